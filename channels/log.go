@@ -1,0 +1,205 @@
+// Package channels keeps the channels of a release store: named pointers that
+// installed applications follow.
+//
+// # Objects
+//
+//	stable/latest.json           the manifest, the one object that is replaced
+//	log/stable/0000000001.json   the log, append-only, one entry a move
+//
+// # The log is the truth, the manifest is its view
+//
+// An entry is created only where none stands, so that of any number of writers
+// one gets each number. It carries the hash of the entry before it, and the
+// manifest that the channel shows from then on; bringing the view up to date is
+// copying those bytes, and whoever finds it behind may do that at any time.
+//
+// Repoint reads the manifest with its ETag first, the head of the log second,
+// and then swaps under the condition that the ETag still holds. In that order a
+// slow writer can't put an older manifest back: had the log moved on before the
+// read, the manifest it swaps in is the newer one; had the manifest moved on
+// after it, the swap fails. That needs unequal bytes for unequal entries, for
+// an ETag is a digest of the content: the manifest's member sequence, the number
+// of the entry, provides it.
+//
+// # What is refused
+//
+// There is no deletion, no rewriting and no gap: Load fails on a log that has
+// one, or whose hashes do not join.
+package channels
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"tsmon/manifest"
+)
+
+var (
+	// ErrName says that a text can't name a channel.
+	ErrName = errors.New("not a channel name")
+	// ErrLog says that a log is not what this package wrote: an entry is
+	// missing, altered or unreadable, or the manifest is ahead of it.
+	ErrLog = errors.New("the log is broken")
+)
+
+// maxEntry bounds a log entry, in bytes: a manifest and what surrounds it.
+const maxEntry = manifest.MaxSize + 64<<10
+
+// Action is why a channel moved.
+type Action string
+
+const (
+	Publish  Action = "publish"  // a new release
+	Promote  Action = "promote"  // a release of another channel
+	Follow   Action = "follow"   // the channel that this one follows overtook it
+	Rollback Action = "rollback" // back to an earlier release
+)
+
+// Entry is one move of a channel.
+type Entry struct {
+	Sequence uint64    `json:"sequence"`       // from 1, without a gap
+	Previous string    `json:"previous"`       // hex SHA-256 of the previous entry's bytes, empty for the first
+	Action   Action    `json:"action"`         //
+	Version  string    `json:"version"`        // what the channel shows from now on
+	From     string    `json:"from,omitempty"` // promote, follow: the other channel; rollback: the version left
+	Targets  []string  `json:"targets"`        // platform keys, sorted
+	Who      string    `json:"who"`
+	When     time.Time `json:"when"`
+	Why      string    `json:"why,omitempty"`
+	// Manifest is what clients see; its sequence is this entry's.
+	Manifest manifest.Manifest `json:"manifest"`
+}
+
+// Log is the history of one channel, oldest first.
+type Log struct {
+	Channel string
+	Entries []Entry
+	head    string // hash of the last entry's bytes
+}
+
+// Head returns the newest entry, nil for a channel that was never moved.
+func (l *Log) Head() *Entry {
+	if len(l.Entries) == 0 {
+		return nil
+	}
+	return &l.Entries[len(l.Entries)-1]
+}
+
+// Shown reports whether the channel showed a version at any time.
+func (l *Log) Shown(version string) bool {
+	for _, e := range l.Entries {
+		if e.Version == version {
+			return true
+		}
+	}
+	return false
+}
+
+// Standing returns the releases that were not rolled back, oldest first: a
+// rollback takes off all that stood above its target. The last one is what the
+// channel shows.
+func (l *Log) Standing() []Entry {
+	var stack []Entry
+	for _, e := range l.Entries {
+		if e.Action == Rollback {
+			for i := len(stack) - 1; i >= 0; i-- {
+				if stack[i].Version == e.Version {
+					stack = stack[:i]
+					break
+				}
+			}
+		}
+		stack = append(stack, e)
+	}
+	return stack
+}
+
+// RolledBack returns the newest rollback if a version was shown and is standing
+// no more, else nil.
+func (l *Log) RolledBack(version string) *Entry {
+	if !l.Shown(version) {
+		return nil
+	}
+	for _, e := range l.Standing() {
+		if e.Version == version {
+			return nil
+		}
+	}
+	for i := len(l.Entries) - 1; i >= 0; i-- {
+		if l.Entries[i].Action == Rollback {
+			return &l.Entries[i]
+		}
+	}
+	return nil
+}
+
+var name = regexp.MustCompile(`^[a-z][a-z0-9-]{0,31}$`)
+
+// CheckName reports why a text can't name a channel: lower-case letters, digits
+// and hyphens, beginning with a letter, at most 32, and none of the folders of
+// the store. Errors wrap ErrName.
+func CheckName(channel string) error {
+	switch {
+	case !name.MatchString(channel):
+		return fmt.Errorf("%w: %q; use lower-case letters, digits and hyphens", ErrName, channel)
+	case channel == "releases" || channel == "log" || channel == "uploads":
+		return fmt.Errorf("%w: %q is a folder of the store", ErrName, channel)
+	}
+	return nil
+}
+
+// ManifestKey is where the manifest of a channel lies in the store.
+func ManifestKey(channel string) string { return channel + "/latest.json" }
+
+const logRoot = "log/"
+
+func logPrefix(channel string) string { return logRoot + channel + "/" }
+
+func entryKey(channel string, sequence uint64) string {
+	return fmt.Sprintf("%s%010d.json", logPrefix(channel), sequence)
+}
+
+// sequenceOf reads the number out of an entry's key; ok is false for a foreign
+// object.
+func sequenceOf(channel, key string) (sequence uint64, ok bool) {
+	digits, isEntry := strings.CutSuffix(strings.TrimPrefix(key, logPrefix(channel)), ".json")
+	sequence, err := strconv.ParseUint(digits, 10, 64)
+	return sequence, isEntry && err == nil && key == entryKey(channel, sequence)
+}
+
+func (e *Entry) encode() ([]byte, error) {
+	data, err := json.MarshalIndent(e, "", "  ")
+	return append(data, '\n'), err
+}
+
+// decodeEntry reads an entry and checks it against its own manifest.
+func decodeEntry(data []byte) (Entry, error) {
+	var e struct {
+		Entry
+		Manifest json.RawMessage `json:"manifest"`
+	}
+	if err := json.Unmarshal(data, &e); err != nil {
+		return Entry{}, err
+	}
+	m, err := manifest.Decode(e.Manifest)
+	if err != nil {
+		return Entry{}, fmt.Errorf("its manifest: %w", err)
+	}
+	e.Entry.Manifest = *m
+	if m.Sequence != e.Sequence || m.Version != e.Version {
+		return Entry{}, fmt.Errorf("its manifest shows version %s as entry %d", m.Version, m.Sequence)
+	}
+	return e.Entry, nil
+}
+
+func hash(data []byte) string {
+	sum := sha256.Sum256(data)
+	return hex.EncodeToString(sum[:])
+}

@@ -1,0 +1,316 @@
+package manifest
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/url"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"tsmon/signing"
+)
+
+// Rules say how far a check goes beyond the form.
+type Rules struct {
+	// Keys are the keys that clients trust. Empty: keys are not judged.
+	Keys signing.Keyring
+	// AllowUnbound accepts signatures that name no version; clients that
+	// require a signed version refuse them.
+	AllowUnbound bool
+}
+
+// Document is a checked manifest and where its members stand.
+type Document struct {
+	Manifest
+	data   []byte
+	places map[string]int
+}
+
+// At returns line and column (from 1) of a member path such as
+// platforms.linux-x86_64.url, or of the nearest member above it.
+func (d *Document) At(place string) (line, column int) {
+	for {
+		if offset, ok := d.places[place]; ok {
+			return position(d.data, offset)
+		}
+		i := strings.LastIndexByte(place, '.')
+		if i < 0 {
+			return 1, 1
+		}
+		place = place[:i]
+	}
+}
+
+// Decode reads a manifest by the strict rules. The error, a Problems, names
+// every deviation.
+func Decode(data []byte) (*Manifest, error) {
+	doc, problems := Check(data, Rules{AllowUnbound: true})
+	if len(problems) > 0 {
+		return nil, problems
+	}
+	return &doc.Manifest, nil
+}
+
+// Check reads a manifest by the strict rules and returns all that is wrong with
+// it. The document holds what could be read, also when there are problems.
+func Check(data []byte, rules Rules) (*Document, Problems) {
+	c := &checker{doc: &Document{data: data, places: map[string]int{}}, rules: rules}
+	switch {
+	case len(data) > MaxSize:
+		c.report("", "", fmt.Sprintf("%d bytes long, at most %d are allowed", len(data), MaxSize), "shorten the notes")
+		return c.doc, c.problems
+	case bytes.HasPrefix(data, []byte("\xef\xbb\xbf")):
+		c.report("", "", "begins with a byte order mark, which the updater takes for a syntax error", "save it as UTF-8 without BOM")
+		return c.doc, c.problems
+	}
+	root, err := parseTree(data)
+	if syntax := (*errSyntax)(nil); errors.As(err, &syntax) {
+		c.doc.places[""] = syntax.offset
+		c.report("", "", syntax.text, "write one JSON object; the updater aborts on anything else")
+		return c.doc, c.problems
+	}
+	c.document(root)
+	slices.SortStableFunc(c.problems, func(a, b Problem) int {
+		return (a.Line-b.Line)*(MaxSize+1) + a.Column - b.Column
+	})
+	return c.doc, c.problems
+}
+
+type checker struct {
+	doc      *Document
+	rules    Rules
+	problems Problems
+}
+
+// report adds a problem at the place of a member path; detail, where given, is
+// the absent or additional member that the problem is about.
+func (c *checker) report(place, detail, problem, mend string) {
+	line, column := c.doc.At(place)
+	if detail != "" {
+		place = strings.TrimPrefix(place+"."+detail, ".")
+	}
+	c.problems = append(c.problems, Problem{Place: place, Line: line, Column: column, Problem: problem, Mend: mend})
+}
+
+func (c *checker) distrust(place string, err error, mend string) {
+	c.report(place, "", err.Error(), mend)
+	last := &c.problems[len(c.problems)-1]
+	last.Trust, last.Err = true, err
+}
+
+func (c *checker) document(root *node) {
+	c.doc.places[""] = root.offset
+	members := c.object("", root, []string{"version", "notes", "pub_date", "platforms"}, []string{"sequence"})
+	m := &c.doc.Manifest
+	if n, ok := members["version"]; ok {
+		m.Version = c.version(n)
+	}
+	if n, ok := members["notes"]; ok {
+		m.Notes, _ = c.text("notes", n)
+	}
+	if n, ok := members["pub_date"]; ok {
+		m.PubDate = c.date(n)
+	}
+	if n, ok := members["sequence"]; ok {
+		m.Sequence = c.sequence(n)
+	}
+	if n, ok := members["platforms"]; ok {
+		m.Platforms = c.platforms(n)
+	}
+}
+
+// object reports wrong kinds, and unknown, duplicate and missing members, and
+// returns the known ones by name.
+func (c *checker) object(place string, n *node, required, optional []string) map[string]*node {
+	if n.kind != object {
+		c.report(place, "", "must be an object", "write an object with the members "+strings.Join(required, ", "))
+		return nil
+	}
+	known := map[string]*node{}
+	for _, m := range c.unique(place, n) {
+		if !slices.Contains(required, m.name) && !slices.Contains(optional, m.name) {
+			c.report(join(place, m.name), "", "unknown member", unknownMend(m.name, required))
+			continue
+		}
+		known[m.name] = m.value
+	}
+	for _, name := range required {
+		if _, ok := known[name]; !ok {
+			c.report(place, name, "missing", "add the member "+strconv.Quote(name))
+		}
+	}
+	return known
+}
+
+// unique records where the members stand and drops repeated ones.
+func (c *checker) unique(place string, n *node) []member {
+	var kept []member
+	for _, m := range n.members {
+		path := join(place, m.name)
+		if _, seen := c.doc.places[path]; seen {
+			line, column := position(c.doc.data, m.offset)
+			c.problems = append(c.problems, Problem{Place: path, Line: line, Column: column,
+				Problem: "written twice", Mend: "keep one; readers disagree about which one counts"})
+			continue
+		}
+		c.doc.places[path] = m.offset
+		kept = append(kept, m)
+	}
+	return kept
+}
+
+func unknownMend(name string, known []string) string {
+	for _, k := range known {
+		if strings.EqualFold(strings.ReplaceAll(name, "-", "_"), k) {
+			return fmt.Sprintf("write it %q", k)
+		}
+	}
+	return "leave it out"
+}
+
+func join(place, name string) string {
+	return strings.TrimPrefix(place+"."+name, ".")
+}
+
+// text reports values that are no string, and strings that lost characters.
+func (c *checker) text(place string, n *node) (string, bool) {
+	s, ok := n.value.(string)
+	switch {
+	case !ok:
+		c.report(place, "", "must be a string", "put the value in quotes")
+	case strings.ContainsRune(s, '\uFFFD'):
+		c.report(place, "", "holds a character that was lost (U+FFFD or half a surrogate pair)", "write the text anew as UTF-8")
+		return "", false
+	}
+	return s, ok
+}
+
+func (c *checker) version(n *node) string {
+	s, ok := c.text("version", n)
+	if !ok {
+		return ""
+	}
+	if _, err := ParseVersion(s); err != nil {
+		c.report("version", "", err.Error(), "write MAJOR.MINOR.PATCH, such as 1.4.0")
+	}
+	return s
+}
+
+// utcDate is RFC 3339 in UTC as the updater's parser and ISO 8601 both read it.
+var utcDate = regexp.MustCompile(`^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,9})?Z$`)
+
+func (c *checker) date(n *node) time.Time {
+	s, ok := c.text("pub_date", n)
+	if !ok {
+		return time.Time{}
+	}
+	t, err := time.Parse(time.RFC3339, s)
+	if err != nil {
+		c.report("pub_date", "", fmt.Sprintf("%q is no RFC 3339 date", s), "write it like 2026-11-21T10:00:00Z")
+		return time.Time{}
+	}
+	if !utcDate.MatchString(s) {
+		c.report("pub_date", "", fmt.Sprintf("%q is not in UTC", s), "write "+t.UTC().Format(time.RFC3339))
+	}
+	return t.UTC()
+}
+
+func (c *checker) sequence(n *node) uint64 {
+	number, _ := n.value.(json.Number)
+	seq, err := strconv.ParseUint(number.String(), 10, 64)
+	if err != nil || seq == 0 || seq > MaxSequence {
+		c.report("sequence", "", "must be a whole number from 1", "leave it to the publishing command, or leave it out")
+		return 0
+	}
+	return seq
+}
+
+func (c *checker) platforms(n *node) map[string]Platform {
+	if n.kind != object {
+		c.report("platforms", "", "must be an object", "write one member a platform, such as windows-x86_64")
+		return nil
+	}
+	if len(n.members) == 0 {
+		c.report("platforms", "", "names no platform", "add at least one")
+	}
+	platforms := map[string]Platform{}
+	for _, m := range c.unique("platforms", n) {
+		place := join("platforms", m.name)
+		if _, err := ParseKey(m.name); err != nil {
+			c.report(place, "", err.Error(), "rename or remove it")
+		}
+		platforms[m.name] = c.platform(place, m.name, m.value)
+	}
+	return platforms
+}
+
+func (c *checker) platform(place, key string, n *node) Platform {
+	members := c.object(place, n, []string{"signature", "url"}, nil)
+	var p Platform
+	if n, ok := members["signature"]; ok {
+		if s, ok := c.text(place+".signature", n); ok {
+			p.Signature = s
+			c.signature(place+".signature", key, s)
+		}
+	}
+	if n, ok := members["url"]; ok {
+		if s, ok := c.text(place+".url", n); ok {
+			p.URL = s
+			c.url(place+".url", s)
+		}
+	}
+	return p
+}
+
+// signature checks the form of a signature member and, where keys are known,
+// all that can be said of it without the bundle.
+func (c *checker) signature(place, key, line string) {
+	sig, err := signing.ParseSignature(line)
+	if format := (*signing.FormatError)(nil); errors.As(err, &format) {
+		c.report(place, "", format.Problem, format.Mend)
+		return
+	} else if err != nil {
+		c.report(place, "", err.Error(), "put the content of the .sig file here")
+		return
+	}
+	if len(c.rules.Keys) > 0 {
+		if _, ok := c.rules.Keys.Find(sig.KeyID()); !ok {
+			c.distrust(place, fmt.Errorf("%w: key %s", signing.ErrUntrustedKey, sig.KeyID()), "sign with a trusted key, or add the key to trusted_keys")
+		}
+	}
+	if err := signing.CheckVersion(sig, c.doc.Version, !c.rules.AllowUnbound); err != nil {
+		c.distrust(place, err, "sign the bundle again for this version")
+	}
+	if err := signing.CheckTarget(sig, key); err != nil {
+		c.distrust(place, err, "put the bundle of this platform here")
+	}
+}
+
+func (c *checker) url(place, s string) {
+	if problem := badURL(s); problem != "" {
+		c.report(place, "", problem, "write the absolute address, https://HOST/PATH")
+	}
+}
+
+// badURL says why an address can't be a bundle's, or nothing.
+func badURL(s string) string {
+	u, err := url.Parse(s)
+	switch {
+	case err != nil || strings.ContainsAny(s, " \t\r\n\\"):
+		return fmt.Sprintf("%q is no address", s)
+	case !u.IsAbs():
+		return fmt.Sprintf("%q is relative, which breaks the update for every platform", s)
+	case u.Scheme != "http" && u.Scheme != "https":
+		return fmt.Sprintf("%q is not an http address", s)
+	case u.Host == "" || u.Hostname() == "":
+		return fmt.Sprintf("%q names no host", s)
+	case u.User != nil:
+		return "the address carries a user name or password, which every client would see"
+	}
+	return ""
+}

@@ -1,0 +1,252 @@
+package manifest
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"tsmon/signing"
+)
+
+var (
+	// ErrNotJSON says that an answer is no JSON at all: the updater aborts.
+	ErrNotJSON = errors.New("the answer is not JSON")
+	// ErrShape says that an answer is JSON of the wrong shape: the updater goes
+	// on to its next endpoint.
+	ErrShape = errors.New("the answer is not a release")
+	// ErrTarget says that an answer holds nothing for a client's platform. The
+	// updater reports it as an error also where the client is up to date.
+	ErrTarget = errors.New("no update for this platform")
+)
+
+// Client is one installed application, as far as the updater's decisions
+// depend on it.
+type Client struct {
+	Version    string // what is installed
+	Target     string // OS-ARCH
+	BundleType string // see Key; empty or "unknown" where the bundle does not tell
+}
+
+// Response is an answer of an update endpoint as the updater reads it.
+type Response struct {
+	Version   Version
+	Notes     string
+	PubDate   time.Time           // zero if absent
+	Platforms map[string]Platform // static form; nil in the dynamic one
+	Dynamic   Platform            // dynamic form: one platform, whatever the target
+	Sequence  uint64              // our additional member, 0 if absent or unreadable
+}
+
+// ParseResponse reads an answer as the updater does: unknown members are
+// ignored, of duplicates the last counts, leading v's are stripped, platforms
+// wins over url and signature, and every platform must be whole. Errors wrap
+// ErrNotJSON or ErrShape.
+func ParseResponse(body []byte) (*Response, error) {
+	if !json.Valid(body) || !utf8.Valid(body) {
+		return nil, ErrNotJSON
+	}
+	members, err := objectOf(body)
+	if err != nil {
+		return nil, err
+	}
+	r := &Response{}
+	if err := r.parseVersion(members); err != nil {
+		return nil, err
+	}
+	if r.Notes, _, err = optionalText(members, "notes"); err != nil {
+		return nil, err
+	}
+	if err := r.parseDate(members); err != nil {
+		return nil, err
+	}
+	_ = json.Unmarshal(members["sequence"], &r.Sequence) // not the updater's: unreadable means absent
+	return r, r.parsePlatforms(members)
+}
+
+func (r *Response) parseVersion(members map[string]json.RawMessage) error {
+	_, hasVersion := members["version"]
+	_, hasName := members["name"]
+	if hasVersion && hasName {
+		return fmt.Errorf("%w: both version and its alias name are present", ErrShape)
+	}
+	name := "version"
+	if hasName {
+		name = "name"
+	}
+	text, err := requiredText(members, name)
+	if err != nil {
+		return err
+	}
+	if r.Version, err = parseClientVersion(text); err != nil {
+		return fmt.Errorf("%w: %w", ErrShape, err)
+	}
+	return nil
+}
+
+func (r *Response) parseDate(members map[string]json.RawMessage) error {
+	text, ok, err := optionalText(members, "pub_date")
+	if err != nil || !ok {
+		return err
+	}
+	if r.PubDate, err = time.Parse(time.RFC3339, strings.ToUpper(text)); err != nil {
+		return fmt.Errorf("%w: pub_date %q is not RFC 3339", ErrShape, text)
+	}
+	return nil
+}
+
+func (r *Response) parsePlatforms(members map[string]json.RawMessage) error {
+	raw, ok := members["platforms"]
+	if !ok || string(raw) == "null" {
+		p, err := parsePlatform(members)
+		r.Dynamic = p
+		return err
+	}
+	platforms, err := objectOf(raw)
+	if err != nil {
+		return fmt.Errorf("platforms: %w", err)
+	}
+	r.Platforms = make(map[string]Platform, len(platforms))
+	for _, key := range sortedKeys(platforms) {
+		of, err := objectOf(platforms[key])
+		if err != nil {
+			return fmt.Errorf("platforms.%s: %w", key, err)
+		}
+		if r.Platforms[key], err = parsePlatform(of); err != nil {
+			return fmt.Errorf("platforms.%s: %w", key, err)
+		}
+	}
+	return nil
+}
+
+func parsePlatform(members map[string]json.RawMessage) (Platform, error) {
+	address, err := requiredText(members, "url")
+	if err != nil {
+		return Platform{}, err
+	}
+	if u, err := url.Parse(address); err != nil || !u.IsAbs() {
+		return Platform{}, fmt.Errorf("%w: url %q is no absolute address", ErrShape, address)
+	}
+	signature, err := requiredText(members, "signature")
+	return Platform{Signature: signature, URL: address}, err
+}
+
+func objectOf(raw json.RawMessage) (map[string]json.RawMessage, error) {
+	var members map[string]json.RawMessage
+	if err := json.Unmarshal(raw, &members); err != nil || members == nil {
+		return nil, fmt.Errorf("%w: an object was expected", ErrShape)
+	}
+	return members, nil
+}
+
+func requiredText(members map[string]json.RawMessage, name string) (string, error) {
+	text, ok, err := optionalText(members, name)
+	if err == nil && !ok {
+		err = fmt.Errorf("%w: %s is missing", ErrShape, name)
+	}
+	return text, err
+}
+
+func optionalText(members map[string]json.RawMessage, name string) (text string, ok bool, err error) {
+	raw, ok := members[name]
+	if !ok || string(raw) == "null" {
+		return "", false, nil
+	}
+	if err := json.Unmarshal(raw, &text); err != nil {
+		return "", false, fmt.Errorf("%w: %s is no string", ErrShape, name)
+	}
+	return text, true, nil
+}
+
+// Lookup finds the platform for a client: OS-ARCH-TYPE first, then OS-ARCH. In
+// the dynamic form there is one for everybody, with an empty key. Errors wrap
+// ErrTarget.
+func (r *Response) Lookup(target, bundleType string) (key string, p Platform, err error) {
+	if r.Platforms == nil {
+		return "", r.Dynamic, nil
+	}
+	keys := candidates(target, bundleType)
+	for _, key := range keys {
+		if p, ok := r.Platforms[key]; ok {
+			return key, p, nil
+		}
+	}
+	return "", Platform{}, fmt.Errorf("%w: the manifest has no %s", ErrTarget, strings.Join(keys, " and no "))
+}
+
+// Offer is what one client is offered.
+type Offer struct {
+	Version string    `json:"version"`
+	Current string    `json:"current"`
+	Key     string    `json:"key"` // platform key that matched; empty in the dynamic form
+	Notes   string    `json:"notes"`
+	PubDate time.Time `json:"pub_date,omitzero"`
+	Platform
+}
+
+// OfferTo decides as the updater does: the platform is looked up first, then
+// the versions are compared. It returns nil when the client is up to date.
+// Errors wrap ErrTarget or, for the client's own version, ErrVersion.
+func (r *Response) OfferTo(c Client) (*Offer, error) {
+	current, err := parseClientVersion(c.Version)
+	if err != nil {
+		return nil, err
+	}
+	key, p, err := r.Lookup(c.Target, c.BundleType)
+	if err != nil {
+		return nil, err
+	}
+	if r.Version.Compare(current) <= 0 {
+		return nil, nil
+	}
+	return &Offer{Version: r.Version.String(), Current: c.Version, Key: key, Notes: r.Notes, PubDate: r.PubDate, Platform: p}, nil
+}
+
+// Verifier returns what the offer's bundle is to be written to, after every
+// check that needs no bundle: the signature's form, its key, the version that
+// it is bound to. The version is read from the trusted comment, which only the
+// verifier's final Verify proves. Errors are those of package signing.
+func (o *Offer) Verifier(keys signing.Keyring, requireVersion bool) (*signing.Verifier, error) {
+	sig, err := signing.ParseSignature(o.Signature)
+	if err != nil {
+		return nil, err
+	}
+	if err := signing.CheckVersion(sig, o.Version, requireVersion); err != nil {
+		return nil, err
+	}
+	return keys.Verifier(sig)
+}
+
+// Outcome is what one client makes of a manifest.
+type Outcome struct {
+	Client Client
+	Offer  *Offer // nil: up to date, or Err
+	Err    error  // the update is broken for this client
+}
+
+// Replay plays the updater of each client against the bytes of a manifest,
+// with requireVersion as strict applications do it: parsing, look-up,
+// comparison, and the signature as far as it can be judged without the bundle.
+func Replay(data []byte, clients []Client, keys signing.Keyring, requireVersion bool) []Outcome {
+	outcomes := make([]Outcome, len(clients))
+	response, err := ParseResponse(data)
+	for i, c := range clients {
+		outcomes[i] = Outcome{Client: c, Err: err}
+		if err == nil {
+			outcomes[i].Offer, outcomes[i].Err = replay(response, c, keys, requireVersion)
+		}
+	}
+	return outcomes
+}
+
+func replay(r *Response, c Client, keys signing.Keyring, requireVersion bool) (*Offer, error) {
+	offer, err := r.OfferTo(c)
+	if err != nil || offer == nil {
+		return nil, err
+	}
+	_, err = offer.Verifier(keys, requireVersion)
+	return offer, err
+}

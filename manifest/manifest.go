@@ -1,0 +1,90 @@
+// Package manifest is latest.json, the update manifest of a Tauri desktop
+// application: its type, its strict decoding, its one canonical encoding, and
+// the rules by which an installed application reads it.
+//
+// # Two readers
+//
+// What this project writes is held to the strict rules of Check: no unknown,
+// duplicate or missing member, nothing behind the document, a version without a
+// leading v, a UTC date, absolute http(s) addresses, signatures that are the
+// content of a .sig file. What an installed application accepts is looser in
+// some ways and harsher in others (one bad platform breaks the update for every
+// platform), and ParseResponse, Lookup and OfferTo follow it step by step, in
+// the order of the updater plugin 2.13, so that a manifest can be tried before
+// any client sees it.
+//
+// # Shape
+//
+//	{
+//	  "version": "1.4.0",
+//	  "notes": "…",
+//	  "pub_date": "2026-11-21T10:00:00Z",
+//	  "platforms": {
+//	    "windows-x86_64": {"signature": "<content of .sig>", "url": "https://…"}
+//	  },
+//	  "sequence": 12
+//	}
+//
+// sequence is the number of the channel's log entry that the manifest shows. The
+// updater ignores members that it does not know; this one makes the bytes of
+// every state of a channel unique, and with them the ETag that a conditional
+// replacement relies on.
+package manifest
+
+import (
+	"bytes"
+	"encoding/json"
+	"slices"
+	"time"
+)
+
+// MaxSize bounds a manifest, in bytes, wherever one is read.
+const MaxSize = 1 << 20
+
+// MaxSequence is the largest log number that every JSON reader keeps exact.
+const MaxSequence = 1<<53 - 1
+
+// Manifest is one state of a channel as clients see it.
+type Manifest struct {
+	Version   string              `json:"version"`            // semantic version, no leading v
+	Notes     string              `json:"notes"`              // release notes, may be empty
+	PubDate   time.Time           `json:"pub_date"`           // UTC, whole seconds
+	Platforms map[string]Platform `json:"platforms"`          // by platform key, see ParseKey
+	Sequence  uint64              `json:"sequence,omitempty"` // number of the log entry, from 1
+}
+
+// Platform is what clients of one platform key download.
+type Platform struct {
+	Signature string `json:"signature"` // content of the bundle's .sig file
+	URL       string `json:"url"`       // absolute http(s) address of the bundle
+}
+
+// Keys returns the platform keys in byte order.
+func (m *Manifest) Keys() []string {
+	return sortedKeys(m.Platforms)
+}
+
+// Encode returns the canonical bytes: the members in the order of the type,
+// platform keys sorted, two spaces of indentation, one newline at the end.
+// Equal manifests give equal bytes.
+func (m *Manifest) Encode() ([]byte, error) {
+	canonical := *m
+	canonical.PubDate = m.PubDate.UTC().Truncate(time.Second)
+	var buf bytes.Buffer
+	enc := json.NewEncoder(&buf)
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("", "  ")
+	if err := enc.Encode(canonical); err != nil {
+		return nil, err
+	}
+	return buf.Bytes(), nil
+}
+
+func sortedKeys[V any](m map[string]V) []string {
+	keys := make([]string, 0, len(m))
+	for k := range m {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	return keys
+}

@@ -1,0 +1,69 @@
+package manifest
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// ErrKey says that a text is no platform key.
+var ErrKey = errors.New("not a platform key")
+
+// Universal is the pseudo target of a macOS bundle that holds both
+// architectures. It is no platform key: such a bundle stands under both.
+const Universal = "darwin-universal"
+
+var (
+	arches      = []string{"x86_64", "i686", "aarch64", "armv7", "riscv64"}
+	bundleTypes = map[string][]string{
+		"linux":   {"appimage", "deb", "rpm"},
+		"darwin":  {"app"},
+		"windows": {"msi", "nsis"},
+	}
+)
+
+// Key is a platform key of a manifest: OS-ARCH or OS-ARCH-TYPE. OS is linux,
+// darwin or windows; ARCH is x86_64, i686, aarch64, armv7 or riscv64; TYPE is
+// appimage, deb or rpm on Linux, app on macOS, msi or nsis on Windows.
+type Key struct {
+	OS, Arch string
+	Type     string // empty for the plain key, which fits every bundle type
+}
+
+// ParseKey reads a platform key. Errors wrap ErrKey and say what to write.
+func ParseKey(text string) (Key, error) {
+	if text == Universal {
+		return Key{}, fmt.Errorf("%w: %q is unknown to the updater; a universal bundle is written under darwin-x86_64 and darwin-aarch64", ErrKey, text)
+	}
+	os, rest, _ := strings.Cut(text, "-")
+	arch, kind, typed := strings.Cut(rest, "-")
+	k := Key{OS: os, Arch: arch, Type: kind}
+	types, known := bundleTypes[os]
+	switch {
+	case !known || !slices.Contains(arches, arch):
+		return Key{}, fmt.Errorf("%w: %q; keys are OS-ARCH, such as windows-x86_64, darwin-aarch64 or linux-x86_64", ErrKey, text)
+	case typed && !slices.Contains(types, kind):
+		return Key{}, fmt.Errorf("%w: %q; the bundle types of %s are %s", ErrKey, text, os, strings.Join(types, ", "))
+	}
+	return k, nil
+}
+
+// Target returns the key without its bundle type, OS-ARCH.
+func (k Key) Target() string { return k.OS + "-" + k.Arch }
+
+// String returns the key as it stands in a manifest.
+func (k Key) String() string {
+	if k.Type == "" {
+		return k.Target()
+	}
+	return k.Target() + "-" + k.Type
+}
+
+// candidates are the keys that a client tries, in order.
+func candidates(target, bundleType string) []string {
+	if bundleType == "" || bundleType == "unknown" {
+		return []string{target}
+	}
+	return []string{target + "-" + bundleType, target}
+}

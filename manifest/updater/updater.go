@@ -1,0 +1,169 @@
+// Package updater is the network side of the desktop updater: it asks endpoints
+// for a release and downloads bundles, as installed applications do, within
+// bounds of time and size. The decisions themselves are those of package
+// manifest.
+//
+// # Endpoints
+//
+// They are asked in order. 204 means "no update" at once. Any other status
+// outside 2xx, a transport error, or JSON of the wrong shape goes on to the next
+// endpoint; a 2xx answer that is not JSON aborts. When no endpoint gave a
+// release, the last transport or shape error is reported.
+//
+// # Downloads
+//
+// The download must start within StartTimeout and never stall for longer than
+// StallTimeout. The signature is verified over the whole bundle before the file
+// gets its name; nothing unverified ever has it.
+package updater
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"tsmon/manifest"
+	"tsmon/signing"
+)
+
+// userAgent is what the updater plugin, whose behaviour this follows, sends.
+const userAgent = "tauri-plugin-updater/2.13.0"
+
+var (
+	// ErrNoRelease says that every endpoint answered, none of them with 2xx.
+	ErrNoRelease = errors.New("no endpoint has a release")
+	// ErrStatus says that an address answered with a status outside 2xx.
+	ErrStatus = errors.New("unexpected status")
+	// ErrTimeout says that an answer or a download did not start, or stalled.
+	ErrTimeout = errors.New("time-out")
+)
+
+// Updater is an installed application and where it asks.
+type Updater struct {
+	Endpoints []string // with the updater's {{variables}}
+	Client    manifest.Client
+	Keys      signing.Keyring
+	// RequireVersion is the application's requireSignedVersion.
+	RequireVersion bool
+	HTTP           *http.Client
+	CheckTimeout   time.Duration // for one endpoint's whole answer; 0: 30 s
+	StartTimeout   time.Duration // until the first bytes of a download; 0: 20 s
+	StallTimeout   time.Duration // between two reads of a download; 0: 30 s
+}
+
+// Attempt is one endpoint's part in a check.
+type Attempt struct {
+	URL    string `json:"url"`
+	Status int    `json:"status,omitempty"` // 0 if nothing came
+	Err    error  `json:"-"`
+}
+
+// Result is what a check ended with.
+type Result struct {
+	Offer    *manifest.Offer    // nil: no update
+	Response *manifest.Response // nil after a 204
+	URL      string             // of the endpoint that decided
+	Attempts []Attempt
+}
+
+// Check asks the endpoints for an update. Errors wrap those of package manifest,
+// ErrNoRelease, ErrStatus or ErrTimeout; the result holds the attempts also then.
+func (u *Updater) Check(ctx context.Context) (*Result, error) {
+	result := &Result{}
+	var last error
+	for _, endpoint := range u.Endpoints {
+		address := u.expand(endpoint)
+		status, body, err := u.ask(ctx, address)
+		result.Attempts = append(result.Attempts, Attempt{address, status, err})
+		switch {
+		case ctx.Err() != nil:
+			return result, ctx.Err()
+		case status == http.StatusNoContent:
+			result.URL = address
+			return result, nil
+		case errors.Is(err, ErrStatus):
+			continue
+		case err != nil && status != 0: // a 2xx answer that broke off
+			return result, fmt.Errorf("%s: %w", address, err)
+		case err != nil:
+			last = fmt.Errorf("%s: %w", address, err)
+			continue
+		}
+		response, err := manifest.ParseResponse(body)
+		if errors.Is(err, manifest.ErrShape) {
+			result.Attempts[len(result.Attempts)-1].Err = err
+			last = fmt.Errorf("%s: %w", address, err)
+			continue
+		}
+		if err != nil {
+			return result, fmt.Errorf("%s: %w", address, err)
+		}
+		result.URL, result.Response = address, response
+		result.Offer, err = response.OfferTo(u.Client)
+		return result, err
+	}
+	return result, cmp.Or(last, ErrNoRelease)
+}
+
+// expand fills in the endpoint variables, also where a URL library has
+// percent-encoded their braces.
+func (u *Updater) expand(endpoint string) string {
+	os, arch, _ := strings.Cut(u.Client.Target, "-")
+	values := map[string]string{
+		"current_version": strings.ReplaceAll(strings.TrimLeft(u.Client.Version, "v"), "+", "%2B"),
+		"target":          os,
+		"arch":            arch,
+		"bundle_type":     cmp.Or(u.Client.BundleType, "unknown"),
+	}
+	for name, value := range values {
+		endpoint = strings.NewReplacer("{{"+name+"}}", value, "%7B%7B"+name+"%7D%7D", value).Replace(endpoint)
+	}
+	return endpoint
+}
+
+func (u *Updater) ask(ctx context.Context, address string) (status int, body []byte, err error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, cmp.Or(u.CheckTimeout, 30*time.Second), ErrTimeout)
+	defer cancel()
+	response, err := u.get(ctx, address, "application/json")
+	if err != nil {
+		return 0, nil, cause(ctx, err)
+	}
+	defer response.Body.Close()
+	status = response.StatusCode
+	if status < 200 || status > 299 {
+		return status, nil, fmt.Errorf("%w %d", ErrStatus, status)
+	}
+	body, err = io.ReadAll(io.LimitReader(response.Body, manifest.MaxSize+1))
+	if err == nil && len(body) > manifest.MaxSize {
+		err = fmt.Errorf("the answer is longer than %d bytes", manifest.MaxSize)
+	}
+	return status, body, cause(ctx, err)
+}
+
+func (u *Updater) get(ctx context.Context, address, accept string) (*http.Response, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
+	if err != nil {
+		return nil, err
+	}
+	request.Header.Set("Accept", accept)
+	request.Header.Set("User-Agent", userAgent)
+	response, err := cmp.Or(u.HTTP, http.DefaultClient).Do(request)
+	if wrapped := (*url.Error)(nil); errors.As(err, &wrapped) {
+		err = wrapped.Err // the address is named once, by the caller
+	}
+	return response, err
+}
+
+// cause prefers a context's own reason over "context canceled".
+func cause(ctx context.Context, err error) error {
+	if err != nil && ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return err
+}

@@ -1,0 +1,104 @@
+package signing
+
+import (
+	"context"
+	"fmt"
+	"hash"
+	"io"
+
+	"golang.org/x/crypto/blake2b"
+)
+
+// A Digest is the BLAKE2b-512 hash of a bundle, which a prehashed signature
+// signs.
+type Digest [blake2b.Size]byte
+
+// NewHash returns a hash that yields a Digest.
+func NewHash() hash.Hash {
+	h, err := blake2b.New512(nil)
+	if err != nil {
+		panic(err) // only a key that is too long is refused, and there is none
+	}
+	return h
+}
+
+// blockSize is the size of each of the two buffers of HashReader.
+const blockSize = 256 << 10
+
+// HashReader reads r to its end and returns its digest and its length in bytes.
+// Reading overlaps hashing, in constant memory. r is read in the caller's
+// goroutine only, and ctx is looked at before each read.
+//
+// The error is the context's or wraps the reader's.
+func HashReader(ctx context.Context, r io.Reader) (Digest, int64, error) {
+	h := NewHash()
+	size, err := copyAhead(ctx, h, r)
+	if err != nil {
+		return Digest{}, size, err
+	}
+	return sum(h), size, nil
+}
+
+func sum(h hash.Hash) (d Digest) {
+	h.Sum(d[:0])
+	return d
+}
+
+// copyAhead feeds r to h, which works in a goroutine of its own; that goroutine
+// has ended when copyAhead returns.
+func copyAhead(ctx context.Context, h hash.Hash, r io.Reader) (int64, error) {
+	full, free, done := make(chan []byte, 1), make(chan []byte, 2), make(chan struct{})
+	free <- make([]byte, blockSize)
+	free <- make([]byte, blockSize)
+	go func() {
+		defer close(done)
+		for block := range full {
+			h.Write(block)
+			free <- block[:blockSize]
+		}
+	}()
+	defer func() {
+		close(full)
+		<-done
+	}()
+	for size := int64(0); ; {
+		block := <-free
+		n, err := fill(ctx, r, block)
+		full <- block[:n]
+		size += int64(n)
+		switch {
+		case err == io.EOF:
+			return size, nil
+		case err != nil:
+			return size, err
+		}
+	}
+}
+
+// maxEmptyReads is how often in a row a reader may return nothing at all.
+const maxEmptyReads = 100
+
+// fill reads until block is full; the error is io.EOF at the end of r.
+func fill(ctx context.Context, r io.Reader, block []byte) (int, error) {
+	n := 0
+	for empty := 0; n < len(block); {
+		if err := ctx.Err(); err != nil {
+			return n, err
+		}
+		read, err := r.Read(block[n:])
+		n += read
+		switch {
+		case err == io.EOF:
+			return n, io.EOF
+		case err != nil:
+			return n, fmt.Errorf("read what is to be hashed: %w", err)
+		case read > 0:
+			empty = 0
+		case empty == maxEmptyReads:
+			return n, fmt.Errorf("read what is to be hashed: %w", io.ErrNoProgress)
+		default:
+			empty++
+		}
+	}
+	return n, nil
+}

@@ -1,0 +1,120 @@
+package signing
+
+import (
+	"encoding/base64"
+	"strings"
+)
+
+// content is what a text turns out to hold, whatever it was meant to hold.
+type content int
+
+const (
+	unknown   content = iota
+	damaged           // a minisign file, but of what can't be told
+	publicKey         // a minisign public key
+	secretKey         // a minisign secret key, encrypted or not
+	signature         // a minisign signature
+)
+
+// Sizes of the binary payloads of minisign files, in bytes.
+const (
+	publicKeySize = 2 + 8 + 32
+	secretKeySize = 2 + 2 + 2 + 32 + 8 + 8 + 8 + 64 + 32
+	signatureSize = 2 + 8 + 64
+	globalSize    = 64
+)
+
+// A finding is what inspect sees in a text.
+type finding struct {
+	what   content
+	layers int  // how many times a minisign file or payload is wrapped in base64
+	bare   bool // the base64 payload alone, without the lines around it
+}
+
+// maxLayers is how many wrappings inspect looks through.
+const maxLayers = 4
+
+// inspect says what text holds, forgiving all that a parser must not forgive:
+// white space, byte order marks, base64 variants, repeated wrapping.
+func inspect(text string) finding {
+	for layers := range maxLayers {
+		text = strings.TrimSpace(strings.TrimPrefix(text, bom))
+		if strings.HasPrefix(text, "untrusted comment:") {
+			return finding{what: fileContent(text), layers: layers}
+		}
+		raw, ok := decodeLoosely(text)
+		if !ok {
+			break
+		}
+		if what := payloadContent(raw); what != unknown {
+			return finding{what: what, layers: layers, bare: true}
+		}
+		text = string(raw)
+	}
+	return finding{}
+}
+
+func fileContent(text string) content {
+	all := lines(text)
+	if len(all) > 1 {
+		if raw, ok := decodeLoosely(all[1]); ok && payloadContent(raw) != unknown {
+			return payloadContent(raw)
+		}
+	}
+	if strings.Contains(all[0], "encrypted secret key") {
+		return secretKey
+	}
+	return damaged
+}
+
+func payloadContent(raw []byte) content {
+	if len(raw) < 2 || raw[0] != 'E' || (raw[1] != 'd' && raw[1] != 'D') {
+		return unknown
+	}
+	switch len(raw) {
+	case publicKeySize:
+		return publicKey
+	case secretKeySize:
+		return secretKey
+	case signatureSize:
+		return signature
+	}
+	return unknown
+}
+
+var looseSpelling = strings.NewReplacer("-", "+", "_", "/", "=", "", " ", "", "\t", "", "\r", "", "\n", "")
+
+// decodeLoosely decodes base64 of any common spelling.
+func decodeLoosely(text string) ([]byte, bool) {
+	raw, err := base64.RawStdEncoding.DecodeString(looseSpelling.Replace(text))
+	return raw, err == nil && len(raw) > 0
+}
+
+// decodeStrictly decodes base64 as Rust's STANDARD engine does: padded, no white
+// space, no stray bits at the end. Go's decoder skips line breaks, hence the
+// check.
+func decodeStrictly(text string) ([]byte, bool) {
+	if strings.ContainsAny(text, "\r\n") {
+		return nil, false
+	}
+	raw, err := base64.StdEncoding.Strict().DecodeString(text)
+	return raw, err == nil
+}
+
+// minisignLine returns the base64 payload of a key in any of the shapes that
+// keys are kept in: the base64 of a two-line minisign file, that file, or its
+// second line alone. White space around it is allowed.
+func minisignLine(text string) (string, bool) {
+	text = strings.TrimSpace(text)
+	if raw, ok := decodeStrictly(text); ok && strings.HasPrefix(string(raw), untrustedPrefix) {
+		text = strings.TrimSpace(string(raw))
+	}
+	all := lines(text)
+	switch {
+	case len(all) == 1:
+		return all[0], true
+	case len(all) == 2 && strings.HasPrefix(all[0], untrustedPrefix):
+		return strings.TrimSpace(all[1]), true
+	}
+	return "", false
+}

@@ -1,0 +1,165 @@
+package signing
+
+import (
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/jedisct1/go-minisign"
+)
+
+const takeSig = "take the content of the .sig file that was made beside the bundle"
+
+// ParseSignature reads the content of a .sig file as clients read the signature
+// member of a manifest: one line of padded base64, nothing around it, that
+// holds a minisign signature file.
+//
+// The error is a *FormatError that knows the usual mistakes.
+func ParseSignature(line string) (Signature, error) {
+	file, fault := unwrapSignature(line)
+	if fault != nil {
+		return Signature{}, fault
+	}
+	return decodeSignature(file)
+}
+
+// ReadSignature reads what files beside bundles hold in practice: the line that
+// ParseSignature reads, with or without a line break at its end, or a minisign
+// signature file as it is (.minisig).
+//
+// The error is a *FormatError.
+func ReadSignature(text string) (Signature, error) {
+	if found := inspect(text); len(text) <= MaxSignature && found.layers == 0 && !found.bare &&
+		(found.what == signature || found.what == damaged) {
+		return decodeSignature(text)
+	}
+	return ParseSignature(strings.TrimRight(text, "\r\n"))
+}
+
+// unwrapSignature undoes the base64 of a .sig file.
+func unwrapSignature(line string) (string, *FormatError) {
+	if len(line) > MaxSignature {
+		return "", malformed("signature is longer than 8 KiB", takeSig+", not the bundle")
+	}
+	found := inspect(line)
+	if fault := notSignature(line, found); fault != nil {
+		return "", fault
+	}
+	raw, ok := decodeStrictly(line)
+	if !ok {
+		return "", misspelled(line)
+	}
+	return string(raw), nil
+}
+
+// notSignature says what stands where a base64 line of a signature belongs, or
+// nothing if one does.
+func notSignature(line string, found finding) *FormatError {
+	switch {
+	case found.what == secretKey:
+		return malformed("a private key stands where a signature belongs",
+			"replace that key if this text was ever shared; "+takeSig)
+	case found.what == publicKey:
+		return malformed("a public key stands where a signature belongs", takeSig)
+	case found.what == unknown:
+		return unrecognised(line)
+	case found.bare:
+		return malformed("signature lacks its comments: this is one line of a minisign file",
+			"encode the whole file of four lines in base64, as the Tauri CLI does")
+	case found.layers == 0:
+		return malformed("signature is a minisign file as it is, not its base64",
+			"encode the whole file in base64 without line breaks, as the Tauri CLI does")
+	case found.layers > 1:
+		return malformed("signature is encoded in base64 more than once",
+			"a .sig file of the Tauri CLI is base64 already: use its content as it is")
+	}
+	return nil
+}
+
+// unrecognised names what is neither key nor signature.
+func unrecognised(line string) *FormatError {
+	text := strings.ToLower(strings.TrimSpace(line))
+	switch {
+	case isBlank(line):
+		return malformed("signature is empty", takeSig)
+	case hasForeignBOM(line):
+		return malformed("signature is text in UTF-16", "save the .sig file as UTF-8 without a byte order mark")
+	case strings.Contains(text, "://"):
+		return malformed("signature is a URL", takeSig+", not its address")
+	case strings.HasSuffix(text, ".sig"), strings.HasSuffix(text, ".minisig"):
+		return malformed("signature is the name of a file", takeSig+", not its name")
+	}
+	if _, ok := decodeLoosely(text); ok {
+		return malformed("signature is base64, but not of a minisign signature", takeSig+", not the bundle")
+	}
+	return malformed("signature is not base64", takeSig)
+}
+
+// misspelled says what keeps clients from decoding a line that base64 is behind.
+func misspelled(line string) *FormatError {
+	const mend = "use one line of base64 as the Tauri CLI writes it: "
+	switch {
+	case strings.HasPrefix(line, bom):
+		return malformed("signature begins with a byte order mark", "save the .sig file as UTF-8 without a byte order mark")
+	case strings.TrimRight(line, "\r\n") != line:
+		return malformed("signature ends in a line break", mend+"remove the line break")
+	case strings.TrimSpace(line) != line:
+		return malformed("signature has white space around it", mend+"remove the white space")
+	case strings.ContainsAny(line, " \t\r\n"):
+		return malformed("signature has white space inside", mend+"join its parts (base64 -w0 does not break lines)")
+	case strings.ContainsAny(line, "-_"):
+		return malformed("signature is in the URL-safe kind of base64", mend+"with + and / in place of - and _")
+	case len(line)%4 != 0:
+		return malformed("signature is base64 with padding missing", mend+"with = at its end where length asks for it")
+	}
+	return malformed("signature is damaged base64", takeSig)
+}
+
+// decodeSignature reads the four lines of a minisign signature file.
+func decodeSignature(text string) (Signature, error) {
+	const again = "sign the bundle again"
+	all := lines(text)
+	switch {
+	case !utf8.ValidString(text):
+		return Signature{}, malformed("signature file is not UTF-8", again)
+	case strings.HasPrefix(text, bom):
+		return Signature{}, malformed("signature file begins with a byte order mark",
+			"save the signature file as UTF-8 without one, and encode it again")
+	case len(all) > 4:
+		return Signature{}, malformed("signature file has more than four lines", "use one signature file for each bundle")
+	case len(all) < 4:
+		return Signature{}, malformed("signature file has fewer than four lines", again+": its trusted comment is missing")
+	case !isComment(all[0], untrustedPrefix):
+		return Signature{}, malformed("signature file does not begin with an untrusted comment", again)
+	case !isComment(all[2], trustedPrefix):
+		return Signature{}, malformed("signature file has no trusted comment in its third line", again)
+	}
+	parsed, err := minisign.DecodeSignature(strings.Join(all, "\n"))
+	_, first := decodeStrictly(all[1])
+	_, second := decodeStrictly(all[3])
+	s := Signature{parsed}
+	switch {
+	case err != nil || !first || !second:
+		return Signature{}, malformed("signature file is damaged: its second or fourth line is not what minisign writes", again)
+	case parsed.SignatureAlgorithm != algorithmPure && !s.Prehashed():
+		return Signature{}, malformed("signature is of an unknown algorithm", again)
+	case len(s.String()) > MaxSignature:
+		return Signature{}, malformed("signature is longer than 8 KiB", again+" with shorter comments")
+	}
+	return s, nil
+}
+
+// isComment says whether line is a comment without control characters but tabs.
+func isComment(line, prefix string) bool {
+	return strings.HasPrefix(line, prefix) && !strings.ContainsFunc(line, func(r rune) bool {
+		return r != '\t' && unicode.IsControl(r)
+	})
+}
+
+func isBlank(text string) bool {
+	return strings.TrimSpace(strings.TrimPrefix(text, bom)) == ""
+}
+
+func hasForeignBOM(text string) bool {
+	return strings.HasPrefix(text, "\xff\xfe") || strings.HasPrefix(text, "\xfe\xff")
+}

@@ -1,0 +1,92 @@
+package signing
+
+import (
+	"encoding/base64"
+	"encoding/binary"
+	"fmt"
+
+	"github.com/jedisct1/go-minisign"
+)
+
+// A PublicKey is a minisign public key: an Ed25519 key and its id. Equal keys
+// are equal with ==. The zero PublicKey verifies nothing.
+type PublicKey struct {
+	id  [8]byte
+	key [32]byte
+}
+
+// ParsePublicKey reads a public key in any of the shapes it is kept in: the
+// base64 of a whole .pub file (Tauri), the two-line .pub file (minisign), or its
+// second line alone ("RW…"). White space around it is allowed.
+//
+// The error is a *FormatError.
+func ParsePublicKey(text string) (PublicKey, error) {
+	if found := inspect(text); found.what != publicKey {
+		return PublicKey{}, notPublicKey(text, found)
+	}
+	line, ok := minisignLine(text)
+	if ok {
+		_, ok = decodeStrictly(line)
+	}
+	parsed, err := minisign.NewPublicKey(line)
+	if !ok || err != nil || parsed.SignatureAlgorithm != algorithmPure {
+		return PublicKey{}, malformed("public key is damaged", "copy it again, whole, from the .pub file")
+	}
+	return PublicKey{id: parsed.KeyId, key: parsed.PublicKey}, nil
+}
+
+func notPublicKey(text string, found finding) *FormatError {
+	const mend = "take the content of the .pub file beside the private key"
+	switch {
+	case found.what == secretKey:
+		return malformed("a private key stands where a public key belongs",
+			mend+"; if this text was ever shared, replace the key")
+	case found.what == signature:
+		return malformed("a signature stands where a public key belongs", mend)
+	case isBlank(text):
+		return malformed("public key is empty", mend)
+	}
+	return malformed("text is not a minisign public key", mend)
+}
+
+// ID returns the key's id as minisign prints it: the little-endian number in 16
+// upper-case hexadecimal digits.
+func (k PublicKey) ID() string { return formatID(k.id) }
+
+func formatID(id [8]byte) string {
+	return fmt.Sprintf("%016X", binary.LittleEndian.Uint64(id[:]))
+}
+
+// String returns the key in one line ("RW…"), the second of a .pub file.
+func (k PublicKey) String() string {
+	raw := make([]byte, 0, publicKeySize)
+	raw = append(raw, algorithmPure[:]...)
+	raw = append(raw, k.id[:]...)
+	raw = append(raw, k.key[:]...)
+	return base64.StdEncoding.EncodeToString(raw)
+}
+
+// File returns the key as a .pub file of two lines, with the comment that the
+// Tauri CLI writes.
+func (k PublicKey) File() string {
+	return untrustedPrefix + "minisign public key: " + k.ID() + "\n" + k.String() + "\n"
+}
+
+// Tauri returns the base64 of File, in one line without a line break: the value
+// of plugins.updater.pubkey in tauri.conf.json, and the content of the .pub file
+// that the Tauri CLI writes.
+func (k PublicKey) Tauri() string {
+	return base64.StdEncoding.EncodeToString([]byte(k.File()))
+}
+
+// verify checks s over message with go-minisign, which must be the one that s
+// signs: the 64 bytes of a digest if s is prehashed, else the bundle.
+func (k PublicKey) verify(message []byte, s Signature) bool {
+	key := minisign.PublicKey{SignatureAlgorithm: algorithmPure, KeyId: k.id, PublicKey: k.key}
+	// The algorithm is not covered by the signature: called pure, a prehashed
+	// signature is one over the digest.
+	sig := s.sig
+	sig.SignatureAlgorithm = algorithmPure
+	valid, err := key.Verify(message, sig)
+	return valid && err == nil
+}

@@ -1,0 +1,70 @@
+package signing
+
+import (
+	"bytes"
+	"fmt"
+	"hash"
+)
+
+// LegacyLimit is the size in bytes of the largest bundle that is verified
+// against a legacy signature, for which it is held in memory.
+const LegacyLimit = 128 << 20
+
+// A Verifier checks a signature over the bundle that is written to it. For a
+// prehashed signature it works in constant memory; for a legacy one it keeps the
+// bundle, up to LegacyLimit.
+type Verifier struct {
+	key    PublicKey
+	sig    Signature
+	hash   hash.Hash
+	bundle *bytes.Buffer // nil if the signature is prehashed
+	err    error         // the first error of Write
+}
+
+// Verifier returns a verifier of s. The error is ErrUntrustedKey if no key of
+// the ring made s, so that nothing need be read in vain.
+func (k Keyring) Verifier(s Signature) (*Verifier, error) {
+	key, err := k.signer(s)
+	if err != nil {
+		return nil, err
+	}
+	v := &Verifier{key: key, sig: s, hash: NewHash()}
+	if !s.Prehashed() {
+		v.bundle = new(bytes.Buffer)
+	}
+	return v, nil
+}
+
+// Write takes the next part of the bundle. It fails only with ErrLegacy, past
+// LegacyLimit of a legacy signature.
+func (v *Verifier) Write(part []byte) (int, error) {
+	if v.err != nil {
+		return 0, v.err
+	}
+	if v.bundle != nil {
+		if v.bundle.Len()+len(part) > LegacyLimit {
+			v.bundle = new(bytes.Buffer)
+			v.err = fmt.Errorf("%w: it can't be checked for a bundle larger than %d MiB; sign the bundle again, prehashed",
+				ErrLegacy, LegacyLimit>>20)
+			return 0, v.err
+		}
+		v.bundle.Write(part)
+	}
+	return v.hash.Write(part)
+}
+
+// Verify says whether the signature fits all that was written. The error is
+// ErrSignature, or that of a Write that failed.
+func (v *Verifier) Verify() error {
+	if v.err != nil {
+		return v.err
+	}
+	if v.bundle != nil {
+		return v.key.check(v.bundle.Bytes(), v.sig)
+	}
+	d := v.Digest()
+	return v.key.check(d[:], v.sig)
+}
+
+// Digest returns the digest of what was written.
+func (v *Verifier) Digest() Digest { return sum(v.hash) }
