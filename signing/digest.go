@@ -23,7 +23,7 @@ func NewHash() hash.Hash {
 }
 
 // blockSize is the size of each of the two buffers of HashReader.
-const blockSize = 256 << 10
+const blockSize = 512 << 10
 
 // HashReader reads r to its end and returns its digest and its length in bytes.
 // Reading overlaps hashing, in constant memory. r is read in the caller's

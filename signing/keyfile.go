@@ -45,7 +45,7 @@ var (
 // known before it is opened, not even the key's id. Like a PrivateKey it prints
 // nothing of itself.
 type KeyFile struct {
-	file *minisign.PrivateKey
+	open func() minisign.PrivateKey // hidden as in PrivateKey, for it may be unencrypted
 }
 
 // ParsePrivateKey reads a private key in any of the shapes it is kept in: the
@@ -73,7 +73,7 @@ func ParsePrivateKey(text string) (KeyFile, error) {
 		return KeyFile{}, malformed("private key asks for more work or memory than any minisign key",
 			"the file is damaged or hostile: use the key that minisign or the Tauri CLI made")
 	}
-	return KeyFile{&file}, nil
+	return KeyFile{func() minisign.PrivateKey { return file }}, nil
 }
 
 func notPrivateKey(text string, found finding) *FormatError {
@@ -91,7 +91,13 @@ func notPrivateKey(text string, found finding) *FormatError {
 
 // Encrypted says whether Decrypt needs a password. A key that was encrypted
 // with the empty password is encrypted.
-func (f KeyFile) Encrypted() bool { return f.file != nil && f.file.IsEncrypted() }
+func (f KeyFile) Encrypted() bool {
+	if f.open == nil {
+		return false
+	}
+	file := f.open()
+	return file.IsEncrypted()
+}
 
 // Decrypt opens the key; the password of an unencrypted one is ignored. The
 // work is what the file asks for: 32 MiB and a tenth of a second for keys of the
@@ -100,10 +106,10 @@ func (f KeyFile) Encrypted() bool { return f.file != nil && f.file.IsEncrypted()
 // The error is ErrPassword if the password is wrong, and a *FormatError if the
 // two halves of the key do not belong together.
 func (f KeyFile) Decrypt(password string) (PrivateKey, error) {
-	if f.file == nil {
+	if f.open == nil {
 		return PrivateKey{}, errors.New("decrypt: no private key")
 	}
-	opened := *f.file
+	opened := f.open()
 	defer opened.Wipe()
 	// Format and limits are checked: what is left to fail is the checksum.
 	if err := opened.Decrypt(password); err != nil {
@@ -114,7 +120,7 @@ func (f KeyFile) Decrypt(password string) (PrivateKey, error) {
 		return PrivateKey{}, malformed("private key is damaged: its public half belongs to another key",
 			"use a backup of the key file")
 	}
-	return PrivateKey{&secret{id: opened.KeyId, key: opened.SecretKey}}, nil
+	return (&secret{id: opened.KeyId, key: opened.SecretKey}).hide(), nil
 }
 
 // String says only what kind of key it is.
@@ -138,14 +144,14 @@ func (f KeyFile) MarshalText() ([]byte, error) { return []byte(f.String()), nil 
 // without a line break, of an rsign secret key file that is encrypted with the
 // password, also when that is empty. Each call gives another text.
 func (k PrivateKey) Encrypt(password string) (string, error) {
-	if k.secret == nil {
+	if k.open == nil {
 		return "", errors.New("encrypt: no private key")
 	}
 	salt := make([]byte, 32)
 	if _, err := rand.Read(salt); err != nil {
 		return "", fmt.Errorf("encrypt: %w", err)
 	}
-	sealed := k.secret.checked()
+	sealed := k.open().checked()
 	stream, err := scrypt.Key([]byte(password), salt, tauriN, tauriR, tauriP, len(sealed))
 	if err != nil {
 		return "", fmt.Errorf("encrypt: %w", err)

@@ -26,9 +26,9 @@ const tauriComment = "signature from tauri secret key"
 // A PrivateKey signs. It prints as its id only, by every means. The zero
 // PrivateKey signs nothing.
 type PrivateKey struct {
-	// Behind a pointer the secret stays unseen even where fmt can't call
-	// Format: in an unexported field of another struct.
-	secret *secret
+	// A function stays unseen even where fmt can't call Format, in an
+	// unexported field of another struct; behind a pointer %s would print it.
+	open func() *secret
 }
 
 type secret struct {
@@ -47,23 +47,26 @@ func GenerateKey() (PrivateKey, error) {
 		return PrivateKey{}, fmt.Errorf("generate key: %w", err)
 	}
 	copy(s.key[:], key)
-	return PrivateKey{s}, nil
+	return s.hide(), nil
 }
+
+func (s *secret) hide() PrivateKey { return PrivateKey{func() *secret { return s }} }
 
 // Public returns the public key that verifies this key's signatures.
 func (k PrivateKey) Public() PublicKey {
-	if k.secret == nil {
+	if k.open == nil {
 		return PublicKey{}
 	}
-	return PublicKey{id: k.secret.id, key: [32]byte(k.secret.key[32:])}
+	s := k.open()
+	return PublicKey{id: s.id, key: [32]byte(s.key[ed25519.SeedSize:])}
 }
 
 // String names the key without showing it.
 func (k PrivateKey) String() string {
-	if k.secret == nil {
+	if k.open == nil {
 		return "no private key"
 	}
-	return "private key " + formatID(k.secret.id)
+	return "private key " + k.Public().ID()
 }
 
 // Format writes String, whatever the verb.
@@ -96,7 +99,7 @@ const maxField = 1024
 // any alphabet are allowed: bundles are named after products, the Tauri CLI
 // writes such names as they are, and clients accept them.
 func (k PrivateKey) Sign(d Digest, c Comment) (Signature, error) {
-	if k.secret == nil {
+	if k.open == nil {
 		return Signature{}, errors.New("sign: no private key")
 	}
 	comment, err := c.text()
@@ -108,10 +111,10 @@ func (k PrivateKey) Sign(d Digest, c Comment) (Signature, error) {
 	sig := minisign.Signature{
 		UntrustedComment:   untrustedPrefix + tauriComment,
 		SignatureAlgorithm: algorithmPrehashed,
-		KeyId:              k.secret.id,
+		KeyId:              k.open().id,
 		TrustedComment:     trustedPrefix + comment,
 	}
-	key := ed25519.PrivateKey(k.secret.key[:])
+	key := ed25519.PrivateKey(k.open().key[:])
 	copy(sig.Signature[:], ed25519.Sign(key, d[:]))
 	copy(sig.GlobalSignature[:], ed25519.Sign(key, globalMessage(sig)))
 	s := Signature{sig}

@@ -33,6 +33,7 @@ import (
 	"iter"
 	"strings"
 	"time"
+	"unicode"
 	"unicode/utf8"
 )
 
@@ -130,7 +131,7 @@ func ValidKey(key string) error {
 		return fmt.Errorf("%w: %q has a segment that begins with a dot", ErrBadKey, key)
 	}
 	for _, c := range key {
-		if c < ' ' || c == 0x7f || c == '\\' || c == ':' {
+		if unicode.IsControl(c) || c == '\\' || c == ':' {
 			return fmt.Errorf("%w: %q contains %q", ErrBadKey, key, c)
 		}
 	}

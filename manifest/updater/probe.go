@@ -1,0 +1,146 @@
+package updater
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"tsmon/manifest"
+	"tsmon/signing"
+)
+
+// ErrStale says that an address still shows an older state of a channel.
+var ErrStale = errors.New("an older manifest is served")
+
+// Prober fetches what clients get: a manifest, then every bundle in it, whose
+// signatures it verifies. It remembers what it has verified, so that channels
+// which show the same release cost one download.
+type Prober struct {
+	HTTP         *http.Client
+	Keys         signing.Keyring
+	AllowUnbound bool // accept signatures that name no version
+	// Patience is how long an older manifest is waited out; caches between the
+	// store and the clients may hold one. 0: 15 s.
+	Patience time.Duration
+
+	mu       sync.Mutex
+	verified map[manifest.Platform]bool
+}
+
+// Probe fetches a manifest's address until it shows want, or a later state of
+// the channel, and verifies the bundles as a client does. Errors wrap ErrStale,
+// and those of Check and Fetch.
+func (p *Prober) Probe(ctx context.Context, address string, want manifest.Manifest) error {
+	patience := p.Patience
+	if patience == 0 {
+		patience = 15 * time.Second
+	}
+	waiting, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	shown, err := p.await(waiting, address, want)
+	if err != nil {
+		return err
+	}
+	return p.Bundles(ctx, shown, func(_ string, err error) error { return err })
+}
+
+func (p *Prober) await(ctx context.Context, address string, want manifest.Manifest) (*manifest.Manifest, error) {
+	pause := 250 * time.Millisecond
+	for {
+		shown, err := p.Manifest(ctx, address, want)
+		if err == nil || !errors.Is(err, ErrStale) {
+			return shown, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, err
+		case <-time.After(pause):
+			pause = min(2*pause, 2*time.Second)
+		}
+	}
+}
+
+// Manifest fetches a manifest and compares it with want.
+func (p *Prober) Manifest(ctx context.Context, address string, want manifest.Manifest) (*manifest.Manifest, error) {
+	body, err := FetchManifest(ctx, p.HTTP, address)
+	if err != nil {
+		return nil, err
+	}
+	shown, err := manifest.Decode(body)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", address, err)
+	}
+	if shown.Sequence < want.Sequence {
+		return nil, fmt.Errorf("%s: %w: version %s, entry %d", address, ErrStale, shown.Version, shown.Sequence)
+	}
+	expected, err := want.Encode()
+	if err == nil && shown.Sequence == want.Sequence && !bytes.Equal(body, expected) {
+		err = fmt.Errorf("%s: shows entry %d with other content than was published", address, want.Sequence)
+	}
+	return shown, err
+}
+
+// FetchManifest fetches the bytes of a manifest, at most manifest.MaxSize of
+// them, in at most 30 s.
+func FetchManifest(ctx context.Context, client *http.Client, address string) ([]byte, error) {
+	u := &Updater{HTTP: client}
+	status, body, err := u.ask(ctx, address)
+	if err == nil && status == http.StatusNoContent {
+		err = fmt.Errorf("%w %d", ErrStatus, status)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", address, err)
+	}
+	return body, nil
+}
+
+// Bundles downloads every bundle of a manifest, two at a time, and verifies it
+// as a client of that version does. verdict is called for each platform key with
+// what came of it, one at a time; what it returns ends the work if it is an error.
+func (p *Prober) Bundles(ctx context.Context, m *manifest.Manifest, verdict func(key string, err error) error) error {
+	keys := map[manifest.Platform][]string{}
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(2)
+	var mu sync.Mutex
+	for _, key := range m.Keys() {
+		platform := m.Platforms[key]
+		if keys[platform] = append(keys[platform], key); len(keys[platform]) > 1 {
+			continue // a universal bundle stands under two keys
+		}
+		group.Go(func() error {
+			err := p.bundle(ctx, m.Version, platform)
+			mu.Lock()
+			defer mu.Unlock()
+			return verdict(key, err)
+		})
+	}
+	return group.Wait()
+}
+
+func (p *Prober) bundle(ctx context.Context, version string, platform manifest.Platform) error {
+	p.mu.Lock()
+	done := p.verified[platform]
+	p.mu.Unlock()
+	if done {
+		return nil
+	}
+	u := &Updater{HTTP: p.HTTP, Keys: p.Keys, RequireVersion: !p.AllowUnbound}
+	offer := &manifest.Offer{Version: version, Platform: platform}
+	if err := u.Fetch(ctx, offer, io.Discard, func(Event) {}); err != nil {
+		return err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.verified == nil {
+		p.verified = map[manifest.Platform]bool{}
+	}
+	p.verified[platform] = true
+	return nil
+}

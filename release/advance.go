@@ -1,0 +1,187 @@
+package release
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"tsmon/channels"
+	"tsmon/manifest"
+)
+
+// Report is what a publish, promote or rollback did, or with DryRun would do.
+type Report struct {
+	Action   channels.Action `json:"action"`
+	Channel  string          `json:"channel"`
+	Version  string          `json:"version"`
+	Previous string          `json:"previous,omitempty"` // version that the channel showed
+	Sequence uint64          `json:"sequence"`           // number of the log entry that stands for it
+	// Changed is false where there was nothing to do.
+	Changed   bool      `json:"changed"`
+	DryRun    bool      `json:"dry_run,omitempty"`
+	URL       string    `json:"url"` // of the manifest
+	Bundles   []Stored  `json:"bundles"`
+	Reach     []Reach   `json:"reach"`
+	Warnings  []string  `json:"warnings,omitempty"`
+	Followers []*Report `json:"followers,omitempty"` // channels that moved along
+	// Probed says that clients were seen to get it.
+	Probed bool `json:"probed"`
+}
+
+// Options say how a channel is moved.
+type Options struct {
+	Channel      string
+	Why          string   // kept in the log
+	AllowMissing []string // platform keys that the channel may lose
+	AllowUnbound bool     // accept signatures that are bound to no version
+	DryRun       bool     // write nothing
+}
+
+// standing prepares a move to a release that is whole in the store, after
+// verifying it there.
+func (p *Publisher) standing(ctx context.Context, o Options, policy Policy, log *channels.Log, version string) (*move, *Record, error) {
+	record, err := p.Record(ctx, version)
+	if err != nil {
+		return nil, nil, err
+	}
+	p.step("verifying %s in the store", version)
+	if err := p.verifyStored(ctx, record, o.AllowUnbound); err != nil {
+		return nil, nil, err
+	}
+	m := &move{channel: log.Channel, policy: policy, log: log, manifest: p.manifestOf(record), allowMissing: o.AllowMissing, allowUnbound: o.AllowUnbound}
+	m.before, err = p.predecessor(ctx, log)
+	return m, record, err
+}
+
+// advance takes a channel to the state that m holds: gate, log, manifest,
+// followers, probe. Where the channel shows the version already, only what an
+// interrupted run left open is done.
+func (p *Publisher) advance(ctx context.Context, m *move, entry channels.Entry, o Options, report *Report) (*Report, error) {
+	report.Channel, report.Version, report.DryRun = m.channel, m.manifest.Version, o.DryRun
+	report.URL = p.manifestURL(m.channel)
+	if err := m.covers(); err != nil {
+		return nil, err
+	}
+	var err error
+	if report.Reach, err = p.replay(m); err != nil {
+		return nil, err
+	}
+	report.Warnings = append(report.Warnings, crossings(report.Reach)...)
+	if m.before != nil {
+		report.Previous = m.before.Version.String()
+	}
+	report.Sequence, report.Changed = m.next()
+	if o.DryRun {
+		return report, p.follow(ctx, m, o, report)
+	}
+	if report.Changed {
+		if err := p.enter(ctx, m, entry); err != nil {
+			return nil, err
+		}
+	}
+	if err := p.show(ctx, m.channel, report); err != nil {
+		return nil, err
+	}
+	if err := p.follow(ctx, m, o, report); err != nil {
+		return report, err
+	}
+	return report, p.probe(ctx, m, report)
+}
+
+// next returns the number of the log entry that stands for the new state, and
+// whether it has yet to be written.
+func (m *move) next() (sequence uint64, missing bool) {
+	head := m.log.Head()
+	if head == nil {
+		return 1, true
+	}
+	changes := manifest.Diff(&head.Manifest, &m.manifest)
+	if len(changes) == 0 || len(changes) == 1 && changes[0].Place == "sequence" {
+		return head.Sequence, false
+	}
+	return head.Sequence + 1, true
+}
+
+// enter writes the log entry.
+func (p *Publisher) enter(ctx context.Context, m *move, entry channels.Entry) error {
+	entry.Version, entry.Manifest = m.manifest.Version, m.manifest
+	entry.Who, entry.When = p.Who, p.Now()
+	log, err := p.channels().Append(ctx, m.log, entry)
+	if err == nil {
+		m.log = log
+	}
+	return err
+}
+
+// show brings the manifest up to date with the log.
+func (p *Publisher) show(ctx context.Context, channel string, report *Report) error {
+	head, moved, err := p.channels().Repoint(ctx, channel)
+	if err != nil {
+		return err
+	}
+	report.Changed = report.Changed || moved
+	if head.Version != report.Version {
+		report.Warnings = append(report.Warnings, fmt.Sprintf("%s has moved on to %s meanwhile (entry %d by %s)", channel, head.Version, head.Sequence, head.Who))
+	}
+	return nil
+}
+
+// follow moves the channels that follow this one and are behind it. A channel
+// that can't follow is a warning: this one has moved.
+func (p *Publisher) follow(ctx context.Context, m *move, o Options, report *Report) error {
+	for _, name := range p.channelNames() {
+		if p.Policies[name].Follows != m.channel || name == m.channel {
+			continue
+		}
+		follower, err := p.followOne(ctx, name, m, o)
+		var refusal *Refusal
+		switch {
+		case errors.As(err, &refusal):
+			report.Warnings = append(report.Warnings, fmt.Sprintf("%s does not follow: %v", name, err))
+		case err != nil:
+			return fmt.Errorf("%s has moved to %s, but %s, which follows it, has not: %w", m.channel, report.Version, name, err)
+		case follower != nil:
+			report.Followers = append(report.Followers, follower)
+		}
+	}
+	return nil
+}
+
+func (p *Publisher) followOne(ctx context.Context, name string, leader *move, o Options) (*Report, error) {
+	log, err := p.channels().Load(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	m := &move{channel: name, policy: p.Policies[name], log: log, manifest: leader.manifest, allowMissing: o.AllowMissing, allowUnbound: o.AllowUnbound}
+	if m.before, err = p.predecessor(ctx, log); err != nil {
+		return nil, err
+	}
+	version, err := manifest.ParseVersion(leader.manifest.Version)
+	if err != nil {
+		return nil, err
+	}
+	if m.before != nil && version.Compare(m.before.Version) < 0 || log.RolledBack(version.String()) != nil {
+		return nil, nil
+	}
+	report := &Report{Action: channels.Follow}
+	report, err = p.advance(ctx, m, channels.Entry{Action: channels.Follow, From: leader.channel, Why: o.Why}, o, report)
+	if err != nil || !report.Changed {
+		return nil, err
+	}
+	return report, nil
+}
+
+// probe fetches what clients get. The pointer has moved by then.
+func (p *Publisher) probe(ctx context.Context, m *move, report *Report) error {
+	if p.Probe == nil || report.DryRun {
+		return nil
+	}
+	p.step("fetching %s as a client", report.URL)
+	if err := p.Probe(ctx, report.URL, m.log.Head().Manifest); err != nil {
+		return &Refusal{Cause: fmt.Errorf("%w: %w", ErrProbe, err),
+			Text: fmt.Sprintf("%s has moved to %s (entry %d)", report.Channel, report.Version, report.Sequence),
+			Mend: "check that public_url leads to the store and that no cache holds " + channels.ManifestKey(report.Channel) + "; --no-probe skips this"}
+	}
+	report.Probed = true
+	return nil
+}

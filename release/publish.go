@@ -1,0 +1,165 @@
+package release
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"tsmon/channels"
+	"tsmon/manifest"
+	"tsmon/signing"
+)
+
+// PublishOptions say what is published.
+type PublishOptions struct {
+	Options
+	Version string
+	Notes   string
+	Bundles []Bundle            // of Gather
+	Key     *signing.PrivateKey // signs the bundles that have no signature; may be nil
+}
+
+// Publish uploads a release and moves a channel to it. The same call again
+// finishes what an interrupted one began, or does nothing. Errors are a *Refusal,
+// a *channels.ConflictError, those of signing, or the store's.
+func (p *Publisher) Publish(ctx context.Context, o PublishOptions) (*Report, error) {
+	if err := p.ready(); err != nil {
+		return nil, err
+	}
+	policy, err := p.policy(o.Channel)
+	if err != nil {
+		return nil, err
+	}
+	if err := p.checkBundles(o); err != nil {
+		return nil, err
+	}
+	log, err := p.channels().Load(ctx, o.Channel)
+	if err != nil {
+		return nil, err
+	}
+	m := &move{channel: o.Channel, policy: policy, log: log, allowMissing: o.AllowMissing, allowUnbound: o.AllowUnbound}
+	if m.before, err = p.predecessor(ctx, log); err != nil {
+		return nil, err
+	}
+	if err := m.forward(o.Version); err != nil {
+		return nil, err
+	}
+	if err := m.willCover(o.Bundles); err != nil {
+		return nil, err
+	}
+	record, err := p.bring(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	m.manifest = p.manifestOf(record)
+	report := &Report{Action: channels.Publish, Bundles: record.Bundles}
+	if o.Notes != "" && o.Notes != record.Notes {
+		report.Warnings = append(report.Warnings, "the notes differ from those that "+o.Version+" was published with, which stay")
+	}
+	return p.advance(ctx, m, channels.Entry{Action: channels.Publish, Why: o.Why}, o.Options, report)
+}
+
+// checkBundles judges all that can be judged before a byte is read.
+func (p *Publisher) checkBundles(o PublishOptions) error {
+	if _, err := manifest.ParseVersion(o.Version); err != nil {
+		return &Refusal{Cause: err, Mend: "write MAJOR.MINOR.PATCH, such as 1.4.0"}
+	}
+	if o.Key != nil {
+		public := o.Key.Public()
+		if trusted, ok := p.Keys.Find(public.ID()); !ok || trusted != public {
+			return &Refusal{Cause: signing.ErrUntrustedKey, Text: "the private key " + public.ID() + " is not among trusted_keys",
+				Mend: "sign with a key that installed applications trust, or add its public key to trusted_keys"}
+		}
+	}
+	for _, b := range o.Bundles {
+		if err := p.checkBundle(o, b); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (p *Publisher) checkBundle(o PublishOptions, b Bundle) error {
+	if b.Signature == nil {
+		if o.Key == nil {
+			return refuse(ErrUnsigned, "give the key in TAURI_SIGNING_PRIVATE_KEY or with --key FILE, or sign before with `tsmon release sign`",
+				"%s has no .sig beside it", b.Path)
+		}
+		return nil
+	}
+	if _, err := p.checkSignature(b.Signature.String(), o.Version, b.Keys, o.AllowUnbound); err != nil {
+		return fmt.Errorf("%s.sig: %w", b.Path, err)
+	}
+	return nil
+}
+
+// forward refuses what does not move the channel forward.
+func (m *move) forward(version string) error {
+	v, err := manifest.ParseVersion(version)
+	if err != nil {
+		return &Refusal{Cause: err, Mend: "write MAJOR.MINOR.PATCH, such as 1.4.0"}
+	}
+	if v.Prerelease() != "" && !m.policy.Prerelease {
+		return refuse(ErrPrerelease, "publish it to a channel with prerelease: true, such as beta", "%s on %s", version, m.channel)
+	}
+	if m.before == nil {
+		return nil
+	}
+	order := v.Compare(m.before.Version)
+	if order < 0 {
+		return refuse(ErrBelowHead, "publish a higher version; `tsmon release rollback --to` goes back", "%s shows %s, above %s", m.channel, m.before.Version, version)
+	}
+	if back := m.log.RolledBack(version); back != nil && order > 0 {
+		return refuse(ErrRolledBack, fmt.Sprintf("publish a higher version, or bring it back with `tsmon release rollback --channel %s --to %s --reason TEXT`", m.channel, version),
+			"%s left %s with entry %d by %s: %s", version, m.channel, back.Sequence, back.Who, back.Why)
+	}
+	return nil
+}
+
+// willCover refuses missing platforms before a byte is sent.
+func (m *move) willCover(bundles []Bundle) error {
+	m.manifest.Platforms = map[string]manifest.Platform{}
+	for _, b := range bundles {
+		for _, key := range b.Keys {
+			m.manifest.Platforms[key] = manifest.Platform{}
+		}
+	}
+	return m.covers()
+}
+
+// bring sees to it that the release is in the store: it compares the bundles
+// with a record that stands, or uploads them and creates the record.
+func (p *Publisher) bring(ctx context.Context, o PublishOptions) (*Record, error) {
+	standing, err := p.Record(ctx, o.Version)
+	published := err == nil
+	if err != nil && !errors.Is(err, ErrNoRelease) {
+		return nil, err
+	}
+	sink := p.upload(o.Version)
+	if published || o.DryRun {
+		sink = discard
+		p.step("reading %d bundles", len(o.Bundles))
+	} else {
+		p.step("uploading %d bundles", len(o.Bundles))
+	}
+	stored, err := p.stage(ctx, o.Version, o.Bundles, o.Key, sink)
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case published:
+		if err := sameBundles(stored, standing); err != nil {
+			return nil, err
+		}
+		p.step("%s is in the store already", o.Version)
+		return standing, p.verifyStored(ctx, standing, o.AllowUnbound)
+	case o.DryRun:
+		return p.recordOf(o.Version, o.Notes, stored), nil
+	}
+	for i := range stored {
+		if err := p.storeSignature(ctx, o.Version, &stored[i], o.AllowUnbound); err != nil {
+			return nil, err
+		}
+	}
+	return p.createRecord(ctx, p.recordOf(o.Version, o.Notes, stored))
+}

@@ -1,0 +1,84 @@
+package release
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"tsmon/channels"
+)
+
+// RollbackOptions say where a channel goes back to; Why is the reason.
+type RollbackOptions struct {
+	Options
+	To string // version; empty: the release before the one that is shown
+}
+
+// Rollback moves a channel to a release that it showed before. It stops the
+// spread of a bad release; clients that have it keep it, since they only go
+// forward. The same call again, with the same reason and no version, does
+// nothing.
+func (p *Publisher) Rollback(ctx context.Context, o RollbackOptions) (*Report, error) {
+	if err := p.ready(); err != nil {
+		return nil, err
+	}
+	policy, err := p.policy(o.Channel)
+	if err != nil {
+		return nil, err
+	}
+	if strings.TrimSpace(o.Why) == "" {
+		return nil, refuse(ErrConfig, "say why with --reason TEXT; the log keeps it", "a rollback needs a reason")
+	}
+	log, err := p.channels().Load(ctx, o.Channel)
+	if err != nil {
+		return nil, err
+	}
+	version, err := target(log, o)
+	if err != nil {
+		return nil, err
+	}
+	left := log.Head().Version
+	m, record, err := p.standing(ctx, o.Options, policy, log, version)
+	if err != nil {
+		return nil, err
+	}
+	report := &Report{Action: channels.Rollback, Bundles: record.Bundles}
+	report.Warnings = p.elsewhere(ctx, o.Channel, left, version)
+	return p.advance(ctx, m, channels.Entry{Action: channels.Rollback, From: left, Why: o.Why}, o.Options, report)
+}
+
+// target is the version that a rollback goes to.
+func target(log *channels.Log, o RollbackOptions) (string, error) {
+	head := log.Head()
+	switch {
+	case head == nil:
+		return "", refuse(ErrNoTarget, "publish to it first", "%s shows nothing", log.Channel)
+	case o.To != "" && !log.Shown(o.To):
+		return "", refuse(ErrNoTarget, "`tsmon channel log "+log.Channel+"` shows what it had", "%s never showed %s", log.Channel, o.To)
+	case o.To != "":
+		return o.To, nil
+	case head.Action == channels.Rollback && head.Why == o.Why:
+		return head.Version, nil // the same command again
+	}
+	standing := log.Standing()
+	for i := len(standing) - 2; i >= 0; i-- {
+		if standing[i].Version != head.Version {
+			return standing[i].Version, nil
+		}
+	}
+	return "", refuse(ErrNoTarget, "publish a fixed build with a higher version", "%s is the first release of %s", head.Version, log.Channel)
+}
+
+// elsewhere warns of other channels that show the release that is left.
+func (p *Publisher) elsewhere(ctx context.Context, channel, left, to string) []string {
+	var warnings []string
+	for _, name := range slices.DeleteFunc(p.channelNames(), func(n string) bool { return n == channel }) {
+		log, err := p.channels().Load(ctx, name)
+		if err != nil || log.Head() == nil || log.Head().Version != left || left == to {
+			continue
+		}
+		warnings = append(warnings, fmt.Sprintf("%s shows %s too: `tsmon release rollback --channel %s --reason TEXT` takes it back there", name, left, name))
+	}
+	return warnings
+}

@@ -1,0 +1,133 @@
+package release
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"tsmon/manifest"
+	"tsmon/signing"
+)
+
+// Signed is a bundle that was signed on disk.
+type Signed struct {
+	Bundle  string `json:"bundle"`           // path
+	Sig     string `json:"sig"`              // path of the signature
+	KeyID   string `json:"key_id"`           //
+	Version string `json:"version"`          // what the signature is bound to
+	Target  string `json:"target,omitempty"` // likewise, if the name tells
+	Size    int64  `json:"size"`             // bytes
+}
+
+// Signer signs bundles on disk.
+type Signer struct {
+	Key     signing.PrivateKey
+	Version string
+	Now     func() time.Time
+	// Transferred is called with each piece that was read, concurrently.
+	Transferred func(bundle string, n int, total int64)
+}
+
+// Sign writes PATH.sig beside every bundle, in the Tauri CLI's format, replacing
+// one that is there. As many bundles are read at once as there are cores, in
+// constant memory. Every file is signed or none: signatures are written once all
+// bundles have been read, and a bundle that changes meanwhile is a *Refusal.
+func (s *Signer) Sign(ctx context.Context, paths []string) ([]Signed, error) {
+	if _, err := manifest.ParseVersion(s.Version); err != nil {
+		return nil, &Refusal{Cause: err, Mend: "write MAJOR.MINOR.PATCH, such as 1.4.0"}
+	}
+	signed := make([]Signed, len(paths))
+	signatures := make([]signing.Signature, len(paths))
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(runtime.GOMAXPROCS(0))
+	for i, path := range paths {
+		group.Go(func() (err error) {
+			signed[i], signatures[i], err = s.sign(ctx, path)
+			if err != nil && !errors.As(err, new(*Refusal)) && !errors.As(err, new(*os.PathError)) {
+				err = fmt.Errorf("%s: %w", path, err)
+			}
+			return err
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return nil, err
+	}
+	for i := range signed {
+		if err := writeFile(signed[i].Sig, signatures[i].String()); err != nil {
+			return nil, err
+		}
+	}
+	return signed, nil
+}
+
+func (s *Signer) sign(ctx context.Context, path string) (Signed, signing.Signature, error) {
+	kind, _ := Recognize(path)
+	if kind.Version != "" && kind.Version != s.Version {
+		return Signed{}, signing.Signature{}, refuse(ErrBundles, "give its own version, or rename it", "%s is named version %s, not %s", path, kind.Version, s.Version)
+	}
+	digest, size, err := s.hash(ctx, path)
+	if err != nil {
+		return Signed{}, signing.Signature{}, err
+	}
+	sig, err := s.Key.Sign(digest, signing.Comment{Time: s.Now(), File: filepath.Base(path), Version: s.Version, Target: kind.Target})
+	return Signed{Bundle: path, Sig: path + ".sig", KeyID: sig.KeyID(), Version: s.Version, Target: kind.Target, Size: size}, sig, err
+}
+
+func (s *Signer) hash(ctx context.Context, path string) (digest signing.Digest, size int64, err error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return digest, 0, err
+	}
+	defer file.Close()
+	before, err := file.Stat()
+	if err != nil {
+		return digest, 0, err
+	}
+	if !before.Mode().IsRegular() || before.Size() == 0 {
+		return digest, 0, refuse(ErrBundles, "give the update archive itself", "%s is empty or not a regular file", path)
+	}
+	digest, size, err = signing.HashReader(ctx, &countingReader{file, func(n int) { s.Transferred(path, n, before.Size()) }})
+	if err != nil {
+		return digest, 0, err
+	}
+	after, err := file.Stat()
+	if err == nil && (size != before.Size() || after.Size() != size || !after.ModTime().Equal(before.ModTime())) {
+		err = refuse(ErrFile, "let nothing write to the bundle while it is signed, then run it again", "%s", path)
+	}
+	return digest, size, err
+}
+
+type countingReader struct {
+	io.Reader
+	counted func(n int)
+}
+
+func (r *countingReader) Read(p []byte) (int, error) {
+	n, err := r.Reader.Read(p)
+	r.counted(n)
+	return n, err
+}
+
+// writeFile gives a file its name once its content is on disk.
+func writeFile(path, content string) error {
+	tmp, err := os.CreateTemp(filepath.Dir(path), ".sig-*")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(tmp.Name())
+	defer tmp.Close()
+	if _, err := tmp.WriteString(content); err != nil {
+		return err
+	}
+	if err := errors.Join(tmp.Chmod(0o644), tmp.Sync(), tmp.Close()); err != nil {
+		return err
+	}
+	return os.Rename(tmp.Name(), path)
+}

@@ -1,0 +1,158 @@
+package release
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+
+	"tsmon/channels"
+	"tsmon/manifest"
+	"tsmon/signing"
+)
+
+// Finding is something that is wrong with a channel.
+type Finding struct {
+	Object  string `json:"object"` // key in the store
+	Problem string `json:"problem"`
+	Mend    string `json:"mend,omitempty"`
+	Err     error  `json:"-"`
+}
+
+// VerifyReport is what a channel consists of and what is wrong with it.
+type VerifyReport struct {
+	Channel  string    `json:"channel"`
+	Version  string    `json:"version"`  // shown by the head of the log
+	Entries  int       `json:"entries"`  // of the log
+	Releases []string  `json:"releases"` // that were verified
+	Findings []Finding `json:"findings"` // empty: all is well
+}
+
+// Err joins the findings, nil if there are none.
+func (r *VerifyReport) Err() error {
+	var errs []error
+	for _, f := range r.Findings {
+		errs = append(errs, f.Err)
+	}
+	return errors.Join(errs...)
+}
+
+// Verify checks a channel as it lies in the store: the log's numbers and
+// hashes; the manifest byte for byte against the head; of every release that the
+// log names the record, and its bundles by size, checksum and signature; and
+// those of the head once more by reading every byte.
+func (p *Publisher) Verify(ctx context.Context, channel string) (*VerifyReport, error) {
+	if len(p.Keys) == 0 {
+		return nil, p.ready()
+	}
+	report := &VerifyReport{Channel: channel, Findings: []Finding{}}
+	log, err := p.channels().Load(ctx, channel)
+	if errors.Is(err, channels.ErrLog) {
+		report.find("log/"+channel, err, "restore the log's objects from a backup; they are never changed or deleted")
+		return report, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	head := log.Head()
+	if head == nil {
+		return nil, refuse(ErrNoRelease, "`tsmon channel list` shows the channels of the store", "%s shows nothing", channel)
+	}
+	report.Version, report.Entries = head.Version, len(log.Entries)
+	if err := p.verifyShown(ctx, head, report); err != nil {
+		return nil, err
+	}
+	for _, version := range versionsOf(log) {
+		if err := p.verifyRelease(ctx, version, version == head.Version, report); err != nil {
+			return nil, err
+		}
+	}
+	return report, nil
+}
+
+func (r *VerifyReport) find(object string, err error, mend string) {
+	var refusal *Refusal
+	if errors.As(err, &refusal) {
+		mend = refusal.Mend
+	}
+	r.Findings = append(r.Findings, Finding{Object: object, Problem: err.Error(), Mend: mend, Err: err})
+}
+
+func versionsOf(log *channels.Log) []string {
+	var versions []string
+	seen := map[string]bool{}
+	for _, e := range log.Entries {
+		if !seen[e.Version] {
+			seen[e.Version] = true
+			versions = append(versions, e.Version)
+		}
+	}
+	return versions
+}
+
+// verifyShown compares the manifest with the head of the log.
+func (p *Publisher) verifyShown(ctx context.Context, head *channels.Entry, report *VerifyReport) error {
+	const mend = "run the last publish, promote or rollback again: it brings the manifest up to date"
+	key := channels.ManifestKey(report.Channel)
+	shown, err := p.channels().Shown(ctx, report.Channel)
+	if errors.Is(err, fs.ErrNotExist) {
+		report.find(key, fmt.Errorf("%w: %s is missing", ErrStored, key), mend)
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	want, err := head.Manifest.Encode()
+	if err != nil {
+		return err
+	}
+	if !bytes.Equal(shown, want) {
+		report.find(key, fmt.Errorf("%w: %s is not what entry %d says", ErrStored, key, head.Sequence), mend)
+	}
+	if _, problems := manifest.Check(shown, manifest.Rules{Keys: p.Keys, AllowUnbound: true}); len(problems) > 0 {
+		report.find(key, problems, problems[0].Mend)
+	}
+	return nil
+}
+
+// verifyRelease checks one release; whole reads every byte. What is wrong with
+// it is a finding, an error means that it could not be checked.
+func (p *Publisher) verifyRelease(ctx context.Context, version string, whole bool, report *VerifyReport) error {
+	record, err := p.Record(ctx, version)
+	if err == nil {
+		report.Releases = append(report.Releases, version)
+		err = p.verifyStored(ctx, record, true)
+	}
+	if err == nil && whole {
+		err = p.verifyWhole(ctx, record)
+	}
+	if err == nil || !faulty(err) {
+		return err
+	}
+	report.find(folder(version), err, "publish a higher version; never change the objects of one that was published")
+	return nil
+}
+
+func (p *Publisher) verifyWhole(ctx context.Context, record *Record) error {
+	for _, b := range record.Bundles {
+		sig, err := signing.ParseSignature(b.Signature)
+		if err != nil {
+			return err
+		}
+		if err := p.verifyBytes(ctx, folder(record.Version)+b.Name, sig); err != nil {
+			return fmt.Errorf("%s: %w", folder(record.Version)+b.Name, err)
+		}
+	}
+	return nil
+}
+
+// faulty tells what is wrong with a release from what kept it from being checked.
+func faulty(err error) bool {
+	for _, cause := range []error{ErrNoRelease, ErrStored, signing.ErrSignature, signing.ErrUntrustedKey, signing.ErrBound, signing.ErrUnbound, signing.ErrLegacy} {
+		if errors.Is(err, cause) {
+			return true
+		}
+	}
+	return errors.As(err, new(*signing.FormatError))
+}

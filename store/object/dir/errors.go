@@ -1,0 +1,70 @@
+package dir
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"syscall"
+
+	"tsmon/store/object"
+)
+
+// sourceError marks an error of the reader that Create was given: it says
+// nothing about the store and is passed on as it is.
+type sourceError struct{ error }
+
+// explain names the operation and the key, and puts an error of the file
+// system into the words of the contract.
+func (s *Store) explain(op, key string, err error) error {
+	if err == nil {
+		return nil
+	}
+	var source sourceError
+	if errors.As(err, &source) {
+		return fmt.Errorf("%s %s: %w", op, key, source.error)
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		if gone := s.present(); gone != nil {
+			err = gone
+		}
+	}
+	return fmt.Errorf("%s %s: %w", op, cmp.Or(key, "everything"), translate(err))
+}
+
+// translate maps the errors of the file system to those of the contract.
+func translate(err error) error {
+	bare := strip(err)
+	switch {
+	case errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT):
+		return fmt.Errorf("%w: %w", object.ErrFull, bare)
+	case errors.Is(err, syscall.EROFS):
+		return fmt.Errorf("%w: %w", fs.ErrPermission, bare)
+	case isNotFolder(err):
+		return fmt.Errorf("%w: a part of its path is an object", object.ErrBadKey)
+	case isTooLong(err):
+		return fmt.Errorf("%w: %w", object.ErrBadKey, bare)
+	case errors.Is(bare, fs.ErrNotExist):
+		return fs.ErrNotExist
+	case errors.Is(bare, fs.ErrExist):
+		return fs.ErrExist
+	}
+	return err
+}
+
+// strip takes the path off an error of package os: it names the temporary file
+// or repeats the key.
+func strip(err error) error {
+	switch e := err.(type) {
+	case *fs.PathError:
+		return e.Err
+	case *os.LinkError:
+		return e.Err
+	}
+	return err
+}
+
+func isNotFolder(err error) bool { return errors.Is(err, syscall.ENOTDIR) }
+
+func isTooLong(err error) bool { return errors.Is(err, syscall.ENAMETOOLONG) }

@@ -1,0 +1,48 @@
+package dir
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"syscall"
+	"testing"
+
+	"tsmon/store/object"
+)
+
+func TestExplain(t *testing.T) {
+	s := &Store{root: t.TempDir()}
+	for cause, want := range map[error]error{
+		syscall.ENOSPC:       object.ErrFull,
+		syscall.EDQUOT:       object.ErrFull,
+		syscall.EACCES:       fs.ErrPermission,
+		syscall.EPERM:        fs.ErrPermission,
+		syscall.EROFS:        fs.ErrPermission,
+		syscall.ENOENT:       fs.ErrNotExist,
+		syscall.EEXIST:       fs.ErrExist,
+		syscall.ENOTDIR:      object.ErrBadKey,
+		syscall.ENAMETOOLONG: object.ErrBadKey,
+		syscall.EIO:          syscall.EIO,
+	} {
+		for _, err := range []error{
+			&fs.PathError{Op: "openat", Path: ".tsmon/temp-x", Err: cause},
+			&os.LinkError{Op: "linkat", Old: ".tsmon/temp-x", New: "a/b", Err: cause},
+			fmt.Errorf("make folder: %w", &fs.PathError{Op: "mkdirat", Path: ".tsmon", Err: cause}),
+		} {
+			if got := s.explain("create", "a/b", err); !errors.Is(got, want) {
+				t.Errorf("%v gives %v", err, got)
+			}
+		}
+	}
+}
+
+// TestExplainSource wants an error of the caller's reader untouched: it says
+// nothing about the store, even where it looks so.
+func TestExplainSource(t *testing.T) {
+	s := &Store{root: "/does/not/exist"}
+	got := s.explain("create", "a/b", sourceError{&fs.PathError{Op: "open", Path: "input", Err: syscall.ENOENT}})
+	if !errors.Is(got, fs.ErrNotExist) || errors.Is(got, object.ErrNoStore) {
+		t.Errorf("the error is %v", got)
+	}
+}

@@ -1,0 +1,181 @@
+package dir
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"runtime"
+	"strings"
+	"time"
+
+	"github.com/minio/crc64nvme"
+
+	"tsmon/store/object"
+)
+
+const (
+	private    = ".tsmon"           // the folder of temporary files and locks
+	tempPrefix = private + "/temp-" // what the name of a temporary file begins with
+)
+
+// temp is a temporary file that holds a whole object.
+type temp struct {
+	root *os.Root
+	name string
+	desc object.Info
+}
+
+// writeTemp writes r to a temporary file, syncs it, and compares what can be
+// read back. If that fails no file is left.
+func writeTemp(ctx context.Context, root *os.Root, r io.Reader, size int64) (*temp, error) {
+	if err := makePrivate(root); err != nil {
+		return nil, err
+	}
+	t := &temp{root: root, name: tempPrefix + rand.Text()}
+	sum, err := t.fill(ctx, object.Exactly(r, size), size)
+	if err == nil {
+		err = t.compare(ctx, sum, size)
+	}
+	if err != nil {
+		t.discard()
+		return nil, err
+	}
+	return t, nil
+}
+
+// makePrivate makes the folder of temporary files and locks. It has to be a
+// folder, not a link to one.
+func makePrivate(root *os.Root) error {
+	fi, err := root.Lstat(private)
+	if err == nil && fi.IsDir() {
+		return nil
+	}
+	if err := root.Mkdir(private, 0o755); err != nil {
+		if fi, again := root.Lstat(private); again == nil && fi.IsDir() {
+			return nil // another writer was faster
+		}
+		return fmt.Errorf("make folder %s: %w", private, err)
+	}
+	return nil
+}
+
+// fill writes and syncs the file and returns the checksum of what r delivered.
+func (t *temp) fill(ctx context.Context, r io.Reader, size int64) (uint64, error) {
+	f, err := t.root.OpenFile(t.name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	if err != nil {
+		return 0, err
+	}
+	sum := crc64nvme.New()
+	err = pour(ctx, io.MultiWriter(f, sum), r, size)
+	if err == nil {
+		err = f.Sync()
+	}
+	if closing := f.Close(); err == nil {
+		err = closing
+	}
+	return sum.Sum64(), err
+}
+
+// compare reads the file back and describes it.
+func (t *temp) compare(ctx context.Context, sum uint64, size int64) error {
+	f, err := t.root.Open(t.name)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if t.desc, err = describe(f, ""); err != nil {
+		return err
+	}
+	back := crc64nvme.New()
+	if err := pour(ctx, back, f, size); err != nil {
+		return err
+	}
+	if t.desc.Size != size || back.Sum64() != sum {
+		return fmt.Errorf("%w: %d bytes with checksum %016x instead of %d with %016x",
+			object.ErrCorrupt, t.desc.Size, back.Sum64(), size, sum)
+	}
+	return nil
+}
+
+// info describes the object as which the file is named key.
+func (t *temp) info(key string) object.Info {
+	info := t.desc
+	info.Key = key
+	return info
+}
+
+// discard removes the temporary name. What can't be removed now is swept up
+// when the store is opened a day later.
+func (t *temp) discard() { t.root.Remove(t.name) }
+
+// pour copies r to w and looks at ctx between the pieces. Errors of r are
+// marked as such.
+func pour(ctx context.Context, w io.Writer, r io.Reader, size int64) error {
+	buf := make([]byte, min(max(size, 512), 256<<10))
+	for {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		n, err := r.Read(buf)
+		if _, werr := w.Write(buf[:n]); werr != nil {
+			return werr
+		}
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return sourceError{err}
+		}
+	}
+}
+
+// syncParents makes the name of key durable, and those of its folders: another
+// writer may have made one of them without having synced it yet.
+func syncParents(root *os.Root, key string) error {
+	if runtime.GOOS == "windows" {
+		return nil // folders can't be synced there
+	}
+	for dir := path.Dir(key); ; dir = path.Dir(dir) {
+		if err := syncFolder(root, dir); err != nil {
+			return err
+		}
+		if dir == "." {
+			return nil
+		}
+	}
+}
+
+func syncFolder(root *os.Root, dir string) error {
+	f, err := root.Open(dir)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	return f.Sync()
+}
+
+// sweep removes the temporary files that were last written before the given
+// time. It is a courtesy: whoever may only read the store can't and need not.
+func sweep(root *os.Root, before time.Time) {
+	f, err := root.Open(private)
+	if err != nil {
+		return
+	}
+	defer f.Close()
+	names, _ := f.Readdirnames(-1)
+	for _, name := range names {
+		name = private + "/" + name
+		fi, err := root.Lstat(name)
+		if err == nil && strings.HasPrefix(name, tempPrefix) && olderThan(fi, before) {
+			root.Remove(name)
+		}
+	}
+}
+
+func olderThan(fi fs.FileInfo, t time.Time) bool {
+	return fi.Mode().IsRegular() && fi.ModTime().Before(t)
+}

@@ -1,0 +1,174 @@
+package dir
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"time"
+
+	"github.com/gofrs/flock"
+
+	"tsmon/store/object"
+)
+
+// Create implements object.Store.
+func (s *Store) Create(ctx context.Context, key string, r io.Reader, size int64, _ object.Attributes) (object.Info, error) {
+	info, err := s.create(ctx, key, r, size)
+	if err != nil {
+		return object.Info{}, s.explain("create", key, err)
+	}
+	return info, nil
+}
+
+func (s *Store) create(ctx context.Context, key string, r io.Reader, size int64) (object.Info, error) {
+	if err := errors.Join(ctx.Err(), object.ValidKey(key)); err != nil {
+		return object.Info{}, err
+	}
+	root, err := s.open()
+	if err != nil {
+		return object.Info{}, err
+	}
+	defer root.Close()
+	if err := vacant(root, key); err != nil {
+		return object.Info{}, err
+	}
+	t, err := writeTemp(ctx, root, r, size)
+	if err != nil {
+		return object.Info{}, err
+	}
+	defer t.discard()
+	return t.info(key), t.link(key)
+}
+
+// Swap implements object.Store.
+func (s *Store) Swap(ctx context.Context, key, etag string, data []byte, _ object.Attributes) (object.Info, error) {
+	info, err := s.swap(ctx, key, etag, data)
+	if err != nil {
+		return object.Info{}, s.explain("swap", key, err)
+	}
+	return info, nil
+}
+
+func (s *Store) swap(ctx context.Context, key, etag string, data []byte) (object.Info, error) {
+	if err := errors.Join(ctx.Err(), object.ValidKey(key), swappable(data)); err != nil {
+		return object.Info{}, err
+	}
+	root, err := s.open()
+	if err != nil {
+		return object.Info{}, err
+	}
+	defer root.Close()
+	unlock, err := s.lock(ctx, root, key)
+	if err != nil {
+		return object.Info{}, err
+	}
+	defer unlock()
+	if err := wears(root, key, etag); err != nil {
+		return object.Info{}, err
+	}
+	t, err := writeTemp(ctx, root, bytes.NewReader(data), int64(len(data)))
+	if err != nil {
+		return object.Info{}, err
+	}
+	defer t.discard()
+	if etag != "" {
+		return t.info(key), t.rename(key)
+	}
+	if err = t.link(key); errors.Is(err, fs.ErrExist) {
+		err = object.ErrChanged
+	}
+	return t.info(key), err
+}
+
+func swappable(data []byte) error {
+	if len(data) > object.MaxSwap {
+		return fmt.Errorf("%d bytes are too many to swap, at most %d", len(data), object.MaxSwap)
+	}
+	return nil
+}
+
+// vacant reports what stands in the way of a new object.
+func vacant(root *os.Root, key string) error {
+	fi, err := root.Lstat(key)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return err
+	case fi.IsDir():
+		return fmt.Errorf("%w: a folder of that name stands there", object.ErrBadKey)
+	case !fi.Mode().IsRegular():
+		return fmt.Errorf("%w: something that is no regular file stands there", object.ErrBadKey)
+	}
+	return fs.ErrExist
+}
+
+// wears is object.ErrChanged unless the object of key has this ETag; an empty
+// ETag asks for none.
+func wears(root *os.Root, key, etag string) error {
+	f, info, err := openObject(root, key)
+	switch {
+	case err == nil:
+		f.Close()
+	case !errors.Is(err, fs.ErrNotExist):
+		return err
+	case etag == "":
+		return vacant(root, key)
+	}
+	if info.ETag != etag {
+		return object.ErrChanged
+	}
+	return nil
+}
+
+// lock takes the lock of one key, which the kernel gives up when its process
+// ends. Lock files stay: to remove one would let two holders in.
+func (s *Store) lock(ctx context.Context, root *os.Root, key string) (unlock func() error, err error) {
+	if err := makePrivate(root); err != nil {
+		return nil, err
+	}
+	sum := sha256.Sum256([]byte(key))
+	name := fmt.Sprintf("lock-%x", sum[:8])
+	l := flock.New(filepath.Join(s.root, private, name), flock.SetPermissions(0o644))
+	wait, cancel := context.WithTimeout(ctx, s.LockWait)
+	defer cancel()
+	_, err = l.TryLockContext(wait, 10*time.Millisecond)
+	switch {
+	case err == nil:
+		return l.Close, nil
+	case ctx.Err() != nil:
+		return nil, ctx.Err()
+	case wait.Err() != nil:
+		return nil, fmt.Errorf("%w: another process has held its lock for %v", object.ErrUnavailable, s.LockWait)
+	}
+	return nil, err
+}
+
+// link gives the temporary file its name, if that is free.
+func (t *temp) link(key string) error {
+	if err := t.root.MkdirAll(path.Dir(key), 0o755); err != nil {
+		return err
+	}
+	if err := t.root.Link(t.name, key); err != nil {
+		if inTheWay := vacant(t.root, key); inTheWay != nil {
+			return inTheWay
+		}
+		return err
+	}
+	return syncParents(t.root, key)
+}
+
+// rename gives the temporary file its name in place of what stands there.
+func (t *temp) rename(key string) error {
+	if err := t.root.Rename(t.name, key); err != nil {
+		return err
+	}
+	return syncParents(t.root, key)
+}

@@ -1,0 +1,216 @@
+// Package objecttest holds the suite that every adapter of package object
+// passes, and the real server that the S3 adapter passes it against.
+//
+// The suite is hostile: readers that fail with their last byte, announced sizes
+// that are wrong, writers that race for one key, contexts cancelled in the
+// middle, keys and prefixes that no store should take. It uses nothing but the
+// contract. What an adapter promises beyond it, that no temporary file or part
+// of an upload stays behind for example, is tested beside that adapter.
+package objecttest
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"io/fs"
+	"iter"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/minio/crc64nvme"
+
+	"tsmon/store/object"
+)
+
+// Suite runs every test of the contract. Each gets a store of its own, empty
+// and writable, from open, which fails the test if there is none to be had.
+func Suite(t *testing.T, open func(t *testing.T) object.Store) {
+	for _, c := range []struct {
+		name string
+		test func(*testing.T, object.Store)
+	}{
+		{"RoundTrips", roundTrips},
+		{"Absent", absentObjects},
+		{"BadKeys", badKeys},
+		{"OddKeys", oddKeys},
+		{"CreateTaken", createTaken},
+		{"CreateFailingReader", createFailingReader},
+		{"CreateCancelled", createCancelled},
+		{"CreateRace", createRace},
+		{"CreateRaceLarge", createRaceLarge},
+		{"Conditions", conditions},
+		{"Swap", swap},
+		{"SwapOtherETag", swapOtherETag},
+		{"SwapBack", swapBack},
+		{"SwapSizes", swapSizes},
+		{"SwapRace", swapRace},
+		{"SwapCreateRace", swapCreateRace},
+		{"SwapChain", swapChain},
+		{"ReadWhileSwapping", readWhileSwapping},
+		{"ListOrder", listOrder},
+		{"ListPrefixAfter", listPrefixAfter},
+		{"ListStops", listStops},
+		{"ListMany", listMany},
+	} {
+		t.Run(c.name, func(t *testing.T) { c.test(t, open(t)) })
+	}
+}
+
+// Missing tests that each method of a store whose bucket or root folder is not
+// there says so, instead of passing for an empty store.
+func Missing(t *testing.T, s object.Store) {
+	ctx := t.Context()
+	data := sample(10)
+	for _, c := range []struct {
+		name string
+		call func() error
+	}{
+		{"Get", func() error { _, _, err := s.Get(ctx, "a/b"); return err }},
+		{"Stat", func() error { _, err := s.Stat(ctx, "a/b"); return err }},
+		{"Checksum", func() error { _, err := s.Checksum(ctx, "a/b"); return err }},
+		{"Create", func() error { return tryCreate(ctx, s, "a/b", data) }},
+		{"CreateLarge", func() error { return tryCreate(ctx, s, "a/c", sample(object.StraightSize+1)) }},
+		{"Swap", func() error { _, err := s.Swap(ctx, "a/b", "", data, object.Attributes{}); return err }},
+		{"SwapOver", func() error { _, err := s.Swap(ctx, "a/b", "abc", data, object.Attributes{}); return err }},
+		{"List", func() error { _, err := listed(s.List(ctx, "", "")); return err }},
+		{"ListPrefix", func() error { _, err := listed(s.List(ctx, "a/", "a/a")); return err }},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			err := c.call()
+			wantError(t, err, object.ErrNoStore)
+			if errors.Is(err, fs.ErrNotExist) {
+				t.Errorf("the error is fs.ErrNotExist too: %v", err)
+			}
+		})
+	}
+}
+
+// sample returns n bytes that differ from call to call.
+func sample(n int) []byte {
+	data := make([]byte, n)
+	seed := rand.Uint64()
+	for i := range data {
+		seed = seed*6364136223846793005 + 1442695040888963407
+		data[i] = byte(seed >> 56)
+	}
+	return data
+}
+
+func tryCreate(ctx context.Context, s object.Store, key string, data []byte) error {
+	_, err := s.Create(ctx, key, bytes.NewReader(data), int64(len(data)), object.Attributes{})
+	return err
+}
+
+func mustCreate(t *testing.T, s object.Store, key string, data []byte) object.Info {
+	t.Helper()
+	info, err := s.Create(t.Context(), key, bytes.NewReader(data), int64(len(data)),
+		object.Attributes{ContentType: "application/octet-stream", CacheControl: "max-age=60"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return info
+}
+
+func mustSwap(t *testing.T, s object.Store, key, etag string, data []byte) object.Info {
+	t.Helper()
+	info, err := s.Swap(t.Context(), key, etag, data, object.Attributes{ContentType: "application/json"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return info
+}
+
+// wantContent checks that an object holds data, by each way to look at it.
+func wantContent(t *testing.T, s object.Store, key string, data []byte) {
+	t.Helper()
+	got, info := content(t, s, key)
+	if !bytes.Equal(got, data) {
+		t.Fatalf("%s holds %d other bytes than the %d expected", key, len(got), len(data))
+	}
+	stat, err := s.Stat(t.Context(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !sameInfo(stat, info) {
+		t.Errorf("Stat tells %+v and Get %+v", stat, info)
+	}
+	if info.Key != key || info.Size != int64(len(data)) || info.ETag == "" || info.ModTime.IsZero() {
+		t.Errorf("Get tells %+v of %d bytes at %s", info, len(data), key)
+	}
+	sum, err := s.Checksum(t.Context(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := checksum(data); sum != want {
+		t.Errorf("Checksum tells %016x instead of %016x", sum, want)
+	}
+}
+
+// sameInfo compares up to the second, which is what HTTP can tell.
+func sameInfo(a, b object.Info) bool {
+	sameTime := a.ModTime.Unix() == b.ModTime.Unix()
+	a.ModTime = b.ModTime
+	return sameTime && a == b
+}
+
+func checksum(data []byte) uint64 {
+	h := crc64nvme.New()
+	h.Write(data)
+	return h.Sum64()
+}
+
+func content(t *testing.T, s object.Store, key string) ([]byte, object.Info) {
+	t.Helper()
+	r, info, err := s.Get(t.Context(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	data, err := io.ReadAll(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data, info
+}
+
+// wantAbsent checks that nothing has the key, by Stat and by List.
+func wantAbsent(t *testing.T, s object.Store, key string) {
+	t.Helper()
+	_, err := s.Stat(t.Context(), key)
+	wantError(t, err, fs.ErrNotExist)
+	for _, k := range mustList(t, s, "", "") {
+		if k == key {
+			t.Errorf("%s is listed", key)
+		}
+	}
+}
+
+func wantError(t *testing.T, err, want error) {
+	t.Helper()
+	if !errors.Is(err, want) {
+		t.Errorf("the error is %v, not %q", err, want)
+	}
+}
+
+// listed collects the keys of a list and the error that ended it.
+func listed(list iter.Seq2[object.Info, error]) (keys []string, err error) {
+	for info, e := range list {
+		if err != nil {
+			return keys, errors.New("the list went on after its error: " + err.Error())
+		}
+		if err = e; err == nil {
+			keys = append(keys, info.Key)
+		}
+	}
+	return keys, err
+}
+
+func mustList(t *testing.T, s object.Store, prefix, after string) []string {
+	t.Helper()
+	keys, err := listed(s.List(t.Context(), prefix, after))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return keys
+}
