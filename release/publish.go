@@ -163,3 +163,20 @@ func (p *Publisher) bring(ctx context.Context, o PublishOptions) (*Record, error
 	}
 	return p.createRecord(ctx, p.recordOf(o.Version, o.Notes, stored))
 }
+
+// Build returns the manifest of bundles without publishing anything; baseURL is
+// the address of the folder that they will be in.
+func (p *Publisher) Build(ctx context.Context, o PublishOptions, baseURL string) (*manifest.Manifest, error) {
+	if len(p.Keys) == 0 {
+		return nil, p.noKeys()
+	}
+	if err := p.checkBundles(o); err != nil {
+		return nil, err
+	}
+	stored, err := p.stage(ctx, o.Version, o.Bundles, o.Key, discard)
+	if err != nil {
+		return nil, err
+	}
+	m := p.recordOf(o.Version, o.Notes, stored).Manifest(baseURL)
+	return &m, nil
+}

@@ -143,9 +143,13 @@ func (p *Publisher) ready() error {
 		return refuse(ErrConfig, "set public_url in tsmon.yaml or TSMON_PUBLIC_URL to the address where clients find the store", "public_url is missing")
 	}
 	if len(p.Keys) == 0 {
-		return refuse(ErrConfig, "set trusted_keys in tsmon.yaml or TSMON_TRUSTED_KEYS to the pubkey of tauri.conf.json", "trusted_keys is empty")
+		return p.noKeys()
 	}
 	return nil
+}
+
+func (p *Publisher) noKeys() error {
+	return refuse(ErrConfig, "set trusted_keys in tsmon.yaml or TSMON_TRUSTED_KEYS to the pubkey of tauri.conf.json", "trusted_keys is empty")
 }
 
 func (p *Publisher) manifestURL(channel string) string {

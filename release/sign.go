@@ -60,7 +60,7 @@ func (s *Signer) Sign(ctx context.Context, paths []string) ([]Signed, error) {
 		return nil, err
 	}
 	for i := range signed {
-		if err := writeFile(signed[i].Sig, signatures[i].String()); err != nil {
+		if err := WriteFile(signed[i].Sig, []byte(signatures[i].String())); err != nil {
 			return nil, err
 		}
 	}
@@ -115,15 +115,16 @@ func (r *countingReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// writeFile gives a file its name once its content is on disk.
-func writeFile(path, content string) error {
+// WriteFile gives a file its name once its content is on disk, mode 0644. An
+// existing file is replaced.
+func WriteFile(path string, content []byte) error {
 	tmp, err := os.CreateTemp(filepath.Dir(path), ".sig-*")
 	if err != nil {
 		return err
 	}
 	defer os.Remove(tmp.Name())
 	defer tmp.Close()
-	if _, err := tmp.WriteString(content); err != nil {
+	if _, err := tmp.Write(content); err != nil {
 		return err
 	}
 	if err := errors.Join(tmp.Chmod(0o644), tmp.Sync(), tmp.Close()); err != nil {

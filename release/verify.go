@@ -44,7 +44,7 @@ func (r *VerifyReport) Err() error {
 // those of the head once more by reading every byte.
 func (p *Publisher) Verify(ctx context.Context, channel string) (*VerifyReport, error) {
 	if len(p.Keys) == 0 {
-		return nil, p.ready()
+		return nil, p.noKeys()
 	}
 	report := &VerifyReport{Channel: channel, Findings: []Finding{}}
 	log, err := p.channels().Load(ctx, channel)

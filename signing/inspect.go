@@ -35,8 +35,12 @@ type finding struct {
 const maxLayers = 4
 
 // inspect says what text holds, forgiving all that a parser must not forgive:
-// white space, byte order marks, base64 variants, repeated wrapping.
+// white space, byte order marks, base64 variants, repeated wrapping. Texts longer
+// than any of these things are not looked at.
 func inspect(text string) finding {
+	if len(text) > MaxSignature {
+		return finding{}
+	}
 	for layers := range maxLayers {
 		text = strings.TrimSpace(strings.TrimPrefix(text, bom))
 		if strings.HasPrefix(text, "untrusted comment:") {

@@ -79,12 +79,3 @@ func TestMinisignSignsWithOurs(t *testing.T) {
 		}
 	}
 }
-
-// minisign's own keys take the 1 GiB that is allowed at most.
-func TestOpensMinisignKey(t *testing.T) {
-	sealed, err := signing.ParsePrivateKey(testdata(t, "minisign/minisign.key"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	checkOpens(t, sealed, testdata(t, "minisign/password.txt"), keyring(t, "minisign/minisign.pub")[0])
-}

@@ -29,7 +29,7 @@ func ParseSignature(line string) (Signature, error) {
 //
 // The error is a *FormatError.
 func ReadSignature(text string) (Signature, error) {
-	if found := inspect(text); len(text) <= MaxSignature && found.layers == 0 && !found.bare &&
+	if found := inspect(text); found.layers == 0 && !found.bare &&
 		(found.what == signature || found.what == damaged) {
 		return decodeSignature(text)
 	}

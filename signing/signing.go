@@ -31,11 +31,12 @@
 //
 // # Promises
 //
-//   - Verification is by go-minisign; a signature verifies here only if the
-//     desktop updater (minisign-verify with legacy allowed) accepts it too.
-//   - Parsing is as strict as the updater's (Rust's base64 STANDARD engine,
-//     minisign-verify's Signature::decode) or stricter: a comment with control
-//     characters, a first line that is no comment and a fifth line are refused.
+//   - Verification is by go-minisign, under the updater's rules: key id, then
+//     signature, then global signature, legacy allowed.
+//   - What is parsed as a signature the updater parses alike (Rust's base64
+//     STANDARD engine, minisign-verify's Signature::decode). Three things that it
+//     would let pass are refused: control characters in a comment, a first line
+//     that is no untrusted comment, and a fifth line.
 //   - A bundle is hashed as a stream in constant memory. Only a legacy signature
 //     needs the bundle in memory, up to LegacyLimit.
 //   - No error and no printed value shows private key material or any other

@@ -136,6 +136,7 @@ func TestVectorsVerify(t *testing.T) {
 // All but the two random-looking 64-byte values is written as the Tauri CLI
 // writes it. Those differ because the CLI mixes noise into its nonces.
 func TestSignsAsTauriDoes(t *testing.T) {
+	t.Parallel()
 	for _, folder := range []string{"tauri-password", "tauri-empty-password"} {
 		password := ""
 		if folder == "tauri-password" {
@@ -172,6 +173,7 @@ func shape(t *testing.T, line string) string {
 }
 
 func TestChangedBundleDoesNotVerify(t *testing.T) {
+	t.Parallel()
 	for _, v := range vectors {
 		ring, s, bundle := keyring(t, v.pub), readSignature(t, v.sig), testdata(t, v.bundle)
 		for i := range bundle {
@@ -191,21 +193,20 @@ func TestChangedBundleDoesNotVerify(t *testing.T) {
 }
 
 func TestChangedSignatureDoesNotVerify(t *testing.T) {
+	t.Parallel()
 	for _, v := range vectors {
 		ring, bundle := keyring(t, v.pub), testdata(t, v.bundle)
 		file := readSignature(t, v.sig).File()
 		covered := strings.Index(file, "\n") // the first line is covered by nothing
 		for i := range file {
-			for _, bit := range []byte{1, 0x20, 0x80} {
-				changed := []byte(file)
-				changed[i] ^= bit
-				s, err := signing.ReadSignature(string(changed))
-				if err == nil {
-					err = verify(ring, s, bundle)
-				}
-				if i >= covered && err == nil {
-					t.Fatalf("%s: byte %d changed by %#x, and it verifies", v.sig, i, bit)
-				}
+			changed := []byte(file)
+			changed[i] ^= 1 << (i % 8)
+			s, err := signing.ReadSignature(string(changed))
+			if err == nil {
+				err = verify(ring, s, bundle)
+			}
+			if i >= covered && err == nil {
+				t.Fatalf("%s: byte %d changed to %q, and it verifies", v.sig, i, changed[i])
 			}
 		}
 	}
@@ -289,6 +290,7 @@ func TestForgedKeyID(t *testing.T) {
 }
 
 func TestVerifierWritesInParts(t *testing.T) {
+	t.Parallel()
 	for _, v := range vectors {
 		bundle := testdata(t, v.bundle)
 		verifier, err := keyring(t, v.pub).Verifier(readSignature(t, v.sig))

@@ -5,8 +5,6 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
-	"fmt"
-	"io/fs"
 	"net"
 	"net/http"
 	"net/url"
@@ -29,12 +27,13 @@ type Server struct {
 	AccessKey string
 	SecretKey string
 
-	tb     testing.TB
-	binary string
-	folder string // of its data
-	home   string // and of anything else it writes
-	output bytes.Buffer
-	cmd    *exec.Cmd
+	tb      testing.TB
+	binary  string
+	folder  string // of its data
+	home    string // and of anything else it writes
+	output  bytes.Buffer
+	process *os.Process   // nil while it is stopped
+	ended   chan struct{} // closed when the process has ended
 }
 
 // MinIO starts a server of its own for a test, which shares it with its
@@ -122,37 +121,33 @@ func (s *Server) Start() {
 }
 
 func (s *Server) start() error {
-	address := strings.TrimPrefix(s.Endpoint, "http://")
 	s.output.Reset()
-	s.cmd = exec.Command(s.binary, "server", "--address", address, "--certs-dir", s.home, s.folder)
-	s.cmd.Env = []string{
+	cmd := exec.Command(s.binary, "server", "--certs-dir", s.home, "--address", strings.TrimPrefix(s.Endpoint, "http://"), s.folder)
+	cmd.Env = []string{
 		"HOME=" + s.home, "PATH=" + os.Getenv("PATH"), "MINIO_ROOT_USER=" + s.AccessKey, "MINIO_ROOT_PASSWORD=" + s.SecretKey,
 		"MINIO_BROWSER=off", "MINIO_UPDATE=off",
 	}
-	s.cmd.Stdout, s.cmd.Stderr = &s.output, &s.output
-	if err := s.cmd.Start(); err != nil {
+	cmd.Stdout, cmd.Stderr = &s.output, &s.output
+	if err := cmd.Start(); err != nil {
 		return err
 	}
-	died := make(chan error, 1)
-	go func(cmd *exec.Cmd) { died <- cmd.Wait() }(s.cmd)
-	s.cmd.Cancel = func() error {
-		err := s.cmd.Process.Kill()
-		<-died
-		return err
-	}
-	return s.await(died)
+	s.process, s.ended = cmd.Process, make(chan struct{})
+	go func(ended chan struct{}) {
+		cmd.Wait()
+		close(ended)
+	}(s.ended)
+	return s.await()
 }
 
 // await polls until the server can serve objects.
-func (s *Server) await(died chan error) error {
+func (s *Server) await() error {
 	deadline := time.After(time.Minute)
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 	for {
 		select {
-		case err := <-died:
-			died <- nil
-			return fmt.Errorf("it ended: %w", errors.Join(err, fs.ErrClosed))
+		case <-s.ended:
+			return errors.New("it ended at once")
 		case <-deadline:
 			return errors.New("it does not get ready within a minute")
 		case <-tick.C:
@@ -176,11 +171,12 @@ func (s *Server) ready() bool {
 // Stop kills the server and waits for its end; its data stay. On a stopped
 // server it does nothing.
 func (s *Server) Stop() {
-	if s.cmd == nil || s.cmd.Process == nil {
+	if s.process == nil {
 		return
 	}
-	s.cmd.Cancel()
-	s.cmd = nil
+	s.process.Kill()
+	<-s.ended
+	s.process = nil
 }
 
 // MakeBucket makes another bucket.

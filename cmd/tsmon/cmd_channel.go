@@ -1,0 +1,203 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"tsmon/channels"
+	"tsmon/release"
+)
+
+func (a *app) channelCommand() *cobra.Command {
+	return group("channel", "Look at channels and their logs",
+		a.channelListCommand(), a.channelShowCommand(), a.channelLogCommand(), a.channelVerifyCommand())
+}
+
+// channelFlag adds --channel, with completion of the configured names.
+func (a *app) channelFlag(cmd *cobra.Command, channel *string) {
+	cmd.Flags().StringVar(channel, "channel", "stable", "`CHANNEL` to move")
+	a.completeChannel(cmd, "channel")
+}
+
+func (a *app) completeChannel(cmd *cobra.Command, flag string) {
+	// It fails only for a flag that does not exist.
+	_ = cmd.RegisterFlagCompletionFunc(flag, a.channelNames)
+}
+
+func (a *app) channelNames(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+	c, err := a.load()
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveError
+	}
+	var names []string
+	for name := range c.Channels {
+		names = append(names, name)
+	}
+	return names, cobra.ShellCompDirectiveNoFileComp
+}
+
+// channelState is one row of `tsmon channel list`, and with the manifest what
+// `tsmon channel show` prints.
+type channelState struct {
+	Channel  string   `json:"channel"`
+	Version  string   `json:"version"`  // that the channel shows
+	Sequence uint64   `json:"sequence"` // entry of the log
+	Action   string   `json:"action"`
+	Targets  []string `json:"targets"`
+	When     string   `json:"when"` // RFC 3339
+	Who      string   `json:"who"`
+	URL      string   `json:"url,omitempty"` // of the manifest, if public_url is set
+}
+
+func stateOf(e *channels.Entry, channel, publicURL string) channelState {
+	s := channelState{Channel: channel, Version: e.Version, Sequence: e.Sequence, Action: string(e.Action), Targets: e.Targets,
+		When: e.When.Format("2006-01-02T15:04:05Z07:00"), Who: e.Who}
+	if publicURL != "" {
+		s.URL = publicURL + "/" + channels.ManifestKey(channel)
+	}
+	return s
+}
+
+func (a *app) channelListCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "list",
+		Short: "List the channels of the store and what they show",
+		Args:  exactly(0, "no arguments"),
+		RunE:  func(cmd *cobra.Command, _ []string) error { return a.runChannelList(cmd.Context()) },
+	}
+}
+
+func (a *app) runChannelList(ctx context.Context) error {
+	p, err := a.publisher(ctx, a.newProgress(""))
+	if err != nil {
+		return err
+	}
+	repository := channels.Repository{Store: p.Store}
+	names, err := repository.Names(ctx)
+	if err != nil {
+		return err
+	}
+	states := []channelState{}
+	rows := [][]string{{"CHANNEL", "VERSION", "ENTRY", "ACTION", "WHEN", "WHO"}}
+	for _, name := range names {
+		log, err := repository.Load(ctx, name)
+		if err != nil {
+			return err
+		}
+		s := stateOf(log.Head(), name, p.PublicURL)
+		states = append(states, s)
+		rows = append(rows, []string{s.Channel, s.Version, strconv.FormatUint(s.Sequence, 10), s.Action, s.When, s.Who})
+	}
+	return a.print(states, func() { table(a.stdout, rows) })
+}
+
+// loadLog reads the log of a channel that was moved at least once.
+func (a *app) loadLog(ctx context.Context, channel string) (*channels.Log, *release.Publisher, error) {
+	p, err := a.publisher(ctx, a.newProgress(""))
+	if err != nil {
+		return nil, nil, err
+	}
+	log, err := channels.Repository{Store: p.Store}.Load(ctx, channel)
+	if err == nil && log.Head() == nil {
+		err = &hinted{fmt.Errorf("%s shows nothing yet", channel), "`tsmon channel list` shows the channels of the store"}
+	}
+	return log, p, err
+}
+
+func (a *app) channelShowCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:               "show CHANNEL",
+		Short:             "Show what a channel offers",
+		Args:              exactly(1, "one CHANNEL"),
+		ValidArgsFunction: a.channelNames,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			log, p, err := a.loadLog(cmd.Context(), args[0])
+			if err != nil {
+				return err
+			}
+			s := stateOf(log.Head(), args[0], p.PublicURL)
+			return a.print(s, func() {
+				fmt.Fprintf(a.stdout, "channel:  %s\nversion:  %s\nentry:    %d (%s by %s, %s)\ntargets:  %s\n",
+					s.Channel, s.Version, s.Sequence, s.Action, s.Who, s.When, strings.Join(s.Targets, ", "))
+				if s.URL != "" {
+					fmt.Fprintf(a.stdout, "manifest: %s\n", s.URL)
+				}
+			})
+		},
+	}
+}
+
+// logRow is an entry of `tsmon channel log --json`, without its manifest.
+type logRow struct {
+	channelState
+	From string `json:"from,omitempty"`
+	Why  string `json:"why,omitempty"`
+}
+
+func (a *app) channelLogCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:               "log CHANNEL",
+		Short:             "Show the history of a channel, newest last",
+		Args:              exactly(1, "one CHANNEL"),
+		ValidArgsFunction: a.channelNames,
+		RunE:              func(cmd *cobra.Command, args []string) error { return a.runChannelLog(cmd.Context(), args[0]) },
+	}
+}
+
+func (a *app) runChannelLog(ctx context.Context, channel string) error {
+	log, _, err := a.loadLog(ctx, channel)
+	if err != nil {
+		return err
+	}
+	entries := []logRow{}
+	rows := [][]string{{"ENTRY", "WHEN", "ACTION", "VERSION", "FROM", "WHO", "WHY"}}
+	for _, e := range log.Entries {
+		r := logRow{stateOf(&e, channel, ""), e.From, e.Why}
+		entries = append(entries, r)
+		rows = append(rows, []string{strconv.FormatUint(r.Sequence, 10), r.When, r.Action, r.Version, r.From, r.Who, r.Why})
+	}
+	return a.print(entries, func() { table(a.stdout, rows) })
+}
+
+func (a *app) channelVerifyCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "verify CHANNEL",
+		Short: "Check log, manifest, releases and bundles of a channel in the store",
+		Long: `Check a channel as it lies in the store: the numbers and hashes of its log, its
+manifest against the head, and every release that the log names, by size,
+checksum and signature; the bundles of the head are read whole.`,
+		Args:              exactly(1, "one CHANNEL"),
+		ValidArgsFunction: a.channelNames,
+		RunE:              func(cmd *cobra.Command, args []string) error { return a.runChannelVerify(cmd.Context(), args[0]) },
+	}
+}
+
+func (a *app) runChannelVerify(ctx context.Context, channel string) error {
+	progress := a.newProgress("verified")
+	p, err := a.publisher(ctx, progress)
+	if err != nil {
+		return err
+	}
+	report, err := p.Verify(ctx, channel)
+	progress.done()
+	if err != nil {
+		return err
+	}
+	err = a.print(report, func() {
+		for _, f := range report.Findings {
+			fmt.Fprintf(a.stdout, "%s: %s\n", f.Object, f.Problem)
+		}
+		if len(report.Findings) == 0 {
+			fmt.Fprintf(a.stdout, "%s: %s, %d entries, %d releases: all is well\n", channel, report.Version, report.Entries, len(report.Releases))
+		}
+	})
+	if err == nil && len(report.Findings) > 0 {
+		first := report.Findings[0]
+		err = &hinted{&release.Refusal{Cause: report.Err(), Text: ""}, first.Mend}
+	}
+	return err
+}

@@ -1,0 +1,375 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"tsmon/channels"
+	"tsmon/manifest"
+	"tsmon/release"
+)
+
+func (a *app) releaseCommand() *cobra.Command {
+	return group("release", "Sign, publish, promote and roll back releases",
+		a.releaseSignCommand(), a.releasePublishCommand(), a.releasePromoteCommand(),
+		a.releaseRollbackCommand(), a.releaseListCommand(), a.releaseShowCommand())
+}
+
+// moveFlags are what publish, promote and rollback have in common.
+type moveFlags struct {
+	allowMissing []string
+	allowUnbound bool
+	dryRun       bool
+	noProbe      bool
+}
+
+func (f *moveFlags) add(cmd *cobra.Command) {
+	cmd.Flags().StringSliceVar(&f.allowMissing, "allow-missing", nil, "platform `KEY`s that the channel may lose, comma-separated")
+	cmd.Flags().BoolVar(&f.allowUnbound, "allow-unbound", false, "accept signatures that name no version; strict applications refuse them")
+	cmd.Flags().BoolVar(&f.dryRun, "dry-run", false, "print the plan and who gets what, write nothing")
+	cmd.Flags().BoolVar(&f.noProbe, "no-probe", false, "do not fetch the public address afterwards as a client would")
+}
+
+func (f *moveFlags) options(channel, why string) release.Options {
+	return release.Options{Channel: channel, Why: why, AllowMissing: f.allowMissing, AllowUnbound: f.allowUnbound, DryRun: f.dryRun}
+}
+
+// move runs one of the commands that move a channel and prints its report.
+func (a *app) move(ctx context.Context, f moveFlags, run func(*release.Publisher) (*release.Report, error)) error {
+	progress := a.newProgress("done:")
+	p, err := a.publisher(ctx, progress)
+	if err != nil {
+		return err
+	}
+	if !f.noProbe {
+		p.Probe = prober(p, f.allowUnbound).Probe
+	}
+	report, err := run(p)
+	progress.done()
+	if report != nil {
+		if printErr := a.print(report, func() { a.printReport(report) }); printErr != nil {
+			return printErr
+		}
+		a.warn(report.Warnings)
+	}
+	return err
+}
+
+type publishFlags struct {
+	moveFlags
+	channel, version, key string
+	notes, notesFile      string
+	bundles               []string
+	reason                string
+}
+
+func (a *app) releasePublishCommand() *cobra.Command {
+	var f publishFlags
+	cmd := &cobra.Command{
+		Use:   "publish --version V [flags] DIR|BUNDLE…",
+		Short: "Upload a release and move a channel to it",
+		Long: `Upload the update bundles of a version and move a channel to it.
+
+Bundles are found in a folder or named; the names that the Tauri bundler gives
+tell their target, --bundle TARGET=FILE says it explicitly. A bundle that has a
+.sig beside it is verified against trusted_keys; the others are signed with the
+private key. The channel moves only when everything is in the store, verified,
+and every installed version was seen to be able to follow.
+
+The same command again does nothing, or completes what was interrupted.`,
+		Example: `  tsmon release publish --version 1.4.0 --notes-file CHANGES.md src-tauri/target/release/bundle
+  tsmon release publish --version 1.5.0-beta.1 --channel beta dist/
+  tsmon release publish --version 1.4.0 --dry-run --bundle darwin-universal=App.app.tar.gz`,
+		RunE: func(cmd *cobra.Command, args []string) error { return a.runPublish(cmd.Context(), f, args) },
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&f.version, "version", "", "`VERSION` of the release, MAJOR.MINOR.PATCH without a v")
+	flags.StringVar(&f.notes, "notes", "", "release notes")
+	flags.StringVar(&f.notesFile, "notes-file", "", "read the release notes from `FILE`, - for stdin")
+	flags.StringVar(&f.key, "key", "", "private key `FILE` for bundles without a .sig (default from the environment)")
+	flags.StringArrayVar(&f.bundles, "bundle", nil, "a bundle as `TARGET=FILE`, repeatable")
+	flags.StringVar(&f.reason, "reason", "", "a remark for the channel's log")
+	a.channelFlag(cmd, &f.channel)
+	f.add(cmd)
+	return cmd
+}
+
+func (a *app) runPublish(ctx context.Context, f publishFlags, args []string) error {
+	if f.version == "" {
+		return usagef("--version is missing")
+	}
+	if len(args)+len(f.bundles) == 0 {
+		return usagef("name the bundles, or the folder that holds them")
+	}
+	notes, err := a.notes(f.notes, f.notesFile)
+	if err != nil {
+		return err
+	}
+	c, err := a.load()
+	if err != nil {
+		return err
+	}
+	if _, err := manifest.ParseVersion(f.version); err != nil {
+		return &release.Refusal{Cause: err, Mend: "write MAJOR.MINOR.PATCH, such as 1.4.0"}
+	}
+	bundles, skipped, err := release.Gather(f.version, args, f.bundles, c.BundleTypes)
+	if err != nil {
+		return err
+	}
+	for _, s := range skipped {
+		a.say("left aside: %s", s)
+	}
+	o := release.PublishOptions{Options: f.options(f.channel, f.reason), Version: f.version, Notes: notes, Bundles: bundles}
+	if needsKey(bundles) {
+		if o.Key, err = a.privateKey(c, f.key); err != nil {
+			return err
+		}
+	}
+	return a.move(ctx, f.moveFlags, func(p *release.Publisher) (*release.Report, error) { return p.Publish(ctx, o) })
+}
+
+func needsKey(bundles []release.Bundle) bool {
+	for _, b := range bundles {
+		if b.Signature == nil {
+			return true
+		}
+	}
+	return false
+}
+
+// maxNotes bounds release notes, in bytes, so that the manifest stays small.
+const maxNotes = 256 << 10
+
+func (a *app) notes(notes, file string) (string, error) {
+	if file == "" {
+		return notes, nil
+	}
+	if notes != "" {
+		return "", usagef("--notes and --notes-file exclude each other")
+	}
+	var r io.Reader = a.stdin
+	if file != "-" {
+		opened, err := os.Open(file)
+		if err != nil {
+			return "", err
+		}
+		defer opened.Close()
+		r = opened
+	}
+	data, err := io.ReadAll(io.LimitReader(r, maxNotes+1))
+	if err == nil && len(data) > maxNotes {
+		err = usagef("the notes are longer than %d bytes", maxNotes)
+	}
+	return strings.TrimSpace(strings.ToValidUTF8(string(data), "?")), err
+}
+
+func (a *app) releasePromoteCommand() *cobra.Command {
+	var f moveFlags
+	var from, to, reason string
+	cmd := &cobra.Command{
+		Use:   "promote --from CHANNEL --to CHANNEL [VERSION]",
+		Short: "Move a channel to a release that another channel shows",
+		Long: `Move a channel to the release that another channel shows, or to a VERSION that
+it shows no more but that was not rolled back. Nothing is uploaded. What lies in
+the store is verified, and the same gate holds as for a publish.`,
+		Example: `  tsmon release promote --from beta --to stable
+  tsmon release promote --from beta --to stable 1.4.0 --dry-run`,
+		Args: atMost(1, "at most one VERSION"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			o := release.PromoteOptions{Options: f.options(to, reason), From: from}
+			if len(args) == 1 {
+				o.Version = args[0]
+			}
+			return a.move(cmd.Context(), f, func(p *release.Publisher) (*release.Report, error) { return p.Promote(cmd.Context(), o) })
+		},
+	}
+	cmd.Flags().StringVar(&from, "from", "beta", "`CHANNEL` that shows the release")
+	cmd.Flags().StringVar(&to, "to", "stable", "`CHANNEL` that is moved")
+	cmd.Flags().StringVar(&reason, "reason", "", "a remark for the channel's log")
+	a.completeChannel(cmd, "from")
+	a.completeChannel(cmd, "to")
+	f.add(cmd)
+	return cmd
+}
+
+func (a *app) releaseRollbackCommand() *cobra.Command {
+	var f moveFlags
+	var channel, to, reason string
+	cmd := &cobra.Command{
+		Use:   "rollback --channel CHANNEL [--to VERSION] --reason TEXT",
+		Short: "Point a channel at an earlier release",
+		Long: `Point a channel at the release before the one it shows, or at any VERSION that
+it showed. That stops the spread: clients below it get the earlier release.
+Clients that have the bad release keep it, because the updater only goes
+forward; reaching them takes a new build with a higher version.
+
+The same command again, with the same reason, does nothing. --to with a version
+that was rolled back brings it back.`,
+		Example: `  tsmon release rollback --channel stable --reason "crashes at start"
+  tsmon release rollback --channel stable --to 1.2.0 --reason "data loss since 1.3.0" --dry-run`,
+		Args: exactly(0, "no arguments; --to names the version"),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			o := release.RollbackOptions{Options: f.options(channel, reason), To: to}
+			return a.move(cmd.Context(), f, func(p *release.Publisher) (*release.Report, error) { return p.Rollback(cmd.Context(), o) })
+		},
+	}
+	cmd.Flags().StringVar(&to, "to", "", "`VERSION` to go back to (default: the one before)")
+	cmd.Flags().StringVar(&reason, "reason", "", "why; kept in the channel's log (required)")
+	a.channelFlag(cmd, &channel)
+	f.add(cmd)
+	return cmd
+}
+
+// printReport writes what a move did for people.
+func (a *app) printReport(r *release.Report) {
+	a.printMove(r)
+	for _, follower := range r.Followers {
+		a.printMove(follower)
+	}
+	fmt.Fprintln(a.stdout)
+	a.printReach(r)
+}
+
+func (a *app) printMove(r *release.Report) {
+	state := "moved"
+	switch {
+	case r.DryRun && r.Changed:
+		state = "would move"
+	case !r.Changed:
+		state = "nothing to do"
+	}
+	path := r.Version
+	if r.Previous != "" && r.Previous != r.Version {
+		path = r.Previous + " → " + r.Version
+	}
+	fmt.Fprintf(a.stdout, "%s: %s, %s (entry %d, %s)\n", r.Channel, path, state, r.Sequence, r.Action)
+	fmt.Fprintf(a.stdout, "  %s\n", r.URL)
+	if r.Probed {
+		fmt.Fprintln(a.stdout, "  fetched and verified as a client gets it")
+	}
+}
+
+// printReach writes who gets what, and for a rollback whom it does not reach.
+func (a *app) printReach(r *release.Report) {
+	rows := [][]string{{"INSTALLED", "TARGET", "BUNDLE TYPE", "GETS"}}
+	ahead := map[string]bool{}
+	for _, c := range r.Reach {
+		rows = append(rows, []string{c.Version, c.Target, cmp.Or(c.BundleType, "any"), gets(c)})
+		if c.Outcome == "ahead" {
+			ahead[c.Version] = true
+		}
+	}
+	table(a.stdout, rows)
+	if r.Action == channels.Rollback && len(ahead) > 0 {
+		fmt.Fprintf(a.stdout, "\nClients that are on a version above %s already keep it: the updater only goes forward.\nTo reach them, publish a fixed build with a higher version.\n", r.Version)
+	}
+}
+
+func gets(c release.Reach) string {
+	switch c.Outcome {
+	case "offered":
+		return c.Offered + " (" + c.Bundle + ")"
+	case "current":
+		return "nothing: up to date"
+	case "ahead":
+		return "nothing: keeps " + c.Version
+	}
+	return "an error: " + c.Error
+}
+
+func (a *app) releaseListCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:     "list",
+		Short:   "List the releases in the store and the channels that show them",
+		Example: "  tsmon release list --json",
+		Args:    exactly(0, "no arguments"),
+		RunE:    func(cmd *cobra.Command, _ []string) error { return a.runReleaseList(cmd.Context()) },
+	}
+}
+
+// listedRelease is one row of `tsmon release list`.
+type listedRelease struct {
+	Version  string   `json:"version"`
+	Channels []string `json:"channels"` // that show it
+}
+
+func (a *app) runReleaseList(ctx context.Context) error {
+	p, err := a.publisher(ctx, a.newProgress(""))
+	if err != nil {
+		return err
+	}
+	versions, err := p.List(ctx)
+	if err != nil {
+		return err
+	}
+	shown, err := showing(ctx, p)
+	if err != nil {
+		return err
+	}
+	releases := make([]listedRelease, len(versions))
+	rows := [][]string{{"VERSION", "CHANNELS"}}
+	for i, v := range versions {
+		releases[i] = listedRelease{v, append([]string{}, shown[v]...)}
+		rows = append(rows, []string{v, strings.Join(shown[v], ", ")})
+	}
+	return a.print(releases, func() { table(a.stdout, rows) })
+}
+
+// showing maps versions to the channels that show them.
+func showing(ctx context.Context, p *release.Publisher) (map[string][]string, error) {
+	repository := channels.Repository{Store: p.Store}
+	names, err := repository.Names(ctx)
+	if err != nil {
+		return nil, err
+	}
+	shown := map[string][]string{}
+	for _, name := range names {
+		log, err := repository.Load(ctx, name)
+		if err != nil {
+			return nil, err
+		}
+		if head := log.Head(); head != nil {
+			shown[head.Version] = append(shown[head.Version], name)
+		}
+	}
+	return shown, nil
+}
+
+func (a *app) releaseShowCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:     "show VERSION",
+		Short:   "Show what a release consists of",
+		Example: "  tsmon release show 1.4.0",
+		Args:    exactly(1, "one VERSION"),
+		RunE:    func(cmd *cobra.Command, args []string) error { return a.runReleaseShow(cmd.Context(), args[0]) },
+	}
+}
+
+func (a *app) runReleaseShow(ctx context.Context, version string) error {
+	p, err := a.publisher(ctx, a.newProgress(""))
+	if err != nil {
+		return err
+	}
+	record, err := p.Record(ctx, version)
+	if err != nil {
+		return err
+	}
+	return a.print(record, func() {
+		fmt.Fprintf(a.stdout, "version:  %s\ndate:     %s\nby:       %s\n", record.Version, record.PubDate.Format("2006-01-02 15:04:05 MST"), record.Who)
+		if record.Notes != "" {
+			fmt.Fprintf(a.stdout, "notes:    %s\n", strings.ReplaceAll(record.Notes, "\n", "\n          "))
+		}
+		rows := [][]string{{"\nBUNDLE", "PLATFORMS", "BYTES", "BLAKE2B-512"}}
+		for _, b := range record.Bundles {
+			rows = append(rows, []string{b.Name, strings.Join(b.Keys, ", "), strconv.FormatInt(b.Size, 10), b.BLAKE2b[:min(16, len(b.BLAKE2b))] + "…"})
+		}
+		table(a.stdout, rows)
+	})
+}

@@ -1,0 +1,226 @@
+// Package config is the one reader of tsmon.yaml, of the environment and of the
+// defaults.
+//
+// The file is the one that is named, else TSMON_CONFIG, else ./tsmon.yaml if it
+// exists. The environment overrides it, and flags override both. Unknown keys
+// are errors that name the line. Relative paths in the file are relative to it.
+//
+//	storage: s3://releases/desktop?endpoint=https://minio.example.com
+//	public_url: https://releases.example.com/desktop
+//	trusted_keys: [RWS…]
+//	bundle_types: [nsis, deb]
+//	channels:
+//	  stable: {targets: [windows-x86_64, darwin-x86_64, darwin-aarch64, linux-x86_64]}
+//	  beta:   {follows: stable, prerelease: true}
+//	server:
+//	  listen: 127.0.0.1:8080
+package config
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/caarlos0/env/v11"
+	"go.yaml.in/yaml/v3"
+)
+
+// maxFile bounds the configuration file, in bytes.
+const maxFile = 1 << 20
+
+// Config is everything that can be configured.
+type Config struct {
+	// Storage is s3://BUCKET/PREFIX?endpoint=URL or a directory.
+	Storage string `yaml:"storage" env:"TSMON_STORAGE"`
+	// PublicURL is where clients find the root of the storage.
+	PublicURL string `yaml:"public_url" env:"TSMON_PUBLIC_URL"`
+	// TrustedKeys are public keys, or files that hold one.
+	TrustedKeys []string `yaml:"trusted_keys" env:"TSMON_TRUSTED_KEYS" envSeparator:","`
+	// BundleTypes are published beside the update archives; order is preference.
+	BundleTypes []string           `yaml:"bundle_types"`
+	Channels    map[string]Channel `yaml:"channels"`
+	Server      Server             `yaml:"server"`
+	Signing     Signing            `yaml:"-"`
+}
+
+// Channel is the policy of one channel.
+type Channel struct {
+	Targets    []string `yaml:"targets"`    // platform keys that every manifest must have
+	Prerelease bool     `yaml:"prerelease"` // takes pre-releases
+	Follows    string   `yaml:"follows"`    // channel that moves this one along
+}
+
+// Server is what `tsmon serve` listens on.
+type Server struct {
+	Listen string `yaml:"listen" env:"TSMON_LISTEN"`
+}
+
+// Signing holds the private key's variables, which the Tauri CLI reads too.
+// They come from the environment alone.
+type Signing struct {
+	Key         Secret  `env:"TAURI_SIGNING_PRIVATE_KEY"`      // the key itself or a path
+	KeyPath     string  `env:"TAURI_SIGNING_PRIVATE_KEY_PATH"` // a path
+	KeyPassword *Secret `env:"TAURI_SIGNING_PRIVATE_KEY_PASSWORD"`
+}
+
+// Secret is a text that prints as three asterisks.
+type Secret string
+
+// String hides the text.
+func (Secret) String() string { return "***" }
+
+// Format hides the text whatever the verb.
+func (Secret) Format(f fmt.State, _ rune) { io.WriteString(f, "***") }
+
+// Load reads the file, if there is one, and the environment, given as
+// NAME=value, and fills in defaults. path may be empty.
+func Load(path string, environ []string) (*Config, error) {
+	vars := env.ToMap(environ)
+	c := &Config{}
+	if path == "" {
+		path = vars["TSMON_CONFIG"]
+	}
+	if err := c.readFile(path); err != nil {
+		return nil, err
+	}
+	if err := env.ParseWithOptions(c, env.Options{Environment: vars}); err != nil {
+		return nil, fmt.Errorf("environment: %w", err)
+	}
+	if err := c.fill(vars); err != nil {
+		return nil, err
+	}
+	return c, c.check()
+}
+
+const fileName = "tsmon.yaml"
+
+func (c *Config) readFile(path string) error {
+	named := path != ""
+	if !named {
+		path = fileName
+	}
+	file, err := os.Open(path)
+	if errors.Is(err, fs.ErrNotExist) && !named {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	data, err := io.ReadAll(io.LimitReader(file, maxFile+1))
+	if err == nil && len(data) > maxFile {
+		err = fmt.Errorf("larger than %d bytes", maxFile)
+	}
+	if err == nil {
+		err = c.decode(data)
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	c.resolve(filepath.Dir(path))
+	return nil
+}
+
+func (c *Config) decode(data []byte) error {
+	dec := yaml.NewDecoder(bytes.NewReader(data))
+	dec.KnownFields(true)
+	err := dec.Decode(c)
+	if errors.Is(err, io.EOF) {
+		return nil // an empty file
+	}
+	var typed *yaml.TypeError
+	if errors.As(err, &typed) {
+		return errors.New(strings.ReplaceAll(strings.Join(typed.Errors, "; "), " in type config.", " in "))
+	}
+	return err
+}
+
+// resolve makes the file's relative paths relative to its folder.
+func (c *Config) resolve(folder string) {
+	if c.Storage != "" && !strings.Contains(c.Storage, "://") && !filepath.IsAbs(c.Storage) {
+		c.Storage = filepath.Join(folder, c.Storage)
+	}
+	for i, key := range c.TrustedKeys {
+		if at := filepath.Join(folder, key); !filepath.IsAbs(key) && isFile(at) {
+			c.TrustedKeys[i] = at
+		}
+	}
+}
+
+func isFile(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.Mode().IsRegular()
+}
+
+// fill sets what was left open.
+func (c *Config) fill(vars map[string]string) error {
+	if c.Storage == "" {
+		data, err := dataFolder(vars)
+		if err != nil {
+			return err
+		}
+		c.Storage = filepath.Join(data, "objects")
+	}
+	if c.Server.Listen == "" {
+		c.Server.Listen = "127.0.0.1:8080"
+	}
+	if len(c.Channels) == 0 {
+		c.Channels = map[string]Channel{"stable": {}, "beta": {Follows: "stable", Prerelease: true}}
+	}
+	c.PublicURL = strings.TrimRight(c.PublicURL, "/")
+	c.TrustedKeys = trimmed(c.TrustedKeys)
+	return nil
+}
+
+// dataFolder is where everything lies that is not configured to lie elsewhere.
+func dataFolder(vars map[string]string) (string, error) {
+	if data := vars["TSMON_DATA"]; data != "" {
+		return data, nil
+	}
+	if data := vars["XDG_DATA_HOME"]; filepath.IsAbs(data) {
+		return filepath.Join(data, "tsmon"), nil
+	}
+	home, err := os.UserHomeDir()
+	return filepath.Join(home, ".local", "share", "tsmon"), err
+}
+
+func trimmed(texts []string) []string {
+	var kept []string
+	for _, t := range texts {
+		if t = strings.TrimSpace(t); t != "" {
+			kept = append(kept, t)
+		}
+	}
+	return kept
+}
+
+func (c *Config) check() error {
+	if c.PublicURL != "" {
+		u, err := url.Parse(c.PublicURL)
+		switch {
+		case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "":
+			return errors.New("public_url is not an absolute http(s) address")
+		case u.User != nil || u.RawQuery != "" || u.Fragment != "":
+			return errors.New("public_url must have no user, query or fragment")
+		}
+	}
+	for name, channel := range c.Channels {
+		if channel.Follows == "" {
+			continue
+		}
+		leader, ok := c.Channels[channel.Follows]
+		switch {
+		case !ok:
+			return fmt.Errorf("channels.%s follows %s, which is not configured", name, channel.Follows)
+		case leader.Follows != "":
+			return fmt.Errorf("channels.%s follows %s, which follows another itself", name, channel.Follows)
+		}
+	}
+	return nil
+}

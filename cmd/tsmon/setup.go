@@ -1,0 +1,219 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"os/user"
+	"strings"
+	"time"
+
+	"golang.org/x/term"
+
+	"tsmon/cmd/tsmon/config"
+	"tsmon/manifest/updater"
+	"tsmon/release"
+	"tsmon/signing"
+	"tsmon/store/object"
+	"tsmon/store/object/dir"
+	"tsmon/store/object/s3"
+)
+
+// load reads the configuration.
+func (a *app) load() (*config.Config, error) {
+	c, err := config.Load(a.configPath, a.environ)
+	if err != nil {
+		return nil, &usageError{err}
+	}
+	return c, nil
+}
+
+// openStore joins a storage setting to its adapter.
+func openStore(_ context.Context, storage string) (object.Store, error) {
+	if strings.HasPrefix(storage, "s3:") {
+		return s3.Open(storage, s3.Limits{})
+	}
+	if scheme, _, ok := strings.Cut(storage, "://"); ok {
+		return nil, usagef("storage is s3://BUCKET/PREFIX?endpoint=URL or a directory, not %s://…", scheme)
+	}
+	if err := os.MkdirAll(storage, 0o755); err != nil {
+		return nil, err
+	}
+	return dir.Open(storage)
+}
+
+// publisher puts together what the release commands work with.
+func (a *app) publisher(ctx context.Context, p *progress) (*release.Publisher, error) {
+	c, err := a.load()
+	if err != nil {
+		return nil, err
+	}
+	return a.publisherFor(ctx, c, p)
+}
+
+func (a *app) publisherFor(ctx context.Context, c *config.Config, p *progress) (*release.Publisher, error) {
+	keys, err := keyring(c.TrustedKeys)
+	if err != nil {
+		return nil, err
+	}
+	store, err := a.openStore(ctx, c.Storage)
+	if err != nil {
+		return nil, err
+	}
+	policies := map[string]release.Policy{}
+	for name, channel := range c.Channels {
+		policies[name] = release.Policy(channel)
+	}
+	return &release.Publisher{
+		Store: store, PublicURL: c.PublicURL, Keys: keys, Policies: policies, BundleTypes: c.BundleTypes,
+		Who: a.who(), Now: a.now, Transferred: p.transferred, Step: p.step,
+	}, nil
+}
+
+// prober returns the fetch of what clients get.
+func prober(p *release.Publisher, allowUnbound bool) *updater.Prober {
+	return &updater.Prober{HTTP: httpClient(), Keys: p.Keys, AllowUnbound: allowUnbound}
+}
+
+// httpClient waits at most 30 s for the head of an answer.
+func httpClient() *http.Client {
+	transport := http.DefaultTransport.(*http.Transport).Clone()
+	transport.ResponseHeaderTimeout = 30 * time.Second
+	return &http.Client{Transport: transport}
+}
+
+// keyring reads the trusted keys, each itself or a file that holds it.
+func keyring(lines []string) (signing.Keyring, error) {
+	texts := make([]string, len(lines))
+	for i, line := range lines {
+		text, err := textOrFile(line)
+		if err != nil {
+			return nil, fmt.Errorf("trusted key %d: %w", i+1, err)
+		}
+		texts[i] = text
+	}
+	keys, err := signing.ParseKeyring(texts)
+	if err != nil {
+		return nil, &usageError{fmt.Errorf("trusted_keys: %w", err)}
+	}
+	return keys, nil
+}
+
+// maxKeyFile bounds a key file, in bytes.
+const maxKeyFile = 64 << 10
+
+// textOrFile returns the content of the file of that name, or the text itself
+// where there is none.
+func textOrFile(text string) (string, error) {
+	if len(text) > 4096 || strings.ContainsAny(text, "\n\x00") {
+		return text, nil
+	}
+	info, err := os.Stat(text)
+	if err != nil || !info.Mode().IsRegular() {
+		return text, nil
+	}
+	return keyFile(text)
+}
+
+func keyFile(path string) (string, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return "", err
+	}
+	if info.Size() > maxKeyFile {
+		return "", fmt.Errorf("%s: larger than a key", path)
+	}
+	data, err := os.ReadFile(path)
+	return string(data), err
+}
+
+// privateKey reads and opens the signing key: from the file, if one is named,
+// else from the environment. It returns nil if there is none.
+func (a *app) privateKey(c *config.Config, file string) (*signing.PrivateKey, error) {
+	text, err := privateKeyText(c, file)
+	if err != nil || text == "" {
+		return nil, err
+	}
+	return a.openKey(c, text)
+}
+
+func privateKeyText(c *config.Config, file string) (string, error) {
+	switch {
+	case file != "":
+		return keyFile(file)
+	case c.Signing.Key != "":
+		return textOrFile(string(c.Signing.Key))
+	case c.Signing.KeyPath != "":
+		return keyFile(c.Signing.KeyPath)
+	}
+	return "", nil
+}
+
+func (a *app) openKey(c *config.Config, text string) (*signing.PrivateKey, error) {
+	file, err := signing.ParsePrivateKey(text)
+	if err != nil {
+		return nil, fmt.Errorf("private key: %w", err)
+	}
+	password := ""
+	if file.Encrypted() {
+		if password, err = a.password(c, "Password of the private key: "); err != nil {
+			return nil, err
+		}
+	}
+	key, err := file.Decrypt(password)
+	if err != nil {
+		return nil, err
+	}
+	return &key, nil
+}
+
+// password comes from the environment, else it is asked for on a terminal
+// without echo, else it is empty, as it is for keys that were made without one.
+func (a *app) password(c *config.Config, prompt string) (string, error) {
+	if c.Signing.KeyPassword != nil {
+		return string(*c.Signing.KeyPassword), nil
+	}
+	file, ok := a.stdin.(*os.File)
+	if !ok || !term.IsTerminal(int(file.Fd())) {
+		return "", nil
+	}
+	fmt.Fprint(a.stderr, prompt)
+	password, err := term.ReadPassword(int(file.Fd()))
+	fmt.Fprintln(a.stderr)
+	return string(password), err
+}
+
+// who is written to the log: the actor of a CI run, else user and machine.
+func (a *app) who() string {
+	for _, name := range []string{"GITHUB_ACTOR", "GITLAB_USER_LOGIN"} {
+		if actor := a.variable(name); actor != "" {
+			return actor + " (CI)"
+		}
+	}
+	name := "unknown"
+	if u, err := user.Current(); err == nil {
+		name = u.Username
+	}
+	host, err := os.Hostname()
+	if err != nil {
+		return name
+	}
+	return name + "@" + host
+}
+
+func (a *app) variable(name string) string {
+	for _, pair := range a.environ {
+		if value, ok := strings.CutPrefix(pair, name+"="); ok {
+			return value
+		}
+	}
+	return ""
+}
+
+var errNoKey = errors.New("no private key")
+
+func noKey() error {
+	return &hinted{&usageError{errNoKey}, "give --key FILE, or TAURI_SIGNING_PRIVATE_KEY (the key itself or a path); `tsmon keys generate` makes one"}
+}

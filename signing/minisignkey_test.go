@@ -1,0 +1,20 @@
+//go:build !race
+
+package signing_test
+
+import (
+	"testing"
+
+	"tsmon/signing"
+)
+
+// minisign's own keys take the 1 GiB that is allowed at most. With every access
+// watched by the race detector that would last half a minute.
+func TestOpensMinisignKey(t *testing.T) {
+	t.Parallel()
+	sealed, err := signing.ParsePrivateKey(testdata(t, "minisign/minisign.key"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	checkOpens(t, sealed, testdata(t, "minisign/password.txt"), keyring(t, "minisign/minisign.pub")[0])
+}

@@ -1,0 +1,141 @@
+package s3
+
+import (
+	"cmp"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"net/http"
+	"net/url"
+
+	"github.com/minio/minio-go/v7"
+
+	"tsmon/store/object"
+)
+
+var (
+	// errRefused says that the condition of a write did not hold.
+	errRefused = errors.New("the condition of the write does not hold")
+	// errRejected says that the server did not do what it was asked.
+	errRejected = errors.New("the server refuses the request")
+	// errUnlike says that something else than S3 answered.
+	errUnlike = errors.New("the endpoint does not answer like S3")
+)
+
+// sourceError marks an error of the reader that Create was given: it says
+// nothing about the store and is passed on as it is.
+type sourceError struct{ error }
+
+// explain names the operation and the key, and puts an error into the words of
+// the contract; refused is what a failed condition means there.
+func (s *Store) explain(ctx context.Context, op, key string, err, refused error) error {
+	if err == nil {
+		return nil
+	}
+	what := op + " " + cmp.Or(key, "everything")
+	var source sourceError
+	switch {
+	case errors.As(err, &source):
+		return fmt.Errorf("%s: %w", what, source.error)
+	case ctx.Err() != nil && isCancelled(err):
+		return fmt.Errorf("%s: %w", what, ctx.Err())
+	}
+	err = s.translate(err)
+	if errors.Is(err, errRefused) {
+		err = refused
+	}
+	return fmt.Errorf("%s: %w", what, err)
+}
+
+func isCancelled(err error) bool {
+	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
+}
+
+// translate maps what the client library returns to the errors of the contract.
+func (s *Store) translate(err error) error {
+	var answer minio.ErrorResponse
+	if errors.As(err, &answer) {
+		return s.answered(answer)
+	}
+	var certificate *tls.CertificateVerificationError
+	if errors.As(err, &certificate) {
+		return fmt.Errorf("%s: the server is not to be trusted: %w", s.endpoint, certificate.Err)
+	}
+	var request *url.Error
+	if errors.As(err, &request) {
+		err = request.Err
+	} else if !isConnection(err) {
+		return err
+	}
+	return fmt.Errorf("%s: %w: %w", s.place(), object.ErrUnavailable, err)
+}
+
+// isConnection reports whether an error is one of the connection.
+func isConnection(err error) bool {
+	var ne net.Error
+	return errors.As(err, &ne) || errors.Is(err, errHungUp) || errors.Is(err, io.ErrUnexpectedEOF)
+}
+
+// codes are the S3 error codes that say more than the status they come with,
+// which is 200 where completing an upload fails late.
+var codes = map[string]error{
+	"NoSuchKey":                      fs.ErrNotExist,
+	"NoSuchBucket":                   object.ErrNoStore,
+	"AccessDenied":                   fs.ErrPermission,
+	"ExpiredToken":                   fs.ErrPermission,
+	"InvalidToken":                   fs.ErrPermission,
+	"PreconditionFailed":             errRefused,
+	"ConditionalRequestConflict":     errRefused,
+	"XMinioStorageFull":              object.ErrFull,
+	"XMinioAdminBucketQuotaExceeded": object.ErrFull,
+	"BadDigest":                      object.ErrCorrupt,
+	"XAmzContentChecksumMismatch":    object.ErrCorrupt,
+	"XAmzContentSHA256Mismatch":      object.ErrCorrupt,
+	"KeyTooLongError":                object.ErrBadKey,
+	"XMinioInvalidObjectName":        object.ErrBadKey,
+	"XMinioParentIsObject":           object.ErrBadKey,
+	"XMinioObjectExistsAsDirectory":  object.ErrBadKey,
+	"InternalError":                  object.ErrUnavailable,
+	"NoSuchUpload":                   object.ErrUnavailable,
+	"RequestTimeout":                 object.ErrUnavailable,
+	"ServiceUnavailable":             object.ErrUnavailable,
+	"SlowDown":                       object.ErrUnavailable,
+}
+
+// answered maps an error that the server sent.
+func (s *Store) answered(a minio.ErrorResponse) error {
+	cause, known := codes[a.Code]
+	if !known {
+		cause = byStatus(a.StatusCode)
+	}
+	switch {
+	case a.StatusCode == 0: // made up by the client library
+		return fmt.Errorf("%s: %w", s.place(), errUnlike)
+	case cause == fs.ErrNotExist || cause == errRefused:
+		return cause
+	case cause == fs.ErrPermission && s.identity.none.Load():
+		return fmt.Errorf("%s: %w: no credentials were found; set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY", s.place(), cause)
+	case (a.Code == "AuthorizationHeaderMalformed" || a.Code == "InvalidRegion") && a.Region != "":
+		return fmt.Errorf("%s: the bucket is in another region; add region=%.40q to the storage url", s.place(), a.Region)
+	}
+	return fmt.Errorf("%s: %w (%.80s, status %d)", s.place(), cause, a.Code, a.StatusCode)
+}
+
+// byStatus maps the status of an answer whose code says nothing.
+func byStatus(status int) error {
+	switch {
+	case status == http.StatusForbidden || status == http.StatusUnauthorized:
+		return fs.ErrPermission
+	case status == http.StatusPreconditionFailed:
+		return errRefused
+	case status == http.StatusInsufficientStorage:
+		return object.ErrFull
+	case status >= 500 || status == http.StatusTooManyRequests || status == http.StatusRequestTimeout:
+		return object.ErrUnavailable
+	}
+	return errRejected
+}

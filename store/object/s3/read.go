@@ -1,0 +1,187 @@
+package s3
+
+import (
+	"cmp"
+	"context"
+	"encoding/base64"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"iter"
+	"strings"
+
+	"github.com/minio/crc64nvme"
+	"github.com/minio/minio-go/v7"
+
+	"tsmon/store/object"
+)
+
+// Get implements object.Store.
+func (s *Store) Get(ctx context.Context, key string) (io.ReadCloser, object.Info, error) {
+	r, info, err := s.get(ctx, key)
+	if err != nil {
+		return nil, object.Info{}, s.explain(ctx, "get", key, err, nil)
+	}
+	return r, info, nil
+}
+
+func (s *Store) get(ctx context.Context, key string) (io.ReadCloser, object.Info, error) {
+	if err := object.ValidKey(key); err != nil {
+		return nil, object.Info{}, err
+	}
+	raw, o, _, err := s.core.GetObject(ctx, s.bucket, s.path(key), minio.GetObjectOptions{})
+	if err = s.bucketFirst(ctx, err); err != nil {
+		return nil, object.Info{}, err
+	}
+	info, err := describe(key, o)
+	if err != nil {
+		raw.Close()
+		return nil, object.Info{}, err
+	}
+	return &body{object.Exactly(raw, info.Size), raw, s}, info, nil
+}
+
+// body is the content of an object on its way.
+type body struct {
+	io.Reader
+	io.Closer
+	s *Store
+}
+
+func (b *body) Read(p []byte) (int, error) {
+	n, err := b.Reader.Read(p)
+	if err != nil && err != io.EOF && err != io.ErrUnexpectedEOF && !isCancelled(err) {
+		err = b.s.translate(err)
+	}
+	return n, err
+}
+
+// describe makes the Info of an answer.
+func describe(key string, o minio.ObjectInfo) (object.Info, error) {
+	if o.Size < 0 || o.ETag == "" {
+		return object.Info{}, fmt.Errorf("%w: the size or the etag is missing", errUnlike)
+	}
+	return object.Info{Key: key, Size: o.Size, ETag: o.ETag, ModTime: o.LastModified}, nil
+}
+
+// Stat implements object.Store.
+func (s *Store) Stat(ctx context.Context, key string) (object.Info, error) {
+	_, info, err := s.head(ctx, key)
+	return info, s.explain(ctx, "stat", key, err, nil)
+}
+
+// Checksum implements object.Store.
+func (s *Store) Checksum(ctx context.Context, key string) (uint64, error) {
+	o, _, err := s.head(ctx, key)
+	if err != nil {
+		return 0, s.explain(ctx, "checksum", key, err, nil)
+	}
+	sum, err := s.checksum(ctx, key, o)
+	return sum, s.explain(ctx, "checksum", key, err, nil)
+}
+
+// checksum takes the checksum from the server's record, else it reads the object.
+func (s *Store) checksum(ctx context.Context, key string, o minio.ObjectInfo) (uint64, error) {
+	if sum, err := base64.StdEncoding.DecodeString(o.ChecksumCRC64NVME); err == nil && len(sum) == crc64nvme.Size {
+		return binary.BigEndian.Uint64(sum), nil
+	}
+	r, _, err := s.get(ctx, key)
+	if err != nil {
+		return 0, err
+	}
+	defer r.Close()
+	h := crc64nvme.New()
+	_, err = io.Copy(h, r)
+	return h.Sum64(), err
+}
+
+// head asks for the description of an object.
+func (s *Store) head(ctx context.Context, key string) (minio.ObjectInfo, object.Info, error) {
+	if err := object.ValidKey(key); err != nil {
+		return minio.ObjectInfo{}, object.Info{}, err
+	}
+	o, err := s.core.StatObject(ctx, s.bucket, s.path(key), minio.StatObjectOptions{Checksum: true})
+	if err = s.bucketFirst(ctx, err); err != nil {
+		return minio.ObjectInfo{}, object.Info{}, err
+	}
+	info, err := describe(key, o)
+	return o, info, err
+}
+
+func isCode(err error, code string) bool {
+	var answer minio.ErrorResponse
+	return errors.As(err, &answer) && answer.Code == code
+}
+
+// bucketFirst passes on the error of a read, but where a key is absent only
+// once it is known that the bucket is there: an answer to HEAD has no body, nor
+// has that of another kind of server one which names its reason.
+func (s *Store) bucketFirst(ctx context.Context, err error) error {
+	if err == nil {
+		s.seen.Store(true)
+	}
+	if !isCode(err, "NoSuchKey") || s.seen.Load() {
+		return err
+	}
+	return cmp.Or(s.bucketErr(ctx), err)
+}
+
+// bucketErr asks whether the bucket is there, once.
+func (s *Store) bucketErr(ctx context.Context) error {
+	there, err := s.core.BucketExists(ctx, s.bucket)
+	switch {
+	case err != nil && errors.Is(s.translate(err), fs.ErrPermission):
+		s.seen.Store(true) // what we may not look into is there
+		return nil
+	case err != nil:
+		return err
+	case !there:
+		return fmt.Errorf("%s: %w", s.place(), object.ErrNoStore)
+	}
+	s.seen.Store(true)
+	return nil
+}
+
+// List implements object.Store.
+func (s *Store) List(ctx context.Context, prefix, after string) iter.Seq2[object.Info, error] {
+	return func(yield func(object.Info, error) bool) {
+		err := s.list(ctx, prefix, after, func(info object.Info) bool { return yield(info, nil) })
+		if err != nil {
+			yield(object.Info{}, s.explain(ctx, "list", prefix, err, nil))
+		}
+	}
+}
+
+func (s *Store) list(ctx context.Context, prefix, after string, yield func(object.Info) bool) error {
+	if !object.ValidPrefix(prefix) {
+		return s.bucketErr(ctx)
+	}
+	for o := range s.core.ListObjectsIter(ctx, s.bucket, s.listOptions(prefix, after)) {
+		if err := cmp.Or(ctx.Err(), o.Err); err != nil {
+			return err
+		}
+		key := strings.TrimPrefix(o.Key, s.prefix)
+		if wanted(key, prefix, after) && !yield(object.Info{Key: key, Size: o.Size, ModTime: o.LastModified}) {
+			return nil
+		}
+	}
+	return ctx.Err() // the library ends without a word then
+}
+
+// listOptions asks for no more than is needed. An after that is no beginning
+// of a key, which a server may refuse, is left to wanted.
+func (s *Store) listOptions(prefix, after string) minio.ListObjectsOptions {
+	opts := minio.ListObjectsOptions{Prefix: s.path(prefix), Recursive: true, FetchOwner: new(bool)}
+	if after != "" && object.ValidPrefix(after) {
+		opts.StartAfter = s.path(after)
+	}
+	return opts
+}
+
+// wanted reports whether a listed key is an object of the contract that was
+// asked for: the marker of a folder, for one, is none.
+func wanted(key, prefix, after string) bool {
+	return strings.HasPrefix(key, prefix) && key > after && object.ValidKey(key) == nil
+}

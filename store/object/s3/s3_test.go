@@ -1,0 +1,216 @@
+package s3
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"strings"
+	"testing"
+	"testing/iotest"
+
+	"github.com/minio/minio-go/v7"
+
+	"tsmon/store/object"
+	"tsmon/store/object/objecttest"
+)
+
+func open(t testing.TB, url string, limits Limits) *Store {
+	t.Helper()
+	s, err := Open(url, limits)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func TestContract(t *testing.T) {
+	server := objecttest.MinIO(t)
+	server.Setenv()
+	objecttest.Suite(t, func(t *testing.T) object.Store {
+		return open(t, server.URL("a prefix/of ñ+%/"+rand.Text()), Limits{})
+	})
+	t.Run("Root", func(t *testing.T) { testRoot(t, server) })
+	t.Run("Missing", func(t *testing.T) { testMissing(t, server) })
+	t.Run("Permission", func(t *testing.T) { testPermission(t, server) })
+	t.Run("NothingLeft", func(t *testing.T) { testNothingLeft(t, server) })
+	t.Run("Headers", func(t *testing.T) { testHeaders(t, server) })
+	t.Run("Foreign", func(t *testing.T) { testForeign(t, server) })
+	t.Run("Down", func(t *testing.T) { testDown(t, server) })
+}
+
+func mustCreate(t testing.TB, s *Store, key string, r io.Reader, size int64) object.Info {
+	t.Helper()
+	info, err := s.Create(t.Context(), key, r, size, object.Attributes{ContentType: "text/plain", CacheControl: "no-cache"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return info
+}
+
+// testRoot uses the bucket itself as the store.
+func testRoot(t *testing.T, server *objecttest.Server) {
+	bucket := "root-" + strings.ToLower(rand.Text()[:8])
+	server.MakeBucket(bucket)
+	s := open(t, strings.Replace(server.URL(""), server.Bucket, bucket, 1), Limits{})
+	mustCreate(t, s, "a/b", strings.NewReader("x"), 1)
+	var keys []string
+	for info, err := range s.List(t.Context(), "", "") {
+		if err != nil {
+			t.Fatal(err)
+		}
+		keys = append(keys, info.Key)
+	}
+	if len(keys) != 1 || keys[0] != "a/b" {
+		t.Errorf("listed: %q", keys)
+	}
+}
+
+func testMissing(t *testing.T, server *objecttest.Server) {
+	s := open(t, strings.Replace(server.URL("some/prefix"), server.Bucket, "no-such-bucket", 1), Limits{})
+	objecttest.Missing(t, s)
+}
+
+func testPermission(t *testing.T, server *objecttest.Server) {
+	t.Setenv("AWS_SECRET_ACCESS_KEY", "not-the-secret")
+	wantEach(t, open(t, server.URL("x"), Limits{}), fs.ErrPermission)
+	t.Setenv("AWS_ACCESS_KEY_ID", "nobody")
+	wantEach(t, open(t, server.URL("x"), Limits{}), fs.ErrPermission)
+}
+
+// wantEach wants the same error of each method, and no secret in its text.
+func wantEach(t *testing.T, s *Store, want error) {
+	t.Helper()
+	for name, err := range each(t.Context(), s) {
+		if !errors.Is(err, want) {
+			t.Errorf("%s: the error is %v, not %q", name, err, want)
+		}
+		if err != nil && strings.Contains(err.Error(), "not-the-secret") {
+			t.Errorf("%s: the error tells a secret: %v", name, err)
+		}
+	}
+}
+
+// each calls each method and returns their errors.
+func each(ctx context.Context, s *Store) map[string]error {
+	errs := map[string]error{}
+	_, _, errs["Get"] = s.Get(ctx, "a/b")
+	_, errs["Stat"] = s.Stat(ctx, "a/b")
+	_, errs["Checksum"] = s.Checksum(ctx, "a/b")
+	_, errs["Create"] = s.Create(ctx, "a/b", strings.NewReader("abc"), 3, object.Attributes{})
+	_, errs["CreateLarge"] = s.Create(ctx, "a/b", strings.NewReader(""), partSize+1, object.Attributes{})
+	_, errs["Swap"] = s.Swap(ctx, "a/b", "", []byte("abc"), object.Attributes{})
+	_, errs["SwapOver"] = s.Swap(ctx, "a/b", "abc", []byte("abc"), object.Attributes{})
+	for _, err := range s.List(ctx, "a/", "") {
+		errs["List"] = err
+	}
+	for _, err := range s.List(ctx, "//", "") {
+		errs["ListNothing"] = err
+	}
+	return errs
+}
+
+// testNothingLeft looks for the parts of failed uploads.
+func testNothingLeft(t *testing.T, server *objecttest.Server) {
+	s := open(t, server.URL("left"), Limits{})
+	const size = 3*partSize + 5
+	broken := errors.New("broken")
+	ctx, cancel := context.WithCancel(t.Context())
+	for name, r := range map[string]io.Reader{
+		"broken":    io.MultiReader(zeros(2*partSize), iotest.ErrReader(broken)),
+		"short":     zeros(size - 1),
+		"long":      zeros(size + 1),
+		"last":      io.MultiReader(zeros(size), iotest.ErrReader(broken)),
+		"cancelled": io.MultiReader(zeros(2*partSize), readerFunc(func([]byte) (int, error) { cancel(); return 0, io.EOF }), zeros(partSize+5)),
+	} {
+		callCtx := t.Context()
+		if name == "cancelled" {
+			callCtx = ctx
+		}
+		if _, err := s.Create(callCtx, "a/"+name, r, size, object.Attributes{}); err == nil {
+			t.Errorf("%s: there is no error", name)
+		}
+	}
+	left, err := server.Client().ListMultipartUploads(t.Context(), server.Bucket, "", "", "", "", 100)
+	if err != nil || len(left.Uploads) > 0 {
+		t.Errorf("uploads are left: %+v, %v", left.Uploads, err)
+	}
+}
+
+func zeros(n int64) io.Reader {
+	return io.LimitReader(readerFunc(func(p []byte) (int, error) { clear(p); return len(p), nil }), n)
+}
+
+type readerFunc func([]byte) (int, error)
+
+func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
+
+// testHeaders looks at what is stored beside the bytes.
+func testHeaders(t *testing.T, server *objecttest.Server) {
+	s := open(t, server.URL("headers"), Limits{})
+	for _, size := range []int64{10, partSize + 10} {
+		key := fmt.Sprint(size)
+		mustCreate(t, s, key, zeros(size), size)
+		o, err := server.Client().StatObject(t.Context(), server.Bucket, "headers/"+key, minio.StatObjectOptions{Checksum: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if o.ContentType != "text/plain" || o.Metadata.Get("Cache-Control") != "no-cache" {
+			t.Errorf("%d bytes: the headers are %v", size, o.Metadata)
+		}
+		if len(o.ChecksumCRC64NVME) != 12 || o.ChecksumMode != wholeObject {
+			t.Errorf("%d bytes: the checksum is %q, %q", size, o.ChecksumCRC64NVME, o.ChecksumMode)
+		}
+	}
+}
+
+// testForeign reads what another program wrote, with no checksum kept.
+func testForeign(t *testing.T, server *objecttest.Server) {
+	s := open(t, server.URL("foreign"), Limits{})
+	opts := putOptions(object.Attributes{})
+	for _, name := range []string{"foreign/a", "foreign/folder/"} {
+		if _, err := server.Client().PutObject(t.Context(), server.Bucket, name, strings.NewReader("123456789"), 9, "", "", opts); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if sum, err := s.Checksum(t.Context(), "a"); err != nil || sum != 0xae8b14860a799888 {
+		t.Errorf("the checksum is %016x, %v", sum, err)
+	}
+	for info, err := range s.List(t.Context(), "", "") {
+		if err != nil || info.Key != "a" {
+			t.Errorf("listed: %+v, %v", info, err)
+		}
+	}
+}
+
+// testDown stops the server under a store that has used it, and starts it again.
+func testDown(t *testing.T, server *objecttest.Server) {
+	s := open(t, server.URL("down"), Limits{Tries: 2})
+	mustCreate(t, s, "a/c", strings.NewReader("abc"), 3)
+	server.Stop()
+	wantEach(t, s, object.ErrUnavailable)
+	server.Start()
+	if _, err := s.Stat(t.Context(), "a/c"); err != nil {
+		t.Errorf("after the server came back: %v", err)
+	}
+}
+
+func BenchmarkCreate(b *testing.B) {
+	server := objecttest.MinIO(b)
+	server.Setenv()
+	s := open(b, server.URL("bench"), Limits{})
+	const size = 64 << 20
+	b.SetBytes(size)
+	b.ReportAllocs()
+	for i := 0; b.Loop(); i++ {
+		key := fmt.Sprintf("releases/%d/bundle", i)
+		mustCreate(b, s, key, zeros(size), size)
+		b.StopTimer()
+		if err := server.Client().RemoveObject(b.Context(), server.Bucket, "bench/"+key, minio.RemoveObjectOptions{}); err != nil {
+			b.Fatal(err)
+		}
+		b.StartTimer()
+	}
+}

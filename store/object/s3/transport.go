@@ -1,0 +1,131 @@
+package s3
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"sync"
+	"time"
+)
+
+// errHungUp stands for an end of file in the middle of an answer.
+var errHungUp = errors.New("the server closed the connection")
+
+// transport makes requests with every wait bounded.
+type transport struct{ base *http.Transport }
+
+func newTransport(l Limits) *transport {
+	d := &dialer{Dialer: net.Dialer{Timeout: l.Dial, KeepAlive: 30 * time.Second}, stall: l.Stall}
+	return &transport{&http.Transport{
+		Proxy:                 proxy,
+		DialContext:           d.dial,
+		TLSHandshakeTimeout:   l.Dial,
+		ResponseHeaderTimeout: l.Answer,
+		IdleConnTimeout:       l.Stall / 2, // before the reader waiting there stalls
+		MaxIdleConnsPerHost:   16,
+		WriteBufferSize:       64 << 10,
+		ReadBufferSize:        64 << 10,
+		DisableCompression:    true, // objects come as they are
+	}}
+}
+
+// RoundTrip implements http.RoundTripper.
+func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
+	answer, err := t.base.RoundTrip(r)
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		return nil, errHungUp
+	}
+	if err == nil && r.URL.Query().Has("list-type") {
+		answer.Body = bounded{io.LimitReader(answer.Body, maxListing), answer.Body}
+	}
+	return answer, err
+}
+
+// maxListing bounds one page of a list, of 1000 keys at most.
+const maxListing = 8 << 20
+
+type bounded struct {
+	io.Reader
+	io.Closer
+}
+
+// proxy is http.ProxyFromEnvironment, whose error would repeat a password.
+func proxy(r *http.Request) (*url.URL, error) {
+	u, err := http.ProxyFromEnvironment(r)
+	if err != nil {
+		return nil, errors.New("the proxy named in the environment is not usable")
+	}
+	return u, nil
+}
+
+// dialer connects to one server. After a dial that timed out it fails at once
+// for a while, so that trying a request again does not multiply the wait.
+type dialer struct {
+	net.Dialer
+	stall time.Duration
+
+	mu    sync.Mutex
+	err   error // of the last dial, if it timed out
+	until time.Time
+}
+
+func (d *dialer) dial(ctx context.Context, network, address string) (net.Conn, error) {
+	if err := d.lately(); err != nil {
+		return nil, err
+	}
+	conn, err := d.Dialer.DialContext(ctx, network, address)
+	if err != nil {
+		d.remember(ctx, err)
+		return nil, err
+	}
+	return &movingConn{Conn: conn, stall: d.stall}, nil
+}
+
+func (d *dialer) lately() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if time.Now().After(d.until) {
+		return nil
+	}
+	return d.err
+}
+
+func (d *dialer) remember(ctx context.Context, err error) {
+	var ne net.Error
+	if ctx.Err() == nil && errors.As(err, &ne) && ne.Timeout() {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		d.err, d.until = err, time.Now().Add(d.Timeout)
+	}
+}
+
+// movingConn fails when nothing moves on it for a while. Writing moves the
+// deadline of the reader too: it waits all along for the answer to come.
+type movingConn struct {
+	net.Conn
+	stall time.Duration
+}
+
+func (c *movingConn) Read(p []byte) (int, error) {
+	if err := c.SetReadDeadline(time.Now().Add(c.stall)); err != nil {
+		return 0, err
+	}
+	return c.Conn.Read(p)
+}
+
+func (c *movingConn) Write(p []byte) (written int, err error) {
+	for len(p) > 0 && err == nil {
+		piece := p[:min(len(p), 256<<10)]
+		if err := c.SetDeadline(time.Now().Add(c.stall)); err != nil {
+			return written, err
+		}
+		var n int
+		n, err = c.Conn.Write(piece)
+		written += n
+		p = p[n:]
+	}
+	return written, err
+}
