@@ -17,11 +17,14 @@ type Report struct {
 	Previous string          `json:"previous,omitempty"` // version that the channel showed
 	Sequence uint64          `json:"sequence"`           // number of the log entry that stands for it
 	// Changed is false where there was nothing to do.
-	Changed   bool      `json:"changed"`
-	DryRun    bool      `json:"dry_run,omitempty"`
-	URL       string    `json:"url"` // of the manifest
-	Bundles   []Stored  `json:"bundles"`
-	Reach     []Reach   `json:"reach"`
+	Changed bool     `json:"changed"`
+	DryRun  bool     `json:"dry_run,omitempty"`
+	URL     string   `json:"url"` // of the manifest
+	Bundles []Stored `json:"bundles"`
+	Reach   []Reach  `json:"reach"`
+	// Unbound are platform keys whose signatures name no version: applications
+	// that require a signed version refuse them.
+	Unbound   []string  `json:"unbound,omitempty"`
 	Warnings  []string  `json:"warnings,omitempty"`
 	Followers []*Report `json:"followers,omitempty"` // channels that moved along
 	// Probed says that clients were seen to get it.
@@ -66,6 +69,7 @@ func (p *Publisher) advance(ctx context.Context, m *move, entry channels.Entry, 
 	if report.Reach, err = p.replay(m); err != nil {
 		return nil, err
 	}
+	report.Unbound = unbound(m.manifest)
 	report.Warnings = append(report.Warnings, crossings(report.Reach)...)
 	if m.before != nil {
 		report.Previous = m.before.Version.String()

@@ -1,11 +1,11 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -257,29 +257,55 @@ func (a *app) printMove(r *release.Report) {
 }
 
 // printReach writes who gets what, and for a rollback whom it does not reach.
+// Clients with the same lot share a row.
 func (a *app) printReach(r *release.Report) {
-	rows := [][]string{{"INSTALLED", "TARGET", "BUNDLE TYPE", "GETS"}}
-	ahead := map[string]bool{}
+	type lot struct{ version, gets string }
+	clients := map[lot][]string{}
+	var lots []lot
+	ahead := false
 	for _, c := range r.Reach {
-		rows = append(rows, []string{c.Version, c.Target, cmp.Or(c.BundleType, "any"), gets(c)})
-		if c.Outcome == "ahead" {
-			ahead[c.Version] = true
+		l := lot{c.Version, gets(c)}
+		if clients[l] == nil {
+			lots = append(lots, l)
 		}
+		name := c.Target
+		if c.BundleType != "" {
+			name += " (" + c.BundleType + ")"
+		}
+		clients[l] = append(clients[l], name)
+		ahead = ahead || c.Outcome == "ahead"
+	}
+	rows := [][]string{{"INSTALLED", "GETS", "ON"}}
+	for _, l := range lots {
+		rows = append(rows, []string{l.version, l.gets, strings.Join(brief(clients[l]), ", ")})
 	}
 	table(a.stdout, rows)
-	if r.Action == channels.Rollback && len(ahead) > 0 {
-		fmt.Fprintf(a.stdout, "\nClients that are on a version above %s already keep it: the updater only goes forward.\nTo reach them, publish a fixed build with a higher version.\n", r.Version)
+	if r.Action == channels.Rollback && ahead {
+		fmt.Fprintf(a.stdout, "\nnot reached: clients on a version above %s keep it, the updater only goes forward;\na fixed build with a higher version reaches them\n", r.Version)
 	}
+	if len(r.Unbound) > 0 {
+		fmt.Fprintf(a.stdout, "\nnot reached: applications that require a signed version refuse %s\n", strings.Join(r.Unbound, ", "))
+	} else if r.Action == channels.Rollback {
+		fmt.Fprintf(a.stdout, "\nevery signature is bound to %s: applications that require a signed version follow\n", r.Version)
+	}
+}
+
+// brief leaves out a target's bundle types where the target stands for them.
+func brief(clients []string) []string {
+	return slices.DeleteFunc(slices.Clone(clients), func(c string) bool {
+		target, _, typed := strings.Cut(c, " (")
+		return typed && slices.Contains(clients, target)
+	})
 }
 
 func gets(c release.Reach) string {
 	switch c.Outcome {
 	case "offered":
-		return c.Offered + " (" + c.Bundle + ")"
+		return c.Offered + ", " + c.Bundle
 	case "current":
-		return "nothing: up to date"
+		return "nothing, up to date"
 	case "ahead":
-		return "nothing: keeps " + c.Version
+		return "nothing, keeps " + c.Version
 	}
 	return "an error: " + c.Error
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/tls"
+	"encoding/xml"
 	"errors"
 	"fmt"
 	"io"
@@ -65,6 +66,9 @@ func (s *Store) translate(err error) error {
 	if errors.As(err, &certificate) {
 		return fmt.Errorf("%s: the server is not to be trusted: %w", s.endpoint, certificate.Err)
 	}
+	if isMalformed(err) {
+		return fmt.Errorf("%s: %w", s.place(), errUnlike)
+	}
 	var request *url.Error
 	if errors.As(err, &request) {
 		err = request.Err
@@ -78,6 +82,13 @@ func (s *Store) translate(err error) error {
 func isConnection(err error) bool {
 	var ne net.Error
 	return errors.As(err, &ne) || errors.Is(err, errHungUp) || errors.Is(err, io.ErrUnexpectedEOF)
+}
+
+// isMalformed reports whether an answer could not be read as the XML it had to be.
+func isMalformed(err error) bool {
+	var syntax *xml.SyntaxError
+	var other xml.UnmarshalError
+	return errors.As(err, &syntax) || errors.As(err, &other) || errors.Is(err, io.EOF)
 }
 
 // codes are the S3 error codes that say more than the status they come with,
@@ -119,7 +130,7 @@ func (s *Store) answered(a minio.ErrorResponse) error {
 		return cause
 	case cause == fs.ErrPermission && s.identity.none.Load():
 		return fmt.Errorf("%s: %w: no credentials were found; set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY", s.place(), cause)
-	case (a.Code == "AuthorizationHeaderMalformed" || a.Code == "InvalidRegion") && a.Region != "":
+	case cause == errRejected && a.Region != "" && a.Region != s.region:
 		return fmt.Errorf("%s: the bucket is in another region; add region=%.40q to the storage url", s.place(), a.Region)
 	}
 	return fmt.Errorf("%s: %w (%.80s, status %d)", s.place(), cause, a.Code, a.StatusCode)

@@ -71,6 +71,9 @@ func (s *Store) createLarge(ctx context.Context, key string, r io.Reader, size i
 	if err != nil {
 		return 0, err
 	}
+	if id == "" {
+		return 0, errUnlike
+	}
 	u := &upload{s: s, key: key, id: id, r: r, left: size, sum: crc64nvme.New()}
 	if err = u.send(ctx); err == nil {
 		err = u.complete(ctx)

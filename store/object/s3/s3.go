@@ -42,18 +42,16 @@ import (
 // Limits bound how long a store waits for its server. A zero field stands for
 // the value named beside it.
 type Limits struct {
-	Dial   time.Duration // to connect, 10 s
-	Answer time.Duration // from the end of a request to the beginning of its answer, 30 s
-	Stall  time.Duration // without a byte sent or received in the middle of either, 30 s
-	Tries  int           // of each request, 4
+	Dial  time.Duration // to connect, 10 s
+	Stall time.Duration // without a byte sent or received, 30 s
+	Tries int           // of each request, 4
 }
 
 func (l Limits) orDefaults() Limits {
 	return Limits{
-		Dial:   cmp.Or(l.Dial, 10*time.Second),
-		Answer: cmp.Or(l.Answer, 30*time.Second),
-		Stall:  cmp.Or(l.Stall, 30*time.Second),
-		Tries:  cmp.Or(l.Tries, 4),
+		Dial:  cmp.Or(l.Dial, 10*time.Second),
+		Stall: cmp.Or(l.Stall, 30*time.Second),
+		Tries: cmp.Or(l.Tries, 4),
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"io"
 	"io/fs"
 	"strings"
+	"sync"
 	"testing"
 	"testing/iotest"
 
@@ -93,23 +94,40 @@ func wantEach(t *testing.T, s *Store, want error) {
 	}
 }
 
-// each calls each method and returns their errors.
+// each calls each method, all at once, and returns their errors.
 func each(ctx context.Context, s *Store) map[string]error {
+	calls := map[string]func() error{
+		"Get":      func() error { _, _, err := s.Get(ctx, "a/b"); return err },
+		"Stat":     func() error { _, err := s.Stat(ctx, "a/b"); return err },
+		"Checksum": func() error { _, err := s.Checksum(ctx, "a/b"); return err },
+		"Create":   func() error { return tryCreate(ctx, s, "a/b", 3) },
+		"Large":    func() error { return tryCreate(ctx, s, "a/c", partSize+1) },
+		"Swap":     func() error { _, err := s.Swap(ctx, "a/b", "", nil, object.Attributes{}); return err },
+		"SwapOver": func() error { _, err := s.Swap(ctx, "a/b", "abc", nil, object.Attributes{}); return err },
+		"List": func() (last error) {
+			for _, last = range s.List(ctx, "a/", "") {
+			}
+			return last
+		},
+	}
 	errs := map[string]error{}
-	_, _, errs["Get"] = s.Get(ctx, "a/b")
-	_, errs["Stat"] = s.Stat(ctx, "a/b")
-	_, errs["Checksum"] = s.Checksum(ctx, "a/b")
-	_, errs["Create"] = s.Create(ctx, "a/b", strings.NewReader("abc"), 3, object.Attributes{})
-	_, errs["CreateLarge"] = s.Create(ctx, "a/b", strings.NewReader(""), partSize+1, object.Attributes{})
-	_, errs["Swap"] = s.Swap(ctx, "a/b", "", []byte("abc"), object.Attributes{})
-	_, errs["SwapOver"] = s.Swap(ctx, "a/b", "abc", []byte("abc"), object.Attributes{})
-	for _, err := range s.List(ctx, "a/", "") {
-		errs["List"] = err
+	var mu sync.Mutex
+	var wg sync.WaitGroup
+	for name, call := range calls {
+		wg.Go(func() {
+			err := call()
+			mu.Lock()
+			defer mu.Unlock()
+			errs[name] = err
+		})
 	}
-	for _, err := range s.List(ctx, "//", "") {
-		errs["ListNothing"] = err
-	}
+	wg.Wait()
 	return errs
+}
+
+func tryCreate(ctx context.Context, s *Store, key string, size int64) error {
+	_, err := s.Create(ctx, key, zeros(size), size, object.Attributes{})
+	return err
 }
 
 // testNothingLeft looks for the parts of failed uploads.

@@ -23,7 +23,7 @@ func newTransport(l Limits) *transport {
 		Proxy:                 proxy,
 		DialContext:           d.dial,
 		TLSHandshakeTimeout:   l.Dial,
-		ResponseHeaderTimeout: l.Answer,
+		ResponseHeaderTimeout: l.Stall,
 		IdleConnTimeout:       l.Stall / 2, // before the reader waiting there stalls
 		MaxIdleConnsPerHost:   16,
 		WriteBufferSize:       64 << 10,

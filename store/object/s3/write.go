@@ -109,7 +109,7 @@ func (s *Store) put(ctx context.Context, key string, data []byte, opts minio.Put
 	opts.UserMetadata = map[string]string{checksumHeader: encode(h.Sum64())}
 	digest := sha256.Sum256(data)
 	info, err := s.core.PutObject(ctx, s.bucket, s.path(key), bytes.NewReader(data), int64(len(data)), "", hex.EncodeToString(digest[:]), opts)
-	return h.Sum64(), info.ETag, err
+	return h.Sum64(), info.ETag, s.bucketFirst(ctx, err)
 }
 
 const (

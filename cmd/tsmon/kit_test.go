@@ -1,0 +1,168 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"tsmon/api"
+	"tsmon/manifest"
+	"tsmon/manifest/updater"
+	"tsmon/release"
+	"tsmon/store/object"
+	"tsmon/store/object/objecttest"
+)
+
+// kit is a storage, a server that shows it, and the environment to use both.
+type kit struct {
+	storage string
+	store   object.Store
+	url     string // public_url
+	env     []string
+	keys    string
+}
+
+// storages runs a test on a directory and, where it is to be had, on MinIO.
+// fresh returns an empty storage each time.
+func storages(t *testing.T, test func(t *testing.T, fresh func(t *testing.T) *kit)) {
+	t.Run("dir", func(t *testing.T) {
+		t.Parallel()
+		test(t, func(t *testing.T) *kit { return newKit(t, filepath.Join(t.TempDir(), "store"), nil) })
+	})
+	t.Run("minio", func(t *testing.T) {
+		server := objecttest.MinIO(t)
+		t.Setenv("AWS_ACCESS_KEY_ID", server.AccessKey)
+		t.Setenv("AWS_SECRET_ACCESS_KEY", server.SecretKey)
+		env := []string{"AWS_ACCESS_KEY_ID=" + server.AccessKey, "AWS_SECRET_ACCESS_KEY=" + server.SecretKey}
+		n := 0
+		test(t, func(t *testing.T) *kit {
+			n++
+			return newKit(t, server.URL(fmt.Sprintf("desktop/%d", n)), env)
+		})
+	})
+}
+
+func newKit(t *testing.T, storage string, env []string) *kit {
+	t.Helper()
+	store, err := openStore(t.Context(), storage)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := httptest.NewServer((&api.Server{Objects: store, Log: slog.New(slog.DiscardHandler)}).Handler())
+	t.Cleanup(server.Close)
+	public, err := os.ReadFile("testdata/unencrypted.pub")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, keys, _ := strings.Cut(strings.TrimSpace(string(public)), "\n")
+	key, err := filepath.Abs("testdata/unencrypted.key")
+	if err != nil {
+		t.Fatal(err)
+	}
+	k := &kit{storage: storage, store: store, url: server.URL + "/updates", keys: keys}
+	k.env = append([]string{"TSMON_STORAGE=" + storage, "TSMON_PUBLIC_URL=" + k.url, "TSMON_TRUSTED_KEYS=" + keys, "TAURI_SIGNING_PRIVATE_KEY=" + key}, env...)
+	return k
+}
+
+// tsmon runs the program.
+func (k *kit) tsmon(t *testing.T, args ...string) (stdout, stderr string, code int) {
+	t.Helper()
+	return command(t, k.env, "tsmon", args...)
+}
+
+// must runs the program and wants success.
+func (k *kit) must(t *testing.T, args ...string) string {
+	t.Helper()
+	stdout, stderr, code := k.tsmon(t, args...)
+	if code != 0 {
+		t.Fatalf("tsmon %s: exit code %d\n%s", strings.Join(args, " "), code, stderr)
+	}
+	return stdout
+}
+
+// publisher works on the storage inside the test process.
+func (k *kit) publisher(t *testing.T) *release.Publisher {
+	t.Helper()
+	keys, err := keyring([]string{k.keys})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &release.Publisher{Store: k.store, PublicURL: k.url, Keys: keys, Now: time.Now, Who: "test",
+		Policies:    map[string]release.Policy{"stable": {}, "beta": {Follows: "stable", Prerelease: true}},
+		Transferred: func(string, int, int64) {}, Step: func(string) {}}
+}
+
+// follow lets clients of every version follow a channel's manifest, downloading
+// and verifying what they are offered, and returns the version that it shows.
+func (k *kit) follow(t *testing.T, channel string, installed ...string) string {
+	t.Helper()
+	address := k.url + "/" + channel + "/latest.json"
+	body, err := updater.FetchManifest(t.Context(), nil, address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := manifest.Decode(body)
+	if err != nil {
+		t.Fatalf("%s does not validate: %v", address, err)
+	}
+	keys, err := keyring([]string{k.keys})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, version := range installed {
+		for _, target := range m.Keys() {
+			u := &updater.Updater{Endpoints: []string{address}, Keys: keys, RequireVersion: true, Client: manifest.Client{Version: version, Target: target}}
+			result, err := u.Check(t.Context())
+			if err != nil {
+				t.Fatalf("client %s on %s: %v", version, target, err)
+			}
+			if result.Offer == nil {
+				continue
+			}
+			if err := u.Download(t.Context(), result.Offer, filepath.Join(t.TempDir(), "update"), func(updater.Event) {}); err != nil {
+				t.Fatalf("client %s on %s: %v", version, target, err)
+			}
+		}
+	}
+	return m.Version
+}
+
+// verified wants a channel to be sound in the store, and returns its version.
+func (k *kit) verified(t *testing.T, channel string) string {
+	t.Helper()
+	report, err := k.publisher(t).Verify(context.WithoutCancel(t.Context()), channel)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(report.Findings) > 0 {
+		t.Fatalf("%s is not sound: %+v", channel, report.Findings)
+	}
+	return report.Version
+}
+
+// bundles makes a folder with the bundles of a version, whose content depends
+// on version and name only.
+func bundles(t *testing.T, version string, size int, names ...string) string {
+	t.Helper()
+	if len(names) == 0 {
+		names = []string{"App_" + version + "_x64_en-US.msi.zip", "App_universal.app.tar.gz", "App_" + version + "_amd64.AppImage.tar.gz"}
+	}
+	folder := t.TempDir()
+	for i, name := range names {
+		var seed [32]byte
+		copy(seed[:], fmt.Sprint(version, i))
+		content := make([]byte, size)
+		rand.NewChaCha8(seed).Read(content)
+		if err := os.WriteFile(filepath.Join(folder, name), content, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return folder
+}

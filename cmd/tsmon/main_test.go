@@ -1,0 +1,119 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"iter"
+	"os"
+	"os/exec"
+	"os/signal"
+	"strconv"
+	"sync/atomic"
+	"syscall"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"tsmon/store/object"
+)
+
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){
+		"tsmon":        main,
+		"tsmon-killed": killedMain,
+	})
+}
+
+// killedMain is tsmon on a store that kills the process at the operation that
+// TSMON_TEST_KILL names: its number, counted from 1 in halves. An odd half is
+// the moment before the operation (for an upload: in the middle of its bytes),
+// an even one the moment after it.
+func killedMain() {
+	at, err := strconv.ParseInt(os.Getenv("TSMON_TEST_KILL"), 10, 64)
+	if err != nil {
+		panic(err)
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	a := newApp()
+	a.openStore = func(ctx context.Context, storage string) (object.Store, error) {
+		s, err := openStore(ctx, storage)
+		return &killing{Store: s, at: at}, err
+	}
+	os.Exit(a.run(ctx, os.Args[1:]))
+}
+
+// killing ends the process at a chosen moment, as kill -9 does.
+type killing struct {
+	object.Store
+	at    int64
+	count atomic.Int64
+}
+
+// moment passes, or is the last.
+func (k *killing) moment() {
+	if k.count.Add(1) == k.at {
+		_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
+		select {}
+	}
+}
+
+func (k *killing) Get(ctx context.Context, key string) (io.ReadCloser, object.Info, error) {
+	k.moment()
+	defer k.moment()
+	return k.Store.Get(ctx, key)
+}
+
+func (k *killing) Stat(ctx context.Context, key string) (object.Info, error) {
+	k.moment()
+	defer k.moment()
+	return k.Store.Stat(ctx, key)
+}
+
+func (k *killing) Checksum(ctx context.Context, key string) (uint64, error) {
+	k.moment()
+	defer k.moment()
+	return k.Store.Checksum(ctx, key)
+}
+
+func (k *killing) Create(ctx context.Context, key string, r io.Reader, size int64, attrs object.Attributes) (object.Info, error) {
+	defer k.moment()
+	half := io.LimitReader(r, size/2)
+	return k.Store.Create(ctx, key, io.MultiReader(half, momentReader{k}, r), size, attrs)
+}
+
+func (k *killing) Swap(ctx context.Context, key, etag string, data []byte, attrs object.Attributes) (object.Info, error) {
+	k.moment()
+	defer k.moment()
+	return k.Store.Swap(ctx, key, etag, data, attrs)
+}
+
+func (k *killing) List(ctx context.Context, prefix, after string) iter.Seq2[object.Info, error] {
+	k.moment()
+	return k.Store.List(ctx, prefix, after)
+}
+
+// momentReader is a moment in the middle of a stream.
+type momentReader struct{ k *killing }
+
+func (m momentReader) Read([]byte) (int, error) {
+	m.k.moment()
+	return 0, io.EOF
+}
+
+// command runs a command of this test binary, with env on top of a clean
+// environment, and returns what it wrote and its exit code, or -1 if it was
+// killed.
+func command(t *testing.T, env []string, name string, args ...string) (stdout, stderr string, code int) {
+	t.Helper()
+	cmd := exec.Command(name, args...)
+	cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir(), "AWS_EC2_METADATA_DISABLED=true"}, env...)
+	var out, errs bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	err := cmd.Run()
+	if err != nil && cmd.ProcessState == nil {
+		t.Fatal(err)
+	}
+	return out.String(), errs.String(), cmd.ProcessState.ExitCode()
+}
