@@ -130,6 +130,9 @@ func (p *Publisher) show(ctx context.Context, channel string, report *Report) er
 	return nil
 }
 
+// followAttempts bounds how often a follower is tried while others move it.
+const followAttempts = 20
+
 // follow moves the channels that follow this one and are behind it. A channel
 // that can't follow is a warning: this one has moved.
 func (p *Publisher) follow(ctx context.Context, m *move, o Options, report *Report) error {
@@ -138,6 +141,9 @@ func (p *Publisher) follow(ctx context.Context, m *move, o Options, report *Repo
 			continue
 		}
 		follower, err := p.followOne(ctx, name, m, o)
+		for attempt := 0; attempt < followAttempts && errors.As(err, new(*channels.ConflictError)); attempt++ {
+			follower, err = p.followOne(ctx, name, m, o) // whoever was first may have left nothing to do
+		}
 		var refusal *Refusal
 		switch {
 		case errors.As(err, &refusal):

@@ -1,0 +1,110 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// TestSixteenPublishers lets sixteen processes publish different versions to one
+// channel at once, each until its version is in the log or above it. Each
+// number of the log has one winner, the losers hear who it was, and the manifest
+// is the head's.
+func TestSixteenPublishers(t *testing.T) {
+	const publishers = 16
+	storages(t, func(t *testing.T, fresh func(t *testing.T) *kit) {
+		k := fresh(t)
+		codes := map[int]int{}
+		for round := range 4 {
+			race(t, k, round, publishers, codes)
+			checkRace(t, k, fmt.Sprintf("1.%d.%d", round, publishers-1))
+		}
+		t.Logf("exit codes: %v", codes)
+	})
+}
+
+// race lets publishers publish 1.ROUND.0, 1.ROUND.1, … at once.
+func race(t *testing.T, k *kit, round, publishers int, codes map[int]int) {
+	var wg sync.WaitGroup
+	var mu sync.Mutex
+	for i := range publishers {
+		version := fmt.Sprintf("1.%d.%d", round, i)
+		folder := bundles(t, version, 200_000)
+		wg.Go(func() {
+			for {
+				_, stderr, code := k.tsmon(t, "release", "publish", "--no-probe", "--json", "--version", version, folder)
+				mu.Lock()
+				codes[code]++
+				mu.Unlock()
+				switch code {
+				case exitDone, exitRefused: // refused: the channel is above it by now
+					return
+				case exitConflict:
+					if !strings.Contains(stderr, "somebody else moved stable first: entry ") {
+						t.Errorf("a conflict that does not say who won: %s", stderr)
+						return
+					}
+				default:
+					t.Errorf("exit code %d: %s", code, stderr)
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// checkRace wants a log without a gap whose versions rise, and sound channels
+// that show the highest.
+func checkRace(t *testing.T, k *kit, highest string) {
+	t.Helper()
+	for _, channel := range []string{"stable", "beta"} {
+		var rows []logRow
+		if err := json.Unmarshal([]byte(k.must(t, "channel", "log", channel, "--json")), &rows); err != nil {
+			t.Fatal(err)
+		}
+		for i, row := range rows {
+			if row.Sequence != uint64(i)+1 {
+				t.Errorf("entry %d of %s has number %d", i+1, channel, row.Sequence)
+			}
+		}
+		if got := k.verified(t, channel); got != highest {
+			t.Errorf("%s shows %s, want the highest, %s", channel, got, highest)
+		}
+		if got := k.follow(t, channel, "1.0.0"); got != highest {
+			t.Errorf("clients of %s see %s, want %s", channel, got, highest)
+		}
+	}
+}
+
+// TestOneVersionManyPublishers lets eight processes publish the same bytes as
+// the same version at once: all of them end well, sooner or later, and the log
+// has one entry.
+func TestOneVersionManyPublishers(t *testing.T) {
+	storages(t, func(t *testing.T, fresh func(t *testing.T) *kit) {
+		k := fresh(t)
+		folder := bundles(t, "1.0.0", 200_000)
+		var wg sync.WaitGroup
+		for range 8 {
+			wg.Go(func() {
+				for {
+					_, stderr, code := k.tsmon(t, "release", "publish", "--no-probe", "--version", "1.0.0", folder)
+					if code == exitDone {
+						return
+					}
+					if code != exitConflict {
+						t.Errorf("exit code %d: %s", code, stderr)
+						return
+					}
+				}
+			})
+		}
+		wg.Wait()
+		if lines := strings.Count(k.must(t, "channel", "log", "stable"), "\n"); lines != 2 {
+			t.Errorf("the log has %d lines, want the heading and one entry", lines)
+		}
+		k.verified(t, "stable")
+	})
+}
