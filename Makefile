@@ -1,0 +1,38 @@
+# make demo   the main job, start to end, with nothing but Go
+# make test   all tests, on real servers too
+# make lint   formatting, vet, module files
+# make bench  the benchmarks
+
+export GOFLAGS ?= -buildvcs=false
+
+TOOLS := $(CURDIR)/.tools
+MINIO := github.com/minio/minio@v0.0.0-20260212201848-7aac2a2c5b7c
+
+.PHONY: build demo test lint bench tools
+
+build:
+	go build -o bin/tsmon ./cmd/tsmon
+
+demo:
+	@sh cmd/tsmon/demo.sh
+
+# A missing server fails here: TSMON_TEST_REAL turns skips into failures.
+test: tools
+	TSMON_TEST_REAL=1 TSMON_TEST_MINIO=$(TOOLS)/minio go test -count=1 -timeout 14m ./...
+	go test -race -count=1 -short -timeout 10m ./...
+
+lint:
+	@test -z "$$(gofmt -l .)" || { gofmt -l .; exit 1; }
+	go vet ./...
+	go mod tidy -diff
+
+bench:
+	go test -run '^$$' -bench . -benchmem ./...
+
+tools: $(TOOLS)/minio
+	@command -v minisign >/dev/null || apt-get install -y minisign >/dev/null || \
+		{ apt-get update >/dev/null && apt-get install -y minisign >/dev/null; } || \
+		{ echo "install minisign (Debian: apt-get install minisign)"; exit 1; }
+
+$(TOOLS)/minio:
+	GOBIN=$(TOOLS) go install $(MINIO)
