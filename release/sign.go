@@ -28,7 +28,9 @@ type Signed struct {
 
 // Signer signs bundles on disk.
 type Signer struct {
-	Key     signing.PrivateKey
+	// Unlock opens the private key, which is work: it is done while the bundles
+	// are read.
+	Unlock  func() (signing.PrivateKey, error)
 	Version string
 	Now     func() time.Time
 	// Transferred is called with each piece that was read, concurrently.
@@ -37,19 +39,24 @@ type Signer struct {
 
 // Sign writes PATH.sig beside every bundle, in the Tauri CLI's format, replacing
 // one that is there. As many bundles are read at once as there are cores, in
-// constant memory. Every file is signed or none: signatures are written once all
-// bundles have been read, and a bundle that changes meanwhile is a *Refusal.
+// constant memory. Signatures are written once all bundles have been read and the
+// key is open, and a bundle that changes meanwhile is a *Refusal.
 func (s *Signer) Sign(ctx context.Context, paths []string) ([]Signed, error) {
 	if _, err := manifest.ParseVersion(s.Version); err != nil {
 		return nil, &Refusal{Cause: err, Mend: "write MAJOR.MINOR.PATCH, such as 1.4.0"}
 	}
 	signed := make([]Signed, len(paths))
-	signatures := make([]signing.Signature, len(paths))
+	digests := make([]signing.Digest, len(paths))
+	var key signing.PrivateKey
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(runtime.GOMAXPROCS(0))
+	group.Go(func() (err error) {
+		key, err = s.Unlock()
+		return err
+	})
 	for i, path := range paths {
 		group.Go(func() (err error) {
-			signed[i], signatures[i], err = s.sign(ctx, path)
+			signed[i], digests[i], err = s.read(ctx, path)
 			if err != nil && !errors.As(err, new(*Refusal)) && !errors.As(err, new(*os.PathError)) {
 				err = fmt.Errorf("%s: %w", path, err)
 			}
@@ -60,24 +67,31 @@ func (s *Signer) Sign(ctx context.Context, paths []string) ([]Signed, error) {
 		return nil, err
 	}
 	for i := range signed {
-		if err := WriteFile(signed[i].Sig, []byte(signatures[i].String())); err != nil {
+		if err := s.write(key, &signed[i], digests[i]); err != nil {
 			return nil, err
 		}
 	}
 	return signed, nil
 }
 
-func (s *Signer) sign(ctx context.Context, path string) (Signed, signing.Signature, error) {
+// read hashes a bundle and says what its signature is to be bound to.
+func (s *Signer) read(ctx context.Context, path string) (Signed, signing.Digest, error) {
 	kind, _ := Recognize(path)
 	if kind.Version != "" && kind.Version != s.Version {
-		return Signed{}, signing.Signature{}, refuse(ErrBundles, "give its own version, or rename it", "%s is named version %s, not %s", path, kind.Version, s.Version)
+		return Signed{}, signing.Digest{}, refuse(ErrBundles, "give its own version, or rename it", "%s is named version %s, not %s", path, kind.Version, s.Version)
 	}
 	digest, size, err := s.hash(ctx, path)
+	return Signed{Bundle: path, Sig: path + ".sig", Version: s.Version, Target: kind.Target, Size: size}, digest, err
+}
+
+// write signs a digest and writes the signature beside the bundle.
+func (s *Signer) write(key signing.PrivateKey, b *Signed, digest signing.Digest) error {
+	sig, err := key.Sign(digest, signing.Comment{Time: s.Now(), File: filepath.Base(b.Bundle), Version: b.Version, Target: b.Target})
 	if err != nil {
-		return Signed{}, signing.Signature{}, err
+		return fmt.Errorf("%s: %w", b.Bundle, err)
 	}
-	sig, err := s.Key.Sign(digest, signing.Comment{Time: s.Now(), File: filepath.Base(path), Version: s.Version, Target: kind.Target})
-	return Signed{Bundle: path, Sig: path + ".sig", KeyID: sig.KeyID(), Version: s.Version, Target: kind.Target, Size: size}, sig, err
+	b.KeyID = sig.KeyID()
+	return WriteFile(b.Sig, []byte(sig.String()))
 }
 
 func (s *Signer) hash(ctx context.Context, path string) (digest signing.Digest, size int64, err error) {

@@ -211,7 +211,11 @@ func (a *app) showKey(c *config.Config, arg string) (keyReport, error) {
 		if _, asPrivate := signing.ParsePrivateKey(text); asPrivate != nil {
 			return keyReport{}, err
 		}
-		key, err := a.openKey(c, text)
+		unlock, err := a.locked(c, text)
+		if err != nil {
+			return keyReport{}, err
+		}
+		key, err := unlock()
 		if err != nil {
 			return keyReport{}, err
 		}

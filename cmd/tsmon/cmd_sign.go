@@ -35,15 +35,15 @@ func (a *app) runSign(ctx context.Context, version, keyFile string, paths []stri
 	if err != nil {
 		return err
 	}
-	key, err := a.privateKey(c, keyFile)
+	unlock, err := a.lockedKey(c, keyFile)
 	if err != nil {
 		return err
 	}
-	if key == nil {
+	if unlock == nil {
 		return noKey()
 	}
 	progress := a.newProgress("signed")
-	signer := &release.Signer{Key: *key, Version: version, Now: a.now, Transferred: progress.transferred}
+	signer := &release.Signer{Unlock: unlock, Version: version, Now: a.now, Transferred: progress.transferred}
 	signed, err := signer.Sign(ctx, paths)
 	progress.done()
 	if err != nil {

@@ -132,11 +132,36 @@ func keyFile(path string) (string, error) {
 // privateKey reads and opens the signing key: from the file, if one is named,
 // else from the environment. It returns nil if there is none.
 func (a *app) privateKey(c *config.Config, file string) (*signing.PrivateKey, error) {
+	unlock, err := a.lockedKey(c, file)
+	if err != nil || unlock == nil {
+		return nil, err
+	}
+	key, err := unlock()
+	return &key, err
+}
+
+// lockedKey reads the signing key and asks for its password, and leaves the
+// work of opening it, a tenth of a second for a Tauri key, to the caller.
+func (a *app) lockedKey(c *config.Config, file string) (unlock func() (signing.PrivateKey, error), err error) {
 	text, err := privateKeyText(c, file)
 	if err != nil || text == "" {
 		return nil, err
 	}
-	return a.openKey(c, text)
+	return a.locked(c, text)
+}
+
+func (a *app) locked(c *config.Config, text string) (unlock func() (signing.PrivateKey, error), err error) {
+	file, err := signing.ParsePrivateKey(text)
+	if err != nil {
+		return nil, fmt.Errorf("private key: %w", err)
+	}
+	password := ""
+	if file.Encrypted() {
+		if password, err = a.password(c, "Password of the private key: "); err != nil {
+			return nil, err
+		}
+	}
+	return func() (signing.PrivateKey, error) { return file.Decrypt(password) }, nil
 }
 
 func privateKeyText(c *config.Config, file string) (string, error) {
@@ -149,24 +174,6 @@ func privateKeyText(c *config.Config, file string) (string, error) {
 		return keyFile(c.Signing.KeyPath)
 	}
 	return "", nil
-}
-
-func (a *app) openKey(c *config.Config, text string) (*signing.PrivateKey, error) {
-	file, err := signing.ParsePrivateKey(text)
-	if err != nil {
-		return nil, fmt.Errorf("private key: %w", err)
-	}
-	password := ""
-	if file.Encrypted() {
-		if password, err = a.password(c, "Password of the private key: "); err != nil {
-			return nil, err
-		}
-	}
-	key, err := file.Decrypt(password)
-	if err != nil {
-		return nil, err
-	}
-	return &key, nil
 }
 
 // password comes from the environment, else it is asked for on a terminal
