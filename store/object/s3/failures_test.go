@@ -59,25 +59,31 @@ func failing(status int, code string) http.HandlerFunc {
 	}
 }
 
+// silent reads a request and waits until the client hangs up.
+func silent(_ http.ResponseWriter, r *http.Request) {
+	io.Copy(io.Discard, r.Body)
+	<-r.Context().Done()
+}
+
 func TestEachFails(t *testing.T) {
 	for name, c := range map[string]struct {
 		answer http.HandlerFunc
 		want   error
 	}{
-		"403":         {failing(403, "AccessDenied"), fs.ErrPermission},
-		"403 empty":   {failing(403, ""), fs.ErrPermission},
-		"403 skewed":  {failing(403, "RequestTimeTooSkewed"), fs.ErrPermission},
-		"404 bucket":  {failing(404, "NoSuchBucket"), object.ErrNoStore},
-		"404 web":     {http.NotFound, object.ErrNoStore},
-		"500":         {failing(500, "InternalError"), object.ErrUnavailable},
-		"502 web":     {func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "<html>", 502) }, object.ErrUnavailable},
-		"503":         {failing(503, "SlowDown"), object.ErrUnavailable},
-		"507":         {failing(507, "XMinioStorageFull"), object.ErrFull},
-		"400":         {failing(400, "MalformedNonsense"), errRejected},
-		"200 empty":   {func(http.ResponseWriter, *http.Request) {}, errUnlike},
-		"200 web":     {func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "<html></html>") }, errUnlike},
-		"hanging up":  {func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, object.ErrUnavailable},
-		"not waiting": {func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }, object.ErrUnavailable},
+		"403":        {failing(403, "AccessDenied"), fs.ErrPermission},
+		"403 empty":  {failing(403, ""), fs.ErrPermission},
+		"403 skewed": {failing(403, "RequestTimeTooSkewed"), fs.ErrPermission},
+		"404 bucket": {failing(404, "NoSuchBucket"), object.ErrNoStore},
+		"404 web":    {http.NotFound, object.ErrNoStore},
+		"500":        {failing(500, "InternalError"), object.ErrUnavailable},
+		"502 web":    {func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "<html>", 502) }, object.ErrUnavailable},
+		"503":        {failing(503, "SlowDown"), object.ErrUnavailable},
+		"507":        {failing(507, "XMinioStorageFull"), object.ErrFull},
+		"400":        {failing(400, "MalformedNonsense"), errRejected},
+		"200 empty":  {func(http.ResponseWriter, *http.Request) {}, errUnlike},
+		"200 web":    {func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "<html></html>") }, errUnlike},
+		"hanging up": {func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, object.ErrUnavailable},
+		"silent":     {silent, object.ErrUnavailable},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -158,7 +164,7 @@ func TestSlow(t *testing.T) {
 }
 
 func TestCancelledWhileWaiting(t *testing.T) {
-	s := serving(t, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
+	s := serving(t, silent)
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
 	for name, err := range each(ctx, s) {
@@ -215,7 +221,7 @@ func TestGetBroken(t *testing.T) {
 		want error
 	}{
 		"short":   {func(*http.Request) { panic(http.ErrAbortHandler) }, io.ErrUnexpectedEOF},
-		"stalled": {func(r *http.Request) { <-r.Context().Done() }, object.ErrUnavailable},
+		"stalled": {func(r *http.Request) { silent(nil, r) }, object.ErrUnavailable},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := serving(t, func(w http.ResponseWriter, r *http.Request) {

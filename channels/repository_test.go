@@ -1,0 +1,358 @@
+package channels
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"tsmon/manifest"
+	"tsmon/signing"
+	"tsmon/store/object"
+	"tsmon/store/object/dir"
+)
+
+func newStore(t testing.TB) (Repository, string) {
+	t.Helper()
+	root := filepath.Join(t.TempDir(), "store")
+	store, err := dir.Open(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return Repository{Store: store}, root
+}
+
+// signature is any well-formed one; this package does not verify.
+var signature = func() string {
+	key, err := signing.GenerateKey()
+	if err != nil {
+		panic(err)
+	}
+	sig, err := key.Sign(signing.Digest{}, signing.Comment{File: "App.zip"})
+	if err != nil {
+		panic(err)
+	}
+	return sig.String()
+}()
+
+func manifestOf(version string) manifest.Manifest {
+	return manifest.Manifest{Version: version, Notes: "<b> & ☃", PubDate: time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC),
+		Platforms: map[string]manifest.Platform{"linux-x86_64": {Signature: signature, URL: "https://example.com/" + version}}}
+}
+
+func entry(action Action, version, from, why string) Entry {
+	return Entry{Action: action, Version: version, From: from, Who: "test", When: time.Now(), Why: why, Manifest: manifestOf(version)}
+}
+
+// moved appends an entry for each version and returns the log.
+func moved(t testing.TB, r Repository, channel string, entries ...Entry) *Log {
+	t.Helper()
+	log, err := r.Load(t.Context(), channel)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		if log, err = r.Append(t.Context(), log, e); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return log
+}
+
+func TestAppendLoadRepoint(t *testing.T) {
+	r, _ := newStore(t)
+	if head, moved, err := r.Repoint(t.Context(), "stable"); head != nil || moved || err != nil {
+		t.Fatalf("an empty channel: %v, %v, %v", head, moved, err)
+	}
+	want := moved(t, r, "stable", entry(Publish, "1.0.0", "", ""), entry(Publish, "1.1.0", "", ""), entry(Rollback, "1.0.0", "1.1.0", "crash"))
+	moved(t, r, "beta", entry(Publish, "1.1.0", "", ""))
+	got, err := r.Load(t.Context(), "stable")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(got.Entries) != 3 || got.head != want.head || got.Head().Why != "crash" || got.Head().Manifest.Sequence != 3 {
+		t.Errorf("loaded %+v", got)
+	}
+	head, changed, err := r.Repoint(t.Context(), "stable")
+	if err != nil || !changed || head.Sequence != 3 {
+		t.Fatalf("repoint: %+v, %v, %v", head, changed, err)
+	}
+	shown, err := r.Shown(t.Context(), "stable")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if m, err := manifest.Decode(shown); err != nil || m.Version != "1.0.0" || m.Sequence != 3 || m.Notes != "<b> & ☃" {
+		t.Errorf("the manifest is %+v, %v", m, err)
+	}
+	if _, changed, err := r.Repoint(t.Context(), "stable"); changed || err != nil {
+		t.Errorf("repointing again: %v, %v", changed, err)
+	}
+	if names, err := r.Names(t.Context()); err != nil || strings.Join(names, " ") != "beta stable" {
+		t.Errorf("names: %v, %v", names, err)
+	}
+}
+
+func TestAppendConflict(t *testing.T) {
+	r, _ := newStore(t)
+	base := moved(t, r, "stable", entry(Publish, "1.0.0", "", ""))
+	first := entry(Publish, "1.1.0", "", "")
+	first.Who = "alice"
+	if _, err := r.Append(t.Context(), base, first); err != nil {
+		t.Fatal(err)
+	}
+	_, err := r.Append(t.Context(), base, entry(Publish, "1.2.0", "", ""))
+	var conflict *ConflictError
+	if !errors.As(err, &conflict) || conflict.Winner.Version != "1.1.0" || conflict.Winner.Who != "alice" || conflict.Winner.Sequence != 2 {
+		t.Fatalf("error %v, want a conflict won by alice", err)
+	}
+	// The very same entry again: its answer was lost the first time.
+	if _, err := r.Append(t.Context(), base, first); err != nil {
+		t.Errorf("the same entry again: %v", err)
+	}
+}
+
+func TestLoadRefusesBrokenLogs(t *testing.T) {
+	for name, damage := range map[string]func(t *testing.T, folder string){
+		"gap":        func(t *testing.T, f string) { remove(t, f+"/0000000002.json") },
+		"first gone": func(t *testing.T, f string) { remove(t, f+"/0000000001.json") },
+		"altered": func(t *testing.T, f string) {
+			rewrite(t, f+"/0000000002.json", func(s string) string { return strings.Replace(s, `"who": "test"`, `"who": "mallory"`, 1) })
+		},
+		"number":         func(t *testing.T, f string) { copyFile(t, f+"/0000000003.json", f+"/0000000002.json") },
+		"not JSON":       func(t *testing.T, f string) { rewrite(t, f+"/0000000001.json", func(string) string { return "{" }) },
+		"empty":          func(t *testing.T, f string) { rewrite(t, f+"/0000000001.json", func(string) string { return "" }) },
+		"foreign object": func(t *testing.T, f string) { copyFile(t, f+"/0000000003.json", f+"/4.json") },
+		"other version": func(t *testing.T, f string) {
+			rewrite(t, f+"/0000000003.json", func(s string) string { return strings.Replace(s, `"version": "1.2.0"`, `"version": "1.3.0"`, 1) })
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r, root := newStore(t)
+			moved(t, r, "stable", entry(Publish, "1.0.0", "", ""), entry(Publish, "1.1.0", "", ""), entry(Publish, "1.2.0", "", ""))
+			damage(t, filepath.Join(root, "log", "stable"))
+			if log, err := r.Load(t.Context(), "stable"); !errors.Is(err, ErrLog) {
+				t.Errorf("loaded %v, error %v, want ErrLog", log, err)
+			}
+		})
+	}
+}
+
+// TestRepointRefusesShortLog: a manifest ahead of the log must stay.
+func TestRepointRefusesShortLog(t *testing.T) {
+	r, root := newStore(t)
+	moved(t, r, "stable", entry(Publish, "1.0.0", "", ""), entry(Publish, "1.1.0", "", ""))
+	if _, _, err := r.Repoint(t.Context(), "stable"); err != nil {
+		t.Fatal(err)
+	}
+	remove(t, filepath.Join(root, "log", "stable", "0000000002.json"))
+	if _, _, err := r.Repoint(t.Context(), "stable"); !errors.Is(err, ErrLog) {
+		t.Errorf("error %v, want ErrLog", err)
+	}
+}
+
+// TestRepointReplacesForeignManifests: what somebody put there by hand gives way
+// to the log.
+func TestRepointReplacesForeignManifests(t *testing.T) {
+	for name, content := range map[string]string{"broken": "{", "hand-written": `{"version":"v0.9.0","platforms":{}}`, "empty": ""} {
+		t.Run(name, func(t *testing.T) {
+			r, root := newStore(t)
+			moved(t, r, "stable", entry(Publish, "1.0.0", "", ""))
+			if err := os.MkdirAll(filepath.Join(root, "stable"), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			rewrite(t, filepath.Join(root, "stable", "latest.json"), func(string) string { return content })
+			if head, moved, err := r.Repoint(t.Context(), "stable"); err != nil || !moved || head.Version != "1.0.0" {
+				t.Errorf("%+v, %v, %v", head, moved, err)
+			}
+		})
+	}
+}
+
+// TestInterleavings runs three writers over one channel in random orders of
+// their storage operations, some of which stop in the middle for good. After
+// every single operation the manifest must not have gone back and must be one
+// of the log's; a last repoint must bring it to the head.
+func TestInterleavings(t *testing.T) {
+	seeds := 150
+	if testing.Short() {
+		seeds = 30
+	}
+	for seed := range seeds {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			t.Parallel()
+			interleave(t, rand.New(rand.NewPCG(uint64(seed), 1)))
+		})
+	}
+}
+
+func interleave(t *testing.T, random *rand.Rand) {
+	r, _ := newStore(t)
+	moved(t, r, "stable", entry(Publish, "1.0.0", "", ""), entry(Publish, "1.1.0", "", ""))
+	if _, _, err := r.Repoint(t.Context(), "stable"); err != nil {
+		t.Fatal(err)
+	}
+	var writers []*writer
+	for _, version := range []string{"1.2.0", "1.0.0", "1.3.0"} {
+		writers = append(writers, startWriter(t, r, entry(Publish, version, "", "")))
+	}
+	before := uint64(0)
+	for len(writers) > 0 {
+		i := random.IntN(len(writers))
+		over := !writers[i].step()
+		if !over && random.IntN(25) == 0 {
+			writers[i].crash()
+			over = true
+		}
+		if over {
+			writers = append(writers[:i], writers[i+1:]...)
+		}
+		data, err := r.Shown(t.Context(), "stable")
+		if err != nil {
+			t.Fatal(err)
+		}
+		now := shownSequence(data)
+		if now < before || now == 0 {
+			t.Fatalf("the manifest went from entry %d to entry %d", before, now)
+		}
+		before = now
+	}
+	head, _, err := r.Repoint(t.Context(), "stable")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if log, err := r.Load(t.Context(), "stable"); err != nil || log.Head().Sequence != head.Sequence {
+		t.Errorf("the head is %+v, error %v, want entry %d", log.Head(), err, head.Sequence)
+	}
+}
+
+// writer appends an entry and repoints, one storage operation a step.
+type writer struct {
+	turn   chan struct{} // lets it do one operation
+	waits  chan struct{} // it waits for its next turn
+	done   chan struct{}
+	cancel context.CancelFunc
+}
+
+func startWriter(t *testing.T, r Repository, e Entry) *writer {
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+	w := &writer{turn: make(chan struct{}), waits: make(chan struct{}), done: make(chan struct{}), cancel: cancel}
+	stepped := Repository{Store: &steppedStore{r.Store, w}}
+	t.Cleanup(func() { cancel(); <-w.done })
+	go func() {
+		defer close(w.done)
+		for {
+			log, err := stepped.Load(ctx, "stable")
+			if err == nil {
+				_, err = stepped.Append(ctx, log, e)
+			}
+			if conflict := (*ConflictError)(nil); errors.As(err, &conflict) {
+				continue
+			}
+			if err == nil {
+				_, _, err = stepped.Repoint(ctx, "stable")
+			}
+			if err != nil && ctx.Err() == nil {
+				t.Errorf("writer of %s: %v", e.Version, err)
+			}
+			return
+		}
+	}()
+	return w
+}
+
+// step lets the writer do one operation; false once it is done.
+func (w *writer) step() bool {
+	select {
+	case <-w.waits:
+		w.turn <- struct{}{}
+		return true
+	case <-w.done:
+		return false
+	}
+}
+
+func (w *writer) crash() { w.cancel() }
+
+// steppedStore waits for the writer's turn before every operation.
+type steppedStore struct {
+	object.Store
+	w *writer
+}
+
+func (s *steppedStore) await(ctx context.Context) error {
+	select {
+	case s.w.waits <- struct{}{}:
+		<-s.w.turn
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (s *steppedStore) Get(ctx context.Context, key string) (io.ReadCloser, object.Info, error) {
+	if err := s.await(ctx); err != nil {
+		return nil, object.Info{}, err
+	}
+	return s.Store.Get(ctx, key)
+}
+
+func (s *steppedStore) Create(ctx context.Context, key string, r io.Reader, size int64, attrs object.Attributes) (object.Info, error) {
+	if err := s.await(ctx); err != nil {
+		return object.Info{}, err
+	}
+	return s.Store.Create(ctx, key, r, size, attrs)
+}
+
+func (s *steppedStore) Swap(ctx context.Context, key, etag string, data []byte, attrs object.Attributes) (object.Info, error) {
+	if err := s.await(ctx); err != nil {
+		return object.Info{}, err
+	}
+	return s.Store.Swap(ctx, key, etag, data, attrs)
+}
+
+func (s *steppedStore) List(ctx context.Context, prefix, after string) iter.Seq2[object.Info, error] {
+	if err := s.await(ctx); err != nil {
+		return func(yield func(object.Info, error) bool) { yield(object.Info{}, err) }
+	}
+	return s.Store.List(ctx, prefix, after)
+}
+
+func remove(t *testing.T, path string) {
+	t.Helper()
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func rewrite(t *testing.T, path string, change func(string) string) {
+	t.Helper()
+	before, err := os.ReadFile(path)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		t.Fatal(err)
+	}
+	after := change(string(before))
+	if after == string(before) && after != "" {
+		t.Fatalf("%s did not change", path)
+	}
+	if err := os.WriteFile(path, []byte(after), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func copyFile(t *testing.T, from, to string) {
+	t.Helper()
+	data, err := os.ReadFile(from)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(to, data, 0o644); err != nil {
+		t.Fatal(err)
+	}
+}

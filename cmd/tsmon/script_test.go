@@ -1,0 +1,517 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/minio/minio-go/v7"
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"tsmon/store/object/objecttest"
+)
+
+// TestScripts runs the scripts in testdata/script, each a story that a user
+// could type. Those named release-* tell one of the store and run twice, on a
+// directory and on MinIO; those named minio-* run on MinIO only.
+//
+// A script finds TSMON_STORAGE, TSMON_TRUSTED_KEYS and TAURI_SIGNING_PRIVATE_KEY
+// set, $VECTORS with the keys and signatures of other tools, and these commands
+// beside those of testscript:
+//
+//	exits CODE PROGRAM ARG…     run it and want that exit code
+//	fails CODE PROGRAM ARG…     likewise, with nothing on stdout, and an error:
+//	                            and a hint: line at the end of stderr
+//	within DURATION COMMAND…    exits or fails, in that time
+//	interrupt PATTERN PROGRAM…  send SIGINT once a line of stderr matches; want
+//	                            exit code 1
+//	bundles VERSION DIR [NAME…] make bundles whose content follows from version
+//	                            and name
+//	json FILE PATH [VALUE]      compare a member, such as 0.offer.url, where -1
+//	                            is the last and # the length; ! json: it is absent
+//	serve                       start tsmon serve, set TSMON_PUBLIC_URL
+//	web DIR                     serve files at $WEB, where /status/N answers with
+//	                            that status and /stall never ends; requests are
+//	                            written to the file requests
+//	snapshot                    remember what the storage holds
+//	unchanged [PREFIX…]         compare it, or only what begins so
+//	[!] stored KEY…             look for objects in the storage
+//	fetch KEY FILE, put FILE KEY  copy them behind the program's back
+//	load NAME FILE              set a variable to the content of a file
+//	expand FILE…                replace $variables in files
+//	base64 [-d] FROM TO         encode or decode a file
+//	grow FILE BYTES             append that many zero bytes
+//	mode FILE MODE              compare permissions, in octal
+//	tmpfs DIR SIZE              mount a file system of that size there
+//	needs PROGRAM               skip without it
+//
+// Where tmpfs or needs can't be had the script is skipped, or fails if
+// TSMON_TEST_REAL is 1. The condition [minio] tells the two runs apart.
+func TestScripts(t *testing.T) {
+	t.Run("dir", func(t *testing.T) {
+		t.Parallel()
+		runScripts(t, nil, func(name string) bool { return !strings.HasPrefix(name, "minio-") })
+	})
+	t.Run("minio", func(t *testing.T) {
+		t.Parallel()
+		runScripts(t, objecttest.MinIO(t), func(name string) bool {
+			return strings.HasPrefix(name, "minio-") || strings.HasPrefix(name, "release-")
+		})
+	})
+}
+
+// runScripts runs the scripts that are wanted, on a server if there is one.
+func runScripts(t *testing.T, server *objecttest.Server, wanted func(name string) bool) {
+	files, err := filepath.Glob("testdata/script/*.txtar")
+	if err != nil {
+		t.Fatal(err)
+	}
+	files = slices.DeleteFunc(files, func(file string) bool { return !wanted(filepath.Base(file)) })
+	testscript.Run(t, testscript.Params{
+		Files:              files,
+		RequireUniqueNames: true,
+		Setup:              func(env *testscript.Env) error { return setUp(env, server) },
+		Condition: func(cond string) (bool, error) {
+			if cond != "minio" {
+				return false, errors.New("unknown condition")
+			}
+			return server != nil, nil
+		},
+		Cmds: scriptCommands,
+	})
+}
+
+var scriptCommands = map[string]func(*testscript.TestScript, bool, []string){
+	"exits":     positive(2, scriptExits),
+	"fails":     positive(2, scriptFails),
+	"within":    positive(4, scriptWithin),
+	"interrupt": positive(2, scriptInterrupt),
+	"bundles":   positive(2, scriptBundles),
+	"json":      scriptJSON,
+	"serve":     positive(0, scriptServe),
+	"web":       positive(1, scriptWeb),
+	"snapshot":  positive(0, scriptSnapshot),
+	"unchanged": positive(0, scriptUnchanged),
+	"stored":    scriptStored,
+	"fetch":     positive(2, scriptFetch),
+	"put":       positive(2, scriptPut),
+	"load":      positive(2, scriptLoad),
+	"expand":    positive(1, scriptExpand),
+	"base64":    positive(2, scriptBase64),
+	"grow":      positive(2, scriptGrow),
+	"mode":      positive(2, scriptMode),
+	"tmpfs":     positive(2, scriptTmpfs),
+	"needs":     positive(1, scriptNeeds),
+}
+
+// positive is a command that ! can't stand before, with n arguments at least.
+func positive(n int, run func(*testscript.TestScript, []string)) func(*testscript.TestScript, bool, []string) {
+	return func(ts *testscript.TestScript, neg bool, args []string) {
+		if neg || len(args) < n {
+			ts.Fatalf("wrong arguments; see TestScripts")
+		}
+		run(ts, args)
+	}
+}
+
+// script is what the commands of one script share.
+type script struct {
+	t      testscript.T
+	server *objecttest.Server // nil on a directory
+	before map[string]string  // what snapshot saw
+}
+
+type scriptKey struct{}
+
+func scriptOf(ts *testscript.TestScript) *script { return ts.Value(scriptKey{}).(*script) }
+
+func setUp(env *testscript.Env, server *objecttest.Server) error {
+	vectors, err := filepath.Abs("../../signing/testdata")
+	if err != nil {
+		return err
+	}
+	storage := filepath.Join(env.WorkDir, "store")
+	if server != nil {
+		storage = server.URL("desktop/" + filepath.Base(env.WorkDir))
+		env.Vars = append(env.Vars, server.Env()...)
+	}
+	public, err := os.ReadFile(filepath.Join(vectors, "minisign", "unencrypted.pub"))
+	if err != nil {
+		return err
+	}
+	env.Values[scriptKey{}] = &script{t: env.T(), server: server}
+	env.Vars = append(env.Vars,
+		"HOME="+filepath.Join(env.WorkDir, "home"),
+		"AWS_EC2_METADATA_DISABLED=true",
+		"VECTORS="+vectors,
+		"TSMON_STORAGE="+storage,
+		"TSMON_TRUSTED_KEYS="+strings.Fields(string(public))[5],
+		"TAURI_SIGNING_PRIVATE_KEY="+filepath.Join(vectors, "minisign", "unencrypted.key"),
+	)
+	return nil
+}
+
+// inherited are the variables that a program beside the script gets.
+var inherited = []string{
+	"PATH", "HOME", "TMPDIR", "TSMON_CONFIG", "TSMON_STORAGE", "TSMON_PUBLIC_URL", "TSMON_TRUSTED_KEYS", "TAURI_SIGNING_PRIVATE_KEY",
+	"AWS_EC2_METADATA_DISABLED", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY",
+}
+
+// beside makes a program that runs beside the script, in its environment.
+func beside(ts *testscript.TestScript, name string, args ...string) *exec.Cmd {
+	cmd := exec.Command(name, args...)
+	cmd.Dir = ts.MkAbs(".")
+	for _, name := range inherited {
+		if value := ts.Getenv(name); value != "" {
+			cmd.Env = append(cmd.Env, name+"="+value)
+		}
+	}
+	return cmd
+}
+
+func scriptExits(ts *testscript.TestScript, args []string) {
+	want, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	got := 0
+	var exit *exec.ExitError
+	if err := ts.Exec(args[1], args[2:]...); errors.As(err, &exit) {
+		got = exit.ExitCode()
+	} else {
+		ts.Check(err)
+	}
+	if got != want {
+		ts.Fatalf("exit code %d, want %d", got, want)
+	}
+}
+
+// failure as people read it: the error first, then the remedy, then nothing.
+var endOfStderr = regexp.MustCompile(`(?:^|\n)error: [^A-Z\s].*\nhint: [^A-Z\s].*\n$`)
+
+func scriptFails(ts *testscript.TestScript, args []string) {
+	scriptExits(ts, args)
+	stderr := ts.ReadFile("stderr")
+	switch {
+	case ts.ReadFile("stdout") != "":
+		ts.Fatalf("a failure wrote to stdout")
+	case !endOfStderr.MatchString(stderr):
+		ts.Fatalf("stderr does not end in an error: and a hint: line")
+	case strings.Count(stderr, "error: ") != 1 || strings.Count(stderr, "hint: ") != 1:
+		ts.Fatalf("stderr has more than one error: or hint:")
+	}
+}
+
+func scriptWithin(ts *testscript.TestScript, args []string) {
+	limit, err := time.ParseDuration(args[0])
+	ts.Check(err)
+	start := time.Now()
+	switch args[1] {
+	case "exits":
+		scriptExits(ts, args[2:])
+	case "fails":
+		scriptFails(ts, args[2:])
+	default:
+		ts.Fatalf("within takes exits or fails, not %s", args[1])
+	}
+	if took := time.Since(start); took > limit {
+		ts.Fatalf("it took %v", took)
+	}
+}
+
+func scriptInterrupt(ts *testscript.TestScript, args []string) {
+	pattern, err := regexp.Compile(args[0])
+	ts.Check(err)
+	cmd := beside(ts, args[1], args[2:]...)
+	cmd.Stdout = ts.Stdout()
+	stderr, err := cmd.StderrPipe()
+	ts.Check(err)
+	ts.Check(cmd.Start())
+	signalled := false
+	for lines := bufio.NewScanner(stderr); lines.Scan(); {
+		fmt.Fprintln(ts.Stderr(), lines.Text())
+		if !signalled && pattern.Match(lines.Bytes()) {
+			signalled = true
+			ts.Check(cmd.Process.Signal(syscall.SIGINT))
+		}
+	}
+	_ = cmd.Wait() // the exit code says it all
+	if code := cmd.ProcessState.ExitCode(); !signalled || code != exitFailed {
+		ts.Fatalf("signalled: %v, exit code %d, want %d", signalled, code, exitFailed)
+	}
+}
+
+func scriptBundles(ts *testscript.TestScript, args []string) {
+	version, folder, names := args[0], ts.MkAbs(args[1]), args[2:]
+	if len(names) == 0 {
+		names = []string{"App_" + version + "_x64_en-US.msi.zip", "App_universal.app.tar.gz", "App_" + version + "_amd64.AppImage.tar.gz"}
+	}
+	for _, name := range names {
+		content := make([]byte, 5000)
+		rand.NewChaCha8(sha256.Sum256([]byte(version + name))).Read(content)
+		path := filepath.Join(folder, filepath.FromSlash(name))
+		ts.Check(os.MkdirAll(filepath.Dir(path), 0o755))
+		ts.Check(os.WriteFile(path, content, 0o644))
+	}
+}
+
+func scriptJSON(ts *testscript.TestScript, neg bool, args []string) {
+	if len(args) < 2 || len(args) > 3 || neg && len(args) == 3 {
+		ts.Fatalf("wrong arguments; see TestScripts")
+	}
+	var documents []any
+	dec := json.NewDecoder(strings.NewReader(ts.ReadFile(args[0])))
+	dec.UseNumber()
+	for {
+		var v any
+		err := dec.Decode(&v)
+		if err == io.EOF {
+			break
+		}
+		ts.Check(err)
+		documents = append(documents, v)
+	}
+	var value any = documents
+	if len(documents) == 1 {
+		value = documents[0]
+	}
+	got, found := member(value, strings.Split(args[1], "."))
+	switch {
+	case neg && found:
+		ts.Fatalf("%s has %s: %s", args[0], args[1], got)
+	case !neg && !found:
+		ts.Fatalf("%s has no %s", args[0], args[1])
+	case len(args) == 3 && got != args[2]:
+		ts.Fatalf("%s is %s, want %s", args[1], got, args[2])
+	}
+}
+
+// member finds the value at a path, as text: strings as they are, everything
+// else as JSON.
+func member(value any, path []string) (text string, found bool) {
+	if len(path) == 0 {
+		if s, ok := value.(string); ok {
+			return s, true
+		}
+		data, err := json.Marshal(value)
+		return string(data), err == nil
+	}
+	switch v := value.(type) {
+	case map[string]any:
+		if next, ok := v[path[0]]; ok {
+			return member(next, path[1:])
+		}
+	case []any:
+		if path[0] == "#" {
+			return strconv.Itoa(len(v)), true
+		}
+		i, err := strconv.Atoi(path[0])
+		if i < 0 {
+			i += len(v)
+		}
+		if err == nil && i >= 0 && i < len(v) {
+			return member(v[i], path[1:])
+		}
+	}
+	return "", false
+}
+
+func scriptServe(ts *testscript.TestScript, _ []string) {
+	cmd := beside(ts, "tsmon", "serve", "--listen", "127.0.0.1:0")
+	stderr, err := cmd.StderrPipe()
+	ts.Check(err)
+	ts.Check(cmd.Start())
+	ts.Defer(func() {
+		_ = cmd.Process.Signal(syscall.SIGTERM)
+		if err := cmd.Wait(); err != nil {
+			scriptOf(ts).t.Log("tsmon serve:", err)
+		}
+	})
+	lines := bufio.NewReader(stderr)
+	first, _ := lines.ReadString('\n')
+	address, ok := strings.CutPrefix(strings.TrimSpace(first), "serving ")
+	if !ok {
+		ts.Fatalf("tsmon serve says %q", first)
+	}
+	go io.Copy(io.Discard, lines) // ends with the process
+	ts.Setenv("TSMON_PUBLIC_URL", strings.TrimSuffix(address, "/"))
+}
+
+func scriptWeb(ts *testscript.TestScript, args []string) {
+	files := http.FileServerFS(os.DirFS(ts.MkAbs(args[0])))
+	requests, err := os.Create(ts.MkAbs("requests"))
+	ts.Check(err)
+	var mu sync.Mutex
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		fmt.Fprintln(requests, r.Method, r.RequestURI)
+		mu.Unlock()
+		status, hasStatus := strings.CutPrefix(r.URL.Path, "/status/")
+		switch {
+		case hasStatus:
+			code, _ := strconv.Atoi(status)
+			w.WriteHeader(code)
+		case strings.HasPrefix(r.URL.Path, "/stall"):
+			w.WriteHeader(http.StatusOK)
+			_ = http.NewResponseController(w).Flush() // a failure shows in the script
+			<-r.Context().Done()
+		default:
+			files.ServeHTTP(w, r)
+		}
+	}))
+	ts.Defer(func() {
+		server.CloseClientConnections()
+		server.Close()
+		requests.Close()
+	})
+	ts.Setenv("WEB", server.URL)
+}
+
+func scriptLoad(ts *testscript.TestScript, args []string) {
+	ts.Setenv(args[0], strings.TrimRight(ts.ReadFile(args[1]), "\n"))
+}
+
+func scriptExpand(ts *testscript.TestScript, args []string) {
+	for _, file := range args {
+		text := os.Expand(ts.ReadFile(file), ts.Getenv)
+		ts.Check(os.WriteFile(ts.MkAbs(file), []byte(text), 0o644))
+	}
+}
+
+func scriptBase64(ts *testscript.TestScript, args []string) {
+	decode := args[0] == "-d"
+	files := args[len(args)-2:]
+	in := []byte(ts.ReadFile(files[0]))
+	out := []byte(base64.StdEncoding.EncodeToString(in))
+	if decode {
+		var err error
+		out, err = base64.StdEncoding.Strict().DecodeString(string(in))
+		ts.Check(err)
+	}
+	ts.Check(os.WriteFile(ts.MkAbs(files[1]), out, 0o644))
+}
+
+func scriptGrow(ts *testscript.TestScript, args []string) {
+	n, err := strconv.ParseInt(args[1], 10, 64)
+	ts.Check(err)
+	info, err := os.Stat(ts.MkAbs(args[0]))
+	ts.Check(err)
+	ts.Check(os.Truncate(ts.MkAbs(args[0]), info.Size()+n))
+}
+
+func scriptMode(ts *testscript.TestScript, args []string) {
+	info, err := os.Stat(ts.MkAbs(args[0]))
+	ts.Check(err)
+	if got := fmt.Sprintf("%04o", info.Mode().Perm()); got != args[1] {
+		ts.Fatalf("%s has mode %s, want %s", args[0], got, args[1])
+	}
+}
+
+func scriptTmpfs(ts *testscript.TestScript, args []string) {
+	folder := ts.MkAbs(args[0])
+	ts.Check(os.MkdirAll(folder, 0o755))
+	if out, err := exec.Command("mount", "-t", "tmpfs", "-o", "size="+args[1], "tmpfs", folder).CombinedOutput(); err != nil {
+		unavailable(ts, fmt.Sprintf("no tmpfs can be mounted: %v %s", err, out))
+	}
+	ts.Defer(func() {
+		if out, err := exec.Command("umount", folder).CombinedOutput(); err != nil {
+			scriptOf(ts).t.Fatal("umount:", err, string(out))
+		}
+	})
+}
+
+func scriptNeeds(ts *testscript.TestScript, args []string) {
+	if _, err := exec.LookPath(args[0]); err != nil {
+		unavailable(ts, "there is no "+args[0])
+	}
+}
+
+func unavailable(ts *testscript.TestScript, why string) {
+	if os.Getenv("TSMON_TEST_REAL") == "1" {
+		ts.Fatalf("%s", why)
+	}
+	scriptOf(ts).t.Skip(why)
+}
+
+// backdoor looks at a storage behind the program's back.
+type backdoor interface {
+	list() (map[string]string, error) // a digest by key; keys that begin with a dot are the store's own
+	get(key string) ([]byte, error)   // fs.ErrNotExist if there is none
+	put(key string, data []byte) error
+}
+
+// behind opens the storage that TSMON_STORAGE names now.
+func behind(ts *testscript.TestScript) backdoor {
+	storage := ts.Getenv("TSMON_STORAGE")
+	u, err := url.Parse(storage)
+	ts.Check(err)
+	if u.Scheme != "s3" {
+		return folder{os.DirFS(ts.MkAbs(storage)), ts.MkAbs(storage)}
+	}
+	return bucket{scriptOf(ts).server.Client(), u.Host, strings.TrimPrefix(u.Path, "/") + "/"}
+}
+
+type folder struct {
+	fs.FS
+	root string
+}
+
+func (f folder) list() (map[string]string, error) {
+	found := map[string]string{}
+	err := fs.WalkDir(f, ".", func(path string, d fs.DirEntry, err error) error {
+		switch {
+		case errors.Is(err, fs.ErrNotExist) && path == ".":
+			return nil
+		case err != nil || strings.HasPrefix(path, ".tsmon/lock-"):
+			return err
+		case d.IsDir():
+			return nil
+		}
+		data, err := f.get(path)
+		found[path] = fmt.Sprintf("%x", sha256.Sum256(data))
+		return err
+	})
+	return found, err
+}
+
+func (f folder) get(key string) ([]byte, error) { return fs.ReadFile(f, key) }
+
+func (f folder) put(key string, data []byte) error {
+	path := filepath.Join(f.root, filepath.FromSlash(key))
+	return errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, data, 0o644))
+}
+
+type bucket struct {
+	client *minio.Core
+	name   string
+	prefix string
+}
+
+func (b bucket) list() (map[string]string, error) {
+	found := map[string]string{}
+	page, err := b.client.ListObjectsV2(b.name, b.prefix, "", "", "", 1000)
+	for _, o := range page.Contents {
+		found[strings.TrimPrefix(o.Key, b.prefix)] = o.ETag
+	}
+	return found, cmp.Or(err, map[bool]error{true: errors.New("more than a page of objects")}[page.IsTruncated])
+}
