@@ -2,19 +2,15 @@ package main
 
 import (
 	"bufio"
-	"bytes"
-	"cmp"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
-	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -27,7 +23,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/minio/minio-go/v7"
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"tsmon/store/object/objecttest"
@@ -50,7 +45,7 @@ import (
 //	bundles VERSION DIR [NAME…] make bundles whose content follows from version
 //	                            and name
 //	json FILE PATH [VALUE]      compare a member, such as 0.offer.url, where -1
-//	                            is the last and # the length; ! json: it is absent
+//	                            is the last and len the length; ! json: it is absent
 //	serve                       start tsmon serve, set TSMON_PUBLIC_URL
 //	web DIR                     serve files at $WEB, where /status/N answers with
 //	                            that status and /stall never ends; requests are
@@ -161,13 +156,14 @@ func setUp(env *testscript.Env, server *objecttest.Server) error {
 	if err != nil {
 		return err
 	}
+	fields := strings.Fields(string(public))
 	env.Values[scriptKey{}] = &script{t: env.T(), server: server}
 	env.Vars = append(env.Vars,
 		"HOME="+filepath.Join(env.WorkDir, "home"),
 		"AWS_EC2_METADATA_DISABLED=true",
 		"VECTORS="+vectors,
 		"TSMON_STORAGE="+storage,
-		"TSMON_TRUSTED_KEYS="+strings.Fields(string(public))[5],
+		"TSMON_TRUSTED_KEYS="+fields[len(fields)-1],
 		"TAURI_SIGNING_PRIVATE_KEY="+filepath.Join(vectors, "minisign", "unencrypted.key"),
 	)
 	return nil
@@ -322,7 +318,7 @@ func member(value any, path []string) (text string, found bool) {
 			return member(next, path[1:])
 		}
 	case []any:
-		if path[0] == "#" {
+		if path[0] == "len" {
 			return strconv.Itoa(len(v)), true
 		}
 		i, err := strconv.Atoi(path[0])
@@ -344,7 +340,7 @@ func scriptServe(ts *testscript.TestScript, _ []string) {
 	ts.Defer(func() {
 		_ = cmd.Process.Signal(syscall.SIGTERM)
 		if err := cmd.Wait(); err != nil {
-			scriptOf(ts).t.Log("tsmon serve:", err)
+			scriptOf(ts).t.Fatal("tsmon serve: ", err)
 		}
 	})
 	lines := bufio.NewReader(stderr)
@@ -435,7 +431,7 @@ func scriptTmpfs(ts *testscript.TestScript, args []string) {
 	}
 	ts.Defer(func() {
 		if out, err := exec.Command("umount", folder).CombinedOutput(); err != nil {
-			scriptOf(ts).t.Fatal("umount:", err, string(out))
+			scriptOf(ts).t.Fatal("umount: ", err, " ", string(out))
 		}
 	})
 }
@@ -451,67 +447,4 @@ func unavailable(ts *testscript.TestScript, why string) {
 		ts.Fatalf("%s", why)
 	}
 	scriptOf(ts).t.Skip(why)
-}
-
-// backdoor looks at a storage behind the program's back.
-type backdoor interface {
-	list() (map[string]string, error) // a digest by key; keys that begin with a dot are the store's own
-	get(key string) ([]byte, error)   // fs.ErrNotExist if there is none
-	put(key string, data []byte) error
-}
-
-// behind opens the storage that TSMON_STORAGE names now.
-func behind(ts *testscript.TestScript) backdoor {
-	storage := ts.Getenv("TSMON_STORAGE")
-	u, err := url.Parse(storage)
-	ts.Check(err)
-	if u.Scheme != "s3" {
-		return folder{os.DirFS(ts.MkAbs(storage)), ts.MkAbs(storage)}
-	}
-	return bucket{scriptOf(ts).server.Client(), u.Host, strings.TrimPrefix(u.Path, "/") + "/"}
-}
-
-type folder struct {
-	fs.FS
-	root string
-}
-
-func (f folder) list() (map[string]string, error) {
-	found := map[string]string{}
-	err := fs.WalkDir(f, ".", func(path string, d fs.DirEntry, err error) error {
-		switch {
-		case errors.Is(err, fs.ErrNotExist) && path == ".":
-			return nil
-		case err != nil || strings.HasPrefix(path, ".tsmon/lock-"):
-			return err
-		case d.IsDir():
-			return nil
-		}
-		data, err := f.get(path)
-		found[path] = fmt.Sprintf("%x", sha256.Sum256(data))
-		return err
-	})
-	return found, err
-}
-
-func (f folder) get(key string) ([]byte, error) { return fs.ReadFile(f, key) }
-
-func (f folder) put(key string, data []byte) error {
-	path := filepath.Join(f.root, filepath.FromSlash(key))
-	return errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, data, 0o644))
-}
-
-type bucket struct {
-	client *minio.Core
-	name   string
-	prefix string
-}
-
-func (b bucket) list() (map[string]string, error) {
-	found := map[string]string{}
-	page, err := b.client.ListObjectsV2(b.name, b.prefix, "", "", "", 1000)
-	for _, o := range page.Contents {
-		found[strings.TrimPrefix(o.Key, b.prefix)] = o.ETag
-	}
-	return found, cmp.Or(err, map[bool]error{true: errors.New("more than a page of objects")}[page.IsTruncated])
 }

@@ -88,7 +88,7 @@ func isConnection(err error) bool {
 func isMalformed(err error) bool {
 	var syntax *xml.SyntaxError
 	var other xml.UnmarshalError
-	return errors.As(err, &syntax) || errors.As(err, &other) || errors.Is(err, io.EOF)
+	return errors.As(err, &syntax) || errors.As(err, &other) || errors.Is(err, io.EOF) || errors.Is(err, errUnlike)
 }
 
 // codes are the S3 error codes that say more than the status they come with,

@@ -27,6 +27,7 @@ package s3
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"net/http"
 	"os"
@@ -87,7 +88,7 @@ func Open(rawURL string, limits Limits) (*Store, error) {
 		MaxRetries: limits.Tries,
 	})
 	if err != nil {
-		return nil, fmt.Errorf("storage url: the endpoint is not usable: %w", err)
+		return nil, errors.New("storage url: the host of the endpoint is not usable") // err repeats it
 	}
 	s := &Store{location: loc, core: core, identity: id, parts: make(chan []byte, maxParts)}
 	for range maxParts {

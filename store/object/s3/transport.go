@@ -1,6 +1,8 @@
 package s3
 
 import (
+	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -38,8 +40,8 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		return nil, errHungUp
 	}
-	if err == nil && r.URL.Query().Has("list-type") {
-		answer.Body = bounded{io.LimitReader(answer.Body, maxListing), answer.Body}
+	if err == nil && answer.StatusCode == http.StatusOK && r.URL.Query().Has("list-type") {
+		return listing(answer)
 	}
 	return answer, err
 }
@@ -47,9 +49,26 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 // maxListing bounds one page of a list, of 1000 keys at most.
 const maxListing = 8 << 20
 
-type bounded struct {
-	io.Reader
-	io.Closer
+// listing bounds a page of a list and looks for its beginning, since the client
+// library takes any XML for a page, a web page for an empty one.
+func listing(answer *http.Response) (*http.Response, error) {
+	page := bufio.NewReader(io.LimitReader(answer.Body, maxListing))
+	head, err := page.Peek(512)
+	if err == nil || err == io.EOF {
+		err = nil
+		if !bytes.Contains(head, []byte("<ListBucketResult")) {
+			err = errUnlike
+		}
+	}
+	if err != nil {
+		answer.Body.Close()
+		return nil, err
+	}
+	answer.Body = struct {
+		io.Reader
+		io.Closer
+	}{page, answer.Body}
+	return answer, nil
 }
 
 // proxy is http.ProxyFromEnvironment, whose error would repeat a password.

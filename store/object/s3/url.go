@@ -42,7 +42,7 @@ func parse(raw string) (location, error) {
 		return location{}, errCredentials
 	case u.Scheme != "s3" || u.Opaque != "" || u.Fragment != "":
 		return location{}, errors.New("it is not of the form s3://bucket/prefix?endpoint=https://host")
-	case s3utils.CheckValidBucketName(u.Host) != nil || strings.Contains(u.Host, ":"):
+	case s3utils.CheckValidBucketNameStrict(u.Host) != nil || strings.Contains(u.Host, ":"):
 		return location{}, errors.New("the part after s3:// is not the name of a bucket")
 	}
 	loc := location{bucket: u.Host}

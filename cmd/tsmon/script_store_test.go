@@ -1,0 +1,159 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/minio/minio-go/v7"
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+// backdoor looks at a storage behind the program's back.
+type backdoor interface {
+	list() (map[string]string, error) // a digest by key
+	get(key string) ([]byte, error)
+	put(key string, data []byte) error
+}
+
+// behind opens the storage that TSMON_STORAGE names now.
+func behind(ts *testscript.TestScript) backdoor {
+	storage := ts.Getenv("TSMON_STORAGE")
+	u, err := url.Parse(storage)
+	ts.Check(err)
+	if u.Scheme != "s3" {
+		return folder(ts.MkAbs(storage))
+	}
+	return bucket{scriptOf(ts).server.Client(), u.Host, strings.TrimPrefix(u.Path, "/") + "/"}
+}
+
+func scriptSnapshot(ts *testscript.TestScript, _ []string) {
+	var err error
+	scriptOf(ts).before, err = behind(ts).list()
+	ts.Check(err)
+}
+
+func scriptUnchanged(ts *testscript.TestScript, prefixes []string) {
+	after, err := behind(ts).list()
+	ts.Check(err)
+	before := scriptOf(ts).before
+	if before == nil {
+		ts.Fatalf("there is no snapshot")
+	}
+	var changes []string
+	for key := range maps.Keys(union(before, after)) {
+		concerned := len(prefixes) == 0 || slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(key, p) })
+		switch {
+		case !concerned || before[key] == after[key]:
+		case before[key] == "":
+			changes = append(changes, "+ "+key)
+		case after[key] == "":
+			changes = append(changes, "- "+key)
+		default:
+			changes = append(changes, "~ "+key)
+		}
+	}
+	slices.Sort(changes)
+	if len(changes) > 0 {
+		ts.Fatalf("the storage changed:\n%s", strings.Join(changes, "\n"))
+	}
+}
+
+func union(a, b map[string]string) map[string]string {
+	all := maps.Clone(a)
+	maps.Copy(all, b)
+	return all
+}
+
+func scriptStored(ts *testscript.TestScript, neg bool, keys []string) {
+	found, err := behind(ts).list()
+	ts.Check(err)
+	for _, key := range keys {
+		if _, ok := found[key]; ok == neg {
+			ts.Fatalf("stored: %v: %s among %q", ok, key, slices.Sorted(maps.Keys(found)))
+		}
+	}
+}
+
+func scriptFetch(ts *testscript.TestScript, args []string) {
+	data, err := behind(ts).get(args[0])
+	ts.Check(err)
+	ts.Check(os.WriteFile(ts.MkAbs(args[1]), data, 0o644))
+}
+
+func scriptPut(ts *testscript.TestScript, args []string) {
+	ts.Check(behind(ts).put(args[1], []byte(ts.ReadFile(args[0]))))
+}
+
+// folder is a storage in a directory.
+type folder string
+
+// list leaves out locks, which stay, but not temporary files, which must not.
+func (f folder) list() (map[string]string, error) {
+	found := map[string]string{}
+	err := fs.WalkDir(os.DirFS(string(f)), ".", func(key string, d fs.DirEntry, err error) error {
+		if errors.Is(err, fs.ErrNotExist) && key == "." {
+			return nil
+		}
+		if err != nil || d.IsDir() || strings.HasPrefix(key, ".tsmon/lock-") {
+			return err
+		}
+		data, err := f.get(key)
+		found[key] = fmt.Sprintf("%x", sha256.Sum256(data))
+		return err
+	})
+	return found, err
+}
+
+func (f folder) get(key string) ([]byte, error) { return os.ReadFile(f.path(key)) }
+
+func (f folder) put(key string, data []byte) error {
+	return errors.Join(os.MkdirAll(filepath.Dir(f.path(key)), 0o755), os.WriteFile(f.path(key), data, 0o644))
+}
+
+func (f folder) path(key string) string {
+	return filepath.Join(string(f), filepath.FromSlash(key))
+}
+
+// bucket is a storage in a bucket.
+type bucket struct {
+	client *minio.Core
+	name   string
+	prefix string
+}
+
+func (b bucket) list() (map[string]string, error) {
+	page, err := b.client.ListObjectsV2(b.name, b.prefix, "", "", "", 1000)
+	if err == nil && page.IsTruncated {
+		err = errors.New("more objects than fit on a page")
+	}
+	found := map[string]string{}
+	for _, o := range page.Contents {
+		found[strings.TrimPrefix(o.Key, b.prefix)] = o.ETag
+	}
+	return found, err
+}
+
+func (b bucket) get(key string) ([]byte, error) {
+	body, _, _, err := b.client.GetObject(context.Background(), b.name, b.prefix+key, minio.GetObjectOptions{})
+	if err != nil {
+		return nil, err
+	}
+	defer body.Close()
+	return io.ReadAll(body)
+}
+
+func (b bucket) put(key string, data []byte) error {
+	_, err := b.client.PutObject(context.Background(), b.name, b.prefix+key, bytes.NewReader(data), int64(len(data)), "", "", minio.PutObjectOptions{})
+	return err
+}

@@ -1,0 +1,480 @@
+package release
+
+import (
+	"context"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"tsmon/channels"
+	"tsmon/signing"
+	"tsmon/store/object"
+	"tsmon/store/object/dir"
+)
+
+// desk is a publisher on a directory, with the key that it trusts.
+type desk struct {
+	*Publisher
+	key  signing.PrivateKey
+	root string
+}
+
+func newDesk(t testing.TB) *desk {
+	t.Helper()
+	root := filepath.Join(t.TempDir(), "store")
+	store, err := dir.Open(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	key, err := signing.GenerateKey()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &desk{root: root, key: key, Publisher: &Publisher{
+		Store: store, PublicURL: "https://releases.example.com/app", Keys: signing.Keyring{key.Public()}, Who: "test", Now: time.Now,
+		Policies:    map[string]Policy{"stable": {}, "beta": {Follows: "stable", Prerelease: true}},
+		Transferred: func(string, int, int64) {}, Step: func(string) {},
+	}}
+}
+
+// options are those of a publish of freshly made bundles to stable.
+func (d *desk) options(t testing.TB, version string, names ...string) PublishOptions {
+	t.Helper()
+	if len(names) == 0 {
+		names = []string{"App_" + version + "_x64_en-US.msi.zip", "App_" + version + "_amd64.AppImage.tar.gz"}
+	}
+	folder := t.TempDir()
+	for _, name := range names {
+		if err := os.WriteFile(filepath.Join(folder, name), []byte(strings.Repeat(name+version, 500)), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return d.gathered(t, version, folder)
+}
+
+func (d *desk) gathered(t testing.TB, version, folder string) PublishOptions {
+	t.Helper()
+	bundles, _, err := Gather(version, []string{folder}, nil, d.BundleTypes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return PublishOptions{Options: Options{Channel: "stable"}, Version: version, Bundles: bundles, Key: &d.key}
+}
+
+func (d *desk) publish(t testing.TB, o PublishOptions) *Report {
+	t.Helper()
+	report, err := d.Publish(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return report
+}
+
+// tree lists every file of the store with its content.
+func (d *desk) tree(t testing.TB) map[string]string {
+	t.Helper()
+	tree := map[string]string{}
+	for info, err := range d.Store.List(t.Context(), "", "") {
+		if err != nil {
+			t.Fatal(err)
+		}
+		data, err := os.ReadFile(filepath.Join(d.root, info.Key))
+		if err != nil {
+			t.Fatal(err)
+		}
+		tree[info.Key] = string(data)
+	}
+	return tree
+}
+
+// hooked is a store that calls a function before it creates an object.
+type hooked struct {
+	object.Store
+	create func(key string, r io.Reader) io.Reader
+}
+
+func (h *hooked) Create(ctx context.Context, key string, r io.Reader, size int64, attrs object.Attributes) (object.Info, error) {
+	return h.Store.Create(ctx, key, h.create(key, r), size, attrs)
+}
+
+// midway is r, with a call after its first bytes.
+func midway(r io.Reader, call func()) io.Reader {
+	return io.MultiReader(io.LimitReader(r, 100), readerFunc(func([]byte) (int, error) {
+		call()
+		return 0, io.EOF
+	}), r)
+}
+
+type readerFunc func([]byte) (int, error)
+
+func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
+
+// TestFileChangesWhileItIsSent: what is signed or verified is what is sent.
+func TestFileChangesWhileItIsSent(t *testing.T) {
+	for _, signed := range []bool{false, true} {
+		d := newDesk(t)
+		o := d.options(t, "1.0.0")
+		want := ErrFile
+		if signed {
+			d.sign(t, o)
+			o = d.gathered(t, "1.0.0", filepath.Dir(o.Bundles[0].Path))
+		}
+		store := d.Store
+		d.Store = &hooked{store, func(key string, r io.Reader) io.Reader {
+			if !strings.HasSuffix(key, ".zip") {
+				return r
+			}
+			return midway(r, func() { appendTo(t, o.Bundles, ".zip") })
+		}}
+		before := d.tree(t)
+		_, err := d.Publish(t.Context(), o)
+		if !errors.Is(err, want) {
+			t.Errorf("signed %v: error %v, want %v", signed, err, want)
+		}
+		for key := range d.tree(t) {
+			if before[key] == "" && (strings.HasSuffix(key, ".zip") || strings.HasSuffix(key, ".json")) {
+				t.Errorf("signed %v: %s stands in the store", signed, key)
+			}
+		}
+	}
+}
+
+// sign writes the signatures of all bundles.
+func (d *desk) sign(t testing.TB, o PublishOptions) {
+	t.Helper()
+	signer := &Signer{Unlock: func() (signing.PrivateKey, error) { return d.key, nil }, Version: o.Version, Now: time.Now, Transferred: d.Transferred}
+	var paths []string
+	for _, b := range o.Bundles {
+		paths = append(paths, b.Path)
+	}
+	if _, err := signer.Sign(t.Context(), paths); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func appendTo(t testing.TB, bundles []Bundle, suffix string) {
+	for _, b := range bundles {
+		if !strings.HasSuffix(b.Path, suffix) {
+			continue
+		}
+		file, err := os.OpenFile(b.Path, os.O_APPEND|os.O_WRONLY, 0)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		file.WriteString("more")
+		file.Close()
+	}
+}
+
+// TestBytesChangedInPlace: same size, other bytes, after the signature was made.
+func TestBytesChangedInPlace(t *testing.T) {
+	d := newDesk(t)
+	o := d.options(t, "1.0.0")
+	d.sign(t, o)
+	o = d.gathered(t, "1.0.0", filepath.Dir(o.Bundles[0].Path))
+	data, err := os.ReadFile(o.Bundles[0].Path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	data[len(data)-1] ^= 1
+	if err := os.WriteFile(o.Bundles[0].Path, data, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := d.Publish(t.Context(), o); !errors.Is(err, signing.ErrSignature) {
+		t.Errorf("error %v, want ErrSignature", err)
+	}
+	for key := range d.tree(t) {
+		if strings.HasSuffix(key, o.Bundles[0].Name) || strings.HasPrefix(key, "log/") || strings.HasSuffix(key, ".json") {
+			t.Errorf("%s stands in the store", key)
+		}
+	}
+}
+
+func TestRepublishSendsNothing(t *testing.T) {
+	d := newDesk(t)
+	o := d.options(t, "1.0.0")
+	first := d.publish(t, o)
+	if !first.Changed || first.Sequence != 1 || len(first.Followers) != 1 {
+		t.Errorf("first: %+v", first)
+	}
+	before := d.tree(t)
+	d.Store = &hooked{d.Store, func(key string, r io.Reader) io.Reader {
+		t.Errorf("%s was sent again", key)
+		return r
+	}}
+	again := d.publish(t, o)
+	if again.Changed || again.Sequence != 1 || len(again.Followers) != 0 {
+		t.Errorf("again: %+v", again)
+	}
+	sameTree(t, before, d.tree(t))
+}
+
+func sameTree(t testing.TB, before, after map[string]string) {
+	t.Helper()
+	for key := range after {
+		if before[key] != after[key] {
+			t.Errorf("%s was written", key)
+		}
+	}
+	for key := range before {
+		if _, ok := after[key]; !ok {
+			t.Errorf("%s is gone", key)
+		}
+	}
+}
+
+func TestRefusals(t *testing.T) {
+	for name, c := range map[string]struct {
+		prepare func(t *testing.T, d *desk) PublishOptions
+		want    error
+	}{
+		"below the head": {func(t *testing.T, d *desk) PublishOptions {
+			d.publish(t, d.options(t, "1.1.0"))
+			return d.options(t, "1.0.9")
+		}, ErrBelowHead},
+		"other bytes": {func(t *testing.T, d *desk) PublishOptions {
+			d.publish(t, d.options(t, "1.0.0"))
+			o := d.options(t, "1.0.0")
+			appendTo(t, o.Bundles, ".zip")
+			return d.gathered(t, "1.0.0", filepath.Dir(o.Bundles[0].Path))
+		}, ErrOtherBytes},
+		"other platforms": {func(t *testing.T, d *desk) PublishOptions {
+			d.publish(t, d.options(t, "1.0.0"))
+			return d.options(t, "1.0.0", "App_1.0.0_x64_en-US.msi.zip", "App_1.0.0_amd64.AppImage.tar.gz", "App_universal.app.tar.gz")
+		}, ErrOtherBytes},
+		"lost platform": {func(t *testing.T, d *desk) PublishOptions {
+			d.publish(t, d.options(t, "1.0.0"))
+			return d.options(t, "1.1.0", "App_1.1.0_x64_en-US.msi.zip")
+		}, ErrCoverage},
+		"required platform": {func(t *testing.T, d *desk) PublishOptions {
+			d.Policies["stable"] = Policy{Targets: []string{"darwin-aarch64"}}
+			return d.options(t, "1.0.0")
+		}, ErrCoverage},
+		"pre-release": {func(t *testing.T, d *desk) PublishOptions { return d.options(t, "1.0.0-beta.1") }, ErrPrerelease},
+		"unsigned": {func(t *testing.T, d *desk) PublishOptions {
+			o := d.options(t, "1.0.0")
+			o.Key = nil
+			return o
+		}, ErrUnsigned},
+		"foreign key": {func(t *testing.T, d *desk) PublishOptions {
+			o := d.options(t, "1.0.0")
+			o.Key = &newDesk(t).key
+			return o
+		}, signing.ErrUntrustedKey},
+		"signature of another key": {func(t *testing.T, d *desk) PublishOptions {
+			o := d.options(t, "1.0.0")
+			newDesk(t).sign(t, o)
+			return d.gathered(t, "1.0.0", filepath.Dir(o.Bundles[0].Path))
+		}, signing.ErrUntrustedKey},
+		"unknown channel": {func(t *testing.T, d *desk) PublishOptions {
+			o := d.options(t, "1.0.0")
+			o.Channel = "stabel"
+			return o
+		}, ErrConfig},
+		"rolled back": {func(t *testing.T, d *desk) PublishOptions {
+			d.publish(t, d.options(t, "1.0.0"))
+			o := d.options(t, "1.1.0")
+			d.publish(t, o)
+			if _, err := d.Rollback(t.Context(), RollbackOptions{Options: Options{Channel: "stable", Why: "crash"}}); err != nil {
+				t.Fatal(err)
+			}
+			return o
+		}, ErrRolledBack},
+		"tampered store": {func(t *testing.T, d *desk) PublishOptions {
+			o := d.options(t, "1.0.0")
+			d.publish(t, o)
+			overwrite(t, filepath.Join(d.root, "releases/1.0.0", o.Bundles[0].Name))
+			return o
+		}, ErrStored},
+		"bundle gone": {func(t *testing.T, d *desk) PublishOptions {
+			o := d.options(t, "1.0.0")
+			d.publish(t, o)
+			if err := os.Remove(filepath.Join(d.root, "releases/1.0.0", o.Bundles[0].Name)); err != nil {
+				t.Fatal(err)
+			}
+			return o
+		}, ErrStored},
+		"leftover of other bytes": {func(t *testing.T, d *desk) PublishOptions {
+			o := d.options(t, "1.0.0")
+			put(t, d.Store, "releases/1.0.0/"+o.Bundles[0].Name, "not it")
+			return o
+		}, ErrOtherBytes},
+		"store without conditions": {func(t *testing.T, d *desk) PublishOptions {
+			d.Store = &careless{d.Store}
+			return d.options(t, "1.0.0")
+		}, object.ErrUnconditional},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := newDesk(t)
+			o := c.prepare(t, d)
+			before := d.tree(t)
+			_, err := d.Publish(t.Context(), o)
+			if !errors.Is(err, c.want) {
+				t.Fatalf("error %v, want %v", err, c.want)
+			}
+			after := d.tree(t)
+			for _, key := range []string{"stable/latest.json", "beta/latest.json"} {
+				if before[key] != after[key] {
+					t.Errorf("%s was moved", key)
+				}
+			}
+			if name != "leftover of other bytes" && name != "store without conditions" {
+				sameTree(t, before, after)
+			}
+		})
+	}
+}
+
+// careless is a store that overwrites, whatever the condition.
+type careless struct{ object.Store }
+
+func (c *careless) Create(ctx context.Context, key string, r io.Reader, size int64, attrs object.Attributes) (object.Info, error) {
+	info, err := c.Store.Create(ctx, key, r, size, attrs)
+	if errors.Is(err, fs.ErrExist) {
+		return c.Store.Stat(ctx, key)
+	}
+	return info, err
+}
+
+func overwrite(t testing.TB, path string) {
+	t.Helper()
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	data[0] ^= 1
+	if err := os.WriteFile(path, data, 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func put(t testing.TB, s object.Store, key, content string) {
+	t.Helper()
+	if _, err := s.Create(t.Context(), key, strings.NewReader(content), int64(len(content)), object.Attributes{}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestInterruptedSigning: the bundles were signed anew, with another time, after
+// an interruption. What lies in the store stays, and verifies.
+func TestInterruptedSigning(t *testing.T) {
+	d := newDesk(t)
+	o := d.options(t, "1.0.0")
+	d.Now = func() time.Time { return time.Unix(1_700_000_000, 0) }
+	store := d.Store
+	stop := errors.New("stop")
+	d.Store = &hooked{store, func(key string, r io.Reader) io.Reader {
+		if strings.HasSuffix(key, "release.json") {
+			return readerFunc(func([]byte) (int, error) { return 0, stop })
+		}
+		return r
+	}}
+	if _, err := d.Publish(t.Context(), o); !errors.Is(err, stop) {
+		t.Fatalf("error %v, want the interruption", err)
+	}
+	before := d.tree(t)
+	d.Store, d.Now = store, time.Now
+	report := d.publish(t, o)
+	after := d.tree(t)
+	for key := range before {
+		if before[key] != after[key] {
+			t.Errorf("%s was written again", key)
+		}
+	}
+	for _, b := range report.Bundles {
+		if b.Signature != before["releases/1.0.0/"+b.Name+".sig"] {
+			t.Errorf("the manifest's signature of %s is not the stored one", b.Name)
+		}
+	}
+	if report, err := d.Verify(t.Context(), "stable"); err != nil || len(report.Findings) > 0 {
+		t.Errorf("%+v, %v", report, err)
+	}
+}
+
+func TestConflict(t *testing.T) {
+	d := newDesk(t)
+	d.publish(t, d.options(t, "1.0.0"))
+	rival := *d.Publisher
+	rival.Who = "rival"
+	o := d.options(t, "1.2.0")
+	done := false
+	d.Store = &hooked{d.Store, func(key string, r io.Reader) io.Reader {
+		if key == "log/stable/0000000002.json" && !done {
+			done = true
+			if _, err := rival.Publish(t.Context(), o); err != nil {
+				t.Error(err)
+			}
+		}
+		return r
+	}}
+	_, err := d.Publish(t.Context(), d.options(t, "1.1.0"))
+	var conflict *channels.ConflictError
+	if !errors.As(err, &conflict) || conflict.Winner.Who != "rival" || conflict.Winner.Version != "1.2.0" {
+		t.Errorf("error %v, want a conflict won by the rival", err)
+	}
+}
+
+// TestLegacySignature: a signature over the bytes themselves verifies on the way
+// to the store, and from the store.
+func TestLegacySignature(t *testing.T) {
+	d := newDesk(t)
+	public, err := os.ReadFile("testdata/minisign.pub")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d.Keys, err = signing.ParseKeyring([]string{string(public)}); err != nil {
+		t.Fatal(err)
+	}
+	folder := t.TempDir()
+	for from, to := range map[string]string{"bundle.tar.gz": "App_1.2.3_amd64.AppImage.tar.gz", "bundle.tar.gz.legacy.minisig": "App_1.2.3_amd64.AppImage.tar.gz.sig"} {
+		data, err := os.ReadFile("testdata/" + from)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(folder, to), data, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	o := d.gathered(t, "1.2.3", folder)
+	o.Key = nil
+	if _, err := d.Publish(t.Context(), o); !errors.Is(err, signing.ErrUnbound) {
+		t.Fatalf("error %v, want ErrUnbound", err)
+	}
+	o.AllowUnbound = true
+	report := d.publish(t, o)
+	if !slices.Equal(report.Unbound, []string{"linux-x86_64"}) {
+		t.Errorf("unbound: %v", report.Unbound)
+	}
+	promote := PromoteOptions{Options: Options{Channel: "nightly", AllowUnbound: true}, From: "stable"}
+	d.Policies["nightly"] = Policy{}
+	if _, err := d.Promote(t.Context(), promote); err != nil {
+		t.Error(err)
+	}
+	promote.AllowUnbound, d.Policies["other"], promote.Channel = false, Policy{}, "other"
+	if _, err := d.Promote(t.Context(), promote); !errors.Is(err, signing.ErrUnbound) {
+		t.Errorf("error %v, want ErrUnbound", err)
+	}
+}
+
+// TestNewAddress: a changed public_url is published as a move of its own.
+func TestNewAddress(t *testing.T) {
+	d := newDesk(t)
+	o := d.options(t, "1.0.0")
+	d.publish(t, o)
+	d.PublicURL = "https://cdn.example.com"
+	report := d.publish(t, o)
+	if !report.Changed || report.Sequence != 2 {
+		t.Errorf("%+v", report)
+	}
+	shown, err := d.channels().Shown(t.Context(), "stable")
+	if err != nil || !strings.Contains(string(shown), "https://cdn.example.com/releases/1.0.0/") {
+		t.Errorf("%s, %v", shown, err)
+	}
+}
