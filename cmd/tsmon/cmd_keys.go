@@ -50,7 +50,7 @@ to stdout.`,
   TAURI_SIGNING_PRIVATE_KEY_PASSWORD=… tsmon keys generate --output app.key
   tsmon keys generate --no-password --json`,
 		Args: exactly(0, "no arguments; --output names the file"),
-		RunE: func(*cobra.Command, []string) error { return a.runKeysGenerate(o) },
+		RunE: func(cmd *cobra.Command, _ []string) error { return a.runKeysGenerate(cmd.Context(), o) },
 	}
 	cmd.Flags().StringVarP(&o.output, "output", "o", "tsmon.key", "write the private key to `FILE`, the public one to FILE.pub")
 	cmd.Flags().BoolVar(&o.noPassword, "no-password", false, "encrypt with the empty password, as the Tauri CLI does without one")
@@ -58,12 +58,12 @@ to stdout.`,
 	return cmd
 }
 
-func (a *app) runKeysGenerate(o keysGenerateOptions) error {
+func (a *app) runKeysGenerate(ctx context.Context, o keysGenerateOptions) error {
 	c, err := a.load()
 	if err != nil {
 		return err
 	}
-	password, err := a.newPassword(c, o.noPassword)
+	password, err := a.newPassword(ctx, c, o.noPassword)
 	if err != nil {
 		return err
 	}
@@ -86,18 +86,18 @@ func (a *app) runKeysGenerate(o keysGenerateOptions) error {
 }
 
 // newPassword asks twice where it asks.
-func (a *app) newPassword(c *config.Config, none bool) (string, error) {
+func (a *app) newPassword(ctx context.Context, c *config.Config, none bool) (string, error) {
 	if none {
 		return "", nil
 	}
 	if c.Signing.KeyPassword == nil && !a.interactive() {
 		return "", &hinted{usagef("no password"), "set TAURI_SIGNING_PRIVATE_KEY_PASSWORD, or say --no-password"}
 	}
-	first, err := a.password(c, "New password: ")
+	first, err := a.password(ctx, c, "New password: ")
 	if err != nil || c.Signing.KeyPassword != nil {
 		return first, err
 	}
-	second, err := a.password(c, "Once more: ")
+	second, err := a.password(ctx, c, "Once more: ")
 	if err == nil && first != second {
 		err = usagef("the passwords differ")
 	}
@@ -157,14 +157,14 @@ an argument, the signing key of the environment and the trusted keys are shown.`
 	return cmd
 }
 
-func (a *app) runKeysShow(_ context.Context, args []string, file string) error {
+func (a *app) runKeysShow(ctx context.Context, args []string, file string) error {
 	c, err := a.load()
 	if err != nil {
 		return err
 	}
 	var reports []keyReport
 	if file != "" || len(args) == 0 && (c.Signing.Key != "" || c.Signing.KeyPath != "") {
-		key, err := a.privateKey(c, file)
+		key, err := a.privateKey(ctx, c, file)
 		if err != nil {
 			return err
 		}
@@ -184,7 +184,7 @@ func (a *app) runKeysShow(_ context.Context, args []string, file string) error {
 		}
 	}
 	for _, arg := range args {
-		r, err := a.showKey(c, arg)
+		r, err := a.showKey(ctx, c, arg)
 		if err != nil {
 			return err
 		}
@@ -197,7 +197,7 @@ func (a *app) runKeysShow(_ context.Context, args []string, file string) error {
 }
 
 // showKey reads a public key, or the public half of a private one in a file.
-func (a *app) showKey(c *config.Config, arg string) (keyReport, error) {
+func (a *app) showKey(ctx context.Context, c *config.Config, arg string) (keyReport, error) {
 	text, err := textOrFile(arg)
 	if err != nil {
 		return keyReport{}, err
@@ -211,7 +211,7 @@ func (a *app) showKey(c *config.Config, arg string) (keyReport, error) {
 		if _, asPrivate := signing.ParsePrivateKey(text); asPrivate != nil {
 			return keyReport{}, err
 		}
-		unlock, err := a.locked(c, text)
+		unlock, err := a.locked(ctx, c, text)
 		if err != nil {
 			return keyReport{}, err
 		}

@@ -82,7 +82,7 @@ func (a *app) runManifestBuild(ctx context.Context, f buildFlags, args []string)
 	}
 	o := release.PublishOptions{Options: release.Options{AllowUnbound: f.allowUnbound}, Version: f.version, Notes: notes, Bundles: bundles}
 	if needsKey(bundles) {
-		if o.Key, err = a.privateKey(c, f.key); err != nil {
+		if o.Key, err = a.privateKey(ctx, c, f.key); err != nil {
 			return err
 		}
 	}

@@ -128,7 +128,7 @@ func (a *app) runPublish(ctx context.Context, f publishFlags, args []string) err
 	}
 	o := release.PublishOptions{Options: f.options(f.channel, f.reason), Version: f.version, Notes: notes, Bundles: bundles}
 	if needsKey(bundles) {
-		if o.Key, err = a.privateKey(c, f.key); err != nil {
+		if o.Key, err = a.privateKey(ctx, c, f.key); err != nil {
 			return err
 		}
 	}

@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -31,11 +33,21 @@ func (a *app) runSign(ctx context.Context, version, keyFile string, paths []stri
 	if version == "" {
 		return usagef("--version is missing: it is bound into the signature")
 	}
+	paths = slices.DeleteFunc(paths, func(path string) bool {
+		isSignature := strings.HasSuffix(path, ".sig")
+		if isSignature {
+			a.say("left aside: %s is a signature itself", path)
+		}
+		return isSignature
+	})
+	if len(paths) == 0 {
+		return usagef("name one bundle at least")
+	}
 	c, err := a.load()
 	if err != nil {
 		return err
 	}
-	unlock, err := a.lockedKey(c, keyFile)
+	unlock, err := a.lockedKey(ctx, c, keyFile)
 	if err != nil {
 		return err
 	}

@@ -131,8 +131,8 @@ func keyFile(path string) (string, error) {
 
 // privateKey reads and opens the signing key: from the file, if one is named,
 // else from the environment. It returns nil if there is none.
-func (a *app) privateKey(c *config.Config, file string) (*signing.PrivateKey, error) {
-	unlock, err := a.lockedKey(c, file)
+func (a *app) privateKey(ctx context.Context, c *config.Config, file string) (*signing.PrivateKey, error) {
+	unlock, err := a.lockedKey(ctx, c, file)
 	if err != nil || unlock == nil {
 		return nil, err
 	}
@@ -142,22 +142,22 @@ func (a *app) privateKey(c *config.Config, file string) (*signing.PrivateKey, er
 
 // lockedKey reads the signing key and asks for its password, and leaves the
 // work of opening it, a tenth of a second for a Tauri key, to the caller.
-func (a *app) lockedKey(c *config.Config, file string) (unlock func() (signing.PrivateKey, error), err error) {
+func (a *app) lockedKey(ctx context.Context, c *config.Config, file string) (unlock func() (signing.PrivateKey, error), err error) {
 	text, err := privateKeyText(c, file)
 	if err != nil || text == "" {
 		return nil, err
 	}
-	return a.locked(c, text)
+	return a.locked(ctx, c, text)
 }
 
-func (a *app) locked(c *config.Config, text string) (unlock func() (signing.PrivateKey, error), err error) {
+func (a *app) locked(ctx context.Context, c *config.Config, text string) (unlock func() (signing.PrivateKey, error), err error) {
 	file, err := signing.ParsePrivateKey(text)
 	if err != nil {
 		return nil, fmt.Errorf("private key: %w", err)
 	}
 	password := ""
 	if file.Encrypted() {
-		if password, err = a.password(c, "Password of the private key: "); err != nil {
+		if password, err = a.password(ctx, c, "Password of the private key: "); err != nil {
 			return nil, err
 		}
 	}
@@ -178,18 +178,41 @@ func privateKeyText(c *config.Config, file string) (string, error) {
 
 // password comes from the environment, else it is asked for on a terminal
 // without echo, else it is empty, as it is for keys that were made without one.
-func (a *app) password(c *config.Config, prompt string) (string, error) {
+func (a *app) password(ctx context.Context, c *config.Config, prompt string) (string, error) {
 	if c.Signing.KeyPassword != nil {
 		return string(*c.Signing.KeyPassword), nil
 	}
 	file, ok := a.stdin.(*os.File)
-	if !ok || !term.IsTerminal(int(file.Fd())) {
+	if !ok || !isTerminal(file) {
 		return "", nil
 	}
 	fmt.Fprint(a.stderr, prompt)
-	password, err := term.ReadPassword(int(file.Fd()))
-	fmt.Fprintln(a.stderr)
-	return string(password), err
+	defer fmt.Fprintln(a.stderr)
+	return readPassword(ctx, int(file.Fd()))
+}
+
+// readPassword reads a line without echo. An interrupt ends the wait and gives
+// the terminal its echo back; the read itself ends with the process.
+func readPassword(ctx context.Context, terminal int) (string, error) {
+	before, err := term.GetState(terminal)
+	if err != nil {
+		return "", err
+	}
+	type answer struct {
+		password []byte
+		err      error
+	}
+	answers := make(chan answer, 1)
+	go func() {
+		password, err := term.ReadPassword(terminal)
+		answers <- answer{password, err}
+	}()
+	select {
+	case a := <-answers:
+		return string(a.password), a.err
+	case <-ctx.Done():
+		return "", errors.Join(ctx.Err(), term.Restore(terminal, before))
+	}
 }
 
 // who is written to the log: the actor of a CI run, else user and machine.

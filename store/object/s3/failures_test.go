@@ -30,6 +30,7 @@ var short = Limits{Dial: 500 * time.Millisecond, Stall: 200 * time.Millisecond, 
 
 // TestMain gives the tests that need no server of their own some credentials.
 func TestMain(m *testing.M) {
+	os.Setenv("NO_PROXY", "*")
 	os.Setenv("AWS_ACCESS_KEY_ID", "somebody")
 	os.Setenv("AWS_SECRET_ACCESS_KEY", "not-the-secret")
 	os.Exit(m.Run())

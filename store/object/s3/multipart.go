@@ -79,7 +79,6 @@ func (s *Store) createLarge(ctx context.Context, key string, r io.Reader, size i
 		err = u.complete(ctx)
 	}
 	if err != nil {
-		u.abort(ctx)
 		return 0, err
 	}
 	return u.sum.Sum64(), nil
