@@ -64,9 +64,11 @@ type Server struct {
 // Signing holds the private key's variables, which the Tauri CLI reads too.
 // They come from the environment alone.
 type Signing struct {
-	Key         Secret  `env:"TAURI_SIGNING_PRIVATE_KEY"`      // the key itself or a path
-	KeyPath     string  `env:"TAURI_SIGNING_PRIVATE_KEY_PATH"` // a path
-	KeyPassword *Secret `env:"TAURI_SIGNING_PRIVATE_KEY_PASSWORD"`
+	Key     Secret `env:"TAURI_SIGNING_PRIVATE_KEY"`      // the key itself or a path
+	KeyPath string `env:"TAURI_SIGNING_PRIVATE_KEY_PATH"` // a path
+	// KeyPassword is TAURI_SIGNING_PRIVATE_KEY_PASSWORD: nil if it is not set,
+	// which is not the same as empty.
+	KeyPassword *Secret
 }
 
 // Secret is a text that prints as three asterisks.
@@ -91,6 +93,9 @@ func Load(path string, environ []string) (*Config, error) {
 	}
 	if err := env.ParseWithOptions(c, env.Options{Environment: vars}); err != nil {
 		return nil, fmt.Errorf("environment: %w", err)
+	}
+	if password, set := vars["TAURI_SIGNING_PRIVATE_KEY_PASSWORD"]; set {
+		c.Signing.KeyPassword = (*Secret)(&password)
 	}
 	if err := c.fill(vars); err != nil {
 		return nil, err

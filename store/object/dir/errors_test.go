@@ -5,8 +5,11 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/minio/crc64nvme"
 
 	"tsmon/store/object"
 )
@@ -44,5 +47,28 @@ func TestExplainSource(t *testing.T) {
 	got := s.explain("create", "a/b", sourceError{&fs.PathError{Op: "open", Path: "input", Err: syscall.ENOENT}})
 	if !errors.Is(got, fs.ErrNotExist) || errors.Is(got, object.ErrNoStore) {
 		t.Errorf("the error is %v", got)
+	}
+}
+
+// TestCompare changes a temporary file between writing and reading it back.
+func TestCompare(t *testing.T) {
+	for name, other := range map[string]string{"flipped": "0123x56789", "cut": "012345678", "grown": "0123456789+", "gone": ""} {
+		root, err := os.OpenRoot(t.TempDir())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer root.Close()
+		written, err := writeTemp(t.Context(), root, strings.NewReader("0123456789"), 10)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := root.WriteFile(written.name, []byte(other), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		sum := crc64nvme.New()
+		sum.Write([]byte("0123456789"))
+		if err := written.compare(t.Context(), sum.Sum64(), 10); !errors.Is(err, object.ErrCorrupt) {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }

@@ -77,7 +77,7 @@ func TestEachFails(t *testing.T) {
 		"404 bucket": {failing(404, "NoSuchBucket"), object.ErrNoStore},
 		"404 web":    {http.NotFound, object.ErrNoStore},
 		"500":        {failing(500, "InternalError"), object.ErrUnavailable},
-		"502 web":    {func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "<html>", 502) }, object.ErrUnavailable},
+		"502 web":    {func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "<html>", http.StatusBadGateway) }, object.ErrUnavailable},
 		"503":        {failing(503, "SlowDown"), object.ErrUnavailable},
 		"507":        {failing(507, "XMinioStorageFull"), object.ErrFull},
 		"400":        {failing(400, "MalformedNonsense"), errRejected},
@@ -267,6 +267,7 @@ type brokenS3 struct {
 	noSum       bool // tell no checksum
 	keepSum     bool // tell the checksum that was sent
 	dropAnswer  bool // to the first write
+	overtake    bool // a write with another one
 	slow        bool // in reading it
 
 	mu   sync.Mutex
@@ -304,6 +305,10 @@ func (b *brokenS3) put(w http.ResponseWriter, r *http.Request) {
 	sent := crc64nvme.New()
 	sent.Write(data)
 	b.data = b.harm(data)
+	w.Header().Set("ETag", strconv.Quote(b.etag()))
+	if b.overtake {
+		b.data = []byte("of another writer")
+	}
 	stored := crc64nvme.New()
 	stored.Write(b.data)
 	switch {
@@ -317,7 +322,6 @@ func (b *brokenS3) put(w http.ResponseWriter, r *http.Request) {
 		b.dropAnswer = false
 		panic(http.ErrAbortHandler)
 	}
-	w.Header().Set("ETag", strconv.Quote(b.etag()))
 }
 
 func (b *brokenS3) read(r io.Reader) ([]byte, error) {
@@ -421,5 +425,15 @@ func TestLostAnswer(t *testing.T) {
 	_, err = s.Swap(t.Context(), "a", broken.etag(), []byte("more"), object.Attributes{})
 	if !errors.Is(err, object.ErrChanged) || string(broken.data) != "more" {
 		t.Errorf("swap: %v, and there stands %q", err, broken.data)
+	}
+}
+
+// TestOvertaken lets another writer replace what a Swap has just written: what
+// the Swap wrote can't be looked at any more, so it does not claim success.
+func TestOvertaken(t *testing.T) {
+	s := serving(t, (&brokenS3{overtake: true}).ServeHTTP)
+	_, err := s.Swap(t.Context(), "a", "", []byte("mine"), object.Attributes{})
+	if !errors.Is(err, object.ErrChanged) || errors.Is(err, object.ErrCorrupt) {
+		t.Errorf("swap: %v", err)
 	}
 }

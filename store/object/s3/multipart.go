@@ -79,6 +79,7 @@ func (s *Store) createLarge(ctx context.Context, key string, r io.Reader, size i
 		err = u.complete(ctx)
 	}
 	if err != nil {
+		u.abort(ctx)
 		return 0, err
 	}
 	return u.sum.Sum64(), nil

@@ -1,0 +1,138 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"tsmon/store/object"
+	"tsmon/store/object/dir"
+)
+
+func newServer(t *testing.T, wrap func(object.Store) object.Store) *httptest.Server {
+	t.Helper()
+	store, err := dir.Open(filepath.Join(t.TempDir(), "store"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for key, content := range map[string]string{
+		"stable/latest.json":               `{"version":"1.0.0"}`,
+		"releases/1.0.0/My App.zip":        "bundle",
+		"releases/1.0.0/My App.zip.sig":    "signature",
+		"releases/1.0.0/release.json":      "{}",
+		"releases/1.0.0/staged/linux.json": "{}",
+		"log/stable/0000000001.json":       "{}",
+		"uploads/file":                     "secret",
+		"stable/other.json":                "{}",
+	} {
+		if _, err := store.Create(t.Context(), key, strings.NewReader(content), int64(len(content)), object.Attributes{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	server := httptest.NewServer((&Server{Objects: wrap(store), Log: slog.New(slog.DiscardHandler)}).Handler())
+	t.Cleanup(server.Close)
+	return server
+}
+
+func same(s object.Store) object.Store { return s }
+
+// ask sends a request and returns the answer with its body read.
+func ask(t *testing.T, method, url string, header http.Header) (*http.Response, string) {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), method, url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header = header
+	answer, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	body, err := io.ReadAll(answer.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return answer, string(body)
+}
+
+func TestUpdates(t *testing.T) {
+	server := newServer(t, same)
+	for _, c := range []struct{ path, body, kind, cache string }{
+		{"/updates/stable/latest.json", `{"version":"1.0.0"}`, "application/json", "public, max-age=60, must-revalidate"},
+		{"/api/updates/stable/latest.json", `{"version":"1.0.0"}`, "application/json", "public, max-age=60, must-revalidate"},
+		{"/updates/releases/1.0.0/My%20App.zip", "bundle", "application/octet-stream", "public, max-age=31536000, immutable"},
+		{"/updates/releases/1.0.0/My%20App.zip.sig", "signature", "text/plain; charset=utf-8", "public, max-age=31536000, immutable"},
+	} {
+		answer, body := ask(t, "GET", server.URL+c.path, nil)
+		if answer.StatusCode != 200 || body != c.body || answer.Header.Get("Content-Type") != c.kind || answer.Header.Get("Cache-Control") != c.cache {
+			t.Errorf("%s: %d %q %v", c.path, answer.StatusCode, body, answer.Header)
+		}
+		etag := answer.Header.Get("ETag")
+		answer, body = ask(t, "GET", server.URL+c.path, http.Header{"If-None-Match": {`"other", W/` + etag}})
+		if answer.StatusCode != 304 || body != "" || answer.Header.Get("ETag") != etag {
+			t.Errorf("%s with its ETag: %d %q", c.path, answer.StatusCode, body)
+		}
+		answer, body = ask(t, "HEAD", server.URL+c.path, nil)
+		if answer.StatusCode != 200 || body != "" || answer.ContentLength != int64(len(c.body)) {
+			t.Errorf("HEAD %s: %d, length %d", c.path, answer.StatusCode, answer.ContentLength)
+		}
+	}
+}
+
+func TestUpdatesRefusesTheRest(t *testing.T) {
+	server := newServer(t, same)
+	for _, path := range []string{
+		"/", "/updates", "/updates/", "/updates/stable", "/updates/stable/", "/updates/stable/other.json", "/updates/beta/latest.json",
+		"/updates/log/stable/0000000001.json", "/updates/uploads/file", "/updates/releases/1.0.0/staged/linux.json", "/updates/releases/1.0.0",
+		"/updates/stable/../uploads/file", "/updates/stable%2flatest.json%00", "/updates/%2e%2e/uploads/file", "/updates/releases/../uploads/file",
+		"/updates/releases/1.0.0/..%2f..%2fuploads%2ffile", "/updates/.tsmon/x", "/updates/releases/1.0.0/My App.zip/x",
+		"/updates/" + strings.Repeat("a/", 500), "/updates/uploads/latest.json", "/updates/log/latest.json",
+	} {
+		if answer, body := ask(t, "GET", server.URL+strings.ReplaceAll(path, " ", "%20"), nil); answer.StatusCode != 404 || strings.Contains(body, "secret") {
+			t.Errorf("%s: %d %q, want 404", path, answer.StatusCode, body)
+		}
+	}
+	for _, method := range []string{"POST", "PUT", "DELETE", "PATCH"} {
+		if answer, _ := ask(t, method, server.URL+"/updates/stable/latest.json", nil); answer.StatusCode != 405 {
+			t.Errorf("%s: %d, want 405", method, answer.StatusCode)
+		}
+	}
+}
+
+// failing is a store that is down, or whose bodies break off.
+type failing struct {
+	object.Store
+	down bool
+}
+
+func (f *failing) Get(ctx context.Context, key string) (io.ReadCloser, object.Info, error) {
+	if f.down {
+		return nil, object.Info{}, errors.Join(object.ErrUnavailable, errors.New("secret detail"))
+	}
+	body, info, err := f.Store.Get(ctx, key)
+	info.Size += 5
+	return body, info, err
+}
+
+func TestUpdatesWithABrokenStore(t *testing.T) {
+	server := newServer(t, func(s object.Store) object.Store { return &failing{s, true} })
+	if answer, body := ask(t, "GET", server.URL+"/updates/stable/latest.json", nil); answer.StatusCode != 503 || strings.Contains(body, "secret") {
+		t.Errorf("%d %q, want 503 without details", answer.StatusCode, body)
+	}
+	server = newServer(t, func(s object.Store) object.Store { return &failing{s, false} })
+	answer, err := http.Get(server.URL + "/updates/stable/latest.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	if body, err := io.ReadAll(answer.Body); err == nil {
+		t.Errorf("a body that broke off was read to a proper end: %q", body)
+	}
+}

@@ -1,0 +1,133 @@
+package config
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// written makes a configuration file and returns its path.
+func written(t *testing.T, content string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "tsmon.yaml")
+	if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func TestDefaults(t *testing.T) {
+	t.Chdir(t.TempDir())
+	c, err := Load("", []string{"HOME=" + os.Getenv("HOME"), "TSMON_DATA=/var/lib/tsmon"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.Storage != "/var/lib/tsmon/objects" || c.Server.Listen != "127.0.0.1:8080" || c.PublicURL != "" || len(c.TrustedKeys) != 0 {
+		t.Errorf("%+v", c)
+	}
+	if len(c.Channels) != 2 || c.Channels["beta"].Follows != "stable" || !c.Channels["beta"].Prerelease || c.Channels["stable"].Prerelease {
+		t.Errorf("channels %+v", c.Channels)
+	}
+	c, err = Load("", []string{"XDG_DATA_HOME=/data"})
+	if err != nil || c.Storage != "/data/tsmon/objects" {
+		t.Errorf("storage %s, %v", c.Storage, err)
+	}
+}
+
+func TestFileEnvironmentAndTheirOrder(t *testing.T) {
+	path := written(t, `
+storage: objects
+public_url: https://file.example.com/app/
+trusted_keys: [app.pub, RWfile]
+bundle_types: [deb]
+channels:
+  stable: {targets: [linux-x86_64]}
+  nightly: {follows: stable, prerelease: true}
+server: {listen: "127.0.0.1:1"}
+`)
+	folder := filepath.Dir(path)
+	if err := os.WriteFile(filepath.Join(folder, "app.pub"), []byte("key"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	c, err := Load(path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.Storage != filepath.Join(folder, "objects") || c.PublicURL != "https://file.example.com/app" || c.Server.Listen != "127.0.0.1:1" {
+		t.Errorf("%+v", c)
+	}
+	if fmt.Sprint(c.TrustedKeys) != fmt.Sprint([]string{filepath.Join(folder, "app.pub"), "RWfile"}) || fmt.Sprint(c.BundleTypes) != "[deb]" || len(c.Channels) != 2 {
+		t.Errorf("%+v", c)
+	}
+	c, err = Load("", []string{"TSMON_CONFIG=" + path, "TSMON_STORAGE=s3://b/p", "TSMON_PUBLIC_URL=https://env.example.com", "TSMON_TRUSTED_KEYS=RWa, RWb,", "TSMON_LISTEN=:2"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.Storage != "s3://b/p" || c.PublicURL != "https://env.example.com" || c.Server.Listen != ":2" || fmt.Sprint(c.TrustedKeys) != "[RWa RWb]" {
+		t.Errorf("%+v", c)
+	}
+}
+
+func TestMistakesNameTheirPlace(t *testing.T) {
+	for name, c := range map[string]struct{ content, want string }{
+		"unknown key":       {"storage: x\npublicurl: y\n", "line 2: field publicurl not found"},
+		"unknown deep key":  {"channels:\n  stable:\n    target: [a]\n", "line 3: field target not found"},
+		"wrong kind":        {"channels:\n  stable: {prerelease: often}\n", "line 2"},
+		"not YAML":          {"storage: [", "line 1"},
+		"twice":             {"storage: a\nstorage: b\n", "already"},
+		"relative address":  {"public_url: releases.example.com\n", "public_url is not an absolute http(s) address"},
+		"file address":      {"public_url: file:///srv\n", "public_url is not an absolute http(s) address"},
+		"secret in address": {"public_url: https://u:p@example.com\n", "must have no user"},
+		"query":             {"public_url: https://example.com?a=b\n", "must have no user, query"},
+		"follows nobody":    {"channels:\n  beta: {follows: stable}\n", "follows stable, which is not configured"},
+		"follows itself":    {"channels:\n  beta: {follows: beta}\n", "which follows another itself"},
+		"circle":            {"channels:\n  a: {follows: b}\n  b: {follows: a}\n", "which follows another itself"},
+		"too large":         {"# " + strings.Repeat("x", maxFile), "larger than"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := written(t, c.content)
+			_, err := Load(path, []string{"TSMON_DATA=/d"})
+			if err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("error %v, want %q in it", err, c.want)
+			}
+		})
+	}
+	if _, err := Load("/nowhere/tsmon.yaml", nil); err == nil {
+		t.Error("a named file that is missing was passed over")
+	}
+}
+
+func TestSecretsDoNotPrint(t *testing.T) {
+	t.Chdir(t.TempDir())
+	c, err := Load("", []string{"TSMON_DATA=/d", "TAURI_SIGNING_PRIVATE_KEY=hush-key", "TAURI_SIGNING_PRIVATE_KEY_PASSWORD=hush-password"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.Signing.Key != "hush-key" || *c.Signing.KeyPassword != "hush-password" {
+		t.Fatal("the variables were not read")
+	}
+	for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q"} {
+		if text := fmt.Sprintf(verb, c.Signing) + fmt.Sprintf(verb, *c.Signing.KeyPassword); strings.Contains(text, "hush") {
+			t.Errorf("%s shows %s", verb, text)
+		}
+	}
+	empty, err := Load("", []string{"TSMON_DATA=/d", "TAURI_SIGNING_PRIVATE_KEY_PASSWORD="})
+	if err != nil || empty.Signing.KeyPassword == nil {
+		t.Errorf("the empty password counts as unset: %v", err)
+	}
+}
+
+func FuzzFile(f *testing.F) {
+	f.Add("storage: x\nchannels: {stable: {targets: [a]}}\n")
+	f.Add("&a [*a]")
+	f.Fuzz(func(t *testing.T, content string) {
+		c := &Config{}
+		if err := c.decode([]byte(content)); err == nil {
+			_ = c.check()
+		} else if err.Error() == "" {
+			t.Error("an error without a text")
+		}
+	})
+}
