@@ -34,6 +34,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -121,23 +122,28 @@ func (l *Log) Standing() []Entry {
 	return stack
 }
 
-// RolledBack returns the newest rollback if a version was shown and is standing
-// no more, else nil.
+// RolledBack returns the rollback that took a version off the channel, nil if it
+// was never shown or is standing.
 func (l *Log) RolledBack(version string) *Entry {
-	if !l.Shown(version) {
-		return nil
-	}
-	for _, e := range l.Standing() {
-		if e.Version == version {
-			return nil
+	var off *Entry
+	for i, e := range l.Entries {
+		switch {
+		case e.Version == version:
+			off = nil
+		case e.Action == Rollback && off == nil && l.until(i).Shown(version) && !l.until(i).stands(version):
+			off = &l.Entries[i]
 		}
 	}
-	for i := len(l.Entries) - 1; i >= 0; i-- {
-		if l.Entries[i].Action == Rollback {
-			return &l.Entries[i]
-		}
-	}
-	return nil
+	return off
+}
+
+// until is the log up to its i-th entry.
+func (l *Log) until(i int) *Log {
+	return &Log{Channel: l.Channel, Entries: l.Entries[:i+1]}
+}
+
+func (l *Log) stands(version string) bool {
+	return slices.ContainsFunc(l.Standing(), func(e Entry) bool { return e.Version == version })
 }
 
 var name = regexp.MustCompile(`^[a-z][a-z0-9-]{0,31}$`)

@@ -51,12 +51,12 @@ func TestStanding(t *testing.T) {
 }
 
 func TestRolledBack(t *testing.T) {
-	log := history("publish 1", "publish 2", "publish 3", "rollback 1", "publish 4")
+	log := history("publish 1", "publish 2", "publish 3", "rollback 1", "publish 4", "rollback 1", "publish 4")
 	for version, want := range map[string]bool{"1": false, "2": true, "3": true, "4": false, "5": false} {
 		if got := log.RolledBack(version); (got != nil) != want {
 			t.Errorf("%s rolled back: %v, want %v", version, got, want)
-		} else if got != nil && got.Why != "rollback 1" {
-			t.Errorf("%s was rolled back by %q", version, got.Why)
+		} else if got != nil && got.Sequence != 4 {
+			t.Errorf("%s was rolled back by entry %d, want the first one, 4", version, got.Sequence)
 		}
 	}
 	log = history("publish 1", "publish 2", "rollback 1", "rollback 2")

@@ -2,10 +2,10 @@ package manifest
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net/url"
 	"regexp"
 	"slices"
 	"strconv"
@@ -27,8 +27,8 @@ type Rules struct {
 // Document is a checked manifest and where its members stand.
 type Document struct {
 	Manifest
-	data   []byte
-	places map[string]int
+	places map[string]int // offsets of the members
+	lines  []int          // offsets of the first byte of each line
 }
 
 // At returns line and column (from 1) of a member path such as
@@ -36,7 +36,7 @@ type Document struct {
 func (d *Document) At(place string) (line, column int) {
 	for {
 		if offset, ok := d.places[place]; ok {
-			return position(d.data, offset)
+			return d.position(offset)
 		}
 		i := strings.LastIndexByte(place, '.')
 		if i < 0 {
@@ -44,6 +44,25 @@ func (d *Document) At(place string) (line, column int) {
 		}
 		place = place[:i]
 	}
+}
+
+// position turns an offset into a line and a column, both from 1.
+func (d *Document) position(offset int) (line, column int) {
+	line, exact := slices.BinarySearch(d.lines, offset)
+	if exact {
+		line++
+	}
+	return line, offset - d.lines[line-1] + 1
+}
+
+func lineStarts(data []byte) []int {
+	starts := []int{0}
+	for i, b := range data {
+		if b == '\n' {
+			starts = append(starts, i+1)
+		}
+	}
+	return starts
 }
 
 // Decode reads a manifest by the strict rules. The error, a Problems, names
@@ -59,7 +78,7 @@ func Decode(data []byte) (*Manifest, error) {
 // Check reads a manifest by the strict rules and returns all that is wrong with
 // it. The document holds what could be read, also when there are problems.
 func Check(data []byte, rules Rules) (*Document, Problems) {
-	c := &checker{doc: &Document{data: data, places: map[string]int{}}, rules: rules}
+	c := &checker{doc: &Document{places: map[string]int{}, lines: lineStarts(data)}, rules: rules}
 	switch {
 	case len(data) > MaxSize:
 		c.report("", "", fmt.Sprintf("%d bytes long, at most %d are allowed", len(data), MaxSize), "shorten the notes")
@@ -76,7 +95,7 @@ func Check(data []byte, rules Rules) (*Document, Problems) {
 	}
 	c.document(root)
 	slices.SortStableFunc(c.problems, func(a, b Problem) int {
-		return (a.Line-b.Line)*(MaxSize+1) + a.Column - b.Column
+		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
 	})
 	return c.doc, c.problems
 }
@@ -92,7 +111,7 @@ type checker struct {
 func (c *checker) report(place, detail, problem, mend string) {
 	line, column := c.doc.At(place)
 	if detail != "" {
-		place = strings.TrimPrefix(place+"."+detail, ".")
+		place = join(place, detail)
 	}
 	c.problems = append(c.problems, Problem{Place: place, Line: line, Column: column, Problem: problem, Mend: mend})
 }
@@ -134,7 +153,7 @@ func (c *checker) object(place string, n *node, required, optional []string) map
 	known := map[string]*node{}
 	for _, m := range c.unique(place, n) {
 		if !slices.Contains(required, m.name) && !slices.Contains(optional, m.name) {
-			c.report(join(place, m.name), "", "unknown member", unknownMend(m.name, required))
+			c.report(join(place, m.name), "", "unknown member", unknownMend(m.name, slices.Concat(required, optional)))
 			continue
 		}
 		known[m.name] = m.value
@@ -150,31 +169,41 @@ func (c *checker) object(place string, n *node, required, optional []string) map
 // unique records where the members stand and drops repeated ones.
 func (c *checker) unique(place string, n *node) []member {
 	var kept []member
+	seen := map[string]bool{}
 	for _, m := range n.members {
 		path := join(place, m.name)
-		if _, seen := c.doc.places[path]; seen {
-			line, column := position(c.doc.data, m.offset)
+		if seen[m.name] {
+			line, column := c.doc.position(m.offset)
 			c.problems = append(c.problems, Problem{Place: path, Line: line, Column: column,
 				Problem: "written twice", Mend: "keep one; readers disagree about which one counts"})
 			continue
 		}
-		c.doc.places[path] = m.offset
+		seen[m.name], c.doc.places[path] = true, m.offset
 		kept = append(kept, m)
 	}
 	return kept
 }
 
 func unknownMend(name string, known []string) string {
+	plain := strings.NewReplacer("-", "", "_", "", " ", "")
 	for _, k := range known {
-		if strings.EqualFold(strings.ReplaceAll(name, "-", "_"), k) {
+		if strings.EqualFold(plain.Replace(name), plain.Replace(k)) {
 			return fmt.Sprintf("write it %q", k)
 		}
 	}
 	return "leave it out"
 }
 
+// join returns the path of a member. Names that would make a path ambiguous
+// stand in quotes.
 func join(place, name string) string {
-	return strings.TrimPrefix(place+"."+name, ".")
+	if quoted := strconv.Quote(name); name == "" || strings.Contains(name, ".") || quoted != `"`+name+`"` {
+		name = quoted
+	}
+	if place == "" {
+		return name
+	}
+	return place + "." + name
 }
 
 // text reports values that are no string, and strings that lost characters.
@@ -210,14 +239,14 @@ func (c *checker) date(n *node) time.Time {
 		return time.Time{}
 	}
 	t, err := time.Parse(time.RFC3339, s)
-	if err != nil {
+	if err != nil || !clientDate.MatchString(s) {
 		c.report("pub_date", "", fmt.Sprintf("%q is no RFC 3339 date", s), "write it like 2026-11-21T10:00:00Z")
 		return time.Time{}
 	}
 	if !utcDate.MatchString(s) {
 		c.report("pub_date", "", fmt.Sprintf("%q is not in UTC", s), "write "+t.UTC().Format(time.RFC3339))
 	}
-	return t.UTC()
+	return t.UTC().Truncate(time.Second)
 }
 
 func (c *checker) sequence(n *node) uint64 {
@@ -283,7 +312,9 @@ func (c *checker) signature(place, key, line string) {
 			c.distrust(place, fmt.Errorf("%w: key %s", signing.ErrUntrustedKey, sig.KeyID()), "sign with a trusted key, or add the key to trusted_keys")
 		}
 	}
-	if err := signing.CheckVersion(sig, c.doc.Version, !c.rules.AllowUnbound); err != nil {
+	if c.doc.Version == "" {
+		// what is wrong with it is said already
+	} else if err := signing.CheckVersion(sig, c.doc.Version, !c.rules.AllowUnbound); err != nil {
 		c.distrust(place, err, "sign the bundle again for this version")
 	}
 	if err := signing.CheckTarget(sig, key); err != nil {
@@ -292,25 +323,7 @@ func (c *checker) signature(place, key, line string) {
 }
 
 func (c *checker) url(place, s string) {
-	if problem := badURL(s); problem != "" {
-		c.report(place, "", problem, "write the absolute address, https://HOST/PATH")
+	if problem, mend := badURL(s); problem != "" {
+		c.report(place, "", problem, mend)
 	}
-}
-
-// badURL says why an address can't be a bundle's, or nothing.
-func badURL(s string) string {
-	u, err := url.Parse(s)
-	switch {
-	case err != nil || strings.ContainsAny(s, " \t\r\n\\"):
-		return fmt.Sprintf("%q is no address", s)
-	case !u.IsAbs():
-		return fmt.Sprintf("%q is relative, which breaks the update for every platform", s)
-	case u.Scheme != "http" && u.Scheme != "https":
-		return fmt.Sprintf("%q is not an http address", s)
-	case u.Host == "" || u.Hostname() == "":
-		return fmt.Sprintf("%q names no host", s)
-	case u.User != nil:
-		return "the address carries a user name or password, which every client would see"
-	}
-	return ""
 }

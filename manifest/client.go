@@ -4,10 +4,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net/url"
+	"regexp"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"tsmon/signing"
 )
@@ -46,8 +45,8 @@ type Response struct {
 // wins over url and signature, and every platform must be whole. Errors wrap
 // ErrNotJSON or ErrShape.
 func ParseResponse(body []byte) (*Response, error) {
-	if !json.Valid(body) || !utf8.Valid(body) {
-		return nil, ErrNotJSON
+	if err := checkJSON(body); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrNotJSON, err)
 	}
 	members, err := objectOf(body)
 	if err != nil {
@@ -64,7 +63,10 @@ func ParseResponse(body []byte) (*Response, error) {
 		return nil, err
 	}
 	_ = json.Unmarshal(members["sequence"], &r.Sequence) // not the updater's: unreadable means absent
-	return r, r.parsePlatforms(members)
+	if err := r.parsePlatforms(members); err != nil {
+		return nil, err
+	}
+	return r, nil
 }
 
 func (r *Response) parseVersion(members map[string]json.RawMessage) error {
@@ -87,22 +89,34 @@ func (r *Response) parseVersion(members map[string]json.RawMessage) error {
 	return nil
 }
 
+// clientDate is RFC 3339 as the updater's parser reads it.
+var clientDate = regexp.MustCompile(`^\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]([01]\d|2[0-3]):[0-5]\d)$`)
+
 func (r *Response) parseDate(members map[string]json.RawMessage) error {
 	text, ok, err := optionalText(members, "pub_date")
 	if err != nil || !ok {
 		return err
 	}
-	if r.PubDate, err = time.Parse(time.RFC3339, strings.ToUpper(text)); err != nil {
+	r.PubDate, err = time.Parse(time.RFC3339, strings.ToUpper(text))
+	if err != nil || !clientDate.MatchString(text) {
 		return fmt.Errorf("%w: pub_date %q is not RFC 3339", ErrShape, text)
 	}
 	return nil
 }
 
+// parsePlatforms reads both forms. The static one wins, but does not excuse a
+// bad url or signature beside it.
 func (r *Response) parsePlatforms(members map[string]json.RawMessage) error {
-	raw, ok := members["platforms"]
-	if !ok || string(raw) == "null" {
+	raw, static := members["platforms"]
+	if !static || string(raw) == "null" {
 		p, err := parsePlatform(members)
 		r.Dynamic = p
+		return err
+	}
+	if _, _, err := optionalURL(members); err != nil {
+		return err
+	}
+	if _, _, err := optionalText(members, "signature"); err != nil {
 		return err
 	}
 	platforms, err := objectOf(raw)
@@ -123,15 +137,29 @@ func (r *Response) parsePlatforms(members map[string]json.RawMessage) error {
 }
 
 func parsePlatform(members map[string]json.RawMessage) (Platform, error) {
-	address, err := requiredText(members, "url")
+	address, ok, err := optionalURL(members)
+	if err == nil && !ok {
+		err = fmt.Errorf("%w: url is missing", ErrShape)
+	}
 	if err != nil {
 		return Platform{}, err
 	}
-	if u, err := url.Parse(address); err != nil || !u.IsAbs() {
-		return Platform{}, fmt.Errorf("%w: url %q is no absolute address", ErrShape, address)
-	}
 	signature, err := requiredText(members, "signature")
-	return Platform{Signature: signature, URL: address}, err
+	if err != nil {
+		return Platform{}, err
+	}
+	return Platform{Signature: signature, URL: address}, nil
+}
+
+func optionalURL(members map[string]json.RawMessage) (address string, ok bool, err error) {
+	address, ok, err = optionalText(members, "url")
+	if err != nil || !ok {
+		return "", false, err
+	}
+	if err := checkClientURL(address); err != nil {
+		return "", false, fmt.Errorf("%w: url %q is no address that the updater accepts: %w", ErrShape, address, err)
+	}
+	return address, true, nil
 }
 
 func objectOf(raw json.RawMessage) (map[string]json.RawMessage, error) {
@@ -214,10 +242,14 @@ func (o *Offer) Verifier(keys signing.Keyring, requireVersion bool) (*signing.Ve
 	if err != nil {
 		return nil, err
 	}
+	verifier, err := keys.Verifier(sig)
+	if err != nil {
+		return nil, err
+	}
 	if err := signing.CheckVersion(sig, o.Version, requireVersion); err != nil {
 		return nil, err
 	}
-	return keys.Verifier(sig)
+	return verifier, nil
 }
 
 // Outcome is what one client makes of a manifest.

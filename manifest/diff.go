@@ -24,7 +24,7 @@ func Diff(a, b *Manifest) []Change {
 	add("version", a.Version, b.Version)
 	add("notes", a.Notes, b.Notes)
 	add("pub_date", dateText(a.PubDate), dateText(b.PubDate))
-	add("sequence", strconv.FormatUint(a.Sequence, 10), strconv.FormatUint(b.Sequence, 10))
+	add("sequence", sequenceText(a.Sequence), sequenceText(b.Sequence))
 	all := map[string]bool{}
 	for key := range a.Platforms {
 		all[key] = true
@@ -41,5 +41,15 @@ func Diff(a, b *Manifest) []Change {
 }
 
 func dateText(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
 	return t.UTC().Format(time.RFC3339)
+}
+
+func sequenceText(n uint64) string {
+	if n == 0 {
+		return ""
+	}
+	return strconv.FormatUint(n, 10)
 }

@@ -70,6 +70,9 @@ func (m *Manifest) Keys() []string {
 func (m *Manifest) Encode() ([]byte, error) {
 	canonical := *m
 	canonical.PubDate = m.PubDate.UTC().Truncate(time.Second)
+	if canonical.Platforms == nil {
+		canonical.Platforms = map[string]Platform{} // null is the dynamic form
+	}
 	var buf bytes.Buffer
 	enc := json.NewEncoder(&buf)
 	enc.SetEscapeHTML(false)

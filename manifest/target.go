@@ -3,6 +3,7 @@ package manifest
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 )
@@ -22,6 +23,11 @@ var (
 		"windows": {"msi", "nsis"},
 	}
 )
+
+// BundleTypes returns every bundle type that a platform key may end in, sorted.
+func BundleTypes() []string {
+	return slices.Sorted(slices.Values(slices.Concat(slices.Collect(maps.Values(bundleTypes))...)))
+}
 
 // Key is a platform key of a manifest: OS-ARCH or OS-ARCH-TYPE. OS is linux,
 // darwin or windows; ARCH is x86_64, i686, aarch64, armv7 or riscv64; TYPE is

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strings"
 	"unicode/utf8"
 )
 
@@ -121,18 +120,24 @@ func (p *treeParser) array(depth int) error {
 	return err
 }
 
+// locate says where a document stops being JSON. The decoder's own offsets leave
+// out what stands between tokens, so the document is read once more as a whole.
 func (p *treeParser) locate(err error) error {
-	var syntax *json.SyntaxError
 	var known *errSyntax
-	switch {
-	case errors.As(err, &known):
+	if errors.As(err, &known) {
 		return known
+	}
+	var syntax *json.SyntaxError
+	errors.As(json.Unmarshal(p.data, new(json.RawMessage)), &syntax)
+	switch {
+	case len(bytes.TrimSpace(p.data)) == 0:
+		return &errSyntax{0, "the document is empty"}
+	case syntax == nil:
+		return &errSyntax{int(p.dec.InputOffset()), err.Error()}
 	case errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF):
 		return &errSyntax{len(p.data), "the document ends in the middle"}
-	case errors.As(err, &syntax):
-		return &errSyntax{int(syntax.Offset), strings.TrimPrefix(syntax.Error(), "json: ")}
 	}
-	return &errSyntax{int(p.dec.InputOffset()), err.Error()}
+	return &errSyntax{int(syntax.Offset) - 1, syntax.Error()}
 }
 
 func invalidAt(data []byte) int {
@@ -144,10 +149,4 @@ func invalidAt(data []byte) int {
 		i += size
 	}
 	return len(data)
-}
-
-// position turns an offset into a line and a column, both from 1.
-func position(data []byte, offset int) (line, column int) {
-	before := data[:min(offset, len(data))]
-	return bytes.Count(before, []byte("\n")) + 1, len(before) - bytes.LastIndexByte(before, '\n')
 }

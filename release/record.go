@@ -162,21 +162,26 @@ func (p *Publisher) createRecord(ctx context.Context, r *Record) (*Record, error
 	return r, nil
 }
 
-// sameBundles refuses bundles that are not those of a published release.
+// sameBundles refuses bundles that are not those of a published release: the
+// same bytes for the same platforms, whatever their names.
 func sameBundles(ours []Stored, standing *Record) error {
 	const mend = "a version's bytes never change: publish a higher version"
-	if len(ours) != len(standing.Bundles) {
-		return refuse(ErrOtherBytes, mend, "%s was published for %s", standing.Version, strings.Join(standing.Keys(), ", "))
+	published := map[string]Stored{}
+	for _, b := range standing.Bundles {
+		published[strings.Join(b.Keys, ", ")] = b
 	}
-	for i, b := range ours {
-		other := standing.Bundles[i]
-		if b.Name != other.Name || !slices.Equal(b.Keys, other.Keys) {
-			return refuse(ErrOtherBytes, mend, "%s was published with %s for %s, not with %s for %s",
-				standing.Version, other.Name, strings.Join(other.Keys, ", "), b.Name, strings.Join(b.Keys, ", "))
-		}
-		if b.BLAKE2b != other.BLAKE2b {
+	for _, b := range ours {
+		keys := strings.Join(b.Keys, ", ")
+		other, ok := published[keys]
+		switch {
+		case !ok:
+			return refuse(ErrOtherBytes, mend, "%s was published for %s, not for %s as %s is", standing.Version, strings.Join(standing.Keys(), ", "), keys, b.Name)
+		case b.BLAKE2b != other.BLAKE2b:
 			return refuse(ErrOtherBytes, mend, "%s of version %s has other bytes than the published one", b.Name, standing.Version)
 		}
+	}
+	if len(ours) != len(standing.Bundles) {
+		return refuse(ErrOtherBytes, "give all its bundles, or publish a higher version", "%s was published for %s", standing.Version, strings.Join(standing.Keys(), ", "))
 	}
 	return nil
 }

@@ -73,17 +73,18 @@ func discard(ctx context.Context, _ Bundle, r *reading) error {
 	}
 }
 
+// errTaken says that an object with other bytes has the name of a bundle.
+var errTaken = errors.New("the name is taken by other bytes")
+
 // upload returns the sink that creates the bundle in the store. A bundle that
 // stands there already is compared instead: then r is read to its end for the
-// digest, and the store's bytes are fetched for theirs.
+// digest, and the store's bytes are fetched for theirs. It is errTaken if they
+// differ.
 func (p *Publisher) upload(version string) sink {
 	return func(ctx context.Context, b Bundle, r *reading) error {
 		key := folder(version) + b.Name
-		info, err := p.Store.Create(ctx, key, r, b.Size, bundleAttributes)
+		_, err := p.Store.Create(ctx, key, r, b.Size, bundleAttributes)
 		if !errors.Is(err, fs.ErrExist) {
-			if err == nil && info.Size != b.Size {
-				return refuse(ErrStored, "run it again", "%s has %d bytes in the store, not %d", key, info.Size, b.Size)
-			}
 			return err
 		}
 		if err := discard(ctx, b, r); err != nil {
@@ -106,12 +107,35 @@ func (p *Publisher) compareStored(ctx context.Context, key string, want signing.
 		return fmt.Errorf("read %s: %w", key, err)
 	}
 	if digest != want {
-		return refuse(ErrOtherBytes, "a version's bytes never change: publish a higher version", "%s stands in the store with other bytes", key)
+		return fmt.Errorf("%s: %w", key, errTaken)
 	}
 	return nil
 }
 
+// stageOne takes one bundle to its place. Where a publish that never came to its
+// record left other bytes under the bundle's name (the build was repeated), the
+// bundle gets a name with a part of its digest; which of them is the release's,
+// the record decides.
 func (p *Publisher) stageOne(ctx context.Context, version string, b Bundle, key *signing.PrivateKey, sink sink) (Stored, error) {
+	stored, err := p.stageAs(ctx, version, b, key, sink)
+	if errors.Is(err, errTaken) {
+		b.Name = distinctName(b.Name, stored.BLAKE2b)
+		stored, err = p.stageAs(ctx, version, b, key, sink)
+	}
+	return stored, err
+}
+
+// distinctName puts the beginning of a digest before the ending of a file name.
+func distinctName(name, digest string) string {
+	if kind, ok := Recognize(name); ok {
+		return kind.stem + "_" + digest[:8] + kind.tail
+	}
+	return digest[:8] + "_" + name
+}
+
+// stageAs takes a bundle to its place under its name. With errTaken it returns
+// the digest.
+func (p *Publisher) stageAs(ctx context.Context, version string, b Bundle, key *signing.PrivateKey, sink sink) (Stored, error) {
 	file, err := os.Open(b.Path)
 	if err != nil {
 		return Stored{}, err
@@ -121,21 +145,23 @@ func (p *Publisher) stageOne(ctx context.Context, version string, b Bundle, key 
 	if err := r.begin(p, b); err != nil {
 		return Stored{}, err
 	}
-	if err := sink(ctx, b, r); err != nil {
-		return Stored{}, err
-	}
+	err = sink(ctx, b, r)
 	stored := Stored{Name: b.Name, Keys: slices.Sorted(slices.Values(b.Keys)), Type: b.Type, Size: b.Size,
 		BLAKE2b: hex.EncodeToString(r.digest[:]), CRC64: checksumText(r.crc.Sum64())}
-	if b.Signature != nil {
-		stored.Signature = b.Signature.String()
-		return stored, nil
-	}
-	sig, err := key.Sign(r.digest, signing.Comment{Time: p.Now(), File: b.Name, Version: version, Target: b.Target})
 	if err != nil {
-		return Stored{}, err
+		return stored, err
 	}
-	stored.Signature = sig.String()
-	return stored, nil
+	stored.Signature, err = p.signatureOf(version, b, key, r.digest)
+	return stored, err
+}
+
+// signatureOf is the signature that a bundle has, or one that is made for it.
+func (p *Publisher) signatureOf(version string, b Bundle, key *signing.PrivateKey, digest signing.Digest) (string, error) {
+	if b.Signature != nil {
+		return b.Signature.String(), nil
+	}
+	sig, err := key.Sign(digest, signing.Comment{Time: p.Now(), File: b.Name, Version: version, Target: b.Target})
+	return sig.String(), err
 }
 
 // reading reads a bundle from disk, hashes what it hands out, and holds back

@@ -64,10 +64,11 @@ func stateOf(e *channels.Entry, channel, publicURL string) channelState {
 
 func (a *app) channelListCommand() *cobra.Command {
 	return &cobra.Command{
-		Use:   "list",
-		Short: "List the channels of the store and what they show",
-		Args:  exactly(0, "no arguments"),
-		RunE:  func(cmd *cobra.Command, _ []string) error { return a.runChannelList(cmd.Context()) },
+		Use:     "list",
+		Short:   "List the channels of the store and what they show",
+		Example: "  tsmon channel list",
+		Args:    exactly(0, "no arguments"),
+		RunE:    func(cmd *cobra.Command, _ []string) error { return a.runChannelList(cmd.Context()) },
 	}
 }
 
@@ -112,6 +113,7 @@ func (a *app) channelShowCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:               "show CHANNEL",
 		Short:             "Show what a channel offers",
+		Example:           "  tsmon channel show stable --json",
 		Args:              exactly(1, "one CHANNEL"),
 		ValidArgsFunction: a.channelNames,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -142,6 +144,7 @@ func (a *app) channelLogCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:               "log CHANNEL",
 		Short:             "Show the history of a channel, newest last",
+		Example:           "  tsmon channel log stable",
 		Args:              exactly(1, "one CHANNEL"),
 		ValidArgsFunction: a.channelNames,
 		RunE:              func(cmd *cobra.Command, args []string) error { return a.runChannelLog(cmd.Context(), args[0]) },
@@ -170,6 +173,7 @@ func (a *app) channelVerifyCommand() *cobra.Command {
 		Long: `Check a channel as it lies in the store: the numbers and hashes of its log, its
 manifest against the head, and every release that the log names, by size,
 checksum and signature; the bundles of the head are read whole.`,
+		Example:           "  tsmon channel verify stable",
 		Args:              exactly(1, "one CHANNEL"),
 		ValidArgsFunction: a.channelNames,
 		RunE:              func(cmd *cobra.Command, args []string) error { return a.runChannelVerify(cmd.Context(), args[0]) },

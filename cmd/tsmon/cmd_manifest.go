@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"net/url"
 	"os"
 	"strings"
 
@@ -66,12 +67,18 @@ func (a *app) runManifestBuild(ctx context.Context, f buildFlags, args []string)
 	if err != nil {
 		return err
 	}
+	if _, err := manifest.ParseVersion(f.version); err != nil {
+		return badVersion(err)
+	}
 	base := f.baseURL
 	if base == "" && c.PublicURL != "" {
 		base = c.PublicURL + "/releases/" + f.version
 	}
 	if base == "" {
 		return usagef("--base-url is missing, and public_url is not configured")
+	}
+	if u, err := url.Parse(base); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+		return usagef("--base-url %s is not an absolute http(s) address", base)
 	}
 	bundles, skipped, err := release.Gather(f.version, args, f.bundles, c.BundleTypes)
 	if err != nil {
@@ -213,10 +220,17 @@ func (a *app) validateBundles(ctx context.Context, doc *manifest.Document, keys 
 		line, column := doc.At(place)
 		trust := exitCode(err) == exitTrust
 		problems = append(problems, manifest.Problem{Place: place, Line: line, Column: column, Problem: err.Error(),
-			Mend: cmp.Or(hintFor(err), "put the bundle where the address points"), Trust: trust, Err: err})
+			Mend: mendDownload(err, trust), Trust: trust, Err: err})
 		return ctx.Err()
 	})
 	return problems, err
+}
+
+func mendDownload(err error, trust bool) string {
+	if trust {
+		return hintFor(err)
+	}
+	return "put the bundle where the address points"
 }
 
 // unbound warns of signatures that strict applications refuse.

@@ -117,7 +117,7 @@ func (a *app) runPublish(ctx context.Context, f publishFlags, args []string) err
 		return err
 	}
 	if _, err := manifest.ParseVersion(f.version); err != nil {
-		return &release.Refusal{Cause: err, Mend: "write MAJOR.MINOR.PATCH, such as 1.4.0"}
+		return badVersion(err)
 	}
 	bundles, skipped, err := release.Gather(f.version, args, f.bundles, c.BundleTypes)
 	if err != nil {
@@ -133,6 +133,11 @@ func (a *app) runPublish(ctx context.Context, f publishFlags, args []string) err
 		}
 	}
 	return a.move(ctx, f.moveFlags, func(p *release.Publisher) (*release.Report, error) { return p.Publish(ctx, o) })
+}
+
+// badVersion refuses a version before the bundles are looked for.
+func badVersion(err error) error {
+	return &release.Refusal{Cause: err, Mend: "write MAJOR.MINOR.PATCH, such as 1.4.0"}
 }
 
 func needsKey(bundles []release.Bundle) bool {

@@ -48,7 +48,7 @@ func (a *app) rootCommand() *cobra.Command {
 	root.PersistentFlags().StringVar(&a.configPath, "config", "", "configuration `FILE` (default ./tsmon.yaml, if it exists)")
 	root.PersistentFlags().BoolVar(&a.json, "json", false, "write the result as JSON, and errors too")
 	root.PersistentFlags().BoolVarP(&a.quiet, "quiet", "q", false, "no progress on stderr")
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &usageError{err} })
+	root.SetFlagErrorFunc(flagError)
 	root.AddCommand(a.keysCommand(), a.releaseCommand(), a.manifestCommand(), a.channelCommand(), a.updateCommand(), a.serveCommand(), a.versionCommand())
 	return root
 }
@@ -60,12 +60,22 @@ func group(use, short string, commands ...*cobra.Command) *cobra.Command {
 	return c
 }
 
+// flagError is a wrong flag, or a mistyped command whose flags are unknown where
+// it was looked for.
+func flagError(cmd *cobra.Command, err error) error {
+	if before := cmd.Flags().Args(); cmd.HasSubCommands() && len(before) > 0 {
+		return needsCommand(cmd, before)
+	}
+	return &usageError{err}
+}
+
 // needsCommand answers a command line that stops short of a command.
 func needsCommand(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return cmd.Help()
 	}
 	hint := ""
+	cmd.SuggestionsMinimumDistance = 2
 	if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
 		hint = "; did you mean " + strings.Join(near, " or ") + "?"
 	}
@@ -102,9 +112,10 @@ func atMost(n int, what string) cobra.PositionalArgs {
 
 func (a *app) versionCommand() *cobra.Command {
 	return &cobra.Command{
-		Use:   "version",
-		Short: "Print the version of tsmon",
-		Args:  exactly(0, "no arguments"),
+		Use:     "version",
+		Short:   "Print the version of tsmon",
+		Example: "  tsmon version --json",
+		Args:    exactly(0, "no arguments"),
 		RunE: func(*cobra.Command, []string) error {
 			v := struct {
 				Version string `json:"version"`

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net"
 	"slices"
 	"strings"
 
@@ -74,9 +75,12 @@ var hints = []struct {
 	{fs.ErrPermission, "check the credentials (AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY) and their rights, or the permissions of the folder"},
 	{channels.ErrLog, "`tsmon channel verify` says what is wrong; the log's objects are never changed or deleted by tsmon"},
 	{updater.ErrTimeout, "check the address and the network"},
+	{updater.ErrStatus, "check the address; a server answers there, but not with this file"},
 	{updater.ErrNoRelease, "check the addresses; every endpoint answered, none with a release"},
 	{manifest.ErrNotJSON, "the updater stops here without asking further endpoints: serve JSON, or a status outside 2xx"},
 	{manifest.ErrShape, "`tsmon manifest validate URL` names every deviation"},
+	{fs.ErrNotExist, "check the path"},
+	{manifest.ErrVersion, "write MAJOR.MINOR.PATCH, such as 1.3.0"},
 	{manifest.ErrTarget, "publish a bundle for this platform, or check --target and --bundle-type"},
 }
 
@@ -97,6 +101,8 @@ func exitCode(err error) int {
 		return exitRefused
 	case errors.As(err, new(*signing.FormatError)):
 		return exitTrust
+	case is(manifest.ErrVersion) && !is(manifest.ErrShape):
+		return exitUsage
 	}
 	return exitFailed
 }
@@ -123,6 +129,9 @@ func hintFor(err error) string {
 		if errors.Is(err, h.is) {
 			return h.hint
 		}
+	}
+	if errors.As(err, new(*net.OpError)) {
+		return "check the address and the network"
 	}
 	return ""
 }

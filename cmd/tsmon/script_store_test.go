@@ -24,6 +24,8 @@ type backdoor interface {
 	list() (map[string]string, error) // a digest by key
 	get(key string) ([]byte, error)
 	put(key string, data []byte) error
+	// begun reports an upload of a key that was neither completed nor aborted.
+	begun(key string) (bool, error)
 }
 
 // behind opens the storage that TSMON_STORAGE names now.
@@ -80,7 +82,12 @@ func scriptStored(ts *testscript.TestScript, neg bool, keys []string) {
 	ts.Check(err)
 	for _, key := range keys {
 		if _, ok := found[key]; ok == neg {
-			ts.Fatalf("stored: %v: %s among %q", ok, key, slices.Sorted(maps.Keys(found)))
+			ts.Fatalf("%s is stored: %v; all that is: %q", key, ok, slices.Sorted(maps.Keys(found)))
+		}
+		begun, err := behind(ts).begun(key)
+		ts.Check(err)
+		if begun {
+			ts.Fatalf("an upload of %s was left behind", key)
 		}
 	}
 }
@@ -121,6 +128,9 @@ func (f folder) put(key string, data []byte) error {
 	return errors.Join(os.MkdirAll(filepath.Dir(f.path(key)), 0o755), os.WriteFile(f.path(key), data, 0o644))
 }
 
+// begun need not look: list shows temporary files.
+func (f folder) begun(string) (bool, error) { return false, nil }
+
 func (f folder) path(key string) string {
 	return filepath.Join(string(f), filepath.FromSlash(key))
 }
@@ -156,4 +166,9 @@ func (b bucket) get(key string) ([]byte, error) {
 func (b bucket) put(key string, data []byte) error {
 	_, err := b.client.PutObject(context.Background(), b.name, b.prefix+key, bytes.NewReader(data), int64(len(data)), "", "", minio.PutObjectOptions{})
 	return err
+}
+
+func (b bucket) begun(key string) (bool, error) {
+	page, err := b.client.ListMultipartUploads(context.Background(), b.name, b.prefix+key, "", "", "", 1)
+	return len(page.Uploads) > 0, err
 }

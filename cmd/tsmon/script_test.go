@@ -40,21 +40,22 @@ import (
 //	fails CODE PROGRAM ARG…     likewise, with nothing on stdout, and an error:
 //	                            and a hint: line at the end of stderr
 //	within DURATION COMMAND…    exits or fails, in that time
-//	interrupt PATTERN PROGRAM…  send SIGINT once a line of stderr matches; want
-//	                            exit code 1
+//	interrupt PATTERN PROGRAM…  send SIGINT once its output matches; want exit
+//	                            code 1
 //	bundles VERSION DIR [NAME…] make bundles whose content follows from version
 //	                            and name
 //	json FILE PATH [VALUE]      compare a member, such as 0.offer.url, where -1
 //	                            is the last and len the length; ! json: it is absent
 //	serve                       start tsmon serve, set TSMON_PUBLIC_URL
 //	web DIR                     serve files at $WEB, where /status/N answers with
-//	                            that status and /stall never ends; requests are
+//	                            that status and /stall/… begins and never ends; requests are
 //	                            written to the file requests
 //	snapshot                    remember what the storage holds
 //	unchanged [PREFIX…]         compare it, or only what begins so
 //	[!] stored KEY…             look for objects in the storage
 //	fetch KEY FILE, put FILE KEY  copy them behind the program's back
-//	load NAME FILE              set a variable to the content of a file
+//	load [-json] NAME FILE      set a variable to the content of a file, escaped
+//	                            as it stands in a JSON string
 //	expand FILE…                replace $variables in files
 //	base64 [-d] FROM TO         encode or decode a file
 //	grow FILE BYTES             append that many zero bytes
@@ -63,7 +64,7 @@ import (
 //	needs PROGRAM               skip without it
 //
 // Where tmpfs or needs can't be had the script is skipped, or fails if
-// TSMON_TEST_REAL is 1. The condition [minio] tells the two runs apart.
+// TSMON_TEST_REAL is 1.
 func TestScripts(t *testing.T) {
 	t.Run("dir", func(t *testing.T) {
 		t.Parallel()
@@ -77,6 +78,18 @@ func TestScripts(t *testing.T) {
 	})
 }
 
+// TestExamples wants an example in the help of every command that does something.
+func TestExamples(t *testing.T) {
+	commands := newApp().rootCommand().Commands()
+	for i := 0; i < len(commands); i++ {
+		c := commands[i]
+		commands = append(commands, c.Commands()...)
+		if !c.HasSubCommands() && !strings.Contains(c.Example, c.CommandPath()) {
+			t.Errorf("%s has no example", c.CommandPath())
+		}
+	}
+}
+
 // runScripts runs the scripts that are wanted, on a server if there is one.
 func runScripts(t *testing.T, server *objecttest.Server, wanted func(name string) bool) {
 	files, err := filepath.Glob("testdata/script/*.txtar")
@@ -88,13 +101,7 @@ func runScripts(t *testing.T, server *objecttest.Server, wanted func(name string
 		Files:              files,
 		RequireUniqueNames: true,
 		Setup:              func(env *testscript.Env) error { return setUp(env, server) },
-		Condition: func(cond string) (bool, error) {
-			if cond != "minio" {
-				return false, errors.New("unknown condition")
-			}
-			return server != nil, nil
-		},
-		Cmds: scriptCommands,
+		Cmds:               scriptCommands,
 	})
 }
 
@@ -236,25 +243,35 @@ func scriptWithin(ts *testscript.TestScript, args []string) {
 }
 
 func scriptInterrupt(ts *testscript.TestScript, args []string) {
-	pattern, err := regexp.Compile(args[0])
+	pattern, err := regexp.Compile("(?m)" + args[0])
 	ts.Check(err)
 	cmd := beside(ts, args[1], args[2:]...)
-	cmd.Stdout = ts.Stdout()
-	stderr, err := cmd.StderrPipe()
-	ts.Check(err)
-	ts.Check(cmd.Start())
+	var once sync.Once
 	signalled := false
-	for lines := bufio.NewScanner(stderr); lines.Scan(); {
-		fmt.Fprintln(ts.Stderr(), lines.Text())
-		if !signalled && pattern.Match(lines.Bytes()) {
-			signalled = true
-			ts.Check(cmd.Process.Signal(syscall.SIGINT))
+	watch := func(output []byte) {
+		if pattern.Match(output) {
+			once.Do(func() { signalled = cmd.Process.Signal(syscall.SIGINT) == nil })
 		}
 	}
+	cmd.Stdout, cmd.Stderr = &watched{to: ts.Stdout(), watch: watch}, &watched{to: ts.Stderr(), watch: watch}
+	ts.Check(cmd.Start())
 	_ = cmd.Wait() // the exit code says it all
 	if code := cmd.ProcessState.ExitCode(); !signalled || code != exitFailed {
 		ts.Fatalf("signalled: %v, exit code %d, want %d", signalled, code, exitFailed)
 	}
+}
+
+// watched is a stream that is looked at with every piece that comes.
+type watched struct {
+	to    io.Writer
+	seen  []byte
+	watch func(output []byte)
+}
+
+func (w *watched) Write(p []byte) (int, error) {
+	w.seen = append(w.seen, p...)
+	w.watch(w.seen)
+	return w.to.Write(p)
 }
 
 func scriptBundles(ts *testscript.TestScript, args []string) {
@@ -367,8 +384,8 @@ func scriptWeb(ts *testscript.TestScript, args []string) {
 		case hasStatus:
 			code, _ := strconv.Atoi(status)
 			w.WriteHeader(code)
-		case strings.HasPrefix(r.URL.Path, "/stall"):
-			w.WriteHeader(http.StatusOK)
+		case strings.HasPrefix(r.URL.Path, "/stall/"):
+			w.Write(make([]byte, 1000))
 			_ = http.NewResponseController(w).Flush() // a failure shows in the script
 			<-r.Context().Done()
 		default:
@@ -384,6 +401,12 @@ func scriptWeb(ts *testscript.TestScript, args []string) {
 }
 
 func scriptLoad(ts *testscript.TestScript, args []string) {
+	if args[0] == "-json" && len(args) == 3 {
+		quoted, err := json.Marshal(ts.ReadFile(args[2]))
+		ts.Check(err)
+		ts.Setenv(args[1], strings.Trim(string(quoted), `"`))
+		return
+	}
 	ts.Setenv(args[0], strings.TrimRight(ts.ReadFile(args[1]), "\n"))
 }
 

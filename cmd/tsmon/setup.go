@@ -7,12 +7,15 @@ import (
 	"net/http"
 	"os"
 	"os/user"
+	"slices"
 	"strings"
 	"time"
 
 	"golang.org/x/term"
 
+	"tsmon/channels"
 	"tsmon/cmd/tsmon/config"
+	"tsmon/manifest"
 	"tsmon/manifest/updater"
 	"tsmon/release"
 	"tsmon/signing"
@@ -27,7 +30,28 @@ func (a *app) load() (*config.Config, error) {
 	if err != nil {
 		return nil, &usageError{err}
 	}
-	return c, nil
+	return c, checkChannels(c)
+}
+
+// checkChannels holds what the file says of channels to the rules of the rooms
+// that use it.
+func checkChannels(c *config.Config) error {
+	for name, channel := range c.Channels {
+		if err := channels.CheckName(name); err != nil {
+			return &usageError{fmt.Errorf("channels: %w", err)}
+		}
+		for _, target := range channel.Targets {
+			if _, err := manifest.ParseKey(target); err != nil {
+				return &usageError{fmt.Errorf("channels.%s.targets: %w", name, err)}
+			}
+		}
+	}
+	for _, kind := range c.BundleTypes {
+		if !slices.Contains(manifest.BundleTypes(), kind) {
+			return usagef("bundle_types: %q is none of %s", kind, strings.Join(manifest.BundleTypes(), ", "))
+		}
+	}
+	return nil
 }
 
 // openStore joins a storage setting to its adapter.
@@ -37,9 +61,6 @@ func openStore(_ context.Context, storage string) (object.Store, error) {
 	}
 	if scheme, _, ok := strings.Cut(storage, "://"); ok {
 		return nil, usagef("storage is s3://BUCKET/PREFIX?endpoint=URL or a directory, not %s://…", scheme)
-	}
-	if err := os.MkdirAll(storage, 0o755); err != nil {
-		return nil, err
 	}
 	return dir.Open(storage)
 }
@@ -143,17 +164,21 @@ func (a *app) privateKey(ctx context.Context, c *config.Config, file string) (*s
 // lockedKey reads the signing key and asks for its password, and leaves the
 // work of opening it, a tenth of a second for a Tauri key, to the caller.
 func (a *app) lockedKey(ctx context.Context, c *config.Config, file string) (unlock func() (signing.PrivateKey, error), err error) {
-	text, err := privateKeyText(c, file)
+	source, text, err := privateKeyText(c, file)
 	if err != nil || text == "" {
 		return nil, err
 	}
-	return a.locked(ctx, c, text)
+	unlock, err = a.locked(ctx, c, text)
+	if err != nil {
+		err = fmt.Errorf("%s: %w", source, err)
+	}
+	return unlock, err
 }
 
 func (a *app) locked(ctx context.Context, c *config.Config, text string) (unlock func() (signing.PrivateKey, error), err error) {
 	file, err := signing.ParsePrivateKey(text)
 	if err != nil {
-		return nil, fmt.Errorf("private key: %w", err)
+		return nil, err
 	}
 	password := ""
 	if file.Encrypted() {
@@ -164,16 +189,24 @@ func (a *app) locked(ctx context.Context, c *config.Config, text string) (unlock
 	return func() (signing.PrivateKey, error) { return file.Decrypt(password) }, nil
 }
 
-func privateKeyText(c *config.Config, file string) (string, error) {
+// privateKeyText returns the signing key as it is kept, and where it is from.
+// A literal key is not shown, even where it is none.
+func privateKeyText(c *config.Config, file string) (source, text string, err error) {
 	switch {
 	case file != "":
-		return keyFile(file)
+		text, err = keyFile(file)
+		return file, text, err
 	case c.Signing.Key != "":
-		return textOrFile(string(c.Signing.Key))
+		literal := string(c.Signing.Key)
+		if text, err = textOrFile(literal); text != literal {
+			return literal, text, err
+		}
+		return "TAURI_SIGNING_PRIVATE_KEY, which names no file", literal, err
 	case c.Signing.KeyPath != "":
-		return keyFile(c.Signing.KeyPath)
+		text, err = keyFile(c.Signing.KeyPath)
+		return c.Signing.KeyPath, text, err
 	}
-	return "", nil
+	return "", "", nil
 }
 
 // password comes from the environment, else it is asked for on a terminal

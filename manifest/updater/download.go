@@ -20,7 +20,9 @@ const maxBundle = 16 << 30
 const chunk = 256 << 10
 
 // Event is one step of a download, in the shape that the updater gives to its
-// callback: Started with contentLength, Progress with chunkLength, Finished.
+// callback: Started with contentLength when the first bytes are there, Progress
+// with chunkLength for each read, and Finished after the last one, before the
+// signature is verified.
 type Event struct {
 	Event string    `json:"event"`
 	Data  EventData `json:"data"`
@@ -69,7 +71,7 @@ func finish(tmp *os.File) error {
 func (u *Updater) Fetch(ctx context.Context, offer *manifest.Offer, w io.Writer, events func(Event)) error {
 	verifier, err := offer.Verifier(u.Keys, u.RequireVersion)
 	if err != nil {
-		return err
+		return fmt.Errorf("%s: %w", offer.URL, err)
 	}
 	ctx, alive, stop := u.watch(ctx)
 	defer stop()
@@ -82,12 +84,14 @@ func (u *Updater) Fetch(ctx context.Context, offer *manifest.Offer, w io.Writer,
 		return fmt.Errorf("%s: %w %d", offer.URL, ErrStatus, response.StatusCode)
 	}
 	body := &meter{r: response.Body, total: response.ContentLength, events: events, alive: alive}
-	body.start()
 	if err := body.copy(io.MultiWriter(w, verifier)); err != nil {
 		return fmt.Errorf("%s: %w", offer.URL, cause(ctx, err))
 	}
 	events(Event{Event: "Finished"})
-	return verifier.Verify()
+	if err := verifier.Verify(); err != nil {
+		return fmt.Errorf("%s: %w", offer.URL, err)
+	}
+	return nil
 }
 
 // watch cancels the context when no byte came within the start time-out, or none
@@ -119,10 +123,6 @@ type meter struct {
 	alive  func()
 }
 
-func (m *meter) start() {
-	m.events(Event{"Started", EventData{ContentLength: max(m.total, 0)}})
-}
-
 func (m *meter) copy(w io.Writer) error {
 	n, err := io.CopyBuffer(struct{ io.Writer }{w}, io.LimitReader(m, maxBundle+1), make([]byte, chunk))
 	if err == nil && n > maxBundle {
@@ -135,6 +135,9 @@ func (m *meter) Read(p []byte) (int, error) {
 	n, err := m.r.Read(p)
 	if n > 0 {
 		m.alive()
+		if m.done == 0 {
+			m.events(Event{"Started", EventData{ContentLength: max(m.total, 0)}})
+		}
 		m.done += int64(n)
 		m.events(Event{"Progress", EventData{ChunkLength: n, Downloaded: m.done, Percent: m.percent()}})
 	}

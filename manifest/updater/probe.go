@@ -2,6 +2,7 @@ package updater
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -31,20 +32,21 @@ type Prober struct {
 	Patience time.Duration
 
 	mu       sync.Mutex
-	verified map[manifest.Platform]bool
+	verified map[release]bool
+}
+
+// release is what a verification holds for: the same bundle under another
+// version is another matter.
+type release struct {
+	version  string
+	platform manifest.Platform
 }
 
 // Probe fetches a manifest's address until it shows want, or a later state of
 // the channel, and verifies the bundles as a client does. Errors wrap ErrStale,
 // and those of Check and Fetch.
 func (p *Prober) Probe(ctx context.Context, address string, want manifest.Manifest) error {
-	patience := p.Patience
-	if patience == 0 {
-		patience = 15 * time.Second
-	}
-	waiting, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	shown, err := p.await(waiting, address, want)
+	shown, err := p.await(ctx, address, want)
 	if err != nil {
 		return err
 	}
@@ -52,14 +54,17 @@ func (p *Prober) Probe(ctx context.Context, address string, want manifest.Manife
 }
 
 func (p *Prober) await(ctx context.Context, address string, want manifest.Manifest) (*manifest.Manifest, error) {
+	patience := time.After(cmp.Or(p.Patience, 15*time.Second))
 	pause := 250 * time.Millisecond
 	for {
 		shown, err := p.Manifest(ctx, address, want)
-		if err == nil || !errors.Is(err, ErrStale) {
+		if !errors.Is(err, ErrStale) {
 			return shown, err
 		}
 		select {
 		case <-ctx.Done():
+			return nil, fmt.Errorf("%w: %w", err, context.Cause(ctx))
+		case <-patience:
 			return nil, err
 		case <-time.After(pause):
 			pause = min(2*pause, 2*time.Second)
@@ -105,42 +110,60 @@ func FetchManifest(ctx context.Context, client *http.Client, address string) ([]
 // as a client of that version does. verdict is called for each platform key with
 // what came of it, one at a time; what it returns ends the work if it is an error.
 func (p *Prober) Bundles(ctx context.Context, m *manifest.Manifest, verdict func(key string, err error) error) error {
-	keys := map[manifest.Platform][]string{}
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(2)
 	var mu sync.Mutex
+	keys := keysOf(m)
 	for _, key := range m.Keys() {
 		platform := m.Platforms[key]
-		if keys[platform] = append(keys[platform], key); len(keys[platform]) > 1 {
+		if keys[platform][0] != key {
 			continue // a universal bundle stands under two keys
 		}
 		group.Go(func() error {
-			err := p.bundle(ctx, m.Version, platform)
+			err := p.bundle(ctx, release{m.Version, platform})
 			mu.Lock()
 			defer mu.Unlock()
-			return verdict(key, err)
+			for _, key := range keys[platform] {
+				if ctx.Err() != nil {
+					return context.Cause(ctx)
+				}
+				if err := verdict(key, err); err != nil {
+					return err
+				}
+			}
+			return nil
 		})
 	}
 	return group.Wait()
 }
 
-func (p *Prober) bundle(ctx context.Context, version string, platform manifest.Platform) error {
+// keysOf returns the platform keys of each bundle, sorted.
+func keysOf(m *manifest.Manifest) map[manifest.Platform][]string {
+	keys := map[manifest.Platform][]string{}
+	for _, key := range m.Keys() {
+		platform := m.Platforms[key]
+		keys[platform] = append(keys[platform], key)
+	}
+	return keys
+}
+
+func (p *Prober) bundle(ctx context.Context, of release) error {
 	p.mu.Lock()
-	done := p.verified[platform]
+	done := p.verified[of]
 	p.mu.Unlock()
 	if done {
 		return nil
 	}
 	u := &Updater{HTTP: p.HTTP, Keys: p.Keys, RequireVersion: !p.AllowUnbound}
-	offer := &manifest.Offer{Version: version, Platform: platform}
+	offer := &manifest.Offer{Version: of.version, Platform: of.platform}
 	if err := u.Fetch(ctx, offer, io.Discard, func(Event) {}); err != nil {
 		return err
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.verified == nil {
-		p.verified = map[manifest.Platform]bool{}
+		p.verified = map[release]bool{}
 	}
-	p.verified[platform] = true
+	p.verified[of] = true
 	return nil
 }

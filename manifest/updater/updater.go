@@ -8,9 +8,13 @@
 // They are asked in order. 204 means "no update" at once. Any other status
 // outside 2xx, a transport error, or JSON of the wrong shape goes on to the next
 // endpoint; a 2xx answer that is not JSON aborts. When no endpoint gave a
-// release, the last transport or shape error is reported.
+// release, the last transport or shape error is reported. An endpoint that is no
+// address at all aborts.
 //
 // # Downloads
+//
+// Answers and bundles are asked for as they are: clients undo no content coding,
+// so a bundle that is served as gzip would fail its signature if it was undone.
 //
 // The download must start within StartTimeout and never stall for longer than
 // StallTimeout. The signature is verified over the whole bundle before the file
@@ -42,6 +46,8 @@ var (
 	ErrStatus = errors.New("unexpected status")
 	// ErrTimeout says that an answer or a download did not start, or stalled.
 	ErrTimeout = errors.New("time-out")
+
+	errAddress = errors.New("not an address")
 )
 
 // Updater is an installed application and where it asks.
@@ -73,7 +79,7 @@ type Result struct {
 }
 
 // Check asks the endpoints for an update. Errors wrap those of package manifest,
-// ErrNoRelease, ErrStatus or ErrTimeout; the result holds the attempts also then.
+// ErrNoRelease or ErrTimeout; the result holds the attempts also then.
 func (u *Updater) Check(ctx context.Context) (*Result, error) {
 	result := &Result{}
 	var last error
@@ -89,15 +95,15 @@ func (u *Updater) Check(ctx context.Context) (*Result, error) {
 			return result, nil
 		case errors.Is(err, ErrStatus):
 			continue
-		case err != nil && status != 0: // a 2xx answer that broke off
+		case errors.Is(err, errAddress), err != nil && status != 0: // a 2xx answer that broke off
 			return result, fmt.Errorf("%s: %w", address, err)
 		case err != nil:
 			last = fmt.Errorf("%s: %w", address, err)
 			continue
 		}
 		response, err := manifest.ParseResponse(body)
+		result.Attempts[len(result.Attempts)-1].Err = err
 		if errors.Is(err, manifest.ErrShape) {
-			result.Attempts[len(result.Attempts)-1].Err = err
 			last = fmt.Errorf("%s: %w", address, err)
 			continue
 		}
@@ -149,9 +155,10 @@ func (u *Updater) ask(ctx context.Context, address string) (status int, body []b
 func (u *Updater) get(ctx context.Context, address, accept string) (*http.Response, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%w: %w", errAddress, err)
 	}
 	request.Header.Set("Accept", accept)
+	request.Header.Set("Accept-Encoding", "identity")
 	request.Header.Set("User-Agent", userAgent)
 	response, err := cmp.Or(u.HTTP, http.DefaultClient).Do(request)
 	if wrapped := (*url.Error)(nil); errors.As(err, &wrapped) {

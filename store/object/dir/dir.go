@@ -31,6 +31,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 	"time"
 
 	"github.com/minio/crc64nvme"
@@ -45,23 +46,25 @@ type Store struct {
 	LockWait time.Duration
 
 	root string
+	made atomic.Bool // the root was there: from then on it has to stay
 }
 
 var _ object.Store = (*Store)(nil)
 
-// Open opens the store below root and makes that folder if its parent is there;
-// if it can't be there the error is object.ErrNoStore. It also removes what
-// crashed writers left behind.
+// Open opens the store below root. Where there is no such folder yet the store
+// is empty, and the first write makes it, with its parents; where there can't be
+// one the error is object.ErrNoStore. Open also removes what crashed writers
+// left behind.
 func Open(root string) (*Store, error) {
 	abs, err := filepath.Abs(root)
 	if err != nil {
 		return nil, fmt.Errorf("open folder %s: %w", root, err)
 	}
 	s := &Store{LockWait: 10 * time.Second, root: abs}
-	if err := os.Mkdir(abs, 0o755); err != nil && !blocked(err) {
-		return nil, fmt.Errorf("make folder %s: %w", abs, translate(err))
-	}
 	r, err := s.open()
+	if errors.Is(err, fs.ErrNotExist) {
+		return s, nil
+	}
 	if err != nil {
 		return nil, fmt.Errorf("open store: %w", translate(err))
 	}
@@ -70,25 +73,36 @@ func Open(root string) (*Store, error) {
 	return s, nil
 }
 
-// blocked reports whether a folder could not be made because it is there or
-// because its parent is not: open tells which.
-func blocked(err error) bool {
-	return errors.Is(err, fs.ErrExist) || errors.Is(err, fs.ErrNotExist) || isNotFolder(err)
-}
-
 // open opens the root for one operation, so that a root that vanished or was
-// mounted anew is noticed.
+// mounted anew is noticed. It is fs.ErrNotExist where none was made yet.
 func (s *Store) open() (*os.Root, error) {
 	if err := s.present(); err != nil {
 		return nil, err
 	}
-	return os.OpenRoot(s.root)
+	root, err := os.OpenRoot(s.root)
+	if err == nil {
+		s.made.Store(true)
+	}
+	return root, err
 }
 
-// present is object.ErrNoStore if the root folder is not there.
+// openToWrite opens the root for a write, which makes it if none was there yet.
+func (s *Store) openToWrite() (*os.Root, error) {
+	if !s.made.Load() {
+		if err := os.MkdirAll(s.root, 0o755); err != nil {
+			return nil, err
+		}
+	}
+	return s.open()
+}
+
+// present is object.ErrNoStore if the root folder is there no more, or can't be
+// there.
 func (s *Store) present() error {
 	fi, err := os.Stat(s.root)
 	switch {
+	case errors.Is(err, fs.ErrNotExist) && !s.made.Load():
+		return nil
 	case errors.Is(err, fs.ErrNotExist) || isNotFolder(err):
 		return fmt.Errorf("%w: there is no folder %s", object.ErrNoStore, s.root)
 	case err != nil:

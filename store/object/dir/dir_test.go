@@ -37,6 +37,7 @@ func TestContract(t *testing.T) {
 func TestMissing(t *testing.T) {
 	root := filepath.Join(t.TempDir(), "root")
 	s := open(t, root)
+	mustCreate(t, s, "key", "x")
 	if err := os.RemoveAll(root); err != nil {
 		t.Fatal(err)
 	}
@@ -50,7 +51,9 @@ func TestMissing(t *testing.T) {
 	if err := os.Remove(root); err != nil {
 		t.Fatal(err)
 	}
-	open(t, root)
+	if err := os.Mkdir(root, 0o755); err != nil {
+		t.Fatal(err)
+	}
 	if _, err := create(t, s, "a/b", "x"); err != nil {
 		t.Errorf("after the root came back: %v", err)
 	}
@@ -62,10 +65,30 @@ func TestOpenNowhere(t *testing.T) {
 	if err := os.WriteFile(file, nil, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	for _, root := range []string{file, filepath.Join(file, "root"), filepath.Join(base, "no", "root")} {
+	for _, root := range []string{file, filepath.Join(file, "root")} {
 		if _, err := dir.Open(root); !errors.Is(err, object.ErrNoStore) {
 			t.Errorf("%s: %v", root, err)
 		}
+	}
+}
+
+// TestOpenMakesNothing: a store that was never written to is empty, and its
+// folder comes with the first write.
+func TestOpenMakesNothing(t *testing.T) {
+	base := t.TempDir()
+	s := open(t, filepath.Join(base, "a", "root"))
+	if _, _, err := s.Get(t.Context(), "key"); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("get: %v", err)
+	}
+	for info, err := range s.List(t.Context(), "", "") {
+		t.Errorf("listed %v, %v", info, err)
+	}
+	if left, err := os.ReadDir(base); err != nil || len(left) > 0 {
+		t.Errorf("reading made %v, %v", left, err)
+	}
+	mustCreate(t, s, "key", "x")
+	if info, err := s.Stat(t.Context(), "key"); err != nil || info.Size != 1 {
+		t.Errorf("%v, %v", info, err)
 	}
 }
 

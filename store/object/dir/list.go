@@ -29,6 +29,9 @@ var errStop = errors.New("stop")
 
 func (s *Store) list(ctx context.Context, prefix, after string, yield func(object.Info) bool) error {
 	root, err := s.open()
+	if errors.Is(err, fs.ErrNotExist) {
+		return ctx.Err() // nothing was written yet
+	}
 	if err != nil {
 		return err
 	}

@@ -31,7 +31,7 @@ func (s *Store) create(ctx context.Context, key string, r io.Reader, size int64)
 	if err := errors.Join(ctx.Err(), object.ValidKey(key)); err != nil {
 		return object.Info{}, err
 	}
-	root, err := s.open()
+	root, err := s.openToWrite()
 	if err != nil {
 		return object.Info{}, err
 	}
@@ -60,7 +60,7 @@ func (s *Store) swap(ctx context.Context, key, etag string, data []byte) (object
 	if err := errors.Join(ctx.Err(), object.ValidKey(key), swappable(data)); err != nil {
 		return object.Info{}, err
 	}
-	root, err := s.open()
+	root, err := s.openToWrite()
 	if err != nil {
 		return object.Info{}, err
 	}

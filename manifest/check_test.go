@@ -1,0 +1,291 @@
+package manifest_test
+
+import (
+	"encoding/base64"
+	"strings"
+	"testing"
+
+	"tsmon/manifest"
+)
+
+// A flaw is one change to a good document and the one problem that it makes.
+type flaw struct {
+	name          string
+	before, after string // passage that is replaced
+	want          manifest.Problem
+}
+
+// is compares problems; of the two texts a part is enough.
+func is(got, want manifest.Problem) bool {
+	return got.Place == want.Place && got.Line == want.Line && got.Column == want.Column && got.Trust == want.Trust &&
+		strings.Contains(got.Problem, want.Problem) && strings.Contains(got.Mend, want.Mend)
+}
+
+func problem(place string, line, column int, text, mend string) manifest.Problem {
+	return manifest.Problem{Place: place, Line: line, Column: column, Problem: text, Mend: mend}
+}
+
+func testFlaws(t *testing.T, document string, flaws []flaw) {
+	t.Helper()
+	for _, f := range flaws {
+		t.Run(f.name, func(t *testing.T) {
+			text := with(t, document, f.before, f.after)
+			_, problems := manifest.Check([]byte(text), manifest.Rules{AllowUnbound: true})
+			if len(problems) != 1 || !is(problems[0], f.want) {
+				t.Errorf("got  %+v\nwant %+v", problems, f.want)
+			}
+			if m, err := manifest.Decode([]byte(text)); m != nil || err == nil || !strings.Contains(err.Error(), f.want.Problem) {
+				t.Errorf("Decode returned %v, %v", m, err)
+			}
+		})
+	}
+}
+
+func TestCheckAcceptsTheGoodDocument(t *testing.T) {
+	text := goodDocument(t)
+	for name, body := range map[string]string{
+		"as it is":          text,
+		"without sequence":  with(t, text, "},\n  \"sequence\": 12", "}"),
+		"without notes":     with(t, text, "Fixes.", ""),
+		"fraction of time":  with(t, text, "10:00:00Z", "10:00:00.999Z"),
+		"other white space": strings.ReplaceAll(text, "\n", "\r\n\t "),
+		"escaped":           with(t, text, "darwin-x86_64", `\u0064arwin\u002dx86_64`),
+	} {
+		doc, problems := manifest.Check([]byte(body), manifest.Rules{AllowUnbound: true, Keys: keyring(t, pub)})
+		if len(problems) > 0 {
+			t.Errorf("%s: %v", name, problems)
+		}
+		if p := doc.Platforms["darwin-x86_64"]; doc.Version != "1.2.3" || len(doc.Platforms) != 2 || p.Signature != testdata(t, bound) ||
+			p.URL != "https://releases.example.com/App_x64.app.tar.gz" || doc.PubDate.Format("2006-01-02T15:04:05.999Z07:00") != "2026-11-21T10:00:00Z" {
+			t.Errorf("%s: read as %+v", name, doc.Manifest)
+		}
+	}
+}
+
+func TestCheckMembers(t *testing.T) {
+	testFlaws(t, goodDocument(t), []flaw{
+		{"unknown member", `"notes": "Fixes."`, `"notes": "Fixes.", "extra": {"deep": [1]}`,
+			problem("extra", 3, 22, "unknown member", "leave it out")},
+		{"unknown member that is a misspelling", `"notes": "Fixes."`, `"notes": "Fixes.", "pubDate": ""`,
+			problem("pubDate", 3, 22, "unknown member", `write it "pub_date"`)},
+		{"sequence in other letters", `"sequence"`, `"Sequence"`,
+			problem("Sequence", 16, 3, "unknown member", `write it "sequence"`)},
+		{"alias of version", `"notes": "Fixes."`, `"notes": "Fixes.", "name": "1.2.3"`,
+			problem("name", 3, 22, "unknown member", "leave it out")},
+		{"unknown member of a platform", `App_x64.msi.zip"`, `App_x64.msi.zip", "size": 3`,
+			problem("platforms.windows-x86_64.size", 13, 62, "unknown member", "leave it out")},
+		{"empty name", `"notes": "Fixes."`, `"notes": "Fixes.", "": 1`,
+			problem(`""`, 3, 22, "unknown member", "leave it out")},
+		{"name that looks like a path", `"notes": "Fixes."`, `"notes": "Fixes.", "platforms.darwin-x86_64": 1`,
+			problem(`"platforms.darwin-x86_64"`, 3, 22, "unknown member", "leave it out")},
+		{"name with a line break", `"notes": "Fixes."`, `"notes": "Fixes.", "a\nb": 1`,
+			problem(`"a\nb"`, 3, 22, "unknown member", "leave it out")},
+		{"duplicate member", `"notes": "Fixes."`, `"notes": "Fixes.",   "notes": 3`,
+			problem("notes", 3, 24, "written twice", "keep one")},
+		{"duplicate member, escaped", `"notes": "Fixes."`, `"notes": "Fixes.", "\u006eotes": ""`,
+			problem("notes", 3, 22, "written twice", "keep one")},
+		{"duplicate platform", `"windows-x86_64"`, `"darwin-x86_64"`,
+			problem("platforms.darwin-x86_64", 11, 5, "written twice", "keep one")},
+		{"duplicate member of a platform", `App_x64.msi.zip"`, "App_x64.msi.zip\",\n\"url\": \"\"",
+			problem("platforms.windows-x86_64.url", 14, 1, "written twice", "keep one")},
+		{"missing version", `"version": "1.2.3",`, ``,
+			problem("version", 1, 1, "missing", `add the member "version"`)},
+		{"missing notes", `"notes": "Fixes.",`, ``,
+			problem("notes", 1, 1, "missing", `add the member "notes"`)},
+		{"missing date", `"pub_date": "2026-11-21T10:00:00Z",`, ``,
+			problem("pub_date", 1, 1, "missing", `add the member "pub_date"`)},
+		{"missing url", ",\n      \"url\": \"https://releases.example.com/App_x64.msi.zip\"", "",
+			problem("platforms.windows-x86_64.url", 11, 5, "missing", `add the member "url"`)},
+		{"missing signature", `"signature": "` + testdata(t, unbound) + `",`, "",
+			problem("platforms.windows-x86_64.signature", 11, 5, "missing", `add the member "signature"`)},
+		{"version of another kind", `"1.2.3"`, `123`,
+			problem("version", 2, 3, "must be a string", "quotes")},
+		{"notes null", `"Fixes."`, `null`,
+			problem("notes", 3, 3, "must be a string", "quotes")},
+		{"notes as a list", `"Fixes."`, `["Fixes."]`,
+			problem("notes", 3, 3, "must be a string", "quotes")},
+		{"date of another kind", `"2026-11-21T10:00:00Z"`, `1795254609`,
+			problem("pub_date", 4, 3, "must be a string", "quotes")},
+		{"url of another kind", `"https://releases.example.com/App_x64.msi.zip"`, `{"href": ""}`,
+			problem("platforms.windows-x86_64.url", 13, 7, "must be a string", "quotes")},
+		{"signature of another kind", `"` + testdata(t, unbound) + `"`, `true`,
+			problem("platforms.windows-x86_64.signature", 12, 7, "must be a string", "quotes")},
+		{"half a surrogate pair", `Fixes.`, `Fixes \ud83d.`,
+			problem("notes", 3, 3, "lost", "write the text anew")},
+		{"replacement character", `Fixes.`, "Fixes \uFFFD.",
+			problem("notes", 3, 3, "lost", "write the text anew")},
+	})
+}
+
+func TestCheckPlatforms(t *testing.T) {
+	text := goodDocument(t)
+	testFlaws(t, text, []flaw{
+		{"unknown platform", `"windows-x86_64"`, `"win64"`,
+			problem("platforms.win64", 11, 5, `"win64"`, "rename or remove")},
+		{"universal", `"windows-x86_64"`, `"darwin-universal"`,
+			problem("platforms.darwin-universal", 11, 5, "under darwin-x86_64 and darwin-aarch64", "rename or remove")},
+		{"bundle type of another system", `"windows-x86_64"`, `"windows-x86_64-deb"`,
+			problem("platforms.windows-x86_64-deb", 11, 5, "msi, nsis", "rename or remove")},
+		{"platform name with a dot", `"windows-x86_64"`, `"windows.x86_64"`,
+			problem(`platforms."windows.x86_64"`, 11, 5, "not a platform key", "rename or remove")},
+		{"platform without a name", `"windows-x86_64"`, `""`,
+			problem(`platforms.""`, 11, 5, "not a platform key", "rename or remove")},
+	})
+	start := strings.Index(text, `"platforms"`)
+	body := text[start:strings.LastIndex(text, `,`)]
+	testFlaws(t, text, []flaw{
+		{"missing platforms", body + ",", "", problem("platforms", 1, 1, "missing", `add the member "platforms"`)},
+		{"no platform", body, `"platforms": {}`, problem("platforms", 5, 3, "names no platform", "at least one")},
+		{"platforms null", body, `"platforms": null`, problem("platforms", 5, 3, "must be an object", "one member a platform")},
+		{"platforms as a list", body, `"platforms": ["darwin-x86_64"]`, problem("platforms", 5, 3, "must be an object", "one member a platform")},
+		{"platform null", body, `"platforms": {"linux-x86_64": null}`, problem("platforms.linux-x86_64", 5, 17, "must be an object", "signature, url")},
+		{"platform as text", body, `"platforms": {"linux-x86_64": "https://h/x"}`, problem("platforms.linux-x86_64", 5, 17, "must be an object", "signature, url")},
+	})
+}
+
+func TestCheckValues(t *testing.T) {
+	const date, address = "2026-11-21T10:00:00Z", "https://releases.example.com/App_x64.msi.zip"
+	versionFlaw := func(name, text, want, mend string) flaw {
+		return flaw{name, `"version": "1.2.3"`, `"version": ` + quote(text), problem("version", 2, 3, want, mend)}
+	}
+	dateFlaw := func(name, text, want, mend string) flaw {
+		return flaw{name, date, text, problem("pub_date", 4, 3, want, mend)}
+	}
+	urlFlaw := func(name, text, want, mend string) flaw {
+		return flaw{name, `"` + address + `"`, quote(text), problem("platforms.windows-x86_64.url", 13, 7, want, mend)}
+	}
+	sequenceFlaw := func(name, text string) flaw {
+		return flaw{name, `"sequence": 12`, `"sequence": ` + text, problem("sequence", 16, 3, "must be a whole number from 1", "leave it")}
+	}
+	// The signed version is 1.2.3: a document without the bound signature shows
+	// the flaw of the version alone.
+	free := with(t, goodDocument(t), testdata(t, bound), testdata(t, unbound))
+	testFlaws(t, free, []flaw{
+		versionFlaw("leading v", "v1.2.3", "begins with a v; write 1.2.3", "MAJOR.MINOR.PATCH"),
+		versionFlaw("leading V", "V1.2.3", "begins with a v; write 1.2.3", "MAJOR.MINOR.PATCH"),
+		versionFlaw("two parts", "1.2", `"1.2" is not MAJOR.MINOR.PATCH`, "such as 1.4.0"),
+		versionFlaw("four parts", "1.2.3.4", "is not MAJOR.MINOR.PATCH", "such as 1.4.0"),
+		versionFlaw("leading zero", "1.02.3", "is not MAJOR.MINOR.PATCH", "such as 1.4.0"),
+		versionFlaw("empty", "", "is not MAJOR.MINOR.PATCH", "such as 1.4.0"),
+		versionFlaw("white space", "1.2.3 ", "is not MAJOR.MINOR.PATCH", "such as 1.4.0"),
+		versionFlaw("build metadata", "1.2.3+7", "leave out +7", "such as 1.4.0"),
+		versionFlaw("too long", "1.2.3-"+strings.Repeat("a", 123), "129 characters long", "such as 1.4.0"),
+
+		dateFlaw("other zone", "2026-11-21T10:00:00+01:00", "is not in UTC", "write 2026-11-21T09:00:00Z"),
+		dateFlaw("UTC as an offset", "2026-11-21T10:00:00+00:00", "is not in UTC", "write 2026-11-21T10:00:00Z"),
+		dateFlaw("no zone", "2026-11-21T10:00:00", "is no RFC 3339 date", "write it like 2026-11-21T10:00:00Z"),
+		dateFlaw("date only", "2026-11-21", "is no RFC 3339 date", "write it like 2026-11-21T10:00:00Z"),
+		dateFlaw("space", "2026-11-21 10:00:00Z", "is no RFC 3339 date", "write it like 2026-11-21T10:00:00Z"),
+		dateFlaw("mail date", "Sat, 21 Nov 2026 10:00:00 GMT", "is no RFC 3339 date", "write it like"),
+		dateFlaw("no such day", "2026-02-29T10:00:00Z", "is no RFC 3339 date", "write it like"),
+		dateFlaw("hour of one digit", "2026-11-21T1:00:00Z", "is no RFC 3339 date", "write it like"),
+		dateFlaw("decimal comma", "2026-11-21T10:00:00,5Z", "is no RFC 3339 date", "write it like"),
+		dateFlaw("lower case", "2026-11-21t10:00:00z", "is no RFC 3339 date", "write it like"),
+		dateFlaw("empty", "", "is no RFC 3339 date", "write it like"),
+
+		urlFlaw("relative", "App_x64.msi.zip", "relative", "https://HOST/PATH"),
+		urlFlaw("relative to the root", "/App_x64.msi.zip", "relative", "https://HOST/PATH"),
+		urlFlaw("relative to the scheme", "//h/App_x64.msi.zip", "relative", "https://HOST/PATH"),
+		urlFlaw("empty", "", "relative", "https://HOST/PATH"),
+		urlFlaw("file", "file:///App_x64.msi.zip", "not an http address", "https://HOST/PATH"),
+		urlFlaw("ftp", "ftp://h/App_x64.msi.zip", "not an http address", "https://HOST/PATH"),
+		urlFlaw("drive", `C:\App_x64.msi.zip`, "no address", "https://HOST/PATH"),
+		urlFlaw("no host", "https:///App_x64.msi.zip", "names no host", "https://HOST/PATH"),
+		urlFlaw("no host but a port", "https://:443/x", "names no host", "https://HOST/PATH"),
+		urlFlaw("no slashes", "https:h/x", "names no host", "https://HOST/PATH"),
+		urlFlaw("space in the path", "https://h/App x64.msi.zip", "no address", "https://HOST/PATH"),
+		urlFlaw("line break", "https://h/x\n", "no address", "https://HOST/PATH"),
+		urlFlaw("backslash", `https://h\x`, "no address", "https://HOST/PATH"),
+		urlFlaw("bad escape", "https://h/%zz", "no address", "https://HOST/PATH"),
+		urlFlaw("password", "https://user:secret@h/x", "user name or password", "before the @"),
+		urlFlaw("port too large", "https://h:65536/x", "port", "https://HOST/PATH"),
+		urlFlaw("no such IPv4 address", "https://1.2.3.256/x", "IPv4", "https://HOST/PATH"),
+		urlFlaw("IPv6 zone", "https://[fe80::1%25eth0]/x", "IPv6", "https://HOST/PATH"),
+		urlFlaw("no such domain name", "https://xn--a.com/x", "domain name", "https://HOST/PATH"),
+
+		sequenceFlaw("zero", "0"), sequenceFlaw("negative", "-1"), sequenceFlaw("fraction", "12.0"),
+		sequenceFlaw("exponent", "1e3"), sequenceFlaw("text", `"12"`), sequenceFlaw("null", "null"),
+		sequenceFlaw("beyond what doubles hold", "9007199254740992"), sequenceFlaw("beyond 64 bits", "18446744073709551616"),
+		sequenceFlaw("out of range", "1e999"),
+	})
+}
+
+func TestCheckSignatureContent(t *testing.T) {
+	line := testdata(t, unbound)
+	var flaws []flaw
+	for _, f := range []struct{ name, text, problem, mend string }{
+		{"path", "dist/App_x64.msi.zip.sig", "name of a file", "content of the .sig file"},
+		{"URL", "https://h/App_x64.msi.zip.sig", "is a URL", "not its address"},
+		{"raw minisig", unbase64(t, line), "not its base64", "encode the whole file"},
+		{"double base64", base64.StdEncoding.EncodeToString([]byte(line)), "more than once", "use its content as it is"},
+		{"line break", line + "\n", "line break", "remove the line break"},
+		{"CRLF", line + "\r\n", "line break", "remove the line break"},
+		{"broken lines", line[:76] + "\n" + line[76:], "white space inside", "join its parts"},
+		{"byte order mark", "\ufeff" + line, "byte order mark", "without a byte order mark"},
+		{"space", " " + line, "white space around", "remove the white space"},
+		{"cut off", line[:len(line)-100], "signature", "sign the bundle again"},
+		{"public key", testdata(t, pub), "public key", "content of the .sig file"},
+		{"empty", "", "empty", "content of the .sig file"},
+		{"other base64", "QUJDREVGR0g=", "not of a minisign signature", "content of the .sig file"},
+		{"too long", strings.Repeat("A", 8193), "longer than 8 KiB", "content of the .sig file"},
+	} {
+		flaws = append(flaws, flaw{f.name, `"` + line + `"`, quote(f.text), problem("platforms.windows-x86_64.signature", 12, 7, f.problem, f.mend)})
+	}
+	flaws = append(flaws, flaw{"padding lost", testdata(t, bound), strings.TrimRight(testdata(t, bound), "="),
+		problem("platforms.darwin-x86_64.signature", 8, 7, "padding missing", "with = at its end")})
+	testFlaws(t, goodDocument(t), flaws)
+}
+
+// Every problem of a document is named, in its order.
+func TestCheckNamesEverything(t *testing.T) {
+	text := `{
+  "platforms": {"linux-x86_64": {"url": "x"}, "amiga": 3},
+  "version": "v1", "version": "2",
+  "pub_date": "today"
+}`
+	want := []manifest.Problem{
+		problem("notes", 1, 1, "missing", "add"),
+		problem("platforms.linux-x86_64.signature", 2, 17, "missing", "add"),
+		problem("platforms.linux-x86_64.url", 2, 34, "relative", "absolute"),
+		problem("platforms.amiga", 2, 47, "not a platform key", "rename"),
+		problem("platforms.amiga", 2, 47, "must be an object", "signature, url"),
+		problem("version", 3, 3, "not a version", "MAJOR"),
+		problem("version", 3, 20, "written twice", "keep one"),
+		problem("pub_date", 4, 3, "no RFC 3339 date", "write it like"),
+	}
+	_, problems := manifest.Check([]byte(text), manifest.Rules{})
+	if len(problems) != len(want) {
+		t.Fatalf("%d problems, want %d: %v", len(problems), len(want), problems)
+	}
+	for i, p := range problems {
+		if !is(p, want[i]) {
+			t.Errorf("problem %d is %+v, want %+v", i, p, want[i])
+		}
+		if !strings.Contains(problems.Error(), p.String()) {
+			t.Errorf("%q is not in the error", p)
+		}
+	}
+	if problems.Trust() {
+		t.Error("a problem of form counts as one of trust")
+	}
+}
+
+func TestDocumentAt(t *testing.T) {
+	doc, _ := manifest.Check([]byte(goodDocument(t)), manifest.Rules{AllowUnbound: true})
+	for _, c := range []struct {
+		place        string
+		line, column int
+	}{
+		{"", 1, 1},
+		{"version", 2, 3},
+		{"platforms.darwin-x86_64", 7, 5},
+		{"platforms.windows-x86_64.url", 13, 7},
+		{"platforms.windows-x86_64.size", 11, 5}, // the member above
+		{"platforms.linux-x86_64.url", 5, 3},
+		{"extra", 1, 1},
+	} {
+		if line, column := doc.At(c.place); line != c.line || column != c.column {
+			t.Errorf("%q stands at %d:%d, want %d:%d", c.place, line, column, c.line, c.column)
+		}
+	}
+}
