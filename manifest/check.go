@@ -312,10 +312,10 @@ func (c *checker) signature(place, key, line string) {
 			c.distrust(place, fmt.Errorf("%w: key %s", signing.ErrUntrustedKey, sig.KeyID()), "sign with a trusted key, or add the key to trusted_keys")
 		}
 	}
-	if c.doc.Version == "" {
-		// what is wrong with it is said already
-	} else if err := signing.CheckVersion(sig, c.doc.Version, !c.rules.AllowUnbound); err != nil {
-		c.distrust(place, err, "sign the bundle again for this version")
+	if c.doc.Version != "" { // else what is wrong with it is said already
+		if err := signing.CheckVersion(sig, c.doc.Version, !c.rules.AllowUnbound); err != nil {
+			c.distrust(place, err, "sign the bundle again for this version")
+		}
 	}
 	if err := signing.CheckTarget(sig, key); err != nil {
 		c.distrust(place, err, "put the bundle of this platform here")

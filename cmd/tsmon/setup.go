@@ -57,7 +57,11 @@ func checkChannels(c *config.Config) error {
 // openStore joins a storage setting to its adapter.
 func openStore(_ context.Context, storage string) (object.Store, error) {
 	if strings.HasPrefix(storage, "s3:") {
-		return s3.Open(storage, s3.Limits{})
+		store, err := s3.Open(storage, s3.Limits{})
+		if err != nil {
+			return nil, &hinted{&usageError{err}, "write it like s3://BUCKET/PREFIX?endpoint=https://minio.example.com&region=us-east-1"}
+		}
+		return store, nil
 	}
 	if scheme, _, ok := strings.Cut(storage, "://"); ok {
 		return nil, usagef("storage is s3://BUCKET/PREFIX?endpoint=URL or a directory, not %s://…", scheme)

@@ -71,49 +71,60 @@ func (c *channel) count(path string) int {
 }
 
 func TestProbe(t *testing.T) {
-	c := newChannel(t)
-	current := c.at("1.1.0", 5)
-	other := current
-	other.Notes = "Other fixes."
-	unbound := c.at("1.1.0", 5)
-	unbound.Platforms["windows-x86_64"] = manifest.Platform{Signature: c.sign(windows, ""), URL: c.URL + "/windows"}
-	changed := c.at("1.1.0", 5)
-	changed.Platforms["windows-x86_64"] = manifest.Platform{Signature: c.sign(windows, "1.1.0"), URL: c.URL + "/changed"}
-	missing := c.at("1.1.0", 5)
-	missing.Platforms["windows-x86_64"] = manifest.Platform{Signature: c.sign(windows, "1.1.0"), URL: c.URL + "/missing"}
+	type state = func(*channel) manifest.Manifest
+	at := func(version string, sequence uint64) state {
+		return func(c *channel) manifest.Manifest { return c.at(version, sequence) }
+	}
+	// with gives Windows a bundle of its own
+	with := func(path, version string) state {
+		return func(c *channel) manifest.Manifest {
+			m := c.at("1.1.0", 5)
+			m.Platforms["windows-x86_64"] = manifest.Platform{Signature: c.sign(windows, version), URL: c.URL + path}
+			return m
+		}
+	}
+	noted := func(c *channel) manifest.Manifest {
+		m := c.at("1.1.0", 5)
+		m.Notes = "Other fixes."
+		return m
+	}
+	current := at("1.1.0", 5)
 	const yes, no, either = "yes", "no", "either" // two are under way at a time
 	for _, s := range []struct {
 		name         string
-		shown, want  manifest.Manifest
+		shown, want  state
 		allowUnbound bool
-		keys         signing.Keyring
+		stranger     bool // another key is trusted
 		err          error
 		says         string
 		bundles      string // were asked for
 	}{
-		{"as published", current, current, false, c.keys(), nil, "", yes},
-		{"later state", c.at("1.2.0", 6), current, false, c.keys(), nil, "", yes},
-		{"older state", c.at("1.0.0", 4), current, false, c.keys(), updater.ErrStale, "version 1.0.0, entry 4", no},
-		{"other content", other, current, false, c.keys(), nil, "shows entry 5 with other content than was published", no},
-		{"changed bundle", changed, changed, false, c.keys(), signing.ErrSignature, "/changed: ", yes},
-		{"missing bundle", missing, missing, false, c.keys(), updater.ErrStatus, "/missing: unexpected status 404", yes},
-		{"unbound", unbound, unbound, false, c.keys(), signing.ErrUnbound, "/windows: ", either},
-		{"unbound allowed", unbound, unbound, true, c.keys(), nil, "", yes},
-		{"other key", current, current, false, newSigner(t).keys(), signing.ErrUntrustedKey, "", no},
+		{"as published", current, current, false, false, nil, "", yes},
+		{"later state", at("1.2.0", 6), current, false, false, nil, "", yes},
+		{"older state", at("1.0.0", 4), current, false, false, updater.ErrStale, "version 1.0.0, entry 4", no},
+		{"other content", noted, current, false, false, nil, "shows entry 5 with other content than was published", no},
+		{"changed bundle", with("/changed", "1.1.0"), with("/changed", "1.1.0"), false, false, signing.ErrSignature, "/changed: ", yes},
+		{"missing bundle", with("/missing", "1.1.0"), with("/missing", "1.1.0"), false, false, updater.ErrStatus, "/missing: unexpected status 404", yes},
+		{"unbound", with("/windows", ""), with("/windows", ""), false, false, signing.ErrUnbound, "/windows: ", either},
+		{"unbound allowed", with("/windows", ""), with("/windows", ""), true, false, nil, "", yes},
+		{"other key", current, current, false, true, signing.ErrUntrustedKey, "", no},
 	} {
 		t.Run(s.name, func(t *testing.T) {
-			c.show(s.shown)
-			before := len(c.asked())
-			p := &updater.Prober{HTTP: c.Client(), Keys: s.keys, AllowUnbound: s.allowUnbound, Patience: time.Millisecond}
-			err := p.Probe(t.Context(), c.URL+"/latest.json", s.want)
+			c := newChannel(t)
+			c.show(s.shown(c))
+			p := &updater.Prober{HTTP: c.Client(), Keys: c.keys(), AllowUnbound: s.allowUnbound, Patience: time.Millisecond}
+			if s.stranger {
+				p.Keys = newSigner(t).keys()
+			}
+			err := p.Probe(t.Context(), c.URL+"/latest.json", s.want(c))
 			if failed := s.err != nil || s.says != ""; (err != nil) != failed || failed && (s.err != nil && !errors.Is(err, s.err) || !strings.Contains(err.Error(), s.says)) {
 				t.Errorf("ended with %v, want %v and %q", err, s.err, s.says)
 			}
 			if s.err == nil && errors.Is(err, updater.ErrStale) {
 				t.Errorf("%v invites to wait", err)
 			}
-			asked := c.asked()[before:]
-			if s.bundles != either && (len(asked) > 1) != (s.bundles == yes) || asked[0] != "/latest.json" {
+			asked := c.asked()
+			if asked[0] != "/latest.json" || s.bundles != either && (len(asked) > 1) != (s.bundles == yes) {
 				t.Errorf("%v was asked for", asked)
 			}
 		})
@@ -234,8 +245,7 @@ func TestProberRemembers(t *testing.T) {
 	}
 	renamed := c.at("1.1.0", 9)
 	renamed.Version = "1.2.0"
-	c.show(renamed)
-	if err := p.Probe(t.Context(), c.URL+"/latest.json", renamed); !errors.Is(err, signing.ErrBound) {
+	if err := p.Bundles(t.Context(), &renamed, func(_ string, err error) error { return err }); !errors.Is(err, signing.ErrBound) {
 		t.Errorf("version 1.1.0 announced as 1.2.0: %v", err)
 	}
 }
