@@ -21,6 +21,7 @@ import (
 	"github.com/go-chi/chi/v5/middleware"
 
 	"tsmon/channels"
+	"tsmon/release"
 	"tsmon/store/object"
 )
 
@@ -44,7 +45,8 @@ func (s *Server) Handler() http.Handler {
 
 // update serves one object of the update tree.
 func (s *Server) update(w http.ResponseWriter, r *http.Request) {
-	key := chi.URLParam(r, "*")
+	// The decoded path: chi's own parameter is escaped where the path has to be.
+	_, key, _ := strings.Cut(r.URL.Path, "/updates/")
 	if !served(key) {
 		http.NotFound(w, r)
 		return
@@ -120,9 +122,9 @@ func served(key string) bool {
 // cacheControl is what the publisher gives to the same objects in a bucket.
 func cacheControl(key string) string {
 	if strings.HasPrefix(key, "releases/") {
-		return "public, max-age=31536000, immutable"
+		return release.CacheControl
 	}
-	return "public, max-age=60, must-revalidate"
+	return channels.CacheControl
 }
 
 func contentType(key string) string {

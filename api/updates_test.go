@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -30,6 +31,7 @@ func newServer(t *testing.T, wrap func(object.Store) object.Store) *httptest.Ser
 		"log/stable/0000000001.json":       "{}",
 		"uploads/file":                     "secret",
 		"stable/other.json":                "{}",
+		"releases/1.0.0/Agua, Pro+ñ;%.zip": "odd",
 	} {
 		if _, err := store.Create(t.Context(), key, strings.NewReader(content), int64(len(content)), object.Attributes{}); err != nil {
 			t.Fatal(err)
@@ -68,6 +70,8 @@ func TestUpdates(t *testing.T) {
 		{"/updates/stable/latest.json", `{"version":"1.0.0"}`, "application/json", "public, max-age=60, must-revalidate"},
 		{"/api/updates/stable/latest.json", `{"version":"1.0.0"}`, "application/json", "public, max-age=60, must-revalidate"},
 		{"/updates/releases/1.0.0/My%20App.zip", "bundle", "application/octet-stream", "public, max-age=31536000, immutable"},
+		{"/updates/releases/1.0.0/" + url.PathEscape("Agua, Pro+ñ;%.zip"), "odd", "application/octet-stream", "public, max-age=31536000, immutable"},
+		{"/api/updates/releases/1.0.0/" + url.PathEscape("Agua, Pro+ñ;%.zip"), "odd", "application/octet-stream", "public, max-age=31536000, immutable"},
 		{"/updates/releases/1.0.0/My%20App.zip.sig", "signature", "text/plain; charset=utf-8", "public, max-age=31536000, immutable"},
 	} {
 		answer, body := ask(t, "GET", server.URL+c.path, nil)

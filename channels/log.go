@@ -103,23 +103,25 @@ func (l *Log) Shown(version string) bool {
 	return false
 }
 
-// Standing returns the releases that were not rolled back, oldest first: a
-// rollback takes off all that stood above its target. The last one is what the
-// channel shows.
+// Standing returns the releases that were not rolled back, oldest first and in
+// rising order: a rollback takes off every version above its target. The last
+// one is what the channel shows.
 func (l *Log) Standing() []Entry {
 	var stack []Entry
 	for _, e := range l.Entries {
 		if e.Action == Rollback {
-			for i := len(stack) - 1; i >= 0; i-- {
-				if stack[i].Version == e.Version {
-					stack = stack[:i]
-					break
-				}
-			}
+			stack = slices.DeleteFunc(stack, func(s Entry) bool { return !below(s.Version, e.Version) })
 		}
 		stack = append(stack, e)
 	}
 	return stack
+}
+
+// below compares the versions of entries, which were checked when they were read.
+func below(a, b string) bool {
+	v, errA := manifest.ParseVersion(a)
+	w, errB := manifest.ParseVersion(b)
+	return errA == nil && errB == nil && v.Compare(w) < 0
 }
 
 // RolledBack returns the rollback that took a version off the channel, nil if it
@@ -185,24 +187,28 @@ func (e *Entry) encode() ([]byte, error) {
 	return append(data, '\n'), err
 }
 
-// decodeEntry reads an entry and checks it against its own manifest.
+// decodeEntry reads an entry and checks it against its own manifest, which must
+// be one that clients can read. Rules that only hold for new manifests are not
+// applied: the log outlives them.
 func decodeEntry(data []byte) (Entry, error) {
-	var e struct {
-		Entry
-		Manifest json.RawMessage `json:"manifest"`
-	}
+	var e Entry
 	if err := json.Unmarshal(data, &e); err != nil {
 		return Entry{}, err
 	}
-	m, err := manifest.Decode(e.Manifest)
+	if _, err := manifest.ParseVersion(e.Version); err != nil {
+		return Entry{}, err
+	}
+	shown, err := e.Manifest.Encode()
 	if err != nil {
+		return Entry{}, err
+	}
+	if _, err := manifest.ParseResponse(shown); err != nil {
 		return Entry{}, fmt.Errorf("its manifest: %w", err)
 	}
-	e.Entry.Manifest = *m
-	if m.Sequence != e.Sequence || m.Version != e.Version {
-		return Entry{}, fmt.Errorf("its manifest shows version %s as entry %d", m.Version, m.Sequence)
+	if e.Manifest.Sequence != e.Sequence || e.Manifest.Version != e.Version {
+		return Entry{}, fmt.Errorf("its manifest shows version %s as entry %d", e.Manifest.Version, e.Manifest.Sequence)
 	}
-	return e.Entry, nil
+	return e, nil
 }
 
 func hash(data []byte) string {

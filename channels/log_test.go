@@ -10,7 +10,8 @@ import (
 func history(moves ...string) *Log {
 	log := &Log{Channel: "stable"}
 	for i, move := range moves {
-		action, version, _ := strings.Cut(move, " ")
+		action, number, _ := strings.Cut(move, " ")
+		version := number + ".0.0"
 		e := Entry{Sequence: uint64(i) + 1, Action: Action(action), Version: version, Why: move}
 		if head := log.Head(); head != nil && e.Action == Rollback {
 			e.From = head.Version
@@ -33,6 +34,7 @@ func TestStanding(t *testing.T) {
 		{"publish 1,publish 2,publish 3,rollback 2,rollback 1", "1"},
 		{"publish 1,publish 2,rollback 1,rollback 2", "1 2"}, // the rollback was taken back
 		{"publish 1,promote 2,follow 3,rollback 2", "1 2"},
+		{"publish 1,publish 2,rollback 1,publish 3,rollback 2", "1 2"}, // up to 2, which does not leave 3 standing
 	} {
 		var log *Log
 		if c.moves == "" {
@@ -42,7 +44,7 @@ func TestStanding(t *testing.T) {
 		}
 		var got []string
 		for _, e := range log.Standing() {
-			got = append(got, e.Version)
+			got = append(got, strings.TrimSuffix(e.Version, ".0.0"))
 		}
 		if strings.Join(got, " ") != c.want {
 			t.Errorf("%s: standing %v, want %s", c.moves, got, c.want)
@@ -53,14 +55,14 @@ func TestStanding(t *testing.T) {
 func TestRolledBack(t *testing.T) {
 	log := history("publish 1", "publish 2", "publish 3", "rollback 1", "publish 4", "rollback 1", "publish 4")
 	for version, want := range map[string]bool{"1": false, "2": true, "3": true, "4": false, "5": false} {
-		if got := log.RolledBack(version); (got != nil) != want {
+		if got := log.RolledBack(version + ".0.0"); (got != nil) != want {
 			t.Errorf("%s rolled back: %v, want %v", version, got, want)
 		} else if got != nil && got.Sequence != 4 {
 			t.Errorf("%s was rolled back by entry %d, want the first one, 4", version, got.Sequence)
 		}
 	}
 	log = history("publish 1", "publish 2", "rollback 1", "rollback 2")
-	if got := log.RolledBack("2"); got != nil {
+	if got := log.RolledBack("2.0.0"); got != nil {
 		t.Errorf("2 was brought back, yet %v", got)
 	}
 }

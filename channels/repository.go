@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"slices"
 	"strings"
 	"time"
 
@@ -32,12 +33,11 @@ type Repository struct {
 	Store object.Store
 }
 
-// manifestAttributes let every cache ask again after a minute at the latest;
-// nobody may serve a stale one while the origin answers.
-var manifestAttributes = object.Attributes{
-	ContentType:  "application/json",
-	CacheControl: "public, max-age=60, must-revalidate",
-}
+// CacheControl is the header of a manifest, wherever it is served: every cache
+// asks again after a minute at the latest, and serves no stale one.
+const CacheControl = "public, max-age=60, must-revalidate"
+
+var manifestAttributes = object.Attributes{ContentType: "application/json", CacheControl: CacheControl}
 
 var entryAttributes = object.Attributes{
 	ContentType:  "application/json",
@@ -51,6 +51,7 @@ func (r Repository) Names(ctx context.Context) ([]string, error) {
 	for {
 		name, err := r.nextName(ctx, after)
 		if err != nil || name == "" {
+			slices.Sort(names)
 			return names, err
 		}
 		names = append(names, name)
@@ -64,7 +65,7 @@ func (r Repository) nextName(ctx context.Context, after string) (string, error) 
 			return "", fmt.Errorf("list the channels: %w", err)
 		}
 		name, _, _ := strings.Cut(strings.TrimPrefix(info.Key, logRoot), "/")
-		if _, ok := sequenceOf(name, info.Key); ok {
+		if _, ok := sequenceOf(name, info.Key); ok && CheckName(name) == nil {
 			return name, nil
 		}
 	}

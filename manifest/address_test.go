@@ -43,6 +43,8 @@ func TestParseResponseAddresses(t *testing.T) {
 		{"wss://h", false, false},
 		{"file:///x", false, false},
 		{"file:x", false, false},
+		{"file:/<", false, false},
+		{"file://", false, false},
 		{"file://h/x", false, false},
 		{"mailto:a@b", false, false},
 		{"tauri://", false, false},
@@ -95,6 +97,8 @@ func TestParseResponseAddresses(t *testing.T) {
 		{"https://\u2135z/x", true, false}, // maps to a letter of the other direction
 		{"https://a\u200db/x", true, false},
 		{"https://１.２.３.９９９/x", true, false},
+		{"file://</x", true, false},
+		{"file://h:80/x", true, false},
 		{"tauri://h:99999/x", true, false},
 		{"tauri://h h/x", true, false},
 		{"tauri://:80/x", true, false},

@@ -46,6 +46,7 @@ func TestCheckAcceptsTheGoodDocument(t *testing.T) {
 	for name, body := range map[string]string{
 		"as it is":          text,
 		"without sequence":  with(t, text, "},\n  \"sequence\": 12", "}"),
+		"largest sequence":  with(t, text, "\"sequence\": 12", "\"sequence\": 9007199254740991"),
 		"without notes":     with(t, text, "Fixes.", ""),
 		"fraction of time":  with(t, text, "10:00:00Z", "10:00:00.999Z"),
 		"other white space": strings.ReplaceAll(text, "\n", "\r\n\t "),

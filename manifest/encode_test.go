@@ -131,7 +131,7 @@ func TestDiff(t *testing.T) {
 		"darwin-x86_64": {Signature: "s1", URL: "u1"},
 		"linux-x86_64":  {Signature: "s2", URL: "u2"},
 	}}
-	b := manifest.Manifest{Version: "1.1.0", Notes: "two", PubDate: date.Add(time.Hour), Sequence: 2, Platforms: map[string]manifest.Platform{
+	b := manifest.Manifest{Version: "1.1.0", Notes: "two", PubDate: date.Add(time.Hour), Sequence: 12, Platforms: map[string]manifest.Platform{
 		"linux-x86_64":   {Signature: "s3", URL: "u2"},
 		"windows-x86_64": {Signature: "s4", URL: "u4"},
 	}}
@@ -161,7 +161,7 @@ func TestDiff(t *testing.T) {
 			{Place: "version", Before: "1.0.0", After: "1.1.0"},
 			{Place: "notes", Before: "one", After: "two"},
 			{Place: "pub_date", Before: "2026-11-21T10:00:00Z", After: "2026-11-21T11:00:00Z"},
-			{Place: "sequence", Before: "1", After: "2"},
+			{Place: "sequence", Before: "1", After: "12"},
 			{Place: "platforms.darwin-x86_64.url", Before: "u1"},
 			{Place: "platforms.darwin-x86_64.signature", Before: "s1"},
 			{Place: "platforms.linux-x86_64.signature", Before: "s2", After: "s3"},

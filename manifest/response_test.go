@@ -72,12 +72,18 @@ func TestParseResponseRefuses(t *testing.T) {
 		{"half a pair", object(`"x":"\ud83d"`), manifest.ErrNotJSON, "surrogate"},
 		{"second half", object(`"x":"\udE00"`), manifest.ErrNotJSON, "surrogate"},
 		{"halves in the wrong order", object(`"x":"\ude00\ud83d"`), manifest.ErrNotJSON, "surrogate"},
+		{"first of the first halves", object(`"x":"\ud800"`), manifest.ErrNotJSON, "surrogate"},
+		{"last of the first halves", object(`"x":"\udbff"`), manifest.ErrNotJSON, "surrogate"},
+		{"first of the second halves", object(`"x":"\udc00"`), manifest.ErrNotJSON, "surrogate"},
+		{"last of the second halves", object(`"x":"\udfff"`), manifest.ErrNotJSON, "surrogate"},
 		{"half, then another escape", object(`"x":"\ud83d\n"`), manifest.ErrNotJSON, "surrogate"},
 		{"half, then a letter", object(`"x":"\ud83d\u0041"`), manifest.ErrNotJSON, "surrogate"},
 		{"half in a name", object(`"\ud83d":1`), manifest.ErrNotJSON, "surrogate"},
 		{"half in a duplicate", `{"version":"\ud83d","version":"1.2.3","platforms":{}}`, manifest.ErrNotJSON, "surrogate"},
 		{"number out of range", object(`"x":1e999`), manifest.ErrNotJSON, "out of range"},
 		{"negative out of range", object(`"x":[-1e309]`), manifest.ErrNotJSON, "out of range"},
+		{"leading 9 out of range", object(`"x":9e308`), manifest.ErrNotJSON, "out of range"},
+		{"leading 0 out of range", object(`"x":0.1e310`), manifest.ErrNotJSON, "out of range"},
 		{"many digits out of range", object(`"x":1` + strings.Repeat("0", 309)), manifest.ErrNotJSON, "out of range"},
 		{"control character", object("\"x\":\"a\tb\""), manifest.ErrNotJSON, "invalid character"},
 		{"invalid UTF-8", object("\"x\":\"a\xff\""), manifest.ErrNotJSON, "UTF-8"},
@@ -128,7 +134,7 @@ func TestParseResponseAtTheLimits(t *testing.T) {
 		strings.Repeat(`[{"a":`, 63) + "1" + strings.Repeat("}]", 63),
 		"[" + strings.Repeat("[],", 500) + "0]",
 		"1e308", "-1e308", "1e-999", "0e99999999999", "123456789012345678901234567890", "-0", "0.1E+5",
-		`"\u0000\"\\\/\b\f\n\r\t\u00e9"`, `"\uFFFF\ud7ff\ue000"`,
+		`"\u0000\"\\\/\b\f\n\r\t\u00e9"`, `"\uFFFF\ud7ff\ue000"`, `"\ud800\udc00\uDBFF\uDFFF"`,
 	} {
 		if r := response(t, `{"version":"1.2.3","platforms":{},"x":`+value+`}`); r.Version.String() != "1.2.3" {
 			t.Errorf("%.60s: version %q", value, r.Version)

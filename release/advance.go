@@ -29,6 +29,8 @@ type Report struct {
 	Followers []*Report `json:"followers,omitempty"` // channels that moved along
 	// Probed says that clients were seen to get it.
 	Probed bool `json:"probed"`
+
+	shown manifest.Manifest // what the channel shows now
 }
 
 // Options say how a channel is moved.
@@ -56,25 +58,13 @@ func (p *Publisher) standing(ctx context.Context, o Options, policy Policy, log 
 	return m, record, err
 }
 
-// advance takes a channel to the state that m holds: gate, log, manifest,
-// followers, probe. Where the channel shows the version already, only what an
+// advance takes a channel to the state that m holds: gate, log, manifest, then
+// the channels that follow. Where the channel shows it already, only what an
 // interrupted run left open is done.
 func (p *Publisher) advance(ctx context.Context, m *move, entry channels.Entry, o Options, report *Report) (*Report, error) {
-	report.Channel, report.Version, report.DryRun = m.channel, m.manifest.Version, o.DryRun
-	report.URL = p.manifestURL(m.channel)
-	if err := m.covers(); err != nil {
+	if err := p.judge(m, o, report); err != nil {
 		return nil, err
 	}
-	var err error
-	if report.Reach, err = p.replay(m); err != nil {
-		return nil, err
-	}
-	report.Unbound = unbound(m.manifest)
-	report.Warnings = append(report.Warnings, crossings(report.Reach)...)
-	if m.before != nil {
-		report.Previous = m.before.Version.String()
-	}
-	report.Sequence, report.Changed = m.next()
 	if o.DryRun {
 		return report, p.follow(ctx, m, o, report)
 	}
@@ -83,13 +73,35 @@ func (p *Publisher) advance(ctx context.Context, m *move, entry channels.Entry, 
 			return nil, err
 		}
 	}
-	if err := p.show(ctx, m.channel, report); err != nil {
+	head, err := p.show(ctx, m.channel, report)
+	if err != nil {
 		return nil, err
 	}
-	if err := p.follow(ctx, m, o, report); err != nil {
-		return report, err
+	report.shown = head.Manifest
+	if head.Version != report.Version {
+		report.Warnings = append(report.Warnings, fmt.Sprintf("%s has moved on to %s meanwhile (entry %d by %s)", m.channel, head.Version, head.Sequence, head.Who))
+		return report, nil // whoever moved it takes the followers along
 	}
-	return report, p.probe(ctx, m, report)
+	return report, p.follow(ctx, m, o, report)
+}
+
+// judge holds the new state to the gate and fills in the report.
+func (p *Publisher) judge(m *move, o Options, report *Report) (err error) {
+	if err := m.covers(); err != nil {
+		return err
+	}
+	if report.Reach, err = p.replay(m); err != nil {
+		return err
+	}
+	report.Channel, report.Version, report.DryRun = m.channel, m.manifest.Version, o.DryRun
+	report.URL = p.manifestURL(m.channel)
+	report.Unbound = unbound(m.manifest)
+	report.Warnings = append(report.Warnings, crossings(report.Reach)...)
+	if m.before != nil {
+		report.Previous = m.before.Version.String()
+	}
+	report.Sequence, report.Changed = m.next()
+	return nil
 }
 
 // next returns the number of the log entry that stands for the new state, and
@@ -117,17 +129,11 @@ func (p *Publisher) enter(ctx context.Context, m *move, entry channels.Entry) er
 	return err
 }
 
-// show brings the manifest up to date with the log.
-func (p *Publisher) show(ctx context.Context, channel string, report *Report) error {
+// show brings the manifest up to date with the log, and returns its head.
+func (p *Publisher) show(ctx context.Context, channel string, report *Report) (*channels.Entry, error) {
 	head, moved, err := p.channels().Repoint(ctx, channel)
-	if err != nil {
-		return err
-	}
 	report.Changed = report.Changed || moved
-	if head.Version != report.Version {
-		report.Warnings = append(report.Warnings, fmt.Sprintf("%s has moved on to %s meanwhile (entry %d by %s)", channel, head.Version, head.Sequence, head.Who))
-	}
-	return nil
+	return head, err
 }
 
 // followAttempts bounds how often a follower is tried while others move it.
@@ -162,7 +168,8 @@ func (p *Publisher) followOne(ctx context.Context, name string, leader *move, o 
 	if err != nil {
 		return nil, err
 	}
-	m := &move{channel: name, policy: p.Policies[name], log: log, manifest: leader.manifest, allowMissing: o.AllowMissing, allowUnbound: o.AllowUnbound}
+	// What may be missing, or unbound, was said of the leader alone.
+	m := &move{channel: name, policy: p.Policies[name], log: log, manifest: leader.manifest}
 	if m.before, err = p.predecessor(ctx, log); err != nil {
 		return nil, err
 	}
@@ -173,25 +180,51 @@ func (p *Publisher) followOne(ctx context.Context, name string, leader *move, o 
 	if m.before != nil && version.Compare(m.before.Version) < 0 || log.RolledBack(version.String()) != nil {
 		return nil, nil
 	}
-	report := &Report{Action: channels.Follow}
-	report, err = p.advance(ctx, m, channels.Entry{Action: channels.Follow, From: leader.channel, Why: o.Why}, o, report)
+	if left, err := p.left(ctx, leader, o); left || err != nil {
+		return nil, err
+	}
+	report, err := p.advance(ctx, m, channels.Entry{Action: channels.Follow, From: leader.channel, Why: o.Why}, Options{DryRun: o.DryRun}, &Report{Action: channels.Follow})
 	if err != nil || !report.Changed {
 		return nil, err
 	}
 	return report, nil
 }
 
-// probe fetches what clients get. The pointer has moved by then.
-func (p *Publisher) probe(ctx context.Context, m *move, report *Report) error {
+// left says that the leader shows something else by now: a rollback that came
+// in between must not be followed by the release that it took off.
+func (p *Publisher) left(ctx context.Context, leader *move, o Options) (bool, error) {
+	if o.DryRun {
+		return false, nil
+	}
+	log, err := p.channels().Load(ctx, leader.channel)
+	if err != nil {
+		return false, err
+	}
+	return log.Head() == nil || log.Head().Version != leader.manifest.Version, nil
+}
+
+// probe fetches what clients get of every channel that was moved. The pointers
+// have moved by then.
+func (p *Publisher) probe(ctx context.Context, report *Report) error {
 	if p.Probe == nil || report.DryRun {
 		return nil
 	}
-	p.step("fetching %s as a client", report.URL)
-	if err := p.Probe(ctx, report.URL, m.log.Head().Manifest); err != nil {
-		return &Refusal{Cause: fmt.Errorf("%w: %w", ErrProbe, err),
-			Text: fmt.Sprintf("%s has moved to %s (entry %d)", report.Channel, report.Version, report.Sequence),
-			Mend: "check that public_url leads to the store and that no cache holds " + channels.ManifestKey(report.Channel) + "; --no-probe skips this"}
+	for _, r := range append([]*Report{report}, report.Followers...) {
+		p.step("fetching %s as a client", r.URL)
+		if err := p.Probe(ctx, r.URL, r.shown); err != nil {
+			return &Refusal{Cause: fmt.Errorf("%w: %w", ErrProbe, err),
+				Text: fmt.Sprintf("%s has moved to %s all the same (entry %d)", r.Channel, r.shown.Version, r.shown.Sequence),
+				Mend: "check that public_url leads to the store and that no cache holds " + channels.ManifestKey(r.Channel) + "; --no-probe skips this"}
+		}
+		r.Probed = true
 	}
-	report.Probed = true
 	return nil
+}
+
+// finish ends a move: what it did is seen as a client sees it.
+func (p *Publisher) finish(ctx context.Context, report *Report, err error) (*Report, error) {
+	if err != nil {
+		return report, err
+	}
+	return report, p.probe(ctx, report)
 }

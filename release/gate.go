@@ -22,7 +22,8 @@ type Reach struct {
 	Target     string `json:"target"`                // OS-ARCH
 	BundleType string `json:"bundle_type,omitempty"` // empty: the application does not tell
 	// Outcome is "offered" (it gets Offered), "current" (it has it), "ahead" (it
-	// has a higher version and keeps it), or "broken" (Error says why).
+	// has a higher version and keeps it), "dropped" (its platform was left out
+	// on purpose), or "broken" (Error says why).
 	Outcome string `json:"outcome"`
 	Offered string `json:"offered,omitempty"` // version
 	Bundle  string `json:"bundle,omitempty"`  // file name of the download
@@ -102,7 +103,9 @@ func (p *Publisher) replay(m *move) ([]Reach, error) {
 	table := make([]Reach, len(outcomes))
 	for i, o := range outcomes {
 		table[i] = m.reach(o)
-		if o.Err != nil && !m.tolerated(o) {
+		if o.Err != nil && m.tolerated(o) {
+			table[i].Outcome, table[i].Error = "dropped", ""
+		} else if o.Err != nil {
 			return table, &Refusal{Cause: fmt.Errorf("%w: %w", ErrGate, o.Err), Mend: "publish a bundle that these clients can follow",
 				Text: fmt.Sprintf("%s on %s", o.Client.Version, o.Client.Target)}
 		}

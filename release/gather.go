@@ -91,7 +91,8 @@ func (g *gatherer) explicit(pair string) error {
 		}
 	}
 	b := Bundle{Path: path, Name: filepath.Base(path), Target: k.Target(), Type: k.Type, explicit: key}
-	if kind, ok := Recognize(path); ok {
+	kind, _ := Recognize(path)
+	if kind.Type != "" {
 		b.Type = kind.Type
 	}
 	lower := strings.ToLower(path)
@@ -99,6 +100,9 @@ func (g *gatherer) explicit(pair string) error {
 	if !b.archive && (k.Type == "" || !slices.Contains(g.types, k.Type)) {
 		return refuse(ErrBundles, "give the .zip (Windows) or .tar.gz (macOS, Linux) archive, or allow the type under bundle_types in tsmon.yaml and write the key with its type",
 			"%s is no update archive for %s", path, key)
+	}
+	if !b.archive && kind.Type != k.Type {
+		return refuse(ErrBundles, "check the file and the key", "%s is not named like a bundle of type %s", path, k.Type)
 	}
 	return g.add(b)
 }
@@ -135,7 +139,11 @@ func (g *gatherer) folder(root string) error {
 			}
 			return nil
 		}
-		if _, ok := Recognize(path); !ok || !d.Type().IsRegular() {
+		if _, ok := Recognize(path); !ok {
+			return nil
+		}
+		if !d.Type().IsRegular() {
+			g.skipped = append(g.skipped, path+" is not a regular file")
 			return nil
 		}
 		b, problem := g.recognize(path)
@@ -175,6 +183,9 @@ func (g *gatherer) add(b Bundle) error {
 		return refuse(ErrBundles, "give the archive itself", "%s is not a regular file", b.Path)
 	case info.Size() == 0:
 		return refuse(ErrBundles, "build it again", "%s is empty", b.Path)
+	}
+	if strings.HasSuffix(b.Name, ".sig") || strings.HasSuffix(b.Name, ".json") || b.Name == "staged" {
+		return refuse(ErrBundles, "give the update bundle, or rename it", "%s would stand in the way of the release's own objects", b.Path)
 	}
 	if err := object.ValidKey(b.Name); err != nil {
 		return refuse(ErrBundles, "rename the file", "%s: %v", b.Path, err)

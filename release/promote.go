@@ -41,7 +41,8 @@ func (p *Publisher) Promote(ctx context.Context, o PromoteOptions) (*Report, err
 		return nil, err
 	}
 	report := &Report{Action: channels.Promote, Bundles: record.Bundles}
-	return p.advance(ctx, m, channels.Entry{Action: channels.Promote, From: o.From, Why: o.Why}, o.Options, report)
+	report, err = p.advance(ctx, m, channels.Entry{Action: channels.Promote, From: o.From, Why: o.Why}, o.Options, report)
+	return p.finish(ctx, report, err)
 }
 
 // promoted is the version that a promotion is about: it must stand in From.

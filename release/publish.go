@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
+	"unicode/utf8"
 
 	"tsmon/channels"
 	"tsmon/manifest"
@@ -47,7 +49,7 @@ func (p *Publisher) Publish(ctx context.Context, o PublishOptions) (*Report, err
 	if err := m.willCover(o.Bundles); err != nil {
 		return nil, err
 	}
-	record, err := p.bring(ctx, o)
+	record, err := p.bring(ctx, m, o)
 	if err != nil {
 		return nil, err
 	}
@@ -56,7 +58,8 @@ func (p *Publisher) Publish(ctx context.Context, o PublishOptions) (*Report, err
 	if o.Notes != "" && o.Notes != record.Notes {
 		report.Warnings = append(report.Warnings, "the notes differ from those that "+o.Version+" was published with, which stay")
 	}
-	return p.advance(ctx, m, channels.Entry{Action: channels.Publish, Why: o.Why}, o.Options, report)
+	report, err = p.advance(ctx, m, channels.Entry{Action: channels.Publish, Why: o.Why}, o.Options, report)
+	return p.finish(ctx, report, err)
 }
 
 // checkBundles judges all that can be judged before a byte is read.
@@ -75,6 +78,19 @@ func (p *Publisher) checkBundles(o PublishOptions) error {
 		if err := p.checkBundle(o, b); err != nil {
 			return err
 		}
+	}
+	return checkNotes(o.Notes)
+}
+
+// MaxNotes bounds release notes, in bytes, so that the manifest stays small.
+const MaxNotes = 128 << 10
+
+func checkNotes(notes string) error {
+	switch {
+	case len(notes) > MaxNotes:
+		return refuse(ErrNotes, "shorten them, and link to the rest", "%d bytes long, at most %d are allowed", len(notes), MaxNotes)
+	case !utf8.ValidString(notes) || strings.ContainsRune(notes, utf8.RuneError):
+		return refuse(ErrNotes, "write them as UTF-8", "they hold characters that were lost")
 	}
 	return nil
 }
@@ -128,8 +144,9 @@ func (m *move) willCover(bundles []Bundle) error {
 }
 
 // bring sees to it that the release is in the store: it compares the bundles
-// with a record that stands, or uploads them and creates the record.
-func (p *Publisher) bring(ctx context.Context, o PublishOptions) (*Record, error) {
+// with a record that stands, or uploads them and, once the manifest that m would
+// come to has passed the gate, creates the record.
+func (p *Publisher) bring(ctx context.Context, m *move, o PublishOptions) (*Record, error) {
 	standing, err := p.Record(ctx, o.Version)
 	published := err == nil
 	if err != nil && !errors.Is(err, ErrNoRelease) {
@@ -152,7 +169,10 @@ func (p *Publisher) bring(ctx context.Context, o PublishOptions) (*Record, error
 			return nil, err
 		}
 		p.step("%s is in the store already", o.Version)
-		return standing, p.verifyStored(ctx, standing, o.AllowUnbound)
+		if err := p.verifyStored(ctx, standing, o.AllowUnbound); err != nil || o.DryRun || m.log.Head() != nil {
+			return standing, err
+		}
+		return standing, p.checkStore(ctx, o.Version)
 	case o.DryRun:
 		return p.recordOf(o.Version, o.Notes, stored), nil
 	}
@@ -161,7 +181,15 @@ func (p *Publisher) bring(ctx context.Context, o PublishOptions) (*Record, error
 			return nil, err
 		}
 	}
-	return p.createRecord(ctx, p.recordOf(o.Version, o.Notes, stored))
+	record := p.recordOf(o.Version, o.Notes, stored)
+	m.manifest = p.manifestOf(record)
+	if _, err := p.replay(m); err != nil {
+		return nil, err
+	}
+	if record, err = p.createRecord(ctx, record); err != nil {
+		return nil, err
+	}
+	return record, p.checkStore(ctx, o.Version)
 }
 
 // Build returns the manifest of bundles without publishing anything; baseURL is

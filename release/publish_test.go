@@ -60,7 +60,7 @@ func (d *desk) options(t testing.TB, version string, names ...string) PublishOpt
 
 func (d *desk) gathered(t testing.TB, version, folder string) PublishOptions {
 	t.Helper()
-	bundles, _, err := Gather(version, []string{folder}, nil, d.BundleTypes)
+	bundles, _, err := Gather(version, []string{folder}, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -153,8 +153,14 @@ func (d *desk) sign(t testing.TB, o PublishOptions) {
 	for _, b := range o.Bundles {
 		paths = append(paths, b.Path)
 	}
-	if _, err := signer.Sign(t.Context(), paths); err != nil {
+	signed, err := signer.Sign(t.Context(), paths)
+	if err != nil {
 		t.Fatal(err)
+	}
+	for _, s := range signed {
+		if err := os.WriteFile(s.Sig, []byte(s.Signature.String()), 0o644); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 

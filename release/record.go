@@ -156,10 +156,21 @@ func (p *Publisher) createRecord(ctx context.Context, r *Record) (*Record, error
 	if err != nil {
 		return nil, fmt.Errorf("write %s: %w", key, err)
 	}
-	if err := object.CheckConditions(ctx, p.Store, key, data, recordAttributes); err != nil {
-		return nil, fmt.Errorf("write %s: %w", key, err)
-	}
 	return r, nil
+}
+
+// checkStore proves on the record, which never changes, that the store honours
+// the conditions that everything here relies on.
+func (p *Publisher) checkStore(ctx context.Context, version string) error {
+	key := recordKey(version)
+	data, err := p.readObject(ctx, key, maxRecord)
+	if err != nil {
+		return err
+	}
+	if err := object.CheckConditions(ctx, p.Store, key, data, recordAttributes); err != nil {
+		return fmt.Errorf("write %s: %w", key, err)
+	}
+	return nil
 }
 
 // sameBundles refuses bundles that are not those of a published release: the

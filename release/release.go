@@ -62,6 +62,7 @@ var (
 	ErrStored     = errors.New("the store does not hold what was published")
 	ErrFile       = errors.New("the file changed while it was read")
 	ErrNoTarget   = errors.New("there is nothing to go back to")
+	ErrNotes      = errors.New("the notes can't be published")
 	ErrConfig     = errors.New("not configured")
 	ErrProbe      = errors.New("clients don't get what was published")
 )
@@ -95,13 +96,12 @@ type Policy struct {
 
 // Publisher moves releases and channels of one store.
 type Publisher struct {
-	Store       object.Store
-	PublicURL   string // where clients find the root of the store, without a slash at the end
-	Keys        signing.Keyring
-	Policies    map[string]Policy // by channel name
-	BundleTypes []string          // beyond the update archives, see Gather; order is preference
-	Who         string            // written to the log
-	Now         func() time.Time
+	Store     object.Store
+	PublicURL string // where clients find the root of the store, without a slash at the end
+	Keys      signing.Keyring
+	Policies  map[string]Policy // by channel name
+	Who       string            // written to the log
+	Now       func() time.Time
 	// Probe fetches what clients get, after the pointer has moved. Nil: not done.
 	Probe func(ctx context.Context, manifestURL string, want manifest.Manifest) error
 	// Transferred is called with each piece of a bundle that was read; total is

@@ -18,7 +18,8 @@ type RollbackOptions struct {
 // Rollback moves a channel to a release that it showed before. It stops the
 // spread of a bad release; clients that have it keep it, since they only go
 // forward. The same call again, with the same reason and no version, does
-// nothing.
+// nothing; going back once more, from a rollback, takes a version, so that two
+// people don't go back twice.
 func (p *Publisher) Rollback(ctx context.Context, o RollbackOptions) (*Report, error) {
 	if err := p.ready(); err != nil {
 		return nil, err
@@ -45,7 +46,11 @@ func (p *Publisher) Rollback(ctx context.Context, o RollbackOptions) (*Report, e
 	}
 	report := &Report{Action: channels.Rollback, Bundles: record.Bundles}
 	report.Warnings = p.elsewhere(ctx, o.Channel, left, version)
-	return p.advance(ctx, m, channels.Entry{Action: channels.Rollback, From: left, Why: o.Why}, o.Options, report)
+	if head := log.Head(); head.Action == channels.Rollback && head.Version == version {
+		report.Warnings = append(report.Warnings, fmt.Sprintf("%s was rolled back to %s before, by %s: %s", o.Channel, version, head.Who, head.Why))
+	}
+	report, err = p.advance(ctx, m, channels.Entry{Action: channels.Rollback, From: left, Why: o.Why}, o.Options, report)
+	return p.finish(ctx, report, err)
 }
 
 // target is the version that a rollback goes to.
@@ -60,6 +65,9 @@ func target(log *channels.Log, o RollbackOptions) (string, error) {
 		return o.To, nil
 	case head.Action == channels.Rollback && head.Why == o.Why:
 		return head.Version, nil // the same command again
+	case head.Action == channels.Rollback:
+		// Two people may be rolling back the same bad release.
+		return "", refuse(ErrRolledBack, "--to VERSION goes further back", "%s went back to %s already, by %s: %s", log.Channel, head.Version, head.Who, head.Why)
 	}
 	standing := log.Standing()
 	for i := len(standing) - 2; i >= 0; i-- {

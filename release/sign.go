@@ -24,6 +24,8 @@ type Signed struct {
 	Version string `json:"version"`          // what the signature is bound to
 	Target  string `json:"target,omitempty"` // likewise, if the name tells
 	Size    int64  `json:"size"`             // bytes
+
+	Signature signing.Signature `json:"-"`
 }
 
 // Signer signs bundles on disk.
@@ -37,10 +39,9 @@ type Signer struct {
 	Transferred func(bundle string, n int, total int64)
 }
 
-// Sign writes PATH.sig beside every bundle, in the Tauri CLI's format, replacing
-// one that is there. As many bundles are read at once as there are cores, in
-// constant memory. Signatures are written once all bundles have been read and the
-// key is open, and a bundle that changes meanwhile is a *Refusal.
+// Sign makes the signature of every bundle; Sig says where the Tauri CLI would
+// put it. As many bundles are read at once as there are cores, in constant memory.
+// A bundle that changes meanwhile is a *Refusal.
 func (s *Signer) Sign(ctx context.Context, paths []string) ([]Signed, error) {
 	if _, err := manifest.ParseVersion(s.Version); err != nil {
 		return nil, &Refusal{Cause: err, Mend: "write MAJOR.MINOR.PATCH, such as 1.4.0"}
@@ -67,7 +68,7 @@ func (s *Signer) Sign(ctx context.Context, paths []string) ([]Signed, error) {
 		return nil, err
 	}
 	for i := range signed {
-		if err := s.write(key, &signed[i], digests[i]); err != nil {
+		if err := s.sign(key, &signed[i], digests[i]); err != nil {
 			return nil, err
 		}
 	}
@@ -84,14 +85,14 @@ func (s *Signer) read(ctx context.Context, path string) (Signed, signing.Digest,
 	return Signed{Bundle: path, Sig: path + ".sig", Version: s.Version, Target: kind.Target, Size: size}, digest, err
 }
 
-// write signs a digest and writes the signature beside the bundle.
-func (s *Signer) write(key signing.PrivateKey, b *Signed, digest signing.Digest) error {
-	sig, err := key.Sign(digest, signing.Comment{Time: s.Now(), File: filepath.Base(b.Bundle), Version: b.Version, Target: b.Target})
+// sign adds the signature of a digest.
+func (s *Signer) sign(key signing.PrivateKey, b *Signed, digest signing.Digest) (err error) {
+	b.Signature, err = key.Sign(digest, signing.Comment{Time: s.Now(), File: filepath.Base(b.Bundle), Version: b.Version, Target: b.Target})
 	if err != nil {
 		return fmt.Errorf("%s: %w", b.Bundle, err)
 	}
-	b.KeyID = sig.KeyID()
-	return WriteFile(b.Sig, []byte(sig.String()))
+	b.KeyID = b.Signature.KeyID()
+	return nil
 }
 
 func (s *Signer) hash(ctx context.Context, path string) (digest signing.Digest, size int64, err error) {
@@ -127,22 +128,4 @@ func (r *countingReader) Read(p []byte) (int, error) {
 	n, err := r.Reader.Read(p)
 	r.counted(n)
 	return n, err
-}
-
-// WriteFile gives a file its name once its content is on disk, mode 0644. An
-// existing file is replaced.
-func WriteFile(path string, content []byte) error {
-	tmp, err := os.CreateTemp(filepath.Dir(path), ".sig-*")
-	if err != nil {
-		return err
-	}
-	defer os.Remove(tmp.Name())
-	defer tmp.Close()
-	if _, err := tmp.Write(content); err != nil {
-		return err
-	}
-	if err := errors.Join(tmp.Chmod(0o644), tmp.Sync(), tmp.Close()); err != nil {
-		return err
-	}
-	return os.Rename(tmp.Name(), path)
 }

@@ -24,12 +24,14 @@ import (
 // sideBySide is how many bundles are read at once: hashing one takes a core.
 const sideBySide = 2
 
-const immutable = "public, max-age=31536000, immutable"
+// CacheControl is the header of everything in a release's folder, wherever it is
+// served: it never changes.
+const CacheControl = "public, max-age=31536000, immutable"
 
 var (
-	bundleAttributes    = object.Attributes{ContentType: "application/octet-stream", CacheControl: immutable}
-	signatureAttributes = object.Attributes{ContentType: "text/plain; charset=utf-8", CacheControl: immutable}
-	recordAttributes    = object.Attributes{ContentType: "application/json", CacheControl: immutable}
+	bundleAttributes    = object.Attributes{ContentType: "application/octet-stream", CacheControl: CacheControl}
+	signatureAttributes = object.Attributes{ContentType: "text/plain; charset=utf-8", CacheControl: CacheControl}
+	recordAttributes    = object.Attributes{ContentType: "application/json", CacheControl: CacheControl}
 )
 
 // stage reads bundles side by side and sends each to where sink says. What
@@ -270,7 +272,7 @@ func (p *Publisher) storeSignature(ctx context.Context, version string, b *Store
 		err = p.Keys.VerifyDigest(sig, digestOf(b.BLAKE2b))
 	}
 	if err != nil {
-		return refuse(ErrOtherBytes, "publish a higher version", "%s stands in the store and does not verify: %v", key, err)
+		return &Refusal{Cause: fmt.Errorf("%w: %w", ErrOtherBytes, err), Text: key + " stands in the store", Mend: "publish a higher version"}
 	}
 	b.Signature = string(standing)
 	return nil

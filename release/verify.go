@@ -124,6 +124,9 @@ func (p *Publisher) verifyRelease(ctx context.Context, version string, whole boo
 		report.Releases = append(report.Releases, version)
 		err = p.verifyStored(ctx, record, true)
 	}
+	if err == nil {
+		err = p.verifySignatures(ctx, record)
+	}
 	if err == nil && whole {
 		err = p.verifyWhole(ctx, record)
 	}
@@ -131,6 +134,21 @@ func (p *Publisher) verifyRelease(ctx context.Context, version string, whole boo
 		return err
 	}
 	report.find(folder(version), err, "publish a higher version; never change the objects of one that was published")
+	return nil
+}
+
+// verifySignatures compares the .sig objects with the record.
+func (p *Publisher) verifySignatures(ctx context.Context, record *Record) error {
+	for _, b := range record.Bundles {
+		key := folder(record.Version) + b.Name + ".sig"
+		data, err := p.readObject(ctx, key, signing.MaxSignature)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		if string(data) != b.Signature {
+			return fmt.Errorf("%w: %s is not the published signature", ErrStored, key)
+		}
+	}
 	return nil
 }
 

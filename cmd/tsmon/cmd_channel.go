@@ -1,8 +1,11 @@
 package main
 
 import (
+	"bytes"
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"strconv"
 	"strings"
 
@@ -122,6 +125,9 @@ func (a *app) channelShowCommand() *cobra.Command {
 				return err
 			}
 			s := stateOf(log.Head(), args[0], p.PublicURL)
+			if err := a.warnBehind(cmd.Context(), p, log); err != nil {
+				return err
+			}
 			return a.print(s, func() {
 				fmt.Fprintf(a.stdout, "channel:  %s\nversion:  %s\nentry:    %d (%s by %s, %s)\ntargets:  %s\n",
 					s.Channel, s.Version, s.Sequence, s.Action, s.Who, s.When, strings.Join(s.Targets, ", "))
@@ -131,6 +137,20 @@ func (a *app) channelShowCommand() *cobra.Command {
 			})
 		},
 	}
+}
+
+// warnBehind says so where the manifest is not what the log says, as after a
+// publisher that was killed.
+func (a *app) warnBehind(ctx context.Context, p *release.Publisher, log *channels.Log) error {
+	shown, err := channels.Repository{Store: p.Store}.Shown(ctx, log.Channel)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	want, err := log.Head().Manifest.Encode()
+	if err == nil && !bytes.Equal(shown, want) {
+		a.warn([]string{"clients see another manifest than the log says: run the last publish, promote or rollback again"})
+	}
+	return err
 }
 
 // logRow is an entry of `tsmon channel log --json`, without its manifest.

@@ -119,24 +119,10 @@ func writeKeyPair(o keysGenerateOptions, private, public string) error {
 			}
 		}
 	}
-	if err := createFile(o.output, private, 0o600, o.force); err != nil {
+	if err := writeFile(o.output, 0o600, []byte(private)); err != nil {
 		return err
 	}
-	return createFile(o.output+".pub", public, 0o644, o.force)
-}
-
-func createFile(path, content string, mode os.FileMode, replace bool) error {
-	if replace {
-		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return err
-		}
-	}
-	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
-	if err != nil {
-		return err
-	}
-	_, err = file.WriteString(content)
-	return errors.Join(err, file.Sync(), file.Close())
+	return writeFile(o.output+".pub", 0o644, []byte(public))
 }
 
 func (a *app) keysShowCommand() *cobra.Command {
@@ -210,6 +196,9 @@ func (a *app) showKey(ctx context.Context, c *config.Config, arg string) (keyRep
 	if err != nil {
 		if _, asPrivate := signing.ParsePrivateKey(text); asPrivate != nil {
 			return keyReport{}, err
+		}
+		if source == "" {
+			return keyReport{}, &hinted{usagef("a private key stands among the arguments, where every process can read it"), "give its file; consider this key known"}
 		}
 		unlock, err := a.locked(ctx, c, text)
 		if err != nil {

@@ -116,7 +116,7 @@ func (a *app) writeManifest(m *manifest.Manifest, output string) error {
 		_, err = a.stdout.Write(data)
 		return err
 	}
-	return release.WriteFile(output, data)
+	return writeFile(output, 0o644, data)
 }
 
 type validateFlags struct {
@@ -312,9 +312,14 @@ func (a *app) runManifestDiff(ctx context.Context, sources []string) error {
 		if err != nil {
 			return err
 		}
-		if both[i], err = manifest.Decode(data); err != nil {
-			return fmt.Errorf("%s: %w", source, err)
+		doc, problems := manifest.Check(data, manifest.Rules{AllowUnbound: true})
+		if doc.Version == "" && len(doc.Platforms) == 0 {
+			return fmt.Errorf("%s: %w", source, problems)
 		}
+		for _, p := range problems {
+			a.say("%s: %s", source, p)
+		}
+		both[i] = &doc.Manifest
 	}
 	changes := manifest.Diff(both[0], both[1])
 	if changes == nil {

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode"
 
 	"github.com/spf13/cobra"
 
@@ -28,6 +29,7 @@ type moveFlags struct {
 	allowUnbound bool
 	dryRun       bool
 	noProbe      bool
+	reason       string
 }
 
 func (f *moveFlags) add(cmd *cobra.Command) {
@@ -37,8 +39,8 @@ func (f *moveFlags) add(cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&f.noProbe, "no-probe", false, "do not fetch the public address afterwards as a client would")
 }
 
-func (f *moveFlags) options(channel, why string) release.Options {
-	return release.Options{Channel: channel, Why: why, AllowMissing: f.allowMissing, AllowUnbound: f.allowUnbound, DryRun: f.dryRun}
+func (f *moveFlags) options(channel string) release.Options {
+	return release.Options{Channel: channel, Why: f.reason, AllowMissing: f.allowMissing, AllowUnbound: f.allowUnbound, DryRun: f.dryRun}
 }
 
 // move runs one of the commands that move a channel and prints its report.
@@ -46,6 +48,9 @@ func (a *app) move(ctx context.Context, f moveFlags, run func(*release.Publisher
 	progress := a.newProgress("done:")
 	p, err := a.publisher(ctx, progress)
 	if err != nil {
+		return err
+	}
+	if err := checkReason(f.reason); err != nil {
 		return err
 	}
 	if !f.noProbe {
@@ -57,7 +62,9 @@ func (a *app) move(ctx context.Context, f moveFlags, run func(*release.Publisher
 		if printErr := a.print(report, func() { a.printReport(report) }); printErr != nil {
 			return printErr
 		}
-		a.warn(report.Warnings)
+		for _, moved := range append([]*release.Report{report}, report.Followers...) {
+			a.warn(moved.Warnings)
+		}
 	}
 	return err
 }
@@ -67,7 +74,6 @@ type publishFlags struct {
 	channel, version, key string
 	notes, notesFile      string
 	bundles               []string
-	reason                string
 }
 
 func (a *app) releasePublishCommand() *cobra.Command {
@@ -126,7 +132,7 @@ func (a *app) runPublish(ctx context.Context, f publishFlags, args []string) err
 	for _, s := range skipped {
 		a.say("left aside: %s", s)
 	}
-	o := release.PublishOptions{Options: f.options(f.channel, f.reason), Version: f.version, Notes: notes, Bundles: bundles}
+	o := release.PublishOptions{Options: f.options(f.channel), Version: f.version, Notes: notes, Bundles: bundles}
 	if needsKey(bundles) {
 		if o.Key, err = a.privateKey(ctx, c, f.key); err != nil {
 			return err
@@ -149,9 +155,6 @@ func needsKey(bundles []release.Bundle) bool {
 	return false
 }
 
-// maxNotes bounds release notes, in bytes, so that the manifest stays small.
-const maxNotes = 256 << 10
-
 func (a *app) notes(notes, file string) (string, error) {
 	if file == "" {
 		return notes, nil
@@ -168,16 +171,13 @@ func (a *app) notes(notes, file string) (string, error) {
 		defer opened.Close()
 		r = opened
 	}
-	data, err := io.ReadAll(io.LimitReader(r, maxNotes+1))
-	if err == nil && len(data) > maxNotes {
-		err = usagef("the notes are longer than %d bytes", maxNotes)
-	}
-	return strings.TrimSpace(strings.ToValidUTF8(string(data), "?")), err
+	data, err := io.ReadAll(io.LimitReader(r, release.MaxNotes+1))
+	return strings.TrimSpace(string(data)), err
 }
 
 func (a *app) releasePromoteCommand() *cobra.Command {
 	var f moveFlags
-	var from, to, reason string
+	var from, to string
 	cmd := &cobra.Command{
 		Use:   "promote --from CHANNEL --to CHANNEL [VERSION]",
 		Short: "Move a channel to a release that another channel shows",
@@ -188,7 +188,7 @@ the store is verified, and the same gate holds as for a publish.`,
   tsmon release promote --from beta --to stable 1.4.0 --dry-run`,
 		Args: atMost(1, "at most one VERSION"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			o := release.PromoteOptions{Options: f.options(to, reason), From: from}
+			o := release.PromoteOptions{Options: f.options(to), From: from}
 			if len(args) == 1 {
 				o.Version = args[0]
 			}
@@ -197,7 +197,7 @@ the store is verified, and the same gate holds as for a publish.`,
 	}
 	cmd.Flags().StringVar(&from, "from", "beta", "`CHANNEL` that shows the release")
 	cmd.Flags().StringVar(&to, "to", "stable", "`CHANNEL` that is moved")
-	cmd.Flags().StringVar(&reason, "reason", "", "a remark for the channel's log")
+	cmd.Flags().StringVar(&f.reason, "reason", "", "a remark for the channel's log")
 	a.completeChannel(cmd, "from")
 	a.completeChannel(cmd, "to")
 	f.add(cmd)
@@ -206,7 +206,7 @@ the store is verified, and the same gate holds as for a publish.`,
 
 func (a *app) releaseRollbackCommand() *cobra.Command {
 	var f moveFlags
-	var channel, to, reason string
+	var channel, to string
 	cmd := &cobra.Command{
 		Use:   "rollback --channel CHANNEL [--to VERSION] --reason TEXT",
 		Short: "Point a channel at an earlier release",
@@ -215,31 +215,43 @@ it showed. That stops the spread: clients below it get the earlier release.
 Clients that have the bad release keep it, because the updater only goes
 forward; reaching them takes a new build with a higher version.
 
-The same command again, with the same reason, does nothing. --to with a version
+The same command again, with the same reason, does nothing, and so that two
+people don't go back twice, going back further takes --to. --to with a version
 that was rolled back brings it back.`,
 		Example: `  tsmon release rollback --channel stable --reason "crashes at start"
   tsmon release rollback --channel stable --to 1.2.0 --reason "data loss since 1.3.0" --dry-run`,
 		Args: exactly(0, "no arguments; --to names the version"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			o := release.RollbackOptions{Options: f.options(channel, reason), To: to}
+			if strings.TrimSpace(f.reason) == "" {
+				return &hinted{usagef("--reason is missing"), "say why; the channel's log keeps it"}
+			}
+			o := release.RollbackOptions{Options: f.options(channel), To: to}
 			return a.move(cmd.Context(), f, func(p *release.Publisher) (*release.Report, error) { return p.Rollback(cmd.Context(), o) })
 		},
 	}
 	cmd.Flags().StringVar(&to, "to", "", "`VERSION` to go back to (default: the one before)")
-	cmd.Flags().StringVar(&reason, "reason", "", "why; kept in the channel's log (required)")
+	cmd.Flags().StringVar(&f.reason, "reason", "", "why; kept in the channel's log (required)")
 	a.channelFlag(cmd, &channel)
 	f.add(cmd)
 	return cmd
 }
 
+// checkReason keeps the log's table readable.
+func checkReason(reason string) error {
+	if len(reason) > 1000 || strings.ContainsFunc(reason, unicode.IsControl) {
+		return usagef("--reason is one line of at most 1000 bytes")
+	}
+	return nil
+}
+
 // printReport writes what a move did for people.
 func (a *app) printReport(r *release.Report) {
-	a.printMove(r)
-	for _, follower := range r.Followers {
-		a.printMove(follower)
+	for _, moved := range append([]*release.Report{r}, r.Followers...) {
+		a.printMove(moved)
+		fmt.Fprintln(a.stdout)
+		a.printReach(moved)
+		fmt.Fprintln(a.stdout)
 	}
-	fmt.Fprintln(a.stdout)
-	a.printReach(r)
 }
 
 func (a *app) printMove(r *release.Report) {
@@ -311,6 +323,8 @@ func gets(c release.Reach) string {
 		return "nothing, up to date"
 	case "ahead":
 		return "nothing, keeps " + c.Version
+	case "dropped":
+		return "nothing more, its platform is left out"
 	}
 	return "an error: " + c.Error
 }

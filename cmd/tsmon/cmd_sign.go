@@ -61,6 +61,11 @@ func (a *app) runSign(ctx context.Context, version, keyFile string, paths []stri
 	if err != nil {
 		return err
 	}
+	for _, s := range signed {
+		if err := writeFile(s.Sig, 0o644, []byte(s.Signature.String())); err != nil {
+			return err
+		}
+	}
 	return a.print(signed, func() {
 		for _, s := range signed {
 			fmt.Fprintln(a.stdout, s.Sig)

@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"net/url"
 	"runtime"
 	"strings"
@@ -123,12 +125,15 @@ func (a *app) check(ctx context.Context, f updateFlags, show bool) (*updater.Upd
 		return nil, nil, err
 	}
 	result, err := u.Check(ctx)
-	for _, attempt := range result.Attempts {
-		if attempt.Err != nil && err == nil {
+	for i, attempt := range result.Attempts {
+		if attempt.Err != nil && i < len(result.Attempts)-1 {
 			a.say("%s: %v; asked the next", attempt.URL, attempt.Err)
 		}
 	}
 	if err != nil {
+		if show && a.json {
+			return nil, nil, errors.Join(a.print(reportOf(f, result), nil), err)
+		}
 		return nil, nil, err
 	}
 	if result.Offer != nil && len(u.Keys) > 0 {
@@ -180,7 +185,8 @@ does. FILE is written only once the signature has been verified.
 
 With --json every event of the updater is one line: {"event": "Started", "data":
 {"contentLength"}}, {"event": "Progress", "data": {"chunkLength", "downloaded",
-"percent"}}, {"event": "Finished", "data": {}}.`,
+"percent"}}, {"event": "Finished", "data": {}}. Where there is no update the only
+line is {"event": "NoUpdate", "data": {}}.`,
 		Example: `  tsmon update download --endpoint https://releases.example.com/stable/latest.json --current 1.3.0 --output App.zip`,
 		Args:    exactly(0, "no arguments"),
 		RunE:    func(cmd *cobra.Command, _ []string) error { return a.runDownload(cmd.Context(), f, output) },
@@ -202,11 +208,17 @@ func (a *app) runDownload(ctx context.Context, f updateFlags, output string) err
 		return &hinted{usagef("no public key to verify with"), "give --public-key KEY, or set TSMON_TRUSTED_KEYS"}
 	}
 	if offer == nil {
-		a.say("no update: %s is up to date", f.current)
+		if a.json {
+			return json.NewEncoder(a.stdout).Encode(updater.Event{Event: "NoUpdate"})
+		}
+		fmt.Fprintf(a.stdout, "no update: %s is up to date\n", f.current)
 		return nil
 	}
 	progress := a.newProgress("downloaded")
-	if err := u.Download(ctx, offer, output, a.downloadEvents(progress, output)); err != nil {
+	err = writeThrough(output, 0o644, func(w io.Writer) error {
+		return u.Fetch(ctx, offer, w, a.downloadEvents(progress, output))
+	})
+	if err != nil {
 		return err
 	}
 	progress.done()

@@ -4,10 +4,12 @@
 # a temporary folder, which is removed at the end.
 set -eu
 cd "$(dirname "$0")/../.."
+unset TSMON_CONFIG TSMON_STORAGE TSMON_PUBLIC_URL TSMON_TRUSTED_KEYS TSMON_LISTEN TSMON_DATA
+unset TAURI_SIGNING_PRIVATE_KEY TAURI_SIGNING_PRIVATE_KEY_PATH TAURI_SIGNING_PRIVATE_KEY_PASSWORD
 work=$(mktemp -d)
 server=
 trap '[ -z "$server" ] || kill "$server"; rm -rf "$work"' EXIT
-trap 'exit 1' INT TERM
+trap 'exit 1' INT TERM HUP PIPE
 
 go build -o "$work/tsmon" ./cmd/tsmon
 PATH=$work:$PATH
@@ -25,7 +27,6 @@ for version in 1.0.0 1.1.0; do
 done
 
 run tsmon keys generate --no-password --output app.key
-unset TSMON_CONFIG
 export TSMON_STORAGE="$work/releases" TSMON_TRUSTED_KEYS=app.key.pub TAURI_SIGNING_PRIVATE_KEY=app.key
 
 # Clients fetch the directory through a web server; ours serves it as it is.

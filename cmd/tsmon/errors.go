@@ -165,7 +165,7 @@ func text(err error) string {
 	if errors.Is(err, context.Canceled) {
 		return "interrupted"
 	}
-	return strings.TrimSpace(cmp.Or(err.Error(), "unknown error"))
+	return oneLine(strings.TrimSpace(cmp.Or(err.Error(), "unknown error")))
 }
 
 // silent is an error whose findings were printed as the command's result.

@@ -38,7 +38,7 @@ type app struct {
 }
 
 func newApp() *app {
-	return &app{stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr, environ: os.Environ(), now: time.Now, openStore: openStore}
+	return &app{stdin: os.Stdin, stdout: plainWriter{os.Stdout}, stderr: plainWriter{os.Stderr}, environ: os.Environ(), now: time.Now, openStore: openStore}
 }
 
 // run executes one command and returns the exit code.

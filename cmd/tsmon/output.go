@@ -4,7 +4,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"strings"
 	"text/tabwriter"
+	"unicode"
 )
 
 // print writes a result: as JSON with --json, else through the given function.
@@ -19,6 +21,47 @@ func (a *app) print(result any, plain func()) error {
 	return enc.Encode(result)
 }
 
+// plainWriter writes text that came from elsewhere so that it can't act on a
+// terminal: control characters, but for line breaks and tabs, and those that turn
+// the direction of text are written as \xNN or \uNNNN.
+type plainWriter struct{ io.Writer }
+
+func (w plainWriter) Write(p []byte) (int, error) {
+	if _, err := io.WriteString(w.Writer, escape(string(p))); err != nil {
+		return 0, err
+	}
+	return len(p), nil
+}
+
+// escape spells out the characters that act.
+func escape(text string) string {
+	if !strings.ContainsFunc(text, acts) {
+		return text
+	}
+	var b strings.Builder
+	for _, r := range text {
+		switch {
+		case !acts(r):
+			b.WriteRune(r)
+		case r < 0x100:
+			fmt.Fprintf(&b, `\x%02x`, r)
+		default:
+			fmt.Fprintf(&b, `\u%04x`, r)
+		}
+	}
+	return b.String()
+}
+
+// acts says that a character does something to a terminal.
+func acts(r rune) bool {
+	return r != '\n' && r != '\t' && unicode.IsControl(r) || r >= 0x202a && r <= 0x202e || r >= 0x2066 && r <= 0x2069
+}
+
+// oneLine keeps a text from looking like several lines.
+func oneLine(text string) string {
+	return strings.NewReplacer("\n", `\n`, "\t", " ").Replace(text)
+}
+
 // table writes aligned columns; the first row is the heading.
 func table(w io.Writer, rows [][]string) {
 	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
@@ -27,7 +70,7 @@ func table(w io.Writer, rows [][]string) {
 			if i > 0 {
 				fmt.Fprint(tw, "\t")
 			}
-			fmt.Fprint(tw, cell)
+			fmt.Fprint(tw, oneLine(cell))
 		}
 		fmt.Fprintln(tw)
 	}
@@ -36,7 +79,7 @@ func table(w io.Writer, rows [][]string) {
 
 // say writes a line for people.
 func (a *app) say(format string, args ...any) {
-	fmt.Fprintf(a.stderr, format+"\n", args...)
+	fmt.Fprintln(a.stderr, oneLine(fmt.Sprintf(format, args...)))
 }
 
 func (a *app) warn(warnings []string) {

@@ -25,13 +25,16 @@ func (a *app) newProgress(verb string) *progress {
 	p := &progress{app: a, verb: verb, seen: map[string]int64{}}
 	if !a.quiet && isTerminal(a.stderr) {
 		p.bar = progressbar.NewOptions64(1,
-			progressbar.OptionSetWriter(a.stderr), progressbar.OptionShowBytes(true), progressbar.OptionFullWidth(),
+			progressbar.OptionSetWriter(os.Stderr), progressbar.OptionShowBytes(true), progressbar.OptionFullWidth(),
 			progressbar.OptionThrottle(100*time.Millisecond), progressbar.OptionClearOnFinish())
 	}
 	return p
 }
 
 func isTerminal(w io.Writer) bool {
+	if plain, ok := w.(plainWriter); ok {
+		w = plain.Writer
+	}
 	file, ok := w.(*os.File)
 	return ok && term.IsTerminal(int(file.Fd()))
 }

@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"os/user"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -92,7 +94,7 @@ func (a *app) publisherFor(ctx context.Context, c *config.Config, p *progress) (
 		policies[name] = release.Policy(channel)
 	}
 	return &release.Publisher{
-		Store: store, PublicURL: c.PublicURL, Keys: keys, Policies: policies, BundleTypes: c.BundleTypes,
+		Store: store, PublicURL: c.PublicURL, Keys: keys, Policies: policies,
 		Who: a.who(), Now: a.now, Transferred: p.transferred, Step: p.step,
 	}, nil
 }
@@ -142,17 +144,26 @@ func textOrFile(text string) (string, error) {
 	return keyFile(text)
 }
 
+// keyFile reads a key's file. A key that stands where its path belongs is not
+// shown.
 func keyFile(path string) (string, error) {
-	info, err := os.Stat(path)
+	if keyLike.MatchString(path) {
+		return "", &hinted{usagef("a key stands where the path of its file belongs"), "TAURI_SIGNING_PRIVATE_KEY takes the key itself"}
+	}
+	file, err := os.Open(path)
 	if err != nil {
 		return "", err
 	}
-	if info.Size() > maxKeyFile {
-		return "", fmt.Errorf("%s: larger than a key", path)
+	defer file.Close()
+	data, err := io.ReadAll(io.LimitReader(file, maxKeyFile+1))
+	if err == nil && len(data) > maxKeyFile {
+		err = fmt.Errorf("%s: larger than a key", path)
 	}
-	data, err := os.ReadFile(path)
 	return string(data), err
 }
+
+// keyLike matches keys in any of their forms, also cut or with line breaks.
+var keyLike = regexp.MustCompile(`untrusted comment|^[\sA-Za-z0-9+/=]{100,}$|\n`)
 
 // privateKey reads and opens the signing key: from the file, if one is named,
 // else from the environment. It returns nil if there is none.
@@ -205,7 +216,7 @@ func privateKeyText(c *config.Config, file string) (source, text string, err err
 		if text, err = textOrFile(literal); text != literal {
 			return literal, text, err
 		}
-		return "TAURI_SIGNING_PRIVATE_KEY, which names no file", literal, err
+		return "the key in TAURI_SIGNING_PRIVATE_KEY, which names no file", literal, err
 	case c.Signing.KeyPath != "":
 		text, err = keyFile(c.Signing.KeyPath)
 		return c.Signing.KeyPath, text, err

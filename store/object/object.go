@@ -16,9 +16,9 @@
 //   - What Create and Swap report as written has been compared with what the
 //     store holds, by size and by checksum.
 //   - Errors answer to errors.Is: fs.ErrNotExist, fs.ErrExist, fs.ErrPermission
-//     and the sentinels of this package. An absent bucket or root folder is
-//     ErrNoStore and never fs.ErrNotExist, so that it can't be taken for an
-//     empty store.
+//     and the sentinels of this package. An absent bucket, or a root folder that
+//     is gone, is ErrNoStore and never fs.ErrNotExist, so that it can't be taken
+//     for an empty store; a folder that was never made is one.
 //   - Every wait is bounded: by the context and by time-outs of the adapter.
 //
 // There is no rename and no append, and no overwriting without a condition.

@@ -23,7 +23,7 @@ func (s *Store) explain(op, key string, err error) error {
 	}
 	var source sourceError
 	if errors.As(err, &source) {
-		return fmt.Errorf("%s %s: %w", op, key, source.error)
+		return source.error
 	}
 	if errors.Is(err, fs.ErrNotExist) {
 		if gone := s.present(); gone != nil {

@@ -41,7 +41,7 @@ func (s *Store) explain(ctx context.Context, op, key string, err, refused error)
 	var source sourceError
 	switch {
 	case errors.As(err, &source):
-		return fmt.Errorf("%s: %w", what, source.error)
+		return source.error
 	case ctx.Err() != nil && isCancelled(err):
 		return fmt.Errorf("%s: %w", what, ctx.Err())
 	}
