@@ -1,0 +1,312 @@
+package release
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"tsmon/manifest"
+	"tsmon/signing"
+	"tsmon/store/object"
+)
+
+func (d *desk) rollback(t testing.TB, channel, to, why string) (*Report, error) {
+	t.Helper()
+	return d.Rollback(t.Context(), RollbackOptions{Options: Options{Channel: channel, Why: why}, To: to})
+}
+
+// shows is the version that a channel's manifest shows.
+func (d *desk) shows(t testing.TB, channel string) string {
+	t.Helper()
+	data, err := d.channels().Shown(t.Context(), channel)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := manifest.Decode(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m.Version
+}
+
+// TestRollbacks: a release that was rolled back never comes back by itself.
+func TestRollbacks(t *testing.T) {
+	d := newDesk(t)
+	o := d.options(t, "1.2.0")
+	d.publish(t, d.options(t, "1.0.0"))
+	d.publish(t, d.options(t, "1.1.0"))
+	if _, err := d.rollback(t, "stable", "", "1.1 crashes"); err != nil || d.shows(t, "stable") != "1.0.0" {
+		t.Fatalf("shows %s, %v", d.shows(t, "stable"), err)
+	}
+	d.publish(t, o)
+	if _, err := d.rollback(t, "stable", "1.1.0", "1.2 is worse"); err != nil || d.shows(t, "stable") != "1.1.0" {
+		t.Fatalf("shows %s, %v", d.shows(t, "stable"), err)
+	}
+	if _, err := d.Publish(t.Context(), o); !errors.Is(err, ErrRolledBack) {
+		t.Errorf("publishing it again: %v, want ErrRolledBack", err)
+	}
+	promote := PromoteOptions{Options: Options{Channel: "beta"}, From: "stable", Version: "1.2.0"}
+	if _, err := d.Promote(t.Context(), promote); !errors.Is(err, ErrRolledBack) {
+		t.Errorf("promoting it: %v, want ErrRolledBack", err)
+	}
+	if _, err := d.rollback(t, "stable", "", "another reason"); !errors.Is(err, ErrRolledBack) {
+		t.Errorf("a second person's rollback: %v, want ErrRolledBack", err)
+	}
+	if report, err := d.rollback(t, "stable", "", "1.2 is worse"); err != nil || report.Changed {
+		t.Errorf("the same rollback again: %+v, %v", report, err)
+	}
+	if _, err := d.rollback(t, "stable", "1.0.0", "further"); err != nil || d.shows(t, "stable") != "1.0.0" {
+		t.Errorf("shows %s, %v", d.shows(t, "stable"), err)
+	}
+	if _, err := d.rollback(t, "stable", "3.0.0", "never"); !errors.Is(err, ErrNoTarget) {
+		t.Errorf("to a version that was never shown: %v", err)
+	}
+}
+
+func TestRollbackOfTheFirstRelease(t *testing.T) {
+	d := newDesk(t)
+	if _, err := d.rollback(t, "stable", "", "crash"); !errors.Is(err, ErrNoTarget) {
+		t.Errorf("an empty channel: %v", err)
+	}
+	d.publish(t, d.options(t, "1.0.0"))
+	if _, err := d.rollback(t, "stable", "", "crash"); !errors.Is(err, ErrNoTarget) {
+		t.Errorf("the first release: %v", err)
+	}
+	if _, err := d.rollback(t, "stable", "", " "); !errors.Is(err, ErrConfig) {
+		t.Errorf("no reason: %v", err)
+	}
+}
+
+// TestRollbackIsHeldToTheGate: damaged bundles and signatures that strict
+// clients reject are refused.
+func TestRollbackIsHeldToTheGate(t *testing.T) {
+	for name, c := range map[string]struct {
+		damage func(t *testing.T, d *desk)
+		want   error
+	}{
+		"bundle changed": {func(t *testing.T, d *desk) {
+			overwrite(t, filepath.Join(d.root, "releases/1.0.0/App_1.0.0_x64_en-US.msi.zip"))
+		}, ErrStored},
+		"record gone": {func(t *testing.T, d *desk) {
+			if err := os.Remove(filepath.Join(d.root, "releases/1.0.0/release.json")); err != nil {
+				t.Fatal(err)
+			}
+		}, ErrNoRelease},
+		"key no longer trusted": {func(t *testing.T, d *desk) { d.Keys = signing.Keyring{newDesk(t).key.Public()} }, signing.ErrUntrustedKey},
+		"platform lost": {func(t *testing.T, d *desk) {
+			d.publish(t, d.options(t, "1.2.0", "App_1.2.0_x64_en-US.msi.zip", "App_1.2.0_amd64.AppImage.tar.gz", "App_universal.app.tar.gz"))
+		}, ErrCoverage},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := newDesk(t)
+			d.publish(t, d.options(t, "1.0.0"))
+			d.publish(t, d.options(t, "1.1.0"))
+			c.damage(t, d)
+			before := d.tree(t)
+			if _, err := d.rollback(t, "stable", "1.0.0", "crash"); !errors.Is(err, c.want) {
+				t.Errorf("error %v, want %v", err, c.want)
+			}
+			sameTree(t, before, d.tree(t))
+		})
+	}
+}
+
+// TestBadNotesDoNotUseUpTheVersion: what the gate would refuse is refused before
+// anything immutable is written.
+func TestBadNotesDoNotUseUpTheVersion(t *testing.T) {
+	d := newDesk(t)
+	o := d.options(t, "1.0.0")
+	for _, notes := range []string{"bad \xff", "lost \uFFFD", strings.Repeat("x", MaxNotes+1)} {
+		o.Notes = notes
+		if _, err := d.Publish(t.Context(), o); !errors.Is(err, ErrNotes) {
+			t.Errorf("%.10q: %v, want ErrNotes", notes, err)
+		}
+	}
+	if tree := d.tree(t); len(tree) > 0 {
+		t.Errorf("%d objects were written", len(tree))
+	}
+	o.Notes = strings.Repeat("\x01", MaxNotes) // six bytes each in JSON
+	d.publish(t, o)
+}
+
+// swapping is a store that calls a function before it swaps.
+type swapping struct {
+	object.Store
+	before func(key string)
+}
+
+func (s *swapping) Swap(ctx context.Context, key, etag string, data []byte, attrs object.Attributes) (object.Info, error) {
+	s.before(key)
+	return s.Store.Swap(ctx, key, etag, data, attrs)
+}
+
+// TestFollowersDoNotFollowARelease that was rolled back while its publisher was
+// on the way to them.
+func TestFollowersDoNotFollowARelease(t *testing.T) {
+	d := newDesk(t)
+	d.publish(t, d.options(t, "1.0.0"))
+	operator := *d.Publisher
+	done := false
+	d.Store = &swapping{d.Store, func(key string) {
+		if key == "stable/latest.json" && !done {
+			done = true
+			o := RollbackOptions{Options: Options{Channel: "stable", Why: "crash"}}
+			if _, err := operator.Rollback(t.Context(), o); err != nil {
+				t.Error(err)
+			}
+		}
+	}}
+	report := d.publish(t, d.options(t, "1.1.0"))
+	if len(report.Warnings) == 0 || !strings.Contains(report.Warnings[0], "moved on to 1.0.0") {
+		t.Errorf("warnings %q", report.Warnings)
+	}
+	if stable, beta := d.shows(t, "stable"), d.shows(t, "beta"); stable != "1.0.0" || beta != "1.0.0" {
+		t.Errorf("stable shows %s, beta %s, want 1.0.0 on both", stable, beta)
+	}
+}
+
+// TestFollowersKeepTheirPlatforms: what one channel may lose, another may not.
+func TestFollowersKeepTheirPlatforms(t *testing.T) {
+	d := newDesk(t)
+	d.publish(t, d.options(t, "1.0.0"))
+	o := d.options(t, "1.1.0", "App_1.1.0_amd64.AppImage.tar.gz")
+	o.AllowMissing = []string{"windows-x86_64"}
+	report := d.publish(t, o)
+	if beta := d.shows(t, "beta"); beta != "1.0.0" {
+		t.Errorf("beta shows %s without windows", beta)
+	}
+	if !slices.ContainsFunc(report.Warnings, func(w string) bool { return strings.Contains(w, "beta does not follow") }) {
+		t.Errorf("warnings %q", report.Warnings)
+	}
+	i := slices.IndexFunc(report.Reach, func(r Reach) bool { return r.Target == "windows-x86_64" })
+	if report.Reach[i].Outcome != "dropped" {
+		t.Errorf("windows clients: %+v", report.Reach[i])
+	}
+}
+
+func TestFollowing(t *testing.T) {
+	d := newDesk(t)
+	beta := d.options(t, "1.2.0-beta.1")
+	beta.Channel = "beta"
+	d.publish(t, d.options(t, "1.1.0"))
+	d.publish(t, beta)
+	d.publish(t, d.options(t, "1.1.1")) // an older hotfix
+	if stable, beta := d.shows(t, "stable"), d.shows(t, "beta"); stable != "1.1.1" || beta != "1.2.0-beta.1" {
+		t.Errorf("stable shows %s, beta %s", stable, beta)
+	}
+	report := d.publish(t, d.options(t, "1.2.0"))
+	if len(report.Followers) != 1 || report.Followers[0].Channel != "beta" || d.shows(t, "beta") != "1.2.0" {
+		t.Errorf("beta shows %s, %+v", d.shows(t, "beta"), report)
+	}
+	pre := PromoteOptions{Options: Options{Channel: "stable"}, From: "beta", Version: "1.2.0-beta.1"}
+	if _, err := d.Promote(t.Context(), pre); !errors.Is(err, ErrPrerelease) {
+		t.Errorf("promoting a pre-release: %v", err)
+	}
+}
+
+// TestProbe: what clients get is looked at after the move, and its failure does
+// not hide that the channel has moved.
+func TestProbe(t *testing.T) {
+	d := newDesk(t)
+	var probed []string
+	d.Probe = func(_ context.Context, address string, want manifest.Manifest) error {
+		probed = append(probed, address+" "+want.Version)
+		if strings.Contains(address, "/beta/") {
+			return errors.New("stale")
+		}
+		return nil
+	}
+	report, err := d.Publish(t.Context(), d.options(t, "1.0.0"))
+	if !errors.Is(err, ErrProbe) || !strings.Contains(err.Error(), "beta has moved to 1.0.0") {
+		t.Errorf("error %v", err)
+	}
+	if !report.Probed || len(report.Followers) != 1 || report.Followers[0].Probed {
+		t.Errorf("%+v", report)
+	}
+	want := []string{d.PublicURL + "/stable/latest.json 1.0.0", d.PublicURL + "/beta/latest.json 1.0.0"}
+	if !slices.Equal(probed, want) {
+		t.Errorf("probed %q, want %q", probed, want)
+	}
+}
+
+// TestStoreWithoutConditionsStaysRefused: not only at the first try.
+func TestStoreWithoutConditionsStaysRefused(t *testing.T) {
+	d := newDesk(t)
+	d.Store = &careless{d.Store}
+	o := d.options(t, "1.0.0")
+	for range 2 {
+		if _, err := d.Publish(t.Context(), o); !errors.Is(err, object.ErrUnconditional) {
+			t.Errorf("error %v, want ErrUnconditional", err)
+		}
+	}
+}
+
+// TestVerifyFindsDamage: each object of a channel is looked at.
+func TestVerifyFindsDamage(t *testing.T) {
+	for name, damage := range map[string]string{
+		"manifest": "stable/latest.json", "entry": "log/stable/0000000001.json", "record": "releases/1.0.0/release.json",
+		"bundle": "releases/1.0.0/App_1.0.0_x64_en-US.msi.zip", "signature": "releases/1.0.0/App_1.0.0_x64_en-US.msi.zip.sig",
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := newDesk(t)
+			d.publish(t, d.options(t, "1.0.0"))
+			if report, err := d.Verify(t.Context(), "stable"); err != nil || len(report.Findings) > 0 {
+				t.Fatalf("before: %+v, %v", report, err)
+			}
+			overwrite(t, filepath.Join(d.root, damage))
+			report, err := d.Verify(t.Context(), "stable")
+			if err != nil || len(report.Findings) == 0 || report.Findings[0].Mend == "" || report.Err() == nil {
+				t.Errorf("%+v, %v", report, err)
+			}
+			if err := os.Remove(filepath.Join(d.root, damage)); err != nil {
+				t.Fatal(err)
+			}
+			report, err = d.Verify(t.Context(), "stable")
+			if name == "entry" { // of one: nothing is left of the channel
+				if !errors.Is(err, ErrNoRelease) {
+					t.Errorf("without it: %+v, %v", report, err)
+				}
+			} else if err != nil || len(report.Findings) == 0 {
+				t.Errorf("without it: %+v, %v", report, err)
+			}
+		})
+	}
+}
+
+// TestHandWrittenPredecessor: a manifest without a log counts as what clients
+// have.
+func TestHandWrittenPredecessor(t *testing.T) {
+	d := newDesk(t)
+	put(t, d.Store, "stable/latest.json", `{"version":"v1.5.0","platforms":{"darwin-aarch64":{"signature":"x","url":"https://example.com/a"}}}`)
+	if _, err := d.Publish(t.Context(), d.options(t, "1.4.0")); !errors.Is(err, ErrBelowHead) {
+		t.Errorf("below it: %v", err)
+	}
+	if _, err := d.Publish(t.Context(), d.options(t, "1.6.0")); !errors.Is(err, ErrCoverage) {
+		t.Errorf("without its platform: %v", err)
+	}
+	report := d.publish(t, d.options(t, "1.6.0", "App_aarch64.app.tar.gz"))
+	if report.Previous != "1.5.0" || d.shows(t, "stable") != "1.6.0" {
+		t.Errorf("%+v", report)
+	}
+}
+
+func FuzzRecord(f *testing.F) {
+	f.Add([]byte(`{"version":"1.0.0","bundles":[{"name":"a","keys":["linux-x86_64"]}]}`))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		d := newDesk(t)
+		put(t, d.Store, "releases/1.0.0/release.json", string(data))
+		r, err := d.Record(t.Context(), "1.0.0")
+		if err == nil && (r.Version != "1.0.0" || len(r.Bundles) == 0) {
+			t.Errorf("accepted %+v", r)
+		}
+		if err == nil {
+			if err := d.verifyStored(t.Context(), r, false); err == nil {
+				t.Error("verified a release that has no bundles in the store")
+			}
+		}
+	})
+}
