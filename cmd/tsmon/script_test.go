@@ -361,7 +361,9 @@ func scriptServe(ts *testscript.TestScript, _ []string) {
 		}
 	})
 	lines := bufio.NewReader(stderr)
+	silent := time.AfterFunc(time.Minute, func() { _ = cmd.Process.Kill() })
 	first, _ := lines.ReadString('\n')
+	silent.Stop()
 	address, ok := strings.CutPrefix(strings.TrimSpace(first), "serving ")
 	if !ok {
 		ts.Fatalf("tsmon serve says %q", first)
