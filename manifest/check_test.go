@@ -271,6 +271,13 @@ func TestCheckNamesEverything(t *testing.T) {
 	}
 }
 
+func TestProblemsError(t *testing.T) {
+	problems := manifest.Problems{problem("", 3, 1, "not UTF-8", ""), problem("platforms.linux-x86_64", 4, 5, "missing", "")}
+	if got, want := problems.Error(), "line 3, document: not UTF-8; line 4, platforms.linux-x86_64: missing"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
 func TestDocumentAt(t *testing.T) {
 	doc, _ := manifest.Check([]byte(goodDocument(t)), manifest.Rules{AllowUnbound: true})
 	for _, c := range []struct {

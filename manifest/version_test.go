@@ -95,15 +95,19 @@ var ascending = strings.Fields(`
 `)
 
 func TestVersionOrder(t *testing.T) {
-	for i, a := range ascending {
-		for j, b := range ascending {
+	var versions []manifest.Version
+	for _, text := range ascending {
+		versions = append(versions, version(t, text))
+	}
+	for i, a := range versions {
+		for j, b := range versions {
 			want := 0
 			if i < j {
 				want = -1
 			} else if i > j {
 				want = 1
 			}
-			if got := version(t, a).Compare(version(t, b)); got != want {
+			if got := a.Compare(b); got != want {
 				t.Errorf("%s against %s is %d, want %d", a, b, got, want)
 			}
 		}

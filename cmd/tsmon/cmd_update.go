@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/url"
 	"runtime"
 	"strings"
@@ -215,10 +214,7 @@ func (a *app) runDownload(ctx context.Context, f updateFlags, output string) err
 		return nil
 	}
 	progress := a.newProgress("downloaded")
-	err = writeThrough(output, 0o644, func(w io.Writer) error {
-		return u.Fetch(ctx, offer, w, a.downloadEvents(progress, output))
-	})
-	if err != nil {
+	if err := u.Download(ctx, offer, output, a.downloadEvents(progress, output)); err != nil {
 		return err
 	}
 	progress.done()

@@ -3,7 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -12,15 +11,6 @@ import (
 // writeFile gives a file its name once its content is on disk. An existing file
 // is replaced.
 func writeFile(path string, mode fs.FileMode, content []byte) error {
-	return writeThrough(path, mode, func(w io.Writer) error {
-		_, err := w.Write(content)
-		return err
-	})
-}
-
-// writeThrough is writeFile for content that a function writes; where that fails
-// nothing gets the name.
-func writeThrough(path string, mode fs.FileMode, write func(w io.Writer) error) error {
 	tmp, err := os.CreateTemp(filepath.Dir(path), ".tsmon-*") // mode 0600
 	if err != nil {
 		var at *fs.PathError
@@ -31,10 +21,8 @@ func writeThrough(path string, mode fs.FileMode, write func(w io.Writer) error) 
 	}
 	defer os.Remove(tmp.Name())
 	defer tmp.Close()
-	if err := write(tmp); err != nil {
-		return err
-	}
-	if err := errors.Join(tmp.Chmod(mode), tmp.Sync(), tmp.Close()); err != nil {
+	_, err = tmp.Write(content)
+	if err := errors.Join(err, tmp.Chmod(mode), tmp.Sync(), tmp.Close()); err != nil {
 		return fmt.Errorf("write %s: %w", path, err)
 	}
 	return os.Rename(tmp.Name(), path)

@@ -36,7 +36,11 @@ func TestKilledAnywhere(t *testing.T) {
 		for _, story := range stories {
 			t.Run(story.name, func(t *testing.T) {
 				v1, v2 := bundles(t, "1.0.0", 5000), bundles(t, "1.1.0", 5000)
-				for moment := 1; ; moment++ {
+				step := 1
+				if testing.Short() {
+					step = 9
+				}
+				for moment := 1; ; moment += step {
 					finished := false
 					t.Run(fmt.Sprint(moment), func(t *testing.T) {
 						k := fresh(t)

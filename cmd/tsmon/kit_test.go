@@ -36,6 +36,9 @@ func storages(t *testing.T, test func(t *testing.T, fresh func(t *testing.T) *ki
 		t.Parallel()
 		test(t, func(t *testing.T) *kit { return newKit(t, filepath.Join(t.TempDir(), "store"), nil) })
 	})
+	if testing.Short() {
+		return // the race detector's run, which is slow
+	}
 	t.Run("minio", func(t *testing.T) {
 		server := objecttest.MinIO(t)
 		t.Setenv("AWS_ACCESS_KEY_ID", server.AccessKey)

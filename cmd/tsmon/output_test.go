@@ -2,9 +2,7 @@ package main
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -78,8 +76,8 @@ func TestKeysAreNotShown(t *testing.T) {
 	}
 }
 
-// TestWriteThrough: what fails leaves the file as it was, and nothing beside it.
-func TestWriteThrough(t *testing.T) {
+// TestWriteFile: a file is replaced, with nothing left beside it, and errors name it.
+func TestWriteFile(t *testing.T) {
 	folder := t.TempDir()
 	path := filepath.Join(folder, "file")
 	if err := writeFile(path, 0o600, []byte("old")); err != nil {
@@ -88,16 +86,12 @@ func TestWriteThrough(t *testing.T) {
 	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("%v, %v", info.Mode(), err)
 	}
-	failure := errors.New("failure")
-	if err := writeThrough(path, 0o644, func(w io.Writer) error {
-		fmt.Fprint(w, "new")
-		return failure
-	}); !errors.Is(err, failure) {
-		t.Errorf("error %v", err)
+	if err := writeFile(path, 0o644, []byte("new")); err != nil {
+		t.Error(err)
 	}
 	data, err := os.ReadFile(path)
 	left, err2 := os.ReadDir(folder)
-	if string(data) != "old" || len(left) != 1 || err != nil || err2 != nil {
+	if string(data) != "new" || len(left) != 1 || err != nil || err2 != nil {
 		t.Errorf("%q beside %d files, %v, %v", data, len(left)-1, err, err2)
 	}
 	if err := writeFile(filepath.Join(folder, "no", "file"), 0o644, nil); err == nil || !strings.Contains(err.Error(), filepath.Join("no", "file")) || strings.Contains(err.Error(), ".tsmon-") {

@@ -3,8 +3,10 @@ package updater
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"sync/atomic"
@@ -42,8 +44,11 @@ type EventData struct {
 // then gives the file its name, with mode 0644. An existing file is replaced.
 func (u *Updater) Download(ctx context.Context, offer *manifest.Offer, path string, events func(Event)) error {
 	tmp, err := os.CreateTemp(filepath.Dir(path), ".download-*")
+	if at := (*fs.PathError)(nil); errors.As(err, &at) {
+		err = at.Err // the temporary name tells nobody anything
+	}
 	if err != nil {
-		return err
+		return fmt.Errorf("write %s: %w", path, err)
 	}
 	defer os.Remove(tmp.Name())
 	defer tmp.Close()

@@ -50,9 +50,10 @@ func TestDownload(t *testing.T) {
 			`{"event":"Progress","data":{"chunkLength":6,"downloaded":6,"percent":100}}`},
 		{"without its length", "bundle", chunked("bundle"), `{"event":"Started","data":{}}`,
 			`{"event":"Progress","data":{"chunkLength":6,"downloaded":6}}`},
+		{"one byte", "x", text(200, "x"), `{"event":"Started","data":{"contentLength":1}}`, `{"event":"Progress","data":{"chunkLength":1,"downloaded":1,"percent":100}}`},
 		{"large", large, text(200, large), `{"event":"Started","data":{}}`, `"downloaded":1048576}}`},
 		{"empty", "", text(200, ""), `{"event":"Finished","data":{}}`, ""},
-		{"other status of success", "bundle", text(201, "bundle"), `{"event":"Started","data":{"contentLength":6}}`, `"percent":100}}`},
+		{"other status of success", "bundle", text(299, "bundle"), `{"event":"Started","data":{"contentLength":6}}`, `"percent":100}}`},
 		{"redirected", "bundle", func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, "/elsewhere", http.StatusTemporaryRedirect)
 		}, `{"event":"Started","data":{"contentLength":9}}`, `"percent":100}}`},
@@ -158,6 +159,7 @@ func TestDownloadFailures(t *testing.T) {
 		{"broken off", func(w http.ResponseWriter, _ *http.Request) { chunked(bundle)(w, nil); panic(http.ErrAbortHandler) }, nil, io.ErrUnexpectedEOF, "", started},
 		{"closed connection", hangUp, nil, io.EOF, "", ""},
 		{"missing", text(404, bundle), nil, updater.ErrStatus, "unexpected status 404", ""},
+		{"choices", text(300, bundle), nil, updater.ErrStatus, "unexpected status 300", ""},
 		{"server error", text(503, bundle), nil, updater.ErrStatus, "unexpected status 503", ""},
 		{"endless redirect", func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/x", http.StatusFound) }, nil, nil, "stopped after 10 redirects", ""},
 		{"redirect to nothing", func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/gone", http.StatusFound) }, nil, updater.ErrStatus, "unexpected status 404", ""},

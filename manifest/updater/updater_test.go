@@ -24,6 +24,7 @@ func TestCheckEndpoints(t *testing.T) {
 	routes := map[string]http.HandlerFunc{
 		"/good":       text(200, good),
 		"/created":    text(201, good),
+		"/299":        text(299, good),
 		"/same":       text(200, release("1.0.0", linux)),
 		"/204":        text(204, ""),
 		"/300":        text(300, good),
@@ -53,6 +54,7 @@ func TestCheckEndpoints(t *testing.T) {
 	}{
 		{"/good", "/good", 1, true, nil, ""},
 		{"/created", "/created", 1, true, nil, ""},
+		{"/299", "/299", 1, true, nil, ""},
 		{"/good /html", "/good", 1, true, nil, ""},
 		{"/same /good", "/same", 1, false, nil, ""},
 		{"/204 /good", "/204", 1, false, nil, ""},
