@@ -252,6 +252,19 @@ func (o *Offer) Verifier(keys signing.Keyring, requireVersion bool) (*signing.Ve
 	return verifier, nil
 }
 
+// Unbound lists the platform keys whose signatures name no version, which
+// applications that require a signed version refuse.
+func (m *Manifest) Unbound() []string {
+	var keys []string
+	for _, key := range m.Keys() {
+		sig, err := signing.ParseSignature(m.Platforms[key].Signature)
+		if _, bound := sig.Version(); err == nil && !bound {
+			keys = append(keys, key)
+		}
+	}
+	return keys
+}
+
 // Outcome is what one client makes of a manifest.
 type Outcome struct {
 	Client Client

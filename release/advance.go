@@ -95,7 +95,7 @@ func (p *Publisher) judge(m *move, o Options, report *Report) (err error) {
 	}
 	report.Channel, report.Version, report.DryRun = m.channel, m.manifest.Version, o.DryRun
 	report.URL = p.manifestURL(m.channel)
-	report.Unbound = unbound(m.manifest)
+	report.Unbound = m.manifest.Unbound()
 	report.Warnings = append(report.Warnings, crossings(report.Reach)...)
 	if m.before != nil {
 		report.Previous = m.before.Version.String()

@@ -12,7 +12,6 @@ import (
 
 	"tsmon/channels"
 	"tsmon/manifest"
-	"tsmon/signing"
 )
 
 // Reach is what one kind of installed application makes of a channel's new
@@ -230,16 +229,4 @@ func crossings(table []Reach) []string {
 		}
 	}
 	return warnings
-}
-
-// unbound lists the platform keys whose signatures name no version.
-func unbound(m manifest.Manifest) []string {
-	var keys []string
-	for _, key := range m.Keys() {
-		sig, err := signing.ParseSignature(m.Platforms[key].Signature)
-		if _, bound := sig.Version(); err == nil && !bound {
-			keys = append(keys, key)
-		}
-	}
-	return keys
 }

@@ -184,7 +184,7 @@ func (a *app) runValidate(ctx context.Context, f validateFlags, source string) e
 			return err
 		}
 	}
-	v := validation{Source: source, Valid: len(problems) == 0, Version: doc.Version, Platforms: doc.Keys(), Problems: problems, Warnings: unbound(doc)}
+	v := validation{Source: source, Valid: len(problems) == 0, Version: doc.Version, Platforms: doc.Keys(), Problems: problems, Warnings: unbound(&doc.Manifest)}
 	if v.Problems == nil {
 		v.Problems = manifest.Problems{}
 	}
@@ -234,16 +234,10 @@ func mendDownload(err error, trust bool) string {
 }
 
 // unbound warns of signatures that strict applications refuse.
-func unbound(doc *manifest.Document) []string {
+func unbound(m *manifest.Manifest) []string {
 	var warnings []string
-	for _, key := range doc.Keys() {
-		sig, err := signing.ParseSignature(doc.Platforms[key].Signature)
-		if err != nil {
-			continue
-		}
-		if _, bound := sig.Version(); !bound {
-			warnings = append(warnings, "platforms."+key+".signature names no version: applications with requireSignedVersion refuse it")
-		}
+	for _, key := range m.Unbound() {
+		warnings = append(warnings, "platforms."+key+".signature names no version: applications with requireSignedVersion refuse it")
 	}
 	return warnings
 }

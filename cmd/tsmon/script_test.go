@@ -361,7 +361,7 @@ func scriptServe(ts *testscript.TestScript, _ []string) {
 		}
 	})
 	lines := bufio.NewReader(stderr)
-	silent := time.AfterFunc(time.Minute, func() { _ = cmd.Process.Kill() })
+	silent := time.AfterFunc(20*time.Second, func() { _ = cmd.Process.Kill() })
 	first, _ := lines.ReadString('\n')
 	silent.Stop()
 	address, ok := strings.CutPrefix(strings.TrimSpace(first), "serving ")

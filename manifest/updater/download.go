@@ -18,6 +18,9 @@ import (
 // maxBundle bounds a download, in bytes.
 const maxBundle = 16 << 30
 
+// maxDownload bounds a download that never quite stalls.
+const maxDownload = 4 * time.Hour
+
 // chunk is how much of a download is read at a time, in bytes.
 const chunk = 256 << 10
 
@@ -103,6 +106,7 @@ func (u *Updater) Fetch(ctx context.Context, offer *manifest.Offer, w io.Writer,
 // for the stall time-out after that; alive is called with each arrival.
 func (u *Updater) watch(parent context.Context) (ctx context.Context, alive, stop func()) {
 	start, stall := cmp.Or(u.StartTimeout, 20*time.Second), cmp.Or(u.StallTimeout, 30*time.Second)
+	parent, end := context.WithTimeoutCause(parent, maxDownload, fmt.Errorf("%w: the download took longer than %s", ErrTimeout, maxDownload))
 	ctx, cancel := context.WithCancelCause(parent)
 	var started atomic.Bool
 	timer := time.AfterFunc(start, func() {
@@ -116,7 +120,7 @@ func (u *Updater) watch(parent context.Context) (ctx context.Context, alive, sto
 		started.Store(true)
 		timer.Reset(stall)
 	}
-	return ctx, alive, func() { timer.Stop(); cancel(nil) }
+	return ctx, alive, func() { timer.Stop(); cancel(nil); end() }
 }
 
 // meter reports what passes through it.
