@@ -7,6 +7,8 @@ export GOFLAGS ?= -buildvcs=false
 
 TOOLS := $(CURDIR)/.tools
 MINIO := github.com/minio/minio@v0.0.0-20260212201848-7aac2a2c5b7c
+INFLUXD := github.com/influxdata/influxdb/cmd/influxd@v1.8.10
+DEBIAN := minisign postgresql
 
 .PHONY: build demo test lint bench tools
 
@@ -18,8 +20,8 @@ demo:
 
 # A missing server fails here: TSMON_TEST_REAL turns skips into failures.
 test: tools
-	TSMON_TEST_REAL=1 TSMON_TEST_MINIO=$(TOOLS)/minio go test -count=1 -timeout 14m ./...
-	go test -race -count=1 -short -timeout 10m ./...
+	TSMON_TEST_REAL=1 TSMON_TEST_MINIO=$(TOOLS)/minio TSMON_TEST_INFLUXD=$(TOOLS)/influxd go test -count=1 -timeout 14m ./...
+	go test -race -count=1 -short -timeout 14m ./...
 
 lint:
 	@test -z "$$(gofmt -l .)" || { gofmt -l .; exit 1; }
@@ -29,10 +31,13 @@ lint:
 bench:
 	go test -run '^$$' -bench . -benchmem ./...
 
-tools: $(TOOLS)/minio
-	@command -v minisign >/dev/null || apt-get install -y minisign >/dev/null || \
-		{ apt-get update >/dev/null && apt-get install -y minisign >/dev/null; } || \
-		{ echo "install minisign (Debian: apt-get install minisign)"; exit 1; }
+tools: $(TOOLS)/minio $(TOOLS)/influxd
+	@command -v minisign >/dev/null && ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || \
+		{ apt-get update >/dev/null && apt-get install -y $(DEBIAN) >/dev/null; } || \
+		{ echo "install $(DEBIAN) (their Debian names)"; exit 1; }
 
 $(TOOLS)/minio:
 	GOBIN=$(TOOLS) go install $(MINIO)
+
+$(TOOLS)/influxd:
+	GOBIN=$(TOOLS) go install $(INFLUXD)

@@ -1,0 +1,238 @@
+package record
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"slices"
+)
+
+// Content is all that a tenant owns, except its users.
+type Content struct {
+	Variables     []Variable   `json:"variables"`
+	Diagrams      []Diagram    `json:"diagrams"`
+	Menus         []Menu       `json:"menus"`
+	Permissions   []Permission `json:"permissions"`
+	Notifications NotifyConfig `json:"notifications"`
+	Charts        []Chart      `json:"charts"`
+}
+
+// Menu is a menu item.
+type Menu struct {
+	ID     int64  `json:"id"`
+	Name   string `json:"name"`
+	Icon   string `json:"icon"`
+	Path   string `json:"path"`
+	Status bool   `json:"status"`
+}
+
+// Permission grants or denies a menu item to a user or to a profile: exactly one
+// of the two is set.
+type Permission struct {
+	ID      int64  `json:"id"`
+	Menu    int64  `json:"id_menu"`
+	Profile *int64 `json:"id_profile"`
+	User    *int64 `json:"id_user"`
+	Status  bool   `json:"status"`
+}
+
+// Granted reports whether rows, those of one user and the user's profile, grant
+// a menu item. The user's own rows override the profile's; among equals a denial
+// wins; without a row nothing is granted.
+func Granted(rows []Permission, menu int64) bool {
+	var granted [2]*bool // by the profile, by the user
+	for _, p := range rows {
+		if p.Menu != menu {
+			continue
+		}
+		g := &granted[0]
+		if p.User != nil {
+			g = &granted[1]
+		}
+		if *g == nil || !p.Status {
+			*g = &p.Status
+		}
+	}
+	decisive := cmp.Or(granted[1], granted[0])
+	return decisive != nil && *decisive
+}
+
+// NotifyConfig holds entries by device kind, brand and version.
+type NotifyConfig map[string]map[string]map[string][]NotifyEntry
+
+// NotifyEntry says whether an event raises an alarm.
+type NotifyEntry struct {
+	ID      int64 `json:"id"`
+	EventTs int64 `json:"id_event_ts"`
+	Alarm   bool  `json:"alarm"`
+}
+
+// NotifyRow is a version of a NotifyConfig, as adapters store it.
+type NotifyRow struct {
+	Kind, Brand, Version string
+	Entries              json.RawMessage
+}
+
+// Rows returns the versions of a configuration in order of their keys. A kind or
+// brand that has none is not among them and is not kept.
+func (c NotifyConfig) Rows() ([]NotifyRow, error) {
+	var rows []NotifyRow
+	for kind, brands := range c {
+		for brand, versions := range brands {
+			for version, entries := range versions {
+				if entries == nil {
+					entries = []NotifyEntry{}
+				}
+				data, err := json.Marshal(entries)
+				if err != nil {
+					return nil, err
+				}
+				rows = append(rows, NotifyRow{kind, brand, version, data})
+			}
+		}
+	}
+	slices.SortFunc(rows, func(a, b NotifyRow) int {
+		return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Brand, b.Brand), cmp.Compare(a.Version, b.Version))
+	})
+	return rows, nil
+}
+
+// Add puts a row of Rows back into its place.
+func (c NotifyConfig) Add(r NotifyRow) error {
+	var entries []NotifyEntry
+	if err := json.Unmarshal(r.Entries, &entries); err != nil {
+		return fmt.Errorf("notification configuration of %s, %s, %s: %w", r.Kind, r.Brand, r.Version, err)
+	}
+	if c[r.Kind] == nil {
+		c[r.Kind] = map[string]map[string][]NotifyEntry{}
+	}
+	if c[r.Kind][r.Brand] == nil {
+		c[r.Kind][r.Brand] = map[string][]NotifyEntry{}
+	}
+	c[r.Kind][r.Brand][r.Version] = entries
+	return nil
+}
+
+// Chart is a chart configuration: any JSON object that has an id. In JSON it is
+// that object.
+type Chart struct {
+	ID   ID
+	JSON json.RawMessage // with the id
+}
+
+// MarshalJSON implements json.Marshaler.
+func (c Chart) MarshalJSON() ([]byte, error) { return c.JSON, nil }
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (c *Chart) UnmarshalJSON(data []byte) error {
+	picked, _, err := split(data, "id")
+	if err != nil {
+		return err
+	}
+	*c = Chart{JSON: slices.Clone(data)}
+	return unmarshal(picked, "id", &c.ID)
+}
+
+// Validate reports why a content can't be imported, naming the place. That a
+// permission names a menu that is neither in c nor in the store shows only there.
+func (c Content) Validate() error {
+	for _, check := range []func() error{c.checkVariables, c.checkMenus, c.checkPermissions, c.checkNotifications, c.checkCharts} {
+		if err := check(); err != nil {
+			return err
+		}
+	}
+	_, err := c.Savings()
+	return err
+}
+
+// unique calls check with each index below n and demands that keys differ.
+func unique[K comparable](section string, n int, check func(i int) (K, error)) error {
+	seen := make(map[K]int, n)
+	for i := range n {
+		key, err := check(i)
+		if err != nil {
+			return fmt.Errorf("%s[%d]: %w", section, i, err)
+		}
+		if first, ok := seen[key]; ok {
+			return fmt.Errorf("%s[%d]: %w: it has the id of %s[%d], %v", section, i, ErrInvalid, section, first, key)
+		}
+		seen[key] = i
+	}
+	return nil
+}
+
+func (c Content) checkVariables() error {
+	return unique("variables", len(c.Variables), func(i int) (string, error) {
+		return c.Variables[i].ID.Text, c.Variables[i].validate()
+	})
+}
+
+func (c Content) checkMenus() error {
+	return unique("menus", len(c.Menus), func(i int) (int64, error) {
+		m := c.Menus[i]
+		return m.ID, cmp.Or(positive("id", m.ID), text("name", m.Name, "icon", m.Icon, "path", m.Path))
+	})
+}
+
+func (c Content) checkPermissions() error {
+	return unique("permissions", len(c.Permissions), func(i int) (int64, error) {
+		p := c.Permissions[i]
+		if (p.User == nil) == (p.Profile == nil) {
+			return 0, fmt.Errorf("%w: exactly one of id_user and id_profile has to be set", ErrInvalid)
+		}
+		holder := cmp.Or(p.User, p.Profile)
+		return p.ID, cmp.Or(positive("id", p.ID), positive("id_menu", p.Menu), positive("id_user or id_profile", *holder))
+	})
+}
+
+func (c Content) checkNotifications() error {
+	rows, err := c.Notifications.Rows()
+	for _, r := range rows {
+		names := []string{"a device kind", r.Kind, "a brand", r.Brand, "a version", r.Version}
+		err = cmp.Or(err, short(names...), text(names...))
+	}
+	if err != nil {
+		return fmt.Errorf("notifications: %w", err)
+	}
+	return nil
+}
+
+func (c Content) checkCharts() error {
+	return unique("charts", len(c.Charts), func(i int) (string, error) {
+		chart := c.Charts[i]
+		_, _, err := split(chart.JSON)
+		return chart.ID.Text, cmp.Or(err, chart.ID.validate())
+	})
+}
+
+// Savings returns what an adapter stores of the diagrams.
+func (c Content) Savings() ([]Saving, error) {
+	savings := make([]Saving, len(c.Diagrams))
+	owner := map[Ref]int64{}
+	err := unique("diagrams", len(c.Diagrams), func(i int) (int64, error) {
+		var err error
+		if savings[i], err = Prepare(c.Diagrams[i], Deleted{}); err != nil {
+			return 0, err
+		}
+		return c.Diagrams[i].ID, savings[i].own(owner)
+	})
+	return savings, err
+}
+
+// own enters the objects of a diagram that is imported, which all have ids that
+// no other diagram of the file uses.
+func (s Saving) own(owner map[Ref]int64) error {
+	if s.Diagram == 0 {
+		return fmt.Errorf("%w: it has no id", ErrInvalid)
+	}
+	for _, row := range s.Rows {
+		if row.ID == 0 {
+			return fmt.Errorf("%w: a %s has no id", ErrInvalid, row.Kind)
+		}
+		if other, ok := owner[row.Ref]; ok {
+			return fmt.Errorf("%w: %s %d is also in diagram %d", ErrInvalid, row.Kind, row.ID, other)
+		}
+		owner[row.Ref] = s.Diagram
+	}
+	return nil
+}

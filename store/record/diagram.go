@@ -1,0 +1,219 @@
+package record
+
+import (
+	"encoding/json"
+	"iter"
+	"strconv"
+)
+
+// Kind is a kind of object on a diagram.
+type Kind string
+
+// The kinds of objects. Ids are unique among those of one kind.
+const (
+	Line     Kind = "line"
+	Image    Kind = "image"
+	Text     Kind = "text"
+	Polyline Kind = "polyline"
+)
+
+// Ref names an object.
+type Ref struct {
+	Kind Kind
+	ID   int64
+}
+
+// Diagram is a canvas with its objects. In JSON it is one object with its known
+// members, those of Members, and an array for each kind.
+type Diagram struct {
+	ID              int64
+	Title           string
+	Status          int64 // 1 where JSON does not say
+	BackgroundColor string
+	BackgroundImg   string
+	Members         json.RawMessage // a JSON object of all other members, or nil
+	Objects
+}
+
+// Objects are the objects of a diagram by their kinds.
+type Objects struct {
+	Lines     []Object `json:"lines"`
+	Images    []Object `json:"images"`
+	Texts     []Object `json:"texts"`
+	Polylines []Object `json:"polylines"`
+}
+
+// Deleted are the ids of objects to delete, by their kinds.
+type Deleted struct {
+	Lines     []int64 `json:"lines"`
+	Images    []int64 `json:"images"`
+	Texts     []int64 `json:"texts"`
+	Polylines []int64 `json:"polylines"`
+}
+
+// Object is a line, an image, a text or a polyline. In JSON it is one object
+// with its id, the members of Members and, if it is set, variable.
+type Object struct {
+	ID int64 // 0 in a save for a new one
+	// Members is a JSON object of all members but the id, as they came. Its
+	// member id_tsvars binds a line to a variable.
+	Members json.RawMessage
+	// Variable is returned of a line that is bound; what is handed in is not
+	// stored.
+	Variable *Bound
+}
+
+// All yields the objects kind by kind.
+func (o *Objects) All() iter.Seq2[Kind, Object] {
+	return func(yield func(Kind, Object) bool) {
+		for _, k := range []Kind{Line, Image, Text, Polyline} {
+			for _, object := range *o.of(k) {
+				if !yield(k, object) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// Add appends an object to those of its kind.
+func (o *Objects) Add(k Kind, object Object) {
+	list := o.of(k)
+	*list = append(*list, object)
+}
+
+func (o *Objects) of(k Kind) *[]Object {
+	switch k {
+	case Line:
+		return &o.Lines
+	case Image:
+		return &o.Images
+	case Text:
+		return &o.Texts
+	}
+	return &o.Polylines
+}
+
+// refs returns the deleted objects.
+func (d Deleted) refs() []Ref {
+	var refs []Ref
+	for _, list := range []struct {
+		kind Kind
+		ids  []int64
+	}{{Line, d.Lines}, {Image, d.Images}, {Text, d.Texts}, {Polyline, d.Polylines}} {
+		for _, id := range list.ids {
+			refs = append(refs, Ref{list.kind, id})
+		}
+	}
+	return refs
+}
+
+// MarshalJSON implements json.Marshaler.
+func (o Object) MarshalJSON() ([]byte, error) {
+	dst := appendMember([]byte{'{'}, "id", strconv.AppendInt(nil, o.ID, 10))
+	dst = appendMembers(dst, o.Members)
+	if o.Variable != nil {
+		v, err := json.Marshal(o.Variable)
+		if err != nil {
+			return nil, err
+		}
+		dst = appendMember(dst, "variable", v)
+	}
+	return append(dst, '}'), nil
+}
+
+// UnmarshalJSON implements json.Unmarshaler. A member variable stays among the
+// others: only for a line does it mean anything.
+func (o *Object) UnmarshalJSON(data []byte) error {
+	picked, rest, err := split(data, "id")
+	if err != nil {
+		return err
+	}
+	*o = Object{Members: rest}
+	return unmarshal(picked, "id", &o.ID)
+}
+
+// headMembers are the members of a diagram that this package knows.
+var headMembers = []string{"id", "title", "status", "backgroundColor", "backgroundImg", "lines", "images", "texts", "polylines"}
+
+// MarshalJSON implements json.Marshaler.
+func (d Diagram) MarshalJSON() ([]byte, error) {
+	objects := Objects{nonNil(d.Lines), nonNil(d.Images), nonNil(d.Texts), nonNil(d.Polylines)}
+	arrays, err := json.Marshal(objects)
+	if err != nil {
+		return nil, err
+	}
+	dst := appendMember([]byte{'{'}, "id", strconv.AppendInt(nil, d.ID, 10))
+	dst = appendMembers(dst, d.Head())
+	return append(appendMembers(dst, arrays), '}'), nil
+}
+
+func nonNil(list []Object) []Object {
+	if list == nil {
+		return []Object{}
+	}
+	return list
+}
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (d *Diagram) UnmarshalJSON(data []byte) error {
+	picked, rest, err := split(data, headMembers...)
+	if err != nil {
+		return err
+	}
+	*d = Diagram{Status: 1, Members: rest}
+	if string(rest) == "{}" {
+		d.Members = nil
+	}
+	for name, into := range map[string]any{
+		"id": &d.ID, "title": &d.Title, "status": &d.Status,
+		"backgroundColor": &d.BackgroundColor, "backgroundImg": &d.BackgroundImg,
+		"lines": &d.Lines, "images": &d.Images, "texts": &d.Texts, "polylines": &d.Polylines,
+	} {
+		if err := unmarshal(picked, name, into); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Head returns a diagram without its id and objects as JSON, which
+// Diagram.UnmarshalJSON takes: what adapters store.
+func (d Diagram) Head() json.RawMessage {
+	dst := appendMember([]byte{'{'}, "title", quote(d.Title))
+	dst = appendMember(dst, "status", strconv.AppendInt(nil, d.Status, 10))
+	dst = appendMember(dst, "backgroundColor", quote(d.BackgroundColor))
+	dst = appendMember(dst, "backgroundImg", quote(d.BackgroundImg))
+	return append(appendMembers(dst, d.Members), '}')
+}
+
+// variable returns the id that id_tsvars holds, the zero ID for none, and the
+// members without what is not stored of this kind.
+func (o Object) variable(k Kind) (ID, json.RawMessage, error) {
+	if len(o.Members) == 0 {
+		return ID{}, json.RawMessage("{}"), nil
+	}
+	var bound []byte
+	dropped, rest := false, append(make(json.RawMessage, 0, len(o.Members)), '{')
+	err := each(o.Members, func(name string, rawName, value []byte) {
+		if name == "id" || k == Line && name == "variable" {
+			dropped = true
+			return
+		}
+		if k == Line && name == "id_tsvars" {
+			bound = value
+		}
+		rest = appendRaw(rest, rawName, value)
+	})
+	if err != nil {
+		return ID{}, nil, err
+	}
+	if rest = append(rest, '}'); !dropped {
+		rest = o.Members
+	}
+	var id ID
+	if bound != nil {
+		err = id.UnmarshalJSON(bound)
+	}
+	return id, rest, err
+}

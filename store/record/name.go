@@ -1,0 +1,67 @@
+package record
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+	"unicode/utf8"
+)
+
+var schemaName = regexp.MustCompile(`^[a-z_][a-z0-9_]{0,62}$`)
+
+// reserved are the schemas that a database has of its own, or that this store
+// needs for itself.
+var reserved = map[string]bool{"public": true, "information_schema": true, "tsmon": true}
+
+// ValidSchema reports why name can't be a tenant's schema: it matches
+// ^[a-z_][a-z0-9_]{0,62}$, does not begin with pg_ and is none of public,
+// information_schema and tsmon. The error wraps ErrName.
+func ValidSchema(name string) error {
+	switch {
+	case !schemaName.MatchString(name):
+		return fmt.Errorf("%w: %.80q does not match %s", ErrName, name, schemaName)
+	case strings.HasPrefix(name, "pg_") || reserved[name]:
+		return fmt.Errorf("%w: %s is reserved", ErrName, name)
+	}
+	return nil
+}
+
+// Storable reports whether every database can hold s: UTF-8 without a NUL.
+func Storable(s string) bool {
+	return utf8.ValidString(s) && !strings.ContainsRune(s, 0)
+}
+
+// EmailKey is what e-mail addresses are compared by.
+func EmailKey(email string) string {
+	return strings.ToLower(email)
+}
+
+// text is ErrInvalid if one of the pairs of a name and a value can't be stored.
+func text(pairs ...string) error {
+	for i := 0; i < len(pairs); i += 2 {
+		if !Storable(pairs[i+1]) {
+			return fmt.Errorf("%w: %s holds a NUL or bytes that are not UTF-8", ErrInvalid, pairs[i])
+		}
+	}
+	return nil
+}
+
+// positive is ErrInvalid unless an id is above zero.
+func positive(name string, id int64) error {
+	if id < 1 {
+		return fmt.Errorf("%w: %s %d is not above zero", ErrInvalid, name, id)
+	}
+	return nil
+}
+
+const maxName = 256 // bytes of what is searched by
+
+// short is ErrInvalid if one of the pairs of a name and a value is too long.
+func short(pairs ...string) error {
+	for i := 0; i < len(pairs); i += 2 {
+		if len(pairs[i+1]) > maxName {
+			return fmt.Errorf("%w: %s is longer than %d bytes", ErrInvalid, pairs[i], maxName)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,280 @@
+// Package postgres keeps records in PostgreSQL, each tenant in a schema of its
+// name.
+//
+// What belongs to a tenant, its users included, is in its schema, so that a
+// tenant can be dumped, restored or dropped as one thing, and no statement about
+// one tenant reads a table of another. The schema tsmon holds what belongs to
+// none: the list of tenants, the audit rows, which outlive a tenant and also
+// tell of logins to tenants that never were, and the versions of all schemas.
+//
+// Every statement names its schema, quoted by the driver. No connection's
+// search_path is ever set or relied on. A schema that is in the database but
+// not in the list of tenants is never touched, and CreateTenant refuses to
+// adopt one.
+//
+// JSON is stored as json, not jsonb: only that keeps it as it came. Writers of
+// diagrams and contents lock the one row of the tenant's table of counters, and
+// do in two round trips what they do: lock and look, then write and commit.
+//
+// Open makes no connection. The structure of the database is brought up to date
+// by Migrate or by the first call that reaches the server, under an advisory
+// lock that all processes on a database share. A server that is away costs each
+// call an ErrUnavailable and nothing else: the next one tries again.
+package postgres
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"tsmon/store/record"
+)
+
+// Limits bound what a store uses. A zero field stands for the value named
+// beside it.
+type Limits struct {
+	Call    time.Duration // of each call of the contract, 10 s
+	Connect time.Duration // to make a connection, 5 s
+	Migrate time.Duration // of Migrate and CreateTenant, 2 min
+	Conns   int32         // connections, 10
+}
+
+func (l Limits) orDefaults() Limits {
+	return Limits{
+		Call:    cmp.Or(l.Call, 10*time.Second),
+		Connect: cmp.Or(l.Connect, 5*time.Second),
+		Migrate: cmp.Or(l.Migrate, 2*time.Minute),
+		Conns:   cmp.Or(l.Conns, 10),
+	}
+}
+
+// Store is a database of records.
+type Store struct {
+	limits   Limits
+	pool     *pgxpool.Pool
+	turn     chan struct{} // holds a value while this process migrates
+	migrated atomic.Bool
+	known    sync.Map // schemas that were found in the list of tenants
+}
+
+var _ record.Store = (*Store)(nil)
+
+// Open returns the store that a URL, postgres://…, names. The caller closes it.
+func Open(url string, limits Limits) (*Store, error) {
+	config, err := pgxpool.ParseConfig(url)
+	if err != nil {
+		return nil, fmt.Errorf("records url: %w", err)
+	}
+	return open(config, limits)
+}
+
+func open(config *pgxpool.Config, limits Limits) (*Store, error) {
+	limits = limits.orDefaults()
+	config.MaxConns = limits.Conns
+	config.MinConns = 0
+	config.ConnConfig.ConnectTimeout = limits.Connect
+	pool, err := pgxpool.NewWithConfig(context.Background(), config) // connects to nothing
+	if err != nil {
+		return nil, fmt.Errorf("records: %w", err)
+	}
+	return &Store{limits: limits, pool: pool, turn: make(chan struct{}, 1)}, nil
+}
+
+// Ping implements record.Store.
+func (s *Store) Ping(ctx context.Context) error {
+	return s.do(ctx, "ping records", func(ctx context.Context, c *pgxpool.Conn) error {
+		return c.Ping(ctx)
+	})
+}
+
+// Close implements record.Store.
+func (s *Store) Close() error {
+	s.pool.Close()
+	return nil
+}
+
+// Migrate brings the structure of all schemas up to date. Calling it is only
+// needed to do so at a time of one's choosing.
+func (s *Store) Migrate(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, s.limits.Migrate)
+	defer cancel()
+	if err := s.prepare(ctx); err != nil {
+		return fmt.Errorf("prepare records: %w", s.translate(ctx, err))
+	}
+	return nil
+}
+
+// prepare migrates once.
+func (s *Store) prepare(ctx context.Context) error {
+	if s.migrated.Load() {
+		return nil
+	}
+	return s.inTurn(ctx, func() error {
+		if s.migrated.Load() {
+			return nil
+		}
+		if err := s.migrateAll(ctx); err != nil {
+			return err
+		}
+		s.migrated.Store(true)
+		return nil
+	})
+}
+
+// inTurn keeps this process from waiting for the lock of migrations with more
+// than one of its connections.
+func (s *Store) inTurn(ctx context.Context, f func() error) error {
+	select {
+	case s.turn <- struct{}{}:
+		defer func() { <-s.turn }()
+		return f()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (s *Store) migrateAll(ctx context.Context) error {
+	if err := s.migrate(ctx, central); err != nil {
+		return err
+	}
+	version, err := latest()
+	if err != nil {
+		return err
+	}
+	rows, err := s.pool.Query(ctx, `SELECT schema_name FROM tsmon.tenants t
+		WHERE NOT EXISTS (SELECT FROM tsmon.migrations m WHERE m.scope = t.schema_name AND m.version = $1)`, version)
+	if err != nil {
+		return err
+	}
+	behind, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		return err
+	}
+	for _, schema := range behind {
+		if err := s.migrate(ctx, schema); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// do runs f with a connection to a database that is up to date. What f leaves
+// of a transaction is rolled back.
+func (s *Store) do(ctx context.Context, what string, f func(ctx context.Context, c *pgxpool.Conn) error) error {
+	ctx, cancel := context.WithTimeout(ctx, s.limits.Call)
+	defer cancel()
+	err := s.prepare(ctx)
+	if err == nil {
+		err = s.acquire(ctx, f)
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", what, s.translate(ctx, err))
+	}
+	return nil
+}
+
+func (s *Store) acquire(ctx context.Context, f func(ctx context.Context, c *pgxpool.Conn) error) error {
+	c, err := s.pool.Acquire(ctx)
+	if err != nil {
+		return err
+	}
+	defer c.Release() // closes it if a transaction is still open
+	err = f(ctx, c)
+	if err != nil && c.Conn().PgConn().TxStatus() != 'I' {
+		c.Exec(ctx, `ROLLBACK`) // where it fails, Release closes
+	}
+	return err
+}
+
+// of runs f with a connection and the name of a tenant's schema, after it has
+// made sure that there is such a tenant.
+func (s *Store) of(ctx context.Context, what, schema string, f func(ctx context.Context, c *pgxpool.Conn, in in) error) error {
+	if err := record.ValidSchema(schema); err != nil {
+		return fmt.Errorf("%s: %w", what, err)
+	}
+	return s.do(ctx, what+" of "+schema, func(ctx context.Context, c *pgxpool.Conn) error {
+		if err := s.find(ctx, c, schema); err != nil {
+			return err
+		}
+		return f(ctx, c, in(pgx.Identifier{schema}.Sanitize()))
+	})
+}
+
+// find is record.ErrNotFound if there is no such tenant. It asks once for each
+// that there is.
+func (s *Store) find(ctx context.Context, c *pgxpool.Conn, schema string) error {
+	if _, ok := s.known.Load(schema); ok {
+		return nil
+	}
+	err := c.QueryRow(ctx, `SELECT 1 FROM tsmon.tenants WHERE schema_name = $1`, schema).Scan(new(int))
+	if errors.Is(err, pgx.ErrNoRows) {
+		return fmt.Errorf("%w: there is no such tenant", record.ErrNotFound)
+	}
+	if err == nil {
+		s.known.Store(schema, true)
+	}
+	return err
+}
+
+// in is the quoted name of a tenant's schema.
+type in string
+
+// sql puts the schema into a statement.
+func (n in) sql(statement string) string {
+	return strings.ReplaceAll(statement, "{schema}", string(n))
+}
+
+// translate puts errors of the driver into the contract's words.
+func (s *Store) translate(ctx context.Context, err error) error {
+	var pg *pgconn.PgError
+	switch {
+	case errors.Is(err, pgx.ErrNoRows):
+		return record.ErrNotFound
+	case errors.Is(ctx.Err(), context.Canceled) || errors.Is(err, context.Canceled):
+		return context.Canceled
+	case ctx.Err() != nil || errors.Is(err, context.DeadlineExceeded):
+		return fmt.Errorf("%w: %w", record.ErrUnavailable, context.DeadlineExceeded)
+	case isLost(err):
+		s.pool.Reset() // the other connections are as dead
+		return fmt.Errorf("%w: %w", record.ErrUnavailable, err)
+	case errors.As(err, &pg):
+		return kind(pg, err)
+	}
+	return err
+}
+
+// isLost reports whether the server is not there, or not any more.
+func isLost(err error) bool {
+	var refused *pgconn.ConnectError
+	var network net.Error
+	return errors.As(err, &refused) || errors.As(err, &network) || pgconn.SafeToRetry(err) ||
+		errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
+}
+
+// kind sorts the errors of a server that answers by their codes.
+func kind(pg *pgconn.PgError, err error) error {
+	switch pg.Code {
+	case "42P01", "3F000": // undefined table, undefined schema
+		return fmt.Errorf("%w: %w", record.ErrNotFound, err)
+	case "23505", "42P06": // unique violation, duplicate schema
+		return fmt.Errorf("%w: %w", record.ErrExists, err)
+	}
+	switch pg.Code[:2] {
+	case "22", "23", "54": // data exception, integrity constraint, limit exceeded
+		return fmt.Errorf("%w: %w", record.ErrInvalid, err)
+	case "08", "25", "40", "53", "55", "57", "58": // connection, transaction state, rollback, resources, state, operator, system
+		return fmt.Errorf("%w: %w", record.ErrUnavailable, err)
+	}
+	return err
+}

@@ -1,0 +1,62 @@
+package recordtest
+
+import (
+	"testing"
+
+	"tsmon/store/record"
+)
+
+// BenchmarkLines is how many lines the diagrams of Benchmarks have.
+const BenchmarkLines = 200
+
+// Diagram makes a tenant with 200 variables and a diagram of 200 lines that are
+// bound to them, and returns both: what Benchmarks measures.
+func Diagram(tb testing.TB, s record.Store) (string, record.Diagram) {
+	tb.Helper()
+	makeTenant(tb, s, schema)
+	c := record.Content{}
+	d := record.Diagram{Title: "Red", Status: 1, BackgroundColor: "#ffffff"}
+	for i := range BenchmarkLines {
+		c.Variables = append(c.Variables, record.Variable{ID: record.IntegerID(int64(i)), Name: "Caudal", Unit: ptr("m³/h"), Type: "number",
+			VarsTs: raw(`{"measurement":"estacion_%d","field":"caudal","calc_field":"caudal_c"}`, i)})
+		d.Lines = append(d.Lines, record.Object{Members: raw(`{"points":{"start":{"left":%d.5,"top":20},"end":{"left":30,"top":%d}},"stroke":"#00ff00",`+
+			`"strokeWidth":2,"id_tsvars":%d,"animation":1,"invertAnimation":false,"status":1}`, i, i, i)})
+	}
+	check(tb, s.Import(tb.Context(), schema, c))
+	return schema, read(tb, s, schema, save(tb, s, schema, d))
+}
+
+// Benchmarks measures saving and reading a diagram of 200 lines. What trips
+// returns, which may be nil, is how many round trips the store has made.
+func Benchmarks(b *testing.B, open func(b *testing.B) (s record.Store, trips func() int64)) {
+	for _, c := range []struct {
+		name string
+		call func(b *testing.B, s record.Store, schema string, d record.Diagram) error
+	}{
+		{"Save", func(b *testing.B, s record.Store, schema string, d record.Diagram) error {
+			_, err := s.SaveDiagram(b.Context(), schema, d, record.Deleted{})
+			return err
+		}},
+		{"Read", func(b *testing.B, s record.Store, schema string, d record.Diagram) error {
+			_, err := s.Diagram(b.Context(), schema, d.ID)
+			return err
+		}},
+	} {
+		b.Run(c.name, func(b *testing.B) {
+			s, trips := open(b)
+			schema, d := Diagram(b, s)
+			check(b, c.call(b, s, schema, d))
+			before := int64(0)
+			if trips != nil {
+				before = trips()
+			}
+			b.ReportAllocs()
+			for b.Loop() {
+				check(b, c.call(b, s, schema, d))
+			}
+			if trips != nil {
+				b.ReportMetric(float64(trips()-before)/float64(b.N), "trips/op")
+			}
+		})
+	}
+}

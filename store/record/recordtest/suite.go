@@ -1,0 +1,150 @@
+// Package recordtest holds the suite that every adapter of package record
+// passes, and the real server that the PostgreSQL adapter passes it against.
+//
+// The suite is hostile: names made to break out of a statement, ids of other
+// diagrams and of other tenants, savers that race for one diagram, contexts
+// cancelled in the middle, JSON that a careless decoder would change. It uses
+// nothing but the contract. What an adapter promises beyond it is tested beside
+// that adapter.
+package recordtest
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"reflect"
+	"testing"
+
+	"tsmon/store/record"
+)
+
+// Suite runs every test of the contract. Each gets a store of its own, without
+// tenants, from open, which fails the test if there is none to be had.
+func Suite(t *testing.T, open func(t *testing.T) record.Store) {
+	for _, c := range []struct {
+		name string
+		test func(*testing.T, record.Store)
+	}{
+		{"Tenants", tenants},
+		{"TenantNames", tenantNames},
+		{"HostileNames", hostileNames},
+		{"UnknownTenant", unknownTenant},
+		{"CreateTenantRace", createTenantRace},
+		{"TenantsApart", tenantsApart},
+		{"Users", users},
+		{"UserTokens", userTokens},
+		{"HostileEmails", hostileEmails},
+		{"CreateUserRace", createUserRace},
+		{"SaveNew", saveNew},
+		{"SaveAgain", saveAgain},
+		{"SaveUnknown", saveUnknown},
+		{"SaveInvalid", saveInvalid},
+		{"SaveForeignObjects", saveForeignObjects},
+		{"SaveChosenIDs", saveChosenIDs},
+		{"Members", members},
+		{"BoundVariables", boundVariables},
+		{"ManyLines", manyLines},
+		{"SaversRace", saversRace},
+		{"SaversOfNewDiagrams", saversOfNewDiagrams},
+		{"SaversOfOneObject", saversOfOneObject},
+		{"ReadWhileSaving", readWhileSaving},
+		{"Cancelled", cancelled},
+		{"CancelledInside", cancelledInside},
+		{"ImportExport", importExport},
+		{"ImportMerges", importMerges},
+		{"ImportInvalid", importInvalid},
+		{"ImportConflict", importConflict},
+		{"ImportMoves", importMoves},
+		{"ImportRace", importRace},
+		{"VariablesByField", variablesByField},
+		{"Permissions", permissions},
+		{"Empty", empty},
+		{"Audits", audits},
+	} {
+		t.Run(c.name, func(t *testing.T) { c.test(t, open(t)) })
+	}
+}
+
+// schema is the tenant of tests that need one.
+const schema = "acueducto"
+
+func makeTenant(t testing.TB, s record.Store, schema string) {
+	t.Helper()
+	check(t, s.CreateTenant(t.Context(), record.Tenant{Schema: schema, TsName: "ts_" + schema}))
+}
+
+func check(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// demand fails the test unless err is of a kind.
+func demand(t testing.TB, err, kind error, what string) {
+	t.Helper()
+	if !errors.Is(err, kind) {
+		t.Fatalf("%s: the error is %v, want one that is %q", what, err, kind)
+	}
+}
+
+func equal(t testing.TB, what string, got, want any) {
+	t.Helper()
+	if !reflect.DeepEqual(got, want) {
+		t.Fatalf("%s:\n got %s\nwant %s", what, show(got), show(want))
+	}
+}
+
+func show(v any) string {
+	if data, err := json.Marshal(v); err == nil && len(data) < 4000 {
+		return string(data)
+	}
+	return fmt.Sprintf("%.2000v", v)
+}
+
+func raw(format string, args ...any) json.RawMessage {
+	return json.RawMessage(fmt.Sprintf(format, args...))
+}
+
+// drawing returns n lines without ids that all bear a mark.
+func drawing(n int, mark string) []record.Object {
+	lines := make([]record.Object, n)
+	for i := range lines {
+		lines[i].Members = raw(`{"mark":%q,"i":%d,"points":{"start":{"left":1.5,"top":2},"end":{"left":3,"top":4e2}},"stroke":"#00ff00","strokeWidth":2}`, mark, i)
+	}
+	return lines
+}
+
+func save(t testing.TB, s record.Store, schema string, d record.Diagram) int64 {
+	t.Helper()
+	id, err := s.SaveDiagram(t.Context(), schema, d, record.Deleted{})
+	check(t, err)
+	return id
+}
+
+func read(t testing.TB, s record.Store, schema string, id int64) record.Diagram {
+	t.Helper()
+	d, err := s.Diagram(t.Context(), schema, id)
+	check(t, err)
+	return d
+}
+
+// marks returns how many lines bear which mark.
+func marks(t testing.TB, d record.Diagram) map[string]int {
+	t.Helper()
+	n := map[string]int{}
+	for _, o := range d.Lines {
+		var m struct{ Mark string }
+		check(t, json.Unmarshal(o.Members, &m))
+		n[m.Mark]++
+	}
+	return n
+}
+
+func ids(list []record.Object) []int64 {
+	n := make([]int64, len(list))
+	for i, o := range list {
+		n[i] = o.ID
+	}
+	return n
+}

@@ -1,0 +1,226 @@
+package recordtest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"tsmon/store/record"
+)
+
+func tenants(t *testing.T, s record.Store) {
+	ctx := t.Context()
+	check(t, s.Ping(ctx))
+	list, err := s.Tenants(ctx)
+	check(t, err)
+	equal(t, "tenants of an empty store", len(list), 0)
+
+	b := record.Tenant{Schema: "b_2", TsName: "señales' \"x\"", Settings: record.Settings{
+		TimeLayout: "02/01/06, 03:04 p. m.", TimeZone: "America/Bogota", SeriesRange: record.Duration(36 * time.Hour),
+		Window: record.Duration(time.Hour), SaveMenu: 3, PublishMenu: 4, TopicPrefix: "b/",
+	}}
+	a := record.Tenant{Schema: "a", TsName: "x"}
+	for _, tenant := range []record.Tenant{b, a, b} {
+		check(t, s.CreateTenant(ctx, tenant))
+	}
+	list, err = s.Tenants(ctx)
+	check(t, err)
+	equal(t, "tenants", list, []record.Tenant{a, b})
+
+	other := b
+	other.TsName = "y"
+	demand(t, s.CreateTenant(ctx, other), record.ErrExists, "create with another ts_name")
+	other.Settings.TimeZone = "Europe/Madrid"
+	check(t, s.UpdateTenant(ctx, other))
+	got, err := s.Tenant(ctx, "b_2")
+	check(t, err)
+	equal(t, "the changed tenant", got, other)
+	for _, bad := range []record.Tenant{{Schema: "c"}, {Schema: "c", TsName: "a\x00b"}, {Schema: "c", TsName: "a", Settings: record.Settings{TimeZone: "\xff"}}} {
+		demand(t, s.CreateTenant(ctx, bad), record.ErrInvalid, "create")
+		demand(t, s.UpdateTenant(ctx, bad), record.ErrInvalid, "update")
+	}
+	demand(t, s.UpdateTenant(ctx, record.Tenant{Schema: "c", TsName: "c"}), record.ErrNotFound, "update an absent one")
+}
+
+// tenantNames uses names that are words of SQL, or as long as they may be.
+func tenantNames(t *testing.T, s record.Store) {
+	for _, name := range []string{"select", "user", "_", "table", "main", "temp", "sqlite_master", "pg", "tsmon2", strings.Repeat("z", 63), "users"} {
+		t.Run(name, func(t *testing.T) {
+			makeTenant(t, s, name)
+			check(t, s.Import(t.Context(), name, sample()))
+			id := save(t, s, name, record.Diagram{Title: name, Objects: record.Objects{Lines: drawing(2, name)}})
+			equal(t, "title", read(t, s, name, id).Title, name)
+			_, err := s.CreateUser(t.Context(), name, record.User{Email: "a@b.c"})
+			check(t, err)
+			_, err = s.Export(t.Context(), name)
+			check(t, err)
+		})
+	}
+}
+
+// calls are all methods that take the name of a schema.
+func calls(s record.Store) map[string]func(ctx context.Context, schema string) error {
+	tenant := func(schema string) record.Tenant { return record.Tenant{Schema: schema, TsName: "x"} }
+	return map[string]func(ctx context.Context, schema string) error{
+		"Tenant":       func(ctx context.Context, n string) error { _, err := s.Tenant(ctx, n); return err },
+		"UpdateTenant": func(ctx context.Context, n string) error { return s.UpdateTenant(ctx, tenant(n)) },
+		"Users":        func(ctx context.Context, n string) error { _, err := s.Users(ctx, n); return err },
+		"User":         func(ctx context.Context, n string) error { _, err := s.User(ctx, n, "a@b"); return err },
+		"UserByID":     func(ctx context.Context, n string) error { _, err := s.UserByID(ctx, n, 1); return err },
+		"CreateUser": func(ctx context.Context, n string) error {
+			_, err := s.CreateUser(ctx, n, record.User{Email: "a@b"})
+			return err
+		},
+		"DisableUser":  func(ctx context.Context, n string) error { return s.DisableUser(ctx, n, "a@b") },
+		"SetUserToken": func(ctx context.Context, n string) error { return s.SetUserToken(ctx, n, "a@b", []byte("x")) },
+		"Variables":    func(ctx context.Context, n string) error { _, err := s.Variables(ctx, n); return err },
+		"VariablesByField": func(ctx context.Context, n string) error {
+			_, err := s.VariablesByField(ctx, n, []record.Field{{Measurement: "m", Field: "f"}})
+			return err
+		},
+		"Diagram": func(ctx context.Context, n string) error { _, err := s.Diagram(ctx, n, 1); return err },
+		"SaveDiagram": func(ctx context.Context, n string) error {
+			_, err := s.SaveDiagram(ctx, n, record.Diagram{}, record.Deleted{})
+			return err
+		},
+		"Menus":        func(ctx context.Context, n string) error { _, err := s.Menus(ctx, n); return err },
+		"Permissions":  func(ctx context.Context, n string) error { _, err := s.Permissions(ctx, n, 1, 1); return err },
+		"NotifyConfig": func(ctx context.Context, n string) error { _, err := s.NotifyConfig(ctx, n); return err },
+		"Charts":       func(ctx context.Context, n string) error { _, err := s.Charts(ctx, n); return err },
+		"Export":       func(ctx context.Context, n string) error { _, err := s.Export(ctx, n); return err },
+		"Import":       func(ctx context.Context, n string) error { return s.Import(ctx, n, sample()) },
+	}
+}
+
+var badNames = []string{
+	"", "A", "1a", "a-b", "a b", "a.b", "ñ", "a\x00", "a\n", "public", "pg_", "pg_catalog", "pg_toast", "information_schema", "tsmon",
+	strings.Repeat("a", 64), `a"; DROP SCHEMA public CASCADE; --`, `a' OR '1'='1`, `"a"`, "a;", "../a", "%61", "$1", "?", "a\u200b", "\xff",
+}
+
+func hostileNames(t *testing.T, s record.Store) {
+	makeTenant(t, s, "a")
+	for _, name := range badNames {
+		demand(t, s.CreateTenant(t.Context(), record.Tenant{Schema: name, TsName: "x"}), record.ErrName, fmt.Sprintf("CreateTenant %q", name))
+		for method, call := range calls(s) {
+			demand(t, call(t.Context(), name), record.ErrName, fmt.Sprintf("%s of %q", method, name))
+		}
+	}
+	list, err := s.Tenants(t.Context())
+	check(t, err)
+	equal(t, "number of tenants", len(list), 1)
+}
+
+// unknownTenant asks twice, since an adapter may remember.
+func unknownTenant(t *testing.T, s record.Store) {
+	for range 2 {
+		for method, call := range calls(s) {
+			demand(t, call(t.Context(), "nobody"), record.ErrNotFound, method)
+		}
+	}
+	makeTenant(t, s, "nobody")
+	_, err := s.Users(t.Context(), "nobody")
+	check(t, err)
+}
+
+func createTenantRace(t *testing.T, s record.Store) {
+	errs := race(16, func(i int) error {
+		return s.CreateTenant(t.Context(), record.Tenant{Schema: "same", TsName: fmt.Sprint(i % 2)})
+	})
+	taken := 0
+	for _, err := range errs {
+		if errors.Is(err, record.ErrExists) {
+			taken++
+		} else {
+			check(t, err)
+		}
+	}
+	equal(t, "creators that were refused", taken, 8)
+	for _, err := range race(4, func(i int) error {
+		return s.CreateTenant(t.Context(), record.Tenant{Schema: fmt.Sprintf("tenant_%d", i), TsName: "x"})
+	}) {
+		check(t, err)
+	}
+	for i := range 4 {
+		check(t, s.Import(t.Context(), fmt.Sprintf("tenant_%d", i), sample()))
+	}
+}
+
+// race calls f with each index below n at once and returns what each call did.
+func race(n int, f func(i int) error) []error {
+	errs := make([]error, n)
+	start := make(chan struct{})
+	var all sync.WaitGroup
+	for i := range n {
+		all.Go(func() {
+			<-start
+			errs[i] = f(i)
+		})
+	}
+	close(start)
+	all.Wait()
+	return errs
+}
+
+// tenantsApart gives two tenants things of the same ids and changes one.
+func tenantsApart(t *testing.T, s record.Store) {
+	ctx := t.Context()
+	other := record.Content{
+		Variables:     []record.Variable{{ID: record.IntegerID(7), Name: "other", Type: "number", VarsTs: raw(`{"measurement":"m","field":"f"}`)}},
+		Diagrams:      []record.Diagram{{ID: 1, Title: "other", Objects: record.Objects{Lines: []record.Object{{ID: 1, Members: raw(`{"id_tsvars":7}`)}}}}},
+		Menus:         []record.Menu{{ID: 1, Name: "other"}},
+		Notifications: record.NotifyConfig{}, Permissions: nil, Charts: nil,
+	}
+	for name, c := range map[string]record.Content{"one": sample(), "two": other} {
+		makeTenant(t, s, name)
+		check(t, s.Import(ctx, name, c))
+		_, err := s.CreateUser(ctx, name, record.User{Email: "a@b.c", TokenDigest: []byte(name)})
+		check(t, err)
+	}
+	before, err := s.Export(ctx, "two")
+	check(t, err)
+
+	d := read(t, s, "one", 1)
+	d.Title = "changed"
+	save(t, s, "one", d)
+	check(t, s.DisableUser(ctx, "one", "a@b.c"))
+	check(t, s.Import(ctx, "one", sample()))
+
+	after, err := s.Export(ctx, "two")
+	check(t, err)
+	equal(t, "the other tenant", after, before)
+	u, err := s.User(ctx, "two", "a@b.c")
+	check(t, err)
+	if u.Disabled || !u.HasToken([]byte("two")) || u.HasToken([]byte("one")) {
+		t.Fatalf("the other tenant's user is %+v", u)
+	}
+	only := save(t, s, "one", record.Diagram{Title: "only here"})
+	_, err = s.Diagram(ctx, "two", only)
+	demand(t, err, record.ErrNotFound, "read another tenant's diagram")
+	_, err = s.SaveDiagram(ctx, "two", record.Diagram{ID: only}, record.Deleted{})
+	demand(t, err, record.ErrNotFound, "save another tenant's diagram")
+	equal(t, "bound variable", read(t, s, "two", 1).Lines[0].Variable.Name, "other")
+}
+
+func audits(t *testing.T, s record.Store) {
+	ctx := t.Context()
+	now := time.Date(2026, 3, 5, 15, 4, 5, 123456789, time.FixedZone("x", 3600))
+	long := strings.Repeat("ñ", 5000)
+	first := record.Audit{Time: now, Schema: "a'b\"c", User: "a@b", Action: "login", Address: "::1", Request: "r1"}
+	second := record.Audit{Time: now.Add(time.Second), Schema: first.Schema, User: "x\x00\xff" + long, Action: "save", Target: "diagram 1", OK: true}
+	for _, a := range []record.Audit{first, second, {Schema: "other"}} {
+		check(t, s.Audit(ctx, a))
+	}
+	list, err := s.LastAudits(ctx, first.Schema, 10)
+	check(t, err)
+	equal(t, "rows", list, []record.Audit{second.Clean(), first.Clean()})
+	list, err = s.LastAudits(ctx, first.Schema, 1)
+	check(t, err)
+	equal(t, "newest row", list, []record.Audit{second.Clean()})
+	list, err = s.LastAudits(ctx, "a\x00", 10)
+	check(t, err)
+	equal(t, "rows of no schema", len(list), 0)
+}

@@ -1,0 +1,151 @@
+package record
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+)
+
+// Saving is a diagram on its way into a store, for adapters: checked, and with
+// its objects in rows. An adapter, holding the tenant's lock, looks up who owns
+// Refs, calls Check and Assign, and writes.
+type Saving struct {
+	Diagram int64 // 0 for a new one
+	Head    json.RawMessage
+	Rows    []Row
+	Gone    []Ref // to delete
+}
+
+// Row is an object of a diagram.
+type Row struct {
+	Ref
+	Variable string // key of the variable that a line is bound to, empty for none
+	Members  json.RawMessage
+}
+
+// Prepare checks what is handed to SaveDiagram; its errors wrap ErrInvalid.
+func Prepare(d Diagram, deleted Deleted) (Saving, error) {
+	s := Saving{Diagram: d.ID, Head: d.Head(), Gone: deleted.refs()}
+	if d.ID < 0 {
+		return Saving{}, positive("diagram", d.ID)
+	}
+	if err := checkHead(d); err != nil {
+		return Saving{}, err
+	}
+	for kind, object := range d.Objects.All() {
+		row, err := prepareRow(kind, object)
+		if err != nil {
+			return Saving{}, fmt.Errorf("%s %d: %w", kind, object.ID, err)
+		}
+		s.Rows = append(s.Rows, row)
+	}
+	return s, s.checkTwice()
+}
+
+func checkHead(d Diagram) error {
+	if err := text("title", d.Title, "backgroundColor", d.BackgroundColor, "backgroundImg", d.BackgroundImg); err != nil {
+		return err
+	}
+	if len(d.Members) == 0 {
+		return nil
+	}
+	picked, _, err := split(d.Members, headMembers...)
+	if err != nil {
+		return err
+	}
+	for name := range picked {
+		return fmt.Errorf("%w: %s is no other member of a diagram", ErrInvalid, name)
+	}
+	return nil
+}
+
+func prepareRow(kind Kind, o Object) (Row, error) {
+	if o.ID < 0 {
+		return Row{}, positive("id", o.ID)
+	}
+	bound, members, err := o.variable(kind)
+	if err != nil {
+		return Row{}, err
+	}
+	if bound.Text != "" {
+		err = bound.validate()
+	}
+	return Row{Ref{kind, o.ID}, bound.Text, members}, err
+}
+
+// checkTwice demands that no object is named twice.
+func (s Saving) checkTwice() error {
+	seen := make(map[Ref]bool, len(s.Rows))
+	for _, r := range s.Refs() {
+		if seen[r] {
+			return fmt.Errorf("%w: %s %d is named twice", ErrInvalid, r.Kind, r.ID)
+		}
+		seen[r] = true
+	}
+	return nil
+}
+
+// Refs returns the objects that are named by an id, to write or to delete.
+func (s Saving) Refs() []Ref {
+	refs := slices.Clone(s.Gone)
+	for _, r := range s.Rows {
+		if r.ID != 0 {
+			refs = append(refs, r.Ref)
+		}
+	}
+	return refs
+}
+
+// Check is a *ConflictError if one of the objects that are there has another
+// owner than the diagram.
+func (s Saving) Check(owners map[Ref]int64) error {
+	for _, r := range s.Refs() {
+		if owner, ok := owners[r]; ok && owner != s.Diagram {
+			return &ConflictError{r}
+		}
+	}
+	return nil
+}
+
+// New returns how many objects need an id.
+func (s Saving) New() int64 {
+	n := int64(0)
+	for _, r := range s.Rows {
+		if r.ID == 0 {
+			n++
+		}
+	}
+	return n
+}
+
+// Assign gives the new objects ids from next upwards and returns the next one to
+// hand out. taken returns the ids from from to below to, of any kind, that are in
+// use: callers may choose ids themselves, so the numbers ahead are not all free.
+func (s Saving) Assign(next int64, taken func(from, to int64) ([]int64, error)) (int64, error) {
+	used := map[int64]bool{}
+	for _, r := range s.Rows {
+		used[r.ID] = true
+	}
+	need := s.New()
+	for i, end := 0, next; need > 0; next++ {
+		if next == end {
+			end += need
+			ids, err := taken(next, end)
+			if err != nil {
+				return 0, err
+			}
+			for _, id := range ids {
+				used[id] = true
+			}
+		}
+		if used[next] {
+			continue
+		}
+		for s.Rows[i].ID != 0 {
+			i++
+		}
+		s.Rows[i].ID = next
+		need--
+	}
+	return next, nil
+}

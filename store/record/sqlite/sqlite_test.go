@@ -1,0 +1,145 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/gofrs/flock"
+
+	"tsmon/store/record"
+	"tsmon/store/record/recordtest"
+)
+
+func TestMain(m *testing.M) { recordtest.Main(m, openStore) }
+
+func openStore(ctx context.Context, path string) (record.Store, error) {
+	return Open(ctx, path, Limits{})
+}
+
+func open(t testing.TB, path string, limits Limits) *Store {
+	t.Helper()
+	s, err := Open(t.Context(), path, limits)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}
+
+func file(t testing.TB) string { return filepath.Join(t.TempDir(), "a folder %20 #ñ?.db") }
+
+func TestContract(t *testing.T) {
+	recordtest.Suite(t, func(t *testing.T) record.Store { return open(t, file(t), Limits{}) })
+}
+
+func TestStarters(t *testing.T) { recordtest.Starters(t, openStore, file(t)) }
+
+func TestOpenBad(t *testing.T) {
+	folder := t.TempDir()
+	garbage := filepath.Join(folder, "garbage")
+	if err := os.WriteFile(garbage, []byte("this is no database, and long enough to be seen as such: "+string(make([]byte, 4096))), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{filepath.Join(folder, "absent", "x.db"), folder, garbage} {
+		if s, err := Open(t.Context(), path, Limits{}); err == nil {
+			s.Close()
+			t.Errorf("%s was opened", path)
+		}
+	}
+}
+
+func TestOpenAgain(t *testing.T) {
+	path := file(t)
+	first := open(t, path, Limits{})
+	if err := first.CreateTenant(t.Context(), record.Tenant{Schema: "a", TsName: "x"}); err != nil {
+		t.Fatal(err)
+	}
+	second := open(t, path, Limits{})
+	if _, err := second.Tenant(t.Context(), "a"); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestOpenWaits lets another process be in the middle of opening the file.
+func TestOpenWaits(t *testing.T) {
+	path := file(t)
+	lock := flock.New(path + ".lock")
+	if err := lock.Lock(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open(t.Context(), path, Limits{Lock: 50 * time.Millisecond}); !errors.Is(err, record.ErrUnavailable) {
+		t.Fatalf("beside another one that opens the file the error is %v", err)
+	}
+	if _, err := os.Stat(path); err == nil {
+		t.Fatal("the file was made")
+	}
+	if err := lock.Close(); err != nil {
+		t.Fatal(err)
+	}
+	open(t, path, Limits{})
+}
+
+// TestFile looks at what the connections of both pools were told.
+func TestFile(t *testing.T) {
+	s := open(t, file(t), Limits{})
+	for _, db := range []*sql.DB{s.writer, s.readers} {
+		for pragma, want := range map[string]string{"journal_mode": "wal", "foreign_keys": "1", "busy_timeout": "9000"} {
+			var got string
+			if err := db.QueryRow("PRAGMA " + pragma).Scan(&got); err != nil || got != want {
+				t.Errorf("%s is %s, want %s: %v", pragma, got, want, err)
+			}
+		}
+	}
+	if _, err := s.readers.Exec("DELETE FROM tenants"); err == nil {
+		t.Error("a reader can write")
+	}
+}
+
+// TestBusy lets another process's writer hold the file: calls that write fail in
+// bounded time, calls that read don't notice, and afterwards all is well.
+func TestBusy(t *testing.T) {
+	path := file(t)
+	other := open(t, path, Limits{})
+	s := open(t, path, Limits{Call: 300 * time.Millisecond})
+	tenant := record.Tenant{Schema: "a", TsName: "x"}
+	if err := s.CreateTenant(t.Context(), tenant); err != nil {
+		t.Fatal(err)
+	}
+	tx, err := other.writer.BeginTx(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	begun := time.Now()
+	for range 2 {
+		if _, err := s.SaveDiagram(t.Context(), "a", record.Diagram{}, record.Deleted{}); !errors.Is(err, record.ErrUnavailable) {
+			t.Fatalf("a save beside another writer says %v", err)
+		}
+		if _, err := s.Tenant(t.Context(), "a"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if took := time.Since(begun); took > 5*time.Second {
+		t.Fatalf("two calls took %v", took)
+	}
+	if err := tx.Rollback(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.SaveDiagram(t.Context(), "a", record.Diagram{}, record.Deleted{}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func BenchmarkDiagram(b *testing.B) {
+	recordtest.Benchmarks(b, func(b *testing.B) (record.Store, func() int64) {
+		return open(b, file(b), Limits{}), nil
+	})
+}

@@ -1,0 +1,112 @@
+package record
+
+import (
+	"crypto/subtle"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// Tenant is a client: a schema of records and a database of time series.
+type Tenant struct {
+	Schema   string   `json:"schemaName"`
+	TsName   string   `json:"ts_name"`
+	Settings Settings `json:"settings"`
+}
+
+// Settings are what a tenant may choose. What a zero member stands for is the
+// choice of whoever reads it.
+type Settings struct {
+	TimeLayout  string   `json:"timeLayout,omitempty"`  // of the time text of a series point
+	TimeZone    string   `json:"timeZone,omitempty"`    // IANA name
+	SeriesRange Duration `json:"seriesRange,omitempty"` // of a series query that gives none
+	Window      Duration `json:"window,omitempty"`      // that mean, max, min and sum cover
+	SaveMenu    int64    `json:"saveMenu,omitempty"`    // menu item whose grant allows saving diagrams
+	PublishMenu int64    `json:"publishMenu,omitempty"` // menu item whose grant allows publishing
+	TopicPrefix string   `json:"topicPrefix,omitempty"` // that published topics lie under
+}
+
+// Duration is a time.Duration that reads and writes itself as text, like 24h0m0s.
+type Duration time.Duration
+
+// MarshalText implements encoding.TextMarshaler.
+func (d Duration) MarshalText() ([]byte, error) {
+	return []byte(time.Duration(d).String()), nil
+}
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (d *Duration) UnmarshalText(text []byte) error {
+	v, err := time.ParseDuration(string(text))
+	*d = Duration(v)
+	return err
+}
+
+// Validate reports why a tenant can't be stored.
+func (t Tenant) Validate() error {
+	if err := ValidSchema(t.Schema); err != nil {
+		return err
+	}
+	if t.TsName == "" {
+		return fmt.Errorf("%w: ts_name is empty", ErrInvalid)
+	}
+	s := t.Settings
+	return text("ts_name", t.TsName, "timeLayout", s.TimeLayout, "timeZone", s.TimeZone, "topicPrefix", s.TopicPrefix)
+}
+
+// User is somebody who may log in to a tenant.
+type User struct {
+	ID       int64  `json:"id"`
+	Email    string `json:"email"`
+	Profile  int64  `json:"profile,omitempty"` // 0 for none
+	Admin    bool   `json:"admin"`
+	Disabled bool   `json:"disabled"`
+	// TokenVersion rises whenever what was issued to the user must end.
+	TokenVersion int64 `json:"tokenVersion"`
+	// TokenDigest is what the caller of SetUserToken made of the partner token;
+	// empty while the user has none.
+	TokenDigest []byte `json:"-"`
+}
+
+// HasToken reports, in constant time, whether digest is that of the user's
+// partner token. A user without one has none that matches.
+func (u User) HasToken(digest []byte) bool {
+	return len(u.TokenDigest) > 0 && subtle.ConstantTimeCompare(u.TokenDigest, digest) == 1
+}
+
+const maxEmail = 320 // bytes
+
+// Validate reports why a user can't be stored.
+func (u User) Validate() error {
+	switch {
+	case strings.TrimSpace(u.Email) != u.Email || !strings.Contains(u.Email, "@") || len(u.Email) > maxEmail:
+		return fmt.Errorf("%w: %.80q is not an e-mail address", ErrInvalid, u.Email)
+	case u.Profile < 0:
+		return fmt.Errorf("%w: profile %d is below zero", ErrInvalid, u.Profile)
+	}
+	return text("email", u.Email)
+}
+
+// Audit is a row of who did what.
+type Audit struct {
+	Time    time.Time `json:"time"`
+	Schema  string    `json:"schema"`
+	User    string    `json:"user"`   // e-mail address, as it was given
+	Action  string    `json:"action"` // login, save, publish
+	Target  string    `json:"target"` // diagram, topic
+	Address string    `json:"address"`
+	Request string    `json:"request"` // id
+	OK      bool      `json:"ok"`
+}
+
+const maxAudit = 1024 // bytes of each text
+
+// Clean returns a row that can be stored whatever it holds: its time in UTC and
+// whole microseconds, its texts cut and made storable.
+func (a Audit) Clean() Audit {
+	a.Time = a.Time.UTC().Truncate(time.Microsecond)
+	for _, s := range []*string{&a.Schema, &a.User, &a.Action, &a.Target, &a.Address, &a.Request} {
+		cut := (*s)[:min(len(*s), maxAudit)]
+		*s = strings.ReplaceAll(strings.ToValidUTF8(cut, "\uFFFD"), "\x00", "\uFFFD")
+	}
+	return a
+}

@@ -1,0 +1,198 @@
+package influx
+
+import (
+	"context"
+	"time"
+
+	"tsmon/store/series"
+)
+
+// Current implements series.Reader.
+func (s *Store) Current(ctx context.Context, database string, wants []series.Want) ([]series.Value, error) {
+	if err := series.ValidDatabase(database); err != nil {
+		return nil, err
+	}
+	if err := series.ValidWants(wants); err != nil {
+		return nil, err
+	}
+	values, err := s.current(ctx, database, wants)
+	if err != nil {
+		return nil, s.explain(ctx, "current values of "+database, err)
+	}
+	return values, nil
+}
+
+func (s *Store) current(ctx context.Context, database string, wants []series.Want) ([]series.Value, error) {
+	keys := make([]series.Key, len(wants))
+	for i, want := range wants {
+		keys[i] = want.Key
+	}
+	m, kinds, err := s.kindsOf(ctx, database, keys)
+	if err != nil {
+		return nil, err
+	}
+	b := &batch{now: s.now(), memory: m, writes: m.count(), kinds: kinds, lasts: map[series.Key]*search{}}
+	b.begin(wants)
+	for p := b.next(); len(p.cells) > 0; p = b.next() {
+		if err := s.fetch(ctx, database, p); err != nil {
+			return nil, err
+		}
+		b.take(p)
+	}
+	values := make([]series.Value, len(wants))
+	for i, want := range wants {
+		values[i] = b.value(want.Normal())
+	}
+	return values, nil
+}
+
+// fetch runs a plan in one request.
+func (s *Store) fetch(ctx context.Context, database string, p *plan) error {
+	q := query{}
+	statements := p.statements()
+	for _, st := range statements {
+		st.write(&q, p.until)
+	}
+	rows, err := s.ask(ctx, database, q)
+	if err != nil {
+		return err
+	}
+	for i, st := range statements {
+		if err := p.fill(st, rows[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// batch is one call of Current.
+type batch struct {
+	now    time.Time
+	memory *memory
+	writes int                        // at its beginning
+	kinds  map[series.Key]series.Kind // of those wanted
+	lasts  map[series.Key]*search
+	first  *plan // with the aggregates too
+	asked  bool
+}
+
+// search is the way up the ladder for the last value of a key.
+type search struct {
+	rung int
+	done bool
+	figure
+}
+
+// begin sorts the wants: aggregates are fetched at once, last values searched.
+func (b *batch) begin(wants []series.Want) {
+	b.first = &plan{until: b.now.UnixNano()}
+	for _, want := range wants {
+		kind := b.kinds[want.Key]
+		if kind == 0 || kind == series.Text {
+			continue
+		}
+		if want.Aggregate != series.Last {
+			for _, c := range b.cells(want.Normal(), kind) {
+				b.first.want(want.Measurement, c)
+			}
+		} else if rung, ok := b.memory.rung(want.Key, b.now); ok {
+			b.lasts[want.Key] = &search{rung: rung}
+		}
+	}
+}
+
+// cells returns what has to be fetched for an aggregate. A boolean is counted.
+func (b *batch) cells(want series.Want, kind series.Kind) []cell {
+	c := cell{function: want.Aggregate.String(), kind: kind, since: b.since(want.Window), field: want.Field}
+	if kind != series.Boolean {
+		return []cell{c}
+	}
+	c.function = "count"
+	trues := c
+	trues.onlyTrue = true
+	return []cell{c, trues}
+}
+
+func (b *batch) since(window time.Duration) int64 {
+	if window == 0 {
+		return 0
+	}
+	return b.now.Add(-window).UnixNano()
+}
+
+// lastCell returns what has to be fetched for a last value on a rung.
+func (b *batch) lastCell(k series.Key, rung int) cell {
+	return cell{function: "last", kind: b.kinds[k], since: b.since(ladder[rung]), field: k.Field}
+}
+
+// next plans the next request: the first with the aggregates, all of them with
+// the last values that are still searched.
+func (b *batch) next() *plan {
+	p := &plan{until: b.now.UnixNano()}
+	if !b.asked {
+		p, b.asked = b.first, true
+	}
+	for k, search := range b.lasts {
+		if !search.done {
+			p.want(k.Measurement, b.lastCell(k, search.rung))
+		}
+	}
+	return p
+}
+
+// take moves each search on by what a plan has fetched.
+func (b *batch) take(p *plan) {
+	for k, search := range b.lasts {
+		if search.done {
+			continue
+		}
+		search.figure = p.cells[k.Measurement][b.lastCell(k, search.rung)]
+		switch {
+		case search.found:
+			search.done = true
+			b.memory.found(k, b.now.Sub(time.Unix(0, search.time)))
+		case search.rung == len(ladder)-1:
+			search.done = true
+			b.memory.lost(k, b.now, b.writes)
+		default:
+			search.rung++
+		}
+	}
+}
+
+// value returns what a want came to.
+func (b *batch) value(want series.Want) series.Value {
+	kind := b.kinds[want.Key]
+	if kind == 0 || kind == series.Text {
+		return series.Value{}
+	}
+	if want.Aggregate == series.Last {
+		if search := b.lasts[want.Key]; search != nil && search.found {
+			return series.Value{Number: search.number, Time: time.Unix(0, search.time).UTC(), Found: true}
+		}
+		return series.Value{}
+	}
+	cells := b.first.cells[want.Measurement]
+	wanted := b.cells(want, kind)
+	f := cells[wanted[0]]
+	if !f.found {
+		return series.Value{}
+	}
+	if kind == series.Boolean {
+		f.number = share(want.Aggregate, cells[wanted[1]].number, f.number)
+	}
+	return series.Value{Number: f.number, Time: b.now.UTC(), Found: true}
+}
+
+// share returns an aggregate of so many booleans, some of which are true.
+func share(a series.Aggregate, trues, all float64) float64 {
+	switch {
+	case a == series.Sum:
+		return trues
+	case a == series.Mean:
+		return trues / all
+	case a == series.Max && trues > 0, a == series.Min && trues == all:
+		return 1
+	}
+	return 0
+}

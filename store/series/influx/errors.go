@@ -1,0 +1,82 @@
+package influx
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+
+	client "github.com/influxdata/influxdb-client-go/v2/api/http"
+
+	"tsmon/store/series"
+)
+
+// errIncomplete says that the server did not answer every statement in full.
+var errIncomplete = fmt.Errorf("the answer is not complete: %w", series.ErrUnavailable)
+
+// explain names what was attempted and puts an error into the words of the contract.
+func (s *Store) explain(ctx context.Context, what string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s: %w", what, s.translate(ctx, err))
+}
+
+// translate maps what the client returns to the errors of the contract.
+func (s *Store) translate(ctx context.Context, err error) error {
+	if ctx.Err() != nil && isCancelled(err) {
+		return ctx.Err()
+	}
+	for _, known := range []error{series.ErrTooLarge, series.ErrKind, series.ErrUnavailable} {
+		if errors.Is(err, known) {
+			return fmt.Errorf("%s: %w", s.place, err)
+		}
+	}
+	var refused *client.Error
+	if errors.As(err, &refused) && refused.StatusCode != 0 {
+		return fmt.Errorf("%s: %w (status %d: %.200q)", s.place, meaning(refused), refused.StatusCode, refused.Message)
+	}
+	if isMalformed(err) {
+		return fmt.Errorf("%s does not answer like InfluxDB: %w: %w", s.place, series.ErrUnavailable, err)
+	}
+	var request *url.Error
+	if errors.As(err, &request) {
+		err = request.Err // whose text does not repeat the URL
+	}
+	return fmt.Errorf("%s: %w: %w", s.place, series.ErrUnavailable, err)
+}
+
+func isCancelled(err error) bool {
+	var ne net.Error
+	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) || errors.As(err, &ne)
+}
+
+func isMalformed(err error) bool {
+	var syntax *json.SyntaxError
+	var kind *json.UnmarshalTypeError
+	return errors.As(err, &syntax) || errors.As(err, &kind) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
+}
+
+// meaning maps an answer that says no. InfluxDB has no codes for what matters
+// here, only sentences, which have been the same through all of 1.x and 2.x.
+func meaning(e *client.Error) error {
+	switch message := strings.ToLower(e.Message); {
+	case e.StatusCode == http.StatusUnauthorized || e.StatusCode == http.StatusForbidden:
+		return fs.ErrPermission
+	case strings.Contains(message, "database not found"), strings.Contains(message, "bucket") && strings.Contains(message, "not found"):
+		return series.ErrNoDatabase
+	case strings.Contains(message, "field type conflict"):
+		return series.ErrKind
+	case e.StatusCode == http.StatusRequestEntityTooLarge:
+		return series.ErrTooLarge
+	case e.StatusCode == http.StatusBadRequest || e.StatusCode == http.StatusUnprocessableEntity:
+		return series.ErrInvalid
+	}
+	return series.ErrUnavailable
+}

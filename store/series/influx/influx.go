@@ -1,0 +1,200 @@
+// Package influx keeps time series in InfluxDB, 1.8 or 2.x, through its official
+// client.
+//
+// Questions are put in InfluxQL, which both versions answer (2.x for every
+// bucket that has a mapping, which it makes for new buckets on its own), many
+// statements in one request. Names reach the server as bound identifiers, never
+// as a part of the query's text. Every field is read with a cast to its kind, so
+// that a field which has another kind elsewhere can't stop the request; a
+// boolean is never given to mean, sum, min or max but counted. Tag sets are
+// merged by the server.
+//
+// What a store remembers of each database:
+//
+//   - the kinds of its fields, for five minutes; a key that is not among them is
+//     missing, and is asked for again once the kinds are a minute old;
+//   - for each key, how far back its last value lay. The newest hour is searched
+//     first, then a day, then everything, because the server takes ten times as
+//     long for the latter; only keys that are still missing go on, and the next
+//     question begins where the answer is to be expected;
+//   - that a key has no value at all, for a minute.
+//
+// Therefore the first value of a key that something else writes may be seen a
+// minute late. What this store writes is seen at once.
+package influx
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"time"
+
+	influxdb2 "github.com/influxdata/influxdb-client-go/v2"
+	client "github.com/influxdata/influxdb-client-go/v2/api/http"
+
+	"tsmon/store/series"
+)
+
+// Options are the settings of a store. A zero field stands for the value named
+// beside it.
+type Options struct {
+	URL   string // http://…:8086
+	Org   string // of InfluxDB 2.x; none
+	Token string // of 2.x, or user:password of 1.8; none
+
+	Now     func() time.Time // time.Now
+	Dial    time.Duration    // to connect, 3 s
+	Timeout time.Duration    // of a request, 15 s
+	Answer  int64            // the largest answer in bytes, 64 MiB
+}
+
+// Store is one server. Its methods may be called concurrently.
+type Store struct {
+	org    string
+	place  string // the URL without credentials
+	now    func() time.Time
+	client influxdb2.Client
+	http   *http.Client
+
+	mu       sync.Mutex
+	memories map[string]*memory // by database
+}
+
+var _ series.Store = (*Store)(nil)
+
+// Open returns the store of a server. It makes no request: whether the server is
+// there shows with the first one, or with Ping.
+func Open(opts Options) (*Store, error) {
+	u, err := url.Parse(opts.URL)
+	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.RawQuery != "" || u.Fragment != "" {
+		return nil, errors.New("the url of the time-series database must look like http://host:8086")
+	}
+	if u.User != nil {
+		return nil, errors.New("the url of the time-series database must not hold credentials; they go into the token, as user:password")
+	}
+	s := &Store{
+		org: opts.Org, place: u.String(), now: opts.Now, http: newHTTP(opts), memories: map[string]*memory{},
+	}
+	if s.now == nil {
+		s.now = time.Now
+	}
+	settings := influxdb2.DefaultOptions().SetHTTPClient(s.http).SetApplicationName("tsmon")
+	s.client = influxdb2.NewClientWithOptions(opts.URL, opts.Token, settings)
+	return s, nil
+}
+
+// newHTTP returns a client whose waits and answers are bounded. It follows no
+// redirection: the token is meant for one server.
+func newHTTP(opts Options) *http.Client {
+	dial := cmp.Or(opts.Dial, 3*time.Second)
+	return &http.Client{
+		Timeout:       cmp.Or(opts.Timeout, 15*time.Second),
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		Transport: bounded{cmp.Or(opts.Answer, 64<<20), &http.Transport{
+			Proxy:               http.ProxyFromEnvironment,
+			DialContext:         (&net.Dialer{Timeout: dial}).DialContext,
+			TLSHandshakeTimeout: dial,
+			MaxIdleConnsPerHost: 16,
+			IdleConnTimeout:     90 * time.Second,
+		}},
+	}
+}
+
+// bounded is a transport whose answers end with ErrTooLarge past a size.
+type bounded struct {
+	size int64
+	http.RoundTripper
+}
+
+// RoundTrip implements http.RoundTripper.
+func (b bounded) RoundTrip(r *http.Request) (*http.Response, error) {
+	answer, err := b.RoundTripper.RoundTrip(r)
+	if err == nil {
+		answer.Body = &boundedBody{answer.Body, b.size}
+	}
+	return answer, err
+}
+
+type boundedBody struct {
+	io.ReadCloser
+	left int64
+}
+
+// Read implements io.Reader.
+func (b *boundedBody) Read(p []byte) (int, error) {
+	if b.left < 0 {
+		return 0, series.ErrTooLarge
+	}
+	n, err := b.ReadCloser.Read(p[:min(int64(len(p)), b.left+1)])
+	if b.left -= int64(n); b.left < 0 {
+		return n, series.ErrTooLarge
+	}
+	return n, err
+}
+
+// Close closes the connections that are idle.
+func (s *Store) Close() error {
+	s.client.Close()
+	s.http.CloseIdleConnections()
+	return nil
+}
+
+// Ping implements series.Store.
+func (s *Store) Ping(ctx context.Context) error {
+	_, err := s.version(ctx)
+	return s.explain(ctx, "ping", err)
+}
+
+// version returns what the server says of itself, which may be nothing useful.
+func (s *Store) version(ctx context.Context) (string, error) {
+	service := s.client.HTTPService()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, service.ServerURL()+"ping", nil)
+	if err != nil {
+		return "", err
+	}
+	answer, err := service.DoHTTPRequestWithResponse(request, nil)
+	if err != nil {
+		return "", err
+	}
+	defer answer.Body.Close()
+	if answer.StatusCode != http.StatusNoContent {
+		return "", &client.Error{StatusCode: answer.StatusCode}
+	}
+	return answer.Header.Get("X-Influxdb-Version"), nil
+}
+
+// Create implements series.Store. On 2.x it makes a bucket without end.
+func (s *Store) Create(ctx context.Context, database string) error {
+	if err := series.ValidDatabase(database); err != nil {
+		return err
+	}
+	version, err := s.version(ctx)
+	if err == nil && strings.HasPrefix(strings.TrimPrefix(version, "v"), "2.") {
+		err = s.createBucket(ctx, database)
+	} else if err == nil {
+		q := query{}
+		q.add("CREATE DATABASE " + q.bind(database))
+		_, err = s.ask(ctx, "", q)
+	}
+	return s.explain(ctx, "create database "+database, err)
+}
+
+func (s *Store) createBucket(ctx context.Context, name string) error {
+	found, err := s.client.BucketsAPI().FindBucketByName(ctx, name)
+	if err == nil && found != nil {
+		return nil
+	}
+	org, err := s.client.OrganizationsAPI().FindOrganizationByName(ctx, s.org)
+	if err != nil {
+		return fmt.Errorf("organisation %q: %w", s.org, err)
+	}
+	_, err = s.client.BucketsAPI().CreateBucketWithName(ctx, org, name)
+	return err
+}

@@ -1,0 +1,31 @@
+package influx
+
+import (
+	"testing"
+	"time"
+
+	"tsmon/store/series"
+	"tsmon/store/series/seriestest"
+)
+
+func open(t testing.TB, opts Options) *Store {
+	t.Helper()
+	s, err := Open(opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	return s
+}
+
+func TestContract(t *testing.T) {
+	server := seriestest.Influx(t)
+	seriestest.Suite(t, func(t *testing.T, now func() time.Time) series.Store {
+		return open(t, Options{URL: server.URL, Now: now})
+	})
+	t.Run("Ladder", func(t *testing.T) { testLadder(t, server) })
+	t.Run("OneRequest", func(t *testing.T) { testOneRequest(t, server) })
+	t.Run("MixedShards", func(t *testing.T) { testMixedShards(t, server) })
+	t.Run("Conflict", func(t *testing.T) { testConflict(t, server) })
+	t.Run("Down", func(t *testing.T) { testDown(t, server) })
+}

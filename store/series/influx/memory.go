@@ -1,0 +1,183 @@
+package influx
+
+import (
+	"context"
+	"maps"
+	"sync"
+	"time"
+
+	"tsmon/store/series"
+)
+
+const (
+	kindsLife   = 5 * time.Minute
+	missingLife = time.Minute
+)
+
+// ladder are the ranges in which a last value is looked for; zero is everything.
+var ladder = []time.Duration{time.Hour, 24 * time.Hour, 0}
+
+// memory is what is remembered of one database. It holds no key that the
+// database has no field for, so that questions can't make it grow.
+type memory struct {
+	mu    sync.Mutex
+	kinds map[series.Key]series.Kind
+	asked time.Time // when kinds were asked for; zero before
+	lasts map[series.Key]whereabouts
+	// writes counts the writes through this store, so that an answer which was
+	// on its way meanwhile is not taken for newer than they are.
+	writes int
+}
+
+// whereabouts is where the last value of a key was found.
+type whereabouts struct {
+	rung    int
+	missing time.Time // nowhere, at this time; zero otherwise
+}
+
+func (s *Store) memory(database string) *memory {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	m := s.memories[database]
+	if m == nil {
+		m = &memory{}
+	}
+	return m
+}
+
+// keep makes a memory last, once it is known that there is such a database, and
+// returns the one that does.
+func (s *Store) keep(database string, m *memory) *memory {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.memories[database] == nil {
+		s.memories[database] = m
+	}
+	return s.memories[database]
+}
+
+// kindsOf returns the kinds of keys; those that are no fields have none. It asks
+// the server where what is remembered is too old, or does not have a key.
+func (s *Store) kindsOf(ctx context.Context, database string, keys []series.Key) (*memory, map[series.Key]series.Kind, error) {
+	m := s.memory(database)
+	now := s.now()
+	kinds, writes, ok := m.recall(keys, now)
+	if ok {
+		return m, kinds, nil
+	}
+	all, err := s.fieldKeys(ctx, database)
+	if err != nil {
+		return nil, nil, err
+	}
+	m = s.keep(database, m)
+	m.learn(all, now, writes)
+	kinds = make(map[series.Key]series.Kind, len(keys))
+	for _, k := range keys {
+		if kind, ok := all[k]; ok {
+			kinds[k] = kind
+		}
+	}
+	return m, kinds, nil
+}
+
+// recall returns the kinds of keys and the number of writes so far, or false if
+// the server has to be asked.
+func (m *memory) recall(keys []series.Key, now time.Time) (map[series.Key]series.Kind, int, bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	age := now.Sub(m.asked)
+	if age < 0 || age >= kindsLife {
+		return nil, m.writes, false
+	}
+	kinds := make(map[series.Key]series.Kind, len(keys))
+	for _, k := range keys {
+		kind, ok := m.kinds[k]
+		if !ok && age >= missingLife {
+			return nil, m.writes, false
+		}
+		if ok {
+			kinds[k] = kind
+		}
+	}
+	return kinds, m.writes, true
+}
+
+// learn replaces what is known of the kinds, or adds to it if there has been a
+// write since the server was asked.
+func (m *memory) learn(all map[series.Key]series.Kind, now time.Time, writes int) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	kinds := maps.Clone(all)
+	if m.writes != writes {
+		maps.Copy(kinds, m.kinds)
+	}
+	m.kinds, m.asked = kinds, now
+	maps.DeleteFunc(m.lasts, func(k series.Key, _ whereabouts) bool { return kinds[k] == 0 })
+}
+
+// wrote adds what has been written to what is known.
+func (m *memory) wrote(kinds map[series.Key]series.Kind) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.writes++
+	if m.kinds == nil {
+		m.kinds = map[series.Key]series.Kind{}
+	}
+	for k, kind := range kinds {
+		if _, ok := m.kinds[k]; !ok {
+			m.kinds[k] = kind
+		}
+		if !m.lasts[k].missing.IsZero() {
+			delete(m.lasts, k)
+		}
+	}
+}
+
+// rung returns where to begin to look for the last value of a key; false if it
+// is known to have none.
+func (m *memory) rung(k series.Key, now time.Time) (int, bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	w := m.lasts[k]
+	if w.missing.IsZero() {
+		return w.rung, true
+	}
+	age := now.Sub(w.missing)
+	return 0, age < 0 || age >= missingLife
+}
+
+// found remembers where a last value lies, so that a key which is alive again is
+// looked for nearby again.
+func (m *memory) found(k series.Key, age time.Duration) {
+	rung := 0
+	for ladder[rung] != 0 && age >= ladder[rung] {
+		rung++
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.remember(k, whereabouts{rung: rung})
+}
+
+// lost remembers that a key has no last value, unless there has been a write
+// since the server was asked.
+func (m *memory) lost(k series.Key, now time.Time, writes int) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.writes == writes {
+		m.remember(k, whereabouts{missing: now})
+	}
+}
+
+func (m *memory) remember(k series.Key, w whereabouts) {
+	if m.lasts == nil {
+		m.lasts = map[series.Key]whereabouts{}
+	}
+	m.lasts[k] = w
+}
+
+// count returns the number of writes so far.
+func (m *memory) count() int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.writes
+}

@@ -1,0 +1,159 @@
+package influx
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+
+	client "github.com/influxdata/influxdb-client-go/v2/api/http"
+)
+
+// query is the text of one request, some statements, and the names that they
+// stand for.
+type query struct {
+	text       strings.Builder
+	statements int
+	places     map[string]string            // of names
+	names      map[string]map[string]string // by place, as the server wants them
+}
+
+// bind returns what stands for a name in the text: the server takes the name
+// for one identifier, whatever it holds.
+func (q *query) bind(name string) string {
+	if place, ok := q.places[name]; ok {
+		return place
+	}
+	if q.places == nil {
+		q.places, q.names = map[string]string{}, map[string]map[string]string{}
+	}
+	id := "n" + strconv.Itoa(len(q.places))
+	q.places[name] = "$" + id
+	q.names[id] = map[string]string{"identifier": name}
+	return "$" + id
+}
+
+func (q *query) add(statement string) {
+	if q.statements++; q.statements > 1 {
+		q.text.WriteByte(';')
+	}
+	q.text.WriteString(statement)
+}
+
+// row is one series of an answer: the values of one measurement.
+type row struct {
+	Name    string   `json:"name"`
+	Columns []string `json:"columns"`
+	Values  [][]any  `json:"values"` // json.Number, bool, string or nil
+	Partial bool     `json:"partial"`
+}
+
+// answer is what the server sends, also with status 200 when it failed.
+type answer struct {
+	Results []struct {
+		ID      int    `json:"statement_id"`
+		Series  []row  `json:"series"`
+		Partial bool   `json:"partial"`
+		Error   string `json:"error"`
+	} `json:"results"`
+	Error string `json:"error"`
+}
+
+// ask sends a query and returns the rows of each of its statements.
+func (s *Store) ask(ctx context.Context, database string, q query) ([][]row, error) {
+	params, err := json.Marshal(q.names)
+	if err != nil {
+		return nil, err
+	}
+	form := url.Values{"q": {q.text.String()}, "params": {string(params)}, "epoch": {"ns"}}
+	if database != "" {
+		form.Set("db", database)
+	}
+	service := s.client.HTTPService()
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, service.ServerURL()+"query", strings.NewReader(form.Encode()))
+	if err != nil {
+		return nil, err
+	}
+	request.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	request.Header.Set("Accept", "application/json")
+	response, err := service.DoHTTPRequestWithResponse(request, nil)
+	if err != nil {
+		return nil, err
+	}
+	defer response.Body.Close()
+	return read(response, q.statements)
+}
+
+// read decodes an answer to so many statements.
+func read(response *http.Response, statements int) ([][]row, error) {
+	var a answer
+	decoder := json.NewDecoder(response.Body)
+	decoder.UseNumber()
+	err := decoder.Decode(&a)
+	if response.StatusCode != http.StatusOK {
+		return nil, &client.Error{StatusCode: response.StatusCode, Message: a.Error}
+	}
+	if err == nil {
+		_, err = io.Copy(io.Discard, response.Body) // so that the connection is used again
+	}
+	if err != nil {
+		return nil, fmt.Errorf("answer: %w", err)
+	}
+	return a.rows(statements)
+}
+
+// rows returns the series of each statement. A statement that has failed makes
+// the server leave out those after it, so that their number is checked.
+func (a answer) rows(statements int) ([][]row, error) {
+	if a.Error != "" {
+		return nil, &client.Error{StatusCode: http.StatusOK, Message: a.Error}
+	}
+	rows := make([][]row, statements)
+	for i, result := range a.Results {
+		if result.Error != "" {
+			return nil, &client.Error{StatusCode: http.StatusOK, Message: result.Error}
+		}
+		if result.ID != i || i >= statements || result.Partial {
+			return nil, errIncomplete
+		}
+		for _, r := range result.Series {
+			if r.Partial {
+				return nil, errIncomplete
+			}
+		}
+		rows[i] = result.Series
+	}
+	if len(a.Results) != statements {
+		return nil, errIncomplete
+	}
+	return rows, nil
+}
+
+// number reads a cell; false if there is no value in it.
+func number(cell any) (float64, bool) {
+	switch v := cell.(type) {
+	case json.Number:
+		n, err := v.Float64()
+		return n, err == nil
+	case bool:
+		if v {
+			return 1, true
+		}
+		return 0, true
+	}
+	return 0, false
+}
+
+// nanoseconds reads a cell of the column time.
+func nanoseconds(cell any) (int64, bool) {
+	v, ok := cell.(json.Number)
+	if !ok {
+		return 0, false
+	}
+	n, err := v.Int64()
+	return n, err == nil
+}

@@ -1,0 +1,115 @@
+package influx
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	"tsmon/store/series"
+)
+
+// perRequest is the number of samples that go in one request.
+const perRequest = 5000
+
+// Write implements series.Store. Kinds are compared with what is known of the
+// database before anything is sent; only where another writer is first with a
+// new field does the server refuse it, and it then keeps the other samples.
+func (s *Store) Write(ctx context.Context, database string, samples []series.Sample) error {
+	if err := series.ValidDatabase(database); err != nil {
+		return err
+	}
+	if err := series.ValidSamples(samples); err != nil {
+		return err
+	}
+	return s.explain(ctx, "write to "+database, s.write(ctx, database, samples))
+}
+
+func (s *Store) write(ctx context.Context, database string, samples []series.Sample) error {
+	kinds, err := kindsIn(samples)
+	if err != nil {
+		return err
+	}
+	m, known, err := s.kindsOf(ctx, database, slices.Collect(maps.Keys(kinds)))
+	if err != nil {
+		return err
+	}
+	for k, kind := range kinds {
+		if have, ok := known[k]; ok && have != kind {
+			return conflict(k, have, kind)
+		}
+	}
+	api := s.client.WriteAPIBlocking(s.org, database)
+	for some := range slices.Chunk(samples, perRequest) {
+		var lines []byte
+		for _, sample := range some {
+			lines = series.AppendLine(lines, sample)
+		}
+		if err := api.WriteRecord(ctx, string(lines)); err != nil {
+			return err
+		}
+	}
+	m.wrote(kinds)
+	return nil
+}
+
+// kindsIn returns the kinds of the fields that samples hold.
+func kindsIn(samples []series.Sample) (map[series.Key]series.Kind, error) {
+	kinds := map[series.Key]series.Kind{}
+	for _, sample := range samples {
+		for field, value := range sample.Fields {
+			k := series.Key{Measurement: sample.Measurement, Field: field}
+			kind, err := series.KindOf(value)
+			if err != nil {
+				return nil, err
+			}
+			if have, ok := kinds[k]; ok && have != kind {
+				return nil, conflict(k, have, kind)
+			}
+			kinds[k] = kind
+		}
+	}
+	return kinds, nil
+}
+
+func conflict(k series.Key, have, kind series.Kind) error {
+	return fmt.Errorf("%s holds %s, not %s: %w", k, have, kind, series.ErrKind)
+}
+
+// Fields implements series.Store. A field that has several kinds, in different
+// shards, counts as the first of them in the order float, integer, boolean, text.
+func (s *Store) Fields(ctx context.Context, database string) (map[series.Key]series.Kind, error) {
+	if err := series.ValidDatabase(database); err != nil {
+		return nil, err
+	}
+	kinds, err := s.fieldKeys(ctx, database)
+	return kinds, s.explain(ctx, "fields of "+database, err)
+}
+
+func (s *Store) fieldKeys(ctx context.Context, database string) (map[series.Key]series.Kind, error) {
+	q := query{}
+	q.add("SHOW FIELD KEYS")
+	rows, err := s.ask(ctx, database, q)
+	if err != nil {
+		return nil, err
+	}
+	kinds := map[series.Key]series.Kind{}
+	for _, r := range rows[0] {
+		for _, cells := range r.Values {
+			if len(cells) != 2 {
+				return nil, errIncomplete
+			}
+			field, _ := cells[0].(string)
+			name, _ := cells[1].(string)
+			k := series.Key{Measurement: r.Name, Field: field}
+			if kind := kindNamed[name]; kind != 0 && (kinds[k] == 0 || kind < kinds[k]) {
+				kinds[k] = kind
+			}
+		}
+	}
+	return kinds, nil
+}
+
+var kindNamed = map[string]series.Kind{
+	"float": series.Float, "integer": series.Integer, "unsigned": series.Integer, "boolean": series.Boolean, "string": series.Text,
+}

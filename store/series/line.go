@@ -1,0 +1,265 @@
+package series
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"iter"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// escapable are the signs that a backslash in front of them is lost before.
+const escapable = `, ="\`
+
+// maxLine is the longest line that is read, in bytes.
+const maxLine = 1 << 20
+
+// AppendLine appends a sample to dst as one line of InfluxDB's line protocol,
+// its time in nanoseconds, with a newline. The sample must pass ValidSample;
+// equal samples give equal lines.
+func AppendLine(dst []byte, s Sample) []byte {
+	dst = appendEscaped(dst, s.Measurement, ", ")
+	dst = AppendTags(dst, s.Tags)
+	sep := byte(' ')
+	for _, name := range slices.Sorted(maps.Keys(s.Fields)) {
+		dst = append(dst, sep)
+		dst = append(appendEscaped(dst, name, ", ="), '=')
+		dst = appendValue(dst, s.Fields[name])
+		sep = ','
+	}
+	dst = append(dst, ' ')
+	dst = strconv.AppendInt(dst, s.Time.UnixNano(), 10)
+	return append(dst, '\n')
+}
+
+// AppendTags appends tags as they stand in line protocol, sorted and each with
+// a comma before it.
+func AppendTags(dst []byte, tags map[string]string) []byte {
+	for _, name := range slices.Sorted(maps.Keys(tags)) {
+		dst = append(dst, ',')
+		dst = append(appendEscaped(dst, name, ", ="), '=')
+		dst = appendEscaped(dst, tags[name], ", =")
+	}
+	return dst
+}
+
+func appendEscaped(dst []byte, s, special string) []byte {
+	for i := range len(s) {
+		if strings.IndexByte(special, s[i]) >= 0 {
+			dst = append(dst, '\\')
+		}
+		dst = append(dst, s[i])
+	}
+	return dst
+}
+
+func appendValue(dst []byte, value any) []byte {
+	switch v := value.(type) {
+	case float64:
+		return strconv.AppendFloat(dst, v, 'g', -1, 64)
+	case int64:
+		return append(strconv.AppendInt(dst, v, 10), 'i')
+	case bool:
+		return strconv.AppendBool(dst, v)
+	case string:
+		return append(appendEscaped(append(dst, '"'), v, `"\`), '"')
+	}
+	return dst
+}
+
+// Lines reads line protocol: one sample a line, its time counted in unit since
+// 1970, or now where a line has none. Empty lines and comments are passed over.
+// It yields one error at most, as the last element, which names the line and
+// wraps ErrInvalid, ErrName or ErrTooLarge, or is that of r. Every sample that
+// it yields passes ValidSample.
+func Lines(r io.Reader, unit time.Duration, now time.Time) iter.Seq2[Sample, error] {
+	return func(yield func(Sample, error) bool) {
+		lines := newSplitter(r)
+		for {
+			line, err := lines.next()
+			if err == io.EOF {
+				return
+			}
+			var s Sample
+			if err == nil {
+				s, err = parseLine(line, unit, now)
+			}
+			if err != nil {
+				yield(Sample{}, fmt.Errorf("line %d: %w", lines.number, err))
+				return
+			}
+			if !yield(s, nil) {
+				return
+			}
+		}
+	}
+}
+
+// parseLine reads one line, which is not empty, without its end.
+func parseLine(line []byte, unit time.Duration, now time.Time) (Sample, error) {
+	c := &cursor{rest: line}
+	s := Sample{Measurement: c.name(", "), Tags: map[string]string{}, Fields: map[string]any{}, Time: now}
+	for c.take(',') {
+		if err := c.tag(s.Tags); err != nil {
+			return Sample{}, err
+		}
+	}
+	if !c.blank() {
+		return Sample{}, fmt.Errorf("%w: no field after %.80q", ErrInvalid, s.Measurement)
+	}
+	for more := true; more; more = c.take(',') {
+		if err := c.field(s.Fields); err != nil {
+			return Sample{}, err
+		}
+	}
+	if c.blank(); len(c.rest) > 0 {
+		t, err := parseTime(strings.TrimRight(string(c.rest), " \t"), unit)
+		if err != nil {
+			return Sample{}, err
+		}
+		s.Time = t
+	}
+	return s, ValidSample(s)
+}
+
+// cursor stands before what is left of a line.
+type cursor struct{ rest []byte }
+
+func (c *cursor) take(b byte) bool {
+	if len(c.rest) == 0 || c.rest[0] != b {
+		return false
+	}
+	c.rest = c.rest[1:]
+	return true
+}
+
+func (c *cursor) blank() bool {
+	before := len(c.rest)
+	c.rest = bytes.TrimLeft(c.rest, " ")
+	return len(c.rest) < before
+}
+
+// name reads up to a sign of stop that no backslash stands before.
+func (c *cursor) name(stop string) string {
+	var name []byte
+	for i := 0; i < len(c.rest); i++ {
+		b := c.rest[i]
+		if b == '\\' && i+1 < len(c.rest) && strings.IndexByte(", =", c.rest[i+1]) >= 0 {
+			i++
+			name = append(name, c.rest[i])
+			continue
+		}
+		if strings.IndexByte(stop, b) >= 0 {
+			c.rest = c.rest[i:]
+			return string(name)
+		}
+		name = append(name, b)
+	}
+	c.rest = nil
+	return string(name)
+}
+
+func (c *cursor) tag(tags map[string]string) error {
+	name := c.name(", =")
+	if !c.take('=') {
+		return fmt.Errorf("%w: tag %.80q has no value", ErrInvalid, name)
+	}
+	if _, twice := tags[name]; twice || len(tags) >= maxTags {
+		return fmt.Errorf("%w: tag %.80q stands twice or is one too many", ErrInvalid, name)
+	}
+	tags[name] = c.name(", =")
+	if c.take('=') {
+		return fmt.Errorf("%w: the value of tag %.80q has an = without a backslash", ErrInvalid, name)
+	}
+	return nil
+}
+
+func (c *cursor) field(fields map[string]any) error {
+	name := c.name(", =")
+	if !c.take('=') {
+		return fmt.Errorf("%w: field %.80q has no value", ErrInvalid, name)
+	}
+	if len(fields) >= maxCols {
+		return fmt.Errorf("%w: more than %d fields", ErrInvalid, maxCols)
+	}
+	value, err := c.value()
+	if err != nil {
+		return fmt.Errorf("field %.80q: %w", name, err)
+	}
+	fields[name] = value
+	return nil
+}
+
+func (c *cursor) value() (any, error) {
+	if c.take('"') {
+		return c.text()
+	}
+	end := bytes.IndexAny(c.rest, ", ")
+	if end < 0 {
+		end = len(c.rest)
+	}
+	word := string(c.rest[:end])
+	c.rest = c.rest[end:]
+	return parseWord(word)
+}
+
+// text reads up to the closing quote.
+func (c *cursor) text() (string, error) {
+	var text []byte
+	for i := 0; i < len(c.rest); i++ {
+		b := c.rest[i]
+		if b == '"' {
+			c.rest = c.rest[i+1:]
+			return string(text), nil
+		}
+		if b == '\\' && i+1 < len(c.rest) && strings.IndexByte(`"\`, c.rest[i+1]) >= 0 {
+			i++
+			b = c.rest[i]
+		}
+		text = append(text, b)
+	}
+	return "", fmt.Errorf("%w: a text without its closing quote", ErrInvalid)
+}
+
+// parseWord reads a number or a boolean.
+func parseWord(word string) (any, error) {
+	switch word {
+	case "t", "T", "true", "True", "TRUE":
+		return true, nil
+	case "f", "F", "false", "False", "FALSE":
+		return false, nil
+	}
+	if digits, whole := strings.CutSuffix(word, "i"); whole {
+		return parseInteger(digits, word)
+	}
+	if digits, whole := strings.CutSuffix(word, "u"); whole && !strings.HasPrefix(digits, "-") {
+		return parseInteger(digits, word)
+	}
+	number, err := strconv.ParseFloat(word, 64)
+	if err != nil || strings.Trim(word, "+-.0123456789eE") != "" {
+		return nil, fmt.Errorf("%w: %.80q is neither a number nor a boolean", ErrInvalid, word)
+	}
+	return number, nil
+}
+
+func parseInteger(digits, word string) (any, error) {
+	n, err := strconv.ParseInt(digits, 10, 64)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %.80q is not an integer", ErrInvalid, word)
+	}
+	return n, nil
+}
+
+// parseTime reads a number of units since 1970.
+func parseTime(word string, unit time.Duration) (time.Time, error) {
+	n, err := strconv.ParseInt(word, 10, 64)
+	if err != nil || unit <= 0 || n > math.MaxInt64/int64(unit) || n < math.MinInt64/int64(unit) {
+		return time.Time{}, fmt.Errorf("%w: %.80q is not a time in units of %s", ErrInvalid, word, unit)
+	}
+	return time.Unix(0, n*int64(unit)).UTC(), nil
+}

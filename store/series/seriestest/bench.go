@@ -1,0 +1,61 @@
+package seriestest
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"tsmon/store/series"
+)
+
+// View returns what a dashboard asks for: the last values of 50 keys over 17
+// measurements.
+func View() []series.Want {
+	var wants []series.Want
+	for i := range 50 {
+		wants = append(wants, lastOf(fmt.Sprint("m", i%17), fmt.Sprint("f", i/17)))
+	}
+	return wants
+}
+
+// Fill writes a day of the values that View asks for, one each ten seconds
+// until the clock, into a database that it makes: 440,640 of them.
+func Fill(tb testing.TB, store series.Store, database string) {
+	tb.Helper()
+	if err := store.Create(tb.Context(), database); err != nil {
+		tb.Fatal(err)
+	}
+	for m := range 17 {
+		var samples []series.Sample
+		for i := range 8640 {
+			samples = append(samples, series.Sample{
+				Measurement: fmt.Sprint("m", m), Time: at(time.Duration(i) * 10 * time.Second), Tags: map[string]string{"site": "a"},
+				Fields: map[string]any{"f0": float64(i), "f1": float64(i % 100), "f2": float64(i%7) / 2},
+			})
+		}
+		if err := store.Write(tb.Context(), database, samples); err != nil {
+			tb.Fatal(err)
+		}
+	}
+}
+
+// BenchmarkView measures the view with each of some aggregates; no cache is in
+// between.
+func BenchmarkView(b *testing.B, store series.Store, database string) {
+	for _, a := range []series.Aggregate{series.Last, series.Mean} {
+		wants := View()
+		for i := range wants {
+			wants[i].Aggregate = a
+			wants[i].Window = time.Hour
+		}
+		b.Run(a.String(), func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				values, err := store.Current(b.Context(), database, wants)
+				if err != nil || !values[49].Found {
+					b.Fatalf("%+v, %v", values, err)
+				}
+			}
+		})
+	}
+}

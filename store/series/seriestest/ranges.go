@@ -1,0 +1,208 @@
+package seriestest
+
+import (
+	"testing"
+	"time"
+
+	"tsmon/store/series"
+)
+
+// wantSeries checks the points of a series: pairs of a time and a number.
+func (f *fixture) wantSeries(t *testing.T, r series.Range, points ...series.Point) {
+	t.Helper()
+	res := f.series(t, r)[0]
+	if res.Truncated {
+		t.Errorf("the series of %s is truncated", r.Key)
+	}
+	wantPoints(t, res.Points, points)
+}
+
+func wantPoints(t *testing.T, got, want []series.Point) {
+	t.Helper()
+	if len(got) != len(want) {
+		t.Errorf("the points are %v, not %v", got, want)
+		return
+	}
+	for i := range got {
+		if !got[i].Time.Equal(want[i].Time) || got[i].Number != want[i].Number {
+			t.Errorf("point %d is %v, not %v", i, got[i], want[i])
+		}
+	}
+}
+
+func clock(hour, minute, second int) time.Time {
+	return time.Date(2026, 3, 5, hour, minute, second, 0, time.UTC)
+}
+
+func (f *fixture) writeAt(t *testing.T, measurement, field string, values map[time.Time]any) {
+	t.Helper()
+	var samples []series.Sample
+	for when, value := range values {
+		samples = append(samples, series.Sample{Measurement: measurement, Fields: map[string]any{field: value}, Time: when})
+	}
+	f.write(t, samples...)
+}
+
+func seriesMeans(t *testing.T, f *fixture) {
+	f.writeAt(t, "m", "f", map[time.Time]any{
+		clock(9, 59, 59): 100.0, clock(10, 0, 0): 1.0, clock(10, 9, 59): 2.0, clock(10, 10, 0): 5.0, clock(10, 30, 1): 7.0,
+		clock(10, 39, 0): 8.0, clock(11, 0, 0): 200.0,
+	})
+	r := series.Range{Key: key("m", "f"), Start: clock(10, 0, 0), Stop: clock(11, 0, 0), Every: 10 * time.Minute}
+	f.wantSeries(t, r, series.Point{Time: clock(10, 0, 0), Number: 1.5}, series.Point{Time: clock(10, 10, 0), Number: 5},
+		series.Point{Time: clock(10, 30, 0), Number: 7.5})
+	r.Start, r.Stop = clock(10, 5, 0), clock(10, 35, 0) // the first window and the last are cut
+	f.wantSeries(t, r, series.Point{Time: clock(10, 0, 0), Number: 2}, series.Point{Time: clock(10, 10, 0), Number: 5},
+		series.Point{Time: clock(10, 30, 0), Number: 7})
+	r.Start, r.Stop = clock(10, 10, 0), clock(10, 10, 0).Add(1)
+	f.wantSeries(t, r, series.Point{Time: clock(10, 10, 0), Number: 5})
+	r.Start, r.Stop = clock(12, 0, 0), clock(13, 0, 0)
+	f.wantSeries(t, r)
+}
+
+// seriesKinds also merges tag sets.
+func seriesKinds(t *testing.T, f *fixture) {
+	tagged := func(field string, value any, when time.Time, tag string) series.Sample {
+		return series.Sample{Measurement: "m", Fields: map[string]any{field: value}, Time: when, Tags: map[string]string{"t": tag}}
+	}
+	f.write(t,
+		tagged("f", 1.0, clock(10, 0, 1), "a"), tagged("f", 2.0, clock(10, 0, 1), "b"), tagged("f", 6.0, clock(10, 0, 2), "b"),
+		tagged("i", int64(1), clock(10, 0, 1), "a"), tagged("i", int64(2), clock(10, 0, 1), "b"),
+		tagged("b", true, clock(10, 0, 1), "a"), tagged("b", false, clock(10, 0, 2), "b"), tagged("b", true, clock(10, 1, 5), "b"),
+		tagged("b", false, clock(10, 1, 4), "a"), tagged("b", false, clock(10, 2, 0), "a"), tagged("b", true, clock(10, 2, 0), "b"),
+		tagged("x", "text", clock(10, 0, 1), "a"))
+	r := series.Range{Start: clock(9, 0, 0), Stop: clock(11, 0, 0), Every: time.Minute}
+	r.Key = key("m", "f")
+	f.wantSeries(t, r, series.Point{Time: clock(10, 0, 0), Number: 3})
+	r.Key = key("m", "i")
+	f.wantSeries(t, r, series.Point{Time: clock(10, 0, 0), Number: 1.5})
+	r.Key = key("m", "b")
+	f.wantSeries(t, r, series.Point{Time: clock(10, 0, 0), Number: 0}, series.Point{Time: clock(10, 1, 0), Number: 1},
+		series.Point{Time: clock(10, 2, 0), Number: 1})
+	r.Key = key("m", "x")
+	f.wantSeries(t, r)
+}
+
+// seriesWindows tries windows that no calendar unit divides, on both sides of
+// midnight, of a change of the clocks, and of 1970.
+func seriesWindows(t *testing.T, f *fixture) {
+	for _, every := range []time.Duration{1, time.Millisecond, time.Second, 7 * time.Second, 90 * time.Minute, 24 * time.Hour, 7 * 24 * time.Hour} {
+		for _, around := range []time.Time{
+			time.Date(2026, 2, 1, 0, 0, 0, 0, time.UTC), time.Date(2025, 10, 26, 1, 0, 0, 0, time.UTC),
+			time.Unix(0, 0).UTC(), time.Date(1960, 2, 29, 12, 0, 0, 0, time.UTC),
+		} {
+			f.oneSeries(t, every, around)
+		}
+	}
+}
+
+// oneSeries compares a series around a time with windows counted by hand.
+func (f *fixture) oneSeries(t *testing.T, every time.Duration, around time.Time) {
+	t.Helper()
+	k := key("around "+around.String(), "every "+every.String())
+	var samples []series.Sample
+	var want []series.Point
+	for i := -4; i <= 4; i++ {
+		when := around.Add(time.Duration(i) * (every/2 + 1))
+		samples = append(samples, series.Sample{Measurement: k.Measurement, Fields: map[string]any{k.Field: i%2 == 0}, Time: when})
+		n := when.UnixNano()
+		start := time.Unix(0, n-(n%int64(every)+int64(every))%int64(every))
+		if len(want) == 0 || !want[len(want)-1].Time.Equal(start) {
+			want = append(want, series.Point{Time: start})
+		}
+		want[len(want)-1].Number = float64(1 - (i%2+2)%2)
+	}
+	f.write(t, samples...)
+	span := 4*(every/2+1) + 1
+	res := f.series(t, series.Range{Key: k, Start: around.Add(-span), Stop: around.Add(span), Every: every})[0]
+	wantPoints(t, res.Points, want)
+}
+
+func seriesLimit(t *testing.T, f *fixture) {
+	var samples []series.Sample
+	for i := range series.DefaultLimit + 1 {
+		samples = append(samples, series.Sample{Measurement: "m", Time: clock(0, 0, i), Fields: map[string]any{"f": float64(i), "b": i%2 == 0}})
+	}
+	f.write(t, samples...)
+	for _, c := range []struct {
+		field         string
+		limit, points int
+		from          int
+		truncated     bool
+	}{
+		{"f", 0, series.DefaultLimit, 0, true},
+		{"b", 0, series.DefaultLimit, 0, true},
+		{"f", 0, series.DefaultLimit, 1, false},
+		{"f", 1, 1, 0, true},
+		{"f", series.DefaultLimit + 1, series.DefaultLimit + 1, 0, false},
+		{"b", 10, 10, series.DefaultLimit - 9, false},
+	} {
+		res := f.series(t, series.Range{Key: key("m", c.field), Start: clock(0, 0, c.from), Stop: clock(12, 0, 0), Every: time.Second, Limit: c.limit})[0]
+		if len(res.Points) != c.points || res.Truncated != c.truncated {
+			t.Fatalf("%+v gives %d points, truncated %t", c, len(res.Points), res.Truncated)
+		}
+		if newest := res.Points[len(res.Points)-1]; !newest.Time.Equal(clock(0, 0, series.DefaultLimit)) {
+			t.Errorf("%+v ends with %+v", c, newest)
+		}
+		if first := res.Points[0].Time; !first.Equal(clock(0, 0, series.DefaultLimit+1-c.points)) {
+			t.Errorf("%+v begins at %s", c, first)
+		}
+	}
+}
+
+func seriesBatch(t *testing.T, f *fixture) {
+	f.write(t, sample("m", "f", 1.0, time.Minute), sample("m", "b", true, time.Minute), sample("n", "f", 2.0, time.Minute), sample("m", "t", "x", time.Minute))
+	r := series.Range{Start: at(time.Hour), Stop: Clock, Every: time.Hour}
+	var ranges []series.Range
+	for range 20 {
+		for _, k := range []series.Key{key("m", "f"), key("none", "f"), key("m", "b"), key("m", "t"), key("n", "f")} {
+			r.Key = k
+			ranges = append(ranges, r)
+		}
+	}
+	want := []float64{1, -1, 1, -1, 2}
+	for i, res := range f.series(t, ranges...) {
+		number := want[i%len(want)]
+		if number < 0 && len(res.Points) == 0 {
+			continue
+		}
+		if len(res.Points) != 1 || res.Points[0].Number != number {
+			t.Fatalf("result %d is %+v", i, res)
+		}
+	}
+}
+
+// seriesAhead leaves out what has a time after the clock.
+func seriesAhead(t *testing.T, f *fixture) {
+	f.write(t, sample("m", "f", 1.0, 0), sample("m", "f", 5.0, -1), sample("m", "f", 9.0, -time.Hour))
+	r := series.Range{Key: key("m", "f"), Start: at(time.Hour), Stop: at(-24 * time.Hour), Every: 1}
+	f.wantSeries(t, r, series.Point{Time: Clock, Number: 1})
+}
+
+func badRanges(t *testing.T, f *fixture) {
+	good := series.Range{Key: key("m", "f"), Start: at(time.Hour), Stop: Clock, Every: time.Minute}
+	for name, change := range map[string]func(*series.Range){
+		"no window":       func(r *series.Range) { r.Every = 0 },
+		"negative window": func(r *series.Range) { r.Every = -time.Second },
+		"endless window":  func(r *series.Range) { r.Every = 1<<63 - 1 },
+		"no start":        func(r *series.Range) { r.Start = time.Time{} },
+		"no stop":         func(r *series.Range) { r.Stop = time.Time{} },
+		"backwards":       func(r *series.Range) { r.Start, r.Stop = r.Stop, r.Start },
+		"no time":         func(r *series.Range) { r.Start = r.Stop },
+		"far future":      func(r *series.Range) { r.Stop = at(-240 * 365 * 24 * time.Hour) },
+		"negative limit":  func(r *series.Range) { r.Limit = -1 },
+	} {
+		bad := good
+		change(&bad)
+		_, err := f.store.Series(t.Context(), f.database, []series.Range{good, bad})
+		if err == nil {
+			t.Errorf("%s is taken", name)
+		} else {
+			wantError(t, err, series.ErrInvalid)
+		}
+	}
+	for _, bad := range []series.Want{{Key: good.Key, Aggregate: 5}, {Key: good.Key, Aggregate: series.Mean, Window: -1}} {
+		_, err := f.store.Current(t.Context(), f.database, []series.Want{bad})
+		wantError(t, err, series.ErrInvalid)
+	}
+}

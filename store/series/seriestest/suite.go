@@ -1,0 +1,262 @@
+// Package seriestest holds the suite that every adapter of package series
+// passes, and the real server that the InfluxDB adapter passes it against.
+//
+// The suite is hostile: names that try to end a query, fields that have one
+// name and four kinds, booleans under every aggregate, clocks that run ahead,
+// contexts that are cancelled, writers and readers at once. It uses nothing but
+// the contract.
+package seriestest
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"tsmon/store/series"
+)
+
+// Clock is the time at which the suite asks. It is no round figure.
+var Clock = time.Date(2026, 3, 5, 15, 4, 5, 678_000_000, time.UTC)
+
+// Suite runs every test of the contract. Each gets a store from open, which
+// fails the test if there is none to be had, and makes databases of its own in it.
+func Suite(t *testing.T, open func(t *testing.T, now func() time.Time) series.Store) {
+	for _, c := range []struct {
+		name string
+		test func(*testing.T, *fixture)
+	}{
+		{"Empty", empty},
+		{"NoDatabase", noDatabase},
+		{"CreateTwice", createTwice},
+		{"Apart", apart},
+		{"Last", last},
+		{"LastLongAgo", lastLongAgo},
+		{"LastMoves", lastMoves},
+		{"LastAhead", lastAhead},
+		{"Aggregates", aggregates},
+		{"Windows", windows},
+		{"OneNameFourKinds", oneNameFourKinds},
+		{"TagSets", tagSets},
+		{"TagNames", tagNames},
+		{"Large", large},
+		{"Replace", replace},
+		{"KindConflict", kindConflict},
+		{"Fields", fields},
+		{"BadNames", badNames},
+		{"BadSamples", badSamples},
+		{"BadRanges", badRanges},
+		{"WritableNames", writableNames},
+		{"HostileNames", hostileNames},
+		{"Thousand", thousand},
+		{"SeriesMeans", seriesMeans},
+		{"SeriesKinds", seriesKinds},
+		{"SeriesWindows", seriesWindows},
+		{"SeriesLimit", seriesLimit},
+		{"SeriesBatch", seriesBatch},
+		{"SeriesAhead", seriesAhead},
+		{"Cancelled", cancelled},
+		{"WritersAndReaders", writersAndReaders},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			f := &fixture{now: Clock}
+			f.store = open(t, func() time.Time { return f.now })
+			f.database = f.create(t)
+			c.test(t, f)
+		})
+	}
+}
+
+// fixture is a store and an empty database in it.
+type fixture struct {
+	store    series.Store
+	database string
+	now      time.Time
+}
+
+// create makes another database.
+func (f *fixture) create(t *testing.T) string {
+	t.Helper()
+	name := "db-" + strings.ToLower(rand.Text()[:10])
+	if err := f.store.Create(t.Context(), name); err != nil {
+		t.Fatal(err)
+	}
+	return name
+}
+
+// at returns a time before the clock.
+func at(ago time.Duration) time.Time { return Clock.Add(-ago) }
+
+// sample makes a sample of one field.
+func sample(measurement, field string, value any, ago time.Duration, tags ...string) series.Sample {
+	s := series.Sample{Measurement: measurement, Fields: map[string]any{field: value}, Time: at(ago)}
+	for i := 0; i < len(tags); i += 2 {
+		if s.Tags == nil {
+			s.Tags = map[string]string{}
+		}
+		s.Tags[tags[i]] = tags[i+1]
+	}
+	return s
+}
+
+func key(measurement, field string) series.Key {
+	return series.Key{Measurement: measurement, Field: field}
+}
+
+func lastOf(measurement, field string) series.Want {
+	return series.Want{Key: key(measurement, field)}
+}
+
+func (f *fixture) write(t *testing.T, samples ...series.Sample) {
+	t.Helper()
+	if err := f.store.Write(t.Context(), f.database, samples); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (f *fixture) current(t *testing.T, wants ...series.Want) []series.Value {
+	t.Helper()
+	values, err := f.store.Current(t.Context(), f.database, wants)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(values) != len(wants) {
+		t.Fatalf("%d values for %d wants", len(values), len(wants))
+	}
+	return values
+}
+
+// number asks for one value that has to be there.
+func (f *fixture) number(t *testing.T, want series.Want) float64 {
+	t.Helper()
+	v := f.current(t, want)[0]
+	if !v.Found {
+		t.Fatalf("%s %s is missing", want.Aggregate, want.Key)
+	}
+	return v.Number
+}
+
+// wantMissing checks that keys have no value under any aggregate, nor a series.
+func (f *fixture) wantMissing(t *testing.T, keys ...series.Key) {
+	t.Helper()
+	var wants []series.Want
+	for _, k := range keys {
+		for a := series.Last; a <= series.Sum; a++ {
+			wants = append(wants, series.Want{Key: k, Aggregate: a})
+		}
+	}
+	for i, v := range f.current(t, wants...) {
+		if v != (series.Value{}) {
+			t.Errorf("%s of %s is %+v", wants[i].Aggregate, wants[i].Key, v)
+		}
+	}
+	for _, k := range keys {
+		r := series.Range{Key: k, Start: at(24 * time.Hour), Stop: at(-time.Hour), Every: time.Hour}
+		if res := f.series(t, r)[0]; len(res.Points) != 0 || res.Truncated {
+			t.Errorf("the series of %s is %+v", k, res)
+		}
+	}
+}
+
+func (f *fixture) series(t *testing.T, ranges ...series.Range) []series.Result {
+	t.Helper()
+	results, err := f.store.Series(t.Context(), f.database, ranges)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(results) != len(ranges) {
+		t.Fatalf("%d results for %d ranges", len(results), len(ranges))
+	}
+	return results
+}
+
+func wantError(t *testing.T, err, want error) {
+	t.Helper()
+	if !errors.Is(err, want) {
+		t.Errorf("the error is %v, not %q", err, want)
+	}
+}
+
+// calls are the methods that take a database.
+func (f *fixture) calls() map[string]func(context.Context, string) error {
+	k := key("m", "f")
+	return map[string]func(context.Context, string) error{
+		"Current": func(ctx context.Context, database string) error {
+			_, err := f.store.Current(ctx, database, []series.Want{{Key: k}, {Key: k, Aggregate: series.Mean}})
+			return err
+		},
+		"Series": func(ctx context.Context, database string) error {
+			r := series.Range{Key: k, Start: at(time.Hour), Stop: Clock, Every: time.Minute}
+			_, err := f.store.Series(ctx, database, []series.Range{r})
+			return err
+		},
+		"Fields": func(ctx context.Context, database string) error {
+			_, err := f.store.Fields(ctx, database)
+			return err
+		},
+		"Write": func(ctx context.Context, database string) error {
+			return f.store.Write(ctx, database, []series.Sample{sample("m", "f", 1.0, time.Minute)})
+		},
+	}
+}
+
+func empty(t *testing.T, f *fixture) {
+	f.wantMissing(t, key("m", "f"), key("another one", "ñ"))
+	all, err := f.store.Fields(t.Context(), f.database)
+	if err != nil || len(all) != 0 {
+		t.Errorf("fields %v, error %v", all, err)
+	}
+	if got := f.current(t); len(got) != 0 {
+		t.Errorf("no wants give %v", got)
+	}
+	if got := f.series(t); len(got) != 0 {
+		t.Errorf("no ranges give %v", got)
+	}
+	f.write(t)
+	if err := f.store.Ping(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+func noDatabase(t *testing.T, f *fixture) {
+	for name, call := range f.calls() {
+		t.Run(name, func(t *testing.T) { wantError(t, call(t.Context(), "no-such-database"), series.ErrNoDatabase) })
+	}
+}
+
+func createTwice(t *testing.T, f *fixture) {
+	f.write(t, sample("m", "f", 1.5, time.Minute))
+	if err := f.store.Create(t.Context(), f.database); err != nil {
+		t.Fatal(err)
+	}
+	if n := f.number(t, lastOf("m", "f")); n != 1.5 {
+		t.Errorf("the last value is %v", n)
+	}
+}
+
+func apart(t *testing.T, f *fixture) {
+	f.write(t, sample("m", "f", 1.5, time.Minute))
+	other := *f
+	other.database = f.create(t)
+	other.wantMissing(t, key("m", "f"))
+	other.write(t, sample("m", "f", true, time.Minute))
+	if n := f.number(t, lastOf("m", "f")); n != 1.5 {
+		t.Errorf("the last value is %v", n)
+	}
+	if n := other.number(t, series.Want{Key: key("m", "f"), Aggregate: series.Sum}); n != 1 {
+		t.Errorf("the other one is %v", n)
+	}
+}
+
+func cancelled(t *testing.T, f *fixture) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	for name, call := range f.calls() {
+		t.Run(name, func(t *testing.T) { wantError(t, call(ctx, f.database), context.Canceled) })
+	}
+	t.Run("Create", func(t *testing.T) { wantError(t, f.store.Create(ctx, "db-cancelled"), context.Canceled) })
+	t.Run("Ping", func(t *testing.T) { wantError(t, f.store.Ping(ctx), context.Canceled) })
+	f.wantMissing(t, key("m", "f"))
+}
