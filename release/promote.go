@@ -22,6 +22,9 @@ func (p *Publisher) Promote(ctx context.Context, o PromoteOptions) (*Report, err
 	if err != nil {
 		return nil, err
 	}
+	if _, err := p.policy(o.From); err != nil {
+		return nil, err
+	}
 	if o.From == o.Channel {
 		return nil, refuse(ErrConfig, "name two channels", "--from and --to are both %s", o.From)
 	}

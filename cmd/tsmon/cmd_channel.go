@@ -107,7 +107,7 @@ func (a *app) loadLog(ctx context.Context, channel string) (*channels.Log, *rele
 	}
 	log, err := channels.Repository{Store: p.Store}.Load(ctx, channel)
 	if err == nil && log.Head() == nil {
-		err = &hinted{fmt.Errorf("%s shows nothing yet", channel), "`tsmon channel list` shows the channels of the store"}
+		err = &release.Refusal{Cause: release.ErrNoRelease, Text: channel + " shows nothing", Mend: "`tsmon channel list` shows the channels of the store"}
 	}
 	return log, p, err
 }

@@ -45,12 +45,12 @@ func (f *moveFlags) options(channel string) release.Options {
 
 // move runs one of the commands that move a channel and prints its report.
 func (a *app) move(ctx context.Context, f moveFlags, run func(*release.Publisher) (*release.Report, error)) error {
-	progress := a.newProgress("done:")
+	progress := a.newProgress("read")
 	p, err := a.publisher(ctx, progress)
 	if err != nil {
 		return err
 	}
-	if err := checkReason(f.reason); err != nil {
+	if err := f.check(); err != nil {
 		return err
 	}
 	if !f.noProbe {
@@ -166,7 +166,7 @@ func (a *app) notes(notes, file string) (string, error) {
 	if file != "-" {
 		opened, err := os.Open(file)
 		if err != nil {
-			return "", err
+			return "", fmt.Errorf("notes: %w", err)
 		}
 		defer opened.Close()
 		r = opened
@@ -179,7 +179,7 @@ func (a *app) releasePromoteCommand() *cobra.Command {
 	var f moveFlags
 	var from, to string
 	cmd := &cobra.Command{
-		Use:   "promote --from CHANNEL --to CHANNEL [VERSION]",
+		Use:   "promote [--from CHANNEL] [--to CHANNEL] [VERSION]",
 		Short: "Move a channel to a release that another channel shows",
 		Long: `Move a channel to the release that another channel shows, or to a VERSION that
 it shows no more but that was not rolled back. Nothing is uploaded. What lies in
@@ -236,10 +236,15 @@ that was rolled back brings it back.`,
 	return cmd
 }
 
-// checkReason keeps the log's table readable.
-func checkReason(reason string) error {
-	if len(reason) > 1000 || strings.ContainsFunc(reason, unicode.IsControl) {
+// check looks at the flags' form.
+func (f *moveFlags) check() error {
+	if len(f.reason) > 1000 || strings.ContainsFunc(f.reason, unicode.IsControl) {
 		return usagef("--reason is one line of at most 1000 bytes")
+	}
+	for _, key := range f.allowMissing {
+		if _, err := manifest.ParseKey(key); err != nil {
+			return usagef("--allow-missing: %w", err)
+		}
 	}
 	return nil
 }

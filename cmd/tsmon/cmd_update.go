@@ -54,8 +54,8 @@ func (a *app) updater(f updateFlags) (*updater.Updater, error) {
 		return nil, usagef("--current is missing")
 	}
 	for _, endpoint := range f.endpoints {
-		if u, err := url.Parse(strings.NewReplacer("{", "", "}", "").Replace(endpoint)); err != nil || u.Host == "" {
-			return nil, usagef("--endpoint %s is not an absolute address", endpoint)
+		if u, err := url.Parse(strings.NewReplacer("{", "", "}", "").Replace(endpoint)); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+			return nil, usagef("--endpoint %s is not an absolute http(s) address", endpoint)
 		}
 	}
 	text := f.target

@@ -73,6 +73,7 @@ var hints = []struct {
 	{object.ErrUnconditional, "use a store that honours If-None-Match on PUT, such as MinIO or S3"},
 	{object.ErrChanged, "somebody else moves the channel all the time: run the same command again"},
 	{fs.ErrPermission, "check the credentials (AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY) and their rights, or the permissions of the folder"},
+	{channels.ErrName, "`tsmon channel list` shows the channels of the store"},
 	{channels.ErrLog, "`tsmon channel verify` says what is wrong; the log's objects are never changed or deleted by tsmon"},
 	{updater.ErrTimeout, "check the address and the network"},
 	{updater.ErrStatus, "check the address; a server answers there, but not with this file"},

@@ -30,7 +30,7 @@ import (
 func (a *app) load() (*config.Config, error) {
 	c, err := config.Load(a.configPath, a.environ)
 	if err != nil {
-		return nil, &usageError{err}
+		return nil, &hinted{&usageError{err}, "see README.md for a configuration, `tsmon help` for the environment"}
 	}
 	return c, checkChannels(c)
 }
@@ -123,7 +123,7 @@ func keyring(lines []string) (signing.Keyring, error) {
 	}
 	keys, err := signing.ParseKeyring(texts)
 	if err != nil {
-		return nil, &usageError{fmt.Errorf("trusted_keys: %w", err)}
+		return nil, &usageError{err}
 	}
 	return keys, nil
 }

@@ -47,6 +47,8 @@ type Config struct {
 	Channels    map[string]Channel `yaml:"channels"`
 	Server      Server             `yaml:"server"`
 	Signing     Signing            `yaml:"-"`
+
+	source string // what to name where a value is wrong
 }
 
 // Channel is the policy of one channel.
@@ -100,7 +102,10 @@ func Load(path string, environ []string) (*Config, error) {
 	if err := c.fill(vars); err != nil {
 		return nil, err
 	}
-	return c, c.check()
+	if err := c.check(); err != nil {
+		return nil, fmt.Errorf("%s: %w", c.source, err)
+	}
+	return c, nil
 }
 
 const fileName = "tsmon.yaml"
@@ -110,10 +115,12 @@ func (c *Config) readFile(path string) error {
 	if !named {
 		path = fileName
 	}
+	c.source = "environment"
 	file, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) && !named {
 		return nil
 	}
+	c.source = path
 	if err != nil {
 		return err
 	}

@@ -67,7 +67,7 @@ func (s *Store) createLarge(ctx context.Context, key string, r io.Reader, size i
 	}
 	opts := putOptions(attrs)
 	opts.UserMetadata = map[string]string{"X-Amz-Checksum-Algorithm": "CRC64NVME", checksumType: wholeObject}
-	id, err := s.core.NewMultipartUpload(ctx, s.bucket, s.path(key), opts)
+	id, err := s.begin(ctx, key, opts)
 	if err != nil {
 		return 0, err
 	}
@@ -83,6 +83,14 @@ func (s *Store) createLarge(ctx context.Context, key string, r io.Reader, size i
 		return 0, err
 	}
 	return u.sum.Sum64(), nil
+}
+
+// begin starts an upload. It does not end with ctx: an upload that the server
+// begins and whose id is not heard can't be aborted.
+func (s *Store) begin(ctx context.Context, key string, opts minio.PutObjectOptions) (id string, err error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), abortAfter)
+	defer cancel()
+	return s.core.NewMultipartUpload(ctx, s.bucket, s.path(key), opts)
 }
 
 // upload is the sending of one object in parts.

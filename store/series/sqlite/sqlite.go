@@ -27,6 +27,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/gofrs/flock"
 	driver "modernc.org/sqlite"
 	codes "modernc.org/sqlite/lib"
 
@@ -61,7 +62,13 @@ func Open(ctx context.Context, name string, opts Options) (*Store, error) {
 	if s.now == nil {
 		s.now = time.Now
 	}
-	var err error
+	// Switching a new file to its write-ahead log does not wait for another
+	// process that is doing the same: they take turns.
+	lock, err := turn(ctx, name, busy)
+	if err != nil {
+		return nil, fmt.Errorf("open %s: %w", name, translate(ctx, err))
+	}
+	defer lock.Close()
 	if s.writer, err = connect(name, busy, "immediate", 1); err != nil {
 		return nil, err
 	}
@@ -73,6 +80,15 @@ func Open(ctx context.Context, name string, opts Options) (*Store, error) {
 		return nil, fmt.Errorf("open %s: %w", name, translate(ctx, err))
 	}
 	return s, nil
+}
+
+// turn waits for the lock beside the file, which is to be closed.
+func turn(ctx context.Context, name string, wait time.Duration) (*flock.Flock, error) {
+	ctx, cancel := context.WithTimeout(ctx, wait)
+	defer cancel()
+	lock := flock.New(name+".lock", flock.SetPermissions(0o600))
+	_, err := lock.TryLockContext(ctx, 5*time.Millisecond)
+	return lock, err
 }
 
 func connect(name string, busy time.Duration, lock string, connections int) (*sql.DB, error) {
