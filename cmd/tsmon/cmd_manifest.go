@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"tsmon/cmd/tsmon/config"
 	"tsmon/manifest"
 	"tsmon/manifest/updater"
 	"tsmon/release"
@@ -24,9 +25,9 @@ func (a *app) manifestCommand() *cobra.Command {
 }
 
 type buildFlags struct {
-	version, notes, notesFile, baseURL, key, output string
-	bundles                                         []string
-	allowUnbound                                    bool
+	contentFlags
+	baseURL, output string
+	allowUnbound    bool
 }
 
 func (a *app) manifestBuildCommand() *cobra.Command {
@@ -41,57 +42,26 @@ private key.`,
 		RunE:    func(cmd *cobra.Command, args []string) error { return a.runManifestBuild(cmd.Context(), f, args) },
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&f.version, "version", "", "`VERSION` of the release")
-	flags.StringVar(&f.notes, "notes", "", "release notes")
-	flags.StringVar(&f.notesFile, "notes-file", "", "read the release notes from `FILE`, - for stdin")
 	flags.StringVar(&f.baseURL, "base-url", "", "address of the folder that the bundles will be in (default public_url/releases/VERSION)")
-	flags.StringVar(&f.key, "key", "", "private key `FILE` for bundles without a .sig (default from the environment)")
 	flags.StringVarP(&f.output, "output", "o", "-", "write to `FILE`")
-	flags.StringArrayVar(&f.bundles, "bundle", nil, "a bundle as `TARGET=FILE`, repeatable")
 	flags.BoolVar(&f.allowUnbound, "allow-unbound", false, "accept signatures that name no version; strict applications refuse them")
+	f.contentFlags.add(cmd)
 	return cmd
 }
 
 func (a *app) runManifestBuild(ctx context.Context, f buildFlags, args []string) error {
-	if f.version == "" {
-		return usagef("--version is missing")
-	}
-	if len(args)+len(f.bundles) == 0 {
-		return usagef("name the bundles, or the folder that holds them")
-	}
-	notes, err := a.notes(f.notes, f.notesFile)
-	if err != nil {
-		return err
-	}
 	c, err := a.load()
 	if err != nil {
 		return err
 	}
-	if _, err := manifest.ParseVersion(f.version); err != nil {
-		return badVersion(err)
-	}
-	base := f.baseURL
-	if base == "" && c.PublicURL != "" {
-		base = c.PublicURL + "/releases/" + f.version
-	}
-	if base == "" {
-		return usagef("--base-url is missing, and public_url is not configured")
-	}
-	if u, err := url.Parse(base); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-		return usagef("--base-url %s is not an absolute http(s) address", base)
-	}
-	bundles, skipped, err := release.Gather(f.version, args, f.bundles, c.BundleTypes)
+	o, err := a.gather(ctx, c, f.contentFlags, args)
 	if err != nil {
 		return err
 	}
-	for _, s := range skipped {
-		a.say("left aside: %s", s)
-	}
-	o := release.PublishOptions{Options: release.Options{AllowUnbound: f.allowUnbound}, Version: f.version, Notes: notes, Bundles: bundles}
-	if needsKey(bundles) {
-		if o.Key, err = a.privateKey(ctx, c, f.key); err != nil {
-			return err
-		}
+	o.AllowUnbound = f.allowUnbound
+	base, err := baseURL(f, c)
+	if err != nil {
+		return err
 	}
 	keys, err := keyring(c.TrustedKeys)
 	if err != nil {
@@ -99,12 +69,27 @@ func (a *app) runManifestBuild(ctx context.Context, f buildFlags, args []string)
 	}
 	progress := a.newProgress("read")
 	p := &release.Publisher{Keys: keys, Who: a.who(), Now: a.now, Transferred: progress.transferred, Step: progress.step}
-	m, err := p.Build(ctx, o, strings.TrimRight(base, "/"))
+	m, err := p.Build(ctx, o, base)
 	progress.done()
 	if err != nil {
 		return err
 	}
 	return a.writeManifest(m, f.output)
+}
+
+// baseURL is the address of the folder that the bundles will be in.
+func baseURL(f buildFlags, c *config.Config) (string, error) {
+	base := f.baseURL
+	if base == "" && c.PublicURL != "" {
+		base = c.PublicURL + "/releases/" + f.version
+	}
+	if base == "" {
+		return "", usagef("--base-url is missing, and public_url is not configured")
+	}
+	if u, err := url.Parse(base); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+		return "", usagef("--base-url %s is not an absolute http(s) address", base)
+	}
+	return strings.TrimRight(base, "/"), nil
 }
 
 func (a *app) writeManifest(m *manifest.Manifest, output string) error {

@@ -3,8 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"io"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -71,9 +69,8 @@ func (a *app) move(ctx context.Context, f moveFlags, run func(*release.Publisher
 
 type publishFlags struct {
 	moveFlags
-	channel, version, key string
-	notes, notesFile      string
-	bundles               []string
+	contentFlags
+	channel string
 }
 
 func (a *app) releasePublishCommand() *cobra.Command {
@@ -95,84 +92,24 @@ The same command again does nothing, or completes what was interrupted.`,
   tsmon release publish --version 1.4.0 --dry-run --bundle darwin-universal=App.app.tar.gz`,
 		RunE: func(cmd *cobra.Command, args []string) error { return a.runPublish(cmd.Context(), f, args) },
 	}
-	flags := cmd.Flags()
-	flags.StringVar(&f.version, "version", "", "`VERSION` of the release, MAJOR.MINOR.PATCH without a v")
-	flags.StringVar(&f.notes, "notes", "", "release notes")
-	flags.StringVar(&f.notesFile, "notes-file", "", "read the release notes from `FILE`, - for stdin")
-	flags.StringVar(&f.key, "key", "", "private key `FILE` for bundles without a .sig (default from the environment)")
-	flags.StringArrayVar(&f.bundles, "bundle", nil, "a bundle as `TARGET=FILE`, repeatable")
-	flags.StringVar(&f.reason, "reason", "", "a remark for the channel's log")
+	cmd.Flags().StringVar(&f.reason, "reason", "", "a remark for the channel's log")
 	a.channelFlag(cmd, &f.channel)
-	f.add(cmd)
+	f.contentFlags.add(cmd)
+	f.moveFlags.add(cmd)
 	return cmd
 }
 
 func (a *app) runPublish(ctx context.Context, f publishFlags, args []string) error {
-	if f.version == "" {
-		return usagef("--version is missing")
-	}
-	if len(args)+len(f.bundles) == 0 {
-		return usagef("name the bundles, or the folder that holds them")
-	}
-	notes, err := a.notes(f.notes, f.notesFile)
-	if err != nil {
-		return err
-	}
 	c, err := a.load()
 	if err != nil {
 		return err
 	}
-	if _, err := manifest.ParseVersion(f.version); err != nil {
-		return badVersion(err)
-	}
-	bundles, skipped, err := release.Gather(f.version, args, f.bundles, c.BundleTypes)
+	o, err := a.gather(ctx, c, f.contentFlags, args)
 	if err != nil {
 		return err
 	}
-	for _, s := range skipped {
-		a.say("left aside: %s", s)
-	}
-	o := release.PublishOptions{Options: f.options(f.channel), Version: f.version, Notes: notes, Bundles: bundles}
-	if needsKey(bundles) {
-		if o.Key, err = a.privateKey(ctx, c, f.key); err != nil {
-			return err
-		}
-	}
+	o.Options = f.options(f.channel)
 	return a.move(ctx, f.moveFlags, func(p *release.Publisher) (*release.Report, error) { return p.Publish(ctx, o) })
-}
-
-// badVersion refuses a version before the bundles are looked for.
-func badVersion(err error) error {
-	return &release.Refusal{Cause: err, Mend: "write MAJOR.MINOR.PATCH, such as 1.4.0"}
-}
-
-func needsKey(bundles []release.Bundle) bool {
-	for _, b := range bundles {
-		if b.Signature == nil {
-			return true
-		}
-	}
-	return false
-}
-
-func (a *app) notes(notes, file string) (string, error) {
-	if file == "" {
-		return notes, nil
-	}
-	if notes != "" {
-		return "", usagef("--notes and --notes-file exclude each other")
-	}
-	var r io.Reader = a.stdin
-	if file != "-" {
-		opened, err := os.Open(file)
-		if err != nil {
-			return "", fmt.Errorf("notes: %w", err)
-		}
-		defer opened.Close()
-		r = opened
-	}
-	data, err := io.ReadAll(io.LimitReader(r, release.MaxNotes+1))
-	return strings.TrimSpace(string(data)), err
 }
 
 func (a *app) releasePromoteCommand() *cobra.Command {
