@@ -58,14 +58,6 @@ func ParseKey(text string) (Key, error) {
 // Target returns the key without its bundle type, OS-ARCH.
 func (k Key) Target() string { return k.OS + "-" + k.Arch }
 
-// String returns the key as it stands in a manifest.
-func (k Key) String() string {
-	if k.Type == "" {
-		return k.Target()
-	}
-	return k.Target() + "-" + k.Type
-}
-
 // candidates are the keys that a client tries, in order.
 func candidates(target, bundleType string) []string {
 	if bundleType == "" || bundleType == "unknown" {
