@@ -10,7 +10,8 @@ import (
 
 const rootHelp = `tsmon releases a Tauri desktop application: it signs update bundles, publishes
 them to a directory or to MinIO/S3, moves the channels that installed
-applications follow, and rolls them back.
+applications follow, and rolls them back. It also administers the monitoring
+side: tenants, users and time series.
 
 Exit codes:
   0  done, or nothing to do
@@ -28,6 +29,10 @@ Environment:
                       file, the RW… key itself, or a file
   TSMON_LISTEN        address of tsmon serve (default 127.0.0.1:8080)
   TSMON_DATA          folder of everything that is not configured elsewhere
+  TSMON_RECORDS       postgres://… or an SQLite file (default records.db in the
+                      data folder)
+  TSMON_SERIES_URL, TSMON_SERIES_ORG, TSMON_SERIES_TOKEN
+                      InfluxDB (default: SQLite, series.db in the data folder)
   TAURI_SIGNING_PRIVATE_KEY           private key, itself or its path
   TAURI_SIGNING_PRIVATE_KEY_PATH      path of the private key
   TAURI_SIGNING_PRIVATE_KEY_PASSWORD  its password
@@ -49,7 +54,8 @@ func (a *app) rootCommand() *cobra.Command {
 	root.PersistentFlags().BoolVar(&a.json, "json", false, "write the result as JSON, and errors too")
 	root.PersistentFlags().BoolVarP(&a.quiet, "quiet", "q", false, "no progress on stderr")
 	root.SetFlagErrorFunc(flagError)
-	root.AddCommand(a.keysCommand(), a.releaseCommand(), a.manifestCommand(), a.channelCommand(), a.updateCommand(), a.serveCommand(), a.versionCommand())
+	root.AddCommand(a.keysCommand(), a.releaseCommand(), a.manifestCommand(), a.channelCommand(), a.updateCommand(), a.serveCommand(),
+		a.tenantCommand(), a.userCommand(), a.seriesCommand(), a.versionCommand())
 	return root
 }
 

@@ -17,6 +17,8 @@ import (
 	"tsmon/release"
 	"tsmon/signing"
 	"tsmon/store/object"
+	"tsmon/store/record"
+	"tsmon/store/series"
 )
 
 // Exit codes, as `tsmon help` lists them.
@@ -47,6 +49,11 @@ type hinted struct {
 
 func (e *hinted) Unwrap() error { return e.error }
 
+// refused is an error for which nothing was written.
+type refused struct{ error }
+
+func (e *refused) Unwrap() error { return e.error }
+
 // trustErrors are what exit code 5 stands for.
 var trustErrors = []error{
 	signing.ErrUntrustedKey, signing.ErrSignature, signing.ErrUnbound, signing.ErrBound,
@@ -74,6 +81,14 @@ var hints = []struct {
 	{object.ErrChanged, "somebody else moves the channel all the time: run the same command again"},
 	{fs.ErrPermission, "check the credentials (AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY) and their rights, or the permissions of the folder"},
 	{channels.ErrName, "`tsmon channel list` shows the channels of the store"},
+	{errNoRecords, "`tsmon tenant create` makes the first tenant and the store; TSMON_RECORDS or TSMON_DATA say where it lies"},
+	{errNoSeries, "`tsmon tenant create` makes the store; TSMON_SERIES_URL or TSMON_DATA say where it lies"},
+	{record.ErrNotFound, "`tsmon tenant list` shows the tenants, `tsmon user list SCHEMA` the users of one"},
+	{record.ErrConflict, "put both diagrams into the file, or give the object another id"},
+	{record.ErrName, "a schema name has lower-case letters, digits and underscores"},
+	{record.ErrUnavailable, "check that the database in server.records (TSMON_RECORDS) is up and reachable; the same command again completes what was begun"},
+	{series.ErrNoDatabase, "`tsmon tenant create` makes the database of a tenant; `tsmon tenant list` shows them"},
+	{series.ErrUnavailable, "check that the server in server.series (TSMON_SERIES_URL) is up and reachable; the same command again completes what was begun"},
 	{channels.ErrLog, "`tsmon channel verify` says what is wrong; the log's objects are never changed or deleted by tsmon"},
 	{updater.ErrTimeout, "check the address and the network"},
 	{updater.ErrStatus, "check the address; a server answers there, but not with this file"},
@@ -92,6 +107,10 @@ func exitCode(err error) int {
 	switch {
 	case errors.As(err, new(*usageError)), is(release.ErrConfig), is(channels.ErrName):
 		return exitUsage
+	case is(record.ErrName):
+		return exitUsage
+	case errors.As(err, new(*refused)), is(record.ErrExists), is(record.ErrConflict):
+		return exitRefused
 	case is(release.ErrProbe):
 		return exitFailed
 	case errors.As(err, new(*channels.ConflictError)), is(object.ErrChanged):

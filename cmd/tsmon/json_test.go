@@ -9,6 +9,7 @@ import (
 	"tsmon/manifest"
 	"tsmon/manifest/updater"
 	"tsmon/release"
+	"tsmon/store/record"
 )
 
 // TestJSONDocument: every field that --json prints stands in JSON.md.
@@ -22,6 +23,8 @@ func TestJSONDocument(t *testing.T) {
 		keyReport{}, release.Signed{}, release.Report{}, release.Reach{}, release.Stored{}, release.Record{}, listedRelease{},
 		channelState{}, logRow{}, release.VerifyReport{}, release.Finding{}, validation{}, manifest.Problem{}, manifest.Change{},
 		checkReport{}, attemptOfCheck{}, manifest.Offer{}, manifest.Platform{}, updater.Event{}, updater.EventData{}, failure{},
+		createdTenant{}, record.Tenant{}, record.Settings{}, importedContent{}, userToken{}, listedUser{}, writtenSeries{},
+		record.Content{}, record.Variable{}, record.Menu{}, record.Permission{}, record.NotifyEntry{},
 	} {
 		for _, name := range jsonNames(reflect.TypeOf(printed)) {
 			if !strings.Contains(document, "`"+name+"`") && !strings.Contains(document, `"`+name+`"`) {

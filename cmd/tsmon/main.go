@@ -1,6 +1,7 @@
 // Command tsmon releases a Tauri desktop application: it signs update bundles,
 // publishes them to a directory or to MinIO/S3, moves the channels that
-// installed applications follow, and rolls them back.
+// installed applications follow, and rolls them back. It also administers the
+// monitoring side: tenants, users and time series.
 //
 // Data goes to stdout, everything for people to stderr. Exit codes are listed in
 // `tsmon help`.

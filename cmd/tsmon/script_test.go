@@ -33,8 +33,8 @@ import (
 // directory and on MinIO; those named minio-* run on MinIO only.
 //
 // A script finds TSMON_STORAGE, TSMON_TRUSTED_KEYS and TAURI_SIGNING_PRIVATE_KEY
-// set, $VECTORS with the keys and signatures of other tools, and these commands
-// beside those of testscript:
+// set, $VECTORS with the keys and signatures of other tools, $CONTENT with the
+// file of a tenant, and these commands beside those of testscript:
 //
 //	exits CODE PROGRAM ARG…     run it and want that exit code
 //	fails CODE PROGRAM ARG…     likewise, with nothing on stdout, and an error:
@@ -154,6 +154,10 @@ func setUp(env *testscript.Env, server *objecttest.Server) error {
 	if err != nil {
 		return err
 	}
+	content, err := filepath.Abs("testdata/content")
+	if err != nil {
+		return err
+	}
 	storage := filepath.Join(env.WorkDir, "store")
 	if server != nil {
 		storage = server.URL("desktop/" + filepath.Base(env.WorkDir))
@@ -169,6 +173,7 @@ func setUp(env *testscript.Env, server *objecttest.Server) error {
 		"HOME="+filepath.Join(env.WorkDir, "home"),
 		"AWS_EC2_METADATA_DISABLED=true",
 		"VECTORS="+vectors,
+		"CONTENT="+content,
 		"TSMON_STORAGE="+storage,
 		"TSMON_TRUSTED_KEYS="+fields[len(fields)-1],
 		"TAURI_SIGNING_PRIVATE_KEY="+filepath.Join(vectors, "minisign", "unencrypted.key"),

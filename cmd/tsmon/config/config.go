@@ -14,10 +14,13 @@
 //	  beta:   {follows: stable, prerelease: true}
 //	server:
 //	  listen: 127.0.0.1:8080
+//	  records: postgres://tsmon@db.example.com/tsmon
+//	  series: {url: http://influx.example.com:8086, org: water, token: …}
 package config
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -46,7 +49,10 @@ type Config struct {
 	BundleTypes []string           `yaml:"bundle_types"`
 	Channels    map[string]Channel `yaml:"channels"`
 	Server      Server             `yaml:"server"`
-	Signing     Signing            `yaml:"-"`
+	// Data is the folder of everything that is not configured to lie elsewhere;
+	// empty if there is no home folder to find it in.
+	Data    string  `yaml:"-"`
+	Signing Signing `yaml:"-"`
 
 	source string // what to name where a value is wrong
 }
@@ -58,9 +64,23 @@ type Channel struct {
 	Follows    string   `yaml:"follows"`    // channel that moves this one along
 }
 
-// Server is what `tsmon serve` listens on.
+// Server is what `tsmon serve` listens on, and where the monitoring side keeps
+// its data.
 type Server struct {
 	Listen string `yaml:"listen" env:"TSMON_LISTEN"`
+	// Records is postgres://… or the path of an SQLite file. The URL may hold a
+	// password.
+	Records Secret `yaml:"records" env:"TSMON_RECORDS"`
+	Series  Series `yaml:"series"`
+}
+
+// Series is where time series are kept: an InfluxDB, or an SQLite file where no
+// URL is set.
+type Series struct {
+	URL   Secret `yaml:"url" env:"TSMON_SERIES_URL"` // which should hold no password, but may
+	Org   string `yaml:"org" env:"TSMON_SERIES_ORG"`
+	Token Secret `yaml:"token" env:"TSMON_SERIES_TOKEN"`
+	File  string `yaml:"-"` // in the data folder
 }
 
 // Signing holds the private key's variables, which the Tauri CLI reads too.
@@ -158,6 +178,9 @@ func (c *Config) resolve(folder string) {
 	if c.Storage != "" && !strings.Contains(c.Storage, "://") && !filepath.IsAbs(c.Storage) {
 		c.Storage = filepath.Join(folder, c.Storage)
 	}
+	if records := string(c.Server.Records); records != "" && !strings.Contains(records, "://") && !filepath.IsAbs(records) {
+		c.Server.Records = Secret(filepath.Join(folder, records))
+	}
 	for i, key := range c.TrustedKeys {
 		if at := filepath.Join(folder, key); !filepath.IsAbs(key) && isFile(at) {
 			c.TrustedKeys[i] = at
@@ -172,8 +195,13 @@ func isFile(path string) bool {
 
 // fill sets what was left open.
 func (c *Config) fill(vars map[string]string) error {
+	data, err := dataFolder(vars)
+	if err == nil {
+		c.Data = data
+		c.Server.Series.File = filepath.Join(data, "series.db")
+		c.Server.Records = cmp.Or(c.Server.Records, Secret(filepath.Join(data, "records.db")))
+	}
 	if c.Storage == "" {
-		data, err := dataFolder(vars)
 		if err != nil {
 			return err
 		}
@@ -222,6 +250,9 @@ func (c *Config) check() error {
 			return errors.New("public_url must have no user, query or fragment")
 		}
 	}
+	if err := checkRecords(string(c.Server.Records)); err != nil {
+		return err
+	}
 	for name, channel := range c.Channels {
 		if channel.Follows == "" {
 			continue
@@ -233,6 +264,19 @@ func (c *Config) check() error {
 		case leader.Follows != "":
 			return fmt.Errorf("channels.%s follows %s, which follows another itself", name, channel.Follows)
 		}
+	}
+	return nil
+}
+
+// checkRecords refuses what is meant to be a URL and is none before it is taken
+// for a path, which errors show.
+func checkRecords(records string) error {
+	scheme, _, isURL := strings.Cut(records, "://")
+	switch {
+	case isURL && (scheme == "postgres" || scheme == "postgresql"):
+		return nil
+	case isURL, strings.Contains(records, "postgres:"), strings.Contains(records, "postgresql:"), strings.Contains(records, "password="):
+		return errors.New("server.records is neither the path of a file nor like postgres://USER:PASSWORD@HOST/DATABASE")
 	}
 	return nil
 }

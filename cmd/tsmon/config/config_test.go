@@ -84,18 +84,43 @@ func TestMistakesNameTheirPlace(t *testing.T) {
 		"follows nobody":    {"channels:\n  beta: {follows: stable}\n", "follows stable, which is not configured"},
 		"follows itself":    {"channels:\n  beta: {follows: beta}\n", "which follows another itself"},
 		"circle":            {"channels:\n  a: {follows: b}\n  b: {follows: a}\n", "which follows another itself"},
+		"other database":    {"server: {records: 'mysql://u:hush@h/d'}\n", "server.records is neither"},
+		"half an address":   {"server: {records: 'postgres:u:hush@h/d'}\n", "server.records is neither"},
+		"words":             {"server: {records: 'host=h password=hush'}\n", "server.records is neither"},
+		"unknown series":    {"server:\n  series: {db: x}\n", "line 2: field db not found"},
 		"too large":         {"# " + strings.Repeat("x", maxFile), "larger than"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := written(t, c.content)
 			_, err := Load(path, []string{"TSMON_DATA=/d"})
-			if err == nil || !strings.Contains(err.Error(), c.want) {
+			if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "hush") {
 				t.Errorf("error %v, want %q in it", err, c.want)
 			}
 		})
 	}
 	if _, err := Load("/nowhere/tsmon.yaml", nil); err == nil {
 		t.Error("a named file that is missing was passed over")
+	}
+}
+
+func TestMonitoringStores(t *testing.T) {
+	t.Chdir(t.TempDir())
+	c, err := Load("", []string{"TSMON_DATA=/d"})
+	if err != nil || c.Data != "/d" || c.Server.Records != "/d/records.db" || c.Server.Series.File != "/d/series.db" || c.Server.Series.URL != "" {
+		t.Errorf("%q, %#v, %v", string(c.Server.Records), c.Server, err)
+	}
+	path := written(t, "server:\n  records: own.db\n  series: {url: 'http://file:8086', org: o, token: hush}\n")
+	c, err = Load(path, []string{"TSMON_DATA=/d", "TSMON_SERIES_URL=http://env:8086"})
+	if err != nil || string(c.Server.Records) != filepath.Join(filepath.Dir(path), "own.db") ||
+		c.Server.Series.URL != "http://env:8086" || c.Server.Series.Org != "o" || c.Server.Series.Token != "hush" {
+		t.Errorf("%+v, %v", c.Server, err)
+	}
+	c, err = Load(path, []string{"TSMON_DATA=/d", "TSMON_RECORDS=postgres://u:hush@h/d", "TSMON_SERIES_TOKEN=hush2", "TSMON_SERIES_ORG=p"})
+	if err != nil || c.Server.Records != "postgres://u:hush@h/d" || c.Server.Series.Token != "hush2" || c.Server.Series.Org != "p" {
+		t.Errorf("%+v, %v", c.Server, err)
+	}
+	if text := fmt.Sprintf("%v %+v %#v", c, c, c.Server); strings.Contains(text, "hush") {
+		t.Error(text)
 	}
 }
 

@@ -1,0 +1,323 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+	_ "time/tzdata" // --time-zone means the same on machines without zone files
+
+	"github.com/spf13/cobra"
+
+	"tsmon/cmd/tsmon/config"
+	"tsmon/store/record"
+	"tsmon/store/series"
+)
+
+func (a *app) tenantCommand() *cobra.Command {
+	return group("tenant", "Create tenants, export and import what they own",
+		a.tenantCreateCommand(), a.tenantListCommand(), a.tenantExportCommand(), a.tenantImportCommand())
+}
+
+// tenantNames completes the name of a tenant in the first argument, from a file
+// only: a server may take its time.
+func (a *app) tenantNames(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	if len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveDefault
+	}
+	c, err := a.load()
+	if err != nil || recordsFile(c) == "" {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	var names []string
+	err = withRecordsOf(cmd.Context(), c, func(s record.Store) error {
+		tenants, err := s.Tenants(cmd.Context())
+		for _, t := range tenants {
+			names = append(names, t.Schema)
+		}
+		return err
+	})
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	return names, cobra.ShellCompDirectiveNoFileComp
+}
+
+// createdTenant is what `tsmon tenant create` prints.
+type createdTenant struct {
+	record.Tenant
+	Created bool `json:"created"` // false if it was there already
+}
+
+func (a *app) tenantCreateCommand() *cobra.Command {
+	var t record.Tenant
+	s := &t.Settings
+	cmd := &cobra.Command{
+		Use:   "create SCHEMA --ts-name NAME",
+		Short: "Create a tenant and its time-series database",
+		Long: `Create a tenant: the schema of its records and the database of its time series.
+Where the same tenant stands already nothing is done, so that an interrupted
+command can be repeated; one with another database or other settings is left as
+it is and refused. The data folder is made if need be (mode 0700).`,
+		Example: `  tsmon tenant create acueducto --ts-name ts_acueducto
+  tsmon tenant create acueducto --ts-name ts_acueducto --time-zone America/Bogota --save-menu 2`,
+		Args: exactly(1, "one SCHEMA"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			t.Schema = args[0]
+			return a.runTenantCreate(cmd.Context(), t)
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&t.TsName, "ts-name", "", "`NAME` of the time-series database")
+	flags.StringVar(&s.TimeZone, "time-zone", "", "IANA `ZONE` of times that are shown as text")
+	flags.DurationVar((*time.Duration)(&s.SeriesRange), "series-range", 0, "`TIME` that a series covers unless asked otherwise, such as 24h")
+	flags.DurationVar((*time.Duration)(&s.Window), "window", 0, "`TIME` that mean, max, min and sum cover, such as 24h")
+	flags.Int64Var(&s.SaveMenu, "save-menu", 0, "`ID` of the menu item whose grant allows saving diagrams")
+	flags.Int64Var(&s.PublishMenu, "publish-menu", 0, "`ID` of the menu item whose grant allows publishing")
+	flags.StringVar(&s.TopicPrefix, "topic-prefix", "", "`TOPIC` that published topics lie under")
+	return cmd
+}
+
+func (a *app) runTenantCreate(ctx context.Context, t record.Tenant) error {
+	if t.TsName == "" {
+		return usagef("--ts-name is missing: it names the tenant's time-series database")
+	}
+	if err := checkTenant(t); err != nil {
+		return &usageError{err}
+	}
+	c, err := a.load()
+	if err != nil {
+		return err
+	}
+	result := createdTenant{Tenant: t}
+	if result.Created, err = createTenant(ctx, c, t); err != nil {
+		return err
+	}
+	return a.print(result, func() {
+		if result.Created {
+			fmt.Fprintf(a.stdout, "created %s with the database %s\n", t.Schema, t.TsName)
+		} else {
+			fmt.Fprintf(a.stdout, "%s was there already\n", t.Schema)
+		}
+	})
+}
+
+func checkTenant(t record.Tenant) error {
+	if err := t.Validate(); err != nil {
+		return err
+	}
+	if err := series.ValidDatabase(t.TsName); err != nil {
+		return fmt.Errorf("--ts-name: %w", err)
+	}
+	s := t.Settings
+	if _, err := time.LoadLocation(s.TimeZone); err != nil || s.TimeZone == "Local" {
+		return fmt.Errorf("--time-zone: %.80q is no IANA zone, such as America/Bogota", s.TimeZone)
+	}
+	switch {
+	case s.SeriesRange < 0 || s.Window < 0 || s.SaveMenu < 0 || s.PublishMenu < 0:
+		return errors.New("--series-range, --window, --save-menu and --publish-menu can't be below zero")
+	case strings.ContainsAny(s.TopicPrefix, "+#$"):
+		return errors.New("--topic-prefix can't have + # or $ in it")
+	}
+	return nil
+}
+
+// createTenant makes the files where none are configured elsewhere, the tenant
+// and then its database: a repetition completes what an interruption left.
+func createTenant(ctx context.Context, c *config.Config, t record.Tenant) (created bool, err error) {
+	if err := errors.Join(makeFile(recordsFile(c)), makeFile(seriesFile(c))); err != nil {
+		return false, err
+	}
+	values, err := openSeries(ctx, c)
+	if err != nil {
+		return false, explainSeries(err)
+	}
+	err = withRecordsOf(ctx, c, func(records record.Store) error {
+		created, err = addTenant(ctx, records, t)
+		return err
+	})
+	if err == nil {
+		err = explainSeries(values.Create(ctx, t.TsName))
+	}
+	return created, errors.Join(err, values.Close())
+}
+
+// addTenant refuses a database that belongs to another tenant, whose values it
+// would show.
+func addTenant(ctx context.Context, records record.Store, t record.Tenant) (created bool, err error) {
+	tenants, err := records.Tenants(ctx)
+	if err != nil {
+		return false, err
+	}
+	created = true
+	for _, other := range tenants {
+		if other.Schema == t.Schema {
+			created = false
+		} else if other.TsName == t.TsName {
+			return false, &hinted{&refused{fmt.Errorf("the database %s belongs to the tenant %s", t.TsName, other.Schema)}, "name another with --ts-name"}
+		}
+	}
+	err = records.CreateTenant(ctx, t)
+	if errors.Is(err, record.ErrExists) {
+		err = &hinted{err, "`tsmon tenant list --json` shows the tenants and their settings"}
+	}
+	return created, err
+}
+
+func (a *app) tenantListCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:     "list",
+		Short:   "List the tenants and their time-series databases",
+		Example: "  tsmon tenant list --json",
+		Args:    exactly(0, "no arguments"),
+		RunE:    func(cmd *cobra.Command, _ []string) error { return a.runTenantList(cmd.Context()) },
+	}
+}
+
+func (a *app) runTenantList(ctx context.Context) error {
+	tenants := []record.Tenant{}
+	err := a.withRecords(ctx, func(s record.Store) error {
+		list, err := s.Tenants(ctx)
+		tenants = append(tenants, list...)
+		return err
+	})
+	if err != nil && !errors.Is(err, errNoRecords) {
+		return err
+	}
+	rows := [][]string{{"SCHEMA", "DATABASE", "TIME ZONE"}}
+	for _, t := range tenants {
+		rows = append(rows, []string{t.Schema, t.TsName, t.Settings.TimeZone})
+	}
+	return a.print(tenants, func() { table(a.stdout, rows) })
+}
+
+func (a *app) tenantExportCommand() *cobra.Command {
+	var output string
+	cmd := &cobra.Command{
+		Use:   "export SCHEMA",
+		Short: "Write what a tenant owns, except its users, as YAML or JSON",
+		Long: `Write what a tenant owns as one file that tenant import takes: variables, diagrams,
+menus, permissions, notification configuration and charts, as they stood at one
+moment. Users and their tokens are not among it. It is JSON with --json or where
+the file's name ends in .json, else YAML.`,
+		Example: `  tsmon tenant export acueducto --output acueducto.yaml
+  tsmon tenant export acueducto --json`,
+		Args:              exactly(1, "one SCHEMA"),
+		ValidArgsFunction: a.tenantNames,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.runTenantExport(cmd.Context(), args[0], output)
+		},
+	}
+	cmd.Flags().StringVarP(&output, "output", "o", "", "write to `FILE` (default stdout)")
+	return cmd
+}
+
+func (a *app) runTenantExport(ctx context.Context, schema, output string) error {
+	var content record.Content
+	err := a.withRecords(ctx, func(s record.Store) (err error) {
+		content, err = s.Export(ctx, schema)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	encode := encodeYAML
+	if a.json || strings.HasSuffix(output, ".json") {
+		encode = encodeJSON
+	}
+	data, err := encode(content)
+	if err != nil {
+		return err
+	}
+	if output == "" {
+		_, err = a.stdout.Write(data)
+		return err
+	}
+	if err = writeFile(output, 0o600, data); err == nil {
+		a.say("wrote %s", output)
+	}
+	return err
+}
+
+func (a *app) tenantImportCommand() *cobra.Command {
+	var dryRun bool
+	cmd := &cobra.Command{
+		Use:   "import SCHEMA FILE",
+		Short: "Store variables, diagrams, menus and more from a YAML or JSON file",
+		Long: `Store what a file names, all of it or nothing: variables, diagrams, menus,
+permissions, notifications and charts, each a member of the file that may be
+missing. What has the id of something that is there replaces it, everything else
+stays; importing the same file again changes nothing. FILE - is stdin.
+
+The file is checked first. Its mistakes are named with their lines, and nothing is
+stored (exit code 3). It has at most 32 MiB; YAML has neither anchors, aliases nor
+tags of its own.`,
+		Example: `  tsmon tenant import acueducto acueducto.yaml --dry-run
+  tsmon tenant import acueducto acueducto.yaml
+  tsmon tenant export acueducto --json | tsmon tenant import copy -`,
+		Args:              exactly(2, "a SCHEMA and a FILE"),
+		ValidArgsFunction: a.tenantNames,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.runTenantImport(cmd.Context(), args[0], args[1], dryRun)
+		},
+	}
+	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "check the file, store nothing")
+	return cmd
+}
+
+// importedContent is what `tsmon tenant import` prints.
+type importedContent struct {
+	Schema        string `json:"schema"`
+	DryRun        bool   `json:"dry_run"`
+	Variables     int    `json:"variables"`
+	Diagrams      int    `json:"diagrams"`
+	Menus         int    `json:"menus"`
+	Permissions   int    `json:"permissions"`
+	Notifications int    `json:"notifications"` // device kinds
+	Charts        int    `json:"charts"`
+}
+
+func (a *app) runTenantImport(ctx context.Context, schema, path string, dryRun bool) error {
+	f, err := a.readContent(path)
+	if err != nil {
+		return err
+	}
+	err = a.withRecords(ctx, func(s record.Store) error {
+		known, err := s.Menus(ctx, schema) // also finds out whether there is such a tenant
+		if err != nil {
+			return err
+		}
+		if err := f.checkMenus(known); err != nil || dryRun {
+			return err
+		}
+		return s.Import(ctx, schema, f.content)
+	})
+	if err != nil {
+		return err
+	}
+	c := f.content
+	r := importedContent{schema, dryRun, len(c.Variables), len(c.Diagrams), len(c.Menus), len(c.Permissions), len(c.Notifications), len(c.Charts)}
+	verb := "imported into"
+	if dryRun {
+		verb = "valid for"
+	}
+	return a.print(r, func() {
+		fmt.Fprintf(a.stdout, "%s %s: %d variables, %d diagrams, %d menus, %d permissions, %d device kinds, %d charts\n",
+			verb, schema, r.Variables, r.Diagrams, r.Menus, r.Permissions, r.Notifications, r.Charts)
+	})
+}
+
+// readContent reads and checks a file, or stdin.
+func (a *app) readContent(path string) (*contentFile, error) {
+	if path == "-" {
+		return readContentFile("stdin", a.stdin)
+	}
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	return readContentFile(path, file)
+}
