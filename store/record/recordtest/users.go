@@ -33,6 +33,9 @@ func users(t *testing.T, s record.Store) {
 
 	_, err = s.CreateUser(ctx, schema, record.User{Email: "ana.núñez@example.com"})
 	demand(t, err, record.ErrExists, "create a user again")
+	if !strings.Contains(err.Error(), "@") {
+		t.Errorf("the error names no address: %v", err)
+	}
 	_, err = s.UserByID(ctx, schema, bob.ID+1)
 	demand(t, err, record.ErrNotFound, "user by an id that is not there")
 }

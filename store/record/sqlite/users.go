@@ -56,8 +56,7 @@ func (s *Store) CreateUser(ctx context.Context, schema string, u record.User) (r
 		return record.User{}, fmt.Errorf("create user: %w", err)
 	}
 	err := s.write(ctx, "create user", schema, func(ctx context.Context, tx *sql.Tx) error {
-		var err error
-		u, err = scanUser(tx.QueryRowContext(ctx, `
+		created, err := scanUser(tx.QueryRowContext(ctx, `
 			INSERT INTO users (tenant, id, email, email_key, profile, admin, disabled, token_version, token_digest)
 			VALUES (?1, (SELECT coalesce(max(id), 0) + 1 FROM users WHERE tenant = ?1), ?2, ?3, ?4, ?5, ?6, 1, ?7)
 			ON CONFLICT (tenant, email_key) DO NOTHING RETURNING `+userColumns,
@@ -65,6 +64,7 @@ func (s *Store) CreateUser(ctx context.Context, schema string, u record.User) (r
 		if errors.Is(err, sql.ErrNoRows) {
 			return fmt.Errorf("%s is %w", u.Email, record.ErrExists)
 		}
+		u = created
 		return err
 	})
 	return u, err
