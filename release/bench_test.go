@@ -1,0 +1,65 @@
+package release
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"tsmon/signing"
+)
+
+// large makes a folder with n bundles of size bytes, recognisable as update
+// archives of one version.
+func large(b *testing.B, n int, size int64) string {
+	b.Helper()
+	folder := b.TempDir()
+	names := []string{"App_1.0.0_x64_en-US.msi.zip", "App_x64.app.tar.gz", "App_aarch64.app.tar.gz", "App_1.0.0_amd64.AppImage.tar.gz"}
+	for _, name := range names[:n] {
+		if err := os.WriteFile(filepath.Join(folder, name), make([]byte, size), 0o644); err != nil {
+			b.Fatal(err)
+		}
+	}
+	return folder
+}
+
+// BenchmarkSign signs bundles of 64 MiB, which are in the page cache, one and
+// four at a time.
+func BenchmarkSign(b *testing.B) {
+	const size = 64 << 20
+	for _, n := range []int{1, 4} {
+		b.Run(fmt.Sprintf("bundles=%d", n), func(b *testing.B) {
+			d := newDesk(b)
+			o := d.gathered(b, "1.0.0", large(b, n, size))
+			var paths []string
+			for _, bundle := range o.Bundles {
+				paths = append(paths, bundle.Path)
+			}
+			signer := &Signer{Unlock: func() (signing.PrivateKey, error) { return d.key, nil }, Version: "1.0.0", Now: time.Now, Transferred: d.Transferred}
+			b.SetBytes(int64(n) * size)
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := signer.Sign(b.Context(), paths); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+// BenchmarkRepublish publishes four bundles of 16 MiB that are published
+// already: they are read and hashed, nothing is sent.
+func BenchmarkRepublish(b *testing.B) {
+	const size = 16 << 20
+	d := newDesk(b)
+	o := d.gathered(b, "1.0.0", large(b, 4, size))
+	d.publish(b, o)
+	b.SetBytes(4 * size)
+	b.ReportAllocs()
+	for b.Loop() {
+		if report := d.publish(b, o); report.Changed {
+			b.Fatal("it was published again")
+		}
+	}
+}
