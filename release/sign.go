@@ -46,24 +46,18 @@ func (s *Signer) Sign(ctx context.Context, paths []string) ([]Signed, error) {
 	if _, err := manifest.ParseVersion(s.Version); err != nil {
 		return nil, &Refusal{Cause: err, Mend: "write MAJOR.MINOR.PATCH, such as 1.4.0"}
 	}
-	signed := make([]Signed, len(paths))
-	digests := make([]signing.Digest, len(paths))
 	var key signing.PrivateKey
+	var signed []Signed
+	var digests []signing.Digest
 	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(runtime.GOMAXPROCS(0))
 	group.Go(func() (err error) {
 		key, err = s.Unlock()
 		return err
 	})
-	for i, path := range paths {
-		group.Go(func() (err error) {
-			signed[i], digests[i], err = s.read(ctx, path)
-			if err != nil && !errors.As(err, new(*Refusal)) && !errors.As(err, new(*os.PathError)) {
-				err = fmt.Errorf("%s: %w", path, err)
-			}
-			return err
-		})
-	}
+	group.Go(func() (err error) {
+		signed, digests, err = s.readAll(ctx, paths)
+		return err
+	})
 	if err := group.Wait(); err != nil {
 		return nil, err
 	}
@@ -73,6 +67,24 @@ func (s *Signer) Sign(ctx context.Context, paths []string) ([]Signed, error) {
 		}
 	}
 	return signed, nil
+}
+
+// readAll hashes bundles side by side.
+func (s *Signer) readAll(ctx context.Context, paths []string) ([]Signed, []signing.Digest, error) {
+	signed := make([]Signed, len(paths))
+	digests := make([]signing.Digest, len(paths))
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(runtime.GOMAXPROCS(0))
+	for i, path := range paths {
+		group.Go(func() (err error) {
+			signed[i], digests[i], err = s.read(ctx, path)
+			if err != nil && !errors.As(err, new(*Refusal)) && !errors.As(err, new(*os.PathError)) {
+				err = fmt.Errorf("%s: %w", path, err)
+			}
+			return err
+		})
+	}
+	return signed, digests, group.Wait()
 }
 
 // read hashes a bundle and says what its signature is to be bound to.
