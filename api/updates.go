@@ -1,72 +1,52 @@
-// Package api is the HTTP side of tsmon.
-//
-// Under /updates/ it shows the release store read-only, at the paths that the
-// store itself has, so that a bucket and this server are interchangeable:
-// CHANNEL/latest.json, and releases/VERSION/ with its bundles, signatures and
-// record. The log, staged parts and uploads are no part of that tree. GET and
-// HEAD are answered, with ETag and 304.
 package api
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
-	"log/slog"
 	"net/http"
 	"strconv"
 	"strings"
-	"time"
-
-	"github.com/go-chi/chi/v5"
-	"github.com/go-chi/chi/v5/middleware"
 
 	"tsmon/channels"
 	"tsmon/release"
 	"tsmon/store/object"
 )
 
-// Server answers the routes.
-type Server struct {
-	Objects object.Store
-	Log     *slog.Logger
-}
-
-// Handler returns the routes, at / and at /api.
-func (s *Server) Handler() http.Handler {
-	routes := chi.NewRouter()
-	routes.Get("/updates/*", s.update)
-	routes.Head("/updates/*", s.update)
-	root := chi.NewRouter()
-	root.Use(middleware.Recoverer)
-	root.Mount("/api", routes)
-	root.Mount("/", routes)
-	return root
-}
-
 // update serves one object of the update tree.
 func (s *Server) update(w http.ResponseWriter, r *http.Request) {
 	// The decoded path: chi's own parameter is escaped where the path has to be.
 	_, key, _ := strings.Cut(r.URL.Path, "/updates/")
 	if !served(key) {
-		http.NotFound(w, r)
+		s.fail(w, r, refuse(http.StatusNotFound, "there is no such file"))
 		return
 	}
+	s.serveObject(w, r, key, cacheControl(key), contentType(key))
+}
+
+// serveObject answers with an object of the store, or that the client has it.
+func (s *Server) serveObject(w http.ResponseWriter, r *http.Request, key, cacheControl, contentType string) {
 	body, info, err := s.Objects.Get(r.Context(), key)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, object.ErrBadKey) {
+		s.fail(w, r, refuse(http.StatusNotFound, "there is no such file"))
+		return
+	}
 	if err != nil {
-		s.fail(w, r, key, err)
+		s.fail(w, r, &failure{status: http.StatusServiceUnavailable, messages: []string{"the file store can't be reached at the moment"}, cause: err})
 		return
 	}
 	defer body.Close()
 	header := w.Header()
 	header.Set("ETag", strconv.Quote(info.ETag))
 	header.Set("Last-Modified", info.ModTime.UTC().Format(http.TimeFormat))
-	header.Set("Cache-Control", cacheControl(key))
+	header.Set("Cache-Control", cacheControl)
 	header.Set("X-Content-Type-Options", "nosniff")
 	if matches(r.Header.Get("If-None-Match"), info.ETag) {
 		w.WriteHeader(http.StatusNotModified)
 		return
 	}
-	header.Set("Content-Type", contentType(key))
+	header.Set("Content-Type", contentType)
 	header.Set("Content-Length", strconv.FormatInt(info.Size, 10))
 	if r.Method == http.MethodHead {
 		return
@@ -74,14 +54,14 @@ func (s *Server) update(w http.ResponseWriter, r *http.Request) {
 	s.stream(w, r, key, body)
 }
 
-// stream copies a body; each piece may take 30 s, the whole as long as it takes.
+// stream copies a body; each piece may take writeTime, the whole as long as it
+// takes.
 func (s *Server) stream(w http.ResponseWriter, r *http.Request, key string, body io.Reader) {
-	control := http.NewResponseController(w)
 	buf := make([]byte, 128<<10)
 	for {
 		n, err := body.Read(buf)
 		if n > 0 {
-			_ = control.SetWriteDeadline(time.Now().Add(30 * time.Second)) // unsupported by recorders alone
+			allow(w)
 			if _, err := w.Write(buf[:n]); err != nil {
 				return // the client went away
 			}
@@ -90,20 +70,9 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request, key string, body
 			return
 		}
 		if err != nil {
-			s.Log.Error("object broke off", "key", key, "error", err)
+			noteOf(r).failed(fmt.Errorf("%s broke off: %w", key, err))
 			panic(http.ErrAbortHandler) // a short answer must not look whole
 		}
-	}
-}
-
-func (s *Server) fail(w http.ResponseWriter, r *http.Request, key string, err error) {
-	switch {
-	case errors.Is(err, fs.ErrNotExist), errors.Is(err, object.ErrBadKey):
-		http.NotFound(w, r)
-	case r.Context().Err() != nil:
-	default:
-		s.Log.Error("object not served", "key", key, "error", err)
-		http.Error(w, "the update store does not answer", http.StatusServiceUnavailable)
 	}
 }
 

@@ -4,24 +4,19 @@ import (
 	"context"
 	"errors"
 	"io"
-	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
-	"path/filepath"
 	"strings"
 	"testing"
 
 	"tsmon/store/object"
-	"tsmon/store/object/dir"
 )
 
+// newServer serves a store with a release, and what else is stored beside one.
 func newServer(t *testing.T, wrap func(object.Store) object.Store) *httptest.Server {
 	t.Helper()
-	store, err := dir.Open(filepath.Join(t.TempDir(), "store"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := embedded(t)
 	for key, content := range map[string]string{
 		"stable/latest.json":               `{"version":"1.0.0"}`,
 		"releases/1.0.0/My App.zip":        "bundle",
@@ -33,13 +28,12 @@ func newServer(t *testing.T, wrap func(object.Store) object.Store) *httptest.Ser
 		"stable/other.json":                "{}",
 		"releases/1.0.0/Agua, Pro+ñ;%.zip": "odd",
 	} {
-		if _, err := store.Create(t.Context(), key, strings.NewReader(content), int64(len(content)), object.Attributes{}); err != nil {
+		if _, err := w.Objects.Create(t.Context(), key, strings.NewReader(content), int64(len(content)), object.Attributes{}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	server := httptest.NewServer((&Server{Objects: wrap(store), Log: slog.New(slog.DiscardHandler)}).Handler())
-	t.Cleanup(server.Close)
-	return server
+	w.Objects = wrap(w.Objects)
+	return w.serve(t)
 }
 
 func same(s object.Store) object.Store { return s }

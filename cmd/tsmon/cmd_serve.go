@@ -3,67 +3,186 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
+	"net/netip"
+	"os"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"tsmon/api"
+	"tsmon/api/token"
+	"tsmon/cmd/tsmon/config"
 )
 
+const serveHelp = `Serve the monitoring interface, and the updates of the store under /updates/, at
+/ and at /api. The address is written to stderr once the server answers; port 0
+takes a free one. SIGINT and SIGTERM end it, after running requests.
+
+Without configuration everything lies in the data folder: records and time series
+in SQLite, files in a folder, the keys of access tokens, and secrets that are made
+up on the first start; messages go to an MQTT broker inside the process. Beyond
+this machine the server speaks TLS, or says that a proxy in front does.
+
+Environment, beside what ` + "`tsmon help`" + ` lists:
+  TSMON_MQTT_URL           mqtt[s]://USER:PASSWORD@HOST:PORT of an MQTT 5 broker
+  TSMON_MQTT_LISTEN        address of the broker in the process (default
+                           127.0.0.1:1883, or a free port if that is taken)
+  TSMON_UPLOAD_ACCESS_KEY, TSMON_UPLOAD_SECRET_KEY
+                           key pair of uploads (default: secrets.json in the data
+                           folder, made up)
+  TSMON_UPLOAD_MAX_BYTES   largest upload (default 20971520)
+  TSMON_CORS_ORIGINS       origins of web pages that may ask, comma-separated,
+                           beside those of the desktop application
+  TSMON_TLS_CERT, TSMON_TLS_KEY   files of the certificate and its key; they are
+                           read again when they change
+  TSMON_BEHIND_PROXY       true: a proxy in front speaks TLS and sets
+                           X-Forwarded-For
+  TSMON_TOKEN_KEYS         file of the keys of access tokens (default
+                           token-keys.json in the data folder); servers that
+                           share records share it
+  TSMON_METRICS_KEY        bearer token that opens /metrics to other machines
+
+With --demo there is a small water network that lives: a tenant with variables,
+diagrams, charts and menus, ten days of history, and new values every few seconds.
+Once it is ready, demo.json in the data folder (mode 0600) holds base_url, email,
+tokenApp, schemaName, ts_name, accesskey and secretkey.`
+
+type serveOptions struct {
+	listen, data string
+	demo         bool
+}
+
 func (a *app) serveCommand() *cobra.Command {
-	var listen string
+	var o serveOptions
 	cmd := &cobra.Command{
 		Use:   "serve",
-		Short: "Serve the updates of the store read-only under /updates/",
-		Long: `Serve the updates of the store read-only, at the paths that the store has:
-/updates/CHANNEL/latest.json and /updates/releases/VERSION/BUNDLE. The address is
-written to stderr once the server answers; port 0 takes a free one. SIGINT and
-SIGTERM end it, after running requests.`,
-		Example: `  tsmon serve --listen 127.0.0.1:8080`,
-		Args:    exactly(0, "no arguments"),
-		RunE:    func(cmd *cobra.Command, _ []string) error { return a.runServe(cmd.Context(), listen) },
+		Short: "Serve the monitoring interface and the updates",
+		Long:  serveHelp,
+		Example: `  tsmon serve --demo
+  tsmon serve --listen 127.0.0.1:8080 --data /var/lib/tsmon`,
+		Args: exactly(0, "no arguments"),
+		RunE: func(cmd *cobra.Command, _ []string) error { return a.runServe(cmd.Context(), o) },
 	}
-	cmd.Flags().StringVar(&listen, "listen", "", "`ADDRESS` to listen on (default server.listen, 127.0.0.1:8080)")
+	cmd.Flags().StringVar(&o.listen, "listen", "", "`ADDRESS` to listen on (default server.listen, 127.0.0.1:8080)")
+	cmd.Flags().StringVar(&o.data, "data", "", "`FOLDER` of everything that is not configured elsewhere (default TSMON_DATA)")
+	cmd.Flags().BoolVar(&o.demo, "demo", false, "show a small water network that lives")
+	cmd.AddCommand(a.rotateKeyCommand())
 	return cmd
+}
+
+func (a *app) rotateKeyCommand() *cobra.Command {
+	var data string
+	cmd := &cobra.Command{
+		Use:   "rotate-key",
+		Short: "Sign access tokens with a new key",
+		Long: `Put a new key in front of those that access tokens are signed with. Running
+servers take it up within a minute. Tokens of the key before stay good until they
+expire or the key is rotated again; those of older keys end at once.`,
+		Example: "  tsmon serve rotate-key",
+		Args:    exactly(0, "no arguments"),
+		RunE: func(*cobra.Command, []string) error {
+			c, err := a.loadWith(data)
+			if err != nil {
+				return err
+			}
+			kid, err := token.Rotate(c.Server.TokenKeys)
+			if err != nil {
+				return err
+			}
+			rotated := struct {
+				File string `json:"file"`
+				Kid  string `json:"kid"` // name of the new key
+			}{c.Server.TokenKeys, kid}
+			return a.print(rotated, func() { fmt.Fprintf(a.stdout, "%s: new key %s\n", rotated.File, kid) })
+		},
+	}
+	cmd.Flags().StringVar(&data, "data", "", "`FOLDER` of everything that is not configured elsewhere (default TSMON_DATA)")
+	return cmd
+}
+
+// loadWith reads the configuration with another data folder, if one is given.
+func (a *app) loadWith(data string) (*config.Config, error) {
+	if data != "" {
+		a.environ = append(a.environ, "TSMON_DATA="+data)
+	}
+	return a.load()
 }
 
 // drain is how long running requests may take after a signal.
 const drain = 10 * time.Second
 
-func (a *app) runServe(ctx context.Context, listen string) error {
-	c, err := a.load()
+func (a *app) runServe(ctx context.Context, o serveOptions) error {
+	c, err := a.loadWith(o.data)
 	if err != nil {
 		return err
 	}
-	if listen == "" {
-		listen = c.Server.Listen
+	if o.listen != "" {
+		c.Server.Listen = o.listen
 	}
-	store, err := a.openStore(ctx, c.Storage)
+	if err := checkServer(c.Server); err != nil {
+		return err
+	}
+	log := slog.New(slog.NewJSONHandler(a.stderr, nil))
+	b, err := a.openBackends(ctx, c, log)
 	if err != nil {
 		return err
 	}
-	log := slog.New(slog.NewTextHandler(a.stderr, nil))
+	return errors.Join(a.serveBackends(ctx, c, b, o.demo), b.Close())
+}
+
+// serveBackends answers requests until the context ends.
+func (a *app) serveBackends(ctx context.Context, c *config.Config, b *backends, demo bool) error {
+	listener, err := net.Listen("tcp", c.Server.Listen)
+	if err != nil {
+		return &hinted{err, "choose another address with --listen"}
+	}
+	scheme := "http"
+	if c.Server.TLS.Cert != "" {
+		scheme = "https"
+		if listener, err = listenTLS(listener, c.Server.TLS); err != nil {
+			return err
+		}
+	}
+	base := scheme + "://" + reachable(listener.Addr().String())
+	handler := api.New(b.options(c))
+	defer handler.Close()
 	server := &http.Server{
-		Handler:           (&api.Server{Objects: store, Log: log}).Handler(),
+		Handler:           handler.Handler(),
 		ReadHeaderTimeout: 10 * time.Second,
 		ReadTimeout:       30 * time.Second,
 		IdleTimeout:       2 * time.Minute,
 		MaxHeaderBytes:    64 << 10,
-		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelWarn),
+		ErrorLog:          slog.NewLogLogger(b.log.Handler(), slog.LevelWarn),
 	}
-	listener, err := net.Listen("tcp", listen)
-	if err != nil {
-		return &hinted{err, "choose another address with --listen"}
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	background := make(chan error, 1)
+	if demo {
+		go func() { background <- a.runDemo(ctx, c, b, base) }()
+	} else {
+		background <- nil
 	}
-	a.say("serving http://%s/updates/", listener.Addr())
-	return serveUntil(ctx, server, listener)
+	a.say("serving %s/", base)
+	err = serveUntil(ctx, handler, server, listener)
+	stop()
+	return errors.Join(err, <-background)
+}
+
+// reachable is the address by which this machine reaches a listener.
+func reachable(address string) string {
+	at, err := netip.ParseAddrPort(address)
+	if err == nil && at.Addr().IsUnspecified() {
+		return netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), at.Port()).String()
+	}
+	return address
 }
 
 // serveUntil serves until the context ends, then lets running requests finish.
-func serveUntil(ctx context.Context, server *http.Server, listener net.Listener) error {
+func serveUntil(ctx context.Context, handler *api.Server, server *http.Server, listener net.Listener) error {
 	failed := make(chan error, 1)
 	go func() { failed <- server.Serve(listener) }()
 	select {
@@ -71,6 +190,7 @@ func serveUntil(ctx context.Context, server *http.Server, listener net.Listener)
 		return err
 	case <-ctx.Done():
 	}
+	handler.Drain()
 	ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), drain)
 	defer cancel()
 	err := server.Shutdown(ending)
@@ -79,4 +199,33 @@ func serveUntil(ctx context.Context, server *http.Server, listener net.Listener)
 	}
 	<-failed
 	return err
+}
+
+// checkServer refuses to send tokens over a network in the open, and origins
+// that no page has.
+func checkServer(s config.Server) error {
+	for _, origin := range s.CORSOrigins {
+		if err := api.CheckOrigin(origin); err != nil {
+			return &hinted{&usageError{fmt.Errorf("server.cors_origins: %w", err)}, "TSMON_CORS_ORIGINS takes exact origins, separated by commas"}
+		}
+	}
+	host, _, err := net.SplitHostPort(s.Listen)
+	if err != nil {
+		return usagef("--listen: %w", err)
+	}
+	address, err := netip.ParseAddr(host)
+	local := host == "localhost" || err == nil && address.IsLoopback()
+	if !local && s.TLS.Cert == "" && !s.BehindProxy {
+		return &hinted{usagef("%s is reached from other machines, and the server would speak without TLS", s.Listen),
+			"set TSMON_TLS_CERT and TSMON_TLS_KEY, or TSMON_BEHIND_PROXY=true if a proxy in front speaks TLS"}
+	}
+	return nil
+}
+
+// makeFolder makes the data folder, for this user alone.
+func makeFolder(c *config.Config) error {
+	if c.Data == "" {
+		return nil
+	}
+	return os.MkdirAll(c.Data, 0o700)
 }

@@ -2,15 +2,13 @@ package main
 
 import (
 	"context"
-	"crypto/rand"
-	"crypto/sha256"
-	"encoding/base64"
 	"errors"
 	"fmt"
 	"strconv"
 
 	"github.com/spf13/cobra"
 
+	"tsmon/api"
 	"tsmon/store/record"
 )
 
@@ -19,22 +17,11 @@ func (a *app) userCommand() *cobra.Command {
 		a.userCreateCommand(), a.userListCommand(), a.userDisableCommand(), a.userTokenCommand())
 }
 
-// newToken makes a partner token, and the digest by which the store knows it.
-//
-// The digest is plain SHA-256: a token is 256 bits of randomness, which nobody
-// finds by trying, so that the slow, salted hashes that passwords need would
-// only make every login slow.
+// newToken makes a partner token of 256 random bits, and the digest by which the
+// store knows it.
 func newToken() (token string, digest []byte) {
-	random := make([]byte, 32)
-	rand.Read(random) // never fails
-	token = base64.RawURLEncoding.EncodeToString(random)
-	return token, tokenDigest(token)
-}
-
-// tokenDigest is what is stored of a partner token.
-func tokenDigest(token string) []byte {
-	sum := sha256.Sum256([]byte(token))
-	return sum[:]
+	token = randomText()
+	return token, api.TokenDigest(token)
 }
 
 // userToken is what `tsmon user create` and `tsmon user token` print.

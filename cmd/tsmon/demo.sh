@@ -27,7 +27,7 @@ for version in 1.0.0 1.1.0; do
 done
 
 run tsmon keys generate --no-password --output app.key
-export TSMON_STORAGE="$work/releases" TSMON_TRUSTED_KEYS=app.key.pub TAURI_SIGNING_PRIVATE_KEY=app.key
+export TSMON_STORAGE="$work/releases" TSMON_DATA="$work/data" TSMON_TRUSTED_KEYS=app.key.pub TAURI_SIGNING_PRIVATE_KEY=app.key
 
 # Clients fetch the directory through a web server; ours serves it as it is.
 say "tsmon serve &"
@@ -39,7 +39,7 @@ until grep -q 'serving http' serve.log; do
 	[ "$tries" -lt 100 ] && kill -0 "$server" || { cat serve.log; exit 1; }
 	sleep 0.1
 done
-TSMON_PUBLIC_URL=$(sed -n 's|^serving \(http://[^ ]*/updates\)/$|\1|p' serve.log)
+TSMON_PUBLIC_URL=$(sed -n 's|^serving \(http://[^ ]*\)/$|\1/updates|p' serve.log)
 export TSMON_PUBLIC_URL
 echo "$TSMON_PUBLIC_URL"
 endpoint=$TSMON_PUBLIC_URL/stable/latest.json

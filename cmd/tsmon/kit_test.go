@@ -54,12 +54,25 @@ func storages(t *testing.T, test func(t *testing.T, fresh func(t *testing.T) *ki
 
 func newKit(t *testing.T, storage string, env []string) *kit {
 	t.Helper()
-	store, err := openStore(t.Context(), storage)
+	a := newApp()
+	a.environ = []string{"TSMON_STORAGE=" + storage, "TSMON_DATA=" + t.TempDir(), "TSMON_MQTT_LISTEN=127.0.0.1:0"}
+	c, err := a.load()
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := httptest.NewServer((&api.Server{Objects: store, Log: slog.New(slog.DiscardHandler)}).Handler())
-	t.Cleanup(server.Close)
+	b, err := a.openBackends(t.Context(), c, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	handler := api.New(b.options(c))
+	server := httptest.NewServer(handler.Handler())
+	t.Cleanup(func() {
+		server.Close()
+		handler.Close()
+		if err := b.Close(); err != nil {
+			t.Error(err)
+		}
+	})
 	public, err := os.ReadFile("testdata/unencrypted.pub")
 	if err != nil {
 		t.Fatal(err)
@@ -69,7 +82,7 @@ func newKit(t *testing.T, storage string, env []string) *kit {
 	if err != nil {
 		t.Fatal(err)
 	}
-	k := &kit{storage: storage, store: store, url: server.URL + "/updates", keys: keys}
+	k := &kit{storage: storage, store: b.objects, url: server.URL + "/updates", keys: keys}
 	k.env = append([]string{"TSMON_STORAGE=" + storage, "TSMON_PUBLIC_URL=" + k.url, "TSMON_TRUSTED_KEYS=" + keys, "TAURI_SIGNING_PRIVATE_KEY=" + key}, env...)
 	return k
 }

@@ -374,7 +374,7 @@ func scriptServe(ts *testscript.TestScript, _ []string) {
 		ts.Fatalf("tsmon serve says %q", first)
 	}
 	go io.Copy(io.Discard, lines) // ends with the process
-	ts.Setenv("TSMON_PUBLIC_URL", strings.TrimSuffix(address, "/"))
+	ts.Setenv("TSMON_PUBLIC_URL", address+"updates")
 }
 
 func scriptWeb(ts *testscript.TestScript, args []string) {

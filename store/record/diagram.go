@@ -113,7 +113,7 @@ func (o Object) MarshalJSON() ([]byte, error) {
 	dst := appendMember([]byte{'{'}, "id", strconv.AppendInt(nil, o.ID, 10))
 	dst = appendMembers(dst, o.Members)
 	if o.Variable != nil {
-		v, err := json.Marshal(o.Variable)
+		v, err := marshal(o.Variable)
 		if err != nil {
 			return nil, err
 		}
@@ -139,7 +139,7 @@ var headMembers = []string{"id", "title", "status", "backgroundColor", "backgrou
 // MarshalJSON implements json.Marshaler.
 func (d Diagram) MarshalJSON() ([]byte, error) {
 	objects := Objects{nonNil(d.Lines), nonNil(d.Images), nonNil(d.Texts), nonNil(d.Polylines)}
-	arrays, err := json.Marshal(objects)
+	arrays, err := marshal(objects)
 	if err != nil {
 		return nil, err
 	}

@@ -131,15 +131,22 @@ func appendMembers(dst []byte, object json.RawMessage) []byte {
 	return append(dst, inner...)
 }
 
-// quote returns a string as JSON that escapes no more than it must.
-func quote(s string) []byte {
+// marshal returns JSON that escapes no more than it must.
+func marshal(v any) ([]byte, error) {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
-	if err := enc.Encode(s); err != nil {
+	err := enc.Encode(v)
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), err
+}
+
+// quote returns a string as JSON.
+func quote(s string) []byte {
+	text, err := marshal(s)
+	if err != nil {
 		return []byte(`""`) // a string can't fail
 	}
-	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
+	return text
 }
 
 // unmarshal decodes a member, if it is there, and says which one was wrong.

@@ -16,6 +16,9 @@
 //	  listen: 127.0.0.1:8080
 //	  records: postgres://tsmon@db.example.com/tsmon
 //	  series: {url: http://influx.example.com:8086, org: water, token: …}
+//	  mqtt: {url: mqtts://tsmon:…@broker.example.com:8883}
+//	  cors_origins: [https://scada.example.com]
+//	  tls: {cert: server.crt, key: server.key}       # or behind_proxy: true
 package config
 
 import (
@@ -72,6 +75,40 @@ type Server struct {
 	// password.
 	Records Secret `yaml:"records" env:"TSMON_RECORDS"`
 	Series  Series `yaml:"series"`
+	MQTT    MQTT   `yaml:"mqtt"`
+	// CORSOrigins are those of web pages that may ask with credentials.
+	CORSOrigins []string `yaml:"cors_origins" env:"TSMON_CORS_ORIGINS" envSeparator:","`
+	Upload      Upload   `yaml:"upload"`
+	TLS         TLS      `yaml:"tls"`
+	// BehindProxy says that a proxy in front speaks TLS and sets X-Forwarded-For.
+	BehindProxy bool `yaml:"behind_proxy" env:"TSMON_BEHIND_PROXY"`
+	// TokenKeys is the file of the keys that access tokens are signed with.
+	TokenKeys string `yaml:"token_keys" env:"TSMON_TOKEN_KEYS"`
+	// MetricsKey opens /metrics to other machines.
+	MetricsKey Secret `yaml:"metrics_key" env:"TSMON_METRICS_KEY"`
+}
+
+// MQTT is the broker that messages are published to: one elsewhere, or one in
+// the process where no URL is set.
+type MQTT struct {
+	URL Secret `yaml:"url" env:"TSMON_MQTT_URL"` // may hold user and password
+	// Listen is the address of the broker in the process; empty for port 1883 of
+	// this machine, or any free one if that is taken.
+	Listen string `yaml:"listen" env:"TSMON_MQTT_LISTEN"`
+}
+
+// Upload is the key pair that uploads have to show; the server makes one up
+// where none is set.
+type Upload struct {
+	AccessKey Secret `yaml:"access_key" env:"TSMON_UPLOAD_ACCESS_KEY"`
+	SecretKey Secret `yaml:"secret_key" env:"TSMON_UPLOAD_SECRET_KEY"`
+	MaxBytes  int64  `yaml:"max_bytes" env:"TSMON_UPLOAD_MAX_BYTES"` // 0 for 20 MiB
+}
+
+// TLS names the files of the server's certificate, with its chain, and its key.
+type TLS struct {
+	Cert string `yaml:"cert" env:"TSMON_TLS_CERT"`
+	Key  string `yaml:"key" env:"TSMON_TLS_KEY"`
 }
 
 // Series is where time series are kept: an InfluxDB, or an SQLite file where no
@@ -181,6 +218,11 @@ func (c *Config) resolve(folder string) {
 	if records := string(c.Server.Records); records != "" && !strings.Contains(records, "://") && !filepath.IsAbs(records) {
 		c.Server.Records = Secret(filepath.Join(folder, records))
 	}
+	for _, path := range []*string{&c.Server.TLS.Cert, &c.Server.TLS.Key, &c.Server.TokenKeys} {
+		if *path != "" && !filepath.IsAbs(*path) {
+			*path = filepath.Join(folder, *path)
+		}
+	}
 	for i, key := range c.TrustedKeys {
 		if at := filepath.Join(folder, key); !filepath.IsAbs(key) && isFile(at) {
 			c.TrustedKeys[i] = at
@@ -200,6 +242,7 @@ func (c *Config) fill(vars map[string]string) error {
 		c.Data = data
 		c.Server.Series.File = filepath.Join(data, "series.db")
 		c.Server.Records = cmp.Or(c.Server.Records, Secret(filepath.Join(data, "records.db")))
+		c.Server.TokenKeys = cmp.Or(c.Server.TokenKeys, filepath.Join(data, "token-keys.json"))
 	}
 	if c.Storage == "" {
 		if err != nil {
@@ -215,6 +258,7 @@ func (c *Config) fill(vars map[string]string) error {
 	}
 	c.PublicURL = strings.TrimRight(c.PublicURL, "/")
 	c.TrustedKeys = trimmed(c.TrustedKeys)
+	c.Server.CORSOrigins = trimmed(c.Server.CORSOrigins)
 	return nil
 }
 
@@ -250,7 +294,7 @@ func (c *Config) check() error {
 			return errors.New("public_url must have no user, query or fragment")
 		}
 	}
-	if err := checkRecords(string(c.Server.Records)); err != nil {
+	if err := errors.Join(checkRecords(string(c.Server.Records)), c.Server.check()); err != nil {
 		return err
 	}
 	for name, channel := range c.Channels {
@@ -264,6 +308,18 @@ func (c *Config) check() error {
 		case leader.Follows != "":
 			return fmt.Errorf("channels.%s follows %s, which follows another itself", name, channel.Follows)
 		}
+	}
+	return nil
+}
+
+func (s Server) check() error {
+	switch {
+	case (s.TLS.Cert == "") != (s.TLS.Key == ""):
+		return errors.New("server.tls needs both cert and key (TSMON_TLS_CERT and TSMON_TLS_KEY)")
+	case (s.Upload.AccessKey == "") != (s.Upload.SecretKey == ""):
+		return errors.New("server.upload needs both access_key and secret_key (TSMON_UPLOAD_ACCESS_KEY and TSMON_UPLOAD_SECRET_KEY)")
+	case s.Upload.MaxBytes < 0 || s.Upload.MaxBytes > 1<<30:
+		return errors.New("server.upload.max_bytes is not between 1 and 1 GiB")
 	}
 	return nil
 }

@@ -1,0 +1,162 @@
+// Package api is the HTTP side of tsmon: the interface that the web and desktop
+// clients of the monitoring side ask, and the updates of the desktop client.
+// Every route is answered at / and at /api.
+//
+// Answers are JSON. Success is an object with data. Everything else has one of
+// two shapes: 401 carries error, an object with message and code; every other
+// status carries error1, error2 and so on, each an object with message. Invalid
+// parameters and faults of the server are 500, as clients expect; a permission
+// that is missing is 403 and never 401, which makes clients log their user out.
+// What a backend said goes to the log; the client gets a plain sentence and the
+// request's id, which every answer also carries in X-Request-Id.
+//
+// A bearer token alone says who asks: cookies are sent by clients and never read.
+// The tenant comes from the token's claims, and user and tenant are looked up
+// again at most a minute later, so that what was taken from a user ends then.
+//
+// Under /updates/ stands the release store, read-only, at the paths that the
+// store itself has, so that a bucket and this server are interchangeable:
+// CHANNEL/latest.json, and releases/VERSION/ with its bundles, signatures and
+// record. The log, staged parts and uploads are no part of that tree. GET and
+// HEAD are answered, with ETag and 304.
+package api
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/go-chi/chi/v5"
+
+	"tsmon/api/mqtt"
+	"tsmon/api/token"
+	"tsmon/store/object"
+	"tsmon/store/record"
+	"tsmon/store/series"
+)
+
+// Publisher sends messages to devices.
+type Publisher interface {
+	// Publish sends a message and waits until the broker acknowledges it. Its
+	// errors are those of package mqtt.
+	Publish(ctx context.Context, topic string, payload []byte) (mqtt.Receipt, error)
+
+	// Ping reports whether there is a broker.
+	Ping(ctx context.Context) error
+}
+
+// KeyPair is what an upload has to show.
+type KeyPair struct{ Access, Secret string }
+
+// Options are what a Server is made of. Objects, Records, Series, Messages,
+// Tokens and Log are needed.
+type Options struct {
+	Objects  object.Store
+	Records  record.Store
+	Series   series.Store
+	Messages Publisher
+	Tokens   *token.Keys
+	Log      *slog.Logger
+
+	Origins     []string // web origins that may ask with credentials, besides those of the desktop client
+	Uploads     KeyPair  // empty: nothing can be uploaded
+	MaxUpload   int64    // bytes, 20 MiB by default
+	WriteToken  string   // of /api/v2/write; empty: nothing can be written
+	MetricsKey  string   // bearer token that opens /metrics to other machines; empty: none does
+	BehindProxy bool     // what X-Forwarded-For and X-Forwarded-Proto say is true
+	Now         func() time.Time
+}
+
+// Server answers the routes.
+type Server struct {
+	Options
+	values   *series.Cached
+	sessions *sessions
+	guesses  *throttle
+	metrics  *metrics
+	health   *health
+}
+
+// deadline is what a request may take, from the end of its header until its
+// answer is ready, unless it carries files.
+const deadline = 20 * time.Second
+
+// New puts a server together. Close ends it.
+func New(o Options) *Server {
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.MaxUpload == 0 {
+		o.MaxUpload = 20 << 20
+	}
+	s := &Server{Options: o, guesses: newThrottle(o.Now), metrics: newMetrics()}
+	s.values = series.NewCached(s.metrics.counted(o.Series))
+	s.values.Now = o.Now
+	s.sessions = &sessions{records: o.Records, now: o.Now, known: map[sessionKey]*session{}}
+	s.health = &health{checks: s.checks(), now: o.Now}
+	return s
+}
+
+// Close ends the queries that run and waits for them. The stores stay open.
+func (s *Server) Close() { s.values.Close() }
+
+// Drain makes the server say that it is not ready, so that balancers turn away
+// before it ends.
+func (s *Server) Drain() { s.health.drain() }
+
+// Handler returns the routes.
+func (s *Server) Handler() http.Handler {
+	routes := s.routes()
+	root := chi.NewRouter()
+	root.Use(s.identify, s.observe, s.recoverer, s.cors())
+	root.Mount("/api", routes)
+	root.Mount("/", routes)
+	return root
+}
+
+func (s *Server) routes() chi.Router {
+	r := chi.NewRouter()
+	r.NotFound(s.open(func(*http.Request) (any, error) {
+		return nil, refuse(http.StatusNotFound, "there is nothing at this address")
+	}))
+	r.MethodNotAllowed(s.open(func(*http.Request) (any, error) {
+		return nil, refuse(http.StatusMethodNotAllowed, "this address does not take that method")
+	}))
+	r.Group(func(r chi.Router) {
+		r.Use(limitTime)
+		r.Post("/loginPartner", s.open(s.login))
+		r.Post("/seriesDataTs", s.private(s.seriesData))
+		r.Post("/dataTs", s.private(s.currentValue))
+		r.Post("/multipleDataTs", s.private(s.currentValues))
+		r.Get("/getObjectCanva", s.private(s.diagram))
+		r.Post("/saveDiagram", s.private(s.saveDiagram))
+		r.Get("/getVarsTs", s.private(s.variables))
+		r.Get("/getConfigNotify", s.private(s.notifyConfig))
+		r.Post("/sendConfigMQTT", s.private(s.publish))
+		r.Get("/getAllMenu", s.private(s.menus))
+		r.Get("/getPermission", s.private(s.permissions))
+		r.Get("/indicatorCharts", s.private(s.charts))
+		r.Get("/health", s.open(s.alive))
+		r.Get("/ready", s.ready)
+		r.Get("/metrics", s.measured)
+		r.Get("/openapi.json", s.open(s.describe))
+	})
+	// These take as long as their bytes need.
+	r.Post("/upload", s.upload)
+	r.Get("/uploads/*", s.uploaded)
+	r.Head("/uploads/*", s.uploaded)
+	r.Get("/updates/*", s.update)
+	r.Head("/updates/*", s.update)
+	r.Post("/v2/write", s.write) // with the prefix it is InfluxDB's own address
+	return r
+}
+
+// limitTime puts the deadline into the request's context.
+func limitTime(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		ctx, cancel := context.WithTimeout(r.Context(), deadline)
+		defer cancel()
+		next.ServeHTTP(w, r.WithContext(ctx))
+	})
+}

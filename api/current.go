@@ -1,0 +1,127 @@
+package api
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"tsmon/store/series"
+)
+
+// maxWants bounds what one batch may ask the database for.
+const maxWants = 4000
+
+// currentValues answers a batch: a value for each id that was asked for, null
+// where there is none, by one question to the database.
+func (s *Server) currentValues(r *http.Request, who caller) (any, error) {
+	var items []struct {
+		Variable *variable `json:"dataTs"`
+	}
+	if err := decode(r, &items); err != nil {
+		return nil, err
+	}
+	if err := atMost("the batch", len(items)); err != nil {
+		return nil, err
+	}
+	variables := make([]*variable, len(items))
+	for i, item := range items {
+		variables[i] = item.Variable
+	}
+	readings, err := readAll(variables, time.Duration(who.tenant.Settings.Window))
+	if err != nil {
+		return nil, err
+	}
+	result, err := s.compute(r.Context(), who, readings)
+	return data{result}, err
+}
+
+// readAll finds out what each variable's value is made of, by id.
+func readAll(variables []*variable, window time.Duration) (map[string]reading, error) {
+	var wrong problems
+	readings := make(map[string]reading, len(variables))
+	sources := make(map[string]*variable, len(variables))
+	for i, v := range variables {
+		if v == nil || v.ID.Text == "" {
+			wrong.add("item %d: it needs dataTs with an id", i)
+			continue
+		}
+		if first, ok := sources[v.ID.Text]; ok {
+			if !v.same(first) {
+				wrong.add("item %d: id %.80q stands for something else in an earlier item", i, v.ID.Text)
+			}
+			continue
+		}
+		sources[v.ID.Text] = v
+		found, err := v.read(window)
+		if err != nil {
+			wrong.add("item %d (id %.80q): %s", i, v.ID.Text, err)
+		}
+		readings[v.ID.Text] = found
+	}
+	return readings, wrong.err()
+}
+
+// same reports whether two items ask for the same.
+func (v *variable) same(other *variable) bool {
+	calc := func(v *variable) bool { return v.Calc != nil && *v.Calc }
+	return deref(v.Type) == deref(other.Type) && calc(v) == calc(other) &&
+		deref(v.Equation) == deref(other.Equation) && string(v.VarsTs) == string(other.VarsTs)
+}
+
+// compute asks for all that the readings need and computes them.
+func (s *Server) compute(ctx context.Context, who caller, readings map[string]reading) (map[string]*float64, error) {
+	values := map[series.Want]series.Value{}
+	var wants []series.Want
+	for _, reading := range readings {
+		for _, want := range reading.wants() {
+			if _, ok := values[want]; !ok {
+				values[want] = series.Value{}
+				wants = append(wants, want)
+			}
+		}
+	}
+	if len(wants) > maxWants {
+		return nil, invalid("the batch needs %d series, at most %d are allowed", len(wants), maxWants)
+	}
+	if len(wants) > 0 {
+		found, err := s.values.Current(ctx, who.tenant.TsName, wants)
+		if err != nil {
+			return nil, err
+		}
+		for i, want := range wants {
+			values[want] = found[i]
+		}
+	}
+	result := make(map[string]*float64, len(readings))
+	for id, reading := range readings {
+		result[id] = reading.value(values)
+	}
+	return result, nil
+}
+
+// currentValue answers the last value of one field.
+func (s *Server) currentValue(r *http.Request, who caller) (any, error) {
+	var query struct {
+		CalcField   string `json:"calc_field"`
+		Measurement string `json:"measurement"`
+	}
+	if err := decode(r, &query); err != nil {
+		return nil, err
+	}
+	want := series.Want{Key: series.Key{Measurement: query.Measurement, Field: query.CalcField}}
+	if err := series.ValidWants([]series.Want{want}); err != nil {
+		return nil, invalid("%s", err)
+	}
+	values, err := s.values.Current(r.Context(), who.tenant.TsName, []series.Want{want})
+	if err != nil {
+		return nil, err
+	}
+	type value struct {
+		Value *float64 `json:"value"`
+	}
+	answer := value{}
+	if values[0].Found {
+		answer.Value = &values[0].Number
+	}
+	return data{map[string]value{query.CalcField: answer}}, nil
+}

@@ -1,0 +1,243 @@
+package equation
+
+import (
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// The precedences of operators between two operands.
+const (
+	equality = iota
+	relation
+	sum
+	product
+	power
+)
+
+type operator struct {
+	sign       string
+	precedence int
+	apply      func(x, y float64) float64
+}
+
+// operators has those that begin with another one before it.
+var operators = []operator{
+	{"===", equality, equal},
+	{"!==", equality, unequal},
+	{"==", equality, equal},
+	{"!=", equality, unequal},
+	{"<=", relation, truth(func(x, y float64) bool { return x <= y })},
+	{">=", relation, truth(func(x, y float64) bool { return x >= y })},
+	{"<", relation, truth(func(x, y float64) bool { return x < y })},
+	{">", relation, truth(func(x, y float64) bool { return x > y })},
+	{"+", sum, func(x, y float64) float64 { return x + y }},
+	{"-", sum, func(x, y float64) float64 { return x - y }},
+	{"**", power, math.Pow},
+	{"*", product, func(x, y float64) float64 { return x * y }},
+	{"/", product, func(x, y float64) float64 { return x / y }},
+	{"%", product, math.Mod},
+	{"^", power, math.Pow},
+}
+
+// function is one of one argument, or of two, or one that is folded over any
+// number of them.
+type function struct {
+	unary  func(x float64) float64
+	binary func(x, y float64) float64
+	count  int // of arguments; 0 for one or more
+}
+
+var functions = map[string]function{
+	"abs":   {unary: math.Abs, count: 1},
+	"sqrt":  {unary: math.Sqrt, count: 1},
+	"round": {unary: round, count: 1},
+	"floor": {unary: math.Floor, count: 1},
+	"ceil":  {unary: math.Ceil, count: 1},
+	"pow":   {binary: math.Pow, count: 2},
+	"min":   {binary: math.Min},
+	"max":   {binary: math.Max},
+}
+
+var (
+	equal   = truth(func(x, y float64) bool { return x == y })
+	unequal = truth(func(x, y float64) bool { return x != y })
+)
+
+func truth(holds func(x, y float64) bool) func(x, y float64) float64 {
+	return func(x, y float64) float64 {
+		if holds(x, y) {
+			return 1
+		}
+		return 0
+	}
+}
+
+// round takes halves up. Adding 0.5 first would round twice.
+func round(x float64) float64 {
+	whole := math.Floor(x)
+	if x-whole >= 0.5 {
+		whole++
+	}
+	return whole
+}
+
+func negate(x float64) float64 { return -x }
+
+// parser stands in a text. Each of the methods that return an error reads one
+// part of it and appends the steps that compute this part.
+type parser struct {
+	text   string
+	at     int // bytes
+	depth  int
+	known  []known
+	result *Equation
+}
+
+func (p *parser) emit(s step) {
+	p.result.steps = append(p.result.steps, s)
+}
+
+func (p *parser) expression() error { return p.operation(equality) }
+
+// operation reads operators of a precedence, from the left, and what binds
+// tighter between them.
+func (p *parser) operation(precedence int) error {
+	if precedence == power {
+		return p.signed()
+	}
+	if err := p.operation(precedence + 1); err != nil {
+		return err
+	}
+	for {
+		op, ok := p.operator(precedence)
+		if !ok {
+			return nil
+		}
+		if err := p.operation(precedence + 1); err != nil {
+			return err
+		}
+		p.emit(step{binary: op.apply})
+	}
+}
+
+// nested reads a part within a part.
+func (p *parser) nested(part func() error) error {
+	if p.depth == maxDepth {
+		return p.errorAt(p.at, "nested more than %d deep", maxDepth)
+	}
+	p.depth++
+	err := part()
+	p.depth--
+	return err
+}
+
+// signed reads a power with any number of signs before it.
+func (p *parser) signed() error {
+	p.space()
+	minus := strings.HasPrefix(p.rest(), "-")
+	if _, length := p.key(); length > 0 || !minus && !strings.HasPrefix(p.rest(), "+") {
+		return p.power()
+	}
+	p.at++
+	if err := p.nested(p.signed); err != nil {
+		return err
+	}
+	if minus {
+		p.emit(step{unary: negate})
+	}
+	return nil
+}
+
+func (p *parser) power() error {
+	if err := p.operand(); err != nil {
+		return err
+	}
+	op, ok := p.operator(power)
+	if !ok {
+		return nil
+	}
+	if err := p.nested(p.signed); err != nil {
+		return err
+	}
+	p.emit(step{binary: op.apply})
+	return nil
+}
+
+// operand reads a key, number, call or group, which begins here.
+func (p *parser) operand() error {
+	key, length := p.key()
+	digits := numberLength(p.rest())
+	name, opening := callName(p.rest())
+	switch {
+	case length > 0 && length >= digits && length >= opening:
+		p.at += length
+		p.use(key)
+		return nil
+	case digits > 0:
+		return p.number(digits)
+	case opening > 0:
+		return p.call(name, opening)
+	case p.take("("):
+		return p.group()
+	}
+	return p.noOperand()
+}
+
+func (p *parser) use(key string) {
+	i := slices.Index(p.result.keys, key)
+	if i < 0 {
+		i = len(p.result.keys)
+		p.result.keys = append(p.result.keys, key)
+	}
+	p.emit(step{operand: i + 1})
+}
+
+func (p *parser) number(length int) error {
+	digits := p.rest()[:length]
+	n, err := strconv.ParseFloat(digits, 64)
+	if err != nil {
+		return p.errorAt(p.at, "the number %s is too large", quote(digits))
+	}
+	p.at += length
+	p.emit(step{number: n})
+	return nil
+}
+
+// group reads what follows an opening parenthesis.
+func (p *parser) group() error {
+	if err := p.nested(p.expression); err != nil {
+		return err
+	}
+	if !p.take(")") {
+		return p.unexpected(`an operator or ")"`)
+	}
+	return nil
+}
+
+// call reads the call of a function, whose name and parenthesis are opening
+// bytes long.
+func (p *parser) call(name string, opening int) error {
+	f, start := functions[name], p.at
+	p.at += opening
+	count := 0
+	for more := true; more; more = p.take(",") {
+		if err := p.nested(p.expression); err != nil {
+			return err
+		}
+		if count++; count > 1 && f.binary != nil {
+			p.emit(step{binary: f.binary})
+		}
+	}
+	if !p.take(")") {
+		return p.unexpected(`an operator, "," or ")"`)
+	}
+	if f.count > 0 && f.count != count {
+		return p.errorAt(start, "the number of arguments of %s is %d, not %d", name, count, f.count)
+	}
+	if f.unary != nil {
+		p.emit(step{unary: f.unary})
+	}
+	return nil
+}

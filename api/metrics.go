@@ -1,0 +1,106 @@
+package api
+
+import (
+	"context"
+	"crypto/subtle"
+	"net"
+	"net/http"
+	"net/netip"
+	"strconv"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"tsmon/store/series"
+)
+
+// metrics are what /metrics shows: the requests, the questions to the
+// time-series database, and the process.
+type metrics struct {
+	registry *prometheus.Registry
+	requests *prometheus.HistogramVec
+	queries  *prometheus.HistogramVec
+}
+
+func newMetrics() *metrics {
+	m := &metrics{
+		registry: prometheus.NewRegistry(),
+		requests: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "tsmon_http_request_duration_seconds", Help: "Time that requests took, by route, method and status.",
+			Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 10},
+		}, []string{"route", "method", "status"}),
+		queries: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "tsmon_series_query_duration_seconds", Help: "Time that questions to the time-series database took, behind the cache.",
+			Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 10},
+		}, []string{"question", "outcome"}),
+	}
+	m.registry.MustRegister(m.requests, m.queries, collectors.NewGoCollector(),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	return m
+}
+
+// seen counts a request.
+func (m *metrics) seen(route, method string, status int, took time.Duration) {
+	switch method {
+	case http.MethodGet, http.MethodHead, http.MethodPost, http.MethodOptions:
+	default:
+		method = "other" // a client may write anything there
+	}
+	m.requests.WithLabelValues(route, method, strconv.Itoa(status)).Observe(took.Seconds())
+}
+
+// countedStore measures the questions that reach a store.
+type countedStore struct {
+	series.Store
+	queries *prometheus.HistogramVec
+}
+
+func (m *metrics) counted(store series.Store) series.Store { return countedStore{store, m.queries} }
+
+func (c countedStore) Current(ctx context.Context, database string, wants []series.Want) (values []series.Value, err error) {
+	defer c.observe("current", time.Now(), &err)
+	return c.Store.Current(ctx, database, wants)
+}
+
+func (c countedStore) Series(ctx context.Context, database string, ranges []series.Range) (results []series.Result, err error) {
+	defer c.observe("series", time.Now(), &err)
+	return c.Store.Series(ctx, database, ranges)
+}
+
+func (c countedStore) observe(question string, began time.Time, err *error) {
+	outcome := "ok"
+	if *err != nil {
+		outcome = "failed"
+	}
+	c.queries.WithLabelValues(question, outcome).Observe(time.Since(began).Seconds())
+}
+
+// measured answers /metrics, to this machine and to those that have the key.
+func (s *Server) measured(w http.ResponseWriter, r *http.Request) {
+	if !s.mayMeasure(r) {
+		s.fail(w, r, refuse(http.StatusForbidden, "metrics are shown to this machine, or with a key"))
+		return
+	}
+	promhttp.HandlerFor(s.metrics.registry, promhttp.HandlerOpts{}).ServeHTTP(w, r)
+}
+
+// mayMeasure tells a local client by its connection; one that a proxy passes on
+// comes from elsewhere.
+func (s *Server) mayMeasure(r *http.Request) bool {
+	if s.MetricsKey != "" && subtle.ConstantTimeCompare([]byte(bearer(r)), []byte(s.MetricsKey)) == 1 {
+		return true
+	}
+	for _, name := range []string{"X-Forwarded-For", "X-Real-Ip", "Forwarded", "Via"} {
+		if r.Header.Get(name) != "" {
+			return false
+		}
+	}
+	host, _, err := net.SplitHostPort(r.RemoteAddr)
+	if err != nil {
+		return false
+	}
+	address, err := netip.ParseAddr(host)
+	return err == nil && address.IsLoopback() && !s.BehindProxy
+}

@@ -1,0 +1,234 @@
+package mqtt
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"log/slog"
+	"net"
+	"sync"
+	"sync/atomic"
+
+	mochi "github.com/mochi-mqtt/server/v2"
+	"github.com/mochi-mqtt/server/v2/packets"
+)
+
+const (
+	maxClients     = 256
+	maxRequest     = 64 << 10 // bytes of a packet from a client
+	maxBacklog     = 1024     // messages that wait for one subscriber or its acknowledgement
+	maxFilters     = 100      // that one client subscribes to
+	maxKeepAlive   = 300      // seconds
+	messageLife    = 60       // seconds until a message is dropped that a subscriber does not acknowledge
+	statusInterval = 3600     // seconds between messages under $SYS
+)
+
+// BrokerOptions say where a Broker listens.
+type BrokerOptions struct {
+	Address string // host:port; port 0 is any free one
+	Log     *slog.Logger
+}
+
+// Broker is an MQTT broker within this process. Anyone who reaches its address
+// may subscribe, and nobody may publish but the process itself. Clients speak
+// MQTT 3.1.1 or 5.
+//
+// A client's session ends with its connection, so what is published while a
+// device is away never reaches it. One that does not read is disconnected after
+// 2 s, and messages beyond 1,024 that it has not acknowledged are dropped. A will
+// would be a message of the client's own: who has one is refused.
+//
+// Its methods may be called concurrently; messages go out one after another.
+type Broker struct {
+	server   *mochi.Server
+	listener *listener
+	log      *sparseLog
+	turn     chan struct{} // holds one while a message goes out
+	dropped  int64         // messages; guarded by turn
+	closed   chan struct{}
+	closing  sync.Once
+}
+
+// Listen starts a broker, which runs until Close.
+func Listen(ctx context.Context, o BrokerOptions) (*Broker, error) {
+	var config net.ListenConfig
+	socket, err := config.Listen(ctx, "tcp", o.Address)
+	if err != nil {
+		return nil, fmt.Errorf("MQTT broker: %w", err)
+	}
+	log := newSparseLog(o.Log)
+	b := &Broker{
+		server: mochi.New(&mochi.Options{
+			Capabilities:           capabilities(),
+			InlineClient:           true,
+			SysTopicResendInterval: statusInterval,
+			Logger:                 slog.New(slog.DiscardHandler), // it logs whole packets, with passwords and payloads
+		}),
+		listener: newListener(socket, log),
+		log:      log,
+		turn:     make(chan struct{}, 1),
+		closed:   make(chan struct{}),
+	}
+	if err := b.serve(); err != nil {
+		socket.Close()
+		return nil, fmt.Errorf("MQTT broker: %w", err)
+	}
+	return b, nil
+}
+
+func (b *Broker) serve() error {
+	if err := b.server.AddHook(&rules{server: b.server, log: b.log}, nil); err != nil {
+		return err
+	}
+	if err := b.server.AddListener(b.listener); err != nil {
+		return err
+	}
+	return b.server.Serve()
+}
+
+func capabilities() *mochi.Capabilities {
+	c := mochi.NewDefaultServerCapabilities()
+	c.MaximumClients = maxClients
+	c.MaximumPacketSize = maxRequest
+	c.MaximumClientWritesPending = maxBacklog
+	c.MaximumInflight = maxBacklog
+	c.MaximumMessageExpiryInterval = messageLife
+	c.MaximumSessionExpiryInterval = 0
+	c.ReceiveMaximum = 16
+	c.TopicAliasMaximum = 0
+	c.RetainAvailable = 0
+	return c
+}
+
+// Addr returns the address that the broker listens at.
+func (b *Broker) Addr() string { return b.listener.Address() }
+
+// Publish sends a message to its subscribers. It is taken as soon as it stands
+// in the queue of each.
+func (b *Broker) Publish(ctx context.Context, topic string, payload []byte) (Receipt, error) {
+	if err := ready(ctx, topic, payload); err != nil {
+		return Receipt{}, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
+	defer cancel()
+	if err := b.Ping(ctx); err != nil {
+		return Receipt{}, err
+	}
+	select {
+	case b.turn <- struct{}{}:
+	case <-b.closed:
+		return Receipt{}, ErrUnavailable
+	case <-ctx.Done():
+		return Receipt{}, fmt.Errorf("%w: an earlier message waits for a subscriber: %w", ErrUnavailable, ctx.Err())
+	}
+	result := make(chan outcome, 1)
+	payload = bytes.Clone(payload) // the caller may be gone before it is read
+	go func() {
+		defer func() { <-b.turn }() // which Close waits for
+		result <- b.publish(topic, payload)
+	}()
+	select {
+	case r := <-result:
+		return r.Receipt, r.err
+	case <-ctx.Done():
+		return Receipt{}, fmt.Errorf("%w: %w", ErrUnknown, ctx.Err())
+	}
+}
+
+type outcome struct {
+	Receipt
+	err error
+}
+
+// publish needs the turn. A subscriber that does not read can hold it up.
+func (b *Broker) publish(topic string, payload []byte) outcome {
+	subscribers := b.server.Topics.Subscribers(topic)
+	receipt := Receipt{ReasonCode: noSubscribers}
+	if len(subscribers.Subscriptions)+len(subscribers.Shared) > 0 {
+		receipt = Receipt{Matched: true}
+	}
+	if err := b.server.Publish(topic, payload, false, 1); err != nil {
+		return outcome{err: fmt.Errorf("%w: %w", ErrUnknown, err)}
+	}
+	dropped := atomic.LoadInt64(&b.server.Info.MessagesDropped) + atomic.LoadInt64(&b.server.Info.InflightDropped)
+	if dropped > b.dropped {
+		b.log.warn("MQTT messages are dropped that a subscriber is too slow for", "dropped", dropped)
+		b.dropped = dropped
+	}
+	return outcome{Receipt: receipt}
+}
+
+// Ping reports whether the broker runs. ErrUnavailable if it is closed.
+func (b *Broker) Ping(ctx context.Context) error {
+	select {
+	case <-b.closed:
+		return ErrUnavailable
+	default:
+		return ctx.Err()
+	}
+}
+
+// Close disconnects all clients, ends the goroutines and waits for them.
+func (b *Broker) Close() error {
+	var err error
+	b.closing.Do(func() {
+		close(b.closed)
+		err = b.server.Close()
+		b.turn <- struct{}{}
+	})
+	return err
+}
+
+// rules say what clients may do.
+type rules struct {
+	mochi.HookBase
+	server *mochi.Server
+	log    *sparseLog
+}
+
+// Provides says which of the methods below are to be called.
+func (r *rules) Provides(event byte) bool {
+	return bytes.IndexByte([]byte{
+		mochi.OnConnect, mochi.OnConnectAuthenticate, mochi.OnSubscribe, mochi.OnACLCheck, mochi.OnClientExpired,
+	}, event) >= 0
+}
+
+// OnConnect refuses a client with a will, which would be sent as it is, and one
+// that calls itself what the broker calls itself. Of others it ends the session
+// with the connection.
+func (r *rules) OnConnect(client *mochi.Client, connect packets.Packet) error {
+	if connect.Connect.WillFlag || client.ID == mochi.InlineClientId {
+		r.log.warn("an MQTT client with a will, or of the broker's own name, is refused", "client", client.Net.Remote)
+		refusal := packets.ErrNotAuthorized
+		if err := r.server.SendConnack(client, refusal, false, nil); err != nil {
+			return err
+		}
+		return refusal
+	}
+	client.Properties.Clean = true
+	if five := client.Properties.ProtocolVersion == 5; five && (client.State.Keepalive == 0 || client.State.Keepalive > maxKeepAlive) {
+		client.State.Keepalive, client.State.ServerKeepalive = maxKeepAlive, true
+	}
+	return nil
+}
+
+// OnConnectAuthenticate lets everyone in.
+func (r *rules) OnConnectAuthenticate(*mochi.Client, packets.Packet) bool { return true }
+
+// OnSubscribe turns filters that are too many or too long into none, which is
+// refused.
+func (r *rules) OnSubscribe(client *mochi.Client, subscribe packets.Packet) packets.Packet {
+	full := client.State.Subscriptions.Len()+len(subscribe.Filters) > maxFilters
+	for i := range subscribe.Filters {
+		if full || len(subscribe.Filters[i].Filter) > maxTopic {
+			subscribe.Filters[i].Filter = ""
+		}
+	}
+	return subscribe
+}
+
+// OnACLCheck lets everyone subscribe and nobody publish.
+func (r *rules) OnACLCheck(_ *mochi.Client, _ string, publish bool) bool { return !publish }
+
+// OnClientExpired removes what a client left whose connection ended in disorder.
+func (r *rules) OnClientExpired(client *mochi.Client) { r.server.UnsubscribeClient(client) }

@@ -1,0 +1,27 @@
+package api
+
+import (
+	_ "embed"
+	"encoding/json"
+	"net/http"
+	"sync"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// description is the interface in the terms of OpenAPI 3.
+//
+//go:embed openapi.yaml
+var description []byte
+
+// descriptionJSON is the same as JSON.
+var descriptionJSON = sync.OnceValues(func() (json.RawMessage, error) {
+	var tree any
+	if err := yaml.Unmarshal(description, &tree); err != nil {
+		return nil, err
+	}
+	return json.Marshal(tree)
+})
+
+// describe answers with the description.
+func (s *Server) describe(*http.Request) (any, error) { return descriptionJSON() }

@@ -1,0 +1,27 @@
+//go:build unix
+
+package token
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"syscall"
+)
+
+// keepOwner gives f the owner of the file at path, if there is one: a server
+// must be able to read what an administrator has rotated.
+func keepOwner(f *os.File, path string) error {
+	fi, err := os.Stat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	owner, ok := fi.Sys().(*syscall.Stat_t)
+	if !ok || int(owner.Uid) == os.Geteuid() {
+		return nil
+	}
+	return f.Chown(int(owner.Uid), int(owner.Gid))
+}

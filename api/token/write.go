@@ -1,0 +1,107 @@
+package token
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+	"time"
+
+	"github.com/gofrs/flock"
+)
+
+// lockWait is how long a rotation waits for another one; tests shorten it.
+var lockWait = 10 * time.Second
+
+// Rotate puts a new key of the same algorithm in front of the key file and
+// returns its kid. The key that was in front stays and verifies; an older one
+// goes, and the tokens that it signed go with it. The file keeps its owner.
+// fs.ErrNotExist if there is no file.
+func Rotate(path string) (kid string, err error) {
+	if path, err = filepath.EvalSymlinks(path); err != nil { // or the link would be replaced
+		return "", err
+	}
+	lock, err := lockFor(path)
+	if err != nil {
+		return "", err
+	}
+	defer lock.Close()
+	keys, err := readKeys(path)
+	if err != nil {
+		return "", err
+	}
+	fresh := newEntry(keys[0].Alg)
+	if err := write(path, os.Rename, fresh, keys[0].entry); err != nil {
+		return "", err
+	}
+	return fresh.Kid, nil
+}
+
+// lockFor takes the lock beside a file, which is to be closed. The kernel gives
+// it up when its process ends. It is readable, so that the file's owner can lock
+// after an administrator has; it holds nothing. It stays: to remove it would let
+// two holders in.
+func lockFor(path string) (*flock.Flock, error) {
+	lock := flock.New(path+".lock", flock.SetPermissions(0o644))
+	for until := time.Now().Add(lockWait); ; time.Sleep(10 * time.Millisecond) {
+		switch held, err := lock.TryLock(); {
+		case held || err != nil:
+			return lock, err
+		case time.Now().After(until):
+			return nil, fmt.Errorf("key file %s: another process has held its lock for %v", path, lockWait)
+		}
+	}
+}
+
+// create makes a key file with one key, unless another process is faster.
+func create(path string) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return err
+	}
+	err := write(path, os.Link, newEntry(algEdDSA))
+	if errors.Is(err, fs.ErrExist) {
+		return nil
+	}
+	return err
+}
+
+// write brings a key file to disk under a temporary name, and has name, os.Link
+// or os.Rename, give it its own.
+func write(path string, name func(from, to string) error, entries ...entry) error {
+	text, err := json.MarshalIndent(keyFile{entries}, "", "  ")
+	if err != nil {
+		return err
+	}
+	f, err := os.CreateTemp(filepath.Dir(path), ".keys-*") // mode 0600
+	if err != nil {
+		return fmt.Errorf("write key file %s: %w", path, err)
+	}
+	defer os.Remove(f.Name())
+	defer f.Close()
+	_, err = f.Write(append(text, '\n'))
+	if err = errors.Join(err, keepOwner(f, path), f.Sync(), f.Close()); err == nil {
+		err = name(f.Name(), path)
+	}
+	if err == nil {
+		err = syncFolder(filepath.Dir(path))
+	}
+	if err != nil {
+		return fmt.Errorf("write key file %s: %w", path, err)
+	}
+	return nil
+}
+
+func syncFolder(dir string) error {
+	if runtime.GOOS == "windows" {
+		return nil // folders can't be synced there
+	}
+	f, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	return f.Sync()
+}

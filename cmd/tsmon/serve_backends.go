@@ -1,0 +1,123 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"syscall"
+
+	"tsmon/api"
+	"tsmon/api/mqtt"
+	"tsmon/api/token"
+	"tsmon/cmd/tsmon/config"
+	"tsmon/store/object"
+	"tsmon/store/record"
+)
+
+// messages sends to devices and has an end.
+type messages interface {
+	api.Publisher
+	io.Closer
+}
+
+// backends are what the server works on.
+type backends struct {
+	log     *slog.Logger
+	objects object.Store
+	records record.Store
+	series  seriesStore
+	mqtt    messages
+	mqttURL string // of the broker in the process; empty if it is elsewhere
+	tokens  *token.Keys
+	secrets secrets
+}
+
+// openBackends opens everything. What is elsewhere and down now is no error: it
+// is asked again with each request.
+func (a *app) openBackends(ctx context.Context, c *config.Config, log *slog.Logger) (b *backends, err error) {
+	b = &backends{log: log}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, b.Close())
+		}
+	}()
+	if err = makeFolder(c); err != nil {
+		return b, err
+	}
+	if err = errors.Join(makeFile(recordsFile(c)), makeFile(seriesFile(c))); err != nil {
+		return b, err
+	}
+	if b.objects, err = a.openStore(ctx, c.Storage); err != nil {
+		return b, err
+	}
+	if b.records, err = openRecords(ctx, c); err != nil {
+		return b, err
+	}
+	if b.series, err = openSeries(ctx, c); err != nil {
+		return b, err
+	}
+	if c.Server.TokenKeys == "" {
+		return b, noFolder("server.token_keys (TSMON_TOKEN_KEYS)")
+	}
+	if b.tokens, err = token.Open(c.Server.TokenKeys); err != nil {
+		return b, err
+	}
+	if b.secrets, err = openSecrets(c); err != nil {
+		return b, err
+	}
+	b.mqtt, b.mqttURL, err = openMessages(ctx, c.Server.MQTT, log)
+	return b, err
+}
+
+// Close closes what was opened.
+func (b *backends) Close() error {
+	var errs []error
+	for _, c := range []io.Closer{b.mqtt, b.series, b.records} {
+		if c != nil {
+			errs = append(errs, c.Close())
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (b *backends) options(c *config.Config) api.Options {
+	o := api.Options{
+		Objects: b.objects, Records: b.records, Series: b.series, Messages: b.mqtt, Tokens: b.tokens, Log: b.log,
+		Origins: c.Server.CORSOrigins, Uploads: api.KeyPair{Access: b.secrets.AccessKey, Secret: b.secrets.SecretKey},
+		MaxUpload: c.Server.Upload.MaxBytes, MetricsKey: string(c.Server.MetricsKey), BehindProxy: c.Server.BehindProxy,
+	}
+	if seriesFile(c) != "" { // an InfluxDB is written to itself
+		o.WriteToken = b.secrets.WriteToken
+	}
+	return o
+}
+
+// openMessages connects to the broker, or starts one.
+func openMessages(ctx context.Context, c config.MQTT, log *slog.Logger) (messages, string, error) {
+	if c.URL != "" {
+		client, err := mqtt.Dial(ctx, mqtt.Options{URL: string(c.URL), Log: log})
+		if err != nil {
+			return nil, "", &hinted{usagef("server.mqtt.url is not a usable address: %w", err),
+				"write TSMON_MQTT_URL like mqtts://USER:PASSWORD@HOST:8883; special characters of the password as %XX"}
+		}
+		return client, "", nil
+	}
+	broker, err := startBroker(ctx, c.Listen, log)
+	if err != nil {
+		return nil, "", &hinted{err, "choose another address with TSMON_MQTT_LISTEN"}
+	}
+	return broker, "mqtt://" + broker.Addr(), nil
+}
+
+func startBroker(ctx context.Context, listen string, log *slog.Logger) (*mqtt.Broker, error) {
+	if listen != "" {
+		return mqtt.Listen(ctx, mqtt.BrokerOptions{Address: listen, Log: log})
+	}
+	broker, err := mqtt.Listen(ctx, mqtt.BrokerOptions{Address: "127.0.0.1:1883", Log: log})
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return mqtt.Listen(ctx, mqtt.BrokerOptions{Address: net.JoinHostPort("127.0.0.1", "0"), Log: log})
+	}
+	return broker, err
+}

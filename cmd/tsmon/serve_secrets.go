@@ -1,0 +1,99 @@
+package main
+
+import (
+	"crypto/rand"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"tsmon/cmd/tsmon/config"
+)
+
+// secrets are what a server has to be shown, besides access tokens.
+type secrets struct {
+	AccessKey  string `json:"accesskey"`
+	SecretKey  string `json:"secretkey"`
+	WriteToken string `json:"write_token"` // of /api/v2/write
+}
+
+// randomText returns 256 random bits as text that can stand in a URL.
+func randomText() string {
+	random := make([]byte, 32)
+	rand.Read(random) // never fails
+	return base64.RawURLEncoding.EncodeToString(random)
+}
+
+// openSecrets returns the secrets that are configured, and those of the data
+// folder for the others. The first start makes them up.
+func openSecrets(c *config.Config) (secrets, error) {
+	set := secrets{string(c.Server.Upload.AccessKey), string(c.Server.Upload.SecretKey), string(c.Server.Series.Token)}
+	if set.AccessKey != "" && set.WriteToken != "" {
+		return set, nil
+	}
+	if c.Data == "" {
+		return secrets{}, noFolder("server.upload (TSMON_UPLOAD_ACCESS_KEY)")
+	}
+	kept, err := keptSecrets(filepath.Join(c.Data, "secrets.json"))
+	if err != nil {
+		return secrets{}, err
+	}
+	if set.AccessKey == "" {
+		set.AccessKey, set.SecretKey = kept.AccessKey, kept.SecretKey
+	}
+	if set.WriteToken == "" {
+		set.WriteToken = kept.WriteToken
+	}
+	return set, nil
+}
+
+// keptSecrets reads the file, or makes it: of servers that start at once, all
+// get what the first one wrote.
+func keptSecrets(path string) (secrets, error) {
+	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+		text, err := json.MarshalIndent(secrets{randomText(), randomText(), randomText()}, "", "  ")
+		if err != nil {
+			return secrets{}, err
+		}
+		if err := createFile(path, append(text, '\n')); err != nil {
+			return secrets{}, err
+		}
+	}
+	file, err := os.Open(path)
+	if err != nil {
+		return secrets{}, err
+	}
+	defer file.Close()
+	text, err := io.ReadAll(io.LimitReader(file, 64<<10))
+	if err != nil {
+		return secrets{}, err
+	}
+	var kept secrets
+	if json.Unmarshal(text, &kept) != nil || kept.AccessKey == "" || kept.SecretKey == "" || kept.WriteToken == "" {
+		return secrets{}, &hinted{fmt.Errorf("%s does not hold accesskey, secretkey and write_token", path), "move it away: the server makes a new one"}
+	}
+	return kept, nil
+}
+
+// createFile gives a file its name once its content is on disk, mode 0600. One
+// that is there stays as it is.
+func createFile(path string, content []byte) error {
+	tmp, err := os.CreateTemp(filepath.Dir(path), ".tsmon-*") // mode 0600
+	if err != nil {
+		return err
+	}
+	defer os.Remove(tmp.Name())
+	defer tmp.Close()
+	_, err = tmp.Write(content)
+	if err := errors.Join(err, tmp.Sync(), tmp.Close()); err != nil {
+		return err
+	}
+	if err := os.Link(tmp.Name(), path); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	return nil
+}

@@ -1,0 +1,71 @@
+package main
+
+import (
+	"crypto/tls"
+	"fmt"
+	"net"
+	"os"
+	"sync"
+	"time"
+
+	"tsmon/cmd/tsmon/config"
+)
+
+// certificate is a certificate in files, read again when they change, so that
+// one that is renewed needs no restart.
+type certificate struct {
+	files config.TLS
+
+	mu     sync.Mutex
+	looked time.Time
+	stamp  [2]time.Time
+	loaded *tls.Certificate
+}
+
+// lookAgain is how long files are taken to be as they were.
+const lookAgain = 30 * time.Second
+
+// listenTLS speaks TLS on the connections of a listener.
+func listenTLS(listener net.Listener, files config.TLS) (net.Listener, error) {
+	c := &certificate{files: files}
+	if err := c.load(); err != nil {
+		return nil, &hinted{fmt.Errorf("server.tls: %w", err), "TSMON_TLS_CERT and TSMON_TLS_KEY name PEM files"}
+	}
+	return tls.NewListener(listener, &tls.Config{
+		MinVersion:     tls.VersionTLS12,
+		NextProtos:     []string{"h2", "http/1.1"},
+		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return c.get(), nil },
+	}), nil
+}
+
+// get returns the certificate. While new files can't be read, as in the middle
+// of a renewal, it is the one before.
+func (c *certificate) get() *tls.Certificate {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if time.Since(c.looked) >= lookAgain {
+		_ = c.load() // keeps the one before
+	}
+	return c.loaded
+}
+
+func (c *certificate) load() error {
+	c.looked = time.Now()
+	var stamp [2]time.Time
+	for i, path := range []string{c.files.Cert, c.files.Key} {
+		info, err := os.Stat(path)
+		if err != nil {
+			return err
+		}
+		stamp[i] = info.ModTime()
+	}
+	if stamp == c.stamp {
+		return nil
+	}
+	loaded, err := tls.LoadX509KeyPair(c.files.Cert, c.files.Key)
+	if err != nil {
+		return err
+	}
+	c.loaded, c.stamp = &loaded, stamp
+	return nil
+}
