@@ -87,7 +87,7 @@ func testPrefixes(t *testing.T, w *world) {
 				t.Errorf("%s%s: %d %v", prefix, path, got.status, got.header)
 			}
 		}
-		for _, path := range []string{"/health", "/ready", "/openapi.json", "/metrics"} {
+		for _, path := range []string{"/healthz", "/readyz", "/openapi.json", "/metrics"} {
 			if got := nobody.get(prefix + path); got.status != 200 {
 				t.Errorf("%s%s: %d %.200s", prefix, path, got.status, got.body)
 			}

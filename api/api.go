@@ -110,6 +110,12 @@ func (s *Server) Handler() http.Handler {
 	routes := s.routes()
 	root := chi.NewRouter()
 	root.Use(s.identify, s.observe, s.recoverer, s.cors())
+	root.NotFound(s.open(func(*http.Request) (any, error) {
+		return nil, refuse(http.StatusNotFound, "there is nothing at this address")
+	}))
+	root.MethodNotAllowed(s.open(func(*http.Request) (any, error) {
+		return nil, refuse(http.StatusMethodNotAllowed, "this address does not take that method")
+	}))
 	root.Mount("/api", routes)
 	root.Mount("/", routes)
 	return root
@@ -117,12 +123,6 @@ func (s *Server) Handler() http.Handler {
 
 func (s *Server) routes() chi.Router {
 	r := chi.NewRouter()
-	r.NotFound(s.open(func(*http.Request) (any, error) {
-		return nil, refuse(http.StatusNotFound, "there is nothing at this address")
-	}))
-	r.MethodNotAllowed(s.open(func(*http.Request) (any, error) {
-		return nil, refuse(http.StatusMethodNotAllowed, "this address does not take that method")
-	}))
 	r.Group(func(r chi.Router) {
 		r.Use(limitTime)
 		r.Post("/loginPartner", s.open(s.login))
@@ -137,8 +137,8 @@ func (s *Server) routes() chi.Router {
 		r.Get("/getAllMenu", s.private(s.menus))
 		r.Get("/getPermission", s.private(s.permissions))
 		r.Get("/indicatorCharts", s.private(s.charts))
-		r.Get("/health", s.open(s.alive))
-		r.Get("/ready", s.ready)
+		r.Get("/healthz", s.open(s.alive))
+		r.Get("/readyz", s.ready)
 		r.Get("/metrics", s.measured)
 		r.Get("/openapi.json", s.open(s.describe))
 	})

@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strconv"
+	"strings"
 
 	"github.com/rs/cors"
 )
@@ -27,10 +29,11 @@ func (s *Server) cors() func(http.Handler) http.Handler {
 }
 
 // CheckOrigin reports why a text is not the origin of a web page: a scheme, a
-// host and perhaps a port, as browsers send it. There are no wildcards.
+// host and perhaps a port, as browsers send it, who leave out the scheme's own
+// port. There are no wildcards.
 func CheckOrigin(origin string) error {
 	u, err := url.Parse(origin)
-	if err != nil || u.Scheme == "" || u.Host == "" || origin != u.Scheme+"://"+u.Host || !plainHost(u.Host) {
+	if err != nil || origin != u.Scheme+"://"+u.Host || !plainHost(u.Hostname()) || !plainPort(u) {
 		return fmt.Errorf("%.200q is not an origin like https://scada.example.com", origin)
 	}
 	return nil
@@ -38,9 +41,18 @@ func CheckOrigin(origin string) error {
 
 func plainHost(host string) bool {
 	for _, c := range host {
-		if c == '*' || c >= 'A' && c <= 'Z' || c <= ' ' || c > '~' {
+		if !strings.ContainsRune("abcdefghijklmnopqrstuvwxyz0123456789.-_:", c) {
 			return false
 		}
 	}
-	return true
+	return host != "" && !strings.Contains("."+host, "..")
+}
+
+func plainPort(u *url.URL) bool {
+	if u.Port() == "" {
+		return !strings.HasSuffix(u.Host, ":")
+	}
+	n, err := strconv.ParseUint(u.Port(), 10, 16)
+	own := map[string]uint64{"http": 80, "https": 443}[u.Scheme]
+	return err == nil && n > 0 && n != own && u.Port()[0] != '0'
 }

@@ -16,7 +16,7 @@ func (s *Server) alive(*http.Request) (any, error) {
 	}{"ok"}, nil
 }
 
-// readiness is what /ready answers.
+// readiness is what /readyz answers.
 type readiness struct {
 	Status   string            `json:"status"`   // ok, failing or draining
 	Backends map[string]string `json:"backends"` // ok or failing, by name

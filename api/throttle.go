@@ -13,6 +13,7 @@ const (
 	maxPerUser    = 10      // of one e-mail address from one network address
 	maxPerAddress = 100     // from one network address
 	maxGuessers   = 100_000 // that are remembered
+	maxGuess      = 320     // bytes of an e-mail address that count: nobody has a longer one
 )
 
 // throttle counts failed logins. An attempt counts from when it begins until it
@@ -24,8 +25,11 @@ type throttle struct {
 	counts map[guesser]*guesses
 }
 
-// guesser is a network address, with or without an e-mail address.
-type guesser struct{ address, email string }
+// guesser is a network address with an e-mail address, or with any.
+type guesser struct {
+	address, email string
+	any            bool
+}
 
 type guesses struct {
 	since time.Time
@@ -44,7 +48,11 @@ func guessersOf(address, email string) [2]guesser {
 			address = network.String()
 		}
 	}
-	return [2]guesser{{address, strings.ToLower(email)}, {address, ""}}
+	email = strings.ToLower(email)
+	if len(email) > maxGuess {
+		email = strings.Clone(email[:maxGuess]) // or all of it would be kept
+	}
+	return [2]guesser{{address: address, email: email}, {address: address, any: true}}
 }
 
 // begin counts an attempt, or returns how long to wait before the next.

@@ -195,6 +195,9 @@ func fileName(name string) string {
 		}
 		return c
 	}, name)
+	if strings.Trim(name, "./") == "" {
+		return "" // there was none, or that of a folder
+	}
 	for len(name) > 255 {
 		_, size := utf8.DecodeLastRuneInString(name)
 		name = name[:len(name)-size]

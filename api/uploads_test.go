@@ -215,14 +215,14 @@ func testWritingLines(t *testing.T, w *world) {
 
 func testHealth(t *testing.T, w *world) {
 	nobody := client{tb: t, base: w.serve(t).URL}
-	if got := nobody.get("/health"); got.status != 200 || string(got.body) != "{\"status\":\"ok\"}\n" {
+	if got := nobody.get("/healthz"); got.status != 200 || string(got.body) != "{\"status\":\"ok\"}\n" {
 		t.Errorf("%d %s", got.status, got.body)
 	}
 	want := `{"status":"ok","backends":{"messages":"ok","objects":"ok","records":"ok","series":"ok"}}` + "\n"
-	if got := nobody.get("/ready"); got.status != 200 || string(got.body) != want {
+	if got := nobody.get("/readyz"); got.status != 200 || string(got.body) != want {
 		t.Errorf("%d %s\n%s", got.status, got.body, w.log)
 	}
-	if got := nobody.get("/metrics"); got.status != 200 || !strings.Contains(string(got.body), `tsmon_http_request_duration_seconds_count{method="GET",route="/ready",status="200"} 1`) {
+	if got := nobody.get("/metrics"); got.status != 200 || !strings.Contains(string(got.body), `tsmon_http_request_duration_seconds_count{method="GET",route="/readyz",status="200"} 1`) {
 		t.Errorf("%d %.2000s", got.status, got.body)
 	}
 	w.MetricsKey = "key-of-the-metrics"

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"compress/flate"
 	"compress/gzip"
 	"crypto/sha256"
 	"crypto/subtle"
@@ -45,6 +46,7 @@ func (s *Server) write(w http.ResponseWriter, r *http.Request) {
 var (
 	errWriteToken = errors.New("the token is missing or wrong")
 	errBucket     = errors.New("bucket is none of this server")
+	errGzip       = fmt.Errorf("%w: the body is not gzip, or not all of it", series.ErrInvalid)
 )
 
 // writeProblem gives errors the status and code that InfluxDB has for them.
@@ -90,7 +92,7 @@ func (s *Server) writeLines(w http.ResponseWriter, r *http.Request) error {
 			return err
 		}
 		if batch = append(batch, sample); len(batch) == batchSize {
-			if err := s.Series.Write(r.Context(), bucket, batch); err != nil {
+			if err := s.store(r, bucket, batch); err != nil {
 				return err
 			}
 			batch = batch[:0]
@@ -99,7 +101,20 @@ func (s *Server) writeLines(w http.ResponseWriter, r *http.Request) error {
 	if len(batch) == 0 {
 		return nil
 	}
-	return s.Series.Write(r.Context(), bucket, batch)
+	return s.store(r, bucket, batch)
+}
+
+// store writes a batch. Who sent it is told which mistake it was, and the log
+// what the database said.
+func (s *Server) store(r *http.Request, bucket string, batch []series.Sample) error {
+	err := s.Series.Write(r.Context(), bucket, batch)
+	for _, mistake := range []error{series.ErrKind, series.ErrNoDatabase, series.ErrTooLarge, series.ErrInvalid, series.ErrName} {
+		if errors.Is(err, mistake) {
+			noteOf(r).failed(err)
+			return fmt.Errorf("%w (request %s)", mistake, noteOf(r).id)
+		}
+	}
+	return err
 }
 
 // mayWrite compares the token, which comes as InfluxDB's clients send it.
@@ -147,9 +162,21 @@ func unpacked(w http.ResponseWriter, r *http.Request) (io.Reader, error) {
 	case "gzip":
 		packed, err := gzip.NewReader(body)
 		if err != nil {
-			return nil, fmt.Errorf("%w: the body is not gzip: %w", series.ErrInvalid, err)
+			return nil, errGzip
 		}
-		return http.MaxBytesReader(w, packed, maxLines), nil
+		return http.MaxBytesReader(w, gunzip{packed}, maxLines), nil
 	}
 	return nil, fmt.Errorf("%w: Content-Encoding is none of gzip and identity", series.ErrInvalid)
+}
+
+// gunzip tells what is wrong with the packed bytes from what keeps them from
+// arriving.
+type gunzip struct{ *gzip.Reader }
+
+func (g gunzip) Read(p []byte) (int, error) {
+	n, err := g.Reader.Read(p)
+	if errors.Is(err, gzip.ErrHeader) || errors.Is(err, gzip.ErrChecksum) || errors.Is(err, io.ErrUnexpectedEOF) || errors.As(err, new(flate.CorruptInputError)) {
+		err = errGzip
+	}
+	return n, err
 }

@@ -87,7 +87,7 @@ func (c *Client) configuration() autopaho.ClientConfig {
 			ClientID:           "tsmon-" + strings.ToLower(rand.Text()[:16]), // all brokers take up to 23 bytes
 			Session:            c.session,
 			AuthHandler:        noAuth{},
-			PacketTimeout:      max(c.timeout, connectTimeout),
+			PacketTimeout:      24 * time.Hour, // ConnectTimeout and Publish have shorter ones
 			OnPublishReceived:  []func(paho.PublishReceived) (bool, error){ignore},
 			OnClientError:      func(err error) { c.lost("error", err) },
 			OnServerDisconnect: func(d *paho.Disconnect) { c.lost("reasonCode", d.ReasonCode) },

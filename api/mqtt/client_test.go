@@ -114,6 +114,7 @@ func TestUnanswered(t *testing.T) {
 	wantError(t, err, context.DeadlineExceeded)
 	_, err = p.Publish(t.Context(), "unsent", []byte("x"))
 	wantError(t, err, mqtt.ErrUnavailable)
+	wantError(t, err, context.DeadlineExceeded)
 	if errors.Is(err, mqtt.ErrUnknown) {
 		t.Errorf("the error is %v too", mqtt.ErrUnknown)
 	}

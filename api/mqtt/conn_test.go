@@ -6,6 +6,7 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"os"
 	"reflect"
 	"testing"
 	"testing/iotest"
@@ -75,6 +76,21 @@ func TestAnswerSize(t *testing.T) {
 		if fits := len(got) == 1; fits != c.fits || errors.Is(err, errAnswer) == c.fits {
 			t.Errorf("%s: %d packets come, and %v", c.name, len(got), err)
 		}
+	}
+}
+
+// TestStalledWrite writes to who does not read: that fails, and no other packet
+// can follow the half of one.
+func TestStalledWrite(t *testing.T) {
+	near, far := net.Pipe()
+	t.Cleanup(func() { far.Close() })
+	c := &conn{Conn: near, timeout: 10 * time.Millisecond}
+	packet := &packets.Publish{Topic: "a", Payload: []byte("x")}
+	if _, err := packet.WriteTo(c); !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("the error is %v", err)
+	}
+	if _, err := far.Read(make([]byte, 1)); err != io.EOF {
+		t.Errorf("the other side reads: %v", err)
 	}
 }
 

@@ -1,0 +1,255 @@
+package api
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"tsmon/api/mqtt"
+	"tsmon/store/record"
+	"tsmon/store/series"
+)
+
+func init() {
+	interfaceTests["hostile names of values"] = testHostileNames
+	interfaceTests["hostile names of records"] = testHostileRecords
+	interfaceTests["hostile names of tenants"] = testHostileTenantNames
+}
+
+// hostileNames are made to mean something else where they are put into a query,
+// a path or a page.
+var hostileNames = []string{
+	`'`, `"`, "`", `''`, `""`, `\`, `\\`, `\"`, `\'`, `"\"`, `;`, `--`, `/*`, `*/`, `#`, `//`, ` `, `%`, `*`, `.`, `..`, `$1`, `?`, `:name`, `${field}`, `{{.}}`, `%s%n`, `tanque`, `nivel `, ` nivel`, `NIVEL`, `Tanque`,
+	`tanque"; DROP MEASUREMENT "tanque`, `tanque'; DROP TABLE points; --`, `tanque" or "bomba`, `x" OR "a"='a`, `"."tanque`, `ts_otro"."autogen"."tanque`, `ts_otro..tanque`, `autogen.tanque`,
+	`/.*/`, `/./`, `=~ /.*/`, `nivel" FROM "tanque"; SELECT "nivel`, `nivel), sum(nivel`, `nivel::float`, `*::field`, `time`, `name`, `sitio`,
+	`" or r._measurement =~ /.*/ or r._field == "`, `") |> yield(name: "x`, `${r._value}`, "tanque\n|> drop(columns: [\"x\"])", `"\x22`, `\u0022`, `nivel\`, "nivel\t", "nivel\r\n", "nivel\n",
+	"nivel\x00", "\x00", "tanque\x00x", "nivel\u200b", "ni\u0301vel", "nіvel", "ｎｉｖｅｌ", "\u202elevin", "\ufeffnivel", "\u2028", "😀", "niveĺ", "\ufffd", "\ufffe", "\u007f", "\u0085",
+	strings.Repeat("a", 256), strings.Repeat("a", 257), strings.Repeat("é", 128), strings.Repeat("é", 128) + "a", strings.Repeat(`"`, 256), strings.Repeat(`\`, 256), strings.Repeat("x", 70_000),
+	`_internal`, `_`, `_field`, `_measurement`, `__proto__`, ``, `null`, `constructor`, `<script>alert(1)</script>`, `../../etc/passwd`, `nivel=1`, `nivel,sitio=norte`, `tanque nivel=1 1`,
+}
+
+// quoted is text as JSON.
+func quoted(tb testing.TB, text string) string {
+	tb.Helper()
+	return string(must[[]byte](tb)(json.Marshal(text)))
+}
+
+// isNetwork says that a pair names something that network writes.
+func isNetwork(measurement, field string) bool {
+	return measurement == "tanque" && field == "nivel"
+}
+
+func testHostileNames(t *testing.T, w *world) {
+	network(t, w)
+	kinds := must[map[series.Key]series.Kind](t)(w.Series.Fields(t.Context(), w.ana.TsName))
+	ana := w.as(t, w.serve(t), w.ana)
+	items, want := []string{item(0, "", formNivel)}, map[string]any{"0": 6.0}
+	for _, name := range hostileNames {
+		for _, pair := range [][2]string{{name, "nivel"}, {"tanque", name}} {
+			if !isNetwork(pair[0], pair[1]) {
+				checkHostileName(t, ana, pair[0], pair[1])
+			}
+		}
+		if series.ValidName(name) != nil {
+			continue
+		}
+		text := quoted(t, name)
+		for _, varsTs := range []string{
+			`{"measurement":` + text + `,"field":` + text + `}`,
+			`{"measurement":"tanque","field":` + text + `,"calc_field":` + text + `}`,
+			`{` + text + `:{"calc_field":` + text + `,"measure":"tanque"}}`,
+			`{"a":{"calc_field":` + text + `,"measure":` + text + `}}`,
+		} {
+			want[fmt.Sprint(len(items))] = nil
+			items = append(items, item(len(items), "", varsTs))
+		}
+	}
+	ana.post("/multipleDataTs", raw("["+strings.Join(items, ",")+"]")).wantData(t, asJSON(t, want))
+	checkHostileIDs(t, ana)
+	checkHostileSeries(t, ana)
+	// The network is as it was.
+	w.now.move(time.Minute)
+	ana.post("/dataTs", raw(`{"measurement":"tanque","calc_field":"nivel"}`)).wantData(t, `{"nivel":{"value":6}}`)
+	w.as(t, w.serve(t), w.otro).post("/dataTs", raw(`{"measurement":"tanque","calc_field":"nivel"}`)).wantData(t, `{"nivel":{"value":777}}`)
+	if got := must[map[series.Key]series.Kind](t)(w.Series.Fields(t.Context(), w.ana.TsName)); fmt.Sprint(got) != fmt.Sprint(kinds) {
+		t.Errorf("the fields are %v, were %v", got, kinds)
+	}
+}
+
+func asJSON(tb testing.TB, v any) string {
+	tb.Helper()
+	return string(must[[]byte](tb)(json.Marshal(v)))
+}
+
+// checkHostileName asks for a value that is not there: null, or refused where no
+// database could hold it.
+func checkHostileName(t *testing.T, ana client, measurement, field string) {
+	t.Helper()
+	got := ana.post("/dataTs", map[string]string{"measurement": measurement, "calc_field": field})
+	if series.ValidWants([]series.Want{{Key: series.Key{Measurement: measurement, Field: field}}}) != nil {
+		if got.wantFailure(t, 500); len(got.body) > 1000 {
+			t.Errorf("%.80q.%.80q: %s", measurement, field, got.body)
+		}
+		return
+	}
+	got.wantData(t, asJSON(t, map[string]any{field: map[string]any{"value": nil}}))
+}
+
+// checkHostileIDs asks for one value by every name, as id and as key of an
+// equation.
+func checkHostileIDs(t *testing.T, ana client) {
+	t.Helper()
+	var items []string
+	want := map[string]any{}
+	for _, name := range hostileNames {
+		if name != "" {
+			items = append(items, `{"dataTs":{"id":`+quoted(t, name)+`,"varsTs":`+formNivel+`}}`)
+			want[name] = 6
+		}
+	}
+	ana.post("/multipleDataTs", raw("["+strings.Join(items, ",")+"]")).wantData(t, asJSON(t, want))
+	for _, name := range hostileNames {
+		varsTs := `{"k":{"calc_field":"nivel","measure":"tanque"},` + quoted(t, name+"·") + `:{"calc_field":"caudal-1","measure":"tanque"}}`
+		got := ana.post("/multipleDataTs", raw("["+item(1, `"calc":true,"equation":`+quoted(t, name), varsTs)+"]"))
+		if got.wantFailure(t, 500); len(got.body) > 2000 {
+			t.Errorf("equation %.80q: %s", name, got.body)
+		}
+	}
+	for _, name := range append(hostileNames, "LAST", "Mean", "last;", "count", "last ", "median", "sum(x)") {
+		if name == "" || name == "null" {
+			continue
+		}
+		ana.post("/multipleDataTs", raw("["+item(1, `"type":`+quoted(t, name), formNivel)+"]")).wantFailure(t, 500)
+	}
+}
+
+func checkHostileSeries(t *testing.T, ana client) {
+	t.Helper()
+	items, want := []string{}, map[string]any{}
+	for i, name := range hostileNames {
+		text := quoted(t, name)
+		for j, pair := range [][2]string{{text, `"nivel"`}, {`"tanque"`, text}} {
+			id := fmt.Sprintf("%d-%d", i, j)
+			one := fmt.Sprintf(`{"id":%q,"measurement":%s,"field":%s,"samplingPeriod":"1d"}`, id, pair[0], pair[1])
+			switch {
+			case isNetwork(name, "nivel"):
+			case series.ValidName(name) != nil:
+				ana.post("/seriesDataTs", raw("["+one+"]")).wantFailure(t, 500)
+			default:
+				items, want[id] = append(items, one), []any{}
+			}
+		}
+	}
+	ana.post("/seriesDataTs", raw("["+strings.Join(items, ",")+"]")).wantData(t, asJSON(t, want))
+	for _, period := range append(hostileNames, "0s", "-1m", "1y", "1M", "1.5m", "1e3s", "１m", "1m ", " 1m", "1000000s", "5", "m", "1mm", "1m;", "١m", "1u", "1µs", "1m\n", "01m", "+1m", "0x1m", "999999w", "1h), sum(nivel") {
+		ana.post("/seriesDataTs", raw(`[{"measurement":"tanque","field":"nivel","samplingPeriod":`+quoted(t, period)+`}]`)).wantFailure(t, 500)
+	}
+	for _, at := range append(hostileNames, "2026-03-05", "2026-03-05T15:04:05", "now()", "now() - 1h", "-1h", "2026-13-05T15:04:05Z", "9999-12-31T23:59:59Z", "12345") {
+		if at != "" {
+			ana.post("/seriesDataTs", raw(`[{"measurement":"tanque","field":"nivel","samplingPeriod":"1m","start":`+quoted(t, at)+`}]`)).wantFailure(t, 500)
+		}
+	}
+}
+
+func testHostileRecords(t *testing.T, w *world) {
+	grants(t, w)
+	importContents(t, w)
+	ana := w.as(t, w.serve(t), w.ana)
+	before := exported(t, w, w.ana.Schema)
+	other := exported(t, w, w.otro.Schema)
+	for _, name := range hostileNames {
+		at := url.QueryEscape(name)
+		for _, path := range []string{"/getObjectCanva?id=" + at, "/getObjectCanva?id=1" + at + "x", "/getPermission?type=id_user&id=" + at, "/getPermission?id=1&type=" + at} {
+			ana.get(path).wantFailure(t, 500)
+		}
+		if name != "" {
+			ana.get("/getPermission?id=1&type=id_user&profile="+at).wantFailure(t, 500)
+		}
+		for _, path := range []string{"/updates/", "/uploads/", "/updates/releases/1.0.0/", "/updates/releases/", "/getAllMenu/"} {
+			if got := ana.get(path + url.PathEscape(name) + "x"); got.status != 404 {
+				t.Errorf("%s%.80q: %d", path, name, got.status)
+			}
+		}
+		topic := w.ana.Schema + "/" + name
+		got := ana.post("/sendConfigMQTT", map[string]any{"topic": topic, "data": map[string]any{name: []int{1}}})
+		if mqtt.ValidTopic(topic) != nil {
+			got.wantFailure(t, 500)
+		} else {
+			got.data(t)
+		}
+		if got := ana.post("/sendConfigMQTT", map[string]any{"topic": name, "data": map[string]any{}}); got.status != 403 && got.status != 500 {
+			t.Errorf("topic %.80q: %d", name, got.status)
+		}
+	}
+	if after := exported(t, w, w.ana.Schema); after != before {
+		t.Errorf("the tenant has\n%s, had\n%s", after, before)
+	}
+	checkHostileTexts(t, w, ana)
+	if after := exported(t, w, w.otro.Schema); after != other {
+		t.Errorf("the other tenant has\n%s, had\n%s", after, other)
+	}
+}
+
+// checkHostileTexts saves every name as every text of a diagram and reads it
+// again.
+func checkHostileTexts(t *testing.T, w *world, ana client) {
+	t.Helper()
+	for _, name := range hostileNames {
+		text := quoted(t, name)
+		body := `{"diagram":{"title":` + text + `,"backgroundColor":` + text + `},"lines":[{"stroke":` + text + `,"k` + text[1:] + `:1}],"texts":[{"id_tsvars":` + text + `}]}`
+		if !record.Storable(name) {
+			ana.post("/saveDiagram", raw(body)).wantFailure(t, 500)
+			continue
+		}
+		id := saveAs(ana, body)
+		got := ana.get(fmt.Sprintf("/getObjectCanva?id=%d", id)).data(t).([]any)[0].(map[string]any)
+		line, other := got["lines"].([]any)[0].(map[string]any), got["texts"].([]any)[0].(map[string]any)
+		if got["title"] != name || got["backgroundColor"] != name || line["stroke"] != name || line["k"+name] != 1.0 || other["id_tsvars"] != name {
+			t.Errorf("%.80q is read as %.500v", name, got)
+		}
+	}
+	// A line is bound to nothing by such a name.
+	for _, name := range hostileNames {
+		got := ana.post("/saveDiagram", raw(`{"diagram":{},"lines":[{"id_tsvars":`+quoted(t, name)+`}]}`))
+		if !record.Storable(name) || len(name) > 200 {
+			got.wantFailure(t, 500)
+		} else if got.status != 200 {
+			t.Errorf("a line bound to %.80q: %d %s", name, got.status, got.body)
+		}
+	}
+}
+
+// testHostileTenantNames puts the names where a tenant or a database is named.
+func testHostileTenantNames(t *testing.T, w *world) {
+	w.BehindProxy = true
+	nobody := client{tb: t, base: w.serve(t).URL}
+	tenants := must[[]record.Tenant](t)(w.Records.Tenants(t.Context()))
+	together(len(hostileNames)*4, func(i int) {
+		name, c := hostileNames[i/4], w.ana
+		*[]*string{&c.Email, &c.TokenApp, &c.Schema, &c.TsName}[i%4] = name
+		body, err := json.Marshal(c)
+		if err != nil {
+			t.Error(err)
+		}
+		if got := nobody.attempt(route{"POST", "/loginPartner", string(body)}, from(i)); got.wantFailure(t, 401) != "the login was refused" {
+			t.Errorf("%.80q: %d %s", name, got.status, got.body)
+		}
+	})
+	for _, name := range hostileNames {
+		for _, param := range []string{"bucket=" + url.QueryEscape(name), "bucket=" + w.ana.TsName + url.QueryEscape(name) + "x", "db=" + w.ana.TsName + "&bucket=" + url.QueryEscape(name)} {
+			got := nobody.send("POST", "/v2/write?org=x&"+param, raw("tanque nivel=1"), map[string][]string{"Authorization": {"Token " + w.WriteToken}})
+			if got.status != 404 || !strings.Contains(string(got.body), `"not found"`) {
+				t.Errorf("%.80s: %d %s", param, got.status, got.body)
+			}
+		}
+	}
+	if after := must[[]record.Tenant](t)(w.Records.Tenants(t.Context())); fmt.Sprint(after) != fmt.Sprint(tenants) {
+		t.Errorf("the tenants are %v, were %v", after, tenants)
+	}
+	if got := nobody.send("POST", "/loginPartner", w.ana, from(9999)); got.status != 200 {
+		t.Errorf("a good login: %d %s", got.status, got.body)
+	}
+}

@@ -1,0 +1,74 @@
+package api
+
+import (
+	"fmt"
+	"net/url"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"tsmon/api/mqtt"
+	"tsmon/api/mqtt/mqtttest"
+)
+
+// TestMosquittoSub lets Mosquitto's own client receive what was sent, through
+// Mosquitto and through the broker in the process.
+func TestMosquittoSub(t *testing.T) {
+	program := mqtttest.Find(t, "mosquitto_sub")
+	mosquitto := mqtttest.Mosquitto(t)
+	t.Run("embedded", func(t *testing.T) { mosquittoSub(t, program, embedded(t)) })
+	t.Run("mosquitto", func(t *testing.T) {
+		w := embedded(t)
+		client := must[*mqtt.Client](t)(mqtt.Dial(t.Context(), mqtt.Options{URL: mosquitto.URL(), Log: w.Log}))
+		t.Cleanup(func() { client.Close() })
+		w.Messages, w.broker = client, mosquitto.URL()
+		mosquittoSub(t, program, w)
+		// What the broker denies is an error, whatever was acknowledged.
+		tenant := must[tenant](t)(w.Records.Tenant(t.Context(), "acueducto"))
+		tenant.Settings.TopicPrefix = "denied"
+		if err := w.Records.UpdateTenant(t.Context(), tenant); err != nil {
+			t.Fatal(err)
+		}
+		ana := w.as(t, w.serve(t), w.ana)
+		if got := ana.post("/sendConfigMQTT", raw(`{"topic":"denied/bomba","data":{}}`)).wantFailure(t, 500); !strings.Contains(got, "135") {
+			t.Errorf("a denial says %q", got)
+		}
+	})
+}
+
+func mosquittoSub(t *testing.T, program string, w *world) {
+	t.Helper()
+	grants(t, w)
+	ana := w.as(t, w.serve(t), w.ana)
+	topic := w.ana.Schema + "/bomba/1/config"
+	address := w.broker
+	if !strings.Contains(address, "://") {
+		address = "mqtt://" + address
+	}
+	at := must[*url.URL](t)(url.Parse(address))
+	args := []string{"-V", "mqttv5", "-h", at.Hostname(), "-p", at.Port(), "-t", topic, "-q", "1", "-C", "1", "-W", "30", "-F", "%t %q %r %p"}
+	if password, ok := at.User.Password(); ok {
+		args = append(args, "-u", at.User.Username(), "-P", password)
+	}
+	cmd := exec.CommandContext(t.Context(), program, args...)
+	var out, errs strings.Builder
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	// Until it has subscribed nobody matches, and the answer says so.
+	matched := false
+	for deadline := time.Now().Add(30 * time.Second); !matched && time.Now().Before(deadline); {
+		got := ana.post("/sendConfigMQTT", raw(`{"topic":"`+topic+`","data":{"source_0":[4,8]}}`)).data(t)
+		matched = got.(map[string]any)["matched"] == true
+	}
+	if err := <-ended; err != nil || !matched {
+		t.Fatalf("mosquitto_sub: %v, matched %v\n%s", err, matched, errs.String())
+	}
+	if want := fmt.Sprintf("%s 1 0 {\"source_0\":[4,8]}\n", topic); out.String() != want {
+		t.Errorf("received %q, want %q", out.String(), want)
+	}
+}

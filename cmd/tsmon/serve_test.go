@@ -1,0 +1,429 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"encoding/pem"
+	"fmt"
+	"io"
+	"maps"
+	"math/big"
+	"mime/multipart"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"tsmon/cmd/tsmon/demo"
+)
+
+// served is a `tsmon serve` that runs as a process of its own.
+type served struct {
+	t    *testing.T
+	base string // http://127.0.0.1:…
+	data string // folder
+	cmd  *exec.Cmd
+	http *http.Client
+}
+
+// serve starts the program on a free port and waits until it says that it
+// serves. It ends with the test.
+func serve(t *testing.T, data string, env []string, args ...string) *served {
+	t.Helper()
+	cmd := exec.Command("tsmon", append([]string{"serve", "--listen", "127.0.0.1:0", "--data", data}, args...)...)
+	cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir(), "TSMON_MQTT_LISTEN=127.0.0.1:0"}, env...)
+	stderr, err := cmd.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	s := &served{t: t, data: data, cmd: cmd, http: &http.Client{Timeout: time.Minute}}
+	t.Cleanup(func() {
+		if cmd.ProcessState == nil {
+			_ = cmd.Process.Kill()
+			_ = cmd.Wait()
+		}
+	})
+	lines := bufio.NewReader(stderr)
+	for s.base == "" {
+		line, err := lines.ReadString('\n')
+		if err != nil {
+			t.Fatalf("tsmon serve ended: %q", line)
+		}
+		s.base, _ = strings.CutPrefix(strings.TrimSpace(line), "serving ")
+		if !strings.HasPrefix(s.base, "http") {
+			s.base = ""
+		}
+	}
+	s.base = strings.TrimSuffix(s.base, "/")
+	go io.Copy(io.Discard, lines) // ends with the process
+	return s
+}
+
+// stop ends the server as an administrator does, and wants that to succeed.
+func (s *served) stop() {
+	s.t.Helper()
+	_ = s.cmd.Process.Signal(syscall.SIGTERM)
+	if err := s.cmd.Wait(); err != nil {
+		s.t.Fatalf("tsmon serve: %v", err)
+	}
+}
+
+// until polls a condition for a minute.
+func until(t *testing.T, what string, condition func() bool) {
+	t.Helper()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for deadline := time.After(time.Minute); !condition(); {
+		select {
+		case <-tick.C:
+		case <-deadline:
+			t.Fatalf("not within a minute: %s", what)
+		}
+	}
+}
+
+// demoReady waits for demo.json and returns what it says.
+func (s *served) demoReady() (d demoFile) {
+	s.t.Helper()
+	path := filepath.Join(s.data, "demo.json")
+	until(s.t, "demo.json", func() bool {
+		_, err := os.Stat(path)
+		return err == nil
+	})
+	info, err := os.Stat(path)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	text, err := os.ReadFile(path)
+	if err == nil {
+		err = json.Unmarshal(text, &d)
+	}
+	if err != nil || info.Mode().Perm() != 0o600 {
+		s.t.Fatalf("demo.json, mode %v: %v", info.Mode(), err)
+	}
+	return d
+}
+
+// ask sends a request and returns status and body; 0 if there was no answer.
+func (s *served) ask(method, path, token string, body any) (int, []byte) {
+	var reader io.Reader
+	if body != nil {
+		text, err := json.Marshal(body)
+		if err != nil {
+			s.t.Error(err)
+		}
+		reader = bytes.NewReader(text)
+	}
+	r, err := http.NewRequestWithContext(s.t.Context(), method, s.base+path, reader)
+	if err != nil {
+		s.t.Error(err)
+		return 0, nil
+	}
+	r.Header.Set("Content-Type", "application/json")
+	if token != "" {
+		r.Header.Set("Authorization", "Bearer "+token)
+	}
+	return s.do(r)
+}
+
+func (s *served) do(r *http.Request) (int, []byte) {
+	answer, err := s.http.Do(r)
+	if err != nil {
+		return 0, []byte(err.Error())
+	}
+	defer answer.Body.Close()
+	text, err := io.ReadAll(answer.Body)
+	if err != nil {
+		return 0, []byte(err.Error())
+	}
+	return answer.StatusCode, text
+}
+
+// data asks for something that is there, into v.
+func (s *served) dataOf(v any, method, path, token string, body any) {
+	s.t.Helper()
+	status, text := s.ask(method, path, token, body)
+	answer := struct{ Data any }{v}
+	if err := json.Unmarshal(text, &answer); status != http.StatusOK || err != nil {
+		s.t.Fatalf("%s: %d %.300s: %v", path, status, text, err)
+	}
+}
+
+func (s *served) login(d demoFile) (token string) {
+	s.t.Helper()
+	s.dataOf(&token, "POST", "/loginPartner", "", d)
+	return token
+}
+
+// upload sends one file and returns status and body.
+func (s *served) upload(d demoFile, content string) (int, []byte) {
+	var body bytes.Buffer
+	form := multipart.NewWriter(&body)
+	part, err := form.CreateFormFile("file", "nota.txt")
+	if err == nil {
+		_, err = part.Write([]byte(content))
+	}
+	if err == nil {
+		err = form.Close()
+	}
+	r, err2 := http.NewRequestWithContext(s.t.Context(), "POST", s.base+"/upload", &body)
+	if err != nil || err2 != nil {
+		s.t.Error(err, err2)
+		return 0, nil
+	}
+	r.Header.Set("Content-Type", form.FormDataContentType())
+	r.Header.Set("accesskey", d.AccessKey)
+	r.Header.Set("secretkey", d.SecretKey)
+	return s.do(r)
+}
+
+// view is a batch of all variables, and their number.
+func (s *served) view(token string) (items []any) {
+	s.t.Helper()
+	var variables []json.RawMessage
+	s.dataOf(&variables, "GET", "/getVarsTs", token, nil)
+	for _, v := range variables {
+		items = append(items, map[string]any{"dataTs": v})
+	}
+	return items
+}
+
+// TestServeDemo starts the demo as the README says, lets it live, and starts it
+// again.
+func TestServeDemo(t *testing.T) {
+	data := filepath.Join(t.TempDir(), "data")
+	s := serve(t, data, nil, "--demo")
+	d := s.demoReady()
+	if d.BaseURL != s.base || d.WriteToken == "" || !strings.HasPrefix(d.MQTTURL, "mqtt://127.0.0.1:") {
+		t.Errorf("demo.json says %s, %s", d.BaseURL, d.MQTTURL)
+	}
+	token := s.login(d)
+	items := s.view(token)
+	first := s.values(token, items)
+	if len(items) < 40 || len(first) != len(items) {
+		t.Fatalf("%d variables, %d values", len(items), len(first))
+	}
+	for id, v := range first {
+		if v == nil {
+			t.Errorf("variable %s has no value", id)
+		}
+	}
+	var diagram, charts, menus, permissions []any
+	var notify map[string]any
+	s.dataOf(&diagram, "GET", "/getObjectCanva?id=1", token, nil)
+	s.dataOf(&charts, "GET", "/indicatorCharts", token, nil)
+	s.dataOf(&menus, "GET", "/getAllMenu", token, nil)
+	s.dataOf(&permissions, "GET", "/getPermission?id=1&type=id_user&profile=1", token, nil)
+	s.dataOf(&notify, "GET", "/getConfigNotify", token, nil)
+	if len(diagram) != 1 || len(charts) == 0 || len(menus) == 0 || len(permissions) == 0 || len(notify) == 0 {
+		t.Errorf("%d diagrams, %d charts, %d menus, %d permissions, %d devices", len(diagram), len(charts), len(menus), len(permissions), len(notify))
+	}
+	var series map[string][]struct{ Ts int64 }
+	s.dataOf(&series, "POST", "/seriesDataTs", token, []any{map[string]any{"id": "x", "measurement": "embalse", "field": "nivel", "samplingPeriod": "6h",
+		"start": time.Now().Add(-demo.Span).UnixMilli()}})
+	if n := len(series["x"]); n < 40 || n > 42 {
+		t.Errorf("ten days have %d windows of six hours, want 40 or 41", n)
+	}
+	if status, text := s.upload(d, "hola"); status != 200 {
+		t.Errorf("upload: %d %s", status, text)
+	}
+	until(t, "a value that changed", func() bool {
+		now := s.values(token, items)
+		return slices.ContainsFunc(slices.Collect(maps.Keys(first)), func(id string) bool {
+			return now[id] == nil || first[id] == nil || *now[id] != *first[id]
+		})
+	})
+	s.stop()
+
+	again := serve(t, data, nil, "--demo")
+	after := again.demoReady()
+	if after.TokenApp != d.TokenApp || after.AccessKey != d.AccessKey {
+		t.Error("what demo.json said is no longer good after a restart")
+	}
+	again.values(token, items) // the access token lives on, too
+	again.stop()
+	for _, name := range []string{"records.db", "series.db", "secrets.json", "token-keys.json"} {
+		if info, err := os.Stat(filepath.Join(data, name)); err != nil || info.Mode().Perm() != 0o600 {
+			t.Errorf("%s: %v %v", name, info.Mode(), err)
+		}
+	}
+}
+
+func (s *served) values(token string, items []any) (values map[string]*float64) {
+	s.t.Helper()
+	s.dataOf(&values, "POST", "/multipleDataTs", token, items)
+	return values
+}
+
+// TestServeDrains lets a request finish that is under way when the server is
+// told to stop.
+func TestServeDrains(t *testing.T) {
+	s := serve(t, filepath.Join(t.TempDir(), "data"), nil, "--demo")
+	d := s.demoReady()
+	address := strings.TrimPrefix(s.base, "http://")
+	connection, err := net.Dial("tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer connection.Close()
+	body, err := json.Marshal(d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	fmt.Fprintf(connection, "POST /loginPartner HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: %d\r\nExpect: 100-continue\r\n\r\n", len(body))
+	lines := bufio.NewReader(connection)
+	if line, err := lines.ReadString('\n'); err != nil || !strings.Contains(line, "100 Continue") { // the handler reads
+		t.Fatalf("%q %v", line, err)
+	}
+	if err := s.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "no new connections", func() bool {
+		c, err := net.Dial("tcp", address)
+		if err == nil {
+			c.Close()
+		}
+		return err != nil
+	})
+	if _, err := connection.Write(body); err != nil {
+		t.Fatal(err)
+	}
+	rest, err := io.ReadAll(lines)
+	if err != nil || !strings.Contains(string(rest), "200 OK") {
+		t.Errorf("%v %.300q", err, rest)
+	}
+	if err := s.cmd.Wait(); err != nil {
+		t.Errorf("tsmon serve: %v", err)
+	}
+}
+
+// certify writes a certificate for this machine and its key.
+func certify(t *testing.T, cert, key string, serial int64) {
+	t.Helper()
+	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{SerialNumber: big.NewInt(serial), NotAfter: time.Now().Add(time.Hour), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &private.PublicKey, private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	encoded, err := x509.MarshalPKCS8PrivateKey(private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for path, block := range map[string]*pem.Block{cert: {Type: "CERTIFICATE", Bytes: der}, key: {Type: "PRIVATE KEY", Bytes: encoded}} {
+		if err := os.WriteFile(path, pem.EncodeToMemory(block), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestServeTLS(t *testing.T) {
+	folder := t.TempDir()
+	cert, key := filepath.Join(folder, "server.crt"), filepath.Join(folder, "server.key")
+	certify(t, cert, key, 1)
+	s := serve(t, filepath.Join(folder, "data"), []string{"TSMON_TLS_CERT=" + cert, "TSMON_TLS_KEY=" + key})
+	pool := x509.NewCertPool()
+	text, err := os.ReadFile(cert)
+	if err != nil || !pool.AppendCertsFromPEM(text) {
+		t.Fatal("certificate not read", err)
+	}
+	s.http.Transport = &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}, ForceAttemptHTTP2: true}
+	answer, err := s.http.Get(s.base + "/healthz")
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer.Body.Close()
+	if !strings.HasPrefix(s.base, "https://") || answer.StatusCode != 200 || answer.ProtoMajor != 2 {
+		t.Errorf("%s: %d over %s", s.base, answer.StatusCode, answer.Proto)
+	}
+	s.stop()
+}
+
+// TestCertificate takes up files that were renewed, and keeps what it has while
+// they are half-written.
+func TestCertificate(t *testing.T) {
+	folder := t.TempDir()
+	c := &certificate{}
+	c.files.Cert, c.files.Key = filepath.Join(folder, "c"), filepath.Join(folder, "k")
+	serial := func() string {
+		t.Helper()
+		leaf, err := x509.ParseCertificate(c.get().Certificate[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		return leaf.SerialNumber.String()
+	}
+	certify(t, c.files.Cert, c.files.Key, 1)
+	if err := c.load(); err != nil {
+		t.Fatal(err)
+	}
+	certify(t, c.files.Cert, c.files.Key, 2)
+	later := time.Now().Add(time.Second)
+	if err := os.Chtimes(c.files.Cert, later, later); err != nil {
+		t.Fatal(err)
+	}
+	if got := serial(); got != "1" {
+		t.Errorf("files were looked at again at once: serial %s", got)
+	}
+	c.looked = time.Now().Add(-lookAgain)
+	if got := serial(); got != "2" {
+		t.Errorf("serial %s after the renewal, want 2", got)
+	}
+	if err := os.WriteFile(c.files.Cert, []byte("half"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c.looked = time.Now().Add(-lookAgain)
+	if got := serial(); got != "2" {
+		t.Errorf("serial %s with half a file, want 2", got)
+	}
+}
+
+// TestServeRefuses: what would be dangerous or could never work ends at once,
+// with a remedy and without a secret.
+func TestServeRefuses(t *testing.T) {
+	for name, c := range map[string]struct {
+		args, env []string
+		want      string
+	}{
+		"in the open":          {[]string{"--listen", "0.0.0.0:0"}, nil, "TSMON_TLS_CERT"},
+		"every address":        {[]string{"--listen", ":0"}, nil, "TSMON_TLS_CERT"},
+		"no port":              {[]string{"--listen", "localhost"}, nil, "port"},
+		"an origin with *":     {nil, []string{"TSMON_CORS_ORIGINS=https://*.example.com"}, "exact origins"},
+		"an origin with /":     {nil, []string{"TSMON_CORS_ORIGINS=https://a.example.com/"}, "exact origins"},
+		"all origins":          {nil, []string{"TSMON_CORS_ORIGINS=*"}, "exact origins"},
+		"half of TLS":          {nil, []string{"TSMON_TLS_CERT=x.crt"}, "both cert and key"},
+		"half of a key pair":   {nil, []string{"TSMON_UPLOAD_SECRET_KEY=geheim"}, "access_key"},
+		"a broker's bad URL":   {nil, []string{"TSMON_MQTT_URL=http://user:geheim@broker"}, "mqtts://"},
+		"a database's bad URL": {nil, []string{"TSMON_RECORDS=postgres://user:geheim@db:port/x"}, "postgres://"},
+		"an argument":          {[]string{"extra"}, nil, "no arguments"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			args := append([]string{"serve", "--data", filepath.Join(t.TempDir(), "data")}, c.args...)
+			if c.args == nil {
+				args = append(args, "--listen", "127.0.0.1:0")
+			}
+			_, stderr, code := command(t, c.env, "tsmon", args...)
+			if code != 2 || !strings.Contains(stderr, c.want) || !strings.Contains(stderr, "hint: ") || strings.Contains(stderr, "geheim") {
+				t.Errorf("exit code %d\n%s", code, stderr)
+			}
+		})
+	}
+}
