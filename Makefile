@@ -8,7 +8,7 @@ export GOFLAGS ?= -buildvcs=false
 TOOLS := $(CURDIR)/.tools
 MINIO := github.com/minio/minio@v0.0.0-20260212201848-7aac2a2c5b7c
 INFLUXD := github.com/influxdata/influxdb/cmd/influxd@v1.8.10
-DEBIAN := minisign postgresql
+DEBIAN := minisign postgresql mosquitto mosquitto-clients chromium
 
 .PHONY: build demo test lint bench tools
 
@@ -32,7 +32,7 @@ bench:
 	go test -run '^$$' -bench . -benchmem ./...
 
 tools: $(TOOLS)/minio $(TOOLS)/influxd
-	@command -v minisign >/dev/null && ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || \
+	@command -v minisign mosquitto_sub chromium >/dev/null && ls /usr/sbin/mosquitto /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || \
 		{ apt-get update >/dev/null && apt-get install -y $(DEBIAN) >/dev/null; } || \
 		{ echo "install $(DEBIAN) (their Debian names)"; exit 1; }
 

@@ -76,6 +76,7 @@ type Server struct {
 	guesses  *throttle
 	metrics  *metrics
 	health   *health
+	deadline time.Duration
 }
 
 // deadline is what a request may take, from the end of its header until its
@@ -90,10 +91,10 @@ func New(o Options) *Server {
 	if o.MaxUpload == 0 {
 		o.MaxUpload = 20 << 20
 	}
-	s := &Server{Options: o, guesses: newThrottle(o.Now), metrics: newMetrics()}
+	s := &Server{Options: o, guesses: newThrottle(o.Now), metrics: newMetrics(), deadline: deadline}
 	s.values = series.NewCached(s.metrics.counted(o.Series))
 	s.values.Now = o.Now
-	s.sessions = &sessions{records: o.Records, now: o.Now, known: map[sessionKey]*session{}}
+	s.sessions = &sessions{records: o.Records, now: o.Now, deadline: deadline, known: map[sessionKey]*session{}}
 	s.health = &health{checks: s.checks(), now: o.Now}
 	return s
 }
@@ -124,7 +125,7 @@ func (s *Server) Handler() http.Handler {
 func (s *Server) routes() chi.Router {
 	r := chi.NewRouter()
 	r.Group(func(r chi.Router) {
-		r.Use(limitTime)
+		r.Use(s.limitTime)
 		r.Post("/loginPartner", s.open(s.login))
 		r.Post("/seriesDataTs", s.private(s.seriesData))
 		r.Post("/dataTs", s.private(s.currentValue))
@@ -153,9 +154,9 @@ func (s *Server) routes() chi.Router {
 }
 
 // limitTime puts the deadline into the request's context.
-func limitTime(next http.Handler) http.Handler {
+func (s *Server) limitTime(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		ctx, cancel := context.WithTimeout(r.Context(), deadline)
+		ctx, cancel := context.WithTimeout(r.Context(), s.deadline)
 		defer cancel()
 		next.ServeHTTP(w, r.WithContext(ctx))
 	})

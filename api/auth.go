@@ -51,8 +51,9 @@ const maxSessions = 10_000
 
 // sessions remembers users and their tenants.
 type sessions struct {
-	records record.Store
-	now     func() time.Time
+	records  record.Store
+	now      func() time.Time
+	deadline time.Duration // of a look-up
 
 	mu    sync.Mutex
 	known map[sessionKey]*session
@@ -116,18 +117,22 @@ func (s *sessions) lookup(ctx context.Context, key sessionKey) (caller, error) {
 // request asks again.
 func (s *sessions) ask(ctx context.Context, key sessionKey, entry *session) {
 	defer close(entry.done)
+	defer s.forget(key, entry)
+	entry.err = errors.New("the look-up of the user broke off") // stands if the records panic
 	// Others wait for it: it must not end with the client that came first.
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), deadline)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.deadline)
 	defer cancel()
 	tenant, tenantErr := s.records.Tenant(ctx, key.schema)
 	user, userErr := s.records.UserByID(ctx, key.schema, key.user)
 	entry.caller, entry.err = caller{tenant, user}, cmp.Or(tenantErr, userErr)
-	if entry.err != nil {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		if s.known[key] == entry {
-			delete(s.known, key)
-		}
+}
+
+// forget drops a session that failed.
+func (s *sessions) forget(key sessionKey, entry *session) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if entry.err != nil && s.known[key] == entry {
+		delete(s.known, key)
 	}
 }
 
@@ -165,12 +170,24 @@ func (s *Server) permit(ctx context.Context, who caller, menu int64, what string
 	return nil
 }
 
+// A row of the audit may take what is left of its request's time within these
+// bounds, which are the only wait past a request's deadline.
+const (
+	leastAudit = time.Second
+	mostAudit  = 5 * time.Second
+)
+
 // audit keeps who did what. That it could not be kept goes to the log: what was
 // done is done.
 func (s *Server) audit(r *http.Request, a record.Audit) {
 	n := noteOf(r)
 	a.Time, a.Address, a.Request = s.Now(), n.address, n.id
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), 5*time.Second)
+	a = a.Clean() // the log has bounds too
+	length := mostAudit
+	if until, ok := r.Context().Deadline(); ok {
+		length = max(leastAudit, min(length, time.Until(until)))
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), length)
 	defer cancel()
 	if err := s.Records.Audit(ctx, a); err != nil {
 		s.Log.Error("audit row lost", "request", n.id, "schema", a.Schema, "user", a.User, "action", a.Action, "target", a.Target, "ok", a.OK, "error", err)

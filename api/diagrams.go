@@ -106,6 +106,9 @@ func checkDiagram(d record.Diagram, deleted record.Deleted) error {
 	if !showable(d.BackgroundImg) {
 		wrong.add("backgroundImg has to be empty, a path, or an http or https address")
 	}
+	if _, err := record.Prepare(d, deleted); err != nil {
+		wrong.add("%s", err)
+	}
 	return wrong.err()
 }
 

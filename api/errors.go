@@ -95,6 +95,7 @@ var faults = []struct {
 	{object.ErrNoStore, "the file store can't be reached at the moment"},
 	{object.ErrFull, "the file store is full"},
 	{mqtt.ErrUnavailable, "the message broker can't be reached at the moment: nothing was sent"},
+	{mqtt.ErrTooLarge, "the message is larger than the broker takes: nothing was sent"},
 	{mqtt.ErrUnknown, "the message broker did not acknowledge the message in time: it may have been delivered, or not"},
 	{fs.ErrPermission, "the server is not allowed to ask its own store"},
 }
@@ -103,13 +104,15 @@ var faults = []struct {
 func (s *Server) explain(r *http.Request, err error) *failure {
 	var f *failure
 	var tooLarge *http.MaxBytesError
+	var conflict *record.ConflictError
+	var denied *mqtt.DeniedError
 	switch {
 	case errors.As(err, &f):
 		return f
 	case errors.As(err, &tooLarge):
 		return refuse(http.StatusRequestEntityTooLarge, "the request is larger than %d bytes", tooLarge.Limit)
-	case errors.Is(err, record.ErrConflict), errors.Is(err, record.ErrInvalid), errors.Is(err, mqtt.ErrTooLarge):
-		return &failure{status: http.StatusInternalServerError, messages: []string{err.Error()}}
+	case errors.As(err, &conflict):
+		return &failure{status: http.StatusInternalServerError, messages: []string{conflict.Error()}, cause: err}
 	case r.Context().Err() != nil:
 		err = fmt.Errorf("%w: %w", r.Context().Err(), err)
 	}
@@ -119,6 +122,9 @@ func (s *Server) explain(r *http.Request, err error) *failure {
 			f.messages[0] = fault.sentence
 			break
 		}
+	}
+	if errors.As(err, &denied) {
+		f.messages[0] = denied.Error()
 	}
 	f.messages[0] += " (request " + noteOf(r).id + ")"
 	return f

@@ -2,7 +2,6 @@ package api
 
 import (
 	"encoding/json"
-	"errors"
 	"net/http"
 	"strings"
 
@@ -44,11 +43,6 @@ func (s *Server) publish(r *http.Request, who caller) (any, error) {
 	s.audit(r, record.Audit{
 		Schema: who.tenant.Schema, User: who.user.Email, Action: "publish", Target: body.Topic, OK: err == nil,
 	})
-	var denied *mqtt.DeniedError
-	if errors.As(err, &denied) {
-		return nil, &failure{status: http.StatusInternalServerError, cause: err,
-			messages: []string{denied.Error()}}
-	}
 	if err != nil {
 		return nil, err
 	}

@@ -51,6 +51,16 @@ func (v variable) read(window time.Duration) (reading, error) {
 	return combine(operands, deref(v.Equation), v.Calc != nil && *v.Calc)
 }
 
+// CheckVariable reports why a Variable, given as JSON, can't have a value.
+func CheckVariable(text []byte) error {
+	var v variable
+	if err := json.Unmarshal(text, &v); err != nil {
+		return errors.New(jsonProblem(err))
+	}
+	_, err := v.read(0)
+	return err
+}
+
 // combine joins operands by an equation. It is needed where there are several,
 // and used if calc is true or where it is needed.
 func combine(operands map[string]operand, text string, calc bool) (reading, error) {

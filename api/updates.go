@@ -33,7 +33,9 @@ func (s *Server) serveObject(w http.ResponseWriter, r *http.Request, key, cacheC
 		return
 	}
 	if err != nil {
-		s.fail(w, r, &failure{status: http.StatusServiceUnavailable, messages: []string{"the file store can't be reached at the moment"}, cause: err})
+		f := s.explain(r, err)
+		f.status = http.StatusServiceUnavailable
+		s.fail(w, r, f)
 		return
 	}
 	defer body.Close()

@@ -10,8 +10,8 @@ import (
 
 const rootHelp = `tsmon releases a Tauri desktop application: it signs update bundles, publishes
 them to a directory or to MinIO/S3, moves the channels that installed
-applications follow, and rolls them back. It also administers the monitoring
-side: tenants, users and time series.
+applications follow, and rolls them back. Beside it, tsmon serve answers what the
+application shows: tenants, users, time series, diagrams and messages.
 
 Exit codes:
   0  done, or nothing to do
@@ -33,6 +33,7 @@ Environment:
                       data folder)
   TSMON_SERIES_URL, TSMON_SERIES_ORG, TSMON_SERIES_TOKEN
                       InfluxDB (default: SQLite, series.db in the data folder)
+                      (tsmon serve --help lists what else the server reads)
   TAURI_SIGNING_PRIVATE_KEY           private key, itself or its path
   TAURI_SIGNING_PRIVATE_KEY_PATH      path of the private key
   TAURI_SIGNING_PRIVATE_KEY_PASSWORD  its password

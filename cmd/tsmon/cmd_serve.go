@@ -74,6 +74,12 @@ func (a *app) serveCommand() *cobra.Command {
 	return cmd
 }
 
+// rotatedKey is what `tsmon serve rotate-key` prints.
+type rotatedKey struct {
+	File string `json:"file"`
+	Kid  string `json:"kid"` // name of the new key
+}
+
 func (a *app) rotateKeyCommand() *cobra.Command {
 	var data string
 	cmd := &cobra.Command{
@@ -81,7 +87,8 @@ func (a *app) rotateKeyCommand() *cobra.Command {
 		Short: "Sign access tokens with a new key",
 		Long: `Put a new key in front of those that access tokens are signed with. Running
 servers take it up within a minute. Tokens of the key before stay good until they
-expire or the key is rotated again; those of older keys end at once.`,
+expire or the key is rotated again; those of older keys end, so that rotating twice
+within twelve hours logs everybody out. The file keeps its algorithm.`,
 		Example: "  tsmon serve rotate-key",
 		Args:    exactly(0, "no arguments"),
 		RunE: func(*cobra.Command, []string) error {
@@ -93,11 +100,7 @@ expire or the key is rotated again; those of older keys end at once.`,
 			if err != nil {
 				return err
 			}
-			rotated := struct {
-				File string `json:"file"`
-				Kid  string `json:"kid"` // name of the new key
-			}{c.Server.TokenKeys, kid}
-			return a.print(rotated, func() { fmt.Fprintf(a.stdout, "%s: new key %s\n", rotated.File, kid) })
+			return a.print(rotatedKey{c.Server.TokenKeys, kid}, func() { fmt.Fprintf(a.stdout, "%s: new key %s\n", c.Server.TokenKeys, kid) })
 		},
 	}
 	cmd.Flags().StringVar(&data, "data", "", "`FOLDER` of everything that is not configured elsewhere (default TSMON_DATA)")

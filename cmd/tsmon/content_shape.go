@@ -36,13 +36,13 @@ var (
 		"menus":         optional(list(menuShape)),
 		"permissions":   optional(list(permissionShape)),
 		"notifications": optional(mapping(mapping(mapping(list(entryShape))))),
-		"charts":        optional(list(open(map[string]part{"id": required(idShape), "component": optional(orNull(textShape))}))),
+		"charts":        optional(list(chartShape)),
 	})
-	variableShape = closed(map[string]part{
+	variableShape = computable(closed(map[string]part{
 		"id": required(idShape), "name": required(textShape), "unit": optional(orNull(textShape)),
 		"type": optional(oneOf("number", "last", "mean", "max", "min", "sum")), "calc": optional(boolShape),
 		"equation": optional(orNull(textShape)), "status": optional(boolShape), "varsTs": required(varsTsShape),
-	})
+	}))
 	diagramShape = open(map[string]part{
 		"id": required(integerShape), "title": optional(textShape), "status": optional(integerShape),
 		"backgroundColor": optional(textShape), "backgroundImg": optional(textShape),

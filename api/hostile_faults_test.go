@@ -1,0 +1,190 @@
+package api
+
+import (
+	"context"
+	"io"
+	"strings"
+	"sync"
+
+	"tsmon/api/mqtt"
+	"tsmon/store/object"
+	"tsmon/store/record"
+	"tsmon/store/series"
+)
+
+// outages make the back ends of a world fail while a test wants it.
+type outages struct {
+	mu    sync.Mutex
+	fault func(ctx context.Context, call string) error
+}
+
+// set makes calls whose names begin with one of these fail; they are called
+// like records.Tenant, series.Current, objects.Get and messages.Publish.
+func (f *outages) set(fault func(ctx context.Context) error, calls ...string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.fault = func(ctx context.Context, call string) error {
+		for _, begin := range calls {
+			if strings.HasPrefix(call, begin) {
+				return fault(ctx)
+			}
+		}
+		return nil
+	}
+}
+
+// fail is set with an error that is always the same.
+func (f *outages) fail(err error, calls ...string) {
+	f.set(func(context.Context) error { return err }, calls...)
+}
+
+func (f *outages) of(ctx context.Context, call string) error {
+	f.mu.Lock()
+	fault := f.fault
+	f.mu.Unlock()
+	if fault == nil {
+		return nil
+	}
+	return fault(ctx, call)
+}
+
+// through calls a back end unless the call is to fail.
+func through[T any](ctx context.Context, f *outages, call string, next func() (T, error)) (T, error) {
+	if err := f.of(ctx, call); err != nil {
+		var none T
+		return none, err
+	}
+	return next()
+}
+
+// unsteady puts outages in front of all back ends of a world.
+func unsteady(w *world) *outages {
+	f := &outages{}
+	w.Records, w.Series = unsteadyRecords{w.Records, f}, unsteadySeries{w.Series, f}
+	w.Objects, w.Messages = unsteadyObjects{w.Objects, f}, unsteadyMessages{w.Messages, f}
+	return f
+}
+
+type unsteadyRecords struct {
+	record.Store
+	f *outages
+}
+
+func (u unsteadyRecords) Tenants(ctx context.Context) ([]record.Tenant, error) {
+	return through(ctx, u.f, "records.Tenants", func() ([]record.Tenant, error) { return u.Store.Tenants(ctx) })
+}
+
+func (u unsteadyRecords) Tenant(ctx context.Context, schema string) (record.Tenant, error) {
+	return through(ctx, u.f, "records.Tenant", func() (record.Tenant, error) { return u.Store.Tenant(ctx, schema) })
+}
+
+func (u unsteadyRecords) User(ctx context.Context, schema, email string) (record.User, error) {
+	return through(ctx, u.f, "records.User", func() (record.User, error) { return u.Store.User(ctx, schema, email) })
+}
+
+func (u unsteadyRecords) UserByID(ctx context.Context, schema string, id int64) (record.User, error) {
+	return through(ctx, u.f, "records.UserByID", func() (record.User, error) { return u.Store.UserByID(ctx, schema, id) })
+}
+
+func (u unsteadyRecords) Variables(ctx context.Context, schema string) ([]record.Variable, error) {
+	return through(ctx, u.f, "records.Variables", func() ([]record.Variable, error) { return u.Store.Variables(ctx, schema) })
+}
+
+func (u unsteadyRecords) VariablesByField(ctx context.Context, schema string, fields []record.Field) (map[record.Field]record.ID, error) {
+	return through(ctx, u.f, "records.VariablesByField", func() (map[record.Field]record.ID, error) {
+		return u.Store.VariablesByField(ctx, schema, fields)
+	})
+}
+
+func (u unsteadyRecords) Diagram(ctx context.Context, schema string, id int64) (record.Diagram, error) {
+	return through(ctx, u.f, "records.Diagram", func() (record.Diagram, error) { return u.Store.Diagram(ctx, schema, id) })
+}
+
+func (u unsteadyRecords) SaveDiagram(ctx context.Context, schema string, d record.Diagram, deleted record.Deleted) (int64, error) {
+	return through(ctx, u.f, "records.SaveDiagram", func() (int64, error) { return u.Store.SaveDiagram(ctx, schema, d, deleted) })
+}
+
+func (u unsteadyRecords) Menus(ctx context.Context, schema string) ([]record.Menu, error) {
+	return through(ctx, u.f, "records.Menus", func() ([]record.Menu, error) { return u.Store.Menus(ctx, schema) })
+}
+
+func (u unsteadyRecords) Permissions(ctx context.Context, schema string, user, profile int64) ([]record.Permission, error) {
+	return through(ctx, u.f, "records.Permissions", func() ([]record.Permission, error) {
+		return u.Store.Permissions(ctx, schema, user, profile)
+	})
+}
+
+func (u unsteadyRecords) NotifyConfig(ctx context.Context, schema string) (record.NotifyConfig, error) {
+	return through(ctx, u.f, "records.NotifyConfig", func() (record.NotifyConfig, error) { return u.Store.NotifyConfig(ctx, schema) })
+}
+
+func (u unsteadyRecords) Charts(ctx context.Context, schema string) ([]record.Chart, error) {
+	return through(ctx, u.f, "records.Charts", func() ([]record.Chart, error) { return u.Store.Charts(ctx, schema) })
+}
+
+func (u unsteadyRecords) Audit(ctx context.Context, a record.Audit) error {
+	_, err := through(ctx, u.f, "records.Audit", func() (any, error) { return nil, u.Store.Audit(ctx, a) })
+	return err
+}
+
+func (u unsteadyRecords) Ping(ctx context.Context) error {
+	_, err := through(ctx, u.f, "records.Ping", func() (any, error) { return nil, u.Store.Ping(ctx) })
+	return err
+}
+
+type unsteadySeries struct {
+	series.Store
+	f *outages
+}
+
+func (u unsteadySeries) Current(ctx context.Context, database string, wants []series.Want) ([]series.Value, error) {
+	return through(ctx, u.f, "series.Current", func() ([]series.Value, error) { return u.Store.Current(ctx, database, wants) })
+}
+
+func (u unsteadySeries) Series(ctx context.Context, database string, ranges []series.Range) ([]series.Result, error) {
+	return through(ctx, u.f, "series.Series", func() ([]series.Result, error) { return u.Store.Series(ctx, database, ranges) })
+}
+
+func (u unsteadySeries) Write(ctx context.Context, database string, samples []series.Sample) error {
+	_, err := through(ctx, u.f, "series.Write", func() (any, error) { return nil, u.Store.Write(ctx, database, samples) })
+	return err
+}
+
+func (u unsteadySeries) Ping(ctx context.Context) error {
+	_, err := through(ctx, u.f, "series.Ping", func() (any, error) { return nil, u.Store.Ping(ctx) })
+	return err
+}
+
+type unsteadyObjects struct {
+	object.Store
+	f *outages
+}
+
+func (u unsteadyObjects) Get(ctx context.Context, key string) (io.ReadCloser, object.Info, error) {
+	if err := u.f.of(ctx, "objects.Get"); err != nil {
+		return nil, object.Info{}, err
+	}
+	return u.Store.Get(ctx, key)
+}
+
+func (u unsteadyObjects) Stat(ctx context.Context, key string) (object.Info, error) {
+	return through(ctx, u.f, "objects.Stat", func() (object.Info, error) { return u.Store.Stat(ctx, key) })
+}
+
+func (u unsteadyObjects) Create(ctx context.Context, key string, r io.Reader, size int64, attrs object.Attributes) (object.Info, error) {
+	return through(ctx, u.f, "objects.Create", func() (object.Info, error) { return u.Store.Create(ctx, key, r, size, attrs) })
+}
+
+type unsteadyMessages struct {
+	Publisher
+	f *outages
+}
+
+func (u unsteadyMessages) Publish(ctx context.Context, topic string, payload []byte) (mqtt.Receipt, error) {
+	return through(ctx, u.f, "messages.Publish", func() (mqtt.Receipt, error) { return u.Publisher.Publish(ctx, topic, payload) })
+}
+
+func (u unsteadyMessages) Ping(ctx context.Context) error {
+	_, err := through(ctx, u.f, "messages.Ping", func() (any, error) { return nil, u.Publisher.Ping(ctx) })
+	return err
+}

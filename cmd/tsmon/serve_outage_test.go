@@ -1,0 +1,185 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"tsmon/api/mqtt/mqtttest"
+	"tsmon/store/object/objecttest"
+	"tsmon/store/record/recordtest"
+	"tsmon/store/series/seriestest"
+)
+
+// outage is a back end that can be taken away and given back.
+type outage interface {
+	Stop()
+	Start()
+}
+
+// bound is what any request may take, whatever is down: the server's own
+// deadline and a little for a busy machine.
+const bound = 25 * time.Second
+
+// poller asks one thing again and again and keeps the last answer.
+type poller struct {
+	ask func() (status int, body []byte)
+
+	mu     sync.Mutex
+	number int // of answers
+	status int
+	wrong  []string
+}
+
+func (p *poller) run(ctx context.Context) {
+	for ctx.Err() == nil {
+		began := time.Now()
+		status, body := p.ask()
+		took := time.Since(began)
+		if ctx.Err() != nil {
+			return
+		}
+		p.mu.Lock()
+		p.number++
+		p.status = status
+		if problem := problemOf(status, body, took); problem != "" {
+			p.wrong = append(p.wrong, problem)
+		}
+		p.mu.Unlock()
+	}
+}
+
+// problemOf says what no client should ever get.
+func problemOf(status int, body []byte, took time.Duration) string {
+	if took > bound {
+		return fmt.Sprintf("an answer took %s", took)
+	}
+	if status == 200 {
+		return ""
+	}
+	var failure map[string]struct{ Message string }
+	if json.Unmarshal(body, &failure) != nil || failure["error1"].Message == "" || status != 500 && status != 503 {
+		return fmt.Sprintf("%d %.200s", status, body)
+	}
+	return ""
+}
+
+// now returns how many answers there were and the last status.
+func (p *poller) now() (int, int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.number, p.status
+}
+
+// TestOutages takes each back end away and gives it back: before the server
+// starts, and under load.
+func TestOutages(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it starts four servers")
+	}
+	postgres, influx, mosquitto, minio := recordtest.Postgres(t), seriestest.Influx(t), mqtttest.Mosquitto(t), objecttest.MinIO(t)
+	minio.MakeBucket("app")
+	env := append(minio.Env(), "TSMON_RECORDS="+postgres.Database(), "TSMON_SERIES_URL="+influx.URL,
+		"TSMON_MQTT_URL="+mosquitto.URL(), "TSMON_STORAGE="+minio.URL("app"))
+	data := filepath.Join(t.TempDir(), "data")
+	first := serve(t, data, env, "--demo")
+	d := first.demoReady()
+	first.stop()
+
+	backends := map[string]outage{"records": postgres, "series": influx, "messages": mosquitto, "objects": minio}
+	for _, b := range backends {
+		b.Stop()
+	}
+	s := serve(t, data, env)
+	if status, text := s.ask("GET", "/healthz", "", nil); status != 200 {
+		t.Errorf("with everything down: %d %s", status, text)
+	}
+	if status, text := s.ask("GET", "/readyz", "", nil); status != 503 || strings.Count(string(text), `"failing"`) != 5 {
+		t.Errorf("with everything down: %d %s", status, text)
+	}
+	if status, text := s.ask("POST", "/loginPartner", "", d); status != 500 || problemOf(status, text, 0) != "" {
+		t.Errorf("login without records: %d %s", status, text)
+	}
+	for _, b := range backends {
+		b.Start()
+	}
+	until(t, "ready", func() bool {
+		status, _ := s.ask("GET", "/readyz", "", nil)
+		return status == 200
+	})
+	token := s.login(d)
+	underLoad(t, s, d, token, backends)
+	s.stop()
+}
+
+// underLoad takes one back end after another away while every endpoint is asked.
+func underLoad(t *testing.T, s *served, d demoFile, token string, backends map[string]outage) {
+	t.Helper()
+	items := s.view(token)
+	topic := map[string]any{"topic": d.SchemaName + "/bomba", "data": map[string]any{"source_0": []int{1}}}
+	pollers := map[string]*poller{
+		"records":  {ask: func() (int, []byte) { return s.ask("GET", "/getVarsTs", token, nil) }},
+		"series":   {ask: func() (int, []byte) { return s.ask("POST", "/multipleDataTs", token, items) }},
+		"messages": {ask: func() (int, []byte) { return s.ask("POST", "/sendConfigMQTT", token, topic) }},
+		"objects":  {ask: func() (int, []byte) { return s.upload(d, "hola") }},
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	for _, p := range pollers {
+		running.Go(func() { p.run(ctx) })
+	}
+	for down := range pollers {
+		backends[down].Stop()
+		until(t, down+" fails", func() bool {
+			_, status := pollers[down].now()
+			return status != 200
+		})
+		unharmed(t, pollers, down)
+		backends[down].Start()
+		until(t, down+" recovers", func() bool {
+			_, status := pollers[down].now()
+			return status == 200
+		})
+		t.Logf("without %s: %v", down, answers(pollers))
+	}
+	stop()
+	running.Wait()
+	for name, p := range pollers {
+		if len(p.wrong) > 0 {
+			t.Errorf("%s: %d wrong answers of %d, the first: %s", name, len(p.wrong), p.number, p.wrong[0])
+		}
+	}
+}
+
+// unharmed wants twenty more good answers of everything that does not need the
+// back end that is down. What may be done is looked up in the records, so that
+// messages need them; values do not, for the minute that a user is believed.
+func unharmed(t *testing.T, pollers map[string]*poller, down string) {
+	t.Helper()
+	others := maps.Clone(pollers)
+	delete(others, down)
+	if down == "records" {
+		delete(others, "messages")
+	}
+	for name, p := range others {
+		before, _ := p.now()
+		until(t, name+" without "+down, func() bool {
+			number, status := p.now()
+			return number >= before+20 && status == 200
+		})
+	}
+}
+
+func answers(pollers map[string]*poller) map[string]int {
+	numbers := map[string]int{}
+	for name, p := range pollers {
+		numbers[name], _ = p.now()
+	}
+	return numbers
+}
