@@ -72,6 +72,7 @@ type Options struct {
 type Server struct {
 	Options
 	values   *series.Cached
+	plans    plans
 	sessions *sessions
 	guesses  *throttle
 	metrics  *metrics

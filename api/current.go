@@ -14,10 +14,24 @@ const maxWants = 4000
 // currentValues answers a batch: a value for each id that was asked for, null
 // where there is none, by one question to the database.
 func (s *Server) currentValues(r *http.Request, who caller) (any, error) {
+	body, err := readBody(r)
+	if err != nil {
+		return nil, err
+	}
+	window := time.Duration(who.tenant.Settings.Window)
+	plan, err := s.plans.find(body, window, func() (*plan, error) { return readBatch(body, window) })
+	if err != nil {
+		return nil, err
+	}
+	result, err := s.compute(r.Context(), who, plan)
+	return data{result}, err
+}
+
+func readBatch(body []byte, window time.Duration) (*plan, error) {
 	var items []struct {
 		Variable *variable `json:"dataTs"`
 	}
-	if err := decode(r, &items); err != nil {
+	if err := decodeJSON(body, &items); err != nil {
 		return nil, err
 	}
 	if err := atMost("the batch", len(items)); err != nil {
@@ -27,12 +41,11 @@ func (s *Server) currentValues(r *http.Request, who caller) (any, error) {
 	for i, item := range items {
 		variables[i] = item.Variable
 	}
-	readings, err := readAll(variables, time.Duration(who.tenant.Settings.Window))
+	readings, err := readAll(variables, window)
 	if err != nil {
 		return nil, err
 	}
-	result, err := s.compute(r.Context(), who, readings)
-	return data{result}, err
+	return newPlan(readings)
 }
 
 // readAll finds out what each variable's value is made of, by id.
@@ -68,32 +81,20 @@ func (v *variable) same(other *variable) bool {
 		deref(v.Equation) == deref(other.Equation) && string(v.VarsTs) == string(other.VarsTs)
 }
 
-// compute asks for all that the readings need and computes them.
-func (s *Server) compute(ctx context.Context, who caller, readings map[string]reading) (map[string]*float64, error) {
-	values := map[series.Want]series.Value{}
-	var wants []series.Want
-	for _, reading := range readings {
-		for _, want := range reading.wants() {
-			if _, ok := values[want]; !ok {
-				values[want] = series.Value{}
-				wants = append(wants, want)
-			}
-		}
-	}
-	if len(wants) > maxWants {
-		return nil, invalid("the batch needs %d series, at most %d are allowed", len(wants), maxWants)
-	}
-	if len(wants) > 0 {
-		found, err := s.values.Current(ctx, who.tenant.TsName, wants)
+// compute asks for all that a plan needs and computes its readings.
+func (s *Server) compute(ctx context.Context, who caller, p *plan) (map[string]*float64, error) {
+	values := make(map[series.Want]series.Value, len(p.wants))
+	if len(p.wants) > 0 {
+		found, err := s.values.Current(ctx, who.tenant.TsName, p.wants)
 		if err != nil {
 			return nil, err
 		}
-		for i, want := range wants {
+		for i, want := range p.wants {
 			values[want] = found[i]
 		}
 	}
-	result := make(map[string]*float64, len(readings))
-	for id, reading := range readings {
+	result := make(map[string]*float64, len(p.readings))
+	for id, reading := range p.readings {
 		result[id] = reading.value(values)
 	}
 	return result, nil

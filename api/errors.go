@@ -112,7 +112,7 @@ func (s *Server) explain(r *http.Request, err error) *failure {
 	case errors.As(err, &tooLarge):
 		return refuse(http.StatusRequestEntityTooLarge, "the request is larger than %d bytes", tooLarge.Limit)
 	case errors.As(err, &conflict):
-		return &failure{status: http.StatusInternalServerError, messages: []string{conflict.Error()}, cause: err}
+		return &failure{status: http.StatusInternalServerError, messages: []string{conflict.Error()}}
 	case r.Context().Err() != nil:
 		err = fmt.Errorf("%w: %w", r.Context().Err(), err)
 	}

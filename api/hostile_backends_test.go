@@ -142,7 +142,7 @@ func checkReady(t *testing.T, w *world, c client, f *outages, room string) {
 		w.now.move(2 * time.Second)
 		var ready readiness
 		got := c.get("/readyz")
-		unmarshal(t, got.body, &ready)
+		readJSON(t, got.body, &ready)
 		for name, state := range ready.Backends {
 			if (state == "ok") != (want == 200 || name != room) {
 				t.Errorf("without %s: %s", room, got.body)

@@ -130,7 +130,7 @@ func testHostileMembersOfDiagrams(t *testing.T, w *world) {
 		var read struct {
 			Data []struct{ Lines, Texts []json.RawMessage }
 		}
-		unmarshal(t, got.body, &read)
+		readJSON(t, got.body, &read)
 		for _, object := range []json.RawMessage{read.Data[0].Lines[0], read.Data[0].Texts[0]} {
 			if !strings.HasSuffix(string(object), ","+members+"}") {
 				t.Errorf("%s: %.300s came back as %.300s", name, members, object)

@@ -130,8 +130,8 @@ func adjusted(tb testing.TB, w *world, change func(*Server, *http.Server)) *http
 	return server
 }
 
-// unmarshal reads JSON, or ends the test.
-func unmarshal(tb testing.TB, data []byte, v any) {
+// readJSON reads JSON, or ends the test.
+func readJSON(tb testing.TB, data []byte, v any) {
 	tb.Helper()
 	if err := json.Unmarshal(data, v); err != nil {
 		tb.Fatalf("%.300s: %v", data, err)

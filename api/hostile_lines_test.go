@@ -92,7 +92,7 @@ func testHostileLines(t *testing.T, w *world) {
 	} {
 		got := nobody.send("POST", c.path, raw(c.body), c.header)
 		var answer struct{ Code, Message string }
-		unmarshal(t, got.body, &answer)
+		readJSON(t, got.body, &answer)
 		if got.status != c.status || answer.Code != c.code || answer.Message == "" || len(got.body) > 1000 {
 			t.Errorf("%s: %d %.300s, want %d %s", name, got.status, got.body, c.status, c.code)
 		}

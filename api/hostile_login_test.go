@@ -33,7 +33,7 @@ func (l login) body(tb testing.TB) string {
 // wrongLogins are those of ana with one member that is not right.
 func wrongLogins(t *testing.T, w *world) []map[string]any {
 	var right map[string]any
-	unmarshal(t, []byte(w.ana.body(t)), &right)
+	readJSON(t, []byte(w.ana.body(t)), &right)
 	var all []map[string]any
 	for name, others := range map[string][]any{
 		"email":      {"eva@example.com", "nobody@example.com", " ana@example.com", "ana@example.com\x00", `ana@example.com' OR '1'='1`, strings.Repeat("a", 5000) + "@example.com"},

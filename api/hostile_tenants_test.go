@@ -21,7 +21,7 @@ func neighbours(t *testing.T, w *world) {
 	now := w.now.now().UnixMilli()
 	for i, who := range []login{w.ana, w.otro} {
 		var c record.Content
-		unmarshal(t, []byte(strings.ReplaceAll(`{
+		readJSON(t, []byte(strings.ReplaceAll(`{
 			"variables": [{"id": 1, "name": "of NAME", "unit": null, "varsTs": {"measurement": "tanque", "field": "nivel"}},
 				{"id": "only NAME", "name": "v", "unit": null, "varsTs": {"measurement": "only", "field": "x"}}],
 			"diagrams": [{"id": 1, "title": "of NAME", "lines": [{"id": 1, "stroke": "NAME", "id_tsvars": 1}]}],
@@ -86,6 +86,14 @@ func testHostileNeighbours(t *testing.T, w *world) {
 			}
 		}
 	}
+	// The same bytes from both at once, which may share everything but the values.
+	w.now.move(time.Minute)
+	together(40, func(i int) {
+		got := clients[i%2].attempt(route{"POST", "/multipleDataTs", "[" + item(1, "", formNivel) + "]"}, nil)
+		if want := fmt.Sprintf(`{"data":{"1":%d}}`, i%2+1); strings.TrimSpace(string(got.body)) != want {
+			t.Errorf("%d %s, want %s", got.status, got.body, want)
+		}
+	})
 	clients[0].get("/getObjectCanva?id=2").wantData(t, `[]`)
 	clients[1].get("/getObjectCanva?id=2").wantData(t, `[{"id":2,"title":"secret","status":1,"backgroundColor":"","backgroundImg":"","lines":[],"images":[],"texts":[],"polylines":[]}]`)
 }

@@ -26,7 +26,7 @@ func forged(tb testing.TB, good string) map[string]string {
 	parts := strings.Split(good, ".")
 	claims := must[map[string]any](tb)(payload(good))
 	var header struct{ Kid string }
-	unmarshal(tb, decodeSegment(parts[0]), &header)
+	readJSON(tb, decodeSegment(parts[0]), &header)
 	_, other, err := ed25519.GenerateKey(nil)
 	if err != nil {
 		tb.Fatal(err)

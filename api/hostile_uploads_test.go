@@ -168,7 +168,7 @@ func sendFile(t *testing.T, w *world, c client, body string) (received, answer) 
 	t.Helper()
 	got := c.attempt(route{"POST", "/upload", body + "--b--\r\n"}, uploader(w, nil))
 	var sent struct{ Data received }
-	if unmarshal(t, got.body, &sent); got.status != 200 {
+	if readJSON(t, got.body, &sent); got.status != 200 {
 		t.Fatalf("%d %s", got.status, got.body)
 	}
 	return sent.Data, c.get("/" + sent.Data.Key)

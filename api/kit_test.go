@@ -37,6 +37,7 @@ import (
 type world struct {
 	Options
 	broker string // address that devices subscribe at
+	influx string // URL of InfluxDB, if there is one
 	log    *logged
 	now    *clockAt
 	settle func(database string) // waits until what was written is answered
@@ -147,7 +148,7 @@ func startServers(tb testing.TB) *servers {
 // real is a world on MinIO, PostgreSQL, InfluxDB and Mosquitto.
 func real(tb testing.TB, s *servers) *world {
 	tb.Helper()
-	w := &world{settle: s.influx.Settle}
+	w := &world{settle: s.influx.Settle, influx: s.influx.URL}
 	w.Objects = must[object.Store](tb)(s3.Open(s.minio.URL("tsmon/app"), s3.Limits{}))
 	records := must[*postgres.Store](tb)(postgres.Open(s.postgres.Database(), postgres.Limits{}))
 	tb.Cleanup(func() { records.Close() })
@@ -289,7 +290,9 @@ func (c client) do(r *http.Request) answer {
 	c.tb.Helper()
 	got := must[*http.Response](c.tb)(noRedirects.Do(r))
 	defer got.Body.Close()
-	return answer{got.StatusCode, got.Header, must[[]byte](c.tb)(io.ReadAll(got.Body))}
+	a := answer{got.StatusCode, got.Header, must[[]byte](c.tb)(io.ReadAll(got.Body))}
+	checkDescribed(c.tb, r, a)
+	return a
 }
 
 func (c client) post(path string, body any) answer {

@@ -21,13 +21,27 @@ const (
 
 // decode reads a request's body, one JSON value, into v.
 func decode(r *http.Request, v any) error {
-	if err := wantsJSON(r); err != nil {
+	body, err := readBody(r)
+	if err != nil {
 		return err
+	}
+	return decodeJSON(body, v)
+}
+
+// readBody returns a request's body as it came.
+func readBody(r *http.Request) ([]byte, error) {
+	if err := wantsJSON(r); err != nil {
+		return nil, err
 	}
 	body, err := io.ReadAll(http.MaxBytesReader(nil, r.Body, maxBody))
 	if err != nil {
-		return unread(err)
+		return nil, unread(err)
 	}
+	return body, nil
+}
+
+// decodeJSON decodes a body that is within the bounds.
+func decodeJSON(body []byte, v any) error {
 	if err := checkJSON(body); err != nil {
 		return err
 	}

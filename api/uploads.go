@@ -10,6 +10,7 @@ import (
 	"io"
 	"mime/multipart"
 	"net/http"
+	"net/textproto"
 	"os"
 	"path"
 	"regexp"
@@ -125,6 +126,8 @@ func brokenForm(err error) error {
 	switch {
 	case errors.As(err, new(*http.MaxBytesError)):
 		return err
+	case errors.As(err, new(textproto.ProtocolError)): // which repeats what was sent
+		err = nil
 	case errors.As(err, &timeout) && timeout.Timeout():
 		return unread(err)
 	}

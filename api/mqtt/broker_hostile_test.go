@@ -55,8 +55,10 @@ func (r rawClient) wantEnd(t *testing.T) {
 const (
 	greeting5  = "\x10\x10\x00\x04MQTT\x05\x02\x00\x3c\x00\x00\x03raw"
 	greeting3  = "\x10\x0f\x00\x04MQTT\x04\x00\x00\x3c\x00\x03raw" // wants a session that lasts
+	connack3   = "\x20\x02\x00\x00"
 	subscribe5 = "\x82\x08\x00\x01\x00\x00\x02r/\x01"
 	subscribe3 = "\x82\x07\x00\x01\x00\x02r/\x01"
+	suback3    = "\x90\x03\x00\x01\x01"
 )
 
 // CloseWrite ends what the client sends.
@@ -69,7 +71,6 @@ func TestBrokerBrokenPackets(t *testing.T) {
 	for name, text := range map[string]string{
 		"no options":      greeting5 + "\x82\x07\x00\x02\x00\x00\x02r/",
 		"cut off":         greeting5 + subscribe5 + "\x82\x04\x00\x02\x00\x00",
-		"too large":       greeting5 + "\x82\xff\xff\xff\x7f",
 		"large greeting":  "\x10\x81\x80\x04" + strings.Repeat("x", 100),
 		"not MQTT":        "GET / HTTP/1.1\r\n\r\n",
 		"greets twice":    greeting5 + greeting5,
@@ -85,6 +86,7 @@ func TestBrokerBrokenPackets(t *testing.T) {
 		mustPublish(t, b, name, "x")
 		d.wantMessage(t, name, "x")
 	}
+	raw(t, b, greeting5+"\x82\xff\xff\xff\x7f").wantEnd(t) // without waiting for the rest
 }
 
 // TestBrokerForgets checks that a session ends with its connection, whatever
@@ -95,7 +97,7 @@ func TestBrokerForgets(t *testing.T) {
 	d := connect(t, b.Addr(), &paho.Connect{ClientID: "d", KeepAlive: 60, Properties: &paho.ConnectProperties{SessionExpiryInterval: &hour}})
 	d.subscribe(t, "d/#")
 	old := raw(t, b, greeting3+subscribe3)
-	old.want(t, "\x20\x02\x00\x00\x90\x03\x00\x01\x01")
+	old.want(t, connack3+suback3)
 	broken := raw(t, b, "\x10\x11\x00\x04MQTT\x05\x02\x00\x3c\x00\x00\x04fool\x82\x08\x00\x01\x00\x00\x02b/\x01")
 	eventually(t, "it is subscribed", func() bool { return mustPublish(t, b, "b/", "x").Matched })
 	for _, topic := range []string{"d/a", "r/", "b/"} {
@@ -110,6 +112,10 @@ func TestBrokerForgets(t *testing.T) {
 	for _, topic := range []string{"d/a", "r/", "b/"} {
 		eventually(t, "the subscription is forgotten", func() bool { return !mustPublish(t, b, topic, "x").Matched })
 	}
+	old = raw(t, b, greeting3+subscribe3)
+	old.want(t, connack3+suback3)
+	old.Close()
+	raw(t, b, greeting3).want(t, connack3) // which says that there is no session
 	d = connect(t, b.Addr(), &paho.Connect{ClientID: "d", KeepAlive: 60})
 	d.subscribe(t, "end")
 	mustPublish(t, b, "end", "")
@@ -200,6 +206,7 @@ func TestBrokerSilentClients(t *testing.T) {
 		_, err = paho.NewClient(paho.ClientConfig{Conn: c}).Connect(t.Context(), anonymous())
 		return err == nil
 	})
+	clients[6].SetDeadline(time.Now().Add(5 * time.Second)) // of itself it would end after 10 s
 	if err := b.Close(); err != nil {
 		t.Error(err)
 	}

@@ -167,7 +167,7 @@ func TestBadFiles(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "keys.json")
 		write(t, path, c.text)
 		checkBad(t, c.name, path, c.want)
-		if _, err := token.Rotate(path); err == nil {
+		if _, err := token.Rotate(t.Context(), path); err == nil {
 			t.Errorf("%s: rotated", c.name)
 		}
 	}

@@ -1,6 +1,7 @@
 package token_test
 
 import (
+	"context"
 	"errors"
 	"io/fs"
 	"os"
@@ -18,7 +19,7 @@ import (
 
 func rotate(t *testing.T, path string) string {
 	t.Helper()
-	kid, err := token.Rotate(path)
+	kid, err := token.Rotate(t.Context(), path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -62,7 +63,7 @@ func TestRotateKeepsAlgorithm(t *testing.T) {
 
 func TestRotateNothing(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "keys.json")
-	if kid, err := token.Rotate(path); !errors.Is(err, fs.ErrNotExist) || kid != "" {
+	if kid, err := token.Rotate(t.Context(), path); !errors.Is(err, fs.ErrNotExist) || kid != "" {
 		t.Errorf("got %q, %v", kid, err)
 	}
 	checkOnly(t, path)
@@ -102,7 +103,7 @@ func rotateTogether(t *testing.T, path string) {
 	for i := range n {
 		group.Go(func() {
 			<-start
-			kids[i], errs[i] = token.Rotate(path)
+			kids[i], errs[i] = token.Rotate(t.Context(), path)
 		})
 	}
 	close(start)
@@ -135,9 +136,9 @@ func TestRotateWaitsForLock(t *testing.T) {
 	if err := held.Lock(); err != nil {
 		t.Fatal(err)
 	}
-	restore := token.SetLockWait(50 * time.Millisecond)
-	defer restore()
-	if kid, err := token.Rotate(path); err == nil || !strings.Contains(err.Error(), path) {
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if kid, err := token.Rotate(ctx, path); err == nil || !strings.Contains(err.Error(), path) {
 		t.Errorf("while locked: %q, %v", kid, err)
 	}
 	if !slices.Equal(stored(t, path), before) {

@@ -43,7 +43,7 @@ func TestOthersMayNotRead(t *testing.T) {
 			t.Fatal(err)
 		}
 		checkBad(t, mode.String(), path, "chmod 600 "+path)
-		if _, err := token.Rotate(path); err == nil {
+		if _, err := token.Rotate(t.Context(), path); err == nil {
 			t.Errorf("%v: rotated", mode)
 		}
 	}

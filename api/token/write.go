@@ -1,6 +1,7 @@
 package token
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -13,18 +14,18 @@ import (
 	"github.com/gofrs/flock"
 )
 
-// lockWait is how long a rotation waits for another one; tests shorten it.
-var lockWait = 10 * time.Second
+// lockWait is how long a rotation waits for another one.
+const lockWait = 10 * time.Second
 
 // Rotate puts a new key of the same algorithm in front of the key file and
 // returns its kid. The key that was in front stays and verifies; an older one
 // goes, and the tokens that it signed go with it. The file keeps its owner.
 // fs.ErrNotExist if there is no file.
-func Rotate(path string) (kid string, err error) {
+func Rotate(ctx context.Context, path string) (kid string, err error) {
 	if path, err = filepath.EvalSymlinks(path); err != nil { // or the link would be replaced
 		return "", err
 	}
-	lock, err := lockFor(path)
+	lock, err := lockFor(ctx, path)
 	if err != nil {
 		return "", err
 	}
@@ -44,16 +45,17 @@ func Rotate(path string) (kid string, err error) {
 // it up when its process ends. It is readable, so that the file's owner can lock
 // after an administrator has; it holds nothing. It stays: to remove it would let
 // two holders in.
-func lockFor(path string) (*flock.Flock, error) {
+func lockFor(ctx context.Context, path string) (*flock.Flock, error) {
+	ctx, cancel := context.WithTimeout(ctx, lockWait)
+	defer cancel()
 	lock := flock.New(path+".lock", flock.SetPermissions(0o644))
-	for until := time.Now().Add(lockWait); ; time.Sleep(10 * time.Millisecond) {
-		switch held, err := lock.TryLock(); {
-		case held || err != nil:
-			return lock, err
-		case time.Now().After(until):
-			return nil, fmt.Errorf("key file %s: another process has held its lock for %v", path, lockWait)
+	if _, err := lock.TryLockContext(ctx, 10*time.Millisecond); err != nil {
+		if errors.Is(err, context.DeadlineExceeded) {
+			err = errors.New("another process holds its lock")
 		}
+		return nil, fmt.Errorf("key file %s: %w", path, err)
 	}
+	return lock, nil
 }
 
 // create makes a key file with one key, unless another process is faster.

@@ -91,12 +91,12 @@ expire or the key is rotated again; those of older keys end, so that rotating tw
 within twelve hours logs everybody out. The file keeps its algorithm.`,
 		Example: "  tsmon serve rotate-key",
 		Args:    exactly(0, "no arguments"),
-		RunE: func(*cobra.Command, []string) error {
+		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := a.loadWith(data)
 			if err != nil {
 				return err
 			}
-			kid, err := token.Rotate(c.Server.TokenKeys)
+			kid, err := token.Rotate(cmd.Context(), c.Server.TokenKeys)
 			if err != nil {
 				return err
 			}

@@ -17,8 +17,8 @@ import (
 )
 
 func (a *app) tenantCommand() *cobra.Command {
-	return group("tenant", "Create tenants, export and import what they own",
-		a.tenantCreateCommand(), a.tenantListCommand(), a.tenantExportCommand(), a.tenantImportCommand())
+	return group("tenant", "Create and change tenants, export and import what they own",
+		a.tenantCreateCommand(), a.tenantListCommand(), a.tenantUpdateCommand(), a.tenantExportCommand(), a.tenantImportCommand())
 }
 
 // tenantNames completes the name of a tenant in the first argument, from a file
@@ -53,7 +53,6 @@ type createdTenant struct {
 
 func (a *app) tenantCreateCommand() *cobra.Command {
 	var t record.Tenant
-	s := &t.Settings
 	cmd := &cobra.Command{
 		Use:   "create SCHEMA --ts-name NAME",
 		Short: "Create a tenant and its time-series database",
@@ -69,15 +68,74 @@ it is and refused. The data folder is made if need be (mode 0700).`,
 			return a.runTenantCreate(cmd.Context(), t)
 		},
 	}
-	flags := cmd.Flags()
-	flags.StringVar(&t.TsName, "ts-name", "", "`NAME` of the time-series database")
-	flags.StringVar(&s.TimeZone, "time-zone", "", "IANA `ZONE` of times that are shown as text")
-	flags.DurationVar((*time.Duration)(&s.SeriesRange), "series-range", 0, "`TIME` that a series covers unless asked otherwise, such as 24h")
-	flags.DurationVar((*time.Duration)(&s.Window), "window", 0, "`TIME` that mean, max, min and sum cover, such as 24h")
-	flags.Int64Var(&s.SaveMenu, "save-menu", 0, "`ID` of the menu item whose grant allows saving diagrams")
-	flags.Int64Var(&s.PublishMenu, "publish-menu", 0, "`ID` of the menu item whose grant allows publishing")
-	flags.StringVar(&s.TopicPrefix, "topic-prefix", "", "`TOPIC` that published topics lie under")
+	cmd.Flags().StringVar(&t.TsName, "ts-name", "", "`NAME` of the time-series database")
+	settingFlags(cmd, &t.Settings)
 	return cmd
+}
+
+// settingFlags are those of a tenant's settings.
+func settingFlags(cmd *cobra.Command, s *record.Settings) {
+	flags := cmd.Flags()
+	flags.StringVar(&s.TimeZone, "time-zone", "", "IANA `ZONE` of times that are shown as text (default UTC)")
+	flags.StringVar(&s.TimeLayout, "time-layout", "", "`LAYOUT` of such times, as Go writes 3:04:05 PM on 2 January 2006; PM stands for a. m. and p. m. (default \"02/01/06, 03:04 PM\")")
+	flags.DurationVar((*time.Duration)(&s.SeriesRange), "series-range", 0, "`TIME` that a series covers unless asked otherwise (default 24h)")
+	flags.DurationVar((*time.Duration)(&s.Window), "window", 0, "`TIME` that mean, max, min and sum cover (default 24h)")
+	flags.Int64Var(&s.SaveMenu, "save-menu", 0, "`ID` of the menu item whose grant allows saving diagrams (default: administrators may)")
+	flags.Int64Var(&s.PublishMenu, "publish-menu", 0, "`ID` of the menu item whose grant allows publishing (default: administrators may)")
+	flags.StringVar(&s.TopicPrefix, "topic-prefix", "", "`TOPIC` that published topics lie under (default: the schema)")
+}
+
+func (a *app) tenantUpdateCommand() *cobra.Command {
+	var s record.Settings
+	cmd := &cobra.Command{
+		Use:   "update SCHEMA",
+		Short: "Change settings of a tenant",
+		Long: `Change those settings of a tenant whose flags are given; an empty text or 0 is the
+default again. Running servers take them up within a minute.`,
+		Example:           "  tsmon tenant update acueducto --save-menu 2 --time-zone America/Bogota",
+		Args:              exactly(1, "one SCHEMA"),
+		ValidArgsFunction: a.tenantNames,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.runTenantUpdate(cmd.Context(), args[0], cmd.Flags().Changed, s)
+		},
+	}
+	settingFlags(cmd, &s)
+	return cmd
+}
+
+func (a *app) runTenantUpdate(ctx context.Context, schema string, changed func(flag string) bool, given record.Settings) error {
+	var updated record.Tenant
+	err := a.withRecords(ctx, func(records record.Store) (err error) {
+		if updated, err = records.Tenant(ctx, schema); err != nil {
+			return fmt.Errorf("%.80q: %w", schema, err)
+		}
+		change(&updated.Settings, given, changed)
+		if err := checkTenant(updated); err != nil {
+			return &usageError{err}
+		}
+		return records.UpdateTenant(ctx, updated)
+	})
+	if err != nil {
+		return err
+	}
+	return a.print(updated, func() { fmt.Fprintf(a.stdout, "updated %s\n", updated.Schema) })
+}
+
+// change takes over the settings whose flags were given.
+func change(s *record.Settings, given record.Settings, changed func(flag string) bool) {
+	for flag, take := range map[string]func(){
+		"time-zone":    func() { s.TimeZone = given.TimeZone },
+		"time-layout":  func() { s.TimeLayout = given.TimeLayout },
+		"series-range": func() { s.SeriesRange = given.SeriesRange },
+		"window":       func() { s.Window = given.Window },
+		"save-menu":    func() { s.SaveMenu = given.SaveMenu },
+		"publish-menu": func() { s.PublishMenu = given.PublishMenu },
+		"topic-prefix": func() { s.TopicPrefix = given.TopicPrefix },
+	} {
+		if changed(flag) {
+			take()
+		}
+	}
 }
 
 func (a *app) runTenantCreate(ctx context.Context, t record.Tenant) error {
@@ -115,7 +173,9 @@ func checkTenant(t record.Tenant) error {
 	if _, err := time.LoadLocation(s.TimeZone); err != nil || s.TimeZone == "Local" {
 		return fmt.Errorf("--time-zone: %.80q is no IANA zone, such as America/Bogota", s.TimeZone)
 	}
-	switch {
+	switch layout := s.TimeLayout; {
+	case layout != "" && time.Unix(0, 0).UTC().Format(layout) == layout:
+		return fmt.Errorf("--time-layout: %.80q shows no time", layout)
 	case s.SeriesRange < 0 || s.Window < 0 || s.SaveMenu < 0 || s.PublishMenu < 0:
 		return errors.New("--series-range, --window, --save-menu and --publish-menu can't be below zero")
 	case strings.ContainsAny(s.TopicPrefix, "+#$"):

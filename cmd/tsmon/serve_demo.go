@@ -164,4 +164,3 @@ func readDemoFile(path string) demoFile {
 	}
 	return before
 }
-
