@@ -86,7 +86,6 @@ var faults = []struct {
 	is       error
 	sentence string
 }{
-	{context.DeadlineExceeded, "the server did not get the answer in time"},
 	{record.ErrUnavailable, "the records can't be reached at the moment"},
 	{series.ErrUnavailable, "the time-series database can't be reached at the moment"},
 	{series.ErrNoDatabase, "the time-series database of this client does not exist"},
@@ -98,6 +97,7 @@ var faults = []struct {
 	{mqtt.ErrTooLarge, "the message is larger than the broker takes: nothing was sent"},
 	{mqtt.ErrUnknown, "the message broker did not acknowledge the message in time: it may have been delivered, or not"},
 	{fs.ErrPermission, "the server is not allowed to ask its own store"},
+	{context.DeadlineExceeded, "the server did not get the answer in time"},
 }
 
 // explain turns any error into an answer.

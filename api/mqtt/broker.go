@@ -31,7 +31,7 @@ type BrokerOptions struct {
 
 // Broker is an MQTT broker within this process. Anyone who reaches its address
 // may subscribe, and nobody may publish but the process itself. Clients speak
-// MQTT 3.1.1 or 5.
+// MQTT 3.1, 3.1.1 or 5.
 //
 // A client's session ends with its connection, so what is published while a
 // device is away never reaches it. One that does not read is disconnected after

@@ -174,13 +174,14 @@ func (c *Client) Publish(ctx context.Context, topic string, payload []byte) (Rec
 	return Receipt{}, fmt.Errorf("%w: %w", ErrUnknown, err)
 }
 
-// await waits a moment for a connection that is about to be made.
+// await waits a moment for a connection that is about to be made. The manager
+// alone would not do: it still believes in a connection that has just been lost.
 func (c *Client) await(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	_, up := c.session.now()
 	select {
-	case <-up: // the manager notices later that it is not, and also that it is
+	case <-up:
 	case <-c.manager.Done():
 	case <-ctx.Done():
 	}

@@ -46,34 +46,36 @@ func TestDialURL(t *testing.T) {
 
 // TestNotResent gives the client every reason to send again what was not
 // acknowledged: the broker asks for a long session and claims to have kept it.
+// Each of its connections breaks at the first message that is called lost.
 func TestNotResent(t *testing.T) {
-	got := make(chan *packets.Publish, 10)
-	greetings := make(chan *packets.Connect, 10)
+	got := make(chan *packets.Publish, 100)
+	greetings := make(chan *packets.Connect, 100)
 	url := fakeBroker(t, func(n int, c peer) {
-		expiry := uint32(3600)
-		greeting := c.welcome(packets.Connack{SessionPresent: n > 0, Properties: &packets.Properties{SessionExpiryInterval: &expiry}})
+		greeting := c.welcome(packets.Connack{
+			SessionPresent: n > 0, Properties: &packets.Properties{SessionExpiryInterval: new(uint32(3600))},
+		})
 		if greeting == nil {
 			return
 		}
 		greetings <- greeting
 		for m := c.nextPublish(); m != nil; m = c.nextPublish() {
 			got <- m
-			if n == 0 {
+			if m.Topic == "lost" {
 				return // without an answer
 			}
 			c.acknowledge(m, 0)
 		}
 	})
 	p := dial(t, mqtt.Options{URL: url, Timeout: 5 * time.Minute}) // which is not what ends the wait
-	_, err := p.Publish(t.Context(), "first", []byte("x"))
-	wantError(t, err, mqtt.ErrUnknown)
-	mustPublish(t, p, "second", "x")
-	for _, topic := range []string{"first", "second"} {
-		if m := receive(t, got); m.Topic != topic || m.Duplicate || m.QoS != 1 || m.Retain {
-			t.Errorf("the broker got %q, duplicate: %v, at QoS %d; want %q", m.Topic, m.Duplicate, m.QoS, topic)
+	for range 10 {
+		_, err := p.Publish(t.Context(), "lost", []byte("x"))
+		wantError(t, err, mqtt.ErrUnknown)
+		mustPublish(t, p, "taken", "x") // as soon as there is a connection again
+		for _, topic := range []string{"lost", "taken"} {
+			if m := receive(t, got); m.Topic != topic || m.Duplicate || m.QoS != 1 || m.Retain {
+				t.Errorf("the broker got %q, duplicate: %v, at QoS %d; want %q", m.Topic, m.Duplicate, m.QoS, topic)
+			}
 		}
-	}
-	for range 2 {
 		if greeting := receive(t, greetings); !greeting.CleanStart || greeting.Properties.SessionExpiryInterval != nil {
 			t.Errorf("the client asks for a session that lasts: %+v", greeting)
 		}

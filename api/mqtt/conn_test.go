@@ -94,6 +94,31 @@ func TestStalledWrite(t *testing.T) {
 	}
 }
 
+// TestGreetingTimeout has a client that never says who it is.
+func TestGreetingTimeout(t *testing.T) {
+	socket, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := newListener(socket, newSparseLog(slog.New(slog.DiscardHandler)))
+	l.greeting = 10 * time.Millisecond
+	t.Cleanup(func() { l.Close(func(string) {}) })
+	ended := make(chan error, 1)
+	go l.Serve(func(_ string, c net.Conn) error {
+		_, err := c.Read(make([]byte, 1))
+		ended <- err
+		return err
+	})
+	c, err := net.Dial("tcp", l.Address())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if err := <-ended; !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("the wait ends with %v", err)
+	}
+}
+
 func TestDelay(t *testing.T) {
 	c := &Client{log: newSparseLog(slog.New(slog.DiscardHandler))}
 	if d := c.delay(0); d != 0 {

@@ -10,19 +10,18 @@ import (
 	"github.com/mochi-mqtt/server/v2/listeners"
 )
 
-const (
-	greetingTimeout = 10 * time.Second // until a client has said who it is
-	writeTimeout    = 2 * time.Second  // for a packet to a client
-)
+// writeTimeout is how long a packet to a client may take.
+const writeTimeout = 2 * time.Second
 
 // listener accepts the clients of a Broker. It bounds what the broker's own
 // listeners don't: the number of connections, the time until a client
 // introduces itself, the time that a write takes, and what a packet that makes
 // the decoder panic can do. Close waits for all of it.
 type listener struct {
-	socket net.Listener
-	log    *sparseLog
-	closed chan struct{}
+	socket   net.Listener
+	log      *sparseLog
+	greeting time.Duration // until a client has said who it is
+	closed   chan struct{}
 
 	mu    sync.Mutex
 	conns map[*clientConn]struct{}
@@ -31,7 +30,10 @@ type listener struct {
 }
 
 func newListener(socket net.Listener, log *sparseLog) *listener {
-	l := &listener{socket: socket, log: log, closed: make(chan struct{}), conns: map[*clientConn]struct{}{}}
+	l := &listener{
+		socket: socket, log: log, greeting: 10 * time.Second,
+		closed: make(chan struct{}), conns: map[*clientConn]struct{}{},
+	}
 	l.running.Add(1) // Serve
 	return l
 }
@@ -104,7 +106,7 @@ func (l *listener) serve(c *clientConn, establish listeners.EstablishFn) {
 		defer l.mu.Unlock()
 		delete(l.conns, c)
 	}()
-	c.SetDeadline(time.Now().Add(greetingTimeout))
+	c.SetDeadline(time.Now().Add(l.greeting))
 	_ = establish(l.ID(), c) // how a client's connection ends is of no interest
 }
 
