@@ -95,14 +95,6 @@ func (e *Entry) Newest() string {
 // offers reports whether any client gets a version.
 func (e *Entry) offers(version string) bool { return e.Version == version || e.Newest() == version }
 
-// manifests returns what clients get, the rollout's last.
-func (e *Entry) manifests() []manifest.Manifest {
-	if e.Rollout != nil {
-		return []manifest.Manifest{e.Manifest, e.Rollout.Manifest}
-	}
-	return []manifest.Manifest{e.Manifest}
-}
-
 // Log is the history of one channel, oldest first.
 type Log struct {
 	Channel string
@@ -128,9 +120,9 @@ func (l *Log) Shown(version string) bool {
 	return false
 }
 
-// Standing returns the releases that were not rolled back, oldest first and in
-// rising order: a rollback takes off every version above its target. The last
-// one is what the channel shows.
+// Standing returns the moves to releases that were not rolled back, oldest
+// first: a rollback takes off every version above its target. The last one is
+// what the channel shows.
 func (l *Log) Standing() []Entry {
 	var stack []Entry
 	for _, e := range l.Entries {

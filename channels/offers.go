@@ -76,15 +76,14 @@ func response(m manifest.Manifest) (*manifest.Response, error) {
 }
 
 // watersheds returns the manifests of the releases that every older client must
-// pass through: those that the channel shows or offers, or has shown and not
-// taken off.
+// pass through: of those that the channel has shown to everybody and not taken
+// off.
 func (l *Log) watersheds() []manifest.Manifest {
 	var found []manifest.Manifest
 	for _, e := range l.Standing() {
-		for _, m := range e.manifests() {
-			if m.Watershed && !slices.ContainsFunc(found, func(f manifest.Manifest) bool { return f.Version == m.Version }) {
-				found = append(found, m)
-			}
+		known := slices.ContainsFunc(found, func(f manifest.Manifest) bool { return f.Version == e.Version })
+		if e.Manifest.Watershed && !known {
+			found = append(found, e.Manifest)
 		}
 	}
 	return found
