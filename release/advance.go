@@ -143,7 +143,7 @@ func (m *move) entry(e channels.Entry) channels.Entry {
 	e.Manifest, e.Rollout = m.manifest, m.rollout
 	if m.others != nil {
 		part := *m.rollout
-		part.Version, part.Manifest = m.manifest.Version, m.manifest
+		part.Manifest = m.manifest
 		e.Manifest, e.Rollout = *m.others, &part
 	}
 	e.Version = e.Manifest.Version

@@ -63,6 +63,7 @@ func (p *Publisher) begin(m *move, wanted *channels.Rollout) (warnings []string)
 	default:
 		fresh := *wanted
 		fresh.ID = m.channel + "/" + strconv.FormatUint(head.Sequence+1, 10)
+		fresh.Version = m.manifest.Version
 		fresh.Since = p.Now().UTC().Truncate(time.Second)
 		m.rollout, m.others = &fresh, &head.Manifest
 	}
