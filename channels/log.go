@@ -61,6 +61,9 @@ const (
 	Promote  Action = "promote"  // a release of another channel
 	Follow   Action = "follow"   // the channel that this one follows overtook it
 	Rollback Action = "rollback" // back to an earlier release
+	Advance  Action = "rollout"  // a rollout has another share, or has ended
+	Pause    Action = "pause"    // the newest release is held back
+	Resume   Action = "resume"   // it is no longer held back
 )
 
 // Entry is one move of a channel.
@@ -76,7 +79,21 @@ type Entry struct {
 	Why      string    `json:"why,omitempty"`
 	// Manifest is what clients see; its sequence is this entry's.
 	Manifest manifest.Manifest `json:"manifest"`
+	// Rollout is a newer release that only some clients get yet; nil for none.
+	// Version, Targets and Manifest are then what all others get.
+	Rollout *Rollout `json:"rollout,omitempty"`
 }
+
+// Newest is the newest version that any client gets.
+func (e *Entry) Newest() string {
+	if e.Rollout != nil {
+		return e.Rollout.Version
+	}
+	return e.Version
+}
+
+// offers reports whether any client gets a version.
+func (e *Entry) offers(version string) bool { return e.Version == version || e.Newest() == version }
 
 // Log is the history of one channel, oldest first.
 type Log struct {
@@ -93,19 +110,19 @@ func (l *Log) Head() *Entry {
 	return &l.Entries[len(l.Entries)-1]
 }
 
-// Shown reports whether the channel showed a version at any time.
+// Shown reports whether any client got a version at any time.
 func (l *Log) Shown(version string) bool {
 	for _, e := range l.Entries {
-		if e.Version == version {
+		if e.offers(version) {
 			return true
 		}
 	}
 	return false
 }
 
-// Standing returns the releases that were not rolled back, oldest first and in
-// rising order: a rollback takes off every version above its target. The last
-// one is what the channel shows.
+// Standing returns the moves to releases that were not rolled back, oldest
+// first: a rollback takes off every version above its target. The last one is
+// what the channel shows.
 func (l *Log) Standing() []Entry {
 	var stack []Entry
 	for _, e := range l.Entries {
@@ -125,12 +142,12 @@ func below(a, b string) bool {
 }
 
 // RolledBack returns the rollback that took a version off the channel, nil if it
-// was never shown or is standing.
+// no client ever got or that stands.
 func (l *Log) RolledBack(version string) *Entry {
 	var off *Entry
 	for i, e := range l.Entries {
 		switch {
-		case e.Version == version:
+		case e.offers(version):
 			off = nil
 		case e.Action == Rollback && off == nil && l.until(i).Shown(version) && !l.until(i).stands(version):
 			off = &l.Entries[i]
@@ -145,7 +162,7 @@ func (l *Log) until(i int) *Log {
 }
 
 func (l *Log) stands(version string) bool {
-	return slices.ContainsFunc(l.Standing(), func(e Entry) bool { return e.Version == version })
+	return slices.ContainsFunc(l.Standing(), func(e Entry) bool { return e.offers(version) })
 }
 
 var name = regexp.MustCompile(`^[a-z][a-z0-9-]{0,31}$`)
@@ -208,7 +225,10 @@ func decodeEntry(data []byte) (Entry, error) {
 	if e.Manifest.Sequence != e.Sequence || e.Manifest.Version != e.Version {
 		return Entry{}, fmt.Errorf("its manifest shows version %s as entry %d", e.Manifest.Version, e.Manifest.Sequence)
 	}
-	return e, nil
+	if e.Rollout == nil {
+		return e, nil
+	}
+	return e, e.Rollout.verify(e.Sequence)
 }
 
 func hash(data []byte) string {

@@ -169,6 +169,11 @@ func (r Repository) readTagged(ctx context.Context, key string, limit int64) ([]
 func (r Repository) Append(ctx context.Context, log *Log, e Entry) (*Log, error) {
 	e.Sequence = uint64(len(log.Entries)) + 1
 	e.Manifest.Sequence = e.Sequence
+	if e.Rollout != nil {
+		rollout := *e.Rollout
+		rollout.Manifest.Sequence = e.Sequence
+		e.Rollout = &rollout
+	}
 	e.Previous = log.head
 	e.Targets = e.Manifest.Keys()
 	e.When = e.When.UTC().Truncate(time.Second)

@@ -124,7 +124,7 @@ func (c *checker) distrust(place string, err error, mend string) {
 
 func (c *checker) document(root *node) {
 	c.doc.places[""] = root.offset
-	members := c.object("", root, []string{"version", "notes", "pub_date", "platforms"}, []string{"sequence"})
+	members := c.object("", root, []string{"version", "notes", "pub_date", "platforms"}, []string{"minimum_version", "critical", "watershed", "sequence"})
 	m := &c.doc.Manifest
 	if n, ok := members["version"]; ok {
 		m.Version = c.version(n)
@@ -138,6 +138,7 @@ func (c *checker) document(root *node) {
 	if n, ok := members["sequence"]; ok {
 		m.Sequence = c.sequence(n)
 	}
+	c.extra(members)
 	if n, ok := members["platforms"]; ok {
 		m.Platforms = c.platforms(n)
 	}
@@ -247,6 +248,38 @@ func (c *checker) date(n *node) time.Time {
 		c.report("pub_date", "", fmt.Sprintf("%q is not in UTC", s), "write "+t.UTC().Format(time.RFC3339))
 	}
 	return t.UTC().Truncate(time.Second)
+}
+
+// extra reads the members that are for the application.
+func (c *checker) extra(members map[string]*node) {
+	m := &c.doc.Manifest
+	for name, into := range map[string]*bool{"critical": &m.Critical, "watershed": &m.Watershed} {
+		n, there := members[name]
+		if !there {
+			continue
+		}
+		var ok bool
+		if *into, ok = n.value.(bool); !ok {
+			c.report(name, "", "must be true or false", "write it without quotes, or leave it out")
+		}
+	}
+	n, there := members["minimum_version"]
+	if !there {
+		return
+	}
+	text, ok := c.text("minimum_version", n)
+	if !ok {
+		return
+	}
+	m.MinimumVersion = text
+	minimum, err := ParseVersion(text)
+	if err != nil {
+		c.report("minimum_version", "", err.Error(), "write MAJOR.MINOR.PATCH, such as 1.2.0")
+		return
+	}
+	if version, err := ParseVersion(m.Version); err == nil && minimum.Compare(version) > 0 {
+		c.report("minimum_version", "", "is above version", "no client could have it: lower it, or publish that version")
+	}
 }
 
 func (c *checker) sequence(n *node) uint64 {

@@ -38,6 +38,7 @@ type Response struct {
 	Platforms map[string]Platform // static form; nil in the dynamic one
 	Dynamic   Platform            // dynamic form: one platform, whatever the target
 	Sequence  uint64              // our additional member, 0 if absent or unreadable
+	Extra                         // each zero if absent or unreadable
 }
 
 // ParseResponse reads an answer as the updater does: unknown members are
@@ -62,7 +63,11 @@ func ParseResponse(body []byte) (*Response, error) {
 	if err := r.parseDate(members); err != nil {
 		return nil, err
 	}
-	_ = json.Unmarshal(members["sequence"], &r.Sequence) // not the updater's: unreadable means absent
+	// These are not the updater's: unreadable means absent.
+	_ = json.Unmarshal(members["sequence"], &r.Sequence)
+	_ = json.Unmarshal(members["minimum_version"], &r.MinimumVersion)
+	_ = json.Unmarshal(members["critical"], &r.Critical)
+	_ = json.Unmarshal(members["watershed"], &r.Watershed)
 	if err := r.parsePlatforms(members); err != nil {
 		return nil, err
 	}
@@ -83,7 +88,7 @@ func (r *Response) parseVersion(members map[string]json.RawMessage) error {
 	if err != nil {
 		return err
 	}
-	if r.Version, err = parseClientVersion(text); err != nil {
+	if r.Version, err = ParseClientVersion(text); err != nil {
 		return fmt.Errorf("%w: %w", ErrShape, err)
 	}
 	return nil
@@ -219,7 +224,7 @@ type Offer struct {
 // the versions are compared. It returns nil when the client is up to date.
 // Errors wrap ErrTarget or, for the client's own version, ErrVersion.
 func (r *Response) OfferTo(c Client) (*Offer, error) {
-	current, err := parseClientVersion(c.Version)
+	current, err := ParseClientVersion(c.Version)
 	if err != nil {
 		return nil, err
 	}

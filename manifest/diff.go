@@ -12,8 +12,8 @@ type Change struct {
 	After  string `json:"after"`  // empty if the member is gone
 }
 
-// Diff lists what changes from a to b: version, notes, pub_date, sequence, then
-// the platforms by key.
+// Diff lists what changes from a to b: version, notes, pub_date, the members of
+// Extra, sequence, then the platforms by key.
 func Diff(a, b *Manifest) []Change {
 	var changes []Change
 	add := func(place, before, after string) {
@@ -24,6 +24,9 @@ func Diff(a, b *Manifest) []Change {
 	add("version", a.Version, b.Version)
 	add("notes", a.Notes, b.Notes)
 	add("pub_date", dateText(a.PubDate), dateText(b.PubDate))
+	add("minimum_version", a.MinimumVersion, b.MinimumVersion)
+	add("critical", flagText(a.Critical), flagText(b.Critical))
+	add("watershed", flagText(a.Watershed), flagText(b.Watershed))
 	add("sequence", sequenceText(a.Sequence), sequenceText(b.Sequence))
 	all := map[string]bool{}
 	for key := range a.Platforms {
@@ -45,6 +48,13 @@ func dateText(t time.Time) string {
 		return ""
 	}
 	return t.UTC().Format(time.RFC3339)
+}
+
+func flagText(set bool) string {
+	if !set {
+		return ""
+	}
+	return "true"
 }
 
 func sequenceText(n uint64) string {

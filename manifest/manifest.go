@@ -22,11 +22,17 @@
 //	  "platforms": {
 //	    "windows-x86_64": {"signature": "<content of .sig>", "url": "https://…"}
 //	  },
+//	  "minimum_version": "1.2.0",
+//	  "critical": true,
+//	  "watershed": true,
 //	  "sequence": 12
 //	}
 //
-// sequence is the number of the channel's log entry that the manifest shows. The
-// updater ignores members that it does not know; this one makes the bytes of
+// The last four are ours and may be missing. The updater ignores members that it
+// does not know, and hands them to the application (rawJson). minimum_version,
+// critical and watershed are what Extra says.
+//
+// sequence is the number of the channel's log entry that the manifest shows. It makes the bytes of
 // every state of a channel unique, and with them the ETag that a conditional
 // replacement relies on.
 package manifest
@@ -46,11 +52,24 @@ const MaxSequence = 1<<53 - 1
 
 // Manifest is one state of a channel as clients see it.
 type Manifest struct {
-	Version   string              `json:"version"`            // semantic version, no leading v
-	Notes     string              `json:"notes"`              // release notes, may be empty
-	PubDate   time.Time           `json:"pub_date"`           // UTC, whole seconds
-	Platforms map[string]Platform `json:"platforms"`          // by platform key, see ParseKey
-	Sequence  uint64              `json:"sequence,omitempty"` // number of the log entry, from 1
+	Version   string              `json:"version"`   // semantic version, no leading v
+	Notes     string              `json:"notes"`     // release notes, may be empty
+	PubDate   time.Time           `json:"pub_date"`  // UTC, whole seconds
+	Platforms map[string]Platform `json:"platforms"` // by platform key, see ParseKey
+	Extra
+	Sequence uint64 `json:"sequence,omitempty"` // number of the log entry, from 1
+}
+
+// Extra are members for the application, which the updater does not know.
+type Extra struct {
+	// MinimumVersion is the oldest version that may go on being used; empty for
+	// any. What to do with an older one is the application's choice.
+	MinimumVersion string `json:"minimum_version,omitempty"`
+	// Critical says that the update should not be put off.
+	Critical bool `json:"critical,omitempty"`
+	// Watershed says that older versions have to pass through this one: a server
+	// offers them nothing newer before.
+	Watershed bool `json:"watershed,omitempty"`
 }
 
 // Platform is what clients of one platform key download.

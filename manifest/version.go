@@ -35,9 +35,9 @@ func ParseVersion(text string) (Version, error) {
 	return v, nil
 }
 
-// parseClientVersion reads a version as the updater does: any number of leading
+// ParseClientVersion reads a version as the updater does: any number of leading
 // v's is stripped, the rest is a strict semantic version.
-func parseClientVersion(text string) (Version, error) {
+func ParseClientVersion(text string) (Version, error) {
 	return parseAny(strings.TrimLeft(text, "v"))
 }
 

@@ -22,6 +22,8 @@ type Report struct {
 	URL     string   `json:"url"` // of the manifest
 	Bundles []Stored `json:"bundles"`
 	Reach   []Reach  `json:"reach"`
+	// Rollout says who gets Version, where that is not everybody.
+	Rollout *Share `json:"rollout,omitempty"`
 	// Unbound are platform keys whose signatures name no version: applications
 	// that require a signed version refuse them.
 	Unbound   []string  `json:"unbound,omitempty"`
@@ -40,6 +42,9 @@ type Options struct {
 	AllowMissing []string // platform keys that the channel may lose
 	AllowUnbound bool     // accept signatures that are bound to no version
 	DryRun       bool     // write nothing
+	// Rollout has the Steps, Every and Cohorts of who gets the release first; nil:
+	// everybody does.
+	Rollout *channels.Rollout
 }
 
 // standing prepares a move to a release that is whole in the store, after
@@ -66,6 +71,9 @@ func (p *Publisher) advance(ctx context.Context, m *move, entry channels.Entry, 
 		return nil, err
 	}
 	if o.DryRun {
+		if m.rollout != nil {
+			return report, nil
+		}
 		return report, p.follow(ctx, m, o, report)
 	}
 	if report.Changed {
@@ -78,9 +86,12 @@ func (p *Publisher) advance(ctx context.Context, m *move, entry channels.Entry, 
 		return nil, err
 	}
 	report.shown = head.Manifest
-	if head.Version != report.Version {
+	if head.Newest() != report.Version && head.Version != report.Version {
 		report.Warnings = append(report.Warnings, fmt.Sprintf("%s has moved on to %s meanwhile (entry %d by %s)", m.channel, head.Version, head.Sequence, head.Who))
 		return report, nil // whoever moved it takes the followers along
+	}
+	if m.rollout != nil {
+		return report, nil // followers take what everybody gets
 	}
 	return report, p.follow(ctx, m, o, report)
 }
@@ -100,6 +111,9 @@ func (p *Publisher) judge(m *move, o Options, report *Report) (err error) {
 	if m.before != nil {
 		report.Previous = m.before.Version.String()
 	}
+	if m.rollout != nil {
+		report.Rollout = ShareOf(m.rollout, p.Now())
+	}
 	report.Sequence, report.Changed = m.next()
 	return nil
 }
@@ -111,16 +125,34 @@ func (m *move) next() (sequence uint64, missing bool) {
 	if head == nil {
 		return 1, true
 	}
-	changes := manifest.Diff(&head.Manifest, &m.manifest)
-	if len(changes) == 0 || len(changes) == 1 && changes[0].Place == "sequence" {
+	entry := m.entry(channels.Entry{})
+	if sameManifest(head.Manifest, entry.Manifest) && sameRollout(head.Rollout, entry.Rollout) {
 		return head.Sequence, false
 	}
 	return head.Sequence + 1, true
 }
 
+// sameManifest compares all but the number of the log entry.
+func sameManifest(a, b manifest.Manifest) bool {
+	changes := manifest.Diff(&a, &b)
+	return len(changes) == 0 || len(changes) == 1 && changes[0].Place == "sequence"
+}
+
+// entry fills in what clients get from an entry on.
+func (m *move) entry(e channels.Entry) channels.Entry {
+	e.Manifest, e.Rollout = m.manifest, m.rollout
+	if m.others != nil {
+		part := *m.rollout
+		part.Manifest = m.manifest
+		e.Manifest, e.Rollout = *m.others, &part
+	}
+	e.Version = e.Manifest.Version
+	return e
+}
+
 // enter writes the log entry.
 func (p *Publisher) enter(ctx context.Context, m *move, entry channels.Entry) error {
-	entry.Version, entry.Manifest = m.manifest.Version, m.manifest
+	entry = m.entry(entry)
 	entry.Who, entry.When = p.Who, p.Now()
 	log, err := p.channels().Append(ctx, m.log, entry)
 	if err == nil {

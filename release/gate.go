@@ -31,11 +31,15 @@ type Reach struct {
 
 // move is a channel's next state while it is judged.
 type move struct {
-	channel      string
-	policy       Policy
-	log          *channels.Log
-	manifest     manifest.Manifest
-	before       *manifest.Response // what clients see now; nil if there is nothing
+	channel  string
+	policy   Policy
+	log      *channels.Log
+	manifest manifest.Manifest
+	before   *manifest.Response // what clients see now; nil if there is nothing
+	// others is what clients get that are not part of the rollout which manifest
+	// is for; nil: manifest is for everybody.
+	others       *manifest.Manifest
+	rollout      *channels.Rollout // to enter; its manifest is set where others is not nil
 	allowMissing []string
 	allowUnbound bool
 }

@@ -43,7 +43,11 @@ func (p *Publisher) Promote(ctx context.Context, o PromoteOptions) (*Report, err
 	if err := m.forward(version); err != nil {
 		return nil, err
 	}
+	if err := m.partly(o.Rollout); err != nil {
+		return nil, err
+	}
 	report := &Report{Action: channels.Promote, Bundles: record.Bundles}
+	report.Warnings = p.begin(m, o.Rollout)
 	report, err = p.advance(ctx, m, channels.Entry{Action: channels.Promote, From: o.From, Why: o.Why}, o.Options, report)
 	return p.finish(ctx, report, err)
 }

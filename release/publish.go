@@ -17,6 +17,7 @@ type PublishOptions struct {
 	Options
 	Version string
 	Notes   string
+	Extra   manifest.Extra      // kept in the record
 	Bundles []Bundle            // of Gather
 	Key     *signing.PrivateKey // signs the bundles that have no signature; may be nil
 }
@@ -46,6 +47,9 @@ func (p *Publisher) Publish(ctx context.Context, o PublishOptions) (*Report, err
 	if err := m.forward(o.Version); err != nil {
 		return nil, err
 	}
+	if err := m.partly(o.Rollout); err != nil {
+		return nil, err
+	}
 	if err := m.willCover(o.Bundles); err != nil {
 		return nil, err
 	}
@@ -55,6 +59,10 @@ func (p *Publisher) Publish(ctx context.Context, o PublishOptions) (*Report, err
 	}
 	m.manifest = p.manifestOf(record)
 	report := &Report{Action: channels.Publish, Bundles: record.Bundles}
+	report.Warnings = append(report.Warnings, p.begin(m, o.Rollout)...)
+	if o.Extra != record.Extra {
+		report.Warnings = append(report.Warnings, "--watershed, --minimum-version or --critical differ from what "+o.Version+" was published with, which stays")
+	}
 	if o.Notes != "" && o.Notes != record.Notes {
 		report.Warnings = append(report.Warnings, "the notes differ from those that "+o.Version+" was published with, which stay")
 	}
@@ -79,7 +87,22 @@ func (p *Publisher) checkBundles(o PublishOptions) error {
 			return err
 		}
 	}
-	return checkNotes(o.Notes)
+	return errors.Join(checkNotes(o.Notes), checkExtra(o.Version, o.Extra))
+}
+
+// checkExtra refuses a minimum that the release itself does not reach.
+func checkExtra(version string, extra manifest.Extra) error {
+	if extra.MinimumVersion == "" {
+		return nil
+	}
+	minimum, err := manifest.ParseVersion(extra.MinimumVersion)
+	if err != nil {
+		return &Refusal{Cause: err, Text: "--minimum-version", Mend: "write MAJOR.MINOR.PATCH, such as 1.2.0"}
+	}
+	if v, err := manifest.ParseVersion(version); err == nil && minimum.Compare(v) > 0 {
+		return refuse(ErrConfig, "name a version that clients can have", "the minimum version %s is above %s", minimum, version)
+	}
+	return nil
 }
 
 // MaxNotes bounds release notes, in bytes, so that the manifest stays small.
@@ -121,9 +144,15 @@ func (m *move) forward(version string) error {
 	if m.before == nil {
 		return nil
 	}
-	order := v.Compare(m.before.Version)
+	newest := m.before.Version
+	if head := m.log.Head(); head != nil {
+		if newest, err = manifest.ParseVersion(head.Newest()); err != nil {
+			return err
+		}
+	}
+	order := v.Compare(newest)
 	if order < 0 {
-		return refuse(ErrBelowHead, "publish a higher version; `tsmon release rollback --to` goes back", "%s shows %s, above %s", m.channel, m.before.Version, version)
+		return refuse(ErrBelowHead, "publish a higher version; `tsmon release rollback --to` goes back", "%s shows %s, above %s", m.channel, newest, version)
 	}
 	if back := m.log.RolledBack(version); back != nil && order > 0 {
 		return refuse(ErrRolledBack, fmt.Sprintf("publish a higher version, or bring it back with `tsmon release rollback --channel %s --to %s --reason TEXT`", m.channel, version),
@@ -174,14 +203,14 @@ func (p *Publisher) bring(ctx context.Context, m *move, o PublishOptions) (*Reco
 		}
 		return standing, p.checkStore(ctx, o.Version)
 	case o.DryRun:
-		return p.recordOf(o.Version, o.Notes, stored), nil
+		return p.recordOf(o, stored), nil
 	}
 	for i := range stored {
 		if err := p.storeSignature(ctx, o.Version, &stored[i], o.AllowUnbound); err != nil {
 			return nil, err
 		}
 	}
-	record := p.recordOf(o.Version, o.Notes, stored)
+	record := p.recordOf(o, stored)
 	m.manifest = p.manifestOf(record)
 	if _, err := p.replay(m); err != nil {
 		return nil, err
@@ -205,6 +234,6 @@ func (p *Publisher) Build(ctx context.Context, o PublishOptions, baseURL string)
 	if err != nil {
 		return nil, err
 	}
-	m := p.recordOf(o.Version, o.Notes, stored).Manifest(baseURL)
+	m := p.recordOf(o, stored).Manifest(baseURL)
 	return &m, nil
 }

@@ -32,7 +32,8 @@ type Record struct {
 	Notes   string    `json:"notes"`
 	PubDate time.Time `json:"pub_date"` // UTC, whole seconds
 	Who     string    `json:"who"`
-	Bundles []Stored  `json:"bundles"` // sorted by name
+	manifest.Extra
+	Bundles []Stored `json:"bundles"` // sorted by name
 }
 
 // Stored is a bundle in the store.
@@ -62,7 +63,7 @@ func (r *Record) Keys() []string {
 // Manifest is what clients see of the release; baseURL is the address of the
 // release's folder or of the place that holds its bundles.
 func (r *Record) Manifest(baseURL string) manifest.Manifest {
-	m := manifest.Manifest{Version: r.Version, Notes: r.Notes, PubDate: r.PubDate, Platforms: map[string]manifest.Platform{}}
+	m := manifest.Manifest{Version: r.Version, Notes: r.Notes, PubDate: r.PubDate, Extra: r.Extra, Platforms: map[string]manifest.Platform{}}
 	for _, b := range r.Bundles {
 		for _, key := range b.Keys {
 			m.Platforms[key] = manifest.Platform{Signature: b.Signature, URL: baseURL + "/" + url.PathEscape(b.Name)}

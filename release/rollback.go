@@ -39,7 +39,7 @@ func (p *Publisher) Rollback(ctx context.Context, o RollbackOptions) (*Report, e
 	if err != nil {
 		return nil, err
 	}
-	left := log.Head().Version
+	left := log.Head().Newest()
 	m, record, err := p.standing(ctx, o.Options, policy, log, version)
 	if err != nil {
 		return nil, err
@@ -63,13 +63,20 @@ func target(log *channels.Log, o RollbackOptions) (string, error) {
 		return "", refuse(ErrNoTarget, "`tsmon channel log "+log.Channel+"` shows what it had", "%s never showed %s", log.Channel, o.To)
 	case o.To != "":
 		return o.To, nil
+	case head.Rollout != nil:
+		return head.Version, nil // what the others have
 	case head.Action == channels.Rollback && head.Why == o.Why:
 		return head.Version, nil // the same command again
 	case head.Action == channels.Rollback:
 		// Two people may be rolling back the same bad release.
 		return "", refuse(ErrRolledBack, "--to VERSION goes further back", "%s went back to %s already, by %s: %s", log.Channel, head.Version, head.Who, head.Why)
 	}
-	standing := log.Standing()
+	return before(log)
+}
+
+// before is the standing release that the channel showed before its head.
+func before(log *channels.Log) (string, error) {
+	head, standing := log.Head(), log.Standing()
 	for i := len(standing) - 2; i >= 0; i-- {
 		if standing[i].Version != head.Version {
 			return standing[i].Version, nil

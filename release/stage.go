@@ -306,6 +306,6 @@ func readSmall(path string, limit int64) ([]byte, error) {
 }
 
 // recordOf puts together what a release consists of.
-func (p *Publisher) recordOf(version, notes string, bundles []Stored) *Record {
-	return &Record{Version: version, Notes: notes, PubDate: p.Now().UTC().Truncate(time.Second), Who: p.Who, Bundles: bundles}
+func (p *Publisher) recordOf(o PublishOptions, bundles []Stored) *Record {
+	return &Record{Version: o.Version, Notes: o.Notes, PubDate: p.Now().UTC().Truncate(time.Second), Who: p.Who, Extra: o.Extra, Bundles: bundles}
 }

@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -16,8 +17,9 @@ import (
 )
 
 func (a *app) channelCommand() *cobra.Command {
-	return group("channel", "Look at channels and their logs",
-		a.channelListCommand(), a.channelShowCommand(), a.channelLogCommand(), a.channelVerifyCommand())
+	return group("channel", "Look at channels and their logs, steer rollouts",
+		a.channelListCommand(), a.channelShowCommand(), a.channelLogCommand(), a.channelVerifyCommand(),
+		a.channelRolloutCommand(), a.channelPauseCommand(), a.channelResumeCommand())
 }
 
 // channelFlag adds --channel, with completion of the configured names.
@@ -54,15 +56,31 @@ type channelState struct {
 	When     string   `json:"when"` // RFC 3339
 	Who      string   `json:"who"`
 	URL      string   `json:"url,omitempty"` // of the manifest, if public_url is set
+	// Rollout is a newer release that only some clients get.
+	Rollout *release.Share `json:"rollout,omitempty"`
 }
 
-func stateOf(e *channels.Entry, channel, publicURL string) channelState {
+func stateOf(e *channels.Entry, channel, publicURL string, now time.Time) channelState {
 	s := channelState{Channel: channel, Version: e.Version, Sequence: e.Sequence, Action: string(e.Action), Targets: e.Targets,
 		When: e.When.Format("2006-01-02T15:04:05Z07:00"), Who: e.Who}
+	if e.Rollout != nil {
+		s.Rollout = release.ShareOf(e.Rollout, now)
+	}
 	if publicURL != "" {
 		s.URL = publicURL + "/" + channels.ManifestKey(channel)
 	}
 	return s
+}
+
+// versionText is what everybody gets, and what only some do.
+func (s *channelState) versionText() string {
+	switch {
+	case s.Rollout == nil:
+		return s.Version
+	case s.Rollout.Paused:
+		return fmt.Sprintf("%s (%s is held back)", s.Version, s.Rollout.Version)
+	}
+	return fmt.Sprintf("%s (%s for %d %%)", s.Version, s.Rollout.Version, s.Rollout.Percent)
 }
 
 func (a *app) channelListCommand() *cobra.Command {
@@ -92,9 +110,9 @@ func (a *app) runChannelList(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		s := stateOf(log.Head(), name, p.PublicURL)
+		s := stateOf(log.Head(), name, p.PublicURL, a.now())
 		states = append(states, s)
-		rows = append(rows, []string{s.Channel, s.Version, strconv.FormatUint(s.Sequence, 10), s.Action, s.When, s.Who})
+		rows = append(rows, []string{s.Channel, s.versionText(), strconv.FormatUint(s.Sequence, 10), s.Action, s.When, s.Who})
 	}
 	return a.print(states, func() { table(a.stdout, rows) })
 }
@@ -124,13 +142,16 @@ func (a *app) channelShowCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			s := stateOf(log.Head(), args[0], p.PublicURL)
+			s := stateOf(log.Head(), args[0], p.PublicURL, a.now())
 			if err := a.warnBehind(cmd.Context(), p, log); err != nil {
 				return err
 			}
 			return a.print(s, func() {
 				fmt.Fprintf(a.stdout, "channel:  %s\nversion:  %s\nentry:    %d (%s by %s, %s)\ntargets:  %s\n",
 					s.Channel, s.Version, s.Sequence, s.Action, s.Who, s.When, strings.Join(s.Targets, ", "))
+				if s.Rollout != nil {
+					fmt.Fprintf(a.stdout, "rollout:  %s\n", shareText(s.Rollout))
+				}
 				if s.URL != "" {
 					fmt.Fprintf(a.stdout, "manifest: %s\n", s.URL)
 				}
@@ -179,9 +200,9 @@ func (a *app) runChannelLog(ctx context.Context, channel string) error {
 	entries := []logRow{}
 	rows := [][]string{{"ENTRY", "WHEN", "ACTION", "VERSION", "FROM", "WHO", "WHY"}}
 	for _, e := range log.Entries {
-		r := logRow{stateOf(&e, channel, ""), e.From, e.Why}
+		r := logRow{stateOf(&e, channel, "", e.When), e.From, e.Why}
 		entries = append(entries, r)
-		rows = append(rows, []string{strconv.FormatUint(r.Sequence, 10), r.When, r.Action, r.Version, r.From, r.Who, r.Why})
+		rows = append(rows, []string{strconv.FormatUint(r.Sequence, 10), r.When, r.Action, r.versionText(), r.From, r.Who, r.Why})
 	}
 	return a.print(entries, func() { table(a.stdout, rows) })
 }

@@ -33,6 +33,11 @@ type moveFlags struct {
 func (f *moveFlags) add(cmd *cobra.Command) {
 	cmd.Flags().StringSliceVar(&f.allowMissing, "allow-missing", nil, "platform `KEY`s that the channel may lose, comma-separated")
 	cmd.Flags().BoolVar(&f.allowUnbound, "allow-unbound", false, "accept signatures that name no version; strict applications refuse them")
+	f.addDry(cmd)
+}
+
+// addDry adds what every command that moves a channel has.
+func (f *moveFlags) addDry(cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&f.dryRun, "dry-run", false, "print the plan and who gets what, write nothing")
 	cmd.Flags().BoolVar(&f.noProbe, "no-probe", false, "do not fetch the public address afterwards as a client would")
 }
@@ -70,6 +75,7 @@ func (a *app) move(ctx context.Context, f moveFlags, run func(*release.Publisher
 type publishFlags struct {
 	moveFlags
 	contentFlags
+	shareFlags
 	channel string
 }
 
@@ -86,15 +92,20 @@ tell their target, --bundle TARGET=FILE says it explicitly. A bundle that has a
 private key. The channel moves only when everything is in the store, verified,
 and every installed version was seen to be able to follow.
 
+With --percent or --steps only a share of the clients of tsmon serve gets it at
+first, as ` + "`tsmon channel rollout --help`" + ` says.
+
 The same command again does nothing, or completes what was interrupted.`,
 		Example: `  tsmon release publish --version 1.4.0 --notes-file CHANGES.md src-tauri/target/release/bundle
   tsmon release publish --version 1.5.0-beta.1 --channel beta dist/
+  tsmon release publish --version 1.6.0 --steps 5,25,50,100 --every 6h dist/
   tsmon release publish --version 1.4.0 --dry-run --bundle darwin-universal=App.app.tar.gz`,
 		RunE: func(cmd *cobra.Command, args []string) error { return a.runPublish(cmd.Context(), f, args) },
 	}
 	cmd.Flags().StringVar(&f.reason, "reason", "", "a remark for the channel's log")
 	a.channelFlag(cmd, &f.channel)
 	f.contentFlags.add(cmd)
+	f.shareFlags.add(cmd)
 	f.moveFlags.add(cmd)
 	return cmd
 }
@@ -109,11 +120,15 @@ func (a *app) runPublish(ctx context.Context, f publishFlags, args []string) err
 		return err
 	}
 	o.Options = f.options(f.channel)
+	if o.Rollout, err = f.rollout(); err != nil {
+		return err
+	}
 	return a.move(ctx, f.moveFlags, func(p *release.Publisher) (*release.Report, error) { return p.Publish(ctx, o) })
 }
 
 func (a *app) releasePromoteCommand() *cobra.Command {
 	var f moveFlags
+	var share shareFlags
 	var from, to string
 	cmd := &cobra.Command{
 		Use:   "promote [--from CHANNEL] [--to CHANNEL] [VERSION]",
@@ -126,6 +141,10 @@ the store is verified, and the same gate holds as for a publish.`,
 		Args: atMost(1, "at most one VERSION"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o := release.PromoteOptions{Options: f.options(to), From: from}
+			var err error
+			if o.Rollout, err = share.rollout(); err != nil {
+				return err
+			}
 			if len(args) == 1 {
 				o.Version = args[0]
 			}
@@ -137,6 +156,7 @@ the store is verified, and the same gate holds as for a publish.`,
 	cmd.Flags().StringVar(&f.reason, "reason", "", "a remark for the channel's log")
 	a.completeChannel(cmd, "from")
 	a.completeChannel(cmd, "to")
+	share.add(cmd)
 	f.add(cmd)
 	return cmd
 }
@@ -209,6 +229,9 @@ func (a *app) printMove(r *release.Report) {
 		path = r.Previous + " → " + r.Version
 	}
 	fmt.Fprintf(a.stdout, "%s: %s, %s (entry %d, %s)\n", r.Channel, path, state, r.Sequence, r.Action)
+	if r.Rollout != nil {
+		fmt.Fprintf(a.stdout, "  %s\n", shareText(r.Rollout))
+	}
 	fmt.Fprintf(a.stdout, "  %s\n", r.URL)
 	if r.Probed {
 		fmt.Fprintln(a.stdout, "  fetched and verified as a client gets it")
@@ -329,6 +352,21 @@ func showing(ctx context.Context, p *release.Publisher) (map[string][]string, er
 	return shown, nil
 }
 
+// extraText says what applications are told beside the update.
+func extraText(e manifest.Extra) string {
+	var texts []string
+	if e.MinimumVersion != "" {
+		texts = append(texts, "at least "+e.MinimumVersion)
+	}
+	if e.Critical {
+		texts = append(texts, "critical")
+	}
+	if e.Watershed {
+		texts = append(texts, "older ones pass through it")
+	}
+	return strings.Join(texts, ", ")
+}
+
 func (a *app) releaseShowCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:     "show VERSION",
@@ -350,6 +388,9 @@ func (a *app) runReleaseShow(ctx context.Context, version string) error {
 	}
 	return a.print(record, func() {
 		fmt.Fprintf(a.stdout, "version:  %s\ndate:     %s\nby:       %s\n", record.Version, record.PubDate.Format("2006-01-02 15:04:05 MST"), record.Who)
+		if text := extraText(record.Extra); text != "" {
+			fmt.Fprintf(a.stdout, "clients:  %s\n", text)
+		}
 		if record.Notes != "" {
 			fmt.Fprintf(a.stdout, "notes:    %s\n", strings.ReplaceAll(record.Notes, "\n", "\n          "))
 		}

@@ -18,6 +18,7 @@ import (
 type contentFlags struct {
 	version, notes, notesFile, key string
 	bundles                        []string
+	extra                          manifest.Extra
 }
 
 func (f *contentFlags) add(cmd *cobra.Command) {
@@ -26,6 +27,9 @@ func (f *contentFlags) add(cmd *cobra.Command) {
 	flags.StringVar(&f.notes, "notes", "", "release notes")
 	flags.StringVar(&f.notesFile, "notes-file", "", "read the release notes from `FILE`, - for stdin")
 	flags.StringVar(&f.key, "key", "", "private key `FILE` for bundles without a .sig (default from the environment)")
+	flags.StringVar(&f.extra.MinimumVersion, "minimum-version", "", "oldest `VERSION` that may go on being used, for the application to read")
+	flags.BoolVar(&f.extra.Critical, "critical", false, "tell the application not to put the update off")
+	flags.BoolVar(&f.extra.Watershed, "watershed", false, "offer older clients of tsmon serve nothing newer before they have this one")
 	flags.StringArrayVar(&f.bundles, "bundle", nil, "a bundle as `TARGET=FILE`, repeatable")
 }
 
@@ -41,7 +45,7 @@ func (a *app) gather(ctx context.Context, c *config.Config, f contentFlags, args
 	if _, err := manifest.ParseVersion(f.version); err != nil {
 		return o, &release.Refusal{Cause: err, Mend: "write MAJOR.MINOR.PATCH, such as 1.4.0"}
 	}
-	o.Version = f.version
+	o.Version, o.Extra = f.version, f.extra
 	if o.Notes, err = a.notes(f.notes, f.notesFile); err != nil {
 		return o, err
 	}

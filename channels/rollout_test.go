@@ -1,0 +1,315 @@
+package channels
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"tsmon/manifest"
+)
+
+var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+
+// rollout is one of version 2.0.0.
+func rollout(steps ...int) *Rollout {
+	return &Rollout{ID: "stable/2", Version: "2.0.0", Steps: steps, Every: Duration(6 * time.Hour), Since: noon, Manifest: manifestOf("2.0.0")}
+}
+
+func TestRolloutCheck(t *testing.T) {
+	for name, change := range map[string]func(*Rollout){
+		"no step":         func(r *Rollout) { r.Steps = nil },
+		"many steps":      func(r *Rollout) { r.Steps = make([]int, 101) },
+		"below zero":      func(r *Rollout) { r.Steps = []int{-1} },
+		"above all":       func(r *Rollout) { r.Steps = []int{101} },
+		"falling":         func(r *Rollout) { r.Steps = []int{50, 20} },
+		"standing still":  func(r *Rollout) { r.Steps = []int{20, 20} },
+		"no time":         func(r *Rollout) { r.Every = 0 },
+		"short time":      func(r *Rollout) { r.Every = Duration(time.Second) },
+		"many cohorts":    func(r *Rollout) { r.Cohorts = make([]string, 21) },
+		"a nameless one":  func(r *Rollout) { r.Cohorts = []string{""} },
+		"a name in signs": func(r *Rollout) { r.Cohorts = []string{"a b"} },
+	} {
+		r := rollout(5, 25, 100)
+		if err := r.Check(); err != nil {
+			t.Fatal(err)
+		}
+		change(r)
+		if err := r.Check(); !errors.Is(err, ErrRollout) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if err := (&Rollout{Steps: []int{0}}).Check(); err != nil {
+		t.Errorf("one step without a time: %v", err)
+	}
+}
+
+func TestSteps(t *testing.T) {
+	r := rollout(5, 25, 50, 100)
+	for after, want := range map[time.Duration]int{
+		-time.Hour: 5, 0: 5, 6*time.Hour - 1: 5, 6 * time.Hour: 25, 12 * time.Hour: 50, 18*time.Hour - 1: 50, 18 * time.Hour: 100, 1e6 * time.Hour: 100,
+	} {
+		if got := r.Percent(noon.Add(after)); got != want || r.Complete(noon.Add(after)) != (want == 100) {
+			t.Errorf("after %s: %d %%, want %d", after, got, want)
+		}
+	}
+	if got := rollout(30).Percent(noon.Add(1e6 * time.Hour)); got != 30 {
+		t.Errorf("a single step becomes %d", got)
+	}
+	// A pause stops the clock of the steps.
+	paused := r.Pause(noon.Add(7 * time.Hour))
+	if got := paused.Percent(noon.Add(100 * time.Hour)); got != 0 || paused.Admits("x", "", noon.Add(100*time.Hour)) {
+		t.Errorf("%d %% while paused", got)
+	}
+	again := paused.Resume(noon.Add(100 * time.Hour))
+	if got := again.Percent(noon.Add(104 * time.Hour)); got != 25 {
+		t.Errorf("%d %% 4 h after the resumption, an hour before the next step", got)
+	}
+	if got := again.Percent(noon.Add(105 * time.Hour)); got != 50 {
+		t.Errorf("%d %% 5 h after the resumption, want 50", got)
+	}
+	if r.Paused != (time.Time{}) || r.Since != noon {
+		t.Error("the rollout that was paused was changed itself")
+	}
+}
+
+// TestAdmitted: the share is exact, who is in stays in, and other rollouts have
+// others.
+func TestAdmitted(t *testing.T) {
+	const clients = 1_000_000
+	ids := make([]string, clients)
+	for i := range ids {
+		ids[i] = "client-" + strconv.Itoa(i)
+	}
+	in := make([]bool, clients)
+	for _, percent := range []int{0, 1, 5, 25, 50, 99, 100} {
+		r, number := rollout(percent), 0
+		for i, id := range ids {
+			admitted := r.Admits(id, "", noon)
+			if in[i] && !admitted {
+				t.Fatalf("%s was in before %d %% and is no longer", id, percent)
+			}
+			if in[i] = admitted; admitted {
+				number++
+			}
+		}
+		if share := float64(number) * 100 / clients; math.Abs(share-float64(percent)) > 0.2 {
+			t.Errorf("%d %% are %.3f", percent, share)
+		}
+	}
+	other, first, both := rollout(25), rollout(25), 0
+	other.ID = "stable/9"
+	for _, id := range ids[:100_000] {
+		if first.Admits(id, "", noon) && other.Admits(id, "", noon) {
+			both++
+		}
+	}
+	if share := float64(both) / 1000; math.Abs(share-6.25) > 0.5 {
+		t.Errorf("%.2f %% are in both of two rollouts of 25 %%, want 6.25", share)
+	}
+}
+
+func TestAdmitsWithoutID(t *testing.T) {
+	r := rollout(99)
+	r.Cohorts = []string{"internal"}
+	for _, c := range []struct {
+		id, cohort string
+		want       bool
+	}{{"", "", false}, {"", "internal", true}, {"", "other", false}, {"x", "internal", true}} {
+		if got := r.Admits(c.id, c.cohort, noon); got != c.want {
+			t.Errorf("%q of %q: %v", c.id, c.cohort, got)
+		}
+	}
+	if !rollout(100).Admits("", "", noon) {
+		t.Error("everybody is not everybody")
+	}
+	if r.Pause(noon).Admits("x", "internal", noon) {
+		t.Error("a cohort is in while it is paused")
+	}
+}
+
+// TestRolloutInTheLog: what was appended is read back, with the number of the
+// entry in both manifests.
+func TestRolloutInTheLog(t *testing.T) {
+	r, _ := newStore(t)
+	log := moved(t, r, "stable", entry(Publish, "1.0.0", "", ""))
+	e := entry(Publish, "1.0.0", "", "first to a few")
+	e.Rollout = rollout(5, 100)
+	if _, err := r.Append(t.Context(), log, e); err != nil {
+		t.Fatal(err)
+	}
+	log, err := r.Load(t.Context(), "stable")
+	if err != nil {
+		t.Fatal(err)
+	}
+	head := log.Head()
+	want := *e.Rollout
+	want.Manifest.Sequence = 2
+	if !reflect.DeepEqual(head.Rollout, &want) || head.Manifest.Sequence != 2 || head.Version != "1.0.0" || head.Newest() != "2.0.0" {
+		t.Errorf("read back %+v", head)
+	}
+	if e.Rollout.Manifest.Sequence != 0 {
+		t.Error("the caller's rollout was changed")
+	}
+	if !log.Shown("2.0.0") || log.RolledBack("2.0.0") != nil {
+		t.Error("a release that some clients get is not known")
+	}
+	log = moved(t, r, "stable", entry(Rollback, "1.0.0", "2.0.0", "bad"))
+	if off := log.RolledBack("2.0.0"); off == nil || off.Sequence != 3 || log.RolledBack("1.0.0") != nil {
+		t.Errorf("rolled back: %+v", off)
+	}
+}
+
+func TestRolloutOfAnotherHand(t *testing.T) {
+	good := Entry{Sequence: 2, Action: Publish, Version: "1.0.0", Manifest: manifestOf("1.0.0"), Rollout: rollout(5)}
+	good.Manifest.Sequence, good.Rollout.Manifest.Sequence = 2, 2
+	for name, change := range map[string]func(*Entry){
+		"the number of another entry": func(e *Entry) { e.Rollout.Manifest.Sequence = 1 },
+		"another version":             func(e *Entry) { e.Rollout.Version = "2.0.1" },
+		"steps that fall":             func(e *Entry) { e.Rollout.Steps = []int{5, 1} },
+		"a manifest without platform": func(e *Entry) { e.Rollout.Manifest.Platforms = map[string]manifest.Platform{"linux-x86_64": {}} },
+	} {
+		data, err := json.Marshal(good)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := decodeEntry(data); err != nil {
+			t.Fatal(err)
+		}
+		var e Entry
+		if err := json.Unmarshal(data, &e); err != nil {
+			t.Fatal(err)
+		}
+		change(&e)
+		if data, err = json.Marshal(e); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := decodeEntry(data); err == nil {
+			t.Errorf("%s was taken", name)
+		}
+	}
+}
+
+// told is what a client is told, in short.
+func told(t *testing.T, o *Offers, installed, id string) string {
+	t.Helper()
+	answer, err := o.For(Client{Client: manifest.Client{Version: installed, Target: "linux-x86_64"}, ID: id}, noon)
+	switch {
+	case err != nil:
+		return err.Error()
+	case answer.Offer == nil && answer.Held:
+		return "held"
+	case answer.Offer == nil:
+		return "current"
+	case answer.Held:
+		return "held, " + answer.Offer.Version
+	}
+	return answer.Offer.Version
+}
+
+// compiled makes a log of entries ready.
+func compiled(t *testing.T, entries ...Entry) *Offers {
+	t.Helper()
+	for i := range entries {
+		entries[i].Sequence, entries[i].Manifest.Sequence = uint64(i)+1, uint64(i)+1
+	}
+	o, err := Compile(&Log{Channel: "stable", Entries: entries})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return o
+}
+
+func watershed(version string) Entry {
+	e := entry(Publish, version, "", "")
+	e.Manifest.Watershed = true
+	return e
+}
+
+func TestOffers(t *testing.T) {
+	in, out := "", ""
+	for i := 0; in == "" || out == ""; i++ {
+		if id := fmt.Sprint(i); rollout(50).Admits(id, "", noon) {
+			in = id
+		} else {
+			out = id
+		}
+	}
+	half, first := rollout(50), entry(Publish, "1.0.0", "", "")
+	with := func(r *Rollout) Entry { e := entry(Publish, "1.0.0", "", ""); e.Rollout = r; return e }
+	shed := with(half)
+	shed.Rollout = rollout(50)
+	shed.Rollout.Manifest.Watershed = true
+	for name, c := range map[string]struct {
+		entries []Entry
+		want    map[string]string // by installed version and client
+	}{
+		"one release":       {[]Entry{first}, map[string]string{"0.9.0 x": "1.0.0", "1.0.0 x": "current", "1.1.0 x": "current", "v0.9.0 x": "1.0.0"}},
+		"in and out":        {[]Entry{first, with(half)}, map[string]string{"1.0.0 " + in: "2.0.0", "0.9.0 " + in: "2.0.0", "2.0.0 " + in: "current", "1.0.0 " + out: "held", "0.9.0 " + out: "held, 1.0.0", "2.0.0 " + out: "held", "0.9.0 ": "held, 1.0.0"}},
+		"paused":            {[]Entry{first, with(half.Pause(noon))}, map[string]string{"1.0.0 " + in: "held", "0.9.0 " + in: "held, 1.0.0", "2.0.0 " + in: "held"}},
+		"rolled back":       {[]Entry{first, entry(Publish, "2.0.0", "", ""), entry(Rollback, "1.0.0", "2.0.0", "bad")}, map[string]string{"0.9.0 x": "1.0.0", "2.0.0 x": "current"}},
+		"watersheds":        {[]Entry{first, watershed("1.1.0"), entry(Publish, "1.2.0", "", ""), watershed("1.3.0"), entry(Publish, "2.0.0", "", "")}, map[string]string{"0.9.0 x": "1.1.0", "1.1.0 x": "1.3.0", "1.2.9 x": "1.3.0", "1.3.0 x": "2.0.0", "2.0.0 x": "current"}},
+		"the last is one":   {[]Entry{first, watershed("1.1.0")}, map[string]string{"0.9.0 x": "1.1.0", "1.1.0 x": "current"}},
+		"one rolled back":   {[]Entry{first, watershed("1.1.0"), entry(Rollback, "1.0.0", "1.1.0", "bad"), entry(Publish, "1.2.0", "", "")}, map[string]string{"0.9.0 x": "1.2.0"}},
+		"one in rollout":    {[]Entry{first, shed}, map[string]string{"0.9.0 " + in: "2.0.0", "0.9.0 " + out: "held, 1.0.0"}},
+		"before a rollout":  {[]Entry{watershed("0.9.5"), first, with(half)}, map[string]string{"0.9.0 " + in: "0.9.5", "0.9.5 " + in: "2.0.0", "0.9.0 " + out: "held, 0.9.5"}},
+		"what nobody knows": {[]Entry{first}, map[string]string{"one x": `not a version: "one"`, " x": `not a version: ""`}},
+	} {
+		o := compiled(t, c.entries...)
+		for who, want := range c.want {
+			installed, id, _ := strings.Cut(who, " ")
+			if got := told(t, o, installed, id); got != want && !(strings.HasPrefix(want, "not a version") && strings.Contains(got, "version")) {
+				t.Errorf("%s: %s of %q is told %q, want %q", name, installed, id, got, want)
+			}
+		}
+	}
+	if _, err := Compile(&Log{}); !errors.Is(err, ErrNothing) {
+		t.Errorf("an empty log: %v", err)
+	}
+	o := compiled(t, first)
+	if _, err := o.For(Client{Client: manifest.Client{Version: "1.0.0", Target: "plan9-mips"}}, noon); !errors.Is(err, manifest.ErrTarget) {
+		t.Errorf("an unknown target: %v", err)
+	}
+}
+
+// TestExtraReachesClients: what the application is to be told goes with the
+// offer, of the release that is offered.
+func TestExtraReachesClients(t *testing.T) {
+	e := watershed("1.1.0")
+	e.Manifest.MinimumVersion, e.Manifest.Critical = "1.0.0", true
+	o := compiled(t, e, entry(Publish, "2.0.0", "", ""))
+	answer, err := o.For(Client{Client: manifest.Client{Version: "1.0.0", Target: "linux-x86_64"}}, noon)
+	if want := (manifest.Extra{MinimumVersion: "1.0.0", Critical: true, Watershed: true}); err != nil || answer.Extra != want {
+		t.Errorf("%+v, %v", answer.Extra, err)
+	}
+}
+
+func BenchmarkOffers(b *testing.B) {
+	entries := make([]Entry, 200)
+	for i := range entries {
+		entries[i] = entry(Publish, fmt.Sprintf("1.%d.0", i), "", "")
+		entries[i].Sequence, entries[i].Manifest.Sequence = uint64(i)+1, uint64(i)+1
+		entries[i].Manifest.Watershed = i%50 == 0
+	}
+	entries[199].Rollout = rollout(50)
+	o, err := Compile(&Log{Channel: "stable", Entries: entries})
+	if err != nil {
+		b.Fatal(err)
+	}
+	clients := slices.Repeat([]Client{{}}, 64)
+	for i := range clients {
+		clients[i] = Client{Client: manifest.Client{Version: "1.60.0", Target: "linux-x86_64"}, ID: fmt.Sprint(i)}
+	}
+	b.ReportAllocs()
+	for i := 0; b.Loop(); i++ {
+		if _, err := o.For(clients[i%64], noon); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,145 @@
+package main
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"tsmon/channels"
+	"tsmon/release"
+)
+
+// shareFlags say who gets a release first.
+type shareFlags struct {
+	percent int
+	steps   []int
+	every   time.Duration
+	cohorts []string
+}
+
+func (f *shareFlags) add(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.IntVar(&f.percent, "percent", 100, "give it to `N` % of the clients that ask tsmon serve; all others keep to the release before")
+	flags.IntSliceVar(&f.steps, "steps", nil, "rising `PERCENTAGES` one after another, such as 5,25,50,100")
+	flags.DurationVar(&f.every, "every", 0, "`TIME` of each step, such as 6h")
+	flags.StringSliceVar(&f.cohorts, "cohort", nil, "`NAME` of clients that get it at once (their header X-Tsmon-Cohort), repeatable")
+}
+
+// rollout returns what the flags say, nil for everybody.
+func (f *shareFlags) rollout() (*channels.Rollout, error) {
+	switch {
+	case len(f.steps) > 0 && f.percent != 100:
+		return nil, usagef("--percent and --steps exclude each other")
+	case (len(f.steps) > 1) != (f.every > 0):
+		return nil, usagef("--steps and --every belong together")
+	case len(f.steps) > 0:
+		return &channels.Rollout{Steps: f.steps, Every: channels.Duration(f.every), Cohorts: f.cohorts}, nil
+	case f.percent == 100:
+		return nil, nil
+	}
+	return &channels.Rollout{Steps: []int{f.percent}, Cohorts: f.cohorts}, nil
+}
+
+func (a *app) channelRolloutCommand() *cobra.Command {
+	var f moveFlags
+	var share shareFlags
+	cmd := &cobra.Command{
+		Use:   "rollout CHANNEL --percent N",
+		Short: "Give the release that a channel is rolling out to another share of the clients",
+		Long: `Give the release that a channel is rolling out to another share of the clients,
+from now on. Who gets it is told by a hash of the client's id: a client that got it
+at 5 % gets it at 25 % too. With 100 the channel shows it to everybody.
+
+Only tsmon serve can tell clients apart, at /updates/CHANNEL/{target}/{arch}/
+{current_version}; who reads latest.json, or sends no id, waits for the 100 %.`,
+		Example: `  tsmon channel rollout stable --percent 25
+  tsmon channel rollout stable --steps 25,50,100 --every 12h
+  tsmon channel rollout stable --percent 100`,
+		Args:              exactly(1, "one CHANNEL"),
+		ValidArgsFunction: a.channelNames,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if !cmd.Flags().Changed("percent") && len(share.steps) == 0 {
+				return &hinted{usagef("--percent is missing"), "say --percent N, or --steps 5,25,50,100 --every 6h"}
+			}
+			rollout, err := share.rollout()
+			if err != nil {
+				return err
+			}
+			o := f.options(args[0])
+			if o.Rollout = rollout; rollout == nil {
+				o.Rollout = &channels.Rollout{Steps: []int{100}}
+			}
+			return a.move(cmd.Context(), f, func(p *release.Publisher) (*release.Report, error) { return p.Rollout(cmd.Context(), o) })
+		},
+	}
+	share.add(cmd)
+	cmd.Flags().StringVar(&f.reason, "reason", "", "a remark for the channel's log")
+	f.addDry(cmd)
+	return cmd
+}
+
+func (a *app) channelPauseCommand() *cobra.Command {
+	var f moveFlags
+	cmd := &cobra.Command{
+		Use:   "pause CHANNEL --reason TEXT",
+		Short: "Hold the newest release of a channel back",
+		Long: `Hold the newest release of a channel back: nobody is offered it any more, and
+everybody gets the release before. Clients that have it keep it; the steps of a
+rollout stand still. That is not a rollback: resume lets it go on.`,
+		Example:           `  tsmon channel pause stable --reason "support is flooded"`,
+		Args:              exactly(1, "one CHANNEL"),
+		ValidArgsFunction: a.channelNames,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if strings.TrimSpace(f.reason) == "" {
+				return &hinted{usagef("--reason is missing"), "say why; the channel's log keeps it"}
+			}
+			o := f.options(args[0])
+			return a.move(cmd.Context(), f, func(p *release.Publisher) (*release.Report, error) { return p.Pause(cmd.Context(), o) })
+		},
+	}
+	cmd.Flags().StringVar(&f.reason, "reason", "", "why; kept in the channel's log (required)")
+	f.addDry(cmd)
+	return cmd
+}
+
+func (a *app) channelResumeCommand() *cobra.Command {
+	var f moveFlags
+	cmd := &cobra.Command{
+		Use:   "resume CHANNEL",
+		Short: "Offer the release that a channel holds back again",
+		Long: `Offer the release that a channel holds back again, to those who were offered it
+before; the steps of a rollout go on where they stood.`,
+		Example:           `  tsmon channel resume stable --reason "it was the network"`,
+		Args:              exactly(1, "one CHANNEL"),
+		ValidArgsFunction: a.channelNames,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			o := f.options(args[0])
+			return a.move(cmd.Context(), f, func(p *release.Publisher) (*release.Report, error) { return p.Resume(cmd.Context(), o) })
+		},
+	}
+	cmd.Flags().StringVar(&f.reason, "reason", "", "a remark for the channel's log")
+	f.addDry(cmd)
+	return cmd
+}
+
+// shareText says who gets a release, for people.
+func shareText(s *release.Share) string {
+	if s.Paused {
+		return s.Version + " is held back"
+	}
+	text := fmt.Sprintf("%s for %d %% of the clients", s.Version, s.Percent)
+	if len(s.Cohorts) > 0 {
+		text += " and " + strings.Join(s.Cohorts, ", ")
+	}
+	if len(s.Steps) > 1 {
+		texts := make([]string, len(s.Steps))
+		for i, percent := range s.Steps {
+			texts[i] = strconv.Itoa(percent)
+		}
+		text += fmt.Sprintf(" (%s, %s each, since %s)", strings.Join(texts, ", "), time.Duration(s.Every), s.Since.Format(time.RFC3339))
+	}
+	return text
+}

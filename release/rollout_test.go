@@ -1,0 +1,282 @@
+package release
+
+import (
+	"errors"
+	"io/fs"
+	"strings"
+	"testing"
+	"time"
+
+	"tsmon/channels"
+	"tsmon/manifest"
+)
+
+// later moves the publisher's clock.
+func (d *desk) later(by time.Duration) {
+	at := d.Now().Add(by)
+	d.Now = func() time.Time { return at }
+}
+
+// part publishes a version to a share of the clients.
+func (d *desk) part(t *testing.T, version string, r *channels.Rollout) *Report {
+	t.Helper()
+	o := d.options(t, version)
+	o.Rollout = r
+	return d.publish(t, o)
+}
+
+func steps(percent ...int) *channels.Rollout {
+	return &channels.Rollout{Steps: percent, Every: channels.Duration(6 * time.Hour)}
+}
+
+// state is what a channel shows to everybody, and what is being rolled out.
+func (d *desk) state(t *testing.T, channel string) (shown, part string, percent int) {
+	t.Helper()
+	log, err := d.channels().Load(t.Context(), channel)
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := d.channels().Shown(t.Context(), channel)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := manifest.Decode(data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	head := log.Head()
+	if m.Version != head.Version || m.Sequence != head.Sequence {
+		t.Errorf("%s shows %s as entry %d, its log says %s and %d", channel, m.Version, m.Sequence, head.Version, head.Sequence)
+	}
+	if head.Rollout == nil {
+		return m.Version, "", 0
+	}
+	return m.Version, head.Rollout.Version, head.Rollout.Percent(d.Now())
+}
+
+func (d *desk) wantState(t *testing.T, channel, shown, part string, percent int) {
+	t.Helper()
+	if s, r, p := d.state(t, channel); s != shown || r != part || p != percent {
+		t.Errorf("%s shows %s and %d %% get %q, want %s, %d %% and %q", channel, s, p, r, shown, percent, part)
+	}
+}
+
+func TestRolloutStory(t *testing.T) {
+	d := newDesk(t)
+	d.publish(t, d.options(t, "1.0.0"))
+	first := d.options(t, "1.1.0")
+	first.Rollout = steps(5, 25, 100)
+	first.Extra = manifest.Extra{Critical: true, MinimumVersion: "1.0.0", Watershed: true}
+	report := d.publish(t, first)
+	if report.Rollout == nil || report.Rollout.Percent != 5 || report.Version != "1.1.0" || !report.Changed || report.Sequence != 2 {
+		t.Errorf("%+v", report.Rollout)
+	}
+	d.wantState(t, "stable", "1.0.0", "1.1.0", 5)
+	d.wantState(t, "beta", "1.0.0", "", 0) // it takes what everybody gets
+
+	// The same job again, or without a share, changes nothing.
+	for _, r := range []*channels.Rollout{steps(5, 25, 100), steps(1), nil} {
+		again := first
+		again.Rollout = r
+		if report := d.publish(t, again); report.Changed || len(report.Warnings) == 0 {
+			t.Errorf("again: changed %v, %q", report.Changed, report.Warnings)
+		}
+	}
+	d.later(7 * time.Hour)
+	d.wantState(t, "stable", "1.0.0", "1.1.0", 25)
+
+	// A pause gives nobody the release; a resumption goes on where it was.
+	if _, err := d.Pause(t.Context(), Options{Channel: "stable"}); !errors.Is(err, ErrConfig) {
+		t.Errorf("without a reason: %v", err)
+	}
+	for _, changed := range []bool{true, false} {
+		report, err := d.Pause(t.Context(), Options{Channel: "stable", Why: "crashes"})
+		if err != nil || report.Changed != changed {
+			t.Fatalf("%+v, %v", report, err)
+		}
+	}
+	d.wantState(t, "stable", "1.0.0", "1.1.0", 0)
+	if _, err := d.Rollout(t.Context(), Options{Channel: "stable", Rollout: steps(50)}); !errors.Is(err, channels.ErrRollout) {
+		t.Errorf("a share while it is paused: %v", err)
+	}
+	if report := d.publish(t, first); report.Changed {
+		t.Error("an old job let a paused rollout go on")
+	}
+	d.later(1000 * time.Hour)
+	for _, changed := range []bool{true, false} {
+		report, err := d.Resume(t.Context(), Options{Channel: "stable", Why: "it was the network"})
+		if err != nil || report.Changed != changed {
+			t.Fatalf("%+v, %v", report, err)
+		}
+	}
+	d.wantState(t, "stable", "1.0.0", "1.1.0", 25)
+
+	// Another share, and the end.
+	if report, err := d.Rollout(t.Context(), Options{Channel: "stable", Rollout: steps(60)}); err != nil || !report.Changed {
+		t.Fatalf("%+v, %v", report, err)
+	}
+	d.wantState(t, "stable", "1.0.0", "1.1.0", 60)
+	if report, err := d.Rollout(t.Context(), Options{Channel: "stable", Rollout: steps(100)}); err != nil || report.Rollout != nil {
+		t.Fatalf("%+v, %v", report, err)
+	}
+	d.wantState(t, "stable", "1.1.0", "", 0)
+	d.wantState(t, "beta", "1.1.0", "", 0)
+	data, err := d.channels().Shown(t.Context(), "stable")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if m, err := manifest.Decode(data); err != nil || m.Extra != first.Extra {
+		t.Errorf("the manifest's members for the application are %+v, %v", m.Extra, err)
+	}
+	report2, err := d.Verify(t.Context(), "stable")
+	if err != nil || len(report2.Findings) > 0 {
+		t.Errorf("%+v, %v", report2, err)
+	}
+}
+
+// TestRolloutEndsByItself: once its last step is reached, whoever comes first
+// lets the channel show the release.
+func TestRolloutEndsByItself(t *testing.T) {
+	d := newDesk(t)
+	d.publish(t, d.options(t, "1.0.0"))
+	d.part(t, "1.1.0", steps(10, 100))
+	if report, err := d.Finish(t.Context(), "stable"); err != nil || report.Changed {
+		t.Fatalf("before its time: %+v, %v", report, err)
+	}
+	d.later(6 * time.Hour)
+	if report, err := d.Finish(t.Context(), "stable"); err != nil || !report.Changed {
+		t.Fatalf("%+v, %v", report, err)
+	}
+	d.wantState(t, "stable", "1.1.0", "", 0)
+	d.wantState(t, "beta", "1.1.0", "", 0)
+	if _, err := d.Finish(t.Context(), "stable"); !errors.Is(err, channels.ErrRollout) {
+		t.Errorf("with nothing to end: %v", err)
+	}
+}
+
+func TestRolloutTakenBack(t *testing.T) {
+	d := newDesk(t)
+	d.publish(t, d.options(t, "1.0.0"))
+	bad := d.options(t, "1.1.0")
+	bad.Rollout = steps(10)
+	d.publish(t, bad)
+	report, err := d.Rollback(t.Context(), RollbackOptions{Options: Options{Channel: "stable", Why: "crashes"}})
+	if err != nil || !report.Changed || report.Version != "1.0.0" {
+		t.Fatalf("%+v, %v", report, err)
+	}
+	d.wantState(t, "stable", "1.0.0", "", 0)
+	if _, err := d.Publish(t.Context(), bad); !errors.Is(err, ErrRolledBack) {
+		t.Errorf("an old job after the rollback: %v", err)
+	}
+	d.publish(t, d.options(t, "1.1.1"))
+	d.wantState(t, "stable", "1.1.1", "", 0)
+}
+
+func TestRolloutOvertaken(t *testing.T) {
+	d := newDesk(t)
+	d.publish(t, d.options(t, "1.0.0"))
+	d.part(t, "1.2.0", steps(10))
+	if _, err := d.Publish(t.Context(), d.options(t, "1.1.0")); !errors.Is(err, ErrBelowHead) {
+		t.Errorf("below what some have: %v", err)
+	}
+	report := d.part(t, "1.3.0", steps(20))
+	if len(report.Warnings) != 1 || !strings.Contains(report.Warnings[0], "1.2.0 ends") {
+		t.Errorf("%q", report.Warnings)
+	}
+	d.wantState(t, "stable", "1.0.0", "1.3.0", 20)
+	d.publish(t, d.options(t, "1.4.0"))
+	d.wantState(t, "stable", "1.4.0", "", 0)
+}
+
+// TestPauseOfAWholeRelease holds back what everybody got.
+func TestPauseOfAWholeRelease(t *testing.T) {
+	d := newDesk(t)
+	d.publish(t, d.options(t, "1.0.0"))
+	if _, err := d.Pause(t.Context(), Options{Channel: "stable", Why: "crashes"}); !errors.Is(err, ErrNoTarget) {
+		t.Errorf("the first release: %v", err)
+	}
+	d.publish(t, d.options(t, "1.1.0"))
+	report, err := d.Pause(t.Context(), Options{Channel: "stable", Why: "crashes"})
+	if err != nil || !report.Changed || len(report.Warnings) != 1 || !strings.Contains(report.Warnings[0], "beta shows 1.1.0 too") {
+		t.Fatalf("%+v, %v", report, err)
+	}
+	d.wantState(t, "stable", "1.0.0", "1.1.0", 0)
+	d.wantState(t, "beta", "1.1.0", "", 0)
+	if report, err := d.Resume(t.Context(), Options{Channel: "stable"}); err != nil || !report.Changed || report.Rollout != nil {
+		t.Fatalf("%+v, %v", report, err)
+	}
+	d.wantState(t, "stable", "1.1.0", "", 0)
+	if _, err := d.Resume(t.Context(), Options{Channel: "stable"}); !errors.Is(err, channels.ErrRollout) {
+		t.Errorf("with nothing held back: %v", err)
+	}
+}
+
+func TestRolloutRefused(t *testing.T) {
+	d := newDesk(t)
+	first := d.options(t, "1.0.0")
+	first.Rollout = steps(10)
+	if _, err := d.Publish(t.Context(), first); !errors.Is(err, channels.ErrRollout) {
+		t.Errorf("a first release in part: %v", err)
+	}
+	if _, err := d.Store.Stat(t.Context(), "releases/1.0.0/release.json"); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("something was sent: %v", err)
+	}
+	d.publish(t, d.options(t, "1.0.0"))
+	for name, call := range map[string]func() error{
+		"steps that fall": func() error {
+			o := d.options(t, "1.1.0")
+			o.Rollout = steps(10, 5)
+			_, err := d.Publish(t.Context(), o)
+			return err
+		},
+		"no rollout": func() error {
+			_, err := d.Rollout(t.Context(), Options{Channel: "stable", Rollout: steps(10)})
+			return err
+		},
+		"a promotion": func() error {
+			_, err := d.Promote(t.Context(), PromoteOptions{Options: Options{Channel: "stable", Rollout: steps(101)}, From: "beta"})
+			return err
+		},
+	} {
+		if err := call(); !errors.Is(err, channels.ErrRollout) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	o := d.options(t, "1.1.0")
+	o.Extra.MinimumVersion = "1.2.0"
+	if _, err := d.Publish(t.Context(), o); !errors.Is(err, ErrConfig) {
+		t.Errorf("a minimum above the release: %v", err)
+	}
+	d.wantState(t, "stable", "1.0.0", "", 0)
+}
+
+// TestRolloutDryRun: nothing is written, and the report says who would get it.
+func TestRolloutDryRun(t *testing.T) {
+	d := newDesk(t)
+	d.publish(t, d.options(t, "1.0.0"))
+	d.part(t, "1.1.0", steps(10))
+	before := d.tree(t)
+	report, err := d.Rollout(t.Context(), Options{Channel: "stable", Rollout: steps(50), DryRun: true})
+	if err != nil || !report.Changed || report.Rollout.Percent != 50 || !report.DryRun {
+		t.Errorf("%+v, %v", report, err)
+	}
+	if report, err := d.Pause(t.Context(), Options{Channel: "stable", Why: "x", DryRun: true}); err != nil || !report.Rollout.Paused {
+		t.Errorf("%+v, %v", report, err)
+	}
+	if after := d.tree(t); len(after) != len(before) {
+		t.Errorf("%d objects, %d before", len(after), len(before))
+	}
+	d.wantState(t, "stable", "1.0.0", "1.1.0", 10)
+}
+
+func TestPromoteInPart(t *testing.T) {
+	d := newDesk(t)
+	d.publish(t, d.options(t, "1.0.0"))
+	o := d.options(t, "1.1.0")
+	o.Channel = "beta"
+	d.publish(t, o)
+	if report, err := d.Promote(t.Context(), PromoteOptions{Options: Options{Channel: "stable", Rollout: steps(10)}, From: "beta"}); err != nil || report.Rollout == nil {
+		t.Fatalf("%+v, %v", report, err)
+	}
+	d.wantState(t, "stable", "1.0.0", "1.1.0", 10)
+}
