@@ -76,45 +76,53 @@ func (r Repository) nextName(ctx context.Context, after string) (string, error) 
 // its hashes join. A channel that was never moved has an empty log. Errors wrap
 // ErrLog where the log is at fault.
 func (r Repository) Load(ctx context.Context, channel string) (*Log, error) {
-	if err := CheckName(channel); err != nil {
+	return r.Extend(ctx, &Log{Channel: channel})
+}
+
+// Extend reads what was added to a log since, and returns the longer one; log
+// stays as it is. Otherwise it is like Load.
+func (r Repository) Extend(ctx context.Context, log *Log) (*Log, error) {
+	if err := CheckName(log.Channel); err != nil {
 		return nil, err
 	}
-	count, err := r.count(ctx, channel, 0)
+	known := uint64(len(log.Entries))
+	count, err := r.count(ctx, log.Channel, known)
 	if err != nil {
 		return nil, err
 	}
-	raw := make([][]byte, count)
+	raw := make([][]byte, count-known)
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(8)
 	for i := range raw {
 		group.Go(func() (err error) {
-			raw[i], err = r.read(ctx, entryKey(channel, uint64(i)+1), maxEntry)
+			raw[i], err = r.read(ctx, entryKey(log.Channel, known+uint64(i)+1), maxEntry)
 			return err
 		})
 	}
 	if err := group.Wait(); err != nil {
 		return nil, err
 	}
-	return join(channel, raw)
+	return log.join(raw)
 }
 
-// join decodes entries and follows their hashes.
-func join(channel string, raw [][]byte) (*Log, error) {
-	log := &Log{Channel: channel}
-	for i, data := range raw {
+// join decodes entries that follow those of a log, and follows their hashes.
+func (l *Log) join(raw [][]byte) (*Log, error) {
+	longer := &Log{Channel: l.Channel, Entries: slices.Clip(l.Entries), head: l.head}
+	for _, data := range raw {
+		sequence := uint64(len(longer.Entries)) + 1
 		e, err := decodeEntry(data)
 		switch {
 		case err != nil:
-			return nil, fmt.Errorf("%w: entry %d of %s: %w", ErrLog, i+1, channel, err)
-		case e.Sequence != uint64(i)+1:
-			return nil, fmt.Errorf("%w: entry %d of %s calls itself %d", ErrLog, i+1, channel, e.Sequence)
-		case e.Previous != log.head:
-			return nil, fmt.Errorf("%w: entry %d of %s does not join the one before it", ErrLog, i+1, channel)
+			return nil, fmt.Errorf("%w: entry %d of %s: %w", ErrLog, sequence, l.Channel, err)
+		case e.Sequence != sequence:
+			return nil, fmt.Errorf("%w: entry %d of %s calls itself %d", ErrLog, sequence, l.Channel, e.Sequence)
+		case e.Previous != longer.head:
+			return nil, fmt.Errorf("%w: entry %d of %s does not join the one before it", ErrLog, sequence, l.Channel)
 		}
-		log.Entries = append(log.Entries, e)
-		log.head = hash(data)
+		longer.Entries = append(longer.Entries, e)
+		longer.head = hash(data)
 	}
-	return log, nil
+	return longer, nil
 }
 
 // count returns the number of the newest entry, given that entry known (0: none

@@ -358,3 +358,34 @@ func copyFile(t *testing.T, from, to string) {
 		t.Fatal(err)
 	}
 }
+
+// TestExtend reads what others added, and only that; another past than the one
+// that is known is a broken log.
+func TestExtend(t *testing.T) {
+	r, root := newStore(t)
+	moved(t, r, "stable", entry(Publish, "1.0.0", "", ""), entry(Publish, "1.1.0", "", ""))
+	known, err := r.Load(t.Context(), "stable")
+	if err != nil {
+		t.Fatal(err)
+	}
+	same, err := r.Extend(t.Context(), known)
+	if err != nil || len(same.Entries) != 2 {
+		t.Fatalf("%d entries, %v", len(same.Entries), err)
+	}
+	moved(t, r, "stable", entry(Publish, "1.2.0", "", ""))
+	// The old entries are not read again.
+	if err := os.WriteFile(filepath.Join(root, entryKey("stable", 1)), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	longer, err := r.Extend(t.Context(), known)
+	if err != nil || len(longer.Entries) != 3 || longer.Head().Version != "1.2.0" || len(known.Entries) != 2 {
+		t.Fatalf("%d entries, %d before, %v", len(longer.Entries), len(known.Entries), err)
+	}
+	if _, err := r.Load(t.Context(), "stable"); !errors.Is(err, ErrLog) {
+		t.Errorf("the whole log, of which one entry is empty: %v", err)
+	}
+	known.head = strings.Repeat("0", 64)
+	if _, err := r.Extend(t.Context(), known); !errors.Is(err, ErrLog) {
+		t.Errorf("another past: %v", err)
+	}
+}
