@@ -22,6 +22,7 @@ demo:
 test: tools
 	TSMON_TEST_REAL=1 TSMON_TEST_MINIO=$(TOOLS)/minio TSMON_TEST_INFLUXD=$(TOOLS)/influxd go test -count=1 -timeout 14m ./...
 	go test -race -count=1 -short -timeout 10m $$(go list ./... | grep -v '/cmd/tsmon$$')
+	go test -race -count=1 -short -timeout 10m -run 'TestServe|TestCertificate' ./cmd/tsmon
 
 lint:
 	@test -z "$$(gofmt -l .)" || { gofmt -l .; exit 1; }
@@ -32,7 +33,7 @@ bench:
 	go test -run '^$$' -bench . -benchmem ./...
 
 tools: $(TOOLS)/minio $(TOOLS)/influxd
-	@command -v minisign mosquitto_sub chromium >/dev/null && ls /usr/sbin/mosquitto /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || \
+	@(for name in minisign mosquitto_sub chromium; do command -v $$name || exit 1; done) >/dev/null && ls /usr/sbin/mosquitto /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || \
 		{ apt-get update >/dev/null && apt-get install -y $(DEBIAN) >/dev/null; } || \
 		{ echo "install $(DEBIAN) (their Debian names)"; exit 1; }
 

@@ -15,6 +15,8 @@ func init() {
 	interfaceTests["menus and permissions"] = testMenusAndPermissions
 	interfaceTests["every route at both prefixes"] = testPrefixes
 	interfaceTests["audit"] = testAudit
+	interfaceTests["many logins"] = testManyLogins
+	interfaceTests["partner token replaced"] = testTokenReplaced
 }
 
 func testLogin(t *testing.T, w *world) {
@@ -62,6 +64,35 @@ func testLogin(t *testing.T, w *world) {
 	nobody.post("/loginPartner", w.ana).wantFailure(t, 401)
 	w.now.move(time.Minute)
 	ana.get("/getAllMenu").wantFailure(t, 401)
+}
+
+// testManyLogins: good logins are not refused for being many.
+func testManyLogins(t *testing.T, w *world) {
+	nobody := client{tb: t, base: w.serve(t).URL}
+	statuses := make(chan int, 60)
+	for range cap(statuses) {
+		go func() { statuses <- nobody.post("/loginPartner", w.ana).status }()
+	}
+	for range cap(statuses) {
+		if status := <-statuses; status != 200 {
+			t.Errorf("a good login beside others: %d", status)
+		}
+	}
+}
+
+// testTokenReplaced: what a new partner token issues is good at once.
+func testTokenReplaced(t *testing.T, w *world) {
+	server := w.serve(t)
+	ana := w.as(t, server, w.ana)
+	ana.get("/getAllMenu").data(t)
+	w.now.move(2 * time.Second)
+	if err := w.Records.SetUserToken(t.Context(), w.ana.Schema, w.ana.Email, TokenDigest("another")); err != nil {
+		t.Fatal(err)
+	}
+	again := w.ana
+	again.TokenApp = "another"
+	w.as(t, server, again).get("/getAllMenu").data(t)
+	ana.get("/getAllMenu").wantFailure(t, 401) // now that it is known
 }
 
 // payload returns the claims of a JWT without looking at its signature.

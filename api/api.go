@@ -18,19 +18,24 @@
 // store itself has, so that a bucket and this server are interchangeable:
 // CHANNEL/latest.json, and releases/VERSION/ with its bundles, signatures and
 // record. The log, staged parts and uploads are no part of that tree. GET and
-// HEAD are answered, with ETag and 304.
+// HEAD are answered, with ETag and 304, a range, and JSON compressed. Manifests
+// come out of memory and are at most Options.Refresh old. Those and records are
+// shown only if they verify: where one does not, the last manifest stays that
+// did, and /readyz, the log and the metrics say so.
 package api
 
 import (
 	"context"
 	"log/slog"
 	"net/http"
+	"net/url"
 	"time"
 
 	"github.com/go-chi/chi/v5"
 
 	"tsmon/api/mqtt"
 	"tsmon/api/token"
+	"tsmon/signing"
 	"tsmon/store/object"
 	"tsmon/store/record"
 	"tsmon/store/series"
@@ -59,6 +64,11 @@ type Options struct {
 	Tokens   *token.Keys
 	Log      *slog.Logger
 
+	Keys         signing.Keyring // that manifests have to be signed by; empty: only their form is looked at
+	Refresh      time.Duration   // that a manifest may be old, 5 s by default
+	UpdatesToken string          // bearer token of /updates/; empty: it is public
+	Elsewhere    *url.URL        // below which clients are sent for bundles; nil: they get them here
+
 	Origins     []string // web origins that may ask with credentials, besides those of the desktop client
 	Uploads     KeyPair  // empty: nothing can be uploaded
 	MaxUpload   int64    // bytes, 20 MiB by default
@@ -76,7 +86,10 @@ type Server struct {
 	sessions *sessions
 	guesses  *throttle
 	metrics  *metrics
+	kinds    *kinds
 	health   *health
+	heads    *heads
+	caches   caches
 	deadline time.Duration
 }
 
@@ -92,26 +105,37 @@ func New(o Options) *Server {
 	if o.MaxUpload == 0 {
 		o.MaxUpload = 20 << 20
 	}
+	if o.Refresh == 0 {
+		o.Refresh = 5 * time.Second
+	}
 	s := &Server{Options: o, guesses: newThrottle(o.Now), metrics: newMetrics(), deadline: deadline}
+	s.kinds = &kinds{metrics: s.metrics, log: o.Log.Handler(), known: map[kindKey]kind{}}
 	s.values = series.NewCached(s.metrics.counted(o.Series))
 	s.values.Now = o.Now
 	s.sessions = &sessions{records: o.Records, now: o.Now, deadline: deadline, known: map[sessionKey]*session{}}
-	s.health = &health{checks: s.checks(), now: o.Now}
+	s.heads = s.newHeads()
+	s.caches = cachesFor(o.UpdatesToken != "")
+	s.health = &health{checks: s.checks(), now: o.Now, log: o.Log, failing: map[string]bool{}}
 	return s
 }
 
-// Close ends the queries that run and waits for them. The stores stay open.
-func (s *Server) Close() { s.values.Close() }
+// Watch reads the manifests of all channels before anybody asks for one. Without
+// it that begins with the first question. It ends with Close, not with the
+// context.
+func (s *Server) Watch(ctx context.Context) { s.heads.watch(ctx) }
 
-// Drain makes the server say that it is not ready, so that balancers turn away
-// before it ends.
-func (s *Server) Drain() { s.health.drain() }
+// Close ends the queries that run, and Watch, and waits for both. The stores stay
+// open.
+func (s *Server) Close() {
+	s.values.Close()
+	s.heads.close()
+}
 
 // Handler returns the routes.
 func (s *Server) Handler() http.Handler {
 	routes := s.routes()
 	root := chi.NewRouter()
-	root.Use(s.identify, s.observe, s.recoverer, s.cors())
+	root.Use(s.observe, s.recoverer, s.cors())
 	root.NotFound(s.open(func(*http.Request) (any, error) {
 		return nil, refuse(http.StatusNotFound, "there is nothing at this address")
 	}))
@@ -120,7 +144,7 @@ func (s *Server) Handler() http.Handler {
 	}))
 	root.Mount("/api", routes)
 	root.Mount("/", routes)
-	return root
+	return s.short(root)
 }
 
 func (s *Server) routes() chi.Router {
@@ -148,6 +172,7 @@ func (s *Server) routes() chi.Router {
 	r.Post("/upload", s.upload)
 	r.Get("/uploads/*", s.uploaded)
 	r.Head("/uploads/*", s.uploaded)
+	r.With(s.limitTime).Get("/updates/{channel}/{target}/{arch}/{version}", s.offer)
 	r.Get("/updates/*", s.update)
 	r.Head("/updates/*", s.update)
 	r.Post("/v2/write", s.write) // with the prefix it is InfluxDB's own address

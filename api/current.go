@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"net/http"
+	"reflect"
 	"time"
 
 	"tsmon/store/series"
@@ -52,33 +53,22 @@ func readBatch(body []byte, window time.Duration) (*plan, error) {
 func readAll(variables []*variable, window time.Duration) (map[string]reading, error) {
 	var wrong problems
 	readings := make(map[string]reading, len(variables))
-	sources := make(map[string]*variable, len(variables))
 	for i, v := range variables {
 		if v == nil || v.ID.Text == "" {
 			wrong.add("item %d: it needs dataTs with an id", i)
 			continue
 		}
-		if first, ok := sources[v.ID.Text]; ok {
-			if !v.same(first) {
-				wrong.add("item %d: id %.80q stands for something else in an earlier item", i, v.ID.Text)
-			}
-			continue
-		}
-		sources[v.ID.Text] = v
 		found, err := v.read(window)
 		if err != nil {
 			wrong.add("item %d (id %.80q): %s", i, v.ID.Text, err)
+			continue
+		}
+		if first, ok := readings[v.ID.Text]; ok && !reflect.DeepEqual(first, found) {
+			wrong.add("item %d: id %.80q stands for something else in an earlier item", i, v.ID.Text)
 		}
 		readings[v.ID.Text] = found
 	}
 	return readings, wrong.err()
-}
-
-// same reports whether two items ask for the same.
-func (v *variable) same(other *variable) bool {
-	calc := func(v *variable) bool { return v.Calc != nil && *v.Calc }
-	return deref(v.Type) == deref(other.Type) && calc(v) == calc(other) &&
-		deref(v.Equation) == deref(other.Equation) && string(v.VarsTs) == string(other.VarsTs)
 }
 
 // compute asks for all that a plan needs and computes its readings.

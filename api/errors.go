@@ -100,6 +100,9 @@ var faults = []struct {
 	{context.DeadlineExceeded, "the server did not get the answer in time"},
 }
 
+// statusGone stands in the log for an answer that nobody waited for.
+const statusGone = 499
+
 // explain turns any error into an answer.
 func (s *Server) explain(r *http.Request, err error) *failure {
 	var f *failure
@@ -113,6 +116,8 @@ func (s *Server) explain(r *http.Request, err error) *failure {
 		return refuse(http.StatusRequestEntityTooLarge, "the request is larger than %d bytes", tooLarge.Limit)
 	case errors.As(err, &conflict):
 		return &failure{status: http.StatusInternalServerError, messages: []string{conflict.Error()}}
+	case errors.Is(r.Context().Err(), context.Canceled):
+		return refuse(statusGone, "the client went away")
 	case r.Context().Err() != nil:
 		err = fmt.Errorf("%w: %w", r.Context().Err(), err)
 	}

@@ -3,8 +3,11 @@ package api
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
+	"log/slog"
 	"net/http"
+	"runtime/debug"
 	"sync"
 	"time"
 )
@@ -18,7 +21,7 @@ func (s *Server) alive(*http.Request) (any, error) {
 
 // readiness is what /readyz answers.
 type readiness struct {
-	Status   string            `json:"status"`   // ok, failing or draining
+	Status   string            `json:"status"`   // ok or failing
 	Backends map[string]string `json:"backends"` // ok or failing, by name
 }
 
@@ -40,6 +43,7 @@ func (s *Server) checks() []check {
 			}
 			return err
 		}},
+		{"updates", s.heads.check},
 	}
 }
 
@@ -47,65 +51,75 @@ func (s *Server) checks() []check {
 type health struct {
 	checks []check
 	now    func() time.Time
+	log    *slog.Logger
 
-	mu       sync.Mutex
-	draining bool
-	asked    time.Time
-	last     readiness
-	errors   map[string]error
+	mu      sync.Mutex
+	asked   time.Time
+	last    readiness
+	failing map[string]bool // what the log knows
 }
 
 // checkTime is what all checks together may take.
 const checkTime = 3 * time.Second
 
-func (h *health) drain() {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.draining = true
-}
-
-// look returns what the backends last said, and why those that failed did.
-func (h *health) look(ctx context.Context) (readiness, map[string]error) {
+// look returns what the backends last said.
+func (h *health) look(ctx context.Context) readiness {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if age := h.now().Sub(h.asked); age < 0 || age >= time.Second {
-		h.ask(context.WithoutCancel(ctx))
+		h.last = h.ask(context.WithoutCancel(ctx))
 		h.asked = h.now()
 	}
-	if h.draining {
-		return readiness{"draining", h.last.Backends}, h.errors
-	}
-	return h.last, h.errors
+	return h.last
 }
 
-func (h *health) ask(ctx context.Context) {
+func (h *health) ask(ctx context.Context) readiness {
 	ctx, cancel := context.WithTimeout(ctx, checkTime)
 	defer cancel()
 	found := make([]error, len(h.checks))
 	var wait sync.WaitGroup
 	for i, c := range h.checks {
-		wait.Go(func() { found[i] = c.ask(ctx) })
+		wait.Go(func() { found[i] = safely(ctx, c.ask) })
 	}
 	wait.Wait()
-	h.last, h.errors = readiness{"ok", map[string]string{}}, map[string]error{}
+	r := readiness{"ok", map[string]string{}}
 	for i, c := range h.checks {
-		h.last.Backends[c.name] = "ok"
+		r.Backends[c.name] = "ok"
 		if found[i] != nil {
-			h.last.Status, h.last.Backends[c.name] = "failing", "failing"
-			h.errors[c.name] = found[i]
+			r.Status, r.Backends[c.name] = "failing", "failing"
 		}
+		h.note(c.name, found[i])
 	}
+	return r
+}
+
+// safely makes a panic, which would end the process here, an error.
+func safely(ctx context.Context, ask func(context.Context) error) (err error) {
+	defer func() {
+		if found := recover(); found != nil {
+			err = fmt.Errorf("panic: %v\n%s", found, debug.Stack())
+		}
+	}()
+	return ask(ctx)
+}
+
+// note logs when a backend falls silent and when it answers again.
+func (h *health) note(name string, err error) {
+	switch failing := err != nil; {
+	case failing && !h.failing[name]:
+		h.log.Warn("backend does not answer", "backend", name, "error", err)
+	case !failing && h.failing[name]:
+		h.log.Info("backend answers again", "backend", name)
+	}
+	h.failing[name] = err != nil
 }
 
 // ready answers which backends answer: 200 if all do, else 503.
 func (s *Server) ready(w http.ResponseWriter, r *http.Request) {
-	found, causes := s.health.look(r.Context())
+	found := s.health.look(r.Context())
 	status := http.StatusOK
 	if found.Status != "ok" {
 		status = http.StatusServiceUnavailable
-	}
-	for name, cause := range causes {
-		s.Log.Warn("backend does not answer", "request", noteOf(r).id, "backend", name, "error", cause)
 	}
 	s.send(w, r, status, found)
 }

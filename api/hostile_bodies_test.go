@@ -50,13 +50,13 @@ func testHostileBodies(t *testing.T, w *world) {
 			}
 		}
 		// A byte more than 1 MiB, and exactly as much.
-		if got := ana.post(r.path, raw(strings.Repeat(" ", maxBody+1-len(r.body))+r.body)); got.wantFailure(t, 413) == "" {
+		if got := ana.post(r.path, raw(strings.Repeat(" ", 1<<20+1-len(r.body))+r.body)); got.wantFailure(t, 413) == "" {
 			t.Errorf("%s: too large", r.path)
 		}
-		if got := ana.post(r.path, io.MultiReader(raw(strings.Repeat(" ", maxBody)), raw(r.body))); got.wantFailure(t, 413) == "" { // of no known length
+		if got := ana.post(r.path, io.MultiReader(raw(strings.Repeat(" ", 1<<20)), raw(r.body))); got.wantFailure(t, 413) == "" { // of no known length
 			t.Errorf("%s: too large, in pieces", r.path)
 		}
-		if got := ana.post(r.path, raw(strings.Repeat(" ", maxBody-len(r.body))+r.body)); got.status != 200 {
+		if got := ana.post(r.path, raw(strings.Repeat(" ", 1<<20-len(r.body))+r.body)); got.status != 200 {
 			t.Errorf("%s: 1 MiB: %d %s", r.path, got.status, got.body)
 		}
 		checkTypes(t, ana, r)
@@ -164,12 +164,13 @@ func TestHostileMembers(t *testing.T) {
 
 // slow makes a server wait as tsmon serve does, but not as long.
 func slow(_ *Server, config *http.Server) {
-	config.ReadHeaderTimeout, config.ReadTimeout = 300*time.Millisecond, 300*time.Millisecond
+	config.ReadHeaderTimeout, config.ReadTimeout = 500*time.Millisecond, 500*time.Millisecond
 }
 
 // Bodies that never end, or end early, are answered; headers that never end are
 // not, and neither keeps the server from others.
 func TestHostileSlowness(t *testing.T) {
+	t.Parallel()
 	w := embedded(t)
 	grants(t, w)
 	server := adjusted(t, w, slow)

@@ -48,6 +48,7 @@ func crossOrigin(w *world) []route {
 }
 
 func TestHostileOrigins(t *testing.T) {
+	t.Parallel()
 	w := embedded(t)
 	grants(t, w)
 	server := w.serve(t)
@@ -55,7 +56,10 @@ func TestHostileOrigins(t *testing.T) {
 	known := append([]string{"https://scada.example.com"}, desktopOrigins...)
 	for _, r := range crossOrigin(w) {
 		for _, c := range []client{ana, nobody} {
-			for _, origin := range strangers {
+			for i, origin := range strangers {
+				if c == nobody && i%8 > 0 {
+					continue
+				}
 				wantCORS(t, r.path+" from "+origin, c.attempt(r, http.Header{"Origin": {origin}}).header, "")
 			}
 			for _, origin := range known {
@@ -85,6 +89,7 @@ func preflight(c client, path, origin, method string, headers ...string) answer 
 }
 
 func TestHostilePreflights(t *testing.T) {
+	t.Parallel()
 	w := embedded(t)
 	nobody := client{tb: t, base: w.serve(t).URL}
 	allowed := []string{"accept", "accesskey", "authorization", "content-type", "secretkey"}

@@ -16,16 +16,13 @@ func init() {
 	interfaceTests["a saver that goes away"] = testSaverGoesAway
 }
 
-func testHostileDiagrams(t *testing.T, w *world) {
-	grants(t, w)
-	ana := w.as(t, w.serve(t), w.ana)
-	mine := saveAs(ana, `{"diagram":{"title":"mine"},"lines":[{"stroke":"#f00"},{}],"images":[{}],"texts":[{}],"polylines":[{}]}`) // 1 to 5
-	other := saveAs(ana, `{"diagram":{"title":"other"},"lines":[{"stroke":"#00f"}],"images":[{}],"texts":[{}],"polylines":[{}]}`)  // 6 to 9
-	before := exported(t, w, w.ana.Schema)
+// hostileSaves are saves of a diagram whose objects are 1 to 5, beside another
+// whose objects are 6 to 9.
+func hostileSaves(mine int64) map[string]string {
 	of := func(members string) string {
 		return fmt.Sprintf(`{"diagram":{"id":%d,"title":"changed"},%s}`, mine, members)
 	}
-	bodies := map[string]string{
+	return map[string]string{
 		"objects of the other":           of(`"lines":[{"id":6}]`),
 		"among own ones":                 of(`"lines":[{"id":1,"stroke":"changed"},{"id":6}]`),
 		"an image of it":                 of(`"images":[{"id":7}]`),
@@ -81,6 +78,15 @@ func testHostileDiagrams(t *testing.T, w *world) {
 		"a status of 2^63":               `{"diagram":{"status":9223372036854775808}}`,
 		"lines of the diagram are wrong": `{"diagram":{"lines":5}}`,
 	}
+}
+
+func testHostileDiagrams(t *testing.T, w *world) {
+	grants(t, w)
+	ana := w.as(t, w.serve(t), w.ana)
+	mine := saveAs(ana, `{"diagram":{"title":"mine"},"lines":[{"stroke":"#f00"},{}],"images":[{}],"texts":[{}],"polylines":[{}]}`) // 1 to 5
+	other := saveAs(ana, `{"diagram":{"title":"other"},"lines":[{"stroke":"#00f"}],"images":[{}],"texts":[{}],"polylines":[{}]}`)  // 6 to 9
+	before := exported(t, w, w.ana.Schema)
+	bodies := hostileSaves(mine)
 	for _, image := range hostileImages {
 		bodies["image "+image] = fmt.Sprintf(`{"diagram":{"id":%d,"title":"changed","backgroundImg":%s}}`, mine, quoted(t, image))
 	}

@@ -28,10 +28,16 @@ func packed(tb testing.TB, text string) string {
 	return b.String()
 }
 
-func testHostileLines(t *testing.T, w *world) {
-	network(t, w)
-	nobody := client{tb: t, base: w.serve(t).URL}
-	kinds := must[map[series.Key]series.Kind](t)(w.Series.Fields(t.Context(), w.ana.TsName))
+// hostileWrite is a request to write, and how it is refused.
+type hostileWrite struct {
+	path   string
+	header http.Header
+	body   string
+	status int
+	code   string
+}
+
+func hostileWrites(t *testing.T, w *world) map[string]hostileWrite {
 	at := "/v2/write?org=o&bucket=" + w.ana.TsName
 	token := http.Header{"Authorization": {"Token " + w.WriteToken}}
 	gz := http.Header{"Authorization": token["Authorization"], "Content-Encoding": {"gzip"}}
@@ -39,13 +45,7 @@ func testHostileLines(t *testing.T, w *world) {
 	zipped := packed(t, line+"\n")
 	type header = http.Header
 	bomb := strings.Repeat("# "+strings.Repeat("x", 64<<10)+"\n", 1100) // 69 MiB of comments
-	for name, c := range map[string]struct {
-		path   string
-		header http.Header
-		body   string
-		status int
-		code   string
-	}{
+	return map[string]hostileWrite{
 		"no token":         {at, nil, line, 401, "unauthorized"},
 		"an empty one":     {at, header{"Authorization": {"Token "}}, line, 401, "unauthorized"},
 		"the scheme alone": {at, header{"Authorization": {"Token"}}, line, 401, "unauthorized"},
@@ -89,7 +89,14 @@ func testHostileLines(t *testing.T, w *world) {
 		"another kind":     {at, token, "tanque,sitio=norte nivel=true", 422, "unprocessable entity"},
 		"text for numbers": {at, token, `tanque nivel="6"`, 422, "unprocessable entity"},
 		"two kinds":        {at, token, "doble v=1\ndoble v=true", 422, "unprocessable entity"},
-	} {
+	}
+}
+
+func testHostileLines(t *testing.T, w *world) {
+	network(t, w)
+	nobody := client{tb: t, base: w.serve(t).URL}
+	kinds := must[map[series.Key]series.Kind](t)(w.Series.Fields(t.Context(), w.ana.TsName))
+	for name, c := range hostileWrites(t, w) {
 		got := nobody.send("POST", c.path, raw(c.body), c.header)
 		var answer struct{ Code, Message string }
 		readJSON(t, got.body, &answer)
@@ -106,6 +113,7 @@ func testHostileLines(t *testing.T, w *world) {
 		t.Errorf("the fields are %v, were %v", got, kinds)
 	}
 	// The network is as it was, and its writer is heard.
+	at, token := "/v2/write?org=o&bucket="+w.ana.TsName, http.Header{"Authorization": {"Token " + w.WriteToken}}
 	now := fmt.Sprint(w.now.now().UnixMilli())
 	if got := nobody.send("POST", at+"&precision=ms", raw("tanque nivel=8 "+now), token); got.status != 204 || len(got.body) > 0 {
 		t.Errorf("a good line: %d %s", got.status, got.body)

@@ -2,8 +2,10 @@ package api
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -44,44 +46,48 @@ func uploader(w *world, header map[string]string) http.Header {
 	return all
 }
 
+// stored counts the objects of a world's store, which others may share.
+func stored(t *testing.T, w *world) (n int) {
+	t.Helper()
+	for _, err := range w.Objects.List(t.Context(), "", "") {
+		if err != nil {
+			t.Fatal(err)
+		}
+		n++
+	}
+	return n
+}
+
 // nothingLeft demands that the folder of temporary files is empty and that the
-// store holds as many uploads as there should be.
-func nothingLeft(t *testing.T, w *world, folder string, uploads int) {
+// store holds as many objects as it should.
+func nothingLeft(t *testing.T, w *world, folder string, objects int) {
 	t.Helper()
 	if left := must[[]os.DirEntry](t)(os.ReadDir(folder)); len(left) != 0 {
 		t.Errorf("left in the folder of temporary files: %v", left)
 	}
-	found := 0
-	for info, err := range w.Objects.List(t.Context(), "", "") {
-		if err != nil {
-			t.Fatal(err)
-		}
-		if strings.HasPrefix(info.Key, uploadFolder) {
-			found++
-		}
-	}
-	if found != uploads {
-		t.Errorf("the store holds %d uploads, want %d", found, uploads)
+	if found := stored(t, w); found != objects {
+		t.Errorf("the store holds %d objects, want %d", found, objects)
 	}
 }
 
-func testHostileUploads(t *testing.T, w *world) {
-	folder := t.TempDir()
-	t.Setenv("TMPDIR", folder)
-	w.MaxUpload = small
-	server := w.serve(t)
-	nobody := client{tb: t, base: server.URL}
-	good := filePart("x") + "--b--\r\n"
+// goodForm is an upload of one byte.
+var goodForm = filePart("x") + "--b--\r\n"
+
+// hostileForm is an upload with other headers than uploader's, and the status
+// that it gets.
+type hostileForm struct {
+	header map[string]string
+	body   string
+	want   int
+}
+
+func hostileForms(w *world) map[string]hostileForm {
+	good, a, s := goodForm, w.Uploads.Access, w.Uploads.Secret
 	keys := func(access, secret string) map[string]string {
 		return map[string]string{"Accesskey": access, "Secretkey": secret, "Authorization": "Bearer x"}
 	}
-	a, s := w.Uploads.Access, w.Uploads.Secret
 	kind := func(value string) map[string]string { return map[string]string{"Content-Type": value} }
-	for name, c := range map[string]struct {
-		header map[string]string
-		body   string
-		want   int
-	}{
+	return map[string]hostileForm{
 		"no keys": {keys("", ""), good, 401}, "no secret": {keys(a, ""), good, 401}, "no access": {keys("", s), good, 401}, "swapped": {keys(s, a), good, 401},
 		"one for both": {keys(a, a), good, 401}, "half a key": {keys(a, s[:len(s)-1]), good, 401}, "more than a key": {keys(a, s+"x"), good, 401}, "capitals": {keys(strings.ToUpper(a), s), good, 401}, "a wrong one": {keys(a, "x"), "", 401},
 		"another name":           {nil, strings.Replace(good, `"file"`, `"files"`, 1), 500},
@@ -114,27 +120,37 @@ func testHostileUploads(t *testing.T, w *world) {
 		"a form of another kind": {kind("application/x-www-form-urlencoded"), "file=x", 415},
 		"no type":                {kind(""), good, 415},
 		"a boundary of 10,000":   {kind("multipart/form-data; boundary=" + strings.Repeat("b", 10_000)), good, 500},
-	} {
+	}
+}
+
+func testHostileUploads(t *testing.T, w *world) {
+	folder := t.TempDir()
+	t.Setenv("TMPDIR", folder)
+	w.MaxUpload = small
+	before := stored(t, w)
+	server := w.serve(t)
+	nobody := client{tb: t, base: server.URL}
+	for name, c := range hostileForms(w) {
 		got := nobody.attempt(route{"POST", "/upload", c.body}, uploader(w, c.header))
 		if got.wantFailure(t, c.want); t.Failed() {
 			t.Fatal(name)
 		}
 	}
-	checkLyingLength(t, w, server, good)
+	checkLyingLength(t, w, server, goodForm)
 	server.Close() // waits for those that went away
-	nothingLeft(t, w, folder, 0)
+	nothingLeft(t, w, folder, before)
 	again := client{tb: t, base: w.serve(t).URL}
 	for _, content := range []string{strings.Repeat("x", small), "x"} {
 		if got := again.attempt(route{"POST", "/upload", filePart(content) + "--b--\r\n"}, uploader(w, nil)); got.status != 200 {
 			t.Errorf("%d bytes: %d %s", len(content), got.status, got.body)
 		}
 	}
-	nothingLeft(t, w, folder, 2)
+	nothingLeft(t, w, folder, before+2)
 	// Without keys of its own a server takes nothing.
-	for _, pair := range []KeyPair{{}, {Access: a}, {Secret: s}} {
+	for _, pair := range []KeyPair{{}, {Access: w.Uploads.Access}, {Secret: w.Uploads.Secret}} {
 		w.Uploads = pair
 		closed := client{tb: t, base: w.serve(t).URL}
-		closed.attempt(route{"POST", "/upload", good}, uploader(w, nil)).wantFailure(t, 401)
+		closed.attempt(route{"POST", "/upload", goodForm}, uploader(w, nil)).wantFailure(t, 401)
 	}
 }
 
@@ -230,7 +246,9 @@ func testHostileFileNames(t *testing.T, w *world) {
 // testHostileFileAddresses asks for what else is in the store.
 func testHostileFileAddresses(t *testing.T, w *world) {
 	for _, key := range []string{"log/stable/0000000001.json", "releases/1.0.0/release.json", "stable/latest.json", "uploads/secret.png", "uploads/deep/0123456789abcdef0123456789abcdef.png"} {
-		must[object.Info](t)(w.Objects.Create(t.Context(), key, strings.NewReader("secret"), 6, object.Attributes{}))
+		if _, err := w.Objects.Create(t.Context(), key, strings.NewReader("secret"), 6, object.Attributes{}); err != nil && !errors.Is(err, fs.ErrExist) {
+			t.Fatal(err)
+		}
 	}
 	server := w.serve(t)
 	file, _ := sendFile(t, w, client{tb: t, base: server.URL}, filePart(string(png)))

@@ -149,7 +149,8 @@ func startServers(tb testing.TB) *servers {
 func real(tb testing.TB, s *servers) *world {
 	tb.Helper()
 	w := &world{settle: s.influx.Settle, influx: s.influx.URL}
-	w.Objects = must[object.Store](tb)(s3.Open(s.minio.URL("tsmon/app"), s3.Limits{}))
+	n := strconv.FormatInt(number.Add(1), 10)
+	w.Objects = must[object.Store](tb)(s3.Open(s.minio.URL("tsmon/app"+n), s3.Limits{}))
 	records := must[*postgres.Store](tb)(postgres.Open(s.postgres.Database(), postgres.Limits{}))
 	tb.Cleanup(func() { records.Close() })
 	w.Records = records
@@ -159,7 +160,6 @@ func real(tb testing.TB, s *servers) *world {
 	client := must[*mqtt.Client](tb)(mqtt.Dial(tb.Context(), mqtt.Options{URL: s.broker.URL(), Log: slog.New(slog.DiscardHandler)}))
 	tb.Cleanup(func() { client.Close() })
 	w.Messages, w.broker = client, s.broker.URL()
-	n := strconv.FormatInt(number.Add(1), 10)
 	w.fill(tb, "acueducto"+n, "otro"+n)
 	return w
 }

@@ -41,26 +41,29 @@ func (s *Server) login(r *http.Request) (any, error) {
 		return nil, err
 	}
 	n := noteOf(r)
-	if wait := s.guesses.begin(n.address, c.Email); wait > 0 {
+	wait, err := s.guesses.begin(r.Context(), n.address, c.Email)
+	if err != nil {
+		return nil, err
+	}
+	if wait > 0 {
 		return nil, &failure{status: http.StatusTooManyRequests, wait: wait, messages: []string{"too many failed logins: try again later"}}
 	}
+	refused := false
+	defer func() { s.guesses.end(n.address, c.Email, refused) }()
 	refusal := time.NewTimer(refusalTime)
 	defer refusal.Stop()
 	who, err := s.find(r.Context(), c)
-	var f *failure
-	if err != nil && !errors.As(err, &f) {
-		s.guesses.succeeded(n.address, c.Email) // nothing was learned
-		return nil, err
+	if refused = errors.As(err, new(*failure)); err != nil && !refused {
+		return nil, err // nothing was learned
 	}
 	s.audit(r, record.Audit{Schema: c.Schema, User: c.Email, Action: "login", Target: c.TsName, OK: err == nil})
-	if err != nil {
+	if refused {
 		select {
 		case <-refusal.C:
 		case <-r.Context().Done():
 		}
 		return nil, err
 	}
-	s.guesses.succeeded(n.address, c.Email)
 	n.who(who)
 	text, err := s.Tokens.Issue(token.Claims{
 		Schema: who.tenant.Schema, TsName: who.tenant.TsName,

@@ -2,11 +2,9 @@ package api
 
 import (
 	"context"
-	"crypto/subtle"
 	"net"
 	"net/http"
 	"net/netip"
-	"strconv"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -17,11 +15,14 @@ import (
 )
 
 // metrics are what /metrics shows: the requests, the questions to the
-// time-series database, and the process.
+// time-series database, what does not verify, and the process.
 type metrics struct {
 	registry *prometheus.Registry
 	requests *prometheus.HistogramVec
 	queries  *prometheus.HistogramVec
+
+	badManifests *prometheus.CounterVec
+	unverified   prometheus.Gauge
 }
 
 func newMetrics() *metrics {
@@ -35,20 +36,16 @@ func newMetrics() *metrics {
 			Name: "tsmon_series_query_duration_seconds", Help: "Time that questions to the time-series database took, behind the cache.",
 			Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 10},
 		}, []string{"question", "outcome"}),
+		badManifests: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "tsmon_updates_bad_manifests_total", Help: "Manifests that did not verify and were not shown, by channel.",
+		}, []string{"channel"}),
+		unverified: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "tsmon_updates_unverified", Help: "Manifests and records of releases in the store that do not verify.",
+		}),
 	}
-	m.registry.MustRegister(m.requests, m.queries, collectors.NewGoCollector(),
+	m.registry.MustRegister(m.requests, m.queries, m.badManifests, m.unverified, collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
-}
-
-// seen counts a request.
-func (m *metrics) seen(route, method string, status int, took time.Duration) {
-	switch method {
-	case http.MethodGet, http.MethodHead, http.MethodPost, http.MethodOptions:
-	default:
-		method = "other" // a client may write anything there
-	}
-	m.requests.WithLabelValues(route, method, strconv.Itoa(status)).Observe(took.Seconds())
 }
 
 // countedStore measures the questions that reach a store.
@@ -89,7 +86,7 @@ func (s *Server) measured(w http.ResponseWriter, r *http.Request) {
 // mayMeasure tells a local client by its connection; one that a proxy passes on
 // comes from elsewhere.
 func (s *Server) mayMeasure(r *http.Request) bool {
-	if s.MetricsKey != "" && subtle.ConstantTimeCompare([]byte(bearer(r)), []byte(s.MetricsKey)) == 1 {
+	if sameSecret(bearer(r), s.MetricsKey) {
 		return true
 	}
 	for _, name := range []string{"X-Forwarded-For", "X-Real-Ip", "Forwarded", "Via"} {

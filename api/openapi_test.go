@@ -305,8 +305,8 @@ func (d described) store(tb testing.TB, w *world) map[string]any {
 	if err := w.Records.Import(tb.Context(), w.ana.Schema, content); err != nil {
 		tb.Fatal(err)
 	}
-	manifest := must[[]byte](tb)(json.Marshal(d.exampleAnswer("/updates/{channel}/latest.json")))
-	for path, file := range map[string][]byte{"/uploads/{name}": png, "/updates/{channel}/latest.json": manifest, "/updates/releases/{version}/{file}": {0, 1}} {
+	w.publisher(tb).publish(tb, "stable", "1.4.0")
+	for path, file := range map[string][]byte{"/uploads/{name}": png} {
 		target, _, _ := strings.Cut(d.exampleTarget(path, d.Paths.Value(path).Get), "?")
 		key := strings.TrimPrefix(strings.TrimPrefix(target, "/updates"), "/")
 		must[object.Info](tb)(w.Objects.Create(tb.Context(), key, bytes.NewReader(file), int64(len(file)), object.Attributes{}))

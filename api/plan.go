@@ -34,7 +34,7 @@ func newPlan(readings map[string]reading) (*plan, error) {
 // Bounds of the plans that are remembered.
 const (
 	maxPlanned = 64 << 10 // bytes of one batch's body
-	maxPlans   = 8 << 20  // bytes of all bodies
+	maxPlans   = 1 << 20  // bytes of all bodies; a plan takes up to thirty times its body
 )
 
 // plans remembers batches by their bodies: a view asks for the same again and
@@ -65,6 +65,9 @@ func (p *plans) find(body []byte, window time.Duration, read func() (*plan, erro
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if _, ok := p.known[key]; ok {
+		return found, nil // somebody else was faster
+	}
 	if p.size += len(body); p.size > maxPlans || p.known == nil {
 		p.known, p.size = map[planKey]*plan{}, len(body)
 	}

@@ -36,7 +36,7 @@ func (s *Server) publish(r *http.Request, who caller) (any, error) {
 	if err := mqtt.ValidTopic(body.Topic); err != nil {
 		return nil, invalid("topic: %s", err)
 	}
-	if prefix := topicPrefix(who.tenant); !strings.HasPrefix(body.Topic, prefix) {
+	if prefix := TopicPrefix(who.tenant); !strings.HasPrefix(body.Topic, prefix) {
 		return nil, refuse(http.StatusForbidden, "topics of this client begin with %s", prefix)
 	}
 	receipt, err := s.Messages.Publish(r.Context(), body.Topic, body.Data)
@@ -49,9 +49,9 @@ func (s *Server) publish(r *http.Request, who caller) (any, error) {
 	return done{true, published{true, body.Topic, receipt.ReasonCode, receipt.Matched}}, nil
 }
 
-// topicPrefix is what the topics of a tenant begin with: its setting, else its
+// TopicPrefix is what the topics of a tenant begin with: its setting, else its
 // schema name, and a slash.
-func topicPrefix(t record.Tenant) string {
+func TopicPrefix(t record.Tenant) string {
 	prefix := strings.Trim(t.Settings.TopicPrefix, "/")
 	if prefix == "" {
 		prefix = t.Schema

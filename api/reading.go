@@ -44,11 +44,14 @@ func (v variable) read(window time.Duration) (reading, error) {
 	if !ok {
 		return reading{}, fmt.Errorf("type %.40q is none of last, mean, max, min and sum", *v.Type)
 	}
-	operands, err := v.operands(aggregate, window)
+	if aggregate == series.Last {
+		window = 0 // it has none
+	}
+	operands, several, err := v.operands(aggregate, window)
 	if err != nil {
 		return reading{}, err
 	}
-	return combine(operands, deref(v.Equation), v.Calc != nil && *v.Calc)
+	return combine(operands, several, deref(v.Equation), v.Calc != nil && *v.Calc)
 }
 
 // CheckVariable reports why a Variable, given as JSON, can't have a value.
@@ -63,8 +66,7 @@ func CheckVariable(text []byte) error {
 
 // combine joins operands by an equation. It is needed where there are several,
 // and used if calc is true or where it is needed.
-func combine(operands map[string]operand, text string, calc bool) (reading, error) {
-	several := len(operands) > 1
+func combine(operands map[string]operand, several bool, text string, calc bool) (reading, error) {
 	switch {
 	case text == "" && calc, text == "" && several:
 		return reading{}, errors.New("it has no equation to compute its value by")
@@ -95,33 +97,35 @@ type formB struct {
 	Measure   string `json:"measure"`
 }
 
-// operands reads varsTs: form A if its measurement is a string, else form B.
-func (v variable) operands(aggregate series.Aggregate, window time.Duration) (map[string]operand, error) {
+// operands reads varsTs: form A if its measurement is a string, else form B. It
+// also tells whether they are several values: form A is one, by several names.
+func (v variable) operands(aggregate series.Aggregate, window time.Duration) (operands map[string]operand, several bool, err error) {
 	var members map[string]json.RawMessage
 	if err := json.Unmarshal(v.VarsTs, &members); len(v.VarsTs) == 0 || err != nil || members == nil {
-		return nil, errors.New("varsTs has to be an object")
+		return nil, false, errors.New("varsTs has to be an object")
 	}
 	if len(members) > maxItems {
-		return nil, fmt.Errorf("varsTs has %d members, at most %d are allowed", len(members), maxItems)
+		return nil, false, fmt.Errorf("varsTs has %d members, at most %d are allowed", len(members), maxItems)
 	}
 	want := func(measurement, field string) series.Want {
 		return series.Want{Key: series.Key{Measurement: measurement, Field: field}, Aggregate: aggregate, Window: window}
 	}
 	if raw, ok := members["measurement"]; ok && raw[0] == '"' {
-		return v.single(want)
+		operands, err = v.single(want)
+		return operands, false, err
 	}
-	operands := make(map[string]operand, len(members))
+	operands = make(map[string]operand, len(members))
 	for key, raw := range members {
 		var b formB
 		if err := json.Unmarshal(raw, &b); err != nil || raw[0] != '{' {
-			return nil, fmt.Errorf("varsTs: %.80q has to be an object with calc_field and measure", key)
+			return nil, false, fmt.Errorf("varsTs: %.80q has to be an object with calc_field and measure", key)
 		}
 		operands[key] = operand{want(b.Measure, b.CalcField)}
 		if err := series.ValidWants(operands[key]); err != nil {
-			return nil, fmt.Errorf("varsTs: %.80q: %w", key, err)
+			return nil, false, fmt.Errorf("varsTs: %.80q: %w", key, err)
 		}
 	}
-	return operands, nil
+	return operands, len(operands) > 1, nil
 }
 
 // single reads form A. Both of its fields are stored columns; calc_field wins if
@@ -143,7 +147,11 @@ func (v variable) single(want func(measurement, field string) series.Want) (map[
 	if err := series.ValidWants(value); err != nil {
 		return nil, fmt.Errorf("varsTs: %w", err)
 	}
-	return map[string]operand{value[len(value)-1].Field: value}, nil
+	names := make(map[string]operand, len(value))
+	for _, want := range value {
+		names[want.Field] = value
+	}
+	return names, nil
 }
 
 // wants returns everything that has to be asked for.
@@ -163,7 +171,7 @@ func (d reading) value(values map[series.Want]series.Value) *float64 {
 	if d.equation != nil {
 		number, ok = d.equation.Value(get)
 	} else {
-		for key := range d.operands { // the only one, if there is one
+		for key := range d.operands { // the only one by any of its names, if there is one
 			number, ok = get(key)
 		}
 	}

@@ -225,12 +225,16 @@ func (d descriptor) name() record.Field {
 	return record.Field{Measurement: d.Measurement, Field: d.Field}
 }
 
-// separate gives items longer keys where they share one.
+// separate gives items without an id longer keys where they share one.
 func separate(keys []string, items []descriptor) ([]string, error) {
+	holders := map[string][]int{}
+	for i, key := range keys {
+		holders[key] = append(holders[key], i)
+	}
 	long := slices.Clone(keys)
-	for i := range keys {
-		shared := func(j int) bool { return keys[j] == keys[i] && !items[j].same(items[i]) }
-		if slices.ContainsFunc(indices(items), shared) {
+	for i, key := range keys {
+		shared := func(j int) bool { return !items[j].same(items[i]) }
+		if items[i].ID.Text == "" && slices.ContainsFunc(holders[key], shared) {
 			long[i] = items[i].Measurement + "." + items[i].Field
 		}
 	}
@@ -244,14 +248,6 @@ func separate(keys []string, items []descriptor) ([]string, error) {
 		}
 	}
 	return long, wrong.err()
-}
-
-func indices(items []descriptor) []int {
-	all := make([]int, len(items))
-	for i := range all {
-		all[i] = i
-	}
-	return all
 }
 
 // same reports whether two items ask for the same points.

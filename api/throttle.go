@@ -1,6 +1,7 @@
 package api
 
 import (
+	"context"
 	"net/netip"
 	"strings"
 	"sync"
@@ -16,13 +17,15 @@ const (
 	maxGuess      = 320     // bytes of an e-mail address that count: nobody has a longer one
 )
 
-// throttle counts failed logins. An attempt counts from when it begins until it
-// has succeeded, so that many at once are not more than many in turn.
+// throttle counts failed logins. Attempts that could fail past the bound wait
+// for those that are under way, so that many at once are not more than many in
+// turn, and good ones are not refused for being many.
 type throttle struct {
 	now func() time.Time
 
-	mu     sync.Mutex
-	counts map[guesser]*guesses
+	mu      sync.Mutex
+	counts  map[guesser]*guesses
+	changed chan struct{} // closed when an attempt ends
 }
 
 // guesser is a network address with an e-mail address, or with any.
@@ -32,12 +35,13 @@ type guesser struct {
 }
 
 type guesses struct {
-	since time.Time
-	n     int
+	since   time.Time // of the first that failed
+	failed  int
+	running int
 }
 
 func newThrottle(now func() time.Time) *throttle {
-	return &throttle{now: now, counts: map[guesser]*guesses{}}
+	return &throttle{now: now, counts: map[guesser]*guesses{}, changed: make(chan struct{})}
 }
 
 // guessersOf returns what an attempt counts for. A network of IPv6 addresses is
@@ -55,41 +59,81 @@ func guessersOf(address, email string) [2]guesser {
 	return [2]guesser{{address: address, email: email}, {address: address, any: true}}
 }
 
-// begin counts an attempt, or returns how long to wait before the next.
-func (t *throttle) begin(address, email string) (wait time.Duration) {
+// limits are the bounds for what guessersOf returns.
+var limits = [2]int{maxPerUser, maxPerAddress}
+
+// begin starts an attempt, which end ends, or returns how long to wait before
+// the next.
+func (t *throttle) begin(ctx context.Context, address, email string) (wait time.Duration, err error) {
+	who := guessersOf(address, email)
+	for {
+		wait, full, changed := t.try(who)
+		if !full {
+			return wait, nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return 0, ctx.Err()
+		}
+	}
+}
+
+// try starts an attempt unless there is a wait, or it is full: attempts under
+// way could fail and reach the bound. changed is closed when one of them ends.
+func (t *throttle) try(who [2]guesser) (wait time.Duration, full bool, changed <-chan struct{}) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	now := t.now()
 	t.makeRoom(now)
-	all := guessersOf(address, email)
-	for i, limit := range []int{maxPerUser, maxPerAddress} {
-		if g := t.counts[all[i]]; g != nil && g.n >= limit && now.Sub(g.since) < guessWindow {
+	for i, limit := range limits {
+		g := t.of(who[i], now)
+		if g.failed >= limit {
 			wait = max(wait, guessWindow-now.Sub(g.since))
 		}
+		full = full || g.failed+g.running >= limit
 	}
-	if wait > 0 {
-		return wait
+	if wait > 0 || full {
+		return wait, wait == 0, t.changed
 	}
-	for _, who := range all {
-		g := t.counts[who]
-		if g == nil || now.Sub(g.since) >= guessWindow {
-			g = &guesses{since: now}
-			t.counts[who] = g
-		}
-		g.n++
+	for _, w := range who {
+		t.counts[w].running++
 	}
-	return 0
+	return 0, false, nil
 }
 
-// succeeded takes an attempt back.
-func (t *throttle) succeeded(address, email string) {
+// of returns the counts of a guesser, whose failures are forgotten after
+// guessWindow.
+func (t *throttle) of(who guesser, now time.Time) *guesses {
+	g := t.counts[who]
+	if g == nil {
+		g = &guesses{}
+		t.counts[who] = g
+	}
+	if now.Sub(g.since) >= guessWindow {
+		g.failed, g.since = 0, now
+	}
+	return g
+}
+
+// end ends an attempt.
+func (t *throttle) end(address, email string, failed bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	now := t.now()
 	for _, who := range guessersOf(address, email) {
-		if g := t.counts[who]; g != nil && g.n > 0 {
-			g.n--
+		g := t.of(who, now)
+		g.running = max(g.running-1, 0)
+		if !failed {
+			continue
 		}
+		if g.failed == 0 {
+			g.since = now
+		}
+		g.failed++
 	}
+	close(t.changed)
+	t.changed = make(chan struct{})
 }
 
 // makeRoom forgets what no longer counts, and if that is not enough all.
@@ -98,7 +142,7 @@ func (t *throttle) makeRoom(now time.Time) {
 		return
 	}
 	for who, g := range t.counts {
-		if now.Sub(g.since) >= guessWindow {
+		if g.running == 0 && (g.failed == 0 || now.Sub(g.since) >= guessWindow) {
 			delete(t.counts, who)
 		}
 	}

@@ -1,12 +1,11 @@
 package api
 
 import (
+	"crypto/sha256"
+	"crypto/subtle"
 	"errors"
-	"fmt"
-	"io"
-	"io/fs"
 	"net/http"
-	"strconv"
+	"net/url"
 	"strings"
 
 	"tsmon/channels"
@@ -14,88 +13,151 @@ import (
 	"tsmon/store/object"
 )
 
-// update serves one object of the update tree.
+// update serves one file of the update tree: manifests from memory, records once
+// they have verified, all else as it stands in the store.
 func (s *Server) update(w http.ResponseWriter, r *http.Request) {
+	if !s.mayUpdate(r) {
+		s.fail(w, r, unauthorized(nil))
+		return
+	}
 	// The decoded path: chi's own parameter is escaped where the path has to be.
 	_, key, _ := strings.Cut(r.URL.Path, "/updates/")
-	if !served(key) {
-		s.fail(w, r, refuse(http.StatusNotFound, "there is no such file"))
-		return
-	}
-	s.serveObject(w, r, key, cacheControl(key), contentType(key))
-}
-
-// serveObject answers with an object of the store, or that the client has it.
-func (s *Server) serveObject(w http.ResponseWriter, r *http.Request, key, cacheControl, contentType string) {
-	body, info, err := s.Objects.Get(r.Context(), key)
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, object.ErrBadKey) {
-		s.fail(w, r, refuse(http.StatusNotFound, "there is no such file"))
-		return
-	}
-	if err != nil {
-		f := s.explain(r, err)
-		f.status = http.StatusServiceUnavailable
-		s.fail(w, r, f)
-		return
-	}
-	defer body.Close()
-	header := w.Header()
-	header.Set("ETag", strconv.Quote(info.ETag))
-	header.Set("Last-Modified", info.ModTime.UTC().Format(http.TimeFormat))
-	header.Set("Cache-Control", cacheControl)
-	header.Set("X-Content-Type-Options", "nosniff")
-	if matches(r.Header.Get("If-None-Match"), info.ETag) {
-		w.WriteHeader(http.StatusNotModified)
-		return
-	}
-	header.Set("Content-Type", contentType)
-	header.Set("Content-Length", strconv.FormatInt(info.Size, 10))
-	if r.Method == http.MethodHead {
-		return
-	}
-	s.stream(w, r, key, body)
-}
-
-// stream copies a body; each piece may take writeTime, the whole as long as it
-// takes.
-func (s *Server) stream(w http.ResponseWriter, r *http.Request, key string, body io.Reader) {
-	buf := make([]byte, 128<<10)
-	for {
-		n, err := body.Read(buf)
-		if n > 0 {
-			allow(w)
-			if _, err := w.Write(buf[:n]); err != nil {
-				return // the client went away
-			}
-		}
-		if err == io.EOF {
+	channel, isManifest := strings.CutSuffix(key, manifestEnd)
+	switch {
+	case isManifest && channels.CheckName(channel) == nil:
+		shown, err := s.heads.of(r.Context(), channel)
+		if err != nil {
+			s.noDocument(w, r, err)
 			return
 		}
+		s.serveDocument(w, r, shown.document, s.caches.manifest)
+	case !isReleaseFile(key):
+		s.fail(w, r, refuse(http.StatusNotFound, "there is no such file"))
+	case isRecord(key):
+		d, err := s.heads.record(r.Context(), key)
 		if err != nil {
-			noteOf(r).failed(fmt.Errorf("%s broke off: %w", key, err))
-			panic(http.ErrAbortHandler) // a short answer must not look whole
+			s.noDocument(w, r, err)
+			return
 		}
+		s.serveDocument(w, r, d, s.caches.release)
+	case s.redirects(r) && isBundle(key):
+		s.sendElsewhere(w, key)
+	default:
+		s.serveObject(w, r, key, s.caches.release, contentType(key))
 	}
 }
 
-// served says which objects are part of the update tree.
-func served(key string) bool {
-	if object.ValidKey(key) != nil {
+// short answers the request that there are most of, for a manifest in memory, by
+// a shorter way than the routes have: neither the router nor the rules for web
+// pages have anything to add to it. It is counted and logged like all others.
+func (s *Server) short(routes http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		shown := s.atHand(r)
+		if shown == nil {
+			routes.ServeHTTP(w, r)
+			return
+		}
+		x := s.meet(w, r)
+		s.serveDocument(x, r, shown.document, s.caches.manifest)
+		s.part(x, r, "/updates/*")
+	})
+}
+
+// atHand returns the manifest that a request asks for, nil if it is not to be
+// had by the short way.
+func (s *Server) atHand(r *http.Request) *head {
+	path, isManifest := strings.CutSuffix(r.URL.Path, manifestEnd)
+	if !isManifest || r.URL.RawPath != "" || r.Method != http.MethodGet && r.Method != http.MethodHead || r.Header["Origin"] != nil || r.Header["Range"] != nil {
+		return nil
+	}
+	channel, isUpdate := strings.CutPrefix(strings.TrimPrefix(path, "/api"), "/updates/")
+	if !isUpdate || !s.mayUpdate(r) {
+		return nil
+	}
+	if c := (*s.heads.known.Load())[channel]; c != nil {
+		return c.head.Load()
+	}
+	return nil
+}
+
+// mayUpdate compares the token, if there is one to be shown, in a time that does
+// not depend on it.
+func (s *Server) mayUpdate(r *http.Request) bool {
+	if s.UpdatesToken == "" {
+		return true
+	}
+	sent, want := sha256.Sum256([]byte(bearer(r))), sha256.Sum256([]byte(s.UpdatesToken))
+	return subtle.ConstantTimeCompare(sent[:], want[:]) == 1
+}
+
+// noDocument answers why a manifest or a record is not shown.
+func (s *Server) noDocument(w http.ResponseWriter, r *http.Request, err error) {
+	if errors.Is(err, errUnverified) {
+		s.fail(w, r, &failure{status: http.StatusServiceUnavailable, cause: err,
+			messages: []string{"the file is there but does not verify (request " + noteOf(r).id + ")"}})
+		return
+	}
+	s.noObject(w, r, err)
+}
+
+var manifestEnd = strings.TrimPrefix(channels.ManifestKey("c"), "c")
+
+// isReleaseFile says which objects of releases are part of the update tree: not
+// what was staged.
+func isReleaseFile(key string) bool {
+	return strings.HasPrefix(key, "releases/") && strings.Count(key, "/") == 2 && object.ValidKey(key) == nil
+}
+
+// isBundle says that a file of a release is none of those that describe it.
+func isBundle(key string) bool {
+	return !strings.HasSuffix(key, ".sig") && !strings.HasSuffix(key, ".json")
+}
+
+// redirects says that bundles are elsewhere, and not at the address that was
+// asked, which would send clients in a circle.
+func (s *Server) redirects(r *http.Request) bool {
+	if s.Elsewhere == nil {
 		return false
 	}
-	parts := strings.Split(key, "/")
-	if parts[0] == "releases" {
-		return len(parts) == 3
+	asked := r.Host
+	if forwarded := r.Header.Get("X-Forwarded-Host"); s.BehindProxy && forwarded != "" {
+		asked = forwarded
 	}
-	return len(parts) == 2 && channels.CheckName(parts[0]) == nil && key == channels.ManifestKey(parts[0])
+	return !strings.EqualFold(bareHost(asked), bareHost(s.Elsewhere.Host))
 }
 
-// cacheControl is what the publisher gives to the same objects in a bucket.
-func cacheControl(key string) string {
-	if strings.HasPrefix(key, "releases/") {
-		return release.CacheControl
+// bareHost takes off the ports that addresses need not name.
+func bareHost(host string) string {
+	return strings.TrimSuffix(strings.TrimSuffix(host, ":443"), ":80")
+}
+
+// sendElsewhere redirects to where a bundle is. The address is made of the key
+// alone: nothing that came with the request goes along.
+func (s *Server) sendElsewhere(w http.ResponseWriter, key string) {
+	address := strings.TrimRight(s.Elsewhere.String(), "/")
+	for segment := range strings.SplitSeq(key, "/") {
+		address += "/" + url.PathEscape(segment)
 	}
-	return channels.CacheControl
+	header := w.Header()
+	header.Set("Location", address)
+	header.Set("Cache-Control", "no-store")
+	header.Set("Content-Length", "0")
+	w.WriteHeader(http.StatusFound)
+}
+
+// caches are the headers that say how long the files of the update tree may be
+// kept: what the publisher gives to them in a bucket. What takes a token to get
+// is for the client's own cache alone.
+type caches struct{ manifest, release []string }
+
+func cachesFor(private bool) caches {
+	values := func(header string) []string {
+		if private {
+			header = strings.Replace(header, "public", "private", 1)
+		}
+		return []string{header}
+	}
+	return caches{values(channels.CacheControl), values(release.CacheControl)}
 }
 
 func contentType(key string) string {
@@ -106,15 +168,4 @@ func contentType(key string) string {
 		return "text/plain; charset=utf-8"
 	}
 	return "application/octet-stream"
-}
-
-// matches compares an If-None-Match header with an ETag, weakly.
-func matches(header, etag string) bool {
-	for candidate := range strings.SplitSeq(header, ",") {
-		candidate = strings.TrimPrefix(strings.TrimSpace(candidate), "W/")
-		if candidate == "*" || candidate == strconv.Quote(etag) {
-			return true
-		}
-	}
-	return false
 }

@@ -13,17 +13,16 @@ import (
 	"tsmon/store/object"
 )
 
-// newServer serves a store with a release, and what else is stored beside one.
-func newServer(t *testing.T, wrap func(object.Store) object.Store) *httptest.Server {
+// newServer serves a store with a release, and what else is stored beside one. It
+// also returns the manifest of stable.
+func newServer(t *testing.T, wrap func(object.Store) object.Store) (*httptest.Server, string) {
 	t.Helper()
 	w := embedded(t)
+	w.publisher(t).publish(t, "stable", "1.0.0")
 	for key, content := range map[string]string{
-		"stable/latest.json":               `{"version":"1.0.0"}`,
 		"releases/1.0.0/My App.zip":        "bundle",
 		"releases/1.0.0/My App.zip.sig":    "signature",
-		"releases/1.0.0/release.json":      "{}",
 		"releases/1.0.0/staged/linux.json": "{}",
-		"log/stable/0000000001.json":       "{}",
 		"uploads/file":                     "secret",
 		"stable/other.json":                "{}",
 		"releases/1.0.0/Agua, Pro+ñ;%.zip": "odd",
@@ -32,8 +31,9 @@ func newServer(t *testing.T, wrap func(object.Store) object.Store) *httptest.Ser
 			t.Fatal(err)
 		}
 	}
+	manifest, _ := w.stored(t, "stable/latest.json")
 	w.Objects = wrap(w.Objects)
-	return w.serve(t)
+	return w.serve(t), string(manifest)
 }
 
 func same(s object.Store) object.Store { return s }
@@ -59,10 +59,10 @@ func ask(t *testing.T, method, url string, header http.Header) (*http.Response, 
 }
 
 func TestUpdates(t *testing.T) {
-	server := newServer(t, same)
+	server, manifest := newServer(t, same)
 	for _, c := range []struct{ path, body, kind, cache string }{
-		{"/updates/stable/latest.json", `{"version":"1.0.0"}`, "application/json", "public, max-age=60, must-revalidate"},
-		{"/api/updates/stable/latest.json", `{"version":"1.0.0"}`, "application/json", "public, max-age=60, must-revalidate"},
+		{"/updates/stable/latest.json", manifest, "application/json", "public, max-age=60, must-revalidate"},
+		{"/api/updates/stable/latest.json", manifest, "application/json", "public, max-age=60, must-revalidate"},
 		{"/updates/releases/1.0.0/My%20App.zip", "bundle", "application/octet-stream", "public, max-age=31536000, immutable"},
 		{"/updates/releases/1.0.0/" + url.PathEscape("Agua, Pro+ñ;%.zip"), "odd", "application/octet-stream", "public, max-age=31536000, immutable"},
 		{"/api/updates/releases/1.0.0/" + url.PathEscape("Agua, Pro+ñ;%.zip"), "odd", "application/octet-stream", "public, max-age=31536000, immutable"},
@@ -85,7 +85,7 @@ func TestUpdates(t *testing.T) {
 }
 
 func TestUpdatesRefusesTheRest(t *testing.T) {
-	server := newServer(t, same)
+	server, _ := newServer(t, same)
 	for _, path := range []string{
 		"/", "/updates", "/updates/", "/updates/stable", "/updates/stable/", "/updates/stable/other.json", "/updates/beta/latest.json",
 		"/updates/log/stable/0000000001.json", "/updates/uploads/file", "/updates/releases/1.0.0/staged/linux.json", "/updates/releases/1.0.0",
@@ -110,6 +110,13 @@ type failing struct {
 	down bool
 }
 
+func (f *failing) Stat(ctx context.Context, key string) (object.Info, error) {
+	if f.down {
+		return object.Info{}, errors.Join(object.ErrUnavailable, errors.New("secret detail"))
+	}
+	return f.Store.Stat(ctx, key)
+}
+
 func (f *failing) Get(ctx context.Context, key string) (io.ReadCloser, object.Info, error) {
 	if f.down {
 		return nil, object.Info{}, errors.Join(object.ErrUnavailable, errors.New("secret detail"))
@@ -120,14 +127,14 @@ func (f *failing) Get(ctx context.Context, key string) (io.ReadCloser, object.In
 }
 
 func TestUpdatesWithABrokenStore(t *testing.T) {
-	server := newServer(t, func(s object.Store) object.Store { return &failing{s, true} })
+	server, _ := newServer(t, func(s object.Store) object.Store { return &failing{s, true} })
 	if answer, body := ask(t, "GET", server.URL+"/updates/stable/latest.json", nil); answer.StatusCode != 503 || strings.Contains(body, "secret") {
 		t.Errorf("%d %q, want 503 without details", answer.StatusCode, body)
 	}
-	server = newServer(t, func(s object.Store) object.Store { return &failing{s, false} })
-	answer, err := http.Get(server.URL + "/updates/stable/latest.json")
+	server, _ = newServer(t, func(s object.Store) object.Store { return &failing{s, false} })
+	answer, err := http.Get(server.URL + "/updates/releases/1.0.0/My%20App.zip")
 	if err != nil {
-		t.Fatal(err)
+		return // not even its head is there
 	}
 	defer answer.Body.Close()
 	if body, err := io.ReadAll(answer.Body); err == nil {

@@ -4,9 +4,9 @@ import (
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
-	"crypto/subtle"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"io"
 	"mime/multipart"
 	"net/http"
@@ -27,11 +27,16 @@ import (
 // uploadFolder is where the object store keeps what was uploaded.
 const uploadFolder = "uploads/"
 
-// uploadTime is what an upload may take.
-const uploadTime = 10 * time.Minute
+// What an upload may take: until it is here, and until it is in the store.
+const (
+	uploadTime = 10 * time.Minute
+	storeTime  = 30 * time.Second
+)
 
 // uploadCache is for files whose names are never used again.
 const uploadCache = "public, max-age=31536000, immutable"
+
+var uploadCaches = []string{uploadCache}
 
 // received is the answer to an upload.
 type received struct {
@@ -61,14 +66,13 @@ func (s *Server) take(w http.ResponseWriter, r *http.Request) (received, error) 
 		return received{}, &failure{status: http.StatusUnauthorized, messages: []string{"accesskey or secretkey is missing or wrong"}}
 	}
 	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(uploadTime)) // unsupported by recorders alone
-	ctx, cancel := context.WithTimeout(r.Context(), uploadTime)
-	defer cancel()
 	spooled, err := os.CreateTemp("", "tsmon-upload-*")
 	if err != nil {
 		return received{}, err
 	}
 	defer os.Remove(spooled.Name())
 	defer spooled.Close()
+	_ = os.Remove(spooled.Name()) // so that no crash leaves it behind; not every system lets open files go
 	r.Body = http.MaxBytesReader(w, r.Body, s.MaxUpload+maxForm)
 	file, err := receive(r, spooled, s.MaxUpload)
 	if err != nil {
@@ -77,18 +81,17 @@ func (s *Server) take(w http.ResponseWriter, r *http.Request) (received, error) 
 	if _, err := spooled.Seek(0, io.SeekStart); err != nil {
 		return received{}, err
 	}
+	ctx, cancel := context.WithTimeout(r.Context(), storeTime)
+	defer cancel()
 	_, err = s.Objects.Create(ctx, file.Key, spooled, file.Size, object.Attributes{ContentType: file.ContentType, CacheControl: uploadCache})
 	return file, err
 }
 
-// mayUpload compares both keys in a time that does not depend on them.
+// mayUpload compares both keys, whichever is wrong.
 func (s *Server) mayUpload(r *http.Request) bool {
-	same := func(sent, want string) int {
-		a, b := sha256.Sum256([]byte(sent)), sha256.Sum256([]byte(want))
-		return subtle.ConstantTimeCompare(a[:], b[:])
-	}
-	both := same(r.Header.Get("accesskey"), s.Uploads.Access) & same(r.Header.Get("secretkey"), s.Uploads.Secret)
-	return both == 1 && s.Uploads.Access != "" && s.Uploads.Secret != ""
+	access := sameSecret(r.Header.Get("accesskey"), s.Uploads.Access)
+	secret := sameSecret(r.Header.Get("secretkey"), s.Uploads.Secret)
+	return access && secret
 }
 
 // maxForm is what a form may add to its file, in bytes.
@@ -137,6 +140,17 @@ func brokenForm(err error) error {
 // sniffed is how much of a file its type is found out from, in bytes.
 const sniffed = 3072
 
+// keeper tells a disk that is full from a form that is broken.
+type keeper struct {
+	io.Writer
+	err error
+}
+
+func (k *keeper) Write(p []byte) (n int, err error) {
+	n, k.err = k.Writer.Write(p)
+	return n, k.err
+}
+
 func copyPart(part *multipart.Part, w io.Writer, limit int64) (received, error) {
 	digest := sha256.New()
 	head := make([]byte, sniffed)
@@ -145,13 +159,15 @@ func copyPart(part *multipart.Part, w io.Writer, limit int64) (received, error) 
 		return received{}, brokenForm(err)
 	}
 	head = head[:n]
-	all := io.MultiWriter(w, digest)
-	if _, err := all.Write(head); err != nil {
+	kept := &keeper{Writer: io.MultiWriter(w, digest)}
+	if _, err := kept.Write(head); err != nil {
 		return received{}, err
 	}
-	more, err := io.Copy(all, io.LimitReader(part, limit-int64(n)+1))
+	more, err := io.Copy(kept, io.LimitReader(part, limit-int64(n)+1))
 	size := int64(n) + more
 	switch {
+	case kept.err != nil:
+		return received{}, fmt.Errorf("keep the upload: %w", kept.err)
 	case err != nil:
 		return received{}, brokenForm(err)
 	case size > limit:
@@ -211,7 +227,7 @@ func fileName(name string) string {
 // addressOf is where the client that asks finds a path of this server.
 func addressOf(r *http.Request, behindProxy bool, at string) string {
 	scheme := "http"
-	if forwarded := r.Header.Get("X-Forwarded-Proto"); r.TLS != nil || behindProxy && forwarded == "https" {
+	if r.TLS != nil || behindProxy && r.Header.Get("X-Forwarded-Proto") != "http" {
 		scheme = "https"
 	}
 	prefix := "/"
@@ -238,5 +254,5 @@ func (s *Server) uploaded(w http.ResponseWriter, r *http.Request) {
 	if !shown[m[1]] {
 		header.Set("Content-Disposition", `attachment; filename="`+name+`"`)
 	}
-	s.serveObject(w, r, uploadFolder+name, uploadCache, fileTypes[m[1]])
+	s.serveObject(w, r, uploadFolder+name, uploadCaches, fileTypes[m[1]])
 }

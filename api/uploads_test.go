@@ -218,7 +218,7 @@ func testHealth(t *testing.T, w *world) {
 	if got := nobody.get("/healthz"); got.status != 200 || string(got.body) != "{\"status\":\"ok\"}\n" {
 		t.Errorf("%d %s", got.status, got.body)
 	}
-	want := `{"status":"ok","backends":{"messages":"ok","objects":"ok","records":"ok","series":"ok"}}` + "\n"
+	want := `{"status":"ok","backends":{"messages":"ok","objects":"ok","records":"ok","series":"ok","updates":"ok"}}` + "\n"
 	if got := nobody.get("/readyz"); got.status != 200 || string(got.body) != want {
 		t.Errorf("%d %s\n%s", got.status, got.body, w.log)
 	}

@@ -106,6 +106,10 @@ func testBatch(t *testing.T, w *world) {
 			item(1, `"calc":true,"equation":"nivel * 2"`, formNivel), `{"1":12}`},
 		"an equation that calc switches off": {
 			item(1, `"calc":false,"equation":"nivel * 2"`, formNivel), `{"1":6}`},
+		"one id, told in other words": {item(1, `"type":"last"`, formNivel) + "," + item(1, `"type":"number","calc":false`, `{"field":"nivel","measurement":"tanque"}`), `{"1":6}`},
+		"an equation by calc_field": {
+			item(1, `"calc":true,"equation":"caudal-1 * 2"`, `{"measurement":"tanque","field":"nivel","calc_field":"caudal-1"}`) + "," +
+				item(2, `"calc":true,"equation":"nivel * 2"`, `{"measurement":"tanque","field":"nivel","calc_field":"caudal-1"}`), `{"1":120,"2":120}`},
 		"the same item twice": {item(1, "", formNivel) + "," + item(1, "", formNivel), `{"1":6}`},
 		"nothing":             {"", `{}`},
 	} {
@@ -229,7 +233,11 @@ func testSeries(t *testing.T, w *world) {
 	if got := get(`{"measurement":"nada","field":"x","samplingPeriod":"1m"}`); len(got["x"].([]any)) != 0 {
 		t.Errorf("a series without points is %v, want an empty array", got)
 	}
-	// Keys.
+	// Keys: an id stays, whatever the others are called.
+	both := get(`{"id":"lleno","measurement":"tanque","field":"nivel","samplingPeriod":"5m"},{"measurement":"otra","field":"lleno","samplingPeriod":"5m"}`)
+	if len(both) != 2 || len(both["lleno"].([]any)) == 0 || both["otra.lleno"] == nil {
+		t.Errorf("keys beside an id are %v", both)
+	}
 	got := get(fmt.Sprintf(`{"id":17,"measurement":"tanque","field":"nivel","samplingPeriod":"5m",%[1]s},{"measurement":"tanque","field":"nivel","samplingPeriod":"5m",%[1]s},`+
 		`{"measurement":"tanque","field":"lleno","samplingPeriod":"5m"},{"measurement":"otra","field":"lleno","samplingPeriod":"5m"}`, span))
 	var keys []string

@@ -1,14 +1,17 @@
 package api
 
 import (
+	"cmp"
 	"compress/flate"
 	"compress/gzip"
-	"crypto/sha256"
-	"crypto/subtle"
+	"context"
 	"errors"
 	"fmt"
 	"io"
+	"iter"
+	"maps"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -86,29 +89,58 @@ func (s *Server) writeLines(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
+	ctx, cancel := context.WithTimeout(r.Context(), linesTime)
+	defer cancel()
+	return s.storeAll(ctx, r, bucket, series.Lines(lines, unit, s.Now()))
+}
+
+// storeAll writes samples in batches until one can't be read, or the database
+// fails. Those that are left out keep none of the others back.
+func (s *Server) storeAll(ctx context.Context, r *http.Request, bucket string, samples iter.Seq2[series.Sample, error]) error {
+	var leftOut error
 	batch := make([]series.Sample, 0, batchSize)
-	for sample, err := range series.Lines(lines, unit, s.Now()) {
+	flush := func() error {
+		err := s.store(ctx, r, bucket, batch)
+		batch = batch[:0]
+		if errors.Is(err, series.ErrKind) {
+			leftOut, err = cmp.Or(leftOut, err), nil
+		}
+		return err
+	}
+	for sample, err := range samples {
 		if err != nil {
 			return err
 		}
 		if batch = append(batch, sample); len(batch) == batchSize {
-			if err := s.store(r, bucket, batch); err != nil {
+			if err := flush(); err != nil {
 				return err
 			}
-			batch = batch[:0]
 		}
 	}
-	if len(batch) == 0 {
-		return nil
+	if len(batch) > 0 {
+		if err := flush(); err != nil {
+			return err
+		}
 	}
-	return s.store(r, bucket, batch)
+	return leftOut
 }
 
-// store writes a batch. Who sent it is told which mistake it was, and the log
-// what the database said.
-func (s *Server) store(r *http.Request, bucket string, batch []series.Sample) error {
-	err := s.Series.Write(r.Context(), bucket, batch)
-	for _, mistake := range []error{series.ErrKind, series.ErrNoDatabase, series.ErrTooLarge, series.ErrInvalid, series.ErrName} {
+// store writes a batch. Points of another kind than their field's are left out,
+// as InfluxDB does, and who sent them is told which was the first. What else the
+// database says goes to the log.
+func (s *Server) store(ctx context.Context, r *http.Request, bucket string, batch []series.Sample) error {
+	err := s.Series.Write(ctx, bucket, batch)
+	switch {
+	case errors.Is(err, series.ErrKind) && len(batch) > 1:
+		half := len(batch) / 2
+		first := s.store(ctx, r, bucket, batch[:half])
+		second := s.store(ctx, r, bucket, batch[half:])
+		return cmp.Or(first, second)
+	case errors.Is(err, series.ErrKind):
+		names := slices.Sorted(maps.Keys(batch[0].Fields))
+		return fmt.Errorf("%w: a point of %.80q with %.200q was left out (request %s)", series.ErrKind, batch[0].Measurement, names, noteOf(r).id)
+	}
+	for _, mistake := range []error{series.ErrNoDatabase, series.ErrTooLarge, series.ErrInvalid, series.ErrName} {
 		if errors.Is(err, mistake) {
 			noteOf(r).failed(err)
 			return fmt.Errorf("%w (request %s)", mistake, noteOf(r).id)
@@ -120,9 +152,8 @@ func (s *Server) store(r *http.Request, bucket string, batch []series.Sample) er
 // mayWrite compares the token, which comes as InfluxDB's clients send it.
 func (s *Server) mayWrite(r *http.Request) bool {
 	scheme, sent, _ := strings.Cut(r.Header.Get("Authorization"), " ")
-	a, b := sha256.Sum256([]byte(sent)), sha256.Sum256([]byte(s.WriteToken))
 	known := strings.EqualFold(scheme, "Token") || strings.EqualFold(scheme, "Bearer")
-	return subtle.ConstantTimeCompare(a[:], b[:]) == 1 && known && s.WriteToken != ""
+	return sameSecret(sent, s.WriteToken) && known
 }
 
 // isDatabase checks that a bucket is a tenant's database.

@@ -185,16 +185,17 @@ func ManifestKey(channel string) string { return channel + "/latest.json" }
 
 const logRoot = "log/"
 
-func logPrefix(channel string) string { return logRoot + channel + "/" }
+// LogPrefix is what the keys of a channel's log begin with.
+func LogPrefix(channel string) string { return logRoot + channel + "/" }
 
 func entryKey(channel string, sequence uint64) string {
-	return fmt.Sprintf("%s%010d.json", logPrefix(channel), sequence)
+	return fmt.Sprintf("%s%010d.json", LogPrefix(channel), sequence)
 }
 
 // sequenceOf reads the number out of an entry's key; ok is false for a foreign
 // object.
 func sequenceOf(channel, key string) (sequence uint64, ok bool) {
-	digits, isEntry := strings.CutSuffix(strings.TrimPrefix(key, logPrefix(channel)), ".json")
+	digits, isEntry := strings.CutSuffix(strings.TrimPrefix(key, LogPrefix(channel)), ".json")
 	sequence, err := strconv.ParseUint(digits, 10, 64)
 	return sequence, isEntry && err == nil && key == entryKey(channel, sequence)
 }

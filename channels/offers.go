@@ -2,6 +2,7 @@ package channels
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -38,25 +39,25 @@ type Answer struct {
 	Held bool
 }
 
-// Compile makes a log ready. ErrNothing if it is empty; errors of manifest wrap
-// ErrLog.
-func Compile(log *Log) (*Offers, error) {
+// Compile makes a log ready, if check, which may be nil, finds nothing wrong with
+// the manifests that clients can be offered. ErrNothing if it is empty.
+func Compile(log *Log, check func(data []byte) error) (*Offers, error) {
 	head := log.Head()
 	if head == nil {
 		return nil, ErrNothing
 	}
 	o := &Offers{Sequence: head.Sequence, rollout: head.Rollout}
 	var err error
-	if o.shown, err = response(head.Manifest); err != nil {
+	if o.shown, err = checked(head.Manifest, check); err != nil {
 		return nil, err
 	}
 	if o.rollout != nil {
-		if o.candidate, err = response(o.rollout.Manifest); err != nil {
+		if o.candidate, err = checked(o.rollout.Manifest, check); err != nil {
 			return nil, err
 		}
 	}
 	for _, m := range log.watersheds() {
-		w, err := response(m)
+		w, err := checked(m, check)
 		if err != nil {
 			return nil, err
 		}
@@ -64,6 +65,18 @@ func Compile(log *Log) (*Offers, error) {
 	}
 	slices.SortFunc(o.watersheds, func(a, b *manifest.Response) int { return a.Version.Compare(b.Version) })
 	return o, nil
+}
+
+// checked reads a manifest as clients do, after check has seen its bytes.
+func checked(m manifest.Manifest, check func(data []byte) error) (*manifest.Response, error) {
+	data, err := m.Encode()
+	if err == nil && check != nil {
+		err = check(data)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", m.Version, err)
+	}
+	return manifest.ParseResponse(data)
 }
 
 // response reads a manifest as clients do.
@@ -126,3 +139,7 @@ func (o *Offers) next(goal *manifest.Response, installed string) (*manifest.Resp
 	}
 	return goal, nil
 }
+
+// Due reports that everybody is offered the release of a rollout by now, which
+// the channel itself does not show yet.
+func (o *Offers) Due(now time.Time) bool { return o.rollout != nil && o.rollout.Complete(now) }

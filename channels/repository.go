@@ -55,7 +55,7 @@ func (r Repository) Names(ctx context.Context) ([]string, error) {
 			return names, err
 		}
 		names = append(names, name)
-		after = logPrefix(name) + "~" // sorts behind every entry
+		after = LogPrefix(name) + "~" // sorts behind every entry
 	}
 }
 
@@ -133,7 +133,7 @@ func (r Repository) count(ctx context.Context, channel string, known uint64) (ui
 		after = entryKey(channel, known)
 	}
 	newest := known
-	for info, err := range r.Store.List(ctx, logPrefix(channel), after) {
+	for info, err := range r.Store.List(ctx, LogPrefix(channel), after) {
 		if err != nil {
 			return 0, fmt.Errorf("list the log of %s: %w", channel, err)
 		}

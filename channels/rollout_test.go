@@ -219,7 +219,7 @@ func compiled(t *testing.T, entries ...Entry) *Offers {
 	for i := range entries {
 		entries[i].Sequence, entries[i].Manifest.Sequence = uint64(i)+1, uint64(i)+1
 	}
-	o, err := Compile(&Log{Channel: "stable", Entries: entries})
+	o, err := Compile(&Log{Channel: "stable", Entries: entries}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -269,7 +269,7 @@ func TestOffers(t *testing.T) {
 			}
 		}
 	}
-	if _, err := Compile(&Log{}); !errors.Is(err, ErrNothing) {
+	if _, err := Compile(&Log{}, nil); !errors.Is(err, ErrNothing) {
 		t.Errorf("an empty log: %v", err)
 	}
 	o := compiled(t, first)
@@ -298,7 +298,7 @@ func BenchmarkOffers(b *testing.B) {
 		entries[i].Manifest.Watershed = i%50 == 0
 	}
 	entries[199].Rollout = rollout(50)
-	o, err := Compile(&Log{Channel: "stable", Entries: entries})
+	o, err := Compile(&Log{Channel: "stable", Entries: entries}, nil)
 	if err != nil {
 		b.Fatal(err)
 	}

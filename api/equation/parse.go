@@ -91,7 +91,7 @@ type parser struct {
 	text   string
 	at     int // bytes
 	depth  int
-	known  []known
+	known  map[byte][]known
 	result *Equation
 }
 

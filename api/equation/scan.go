@@ -16,26 +16,32 @@ type known struct {
 	key  string
 }
 
-// knownOf returns the keys in the order in which they are tried.
-func knownOf(keys []string) []known {
-	var list []known
+// knownOf returns the keys by the byte that their texts begin with, each list in
+// the order in which they are tried.
+func knownOf(keys []string) map[byte][]known {
+	lists := map[byte][]known{}
 	for _, key := range keys {
 		text := strings.TrimSpace(key)
 		if text != "" && utf8.ValidString(text) {
-			list = append(list, known{text, key})
+			lists[text[0]] = append(lists[text[0]], known{text, key})
 		}
 	}
-	slices.SortFunc(list, func(a, b known) int {
-		return cmp.Or(len(b.text)-len(a.text), len(a.key)-len(b.key), cmp.Compare(a.key, b.key))
-	})
-	return list
+	for _, list := range lists {
+		slices.SortFunc(list, func(a, b known) int {
+			return cmp.Or(len(b.text)-len(a.text), len(a.key)-len(b.key), cmp.Compare(a.key, b.key))
+		})
+	}
+	return lists
 }
 
 // key returns the longest key that is found here and the length of its text, 0
 // if there is none.
 func (p *parser) key() (key string, length int) {
 	rest := p.rest()
-	for _, k := range p.known {
+	if rest == "" {
+		return "", 0
+	}
+	for _, k := range p.known[rest[0]] {
 		if strings.HasPrefix(rest, k.text) && !goesOn(rest[len(k.text):]) {
 			return k.key, len(k.text)
 		}

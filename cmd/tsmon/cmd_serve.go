@@ -9,9 +9,11 @@ import (
 	"net/http"
 	"net/netip"
 	"os"
+	"runtime/debug"
 	"time"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
 
 	"tsmon/api"
 	"tsmon/api/token"
@@ -39,11 +41,13 @@ Environment, beside what ` + "`tsmon help`" + ` lists:
                            beside those of the desktop application
   TSMON_TLS_CERT, TSMON_TLS_KEY   files of the certificate and its key; they are
                            read again when they change
-  TSMON_BEHIND_PROXY       true: a proxy in front speaks TLS and sets
-                           X-Forwarded-For
+  TSMON_BEHIND_PROXY       true: a proxy in front speaks TLS, sets
+                           X-Forwarded-For and passes Host on
   TSMON_TOKEN_KEYS         file of the keys of access tokens (default
                            token-keys.json in the data folder); servers that
                            share records share it
+  TSMON_SERIES_TOKEN       without TSMON_SERIES_URL: the token of /api/v2/write
+                           (default: in secrets.json)
   TSMON_METRICS_KEY        bearer token that opens /metrics to other machines
 
 With --demo there is a small water network that lives: a tenant with variables,
@@ -115,8 +119,14 @@ func (a *app) loadWith(data string) (*config.Config, error) {
 	return a.load()
 }
 
-// drain is how long running requests may take after a signal.
-const drain = 10 * time.Second
+// drain is how long running requests may take after a signal: what the longest
+// may take anyway, and a little.
+const drain = 25 * time.Second
+
+// gcPercent lets the garbage of several thousand requests gather before it is
+// collected. What lives is a few megabytes, so that this is little memory and an
+// eighth of the work of a small answer.
+const gcPercent = 400
 
 func (a *app) runServe(ctx context.Context, o serveOptions) error {
 	c, err := a.loadWith(o.data)
@@ -129,16 +139,26 @@ func (a *app) runServe(ctx context.Context, o serveOptions) error {
 	if err := checkServer(c.Server); err != nil {
 		return err
 	}
-	log := slog.New(slog.NewJSONHandler(a.stderr, nil))
+	before, err := leftDemo(c, o.demo)
+	if err != nil {
+		return err
+	}
+	if a.variable("GOGC") == "" {
+		debug.SetGCPercent(gcPercent)
+	}
+	lines := &gathered{to: a.stderr}
+	defer lines.Flush()
+	log := logTo(lines)
 	b, err := a.openBackends(ctx, c, log)
 	if err != nil {
 		return err
 	}
-	return errors.Join(a.serveBackends(ctx, c, b, o.demo), b.Close())
+	return errors.Join(a.serveBackends(ctx, c, b, before), b.Close())
 }
 
-// serveBackends answers requests until the context ends.
-func (a *app) serveBackends(ctx context.Context, c *config.Config, b *backends, demo bool) error {
+// serveBackends answers requests until the context ends, and shows the demo
+// where before is not nil.
+func (a *app) serveBackends(ctx context.Context, c *config.Config, b *backends, before *demoFile) error {
 	listener, err := net.Listen("tcp", c.Server.Listen)
 	if err != nil {
 		return &hinted{err, "choose another address with --listen"}
@@ -146,7 +166,7 @@ func (a *app) serveBackends(ctx context.Context, c *config.Config, b *backends, 
 	scheme := "http"
 	if c.Server.TLS.Cert != "" {
 		scheme = "https"
-		if listener, err = listenTLS(listener, c.Server.TLS); err != nil {
+		if listener, err = listenTLS(listener, c.Server.TLS, b.log); err != nil {
 			return err
 		}
 	}
@@ -163,16 +183,21 @@ func (a *app) serveBackends(ctx context.Context, c *config.Config, b *backends, 
 	}
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	background := make(chan error, 1)
-	if demo {
-		go func() { background <- a.runDemo(ctx, c, b, base) }()
-	} else {
-		background <- nil
+	var background errgroup.Group
+	if before != nil {
+		background.Go(func() error { return a.runDemo(ctx, c, b, base, before) })
+	}
+	if c.PublicURL != "" && len(b.trusted) > 0 { // else nothing can be published either
+		background.Go(func() error { return a.finishRollouts(ctx, c, b, handler) })
 	}
 	a.say("serving %s/", base)
-	err = serveUntil(ctx, handler, server, listener)
+	if b.mqttURL != "" {
+		a.say("messages for devices at %s", b.mqttURL)
+	}
+	handler.Watch(ctx)
+	err = serveUntil(ctx, server, listener)
 	stop()
-	return errors.Join(err, <-background)
+	return errors.Join(err, background.Wait())
 }
 
 // reachable is the address by which this machine reaches a listener.
@@ -185,7 +210,7 @@ func reachable(address string) string {
 }
 
 // serveUntil serves until the context ends, then lets running requests finish.
-func serveUntil(ctx context.Context, handler *api.Server, server *http.Server, listener net.Listener) error {
+func serveUntil(ctx context.Context, server *http.Server, listener net.Listener) error {
 	failed := make(chan error, 1)
 	go func() { failed <- server.Serve(listener) }()
 	select {
@@ -193,7 +218,6 @@ func serveUntil(ctx context.Context, handler *api.Server, server *http.Server, l
 		return err
 	case <-ctx.Done():
 	}
-	handler.Drain()
 	ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), drain)
 	defer cancel()
 	err := server.Shutdown(ending)
@@ -212,17 +236,35 @@ func checkServer(s config.Server) error {
 			return &hinted{&usageError{fmt.Errorf("server.cors_origins: %w", err)}, "TSMON_CORS_ORIGINS takes exact origins, separated by commas"}
 		}
 	}
-	host, _, err := net.SplitHostPort(s.Listen)
+	local, err := isLocal(s.Listen)
 	if err != nil {
 		return usagef("--listen: %w", err)
 	}
-	address, err := netip.ParseAddr(host)
-	local := host == "localhost" || err == nil && address.IsLoopback()
 	if !local && s.TLS.Cert == "" && !s.BehindProxy {
 		return &hinted{usagef("%s is reached from other machines, and the server would speak without TLS", s.Listen),
 			"set TSMON_TLS_CERT and TSMON_TLS_KEY, or TSMON_BEHIND_PROXY=true if a proxy in front speaks TLS"}
 	}
+	if s.MQTT.Listen == "" {
+		return nil
+	}
+	if local, err = isLocal(s.MQTT.Listen); err != nil {
+		return usagef("server.mqtt.listen (TSMON_MQTT_LISTEN): %w", err)
+	}
+	if !local {
+		return &hinted{usagef("server.mqtt.listen: %s is reached from other machines, and the broker in the process knows neither TLS nor users", s.MQTT.Listen),
+			"listen on 127.0.0.1, or set TSMON_MQTT_URL to a broker such as Mosquitto"}
+	}
 	return nil
+}
+
+// isLocal reports whether only this machine reaches an address.
+func isLocal(address string) (bool, error) {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return false, err
+	}
+	ip, err := netip.ParseAddr(host)
+	return host == "localhost" || err == nil && ip.IsLoopback(), nil
 }
 
 // makeFolder makes the data folder, for this user alone.

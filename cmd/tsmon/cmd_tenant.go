@@ -1,16 +1,20 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"time"
 	_ "time/tzdata" // --time-zone means the same on machines without zone files
 
 	"github.com/spf13/cobra"
 
+	"tsmon/api"
+	"tsmon/api/mqtt"
 	"tsmon/cmd/tsmon/config"
 	"tsmon/store/record"
 	"tsmon/store/series"
@@ -18,7 +22,7 @@ import (
 
 func (a *app) tenantCommand() *cobra.Command {
 	return group("tenant", "Create and change tenants, export and import what they own",
-		a.tenantCreateCommand(), a.tenantListCommand(), a.tenantUpdateCommand(), a.tenantExportCommand(), a.tenantImportCommand())
+		a.tenantCreateCommand(), a.tenantListCommand(), a.tenantUpdateCommand(), a.tenantExportCommand(), a.tenantImportCommand(), a.tenantAuditCommand())
 }
 
 // tenantNames completes the name of a tenant in the first argument, from a file
@@ -113,6 +117,13 @@ func (a *app) runTenantUpdate(ctx context.Context, schema string, changed func(f
 		if err := checkTenant(updated); err != nil {
 			return &usageError{err}
 		}
+		tenants, err := records.Tenants(ctx)
+		if err == nil {
+			err = apart(updated, tenants)
+		}
+		if err != nil {
+			return err
+		}
 		return records.UpdateTenant(ctx, updated)
 	})
 	if err != nil {
@@ -123,18 +134,26 @@ func (a *app) runTenantUpdate(ctx context.Context, schema string, changed func(f
 
 // change takes over the settings whose flags were given.
 func change(s *record.Settings, given record.Settings, changed func(flag string) bool) {
-	for flag, take := range map[string]func(){
-		"time-zone":    func() { s.TimeZone = given.TimeZone },
-		"time-layout":  func() { s.TimeLayout = given.TimeLayout },
-		"series-range": func() { s.SeriesRange = given.SeriesRange },
-		"window":       func() { s.Window = given.Window },
-		"save-menu":    func() { s.SaveMenu = given.SaveMenu },
-		"publish-menu": func() { s.PublishMenu = given.PublishMenu },
-		"topic-prefix": func() { s.TopicPrefix = given.TopicPrefix },
-	} {
-		if changed(flag) {
-			take()
-		}
+	if changed("time-zone") {
+		s.TimeZone = given.TimeZone
+	}
+	if changed("time-layout") {
+		s.TimeLayout = given.TimeLayout
+	}
+	if changed("series-range") {
+		s.SeriesRange = given.SeriesRange
+	}
+	if changed("window") {
+		s.Window = given.Window
+	}
+	if changed("save-menu") {
+		s.SaveMenu = given.SaveMenu
+	}
+	if changed("publish-menu") {
+		s.PublishMenu = given.PublishMenu
+	}
+	if changed("topic-prefix") {
+		s.TopicPrefix = given.TopicPrefix
 	}
 }
 
@@ -176,13 +195,19 @@ func checkTenant(t record.Tenant) error {
 	switch layout := s.TimeLayout; {
 	case layout != "" && time.Unix(0, 0).UTC().Format(layout) == layout:
 		return fmt.Errorf("--time-layout: %.80q shows no time", layout)
+	case time.Duration(max(s.SeriesRange, s.Window)) > maxSpan:
+		return fmt.Errorf("--series-range and --window are at most %s", maxSpan)
 	case s.SeriesRange < 0 || s.Window < 0 || s.SaveMenu < 0 || s.PublishMenu < 0:
 		return errors.New("--series-range, --window, --save-menu and --publish-menu can't be below zero")
-	case strings.ContainsAny(s.TopicPrefix, "+#$"):
-		return errors.New("--topic-prefix can't have + # or $ in it")
+	}
+	if err := mqtt.ValidTopic(cmp.Or(s.TopicPrefix, t.Schema) + "/x"); err != nil {
+		return fmt.Errorf("--topic-prefix: %w", err)
 	}
 	return nil
 }
+
+// maxSpan is the longest time that a series or an aggregate may cover.
+const maxSpan = 366 * 24 * time.Hour
 
 // createTenant makes the files where none are configured elsewhere, the tenant
 // and then its database: a repetition completes what an interruption left.
@@ -211,19 +236,30 @@ func addTenant(ctx context.Context, records record.Store, t record.Tenant) (crea
 	if err != nil {
 		return false, err
 	}
-	created = true
-	for _, other := range tenants {
-		if other.Schema == t.Schema {
-			created = false
-		} else if other.TsName == t.TsName {
-			return false, &hinted{&refused{fmt.Errorf("the database %s belongs to the tenant %s", t.TsName, other.Schema)}, "name another with --ts-name"}
-		}
+	if err := apart(t, tenants); err != nil {
+		return false, err
 	}
+	created = !slices.ContainsFunc(tenants, func(other record.Tenant) bool { return other.Schema == t.Schema })
 	err = records.CreateTenant(ctx, t)
 	if errors.Is(err, record.ErrExists) {
 		err = &hinted{err, "`tsmon tenant list --json` shows the tenants and their settings"}
 	}
 	return created, err
+}
+
+// apart refuses what a tenant would share with another one: values, and topics.
+func apart(t record.Tenant, tenants []record.Tenant) error {
+	for _, other := range tenants {
+		mine, theirs := api.TopicPrefix(t), api.TopicPrefix(other)
+		switch {
+		case other.Schema == t.Schema:
+		case other.TsName == t.TsName:
+			return &hinted{&refused{fmt.Errorf("the database %s belongs to the tenant %s", t.TsName, other.Schema)}, "name another with --ts-name"}
+		case strings.HasPrefix(mine, theirs) || strings.HasPrefix(theirs, mine):
+			return &hinted{&refused{fmt.Errorf("the topics below %s belong to the tenant %s", theirs, other.Schema)}, "name others with --topic-prefix"}
+		}
+	}
+	return nil
 }
 
 func (a *app) tenantListCommand() *cobra.Command {

@@ -6,11 +6,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"net/url"
 	"runtime"
 	"strings"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/net/http/httpguts"
 
 	"tsmon/manifest"
 	"tsmon/manifest/updater"
@@ -28,6 +30,7 @@ type updateFlags struct {
 	bundleType     string
 	publicKeys     []string
 	requireVersion bool
+	headers        []string
 }
 
 func (f *updateFlags) add(cmd *cobra.Command) {
@@ -37,6 +40,7 @@ func (f *updateFlags) add(cmd *cobra.Command) {
 	flags.StringVar(&f.target, "target", hostTarget(), "`OS-ARCH` of the installed application")
 	flags.StringVar(&f.bundleType, "bundle-type", "", "appimage, deb, rpm, app, msi or nsis (default: the application does not tell)")
 	flags.StringArrayVar(&f.publicKeys, "public-key", nil, "`KEY` that the application trusts, itself or a file (default trusted_keys)")
+	flags.StringArrayVar(&f.headers, "header", nil, "header that the application adds, as `NAME: VALUE`, such as X-Tsmon-Client; repeatable")
 	flags.BoolVar(&f.requireVersion, "require-signed-version", false, "refuse signatures that name no version, as strict applications do")
 }
 
@@ -58,6 +62,10 @@ func (a *app) updater(f updateFlags) (*updater.Updater, error) {
 			return nil, usagef("--endpoint %s is not an absolute http(s) address", endpoint)
 		}
 	}
+	header, err := f.header()
+	if err != nil {
+		return nil, err
+	}
 	text := f.target
 	if f.bundleType != "" && f.bundleType != "unknown" {
 		text += "-" + f.bundleType
@@ -77,8 +85,23 @@ func (a *app) updater(f updateFlags) (*updater.Updater, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &updater.Updater{Endpoints: f.endpoints, Keys: keys, RequireVersion: f.requireVersion, HTTP: httpClient(),
+	return &updater.Updater{Endpoints: f.endpoints, Keys: keys, RequireVersion: f.requireVersion, HTTP: httpClient(), Header: header,
 		Client: manifest.Client{Version: f.current, Target: key.Target(), BundleType: key.Type}}, nil
+}
+
+// header reads the headers that the application adds. A value is not shown where
+// one is wrong: it may be a secret.
+func (f *updateFlags) header() (http.Header, error) {
+	header := http.Header{}
+	for _, line := range f.headers {
+		name, value, ok := strings.Cut(line, ":")
+		value = strings.TrimSpace(value)
+		if !ok || !httpguts.ValidHeaderFieldName(name) || !httpguts.ValidHeaderFieldValue(value) {
+			return nil, &hinted{usagef("--header is not like NAME: VALUE"), "write it like --header 'X-Tsmon-Client: a1b2'"}
+		}
+		header.Add(name, value)
+	}
+	return header, nil
 }
 
 // checkReport is what `tsmon update check --json` prints.

@@ -9,13 +9,13 @@ import (
 // Charts are open, except where their variables lie; that depends on component.
 var (
 	chartHead = open(map[string]part{"id": required(idShape), "component": optional(orNull(textShape))})
-	pumpShape = open(map[string]part{
+	pumpShape = computable("value", open(map[string]part{
 		"varId": required(idShape), "name": required(textShape), "unit": optional(orNull(textShape)),
 		"calc": optional(orNull(boolShape)), "equation": optional(orNull(textShape)), "value": required(varsTsShape),
-	})
+	}))
 	pumpsShape    = open(map[string]part{"initialPumps": optional(list(pumpShape)), "initialStates": optional(list(pumpShape))})
 	booleansShape = open(map[string]part{"items": optional(list(open(map[string]part{"tsVar": optional(orNull(shownVariable))})))})
-	shownVariable = computable(open(shownMembers))
+	shownVariable = computable("varsTs", open(shownMembers))
 	shownMembers  = map[string]part{
 		"id": optional(idShape), "unit": optional(orNull(textShape)), "calc": optional(orNull(boolShape)),
 		"type":     optional(orNull(oneOf("number", "last", "mean", "max", "min", "sum"))),
@@ -48,15 +48,16 @@ func chartShape(c *checker, n *yaml.Node, place string) {
 	}
 }
 
-// computable is a variable whose equation can be computed, too.
-func computable(s shape) shape {
+// computable is a variable whose equation can be computed, too; its operands are
+// in the member of that name.
+func computable(operands string, s shape) shape {
 	return func(c *checker, n *yaml.Node, place string) {
 		before := len(c.mistakes)
 		s(c, n, place)
 		if len(c.mistakes) > before {
 			return
 		}
-		text, err := appendJSON(nil, n, 1)
+		text, err := appendJSON(nil, renamed(n, operands, "varsTs"), 1)
 		if err == nil {
 			err = api.CheckVariable(text)
 		}
@@ -64,4 +65,21 @@ func computable(s shape) shape {
 			c.add(n, "%s: %s", orFile(place), err)
 		}
 	}
+}
+
+// renamed is an object one of whose members has another name.
+func renamed(n *yaml.Node, from, to string) *yaml.Node {
+	other := *n
+	other.Content = nil
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		key := *n.Content[i]
+		switch {
+		case key.Value == from:
+			key.Value = to
+		case key.Value == to:
+			continue
+		}
+		other.Content = append(other.Content, &key, n.Content[i+1])
+	}
+	return &other
 }

@@ -38,7 +38,7 @@ var (
 		"notifications": optional(mapping(mapping(mapping(list(entryShape))))),
 		"charts":        optional(list(chartShape)),
 	})
-	variableShape = computable(closed(map[string]part{
+	variableShape = computable("varsTs", closed(map[string]part{
 		"id": required(idShape), "name": required(textShape), "unit": optional(orNull(textShape)),
 		"type": optional(oneOf("number", "last", "mean", "max", "min", "sum")), "calc": optional(boolShape),
 		"equation": optional(orNull(textShape)), "status": optional(boolShape), "varsTs": required(varsTsShape),

@@ -94,6 +94,7 @@ func TestContentMistakes(t *testing.T) {
 		"a chart's equation":  {"a.yaml", "charts:\n  - id: 1\n    data:\n      v: {calc: true, equation: 1 +, varsTs: {measurement: m, field: f}}\n", "line 4: charts[0].data.v: equation"},
 		"a pump":              {"a.yaml", "charts:\n  - id: 1\n    component: PumpControl\n    data:\n      initialPumps:\n        - {varId: 1, name: B1, value: 5}\n", "line 6: charts[0].data.initialPumps[0].value is not an object"},
 		"a pump's state":      {"a.yaml", "charts:\n  - id: 1\n    component: PumpControl\n    data:\n      initialStates:\n        - {varId: 1, value: {measurement: m, field: f}}\n", "line 6: charts[0].data.initialStates[0] lacks the member name"},
+		"a pump's equation":   {"a.yaml", "charts:\n  - id: 1\n    component: PumpControl\n    data:\n      initialPumps:\n        - {varId: 1, name: B1, calc: true, equation: f +* 1, value: {measurement: m, field: f}}\n", "line 6: charts[0].data.initialPumps[0]: equation"},
 		"a boolean's":         {"a.yaml", "charts:\n  - id: 1\n    component: MultipleBooleanChart\n    data:\n      items:\n        - tsVar: {name: x}\n", "line 6: charts[0].data.items[0].tsVar lacks the member varsTs"},
 		"circle":              {"a.yaml", "charts: &a [*a]\n", "line 1: anchors and aliases are not supported"},
 		"merge":               {"a.yaml", "charts:\n  - {id: 1, <<: {x: 1}}\n", "line 2: the name of a member is a text"},

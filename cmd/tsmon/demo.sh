@@ -4,7 +4,7 @@
 # a temporary folder, which is removed at the end.
 set -eu
 cd "$(dirname "$0")/../.."
-unset TSMON_CONFIG TSMON_STORAGE TSMON_PUBLIC_URL TSMON_TRUSTED_KEYS TSMON_LISTEN TSMON_DATA
+for name in $(env | sed -n 's/^\(TSMON_[A-Z_]*\)=.*/\1/p'); do unset "$name"; done
 unset TAURI_SIGNING_PRIVATE_KEY TAURI_SIGNING_PRIVATE_KEY_PATH TAURI_SIGNING_PRIVATE_KEY_PASSWORD
 work=$(mktemp -d)
 server=

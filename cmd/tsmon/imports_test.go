@@ -18,7 +18,7 @@ var allowed = map[string][]string{
 	"manifest":         {"signing"},
 	"channels":         {"manifest", "store/object"},
 	"release":          {"channels", "manifest", "signing", "store/object"},
-	"api":              {"release", "channels", "manifest", "store/object", "store/record", "store/series"},
+	"api":              {"release", "channels", "manifest", "signing", "store/object", "store/record", "store/series"},
 	"cmd/tsmon/config": {},
 	"cmd/tsmon/demo":   {"store/record", "store/series"},
 }

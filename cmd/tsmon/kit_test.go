@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"log/slog"
@@ -13,6 +14,7 @@ import (
 	"time"
 
 	"tsmon/api"
+	"tsmon/channels"
 	"tsmon/manifest"
 	"tsmon/manifest/updater"
 	"tsmon/release"
@@ -55,7 +57,7 @@ func storages(t *testing.T, test func(t *testing.T, fresh func(t *testing.T) *ki
 func newKit(t *testing.T, storage string, env []string) *kit {
 	t.Helper()
 	a := newApp()
-	a.environ = []string{"TSMON_STORAGE=" + storage, "TSMON_DATA=" + t.TempDir(), "TSMON_MQTT_LISTEN=127.0.0.1:0"}
+	a.environ = []string{"TSMON_STORAGE=" + storage, "TSMON_DATA=" + t.TempDir(), "TSMON_MQTT_LISTEN=127.0.0.1:0", "TSMON_REFRESH=10ms"}
 	c, err := a.load()
 	if err != nil {
 		t.Fatal(err)
@@ -120,10 +122,17 @@ func (k *kit) publisher(t *testing.T) *release.Publisher {
 func (k *kit) follow(t *testing.T, channel string, installed ...string) string {
 	t.Helper()
 	address := k.url + "/" + channel + "/latest.json"
-	body, err := updater.FetchManifest(t.Context(), nil, address)
+	stored, err := channels.Repository{Store: k.store}.Shown(t.Context(), channel)
 	if err != nil {
 		t.Fatal(err)
 	}
+	var body []byte
+	until(t, "what the store holds of "+channel, func() bool {
+		if body, err = updater.FetchManifest(t.Context(), nil, address); err != nil {
+			t.Fatal(err)
+		}
+		return bytes.Equal(body, stored)
+	})
 	m, err := manifest.Decode(body)
 	if err != nil {
 		t.Fatalf("%s does not validate: %v", address, err)

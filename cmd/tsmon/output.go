@@ -27,10 +27,23 @@ func (a *app) print(result any, plain func()) error {
 type plainWriter struct{ io.Writer }
 
 func (w plainWriter) Write(p []byte) (int, error) {
+	if isPlain(p) {
+		return w.Writer.Write(p)
+	}
 	if _, err := io.WriteString(w.Writer, escape(string(p))); err != nil {
 		return 0, err
 	}
 	return len(p), nil
+}
+
+// isPlain says that a text is ASCII and none of it acts: that is quick to tell.
+func isPlain(p []byte) bool {
+	for _, b := range p {
+		if b < ' ' && b != '\n' && b != '\t' || b >= 0x7f {
+			return false
+		}
+	}
+	return true
 }
 
 // escape spells out the characters that act.

@@ -356,6 +356,7 @@ func member(value any, path []string) (text string, found bool) {
 
 func scriptServe(ts *testscript.TestScript, _ []string) {
 	cmd := beside(ts, "tsmon", "serve", "--listen", "127.0.0.1:0")
+	cmd.Env = append(cmd.Env, "TSMON_REFRESH=10ms", "TSMON_MQTT_LISTEN=127.0.0.1:0")
 	stderr, err := cmd.StderrPipe()
 	ts.Check(err)
 	ts.Check(cmd.Start())

@@ -6,12 +6,14 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"net/url"
 	"syscall"
 
 	"tsmon/api"
 	"tsmon/api/mqtt"
 	"tsmon/api/token"
 	"tsmon/cmd/tsmon/config"
+	"tsmon/signing"
 	"tsmon/store/object"
 	"tsmon/store/record"
 )
@@ -31,6 +33,7 @@ type backends struct {
 	mqtt    messages
 	mqttURL string // of the broker in the process; empty if it is elsewhere
 	tokens  *token.Keys
+	trusted signing.Keyring
 	secrets secrets
 }
 
@@ -43,6 +46,9 @@ func (a *app) openBackends(ctx context.Context, c *config.Config, log *slog.Logg
 			err = errors.Join(err, b.Close())
 		}
 	}()
+	if b.trusted, err = keyring(c.TrustedKeys); err != nil {
+		return b, err
+	}
 	if err = makeFolder(c); err != nil {
 		return b, err
 	}
@@ -86,7 +92,11 @@ func (b *backends) options(c *config.Config) api.Options {
 	o := api.Options{
 		Objects: b.objects, Records: b.records, Series: b.series, Messages: b.mqtt, Tokens: b.tokens, Log: b.log,
 		Origins: c.Server.CORSOrigins, Uploads: api.KeyPair{Access: b.secrets.AccessKey, Secret: b.secrets.SecretKey},
+		Keys: b.trusted, Refresh: c.Server.Refresh, UpdatesToken: string(c.Server.Updates.Token),
 		MaxUpload: c.Server.Upload.MaxBytes, MetricsKey: string(c.Server.MetricsKey), BehindProxy: c.Server.BehindProxy,
+	}
+	if c.Server.Updates.Redirect {
+		o.Elsewhere, _ = url.Parse(c.PublicURL) // which was checked
 	}
 	if seriesFile(c) != "" { // an InfluxDB is written to itself
 		o.WriteToken = b.secrets.WriteToken

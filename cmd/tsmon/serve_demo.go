@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -40,19 +41,29 @@ type demoFile struct {
 	MQTTURL    string `json:"mqtt_url,omitempty"`    // of the broker in the process, if there is one
 }
 
-// runDemo fills the demo's tenant, says in demo.json how to ask for it, and
-// goes on measuring until the context ends. What can't be reached now is tried
-// again.
-func (a *app) runDemo(ctx context.Context, c *config.Config, b *backends, base string) error {
+// leftDemo returns what demo.json of an earlier start says, and removes it, so
+// that nobody takes it for that of this one; nil if there is to be no demo.
+func leftDemo(c *config.Config, wanted bool) (*demoFile, error) {
+	if !wanted {
+		return nil, nil
+	}
 	if c.Data == "" {
-		return noFolder("the folder of demo.json (TSMON_DATA)")
+		return nil, noFolder("the folder of demo.json (TSMON_DATA)")
 	}
 	path := filepath.Join(c.Data, "demo.json")
 	before := readDemoFile(path)
-	// Whoever waits for the file must not find that of an earlier start.
-	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
+	err := os.Remove(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = nil
 	}
+	return &before, err
+}
+
+// runDemo fills the demo's tenant, says in demo.json how to ask for it, and
+// goes on measuring until the context ends. What can't be reached now is tried
+// again.
+func (a *app) runDemo(ctx context.Context, c *config.Config, b *backends, base string, before *demoFile) error {
+	path := filepath.Join(c.Data, "demo.json")
 	ticks := time.NewTicker(demo.Interval)
 	defer ticks.Stop()
 	var network *demo.Network
@@ -60,7 +71,7 @@ func (a *app) runDemo(ctx context.Context, c *config.Config, b *backends, base s
 	for {
 		err := func() (err error) {
 			if network == nil {
-				if network, err = prepareDemo(ctx, b, &before); err != nil {
+				if network, err = a.prepareDemo(ctx, b, before); err != nil {
 					return err
 				}
 			}
@@ -84,10 +95,16 @@ func (a *app) runDemo(ctx context.Context, c *config.Config, b *backends, base s
 
 // prepareDemo makes what is not there yet. The token of an earlier start stays
 // good; where it is lost, the user gets a new one.
-func prepareDemo(ctx context.Context, b *backends, before *demoFile) (*demo.Network, error) {
-	err := b.records.CreateTenant(ctx, demoTenant)
-	if err != nil && !errors.Is(err, record.ErrExists) { // with settings that somebody changed
+func (a *app) prepareDemo(ctx context.Context, b *backends, before *demoFile) (*demo.Network, error) {
+	t, err := b.records.Tenant(ctx, demoTenant.Schema) // whose settings somebody may have changed
+	if errors.Is(err, record.ErrNotFound) {
+		t, err = demoTenant, b.records.CreateTenant(ctx, demoTenant)
+	}
+	if err != nil {
 		return nil, err
+	}
+	if t.TsName != demoTenant.TsName {
+		return nil, fmt.Errorf("the tenant %s has the database %s: it is not the demo's", t.Schema, t.TsName)
 	}
 	if err := b.series.Create(ctx, demoTenant.TsName); err != nil {
 		return nil, err
@@ -96,14 +113,14 @@ func prepareDemo(ctx context.Context, b *backends, before *demoFile) (*demo.Netw
 	if err != nil {
 		return nil, err
 	}
-	diagrams, err := b.records.Export(ctx, demoTenant.Schema)
-	if err == nil && len(diagrams.Diagrams) == 0 { // else they may have been edited
+	menus, err := b.records.Menus(ctx, demoTenant.Schema)
+	if err == nil && len(menus) == 0 { // else it was imported, and perhaps edited
 		err = b.records.Import(ctx, demoTenant.Schema, demo.Content(u.ID, demoProfile))
 	}
 	if err != nil {
 		return nil, err
 	}
-	return demo.Resume(ctx, b.series, demoTenant.TsName, time.Now())
+	return demo.Resume(ctx, b.series, demoTenant.TsName, a.now())
 }
 
 // demoUser returns the demo's user, whose token is then before.TokenApp.

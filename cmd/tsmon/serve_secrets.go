@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 
 	"tsmon/cmd/tsmon/config"
 )
@@ -68,6 +69,9 @@ func keptSecrets(path string) (secrets, error) {
 		return secrets{}, err
 	}
 	defer file.Close()
+	if info, err := file.Stat(); err != nil || info.Mode().Perm()&0o077 != 0 && runtime.GOOS != "windows" {
+		return secrets{}, &hinted{errors.Join(err, fmt.Errorf("%s can be read by others", path)), "chmod 600 " + path}
+	}
 	text, err := io.ReadAll(io.LimitReader(file, 64<<10))
 	if err != nil {
 		return secrets{}, err
@@ -77,23 +81,4 @@ func keptSecrets(path string) (secrets, error) {
 		return secrets{}, &hinted{fmt.Errorf("%s does not hold accesskey, secretkey and write_token", path), "move it away: the server makes a new one"}
 	}
 	return kept, nil
-}
-
-// createFile gives a file its name once its content is on disk, mode 0600. One
-// that is there stays as it is.
-func createFile(path string, content []byte) error {
-	tmp, err := os.CreateTemp(filepath.Dir(path), ".tsmon-*") // mode 0600
-	if err != nil {
-		return err
-	}
-	defer os.Remove(tmp.Name())
-	defer tmp.Close()
-	_, err = tmp.Write(content)
-	if err := errors.Join(err, tmp.Sync(), tmp.Close()); err != nil {
-		return err
-	}
-	if err := os.Link(tmp.Name(), path); err != nil && !errors.Is(err, fs.ErrExist) {
-		return err
-	}
-	return nil
 }

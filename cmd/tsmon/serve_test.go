@@ -12,6 +12,7 @@ import (
 	"encoding/pem"
 	"fmt"
 	"io"
+	"log/slog"
 	"maps"
 	"math/big"
 	"mime/multipart"
@@ -361,7 +362,7 @@ func TestServeTLS(t *testing.T) {
 // they are half-written.
 func TestCertificate(t *testing.T) {
 	folder := t.TempDir()
-	c := &certificate{}
+	c := &certificate{log: slog.New(slog.DiscardHandler)}
 	c.files.Cert, c.files.Key = filepath.Join(folder, "c"), filepath.Join(folder, "k")
 	serial := func() string {
 		t.Helper()
@@ -409,6 +410,7 @@ func TestServeRefuses(t *testing.T) {
 		"an origin with *":     {nil, []string{"TSMON_CORS_ORIGINS=https://*.example.com"}, "exact origins"},
 		"an origin with /":     {nil, []string{"TSMON_CORS_ORIGINS=https://a.example.com/"}, "exact origins"},
 		"all origins":          {nil, []string{"TSMON_CORS_ORIGINS=*"}, "exact origins"},
+		"a broker in the open": {[]string{"--listen", "127.0.0.1:0"}, []string{"TSMON_MQTT_LISTEN=0.0.0.0:0"}, "TSMON_MQTT_URL"},
 		"half of TLS":          {nil, []string{"TSMON_TLS_CERT=x.crt"}, "both cert and key"},
 		"half of a key pair":   {nil, []string{"TSMON_UPLOAD_SECRET_KEY=geheim"}, "access_key"},
 		"a broker's bad URL":   {nil, []string{"TSMON_MQTT_URL=http://user:geheim@broker"}, "mqtts://"},

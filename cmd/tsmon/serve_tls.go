@@ -3,6 +3,7 @@ package main
 import (
 	"crypto/tls"
 	"fmt"
+	"log/slog"
 	"net"
 	"os"
 	"sync"
@@ -15,6 +16,7 @@ import (
 // one that is renewed needs no restart.
 type certificate struct {
 	files config.TLS
+	log   *slog.Logger
 
 	mu     sync.Mutex
 	looked time.Time
@@ -26,8 +28,8 @@ type certificate struct {
 const lookAgain = 30 * time.Second
 
 // listenTLS speaks TLS on the connections of a listener.
-func listenTLS(listener net.Listener, files config.TLS) (net.Listener, error) {
-	c := &certificate{files: files}
+func listenTLS(listener net.Listener, files config.TLS, log *slog.Logger) (net.Listener, error) {
+	c := &certificate{files: files, log: log}
 	if err := c.load(); err != nil {
 		return nil, &hinted{fmt.Errorf("server.tls: %w", err), "TSMON_TLS_CERT and TSMON_TLS_KEY name PEM files"}
 	}
@@ -44,7 +46,9 @@ func (c *certificate) get() *tls.Certificate {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if time.Since(c.looked) >= lookAgain {
-		_ = c.load() // keeps the one before
+		if err := c.load(); err != nil {
+			c.log.Error("the certificate was not renewed", "error", err)
+		}
 	}
 	return c.loaded
 }

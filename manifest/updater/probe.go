@@ -58,7 +58,9 @@ func (p *Prober) await(ctx context.Context, address string, want manifest.Manife
 	pause := 250 * time.Millisecond
 	for {
 		shown, err := p.Manifest(ctx, address, want)
-		if !errors.Is(err, ErrStale) {
+		// A server may remember for a moment that there was no such channel.
+		first := want.Sequence == 1 && errors.Is(err, ErrStatus)
+		if !errors.Is(err, ErrStale) && !first {
 			return shown, err
 		}
 		select {

@@ -58,6 +58,7 @@ type Updater struct {
 	// RequireVersion is the application's requireSignedVersion.
 	RequireVersion bool
 	HTTP           *http.Client
+	Header         http.Header   // that the application adds to checks and downloads
 	CheckTimeout   time.Duration // for one endpoint's whole answer; 0: 30 s
 	StartTimeout   time.Duration // until the first bytes of a download; 0: 20 s
 	StallTimeout   time.Duration // between two reads of a download; 0: 30 s
@@ -156,6 +157,9 @@ func (u *Updater) get(ctx context.Context, address, accept string) (*http.Respon
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", errAddress, err)
+	}
+	for name, values := range u.Header {
+		request.Header[name] = values
 	}
 	request.Header.Set("Accept", accept)
 	request.Header.Set("Accept-Encoding", "identity")

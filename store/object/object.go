@@ -38,7 +38,8 @@ import (
 )
 
 var (
-	// ErrChanged says that a Swap found another ETag than the one it was given.
+	// ErrChanged says that a Swap or a GetRange found another ETag than the one
+	// it was given.
 	ErrChanged = errors.New("object changed in the meantime")
 	// ErrNoStore says that the bucket or the root folder itself is missing.
 	ErrNoStore = errors.New("the store does not exist")
@@ -49,6 +50,8 @@ var (
 	ErrFull = errors.New("the store is full")
 	// ErrCorrupt says that the store holds other bytes than were sent.
 	ErrCorrupt = errors.New("the store holds other bytes than were sent")
+	// ErrRange says that an object has no such part.
+	ErrRange = errors.New("the object has no such part")
 	// ErrBadKey says that a key breaks the rules of ValidKey.
 	ErrBadKey = errors.New("not a key")
 )
@@ -86,6 +89,12 @@ type Store interface {
 	// until then. The reader returns io.ErrUnexpectedEOF, never io.EOF, when
 	// fewer than Info.Size bytes came. fs.ErrNotExist if there is none.
 	Get(ctx context.Context, key string) (io.ReadCloser, Info, error)
+
+	// GetRange opens the length bytes of an object that begin at offset, while
+	// its ETag is the given one. The reader is as Get's, for length bytes.
+	// fs.ErrNotExist if there is none, ErrChanged if it has another ETag,
+	// ErrRange if it does not hold all of these bytes or length is not above 0.
+	GetRange(ctx context.Context, key, etag string, offset, length int64) (io.ReadCloser, error)
 
 	// Stat describes an object. fs.ErrNotExist if there is none.
 	Stat(ctx context.Context, key string) (Info, error)

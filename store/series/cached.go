@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"sync"
 	"time"
 )
@@ -216,10 +217,21 @@ func (c *Cached) work(shared context.Context, database string) {
 		}
 		asked := c.Now()
 		if q.err = ctx.Err(); q.err == nil {
-			q.values, q.err = c.Store.Current(ctx, database, q.order)
+			q.values, q.err = c.ask(ctx, database, q.order)
 		}
 		c.end(database, q, asked)
 	}
+}
+
+// ask asks the store below. Its panic is the query's error: on this goroutine it
+// would end the process, and with it what has nothing to do with the query.
+func (c *Cached) ask(ctx context.Context, database string, wants []Want) (values []Value, err error) {
+	defer func() {
+		if found := recover(); found != nil {
+			err = fmt.Errorf("current values: panic: %v\n%s", found, debug.Stack())
+		}
+	}()
+	return c.Store.Current(ctx, database, wants)
 }
 
 // begin starts the first query of the queue.

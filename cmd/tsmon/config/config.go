@@ -19,6 +19,8 @@
 //	  mqtt: {url: mqtts://tsmon:…@broker.example.com:8883}
 //	  cors_origins: [https://scada.example.com]
 //	  tls: {cert: server.crt, key: server.key}       # or behind_proxy: true
+//	  refresh: 5s
+//	  updates: {redirect: true, token: …}
 package config
 
 import (
@@ -32,6 +34,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/caarlos0/env/v11"
 	"go.yaml.in/yaml/v3"
@@ -86,6 +89,17 @@ type Server struct {
 	TokenKeys string `yaml:"token_keys" env:"TSMON_TOKEN_KEYS"`
 	// MetricsKey opens /metrics to other machines.
 	MetricsKey Secret `yaml:"metrics_key" env:"TSMON_METRICS_KEY"`
+	// Refresh is how old a channel may be that is served, 5 s by default.
+	Refresh time.Duration `yaml:"refresh" env:"TSMON_REFRESH"`
+	Updates Updates       `yaml:"updates"`
+}
+
+// Updates says how the storage is served under /updates/.
+type Updates struct {
+	// Redirect sends clients to public_url for bundles.
+	Redirect bool `yaml:"redirect" env:"TSMON_UPDATES_REDIRECT"`
+	// Token is the bearer token that clients have to show; empty: none.
+	Token Secret `yaml:"token" env:"TSMON_UPDATES_TOKEN"`
 }
 
 // MQTT is the broker that messages are published to: one elsewhere, or one in
@@ -250,9 +264,8 @@ func (c *Config) fill(vars map[string]string) error {
 		}
 		c.Storage = filepath.Join(data, "objects")
 	}
-	if c.Server.Listen == "" {
-		c.Server.Listen = "127.0.0.1:8080"
-	}
+	c.Server.Listen = cmp.Or(c.Server.Listen, "127.0.0.1:8080")
+	c.Server.Refresh = cmp.Or(c.Server.Refresh, 5*time.Second)
 	if len(c.Channels) == 0 {
 		c.Channels = map[string]Channel{"stable": {}, "beta": {Follows: "stable", Prerelease: true}}
 	}
@@ -294,6 +307,9 @@ func (c *Config) check() error {
 			return errors.New("public_url must have no user, query or fragment")
 		}
 	}
+	if c.PublicURL == "" && c.Server.Updates.Redirect {
+		return errors.New("server.updates.redirect needs public_url, where bundles are (TSMON_UPDATES_REDIRECT and TSMON_PUBLIC_URL)")
+	}
 	if err := errors.Join(checkRecords(string(c.Server.Records)), c.Server.check()); err != nil {
 		return err
 	}
@@ -312,6 +328,13 @@ func (c *Config) check() error {
 	return nil
 }
 
+// Between these a channel may be old: what asks the store more often gains
+// nothing, and a publisher waits 15 s to see what it published.
+const (
+	minRefresh = 10 * time.Millisecond
+	maxRefresh = time.Minute
+)
+
 func (s Server) check() error {
 	switch {
 	case (s.TLS.Cert == "") != (s.TLS.Key == ""):
@@ -320,6 +343,10 @@ func (s Server) check() error {
 		return errors.New("server.upload needs both access_key and secret_key (TSMON_UPLOAD_ACCESS_KEY and TSMON_UPLOAD_SECRET_KEY)")
 	case s.Upload.MaxBytes < 0 || s.Upload.MaxBytes > 1<<30:
 		return errors.New("server.upload.max_bytes is not between 1 and 1 GiB")
+	case s.Refresh < minRefresh || s.Refresh > maxRefresh:
+		return fmt.Errorf("server.refresh is not between %s and %s; write it like 5s (TSMON_REFRESH)", minRefresh, maxRefresh)
+	case strings.ContainsFunc(string(s.Updates.Token), func(c rune) bool { return c <= ' ' || c > '~' }):
+		return errors.New("server.updates.token holds a character that clients can't send (TSMON_UPDATES_TOKEN)")
 	}
 	return nil
 }

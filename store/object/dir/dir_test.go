@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"testing/iotest"
 	"time"
@@ -266,21 +267,48 @@ func TestLargeETag(t *testing.T) {
 	}
 }
 
-// TestTruncated cuts a file while it is being read.
+// TestTruncated cuts a file while it, or a part of it, is being read.
 func TestTruncated(t *testing.T) {
 	root := t.TempDir()
 	s := open(t, root)
-	mustCreate(t, s, "a/b", strings.Repeat("x", 10_000))
-	r, _, err := s.Get(t.Context(), "a/b")
+	info := mustCreate(t, s, "a/b", strings.Repeat("x", 10_000))
+	whole, _, err := s.Get(t.Context(), "a/b")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer whole.Close()
+	part, err := s.GetRange(t.Context(), "a/b", info.ETag, 4000, 2000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer part.Close()
+	if err := os.Truncate(filepath.Join(root, "a", "b"), 5000); err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range []io.Reader{whole, part} {
+		if _, err := io.ReadAll(r); !errors.Is(err, io.ErrUnexpectedEOF) {
+			t.Errorf("reading what was cut gives %v", err)
+		}
+	}
+}
+
+// TestSendable wants a body that the kernel can send by itself, from where the
+// part begins.
+func TestSendable(t *testing.T) {
+	s := open(t, t.TempDir())
+	info := mustCreate(t, s, "a/b", "0123456789")
+	r, err := s.GetRange(t.Context(), "a/b", info.ETag, 3, 4)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer r.Close()
-	if err := os.Truncate(filepath.Join(root, "a", "b"), 5000); err != nil {
-		t.Fatal(err)
+	at := int64(-1)
+	conn, err := r.(syscall.Conn).SyscallConn()
+	if err == nil {
+		err = errors.Join(conn.Control(func(fd uintptr) { at, err = syscall.Seek(int(fd), 0, io.SeekCurrent) }), err)
 	}
-	if _, err := io.ReadAll(r); !errors.Is(err, io.ErrUnexpectedEOF) {
-		t.Errorf("reading what was cut gives %v", err)
+	if err != nil || at != 3 {
+		t.Errorf("the file stands at %d, %v", at, err)
 	}
 }
 

@@ -21,6 +21,8 @@ func badKeys(t *testing.T, s object.Store) {
 	for _, key := range BadKeys {
 		_, _, err := s.Get(ctx, key)
 		wantError(t, err, object.ErrBadKey)
+		_, err = s.GetRange(ctx, key, "abc", 0, 1)
+		wantError(t, err, object.ErrBadKey)
 		_, err = s.Stat(ctx, key)
 		wantError(t, err, object.ErrBadKey)
 		_, err = s.Checksum(ctx, key)
@@ -59,6 +61,8 @@ func absentObjects(t *testing.T, s object.Store) {
 	mustCreate(t, s, "there/object", sample(1))
 	for _, key := range []string{"object", "there", "there/objec", "there/object/below", "there/objects", "nowhere/at/all"} {
 		_, _, err := s.Get(t.Context(), key)
+		wantError(t, err, fs.ErrNotExist)
+		_, err = s.GetRange(t.Context(), key, "abc", 0, 1)
 		wantError(t, err, fs.ErrNotExist)
 		_, err = s.Stat(t.Context(), key)
 		wantError(t, err, fs.ErrNotExist)

@@ -31,6 +31,10 @@ func Suite(t *testing.T, open func(t *testing.T) object.Store) {
 		test func(*testing.T, object.Store)
 	}{
 		{"RoundTrips", roundTrips},
+		{"Ranges", ranges},
+		{"RangesOfNothing", rangesOfNothing},
+		{"RangesOfTheChanged", rangesOfTheChanged},
+		{"RangesOfTheLarge", rangesOfTheLarge},
 		{"Absent", absentObjects},
 		{"BadKeys", badKeys},
 		{"OddKeys", oddKeys},
@@ -67,6 +71,7 @@ func Missing(t *testing.T, s object.Store) {
 		call func() error
 	}{
 		{"Get", func() error { _, _, err := s.Get(ctx, "a/b"); return err }},
+		{"GetRange", func() error { _, err := s.GetRange(ctx, "a/b", "abc", 0, 1); return err }},
 		{"Stat", func() error { _, err := s.Stat(ctx, "a/b"); return err }},
 		{"Checksum", func() error { _, err := s.Checksum(ctx, "a/b"); return err }},
 		{"Create", func() error { return tryCreate(ctx, s, "a/b", data) }},

@@ -106,6 +106,7 @@ var codes = map[string]error{
 	"BadDigest":                      object.ErrCorrupt,
 	"XAmzContentChecksumMismatch":    object.ErrCorrupt,
 	"XAmzContentSHA256Mismatch":      object.ErrCorrupt,
+	"InvalidRange":                   object.ErrRange,
 	"KeyTooLongError":                object.ErrBadKey,
 	"XMinioInvalidObjectName":        object.ErrBadKey,
 	"XMinioParentIsObject":           object.ErrBadKey,
@@ -126,7 +127,7 @@ func (s *Store) answered(a minio.ErrorResponse) error {
 	switch {
 	case a.StatusCode == 0: // made up by the client library
 		return fmt.Errorf("%s: %w", s.place(), errUnlike)
-	case cause == fs.ErrNotExist || cause == errRefused:
+	case cause == fs.ErrNotExist || cause == errRefused || cause == object.ErrRange:
 		return cause
 	case cause == fs.ErrPermission && s.identity.none.Load():
 		return fmt.Errorf("%s: %w: no credentials were found; set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY", s.place(), cause)

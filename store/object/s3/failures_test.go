@@ -248,6 +248,41 @@ func TestGetBroken(t *testing.T) {
 	}
 }
 
+// TestGetRangeBroken asks servers that know no parts, or whose parts are none.
+func TestGetRangeBroken(t *testing.T) {
+	for name, c := range map[string]struct {
+		etag, part, body string
+		want             error
+	}{
+		"as it should":    {"etag", "bytes 5-9/20", "56789", nil},
+		"everything":      {"etag", "", "01234567890123456789", errUnlike},
+		"another part":    {"etag", "bytes 0-4/20", "01234", object.ErrRange},
+		"less of it":      {"etag", "bytes 5-7/8", "567", object.ErrRange},
+		"another object":  {"other", "bytes 5-9/20", "56789", object.ErrChanged},
+		"fewer bytes":     {"etag", "bytes 5-9/20", "567", io.ErrUnexpectedEOF},
+		"no part of ours": {"etag", "lines 5-9/20", "56789", object.ErrRange},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := serving(t, func(w http.ResponseWriter, r *http.Request) {
+				describeAs(w, c.etag, len(c.body), "")
+				if c.part != "" {
+					w.Header().Set("Content-Range", c.part)
+					w.WriteHeader(http.StatusPartialContent)
+				}
+				io.WriteString(w, c.body)
+			})
+			r, err := s.GetRange(t.Context(), "a", "etag", 5, 5)
+			if err == nil {
+				defer r.Close()
+				_, err = io.ReadAll(r)
+			}
+			if !errors.Is(err, c.want) {
+				t.Errorf("the error is %v, not %v", err, c.want)
+			}
+		})
+	}
+}
+
 func describeAs(w http.ResponseWriter, etag string, size int, sum string) {
 	w.Header().Set("ETag", strconv.Quote(etag))
 	w.Header().Set("Last-Modified", time.Unix(1e9, 0).UTC().Format(http.TimeFormat))

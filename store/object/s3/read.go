@@ -10,6 +10,7 @@ import (
 	"io"
 	"io/fs"
 	"iter"
+	"math"
 	"strings"
 
 	"github.com/minio/crc64nvme"
@@ -41,6 +42,50 @@ func (s *Store) get(ctx context.Context, key string) (io.ReadCloser, object.Info
 		return nil, object.Info{}, err
 	}
 	return &body{object.Exactly(raw, info.Size), raw, s}, info, nil
+}
+
+// GetRange implements object.Store.
+func (s *Store) GetRange(ctx context.Context, key, etag string, offset, length int64) (io.ReadCloser, error) {
+	r, err := s.getRange(ctx, key, etag, offset, length)
+	if err != nil {
+		return nil, s.explain(ctx, "get a part of", key, err, object.ErrChanged)
+	}
+	return r, nil
+}
+
+func (s *Store) getRange(ctx context.Context, key, etag string, offset, length int64) (io.ReadCloser, error) {
+	if err := object.ValidKey(key); err != nil {
+		return nil, err
+	}
+	if offset < 0 || length <= 0 || offset > math.MaxInt64-length {
+		return nil, object.ErrRange
+	}
+	var opts minio.GetObjectOptions
+	err := cmp.Or(opts.SetMatchETag(etag), opts.SetRange(offset, offset+length-1))
+	if err != nil { // of an empty ETag, which no object has
+		return nil, errRefused
+	}
+	raw, o, header, err := s.core.GetObject(ctx, s.bucket, s.path(key), opts)
+	if err = s.bucketFirst(ctx, err); err != nil {
+		return nil, err
+	}
+	if err := partErr(header.Get("Content-Range"), offset, length); err != nil || o.ETag != etag {
+		raw.Close()
+		return nil, cmp.Or(err, errRefused)
+	}
+	return &body{object.Exactly(raw, length), raw, s}, nil
+}
+
+// partErr compares the part that comes with the one that was asked for: a server
+// sends what there is of it, and all where it knows no parts.
+func partErr(sent string, offset, length int64) error {
+	switch {
+	case sent == "":
+		return errUnlike
+	case !strings.HasPrefix(sent, fmt.Sprintf("bytes %d-%d/", offset, offset+length-1)):
+		return object.ErrRange
+	}
+	return nil
 }
 
 // body is the content of an object on its way.

@@ -98,6 +98,7 @@ func wantEach(t *testing.T, s *Store, want error) {
 func each(ctx context.Context, s *Store) map[string]error {
 	calls := map[string]func() error{
 		"Get":      func() error { _, _, err := s.Get(ctx, "a/b"); return err },
+		"GetRange": func() error { _, err := s.GetRange(ctx, "a/b", "abc", 0, 1); return err },
 		"Stat":     func() error { _, err := s.Stat(ctx, "a/b"); return err },
 		"Checksum": func() error { _, err := s.Checksum(ctx, "a/b"); return err },
 		"Create":   func() error { return tryCreate(ctx, s, "a/b", 3) },

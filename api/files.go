@@ -1,0 +1,209 @@
+package api
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"net/http"
+	"strconv"
+	"sync"
+	"syscall"
+	"time"
+
+	"tsmon/store/object"
+)
+
+// line is a header with its values, which are shared by all answers.
+type line struct {
+	name   string
+	values []string
+}
+
+// entity is one form of what an address shows, as HTTP sees it.
+type entity struct {
+	etag     string // with its quotes
+	modified time.Time
+	size     int64  // bytes
+	data     []byte // nil if it is in the store
+	always   []line // headers of 200, 206 and 304
+	content  []line // headers of 200 and 206 besides
+}
+
+// newEntity describes an object with this suffix to its ETag.
+func newEntity(info object.Info, suffix string, size int64, contentType string) *entity {
+	e := &entity{etag: strconv.Quote(info.ETag + suffix), modified: info.ModTime.UTC().Truncate(time.Second), size: size}
+	e.always = []line{
+		{"Etag", []string{e.etag}}, {"Last-Modified", []string{e.modified.Format(http.TimeFormat)}},
+		{"X-Content-Type-Options", []string{"nosniff"}},
+	}
+	e.content = []line{
+		{"Content-Type", []string{contentType}}, {"Content-Length", []string{strconv.FormatInt(size, 10)}},
+	}
+	return e
+}
+
+// begin writes the headers of an answer, which there is more to if it is 200 or
+// 206 to a GET.
+func (e *entity) begin(w http.ResponseWriter, v verdict, cacheControl []string) {
+	header := w.Header()
+	for _, l := range e.always {
+		header[l.name] = l.values
+	}
+	header["Cache-Control"] = cacheControl
+	if v.status == http.StatusNotModified {
+		if v.etag != e.etag {
+			header["Etag"] = []string{v.etag}
+		}
+		w.WriteHeader(v.status)
+		return
+	}
+	for _, l := range e.content {
+		header[l.name] = l.values
+	}
+	if v.status == http.StatusPartialContent {
+		header["Content-Length"] = []string{strconv.FormatInt(v.length, 10)}
+		header["Content-Range"] = []string{fmt.Sprintf("bytes %d-%d/%d", v.offset, v.offset+v.length-1, e.size)}
+		w.WriteHeader(v.status)
+	}
+}
+
+// beyond answers a range that lies behind the end.
+func (s *Server) beyond(w http.ResponseWriter, r *http.Request, e *entity) {
+	w.Header().Set("Content-Range", fmt.Sprintf("bytes */%d", e.size))
+	s.fail(w, r, refuse(http.StatusRequestedRangeNotSatisfiable, "the file has %d bytes", e.size))
+}
+
+// serveObject answers with an object of the store, a part of it, or that the
+// client has it.
+func (s *Server) serveObject(w http.ResponseWriter, r *http.Request, key string, cacheControl []string, contentType string) {
+	e, v, body, err := s.openObject(r, key, contentType)
+	switch {
+	case err != nil:
+		s.noObject(w, r, err)
+		return
+	case v.status == http.StatusRequestedRangeNotSatisfiable:
+		s.beyond(w, r, e)
+		return
+	}
+	w.Header()["Accept-Ranges"] = acceptRanges
+	e.begin(w, v, cacheControl)
+	if body != nil {
+		defer body.Close()
+		s.stream(w, r, key, body, v.length)
+	}
+}
+
+var acceptRanges = []string{"bytes"}
+
+// noObject answers why an object can't be served.
+func (s *Server) noObject(w http.ResponseWriter, r *http.Request, err error) {
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, object.ErrBadKey) {
+		s.fail(w, r, refuse(http.StatusNotFound, "there is no such file"))
+		return
+	}
+	f := s.explain(r, err)
+	f.status = http.StatusServiceUnavailable
+	s.fail(w, r, f)
+}
+
+// openObject opens as much of an object as a request gets; the body is nil if that is
+// nothing.
+func (s *Server) openObject(r *http.Request, key, contentType string) (*entity, verdict, io.ReadCloser, error) {
+	if conditional(r) {
+		e, v, body, err := s.openPart(r, key, contentType)
+		if v.status != http.StatusOK || r.Method == http.MethodHead || err != nil {
+			return e, v, body, err
+		}
+	}
+	body, info, err := s.Objects.Get(r.Context(), key)
+	if err != nil {
+		return nil, verdict{}, nil, err
+	}
+	e := newEntity(info, "", info.Size, contentType)
+	return e, e.whole(), body, nil
+}
+
+// openPart judges a request before anything is opened. An object that changes
+// meanwhile is sent whole: nobody is owed a part.
+func (s *Server) openPart(r *http.Request, key, contentType string) (*entity, verdict, io.ReadCloser, error) {
+	info, err := s.Objects.Stat(r.Context(), key)
+	if err != nil {
+		return nil, verdict{}, nil, err
+	}
+	e := newEntity(info, "", info.Size, contentType)
+	v := e.judge(r, "")
+	if v.status != http.StatusPartialContent {
+		return e, v, nil, nil
+	}
+	body, err := s.Objects.GetRange(r.Context(), key, info.ETag, v.offset, v.length)
+	if errors.Is(err, object.ErrChanged) {
+		return e, e.whole(), nil, nil
+	}
+	return e, v, body, err
+}
+
+const (
+	writePiece = 128 << 10 // bytes that a client may take writeTime for
+	sendPiece  = 256 << 10 // likewise, where the kernel sends them
+)
+
+// pieces are buffers for streams.
+var pieces = sync.Pool{New: func() any { return new([writePiece]byte) }}
+
+// stream copies a body of a length; each piece may take writeTime, the whole as
+// long as it takes.
+func (s *Server) stream(w http.ResponseWriter, r *http.Request, key string, body io.Reader, length int64) {
+	var err error
+	if _, isFile := body.(syscall.Conn); isFile && r.ProtoMajor == 1 {
+		err = sendPieces(w, body, length)
+	} else {
+		err = writePieces(w, body, length)
+	}
+	if err != nil && r.Context().Err() == nil {
+		noteOf(r).failed(fmt.Errorf("%s broke off: %w", key, err))
+		panic(http.ErrAbortHandler) // a short answer must not look whole
+	}
+}
+
+// writePieces copies through memory. The errors are those of reading; a client
+// that goes away is none.
+func writePieces(w http.ResponseWriter, body io.Reader, length int64) error {
+	buf := pieces.Get().(*[writePiece]byte)
+	defer pieces.Put(buf)
+	for length > 0 {
+		n, err := io.ReadFull(body, buf[:min(length, writePiece)])
+		allow(w)
+		if _, gone := w.Write(buf[:n]); gone != nil {
+			return nil
+		}
+		if err == io.EOF {
+			err = io.ErrUnexpectedEOF
+		}
+		if err != nil {
+			return err
+		}
+		length -= int64(n)
+	}
+	return nil
+}
+
+// sendPieces lets the kernel copy a file to the connection where it can.
+func sendPieces(w http.ResponseWriter, body io.Reader, length int64) error {
+	for length > 0 {
+		allow(w)
+		n, err := io.CopyN(w, body, min(length, sendPiece))
+		var gone *net.OpError
+		switch {
+		case err == io.EOF:
+			return io.ErrUnexpectedEOF
+		case errors.As(err, &gone):
+			return nil
+		case err != nil:
+			return err
+		}
+		length -= n
+	}
+	return nil
+}

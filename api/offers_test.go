@@ -1,0 +1,263 @@
+package api
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"tsmon/channels"
+	"tsmon/manifest"
+	"tsmon/release"
+	"tsmon/store/object"
+)
+
+func init() {
+	interfaceTests["offers"] = testOffers
+	interfaceTests["rollout"] = testRollout
+}
+
+// part publishes a version with options of one's own.
+func (d desk) part(tb testing.TB, version string, change func(*release.PublishOptions)) {
+	tb.Helper()
+	folder := tb.TempDir()
+	name := "App_" + version + "_amd64.AppImage.tar.gz"
+	if err := os.WriteFile(filepath.Join(folder, name), []byte(name), 0o600); err != nil {
+		tb.Fatal(err)
+	}
+	bundles, _, err := release.Gather(version, []string{folder}, nil, nil)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	o := release.PublishOptions{Options: release.Options{Channel: "stable", AllowMissing: []string{"windows-x86_64", "darwin-x86_64", "darwin-aarch64"}},
+		Version: version, Bundles: bundles, Key: &d.key}
+	change(&o)
+	if _, err := d.Publish(tb.Context(), o); err != nil {
+		tb.Fatal(err)
+	}
+}
+
+// linux is a client that asks for linux-x86_64.
+func linux(c client, version, id string) answer {
+	c.tb.Helper()
+	header := http.Header{}
+	if id != "" {
+		header.Set(clientHeader, id)
+	}
+	return c.send("GET", "/updates/stable/linux/x86_64/"+url.PathEscape(version), nil, header)
+}
+
+// version is what an answer offers, "none" for 204.
+func (a answer) version(tb testing.TB) string {
+	tb.Helper()
+	if a.status == http.StatusNoContent && len(a.body) == 0 {
+		return "none"
+	}
+	var offer struct {
+		Version, URL, Signature string
+		PubDate                 time.Time `json:"pub_date"`
+	}
+	if err := json.Unmarshal(a.body, &offer); a.status != 200 || err != nil || offer.URL == "" || offer.Signature == "" || offer.PubDate.IsZero() {
+		tb.Errorf("%d %.300s: %v", a.status, a.body, err)
+	}
+	// It is what the updater reads as the dynamic form.
+	response, err := manifest.ParseResponse(a.body)
+	if err != nil || response.Platforms != nil || response.Version.String() != offer.Version {
+		tb.Errorf("the updater makes of %.300s: %+v, %v", a.body, response, err)
+	}
+	return offer.Version
+}
+
+func testOffers(t *testing.T, w *world) {
+	d := w.publisher(t)
+	d.publish(t, "stable", "1.0.0")
+	server := w.serve(t)
+	nobody := client{tb: t, base: server.URL}
+	for path, want := range map[string]string{
+		"stable/linux/x86_64/0.9.0": "1.0.0", "stable/linux/x86_64/1.0.0": "none", "stable/linux/x86_64/v1.0.0": "none", "stable/linux/x86_64/1.1.0": "none",
+		"stable/linux/x86_64/1.0.0-rc.1": "1.0.0", "stable/linux/x86_64/1.0.0%2Bbuild": "none", "stable/linux/x86_64/0.9.0?bundle_type=appimage": "1.0.0",
+		"stable/linux/x86_64/0.9.0?bundle_type=unknown": "1.0.0", "stable/darwin/aarch64/0.1.0": "1.0.0", "stable/windows/x86_64/0.1.0?bundle_type=nsis": "1.0.0",
+	} {
+		for _, prefix := range []string{"", "/api"} {
+			got := nobody.get(prefix + "/updates/" + path)
+			if version := got.version(t); version != want || got.header.Get("Cache-Control") != "no-store" {
+				t.Errorf("%s is told %s (%v), want %s", path, version, got.header, want)
+			}
+		}
+	}
+	// In doubt the client is not told that there is none.
+	for path, status := range map[string]int{
+		"stable/plan9/mips/0.9.0": 404, "stable/linux/i686/1.0.0": 404, "none/linux/x86_64/0.9.0": 404, "releases/1.0.0/staged/linux.json": 404,
+		"Stable/linux/x86_64/0.9.0": 404, "stable/linux/x86_64/one": 500, "stable/linux/x86_64/1.0": 500, "stable/linux/x86_64/%00": 500,
+		"stable/linux/x86_64/" + strings.Repeat("9", 3000): 500, "stable/linux/x86_64/": 404, "stable/linux/" + strings.Repeat("x", 5000) + "/1.0.0": 404,
+	} {
+		nobody.get("/updates/"+path).wantFailure(t, status)
+	}
+	nobody.send("POST", "/updates/stable/linux/x86_64/0.9.0", nil, nil).wantFailure(t, 405)
+}
+
+func testRollout(t *testing.T, w *world) {
+	w.Refresh = 50 * time.Millisecond
+	d := w.publisher(t)
+	d.part(t, "1.0.0", func(*release.PublishOptions) {})
+	d.part(t, "1.1.0", func(o *release.PublishOptions) {
+		o.Rollout = &channels.Rollout{Steps: []int{25, 50}, Every: channels.Duration(time.Hour), Cohorts: []string{"internal"}}
+		o.Extra = manifest.Extra{MinimumVersion: "1.0.0", Critical: true}
+	})
+	server := w.serve(t)
+	nobody := client{tb: t, base: server.URL}
+	count := func(installed string) (told map[string]int, in []string) {
+		t.Helper()
+		told = map[string]int{}
+		for i := range 400 {
+			id := fmt.Sprint("client ", i)
+			version := linux(nobody, installed, id).version(t)
+			if told[version]++; version == "1.1.0" {
+				in = append(in, id)
+			}
+		}
+		return told, in
+	}
+	told, first := count("0.9.0")
+	if n := told["1.1.0"]; n < 70 || n > 130 || n+told["1.0.0"] != 400 {
+		t.Errorf("at 25 %% 400 clients are told %v", told)
+	}
+	if again, same := count("0.9.0"); again["1.1.0"] != told["1.1.0"] || !slices.Equal(same, first) {
+		t.Error("who is in changed between two questions")
+	}
+	for id, want := range map[string]string{"": "1.0.0", strings.Repeat("x", 129): "1.0.0"} {
+		if got := linux(nobody, "0.9.0", id).version(t); got != want {
+			t.Errorf("a client without a usable id is told %s", got)
+		}
+	}
+	got := nobody.send("GET", "/updates/stable/linux/x86_64/1.0.0", nil, http.Header{cohortHeader: {"internal"}})
+	var extra manifest.Extra
+	if err := json.Unmarshal(got.body, &extra); got.version(t) != "1.1.0" || err != nil || extra != (manifest.Extra{MinimumVersion: "1.0.0", Critical: true}) {
+		t.Errorf("a cohort is told %s", got.body)
+	}
+	// The next step has all of the first. Held clients that are up to date hear so.
+	w.now.move(time.Hour)
+	later, second := count("1.0.0")
+	if n := later["1.1.0"]; n < 160 || n > 240 || n+later["none"] != 400 {
+		t.Errorf("at 50 %% 400 clients are told %v", later)
+	}
+	for _, id := range first {
+		if !slices.Contains(second, id) {
+			t.Errorf("%s was in and is no longer", id)
+		}
+	}
+	// What the manifest shows, everybody gets; a pause is seen within the refresh time.
+	if got := nobody.get("/updates/stable/latest.json"); !strings.Contains(string(got.body), `"version": "1.0.0"`) {
+		t.Errorf("the manifest shows %.200s", got.body)
+	}
+	if _, err := d.Pause(t.Context(), release.Options{Channel: "stable", Why: "crashes"}); err != nil {
+		t.Fatal(err)
+	}
+	seen(t, "the pause", func() bool { return linux(nobody, "1.0.0", first[0]).version(t) == "none" })
+	if _, err := d.Resume(t.Context(), release.Options{Channel: "stable"}); err != nil {
+		t.Fatal(err)
+	}
+	seen(t, "the resumption", func() bool { return linux(nobody, "1.0.0", first[0]).version(t) == "1.1.0" })
+	if _, err := d.Rollout(t.Context(), release.Options{Channel: "stable", Rollout: &channels.Rollout{Steps: []int{100}}}); err != nil {
+		t.Fatal(err)
+	}
+	seen(t, "the end", func() bool { return linux(nobody, "1.0.0", "").version(t) == "1.1.0" })
+}
+
+// seen polls until something that was published is served.
+func seen(t *testing.T, what string, condition func() bool) {
+	t.Helper()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for deadline := time.After(30 * time.Second); !condition(); {
+		select {
+		case <-tick.C:
+		case <-deadline:
+			t.Fatalf("%s is not seen", what)
+		}
+	}
+}
+
+// TestOffersNeverUnverified: a rollout whose candidate does not verify is not
+// offered; what was offered before is, and readiness says so. With the store
+// away the same holds.
+func TestOffersNeverUnverified(t *testing.T) {
+	w := embedded(t)
+	w.Refresh = 50 * time.Millisecond
+	d := w.publisher(t)
+	d.part(t, "1.0.0", func(*release.PublishOptions) {})
+	f := unsteady(w)
+	nobody := client{tb: t, base: w.serve(t).URL}
+	seen(t, "the release", func() bool { return linux(nobody, "0.9.0", "").version(t) == "1.0.0" })
+
+	foreign := w.publisher(t) // whose key the server that runs does not know
+	foreign.Keys = append(foreign.Keys, d.Keys...)
+	foreign.part(t, "1.1.0", func(o *release.PublishOptions) { o.Rollout = &channels.Rollout{Steps: []int{99}} })
+	seen(t, "the alarm", func() bool {
+		w.now.move(2 * time.Second) // readiness is asked for once a second
+		got := nobody.get("/readyz")
+		return got.status == 503 && strings.Contains(string(got.body), `"updates":"failing"`)
+	})
+	for i := range 50 {
+		if got := linux(nobody, "0.9.0", fmt.Sprint(i)).version(t); got != "1.0.0" {
+			t.Fatalf("a client is offered %s, which no trusted key signed", got)
+		}
+	}
+	f.fail(errors.Join(object.ErrUnavailable, errors.New(detail)), "objects.")
+	for i := range 50 {
+		if got := linux(nobody, "0.9.0", fmt.Sprint(i)).version(t); got != "1.0.0" {
+			t.Fatalf("without the store a client is offered %s", got)
+		}
+	}
+}
+
+// BenchmarkOffer measures the answer to one client, with a rollout and 200
+// entries in the log; the store is not asked.
+func BenchmarkOffer(b *testing.B) {
+	w := embedded(b)
+	d := w.publisher(b)
+	d.part(b, "1.0.0", func(*release.PublishOptions) {})
+	repository := channels.Repository{Store: w.Objects}
+	log := must[*channels.Log](b)(repository.Load(b.Context(), "stable"))
+	for range 198 {
+		e := *log.Head()
+		e.Action, e.Why = channels.Promote, "again"
+		log = must[*channels.Log](b)(repository.Append(b.Context(), log, e))
+	}
+	d.part(b, "1.1.0", func(o *release.PublishOptions) { o.Rollout = &channels.Rollout{Steps: []int{50}} })
+	handler := New(w.Options)
+	defer handler.Close()
+	routes := handler.Handler()
+	writer := &discarded{}
+	b.ReportAllocs()
+	for i := 0; b.Loop(); i++ {
+		r, err := http.NewRequest("GET", "http://127.0.0.1/updates/stable/linux/x86_64/1.0.0", nil)
+		if err != nil {
+			b.Fatal(err)
+		}
+		r.RemoteAddr = "127.0.0.1:4711"
+		r.Header.Set(clientHeader, fmt.Sprint(i))
+		writer.header = http.Header{}
+		routes.ServeHTTP(writer, r)
+		if writer.status != 200 && writer.status != 204 {
+			b.Fatal(writer.status)
+		}
+	}
+}
+
+// discarded is where an answer goes that nobody reads.
+type discarded struct {
+	header http.Header
+	status int
+}
+
+func (d *discarded) Header() http.Header         { return d.header }
+func (d *discarded) Write(p []byte) (int, error) { return len(p), nil }
+func (d *discarded) WriteHeader(status int)      { d.status = status }
