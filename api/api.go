@@ -81,16 +81,17 @@ type Options struct {
 // Server answers the routes.
 type Server struct {
 	Options
-	values   *series.Cached
-	plans    plans
-	sessions *sessions
-	guesses  *throttle
-	metrics  *metrics
-	kinds    *kinds
-	health   *health
-	heads    *heads
-	caches   caches
-	deadline time.Duration
+	values    *series.Cached
+	plans     plans
+	sessions  *sessions
+	guesses   *throttle
+	metrics   *metrics
+	kinds     *kinds
+	health    *health
+	heads     *heads
+	caches    caches
+	deadline  time.Duration
+	storeTime time.Duration // that an upload may take on its way into the store
 }
 
 // deadline is what a request may take, from the end of its header until its
@@ -108,7 +109,7 @@ func New(o Options) *Server {
 	if o.Refresh == 0 {
 		o.Refresh = 5 * time.Second
 	}
-	s := &Server{Options: o, guesses: newThrottle(o.Now), metrics: newMetrics(), deadline: deadline}
+	s := &Server{Options: o, guesses: newThrottle(o.Now), metrics: newMetrics(), deadline: deadline, storeTime: storeTime}
 	s.kinds = &kinds{metrics: s.metrics, log: o.Log.Handler(), known: map[kindKey]kind{}}
 	s.values = series.NewCached(s.metrics.counted(o.Series))
 	s.values.Now = o.Now
@@ -139,12 +140,22 @@ func (s *Server) Handler() http.Handler {
 	root.NotFound(s.open(func(*http.Request) (any, error) {
 		return nil, refuse(http.StatusNotFound, "there is nothing at this address")
 	}))
-	root.MethodNotAllowed(s.open(func(*http.Request) (any, error) {
-		return nil, refuse(http.StatusMethodNotAllowed, "this address does not take that method")
-	}))
+	root.MethodNotAllowed(s.notAllowed(root))
 	root.Mount("/api", routes)
 	root.Mount("/", routes)
 	return s.short(root)
+}
+
+// notAllowed answers with the methods that an address takes.
+func (s *Server) notAllowed(routes chi.Routes) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		for _, method := range []string{http.MethodGet, http.MethodHead, http.MethodPost} {
+			if routes.Match(chi.NewRouteContext(), method, r.URL.Path) {
+				w.Header().Add("Allow", method)
+			}
+		}
+		s.fail(w, r, refuse(http.StatusMethodNotAllowed, "this address does not take that method"))
+	}
 }
 
 func (s *Server) routes() chi.Router {

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -78,7 +79,14 @@ func (s *Server) beyond(w http.ResponseWriter, r *http.Request, e *entity) {
 // serveObject answers with an object of the store, a part of it, or that the
 // client has it.
 func (s *Server) serveObject(w http.ResponseWriter, r *http.Request, key string, cacheControl []string, contentType string) {
-	e, v, body, err := s.openObject(r, key, contentType)
+	// The deadline is for the head of the answer; its body takes as long as it takes.
+	ctx, cancel := context.WithCancel(r.Context())
+	defer cancel()
+	late := time.AfterFunc(s.deadline, cancel)
+	e, v, body, err := s.openObject(r.WithContext(ctx), key, contentType)
+	if !late.Stop() && err != nil {
+		err = fmt.Errorf("%w: %w", object.ErrUnavailable, err)
+	}
 	switch {
 	case err != nil:
 		s.noObject(w, r, err)

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"context"
 	"crypto/sha256"
 	"crypto/subtle"
 	"errors"
@@ -20,12 +21,14 @@ func (s *Server) update(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, r, unauthorized(nil))
 		return
 	}
+	ctx, cancel := context.WithTimeout(r.Context(), s.deadline)
+	defer cancel()
 	// The decoded path: chi's own parameter is escaped where the path has to be.
 	_, key, _ := strings.Cut(r.URL.Path, "/updates/")
 	channel, isManifest := strings.CutSuffix(key, manifestEnd)
 	switch {
 	case isManifest && channels.CheckName(channel) == nil:
-		shown, err := s.heads.of(r.Context(), channel)
+		shown, err := s.heads.of(ctx, channel)
 		if err != nil {
 			s.noDocument(w, r, err)
 			return
@@ -34,7 +37,7 @@ func (s *Server) update(w http.ResponseWriter, r *http.Request) {
 	case !isReleaseFile(key):
 		s.fail(w, r, refuse(http.StatusNotFound, "there is no such file"))
 	case isRecord(key):
-		d, err := s.heads.record(r.Context(), key)
+		d, err := s.heads.record(ctx, key)
 		if err != nil {
 			s.noDocument(w, r, err)
 			return

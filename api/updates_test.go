@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+	"time"
 
 	"tsmon/store/object"
 )
@@ -139,5 +140,29 @@ func TestUpdatesWithABrokenStore(t *testing.T) {
 	defer answer.Body.Close()
 	if body, err := io.ReadAll(answer.Body); err == nil {
 		t.Errorf("a body that broke off was read to a proper end: %q", body)
+	}
+}
+
+// TestFilesWait: a store that hangs keeps nobody past the deadline of a request,
+// neither a reader nor who uploads; a manifest in memory does not wait at all.
+func TestFilesWait(t *testing.T) {
+	w := embedded(t)
+	w.publisher(t).publish(t, "stable", "1.0.0")
+	f := unsteady(w)
+	server := adjusted(t, w, func(s *Server, _ *http.Server) { s.deadline, s.storeTime = 100*time.Millisecond, 100*time.Millisecond })
+	nobody := client{tb: t, base: server.URL}
+	nobody.get("/updates/stable/latest.json")
+	f.set(func(ctx context.Context) error {
+		<-ctx.Done()
+		return ctx.Err()
+	}, "objects.")
+	for _, path := range []string{"/updates/releases/1.0.0/App_universal.app.tar.gz", "/uploads/0123456789abcdef0123456789abcdef.png"} {
+		nobody.get(path).wantFailure(t, 503)
+		nobody.send("HEAD", path, nil, nil)
+	}
+	body, header := form(t, w, "file", "x.png", png)
+	nobody.send("POST", "/upload", body, header).wantFailure(t, 500)
+	if got := nobody.get("/updates/stable/latest.json"); got.status != 200 {
+		t.Errorf("the manifest: %d", got.status)
 	}
 }

@@ -81,7 +81,7 @@ func (s *Server) take(w http.ResponseWriter, r *http.Request) (received, error) 
 	if _, err := spooled.Seek(0, io.SeekStart); err != nil {
 		return received{}, err
 	}
-	ctx, cancel := context.WithTimeout(r.Context(), storeTime)
+	ctx, cancel := context.WithTimeout(r.Context(), s.storeTime)
 	defer cancel()
 	_, err = s.Objects.Create(ctx, file.Key, spooled, file.Size, object.Attributes{ContentType: file.ContentType, CacheControl: uploadCache})
 	return file, err

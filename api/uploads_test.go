@@ -237,6 +237,18 @@ func testHealth(t *testing.T, w *world) {
 	}
 }
 
+// TestAllow: an address that does not take a method says which it takes.
+func TestAllow(t *testing.T) {
+	nobody := client{tb: t, base: embedded(t).serve(t).URL}
+	for path, want := range map[string]string{"/loginPartner": "[POST]", "/api/getVarsTs": "[GET]", "/updates/stable/latest.json": "[GET HEAD]"} {
+		got := nobody.send("DELETE", path, nil, nil)
+		got.wantFailure(t, 405)
+		if allow := fmt.Sprint(got.header.Values("Allow")); allow != want {
+			t.Errorf("%s allows %s, want %s", path, allow, want)
+		}
+	}
+}
+
 func testBrowsers(t *testing.T, w *world) {
 	server := w.serve(t)
 	nobody := client{tb: t, base: server.URL}
