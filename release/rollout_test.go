@@ -3,6 +3,9 @@ package release
 import (
 	"errors"
 	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -267,6 +270,21 @@ func TestRolloutDryRun(t *testing.T) {
 		t.Errorf("%d objects, %d before", len(after), len(before))
 	}
 	d.wantState(t, "stable", "1.0.0", "1.1.0", 10)
+}
+
+// TestVerifyOfARollout looks at the release that only some clients get, too.
+func TestVerifyOfARollout(t *testing.T) {
+	d := newDesk(t)
+	d.publish(t, d.options(t, "1.0.0"))
+	d.part(t, "1.1.0", steps(10))
+	bundle := filepath.Join(d.root, "releases", "1.1.0", "App_1.1.0_amd64.AppImage.tar.gz")
+	if err := os.WriteFile(bundle, []byte("other bytes"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	report, err := d.Verify(t.Context(), "stable")
+	if err != nil || len(report.Findings) != 1 || !slices.Contains(report.Releases, "1.1.0") {
+		t.Errorf("%+v, %v", report, err)
+	}
 }
 
 func TestPromoteInPart(t *testing.T) {

@@ -64,7 +64,7 @@ func (p *Publisher) Verify(ctx context.Context, channel string) (*VerifyReport, 
 		return nil, err
 	}
 	for _, version := range versionsOf(log) {
-		if err := p.verifyRelease(ctx, version, version == head.Version, report); err != nil {
+		if err := p.verifyRelease(ctx, version, version == head.Version || version == head.Newest(), report); err != nil {
 			return nil, err
 		}
 	}
@@ -83,9 +83,11 @@ func versionsOf(log *channels.Log) []string {
 	var versions []string
 	seen := map[string]bool{}
 	for _, e := range log.Entries {
-		if !seen[e.Version] {
-			seen[e.Version] = true
-			versions = append(versions, e.Version)
+		for _, version := range []string{e.Version, e.Newest()} {
+			if !seen[version] {
+				seen[version] = true
+				versions = append(versions, version)
+			}
 		}
 	}
 	return versions
