@@ -152,6 +152,9 @@ type Want struct {
 	// Window. Zero stands for DefaultWindow. Last looks at all of time and takes
 	// no notice of it.
 	Window time.Duration
+	// Timed asks when a last value was measured, too, which may make the question
+	// slower.
+	Timed bool
 }
 
 // Normal returns the want with its default filled in, so that equal questions
@@ -160,17 +163,19 @@ func (w Want) Normal() Want {
 	switch {
 	case w.Aggregate == Last:
 		w.Window = 0
+		return w
 	case w.Window == 0:
 		w.Window = DefaultWindow
 	}
+	w.Timed = false
 	return w
 }
 
 // Value is a number with its time, or missing.
 type Value struct {
 	Number float64
-	// Time is when the last value was measured; for an aggregate it is the end
-	// of its window.
+	// Time is when a last value was measured, zero unless Want.Timed; for an
+	// aggregate it is the end of its window.
 	Time time.Time
 	// Found is false where there is no value; the rest is then zero.
 	Found bool

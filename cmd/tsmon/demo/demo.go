@@ -76,7 +76,7 @@ func New(start time.Time) *Network {
 // Resume returns a network that goes on where the values of a database end, or
 // begins Span before now where there are none so new.
 func Resume(ctx context.Context, r series.Reader, database string, now time.Time) (*Network, error) {
-	values, err := r.Current(ctx, database, []series.Want{{Key: series.Key{Measurement: "embalse", Field: "nivel"}}})
+	values, err := r.Current(ctx, database, []series.Want{{Key: series.Key{Measurement: "embalse", Field: "nivel"}, Timed: true}})
 	if err != nil {
 		return nil, fmt.Errorf("the last value of the demo: %w", err)
 	}

@@ -78,8 +78,9 @@ type batch struct {
 
 // search is the way up the ladder for the last value of a key.
 type search struct {
-	rung int
-	done bool
+	timed bool // its time is wanted
+	rung  int
+	done  bool
 	figure
 }
 
@@ -95,8 +96,12 @@ func (b *batch) begin(wants []series.Want) {
 			for _, c := range b.cells(want.Normal(), kind) {
 				b.first.want(want.Measurement, c)
 			}
+			continue
+		}
+		if known := b.lasts[want.Key]; known != nil {
+			known.timed = known.timed || want.Timed
 		} else if rung, ok := b.memory.rung(want.Key, b.now); ok {
-			b.lasts[want.Key] = &search{rung: rung}
+			b.lasts[want.Key] = &search{rung: rung, timed: want.Timed}
 		}
 	}
 }
@@ -120,9 +125,10 @@ func (b *batch) since(window time.Duration) int64 {
 	return b.now.Add(-window).UnixNano()
 }
 
-// lastCell returns what has to be fetched for a last value on a rung.
-func (b *batch) lastCell(k series.Key, rung int) cell {
-	return cell{function: "last", kind: b.kinds[k], since: b.since(ladder[rung]), field: k.Field}
+// lastCell returns what has to be fetched for a last value where it is searched.
+// Above the first rung its time tells where to search next time.
+func (b *batch) lastCell(k series.Key, s *search) cell {
+	return cell{function: "last", timed: s.timed || s.rung > 0, kind: b.kinds[k], since: b.since(ladder[s.rung]), field: k.Field}
 }
 
 // next plans the next request: the first with the aggregates, all of them with
@@ -134,7 +140,7 @@ func (b *batch) next() *plan {
 	}
 	for k, search := range b.lasts {
 		if !search.done {
-			p.want(k.Measurement, b.lastCell(k, search.rung))
+			p.want(k.Measurement, b.lastCell(k, search))
 		}
 	}
 	return p
@@ -146,11 +152,16 @@ func (b *batch) take(p *plan) {
 		if search.done {
 			continue
 		}
-		search.figure = p.cells[k.Measurement][b.lastCell(k, search.rung)]
+		c := b.lastCell(k, search)
+		search.figure = p.cells[k.Measurement][c]
 		switch {
 		case search.found:
 			search.done = true
-			b.memory.found(k, b.now.Sub(time.Unix(0, search.time)))
+			age := time.Duration(0) // on the first rung, whatever it is
+			if c.timed {
+				age = b.now.Sub(time.Unix(0, search.time))
+			}
+			b.memory.found(k, age)
 		case search.rung == len(ladder)-1:
 			search.done = true
 			b.memory.lost(k, b.now, b.writes)
@@ -168,7 +179,11 @@ func (b *batch) value(want series.Want) series.Value {
 	}
 	if want.Aggregate == series.Last {
 		if search := b.lasts[want.Key]; search != nil && search.found {
-			return series.Value{Number: search.number, Time: time.Unix(0, search.time).UTC(), Found: true}
+			value := series.Value{Number: search.number, Found: true}
+			if want.Timed {
+				value.Time = time.Unix(0, search.time).UTC()
+			}
+			return value
 		}
 		return series.Value{}
 	}

@@ -14,6 +14,7 @@ import (
 // cell is one figure of an answer: a function of a field over a time.
 type cell struct {
 	function string // last, mean, max, min, sum or count
+	timed    bool   // of a last value: its own time is wanted
 	kind     series.Kind
 	since    int64 // nanoseconds since 1970, exclusive; 0 for no bound
 	onlyTrue bool  // of the values of a boolean
@@ -53,8 +54,8 @@ type statement struct {
 
 // statements lays out the plan. Cells of one statement share what stands behind
 // WHERE; measurements of which the same cells are wanted share a statement. A
-// last value has its statement to itself, because only there does the server
-// tell the value's own time.
+// last value whose time is wanted has its statement to itself, because only there
+// does the server tell that.
 func (p *plan) statements() []statement {
 	groups := map[string]*statement{}
 	for _, measurement := range slices.Sorted(maps.Keys(p.cells)) {
@@ -80,6 +81,7 @@ func identify(cells []cell) string {
 		id = append(id, c.function...)
 		id = strconv.AppendInt(append(id, ' '), c.since, 10)
 		id = strconv.AppendBool(append(id, ' ', byte('0'+c.kind)), c.onlyTrue)
+		id = strconv.AppendBool(id, c.timed)
 		id = strconv.AppendQuote(id, c.field)
 	}
 	return string(id)
@@ -96,7 +98,7 @@ func alike(cells []cell) (groups [][]cell) {
 	return groups
 }
 
-func (c cell) alone() bool { return c.function == "last" || c.onlyTrue }
+func (c cell) alone() bool { return c.timed || c.onlyTrue }
 
 func compareCells(a, b cell) int {
 	return cmp.Or(order(a.alone(), b.alone()), order(a.onlyTrue, b.onlyTrue), cmp.Compare(a.since, b.since), strings.Compare(a.function, b.function), strings.Compare(a.field, b.field),

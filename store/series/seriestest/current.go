@@ -13,9 +13,14 @@ import (
 // wantLast checks the number and the time of a last value.
 func (f *fixture) wantLast(t *testing.T, k series.Key, number float64, when time.Time) {
 	t.Helper()
-	v := f.current(t, series.Want{Key: k})[0]
-	if !v.Found || v.Number != number || !v.Time.Equal(when) {
+	values := f.current(t, series.Want{Key: k, Timed: true}, series.Want{Key: k})
+	if v := values[0]; !v.Found || v.Number != number || !v.Time.Equal(when) {
 		t.Errorf("the last of %s is %+v, not %v at %s", k, v, number, when)
+	}
+	for _, v := range []series.Value{values[1], f.current(t, series.Want{Key: k})[0]} {
+		if !v.Found || v.Number != number || !v.Time.IsZero() {
+			t.Errorf("the last of %s, without its time, is %+v, not %v", k, v, number)
+		}
 	}
 }
 
@@ -40,13 +45,15 @@ func lastLongAgo(t *testing.T, f *fixture) {
 	for i, age := range ages {
 		field := fmt.Sprint("f", i)
 		samples = append(samples, sample("m", field, float64(i), age))
-		wants = append(wants, lastOf("m", field), lastOf("never", field))
+		timed := lastOf("m", field)
+		timed.Timed = i%2 == 0
+		wants = append(wants, timed, lastOf("never", field))
 	}
 	f.write(t, samples...)
 	for range 3 { // also when the store remembers where it found them
 		values := f.current(t, wants...)
 		for i, age := range ages {
-			if v := values[2*i+1]; !v.Found || v.Number != float64(i) || !v.Time.Equal(at(age)) {
+			if v := values[2*i+1]; !v.Found || v.Number != float64(i) || i%2 == 0 && !v.Time.Equal(at(age)) {
 				t.Errorf("the value of %s ago is %+v", age, v)
 			}
 			if values[2*i+2].Found {

@@ -59,7 +59,11 @@ func (a answer) value(want series.Want) series.Value {
 	case series.Max:
 		number = a.max
 	}
-	return series.Value{Number: number, Time: time.Unix(0, a.time).UTC(), Found: true}
+	value := series.Value{Number: number, Found: true}
+	if want.Aggregate != series.Last || want.Timed {
+		value.Time = time.Unix(0, a.time).UTC()
+	}
+	return value
 }
 
 // Current implements series.Reader.
