@@ -2,6 +2,7 @@ package api
 
 import (
 	"bytes"
+	"compress/gzip"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -113,6 +114,15 @@ func checkAnswer(request *openapi3filter.RequestValidationInput, a answer) error
 	}
 	if len(a.body) > 0 && len(response.Value.Content) == 0 {
 		return errors.New("it has a body")
+	}
+	if a.header.Get("Content-Encoding") == "gzip" && a.status == http.StatusOK && len(a.body) > 0 {
+		z, err := gzip.NewReader(bytes.NewReader(a.body))
+		if err == nil {
+			a.body, err = io.ReadAll(z)
+		}
+		if err != nil {
+			return err
+		}
 	}
 	return openapi3filter.ValidateResponse(request.Request.Context(), &openapi3filter.ResponseValidationInput{
 		RequestValidationInput: request, Options: &checkOptions,

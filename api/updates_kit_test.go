@@ -1,6 +1,7 @@
 package api
 
 import (
+	"context"
 	"io"
 	"os"
 	"path/filepath"
@@ -9,6 +10,7 @@ import (
 	"tsmon/release"
 	"tsmon/signing"
 	"tsmon/store/object"
+	"tsmon/store/object/dir"
 )
 
 // desk publishes to the store of a world.
@@ -60,3 +62,19 @@ func (w *world) stored(tb testing.TB, key string) ([]byte, object.Info) {
 	defer body.Close()
 	return must[[]byte](tb)(io.ReadAll(body)), info
 }
+
+// plainBodies is a store whose bodies are streams, as those of a network are.
+type plainBodies struct{ object.Store }
+
+func (p plainBodies) Get(ctx context.Context, key string) (io.ReadCloser, object.Info, error) {
+	body, info, err := p.Store.Get(ctx, key)
+	if err != nil {
+		return nil, info, err
+	}
+	return struct {
+		io.Reader
+		io.Closer
+	}{body, body}, info, nil
+}
+
+func openDir(folder string) (object.Store, error) { return dir.Open(folder) }

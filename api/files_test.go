@@ -1,0 +1,384 @@
+package api
+
+import (
+	"bytes"
+	"compress/gzip"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"tsmon/store/object"
+)
+
+func init() { interfaceTests["ranges"] = testRanges }
+
+// cutCases are ranges of an entity of 1000 bytes; want is empty where everything
+// is sent.
+var cutCases = []struct {
+	header string
+	status int
+	want   string // Content-Range
+}{
+	{"bytes=0-0", 206, "bytes 0-0/1000"},
+	{"bytes=0-999", 206, "bytes 0-999/1000"},
+	{"bytes=500-", 206, "bytes 500-999/1000"},
+	{"bytes=500-509", 206, "bytes 500-509/1000"},
+	{"bytes=999-", 206, "bytes 999-999/1000"},
+	{"bytes=990-5000", 206, "bytes 990-999/1000"},
+	{"bytes=0-99999999999999999999999", 206, "bytes 0-999/1000"},
+	{"bytes=-1", 206, "bytes 999-999/1000"},
+	{"bytes=-1000", 206, "bytes 0-999/1000"},
+	{"bytes=-5000", 206, "bytes 0-999/1000"},
+	{"bytes=-99999999999999999999999", 206, "bytes 0-999/1000"},
+	{"bytes=1000-", 416, "bytes */1000"},
+	{"bytes=1000-1001", 416, "bytes */1000"},
+	{"bytes=9223372036854775807-", 416, "bytes */1000"},
+	{"bytes=99999999999999999999999-", 416, "bytes */1000"},
+	{"bytes=-0", 416, "bytes */1000"},
+	{"bytes=10-5", 200, ""},
+	{"bytes=0-0,5-9", 200, ""}, // several are not sent in parts
+	{"bytes=0-0, -1", 200, ""},
+	{"bytes=" + strings.Repeat("0-0,", 3000) + "0-0", 200, ""},
+	{"bytes=", 200, ""},
+	{"bytes=-", 200, ""},
+	{"bytes=--1", 200, ""},
+	{"bytes=+1-2", 200, ""},
+	{"bytes=1-2-3", 200, ""},
+	{"bytes=0x1-0x2", 200, ""},
+	{"bytes= 1-2", 200, ""},
+	{"bytes=1 -2", 200, ""},
+	{"bytes=a-b", 200, ""},
+	{"bytes 0-1", 200, ""},
+	{"items=0-1", 200, ""},
+	{"0-1", 200, ""},
+	{"bytes=١-٢", 200, ""},
+}
+
+// testRanges asks for parts of a small and of a large file.
+func testRanges(t *testing.T, w *world) {
+	small := bytes.Repeat([]byte("0123456789"), 100)
+	large := bytes.Repeat([]byte("abcdefghijklmnopqrstuvwxyz\n"), 400_000) // 10 MB
+	for key, data := range map[string][]byte{"releases/1.0.0/small.bin": small, "releases/1.0.0/large.bin": large, "releases/1.0.0/empty.bin": nil} {
+		must[object.Info](t)(w.Objects.Create(t.Context(), key, bytes.NewReader(data), int64(len(data)), object.Attributes{}))
+	}
+	nobody := client{tb: t, base: w.serve(t).URL}
+	const address = "/updates/releases/1.0.0/small.bin"
+	whole := nobody.get(address)
+	etag, modified := whole.header.Get("ETag"), whole.header.Get("Last-Modified")
+	if whole.status != 200 || !bytes.Equal(whole.body, small) || whole.header.Get("Accept-Ranges") != "bytes" || etag == "" || modified == "" {
+		t.Errorf("%d %v", whole.status, whole.header)
+	}
+	for _, c := range cutCases {
+		for _, method := range []string{"GET", "HEAD"} {
+			got := nobody.send(method, address, nil, http.Header{"Range": {c.header}})
+			want := c.status
+			if method == "HEAD" {
+				want = 200 // which has no part
+			}
+			checkPart(t, method+" "+c.header, got, want, c.want, small, method == "HEAD")
+		}
+	}
+	for name, c := range map[string]struct {
+		header http.Header
+		want   int
+	}{
+		"of this one":         {http.Header{"If-Range": {etag}}, 206},
+		"of another":          {http.Header{"If-Range": {`"other"`}}, 200},
+		"weakly this one":     {http.Header{"If-Range": {"W/" + etag}}, 200},
+		"without quotes":      {http.Header{"If-Range": {strings.Trim(etag, `"`)}}, 200},
+		"by its date":         {http.Header{"If-Range": {modified}}, 200}, // which is no proof
+		"of two":              {http.Header{"If-Range": {etag, etag}}, 200},
+		"of none":             {http.Header{"If-Range": {""}}, 200},
+		"that it has":         {http.Header{"If-None-Match": {etag}}, 304},
+		"that it has, by":     {http.Header{"If-Modified-Since": {modified}}, 304},
+		"that it has not":     {http.Header{"If-None-Match": {`"other"`}}, 206},
+		"said twice":          {http.Header{"Range": {"bytes=0-4", "bytes=0-4"}}, 200},
+		"beyond, of another":  {http.Header{"Range": {"bytes=5000-"}, "If-Range": {`"other"`}}, 200},
+		"beyond, of this one": {http.Header{"Range": {"bytes=5000-"}, "If-Range": {etag}}, 416},
+	} {
+		if c.header["Range"] == nil {
+			c.header["Range"] = []string{"bytes=0-4"}
+		}
+		got := nobody.send("GET", address, nil, c.header)
+		if got.status != c.want || got.status == 206 && string(got.body) != "01234" || got.status == 304 && len(got.body) > 0 {
+			t.Errorf("a part %s: %d %.100q, want %d", name, got.status, got.body, c.want)
+		}
+	}
+	for header, part := range map[string][]byte{"bytes=5000000-5999999": large[5_000_000:6_000_000], "bytes=-300000": large[len(large)-300_000:], "bytes=1-": large[1:], "bytes=0-": large} {
+		got := nobody.send("GET", "/updates/releases/1.0.0/large.bin", nil, http.Header{"Range": {header}})
+		if got.status != 206 || !bytes.Equal(got.body, part) {
+			t.Errorf("%s: %d with %d bytes, want %d", header, got.status, len(got.body), len(part))
+		}
+	}
+	if got := nobody.get("/updates/releases/1.0.0/large.bin"); !bytes.Equal(got.body, large) {
+		t.Errorf("all of the large one: %d with %d bytes", got.status, len(got.body))
+	}
+	for header, want := range map[string]int{"bytes=0-0": 416, "bytes=-1": 416, "bytes=0-0,1-1": 200} {
+		if got := nobody.send("GET", "/updates/releases/1.0.0/empty.bin", nil, http.Header{"Range": {header}}); got.status != want {
+			t.Errorf("%s of nothing: %d", header, got.status)
+		}
+	}
+}
+
+// checkPart holds an answer to what a range is of data.
+func checkPart(t *testing.T, what string, got answer, status int, contentRange string, data []byte, head bool) {
+	t.Helper()
+	if got.status != status {
+		t.Errorf("%.60s: %d, want %d", what, got.status, status)
+		return
+	}
+	want := data
+	if status == 416 {
+		got.wantFailure(t, 416)
+	}
+	if status == 206 {
+		from, to := 0, 0
+		if _, err := fmt.Sscanf(contentRange, "bytes %d-%d/1000", &from, &to); err != nil {
+			t.Fatal(err)
+		}
+		want = data[from : to+1]
+	}
+	if status == 200 {
+		contentRange = ""
+	}
+	if got.header.Get("Content-Range") != contentRange {
+		t.Errorf("%.60s: Content-Range %q, want %q", what, got.header.Get("Content-Range"), contentRange)
+	}
+	if length := got.header.Get("Content-Length"); status != 416 && length != strconv.Itoa(len(want)) {
+		t.Errorf("%.60s: Content-Length %s, want %d", what, length, len(want))
+	}
+	if status != 416 && !head && !bytes.Equal(got.body, want) {
+		t.Errorf("%.60s: %d other bytes", what, len(got.body))
+	}
+}
+
+func FuzzCut(f *testing.F) {
+	for _, c := range cutCases {
+		f.Add(c.header, int64(1000))
+	}
+	f.Fuzz(func(t *testing.T, header string, size int64) {
+		if size < 0 {
+			return
+		}
+		status, offset, length := cut(header, size)
+		switch status {
+		case 200:
+			if offset != 0 || length != size {
+				t.Errorf("%d bytes from %d of %d", length, offset, size)
+			}
+		case 206: // as the standard library has it
+			if offset < 0 || length <= 0 || offset > size-length {
+				t.Fatalf("%d bytes from %d of %d", length, offset, size)
+			}
+			w := httptest.NewRecorder()
+			r := httptest.NewRequest("HEAD", "/", nil)
+			r.Header.Set("Range", header)
+			http.ServeContent(w, r, "x.bin", time.Time{}, sized(size))
+			if w.Code != 206 && strings.Trim(header, "bytes=0123456789-") == "" && len(header) > 25 {
+				return // past what it can count to
+			}
+			if want := fmt.Sprintf("bytes %d-%d/%d", offset, offset+length-1, size); w.Header().Get("Content-Range") != want {
+				t.Errorf("%q: %s, want %s", header, want, w.Header().Get("Content-Range"))
+			}
+		case 416:
+			if size > 0 && strings.HasPrefix(header, "bytes=0-") {
+				t.Errorf("%q lies beyond %d bytes", header, size)
+			}
+		default:
+			t.Errorf("status %d", status)
+		}
+	})
+}
+
+// sized is as long as it says and has no content.
+func sized(size int64) io.ReadSeeker { return io.NewSectionReader(strings.NewReader(""), 0, size) }
+
+// TestConditions asks for a manifest and a bundle under all sorts of conditions.
+func TestConditions(t *testing.T) {
+	w := embedded(t)
+	w.publisher(t).publish(t, "stable", "1.0.0")
+	nobody := client{tb: t, base: w.serve(t).URL}
+	for _, address := range []string{"/updates/stable/latest.json", "/api/updates/stable/latest.json", "/updates/releases/1.0.0/App_universal.app.tar.gz", "/updates/releases/1.0.0/release.json"} {
+		identity := []string{"identity"} // or the client asks for gzip by itself
+		whole := nobody.send("GET", address, nil, http.Header{"Accept-Encoding": identity})
+		etag := whole.header.Get("ETag")
+		modified := must[time.Time](t)(http.ParseTime(whole.header.Get("Last-Modified")))
+		at := func(d time.Duration) string { return modified.Add(d).Format(http.TimeFormat) }
+		for name, c := range map[string]struct {
+			header http.Header
+			want   int
+		}{
+			"none":               {nil, 200},
+			"its ETag":           {http.Header{"If-None-Match": {etag}}, 304},
+			"weakly":             {http.Header{"If-None-Match": {"W/" + etag}}, 304},
+			"any":                {http.Header{"If-None-Match": {"*"}}, 304},
+			"in a list":          {http.Header{"If-None-Match": {`"a", W/"b" ,` + etag + `,"c"`}}, 304},
+			"in two lines":       {http.Header{"If-None-Match": {`"a"`, etag}}, 304},
+			"another":            {http.Header{"If-None-Match": {`"a"`}}, 200},
+			"without quotes":     {http.Header{"If-None-Match": {strings.Trim(etag, `"`)}}, 200},
+			"half of it":         {http.Header{"If-None-Match": {etag[:len(etag)-2] + `"`}}, 200},
+			"empty":              {http.Header{"If-None-Match": {""}}, 200},
+			"its date":           {http.Header{"If-Modified-Since": {at(0)}}, 304},
+			"a later date":       {http.Header{"If-Modified-Since": {at(time.Hour)}}, 304},
+			"an earlier date":    {http.Header{"If-Modified-Since": {at(-time.Second)}}, 200},
+			"no date":            {http.Header{"If-Modified-Since": {"yesterday"}}, 200},
+			"another and a date": {http.Header{"If-None-Match": {`"a"`}, "If-Modified-Since": {at(time.Hour)}}, 200},
+			"ETag and old date":  {http.Header{"If-None-Match": {etag}, "If-Modified-Since": {at(-time.Hour)}}, 304},
+		} {
+			header := http.Header{"Accept-Encoding": identity}
+			maps.Copy(header, c.header)
+			for _, method := range []string{"GET", "HEAD"} {
+				got := nobody.send(method, address, nil, header)
+				wantBody := got.status == 200 && method == "GET"
+				if got.status != c.want || wantBody != (len(got.body) > 0) || wantBody && !bytes.Equal(got.body, whole.body) {
+					t.Errorf("%s %s, %s: %d with %d bytes", method, address, name, got.status, len(got.body))
+				}
+				for _, kept := range []string{"ETag", "Cache-Control", "Last-Modified", "Vary", "X-Content-Type-Options"} {
+					if got.header.Get(kept) != whole.header.Get(kept) {
+						t.Errorf("%s %s, %s: %s is %q", method, address, name, kept, got.header.Get(kept))
+					}
+				}
+				if got.status == 304 && (got.header.Get("Content-Type") != "" || got.header.Get("Content-Length") != "") {
+					t.Errorf("%s %s, %s: %v", method, address, name, got.header)
+				}
+				if got.status == 200 && got.header.Get("Content-Length") != strconv.Itoa(len(whole.body)) {
+					t.Errorf("%s %s, %s: length %s", method, address, name, got.header.Get("Content-Length"))
+				}
+			}
+		}
+	}
+}
+
+// TestGzip asks for compressed JSON, and whether what one has is still good, in
+// either form.
+func TestGzip(t *testing.T) {
+	w := embedded(t)
+	w.publisher(t).publish(t, "stable", "1.0.0")
+	nobody := client{tb: t, base: w.serve(t).URL}
+	for _, address := range []string{"/updates/stable/latest.json", "/updates/releases/1.0.0/release.json"} {
+		plain := nobody.send("GET", address, nil, http.Header{"Accept-Encoding": {"identity"}})
+		packed := nobody.send("GET", address, nil, http.Header{"Accept-Encoding": {"gzip"}})
+		z := must[*gzip.Reader](t)(gzip.NewReader(bytes.NewReader(packed.body)))
+		if text := must[[]byte](t)(io.ReadAll(z)); !bytes.Equal(text, plain.body) || len(packed.body) >= len(plain.body) {
+			t.Errorf("%s: %d bytes become %d", address, len(packed.body), len(text))
+		}
+		etag, short := plain.header.Get("ETag"), packed.header.Get("ETag")
+		if etag == short || plain.header.Get("Content-Encoding") != "" || packed.header.Get("Content-Encoding") != "gzip" {
+			t.Errorf("%s: %v and %v", address, plain.header, packed.header)
+		}
+		for encoding, wantPacked := range map[string]bool{
+			"": false, "identity": false, "gzip": true, "x-gzip": true, "GZIP": true, "gzip;q=1": true, "gzip;q=0.001": true, "br, gzip": true, "*": true,
+			"gzip;q=0": false, "gzip; q=0.0": false, "gzip;q=x": false, "gzip;q=-1": false, "br": false, "deflate, br;q=1": false, "*;q=0": false, "*, gzip;q=0": false, "gzip;q=0, *": false, "gzippy": false,
+			"identity;q=0.5, *;q=0.1": true, ",,,gzip": true, ";": false,
+		} {
+			got := nobody.send("GET", address, nil, http.Header{"Accept-Encoding": {encoding}})
+			if (got.header.Get("Content-Encoding") == "gzip") != wantPacked || !strings.Contains(strings.Join(got.header.Values("Vary"), ","), "Accept-Encoding") {
+				t.Errorf("%s, %q: %v", address, encoding, got.header)
+			}
+		}
+		for _, c := range []struct {
+			encoding, has string
+			status        int
+			etag          string
+		}{
+			{"identity", etag, 304, etag},
+			{"gzip", short, 304, short},
+			{"gzip", etag, 304, etag}, // it reads plain text too
+			{"gzip", etag + ", " + short, 304, short},
+			{"identity", short, 200, etag}, // a shared cache asks for one who does not take gzip
+			{"identity", "*", 304, etag},
+			{"gzip", "*", 304, short},
+			{"gzip", `"other"`, 200, short},
+		} {
+			got := nobody.send("GET", address, nil, http.Header{"Accept-Encoding": {c.encoding}, "If-None-Match": {c.has}})
+			if got.status != c.status || got.header.Get("ETag") != c.etag {
+				t.Errorf("%s: has %s and takes %s: %d %s", address, c.has, c.encoding, got.status, got.header.Get("ETag"))
+			}
+		}
+		// A part is one of the form that is sent.
+		got := nobody.send("GET", address, nil, http.Header{"Accept-Encoding": {"gzip"}, "Range": {"bytes=10-19"}, "If-Range": {short}})
+		if got.status != 206 || !bytes.Equal(got.body, packed.body[10:20]) {
+			t.Errorf("%s: a part: %d", address, got.status)
+		}
+		got = nobody.send("GET", address, nil, http.Header{"Accept-Encoding": {"identity"}, "Range": {"bytes=10-19"}, "If-Range": {short}})
+		if got.status != 200 || !bytes.Equal(got.body, plain.body) {
+			t.Errorf("%s: a part of the other form: %d", address, got.status)
+		}
+		nobody.send("GET", address, nil, http.Header{"Range": {"bytes=1000000-"}}).wantFailure(t, 416)
+	}
+}
+
+// TestBundleIsStreamed sends a quarter of a gibibyte and wants it not to pass
+// through memory.
+func TestBundleIsStreamed(t *testing.T) {
+	w, size := embedded(t), int64(256<<20)
+	folder := t.TempDir()
+	w.Objects = must[object.Store](t)(openDir(folder))
+	name := filepath.Join(folder, "releases", "1.0.0", "large.bin")
+	if err := errors.Join(os.MkdirAll(filepath.Dir(name), 0o700), os.WriteFile(name, nil, 0o600), os.Truncate(name, size)); err != nil {
+		t.Fatal(err)
+	}
+	server := w.serve(t)
+	fetch := func(header string) (n int64) {
+		r := must[*http.Request](t)(http.NewRequestWithContext(t.Context(), "GET", server.URL+"/updates/releases/1.0.0/large.bin", nil))
+		r.Header.Set("Range", header)
+		got := must[*http.Response](t)(http.DefaultClient.Do(r))
+		defer got.Body.Close()
+		return must[int64](t)(io.Copy(io.Discard, got.Body))
+	}
+	if n := fetch("bytes=-10"); n != 10 {
+		t.Errorf("the end has %d bytes", n)
+	}
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	if n := fetch("bytes=1-"); n != size-1 {
+		t.Errorf("%d bytes came", n)
+	}
+	runtime.ReadMemStats(&after)
+	if used := after.TotalAlloc - before.TotalAlloc; used > 16<<20 {
+		t.Errorf("it took %d MiB of memory", used>>20)
+	}
+}
+
+// TestBundleBreaksOff: what ends early in the store does not look whole to a
+// client, over either way to send it.
+func TestBundleBreaksOff(t *testing.T) {
+	w := embedded(t)
+	folder := t.TempDir()
+	files := must[object.Store](t)(openDir(folder))
+	data := bytes.Repeat([]byte("x"), 20<<20)
+	must[object.Info](t)(files.Create(t.Context(), "releases/1.0.0/a.bin", bytes.NewReader(data), int64(len(data)), object.Attributes{}))
+	for name, store := range map[string]object.Store{"file": files, "stream": plainBodies{files}} {
+		w.Objects = store
+		server := w.serve(t)
+		got := must[*http.Response](t)(http.Get(server.URL + "/updates/releases/1.0.0/a.bin"))
+		if _, err := io.ReadFull(got.Body, make([]byte, 1000)); err != nil {
+			t.Fatal(err)
+		}
+		path := filepath.Join(folder, "releases", "1.0.0", "a.bin")
+		if err := os.Truncate(path, 1<<20); err != nil {
+			t.Fatal(err)
+		}
+		if n, err := io.Copy(io.Discard, got.Body); err == nil {
+			t.Errorf("%s: it looks whole after %d bytes", name, n)
+		}
+		got.Body.Close()
+		eventually(t, "a line of the log", func() bool { return strings.Contains(w.log.String(), "a.bin broke off") })
+		if err := os.WriteFile(path, data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		w.log.mu.Lock()
+		w.log.text.Reset()
+		w.log.mu.Unlock()
+	}
+}

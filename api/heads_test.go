@@ -1,0 +1,464 @@
+package api
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"tsmon/channels"
+	"tsmon/store/object"
+	"tsmon/store/object/objecttest"
+)
+
+func init() {
+	interfaceTests["heads follow the store"] = testHeadsFollow
+	interfaceTests["heads outlive the store"] = testHeadsOutlive
+}
+
+// eventually polls a condition for twenty seconds.
+func eventually(tb testing.TB, what string, condition func() bool) {
+	tb.Helper()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for deadline := time.After(20 * time.Second); !condition(); {
+		select {
+		case <-tick.C:
+		case <-deadline:
+			tb.Fatalf("not within twenty seconds: %s", what)
+		}
+	}
+}
+
+// watchedStore counts what is asked of a store, and fails while it is told to.
+type watchedStore struct {
+	object.Store
+
+	mu      sync.Mutex
+	asked   map[string]int // by method and key
+	running int
+	most    int // that ran at once
+	fault   func(ctx context.Context) error
+}
+
+func (w *world) watched() *watchedStore {
+	s := &watchedStore{Store: w.Objects, asked: map[string]int{}}
+	w.Objects = s
+	return s
+}
+
+func (s *watchedStore) fail(fault func(ctx context.Context) error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.fault = fault
+}
+
+func (s *watchedStore) count(call string) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.asked[call]
+}
+
+func (s *watchedStore) enter(ctx context.Context, call string) error {
+	s.mu.Lock()
+	s.asked[call]++
+	s.running++
+	s.most = max(s.most, s.running)
+	fault := s.fault
+	s.mu.Unlock()
+	defer func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.running--
+	}()
+	if fault != nil {
+		return fault(ctx)
+	}
+	return nil
+}
+
+func (s *watchedStore) Stat(ctx context.Context, key string) (object.Info, error) {
+	if err := s.enter(ctx, "Stat "+key); err != nil {
+		return object.Info{}, err
+	}
+	return s.Store.Stat(ctx, key)
+}
+
+func (s *watchedStore) Get(ctx context.Context, key string) (io.ReadCloser, object.Info, error) {
+	if err := s.enter(ctx, "Get "+key); err != nil {
+		return nil, object.Info{}, err
+	}
+	return s.Store.Get(ctx, key)
+}
+
+func (s *watchedStore) GetRange(ctx context.Context, key, etag string, offset, length int64) (io.ReadCloser, error) {
+	if err := s.enter(ctx, "GetRange "+key); err != nil {
+		return nil, err
+	}
+	return s.Store.GetRange(ctx, key, etag, offset, length)
+}
+
+// hang waits until the caller has had enough.
+func hang(ctx context.Context) error {
+	<-ctx.Done()
+	return fmt.Errorf("%w: %w", object.ErrUnavailable, ctx.Err())
+}
+
+func away(context.Context) error { return object.ErrUnavailable }
+
+// still makes a server without a goroutine of its own: rounds are the test's.
+func (w *world) still(tb testing.TB) *Server {
+	tb.Helper()
+	s := New(w.Options)
+	s.heads.begin.Do(func() {})
+	tb.Cleanup(s.Close)
+	return s
+}
+
+// testHeadsFollow: what is published is served within the time, nothing is read
+// twice, and a channel that is new, or gone, is noticed.
+func testHeadsFollow(t *testing.T, w *world) {
+	d := w.publisher(t)
+	store := w.watched()
+	w.Refresh = 20 * time.Millisecond
+	nobody := client{tb: t, base: w.serve(t).URL}
+	nobody.get("/updates/stable/latest.json").wantFailure(t, 404)
+	for _, version := range []string{"1.0.0", "1.1.0", "1.2.0"} {
+		d.publish(t, "stable", version)
+		want, _ := w.stored(t, "stable/latest.json")
+		eventually(t, version, func() bool {
+			return bytes.Equal(nobody.get("/updates/stable/latest.json").body, want)
+		})
+	}
+	before := store.count("Get stable/latest.json")
+	rounds := store.count("Stat stable/latest.json")
+	eventually(t, "some looks", func() bool { return store.count("Stat stable/latest.json") > rounds+5 })
+	if now := store.count("Get stable/latest.json"); now != before {
+		t.Errorf("what had not changed was read %d times", now-before)
+	}
+	d.publish(t, "beta", "2.0.0")
+	eventually(t, "a new channel", func() bool { return nobody.get("/updates/beta/latest.json").status == 200 })
+}
+
+// TestHeadsKeepNothingDeleted: what is taken out of the store by hand is gone.
+func TestHeadsKeepNothingDeleted(t *testing.T) {
+	w := embedded(t)
+	w.publisher(t).publish(t, "stable", "1.0.0")
+	store := w.watched()
+	s := w.still(t)
+	if _, err := s.heads.of(t.Context(), "stable"); err != nil {
+		t.Fatal(err)
+	}
+	store.fail(func(context.Context) error { return fs.ErrNotExist })
+	s.heads.round(t.Context())
+	if _, err := s.heads.of(t.Context(), "stable"); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the error is %v", err)
+	}
+	store.fail(func(context.Context) error { return object.ErrNoStore })
+	w.now.move(time.Minute)
+	if _, err := s.heads.of(t.Context(), "stable"); !errors.Is(err, object.ErrNoStore) {
+		t.Errorf("the error is %v", err)
+	}
+}
+
+// TestHeadsKnowAllChannels: those with a log are read before anybody asks.
+func TestHeadsKnowAllChannels(t *testing.T) {
+	w := embedded(t)
+	d := w.publisher(t)
+	d.publish(t, "stable", "1.0.0")
+	d.publish(t, "beta", "1.1.0")
+	store := w.watched()
+	s := w.still(t)
+	s.heads.round(t.Context())
+	store.fail(away)
+	for channel, version := range map[string]string{"stable": "1.0.0", "beta": "1.1.0"} {
+		if shown, err := s.heads.of(t.Context(), channel); err != nil || shown.version != version {
+			t.Errorf("%s: %+v, %v", channel, shown, err)
+		}
+	}
+}
+
+// TestHeadsHostileNames: what is no name never reaches the store.
+func TestHeadsHostileNames(t *testing.T) {
+	w := embedded(t)
+	store := w.watched()
+	s := w.still(t)
+	for _, name := range append(objecttest.BadKeys, "Stable", "log", "releases", "uploads", "stable/x", "-x", "1x", "x_y", "x y", "ñ", strings.Repeat("x", 33), "../stable", "stable%00") {
+		if _, err := s.heads.of(t.Context(), name); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("%q: %v", name, err)
+		}
+	}
+	if len(store.asked) > 0 || len(s.heads.asked) > 0 {
+		t.Errorf("the store was asked for %v, remembered are %v", store.asked, s.heads.asked)
+	}
+}
+
+// TestHeadsAskOnce: however many ask for a name that no channel has, the store is
+// asked once in a refresh time.
+func TestHeadsAskOnce(t *testing.T) {
+	w := embedded(t)
+	d := w.publisher(t)
+	store := w.watched()
+	s := w.still(t)
+	free := make(chan struct{})
+	store.fail(func(context.Context) error { <-free; return nil })
+	var asking sync.WaitGroup
+	for range 50 {
+		asking.Go(func() {
+			if _, err := s.heads.of(t.Context(), "beta"); !errors.Is(err, fs.ErrNotExist) {
+				t.Errorf("the error is %v", err)
+			}
+		})
+	}
+	eventually(t, "one question", func() bool { return store.count("Stat beta/latest.json") == 1 })
+	close(free)
+	asking.Wait()
+	store.fail(nil)
+	d.publish(t, "beta", "1.0.0")
+	before := store.count("Stat beta/latest.json")
+	for _, step := range []time.Duration{0, s.Refresh / 2, s.Refresh/2 - time.Second} {
+		w.now.move(step)
+		if _, err := s.heads.of(t.Context(), "beta"); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("the error is %v", err)
+		}
+	}
+	if now := store.count("Stat beta/latest.json"); now != before {
+		t.Errorf("the store was asked %d times more", now-before)
+	}
+	w.now.move(2 * time.Second)
+	if shown, err := s.heads.of(t.Context(), "beta"); err != nil || shown.version != "1.0.0" {
+		t.Errorf("%+v, %v", shown, err)
+	}
+}
+
+// TestHeadsForgetNames: names are not remembered without bound, a clock that was
+// set back keeps none for longer, and a failure is not remembered at all.
+func TestHeadsForgetNames(t *testing.T) {
+	w := embedded(t)
+	w.publisher(t).publish(t, "stable", "1.0.0")
+	store := w.watched()
+	s := w.still(t)
+	for i := range 3 * maxAsked {
+		if _, err := s.heads.of(t.Context(), fmt.Sprintf("x%d", i)); !errors.Is(err, fs.ErrNotExist) {
+			t.Fatal(err)
+		}
+	}
+	if n := len(s.heads.asked); n > maxAsked {
+		t.Errorf("%d names are remembered", n)
+	}
+	w.now.move(-time.Hour)
+	name := fmt.Sprintf("x%d", 3*maxAsked-1)
+	before := store.count("Stat " + channels.ManifestKey(name))
+	if _, err := s.heads.of(t.Context(), name); !errors.Is(err, fs.ErrNotExist) || store.count("Stat "+channels.ManifestKey(name)) == before {
+		t.Errorf("remembered for an hour: %v", err)
+	}
+	store.fail(away)
+	if _, err := s.heads.of(t.Context(), "stable"); !errors.Is(err, object.ErrUnavailable) {
+		t.Errorf("the error is %v", err)
+	}
+	store.fail(nil)
+	if shown, err := s.heads.of(t.Context(), "stable"); err != nil || shown.version != "1.0.0" {
+		t.Errorf("%+v, %v", shown, err)
+	}
+}
+
+// TestHeadsHang: a store that hangs keeps nobody waiting for what is known, or
+// for long, and looks at it do not pile up.
+func TestHeadsHang(t *testing.T) {
+	w := embedded(t)
+	w.publisher(t).publish(t, "stable", "1.0.0")
+	store := w.watched()
+	w.Refresh = 10 * time.Millisecond
+	s := New(w.Options)
+	s.heads.patience = 100 * time.Millisecond
+	if _, err := s.heads.of(t.Context(), "stable"); err != nil {
+		t.Fatal(err)
+	}
+	store.fail(hang)
+	var asking sync.WaitGroup
+	for i := range 40 {
+		asking.Go(func() {
+			if _, err := s.heads.of(t.Context(), fmt.Sprintf("x%d", i)); !errors.Is(err, object.ErrUnavailable) {
+				t.Errorf("the error is %v", err)
+			}
+		})
+	}
+	for range 10 {
+		before := store.count("Stat stable/latest.json")
+		eventually(t, "another look", func() bool { return store.count("Stat stable/latest.json") > before })
+		if shown, err := s.heads.of(t.Context(), "stable"); err != nil || shown.version != "1.0.0" {
+			t.Errorf("%+v, %v", shown, err)
+		}
+	}
+	asking.Wait()
+	if store.most > 2*maxLooks+1 { // of each kind, and the other records
+		t.Errorf("the store was asked %d times at once", store.most)
+	}
+	s.heads.patience = time.Hour
+	s.Close() // ends a look that hangs
+	s.Close()
+	late, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	s.Watch(late)
+	if store.running > 0 {
+		t.Error("the store is asked after Close")
+	}
+}
+
+// TestHeadsPatience: who asked first for a name may go, and the others get what
+// the store says.
+func TestHeadsPatience(t *testing.T) {
+	w := embedded(t)
+	w.publisher(t).publish(t, "stable", "1.0.0")
+	store := w.watched()
+	s := w.still(t)
+	free := make(chan struct{})
+	store.fail(func(ctx context.Context) error {
+		<-free
+		return ctx.Err()
+	})
+	first, leave := context.WithCancel(t.Context())
+	var asking sync.WaitGroup
+	asking.Go(func() { _, _ = s.heads.of(first, "stable") })
+	eventually(t, "the question", func() bool { return store.count("Stat stable/latest.json") == 1 })
+	asking.Go(func() {
+		if shown, err := s.heads.of(t.Context(), "stable"); err != nil || shown.version != "1.0.0" {
+			t.Errorf("%+v, %v", shown, err)
+		}
+	})
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := s.heads.of(gone, "stable"); !errors.Is(err, context.Canceled) {
+		t.Errorf("who is gone still waits: %v", err)
+	}
+	leave()
+	close(free)
+	asking.Wait()
+}
+
+// TestHeadsAfterAPanic: who waits for a question that broke is not left waiting.
+func TestHeadsAfterAPanic(t *testing.T) {
+	w := embedded(t)
+	w.publisher(t).publish(t, "stable", "1.0.0")
+	store := w.watched()
+	s := w.still(t)
+	store.fail(func(context.Context) error { panic("broken") })
+	func() {
+		defer func() { _ = recover() }()
+		_, _ = s.heads.of(t.Context(), "stable")
+		t.Error("there was no panic")
+	}()
+	store.fail(nil)
+	if shown, err := s.heads.of(t.Context(), "stable"); err != nil || shown.version != "1.0.0" {
+		t.Errorf("%+v, %v", shown, err)
+	}
+}
+
+// shownLog is a log of the manifests that a channel had, in order.
+type shownLog struct {
+	mu    sync.Mutex
+	place map[string]int // by their bytes
+}
+
+func (l *shownLog) add(publish func() []byte) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.place[string(publish())] = len(l.place) + 1
+}
+
+// of is the place of a manifest; 0 for one that the channel never had. While
+// something is published it waits.
+func (l *shownLog) of(manifest []byte) int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.place[string(manifest)]
+}
+
+// testHeadsOutlive takes the store away and gives it back while clients ask and
+// somebody publishes: every answer is a manifest that the channel had, none goes
+// back, and in the end all see the last.
+func testHeadsOutlive(t *testing.T, w *world) {
+	d := w.publisher(t) // whose store stays
+	store := w.watched()
+	w.Refresh = 10 * time.Millisecond
+	server := w.serve(t)
+	log := &shownLog{place: map[string]int{}}
+	publish := func(version string) {
+		log.add(func() []byte {
+			d.publish(t, "stable", version)
+			data, _ := w.stored(t, "stable/latest.json")
+			return data
+		})
+	}
+	publish("1.0.0")
+	nobody := client{tb: t, base: server.URL}
+	eventually(t, "the first", func() bool { return nobody.get("/updates/stable/latest.json").status == 200 })
+
+	ctx, stop := context.WithCancel(t.Context())
+	var asking sync.WaitGroup
+	for range 4 {
+		asking.Go(func() { followChannel(ctx, t, server.URL, log) })
+	}
+	faults := []func(context.Context) error{away, hang, func(context.Context) error { return object.ErrNoStore }}
+	for i, fault := range faults {
+		store.fail(fault)
+		w.now.move(2 * time.Second)
+		if got := nobody.get("/readyz"); got.status != 503 || !strings.Contains(string(got.body), `"objects":"failing"`) || !strings.Contains(string(got.body), `"updates":"ok"`) {
+			t.Errorf("without the store: %d %s", got.status, got.body)
+		}
+		store.fail(nil)
+		publish(fmt.Sprintf("1.%d.0", i+1))
+		want, _ := w.stored(t, "stable/latest.json")
+		eventually(t, "what was published meanwhile", func() bool {
+			return bytes.Equal(nobody.get("/updates/stable/latest.json").body, want)
+		})
+		w.now.move(2 * time.Second)
+		eventually(t, "ready", func() bool { return nobody.get("/readyz").status == 200 })
+	}
+	stop()
+	asking.Wait()
+	if n := strings.Count(w.log.String(), "channels are shown as they last were"); n == 0 || n > len(faults) {
+		t.Errorf("the outages were logged %d times", n)
+	}
+}
+
+// followChannel asks for a manifest again and again, with the ETag of the last.
+func followChannel(ctx context.Context, t *testing.T, base string, log *shownLog) {
+	etag, place := "", 0
+	for ctx.Err() == nil {
+		got := client{tb: t, base: base}.attempt(route{"GET", "/updates/stable/latest.json", ""}, http.Header{"If-None-Match": {etag}})
+		switch at := log.of(got.body); {
+		case got.status == 304 && got.header.Get("ETag") == etag:
+		case got.status != 200 || at < max(place, 1):
+			t.Errorf("the channel went from its state %d to %d: %d %.200s", place, at, got.status, got.body)
+			return
+		default:
+			etag, place = got.header.Get("ETag"), at
+		}
+	}
+}
+
+// TestHeadsWarn: a server that trusts no key says so, once.
+func TestHeadsWarn(t *testing.T) {
+	for _, trusts := range []bool{true, false} {
+		w := embedded(t)
+		if trusts {
+			w.publisher(t)
+		}
+		s := New(w.Options)
+		s.Watch(t.Context())
+		s.Watch(t.Context())
+		s.Close()
+		if got := strings.Count(w.log.String(), `"level":"`+slog.LevelWarn.String()+`","msg":"no key is trusted`); got == 1 == trusts || got > 1 {
+			t.Errorf("trusting %v: warned %d times\n%s", trusts, got, w.log.String())
+		}
+	}
+}

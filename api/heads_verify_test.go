@@ -1,0 +1,321 @@
+package api
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"net/http"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"tsmon/manifest"
+	"tsmon/release"
+	"tsmon/signing"
+	"tsmon/store/object"
+)
+
+// plant replaces an object behind everybody's back.
+func (w *world) plant(tb testing.TB, key string, data []byte) {
+	tb.Helper()
+	info, err := w.Objects.Stat(tb.Context(), key)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		tb.Fatal(err)
+	}
+	must[object.Info](tb)(w.Objects.Swap(tb.Context(), key, info.ETag, data, object.Attributes{}))
+}
+
+// changed is a manifest after a change to it.
+func changed(tb testing.TB, data []byte, change func(*manifest.Manifest)) []byte {
+	tb.Helper()
+	m := must[*manifest.Manifest](tb)(manifest.Decode(data))
+	change(m)
+	return must[[]byte](tb)(m.Encode())
+}
+
+// resigned gives every platform the signature of another key, or of another
+// version.
+func resigned(tb testing.TB, key signing.PrivateKey, version string) func(*manifest.Manifest) {
+	sig := must[signing.Signature](tb)(key.Sign(signing.Digest{1}, signing.Comment{Version: version}))
+	return func(m *manifest.Manifest) {
+		for name, p := range m.Platforms {
+			p.Signature = sig.String()
+			m.Platforms[name] = p
+		}
+	}
+}
+
+// metric is the value of a line of /metrics, empty if there is none.
+func (c client) metric(name string) string {
+	c.tb.Helper()
+	for line := range strings.Lines(string(c.get("/metrics").body)) {
+		if value, ok := strings.CutPrefix(line, name+" "); ok {
+			return strings.TrimSpace(value)
+		}
+	}
+	return ""
+}
+
+// TestBadManifests puts what does not verify in the place of a manifest: the one
+// before goes on being served, and everybody is told.
+func TestBadManifests(t *testing.T) {
+	w := embedded(t)
+	d := w.publisher(t)
+	d.publish(t, "stable", "1.0.0")
+	good, _ := w.stored(t, "stable/latest.json")
+	stranger := must[signing.PrivateKey](t)(signing.GenerateKey())
+	for name, bad := range map[string][]byte{
+		"another key":     changed(t, good, resigned(t, stranger, "1.0.0")),
+		"another version": changed(t, good, resigned(t, d.key, "0.9.0")),
+		"no signature": changed(t, good, func(m *manifest.Manifest) {
+			m.Platforms["linux-x86_64"] = manifest.Platform{URL: "https://example.com"}
+		}),
+		"no address": changed(t, good, func(m *manifest.Manifest) {
+			m.Platforms["linux-x86_64"] = manifest.Platform{Signature: m.Platforms["linux-x86_64"].Signature}
+		}),
+		"no platform":       changed(t, good, func(m *manifest.Manifest) { m.Platforms = nil }),
+		"no version":        changed(t, good, func(m *manifest.Manifest) { m.Version = "" }),
+		"an unknown member": bytes.Replace(good, []byte(`"notes"`), []byte(`"nodes"`), 1),
+		"a page":            []byte("<!DOCTYPE html>"),
+		"half of it":        good[:len(good)/2],
+		"more behind it":    append(bytes.Clone(good), '{'),
+		"nothing":           {},
+		"an empty object":   []byte("{}"),
+		"too large":         append(bytes.Clone(good), bytes.Repeat([]byte(" "), manifest.MaxSize)...),
+		"many problems":     []byte(`{"version":"1.0.0"` + strings.Repeat(`,"version":"1.0.0"`, 50_000) + "}"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			w.plant(t, "stable/latest.json", good)
+			s, nobody := w.serveStill(t)
+			s.heads.round(t.Context())
+			w.plant(t, "stable/latest.json", bad)
+			for range 3 {
+				s.heads.round(t.Context())
+			}
+			if got := nobody.get("/updates/stable/latest.json"); got.status != 200 || !bytes.Equal(got.body, good) {
+				t.Errorf("it is served: %d %.300s", got.status, got.body)
+			}
+			w.wantAlarm(t, nobody, "stable/latest.json", 1)
+			if n := nobody.metric(`tsmon_updates_bad_manifests_total{channel="stable"}`); n != "1" {
+				t.Errorf("it is counted %s times", n)
+			}
+
+			older := changed(t, good, func(m *manifest.Manifest) { m.Notes, m.Sequence = "by hand", 0 })
+			w.plant(t, "stable/latest.json", older)
+			s.heads.round(t.Context())
+			if got := nobody.get("/updates/stable/latest.json"); got.status != 200 || !bytes.Equal(got.body, older) {
+				t.Errorf("the next one: %d %.300s", got.status, got.body)
+			}
+			w.wantCalm(t, nobody)
+		})
+	}
+}
+
+// serveStill serves a world without rounds of its own, and begins its log anew.
+func (w *world) serveStill(t *testing.T) (*Server, client) {
+	t.Helper()
+	w.log = &logged{}
+	w.Log = slog.New(slog.NewJSONHandler(w.log, nil))
+	var s *Server
+	server := adjusted(t, w, func(made *Server, _ *http.Server) {
+		s = made
+		s.heads.begin.Do(func() {})
+	})
+	return s, client{tb: t, base: server.URL}
+}
+
+// wantAlarm wants one line in the log, a gauge of bad objects and /readyz to say
+// that an object does not verify.
+func (w *world) wantAlarm(t *testing.T, c client, key string, bad int) {
+	t.Helper()
+	text := w.log.String()
+	if n := strings.Count(text, `"level":"ERROR","msg":"an object of the store does not verify and is not shown","object":"`+key+`"`); n != 1 || len(text) > 20_000 {
+		t.Errorf("it was logged %d times in %d bytes\n%.3000s", n, len(text), text)
+	}
+	if n := c.metric("tsmon_updates_unverified"); n != fmt.Sprint(bad) {
+		t.Errorf("%s objects do not verify, by the metrics", n)
+	}
+	w.now.move(2 * time.Second)
+	if got := c.get("/readyz"); got.status != 503 || !strings.Contains(string(got.body), `"updates":"failing"`) || !strings.Contains(string(got.body), `"objects":"ok"`) {
+		t.Errorf("ready: %d %s", got.status, got.body)
+	}
+}
+
+// wantCalm wants that nothing is wrong any more.
+func (w *world) wantCalm(t *testing.T, c client) {
+	t.Helper()
+	w.now.move(2 * time.Second)
+	if got := c.get("/readyz"); got.status != 200 || c.metric("tsmon_updates_unverified") != "0" {
+		t.Errorf("ready: %d %s", got.status, got.body)
+	}
+}
+
+// TestNeverVerified: a channel that never had a manifest that verifies is there,
+// but shows nothing, until it has one.
+func TestNeverVerified(t *testing.T) {
+	w := embedded(t)
+	d := w.publisher(t)
+	d.publish(t, "stable", "1.0.0")
+	good, _ := w.stored(t, "stable/latest.json")
+	w.plant(t, "stable/latest.json", []byte("{}"))
+	s, nobody := w.serveStill(t)
+	for range 2 {
+		if got := nobody.get("/updates/stable/latest.json").wantFailure(t, 503); !strings.Contains(got, "does not verify") {
+			t.Error(got)
+		}
+		s.heads.round(t.Context())
+	}
+	w.wantAlarm(t, nobody, "stable/latest.json", 1)
+	w.plant(t, "stable/latest.json", good)
+	s.heads.round(t.Context())
+	if got := nobody.get("/updates/stable/latest.json"); !bytes.Equal(got.body, good) {
+		t.Errorf("%d %.300s", got.status, got.body)
+	}
+	w.wantCalm(t, nobody)
+}
+
+// TestNoKeys: a server that trusts no key looks at the form alone.
+func TestNoKeys(t *testing.T) {
+	w := embedded(t)
+	d := w.publisher(t)
+	d.publish(t, "stable", "1.0.0")
+	w.Keys = nil
+	good, _ := w.stored(t, "stable/latest.json")
+	stranger := must[signing.PrivateKey](t)(signing.GenerateKey())
+	strange := changed(t, good, resigned(t, stranger, "1.0.0"))
+	w.plant(t, "stable/latest.json", strange)
+	s, nobody := w.serveStill(t)
+	if got := nobody.get("/updates/stable/latest.json"); !bytes.Equal(got.body, strange) {
+		t.Errorf("%d %.300s", got.status, got.body)
+	}
+	w.plant(t, "stable/latest.json", []byte("{}"))
+	s.heads.round(t.Context())
+	if got := nobody.get("/updates/stable/latest.json"); !bytes.Equal(got.body, strange) {
+		t.Errorf("%d %.300s", got.status, got.body)
+	}
+	record, _ := w.stored(t, "releases/1.0.0/release.json")
+	if got := nobody.get("/updates/releases/1.0.0/release.json"); !bytes.Equal(got.body, record) {
+		t.Errorf("%d %.300s", got.status, got.body)
+	}
+}
+
+// edited is a record after a change to it.
+func edited(t *testing.T, data []byte, change func(*release.Record)) []byte {
+	t.Helper()
+	var r release.Record
+	readJSON(t, data, &r)
+	change(&r)
+	return must[[]byte](t)(json.Marshal(r))
+}
+
+// TestBadRecords puts what does not verify in the place of a release's record.
+func TestBadRecords(t *testing.T) {
+	w := embedded(t)
+	d := w.publisher(t)
+	d.publish(t, "stable", "1.0.0")
+	const key = "releases/1.0.0/release.json"
+	good, _ := w.stored(t, key)
+	stranger := must[signing.PrivateKey](t)(signing.GenerateKey())
+	sign := func(key signing.PrivateKey, comment signing.Comment) string {
+		return must[signing.Signature](t)(key.Sign(signing.Digest{1}, comment)).String()
+	}
+	for name, bad := range map[string][]byte{
+		"another digest":     edited(t, good, func(r *release.Record) { r.Bundles[0].BLAKE2b = strings.Repeat("0", 128) }),
+		"half a digest":      edited(t, good, func(r *release.Record) { r.Bundles[0].BLAKE2b = r.Bundles[0].BLAKE2b[:64] }),
+		"no digest":          edited(t, good, func(r *release.Record) { r.Bundles[0].BLAKE2b = "x" }),
+		"another key":        edited(t, good, func(r *release.Record) { r.Bundles[1].Signature = sign(stranger, signing.Comment{Version: "1.0.0"}) }),
+		"another version":    edited(t, good, func(r *release.Record) { r.Bundles[1].Signature = sign(d.key, signing.Comment{Version: "1.0.1"}) }),
+		"another target":     edited(t, good, func(r *release.Record) { r.Bundles[0].Keys = []string{"windows-i686"} }),
+		"another's record":   edited(t, good, func(r *release.Record) { r.Version = "1.0.1" }),
+		"no signature":       edited(t, good, func(r *release.Record) { r.Bundles[2].Signature = "" }),
+		"no bundle":          edited(t, good, func(r *release.Record) { r.Bundles = nil }),
+		"a page":             []byte("<!DOCTYPE html>"),
+		"half of it":         good[:len(good)/2],
+		"another signature":  edited(t, good, func(r *release.Record) { r.Bundles[0].Signature = r.Bundles[1].Signature }),
+		"too large":          append(bytes.Clone(good), bytes.Repeat([]byte(" "), maxRecord)...),
+		"an array":           []byte("[]"),
+		"nothing whatsoever": {},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w.plant(t, key, bad)
+			s, nobody := w.serveStill(t)
+			for range 3 {
+				nobody.get("/updates/"+key).wantFailure(t, 503)
+				s.heads.round(t.Context())
+			}
+			w.wantAlarm(t, nobody, key, 1)
+			w.plant(t, key, good)
+			s.heads.round(t.Context())
+			w.wantCalm(t, nobody)
+			if got := nobody.get("/updates/" + key); got.status != 200 || !bytes.Equal(got.body, good) {
+				t.Errorf("%d %.300s", got.status, got.body)
+			}
+		})
+	}
+}
+
+// TestAlarmsAreBounded: bad records are not remembered without bound, manifests
+// are.
+func TestAlarmsAreBounded(t *testing.T) {
+	w := embedded(t)
+	s := w.still(t)
+	for i := range 3 * maxAlarms {
+		s.heads.alarms.raise(fmt.Sprintf("releases/1.0.%d/release.json", i), "etag", errors.New("bad"))
+	}
+	s.heads.alarms.raise("stable/latest.json", "etag", errors.New("bad"))
+	if n := len(s.heads.alarms.bad); n != maxAlarms+1 || !s.heads.alarms.raised("stable/latest.json", "etag") {
+		t.Errorf("%d alarms", n)
+	}
+	if err := s.heads.alarms.err(); err == nil || !strings.Contains(err.Error(), "stable/latest.json: bad") {
+		t.Error(err)
+	}
+}
+
+// TestLegacyRecord: a signature over the bytes themselves can't be verified by a
+// digest; its key is.
+func TestLegacyRecord(t *testing.T) {
+	read := func(name string) string {
+		return string(must[[]byte](t)(os.ReadFile("../release/testdata/" + name)))
+	}
+	keys := must[signing.Keyring](t)(signing.ParseKeyring([]string{read("minisign.pub")}))
+	sig := must[signing.Signature](t)(signing.ParseSignature(base64.StdEncoding.EncodeToString([]byte(read("bundle.tar.gz.legacy.minisig")))))
+	b := release.Stored{Keys: []string{"linux-x86_64"}, BLAKE2b: strings.Repeat("0", 128), Signature: sig.String()}
+	if err := checkBundle(b, "1.2.3", keys); err != nil {
+		t.Error(err)
+	}
+	other := must[signing.PrivateKey](t)(signing.GenerateKey())
+	if err := checkBundle(b, "1.2.3", signing.Keyring{other.Public()}); !errors.Is(err, signing.ErrUntrustedKey) {
+		t.Errorf("the error is %v", err)
+	}
+}
+
+func FuzzCheckRecord(f *testing.F) {
+	key, err := signing.GenerateKey()
+	if err != nil {
+		f.Fatal(err)
+	}
+	sig, err := key.Sign(signing.Digest{}, signing.Comment{Version: "1.0.0"})
+	if err != nil {
+		f.Fatal(err)
+	}
+	keys := signing.Keyring{key.Public()}
+	f.Add([]byte(`{"version":"1.0.0","bundles":[{"name":"a","keys":["linux-x86_64"],"blake2b":"` + strings.Repeat("0", 128) + `","signature":"` + sig.String() + `"}]}`))
+	f.Add([]byte(`{"version":"1.0.0","bundles":[{}]}`))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		if checkRecord(data, "1.0.0", keys) != nil {
+			return
+		}
+		var r release.Record
+		readJSON(t, data, &r)
+		for _, b := range r.Bundles {
+			if b.Signature != sig.String() || !strings.HasPrefix(b.BLAKE2b, strings.Repeat("0", 128)) {
+				t.Errorf("accepted a bundle that nobody signed: %+v", b)
+			}
+		}
+	})
+}
