@@ -114,25 +114,25 @@ func (h *heads) offers(ctx context.Context, name string) (*channels.Offers, erro
 	if c == nil {
 		return nil, fs.ErrNotExist // it was deleted again
 	}
-	offers := c.offers.Load()
-	if offers == nil {
-		return nil, errUnverified
+	shown, offers := c.head.Load(), c.offers.Load()
+	if offers == nil || shown != nil && offers.Sequence < shown.sequence {
+		return nil, errUnverified // of what the manifest shows the log is not known yet
 	}
 	return offers, nil
 }
 
-// lookAtLog brings what a channel offers up to date with its log, where its
-// manifest shows that there is something new: every move changes both. What does
-// not verify is not offered; then the offers before stay. The errors are the
-// store's.
+// lookAtLog brings what a channel offers up to date with its log, which is the
+// truth also while the manifest is behind it. What does not verify is not
+// offered. The errors are the store's.
 func (h *heads) lookAtLog(ctx context.Context, c *channel) error {
 	c.reading.Lock()
 	defer c.reading.Unlock()
-	shown, now := c.head.Load(), c.offers.Load()
-	if shown == nil || now != nil && c.offeredAt == shown.stored {
-		return nil
+	shown, repository := c.head.Load(), channels.Repository{Store: h.store}
+	moved, err := repository.Moved(ctx, c.log)
+	if err != nil || shown == nil || !moved && c.offers.Load() != nil && c.offeredAt == shown.stored {
+		return err
 	}
-	log, err := channels.Repository{Store: h.store}.Extend(ctx, c.log)
+	log, err := repository.Extend(ctx, c.log)
 	key := channels.LogPrefix(c.name)
 	if errors.Is(err, channels.ErrLog) {
 		h.alarms.raise(key, shown.stored, err)
@@ -148,10 +148,12 @@ func (h *heads) lookAtLog(ctx context.Context, c *channel) error {
 	offers, err := channels.Compile(log, h.verify)
 	if err != nil {
 		h.alarms.raise(key, shown.stored, err)
-		return nil
+	} else {
+		h.alarms.clear(key)
 	}
-	h.alarms.clear(key)
-	c.offers.Store(offers)
+	if offers != nil {
+		c.offers.Store(offers)
+	}
 	c.offeredAt = shown.stored
 	return nil
 }
@@ -164,12 +166,13 @@ func (h *heads) verify(data []byte) error {
 	return nil
 }
 
-// Due names the channels whose rollout has reached everybody by its steps, so
-// that somebody should let them show its release.
+// Due names the channels that somebody should bring up to date: their rollout has
+// reached everybody by its steps, or their manifest is behind their log.
 func (s *Server) Due() []string {
 	var due []string
 	for name, c := range *s.heads.known.Load() {
-		if offers := c.offers.Load(); offers != nil && offers.Due(s.Now()) {
+		shown, offers := c.head.Load(), c.offers.Load()
+		if shown != nil && offers != nil && (offers.Due(s.Now()) || offers.Sequence > shown.sequence) {
 			due = append(due, name)
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -169,6 +170,35 @@ func testRollout(t *testing.T, w *world) {
 		t.Fatal(err)
 	}
 	seen(t, "the end", func() bool { return linux(nobody, "1.0.0", "").version(t) == "1.1.0" })
+}
+
+// TestOffersFollowTheLog: a pause that was entered and not shown yet, as by a
+// command that was killed, holds all the same, and the server knows that there is
+// something left to do.
+func TestOffersFollowTheLog(t *testing.T) {
+	w := embedded(t)
+	w.Refresh = 50 * time.Millisecond
+	d := w.publisher(t)
+	d.part(t, "1.0.0", func(*release.PublishOptions) {})
+	d.part(t, "1.1.0", func(o *release.PublishOptions) { o.Rollout = &channels.Rollout{Steps: []int{99}} })
+	handler := New(w.Options)
+	server := httptest.NewServer(handler.Handler())
+	t.Cleanup(func() { server.Close(); handler.Close() })
+	nobody := client{tb: t, base: server.URL}
+	seen(t, "the rollout", func() bool { return linux(nobody, "1.0.0", "a").version(t) == "1.1.0" })
+	repository := channels.Repository{Store: w.Objects}
+	log := must[*channels.Log](t)(repository.Load(t.Context(), "stable"))
+	pause := *log.Head()
+	pause.Action, pause.Why, pause.Rollout = channels.Pause, "crashes", pause.Rollout.Pause(w.now.now())
+	must[*channels.Log](t)(repository.Append(t.Context(), log, pause))
+	seen(t, "the pause", func() bool { return linux(nobody, "1.0.0", "a").version(t) == "none" })
+	if due := handler.Due(); !slices.Equal(due, []string{"stable"}) {
+		t.Errorf("%q are to be brought up to date", due)
+	}
+	if report, err := d.Finish(t.Context(), "stable"); err != nil || !report.Changed {
+		t.Fatalf("%+v, %v", report, err)
+	}
+	seen(t, "the manifest", func() bool { return len(handler.Due()) == 0 })
 }
 
 // seen polls until something that was published is served.

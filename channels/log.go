@@ -28,6 +28,7 @@
 package channels
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -50,8 +51,8 @@ var (
 	ErrLog = errors.New("the log is broken")
 )
 
-// maxEntry bounds a log entry, in bytes: a manifest and what surrounds it.
-const maxEntry = manifest.MaxSize + 64<<10
+// maxEntry bounds a log entry, in bytes: two manifests and what surrounds them.
+const maxEntry = 2*manifest.MaxSize + 64<<10
 
 // Action is why a channel moved.
 type Action string
@@ -128,6 +129,11 @@ func (l *Log) Standing() []Entry {
 	for _, e := range l.Entries {
 		if e.Action == Rollback {
 			stack = slices.DeleteFunc(stack, func(s Entry) bool { return !below(s.Version, e.Version) })
+			for i := range stack {
+				if r := stack[i].Rollout; r != nil && !below(r.Version, e.Version) {
+					stack[i].Rollout = nil
+				}
+			}
 		}
 		stack = append(stack, e)
 	}
@@ -201,8 +207,15 @@ func sequenceOf(channel, key string) (sequence uint64, ok bool) {
 }
 
 func (e *Entry) encode() ([]byte, error) {
-	data, err := json.MarshalIndent(e, "", "  ")
-	return append(data, '\n'), err
+	var buf bytes.Buffer
+	enc := json.NewEncoder(&buf)
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("", "  ")
+	err := enc.Encode(e)
+	if err == nil && buf.Len() > maxEntry {
+		err = fmt.Errorf("%w: an entry of %d bytes, at most %d are possible", ErrLog, buf.Len(), maxEntry)
+	}
+	return buf.Bytes(), err
 }
 
 // decodeEntry reads an entry and checks it against its own manifest, which must

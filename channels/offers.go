@@ -3,6 +3,7 @@ package channels
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -24,10 +25,19 @@ type Client struct {
 type Offers struct {
 	Sequence   uint64
 	shown      *manifest.Response
-	rollout    *Rollout             // nil: none
-	candidate  *manifest.Response   // of the rollout
-	watersheds []*manifest.Response // standing, in rising order
+	rollout    *Rollout           // nil: none
+	candidate  *manifest.Response // of the rollout; nil if it does not verify
+	watersheds []watershed        // in rising order
 }
+
+// watershed is a release that older clients have to pass through.
+type watershed struct {
+	version  manifest.Version
+	response *manifest.Response // nil if it does not verify
+}
+
+// ErrUnverified says that what a client should be offered does not verify.
+var ErrUnverified = errors.New("the release does not verify")
 
 // Answer is what one client is told.
 type Answer struct {
@@ -39,8 +49,12 @@ type Answer struct {
 	Held bool
 }
 
-// Compile makes a log ready, if check, which may be nil, finds nothing wrong with
-// the manifests that clients can be offered. ErrNothing if it is empty.
+// Compile makes a log ready. check, which may be nil, sees the bytes of each
+// manifest that clients could be offered. Where it finds a fault with what the
+// channel shows, that is an error and there are no offers; where it does with a
+// rollout or a watershed, there are offers without it, besides the error: the
+// rollout is then for nobody, and who would have to pass the watershed is told
+// nothing. ErrNothing if the log is empty.
 func Compile(log *Log, check func(data []byte) error) (*Offers, error) {
 	head := log.Head()
 	if head == nil {
@@ -51,20 +65,20 @@ func Compile(log *Log, check func(data []byte) error) (*Offers, error) {
 	if o.shown, err = checked(head.Manifest, check); err != nil {
 		return nil, err
 	}
+	var faults []error
 	if o.rollout != nil {
 		if o.candidate, err = checked(o.rollout.Manifest, check); err != nil {
-			return nil, err
+			faults = append(faults, err)
 		}
 	}
 	for _, m := range log.watersheds() {
 		w, err := checked(m, check)
-		if err != nil {
-			return nil, err
-		}
-		o.watersheds = append(o.watersheds, w)
+		version, err2 := manifest.ParseVersion(m.Version)
+		faults = append(faults, err, err2)
+		o.watersheds = append(o.watersheds, watershed{version, w})
 	}
-	slices.SortFunc(o.watersheds, func(a, b *manifest.Response) int { return a.Version.Compare(b.Version) })
-	return o, nil
+	slices.SortFunc(o.watersheds, func(a, b watershed) int { return a.version.Compare(b.version) })
+	return o, errors.Join(faults...)
 }
 
 // checked reads a manifest as clients do, after check has seen its bytes.
@@ -89,27 +103,35 @@ func response(m manifest.Manifest) (*manifest.Response, error) {
 }
 
 // watersheds returns the manifests of the releases that every older client must
-// pass through: of those that the channel has shown to everybody and not taken
-// off.
+// pass through, as they were last offered: those that stand and that the channel
+// has shown to everybody, or has begun to and gone on to a newer one.
 func (l *Log) watersheds() []manifest.Manifest {
-	var found []manifest.Manifest
-	for _, e := range l.Standing() {
-		known := slices.ContainsFunc(found, func(f manifest.Manifest) bool { return f.Version == e.Version })
-		if e.Manifest.Watershed && !known {
-			found = append(found, e.Manifest)
+	standing := l.Standing()
+	last := map[string]manifest.Manifest{}
+	for i, e := range standing {
+		if e.Manifest.Watershed {
+			last[e.Version] = e.Manifest
+		}
+		r := e.Rollout
+		switch {
+		case r == nil || !r.Manifest.Watershed:
+		case r.Paused.IsZero() && i < len(standing)-1:
+			last[r.Version] = r.Manifest
+		default: // it is held back, or just being rolled out
+			delete(last, r.Version)
 		}
 	}
-	return found
+	return slices.Collect(maps.Values(last))
 }
 
 // For decides what a client is told. Errors are those of manifest.Response:
 // ErrTarget where there is nothing for its platform, ErrVersion where it does
-// not say what is installed.
+// not say what is installed; or ErrUnverified.
 func (o *Offers) For(c Client, now time.Time) (Answer, error) {
 	answer := Answer{}
 	goal := o.shown
 	if o.rollout != nil {
-		if o.rollout.Admits(c.ID, c.Cohort, now) {
+		if o.candidate != nil && o.rollout.Admits(c.ID, c.Cohort, now) {
 			goal = o.candidate
 		} else {
 			answer.Held = true
@@ -133,9 +155,13 @@ func (o *Offers) next(goal *manifest.Response, installed string) (*manifest.Resp
 		return nil, err
 	}
 	for _, w := range o.watersheds {
-		if w.Version.Compare(version) > 0 && w.Version.Compare(goal.Version) < 0 {
-			return w, nil
+		if w.version.Compare(version) <= 0 || w.version.Compare(goal.Version) >= 0 {
+			continue
 		}
+		if w.response == nil {
+			return nil, fmt.Errorf("%s: %w", w.version, ErrUnverified)
+		}
+		return w.response, nil
 	}
 	return goal, nil
 }

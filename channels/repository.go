@@ -105,6 +105,15 @@ func (r Repository) Extend(ctx context.Context, log *Log) (*Log, error) {
 	return log.join(raw)
 }
 
+// Moved reports whether there is an entry behind those of a log.
+func (r Repository) Moved(ctx context.Context, log *Log) (bool, error) {
+	_, err := r.Store.Stat(ctx, entryKey(log.Channel, uint64(len(log.Entries))+1))
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
 // join decodes entries that follow those of a log, and follows their hashes.
 func (l *Log) join(raw [][]byte) (*Log, error) {
 	longer := &Log{Channel: l.Channel, Entries: slices.Clip(l.Entries), head: l.head}

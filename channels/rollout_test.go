@@ -226,10 +226,70 @@ func compiled(t *testing.T, entries ...Entry) *Offers {
 	return o
 }
 
-func watershed(version string) Entry {
+func flagged(version string) Entry {
 	e := entry(Publish, version, "", "")
 	e.Manifest.Watershed = true
 	return e
+}
+
+func flaggedRollout() *Rollout {
+	r := rollout(50)
+	r.Manifest.Watershed = true
+	return r
+}
+
+// TestUnverified leaves out what does not verify: a rollout is for nobody, and
+// who would have to pass a watershed is told that it is in doubt.
+func TestUnverified(t *testing.T) {
+	log := &Log{Channel: "stable", Entries: []Entry{entry(Publish, "1.0.0", "", ""), flagged("1.1.0"), entry(Publish, "1.2.0", "", "")}}
+	log.Entries[2].Rollout = rollout(99)
+	for bad, want := range map[string]map[string]string{
+		"":      {"1.0.0": "1.1.0", "1.1.0": "2.0.0", "1.2.0": "2.0.0"},
+		"2.0.0": {"1.0.0": "held, 1.1.0", "1.1.0": "held, 1.2.0", "1.2.0": "held"},
+		"1.1.0": {"1.0.0": "1.1.0: the release does not verify", "1.1.0": "2.0.0", "1.2.0": "2.0.0"},
+	} {
+		o, err := Compile(log, func(data []byte) error {
+			if strings.Contains(string(data), `"version": "`+bad+`"`) {
+				return errors.New("no trusted key")
+			}
+			return nil
+		})
+		if (err != nil) != (bad != "") || o == nil {
+			t.Fatalf("without %s: %v", bad, err)
+		}
+		for installed, tells := range want {
+			if got := told(t, o, installed, "x"); got != tells {
+				t.Errorf("without %s a client of %s is told %q, want %q", bad, installed, got, tells)
+			}
+		}
+	}
+	if o, err := Compile(log, func([]byte) error { return errors.New("nothing verifies") }); o != nil || err == nil {
+		t.Errorf("nothing verifies: %v, %v", o, err)
+	}
+}
+
+// TestLargeEntry: two manifests of the largest notes fit, and what does not is
+// refused before it is written.
+func TestLargeEntry(t *testing.T) {
+	r, _ := newStore(t)
+	e := entry(Publish, "1.0.0", "", "")
+	e.Manifest.Notes = strings.Repeat("<&>", 120<<10/3)
+	e.Rollout = rollout(5)
+	e.Rollout.Manifest.Notes = e.Manifest.Notes
+	log, err := r.Append(t.Context(), &Log{Channel: "stable"}, e)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.Load(t.Context(), "stable"); err != nil {
+		t.Fatal(err)
+	}
+	e.Why = strings.Repeat("x", maxEntry)
+	if _, err := r.Append(t.Context(), log, e); !errors.Is(err, ErrLog) {
+		t.Errorf("an entry that nobody could read: %v", err)
+	}
+	if log, err := r.Load(t.Context(), "stable"); err != nil || len(log.Entries) != 1 {
+		t.Errorf("%v", err)
+	}
 }
 
 func TestOffers(t *testing.T) {
@@ -246,19 +306,25 @@ func TestOffers(t *testing.T) {
 	shed := with(half)
 	shed.Rollout = rollout(50)
 	shed.Rollout.Manifest.Watershed = true
+	held := with(flaggedRollout().Pause(noon))
+	begun := with(flaggedRollout())
 	for name, c := range map[string]struct {
 		entries []Entry
 		want    map[string]string // by installed version and client
 	}{
+		"one held back, then overtaken": {[]Entry{first, flagged("2.0.0"), held, entry(Publish, "3.0.0", "", "")}, map[string]string{"0.9.0 x": "3.0.0"}},
+		"one resumed":                   {[]Entry{first, flagged("2.0.0"), held, flagged("2.0.0"), entry(Publish, "3.0.0", "", "")}, map[string]string{"0.9.0 x": "2.0.0"}},
+		"one begun, then overtaken":     {[]Entry{first, begun, entry(Publish, "3.0.0", "", "")}, map[string]string{"0.9.0 x": "2.0.0", "2.0.0 x": "3.0.0"}},
+
 		"one release":       {[]Entry{first}, map[string]string{"0.9.0 x": "1.0.0", "1.0.0 x": "current", "1.1.0 x": "current", "v0.9.0 x": "1.0.0"}},
 		"in and out":        {[]Entry{first, with(half)}, map[string]string{"1.0.0 " + in: "2.0.0", "0.9.0 " + in: "2.0.0", "2.0.0 " + in: "current", "1.0.0 " + out: "held", "0.9.0 " + out: "held, 1.0.0", "2.0.0 " + out: "held", "0.9.0 ": "held, 1.0.0"}},
 		"paused":            {[]Entry{first, with(half.Pause(noon))}, map[string]string{"1.0.0 " + in: "held", "0.9.0 " + in: "held, 1.0.0", "2.0.0 " + in: "held"}},
 		"rolled back":       {[]Entry{first, entry(Publish, "2.0.0", "", ""), entry(Rollback, "1.0.0", "2.0.0", "bad")}, map[string]string{"0.9.0 x": "1.0.0", "2.0.0 x": "current"}},
-		"watersheds":        {[]Entry{first, watershed("1.1.0"), entry(Publish, "1.2.0", "", ""), watershed("1.3.0"), entry(Publish, "2.0.0", "", "")}, map[string]string{"0.9.0 x": "1.1.0", "1.1.0 x": "1.3.0", "1.2.9 x": "1.3.0", "1.3.0 x": "2.0.0", "2.0.0 x": "current"}},
-		"the last is one":   {[]Entry{first, watershed("1.1.0")}, map[string]string{"0.9.0 x": "1.1.0", "1.1.0 x": "current"}},
-		"one rolled back":   {[]Entry{first, watershed("1.1.0"), entry(Rollback, "1.0.0", "1.1.0", "bad"), entry(Publish, "1.2.0", "", "")}, map[string]string{"0.9.0 x": "1.2.0"}},
+		"watersheds":        {[]Entry{first, flagged("1.1.0"), entry(Publish, "1.2.0", "", ""), flagged("1.3.0"), entry(Publish, "2.0.0", "", "")}, map[string]string{"0.9.0 x": "1.1.0", "1.1.0 x": "1.3.0", "1.2.9 x": "1.3.0", "1.3.0 x": "2.0.0", "2.0.0 x": "current"}},
+		"the last is one":   {[]Entry{first, flagged("1.1.0")}, map[string]string{"0.9.0 x": "1.1.0", "1.1.0 x": "current"}},
+		"one rolled back":   {[]Entry{first, flagged("1.1.0"), entry(Rollback, "1.0.0", "1.1.0", "bad"), entry(Publish, "1.2.0", "", "")}, map[string]string{"0.9.0 x": "1.2.0"}},
 		"one in rollout":    {[]Entry{first, shed}, map[string]string{"0.9.0 " + in: "2.0.0", "0.9.0 " + out: "held, 1.0.0"}},
-		"before a rollout":  {[]Entry{watershed("0.9.5"), first, with(half)}, map[string]string{"0.9.0 " + in: "0.9.5", "0.9.5 " + in: "2.0.0", "0.9.0 " + out: "held, 0.9.5"}},
+		"before a rollout":  {[]Entry{flagged("0.9.5"), first, with(half)}, map[string]string{"0.9.0 " + in: "0.9.5", "0.9.5 " + in: "2.0.0", "0.9.0 " + out: "held, 0.9.5"}},
 		"what nobody knows": {[]Entry{first}, map[string]string{"one x": `not a version: "one"`, " x": `not a version: ""`}},
 	} {
 		o := compiled(t, c.entries...)
@@ -281,7 +347,7 @@ func TestOffers(t *testing.T) {
 // TestExtraReachesClients: what the application is to be told goes with the
 // offer, of the release that is offered.
 func TestExtraReachesClients(t *testing.T) {
-	e := watershed("1.1.0")
+	e := flagged("1.1.0")
 	e.Manifest.MinimumVersion, e.Manifest.Critical = "1.0.0", true
 	o := compiled(t, e, entry(Publish, "2.0.0", "", ""))
 	answer, err := o.For(Client{Client: manifest.Client{Version: "1.0.0", Target: "linux-x86_64"}}, noon)

@@ -98,11 +98,13 @@ func (p *Publisher) advance(ctx context.Context, m *move, entry channels.Entry, 
 
 // judge holds the new state to the gate and fills in the report.
 func (p *Publisher) judge(m *move, o Options, report *Report) (err error) {
-	if err := m.covers(); err != nil {
-		return err
-	}
-	if report.Reach, err = p.replay(m); err != nil {
-		return err
+	if !m.shown {
+		if err := m.covers(); err != nil {
+			return err
+		}
+		if report.Reach, err = p.replay(m); err != nil {
+			return err
+		}
 	}
 	report.Channel, report.Version, report.DryRun = m.channel, m.manifest.Version, o.DryRun
 	report.URL = p.manifestURL(m.channel)
@@ -212,6 +214,9 @@ func (p *Publisher) followOne(ctx context.Context, name string, leader *move, o 
 	if m.before != nil && version.Compare(m.before.Version) < 0 || log.RolledBack(version.String()) != nil {
 		return nil, nil
 	}
+	if held, err := m.keep(version); held || err != nil {
+		return nil, err
+	}
 	if left, err := p.left(ctx, leader, o); left || err != nil {
 		return nil, err
 	}
@@ -220,6 +225,27 @@ func (p *Publisher) followOne(ctx context.Context, name string, leader *move, o 
 		return nil, err
 	}
 	return report, nil
+}
+
+// keep leaves a follower's own rollout of a newer release as it is, and reports
+// that the follower holds back the very release that it would follow to.
+func (m *move) keep(version manifest.Version) (held bool, err error) {
+	head := m.log.Head()
+	if head == nil || head.Rollout == nil {
+		return false, nil
+	}
+	own, err := manifest.ParseVersion(head.Rollout.Version)
+	if err != nil {
+		return false, err
+	}
+	switch order := version.Compare(own); {
+	case order == 0:
+		return !head.Rollout.Paused.IsZero(), nil
+	case order < 0:
+		shown := m.manifest
+		m.others, m.rollout, m.manifest = &shown, head.Rollout, head.Rollout.Manifest
+	}
+	return false, nil
 }
 
 // left says that the leader shows something else by now: a rollback that came

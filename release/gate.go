@@ -40,6 +40,7 @@ type move struct {
 	// is for; nil: manifest is for everybody.
 	others       *manifest.Manifest
 	rollout      *channels.Rollout // to enter; its manifest is set where others is not nil
+	shown        bool              // manifest is what the channel shows anyway: there is nothing to judge
 	allowMissing []string
 	allowUnbound bool
 }
@@ -89,6 +90,18 @@ func (m *move) covers() error {
 	}
 	return refuse(ErrCoverage, "add the bundles, or say --allow-missing "+strings.Join(missing, ",")+" to leave those clients without updates",
 		"%s would have no %s", m.channel, strings.Join(missing, ", "))
+}
+
+// losses are the platform keys that the manifest lacks.
+func (m *move) losses() []string {
+	var lost []string
+	for _, key := range m.required() {
+		if _, ok := m.manifest.Platforms[key]; !ok && !slices.Contains(lost, key) {
+			lost = append(lost, key)
+		}
+	}
+	slices.Sort(lost)
+	return lost
 }
 
 // replay plays the updater of every client that the channel knows against the

@@ -58,6 +58,9 @@ func (p *Publisher) promoted(ctx context.Context, o PromoteOptions) (string, err
 	if err != nil {
 		return "", err
 	}
+	if head := from.Head(); head != nil && head.Rollout != nil && !head.Rollout.Paused.IsZero() && head.Rollout.Version == o.Version {
+		return "", refuse(channels.ErrRollout, "`tsmon channel resume "+o.From+"` lets it go on", "%s holds %s back: %s", o.From, o.Version, head.Why)
+	}
 	standing := from.Standing()
 	if len(standing) == 0 {
 		return "", refuse(ErrNoRelease, "publish to it first", "%s shows nothing", o.From)

@@ -88,7 +88,10 @@ func (p *Publisher) Rollout(ctx context.Context, o Options) (*Report, error) {
 		return nil, refuse(channels.ErrRollout, "`tsmon channel resume "+o.Channel+"` lets it go on", "the rollout of %s is paused", now.Version)
 	}
 	next := *now
-	next.Steps, next.Every, next.Cohorts = o.Rollout.Steps, o.Rollout.Every, o.Rollout.Cohorts
+	next.Steps, next.Every = o.Rollout.Steps, o.Rollout.Every
+	if o.Rollout.Cohorts != nil { // else they stay in
+		next.Cohorts = o.Rollout.Cohorts
+	}
 	if !sameRollout(now, &next) {
 		next.Since = p.Now().UTC().Truncate(time.Second)
 	}
@@ -96,15 +99,22 @@ func (p *Publisher) Rollout(ctx context.Context, o Options) (*Report, error) {
 }
 
 // Finish lets a channel show the release whose rollout has reached everybody by
-// its steps. Nothing happens where there is none.
+// its steps. Where that, or any other move, was entered into the log and then
+// interrupted, it does what is left: the manifest, and the channels that follow.
 func (p *Publisher) Finish(ctx context.Context, channel string) (*Report, error) {
-	log, policy, err := p.rollingOut(ctx, channel)
+	log, policy, err := p.moved(ctx, channel)
 	if err != nil {
 		return nil, err
 	}
-	now := log.Head().Rollout
-	if !now.Complete(p.Now()) {
-		return &Report{Action: channels.Advance, Channel: channel, Version: now.Version}, nil
+	head := log.Head()
+	now := head.Rollout
+	if now == nil || !now.Complete(p.Now()) {
+		m := &move{channel: channel, policy: policy, log: log, manifest: head.Manifest, rollout: now, shown: true}
+		m.before, err = p.predecessor(ctx, log)
+		if err != nil {
+			return nil, err
+		}
+		return p.advance(ctx, m, channels.Entry{}, Options{Channel: channel}, &Report{Action: head.Action})
 	}
 	return p.roll(ctx, Options{Channel: channel, Why: "its last step"}, policy, log, channels.Advance, now)
 }
@@ -157,6 +167,7 @@ func (p *Publisher) roll(ctx context.Context, o Options, policy Policy, log *cha
 		return nil, err
 	}
 	m.manifest = next.Manifest
+	m.allowMissing = append(m.allowMissing, m.losses()...) // as when it was published
 	if !next.Complete(p.Now()) {
 		m.rollout, m.others = next, &log.Head().Manifest
 	}
@@ -178,12 +189,14 @@ func (p *Publisher) Pause(ctx context.Context, o Options) (*Report, error) {
 	}
 	head := log.Head()
 	o.AllowUnbound = true // what is shown was judged when it was published
-	m := &move{channel: o.Channel, policy: policy, log: log, manifest: head.Manifest, allowMissing: o.AllowMissing, allowUnbound: true}
+	m := &move{channel: o.Channel, policy: policy, log: log, manifest: head.Manifest, shown: true}
 	switch {
 	case head.Rollout != nil && !head.Rollout.Paused.IsZero():
 		m.rollout = head.Rollout
 	case head.Rollout != nil:
 		m.rollout = head.Rollout.Pause(p.Now().UTC().Truncate(time.Second))
+	case head.Action == channels.Rollback:
+		return nil, refuse(ErrRolledBack, "`tsmon release rollback --to VERSION` goes further back", "%s went back to %s already, by %s: %s", o.Channel, head.Version, head.Who, head.Why)
 	default:
 		if m, err = p.holdBack(ctx, o, policy, log); err != nil {
 			return nil, err
@@ -193,6 +206,10 @@ func (p *Publisher) Pause(ctx context.Context, o Options) (*Report, error) {
 		return nil, err
 	}
 	report := &Report{Action: channels.Pause, Warnings: p.elsewhere(ctx, o.Channel, head.Newest(), m.manifest.Version)}
+	if lost := m.losses(); !m.shown && len(lost) > 0 {
+		m.allowMissing = lost // a bad release is worse than none
+		report.Warnings = append(report.Warnings, fmt.Sprintf("%s has nothing for %s meanwhile", o.Channel, strings.Join(lost, ", ")))
+	}
 	report, err = p.advance(ctx, m, channels.Entry{Action: channels.Pause, From: head.Newest(), Why: o.Why}, o, report)
 	return p.finish(ctx, report, err)
 }

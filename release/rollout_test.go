@@ -152,8 +152,8 @@ func TestRolloutEndsByItself(t *testing.T) {
 	}
 	d.wantState(t, "stable", "1.1.0", "", 0)
 	d.wantState(t, "beta", "1.1.0", "", 0)
-	if _, err := d.Finish(t.Context(), "stable"); !errors.Is(err, channels.ErrRollout) {
-		t.Errorf("with nothing to end: %v", err)
+	if report, err := d.Finish(t.Context(), "stable"); err != nil || report.Changed {
+		t.Errorf("with nothing to end: %+v, %v", report, err)
 	}
 }
 
@@ -270,6 +270,112 @@ func TestRolloutDryRun(t *testing.T) {
 		t.Errorf("%d objects, %d before", len(after), len(before))
 	}
 	d.wantState(t, "stable", "1.0.0", "1.1.0", 10)
+}
+
+// TestFinishAfterACrash: an entry whose manifest and followers are missing is
+// brought to its end by whoever comes next.
+func TestFinishAfterACrash(t *testing.T) {
+	d := newDesk(t)
+	d.publish(t, d.options(t, "1.0.0"))
+	d.part(t, "1.1.0", steps(10, 100))
+	d.later(6 * time.Hour)
+	log, err := d.channels().Load(t.Context(), "stable")
+	if err != nil {
+		t.Fatal(err)
+	}
+	head := log.Head()
+	if _, err := d.channels().Append(t.Context(), log, channels.Entry{Action: channels.Advance, Version: "1.1.0", Manifest: head.Rollout.Manifest, Who: "test", When: d.Now()}); err != nil {
+		t.Fatal(err)
+	}
+	if report, err := d.Finish(t.Context(), "stable"); err != nil || !report.Changed {
+		t.Fatalf("%+v, %v", report, err)
+	}
+	d.wantState(t, "stable", "1.1.0", "", 0)
+	d.wantState(t, "beta", "1.1.0", "", 0)
+}
+
+// TestPauseOfAFollower is not undone by what happens to its leader.
+func TestPauseOfAFollower(t *testing.T) {
+	d := newDesk(t)
+	d.publish(t, d.options(t, "1.0.0"))
+	whole := d.options(t, "1.1.0")
+	d.publish(t, whole)
+	if _, err := d.Pause(t.Context(), Options{Channel: "beta", Why: "crashes"}); err != nil {
+		t.Fatal(err)
+	}
+	d.publish(t, whole) // an old job of stable
+	d.wantState(t, "beta", "1.0.0", "1.1.0", 0)
+	if _, err := d.Promote(t.Context(), PromoteOptions{Options: Options{Channel: "stable"}, From: "beta", Version: "1.1.0"}); !errors.Is(err, channels.ErrRollout) {
+		t.Errorf("what beta holds back was promoted: %v", err)
+	}
+
+	// A hotfix of stable reaches beta beneath what it holds back.
+	if _, err := d.Resume(t.Context(), Options{Channel: "beta"}); err != nil {
+		t.Fatal(err)
+	}
+	next := d.options(t, "1.2.0-beta.1")
+	next.Channel = "beta"
+	d.publish(t, next)
+	if _, err := d.Pause(t.Context(), Options{Channel: "beta", Why: "crashes"}); err != nil {
+		t.Fatal(err)
+	}
+	d.publish(t, d.options(t, "1.1.1"))
+	d.wantState(t, "beta", "1.1.1", "1.2.0-beta.1", 0)
+	if report := d.publish(t, next); report.Changed {
+		t.Error("an old job let the paused release go on")
+	}
+}
+
+// TestOldJobAfterARollback: a rollout that was replaced, and is above what the
+// channel went back to, was rolled back with it.
+func TestOldJobAfterARollback(t *testing.T) {
+	d := newDesk(t)
+	d.publish(t, d.options(t, "1.0.0"))
+	d.publish(t, d.options(t, "1.1.0"))
+	old := d.options(t, "1.2.0")
+	old.Rollout = steps(10)
+	d.publish(t, old)
+	if _, err := d.Rollback(t.Context(), RollbackOptions{Options: Options{Channel: "stable", Why: "crashes"}, To: "1.1.0"}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := d.Publish(t.Context(), old); !errors.Is(err, ErrRolledBack) {
+		t.Errorf("an old job after the rollback: %v", err)
+	}
+	// Whoever wants to pause what is gone by now is told, and nothing good is held back.
+	if _, err := d.Pause(t.Context(), Options{Channel: "stable", Why: "1.2.0 crashes"}); !errors.Is(err, ErrRolledBack) {
+		t.Errorf("a pause after the rollback: %v", err)
+	}
+	d.wantState(t, "stable", "1.1.0", "", 0)
+}
+
+// TestRolloutOfFewerPlatforms: what was left out when it was published is not
+// asked for again, and a pause is refused for nothing.
+func TestRolloutOfFewerPlatforms(t *testing.T) {
+	d := newDesk(t)
+	d.publish(t, d.options(t, "1.0.0"))
+	o := d.options(t, "1.1.0", "App_1.1.0_amd64.AppImage.tar.gz")
+	o.AllowMissing, o.Rollout = []string{"windows-x86_64"}, steps(5, 100)
+	o.Rollout.Cohorts = []string{"qa"}
+	d.publish(t, o)
+	d.Policies["stable"] = Policy{Targets: []string{"darwin-aarch64"}} // which nothing has
+	if _, err := d.Pause(t.Context(), Options{Channel: "stable", Why: "crashes"}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := d.Resume(t.Context(), Options{Channel: "stable"}); err != nil {
+		t.Fatal(err)
+	}
+	report, err := d.Rollout(t.Context(), Options{Channel: "stable", Rollout: steps(25)})
+	if err != nil || len(report.Rollout.Cohorts) != 1 {
+		t.Fatalf("the cohort that was in: %+v, %v", report, err)
+	}
+	if _, err := d.Rollout(t.Context(), Options{Channel: "stable", Rollout: steps(100)}); err != nil {
+		t.Fatal(err)
+	}
+	report, err = d.Pause(t.Context(), Options{Channel: "stable", Why: "crashes"})
+	if err != nil || !report.Changed {
+		t.Fatalf("%+v, %v", report, err)
+	}
+	d.wantState(t, "stable", "1.0.0", "1.1.0", 0)
 }
 
 // TestVerifyOfARollout looks at the release that only some clients get, too.

@@ -22,22 +22,24 @@ type shareFlags struct {
 
 func (f *shareFlags) add(cmd *cobra.Command) {
 	flags := cmd.Flags()
-	flags.IntVar(&f.percent, "percent", 100, "give it to `N` % of the clients that ask tsmon serve; all others keep to the release before")
+	flags.IntVar(&f.percent, "percent", -1, "give it to `N` % of the clients that ask tsmon serve; all others keep to the release before (default 100)")
 	flags.IntSliceVar(&f.steps, "steps", nil, "rising `PERCENTAGES` one after another, such as 5,25,50,100")
 	flags.DurationVar(&f.every, "every", 0, "`TIME` of each step, such as 6h")
-	flags.StringSliceVar(&f.cohorts, "cohort", nil, "`NAME` of clients that get it at once (their header X-Tsmon-Cohort), repeatable")
+	flags.StringSliceVar(&f.cohorts, "cohort", nil, "`NAME` of clients that get it at once (their header X-Tsmon-Cohort), repeatable; alone, nobody else does")
 }
 
 // rollout returns what the flags say, nil for everybody.
 func (f *shareFlags) rollout() (*channels.Rollout, error) {
 	switch {
-	case len(f.steps) > 0 && f.percent != 100:
+	case len(f.steps) > 0 && f.percent != -1:
 		return nil, usagef("--percent and --steps exclude each other")
 	case (len(f.steps) > 1) != (f.every > 0):
 		return nil, usagef("--steps and --every belong together")
 	case len(f.steps) > 0:
 		return &channels.Rollout{Steps: f.steps, Every: channels.Duration(f.every), Cohorts: f.cohorts}, nil
-	case f.percent == 100:
+	case f.percent == -1 && len(f.cohorts) > 0:
+		return &channels.Rollout{Steps: []int{0}, Cohorts: f.cohorts}, nil
+	case f.percent == -1 || f.percent == 100:
 		return nil, nil
 	}
 	return &channels.Rollout{Steps: []int{f.percent}, Cohorts: f.cohorts}, nil

@@ -49,6 +49,10 @@ Environment, beside what ` + "`tsmon help`" + ` lists:
   TSMON_SERIES_TOKEN       without TSMON_SERIES_URL: the token of /api/v2/write
                            (default: in secrets.json)
   TSMON_METRICS_KEY        bearer token that opens /metrics to other machines
+  TSMON_REFRESH            how old a channel may be that is served (default 5s)
+  TSMON_UPDATES_REDIRECT   true: clients are sent to TSMON_PUBLIC_URL for bundles
+  TSMON_UPDATES_TOKEN      bearer token that clients have to show under /updates/
+                           (default: none, they are public)
 
 With --demo there is a small water network that lives: a tenant with variables,
 diagrams, charts and menus, ten days of history, and new values every few seconds.

@@ -27,6 +27,7 @@ for version in 1.0.0 1.1.0; do
 done
 
 run tsmon keys generate --no-password --output app.key
+export TSMON_REFRESH=100ms # so that publishing need not wait to see it served
 export TSMON_STORAGE="$work/releases" TSMON_DATA="$work/data" TSMON_TRUSTED_KEYS=app.key.pub TAURI_SIGNING_PRIVATE_KEY=app.key
 
 # Clients fetch the directory through a web server; ours serves it as it is.

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 )
 
 // written makes a configuration file and returns its path.
@@ -88,6 +89,15 @@ func TestMistakesNameTheirPlace(t *testing.T) {
 		"half an address":   {"server: {records: 'postgres:u:hush@h/d'}\n", "server.records is neither"},
 		"words":             {"server: {records: 'host=h password=hush'}\n", "server.records is neither"},
 		"unknown series":    {"server:\n  series: {db: x}\n", "line 2: field db not found"},
+		"refresh too short": {"server: {refresh: 5ms}\n", "server.refresh is not between 10ms and 1m0s; write it like 5s"},
+		"refresh too long":  {"server: {refresh: 61s}\n", "server.refresh is not between"},
+		"refresh backwards": {"server: {refresh: -5s}\n", "server.refresh is not between"},
+		"refresh of what":   {"server: {refresh: 5}\n", "line 1"},
+		"refresh as words":  {"server: {refresh: often}\n", "line 1"},
+		"redirect nowhere":  {"server: {updates: {redirect: true}}\n", "server.updates.redirect needs public_url"},
+		"token with space":  {"server: {updates: {token: 'hush hush'}}\n", "server.updates.token holds a character"},
+		"token with a line": {"server: {updates: {token: \"hush\\n\"}}\n", "server.updates.token holds a character"},
+		"unknown updates":   {"server: {updates: {tokens: x}}\n", "field tokens not found"},
 		"too large":         {"# " + strings.Repeat("x", maxFile), "larger than"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -121,6 +131,28 @@ func TestMonitoringStores(t *testing.T) {
 	}
 	if text := fmt.Sprintf("%v %+v %#v", c, c, c.Server); strings.Contains(text, "hush") {
 		t.Error(text)
+	}
+}
+
+func TestUpdates(t *testing.T) {
+	t.Chdir(t.TempDir())
+	c, err := Load("", []string{"TSMON_DATA=/d"})
+	if err != nil || c.Server.Refresh != 5*time.Second || c.Server.Updates != (Updates{}) {
+		t.Errorf("%+v, %v", c.Server, err)
+	}
+	path := written(t, "public_url: https://cdn.example.com/app\nserver: {refresh: 2s, updates: {redirect: true, token: hush}}\n")
+	c, err = Load(path, []string{"TSMON_DATA=/d"})
+	if err != nil || c.Server.Refresh != 2*time.Second || !c.Server.Updates.Redirect || c.Server.Updates.Token != "hush" {
+		t.Errorf("%+v, %v", c.Server, err)
+	}
+	c, err = Load(path, []string{"TSMON_DATA=/d", "TSMON_REFRESH=250ms", "TSMON_UPDATES_REDIRECT=false", "TSMON_UPDATES_TOKEN=hush2"})
+	if err != nil || c.Server.Refresh != 250*time.Millisecond || c.Server.Updates.Redirect || c.Server.Updates.Token != "hush2" {
+		t.Errorf("%+v, %v", c.Server, err)
+	}
+	for _, bad := range []string{"TSMON_REFRESH=often", "TSMON_REFRESH=5", "TSMON_REFRESH=1ns", "TSMON_REFRESH=1h", "TSMON_UPDATES_REDIRECT=perhaps", "TSMON_UPDATES_TOKEN=hush\x00"} {
+		if _, err := Load("", []string{"TSMON_DATA=/d", bad}); err == nil || strings.Contains(err.Error(), "hush") {
+			t.Errorf("%s: %v", bad, err)
+		}
 	}
 }
 
