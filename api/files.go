@@ -116,8 +116,8 @@ func (s *Server) noObject(w http.ResponseWriter, r *http.Request, err error) {
 	s.fail(w, r, f)
 }
 
-// openObject opens as much of an object as a request gets; the body is nil if that is
-// nothing.
+// openObject opens as much of an object as a request gets; the body is nil if
+// that is nothing.
 func (s *Server) openObject(r *http.Request, key, contentType string) (*entity, verdict, io.ReadCloser, error) {
 	if conditional(r) {
 		e, v, body, err := s.openPart(r, key, contentType)

@@ -81,7 +81,6 @@ func (s *Server) serveDocument(w http.ResponseWriter, r *http.Request, d *docume
 		s.beyond(w, r, e)
 		return
 	}
-	allow(w)
 	e.begin(w, v, cacheControl)
 	if v.status != http.StatusNotModified && r.Method == http.MethodGet {
 		_, _ = w.Write(e.data[v.offset : v.offset+v.length]) // a client that went away

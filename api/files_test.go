@@ -3,6 +3,7 @@ package api
 import (
 	"bytes"
 	"compress/gzip"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -159,6 +160,25 @@ func checkPart(t *testing.T, what string, got answer, status int, contentRange s
 	}
 	if status != 416 && !head && !bytes.Equal(got.body, want) {
 		t.Errorf("%.60s: %d other bytes", what, len(got.body))
+	}
+}
+
+// restless is a store whose objects change whenever they are looked at.
+type restless struct{ object.Store }
+
+func (restless) GetRange(context.Context, string, string, int64, int64) (io.ReadCloser, error) {
+	return nil, object.ErrChanged
+}
+
+// TestRangeOfTheChanged: what changes while it is asked for is sent whole.
+func TestRangeOfTheChanged(t *testing.T) {
+	w := embedded(t)
+	must[object.Info](t)(w.Objects.Create(t.Context(), "releases/1.0.0/a.bin", strings.NewReader("0123456789"), 10, object.Attributes{}))
+	w.Objects = restless{w.Objects}
+	nobody := client{tb: t, base: w.serve(t).URL}
+	got := nobody.send("GET", "/updates/releases/1.0.0/a.bin", nil, http.Header{"Range": {"bytes=2-3"}})
+	if got.status != 200 || string(got.body) != "0123456789" || got.header.Get("Content-Range") != "" {
+		t.Errorf("%d %s %v", got.status, got.body, got.header)
 	}
 }
 

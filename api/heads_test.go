@@ -342,6 +342,9 @@ func TestHeadsPatience(t *testing.T) {
 	leave()
 	close(free)
 	asking.Wait()
+	if n := store.count("Stat stable/latest.json"); n != 1 {
+		t.Errorf("the store was asked %d times", n)
+	}
 }
 
 // TestHeadsAfterAPanic: who waits for a question that broke is not left waiting.

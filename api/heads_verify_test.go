@@ -163,14 +163,18 @@ func TestNeverVerified(t *testing.T) {
 	d.publish(t, "stable", "1.0.0")
 	good, _ := w.stored(t, "stable/latest.json")
 	w.plant(t, "stable/latest.json", []byte("{}"))
+	store := w.watched()
 	s, nobody := w.serveStill(t)
-	for range 2 {
+	for range 3 {
 		if got := nobody.get("/updates/stable/latest.json").wantFailure(t, 503); !strings.Contains(got, "does not verify") {
 			t.Error(got)
 		}
 		s.heads.round(t.Context())
 	}
 	w.wantAlarm(t, nobody, "stable/latest.json", 1)
+	if n := store.count("Get stable/latest.json"); n != 1 {
+		t.Errorf("what does not verify was read %d times", n)
+	}
 	w.plant(t, "stable/latest.json", good)
 	s.heads.round(t.Context())
 	if got := nobody.get("/updates/stable/latest.json"); !bytes.Equal(got.body, good) {

@@ -50,8 +50,10 @@ type exchange struct {
 }
 
 // meet gives a request its id. One that a client brings is not taken over: it
-// would be that client's word in our log.
+// would be that client's word in our log. It also puts off the deadline that an
+// answer before on the same connection has left.
 func (s *Server) meet(w http.ResponseWriter, r *http.Request) *exchange {
+	allow(w)
 	x := &exchange{ResponseWriter: w, began: time.Now()}
 	x.id = newID()
 	x.address = s.address(r)

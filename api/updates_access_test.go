@@ -2,10 +2,12 @@ package api
 
 import (
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"tsmon/store/object"
 )
@@ -186,6 +188,43 @@ func TestShortWay(t *testing.T) {
 	}
 	if len(lines) != 17 {
 		t.Errorf("%d requests were logged, want 17", len(lines))
+	}
+}
+
+// deadlined is a recorder that takes deadlines.
+type deadlined struct {
+	*httptest.ResponseRecorder
+	until time.Time
+}
+
+func (d *deadlined) SetWriteDeadline(until time.Time) error {
+	d.until = until
+	return nil
+}
+
+// TestEveryAnswerHasTime: a connection that is kept alive has the deadline of the
+// answer before, which must not cut the next one off.
+func TestEveryAnswerHasTime(t *testing.T) {
+	w := embedded(t)
+	w.publisher(t).publish(t, "stable", "1.0.0")
+	w.Elsewhere = must[*url.URL](t)(url.Parse("https://cdn.example.com"))
+	s := New(w.Options)
+	t.Cleanup(s.Close)
+	routes := s.Handler()
+	for path, want := range map[string]int{
+		"/updates/stable/latest.json": 304, "/updates/releases/1.0.0/App_universal.app.tar.gz": 302, "/updates/releases/1.0.0/App_universal.app.tar.gz.sig": 304,
+		"/updates/stable/linux/x86_64/1.0.0": 204, "/metrics": 200, "/healthz": 200, "/nothing": 404,
+	} {
+		for range 2 { // the second time from memory
+			r := httptest.NewRequest("GET", path, nil)
+			r.RemoteAddr = "127.0.0.1:1"
+			r.Header.Set("If-None-Match", "*")
+			got := &deadlined{ResponseRecorder: httptest.NewRecorder()}
+			routes.ServeHTTP(got, r)
+			if got.Code != want || time.Until(got.until) < writeTime/2 {
+				t.Errorf("%s: %d, may be written until %s", path, got.Code, got.until)
+			}
+		}
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 
 	"tsmon/api"
 	"tsmon/channels"
+	"tsmon/cmd/tsmon/config"
 	"tsmon/manifest"
 	"tsmon/manifest/updater"
 	"tsmon/release"
@@ -36,7 +37,8 @@ type kit struct {
 func storages(t *testing.T, test func(t *testing.T, fresh func(t *testing.T) *kit)) {
 	t.Run("dir", func(t *testing.T) {
 		t.Parallel()
-		test(t, func(t *testing.T) *kit { return newKit(t, filepath.Join(t.TempDir(), "store"), nil) })
+		b := besides(t)
+		test(t, func(t *testing.T) *kit { return newKitOn(t, b, filepath.Join(t.TempDir(), "store"), nil) })
 	})
 	if testing.Short() {
 		return // the race detector's run, which is slow
@@ -46,18 +48,19 @@ func storages(t *testing.T, test func(t *testing.T, fresh func(t *testing.T) *ki
 		t.Setenv("AWS_ACCESS_KEY_ID", server.AccessKey)
 		t.Setenv("AWS_SECRET_ACCESS_KEY", server.SecretKey)
 		env := []string{"AWS_ACCESS_KEY_ID=" + server.AccessKey, "AWS_SECRET_ACCESS_KEY=" + server.SecretKey}
-		n := 0
+		n, b := 0, besides(t)
 		test(t, func(t *testing.T) *kit {
 			n++
-			return newKit(t, server.URL(fmt.Sprintf("desktop/%d", n)), env)
+			return newKitOn(t, b, server.URL(fmt.Sprintf("desktop/%d", n)), env)
 		})
 	})
 }
 
-func newKit(t *testing.T, storage string, env []string) *kit {
+// besides are the back ends of a server that a kit's tests don't look at.
+func besides(t *testing.T) *backends {
 	t.Helper()
 	a := newApp()
-	a.environ = []string{"TSMON_STORAGE=" + storage, "TSMON_DATA=" + t.TempDir(), "TSMON_MQTT_LISTEN=127.0.0.1:0", "TSMON_REFRESH=10ms"}
+	a.environ = []string{"TSMON_DATA=" + t.TempDir(), "TSMON_MQTT_LISTEN=127.0.0.1:0"}
 	c, err := a.load()
 	if err != nil {
 		t.Fatal(err)
@@ -66,14 +69,33 @@ func newKit(t *testing.T, storage string, env []string) *kit {
 	if err != nil {
 		t.Fatal(err)
 	}
-	handler := api.New(b.options(c))
+	t.Cleanup(func() {
+		if err := b.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return b
+}
+
+func newKit(t *testing.T, storage string, env []string) *kit {
+	t.Helper()
+	return newKitOn(t, besides(t), storage, env)
+}
+
+// newKitOn makes a kit whose server has everything but its storage from b.
+func newKitOn(t *testing.T, b *backends, storage string, env []string) *kit {
+	t.Helper()
+	store, err := openStore(t.Context(), storage)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := b.options(&config.Config{})
+	o.Objects, o.Refresh = store, 10*time.Millisecond
+	handler := api.New(o)
 	server := httptest.NewServer(handler.Handler())
 	t.Cleanup(func() {
 		server.Close()
 		handler.Close()
-		if err := b.Close(); err != nil {
-			t.Error(err)
-		}
 	})
 	public, err := os.ReadFile("testdata/unencrypted.pub")
 	if err != nil {
@@ -84,7 +106,7 @@ func newKit(t *testing.T, storage string, env []string) *kit {
 	if err != nil {
 		t.Fatal(err)
 	}
-	k := &kit{storage: storage, store: b.objects, url: server.URL + "/updates", keys: keys}
+	k := &kit{storage: storage, store: store, url: server.URL + "/updates", keys: keys}
 	k.env = append([]string{"TSMON_STORAGE=" + storage, "TSMON_PUBLIC_URL=" + k.url, "TSMON_TRUSTED_KEYS=" + keys, "TAURI_SIGNING_PRIVATE_KEY=" + key}, env...)
 	return k
 }

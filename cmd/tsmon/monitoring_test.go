@@ -124,7 +124,7 @@ func lastOf(t *testing.T, c *config.Config, measurement, field string) (value se
 		t.Fatal(err)
 	}
 	defer store.Close()
-	got, err := store.Current(t.Context(), "ts_acueducto", []series.Want{{Key: series.Key{Measurement: measurement, Field: field}}})
+	got, err := store.Current(t.Context(), "ts_acueducto", []series.Want{{Key: series.Key{Measurement: measurement, Field: field}, Timed: true}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -87,7 +87,7 @@ func (s *served) stop() {
 // until polls a condition for a minute.
 func until(t *testing.T, what string, condition func() bool) {
 	t.Helper()
-	tick := time.NewTicker(20 * time.Millisecond)
+	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
 	for deadline := time.After(time.Minute); !condition(); {
 		select {
