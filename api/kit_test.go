@@ -154,7 +154,7 @@ func real(tb testing.TB, s *servers) *world {
 	records := must[*postgres.Store](tb)(postgres.Open(s.postgres.Database(), postgres.Limits{}))
 	tb.Cleanup(func() { records.Close() })
 	w.Records = records
-	values := must[*influx.Store](tb)(influx.Open(influx.Options{URL: s.influx.URL}))
+	values := must[*influx.Store](tb)(influx.Open(influx.Options{URL: s.influx.URL, Now: func() time.Time { return w.now.now() }}))
 	tb.Cleanup(func() { values.Close() })
 	w.Series = values
 	client := must[*mqtt.Client](tb)(mqtt.Dial(tb.Context(), mqtt.Options{URL: s.broker.URL(), Log: slog.New(slog.DiscardHandler)}))

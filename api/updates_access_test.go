@@ -26,6 +26,9 @@ func TestUpdatesToken(t *testing.T) {
 	w.publisher(t).publish(t, "stable", "1.0.0")
 	w.UpdatesToken = token
 	nobody := client{tb: t, base: w.serve(t).URL}
+	eventually(t, "the manifest in memory", func() bool {
+		return nobody.send("GET", updatePaths[0], nil, http.Header{"Authorization": {"Bearer " + token}}).status == 200
+	})
 	all := append(slices.Clone(updatePaths), "/updates/beta/latest.json", "/updates/releases/1.0.0/nothing", "/updates/log/stable/0000000001.json",
 		"/updates/", "/updates/stable/linux/x86_64/0.9.0", "/updates/stable/nowhere/x86_64/0.9.0", "/updates/beta/linux/x86_64/0.9.0")
 	for _, path := range all {
