@@ -197,40 +197,55 @@ func (h *heads) refresh(ctx context.Context, c *channel) error {
 		h.change(func(known map[string]*channel) { delete(known, c.name) })
 		return nil
 	}
+	return err
+}
+
+// look brings up to date what a channel shows, if its manifest verifies, and what
+// it offers. A manifest is shown only after the log was read, which has its entry,
+// so that the offers are never behind it. The errors are the store's.
+func (h *heads) look(ctx context.Context, c *channel) error {
+	next, err := h.readHead(ctx, c)
 	if err != nil {
 		return err
 	}
-	return h.lookAtLog(ctx, c)
+	if next == nil {
+		return nil
+	}
+	err = h.lookAtLog(ctx, c, next)
+	if shown := c.head.Load(); shown != next && (err == nil || shown == nil) {
+		c.head.Store(next)
+		h.log.Info("channel shown", "channel", c.name, "version", next.version, "sequence", next.sequence)
+	}
+	return err
 }
 
-// look brings a channel's head up to date if its manifest verifies. The errors
-// are the store's.
-func (h *heads) look(ctx context.Context, c *channel) error {
+// readHead reads the manifest of a channel, if it is another one than is shown.
+// One that does not verify is not returned, but the one that is shown, which is
+// nil before the first.
+func (h *heads) readHead(ctx context.Context, c *channel) (*head, error) {
 	key := channels.ManifestKey(c.name)
 	info, err := h.store.Stat(ctx, key)
 	shown := c.head.Load()
 	switch {
 	case err != nil:
-		return err
+		return nil, err
 	case shown != nil && shown.stored == info.ETag:
 		h.alarms.clear(key)
-		return nil
+		return shown, nil
 	case h.alarms.raised(key, info.ETag):
-		return nil
+		return shown, nil
 	}
 	data, info, err := readWhole(ctx, h.store, key, manifest.MaxSize)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	next, err := newHead(data, info, h.rules)
 	if err != nil {
 		h.alarms.raise(key, info.ETag, err)
-		return nil
+		return shown, nil
 	}
 	h.alarms.clear(key)
-	c.head.Store(next)
-	h.log.Info("channel shown", "channel", c.name, "version", next.version, "sequence", next.sequence)
-	return nil
+	return next, nil
 }
 
 // readWhole reads an object. Of one that is longer than limit it returns one byte
@@ -356,8 +371,8 @@ func (h *heads) lookUp(ctx context.Context, name string, l *lookup) {
 		return
 	}
 	c := &channel{name: name, log: &channels.Log{Channel: name}}
-	if l.err = h.look(ctx, c); l.err == nil {
-		_ = h.lookAtLog(ctx, c) // the next round tries again
+	if l.err = h.look(ctx, c); l.err == nil || c.head.Load() != nil {
+		l.err = nil // of the log, at which the next round looks again
 		h.change(func(known map[string]*channel) { known[name] = c })
 	}
 }

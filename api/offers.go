@@ -122,14 +122,14 @@ func (h *heads) offers(ctx context.Context, name string) (*channels.Offers, erro
 }
 
 // lookAtLog brings what a channel offers up to date with its log, which is the
-// truth also while the manifest is behind it. What does not verify is not
-// offered. The errors are the store's.
-func (h *heads) lookAtLog(ctx context.Context, c *channel) error {
+// truth also while the manifest, that is or is about to be shown, is behind it.
+// What does not verify is not offered. The errors are the store's.
+func (h *heads) lookAtLog(ctx context.Context, c *channel, shown *head) error {
 	c.reading.Lock()
 	defer c.reading.Unlock()
-	shown, repository := c.head.Load(), channels.Repository{Store: h.store}
+	repository := channels.Repository{Store: h.store}
 	moved, err := repository.Moved(ctx, c.log)
-	if err != nil || shown == nil || !moved && c.offers.Load() != nil && c.offeredAt == shown.stored {
+	if err != nil || !moved && c.offers.Load() != nil && c.offeredAt == shown.stored {
 		return err
 	}
 	log, err := repository.Extend(ctx, c.log)

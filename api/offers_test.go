@@ -201,6 +201,40 @@ func TestOffersFollowTheLog(t *testing.T) {
 	seen(t, "the manifest", func() bool { return len(handler.Due()) == 0 })
 }
 
+// TestOffersWhilePublishing: no client is refused while a channel moves, whichever
+// of log and manifest the server has seen.
+func TestOffersWhilePublishing(t *testing.T) {
+	w := embedded(t)
+	w.Refresh = 2 * time.Millisecond
+	d := w.publisher(t)
+	d.part(t, "1.0.0", func(*release.PublishOptions) {})
+	nobody := client{tb: t, base: w.serve(t).URL}
+	d.part(t, "1.1.0", func(o *release.PublishOptions) { o.Rollout = &channels.Rollout{Steps: []int{99}} })
+	published := make(chan error, 1)
+	go func() {
+		var errs []error
+		for range 15 {
+			_, err := d.Pause(t.Context(), release.Options{Channel: "stable", Why: "crashes"})
+			_, err2 := d.Resume(t.Context(), release.Options{Channel: "stable"})
+			errs = append(errs, err, err2)
+		}
+		published <- errors.Join(errs...)
+	}()
+	for asked := 0; ; asked++ {
+		if version := linux(nobody, "0.9.0", "a").version(t); version != "1.0.0" && version != "1.1.0" {
+			t.Fatalf("question %d: a client is told %s", asked, version)
+		}
+		select {
+		case err := <-published:
+			if err != nil || asked < 30 {
+				t.Errorf("%d questions beside it: %v", asked, err)
+			}
+			return
+		default:
+		}
+	}
+}
+
 // seen polls until something that was published is served.
 func seen(t *testing.T, what string, condition func() bool) {
 	t.Helper()
