@@ -28,18 +28,16 @@ type entity struct {
 	modified time.Time
 	size     int64  // bytes
 	data     []byte // nil if it is in the store
-	always   []line // headers of 200, 206 and 304
-	content  []line // headers of 200 and 206 besides
+	tag      []string
+	content  []line // headers of 200 and 206, besides those of 304
 }
 
 // newEntity describes an object with this suffix to its ETag.
 func newEntity(info object.Info, suffix string, size int64, contentType string) *entity {
 	e := &entity{etag: strconv.Quote(info.ETag + suffix), modified: info.ModTime.UTC().Truncate(time.Second), size: size}
-	e.always = []line{
-		{"Etag", []string{e.etag}}, {"Last-Modified", []string{e.modified.Format(http.TimeFormat)}},
-		{"X-Content-Type-Options", []string{"nosniff"}},
-	}
+	e.tag = []string{e.etag}
 	e.content = []line{
+		{"Last-Modified", []string{e.modified.Format(http.TimeFormat)}}, {"X-Content-Type-Options", []string{"nosniff"}},
 		{"Content-Type", []string{contentType}}, {"Content-Length", []string{strconv.FormatInt(size, 10)}},
 	}
 	return e
@@ -49,9 +47,7 @@ func newEntity(info object.Info, suffix string, size int64, contentType string) 
 // 206 to a GET.
 func (e *entity) begin(w http.ResponseWriter, v verdict, cacheControl []string) {
 	header := w.Header()
-	for _, l := range e.always {
-		header[l.name] = l.values
-	}
+	header["Etag"] = e.tag
 	header["Cache-Control"] = cacheControl
 	if v.status == http.StatusNotModified {
 		if v.etag != e.etag {

@@ -50,6 +50,9 @@ func (e *entity) judge(r *http.Request, same string) verdict {
 
 // matches compares If-None-Match headers with an ETag, weakly.
 func matches(headers []string, etag string) bool {
+	if len(headers) == 1 && headers[0] == etag {
+		return true // which is what clients send
+	}
 	for _, header := range headers {
 		for candidate := range strings.SplitSeq(header, ",") {
 			candidate = strings.TrimPrefix(strings.TrimSpace(candidate), "W/")

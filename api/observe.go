@@ -53,8 +53,8 @@ type exchange struct {
 // would be that client's word in our log. It also puts off the deadline that an
 // answer before on the same connection has left.
 func (s *Server) meet(w http.ResponseWriter, r *http.Request) *exchange {
-	allow(w)
 	x := &exchange{ResponseWriter: w, began: time.Now()}
+	allowFrom(w, x.began)
 	x.id = newID()
 	x.address = s.address(r)
 	x.header[0] = x.id

@@ -97,8 +97,11 @@ func encode(body any) ([]byte, error) {
 }
 
 // allow gives a client the time to take the next piece of an answer.
-func allow(w http.ResponseWriter) {
-	err := http.NewResponseController(w).SetWriteDeadline(time.Now().Add(writeTime))
+func allow(w http.ResponseWriter) { allowFrom(w, time.Now()) }
+
+// allowFrom is allow at a time that is known already.
+func allowFrom(w http.ResponseWriter, now time.Time) {
+	err := http.NewResponseController(w).SetWriteDeadline(now.Add(writeTime))
 	if err != nil && !errors.Is(err, http.ErrNotSupported) { // by recorders in tests
 		return // the connection is gone, which writing will show
 	}

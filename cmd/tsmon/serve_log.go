@@ -18,9 +18,12 @@ const (
 
 // gathered is a writer that passes on what is written to it a little later, and
 // together: a server that is busy makes few system calls for its log. While the
-// writer behind it blocks, so does this one.
+// writer behind it blocks, so does this one once enough lines wait.
 type gathered struct {
 	to io.Writer
+
+	passing sync.Mutex // held while lines are written, in their order
+	written []byte     // a buffer to gather in, next
 
 	mu    sync.Mutex
 	lines []byte
@@ -31,37 +34,43 @@ type gathered struct {
 // Write takes whole lines. Its errors are those of a write before.
 func (g *gathered) Write(p []byte) (int, error) {
 	g.mu.Lock()
-	defer g.mu.Unlock()
 	before := len(g.lines)
 	g.lines = append(g.lines, p...)
-	g.grown(before)
-	return len(p), g.err
+	return len(p), g.added(before)
 }
 
-// grown sees to it that what was added is written.
-func (g *gathered) grown(before int) {
+// added gives back mu and sees to it that what was added is written.
+func (g *gathered) added(before int) error {
+	err, full := g.err, len(g.lines) >= gatherSize
 	switch {
-	case len(g.lines) >= gatherSize:
-		g.pass()
+	case full:
 	case g.later == nil:
 		g.later = time.AfterFunc(gatherTime, g.Flush)
 	case before == 0:
 		g.later.Reset(gatherTime)
 	}
+	g.mu.Unlock()
+	if full {
+		g.Flush()
+	}
+	return err
 }
 
 // Flush passes on what was written.
 func (g *gathered) Flush() {
+	g.passing.Lock()
+	defer g.passing.Unlock()
 	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.pass()
-}
-
-func (g *gathered) pass() {
-	if len(g.lines) > 0 {
-		_, g.err = g.to.Write(g.lines)
-		g.lines = g.lines[:0]
+	lines := g.lines
+	g.lines = g.written[:0]
+	g.mu.Unlock()
+	if len(lines) > 0 {
+		_, err := g.to.Write(lines)
+		g.mu.Lock()
+		g.err = err
+		g.mu.Unlock()
 	}
+	g.written = lines
 }
 
 // logTo returns a log of JSON lines.
@@ -97,16 +106,12 @@ func (h *lineHandler) Handle(ctx context.Context, r slog.Record) error {
 		b, plain = appendPlain(b, a)
 		return plain
 	})
-	if plain {
-		h.to.lines = append(b, '}', '\n')
-		h.to.grown(before)
-	}
-	err := h.to.err
-	h.to.mu.Unlock()
 	if !plain {
+		h.to.mu.Unlock()
 		return h.Handler.Handle(ctx, r)
 	}
-	return err
+	h.to.lines = append(b, '}', '\n')
+	return h.to.added(before)
 }
 
 // WithAttrs implements slog.Handler.
