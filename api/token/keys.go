@@ -24,9 +24,11 @@ type Keys struct {
 	// Now is the clock, time.Now by default. It is set before the first use.
 	Now func() time.Time
 
-	path   string
-	parser *jwt.Parser
-	live   atomic.Pointer[[]key] // newest first, never empty
+	path      string
+	parser    *jwt.Parser
+	validator *jwt.Validator
+	verified  verified
+	live      atomic.Pointer[[]key] // newest first, never empty
 
 	looking sync.Mutex // held while the file is read
 	looked  time.Time  // last; zero before the first time
@@ -46,7 +48,8 @@ func Open(path string) (*Keys, error) {
 		return nil, err
 	}
 	k := &Keys{Now: time.Now, path: path}
-	k.parser = newParser(func() time.Time { return k.Now() })
+	read := options(func() time.Time { return k.Now() })
+	k.parser, k.validator = jwt.NewParser(read...), jwt.NewValidator(read...)
 	k.live.Store(&keys)
 	return k, nil
 }

@@ -39,10 +39,12 @@ package token
 
 import (
 	"crypto/rand"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/golang-jwt/jwt/v5"
@@ -122,20 +124,63 @@ func (k *Keys) verify(token string) (Claims, error) {
 	if strings.ContainsAny(token, "\r\n") { // package base64 skips them
 		return Claims{}, errors.New("it holds a line break")
 	}
-	var p payload
+	k.current()
+	with := k.live.Load()
+	id := sha256.Sum256([]byte(token))
+	p, ok := k.verified.find(id, with)
+	if ok {
+		if err := k.validator.Validate(p); err != nil {
+			return Claims{}, err
+		}
+		return p.claims()
+	}
 	if _, err := k.parser.ParseWithClaims(token, &p, k.keyFor); err != nil {
 		return Claims{}, err
 	}
+	k.verified.add(id, with, p)
 	return p.claims()
 }
 
-// newParser returns the parser of all tokens, which reads the clock by now.
-func newParser(now func() time.Time) *jwt.Parser {
-	return jwt.NewParser(
+// options are how tokens are read, and judged by the clock now.
+func options(now func() time.Time) []jwt.ParserOption {
+	return []jwt.ParserOption{
 		jwt.WithValidMethods([]string{algEdDSA, algHS256}), jwt.WithStrictDecoding(),
 		jwt.WithIssuer(party), jwt.WithAudience(party), jwt.WithIssuedAt(),
 		jwt.WithLeeway(leeway), jwt.WithTimeFunc(now),
-	)
+	}
+}
+
+// maxVerified is how many tokens are remembered.
+const maxVerified = 10_000
+
+// verified remembers what tokens say whose signatures are good: a client shows
+// the same one with every request, and a signature takes longer than most of
+// their answers. It forgets them whenever the keys were read, at least once a
+// minute.
+type verified struct {
+	mu    sync.Mutex
+	with  *[]key // that they were verified with
+	known map[[sha256.Size]byte]payload
+}
+
+func (v *verified) find(id [sha256.Size]byte, with *[]key) (payload, bool) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.with != with {
+		return payload{}, false
+	}
+	p, ok := v.known[id]
+	return p, ok
+}
+
+// add remembers a token that was verified with keys at least as new as with.
+func (v *verified) add(id [sha256.Size]byte, with *[]key, p payload) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.with != with || len(v.known) >= maxVerified {
+		v.with, v.known = with, map[[sha256.Size]byte]payload{}
+	}
+	v.known[id] = p
 }
 
 // keyFor returns what the signature of t is verified with.

@@ -140,6 +140,20 @@ func TestTimes(t *testing.T) {
 	}
 }
 
+// TestRememberedExpires wants that a token which was verified before ends on time.
+func TestRememberedExpires(t *testing.T) {
+	k := known(t)
+	text := forgeEd(t, payload().with("exp", clock.Add(20*time.Second).Unix()))
+	for _, after := range []time.Duration{0, 1, 50*time.Second - 1} {
+		k.Now = func() time.Time { return clock.Add(after) }
+		checkAccepted(t, after.String(), k, text)
+	}
+	k.Now = func() time.Time { return clock.Add(50 * time.Second) }
+	checkRefused(t, "later", k, text, "expired")
+	k.Now = func() time.Time { return clock.Add(-31 * time.Second) }
+	checkRefused(t, "earlier", k, text, "not valid yet")
+}
+
 // TestForgedIsNotExpired wants that nobody but a key's holder is told of times.
 func TestForgedIsNotExpired(t *testing.T) {
 	k := known(t)
