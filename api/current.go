@@ -73,19 +73,17 @@ func readAll(variables []*variable, window time.Duration) (map[string]reading, e
 
 // compute asks for all that a plan needs and computes its readings.
 func (s *Server) compute(ctx context.Context, who caller, p *plan) (map[string]*float64, error) {
-	values := make(map[series.Want]series.Value, len(p.wants))
+	var values []series.Value
 	if len(p.wants) > 0 {
-		found, err := s.values.Current(ctx, who.tenant.TsName, p.wants)
-		if err != nil {
+		var err error
+		if values, err = s.values.Current(ctx, who.tenant.TsName, p.wants); err != nil {
 			return nil, err
 		}
-		for i, want := range p.wants {
-			values[want] = found[i]
-		}
 	}
+	found := func(want series.Want) series.Value { return values[p.places[want]] }
 	result := make(map[string]*float64, len(p.readings))
 	for id, reading := range p.readings {
-		result[id] = reading.value(values)
+		result[id] = reading.value(found)
 	}
 	return result, nil
 }

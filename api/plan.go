@@ -12,15 +12,15 @@ import (
 type plan struct {
 	readings map[string]reading // by id
 	wants    []series.Want      // of all of them, each once
+	places   map[series.Want]int
 }
 
 func newPlan(readings map[string]reading) (*plan, error) {
-	p := &plan{readings: readings}
-	seen := map[series.Want]bool{}
+	p := &plan{readings: readings, places: map[series.Want]int{}}
 	for _, reading := range readings {
 		for _, want := range reading.wants() {
-			if !seen[want] {
-				seen[want] = true
+			if _, ok := p.places[want]; !ok {
+				p.places[want] = len(p.wants)
 				p.wants = append(p.wants, want)
 			}
 		}

@@ -164,8 +164,8 @@ func (d reading) wants() []series.Want {
 }
 
 // value computes the variable, nil if it is missing.
-func (d reading) value(values map[series.Want]series.Value) *float64 {
-	get := func(key string) (float64, bool) { return d.operands[key].value(values) }
+func (d reading) value(found func(series.Want) series.Value) *float64 {
+	get := func(key string) (float64, bool) { return d.operands[key].value(found) }
 	var number float64
 	var ok bool
 	if d.equation != nil {
@@ -181,9 +181,9 @@ func (d reading) value(values map[series.Want]series.Value) *float64 {
 	return &number
 }
 
-func (o operand) value(values map[series.Want]series.Value) (float64, bool) {
+func (o operand) value(found func(series.Want) series.Value) (float64, bool) {
 	for _, want := range o {
-		if v := values[want]; v.Found {
+		if v := found(want); v.Found {
 			return v.Number, true
 		}
 	}

@@ -99,12 +99,12 @@ func (c *Cached) Current(ctx context.Context, database string, wants []Want) ([]
 	if err != nil {
 		return nil, err
 	}
-	for q, places := range joined {
+	for q, shares := range joined {
 		if err = q.wait(ctx); err != nil {
 			break
 		}
-		for _, i := range places {
-			values[i] = q.values[q.wants[wants[i].Normal()]]
+		for _, s := range shares {
+			values[s.to] = q.values[s.from]
 		}
 	}
 	c.leave(joined)
@@ -113,6 +113,9 @@ func (c *Cached) Current(ctx context.Context, database string, wants []Want) ([]
 	}
 	return values, nil
 }
+
+// share is a value of a query, and its place in what one caller gets.
+type share struct{ from, to int }
 
 // wait returns the query's error, or the context's if that ends first.
 func (q *query) wait(ctx context.Context) error {
@@ -126,25 +129,25 @@ func (q *query) wait(ctx context.Context) error {
 
 // join fills in what is remembered, and returns the queries that will answer
 // the rest with the places that each of them fills.
-func (c *Cached) join(ctx context.Context, database string, wants []Want, values []Value) (map[*query][]int, error) {
+func (c *Cached) join(ctx context.Context, database string, wants []Want, values []Value) (map[*query][]share, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.closed {
 		return nil, fmt.Errorf("the cache is closed: %w", ErrUnavailable)
 	}
 	now := c.Now()
-	joined := map[*query][]int{}
+	joined := map[*query][]share{}
 	for i, want := range wants {
 		want = want.Normal()
 		if found, ok := c.values[place{database, want}]; ok && found.fresh(want, now) {
 			values[i] = found.Value
 			continue
 		}
-		q := c.queryFor(ctx, database, want)
+		q, at := c.queryFor(ctx, database, want)
 		if joined[q] == nil {
 			q.waiters++
 		}
-		joined[q] = append(joined[q], i)
+		joined[q] = append(joined[q], share{at, i})
 	}
 	return joined, nil
 }
@@ -160,33 +163,35 @@ func lifetime(want Want) time.Duration {
 	return min(max(want.Window/1000, 2*time.Second), 30*time.Second)
 }
 
-// queryFor returns the query that answers a want: one that has it already, or
-// the last that waits for its turn, or a new one.
-func (c *Cached) queryFor(ctx context.Context, database string, want Want) *query {
+// queryFor returns the query that answers a want, and at which place: one that
+// has it already, or the last that waits for its turn, or a new one.
+func (c *Cached) queryFor(ctx context.Context, database string, want Want) (*query, int) {
 	queue, working := c.queues[database]
 	for _, q := range queue {
-		if _, ok := q.wants[want]; ok && !q.left {
-			return q
+		if at, ok := q.wants[want]; ok && !q.left {
+			return q, at
 		}
 	}
 	if n := len(queue); n > 0 && queue[n-1].cancel == nil && !queue[n-1].left && len(queue[n-1].order) < c.Batch {
-		queue[n-1].add(want)
-		return queue[n-1]
+		return queue[n-1], queue[n-1].add(want)
 	}
 	q := &query{wants: map[Want]int{}, done: make(chan struct{})}
-	q.add(want)
+	at := q.add(want)
 	c.queues[database] = append(queue, q)
 	if !working {
 		// The query belongs to all that wait for it, not to one caller's context.
 		shared := context.WithoutCancel(ctx)
 		c.running.Go(func() { c.work(shared, database) })
 	}
-	return q
+	return q, at
 }
 
-func (q *query) add(want Want) {
-	q.wants[want] = len(q.order)
+// add returns the place of a want that the query did not have.
+func (q *query) add(want Want) int {
+	at := len(q.order)
+	q.wants[want] = at
 	q.order = append(q.order, want)
+	return at
 }
 
 // stop ends a query that runs.
@@ -197,7 +202,7 @@ func (q *query) stop() {
 }
 
 // leave ends the queries that nobody waits for any more.
-func (c *Cached) leave(joined map[*query][]int) {
+func (c *Cached) leave(joined map[*query][]share) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for q := range joined {

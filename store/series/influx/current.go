@@ -86,7 +86,7 @@ type search struct {
 
 // begin sorts the wants: aggregates are fetched at once, last values searched.
 func (b *batch) begin(wants []series.Want) {
-	b.first = &plan{until: b.now.UnixNano()}
+	b.first = newPlan(b.now, len(wants))
 	for _, want := range wants {
 		kind := b.kinds[want.Key]
 		if kind == 0 || kind == series.Text {
@@ -94,7 +94,7 @@ func (b *batch) begin(wants []series.Want) {
 		}
 		if want.Aggregate != series.Last {
 			for _, c := range b.cells(want.Normal(), kind) {
-				b.first.want(want.Measurement, c)
+				b.first.want(c)
 			}
 			continue
 		}
@@ -108,7 +108,7 @@ func (b *batch) begin(wants []series.Want) {
 
 // cells returns what has to be fetched for an aggregate. A boolean is counted.
 func (b *batch) cells(want series.Want, kind series.Kind) []cell {
-	c := cell{function: want.Aggregate.String(), kind: kind, since: b.since(want.Window), field: want.Field}
+	c := cell{function: want.Aggregate.String(), kind: kind, since: b.since(want.Window), Key: want.Key}
 	if kind != series.Boolean {
 		return []cell{c}
 	}
@@ -128,19 +128,20 @@ func (b *batch) since(window time.Duration) int64 {
 // lastCell returns what has to be fetched for a last value where it is searched.
 // Above the first rung its time tells where to search next time.
 func (b *batch) lastCell(k series.Key, s *search) cell {
-	return cell{function: "last", timed: s.timed || s.rung > 0, kind: b.kinds[k], since: b.since(ladder[s.rung]), field: k.Field}
+	return cell{function: "last", timed: s.timed || s.rung > 0, kind: b.kinds[k], since: b.since(ladder[s.rung]), Key: k}
 }
 
 // next plans the next request: the first with the aggregates, all of them with
 // the last values that are still searched.
 func (b *batch) next() *plan {
-	p := &plan{until: b.now.UnixNano()}
-	if !b.asked {
-		p, b.asked = b.first, true
+	p := b.first
+	if b.asked {
+		p = newPlan(b.now, 0)
 	}
+	b.asked = true
 	for k, search := range b.lasts {
 		if !search.done {
-			p.want(k.Measurement, b.lastCell(k, search))
+			p.want(b.lastCell(k, search))
 		}
 	}
 	return p
@@ -153,7 +154,7 @@ func (b *batch) take(p *plan) {
 			continue
 		}
 		c := b.lastCell(k, search)
-		search.figure = p.cells[k.Measurement][c]
+		search.figure = p.cells[c]
 		switch {
 		case search.found:
 			search.done = true
@@ -187,14 +188,13 @@ func (b *batch) value(want series.Want) series.Value {
 		}
 		return series.Value{}
 	}
-	cells := b.first.cells[want.Measurement]
 	wanted := b.cells(want, kind)
-	f := cells[wanted[0]]
+	f := b.first.cells[wanted[0]]
 	if !f.found {
 		return series.Value{}
 	}
 	if kind == series.Boolean {
-		f.number = share(want.Aggregate, cells[wanted[1]].number, f.number)
+		f.number = share(want.Aggregate, b.first.cells[wanted[1]].number, f.number)
 	}
 	return series.Value{Number: f.number, Time: b.now.UTC(), Found: true}
 }

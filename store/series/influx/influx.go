@@ -3,8 +3,9 @@
 //
 // Questions are put in InfluxQL, which both versions answer (2.x for every
 // bucket that has a mapping, which it makes for new buckets on its own), many
-// statements in one request. Names reach the server as bound identifiers, never
-// as a part of the query's text. Every field is read with a cast to its kind, so
+// statements in one request. Names of other than plain letters, digits, hyphens,
+// dots and underscores reach the server as bound identifiers, never as a part of
+// the query's text. Every field is read with a cast to its kind, so
 // that a field which has another kind elsewhere can't stop the request; a
 // boolean is never given to mean, sum, min or max but counted. Tag sets are
 // merged by the server.
@@ -95,9 +96,8 @@ func Open(opts Options) (*Store, error) {
 func newHTTP(opts Options) *http.Client {
 	dial := cmp.Or(opts.Dial, 3*time.Second)
 	return &http.Client{
-		Timeout:       cmp.Or(opts.Timeout, 15*time.Second),
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-		Transport: bounded{cmp.Or(opts.Answer, 64<<20), &http.Transport{
+		Transport: bounded{cmp.Or(opts.Answer, 64<<20), cmp.Or(opts.Timeout, 15*time.Second), &http.Transport{
 			Proxy:               http.ProxyFromEnvironment,
 			DialContext:         (&net.Dialer{Timeout: dial}).DialContext,
 			TLSHandshakeTimeout: dial,
@@ -107,24 +107,36 @@ func newHTTP(opts Options) *http.Client {
 	}
 }
 
-// bounded is a transport whose answers end with ErrTooLarge past a size.
+// bounded is a transport whose answers end with ErrTooLarge past a size, and
+// take a time at most.
 type bounded struct {
 	size int64
+	time time.Duration
 	http.RoundTripper
 }
 
 // RoundTrip implements http.RoundTripper.
 func (b bounded) RoundTrip(r *http.Request) (*http.Response, error) {
-	answer, err := b.RoundTripper.RoundTrip(r)
-	if err == nil {
-		answer.Body = &boundedBody{answer.Body, b.size}
+	ctx, cancel := context.WithTimeout(r.Context(), b.time)
+	answer, err := b.RoundTripper.RoundTrip(r.WithContext(ctx))
+	if err != nil {
+		cancel()
+		return nil, err
 	}
-	return answer, err
+	answer.Body = &boundedBody{answer.Body, b.size, cancel}
+	return answer, nil
 }
 
 type boundedBody struct {
 	io.ReadCloser
-	left int64
+	left   int64
+	cancel context.CancelFunc
+}
+
+// Close implements io.Closer.
+func (b *boundedBody) Close() error {
+	defer b.cancel()
+	return b.ReadCloser.Close()
 }
 
 // Read implements io.Reader.

@@ -7,18 +7,19 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"tsmon/store/series"
 )
 
 // cell is one figure of an answer: a function of a field over a time.
 type cell struct {
+	series.Key
 	function string // last, mean, max, min, sum or count
 	timed    bool   // of a last value: its own time is wanted
 	kind     series.Kind
 	since    int64 // nanoseconds since 1970, exclusive; 0 for no bound
 	onlyTrue bool  // of the values of a boolean
-	field    string
 }
 
 // figure is what a cell came to.
@@ -30,25 +31,22 @@ type figure struct {
 
 // plan is a set of cells, which one request fetches.
 type plan struct {
-	until int64                      // nanoseconds since 1970, inclusive
-	cells map[string]map[cell]figure // by measurement
+	until int64 // nanoseconds since 1970, inclusive
+	cells map[cell]figure
+}
+
+// newPlan returns a plan with room for about so many cells.
+func newPlan(until time.Time, cells int) *plan {
+	return &plan{until.UnixNano(), make(map[cell]figure, cells)}
 }
 
 // want adds a cell.
-func (p *plan) want(measurement string, c cell) {
-	if p.cells == nil {
-		p.cells = map[string]map[cell]figure{}
-	}
-	if p.cells[measurement] == nil {
-		p.cells[measurement] = map[cell]figure{}
-	}
-	p.cells[measurement][c] = figure{}
-}
+func (p *plan) want(c cell) { p.cells[c] = figure{} }
 
 // statement fetches the same cells, which share their bounds, of several
 // measurements.
 type statement struct {
-	cells        []cell
+	cells        []cell // of the first measurement
 	measurements []string
 }
 
@@ -56,25 +54,21 @@ type statement struct {
 // WHERE; measurements of which the same cells are wanted share a statement. A
 // last value whose time is wanted has its statement to itself, because only there
 // does the server tell that.
-func (p *plan) statements() []statement {
+func (p *plan) statements() []*statement {
 	groups := map[string]*statement{}
-	for _, measurement := range slices.Sorted(maps.Keys(p.cells)) {
-		for _, cells := range alike(slices.SortedFunc(maps.Keys(p.cells[measurement]), compareCells)) {
-			id := identify(cells)
-			if groups[id] == nil {
-				groups[id] = &statement{cells: cells}
-			}
-			groups[id].measurements = append(groups[id].measurements, measurement)
+	var all []*statement
+	for _, cells := range alike(slices.SortedFunc(maps.Keys(p.cells), compareCells)) {
+		id := identify(cells)
+		if groups[id] == nil {
+			groups[id] = &statement{cells: cells}
+			all = append(all, groups[id])
 		}
-	}
-	all := make([]statement, 0, len(groups))
-	for _, id := range slices.Sorted(maps.Keys(groups)) {
-		all = append(all, *groups[id])
+		groups[id].measurements = append(groups[id].measurements, cells[0].Measurement)
 	}
 	return all
 }
 
-// identify returns a text that only equal cells share.
+// identify returns a text that cells share if only their measurements differ.
 func identify(cells []cell) string {
 	var id []byte
 	for _, c := range cells {
@@ -82,7 +76,7 @@ func identify(cells []cell) string {
 		id = strconv.AppendInt(append(id, ' '), c.since, 10)
 		id = strconv.AppendBool(append(id, ' ', byte('0'+c.kind)), c.onlyTrue)
 		id = strconv.AppendBool(id, c.timed)
-		id = strconv.AppendQuote(id, c.field)
+		id = strconv.AppendQuote(id, c.Field)
 	}
 	return string(id)
 }
@@ -90,7 +84,7 @@ func identify(cells []cell) string {
 // alike cuts sorted cells into those that one statement can fetch.
 func alike(cells []cell) (groups [][]cell) {
 	for i, c := range cells {
-		if i == 0 || c.alone() || cells[i-1].alone() || c.since != cells[i-1].since {
+		if i == 0 || c.alone() || cells[i-1].alone() || c.since != cells[i-1].since || c.Measurement != cells[i-1].Measurement {
 			groups = append(groups, nil)
 		}
 		groups[len(groups)-1] = append(groups[len(groups)-1], c)
@@ -101,7 +95,7 @@ func alike(cells []cell) (groups [][]cell) {
 func (c cell) alone() bool { return c.timed || c.onlyTrue }
 
 func compareCells(a, b cell) int {
-	return cmp.Or(order(a.alone(), b.alone()), order(a.onlyTrue, b.onlyTrue), cmp.Compare(a.since, b.since), strings.Compare(a.function, b.function), strings.Compare(a.field, b.field),
+	return cmp.Or(strings.Compare(a.Measurement, b.Measurement), order(a.alone(), b.alone()), order(a.onlyTrue, b.onlyTrue), cmp.Compare(a.since, b.since), strings.Compare(a.function, b.function), strings.Compare(a.Field, b.Field),
 		cmp.Compare(a.kind, b.kind))
 }
 
@@ -116,10 +110,10 @@ func order(a, b bool) int {
 }
 
 // write adds a statement to a query.
-func (st statement) write(q *query, until int64) {
+func (st *statement) write(q *query, until int64) {
 	var columns, from []string
 	for _, c := range st.cells {
-		columns = append(columns, c.function+"("+typed(q, c.field, c.kind)+")")
+		columns = append(columns, c.function+"("+typed(q, c.Field, c.kind)+")")
 	}
 	for _, m := range st.measurements {
 		from = append(from, q.bind(m))
@@ -127,7 +121,7 @@ func (st statement) write(q *query, until int64) {
 	var where strings.Builder
 	first := st.cells[0]
 	if first.onlyTrue {
-		where.WriteString(typed(q, first.field, first.kind) + " = true AND ")
+		where.WriteString(typed(q, first.Field, first.kind) + " = true AND ")
 	}
 	if first.since != 0 {
 		fmt.Fprintf(&where, "time > %d AND ", first.since)
@@ -146,16 +140,19 @@ func typed(q *query, field string, kind series.Kind) string {
 }
 
 // fill takes the figures of a statement out of its rows.
-func (p *plan) fill(st statement, rows []row) error {
+func (p *plan) fill(st *statement, rows []row) error {
 	for _, r := range rows {
-		cells := p.cells[r.Name]
-		if cells == nil || len(r.Values) != 1 || len(r.Values[0]) != 1+len(st.cells) {
+		if len(r.Values) != 1 || len(r.Values[0]) != 1+len(st.cells) {
 			return errIncomplete
 		}
 		when, ok := nanoseconds(r.Values[0][0])
 		for i, c := range st.cells {
+			c.Measurement = r.Name
+			if _, wanted := p.cells[c]; !wanted {
+				return errIncomplete
+			}
 			if n, found := number(r.Values[0][1+i]); found && ok {
-				cells[c] = figure{n, when, true}
+				p.cells[c] = figure{n, when, true}
 			}
 		}
 	}
