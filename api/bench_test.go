@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -55,8 +56,8 @@ func median(times []time.Duration) float64 {
 
 // BenchmarkBatch measures the view of 50 variables over 17 measurements on
 // InfluxDB, the cache cold each time, in turn with the best single request to
-// InfluxDB that could be written by hand for the same values, and with 50 of
-// them one after another. It reports medians.
+// InfluxDB that could be written by hand for the same values, and with 50 requests
+// one after another: to InfluxDB, and to /dataTs. It reports medians.
 func BenchmarkBatch(b *testing.B) {
 	w := real(b, startServers(b))
 	w.now.move(seriestest.Clock.Sub(w.now.now()) + 5*time.Second)
@@ -79,7 +80,7 @@ func BenchmarkBatch(b *testing.B) {
 		return w.influx + "/query?db=" + w.ana.TsName + "&epoch=ns&q=" + url.QueryEscape(fmt.Sprintf(
 			"SELECT last(%s) FROM %s WHERE time > %d", want.Field, want.Measurement, from))
 	}
-	var batch, hand, singles []time.Duration
+	var batch, hand, singles, ours []time.Duration
 	took := func(times *[]time.Duration, f func()) {
 		began := time.Now()
 		f()
@@ -100,15 +101,23 @@ func BenchmarkBatch(b *testing.B) {
 				}
 			})
 		},
+		func() {
+			took(&ours, func() {
+				for _, want := range seriestest.View() {
+					fetch(b, "POST", server.URL+"/dataTs", header, fmt.Appendf(nil, `{"measurement":%q,"calc_field":%q}`, want.Measurement, want.Field))
+				}
+			})
+		},
 	}
-	for i := 0; b.Loop(); i++ { // what comes after what is not always the same
-		for j := range turns {
-			turns[(i+j+i%2*j)%3]() // 0 1 2, 1 0 2, 2 0 1 and so on
+	for b.Loop() {
+		for _, turn := range rand.Perm(len(turns)) { // what comes after what is not always the same
+			turns[turn]()
 		}
 	}
 	b.ReportMetric(median(batch), "ms-batch")
 	b.ReportMetric(median(hand), "ms-by-hand")
 	b.ReportMetric(median(singles), "ms-50-singles")
+	b.ReportMetric(median(ours), "ms-50-dataTs")
 	b.ReportMetric(median(singles)/median(batch), "times-faster")
 }
 
