@@ -1,7 +1,7 @@
 // Package record is the contract of the store of records: the tenants of the
 // monitoring side and what each of them owns, users, variables, diagrams,
-// menus, permissions, notification configuration and charts, besides the audit
-// rows of them all.
+// menus, permissions, notification configuration and charts; besides them the
+// audit rows of them all, and the clients of updates, which belong to no tenant.
 //
 // Adapters live below this folder (sqlite, postgres); recordtest holds the suite
 // that each of them passes. An adapter keeps these promises:
