@@ -35,6 +35,7 @@ import (
 
 	"tsmon/api/mqtt"
 	"tsmon/api/token"
+	"tsmon/channels"
 	"tsmon/signing"
 	"tsmon/store/object"
 	"tsmon/store/record"
@@ -64,10 +65,11 @@ type Options struct {
 	Tokens   *token.Keys
 	Log      *slog.Logger
 
-	Keys         signing.Keyring // that manifests have to be signed by; empty: only their form is looked at
-	Refresh      time.Duration   // that a manifest may be old, 5 s by default
-	UpdatesToken string          // bearer token of /updates/; empty: it is public
-	Elsewhere    *url.URL        // below which clients are sent for bundles; nil: they get them here
+	Keys         signing.Keyring           // that manifests have to be signed by; empty: only their form is looked at
+	Guards       map[string]channels.Guard // by channel; channels.DefaultGuard of one that is not named
+	Refresh      time.Duration             // that a manifest may be old, 5 s by default
+	UpdatesToken string                    // bearer token of /updates/; empty: it is public
+	Elsewhere    *url.URL                  // below which clients are sent for bundles; nil: they get them here
 
 	Origins     []string // web origins that may ask with credentials, besides those of the desktop client
 	Uploads     KeyPair  // empty: nothing can be uploaded
@@ -89,6 +91,7 @@ type Server struct {
 	kinds     *kinds
 	health    *health
 	heads     *heads
+	installs  *installs
 	caches    caches
 	deadline  time.Duration
 	storeTime time.Duration // that an upload may take on its way into the store
@@ -115,6 +118,7 @@ func New(o Options) *Server {
 	s.values.Now = o.Now
 	s.sessions = &sessions{records: o.Records, now: o.Now, deadline: deadline, known: map[sessionKey]*session{}}
 	s.heads = s.newHeads()
+	s.installs = s.newInstalls()
 	s.caches = cachesFor(o.UpdatesToken != "")
 	s.health = &health{checks: s.checks(), now: o.Now, log: o.Log, failing: map[string]bool{}}
 	return s
@@ -125,11 +129,12 @@ func New(o Options) *Server {
 // context.
 func (s *Server) Watch(ctx context.Context) { s.heads.watch(ctx) }
 
-// Close ends the queries that run, and Watch, and waits for both. The stores stay
-// open.
+// Close ends the queries that run, and Watch, writes what was seen of clients, and
+// waits for all three. The stores stay open.
 func (s *Server) Close() {
 	s.values.Close()
 	s.heads.close()
+	s.installs.close()
 }
 
 // Handler returns the routes.
@@ -184,6 +189,7 @@ func (s *Server) routes() chi.Router {
 	r.Get("/uploads/*", s.uploaded)
 	r.Head("/uploads/*", s.uploaded)
 	r.With(s.limitTime).Get("/updates/{channel}/{target}/{arch}/{version}", s.offer)
+	r.With(s.limitTime).Post("/updates/report", s.report)
 	r.Get("/updates/*", s.update)
 	r.Head("/updates/*", s.update)
 	r.Post("/v2/write", s.write) // with the prefix it is InfluxDB's own address

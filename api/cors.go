@@ -22,7 +22,7 @@ func (s *Server) cors() func(http.Handler) http.Handler {
 		AllowOriginFunc:  func(origin string) bool { return slices.Contains(known, origin) },
 		AllowCredentials: true,
 		AllowedMethods:   []string{http.MethodGet, http.MethodHead, http.MethodPost},
-		AllowedHeaders:   []string{"Authorization", "Content-Type", "Accept", "accesskey", "secretkey"},
+		AllowedHeaders:   []string{"Authorization", "Content-Type", "Accept", "accesskey", "secretkey", clientHeader, cohortHeader},
 		ExposedHeaders:   []string{"X-Request-Id", truncatedHeader, "Retry-After"},
 		MaxAge:           600,
 	}).Handler

@@ -73,8 +73,8 @@ func (s *Server) beyond(w http.ResponseWriter, r *http.Request, e *entity) {
 }
 
 // serveObject answers with an object of the store, a part of it, or that the
-// client has it.
-func (s *Server) serveObject(w http.ResponseWriter, r *http.Request, key string, cacheControl []string, contentType string) {
+// client has it. It reports whether the client got the object's last bytes.
+func (s *Server) serveObject(w http.ResponseWriter, r *http.Request, key string, cacheControl []string, contentType string) (last bool) {
 	// The deadline is for the head of the answer; its body takes as long as it takes.
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
@@ -86,17 +86,18 @@ func (s *Server) serveObject(w http.ResponseWriter, r *http.Request, key string,
 	switch {
 	case err != nil:
 		s.noObject(w, r, err)
-		return
+		return false
 	case v.status == http.StatusRequestedRangeNotSatisfiable:
 		s.beyond(w, r, e)
-		return
+		return false
 	}
 	w.Header()["Accept-Ranges"] = acceptRanges
 	e.begin(w, v, cacheControl)
-	if body != nil {
-		defer body.Close()
-		s.stream(w, r, key, body, v.length)
+	if body == nil {
+		return false
 	}
+	defer body.Close()
+	return s.stream(w, r, key, body, v.length) && v.offset+v.length == e.size
 }
 
 var acceptRanges = []string{"bytes"}
@@ -157,57 +158,58 @@ const (
 var pieces = sync.Pool{New: func() any { return new([writePiece]byte) }}
 
 // stream copies a body of a length; each piece may take writeTime, the whole as
-// long as it takes.
-func (s *Server) stream(w http.ResponseWriter, r *http.Request, key string, body io.Reader, length int64) {
+// long as it takes. It reports whether the connection took all of it.
+func (s *Server) stream(w http.ResponseWriter, r *http.Request, key string, body io.Reader, length int64) (taken bool) {
 	var err error
 	if _, isFile := body.(syscall.Conn); isFile && r.ProtoMajor == 1 {
-		err = sendPieces(w, body, length)
+		taken, err = sendPieces(w, body, length)
 	} else {
-		err = writePieces(w, body, length)
+		taken, err = writePieces(w, body, length)
 	}
 	if err != nil && r.Context().Err() == nil {
 		noteOf(r).failed(fmt.Errorf("%s broke off: %w", key, err))
 		panic(http.ErrAbortHandler) // a short answer must not look whole
 	}
+	return taken
 }
 
 // writePieces copies through memory. The errors are those of reading; a client
-// that goes away is none.
-func writePieces(w http.ResponseWriter, body io.Reader, length int64) error {
+// that goes away is none, and has not taken it all.
+func writePieces(w http.ResponseWriter, body io.Reader, length int64) (taken bool, err error) {
 	buf := pieces.Get().(*[writePiece]byte)
 	defer pieces.Put(buf)
 	for length > 0 {
 		n, err := io.ReadFull(body, buf[:min(length, writePiece)])
 		allow(w)
 		if _, gone := w.Write(buf[:n]); gone != nil {
-			return nil
+			return false, nil
 		}
 		if err == io.EOF {
 			err = io.ErrUnexpectedEOF
 		}
 		if err != nil {
-			return err
+			return false, err
 		}
 		length -= int64(n)
 	}
-	return nil
+	return true, nil
 }
 
-// sendPieces lets the kernel copy a file to the connection where it can.
-func sendPieces(w http.ResponseWriter, body io.Reader, length int64) error {
+// sendPieces likewise lets the kernel copy a file to the connection where it can.
+func sendPieces(w http.ResponseWriter, body io.Reader, length int64) (taken bool, err error) {
 	for length > 0 {
 		allow(w)
 		n, err := io.CopyN(w, body, min(length, sendPiece))
 		var gone *net.OpError
 		switch {
 		case err == io.EOF:
-			return io.ErrUnexpectedEOF
+			return false, io.ErrUnexpectedEOF
 		case errors.As(err, &gone):
-			return nil
+			return false, nil
 		case err != nil:
-			return err
+			return false, err
 		}
 		length -= n
 	}
-	return nil
+	return true, nil
 }

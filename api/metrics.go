@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"tsmon/store/record"
 	"tsmon/store/series"
 )
 
@@ -23,6 +24,11 @@ type metrics struct {
 
 	badManifests *prometheus.CounterVec
 	unverified   prometheus.Gauge
+
+	events        *prometheus.CounterVec
+	lostSightings prometheus.Counter
+	clients       *prometheus.GaugeVec
+	tries         *prometheus.GaugeVec
 }
 
 func newMetrics() *metrics {
@@ -42,10 +48,46 @@ func newMetrics() *metrics {
 		unverified: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "tsmon_updates_unverified", Help: "Manifests and records of releases in the store that do not verify.",
 		}),
+		events: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "tsmon_updates_events_total", Help: "What clients of updates asked, were offered, downloaded and reported, through this server.",
+		}, []string{"event", "channel", "version", "target", "cohort"}),
+		lostSightings: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "tsmon_updates_lost_sightings_total", Help: "What was seen of clients and could not be recorded.",
+		}),
+		clients: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "tsmon_updates_clients", Help: "Clients by the version that they have, through all servers, in the last 30 days.",
+		}, []string{"channel", "version"}),
+		tries: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "tsmon_updates_newest_clients", Help: "Clients by what they came to with the newest release of a channel, through all servers.",
+		}, []string{"channel", "version", "outcome"}),
 	}
-	m.registry.MustRegister(m.requests, m.queries, m.badManifests, m.unverified, collectors.NewGoCollector(),
+	m.registry.MustRegister(m.requests, m.queries, m.badManifests, m.unverified, m.events, m.lostSightings, m.clients, m.tries, collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
+}
+
+// happened counts the events of a second.
+func (m *metrics) happened(k countKey, c counts) {
+	for e, n := range c {
+		if n > 0 {
+			m.events.WithLabelValues(UpdateEvents[e], k.channel, k.version, k.target, k.cohort).Add(float64(n))
+		}
+	}
+}
+
+// clientsOf replaces what is shown of a channel's clients.
+func (m *metrics) clientsOf(channel, newest string, versions map[string]any, p record.Progress) {
+	for _, gauges := range []*prometheus.GaugeVec{m.clients, m.tries} {
+		gauges.DeletePartialMatch(prometheus.Labels{"channel": channel})
+	}
+	for version, n := range versions {
+		m.clients.WithLabelValues(channel, version).Set(float64(n.(int64)))
+	}
+	for outcome, n := range map[string]int{
+		"crashed": p.Crashed, "running": p.Running, "failed": p.Failed, "kept": p.Kept, "waiting": p.Waiting, "offered": p.Offered,
+	} {
+		m.tries.WithLabelValues(channel, newest, outcome).Set(float64(n))
+	}
 }
 
 // countedStore measures the questions that reach a store.

@@ -65,17 +65,33 @@ func (s *Server) decide(r *http.Request) (channels.Answer, error) {
 	case errors.Is(err, fs.ErrNotExist):
 		return channels.Answer{}, refuse(http.StatusNotFound, "there is no such channel")
 	case err != nil:
-		return channels.Answer{}, &failure{status: http.StatusServiceUnavailable, cause: err,
-			messages: []string{"what the channel offers can't be read, or does not verify (request " + noteOf(r).id + ")"}}
+		return channels.Answer{}, unreadable(r, err)
 	}
 	answer, err := offers.For(client, s.Now())
 	switch {
+	case err == nil:
+		s.installs.checked(r.Context(), offers, chi.URLParam(r, "channel"), client, answer, noteOf(r).address)
 	case errors.Is(err, manifest.ErrTarget):
 		return answer, refuse(http.StatusNotFound, "the channel has nothing for %.100s", client.Target)
 	case errors.Is(err, manifest.ErrVersion):
 		return answer, invalid("%.100q is not a version", client.Version)
 	}
 	return answer, err
+}
+
+// clientID is what a client calls itself, empty if it does not or if that is too
+// long.
+func clientID(r *http.Request) string {
+	if id := r.Header.Get(clientHeader); len(id) <= maxClient {
+		return id
+	}
+	return ""
+}
+
+// unreadable is the failure of a channel whose offers are not known.
+func unreadable(r *http.Request, err error) error {
+	return &failure{status: http.StatusServiceUnavailable, cause: err,
+		messages: []string{"what the channel offers can't be read, or does not verify (request " + noteOf(r).id + ")"}}
 }
 
 // readClient reads who asks. An id or a cohort that is too long is none.
@@ -96,9 +112,7 @@ func readClient(r *http.Request) (channels.Client, error) {
 		return c, refuse(http.StatusNotFound, "%.100q is no platform", c.Target)
 	}
 	c.BundleType = r.URL.Query().Get("bundle_type")
-	if id := r.Header.Get(clientHeader); len(id) <= maxClient {
-		c.ID = id
-	}
+	c.ID = clientID(r)
 	if cohort := r.Header.Get(cohortHeader); channels.CheckCohort(cohort) == nil {
 		c.Cohort = cohort
 	}
@@ -164,6 +178,17 @@ func (h *heads) verify(data []byte) error {
 		return fmt.Errorf("%w", problems)
 	}
 	return nil
+}
+
+// allOffers returns what each channel offers, by its name, as far as is known.
+func (h *heads) allOffers() map[string]*channels.Offers {
+	all := map[string]*channels.Offers{}
+	for name, c := range *h.known.Load() {
+		if o := c.offers.Load(); o != nil {
+			all[name] = o
+		}
+	}
+	return all
 }
 
 // Due names the channels that somebody should bring up to date: their rollout has

@@ -2,7 +2,6 @@ package api
 
 import (
 	"context"
-	"net/netip"
 	"strings"
 	"sync"
 	"time"
@@ -44,14 +43,9 @@ func newThrottle(now func() time.Time) *throttle {
 	return &throttle{now: now, counts: map[guesser]*guesses{}, changed: make(chan struct{})}
 }
 
-// guessersOf returns what an attempt counts for. A network of IPv6 addresses is
-// one, since a machine has as many of them as it likes.
+// guessersOf returns what an attempt counts for.
 func guessersOf(address, email string) [2]guesser {
-	if a, err := netip.ParseAddr(address); err == nil && a.Is6() && !a.Is4In6() {
-		if network, err := a.Prefix(64); err == nil {
-			address = network.String()
-		}
-	}
+	address = networkOf(address)
 	email = strings.ToLower(email)
 	if len(email) > maxGuess {
 		email = strings.Clone(email[:maxGuess]) // or all of it would be kept

@@ -45,8 +45,31 @@ func (s *Server) update(w http.ResponseWriter, r *http.Request) {
 		s.serveDocument(w, r, d, s.caches.release)
 	case s.redirects(r) && isBundle(key):
 		s.sendElsewhere(w, key)
+		s.fetched(r, key)
 	default:
-		s.serveObject(w, r, key, s.caches.release, contentType(key))
+		if s.serveObject(w, r, key, s.caches.release, contentType(key)) && isBundle(key) {
+			s.fetched(r, key)
+		}
+	}
+}
+
+// fetched notes that a client has a bundle, or was told where it is.
+func (s *Server) fetched(r *http.Request, key string) {
+	if r.Method != http.MethodGet {
+		return
+	}
+	parts := strings.Split(key, "/") // releases/VERSION/FILE
+	version, file := parts[1], parts[2]
+	offering := map[string]string{}
+	cohort := ""
+	for name, o := range s.heads.allOffers() {
+		if target, ok := o.Target(version, file); ok {
+			offering[name] = target
+			cohort = o.Cohort(r.Header.Get(cohortHeader))
+		}
+	}
+	if len(offering) > 0 {
+		s.installs.fetched(r.Context(), version, offering, s.installs.whoAsks(clientID(r), cohort, noteOf(r).address))
 	}
 }
 

@@ -23,7 +23,10 @@ type Client struct {
 // Offers is a channel made ready to answer clients, as its log stood. It is
 // immutable.
 type Offers struct {
-	Sequence   uint64
+	Sequence uint64
+	Since    time.Time // when the newest entry of the log was made
+
+	names      names
 	shown      *manifest.Response
 	rollout    *Rollout           // nil: none
 	candidate  *manifest.Response // of the rollout; nil if it does not verify
@@ -60,7 +63,7 @@ func Compile(log *Log, check func(data []byte) error) (*Offers, error) {
 	if head == nil {
 		return nil, ErrNothing
 	}
-	o := &Offers{Sequence: head.Sequence, rollout: head.Rollout}
+	o := &Offers{Sequence: head.Sequence, Since: head.When, rollout: head.Rollout, names: namesOf(log)}
 	var err error
 	if o.shown, err = checked(head.Manifest, check); err != nil {
 		return nil, err
@@ -164,6 +167,24 @@ func (o *Offers) next(goal *manifest.Response, installed string) (*manifest.Resp
 		return w.response, nil
 	}
 	return goal, nil
+}
+
+// Rolling returns the version that some clients are offered by now, empty if
+// there is none or it is paused.
+func (o *Offers) Rolling() string {
+	if o.rollout == nil || !o.rollout.Paused.IsZero() {
+		return ""
+	}
+	return o.rollout.Version
+}
+
+// Newest returns the newest version that the channel has for any client, or holds
+// back.
+func (o *Offers) Newest() string {
+	if o.rollout != nil {
+		return o.rollout.Version
+	}
+	return o.shown.Version.String()
 }
 
 // Due reports that everybody is offered the release of a rollout by now, which

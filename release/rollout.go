@@ -2,6 +2,7 @@ package release
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -184,6 +185,29 @@ func (p *Publisher) Pause(ctx context.Context, o Options) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
+	return p.pause(ctx, o, policy, log)
+}
+
+// Halt pauses the rollout of a channel that was judged when its log ended with an
+// entry. Where somebody has moved the channel since, or another server was first,
+// it does nothing.
+func (p *Publisher) Halt(ctx context.Context, o Options, sequence uint64) (*Report, error) {
+	log, policy, err := p.moved(ctx, o.Channel)
+	if err != nil {
+		return nil, err
+	}
+	head := log.Head()
+	if head.Sequence == sequence && head.Rollout != nil && head.Rollout.Paused.IsZero() {
+		report, err := p.pause(ctx, o, policy, log)
+		if !errors.As(err, new(*channels.ConflictError)) {
+			return report, err
+		}
+	}
+	return &Report{Action: channels.Pause, Channel: o.Channel, Version: head.Newest(), Sequence: head.Sequence}, nil
+}
+
+func (p *Publisher) pause(ctx context.Context, o Options, policy Policy, log *channels.Log) (*Report, error) {
+	var err error
 	if strings.TrimSpace(o.Why) == "" {
 		return nil, refuse(ErrConfig, "say why with --reason TEXT; the log keeps it", "a pause needs a reason")
 	}

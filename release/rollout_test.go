@@ -2,6 +2,7 @@ package release
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -403,4 +404,80 @@ func TestPromoteInPart(t *testing.T) {
 		t.Fatalf("%+v, %v", report, err)
 	}
 	d.wantState(t, "stable", "1.0.0", "1.1.0", 10)
+}
+
+// TestHalt: what judged a rollout pauses it only where it still stands as it was
+// judged, and once.
+func TestHalt(t *testing.T) {
+	d := newDesk(t)
+	d.publish(t, d.options(t, "1.0.0"))
+	judged := d.part(t, "1.1.0", steps(5, 100)).Sequence
+	if _, err := d.Rollout(t.Context(), Options{Channel: "stable", Rollout: steps(10)}); err != nil {
+		t.Fatal(err)
+	}
+	halt := func(sequence uint64) *Report {
+		t.Helper()
+		report, err := d.Halt(t.Context(), Options{Channel: "stable", Why: "60 of 60 failed"}, sequence)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return report
+	}
+	if report := halt(judged); report.Changed || report.Sequence != judged+1 {
+		t.Errorf("after somebody moved it: %+v", report)
+	}
+	d.wantState(t, "stable", "1.0.0", "1.1.0", 10)
+	if report := halt(judged + 1); !report.Changed || report.Action != channels.Pause || report.Sequence != judged+2 {
+		t.Errorf("%+v", report)
+	}
+	d.wantState(t, "stable", "1.0.0", "1.1.0", 0)
+	for _, sequence := range []uint64{judged + 1, judged + 2} {
+		if report := halt(sequence); report.Changed {
+			t.Errorf("again: %+v", report)
+		}
+	}
+	if _, err := d.Resume(t.Context(), Options{Channel: "stable"}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := d.Rollout(t.Context(), Options{Channel: "stable", Rollout: steps(100)}); err != nil {
+		t.Fatal(err)
+	}
+	if report := halt(judged + 4); report.Changed {
+		t.Errorf("a release that everybody gets: %+v", report)
+	}
+	d.wantState(t, "stable", "1.1.0", "", 0)
+}
+
+// TestHaltRace: of several servers that judge at once one enters the pause.
+func TestHaltRace(t *testing.T) {
+	d := newDesk(t)
+	d.publish(t, d.options(t, "1.0.0"))
+	judged := d.part(t, "1.1.0", steps(5, 100)).Sequence
+	const servers = 6
+	reports := make(chan *Report, servers)
+	for i := range servers {
+		go func() {
+			server := *d.Publisher
+			server.Who = fmt.Sprint("server ", i)
+			report, err := server.Halt(t.Context(), Options{Channel: "stable", Why: "60 of 60 failed"}, judged)
+			if err != nil {
+				t.Error(err)
+				report = &Report{}
+			}
+			reports <- report
+		}()
+	}
+	changed := 0
+	for range servers {
+		if report := <-reports; report.Changed {
+			changed++
+		}
+	}
+	log, err := d.channels().Load(t.Context(), "stable")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if head := log.Head(); head.Sequence != judged+1 || head.Action != channels.Pause || changed != 1 {
+		t.Errorf("%d servers paused it, the log ends with entry %d, %s", changed, head.Sequence, head.Action)
+	}
 }

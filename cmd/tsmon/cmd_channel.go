@@ -19,7 +19,7 @@ import (
 func (a *app) channelCommand() *cobra.Command {
 	return group("channel", "Look at channels and their logs, steer rollouts",
 		a.channelListCommand(), a.channelShowCommand(), a.channelLogCommand(), a.channelVerifyCommand(),
-		a.channelRolloutCommand(), a.channelPauseCommand(), a.channelResumeCommand())
+		a.channelRolloutCommand(), a.channelPauseCommand(), a.channelResumeCommand(), a.channelAdoptionCommand())
 }
 
 // channelFlag adds --channel, with completion of the configured names.

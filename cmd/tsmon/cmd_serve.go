@@ -51,6 +51,8 @@ Environment, beside what ` + "`tsmon help`" + ` lists:
   TSMON_METRICS_KEY        bearer token that opens /metrics to other machines
   TSMON_REFRESH            how old a channel may be that is served (default 5s)
   TSMON_UPDATES_REDIRECT   true: clients are sent to TSMON_PUBLIC_URL for bundles
+  TSMON_WEBHOOK            address that is told, by POST of JSON, of rollouts
+                           that the server halted because the release failed
   TSMON_UPDATES_TOKEN      bearer token that clients have to show under /updates/
                            (default: none, they are public)
 
@@ -192,7 +194,7 @@ func (a *app) serveBackends(ctx context.Context, c *config.Config, b *backends, 
 		background.Go(func() error { return a.runDemo(ctx, c, b, base, before) })
 	}
 	if c.PublicURL != "" && len(b.trusted) > 0 { // else nothing can be published either
-		background.Go(func() error { return a.finishRollouts(ctx, c, b, handler) })
+		background.Go(func() error { return a.steerRollouts(ctx, c, b, handler, listener.Addr().String()) })
 	}
 	a.say("serving %s/", base)
 	if b.mqttURL != "" {

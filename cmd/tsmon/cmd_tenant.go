@@ -188,6 +188,9 @@ func checkTenant(t record.Tenant) error {
 	if err := series.ValidDatabase(t.TsName); err != nil {
 		return fmt.Errorf("--ts-name: %w", err)
 	}
+	if t.TsName == api.UpdatesDatabase {
+		return fmt.Errorf("--ts-name: the time series of updates are kept in %s", t.TsName)
+	}
 	s := t.Settings
 	if _, err := time.LoadLocation(s.TimeZone); err != nil || s.TimeZone == "Local" {
 		return fmt.Errorf("--time-zone: %.80q is no IANA zone, such as America/Bogota", s.TimeZone)

@@ -12,6 +12,7 @@ import (
 	"tsmon/api"
 	"tsmon/api/mqtt"
 	"tsmon/api/token"
+	"tsmon/channels"
 	"tsmon/cmd/tsmon/config"
 	"tsmon/signing"
 	"tsmon/store/object"
@@ -92,8 +93,11 @@ func (b *backends) options(c *config.Config) api.Options {
 	o := api.Options{
 		Objects: b.objects, Records: b.records, Series: b.series, Messages: b.mqtt, Tokens: b.tokens, Log: b.log,
 		Origins: c.Server.CORSOrigins, Uploads: api.KeyPair{Access: b.secrets.AccessKey, Secret: b.secrets.SecretKey},
-		Keys: b.trusted, Refresh: c.Server.Refresh, UpdatesToken: string(c.Server.Updates.Token),
+		Keys: b.trusted, Guards: map[string]channels.Guard{}, Refresh: c.Server.Refresh, UpdatesToken: string(c.Server.Updates.Token),
 		MaxUpload: c.Server.Upload.MaxBytes, MetricsKey: string(c.Server.MetricsKey), BehindProxy: c.Server.BehindProxy,
+	}
+	for name, channel := range c.Channels {
+		o.Guards[name] = channel.Guard.OrDefaults()
 	}
 	if c.Server.Updates.Redirect {
 		o.Elsewhere, _ = url.Parse(c.PublicURL) // which was checked

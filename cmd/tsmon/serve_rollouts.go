@@ -3,8 +3,10 @@ package main
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"maps"
 	"slices"
+	"sync"
 	"time"
 
 	"tsmon/api"
@@ -13,19 +15,31 @@ import (
 	"tsmon/release"
 )
 
-// finishInterval is how often rollouts are looked for that have reached
-// everybody.
-const finishInterval = 10 * time.Second
+const (
+	finishInterval = 10 * time.Second // between looks for rollouts that have reached everybody
+	guardInterval  = 2 * time.Second  // between looks for rollouts that fail
+)
 
-// finishRollouts lets channels show what a rollout has given to everybody, and
-// does what interrupted commands left open, until the context ends. Of several
-// servers one is first; the others find it done.
-func (a *app) finishRollouts(ctx context.Context, c *config.Config, b *backends, handler *api.Server) error {
+// steerRollouts ends and halts rollouts until the context ends. The log names the
+// server by its address, so that of two that are run by the same user each knows
+// its own entries.
+func (a *app) steerRollouts(ctx context.Context, c *config.Config, b *backends, handler *api.Server, address string) error {
 	p, err := a.publisherFor(ctx, c, a.newProgress(""))
 	if err != nil {
 		return err
 	}
-	p.Who, p.Step = "tsmon serve, "+a.who(), func(string) {}
+	p.Who, p.Step = "tsmon serve at "+address+", "+a.who(), func(string) {}
+	var loops sync.WaitGroup
+	loops.Go(func() { finishRollouts(ctx, c, p, b.log, handler) })
+	loops.Go(func() { haltRollouts(ctx, c, p, b.log, handler) })
+	loops.Wait()
+	return nil
+}
+
+// finishRollouts lets channels show what a rollout has given to everybody, and
+// does what interrupted commands left open, until the context ends. Of several
+// servers one is first; the others find it done.
+func finishRollouts(ctx context.Context, c *config.Config, p *release.Publisher, log *slog.Logger, handler *api.Server) {
 	tick := time.NewTicker(finishInterval)
 	defer tick.Stop()
 	due := slices.Collect(maps.Keys(c.Channels)) // what an interruption left open may show nowhere
@@ -37,20 +51,52 @@ func (a *app) finishRollouts(ctx context.Context, c *config.Config, b *backends,
 			case errors.As(err, new(*channels.ConflictError)), errors.Is(err, release.ErrNoRelease), ctx.Err() != nil:
 			case err != nil:
 				failed = append(failed, channel)
-				b.log.Error("a channel could not be brought up to date", "channel", channel, "error", err)
+				log.Error("a channel could not be brought up to date", "channel", channel, "error", err)
 			case report.Changed:
-				b.log.Info("channel brought up to date", "channel", channel, "version", report.Version, "sequence", report.Sequence)
+				log.Info("channel brought up to date", "channel", channel, "version", report.Version, "sequence", report.Sequence)
 			}
 		}
 		select {
 		case <-ctx.Done():
-			return nil
+			return
 		case <-tick.C:
 		}
 		due = failed
 		for _, channel := range handler.Due() {
 			if !slices.Contains(due, channel) {
 				due = append(due, channel)
+			}
+		}
+	}
+}
+
+// haltRollouts pauses the rollouts whose release fails, until the context ends,
+// and tells the webhook of those that it was the first to pause.
+func haltRollouts(ctx context.Context, c *config.Config, p *release.Publisher, log *slog.Logger, handler *api.Server) {
+	tick := time.NewTicker(guardInterval)
+	defer tick.Stop()
+	var calls sync.WaitGroup
+	defer calls.Wait()
+	silent := false
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		trips, err := handler.Tripped(ctx)
+		if err != nil && !silent && ctx.Err() == nil {
+			log.Error("rollouts are not guarded", "error", err)
+		}
+		silent = err != nil
+		for _, trip := range trips {
+			report, err := p.Halt(ctx, release.Options{Channel: trip.Channel, Why: trip.Reason()}, trip.Sequence)
+			switch {
+			case err != nil && ctx.Err() == nil:
+				log.Error("a rollout that fails could not be halted", "channel", trip.Channel, "version", trip.Version, "error", err)
+			case err == nil && report.Changed:
+				log.Error("rollout halted", "channel", trip.Channel, "version", trip.Version, "sequence", report.Sequence, "reason", trip.Reason())
+				calls.Go(func() { tellWebhook(ctx, string(c.Server.Webhook), halted(trip, report), log) })
 			}
 		}
 	}

@@ -91,7 +91,7 @@ func (a *app) publisherFor(ctx context.Context, c *config.Config, p *progress) (
 	}
 	policies := map[string]release.Policy{}
 	for name, channel := range c.Channels {
-		policies[name] = release.Policy(channel)
+		policies[name] = release.Policy{Targets: channel.Targets, Prerelease: channel.Prerelease, Follows: channel.Follows}
 	}
 	return &release.Publisher{
 		Store: store, PublicURL: c.PublicURL, Keys: keys, Policies: policies,

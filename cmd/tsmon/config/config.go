@@ -11,7 +11,7 @@
 //	bundle_types: [nsis, deb]
 //	channels:
 //	  stable: {targets: [windows-x86_64, darwin-x86_64, darwin-aarch64, linux-x86_64]}
-//	  beta:   {follows: stable, prerelease: true}
+//	  beta:   {follows: stable, prerelease: true, guard: {failures: 5, clients: 20, within: 2h}}
 //	server:
 //	  listen: 127.0.0.1:8080
 //	  records: postgres://tsmon@db.example.com/tsmon
@@ -21,6 +21,7 @@
 //	  tls: {cert: server.crt, key: server.key}       # or behind_proxy: true
 //	  refresh: 5s
 //	  updates: {redirect: true, token: …}
+//	  webhook: https://chat.example.com/hooks/…
 package config
 
 import (
@@ -38,6 +39,8 @@ import (
 
 	"github.com/caarlos0/env/v11"
 	"go.yaml.in/yaml/v3"
+
+	"tsmon/channels"
 )
 
 // maxFile bounds the configuration file, in bytes.
@@ -68,6 +71,26 @@ type Channel struct {
 	Targets    []string `yaml:"targets"`    // platform keys that every manifest must have
 	Prerelease bool     `yaml:"prerelease"` // takes pre-releases
 	Follows    string   `yaml:"follows"`    // channel that moves this one along
+	Guard      Guard    `yaml:"guard"`
+}
+
+// Guard says when the server halts a rollout of the channel. What is not set is
+// that of channels.DefaultGuard.
+type Guard struct {
+	Failures *float64      `yaml:"failures"` // percent of the clients that tried, above which; 100 for never
+	Clients  int           `yaml:"clients"`  // that must have tried
+	Within   time.Duration `yaml:"within"`
+}
+
+// OrDefaults returns the guard.
+func (g Guard) OrDefaults() channels.Guard {
+	guard := channels.DefaultGuard
+	if g.Failures != nil {
+		guard.Failures = *g.Failures
+	}
+	guard.Clients = cmp.Or(g.Clients, guard.Clients)
+	guard.Within = cmp.Or(g.Within, guard.Within)
+	return guard
 }
 
 // Server is what `tsmon serve` listens on, and where the monitoring side keeps
@@ -92,6 +115,8 @@ type Server struct {
 	// Refresh is how old a channel may be that is served, 5 s by default.
 	Refresh time.Duration `yaml:"refresh" env:"TSMON_REFRESH"`
 	Updates Updates       `yaml:"updates"`
+	// Webhook is told of rollouts that the server halted. The address is a secret.
+	Webhook Secret `yaml:"webhook" env:"TSMON_WEBHOOK"`
 }
 
 // Updates says how the storage is served under /updates/.
@@ -301,7 +326,7 @@ func (c *Config) check() error {
 	if c.PublicURL != "" {
 		u, err := url.Parse(c.PublicURL)
 		switch {
-		case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "":
+		case err != nil || !isAddress(c.PublicURL):
 			return errors.New("public_url is not an absolute http(s) address")
 		case u.User != nil || u.RawQuery != "" || u.Fragment != "":
 			return errors.New("public_url must have no user, query or fragment")
@@ -314,6 +339,9 @@ func (c *Config) check() error {
 		return err
 	}
 	for name, channel := range c.Channels {
+		if err := channel.Guard.OrDefaults().Check(); err != nil {
+			return fmt.Errorf("channels.%s.guard: %w", name, err)
+		}
 		if channel.Follows == "" {
 			continue
 		}
@@ -345,10 +373,17 @@ func (s Server) check() error {
 		return errors.New("server.upload.max_bytes is not between 1 and 1 GiB")
 	case s.Refresh < minRefresh || s.Refresh > maxRefresh:
 		return fmt.Errorf("server.refresh is not between %s and %s; write it like 5s (TSMON_REFRESH)", minRefresh, maxRefresh)
+	case s.Webhook != "" && !isAddress(string(s.Webhook)):
+		return errors.New("server.webhook is not an absolute http(s) address (TSMON_WEBHOOK)")
 	case strings.ContainsFunc(string(s.Updates.Token), func(c rune) bool { return c <= ' ' || c > '~' }):
 		return errors.New("server.updates.token holds a character that clients can't send (TSMON_UPDATES_TOKEN)")
 	}
 	return nil
+}
+
+func isAddress(text string) bool {
+	u, err := url.Parse(text)
+	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != ""
 }
 
 // checkRecords refuses what is meant to be a URL and is none before it is taken

@@ -1,0 +1,71 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"tsmon/api"
+)
+
+func sortVersions(list []versionCount) {
+	slices.SortFunc(list, func(a, b versionCount) int {
+		return cmp.Or(cmp.Compare(b.Clients, a.Clients), strings.Compare(a.Version, b.Version))
+	})
+}
+
+const barWidth = 30 // characters
+
+// draw writes an adoption for people.
+func (r *adoption) draw(w io.Writer) {
+	fmt.Fprintf(w, "%s shows %s", r.Channel, r.Version)
+	if r.Rollout != nil {
+		fmt.Fprintf(w, "; %s", shareText(r.Rollout))
+	}
+	fmt.Fprintf(w, "\n%d clients in the last 30 days\n", r.Clients)
+	if r.Clients > 0 {
+		rows := [][]string{{"VERSION", "CLIENTS", "SHARE", ""}}
+		for _, v := range r.Versions {
+			filled := strings.Repeat("█", int(v.Percent*barWidth/100+0.5))
+			rows = append(rows, []string{v.Version, strconv.Itoa(v.Clients), strconv.FormatFloat(v.Percent, 'f', 1, 64) + " %", filled})
+		}
+		fmt.Fprintln(w)
+		table(w, rows)
+	}
+	n := r.Newest
+	fmt.Fprintf(w, "\n%s: %d running, %d downloaded and waiting, %d offered; %d failed, %d crashed, %d came back without it\n",
+		n.Version, n.Running, n.Waiting, n.Offered, n.Failed, n.Crashed, n.Kept)
+	r.drawCurve(w)
+	if r.Day != nil {
+		var texts []string
+		for _, event := range api.UpdateEvents {
+			if r.Day[event] > 0 {
+				texts = append(texts, fmt.Sprintf("%s %d", event, r.Day[event]))
+			}
+		}
+		fmt.Fprintf(w, "last 24 hours: %s\n", cmp.Or(strings.Join(texts, ", "), "nothing was asked"))
+	}
+}
+
+var levels = []rune("▁▂▃▄▅▆▇█")
+
+// drawCurve writes a column for each point.
+func (r *adoption) drawCurve(w io.Writer) {
+	if len(r.Curve) < 2 {
+		return
+	}
+	highest := 1.0
+	for _, p := range r.Curve {
+		highest = max(highest, p.Clients)
+	}
+	line := make([]rune, len(r.Curve))
+	for i, p := range r.Curve {
+		line[i] = levels[min(int(p.Clients/highest*float64(len(levels))), len(levels)-1)]
+	}
+	last := r.Curve[len(r.Curve)-1]
+	fmt.Fprintf(w, "%s since %s: %s %.0f\n", r.Newest.Version, r.Curve[0].Time.Format(time.RFC3339), string(line), last.Clients)
+}
