@@ -25,6 +25,7 @@ func TestJSONDocument(t *testing.T) {
 		checkReport{}, attemptOfCheck{}, manifest.Offer{}, manifest.Platform{}, updater.Event{}, updater.EventData{}, failure{},
 		createdTenant{}, record.Tenant{}, record.Settings{}, importedContent{}, userToken{}, listedUser{}, writtenSeries{}, rotatedKey{}, record.Audit{}, demoFile{}, secrets{},
 		record.Content{}, record.Variable{}, record.Menu{}, record.Permission{}, record.NotifyEntry{},
+		adoption{}, versionCount{}, groupCount{}, newestCounts{}, curvePoint{}, notice{},
 	} {
 		for _, name := range jsonNames(reflect.TypeOf(printed)) {
 			if !strings.Contains(document, "`"+name+"`") && !strings.Contains(document, `"`+name+`"`) {

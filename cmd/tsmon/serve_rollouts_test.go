@@ -1,8 +1,15 @@
 package main
 
 import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 )
@@ -64,4 +71,96 @@ func TestFinishRollouts(t *testing.T) {
 		t.Errorf("beta shows %s", got)
 	}
 	k.verified(t, "stable")
+}
+
+// TestServeGuard: two servers that share storage and records halt a rollout that
+// clients report to fail, and tell the webhook, once. What the clients have is
+// seen from the command line.
+func TestServeGuard(t *testing.T) {
+	var mu sync.Mutex
+	var told []string
+	tries := 0
+	hook := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		defer mu.Unlock()
+		if tries++; tries == 1 { // it is asked again
+			w.WriteHeader(http.StatusBadGateway)
+			return
+		}
+		text, _ := io.ReadAll(r.Body)
+		told = append(told, r.Method+" "+r.URL.Path+" "+string(text))
+	}))
+	defer hook.Close()
+	k := newKit(t, filepath.Join(t.TempDir(), "store"), nil)
+	shared := t.TempDir()
+	settings := filepath.Join(shared, "tsmon.yaml")
+	text := "channels:\n  stable: {guard: {failures: 10, clients: 12, within: 1h}}\n  beta: {follows: stable, prerelease: true}\n"
+	if err := os.WriteFile(settings, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	k.env = append(k.env, "TSMON_CONFIG="+settings, "TSMON_DATA="+shared)
+	env := append(k.env, "TSMON_REFRESH=50ms", "TSMON_WEBHOOK="+hook.URL+"/secret")
+	k.must(t, "release", "publish", "--version", "1.0.0", bundles(t, "1.0.0", 100))
+	k.must(t, "release", "publish", "--version", "1.1.0", "--percent", "99", "--cohort", "internal", bundles(t, "1.1.0", 100))
+	servers := []*served{serve(t, shared, env), serve(t, shared, env)}
+	as := func(s *served, id, method, path, body string) int {
+		r, err := http.NewRequestWithContext(t.Context(), method, s.base+path, strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("X-Tsmon-Client", id)
+		r.Header.Set("X-Tsmon-Cohort", "internal")
+		answer, err := s.http.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer.Body.Close()
+		return answer.StatusCode
+	}
+	for i := range 14 {
+		s, id := servers[i%2], fmt.Sprint("client ", i)
+		event := "failed"
+		if i < 2 {
+			event = "started"
+		}
+		until(t, "an offer", func() bool { return as(s, id, "GET", "/updates/stable/linux/x86_64/1.0.0", "") == 200 })
+		body := `{"channel":"stable","version":"1.1.0","target":"linux-x86_64","event":"` + event + `"}`
+		if status := as(s, id, "POST", "/updates/report", body); status != 204 {
+			t.Fatalf("the report is answered %d", status)
+		}
+	}
+	until(t, "the webhook", func() bool {
+		mu.Lock()
+		defer mu.Unlock()
+		return len(told) > 0
+	})
+	for _, s := range servers { // which ends what they still do
+		until(t, "the pause", func() bool { return as(s, "client 5", "GET", "/updates/stable/linux/x86_64/1.0.0", "") == 204 })
+		s.stop()
+	}
+	var log []logRow
+	parse(t, k.must(t, "channel", "log", "stable", "--json"), &log)
+	last := log[len(log)-1]
+	if len(log) != 3 || last.Action != "pause" || !strings.Contains(last.Why, "1.1.0 failed for") || !strings.Contains(last.Who, "tsmon serve at 127.0.0.1:") {
+		t.Errorf("%d entries, the last %+v", len(log), last)
+	}
+	if len(told) != 1 || !strings.HasPrefix(told[0], "POST /secret {") || !strings.Contains(told[0], `"event":"rollout_halted"`) || !strings.Contains(told[0], last.Why) {
+		t.Errorf("the webhook was told %q", told)
+	}
+	var seen adoption
+	parse(t, k.must(t, "channel", "adoption", "stable", "--json"), &seen)
+	want := newestCounts{Version: "1.1.0", Running: 2, Failed: 12}
+	if seen.Clients != 14 || seen.Newest != want || seen.Day["failed"] != 12 || seen.Day["checks"] < 14 || seen.Rollout == nil || !seen.Rollout.Paused {
+		t.Errorf("%+v", seen)
+	}
+	if text := k.must(t, "channel", "adoption", "stable"); !strings.Contains(text, "14 clients") || !strings.Contains(text, "2 running") || !strings.Contains(text, "█") {
+		t.Error(text)
+	}
+}
+
+func parse(t *testing.T, text string, into any) {
+	t.Helper()
+	if err := json.Unmarshal([]byte(text), into); err != nil {
+		t.Fatalf("%v: %s", err, text)
+	}
 }
