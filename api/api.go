@@ -21,7 +21,8 @@
 // HEAD are answered, with ETag and 304, a range, and JSON compressed. Manifests
 // come out of memory and are at most Options.Refresh old. Those and records are
 // shown only if they verify: where one does not, the last manifest stays that
-// did, and /readyz, the log and the metrics say so.
+// did, and /readyz, the log and the metrics say so. Clients may be sent elsewhere
+// for bundles: to a public address, or with a presigned one to the store itself.
 package api
 
 import (
@@ -67,7 +68,10 @@ type Options struct {
 	Keys         signing.Keyring // that manifests have to be signed by; empty: only their form is looked at
 	Refresh      time.Duration   // that a manifest may be old, 5 s by default
 	UpdatesToken string          // bearer token of /updates/; empty: it is public
-	Elsewhere    *url.URL        // below which clients are sent for bundles; nil: they get them here
+	// Clients are sent for bundles below Elsewhere, or with Presigner to the store
+	// itself. At most one of them is set; without any they get bundles here.
+	Elsewhere *url.URL
+	Presigner object.Presigner
 
 	Origins     []string // web origins that may ask with credentials, besides those of the desktop client
 	Uploads     KeyPair  // empty: nothing can be uploaded

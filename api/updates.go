@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"time"
 
 	"tsmon/channels"
 	"tsmon/release"
@@ -45,6 +46,8 @@ func (s *Server) update(w http.ResponseWriter, r *http.Request) {
 		s.serveDocument(w, r, d, s.caches.release)
 	case s.redirects(r) && isBundle(key):
 		s.sendElsewhere(w, key)
+	case s.Presigner != nil && isBundle(key) && r.Method == http.MethodGet: // to HEAD no such address answers
+		s.sendToStore(ctx, w, r, key)
 	default:
 		s.serveObject(w, r, key, s.caches.release, contentType(key))
 	}
@@ -141,6 +144,33 @@ func (s *Server) sendElsewhere(w http.ResponseWriter, key string) {
 	for segment := range strings.SplitSeq(key, "/") {
 		address += "/" + url.PathEscape(segment)
 	}
+	found(w, address)
+}
+
+// presignedLife is how long an address in the store may be gone to: long enough
+// for a client to begin its download, and to take it up again.
+const presignedLife = 15 * time.Minute
+
+// sendToStore redirects to an address at which the store itself gives out a bundle
+// that is there. Whoever has the address has the bundle, so that it is told to the
+// client alone, and neither to a log nor to a cache.
+func (s *Server) sendToStore(ctx context.Context, w http.ResponseWriter, r *http.Request, key string) {
+	_, err := s.Objects.Stat(ctx, key)
+	if err != nil {
+		s.noObject(w, r, err)
+		return
+	}
+	address, err := s.Presigner.Presign(ctx, key, presignedLife)
+	if err != nil {
+		s.noObject(w, r, err)
+		return
+	}
+	w.Header().Set("Referrer-Policy", "no-referrer")
+	found(w, address.String())
+}
+
+// found redirects this one request.
+func found(w http.ResponseWriter, address string) {
 	header := w.Header()
 	header.Set("Location", address)
 	header.Set("Cache-Control", "no-store")
