@@ -21,7 +21,8 @@
 // HEAD are answered, with ETag and 304, a range, and JSON compressed. Manifests
 // come out of memory and are at most Options.Refresh old. Those and records are
 // shown only if they verify: where one does not, the last manifest stays that
-// did, and /readyz, the log and the metrics say so.
+// did, and /readyz, the log and the metrics say so. Clients may be sent elsewhere
+// for bundles: to a public address, or with a presigned one to the store itself.
 package api
 
 import (
@@ -69,7 +70,10 @@ type Options struct {
 	Guards       map[string]channels.Guard // by channel; channels.DefaultGuard of one that is not named
 	Refresh      time.Duration             // that a manifest may be old, 5 s by default
 	UpdatesToken string                    // bearer token of /updates/; empty: it is public
-	Elsewhere    *url.URL                  // below which clients are sent for bundles; nil: they get them here
+	// Clients are sent for bundles below Elsewhere, or with Presigner to the store
+	// itself. At most one of them is set; without any they get bundles here.
+	Elsewhere *url.URL
+	Presigner object.Presigner
 
 	Origins     []string // web origins that may ask with credentials, besides those of the desktop client
 	Uploads     KeyPair  // empty: nothing can be uploaded

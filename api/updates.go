@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"time"
 
 	"tsmon/channels"
 	"tsmon/release"
@@ -46,6 +47,10 @@ func (s *Server) update(w http.ResponseWriter, r *http.Request) {
 	case s.redirects(r) && isBundle(key):
 		s.sendElsewhere(w, key)
 		s.fetched(r, key)
+	case s.Presigner != nil && isBundle(key) && r.Method == http.MethodGet: // to HEAD no such address answers
+		if s.sendToStore(ctx, w, r, key) {
+			s.fetched(r, key)
+		}
 	default:
 		if s.serveObject(w, r, key, s.caches.release, contentType(key)) && isBundle(key) {
 			s.fetched(r, key)
@@ -164,6 +169,34 @@ func (s *Server) sendElsewhere(w http.ResponseWriter, key string) {
 	for segment := range strings.SplitSeq(key, "/") {
 		address += "/" + url.PathEscape(segment)
 	}
+	found(w, address)
+}
+
+// presignedLife is how long an address in the store may be gone to: long enough
+// for a client to begin its download, and to take it up again.
+const presignedLife = 15 * time.Minute
+
+// sendToStore redirects to an address at which the store itself gives out a bundle
+// that is there. Whoever has the address has the bundle, so that it is told to the
+// client alone, and neither to a log nor to a cache. It reports whether it did.
+func (s *Server) sendToStore(ctx context.Context, w http.ResponseWriter, r *http.Request, key string) bool {
+	_, err := s.Objects.Stat(ctx, key)
+	if err != nil {
+		s.noObject(w, r, err)
+		return false
+	}
+	address, err := s.Presigner.Presign(ctx, key, presignedLife)
+	if err != nil {
+		s.noObject(w, r, err)
+		return false
+	}
+	w.Header().Set("Referrer-Policy", "no-referrer")
+	found(w, address.String())
+	return true
+}
+
+// found redirects this one request.
+func found(w http.ResponseWriter, address string) {
 	header := w.Header()
 	header.Set("Location", address)
 	header.Set("Cache-Control", "no-store")

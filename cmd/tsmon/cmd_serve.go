@@ -50,7 +50,13 @@ Environment, beside what ` + "`tsmon help`" + ` lists:
                            (default: in secrets.json)
   TSMON_METRICS_KEY        bearer token that opens /metrics to other machines
   TSMON_REFRESH            how old a channel may be that is served (default 5s)
-  TSMON_UPDATES_REDIRECT   true: clients are sent to TSMON_PUBLIC_URL for bundles
+  TSMON_UPDATES_REDIRECT   where clients are sent for bundles: public, to
+                           TSMON_PUBLIC_URL; presigned, to the S3 storage itself,
+                           at an address that is good for 15 minutes (default:
+                           nowhere, they get them here)
+  TSMON_UPDATES_PRESIGN_ENDPOINT
+                           https://HOST by which clients reach the S3 server, if
+                           that is not the endpoint in TSMON_STORAGE
   TSMON_WEBHOOK            address that is told, by POST of JSON, of rollouts
                            that the server halted because the release failed
   TSMON_UPDATES_TOKEN      bearer token that clients have to show under /updates/

@@ -29,6 +29,7 @@ type messages interface {
 type backends struct {
 	log     *slog.Logger
 	objects object.Store
+	presign object.Presigner // nil where clients are not sent to the bucket
 	records record.Store
 	series  seriesStore
 	mqtt    messages
@@ -57,6 +58,9 @@ func (a *app) openBackends(ctx context.Context, c *config.Config, log *slog.Logg
 		return b, err
 	}
 	if b.objects, err = a.openStore(ctx, c.Storage); err != nil {
+		return b, err
+	}
+	if b.presign, err = openPresigner(c); err != nil {
 		return b, err
 	}
 	if b.records, err = openRecords(ctx, c); err != nil {
@@ -91,7 +95,7 @@ func (b *backends) Close() error {
 
 func (b *backends) options(c *config.Config) api.Options {
 	o := api.Options{
-		Objects: b.objects, Records: b.records, Series: b.series, Messages: b.mqtt, Tokens: b.tokens, Log: b.log,
+		Objects: b.objects, Presigner: b.presign, Records: b.records, Series: b.series, Messages: b.mqtt, Tokens: b.tokens, Log: b.log,
 		Origins: c.Server.CORSOrigins, Uploads: api.KeyPair{Access: b.secrets.AccessKey, Secret: b.secrets.SecretKey},
 		Keys: b.trusted, Guards: map[string]channels.Guard{}, Refresh: c.Server.Refresh, UpdatesToken: string(c.Server.Updates.Token),
 		MaxUpload: c.Server.Upload.MaxBytes, MetricsKey: string(c.Server.MetricsKey), BehindProxy: c.Server.BehindProxy,
@@ -99,7 +103,7 @@ func (b *backends) options(c *config.Config) api.Options {
 	for name, channel := range c.Channels {
 		o.Guards[name] = channel.Guard.OrDefaults()
 	}
-	if c.Server.Updates.Redirect {
+	if c.Server.Updates.Redirect == config.RedirectPublic {
 		o.Elsewhere, _ = url.Parse(c.PublicURL) // which was checked
 	}
 	if seriesFile(c) != "" { // an InfluxDB is written to itself

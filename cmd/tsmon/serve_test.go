@@ -415,7 +415,13 @@ func TestServeRefuses(t *testing.T) {
 		"half of a key pair":   {nil, []string{"TSMON_UPLOAD_SECRET_KEY=geheim"}, "access_key"},
 		"a broker's bad URL":   {nil, []string{"TSMON_MQTT_URL=http://user:geheim@broker"}, "mqtts://"},
 		"a database's bad URL": {nil, []string{"TSMON_RECORDS=postgres://user:geheim@db:port/x"}, "postgres://"},
-		"an argument":          {[]string{"extra"}, nil, "no arguments"},
+		"a redirect elsewhere": {nil, []string{"TSMON_UPDATES_REDIRECT=geheim"}, "public (or true), presigned nor false"},
+		"presigned in folders": {nil, []string{"TSMON_UPDATES_REDIRECT=presigned"}, "s3://"},
+		"a bad endpoint": {nil, []string{"TSMON_UPDATES_REDIRECT=presigned", "TSMON_STORAGE=s3://bucket?endpoint=http://127.0.0.1:9",
+			"TSMON_UPDATES_PRESIGN_ENDPOINT=https://user:geheim@files.example.com"}, "presign endpoint: "},
+		"no region": {nil, []string{"TSMON_UPDATES_REDIRECT=presigned", "TSMON_STORAGE=s3://bucket",
+			"TSMON_UPDATES_PRESIGN_ENDPOINT=https://files.example.com"}, "region=REGION"},
+		"an argument": {[]string{"extra"}, nil, "no arguments"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			args := append([]string{"serve", "--data", filepath.Join(t.TempDir(), "data")}, c.args...)

@@ -71,6 +71,19 @@ func openStore(_ context.Context, storage string) (object.Store, error) {
 	return dir.Open(storage)
 }
 
+// openPresigner returns what makes the addresses that clients are sent to, nil if
+// they are not.
+func openPresigner(c *config.Config) (object.Presigner, error) {
+	if c.Server.Updates.Redirect != config.RedirectPresigned {
+		return nil, nil
+	}
+	presigner, err := s3.OpenPresigner(c.Storage, c.Server.Updates.PresignEndpoint, s3.Limits{})
+	if err != nil {
+		return nil, &hinted{&usageError{err}, "write TSMON_UPDATES_PRESIGN_ENDPOINT like https://files.example.com, by which clients reach the server of the bucket"}
+	}
+	return presigner, nil
+}
+
 // publisher puts together what the release commands work with.
 func (a *app) publisher(ctx context.Context, p *progress) (*release.Publisher, error) {
 	c, err := a.load()

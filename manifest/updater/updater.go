@@ -15,6 +15,8 @@
 //
 // Answers and bundles are asked for as they are: clients undo no content coding,
 // so a bundle that is served as gzip would fail its signature if it was undone.
+// Redirects are followed, within ten requests; Authorization and cookies are for the
+// host and port alone that the address names.
 //
 // The download must start within StartTimeout and never stall for longer than
 // StallTimeout. The signature is verified over the whole bundle before the file
@@ -57,7 +59,7 @@ type Updater struct {
 	Keys      signing.Keyring
 	// RequireVersion is the application's requireSignedVersion.
 	RequireVersion bool
-	HTTP           *http.Client
+	HTTP           *http.Client  // whose CheckRedirect is not asked
 	Header         http.Header   // that the application adds to checks and downloads
 	CheckTimeout   time.Duration // for one endpoint's whole answer; 0: 30 s
 	StartTimeout   time.Duration // until the first bytes of a download; 0: 20 s
@@ -164,7 +166,9 @@ func (u *Updater) get(ctx context.Context, address, accept string) (*http.Respon
 	request.Header.Set("Accept", accept)
 	request.Header.Set("Accept-Encoding", "identity")
 	request.Header.Set("User-Agent", userAgent)
-	response, err := cmp.Or(u.HTTP, http.DefaultClient).Do(request)
+	client := *cmp.Or(u.HTTP, http.DefaultClient)
+	client.CheckRedirect = redirected
+	response, err := client.Do(request)
 	if wrapped := (*url.Error)(nil); errors.As(err, &wrapped) {
 		err = wrapped.Err // the address is named once, by the caller
 	}

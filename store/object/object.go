@@ -31,6 +31,7 @@ import (
 	"io"
 	"io/fs"
 	"iter"
+	"net/url"
 	"strings"
 	"time"
 	"unicode"
@@ -125,6 +126,17 @@ type Store interface {
 	// inside a segment. It yields one error at most, as the last element. A
 	// prefix that no object has, or could have, lists nothing.
 	List(ctx context.Context, prefix, after string) iter.Seq2[Info, error]
+}
+
+// Presigner makes addresses at which whoever has one gets an object from the store
+// itself, without credentials. A directory has none.
+type Presigner interface {
+	// Presign returns an address that answers GET, of a range too, for life from
+	// now, at least a second and at most seven days; for less where the store's
+	// own credentials end sooner. Whether there is such an object is not looked
+	// at. The address is a secret while it lives. fs.ErrPermission if there are
+	// no credentials to sign with.
+	Presign(ctx context.Context, key string, life time.Duration) (*url.URL, error)
 }
 
 // ValidKey reports why key can't name an object: keys are slash-separated,

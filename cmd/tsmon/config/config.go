@@ -20,7 +20,7 @@
 //	  cors_origins: [https://scada.example.com]
 //	  tls: {cert: server.crt, key: server.key}       # or behind_proxy: true
 //	  refresh: 5s
-//	  updates: {redirect: true, token: …}
+//	  updates: {redirect: presigned, token: …}       # or public
 //	  webhook: https://chat.example.com/hooks/…
 package config
 
@@ -121,11 +121,21 @@ type Server struct {
 
 // Updates says how the storage is served under /updates/.
 type Updates struct {
-	// Redirect sends clients to public_url for bundles.
-	Redirect bool `yaml:"redirect" env:"TSMON_UPDATES_REDIRECT"`
+	// Redirect is where clients are sent for bundles: RedirectPublic, for which
+	// the file may also say true, RedirectPresigned, or empty for nowhere.
+	Redirect string `yaml:"redirect" env:"TSMON_UPDATES_REDIRECT"`
+	// PresignEndpoint is where clients reach the S3 server, if that is not where
+	// this one does.
+	PresignEndpoint string `yaml:"presign_endpoint" env:"TSMON_UPDATES_PRESIGN_ENDPOINT"`
 	// Token is the bearer token that clients have to show; empty: none.
 	Token Secret `yaml:"token" env:"TSMON_UPDATES_TOKEN"`
 }
+
+// What Updates.Redirect may be.
+const (
+	RedirectPublic    = "public"    // to public_url
+	RedirectPresigned = "presigned" // to an address in the bucket that is good for a while
+)
 
 // MQTT is the broker that messages are published to: one elsewhere, or one in
 // the process where no URL is set.
@@ -294,6 +304,12 @@ func (c *Config) fill(vars map[string]string) error {
 	if len(c.Channels) == 0 {
 		c.Channels = map[string]Channel{"stable": {}, "beta": {Follows: "stable", Prerelease: true}}
 	}
+	switch c.Server.Updates.Redirect {
+	case "true":
+		c.Server.Updates.Redirect = RedirectPublic
+	case "false":
+		c.Server.Updates.Redirect = ""
+	}
 	c.PublicURL = strings.TrimRight(c.PublicURL, "/")
 	c.TrustedKeys = trimmed(c.TrustedKeys)
 	c.Server.CORSOrigins = trimmed(c.Server.CORSOrigins)
@@ -332,10 +348,7 @@ func (c *Config) check() error {
 			return errors.New("public_url must have no user, query or fragment")
 		}
 	}
-	if c.PublicURL == "" && c.Server.Updates.Redirect {
-		return errors.New("server.updates.redirect needs public_url, where bundles are (TSMON_UPDATES_REDIRECT and TSMON_PUBLIC_URL)")
-	}
-	if err := errors.Join(checkRecords(string(c.Server.Records)), c.Server.check()); err != nil {
+	if err := errors.Join(c.checkRedirect(), checkRecords(string(c.Server.Records)), c.Server.check()); err != nil {
 		return err
 	}
 	for name, channel := range c.Channels {
@@ -352,6 +365,21 @@ func (c *Config) check() error {
 		case leader.Follows != "":
 			return fmt.Errorf("channels.%s follows %s, which follows another itself", name, channel.Follows)
 		}
+	}
+	return nil
+}
+
+func (c *Config) checkRedirect() error {
+	u := c.Server.Updates
+	switch {
+	case u.Redirect != "" && u.Redirect != RedirectPublic && u.Redirect != RedirectPresigned:
+		return errors.New("server.updates.redirect is neither public (or true), presigned nor false (TSMON_UPDATES_REDIRECT)")
+	case u.Redirect == RedirectPublic && c.PublicURL == "":
+		return errors.New("server.updates.redirect needs public_url, where bundles are (TSMON_UPDATES_REDIRECT and TSMON_PUBLIC_URL)")
+	case u.Redirect == RedirectPresigned && !strings.HasPrefix(c.Storage, "s3:"):
+		return errors.New("server.updates.redirect: presigned needs a storage like s3://BUCKET/PREFIX, for nothing else has presigned addresses (TSMON_UPDATES_REDIRECT and TSMON_STORAGE)")
+	case u.Redirect != RedirectPresigned && u.PresignEndpoint != "":
+		return errors.New("server.updates.presign_endpoint goes with redirect: presigned alone (TSMON_UPDATES_PRESIGN_ENDPOINT and TSMON_UPDATES_REDIRECT)")
 	}
 	return nil
 }

@@ -95,6 +95,13 @@ func TestMistakesNameTheirPlace(t *testing.T) {
 		"refresh of what":   {"server: {refresh: 5}\n", "line 1"},
 		"refresh as words":  {"server: {refresh: often}\n", "line 1"},
 		"redirect nowhere":  {"server: {updates: {redirect: true}}\n", "server.updates.redirect needs public_url"},
+		"public nowhere":    {"server: {updates: {redirect: public}}\n", "server.updates.redirect needs public_url"},
+		"redirect of what":  {"server: {updates: {redirect: hush}}\n", "server.updates.redirect is neither public (or true), presigned nor false"},
+		"redirects":         {"server: {updates: {redirect: [public]}}\n", "line 1"},
+		"presigned folder":  {"storage: objects\nserver: {updates: {redirect: presigned}}\n", "presigned needs a storage like s3://"},
+		"presigned default": {"server: {updates: {redirect: presigned}}\n", "presigned needs a storage like s3://"},
+		"endpoint unused":   {"storage: s3://b\nserver: {updates: {presign_endpoint: 'https://u:hush@h'}}\n", "presign_endpoint goes with redirect: presigned"},
+		"endpoint public":   {"storage: s3://b\npublic_url: https://h\nserver: {updates: {redirect: public, presign_endpoint: 'https://h'}}\n", "presign_endpoint goes with redirect: presigned"},
 		"token with space":  {"server: {updates: {token: 'hush hush'}}\n", "server.updates.token holds a character"},
 		"token with a line": {"server: {updates: {token: \"hush\\n\"}}\n", "server.updates.token holds a character"},
 		"unknown updates":   {"server: {updates: {tokens: x}}\n", "field tokens not found"},
@@ -142,16 +149,53 @@ func TestUpdates(t *testing.T) {
 	}
 	path := written(t, "public_url: https://cdn.example.com/app\nserver: {refresh: 2s, updates: {redirect: true, token: hush}}\n")
 	c, err = Load(path, []string{"TSMON_DATA=/d"})
-	if err != nil || c.Server.Refresh != 2*time.Second || !c.Server.Updates.Redirect || c.Server.Updates.Token != "hush" {
+	if err != nil || c.Server.Refresh != 2*time.Second || c.Server.Updates != (Updates{Redirect: RedirectPublic, Token: "hush"}) {
 		t.Errorf("%+v, %v", c.Server, err)
 	}
 	c, err = Load(path, []string{"TSMON_DATA=/d", "TSMON_REFRESH=250ms", "TSMON_UPDATES_REDIRECT=false", "TSMON_UPDATES_TOKEN=hush2"})
-	if err != nil || c.Server.Refresh != 250*time.Millisecond || c.Server.Updates.Redirect || c.Server.Updates.Token != "hush2" {
+	if err != nil || c.Server.Refresh != 250*time.Millisecond || c.Server.Updates != (Updates{Token: "hush2"}) {
 		t.Errorf("%+v, %v", c.Server, err)
 	}
-	for _, bad := range []string{"TSMON_REFRESH=often", "TSMON_REFRESH=5", "TSMON_REFRESH=1ns", "TSMON_REFRESH=1h", "TSMON_UPDATES_REDIRECT=perhaps", "TSMON_UPDATES_TOKEN=hush\x00"} {
+	for _, bad := range []string{"TSMON_REFRESH=often", "TSMON_REFRESH=5", "TSMON_REFRESH=1ns", "TSMON_REFRESH=1h", "TSMON_UPDATES_REDIRECT=perhaps", "TSMON_UPDATES_REDIRECT=Public", "TSMON_UPDATES_REDIRECT=presigned", "TSMON_UPDATES_PRESIGN_ENDPOINT=https://u:hush@h", "TSMON_UPDATES_TOKEN=hush\x00"} {
 		if _, err := Load("", []string{"TSMON_DATA=/d", bad}); err == nil || strings.Contains(err.Error(), "hush") {
 			t.Errorf("%s: %v", bad, err)
+		}
+	}
+}
+
+// TestRedirect: the file and the environment, of which the environment wins.
+func TestRedirect(t *testing.T) {
+	for _, c := range []struct{ file, variable, want string }{
+		{"", "", ""},
+		{"''", "", ""},
+		{"null", "", ""},
+		{"false", "", ""},
+		{"true", "", RedirectPublic},
+		{"'true'", "", RedirectPublic},
+		{"public", "", RedirectPublic},
+		{"presigned", "", RedirectPresigned},
+		{"", "true", RedirectPublic},
+		{"", "public", RedirectPublic},
+		{"", "presigned", RedirectPresigned},
+		{"presigned", "public", RedirectPublic},
+		{"public", "presigned", RedirectPresigned},
+		{"presigned", "false", ""},
+		{"neither", "presigned", RedirectPresigned},
+	} {
+		content := "storage: s3://bucket\npublic_url: https://cdn.example.com/app\n"
+		if c.file != "" {
+			content += "server: {updates: {redirect: " + c.file + "}}\n"
+		}
+		got, err := Load(written(t, content), []string{"TSMON_DATA=/d", "TSMON_UPDATES_REDIRECT=" + c.variable})
+		if err != nil || got.Server.Updates != (Updates{Redirect: c.want}) {
+			t.Errorf("%+v: %v", c, err)
+		}
+	}
+	path := written(t, "storage: s3://bucket\nserver: {updates: {redirect: presigned, presign_endpoint: 'https://file.example.com'}}\n")
+	for variable, want := range map[string]string{"": "https://file.example.com", "https://env.example.com": "https://env.example.com"} {
+		c, err := Load(path, []string{"TSMON_DATA=/d", "TSMON_UPDATES_PRESIGN_ENDPOINT=" + variable})
+		if err != nil || c.Server.Updates != (Updates{Redirect: RedirectPresigned, PresignEndpoint: want}) {
+			t.Errorf("%q: %v", variable, err)
 		}
 	}
 }

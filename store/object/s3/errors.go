@@ -130,11 +130,16 @@ func (s *Store) answered(a minio.ErrorResponse) error {
 	case cause == fs.ErrNotExist || cause == errRefused || cause == object.ErrRange:
 		return cause
 	case cause == fs.ErrPermission && s.identity.none.Load():
-		return fmt.Errorf("%s: %w: no credentials were found; set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY", s.place(), cause)
+		return s.anonymous()
 	case cause == errRejected && a.Region != "" && a.Region != s.region:
 		return fmt.Errorf("%s: the bucket is in another region; add region=%.40q to the storage url", s.place(), a.Region)
 	}
 	return fmt.Errorf("%s: %w (%.80s, status %d)", s.place(), cause, a.Code, a.StatusCode)
+}
+
+// anonymous is the error of what takes credentials where none were found.
+func (s *Store) anonymous() error {
+	return fmt.Errorf("%s: %w: no credentials were found; set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY", s.place(), fs.ErrPermission)
 }
 
 // byStatus maps the status of an answer whose code says nothing.

@@ -78,7 +78,14 @@ func Open(rawURL string, limits Limits) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("storage url: %w", err)
 	}
-	limits = limits.orDefaults()
+	s, err := openAt(loc, limits.orDefaults())
+	if err != nil {
+		return nil, fmt.Errorf("storage url: %w", err)
+	}
+	return s, nil
+}
+
+func openAt(loc location, limits Limits) (*Store, error) {
 	id := newIdentity()
 	core, err := minio.NewCore(loc.endpoint.Host, &minio.Options{
 		Creds:      credentials.New(id),
@@ -88,7 +95,7 @@ func Open(rawURL string, limits Limits) (*Store, error) {
 		MaxRetries: limits.Tries,
 	})
 	if err != nil {
-		return nil, errors.New("storage url: the host of the endpoint is not usable") // err repeats it
+		return nil, errors.New("the host of the endpoint is not usable") // err repeats it
 	}
 	s := &Store{location: loc, core: core, identity: id, parts: make(chan []byte, maxParts)}
 	for range maxParts {

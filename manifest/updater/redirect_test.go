@@ -1,0 +1,60 @@
+package updater_test
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"tsmon/manifest/updater"
+)
+
+// TestSecretsStayBehind: a redirect takes neither token nor cookie to another host
+// or port, nor back again; other headers of the application go everywhere.
+func TestSecretsStayBehind(t *testing.T) {
+	key := newSigner(t)
+	for _, c := range []struct {
+		addresses string // each redirects to the next
+		told      int    // how many of them hear the secrets
+	}{
+		{"https://a.example/x", 1},
+		{"https://a.example/x https://a.example/y", 2},
+		{"https://a.example/x https://a.example:443/y https://a.example/z", 3},
+		{"http://a.example:80/x http://a.example/y", 2},
+		{"https://a.example/x https://b.example/y", 1},
+		{"https://a.example/x https://sub.a.example/y", 1},
+		{"https://sub.a.example/x https://a.example/y", 1},
+		{"https://a.example/x https://a.example:9000/y", 1},
+		{"https://a.example/x http://a.example/y", 1},
+		{"http://127.0.0.1:8080/x http://127.0.0.1:9000/y?X-Amz-Signature=z", 1},
+		{"https://a.example/x https://a.example/y https://b.example/z https://a.example/z", 2},
+		{"http://[::1]:8080/x http://[::1]:9000/y", 1},
+	} {
+		chain := strings.Fields(c.addresses)
+		told, asked := 0, []string{}
+		network := transport(func(r *http.Request) (*http.Response, error) {
+			asked = append(asked, r.URL.String())
+			if r.Header.Get("Authorization") == "Bearer hush" && r.Header.Get("Cookie") == "token=hush" {
+				told++
+			} else if strings.Contains(fmt.Sprint(r.Header), "hush") {
+				t.Errorf("%s: half of the secrets came to %s", c.addresses, r.URL)
+			}
+			if r.Header.Get("X-Tsmon-Client") != "a1b2" {
+				t.Errorf("%s: the application's own header did not come to %s", c.addresses, r.URL)
+			}
+			answer := respond(r, strings.NewReader("bundle"), 6)
+			if len(asked) < len(chain) {
+				answer.StatusCode, answer.Header = http.StatusFound, http.Header{"Location": {chain[len(asked)]}}
+			}
+			return answer, nil
+		})
+		u := &updater.Updater{Keys: key.keys(), HTTP: &http.Client{Transport: network},
+			Header: http.Header{"Authorization": {"Bearer hush"}, "Cookie": {"token=hush"}, "X-Tsmon-Client": {"a1b2"}}}
+		seen, events := &strings.Builder{}, &recorder{}
+		err := u.Fetch(t.Context(), key.offer(chain[0], "bundle", "1.1.0"), seen, events.record)
+		if err != nil || seen.String() != "bundle" || !slices.Equal(asked, chain) || told != c.told {
+			t.Errorf("%s: asked %q, %d were told the secrets, want %d: %v", c.addresses, asked, told, c.told, err)
+		}
+	}
+}
