@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -60,7 +61,7 @@ type newestCounts struct {
 
 type curvePoint struct {
 	Time    time.Time `json:"time"`
-	Clients float64   `json:"clients"` // mean over the time to the next point
+	Clients float64   `json:"clients"` // mean over the time to the next point; the last is now
 }
 
 func (a *app) channelAdoptionCommand() *cobra.Command {
@@ -186,6 +187,9 @@ func (r *adoption) readCurve(ctx context.Context, store series.Store, since, now
 	}
 	for _, p := range results[0].Points {
 		r.Curve = append(r.Curve, curvePoint{p.Time.UTC(), p.Number})
+	}
+	if i := slices.IndexFunc(r.Versions, func(v versionCount) bool { return v.Version == r.Newest.Version }); i >= 0 {
+		r.Curve = append(r.Curve, curvePoint{now.UTC(), float64(r.Versions[i].Clients)})
 	}
 	return nil
 }
