@@ -192,6 +192,7 @@ type Store interface {
 	Configuration
 	Contents
 	Audits
+	Installs
 
 	// Ping reports whether the store can answer. ErrUnavailable if not.
 	Ping(ctx context.Context) error

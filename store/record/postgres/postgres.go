@@ -5,7 +5,8 @@
 // tenant can be dumped, restored or dropped as one thing, and no statement about
 // one tenant reads a table of another. The schema tsmon holds what belongs to
 // none: the list of tenants, the audit rows, which outlive a tenant and also
-// tell of logins to tenants that never were, and the versions of all schemas.
+// tell of logins to tenants that never were, the clients of updates, and the
+// versions of all schemas.
 //
 // Every statement names its schema, quoted by the driver. No connection's
 // search_path is ever set or relied on. A schema that is in the database but
@@ -15,6 +16,7 @@
 // JSON is stored as json, not jsonb: only that keeps it as it came. Writers of
 // diagrams and contents lock the one row of the tenant's table of counters, and
 // do in two round trips what they do: lock and look, then write and commit.
+// Writers of clients take turns by an advisory lock.
 //
 // Open makes no connection. The structure of the database is brought up to date
 // by Migrate or by the first call that reaches the server, under an advisory

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/jackc/pgx/v5/stdlib"
+	"github.com/pressly/goose/v3"
 	"golang.org/x/sync/errgroup"
 
 	"tsmon/store/record"
@@ -38,6 +40,8 @@ func TestContract(t *testing.T) {
 	server := recordtest.Postgres(t)
 	recordtest.Suite(t, func(t *testing.T) record.Store { return connect(t, server.Database(), Limits{}) })
 	t.Run("OneConnection", func(t *testing.T) { testOneConnection(t, server) })
+	t.Run("TwoStores", func(t *testing.T) { testTwoStores(t, server) })
+	t.Run("Old", func(t *testing.T) { testOld(t, server) })
 	t.Run("Starters", func(t *testing.T) { recordtest.Starters(t, openStore, server.Database()) })
 	t.Run("Trips", func(t *testing.T) { testTrips(t, server) })
 	t.Run("ForeignSchema", func(t *testing.T) { testForeignSchema(t, server) })
@@ -71,6 +75,41 @@ func testOneConnection(t *testing.T, server *recordtest.Server) {
 	}
 	if err := all.Wait(); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// testTwoStores sights clients through two stores, as two servers would.
+func testTwoStores(t *testing.T, server *recordtest.Server) {
+	url := server.Database()
+	recordtest.SightRace(t, connect(t, url, Limits{}), connect(t, url, Limits{}))
+}
+
+// testOld opens a database of the first version of the central structure.
+func testOld(t *testing.T, server *recordtest.Server) {
+	url := server.Database()
+	old := connect(t, url, Limits{})
+	steps, err := migrations(central)
+	if err != nil {
+		t.Fatal(err)
+	}
+	db := stdlib.OpenDBFromPool(old.pool)
+	defer db.Close()
+	p, err := goose.NewProvider(goose.DialectCustom, db, nil, goose.WithStore(versions(central)),
+		goose.WithGoMigrations(steps[0]), goose.WithDisableGlobalRegistry(true))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := p.Up(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	old.migrated.Store(true)
+	makeTenant(t, old, "a")
+	for range 2 {
+		s := connect(t, url, Limits{})
+		if _, err := s.Users(t.Context(), "a"); err != nil {
+			t.Error(err)
+		}
+		recordtest.Sighted(t, s)
 	}
 }
 

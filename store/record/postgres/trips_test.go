@@ -5,6 +5,7 @@ import (
 	"net"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
@@ -87,6 +88,8 @@ func testTrips(t *testing.T, server *recordtest.Server) {
 		{"Export", 1, func(ctx context.Context) error { _, err := s.Export(ctx, schema); return err }},
 		{"Import", 2, func(ctx context.Context) error { return s.Import(ctx, schema, content) }},
 		{"Variables", 1, func(ctx context.Context) error { _, err := s.Variables(ctx, schema); return err }},
+		{"Sight", 1, func(ctx context.Context) error { return s.Sight(ctx, recordtest.Sightings(100)) }},
+		{"ForgetClients", 1, func(ctx context.Context) error { _, err := s.ForgetClients(ctx, time.Time{}); return err }},
 		{"Audit", 1, func(ctx context.Context) error { return s.Audit(ctx, record.Audit{}) }},
 	} {
 		if err := c.call(t.Context()); err != nil {
@@ -110,4 +113,8 @@ func BenchmarkDiagram(b *testing.B) {
 		s, trips := counted(b, server.Database())
 		return s, trips.n.Load
 	})
+}
+
+func BenchmarkSightings(b *testing.B) {
+	recordtest.BenchmarkSightings(b, connect(b, recordtest.Postgres(b).Database(), Limits{}))
 }

@@ -2,6 +2,7 @@ package recordtest
 
 import (
 	"testing"
+	"time"
 
 	"tsmon/store/record"
 )
@@ -59,4 +60,43 @@ func Benchmarks(b *testing.B, open func(b *testing.B) (s record.Store, trips fun
 			}
 		})
 	}
+}
+
+// BenchmarkSightings measures batches of SightingsSize entries of each kind: of
+// clients that are new, and of those that are there, among 10 times as many.
+func BenchmarkSightings(b *testing.B, s record.Store) {
+	const batches = 10
+	next := 0
+	sightNext := func() {
+		check(b, s.Sight(b.Context(), crowd(next*SightingsSize, (next+1)*SightingsSize)))
+		next++
+	}
+	for range batches {
+		sightNext()
+	}
+	b.Run("New", func(b *testing.B) {
+		for b.Loop() {
+			sightNext()
+		}
+	})
+	b.Run("Again", func(b *testing.B) {
+		some := pick(crowd(0, batches*SightingsSize), SightingsSize, 1)
+		for b.Loop() {
+			check(b, s.Sight(b.Context(), some))
+		}
+	})
+	b.Run("Clients", func(b *testing.B) {
+		for b.Loop() {
+			_, err := s.Clients(b.Context(), stable, time.Time{})
+			check(b, err)
+		}
+		b.ReportMetric(float64(next*SightingsSize), "clients")
+	})
+	b.Run("Progress", func(b *testing.B) {
+		for b.Loop() {
+			_, err := s.Progress(b.Context(), stable, "2", time.Time{})
+			check(b, err)
+		}
+		b.ReportMetric(float64(next*SightingsSize), "clients")
+	})
 }

@@ -60,6 +60,17 @@ func Suite(t *testing.T, open func(t *testing.T) record.Store) {
 		{"Permissions", permissions},
 		{"Empty", empty},
 		{"Audits", audits},
+		{"Clients", clientCounts},
+		{"Progress", outcomes},
+		{"NotOffered", notOffered},
+		{"Downloads", fetched},
+		{"AnyOrder", anyOrder},
+		{"HostileSightings", hostileSightings},
+		{"ForgetClients", forgetClients},
+		{"InstallsCancelled", installsCancelled},
+		{"ManySightings", manySightings},
+		{"SightRace", sightRace},
+		{"SightCancelledInside", sightCancelledInside},
 	} {
 		t.Run(c.name, func(t *testing.T) { c.test(t, open(t)) })
 	}

@@ -1,9 +1,10 @@
 // Package sqlite keeps records in one SQLite file.
 //
-// Every table has the tenant in its key, and every statement names it; a bound
-// parameter, so that no schema name is ever part of a statement. All tables of
-// all tenants are in one file: it is one thing to copy, and one transaction can
-// hold a save and what it depends on.
+// Every table of what a tenant owns has the tenant in its key, and every
+// statement about it names the tenant; a bound parameter, so that no schema name
+// is ever part of a statement. All tables of all tenants, the audit rows and the
+// clients of updates are in one file: it is one thing to copy, and one
+// transaction can hold a save and what it depends on.
 //
 // Writers take turns: a store has one connection for writing, whose
 // transactions begin with the write lock, so that none of them fails half-way

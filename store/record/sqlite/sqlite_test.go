@@ -7,9 +7,11 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"testing/fstest"
 	"time"
 
 	"github.com/gofrs/flock"
+	"github.com/pressly/goose/v3"
 
 	"tsmon/store/record"
 	"tsmon/store/record/recordtest"
@@ -41,6 +43,12 @@ func TestContract(t *testing.T) {
 	recordtest.Suite(t, func(t *testing.T) record.Store { return open(t, file(t), Limits{}) })
 }
 
+// TestTwoStores sights clients through two stores, as two processes would.
+func TestTwoStores(t *testing.T) {
+	path := file(t)
+	recordtest.SightRace(t, open(t, path, Limits{}), open(t, path, Limits{}))
+}
+
 func TestStarters(t *testing.T) { recordtest.Starters(t, openStore, file(t)) }
 
 func TestOpenBad(t *testing.T) {
@@ -66,6 +74,36 @@ func TestOpenAgain(t *testing.T) {
 	second := open(t, path, Limits{})
 	if _, err := second.Tenant(t.Context(), "a"); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// TestOpenOld opens a file of the first version of the structure.
+func TestOpenOld(t *testing.T) {
+	path := file(t)
+	s := &Store{limits: Limits{}.orDefaults()}
+	db, err := s.connect(path, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	first, err := embedded.ReadFile("migrations/00001_records.sql")
+	if err != nil {
+		t.Fatal(err)
+	}
+	files := fstest.MapFS{"00001_records.sql": {Data: first}}
+	p, err := goose.NewProvider(goose.DialectSQLite3, db, files, goose.WithDisableGlobalRegistry(true))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = p.Up(t.Context())
+	if _, inserted := db.Exec(`INSERT INTO tenants (tenant, ts_name, settings) VALUES ('a', 'x', '{}')`); errors.Join(err, inserted, db.Close()) != nil {
+		t.Fatal(err, inserted)
+	}
+	for range 2 {
+		s := open(t, path, Limits{})
+		if _, err := s.Tenant(t.Context(), "a"); err != nil {
+			t.Error(err)
+		}
+		recordtest.Sighted(t, s)
 	}
 }
 
@@ -142,4 +180,8 @@ func BenchmarkDiagram(b *testing.B) {
 	recordtest.Benchmarks(b, func(b *testing.B) (record.Store, func() int64) {
 		return open(b, file(b), Limits{}), nil
 	})
+}
+
+func BenchmarkSightings(b *testing.B) {
+	recordtest.BenchmarkSightings(b, open(b, file(b), Limits{}))
 }

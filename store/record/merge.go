@@ -1,0 +1,94 @@
+package record
+
+import (
+	"bytes"
+	"cmp"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Merge returns sightings that say the same, with one entry of each key and in
+// order of the keys; for adapters, whose statements take a row once. What it
+// makes of two entries is what an adapter makes of an entry and the row that is
+// there, whichever came first.
+func (s Sightings) Merge() Sightings {
+	return Sightings{
+		Installed: merge(s.Installed, compareInstalled, mergeInstalled),
+		Tries:     merge(s.Tries, compareTries, mergeTries),
+		Downloads: merge(s.Downloads, compareDownloads, mergeDownloads),
+	}
+}
+
+// merge makes one of the entries that compare as equal, and leaves the list as
+// it is.
+func merge[T any](list []T, compare func(a, b T) int, one func(a, b T) T) []T {
+	list = slices.Clone(list)
+	slices.SortFunc(list, compare)
+	merged := list[:0]
+	for _, entry := range list {
+		if last := len(merged) - 1; last >= 0 && compare(merged[last], entry) == 0 {
+			merged[last] = one(merged[last], entry)
+		} else {
+			merged = append(merged, entry)
+		}
+	}
+	return merged
+}
+
+func compareInstalled(a, b Installed) int {
+	return cmp.Or(strings.Compare(a.Channel, b.Channel), bytes.Compare(a.Client[:], b.Client[:]))
+}
+
+// mergeInstalled lets the text decide between two of one time, so that the
+// order does not.
+func mergeInstalled(a, b Installed) Installed {
+	if cmp.Or(cmp.Compare(a.Seen.UnixMicro(), b.Seen.UnixMicro()), strings.Compare(a.Version, b.Version),
+		strings.Compare(a.Target, b.Target), strings.Compare(a.Cohort, b.Cohort)) < 0 {
+		return b
+	}
+	return a
+}
+
+func compareTries(a, b Try) int {
+	return cmp.Or(strings.Compare(a.Channel, b.Channel), strings.Compare(a.Version, b.Version), bytes.Compare(a.Client[:], b.Client[:]))
+}
+
+func mergeTries(a, b Try) Try {
+	if b.Asked.After(a.Asked) {
+		a.Asked = b.Asked
+	}
+	a.Downloaded = earliest(a.Downloaded, b.Downloaded)
+	a.Installed = earliest(a.Installed, b.Installed)
+	a.Running = earliest(a.Running, b.Running)
+	a.Failed = earliest(a.Failed, b.Failed)
+	a.Crashed = earliest(a.Crashed, b.Crashed)
+	return a
+}
+
+func compareDownloads(a, b Download) int {
+	return cmp.Or(bytes.Compare(a.Client[:], b.Client[:]), strings.Compare(a.Version, b.Version))
+}
+
+func mergeDownloads(a, b Download) Download {
+	a.Time = earliest(a.Time, b.Time)
+	return a
+}
+
+// earliest returns the earlier of two times, of which a zero one is none.
+func earliest(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
+}
+
+// Micros returns a time as databases keep it, in microseconds since 1970, nil
+// for a zero one; for adapters.
+func Micros(t time.Time) *int64 {
+	if t.IsZero() {
+		return nil
+	}
+	micros := t.UnixMicro()
+	return &micros
+}

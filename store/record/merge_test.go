@@ -1,0 +1,107 @@
+package record
+
+import (
+	"errors"
+	"math/rand/v2"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// moment is a time some microseconds into a day.
+func moment(micros int) time.Time {
+	return time.Date(2026, 3, 5, 0, 0, 0, micros*1000, time.UTC)
+}
+
+func TestMerge(t *testing.T) {
+	var none time.Time
+	a, b := ClientID{0: 1}, ClientID{15: 1}
+	s := Sightings{
+		Installed: []Installed{
+			{"stable", a, "1.0.0", "linux-x86_64", "", moment(5)},
+			{"stable", a, "1.1.0", "linux-x86_64", "beta", moment(7)},
+			{"stable", a, "0.9.0", "linux-x86_64", "", moment(6)},
+			{"stable", b, "2.0.0", "x", "c", moment(1)},
+			{"stable", b, "2.0.0", "y", "", moment(1)},
+			{"stable", b, "2.0.0", "x", "d", moment(1).Add(time.Nanosecond)},
+			{"beta", a, "1.0.0", "linux-x86_64", "", moment(1)},
+		},
+		Tries: []Try{
+			{"stable", a, "2", none, moment(3), none, none, moment(9), none},
+			{"stable", a, "2", moment(1), none, none, moment(8), moment(7), moment(1)},
+			{"stable", a, "2", moment(4), moment(5), moment(6), moment(9), none, moment(2)},
+			{"stable", a, "1", none, none, none, none, none, none},
+			{"stable", b, "2", none, none, none, none, none, moment(1)},
+			{"beta", a, "2", moment(1), none, none, none, none, none},
+		},
+		Downloads: []Download{{a, "2", moment(2)}, {b, "2", moment(3)}, {a, "2", moment(1)}, {a, "1", moment(9)}},
+	}
+	want := Sightings{
+		Installed: []Installed{
+			{"beta", a, "1.0.0", "linux-x86_64", "", moment(1)},
+			{"stable", b, "2.0.0", "y", "", moment(1)},
+			{"stable", a, "1.1.0", "linux-x86_64", "beta", moment(7)},
+		},
+		Tries: []Try{
+			{"beta", a, "2", moment(1), none, none, none, none, none},
+			{"stable", a, "1", none, none, none, none, none, none},
+			{"stable", b, "2", none, none, none, none, none, moment(1)},
+			{"stable", a, "2", moment(4), moment(3), moment(6), moment(8), moment(7), moment(1)},
+		},
+		Downloads: []Download{{b, "2", moment(3)}, {a, "1", moment(9)}, {a, "2", moment(1)}},
+	}
+	random := rand.New(rand.NewPCG(1, 2))
+	for range 50 {
+		given := Sightings{slices.Clone(s.Installed), slices.Clone(s.Tries), slices.Clone(s.Downloads)}
+		merged := s.Merge()
+		if !reflect.DeepEqual(merged, want) {
+			t.Fatalf("got  %v\nwant %v", merged, want)
+		}
+		if !reflect.DeepEqual(s, given) {
+			t.Fatal("what was handed in is changed")
+		}
+		if again := merged.Merge(); !reflect.DeepEqual(again, want) {
+			t.Fatalf("merged again it is %v", again)
+		}
+		random.Shuffle(len(s.Installed), func(i, j int) { s.Installed[i], s.Installed[j] = s.Installed[j], s.Installed[i] })
+		random.Shuffle(len(s.Tries), func(i, j int) { s.Tries[i], s.Tries[j] = s.Tries[j], s.Tries[i] })
+		random.Shuffle(len(s.Downloads), func(i, j int) { s.Downloads[i], s.Downloads[j] = s.Downloads[j], s.Downloads[i] })
+	}
+}
+
+func TestMicros(t *testing.T) {
+	for micros, at := range map[int64]time.Time{0: time.Unix(0, 999), -1: time.Unix(0, -1), 1_000_001: time.Unix(1, 1000).In(time.FixedZone("x", 3600))} {
+		if got := Micros(at); got == nil || *got != micros {
+			t.Errorf("%v is %v, want %d", at, got, micros)
+		}
+	}
+	if got := Micros(time.Time{}); got != nil {
+		t.Errorf("no time is %d", *got)
+	}
+}
+
+func TestSightingsValidate(t *testing.T) {
+	long, longest := strings.Repeat("a", 257), strings.Repeat("a", 256)
+	good := Sightings{
+		Installed: []Installed{{longest, ClientID{}, longest, longest, longest, moment(0)}, {Seen: moment(0)}},
+		Tries:     []Try{{Channel: longest, Version: longest}, {}},
+		Downloads: []Download{{Version: longest, Time: moment(0)}},
+	}
+	if err := good.Validate(); err != nil {
+		t.Error(err)
+	}
+	for _, bad := range []string{long, "\x00", "\xff"} {
+		for _, s := range []Sightings{
+			{Installed: []Installed{{Channel: bad, Seen: moment(0)}}}, {Installed: []Installed{{Version: bad, Seen: moment(0)}}},
+			{Installed: []Installed{{Target: bad, Seen: moment(0)}}}, {Installed: []Installed{{Cohort: bad, Seen: moment(0)}}},
+			{Tries: []Try{{Channel: bad}}}, {Tries: []Try{{Version: bad}}}, {Downloads: []Download{{Version: bad, Time: moment(0)}}},
+			{Installed: []Installed{{}}}, {Downloads: []Download{{}}},
+		} {
+			if err := s.Validate(); !errors.Is(err, ErrInvalid) {
+				t.Errorf("%.300v: %v", s, err)
+			}
+		}
+	}
+}

@@ -1,0 +1,149 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"tsmon/store/record"
+)
+
+// Sight implements record.Installs, in one round trip.
+func (s *Store) Sight(ctx context.Context, seen record.Sightings) error {
+	if err := seen.Validate(); err != nil {
+		return fmt.Errorf("sight clients: %w", err)
+	}
+	seen = seen.Merge()
+	return s.do(ctx, "sight clients", func(ctx context.Context, c *pgxpool.Conn) error {
+		var b pgx.Batch
+		lockClients(&b)
+		queueInstalled(&b, seen.Installed)
+		queueTries(&b, seen.Tries)
+		queueDownloads(&b, seen.Downloads)
+		b.Queue(`COMMIT`)
+		return c.SendBatch(ctx, &b).Close()
+	})
+}
+
+const clientsKey = lockKey + 1
+
+// lockClients queues the beginning of a transaction that is the only one to
+// write clients until its end. Rows alone would not do: downloads come to them
+// in another order than tries, and two servers could wait for each other.
+func lockClients(b *pgx.Batch) {
+	b.Queue(`BEGIN ISOLATION LEVEL READ COMMITTED`)
+	b.Queue(`SELECT pg_catalog.pg_advisory_xact_lock($1)`, int64(clientsKey))
+}
+
+func queueInstalled(b *pgx.Batch, list []record.Installed) {
+	type i = record.Installed
+	b.Queue(`
+		INSERT INTO tsmon.clients AS c (channel, client, version, target, cohort, seen)
+		SELECT * FROM unnest($1::text[], $2::bytea[], $3::text[], $4::text[], $5::text[], $6::bigint[])
+		ON CONFLICT (channel, client) DO UPDATE
+		SET version = excluded.version, target = excluded.target, cohort = excluded.cohort, seen = excluded.seen
+		WHERE (excluded.seen, excluded.version, excluded.target, excluded.cohort) > (c.seen, c.version, c.target, c.cohort)`,
+		column(list, func(i i) string { return i.Channel }), column(list, func(i i) []byte { return i.Client[:] }),
+		column(list, func(i i) string { return i.Version }), column(list, func(i i) string { return i.Target }),
+		column(list, func(i i) string { return i.Cohort }), column(list, func(i i) int64 { return i.Seen.UnixMicro() }))
+}
+
+// queueTries takes for a try that was not asked for the time of the row that is
+// there; without one there is nothing to put. least and greatest skip NULLs.
+func queueTries(b *pgx.Batch, list []record.Try) {
+	type t = record.Try
+	b.Queue(`
+		INSERT INTO tsmon.tries AS t (channel, version, client, asked, downloaded, installed, running, failed, crashed)
+		SELECT * FROM (
+			SELECT channel, version, client, coalesce(asked, (SELECT there.asked FROM tsmon.tries there
+				WHERE there.channel = n.channel AND there.version = n.version AND there.client = n.client)) AS asked,
+				downloaded, installed, running, failed, crashed
+			FROM unnest($1::text[], $2::text[], $3::bytea[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[], $8::bigint[], $9::bigint[])
+				AS n (channel, version, client, asked, downloaded, installed, running, failed, crashed)) AS n
+		WHERE asked IS NOT NULL
+		ON CONFLICT (channel, version, client) DO UPDATE SET asked = greatest(t.asked, excluded.asked),
+			downloaded = least(t.downloaded, excluded.downloaded), installed = least(t.installed, excluded.installed),
+			running = least(t.running, excluded.running), failed = least(t.failed, excluded.failed),
+			crashed = least(t.crashed, excluded.crashed)`,
+		column(list, func(t t) string { return t.Channel }), column(list, func(t t) string { return t.Version }),
+		column(list, func(t t) []byte { return t.Client[:] }), column(list, func(t t) *int64 { return record.Micros(t.Asked) }),
+		column(list, func(t t) *int64 { return record.Micros(t.Downloaded) }), column(list, func(t t) *int64 { return record.Micros(t.Installed) }),
+		column(list, func(t t) *int64 { return record.Micros(t.Running) }), column(list, func(t t) *int64 { return record.Micros(t.Failed) }),
+		column(list, func(t t) *int64 { return record.Micros(t.Crashed) }))
+}
+
+func queueDownloads(b *pgx.Batch, list []record.Download) {
+	type d = record.Download
+	b.Queue(`
+		UPDATE tsmon.tries t SET downloaded = d.at
+		FROM unnest($1::bytea[], $2::text[], $3::bigint[]) AS d (client, version, at)
+		WHERE t.client = d.client AND t.version = d.version AND (t.downloaded IS NULL OR t.downloaded > d.at)`,
+		column(list, func(d d) []byte { return d.Client[:] }), column(list, func(d d) string { return d.Version }),
+		column(list, func(d d) int64 { return d.Time.UnixMicro() }))
+}
+
+// Clients implements record.Installs.
+func (s *Store) Clients(ctx context.Context, channel string, since time.Time) ([]record.ClientCount, error) {
+	var list []record.ClientCount
+	if !record.Storable(channel) {
+		return nil, nil
+	}
+	err := s.do(ctx, "count clients", func(ctx context.Context, c *pgxpool.Conn) error {
+		rows, err := c.Query(ctx, `SELECT version, target, cohort, count(*) FROM tsmon.clients WHERE channel = $1 AND seen >= $2
+			GROUP BY version, target, cohort ORDER BY version, target, cohort`, channel, since.UnixMicro())
+		if err != nil {
+			return err
+		}
+		list, err = pgx.AppendRows(list, rows, pgx.RowToStructByPos[record.ClientCount])
+		return err
+	})
+	return list, err
+}
+
+// Progress implements record.Installs.
+func (s *Store) Progress(ctx context.Context, channel, version string, since time.Time) (record.Progress, error) {
+	var p record.Progress
+	if !record.Storable(channel) || !record.Storable(version) {
+		return p, nil
+	}
+	err := s.do(ctx, "count tries", func(ctx context.Context, c *pgxpool.Conn) error {
+		return c.QueryRow(ctx, `
+			SELECT count(*) FILTER (WHERE stage = 'crashed'), count(*) FILTER (WHERE stage = 'running'),
+				count(*) FILTER (WHERE stage = 'failed'), count(*) FILTER (WHERE stage = 'kept'),
+				count(*) FILTER (WHERE stage = 'waiting'), count(*) FILTER (WHERE stage = 'offered')
+			FROM (SELECT
+				CASE WHEN crashed IS NOT NULL THEN 'crashed' WHEN running IS NOT NULL THEN 'running' WHEN failed IS NOT NULL THEN 'failed'
+					WHEN asked > downloaded AND installed IS NULL THEN 'kept'
+					WHEN coalesce(downloaded, installed) IS NOT NULL THEN 'waiting' ELSE 'offered' END AS stage,
+				coalesce(crashed, running, failed, CASE WHEN asked > downloaded AND installed IS NULL THEN asked END,
+					greatest(downloaded, installed), asked) AS at
+				FROM tsmon.tries WHERE channel = $1 AND version = $2) AS last
+			WHERE at >= $3`, channel, version, since.UnixMicro()).Scan(&p.Crashed, &p.Running, &p.Failed, &p.Kept, &p.Waiting, &p.Offered)
+	})
+	return p, err
+}
+
+// ForgetClients implements record.Installs.
+func (s *Store) ForgetClients(ctx context.Context, before time.Time) (int64, error) {
+	total := int64(0)
+	err := s.do(ctx, "forget clients", func(ctx context.Context, c *pgxpool.Conn) error {
+		var b pgx.Batch
+		lockClients(&b)
+		for _, statement := range []string{`DELETE FROM tsmon.clients WHERE seen < $1`, `DELETE FROM tsmon.tries WHERE asked < $1`} {
+			b.Queue(statement, before.UnixMicro()).Exec(func(deleted pgconn.CommandTag) error {
+				total += deleted.RowsAffected()
+				return nil
+			})
+		}
+		b.Queue(`COMMIT`)
+		return c.SendBatch(ctx, &b).Close()
+	})
+	if err != nil {
+		return 0, err
+	}
+	return total, nil
+}

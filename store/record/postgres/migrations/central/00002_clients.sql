@@ -1,0 +1,24 @@
+CREATE TABLE tsmon.clients (
+    channel text COLLATE "C" NOT NULL,
+    client  bytea NOT NULL, -- a digest
+    version text COLLATE "C" NOT NULL,
+    target  text COLLATE "C" NOT NULL,
+    cohort  text COLLATE "C" NOT NULL,
+    seen    bigint NOT NULL, -- microseconds since 1970, as all times here
+    PRIMARY KEY (channel, client)
+);
+CREATE INDEX clients_by_time ON tsmon.clients (channel, seen);
+
+CREATE TABLE tsmon.tries (
+    channel    text COLLATE "C" NOT NULL,
+    version    text COLLATE "C" NOT NULL,
+    client     bytea NOT NULL,
+    asked      bigint NOT NULL,
+    downloaded bigint,
+    installed  bigint,
+    running    bigint,
+    failed     bigint,
+    crashed    bigint,
+    PRIMARY KEY (channel, version, client)
+);
+CREATE INDEX tries_by_client ON tsmon.tries (client, version);

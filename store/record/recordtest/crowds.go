@@ -1,0 +1,135 @@
+package recordtest
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"tsmon/store/record"
+)
+
+// SightingsSize is how many entries of each kind the largest batch has.
+const SightingsSize = 10_000
+
+// crowd returns sightings of the clients from from to below to: each has version
+// 1, and was offered version 2 and fetched it.
+func crowd(from, to int) record.Sightings {
+	var s record.Sightings
+	for i := from; i < to; i++ {
+		c := client(i * 7919 % (1<<31 - 1)) // in no order
+		s.Installed = append(s.Installed, record.Installed{Channel: stable, Client: c, Version: "1", Target: target, Seen: moment(1)})
+		s.Tries = append(s.Tries, record.Try{Channel: stable, Client: c, Version: "2", Asked: moment(1), Failed: moment(3)})
+		s.Downloads = append(s.Downloads, record.Download{Client: c, Version: "2", Time: moment(2)})
+	}
+	return s
+}
+
+// demandCrowd demands that n clients of a crowd are there, and no others.
+func demandCrowd(t testing.TB, s record.Store, n int) {
+	t.Helper()
+	var want []record.ClientCount
+	if n > 0 {
+		want = []record.ClientCount{{Version: "1", Target: target, Clients: n}}
+	}
+	equal(t, "clients", clients(t, s, stable, time.Time{}), want)
+	equal(t, "progress", progress(t, s, stable, "2", time.Time{}), record.Progress{Failed: n})
+}
+
+// Sightings returns sightings of n clients of every kind.
+func Sightings(n int) record.Sightings { return crowd(0, n) }
+
+// Sighted demands of a store, which knows of no other clients, that it keeps
+// some.
+func Sighted(t *testing.T, s record.Store) {
+	t.Helper()
+	sight(t, s, Sightings(3))
+	demandCrowd(t, s, 3)
+}
+
+func manySightings(t *testing.T, s record.Store) {
+	seen := crowd(0, SightingsSize)
+	sight(t, s, seen, seen)
+	demandCrowd(t, s, SightingsSize)
+	n, err := s.ForgetClients(t.Context(), moment(2))
+	check(t, err)
+	equal(t, "rows", n, int64(2*SightingsSize))
+	demandCrowd(t, s, 0)
+}
+
+// sightCancelledInside cancels at any moment: each left all or nothing.
+func sightCancelledInside(t *testing.T, s record.Store) {
+	const rounds, size = 20, 1000
+	begun := time.Now()
+	sight(t, s, crowd(0, size))
+	usual := time.Since(begun)
+	there := 1
+	for i := range rounds {
+		ctx, cancel := context.WithCancel(t.Context())
+		timer := time.AfterFunc(usual*time.Duration(i)/rounds, cancel)
+		err := s.Sight(ctx, crowd(there*size, (there+1)*size))
+		timer.Stop()
+		cancel()
+		if err != nil {
+			demand(t, err, context.Canceled, "sight")
+			if len(clients(t, s, stable, time.Time{})) == 1 && clients(t, s, stable, time.Time{})[0].Clients == (there+1)*size {
+				there++ // the answer came too late
+			}
+		} else {
+			there++
+		}
+		demandCrowd(t, s, there*size)
+	}
+}
+
+func sightRace(t *testing.T, s record.Store) { SightRace(t, s) }
+
+// SightRace lets many goroutines tell each of the stores, which are of one
+// database without clients, of the same clients in different orders, while
+// others count and forget what was seen long ago: nobody may fail, and nothing
+// be lost.
+func SightRace(t *testing.T, stores ...record.Store) {
+	t.Helper()
+	const writers, rounds, all, size = 8, 6, 300, 120
+	expected := crowd(0, all)
+	for _, err := range race(writers, func(i int) error {
+		s := stores[i%len(stores)]
+		for round := range rounds {
+			if err := s.Sight(t.Context(), pick(expected, size, round*writers+i)); err != nil {
+				return fmt.Errorf("sight: %w", err)
+			}
+			if n, err := s.ForgetClients(t.Context(), moment(1)); n != 0 || err != nil {
+				return fmt.Errorf("%d clients that were just seen are forgotten: %w", n, err)
+			}
+			if list, err := s.Clients(t.Context(), stable, time.Time{}); err != nil || len(list) != 1 {
+				return fmt.Errorf("clients are %v: %w", list, err)
+			}
+		}
+		return s.Sight(t.Context(), pick(expected, all, i))
+	}) {
+		check(t, err)
+	}
+	for _, s := range stores {
+		demandCrowd(t, s, all)
+		equal(t, "clients that fetched", progress(t, s, stable, "2", moment(3)), record.Progress{Failed: all})
+		equal(t, "clients seen later", len(clients(t, s, stable, moment(2))), 0)
+	}
+}
+
+// pick returns n entries of each kind, some of which may be one client's in all
+// of them, in an order of its own.
+func pick(s record.Sightings, n, seed int) record.Sightings {
+	random := rand.New(rand.NewPCG(uint64(seed), 1))
+	var some record.Sightings
+	for _, at := range random.Perm(len(s.Installed))[:n] {
+		some.Installed = append(some.Installed, s.Installed[at])
+	}
+	for _, at := range random.Perm(len(s.Tries))[:n] {
+		some.Tries = append(some.Tries, s.Tries[at])
+	}
+	for _, at := range random.Perm(len(s.Downloads))[:n] {
+		some.Downloads = append(some.Downloads, s.Downloads[at])
+	}
+	return some
+}

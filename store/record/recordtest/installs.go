@@ -1,0 +1,255 @@
+package recordtest
+
+import (
+	"context"
+	"encoding/binary"
+	"strings"
+	"testing"
+	"time"
+
+	"tsmon/store/record"
+)
+
+const stable, beta, target = "stable", "beta", "linux-x86_64"
+
+// moment is a time some microseconds after noon.
+func moment(micros int) time.Time {
+	return time.Date(2026, 3, 5, 12, 0, 0, micros*1000, time.UTC)
+}
+
+func client(i int) (c record.ClientID) {
+	binary.BigEndian.PutUint64(c[8:], uint64(i))
+	return c
+}
+
+func sight(t testing.TB, s record.Store, all ...record.Sightings) {
+	t.Helper()
+	for _, seen := range all {
+		check(t, s.Sight(t.Context(), seen))
+	}
+}
+
+func tries(list ...record.Try) record.Sightings { return record.Sightings{Tries: list} }
+
+func downloads(list ...record.Download) record.Sightings { return record.Sightings{Downloads: list} }
+
+func installed(list ...record.Installed) record.Sightings {
+	return record.Sightings{Installed: list}
+}
+
+// has is what a client has, at some microseconds after noon.
+func has(channel string, c int, version, cohort string, micros int) record.Installed {
+	return record.Installed{Channel: channel, Client: client(c), Version: version, Target: target, Cohort: cohort, Seen: moment(micros)}
+}
+
+func counted(version, target, cohort string, n int) record.ClientCount {
+	return record.ClientCount{Version: version, Target: target, Cohort: cohort, Clients: n}
+}
+
+func clients(t testing.TB, s record.Store, channel string, since time.Time) []record.ClientCount {
+	t.Helper()
+	list, err := s.Clients(t.Context(), channel, since)
+	check(t, err)
+	return list
+}
+
+func progress(t testing.TB, s record.Store, channel, version string, since time.Time) record.Progress {
+	t.Helper()
+	p, err := s.Progress(t.Context(), channel, version, since)
+	check(t, err)
+	return p
+}
+
+func clientCounts(t *testing.T, s record.Store) {
+	var none time.Time
+	equal(t, "clients of nothing", len(clients(t, s, stable, none)), 0)
+	sight(t, s, record.Sightings{}, installed(
+		has(stable, 1, "1.10.0", "", 10),
+		has(stable, 2, "1.9.0", "", 11),
+		has(stable, 3, "1.9.0", "b", 12),
+		record.Installed{Channel: stable, Client: client(4), Version: "1.9.0", Target: "Windows", Seen: moment(13)},
+		has(stable, 5, "1.9.0", "", 14),
+		has(beta, 1, "2.0.0-ñ", "", 15),
+		has(stable, 2, "1.10.0", "", 20), // updates
+		has(stable, 3, "1.8.0", "", 9),   // is late
+	))
+	want := []record.ClientCount{counted("1.10.0", target, "", 2), counted("1.9.0", "Windows", "", 1), counted("1.9.0", target, "", 1), counted("1.9.0", target, "b", 1)}
+	equal(t, "all clients", clients(t, s, stable, none), want)
+	equal(t, "clients at the microsecond", clients(t, s, stable, moment(10)), want)
+	equal(t, "clients within the microsecond", clients(t, s, stable, moment(10).Add(999)), want)
+	want[0].Clients = 1
+	equal(t, "clients a microsecond later", clients(t, s, stable, moment(11)), want)
+	equal(t, "clients of another channel", clients(t, s, beta, none), []record.ClientCount{counted("2.0.0-ñ", target, "", 1)})
+	sight(t, s, installed(
+		has(stable, 1, "1.8.0", "", 9),
+		has(stable, 2, "1.9.0", "", 19),
+		record.Installed{Channel: stable, Client: client(4), Version: "1.10.0", Target: target, Cohort: "b", Seen: moment(13).Add(time.Microsecond).In(time.FixedZone("x", 3600))},
+	))
+	equal(t, "clients after others came late", clients(t, s, stable, none),
+		[]record.ClientCount{counted("1.10.0", target, "", 2), counted("1.10.0", target, "b", 1), counted("1.9.0", target, "", 1), counted("1.9.0", target, "b", 1)})
+}
+
+// outcomes makes a client of each way in which a release can end up, and asks at
+// the microsecond of its time, and after it.
+func outcomes(t *testing.T, s record.Store) {
+	var none time.Time
+	for i, c := range []struct {
+		try  record.Try // but its keys
+		want record.Progress
+		time int
+	}{
+		{record.Try{Asked: moment(1)}, record.Progress{Offered: 1}, 1},
+		{record.Try{Asked: moment(1), Downloaded: moment(1)}, record.Progress{Waiting: 1}, 1},
+		{record.Try{Asked: moment(1), Downloaded: moment(3)}, record.Progress{Waiting: 1}, 3},
+		{record.Try{Asked: moment(4), Downloaded: moment(3)}, record.Progress{Kept: 1}, 4},
+		{record.Try{Asked: moment(4), Installed: moment(3)}, record.Progress{Waiting: 1}, 3},
+		{record.Try{Asked: moment(9), Downloaded: moment(3), Installed: moment(5)}, record.Progress{Waiting: 1}, 5},
+		{record.Try{Asked: moment(9), Downloaded: moment(5), Installed: moment(3)}, record.Progress{Waiting: 1}, 5},
+		{record.Try{Asked: moment(1), Failed: moment(2)}, record.Progress{Failed: 1}, 2},
+		{record.Try{Asked: moment(4), Downloaded: moment(3), Failed: moment(2)}, record.Progress{Failed: 1}, 2},
+		{record.Try{Asked: moment(1), Running: moment(2)}, record.Progress{Running: 1}, 2},
+		{record.Try{Asked: moment(9), Downloaded: moment(8), Installed: moment(7), Running: moment(5), Failed: moment(6)}, record.Progress{Running: 1}, 5},
+		{record.Try{Asked: moment(1), Crashed: moment(2)}, record.Progress{Crashed: 1}, 2},
+		{record.Try{Asked: moment(9), Downloaded: moment(8), Installed: moment(7), Running: moment(6), Failed: moment(5), Crashed: moment(4)}, record.Progress{Crashed: 1}, 4},
+	} {
+		version := string(rune('a' + i))
+		c.try.Channel, c.try.Version, c.try.Client = stable, version, client(7)
+		sight(t, s, tries(c.try))
+		equal(t, "outcome "+version, progress(t, s, stable, version, none), c.want)
+		equal(t, "outcome at its microsecond "+version, progress(t, s, stable, version, moment(c.time)), c.want)
+		equal(t, "outcome within its microsecond "+version, progress(t, s, stable, version, moment(c.time).Add(999)), c.want)
+		equal(t, "outcome a microsecond later "+version, progress(t, s, stable, version, moment(c.time+1)), record.Progress{})
+		c.try.Version, c.try.Client = "all", client(i)
+		sight(t, s, tries(c.try))
+	}
+	equal(t, "all outcomes", progress(t, s, stable, "all", none), record.Progress{Crashed: 2, Running: 2, Failed: 2, Kept: 1, Waiting: 5, Offered: 1})
+	equal(t, "outcomes in another channel", progress(t, s, beta, "all", none), record.Progress{})
+}
+
+// notOffered tells of releases that nobody was offered.
+func notOffered(t *testing.T, s record.Store) {
+	var none time.Time
+	all := func(version string) record.Try {
+		return record.Try{Channel: stable, Client: client(1), Version: version, Downloaded: moment(1), Installed: moment(2), Running: moment(3), Failed: moment(4), Crashed: moment(5)}
+	}
+	asked := func(version string) record.Try {
+		return record.Try{Channel: stable, Client: client(1), Version: version, Asked: moment(1)}
+	}
+	sight(t, s, tries(all("1"), all("2"), all("2")), downloads(record.Download{Client: client(1), Version: "1", Time: moment(1)}))
+	sight(t, s, tries(asked("1")))
+	equal(t, "offered afterwards", progress(t, s, stable, "1", none), record.Progress{Offered: 1})
+	equal(t, "never offered", progress(t, s, stable, "2", none), record.Progress{})
+	sight(t, s, tries(all("1")))
+	equal(t, "offered before", progress(t, s, stable, "1", none), record.Progress{Crashed: 1})
+	sight(t, s, tries(all("3"), asked("3")), tries(asked("4"), all("4")))
+	for _, version := range []string{"3", "4"} {
+		equal(t, "offered in the same sightings "+version, progress(t, s, stable, version, none), record.Progress{Crashed: 1})
+	}
+	for _, other := range []record.Try{{Channel: beta, Client: client(1), Version: "5"}, {Channel: stable, Client: client(2), Version: "5"}, {Channel: stable, Client: client(1), Version: "6"}} {
+		other.Running = moment(1)
+		sight(t, s, tries(asked("5")), tries(other))
+	}
+	equal(t, "others running", progress(t, s, stable, "5", none), record.Progress{Offered: 1})
+}
+
+func fetched(t *testing.T, s record.Store) {
+	var none time.Time
+	asked := func(channel string, c int, version string) record.Try {
+		return record.Try{Channel: channel, Client: client(c), Version: version, Asked: moment(5)}
+	}
+	sight(t, s, tries(asked(stable, 1, "1"), asked(beta, 1, "1"), asked(stable, 2, "1"), asked(stable, 1, "2")),
+		downloads(record.Download{Client: client(1), Version: "1", Time: moment(7)}, record.Download{Client: client(1), Version: "1", Time: moment(6)},
+			record.Download{Client: client(3), Version: "1", Time: moment(6)}, record.Download{Client: client(2), Version: "2", Time: moment(6)}))
+	equal(t, "one of two", progress(t, s, stable, "1", none), record.Progress{Waiting: 1, Offered: 1})
+	equal(t, "in the other channel", progress(t, s, beta, "1", none), record.Progress{Waiting: 1})
+	equal(t, "another version", progress(t, s, stable, "2", none), record.Progress{Offered: 1})
+	equal(t, "the earliest", progress(t, s, beta, "1", moment(7)), record.Progress{})
+	sight(t, s, downloads(record.Download{Client: client(1), Version: "1", Time: moment(9)}))
+	equal(t, "a later one", progress(t, s, beta, "1", moment(7)), record.Progress{})
+	sight(t, s, downloads(record.Download{Client: client(1), Version: "1", Time: moment(4)}))
+	equal(t, "an earlier one", progress(t, s, beta, "1", none), record.Progress{Kept: 1})
+	together := tries(asked(stable, 1, "3"), record.Try{Channel: stable, Client: client(1), Version: "3", Downloaded: moment(8)})
+	together.Downloads = []record.Download{{Client: client(1), Version: "3", Time: moment(6)}}
+	sight(t, s, together)
+	equal(t, "in the same sightings", progress(t, s, stable, "3", moment(6)), record.Progress{Waiting: 1})
+	equal(t, "in the same sightings, the earliest", progress(t, s, stable, "3", moment(7)), record.Progress{})
+}
+
+func hostileSightings(t *testing.T, s record.Store) {
+	var none time.Time
+	good := []string{"", " ", "a'b\"c", "'; DROP TABLE clients; --", `"; DROP SCHEMA tsmon CASCADE; --`, "%", "$1", "?", "{schema}", `\`, "{a,NULL}", "NULL", "ñ\u200b\n", strings.Repeat("x", 256)}
+	for i, text := range good {
+		sight(t, s, record.Sightings{
+			Installed: []record.Installed{{Channel: text, Client: client(i), Version: text, Target: text, Cohort: text, Seen: moment(1)}},
+			Tries:     []record.Try{{Channel: text, Client: client(i), Version: text, Asked: moment(1)}},
+			Downloads: []record.Download{{Client: client(i), Version: text, Time: moment(2)}},
+		})
+	}
+	for _, text := range good {
+		equal(t, "clients of "+text, clients(t, s, text, none), []record.ClientCount{counted(text, text, text, 1)})
+		equal(t, "progress of "+text, progress(t, s, text, text, none), record.Progress{Waiting: 1})
+	}
+	for _, text := range []string{"a\x00", "\xff", "a\xc3", strings.Repeat("x", 257), strings.Repeat("x", 1<<20)} {
+		first := record.Installed{Channel: "first", Client: client(0), Seen: moment(1)}
+		for _, bad := range []record.Sightings{
+			installed(first, record.Installed{Channel: text, Seen: moment(1)}), installed(first, record.Installed{Cohort: text, Seen: moment(1)}),
+			{Installed: []record.Installed{first}, Tries: []record.Try{{Version: text, Asked: moment(1)}}},
+			{Installed: []record.Installed{first}, Downloads: []record.Download{{Version: text, Time: moment(1)}}},
+		} {
+			demand(t, s.Sight(t.Context(), bad), record.ErrInvalid, "sight")
+		}
+		equal(t, "clients of what can't be stored", len(clients(t, s, text, none)), 0)
+		equal(t, "progress of what can't be stored", progress(t, s, text, "", none), record.Progress{})
+		equal(t, "progress of a version that can't be stored", progress(t, s, "", text, none), record.Progress{})
+	}
+	equal(t, "what stood beside it", len(clients(t, s, "first", none)), 0)
+}
+
+func forgetClients(t *testing.T, s record.Store) {
+	var none time.Time
+	forget := func(before time.Time, want int64) {
+		t.Helper()
+		n, err := s.ForgetClients(t.Context(), before)
+		check(t, err)
+		equal(t, "rows", n, want)
+	}
+	sight(t, s, record.Sightings{
+		Installed: []record.Installed{has(stable, 1, "1", "", 5), has(stable, 2, "1", "", 6), has(beta, 1, "1", "", 4)},
+		Tries: []record.Try{{Channel: stable, Client: client(1), Version: "2", Asked: moment(5), Running: moment(9)},
+			{Channel: stable, Client: client(2), Version: "2", Asked: moment(6), Failed: moment(1)}, {Channel: beta, Client: client(1), Version: "2", Asked: moment(3)}},
+	})
+	forget(none, 0)
+	forget(moment(3), 0)
+	forget(moment(5).Add(999), 2)
+	equal(t, "clients of beta", len(clients(t, s, beta, none)), 0)
+	equal(t, "tries of beta", progress(t, s, beta, "2", none), record.Progress{})
+	equal(t, "clients of stable", clients(t, s, stable, none), []record.ClientCount{counted("1", target, "", 2)})
+	forget(moment(6), 2)
+	equal(t, "clients of stable", clients(t, s, stable, none), []record.ClientCount{counted("1", target, "", 1)})
+	equal(t, "tries of stable", progress(t, s, stable, "2", none), record.Progress{Failed: 1})
+	sight(t, s, tries(record.Try{Channel: stable, Client: client(1), Version: "2", Running: moment(9)}))
+	equal(t, "what comes after", progress(t, s, stable, "2", none), record.Progress{Failed: 1})
+	forget(moment(1000), 2)
+	forget(moment(1000), 0)
+}
+
+// installsCancelled calls with contexts that ended before.
+func installsCancelled(t *testing.T, s record.Store) {
+	seen := crowd(0, 1)
+	sight(t, s, seen)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	past, cancel := context.WithDeadline(t.Context(), time.Now().Add(-time.Second))
+	defer cancel()
+	for ctx, kind := range map[context.Context]error{ctx: context.Canceled, past: record.ErrUnavailable} {
+		demand(t, s.Sight(ctx, crowd(1, 2)), kind, "Sight")
+		_, err := s.Clients(ctx, stable, time.Time{})
+		demand(t, err, kind, "Clients")
+		_, err = s.Progress(ctx, stable, "2", time.Time{})
+		demand(t, err, kind, "Progress")
+		n, err := s.ForgetClients(ctx, moment(1000))
+		demand(t, err, kind, "ForgetClients")
+		equal(t, "rows", n, int64(0))
+	}
+	demandCrowd(t, s, 1)
+}

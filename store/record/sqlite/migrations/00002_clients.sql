@@ -1,0 +1,25 @@
+-- +goose Up
+CREATE TABLE clients (
+    channel TEXT NOT NULL,
+    client  BLOB NOT NULL, -- a digest
+    version TEXT NOT NULL,
+    target  TEXT NOT NULL,
+    cohort  TEXT NOT NULL,
+    seen    INTEGER NOT NULL, -- microseconds since 1970, as all times here
+    PRIMARY KEY (channel, client)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX clients_by_time ON clients (channel, seen);
+
+CREATE TABLE tries (
+    channel    TEXT NOT NULL,
+    version    TEXT NOT NULL,
+    client     BLOB NOT NULL,
+    asked      INTEGER NOT NULL,
+    downloaded INTEGER,
+    installed  INTEGER,
+    running    INTEGER,
+    failed     INTEGER,
+    crashed    INTEGER,
+    PRIMARY KEY (channel, version, client)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX tries_by_client ON tries (client, version);
