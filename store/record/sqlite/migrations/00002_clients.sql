@@ -8,7 +8,7 @@ CREATE TABLE clients (
     seen    INTEGER NOT NULL, -- microseconds since 1970, as all times here
     PRIMARY KEY (channel, client)
 ) STRICT, WITHOUT ROWID;
-CREATE INDEX clients_by_time ON clients (channel, seen);
+CREATE INDEX clients_by_version ON clients (channel, version, target, cohort, seen);
 
 CREATE TABLE tries (
     channel    TEXT NOT NULL,

@@ -7,7 +7,7 @@ CREATE TABLE tsmon.clients (
     seen    bigint NOT NULL, -- microseconds since 1970, as all times here
     PRIMARY KEY (channel, client)
 );
-CREATE INDEX clients_by_time ON tsmon.clients (channel, seen);
+CREATE INDEX clients_by_version ON tsmon.clients (channel, version, target, cohort, seen);
 
 CREATE TABLE tsmon.tries (
     channel    text COLLATE "C" NOT NULL,
