@@ -15,7 +15,6 @@ import (
 
 	"tsmon/channels"
 	"tsmon/manifest"
-	"tsmon/manifest/updater"
 	"tsmon/release"
 	"tsmon/store/object"
 )
@@ -50,14 +49,6 @@ type fleet struct {
 type place struct {
 	base  string
 	entry atomic.Uint64
-}
-
-// told is one answer, and the entries of the log that it may come from.
-type told struct {
-	id, cohort, installed string
-	manifest              bool   // it is the same for everybody
-	offered               string // empty: nothing
-	first, last           uint64
 }
 
 // newFleet makes a fleet without members, that many servers, and a desk that has
@@ -222,134 +213,6 @@ func (f *fleet) kept(body []byte) uint64 {
 	return response.Sequence
 }
 
-// desktop is an installed application. It asks the servers in turn, each for an
-// answer of its own and, failing that, for the manifest.
-type desktop struct {
-	fleet *fleet
-	updater.Updater
-	cohort string
-	keeps  bool // it installs nothing, so that it is offered all again
-	plain  bool // it asks for the manifest alone
-	visits atomic.Int64
-	chain  []string // versions that it had, the last one has it
-}
-
-// desktop adds an application to the fleet, whose id tells how many there were.
-func (f *fleet) desktop(installed string) *desktop {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.number++
-	d := &desktop{fleet: f, chain: []string{installed}, Updater: updater.Updater{
-		Client: manifest.Client{Version: installed, Target: "linux-x86_64", BundleType: "appimage"},
-		Keys:   f.desk.Keys, RequireVersion: true, HTTP: &http.Client{Transport: f},
-		Header: http.Header{clientHeader: {fmt.Sprint("desktop ", f.number)}},
-	}}
-	return d
-}
-
-// join adds applications that ask all the time.
-func (f *fleet) join(number int, installed string, change func(i int, d *desktop)) []*desktop {
-	var joined []*desktop
-	for i := range number {
-		d := f.desktop(installed)
-		change(i, d)
-		f.repeat(40*time.Millisecond, func() { d.visit() })
-		joined = append(joined, d)
-	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.asking = append(f.asking, joined...)
-	return joined
-}
-
-// visit asks one server, and installs what it offers, whose version it returns.
-func (d *desktop) visit() (offered string) {
-	f, s := d.fleet, d.fleet.servers[int(d.visits.Load())%len(d.fleet.servers)]
-	d.Endpoints = []string{s.base + "/updates/stable/{{target}}/{{arch}}/{{current_version}}?bundle_type={{bundle_type}}", s.base + "/updates/stable/latest.json"}
-	if d.plain {
-		d.Endpoints = d.Endpoints[1:]
-	}
-	a := told{id: d.Header.Get(clientHeader), cohort: d.cohort, installed: d.Client.Version, manifest: d.plain, first: s.entry.Load()}
-	result, err := d.Check(f.ctx)
-	a.last = f.newest.Load()
-	switch {
-	case f.ctx.Err() != nil:
-		return ""
-	case err != nil || len(result.Attempts) > 1:
-		f.wrong("%s can't find out: %+v, %v", a.id, result.Attempts, err)
-	case result.Offer != nil:
-		a.offered = result.Offer.Version
-	case result.Response != nil && !d.plain:
-		f.wrong("%s has %s and is offered %s", a.id, a.installed, result.Response.Version)
-	}
-	f.note(a)
-	if result.Offer != nil {
-		d.fetch(result.Offer)
-	}
-	d.visits.Add(1)
-	return a.offered
-}
-
-func (f *fleet) note(a told) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.told = append(f.told, a)
-}
-
-// fetch downloads what is offered, verifies it and installs it. While the store
-// is away nothing may come, or a part.
-func (d *desktop) fetch(offer *manifest.Offer) {
-	f, before, whole := d.fleet, d.fleet.outages.Load(), false
-	_, err := offer.Verifier(d.Keys, true)
-	if err != nil {
-		f.wrong("%s is not signed: %v", offer.URL, err)
-		return
-	}
-	err = d.Fetch(f.ctx, offer, io.Discard, func(e updater.Event) { whole = whole || e.Event == "Finished" })
-	switch {
-	case f.ctx.Err() != nil:
-	case err == nil:
-		f.count("verified")
-		d.install(offer.Version)
-	case whole || !f.shaken(before):
-		f.wrong("%s: %v", offer.URL, err)
-	default:
-		f.count("broken")
-	}
-}
-
-func (d *desktop) install(version string) {
-	f, had := d.fleet, d.Client.Version
-	if !newer(version, had) {
-		f.wrong("%s goes from %s to %s", d.Header.Get(clientHeader), had, version)
-	}
-	if d.keeps {
-		return
-	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	d.Client.Version = version
-	d.chain = append(d.chain, version)
-}
-
-// newer compares versions as the updater does.
-func newer(version, than string) bool {
-	v, err := manifest.ParseClientVersion(version)
-	w, err2 := manifest.ParseClientVersion(than)
-	return err == nil && err2 == nil && v.Compare(w) > 0
-}
-
-// installed counts applications by what they have.
-func (f *fleet) installed(desktops []*desktop) map[string]int {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	versions := map[string]int{}
-	for _, d := range desktops {
-		versions[d.chain[len(d.chain)-1]]++
-	}
-	return versions
-}
-
 // settle waits until all servers have seen an entry, and all applications that
 // ask have been told something since.
 func (f *fleet) settle(t *testing.T) func(*release.Report, error) {
@@ -384,23 +247,23 @@ func (f *fleet) round(t *testing.T) {
 func (f *fleet) judge(t *testing.T) {
 	t.Helper()
 	log := f.log(t)
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	for _, a := range f.told {
+	for _, a := range f.answers() {
 		right := false
 		for _, e := range log.Entries[max(a.first, 1)-1 : a.last] {
 			right = right || a.offered == a.due(&e)
 		}
 		if !right {
-			t.Errorf("%+v: none of these entries says so", a)
+			f.wrong("%+v: none of these entries says so", a)
 		}
 	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	for entry, shown := range f.manifests {
 		if want := must[[]byte](t)(log.Entries[entry-1].Manifest.Encode()); !bytes.Equal(shown, want) {
 			t.Errorf("entry %d is shown as\n%s, want\n%s", entry, shown, want)
 		}
 	}
-	t.Logf("%d answers, %v, of %d entries %d were shown", len(f.told), f.counts, len(log.Entries), len(f.manifests))
+	t.Logf("%v, of %d entries %d were shown", f.counts, len(log.Entries), len(f.manifests))
 }
 
 func (f *fleet) log(t *testing.T) *channels.Log {
@@ -415,15 +278,22 @@ func (f *fleet) answers() []told {
 	return slices.Clone(f.told)
 }
 
-// due is what an application has to be offered by an entry of a log without
-// watersheds.
-func (a told) due(e *channels.Entry) string {
-	goal := e.Version
-	if r := e.Rollout; r != nil && !a.manifest && r.Admits(a.id, a.cohort, time.Time{}) {
-		goal = r.Version
+// agree demands that log, manifest and all servers come to say the same, and that
+// all answers so far were right.
+func (f *fleet) agree(t *testing.T) *channels.Log {
+	t.Helper()
+	log := f.log(t)
+	f.settle(t)(&release.Report{Sequence: log.Head().Sequence}, nil)
+	found, err := f.desk.Verify(t.Context(), "stable")
+	if err != nil || found.Err() != nil || found.Entries != len(log.Entries) {
+		t.Errorf("the channel: %+v, %v", found, err)
 	}
-	if newer(goal, a.installed) {
-		return goal
+	stored, _ := f.w.stored(t, channels.ManifestKey("stable"))
+	for _, s := range f.servers {
+		if got := (client{tb: t, base: s.base}).get("/updates/stable/latest.json"); !bytes.Equal(got.body, stored) {
+			t.Errorf("%s shows %s, want %s", s.base, got.body, stored)
+		}
 	}
-	return ""
+	f.judge(t)
+	return log
 }

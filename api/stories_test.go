@@ -94,7 +94,11 @@ func testBadRelease(t *testing.T, w *world) {
 	f := newFleet(t, w, 1)
 	d := f.desk
 	join := func(installed string) []*desktop {
-		return f.join(20, installed, func(i int, d *desktop) { d.plain = i%5 == 0 })
+		return f.join(20, installed, func(i int, d *desktop) {
+			if d.plain = i%5 == 0; i%5 == 1 {
+				d.insider()
+			}
+		})
 	}
 	want := func(who []*desktop, versions map[string]int) {
 		t.Helper()
@@ -105,7 +109,7 @@ func testBadRelease(t *testing.T, w *world) {
 	old := append(join("0.9.0"), join("1.0.0")...)
 	f.settle(t)(d.attempt(t, "1.1.0", "", partly(50)))
 	half := f.installed(old)
-	if n := half["1.1.0"]; n < 8 || n > 24 || n+half["1.0.0"] != 40 { // 8 of 40 ask for the manifest
+	if n := half["1.1.0"]; n <= 8 || n >= 32 || n+half["1.0.0"] != 40 { // 8 ask for the manifest, and 8 are insiders
 		t.Errorf("at 50 %% applications have %v", half)
 	}
 
@@ -118,7 +122,7 @@ func testBadRelease(t *testing.T, w *world) {
 
 	f.settle(t)(d.Resume(t.Context(), to("it was the network")))
 	want(old, half)
-	if some := f.installed(late); some["1.1.0"] == 0 || some["1.1.0"]+some["1.0.0"] != 20 {
+	if some := f.installed(late); some["1.1.0"] <= 4 || some["1.1.0"]+some["1.0.0"] != 20 {
 		t.Errorf("after the pause new applications have %v", some)
 	}
 
@@ -158,23 +162,24 @@ func testStoreOutages(t *testing.T, w *world) {
 	f.settle(t)(report, err)
 	path := "/updates/releases/1.1.0/" + report.Bundles[0].Name
 	f.repeat(10*time.Millisecond, f.reader(path, server.get(path)))
-	more := func(what string) {
-		t.Helper()
-		before := f.counted(what)
-		eventually(t, what, func() bool { return f.counted(what) >= before+10 })
+	more := func(what string, number int) (wait func()) {
+		enough := f.counted(what) + number
+		return func() { t.Helper(); eventually(t, what, func() bool { return f.counted(what) >= enough }) }
 	}
 	for _, away := range ways {
 		f.outages.Add(1)
 		away()
+		told, broken := more("told", 50), more("broken", 10)
 		ready(w, server, 503)
-		more("broken")
 		cold(t, f)
-		f.round(t)
+		told()
+		broken()
 		back()
 		ready(w, server, 200)
 		f.outages.Add(1)
-		more("verified")
-		more("read")
+		verified, read := more("verified", 10), more("read", 10)
+		verified()
+		read()
 	}
 	f.settle(t)(f.desk.Rollout(t.Context(), share(100)))
 	f.judge(t)
@@ -250,11 +255,19 @@ func testTwoPublishers(t *testing.T, w *world) {
 	second.Who = "second"
 	desks := []desk{f.desk, {&second, f.desk.key}}
 	var version atomic.Int64
-	together(len(desks), func(i int) { f.race(desks[i], &version) })
+	made := make([][]*release.Report, len(desks))
+	together(len(desks), func(i int) { made[i] = f.race(desks[i], &version) })
 	log := f.agree(t)
-	for _, d := range desks {
+	for i, d := range desks {
 		if !slices.ContainsFunc(log.Entries, func(e channels.Entry) bool { return e.Who == d.Who }) {
 			t.Errorf("%s moved nothing", d.Who)
+		}
+		for _, r := range made[i] {
+			if !slices.ContainsFunc(log.Entries, func(e channels.Entry) bool {
+				return e.Sequence == r.Sequence && (e.Newest() == r.Version || e.Version == r.Version)
+			}) {
+				t.Errorf("%s says that %s of %s is entry %d, which it is not", d.Who, r.Action, r.Version, r.Sequence)
+			}
 		}
 	}
 
@@ -267,12 +280,13 @@ func testTwoPublishers(t *testing.T, w *world) {
 	onlyRises(t, f.answers()[before:], "2.0.0")
 }
 
-// race moves stable in every way, while others do: who comes late is told so.
-func (f *fleet) race(d desk, versions *atomic.Int64) {
+// race moves stable in every way, while others do, and returns what it did: who
+// comes late is told so.
+func (f *fleet) race(d desk, versions *atomic.Int64) (made []*release.Report) {
 	next := func(change func(*release.PublishOptions)) (*release.Report, error) {
 		return d.attempt(f.t, fmt.Sprintf("1.%d.0", versions.Add(1)), "", change)
 	}
-	for n := range 3 {
+	for n := range 2 {
 		why := fmt.Sprint(d.Who, " says so: ", n)
 		for _, move := range []func() (*release.Report, error){
 			func() (*release.Report, error) { return next(partly(25)) },
@@ -286,10 +300,12 @@ func (f *fleet) race(d desk, versions *atomic.Int64) {
 			},
 			func() (*release.Report, error) { return d.Rollback(f.ctx, release.RollbackOptions{Options: to(why)}) },
 		} {
-			_, err := move()
+			report, err := move()
 			switch {
 			case err == nil:
-				f.count("moves")
+				if f.count("moves"); report.Channel == "stable" {
+					made = append(made, report)
+				}
 			case errors.As(err, new(*channels.ConflictError)):
 				f.count("conflicts")
 			case errors.As(err, new(*release.Refusal)):
@@ -299,26 +315,7 @@ func (f *fleet) race(d desk, versions *atomic.Int64) {
 			}
 		}
 	}
-}
-
-// agree demands that log, manifest and all servers come to say the same, and that
-// all answers so far were right.
-func (f *fleet) agree(t *testing.T) *channels.Log {
-	t.Helper()
-	log := f.log(t)
-	f.settle(t)(&release.Report{Sequence: log.Head().Sequence}, nil)
-	found, err := f.desk.Verify(t.Context(), "stable")
-	if err != nil || found.Err() != nil || found.Entries != len(log.Entries) {
-		t.Errorf("the channel: %+v, %v", found, err)
-	}
-	stored, _ := f.w.stored(t, channels.ManifestKey("stable"))
-	for _, s := range f.servers {
-		if got := (client{tb: t, base: s.base}).get("/updates/stable/latest.json"); !bytes.Equal(got.body, stored) {
-			t.Errorf("%s shows %s, want %s", s.base, got.body, stored)
-		}
-	}
-	f.judge(t)
-	return log
+	return made
 }
 
 // onlyRises demands that a version which a client was offered once is offered to
