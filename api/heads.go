@@ -373,6 +373,10 @@ func (h *heads) lookUp(ctx context.Context, name string, l *lookup) {
 	c := &channel{name: name, log: &channels.Log{Channel: name}}
 	if l.err = h.look(ctx, c); l.err == nil || c.head.Load() != nil {
 		l.err = nil // of the log, at which the next round looks again
-		h.change(func(known map[string]*channel) { known[name] = c })
+		h.change(func(known map[string]*channel) {
+			if known[name] == nil { // else somebody was faster, and the rounds have perhaps seen more since
+				known[name] = c
+			}
+		})
 	}
 }

@@ -239,6 +239,27 @@ func TestHeadsAskOnce(t *testing.T) {
 	}
 }
 
+// TestHeadsKeepNewer: an answer to a question for a name that comes late puts
+// nothing older in the place of what the rounds have seen meanwhile.
+func TestHeadsKeepNewer(t *testing.T) {
+	w := embedded(t)
+	d := w.publisher(t)
+	d.publish(t, "stable", "1.0.0")
+	s := w.still(t)
+	if _, err := s.heads.of(t.Context(), "stable"); err != nil {
+		t.Fatal(err)
+	}
+	known := (*s.heads.known.Load())["stable"]
+	late, mine := s.heads.join("stable") // of somebody who saw before that it was not known
+	if !mine {
+		t.Fatal("somebody else answers")
+	}
+	s.heads.lookUp(t.Context(), "stable", late)
+	if (*s.heads.known.Load())["stable"] != known {
+		t.Error("the channel that the rounds look after was replaced")
+	}
+}
+
 // TestHeadsForgetNames: names are not remembered without bound, a clock that was
 // set back keeps none for longer, and a failure is not remembered at all.
 func TestHeadsForgetNames(t *testing.T) {

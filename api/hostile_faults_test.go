@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"io"
+	"iter"
 	"strings"
 	"sync"
 
@@ -164,7 +165,22 @@ func (u unsteadyObjects) Get(ctx context.Context, key string) (io.ReadCloser, ob
 	if err := u.f.of(ctx, "objects.Get"); err != nil {
 		return nil, object.Info{}, err
 	}
-	return u.Store.Get(ctx, key)
+	body, info, err := u.Store.Get(ctx, key)
+	return unsteadyBody{body, ctx, u.f}, info, err
+}
+
+func (u unsteadyObjects) GetRange(ctx context.Context, key, etag string, offset, length int64) (io.ReadCloser, error) {
+	return through(ctx, u.f, "objects.GetRange", func() (io.ReadCloser, error) {
+		body, err := u.Store.GetRange(ctx, key, etag, offset, length)
+		return unsteadyBody{body, ctx, u.f}, err
+	})
+}
+
+func (u unsteadyObjects) List(ctx context.Context, prefix, after string) iter.Seq2[object.Info, error] {
+	if err := u.f.of(ctx, "objects.List"); err != nil {
+		return func(yield func(object.Info, error) bool) { yield(object.Info{}, err) }
+	}
+	return u.Store.List(ctx, prefix, after)
 }
 
 func (u unsteadyObjects) Stat(ctx context.Context, key string) (object.Info, error) {
@@ -173,6 +189,17 @@ func (u unsteadyObjects) Stat(ctx context.Context, key string) (object.Info, err
 
 func (u unsteadyObjects) Create(ctx context.Context, key string, r io.Reader, size int64, attrs object.Attributes) (object.Info, error) {
 	return through(ctx, u.f, "objects.Create", func() (object.Info, error) { return u.Store.Create(ctx, key, r, size, attrs) })
+}
+
+// unsteadyBody may break off while it is read.
+type unsteadyBody struct {
+	io.ReadCloser
+	ctx context.Context // of the call that opened it
+	f   *outages
+}
+
+func (u unsteadyBody) Read(p []byte) (int, error) {
+	return through(u.ctx, u.f, "objects.Read", func() (int, error) { return u.ReadCloser.Read(p) })
 }
 
 type unsteadyMessages struct {

@@ -36,8 +36,9 @@ import (
 // world is a server's back ends with two tenants, and what is needed to ask it.
 type world struct {
 	Options
-	broker string // address that devices subscribe at
-	influx string // URL of InfluxDB, if there is one
+	broker string             // address that devices subscribe at
+	influx string             // URL of InfluxDB, if there is one
+	minio  *objecttest.Server // nil: the objects lie in a folder
 	log    *logged
 	now    *clockAt
 	settle func(database string) // waits until what was written is answered
@@ -148,7 +149,7 @@ func startServers(tb testing.TB) *servers {
 // real is a world on MinIO, PostgreSQL, InfluxDB and Mosquitto.
 func real(tb testing.TB, s *servers) *world {
 	tb.Helper()
-	w := &world{settle: s.influx.Settle, influx: s.influx.URL}
+	w := &world{settle: s.influx.Settle, influx: s.influx.URL, minio: s.minio}
 	n := strconv.FormatInt(number.Add(1), 10)
 	w.Objects = must[object.Store](tb)(s3.Open(s.minio.URL("tsmon/app"+n), s3.Limits{}))
 	records := must[*postgres.Store](tb)(postgres.Open(s.postgres.Database(), postgres.Limits{}))

@@ -28,21 +28,27 @@ func init() {
 // part publishes a version with options of one's own.
 func (d desk) part(tb testing.TB, version string, change func(*release.PublishOptions)) {
 	tb.Helper()
+	if _, err := d.attempt(tb, version, "", change); err != nil {
+		tb.Fatal(err)
+	}
+}
+
+// attempt is part for goroutines that must not end the test, and for bundles of
+// any content.
+func (d desk) attempt(tb testing.TB, version, content string, change func(*release.PublishOptions)) (*release.Report, error) {
 	folder := tb.TempDir()
 	name := "App_" + version + "_amd64.AppImage.tar.gz"
-	if err := os.WriteFile(filepath.Join(folder, name), []byte(name), 0o600); err != nil {
-		tb.Fatal(err)
+	if err := os.WriteFile(filepath.Join(folder, name), []byte(name+content), 0o600); err != nil {
+		return nil, err
 	}
 	bundles, _, err := release.Gather(version, []string{folder}, nil, nil)
 	if err != nil {
-		tb.Fatal(err)
+		return nil, err
 	}
 	o := release.PublishOptions{Options: release.Options{Channel: "stable", AllowMissing: []string{"windows-x86_64", "darwin-x86_64", "darwin-aarch64"}},
 		Version: version, Bundles: bundles, Key: &d.key}
 	change(&o)
-	if _, err := d.Publish(tb.Context(), o); err != nil {
-		tb.Fatal(err)
-	}
+	return d.Publish(tb.Context(), o)
 }
 
 // linux is a client that asks for linux-x86_64.
