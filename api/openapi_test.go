@@ -356,7 +356,13 @@ func exampleBody(tb testing.TB, w *world, op *openapi3.Operation) (any, http.Hea
 	if lines := content["*/*"]; lines != nil {
 		return raw(lines.Example.(string)), http.Header{"Authorization": {"Token " + w.WriteToken}}
 	}
-	return content["application/json"].Example, nil
+	header := http.Header{}
+	for _, p := range op.Parameters {
+		if p.Value.In == openapi3.ParameterInHeader && p.Value.Required {
+			header.Set(p.Value.Name, fmt.Sprint(p.Value.Example))
+		}
+	}
+	return content["application/json"].Example, header
 }
 
 // remarshal reads a decoded JSON value into another.
