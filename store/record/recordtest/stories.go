@@ -65,20 +65,26 @@ func randomStory(random *rand.Rand) (offers []record.Try, story record.Sightings
 	return offers, story
 }
 
-// randomTries returns tries of one key, some of which have some of the times.
+// randomTries returns tries of one key, each of some of the times. All come to
+// one outcome, if to any, so that its earliest time is what counts.
 func randomTries(random *rand.Rand, key record.Try) []record.Try {
 	some := func() time.Time {
-		if random.IntN(3) > 0 {
+		if random.IntN(2) > 0 {
 			return time.Time{}
 		}
 		return moment(1 + random.IntN(12))
 	}
-	list := make([]record.Try, random.IntN(5))
+	list, outcome := make([]record.Try, random.IntN(8)), random.IntN(5)
 	for i := range list {
 		list[i] = key
 		list[i].Asked, list[i].Downloaded, list[i].Installed = some(), some(), some()
-		if random.IntN(4) == 0 {
-			list[i].Running, list[i].Failed, list[i].Crashed = some(), some(), some()
+		switch outcome {
+		case 0:
+			list[i].Running = some()
+		case 1:
+			list[i].Failed = some()
+		case 2:
+			list[i].Crashed = some()
 		}
 	}
 	return list
