@@ -3,7 +3,10 @@ package api
 import (
 	"context"
 	"crypto/sha256"
+	"iter"
 	"log/slog"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -276,25 +279,39 @@ func (i *installs) writeSightings(ctx context.Context) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, sightTime)
 	defer cancel()
-	err := i.records.Sight(ctx, s.all())
-	i.say(err)
-	if err != nil {
-		i.keep(s)
+	var err error
+	for part := range s.parts() {
+		if err = i.records.Sight(ctx, part); err != nil {
+			i.keep(s) // to write a part again changes nothing
+			break
+		}
 	}
+	i.say(err)
 }
 
-func (s *sightings) all() record.Sightings {
-	var all record.Sightings
-	for _, installed := range s.installed {
-		all.Installed = append(all.Installed, installed)
+// maxPart bounds the entries of one write, which holds up other writers.
+const maxPart = 2000
+
+// parts yields what was seen in pieces. Downloads come last: they are merged into
+// tries.
+func (s *sightings) parts() iter.Seq[record.Sightings] {
+	return func(yield func(record.Sightings) bool) {
+		for installed := range slices.Chunk(slices.Collect(maps.Values(s.installed)), maxPart) {
+			if !yield(record.Sightings{Installed: installed}) {
+				return
+			}
+		}
+		for tries := range slices.Chunk(slices.Collect(maps.Values(s.tries)), maxPart) {
+			if !yield(record.Sightings{Tries: tries}) {
+				return
+			}
+		}
+		for downloads := range slices.Chunk(slices.Collect(maps.Values(s.downloads)), maxPart) {
+			if !yield(record.Sightings{Downloads: downloads}) {
+				return
+			}
+		}
 	}
-	for _, t := range s.tries {
-		all.Tries = append(all.Tries, t)
-	}
-	for _, d := range s.downloads {
-		all.Downloads = append(all.Downloads, d)
-	}
-	return all
 }
 
 // keep puts back what was not written, behind what was seen since.
