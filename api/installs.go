@@ -30,9 +30,11 @@ type installs struct {
 	log      *slog.Logger
 	admitted admitted
 
-	mu      sync.Mutex
-	seen    sightings
-	offered map[downloadKey]string // the channel that offered a client a version lately
+	mu   sync.Mutex
+	seen sightings
+	// What is remembered for a while, of at most maxSeen each:
+	offered  map[downloadKey]string // the channel that offered a client a version
+	reported map[reportKey]bool     // what clients reported
 
 	begin   sync.Once
 	stop    context.CancelFunc // nil until it runs
@@ -42,7 +44,8 @@ type installs struct {
 
 	// Of the goroutine alone:
 	forgot  time.Time           // when clients were last forgotten
-	counted map[countKey]counts // not in the time series yet
+	counted map[countKey]counts // of this minute
+	unsaid  []series.Sample     // that the time series did not take yet
 	silent  bool                // the records did not answer the last time
 }
 
@@ -73,12 +76,15 @@ type downloadKey struct {
 func (s *Server) newInstalls() *installs {
 	return &installs{
 		records: s.Records, series: s.Series, metrics: s.metrics, now: s.Now, log: s.Log, offers: s.heads.allOffers,
-		seen: newSightings(), offered: map[downloadKey]string{}, counted: map[countKey]counts{},
+		seen: newSightings(), offered: map[downloadKey]string{}, reported: map[reportKey]bool{}, counted: map[countKey]counts{},
 	}
 }
 
 func newSightings() sightings {
-	return sightings{map[clientKey]record.Installed{}, map[tryKey]record.Try{}, map[downloadKey]record.Download{}, map[countKey]counts{}, 0}
+	return sightings{
+		installed: map[clientKey]record.Installed{}, tries: map[tryKey]record.Try{}, downloads: map[downloadKey]record.Download{},
+		counts: map[countKey]counts{},
+	}
 }
 
 // countKey is what is counted apart. None of it is a client's own word.
@@ -134,28 +140,28 @@ func (s *sightings) full() bool {
 
 // asker is a client whose id may be kept.
 type asker struct {
-	id     record.ClientID
-	known  bool // it has one
-	cohort string
+	id    record.ClientID
+	known bool // it has one, and that may be kept
 }
 
 // whoAsks digests the id of a client.
-func (i *installs) whoAsks(id, cohort, address string) asker {
+func (i *installs) whoAsks(id, address string) asker {
 	if id == "" {
-		return asker{cohort: cohort}
+		return asker{}
 	}
 	sum := sha256.Sum256([]byte("tsmon client\x00" + id))
-	a := asker{id: record.ClientID(sum[:16]), cohort: cohort}
-	a.known = i.admitted.admit(a.id, address, i.now())
+	a := asker{id: record.ClientID(sum[:16])}
+	if a.known = i.admitted.admit(a.id, address, i.now()); !a.known {
+		i.metrics.unrecorded.Inc()
+	}
 	return a
 }
 
 // checked notes a client that asked and was answered.
-func (i *installs) checked(ctx context.Context, o *channels.Offers, channel string, c channels.Client, answer channels.Answer, address string) {
+func (i *installs) checked(ctx context.Context, o *channels.Offers, channel string, c channels.Client, answer channels.Answer, who asker) {
 	i.start(ctx)
 	now := i.now()
-	who := i.whoAsks(c.ID, o.Cohort(c.Cohort), address)
-	version := o.Version(c.Version)
+	had := countKey{channel, o.Version(c.Version), c.Target, o.Cohort(c.Cohort)}
 	happened := []event{eventCheck}
 	if c.ID == "" {
 		happened = append(happened, eventAnonymous)
@@ -165,17 +171,14 @@ func (i *installs) checked(ctx context.Context, o *channels.Offers, channel stri
 	}
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	i.seen.count(countKey{channel, version, c.Target, who.cohort}, happened...)
+	i.seen.count(had, happened...)
 	if answer.Offer != nil {
-		i.seen.count(countKey{channel, answer.Offer.Version, c.Target, who.cohort}, eventOffer)
+		i.seen.count(countKey{channel, answer.Offer.Version, c.Target, had.cohort}, eventOffer)
 	}
 	if !who.known || i.seen.full() {
 		return
 	}
-	i.seen.installed[clientKey{channel, who.id}] = record.Installed{Channel: channel, Client: who.id, Version: version, Target: c.Target, Cohort: who.cohort, Seen: now}
-	if version != channels.Other {
-		i.seen.try(record.Try{Channel: channel, Client: who.id, Version: version, Running: now})
-	}
+	i.seen.has(had, who, now)
 	if answer.Offer != nil {
 		i.seen.try(record.Try{Channel: channel, Client: who.id, Version: answer.Offer.Version, Asked: now})
 		if len(i.offered) >= maxSeen {
@@ -185,26 +188,31 @@ func (i *installs) checked(ctx context.Context, o *channels.Offers, channel stri
 	}
 }
 
-// fetched notes a client that has downloaded a bundle of a version, to its end.
-// The channel is the one that offered it to the client a moment ago, or the only
-// one that does.
-func (i *installs) fetched(ctx context.Context, version string, offering map[string]string, who asker) {
+// has notes the version that a client has.
+func (s *sightings) has(k countKey, who asker, now time.Time) {
+	s.installed[clientKey{k.channel, who.id}] = record.Installed{Channel: k.channel, Client: who.id, Version: k.version, Target: k.target, Cohort: k.cohort, Seen: now}
+	if k.version != channels.Other {
+		s.try(record.Try{Channel: k.channel, Client: who.id, Version: k.version, Running: now})
+	}
+}
+
+// fetched notes a client that has a bundle, to its end, or was told where to get
+// it. It counts for the channel that offered it to the client a moment ago, or for
+// the only one that has it.
+func (i *installs) fetched(ctx context.Context, offering []countKey, who asker) {
 	i.start(ctx)
-	now := i.now()
-	key := downloadKey{who.id, version}
+	key := downloadKey{who.id, offering[0].version}
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	channel, target := channels.Other, channels.Other
-	for name, platform := range offering {
-		target = platform
-		if len(offering) == 1 || who.known && i.offered[key] == name {
-			channel = name
-			break
+	counted := countKey{channels.Other, key.version, channels.Other, ""}
+	for _, k := range offering {
+		if len(offering) == 1 || who.known && i.offered[key] == k.channel {
+			counted = k
 		}
 	}
-	i.seen.count(countKey{channel, version, target, who.cohort}, eventDownload)
+	i.seen.count(counted, eventDownload)
 	if who.known && !i.seen.full() {
-		i.seen.downloads[key] = record.Download{Client: who.id, Version: version, Time: now}
+		i.seen.downloads[key] = record.Download{Client: who.id, Version: key.version, Time: i.now()}
 	}
 }
 
@@ -329,7 +337,7 @@ func (i *installs) keep(s sightings) {
 		}
 	}
 	for key, d := range s.downloads {
-		if !i.seen.full() {
+		if _, newer := i.seen.downloads[key]; !newer && !i.seen.full() {
 			i.seen.downloads[key] = d
 		}
 	}

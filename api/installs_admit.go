@@ -35,7 +35,7 @@ func (a *admitted) admit(id record.ClientID, address string, now time.Time) bool
 	if _, ok := a.clients[id]; ok {
 		return true
 	}
-	network := networkOf(address)
+	network := networkOf(address, 48)
 	if len(a.clients) >= maxAdmitted || a.networks[network] >= maxOfNetwork {
 		return false
 	}
@@ -44,11 +44,11 @@ func (a *admitted) admit(id record.ClientID, address string, now time.Time) bool
 	return true
 }
 
-// networkOf is the address itself, or the network of an IPv6 address, since a
-// machine has as many of those as it likes.
-func networkOf(address string) string {
+// networkOf is the address itself, or the network of so many bits of an IPv6
+// address, since a machine has as many of those as it likes.
+func networkOf(address string, bits int) string {
 	if a, err := netip.ParseAddr(address); err == nil && a.Is6() && !a.Is4In6() {
-		if network, err := a.Prefix(64); err == nil {
+		if network, err := a.Prefix(bits); err == nil {
 			return network.String()
 		}
 	}

@@ -17,22 +17,26 @@ const UpdatesDatabase = "tsmon_updates"
 // ClientsMeasurement is where the clients of a channel are counted over time.
 func ClientsMeasurement(channel string) string { return channel + ".clients" }
 
-// writeCounts writes the events since it last did. What the database does not
-// take is added to the next.
+// maxUnsaid bounds the samples that wait for the database.
+const maxUnsaid = 20_000
+
+// writeCounts writes the events of the last minute. What the database does not
+// take it is given again, with the same times, so that nothing counts twice.
 func (i *installs) writeCounts(ctx context.Context) {
-	var samples []series.Sample
 	now := i.now()
 	for key, c := range i.counted {
-		samples = append(samples, key.sample(c, now))
-	}
-	if len(samples) == 0 {
-		return
-	}
-	if err := i.write(ctx, samples); err != nil {
-		i.log.Warn("events of updates are not in the time series yet", "error", err)
-		return
+		i.unsaid = append(i.unsaid, key.sample(c, now))
 	}
 	clear(i.counted)
+	if len(i.unsaid) == 0 {
+		return
+	}
+	if err := i.write(ctx, i.unsaid); err != nil {
+		i.log.Warn("events of updates are not in the time series yet", "samples", len(i.unsaid), "error", err)
+		i.unsaid = i.unsaid[max(0, len(i.unsaid)-maxUnsaid):]
+		return
+	}
+	i.unsaid = nil
 }
 
 func (k countKey) sample(c counts, now time.Time) series.Sample {
@@ -81,7 +85,7 @@ func (i *installs) countClients(ctx context.Context) {
 			n, _ := versions[c.Version].(int64)
 			versions[c.Version] = n + int64(c.Clients)
 		}
-		i.metrics.clientsOf(name, o.Newest(), versions, p)
+		i.metrics.clientsOf(name, o.Newest(), found, p)
 		if len(versions) > 0 {
 			samples = append(samples, series.Sample{Measurement: ClientsMeasurement(name), Fields: versions, Time: now})
 		}
@@ -99,12 +103,12 @@ func (i *installs) forget(ctx context.Context, now time.Time) {
 	if age := now.Sub(i.forgot); age >= 0 && age < 24*time.Hour {
 		return
 	}
+	i.forgot = now
 	n, err := i.records.ForgetClients(ctx, now.Add(-AdoptionTime))
 	if err != nil {
-		i.log.Warn("clients that were not seen for long are still recorded", "error", err)
+		i.log.Warn("clients that were not seen for long are still recorded, until tomorrow", "error", err)
 		return
 	}
-	i.forgot = now
 	if n > 0 {
 		i.log.Info("clients forgotten that were not seen for long", "rows", n)
 	}

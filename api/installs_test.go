@@ -125,14 +125,14 @@ func testAdoption(t *testing.T, w *world) {
 	}
 	for key, want := range map[[2]string]string{
 		{"checks", "1.0.0"}: "9", {"checks", "1.1.0"}: "1", {"offers", "1.1.0"}: "9", {"downloads", "1.1.0"}: "5",
-		{"crashed", "1.1.0"}: "41", {"failed", "1.1.0"}: "21", {"started", "1.1.0"}: "1", {"installed", "1.1.0"}: "1", {"held", "1.0.0"}: "",
+		{"crashed", "1.1.0"}: "2", {"failed", "1.1.0"}: "2", {"started", "1.1.0"}: "1", {"installed", "1.1.0"}: "1", {"held", "1.0.0"}: "",
 	} {
 		if got := counted(key[0], key[1]); got != want {
 			t.Errorf("%s of %s: %q, want %q", key[0], key[1], got, want)
 		}
 	}
 	r.handler.installs.countClients(t.Context())
-	if got := r.metric(fmt.Sprintf(`tsmon_updates_clients{channel="%s",version="1.0.0"}`, r.channel)); got != "5" {
+	if got := r.metric(fmt.Sprintf(`tsmon_updates_clients{channel="%s",cohort="internal",target="linux-x86_64",version="1.0.0"}`, r.channel)); got != "5" {
 		t.Errorf("5 clients have 1.0.0, the metrics say %q", got)
 	}
 	if got := r.metric(fmt.Sprintf(`tsmon_updates_newest_clients{channel="%s",outcome="crashed",version="1.1.0"}`, r.channel)); got != "1" {

@@ -27,6 +27,7 @@ type metrics struct {
 
 	events        *prometheus.CounterVec
 	lostSightings prometheus.Counter
+	unrecorded    prometheus.Counter
 	clients       *prometheus.GaugeVec
 	tries         *prometheus.GaugeVec
 }
@@ -54,14 +55,17 @@ func newMetrics() *metrics {
 		lostSightings: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "tsmon_updates_lost_sightings_total", Help: "What was seen of clients and could not be recorded.",
 		}),
+		unrecorded: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "tsmon_updates_unrecorded_total", Help: "Questions and reports of clients beyond the number that is recorded in a day.",
+		}),
 		clients: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "tsmon_updates_clients", Help: "Clients by the version that they have, through all servers, in the last 30 days.",
-		}, []string{"channel", "version"}),
+			Name: "tsmon_updates_clients", Help: "Clients by what they have, through all servers, in the last 30 days.",
+		}, []string{"channel", "version", "target", "cohort"}),
 		tries: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "tsmon_updates_newest_clients", Help: "Clients by what they came to with the newest release of a channel, through all servers.",
 		}, []string{"channel", "version", "outcome"}),
 	}
-	m.registry.MustRegister(m.requests, m.queries, m.badManifests, m.unverified, m.events, m.lostSightings, m.clients, m.tries, collectors.NewGoCollector(),
+	m.registry.MustRegister(m.requests, m.queries, m.badManifests, m.unverified, m.events, m.lostSightings, m.unrecorded, m.clients, m.tries, collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
@@ -76,12 +80,12 @@ func (m *metrics) happened(k countKey, c counts) {
 }
 
 // clientsOf replaces what is shown of a channel's clients.
-func (m *metrics) clientsOf(channel, newest string, versions map[string]any, p record.Progress) {
+func (m *metrics) clientsOf(channel, newest string, clients []record.ClientCount, p record.Progress) {
 	for _, gauges := range []*prometheus.GaugeVec{m.clients, m.tries} {
 		gauges.DeletePartialMatch(prometheus.Labels{"channel": channel})
 	}
-	for version, n := range versions {
-		m.clients.WithLabelValues(channel, version).Set(float64(n.(int64)))
+	for _, c := range clients {
+		m.clients.WithLabelValues(channel, c.Version, c.Target, c.Cohort).Set(float64(c.Clients))
 	}
 	for outcome, n := range map[string]int{
 		"crashed": p.Crashed, "running": p.Running, "failed": p.Failed, "kept": p.Kept, "waiting": p.Waiting, "offered": p.Offered,

@@ -70,7 +70,8 @@ func (s *Server) decide(r *http.Request) (channels.Answer, error) {
 	answer, err := offers.For(client, s.Now())
 	switch {
 	case err == nil:
-		s.installs.checked(r.Context(), offers, chi.URLParam(r, "channel"), client, answer, noteOf(r).address)
+		who := s.installs.whoAsks(client.ID, noteOf(r).address)
+		s.installs.checked(r.Context(), offers, chi.URLParam(r, "channel"), client, answer, who)
 	case errors.Is(err, manifest.ErrTarget):
 		return answer, refuse(http.StatusNotFound, "the channel has nothing for %.100s", client.Target)
 	case errors.Is(err, manifest.ErrVersion):
@@ -166,10 +167,24 @@ func (h *heads) lookAtLog(ctx context.Context, c *channel, shown *head) error {
 		h.alarms.clear(key)
 	}
 	if offers != nil {
+		offers.Since = h.decided(c.offers.Load(), offers)
 		c.offers.Store(offers)
 	}
 	c.offeredAt = shown.stored
 	return nil
+}
+
+// decided is when the newest entry of a log was made, by our own clock where we
+// saw it come.
+func (h *heads) decided(before, now *channels.Offers) time.Time {
+	switch at := h.now(); {
+	case before == nil && now.Since.Before(at):
+		return now.Since
+	case before != nil && before.Sequence == now.Sequence:
+		return before.Since
+	default:
+		return at
+	}
 }
 
 // verify reports what is wrong with a manifest.

@@ -22,8 +22,9 @@ type report struct {
 	Event   string `json:"event"`   // started, installed, failed or crashed
 }
 
-// report takes an application's word: 204, whether or not it counts. It counts
-// once for each client, event and release that the client was offered.
+// report takes an application's word: 204, whether or not it counts. A client's
+// events of a release count once a day, and against the release only if the client
+// was offered it.
 func (s *Server) report(w http.ResponseWriter, r *http.Request) {
 	if err := s.takeReport(r); err != nil {
 		s.fail(w, r, err)
@@ -63,8 +64,14 @@ func (s *Server) takeReport(r *http.Request) error {
 		return refuse(http.StatusNotFound, "%s never had a release %.100s", said.Channel, said.Version)
 	}
 	cohort := offers.Cohort(r.Header.Get(cohortHeader))
-	s.installs.told(r.Context(), countKey{said.Channel, version, key.Target(), cohort}, happened, s.installs.whoAsks(id, cohort, noteOf(r).address))
+	s.installs.told(r.Context(), countKey{said.Channel, version, offers.Target(key.Target()), cohort}, happened, s.installs.whoAsks(id, noteOf(r).address))
 	return nil
+}
+
+// reportKey is what counts once.
+type reportKey struct {
+	tryKey
+	event
 }
 
 // told notes a report.
@@ -73,15 +80,22 @@ func (i *installs) told(ctx context.Context, k countKey, happened event, who ask
 	now := i.now()
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	i.seen.count(k, happened)
+	again := reportKey{tryKey{clientKey{k.channel, who.id}, k.version}, happened}
 	if !who.known || i.seen.full() {
 		return
 	}
+	if !i.reported[again] {
+		i.seen.count(k, happened)
+	}
+	if len(i.reported) >= maxSeen {
+		clear(i.reported)
+	}
+	i.reported[again] = true
 	t := record.Try{Channel: k.channel, Client: who.id, Version: k.version}
 	switch happened {
 	case eventStarted:
-		t.Running = now
-		i.seen.installed[clientKey{k.channel, who.id}] = record.Installed{Channel: k.channel, Client: who.id, Version: k.version, Target: k.target, Cohort: k.cohort, Seen: now}
+		i.seen.has(k, who, now)
+		return
 	case eventInstalled:
 		t.Installed = now
 	case eventFailed:

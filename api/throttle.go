@@ -45,7 +45,7 @@ func newThrottle(now func() time.Time) *throttle {
 
 // guessersOf returns what an attempt counts for.
 func guessersOf(address, email string) [2]guesser {
-	address = networkOf(address)
+	address = networkOf(address, 64)
 	email = strings.ToLower(email)
 	if len(email) > maxGuess {
 		email = strings.Clone(email[:maxGuess]) // or all of it would be kept

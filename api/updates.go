@@ -65,16 +65,14 @@ func (s *Server) fetched(r *http.Request, key string) {
 	}
 	parts := strings.Split(key, "/") // releases/VERSION/FILE
 	version, file := parts[1], parts[2]
-	offering := map[string]string{}
-	cohort := ""
+	var offering []countKey
 	for name, o := range s.heads.allOffers() {
-		if target, ok := o.Target(version, file); ok {
-			offering[name] = target
-			cohort = o.Cohort(r.Header.Get(cohortHeader))
+		if target, ok := o.TargetOf(version, file); ok {
+			offering = append(offering, countKey{name, version, target, o.Cohort(r.Header.Get(cohortHeader))})
 		}
 	}
 	if len(offering) > 0 {
-		s.installs.fetched(r.Context(), version, offering, s.installs.whoAsks(clientID(r), cohort, noteOf(r).address))
+		s.installs.fetched(r.Context(), offering, s.installs.whoAsks(clientID(r), noteOf(r).address))
 	}
 }
 

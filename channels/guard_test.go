@@ -66,12 +66,17 @@ func TestNames(t *testing.T) {
 			t.Errorf("cohort %q is called %q", text, got)
 		}
 	}
+	for text, want := range map[string]string{"linux-x86_64": "linux-x86_64", "darwin-aarch64": "darwin-aarch64", "linux-aarch64": Other, "": Other, "linux-x86_64-appimage": Other} {
+		if got := o.Target(text); got != want {
+			t.Errorf("platform %q is called %q", text, got)
+		}
+	}
 	for file, want := range map[string]string{"app .AppImage.tar.gz": "linux-x86_64", "app.app.tar.gz": Other, "other.zip": ""} {
-		if got, ok := o.Target("1.0.0", file); got != want || ok != (want != "") {
+		if got, ok := o.TargetOf("1.0.0", file); got != want || ok != (want != "") {
 			t.Errorf("%s is for %q, %v", file, got, ok)
 		}
 	}
-	if _, ok := o.Target("9.9.9", "app.app.tar.gz"); ok {
+	if _, ok := o.TargetOf("9.9.9", "app.app.tar.gz"); ok {
 		t.Error("a version that nobody published has bundles")
 	}
 	if o.Newest() != "1.1.0" || o.Rolling() != "1.1.0" {

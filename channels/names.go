@@ -16,11 +16,12 @@ const Other = "other"
 type names struct {
 	versions map[string]bool
 	cohorts  map[string]bool
+	targets  map[string]bool   // platforms without bundle types
 	bundles  map[string]string // platforms by version and file, such as 1.4.0/app.tar.gz
 }
 
 func namesOf(l *Log) names {
-	n := names{map[string]bool{}, map[string]bool{}, map[string]string{}}
+	n := names{versions: map[string]bool{}, cohorts: map[string]bool{}, targets: map[string]bool{}, bundles: map[string]string{}}
 	for _, e := range l.Entries {
 		n.add(e.Manifest)
 		if e.Rollout == nil {
@@ -45,6 +46,7 @@ func (n names) add(m manifest.Manifest) {
 		if err != nil || err2 != nil {
 			continue
 		}
+		n.targets[k.Target()] = true
 		file := m.Version + "/" + path.Base(u.Path)
 		if target, ok := n.bundles[file]; ok && target != k.Target() {
 			n.bundles[file] = Other // such as a universal one
@@ -72,9 +74,17 @@ func (o *Offers) Cohort(text string) string {
 	return Other
 }
 
-// Target returns the platform that a bundle of a version is for, Other if it is
+// Target likewise returns the name of a platform, OS-ARCH.
+func (o *Offers) Target(text string) string {
+	if o.names.targets[text] {
+		return text
+	}
+	return Other
+}
+
+// TargetOf returns the platform that a bundle of a version is for, Other if it is
 // for several, and false if the channel never offered it.
-func (o *Offers) Target(version, file string) (string, bool) {
+func (o *Offers) TargetOf(version, file string) (string, bool) {
 	target, ok := o.names.bundles[version+"/"+file]
 	return target, ok
 }

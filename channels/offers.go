@@ -24,7 +24,7 @@ type Client struct {
 // immutable.
 type Offers struct {
 	Sequence uint64
-	Since    time.Time // when the newest entry of the log was made
+	Since    time.Time // when the newest entry of the log was made, by the clock of who made it
 
 	names      names
 	shown      *manifest.Response
@@ -48,7 +48,7 @@ type Answer struct {
 	// Extra are the members of the offered manifest that the updater itself does
 	// not know.
 	Extra manifest.Extra
-	// Held says that a rollout goes on which the client is not part of.
+	// Held says that there is a rollout which the client is not part of by now.
 	Held bool
 }
 

@@ -190,7 +190,8 @@ func (p *Publisher) Pause(ctx context.Context, o Options) (*Report, error) {
 
 // Halt pauses the rollout of a channel that was judged when its log ended with an
 // entry. Where somebody has moved the channel since, or another server was first,
-// it does nothing.
+// it does nothing. A report that says Changed comes with an error where the pause
+// was entered and not shown yet.
 func (p *Publisher) Halt(ctx context.Context, o Options, sequence uint64) (*Report, error) {
 	log, policy, err := p.moved(ctx, o.Channel)
 	if err != nil {
@@ -199,11 +200,26 @@ func (p *Publisher) Halt(ctx context.Context, o Options, sequence uint64) (*Repo
 	head := log.Head()
 	if head.Sequence == sequence && head.Rollout != nil && head.Rollout.Paused.IsZero() {
 		report, err := p.pause(ctx, o, policy, log)
-		if !errors.As(err, new(*channels.ConflictError)) {
-			return report, err
+		switch {
+		case err == nil:
+			return report, nil
+		case !errors.As(err, new(*channels.ConflictError)):
+			return p.halted(ctx, o.Channel, sequence+1), err
 		}
 	}
 	return &Report{Action: channels.Pause, Channel: o.Channel, Version: head.Newest(), Sequence: head.Sequence}, nil
+}
+
+// halted reports whether an entry is a pause that p made, after something else
+// has failed.
+func (p *Publisher) halted(ctx context.Context, channel string, sequence uint64) *Report {
+	report := &Report{Action: channels.Pause, Channel: channel, Sequence: sequence}
+	log, err := p.channels().Load(ctx, channel)
+	if err == nil && uint64(len(log.Entries)) >= sequence {
+		entry := log.Entries[sequence-1]
+		report.Version, report.Changed = entry.Newest(), entry.Action == channels.Pause && entry.Who == p.Who
+	}
+	return report
 }
 
 func (p *Publisher) pause(ctx context.Context, o Options, policy Policy, log *channels.Log) (*Report, error) {

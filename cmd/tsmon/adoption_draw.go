@@ -36,6 +36,7 @@ func (r *adoption) draw(w io.Writer) {
 		fmt.Fprintln(w)
 		table(w, rows)
 	}
+	r.drawGroups(w)
 	n := r.Newest
 	fmt.Fprintf(w, "\n%s: %d running, %d downloaded and waiting, %d offered; %d failed, %d crashed, %d came back without it\n",
 		n.Version, n.Running, n.Waiting, n.Offered, n.Failed, n.Crashed, n.Kept)
@@ -49,6 +50,24 @@ func (r *adoption) draw(w io.Writer) {
 		}
 		fmt.Fprintf(w, "last 24 hours: %s\n", cmp.Or(strings.Join(texts, ", "), "nothing was asked"))
 	}
+}
+
+// drawGroups writes the clients by platform and cohort, where there are several.
+func (r *adoption) drawGroups(w io.Writer) {
+	kinds := map[[2]string]int{}
+	for _, g := range r.Groups {
+		kinds[[2]string{g.Target, g.Cohort}] += g.Clients
+	}
+	if len(kinds) < 2 {
+		return
+	}
+	var rows [][]string
+	for kind, n := range kinds {
+		rows = append(rows, []string{kind[0], kind[1], strconv.Itoa(n)})
+	}
+	slices.SortFunc(rows, slices.Compare)
+	fmt.Fprintln(w)
+	table(w, append([][]string{{"TARGET", "COHORT", "CLIENTS"}}, rows...))
 }
 
 var levels = []rune("▁▂▃▄▅▆▇█")

@@ -199,9 +199,7 @@ func (a *app) serveBackends(ctx context.Context, c *config.Config, b *backends, 
 	if before != nil {
 		background.Go(func() error { return a.runDemo(ctx, c, b, base, before) })
 	}
-	if c.PublicURL != "" && len(b.trusted) > 0 { // else nothing can be published either
-		background.Go(func() error { return a.steerRollouts(ctx, c, b, handler, listener.Addr().String()) })
-	}
+	background.Go(func() error { return a.steerRollouts(ctx, c, b, handler, listener.Addr().String()) })
 	a.say("serving %s/", base)
 	if b.mqttURL != "" {
 		a.say("messages for devices at %s", b.mqttURL)

@@ -17,15 +17,20 @@ import (
 
 const (
 	finishInterval = 10 * time.Second // between looks for rollouts that have reached everybody
-	guardInterval  = 2 * time.Second  // between looks for rollouts that fail
+	guardInterval  = 5 * time.Second  // between looks for rollouts that fail
 )
 
 // steerRollouts ends and halts rollouts until the context ends. The log names the
 // server by its address, so that of two that are run by the same user each knows
 // its own entries.
 func (a *app) steerRollouts(ctx context.Context, c *config.Config, b *backends, handler *api.Server, address string) error {
+	if c.PublicURL == "" || len(b.trusted) == 0 {
+		b.log.Info("this server neither guards nor ends rollouts: it has no public_url or no trusted_keys")
+		return nil
+	}
 	p, err := a.publisherFor(ctx, c, a.newProgress(""))
 	if err != nil {
+		b.log.Error("rollouts are neither guarded nor ended by this server", "error", err)
 		return err
 	}
 	p.Who, p.Step = "tsmon serve at "+address+", "+a.who(), func(string) {}
@@ -77,7 +82,7 @@ func haltRollouts(ctx context.Context, c *config.Config, p *release.Publisher, l
 	defer tick.Stop()
 	var calls sync.WaitGroup
 	defer calls.Wait()
-	silent := false
+	failing := map[string]bool{} // what the log knows
 	for {
 		select {
 		case <-ctx.Done():
@@ -85,19 +90,24 @@ func haltRollouts(ctx context.Context, c *config.Config, p *release.Publisher, l
 		case <-tick.C:
 		}
 		trips, err := handler.Tripped(ctx)
-		if err != nil && !silent && ctx.Err() == nil {
-			log.Error("rollouts are not guarded", "error", err)
-		}
-		silent = err != nil
+		once(failing, "", err, func() { log.Error("rollouts are not guarded", "error", err) })
 		for _, trip := range trips {
 			report, err := p.Halt(ctx, release.Options{Channel: trip.Channel, Why: trip.Reason()}, trip.Sequence)
-			switch {
-			case err != nil && ctx.Err() == nil:
-				log.Error("a rollout that fails could not be halted", "channel", trip.Channel, "version", trip.Version, "error", err)
-			case err == nil && report.Changed:
-				log.Error("rollout halted", "channel", trip.Channel, "version", trip.Version, "sequence", report.Sequence, "reason", trip.Reason())
-				calls.Go(func() { tellWebhook(ctx, string(c.Server.Webhook), halted(trip, report), log) })
+			once(failing, trip.Channel, err, func() {
+				log.Error("a rollout that fails is not halted as a whole", "channel", trip.Channel, "version", trip.Version, "error", err)
+			})
+			if report != nil && report.Changed {
+				log.Error("rollout halted", "channel", trip.Channel, "version", trip.Version, "sequence", report.Sequence, "reason", trip.Reason(), "warnings", report.Warnings)
+				calls.Go(func() { tellWebhook(ctx, string(c.Server.Webhook), halted(trip, report, p.Now()), log) })
 			}
 		}
 	}
+}
+
+// once says that something fails when it begins to.
+func once(failing map[string]bool, what string, err error, say func()) {
+	if err != nil && !failing[what] && !errors.Is(err, context.Canceled) {
+		say()
+	}
+	failing[what] = err != nil
 }

@@ -22,15 +22,16 @@ type notice struct {
 	Event    string `json:"event"` // rollout_halted
 	Sequence uint64 `json:"sequence"`
 	api.Trip
-	Reason string    `json:"reason"`
-	Time   time.Time `json:"time"`
+	Reason   string    `json:"reason"`
+	Warnings []string  `json:"warnings,omitempty"` // such as channels that go on showing the release
+	Time     time.Time `json:"time"`
 }
 
-func halted(t api.Trip, r *release.Report) notice {
+func halted(t api.Trip, r *release.Report, now time.Time) notice {
 	return notice{
 		Text: fmt.Sprintf("The rollout of %s on %s was halted: %s. Clients that have it keep it; `tsmon channel resume %s` lets it go on, `tsmon release rollback` is a person's decision.",
 			t.Version, t.Channel, t.Reason(), t.Channel),
-		Event: "rollout_halted", Sequence: r.Sequence, Trip: t, Reason: t.Reason(), Time: time.Now().UTC(),
+		Event: "rollout_halted", Sequence: r.Sequence, Trip: t, Reason: t.Reason(), Warnings: r.Warnings, Time: now.UTC(),
 	}
 }
 
@@ -51,17 +52,21 @@ func tellWebhook(ctx context.Context, address string, n notice, log *slog.Logger
 		return
 	}
 	for _, pause := range webhookPauses {
+		ending := false
 		select {
-		case <-ctx.Done():
-			return
+		case <-ctx.Done(): // there is time for one more
+			ending = true
 		case <-time.After(pause):
 		}
-		failed := post(ctx, address, body)
+		failed := post(context.WithoutCancel(ctx), address, body)
 		if failed == nil {
 			log.Info("webhook told", "channel", n.Channel, "version", n.Version)
 			return
 		}
 		log.Warn("the webhook does not take the news", "channel", n.Channel, "version", n.Version, "error", failed)
+		if ending {
+			break
+		}
 	}
 	log.Error("the webhook was not told that a rollout was halted", "channel", n.Channel, "version", n.Version)
 }
