@@ -128,10 +128,13 @@ func New(o Options) *Server {
 	return s
 }
 
-// Watch reads the manifests of all channels before anybody asks for one. Without
-// it that begins with the first question. It ends with Close, not with the
-// context.
-func (s *Server) Watch(ctx context.Context) { s.heads.watch(ctx) }
+// Watch reads the manifests of all channels before anybody asks for one, and counts
+// the clients that ask. Without it that begins with the first question. It ends
+// with Close, not with the context.
+func (s *Server) Watch(ctx context.Context) {
+	s.heads.watch(ctx)
+	s.installs.start(ctx)
+}
 
 // Close ends the queries that run, and Watch, writes what was seen of clients, and
 // waits for all three. The stores stay open.

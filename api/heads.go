@@ -64,6 +64,7 @@ type heads struct {
 type channel struct {
 	name string
 	head atomic.Pointer[head] // nil while none has verified
+	asks atomic.Int64         // for the manifest, that are not counted yet
 
 	offers    atomic.Pointer[channels.Offers] // nil while none have verified
 	reading   sync.Mutex                      // of what follows

@@ -41,6 +41,7 @@ type installs struct {
 	running sync.WaitGroup
 
 	offers func() map[string]*channels.Offers // of all channels that are known
+	asks   func() map[string]int64            // for manifests, since the last call
 
 	// Of the goroutine alone:
 	forgot  time.Time           // when clients were last forgotten
@@ -75,7 +76,7 @@ type downloadKey struct {
 
 func (s *Server) newInstalls() *installs {
 	return &installs{
-		records: s.Records, series: s.Series, metrics: s.metrics, now: s.Now, log: s.Log, offers: s.heads.allOffers,
+		records: s.Records, series: s.Series, metrics: s.metrics, now: s.Now, log: s.Log, offers: s.heads.allOffers, asks: s.heads.takeAsks,
 		seen: newSightings(), offered: map[downloadKey]string{}, reported: map[reportKey]bool{}, counted: map[countKey]counts{},
 	}
 }
@@ -273,6 +274,13 @@ func (i *installs) writeSightings(ctx context.Context) {
 	s := i.seen
 	i.seen = newSightings()
 	i.mu.Unlock()
+	for name, n := range i.asks() { // of which nobody says who asks, or what they have
+		key := countKey{name, channels.Other, channels.Other, ""}
+		c := s.counts[key]
+		c[eventCheck] += n
+		c[eventAnonymous] += n
+		s.counts[key] = c
+	}
 	for key, c := range s.counts {
 		i.metrics.happened(key, c)
 		sum := i.counted[key]

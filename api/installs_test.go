@@ -160,10 +160,15 @@ func TestAnonymous(t *testing.T) {
 			t.Errorf("%s", got.body)
 		}
 	}
+	for range 3 {
+		r.get("/updates/" + r.channel + "/latest.json")
+	}
+	r.send("GET", "/updates/"+r.channel+"/latest.json", nil, http.Header{"Range": {"bytes=0-3"}})
 	r.check("a", "0.0.1")
 	r.check("b", "9.9.9")
 	seen(t, "the checks", func() bool {
 		return r.metric(fmt.Sprintf(`tsmon_updates_events_total{channel="%s",cohort="other",event="anonymous",target="linux-x86_64",version="other"}`, r.channel)) == "2" &&
+			r.metric(fmt.Sprintf(`tsmon_updates_events_total{channel="%s",cohort="",event="anonymous",target="other",version="other"}`, r.channel)) == "4" &&
 			r.metric(fmt.Sprintf(`tsmon_updates_events_total{channel="%s",cohort="internal",event="checks",target="linux-x86_64",version="other"}`, r.channel)) == "2"
 	})
 	var clients []record.ClientCount

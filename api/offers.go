@@ -206,6 +206,17 @@ func (h *heads) allOffers() map[string]*channels.Offers {
 	return all
 }
 
+// takeAsks returns how often each manifest was asked for since the last time.
+func (h *heads) takeAsks() map[string]int64 {
+	asks := map[string]int64{}
+	for name, c := range *h.known.Load() {
+		if n := c.asks.Swap(0); n > 0 {
+			asks[name] = n
+		}
+	}
+	return asks
+}
+
 // Due names the channels that somebody should bring up to date: their rollout has
 // reached everybody by its steps, or their manifest is behind their log.
 func (s *Server) Due() []string {

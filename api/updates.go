@@ -35,6 +35,9 @@ func (s *Server) update(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 		s.serveDocument(w, r, shown.document, s.caches.manifest)
+		if c := (*s.heads.known.Load())[channel]; c != nil {
+			c.asks.Add(1)
+		}
 	case !isReleaseFile(key):
 		s.fail(w, r, refuse(http.StatusNotFound, "there is no such file"))
 	case isRecord(key):
@@ -81,32 +84,33 @@ func (s *Server) fetched(r *http.Request, key string) {
 // pages have anything to add to it. It is counted and logged like all others.
 func (s *Server) short(routes http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		shown := s.atHand(r)
+		c, shown := s.atHand(r)
 		if shown == nil {
 			routes.ServeHTTP(w, r)
 			return
 		}
 		x := s.meet(w, r)
 		s.serveDocument(x, r, shown.document, s.caches.manifest)
+		c.asks.Add(1)
 		s.part(x, r, "/updates/*")
 	})
 }
 
-// atHand returns the manifest that a request asks for, nil if it is not to be
-// had by the short way.
-func (s *Server) atHand(r *http.Request) *head {
+// atHand returns the channel and the manifest that a request asks for, nil if it
+// is not to be had by the short way.
+func (s *Server) atHand(r *http.Request) (*channel, *head) {
 	path, isManifest := strings.CutSuffix(r.URL.Path, manifestEnd)
 	if !isManifest || r.URL.RawPath != "" || r.Method != http.MethodGet && r.Method != http.MethodHead || r.Header["Origin"] != nil || r.Header["Range"] != nil {
-		return nil
+		return nil, nil
 	}
 	channel, isUpdate := strings.CutPrefix(strings.TrimPrefix(path, "/api"), "/updates/")
 	if !isUpdate || !s.mayUpdate(r) {
-		return nil
+		return nil, nil
 	}
 	if c := (*s.heads.known.Load())[channel]; c != nil {
-		return c.head.Load()
+		return c, c.head.Load()
 	}
-	return nil
+	return nil, nil
 }
 
 // mayUpdate compares the token, if there is one to be shown, in a time that does
