@@ -52,10 +52,8 @@ func tellWebhook(ctx context.Context, address string, n notice, log *slog.Logger
 		return
 	}
 	for _, pause := range webhookPauses {
-		ending := false
 		select {
-		case <-ctx.Done(): // there is time for one more
-			ending = true
+		case <-ctx.Done():
 		case <-time.After(pause):
 		}
 		failed := post(context.WithoutCancel(ctx), address, body)
@@ -64,7 +62,7 @@ func tellWebhook(ctx context.Context, address string, n notice, log *slog.Logger
 			return
 		}
 		log.Warn("the webhook does not take the news", "channel", n.Channel, "version", n.Version, "error", failed)
-		if ending {
+		if ctx.Err() != nil { // there was time for one
 			break
 		}
 	}
