@@ -37,11 +37,7 @@ func (s *Server) Tripped(ctx context.Context) ([]Trip, error) {
 		if !ok {
 			guard = channels.DefaultGuard
 		}
-		since := s.Now().Add(-guard.Within)
-		if o.Since.After(since) {
-			since = o.Since
-		}
-		p, err := s.Records.Progress(ctx, name, o.Rolling(), since)
+		p, err := s.Records.Progress(ctx, name, o.Rolling(), s.Now().Add(-guard.Within), o.Since)
 		if err != nil {
 			return trips, err
 		}

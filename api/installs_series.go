@@ -75,7 +75,7 @@ func (i *installs) countClients(ctx context.Context) {
 			i.log.Warn("the clients of updates can't be counted", "channel", name, "error", err)
 			return
 		}
-		p, err := i.records.Progress(ctx, name, o.Newest(), time.Time{})
+		p, err := i.records.Progress(ctx, name, o.Newest(), time.Time{}, time.Time{})
 		if err != nil {
 			i.log.Warn("the clients of updates can't be counted", "channel", name, "error", err)
 			return

@@ -79,7 +79,7 @@ func (r *rolled) progress(t *testing.T, want record.Progress) {
 		}
 	}()
 	seen(t, fmt.Sprintf("%+v", want), func() bool {
-		got = must[record.Progress](t)(r.Records.Progress(t.Context(), r.channel, "1.1.0", time.Time{}))
+		got = must[record.Progress](t)(r.Records.Progress(t.Context(), r.channel, "1.1.0", time.Time{}, time.Time{}))
 		return got == want
 	})
 }

@@ -132,7 +132,7 @@ func (r *adoption) readRecords(ctx context.Context, records record.Store, now ti
 		r.Versions = append(r.Versions, versionCount{version, n, math.Round(1000*float64(n)/float64(r.Clients)) / 10})
 	}
 	sortVersions(r.Versions)
-	p, err := records.Progress(ctx, r.Channel, r.Newest.Version, time.Time{})
+	p, err := records.Progress(ctx, r.Channel, r.Newest.Version, time.Time{}, time.Time{})
 	r.Newest = newestCounts{r.Newest.Version, p.Offered, p.Waiting, p.Running, p.Kept, p.Failed, p.Crashed}
 	return err
 }

@@ -19,12 +19,13 @@ type Installs interface {
 	// order of version, target and cohort (as bytes).
 	Clients(ctx context.Context, channel string, since time.Time) ([]ClientCount, error)
 
-	// Progress counts how far clients of a channel came with a release, each by
-	// what it came to last, if that was since a time.
-	Progress(ctx context.Context, channel, version string, since time.Time) (Progress, error)
+	// Progress counts clients of a channel by what they came to with a release, those
+	// of which that was seen since a time. What a client fetched before the release
+	// was last decided on does not make it Kept: it has yet to try again.
+	Progress(ctx context.Context, channel, version string, since, decided time.Time) (Progress, error)
 
-	// ForgetClients deletes clients that were not seen since a time, and tries
-	// that were last offered before it, and returns how many rows that were.
+	// ForgetClients deletes clients and tries of which nothing was seen since a time,
+	// and returns how many rows that were.
 	ForgetClients(ctx context.Context, before time.Time) (int64, error)
 }
 
@@ -50,25 +51,29 @@ type Installed struct {
 }
 
 // Try is how far a client came with a release of a channel; a time is zero where
-// it did not, or nothing was seen of it. Merged, the earliest of each time
-// stands, but the latest of Asked. A try whose Asked is zero is only merged into
-// one that is there, or in the same Sightings, and dropped otherwise: nobody can
-// tell of a release that it was not offered.
+// it did not, or nothing was seen of it. Merged, the latest of each time stands. A
+// try whose Asked is zero is only merged into one that is there, or in the same
+// Sightings, and dropped otherwise: nobody can tell of a release that it was not
+// offered.
+//
+// Besides, a store keeps for each try the latest Download, and the latest Asked that
+// was later than a Download which was merged before or comes with it or after it,
+// together with that Download: the client was offered again what it had fetched.
 type Try struct {
 	Channel string
 	Client  ClientID
 	Version string
 
-	Asked      time.Time // it was offered the release
-	Downloaded time.Time
-	Installed  time.Time // it waits for its next start
-	Running    time.Time // it has the release
-	Failed     time.Time // it could not install it
-	Crashed    time.Time // the release does not run
+	Asked     time.Time // it was offered the release
+	Installed time.Time // it waits for its next start
+	Running   time.Time // it has the release
+	Failed    time.Time // it could not install it
+	Crashed   time.Time // the release does not run
 }
 
 // Download says that a client fetched a bundle. It is merged into the tries of
-// that client and version, of whatever channel, as Try.Downloaded.
+// that client and version that are there or in the same Sightings, of whatever
+// channel.
 type Download struct {
 	Client  ClientID
 	Version string
@@ -81,16 +86,23 @@ type ClientCount struct {
 	Clients                 int
 }
 
-// Progress counts clients by what they came to with a release: each is in one of
-// the counts, the first of Crashed, Running, Failed, Kept, Waiting and Offered
-// that fits.
+// Progress counts clients by what they came to with a release. A client is in the
+// first of these that fits and that was seen since the time in question, so that
+// one that crashes does so even if it was started again:
+//
+//   - Crashed: it reported so;
+//   - whichever was last of Running, Failed and Kept, the latter two where they are
+//     of one time. A client is kept that was offered again what it had fetched, and
+//     did not say since it fetched it that it waits for its next start;
+//   - Waiting: it has fetched the release, or waits for its next start;
+//   - Offered: nothing but that was seen.
 type Progress struct {
-	Crashed int // Crashed is set
-	Running int // Running is set
-	Failed  int // Failed is set
-	Kept    int // Asked is later than Downloaded, and Installed is not set: it was offered again what it has fetched. Its time is Asked
-	Waiting int // Downloaded or Installed is set. Its time is the later of them
-	Offered int // nothing but Asked is
+	Crashed int
+	Running int
+	Failed  int
+	Kept    int
+	Waiting int
+	Offered int
 }
 
 // Validate reports why sightings can't be stored. Errors wrap ErrInvalid.

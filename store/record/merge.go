@@ -56,14 +56,11 @@ func compareTries(a, b Try) int {
 
 // Merge returns what two tries of one client and release come to.
 func (t Try) Merge(u Try) Try {
-	if u.Asked.After(t.Asked) {
-		t.Asked = u.Asked
-	}
-	t.Downloaded = earliest(t.Downloaded, u.Downloaded)
-	t.Installed = earliest(t.Installed, u.Installed)
-	t.Running = earliest(t.Running, u.Running)
-	t.Failed = earliest(t.Failed, u.Failed)
-	t.Crashed = earliest(t.Crashed, u.Crashed)
+	t.Asked = latest(t.Asked, u.Asked)
+	t.Installed = latest(t.Installed, u.Installed)
+	t.Running = latest(t.Running, u.Running)
+	t.Failed = latest(t.Failed, u.Failed)
+	t.Crashed = latest(t.Crashed, u.Crashed)
 	return t
 }
 
@@ -72,13 +69,13 @@ func compareDownloads(a, b Download) int {
 }
 
 func mergeDownloads(a, b Download) Download {
-	a.Time = earliest(a.Time, b.Time)
+	a.Time = latest(a.Time, b.Time)
 	return a
 }
 
-// earliest returns the earlier of two times, of which a zero one is none.
-func earliest(a, b time.Time) time.Time {
-	if a.IsZero() || !b.IsZero() && b.Before(a) {
+// latest returns the later of two times, of which a zero one is none.
+func latest(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.After(a) {
 		return b
 	}
 	return a

@@ -53,35 +53,39 @@ func queueInstalled(b *pgx.Batch, list []record.Installed) {
 }
 
 // queueTries takes for a try that was not asked for the time of the row that is
-// there; without one there is nothing to put. least and greatest skip NULLs.
+// there; without one there is nothing to put. greatest skips NULLs.
 func queueTries(b *pgx.Batch, list []record.Try) {
 	type t = record.Try
 	b.Queue(`
-		INSERT INTO tsmon.tries AS t (channel, version, client, asked, downloaded, installed, running, failed, crashed)
+		INSERT INTO tsmon.tries AS t (channel, version, client, asked, installed, running, failed, crashed)
 		SELECT * FROM (
 			SELECT channel, version, client, coalesce(asked, (SELECT there.asked FROM tsmon.tries there
 				WHERE there.channel = n.channel AND there.version = n.version AND there.client = n.client)) AS asked,
-				downloaded, installed, running, failed, crashed
-			FROM unnest($1::text[], $2::text[], $3::bytea[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[], $8::bigint[], $9::bigint[])
-				AS n (channel, version, client, asked, downloaded, installed, running, failed, crashed)) AS n
+				installed, running, failed, crashed
+			FROM unnest($1::text[], $2::text[], $3::bytea[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[], $8::bigint[])
+				AS n (channel, version, client, asked, installed, running, failed, crashed)) AS n
 		WHERE asked IS NOT NULL
 		ON CONFLICT (channel, version, client) DO UPDATE SET asked = greatest(t.asked, excluded.asked),
-			downloaded = least(t.downloaded, excluded.downloaded), installed = least(t.installed, excluded.installed),
-			running = least(t.running, excluded.running), failed = least(t.failed, excluded.failed),
-			crashed = least(t.crashed, excluded.crashed)`,
+			installed = greatest(t.installed, excluded.installed), running = greatest(t.running, excluded.running),
+			failed = greatest(t.failed, excluded.failed), crashed = greatest(t.crashed, excluded.crashed),
+			kept = CASE WHEN excluded.asked > greatest(t.downloaded, t.kept) THEN excluded.asked ELSE t.kept END,
+			kept_from = CASE WHEN excluded.asked > greatest(t.downloaded, t.kept) THEN t.downloaded ELSE t.kept_from END`,
 		column(list, func(t t) string { return t.Channel }), column(list, func(t t) string { return t.Version }),
 		column(list, func(t t) []byte { return t.Client[:] }), column(list, func(t t) *int64 { return record.Micros(t.Asked) }),
-		column(list, func(t t) *int64 { return record.Micros(t.Downloaded) }), column(list, func(t t) *int64 { return record.Micros(t.Installed) }),
-		column(list, func(t t) *int64 { return record.Micros(t.Running) }), column(list, func(t t) *int64 { return record.Micros(t.Failed) }),
-		column(list, func(t t) *int64 { return record.Micros(t.Crashed) }))
+		column(list, func(t t) *int64 { return record.Micros(t.Installed) }), column(list, func(t t) *int64 { return record.Micros(t.Running) }),
+		column(list, func(t t) *int64 { return record.Micros(t.Failed) }), column(list, func(t t) *int64 { return record.Micros(t.Crashed) }))
 }
 
+// queueDownloads comes after queueTries: the tries of the same sightings are
+// there.
 func queueDownloads(b *pgx.Batch, list []record.Download) {
 	type d = record.Download
 	b.Queue(`
-		UPDATE tsmon.tries t SET downloaded = d.at
+		UPDATE tsmon.tries t SET downloaded = greatest(t.downloaded, d.at),
+			kept = CASE WHEN t.asked > d.at AND (t.kept IS NULL OR (t.asked, d.at) > (t.kept, t.kept_from)) THEN t.asked ELSE t.kept END,
+			kept_from = CASE WHEN t.asked > d.at AND (t.kept IS NULL OR (t.asked, d.at) > (t.kept, t.kept_from)) THEN d.at ELSE t.kept_from END
 		FROM unnest($1::bytea[], $2::text[], $3::bigint[]) AS d (client, version, at)
-		WHERE t.client = d.client AND t.version = d.version AND (t.downloaded IS NULL OR t.downloaded > d.at)`,
+		WHERE t.client = d.client AND t.version = d.version`,
 		column(list, func(d d) []byte { return d.Client[:] }), column(list, func(d d) string { return d.Version }),
 		column(list, func(d d) int64 { return d.Time.UnixMicro() }))
 }
@@ -105,7 +109,7 @@ func (s *Store) Clients(ctx context.Context, channel string, since time.Time) ([
 }
 
 // Progress implements record.Installs.
-func (s *Store) Progress(ctx context.Context, channel, version string, since time.Time) (record.Progress, error) {
+func (s *Store) Progress(ctx context.Context, channel, version string, since, decided time.Time) (record.Progress, error) {
 	var p record.Progress
 	if !record.Storable(channel) || !record.Storable(version) {
 		return p, nil
@@ -116,34 +120,56 @@ func (s *Store) Progress(ctx context.Context, channel, version string, since tim
 				count(*) FILTER (WHERE stage = 'failed'), count(*) FILTER (WHERE stage = 'kept'),
 				count(*) FILTER (WHERE stage = 'waiting'), count(*) FILTER (WHERE stage = 'offered')
 			FROM (SELECT
-				CASE WHEN crashed IS NOT NULL THEN 'crashed' WHEN running IS NOT NULL THEN 'running' WHEN failed IS NOT NULL THEN 'failed'
-					WHEN asked > downloaded AND installed IS NULL THEN 'kept'
-					WHEN coalesce(downloaded, installed) IS NOT NULL THEN 'waiting' ELSE 'offered' END AS stage,
-				coalesce(crashed, running, failed, CASE WHEN asked > downloaded AND installed IS NULL THEN asked END,
-					greatest(downloaded, installed), asked) AS at
-				FROM tsmon.tries WHERE channel = $1 AND version = $2) AS last
-			WHERE at >= $3`, channel, version, since.UnixMicro()).Scan(&p.Crashed, &p.Running, &p.Failed, &p.Kept, &p.Waiting, &p.Offered)
+				CASE WHEN crashed >= $3 THEN 'crashed' WHEN failed = last THEN 'failed' WHEN stuck = last THEN 'kept' WHEN running = last THEN 'running'
+					WHEN fetched IS NOT NULL THEN 'waiting' ELSE 'offered' END AS stage,
+				CASE WHEN crashed >= $3 THEN crashed ELSE coalesce(last, fetched, asked) END AS at
+				FROM (SELECT *, greatest(running, failed, stuck) AS last
+					FROM (SELECT asked, running, failed, crashed, greatest(downloaded, installed) AS fetched,
+						CASE WHEN kept_from >= $4 AND coalesce(installed < kept_from, TRUE) THEN kept END AS stuck
+						FROM tsmon.tries WHERE channel = $1 AND version = $2) AS t) AS t) AS t
+			WHERE at >= $3`, channel, version, since.UnixMicro(), decided.UnixMicro()).Scan(&p.Crashed, &p.Running, &p.Failed, &p.Kept, &p.Waiting, &p.Offered)
 	})
 	return p, err
 }
 
-// ForgetClients implements record.Installs.
+// ForgetClients implements record.Installs, in several transactions: others write
+// between them. What was deleted before an error stays so, and is counted.
 func (s *Store) ForgetClients(ctx context.Context, before time.Time) (int64, error) {
 	total := int64(0)
-	err := s.do(ctx, "forget clients", func(ctx context.Context, c *pgxpool.Conn) error {
-		var b pgx.Batch
-		lockClients(&b)
-		for _, statement := range []string{`DELETE FROM tsmon.clients WHERE seen < $1`, `DELETE FROM tsmon.tries WHERE asked < $1`} {
-			b.Queue(statement, before.UnixMicro()).Exec(func(deleted pgconn.CommandTag) error {
-				total += deleted.RowsAffected()
-				return nil
-			})
+	for more := true; more; {
+		var n int64
+		err := s.do(ctx, "forget clients", func(ctx context.Context, c *pgxpool.Conn) (err error) {
+			n, more, err = forget(ctx, c, before)
+			return err
+		})
+		if err != nil {
+			return total, err
 		}
-		b.Queue(`COMMIT`)
-		return c.SendBatch(ctx, &b).Close()
-	})
-	if err != nil {
-		return 0, err
+		total += n
 	}
 	return total, nil
+}
+
+// forgetPiece bounds the rows that one transaction deletes from a table.
+const forgetPiece = 5000
+
+// forget deletes a piece, and says how many rows that were and whether there may
+// be more. No row moves meanwhile: writers wait.
+func forget(ctx context.Context, c *pgxpool.Conn, before time.Time) (n int64, more bool, err error) {
+	var b pgx.Batch
+	lockClients(&b)
+	for _, statement := range []string{
+		`DELETE FROM tsmon.clients WHERE ctid = ANY(ARRAY(SELECT ctid FROM tsmon.clients WHERE seen < $1 LIMIT $2))`,
+		`DELETE FROM tsmon.tries WHERE ctid = ANY(ARRAY(SELECT ctid FROM tsmon.tries
+			WHERE greatest(asked, downloaded, installed, running, failed, crashed) < $1 LIMIT $2))`,
+	} {
+		b.Queue(statement, before.UnixMicro(), forgetPiece).Exec(func(deleted pgconn.CommandTag) error {
+			n += deleted.RowsAffected()
+			more = more || deleted.RowsAffected() == forgetPiece
+			return nil
+		})
+	}
+	b.Queue(`COMMIT`)
+	err = c.SendBatch(ctx, &b).Close() // counts
+	return n, more, err
 }

@@ -56,9 +56,9 @@ func manySightings(t *testing.T, s record.Store) {
 	seen := crowd(0, size)
 	sight(t, s, seen, seen)
 	demandCrowd(t, s, size)
-	n, err := s.ForgetClients(t.Context(), moment(2))
-	check(t, err)
-	equal(t, "rows", n, int64(2*size))
+	forget(t, s, moment(3), size)
+	equal(t, "clients", len(clients(t, s, stable, time.Time{})), 0)
+	forget(t, s, moment(4), size)
 	demandCrowd(t, s, 0)
 }
 

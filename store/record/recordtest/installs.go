@@ -53,9 +53,15 @@ func clients(t testing.TB, s record.Store, channel string, since time.Time) []re
 	return list
 }
 
+// progress counts tries of a release that was decided on before all of them.
 func progress(t testing.TB, s record.Store, channel, version string, since time.Time) record.Progress {
 	t.Helper()
-	p, err := s.Progress(t.Context(), channel, version, since)
+	return progressOf(t, s, channel, version, since, time.Time{})
+}
+
+func progressOf(t testing.TB, s record.Store, channel, version string, since, decided time.Time) record.Progress {
+	t.Helper()
+	p, err := s.Progress(t.Context(), channel, version, since, decided)
 	check(t, err)
 	return p
 }
@@ -89,48 +95,11 @@ func clientCounts(t *testing.T, s record.Store) {
 		[]record.ClientCount{counted("1.10.0", target, "", 2), counted("1.10.0", target, "b", 1), counted("1.9.0", target, "", 1), counted("1.9.0", target, "b", 1)})
 }
 
-// outcomes makes a client of each way in which a release can end up, and asks at
-// the microsecond of its time, and after it.
-func outcomes(t *testing.T, s record.Store) {
-	var none time.Time
-	for i, c := range []struct {
-		try  record.Try // but its keys
-		want record.Progress
-		time int
-	}{
-		{record.Try{Asked: moment(1)}, record.Progress{Offered: 1}, 1},
-		{record.Try{Asked: moment(1), Downloaded: moment(1)}, record.Progress{Waiting: 1}, 1},
-		{record.Try{Asked: moment(1), Downloaded: moment(3)}, record.Progress{Waiting: 1}, 3},
-		{record.Try{Asked: moment(4), Downloaded: moment(3)}, record.Progress{Kept: 1}, 4},
-		{record.Try{Asked: moment(4), Installed: moment(3)}, record.Progress{Waiting: 1}, 3},
-		{record.Try{Asked: moment(9), Downloaded: moment(3), Installed: moment(5)}, record.Progress{Waiting: 1}, 5},
-		{record.Try{Asked: moment(9), Downloaded: moment(5), Installed: moment(3)}, record.Progress{Waiting: 1}, 5},
-		{record.Try{Asked: moment(1), Failed: moment(2)}, record.Progress{Failed: 1}, 2},
-		{record.Try{Asked: moment(4), Downloaded: moment(3), Failed: moment(2)}, record.Progress{Failed: 1}, 2},
-		{record.Try{Asked: moment(1), Running: moment(2)}, record.Progress{Running: 1}, 2},
-		{record.Try{Asked: moment(9), Downloaded: moment(8), Installed: moment(7), Running: moment(5), Failed: moment(6)}, record.Progress{Running: 1}, 5},
-		{record.Try{Asked: moment(1), Crashed: moment(2)}, record.Progress{Crashed: 1}, 2},
-		{record.Try{Asked: moment(9), Downloaded: moment(8), Installed: moment(7), Running: moment(6), Failed: moment(5), Crashed: moment(4)}, record.Progress{Crashed: 1}, 4},
-	} {
-		version := string(rune('a' + i))
-		c.try.Channel, c.try.Version, c.try.Client = stable, version, client(7)
-		sight(t, s, tries(c.try))
-		equal(t, "outcome "+version, progress(t, s, stable, version, none), c.want)
-		equal(t, "outcome at its microsecond "+version, progress(t, s, stable, version, moment(c.time)), c.want)
-		equal(t, "outcome within its microsecond "+version, progress(t, s, stable, version, moment(c.time).Add(999)), c.want)
-		equal(t, "outcome a microsecond later "+version, progress(t, s, stable, version, moment(c.time+1)), record.Progress{})
-		c.try.Version, c.try.Client = "all", client(i)
-		sight(t, s, tries(c.try))
-	}
-	equal(t, "all outcomes", progress(t, s, stable, "all", none), record.Progress{Crashed: 2, Running: 2, Failed: 2, Kept: 1, Waiting: 5, Offered: 1})
-	equal(t, "outcomes in another channel", progress(t, s, beta, "all", none), record.Progress{})
-}
-
 // notOffered tells of releases that nobody was offered.
 func notOffered(t *testing.T, s record.Store) {
 	var none time.Time
 	all := func(version string) record.Try {
-		return record.Try{Channel: stable, Client: client(1), Version: version, Downloaded: moment(1), Installed: moment(2), Running: moment(3), Failed: moment(4), Crashed: moment(5)}
+		return record.Try{Channel: stable, Client: client(1), Version: version, Installed: moment(2), Running: moment(3), Failed: moment(4), Crashed: moment(5)}
 	}
 	asked := func(version string) record.Try {
 		return record.Try{Channel: stable, Client: client(1), Version: version, Asked: moment(1)}
@@ -163,16 +132,13 @@ func fetched(t *testing.T, s record.Store) {
 	equal(t, "one of two", progress(t, s, stable, "1", none), record.Progress{Waiting: 1, Offered: 1})
 	equal(t, "in the other channel", progress(t, s, beta, "1", none), record.Progress{Waiting: 1})
 	equal(t, "another version", progress(t, s, stable, "2", none), record.Progress{Offered: 1})
-	equal(t, "the earliest", progress(t, s, beta, "1", moment(7)), record.Progress{})
+	equal(t, "the latest", progress(t, s, beta, "1", moment(7)), record.Progress{Waiting: 1})
+	equal(t, "after the latest", progress(t, s, beta, "1", moment(8)), record.Progress{})
 	sight(t, s, downloads(record.Download{Client: client(1), Version: "1", Time: moment(9)}))
-	equal(t, "a later one", progress(t, s, beta, "1", moment(7)), record.Progress{})
-	sight(t, s, downloads(record.Download{Client: client(1), Version: "1", Time: moment(4)}))
-	equal(t, "an earlier one", progress(t, s, beta, "1", none), record.Progress{Kept: 1})
-	together := tries(asked(stable, 1, "3"), record.Try{Channel: stable, Client: client(1), Version: "3", Downloaded: moment(8)})
-	together.Downloads = []record.Download{{Client: client(1), Version: "3", Time: moment(6)}}
-	sight(t, s, together)
-	equal(t, "in the same sightings", progress(t, s, stable, "3", moment(6)), record.Progress{Waiting: 1})
-	equal(t, "in the same sightings, the earliest", progress(t, s, stable, "3", moment(7)), record.Progress{})
+	equal(t, "a later one", progress(t, s, beta, "1", moment(9)), record.Progress{Waiting: 1})
+	sight(t, s, downloads(record.Download{Client: client(1), Version: "1", Time: moment(5)}))
+	equal(t, "an earlier one", progress(t, s, beta, "1", moment(9)), record.Progress{Waiting: 1})
+	equal(t, "after the later one", progress(t, s, beta, "1", moment(10)), record.Progress{})
 }
 
 func hostileSightings(t *testing.T, s record.Store) {
@@ -205,34 +171,6 @@ func hostileSightings(t *testing.T, s record.Store) {
 	equal(t, "what stood beside it", len(clients(t, s, "first", none)), 0)
 }
 
-func forgetClients(t *testing.T, s record.Store) {
-	var none time.Time
-	forget := func(before time.Time, want int64) {
-		t.Helper()
-		n, err := s.ForgetClients(t.Context(), before)
-		check(t, err)
-		equal(t, "rows", n, want)
-	}
-	sight(t, s, record.Sightings{
-		Installed: []record.Installed{has(stable, 1, "1", "", 5), has(stable, 2, "1", "", 6), has(beta, 1, "1", "", 4)},
-		Tries: []record.Try{{Channel: stable, Client: client(1), Version: "2", Asked: moment(5), Running: moment(9)},
-			{Channel: stable, Client: client(2), Version: "2", Asked: moment(6), Failed: moment(1)}, {Channel: beta, Client: client(1), Version: "2", Asked: moment(3)}},
-	})
-	forget(none, 0)
-	forget(moment(3), 0)
-	forget(moment(5).Add(999), 2)
-	equal(t, "clients of beta", len(clients(t, s, beta, none)), 0)
-	equal(t, "tries of beta", progress(t, s, beta, "2", none), record.Progress{})
-	equal(t, "clients of stable", clients(t, s, stable, none), []record.ClientCount{counted("1", target, "", 2)})
-	forget(moment(6), 2)
-	equal(t, "clients of stable", clients(t, s, stable, none), []record.ClientCount{counted("1", target, "", 1)})
-	equal(t, "tries of stable", progress(t, s, stable, "2", none), record.Progress{Failed: 1})
-	sight(t, s, tries(record.Try{Channel: stable, Client: client(1), Version: "2", Running: moment(9)}))
-	equal(t, "what comes after", progress(t, s, stable, "2", none), record.Progress{Failed: 1})
-	forget(moment(1000), 2)
-	forget(moment(1000), 0)
-}
-
 // installsCancelled calls with contexts that ended before.
 func installsCancelled(t *testing.T, s record.Store) {
 	seen := crowd(0, 1)
@@ -245,7 +183,7 @@ func installsCancelled(t *testing.T, s record.Store) {
 		demand(t, s.Sight(ctx, crowd(1, 2)), kind, "Sight")
 		_, err := s.Clients(ctx, stable, time.Time{})
 		demand(t, err, kind, "Clients")
-		_, err = s.Progress(ctx, stable, "2", time.Time{})
+		_, err = s.Progress(ctx, stable, "2", time.Time{}, time.Time{})
 		demand(t, err, kind, "Progress")
 		n, err := s.ForgetClients(ctx, moment(1000))
 		demand(t, err, kind, "ForgetClients")

@@ -54,53 +54,61 @@ func randomStory(random *rand.Rand) (offers []record.Try, story record.Sightings
 				try := record.Try{Channel: channel, Client: client(c), Version: version}
 				story.Tries = append(story.Tries, randomTries(random, try)...)
 				story.Installed = append(story.Installed, has(channel, c, version, "", 1+random.IntN(3)))
-				if random.IntN(4) == 0 {
-					story.Downloads = append(story.Downloads, record.Download{Client: client(c), Version: version, Time: moment(1 + random.IntN(12))})
-				}
 				try.Asked = moment(1)
 				offers = append(offers, try)
+			}
+		}
+	}
+	for c := range 3 {
+		for _, version := range storyVersions {
+			for _, micros := range randomDownloads(random) {
+				story.Downloads = append(story.Downloads, record.Download{Client: client(c), Version: version, Time: moment(micros)})
 			}
 		}
 	}
 	return offers, story
 }
 
-// randomTries returns tries of one key, each of some of the times. All come to
-// one outcome, if to any, so that its earliest time is what counts.
+// randomTries returns tries of one key, each of some of the times. All are asked
+// after microsecond 3 and before 10.
 func randomTries(random *rand.Rand, key record.Try) []record.Try {
-	some := func() time.Time {
-		if random.IntN(2) > 0 {
+	usual := 1 + random.IntN(6)
+	some := func(from, to int) time.Time {
+		if random.IntN(usual) > 0 {
 			return time.Time{}
 		}
-		return moment(1 + random.IntN(12))
+		return moment(from + random.IntN(to-from))
 	}
-	list, outcome := make([]record.Try, random.IntN(8)), random.IntN(5)
+	list := make([]record.Try, random.IntN(8))
 	for i := range list {
 		list[i] = key
-		list[i].Asked, list[i].Downloaded, list[i].Installed = some(), some(), some()
-		switch outcome {
-		case 0:
-			list[i].Running = some()
-		case 1:
-			list[i].Failed = some()
-		case 2:
-			list[i].Crashed = some()
+		list[i].Asked, list[i].Installed = some(4, 10), some(1, 13)
+		list[i].Running, list[i].Failed = some(1, 13), some(1, 13)
+		if random.IntN(3) == 0 {
+			list[i].Crashed = some(1, 13)
 		}
 	}
 	return list
 }
 
-// ending returns what a story comes to: with its downloads as tries, merged.
-func ending(offers []record.Try, story record.Sightings) record.Sightings {
-	end := record.Sightings{Installed: story.Installed, Tries: slices.Concat(offers, story.Tries)}
-	for _, o := range offers {
-		for _, d := range story.Downloads {
-			if o.Version == d.Version && o.Client == d.Client {
-				end.Tries = append(end.Tries, record.Try{Channel: o.Channel, Client: o.Client, Version: o.Version, Downloaded: d.Time})
-			}
-		}
+// randomDownloads returns when a release was fetched: once at any time, or often
+// before or after all that it was asked for, so that the order of merging does
+// not matter.
+func randomDownloads(random *rand.Rand) []int {
+	switch random.IntN(4) {
+	case 0:
+		return []int{1 + random.IntN(12)}
+	case 1:
+		return []int{2 + random.IntN(2), 2 + random.IntN(2)}
+	case 2:
+		return []int{10 + random.IntN(3), 10 + random.IntN(3)}
 	}
-	return end.Merge()
+	return nil
+}
+
+// ending returns what a story comes to, merged.
+func ending(offers []record.Try, story record.Sightings) record.Sightings {
+	return record.Sightings{Installed: story.Installed, Tries: slices.Concat(offers, story.Tries), Downloads: story.Downloads}.Merge()
 }
 
 // parts deals a story out to several batches.
@@ -122,7 +130,8 @@ func parts(random *rand.Rand, story record.Sightings) []record.Sightings {
 	return list
 }
 
-// demandStory asks since each microsecond for what a story came to.
+// demandStory asks since each microsecond for what a story came to, decided on at
+// another.
 func demandStory(t *testing.T, s record.Store, world int, end record.Sightings) {
 	t.Helper()
 	for _, channel := range []string{stable, beta} {
@@ -130,10 +139,12 @@ func demandStory(t *testing.T, s record.Store, world int, end record.Sightings) 
 			since := moment(micros)
 			var counts []record.ClientCount
 			for _, version := range storyVersions {
-				what := fmt.Sprintf("version %s in %s since %d", version, channelIn(world, channel), micros)
-				want, n := expect(end, channel, version, since)
-				equal(t, what, progress(t, s, channelIn(world, channel), version, since), want)
-				if n > 0 {
+				for _, decided := range []time.Time{{}, moment(micros * 7 % 13)} {
+					what := fmt.Sprintf("version %s in %s since %d, decided %v", version, channelIn(world, channel), micros, decided)
+					want := expect(end, channel, version, since, decided)
+					equal(t, what, progressOf(t, s, channelIn(world, channel), version, since, decided), want)
+				}
+				if n := having(end, channel, version, since); n > 0 {
 					counts = append(counts, counted(version, target, "", n))
 				}
 			}
@@ -142,42 +153,59 @@ func demandStory(t *testing.T, s record.Store, world int, end record.Sightings) 
 	}
 }
 
-// expect counts the tries and clients of a version in merged sightings.
-func expect(end record.Sightings, channel, version string, since time.Time) (p record.Progress, clients int) {
-	for _, try := range end.Tries {
-		if try.Channel == channel && try.Version == version {
-			p = count(p, try, since)
-		}
-	}
+// having counts the clients that have a version, in merged sightings.
+func having(end record.Sightings, channel, version string, since time.Time) (n int) {
 	for _, i := range end.Installed {
 		if i.Channel == channel && i.Version == version && !i.Seen.Before(since) {
-			clients++
+			n++
 		}
 	}
-	return p, clients
+	return n
 }
 
-// count adds a try to a progress, as the contract says.
-func count(p record.Progress, try record.Try, since time.Time) record.Progress {
-	later := try.Downloaded
-	if try.Installed.After(later) {
-		later = try.Installed
-	}
-	n, at := &p.Offered, try.Asked
-	switch {
-	case !try.Crashed.IsZero():
-		n, at = &p.Crashed, try.Crashed
-	case !try.Running.IsZero():
-		n, at = &p.Running, try.Running
-	case !try.Failed.IsZero():
-		n, at = &p.Failed, try.Failed
-	case !try.Downloaded.IsZero() && try.Asked.After(try.Downloaded) && try.Installed.IsZero():
-		n = &p.Kept
-	case !later.IsZero():
-		n, at = &p.Waiting, later
-	}
-	if !at.Before(since) {
-		*n++
+// expect counts the tries of a version in merged sightings.
+func expect(end record.Sightings, channel, version string, since, decided time.Time) (p record.Progress) {
+	for _, try := range end.Tries {
+		if try.Channel == channel && try.Version == version {
+			var fetched time.Time
+			for _, d := range end.Downloads {
+				if d.Client == try.Client && d.Version == version {
+					fetched = d.Time
+				}
+			}
+			n, at := outcome(&p, try, fetched, since, decided)
+			if !at.Before(since) {
+				*n++
+			}
+		}
 	}
 	return p
+}
+
+// outcome returns where a try counts, as the contract says, and of what time that
+// is.
+func outcome(p *record.Progress, try record.Try, fetched, since, decided time.Time) (*int, time.Time) {
+	if !try.Crashed.IsZero() && !try.Crashed.Before(since) {
+		return &p.Crashed, try.Crashed
+	}
+	var n *int
+	var last time.Time
+	if !try.Running.IsZero() {
+		n, last = &p.Running, try.Running
+	}
+	if !fetched.IsZero() && try.Asked.After(fetched) && !fetched.Before(decided) && try.Installed.Before(fetched) && !try.Asked.Before(last) {
+		n, last = &p.Kept, try.Asked
+	}
+	if !try.Failed.IsZero() && !try.Failed.Before(last) {
+		n, last = &p.Failed, try.Failed
+	}
+	switch {
+	case n != nil:
+		return n, last
+	case fetched.IsZero() && try.Installed.IsZero():
+		return &p.Offered, try.Asked
+	case try.Installed.After(fetched):
+		return &p.Waiting, try.Installed
+	}
+	return &p.Waiting, fetched
 }

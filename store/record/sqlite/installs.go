@@ -38,24 +38,29 @@ func putInstalled(ctx context.Context, tx *sql.Tx, s record.Sightings) error {
 // there; without one there is nothing to put.
 func putTries(ctx context.Context, tx *sql.Tx, s record.Sightings) error {
 	return each(ctx, tx, s.Tries, func(t record.Try) []any {
-		return []any{t.Channel, t.Version, t.Client[:], record.Micros(t.Asked), record.Micros(t.Downloaded),
+		return []any{t.Channel, t.Version, t.Client[:], record.Micros(t.Asked),
 			record.Micros(t.Installed), record.Micros(t.Running), record.Micros(t.Failed), record.Micros(t.Crashed)}
-	}, `INSERT INTO tries (channel, version, client, asked, downloaded, installed, running, failed, crashed)
-		SELECT ?1, ?2, ?3, asked, ?5, ?6, ?7, ?8, ?9
+	}, `INSERT INTO tries (channel, version, client, asked, installed, running, failed, crashed)
+		SELECT ?1, ?2, ?3, asked, ?5, ?6, ?7, ?8
 		FROM (SELECT coalesce(?4, (SELECT asked FROM tries WHERE channel = ?1 AND version = ?2 AND client = ?3)) AS asked)
 		WHERE asked IS NOT NULL
 		ON CONFLICT (channel, version, client) DO UPDATE SET asked = max(tries.asked, excluded.asked),
-			downloaded = coalesce(min(tries.downloaded, excluded.downloaded), tries.downloaded, excluded.downloaded),
-			installed = coalesce(min(tries.installed, excluded.installed), tries.installed, excluded.installed),
-			running = coalesce(min(tries.running, excluded.running), tries.running, excluded.running),
-			failed = coalesce(min(tries.failed, excluded.failed), tries.failed, excluded.failed),
-			crashed = coalesce(min(tries.crashed, excluded.crashed), tries.crashed, excluded.crashed)`)
+			installed = coalesce(max(tries.installed, excluded.installed), tries.installed, excluded.installed),
+			running = coalesce(max(tries.running, excluded.running), tries.running, excluded.running),
+			failed = coalesce(max(tries.failed, excluded.failed), tries.failed, excluded.failed),
+			crashed = coalesce(max(tries.crashed, excluded.crashed), tries.crashed, excluded.crashed),
+			(kept, kept_from) = (SELECT iif(again, excluded.asked, tries.kept), iif(again, tries.downloaded, tries.kept_from)
+				FROM (SELECT excluded.asked > max(tries.downloaded, coalesce(tries.kept, tries.downloaded)) AS again))`)
 }
 
+// putDownloads comes after putTries: the tries of the same sightings are there.
 func putDownloads(ctx context.Context, tx *sql.Tx, s record.Sightings) error {
 	return each(ctx, tx, s.Downloads, func(d record.Download) []any {
 		return []any{d.Client[:], d.Version, d.Time.UnixMicro()}
-	}, `UPDATE tries SET downloaded = ?3 WHERE client = ?1 AND version = ?2 AND (downloaded IS NULL OR downloaded > ?3)`)
+	}, `UPDATE tries SET downloaded = max(coalesce(downloaded, ?3), ?3),
+			(kept, kept_from) = (SELECT iif(again, asked, kept), iif(again, ?3, kept_from)
+				FROM (SELECT asked > ?3 AND (kept IS NULL OR (asked, ?3) > (kept, kept_from)) AS again))
+		WHERE client = ?1 AND version = ?2`)
 }
 
 // Clients implements record.Installs.
@@ -73,8 +78,9 @@ func (s *Store) Clients(ctx context.Context, channel string, since time.Time) ([
 	return list, err
 }
 
-// Progress implements record.Installs.
-func (s *Store) Progress(ctx context.Context, channel, version string, since time.Time) (record.Progress, error) {
+// Progress implements record.Installs. Of several arguments max is NULL if one of
+// them is.
+func (s *Store) Progress(ctx context.Context, channel, version string, since, decided time.Time) (record.Progress, error) {
 	var p record.Progress
 	err := s.do(ctx, "count tries", s.readers, func(ctx context.Context, tx *sql.Tx) error {
 		return tx.QueryRowContext(ctx, `
@@ -82,36 +88,45 @@ func (s *Store) Progress(ctx context.Context, channel, version string, since tim
 				count(*) FILTER (WHERE stage = 'failed'), count(*) FILTER (WHERE stage = 'kept'),
 				count(*) FILTER (WHERE stage = 'waiting'), count(*) FILTER (WHERE stage = 'offered')
 			FROM (SELECT
-				CASE WHEN crashed IS NOT NULL THEN 'crashed' WHEN running IS NOT NULL THEN 'running' WHEN failed IS NOT NULL THEN 'failed'
-					WHEN asked > downloaded AND installed IS NULL THEN 'kept'
-					WHEN coalesce(downloaded, installed) IS NOT NULL THEN 'waiting' ELSE 'offered' END AS stage,
-				coalesce(crashed, running, failed, CASE WHEN asked > downloaded AND installed IS NULL THEN asked END,
-					max(downloaded, installed), downloaded, installed, asked) AS at
-				FROM tries WHERE channel = ? AND version = ?)
-			WHERE at >= ?`, channel, version, since.UnixMicro()).Scan(&p.Crashed, &p.Running, &p.Failed, &p.Kept, &p.Waiting, &p.Offered)
+				CASE WHEN crashed >= ?3 THEN 'crashed' WHEN failed = last THEN 'failed' WHEN stuck = last THEN 'kept' WHEN running = last THEN 'running'
+					WHEN fetched IS NOT NULL THEN 'waiting' ELSE 'offered' END AS stage,
+				CASE WHEN crashed >= ?3 THEN crashed ELSE coalesce(last, fetched, asked) END AS at
+				FROM (SELECT *, coalesce(max(unwell, running), unwell, running) AS last
+					FROM (SELECT *, coalesce(max(failed, stuck), failed, stuck) AS unwell
+						FROM (SELECT asked, running, failed, crashed, coalesce(max(downloaded, installed), downloaded, installed) AS fetched,
+							CASE WHEN kept_from >= ?4 AND coalesce(installed < kept_from, TRUE) THEN kept END AS stuck
+							FROM tries WHERE channel = ?1 AND version = ?2))))
+			WHERE at >= ?3`, channel, version, since.UnixMicro(), decided.UnixMicro()).Scan(&p.Crashed, &p.Running, &p.Failed, &p.Kept, &p.Waiting, &p.Offered)
 	})
 	return p, err
 }
 
-// ForgetClients implements record.Installs.
+// forgetPiece bounds the rows that one transaction deletes.
+const forgetPiece = 5000
+
+// ForgetClients implements record.Installs, in several transactions: others write
+// between them. What was deleted before an error stays so, and is counted.
 func (s *Store) ForgetClients(ctx context.Context, before time.Time) (int64, error) {
 	total := int64(0)
-	err := s.do(ctx, "forget clients", s.writer, func(ctx context.Context, tx *sql.Tx) error {
-		for _, statement := range []string{`DELETE FROM clients WHERE seen < ?`, `DELETE FROM tries WHERE asked < ?`} {
-			result, err := tx.ExecContext(ctx, statement, before.UnixMicro())
-			if err != nil {
+	for _, statement := range []string{
+		`DELETE FROM clients WHERE (channel, client) IN (SELECT channel, client FROM clients WHERE seen < ? LIMIT ?)`,
+		`DELETE FROM tries WHERE (channel, version, client) IN (SELECT channel, version, client FROM tries
+			WHERE max(asked, coalesce(downloaded, asked), coalesce(installed, asked), coalesce(running, asked), coalesce(failed, asked), coalesce(crashed, asked)) < ?
+			LIMIT ?)`,
+	} {
+		for n := int64(forgetPiece); n == forgetPiece; total += n {
+			err := s.do(ctx, "forget clients", s.writer, func(ctx context.Context, tx *sql.Tx) error {
+				result, err := tx.ExecContext(ctx, statement, before.UnixMicro(), forgetPiece)
+				if err != nil {
+					return err
+				}
+				n, err = result.RowsAffected()
 				return err
-			}
-			n, err := result.RowsAffected()
+			})
 			if err != nil {
-				return err
+				return total, err
 			}
-			total += n
 		}
-		return nil
-	})
-	if err != nil {
-		return 0, err
 	}
 	return total, nil
 }

@@ -20,6 +20,8 @@ CREATE TABLE tries (
     running    INTEGER,
     failed     INTEGER,
     crashed    INTEGER,
+    kept       INTEGER, -- the latest asked that was later than a download
+    kept_from  INTEGER, -- that download
     PRIMARY KEY (channel, version, client)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX tries_by_client ON tries (client, version);

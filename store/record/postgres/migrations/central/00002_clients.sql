@@ -19,6 +19,8 @@ CREATE TABLE tsmon.tries (
     running    bigint,
     failed     bigint,
     crashed    bigint,
+    kept       bigint, -- the latest asked that was later than a download
+    kept_from  bigint, -- that download
     PRIMARY KEY (channel, version, client)
 );
 CREATE INDEX tries_by_client ON tsmon.tries (client, version);
