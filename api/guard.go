@@ -37,7 +37,11 @@ func (s *Server) Tripped(ctx context.Context) ([]Trip, error) {
 		if !ok {
 			guard = channels.DefaultGuard
 		}
-		p, err := s.Records.Progress(ctx, name, o.Rolling(), s.Now().Add(-guard.Within), o.Since)
+		since := s.Now().Add(-guard.Within)
+		if o.Since.After(since) {
+			since = o.Since
+		}
+		p, err := s.Records.Progress(ctx, name, o.Rolling(), since, o.Since)
 		if err != nil {
 			return trips, err
 		}

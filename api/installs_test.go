@@ -366,7 +366,54 @@ func TestTripped(t *testing.T) {
 		t.Fatal(err)
 	}
 	seen(t, "the resumption", func() bool { return r.check("11", "1.0.0").version(t) == "1.1.0" })
+	r.check("10", "1.0.0")
+	for i := range 8 {
+		r.check(fmt.Sprint(i), "1.1.0")
+	}
+	r.progress(t, record.Progress{Running: 8, Failed: 1, Crashed: 1, Kept: 1, Offered: 1})
 	if got := tripped(); got != "" {
 		t.Errorf("what a person has seen is held against the release again: %s", got)
+	}
+	for i := range 4 { // they try once more, and fail again
+		r.tell(fmt.Sprint(i), "1.1.0", "failed")
+	}
+	r.download("10", "1.1.0")
+	r.download("11", "1.1.0")
+	r.progress(t, record.Progress{Running: 4, Failed: 5, Crashed: 1, Kept: 1, Waiting: 1})
+	for _, id := range []string{"10", "11"} {
+		r.check(id, "1.0.0")
+	}
+	r.progress(t, record.Progress{Running: 4, Failed: 5, Crashed: 1, Kept: 2})
+	if got := tripped(); got != "1.1.0 failed for 6 of 10 clients within 1h0m0s, more than 20 %" {
+		t.Errorf("after they failed again: %q", got)
+	}
+}
+
+// TestTrippedByFew: clients that fail again and again weigh no more than those
+// that run the release and ask as often.
+func TestTrippedByFew(t *testing.T) {
+	w := embedded(t)
+	w.Guards = map[string]channels.Guard{}
+	r := rollOut(t, w)
+	w.Guards[r.channel] = channels.Guard{Failures: 20, Clients: 10, Within: time.Hour}
+	w.now.move(time.Second)
+	const few, many = 3, 20
+	for i := range few + many {
+		r.check(fmt.Sprint(i), "1.0.0")
+		r.download(fmt.Sprint(i), "1.1.0")
+	}
+	r.progress(t, record.Progress{Waiting: few + many})
+	for hour := range 3 {
+		for i := range few {
+			r.check(fmt.Sprint(i), "1.0.0")
+		}
+		for i := range many {
+			r.check(fmt.Sprint(few+i), "1.1.0")
+		}
+		r.progress(t, record.Progress{Running: many, Kept: few})
+		if trips := must[[]Trip](t)(r.handler.Tripped(t.Context())); len(trips) != 0 {
+			t.Errorf("hour %d: %s", hour, trips[0].Reason())
+		}
+		w.now.move(time.Hour)
 	}
 }
