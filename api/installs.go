@@ -197,10 +197,10 @@ func (s *sightings) has(k countKey, who asker, now time.Time) {
 	}
 }
 
-// fetched notes a client that has a bundle, to its end, or was told where to get
-// it. It counts for the channel that offered it to the client a moment ago, or for
+// fetched notes a client that has a bundle, to its end, or will have it after some
+// time. It counts for the channel that offered it to the client a moment ago, or for
 // the only one that has it.
-func (i *installs) fetched(ctx context.Context, offering []countKey, who asker) {
+func (i *installs) fetched(ctx context.Context, offering []countKey, after time.Duration, who asker) {
 	i.start(ctx)
 	key := downloadKey{who.id, offering[0].version}
 	i.mu.Lock()
@@ -213,7 +213,7 @@ func (i *installs) fetched(ctx context.Context, offering []countKey, who asker) 
 	}
 	i.seen.count(counted, eventDownload)
 	if who.known && !i.seen.full() {
-		i.seen.downloads[key] = record.Download{Client: who.id, Version: key.version, Time: i.now()}
+		i.seen.downloads[key] = record.Download{Client: who.id, Version: key.version, Time: i.now().Add(after)}
 	}
 }
 

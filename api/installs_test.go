@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"slices"
 	"strings"
 	"testing"
@@ -202,6 +203,23 @@ func TestDownloads(t *testing.T) {
 		r.send(c.method, c.path, nil, h)
 	}
 	r.progress(t, record.Progress{Waiting: 3, Offered: 6})
+}
+
+// TestSentElsewhere: a client that was sent elsewhere for a bundle is given the
+// time to fetch it.
+func TestSentElsewhere(t *testing.T) {
+	w := embedded(t)
+	w.Elsewhere = must[*url.URL](t)(url.Parse("https://cdn.example.com/app"))
+	r := rollOut(t, w)
+	r.check("a", "1.0.0")
+	if got := r.download("a", "1.1.0"); got.status != 302 {
+		t.Fatalf("%d %s", got.status, got.body)
+	}
+	r.check("a", "1.0.0")
+	r.progress(t, record.Progress{Waiting: 1})
+	w.now.move(elsewhereTime)
+	r.check("a", "1.0.0")
+	r.progress(t, record.Progress{Kept: 1})
 }
 
 func TestHostileReports(t *testing.T) {

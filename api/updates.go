@@ -49,20 +49,25 @@ func (s *Server) update(w http.ResponseWriter, r *http.Request) {
 		s.serveDocument(w, r, d, s.caches.release)
 	case s.redirects(r) && isBundle(key):
 		s.sendElsewhere(w, key)
-		s.fetched(r, key)
+		s.fetched(r, key, elsewhereTime)
 	case s.Presigner != nil && isBundle(key) && r.Method == http.MethodGet: // to HEAD no such address answers
 		if s.sendToStore(ctx, w, r, key) {
-			s.fetched(r, key)
+			s.fetched(r, key, elsewhereTime)
 		}
 	default:
 		if s.serveObject(w, r, key, s.caches.release, contentType(key)) && isBundle(key) {
-			s.fetched(r, key)
+			s.fetched(r, key, 0)
 		}
 	}
 }
 
-// fetched notes that a client has a bundle, or was told where it is.
-func (s *Server) fetched(r *http.Request, key string) {
+// elsewhereTime is what a client is given to get a bundle from elsewhere, at the
+// least. It also makes up for the clocks of servers that answer the same client.
+const elsewhereTime = 10 * time.Second
+
+// fetched notes that a client has a bundle, or will have after some time: it was
+// told where to get it.
+func (s *Server) fetched(r *http.Request, key string, after time.Duration) {
 	if r.Method != http.MethodGet {
 		return
 	}
@@ -75,7 +80,7 @@ func (s *Server) fetched(r *http.Request, key string) {
 		}
 	}
 	if len(offering) > 0 {
-		s.installs.fetched(r.Context(), offering, s.installs.whoAsks(clientID(r), noteOf(r).address))
+		s.installs.fetched(r.Context(), offering, after, s.installs.whoAsks(clientID(r), noteOf(r).address))
 	}
 }
 
