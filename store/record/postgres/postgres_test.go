@@ -44,6 +44,7 @@ func TestContract(t *testing.T) {
 	t.Run("Old", func(t *testing.T) { testOld(t, server) })
 	t.Run("Starters", func(t *testing.T) { recordtest.Starters(t, openStore, server.Database()) })
 	t.Run("Trips", func(t *testing.T) { testTrips(t, server) })
+	t.Run("ForgetInPieces", func(t *testing.T) { testForgetInPieces(t, server) })
 	t.Run("ForeignSchema", func(t *testing.T) { testForeignSchema(t, server) })
 	t.Run("HalfMadeTenant", func(t *testing.T) { testHalfMadeTenant(t, server) })
 	t.Run("Locked", func(t *testing.T) { testLocked(t, server) })

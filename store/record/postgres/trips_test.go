@@ -107,6 +107,23 @@ func testTrips(t *testing.T, server *recordtest.Server) {
 	}
 }
 
+// testForgetInPieces counts transactions, each of which is a round trip: others
+// write between them.
+func testForgetInPieces(t *testing.T, server *recordtest.Server) {
+	s, trips := counted(t, server.Database())
+	if err := s.Sight(t.Context(), recordtest.Sightings(2*forgetPiece+1)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.ForgetClients(t.Context(), time.Time{}); err != nil { // the connection knows the statements
+		t.Fatal(err)
+	}
+	before := trips.n.Load()
+	n, err := s.ForgetClients(t.Context(), time.Date(2100, 1, 1, 0, 0, 0, 0, time.UTC))
+	if made := trips.n.Load() - before; n != 2*(2*forgetPiece+1) || err != nil || made != 3 {
+		t.Errorf("%d rows are gone in %d round trips, %v", n, made, err)
+	}
+}
+
 func BenchmarkDiagram(b *testing.B) {
 	server := recordtest.Postgres(b)
 	recordtest.Benchmarks(b, func(b *testing.B) (record.Store, func() int64) {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/gofrs/flock"
 	"github.com/pressly/goose/v3"
+	driver "modernc.org/sqlite"
 
 	"tsmon/store/record"
 	"tsmon/store/record/recordtest"
@@ -173,6 +174,30 @@ func TestBusy(t *testing.T) {
 	}
 	if _, err := s.SaveDiagram(t.Context(), "a", record.Diagram{}, record.Deleted{}); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// TestForgetInPieces counts transactions: others write between them.
+func TestForgetInPieces(t *testing.T) {
+	s := open(t, file(t), Limits{})
+	if err := s.Sight(t.Context(), recordtest.Sightings(2*forgetPiece+1)); err != nil {
+		t.Fatal(err)
+	}
+	commits := 0
+	conn, err := s.writer.Conn(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = errors.Join(conn.Raw(func(c any) error {
+		c.(driver.HookRegisterer).RegisterCommitHook(func() int32 { commits++; return 0 })
+		return nil
+	}), conn.Close())
+	if err != nil {
+		t.Fatal(err)
+	}
+	n, err := s.ForgetClients(t.Context(), time.Date(2100, 1, 1, 0, 0, 0, 0, time.UTC))
+	if n != 2*(2*forgetPiece+1) || err != nil || commits != 6 {
+		t.Errorf("%d rows are gone in %d transactions, %v", n, commits, err)
 	}
 }
 
