@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"tsmon/store/series"
@@ -52,10 +53,15 @@ func (k countKey) sample(c counts, now time.Time) series.Sample {
 	return s
 }
 
+// write makes the database where there is none yet.
 func (i *installs) write(ctx context.Context, samples []series.Sample) error {
 	ctx, cancel := context.WithTimeout(ctx, sightTime)
 	defer cancel()
-	if err := i.series.Create(ctx, UpdatesDatabase); err != nil { // once it is there this costs little
+	err := i.series.Write(ctx, UpdatesDatabase, samples)
+	if !errors.Is(err, series.ErrNoDatabase) {
+		return err
+	}
+	if err := i.series.Create(ctx, UpdatesDatabase); err != nil {
 		return err
 	}
 	return i.series.Write(ctx, UpdatesDatabase, samples)
