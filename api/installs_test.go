@@ -168,9 +168,9 @@ func TestAnonymous(t *testing.T) {
 	r.check("a", "0.0.1")
 	r.check("b", "9.9.9")
 	seen(t, "the checks", func() bool {
-		return r.metric(fmt.Sprintf(`tsmon_updates_events_total{channel="%s",cohort="other",event="anonymous",target="linux-x86_64",version="other"}`, r.channel)) == "2" &&
-			r.metric(fmt.Sprintf(`tsmon_updates_events_total{channel="%s",cohort="",event="anonymous",target="other",version="other"}`, r.channel)) == "4" &&
-			r.metric(fmt.Sprintf(`tsmon_updates_events_total{channel="%s",cohort="internal",event="checks",target="linux-x86_64",version="other"}`, r.channel)) == "2"
+		return r.metric(fmt.Sprintf(`tsmon_updates_events_total{channel="%s",cohort="(other)",event="anonymous",target="linux-x86_64",version="(other)"}`, r.channel)) == "2" &&
+			r.metric(fmt.Sprintf(`tsmon_updates_events_total{channel="%s",cohort="",event="anonymous",target="(other)",version="(other)"}`, r.channel)) == "4" &&
+			r.metric(fmt.Sprintf(`tsmon_updates_events_total{channel="%s",cohort="internal",event="checks",target="linux-x86_64",version="(other)"}`, r.channel)) == "2"
 	})
 	var clients []record.ClientCount
 	seen(t, "the clients", func() bool {
@@ -237,7 +237,7 @@ func TestHostileReports(t *testing.T) {
 		"no channel":       {report{"none", "1.1.0", "linux-x86_64", "crashed"}, "a", 404},
 		"a path":           {report{"../stable", "1.1.0", "linux-x86_64", "crashed"}, "a", 404},
 		"no such version":  {report{r.channel, "6.6.6", "linux-x86_64", "crashed"}, "a", 404},
-		"the name other":   {report{r.channel, "other", "linux-x86_64", "crashed"}, "a", 404},
+		"the name other":   {report{r.channel, channels.Other, "linux-x86_64", "crashed"}, "a", 404},
 		"no such event":    {report{r.channel, "1.1.0", "linux-x86_64", "exploded"}, "a", 500},
 		"no such target":   {report{r.channel, "1.1.0", "plan9-mips", "crashed"}, "a", 500},
 		"an array":         {[]report{good}, "a", 500},

@@ -175,15 +175,13 @@ var name = regexp.MustCompile(`^[a-z][a-z0-9-]{0,31}$`)
 
 // CheckName reports why a text can't name a channel: lower-case letters, digits
 // and hyphens, beginning with a letter, at most 32, and none of the folders of
-// the store, nor Other. Errors wrap ErrName.
+// the store. Errors wrap ErrName.
 func CheckName(channel string) error {
 	switch {
 	case !name.MatchString(channel):
 		return fmt.Errorf("%w: %q; use lower-case letters, digits and hyphens", ErrName, channel)
 	case channel == "releases" || channel == "log" || channel == "uploads":
 		return fmt.Errorf("%w: %q is a folder of the store", ErrName, channel)
-	case channel == Other:
-		return fmt.Errorf("%w: %q stands for channels that are not known", ErrName, channel)
 	}
 	return nil
 }

@@ -9,8 +9,8 @@ import (
 )
 
 // Other stands for what a channel has no name for, so that clients can't make up
-// names.
-const Other = "other"
+// names. No channel and no cohort can be called so.
+const Other = "(other)"
 
 // names are what a channel's log has a name for.
 type names struct {

@@ -98,7 +98,7 @@ func (r *Rollout) verify(sequence uint64) error {
 // CheckCohort reports why a text can't name a cohort; the rules are those of
 // channel names. Errors wrap ErrRollout.
 func CheckCohort(cohort string) error {
-	if !name.MatchString(cohort) || cohort == Other {
+	if !name.MatchString(cohort) {
 		return fmt.Errorf("%w: cohort %.40q; use lower-case letters, digits and hyphens", ErrRollout, cohort)
 	}
 	return nil

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -36,6 +37,7 @@ type backends struct {
 	mqttURL string // of the broker in the process; empty if it is elsewhere
 	tokens  *token.Keys
 	trusted signing.Keyring
+	guards  map[string]channels.Guard
 	secrets secrets
 }
 
@@ -49,6 +51,9 @@ func (a *app) openBackends(ctx context.Context, c *config.Config, log *slog.Logg
 		}
 	}()
 	if b.trusted, err = keyring(c.TrustedKeys); err != nil {
+		return b, err
+	}
+	if b.guards, err = guards(c); err != nil {
 		return b, err
 	}
 	if err = makeFolder(c); err != nil {
@@ -82,6 +87,24 @@ func (a *app) openBackends(ctx context.Context, c *config.Config, log *slog.Logg
 	return b, err
 }
 
+// guards are when rollouts of each channel are halted.
+func guards(c *config.Config) (map[string]channels.Guard, error) {
+	all := map[string]channels.Guard{}
+	for name, channel := range c.Channels {
+		guard := channels.DefaultGuard
+		if channel.Guard.Failures != nil {
+			guard.Failures = *channel.Guard.Failures
+		}
+		guard.Clients = cmp.Or(channel.Guard.Clients, guard.Clients)
+		guard.Within = cmp.Or(channel.Guard.Within, guard.Within)
+		if err := guard.Check(); err != nil {
+			return nil, &hinted{usagef("channels.%s.guard: %w", name, err), "write it like {failures: 2, clients: 50, within: 1h}"}
+		}
+		all[name] = guard
+	}
+	return all, nil
+}
+
 // Close closes what was opened.
 func (b *backends) Close() error {
 	var errs []error
@@ -97,11 +120,8 @@ func (b *backends) options(c *config.Config) api.Options {
 	o := api.Options{
 		Objects: b.objects, Presigner: b.presign, Records: b.records, Series: b.series, Messages: b.mqtt, Tokens: b.tokens, Log: b.log,
 		Origins: c.Server.CORSOrigins, Uploads: api.KeyPair{Access: b.secrets.AccessKey, Secret: b.secrets.SecretKey},
-		Keys: b.trusted, Guards: map[string]channels.Guard{}, Refresh: c.Server.Refresh, UpdatesToken: string(c.Server.Updates.Token),
+		Keys: b.trusted, Guards: b.guards, Refresh: c.Server.Refresh, UpdatesToken: string(c.Server.Updates.Token),
 		MaxUpload: c.Server.Upload.MaxBytes, MetricsKey: string(c.Server.MetricsKey), BehindProxy: c.Server.BehindProxy,
-	}
-	for name, channel := range c.Channels {
-		o.Guards[name] = channel.Guard.OrDefaults()
 	}
 	if c.Server.Updates.Redirect == config.RedirectPublic {
 		o.Elsewhere, _ = url.Parse(c.PublicURL) // which was checked

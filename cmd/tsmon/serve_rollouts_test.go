@@ -12,6 +12,9 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"tsmon/channels"
+	"tsmon/cmd/tsmon/config"
 )
 
 // TestServeRollout: two servers and a publisher that share a storage. Clients
@@ -162,5 +165,31 @@ func parse(t *testing.T, text string, into any) {
 	t.Helper()
 	if err := json.Unmarshal([]byte(text), into); err != nil {
 		t.Fatalf("%v: %s", err, text)
+	}
+}
+
+func TestGuards(t *testing.T) {
+	of := func(g config.Guard) (channels.Guard, error) {
+		all, err := guards(&config.Config{Channels: map[string]config.Channel{"stable": {Guard: g}}})
+		return all["stable"], err
+	}
+	all, none, tooMuch := 100.0, 0.0, 100.5
+	for name, c := range map[string]struct {
+		set  config.Guard
+		want channels.Guard
+	}{
+		"defaults": {config.Guard{}, channels.DefaultGuard},
+		"never":    {config.Guard{Failures: &all}, channels.Guard{Failures: 100, Clients: 50, Within: time.Hour}},
+		"strict":   {config.Guard{Failures: &none, Clients: 5, Within: time.Minute}, channels.Guard{Failures: 0, Clients: 5, Within: time.Minute}},
+	} {
+		if got, err := of(c.set); err != nil || got != c.want {
+			t.Errorf("%s: %+v, %v", name, got, err)
+		}
+	}
+	for name, g := range map[string]config.Guard{"failures": {Failures: &tooMuch}, "clients": {Clients: -1}, "within": {Within: 5 * time.Second}} {
+		_, err := of(g)
+		if err == nil || !strings.Contains(err.Error(), "channels.stable.guard") || !strings.Contains(err.Error(), name) || exitCode(err) != 2 {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }

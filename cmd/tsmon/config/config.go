@@ -39,8 +39,6 @@ import (
 
 	"github.com/caarlos0/env/v11"
 	"go.yaml.in/yaml/v3"
-
-	"tsmon/channels"
 )
 
 // maxFile bounds the configuration file, in bytes.
@@ -75,22 +73,11 @@ type Channel struct {
 }
 
 // Guard says when the server halts a rollout of the channel. What is not set is
-// that of channels.DefaultGuard.
+// the server's own default.
 type Guard struct {
 	Failures *float64      `yaml:"failures"` // percent of the clients that tried, above which; 100 for never
 	Clients  int           `yaml:"clients"`  // that must have tried
 	Within   time.Duration `yaml:"within"`
-}
-
-// OrDefaults returns the guard.
-func (g Guard) OrDefaults() channels.Guard {
-	guard := channels.DefaultGuard
-	if g.Failures != nil {
-		guard.Failures = *g.Failures
-	}
-	guard.Clients = cmp.Or(g.Clients, guard.Clients)
-	guard.Within = cmp.Or(g.Within, guard.Within)
-	return guard
 }
 
 // Server is what `tsmon serve` listens on, and where the monitoring side keeps
@@ -352,9 +339,6 @@ func (c *Config) check() error {
 		return err
 	}
 	for name, channel := range c.Channels {
-		if err := channel.Guard.OrDefaults().Check(); err != nil {
-			return fmt.Errorf("channels.%s.guard: %w", name, err)
-		}
 		if channel.Follows == "" {
 			continue
 		}
