@@ -103,6 +103,32 @@ func outcomes(t *testing.T, s record.Store) {
 	equal(t, "outcomes in another channel", progress(t, s, beta, "all", none), record.Progress{})
 }
 
+// latestStands sees everything at three times, in every order.
+func latestStands(t *testing.T, s record.Store) {
+	for kind, c := range []struct {
+		seen func(micros int) at
+		want record.Progress
+	}{
+		{func(micros int) at { return at{asked: micros} }, offered},
+		{func(micros int) at { return at{fetched: micros} }, waiting},
+		{func(micros int) at { return at{installed: micros} }, waiting},
+		{func(micros int) at { return at{running: micros} }, running},
+		{func(micros int) at { return at{failed: micros} }, failed},
+		{func(micros int) at { return at{crashed: micros} }, crashed},
+	} {
+		for i, order := range [][]int{{3, 5, 7}, {3, 7, 5}, {5, 3, 7}, {5, 7, 3}, {7, 3, 5}, {7, 5, 3}} {
+			version := fmt.Sprint(kind, i)
+			sight(t, s, ask(1).sightings(stable, version, 1))
+			for _, micros := range order {
+				sight(t, s, c.seen(micros).sightings(stable, version, 1))
+			}
+			what := fmt.Sprintf("%+v, %v", c.want, order)
+			equal(t, what, progress(t, s, stable, version, moment(7)), c.want)
+			equal(t, what+" after it", progress(t, s, stable, version, moment(8)), record.Progress{})
+		}
+	}
+}
+
 // keptCase is what a release comes to whose asks and downloads are merged one
 // after the other.
 type keptCase struct {
