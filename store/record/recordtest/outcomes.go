@@ -2,7 +2,6 @@ package recordtest
 
 import (
 	"fmt"
-	"slices"
 	"testing"
 	"time"
 
@@ -103,6 +102,32 @@ func outcomes(t *testing.T, s record.Store) {
 	equal(t, "outcomes in another channel", progress(t, s, beta, "all", none), record.Progress{})
 }
 
+// latestStands sees everything at three times, in every order.
+func latestStands(t *testing.T, s record.Store) {
+	for kind, c := range []struct {
+		seen func(micros int) at
+		want record.Progress
+	}{
+		{func(micros int) at { return at{asked: micros} }, offered},
+		{func(micros int) at { return at{fetched: micros} }, waiting},
+		{func(micros int) at { return at{installed: micros} }, waiting},
+		{func(micros int) at { return at{running: micros} }, running},
+		{func(micros int) at { return at{failed: micros} }, failed},
+		{func(micros int) at { return at{crashed: micros} }, crashed},
+	} {
+		for i, order := range [][]int{{3, 5, 7}, {3, 7, 5}, {5, 3, 7}, {5, 7, 3}, {7, 3, 5}, {7, 5, 3}} {
+			version := fmt.Sprint(kind, i)
+			sight(t, s, ask(1).sightings(stable, version, 1))
+			for _, micros := range order {
+				sight(t, s, c.seen(micros).sightings(stable, version, 1))
+			}
+			what := fmt.Sprintf("%+v, %v", c.want, order)
+			equal(t, what, progress(t, s, stable, version, moment(7)), c.want)
+			equal(t, what+" after it", progress(t, s, stable, version, moment(8)), record.Progress{})
+		}
+	}
+}
+
 // keptCase is what a release comes to whose asks and downloads are merged one
 // after the other.
 type keptCase struct {
@@ -139,6 +164,7 @@ func kept(t *testing.T, s record.Store) {
 		{[]at{ask(5), fetch(2), fetch(3)}, 5, 3, waiting, 3},
 		{[]at{ask(5), fetch(3), fetch(2)}, 5, 3, waiting, 3},
 		{[]at{ask(5), fetch(6), fetch(2)}, 5, 2, waiting, 6},
+		{[]at{ask(2), fetch(2), ask(2), fetch(1)}, 2, 1, waiting, 2},
 		{[]at{ask(1), fetch(2), ask(3), fetch(6), ask(5), fetch(4)}, 5, 4, waiting, 6},
 		// What else is merged changes nothing of it.
 		{[]at{ask(1), fetch(2), ask(3), {installed: 1}}, 3, 2, waiting, 2},
@@ -190,32 +216,29 @@ func keptInAnyOrder(t *testing.T, s record.Store) {
 	}
 }
 
-// keptRepeated tells what was merged in order of time again, in any order.
+// keptRepeated tells what was merged in order of time again, in that order and the
+// other.
 func keptRepeated(t *testing.T, s record.Store) {
 	steps := []at{ask(1), fetch(2), ask(3), ask(4), fetch(5), fetch(6), ask(7), {installed: 8, running: 8}, fetch(9)}
-	for i := range steps {
-		version := fmt.Sprint(i)
-		c := keptCase{steps: steps[:i+1]}
-		before := map[[2]int]record.Progress{}
-		for _, list := range [][]at{c.steps, c.steps, reversed(c.steps)} {
-			for _, step := range list {
-				sight(t, s, step.sightings(stable, version, 1))
-			}
-			for since := range 11 {
-				for decided := range 11 {
-					p := progressOf(t, s, stable, version, moment(since), moment(decided))
-					if want, ok := before[[2]int{since, decided}]; ok {
-						equal(t, fmt.Sprintf("%+v since %d, decided %d", c.steps, since, decided), p, want)
-					}
-					before[[2]int{since, decided}] = p
-				}
-			}
+	for i, step := range steps {
+		sight(t, s, step.sightings(stable, "2", 1))
+		want := everyProgress(t, s)
+		for n := range i + 1 {
+			sight(t, s, steps[n].sightings(stable, "2", 1))
 		}
+		for n := range i + 1 {
+			sight(t, s, steps[i-n].sightings(stable, "2", 1))
+		}
+		equal(t, fmt.Sprintf("%+v", steps[:i+1]), everyProgress(t, s), want)
 	}
 }
 
-func reversed(list []at) []at {
-	list = slices.Clone(list)
-	slices.Reverse(list)
+// everyProgress returns what release 2 came to since every microsecond, and
+// decided on at every one.
+func everyProgress(t *testing.T, s record.Store) (list []record.Progress) {
+	t.Helper()
+	for micros := range 10 {
+		list = append(list, progress(t, s, stable, "2", moment(micros)), progressOf(t, s, stable, "2", moment(1), moment(micros)))
+	}
 	return list
 }

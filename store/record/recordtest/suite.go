@@ -62,6 +62,7 @@ func Suite(t *testing.T, open func(t *testing.T) record.Store) {
 		{"Audits", audits},
 		{"Clients", clientCounts},
 		{"Progress", outcomes},
+		{"LatestStands", latestStands},
 		{"Kept", kept},
 		{"KeptInAnyOrder", keptInAnyOrder},
 		{"KeptRepeated", keptRepeated},

@@ -180,7 +180,8 @@ func TestBusy(t *testing.T) {
 // TestForgetInPieces counts transactions: others write between them.
 func TestForgetInPieces(t *testing.T) {
 	s := open(t, file(t), Limits{})
-	if err := s.Sight(t.Context(), recordtest.Sightings(2*forgetPiece+1)); err != nil {
+	seen := record.Sightings{Installed: recordtest.Sightings(2*forgetPiece + 1).Installed}
+	if err := s.Sight(t.Context(), seen); err != nil {
 		t.Fatal(err)
 	}
 	commits := 0
@@ -196,7 +197,7 @@ func TestForgetInPieces(t *testing.T) {
 		t.Fatal(err)
 	}
 	n, err := s.ForgetClients(t.Context(), time.Date(2100, 1, 1, 0, 0, 0, 0, time.UTC))
-	if n != 2*(2*forgetPiece+1) || err != nil || commits != 6 {
+	if n != 2*forgetPiece+1 || err != nil || commits < 3 {
 		t.Errorf("%d rows are gone in %d transactions, %v", n, commits, err)
 	}
 }
