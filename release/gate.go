@@ -174,6 +174,10 @@ func (m *move) clients() []manifest.Client {
 	for _, e := range m.log.Entries {
 		versions[e.Version] = true
 		addKinds(kinds, e.Manifest.Platforms)
+		if e.Rollout != nil { // some clients have it
+			versions[e.Rollout.Version] = true
+			addKinds(kinds, e.Rollout.Manifest.Platforms)
+		}
 	}
 	if m.before != nil {
 		versions[m.before.Version.String()] = true

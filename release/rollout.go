@@ -138,7 +138,7 @@ func (p *Publisher) Resume(ctx context.Context, o Options) (*Report, error) {
 func (p *Publisher) rollingOut(ctx context.Context, channel string) (*channels.Log, Policy, error) {
 	log, policy, err := p.moved(ctx, channel)
 	if err == nil && log.Head().Rollout == nil {
-		err = refuse(channels.ErrRollout, "`tsmon release publish --percent N` begins one", "%s shows %s to everybody", channel, log.Head().Version)
+		err = refuse(channels.ErrRollout, "`tsmon release publish --percent N` begins one with a newer release, `tsmon channel pause` holds this one back", "%s shows %s to everybody", channel, log.Head().Version)
 	}
 	return log, policy, err
 }

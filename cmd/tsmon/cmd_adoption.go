@@ -98,6 +98,9 @@ func (a *app) runAdoption(ctx context.Context, channel string) error {
 	}
 	result.Newest.Version = log.Head().Newest()
 	err = withRecordsOf(ctx, c, func(records record.Store) error { return result.readRecords(ctx, records, now) })
+	if errors.Is(err, errNoRecords) {
+		return &hinted{err, "say where tsmon serve keeps them: TSMON_DATA, or TSMON_RECORDS and TSMON_SERIES_URL, as for the server"}
+	}
 	if err != nil {
 		return err
 	}

@@ -49,7 +49,11 @@ func (f *moveFlags) options(channel string) release.Options {
 // move runs one of the commands that move a channel and prints its report.
 func (a *app) move(ctx context.Context, f moveFlags, run func(*release.Publisher) (*release.Report, error)) error {
 	progress := a.newProgress("read")
-	p, err := a.publisher(ctx, progress)
+	c, err := a.load()
+	if err != nil {
+		return err
+	}
+	p, err := a.publisherFor(ctx, c, progress)
 	if err != nil {
 		return err
 	}
@@ -57,7 +61,7 @@ func (a *app) move(ctx context.Context, f moveFlags, run func(*release.Publisher
 		return err
 	}
 	if !f.noProbe {
-		p.Probe = prober(p, f.allowUnbound).Probe
+		p.Probe = prober(c, p, f.allowUnbound).Probe
 	}
 	report, err := run(p)
 	progress.done()
@@ -261,7 +265,9 @@ func (a *app) printReach(r *release.Report) {
 	for _, l := range lots {
 		rows = append(rows, []string{l.version, l.gets, strings.Join(brief(clients[l]), ", ")})
 	}
-	table(a.stdout, rows)
+	if len(lots) > 0 { // a pause has nothing to replay
+		table(a.stdout, rows)
+	}
 	if r.Action == channels.Rollback && ahead {
 		fmt.Fprintf(a.stdout, "\nnot reached: clients on a version above %s keep it, the updater only goes forward;\na fixed build with a higher version reaches them\n", r.Version)
 	}

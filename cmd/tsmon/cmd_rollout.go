@@ -14,6 +14,7 @@ import (
 
 // shareFlags say who gets a release first.
 type shareFlags struct {
+	given   func(flag string) bool
 	percent int
 	steps   []int
 	every   time.Duration
@@ -22,27 +23,36 @@ type shareFlags struct {
 
 func (f *shareFlags) add(cmd *cobra.Command) {
 	flags := cmd.Flags()
-	flags.IntVar(&f.percent, "percent", -1, "give it to `N` % of the clients that ask tsmon serve; all others keep to the release before (default 100)")
+	f.given = flags.Changed
+	flags.IntVar(&f.percent, "percent", 100, "give it to `N` % of the clients that ask tsmon serve; all others keep to the release before")
 	flags.IntSliceVar(&f.steps, "steps", nil, "rising `PERCENTAGES` one after another, such as 5,25,50,100")
 	flags.DurationVar(&f.every, "every", 0, "`TIME` of each step, such as 6h")
 	flags.StringSliceVar(&f.cohorts, "cohort", nil, "`NAME` of clients that get it at once (their header X-Tsmon-Cohort), repeatable; alone, nobody else does")
 }
 
-// rollout returns what the flags say, nil for everybody.
+// rollout returns what the flags say, nil for everybody. A flag that is there and
+// says nothing, such as a variable of CI that is not set, is a mistake.
 func (f *shareFlags) rollout() (*channels.Rollout, error) {
+	r := &channels.Rollout{Steps: []int{f.percent}, Every: channels.Duration(f.every), Cohorts: f.cohorts}
 	switch {
-	case len(f.steps) > 0 && f.percent != -1:
+	case f.given("steps") && f.given("percent"):
 		return nil, usagef("--percent and --steps exclude each other")
-	case (len(f.steps) > 1) != (f.every > 0):
+	case f.given("steps") && len(f.steps) == 0, f.given("cohort") && len(f.cohorts) == 0:
+		return nil, usagef("--steps or --cohort is empty")
+	case (len(f.steps) > 1) != f.given("every"):
 		return nil, usagef("--steps and --every belong together")
-	case len(f.steps) > 0:
-		return &channels.Rollout{Steps: f.steps, Every: channels.Duration(f.every), Cohorts: f.cohorts}, nil
-	case f.percent == -1 && len(f.cohorts) > 0:
-		return &channels.Rollout{Steps: []int{0}, Cohorts: f.cohorts}, nil
-	case f.percent == -1 || f.percent == 100:
+	case f.given("steps"):
+		r.Steps = f.steps
+	case f.given("cohort") && !f.given("percent"):
+		r.Steps = []int{0} // nobody else
+	}
+	if err := r.Check(); err != nil {
+		return nil, &hinted{&usageError{err}, "write --percent 10, or --steps 5,25,50,100 --every 6h"}
+	}
+	if len(r.Steps) == 1 && r.Steps[0] == 100 {
 		return nil, nil
 	}
-	return &channels.Rollout{Steps: []int{f.percent}, Cohorts: f.cohorts}, nil
+	return r, nil
 }
 
 func (a *app) channelRolloutCommand() *cobra.Command {
@@ -63,7 +73,7 @@ Only tsmon serve can tell clients apart, at /updates/CHANNEL/{target}/{arch}/
 		Args:              exactly(1, "one CHANNEL"),
 		ValidArgsFunction: a.channelNames,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if !cmd.Flags().Changed("percent") && len(share.steps) == 0 {
+			if !share.given("percent") && !share.given("steps") {
 				return &hinted{usagef("--percent is missing"), "say --percent N, or --steps 5,25,50,100 --every 6h"}
 			}
 			rollout, err := share.rollout()

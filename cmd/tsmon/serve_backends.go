@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -91,12 +90,16 @@ func (a *app) openBackends(ctx context.Context, c *config.Config, log *slog.Logg
 func guards(c *config.Config) (map[string]channels.Guard, error) {
 	all := map[string]channels.Guard{}
 	for name, channel := range c.Channels {
-		guard := channels.DefaultGuard
-		if channel.Guard.Failures != nil {
-			guard.Failures = *channel.Guard.Failures
+		guard, set := channels.DefaultGuard, channel.Guard
+		if set.Failures != nil {
+			guard.Failures = *set.Failures
 		}
-		guard.Clients = cmp.Or(channel.Guard.Clients, guard.Clients)
-		guard.Within = cmp.Or(channel.Guard.Within, guard.Within)
+		if set.Clients != nil {
+			guard.Clients = *set.Clients
+		}
+		if set.Within != nil {
+			guard.Within = *set.Within
+		}
 		if err := guard.Check(); err != nil {
 			return nil, &hinted{usagef("channels.%s.guard: %w", name, err), "write it like {failures: 2, clients: 50, within: 1h}"}
 		}

@@ -168,25 +168,70 @@ func parse(t *testing.T, text string, into any) {
 	}
 }
 
+// TestShares: flags that say nothing, or something else than a share, release
+// nothing.
+func TestShares(t *testing.T) {
+	k := newKit(t, filepath.Join(t.TempDir(), "store"), nil)
+	k.must(t, "release", "publish", "--version", "1.0.0", bundles(t, "1.0.0", 100))
+	next := bundles(t, "1.1.0", 100)
+	for _, flags := range [][]string{
+		{"--percent", "-1"}, {"--percent", "101"}, {"--percent", ""}, {"--percent", "12.5"}, {"--cohort", ""}, {"--cohort", "A b"}, {"--cohort", "", "--percent", "5"},
+		{"--steps", ""}, {"--steps", "50,5", "--every", "1h"}, {"--steps", "5,50"}, {"--steps", "5,50", "--every", "5s"}, {"--steps", "5", "--percent", "5"}, {"--every", "1h"},
+	} {
+		if _, stderr, code := k.tsmon(t, append([]string{"release", "publish", "--version", "1.1.0", next}, flags...)...); code != 2 {
+			t.Errorf("publish %q: code %d: %s", flags, code, stderr)
+		}
+	}
+	if got := k.follow(t, "stable", "1.0.0"); got != "1.0.0" {
+		t.Fatalf("stable shows %s", got)
+	}
+	k.must(t, "release", "publish", "--version", "1.1.0", "--cohort", "internal", next)
+	for _, flags := range [][]string{{}, {"--percent", "-1"}, {"--cohort", ""}, {"--percent", "20", "--cohort", ""}, {"--steps", ""}} {
+		if _, stderr, code := k.tsmon(t, append([]string{"channel", "rollout", "stable"}, flags...)...); code != 2 {
+			t.Errorf("rollout %q: code %d: %s", flags, code, stderr)
+		}
+	}
+	// Some have it by now: a rollback says that it does not reach them.
+	if stdout := k.must(t, "release", "rollback", "--reason", "crashes"); !strings.Contains(stdout, "1.1.0") || !strings.Contains(stdout, "not reached: clients on a version above 1.0.0") {
+		t.Error(stdout)
+	}
+}
+
+// TestPrivateProbe: what a server shows with a token alone is fetched with it.
+func TestPrivateProbe(t *testing.T) {
+	storage := filepath.Join(t.TempDir(), "store")
+	k := newKit(t, storage, nil)
+	s := serve(t, t.TempDir(), append(k.env, "TSMON_REFRESH=50ms", "TSMON_UPDATES_TOKEN=sesame"))
+	k.env = append(k.env, "TSMON_PUBLIC_URL="+s.base+"/updates")
+	if _, stderr, code := k.tsmon(t, "release", "publish", "--version", "1.0.0", bundles(t, "1.0.0", 100)); code != 1 || !strings.Contains(stderr, "401") {
+		t.Errorf("without the token: code %d: %s", code, stderr)
+	}
+	k.env = append(k.env, "TSMON_UPDATES_TOKEN=sesame")
+	if stdout := k.must(t, "release", "publish", "--version", "1.1.0", bundles(t, "1.1.0", 100)); !strings.Contains(stdout, "fetched and verified as a client gets it") {
+		t.Error(stdout)
+	}
+}
+
 func TestGuards(t *testing.T) {
 	of := func(g config.Guard) (channels.Guard, error) {
 		all, err := guards(&config.Config{Channels: map[string]config.Channel{"stable": {Guard: g}}})
 		return all["stable"], err
 	}
 	all, none, tooMuch := 100.0, 0.0, 100.5
+	five, no, minute, seconds := 5, 0, time.Minute, 5*time.Second
 	for name, c := range map[string]struct {
 		set  config.Guard
 		want channels.Guard
 	}{
 		"defaults": {config.Guard{}, channels.DefaultGuard},
 		"never":    {config.Guard{Failures: &all}, channels.Guard{Failures: 100, Clients: 50, Within: time.Hour}},
-		"strict":   {config.Guard{Failures: &none, Clients: 5, Within: time.Minute}, channels.Guard{Failures: 0, Clients: 5, Within: time.Minute}},
+		"strict":   {config.Guard{Failures: &none, Clients: &five, Within: &minute}, channels.Guard{Failures: 0, Clients: 5, Within: time.Minute}},
 	} {
 		if got, err := of(c.set); err != nil || got != c.want {
 			t.Errorf("%s: %+v, %v", name, got, err)
 		}
 	}
-	for name, g := range map[string]config.Guard{"failures": {Failures: &tooMuch}, "clients": {Clients: -1}, "within": {Within: 5 * time.Second}} {
+	for name, g := range map[string]config.Guard{"failures": {Failures: &tooMuch}, "clients": {Clients: &no}, "within": {Within: &seconds}} {
 		_, err := of(g)
 		if err == nil || !strings.Contains(err.Error(), "channels.stable.guard") || !strings.Contains(err.Error(), name) || exitCode(err) != 2 {
 			t.Errorf("%s: %v", name, err)

@@ -48,6 +48,9 @@ func checkChannels(c *config.Config) error {
 			}
 		}
 	}
+	if _, err := guards(c); err != nil {
+		return err
+	}
 	for _, kind := range c.BundleTypes {
 		if !slices.Contains(manifest.BundleTypes(), kind) {
 			return usagef("bundle_types: %q is none of %s", kind, strings.Join(manifest.BundleTypes(), ", "))
@@ -112,9 +115,14 @@ func (a *app) publisherFor(ctx context.Context, c *config.Config, p *progress) (
 	}, nil
 }
 
-// prober returns the fetch of what clients get.
-func prober(p *release.Publisher, allowUnbound bool) *updater.Prober {
-	return &updater.Prober{HTTP: httpClient(), Keys: p.Keys, AllowUnbound: allowUnbound}
+// prober returns the fetch of what clients get, who show the server's token if it
+// wants one.
+func prober(c *config.Config, p *release.Publisher, allowUnbound bool) *updater.Prober {
+	header := http.Header{}
+	if token := string(c.Server.Updates.Token); token != "" {
+		header.Set("Authorization", "Bearer "+token)
+	}
+	return &updater.Prober{HTTP: httpClient(), Keys: p.Keys, AllowUnbound: allowUnbound, Header: header}
 }
 
 // httpClient waits at most 30 s for the head of an answer.

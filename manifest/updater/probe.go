@@ -26,7 +26,8 @@ var ErrStale = errors.New("an older manifest is served")
 type Prober struct {
 	HTTP         *http.Client
 	Keys         signing.Keyring
-	AllowUnbound bool // accept signatures that name no version
+	AllowUnbound bool        // accept signatures that name no version
+	Header       http.Header // that applications add, such as Authorization
 	// Patience is how long an older manifest is waited out; caches between the
 	// store and the clients may hold one. 0: 15 s.
 	Patience time.Duration
@@ -76,7 +77,7 @@ func (p *Prober) await(ctx context.Context, address string, want manifest.Manife
 
 // Manifest fetches a manifest and compares it with want.
 func (p *Prober) Manifest(ctx context.Context, address string, want manifest.Manifest) (*manifest.Manifest, error) {
-	body, err := FetchManifest(ctx, p.HTTP, address)
+	body, err := fetchManifest(ctx, &Updater{HTTP: p.HTTP, Header: p.Header}, address)
 	if err != nil {
 		return nil, err
 	}
@@ -97,7 +98,10 @@ func (p *Prober) Manifest(ctx context.Context, address string, want manifest.Man
 // FetchManifest fetches the bytes of a manifest, at most manifest.MaxSize of
 // them, in at most 30 s.
 func FetchManifest(ctx context.Context, client *http.Client, address string) ([]byte, error) {
-	u := &Updater{HTTP: client}
+	return fetchManifest(ctx, &Updater{HTTP: client}, address)
+}
+
+func fetchManifest(ctx context.Context, u *Updater, address string) ([]byte, error) {
 	status, body, err := u.ask(ctx, address)
 	if err == nil && status == http.StatusNoContent {
 		err = fmt.Errorf("%w %d", ErrStatus, status)
@@ -156,7 +160,7 @@ func (p *Prober) bundle(ctx context.Context, of release) error {
 	if done {
 		return nil
 	}
-	u := &Updater{HTTP: p.HTTP, Keys: p.Keys, RequireVersion: !p.AllowUnbound}
+	u := &Updater{HTTP: p.HTTP, Keys: p.Keys, RequireVersion: !p.AllowUnbound, Header: p.Header}
 	offer := &manifest.Offer{Version: of.version, Platform: of.platform}
 	if err := u.Fetch(ctx, offer, io.Discard, func(Event) {}); err != nil {
 		return err

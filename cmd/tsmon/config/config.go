@@ -75,9 +75,9 @@ type Channel struct {
 // Guard says when the server halts a rollout of the channel. What is not set is
 // the server's own default.
 type Guard struct {
-	Failures *float64      `yaml:"failures"` // percent of the clients that tried, above which; 100 for never
-	Clients  int           `yaml:"clients"`  // that must have tried
-	Within   time.Duration `yaml:"within"`
+	Failures *float64       `yaml:"failures"` // percent of the clients that tried, above which; 100 for never
+	Clients  *int           `yaml:"clients"`  // that must have tried
+	Within   *time.Duration `yaml:"within"`
 }
 
 // Server is what `tsmon serve` listens on, and where the monitoring side keeps

@@ -151,7 +151,7 @@ func TestGuard(t *testing.T) {
 		t.Fatalf("%q, %v", string(c.Server.Webhook), err)
 	}
 	a, b := c.Channels["a"].Guard, c.Channels["b"].Guard
-	if a.Failures == nil || *a.Failures != 0 || a.Clients != 20 || a.Within != 2*time.Hour || b != (Guard{}) {
+	if a.Failures == nil || *a.Failures != 0 || *a.Clients != 20 || *a.Within != 2*time.Hour || b != (Guard{}) {
 		t.Errorf("%+v, %+v", a, b)
 	}
 }
