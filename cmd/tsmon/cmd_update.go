@@ -148,8 +148,11 @@ func (a *app) check(ctx context.Context, f updateFlags, show bool) (*updater.Upd
 	}
 	result, err := u.Check(ctx)
 	for i, attempt := range result.Attempts {
-		if attempt.Err != nil && i < len(result.Attempts)-1 {
+		switch last := i == len(result.Attempts)-1; {
+		case attempt.Err != nil && !last:
 			a.say("%s: %v; asked the next", attempt.URL, attempt.Err)
+		case errors.Is(err, updater.ErrNoRelease) && attempt.Status != http.StatusOK:
+			a.say("%s: status %d", attempt.URL, attempt.Status)
 		}
 	}
 	if err != nil {
