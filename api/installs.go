@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -35,6 +36,9 @@ type installs struct {
 	// What is remembered for a while, of at most maxSeen each:
 	offered  map[downloadKey]string // the channel that offered a client a version
 	reported map[reportKey]bool     // what clients reported
+	// Versions that clients have from before the channel's log, at most maxBefore of
+	// each channel.
+	before map[string]map[string]bool
 
 	begin   sync.Once
 	stop    context.CancelFunc // nil until it runs
@@ -77,7 +81,7 @@ type downloadKey struct {
 func (s *Server) newInstalls() *installs {
 	return &installs{
 		records: s.Records, series: s.Series, metrics: s.metrics, now: s.Now, log: s.Log, offers: s.heads.allOffers, asks: s.heads.takeAsks,
-		seen: newSightings(), offered: map[downloadKey]string{}, reported: map[reportKey]bool{}, counted: map[countKey]counts{},
+		seen: newSightings(), offered: map[downloadKey]string{}, reported: map[reportKey]bool{}, before: map[string]map[string]bool{}, counted: map[countKey]counts{},
 	}
 }
 
@@ -162,7 +166,7 @@ func (i *installs) whoAsks(id, address string) asker {
 func (i *installs) checked(ctx context.Context, o *channels.Offers, channel string, c channels.Client, answer channels.Answer, who asker) {
 	i.start(ctx)
 	now := i.now()
-	had := countKey{channel, o.Version(c.Version), c.Target, o.Cohort(c.Cohort)}
+	had := countKey{channel, i.version(o, channel, c.Version), c.Target, o.Cohort(c.Cohort)}
 	happened := []event{eventCheck}
 	if c.ID == "" {
 		happened = append(happened, eventAnonymous)
@@ -187,6 +191,31 @@ func (i *installs) checked(ctx context.Context, o *channels.Offers, channel stri
 		}
 		i.offered[downloadKey{who.id, answer.Offer.Version}] = channel
 	}
+}
+
+// maxBefore bounds the versions of a channel that its log does not know and that
+// have a name all the same: applications were installed before the log began.
+const maxBefore = 20
+
+// version returns the name of a version that a client has.
+func (i *installs) version(o *channels.Offers, channel, text string) string {
+	if name := o.Version(text); name != channels.Other || !o.Older(text) {
+		return name
+	}
+	text = strings.TrimLeft(text, "v")
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	known := i.before[channel]
+	switch {
+	case known[text]:
+	case len(known) >= maxBefore:
+		return channels.Other
+	case known == nil:
+		i.before[channel] = map[string]bool{text: true}
+	default:
+		known[text] = true
+	}
+	return text
 }
 
 // has notes the version that a client has.

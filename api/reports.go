@@ -7,7 +7,6 @@ import (
 	"net/http"
 
 	"tsmon/channels"
-	"tsmon/manifest"
 	"tsmon/store/record"
 )
 
@@ -18,7 +17,7 @@ var reported = map[string]event{"started": eventStarted, "installed": eventInsta
 type report struct {
 	Channel string `json:"channel"`
 	Version string `json:"version"` // of the release, not the one that was there before
-	Target  string `json:"target"`  // OS-ARCH
+	Target  string `json:"target"`  // OS-ARCH; it is counted apart if the channel has bundles for it
 	Event   string `json:"event"`   // started, installed, failed or crashed
 }
 
@@ -43,14 +42,11 @@ func (s *Server) takeReport(r *http.Request) error {
 	}
 	id := clientID(r)
 	happened, ok := reported[said.Event]
-	key, err := manifest.ParseKey(said.Target)
 	switch {
 	case id == "":
 		return invalid("the header %s has to hold the client's id, of at most %d bytes", clientHeader, maxClient)
 	case !ok:
 		return invalid("event %.40q is none of started, installed, failed and crashed", said.Event)
-	case err != nil:
-		return invalid("target %.100q is no platform, such as linux-x86_64", said.Target)
 	}
 	offers, err := s.heads.offers(r.Context(), said.Channel)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -64,7 +60,7 @@ func (s *Server) takeReport(r *http.Request) error {
 		return refuse(http.StatusNotFound, "%s never had a release %.100s", said.Channel, said.Version)
 	}
 	cohort := offers.Cohort(r.Header.Get(cohortHeader))
-	s.installs.told(r.Context(), countKey{said.Channel, version, offers.Target(key.Target()), cohort}, happened, s.installs.whoAsks(id, noteOf(r).address))
+	s.installs.told(r.Context(), countKey{said.Channel, version, offers.Target(said.Target), cohort}, happened, s.installs.whoAsks(id, noteOf(r).address))
 	return nil
 }
 

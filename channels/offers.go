@@ -187,6 +187,13 @@ func (o *Offers) Newest() string {
 	return o.shown.Version.String()
 }
 
+// Older reports that a text is a version before the newest one.
+func (o *Offers) Older(text string) bool {
+	version, err := manifest.ParseClientVersion(text)
+	newest, err2 := manifest.ParseVersion(o.Newest())
+	return err == nil && err2 == nil && version.Compare(newest) < 0
+}
+
 // Due reports that everybody is offered the release of a rollout by now, which
 // the channel itself does not show yet.
 func (o *Offers) Due(now time.Time) bool { return o.rollout != nil && o.rollout.Complete(now) }
