@@ -77,12 +77,8 @@ func (i *installs) countClients(ctx context.Context) {
 	var samples []series.Sample
 	for name, o := range i.offers() {
 		found, err := i.records.Clients(ctx, name, now.Add(-AdoptionTime))
-		if err != nil {
-			i.log.Warn("the clients of updates can't be counted", "channel", name, "error", err)
-			return
-		}
-		p, err := i.records.Progress(ctx, name, o.Newest(), time.Time{}, time.Time{})
-		if err != nil {
+		p, err2 := i.records.Progress(ctx, name, o.Newest(), time.Time{}, time.Time{})
+		if err := errors.Join(err, err2); err != nil {
 			i.log.Warn("the clients of updates can't be counted", "channel", name, "error", err)
 			return
 		}

@@ -292,6 +292,23 @@ func TestHostileReports(t *testing.T) {
 	}
 }
 
+// TestReportsCountDaily: a client that repeats itself is counted once a day.
+func TestReportsCountDaily(t *testing.T) {
+	w := embedded(t)
+	r := rollOut(t, w)
+	for range 2 {
+		for range 3 {
+			r.tell("a", "1.1.0", "crashed")
+			r.tell("b", "1.1.0", "crashed")
+		}
+		w.now.move(24 * time.Hour)
+	}
+	r.tell("c", "1.1.0", "failed") // once this is counted, so is what came before
+	name := `tsmon_updates_events_total{channel="%s",cohort="internal",event="%s",target="linux-x86_64",version="1.1.0"}`
+	seen(t, "the last report", func() bool { return r.metric(fmt.Sprintf(name, r.channel, "failed")) == "1" })
+	seen(t, "two clients on two days", func() bool { return r.metric(fmt.Sprintf(name, r.channel, "crashed")) == "4" })
+}
+
 // TestAdmit: nobody fills the records with clients that do not exist.
 func TestAdmit(t *testing.T) {
 	now := time.Date(2026, 3, 5, 15, 0, 0, 0, time.UTC)

@@ -68,6 +68,7 @@ func (s *Server) takeReport(r *http.Request) error {
 type reportKey struct {
 	tryKey
 	event
+	day int64 // since 1970, in UTC
 }
 
 // told notes a report.
@@ -76,7 +77,7 @@ func (i *installs) told(ctx context.Context, k countKey, happened event, who ask
 	now := i.now()
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	again := reportKey{tryKey{clientKey{k.channel, who.id}, k.version}, happened}
+	again := reportKey{tryKey{clientKey{k.channel, who.id}, k.version}, happened, now.Unix() / (24 * 60 * 60)}
 	if !who.known || i.seen.full() {
 		return
 	}

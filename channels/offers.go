@@ -24,7 +24,7 @@ type Client struct {
 // immutable.
 type Offers struct {
 	Sequence uint64
-	Since    time.Time // when the newest entry of the log was made, by the clock of who made it
+	Since    time.Time // when the newest entry of the log was made; a server that sees it come puts its own time here
 
 	names      names
 	shown      *manifest.Response
