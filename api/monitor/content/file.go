@@ -1,4 +1,7 @@
-package main
+// Package content reads and writes what a tenant owns, except its users, as a YAML
+// or JSON file. Reading checks the whole file and reports each mistake with its
+// line.
+package content
 
 import (
 	"encoding/json"
@@ -13,54 +16,58 @@ import (
 	"tsmon/store/record"
 )
 
-// maxContent bounds a file of a tenant, in bytes.
-const maxContent = 32 << 20
+const (
+	maxContent  = 32 << 20 // bytes of a file
+	maxMistakes = 10       // that an error lists
+)
 
-// maxMistakes is how many mistakes of a file are named.
-const maxMistakes = 10
+// ErrInvalid is the error of a file that breaks a rule.
+var ErrInvalid = errors.New("invalid content")
 
-// contentFile is a file of a tenant that was checked.
-type contentFile struct {
+// File is a file that was read and checked.
+type File struct {
+	Content record.Content
 	name    string
-	root    *yaml.Node // knows the lines; nil in an empty file
-	content record.Content
+	root    *yaml.Node // with the lines; nil in an empty file
 }
 
-// readContentFile reads and checks a file; its errors name all lines that are wrong.
-func readContentFile(name string, r io.Reader) (*contentFile, error) {
+// Read reads and checks a file. It fails with ErrInvalid if the file breaks a rule.
+// The name begins the error; a file whose name ends in .json has to be JSON.
+func Read(name string, r io.Reader) (*File, error) {
 	data, err := io.ReadAll(io.LimitReader(r, maxContent+1))
 	if err != nil {
 		return nil, err
 	}
 	if len(data) > maxContent {
-		return nil, refuseFile(name, fmt.Errorf("it is larger than %d MiB", maxContent>>20))
+		return nil, invalid(name, fmt.Errorf("larger than %d MiB", maxContent>>20))
 	}
 	root, text, err := parseTree(data, strings.HasSuffix(name, ".json"))
 	if err != nil {
-		return nil, refuseFile(name, err)
+		return nil, invalid(name, err)
 	}
-	f := &contentFile{name: name, root: root}
+	f := &File{name: name, root: root}
 	if root == nil {
 		return f, nil
 	}
 	c := &checker{}
 	if fileShape(c, root, ""); len(c.mistakes) > 0 {
-		return nil, refuseFile(name, c.mistakes...)
+		return nil, invalid(name, c.mistakes...)
 	}
-	if err := json.Unmarshal(text, &f.content); err != nil {
-		return nil, refuseFile(name, err)
+	if err := json.Unmarshal(text, &f.Content); err != nil {
+		return nil, invalid(name, err)
 	}
 	f.checkValues(c)
 	if len(c.mistakes) == 0 {
-		if err := f.content.Validate(); err != nil {
+		if err := f.Content.Validate(); err != nil {
 			c.mistakes = append(c.mistakes, err)
 		}
 	}
-	return f, refuseFile(name, c.mistakes...)
+	return f, invalid(name, c.mistakes...)
 }
 
-// refuseFile names the first mistakes of a file; nil if there is none.
-func refuseFile(name string, mistakes ...error) error {
+// invalid joins the first mistakes of a file to an ErrInvalid, or returns nil if
+// there are none.
+func invalid(name string, mistakes ...error) error {
 	if len(mistakes) == 0 {
 		return nil
 	}
@@ -72,8 +79,13 @@ func refuseFile(name string, mistakes ...error) error {
 	if more := len(mistakes) - maxMistakes; more > 0 {
 		texts = append(texts, fmt.Sprintf("and %d more", more))
 	}
-	return &hinted{&refused{fmt.Errorf("%s: %s", name, strings.Join(texts, "; "))}, "mend the file; nothing was imported"}
+	return &invalidError{name + ": " + strings.Join(texts, "; ")}
 }
+
+type invalidError struct{ text string }
+
+func (e *invalidError) Error() string        { return e.text }
+func (e *invalidError) Is(target error) bool { return target == ErrInvalid }
 
 func lineOf(err error) int {
 	var m *mistake
@@ -83,18 +95,18 @@ func lineOf(err error) int {
 	return 0
 }
 
-// elements returns the nodes of a section's list.
-func (f *contentFile) elements(section string) []*yaml.Node {
+// elements returns the nodes of a section.
+func (f *File) elements(section string) []*yaml.Node {
 	if n := find(f.root, section); n != nil {
 		return n.Content
 	}
 	return nil
 }
 
-// checkValues holds every element by itself to the rules of the store, and finds
-// ids that stand twice, so that each mistake has its line.
-func (f *contentFile) checkValues(c *checker) {
-	all := f.content
+// checkValues checks each element by the rules of the store, and that IDs are
+// unique. The store checks the same, but knows no lines.
+func (f *File) checkValues(c *checker) {
+	all := f.Content
 	for i, n := range f.elements("variables") {
 		c.alone(n, "variables", i, record.Content{Variables: all.Variables[i : i+1]})
 	}
@@ -117,8 +129,8 @@ func (f *contentFile) checkValues(c *checker) {
 	}
 }
 
-// alone checks one element. What the store's error begins with is the place in a
-// list of one, which is replaced.
+// alone checks one element, given as a content of its own. The store's error
+// begins with the element's place in that content, which is replaced.
 func (c *checker) alone(n *yaml.Node, section string, i int, content record.Content) {
 	err := content.Validate()
 	if err == nil {
@@ -143,7 +155,7 @@ func (c *checker) uniqueIDs(section string, elements []*yaml.Node) {
 	}
 }
 
-// idText is what ids are compared by: 7, "7" and 0x7 are one.
+// idText is the form in which IDs are compared: 7, "7" and 0x7 are equal.
 func idText(id *yaml.Node) string {
 	if kindOf(id) == "a number" {
 		if text, err := appendNumber(nil, id); err == nil {
@@ -153,8 +165,8 @@ func idText(id *yaml.Node) string {
 	return id.Value
 }
 
-// apart demands that no two diagrams have one object. That one diagram has it
-// twice is found in the diagram itself.
+// apart reports objects that another diagram has, too. The check of a diagram
+// reports those that it has twice itself.
 func (c *checker) apart(diagram *yaml.Node, lines map[record.Ref]int) {
 	own := map[record.Ref]int{}
 	for _, kind := range []record.Kind{record.Line, record.Image, record.Text, record.Polyline} {
@@ -167,7 +179,7 @@ func (c *checker) apart(diagram *yaml.Node, lines map[record.Ref]int) {
 			var ref record.Ref
 			ref.Kind = kind
 			if json.Unmarshal([]byte(idText(id)), &ref.ID) != nil {
-				continue // not an integer, which is named already
+				continue // not an integer, which was reported already
 			}
 			if first, twice := lines[ref]; twice {
 				c.add(id, "%s %d is also in the diagram of line %d", kind, ref.ID, first)
@@ -180,18 +192,18 @@ func (c *checker) apart(diagram *yaml.Node, lines map[record.Ref]int) {
 	}
 }
 
-// checkMenus demands that every permission names a menu item of the file or one
-// that is known.
-func (f *contentFile) checkMenus(known []record.Menu) error {
-	there := map[int64]bool{}
-	for _, menu := range append(known, f.content.Menus...) {
-		there[menu.ID] = true
+// CheckMenus fails with ErrInvalid if a permission is for a menu item that is
+// neither in the file nor stored.
+func (f *File) CheckMenus(stored []record.Menu) error {
+	exists := map[int64]bool{}
+	for _, menu := range append(stored, f.Content.Menus...) {
+		exists[menu.ID] = true
 	}
 	c := &checker{}
 	for i, n := range f.elements("permissions") {
-		if id := f.content.Permissions[i].Menu; !there[id] {
+		if id := f.Content.Permissions[i].Menu; !exists[id] {
 			c.add(find(n, "id_menu"), "permissions[%d] is for the menu item %d, which is neither in the file nor in the store", i, id)
 		}
 	}
-	return refuseFile(f.name, c.mistakes...)
+	return invalid(f.name, c.mistakes...)
 }

@@ -1,4 +1,4 @@
-package main
+package admin
 
 import (
 	"context"
@@ -6,30 +6,31 @@ import (
 	"fmt"
 	"io"
 	"iter"
-	"os"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"tsmon/cmd/tsmon/cli"
 	"tsmon/cmd/tsmon/config"
 	"tsmon/store/record"
 	"tsmon/store/series"
 )
 
-func (a *app) seriesCommand() *cobra.Command {
-	return group("series", "Write measured values", a.seriesWriteCommand(), a.seriesImportCommand())
+// SeriesCommand returns `tsmon series`.
+func SeriesCommand(app *cli.App) *cobra.Command {
+	return cli.Group("series", "Write measured values", seriesWriteCommand(app), seriesImportCommand(app))
 }
 
 const seriesHelp = `
 
 The first argument is a tenant's schema, or the name of a time-series database.
-FILE - is stdin. Samples are written in batches of 5,000; a value of the same
-series and time is replaced, so that the same command may be repeated.
+FILE - is stdin. Samples are written in batches of 5,000. A value replaces one of
+the same series and time, so the same command can be repeated.
 
-A mistake is named with its line, and with how many samples were written before:
-none (exit code 3), or whole batches (1).`
+A mistake is reported with its line and the number of samples written before it:
+none (exit code 3), or whole batches (exit code 1).`
 
-func (a *app) seriesWriteCommand() *cobra.Command {
+func seriesWriteCommand(app *cli.App) *cobra.Command {
 	var precision string
 	cmd := &cobra.Command{
 		Use:   "write SCHEMA|DATABASE FILE|-",
@@ -37,11 +38,10 @@ func (a *app) seriesWriteCommand() *cobra.Command {
 		Long:  `Write values from InfluxDB's line protocol. A line without a time gets the current one.` + seriesHelp,
 		Example: `  tsmon series write acueducto values.txt
   echo 'tank,site=north level=3.2' | tsmon series write acueducto -`,
-		Args:              exactly(2, "a SCHEMA or DATABASE and a FILE"),
-		ValidArgsFunction: a.tenantNames,
+		Args: cli.Args(2, 2, "a SCHEMA or DATABASE and a FILE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.runSeries(cmd.Context(), args[0], args[1], precision, func(r io.Reader, unit time.Duration) iter.Seq2[series.Sample, error] {
-				return series.Lines(r, unit, a.now())
+			return runSeries(cmd.Context(), app, args[0], args[1], precision, func(r io.Reader, unit time.Duration) iter.Seq2[series.Sample, error] {
+				return series.Lines(r, unit, app.Now())
 			})
 		},
 	}
@@ -49,20 +49,19 @@ func (a *app) seriesWriteCommand() *cobra.Command {
 	return cmd
 }
 
-func (a *app) seriesImportCommand() *cobra.Command {
+func seriesImportCommand(app *cli.App) *cobra.Command {
 	var precision string
 	cmd := &cobra.Command{
 		Use:   "import SCHEMA|DATABASE FILE|-",
 		Short: "Write values from comma-separated values",
 		Long: `Write values from comma-separated values. The first line names the columns: time,
-measurement, field and value, in any order, and further ones that are tags. A
+measurement, field and value, in any order; further ones are tags. A
 time is RFC 3339 or a number; a value is a number, 12i for an integer, true,
-false, or a text between quotes of its own.` + seriesHelp,
-		Example:           "  tsmon series import acueducto values.csv --precision s",
-		Args:              exactly(2, "a SCHEMA or DATABASE and a FILE"),
-		ValidArgsFunction: a.tenantNames,
+false, or a quoted text.` + seriesHelp,
+		Example: "  tsmon series import acueducto values.csv --precision s",
+		Args:    cli.Args(2, 2, "a SCHEMA or DATABASE and a FILE"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.runSeries(cmd.Context(), args[0], args[1], precision, series.CSV)
+			return runSeries(cmd.Context(), app, args[0], args[1], precision, series.CSV)
 		},
 	}
 	precisionFlag(cmd, &precision)
@@ -77,8 +76,8 @@ func precisionFlag(cmd *cobra.Command, precision *string) {
 	_ = cmd.RegisterFlagCompletionFunc("precision", cobra.FixedCompletions([]string{"ns", "us", "ms", "s"}, cobra.ShellCompDirectiveNoFileComp))
 }
 
-// writtenSeries is what the series commands print.
-type writtenSeries struct {
+// WrittenSeries is what the series commands print.
+type WrittenSeries struct {
 	Database string `json:"database"`
 	Source   string `json:"source"`
 	Samples  int    `json:"samples"`
@@ -87,12 +86,12 @@ type writtenSeries struct {
 // samplesOf reads samples from a text.
 type samplesOf func(r io.Reader, unit time.Duration) iter.Seq2[series.Sample, error]
 
-func (a *app) runSeries(ctx context.Context, name, path, precision string, read samplesOf) error {
+func runSeries(ctx context.Context, app *cli.App, name, path, precision string, read samplesOf) error {
 	unit, ok := precisions[precision]
 	if !ok {
-		return usagef("--precision is ns, us, ms or s, not %.20q", precision)
+		return cli.Usagef("--precision is ns, us, ms or s, not %.20q", precision)
 	}
-	c, err := a.load()
+	c, err := app.Load()
 	if err != nil {
 		return err
 	}
@@ -100,90 +99,56 @@ func (a *app) runSeries(ctx context.Context, name, path, precision string, read 
 	if err != nil {
 		return err
 	}
-	if err := mustBeThere(seriesFile(c), errNoSeries); err != nil {
+	if err := cli.CheckFile(cli.SeriesFile(c), cli.ErrNoSeries); err != nil {
 		return err
 	}
-	progress := a.newProgress("read")
-	defer progress.done()
-	text, err := a.openInput(path, progress)
+	progress := app.NewProgress("read")
+	defer progress.Done()
+	text, err := app.OpenInput(path, progress)
 	if err != nil {
 		return err
 	}
 	defer text.Close()
-	store, err := openSeries(ctx, c)
+	store, err := cli.OpenSeries(ctx, c)
 	if err != nil {
-		return explainSeries(err)
+		return cli.ExplainSeries(err)
 	}
 	w := &batchWriter{store: store, database: database}
 	err = errors.Join(w.writeAll(ctx, read(text, unit)), store.Close())
 	if err != nil {
 		return w.explain(path, err)
 	}
-	r := writtenSeries{database, path, w.written}
-	return a.print(r, func() { fmt.Fprintf(a.stdout, "wrote %d samples to %s\n", r.Samples, r.Database) })
+	r := WrittenSeries{database, path, w.written}
+	return app.Print(r, func(w io.Writer) { fmt.Fprintf(w, "wrote %d samples to %s\n", r.Samples, r.Database) })
 }
 
-// databaseOf returns the database of the tenant of that name, or the name itself
-// where there is no such tenant.
+// databaseOf returns the database of the tenant of that name, or the name itself if
+// there is no such tenant.
 func databaseOf(ctx context.Context, c *config.Config, name string) (string, error) {
 	if err := series.ValidDatabase(name); err != nil {
-		return "", &usageError{err}
+		return "", cli.Usage(err)
 	}
 	database := name
 	if record.ValidSchema(name) != nil {
 		return database, nil
 	}
-	err := withRecordsOf(ctx, c, func(s record.Store) error {
+	err := cli.WithRecords(ctx, c, func(s record.Store) error {
 		t, err := s.Tenant(ctx, name)
 		if err == nil {
 			database = t.TsName
 		}
 		return err
 	})
-	if errors.Is(err, record.ErrNotFound) || errors.Is(err, errNoRecords) {
+	if errors.Is(err, record.ErrNotFound) || errors.Is(err, cli.ErrNoRecords) {
 		err = nil
 	}
 	return database, err
 }
 
-// openInput opens a file, whose reading is shown as progress, or stdin.
-func (a *app) openInput(path string, p *progress) (io.ReadCloser, error) {
-	if path == "-" {
-		return io.NopCloser(a.stdin), nil
-	}
-	file, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	info, err := file.Stat()
-	if err == nil && info.IsDir() {
-		err = usagef("%s is a folder", path)
-	}
-	if err != nil {
-		file.Close()
-		return nil, err
-	}
-	return &shownFile{file, path, info.Size(), p}, nil
-}
-
-// shownFile reports what is read of it.
-type shownFile struct {
-	*os.File
-	path     string
-	size     int64
-	progress *progress
-}
-
-func (f *shownFile) Read(p []byte) (int, error) {
-	n, err := f.File.Read(p)
-	f.progress.transferred(f.path, n, f.size)
-	return n, err
-}
-
-// perBatch is the number of samples that are written at once.
+// perBatch is the number of samples in a write.
 const perBatch = 5000
 
-// batchWriter writes samples in batches and knows how many are written.
+// batchWriter writes samples in batches and counts them.
 type batchWriter struct {
 	store    series.Store
 	database string
@@ -191,7 +156,7 @@ type batchWriter struct {
 	batch    []series.Sample
 }
 
-// writeAll writes whole batches, and the last one only where no mistake follows.
+// writeAll writes whole batches; it writes the last one only if no mistake follows.
 func (w *batchWriter) writeAll(ctx context.Context, samples iter.Seq2[series.Sample, error]) error {
 	for s, err := range samples {
 		if err != nil {
@@ -218,8 +183,8 @@ func (w *batchWriter) flush(ctx context.Context) error {
 	return nil
 }
 
-// explain says what was written before an error. What is wrong with the text is
-// refused where that is nothing.
+// explain adds to an error what was written before. A mistake in the text is a
+// refusal if nothing was.
 func (w *batchWriter) explain(path string, err error) error {
 	if path == "-" {
 		path = "stdin"
@@ -227,14 +192,14 @@ func (w *batchWriter) explain(path string, err error) error {
 	if errors.Is(err, context.Canceled) {
 		return fmt.Errorf("%d samples were written before: %w", w.written, err)
 	}
-	err = explainSeries(fmt.Errorf("%s: %w; %d samples were written before", path, err, w.written))
+	err = cli.ExplainSeries(fmt.Errorf("%s: %w; %d samples were written before", path, err, w.written))
 	for _, mistake := range []error{series.ErrInvalid, series.ErrName, series.ErrTooLarge, series.ErrKind} {
 		if !errors.Is(err, mistake) {
 			continue
 		}
-		err = &hinted{err, "mend the text and run the same command again; what was written already is only replaced by itself"}
+		err = cli.WithHint(err, "correct the text and run the same command again; it writes the same values once more")
 		if w.written == 0 {
-			err = &refused{err}
+			err = cli.Refuse(err)
 		}
 		return err
 	}

@@ -1,4 +1,4 @@
-package main
+package content
 
 import (
 	"go.yaml.in/yaml/v3"
@@ -6,17 +6,18 @@ import (
 	"tsmon/api"
 )
 
-// Charts are open, except where their variables lie; that depends on component.
+// Charts may have any members, except in their variables, whose place depends on
+// the component.
 var (
-	chartHead = open(map[string]part{"id": required(idShape), "component": optional(orNull(textShape))})
-	pumpShape = computable("value", open(map[string]part{
+	chartHead = open(map[string]member{"id": required(idShape), "component": optional(orNull(textShape))})
+	pumpShape = computable("value", open(map[string]member{
 		"varId": required(idShape), "name": required(textShape), "unit": optional(orNull(textShape)),
 		"calc": optional(orNull(boolShape)), "equation": optional(orNull(textShape)), "value": required(varsTsShape),
 	}))
-	pumpsShape    = open(map[string]part{"initialPumps": optional(list(pumpShape)), "initialStates": optional(list(pumpShape))})
-	booleansShape = open(map[string]part{"items": optional(list(open(map[string]part{"tsVar": optional(orNull(shownVariable))})))})
+	pumpsShape    = open(map[string]member{"initialPumps": optional(list(pumpShape)), "initialStates": optional(list(pumpShape))})
+	booleansShape = open(map[string]member{"items": optional(list(open(map[string]member{"tsVar": optional(orNull(shownVariable))})))})
 	shownVariable = computable("varsTs", open(shownMembers))
-	shownMembers  = map[string]part{
+	shownMembers  = map[string]member{
 		"id": optional(idShape), "unit": optional(orNull(textShape)), "calc": optional(orNull(boolShape)),
 		"type":     optional(orNull(oneOf("number", "last", "mean", "max", "min", "sum"))),
 		"equation": optional(orNull(textShape)), "varsTs": required(varsTsShape),
@@ -41,15 +42,15 @@ func chartShape(c *checker, n *yaml.Node, place string) {
 		booleansShape(c, data, place)
 	default:
 		for i := 0; i+1 < len(data.Content); i += 2 {
-			if member := data.Content[i+1]; find(member, "varsTs") != nil {
-				shownVariable(c, member, place+"."+data.Content[i].Value)
+			if value := data.Content[i+1]; find(value, "varsTs") != nil {
+				shownVariable(c, value, place+"."+data.Content[i].Value)
 			}
 		}
 	}
 }
 
-// computable is a variable whose equation can be computed, too; its operands are
-// in the member of that name.
+// computable is a variable of a shape whose value can also be computed. operands
+// names the member that holds its series.
 func computable(operands string, s shape) shape {
 	return func(c *checker, n *yaml.Node, place string) {
 		before := len(c.mistakes)
@@ -67,7 +68,7 @@ func computable(operands string, s shape) shape {
 	}
 }
 
-// renamed is an object one of whose members has another name.
+// renamed returns an object with one member renamed.
 func renamed(n *yaml.Node, from, to string) *yaml.Node {
 	other := *n
 	other.Content = nil

@@ -1,4 +1,4 @@
-package main
+package content
 
 import (
 	"bytes"
@@ -11,6 +11,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 
 	"go.yaml.in/yaml/v3"
@@ -18,10 +19,10 @@ import (
 	"tsmon/store/record"
 )
 
-// maxDepth bounds how deep a file's values nest.
+// maxDepth bounds the nesting of values.
 const maxDepth = 64
 
-// mistake is what is wrong with a file, and where.
+// mistake is an error in a line of a file.
 type mistake struct {
 	line int
 	text string
@@ -33,8 +34,8 @@ func mistakef(line int, format string, args ...any) error {
 	return &mistake{line, fmt.Sprintf(format, args...)}
 }
 
-// parseTree reads a file into nodes that know their lines, and into JSON. A file
-// that is JSON keeps its numbers and escapes as they are.
+// parseTree parses a file to nodes with their lines, and to JSON. A JSON file keeps
+// its numbers and escapes as they are.
 func parseTree(data []byte, isJSON bool) (*yaml.Node, json.RawMessage, error) {
 	if isJSON || json.Valid(data) {
 		root, err := parseJSON(data)
@@ -67,20 +68,20 @@ func parseYAML(data []byte) (*yaml.Node, error) {
 		return nil, nil
 	}
 	if err := dec.Decode(&second); !errors.Is(err, io.EOF) {
-		return nil, mistakef(max(second.Line, 1), "a second document begins, or what follows is not YAML")
+		return nil, mistakef(max(second.Line, 1), "a second document begins, or this is not YAML")
 	}
 	return document.Content[0], nil
 }
 
-// number matches what JSON and YAML both take for a number.
+// number matches numbers that JSON and YAML write alike.
 var number = regexp.MustCompile(`^-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]+)?$`)
 
-// appendJSON appends a node as JSON. Aliases are refused: they can make a small
-// file as large as they like.
+// appendJSON appends a node as JSON. It refuses aliases, which let a small file
+// expand to any size.
 func appendJSON(dst []byte, n *yaml.Node, depth int) ([]byte, error) {
 	switch {
 	case depth > maxDepth:
-		return nil, mistakef(n.Line, "it nests deeper than %d levels", maxDepth)
+		return nil, mistakef(n.Line, "nested deeper than %d levels", maxDepth)
 	case n.Kind == yaml.AliasNode || n.Anchor != "":
 		return nil, mistakef(n.Line, "anchors and aliases are not supported")
 	case n.Kind == yaml.ScalarNode:
@@ -111,7 +112,7 @@ func appendObject(dst []byte, n *yaml.Node, depth int) (_ []byte, err error) {
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		key := n.Content[i]
 		if key.Kind != yaml.ScalarNode || key.Anchor != "" || key.ShortTag() == "!!merge" {
-			return nil, mistakef(key.Line, "the name of a member is a text")
+			return nil, mistakef(key.Line, "the name of a member must be a text")
 		}
 		if i > 0 {
 			dst = append(dst, ',')
@@ -147,7 +148,7 @@ func appendScalar(dst []byte, n *yaml.Node) ([]byte, error) {
 
 func appendText(dst []byte, n *yaml.Node) ([]byte, error) {
 	if !record.Storable(strings.ReplaceAll(n.Value, "\x00", "")) {
-		return nil, mistakef(n.Line, "it is not UTF-8")
+		return nil, mistakef(n.Line, "not UTF-8")
 	}
 	var text bytes.Buffer
 	enc := json.NewEncoder(&text)
@@ -156,8 +157,8 @@ func appendText(dst []byte, n *yaml.Node) ([]byte, error) {
 	return append(dst, bytes.TrimSuffix(text.Bytes(), []byte("\n"))...), err
 }
 
-// appendNumber keeps a number as it is written where JSON can, and else, as for
-// 0x1f or 1_000, its value.
+// appendNumber keeps a number as it is written if that is JSON, else, as for 0x1f
+// or 1_000, it appends the value.
 func appendNumber(dst []byte, n *yaml.Node) ([]byte, error) {
 	if number.MatchString(n.Value) {
 		return append(dst, n.Value...), nil
@@ -172,11 +173,11 @@ func appendNumber(dst []byte, n *yaml.Node) ([]byte, error) {
 	return strconv.AppendFloat(dst, f, 'g', -1, 64), nil
 }
 
-// jsonReader turns JSON into nodes.
+// jsonReader parses JSON to nodes.
 type jsonReader struct {
 	data []byte
 	dec  *json.Decoder
-	at   int // what of data is counted
+	at   int // end of the data whose lines are counted
 	line int
 }
 
@@ -189,7 +190,7 @@ func parseJSON(data []byte) (*yaml.Node, error) {
 	return r.value(1)
 }
 
-// here is the line of the token that was read last.
+// here returns the line of the last token.
 func (r *jsonReader) here() int {
 	end := int(r.dec.InputOffset())
 	r.line += bytes.Count(r.data[r.at:end], []byte("\n"))
@@ -204,7 +205,7 @@ func (r *jsonReader) value(depth int) (*yaml.Node, error) {
 	}
 	line := r.here()
 	if depth > maxDepth {
-		return nil, mistakef(line, "it nests deeper than %d levels", maxDepth)
+		return nil, mistakef(line, "nested deeper than %d levels", maxDepth)
 	}
 	switch v := token.(type) {
 	case json.Delim:
@@ -223,8 +224,8 @@ func (r *jsonReader) value(depth int) (*yaml.Node, error) {
 	return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!null", Value: "null", Line: line}, nil
 }
 
-// collection reads names and values of an object as if they were the elements of
-// an array.
+// collection reads an array, or an object, whose nodes are names and values in
+// turn.
 func (r *jsonReader) collection(open json.Delim, line, depth int) (*yaml.Node, error) {
 	n := &yaml.Node{Kind: yaml.SequenceNode, Tag: "!!seq", Line: line}
 	if open == '{' {
@@ -243,24 +244,24 @@ func (r *jsonReader) collection(open json.Delim, line, depth int) (*yaml.Node, e
 	return n, nil
 }
 
-// checkJSON says in which line a file stops being JSON.
+// checkJSON reports the line in which data stops being JSON.
 func checkJSON(data []byte) error {
 	for i, line := range bytes.Split(data, []byte("\n")) {
 		if !utf8.Valid(line) {
-			return mistakef(i+1, "it is not UTF-8")
+			return mistakef(i+1, "not UTF-8")
 		}
 	}
 	var syntax *json.SyntaxError
 	if err := json.Unmarshal(data, new(json.RawMessage)); errors.As(err, &syntax) {
 		end := max(int(syntax.Offset)-1, 0)
-		return mistakef(1+bytes.Count(data[:end], []byte("\n")), "it is not JSON: %v", err)
+		return mistakef(1+bytes.Count(data[:end], []byte("\n")), "not JSON: %v", err)
 	}
 	return nil
 }
 
-// encodeJSON writes a content as indented JSON, its numbers and escapes as they
-// were stored.
-func encodeJSON(c record.Content) ([]byte, error) {
+// EncodeJSON returns a content as indented JSON, with numbers and escapes as they
+// are stored.
+func EncodeJSON(c record.Content) ([]byte, error) {
 	var text bytes.Buffer
 	enc := json.NewEncoder(&text)
 	enc.SetEscapeHTML(false)
@@ -268,11 +269,11 @@ func encodeJSON(c record.Content) ([]byte, error) {
 	if err := enc.Encode(filled(c)); err != nil {
 		return nil, err
 	}
-	return []byte(escapeActing(text.String())), nil
+	return []byte(escapeActive(text.String())), nil
 }
 
-// encodeYAML writes a content as YAML that parseYAML reads as the same.
-func encodeYAML(c record.Content) ([]byte, error) {
+// EncodeYAML returns a content as YAML that Read decodes to the same content.
+func EncodeYAML(c record.Content) ([]byte, error) {
 	data, err := json.Marshal(filled(c))
 	if err != nil {
 		return nil, err
@@ -292,10 +293,10 @@ func encodeTree(root *yaml.Node) ([]byte, error) {
 	if err := errors.Join(enc.Encode(root), enc.Close()); err != nil {
 		return nil, err
 	}
-	return []byte(escapeActing(text.String())), nil
+	return []byte(escapeActive(text.String())), nil
 }
 
-// quoteUnusual puts texts between double quotes that other styles might change.
+// quoteUnusual double-quotes texts that other styles might change.
 func quoteUnusual(n *yaml.Node) {
 	unusual := func(r rune) bool { return r < ' ' || r > 0x7e && !isLetterOrSign(r) }
 	if n.Tag == "!!str" && strings.ContainsFunc(n.Value, unusual) {
@@ -306,18 +307,18 @@ func quoteUnusual(n *yaml.Node) {
 	}
 }
 
-// isLetterOrSign holds for what every style carries.
+// isLetterOrSign reports a character that every style keeps.
 func isLetterOrSign(r rune) bool { return r >= 0xa1 && r <= 0x1fff }
 
-// escapeActing writes characters that act on a terminal as \uNNNN, which both
-// JSON and double-quoted YAML read.
-func escapeActing(text string) string {
-	if !strings.ContainsFunc(text, acts) {
+// escapeActive writes characters that act on a terminal as \uNNNN, an escape in
+// both JSON and double-quoted YAML.
+func escapeActive(text string) string {
+	if !strings.ContainsFunc(text, isActive) {
 		return text
 	}
 	var b strings.Builder
 	for _, r := range text {
-		if acts(r) {
+		if isActive(r) {
 			fmt.Fprintf(&b, `\u%04x`, r)
 		} else {
 			b.WriteRune(r)
@@ -326,7 +327,13 @@ func escapeActing(text string) string {
 	return b.String()
 }
 
-// filled has empty sections instead of none.
+// isActive reports whether a character acts on a terminal: a control character, or
+// one that changes the direction of text.
+func isActive(r rune) bool {
+	return r != '\n' && r != '\t' && unicode.IsControl(r) || r >= 0x202a && r <= 0x202e || r >= 0x2066 && r <= 0x2069
+}
+
+// filled replaces missing sections by empty ones.
 func filled(c record.Content) record.Content {
 	if c.Variables == nil {
 		c.Variables = []record.Variable{}

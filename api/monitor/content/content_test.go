@@ -1,4 +1,4 @@
-package main
+package content
 
 import (
 	"bytes"
@@ -14,22 +14,22 @@ import (
 
 func readNetwork(t testing.TB) record.Content {
 	t.Helper()
-	file, err := os.Open("testdata/content/network.yaml")
+	file, err := os.Open("../../../cmd/tsmon/testdata/content/network.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer file.Close()
-	f, err := readContentFile(file.Name(), file)
+	f, err := Read(file.Name(), file)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return f.content
+	return f.Content
 }
 
 // TestContentComesBack: what is written, as YAML and as JSON, is read as the same.
 func TestContentComesBack(t *testing.T) {
 	network := readNetwork(t)
-	want, err := encodeJSON(network)
+	want, err := EncodeJSON(network)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -38,17 +38,17 @@ func TestContentComesBack(t *testing.T) {
 			t.Errorf("%s was not kept:\n%s", kept, want)
 		}
 	}
-	asYAML, err := encodeYAML(network)
+	asYAML, err := EncodeYAML(network)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for name, text := range map[string][]byte{"a.yaml": asYAML, "a.json": want, "json without its name": want} {
-		f, err := readContentFile(name, bytes.NewReader(text))
+		f, err := Read(name, bytes.NewReader(text))
 		if err != nil {
 			t.Errorf("%s: %v\n%s", name, err, text)
 			continue
 		}
-		if got, err := encodeJSON(f.content); err != nil || !bytes.Equal(got, want) {
+		if got, err := EncodeJSON(f.Content); err != nil || !bytes.Equal(got, want) {
 			t.Errorf("%s: %v\n%s\nwant\n%s", name, err, got, want)
 		}
 	}
@@ -97,28 +97,28 @@ func TestContentMistakes(t *testing.T) {
 		"a pump's equation":   {"a.yaml", "charts:\n  - id: 1\n    component: PumpControl\n    data:\n      initialPumps:\n        - {varId: 1, name: B1, calc: true, equation: f +* 1, value: {measurement: m, field: f}}\n", "line 6: charts[0].data.initialPumps[0]: equation"},
 		"a boolean's":         {"a.yaml", "charts:\n  - id: 1\n    component: MultipleBooleanChart\n    data:\n      items:\n        - tsVar: {name: x}\n", "line 6: charts[0].data.items[0].tsVar lacks the member varsTs"},
 		"circle":              {"a.yaml", "charts: &a [*a]\n", "line 1: anchors and aliases are not supported"},
-		"merge":               {"a.yaml", "charts:\n  - {id: 1, <<: {x: 1}}\n", "line 2: the name of a member is a text"},
-		"list as a name":      {"a.yaml", "charts:\n  - {id: 1, ? [a] : 1}\n", "line 2: the name of a member is a text"},
-		"deep YAML":           {"a.yaml", "charts:\n  - {id: 1, x: " + strings.Repeat("[", 100) + strings.Repeat("]", 100) + "}\n", "line 2: it nests deeper than 64 levels"},
+		"merge":               {"a.yaml", "charts:\n  - {id: 1, <<: {x: 1}}\n", "line 2: the name of a member must be a text"},
+		"list as a name":      {"a.yaml", "charts:\n  - {id: 1, ? [a] : 1}\n", "line 2: the name of a member must be a text"},
+		"deep YAML":           {"a.yaml", "charts:\n  - {id: 1, x: " + strings.Repeat("[", 100) + strings.Repeat("]", 100) + "}\n", "line 2: nested deeper than 64 levels"},
 		"very deep YAML":      {"a.yaml", strings.Repeat("[", 1<<20), "exceeded max depth"},
 		"very deep blocks":    {"a.yaml", strings.Repeat("- ", 1<<20), "exceeded max depth"},
-		"deep JSON":           {"a.json", "[\n" + strings.Repeat("[", 100) + strings.Repeat("]", 100) + "]", "line 2: it nests deeper than 64 levels"},
-		"very deep JSON":      {"a.json", strings.Repeat("[", 1<<20), "line 1: it is not JSON: invalid character '[' exceeded max depth"},
+		"deep JSON":           {"a.json", "[\n" + strings.Repeat("[", 100) + strings.Repeat("]", 100) + "]", "line 2: nested deeper than 64 levels"},
+		"very deep JSON":      {"a.json", strings.Repeat("[", 1<<20), "line 1: not JSON: invalid character '[' exceeded max depth"},
 		"two documents":       {"a.yaml", "menus: []\n---\nmenus: []\n", "a second document begins"},
 		"not YAML":            {"a.yaml", "menus: 1\n  charts: [\n", "line 2"},
-		"not JSON":            {"a.json", "{\n\"menus\": [],\n}", "line 3: it is not JSON"},
-		"JSON that ends":      {"a.json", "{\n\"menus\": [\n", "line 2: it is not JSON: unexpected end"},
-		"JSON twice":          {"a.json", "{}\n{}", "line 2: it is not JSON: invalid character '{' after top-level value"},
+		"not JSON":            {"a.json", "{\n\"menus\": [],\n}", "line 3: not JSON"},
+		"JSON that ends":      {"a.json", "{\n\"menus\": [\n", "line 2: not JSON: unexpected end"},
+		"JSON twice":          {"a.json", "{}\n{}", "line 2: not JSON: invalid character '{' after top-level value"},
 		"a list":              {"a.yaml", "- 1\n", "line 1: the file is not an object but a list"},
-		"not UTF-8":           {"a.json", "{\"menus\": [{\"id\": 1, \"name\": \"\xff\"}]}", "line 1: it is not UTF-8"},
+		"not UTF-8":           {"a.json", "{\"menus\": [{\"id\": 1, \"name\": \"\xff\"}]}", "line 1: not UTF-8"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := readContentFile(c.file, strings.NewReader(c.text))
+			_, err := Read(c.file, strings.NewReader(c.text))
 			if err == nil || !strings.Contains(err.Error(), c.want) || !strings.HasPrefix(err.Error(), c.file+": ") {
 				t.Errorf("error %v, want %q in it", err, c.want)
 			}
-			if err != nil && !errors.As(err, new(*refused)) {
-				t.Errorf("%v has exit code %d", err, exitCode(err))
+			if !errors.Is(err, ErrInvalid) {
+				t.Errorf("%v is not ErrInvalid", err)
 			}
 			if err != nil && len(err.Error()) > 4000 {
 				t.Errorf("the error has %d bytes", len(err.Error()))
@@ -129,7 +129,7 @@ func TestContentMistakes(t *testing.T) {
 
 func TestContentEmpty(t *testing.T) {
 	for _, text := range []string{"", "# nothing\n", "{}", "menus: []\n"} {
-		if _, err := readContentFile("a.yaml", strings.NewReader(text)); err != nil {
+		if _, err := Read("a.yaml", strings.NewReader(text)); err != nil {
 			t.Errorf("%q: %v", text, err)
 		}
 	}
@@ -138,7 +138,7 @@ func TestContentEmpty(t *testing.T) {
 // FuzzContent holds that whatever is read is written as something that is read
 // as the same, both ways, and that neither way can act on a terminal.
 func FuzzContent(f *testing.F) {
-	network, err := os.ReadFile("testdata/content/network.yaml")
+	network, err := os.ReadFile("../../../cmd/tsmon/testdata/content/network.yaml")
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -147,23 +147,23 @@ func FuzzContent(f *testing.F) {
 	f.Add("charts: [{id: 0x1f, x: 1_000, y: 2024-01-01, z: .5, ? : x, 'é ': |\n  a\n\n  }]")
 	f.Add("notifications: {a: {? \"\\x85\" : {1.0: []}}}")
 	f.Fuzz(func(t *testing.T, text string) {
-		first, err := readContentFile("a.yaml", strings.NewReader(text))
+		first, err := Read("a.yaml", strings.NewReader(text))
 		if err != nil {
 			return
 		}
-		for name, encode := range map[string]func(record.Content) ([]byte, error){"a.yaml": encodeYAML, "a.json": encodeJSON} {
-			written, err := encode(first.content)
+		for name, encode := range map[string]func(record.Content) ([]byte, error){"a.yaml": EncodeYAML, "a.json": EncodeJSON} {
+			written, err := encode(first.Content)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if strings.ContainsFunc(string(written), acts) {
+			if strings.ContainsFunc(string(written), isActive) {
 				t.Fatalf("%s acts: %q", name, written)
 			}
-			second, err := readContentFile(name, bytes.NewReader(written))
+			second, err := Read(name, bytes.NewReader(written))
 			if err != nil {
 				t.Fatalf("%s: %v\n%s", name, err, written)
 			}
-			if got, want := decoded(t, second.content), decoded(t, first.content); !reflect.DeepEqual(got, want) {
+			if got, want := decoded(t, second.Content), decoded(t, first.Content); !reflect.DeepEqual(got, want) {
 				t.Fatalf("%s: %v, want %v\n%s", name, got, want, written)
 			}
 		}

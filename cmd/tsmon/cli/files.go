@@ -1,4 +1,4 @@
-package main
+package cli
 
 import (
 	"errors"
@@ -9,24 +9,24 @@ import (
 	"runtime"
 )
 
-// writeFile gives a file its name once its content is on disk. An existing file
-// is replaced.
-func writeFile(path string, mode fs.FileMode, content []byte) error {
-	return place(path, mode, content, os.Rename)
+// WriteFile replaces or creates a file durably: the name is never seen with
+// partial content.
+func WriteFile(path string, mode fs.FileMode, content []byte) error {
+	return writeFile(path, mode, content, os.Rename)
 }
 
-// createFile is like writeFile, mode 0600, but leaves an existing file as it is.
-func createFile(path string, content []byte) error {
-	err := place(path, 0o600, content, os.Link)
+// CreateFile is like WriteFile with mode 0600, but keeps an existing file.
+func CreateFile(path string, content []byte) error {
+	err := writeFile(path, 0o600, content, os.Link)
 	if errors.Is(err, fs.ErrExist) {
 		return nil
 	}
 	return err
 }
 
-// place brings content to disk under a temporary name, and has name, os.Rename or
-// os.Link, give it its own.
-func place(path string, mode fs.FileMode, content []byte, name func(from, to string) error) error {
+// writeFile syncs content under a temporary name, then gives it its name by
+// os.Rename or os.Link.
+func writeFile(path string, mode fs.FileMode, content []byte, name func(from, to string) error) error {
 	tmp, err := os.CreateTemp(filepath.Dir(path), ".tsmon-*") // mode 0600
 	if err != nil {
 		var at *fs.PathError
@@ -47,7 +47,7 @@ func place(path string, mode fs.FileMode, content []byte, name func(from, to str
 	return syncFolder(filepath.Dir(path))
 }
 
-// syncFolder brings a new name to disk, where the system can.
+// syncFolder makes a new name durable, where the system can.
 func syncFolder(folder string) error {
 	if runtime.GOOS == "windows" {
 		return nil

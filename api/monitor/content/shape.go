@@ -1,7 +1,8 @@
-package main
+package content
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -9,7 +10,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// shape says what a value of a file looks like.
+// shape checks a value of a file. place is its path, for messages.
 type shape func(c *checker, n *yaml.Node, place string)
 
 // checker collects the mistakes of a file.
@@ -19,18 +20,18 @@ func (c *checker) add(n *yaml.Node, format string, args ...any) {
 	c.mistakes = append(c.mistakes, mistakef(n.Line, format, args...))
 }
 
-// part is a member, one of an object's. A chart or diagram may have others.
-type part struct {
+// member is a known member of an object.
+type member struct {
 	shape    shape
 	required bool
 }
 
-func required(s shape) part { return part{s, true} }
-func optional(s shape) part { return part{s, false} }
+func required(s shape) member { return member{s, true} }
+func optional(s shape) member { return member{s, false} }
 
-// The shapes of a file, as JSON names them.
+// The shapes of a file.
 var (
-	fileShape = closed(map[string]part{
+	fileShape = closed(map[string]member{
 		"variables":     optional(list(variableShape)),
 		"diagrams":      optional(list(diagramShape)),
 		"menus":         optional(list(menuShape)),
@@ -38,36 +39,37 @@ var (
 		"notifications": optional(mapping(mapping(mapping(list(entryShape))))),
 		"charts":        optional(list(chartShape)),
 	})
-	variableShape = computable("varsTs", closed(map[string]part{
+	variableShape = computable("varsTs", closed(map[string]member{
 		"id": required(idShape), "name": required(textShape), "unit": optional(orNull(textShape)),
 		"type": optional(oneOf("number", "last", "mean", "max", "min", "sum")), "calc": optional(boolShape),
 		"equation": optional(orNull(textShape)), "status": optional(boolShape), "varsTs": required(varsTsShape),
 	}))
-	diagramShape = open(map[string]part{
+	diagramShape = open(map[string]member{
 		"id": required(integerShape), "title": optional(textShape), "status": optional(integerShape),
 		"backgroundColor": optional(textShape), "backgroundImg": optional(textShape),
-		"lines":  optional(list(open(map[string]part{"id": required(integerShape), "id_tsvars": optional(orNull(idShape))}))),
+		"lines":  optional(list(open(map[string]member{"id": required(integerShape), "id_tsvars": optional(orNull(idShape))}))),
 		"images": optional(list(placedShape)), "texts": optional(list(placedShape)), "polylines": optional(list(placedShape)),
 	})
-	placedShape = open(map[string]part{"id": required(integerShape)})
-	menuShape   = closed(map[string]part{
+	placedShape = open(map[string]member{"id": required(integerShape)})
+	menuShape   = closed(map[string]member{
 		"id": required(integerShape), "name": required(textShape), "icon": optional(textShape), "path": optional(textShape),
 		"status": optional(boolShape),
 	})
-	permissionShape = closed(map[string]part{
+	permissionShape = closed(map[string]member{
 		"id": required(integerShape), "id_menu": required(integerShape), "id_profile": optional(orNull(integerShape)),
 		"id_user": optional(orNull(integerShape)), "status": optional(boolShape),
 	})
-	entryShape = closed(map[string]part{
+	entryShape = closed(map[string]member{
 		"id": required(integerShape), "id_event_ts": required(integerShape), "alarm": required(boolShape),
 	})
-	seriesShape = closed(map[string]part{
+	seriesShape = closed(map[string]member{
 		"measurement": required(textShape), "field": required(textShape), "calc_field": optional(textShape),
 	})
-	operandsShape = mapping(closed(map[string]part{"measure": required(textShape), "calc_field": required(textShape)}))
+	operandsShape = mapping(closed(map[string]member{"measure": required(textShape), "calc_field": required(textShape)}))
 )
 
-// varsTsShape is form A where measurement is a text, else form B.
+// varsTsShape is one series if it has a measurement that is a scalar, else an
+// object of operands.
 func varsTsShape(c *checker, n *yaml.Node, place string) {
 	if m := find(n, "measurement"); m != nil && m.Kind == yaml.ScalarNode {
 		seriesShape(c, n, place)
@@ -76,17 +78,17 @@ func varsTsShape(c *checker, n *yaml.Node, place string) {
 	operandsShape(c, n, place)
 }
 
-// closed is an object of no other members.
-func closed(members map[string]part) shape {
+// closed is an object without other members.
+func closed(members map[string]member) shape {
 	return func(c *checker, n *yaml.Node, place string) { c.object(n, place, members, true) }
 }
 
-// open is an object of these and any other members.
-func open(members map[string]part) shape {
+// open is an object that may have other members.
+func open(members map[string]member) shape {
 	return func(c *checker, n *yaml.Node, place string) { c.object(n, place, members, false) }
 }
 
-func (c *checker) object(n *yaml.Node, place string, members map[string]part, only bool) {
+func (c *checker) object(n *yaml.Node, place string, members map[string]member, only bool) {
 	if !c.isMapping(n, place) {
 		return
 	}
@@ -104,24 +106,14 @@ func (c *checker) object(n *yaml.Node, place string, members map[string]part, on
 			c.anything(value, place+"."+key.Value)
 		}
 	}
-	for _, name := range slices.Sorted(keysOf(members)) {
+	for _, name := range slices.Sorted(maps.Keys(members)) {
 		if members[name].required && !seen[name] {
 			c.add(n, "%s lacks the member %s", orFile(place), name)
 		}
 	}
 }
 
-func keysOf(members map[string]part) func(yield func(string) bool) {
-	return func(yield func(string) bool) {
-		for name := range members {
-			if !yield(name) {
-				return
-			}
-		}
-	}
-}
-
-// isMapping also demands that no name stands twice: only one value would count.
+// isMapping also reports repeated names, of which JSON keeps one value only.
 func (c *checker) isMapping(n *yaml.Node, place string) bool {
 	if n.Kind != yaml.MappingNode {
 		c.add(n, "%s is not an object but %s", orFile(place), kindOf(n))
@@ -138,7 +130,7 @@ func (c *checker) isMapping(n *yaml.Node, place string) bool {
 	return true
 }
 
-// anything demands of values that are not known that they have no name twice.
+// anything checks an unknown value for repeated names.
 func (c *checker) anything(n *yaml.Node, place string) {
 	switch n.Kind {
 	case yaml.SequenceNode:
@@ -172,7 +164,7 @@ func list(element shape) shape {
 	}
 }
 
-// mapping is an object of any names.
+// mapping is an object of any names whose values have one shape.
 func mapping(value shape) shape {
 	return func(c *checker, n *yaml.Node, place string) {
 		if !c.isMapping(n, place) {
@@ -226,7 +218,7 @@ func integerShape(c *checker, n *yaml.Node, place string) {
 	}
 }
 
-// idShape is a text or an integer of any size.
+// idShape is a text, or an integer of any size.
 func idShape(c *checker, n *yaml.Node, place string) {
 	switch text, err := appendScalar(nil, n); {
 	case kindOf(n) == "a text":
