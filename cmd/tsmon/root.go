@@ -52,6 +52,7 @@ func (a *app) rootCommand() *cobra.Command {
 	root.Long = rootHelp
 	root.SilenceErrors, root.SilenceUsage = true, true
 	root.Version = version().String()
+	root.Flags().Bool("version", false, "print the version of tsmon")
 	root.SetVersionTemplate("{{.Version}}\n")
 	root.SetHelpCommand(cli.HelpCommand())
 	root.PersistentPreRun = func(*cobra.Command, []string) { a.afterFlags() }

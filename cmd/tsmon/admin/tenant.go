@@ -235,13 +235,13 @@ func runTenantUpdate(cmd *cobra.Command, app *cli.App, schema string) error {
 
 // change sets the settings whose flags were given.
 func change(s *record.Settings, given *cobra.Command) (err error) {
-	onto := &cobra.Command{}
 	before := *s
-	settingFlags(onto, s) // sets the defaults of the flags
+	changed := &cobra.Command{}
+	settingFlags(changed, s) // which sets defaults
 	*s = before
-	given.LocalFlags().Visit(func(f *pflag.Flag) {
-		if onto.Flags().Lookup(f.Name) != nil {
-			err = errors.Join(err, onto.Flags().Set(f.Name, f.Value.String()))
+	given.Flags().Visit(func(f *pflag.Flag) {
+		if changed.Flags().Lookup(f.Name) != nil {
+			err = errors.Join(err, changed.Flags().Set(f.Name, f.Value.String()))
 		}
 	})
 	return err

@@ -73,7 +73,7 @@ func (a *App) Run(ctx context.Context, root *cobra.Command, args []string) int {
 func (a *App) Load() (*config.Config, error) {
 	c, err := config.Load(a.ConfigPath, a.Environ)
 	if err != nil {
-		return nil, WithHint(Usage(err), "README.md shows a configuration; `tsmon help` lists the environment variables")
+		return nil, WithHint(Usage(err), "see README.md for a configuration, `tsmon help` for the environment")
 	}
 	return c, checkChannels(c)
 }
