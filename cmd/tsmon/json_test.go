@@ -14,7 +14,7 @@ import (
 	"tsmon/store/record"
 )
 
-// TestJSONDocument: every field that --json prints stands in JSON.md.
+// TestJSONDocument: JSON.md documents every field that --json prints.
 func TestJSONDocument(t *testing.T) {
 	data, err := os.ReadFile("JSON.md")
 	if err != nil {
@@ -37,7 +37,7 @@ func TestJSONDocument(t *testing.T) {
 	}
 }
 
-// jsonNames lists the members of a struct as they are printed.
+// jsonNames returns the names of the members of a struct in JSON.
 func jsonNames(t reflect.Type) []string {
 	var names []string
 	for _, field := range reflect.VisibleFields(t) {

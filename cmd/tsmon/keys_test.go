@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestKeysAreNotShown: a private key that was given where its path belongs, or as
-// an argument, stands in no output.
+// TestKeysAreNotShown: no output shows a private key that was given in place of its
+// path, or as an argument.
 func TestKeysAreNotShown(t *testing.T) {
 	data, err := os.ReadFile("testdata/unencrypted.key")
 	if err != nil {

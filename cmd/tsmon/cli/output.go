@@ -120,11 +120,23 @@ func isActive(r rune) bool {
 	return r != '\n' && r != '\t' && unicode.IsControl(r) || r >= 0x202a && r <= 0x202e || r >= 0x2066 && r <= 0x2069
 }
 
-// OneLine joins the lines of a text, so that it can't pass for several messages
-// or rows.
+// OneLine joins the lines of a text, so that it can't pass for several messages or
+// rows.
 func OneLine(text string) string {
-	text = strings.Trim(text, "\n\t ")
-	return strings.NewReplacer(":\n", ": ", "\n", "; ", "\t", " ").Replace(text)
+	var b strings.Builder
+	for line := range strings.Lines(strings.ReplaceAll(text, "\t", " ")) {
+		line = strings.TrimSpace(line)
+		switch {
+		case line == "":
+			continue
+		case strings.HasSuffix(b.String(), ":"):
+			b.WriteByte(' ')
+		case b.Len() > 0:
+			b.WriteString("; ")
+		}
+		b.WriteString(line)
+	}
+	return b.String()
 }
 
 // Table writes aligned columns; the first row is the heading.

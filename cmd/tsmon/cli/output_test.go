@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -9,7 +10,7 @@ import (
 	"testing"
 )
 
-// TestPlainWriter: text from elsewhere can't act on a terminal.
+// TestPlainWriter: untrusted text can't act on a terminal.
 func TestPlainWriter(t *testing.T) {
 	for in, want := range map[string]string{
 		"plain ñ 日本\tand\nlines\n": "plain ñ 日本\tand\nlines\n",
@@ -26,7 +27,7 @@ func TestPlainWriter(t *testing.T) {
 	}
 }
 
-// TestRowsStayRows: a cell with a line break can't forge a row.
+// TestRowsStayRows: a line break in a cell can't forge a row.
 func TestRowsStayRows(t *testing.T) {
 	var out bytes.Buffer
 	Table(&out, [][]string{{"A", "B"}, {"1", "x\n2  forged"}})
@@ -35,7 +36,23 @@ func TestRowsStayRows(t *testing.T) {
 	}
 }
 
-// TestWriteFile: a file is replaced, with nothing left beside it, and errors name it.
+// TestOneLine: the lines of a message are joined, not shown as escapes.
+func TestOneLine(t *testing.T) {
+	for in, want := range map[string]string{
+		errors.Join(errors.New("a"), errors.New("b")).Error(): "a; b",
+		"yaml:\n  line 1":  "yaml: line 1",
+		"\nBUNDLE":         "BUNDLE",
+		"a\tb":             "a b",
+		"first\n\n second": "first; second",
+		"kept: as it is":   "kept: as it is",
+	} {
+		if got := OneLine(in); got != want {
+			t.Errorf("%q: %q, want %q", in, got, want)
+		}
+	}
+}
+
+// TestWriteFile: a file is replaced without leaving others, and errors name it.
 func TestWriteFile(t *testing.T) {
 	folder := t.TempDir()
 	path := filepath.Join(folder, "file")

@@ -361,7 +361,7 @@ func (c *Config) checkRedirect() error {
 	u := c.Server.Updates
 	switch {
 	case u.Redirect != "" && u.Redirect != RedirectPublic && u.Redirect != RedirectPresigned:
-		return errors.New("server.updates.redirect is not public (or true), presigned or false (TSMON_UPDATES_REDIRECT)")
+		return errors.New("server.updates.redirect is neither public (or true), presigned nor false (TSMON_UPDATES_REDIRECT)")
 	case u.Redirect == RedirectPublic && c.PublicURL == "":
 		return errors.New("server.updates.redirect needs public_url, where bundles are (TSMON_UPDATES_REDIRECT and TSMON_PUBLIC_URL)")
 	case u.Redirect == RedirectPresigned && !strings.HasPrefix(c.Storage, "s3:"):

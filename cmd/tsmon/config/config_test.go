@@ -96,7 +96,7 @@ func TestMistakesNameTheirPlace(t *testing.T) {
 		"refresh as words":  {"server: {refresh: often}\n", "line 1: \"often\" is not a duration, such as 5s"},
 		"redirect nowhere":  {"server: {updates: {redirect: true}}\n", "server.updates.redirect needs public_url"},
 		"public nowhere":    {"server: {updates: {redirect: public}}\n", "server.updates.redirect needs public_url"},
-		"redirect of what":  {"server: {updates: {redirect: hush}}\n", "server.updates.redirect is not public (or true), presigned or false"},
+		"redirect of what":  {"server: {updates: {redirect: hush}}\n", "server.updates.redirect is neither public (or true), presigned nor false"},
 		"redirects":         {"server: {updates: {redirect: [public]}}\n", "line 1: a list is not a text"},
 		"presigned folder":  {"storage: objects\nserver: {updates: {redirect: presigned}}\n", "presigned needs a storage like s3://"},
 		"presigned default": {"server: {updates: {redirect: presigned}}\n", "presigned needs a storage like s3://"},
