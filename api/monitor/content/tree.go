@@ -8,6 +8,7 @@ import (
 	"io"
 	"math"
 	"math/big"
+	"reflect"
 	"regexp"
 	"strconv"
 	"strings"
@@ -335,23 +336,15 @@ func isActive(r rune) bool {
 
 // filled replaces missing sections by empty ones.
 func filled(c record.Content) record.Content {
-	if c.Variables == nil {
-		c.Variables = []record.Variable{}
-	}
-	if c.Diagrams == nil {
-		c.Diagrams = []record.Diagram{}
-	}
-	if c.Menus == nil {
-		c.Menus = []record.Menu{}
-	}
-	if c.Permissions == nil {
-		c.Permissions = []record.Permission{}
-	}
-	if c.Notifications == nil {
-		c.Notifications = record.NotifyConfig{}
-	}
-	if c.Charts == nil {
-		c.Charts = []record.Chart{}
+	sections := reflect.ValueOf(&c).Elem()
+	for i := range sections.NumField() {
+		switch section := sections.Field(i); {
+		case !section.IsNil():
+		case section.Kind() == reflect.Map:
+			section.Set(reflect.MakeMap(section.Type()))
+		default:
+			section.Set(reflect.MakeSlice(section.Type(), 0, 0))
+		}
 	}
 	return c
 }

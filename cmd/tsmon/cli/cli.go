@@ -65,6 +65,7 @@ func (a *App) Run(ctx context.Context, root *cobra.Command, args []string) int {
 	if err == nil {
 		return ExitDone
 	}
+	a.JSON = a.JSON || slices.Contains(args, "--json") // an error before it was parsed
 	return a.report(err)
 }
 

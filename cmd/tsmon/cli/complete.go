@@ -1,15 +1,16 @@
 package cli
 
 import (
+	"context"
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"tsmon/channels"
-	"tsmon/release"
 	"tsmon/store/record"
 )
 
@@ -109,29 +110,35 @@ func (a *App) schemas(cmd *cobra.Command) (names []string, err error) {
 	return names, err
 }
 
-// versions lists the versions that the channel of --channel has shown, newest
-// first, or without such a flag the releases in the store.
+// completionTimeout bounds the questions to a store that is not on this machine.
+const completionTimeout = 3 * time.Second
+
+// versions lists the versions that the channel of --channel has shown, or that any
+// configured channel has.
 func (a *App) versions(cmd *cobra.Command) (versions []string, err error) {
+	ctx, cancel := context.WithTimeout(cmd.Context(), completionTimeout)
+	defer cancel()
 	c, err := a.Load()
 	if err != nil {
 		return nil, err
 	}
-	store, err := a.OpenStore(cmd.Context(), c.Storage)
+	store, err := a.OpenStore(ctx, c.Storage)
 	if err != nil {
 		return nil, err
 	}
-	if channel := cmd.Flags().Lookup("channel"); channel != nil && channel.Value.String() != "" {
-		log, err := channels.Repository{Store: store}.Load(cmd.Context(), channel.Value.String())
+	names := slices.Sorted(maps.Keys(c.Channels))
+	if flag := cmd.Flags().Lookup("channel"); flag != nil && flag.Value.String() != "" {
+		names = []string{flag.Value.String()}
+	}
+	for _, name := range names {
+		log, err := channels.Repository{Store: store}.Load(ctx, name)
 		if err != nil {
 			return nil, err
 		}
-		for _, entry := range slices.Backward(log.Entries) {
-			if !slices.Contains(versions, entry.Version) {
-				versions = append(versions, entry.Version)
-			}
+		for _, entry := range log.Entries {
+			versions = append(versions, entry.Version)
 		}
-		return versions, nil
 	}
-	p := &release.Publisher{Store: store}
-	return p.List(cmd.Context())
+	slices.Sort(versions)
+	return slices.Compact(versions), nil
 }
