@@ -34,8 +34,8 @@ import (
 
 	"github.com/go-chi/chi/v5"
 
-	"tsmon/api/mqtt"
-	"tsmon/api/token"
+	"tsmon/api/monitor/mqtt"
+	"tsmon/api/monitor/token"
 	"tsmon/channels"
 	"tsmon/signing"
 	"tsmon/store/object"

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"tsmon/api/mqtt"
+	"tsmon/api/monitor/mqtt"
 	"tsmon/store/object"
 	"tsmon/store/record"
 	"tsmon/store/series"

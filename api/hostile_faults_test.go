@@ -7,7 +7,7 @@ import (
 	"strings"
 	"sync"
 
-	"tsmon/api/mqtt"
+	"tsmon/api/monitor/mqtt"
 	"tsmon/store/object"
 	"tsmon/store/record"
 	"tsmon/store/series"

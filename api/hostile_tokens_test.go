@@ -11,7 +11,7 @@ import (
 
 	"github.com/golang-jwt/jwt/v5"
 
-	"tsmon/api/token"
+	"tsmon/api/monitor/token"
 )
 
 func init() {

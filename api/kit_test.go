@@ -16,9 +16,9 @@ import (
 	"testing"
 	"time"
 
-	"tsmon/api/mqtt"
-	"tsmon/api/mqtt/mqtttest"
-	"tsmon/api/token"
+	"tsmon/api/monitor/mqtt"
+	"tsmon/api/monitor/mqtt/mqtttest"
+	"tsmon/api/monitor/token"
 	"tsmon/store/object"
 	"tsmon/store/object/dir"
 	"tsmon/store/object/objecttest"

@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"tsmon/api/mqtt"
-	"tsmon/api/mqtt/mqtttest"
+	"tsmon/api/monitor/mqtt"
+	"tsmon/api/monitor/mqtt/mqtttest"
 )
 
 // TestMosquittoSub lets Mosquitto's own client receive what was sent, through

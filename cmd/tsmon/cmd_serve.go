@@ -16,7 +16,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"tsmon/api"
-	"tsmon/api/token"
+	"tsmon/api/monitor/token"
 	"tsmon/cmd/tsmon/config"
 )
 

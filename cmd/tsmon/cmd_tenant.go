@@ -14,7 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"tsmon/api"
-	"tsmon/api/mqtt"
+	"tsmon/api/monitor/mqtt"
 	"tsmon/cmd/tsmon/config"
 	"tsmon/store/record"
 	"tsmon/store/series"

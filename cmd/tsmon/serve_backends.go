@@ -10,8 +10,8 @@ import (
 	"syscall"
 
 	"tsmon/api"
-	"tsmon/api/mqtt"
-	"tsmon/api/token"
+	"tsmon/api/monitor/mqtt"
+	"tsmon/api/monitor/token"
 	"tsmon/channels"
 	"tsmon/cmd/tsmon/config"
 	"tsmon/signing"
