@@ -3,16 +3,15 @@ package monitor
 import (
 	"cmp"
 	"context"
-	"crypto/sha256"
-	"crypto/subtle"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
-	"strings"
 	"sync"
 	"time"
 
 	"tsmon/api/monitor/token"
+	"tsmon/api/web"
 	"tsmon/store/record"
 )
 
@@ -21,44 +20,52 @@ type (
 	user   = record.User
 )
 
-// bearer returns the token of the Authorization header, empty if there is none
-// or more than one.
-func bearer(r *http.Request) string {
-	sent := r.Header.Values("Authorization")
-	if len(sent) != 1 {
-		return ""
-	}
-	scheme, text, _ := strings.Cut(sent[0], " ")
-	if !strings.EqualFold(scheme, "Bearer") {
-		return ""
-	}
-	return strings.TrimSpace(text)
+// caller is who asks: a user and its tenant, as they were at most a minute ago.
+type caller struct {
+	tenant tenant
+	user   user
 }
 
-// sameSecret compares what was sent with what is wanted, in a time that depends
-// on neither. Nothing is the same as a secret that is not set.
-func sameSecret(sent, want string) bool {
-	a, b := sha256.Sum256([]byte(sent)), sha256.Sum256([]byte(want))
-	return subtle.ConstantTimeCompare(a[:], b[:]) == 1 && want != ""
+// gate lets users in: by login, by token and by permission. It keeps the audit.
+type gate struct {
+	web.Responder
+	records  record.Store
+	tokens   *token.Keys
+	sessions *sessions
+	throttle *web.Throttle
+	log      *slog.Logger
+	now      func() time.Time
 }
 
-// authenticate returns who asks. It is 401 for a token that is not good, and
-// another error where that can't be found out.
-func (s *Server) authenticate(r *http.Request) (caller, error) {
-	claims, err := s.Tokens.Verify(bearer(r))
+// private serves a route that needs a token. The handler returns the answer's body.
+func (g *gate) private(h func(*http.Request, caller) (any, error)) http.HandlerFunc {
+	return g.Open(func(r *http.Request) (any, error) {
+		who, err := g.authenticate(r)
+		if err != nil {
+			return nil, err
+		}
+		web.NoteOf(r).SetUser(who.tenant.Schema, who.user.ID)
+		return h(r, who)
+	})
+}
+
+// authenticate returns who asks: 401 for a token that is not valid, another error
+// if that can't be determined.
+func (g *gate) authenticate(r *http.Request) (caller, error) {
+	claims, err := g.tokens.Verify(web.Bearer(r))
 	if err != nil {
-		return caller{}, unauthorized(err)
+		return caller{}, web.Unauthorized(err)
 	}
-	return s.sessions.find(r.Context(), claims)
+	return g.sessions.find(r.Context(), claims)
 }
 
-// sessionTime is how long what was looked up of a user is believed.
+// sessionTime is how long a looked-up user is used.
 const sessionTime = time.Minute
 
-// maxSessions is about how many users are remembered.
+// maxSessions bounds the remembered users, about.
 const maxSessions = 10_000
 
-// sessions remembers users and their tenants.
+// sessions caches users and their tenants.
 type sessions struct {
 	records  record.Store
 	now      func() time.Time
@@ -81,12 +88,12 @@ type session struct {
 	err    error
 }
 
-// doubtTime is how long what was looked up is believed against a token that says
-// otherwise, which may be newer than it.
+// doubtTime is how long a looked-up user is used against a token that contradicts
+// it, which may be newer.
 const doubtTime = time.Second
 
-// find returns the user that claims name. 401 if the user, the tenant or the
-// token's version is no longer what it was.
+// find returns the user named by the claims: 401 if the user, the tenant or the
+// token's version has changed.
 func (s *sessions) find(ctx context.Context, claims token.Claims) (caller, error) {
 	key := sessionKey{claims.Schema, claims.User}
 	found, err := s.lookup(ctx, key, sessionTime)
@@ -95,22 +102,22 @@ func (s *sessions) find(ctx context.Context, claims token.Claims) (caller, error
 	}
 	switch {
 	case errors.Is(err, record.ErrNotFound), errors.Is(err, record.ErrName):
-		return caller{}, unauthorized(fmt.Errorf("user %d of %.80q: %w", claims.User, claims.Schema, err))
+		return caller{}, web.Unauthorized(fmt.Errorf("user %d of %.80q: %w", claims.User, claims.Schema, err))
 	case err != nil:
 		return caller{}, err
 	case !found.matches(claims):
-		return caller{}, unauthorized(fmt.Errorf("the token of user %d of %s was revoked", claims.User, claims.Schema))
+		return caller{}, web.Unauthorized(fmt.Errorf("the token of user %d of %s was revoked", claims.User, claims.Schema))
 	}
 	return found, nil
 }
 
-// matches reports whether a token was issued to the user as it is.
+// matches reports whether a token was issued to the user as it is now.
 func (c caller) matches(claims token.Claims) bool {
 	return !c.user.Disabled && c.user.TokenVersion == claims.Version && c.tenant.TsName == claims.TsName
 }
 
-// lookup asks the records, unless what they said is younger than age, once for
-// all that want the same user at a time.
+// lookup asks the records, once for all that want the same user, unless they were
+// asked less than age ago.
 func (s *sessions) lookup(ctx context.Context, key sessionKey, age time.Duration) (caller, error) {
 	s.mu.Lock()
 	now := s.now()
@@ -136,13 +143,13 @@ func (s *sessions) lookup(ctx context.Context, key sessionKey, age time.Duration
 	}
 }
 
-// ask fills a session in. One that failed is forgotten, so that the next
-// request asks again.
+// ask completes a session. One that failed is dropped, so that the next request asks
+// again.
 func (s *sessions) ask(ctx context.Context, key sessionKey, entry *session) {
 	defer close(entry.done)
 	defer s.forget(key, entry)
 	entry.err = errors.New("the look-up of the user broke off") // stands if the records panic
-	// Others wait for it: it must not end with the client that came first.
+	// Others wait for it too: it must not end with the first client.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.deadline)
 	defer cancel()
 	tenant, tenantErr := s.records.Tenant(ctx, key.schema)
@@ -159,7 +166,7 @@ func (s *sessions) forget(key sessionKey, entry *session) {
 	}
 }
 
-// makeRoom forgets sessions that are too old, and if that is not enough all.
+// makeRoom drops expired sessions, and all if that is not enough.
 func (s *sessions) makeRoom(now time.Time) {
 	if len(s.known) < maxSessions {
 		return
@@ -174,37 +181,36 @@ func (s *sessions) makeRoom(now time.Time) {
 	}
 }
 
-// permit is nil if the caller has a grant of a menu item. Where the tenant
-// names none, only administrators pass.
-func (s *Server) permit(ctx context.Context, who caller, menu int64, what string) error {
+// permit returns nil if the caller has a grant of a menu item. If the tenant names
+// none, only administrators pass.
+func (g *gate) permit(ctx context.Context, who caller, menu int64, what string) error {
 	if menu == 0 {
 		if who.user.Admin {
 			return nil
 		}
-		return refuse(http.StatusForbidden, "you may not %s: no menu item is set for it, so only administrators may", what)
+		return web.Refuse(http.StatusForbidden, "you may not %s: no menu item is set for it, so only administrators may", what)
 	}
-	rows, err := s.Records.Permissions(ctx, who.tenant.Schema, who.user.ID, who.user.Profile)
+	rows, err := g.records.Permissions(ctx, who.tenant.Schema, who.user.ID, who.user.Profile)
 	if err != nil {
 		return err
 	}
 	if !record.Granted(rows, menu) {
-		return refuse(http.StatusForbidden, "you may not %s: menu item %d is not granted to you", what, menu)
+		return web.Refuse(http.StatusForbidden, "you may not %s: menu item %d is not granted to you", what, menu)
 	}
 	return nil
 }
 
-// A row of the audit may take what is left of its request's time within these
-// bounds, which are the only wait past a request's deadline.
+// An audit row may take the rest of its request's time within these bounds, which
+// may exceed the request's deadline.
 const (
 	leastAudit = time.Second
 	mostAudit  = 5 * time.Second
 )
 
-// audit keeps who did what. That it could not be kept goes to the log: what was
-// done is done.
-func (s *Server) audit(r *http.Request, a record.Audit) {
-	n := noteOf(r)
-	a.Time, a.Address, a.Request = s.Now(), n.address, n.id
+// audit records who did what. A failure goes to the log: the action is not undone.
+func (g *gate) audit(r *http.Request, a record.Audit) {
+	n := web.NoteOf(r)
+	a.Time, a.Address, a.Request = g.now(), n.Address, n.ID
 	a = a.Clean() // the log has bounds too
 	length := mostAudit
 	if until, ok := r.Context().Deadline(); ok {
@@ -212,7 +218,7 @@ func (s *Server) audit(r *http.Request, a record.Audit) {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), length)
 	defer cancel()
-	if err := s.Records.Audit(ctx, a); err != nil {
-		s.Log.Error("audit row lost", "request", n.id, "schema", a.Schema, "user", a.User, "action", a.Action, "target", a.Target, "ok", a.OK, "error", err)
+	if err := g.records.Audit(ctx, a); err != nil {
+		g.log.Error("audit row lost", "request", n.ID, "schema", a.Schema, "user", a.User, "action", a.Action, "target", a.Target, "ok", a.OK, "error", err)
 	}
 }

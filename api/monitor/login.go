@@ -9,14 +9,13 @@ import (
 	"time"
 
 	"tsmon/api/monitor/token"
+	"tsmon/api/web"
 	"tsmon/store/record"
 )
 
-// TokenDigest is what the records know a partner token by.
-//
-// It is plain SHA-256: a token is 256 bits of randomness, which nobody finds by
-// trying, so that the slow, salted hashes that passwords need would only make
-// every login slow.
+// TokenDigest is how the records store a partner token. Plain SHA-256 is enough: a
+// token is 256 random bits, which nobody guesses, so that the slow, salted hashes for
+// passwords would only slow down logins.
 func TokenDigest(tokenApp string) []byte {
 	sum := sha256.Sum256([]byte(tokenApp))
 	return sum[:]
@@ -29,34 +28,34 @@ type credentials struct {
 	TsName   string `json:"ts_name"`
 }
 
-// refusalTime is the least that a failed login takes, so that how long it took
-// does not tell what was wrong.
+// refusalTime is how long a failed login takes at least, so that its duration does
+// not reveal what was wrong.
 const refusalTime = 250 * time.Millisecond
 
-// login issues a token. Whichever of the four members is wrong, the answer is
-// the same, and so is the work that leads to it.
-func (s *Server) login(r *http.Request) (any, error) {
+// login issues a token. Whichever of the four members is wrong, the answer and the
+// work are the same.
+func (g *gate) login(r *http.Request) (any, error) {
 	var c credentials
-	if err := decode(r, &c); err != nil {
+	if err := web.Decode(r, &c); err != nil {
 		return nil, err
 	}
-	n := noteOf(r)
-	wait, err := s.guesses.begin(r.Context(), n.address, c.Email)
+	n := web.NoteOf(r)
+	wait, err := g.throttle.Begin(r.Context(), n.Address, c.Email)
 	if err != nil {
 		return nil, err
 	}
 	if wait > 0 {
-		return nil, &failure{status: http.StatusTooManyRequests, wait: wait, messages: []string{"too many failed logins: try again later"}}
+		return nil, &web.Failure{Status: http.StatusTooManyRequests, Wait: wait, Messages: []string{"too many failed logins: try again later"}}
 	}
 	refused := false
-	defer func() { s.guesses.end(n.address, c.Email, refused) }()
+	defer func() { g.throttle.End(n.Address, c.Email, refused) }()
 	refusal := time.NewTimer(refusalTime)
 	defer refusal.Stop()
-	who, err := s.find(r.Context(), c)
-	if refused = errors.As(err, new(*failure)); err != nil && !refused {
+	who, err := g.find(r.Context(), c)
+	if refused = errors.As(err, new(*web.Failure)); err != nil && !refused {
 		return nil, err // nothing was learned
 	}
-	s.audit(r, record.Audit{Schema: c.Schema, User: c.Email, Action: "login", Target: c.TsName, OK: err == nil})
+	g.audit(r, record.Audit{Schema: c.Schema, User: c.Email, Action: "login", Target: c.TsName, OK: err == nil})
 	if refused {
 		select {
 		case <-refusal.C:
@@ -64,18 +63,18 @@ func (s *Server) login(r *http.Request) (any, error) {
 		}
 		return nil, err
 	}
-	n.who(who)
-	text, err := s.Tokens.Issue(token.Claims{
+	n.SetUser(who.tenant.Schema, who.user.ID)
+	text, err := g.tokens.Issue(token.Claims{
 		Schema: who.tenant.Schema, TsName: who.tenant.TsName,
 		User: who.user.ID, Profile: who.user.Profile, Version: who.user.TokenVersion,
 	})
-	return data{text}, err
+	return web.Data{Data: text}, err
 }
 
-// find returns the user that credentials belong to, or 401.
-func (s *Server) find(ctx context.Context, c credentials) (caller, error) {
-	tenant, tenantErr := s.Records.Tenant(ctx, c.Schema)
-	user, userErr := s.Records.User(ctx, c.Schema, c.Email)
+// find returns the user with these credentials, or 401.
+func (g *gate) find(ctx context.Context, c credentials) (caller, error) {
+	tenant, tenantErr := g.records.Tenant(ctx, c.Schema)
+	user, userErr := g.records.User(ctx, c.Schema, c.Email)
 	hasToken := user.HasToken(TokenDigest(c.TokenApp))
 	switch err := cmp.Or(tenantErr, userErr); {
 	case errors.Is(err, record.ErrNotFound), errors.Is(err, record.ErrName), errors.Is(err, record.ErrInvalid):
@@ -84,5 +83,5 @@ func (s *Server) find(ctx context.Context, c credentials) (caller, error) {
 	case hasToken && !user.Disabled && tenant.TsName == c.TsName:
 		return caller{tenant, user}, nil
 	}
-	return caller{}, &failure{status: http.StatusUnauthorized, messages: []string{"the login was refused"}}
+	return caller{}, &web.Failure{Status: http.StatusUnauthorized, Messages: []string{"the login was refused"}}
 }

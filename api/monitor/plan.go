@@ -5,10 +5,11 @@ import (
 	"sync"
 	"time"
 
+	"tsmon/api/web"
 	"tsmon/store/series"
 )
 
-// plan is a batch that was understood.
+// plan is a decoded batch.
 type plan struct {
 	readings map[string]reading // by id
 	wants    []series.Want      // of all of them, each once
@@ -26,19 +27,19 @@ func newPlan(readings map[string]reading) (*plan, error) {
 		}
 	}
 	if len(p.wants) > maxWants {
-		return nil, invalid("the batch needs %d series, at most %d are allowed", len(p.wants), maxWants)
+		return nil, web.Invalid("the batch needs %d series, at most %d are allowed", len(p.wants), maxWants)
 	}
 	return p, nil
 }
 
-// Bounds of the plans that are remembered.
+// Bounds of the cached plans.
 const (
 	maxPlanned = 64 << 10 // bytes of one batch's body
 	maxPlans   = 1 << 20  // bytes of all bodies; a plan takes up to thirty times its body
 )
 
-// plans remembers batches by their bodies: a view asks for the same again and
-// again, and reading it takes longer than all that comes after.
+// plans caches batches by their bodies: a view sends the same one again and again,
+// and decoding it takes longer than all the rest.
 type plans struct {
 	mu    sync.Mutex
 	known map[planKey]*plan
@@ -50,7 +51,7 @@ type planKey struct {
 	window time.Duration
 }
 
-// find returns the plan of a body, as read understands it.
+// find returns the plan of a body, as read decodes it.
 func (p *plans) find(body []byte, window time.Duration, read func() (*plan, error)) (*plan, error) {
 	key := planKey{sha256.Sum256(body), window}
 	p.mu.Lock()

@@ -7,19 +7,19 @@ import (
 	"time"
 
 	"tsmon/api/monitor/equation"
+	"tsmon/api/web"
 	"tsmon/store/record"
 	"tsmon/store/series"
 )
 
-// aggregates are the types of a variable. Absent, null, empty and number stand
-// for last.
+// aggregates are the types of a variable. Absent, null, empty and number mean last.
 var aggregates = map[string]series.Aggregate{
 	"": series.Last, "number": series.Last, "last": series.Last,
 	"mean": series.Mean, "max": series.Max, "min": series.Min, "sum": series.Sum,
 }
 
-// variable is a Variable as a client sends it in a batch. Members that it need
-// not send may be null.
+// variable is a Variable as a client sends it in a batch. Optional members may be
+// null.
 type variable struct {
 	ID       record.ID       `json:"id"`
 	Type     *string         `json:"type"`
@@ -28,7 +28,7 @@ type variable struct {
 	VarsTs   json.RawMessage `json:"varsTs"`
 }
 
-// reading is what one variable's value is made of.
+// reading is what one variable's value consists of.
 type reading struct {
 	operands map[string]operand // by key of varsTs
 	equation *equation.Equation // nil: the value of the only operand, if there is one
@@ -37,8 +37,8 @@ type reading struct {
 // operand is one value: of the first of its keys that has a point.
 type operand []series.Want
 
-// read finds out what a variable's value is made of. Its errors name what is
-// wrong with the variable; series.ErrName and the like are among them.
+// read returns what a variable's value consists of. Its errors say what is wrong with
+// the variable; they may wrap series.ErrName and the like.
 func (v variable) read(window time.Duration) (reading, error) {
 	aggregate, ok := aggregates[deref(v.Type)]
 	if !ok {
@@ -54,18 +54,18 @@ func (v variable) read(window time.Duration) (reading, error) {
 	return combine(operands, several, deref(v.Equation), v.Calc != nil && *v.Calc)
 }
 
-// CheckVariable reports why a Variable, given as JSON, can't have a value.
+// CheckVariable returns why a Variable, given as JSON, can't have a value.
 func CheckVariable(text []byte) error {
 	var v variable
 	if err := json.Unmarshal(text, &v); err != nil {
-		return errors.New(jsonProblem(err))
+		return errors.New(web.JSONProblem(err))
 	}
 	_, err := v.read(0)
 	return err
 }
 
-// combine joins operands by an equation. It is needed where there are several,
-// and used if calc is true or where it is needed.
+// combine joins operands by an equation, which is required for several operands and
+// used if calc is true or it is required.
 func combine(operands map[string]operand, several bool, text string, calc bool) (reading, error) {
 	switch {
 	case text == "" && calc, text == "" && several:
@@ -97,15 +97,15 @@ type formB struct {
 	Measure   string `json:"measure"`
 }
 
-// operands reads varsTs: form A if its measurement is a string, else form B. It
-// also tells whether they are several values: form A is one, by several names.
+// operands reads varsTs: form A if its measurement is a string, else form B. several
+// reports whether it names several values: form A is one value with several names.
 func (v variable) operands(aggregate series.Aggregate, window time.Duration) (operands map[string]operand, several bool, err error) {
 	var members map[string]json.RawMessage
 	if err := json.Unmarshal(v.VarsTs, &members); len(v.VarsTs) == 0 || err != nil || members == nil {
 		return nil, false, errors.New("varsTs has to be an object")
 	}
-	if len(members) > maxItems {
-		return nil, false, fmt.Errorf("varsTs has %d members, at most %d are allowed", len(members), maxItems)
+	if len(members) > web.MaxItems {
+		return nil, false, fmt.Errorf("varsTs has %d members, at most %d are allowed", len(members), web.MaxItems)
 	}
 	want := func(measurement, field string) series.Want {
 		return series.Want{Key: series.Key{Measurement: measurement, Field: field}, Aggregate: aggregate, Window: window}
@@ -128,8 +128,8 @@ func (v variable) operands(aggregate series.Aggregate, window time.Duration) (op
 	return operands, len(operands) > 1, nil
 }
 
-// single reads form A. Both of its fields are stored columns; calc_field wins if
-// it has a point. An equation may call the value by either.
+// single reads form A. Both of its fields are stored columns; calc_field is preferred
+// if it has a point. An equation may use either name.
 func (v variable) single(want func(measurement, field string) series.Want) (map[string]operand, error) {
 	var a formA
 	if err := json.Unmarshal(v.VarsTs, &a); err != nil {
@@ -154,7 +154,7 @@ func (v variable) single(want func(measurement, field string) series.Want) (map[
 	return names, nil
 }
 
-// wants returns everything that has to be asked for.
+// wants returns everything to query.
 func (d reading) wants() []series.Want {
 	var wants []series.Want
 	for _, o := range d.operands {

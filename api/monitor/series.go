@@ -12,15 +12,16 @@ import (
 	"strings"
 	"time"
 
+	"tsmon/api/web"
 	"tsmon/store/record"
 	"tsmon/store/series"
 )
 
-// truncatedHeader names the series of an answer that have older points than
-// those in it, URL-encoded and separated by commas.
+// truncatedHeader names the series of which older points are left out, URL-encoded
+// and separated by commas.
 const truncatedHeader = "X-Tsmon-Truncated"
 
-// maxPoints is what the series of one request may have together.
+// maxPoints bounds the points of all series of one request.
 const maxPoints = 400_000
 
 // descriptor is an item of a series query.
@@ -40,16 +41,17 @@ type seriesPoint struct {
 	Ts    int64   `json:"ts"` // ms since 1970
 }
 
-// truncated is an answer with series that were cut.
+// truncated is an answer in which some series are incomplete.
 type truncated struct {
-	data
+	web.Data
 	keys []string
 }
 
-// maxHeader bounds the header that names them, in bytes; * stands for the rest.
+// maxHeader bounds that header, in bytes; * stands for the rest.
 const maxHeader = 4 << 10
 
-func (t truncated) header(h http.Header) {
+// SetHeader implements web.Header.
+func (t truncated) SetHeader(h http.Header) {
 	text := ""
 	for _, key := range t.keys {
 		key = url.QueryEscape(key)
@@ -64,24 +66,24 @@ func (t truncated) header(h http.Header) {
 	}
 }
 
-// seriesData answers the points of each series, oldest first.
-func (s *Server) seriesData(r *http.Request, who caller) (any, error) {
+// series answers the points of each series, oldest first.
+func (v *values) series(r *http.Request, who caller) (any, error) {
 	var items []descriptor
-	if err := decode(r, &items); err != nil {
+	if err := web.Decode(r, &items); err != nil {
 		return nil, err
 	}
-	if err := atMost("the query", len(items)); err != nil {
+	if err := web.AtMost("the query", len(items)); err != nil {
 		return nil, err
 	}
-	ranges, err := s.ranges(items, who)
+	ranges, err := v.ranges(items, who)
 	if err != nil {
 		return nil, err
 	}
-	keys, err := s.seriesKeys(r.Context(), who, items)
+	keys, err := v.seriesKeys(r.Context(), who, items)
 	if err != nil {
 		return nil, err
 	}
-	results, err := s.values.Series(r.Context(), who.tenant.TsName, ranges)
+	results, err := v.store.Series(r.Context(), who.tenant.TsName, ranges)
 	if err != nil {
 		return nil, err
 	}
@@ -97,34 +99,33 @@ func (s *Server) seriesData(r *http.Request, who caller) (any, error) {
 			cut = append(cut, keys[i])
 		}
 	}
-	return truncated{data{answer}, cut}, nil
+	return truncated{web.Data{Data: answer}, cut}, nil
 }
 
-// ranges reads what is asked for.
-func (s *Server) ranges(items []descriptor, who caller) ([]series.Range, error) {
-	var wrong problems
+// ranges reads the requested ranges.
+func (v *values) ranges(items []descriptor, who caller) ([]series.Range, error) {
+	var wrong web.Problems
 	ranges := make([]series.Range, len(items))
 	points := int64(0)
 	for i, item := range items {
-		found, err := item.read(s.Now(), time.Duration(who.tenant.Settings.SeriesRange))
+		found, err := item.read(v.now(), time.Duration(who.tenant.Settings.SeriesRange))
 		if err == nil {
 			err = series.ValidRanges([]series.Range{found})
 		}
 		if err != nil {
-			wrong.add("item %d: %s", i, err)
+			wrong.Add("item %d: %s", i, err)
 			continue
 		}
 		ranges[i] = found
 		points += min(int64(found.Stop.Sub(found.Start)/found.Every)+1, series.DefaultLimit)
 	}
 	if points > maxPoints {
-		wrong.add("the series have up to %d points together, at most %d are allowed: ask for fewer series or a longer samplingPeriod", points, maxPoints)
+		wrong.Add("the series have up to %d points together, at most %d are allowed: ask for fewer series or a longer samplingPeriod", points, maxPoints)
 	}
-	return ranges, wrong.err()
+	return ranges, wrong.Err()
 }
 
-// defaultRange is what a series covers unless the tenant or the item says
-// otherwise.
+// defaultRange is what a series covers by default.
 const defaultRange = 24 * time.Hour
 
 func (d descriptor) read(now time.Time, length time.Duration) (series.Range, error) {
@@ -193,7 +194,7 @@ func parseTime(name string, raw json.RawMessage, unset time.Time) (time.Time, er
 // the one registered variable that has its measurement and field; else its
 // field. Where items that ask for different series would share a key, they are
 // called measurement.field.
-func (s *Server) seriesKeys(ctx context.Context, who caller, items []descriptor) ([]string, error) {
+func (v *values) seriesKeys(ctx context.Context, who caller, items []descriptor) ([]string, error) {
 	var unnamed []record.Field
 	for _, item := range items {
 		if item.ID.Text == "" {
@@ -203,7 +204,7 @@ func (s *Server) seriesKeys(ctx context.Context, who caller, items []descriptor)
 	known := map[record.Field]record.ID{}
 	if len(unnamed) > 0 {
 		var err error
-		if known, err = s.Records.VariablesByField(ctx, who.tenant.Schema, unnamed); err != nil {
+		if known, err = v.records.VariablesByField(ctx, who.tenant.Schema, unnamed); err != nil {
 			return nil, err
 		}
 	}
@@ -239,15 +240,15 @@ func separate(keys []string, items []descriptor) ([]string, error) {
 		}
 	}
 	first := map[string]int{}
-	var wrong problems
+	var wrong web.Problems
 	for i, key := range long {
 		if j, ok := first[key]; ok && !items[i].same(items[j]) {
-			wrong.add("items %d and %d would both be called %.80q: give them ids", j, i, key)
+			wrong.Add("items %d and %d would both be called %.80q: give them ids", j, i, key)
 		} else if !ok {
 			first[key] = i
 		}
 	}
-	return long, wrong.err()
+	return long, wrong.Err()
 }
 
 // same reports whether two items ask for the same points.
@@ -256,7 +257,7 @@ func (d descriptor) same(other descriptor) bool {
 		string(d.Start) == string(other.Start) && string(d.Stop) == string(other.Stop)
 }
 
-// clock writes the time text of points.
+// clock formats the time text of points.
 type clock struct {
 	zone   *time.Location
 	layout string
@@ -277,8 +278,8 @@ func newClock(s record.Settings) (clock, error) {
 	return clock{zone, layout}, nil
 }
 
-// text writes a time by a layout of Go, whose PM stands for a. m. or p. m.
-// Seconds are added where the layout has none and they are wanted.
+// text formats a time by a layout of Go, whose PM stands for a. m. or p. m. Seconds
+// are added if the layout has none.
 func (c clock) text(t time.Time, seconds bool) string {
 	layout := c.layout
 	if seconds && !strings.Contains(layout, "05") {

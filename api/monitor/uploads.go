@@ -21,22 +21,34 @@ import (
 
 	"github.com/gabriel-vasile/mimetype"
 
+	"tsmon/api/web"
 	"tsmon/store/object"
 )
 
 // uploadFolder is where the object store keeps what was uploaded.
 const uploadFolder = "uploads/"
 
-// What an upload may take: until it is here, and until it is in the store.
+// uploadTime is how long an upload may take to arrive, DefaultStoreTime how long it
+// may then take to reach the store.
 const (
-	uploadTime = 10 * time.Minute
-	storeTime  = 30 * time.Second
+	uploadTime       = 10 * time.Minute
+	DefaultStoreTime = 30 * time.Second
 )
 
 // uploadCache is for files whose names are never used again.
 const uploadCache = "public, max-age=31536000, immutable"
 
 var uploadCaches = []string{uploadCache}
+
+// uploads stores and serves files of users.
+type uploads struct {
+	objects     object.Store
+	files       *web.Files
+	keys        KeyPair
+	limit       int64 // bytes of a file
+	behindProxy bool
+	storeTime   time.Duration
+}
 
 // received is the answer to an upload.
 type received struct {
@@ -49,21 +61,21 @@ type received struct {
 }
 
 // upload stores the one file of a form under a name that nobody can guess.
-func (s *Server) upload(w http.ResponseWriter, r *http.Request) {
-	file, err := s.take(w, r)
+func (u *uploads) upload(w http.ResponseWriter, r *http.Request) {
+	file, err := u.take(w, r)
 	if err != nil {
-		s.fail(w, r, err)
+		u.files.Fail(w, r, err)
 		return
 	}
-	file.URL = addressOf(r, s.BehindProxy, file.Key)
-	s.send(w, r, http.StatusOK, done{true, file})
+	file.URL = web.AddressOf(r, u.behindProxy, file.Key)
+	web.Send(w, r, http.StatusOK, web.Done{Success: true, Data: file})
 }
 
-// take receives a file whole before any of it is stored: the store wants to
-// know its size, and its name shows its type.
-func (s *Server) take(w http.ResponseWriter, r *http.Request) (received, error) {
-	if !s.mayUpload(r) {
-		return received{}, &failure{status: http.StatusUnauthorized, messages: []string{"accesskey or secretkey is missing or wrong"}}
+// take receives a whole file before any of it is stored: the store needs its size,
+// and its name depends on its content.
+func (u *uploads) take(w http.ResponseWriter, r *http.Request) (received, error) {
+	if !u.allowed(r) {
+		return received{}, &web.Failure{Status: http.StatusUnauthorized, Messages: []string{"accesskey or secretkey is missing or wrong"}}
 	}
 	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(uploadTime)) // unsupported by recorders alone
 	spooled, err := os.CreateTemp("", "tsmon-upload-*")
@@ -73,24 +85,24 @@ func (s *Server) take(w http.ResponseWriter, r *http.Request) (received, error) 
 	defer os.Remove(spooled.Name())
 	defer spooled.Close()
 	_ = os.Remove(spooled.Name()) // so that no crash leaves it behind; not every system lets open files go
-	r.Body = http.MaxBytesReader(w, r.Body, s.MaxUpload+maxForm)
-	file, err := receive(r, spooled, s.MaxUpload)
+	r.Body = http.MaxBytesReader(w, r.Body, u.limit+maxForm)
+	file, err := receive(r, spooled, u.limit)
 	if err != nil {
 		return received{}, err
 	}
 	if _, err := spooled.Seek(0, io.SeekStart); err != nil {
 		return received{}, err
 	}
-	ctx, cancel := context.WithTimeout(r.Context(), s.storeTime)
+	ctx, cancel := context.WithTimeout(r.Context(), u.storeTime)
 	defer cancel()
-	_, err = s.Objects.Create(ctx, file.Key, spooled, file.Size, object.Attributes{ContentType: file.ContentType, CacheControl: uploadCache})
+	_, err = u.objects.Create(ctx, file.Key, spooled, file.Size, object.Attributes{ContentType: file.ContentType, CacheControl: uploadCache})
 	return file, err
 }
 
-// mayUpload compares both keys, whichever is wrong.
-func (s *Server) mayUpload(r *http.Request) bool {
-	access := sameSecret(r.Header.Get("accesskey"), s.Uploads.Access)
-	secret := sameSecret(r.Header.Get("secretkey"), s.Uploads.Secret)
+// allowed compares both keys, also if the first is wrong.
+func (u *uploads) allowed(r *http.Request) bool {
+	access := web.SameSecret(r.Header.Get("accesskey"), u.keys.Access)
+	secret := web.SameSecret(r.Header.Get("secretkey"), u.keys.Secret)
 	return access && secret
 }
 
@@ -101,29 +113,29 @@ const maxForm = 64 << 10
 func receive(r *http.Request, w io.Writer, limit int64) (received, error) {
 	form, err := r.MultipartReader()
 	if err != nil {
-		return received{}, refuse(http.StatusUnsupportedMediaType, "the body has to be multipart/form-data with one part named file")
+		return received{}, web.Refuse(http.StatusUnsupportedMediaType, "the body has to be multipart/form-data with one part named file")
 	}
 	part, err := form.NextPart()
 	if err != nil {
 		return received{}, brokenForm(err)
 	}
 	if part.FormName() != "file" {
-		return received{}, invalid("the form has to have one part named file, and no other")
+		return received{}, web.Invalid("the form has to have one part named file, and no other")
 	}
 	file, err := copyPart(part, w, limit)
 	if err != nil {
 		return received{}, err
 	}
 	if _, err := form.NextPart(); err == nil {
-		return received{}, invalid("the form has to have one part named file, and no other")
+		return received{}, web.Invalid("the form has to have one part named file, and no other")
 	} else if err != io.EOF {
 		return received{}, brokenForm(err)
 	}
 	return file, nil
 }
 
-// brokenForm tells a form that is too large or malformed from one that did not
-// arrive.
+// brokenForm distinguishes a form that is too large or malformed from one that did
+// not arrive.
 func brokenForm(err error) error {
 	var timeout interface{ Timeout() bool }
 	switch {
@@ -132,15 +144,15 @@ func brokenForm(err error) error {
 	case errors.As(err, new(textproto.ProtocolError)): // which repeats what was sent
 		err = nil
 	case errors.As(err, &timeout) && timeout.Timeout():
-		return unread(err)
+		return web.ReadProblem(err)
 	}
-	return &failure{status: http.StatusInternalServerError, messages: []string{"the form is not whole, or not a form"}, cause: err}
+	return &web.Failure{Status: http.StatusInternalServerError, Messages: []string{"the form is not whole, or not a form"}, Cause: err}
 }
 
-// sniffed is how much of a file its type is found out from, in bytes.
+// sniffed is how many bytes of a file determine its type.
 const sniffed = 3072
 
-// keeper tells a disk that is full from a form that is broken.
+// keeper distinguishes a full disk from a broken form.
 type keeper struct {
 	io.Writer
 	err error
@@ -171,9 +183,9 @@ func copyPart(part *multipart.Part, w io.Writer, limit int64) (received, error) 
 	case err != nil:
 		return received{}, brokenForm(err)
 	case size > limit:
-		return received{}, refuse(http.StatusRequestEntityTooLarge, "the file is larger than %d bytes", limit)
+		return received{}, web.Refuse(http.StatusRequestEntityTooLarge, "the file is larger than %d bytes", limit)
 	case size == 0:
-		return received{}, invalid("the file is empty")
+		return received{}, web.Invalid("the file is empty")
 	}
 	ext := extension(head)
 	random := make([]byte, 16)
@@ -184,8 +196,8 @@ func copyPart(part *multipart.Part, w io.Writer, limit int64) (received, error) 
 	}, nil
 }
 
-// fileTypes are the types that files are served with, by the extension of their
-// key, which was found out from their content.
+// fileTypes are the content types of files by the extension of their key, which
+// depends on their content.
 var fileTypes = map[string]string{
 	".png": "image/png", ".jpg": "image/jpeg", ".gif": "image/gif", ".webp": "image/webp", ".bmp": "image/bmp",
 	".svg": "image/svg+xml", ".html": "text/html; charset=utf-8", ".txt": "text/plain; charset=utf-8",
@@ -193,10 +205,10 @@ var fileTypes = map[string]string{
 	".bin": "application/octet-stream",
 }
 
-// shown are the types that browsers may show; others they save.
+// shown are the types that browsers may show; they save others.
 var shown = map[string]bool{".png": true, ".jpg": true, ".gif": true, ".webp": true, ".bmp": true}
 
-// extension finds out a file's type from its beginning.
+// extension determines a file's type from its beginning.
 func extension(head []byte) string {
 	ext := mimetype.Detect(head).Extension()
 	if _, ok := fileTypes[ext]; !ok {
@@ -205,7 +217,7 @@ func extension(head []byte) string {
 	return ext
 }
 
-// fileName makes the name that a client gives harmless to show.
+// fileName makes a client's file name harmless to show.
 func fileName(name string) string {
 	name = path.Base(strings.ReplaceAll(strings.ToValidUTF8(name, "\uFFFD"), `\`, "/"))
 	name = strings.Map(func(c rune) rune {
@@ -224,28 +236,15 @@ func fileName(name string) string {
 	return name
 }
 
-// addressOf is where the client that asks finds a path of this server.
-func addressOf(r *http.Request, behindProxy bool, at string) string {
-	scheme := "http"
-	if r.TLS != nil || behindProxy && r.Header.Get("X-Forwarded-Proto") != "http" {
-		scheme = "https"
-	}
-	prefix := "/"
-	if strings.HasPrefix(r.URL.Path, "/api/") {
-		prefix = "/api/"
-	}
-	return scheme + "://" + r.Host + prefix + at
-}
-
 var uploadName = regexp.MustCompile(`^[0-9a-f]{32}(\.[a-z]{3,4})$`)
 
-// uploaded serves a file that was uploaded: raster images to be shown, all else
-// to be saved, and nothing with the rights of this server's pages.
-func (s *Server) uploaded(w http.ResponseWriter, r *http.Request) {
+// serve serves an uploaded file: raster images to be shown, everything else to be
+// saved, and nothing with the rights of this server's pages.
+func (u *uploads) serve(w http.ResponseWriter, r *http.Request) {
 	_, name, _ := strings.Cut(r.URL.Path, "/uploads/")
 	m := uploadName.FindStringSubmatch(name)
 	if m == nil || fileTypes[m[1]] == "" {
-		s.fail(w, r, refuse(http.StatusNotFound, "there is no such file"))
+		u.files.Fail(w, r, web.Refuse(http.StatusNotFound, "there is no such file"))
 		return
 	}
 	header := w.Header()
@@ -254,5 +253,5 @@ func (s *Server) uploaded(w http.ResponseWriter, r *http.Request) {
 	if !shown[m[1]] {
 		header.Set("Content-Disposition", `attachment; filename="`+name+`"`)
 	}
-	s.serveObject(w, r, uploadFolder+name, uploadCaches, fileTypes[m[1]])
+	u.files.ServeObject(w, r, uploadFolder+name, uploadCaches, fileTypes[m[1]])
 }

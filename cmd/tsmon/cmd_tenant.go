@@ -13,7 +13,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"tsmon/api"
+	"tsmon/api/fleet"
+	"tsmon/api/monitor"
 	"tsmon/api/monitor/mqtt"
 	"tsmon/cmd/tsmon/config"
 	"tsmon/store/record"
@@ -188,7 +189,7 @@ func checkTenant(t record.Tenant) error {
 	if err := series.ValidDatabase(t.TsName); err != nil {
 		return fmt.Errorf("--ts-name: %w", err)
 	}
-	if t.TsName == api.UpdatesDatabase {
+	if t.TsName == fleet.Database {
 		return fmt.Errorf("--ts-name: the time series of updates are kept in %s", t.TsName)
 	}
 	s := t.Settings
@@ -253,7 +254,7 @@ func addTenant(ctx context.Context, records record.Store, t record.Tenant) (crea
 // apart refuses what a tenant would share with another one: values, and topics.
 func apart(t record.Tenant, tenants []record.Tenant) error {
 	for _, other := range tenants {
-		mine, theirs := api.TopicPrefix(t), api.TopicPrefix(other)
+		mine, theirs := monitor.TopicPrefix(t), monitor.TopicPrefix(other)
 		switch {
 		case other.Schema == t.Schema:
 		case other.TsName == t.TsName:

@@ -8,7 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"tsmon/api"
+	"tsmon/api/monitor"
 	"tsmon/store/record"
 )
 
@@ -21,7 +21,7 @@ func (a *app) userCommand() *cobra.Command {
 // store knows it.
 func newToken() (token string, digest []byte) {
 	token = randomText()
-	return token, api.TokenDigest(token)
+	return token, monitor.TokenDigest(token)
 }
 
 // userToken is what `tsmon user create` and `tsmon user token` print.

@@ -6,36 +6,46 @@ import (
 	"reflect"
 	"time"
 
+	"tsmon/api/web"
+	"tsmon/store/record"
 	"tsmon/store/series"
 )
 
-// maxWants bounds what one batch may ask the database for.
+// maxWants bounds the series that one batch may need.
 const maxWants = 4000
 
-// currentValues answers a batch: a value for each id that was asked for, null
-// where there is none, by one question to the database.
-func (s *Server) currentValues(r *http.Request, who caller) (any, error) {
-	body, err := readBody(r)
+// values answers current values and series.
+type values struct {
+	store   *series.Cached
+	records record.Store
+	plans   plans
+	now     func() time.Time
+}
+
+// batch answers a value for each requested ID, null where there is none, with one
+// query of the database.
+func (v *values) batch(r *http.Request, who caller) (any, error) {
+	body, err := web.ReadBody(r)
 	if err != nil {
 		return nil, err
 	}
 	window := time.Duration(who.tenant.Settings.Window)
-	plan, err := s.plans.find(body, window, func() (*plan, error) { return readBatch(body, window) })
+	plan, err := v.plans.find(body, window, func() (*plan, error) { return readBatch(body, window) })
 	if err != nil {
 		return nil, err
 	}
-	result, err := s.compute(r.Context(), who, plan)
-	return data{result}, err
+	result, err := v.compute(r.Context(), who, plan)
+	return web.Data{Data: result}, err
 }
 
 func readBatch(body []byte, window time.Duration) (*plan, error) {
 	var items []struct {
 		Variable *variable `json:"dataTs"`
 	}
-	if err := decodeJSON(body, &items); err != nil {
+	if err := web.DecodeJSON(body, &items); err != nil {
 		return nil, err
 	}
-	if err := atMost("the batch", len(items)); err != nil {
+	if err := web.AtMost("the batch", len(items)); err != nil {
 		return nil, err
 	}
 	variables := make([]*variable, len(items))
@@ -49,34 +59,34 @@ func readBatch(body []byte, window time.Duration) (*plan, error) {
 	return newPlan(readings)
 }
 
-// readAll finds out what each variable's value is made of, by id.
+// readAll returns what each variable's value consists of, by ID.
 func readAll(variables []*variable, window time.Duration) (map[string]reading, error) {
-	var wrong problems
+	var wrong web.Problems
 	readings := make(map[string]reading, len(variables))
 	for i, v := range variables {
 		if v == nil || v.ID.Text == "" {
-			wrong.add("item %d: it needs dataTs with an id", i)
+			wrong.Add("item %d: it needs dataTs with an id", i)
 			continue
 		}
 		found, err := v.read(window)
 		if err != nil {
-			wrong.add("item %d (id %.80q): %s", i, v.ID.Text, err)
+			wrong.Add("item %d (id %.80q): %s", i, v.ID.Text, err)
 			continue
 		}
 		if first, ok := readings[v.ID.Text]; ok && !reflect.DeepEqual(first, found) {
-			wrong.add("item %d: id %.80q stands for something else in an earlier item", i, v.ID.Text)
+			wrong.Add("item %d: id %.80q stands for something else in an earlier item", i, v.ID.Text)
 		}
 		readings[v.ID.Text] = found
 	}
-	return readings, wrong.err()
+	return readings, wrong.Err()
 }
 
-// compute asks for all that a plan needs and computes its readings.
-func (s *Server) compute(ctx context.Context, who caller, p *plan) (map[string]*float64, error) {
+// compute queries what a plan needs and computes its readings.
+func (v *values) compute(ctx context.Context, who caller, p *plan) (map[string]*float64, error) {
 	var values []series.Value
 	if len(p.wants) > 0 {
 		var err error
-		if values, err = s.values.Current(ctx, who.tenant.TsName, p.wants); err != nil {
+		if values, err = v.store.Current(ctx, who.tenant.TsName, p.wants); err != nil {
 			return nil, err
 		}
 	}
@@ -88,20 +98,20 @@ func (s *Server) compute(ctx context.Context, who caller, p *plan) (map[string]*
 	return result, nil
 }
 
-// currentValue answers the last value of one field.
-func (s *Server) currentValue(r *http.Request, who caller) (any, error) {
+// current answers the last value of one field.
+func (v *values) current(r *http.Request, who caller) (any, error) {
 	var query struct {
 		CalcField   string `json:"calc_field"`
 		Measurement string `json:"measurement"`
 	}
-	if err := decode(r, &query); err != nil {
+	if err := web.Decode(r, &query); err != nil {
 		return nil, err
 	}
 	want := series.Want{Key: series.Key{Measurement: query.Measurement, Field: query.CalcField}}
 	if err := series.ValidWants([]series.Want{want}); err != nil {
-		return nil, invalid("%s", err)
+		return nil, web.Invalid("%s", err)
 	}
-	values, err := s.values.Current(r.Context(), who.tenant.TsName, []series.Want{want})
+	values, err := v.store.Current(r.Context(), who.tenant.TsName, []series.Want{want})
 	if err != nil {
 		return nil, err
 	}
@@ -112,5 +122,5 @@ func (s *Server) currentValue(r *http.Request, who caller) (any, error) {
 	if values[0].Found {
 		answer.Value = &values[0].Number
 	}
-	return data{map[string]value{query.CalcField: answer}}, nil
+	return web.Data{Data: map[string]value{query.CalcField: answer}}, nil
 }

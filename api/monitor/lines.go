@@ -15,6 +15,8 @@ import (
 	"strings"
 	"time"
 
+	"tsmon/api/web"
+	"tsmon/store/record"
 	"tsmon/store/series"
 )
 
@@ -25,11 +27,20 @@ const (
 	linesTime = 2 * time.Minute
 )
 
-// write takes line protocol as InfluxDB's own /api/v2/write does, so that
-// Telegraf can feed the embedded store. Batches before a line that is wrong
-// stay; writing all of them again changes nothing.
-func (s *Server) write(w http.ResponseWriter, r *http.Request) {
-	err := s.writeLines(w, r)
+// lineWriter accepts line protocol for the embedded store.
+type lineWriter struct {
+	web.Responder
+	series  series.Store
+	records record.Store
+	token   string // empty: nothing can be written
+	now     func() time.Time
+}
+
+// write accepts line protocol as InfluxDB's own /api/v2/write does, so that Telegraf
+// can feed the embedded store. Batches before a wrong line stay; writing all of them
+// again changes nothing.
+func (l *lineWriter) write(w http.ResponseWriter, r *http.Request) {
+	err := l.writeLines(w, r)
 	if err == nil {
 		w.WriteHeader(http.StatusNoContent)
 		return
@@ -37,10 +48,10 @@ func (s *Server) write(w http.ResponseWriter, r *http.Request) {
 	status, code := writeProblem(err)
 	text := err.Error()
 	if status >= http.StatusInternalServerError {
-		noteOf(r).failed(err)
-		text = s.explain(r, err).Error()
+		web.NoteOf(r).Fail(err)
+		text = l.Explain(r, err).Error()
 	}
-	s.send(w, r, status, struct {
+	web.Send(w, r, status, struct {
 		Code    string `json:"code"`
 		Message string `json:"message"`
 	}{code, text})
@@ -52,7 +63,7 @@ var (
 	errGzip       = fmt.Errorf("%w: the body is not gzip, or not all of it", series.ErrInvalid)
 )
 
-// writeProblem gives errors the status and code that InfluxDB has for them.
+// writeProblem returns the status and code that InfluxDB has for an error.
 func writeProblem(err error) (status int, code string) {
 	switch {
 	case errors.Is(err, errWriteToken):
@@ -71,8 +82,8 @@ func writeProblem(err error) (status int, code string) {
 	return http.StatusInternalServerError, "internal error"
 }
 
-func (s *Server) writeLines(w http.ResponseWriter, r *http.Request) error {
-	if !s.mayWrite(r) {
+func (l *lineWriter) writeLines(w http.ResponseWriter, r *http.Request) error {
+	if !l.allowed(r) {
 		return errWriteToken
 	}
 	query := r.URL.Query()
@@ -81,7 +92,7 @@ func (s *Server) writeLines(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	bucket := query.Get("bucket")
-	if err := s.isDatabase(r, bucket); err != nil {
+	if err := l.isDatabase(r, bucket); err != nil {
 		return err
 	}
 	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(linesTime)) // unsupported by recorders alone
@@ -91,16 +102,16 @@ func (s *Server) writeLines(w http.ResponseWriter, r *http.Request) error {
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), linesTime)
 	defer cancel()
-	return s.storeAll(ctx, r, bucket, series.Lines(lines, unit, s.Now()))
+	return l.storeAll(ctx, r, bucket, series.Lines(lines, unit, l.now()))
 }
 
-// storeAll writes samples in batches until one can't be read, or the database
-// fails. Those that are left out keep none of the others back.
-func (s *Server) storeAll(ctx context.Context, r *http.Request, bucket string, samples iter.Seq2[series.Sample, error]) error {
+// storeAll writes samples in batches until one can't be read or the database fails.
+// Samples that are left out do not hold back the others.
+func (l *lineWriter) storeAll(ctx context.Context, r *http.Request, bucket string, samples iter.Seq2[series.Sample, error]) error {
 	var leftOut error
 	batch := make([]series.Sample, 0, batchSize)
 	flush := func() error {
-		err := s.store(ctx, r, bucket, batch)
+		err := l.store(ctx, r, bucket, batch)
 		batch = batch[:0]
 		if errors.Is(err, series.ErrKind) {
 			leftOut, err = cmp.Or(leftOut, err), nil
@@ -125,40 +136,40 @@ func (s *Server) storeAll(ctx context.Context, r *http.Request, bucket string, s
 	return leftOut
 }
 
-// store writes a batch. Points of another kind than their field's are left out,
-// as InfluxDB does, and who sent them is told which was the first. What else the
-// database says goes to the log.
-func (s *Server) store(ctx context.Context, r *http.Request, bucket string, batch []series.Sample) error {
-	err := s.Series.Write(ctx, bucket, batch)
+// store writes a batch. Points whose kind differs from their field's are left out, as
+// InfluxDB does; the error names the first. Other errors of the database go to the
+// log.
+func (l *lineWriter) store(ctx context.Context, r *http.Request, bucket string, batch []series.Sample) error {
+	err := l.series.Write(ctx, bucket, batch)
 	switch {
 	case errors.Is(err, series.ErrKind) && len(batch) > 1:
 		half := len(batch) / 2
-		first := s.store(ctx, r, bucket, batch[:half])
-		second := s.store(ctx, r, bucket, batch[half:])
+		first := l.store(ctx, r, bucket, batch[:half])
+		second := l.store(ctx, r, bucket, batch[half:])
 		return cmp.Or(first, second)
 	case errors.Is(err, series.ErrKind):
 		names := slices.Sorted(maps.Keys(batch[0].Fields))
-		return fmt.Errorf("%w: a point of %.80q with %.200q was left out (request %s)", series.ErrKind, batch[0].Measurement, names, noteOf(r).id)
+		return fmt.Errorf("%w: a point of %.80q with %.200q was left out (request %s)", series.ErrKind, batch[0].Measurement, names, web.NoteOf(r).ID)
 	}
 	for _, mistake := range []error{series.ErrNoDatabase, series.ErrTooLarge, series.ErrInvalid, series.ErrName} {
 		if errors.Is(err, mistake) {
-			noteOf(r).failed(err)
-			return fmt.Errorf("%w (request %s)", mistake, noteOf(r).id)
+			web.NoteOf(r).Fail(err)
+			return fmt.Errorf("%w (request %s)", mistake, web.NoteOf(r).ID)
 		}
 	}
 	return err
 }
 
-// mayWrite compares the token, which comes as InfluxDB's clients send it.
-func (s *Server) mayWrite(r *http.Request) bool {
+// allowed compares the token, which InfluxDB's clients send as Token.
+func (l *lineWriter) allowed(r *http.Request) bool {
 	scheme, sent, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	known := strings.EqualFold(scheme, "Token") || strings.EqualFold(scheme, "Bearer")
-	return sameSecret(sent, s.WriteToken) && known
+	return web.SameSecret(sent, l.token) && known
 }
 
-// isDatabase checks that a bucket is a tenant's database.
-func (s *Server) isDatabase(r *http.Request, bucket string) error {
-	tenants, err := s.Records.Tenants(r.Context())
+// isDatabase returns an error unless a bucket is a tenant's database.
+func (l *lineWriter) isDatabase(r *http.Request, bucket string) error {
+	tenants, err := l.records.Tenants(r.Context())
 	if err != nil {
 		return err
 	}
@@ -200,8 +211,7 @@ func unpacked(w http.ResponseWriter, r *http.Request) (io.Reader, error) {
 	return nil, fmt.Errorf("%w: Content-Encoding is none of gzip and identity", series.ErrInvalid)
 }
 
-// gunzip tells what is wrong with the packed bytes from what keeps them from
-// arriving.
+// gunzip distinguishes corrupt data from data that did not arrive.
 type gunzip struct{ *gzip.Reader }
 
 func (g gunzip) Read(p []byte) (int, error) {
