@@ -28,8 +28,8 @@ type Notice struct {
 
 func (n Notice) notice() Notice { return n }
 
-// haltedNotice is the event rollout_halted.
-type haltedNotice struct {
+// HaltedNotice is the event rollout_halted: a guard has halted a rollout.
+type HaltedNotice struct {
 	Notice
 	Failed   int      `json:"failed"`
 	Tried    int      `json:"tried"`
@@ -37,10 +37,10 @@ type haltedNotice struct {
 	Warnings []string `json:"warnings,omitempty"` // such as channels that still show the release
 }
 
-func halted(t Trip, r *release.Report, now time.Time) haltedNotice {
+func halted(t Trip, r *release.Report, now time.Time) HaltedNotice {
 	text := fmt.Sprintf("The rollout of %s on %s was halted: %s. Clients that have it keep it; `tsmon channel resume %s` lets it go on, `tsmon release rollback` is a person's decision.",
 		t.Version, t.Channel, t.Reason(), t.Channel)
-	return haltedNotice{
+	return HaltedNotice{
 		Notice: Notice{text, "rollout_halted", r.Sequence, t.Channel, t.Version, now.UTC()},
 		Failed: t.Failed, Tried: t.Tried, Reason: t.Reason(), Warnings: r.Warnings,
 	}

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"tsmon/api"
+	"tsmon/api/monitor"
 	"tsmon/cmd/tsmon/config"
 	"tsmon/store/record"
 	"tsmon/store/record/recordtest"
@@ -93,7 +93,7 @@ func checkUser(t *testing.T, c *config.Config, first, second userToken) {
 	t.Helper()
 	err := withRecordsOf(t.Context(), c, func(s record.Store) error {
 		u, err := s.User(t.Context(), "acueducto", "ana@example.com")
-		if sum := sha256.Sum256([]byte(second.TokenApp)); !u.HasToken(sum[:]) || u.HasToken(api.TokenDigest(first.TokenApp)) || u.ID != first.ID || u.ID == 0 {
+		if sum := sha256.Sum256([]byte(second.TokenApp)); !u.HasToken(sum[:]) || u.HasToken(monitor.TokenDigest(first.TokenApp)) || u.ID != first.ID || u.ID == 0 {
 			t.Errorf("the user is %+v", u)
 		}
 		return err

@@ -1,46 +1,14 @@
-package channels
+package fleet
 
 import (
-	"errors"
-	"math"
 	"testing"
 	"time"
 
+	"tsmon/channels"
 	"tsmon/manifest"
 )
 
-func TestGuardHalts(t *testing.T) {
-	for _, c := range []struct {
-		guard         Guard
-		failed, tried int
-		want          bool
-	}{
-		{DefaultGuard, 0, 0, false}, {DefaultGuard, 49, 49, false}, {DefaultGuard, 1, 50, false}, // 2 % is not more than 2 %
-		{DefaultGuard, 2, 50, true}, {DefaultGuard, 2, 100, false}, {DefaultGuard, 3, 100, true}, {DefaultGuard, 50, 50, true},
-		{Guard{Failures: 0, Clients: 1}, 0, 1, false}, {Guard{Failures: 0, Clients: 1}, 1, 1000, true},
-		{Guard{Failures: 100, Clients: 1}, 10, 10, false}, {Guard{Failures: 0.5, Clients: 1}, 1, 199, true}, {Guard{Failures: 0.5, Clients: 1}, 1, 200, false},
-	} {
-		if got := c.guard.Halts(c.failed, c.tried); got != c.want {
-			t.Errorf("%+v with %d of %d failed: %v", c.guard, c.failed, c.tried, got)
-		}
-	}
-}
-
-func TestGuardCheck(t *testing.T) {
-	if err := DefaultGuard.Check(); err != nil {
-		t.Error(err)
-	}
-	for name, g := range map[string]Guard{
-		"below zero": {-1, 50, time.Hour}, "above all": {100.1, 50, time.Hour}, "no number": {math.NaN(), 50, time.Hour},
-		"no clients": {2, 0, time.Hour}, "no time": {2, 50, 0}, "too long": {2, 50, 169 * time.Hour},
-	} {
-		if err := g.Check(); !errors.Is(err, ErrGuard) {
-			t.Errorf("%s: %v", name, err)
-		}
-	}
-}
-
-// TestNames: what a client says of itself has a name only if the log has it.
+// TestNames: what a client sends becomes a name only if the log contains it.
 func TestNames(t *testing.T) {
 	platform := func(file string) manifest.Platform {
 		return manifest.Platform{URL: "https://example.com/releases/1.0.0/" + file, Signature: "c2ln"}
@@ -51,11 +19,12 @@ func TestNames(t *testing.T) {
 	}}
 	next := all
 	next.Version = "1.1.0"
-	log := &Log{Entries: []Entry{{Version: "1.0.0", Manifest: all, Rollout: &Rollout{Version: "1.1.0", Steps: []int{5}, Cohorts: []string{"internal"}, Manifest: next}}}}
-	o, err := Compile(log, nil)
+	log := &channels.Log{Entries: []channels.Entry{{Version: "1.0.0", Manifest: all, Rollout: &channels.Rollout{Version: "1.1.0", Steps: []int{5}, Cohorts: []string{"internal"}, Manifest: next}}}}
+	offers, err := channels.Compile(log, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
+	o := Channel{Offers: offers, Names: NamesOf(log)}
 	for text, want := range map[string]string{"1.0.0": "1.0.0", "v1.1.0": "1.1.0", "1.2.0": Other, "1.0.0+build": Other, "": Other, Other: Other} {
 		if got := o.Version(text); got != want {
 			t.Errorf("version %q is called %q", text, got)

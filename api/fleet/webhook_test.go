@@ -1,4 +1,4 @@
-package main
+package fleet
 
 import (
 	"context"
@@ -10,12 +10,10 @@ import (
 	"testing"
 	"time"
 
-	"tsmon/api"
-	"tsmon/channels"
 	"tsmon/release"
 )
 
-// hook is a webhook that answers as it is told, and then 204.
+// hook is a webhook that answers the given statuses, and then 204.
 type hook struct {
 	*httptest.Server
 	statuses chan int
@@ -43,21 +41,19 @@ func newHook(t *testing.T, statuses ...int) *hook {
 	return h
 }
 
-func tell(ctx context.Context, t *testing.T, address string) string {
+func postTo(ctx context.Context, t *testing.T, address string) string {
 	t.Helper()
-	before := webhookPauses
-	webhookPauses = []time.Duration{0, time.Millisecond, time.Millisecond, time.Millisecond}
-	defer func() { webhookPauses = before }()
-	trip := api.Trip{Channel: "stable", Version: "1.1.0", Sequence: 2, Failed: 12, Tried: 60, Guard: channels.DefaultGuard}
+	trip := Trip{Channel: "stable", Version: "1.1.0", Sequence: 2, Failed: 12, Tried: 60, Guard: DefaultGuard}
 	report := &release.Report{Sequence: 3, Warnings: []string{"beta shows 1.1.0 too"}}
 	var log strings.Builder
-	tellWebhook(ctx, address, halted(trip, report, time.Unix(0, 0)), slog.New(slog.NewTextHandler(&log, nil)))
+	hook := &Webhook{Address: address, Pauses: []time.Duration{0, time.Millisecond, time.Millisecond, time.Millisecond}, Log: slog.New(slog.NewTextHandler(&log, nil))}
+	hook.Post(ctx, halted(trip, report, time.Unix(0, 0)))
 	return log.String()
 }
 
 func TestWebhook(t *testing.T) {
 	h := newHook(t, 500, 302)
-	if log := tell(t.Context(), t, h.URL+"/hush"); !strings.Contains(log, "webhook told") || strings.Contains(log, "hush") {
+	if log := postTo(t.Context(), t, h.URL+"/hush"); !strings.Contains(log, "webhook posted") || strings.Contains(log, "hush") {
 		t.Error(log)
 	}
 	close(h.bodies)
@@ -72,7 +68,7 @@ func TestWebhook(t *testing.T) {
 		}
 	}
 	if n != 3 { // a redirection is not followed
-		t.Errorf("it was told %d times", n)
+		t.Errorf("it was posted %d times", n)
 	}
 }
 
@@ -81,12 +77,12 @@ func TestWebhookDown(t *testing.T) {
 	h := newHook(t)
 	h.Close()
 	for _, address := range []string{h.URL + "/hush?token=hush", "http://127.0.0.1:1/hush", "http://[::1]:namedport/hush", "http://hush\x7f/"} {
-		log := tell(t.Context(), t, address)
-		if strings.Contains(log, "hush") || !strings.Contains(log, "the webhook was not told") || strings.Count(log, "does not take the news") != len(webhookPauses) {
+		log := postTo(t.Context(), t, address)
+		if strings.Contains(log, "hush") || !strings.Contains(log, "webhook given up") || strings.Count(log, "webhook failed") != len(defaultPauses) {
 			t.Errorf("%s", log)
 		}
 	}
-	if log := tell(t.Context(), t, ""); log != "" {
+	if log := postTo(t.Context(), t, ""); log != "" {
 		t.Errorf("without an address: %s", log)
 	}
 }
@@ -95,11 +91,11 @@ func TestWebhookDown(t *testing.T) {
 func TestWebhookAtTheEnd(t *testing.T) {
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	if log := tell(ended, t, newHook(t).URL); !strings.Contains(log, "webhook told") {
+	if log := postTo(ended, t, newHook(t).URL); !strings.Contains(log, "webhook posted") {
 		t.Error(log)
 	}
 	h := newHook(t, 500, 500)
-	if log := tell(ended, t, h.URL); !strings.Contains(log, "the webhook was not told") || len(h.bodies) != 1 {
+	if log := postTo(ended, t, h.URL); !strings.Contains(log, "webhook given up") || len(h.bodies) != 1 {
 		t.Errorf("%d times: %s", len(h.bodies), log)
 	}
 }
