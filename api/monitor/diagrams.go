@@ -72,9 +72,6 @@ func (d *diagrams) save(r *http.Request, who caller) (any, error) {
 	if errors.Is(err, record.ErrNotFound) {
 		return nil, web.Refuse(http.StatusNotFound, "there is no diagram %d", diagram.ID)
 	}
-	if conflict := (*record.ConflictError)(nil); errors.As(err, &conflict) {
-		return nil, &web.Failure{Status: http.StatusInternalServerError, Messages: []string{conflict.Error()}}
-	}
 	if err != nil {
 		return nil, err
 	}

@@ -11,6 +11,7 @@ package monitor
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"net/http"
 	"time"
@@ -73,7 +74,7 @@ type Server struct {
 
 // New returns a server. Close ends it.
 func New(o Options) *Server {
-	respond := web.Responder{Faults: faults}
+	respond := web.Responder{Faults: faults, Problem: conflict}
 	g := &gate{
 		Responder: respond, records: o.Records, tokens: o.Tokens, throttle: web.NewThrottle(o.Now), log: o.Log, now: o.Now,
 		sessions: &sessions{records: o.Records, now: o.Now, deadline: o.Deadline, known: map[sessionKey]*session{}},
@@ -128,6 +129,14 @@ func (s *Server) Checks() []web.Check { return s.checks }
 
 // Close ends the queries that run. The stores stay open.
 func (s *Server) Close() { s.values.store.Close() }
+
+// conflict returns what a saved object conflicts with, which the client can resolve.
+func conflict(err error) string {
+	if found := (*record.ConflictError)(nil); errors.As(err, &found) {
+		return found.Error()
+	}
+	return ""
+}
 
 // faults are what clients are told of back-end errors, most specific first.
 var faults = []web.Fault{

@@ -115,6 +115,8 @@ func (p Responder) Explain(r *http.Request, err error) *Failure {
 		return f
 	case errors.As(err, &tooLarge):
 		return Refuse(http.StatusRequestEntityTooLarge, "the request is larger than %d bytes", tooLarge.Limit)
+	case p.Problem != nil && p.Problem(err) != "":
+		return Refuse(http.StatusInternalServerError, "%s", p.Problem(err))
 	case errors.Is(r.Context().Err(), context.Canceled):
 		return Refuse(statusGone, "the client went away")
 	case r.Context().Err() != nil:

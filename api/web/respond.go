@@ -28,6 +28,9 @@ type Header interface{ SetHeader(http.Header) }
 // of the object store.
 type Responder struct {
 	Faults []Fault // of other back ends, most specific first
+	// Problem returns the text of an error that is meant for clients, or empty. Nil
+	// where there are no such errors.
+	Problem func(error) string
 }
 
 // Open serves a route that needs no user. The handler returns the answer's body,
