@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 
+	"tsmon/api/monitor"
 	"tsmon/api/monitor/mqtt"
 	"tsmon/store/object"
 	"tsmon/store/record"
@@ -203,7 +204,7 @@ func (u unsteadyBody) Read(p []byte) (int, error) {
 }
 
 type unsteadyMessages struct {
-	Publisher
+	monitor.Publisher
 	f *outages
 }
 

@@ -61,16 +61,16 @@ func (s *Steward) finish(ctx context.Context, due []string) {
 		}
 		due = failed
 		for name, c := range s.Guards.Channels() {
-			if c.due(s.Guards.Now()) && !slices.Contains(due, name) {
+			if c.Unfinished(s.Guards.Now()) && !slices.Contains(due, name) {
 				due = append(due, name)
 			}
 		}
 	}
 }
 
-// due reports whether somebody should bring the channel up to date: the steps of its
-// rollout have reached everybody, or its manifest is behind its log.
-func (c Channel) due(now time.Time) bool { return c.Shown && (c.Due(now) || c.Behind) }
+// Unfinished reports whether somebody should bring the channel up to date: the steps
+// of its rollout have reached everybody, or its manifest is behind its log.
+func (c Channel) Unfinished(now time.Time) bool { return c.Shown && (c.Due(now) || c.Behind) }
 
 // halt pauses rollouts whose release fails, and posts a notice of each that this
 // server was the first to pause.
