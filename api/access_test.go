@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"tsmon/api/monitor"
 	"tsmon/store/record"
 )
 
@@ -86,7 +87,7 @@ func testTokenReplaced(t *testing.T, w *world) {
 	ana := w.as(t, server, w.ana)
 	ana.get("/getAllMenu").data(t)
 	w.now.move(2 * time.Second)
-	if err := w.Records.SetUserToken(t.Context(), w.ana.Schema, w.ana.Email, TokenDigest("another")); err != nil {
+	if err := w.Records.SetUserToken(t.Context(), w.ana.Schema, w.ana.Email, monitor.TokenDigest("another")); err != nil {
 		t.Fatal(err)
 	}
 	again := w.ana
@@ -186,7 +187,7 @@ func testMenusAndPermissions(t *testing.T, w *world) {
 	}
 	// Without a setting only administrators may.
 	w.as(t, server, w.otro).post("/saveDiagram", save).data(t)
-	must[record.User](t)(w.Records.CreateUser(t.Context(), w.otro.Schema, record.User{Email: "bea@example.com", TokenDigest: TokenDigest("bea")}))
+	must[record.User](t)(w.Records.CreateUser(t.Context(), w.otro.Schema, record.User{Email: "bea@example.com", TokenDigest: monitor.TokenDigest("bea")}))
 	w.as(t, server, login{"bea@example.com", "bea", w.otro.Schema, w.otro.TsName}).post("/saveDiagram", save).wantFailure(t, http.StatusForbidden)
 }
 

@@ -15,7 +15,7 @@ import (
 // desktop is an installed application. It asks the servers in turn, each for an
 // answer of its own and, failing that, for the manifest.
 type desktop struct {
-	fleet *fleet
+	fleet *crowd
 	updater.Updater
 	cohort string
 	keeps  bool // it installs nothing, so that it is offered all again
@@ -25,7 +25,7 @@ type desktop struct {
 }
 
 // desktop adds an application to the fleet, whose id tells how many there were.
-func (f *fleet) desktop(installed string) *desktop {
+func (f *crowd) desktop(installed string) *desktop {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.number++
@@ -37,7 +37,7 @@ func (f *fleet) desktop(installed string) *desktop {
 }
 
 // join adds applications that ask all the time.
-func (f *fleet) join(number int, installed string, change func(i int, d *desktop)) []*desktop {
+func (f *crowd) join(number int, installed string, change func(i int, d *desktop)) []*desktop {
 	var joined []*desktop
 	for i := range number {
 		d := f.desktop(installed)
@@ -78,7 +78,7 @@ func (d *desktop) visit() (offered string) {
 	return a.offered
 }
 
-func (f *fleet) note(a told) {
+func (f *crowd) note(a told) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.told = append(f.told, a)
@@ -129,7 +129,7 @@ func newer(version, than string) bool {
 }
 
 // installed counts applications by what they have.
-func (f *fleet) installed(desktops []*desktop) map[string]int {
+func (f *crowd) installed(desktops []*desktop) map[string]int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	versions := map[string]int{}

@@ -9,7 +9,6 @@ import (
 	"io"
 	"maps"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -181,47 +180,6 @@ func TestRangeOfTheChanged(t *testing.T) {
 		t.Errorf("%d %s %v", got.status, got.body, got.header)
 	}
 }
-
-func FuzzCut(f *testing.F) {
-	for _, c := range cutCases {
-		f.Add(c.header, int64(1000))
-	}
-	f.Fuzz(func(t *testing.T, header string, size int64) {
-		if size < 0 {
-			return
-		}
-		status, offset, length := cut(header, size)
-		switch status {
-		case 200:
-			if offset != 0 || length != size {
-				t.Errorf("%d bytes from %d of %d", length, offset, size)
-			}
-		case 206: // as the standard library has it
-			if offset < 0 || length <= 0 || offset > size-length {
-				t.Fatalf("%d bytes from %d of %d", length, offset, size)
-			}
-			w := httptest.NewRecorder()
-			r := httptest.NewRequest("HEAD", "/", nil)
-			r.Header.Set("Range", header)
-			http.ServeContent(w, r, "x.bin", time.Time{}, sized(size))
-			if w.Code != 206 && strings.Trim(header, "bytes=0123456789-") == "" && len(header) > 25 {
-				return // past what it can count to
-			}
-			if want := fmt.Sprintf("bytes %d-%d/%d", offset, offset+length-1, size); w.Header().Get("Content-Range") != want {
-				t.Errorf("%q: %s, want %s", header, want, w.Header().Get("Content-Range"))
-			}
-		case 416:
-			if size > 0 && strings.HasPrefix(header, "bytes=0-") {
-				t.Errorf("%q lies beyond %d bytes", header, size)
-			}
-		default:
-			t.Errorf("status %d", status)
-		}
-	})
-}
-
-// sized is as long as it says and has no content.
-func sized(size int64) io.ReadSeeker { return io.NewSectionReader(strings.NewReader(""), 0, size) }
 
 // TestConditions asks for a manifest and a bundle under all sorts of conditions.
 func TestConditions(t *testing.T) {

@@ -24,7 +24,7 @@ import (
 // later, by judge, against the log: each answer must be that of an entry which
 // was written by the time that it came, and none older than what the server that
 // gave it had shown before the question.
-type fleet struct {
+type crowd struct {
 	t       *testing.T
 	w       *world
 	desk    desk
@@ -53,12 +53,12 @@ type place struct {
 
 // newFleet makes a fleet without members, that many servers, and a desk that has
 // published 1.0.0.
-func newFleet(t *testing.T, w *world, servers int) *fleet {
+func newFleet(t *testing.T, w *world, servers int) *crowd {
 	t.Helper()
 	w.Refresh = 25 * time.Millisecond
 	base := http.DefaultTransport.(*http.Transport).Clone()
 	base.MaxIdleConnsPerHost = 100
-	f := &fleet{t: t, w: w, desk: w.publisher(t), base: base, manifests: map[uint64][]byte{}, counts: map[string]int{}}
+	f := &crowd{t: t, w: w, desk: w.publisher(t), base: base, manifests: map[uint64][]byte{}, counts: map[string]int{}}
 	for range servers {
 		f.servers = append(f.servers, &place{base: w.serve(t).URL})
 	}
@@ -79,7 +79,7 @@ func newFleet(t *testing.T, w *world, servers int) *fleet {
 }
 
 // repeat does something again and again, as long as there is the fleet.
-func (f *fleet) repeat(every time.Duration, do func()) {
+func (f *crowd) repeat(every time.Duration, do func()) {
 	f.running.Go(func() {
 		tick := time.NewTicker(every)
 		defer tick.Stop()
@@ -115,7 +115,7 @@ func raise(at *atomic.Uint64, to uint64) {
 }
 
 // wrong is what no client should ever get.
-func (f *fleet) wrong(format string, args ...any) {
+func (f *crowd) wrong(format string, args ...any) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.mistakes++; f.mistakes <= 10 {
@@ -123,13 +123,13 @@ func (f *fleet) wrong(format string, args ...any) {
 	}
 }
 
-func (f *fleet) count(what string) {
+func (f *crowd) count(what string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.counts[what]++
 }
 
-func (f *fleet) counted(what string) int {
+func (f *crowd) counted(what string) int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.counts[what]
@@ -137,13 +137,13 @@ func (f *fleet) counted(what string) int {
 
 // shaken says that the store was away at some time since an outage's number was
 // read.
-func (f *fleet) shaken(before int64) bool {
+func (f *crowd) shaken(before int64) bool {
 	return before%2 == 1 || f.outages.Load() != before
 }
 
 // RoundTrip demands answers that are no failures, but for files of a release
 // while the store is away.
-func (f *fleet) RoundTrip(r *http.Request) (*http.Response, error) {
+func (f *crowd) RoundTrip(r *http.Request) (*http.Response, error) {
 	before := f.outages.Load()
 	got, err := f.base.RoundTrip(r)
 	if err != nil || got.StatusCode < 300 || got.StatusCode == http.StatusNotModified {
@@ -156,7 +156,7 @@ func (f *fleet) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 // ask reads an answer; the error says that it did not come, or broke off.
-func (f *fleet) ask(address string, header http.Header) (answer, error) {
+func (f *crowd) ask(address string, header http.Header) (answer, error) {
 	r, err := http.NewRequestWithContext(f.ctx, http.MethodGet, address, nil)
 	if err != nil {
 		return answer{}, err
@@ -173,7 +173,7 @@ func (f *fleet) ask(address string, header http.Header) (answer, error) {
 
 // follower asks a server for its manifest, with the ETag of the last. It never
 // goes back.
-func (f *fleet) follower(s *place) func() {
+func (f *crowd) follower(s *place) func() {
 	etag, entry := "", uint64(0)
 	return func() {
 		got, err := f.ask(s.base+"/updates/stable/latest.json", http.Header{"If-None-Match": {etag}})
@@ -197,7 +197,7 @@ func (f *fleet) follower(s *place) func() {
 }
 
 // kept remembers a manifest, and returns its number.
-func (f *fleet) kept(body []byte) uint64 {
+func (f *crowd) kept(body []byte) uint64 {
 	response, err := manifest.ParseResponse(body)
 	if err != nil {
 		f.wrong("%.200s is no manifest: %v", body, err)
@@ -215,7 +215,7 @@ func (f *fleet) kept(body []byte) uint64 {
 
 // settle waits until all servers have seen an entry, and all applications that
 // ask have been told something since.
-func (f *fleet) settle(t *testing.T) func(*release.Report, error) {
+func (f *crowd) settle(t *testing.T) func(*release.Report, error) {
 	return func(report *release.Report, err error) {
 		t.Helper()
 		if err != nil {
@@ -229,7 +229,7 @@ func (f *fleet) settle(t *testing.T) func(*release.Report, error) {
 }
 
 // round waits until all applications that ask have been answered by every server.
-func (f *fleet) round(t *testing.T) {
+func (f *crowd) round(t *testing.T) {
 	t.Helper()
 	f.mu.Lock()
 	asking := f.asking
@@ -244,7 +244,7 @@ func (f *fleet) round(t *testing.T) {
 }
 
 // judge compares what the fleet was told with the log.
-func (f *fleet) judge(t *testing.T) {
+func (f *crowd) judge(t *testing.T) {
 	t.Helper()
 	log := f.log(t)
 	for _, a := range f.answers() {
@@ -266,13 +266,13 @@ func (f *fleet) judge(t *testing.T) {
 	t.Logf("%v, of %d entries %d were shown", f.counts, len(log.Entries), len(f.manifests))
 }
 
-func (f *fleet) log(t *testing.T) *channels.Log {
+func (f *crowd) log(t *testing.T) *channels.Log {
 	t.Helper()
 	return must[*channels.Log](t)(channels.Repository{Store: f.desk.Store}.Load(t.Context(), "stable"))
 }
 
 // answers returns all that the fleet was told so far.
-func (f *fleet) answers() []told {
+func (f *crowd) answers() []told {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return slices.Clone(f.told)
@@ -280,7 +280,7 @@ func (f *fleet) answers() []told {
 
 // agree demands that log, manifest and all servers come to say the same, and that
 // all answers so far were right.
-func (f *fleet) agree(t *testing.T) *channels.Log {
+func (f *crowd) agree(t *testing.T) *channels.Log {
 	t.Helper()
 	log := f.log(t)
 	f.settle(t)(&release.Report{Sequence: log.Head().Sequence}, nil)

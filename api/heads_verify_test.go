@@ -1,3 +1,5 @@
+//go:build unported
+
 package api
 
 import (
@@ -48,17 +50,6 @@ func resigned(tb testing.TB, key signing.PrivateKey, version string) func(*manif
 			m.Platforms[name] = p
 		}
 	}
-}
-
-// metric is the value of a line of /metrics, empty if there is none.
-func (c client) metric(name string) string {
-	c.tb.Helper()
-	for line := range strings.Lines(string(c.get("/metrics").body)) {
-		if value, ok := strings.CutPrefix(line, name+" "); ok {
-			return strings.TrimSpace(value)
-		}
-	}
-	return ""
 }
 
 // TestBadManifests puts what does not verify in the place of a manifest: the one

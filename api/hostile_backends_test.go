@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"tsmon/api/mqtt"
+	"tsmon/api/monitor/mqtt"
 	"tsmon/store/object"
 	"tsmon/store/record"
 	"tsmon/store/series"
@@ -141,7 +141,10 @@ func checkReady(t *testing.T, w *world, c client, f *outages, room string) {
 	t.Helper()
 	for _, want := range []int{503, 200} {
 		w.now.move(2 * time.Second)
-		var ready readiness
+		var ready struct {
+			Status   string
+			Backends map[string]string
+		}
 		got := c.get("/readyz")
 		readJSON(t, got.body, &ready)
 		for name, state := range ready.Backends {
@@ -216,9 +219,7 @@ func TestHostileWaits(t *testing.T) {
 	routes := askers(t, w)
 	patient := w.as(t, w.serve(t), w.ana)
 	hasty := patient
-	hasty.base = adjusted(t, w, func(s *Server, _ *http.Server) {
-		s.deadline, s.sessions.deadline = 100*time.Millisecond, 100*time.Millisecond
-	}).URL
+	hasty.base = w.serveHasty(t).URL
 	hang := func(ctx context.Context) error {
 		<-ctx.Done()
 		return fmt.Errorf("%s: %w", detail, ctx.Err())
@@ -268,7 +269,8 @@ func TestHostileAudits(t *testing.T) {
 	w := embedded(t)
 	grants(t, w)
 	f := unsteady(w)
-	server := adjusted(t, w, func(s *Server, _ *http.Server) { s.deadline = 2 * time.Second })
+	w.Deadline = 2 * time.Second
+	server := w.serve(t)
 	ana := w.as(t, server, w.ana)
 	asked := make(chan time.Duration, 4)
 	f.set(func(ctx context.Context) error {

@@ -7,7 +7,8 @@ import (
 	"strings"
 	"sync"
 
-	"tsmon/api/mqtt"
+	"tsmon/api/monitor"
+	"tsmon/api/monitor/mqtt"
 	"tsmon/store/object"
 	"tsmon/store/record"
 	"tsmon/store/series"
@@ -203,7 +204,7 @@ func (u unsteadyBody) Read(p []byte) (int, error) {
 }
 
 type unsteadyMessages struct {
-	Publisher
+	monitor.Publisher
 	f *outages
 }
 

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"tsmon/api/mqtt"
+	"tsmon/api/monitor/mqtt"
 	"tsmon/store/record"
 	"tsmon/store/series"
 )

@@ -11,7 +11,9 @@ import (
 
 	"github.com/golang-jwt/jwt/v5"
 
-	"tsmon/api/token"
+	"tsmon/api/monitor"
+	"tsmon/api/monitor/token"
+	"tsmon/store/record"
 )
 
 func init() {
@@ -143,11 +145,11 @@ func testEndedTokens(t *testing.T, w *world) {
 	for _, c := range []client{ana, eva, luis, otro} {
 		c.get("/getAllMenu").data(t) // who it is, is remembered now
 	}
-	tenant := must[tenant](t)(w.Records.Tenant(t.Context(), w.otro.Schema))
+	tenant := must[record.Tenant](t)(w.Records.Tenant(t.Context(), w.otro.Schema))
 	tenant.TsName = w.ana.TsName // the database of somebody else, to make it worse
 	for _, err := range []error{
 		w.Records.DisableUser(t.Context(), w.luis.Schema, w.luis.Email),
-		w.Records.SetUserToken(t.Context(), w.eva.Schema, w.eva.Email, TokenDigest("another")),
+		w.Records.SetUserToken(t.Context(), w.eva.Schema, w.eva.Email, monitor.TokenDigest("another")),
 		w.Records.UpdateTenant(t.Context(), tenant),
 	} {
 		if err != nil {

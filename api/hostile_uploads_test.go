@@ -10,10 +10,12 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"regexp"
 	"strings"
 	"testing"
 	"unicode"
 
+	"tsmon/api/monitor"
 	"tsmon/store/object"
 )
 
@@ -147,7 +149,7 @@ func testHostileUploads(t *testing.T, w *world) {
 	}
 	nothingLeft(t, w, folder, before+2)
 	// Without keys of its own a server takes nothing.
-	for _, pair := range []KeyPair{{}, {Access: w.Uploads.Access}, {Secret: w.Uploads.Secret}} {
+	for _, pair := range []monitor.KeyPair{{}, {Access: w.Uploads.Access}, {Secret: w.Uploads.Secret}} {
 		w.Uploads = pair
 		closed := client{tb: t, base: w.serve(t).URL}
 		closed.attempt(route{"POST", "/upload", goodForm}, uploader(w, nil)).wantFailure(t, 401)
@@ -196,8 +198,8 @@ func testHostileFiles(t *testing.T, w *world) {
 	nobody := client{tb: t, base: w.serve(t).URL}
 	const script = `<script>alert(document.domain)</script>`
 	raster := map[string]bool{}
-	for _, kind := range []string{".png", ".jpg", ".gif", ".webp", ".bmp"} {
-		raster[fileTypes[kind]] = true
+	for _, kind := range []string{"png", "jpeg", "gif", "webp", "bmp"} {
+		raster["image/"+kind] = true
 	}
 	for name, content := range map[string]string{
 		"a page": "<!DOCTYPE html><html>" + script, "a page in capitals": "  \n<HTML><BODY onload=alert(1)>", "a bare script": script, "a page after a BOM": "\ufeff<html>" + script, "a page after a comment": "<!-- " + strings.Repeat("x", 4000) + " --><html>" + script,
@@ -223,6 +225,9 @@ func testHostileFiles(t *testing.T, w *world) {
 		}
 	}
 }
+
+// uploadName is the name of a file, which nobody can guess.
+var uploadName = regexp.MustCompile(`^[0-9a-f]{32}(\.[a-z]{3,4})$`)
 
 func testHostileFileNames(t *testing.T, w *world) {
 	nobody := client{tb: t, base: w.serve(t).URL}

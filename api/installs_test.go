@@ -1,3 +1,5 @@
+//go:build unported
+
 package api
 
 import (

@@ -16,9 +16,10 @@ import (
 	"testing"
 	"time"
 
-	"tsmon/api/mqtt"
-	"tsmon/api/mqtt/mqtttest"
-	"tsmon/api/token"
+	"tsmon/api/monitor"
+	"tsmon/api/monitor/mqtt"
+	"tsmon/api/monitor/mqtt/mqtttest"
+	"tsmon/api/monitor/token"
 	"tsmon/store/object"
 	"tsmon/store/object/dir"
 	"tsmon/store/object/objecttest"
@@ -94,6 +95,21 @@ func (l *logged) String() string {
 const (
 	saveMenu    = 2
 	publishMenu = 3
+)
+
+// desktopOrigins are those of the desktop application.
+var desktopOrigins = []string{"tauri://localhost", "http://tauri.localhost", "https://tauri.localhost"}
+
+// What the interface fixes.
+const (
+	clientHeader    = "X-Tsmon-Client"
+	cohortHeader    = "X-Tsmon-Cohort"
+	truncatedHeader = "X-Tsmon-Truncated"
+	uploadFolder    = "uploads/"
+	maxForm         = 64 << 10 // bytes that a form may add to its file
+	maxProblems     = 20
+	writeTime       = 30 * time.Second
+	guessWindow     = 5 * time.Minute
 )
 
 // must fails the test on an error.
@@ -174,7 +190,7 @@ func (w *world) fill(tb testing.TB, schema, other string) {
 	w.Tokens.Now = w.now.now
 	w.Now = w.now.now
 	w.Origins = []string{"https://scada.example.com"}
-	w.Uploads = KeyPair{"access-of-the-test", "secret-of-the-test"}
+	w.Uploads = monitor.KeyPair{Access: "access-of-the-test", Secret: "secret-of-the-test"}
 	w.WriteToken = "write-of-the-test"
 	settings := record.Settings{TimeZone: "America/Bogota", SaveMenu: saveMenu, PublishMenu: publishMenu}
 	for _, t := range []record.Tenant{
@@ -197,7 +213,7 @@ func (w *world) fill(tb testing.TB, schema, other string) {
 func (w *world) user(tb testing.TB, schema string, u record.User) login {
 	tb.Helper()
 	tokenApp := "partner-token-of-" + u.Email + "-" + schema
-	u.TokenDigest = TokenDigest(tokenApp)
+	u.TokenDigest = monitor.TokenDigest(tokenApp)
 	must[record.User](tb)(w.Records.CreateUser(tb.Context(), schema, u))
 	return login{u.Email, tokenApp, schema, "ts_" + schema}
 }
@@ -228,6 +244,14 @@ func (w *world) serve(tb testing.TB) *httptest.Server {
 		handler.Close()
 	})
 	return server
+}
+
+// serveHasty starts a server whose deadlines are short.
+func (w *world) serveHasty(tb testing.TB) *httptest.Server {
+	tb.Helper()
+	hasty := *w
+	hasty.Deadline, hasty.StoreTime = 100*time.Millisecond, 100*time.Millisecond
+	return hasty.serve(tb)
 }
 
 // client asks a server as one user, or as nobody.
@@ -304,6 +328,23 @@ func (c client) post(path string, body any) answer {
 func (c client) get(path string) answer {
 	c.tb.Helper()
 	return c.send(http.MethodGet, path, nil, nil)
+}
+
+// received is the answer to an upload.
+type received struct {
+	URL, Key, Name string
+	Size           int64
+	ContentType    string
+	SHA256         string
+}
+
+// encode returns JSON as the server writes it.
+func encode(body any) ([]byte, error) {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	err := enc.Encode(body)
+	return b.Bytes(), err
 }
 
 // raw is a body that is sent as it stands.

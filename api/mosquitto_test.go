@@ -8,8 +8,9 @@ import (
 	"testing"
 	"time"
 
-	"tsmon/api/mqtt"
-	"tsmon/api/mqtt/mqtttest"
+	"tsmon/api/monitor/mqtt"
+	"tsmon/api/monitor/mqtt/mqtttest"
+	"tsmon/store/record"
 )
 
 // TestMosquittoSub lets Mosquitto's own client receive what was sent, through
@@ -25,7 +26,7 @@ func TestMosquittoSub(t *testing.T) {
 		w.Messages, w.broker = client, mosquitto.URL()
 		mosquittoSub(t, program, w)
 		// What the broker denies is an error, whatever was acknowledged.
-		tenant := must[tenant](t)(w.Records.Tenant(t.Context(), "acueducto"))
+		tenant := must[record.Tenant](t)(w.Records.Tenant(t.Context(), "acueducto"))
 		tenant.Settings.TopicPrefix = "denied"
 		if err := w.Records.UpdateTenant(t.Context(), tenant); err != nil {
 			t.Fatal(err)

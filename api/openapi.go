@@ -24,4 +24,4 @@ var descriptionJSON = sync.OnceValues(func() (json.RawMessage, error) {
 })
 
 // describe answers with the description.
-func (s *Server) describe(*http.Request) (any, error) { return descriptionJSON() }
+func describe(*http.Request) (any, error) { return descriptionJSON() }

@@ -20,6 +20,7 @@ import (
 	"github.com/getkin/kin-openapi/routers/gorillamux"
 	"github.com/go-chi/chi/v5"
 
+	"tsmon/api/monitor"
 	"tsmon/store/object"
 	"tsmon/store/record"
 )
@@ -179,7 +180,7 @@ func (d described) operations(f func(method, path string, op *openapi3.Operation
 // TestDescriptionCoversTheRoutes holds the routes and the description together,
 // both ways.
 func TestDescriptionCoversTheRoutes(t *testing.T) {
-	routes := new(Server).routes()
+	routes := New(embedded(t).Options).routes()
 	found := map[string]bool{}
 	must[described](t)(loadDescription()).operations(func(method, path string, op *openapi3.Operation) {
 		pattern := routes.Find(chi.NewRouteContext(), method, path)
@@ -284,7 +285,7 @@ func TestExamplesWork(t *testing.T) {
 	shown := d.store(t, w)
 	var who login
 	remarshal(t, d.Paths.Value("/loginPartner").Post.RequestBody.Value.Content["application/json"].Example, &who)
-	user := record.User{Email: who.Email, Profile: 7, Admin: true, TokenDigest: TokenDigest(who.TokenApp)}
+	user := record.User{Email: who.Email, Profile: 7, Admin: true, TokenDigest: monitor.TokenDigest(who.TokenApp)}
 	must[record.User](t)(w.Records.CreateUser(t.Context(), who.Schema, user))
 	asked := w.as(t, w.serve(t), who)
 	d.operations(func(method, path string, op *openapi3.Operation) {

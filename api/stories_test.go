@@ -198,7 +198,7 @@ func ready(w *world, c client, status int) {
 
 // cold starts another server while the store is away: it does not know whether
 // there is an update, and never says that there is none.
-func cold(t *testing.T, f *fleet) {
+func cold(t *testing.T, f *crowd) {
 	t.Helper()
 	base := f.w.serve(t).URL
 	d := f.desktop("1.0.0")
@@ -211,7 +211,7 @@ func cold(t *testing.T, f *fleet) {
 
 // reader asks for a bundle in one way after another: what comes is what was
 // published, and breaks off only while the store is away.
-func (f *fleet) reader(path string, file answer) func() {
+func (f *crowd) reader(path string, file answer) func() {
 	etag, size := file.header["Etag"], len(file.body)
 	ways := []struct {
 		header http.Header
@@ -279,7 +279,7 @@ func testTwoPublishers(t *testing.T, w *world) {
 
 // race moves stable in every way, beginning with a given one, while others do the
 // same, and returns what it did: who comes late is told so.
-func (f *fleet) race(d desk, versions *atomic.Int64, begin int) (made []*release.Report) {
+func (f *crowd) race(d desk, versions *atomic.Int64, begin int) (made []*release.Report) {
 	next := func(change func(*release.PublishOptions)) (*release.Report, error) {
 		return d.attempt(f.t, fmt.Sprintf("1.%d.0", versions.Add(1)), "", change)
 	}

@@ -9,7 +9,6 @@ import (
 	"net/url"
 	"strings"
 	"testing"
-	"time"
 
 	"tsmon/store/object"
 )
@@ -149,7 +148,7 @@ func TestFilesWait(t *testing.T) {
 	w := embedded(t)
 	w.publisher(t).publish(t, "stable", "1.0.0")
 	f := unsteady(w)
-	server := adjusted(t, w, func(s *Server, _ *http.Server) { s.deadline, s.storeTime = 100*time.Millisecond, 100*time.Millisecond })
+	server := w.serveHasty(t)
 	nobody := client{tb: t, base: server.URL}
 	nobody.get("/updates/stable/latest.json")
 	f.set(func(ctx context.Context) error {

@@ -26,7 +26,6 @@ type Offers struct {
 	Sequence uint64
 	Since    time.Time // when the newest entry of the log was made; a server that sees it come puts its own time here
 
-	names      names
 	shown      *manifest.Response
 	rollout    *Rollout           // nil: none
 	candidate  *manifest.Response // of the rollout; nil if it does not verify
@@ -63,7 +62,7 @@ func Compile(log *Log, check func(data []byte) error) (*Offers, error) {
 	if head == nil {
 		return nil, ErrNothing
 	}
-	o := &Offers{Sequence: head.Sequence, Since: head.When, rollout: head.Rollout, names: namesOf(log)}
+	o := &Offers{Sequence: head.Sequence, Since: head.When, rollout: head.Rollout}
 	var err error
 	if o.shown, err = checked(head.Manifest, check); err != nil {
 		return nil, err

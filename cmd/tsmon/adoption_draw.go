@@ -9,19 +9,13 @@ import (
 	"strings"
 	"time"
 
-	"tsmon/api"
+	"tsmon/api/fleet"
 )
-
-func sortVersions(list []versionCount) {
-	slices.SortFunc(list, func(a, b versionCount) int {
-		return cmp.Or(cmp.Compare(b.Clients, a.Clients), strings.Compare(a.Version, b.Version))
-	})
-}
 
 const barWidth = 30 // characters
 
-// draw writes an adoption for people.
-func (r *adoption) draw(w io.Writer) {
+// drawAdoption writes an adoption for people.
+func drawAdoption(w io.Writer, r *fleet.Adoption) {
 	fmt.Fprintf(w, "%s shows %s", r.Channel, r.Version)
 	if r.Rollout != nil {
 		fmt.Fprintf(w, "; %s", shareText(r.Rollout))
@@ -36,14 +30,14 @@ func (r *adoption) draw(w io.Writer) {
 		fmt.Fprintln(w)
 		table(w, rows)
 	}
-	r.drawGroups(w)
+	drawGroups(w, r)
 	n := r.Newest
 	fmt.Fprintf(w, "\n%s: %d running, %d downloaded and waiting, %d offered; %d failed, %d crashed, %d came back without it\n",
 		n.Version, n.Running, n.Waiting, n.Offered, n.Failed, n.Crashed, n.Kept)
-	r.drawCurve(w)
+	drawCurve(w, r)
 	if r.Day != nil {
 		var texts []string
-		for _, event := range api.UpdateEvents {
+		for _, event := range fleet.Events {
 			if r.Day[event] > 0 {
 				texts = append(texts, fmt.Sprintf("%s %d", event, r.Day[event]))
 			}
@@ -52,8 +46,8 @@ func (r *adoption) draw(w io.Writer) {
 	}
 }
 
-// drawGroups writes the clients by platform and cohort, where there are several.
-func (r *adoption) drawGroups(w io.Writer) {
+// drawGroups writes the clients by platform and cohort, if there are several.
+func drawGroups(w io.Writer, r *fleet.Adoption) {
 	kinds := map[[2]string]int{}
 	for _, g := range r.Groups {
 		kinds[[2]string{g.Target, g.Cohort}] += g.Clients
@@ -73,7 +67,7 @@ func (r *adoption) drawGroups(w io.Writer) {
 var levels = []rune("▁▂▃▄▅▆▇█")
 
 // drawCurve writes a column for each point.
-func (r *adoption) drawCurve(w io.Writer) {
+func drawCurve(w io.Writer, r *fleet.Adoption) {
 	if len(r.Curve) < 2 {
 		return
 	}

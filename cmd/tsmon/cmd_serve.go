@@ -5,18 +5,22 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net"
 	"net/http"
 	"net/netip"
 	"os"
 	"runtime/debug"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
 
 	"tsmon/api"
-	"tsmon/api/token"
+	"tsmon/api/fleet"
+	"tsmon/api/monitor/token"
+	"tsmon/api/web"
 	"tsmon/cmd/tsmon/config"
 )
 
@@ -131,13 +135,12 @@ func (a *app) loadWith(data string) (*config.Config, error) {
 	return a.load()
 }
 
-// drain is how long running requests may take after a signal: what the longest
-// may take anyway, and a little.
+// drain is how long running requests may take after a signal: a little more than
+// their deadline.
 const drain = 25 * time.Second
 
-// gcPercent lets the garbage of several thousand requests gather before it is
-// collected. What lives is a few megabytes, so that this is little memory and an
-// eighth of the work of a small answer.
+// gcPercent delays garbage collection. The live heap is a few megabytes, so this costs
+// little memory and saves an eighth of the work of a small answer.
 const gcPercent = 400
 
 func (a *app) runServe(ctx context.Context, o serveOptions) error {
@@ -168,8 +171,7 @@ func (a *app) runServe(ctx context.Context, o serveOptions) error {
 	return errors.Join(a.serveBackends(ctx, c, b, before), b.Close())
 }
 
-// serveBackends answers requests until the context ends, and shows the demo
-// where before is not nil.
+// serveBackends serves until the context ends, with the demo if before is not nil.
 func (a *app) serveBackends(ctx context.Context, c *config.Config, b *backends, before *demoFile) error {
 	listener, err := net.Listen("tcp", c.Server.Listen)
 	if err != nil {
@@ -199,7 +201,7 @@ func (a *app) serveBackends(ctx context.Context, c *config.Config, b *backends, 
 	if before != nil {
 		background.Go(func() error { return a.runDemo(ctx, c, b, base, before) })
 	}
-	background.Go(func() error { return a.steerRollouts(ctx, c, b, handler, listener.Addr().String()) })
+	background.Go(func() error { return a.moveChannels(ctx, c, b, handler, listener.Addr().String()) })
 	a.say("serving %s/", base)
 	if b.mqttURL != "" {
 		a.say("messages for devices at %s", b.mqttURL)
@@ -210,7 +212,30 @@ func (a *app) serveBackends(ctx context.Context, c *config.Config, b *backends, 
 	return errors.Join(err, background.Wait())
 }
 
-// reachable is the address by which this machine reaches a listener.
+// moveChannels finishes and halts rollouts until the context ends. The channels' log
+// names the server by its address, so that two servers of the same user recognise
+// their own entries.
+func (a *app) moveChannels(ctx context.Context, c *config.Config, b *backends, handler *api.Server, address string) error {
+	if c.PublicURL == "" || len(b.trusted) == 0 {
+		b.log.Info("this server neither guards nor ends rollouts: it has no public_url or no trusted_keys")
+		return nil
+	}
+	p, err := a.publisherFor(ctx, c, a.newProgress(""))
+	if err != nil {
+		b.log.Error("rollouts are neither guarded nor ended by this server", "error", err)
+		return err
+	}
+	p.Who, p.Step = "tsmon serve at "+address+", "+a.who(), func(string) {}
+	steward := &fleet.Steward{
+		Publisher: p, Log: b.log,
+		Guards:  &fleet.Guards{Guards: b.guards, Channels: handler.Channels, Records: b.records, Now: time.Now},
+		Webhook: &fleet.Webhook{Address: string(c.Server.Webhook), Log: b.log},
+	}
+	steward.Run(ctx, slices.Collect(maps.Keys(c.Channels)))
+	return nil
+}
+
+// reachable returns the address by which this machine reaches a listener.
 func reachable(address string) string {
 	at, err := netip.ParseAddrPort(address)
 	if err == nil && at.Addr().IsUnspecified() {
@@ -238,11 +263,11 @@ func serveUntil(ctx context.Context, server *http.Server, listener net.Listener)
 	return err
 }
 
-// checkServer refuses to send tokens over a network in the open, and origins
-// that no page has.
+// checkServer refuses to send tokens over a network without TLS, and origins that no
+// page can have.
 func checkServer(s config.Server) error {
 	for _, origin := range s.CORSOrigins {
-		if err := api.CheckOrigin(origin); err != nil {
+		if err := web.CheckOrigin(origin); err != nil {
 			return &hinted{&usageError{fmt.Errorf("server.cors_origins: %w", err)}, "TSMON_CORS_ORIGINS takes exact origins, separated by commas"}
 		}
 	}
@@ -277,7 +302,7 @@ func isLocal(address string) (bool, error) {
 	return host == "localhost" || err == nil && ip.IsLoopback(), nil
 }
 
-// makeFolder makes the data folder, for this user alone.
+// makeFolder creates the data folder with mode 0700.
 func makeFolder(c *config.Config) error {
 	if c.Data == "" {
 		return nil

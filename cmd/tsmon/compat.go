@@ -8,7 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"tsmon/api"
+	"tsmon/api/monitor"
 	"tsmon/cmd/tsmon/cli"
 	"tsmon/cmd/tsmon/config"
 	"tsmon/signing"
@@ -127,5 +127,5 @@ func openStore(ctx context.Context, storage string) (object.Store, error) {
 
 func newToken() (token string, digest []byte) {
 	token = cli.RandomText()
-	return token, api.TokenDigest(token)
+	return token, monitor.TokenDigest(token)
 }

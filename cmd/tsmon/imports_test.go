@@ -8,25 +8,32 @@ import (
 	"testing"
 )
 
-// allowed says which rooms of the project a room may import, beside its own
-// packages. cmd/tsmon alone may import everything.
+// allowed lists the rooms of the project that a room may import, besides its own
+// packages. Only cmd/tsmon may import everything. The server joins its rooms and
+// names the contracts in its options.
 var allowed = map[string][]string{
 	"signing":          {},
 	"store/object":     {},
 	"store/record":     {},
 	"store/series":     {},
+	"store/servertest": {},
 	"manifest":         {"signing"},
-	"channels":         {"manifest", "store/object"},
-	"release":          {"channels", "manifest", "signing", "store/object"},
-	"api":              {"release", "channels", "manifest", "signing", "store/object", "store/record", "store/series"},
+	"channels":         {"manifest", "signing", "store/object"},
+	"release/bundle":   {"manifest", "signing"},
+	"release":          {"release/bundle", "channels", "manifest", "signing", "store/object"},
+	"api/web":          {"store/object"},
+	"api/fleet":        {"release", "channels", "manifest", "store/record", "store/series"},
+	"api/updates":      {"api/web", "api/fleet", "release", "channels", "manifest", "signing", "store/object"},
+	"api/monitor":      {"api/web", "store/object", "store/record", "store/series"},
+	"api/console":      {"api/web"},
+	"api":              {"api/web", "api/fleet", "api/updates", "api/monitor", "api/console", "signing", "store/object", "store/record", "store/series"},
 	"cmd/tsmon":        {}, // everything
 	"cmd/tsmon/config": {},
 	"cmd/tsmon/demo":   {"store/record", "store/series"},
 }
 
-// TestImports holds every package to the rooms that its own may import, and
-// adapters to their contract: none imports another, and nobody but the command
-// imports one.
+// TestImports checks every import against allowed. An adapter imports no other
+// adapter, and only the command imports adapters.
 func TestImports(t *testing.T) {
 	out, err := exec.Command("go", "list", "-json=ImportPath,Imports", "tsmon/...").Output()
 	if err != nil {
@@ -50,7 +57,7 @@ func TestImports(t *testing.T) {
 		}
 	}
 	if seen < 10 {
-		t.Errorf("only %d packages were looked at", seen)
+		t.Errorf("only %d packages were checked", seen)
 	}
 }
 
@@ -62,12 +69,12 @@ func mayImport(from, to string) bool {
 	case fromRoom == "":
 		return false
 	case fromRoom == toRoom:
-		return !isAdapter(to) // an adapter is for the command
+		return !isAdapter(to) // only the command imports adapters
 	}
 	return slices.Contains(allowed[fromRoom], toRoom) && !isAdapter(to)
 }
 
-// room is the room that a package belongs to, empty if it has none.
+// room returns the room that a package belongs to, empty if it has none.
 func room(pkg string) string {
 	longest := ""
 	for name := range allowed {
@@ -78,8 +85,8 @@ func room(pkg string) string {
 	return longest
 }
 
-// isAdapter says that a package adapts a contract of store to a technology. The
-// suites are no adapters.
+// isAdapter reports whether a package adapts a contract of store to a technology. The
+// suites do not.
 func isAdapter(pkg string) bool {
 	parts := strings.Split(pkg, "/")
 	return parts[0] == "store" && len(parts) > 2 && !strings.HasSuffix(parts[2], "test")
@@ -100,6 +107,15 @@ func TestMayImport(t *testing.T) {
 		{"store/object/s3", "store/object/dir", false},
 		{"api", "store/object", true},
 		{"api", "store/object/s3", false},
+		{"api", "api/updates", true},
+		{"api/updates", "api/fleet", true},
+		{"api/updates", "api/monitor", false},
+		{"api/monitor", "api/updates", false},
+		{"api/monitor", "api/fleet", false},
+		{"api/monitor/mqtt", "api/updates", false},
+		{"api/fleet", "api/web", false},
+		{"api/web", "store/record", false},
+		{"release/bundle", "channels", false},
 		{"newroom", "signing", false},
 		{"cmd/tsmon/config", "signing", false},
 	} {

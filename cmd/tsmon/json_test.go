@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"tsmon/api/fleet"
 	"tsmon/cmd/tsmon/admin"
 	"tsmon/cmd/tsmon/cli"
 	"tsmon/manifest"
@@ -27,7 +28,7 @@ func TestJSONDocument(t *testing.T) {
 		checkReport{}, attemptOfCheck{}, manifest.Offer{}, manifest.Platform{}, updater.Event{}, updater.EventData{}, cli.Failure{},
 		admin.CreatedTenant{}, record.Tenant{}, record.Settings{}, admin.ImportedContent{}, admin.UserToken{}, admin.ListedUser{}, admin.WrittenSeries{}, rotatedKey{}, record.Audit{}, demoFile{}, secrets{},
 		record.Content{}, record.Variable{}, record.Menu{}, record.Permission{}, record.NotifyEntry{},
-		adoption{}, versionCount{}, groupCount{}, newestCounts{}, curvePoint{}, notice{}, build{},
+		fleet.Adoption{}, fleet.VersionCount{}, fleet.GroupCount{}, fleet.NewestCounts{}, fleet.CurvePoint{}, fleet.Notice{}, fleet.HaltedNotice{}, build{},
 	} {
 		for _, name := range jsonNames(reflect.TypeOf(printed)) {
 			if !strings.Contains(document, "`"+name+"`") && !strings.Contains(document, `"`+name+`"`) {

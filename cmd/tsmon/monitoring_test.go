@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"tsmon/api"
+	"tsmon/api/monitor"
 	"tsmon/api/monitor/content"
 	"tsmon/cmd/tsmon/admin"
 	"tsmon/cmd/tsmon/config"
@@ -111,7 +111,7 @@ func checkUser(t *testing.T, c *config.Config, first, second admin.UserToken) {
 	t.Helper()
 	err := withRecordsOf(t.Context(), c, func(s record.Store) error {
 		u, err := s.User(t.Context(), "acueducto", "ana@example.com")
-		if sum := sha256.Sum256([]byte(second.TokenApp)); !u.HasToken(sum[:]) || u.HasToken(api.TokenDigest(first.TokenApp)) || u.ID != first.ID || u.ID == 0 {
+		if sum := sha256.Sum256([]byte(second.TokenApp)); !u.HasToken(sum[:]) || u.HasToken(monitor.TokenDigest(first.TokenApp)) || u.ID != first.ID || u.ID == 0 {
 			t.Errorf("the user is %+v", u)
 		}
 		return err

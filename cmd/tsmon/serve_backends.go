@@ -10,22 +10,23 @@ import (
 	"syscall"
 
 	"tsmon/api"
-	"tsmon/api/mqtt"
-	"tsmon/api/token"
-	"tsmon/channels"
+	"tsmon/api/fleet"
+	"tsmon/api/monitor"
+	"tsmon/api/monitor/mqtt"
+	"tsmon/api/monitor/token"
 	"tsmon/cmd/tsmon/config"
 	"tsmon/signing"
 	"tsmon/store/object"
 	"tsmon/store/record"
 )
 
-// messages sends to devices and has an end.
+// messages sends to devices and can be closed.
 type messages interface {
-	api.Publisher
+	monitor.Publisher
 	io.Closer
 }
 
-// backends are what the server works on.
+// backends are what the server uses.
 type backends struct {
 	log     *slog.Logger
 	objects object.Store
@@ -36,12 +37,12 @@ type backends struct {
 	mqttURL string // of the broker in the process; empty if it is elsewhere
 	tokens  *token.Keys
 	trusted signing.Keyring
-	guards  map[string]channels.Guard
+	guards  map[string]fleet.Guard
 	secrets secrets
 }
 
-// openBackends opens everything. What is elsewhere and down now is no error: it
-// is asked again with each request.
+// openBackends opens everything. A remote back end that is down is no error: each
+// request tries again.
 func (a *app) openBackends(ctx context.Context, c *config.Config, log *slog.Logger) (b *backends, err error) {
 	b = &backends{log: log}
 	defer func() {
@@ -86,11 +87,11 @@ func (a *app) openBackends(ctx context.Context, c *config.Config, log *slog.Logg
 	return b, err
 }
 
-// guards are when rollouts of each channel are halted.
-func guards(c *config.Config) (map[string]channels.Guard, error) {
-	all := map[string]channels.Guard{}
+// guards returns the guard of each configured channel.
+func guards(c *config.Config) (map[string]fleet.Guard, error) {
+	all := map[string]fleet.Guard{}
 	for name, channel := range c.Channels {
-		guard, set := channels.DefaultGuard, channel.Guard
+		guard, set := fleet.DefaultGuard, channel.Guard
 		if set.Failures != nil {
 			guard.Failures = *set.Failures
 		}
@@ -122,14 +123,14 @@ func (b *backends) Close() error {
 func (b *backends) options(c *config.Config) api.Options {
 	o := api.Options{
 		Objects: b.objects, Presigner: b.presign, Records: b.records, Series: b.series, Messages: b.mqtt, Tokens: b.tokens, Log: b.log,
-		Origins: c.Server.CORSOrigins, Uploads: api.KeyPair{Access: b.secrets.AccessKey, Secret: b.secrets.SecretKey},
-		Keys: b.trusted, Guards: b.guards, Refresh: c.Server.Refresh, UpdatesToken: string(c.Server.Updates.Token),
+		Origins: c.Server.CORSOrigins, Uploads: monitor.KeyPair{Access: b.secrets.AccessKey, Secret: b.secrets.SecretKey},
+		Keys: b.trusted, Refresh: c.Server.Refresh, UpdatesToken: string(c.Server.Updates.Token),
 		MaxUpload: c.Server.Upload.MaxBytes, MetricsKey: string(c.Server.MetricsKey), BehindProxy: c.Server.BehindProxy,
 	}
 	if c.Server.Updates.Redirect == config.RedirectPublic {
-		o.Elsewhere, _ = url.Parse(c.PublicURL) // which was checked
+		o.Elsewhere, _ = url.Parse(c.PublicURL) // config checked it
 	}
-	if seriesFile(c) != "" { // an InfluxDB is written to itself
+	if seriesFile(c) != "" { // InfluxDB has its own address for writing
 		o.WriteToken = b.secrets.WriteToken
 	}
 	return o

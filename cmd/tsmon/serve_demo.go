@@ -11,7 +11,7 @@ import (
 	"path/filepath"
 	"time"
 
-	"tsmon/api"
+	"tsmon/api/monitor"
 	"tsmon/cmd/tsmon/config"
 	"tsmon/cmd/tsmon/demo"
 	"tsmon/store/record"
@@ -126,7 +126,7 @@ func (a *app) prepareDemo(ctx context.Context, b *backends, before *demoFile) (*
 // demoUser returns the demo's user, whose token is then before.TokenApp.
 func demoUser(ctx context.Context, records record.Store, before *demoFile) (record.User, error) {
 	u, err := records.User(ctx, demoTenant.Schema, demoEmail)
-	known := err == nil && u.HasToken(api.TokenDigest(before.TokenApp))
+	known := err == nil && u.HasToken(monitor.TokenDigest(before.TokenApp))
 	if known || err != nil && !errors.Is(err, record.ErrNotFound) {
 		return u, err
 	}

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"tsmon/api/mqtt/mqtttest"
+	"tsmon/api/monitor/mqtt/mqtttest"
 	"tsmon/store/object/objecttest"
 	"tsmon/store/record/recordtest"
 	"tsmon/store/series/seriestest"

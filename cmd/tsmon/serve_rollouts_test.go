@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"tsmon/channels"
+	"tsmon/api/fleet"
 	"tsmon/cmd/tsmon/config"
 )
 
@@ -150,9 +150,9 @@ func TestServeGuard(t *testing.T) {
 	if len(told) != 1 || !strings.HasPrefix(told[0], "POST /secret {") || !strings.Contains(told[0], `"event":"rollout_halted"`) || !strings.Contains(told[0], last.Why) {
 		t.Errorf("the webhook was told %q", told)
 	}
-	var seen adoption
+	var seen fleet.Adoption
 	parse(t, k.must(t, "channel", "adoption", "stable", "--json"), &seen)
-	want := newestCounts{Version: "1.1.0", Running: 2, Failed: 12}
+	want := fleet.NewestCounts{Version: "1.1.0", Running: 2, Failed: 12}
 	if seen.Clients != 14 || seen.Newest != want || seen.Day["failed"] != 12 || seen.Day["checks"] < 14 || seen.Rollout == nil || !seen.Rollout.Paused {
 		t.Errorf("%+v", seen)
 	}
@@ -213,7 +213,7 @@ func TestPrivateProbe(t *testing.T) {
 }
 
 func TestGuards(t *testing.T) {
-	of := func(g config.Guard) (channels.Guard, error) {
+	of := func(g config.Guard) (fleet.Guard, error) {
 		all, err := guards(&config.Config{Channels: map[string]config.Channel{"stable": {Guard: g}}})
 		return all["stable"], err
 	}
@@ -221,11 +221,11 @@ func TestGuards(t *testing.T) {
 	five, no, minute, seconds := 5, 0, time.Minute, 5*time.Second
 	for name, c := range map[string]struct {
 		set  config.Guard
-		want channels.Guard
+		want fleet.Guard
 	}{
-		"defaults": {config.Guard{}, channels.DefaultGuard},
-		"never":    {config.Guard{Failures: &all}, channels.Guard{Failures: 100, Clients: 50, Within: time.Hour}},
-		"strict":   {config.Guard{Failures: &none, Clients: &five, Within: &minute}, channels.Guard{Failures: 0, Clients: 5, Within: time.Minute}},
+		"defaults": {config.Guard{}, fleet.DefaultGuard},
+		"never":    {config.Guard{Failures: &all}, fleet.Guard{Failures: 100, Clients: 50, Within: time.Hour}},
+		"strict":   {config.Guard{Failures: &none, Clients: &five, Within: &minute}, fleet.Guard{Failures: 0, Clients: 5, Within: time.Minute}},
 	} {
 		if got, err := of(c.set); err != nil || got != c.want {
 			t.Errorf("%s: %+v, %v", name, got, err)

@@ -3,7 +3,7 @@ package content
 import (
 	"go.yaml.in/yaml/v3"
 
-	"tsmon/api"
+	"tsmon/api/monitor"
 )
 
 // Charts may have any members, except in their variables, whose place depends on
@@ -60,7 +60,7 @@ func computable(operands string, s shape) shape {
 		}
 		text, err := appendJSON(nil, renamed(n, operands, "varsTs"), 1)
 		if err == nil {
-			err = api.CheckVariable(text)
+			err = monitor.CheckVariable(text)
 		}
 		if err != nil {
 			c.add(n, "%s: %s", orFile(place), err)

@@ -16,8 +16,9 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"tsmon/api"
-	"tsmon/api/mqtt"
+	"tsmon/api/fleet"
+	"tsmon/api/monitor"
+	"tsmon/api/monitor/mqtt"
 	"tsmon/cmd/tsmon/cli"
 	"tsmon/cmd/tsmon/config"
 	"tsmon/store/record"
@@ -132,7 +133,7 @@ func addTenant(ctx context.Context, records record.Store, t record.Tenant) (crea
 // checkShared refuses a database or topics that belong to another tenant.
 func checkShared(t record.Tenant, tenants []record.Tenant) error {
 	for _, other := range tenants {
-		own, theirs := api.TopicPrefix(t), api.TopicPrefix(other)
+		own, theirs := monitor.TopicPrefix(t), monitor.TopicPrefix(other)
 		switch {
 		case other.Schema == t.Schema:
 		case other.TsName == t.TsName:
@@ -168,7 +169,7 @@ func checkTenant(t record.Tenant) error {
 	if err := series.ValidDatabase(t.TsName); err != nil {
 		return fmt.Errorf("--ts-name: %w", err)
 	}
-	if t.TsName == api.UpdatesDatabase {
+	if t.TsName == fleet.Database {
 		return fmt.Errorf("--ts-name: %s is reserved for the time series of updates", t.TsName)
 	}
 	s := t.Settings

@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"tsmon/api"
+	"tsmon/api/monitor"
 	"tsmon/cmd/tsmon/cli"
 	"tsmon/store/record"
 )
@@ -64,7 +64,7 @@ func runUserCreate(ctx context.Context, app *cli.App, schema string, u record.Us
 		return cli.Usage(err)
 	}
 	token := cli.RandomText()
-	u.TokenDigest = api.TokenDigest(token)
+	u.TokenDigest = monitor.TokenDigest(token)
 	var created record.User
 	err := withRecords(ctx, app, func(s record.Store) (err error) {
 		created, err = s.CreateUser(ctx, schema, u)
@@ -97,7 +97,7 @@ disabled.`,
 func runUserToken(ctx context.Context, app *cli.App, schema, email string) error {
 	token := cli.RandomText()
 	u, err := changeUser(ctx, app, schema, email, func(s record.Store) error {
-		return s.SetUserToken(ctx, schema, email, api.TokenDigest(token))
+		return s.SetUserToken(ctx, schema, email, monitor.TokenDigest(token))
 	})
 	if err != nil {
 		return err

@@ -21,6 +21,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"tsmon/api/fleet"
 	"tsmon/channels"
 	"tsmon/cmd/tsmon/config"
 	"tsmon/manifest"
@@ -110,10 +111,10 @@ func checkChannels(c *config.Config) error {
 }
 
 // Guards returns, for each channel, when the server halts its rollouts.
-func Guards(c *config.Config) (map[string]channels.Guard, error) {
-	all := map[string]channels.Guard{}
+func Guards(c *config.Config) (map[string]fleet.Guard, error) {
+	all := map[string]fleet.Guard{}
 	for name, channel := range c.Channels {
-		guard, set := channels.DefaultGuard, channel.Guard
+		guard, set := fleet.DefaultGuard, channel.Guard
 		if set.Failures != nil {
 			guard.Failures = *set.Failures
 		}

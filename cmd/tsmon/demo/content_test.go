@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"tsmon/api/equation"
+	"tsmon/api/monitor/equation"
 	"tsmon/cmd/tsmon/demo"
 	"tsmon/store/record"
 	"tsmon/store/record/sqlite"

@@ -1,0 +1,153 @@
+package fleet
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"tsmon/channels"
+	"tsmon/release"
+	"tsmon/store/record"
+	"tsmon/store/series"
+)
+
+// Adoption is how the releases of a channel spread, as tsmon channel adoption
+// prints it.
+type Adoption struct {
+	Channel string         `json:"channel"`
+	Version string         `json:"version"` // that everybody gets
+	Rollout *release.Share `json:"rollout,omitempty"`
+	// Clients were seen in the last 30 days.
+	Clients  int            `json:"clients"`
+	Versions []VersionCount `json:"versions"` // most clients first
+	Groups   []GroupCount   `json:"groups"`   // the same by version, target and cohort
+	Newest   NewestCounts   `json:"newest"`
+	// Day counts the events of the last 24 hours, Curve the clients that had the newest
+	// version since it came to the channel; nil without time series.
+	Day   map[string]int64 `json:"last_24_hours"`
+	Curve []CurvePoint     `json:"curve"`
+
+	since time.Time // when the newest version came to the channel
+}
+
+// VersionCount are the clients with one version.
+type VersionCount struct {
+	Version string  `json:"version"`
+	Clients int     `json:"clients"`
+	Percent float64 `json:"percent"`
+}
+
+// GroupCount are the clients of one version, target and cohort.
+type GroupCount struct {
+	Version string `json:"version"`
+	Target  string `json:"target"`
+	Cohort  string `json:"cohort,omitempty"`
+	Clients int    `json:"clients"`
+}
+
+// NewestCounts are clients by what became of the newest release; each is in one of
+// them.
+type NewestCounts struct {
+	Version string `json:"version"`
+	Offered int    `json:"offered"` // and not downloaded
+	Waiting int    `json:"waiting"` // downloaded, and no more is known
+	Running int    `json:"running"`
+	Kept    int    `json:"kept"` // downloaded, and back with the old version
+	Failed  int    `json:"failed"`
+	Crashed int    `json:"crashed"`
+}
+
+// CurvePoint is the mean over the time to the next point; the last one is now.
+type CurvePoint struct {
+	Time    time.Time `json:"time"`
+	Clients float64   `json:"clients"`
+}
+
+// NewAdoption returns the adoption of a channel with a log that is not empty. The
+// counts are read by ReadRecords and then ReadSeries.
+func NewAdoption(log *channels.Log, now time.Time) *Adoption {
+	head := log.Head()
+	a := &Adoption{Channel: log.Channel, Version: head.Version, Versions: []VersionCount{}, Groups: []GroupCount{}, since: head.When}
+	if head.Rollout != nil {
+		a.Rollout = release.ShareOf(head.Rollout, now)
+	}
+	a.Newest.Version = head.Newest()
+	if i := slices.IndexFunc(log.Entries, func(e channels.Entry) bool { return e.Newest() == head.Newest() }); i >= 0 {
+		a.since = log.Entries[i].When
+	}
+	return a
+}
+
+// ReadRecords reads which versions the clients have.
+func (a *Adoption) ReadRecords(ctx context.Context, records record.Installs, now time.Time) error {
+	groups, err := records.Clients(ctx, a.Channel, now.Add(-AdoptionTime))
+	if err != nil {
+		return err
+	}
+	counts := map[string]int{}
+	for _, g := range groups {
+		a.Groups = append(a.Groups, GroupCount(g))
+		a.Clients += g.Clients
+		counts[g.Version] += g.Clients
+	}
+	for version, n := range counts {
+		a.Versions = append(a.Versions, VersionCount{version, n, math.Round(1000*float64(n)/float64(a.Clients)) / 10})
+	}
+	slices.SortFunc(a.Versions, func(x, y VersionCount) int {
+		return cmp.Or(cmp.Compare(y.Clients, x.Clients), strings.Compare(x.Version, y.Version))
+	})
+	p, err := records.Progress(ctx, a.Channel, a.Newest.Version, time.Time{}, time.Time{})
+	a.Newest = NewestCounts{a.Newest.Version, p.Offered, p.Waiting, p.Running, p.Kept, p.Failed, p.Crashed}
+	return err
+}
+
+// curveColumns is about how many points a curve has.
+const curveColumns = 60
+
+// ReadSeries reads the events of a day and the curve. That the database does not
+// exist yet is no error.
+func (a *Adoption) ReadSeries(ctx context.Context, store series.Store, now time.Time) error {
+	err := errors.Join(a.readDay(ctx, store), a.readCurve(ctx, store, now))
+	if errors.Is(err, series.ErrNoDatabase) {
+		return nil
+	}
+	return err
+}
+
+func (a *Adoption) readDay(ctx context.Context, store series.Store) error {
+	var wants []series.Want
+	for _, event := range Events {
+		wants = append(wants, series.Want{Key: series.Key{Measurement: a.Channel, Field: event}, Aggregate: series.Sum, Window: 24 * time.Hour})
+	}
+	values, err := store.Current(ctx, Database, wants)
+	if err != nil {
+		return err
+	}
+	a.Day = map[string]int64{}
+	for i, event := range Events {
+		a.Day[event] = int64(values[i].Number)
+	}
+	return nil
+}
+
+func (a *Adoption) readCurve(ctx context.Context, store series.Store, now time.Time) error {
+	every := max(time.Minute, (now.Sub(a.since) / curveColumns).Round(time.Minute))
+	results, err := store.Series(ctx, Database, []series.Range{{
+		Key:   series.Key{Measurement: ClientsMeasurement(a.Channel), Field: a.Newest.Version},
+		Start: a.since.Truncate(time.Minute), Stop: now.Add(time.Second), Every: every,
+	}})
+	if err != nil {
+		return err
+	}
+	for _, p := range results[0].Points {
+		a.Curve = append(a.Curve, CurvePoint{p.Time.UTC(), p.Number})
+	}
+	if i := slices.IndexFunc(a.Versions, func(v VersionCount) bool { return v.Version == a.Newest.Version }); i >= 0 {
+		a.Curve = append(a.Curve, CurvePoint{now.UTC(), float64(a.Versions[i].Clients)})
+	}
+	return nil
+}

@@ -1,0 +1,61 @@
+package fleet
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"tsmon/store/record"
+)
+
+type metrics struct {
+	events        *prometheus.CounterVec
+	lostSightings prometheus.Counter
+	unrecorded    prometheus.Counter
+	clients       *prometheus.GaugeVec
+	tries         *prometheus.GaugeVec
+}
+
+func newMetrics(registry prometheus.Registerer) *metrics {
+	m := &metrics{
+		events: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "tsmon_updates_events_total", Help: "What clients of updates asked, were offered, downloaded and reported, through this server.",
+		}, []string{"event", "channel", "version", "target", "cohort"}),
+		lostSightings: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "tsmon_updates_lost_sightings_total", Help: "What was seen of clients and could not be recorded.",
+		}),
+		unrecorded: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "tsmon_updates_unrecorded_total", Help: "Questions and reports of clients beyond the number that is recorded in a day.",
+		}),
+		clients: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "tsmon_updates_clients", Help: "Clients by what they have, through all servers, in the last 30 days.",
+		}, []string{"channel", "version", "target", "cohort"}),
+		tries: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "tsmon_updates_newest_clients", Help: "Clients by what they came to with the newest release of a channel, through all servers.",
+		}, []string{"channel", "version", "outcome"}),
+	}
+	registry.MustRegister(m.events, m.lostSightings, m.unrecorded, m.clients, m.tries)
+	return m
+}
+
+// count adds the events of a second.
+func (m *metrics) count(k countKey, c counts) {
+	for e, n := range c {
+		if n > 0 {
+			m.events.WithLabelValues(Events[e], k.channel, k.version, k.target, k.cohort).Add(float64(n))
+		}
+	}
+}
+
+// setClients replaces what is shown of a channel's clients.
+func (m *metrics) setClients(channel, newest string, clients []record.ClientCount, p record.Progress) {
+	for _, gauges := range []*prometheus.GaugeVec{m.clients, m.tries} {
+		gauges.DeletePartialMatch(prometheus.Labels{"channel": channel})
+	}
+	for _, c := range clients {
+		m.clients.WithLabelValues(channel, c.Version, c.Target, c.Cohort).Set(float64(c.Clients))
+	}
+	for outcome, n := range map[string]int{
+		"crashed": p.Crashed, "running": p.Running, "failed": p.Failed, "kept": p.Kept, "waiting": p.Waiting, "offered": p.Offered,
+	} {
+		m.tries.WithLabelValues(channel, newest, outcome).Set(float64(n))
+	}
+}

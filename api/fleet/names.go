@@ -1,0 +1,94 @@
+package fleet
+
+import (
+	"net/url"
+	"path"
+	"strings"
+
+	"tsmon/channels"
+	"tsmon/manifest"
+)
+
+// Other stands for a version, target or cohort that a channel's log does not
+// contain, so that clients can't add names to the records and metrics. It is not a
+// valid name of a channel or cohort.
+const Other = "(other)"
+
+// Names are the versions, targets and cohorts that a channel's log contains.
+type Names struct {
+	versions map[string]bool
+	cohorts  map[string]bool
+	targets  map[string]bool   // platforms without bundle types
+	bundles  map[string]string // platforms by version and file, such as 1.4.0/app.tar.gz
+}
+
+// NamesOf collects the names in a log.
+func NamesOf(l *channels.Log) *Names {
+	n := &Names{versions: map[string]bool{}, cohorts: map[string]bool{}, targets: map[string]bool{}, bundles: map[string]string{}}
+	for _, e := range l.Entries {
+		n.add(e.Manifest)
+		if e.Rollout == nil {
+			continue
+		}
+		n.add(e.Rollout.Manifest)
+		for _, cohort := range e.Rollout.Cohorts {
+			n.cohorts[cohort] = true
+		}
+	}
+	return n
+}
+
+func (n *Names) add(m manifest.Manifest) {
+	if n.versions[m.Version] {
+		return
+	}
+	n.versions[m.Version] = true
+	for key, platform := range m.Platforms {
+		u, err := url.Parse(platform.URL)
+		k, err2 := manifest.ParseKey(key)
+		if err != nil || err2 != nil {
+			continue
+		}
+		n.targets[k.Target()] = true
+		file := m.Version + "/" + path.Base(u.Path)
+		if target, ok := n.bundles[file]; ok && target != k.Target() {
+			n.bundles[file] = Other // such as a universal one
+			continue
+		}
+		n.bundles[file] = k.Target()
+	}
+}
+
+// Version returns the version if the channel's log contains it, else Other.
+func (n *Names) Version(text string) string {
+	text = strings.TrimLeft(text, "v")
+	if n.versions[text] {
+		return text
+	}
+	return Other
+}
+
+// Cohort returns the cohort if the channel's log contains it, else Other. Empty
+// stays empty.
+func (n *Names) Cohort(text string) string {
+	if text == "" || n.cohorts[text] {
+		return text
+	}
+	return Other
+}
+
+// Target returns the platform, OS-ARCH, if the channel's log contains it, else
+// Other.
+func (n *Names) Target(text string) string {
+	if n.targets[text] {
+		return text
+	}
+	return Other
+}
+
+// TargetOf returns the platform that a bundle of a version is for, Other if it is
+// for several, and false if the channel never offered it.
+func (n *Names) TargetOf(version, file string) (string, bool) {
+	target, ok := n.bundles[version+"/"+file]
+	return target, ok
+}

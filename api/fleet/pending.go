@@ -1,0 +1,127 @@
+package fleet
+
+import (
+	"iter"
+	"maps"
+	"slices"
+	"time"
+
+	"tsmon/store/record"
+)
+
+// maxSeen bounds the clients that are remembered until they are in the records.
+const maxSeen = 50_000
+
+// pending is what was seen and is not in the records yet.
+type pending struct {
+	installed map[clientKey]record.Installed
+	tries     map[tryKey]record.Try
+	downloads map[downloadKey]record.Download
+	counts    map[countKey]counts
+	lost      int // sightings that did not fit
+}
+
+type clientKey struct {
+	channel string
+	client  record.ClientID
+}
+
+type tryKey struct {
+	clientKey
+	version string
+}
+
+type downloadKey struct {
+	client  record.ClientID
+	version string
+}
+
+// countKey is what is counted separately. All of it comes from a channel's log.
+type countKey struct{ channel, version, target, cohort string }
+
+type counts [events]int64
+
+func newPending() pending {
+	return pending{
+		installed: map[clientKey]record.Installed{}, tries: map[tryKey]record.Try{}, downloads: map[downloadKey]record.Download{},
+		counts: map[countKey]counts{},
+	}
+}
+
+func (p *pending) count(k countKey, happened ...event) {
+	c := p.counts[k]
+	for _, e := range happened {
+		c[e]++
+	}
+	p.counts[k] = c
+}
+
+// try merges what was seen of a client with a release.
+func (p *pending) try(t record.Try) {
+	key := tryKey{clientKey{t.Channel, t.Client}, t.Version}
+	if before, ok := p.tries[key]; ok {
+		t = before.Merge(t)
+	}
+	p.tries[key] = t
+}
+
+// install records the version that a client has.
+func (p *pending) install(k countKey, who identity, now time.Time) {
+	p.installed[clientKey{k.channel, who.id}] = record.Installed{Channel: k.channel, Client: who.id, Version: k.version, Target: k.target, Cohort: k.cohort, Seen: now}
+	if k.version != Other {
+		p.try(record.Try{Channel: k.channel, Client: who.id, Version: k.version, Running: now})
+	}
+}
+
+// full reports whether no more fits, and counts what is lost by that.
+func (p *pending) full() bool {
+	if len(p.installed) < maxSeen && len(p.tries) < 2*maxSeen && len(p.downloads) < maxSeen {
+		return false
+	}
+	p.lost++
+	return true
+}
+
+// maxBatch bounds the entries of one write, which delays other writers.
+const maxBatch = 2000
+
+// batches yields everything in batches. Downloads come last: they are merged into
+// tries.
+func (p *pending) batches() iter.Seq[record.Sightings] {
+	return func(yield func(record.Sightings) bool) {
+		for installed := range slices.Chunk(slices.Collect(maps.Values(p.installed)), maxBatch) {
+			if !yield(record.Sightings{Installed: installed}) {
+				return
+			}
+		}
+		for tries := range slices.Chunk(slices.Collect(maps.Values(p.tries)), maxBatch) {
+			if !yield(record.Sightings{Tries: tries}) {
+				return
+			}
+		}
+		for downloads := range slices.Chunk(slices.Collect(maps.Values(p.downloads)), maxBatch) {
+			if !yield(record.Sightings{Downloads: downloads}) {
+				return
+			}
+		}
+	}
+}
+
+// keep puts back what was not written. What was seen since is newer.
+func (p *pending) keep(before pending) {
+	for key, installed := range before.installed {
+		if _, newer := p.installed[key]; !newer && !p.full() {
+			p.installed[key] = installed
+		}
+	}
+	for _, t := range before.tries {
+		if !p.full() {
+			p.try(t)
+		}
+	}
+	for key, d := range before.downloads {
+		if _, newer := p.downloads[key]; !newer && !p.full() {
+			p.downloads[key] = d
+		}
+	}
+}

@@ -1,0 +1,110 @@
+package fleet
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"tsmon/channels"
+	"tsmon/release"
+)
+
+const (
+	finishInterval = 10 * time.Second // between looks for rollouts that have reached everybody
+	guardInterval  = 5 * time.Second  // between looks for rollouts that fail
+)
+
+// Steward moves channels on behalf of a server: it finishes rollouts whose steps
+// are over and halts those whose release fails. Of several servers the first one
+// writes the entry; the others find it written.
+type Steward struct {
+	Publisher *release.Publisher
+	Guards    *Guards
+	Webhook   *Webhook
+	Log       *slog.Logger
+}
+
+// Run looks after the channels until the context ends. It begins with those in
+// configured: an interrupted move may show nowhere else.
+func (s *Steward) Run(ctx context.Context, configured []string) {
+	var loops sync.WaitGroup
+	loops.Go(func() { s.finish(ctx, configured) })
+	loops.Go(func() { s.halt(ctx) })
+	loops.Wait()
+}
+
+// finish shows to everybody what a rollout has given to all clients, and completes
+// interrupted moves.
+func (s *Steward) finish(ctx context.Context, due []string) {
+	tick := time.NewTicker(finishInterval)
+	defer tick.Stop()
+	for {
+		var failed []string
+		for _, channel := range due {
+			report, err := s.Publisher.Finish(ctx, channel)
+			switch {
+			case errors.As(err, new(*channels.ConflictError)), errors.Is(err, release.ErrNoRelease), ctx.Err() != nil:
+			case err != nil:
+				failed = append(failed, channel)
+				s.Log.Error("a channel could not be brought up to date", "channel", channel, "error", err)
+			case report.Changed:
+				s.Log.Info("channel brought up to date", "channel", channel, "version", report.Version, "sequence", report.Sequence)
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		due = failed
+		for name, c := range s.Guards.Channels() {
+			if c.Unfinished(s.Guards.Now()) && !slices.Contains(due, name) {
+				due = append(due, name)
+			}
+		}
+	}
+}
+
+// Unfinished reports whether somebody should bring the channel up to date: the steps
+// of its rollout have reached everybody, or its manifest is behind its log.
+func (c Channel) Unfinished(now time.Time) bool { return c.Shown && (c.Due(now) || c.Behind) }
+
+// halt pauses rollouts whose release fails, and posts a notice of each that this
+// server was the first to pause.
+func (s *Steward) halt(ctx context.Context) {
+	tick := time.NewTicker(guardInterval)
+	defer tick.Stop()
+	var calls sync.WaitGroup
+	defer calls.Wait()
+	failing := map[string]bool{} // what the log says
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		trips, err := s.Guards.Tripped(ctx)
+		once(failing, "", err, func() { s.Log.Error("rollouts are not guarded", "error", err) })
+		for _, trip := range trips {
+			report, err := s.Publisher.Halt(ctx, release.Options{Channel: trip.Channel, Why: trip.Reason()}, trip.Sequence)
+			once(failing, trip.Channel, err, func() {
+				s.Log.Error("a rollout that fails is not halted as a whole", "channel", trip.Channel, "version", trip.Version, "error", err)
+			})
+			if report != nil && report.Changed {
+				s.Log.Error("rollout halted", "channel", trip.Channel, "version", trip.Version, "sequence", report.Sequence, "reason", trip.Reason(), "warnings", report.Warnings)
+				calls.Go(func() { s.Webhook.Post(ctx, halted(trip, report, s.Publisher.Now())) })
+			}
+		}
+	}
+}
+
+// once calls log when something begins to fail.
+func once(failing map[string]bool, what string, err error, log func()) {
+	if err != nil && !failing[what] && !errors.Is(err, context.Canceled) {
+		log()
+	}
+	failing[what] = err != nil
+}

@@ -1,0 +1,76 @@
+package monitor
+
+import (
+	"net/http"
+
+	"tsmon/api/web"
+	"tsmon/store/record"
+)
+
+// lists serves what is only read.
+type lists struct{ records record.Store }
+
+// variables answers the variables of the caller's schema.
+func (l *lists) variables(r *http.Request, who caller) (any, error) {
+	found, err := l.records.Variables(r.Context(), who.tenant.Schema)
+	return list(found, err)
+}
+
+// menus answers all menu items.
+func (l *lists) menus(r *http.Request, who caller) (any, error) {
+	found, err := l.records.Menus(r.Context(), who.tenant.Schema)
+	return list(found, err)
+}
+
+// charts answers all charts, as they are stored.
+func (l *lists) charts(r *http.Request, who caller) (any, error) {
+	found, err := l.records.Charts(r.Context(), who.tenant.Schema)
+	return list(found, err)
+}
+
+// list is an answer whose data is an array, never null.
+func list[T any](found []T, err error) (any, error) {
+	if found == nil {
+		found = []T{}
+	}
+	return web.Data{Data: found}, err
+}
+
+// notifyConfig answers the notification configuration.
+func (l *lists) notifyConfig(r *http.Request, who caller) (any, error) {
+	found, err := l.records.NotifyConfig(r.Context(), who.tenant.Schema)
+	if found == nil {
+		found = record.NotifyConfig{}
+	}
+	return web.Data{Data: found}, err
+}
+
+// permissions answers the permissions of a user, with those of its profile if that is
+// named, or of a profile. Only administrators see those of others.
+func (l *lists) permissions(r *http.Request, who caller) (any, error) {
+	query := r.URL.Query()
+	id, err := integer(query, "id")
+	if err != nil {
+		return nil, err
+	}
+	var user, profile int64
+	switch kind := query.Get("type"); kind {
+	case "id_user":
+		user = id
+		if query.Has("profile") && query.Get("profile") != "" {
+			if profile, err = integer(query, "profile"); err != nil {
+				return nil, err
+			}
+		}
+	case "id_profile":
+		profile = id
+	default:
+		return nil, web.Invalid("the parameter type has to be id_user or id_profile, not %.40q", kind)
+	}
+	own := (user == 0 || user == who.user.ID) && (profile == 0 || profile == who.user.Profile)
+	if !own && !who.user.Admin {
+		return nil, web.Refuse(http.StatusForbidden, "only administrators see the permissions of others")
+	}
+	found, err := l.records.Permissions(r.Context(), who.tenant.Schema, user, profile)
+	return list(found, err)
+}

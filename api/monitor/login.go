@@ -1,0 +1,87 @@
+package monitor
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"net/http"
+	"time"
+
+	"tsmon/api/monitor/token"
+	"tsmon/api/web"
+	"tsmon/store/record"
+)
+
+// TokenDigest is how the records store a partner token. Plain SHA-256 is enough: a
+// token is 256 random bits, which nobody guesses, so that the slow, salted hashes for
+// passwords would only slow down logins.
+func TokenDigest(tokenApp string) []byte {
+	sum := sha256.Sum256([]byte(tokenApp))
+	return sum[:]
+}
+
+type credentials struct {
+	Email    string `json:"email"`
+	TokenApp string `json:"tokenApp"`
+	Schema   string `json:"schemaName"`
+	TsName   string `json:"ts_name"`
+}
+
+// refusalTime is how long a failed login takes at least, so that its duration does
+// not reveal what was wrong.
+const refusalTime = 250 * time.Millisecond
+
+// login issues a token. Whichever of the four members is wrong, the answer and the
+// work are the same.
+func (g *gate) login(r *http.Request) (any, error) {
+	var c credentials
+	if err := web.Decode(r, &c); err != nil {
+		return nil, err
+	}
+	n := web.NoteOf(r)
+	wait, err := g.throttle.Begin(r.Context(), n.Address, c.Email)
+	if err != nil {
+		return nil, err
+	}
+	if wait > 0 {
+		return nil, &web.Failure{Status: http.StatusTooManyRequests, Wait: wait, Messages: []string{"too many failed logins: try again later"}}
+	}
+	refused := false
+	defer func() { g.throttle.End(n.Address, c.Email, refused) }()
+	refusal := time.NewTimer(refusalTime)
+	defer refusal.Stop()
+	who, err := g.find(r.Context(), c)
+	if refused = errors.As(err, new(*web.Failure)); err != nil && !refused {
+		return nil, err // nothing was learned
+	}
+	g.audit(r, record.Audit{Schema: c.Schema, User: c.Email, Action: "login", Target: c.TsName, OK: err == nil})
+	if refused {
+		select {
+		case <-refusal.C:
+		case <-r.Context().Done():
+		}
+		return nil, err
+	}
+	n.SetUser(who.tenant.Schema, who.user.ID)
+	text, err := g.tokens.Issue(token.Claims{
+		Schema: who.tenant.Schema, TsName: who.tenant.TsName,
+		User: who.user.ID, Profile: who.user.Profile, Version: who.user.TokenVersion,
+	})
+	return web.Data{Data: text}, err
+}
+
+// find returns the user with these credentials, or 401.
+func (g *gate) find(ctx context.Context, c credentials) (caller, error) {
+	tenant, tenantErr := g.records.Tenant(ctx, c.Schema)
+	user, userErr := g.records.User(ctx, c.Schema, c.Email)
+	hasToken := user.HasToken(TokenDigest(c.TokenApp))
+	switch err := cmp.Or(tenantErr, userErr); {
+	case errors.Is(err, record.ErrNotFound), errors.Is(err, record.ErrName), errors.Is(err, record.ErrInvalid):
+	case err != nil:
+		return caller{}, err
+	case hasToken && !user.Disabled && tenant.TsName == c.TsName:
+		return caller{tenant, user}, nil
+	}
+	return caller{}, &web.Failure{Status: http.StatusUnauthorized, Messages: []string{"the login was refused"}}
+}

@@ -1,0 +1,104 @@
+package updates
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"tsmon/channels"
+)
+
+// maxAlarms bounds the records that are remembered because they do not verify.
+// Manifests always are.
+const maxAlarms = 100
+
+// alarms are the objects of the update tree that do not verify, until they are
+// replaced. Each is logged and counted once.
+type alarms struct {
+	log          *slog.Logger
+	badManifests *prometheus.CounterVec
+	unverified   prometheus.Gauge
+
+	mu  sync.Mutex
+	bad map[string]alarm // by key
+}
+
+func newAlarms(log *slog.Logger, registry prometheus.Registerer) *alarms {
+	a := &alarms{
+		log: log, bad: map[string]alarm{},
+		badManifests: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "tsmon_updates_bad_manifests_total", Help: "Manifests that did not verify and were not shown, by channel.",
+		}, []string{"channel"}),
+		unverified: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "tsmon_updates_unverified", Help: "Manifests and records of releases in the store that do not verify.",
+		}),
+	}
+	registry.MustRegister(a.badManifests, a.unverified)
+	return a
+}
+
+// alarm is what is wrong with one object.
+type alarm struct {
+	etag  string
+	cause string
+}
+
+// raise records that an object does not verify.
+func (a *alarms) raise(key, etag string, err error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.bad[key].etag == etag || isRecord(key) && len(a.bad) >= maxAlarms {
+		return
+	}
+	cause := fmt.Sprintf("%.1000s", err.Error()) // it may name a problem for each byte
+	a.bad[key] = alarm{etag, cause}
+	a.log.Error("an object of the store does not verify and is not shown", "object", key, "etag", etag, "error", cause)
+	a.unverified.Set(float64(len(a.bad)))
+	channel, _, _ := strings.Cut(key, "/")
+	if key == channels.ManifestKey(channel) {
+		a.badManifests.WithLabelValues(channel).Inc()
+	}
+}
+
+// raised reports whether an object is known not to verify.
+func (a *alarms) raised(key, etag string) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.bad[key].etag == etag
+}
+
+// clear removes the alarm of an object.
+func (a *alarms) clear(key string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if _, ok := a.bad[key]; !ok {
+		return
+	}
+	delete(a.bad, key)
+	a.log.Info("an object of the store is sound again", "object", key)
+	a.unverified.Set(float64(len(a.bad)))
+}
+
+// records returns the keys of the records that do not verify.
+func (a *alarms) records() []string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return slices.DeleteFunc(slices.Sorted(maps.Keys(a.bad)), func(key string) bool { return !isRecord(key) })
+}
+
+// err names the objects that do not verify.
+func (a *alarms) err() error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	var errs []error
+	for _, key := range slices.Sorted(maps.Keys(a.bad)) {
+		errs = append(errs, fmt.Errorf("%s: %s", key, a.bad[key].cause))
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,403 @@
+package updates
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/sync/errgroup"
+
+	"tsmon/api/fleet"
+	"tsmon/channels"
+	"tsmon/manifest"
+	"tsmon/signing"
+	"tsmon/store/object"
+)
+
+const (
+	// maxLooks bounds the concurrent requests to the store, of each kind.
+	maxLooks = 4
+	// maxAsked bounds the remembered names that no channel has.
+	maxAsked = 1000
+)
+
+// errUnverified means that an object is not shown because it does not verify.
+var errUnverified = errors.New("it does not verify")
+
+// Heads keep the manifests of all channels in memory, so that a request costs the
+// store nothing. One goroutine compares the store's ETags at least every interval
+// and reads a manifest only when its ETag has changed. An unknown channel is looked
+// up when it is first requested, once for all concurrent requests; a name without a
+// channel is not looked up again for an interval.
+//
+// What does not verify is never shown: the last manifest that did stays, as it does
+// while the store does not answer. A deleted one is gone.
+type Heads struct {
+	store    object.Store
+	rules    manifest.Rules
+	interval time.Duration
+	patience time.Duration // for one answer of the store
+	now      func() time.Time
+	log      *slog.Logger
+	alarms   *alarms
+
+	known   atomic.Pointer[map[string]*channel] // copied on change, under mu
+	looks   chan struct{}                       // one element for each running look-up
+	begin   sync.Once
+	running sync.WaitGroup
+
+	mu     sync.Mutex
+	asked  map[string]*lookup // by name
+	closed bool
+	stop   context.CancelFunc // nil until it runs
+
+	// Of the goroutine alone:
+	listed bool // the store's channels were listed
+	silent bool // the store did not answer the last time
+}
+
+// channel is one that the store has.
+type channel struct {
+	name string
+	head atomic.Pointer[head] // nil while none has verified
+	asks atomic.Int64         // requests for the manifest that are not counted yet
+
+	offers    atomic.Pointer[compiled] // nil while none have verified
+	reading   sync.Mutex               // of what follows
+	log       *channels.Log            // as far as it was read
+	offeredAt string                   // ETag of the manifest that offers goes with
+}
+
+// compiled is a channel's log made ready to answer clients.
+type compiled struct {
+	*channels.Offers
+	names *fleet.Names
+}
+
+// lookup is a running or remembered look-up of a channel by its name.
+type lookup struct {
+	done  chan struct{} // closed when err and until are set
+	err   error         // fs.ErrNotExist: there is none
+	until time.Time     // that this is remembered
+}
+
+// HeadsOptions are what Heads need.
+type HeadsOptions struct {
+	Objects  object.Store
+	Keys     signing.Keyring // that manifests must be signed by; empty: only their form is checked
+	Interval time.Duration   // how old a manifest may be
+	Registry prometheus.Registerer
+	Log      *slog.Logger
+	Now      func() time.Time
+}
+
+// NewHeads returns heads that begin to read with the first request.
+func NewHeads(o HeadsOptions) *Heads {
+	h := &Heads{
+		store: o.Objects, rules: manifest.Rules{Keys: o.Keys, AllowUnbound: true}, interval: o.Interval, patience: 5 * time.Second, now: o.Now, log: o.Log,
+		alarms: newAlarms(o.Log, o.Registry),
+		looks:  make(chan struct{}, maxLooks), asked: map[string]*lookup{},
+	}
+	h.known.Store(&map[string]*channel{})
+	return h
+}
+
+// channel returns a channel that is known, or nil.
+func (h *Heads) channel(name string) *channel { return (*h.known.Load())[name] }
+
+// watch starts the goroutine, the first time that it is called. It outlives the
+// context and ends with close.
+func (h *Heads) watch(ctx context.Context) {
+	h.begin.Do(func() {
+		ctx, stop := context.WithCancel(context.WithoutCancel(ctx))
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		if h.closed {
+			stop()
+			return
+		}
+		h.stop = stop
+		if len(h.rules.Keys) == 0 {
+			h.log.Warn("no key is trusted: manifests are shown whoever signed their bundles")
+		}
+		h.running.Go(func() { h.run(ctx) })
+	})
+}
+
+// close ends the goroutine and waits for it.
+func (h *Heads) close() {
+	h.mu.Lock()
+	h.closed = true
+	if h.stop != nil {
+		h.stop()
+	}
+	h.mu.Unlock()
+	h.running.Wait()
+}
+
+// run refreshes a little more often than each interval, so that no head gets older
+// than that. Rounds never overlap, also while the store hangs.
+func (h *Heads) run(ctx context.Context) {
+	tick := time.NewTicker(h.interval * 3 / 4)
+	defer tick.Stop()
+	for {
+		h.round(ctx)
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+// round refreshes every channel, and lists the channels until that has worked once.
+func (h *Heads) round(ctx context.Context) {
+	var errs []error
+	if !h.listed {
+		err := h.list(ctx)
+		h.listed = err == nil
+		errs = append(errs, err)
+	}
+	known := *h.known.Load()
+	failed := make(chan error, len(known))
+	var group errgroup.Group
+	group.SetLimit(maxLooks)
+	for _, c := range known {
+		group.Go(func() error { failed <- h.refresh(ctx, c); return nil })
+	}
+	_ = group.Wait() // the errors are in failed
+	for range known {
+		errs = append(errs, <-failed)
+	}
+	errs = append(errs, h.recheck(ctx))
+	if ctx.Err() == nil {
+		h.note(errors.Join(errs...))
+	}
+}
+
+// note logs when the store stops answering and when it answers again.
+func (h *Heads) note(err error) {
+	switch silent := err != nil; {
+	case silent && !h.silent:
+		h.log.Warn("the store does not answer: channels are shown as they last were", "error", err)
+	case !silent && h.silent:
+		h.log.Info("the store answers again: channels are shown as they are")
+	}
+	h.silent = err != nil
+}
+
+// list looks up the channels that have a log.
+func (h *Heads) list(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, h.patience)
+	defer cancel()
+	names, err := channels.Repository{Store: h.store}.Names(ctx)
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		if _, err := h.of(ctx, name); err != nil && !errors.Is(err, errUnverified) && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
+}
+
+// refresh updates a known channel. One whose manifest is gone is removed.
+func (h *Heads) refresh(ctx context.Context, c *channel) error {
+	ctx, cancel := context.WithTimeout(ctx, h.patience)
+	defer cancel()
+	err := h.look(ctx, c)
+	if errors.Is(err, fs.ErrNotExist) {
+		h.log.Warn("the manifest of a channel is gone", "channel", c.name)
+		h.alarms.clear(channels.ManifestKey(c.name))
+		h.change(func(known map[string]*channel) { delete(known, c.name) })
+		return nil
+	}
+	return err
+}
+
+// look updates what a channel shows, if its manifest verifies, and what it offers. A
+// manifest is shown only after the log was read, so that the offers are never behind
+// it. The errors are the store's.
+func (h *Heads) look(ctx context.Context, c *channel) error {
+	next, err := h.readHead(ctx, c)
+	if err != nil {
+		return err
+	}
+	if next == nil {
+		return nil
+	}
+	err = h.readLog(ctx, c, next)
+	if shown := c.head.Load(); shown != next && (err == nil || shown == nil) {
+		c.head.Store(next)
+		h.log.Info("channel shown", "channel", c.name, "version", next.version, "sequence", next.sequence)
+	}
+	return err
+}
+
+// readHead reads the manifest of a channel if it has changed. Instead of one that
+// does not verify it returns the one that is shown, nil before the first.
+func (h *Heads) readHead(ctx context.Context, c *channel) (*head, error) {
+	key := channels.ManifestKey(c.name)
+	info, err := h.store.Stat(ctx, key)
+	shown := c.head.Load()
+	switch {
+	case err != nil:
+		return nil, err
+	case shown != nil && shown.stored == info.ETag:
+		h.alarms.clear(key)
+		return shown, nil
+	case h.alarms.raised(key, info.ETag):
+		return shown, nil
+	}
+	data, info, err := readWhole(ctx, h.store, key, manifest.MaxSize)
+	if err != nil {
+		return nil, err
+	}
+	next, err := newHead(data, info, h.rules)
+	if err != nil {
+		h.alarms.raise(key, info.ETag, err)
+		return shown, nil
+	}
+	h.alarms.clear(key)
+	return next, nil
+}
+
+// readWhole reads an object, or limit+1 bytes of a longer one.
+func readWhole(ctx context.Context, store object.Store, key string, limit int64) ([]byte, object.Info, error) {
+	body, info, err := store.Get(ctx, key)
+	if err != nil {
+		return nil, info, err
+	}
+	defer body.Close()
+	data, err := io.ReadAll(io.LimitReader(body, limit+1))
+	return data, info, err
+}
+
+// change replaces the known channels.
+func (h *Heads) change(f func(map[string]*channel)) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	known := map[string]*channel{}
+	for name, c := range *h.known.Load() {
+		known[name] = c
+	}
+	f(known)
+	h.known.Store(&known)
+}
+
+// of returns the head of a channel. fs.ErrNotExist if there is no such channel,
+// errUnverified if none of its manifests has verified yet, or the store's error.
+func (h *Heads) of(ctx context.Context, name string) (*head, error) {
+	if c := h.channel(name); c != nil {
+		return c.shown()
+	}
+	if err := channels.CheckName(name); err != nil {
+		return nil, fs.ErrNotExist
+	}
+	h.watch(ctx)
+	l, mine := h.join(name)
+	if mine {
+		h.lookUp(ctx, name, l)
+	}
+	select {
+	case <-l.done:
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	if l.err != nil {
+		return nil, l.err
+	}
+	if c := h.channel(name); c != nil {
+		return c.shown()
+	}
+	return nil, fs.ErrNotExist // it was deleted again
+}
+
+func (c *channel) shown() (*head, error) {
+	if shown := c.head.Load(); shown != nil {
+		return shown, nil
+	}
+	return nil, errUnverified
+}
+
+// join returns the look-up of a name, and whether the caller has to do it.
+func (h *Heads) join(name string) (l *lookup, mine bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if l := h.asked[name]; l != nil && !h.over(l) {
+		return l, false
+	}
+	if len(h.asked) >= maxAsked {
+		h.makeRoom()
+	}
+	l = &lookup{done: make(chan struct{}), err: fmt.Errorf("%w: the look-up was given up", object.ErrUnavailable)}
+	h.asked[name] = l
+	return l, true
+}
+
+// over reports whether a look-up has ended and its result has expired.
+func (h *Heads) over(l *lookup) bool {
+	select {
+	case <-l.done:
+		return !h.now().Before(l.until) || h.now().Add(h.interval).Before(l.until) // the clock was set back
+	default:
+		return false
+	}
+}
+
+// makeRoom drops expired results and, if that is not enough, any others. Look-ups
+// that run are bounded by the requests that wait for them.
+func (h *Heads) makeRoom() {
+	for name, l := range h.asked {
+		if h.over(l) {
+			delete(h.asked, name)
+		}
+	}
+	for name, l := range h.asked {
+		if len(h.asked) < maxAsked {
+			return
+		}
+		if !l.until.IsZero() {
+			delete(h.asked, name)
+		}
+	}
+}
+
+// lookUp does the look-up of a name for all that wait, even if the first of them
+// goes away.
+func (h *Heads) lookUp(ctx context.Context, name string, l *lookup) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), h.patience)
+	defer cancel()
+	defer func() { // also after a panic
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		if !errors.Is(l.err, fs.ErrNotExist) {
+			delete(h.asked, name)
+		}
+		l.until = h.now().Add(h.interval)
+		close(l.done)
+	}()
+	select {
+	case h.looks <- struct{}{}:
+		defer func() { <-h.looks }()
+	case <-ctx.Done():
+		return
+	}
+	c := &channel{name: name, log: &channels.Log{Channel: name}}
+	if l.err = h.look(ctx, c); l.err == nil || c.head.Load() != nil {
+		l.err = nil // of the log, at which the next round looks again
+		h.change(func(known map[string]*channel) {
+			if known[name] == nil { // else somebody was faster, and the rounds have perhaps seen more since
+				known[name] = c
+			}
+		})
+	}
+}

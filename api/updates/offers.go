@@ -1,0 +1,119 @@
+package updates
+
+import (
+	"errors"
+	"io/fs"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/go-chi/chi/v5"
+
+	"tsmon/api/web"
+	"tsmon/channels"
+	"tsmon/manifest"
+)
+
+// Headers by which a client identifies itself.
+const (
+	clientHeader = "X-Tsmon-Client" // any text that stays the same
+	cohortHeader = "X-Tsmon-Cohort"
+	maxClient    = 128 // bytes
+)
+
+// offered is the dynamic form of a manifest, as the updater reads it.
+type offered struct {
+	Version   string    `json:"version"`
+	Notes     string    `json:"notes"`
+	PubDate   time.Time `json:"pub_date"`
+	URL       string    `json:"url"`
+	Signature string    `json:"signature"`
+	manifest.Extra
+}
+
+// offer answers one client by what it has: 200 with its update, 204 only if there is
+// certainly none. Whatever is in doubt is another status, so that the client asks its
+// next endpoint.
+func (s *Server) offer(w http.ResponseWriter, r *http.Request) {
+	answer, err := s.decide(r)
+	header := w.Header()
+	header.Set("Cache-Control", "no-store")
+	header.Add("Vary", clientHeader+", "+cohortHeader)
+	switch {
+	case err != nil:
+		s.Fail(w, r, err)
+	case answer.Offer == nil:
+		w.WriteHeader(http.StatusNoContent)
+	default:
+		o := answer.Offer
+		web.Send(w, r, http.StatusOK, offered{o.Version, o.Notes, o.PubDate, o.URL, o.Signature, answer.Extra})
+	}
+}
+
+// decide returns the answer for a client.
+func (s *Server) decide(r *http.Request) (channels.Answer, error) {
+	if !s.allowed(r) {
+		return channels.Answer{}, web.Unauthorized(nil)
+	}
+	asks, err := readClient(r)
+	if err != nil {
+		return channels.Answer{}, err
+	}
+	offers, err := s.Heads.offers(r.Context(), chi.URLParam(r, "channel"))
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return channels.Answer{}, web.Refuse(http.StatusNotFound, "there is no such channel")
+	case err != nil:
+		return channels.Answer{}, unreadable(r, err)
+	}
+	answer, err := offers.For(asks, s.Now())
+	switch {
+	case err == nil:
+		s.Fleet.Asked(r.Context(), chi.URLParam(r, "channel"), offers, asks, answer, client(r))
+	case errors.Is(err, manifest.ErrTarget):
+		return answer, web.Refuse(http.StatusNotFound, "the channel has nothing for %.100s", asks.Target)
+	case errors.Is(err, manifest.ErrVersion):
+		return answer, web.Invalid("%.100q is not a version", asks.Version)
+	}
+	return answer, err
+}
+
+// clientID returns the ID that a client sends, empty if there is none or it is too
+// long.
+func clientID(r *http.Request) string {
+	if id := r.Header.Get(clientHeader); len(id) <= maxClient {
+		return id
+	}
+	return ""
+}
+
+// unreadable is the answer for a channel whose offers are not known.
+func unreadable(r *http.Request, err error) error {
+	return &web.Failure{Status: http.StatusServiceUnavailable, Cause: err,
+		Messages: []string{"what the channel offers can't be read, or does not verify (request " + web.NoteOf(r).ID + ")"}}
+}
+
+// readClient reads what the client has. An ID or cohort that is too long is ignored.
+func readClient(r *http.Request) (channels.Client, error) {
+	var c channels.Client
+	parts := map[string]string{}
+	for _, name := range []string{"target", "arch", "version"} {
+		// chi matches the path as it was sent.
+		part, err := url.PathUnescape(chi.URLParam(r, name))
+		if err != nil {
+			return c, web.Invalid("%s is not well-formed", name)
+		}
+		parts[name] = part
+	}
+	c.Version = parts["version"]
+	c.Target = parts["target"] + "-" + parts["arch"]
+	if _, err := manifest.ParseKey(c.Target); err != nil {
+		return c, web.Refuse(http.StatusNotFound, "%.100q is no platform", c.Target)
+	}
+	c.BundleType = r.URL.Query().Get("bundle_type")
+	c.ID = clientID(r)
+	if cohort := r.Header.Get(cohortHeader); channels.CheckCohort(cohort) == nil {
+		c.Cohort = cohort
+	}
+	return c, nil
+}

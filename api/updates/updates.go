@@ -1,0 +1,156 @@
+// Package updates serves the release store under /updates/, read-only, at the paths
+// of the store itself, so that a bucket and this server are interchangeable:
+// CHANNEL/latest.json, and releases/VERSION/ with its bundles, signatures and
+// record. Logs, staged bundles and uploads are not part of that tree. Beside it
+// stands the dynamic address, which answers each client by what it has, and
+// /updates/report, where applications report what became of a release.
+//
+// Manifests are served from memory and are at most Heads' interval old. Manifests
+// and records are shown only if they verify; where a manifest does not, the last
+// one that did stays, and the log, the metrics and the health say so. For bundles
+// clients may be redirected: to a public address, or to a presigned one.
+package updates
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/go-chi/chi/v5"
+
+	"tsmon/api/fleet"
+	"tsmon/api/web"
+	"tsmon/channels"
+	"tsmon/release"
+	"tsmon/store/object"
+)
+
+// Options are what a Server needs.
+type Options struct {
+	Objects  object.Store
+	Heads    *Heads
+	Fleet    *fleet.Sightings
+	Observer *web.Observer
+	Token    string // bearer token; empty: updates are public
+	// Clients are redirected for bundles to Elsewhere, or with Presigner to the store.
+	// At most one of them is set; without either they get bundles here.
+	Elsewhere   *url.URL
+	Presigner   object.Presigner
+	BehindProxy bool
+	Deadline    time.Duration // for a request, and for the store to begin to answer
+	Now         func() time.Time
+}
+
+// Server serves the update tree, offers and reports.
+type Server struct {
+	Options
+	web.Responder
+	files *web.Files
+	caches
+}
+
+// New returns a server. Watch starts it, Close ends it.
+func New(o Options) *Server {
+	return &Server{Options: o, files: &web.Files{Store: o.Objects, Deadline: o.Deadline}, caches: cachesFor(o.Token != "")}
+}
+
+// Headers are those that clients say who they are by.
+var Headers = []string{clientHeader, cohortHeader}
+
+// Routes adds the routes. Those that carry files take as long as their bytes need.
+func (s *Server) Routes(r chi.Router) {
+	limited := r.With(web.LimitTime(s.Deadline))
+	limited.Get("/updates/{channel}/{target}/{arch}/{version}", s.offer)
+	limited.Post("/updates/report", s.report)
+	r.Get("/updates/*", s.file)
+	r.Head("/updates/*", s.file)
+}
+
+// Watch reads the manifests of all channels before anybody asks for one and counts
+// the clients that ask. Without it that begins with the first request. It ends with
+// Close, not with the context.
+func (s *Server) Watch(ctx context.Context) {
+	s.Heads.watch(ctx)
+	s.Fleet.Start(ctx)
+}
+
+// Close ends Watch, records what was seen of clients and waits for both.
+func (s *Server) Close() {
+	s.Heads.close()
+	s.Fleet.Close()
+}
+
+// Checks are the health of what updates depend on.
+func (s *Server) Checks() []web.Check {
+	return []web.Check{
+		{Name: "objects", Ask: func(ctx context.Context) error {
+			_, err := s.Objects.Stat(ctx, "ready") // any key shows whether the store answers
+			if errors.Is(err, fs.ErrNotExist) {
+				return nil
+			}
+			return err
+		}},
+		{Name: "updates", Ask: s.Heads.check},
+	}
+}
+
+// Shortcut answers the most frequent request, for a manifest in memory, before the
+// router and CORS, which add nothing to it. It is counted and logged like all others.
+func (s *Server) Shortcut(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		c, shown := s.atHand(r)
+		if shown == nil {
+			next.ServeHTTP(w, r)
+			return
+		}
+		x := s.Observer.Begin(w, r)
+		web.ServeDocument(x, r, shown.Document, s.manifest)
+		c.asks.Add(1)
+		s.Observer.Finish(x, r, "/updates/*")
+	})
+}
+
+// atHand returns the channel and the manifest that a request asks for, nil if the
+// request needs the router.
+func (s *Server) atHand(r *http.Request) (*channel, *head) {
+	path, isManifest := strings.CutSuffix(r.URL.Path, manifestEnd)
+	if !isManifest || r.URL.RawPath != "" || r.Method != http.MethodGet && r.Method != http.MethodHead || r.Header["Origin"] != nil || r.Header["Range"] != nil {
+		return nil, nil
+	}
+	name, isUpdate := strings.CutPrefix(strings.TrimPrefix(path, "/api"), "/updates/")
+	if !isUpdate || !s.allowed(r) {
+		return nil, nil
+	}
+	if c := s.Heads.channel(name); c != nil {
+		return c, c.head.Load()
+	}
+	return nil, nil
+}
+
+// allowed reports whether a request has the token, if one is needed.
+func (s *Server) allowed(r *http.Request) bool {
+	return s.Token == "" || web.SameSecret(web.Bearer(r), s.Token)
+}
+
+// client returns who sent a request.
+func client(r *http.Request) fleet.Client {
+	return fleet.Client{ID: clientID(r), Network: web.Network(web.NoteOf(r).Address, 48)}
+}
+
+// caches are the Cache-Control headers of the update tree: those that the publisher
+// sets in a bucket. What needs a token is for the client's own cache alone.
+type caches struct{ manifest, release []string }
+
+func cachesFor(private bool) caches {
+	values := func(header string) []string {
+		if private {
+			header = strings.Replace(header, "public", "private", 1)
+		}
+		return []string{header}
+	}
+	return caches{values(channels.CacheControl), values(release.CacheControl)}
+}

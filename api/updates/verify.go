@@ -1,0 +1,132 @@
+package updates
+
+import (
+	"cmp"
+	"context"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"strings"
+
+	"tsmon/api/web"
+	"tsmon/manifest"
+	"tsmon/release"
+	"tsmon/signing"
+	"tsmon/store/object"
+)
+
+// head is what a channel shows: a manifest that verified.
+type head struct {
+	stored   string // its ETag in the store
+	version  string
+	sequence uint64
+	manifest manifest.Manifest
+	*web.Document
+}
+
+// newHead verifies a manifest. The error says what is wrong with it.
+func newHead(data []byte, info object.Info, rules manifest.Rules) (*head, error) {
+	m, problems := manifest.Check(data, rules)
+	if len(problems) > 0 {
+		return nil, problems
+	}
+	return &head{info.ETag, m.Version, m.Sequence, m.Manifest, web.NewDocument(data, info)}, nil
+}
+
+const recordName = "release.json"
+
+// maxRecord bounds the record of a release, in bytes.
+const maxRecord = 1 << 20
+
+// isRecord reports whether a key is that of a release's record.
+func isRecord(key string) bool {
+	return strings.HasPrefix(key, "releases/") && path.Base(key) == recordName
+}
+
+// record reads the record of a release and verifies it, and raises or clears its
+// alarm. The errors are the store's, or errUnverified.
+func (h *Heads) record(ctx context.Context, key string) (*web.Document, error) {
+	data, info, err := readWhole(ctx, h.store, key, maxRecord)
+	if errors.Is(err, fs.ErrNotExist) {
+		h.alarms.clear(key)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := checkRecord(data, path.Base(path.Dir(key)), h.rules.Keys); err != nil {
+		h.alarms.raise(key, info.ETag, err)
+		return nil, errUnverified
+	}
+	h.alarms.clear(key)
+	return web.NewDocument(data, info), nil
+}
+
+// recheck verifies the records that failed before.
+func (h *Heads) recheck(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, h.patience)
+	defer cancel()
+	for _, key := range h.alarms.records() {
+		info, err := h.store.Stat(ctx, key)
+		if err == nil && h.alarms.raised(key, info.ETag) {
+			continue
+		}
+		_, err = h.record(ctx, key)
+		if err != nil && !errors.Is(err, errUnverified) && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
+}
+
+// check reports what does not verify.
+func (h *Heads) check(ctx context.Context) error {
+	h.watch(ctx)
+	return h.alarms.err()
+}
+
+// checkRecord returns an error unless data is the record of a version whose bundles
+// are signed by trusted keys, or signed at all where no key is trusted.
+func checkRecord(data []byte, version string, keys signing.Keyring) error {
+	if len(data) > maxRecord {
+		return fmt.Errorf("larger than %d bytes", maxRecord)
+	}
+	var r release.Record
+	if err := json.Unmarshal(data, &r); err != nil {
+		return fmt.Errorf("it is no record: %w", err)
+	}
+	if r.Version != version || len(r.Bundles) == 0 {
+		return fmt.Errorf("it is not the record of %s", version)
+	}
+	for _, b := range r.Bundles {
+		if err := checkBundle(b, version, keys); err != nil {
+			return fmt.Errorf("%.200s: %w", b.Name, err)
+		}
+	}
+	return nil
+}
+
+// checkBundle verifies a bundle's signature over the digest in the record. A legacy
+// signature covers the bytes themselves: only its key is checked.
+func checkBundle(b release.Stored, version string, keys signing.Keyring) error {
+	sig, err := signing.ParseSignature(b.Signature)
+	if err != nil {
+		return err
+	}
+	for _, key := range b.Keys {
+		err = cmp.Or(err, signing.CheckTarget(sig, key))
+	}
+	if err = cmp.Or(err, signing.CheckVersion(sig, version, false)); err != nil || len(keys) == 0 {
+		return err
+	}
+	raw, err := hex.DecodeString(b.BLAKE2b)
+	if err != nil || len(raw) != len(signing.Digest{}) {
+		return errors.New("its digest is none")
+	}
+	if err = keys.VerifyDigest(sig, signing.Digest(raw)); errors.Is(err, signing.ErrLegacy) {
+		return nil
+	}
+	return err
+}

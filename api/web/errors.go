@@ -1,0 +1,142 @@
+package web
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/http"
+	"strings"
+	"time"
+
+	"tsmon/store/object"
+)
+
+// Failure is an answer other than success.
+type Failure struct {
+	Status   int
+	Messages []string      // for the client, at least one
+	Cause    error         // for the log, or nil
+	Wait     time.Duration // until the client should try again, or 0
+}
+
+func (f *Failure) Error() string { return strings.Join(f.Messages, "; ") }
+
+// Refuse returns a failure that tells the client why.
+func Refuse(status int, format string, args ...any) *Failure {
+	return &Failure{Status: status, Messages: []string{fmt.Sprintf(format, args...)}}
+}
+
+// Unauthorized returns the 401 that sends the client back to its login.
+func Unauthorized(cause error) *Failure {
+	return &Failure{Status: http.StatusUnauthorized, Messages: []string{"the token is missing, expired or not valid"}, Cause: cause}
+}
+
+// maxProblems is how many problems of a request are named.
+const maxProblems = 20
+
+// Problems collects what is wrong with the parameters of a request.
+type Problems []string
+
+// Add appends a problem.
+func (p *Problems) Add(format string, args ...any) {
+	*p = append(*p, fmt.Sprintf(format, args...))
+}
+
+// Err returns nil if there are no problems, else a failure. Its status is 500, as
+// clients of the monitoring interface expect.
+func (p Problems) Err() error {
+	if len(p) == 0 {
+		return nil
+	}
+	if more := len(p) - maxProblems; more > 0 {
+		p = append(p[:maxProblems:maxProblems], fmt.Sprintf("and %d more", more))
+	}
+	return &Failure{Status: http.StatusInternalServerError, Messages: p}
+}
+
+// Invalid is Problems.Err of a single problem.
+func Invalid(format string, args ...any) error {
+	return Problems{fmt.Sprintf(format, args...)}.Err()
+}
+
+type message struct {
+	Message string `json:"message"`
+	Code    string `json:"code,omitempty"`
+}
+
+// body is the failure as a client reads it.
+func (f *Failure) body() map[string]message {
+	if f.Status == http.StatusUnauthorized {
+		return map[string]message{"error": {Message: f.Error(), Code: "UNAUTHORIZED"}}
+	}
+	body := make(map[string]message, len(f.Messages))
+	for i, m := range f.Messages {
+		body[fmt.Sprintf("error%d", i+1)] = message{Message: m}
+	}
+	return body
+}
+
+// Fault maps a back-end error to what clients are told.
+type Fault struct {
+	Is       error
+	Sentence string
+}
+
+// faults are those of the object store and of any back end, most specific first.
+var faults = []Fault{
+	{object.ErrUnavailable, "the file store can't be reached at the moment"},
+	{object.ErrNoStore, "the file store can't be reached at the moment"},
+	{object.ErrFull, "the file store is full"},
+	{fs.ErrPermission, "the server is not allowed to ask its own store"},
+	{context.DeadlineExceeded, "the server did not get the answer in time"},
+}
+
+// Explained returns err with the sentence that clients are told instead of it.
+func Explained(err error, sentence string) error { return &explained{err, sentence} }
+
+type explained struct {
+	error
+	sentence string
+}
+
+func (e *explained) Unwrap() error { return e.error }
+
+// statusGone stands in the log for an answer that nobody waited for.
+const statusGone = 499
+
+// Explain turns any error into an answer. What the client can't act on becomes 500
+// with a sentence and the request's ID; the error itself is the Cause.
+func (p Responder) Explain(r *http.Request, err error) *Failure {
+	var f *Failure
+	var tooLarge *http.MaxBytesError
+	switch {
+	case errors.As(err, &f):
+		return f
+	case errors.As(err, &tooLarge):
+		return Refuse(http.StatusRequestEntityTooLarge, "the request is larger than %d bytes", tooLarge.Limit)
+	case p.Problem != nil && p.Problem(err) != "":
+		return Refuse(http.StatusInternalServerError, "%s", p.Problem(err))
+	case errors.Is(r.Context().Err(), context.Canceled):
+		return Refuse(statusGone, "the client went away")
+	case r.Context().Err() != nil:
+		err = fmt.Errorf("%w: %w", r.Context().Err(), err)
+	}
+	return &Failure{Status: http.StatusInternalServerError, Cause: err,
+		Messages: []string{p.sentence(err) + " (request " + NoteOf(r).ID + ")"}}
+}
+
+func (p Responder) sentence(err error) string {
+	var own *explained
+	if errors.As(err, &own) {
+		return own.sentence
+	}
+	for _, table := range [][]Fault{p.Faults, faults} {
+		for _, fault := range table {
+			if errors.Is(err, fault.Is) {
+				return fault.Sentence
+			}
+		}
+	}
+	return "something went wrong in the server"
+}
