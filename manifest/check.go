@@ -332,26 +332,18 @@ func (c *checker) platform(place, key string, n *node) Platform {
 // signature checks the form of a signature member and, where keys are known,
 // all that can be said of it without the bundle.
 func (c *checker) signature(place, key, line string) {
-	sig, err := signing.ParseSignature(line)
-	if format := (*signing.FormatError)(nil); errors.As(err, &format) {
+	_, err := c.rules.Keys.Accept(line, signing.Claim{
+		Version: c.doc.Version, Targets: []string{key}, AllowUnbound: c.rules.AllowUnbound, AnyKey: len(c.rules.Keys) == 0,
+	})
+	var format *signing.FormatError
+	var faults signing.Faults
+	switch {
+	case errors.As(err, &format):
 		c.report(place, "", format.Problem, format.Mend)
-		return
-	} else if err != nil {
-		c.report(place, "", err.Error(), "put the content of the .sig file here")
-		return
-	}
-	if len(c.rules.Keys) > 0 {
-		if _, ok := c.rules.Keys.Find(sig.KeyID()); !ok {
-			c.distrust(place, fmt.Errorf("%w: key %s", signing.ErrUntrustedKey, sig.KeyID()), "sign with a trusted key, or add the key to trusted_keys")
+	case errors.As(err, &faults):
+		for _, f := range faults {
+			c.distrust(place, f.Err, f.Mend)
 		}
-	}
-	if c.doc.Version != "" { // else what is wrong with it is said already
-		if err := signing.CheckVersion(sig, c.doc.Version, !c.rules.AllowUnbound); err != nil {
-			c.distrust(place, err, "sign the bundle again for this version")
-		}
-	}
-	if err := signing.CheckTarget(sig, key); err != nil {
-		c.distrust(place, err, "put the bundle of this platform here")
 	}
 }
 

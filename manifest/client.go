@@ -243,18 +243,11 @@ func (r *Response) OfferTo(c Client) (*Offer, error) {
 // it is bound to. The version is read from the trusted comment, which only the
 // verifier's final Verify proves. Errors are those of package signing.
 func (o *Offer) Verifier(keys signing.Keyring, requireVersion bool) (*signing.Verifier, error) {
-	sig, err := signing.ParseSignature(o.Signature)
+	sig, err := keys.Accept(o.Signature, signing.Claim{Version: o.Version, AllowUnbound: !requireVersion})
 	if err != nil {
 		return nil, err
 	}
-	verifier, err := keys.Verifier(sig)
-	if err != nil {
-		return nil, err
-	}
-	if err := signing.CheckVersion(sig, o.Version, requireVersion); err != nil {
-		return nil, err
-	}
-	return verifier, nil
+	return keys.Verifier(sig)
 }
 
 // Unbound lists the platform keys whose signatures name no version, which
