@@ -29,6 +29,7 @@ func TestSecretsStayBehind(t *testing.T) {
 		{"https://a.example/x http://a.example/y", 1},
 		{"http://127.0.0.1:8080/x http://127.0.0.1:9000/y?X-Amz-Signature=z", 1},
 		{"https://a.example/x https://a.example/y https://b.example/z https://a.example/z", 2},
+		{"http://a.example:8443/x https://a.example:8443/y", 1},
 		{"http://[::1]:8080/x http://[::1]:9000/y", 1},
 	} {
 		chain := strings.Fields(c.addresses)
@@ -55,6 +56,27 @@ func TestSecretsStayBehind(t *testing.T) {
 		err := u.Fetch(t.Context(), key.offer(chain[0], "bundle", "1.1.0"), seen, events.record)
 		if err != nil || seen.String() != "bundle" || !slices.Equal(asked, chain) || told != c.told {
 			t.Errorf("%s: asked %q, %d were told the secrets, want %d: %v", c.addresses, asked, told, c.told, err)
+		}
+	}
+}
+
+// TestTenRedirects are followed, and an eleventh is not.
+func TestTenRedirects(t *testing.T) {
+	key := newSigner(t)
+	for redirects, works := range map[int]bool{10: true, 11: false} {
+		asked := 0
+		network := transport(func(r *http.Request) (*http.Response, error) {
+			asked++
+			answer := respond(r, strings.NewReader("bundle"), 6)
+			if asked <= redirects {
+				answer.StatusCode, answer.Header = http.StatusFound, http.Header{"Location": {fmt.Sprintf("https://a.example/%d", asked)}}
+			}
+			return answer, nil
+		})
+		u := &updater.Updater{Keys: key.keys(), HTTP: &http.Client{Transport: network}}
+		err := u.Fetch(t.Context(), key.offer("https://a.example/0", "bundle", "1.1.0"), &strings.Builder{}, func(updater.Event) {})
+		if (err == nil) != works || asked != 11 || !works && !strings.Contains(err.Error(), "stopped after 10 redirects") {
+			t.Errorf("%d redirects: %d requests, %v", redirects, asked, err)
 		}
 	}
 }

@@ -15,8 +15,8 @@
 //
 // Answers and bundles are asked for as they are: clients undo no content coding,
 // so a bundle that is served as gzip would fail its signature if it was undone.
-// Redirects are followed, within ten requests; Authorization and cookies are for the
-// host and port alone that the address names.
+// Up to ten redirects are followed; Authorization and cookies are sent only to the
+// scheme, host and port that the address names.
 //
 // The download must start within StartTimeout and never stall for longer than
 // StallTimeout. The signature is verified over the whole bundle before the file
@@ -29,6 +29,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
 	"strings"
@@ -39,7 +40,7 @@ import (
 )
 
 // userAgent is what the updater plugin, whose behaviour this follows, sends.
-const userAgent = "tauri-plugin-updater/2.13.0"
+const userAgent = "tauri-plugin-updater/2.14.1"
 
 var (
 	// ErrNoRelease says that every endpoint answered, none of them with 2xx.
@@ -160,12 +161,10 @@ func (u *Updater) get(ctx context.Context, address, accept string) (*http.Respon
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", errAddress, err)
 	}
-	for name, values := range u.Header {
-		request.Header[name] = values
-	}
 	request.Header.Set("Accept", accept)
 	request.Header.Set("Accept-Encoding", "identity")
 	request.Header.Set("User-Agent", userAgent)
+	maps.Copy(request.Header, u.Header)
 	client := *cmp.Or(u.HTTP, http.DefaultClient)
 	client.CheckRedirect = redirected
 	response, err := client.Do(request)
