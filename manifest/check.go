@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/url"
+	"path"
 	"regexp"
 	"slices"
 	"strconv"
@@ -22,6 +24,8 @@ type Rules struct {
 	// AllowUnbound accepts signatures that name no version; clients that
 	// require a signed version refuse them.
 	AllowUnbound bool
+	// AnyFile accepts bundles that the updater of their platform can't install.
+	AnyFile bool
 }
 
 // Document is a checked manifest and where its members stand.
@@ -65,10 +69,10 @@ func lineStarts(data []byte) []int {
 	return starts
 }
 
-// Decode reads a manifest by the strict rules. The error, a Problems, names
-// every deviation.
+// Decode reads a manifest by the strict rules of form. The error, a Problems,
+// names every deviation.
 func Decode(data []byte) (*Manifest, error) {
-	doc, problems := Check(data, Rules{AllowUnbound: true})
+	doc, problems := Check(data, Rules{AllowUnbound: true, AnyFile: true})
 	if len(problems) > 0 {
 		return nil, problems
 	}
@@ -239,8 +243,8 @@ func (c *checker) date(n *node) time.Time {
 	if !ok {
 		return time.Time{}
 	}
-	t, err := time.Parse(time.RFC3339, s)
-	if err != nil || !clientDate.MatchString(s) {
+	t, err := parseDate(s)
+	if err != nil {
 		c.report("pub_date", "", fmt.Sprintf("%q is no RFC 3339 date", s), "write it like 2026-11-21T10:00:00Z")
 		return time.Time{}
 	}
@@ -324,6 +328,9 @@ func (c *checker) platform(place, key string, n *node) Platform {
 		if s, ok := c.text(place+".url", n); ok {
 			p.URL = s
 			c.url(place+".url", s)
+			if !c.rules.AnyFile {
+				c.bundleFile(place+".url", key, p)
+			}
 		}
 	}
 	return p
@@ -343,6 +350,26 @@ func (c *checker) signature(place, key, line string) {
 	case errors.As(err, &faults):
 		for _, f := range faults {
 			c.distrust(place, f.Err, f.Mend)
+		}
+	}
+}
+
+// bundleFile reports a bundle whose name shows that the updater of its platform
+// can't install it. An address may have no file name; then the one that was signed
+// counts.
+func (c *checker) bundleFile(place, key string, p Platform) {
+	k, err := ParseKey(key)
+	u, err2 := url.Parse(p.URL)
+	if err != nil || err2 != nil {
+		return // reported already
+	}
+	sig, _ := signing.ParseSignature(p.Signature)
+	for _, name := range []string{path.Base(u.Path), sig.Filename()} {
+		if fits, known := k.installs(name); known {
+			if !fits {
+				c.report(place, "", fmt.Sprintf("%q can't be installed on %s", name, key), "publish a "+installable[k.OS]+" file for it")
+			}
+			return
 		}
 	}
 }

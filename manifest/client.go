@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"strings"
 	"time"
+	"unicode"
 
 	"tsmon/signing"
 )
@@ -17,8 +18,7 @@ var (
 	// ErrShape says that an answer is JSON of the wrong shape: the updater goes
 	// on to its next endpoint.
 	ErrShape = errors.New("the answer is not a release")
-	// ErrTarget says that an answer holds nothing for a client's platform. The
-	// updater reports it as an error also where the client is up to date.
+	// ErrTarget says that an answer holds nothing for a client's platform.
 	ErrTarget = errors.New("no update for this platform")
 )
 
@@ -94,19 +94,50 @@ func (r *Response) parseVersion(members map[string]json.RawMessage) error {
 	return nil
 }
 
-// clientDate is RFC 3339 as the updater's parser reads it.
-var clientDate = regexp.MustCompile(`^\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]([01]\d|2[0-3]):[0-5]\d)$`)
-
 func (r *Response) parseDate(members map[string]json.RawMessage) error {
 	text, ok, err := optionalText(members, "pub_date")
 	if err != nil || !ok {
 		return err
 	}
-	r.PubDate, err = time.Parse(time.RFC3339, strings.ToUpper(text))
-	if err != nil || !clientDate.MatchString(text) {
+	if r.PubDate, err = parseClientDate(text); err != nil {
 		return fmt.Errorf("%w: pub_date %q is not RFC 3339", ErrShape, text)
 	}
 	return nil
+}
+
+// rfc3339 refuses what time.Parse takes beyond RFC 3339: a single-digit hour, a
+// decimal comma, and offsets out of range.
+var rfc3339 = regexp.MustCompile(`^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]([01]\d|2[0-3]):[0-5]\d)$`)
+
+func parseDate(text string) (time.Time, error) {
+	t, err := time.Parse(time.RFC3339, text)
+	if err == nil && !rfc3339.MatchString(text) {
+		err = errors.New("not RFC 3339")
+	}
+	return t, err
+}
+
+// parseClientDate reads RFC 3339 as Rust's time crate does: with any ASCII
+// character between date and time, a z in either case, and a leap second at the
+// end of a month in UTC, which becomes the nanosecond before it.
+func parseClientDate(text string) (t time.Time, err error) {
+	if len(text) < len("2006-01-02T15:04:05") || text[10] > unicode.MaxASCII {
+		return t, errors.New("too short, or a foreign separator")
+	}
+	clock := strings.ToUpper(text[11:])
+	leap := clock[6:8] == "60"
+	if leap {
+		clock = clock[:6] + "59" + clock[8:]
+	}
+	t, err = parseDate(text[:10] + "T" + clock)
+	if err != nil || !leap {
+		return t, err
+	}
+	next := t.Truncate(time.Second).Add(time.Second).UTC()
+	if next.Day() != 1 || next.Hour()+next.Minute()+next.Second() != 0 {
+		err = errors.New("no leap second")
+	}
+	return next.Add(-1), err
 }
 
 // parsePlatforms reads both forms. The static one wins, but does not excuse a
@@ -220,20 +251,20 @@ type Offer struct {
 	Platform
 }
 
-// OfferTo decides as the updater does: the platform is looked up first, then
-// the versions are compared. It returns nil when the client is up to date.
-// Errors wrap ErrTarget or, for the client's own version, ErrVersion.
+// OfferTo decides as the updater does since plugin 2.14: it compares versions,
+// then looks up the platform of a newer one. It returns nil when the client is up
+// to date. Errors wrap ErrTarget or, for the client's own version, ErrVersion.
 func (r *Response) OfferTo(c Client) (*Offer, error) {
 	current, err := ParseClientVersion(c.Version)
 	if err != nil {
 		return nil, err
 	}
+	if r.Version.Compare(current) <= 0 {
+		return nil, nil
+	}
 	key, p, err := r.Lookup(c.Target, c.BundleType)
 	if err != nil {
 		return nil, err
-	}
-	if r.Version.Compare(current) <= 0 {
-		return nil, nil
 	}
 	return &Offer{Version: r.Version.String(), Current: c.Version, Key: key, Notes: r.Notes, PubDate: r.PubDate, Platform: p}, nil
 }
@@ -272,7 +303,8 @@ type Outcome struct {
 
 // Replay plays the updater of each client against the bytes of a manifest,
 // with requireVersion as strict applications do it: parsing, look-up,
-// comparison, and the signature as far as it can be judged without the bundle.
+// comparison, and the signature as far as it can be judged without the bundle. A
+// missing platform is an error for every client, as it was before plugin 2.14.
 func Replay(data []byte, clients []Client, keys signing.Keyring, requireVersion bool) []Outcome {
 	outcomes := make([]Outcome, len(clients))
 	response, err := ParseResponse(data)
@@ -286,6 +318,9 @@ func Replay(data []byte, clients []Client, keys signing.Keyring, requireVersion 
 }
 
 func replay(r *Response, c Client, keys signing.Keyring, requireVersion bool) (*Offer, error) {
+	if _, _, err := r.Lookup(c.Target, c.BundleType); err != nil {
+		return nil, err
+	}
 	offer, err := r.OfferTo(c)
 	if err != nil || offer == nil {
 		return nil, err
