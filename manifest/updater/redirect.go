@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"path"
 	"slices"
+	"strings"
 )
 
 // maxRedirects is how many redirects the updater's HTTP client, reqwest, follows.
@@ -25,6 +27,19 @@ func redirected(next *http.Request, before []*http.Request) error {
 		}
 	}
 	return nil
+}
+
+// Token is a bearer token for the address Below and everything under its path. It
+// is not sent where a Header already has Authorization.
+type Token struct{ Secret, Below string }
+
+// String hides the secret.
+func (Token) String() string { return "***" }
+
+func (t Token) covers(u *url.URL) bool {
+	below, err := url.Parse(t.Below)
+	return err == nil && t.Secret != "" && below.Host != "" && origin(u) == origin(below) &&
+		strings.HasPrefix(path.Clean(u.Path), strings.TrimSuffix(below.Path, "/")+"/")
 }
 
 func origin(u *url.URL) string {

@@ -60,6 +60,41 @@ func TestSecretsStayBehind(t *testing.T) {
 	}
 }
 
+// TestTokenStaysBelowItsAddress: the token goes to the addresses that it is for and
+// no others, and never in place of the application's own Authorization.
+func TestTokenStaysBelowItsAddress(t *testing.T) {
+	key := newSigner(t)
+	for _, c := range []struct {
+		below, address, own string
+		want                string // Authorization
+	}{
+		{"https://a.example/app", "https://a.example/app/x", "", "Bearer hush"},
+		{"https://a.example/app/", "https://a.example:443/app/x", "", "Bearer hush"},
+		{"https://a.example", "https://a.example/x", "", "Bearer hush"},
+		{"https://a.example/app", "https://a.example/app/x", "Basic own", "Basic own"},
+		{"https://a.example/app", "https://a.example/apple", "", ""},
+		{"https://a.example/app", "https://b.example/app/x", "", ""},
+		{"https://a.example/app", "https://a.example:8443/app/x", "", ""},
+		{"https://a.example/app", "http://a.example/app/x", "", ""},
+		{"https://a.example/app", "https://a.example/app/../x", "", ""},
+		{"https://a.example/app", "https://a.example/app/%2e%2e/x", "", ""},
+		{"", "https://a.example/x", "", ""},
+	} {
+		got := ""
+		network := transport(func(r *http.Request) (*http.Response, error) {
+			got = r.Header.Get("Authorization")
+			return respond(r, strings.NewReader("bundle"), 6), nil
+		})
+		u := &updater.Updater{Keys: key.keys(), HTTP: &http.Client{Transport: network}, Token: updater.Token{Secret: "hush", Below: c.below}}
+		if c.own != "" {
+			u.Header = http.Header{"Authorization": {c.own}}
+		}
+		if err := u.Fetch(t.Context(), key.offer(c.address, "bundle", "1.1.0"), &strings.Builder{}, func(updater.Event) {}); err != nil || got != c.want {
+			t.Errorf("%s, for %q: sent %q, want %q: %v", c.address, c.below, got, c.want, err)
+		}
+	}
+}
+
 // TestTenRedirects are followed, and an eleventh is not.
 func TestTenRedirects(t *testing.T) {
 	key := newSigner(t)

@@ -292,7 +292,7 @@ func TestDefaultTimeouts(t *testing.T) {
 func TestFetchManifest(t *testing.T) {
 	fitting := strings.Repeat("x", manifest.MaxSize)
 	s := newServer(t, map[string]http.HandlerFunc{"/fitting": text(200, fitting), "/large": text(200, fitting+"x"), "/204": text(204, ""), "/500": text(500, "no"), "/cut": cut("{}")})
-	if body, err := updater.FetchManifest(t.Context(), s.Client(), s.URL+"/fitting"); err != nil || string(body) != fitting {
+	if body, err := (&updater.Updater{}).FetchManifest(t.Context(), s.URL+"/fitting"); err != nil || string(body) != fitting {
 		t.Errorf("%d bytes, %v", len(body), err)
 	}
 	for path, c := range map[string]struct {
@@ -304,7 +304,7 @@ func TestFetchManifest(t *testing.T) {
 		"/500":   {updater.ErrStatus, "unexpected status 500"},
 		"/cut":   {io.ErrUnexpectedEOF, ""},
 	} {
-		body, err := updater.FetchManifest(t.Context(), nil, s.URL+path)
+		body, err := (&updater.Updater{}).FetchManifest(t.Context(), s.URL+path)
 		if body != nil || err == nil || c.err != nil && !errors.Is(err, c.err) || !strings.HasPrefix(err.Error(), s.URL+path+": ") || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%s: %q, %v", path, body, err)
 		}
