@@ -91,7 +91,7 @@ func Check(data []byte, rules Rules) (*Document, Problems) {
 		c.report("", "", "begins with a byte order mark, which the updater takes for a syntax error", "save it as UTF-8 without BOM")
 		return c.doc, c.problems
 	}
-	root, err := parseTree(data)
+	root, err := parseTree(data, maxDepth)
 	if syntax := (*errSyntax)(nil); errors.As(err, &syntax) {
 		c.doc.places[""] = syntax.offset
 		c.report("", "", syntax.text, "write one JSON object; the updater aborts on anything else")
@@ -103,6 +103,9 @@ func Check(data []byte, rules Rules) (*Document, Problems) {
 	})
 	return c.doc, c.problems
 }
+
+// maxDepth is how deep a document may nest; a manifest needs three levels.
+const maxDepth = 16
 
 type checker struct {
 	doc      *Document

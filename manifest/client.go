@@ -1,10 +1,12 @@
 package manifest
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"regexp"
+	"strconv"
 	"strings"
 	"time"
 	"unicode"
@@ -46,45 +48,45 @@ type Response struct {
 // wins over url and signature, and every platform must be whole. Errors wrap
 // ErrNotJSON or ErrShape.
 func ParseResponse(body []byte) (*Response, error) {
-	if err := checkJSON(body); err != nil {
+	root, err := parseClientTree(body)
+	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrNotJSON, err)
 	}
-	members, err := objectOf(body)
+	if root.kind != object {
+		return nil, errNoObject
+	}
+	r := &Response{}
+	if err := r.parseVersion(root); err != nil {
+		return nil, err
+	}
+	if r.Notes, _, err = optionalText(root, "notes"); err != nil {
+		return nil, err
+	}
+	date, dated, err := optionalText(root, "pub_date")
+	if err == nil && dated {
+		if r.PubDate, err = parseClientDate(date); err != nil {
+			err = fmt.Errorf("%w: pub_date %q is not RFC 3339", ErrShape, date)
+		}
+	}
 	if err != nil {
 		return nil, err
 	}
-	r := &Response{}
-	if err := r.parseVersion(members); err != nil {
-		return nil, err
-	}
-	if r.Notes, _, err = optionalText(members, "notes"); err != nil {
-		return nil, err
-	}
-	if err := r.parseDate(members); err != nil {
-		return nil, err
-	}
-	// These are not the updater's: unreadable means absent.
-	_ = json.Unmarshal(members["sequence"], &r.Sequence)
-	_ = json.Unmarshal(members["minimum_version"], &r.MinimumVersion)
-	_ = json.Unmarshal(members["critical"], &r.Critical)
-	_ = json.Unmarshal(members["watershed"], &r.Watershed)
-	if err := r.parsePlatforms(members); err != nil {
+	r.parseOurs(root)
+	if err := r.parsePlatforms(root); err != nil {
 		return nil, err
 	}
 	return r, nil
 }
 
-func (r *Response) parseVersion(members map[string]json.RawMessage) error {
-	_, hasVersion := members["version"]
-	_, hasName := members["name"]
-	if hasVersion && hasName {
-		return fmt.Errorf("%w: both version and its alias name are present", ErrShape)
-	}
+func (r *Response) parseVersion(root *node) error {
 	name := "version"
-	if hasName {
+	if root.last("name") != nil {
+		if root.last("version") != nil {
+			return fmt.Errorf("%w: both version and its alias name are present", ErrShape)
+		}
 		name = "name"
 	}
-	text, err := requiredText(members, name)
+	text, err := requiredText(root, name)
 	if err != nil {
 		return err
 	}
@@ -94,15 +96,20 @@ func (r *Response) parseVersion(members map[string]json.RawMessage) error {
 	return nil
 }
 
-func (r *Response) parseDate(members map[string]json.RawMessage) error {
-	text, ok, err := optionalText(members, "pub_date")
-	if err != nil || !ok {
-		return err
+// parseOurs reads the members that the updater does not know. An unreadable one
+// counts as absent.
+func (r *Response) parseOurs(root *node) {
+	value := func(name string) any {
+		if n := root.last(name); n != nil {
+			return n.value
+		}
+		return nil
 	}
-	if r.PubDate, err = parseClientDate(text); err != nil {
-		return fmt.Errorf("%w: pub_date %q is not RFC 3339", ErrShape, text)
-	}
-	return nil
+	number, _ := value("sequence").(json.Number)
+	r.Sequence, _ = strconv.ParseUint(number.String(), 10, 64)
+	r.MinimumVersion, _ = value("minimum_version").(string)
+	r.Critical, _ = value("critical").(bool)
+	r.Watershed, _ = value("watershed").(bool)
 }
 
 // rfc3339 refuses what time.Parse takes beyond RFC 3339: a single-digit hour, a
@@ -142,53 +149,52 @@ func parseClientDate(text string) (t time.Time, err error) {
 
 // parsePlatforms reads both forms. The static one wins, but does not excuse a
 // bad url or signature beside it.
-func (r *Response) parsePlatforms(members map[string]json.RawMessage) error {
-	raw, static := members["platforms"]
-	if !static || string(raw) == "null" {
-		p, err := parsePlatform(members)
-		r.Dynamic = p
+func (r *Response) parsePlatforms(root *node) (err error) {
+	platforms := root.last("platforms")
+	if platforms == nil || platforms.isNull() {
+		r.Dynamic, err = parsePlatform(root)
 		return err
 	}
-	if _, _, err := optionalURL(members); err != nil {
+	_, _, err = optionalURL(root)
+	_, _, err2 := optionalText(root, "signature")
+	if err = cmp.Or(err, err2); err != nil {
 		return err
 	}
-	if _, _, err := optionalText(members, "signature"); err != nil {
-		return err
+	if platforms.kind != object {
+		return fmt.Errorf("platforms: %w", errNoObject)
 	}
-	platforms, err := objectOf(raw)
-	if err != nil {
-		return fmt.Errorf("platforms: %w", err)
+	last := map[string]*node{}
+	for _, m := range platforms.members {
+		last[m.name] = m.value
 	}
-	r.Platforms = make(map[string]Platform, len(platforms))
-	for _, key := range sortedKeys(platforms) {
-		of, err := objectOf(platforms[key])
-		if err != nil {
-			return fmt.Errorf("platforms.%s: %w", key, err)
-		}
-		if r.Platforms[key], err = parsePlatform(of); err != nil {
+	r.Platforms = make(map[string]Platform, len(last))
+	for _, key := range sortedKeys(last) {
+		if r.Platforms[key], err = parsePlatform(last[key]); err != nil {
 			return fmt.Errorf("platforms.%s: %w", key, err)
 		}
 	}
 	return nil
 }
 
-func parsePlatform(members map[string]json.RawMessage) (Platform, error) {
-	address, ok, err := optionalURL(members)
+var errNoObject = fmt.Errorf("%w: an object was expected", ErrShape)
+
+func parsePlatform(n *node) (Platform, error) {
+	if n.kind != object {
+		return Platform{}, errNoObject
+	}
+	address, ok, err := optionalURL(n)
 	if err == nil && !ok {
 		err = fmt.Errorf("%w: url is missing", ErrShape)
 	}
 	if err != nil {
 		return Platform{}, err
 	}
-	signature, err := requiredText(members, "signature")
-	if err != nil {
-		return Platform{}, err
-	}
-	return Platform{Signature: signature, URL: address}, nil
+	signature, err := requiredText(n, "signature")
+	return Platform{Signature: signature, URL: address}, err
 }
 
-func optionalURL(members map[string]json.RawMessage) (address string, ok bool, err error) {
-	address, ok, err = optionalText(members, "url")
+func optionalURL(n *node) (address string, ok bool, err error) {
+	address, ok, err = optionalText(n, "url")
 	if err != nil || !ok {
 		return "", false, err
 	}
@@ -198,31 +204,25 @@ func optionalURL(members map[string]json.RawMessage) (address string, ok bool, e
 	return address, true, nil
 }
 
-func objectOf(raw json.RawMessage) (map[string]json.RawMessage, error) {
-	var members map[string]json.RawMessage
-	if err := json.Unmarshal(raw, &members); err != nil || members == nil {
-		return nil, fmt.Errorf("%w: an object was expected", ErrShape)
-	}
-	return members, nil
-}
-
-func requiredText(members map[string]json.RawMessage, name string) (string, error) {
-	text, ok, err := optionalText(members, name)
+func requiredText(n *node, name string) (string, error) {
+	text, ok, err := optionalText(n, name)
 	if err == nil && !ok {
 		err = fmt.Errorf("%w: %s is missing", ErrShape, name)
 	}
 	return text, err
 }
 
-func optionalText(members map[string]json.RawMessage, name string) (text string, ok bool, err error) {
-	raw, ok := members[name]
-	if !ok || string(raw) == "null" {
+// optionalText returns a member that is a string; ok is false if it is absent or
+// null.
+func optionalText(n *node, name string) (text string, ok bool, err error) {
+	m := n.last(name)
+	if m == nil || m.isNull() {
 		return "", false, nil
 	}
-	if err := json.Unmarshal(raw, &text); err != nil {
-		return "", false, fmt.Errorf("%w: %s is no string", ErrShape, name)
+	if text, ok = m.value.(string); !ok {
+		err = fmt.Errorf("%w: %s is no string", ErrShape, name)
 	}
-	return text, true, nil
+	return text, ok, err
 }
 
 // Lookup finds the platform for a client: OS-ARCH-TYPE first, then OS-ARCH. In

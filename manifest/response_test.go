@@ -65,10 +65,10 @@ func TestParseResponseRefuses(t *testing.T) {
 		cause      error
 		says       string
 	}{
-		{"empty", ``, manifest.ErrNotJSON, "end of JSON"},
+		{"empty", ``, manifest.ErrNotJSON, "empty"},
 		{"page", `<!doctype html>`, manifest.ErrNotJSON, "invalid character"},
 		{"byte order mark", "\ufeff" + staticForm, manifest.ErrNotJSON, "invalid character"},
-		{"two documents", staticForm + staticForm, manifest.ErrNotJSON, "after top-level value"},
+		{"two documents", staticForm + staticForm, manifest.ErrNotJSON, "something follows"},
 		{"half a pair", object(`"x":"\ud83d"`), manifest.ErrNotJSON, "surrogate"},
 		{"second half", object(`"x":"\udE00"`), manifest.ErrNotJSON, "surrogate"},
 		{"halves in the wrong order", object(`"x":"\ude00\ud83d"`), manifest.ErrNotJSON, "surrogate"},
