@@ -262,22 +262,7 @@ func (p *Publisher) verifyBytes(ctx context.Context, key string, sig signing.Sig
 // checkSignature judges a signature without the bundle: form, key, version and
 // targets.
 func (p *Publisher) checkSignature(line, version string, keys []string, allowUnbound bool) (signing.Signature, error) {
-	sig, err := signing.ParseSignature(line)
-	if err != nil {
-		return sig, err
-	}
-	if _, ok := p.Keys.Find(sig.KeyID()); !ok {
-		return sig, fmt.Errorf("%w: key %s", signing.ErrUntrustedKey, sig.KeyID())
-	}
-	if err := signing.CheckVersion(sig, version, !allowUnbound); err != nil {
-		return sig, err
-	}
-	for _, key := range keys {
-		if err := signing.CheckTarget(sig, key); err != nil {
-			return sig, err
-		}
-	}
-	return sig, nil
+	return p.Keys.Accept(line, signing.Claim{Version: version, Targets: keys, AllowUnbound: allowUnbound})
 }
 
 func checksumText(crc uint64) string { return fmt.Sprintf("%016x", crc) }

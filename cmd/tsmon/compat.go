@@ -86,6 +86,10 @@ type hinted struct {
 
 func (e *hinted) Unwrap() error { return cli.WithHint(e.error, e.hint) }
 
+type refused struct{ error }
+
+func (e *refused) Unwrap() error { return cli.Refuse(e.error) }
+
 type silent struct{ error }
 
 func (e *silent) Unwrap() error { return cli.Printed(e.error) }
@@ -93,6 +97,7 @@ func (e *silent) Unwrap() error { return cli.Printed(e.error) }
 const (
 	exitDone     = cli.ExitDone
 	exitFailed   = cli.ExitFailed
+	exitUsage    = cli.ExitUsage
 	exitRefused  = cli.ExitRefused
 	exitConflict = cli.ExitConflict
 	exitTrust    = cli.ExitTrust
