@@ -54,10 +54,8 @@ func (a *app) rootCommand() *cobra.Command {
 	root.Version = version().String()
 	root.Flags().Bool("version", false, "print the version of tsmon")
 	root.SetVersionTemplate("{{.Version}}\n")
-	root.SetHelpCommand(cli.HelpCommand())
 	root.PersistentPreRun = func(*cobra.Command, []string) { a.afterFlags() }
-	a.AddFlags(root)
-	a.Complete(root)
+	a.Prepare(root)
 	return root
 }
 

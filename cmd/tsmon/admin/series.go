@@ -55,9 +55,9 @@ func seriesImportCommand(app *cli.App) *cobra.Command {
 		Use:   "import SCHEMA|DATABASE FILE|-",
 		Short: "Write values from comma-separated values",
 		Long: `Write values from comma-separated values. The first line names the columns: time,
-measurement, field and value, in any order; further ones are tags. A
-time is RFC 3339 or a number; a value is a number, 12i for an integer, true,
-false, or a quoted text.` + seriesHelp,
+measurement, field and value, in any order; further ones are tags. A time is RFC
+3339 or a number; a value is a number, 12i for an integer, true, false, or a text
+in quotes of its own: """open""" in a CSV file.` + seriesHelp,
 		Example: "  tsmon series import acueducto values.csv --precision s",
 		Args:    cli.Args(2, 2, "a SCHEMA or DATABASE and a FILE"),
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -6,13 +6,23 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// AddFlags adds the flags that every command has.
-func (a *App) AddFlags(root *cobra.Command) {
+// Prepare adds to the root command, which has its subcommands, what all commands
+// have: the flags, help and completion.
+func (a *App) Prepare(root *cobra.Command) {
 	flags := root.PersistentFlags()
 	flags.StringVar(&a.ConfigPath, "config", "", "configuration `FILE` (default ./tsmon.yaml, if it exists)")
 	flags.BoolVar(&a.JSON, "json", false, "write the result as JSON; errors and warnings, too")
 	flags.BoolVarP(&a.Quiet, "quiet", "q", false, "write only errors and warnings to stderr")
 	root.SetFlagErrorFunc(flagError)
+	root.SetHelpCommand(helpCommand())
+	root.InitDefaultCompletionCmd()
+	if completion, _, err := root.Find([]string{"completion"}); err == nil {
+		completion.RunE, completion.Args = NeedsCommand, cobra.ArbitraryArgs
+		for _, shell := range completion.Commands() {
+			shell.Args, shell.Example = NoArgs, "  "+shell.CommandPath()
+		}
+	}
+	a.complete(root)
 }
 
 // Group returns a command that only holds others.
@@ -22,9 +32,9 @@ func Group(use, short string, commands ...*cobra.Command) *cobra.Command {
 	return c
 }
 
-// HelpCommand is cobra's help command, except that it fails for a command that
+// helpCommand is cobra's help command, except that it fails for a command that
 // does not exist.
-func HelpCommand() *cobra.Command {
+func helpCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:     "help [COMMAND]",
 		Short:   "Show the help of a command",

@@ -14,14 +14,14 @@ import (
 	"tsmon/store/record"
 )
 
-// Complete adds completion to a command and all below it, by the placeholders in
+// complete adds completion to a command and all below it, by the placeholders in
 // its usage line and in its flags' descriptions: CHANNEL, SCHEMA and VERSION
 // become names that exist, FILE and the like files, everything else nothing.
-// Completion that a command brings itself stays.
-func (a *App) Complete(cmd *cobra.Command) {
+// A command may have completion of its own.
+func (a *App) complete(cmd *cobra.Command) {
 	if cmd.ValidArgsFunction == nil {
 		cmd.ValidArgsFunction = func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-			return a.complete(cmd, placeholder(cmd.Use, len(args)))
+			return a.candidates(cmd, placeholder(cmd.Use, len(args)))
 		}
 	}
 	cmd.LocalFlags().VisitAll(func(f *pflag.Flag) {
@@ -31,11 +31,11 @@ func (a *App) Complete(cmd *cobra.Command) {
 		}
 		// It fails for a flag that has a completion already.
 		_ = cmd.RegisterFlagCompletionFunc(f.Name, func(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
-			return a.complete(cmd, name)
+			return a.candidates(cmd, name)
 		})
 	})
 	for _, c := range cmd.Commands() {
-		a.Complete(c)
+		a.complete(c)
 	}
 }
 
@@ -64,7 +64,8 @@ func placeholder(use string, n int) string {
 	return strings.TrimSuffix(names[n], "…")
 }
 
-func (a *App) complete(cmd *cobra.Command, name string) ([]string, cobra.ShellCompDirective) {
+// candidates returns the values for a placeholder.
+func (a *App) candidates(cmd *cobra.Command, name string) ([]string, cobra.ShellCompDirective) {
 	kinds := strings.Split(name, "|")
 	var find func(*cobra.Command) ([]string, error)
 	switch {
