@@ -74,10 +74,10 @@ func renamed(n *yaml.Node, from, to string) *yaml.Node {
 	other.Content = nil
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		key := *n.Content[i]
-		switch {
-		case key.Value == from:
+		switch key.Value {
+		case from:
 			key.Value = to
-		case key.Value == to:
+		case to:
 			continue
 		}
 		other.Content = append(other.Content, &key, n.Content[i+1])

@@ -129,7 +129,7 @@ func databaseOf(ctx context.Context, c *config.Config, name string) (string, err
 		return "", cli.Usage(err)
 	}
 	database := name
-	if record.ValidSchema(name) != nil {
+	if isSchema := record.ValidSchema(name) == nil; !isSchema {
 		return database, nil
 	}
 	err := cli.WithRecords(ctx, c, func(s record.Store) error {

@@ -41,11 +41,10 @@ func TextOrFile(text string) (string, error) {
 	if len(text) > 4096 || strings.ContainsAny(text, "\n\x00") {
 		return text, nil
 	}
-	info, err := os.Stat(text)
-	if err != nil || !info.Mode().IsRegular() {
-		return text, nil
+	if info, err := os.Stat(text); err == nil && info.Mode().IsRegular() {
+		return KeyFile(text)
 	}
-	return KeyFile(text)
+	return text, nil
 }
 
 // KeyFile reads the file of a key. If path is a key itself, the error does not

@@ -79,7 +79,7 @@ func OpenRecords(ctx context.Context, c *config.Config) (record.Store, error) {
 		}
 		return store, nil
 	}
-	store, err := postgres.Open(string(c.Server.Records), postgres.Limits{})
+	store, err := postgres.Open(string(c.Server.Records), postgres.Limits{}) //nolint:contextcheck // it connects on first use
 	if err != nil {
 		return nil, WithHint(Usagef("server.records is not a usable postgres:// URL"),
 			"write it like postgres://USER:PASSWORD@HOST:5432/DATABASE?sslmode=require; special characters of the password as %XX")
@@ -88,7 +88,7 @@ func OpenRecords(ctx context.Context, c *config.Config) (record.Store, error) {
 }
 
 // OpenSeries opens the store of server.series.
-func OpenSeries(ctx context.Context, c *config.Config) (SeriesStore, error) {
+func OpenSeries(ctx context.Context, c *config.Config) (SeriesStore, error) { //nolint:ireturn // of two adapters
 	s := c.Server.Series
 	if s.URL != "" {
 		store, err := influx.Open(influx.Options{URL: string(s.URL), Org: s.Org, Token: string(s.Token)})

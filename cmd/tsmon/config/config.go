@@ -180,7 +180,7 @@ type Secret string
 func (Secret) String() string { return "***" }
 
 // Format hides the text whatever the verb.
-func (Secret) Format(f fmt.State, _ rune) { io.WriteString(f, "***") }
+func (Secret) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "***") }
 
 // Load reads the file, if there is one, and the environment, given as NAME=value,
 // and sets defaults. path may be empty.
@@ -216,7 +216,7 @@ func (c *Config) readFile(path string) error {
 		path = fileName
 	}
 	c.source = "environment"
-	file, err := os.Open(path)
+	file, err := os.Open(path) //nolint:gosec // the user names the file
 	if errors.Is(err, fs.ErrNotExist) && !named {
 		return nil
 	}
@@ -270,7 +270,7 @@ func (c *Config) resolve(folder string) {
 }
 
 func isFile(path string) bool {
-	info, err := os.Stat(path)
+	info, err := os.Stat(path) //nolint:gosec // the user names the file
 	return err == nil && info.Mode().IsRegular()
 }
 
