@@ -94,7 +94,7 @@ var hints = []struct {
 	{object.ErrCorrupt, "run the same command again; if it fails again, the store or the network damages data"},
 	{object.ErrUnconditional, "use a store that honours If-None-Match on PUT, such as MinIO or S3"},
 	{object.ErrChanged, "somebody else keeps moving the channel: run the same command again"},
-	{fs.ErrPermission, "check the credentials (AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY) and what they may do, or the permissions of the folder"},
+	{fs.ErrPermission, "check the credentials (AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY) and their rights, or the permissions of the folder"},
 	{channels.ErrName, "`tsmon channel list` shows the channels of the store"},
 	{ErrNoRecords, "`tsmon tenant create` creates the first tenant and the store; TSMON_RECORDS or TSMON_DATA set where"},
 	{ErrNoSeries, "`tsmon tenant create` creates the store; TSMON_SERIES_URL or TSMON_DATA set where"},
