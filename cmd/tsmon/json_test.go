@@ -12,6 +12,7 @@ import (
 	"tsmon/manifest"
 	"tsmon/manifest/updater"
 	"tsmon/release"
+	"tsmon/release/bundle"
 	"tsmon/store/record"
 )
 
@@ -23,7 +24,7 @@ func TestJSONDocument(t *testing.T) {
 	}
 	document := string(data)
 	for _, printed := range []any{
-		keyReport{}, release.Signed{}, release.Report{}, release.Reach{}, release.Stored{}, release.Record{}, listedRelease{},
+		keyReport{}, bundle.Signed{}, release.Plan{}, release.Reach{}, release.Stored{}, release.Record{}, listedRelease{},
 		channelState{}, logRow{}, release.VerifyReport{}, release.Finding{}, validation{}, manifest.Problem{}, manifest.Change{},
 		checkReport{}, attemptOfCheck{}, manifest.Offer{}, manifest.Platform{}, updater.Event{}, updater.EventData{}, cli.Failure{},
 		admin.CreatedTenant{}, record.Tenant{}, record.Settings{}, admin.ImportedContent{}, admin.UserToken{}, admin.ListedUser{}, admin.WrittenSeries{}, rotatedKey{}, record.Audit{}, demoFile{}, secrets{},
