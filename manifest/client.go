@@ -15,21 +15,21 @@ import (
 )
 
 var (
-	// ErrNotJSON says that an answer is no JSON at all: the updater aborts.
+	// ErrNotJSON means that an answer is not JSON: the updater aborts.
 	ErrNotJSON = errors.New("the answer is not JSON")
-	// ErrShape says that an answer is JSON of the wrong shape: the updater goes
-	// on to its next endpoint.
+	// ErrShape means that an answer is JSON but not a release: the updater goes on
+	// to its next endpoint.
 	ErrShape = errors.New("the answer is not a release")
-	// ErrTarget says that an answer holds nothing for a client's platform.
+	// ErrTarget means that an answer has nothing for a client's platform.
 	ErrTarget = errors.New("no update for this platform")
 )
 
-// Client is one installed application, as far as the updater's decisions
-// depend on it.
+// Client is an installed application, as far as the updater's decisions depend
+// on it.
 type Client struct {
-	Version    string // what is installed
+	Version    string // installed
 	Target     string // OS-ARCH
-	BundleType string // see Key; empty or "unknown" where the bundle does not tell
+	BundleType string // see Key; empty or "unknown" if the application doesn't know
 }
 
 // Response is an answer of an update endpoint as the updater reads it.
@@ -39,13 +39,13 @@ type Response struct {
 	PubDate   time.Time           // zero if absent
 	Platforms map[string]Platform // static form; nil in the dynamic one
 	Dynamic   Platform            // dynamic form: one platform, whatever the target
-	Sequence  uint64              // our additional member, 0 if absent or unreadable
-	Extra                         // each zero if absent or unreadable
+	Sequence  uint64              // ours; 0 if absent or unreadable
+	Extra                         // ours; zero if absent or unreadable
 }
 
 // ParseResponse reads an answer as the updater does: unknown members are
 // ignored, of duplicates the last counts, leading v's are stripped, platforms
-// wins over url and signature, and every platform must be whole. Errors wrap
+// wins over url and signature, and every platform must be complete. Errors wrap
 // ErrNotJSON or ErrShape.
 func ParseResponse(body []byte) (*Response, error) {
 	root, err := parseClientTree(body)
@@ -225,9 +225,8 @@ func optionalText(n *node, name string) (text string, ok bool, err error) {
 	return text, ok, err
 }
 
-// Lookup finds the platform for a client: OS-ARCH-TYPE first, then OS-ARCH. In
-// the dynamic form there is one for everybody, with an empty key. Errors wrap
-// ErrTarget.
+// Lookup finds a client's platform: OS-ARCH-TYPE first, then OS-ARCH. The dynamic
+// form has one for every client, with an empty key. Errors wrap ErrTarget.
 func (r *Response) Lookup(target, bundleType string) (key string, p Platform, err error) {
 	if r.Platforms == nil {
 		return "", r.Dynamic, nil
@@ -269,10 +268,9 @@ func (r *Response) OfferTo(c Client) (*Offer, error) {
 	return &Offer{Version: r.Version.String(), Current: c.Version, Key: key, Notes: r.Notes, PubDate: r.PubDate, Platform: p}, nil
 }
 
-// Verifier returns what the offer's bundle is to be written to, after every
-// check that needs no bundle: the signature's form, its key, the version that
-// it is bound to. The version is read from the trusted comment, which only the
-// verifier's final Verify proves. Errors are those of package signing.
+// Verifier checks everything about the offer's signature that needs no bundle, and
+// returns the verifier to write the bundle to. Only its Verify proves the version
+// that the signature is bound to. Errors are those of package signing.
 func (o *Offer) Verifier(keys signing.Keyring, requireVersion bool) (*signing.Verifier, error) {
 	sig, err := keys.Accept(o.Signature, signing.Claim{Version: o.Version, AllowUnbound: !requireVersion})
 	if err != nil {
@@ -281,8 +279,8 @@ func (o *Offer) Verifier(keys signing.Keyring, requireVersion bool) (*signing.Ve
 	return keys.Verifier(sig)
 }
 
-// Unbound lists the platform keys whose signatures name no version, which
-// applications that require a signed version refuse.
+// Unbound returns the platform keys whose signatures name no version. Applications
+// that require a signed version refuse those.
 func (m *Manifest) Unbound() []string {
 	var keys []string
 	for _, key := range m.Keys() {
@@ -294,17 +292,17 @@ func (m *Manifest) Unbound() []string {
 	return keys
 }
 
-// Outcome is what one client makes of a manifest.
+// Outcome is the result of one client's check for updates.
 type Outcome struct {
 	Client Client
 	Offer  *Offer // nil: up to date, or Err
-	Err    error  // the update is broken for this client
+	Err    error  // this client can't update
 }
 
-// Replay plays the updater of each client against the bytes of a manifest,
-// with requireVersion as strict applications do it: parsing, look-up,
-// comparison, and the signature as far as it can be judged without the bundle. A
-// missing platform is an error for every client, as it was before plugin 2.14.
+// Replay runs each client's updater on the bytes of a manifest, up to the checks of
+// the signature that need no bundle. requireVersion is the applications'
+// requireSignedVersion. A missing platform is an error even for clients that are up
+// to date, as it was before plugin 2.14.
 func Replay(data []byte, clients []Client, keys signing.Keyring, requireVersion bool) []Outcome {
 	outcomes := make([]Outcome, len(clients))
 	response, err := ParseResponse(data)
