@@ -1,7 +1,6 @@
 package manifest
 
 import (
-	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -52,48 +51,103 @@ func ParseResponse(body []byte) (*Response, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrNotJSON, err)
 	}
-	if root.kind != object {
-		return nil, errNoObject
-	}
-	r := &Response{}
-	if err := r.parseVersion(root); err != nil {
-		return nil, err
-	}
-	if r.Notes, _, err = optionalText(root, "notes"); err != nil {
-		return nil, err
-	}
-	date, dated, err := optionalText(root, "pub_date")
-	if err == nil && dated {
-		if r.PubDate, err = parseClientDate(date); err != nil {
-			err = fmt.Errorf("%w: pub_date %q is not RFC 3339", ErrShape, date)
-		}
-	}
-	if err != nil {
-		return nil, err
+	s := &shape{}
+	s.expect(root.kind == object, "an object was expected")
+	r := &Response{Version: s.version(root)}
+	r.Notes, _ = s.text(root, "notes")
+	if date, ok := s.text(root, "pub_date"); ok {
+		r.PubDate, err = parseClientDate(date)
+		s.expect(err == nil, "pub_date %q is not RFC 3339", date)
 	}
 	r.parseOurs(root)
-	if err := r.parsePlatforms(root); err != nil {
-		return nil, err
+	platforms := root.last("platforms")
+	if platforms == nil || platforms.isNull() {
+		r.Dynamic = s.platform(root)
+		return s.result(r)
+	}
+	// The static form wins, but does not excuse a bad url or signature beside it.
+	s.url(root)
+	s.text(root, "signature")
+	r.Platforms = s.platforms(platforms)
+	return s.result(r)
+}
+
+// shape reads members as the updater's deserializer does, and keeps the first
+// deviation, after which it returns zero values.
+type shape struct{ err error }
+
+func (s *shape) result(r *Response) (*Response, error) {
+	if s.err != nil {
+		return nil, s.err
 	}
 	return r, nil
 }
 
-func (r *Response) parseVersion(root *node) error {
+func (s *shape) expect(ok bool, format string, args ...any) bool {
+	if !ok && s.err == nil {
+		s.err = fmt.Errorf("%w: "+format, append([]any{ErrShape}, args...)...)
+	}
+	return s.err == nil
+}
+
+// text returns a member that is a string; ok is false if it is absent or null.
+func (s *shape) text(n *node, name string) (text string, ok bool) {
+	m := n.last(name)
+	if m == nil || m.isNull() {
+		return "", false
+	}
+	text, ok = m.value.(string)
+	return text, s.expect(ok, "%s is no string", name)
+}
+
+func (s *shape) required(n *node, name string) string {
+	text, ok := s.text(n, name)
+	s.expect(ok, "%s is missing", name)
+	return text
+}
+
+func (s *shape) version(root *node) Version {
 	name := "version"
 	if root.last("name") != nil {
-		if root.last("version") != nil {
-			return fmt.Errorf("%w: both version and its alias name are present", ErrShape)
-		}
+		s.expect(root.last("version") == nil, "both version and its alias name are present")
 		name = "name"
 	}
-	text, err := requiredText(root, name)
-	if err != nil {
-		return err
+	v, err := ParseClientVersion(s.required(root, name))
+	s.expect(err == nil, "%w", err)
+	return v
+}
+
+func (s *shape) url(n *node) (address string, ok bool) {
+	if address, ok = s.text(n, "url"); !ok {
+		return "", false
 	}
-	if r.Version, err = ParseClientVersion(text); err != nil {
-		return fmt.Errorf("%w: %w", ErrShape, err)
+	err := checkClientURL(address)
+	return address, s.expect(err == nil, "url %q is no address that the updater accepts: %w", address, err)
+}
+
+func (s *shape) platform(n *node) Platform {
+	s.expect(n.kind == object, "an object was expected")
+	address, ok := s.url(n)
+	s.expect(ok, "url is missing")
+	return Platform{Signature: s.required(n, "signature"), URL: address}
+}
+
+func (s *shape) platforms(n *node) map[string]Platform {
+	if !s.expect(n.kind == object, "platforms must be an object") {
+		return nil
 	}
-	return nil
+	last := map[string]*node{}
+	for _, m := range n.members {
+		last[m.name] = m.value
+	}
+	platforms := make(map[string]Platform, len(last))
+	for _, key := range sortedKeys(last) {
+		if platforms[key] = s.platform(last[key]); s.err != nil {
+			s.err = fmt.Errorf("platforms.%s: %w", key, s.err)
+			return nil
+		}
+	}
+	return platforms
 }
 
 // parseOurs reads the members that the updater does not know. An unreadable one
@@ -145,84 +199,6 @@ func parseClientDate(text string) (t time.Time, err error) {
 		err = errors.New("no leap second")
 	}
 	return next.Add(-1), err
-}
-
-// parsePlatforms reads both forms. The static one wins, but does not excuse a
-// bad url or signature beside it.
-func (r *Response) parsePlatforms(root *node) (err error) {
-	platforms := root.last("platforms")
-	if platforms == nil || platforms.isNull() {
-		r.Dynamic, err = parsePlatform(root)
-		return err
-	}
-	_, _, err = optionalURL(root)
-	_, _, err2 := optionalText(root, "signature")
-	if err = cmp.Or(err, err2); err != nil {
-		return err
-	}
-	if platforms.kind != object {
-		return fmt.Errorf("platforms: %w", errNoObject)
-	}
-	last := map[string]*node{}
-	for _, m := range platforms.members {
-		last[m.name] = m.value
-	}
-	r.Platforms = make(map[string]Platform, len(last))
-	for _, key := range sortedKeys(last) {
-		if r.Platforms[key], err = parsePlatform(last[key]); err != nil {
-			return fmt.Errorf("platforms.%s: %w", key, err)
-		}
-	}
-	return nil
-}
-
-var errNoObject = fmt.Errorf("%w: an object was expected", ErrShape)
-
-func parsePlatform(n *node) (Platform, error) {
-	if n.kind != object {
-		return Platform{}, errNoObject
-	}
-	address, ok, err := optionalURL(n)
-	if err == nil && !ok {
-		err = fmt.Errorf("%w: url is missing", ErrShape)
-	}
-	if err != nil {
-		return Platform{}, err
-	}
-	signature, err := requiredText(n, "signature")
-	return Platform{Signature: signature, URL: address}, err
-}
-
-func optionalURL(n *node) (address string, ok bool, err error) {
-	address, ok, err = optionalText(n, "url")
-	if err != nil || !ok {
-		return "", false, err
-	}
-	if err := checkClientURL(address); err != nil {
-		return "", false, fmt.Errorf("%w: url %q is no address that the updater accepts: %w", ErrShape, address, err)
-	}
-	return address, true, nil
-}
-
-func requiredText(n *node, name string) (string, error) {
-	text, ok, err := optionalText(n, name)
-	if err == nil && !ok {
-		err = fmt.Errorf("%w: %s is missing", ErrShape, name)
-	}
-	return text, err
-}
-
-// optionalText returns a member that is a string; ok is false if it is absent or
-// null.
-func optionalText(n *node, name string) (text string, ok bool, err error) {
-	m := n.last(name)
-	if m == nil || m.isNull() {
-		return "", false, nil
-	}
-	if text, ok = m.value.(string); !ok {
-		err = fmt.Errorf("%w: %s is no string", ErrShape, name)
-	}
-	return text, ok, err
 }
 
 // Lookup finds a client's platform: OS-ARCH-TYPE first, then OS-ARCH. The dynamic

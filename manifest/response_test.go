@@ -103,7 +103,7 @@ func TestParseResponseRefuses(t *testing.T) {
 		{"no form", `{"version":"1.2.3"}`, manifest.ErrShape, "url is missing"},
 		{"dynamic without signature", `{"version":"1.2.3","url":"https://h/l"}`, manifest.ErrShape, "signature is missing"},
 		{"dynamic with a relative url", `{"version":"1.2.3","url":"l","signature":"s"}`, manifest.ErrShape, "relative"},
-		{"platforms as a list", `{"version":"1.2.3","platforms":[]}`, manifest.ErrShape, "platforms: "},
+		{"platforms as a list", `{"version":"1.2.3","platforms":[]}`, manifest.ErrShape, "platforms must be"},
 		{"static beside a bad url", object(`"url":"l"`), manifest.ErrShape, "relative"},
 		{"static beside a url of another kind", object(`"url":{}`), manifest.ErrShape, "url is no string"},
 		{"static beside a bad signature", object(`"signature":1`), manifest.ErrShape, "signature is no string"},

@@ -1,26 +1,24 @@
-// Package updater is the network side of the desktop updater: it asks endpoints
-// for a release and downloads bundles, as installed applications do, within
-// bounds of time and size. The decisions themselves are those of package
-// manifest.
+// Package updater is the network side of the desktop updater: it asks endpoints for
+// a release and downloads bundles as installed applications do, within bounds of
+// time and size. The decisions are those of package manifest.
 //
 // # Endpoints
 //
-// They are asked in order. 204 means "no update" at once. Any other status
-// outside 2xx, a transport error, or JSON of the wrong shape goes on to the next
-// endpoint; a 2xx answer that is not JSON aborts. When no endpoint gave a
-// release, the last transport or shape error is reported. An endpoint that is no
-// address at all aborts.
+// They are asked in order. 204 means "no update" at once. Any other status outside
+// 2xx, a transport error, or JSON of the wrong shape goes on to the next endpoint; a
+// 2xx answer that is not JSON aborts, as does an endpoint that is not a URL. If no
+// endpoint gave a release, the last transport or shape error is reported.
 //
 // # Downloads
 //
-// Answers and bundles are asked for as they are: clients undo no content coding,
-// so a bundle that is served as gzip would fail its signature if it was undone.
-// Up to ten redirects are followed; Authorization and cookies are sent only to the
-// scheme, host and port that the address names.
+// Answers and bundles are requested without content coding: clients undo none, so a
+// bundle served as gzip must fail its signature. Up to ten redirects are followed;
+// Authorization and cookies are sent only to the scheme, host and port that the
+// address names.
 //
-// The download must start within StartTimeout and never stall for longer than
-// StallTimeout. The signature is verified over the whole bundle before the file
-// gets its name; nothing unverified ever has it.
+// A download must start within StartTimeout and never stall for longer than
+// StallTimeout. A file gets its name only after the signature of the whole bundle
+// was verified.
 package updater
 
 import (
