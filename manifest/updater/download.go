@@ -15,8 +15,8 @@ import (
 	"tsmon/manifest"
 )
 
-// MaxBundle bounds a bundle, in bytes.
-const MaxBundle = 16 << 30
+// maxBundle bounds a bundle, in bytes.
+const maxBundle = 16 << 30
 
 // maxDownload bounds the time of a download that never quite stalls.
 const maxDownload = 4 * time.Hour
@@ -133,9 +133,9 @@ type meter struct {
 }
 
 func (m *meter) copy(w io.Writer) error {
-	n, err := io.CopyBuffer(struct{ io.Writer }{w}, io.LimitReader(m, MaxBundle+1), make([]byte, chunk))
-	if err == nil && n > MaxBundle {
-		err = fmt.Errorf("larger than %d bytes", int64(MaxBundle))
+	n, err := io.CopyBuffer(struct{ io.Writer }{w}, io.LimitReader(m, maxBundle+1), make([]byte, chunk))
+	if err == nil && n > maxBundle {
+		err = fmt.Errorf("larger than %d bytes", int64(maxBundle))
 	}
 	return err
 }
