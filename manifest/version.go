@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/Masterminds/semver/v3"
@@ -91,13 +92,7 @@ func comparePrerelease(a, b string) int {
 // (of any length) and below all others, those in ASCII order; where all are
 // equal, the shorter list comes first.
 func compareIdentifiers(a, b string) int {
-	as, bs := strings.Split(a, "."), strings.Split(b, ".")
-	for i := range min(len(as), len(bs)) {
-		if c := compareIdentifier(as[i], bs[i]); c != 0 {
-			return c
-		}
-	}
-	return cmp.Compare(len(as), len(bs))
+	return slices.CompareFunc(strings.Split(a, "."), strings.Split(b, "."), compareIdentifier)
 }
 
 func compareIdentifier(a, b string) int {

@@ -55,11 +55,8 @@ func unwrapSignature(line string) (string, *FormatError) {
 // returns nil if a signature does.
 func notSignature(line string, found finding) *FormatError {
 	switch {
-	case found.what == secretKey:
-		return malformed("a private key stands where a signature belongs",
-			"replace that key if this text was ever shared; "+takeSig)
-	case found.what == publicKey:
-		return malformed("a public key stands where a signature belongs", takeSig)
+	case found.what == secretKey, found.what == publicKey:
+		return misplaced(line, found.what, signature, takeSig)
 	case found.what == unknown:
 		return unrecognised(line)
 	case found.bare:

@@ -22,7 +22,7 @@ type PublicKey struct {
 // The error is a *FormatError.
 func ParsePublicKey(text string) (PublicKey, error) {
 	if found := inspect(text); found.what != publicKey {
-		return PublicKey{}, notPublicKey(text, found)
+		return PublicKey{}, misplaced(text, found.what, publicKey, "take the content of the .pub file beside the private key")
 	}
 	line, ok := minisignLine(text)
 	if ok {
@@ -33,20 +33,6 @@ func ParsePublicKey(text string) (PublicKey, error) {
 		return PublicKey{}, malformed("public key is damaged", "copy it again, whole, from the .pub file")
 	}
 	return PublicKey{id: parsed.KeyId, key: parsed.PublicKey}, nil
-}
-
-func notPublicKey(text string, found finding) *FormatError {
-	const mend = "take the content of the .pub file beside the private key"
-	switch {
-	case found.what == secretKey:
-		return malformed("a private key stands where a public key belongs",
-			mend+"; if this text was ever shared, replace the key")
-	case found.what == signature:
-		return malformed("a signature stands where a public key belongs", mend)
-	case isBlank(text):
-		return malformed("public key is empty", mend)
-	}
-	return malformed("text is not a minisign public key", mend)
 }
 
 // ID returns the key's id as minisign prints it, in 16 upper-case hexadecimal

@@ -146,6 +146,22 @@ func TestProbeWhatIsNoManifest(t *testing.T) {
 	}
 }
 
+// TestProbeDeniedDoesNotWait: a token that is missing is no matter of time.
+func TestProbeDeniedDoesNotWait(t *testing.T) {
+	asked := 0
+	client := &http.Client{Transport: transport(func(r *http.Request) (*http.Response, error) {
+		asked++
+		answer := respond(r, strings.NewReader(""), 0)
+		answer.StatusCode = http.StatusUnauthorized
+		return answer, nil
+	})}
+	p := &updater.Prober{HTTP: client}
+	err := p.Probe(t.Context(), "https://h/latest.json", manifest.Manifest{Version: "1.1.0", Sequence: 1})
+	if !errors.Is(err, updater.ErrDenied) || !errors.Is(err, updater.ErrStatus) || asked != 1 {
+		t.Errorf("ended with %v after %d requests", err, asked)
+	}
+}
+
 // A cache that shows an older state is waited out.
 func TestProbeWaits(t *testing.T) {
 	c := newChannel(t)
