@@ -16,7 +16,7 @@ type flaw struct {
 	want          manifest.Problem
 }
 
-// is compares problems; of the two texts a part is enough.
+// is compares problems; want may have only parts of the two texts.
 func is(got, want manifest.Problem) bool {
 	return got.Place == want.Place && got.Line == want.Line && got.Column == want.Column && got.Trust == want.Trust &&
 		strings.Contains(got.Problem, want.Problem) && strings.Contains(got.Mend, want.Mend)
@@ -290,8 +290,8 @@ func TestCheckSignatureContent(t *testing.T) {
 	testFlaws(t, goodDocument(t), flaws)
 }
 
-// Every problem of a document is named, in its order.
-func TestCheckNamesEverything(t *testing.T) {
+// Every problem is reported, in the order of the document.
+func TestCheckReportsEveryProblem(t *testing.T) {
 	text := `{
   "platforms": {"linux-x86_64": {"url": "x"}, "amiga": 3},
   "version": "v1", "version": "2",

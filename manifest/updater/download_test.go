@@ -132,8 +132,8 @@ func TestDownloadProgress(t *testing.T) {
 	}
 }
 
-// A failed download leaves nothing: no file, no temporary one, and what was
-// there before as it was.
+// A failed download leaves no file, not even a temporary one, and an existing file
+// unchanged.
 func TestDownloadFailures(t *testing.T) {
 	const bundle = "the bundle"
 	key, stranger := newSigner(t), newSigner(t)
@@ -209,8 +209,7 @@ func TestDownloadFailures(t *testing.T) {
 	}
 }
 
-// Signatures that name no version pass where the application does not ask for
-// one.
+// Unbound signatures are accepted unless the application requires a version.
 func TestDownloadUnbound(t *testing.T) {
 	key := newSigner(t)
 	s := newServer(t, map[string]http.HandlerFunc{"/x": text(200, "bundle")})
@@ -267,7 +266,7 @@ func TestDownloadCancelled(t *testing.T) {
 	}
 }
 
-func TestDownloadNowhere(t *testing.T) {
+func TestDownloadNeedsAWritablePath(t *testing.T) {
 	key := newSigner(t)
 	s := newServer(t, map[string]http.HandlerFunc{"/x": text(200, "bundle")})
 	u, offer := &updater.Updater{Keys: key.keys()}, key.offer(s.URL+"/x", "bundle", "1.1.0")
@@ -289,7 +288,7 @@ func TestDownloadNowhere(t *testing.T) {
 	}
 }
 
-// full takes as much as a full disk.
+// full fails like a full disk.
 type full struct{}
 
 func (full) Write([]byte) (int, error) { return 0, fs.ErrPermission }
