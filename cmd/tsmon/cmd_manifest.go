@@ -150,11 +150,11 @@ func (a *app) runValidate(ctx context.Context, f validateFlags, source string) e
 	if f.format != "text" && f.format != "github" {
 		return usagef("--format is text or github, not %q", f.format)
 	}
-	header, err := f.access.header()
+	c, err := a.load()
 	if err != nil {
 		return err
 	}
-	c, err := a.load()
+	client, err := f.access.client(c)
 	if err != nil {
 		return err
 	}
@@ -165,14 +165,13 @@ func (a *app) runValidate(ctx context.Context, f validateFlags, source string) e
 	if f.download && len(keys) == 0 {
 		return &hinted{usagef("--download needs trusted_keys"), "set TSMON_TRUSTED_KEYS to the pubkey of tauri.conf.json"}
 	}
-	client := &updater.Updater{HTTP: httpClient(), Header: header, Token: updatesToken(c)}
 	data, err := a.readManifest(ctx, client, source)
 	if err != nil {
 		return err
 	}
 	doc, problems := manifest.Check(data, manifest.Rules{Keys: keys, AllowUnbound: !f.requireVersion})
 	if f.download && len(problems) == 0 {
-		prober := &updater.Prober{HTTP: client.HTTP, Keys: keys, AllowUnbound: !f.requireVersion, Header: header, Token: client.Token}
+		prober := &updater.Prober{HTTP: client.HTTP, Keys: keys, AllowUnbound: !f.requireVersion, Header: client.Header, Token: client.Token}
 		if problems, err = a.validateBundles(ctx, prober, doc); err != nil {
 			return err
 		}
@@ -297,15 +296,14 @@ func (a *app) manifestDiffCommand() *cobra.Command {
 }
 
 func (a *app) runManifestDiff(ctx context.Context, f accessFlags, sources []string) error {
-	header, err := f.header()
-	if err != nil {
-		return err
-	}
 	c, err := a.load()
 	if err != nil {
 		return err
 	}
-	client := &updater.Updater{HTTP: httpClient(), Header: header, Token: updatesToken(c)}
+	client, err := f.client(c)
+	if err != nil {
+		return err
+	}
 	var both [2]*manifest.Manifest
 	for i, source := range sources {
 		data, err := a.readManifest(ctx, client, source)

@@ -54,8 +54,10 @@ func (f *accessFlags) add(cmd *cobra.Command) {
 	cmd.Flags().StringArrayVar(&f.headers, "header", nil, "header that the application sends, as `NAME: VALUE`, such as Authorization or X-Tsmon-Client; repeatable")
 }
 
-// header parses the flags. An error does not repeat a value, which may be secret.
-func (f accessFlags) header() (http.Header, error) {
+// client returns an updater that sends the headers and, below the configured
+// public_url, the configured token. An error does not repeat a header's value, which
+// may be secret.
+func (f accessFlags) client(c *config.Config) (*updater.Updater, error) {
 	header := http.Header{}
 	for _, line := range f.headers {
 		name, value, ok := strings.Cut(line, ":")
@@ -65,13 +67,8 @@ func (f accessFlags) header() (http.Header, error) {
 		}
 		header.Add(name, value)
 	}
-	return header, nil
-}
-
-// updatesToken is the configured token, for addresses below the configured
-// public_url.
-func updatesToken(c *config.Config) updater.Token {
-	return updater.Token{Secret: string(c.Server.Updates.Token), Below: c.PublicURL}
+	return &updater.Updater{HTTP: httpClient(), Header: header,
+		Token: updater.Token{Secret: string(c.Server.Updates.Token), Below: c.PublicURL}}, nil
 }
 
 // hintAccess adds the remedy to an error that a missing token caused.
@@ -100,10 +97,6 @@ func (a *app) updater(f updateFlags) (*updater.Updater, error) {
 			return nil, usagef("--endpoint %s is not an absolute http(s) address", endpoint)
 		}
 	}
-	header, err := f.access.header()
-	if err != nil {
-		return nil, err
-	}
 	text := f.target
 	if f.bundleType != "" && f.bundleType != "unknown" {
 		text += "-" + f.bundleType
@@ -119,12 +112,14 @@ func (a *app) updater(f updateFlags) (*updater.Updater, error) {
 	if len(f.publicKeys) == 0 {
 		f.publicKeys = c.TrustedKeys
 	}
-	keys, err := keyring(f.publicKeys)
+	u, err := f.access.client(c)
 	if err != nil {
 		return nil, err
 	}
-	return &updater.Updater{Endpoints: f.endpoints, Keys: keys, RequireVersion: f.requireVersion, HTTP: httpClient(), Header: header, Token: updatesToken(c),
-		Client: manifest.Client{Version: f.current, Target: key.Target(), BundleType: key.Type}}, nil
+	u.Endpoints, u.RequireVersion = f.endpoints, f.requireVersion
+	u.Client = manifest.Client{Version: f.current, Target: key.Target(), BundleType: key.Type}
+	u.Keys, err = keyring(f.publicKeys)
+	return u, err
 }
 
 // checkReport is what `tsmon update check --json` prints.
