@@ -217,7 +217,7 @@ func (c *checker) text(place string, n *node) (string, bool) {
 	case !ok:
 		c.report(place, "", "must be a string", "put the value in quotes")
 	case strings.ContainsRune(s, '\uFFFD'):
-		c.report(place, "", "holds a character that was lost (U+FFFD or half a surrogate pair)", "write the text anew as UTF-8")
+		c.report(place, "", "holds a character that was lost (U+FFFD or half a surrogate pair)", "write the text again as UTF-8")
 		return "", false
 	}
 	return s, ok
@@ -244,7 +244,7 @@ func (c *checker) date(n *node) time.Time {
 	}
 	t, err := parseDate(s)
 	if err != nil {
-		c.report("pub_date", "", fmt.Sprintf("%q is no RFC 3339 date", s), "write it like 2026-11-21T10:00:00Z")
+		c.report("pub_date", "", fmt.Sprintf("%q is not an RFC 3339 date", s), "write it like 2026-11-21T10:00:00Z")
 		return time.Time{}
 	}
 	if !utcDate.MatchString(s) {

@@ -97,7 +97,7 @@ func (s *shape) text(n *node, name string) (text string, ok bool) {
 		return "", false
 	}
 	text, ok = m.value.(string)
-	return text, s.expect(ok, "%s is no string", name)
+	return text, s.expect(ok, "%s is not a string", name)
 }
 
 func (s *shape) required(n *node, name string) string {
@@ -122,7 +122,7 @@ func (s *shape) url(n *node) (address string, ok bool) {
 		return "", false
 	}
 	err := checkClientURL(address)
-	return address, s.expect(err == nil, "url %q is no address that the updater accepts: %w", address, err)
+	return address, s.expect(err == nil, "url %q is not accepted by the updater: %w", address, err)
 }
 
 func (s *shape) platform(n *node) Platform {

@@ -1,6 +1,7 @@
 package signing
 
 import (
+	"cmp"
 	"crypto/ed25519"
 	"fmt"
 	"strings"
@@ -65,11 +66,7 @@ func (k Keyring) signer(s Signature) (PublicKey, error) {
 	for i, key := range k {
 		ids[i] = key.ID()
 	}
-	trusted := "no key is trusted"
-	if len(ids) > 0 {
-		trusted = "trusted is " + strings.Join(ids, ", ")
-	}
-	return PublicKey{}, fmt.Errorf("%w: it names key %s, and %s", ErrUntrustedKey, s.KeyID(), trusted)
+	return PublicKey{}, fmt.Errorf("%w: it names key %s; trusted: %s", ErrUntrustedKey, s.KeyID(), cmp.Or(strings.Join(ids, ", "), "none"))
 }
 
 // check verifies s over message. The error says what to suspect.

@@ -63,7 +63,7 @@ func notSignature(line string, found finding) *FormatError {
 		return malformed("signature lacks its comments: this is one line of a minisign file",
 			"encode the whole file of four lines in base64, as the Tauri CLI does")
 	case found.layers == 0:
-		return malformed("signature is a minisign file as it is, not its base64",
+		return malformed("signature is a minisign file, not its base64",
 			"encode the whole file in base64 without line breaks, as the Tauri CLI does")
 	case found.layers > 1:
 		return malformed("signature is encoded in base64 more than once",

@@ -168,7 +168,7 @@ func (a *app) check(ctx context.Context, f updateFlags, show bool) (*updater.Upd
 	for i, attempt := range result.Attempts {
 		switch last := i == len(result.Attempts)-1; {
 		case attempt.Err != nil && !last:
-			a.say("%s: %v; asked the next", attempt.URL, attempt.Err)
+			a.say("%s: %v; trying the next endpoint", attempt.URL, attempt.Err)
 		case errors.Is(err, updater.ErrNoRelease) && attempt.Status != http.StatusOK:
 			a.say("%s: status %d", attempt.URL, attempt.Status)
 		}

@@ -111,7 +111,7 @@ func (u *Updater) watch(parent context.Context) (ctx context.Context, alive, sto
 	var started atomic.Bool
 	timer := time.AfterFunc(start, func() {
 		if started.Load() {
-			cancel(fmt.Errorf("%w: nothing came for %s", ErrTimeout, stall))
+			cancel(fmt.Errorf("%w: no data for %s", ErrTimeout, stall))
 		} else {
 			cancel(fmt.Errorf("%w: the download did not start within %s", ErrTimeout, start))
 		}

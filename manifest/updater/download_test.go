@@ -234,7 +234,7 @@ func TestDownloadStalls(t *testing.T) {
 	}{
 		{"before the headers", stall(false, ""), short, long, "the download did not start within 50ms", ""},
 		{"after the headers", stall(true, ""), short, long, "the download did not start within 50ms", ""},
-		{"in the middle", stall(true, "the bun"), long, short, "nothing came for 50ms", "Started Progress"},
+		{"in the middle", stall(true, "the bun"), long, short, "no data for 50ms", "Started Progress"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := newServer(t, map[string]http.HandlerFunc{"/x": c.route})

@@ -274,7 +274,7 @@ func TestDefaultTimeouts(t *testing.T) {
 		{"check", silence, check, 30 * time.Second, "https://h/latest.json: time-out"},
 		{"before the headers", silence, fetch, 20 * time.Second, "https://h/x: time-out: the download did not start within 20s"},
 		{"after the headers", headed, fetch, 20 * time.Second, "https://h/x: time-out: the download did not start within 20s"},
-		{"in the middle", started, fetch, 30 * time.Second, "https://h/x: time-out: nothing came for 30s"},
+		{"in the middle", started, fetch, 30 * time.Second, "https://h/x: time-out: no data for 30s"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
