@@ -16,7 +16,7 @@ type flaw struct {
 	want          manifest.Problem
 }
 
-// is compares problems; of the two texts a part is enough.
+// is compares problems; want may have only parts of the two texts.
 func is(got, want manifest.Problem) bool {
 	return got.Place == want.Place && got.Line == want.Line && got.Column == want.Column && got.Trust == want.Trust &&
 		strings.Contains(got.Problem, want.Problem) && strings.Contains(got.Mend, want.Mend)
@@ -113,9 +113,9 @@ func TestCheckMembers(t *testing.T) {
 		{"signature of another kind", `"` + testdata(t, unbound) + `"`, `true`,
 			problem("platforms.windows-x86_64.signature", 12, 7, "must be a string", "quotes")},
 		{"half a surrogate pair", `Fixes.`, `Fixes \ud83d.`,
-			problem("notes", 3, 3, "lost", "write the text anew")},
+			problem("notes", 3, 3, "lost", "write the text again")},
 		{"replacement character", `Fixes.`, "Fixes \uFFFD.",
-			problem("notes", 3, 3, "lost", "write the text anew")},
+			problem("notes", 3, 3, "lost", "write the text again")},
 	})
 }
 
@@ -175,15 +175,15 @@ func TestCheckValues(t *testing.T) {
 
 		dateFlaw("other zone", "2026-11-21T10:00:00+01:00", "is not in UTC", "write 2026-11-21T09:00:00Z"),
 		dateFlaw("UTC as an offset", "2026-11-21T10:00:00+00:00", "is not in UTC", "write 2026-11-21T10:00:00Z"),
-		dateFlaw("no zone", "2026-11-21T10:00:00", "is no RFC 3339 date", "write it like 2026-11-21T10:00:00Z"),
-		dateFlaw("date only", "2026-11-21", "is no RFC 3339 date", "write it like 2026-11-21T10:00:00Z"),
-		dateFlaw("space", "2026-11-21 10:00:00Z", "is no RFC 3339 date", "write it like 2026-11-21T10:00:00Z"),
-		dateFlaw("mail date", "Sat, 21 Nov 2026 10:00:00 GMT", "is no RFC 3339 date", "write it like"),
-		dateFlaw("no such day", "2026-02-29T10:00:00Z", "is no RFC 3339 date", "write it like"),
-		dateFlaw("hour of one digit", "2026-11-21T1:00:00Z", "is no RFC 3339 date", "write it like"),
-		dateFlaw("decimal comma", "2026-11-21T10:00:00,5Z", "is no RFC 3339 date", "write it like"),
-		dateFlaw("lower case", "2026-11-21t10:00:00z", "is no RFC 3339 date", "write it like"),
-		dateFlaw("empty", "", "is no RFC 3339 date", "write it like"),
+		dateFlaw("no zone", "2026-11-21T10:00:00", "is not an RFC 3339 date", "write it like 2026-11-21T10:00:00Z"),
+		dateFlaw("date only", "2026-11-21", "is not an RFC 3339 date", "write it like 2026-11-21T10:00:00Z"),
+		dateFlaw("space", "2026-11-21 10:00:00Z", "is not an RFC 3339 date", "write it like 2026-11-21T10:00:00Z"),
+		dateFlaw("mail date", "Sat, 21 Nov 2026 10:00:00 GMT", "is not an RFC 3339 date", "write it like"),
+		dateFlaw("no such day", "2026-02-29T10:00:00Z", "is not an RFC 3339 date", "write it like"),
+		dateFlaw("hour of one digit", "2026-11-21T1:00:00Z", "is not an RFC 3339 date", "write it like"),
+		dateFlaw("decimal comma", "2026-11-21T10:00:00,5Z", "is not an RFC 3339 date", "write it like"),
+		dateFlaw("lower case", "2026-11-21t10:00:00z", "is not an RFC 3339 date", "write it like"),
+		dateFlaw("empty", "", "is not an RFC 3339 date", "write it like"),
 
 		urlFlaw("relative", "App_x64.msi.zip", "relative", "https://HOST/PATH"),
 		urlFlaw("relative to the root", "/App_x64.msi.zip", "relative", "https://HOST/PATH"),
@@ -191,14 +191,14 @@ func TestCheckValues(t *testing.T) {
 		urlFlaw("empty", "", "relative", "https://HOST/PATH"),
 		urlFlaw("file", "file:///App_x64.msi.zip", "not an http address", "https://HOST/PATH"),
 		urlFlaw("ftp", "ftp://h/App_x64.msi.zip", "not an http address", "https://HOST/PATH"),
-		urlFlaw("drive", `C:\App_x64.msi.zip`, "no address", "https://HOST/PATH"),
+		urlFlaw("drive", `C:\App_x64.msi.zip`, "not an address", "https://HOST/PATH"),
 		urlFlaw("no host", "https:///App_x64.msi.zip", "names no host", "https://HOST/PATH"),
 		urlFlaw("no host but a port", "https://:443/x", "names no host", "https://HOST/PATH"),
 		urlFlaw("no slashes", "https:h/x", "names no host", "https://HOST/PATH"),
-		urlFlaw("space in the path", "https://h/App x64.msi.zip", "no address", "https://HOST/PATH"),
-		urlFlaw("line break", "https://h/x\n", "no address", "https://HOST/PATH"),
-		urlFlaw("backslash", `https://h\x`, "no address", "https://HOST/PATH"),
-		urlFlaw("bad escape", "https://h/%zz", "no address", "https://HOST/PATH"),
+		urlFlaw("space in the path", "https://h/App x64.msi.zip", "not an address", "https://HOST/PATH"),
+		urlFlaw("line break", "https://h/x\n", "not an address", "https://HOST/PATH"),
+		urlFlaw("backslash", `https://h\x`, "not an address", "https://HOST/PATH"),
+		urlFlaw("bad escape", "https://h/%zz", "not an address", "https://HOST/PATH"),
 		urlFlaw("password", "https://user:secret@h/x", "user name or password", "before the @"),
 		urlFlaw("port too large", "https://h:65536/x", "port", "https://HOST/PATH"),
 		urlFlaw("no such IPv4 address", "https://1.2.3.256/x", "IPv4", "https://HOST/PATH"),
@@ -290,8 +290,8 @@ func TestCheckSignatureContent(t *testing.T) {
 	testFlaws(t, goodDocument(t), flaws)
 }
 
-// Every problem of a document is named, in its order.
-func TestCheckNamesEverything(t *testing.T) {
+// Every problem is reported, in the order of the document.
+func TestCheckReportsEveryProblem(t *testing.T) {
 	text := `{
   "platforms": {"linux-x86_64": {"url": "x"}, "amiga": 3},
   "version": "v1", "version": "2",
@@ -305,7 +305,7 @@ func TestCheckNamesEverything(t *testing.T) {
 		problem("platforms.amiga", 2, 47, "must be an object", "signature, url"),
 		problem("version", 3, 3, "not a version", "MAJOR"),
 		problem("version", 3, 20, "written twice", "keep one"),
-		problem("pub_date", 4, 3, "no RFC 3339 date", "write it like"),
+		problem("pub_date", 4, 3, "not an RFC 3339 date", "write it like"),
 	}
 	_, problems := manifest.Check([]byte(text), manifest.Rules{})
 	if len(problems) != len(want) {

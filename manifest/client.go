@@ -1,7 +1,6 @@
 package manifest
 
 import (
-	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -15,21 +14,21 @@ import (
 )
 
 var (
-	// ErrNotJSON says that an answer is no JSON at all: the updater aborts.
+	// ErrNotJSON means that an answer is not JSON: the updater aborts.
 	ErrNotJSON = errors.New("the answer is not JSON")
-	// ErrShape says that an answer is JSON of the wrong shape: the updater goes
-	// on to its next endpoint.
+	// ErrShape means that an answer is JSON but not a release: the updater goes on
+	// to its next endpoint.
 	ErrShape = errors.New("the answer is not a release")
-	// ErrTarget says that an answer holds nothing for a client's platform.
+	// ErrTarget means that an answer has nothing for a client's platform.
 	ErrTarget = errors.New("no update for this platform")
 )
 
-// Client is one installed application, as far as the updater's decisions
-// depend on it.
+// Client is an installed application, as far as the updater's decisions depend
+// on it.
 type Client struct {
-	Version    string // what is installed
+	Version    string // installed
 	Target     string // OS-ARCH
-	BundleType string // see Key; empty or "unknown" where the bundle does not tell
+	BundleType string // see Key; empty or "unknown" if the application doesn't know
 }
 
 // Response is an answer of an update endpoint as the updater reads it.
@@ -39,61 +38,116 @@ type Response struct {
 	PubDate   time.Time           // zero if absent
 	Platforms map[string]Platform // static form; nil in the dynamic one
 	Dynamic   Platform            // dynamic form: one platform, whatever the target
-	Sequence  uint64              // our additional member, 0 if absent or unreadable
-	Extra                         // each zero if absent or unreadable
+	Sequence  uint64              // ours; 0 if absent or unreadable
+	Extra                         // ours; zero if absent or unreadable
 }
 
 // ParseResponse reads an answer as the updater does: unknown members are
 // ignored, of duplicates the last counts, leading v's are stripped, platforms
-// wins over url and signature, and every platform must be whole. Errors wrap
+// wins over url and signature, and every platform must be complete. Errors wrap
 // ErrNotJSON or ErrShape.
 func ParseResponse(body []byte) (*Response, error) {
 	root, err := parseClientTree(body)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrNotJSON, err)
 	}
-	if root.kind != object {
-		return nil, errNoObject
-	}
-	r := &Response{}
-	if err := r.parseVersion(root); err != nil {
-		return nil, err
-	}
-	if r.Notes, _, err = optionalText(root, "notes"); err != nil {
-		return nil, err
-	}
-	date, dated, err := optionalText(root, "pub_date")
-	if err == nil && dated {
-		if r.PubDate, err = parseClientDate(date); err != nil {
-			err = fmt.Errorf("%w: pub_date %q is not RFC 3339", ErrShape, date)
-		}
-	}
-	if err != nil {
-		return nil, err
+	s := &shape{}
+	s.expect(root.kind == object, "an object was expected")
+	r := &Response{Version: s.version(root)}
+	r.Notes, _ = s.text(root, "notes")
+	if date, ok := s.text(root, "pub_date"); ok {
+		r.PubDate, err = parseClientDate(date)
+		s.expect(err == nil, "pub_date %q is not RFC 3339", date)
 	}
 	r.parseOurs(root)
-	if err := r.parsePlatforms(root); err != nil {
-		return nil, err
+	platforms := root.last("platforms")
+	if platforms == nil || platforms.isNull() {
+		r.Dynamic = s.platform(root)
+		return s.result(r)
+	}
+	// The static form wins, but does not excuse a bad url or signature beside it.
+	s.url(root)
+	s.text(root, "signature")
+	r.Platforms = s.platforms(platforms)
+	return s.result(r)
+}
+
+// shape reads members as the updater's deserializer does, and keeps the first
+// deviation, after which it returns zero values.
+type shape struct{ err error }
+
+func (s *shape) result(r *Response) (*Response, error) {
+	if s.err != nil {
+		return nil, s.err
 	}
 	return r, nil
 }
 
-func (r *Response) parseVersion(root *node) error {
+func (s *shape) expect(ok bool, format string, args ...any) bool {
+	if !ok && s.err == nil {
+		s.err = fmt.Errorf("%w: "+format, append([]any{ErrShape}, args...)...)
+	}
+	return s.err == nil
+}
+
+// text returns a member that is a string; ok is false if it is absent or null.
+func (s *shape) text(n *node, name string) (text string, ok bool) {
+	m := n.last(name)
+	if m == nil || m.isNull() {
+		return "", false
+	}
+	text, ok = m.value.(string)
+	return text, s.expect(ok, "%s is not a string", name)
+}
+
+func (s *shape) required(n *node, name string) string {
+	text, ok := s.text(n, name)
+	s.expect(ok, "%s is missing", name)
+	return text
+}
+
+func (s *shape) version(root *node) Version {
 	name := "version"
 	if root.last("name") != nil {
-		if root.last("version") != nil {
-			return fmt.Errorf("%w: both version and its alias name are present", ErrShape)
-		}
+		s.expect(root.last("version") == nil, "both version and its alias name are present")
 		name = "name"
 	}
-	text, err := requiredText(root, name)
-	if err != nil {
-		return err
+	v, err := ParseClientVersion(s.required(root, name))
+	s.expect(err == nil, "%w", err)
+	return v
+}
+
+func (s *shape) url(n *node) (address string, ok bool) {
+	if address, ok = s.text(n, "url"); !ok {
+		return "", false
 	}
-	if r.Version, err = ParseClientVersion(text); err != nil {
-		return fmt.Errorf("%w: %w", ErrShape, err)
+	err := checkClientURL(address)
+	return address, s.expect(err == nil, "url %q is not accepted by the updater: %w", address, err)
+}
+
+func (s *shape) platform(n *node) Platform {
+	s.expect(n.kind == object, "an object was expected")
+	address, ok := s.url(n)
+	s.expect(ok, "url is missing")
+	return Platform{Signature: s.required(n, "signature"), URL: address}
+}
+
+func (s *shape) platforms(n *node) map[string]Platform {
+	if !s.expect(n.kind == object, "platforms must be an object") {
+		return nil
 	}
-	return nil
+	last := map[string]*node{}
+	for _, m := range n.members {
+		last[m.name] = m.value
+	}
+	platforms := make(map[string]Platform, len(last))
+	for _, key := range sortedKeys(last) {
+		if platforms[key] = s.platform(last[key]); s.err != nil {
+			s.err = fmt.Errorf("platforms.%s: %w", key, s.err)
+			return nil
+		}
+	}
+	return platforms
 }
 
 // parseOurs reads the members that the updater does not know. An unreadable one
@@ -147,87 +201,8 @@ func parseClientDate(text string) (t time.Time, err error) {
 	return next.Add(-1), err
 }
 
-// parsePlatforms reads both forms. The static one wins, but does not excuse a
-// bad url or signature beside it.
-func (r *Response) parsePlatforms(root *node) (err error) {
-	platforms := root.last("platforms")
-	if platforms == nil || platforms.isNull() {
-		r.Dynamic, err = parsePlatform(root)
-		return err
-	}
-	_, _, err = optionalURL(root)
-	_, _, err2 := optionalText(root, "signature")
-	if err = cmp.Or(err, err2); err != nil {
-		return err
-	}
-	if platforms.kind != object {
-		return fmt.Errorf("platforms: %w", errNoObject)
-	}
-	last := map[string]*node{}
-	for _, m := range platforms.members {
-		last[m.name] = m.value
-	}
-	r.Platforms = make(map[string]Platform, len(last))
-	for _, key := range sortedKeys(last) {
-		if r.Platforms[key], err = parsePlatform(last[key]); err != nil {
-			return fmt.Errorf("platforms.%s: %w", key, err)
-		}
-	}
-	return nil
-}
-
-var errNoObject = fmt.Errorf("%w: an object was expected", ErrShape)
-
-func parsePlatform(n *node) (Platform, error) {
-	if n.kind != object {
-		return Platform{}, errNoObject
-	}
-	address, ok, err := optionalURL(n)
-	if err == nil && !ok {
-		err = fmt.Errorf("%w: url is missing", ErrShape)
-	}
-	if err != nil {
-		return Platform{}, err
-	}
-	signature, err := requiredText(n, "signature")
-	return Platform{Signature: signature, URL: address}, err
-}
-
-func optionalURL(n *node) (address string, ok bool, err error) {
-	address, ok, err = optionalText(n, "url")
-	if err != nil || !ok {
-		return "", false, err
-	}
-	if err := checkClientURL(address); err != nil {
-		return "", false, fmt.Errorf("%w: url %q is no address that the updater accepts: %w", ErrShape, address, err)
-	}
-	return address, true, nil
-}
-
-func requiredText(n *node, name string) (string, error) {
-	text, ok, err := optionalText(n, name)
-	if err == nil && !ok {
-		err = fmt.Errorf("%w: %s is missing", ErrShape, name)
-	}
-	return text, err
-}
-
-// optionalText returns a member that is a string; ok is false if it is absent or
-// null.
-func optionalText(n *node, name string) (text string, ok bool, err error) {
-	m := n.last(name)
-	if m == nil || m.isNull() {
-		return "", false, nil
-	}
-	if text, ok = m.value.(string); !ok {
-		err = fmt.Errorf("%w: %s is no string", ErrShape, name)
-	}
-	return text, ok, err
-}
-
-// Lookup finds the platform for a client: OS-ARCH-TYPE first, then OS-ARCH. In
-// the dynamic form there is one for everybody, with an empty key. Errors wrap
-// ErrTarget.
+// Lookup finds a client's platform: OS-ARCH-TYPE first, then OS-ARCH. The dynamic
+// form has one for every client, with an empty key. Errors wrap ErrTarget.
 func (r *Response) Lookup(target, bundleType string) (key string, p Platform, err error) {
 	if r.Platforms == nil {
 		return "", r.Dynamic, nil
@@ -269,10 +244,9 @@ func (r *Response) OfferTo(c Client) (*Offer, error) {
 	return &Offer{Version: r.Version.String(), Current: c.Version, Key: key, Notes: r.Notes, PubDate: r.PubDate, Platform: p}, nil
 }
 
-// Verifier returns what the offer's bundle is to be written to, after every
-// check that needs no bundle: the signature's form, its key, the version that
-// it is bound to. The version is read from the trusted comment, which only the
-// verifier's final Verify proves. Errors are those of package signing.
+// Verifier checks everything about the offer's signature that needs no bundle, and
+// returns the verifier to write the bundle to. Only its Verify proves the version
+// that the signature is bound to. Errors are those of package signing.
 func (o *Offer) Verifier(keys signing.Keyring, requireVersion bool) (*signing.Verifier, error) {
 	sig, err := keys.Accept(o.Signature, signing.Claim{Version: o.Version, AllowUnbound: !requireVersion})
 	if err != nil {
@@ -281,8 +255,8 @@ func (o *Offer) Verifier(keys signing.Keyring, requireVersion bool) (*signing.Ve
 	return keys.Verifier(sig)
 }
 
-// Unbound lists the platform keys whose signatures name no version, which
-// applications that require a signed version refuse.
+// Unbound returns the platform keys whose signatures name no version. Applications
+// that require a signed version refuse those.
 func (m *Manifest) Unbound() []string {
 	var keys []string
 	for _, key := range m.Keys() {
@@ -294,17 +268,17 @@ func (m *Manifest) Unbound() []string {
 	return keys
 }
 
-// Outcome is what one client makes of a manifest.
+// Outcome is the result of one client's check for updates.
 type Outcome struct {
 	Client Client
 	Offer  *Offer // nil: up to date, or Err
-	Err    error  // the update is broken for this client
+	Err    error  // this client can't update
 }
 
-// Replay plays the updater of each client against the bytes of a manifest,
-// with requireVersion as strict applications do it: parsing, look-up,
-// comparison, and the signature as far as it can be judged without the bundle. A
-// missing platform is an error for every client, as it was before plugin 2.14.
+// Replay runs each client's updater on the bytes of a manifest, up to the checks of
+// the signature that need no bundle. requireVersion is the applications'
+// requireSignedVersion. A missing platform is an error even for clients that are up
+// to date, as it was before plugin 2.14.
 func Replay(data []byte, clients []Client, keys signing.Keyring, requireVersion bool) []Outcome {
 	outcomes := make([]Outcome, len(clients))
 	response, err := ParseResponse(data)

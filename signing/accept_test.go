@@ -17,7 +17,7 @@ func sign(t *testing.T, c signing.Comment) signing.Signature {
 	return s
 }
 
-// accept judges a signature whose key does not matter.
+// accept checks a signature by any key.
 func accept(s signing.Signature, c signing.Claim) error {
 	c.AnyKey = true
 	_, err := signing.Keyring(nil).Accept(s.String(), c)
@@ -75,8 +75,8 @@ func TestAcceptUnbound(t *testing.T) {
 	}
 }
 
-// The first field of a name counts, as in the updater, also when it is empty.
-func TestFirstFieldCounts(t *testing.T) {
+// The first field of a name wins, as in the updater, even if it is empty.
+func TestFirstFieldWins(t *testing.T) {
 	for comment, want := range map[string]string{
 		"version:1.0.0\tversion:2.0.0":         "1.0.0",
 		"a\tversion:\tversion:2.0.0":           "",
@@ -157,7 +157,7 @@ func TestAcceptWantsATrustedKey(t *testing.T) {
 	}
 }
 
-func TestAcceptRefusesWhatIsNoSignature(t *testing.T) {
+func TestAcceptRefusesMalformedSignatures(t *testing.T) {
 	var form *signing.FormatError
 	if _, err := (signing.Keyring{}).Accept("App.sig", signing.Claim{AnyKey: true}); !errors.As(err, &form) {
 		t.Error(err)

@@ -90,11 +90,11 @@ func fill(ctx context.Context, r io.Reader, block []byte) (int, error) {
 		case err == io.EOF:
 			return n, io.EOF
 		case err != nil:
-			return n, fmt.Errorf("read what is to be hashed: %w", err)
+			return n, fmt.Errorf("read the bundle: %w", err)
 		case read > 0:
 			empty = 0
 		case empty == maxEmptyReads:
-			return n, fmt.Errorf("read what is to be hashed: %w", io.ErrNoProgress)
+			return n, fmt.Errorf("read the bundle: %w", io.ErrNoProgress)
 		default:
 			empty++
 		}

@@ -16,6 +16,23 @@ const (
 	signature
 )
 
+var contentNames = map[content]string{publicKey: "public key", secretKey: "private key", signature: "signature"}
+
+// misplaced says what text holds in place of what is wanted.
+func misplaced(text string, found, wanted content, mend string) *FormatError {
+	name := contentNames[wanted]
+	switch {
+	case contentNames[found] != "":
+		if found == secretKey {
+			mend += "; if this text was ever shared, replace the key"
+		}
+		return malformed("a "+contentNames[found]+" stands where a "+name+" belongs", mend)
+	case isBlank(text):
+		return malformed(name+" is empty", mend)
+	}
+	return malformed("text is not a minisign "+name, mend)
+}
+
 // Sizes of the payloads of minisign files, in bytes.
 const (
 	publicKeySize = 2 + 8 + 32

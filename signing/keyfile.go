@@ -56,7 +56,7 @@ type KeyFile struct {
 // The error is a *FormatError, which repeats nothing of text.
 func ParsePrivateKey(text string) (KeyFile, error) {
 	if found := inspect(text); found.what != secretKey {
-		return KeyFile{}, notPrivateKey(text, found)
+		return KeyFile{}, misplaced(text, found.what, secretKey, "take the content of the private key file, as minisign or the Tauri CLI wrote it")
 	}
 	line, ok := minisignLine(text)
 	if ok {
@@ -78,19 +78,6 @@ func ParsePrivateKey(text string) (KeyFile, error) {
 		kind = "encrypted private key"
 	}
 	return KeyFile{kind, func() minisign.PrivateKey { return file }}, nil
-}
-
-func notPrivateKey(text string, found finding) *FormatError {
-	const mend = "take the content of the private key file, as minisign or the Tauri CLI wrote it"
-	switch {
-	case found.what == publicKey:
-		return malformed("a public key stands where a private key belongs", mend)
-	case found.what == signature:
-		return malformed("a signature stands where a private key belongs", mend)
-	case isBlank(text):
-		return malformed("private key is empty", mend)
-	}
-	return malformed("text is not a minisign private key", mend)
 }
 
 // Encrypted reports whether Decrypt needs a password. It may be the empty one.

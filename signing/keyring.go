@@ -1,6 +1,7 @@
 package signing
 
 import (
+	"cmp"
 	"crypto/ed25519"
 	"fmt"
 	"strings"
@@ -65,11 +66,7 @@ func (k Keyring) signer(s Signature) (PublicKey, error) {
 	for i, key := range k {
 		ids[i] = key.ID()
 	}
-	trusted := "no key is trusted"
-	if len(ids) > 0 {
-		trusted = "trusted is " + strings.Join(ids, ", ")
-	}
-	return PublicKey{}, fmt.Errorf("%w: it names key %s, and %s", ErrUntrustedKey, s.KeyID(), trusted)
+	return PublicKey{}, fmt.Errorf("%w: it names key %s; trusted: %s", ErrUntrustedKey, s.KeyID(), cmp.Or(strings.Join(ids, ", "), "none"))
 }
 
 // check verifies s over message. The error says what to suspect.
@@ -79,7 +76,7 @@ func (k PublicKey) check(message []byte, s Signature) error {
 	}
 	// The global signature covers the signature and its comment but not the
 	// bundle, so it shows which of the two was changed.
-	if ed25519.Verify(k.key[:], globalMessage(s.sig), s.sig.GlobalSignature[:]) {
+	if ed25519.Verify(k.key.PublicKey[:], globalMessage(s.sig), s.sig.GlobalSignature[:]) {
 		return fmt.Errorf("%w: key %s signed other bytes than these: the bundle was changed after it was signed"+
 			" (code-signed, notarised, packed again), or this signature is another bundle's", ErrSignature, k.ID())
 	}

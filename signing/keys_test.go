@@ -231,7 +231,7 @@ func TestPrivateKeyRefuses(t *testing.T) {
 
 // The limits alone decide how much is derived: the extremes that are let
 // through must not fail otherwise, nor take long.
-func TestSmallLimitsDerive(t *testing.T) {
+func TestSmallScryptLimitsWork(t *testing.T) {
 	t.Parallel()
 	for _, limits := range [][2]uint64{{0, 0}, {1, 1}, {1 << 16, 0}, {0, 1 << 30}} {
 		text := rawKey(t, "tauri-password/tauri.key", func(raw []byte) []byte {
@@ -247,7 +247,7 @@ func TestSmallLimitsDerive(t *testing.T) {
 	}
 }
 
-func TestHalvesOfTwoKeys(t *testing.T) {
+func TestDecryptRefusesMismatchedHalves(t *testing.T) {
 	for at, name := range map[int]string{62: "seed", 94: "public half"} {
 		text := rawKey(t, "minisign/unencrypted.key", set(at, 1, 2, 3))
 		sealed, err := signing.ParsePrivateKey(text)

@@ -55,18 +55,15 @@ func unwrapSignature(line string) (string, *FormatError) {
 // returns nil if a signature does.
 func notSignature(line string, found finding) *FormatError {
 	switch {
-	case found.what == secretKey:
-		return malformed("a private key stands where a signature belongs",
-			"replace that key if this text was ever shared; "+takeSig)
-	case found.what == publicKey:
-		return malformed("a public key stands where a signature belongs", takeSig)
+	case found.what == secretKey, found.what == publicKey:
+		return misplaced(line, found.what, signature, takeSig)
 	case found.what == unknown:
 		return unrecognised(line)
 	case found.bare:
 		return malformed("signature lacks its comments: this is one line of a minisign file",
 			"encode the whole file of four lines in base64, as the Tauri CLI does")
 	case found.layers == 0:
-		return malformed("signature is a minisign file as it is, not its base64",
+		return malformed("signature is a minisign file, not its base64",
 			"encode the whole file in base64 without line breaks, as the Tauri CLI does")
 	case found.layers > 1:
 		return malformed("signature is encoded in base64 more than once",

@@ -79,7 +79,7 @@ func (k PrivateKey) Public() PublicKey {
 		return PublicKey{}
 	}
 	s := k.open()
-	return PublicKey{id: s.id, key: [32]byte(s.key[ed25519.SeedSize:])}
+	return PublicKey{minisign.PublicKey{SignatureAlgorithm: algorithmPure, KeyId: s.id, PublicKey: [32]byte(s.key[ed25519.SeedSize:])}}
 }
 
 // A Comment holds the fields of a trusted comment. Empty ones are left out.

@@ -226,7 +226,7 @@ func TestChangedLineDoesNotVerify(t *testing.T) {
 	}
 }
 
-func TestChangedCommentIsToldFromChangedBundle(t *testing.T) {
+func TestErrorDistinguishesCommentFromBundle(t *testing.T) {
 	v := vectors[0]
 	file := strings.Replace(readSignature(t, v.sig).File(), "version:1.2.3", "version:9.2.3", 1)
 	s, err := signing.ReadSignature(file)

@@ -17,36 +17,34 @@ import (
 	"tsmon/signing"
 )
 
-// ErrStale says that an address still shows an older state of a channel.
+// ErrStale means that an address still shows an older state of a channel.
 var ErrStale = errors.New("an older manifest is served")
 
-// Prober fetches what clients get: a manifest, then every bundle in it, whose
-// signatures it verifies. It remembers what it has verified, so that channels
-// which show the same release cost one download.
+// Prober fetches a manifest and its bundles as clients do, and verifies the
+// signatures. Each bundle is downloaded once, however many channels show it.
 type Prober struct {
 	HTTP         *http.Client
 	Keys         signing.Keyring
 	AllowUnbound bool        // accept signatures that name no version
-	Header       http.Header // that applications add, such as Authorization
+	Header       http.Header // the applications' own
 	Token        Token
-	// Patience is how long an older manifest is waited out; caches between the
-	// store and the clients may hold one. 0: 15 s.
+	// Patience is how long Probe waits for caches to drop an older manifest; 0: 15 s.
 	Patience time.Duration
 
 	mu       sync.Mutex
 	verified map[release]bool
 }
 
-// release is what a verification holds for: the same bundle under another
-// version is another matter.
+// release identifies a verified bundle. Its signature may not be valid for another
+// version.
 type release struct {
 	version  string
 	platform manifest.Platform
 }
 
-// Probe fetches a manifest's address until it shows want, or a later state of
-// the channel, and verifies the bundles as a client does. Errors wrap ErrStale,
-// and those of Check and Fetch.
+// Probe fetches a manifest until it is want, or a later state of the channel, and
+// verifies its bundles as a client does. Errors wrap ErrStale or are those of Check
+// and Fetch.
 func (p *Prober) Probe(ctx context.Context, address string, want manifest.Manifest) error {
 	shown, err := p.await(ctx, address, want)
 	if err != nil {
@@ -60,7 +58,7 @@ func (p *Prober) await(ctx context.Context, address string, want manifest.Manife
 	pause := 250 * time.Millisecond
 	for {
 		shown, err := p.Manifest(ctx, address, want)
-		// A server may remember for a moment that there was no such channel.
+		// A server may cache for a moment that there was no such channel.
 		first := want.Sequence == 1 && errors.Is(err, ErrStatus) && !errors.Is(err, ErrDenied)
 		if !errors.Is(err, ErrStale) && !first {
 			return shown, err
@@ -113,9 +111,9 @@ func (u *Updater) FetchManifest(ctx context.Context, address string) ([]byte, er
 	return body, nil
 }
 
-// Bundles downloads every bundle of a manifest, two at a time, and verifies it
-// as a client of that version does. verdict is called for each platform key with
-// what came of it, one at a time; what it returns ends the work if it is an error.
+// Bundles downloads every bundle of a manifest, two at a time, and verifies it as a
+// client does. It calls verdict with the result for each platform key, one call at a
+// time, and stops when verdict returns an error.
 func (p *Prober) Bundles(ctx context.Context, m *manifest.Manifest, verdict func(key string, err error) error) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(2)

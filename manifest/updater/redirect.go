@@ -29,8 +29,8 @@ func redirected(next *http.Request, before []*http.Request) error {
 	return nil
 }
 
-// Token is a bearer token for the address Below and everything under its path. It
-// is not sent where a Header already has Authorization.
+// Token is a bearer token for the addresses below one URL. An Authorization header
+// of the application takes precedence.
 type Token struct{ Secret, Below string }
 
 // String hides the secret.

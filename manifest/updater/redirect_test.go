@@ -10,13 +10,13 @@ import (
 	"tsmon/manifest/updater"
 )
 
-// TestSecretsStayBehind: a redirect takes neither token nor cookie to another host
-// or port, nor back again; other headers of the application go everywhere.
-func TestSecretsStayBehind(t *testing.T) {
+// TestRedirectsDropCredentials: token and cookie are not sent to another scheme, host or
+// port, nor back again after that; other headers of the application are.
+func TestRedirectsDropCredentials(t *testing.T) {
 	key := newSigner(t)
 	for _, c := range []struct {
 		addresses string // each redirects to the next
-		told      int    // how many of them hear the secrets
+		received  int    // how many of them receive the credentials
 	}{
 		{"https://a.example/x", 1},
 		{"https://a.example/x https://a.example/y", 2},
@@ -33,13 +33,13 @@ func TestSecretsStayBehind(t *testing.T) {
 		{"http://[::1]:8080/x http://[::1]:9000/y", 1},
 	} {
 		chain := strings.Fields(c.addresses)
-		told, asked := 0, []string{}
+		received, asked := 0, []string{}
 		network := transport(func(r *http.Request) (*http.Response, error) {
 			asked = append(asked, r.URL.String())
 			if r.Header.Get("Authorization") == "Bearer hush" && r.Header.Get("Cookie") == "token=hush" {
-				told++
+				received++
 			} else if strings.Contains(fmt.Sprint(r.Header), "hush") {
-				t.Errorf("%s: half of the secrets came to %s", c.addresses, r.URL)
+				t.Errorf("%s: only half of the credentials came to %s", c.addresses, r.URL)
 			}
 			if r.Header.Get("X-Tsmon-Client") != "a1b2" {
 				t.Errorf("%s: the application's own header did not come to %s", c.addresses, r.URL)
@@ -54,14 +54,14 @@ func TestSecretsStayBehind(t *testing.T) {
 			Header: http.Header{"Authorization": {"Bearer hush"}, "Cookie": {"token=hush"}, "X-Tsmon-Client": {"a1b2"}}}
 		seen, events := &strings.Builder{}, &recorder{}
 		err := u.Fetch(t.Context(), key.offer(chain[0], "bundle", "1.1.0"), seen, events.record)
-		if err != nil || seen.String() != "bundle" || !slices.Equal(asked, chain) || told != c.told {
-			t.Errorf("%s: asked %q, %d were told the secrets, want %d: %v", c.addresses, asked, told, c.told, err)
+		if err != nil || seen.String() != "bundle" || !slices.Equal(asked, chain) || received != c.received {
+			t.Errorf("%s: asked %q, %d got the credentials, want %d: %v", c.addresses, asked, received, c.received, err)
 		}
 	}
 }
 
-// TestTokenStaysBelowItsAddress: the token goes to the addresses that it is for and
-// no others, and never in place of the application's own Authorization.
+// TestTokenStaysBelowItsAddress: the token is sent below its address only, and never
+// in place of the application's own Authorization.
 func TestTokenStaysBelowItsAddress(t *testing.T) {
 	key := newSigner(t)
 	for _, c := range []struct {
@@ -95,8 +95,8 @@ func TestTokenStaysBelowItsAddress(t *testing.T) {
 	}
 }
 
-// TestTenRedirects are followed, and an eleventh is not.
-func TestTenRedirects(t *testing.T) {
+// TestTenRedirectsAreFollowed are followed, and an eleventh is not.
+func TestTenRedirectsAreFollowed(t *testing.T) {
 	key := newSigner(t)
 	for redirects, works := range map[int]bool{10: true, 11: false} {
 		asked := 0

@@ -18,7 +18,7 @@ import (
 
 var old = manifest.Client{Version: "1.0.0", Target: "linux-x86_64"}
 
-// Endpoints are asked in order until one decides.
+// Endpoints are asked in order until one gives a final answer.
 func TestCheckEndpoints(t *testing.T) {
 	good := release("1.1.0", linux)
 	routes := map[string]http.HandlerFunc{
@@ -114,7 +114,7 @@ func TestCheckEndpoints(t *testing.T) {
 	}
 }
 
-func TestCheckAttemptsSayTheStatus(t *testing.T) {
+func TestCheckAttemptsHaveTheStatus(t *testing.T) {
 	s := newServer(t, map[string]http.HandlerFunc{"/500": text(500, ""), "/hangup": hangUp, "/shape": text(203, "{}"), "/204": text(204, "")})
 	u := &updater.Updater{Client: old, Endpoints: []string{s.URL + "/500", s.URL + "/hangup", s.URL + "/shape", s.URL + "/204"}}
 	result, err := u.Check(t.Context())
@@ -133,8 +133,7 @@ func TestCheckAttemptsSayTheStatus(t *testing.T) {
 	}
 }
 
-// What is no address would stop a client from starting; no endpoint behind it
-// makes up for it.
+// An invalid URL keeps a client from starting, whatever the other endpoints.
 func TestCheckBadAddress(t *testing.T) {
 	s := newServer(t, map[string]http.HandlerFunc{"/good": text(200, release("1.1.0", linux))})
 	u := &updater.Updater{Client: old, Endpoints: []string{"https://h:port/x", s.URL + "/good"}}
@@ -173,7 +172,7 @@ func TestCheckEndpointVariables(t *testing.T) {
 	}
 }
 
-// Nothing is sent but what the updater sends.
+// Requests have the updater's headers and no others.
 func TestRequestHeaders(t *testing.T) {
 	headers := make(chan http.Header, 1)
 	s := newServer(t, map[string]http.HandlerFunc{"/x": func(w http.ResponseWriter, r *http.Request) {
@@ -275,7 +274,7 @@ func TestDefaultTimeouts(t *testing.T) {
 		{"check", silence, check, 30 * time.Second, "https://h/latest.json: time-out"},
 		{"before the headers", silence, fetch, 20 * time.Second, "https://h/x: time-out: the download did not start within 20s"},
 		{"after the headers", headed, fetch, 20 * time.Second, "https://h/x: time-out: the download did not start within 20s"},
-		{"in the middle", started, fetch, 30 * time.Second, "https://h/x: time-out: nothing came for 30s"},
+		{"in the middle", started, fetch, 30 * time.Second, "https://h/x: time-out: no data for 30s"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
