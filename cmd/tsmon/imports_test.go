@@ -13,8 +13,10 @@ import (
 var allowed = map[string][]string{
 	"signing":          {},
 	"store/object":     {},
-	"store/record":     {},
-	"store/series":     {},
+	"store/record":     {"store/sqlitefile"},
+	"store/series":     {"store/sqlitefile"},
+	"store/servertest": {},
+	"store/sqlitefile": {},
 	"manifest":         {"signing"},
 	"channels":         {"manifest", "store/object"},
 	"release":          {"channels", "manifest", "signing", "store/object"},
