@@ -37,8 +37,7 @@ func putInstalled(ctx context.Context, tx *sql.Tx, s record.Sightings) error {
 		WHERE (excluded.seen, excluded.version, excluded.target, excluded.cohort) > (clients.seen, clients.version, clients.target, clients.cohort)`)
 }
 
-// putTries takes for a try that was not asked for the time of the row that is
-// there; without one there is nothing to put.
+// putTries merges a try without Asked into the existing row, if there is one.
 func putTries(ctx context.Context, tx *sql.Tx, s record.Sightings) error {
 	return each(ctx, tx, s.Tries, func(t record.Try) []any {
 		return []any{t.Channel, t.Version, t.Client[:], record.Micros(t.Asked),
@@ -56,7 +55,7 @@ func putTries(ctx context.Context, tx *sql.Tx, s record.Sightings) error {
 				FROM (SELECT excluded.asked > max(tries.downloaded, coalesce(tries.kept, tries.downloaded)) AS again))`)
 }
 
-// putDownloads comes after putTries: the tries of the same sightings are there.
+// putDownloads follows putTries, since downloads are merged into tries.
 func putDownloads(ctx context.Context, tx *sql.Tx, s record.Sightings) error {
 	return each(ctx, tx, s.Downloads, func(d record.Download) []any {
 		return []any{d.Client[:], d.Version, d.Time.UnixMicro()}
