@@ -11,8 +11,7 @@ import (
 	"tsmon/store/record"
 )
 
-// selectDiagram returns, as one statement sees it, the head of a diagram in the
-// first row and its objects in the others.
+// selectDiagram returns the head of a diagram as the first row, then its objects.
 const selectDiagram = `
 	SELECT '' COLLATE "C", id, head, NULL::text, NULL::text, NULL::json FROM {schema}.diagrams WHERE id = $1
 	UNION ALL
@@ -22,7 +21,7 @@ const selectDiagram = `
 	ORDER BY 1, 2`
 
 // Diagram implements record.Diagrams.
-func (s *Store) Diagram(ctx context.Context, schema string, id int64) (record.Diagram, error) {
+func (s contents) Diagram(ctx context.Context, schema string, id int64) (record.Diagram, error) {
 	var d record.Diagram
 	err := s.of(ctx, "read diagram", schema, func(ctx context.Context, c *pgxpool.Conn, in in) error {
 		rows, err := c.Query(ctx, in.sql(selectDiagram), id)
@@ -35,46 +34,26 @@ func (s *Store) Diagram(ctx context.Context, schema string, id int64) (record.Di
 	return d, err
 }
 
-func collectDiagram(rows pgx.Rows) (record.Diagram, error) {
-	defer rows.Close()
-	var d record.Diagram
-	found := false
-	for rows.Next() {
-		var kind record.Kind
-		var data []byte
-		o, err := scanObject(rows, &kind, &data)
-		if err != nil {
-			return record.Diagram{}, err
-		}
-		if found {
-			d.Add(kind, o)
-			continue
-		}
-		if err := json.Unmarshal(data, &d); err != nil {
-			return record.Diagram{}, err
-		}
-		d.ID, found = o.ID, true
-	}
-	if err := rows.Err(); err != nil || found {
+func collectDiagram(rows pgx.Rows) (d record.Diagram, err error) {
+	placed, err := pgx.CollectRows(rows, rowTo(record.ScanBound))
+	if err != nil {
 		return d, err
 	}
-	return d, record.ErrNotFound
-}
-
-func scanObject(rows pgx.Rows, kind *record.Kind, data *[]byte) (record.Object, error) {
-	var o record.Object
-	var name, unit *string
-	var varsTs []byte
-	err := rows.Scan(kind, &o.ID, data, &name, &unit, &varsTs)
-	o.Members = *data
-	if name != nil {
-		o.Variable = &record.Bound{Name: *name, Unit: unit, VarsTs: varsTs}
+	if len(placed) == 0 {
+		return d, record.ErrNotFound
 	}
-	return o, err
+	if err := json.Unmarshal(placed[0].Members, &d); err != nil {
+		return record.Diagram{}, err
+	}
+	d.ID = placed[0].ID
+	for _, p := range placed[1:] {
+		d.Add(p.Kind, p.Object)
+	}
+	return d, nil
 }
 
 // SaveDiagram implements record.Diagrams.
-func (s *Store) SaveDiagram(ctx context.Context, schema string, d record.Diagram, deleted record.Deleted) (int64, error) {
+func (s contents) SaveDiagram(ctx context.Context, schema string, d record.Diagram, deleted record.Deleted) (int64, error) {
 	saving, err := record.Prepare(d, deleted)
 	if err != nil {
 		return 0, fmt.Errorf("save diagram: %w", err)
@@ -99,15 +78,15 @@ func (s *Store) SaveDiagram(ctx context.Context, schema string, d record.Diagram
 	return saving.Diagram, nil
 }
 
-// state is what a saver finds of a tenant, having locked it.
+// state is the state of a tenant that a save has locked.
 type state struct {
 	nextDiagram, nextObject int64
 	owners                  map[record.Ref]int64
-	taken                   []int64 // ids from nextObject on, as many as are needed
+	taken                   []int64 // ids in use from nextObject on
 }
 
-// lock queues the beginning of a transaction that has the tenant to itself until
-// its end. A client that vanishes does not keep it for long.
+// lock begins a transaction that locks the tenant. The timeout releases the lock if
+// this process disappears.
 func lock(b *pgx.Batch, in in, found *state) {
 	b.Queue(`BEGIN ISOLATION LEVEL READ COMMITTED`)
 	b.Queue(`SET LOCAL idle_in_transaction_session_timeout = '10s'`)
@@ -116,7 +95,7 @@ func lock(b *pgx.Batch, in in, found *state) {
 	})
 }
 
-// look locks the tenant and looks up what a save depends on, in one round trip.
+// look locks the tenant and reads what a save depends on, in one round trip.
 func look(ctx context.Context, c *pgxpool.Conn, in in, s record.Saving) (state, error) {
 	found := state{owners: map[record.Ref]int64{}}
 	var b pgx.Batch
@@ -142,7 +121,7 @@ func look(ctx context.Context, c *pgxpool.Conn, in in, s record.Saving) (state, 
 	return found, s.Check(found.owners)
 }
 
-// queueOwners looks up the diagrams of objects, except those that are named.
+// queueOwners reads the diagrams that own objects, except some.
 func queueOwners(b *pgx.Batch, in in, found *state, refs []record.Ref, except []int64) {
 	kinds, ids := make([]string, len(refs)), make([]int64, len(refs))
 	for i, r := range refs {
@@ -161,8 +140,8 @@ func queueOwners(b *pgx.Batch, in in, found *state, refs []record.Ref, except []
 	})
 }
 
-// number gives ids to a new diagram and to new objects, and counts on. Only where
-// clients have chosen ids that are next in turn does it ask again.
+// number assigns ids to a new diagram and to new objects. It makes another request
+// only where clients have chosen ids that are next in turn.
 func number(ctx context.Context, c *pgxpool.Conn, in in, s *record.Saving, found *state) error {
 	if s.Diagram == 0 {
 		s.Diagram = found.nextDiagram
@@ -183,7 +162,7 @@ func number(ctx context.Context, c *pgxpool.Conn, in in, s *record.Saving, found
 	return err
 }
 
-// queueSaving writes a diagram whose objects are checked and numbered.
+// queueSaving writes a diagram whose objects are checked and have ids.
 func queueSaving(b *pgx.Batch, in in, s record.Saving) {
 	b.Queue(in.sql(`INSERT INTO {schema}.diagrams (id, head) VALUES ($1, $2)
 		ON CONFLICT (id) DO UPDATE SET head = excluded.head`), s.Diagram, string(s.Head))

@@ -1,27 +1,19 @@
-// Package postgres keeps records in PostgreSQL, each tenant in a schema of its
-// name.
+// Package postgres keeps records in PostgreSQL, each tenant in a schema of its name.
 //
-// What belongs to a tenant, its users included, is in its schema, so that a
-// tenant can be dumped, restored or dropped as one thing, and no statement about
-// one tenant reads a table of another. The schema tsmon holds what belongs to
-// none: the list of tenants, the audit rows, which outlive a tenant and also
-// tell of logins to tenants that never were, the clients of updates, and the
-// versions of all schemas.
+// All data of a tenant, its users included, is in its schema, so that a tenant can be
+// dumped, restored or dropped as one thing. The schema tsmon holds the rest: the list
+// of tenants, the audit log, which outlives tenants, the clients of updates, and the
+// versions of all schemas. Every statement names its schema, quoted by the driver; the
+// search_path does not matter. A schema that is not in the list of tenants is never
+// touched, and CreateTenant does not adopt one.
 //
-// Every statement names its schema, quoted by the driver. No connection's
-// search_path is ever set or relied on. A schema that is in the database but
-// not in the list of tenants is never touched, and CreateTenant refuses to
-// adopt one.
+// JSON is stored as json, since jsonb would change it. Writers of diagrams and contents
+// lock the row of the tenant's counters and take two round trips: to lock and read,
+// then to write and commit. Writers of clients take turns by an advisory lock.
 //
-// JSON is stored as json, not jsonb: only that keeps it as it came. Writers of
-// diagrams and contents lock the one row of the tenant's table of counters, and
-// do in two round trips what they do: lock and look, then write and commit.
-// Writers of clients take turns by an advisory lock.
-//
-// Open makes no connection. The structure of the database is brought up to date
-// by Migrate or by the first call that reaches the server, under an advisory
-// lock that all processes on a database share. A server that is away costs each
-// call an ErrUnavailable and nothing else: the next one tries again.
+// Open makes no connection. Migrate, or the first call that reaches the server, brings
+// all schemas up to date under an advisory lock. While the server is away calls fail
+// with ErrUnavailable.
 package postgres
 
 import (
@@ -63,14 +55,29 @@ func (l Limits) orDefaults() Limits {
 
 // Store is a database of records.
 type Store struct {
+	*server
+	tenants
+	contents
+	fleet
+}
+
+var _ record.Store = (*Store)(nil)
+
+// The parts of a Store, each of which implements some interfaces of the contract.
+type (
+	tenants  struct{ *server } // Tenants, Users, Audits
+	contents struct{ *server } // Variables, Diagrams, Access, Configuration, Contents
+	fleet    struct{ *server } // Installs
+)
+
+// server runs statements in a database that is up to date.
+type server struct {
 	limits   Limits
 	pool     *pgxpool.Pool
 	turn     chan struct{} // holds a value while this process migrates
 	migrated atomic.Bool
-	known    sync.Map // schemas that were found in the list of tenants
+	known    sync.Map // schemas of existing tenants
 }
-
-var _ record.Store = (*Store)(nil)
 
 // Open returns the store that a URL, postgres://…, names. The caller closes it.
 func Open(url string, limits Limits) (*Store, error) {
@@ -90,25 +97,25 @@ func open(config *pgxpool.Config, limits Limits) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("records: %w", err)
 	}
-	return &Store{limits: limits, pool: pool, turn: make(chan struct{}, 1)}, nil
+	s := &server{limits: limits, pool: pool, turn: make(chan struct{}, 1)}
+	return &Store{s, tenants{s}, contents{s}, fleet{s}}, nil
 }
 
 // Ping implements record.Store.
-func (s *Store) Ping(ctx context.Context) error {
+func (s *server) Ping(ctx context.Context) error {
 	return s.do(ctx, "ping records", func(ctx context.Context, c *pgxpool.Conn) error {
 		return c.Ping(ctx)
 	})
 }
 
 // Close implements record.Store.
-func (s *Store) Close() error {
+func (s *server) Close() error {
 	s.pool.Close()
 	return nil
 }
 
-// Migrate brings the structure of all schemas up to date. Calling it is only
-// needed to do so at a time of one's choosing.
-func (s *Store) Migrate(ctx context.Context) error {
+// Migrate brings all schemas up to date. The first call of the store does so too.
+func (s *server) Migrate(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, s.limits.Migrate)
 	defer cancel()
 	if err := s.prepare(ctx); err != nil {
@@ -118,7 +125,7 @@ func (s *Store) Migrate(ctx context.Context) error {
 }
 
 // prepare migrates once.
-func (s *Store) prepare(ctx context.Context) error {
+func (s *server) prepare(ctx context.Context) error {
 	if s.migrated.Load() {
 		return nil
 	}
@@ -134,9 +141,8 @@ func (s *Store) prepare(ctx context.Context) error {
 	})
 }
 
-// inTurn keeps this process from waiting for the lock of migrations with more
-// than one of its connections.
-func (s *Store) inTurn(ctx context.Context, f func() error) error {
+// inTurn makes this process wait for the lock of migrations with one connection only.
+func (s *server) inTurn(ctx context.Context, f func() error) error {
 	select {
 	case s.turn <- struct{}{}:
 		defer func() { <-s.turn }()
@@ -146,34 +152,9 @@ func (s *Store) inTurn(ctx context.Context, f func() error) error {
 	}
 }
 
-func (s *Store) migrateAll(ctx context.Context) error {
-	if err := s.migrate(ctx, central); err != nil {
-		return err
-	}
-	version, err := latest()
-	if err != nil {
-		return err
-	}
-	rows, err := s.pool.Query(ctx, `SELECT schema_name FROM tsmon.tenants t
-		WHERE NOT EXISTS (SELECT FROM tsmon.migrations m WHERE m.scope = t.schema_name AND m.version = $1)`, version)
-	if err != nil {
-		return err
-	}
-	behind, err := pgx.CollectRows(rows, pgx.RowTo[string])
-	if err != nil {
-		return err
-	}
-	for _, schema := range behind {
-		if err := s.migrate(ctx, schema); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// do runs f with a connection to a database that is up to date. What f leaves
-// of a transaction is rolled back.
-func (s *Store) do(ctx context.Context, what string, f func(ctx context.Context, c *pgxpool.Conn) error) error {
+// do runs f with a connection to a database that is up to date, and rolls back a
+// transaction that f leaves open.
+func (s *server) do(ctx context.Context, what string, f func(ctx context.Context, c *pgxpool.Conn) error) error {
 	ctx, cancel := context.WithTimeout(ctx, s.limits.Call)
 	defer cancel()
 	err := s.prepare(ctx)
@@ -186,7 +167,7 @@ func (s *Store) do(ctx context.Context, what string, f func(ctx context.Context,
 	return nil
 }
 
-func (s *Store) acquire(ctx context.Context, f func(ctx context.Context, c *pgxpool.Conn) error) error {
+func (s *server) acquire(ctx context.Context, f func(ctx context.Context, c *pgxpool.Conn) error) error {
 	c, err := s.pool.Acquire(ctx)
 	if err != nil {
 		return err
@@ -199,9 +180,8 @@ func (s *Store) acquire(ctx context.Context, f func(ctx context.Context, c *pgxp
 	return err
 }
 
-// of runs f with a connection and the name of a tenant's schema, after it has
-// made sure that there is such a tenant.
-func (s *Store) of(ctx context.Context, what, schema string, f func(ctx context.Context, c *pgxpool.Conn, in in) error) error {
+// of runs f with a connection and the name of an existing tenant's schema.
+func (s *server) of(ctx context.Context, what, schema string, f func(ctx context.Context, c *pgxpool.Conn, in in) error) error {
 	if err := record.ValidSchema(schema); err != nil {
 		return fmt.Errorf("%s: %w", what, err)
 	}
@@ -213,9 +193,8 @@ func (s *Store) of(ctx context.Context, what, schema string, f func(ctx context.
 	})
 }
 
-// find is record.ErrNotFound if there is no such tenant. It asks once for each
-// that there is.
-func (s *Store) find(ctx context.Context, c *pgxpool.Conn, schema string) error {
+// find returns record.ErrNotFound if there is no such tenant. It caches existing ones.
+func (s *server) find(ctx context.Context, c *pgxpool.Conn, schema string) error {
 	if _, ok := s.known.Load(schema); ok {
 		return nil
 	}
@@ -237,8 +216,8 @@ func (n in) sql(statement string) string {
 	return strings.ReplaceAll(statement, "{schema}", string(n))
 }
 
-// translate puts errors of the driver into the contract's words.
-func (s *Store) translate(ctx context.Context, err error) error {
+// translate maps the errors of the driver to those of the contract.
+func (s *server) translate(ctx context.Context, err error) error {
 	var pg *pgconn.PgError
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
@@ -256,7 +235,7 @@ func (s *Store) translate(ctx context.Context, err error) error {
 	return err
 }
 
-// isLost reports whether the server is not there, or not any more.
+// isLost reports whether there is no connection to the server.
 func isLost(err error) bool {
 	var refused *pgconn.ConnectError
 	var network net.Error
@@ -264,7 +243,7 @@ func isLost(err error) bool {
 		errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
 }
 
-// kind sorts the errors of a server that answers by their codes.
+// kind maps the error codes of the server.
 func kind(pg *pgconn.PgError, err error) error {
 	switch pg.Code {
 	case "42P01", "3F000": // undefined table, undefined schema
@@ -279,4 +258,43 @@ func kind(pg *pgconn.PgError, err error) error {
 		return fmt.Errorf("%w: %w", record.ErrUnavailable, err)
 	}
 	return err
+}
+
+// rowTo adapts a function of package record to the driver.
+func rowTo[T any](scan func(record.Scanner) (T, error)) pgx.RowToFunc[T] {
+	return func(row pgx.CollectableRow) (T, error) { return scan(row) }
+}
+
+// query returns all rows of a query, nil for none.
+func query[T any](ctx context.Context, c *pgxpool.Conn, scan func(record.Scanner) (T, error), statement string, args ...any) ([]T, error) {
+	rows, err := c.Query(ctx, statement, args...)
+	if err != nil {
+		return nil, err
+	}
+	var all []T
+	return pgx.AppendRows(all, rows, rowTo(scan))
+}
+
+// list returns all rows of a query about a tenant.
+func list[T any](ctx context.Context, s *server, what, schema string, scan func(record.Scanner) (T, error), statement string, args ...any) (all []T, err error) {
+	err = s.of(ctx, what, schema, func(ctx context.Context, c *pgxpool.Conn, in in) (err error) {
+		all, err = query(ctx, c, scan, in.sql(statement), args...)
+		return err
+	})
+	return all, err
+}
+
+// one returns the row of a query about a tenant. record.ErrNotFound if it has
+// none.
+func one[T any](ctx context.Context, s *server, what, schema string, scan func(record.Scanner) (T, error), statement string, args ...any) (found T, err error) {
+	err = s.of(ctx, what, schema, func(ctx context.Context, c *pgxpool.Conn, in in) (err error) {
+		found, err = scan(c.QueryRow(ctx, in.sql(statement), args...))
+		return err
+	})
+	return found, err
+}
+
+func scanID(row record.Scanner) (id int64, err error) {
+	err = row.Scan(&id)
+	return id, err
 }

@@ -9,9 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
-	"github.com/jackc/pgx/v5/stdlib"
-	"github.com/pressly/goose/v3"
 	"golang.org/x/sync/errgroup"
 
 	"tsmon/store/record"
@@ -90,18 +89,17 @@ func testTwoStores(t *testing.T, server *servertest.Postgres) {
 func testOld(t *testing.T, server *servertest.Postgres) {
 	url := server.Database()
 	old := connect(t, url, Limits{})
-	steps, err := migrations(central)
+	all, err := steps(central)
 	if err != nil {
 		t.Fatal(err)
 	}
-	db := stdlib.OpenDBFromPool(old.pool)
-	defer db.Close()
-	p, err := goose.NewProvider(goose.DialectCustom, db, nil, goose.WithStore(versions(central)),
-		goose.WithGoMigrations(steps[0]), goose.WithDisableGlobalRegistry(true))
+	err = old.locked(t.Context(), func(c *pgx.Conn) error {
+		if err := createVersions(t.Context(), c); err != nil {
+			return err
+		}
+		return apply(t.Context(), c, central, all[:1])
+	})
 	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := p.Up(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	old.migrated.Store(true)
