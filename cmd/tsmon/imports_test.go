@@ -64,12 +64,12 @@ func TestImports(t *testing.T) {
 
 func mayImport(from, to string) bool {
 	fromRoom, toRoom := room(from), room(to)
-	switch {
-	case fromRoom == "cmd/tsmon":
+	switch fromRoom {
+	case "cmd/tsmon":
 		return true
-	case fromRoom == "":
+	case "":
 		return false
-	case fromRoom == toRoom:
+	case toRoom:
 		return !isAdapter(to) // only the command imports adapters
 	}
 	return slices.Contains(allowed[fromRoom], toRoom) && !isAdapter(to)
