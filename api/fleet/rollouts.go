@@ -41,15 +41,20 @@ func (s *Steward) Run(ctx context.Context, configured []string) {
 func (s *Steward) finish(ctx context.Context, due []string) {
 	tick := time.NewTicker(finishInterval)
 	defer tick.Stop()
+	failing := map[string]bool{} // what the log says
 	for {
 		var failed []string
 		for _, channel := range due {
 			report, err := s.Publisher.Finish(ctx, channel)
+			if errors.As(err, new(*channels.ConflictError)) || errors.Is(err, release.ErrNoRelease) || ctx.Err() != nil {
+				continue
+			}
+			once(failing, channel, err, func() {
+				s.Log.Error("a channel could not be brought up to date", "channel", channel, "error", err)
+			})
 			switch {
-			case errors.As(err, new(*channels.ConflictError)), errors.Is(err, release.ErrNoRelease), ctx.Err() != nil:
 			case err != nil:
 				failed = append(failed, channel)
-				s.Log.Error("a channel could not be brought up to date", "channel", channel, "error", err)
 			case report.Changed:
 				s.Log.Info("channel brought up to date", "channel", channel, "version", report.Version, "sequence", report.Sequence)
 			}
