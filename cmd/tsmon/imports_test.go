@@ -14,9 +14,10 @@ import (
 var allowed = map[string][]string{
 	"signing":          {},
 	"store/object":     {},
-	"store/record":     {},
-	"store/series":     {},
+	"store/record":     {"store/sqlitefile"},
+	"store/series":     {"store/sqlitefile"},
 	"store/servertest": {},
+	"store/sqlitefile": {},
 	"manifest":         {"signing"},
 	"channels":         {"manifest", "signing", "store/object"},
 	"release/bundle":   {"manifest", "signing"},

@@ -3,17 +3,17 @@ package postgres
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"tsmon/store/record"
 )
 
 // Sight implements record.Installs, in one round trip.
-func (s *Store) Sight(ctx context.Context, seen record.Sightings) error {
+func (s fleet) Sight(ctx context.Context, seen record.Sightings) error {
 	if err := seen.Validate(); err != nil {
 		return fmt.Errorf("sight clients: %w", err)
 	}
@@ -91,25 +91,24 @@ func queueDownloads(b *pgx.Batch, list []record.Download) {
 }
 
 // Clients implements record.Installs.
-func (s *Store) Clients(ctx context.Context, channel string, since time.Time) ([]record.ClientCount, error) {
-	var list []record.ClientCount
+func (s fleet) Clients(ctx context.Context, channel string, since time.Time) (all []record.ClientCount, err error) {
 	if !record.Storable(channel) {
 		return nil, nil
 	}
-	err := s.do(ctx, "count clients", func(ctx context.Context, c *pgxpool.Conn) error {
+	err = s.do(ctx, "count clients", func(ctx context.Context, c *pgxpool.Conn) error {
 		rows, err := c.Query(ctx, `SELECT version, target, cohort, count(*) FROM tsmon.clients WHERE channel = $1 AND seen >= $2
 			GROUP BY version, target, cohort ORDER BY version, target, cohort`, channel, since.UnixMicro())
 		if err != nil {
 			return err
 		}
-		list, err = pgx.AppendRows(list, rows, pgx.RowToStructByPos[record.ClientCount])
+		all, err = pgx.AppendRows(all, rows, pgx.RowToStructByPos[record.ClientCount])
 		return err
 	})
-	return list, err
+	return all, err
 }
 
 // Progress implements record.Installs.
-func (s *Store) Progress(ctx context.Context, channel, version string, since, decided time.Time) (record.Progress, error) {
+func (s fleet) Progress(ctx context.Context, channel, version string, since, decided time.Time) (record.Progress, error) {
 	var p record.Progress
 	if !record.Storable(channel) || !record.Storable(version) {
 		return p, nil
@@ -126,50 +125,67 @@ func (s *Store) Progress(ctx context.Context, channel, version string, since, de
 				FROM (SELECT *, greatest(running, failed, stuck) AS last
 					FROM (SELECT asked, running, failed, crashed, greatest(downloaded, installed) AS fetched,
 						CASE WHEN kept_from >= $4 AND coalesce(installed < kept_from, TRUE) THEN kept END AS stuck
-						FROM tsmon.tries WHERE channel = $1 AND version = $2) AS t) AS t) AS t
+						FROM tsmon.tries WHERE channel = $1 AND version = $2 AND seen >= $3) AS t) AS t) AS t
 			WHERE at >= $3`, channel, version, since.UnixMicro(), decided.UnixMicro()).Scan(&p.Crashed, &p.Running, &p.Failed, &p.Kept, &p.Waiting, &p.Offered)
 	})
 	return p, err
 }
 
-// ForgetClients implements record.Installs, in several transactions: others write
-// between them. What was deleted before an error stays so, and is counted.
-func (s *Store) ForgetClients(ctx context.Context, before time.Time) (int64, error) {
-	total := int64(0)
-	for more := true; more; {
-		var n int64
-		err := s.do(ctx, "forget clients", func(ctx context.Context, c *pgxpool.Conn) (err error) {
-			n, more, err = forget(ctx, c, before)
-			return err
+// ForgetClients implements record.Installs. It walks through the tables in order
+// of their keys, a piece of each in each transaction, so that others can write in
+// between. What was deleted before an error stays deleted, and is counted.
+func (s fleet) ForgetClients(ctx context.Context, before time.Time) (total int64, err error) {
+	clients := &walk{table: "tsmon.clients", key: "channel, client", after: "$3, $4", last: []any{"", []byte{}}}
+	tries := &walk{table: "tsmon.tries", key: "channel, version, client", after: "$3, $4, $5", last: []any{"", "", []byte{}}}
+	for clients.last != nil || tries.last != nil {
+		err := s.do(ctx, "forget clients", func(ctx context.Context, c *pgxpool.Conn) error {
+			var b pgx.Batch
+			lockClients(&b)
+			clients.queue(&b, before)
+			tries.queue(&b, before)
+			b.Queue(`COMMIT`)
+			return c.SendBatch(ctx, &b).Close()
 		})
 		if err != nil {
 			return total, err
 		}
-		total += n
+		total += clients.deleted + tries.deleted
+		clients.deleted, tries.deleted = 0, 0
 	}
 	return total, nil
 }
 
-// forgetPiece bounds the rows that one transaction deletes from a table.
+// forgetPiece bounds the rows of a table that one transaction looks at.
 const forgetPiece = 5000
 
-// forget deletes a piece, and says how many rows that were and whether there may
-// be more. No row moves meanwhile: writers wait.
-func forget(ctx context.Context, c *pgxpool.Conn, before time.Time) (n int64, more bool, err error) {
-	var b pgx.Batch
-	lockClients(&b)
-	for _, statement := range []string{
-		`DELETE FROM tsmon.clients WHERE ctid = ANY(ARRAY(SELECT ctid FROM tsmon.clients WHERE seen < $1 LIMIT $2))`,
-		`DELETE FROM tsmon.tries WHERE ctid = ANY(ARRAY(SELECT ctid FROM tsmon.tries
-			WHERE greatest(asked, downloaded, installed, running, failed, crashed) < $1 LIMIT $2))`,
-	} {
-		b.Queue(statement, before.UnixMicro(), forgetPiece).Exec(func(deleted pgconn.CommandTag) error {
-			n += deleted.RowsAffected()
-			more = more || deleted.RowsAffected() == forgetPiece
-			return nil
-		})
+// walk is how far ForgetClients came with a table.
+type walk struct {
+	table, key, after string
+	last              []any // the key that the last piece ended with; nil at the end
+	deleted           int64 // in the last piece
+}
+
+// queue deletes, of the next piece, the rows of which nothing was seen since a
+// time. No row moves meanwhile: other writers wait for the lock.
+func (w *walk) queue(b *pgx.Batch, before time.Time) {
+	if w.last == nil {
+		return
 	}
-	b.Queue(`COMMIT`)
-	err = c.SendBatch(ctx, &b).Close() // counts
-	return n, more, err
+	b.Queue(fmt.Sprintf(`
+		WITH piece AS MATERIALIZED (SELECT ctid AS at, seen, %[2]s FROM %[1]s WHERE (%[2]s) > (%[3]s) ORDER BY %[2]s LIMIT $2::bigint),
+			gone AS (DELETE FROM %[1]s WHERE ctid = ANY(ARRAY(SELECT at FROM piece WHERE seen < $1)) RETURNING 1)
+		SELECT (SELECT count(*) FROM gone), %[2]s FROM (SELECT) AS one
+			LEFT JOIN (SELECT %[2]s FROM piece ORDER BY %[2]s OFFSET $2 - 1) AS last ON true`, w.table, w.key, w.after),
+		slices.Concat([]any{before.UnixMicro(), int64(forgetPiece)}, w.last)...).QueryRow(func(row pgx.Row) error {
+		last := make([]any, len(w.last))
+		into := []any{&w.deleted}
+		for i := range last {
+			into = append(into, &last[i])
+		}
+		err := row.Scan(into...)
+		if w.last = last; last[0] == nil {
+			w.last = nil
+		}
+		return err
+	})
 }

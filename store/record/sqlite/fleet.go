@@ -3,19 +3,22 @@ package sqlite
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"tsmon/store/record"
 )
 
 // Sight implements record.Installs.
-func (s *Store) Sight(ctx context.Context, seen record.Sightings) error {
+func (f fleet) Sight(ctx context.Context, seen record.Sightings) error {
 	if err := seen.Validate(); err != nil {
 		return fmt.Errorf("sight clients: %w", err)
 	}
 	seen = seen.Merge()
-	return s.do(ctx, "sight clients", s.writer, func(ctx context.Context, tx *sql.Tx) error {
+	return f.do(ctx, "sight clients", f.Writer, func(ctx context.Context, tx *sql.Tx) error {
 		for _, put := range []func(context.Context, *sql.Tx, record.Sightings) error{putInstalled, putTries, putDownloads} {
 			if err := put(ctx, tx, seen); err != nil {
 				return err
@@ -64,25 +67,23 @@ func putDownloads(ctx context.Context, tx *sql.Tx, s record.Sightings) error {
 }
 
 // Clients implements record.Installs.
-func (s *Store) Clients(ctx context.Context, channel string, since time.Time) ([]record.ClientCount, error) {
-	var list []record.ClientCount
-	err := s.do(ctx, "count clients", s.readers, func(ctx context.Context, tx *sql.Tx) error {
-		return rows(ctx, tx, func(r *sql.Rows) error {
-			var c record.ClientCount
-			err := r.Scan(&c.Version, &c.Target, &c.Cohort, &c.Clients)
-			list = append(list, c)
-			return err
+func (f fleet) Clients(ctx context.Context, channel string, since time.Time) (all []record.ClientCount, err error) {
+	err = f.do(ctx, "count clients", f.Readers, func(ctx context.Context, tx *sql.Tx) (err error) {
+		all, err = list(ctx, tx, func(r record.Scanner) (c record.ClientCount, err error) {
+			err = r.Scan(&c.Version, &c.Target, &c.Cohort, &c.Clients)
+			return c, err
 		}, `SELECT version, target, cohort, count(*) FROM clients WHERE channel = ? AND seen >= ?
 			GROUP BY version, target, cohort ORDER BY version, target, cohort`, channel, since.UnixMicro())
+		return err
 	})
-	return list, err
+	return all, err
 }
 
 // Progress implements record.Installs. Of several arguments max is NULL if one of
 // them is.
-func (s *Store) Progress(ctx context.Context, channel, version string, since, decided time.Time) (record.Progress, error) {
+func (f fleet) Progress(ctx context.Context, channel, version string, since, decided time.Time) (record.Progress, error) {
 	var p record.Progress
-	err := s.do(ctx, "count tries", s.readers, func(ctx context.Context, tx *sql.Tx) error {
+	err := f.do(ctx, "count tries", f.Readers, func(ctx context.Context, tx *sql.Tx) error {
 		return tx.QueryRowContext(ctx, `
 			SELECT count(*) FILTER (WHERE stage = 'crashed'), count(*) FILTER (WHERE stage = 'running'),
 				count(*) FILTER (WHERE stage = 'failed'), count(*) FILTER (WHERE stage = 'kept'),
@@ -95,38 +96,65 @@ func (s *Store) Progress(ctx context.Context, channel, version string, since, de
 					FROM (SELECT *, coalesce(max(failed, stuck), failed, stuck) AS unwell
 						FROM (SELECT asked, running, failed, crashed, coalesce(max(downloaded, installed), downloaded, installed) AS fetched,
 							CASE WHEN kept_from >= ?4 AND coalesce(installed < kept_from, TRUE) THEN kept END AS stuck
-							FROM tries WHERE channel = ?1 AND version = ?2))))
+							FROM tries WHERE channel = ?1 AND version = ?2 AND seen >= ?3))))
 			WHERE at >= ?3`, channel, version, since.UnixMicro(), decided.UnixMicro()).Scan(&p.Crashed, &p.Running, &p.Failed, &p.Kept, &p.Waiting, &p.Offered)
 	})
 	return p, err
 }
 
-// forgetPiece bounds the rows that one transaction deletes.
+// forgetPiece bounds the rows that one transaction looks at.
 const forgetPiece = 5000
 
-// ForgetClients implements record.Installs, in several transactions: others write
-// between them. What was deleted before an error stays so, and is counted.
-func (s *Store) ForgetClients(ctx context.Context, before time.Time) (int64, error) {
-	total := int64(0)
-	for _, statement := range []string{
-		`DELETE FROM clients WHERE (channel, client) IN (SELECT channel, client FROM clients WHERE seen < ? LIMIT ?)`,
-		`DELETE FROM tries WHERE (channel, version, client) IN (SELECT channel, version, client FROM tries
-			WHERE max(asked, coalesce(downloaded, asked), coalesce(installed, asked), coalesce(running, asked), coalesce(failed, asked), coalesce(crashed, asked)) < ?
-			LIMIT ?)`,
+// ForgetClients implements record.Installs. It walks through the tables in order
+// of their keys, a piece in each transaction, so that others can write in between.
+// What was deleted before an error stays deleted, and is counted.
+func (f fleet) ForgetClients(ctx context.Context, before time.Time) (total int64, err error) {
+	for _, w := range []walk{
+		{table: "clients", key: "channel, client", last: []any{"", []byte{}}},
+		{table: "tries", key: "channel, version, client", last: []any{"", "", []byte{}}},
 	} {
-		for n := int64(forgetPiece); n == forgetPiece; total += n {
-			err := s.do(ctx, "forget clients", s.writer, func(ctx context.Context, tx *sql.Tx) error {
-				result, err := tx.ExecContext(ctx, statement, before.UnixMicro(), forgetPiece)
-				if err != nil {
-					return err
-				}
-				n, err = result.RowsAffected()
+		for !w.done && err == nil {
+			var n int64
+			err = f.do(ctx, "forget clients", f.Writer, func(ctx context.Context, tx *sql.Tx) (err error) {
+				n, err = w.forget(ctx, tx, before)
 				return err
 			})
-			if err != nil {
-				return total, err
+			if err == nil {
+				total += n
 			}
 		}
 	}
-	return total, nil
+	return total, err
+}
+
+// walk is how far ForgetClients came with a table.
+type walk struct {
+	table, key string
+	last       []any // the key that the last piece ended with
+	done       bool
+}
+
+// forget deletes, of the next piece, the rows of which nothing was seen since a time.
+func (w *walk) forget(ctx context.Context, tx *sql.Tx, before time.Time) (int64, error) {
+	end, into := make([]any, len(w.last)), make([]any, len(w.last))
+	for i := range end {
+		into[i] = &end[i]
+	}
+	after := fmt.Sprintf(`FROM %s WHERE (%s) > (?%s)`, w.table, w.key, strings.Repeat(", ?", len(w.last)-1))
+	err := tx.QueryRowContext(ctx, fmt.Sprintf(`SELECT %s %s ORDER BY %[1]s LIMIT 1 OFFSET %[3]d`, w.key, after, forgetPiece-1), w.last...).Scan(into...)
+	statement, args := `DELETE `+after, w.last
+	switch {
+	case errors.Is(err, sql.ErrNoRows):
+		w.done = true
+	case err != nil:
+		return 0, err
+	default:
+		statement += fmt.Sprintf(` AND (%s) <= (?%s)`, w.key, strings.Repeat(", ?", len(w.last)-1))
+		args, w.last = slices.Concat(args, end), end
+	}
+	result, err := tx.ExecContext(ctx, statement+` AND seen < ?`, append(slices.Clip(args), before.UnixMicro())...)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected()
 }
