@@ -11,15 +11,6 @@ import (
 	"tsmon/store/record"
 )
 
-func init() {
-	interfaceTests["login"] = testLogin
-	interfaceTests["menus and permissions"] = testMenusAndPermissions
-	interfaceTests["every route at both prefixes"] = testPrefixes
-	interfaceTests["audit"] = testAudit
-	interfaceTests["many logins"] = testManyLogins
-	interfaceTests["partner token replaced"] = testTokenReplaced
-}
-
 func testLogin(t *testing.T, w *world) {
 	server := w.serve(t)
 	nobody := client{tb: t, base: server.URL}

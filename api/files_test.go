@@ -18,9 +18,8 @@ import (
 	"time"
 
 	"tsmon/store/object"
+	"tsmon/store/object/dir"
 )
-
-func init() { interfaceTests["ranges"] = testRanges }
 
 // cutCases are ranges of an entity of 1000 bytes; want is empty where everything
 // is sent.
@@ -305,7 +304,7 @@ func TestGzip(t *testing.T) {
 func TestBundleIsStreamed(t *testing.T) {
 	w, size := embedded(t), int64(256<<20)
 	folder := t.TempDir()
-	w.Objects = must[object.Store](t)(openDir(folder))
+	w.Objects = must[*dir.Store](t)(dir.Open(folder))
 	name := filepath.Join(folder, "releases", "1.0.0", "large.bin")
 	if err := errors.Join(os.MkdirAll(filepath.Dir(name), 0o700), os.WriteFile(name, nil, 0o600), os.Truncate(name, size)); err != nil {
 		t.Fatal(err)
@@ -337,7 +336,7 @@ func TestBundleIsStreamed(t *testing.T) {
 func TestBundleBreaksOff(t *testing.T) {
 	w := embedded(t)
 	folder := t.TempDir()
-	files := must[object.Store](t)(openDir(folder))
+	files := must[*dir.Store](t)(dir.Open(folder))
 	data := bytes.Repeat([]byte("x"), 20<<20)
 	must[object.Info](t)(files.Create(t.Context(), "releases/1.0.0/a.bin", bytes.NewReader(data), int64(len(data)), object.Attributes{}))
 	for name, store := range map[string]object.Store{"file": files, "stream": plainBodies{files}} {
@@ -359,8 +358,6 @@ func TestBundleBreaksOff(t *testing.T) {
 		if err := os.WriteFile(path, data, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		w.log.mu.Lock()
-		w.log.text.Reset()
-		w.log.mu.Unlock()
+		w.log.reset()
 	}
 }

@@ -45,7 +45,7 @@ func pathOf(r route) string {
 }
 
 // try sends a request of askers.
-func (c client) try(w *world, r route) answer {
+func try(c client, w *world, r route) answer {
 	if r.path == "/upload" {
 		return c.attempt(r, uploader(w, nil))
 	}
@@ -101,7 +101,7 @@ func TestHostileBackends(t *testing.T) {
 				w.now.move(3 * time.Second) // so that no value is remembered
 				ana.get("/getAllMenu").data(t)
 				f.fail(fmt.Errorf("%s: %w: %s", detail, sentinel, detail), call)
-				got := ana.try(w, r)
+				got := try(ana, w, r)
 				var conflict *record.ConflictError
 				if errors.As(sentinel, &conflict) {
 					if text := got.wantFailure(t, 500); text != conflict.Error() { // which the client can mend
@@ -122,14 +122,14 @@ func TestHostileBackends(t *testing.T) {
 		f.fail(fmt.Errorf("%w: %s", record.ErrUnavailable, detail), call)
 		w.now.move(3 * time.Second)
 		for _, r := range routes {
-			if got := ana.try(w, r); (got.status == 200) == slices.Contains(who, pathOf(r)) {
+			if got := try(ana, w, r); (got.status == 200) == slices.Contains(who, pathOf(r)) {
 				t.Errorf("without %s: %s: %d %s", call, r.path, got.status, got.body)
 			}
 		}
 		checkReady(t, w, ana, f, strings.TrimSuffix(call, "."))
 		w.now.move(3 * time.Second)
 		for _, r := range routes {
-			if got := ana.try(w, r); got.status != 200 {
+			if got := try(ana, w, r); got.status != 200 {
 				t.Errorf("with %s again: %s: %d %s", call, r.path, got.status, got.body)
 			}
 		}
@@ -201,9 +201,9 @@ func TestHostilePanics(t *testing.T) {
 	for _, r := range askers(t, w) {
 		w.now.move(3 * time.Second) // so that no value is remembered
 		f.set(func(context.Context) error { panic(detail) }, needs[pathOf(r)])
-		wantHidden(t, w, r.path, ana.try(w, r), 500)
+		wantHidden(t, w, r.path, try(ana, w, r), 500)
 		f.fail(nil)
-		if got := ana.try(w, r); got.status != 200 {
+		if got := try(ana, w, r); got.status != 200 {
 			t.Errorf("%s after a panic: %d %s", r.path, got.status, got.body)
 		}
 	}
@@ -237,12 +237,12 @@ func TestHostileWaits(t *testing.T) {
 		together(len(routes), func(i int) {
 			r := routes[i]
 			if !waitsFor(r, calls) {
-				if got := patient.try(w, r); got.status != 200 {
+				if got := try(patient, w, r); got.status != 200 {
 					t.Errorf("%s while %s hang: %d %s", r.path, calls, got.status, got.body)
 				}
 				return
 			}
-			got := hasty.try(w, r)
+			got := try(hasty, w, r)
 			if text := got.wantFailure(t, 500); text != "the server did not get the answer in time (request "+got.header.Get("X-Request-Id")+")" {
 				t.Errorf("%s while %s hang: %d %s", r.path, calls, got.status, got.body)
 			}

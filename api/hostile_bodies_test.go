@@ -10,8 +10,6 @@ import (
 	"time"
 )
 
-func init() { interfaceTests["hostile bodies"] = testHostileBodies }
-
 // takers are the routes that read JSON, with a good body that ana may send.
 func takers(tb testing.TB, w *world) []route {
 	all := []route{{"POST", "/loginPartner", w.ana.body(tb)}}

@@ -9,13 +9,6 @@ import (
 	"testing"
 )
 
-func init() {
-	interfaceTests["hostile diagrams"] = testHostileDiagrams
-	interfaceTests["hostile members of diagrams"] = testHostileMembersOfDiagrams
-	interfaceTests["many savers at once"] = testManySavers
-	interfaceTests["a saver that goes away"] = testSaverGoesAway
-}
-
 // hostileSaves are saves of a diagram whose objects are 1 to 5, beside another
 // whose objects are 6 to 9.
 func hostileSaves(mine int64) map[string]string {

@@ -12,8 +12,6 @@ import (
 	"tsmon/store/series"
 )
 
-func init() { interfaceTests["hostile lines"] = testHostileLines }
-
 // packed is text as gzip.
 func packed(tb testing.TB, text string) string {
 	tb.Helper()

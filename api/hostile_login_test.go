@@ -15,11 +15,6 @@ import (
 	"tsmon/store/record"
 )
 
-func init() {
-	interfaceTests["hostile logins look alike"] = testLoginsLookAlike
-	interfaceTests["hostile guesses"] = testGuesses
-}
-
 // from is the header of a client at some address, behind a proxy.
 func from(n int) http.Header {
 	return http.Header{"X-Forwarded-For": {fmt.Sprintf("10.1.%d.%d", n/250, n%250+1)}}

@@ -13,12 +13,6 @@ import (
 	"tsmon/store/series"
 )
 
-func init() {
-	interfaceTests["hostile names of values"] = testHostileNames
-	interfaceTests["hostile names of records"] = testHostileRecords
-	interfaceTests["hostile names of tenants"] = testHostileTenantNames
-}
-
 // hostileNames are made to mean something else where they are put into a query,
 // a path or a page.
 var hostileNames = []string{

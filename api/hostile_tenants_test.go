@@ -9,11 +9,6 @@ import (
 	"tsmon/store/record"
 )
 
-func init() {
-	interfaceTests["hostile neighbours"] = testHostileNeighbours
-	interfaceTests["hostile neighbours save"] = testHostileSaves
-}
-
 // neighbours gives both tenants the same ids with other contents, and each of
 // them what the other has not.
 func neighbours(t *testing.T, w *world) {

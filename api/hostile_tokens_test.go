@@ -16,12 +16,6 @@ import (
 	"tsmon/store/record"
 )
 
-func init() {
-	interfaceTests["hostile tokens"] = testHostileTokens
-	interfaceTests["tokens that ended"] = testEndedTokens
-	interfaceTests["a permission that is missing is no 401"] = testForbiddenIsNot401
-}
-
 // forged are tokens that nobody issued, made of a good one.
 func forged(tb testing.TB, good string) map[string]string {
 	tb.Helper()

@@ -19,13 +19,6 @@ import (
 	"tsmon/store/object"
 )
 
-func init() {
-	interfaceTests["hostile uploads"] = testHostileUploads
-	interfaceTests["hostile files"] = testHostileFiles
-	interfaceTests["hostile file names"] = testHostileFileNames
-	interfaceTests["hostile addresses of files"] = testHostileFileAddresses
-}
-
 // small is the largest upload of these tests, in bytes.
 const small = 4000
 

@@ -83,6 +83,13 @@ func (l *logged) Write(p []byte) (int, error) {
 	return l.text.Write(p)
 }
 
+// reset empties the log.
+func (l *logged) reset() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.text.Reset()
+}
+
 func (l *logged) String() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -410,22 +417,6 @@ func (a answer) wantFailure(tb testing.TB, status int) string {
 		tb.Errorf("%d without a message", a.status)
 	}
 	return strings.Join(all, " ")
-}
-
-// interfaceTests run on every set of back ends.
-var interfaceTests = map[string]func(*testing.T, *world){}
-
-func TestEmbedded(t *testing.T) {
-	for name, f := range interfaceTests {
-		t.Run(name, func(t *testing.T) { f(t, embedded(t)) })
-	}
-}
-
-func TestReal(t *testing.T) {
-	servers := startServers(t)
-	for name, f := range interfaceTests {
-		t.Run(name, func(t *testing.T) { f(t, real(t, servers)) })
-	}
 }
 
 // decodeSegment returns a part of a JWT, or nothing.

@@ -20,11 +20,6 @@ import (
 	"tsmon/store/object"
 )
 
-func init() {
-	interfaceTests["offers"] = testOffers
-	interfaceTests["rollout"] = testRollout
-}
-
 // part publishes a version with options of one's own.
 func (d desk) part(tb testing.TB, version string, change func(*release.PublishOptions)) {
 	tb.Helper()

@@ -2,167 +2,32 @@ package api
 
 import (
 	"bytes"
-	"compress/gzip"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/url"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/getkin/kin-openapi/openapi3"
-	"github.com/getkin/kin-openapi/openapi3filter"
-	"github.com/getkin/kin-openapi/routers"
-	"github.com/getkin/kin-openapi/routers/gorillamux"
-	"github.com/go-chi/chi/v5"
 
 	"tsmon/api/monitor"
 	"tsmon/store/object"
 	"tsmon/store/record"
 )
 
-// described is the description as clients get it, and what finds its operations.
-type described struct {
-	*openapi3.T
-	routers.Router
-}
+// described is the description with what its examples are used for.
+type described struct{ *openapi3.T }
 
-var loadDescription = sync.OnceValues(func() (described, error) {
-	text, err := descriptionJSON()
-	if err != nil {
-		return described{}, err
-	}
-	doc, err := openapi3.NewLoader().LoadFromData(text)
-	if err != nil {
-		return described{}, err
-	}
-	router, err := gorillamux.NewRouter(doc)
-	return described{doc, router}, err
-})
-
-// checkOptions leave a request as it is, take every status for a mistake that is
-// not described, and leave security to TestDescribedSecurity.
-var checkOptions = openapi3filter.Options{
-	IncludeResponseStatus: true,
-	SkipSettingDefaults:   true,
-	AuthenticationFunc:    openapi3filter.NoopAuthenticationFunc,
-}
-
-// checkDescribed demands that an answer is as the description says, and that a
-// request that succeeded is one that it allows.
-func checkDescribed(tb testing.TB, r *http.Request, a answer) {
+func load(tb testing.TB) described {
 	tb.Helper()
-	d, err := loadDescription()
-	if err != nil {
-		tb.Errorf("the description can't be used: %s", brief(err))
-		return
-	}
-	route, params, err := d.FindRoute(r)
-	if err != nil {
-		if err := d.checkElsewhere(r, a); err != nil {
-			tb.Errorf("%s %s, which is not described: %d: %s", r.Method, r.URL.Path, a.status, brief(err))
-		}
-		return
-	}
-	request := &openapi3filter.RequestValidationInput{
-		Request: r.Clone(r.Context()), PathParams: params, Route: route, Options: &checkOptions,
-	}
-	if err := checkAnswer(request, a); err != nil {
-		tb.Errorf("%s %s: the answer %d is not as described: %s", r.Method, route.Path, a.status, brief(err))
-	}
-	if a.status/100 != 2 {
-		return
-	}
-	if err := checkRequest(request); err != nil {
-		tb.Errorf("%s %s: the server took a request that is not described: %s", r.Method, route.Path, brief(err))
-	}
-}
-
-// checkElsewhere demands that a request that no operation describes failed.
-func (d described) checkElsewhere(r *http.Request, a answer) error {
-	switch {
-	case r.Method == http.MethodOptions && a.status == http.StatusNoContent: // a preflight
-		return nil
-	case a.status != http.StatusNotFound && a.status != http.StatusMethodNotAllowed:
-		return errors.New("it should be 404 or 405")
-	case r.Method == http.MethodHead:
-		return nil
-	case a.header.Get("Content-Type") != "application/json":
-		return fmt.Errorf("Content-Type is %q", a.header.Get("Content-Type"))
-	}
-	var body any
-	if err := json.Unmarshal(a.body, &body); err != nil {
-		return err
-	}
-	return d.Components.Schemas["Failures"].Value.VisitJSON(body)
-}
-
-// checkAnswer looks at status, headers and body. Of an answer to HEAD and a 304
-// package openapi3filter looks at nothing.
-func checkAnswer(request *openapi3filter.RequestValidationInput, a answer) error {
-	response := request.Route.Operation.Responses.Status(a.status)
-	if response == nil {
-		return errors.New("the status is not described")
-	}
-	for name, header := range response.Value.Headers {
-		if header.Value.Required && a.header.Get(name) == "" {
-			return fmt.Errorf("%s is missing", name)
-		}
-	}
-	if len(a.body) > 0 && len(response.Value.Content) == 0 {
-		return errors.New("it has a body")
-	}
-	if a.header.Get("Content-Encoding") == "gzip" && a.status == http.StatusOK && len(a.body) > 0 {
-		z, err := gzip.NewReader(bytes.NewReader(a.body))
-		if err == nil {
-			a.body, err = io.ReadAll(z)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return openapi3filter.ValidateResponse(request.Request.Context(), &openapi3filter.ResponseValidationInput{
-		RequestValidationInput: request, Options: &checkOptions,
-		Status: a.status, Header: a.header, Body: io.NopCloser(bytes.NewReader(a.body)),
-	})
-}
-
-// checkRequest looks at parameters and body. A body that can't be read again is
-// passed over.
-func checkRequest(request *openapi3filter.RequestValidationInput) error {
-	options, r := checkOptions, request.Request
-	request.Options = &options
-	switch {
-	case r.GetBody != nil:
-		body, err := r.GetBody()
-		if err != nil {
-			return err
-		}
-		r.Body = body
-	default:
-		options.ExcludeRequestBody = r.Body != nil
-	}
-	if r.Header.Get("Content-Type") == "" {
-		r.Header.Set("Content-Type", "application/json") // what such a body is taken for
-	}
-	return openapi3filter.ValidateRequest(r.Context(), request)
-}
-
-// brief leaves out the schema and the value, which may be very long.
-func brief(err error) string {
-	var schema *openapi3.SchemaError
-	if errors.As(err, &schema) {
-		return fmt.Sprintf("/%s: %.300s", strings.Join(schema.JSONPointer(), "/"), schema.Reason)
-	}
-	return fmt.Sprintf("%.300s", err)
+	return described{must[apiDescription](tb)(loadDescription()).T}
 }
 
 func TestDescriptionIsValid(t *testing.T) {
-	d := must[described](t)(loadDescription())
+	d := load(t)
 	if err := d.Validate(t.Context(), openapi3.EnableExamplesValidation(), openapi3.EnableSchemaPatternValidation()); err != nil {
 		t.Errorf("%.2000s", err)
 	}
@@ -174,31 +39,6 @@ func (d described) operations(f func(method, path string, op *openapi3.Operation
 		for method, op := range item.Operations() {
 			f(method, path, op)
 		}
-	}
-}
-
-// TestDescriptionCoversTheRoutes holds the routes and the description together,
-// both ways.
-func TestDescriptionCoversTheRoutes(t *testing.T) {
-	routes := New(embedded(t).Options).routes()
-	found := map[string]bool{}
-	must[described](t)(loadDescription()).operations(func(method, path string, op *openapi3.Operation) {
-		pattern := routes.Find(chi.NewRouteContext(), method, path)
-		if pattern == "" {
-			t.Errorf("%s %s is described, but no route", method, path)
-		}
-		found[method+" "+pattern] = true
-		if op.Summary == "" || op.Description == "" {
-			t.Errorf("%s %s has no summary or no description", method, path)
-		}
-	})
-	if err := chi.Walk(routes, func(method, pattern string, _ http.Handler, _ ...func(http.Handler) http.Handler) error {
-		if !found[method+" "+pattern] {
-			t.Errorf("%s %s is a route, but not described", method, pattern)
-		}
-		return nil
-	}); err != nil || len(found) == 0 {
-		t.Errorf("%d operations: %v", len(found), err)
 	}
 }
 
@@ -259,7 +99,7 @@ func TestChecksNotice(t *testing.T) {
 // TestDescribedSecurity asks each operation without proof of who asks: 401 where
 // the description demands one, and nowhere else.
 func TestDescribedSecurity(t *testing.T) {
-	d := must[described](t)(loadDescription())
+	d := load(t)
 	nobody := client{tb: t, base: embedded(t).serve(t).URL}
 	d.operations(func(method, path string, op *openapi3.Operation) {
 		needed := d.Security
@@ -280,7 +120,7 @@ func TestDescribedSecurity(t *testing.T) {
 // TestExamplesWork sends the examples of requests to a server that holds what
 // the examples of answers show.
 func TestExamplesWork(t *testing.T) {
-	d := must[described](t)(loadDescription())
+	d := load(t)
 	w := embedded(t)
 	shown := d.store(t, w)
 	var who login
@@ -376,7 +216,7 @@ func remarshal(tb testing.TB, from, into any) {
 
 // TestDescribedFailures provokes answers that clients seldom see.
 func TestDescribedFailures(t *testing.T) {
-	d := must[described](t)(loadDescription())
+	d := load(t)
 	w := embedded(t)
 	d.store(t, w)
 	w.MaxUpload = int64(len(png)) - 1
@@ -403,8 +243,9 @@ func TestDescribedFailures(t *testing.T) {
 	want("a line too long", write("tanque nivel="+strings.Repeat("1", 1<<20)), 413)
 
 	files := []string{"/uploads/{name}", "/updates/{channel}/latest.json", "/updates/releases/{version}/{file}"}
-	w.Objects = &failing{w.Objects, true}
-	down := client{tb: t, base: w.serve(t).URL}
+	broken := *w
+	unsteady(&broken).fail(object.ErrUnavailable, "objects.")
+	down := client{tb: t, base: broken.serve(t).URL}
 	for _, path := range files {
 		target := d.exampleTarget(path, d.Paths.Value(path).Get)
 		for _, method := range []string{"GET", "HEAD"} {

@@ -9,12 +9,6 @@ import (
 	"tsmon/store/record"
 )
 
-func init() {
-	interfaceTests["variables, notifications and charts"] = testContents
-	interfaceTests["diagrams"] = testDiagrams
-	interfaceTests["diagrams refused"] = testDiagramsRefused
-}
-
 // contents are what a tenant's file would hold.
 const contents = `{
 	"variables": [

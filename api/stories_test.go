@@ -18,13 +18,6 @@ import (
 	"tsmon/store/object"
 )
 
-func init() {
-	interfaceTests["story of watersheds"] = testWatersheds
-	interfaceTests["story of a bad release"] = testBadRelease
-	interfaceTests["story of outages"] = testStoreOutages
-	interfaceTests["story of two publishers"] = testTwoPublishers
-}
-
 // to are the options of a move of stable.
 func to(why string) release.Options { return release.Options{Channel: "stable", Why: why} }
 
@@ -137,7 +130,7 @@ func testBadRelease(t *testing.T, w *world) {
 }
 
 // takeable are the ways to take the store of a world away, and what gives it back.
-func (w *world) takeable() (ways []func(), back func()) {
+func takeable(w *world) (ways []func(), back func()) {
 	if w.minio != nil {
 		return []func(){w.minio.Stop}, w.minio.Start
 	}
@@ -153,7 +146,7 @@ func (w *world) takeable() (ways []func(), back func()) {
 // and clients ask and download: what they are told stays right, bundles break off
 // or don't come, and all is well again without a restart.
 func testStoreOutages(t *testing.T, w *world) {
-	ways, back := w.takeable()
+	ways, back := takeable(w)
 	f := newFleet(t, w, 1)
 	server := client{tb: t, base: f.servers[0].base}
 	content := strings.Repeat("0123456789abcdef", 1<<16)

@@ -10,7 +10,6 @@ import (
 	"tsmon/release"
 	"tsmon/signing"
 	"tsmon/store/object"
-	"tsmon/store/object/dir"
 )
 
 // desk publishes to the store of a world.
@@ -76,5 +75,3 @@ func (p plainBodies) Get(ctx context.Context, key string) (io.ReadCloser, object
 		io.Closer
 	}{body, body}, info, nil
 }
-
-func openDir(folder string) (object.Store, error) { return dir.Open(folder) }

@@ -27,7 +27,7 @@ func bucketed(t *testing.T) (*world, *servertest.MinIO) {
 
 // untold demands that no header but Location, no body and no log shows an address
 // that is good.
-func (w *world) untold(t *testing.T, got answer) {
+func untold(t *testing.T, w *world, got answer) {
 	t.Helper()
 	for name, values := range got.header {
 		if name != "Location" && strings.Contains(strings.Join(values, " "), "X-Amz") {
@@ -58,9 +58,9 @@ func TestUpdatesPresigned(t *testing.T) {
 	} {
 		got := nobody.get(path)
 		got.wantFailure(t, 401)
-		w.untold(t, got)
+		untold(t, w, got)
 		got = somebody.send("GET", path+"?token="+token, nil, http.Header{"Range": {"bytes=1-2"}, "If-None-Match": {"*"}})
-		w.untold(t, got)
+		untold(t, w, got)
 		if got.status != 302 || len(got.body) > 0 || got.header.Get("Cache-Control") != "no-store" || got.header.Get("Referrer-Policy") != "no-referrer" {
 			t.Fatalf("%s: %d %v %.300s", path, got.status, got.header, got.body)
 		}
@@ -122,7 +122,7 @@ func TestUpdatesPresignedAlone(t *testing.T) {
 		"/updates/log/stable/0000000001.json":                     404,
 	} {
 		got := nobody.get(path)
-		w.untold(t, got)
+		untold(t, w, got)
 		if got.status != want || got.header.Get("Location") != "" {
 			t.Errorf("%s: %d to %q, want %d", path, got.status, got.header.Get("Location"), want)
 		}
@@ -137,7 +137,7 @@ func TestUpdatesPresignedFails(t *testing.T) {
 	fails := func(why string) {
 		t.Helper()
 		got := client{tb: t, base: w.serve(t).URL}.get(path)
-		w.untold(t, got)
+		untold(t, w, got)
 		if text := got.wantFailure(t, 503); got.header.Get("Location") != "" || got.header.Get("Referrer-Policy") != "" || strings.Contains(text, minio.Endpoint) {
 			t.Errorf("%s: %s %v", why, text, got.header)
 		}

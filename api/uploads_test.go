@@ -19,14 +19,6 @@ import (
 	"github.com/eclipse/paho.golang/paho"
 )
 
-func init() {
-	interfaceTests["uploads"] = testUploads
-	interfaceTests["publishing"] = testPublishing
-	interfaceTests["writing lines"] = testWritingLines
-	interfaceTests["health"] = testHealth
-	interfaceTests["browsers"] = testBrowsers
-}
-
 // png is the smallest picture.
 var png = []byte("\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR\x00\x00\x00\x01\x00\x00\x00\x01\x08\x06\x00\x00\x00\x1f\x15\xc4\x89\x00\x00\x00\nIDATx\x9cc\x00\x01\x00\x00\x05\x00\x01\r\n-\xb4\x00\x00\x00\x00IEND\xaeB`\x82")
 

@@ -9,15 +9,6 @@ import (
 	"time"
 )
 
-func init() {
-	interfaceTests["current value"] = testCurrentValue
-	interfaceTests["batch"] = testBatch
-	interfaceTests["batch refused"] = testBatchRefused
-	interfaceTests["series"] = testSeries
-	interfaceTests["series refused"] = testSeriesRefused
-	interfaceTests["time text"] = testTimeText
-}
-
 // network writes what the tests of values ask for.
 func network(tb testing.TB, w *world) {
 	tb.Helper()
