@@ -1,4 +1,4 @@
-package api
+package api_test
 
 import (
 	"bytes"
@@ -13,6 +13,7 @@ import (
 
 	"github.com/getkin/kin-openapi/openapi3"
 
+	"tsmon/api/apitest"
 	"tsmon/api/monitor"
 	"tsmon/store/object"
 	"tsmon/store/record"
@@ -23,7 +24,7 @@ type described struct{ *openapi3.T }
 
 func load(tb testing.TB) described {
 	tb.Helper()
-	return described{must[apiDescription](tb)(loadDescription()).T}
+	return described{apitest.Must[apitest.Description](tb)(apitest.LoadDescription()).T}
 }
 
 func TestDescriptionIsValid(t *testing.T) {
@@ -80,17 +81,17 @@ func TestChecksNotice(t *testing.T) {
 		"405 as text":          {"PUT", "/dataTs", "", 405, "text/plain", "no", "Content-Type"},
 	} {
 		h := &heard{TB: t}
-		r := must[*http.Request](t)(http.NewRequestWithContext(t.Context(), c.method, "http://127.0.0.1"+c.path, strings.NewReader(c.sent)))
+		r := apitest.Must[*http.Request](t)(http.NewRequestWithContext(t.Context(), c.method, "http://127.0.0.1"+c.path, strings.NewReader(c.sent)))
 		r.Header.Set("Content-Type", "application/json")
 		header := http.Header{"Content-Type": {c.kind}, "X-Request-Id": {"0123456789abcdef"}}
-		checkDescribed(h, r, answer{c.status, header, []byte(c.body)})
+		apitest.CheckDescribed(h, r, apitest.Answer{Status: c.status, Header: header, Body: []byte(c.body)})
 		if (c.want == "") != (h.text == "") || !strings.Contains(h.text, c.want) {
 			t.Errorf("%s: it says %q, want something of %q", name, h.text, c.want)
 		}
 	}
 	h := &heard{TB: t}
-	r := must[*http.Request](t)(http.NewRequestWithContext(t.Context(), "GET", "http://127.0.0.1/updates/stable/latest.json", nil))
-	checkDescribed(h, r, answer{304, http.Header{"Etag": {`"a"`}}, nil})
+	r := apitest.Must[*http.Request](t)(http.NewRequestWithContext(t.Context(), "GET", "http://127.0.0.1/updates/stable/latest.json", nil))
+	apitest.CheckDescribed(h, r, apitest.Answer{Status: 304, Header: http.Header{"Etag": {`"a"`}}})
 	if !strings.Contains(h.text, "X-Request-Id") {
 		t.Errorf("an answer without an id: it says %q", h.text)
 	}
@@ -100,7 +101,7 @@ func TestChecksNotice(t *testing.T) {
 // the description demands one, and nowhere else.
 func TestDescribedSecurity(t *testing.T) {
 	d := load(t)
-	nobody := client{tb: t, base: embedded(t).serve(t).URL}
+	nobody := apitest.Client{TB: t, Base: apitest.Embedded(t).Serve(t).URL}
 	d.operations(func(method, path string, op *openapi3.Operation) {
 		needed := d.Security
 		if op.Security != nil {
@@ -110,9 +111,9 @@ func TestDescribedSecurity(t *testing.T) {
 		for _, one := range needed {
 			open = open || len(one) == 0
 		}
-		got := nobody.send(method, path, raw("{}"), nil)
-		if open == (got.status == http.StatusUnauthorized) && path != "/loginPartner" { // which refuses this login
-			t.Errorf("%s %s: %d without proof, which is enough by the description: %v", method, path, got.status, open)
+		got := nobody.Send(method, path, apitest.Raw("{}"), nil)
+		if open == (got.Status == http.StatusUnauthorized) && path != "/loginPartner" { // which refuses this login
+			t.Errorf("%s %s: %d without proof, which is enough by the description: %v", method, path, got.Status, open)
 		}
 	})
 }
@@ -121,28 +122,28 @@ func TestDescribedSecurity(t *testing.T) {
 // the examples of answers show.
 func TestExamplesWork(t *testing.T) {
 	d := load(t)
-	w := embedded(t)
+	w := apitest.Embedded(t)
 	shown := d.store(t, w)
-	var who login
+	var who apitest.Login
 	remarshal(t, d.Paths.Value("/loginPartner").Post.RequestBody.Value.Content["application/json"].Example, &who)
 	user := record.User{Email: who.Email, Profile: 7, Admin: true, TokenDigest: monitor.TokenDigest(who.TokenApp)}
-	must[record.User](t)(w.Records.CreateUser(t.Context(), who.Schema, user))
-	asked := w.as(t, w.serve(t), who)
+	apitest.Must[record.User](t)(w.Records.CreateUser(t.Context(), who.Schema, user))
+	asked := w.LogIn(t, w.Serve(t), who)
 	d.operations(func(method, path string, op *openapi3.Operation) {
 		body, header := exampleBody(t, w, op)
-		got := asked.send(method, d.exampleTarget(path, op), body, header)
-		if got.status/100 != 2 {
-			t.Errorf("%s %s: %d %.300s", method, path, got.status, got.body)
+		got := asked.Send(method, d.exampleTarget(path, op), body, header)
+		if got.Status/100 != 2 {
+			t.Errorf("%s %s: %d %.300s", method, path, got.Status, got.Body)
 		}
 		if data, ok := shown[path]; ok {
-			got.wantData(t, string(must[[]byte](t)(json.Marshal(data))))
+			got.WantData(t, string(apitest.Must[[]byte](t)(json.Marshal(data))))
 		}
 	})
 }
 
 // store puts what the examples of answers show into a world: files, and all that
 // a tenant owns, which it returns by path.
-func (d described) store(tb testing.TB, w *world) map[string]any {
+func (d described) store(tb testing.TB, w *apitest.World) map[string]any {
 	tb.Helper()
 	var content record.Content
 	shown := map[string]any{}
@@ -153,14 +154,14 @@ func (d described) store(tb testing.TB, w *world) map[string]any {
 		shown[path] = d.exampleAnswer(path).(map[string]any)["data"]
 		remarshal(tb, shown[path], into)
 	}
-	if err := w.Records.Import(tb.Context(), w.ana.Schema, content); err != nil {
+	if err := w.Records.Import(tb.Context(), w.Ana.Schema, content); err != nil {
 		tb.Fatal(err)
 	}
-	w.publisher(tb).publish(tb, "stable", "1.4.0")
-	for path, file := range map[string][]byte{"/uploads/{name}": png} {
+	w.Desk(tb).PublishVersion(tb, "stable", "1.4.0")
+	for path, file := range map[string][]byte{"/uploads/{name}": apitest.PNG} {
 		target, _, _ := strings.Cut(d.exampleTarget(path, d.Paths.Value(path).Get), "?")
 		key := strings.TrimPrefix(strings.TrimPrefix(target, "/updates"), "/")
-		must[object.Info](tb)(w.Objects.Create(tb.Context(), key, bytes.NewReader(file), int64(len(file)), object.Attributes{}))
+		apitest.Must[object.Info](tb)(w.Objects.Create(tb.Context(), key, bytes.NewReader(file), int64(len(file)), object.Attributes{}))
 	}
 	return shown
 }
@@ -185,17 +186,17 @@ func (d described) exampleTarget(path string, op *openapi3.Operation) string {
 
 // exampleBody is the example of a request's body, with the headers that it needs
 // besides those of the client.
-func exampleBody(tb testing.TB, w *world, op *openapi3.Operation) (any, http.Header) {
+func exampleBody(tb testing.TB, w *apitest.World, op *openapi3.Operation) (any, http.Header) {
 	tb.Helper()
 	if op.RequestBody == nil {
 		return nil, nil
 	}
 	content := op.RequestBody.Value.Content
 	if content["multipart/form-data"] != nil {
-		return form(tb, w, "file", "plano.png", png)
+		return apitest.Form(tb, w, "file", "plano.png", apitest.PNG)
 	}
 	if lines := content["*/*"]; lines != nil {
-		return raw(lines.Example.(string)), http.Header{"Authorization": {"Token " + w.WriteToken}}
+		return apitest.Raw(lines.Example.(string)), http.Header{"Authorization": {"Token " + w.WriteToken}}
 	}
 	header := http.Header{}
 	for _, p := range op.Parameters {
@@ -209,7 +210,7 @@ func exampleBody(tb testing.TB, w *world, op *openapi3.Operation) (any, http.Hea
 // remarshal reads a decoded JSON value into another.
 func remarshal(tb testing.TB, from, into any) {
 	tb.Helper()
-	if err := json.Unmarshal(must[[]byte](tb)(json.Marshal(from)), into); err != nil {
+	if err := json.Unmarshal(apitest.Must[[]byte](tb)(json.Marshal(from)), into); err != nil {
 		tb.Fatal(err)
 	}
 }
@@ -217,26 +218,26 @@ func remarshal(tb testing.TB, from, into any) {
 // TestDescribedFailures provokes answers that clients seldom see.
 func TestDescribedFailures(t *testing.T) {
 	d := load(t)
-	w := embedded(t)
+	w := apitest.Embedded(t)
 	d.store(t, w)
-	w.MaxUpload = int64(len(png)) - 1
-	ana := w.as(t, w.serve(t), w.ana)
-	want := func(what string, got answer, status int) {
+	w.MaxUpload = int64(len(apitest.PNG)) - 1
+	ana := w.LogIn(t, w.Serve(t), w.Ana)
+	want := func(what string, got apitest.Answer, status int) {
 		t.Helper()
-		if got.status != status {
-			t.Errorf("%s: %d %.300s, want %d", what, got.status, got.body, status)
+		if got.Status != status {
+			t.Errorf("%s: %d %.300s, want %d", what, got.Status, got.Body, status)
 		}
 	}
-	upload := func(part string) answer {
-		body, header := form(t, w, part, "plano.png", png)
-		return ana.send("POST", "/upload", body, header)
+	upload := func(part string) apitest.Answer {
+		body, header := apitest.Form(t, w, part, "plano.png", apitest.PNG)
+		return ana.Send("POST", "/upload", body, header)
 	}
 	keys := http.Header{"accesskey": {w.Uploads.Access}, "secretkey": {w.Uploads.Secret}}
 	want("a file too large", upload("file"), 413)
 	want("another part", upload("plano"), 500)
-	want("no form", ana.send("POST", "/upload", raw("{}"), keys), 415)
-	write := func(lines string) answer {
-		return ana.send("POST", "/v2/write?bucket="+w.ana.TsName, raw(lines), http.Header{"Authorization": {"Token " + w.WriteToken}})
+	want("no form", ana.Send("POST", "/upload", apitest.Raw("{}"), keys), 415)
+	write := func(lines string) apitest.Answer {
+		return ana.Send("POST", "/v2/write?bucket="+w.Ana.TsName, apitest.Raw(lines), http.Header{"Authorization": {"Token " + w.WriteToken}})
 	}
 	want("values", write("tanque nivel=1"), 204)
 	want("values of another kind", write(`tanque nivel="x"`), 422)
@@ -244,17 +245,17 @@ func TestDescribedFailures(t *testing.T) {
 
 	files := []string{"/uploads/{name}", "/updates/{channel}/latest.json", "/updates/releases/{version}/{file}"}
 	broken := *w
-	unsteady(&broken).fail(object.ErrUnavailable, "objects.")
-	down := client{tb: t, base: broken.serve(t).URL}
+	apitest.Unsteady(&broken).Fail(object.ErrUnavailable, "objects.")
+	down := apitest.Client{TB: t, Base: broken.Serve(t).URL}
 	for _, path := range files {
 		target := d.exampleTarget(path, d.Paths.Value(path).Get)
 		for _, method := range []string{"GET", "HEAD"} {
-			want(method+target+" again", ana.send(method, target, nil, http.Header{"If-None-Match": {"*"}}), 304)
-			want(method+target+" without a store", down.send(method, target, nil, nil), 503)
+			want(method+target+" again", ana.Send(method, target, nil, http.Header{"If-None-Match": {"*"}}), 304)
+			want(method+target+" without a store", down.Send(method, target, nil, nil), 503)
 		}
 	}
 
-	want("all is well", ana.get("/getVarsTs"), 200)
+	want("all is well", ana.Get("/getVarsTs"), 200)
 	if err := w.Series.(io.Closer).Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -263,8 +264,8 @@ func TestDescribedFailures(t *testing.T) {
 		t.Fatal(err)
 	}
 	want("values without records", write("tanque nivel=1"), 500)
-	want("not ready", ana.get("/readyz"), 503)
+	want("not ready", ana.Get("/readyz"), 503)
 	for _, path := range []string{"/getVarsTs", "/getConfigNotify", "/getAllMenu", "/indicatorCharts"} {
-		want(path, ana.get(path), 500)
+		want(path, ana.Get(path), 500)
 	}
 }
