@@ -1,6 +1,4 @@
-//go:build unported
-
-package api
+package monitor_test
 
 import (
 	"bytes"
@@ -13,9 +11,11 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"tsmon/api"
 	"tsmon/api/apitest"
 	"tsmon/store/record"
 	"tsmon/store/series"
@@ -41,7 +41,7 @@ func fetch(b *testing.B, method, address string, header http.Header, body []byte
 	return text
 }
 
-// viewOf is a batch of the variables of seriestest.View.
+// viewOf returns a batch of the variables of seriestest.View.
 func viewOf(b *testing.B) []byte {
 	var items []any
 	for i, want := range seriestest.View() {
@@ -51,7 +51,7 @@ func viewOf(b *testing.B) []byte {
 	return apitest.Must[[]byte](b)(json.Marshal(items))
 }
 
-// median returns the middle of what f took.
+// median returns the median in milliseconds.
 func median(times []time.Duration) float64 {
 	slices.Sort(times)
 	return float64(times[len(times)/2].Microseconds()) / 1000
@@ -62,16 +62,15 @@ func median(times []time.Duration) float64 {
 // InfluxDB that could be written by hand for the same values, and with 50 requests
 // one after another: to InfluxDB, and to /dataTs. It reports medians.
 func BenchmarkBatch(b *testing.B) {
-	w := apitest.Real(b, apitest.StartServers(b))
+	w := apitest.StartServers(b).World(b)
 	w.Clock.Move(seriestest.Clock.Sub(w.Clock.Now()) + 5*time.Second)
 	seriestest.Fill(b, w.Series, w.Ana.TsName)
 	w.Settle(w.Ana.TsName)
-	w.Now, w.Tokens.Now = w.Clock.Now, w.Clock.Now
-	handler := api.New(w.Options)
-	moved := time.Duration(0)
-	handler.values.Now = func() time.Time { moved += time.Hour; return w.Clock.Now().Add(moved) } // nothing is fresh
-	server := httptest.NewServer(handler.Handler())
-	b.Cleanup(func() { server.Close(); handler.Close() })
+	var calls atomic.Int64
+	w.Now = func() time.Time { // nothing is fresh, but users are looked up seldom
+		return w.Clock.Now().Add(time.Duration(calls.Add(1)) * 3 * time.Second)
+	}
+	server := w.Serve(b)
 	token := w.LogIn(b, server, w.Ana).Token
 	header := http.Header{"Authorization": {"Bearer " + token}, "Content-Type": {"application/json"}}
 	body := viewOf(b)
@@ -140,10 +139,10 @@ func BenchmarkWarm(b *testing.B) {
 	w := apitest.Embedded(b)
 	w.Clock.Move(seriestest.Clock.Sub(w.Clock.Now()) + 5*time.Second)
 	seriestest.Fill(b, w.Series, w.Ana.TsName)
+	still := w.Clock.Now()
+	w.Now = func() time.Time { return still }
 	handler := api.New(w.Options)
 	defer handler.Close()
-	still := w.Clock.Now()
-	handler.values.Now = func() time.Time { return still }
 	routes := handler.Handler()
 	token := strings.TrimPrefix(w.LogIn(b, w.Serve(b), w.Ana).Token, "Bearer ")
 	body := viewOf(b)
@@ -163,7 +162,7 @@ func BenchmarkWarm(b *testing.B) {
 // BenchmarkDiagram measures saving and reading a diagram of 200 lines through
 // HTTP, on PostgreSQL.
 func BenchmarkDiagram(b *testing.B) {
-	w := apitest.Real(b, apitest.StartServers(b))
+	w := apitest.StartServers(b).World(b)
 	apitest.ImportGrants(b, w)
 	server := w.Serve(b)
 	ana := w.LogIn(b, server, w.Ana)

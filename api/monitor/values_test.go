@@ -290,3 +290,21 @@ func testTimeText(t *testing.T, w *apitest.World) {
 		}
 	}
 }
+
+// TestPointsBoundHoldsForCenturies asks for more windows than an int64 can count.
+func TestPointsBoundHoldsForCenturies(t *testing.T) {
+	w := apitest.Embedded(t)
+	ana := w.LogIn(t, w.Serve(t), w.Ana)
+	start, stop := time.Date(1701, 1, 1, 0, 0, 0, 0, time.UTC).UnixMilli(), time.Date(2249, 1, 1, 0, 0, 0, 0, time.UTC).UnixMilli()
+	for period, most := range map[string]int{"1ns": 80, "1us": 80, "1s": 80, "3660d": 1000} {
+		for _, n := range []int{most, most + 1} {
+			item := fmt.Sprintf(`{"measurement":"tanque","field":"nivel","samplingPeriod":%q,"start":%d,"stop":%d}`, period, start, stop)
+			got := ana.Post("/seriesDataTs", apitest.Raw("["+strings.TrimSuffix(strings.Repeat(item+",", n), ",")+"]"))
+			if n == most {
+				got.Data(t)
+			} else if text := got.WantFailure(t, 500); !strings.Contains(text, "at most") {
+				t.Errorf("%d series by %s: %s", n, period, text)
+			}
+		}
+	}
+}
