@@ -18,7 +18,8 @@
 //   - Errors answer to errors.Is: fs.ErrNotExist, fs.ErrExist, fs.ErrPermission
 //     and the sentinels of this package. An absent bucket, or a root folder that
 //     is gone, is ErrNoStore and never fs.ErrNotExist, so that it can't be taken
-//     for an empty store; a folder that was never made is one.
+//     for an empty store; a folder that was never made is one, unless the caller
+//     insisted on it when opening the store.
 //   - Every wait is bounded: by the context and by time-outs of the adapter.
 //
 // There is no rename and no append, and no overwriting without a condition.

@@ -97,8 +97,18 @@ func (c NotifyConfig) Rows() ([]NotifyRow, error) {
 	return rows, nil
 }
 
-// Add puts a row of Rows back into its place.
-func (c NotifyConfig) Add(r NotifyRow) error {
+// NotifyConfigOf returns the configuration that has these rows.
+func NotifyConfigOf(rows []NotifyRow) (NotifyConfig, error) {
+	c := NotifyConfig{}
+	for _, r := range rows {
+		if err := c.add(r); err != nil {
+			return nil, err
+		}
+	}
+	return c, nil
+}
+
+func (c NotifyConfig) add(r NotifyRow) error {
 	var entries []NotifyEntry
 	if err := json.Unmarshal(r.Entries, &entries); err != nil {
 		return fmt.Errorf("notification configuration of %s, %s, %s: %w", r.Kind, r.Brand, r.Version, err)
@@ -143,6 +153,52 @@ func (c Content) Validate() error {
 	}
 	_, err := c.Savings()
 	return err
+}
+
+// VariableKeys returns the keys of the variables, in their order.
+func (c Content) VariableKeys() []string {
+	keys := make([]string, len(c.Variables))
+	for i, v := range c.Variables {
+		keys[i] = v.ID.Text
+	}
+	return keys
+}
+
+// ChartKeys returns the keys of the charts, in their order.
+func (c Content) ChartKeys() []string {
+	keys := make([]string, len(c.Charts))
+	for i, chart := range c.Charts {
+		keys[i] = chart.ID.Text
+	}
+	return keys
+}
+
+// Positions returns where an import puts the elements with the given keys; for
+// adapters. have holds the positions of all elements that the store has. Those
+// that are named share out their own positions in the order of keys; new ones
+// follow after all.
+func Positions(have map[string]int64, keys []string) []int64 {
+	next := int64(0)
+	for _, position := range have {
+		next = max(next, position)
+	}
+	var own []int64
+	for _, key := range keys {
+		if position, ok := have[key]; ok {
+			own = append(own, position)
+		}
+	}
+	slices.Sort(own)
+	positions := make([]int64, len(keys))
+	for i, key := range keys {
+		if _, ok := have[key]; ok {
+			positions[i], own = own[0], own[1:]
+		} else {
+			next++
+			positions[i] = next
+		}
+	}
+	return positions
 }
 
 // unique calls check with each index below n and demands that keys differ.

@@ -167,8 +167,10 @@ type Contents interface {
 	// Import stores what c names and leaves the rest alone: a variable, menu,
 	// permission, chart or diagram replaces the one of its id, a diagram with
 	// all its objects, a notification version the one of its kind and brand.
-	// Importing the same again changes nothing. A *ConflictError says that an
-	// object belongs to a diagram that c does not name.
+	// Importing the same again changes nothing. Variables and charts follow those
+	// of earlier imports; what an import replaces keeps its place among the others,
+	// but what it replaces together is put in the import's own order. A
+	// *ConflictError says that an object belongs to a diagram that c does not name.
 	Import(ctx context.Context, schema string, c Content) error
 }
 

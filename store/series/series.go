@@ -190,8 +190,16 @@ type Range struct {
 	Limit int // at most so many points, the newest; zero stands for DefaultLimit
 }
 
-// Points returns the number of points that a range may have.
-func (r Range) Points() int { return cmp.Or(r.Limit, DefaultLimit) }
+// Points returns the largest number of points that a valid range may have: its
+// limit, or the number of its windows if that is smaller.
+func (r Range) Points() int {
+	limit := cmp.Or(r.Limit, DefaultLimit)
+	length := uint64(r.Stop.UnixNano()) - uint64(r.Start.UnixNano()) // may be above math.MaxInt64
+	if windows := (length-1)/uint64(r.Every) + 2; length > 0 && windows < uint64(limit) {
+		return int(windows)
+	}
+	return limit
+}
 
 // Point is the value of one window.
 type Point struct {

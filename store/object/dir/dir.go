@@ -74,6 +74,16 @@ func Open(root string) (*Store, error) {
 	return s, nil
 }
 
+// OpenExisting is like Open, but object.ErrNoStore where there is no such folder:
+// for whoever only reads, to whom an empty store would hide a wrong path.
+func OpenExisting(root string) (*Store, error) {
+	s, err := Open(root)
+	if err == nil && !s.made.Load() {
+		return nil, fmt.Errorf("open store: %w: there is no folder %s", object.ErrNoStore, s.root)
+	}
+	return s, err
+}
+
 // open opens the root for one operation, so that a root that vanished or was
 // mounted anew is noticed. It is fs.ErrNotExist where none was made yet.
 func (s *Store) open() (*os.Root, error) {

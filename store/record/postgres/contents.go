@@ -2,7 +2,6 @@ package postgres
 
 import (
 	"context"
-	"encoding/json"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -11,8 +10,7 @@ import (
 )
 
 const (
-	selectVariables = `SELECT key, is_integer, name, unit, type, calc, equation, status, vars_ts
-		FROM {schema}.variables ORDER BY position, key`
+	selectVariables     = `SELECT ` + record.VariableColumns + ` FROM {schema}.variables ORDER BY position, key`
 	selectDiagrams      = `SELECT id, head FROM {schema}.diagrams ORDER BY id`
 	selectObjects       = `SELECT diagram, kind, id, members FROM {schema}.objects ORDER BY diagram, kind, id`
 	selectMenus         = `SELECT id, name, icon, path, status FROM {schema}.menus ORDER BY id`
@@ -21,88 +19,39 @@ const (
 	selectCharts        = `SELECT chart FROM {schema}.charts ORDER BY position, key`
 )
 
-func scanVariable(row pgx.CollectableRow) (v record.Variable, err error) {
-	err = row.Scan(&v.ID.Text, &v.ID.Integer, &v.Name, &v.Unit, &v.Type, &v.Calc, &v.Equation, &v.Status, (*[]byte)(&v.VarsTs))
-	return v, err
-}
-
-func scanMenu(row pgx.CollectableRow) (m record.Menu, err error) {
-	err = row.Scan(&m.ID, &m.Name, &m.Icon, &m.Path, &m.Status)
-	return m, err
-}
-
-func scanPermission(row pgx.CollectableRow) (p record.Permission, err error) {
-	err = row.Scan(&p.ID, &p.Menu, &p.Profile, &p.User, &p.Status)
-	return p, err
-}
-
-func scanNotification(row pgx.CollectableRow) (n record.NotifyRow, err error) {
-	err = row.Scan(&n.Kind, &n.Brand, &n.Version, (*[]byte)(&n.Entries))
-	return n, err
-}
-
-func scanChart(row pgx.CollectableRow) (c record.Chart, err error) {
-	var data []byte
-	if err := row.Scan(&data); err != nil {
-		return c, err
-	}
-	return c, c.UnmarshalJSON(data)
-}
-
-func scanDiagram(row pgx.CollectableRow) (d record.Diagram, err error) {
-	var id int64
-	var head []byte
-	if err := row.Scan(&id, &head); err != nil {
-		return d, err
-	}
-	err = json.Unmarshal(head, &d)
-	d.ID = id
-	return d, err
-}
-
 // Variables implements record.Variables.
-func (s *Store) Variables(ctx context.Context, schema string) ([]record.Variable, error) {
-	return list(ctx, s, "read variables", schema, scanVariable, selectVariables)
+func (s contents) Variables(ctx context.Context, schema string) ([]record.Variable, error) {
+	return list(ctx, s.server, "read variables", schema, record.ScanVariable, selectVariables)
 }
 
 // Menus implements record.Access.
-func (s *Store) Menus(ctx context.Context, schema string) ([]record.Menu, error) {
-	return list(ctx, s, "read menus", schema, scanMenu, selectMenus)
+func (s contents) Menus(ctx context.Context, schema string) ([]record.Menu, error) {
+	return list(ctx, s.server, "read menus", schema, record.ScanMenu, selectMenus)
 }
 
 // Permissions implements record.Access.
-func (s *Store) Permissions(ctx context.Context, schema string, user, profile int64) ([]record.Permission, error) {
-	return list(ctx, s, "read permissions", schema, scanPermission,
+func (s contents) Permissions(ctx context.Context, schema string, user, profile int64) ([]record.Permission, error) {
+	return list(ctx, s.server, "read permissions", schema, record.ScanPermission,
 		selectPermissions+` WHERE user_id = $1 OR profile = $2 ORDER BY id`, user, profile)
 }
 
 // Charts implements record.Configuration.
-func (s *Store) Charts(ctx context.Context, schema string) ([]record.Chart, error) {
-	return list(ctx, s, "read charts", schema, scanChart, selectCharts)
+func (s contents) Charts(ctx context.Context, schema string) ([]record.Chart, error) {
+	return list(ctx, s.server, "read charts", schema, record.ScanChart, selectCharts)
 }
 
 // NotifyConfig implements record.Configuration.
-func (s *Store) NotifyConfig(ctx context.Context, schema string) (record.NotifyConfig, error) {
-	rows, err := list(ctx, s, "read notification configuration", schema, scanNotification, selectNotifications)
+func (s contents) NotifyConfig(ctx context.Context, schema string) (record.NotifyConfig, error) {
+	rows, err := list(ctx, s.server, "read notification configuration", schema, record.ScanNotification, selectNotifications)
 	if err != nil {
 		return nil, err
 	}
-	return notifyConfig(rows)
-}
-
-func notifyConfig(rows []record.NotifyRow) (record.NotifyConfig, error) {
-	c := record.NotifyConfig{}
-	for _, r := range rows {
-		if err := c.Add(r); err != nil {
-			return nil, err
-		}
-	}
-	return c, nil
+	return record.NotifyConfigOf(rows)
 }
 
 // VariablesByField implements record.Variables. Fields that can't be stored are
 // those of no variable.
-func (s *Store) VariablesByField(ctx context.Context, schema string, fields []record.Field) (map[record.Field]record.ID, error) {
+func (s contents) VariablesByField(ctx context.Context, schema string, fields []record.Field) (map[record.Field]record.ID, error) {
 	var measurements, names []string
 	for _, f := range fields {
 		if f.Measurement != "" && record.Storable(f.Measurement) && record.Storable(f.Field) {
@@ -113,7 +62,7 @@ func (s *Store) VariablesByField(ctx context.Context, schema string, fields []re
 		field record.Field
 		id    record.ID
 	}
-	pairs, err := list(ctx, s, "find variables", schema, func(row pgx.CollectableRow) (p pair, err error) {
+	pairs, err := list(ctx, s.server, "find variables", schema, func(row record.Scanner) (p pair, err error) {
 		err = row.Scan(&p.field.Measurement, &p.field.Field, &p.id.Text, &p.id.Integer)
 		return p, err
 	}, `SELECT measurement, field, min(key), bool_and(is_integer) FROM {schema}.variables
@@ -127,59 +76,36 @@ func (s *Store) VariablesByField(ctx context.Context, schema string, fields []re
 }
 
 // Export implements record.Contents, in one round trip.
-func (s *Store) Export(ctx context.Context, schema string) (record.Content, error) {
+func (s contents) Export(ctx context.Context, schema string) (record.Content, error) {
 	var content record.Content
 	err := s.of(ctx, "export", schema, func(ctx context.Context, c *pgxpool.Conn, in in) error {
 		var b pgx.Batch
-		var objects []placed
+		var objects []record.Placed
 		var notifications []record.NotifyRow
 		b.Queue(`BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY`)
-		collect(&b, in.sql(selectVariables), scanVariable, &content.Variables)
-		collect(&b, in.sql(selectDiagrams), scanDiagram, &content.Diagrams)
-		collect(&b, in.sql(selectObjects), scanPlaced, &objects)
-		collect(&b, in.sql(selectMenus), scanMenu, &content.Menus)
-		collect(&b, in.sql(selectPermissions+` ORDER BY id`), scanPermission, &content.Permissions)
-		collect(&b, in.sql(selectNotifications), scanNotification, &notifications)
-		collect(&b, in.sql(selectCharts), scanChart, &content.Charts)
+		collect(&b, in.sql(selectVariables), record.ScanVariable, &content.Variables)
+		collect(&b, in.sql(selectDiagrams), record.ScanDiagram, &content.Diagrams)
+		collect(&b, in.sql(selectObjects), record.ScanPlaced, &objects)
+		collect(&b, in.sql(selectMenus), record.ScanMenu, &content.Menus)
+		collect(&b, in.sql(selectPermissions+` ORDER BY id`), record.ScanPermission, &content.Permissions)
+		collect(&b, in.sql(selectNotifications), record.ScanNotification, &notifications)
+		collect(&b, in.sql(selectCharts), record.ScanChart, &content.Charts)
 		b.Queue(`COMMIT`)
 		if err := c.SendBatch(ctx, &b).Close(); err != nil {
 			return err
 		}
-		place(content.Diagrams, objects)
+		record.Place(content.Diagrams, objects)
 		var err error
-		content.Notifications, err = notifyConfig(notifications)
+		content.Notifications, err = record.NotifyConfigOf(notifications)
 		return err
 	})
 	return content, err
 }
 
 // collect queues a query whose rows are appended to a list.
-func collect[T any](b *pgx.Batch, query string, scan pgx.RowToFunc[T], list *[]T) {
+func collect[T any](b *pgx.Batch, query string, scan func(record.Scanner) (T, error), list *[]T) {
 	b.Queue(query).Query(func(rows pgx.Rows) (err error) {
-		*list, err = pgx.AppendRows(*list, rows, scan)
+		*list, err = pgx.AppendRows(*list, rows, rowTo(scan))
 		return err
 	})
-}
-
-// placed is an object and its diagram.
-type placed struct {
-	diagram int64
-	kind    record.Kind
-	object  record.Object
-}
-
-func scanPlaced(row pgx.CollectableRow) (p placed, err error) {
-	err = row.Scan(&p.diagram, &p.kind, &p.object.ID, (*[]byte)(&p.object.Members))
-	return p, err
-}
-
-// place puts objects on their diagrams.
-func place(diagrams []record.Diagram, objects []placed) {
-	index := make(map[int64]int, len(diagrams))
-	for i, d := range diagrams {
-		index[d.ID] = i
-	}
-	for _, p := range objects {
-		diagrams[index[p.diagram]].Add(p.kind, p.object)
-	}
 }

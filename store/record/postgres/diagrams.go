@@ -22,7 +22,7 @@ const selectDiagram = `
 	ORDER BY 1, 2`
 
 // Diagram implements record.Diagrams.
-func (s *Store) Diagram(ctx context.Context, schema string, id int64) (record.Diagram, error) {
+func (s contents) Diagram(ctx context.Context, schema string, id int64) (record.Diagram, error) {
 	var d record.Diagram
 	err := s.of(ctx, "read diagram", schema, func(ctx context.Context, c *pgxpool.Conn, in in) error {
 		rows, err := c.Query(ctx, in.sql(selectDiagram), id)
@@ -35,46 +35,26 @@ func (s *Store) Diagram(ctx context.Context, schema string, id int64) (record.Di
 	return d, err
 }
 
-func collectDiagram(rows pgx.Rows) (record.Diagram, error) {
-	defer rows.Close()
-	var d record.Diagram
-	found := false
-	for rows.Next() {
-		var kind record.Kind
-		var data []byte
-		o, err := scanObject(rows, &kind, &data)
-		if err != nil {
-			return record.Diagram{}, err
-		}
-		if found {
-			d.Add(kind, o)
-			continue
-		}
-		if err := json.Unmarshal(data, &d); err != nil {
-			return record.Diagram{}, err
-		}
-		d.ID, found = o.ID, true
-	}
-	if err := rows.Err(); err != nil || found {
+func collectDiagram(rows pgx.Rows) (d record.Diagram, err error) {
+	placed, err := pgx.CollectRows(rows, rowTo(record.ScanBound))
+	if err != nil {
 		return d, err
 	}
-	return d, record.ErrNotFound
-}
-
-func scanObject(rows pgx.Rows, kind *record.Kind, data *[]byte) (record.Object, error) {
-	var o record.Object
-	var name, unit *string
-	var varsTs []byte
-	err := rows.Scan(kind, &o.ID, data, &name, &unit, &varsTs)
-	o.Members = *data
-	if name != nil {
-		o.Variable = &record.Bound{Name: *name, Unit: unit, VarsTs: varsTs}
+	if len(placed) == 0 {
+		return d, record.ErrNotFound
 	}
-	return o, err
+	if err := json.Unmarshal(placed[0].Members, &d); err != nil {
+		return record.Diagram{}, err
+	}
+	d.ID = placed[0].ID
+	for _, p := range placed[1:] {
+		d.Add(p.Kind, p.Object)
+	}
+	return d, nil
 }
 
 // SaveDiagram implements record.Diagrams.
-func (s *Store) SaveDiagram(ctx context.Context, schema string, d record.Diagram, deleted record.Deleted) (int64, error) {
+func (s contents) SaveDiagram(ctx context.Context, schema string, d record.Diagram, deleted record.Deleted) (int64, error) {
 	saving, err := record.Prepare(d, deleted)
 	if err != nil {
 		return 0, fmt.Errorf("save diagram: %w", err)
@@ -161,8 +141,8 @@ func queueOwners(b *pgx.Batch, in in, found *state, refs []record.Ref, except []
 	})
 }
 
-// number gives ids to a new diagram and to new objects, and counts on. Only where
-// clients have chosen ids that are next in turn does it ask again.
+// number assigns ids to a new diagram and to new objects. It makes another request
+// only where clients have chosen ids that are next in turn.
 func number(ctx context.Context, c *pgxpool.Conn, in in, s *record.Saving, found *state) error {
 	if s.Diagram == 0 {
 		s.Diagram = found.nextDiagram

@@ -11,7 +11,7 @@ import (
 )
 
 // Import implements record.Contents, in two round trips.
-func (s *Store) Import(ctx context.Context, schema string, c record.Content) error {
+func (s contents) Import(ctx context.Context, schema string, c record.Content) error {
 	if err := c.Validate(); err != nil {
 		return fmt.Errorf("import: %w", err)
 	}
@@ -24,25 +24,30 @@ func (s *Store) Import(ctx context.Context, schema string, c record.Content) err
 		return fmt.Errorf("import: %w", err)
 	}
 	return s.of(ctx, "import", schema, func(ctx context.Context, conn *pgxpool.Conn, in in) error {
-		if err := lookForeign(ctx, conn, in, savings); err != nil {
+		there, err := lookForeign(ctx, conn, in, savings)
+		if err != nil {
 			return err
 		}
 		var b pgx.Batch
-		queueVariables(&b, in, c.Variables)
+		queueVariables(&b, in, c.Variables, record.Positions(there.variables, c.VariableKeys()))
 		queueDiagrams(&b, in, savings)
 		queueMenus(&b, in, c.Menus)
 		queuePermissions(&b, in, c.Permissions)
 		queueNotifications(&b, in, notifications)
-		queueCharts(&b, in, c.Charts)
+		queueCharts(&b, in, c.Charts, record.Positions(there.charts, c.ChartKeys()))
 		b.Queue(`COMMIT`)
 		return conn.SendBatch(ctx, &b).Close()
 	})
 }
 
+// places are the positions of a tenant's variables and charts, by their keys.
+type places struct{ variables, charts map[string]int64 }
+
 // lookForeign locks the tenant and looks for objects that belong to a diagram
 // which is not imported.
-func lookForeign(ctx context.Context, c *pgxpool.Conn, in in, savings []record.Saving) error {
+func lookForeign(ctx context.Context, c *pgxpool.Conn, in in, savings []record.Saving) (places, error) {
 	found := state{owners: map[record.Ref]int64{}}
+	there := places{map[string]int64{}, map[string]int64{}}
 	var refs []record.Ref
 	named := make([]int64, len(savings))
 	for i, s := range savings {
@@ -52,19 +57,33 @@ func lookForeign(ctx context.Context, c *pgxpool.Conn, in in, savings []record.S
 	var b pgx.Batch
 	lock(&b, in, &found)
 	queueOwners(&b, in, &found, refs, named)
+	queuePositions(&b, in.sql(`SELECT key, position FROM {schema}.variables`), there.variables)
+	queuePositions(&b, in.sql(`SELECT key, position FROM {schema}.charts`), there.charts)
 	if err := c.SendBatch(ctx, &b).Close(); err != nil {
-		return err
+		return places{}, err
 	}
 	for _, s := range savings {
 		if err := s.Check(found.owners); err != nil {
-			return err
+			return places{}, err
 		}
 	}
-	return nil
+	return there, nil
 }
 
-// queueDiagrams takes all objects off the diagrams that are named before it puts
-// any back, so that an object may move between them.
+func queuePositions(b *pgx.Batch, query string, into map[string]int64) {
+	b.Queue(query).Query(func(rows pgx.Rows) error {
+		var key string
+		var position int64
+		_, err := pgx.ForEachRow(rows, []any{&key, &position}, func() error {
+			into[key] = position
+			return nil
+		})
+		return err
+	})
+}
+
+// queueDiagrams removes the objects of all diagrams that are imported before it
+// adds any, so that an object may move between them.
 func queueDiagrams(b *pgx.Batch, in in, savings []record.Saving) {
 	last := int64(0)
 	for _, s := range savings {
@@ -87,13 +106,13 @@ func column[T, C any](list []T, pick func(T) C) []C {
 	return values
 }
 
-func queueVariables(b *pgx.Batch, in in, list []record.Variable) {
+func queueVariables(b *pgx.Batch, in in, list []record.Variable, positions []int64) {
 	type v = record.Variable
 	b.Queue(in.sql(`
 		INSERT INTO {schema}.variables (position, key, is_integer, name, unit, type, calc, equation, status, vars_ts, measurement, field)
 		SELECT r.position, r.key, r.is_integer, r.name, r.unit, r.type, r.calc, r.equation, r.status, r.vars_ts::json, r.measurement, r.field
-		FROM unnest($1::text[], $2::boolean[], $3::text[], $4::text[], $5::text[], $6::boolean[], $7::text[], $8::boolean[], $9::text[], $10::text[], $11::text[])
-			WITH ORDINALITY AS r (key, is_integer, name, unit, type, calc, equation, status, vars_ts, measurement, field, position)
+		FROM unnest($1::text[], $2::boolean[], $3::text[], $4::text[], $5::text[], $6::boolean[], $7::text[], $8::boolean[], $9::text[], $10::text[], $11::text[], $12::bigint[])
+			AS r (key, is_integer, name, unit, type, calc, equation, status, vars_ts, measurement, field, position)
 		ON CONFLICT (key) DO UPDATE SET position = excluded.position, is_integer = excluded.is_integer, name = excluded.name,
 			unit = excluded.unit, type = excluded.type, calc = excluded.calc, equation = excluded.equation, status = excluded.status,
 			vars_ts = excluded.vars_ts, measurement = excluded.measurement, field = excluded.field`),
@@ -102,7 +121,7 @@ func queueVariables(b *pgx.Batch, in in, list []record.Variable) {
 		column(list, func(v v) string { return v.Type }), column(list, func(v v) bool { return v.Calc }),
 		column(list, func(v v) *string { return v.Equation }), column(list, func(v v) bool { return v.Status }),
 		column(list, func(v v) string { return string(v.VarsTs) }),
-		column(list, func(v v) string { return v.Field().Measurement }), column(list, func(v v) string { return v.Field().Field }))
+		column(list, func(v v) string { return v.Field().Measurement }), column(list, func(v v) string { return v.Field().Field }), positions)
 }
 
 func queueMenus(b *pgx.Batch, in in, list []record.Menu) {
@@ -138,12 +157,12 @@ func queueNotifications(b *pgx.Batch, in in, list []record.NotifyRow) {
 		column(list, func(n n) string { return n.Version }), column(list, func(n n) string { return string(n.Entries) }))
 }
 
-func queueCharts(b *pgx.Batch, in in, list []record.Chart) {
+func queueCharts(b *pgx.Batch, in in, list []record.Chart, positions []int64) {
 	type c = record.Chart
 	b.Queue(in.sql(`
 		INSERT INTO {schema}.charts (position, key, chart)
 		SELECT r.position, r.key, r.chart::json
-		FROM unnest($1::text[], $2::text[]) WITH ORDINALITY AS r (key, chart, position)
+		FROM unnest($1::text[], $2::text[], $3::bigint[]) AS r (key, chart, position)
 		ON CONFLICT (key) DO UPDATE SET position = excluded.position, chart = excluded.chart`),
-		column(list, func(c c) string { return c.ID.Text }), column(list, func(c c) string { return string(c.JSON) }))
+		column(list, func(c c) string { return c.ID.Text }), column(list, func(c c) string { return string(c.JSON) }), positions)
 }

@@ -2,18 +2,14 @@ package postgres
 
 import (
 	"context"
-	"database/sql"
 	"embed"
 	"errors"
 	"fmt"
 	"io/fs"
-	"path"
 	"strings"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/stdlib"
-	"github.com/pressly/goose/v3"
-	"github.com/pressly/goose/v3/database"
+	"github.com/jackc/pgx/v5/pgxpool"
 )
 
 //go:embed migrations
@@ -23,159 +19,115 @@ var embedded embed.FS
 // tenant's schema is a scope too.
 const central = "tsmon"
 
-// migrations are the embedded steps of a scope, which name its schema as
-// {schema}.
-func migrations(scope string) ([]*goose.Migration, error) {
+// steps are the statements that build up the schema of a scope, one after another.
+func steps(scope string) ([]string, error) {
 	folder := "migrations/tenant"
 	if scope == central {
 		folder = "migrations/central"
 	}
-	files, err := fs.ReadDir(embedded, folder)
+	names, err := fs.Glob(embedded, folder+"/*.sql") // sorted
 	if err != nil {
 		return nil, err
 	}
-	var steps []*goose.Migration
-	for _, f := range files {
-		version, err := goose.NumericComponent(f.Name())
+	var all []string
+	for _, name := range names {
+		text, err := embedded.ReadFile(name)
 		if err != nil {
 			return nil, err
 		}
-		text, err := embedded.ReadFile(path.Join(folder, f.Name()))
-		if err != nil {
-			return nil, err
-		}
-		statements := strings.ReplaceAll(string(text), "{schema}", pgx.Identifier{scope}.Sanitize())
-		steps = append(steps, goose.NewGoMigration(version, &goose.GoFunc{RunTx: func(ctx context.Context, tx *sql.Tx) error {
-			_, err := tx.ExecContext(ctx, statements)
-			return err
-		}}, nil))
+		all = append(all, strings.ReplaceAll(string(text), "{schema}", pgx.Identifier{scope}.Sanitize()))
 	}
-	return steps, nil
+	return all, nil
 }
-
-// latest is the last version of a tenant's schema.
-func latest() (int64, error) {
-	steps, err := migrations("")
-	if err != nil || len(steps) == 0 {
-		return 0, err
-	}
-	return steps[len(steps)-1].Version, nil
-}
-
-// migrate brings a scope up to date while it holds the lock of all migrations.
-func (s *Store) migrate(ctx context.Context, scope string) error {
-	steps, err := migrations(scope)
-	if err != nil {
-		return err
-	}
-	db := stdlib.OpenDBFromPool(s.pool)
-	defer db.Close()
-	p, err := goose.NewProvider(goose.DialectCustom, db, nil, goose.WithStore(versions(scope)), goose.WithGoMigrations(steps...),
-		goose.WithSessionLocker(advisoryLock{}), goose.WithDisableGlobalRegistry(true))
-	if err != nil {
-		return err
-	}
-	if _, err := p.Up(ctx); err != nil {
-		return fmt.Errorf("migrate %s: %w", scope, err)
-	}
-	return nil
-}
-
-// advisoryLock makes migrations of one database take turns. It waits in the
-// server, so that whoever is next begins at once.
-type advisoryLock struct{}
 
 const lockKey = 0x74736d6f6e // "tsmon"
 
-func (advisoryLock) SessionLock(ctx context.Context, conn *sql.Conn) error {
-	_, err := conn.ExecContext(ctx, `SELECT pg_catalog.pg_advisory_lock($1)`, int64(lockKey))
-	return err
-}
-
-func (advisoryLock) SessionUnlock(ctx context.Context, conn *sql.Conn) error {
-	_, err := conn.ExecContext(ctx, `SELECT pg_catalog.pg_advisory_unlock($1)`, int64(lockKey))
-	return err
-}
-
-// versions keeps the versions of a scope in the table of all scopes.
-type versions string
-
-var _ database.Store = versions("")
-
-// Tablename implements database.Store.
-func (versions) Tablename() string { return "tsmon.migrations" }
-
-// TableExists reports whether the scope has versions; goose asks for it.
-func (v versions) TableExists(ctx context.Context, db database.DBTxConn) (bool, error) {
-	var there bool
-	err := db.QueryRowContext(ctx, `SELECT pg_catalog.to_regclass('tsmon.migrations') IS NOT NULL`).Scan(&there)
-	if err != nil || !there {
-		return false, err
-	}
-	err = db.QueryRowContext(ctx, `SELECT EXISTS (SELECT FROM tsmon.migrations WHERE scope = $1)`, string(v)).Scan(&there)
-	return there, err
-}
-
-// CreateVersionTable implements database.Store. It is called while the lock is
-// held and the scope has no version, so that the table may be there already.
-func (versions) CreateVersionTable(ctx context.Context, db database.DBTxConn) error {
-	_, err := db.ExecContext(ctx, `
-		CREATE SCHEMA IF NOT EXISTS tsmon;
-		CREATE TABLE IF NOT EXISTS tsmon.migrations (
-			scope   text NOT NULL,
-			version bigint NOT NULL,
-			at      timestamptz NOT NULL DEFAULT now(),
-			PRIMARY KEY (scope, version)
-		)`)
-	return err
-}
-
-// Insert implements database.Store.
-func (v versions) Insert(ctx context.Context, db database.DBTxConn, req database.InsertRequest) error {
-	_, err := db.ExecContext(ctx, `INSERT INTO tsmon.migrations (scope, version) VALUES ($1, $2)`, string(v), req.Version)
-	return err
-}
-
-// Delete implements database.Store.
-func (v versions) Delete(ctx context.Context, db database.DBTxConn, version int64) error {
-	_, err := db.ExecContext(ctx, `DELETE FROM tsmon.migrations WHERE scope = $1 AND version = $2`, string(v), version)
-	return err
-}
-
-// GetMigration implements database.Store.
-func (v versions) GetMigration(ctx context.Context, db database.DBTxConn, version int64) (*database.GetMigrationResult, error) {
-	r := &database.GetMigrationResult{IsApplied: true}
-	err := db.QueryRowContext(ctx, `SELECT at FROM tsmon.migrations WHERE scope = $1 AND version = $2`, string(v), version).Scan(&r.Timestamp)
-	if errors.Is(err, sql.ErrNoRows) {
-		return nil, database.ErrVersionNotFound
-	}
-	return r, err
-}
-
-// GetLatestVersion implements database.Store.
-func (v versions) GetLatestVersion(ctx context.Context, db database.DBTxConn) (int64, error) {
-	var version sql.NullInt64
-	err := db.QueryRowContext(ctx, `SELECT max(version) FROM tsmon.migrations WHERE scope = $1`, string(v)).Scan(&version)
-	if err == nil && !version.Valid {
-		err = database.ErrVersionNotFound
-	}
-	return version.Int64, err
-}
-
-// ListMigrations implements database.Store.
-func (v versions) ListMigrations(ctx context.Context, db database.DBTxConn) ([]*database.ListMigrationsResult, error) {
-	rows, err := db.QueryContext(ctx, `SELECT version FROM tsmon.migrations WHERE scope = $1 ORDER BY version DESC`, string(v))
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	var list []*database.ListMigrationsResult
-	for rows.Next() {
-		m := &database.ListMigrationsResult{IsApplied: true}
-		if err := rows.Scan(&m.Version); err != nil {
-			return nil, err
+// locked runs f with a connection while it holds the lock that all migrations of
+// the database take turns by. The wait is in the server.
+func (s *server) locked(ctx context.Context, f func(c *pgx.Conn) error) error {
+	return s.pool.AcquireFunc(ctx, func(c *pgxpool.Conn) error {
+		if _, err := c.Exec(ctx, `SELECT pg_catalog.pg_advisory_lock($1)`, int64(lockKey)); err != nil {
+			return err
 		}
-		list = append(list, m)
+		err := f(c.Conn())
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.limits.Connect)
+		defer cancel()
+		if _, unlockErr := c.Exec(ctx, `SELECT pg_catalog.pg_advisory_unlock($1)`, int64(lockKey)); unlockErr != nil {
+			c.Conn().Close(ctx) // which unlocks too
+		}
+		return err
+	})
+}
+
+// migrateAll brings the schemas of all scopes up to date.
+func (s *server) migrateAll(ctx context.Context) error {
+	return s.locked(ctx, func(c *pgx.Conn) error {
+		if err := createVersions(ctx, c); err != nil {
+			return err
+		}
+		if err := migrate(ctx, c, central); err != nil {
+			return err
+		}
+		all, err := steps("")
+		if err != nil {
+			return err
+		}
+		rows, err := c.Query(ctx, `SELECT t.schema_name FROM tsmon.tenants t LEFT JOIN tsmon.migrations m ON m.scope = t.schema_name
+			WHERE coalesce(m.version, 0) < $1`, len(all))
+		if err != nil {
+			return err
+		}
+		behind, err := pgx.CollectRows(rows, pgx.RowTo[string])
+		for _, schema := range behind {
+			if err = migrate(ctx, c, schema); err != nil {
+				break
+			}
+		}
+		return err
+	})
+}
+
+// createVersions makes the table of the scopes' versions. Where it exists the
+// user may lack the right to make it.
+func createVersions(ctx context.Context, c *pgx.Conn) error {
+	var exists bool
+	err := c.QueryRow(ctx, `SELECT pg_catalog.to_regclass('tsmon.migrations') IS NOT NULL`).Scan(&exists)
+	if err != nil || exists {
+		return err
 	}
-	return list, rows.Err()
+	_, err = c.Exec(ctx, `CREATE SCHEMA IF NOT EXISTS tsmon;
+		CREATE TABLE tsmon.migrations (scope text COLLATE "C" PRIMARY KEY, version bigint NOT NULL)`)
+	return err
+}
+
+// migrate applies the steps that a scope lacks, each with its version in one
+// transaction. The caller holds the lock.
+func migrate(ctx context.Context, c *pgx.Conn, scope string) error {
+	all, err := steps(scope)
+	if err != nil {
+		return err
+	}
+	return apply(ctx, c, scope, all)
+}
+
+func apply(ctx context.Context, c *pgx.Conn, scope string, steps []string) error {
+	var have int
+	err := c.QueryRow(ctx, `SELECT version FROM tsmon.migrations WHERE scope = $1`, scope).Scan(&have)
+	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
+		return err
+	}
+	for version := have; version < len(steps); version++ {
+		err := pgx.BeginFunc(ctx, c, func(tx pgx.Tx) error {
+			if _, err := tx.Exec(ctx, steps[version]); err != nil {
+				return err
+			}
+			_, err := tx.Exec(ctx, `INSERT INTO tsmon.migrations (scope, version) VALUES ($1, $2)
+				ON CONFLICT (scope) DO UPDATE SET version = excluded.version`, scope, version+1)
+			return err
+		})
+		if err != nil {
+			return fmt.Errorf("migrate %s to version %d: %w", scope, version+1, err)
+		}
+	}
+	return nil
 }

@@ -63,14 +63,29 @@ func (l Limits) orDefaults() Limits {
 
 // Store is a database of records.
 type Store struct {
+	*server
+	tenants
+	contents
+	fleet
+}
+
+var _ record.Store = (*Store)(nil)
+
+// The parts of a Store, each of which implements some interfaces of the contract.
+type (
+	tenants  struct{ *server } // Tenants, Users, Audits
+	contents struct{ *server } // Variables, Diagrams, Access, Configuration, Contents
+	fleet    struct{ *server } // Installs
+)
+
+// server runs statements in a database that is up to date.
+type server struct {
 	limits   Limits
 	pool     *pgxpool.Pool
 	turn     chan struct{} // holds a value while this process migrates
 	migrated atomic.Bool
 	known    sync.Map // schemas that were found in the list of tenants
 }
-
-var _ record.Store = (*Store)(nil)
 
 // Open returns the store that a URL, postgres://…, names. The caller closes it.
 func Open(url string, limits Limits) (*Store, error) {
@@ -90,25 +105,26 @@ func open(config *pgxpool.Config, limits Limits) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("records: %w", err)
 	}
-	return &Store{limits: limits, pool: pool, turn: make(chan struct{}, 1)}, nil
+	s := &server{limits: limits, pool: pool, turn: make(chan struct{}, 1)}
+	return &Store{s, tenants{s}, contents{s}, fleet{s}}, nil
 }
 
 // Ping implements record.Store.
-func (s *Store) Ping(ctx context.Context) error {
+func (s *server) Ping(ctx context.Context) error {
 	return s.do(ctx, "ping records", func(ctx context.Context, c *pgxpool.Conn) error {
 		return c.Ping(ctx)
 	})
 }
 
 // Close implements record.Store.
-func (s *Store) Close() error {
+func (s *server) Close() error {
 	s.pool.Close()
 	return nil
 }
 
 // Migrate brings the structure of all schemas up to date. Calling it is only
 // needed to do so at a time of one's choosing.
-func (s *Store) Migrate(ctx context.Context) error {
+func (s *server) Migrate(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, s.limits.Migrate)
 	defer cancel()
 	if err := s.prepare(ctx); err != nil {
@@ -118,7 +134,7 @@ func (s *Store) Migrate(ctx context.Context) error {
 }
 
 // prepare migrates once.
-func (s *Store) prepare(ctx context.Context) error {
+func (s *server) prepare(ctx context.Context) error {
 	if s.migrated.Load() {
 		return nil
 	}
@@ -136,7 +152,7 @@ func (s *Store) prepare(ctx context.Context) error {
 
 // inTurn keeps this process from waiting for the lock of migrations with more
 // than one of its connections.
-func (s *Store) inTurn(ctx context.Context, f func() error) error {
+func (s *server) inTurn(ctx context.Context, f func() error) error {
 	select {
 	case s.turn <- struct{}{}:
 		defer func() { <-s.turn }()
@@ -146,34 +162,9 @@ func (s *Store) inTurn(ctx context.Context, f func() error) error {
 	}
 }
 
-func (s *Store) migrateAll(ctx context.Context) error {
-	if err := s.migrate(ctx, central); err != nil {
-		return err
-	}
-	version, err := latest()
-	if err != nil {
-		return err
-	}
-	rows, err := s.pool.Query(ctx, `SELECT schema_name FROM tsmon.tenants t
-		WHERE NOT EXISTS (SELECT FROM tsmon.migrations m WHERE m.scope = t.schema_name AND m.version = $1)`, version)
-	if err != nil {
-		return err
-	}
-	behind, err := pgx.CollectRows(rows, pgx.RowTo[string])
-	if err != nil {
-		return err
-	}
-	for _, schema := range behind {
-		if err := s.migrate(ctx, schema); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // do runs f with a connection to a database that is up to date. What f leaves
 // of a transaction is rolled back.
-func (s *Store) do(ctx context.Context, what string, f func(ctx context.Context, c *pgxpool.Conn) error) error {
+func (s *server) do(ctx context.Context, what string, f func(ctx context.Context, c *pgxpool.Conn) error) error {
 	ctx, cancel := context.WithTimeout(ctx, s.limits.Call)
 	defer cancel()
 	err := s.prepare(ctx)
@@ -186,7 +177,7 @@ func (s *Store) do(ctx context.Context, what string, f func(ctx context.Context,
 	return nil
 }
 
-func (s *Store) acquire(ctx context.Context, f func(ctx context.Context, c *pgxpool.Conn) error) error {
+func (s *server) acquire(ctx context.Context, f func(ctx context.Context, c *pgxpool.Conn) error) error {
 	c, err := s.pool.Acquire(ctx)
 	if err != nil {
 		return err
@@ -201,7 +192,7 @@ func (s *Store) acquire(ctx context.Context, f func(ctx context.Context, c *pgxp
 
 // of runs f with a connection and the name of a tenant's schema, after it has
 // made sure that there is such a tenant.
-func (s *Store) of(ctx context.Context, what, schema string, f func(ctx context.Context, c *pgxpool.Conn, in in) error) error {
+func (s *server) of(ctx context.Context, what, schema string, f func(ctx context.Context, c *pgxpool.Conn, in in) error) error {
 	if err := record.ValidSchema(schema); err != nil {
 		return fmt.Errorf("%s: %w", what, err)
 	}
@@ -215,7 +206,7 @@ func (s *Store) of(ctx context.Context, what, schema string, f func(ctx context.
 
 // find is record.ErrNotFound if there is no such tenant. It asks once for each
 // that there is.
-func (s *Store) find(ctx context.Context, c *pgxpool.Conn, schema string) error {
+func (s *server) find(ctx context.Context, c *pgxpool.Conn, schema string) error {
 	if _, ok := s.known.Load(schema); ok {
 		return nil
 	}
@@ -238,7 +229,7 @@ func (n in) sql(statement string) string {
 }
 
 // translate puts errors of the driver into the contract's words.
-func (s *Store) translate(ctx context.Context, err error) error {
+func (s *server) translate(ctx context.Context, err error) error {
 	var pg *pgconn.PgError
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
@@ -279,4 +270,43 @@ func kind(pg *pgconn.PgError, err error) error {
 		return fmt.Errorf("%w: %w", record.ErrUnavailable, err)
 	}
 	return err
+}
+
+// rowTo adapts a function of package record to the driver.
+func rowTo[T any](scan func(record.Scanner) (T, error)) pgx.RowToFunc[T] {
+	return func(row pgx.CollectableRow) (T, error) { return scan(row) }
+}
+
+// query returns all rows of a query, nil for none.
+func query[T any](ctx context.Context, c *pgxpool.Conn, scan func(record.Scanner) (T, error), statement string, args ...any) ([]T, error) {
+	rows, err := c.Query(ctx, statement, args...)
+	if err != nil {
+		return nil, err
+	}
+	var all []T
+	return pgx.AppendRows(all, rows, rowTo(scan))
+}
+
+// list returns all rows of a query about a tenant.
+func list[T any](ctx context.Context, s *server, what, schema string, scan func(record.Scanner) (T, error), statement string, args ...any) (all []T, err error) {
+	err = s.of(ctx, what, schema, func(ctx context.Context, c *pgxpool.Conn, in in) (err error) {
+		all, err = query(ctx, c, scan, in.sql(statement), args...)
+		return err
+	})
+	return all, err
+}
+
+// one returns the row of a query about a tenant. record.ErrNotFound if it has
+// none.
+func one[T any](ctx context.Context, s *server, what, schema string, scan func(record.Scanner) (T, error), statement string, args ...any) (found T, err error) {
+	err = s.of(ctx, what, schema, func(ctx context.Context, c *pgxpool.Conn, in in) (err error) {
+		found, err = scan(c.QueryRow(ctx, in.sql(statement), args...))
+		return err
+	})
+	return found, err
+}
+
+func scanID(row record.Scanner) (id int64, err error) {
+	err = row.Scan(&id)
+	return id, err
 }

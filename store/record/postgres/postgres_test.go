@@ -9,13 +9,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
-	"github.com/jackc/pgx/v5/stdlib"
-	"github.com/pressly/goose/v3"
 	"golang.org/x/sync/errgroup"
 
 	"tsmon/store/record"
 	"tsmon/store/record/recordtest"
+	"tsmon/store/servertest"
 )
 
 func TestMain(m *testing.M) { recordtest.Main(m, openStore) }
@@ -37,7 +37,7 @@ func connect(t testing.TB, url string, limits Limits) *Store {
 }
 
 func TestContract(t *testing.T) {
-	server := recordtest.Postgres(t)
+	server := servertest.StartPostgres(t)
 	recordtest.Suite(t, func(t *testing.T) record.Store { return connect(t, server.Database(), Limits{}) })
 	t.Run("OneConnection", func(t *testing.T) { testOneConnection(t, server) })
 	t.Run("TwoStores", func(t *testing.T) { testTwoStores(t, server) })
@@ -61,7 +61,7 @@ func makeTenant(t *testing.T, s *Store, schema string) {
 
 // testOneConnection makes tenants and saves where every call has to wait for the
 // others: none may wait for a second connection while it holds the only one.
-func testOneConnection(t *testing.T, server *recordtest.Server) {
+func testOneConnection(t *testing.T, server *servertest.Postgres) {
 	s := connect(t, server.Database(), Limits{Conns: 1})
 	var all errgroup.Group
 	for i := range 8 {
@@ -80,27 +80,26 @@ func testOneConnection(t *testing.T, server *recordtest.Server) {
 }
 
 // testTwoStores sights clients through two stores, as two servers would.
-func testTwoStores(t *testing.T, server *recordtest.Server) {
+func testTwoStores(t *testing.T, server *servertest.Postgres) {
 	url := server.Database()
 	recordtest.SightRace(t, connect(t, url, Limits{}), connect(t, url, Limits{}))
 }
 
 // testOld opens a database of the first version of the central structure.
-func testOld(t *testing.T, server *recordtest.Server) {
+func testOld(t *testing.T, server *servertest.Postgres) {
 	url := server.Database()
 	old := connect(t, url, Limits{})
-	steps, err := migrations(central)
+	all, err := steps(central)
 	if err != nil {
 		t.Fatal(err)
 	}
-	db := stdlib.OpenDBFromPool(old.pool)
-	defer db.Close()
-	p, err := goose.NewProvider(goose.DialectCustom, db, nil, goose.WithStore(versions(central)),
-		goose.WithGoMigrations(steps[0]), goose.WithDisableGlobalRegistry(true))
+	err = old.locked(t.Context(), func(c *pgx.Conn) error {
+		if err := createVersions(t.Context(), c); err != nil {
+			return err
+		}
+		return apply(t.Context(), c, central, all[:1])
+	})
 	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := p.Up(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	old.migrated.Store(true)
@@ -122,7 +121,7 @@ func execute(t *testing.T, s *Store, statements string) {
 }
 
 // testForeignSchema has a schema in the database that is somebody else's.
-func testForeignSchema(t *testing.T, server *recordtest.Server) {
+func testForeignSchema(t *testing.T, server *servertest.Postgres) {
 	s := connect(t, server.Database(), Limits{})
 	makeTenant(t, s, "a")
 	execute(t, s, `CREATE SCHEMA other; CREATE TABLE other.users (id bigint, email text)`)
@@ -143,7 +142,7 @@ func testForeignSchema(t *testing.T, server *recordtest.Server) {
 }
 
 // testHalfMadeTenant takes up what a crash between two steps leaves.
-func testHalfMadeTenant(t *testing.T, server *recordtest.Server) {
+func testHalfMadeTenant(t *testing.T, server *servertest.Postgres) {
 	s := connect(t, server.Database(), Limits{})
 	if err := s.makeSchema(t.Context(), "half"); err != nil {
 		t.Fatal(err)
@@ -159,7 +158,7 @@ func testHalfMadeTenant(t *testing.T, server *recordtest.Server) {
 
 // testLocked lets another session hold a tenant: a save fails in bounded time,
 // leaves no transaction behind, and works afterwards.
-func testLocked(t *testing.T, server *recordtest.Server) {
+func testLocked(t *testing.T, server *servertest.Postgres) {
 	url := server.Database()
 	s := connect(t, url, Limits{Conns: 1, Call: 300 * time.Millisecond})
 	other := connect(t, url, Limits{})
@@ -191,7 +190,7 @@ func testLocked(t *testing.T, server *recordtest.Server) {
 
 // testRestart restarts the server below a pool of idle connections: one call at
 // most may notice.
-func testRestart(t *testing.T, server *recordtest.Server) {
+func testRestart(t *testing.T, server *servertest.Postgres) {
 	s := connect(t, server.Database(), Limits{})
 	makeTenant(t, s, "a")
 	var idle []*pgxpool.Conn
@@ -217,7 +216,7 @@ func testRestart(t *testing.T, server *recordtest.Server) {
 
 // testDown opens a store while its server is away, and takes the server away
 // again under load.
-func testDown(t *testing.T, server *recordtest.Server) {
+func testDown(t *testing.T, server *servertest.Postgres) {
 	url := server.Database()
 	server.Stop()
 	s := connect(t, url, Limits{})
@@ -238,7 +237,7 @@ func testDown(t *testing.T, server *recordtest.Server) {
 }
 
 // load saves on all connections until the server, which it stops, is gone.
-func load(t *testing.T, s *Store, server *recordtest.Server) {
+func load(t *testing.T, s *Store, server *servertest.Postgres) {
 	t.Helper()
 	const savers = 20
 	ended, saved := make(chan error, savers), make(chan struct{}, savers)

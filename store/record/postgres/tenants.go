@@ -2,7 +2,7 @@ package postgres
 
 import (
 	"context"
-	"encoding/json"
+	"errors"
 	"fmt"
 
 	"github.com/jackc/pgx/v5"
@@ -11,33 +11,20 @@ import (
 	"tsmon/store/record"
 )
 
+const selectTenants = `SELECT schema_name, ts_name, settings FROM tsmon.tenants`
+
 // Tenants implements record.Tenants.
-func (s *Store) Tenants(ctx context.Context) ([]record.Tenant, error) {
-	var list []record.Tenant
-	err := s.do(ctx, "list tenants", func(ctx context.Context, c *pgxpool.Conn) error {
-		rows, err := c.Query(ctx, `SELECT schema_name, ts_name, settings FROM tsmon.tenants ORDER BY schema_name`)
-		if err != nil {
-			return err
-		}
-		list, err = pgx.AppendRows(list, rows, scanTenant)
+func (s tenants) Tenants(ctx context.Context) (all []record.Tenant, err error) {
+	err = s.do(ctx, "list tenants", func(ctx context.Context, c *pgxpool.Conn) (err error) {
+		all, err = query(ctx, c, record.ScanTenant, selectTenants+` ORDER BY schema_name`)
 		return err
 	})
-	return list, err
-}
-
-func scanTenant(row pgx.CollectableRow) (record.Tenant, error) {
-	var t record.Tenant
-	var settings []byte
-	if err := row.Scan(&t.Schema, &t.TsName, &settings); err != nil {
-		return t, err
-	}
-	return t, json.Unmarshal(settings, &t.Settings)
+	return all, err
 }
 
 // Tenant implements record.Tenants.
-func (s *Store) Tenant(ctx context.Context, schema string) (record.Tenant, error) {
-	var t record.Tenant
-	err := s.of(ctx, "read tenant", schema, func(ctx context.Context, c *pgxpool.Conn, _ in) (err error) {
+func (s tenants) Tenant(ctx context.Context, schema string) (t record.Tenant, err error) {
+	err = s.of(ctx, "read tenant", schema, func(ctx context.Context, c *pgxpool.Conn, _ in) (err error) {
 		t, err = tenant(ctx, c, schema)
 		return err
 	})
@@ -45,17 +32,13 @@ func (s *Store) Tenant(ctx context.Context, schema string) (record.Tenant, error
 }
 
 func tenant(ctx context.Context, c *pgxpool.Conn, schema string) (record.Tenant, error) {
-	rows, err := c.Query(ctx, `SELECT schema_name, ts_name, settings FROM tsmon.tenants WHERE schema_name = $1`, schema)
-	if err != nil {
-		return record.Tenant{}, err
-	}
-	return pgx.CollectExactlyOneRow(rows, scanTenant)
+	return record.ScanTenant(c.QueryRow(ctx, selectTenants+` WHERE schema_name = $1`, schema))
 }
 
 // CreateTenant implements record.Tenants. The schema comes first: what a crash
 // leaves behind is taken up by the next call.
-func (s *Store) CreateTenant(ctx context.Context, t record.Tenant) error {
-	settings, err := encode(t)
+func (s tenants) CreateTenant(ctx context.Context, t record.Tenant) error {
+	settings, err := record.EncodeSettings(t)
 	if err != nil {
 		return fmt.Errorf("create tenant: %w", err)
 	}
@@ -78,25 +61,18 @@ func (s *Store) CreateTenant(ctx context.Context, t record.Tenant) error {
 	})
 }
 
-func (s *Store) makeSchema(ctx context.Context, schema string) error {
+func (s tenants) makeSchema(ctx context.Context, schema string) error {
 	if err := s.prepare(ctx); err != nil {
 		return err
 	}
-	return s.inTurn(ctx, func() error { return s.migrate(ctx, schema) })
-}
-
-// encode checks a tenant and returns its settings as JSON.
-func encode(t record.Tenant) (string, error) {
-	if err := t.Validate(); err != nil {
-		return "", err
-	}
-	settings, err := json.Marshal(t.Settings)
-	return string(settings), err
+	return s.inTurn(ctx, func() error {
+		return s.locked(ctx, func(c *pgx.Conn) error { return migrate(ctx, c, schema) })
+	})
 }
 
 // UpdateTenant implements record.Tenants.
-func (s *Store) UpdateTenant(ctx context.Context, t record.Tenant) error {
-	settings, err := encode(t)
+func (s tenants) UpdateTenant(ctx context.Context, t record.Tenant) error {
+	settings, err := record.EncodeSettings(t)
 	if err != nil {
 		return fmt.Errorf("update tenant: %w", err)
 	}
@@ -107,33 +83,82 @@ func (s *Store) UpdateTenant(ctx context.Context, t record.Tenant) error {
 }
 
 // Audit implements record.Audits.
-func (s *Store) Audit(ctx context.Context, a record.Audit) error {
+func (s tenants) Audit(ctx context.Context, a record.Audit) error {
 	a = a.Clean()
 	return s.do(ctx, "audit", func(ctx context.Context, c *pgxpool.Conn) error {
 		_, err := c.Exec(ctx, `INSERT INTO tsmon.audits (at, schema_name, user_email, action, target, address, request, ok)
-			VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`, a.Time, a.Schema, a.User, a.Action, a.Target, a.Address, a.Request, a.OK)
+			VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`, a.Time.UnixMicro(), a.Schema, a.User, a.Action, a.Target, a.Address, a.Request, a.OK)
 		return err
 	})
 }
 
 // LastAudits implements record.Audits.
-func (s *Store) LastAudits(ctx context.Context, schema string, limit int) ([]record.Audit, error) {
-	var list []record.Audit
+func (s tenants) LastAudits(ctx context.Context, schema string, limit int) (all []record.Audit, err error) {
 	if !record.Storable(schema) {
 		return nil, nil
 	}
-	err := s.do(ctx, "read audits", func(ctx context.Context, c *pgxpool.Conn) error {
-		rows, err := c.Query(ctx, `SELECT at, schema_name, user_email, action, target, address, request, ok
+	err = s.do(ctx, "read audits", func(ctx context.Context, c *pgxpool.Conn) (err error) {
+		all, err = query(ctx, c, record.ScanAudit, `SELECT at, schema_name, user_email, action, target, address, request, ok
 			FROM tsmon.audits WHERE schema_name = $1 ORDER BY id DESC LIMIT $2`, schema, max(limit, 0))
-		if err != nil {
-			return err
-		}
-		list, err = pgx.AppendRows(list, rows, func(row pgx.CollectableRow) (a record.Audit, err error) {
-			err = row.Scan(&a.Time, &a.Schema, &a.User, &a.Action, &a.Target, &a.Address, &a.Request, &a.OK)
-			a.Time = a.Time.UTC()
-			return a, err
-		})
 		return err
 	})
-	return list, err
+	return all, err
+}
+
+// Users implements record.Users.
+func (s tenants) Users(ctx context.Context, schema string) ([]record.User, error) {
+	return list(ctx, s.server, "list users", schema, record.ScanUser, `SELECT `+record.UserColumns+` FROM {schema}.users ORDER BY id`)
+}
+
+// User implements record.Users.
+func (s tenants) User(ctx context.Context, schema, email string) (record.User, error) {
+	return one(ctx, s.server, "read user", schema, record.ScanUser,
+		`SELECT `+record.UserColumns+` FROM {schema}.users WHERE email_key = $1`, emailKey(email))
+}
+
+// emailKey returns what an address is looked up by: one that can't be stored
+// finds nobody.
+func emailKey(email string) *string {
+	if !record.Storable(email) {
+		return nil
+	}
+	key := record.EmailKey(email)
+	return &key
+}
+
+// UserByID implements record.Users.
+func (s tenants) UserByID(ctx context.Context, schema string, id int64) (record.User, error) {
+	return one(ctx, s.server, "read user", schema, record.ScanUser, `SELECT `+record.UserColumns+` FROM {schema}.users WHERE id = $1`, id)
+}
+
+// CreateUser implements record.Users.
+func (s tenants) CreateUser(ctx context.Context, schema string, u record.User) (record.User, error) {
+	if err := u.Validate(); err != nil {
+		return record.User{}, fmt.Errorf("create user: %w", err)
+	}
+	created, err := one(ctx, s.server, "create user", schema, record.ScanUser, `
+		INSERT INTO {schema}.users (email, email_key, profile, admin, disabled, token_digest)
+		VALUES ($1, $2, $3, $4, $5, $6)
+		RETURNING `+record.UserColumns,
+		u.Email, record.EmailKey(u.Email), u.Profile, u.Admin, u.Disabled, u.TokenDigest)
+	if errors.Is(err, record.ErrExists) {
+		return record.User{}, fmt.Errorf("create user of %s: %s is %w", schema, u.Email, record.ErrExists)
+	}
+	return created, err
+}
+
+// DisableUser implements record.Users.
+func (s tenants) DisableUser(ctx context.Context, schema, email string) error {
+	_, err := one(ctx, s.server, "disable user", schema, scanID, `
+		UPDATE {schema}.users SET token_version = token_version + CASE WHEN disabled THEN 0 ELSE 1 END, disabled = true
+		WHERE email_key = $1 RETURNING id`, emailKey(email))
+	return err
+}
+
+// SetUserToken implements record.Users.
+func (s tenants) SetUserToken(ctx context.Context, schema, email string, digest []byte) error {
+	_, err := one(ctx, s.server, "set token of user", schema, scanID, `
+		UPDATE {schema}.users SET token_version = token_version + 1, token_digest = $2
+		WHERE email_key = $1 RETURNING id`, emailKey(email), digest)
+	return err
 }

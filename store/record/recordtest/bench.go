@@ -1,6 +1,7 @@
 package recordtest
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -102,4 +103,62 @@ func BenchmarkSightings(b *testing.B, s record.Store) {
 		}
 		b.ReportMetric(float64(next*SightingsSize), "clients")
 	})
+	b.Run("ProgressOfFew", func(b *testing.B) { benchmarkRecent(b, s, next*SightingsSize) })
+	b.Run("Forget", func(b *testing.B) { benchmarkForget(b, s, next*SightingsSize) })
+}
+
+// benchmarkRecent counts the one client in a hundred that was seen last.
+func benchmarkRecent(b *testing.B, s record.Store, clients int) {
+	recent := pick(crowd(0, clients), clients/100, 3)
+	for i := range recent.Tries {
+		recent.Tries[i].Running = moment(1 << 40)
+	}
+	check(b, s.Sight(b.Context(), record.Sightings{Tries: recent.Tries}))
+	for b.Loop() {
+		p, err := s.Progress(b.Context(), stable, "2", moment(1<<40), time.Time{})
+		check(b, err)
+		equal(b, "progress", p, record.Progress{Running: clients / 100})
+	}
+	b.ReportMetric(float64(clients), "clients")
+}
+
+// benchmarkForget forgets half of all clients, one of any two, and reports the
+// longest time that another writer waited meanwhile.
+func benchmarkForget(b *testing.B, s record.Store, clients int) {
+	var longest time.Duration
+	for b.Loop() {
+		b.StopTimer()
+		seen := crowd(0, clients)
+		for i := range seen.Tries {
+			if i%2 == 0 {
+				seen.Tries[i].Asked, seen.Installed[i].Seen = moment(1<<41), moment(1<<41)
+			}
+		}
+		for from := 0; from < clients; from += SightingsSize {
+			check(b, s.Sight(b.Context(), record.Sightings{
+				Installed: seen.Installed[from:min(from+SightingsSize, clients)], Tries: seen.Tries[from:min(from+SightingsSize, clients)]}))
+		}
+		done := make(chan error)
+		b.StartTimer()
+		go func() {
+			n, err := s.ForgetClients(b.Context(), moment(1<<41))
+			if err == nil && n < int64(clients)/4 {
+				err = fmt.Errorf("only %d rows were forgotten", n)
+			}
+			done <- err
+		}()
+		for running := true; running; {
+			select {
+			case err := <-done:
+				check(b, err)
+				running = false
+			default:
+				begun := time.Now()
+				check(b, s.Sight(b.Context(), record.Sightings{Installed: seen.Installed[:1]}))
+				longest = max(longest, time.Since(begun))
+			}
+		}
+	}
+	b.ReportMetric(float64(longest.Milliseconds()), "ms-longest-wait")
+	b.ReportMetric(float64(clients), "clients")
 }

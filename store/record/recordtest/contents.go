@@ -87,6 +87,33 @@ func single(t *testing.T, s record.Store, want record.Content) {
 	equal(t, "variable of a line", read(t, s, schema, 1).Lines[0].Variable.Name, "Suma")
 }
 
+// importOrder imports variables and charts in several goes.
+func importOrder(t *testing.T, s record.Store) {
+	makeTenant(t, s, schema)
+	for _, c := range []struct{ keys, want string }{
+		{"abc", "abc"}, {"de", "abcde"}, {"de", "abcde"}, {"abc", "abcde"}, {"d", "abcde"}, {"cba", "cbade"}, {"exaf", "cbedaxf"},
+	} {
+		var content record.Content
+		for _, key := range c.keys {
+			id := record.TextID(string(key))
+			content.Variables = append(content.Variables, record.Variable{ID: id, Name: c.keys, VarsTs: raw(`{}`)})
+			content.Charts = append(content.Charts, record.Chart{ID: id, JSON: raw(`{"id":%q}`, id)})
+		}
+		check(t, s.Import(t.Context(), schema, content))
+		got, err := s.Export(t.Context(), schema)
+		check(t, err)
+		var variables, charts string
+		for _, v := range got.Variables {
+			variables += v.ID.Text
+		}
+		for _, chart := range got.Charts {
+			charts += chart.ID.Text
+		}
+		equal(t, "variables after "+c.keys, variables, c.want)
+		equal(t, "charts after "+c.keys, charts, c.want)
+	}
+}
+
 func importMerges(t *testing.T, s record.Store) {
 	ctx := t.Context()
 	makeTenant(t, s, schema)

@@ -51,6 +51,7 @@ func Suite(t *testing.T, open func(t *testing.T) record.Store) {
 		{"Cancelled", cancelled},
 		{"CancelledInside", cancelledInside},
 		{"ImportExport", importExport},
+		{"ImportOrder", importOrder},
 		{"ImportMerges", importMerges},
 		{"ImportInvalid", importInvalid},
 		{"ImportConflict", importConflict},

@@ -3,27 +3,27 @@ package sqlite
 import (
 	"context"
 	"database/sql"
-	"encoding/json"
 	"errors"
 	"fmt"
 
 	"tsmon/store/record"
+	"tsmon/store/sqlitefile"
 )
 
 // Diagram implements record.Diagrams.
-func (s *Store) Diagram(ctx context.Context, schema string, id int64) (record.Diagram, error) {
-	var d record.Diagram
-	err := s.read(ctx, "read diagram", schema, func(ctx context.Context, tx *sql.Tx) error {
-		var head []byte
-		err := tx.QueryRowContext(ctx, `SELECT head FROM diagrams WHERE tenant = ? AND id = ?`, schema, id).Scan(&head)
+func (c contents) Diagram(ctx context.Context, schema string, id int64) (d record.Diagram, err error) {
+	err = c.read(ctx, "read diagram", schema, func(ctx context.Context, tx *sql.Tx) (err error) {
+		d, err = record.ScanDiagram(tx.QueryRowContext(ctx, `SELECT id, head FROM diagrams WHERE tenant = ? AND id = ?`, schema, id))
 		if err != nil {
 			return err
 		}
-		if err := json.Unmarshal(head, &d); err != nil {
+		return sqlitefile.Query(ctx, tx, func(r sqlitefile.Row) error {
+			p, err := record.ScanBound(r)
+			d.Add(p.Kind, p.Object)
 			return err
-		}
-		d.ID = id
-		return readObjects(ctx, tx, schema, &d)
+		}, `SELECT o.kind, o.id, o.members, v.name, v.unit, v.vars_ts
+			FROM objects o LEFT JOIN variables v ON v.tenant = o.tenant AND v.key = o.variable
+			WHERE o.tenant = ? AND o.diagram = ? ORDER BY o.kind, o.id`, schema, id)
 	})
 	if err != nil {
 		return record.Diagram{}, err
@@ -31,37 +31,13 @@ func (s *Store) Diagram(ctx context.Context, schema string, id int64) (record.Di
 	return d, nil
 }
 
-func readObjects(ctx context.Context, tx *sql.Tx, schema string, d *record.Diagram) error {
-	return rows(ctx, tx, func(r *sql.Rows) error {
-		kind, o, err := scanObject(r)
-		d.Add(kind, o)
-		return err
-	}, `SELECT o.kind, o.id, o.members, v.name, v.unit, v.vars_ts
-		FROM objects o LEFT JOIN variables v ON v.tenant = o.tenant AND v.key = o.variable
-		WHERE o.tenant = ? AND o.diagram = ? ORDER BY o.kind, o.id`, schema, d.ID)
-}
-
-func scanObject(r *sql.Rows) (record.Kind, record.Object, error) {
-	var kind record.Kind
-	var o record.Object
-	var name, unit *string
-	var varsTs []byte
-	if err := r.Scan(&kind, &o.ID, (*[]byte)(&o.Members), &name, &unit, &varsTs); err != nil {
-		return "", o, err
-	}
-	if name != nil {
-		o.Variable = &record.Bound{Name: *name, Unit: unit, VarsTs: varsTs}
-	}
-	return kind, o, nil
-}
-
 // SaveDiagram implements record.Diagrams.
-func (s *Store) SaveDiagram(ctx context.Context, schema string, d record.Diagram, deleted record.Deleted) (int64, error) {
+func (c contents) SaveDiagram(ctx context.Context, schema string, d record.Diagram, deleted record.Deleted) (int64, error) {
 	saving, err := record.Prepare(d, deleted)
 	if err != nil {
 		return 0, fmt.Errorf("save diagram: %w", err)
 	}
-	err = s.write(ctx, "save diagram", schema, func(ctx context.Context, tx *sql.Tx) error {
+	err = c.write(ctx, "save diagram", schema, func(ctx context.Context, tx *sql.Tx) error {
 		if err := check(ctx, tx, schema, saving); err != nil {
 			return err
 		}
@@ -76,7 +52,7 @@ func (s *Store) SaveDiagram(ctx context.Context, schema string, d record.Diagram
 	return saving.Diagram, nil
 }
 
-// check looks whether the diagram is there and the objects are its own.
+// check reports whether the diagram exists and the objects are its own.
 func check(ctx context.Context, tx *sql.Tx, schema string, s record.Saving) error {
 	if s.Diagram != 0 {
 		err := tx.QueryRowContext(ctx, `SELECT 1 FROM diagrams WHERE tenant = ? AND id = ?`, schema, s.Diagram).Scan(new(int))
@@ -108,7 +84,7 @@ func checkOwners(ctx context.Context, tx *sql.Tx, schema string, s record.Saving
 	return s.Check(owners)
 }
 
-// number gives ids to a new diagram and to new objects.
+// number assigns ids to a new diagram and to new objects.
 func number(ctx context.Context, tx *sql.Tx, schema string, s *record.Saving) error {
 	var diagram, object int64
 	err := tx.QueryRowContext(ctx, `SELECT next_diagram, next_object FROM tenants WHERE tenant = ?`, schema).Scan(&diagram, &object)
@@ -119,14 +95,11 @@ func number(ctx context.Context, tx *sql.Tx, schema string, s *record.Saving) er
 		s.Diagram = diagram
 		diagram++
 	}
-	object, err = s.Assign(object, func(from, to int64) (ids []int64, err error) {
-		err = rows(ctx, tx, func(r *sql.Rows) error {
-			var id int64
-			err := r.Scan(&id)
-			ids = append(ids, id)
-			return err
+	object, err = s.Assign(object, func(from, to int64) ([]int64, error) {
+		return list(ctx, tx, func(r record.Scanner) (id int64, err error) {
+			err = r.Scan(&id)
+			return id, err
 		}, `SELECT id FROM objects WHERE tenant = ?1 AND kind IN ('line', 'image', 'text', 'polyline') AND id >= ?2 AND id < ?3`, schema, from, to)
-		return ids, err
 	})
 	if err != nil {
 		return err
@@ -151,22 +124,4 @@ func save(ctx context.Context, tx *sql.Tx, schema string, s record.Saving) error
 		return []any{schema, r.Kind, r.ID, s.Diagram, sql.Null[string]{V: r.Variable, Valid: r.Variable != ""}, string(r.Members)}
 	}, `INSERT INTO objects (tenant, kind, id, diagram, variable, members) VALUES (?, ?, ?, ?, ?, ?)
 		ON CONFLICT (tenant, kind, id) DO UPDATE SET variable = excluded.variable, members = excluded.members`)
-}
-
-// each executes a statement with the arguments of each element of a list.
-func each[T any](ctx context.Context, tx *sql.Tx, list []T, args func(T) []any, statement string) error {
-	if len(list) == 0 {
-		return nil
-	}
-	prepared, err := tx.PrepareContext(ctx, statement)
-	if err != nil {
-		return err
-	}
-	defer prepared.Close()
-	for _, element := range list {
-		if _, err := prepared.ExecContext(ctx, args(element)...); err != nil {
-			return err
-		}
-	}
-	return nil
 }

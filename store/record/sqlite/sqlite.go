@@ -1,20 +1,10 @@
 // Package sqlite keeps records in one SQLite file.
 //
 // Every table of what a tenant owns has the tenant in its key, and every
-// statement about it names the tenant; a bound parameter, so that no schema name
-// is ever part of a statement. All tables of all tenants, the audit rows and the
-// clients of updates are in one file: it is one thing to copy, and one
-// transaction can hold a save and what it depends on.
-//
-// Writers take turns: a store has one connection for writing, whose
-// transactions begin with the write lock, so that none of them fails half-way
-// because another process was faster. Readers have a pool of their own and, the
-// journal being a write-ahead log, neither wait for the writer nor see what it
-// has not committed. A commit is synced to disk.
-//
-// Open brings the file's structure up to date, under a lock on the file's name
-// with .lock appended, which other processes that open it wait for. That lock
-// file stays. Beside it SQLite keeps its -wal and -shm files.
+// statement about it binds the tenant as a parameter, so that no schema name is
+// ever part of a statement. All tenants, the audit rows and the clients of
+// updates share the file: it is one thing to copy, and one transaction can hold a
+// save and all that it depends on. A commit is synced to disk.
 package sqlite
 
 import (
@@ -25,16 +15,13 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"net/url"
-	"path/filepath"
 	"time"
 
-	"github.com/gofrs/flock"
-	"github.com/pressly/goose/v3"
 	"modernc.org/sqlite"
 	sqlite3 "modernc.org/sqlite/lib"
 
 	"tsmon/store/record"
+	"tsmon/store/sqlitefile"
 )
 
 //go:embed migrations/*.sql
@@ -58,98 +45,71 @@ func (l Limits) orDefaults() Limits {
 
 // Store is an open file of records.
 type Store struct {
-	limits  Limits
-	writer  *sql.DB
-	readers *sql.DB
+	*database
+	tenants
+	contents
+	fleet
 }
 
 var _ record.Store = (*Store)(nil)
 
-// Open opens the file at path, makes it if its folder is there, and brings its
+// The parts of a Store, each of which implements some interfaces of the contract.
+type (
+	tenants  struct{ *database } // Tenants, Users, Audits
+	contents struct{ *database } // Variables, Diagrams, Access, Configuration, Contents
+	fleet    struct{ *database } // Installs
+)
+
+// Open opens the file at path, makes it if its folder exists, and brings its
 // structure up to date. The caller closes the store.
 func Open(ctx context.Context, path string, limits Limits) (*Store, error) {
-	s := &Store{limits: limits.orDefaults()}
-	if err := s.open(ctx, path); err != nil {
-		return nil, fmt.Errorf("open records in %s: %w", path, translate(ctx, err))
-	}
-	return s, nil
-}
-
-func (s *Store) open(ctx context.Context, path string) error {
-	path, err := filepath.Abs(path)
-	if err != nil {
-		return err
-	}
-	ctx, cancel := context.WithTimeout(ctx, s.limits.Lock)
-	defer cancel()
-	lock := flock.New(path+".lock", flock.SetPermissions(0o600))
-	if _, err := lock.TryLockContext(ctx, 5*time.Millisecond); err != nil {
-		return fmt.Errorf("lock: %w", err)
-	}
-	defer lock.Close()
-	if s.writer, err = s.connect(path, 1, "journal_mode(wal)", "synchronous(full)"); err != nil {
-		return err
-	}
-	if err := s.migrate(ctx); err != nil {
-		return errors.Join(err, s.writer.Close())
-	}
-	if s.readers, err = s.connect(path, s.limits.Readers, "query_only(1)"); err != nil {
-		return errors.Join(err, s.writer.Close())
-	}
-	return nil
-}
-
-// connect opens a pool of connections. What waits for another process's lock
-// can't be interrupted, so that it ends a little before the call does.
-func (s *Store) connect(path string, conns int, pragmas ...string) (*sql.DB, error) {
-	busy := fmt.Sprintf("busy_timeout(%d)", (s.limits.Call * 9 / 10).Milliseconds())
-	query := url.Values{"_pragma": append([]string{busy, "foreign_keys(1)"}, pragmas...)}
-	if conns == 1 {
-		query.Set("_txlock", "immediate")
-	}
-	name := (&url.URL{Scheme: "file", Path: filepath.ToSlash(path), RawQuery: query.Encode()}).String()
-	db, err := sql.Open("sqlite", name)
+	steps, err := fs.Sub(embedded, "migrations")
 	if err != nil {
 		return nil, err
 	}
-	db.SetMaxOpenConns(conns)
-	db.SetMaxIdleConns(conns)
-	return db, nil
+	return open(ctx, path, limits.orDefaults(), steps)
 }
 
-func (s *Store) migrate(ctx context.Context) error {
-	files, err := fs.Sub(embedded, "migrations")
+func open(ctx context.Context, path string, limits Limits, steps fs.FS) (*Store, error) {
+	file, err := sqlitefile.Open(ctx, path, sqlitefile.Options{
+		Steps: steps, Readers: limits.Readers, Lock: limits.Lock, Pragmas: []string{"synchronous(full)"},
+		Busy: limits.Call * 9 / 10, // that wait can't be interrupted, so it ends before the call does
+	})
 	if err != nil {
-		return err
+		return nil, fmt.Errorf("open records in %s: %w", path, translate(ctx, err))
 	}
-	p, err := goose.NewProvider(goose.DialectSQLite3, s.writer, files, goose.WithDisableGlobalRegistry(true))
-	if err != nil {
-		return err
+	db := &database{file, limits.Call}
+	return &Store{db, tenants{db}, contents{db}, fleet{db}}, nil
+}
+
+// Close implements record.Store. Closing the nil Store of a failed Open does
+// nothing.
+func (s *Store) Close() error {
+	if s == nil {
+		return nil
 	}
-	if _, err := p.Up(ctx); err != nil {
-		return fmt.Errorf("migrate: %w", err)
-	}
-	return nil
+	return s.File.Close()
+}
+
+// database runs actions in transactions of a file.
+type database struct {
+	*sqlitefile.File
+	limit time.Duration // of a call
 }
 
 // Ping implements record.Store.
-func (s *Store) Ping(ctx context.Context) error {
-	return s.do(ctx, "ping records", s.readers, func(ctx context.Context, tx *sql.Tx) error {
+func (d *database) Ping(ctx context.Context) error {
+	return d.do(ctx, "ping records", d.Readers, func(ctx context.Context, tx *sql.Tx) error {
 		return tx.QueryRowContext(ctx, `SELECT count(*) FROM (SELECT 1 FROM tenants LIMIT 1)`).Scan(new(int))
 	})
-}
-
-// Close implements record.Store.
-func (s *Store) Close() error {
-	return errors.Join(s.readers.Close(), s.writer.Close())
 }
 
 // action is what happens in a transaction.
 type action func(ctx context.Context, tx *sql.Tx) error
 
 // do runs an action in a transaction of one of the two pools.
-func (s *Store) do(ctx context.Context, what string, db *sql.DB, act action) error {
-	ctx, cancel := context.WithTimeout(ctx, s.limits.Call)
+func (d *database) do(ctx context.Context, what string, db *sql.DB, act action) error {
+	ctx, cancel := context.WithTimeout(ctx, d.limit)
 	defer cancel()
 	tx, err := db.BeginTx(ctx, nil)
 	if err == nil {
@@ -165,20 +125,20 @@ func (s *Store) do(ctx context.Context, what string, db *sql.DB, act action) err
 }
 
 // read runs an action on one state of a tenant's records.
-func (s *Store) read(ctx context.Context, what, schema string, act action) error {
-	return s.of(ctx, what, schema, s.readers, act)
+func (d *database) read(ctx context.Context, what, schema string, act action) error {
+	return d.of(ctx, what, schema, d.Readers, act)
 }
 
 // write runs an action that changes a tenant's records.
-func (s *Store) write(ctx context.Context, what, schema string, act action) error {
-	return s.of(ctx, what, schema, s.writer, act)
+func (d *database) write(ctx context.Context, what, schema string, act action) error {
+	return d.of(ctx, what, schema, d.Writer, act)
 }
 
-func (s *Store) of(ctx context.Context, what, schema string, db *sql.DB, act action) error {
+func (d *database) of(ctx context.Context, what, schema string, db *sql.DB, act action) error {
 	if err := record.ValidSchema(schema); err != nil {
 		return fmt.Errorf("%s: %w", what, err)
 	}
-	return s.do(ctx, what+" of "+schema, db, func(ctx context.Context, tx *sql.Tx) error {
+	return d.do(ctx, what+" of "+schema, db, func(ctx context.Context, tx *sql.Tx) error {
 		err := tx.QueryRowContext(ctx, `SELECT 1 FROM tenants WHERE tenant = ?`, schema).Scan(new(int))
 		if errors.Is(err, sql.ErrNoRows) {
 			return fmt.Errorf("%w: there is no such tenant", record.ErrNotFound)
@@ -190,7 +150,7 @@ func (s *Store) of(ctx context.Context, what, schema string, db *sql.DB, act act
 	})
 }
 
-// translate puts errors of the driver into the contract's words.
+// translate maps the errors of the driver to those of the contract.
 func translate(ctx context.Context, err error) error {
 	var e *sqlite.Error
 	switch {
@@ -213,17 +173,39 @@ func translate(ctx context.Context, err error) error {
 	return err
 }
 
-// rows calls scan for each row of a query.
-func rows(ctx context.Context, tx *sql.Tx, scan func(*sql.Rows) error, query string, args ...any) error {
-	r, err := tx.QueryContext(ctx, query, args...)
+// list returns all rows of a query.
+func list[T any](ctx context.Context, tx *sql.Tx, scan func(record.Scanner) (T, error), query string, args ...any) (all []T, err error) {
+	err = sqlitefile.Query(ctx, tx, func(r sqlitefile.Row) error {
+		element, err := scan(r)
+		all = append(all, element)
+		return err
+	}, query, args...)
+	return all, err
+}
+
+// listOf returns all rows of a query about a tenant.
+func listOf[T any](ctx context.Context, d *database, what, schema string, scan func(record.Scanner) (T, error), query string, args ...any) (all []T, err error) {
+	err = d.read(ctx, what, schema, func(ctx context.Context, tx *sql.Tx) (err error) {
+		all, err = list(ctx, tx, scan, query, args...)
+		return err
+	})
+	return all, err
+}
+
+// each executes a statement with the arguments of each element of a list.
+func each[T any](ctx context.Context, tx *sql.Tx, list []T, args func(T) []any, statement string) error {
+	if len(list) == 0 {
+		return nil
+	}
+	prepared, err := tx.PrepareContext(ctx, statement)
 	if err != nil {
 		return err
 	}
-	defer r.Close()
-	for r.Next() {
-		if err := scan(r); err != nil {
+	defer prepared.Close()
+	for _, element := range list {
+		if _, err := prepared.ExecContext(ctx, args(element)...); err != nil {
 			return err
 		}
 	}
-	return r.Err()
+	return nil
 }

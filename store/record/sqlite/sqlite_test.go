@@ -11,11 +11,11 @@ import (
 	"time"
 
 	"github.com/gofrs/flock"
-	"github.com/pressly/goose/v3"
 	driver "modernc.org/sqlite"
 
 	"tsmon/store/record"
 	"tsmon/store/record/recordtest"
+	"tsmon/store/sqlitefile"
 )
 
 func TestMain(m *testing.M) { recordtest.Main(m, openStore) }
@@ -24,7 +24,7 @@ func openStore(ctx context.Context, path string) (record.Store, error) {
 	return Open(ctx, path, Limits{})
 }
 
-func open(t testing.TB, path string, limits Limits) *Store {
+func mustOpen(t testing.TB, path string, limits Limits) *Store {
 	t.Helper()
 	s, err := Open(t.Context(), path, limits)
 	if err != nil {
@@ -41,13 +41,13 @@ func open(t testing.TB, path string, limits Limits) *Store {
 func file(t testing.TB) string { return filepath.Join(t.TempDir(), "a folder %20 #ñ?.db") }
 
 func TestContract(t *testing.T) {
-	recordtest.Suite(t, func(t *testing.T) record.Store { return open(t, file(t), Limits{}) })
+	recordtest.Suite(t, func(t *testing.T) record.Store { return mustOpen(t, file(t), Limits{}) })
 }
 
 // TestTwoStores sights clients through two stores, as two processes would.
 func TestTwoStores(t *testing.T) {
 	path := file(t)
-	recordtest.SightRace(t, open(t, path, Limits{}), open(t, path, Limits{}))
+	recordtest.SightRace(t, mustOpen(t, path, Limits{}), mustOpen(t, path, Limits{}))
 }
 
 func TestStarters(t *testing.T) { recordtest.Starters(t, openStore, file(t)) }
@@ -59,20 +59,33 @@ func TestOpenBad(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, path := range []string{filepath.Join(folder, "absent", "x.db"), folder, garbage} {
-		if s, err := Open(t.Context(), path, Limits{}); err == nil {
-			s.Close()
+		s, err := Open(t.Context(), path, Limits{})
+		if err == nil {
 			t.Errorf("%s was opened", path)
+		} else if err := s.Close(); err != nil {
+			t.Errorf("the store that was not opened can't be closed: %v", err)
 		}
+	}
+}
+
+func TestOpenNewer(t *testing.T) {
+	path := file(t)
+	s := mustOpen(t, path, Limits{})
+	if _, err := s.Writer.Exec("PRAGMA user_version = 99"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open(t.Context(), path, Limits{}); !errors.Is(err, sqlitefile.ErrNewer) {
+		t.Errorf("the error is %v", err)
 	}
 }
 
 func TestOpenAgain(t *testing.T) {
 	path := file(t)
-	first := open(t, path, Limits{})
+	first := mustOpen(t, path, Limits{})
 	if err := first.CreateTenant(t.Context(), record.Tenant{Schema: "a", TsName: "x"}); err != nil {
 		t.Fatal(err)
 	}
-	second := open(t, path, Limits{})
+	second := mustOpen(t, path, Limits{})
 	if _, err := second.Tenant(t.Context(), "a"); err != nil {
 		t.Fatal(err)
 	}
@@ -81,26 +94,19 @@ func TestOpenAgain(t *testing.T) {
 // TestOpenOld opens a file of the first version of the structure.
 func TestOpenOld(t *testing.T) {
 	path := file(t)
-	s := &Store{limits: Limits{}.orDefaults()}
-	db, err := s.connect(path, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
 	first, err := embedded.ReadFile("migrations/00001_records.sql")
 	if err != nil {
 		t.Fatal(err)
 	}
-	files := fstest.MapFS{"00001_records.sql": {Data: first}}
-	p, err := goose.NewProvider(goose.DialectSQLite3, db, files, goose.WithDisableGlobalRegistry(true))
+	old, err := open(t.Context(), path, Limits{}.orDefaults(), fstest.MapFS{"00001_records.sql": {Data: first}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = p.Up(t.Context())
-	if _, inserted := db.Exec(`INSERT INTO tenants (tenant, ts_name, settings) VALUES ('a', 'x', '{}')`); errors.Join(err, inserted, db.Close()) != nil {
-		t.Fatal(err, inserted)
+	if err := errors.Join(old.CreateTenant(t.Context(), record.Tenant{Schema: "a", TsName: "x"}), old.Close()); err != nil {
+		t.Fatal(err)
 	}
 	for range 2 {
-		s := open(t, path, Limits{})
+		s := mustOpen(t, path, Limits{})
 		if _, err := s.Tenant(t.Context(), "a"); err != nil {
 			t.Error(err)
 		}
@@ -124,13 +130,13 @@ func TestOpenWaits(t *testing.T) {
 	if err := lock.Close(); err != nil {
 		t.Fatal(err)
 	}
-	open(t, path, Limits{})
+	mustOpen(t, path, Limits{})
 }
 
 // TestFile looks at what the connections of both pools were told.
 func TestFile(t *testing.T) {
-	s := open(t, file(t), Limits{})
-	for _, db := range []*sql.DB{s.writer, s.readers} {
+	s := mustOpen(t, file(t), Limits{})
+	for _, db := range []*sql.DB{s.Writer, s.Readers} {
 		for pragma, want := range map[string]string{"journal_mode": "wal", "foreign_keys": "1", "busy_timeout": "9000"} {
 			var got string
 			if err := db.QueryRow("PRAGMA " + pragma).Scan(&got); err != nil || got != want {
@@ -138,7 +144,7 @@ func TestFile(t *testing.T) {
 			}
 		}
 	}
-	if _, err := s.readers.Exec("DELETE FROM tenants"); err == nil {
+	if _, err := s.Readers.Exec("DELETE FROM tenants"); err == nil {
 		t.Error("a reader can write")
 	}
 }
@@ -147,13 +153,13 @@ func TestFile(t *testing.T) {
 // bounded time, calls that read don't notice, and afterwards all is well.
 func TestBusy(t *testing.T) {
 	path := file(t)
-	other := open(t, path, Limits{})
-	s := open(t, path, Limits{Call: 300 * time.Millisecond})
+	other := mustOpen(t, path, Limits{})
+	s := mustOpen(t, path, Limits{Call: 300 * time.Millisecond})
 	tenant := record.Tenant{Schema: "a", TsName: "x"}
 	if err := s.CreateTenant(t.Context(), tenant); err != nil {
 		t.Fatal(err)
 	}
-	tx, err := other.writer.BeginTx(t.Context(), nil)
+	tx, err := other.Writer.BeginTx(t.Context(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -179,13 +185,13 @@ func TestBusy(t *testing.T) {
 
 // TestForgetInPieces counts transactions: others write between them.
 func TestForgetInPieces(t *testing.T) {
-	s := open(t, file(t), Limits{})
+	s := mustOpen(t, file(t), Limits{})
 	seen := record.Sightings{Installed: recordtest.Sightings(2*forgetPiece + 1).Installed}
 	if err := s.Sight(t.Context(), seen); err != nil {
 		t.Fatal(err)
 	}
 	commits := 0
-	conn, err := s.writer.Conn(t.Context())
+	conn, err := s.Writer.Conn(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -204,10 +210,10 @@ func TestForgetInPieces(t *testing.T) {
 
 func BenchmarkDiagram(b *testing.B) {
 	recordtest.Benchmarks(b, func(b *testing.B) (record.Store, func() int64) {
-		return open(b, file(b), Limits{}), nil
+		return mustOpen(b, file(b), Limits{}), nil
 	})
 }
 
 func BenchmarkSightings(b *testing.B) {
-	recordtest.BenchmarkSightings(b, open(b, file(b), Limits{}))
+	recordtest.BenchmarkSightings(b, mustOpen(b, file(b), Limits{}))
 }

@@ -106,7 +106,7 @@ func (s *Store) current(ctx context.Context, database string, wants []series.Wan
 
 // begin starts a transaction that reads, so that all of an answer is of one moment.
 func (s *Store) begin(ctx context.Context, database string) (*sql.Tx, int64, error) {
-	tx, err := s.reader.BeginTx(ctx, nil)
+	tx, err := s.file.Readers.BeginTx(ctx, nil)
 	if err != nil {
 		return nil, 0, err
 	}

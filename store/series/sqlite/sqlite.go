@@ -1,38 +1,35 @@
 // Package sqlite keeps time series in one SQLite file: the store of an
 // installation that has no InfluxDB.
 //
-// The file holds any number of databases side by side. One connection writes, a
-// few read, and neither waits for the other (write-ahead log). A batch of
-// samples is written in one transaction, whole or not at all; ErrKind, too,
-// leaves nothing behind. Several processes may open the file: a writer waits for
-// another's transaction as long as Limits say.
+// The file holds any number of databases side by side. A batch of samples is
+// written in one transaction, whole or not at all; ErrKind, too, leaves nothing
+// behind. Several processes may open the file: a writer waits for another's
+// transaction as long as Options say.
 //
-// A point lies in the order of its series and time, so that a last value is one
-// look into the index whatever the number of points, and an aggregate or a
-// series reads the points of its window and no others.
-//
-// The schema has a version. An older file is brought up to date when it is
-// opened, one by a newer program is refused.
+// Points lie in the order of their series and time: a last value is one look into
+// the index whatever the number of points, and an aggregate or a series reads the
+// points of its window and no others.
 package sqlite
 
 import (
 	"cmp"
 	"context"
 	"database/sql"
+	"embed"
 	"errors"
 	"fmt"
 	"io/fs"
-	"net/url"
-	"path/filepath"
-	"strconv"
 	"time"
 
-	"github.com/gofrs/flock"
 	driver "modernc.org/sqlite"
 	codes "modernc.org/sqlite/lib"
 
 	"tsmon/store/series"
+	"tsmon/store/sqlitefile"
 )
+
+//go:embed schema/*.sql
+var embedded embed.FS
 
 // Options are the settings of a store. A zero field stands for the value named
 // beside it.
@@ -45,76 +42,43 @@ type Options struct {
 
 // Store is one file. Its methods may be called concurrently.
 type Store struct {
+	file    *sqlitefile.File
 	now     func() time.Time
 	timeout time.Duration
-	reader  *sql.DB
-	writer  *sql.DB
 	known   streams
 }
 
 var _ series.Store = (*Store)(nil)
 
-// Open opens the file, and makes it and its tables where they are not there.
-// The folder must be there.
+// Open opens the file, makes it if its folder exists, and brings its structure up
+// to date.
 func Open(ctx context.Context, name string, opts Options) (*Store, error) {
-	busy := cmp.Or(opts.Busy, 5*time.Second)
-	s := &Store{now: opts.Now, timeout: cmp.Or(opts.Timeout, 30*time.Second)}
-	if s.now == nil {
-		s.now = time.Now
-	}
-	// Switching a new file to its write-ahead log does not wait for another
-	// process that is doing the same: they take turns.
-	lock, err := turn(ctx, name, busy)
+	steps, err := fs.Sub(embedded, "schema")
 	if err != nil {
-		return nil, fmt.Errorf("open %s: %w", name, translate(ctx, err))
-	}
-	defer lock.Close()
-	if s.writer, err = connect(name, busy, "immediate", 1); err != nil {
 		return nil, err
 	}
-	if err = s.migrate(ctx); err == nil {
-		s.reader, err = connect(name, busy, "deferred", cmp.Or(opts.Readers, 4))
-	}
+	busy := cmp.Or(opts.Busy, 5*time.Second)
+	file, err := sqlitefile.Open(ctx, name, sqlitefile.Options{
+		Steps: steps, Readers: cmp.Or(opts.Readers, 4), Lock: busy, Busy: busy,
+		Pragmas: []string{"synchronous(normal)", "temp_store(memory)", "cache_size(-16000)"},
+	})
 	if err != nil {
-		s.writer.Close()
 		return nil, fmt.Errorf("open %s: %w", name, translate(ctx, err))
+	}
+	s := &Store{file: file, now: opts.Now, timeout: cmp.Or(opts.Timeout, 30*time.Second)}
+	if s.now == nil {
+		s.now = time.Now
 	}
 	return s, nil
 }
 
-// turn waits for the lock beside the file, which is to be closed.
-func turn(ctx context.Context, name string, wait time.Duration) (*flock.Flock, error) {
-	ctx, cancel := context.WithTimeout(ctx, wait)
-	defer cancel()
-	lock := flock.New(name+".lock", flock.SetPermissions(0o600))
-	_, err := lock.TryLockContext(ctx, 5*time.Millisecond)
-	return lock, err
-}
-
-func connect(name string, busy time.Duration, lock string, connections int) (*sql.DB, error) {
-	abs, err := filepath.Abs(name)
-	if err != nil {
-		return nil, err
-	}
-	u := url.URL{Scheme: "file", OmitHost: true, Path: filepath.ToSlash(abs), RawQuery: url.Values{
-		"_txlock": {lock},
-		"_pragma": {
-			"busy_timeout(" + strconv.FormatInt(busy.Milliseconds(), 10) + ")",
-			"journal_mode(wal)", "synchronous(normal)", "foreign_keys(on)", "temp_store(memory)", "cache_size(-16000)",
-		},
-	}.Encode()}
-	db, err := sql.Open("sqlite", u.String())
-	if err != nil {
-		return nil, err
-	}
-	db.SetMaxOpenConns(connections)
-	db.SetMaxIdleConns(connections)
-	return db, nil
-}
-
-// Close waits for the calls that run and closes the file.
+// Close waits for the calls that run and closes the file. Closing the nil Store
+// of a failed Open does nothing.
 func (s *Store) Close() error {
-	return errors.Join(s.reader.Close(), s.writer.Close())
+	if s == nil {
+		return nil
+	}
+	return s.file.Close()
 }
 
 // Ping implements series.Store.
@@ -122,7 +86,7 @@ func (s *Store) Ping(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
 	var n int
-	err := s.reader.QueryRowContext(ctx, "SELECT count(*) FROM databases").Scan(&n)
+	err := s.file.Readers.QueryRowContext(ctx, "SELECT count(*) FROM databases").Scan(&n)
 	return explain(ctx, "ping", err)
 }
 
@@ -133,7 +97,7 @@ func (s *Store) Create(ctx context.Context, database string) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
-	_, err := s.writer.ExecContext(ctx, "INSERT INTO databases (name) VALUES (?) ON CONFLICT DO NOTHING", database)
+	_, err := s.file.Writer.ExecContext(ctx, "INSERT INTO databases (name) VALUES (?) ON CONFLICT DO NOTHING", database)
 	return explain(ctx, "create database "+database, err)
 }
 
@@ -165,7 +129,7 @@ func explain(ctx context.Context, what string, err error) error {
 // translate maps what the driver returns to the errors of the contract. What is
 // not known there means that the file can't be used.
 func translate(ctx context.Context, err error) error {
-	for _, known := range []error{series.ErrNoDatabase, series.ErrKind, series.ErrName, series.ErrInvalid, errNewer} {
+	for _, known := range []error{series.ErrNoDatabase, series.ErrKind, series.ErrName, series.ErrInvalid, sqlitefile.ErrNewer} {
 		if errors.Is(err, known) {
 			return err
 		}

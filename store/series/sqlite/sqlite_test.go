@@ -13,6 +13,7 @@ import (
 
 	"tsmon/store/series"
 	"tsmon/store/series/seriestest"
+	"tsmon/store/sqlitefile"
 )
 
 func open(t testing.TB, name string, opts Options) *Store {
@@ -73,11 +74,11 @@ func TestReopen(t *testing.T) {
 func TestNewerSchema(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "series.db")
 	s := open(t, name, Options{})
-	if _, err := s.writer.Exec("PRAGMA user_version = 99"); err != nil {
+	if _, err := s.file.Writer.Exec("PRAGMA user_version = 99"); err != nil {
 		t.Fatal(err)
 	}
 	s.Close()
-	if _, err := Open(t.Context(), name, Options{}); !errors.Is(err, errNewer) {
+	if _, err := Open(t.Context(), name, Options{}); !errors.Is(err, sqlitefile.ErrNewer) {
 		t.Errorf("the error is %v", err)
 	}
 }
@@ -103,8 +104,12 @@ func TestOpenAtOnce(t *testing.T) {
 }
 
 func TestOpenRefuses(t *testing.T) {
-	if _, err := Open(t.Context(), filepath.Join(t.TempDir(), "no", "such", "folder"), Options{}); !errors.Is(err, series.ErrUnavailable) {
+	none, err := Open(t.Context(), filepath.Join(t.TempDir(), "no", "such", "folder"), Options{})
+	if !errors.Is(err, series.ErrUnavailable) {
 		t.Errorf("the error is %v", err)
+	}
+	if err := none.Close(); err != nil {
+		t.Errorf("the store that was not opened can't be closed: %v", err)
 	}
 	name := filepath.Join(t.TempDir(), "text")
 	if err := os.WriteFile(name, []byte(strings.Repeat("this is no database\n", 100)), 0o600); err != nil {
@@ -123,7 +128,7 @@ func TestPlans(t *testing.T) {
 		args := []any{sql.Named("questions", "[]"), sql.Named("database", 1), sql.Named("now", 1), sql.Named("text", 4),
 			sql.Named("every", 1), sql.Named("start", 1), sql.Named("stop", 1), sql.Named("field", 1), sql.Named("limit", 1)}
 		args = slices.DeleteFunc(args, func(a any) bool { return !strings.Contains(statement, "@"+a.(sql.NamedArg).Name) })
-		rows, err := s.reader.Query("EXPLAIN QUERY PLAN "+statement, args...)
+		rows, err := s.file.Readers.Query("EXPLAIN QUERY PLAN "+statement, args...)
 		if err != nil {
 			t.Fatal(err)
 		}

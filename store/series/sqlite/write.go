@@ -54,7 +54,7 @@ func (s *Store) Write(ctx context.Context, database string, samples []series.Sam
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
-	tx, err := s.writer.BeginTx(ctx, nil)
+	tx, err := s.file.Writer.BeginTx(ctx, nil)
 	if err != nil {
 		return explain(ctx, "write", err)
 	}
@@ -170,11 +170,11 @@ func (s *Store) Fields(ctx context.Context, database string) (map[series.Key]ser
 }
 
 func (s *Store) fields(ctx context.Context, database string) (map[series.Key]series.Kind, error) {
-	id, err := find(ctx, s.reader, database)
+	id, err := find(ctx, s.file.Readers, database)
 	if err != nil {
 		return nil, err
 	}
-	rows, err := s.reader.QueryContext(ctx, "SELECT measurement, name, kind FROM fields WHERE database = ?", id)
+	rows, err := s.file.Readers.QueryContext(ctx, "SELECT measurement, name, kind FROM fields WHERE database = ?", id)
 	if err != nil {
 		return nil, err
 	}

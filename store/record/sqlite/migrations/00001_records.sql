@@ -1,4 +1,3 @@
--- +goose Up
 CREATE TABLE tenants (
     tenant       TEXT PRIMARY KEY,
     ts_name      TEXT NOT NULL,

@@ -1,4 +1,3 @@
--- +goose Up
 CREATE TABLE clients (
     channel TEXT NOT NULL,
     client  BLOB NOT NULL, -- a digest
@@ -22,6 +21,9 @@ CREATE TABLE tries (
     crashed    INTEGER,
     kept       INTEGER, -- the latest asked that was later than a download
     kept_from  INTEGER, -- that download
+    seen       INTEGER NOT NULL AS (max(asked, coalesce(downloaded, asked), coalesce(installed, asked),
+        coalesce(running, asked), coalesce(failed, asked), coalesce(crashed, asked))), -- the latest of all
     PRIMARY KEY (channel, version, client)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX tries_by_client ON tries (client, version);
+CREATE INDEX tries_by_time ON tries (channel, version, seen);

@@ -6,7 +6,7 @@ CREATE TABLE tsmon.tenants (
 
 CREATE TABLE tsmon.audits (
     id          bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
-    at          timestamptz NOT NULL,
+    at          bigint NOT NULL, -- microseconds since 1970
     schema_name text NOT NULL, -- as it was given, not necessarily a tenant's
     user_email  text NOT NULL,
     action      text NOT NULL,

@@ -21,6 +21,8 @@ CREATE TABLE tsmon.tries (
     crashed    bigint,
     kept       bigint, -- the latest asked that was later than a download
     kept_from  bigint, -- that download
+    seen       bigint NOT NULL GENERATED ALWAYS AS (greatest(asked, downloaded, installed, running, failed, crashed)) STORED,
     PRIMARY KEY (channel, version, client)
 );
 CREATE INDEX tries_by_client ON tsmon.tries (client, version);
+CREATE INDEX tries_by_time ON tsmon.tries (channel, version, seen);

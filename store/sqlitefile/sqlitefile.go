@@ -1,0 +1,143 @@
+// Package sqlitefile opens the SQLite files of the stores.
+//
+// A file has one connection that writes and a pool of connections that read. The
+// journal is a write-ahead log: readers neither wait for the writer nor see what
+// it has not committed. A writing transaction begins with the write lock, so that
+// none fails halfway because another process was faster.
+//
+// The structure of a file is a list of steps; its user_version counts those that
+// it has seen. Open applies the others under a lock on the file's name with .lock
+// appended, and refuses a file that a newer program has written. The lock file
+// stays; SQLite keeps its -wal and -shm files beside it.
+package sqlitefile
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/url"
+	"path/filepath"
+	"time"
+
+	"github.com/gofrs/flock"
+	_ "modernc.org/sqlite" // the driver
+)
+
+// ErrNewer says that a newer program has written the file.
+var ErrNewer = errors.New("the file was written by a newer program")
+
+// Options are the settings of a file.
+type Options struct {
+	Steps   fs.FS         // files *.sql, applied in order of their names
+	Readers int           // connections that read
+	Lock    time.Duration // how long Open waits for another process
+	Busy    time.Duration // how long a writer waits for another process
+	Pragmas []string      // of all connections, such as synchronous(full)
+}
+
+// File is an open file.
+type File struct {
+	Writer, Readers *sql.DB
+}
+
+// Open opens the file, makes it if its folder exists, and brings its structure up
+// to date.
+func Open(ctx context.Context, path string, opts Options) (*File, error) {
+	path, err := filepath.Abs(path)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, opts.Lock)
+	defer cancel()
+	lock := flock.New(path+".lock", flock.SetPermissions(0o600))
+	if _, err := lock.TryLockContext(ctx, 5*time.Millisecond); err != nil {
+		return nil, fmt.Errorf("lock: %w", err)
+	}
+	defer lock.Close()
+	f := new(File)
+	if f.Writer, err = connect(path, 1, opts, "immediate", "journal_mode(wal)"); err != nil {
+		return nil, err
+	}
+	if err = migrate(ctx, f.Writer, opts.Steps); err == nil {
+		f.Readers, err = connect(path, opts.Readers, opts, "deferred", "query_only(1)")
+	}
+	if err != nil {
+		return nil, errors.Join(err, f.Writer.Close())
+	}
+	return f, nil
+}
+
+func connect(path string, connections int, opts Options, lock string, pragmas ...string) (*sql.DB, error) {
+	pragmas = append([]string{fmt.Sprintf("busy_timeout(%d)", opts.Busy.Milliseconds()), "foreign_keys(1)"}, pragmas...)
+	query := url.Values{"_txlock": {lock}, "_pragma": append(pragmas, opts.Pragmas...)}
+	name := url.URL{Scheme: "file", OmitHost: true, Path: filepath.ToSlash(path), RawQuery: query.Encode()}
+	db, err := sql.Open("sqlite", name.String())
+	if err != nil {
+		return nil, err
+	}
+	db.SetMaxOpenConns(connections)
+	db.SetMaxIdleConns(connections)
+	return db, nil
+}
+
+// migrate applies the missing steps in one transaction.
+func migrate(ctx context.Context, db *sql.DB, steps fs.FS) error {
+	names, err := fs.Glob(steps, "*.sql") // sorted
+	if err != nil {
+		return err
+	}
+	tx, err := db.BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	defer tx.Rollback()
+	var have int
+	if err := tx.QueryRowContext(ctx, "PRAGMA user_version").Scan(&have); err != nil {
+		return err
+	}
+	if have > len(names) {
+		return fmt.Errorf("%w: its structure has version %d, this program knows %d", ErrNewer, have, len(names))
+	}
+	for _, name := range names[have:] {
+		step, err := fs.ReadFile(steps, name)
+		if err != nil {
+			return err
+		}
+		if _, err := tx.ExecContext(ctx, string(step)); err != nil {
+			return fmt.Errorf("migrate %s: %w", name, err)
+		}
+	}
+	if _, err := tx.ExecContext(ctx, fmt.Sprintf("PRAGMA user_version = %d", len(names))); err != nil {
+		return err
+	}
+	return tx.Commit()
+}
+
+// Close waits for the calls that run and closes the file. Closing a nil File, as
+// a failed Open returns it, does nothing.
+func (f *File) Close() error {
+	if f == nil {
+		return nil
+	}
+	return errors.Join(f.Readers.Close(), f.Writer.Close())
+}
+
+// Row is *sql.Row or *sql.Rows.
+type Row interface{ Scan(into ...any) error }
+
+// Query calls scan with each row of a query.
+func Query(ctx context.Context, tx *sql.Tx, scan func(Row) error, query string, args ...any) error {
+	rows, err := tx.QueryContext(ctx, query, args...)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		if err := scan(rows); err != nil {
+			return err
+		}
+	}
+	return rows.Err()
+}
