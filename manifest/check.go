@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/url"
+	"path"
 	"regexp"
 	"slices"
 	"strconv"
@@ -15,16 +17,18 @@ import (
 	"tsmon/signing"
 )
 
-// Rules say how far a check goes beyond the form.
+// Rules say what Check demands beyond the form.
 type Rules struct {
-	// Keys are the keys that clients trust. Empty: keys are not judged.
+	// Keys are the keys that clients trust. If empty, keys are not checked.
 	Keys signing.Keyring
 	// AllowUnbound accepts signatures that name no version; clients that
 	// require a signed version refuse them.
 	AllowUnbound bool
+	// AnyFile accepts bundles that the updater of their platform can't install.
+	AnyFile bool
 }
 
-// Document is a checked manifest and where its members stand.
+// Document is a checked manifest and the positions of its members.
 type Document struct {
 	Manifest
 	places map[string]int // offsets of the members
@@ -65,18 +69,18 @@ func lineStarts(data []byte) []int {
 	return starts
 }
 
-// Decode reads a manifest by the strict rules. The error, a Problems, names
-// every deviation.
+// Decode reads a manifest by the strict rules of form. The error, a Problems,
+// names every deviation.
 func Decode(data []byte) (*Manifest, error) {
-	doc, problems := Check(data, Rules{AllowUnbound: true})
+	doc, problems := Check(data, Rules{AllowUnbound: true, AnyFile: true})
 	if len(problems) > 0 {
 		return nil, problems
 	}
 	return &doc.Manifest, nil
 }
 
-// Check reads a manifest by the strict rules and returns all that is wrong with
-// it. The document holds what could be read, also when there are problems.
+// Check reads a manifest by the strict rules and returns every problem with it.
+// The document holds what could be read in spite of them.
 func Check(data []byte, rules Rules) (*Document, Problems) {
 	c := &checker{doc: &Document{places: map[string]int{}, lines: lineStarts(data)}, rules: rules}
 	switch {
@@ -84,10 +88,10 @@ func Check(data []byte, rules Rules) (*Document, Problems) {
 		c.report("", "", fmt.Sprintf("%d bytes long, at most %d are allowed", len(data), MaxSize), "shorten the notes")
 		return c.doc, c.problems
 	case bytes.HasPrefix(data, []byte("\xef\xbb\xbf")):
-		c.report("", "", "begins with a byte order mark, which the updater takes for a syntax error", "save it as UTF-8 without BOM")
+		c.report("", "", "begins with a byte order mark, which is a syntax error to the updater", "save it as UTF-8 without BOM")
 		return c.doc, c.problems
 	}
-	root, err := parseTree(data)
+	root, err := parseTree(data, maxDepth)
 	if syntax := (*errSyntax)(nil); errors.As(err, &syntax) {
 		c.doc.places[""] = syntax.offset
 		c.report("", "", syntax.text, "write one JSON object; the updater aborts on anything else")
@@ -100,14 +104,17 @@ func Check(data []byte, rules Rules) (*Document, Problems) {
 	return c.doc, c.problems
 }
 
+// maxDepth is how deep a document may nest; a manifest needs three levels.
+const maxDepth = 16
+
 type checker struct {
 	doc      *Document
 	rules    Rules
 	problems Problems
 }
 
-// report adds a problem at the place of a member path; detail, where given, is
-// the absent or additional member that the problem is about.
+// report adds a problem at a member path. detail, if given, is the member below it
+// that is missing.
 func (c *checker) report(place, detail, problem, mend string) {
 	line, column := c.doc.At(place)
 	if detail != "" {
@@ -126,26 +133,18 @@ func (c *checker) document(root *node) {
 	c.doc.places[""] = root.offset
 	members := c.object("", root, []string{"version", "notes", "pub_date", "platforms"}, []string{"minimum_version", "critical", "watershed", "sequence"})
 	m := &c.doc.Manifest
-	if n, ok := members["version"]; ok {
-		m.Version = c.version(n)
-	}
-	if n, ok := members["notes"]; ok {
-		m.Notes, _ = c.text("notes", n)
-	}
-	if n, ok := members["pub_date"]; ok {
-		m.PubDate = c.date(n)
-	}
-	if n, ok := members["sequence"]; ok {
-		m.Sequence = c.sequence(n)
-	}
-	c.extra(members)
-	if n, ok := members["platforms"]; ok {
-		m.Platforms = c.platforms(n)
-	}
+	m.Version = c.version(members["version"])
+	m.Notes, _ = c.text("notes", members["notes"])
+	m.PubDate = c.date(members["pub_date"])
+	m.Sequence = c.sequence(members["sequence"])
+	m.Critical = c.flag("critical", members["critical"])
+	m.Watershed = c.flag("watershed", members["watershed"])
+	m.MinimumVersion = c.minimumVersion(members["minimum_version"])
+	m.Platforms = c.platforms(members["platforms"])
 }
 
-// object reports wrong kinds, and unknown, duplicate and missing members, and
-// returns the known ones by name.
+// object reports a value that is no object, and unknown, duplicate and missing
+// members. It returns the known ones by name.
 func (c *checker) object(place string, n *node, required, optional []string) map[string]*node {
 	if n.kind != object {
 		c.report(place, "", "must be an object", "write an object with the members "+strings.Join(required, ", "))
@@ -167,7 +166,7 @@ func (c *checker) object(place string, n *node, required, optional []string) map
 	return known
 }
 
-// unique records where the members stand and drops repeated ones.
+// unique records the positions of the members, and reports and drops repeated ones.
 func (c *checker) unique(place string, n *node) []member {
 	var kept []member
 	seen := map[string]bool{}
@@ -195,8 +194,8 @@ func unknownMend(name string, known []string) string {
 	return "leave it out"
 }
 
-// join returns the path of a member. Names that would make a path ambiguous
-// stand in quotes.
+// join returns the path of a member. It quotes names that would make a path
+// ambiguous.
 func join(place, name string) string {
 	if quoted := strconv.Quote(name); name == "" || strings.Contains(name, ".") || quoted != `"`+name+`"` {
 		name = quoted
@@ -207,14 +206,18 @@ func join(place, name string) string {
 	return place + "." + name
 }
 
-// text reports values that are no string, and strings that lost characters.
+// text reports values that are no string, and strings that lost characters. An
+// absent member, nil here and below, was reported already if it is required.
 func (c *checker) text(place string, n *node) (string, bool) {
+	if n == nil {
+		return "", false
+	}
 	s, ok := n.value.(string)
 	switch {
 	case !ok:
 		c.report(place, "", "must be a string", "put the value in quotes")
 	case strings.ContainsRune(s, '\uFFFD'):
-		c.report(place, "", "holds a character that was lost (U+FFFD or half a surrogate pair)", "write the text anew as UTF-8")
+		c.report(place, "", "holds a character that was lost (U+FFFD or half a surrogate pair)", "write the text again as UTF-8")
 		return "", false
 	}
 	return s, ok
@@ -231,7 +234,7 @@ func (c *checker) version(n *node) string {
 	return s
 }
 
-// utcDate is RFC 3339 in UTC as the updater's parser and ISO 8601 both read it.
+// utcDate is RFC 3339 in UTC as the updater and ISO 8601 both read it.
 var utcDate = regexp.MustCompile(`^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d{1,9})?Z$`)
 
 func (c *checker) date(n *node) time.Time {
@@ -239,9 +242,9 @@ func (c *checker) date(n *node) time.Time {
 	if !ok {
 		return time.Time{}
 	}
-	t, err := time.Parse(time.RFC3339, s)
-	if err != nil || !clientDate.MatchString(s) {
-		c.report("pub_date", "", fmt.Sprintf("%q is no RFC 3339 date", s), "write it like 2026-11-21T10:00:00Z")
+	t, err := parseDate(s)
+	if err != nil {
+		c.report("pub_date", "", fmt.Sprintf("%q is not an RFC 3339 date", s), "write it like 2026-11-21T10:00:00Z")
 		return time.Time{}
 	}
 	if !utcDate.MatchString(s) {
@@ -250,39 +253,36 @@ func (c *checker) date(n *node) time.Time {
 	return t.UTC().Truncate(time.Second)
 }
 
-// extra reads the members that are for the application.
-func (c *checker) extra(members map[string]*node) {
-	m := &c.doc.Manifest
-	for name, into := range map[string]*bool{"critical": &m.Critical, "watershed": &m.Watershed} {
-		n, there := members[name]
-		if !there {
-			continue
-		}
-		var ok bool
-		if *into, ok = n.value.(bool); !ok {
-			c.report(name, "", "must be true or false", "write it without quotes, or leave it out")
-		}
+func (c *checker) flag(name string, n *node) bool {
+	if n == nil {
+		return false
 	}
-	n, there := members["minimum_version"]
-	if !there {
-		return
-	}
-	text, ok := c.text("minimum_version", n)
+	set, ok := n.value.(bool)
 	if !ok {
-		return
+		c.report(name, "", "must be true or false", "write it without quotes, or leave it out")
 	}
-	m.MinimumVersion = text
-	minimum, err := ParseVersion(text)
+	return set
+}
+
+// minimumVersion must not be above the version, which was read before.
+func (c *checker) minimumVersion(n *node) string {
+	s, ok := c.text("minimum_version", n)
+	if !ok {
+		return ""
+	}
+	minimum, err := ParseVersion(s)
 	if err != nil {
 		c.report("minimum_version", "", err.Error(), "write MAJOR.MINOR.PATCH, such as 1.2.0")
-		return
-	}
-	if version, err := ParseVersion(m.Version); err == nil && minimum.Compare(version) > 0 {
+	} else if version, err := ParseVersion(c.doc.Version); err == nil && minimum.Compare(version) > 0 {
 		c.report("minimum_version", "", "is above version", "no client could have it: lower it, or publish that version")
 	}
+	return s
 }
 
 func (c *checker) sequence(n *node) uint64 {
+	if n == nil {
+		return 0
+	}
 	number, _ := n.value.(json.Number)
 	seq, err := strconv.ParseUint(number.String(), 10, 64)
 	if err != nil || seq == 0 || seq > MaxSequence {
@@ -293,11 +293,13 @@ func (c *checker) sequence(n *node) uint64 {
 }
 
 func (c *checker) platforms(n *node) map[string]Platform {
-	if n.kind != object {
+	switch {
+	case n == nil:
+		return nil
+	case n.kind != object:
 		c.report("platforms", "", "must be an object", "write one member a platform, such as windows-x86_64")
 		return nil
-	}
-	if len(n.members) == 0 {
+	case len(n.members) == 0:
 		c.report("platforms", "", "names no platform", "add at least one")
 	}
 	platforms := map[string]Platform{}
@@ -311,52 +313,61 @@ func (c *checker) platforms(n *node) map[string]Platform {
 	return platforms
 }
 
-func (c *checker) platform(place, key string, n *node) Platform {
+func (c *checker) platform(place, key string, n *node) (p Platform) {
 	members := c.object(place, n, []string{"signature", "url"}, nil)
-	var p Platform
-	if n, ok := members["signature"]; ok {
-		if s, ok := c.text(place+".signature", n); ok {
-			p.Signature = s
-			c.signature(place+".signature", key, s)
-		}
+	var ok bool
+	if p.Signature, ok = c.text(place+".signature", members["signature"]); ok {
+		c.signature(place+".signature", key, p.Signature)
 	}
-	if n, ok := members["url"]; ok {
-		if s, ok := c.text(place+".url", n); ok {
-			p.URL = s
-			c.url(place+".url", s)
-		}
+	if p.URL, ok = c.text(place+".url", members["url"]); ok {
+		c.url(place+".url", key, p)
 	}
 	return p
 }
 
-// signature checks the form of a signature member and, where keys are known,
-// all that can be said of it without the bundle.
+// signature checks everything about a signature that needs no bundle.
 func (c *checker) signature(place, key, line string) {
-	sig, err := signing.ParseSignature(line)
-	if format := (*signing.FormatError)(nil); errors.As(err, &format) {
+	_, err := c.rules.Keys.Accept(line, signing.Claim{
+		Version: c.doc.Version, Targets: []string{key}, AllowUnbound: c.rules.AllowUnbound, AnyKey: len(c.rules.Keys) == 0,
+	})
+	var format *signing.FormatError
+	var faults signing.Faults
+	switch {
+	case errors.As(err, &format):
 		c.report(place, "", format.Problem, format.Mend)
-		return
-	} else if err != nil {
-		c.report(place, "", err.Error(), "put the content of the .sig file here")
-		return
-	}
-	if len(c.rules.Keys) > 0 {
-		if _, ok := c.rules.Keys.Find(sig.KeyID()); !ok {
-			c.distrust(place, fmt.Errorf("%w: key %s", signing.ErrUntrustedKey, sig.KeyID()), "sign with a trusted key, or add the key to trusted_keys")
+	case errors.As(err, &faults):
+		for _, f := range faults {
+			c.distrust(place, f.Err, f.Mend)
 		}
-	}
-	if c.doc.Version != "" { // else what is wrong with it is said already
-		if err := signing.CheckVersion(sig, c.doc.Version, !c.rules.AllowUnbound); err != nil {
-			c.distrust(place, err, "sign the bundle again for this version")
-		}
-	}
-	if err := signing.CheckTarget(sig, key); err != nil {
-		c.distrust(place, err, "put the bundle of this platform here")
 	}
 }
 
-func (c *checker) url(place, s string) {
-	if problem, mend := badURL(s); problem != "" {
+// url checks the address and, unless the rules allow any file, whether the updater
+// of the platform can install what it names.
+func (c *checker) url(place, key string, p Platform) {
+	if problem, mend := badURL(p.URL); problem != "" {
 		c.report(place, "", problem, mend)
+		return
 	}
+	k, err := ParseKey(key)
+	if err != nil || c.rules.AnyFile {
+		return
+	}
+	name := bundleName(p)
+	if fits, known := k.installs(name); known && !fits {
+		c.report(place, "", fmt.Sprintf("%q can't be installed on %s", name, key), "publish a "+installable[k.OS]+" file for it")
+	}
+}
+
+// bundleName returns the file name in a bundle's address, or the one that was
+// signed where the address has none that tells the kind of file.
+func bundleName(p Platform) string {
+	if u, err := url.Parse(p.URL); err == nil {
+		name := path.Base(u.Path)
+		if _, known := (Key{}).installs(name); known {
+			return name
+		}
+	}
+	sig, _ := signing.ParseSignature(p.Signature)
+	return sig.Filename()
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"tsmon/manifest"
+	"tsmon/signing"
 )
 
 // A flaw is one change to a good document and the one problem that it makes.
@@ -15,7 +16,7 @@ type flaw struct {
 	want          manifest.Problem
 }
 
-// is compares problems; of the two texts a part is enough.
+// is compares problems; want may have only parts of the two texts.
 func is(got, want manifest.Problem) bool {
 	return got.Place == want.Place && got.Line == want.Line && got.Column == want.Column && got.Trust == want.Trust &&
 		strings.Contains(got.Problem, want.Problem) && strings.Contains(got.Mend, want.Mend)
@@ -112,9 +113,9 @@ func TestCheckMembers(t *testing.T) {
 		{"signature of another kind", `"` + testdata(t, unbound) + `"`, `true`,
 			problem("platforms.windows-x86_64.signature", 12, 7, "must be a string", "quotes")},
 		{"half a surrogate pair", `Fixes.`, `Fixes \ud83d.`,
-			problem("notes", 3, 3, "lost", "write the text anew")},
+			problem("notes", 3, 3, "lost", "write the text again")},
 		{"replacement character", `Fixes.`, "Fixes \uFFFD.",
-			problem("notes", 3, 3, "lost", "write the text anew")},
+			problem("notes", 3, 3, "lost", "write the text again")},
 	})
 }
 
@@ -174,15 +175,15 @@ func TestCheckValues(t *testing.T) {
 
 		dateFlaw("other zone", "2026-11-21T10:00:00+01:00", "is not in UTC", "write 2026-11-21T09:00:00Z"),
 		dateFlaw("UTC as an offset", "2026-11-21T10:00:00+00:00", "is not in UTC", "write 2026-11-21T10:00:00Z"),
-		dateFlaw("no zone", "2026-11-21T10:00:00", "is no RFC 3339 date", "write it like 2026-11-21T10:00:00Z"),
-		dateFlaw("date only", "2026-11-21", "is no RFC 3339 date", "write it like 2026-11-21T10:00:00Z"),
-		dateFlaw("space", "2026-11-21 10:00:00Z", "is no RFC 3339 date", "write it like 2026-11-21T10:00:00Z"),
-		dateFlaw("mail date", "Sat, 21 Nov 2026 10:00:00 GMT", "is no RFC 3339 date", "write it like"),
-		dateFlaw("no such day", "2026-02-29T10:00:00Z", "is no RFC 3339 date", "write it like"),
-		dateFlaw("hour of one digit", "2026-11-21T1:00:00Z", "is no RFC 3339 date", "write it like"),
-		dateFlaw("decimal comma", "2026-11-21T10:00:00,5Z", "is no RFC 3339 date", "write it like"),
-		dateFlaw("lower case", "2026-11-21t10:00:00z", "is no RFC 3339 date", "write it like"),
-		dateFlaw("empty", "", "is no RFC 3339 date", "write it like"),
+		dateFlaw("no zone", "2026-11-21T10:00:00", "is not an RFC 3339 date", "write it like 2026-11-21T10:00:00Z"),
+		dateFlaw("date only", "2026-11-21", "is not an RFC 3339 date", "write it like 2026-11-21T10:00:00Z"),
+		dateFlaw("space", "2026-11-21 10:00:00Z", "is not an RFC 3339 date", "write it like 2026-11-21T10:00:00Z"),
+		dateFlaw("mail date", "Sat, 21 Nov 2026 10:00:00 GMT", "is not an RFC 3339 date", "write it like"),
+		dateFlaw("no such day", "2026-02-29T10:00:00Z", "is not an RFC 3339 date", "write it like"),
+		dateFlaw("hour of one digit", "2026-11-21T1:00:00Z", "is not an RFC 3339 date", "write it like"),
+		dateFlaw("decimal comma", "2026-11-21T10:00:00,5Z", "is not an RFC 3339 date", "write it like"),
+		dateFlaw("lower case", "2026-11-21t10:00:00z", "is not an RFC 3339 date", "write it like"),
+		dateFlaw("empty", "", "is not an RFC 3339 date", "write it like"),
 
 		urlFlaw("relative", "App_x64.msi.zip", "relative", "https://HOST/PATH"),
 		urlFlaw("relative to the root", "/App_x64.msi.zip", "relative", "https://HOST/PATH"),
@@ -190,14 +191,14 @@ func TestCheckValues(t *testing.T) {
 		urlFlaw("empty", "", "relative", "https://HOST/PATH"),
 		urlFlaw("file", "file:///App_x64.msi.zip", "not an http address", "https://HOST/PATH"),
 		urlFlaw("ftp", "ftp://h/App_x64.msi.zip", "not an http address", "https://HOST/PATH"),
-		urlFlaw("drive", `C:\App_x64.msi.zip`, "no address", "https://HOST/PATH"),
+		urlFlaw("drive", `C:\App_x64.msi.zip`, "not an address", "https://HOST/PATH"),
 		urlFlaw("no host", "https:///App_x64.msi.zip", "names no host", "https://HOST/PATH"),
 		urlFlaw("no host but a port", "https://:443/x", "names no host", "https://HOST/PATH"),
 		urlFlaw("no slashes", "https:h/x", "names no host", "https://HOST/PATH"),
-		urlFlaw("space in the path", "https://h/App x64.msi.zip", "no address", "https://HOST/PATH"),
-		urlFlaw("line break", "https://h/x\n", "no address", "https://HOST/PATH"),
-		urlFlaw("backslash", `https://h\x`, "no address", "https://HOST/PATH"),
-		urlFlaw("bad escape", "https://h/%zz", "no address", "https://HOST/PATH"),
+		urlFlaw("space in the path", "https://h/App x64.msi.zip", "not an address", "https://HOST/PATH"),
+		urlFlaw("line break", "https://h/x\n", "not an address", "https://HOST/PATH"),
+		urlFlaw("backslash", `https://h\x`, "not an address", "https://HOST/PATH"),
+		urlFlaw("bad escape", "https://h/%zz", "not an address", "https://HOST/PATH"),
 		urlFlaw("password", "https://user:secret@h/x", "user name or password", "before the @"),
 		urlFlaw("port too large", "https://h:65536/x", "port", "https://HOST/PATH"),
 		urlFlaw("no such IPv4 address", "https://1.2.3.256/x", "IPv4", "https://HOST/PATH"),
@@ -209,6 +210,58 @@ func TestCheckValues(t *testing.T) {
 		sequenceFlaw("beyond what doubles hold", "9007199254740992"), sequenceFlaw("beyond 64 bits", "18446744073709551616"),
 		sequenceFlaw("out of range", "1e999"),
 	})
+}
+
+// TestCheckBundleKind holds manifests to the files that the updater of a platform
+// can install.
+func TestCheckBundleKind(t *testing.T) {
+	key, err := signing.GenerateKey()
+	if err != nil {
+		t.Fatal(err)
+	}
+	unnamed := sign(t, key, signing.Comment{Version: "1.2.3"})
+	check := func(t *testing.T, platform, url, signature string) manifest.Problems {
+		t.Helper()
+		_, problems := manifest.Check([]byte(`{"version": "1.2.3", "notes": "", "pub_date": "2026-11-21T10:00:00Z", "platforms": {
+			`+quote(platform)+`: {"url": `+quote(url)+`, "signature": `+quote(signature)+`}}}`), manifest.Rules{})
+		return problems
+	}
+	for _, c := range []struct {
+		keys, files string
+		fits        bool
+	}{
+		{"windows-x86_64 windows-x86_64-nsis windows-i686-msi", "App_x64-setup.exe App.msi App.msi.zip App.nsis.zip App.EXE App.zip", true},
+		{"windows-x86_64 windows-x86_64-nsis", "App.app.tar.gz App.tar.gz App.AppImage App.deb App.dmg App.exe.sig", false},
+		{"darwin-x86_64 darwin-aarch64-app", "App.app.tar.gz App.tar.gz App.app.tar.gz?token=a.zip v1.zip/App.app.tar.gz", true},
+		{"darwin-x86_64 darwin-aarch64-app", "App.zip App.app.zip App.dmg App.pkg App.AppImage.tar.gz App.exe App.deb App%2Ezip", false},
+		{"linux-x86_64", "App.AppImage App.AppImage.tar.gz App.tar.gz App.deb App.rpm", true},
+		{"linux-x86_64", "App.app.tar.gz App.zip App.exe App.dmg App.AppImage.sig", false},
+		{"linux-x86_64-appimage", "App.AppImage App.AppImage.tar.gz App.tar.gz", true},
+		{"linux-x86_64-appimage", "App.deb App.rpm App.app.tar.gz", false},
+		{"linux-x86_64-deb", "App.deb", true},
+		{"linux-x86_64-deb", "App.rpm App.AppImage App.tar.gz", false},
+		{"linux-x86_64-rpm", "App.rpm", true},
+		{"linux-x86_64-rpm", "App.deb App.AppImage.tar.gz", false},
+		{"windows-x86_64 darwin-x86_64 linux-x86_64-deb", "assets/123456 App App.tar.xz .zip/", true}, // the name says nothing
+	} {
+		for platform := range strings.FieldsSeq(c.keys) {
+			for file := range strings.FieldsSeq(c.files) {
+				problems := check(t, platform, "https://h/"+file, unnamed)
+				if c.fits && len(problems) > 0 || !c.fits && (len(problems) != 1 || problems[0].Place != "platforms."+platform+".url" || problems[0].Trust ||
+					!strings.Contains(problems[0].Problem, "can't be installed on "+platform)) {
+					t.Errorf("%s under %s: %v", file, platform, problems)
+				}
+			}
+		}
+	}
+	// Where the address has no file name, the signature's counts.
+	asset := "https://api.github.com/repos/o/r/releases/assets/1"
+	for file, fits := range map[string]bool{"App.app.tar.gz": true, "App.zip": false} {
+		problems := check(t, "darwin-x86_64", asset, sign(t, key, signing.Comment{Version: "1.2.3", File: file}))
+		if (len(problems) == 0) != fits {
+			t.Errorf("an asset signed as %s: %v", file, problems)
+		}
+	}
 }
 
 func TestCheckSignatureContent(t *testing.T) {
@@ -237,8 +290,8 @@ func TestCheckSignatureContent(t *testing.T) {
 	testFlaws(t, goodDocument(t), flaws)
 }
 
-// Every problem of a document is named, in its order.
-func TestCheckNamesEverything(t *testing.T) {
+// Every problem is reported, in the order of the document.
+func TestCheckReportsEveryProblem(t *testing.T) {
 	text := `{
   "platforms": {"linux-x86_64": {"url": "x"}, "amiga": 3},
   "version": "v1", "version": "2",
@@ -252,7 +305,7 @@ func TestCheckNamesEverything(t *testing.T) {
 		problem("platforms.amiga", 2, 47, "must be an object", "signature, url"),
 		problem("version", 3, 3, "not a version", "MAJOR"),
 		problem("version", 3, 20, "written twice", "keep one"),
-		problem("pub_date", 4, 3, "no RFC 3339 date", "write it like"),
+		problem("pub_date", 4, 3, "not an RFC 3339 date", "write it like"),
 	}
 	_, problems := manifest.Check([]byte(text), manifest.Rules{})
 	if len(problems) != len(want) {

@@ -5,29 +5,30 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"strconv"
 	"strings"
 	"time"
+	"unicode"
 
 	"tsmon/signing"
 )
 
 var (
-	// ErrNotJSON says that an answer is no JSON at all: the updater aborts.
+	// ErrNotJSON means that an answer is not JSON: the updater aborts.
 	ErrNotJSON = errors.New("the answer is not JSON")
-	// ErrShape says that an answer is JSON of the wrong shape: the updater goes
-	// on to its next endpoint.
+	// ErrShape means that an answer is JSON but not a release: the updater goes on
+	// to its next endpoint.
 	ErrShape = errors.New("the answer is not a release")
-	// ErrTarget says that an answer holds nothing for a client's platform. The
-	// updater reports it as an error also where the client is up to date.
+	// ErrTarget means that an answer has nothing for a client's platform.
 	ErrTarget = errors.New("no update for this platform")
 )
 
-// Client is one installed application, as far as the updater's decisions
-// depend on it.
+// Client is an installed application, as far as the updater's decisions depend
+// on it.
 type Client struct {
-	Version    string // what is installed
+	Version    string // installed
 	Target     string // OS-ARCH
-	BundleType string // see Key; empty or "unknown" where the bundle does not tell
+	BundleType string // see Key; empty or "unknown" if the application doesn't know
 }
 
 // Response is an answer of an update endpoint as the updater reads it.
@@ -37,166 +38,171 @@ type Response struct {
 	PubDate   time.Time           // zero if absent
 	Platforms map[string]Platform // static form; nil in the dynamic one
 	Dynamic   Platform            // dynamic form: one platform, whatever the target
-	Sequence  uint64              // our additional member, 0 if absent or unreadable
-	Extra                         // each zero if absent or unreadable
+	Sequence  uint64              // ours; 0 if absent or unreadable
+	Extra                         // ours; zero if absent or unreadable
 }
 
 // ParseResponse reads an answer as the updater does: unknown members are
 // ignored, of duplicates the last counts, leading v's are stripped, platforms
-// wins over url and signature, and every platform must be whole. Errors wrap
+// wins over url and signature, and every platform must be complete. Errors wrap
 // ErrNotJSON or ErrShape.
 func ParseResponse(body []byte) (*Response, error) {
-	if err := checkJSON(body); err != nil {
+	root, err := parseClientTree(body)
+	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrNotJSON, err)
 	}
-	members, err := objectOf(body)
-	if err != nil {
-		return nil, err
+	s := &shape{}
+	s.expect(root.kind == object, "an object was expected")
+	r := &Response{Version: s.version(root)}
+	r.Notes, _ = s.text(root, "notes")
+	if date, ok := s.text(root, "pub_date"); ok {
+		r.PubDate, err = parseClientDate(date)
+		s.expect(err == nil, "pub_date %q is not RFC 3339", date)
 	}
-	r := &Response{}
-	if err := r.parseVersion(members); err != nil {
-		return nil, err
+	r.parseOurs(root)
+	platforms := root.last("platforms")
+	if platforms == nil || platforms.isNull() {
+		r.Dynamic = s.platform(root)
+		return s.result(r)
 	}
-	if r.Notes, _, err = optionalText(members, "notes"); err != nil {
-		return nil, err
-	}
-	if err := r.parseDate(members); err != nil {
-		return nil, err
-	}
-	// These are not the updater's: unreadable means absent.
-	_ = json.Unmarshal(members["sequence"], &r.Sequence)
-	_ = json.Unmarshal(members["minimum_version"], &r.MinimumVersion)
-	_ = json.Unmarshal(members["critical"], &r.Critical)
-	_ = json.Unmarshal(members["watershed"], &r.Watershed)
-	if err := r.parsePlatforms(members); err != nil {
-		return nil, err
+	// The static form wins, but does not excuse a bad url or signature beside it.
+	s.url(root)
+	s.text(root, "signature")
+	r.Platforms = s.platforms(platforms)
+	return s.result(r)
+}
+
+// shape reads members as the updater's deserializer does, and keeps the first
+// deviation, after which it returns zero values.
+type shape struct{ err error }
+
+func (s *shape) result(r *Response) (*Response, error) {
+	if s.err != nil {
+		return nil, s.err
 	}
 	return r, nil
 }
 
-func (r *Response) parseVersion(members map[string]json.RawMessage) error {
-	_, hasVersion := members["version"]
-	_, hasName := members["name"]
-	if hasVersion && hasName {
-		return fmt.Errorf("%w: both version and its alias name are present", ErrShape)
+func (s *shape) expect(ok bool, format string, args ...any) bool {
+	if !ok && s.err == nil {
+		s.err = fmt.Errorf("%w: "+format, append([]any{ErrShape}, args...)...)
 	}
+	return s.err == nil
+}
+
+// text returns a member that is a string; ok is false if it is absent or null.
+func (s *shape) text(n *node, name string) (text string, ok bool) {
+	m := n.last(name)
+	if m == nil || m.isNull() {
+		return "", false
+	}
+	text, ok = m.value.(string)
+	return text, s.expect(ok, "%s is not a string", name)
+}
+
+func (s *shape) required(n *node, name string) string {
+	text, ok := s.text(n, name)
+	s.expect(ok, "%s is missing", name)
+	return text
+}
+
+func (s *shape) version(root *node) Version {
 	name := "version"
-	if hasName {
+	if root.last("name") != nil {
+		s.expect(root.last("version") == nil, "both version and its alias name are present")
 		name = "name"
 	}
-	text, err := requiredText(members, name)
-	if err != nil {
-		return err
-	}
-	if r.Version, err = ParseClientVersion(text); err != nil {
-		return fmt.Errorf("%w: %w", ErrShape, err)
-	}
-	return nil
+	v, err := ParseClientVersion(s.required(root, name))
+	s.expect(err == nil, "%w", err)
+	return v
 }
 
-// clientDate is RFC 3339 as the updater's parser reads it.
-var clientDate = regexp.MustCompile(`^\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]([01]\d|2[0-3]):[0-5]\d)$`)
-
-func (r *Response) parseDate(members map[string]json.RawMessage) error {
-	text, ok, err := optionalText(members, "pub_date")
-	if err != nil || !ok {
-		return err
+func (s *shape) url(n *node) (address string, ok bool) {
+	if address, ok = s.text(n, "url"); !ok {
+		return "", false
 	}
-	r.PubDate, err = time.Parse(time.RFC3339, strings.ToUpper(text))
-	if err != nil || !clientDate.MatchString(text) {
-		return fmt.Errorf("%w: pub_date %q is not RFC 3339", ErrShape, text)
-	}
-	return nil
+	err := checkClientURL(address)
+	return address, s.expect(err == nil, "url %q is not accepted by the updater: %w", address, err)
 }
 
-// parsePlatforms reads both forms. The static one wins, but does not excuse a
-// bad url or signature beside it.
-func (r *Response) parsePlatforms(members map[string]json.RawMessage) error {
-	raw, static := members["platforms"]
-	if !static || string(raw) == "null" {
-		p, err := parsePlatform(members)
-		r.Dynamic = p
-		return err
+func (s *shape) platform(n *node) Platform {
+	s.expect(n.kind == object, "an object was expected")
+	address, ok := s.url(n)
+	s.expect(ok, "url is missing")
+	return Platform{Signature: s.required(n, "signature"), URL: address}
+}
+
+func (s *shape) platforms(n *node) map[string]Platform {
+	if !s.expect(n.kind == object, "platforms must be an object") {
+		return nil
 	}
-	if _, _, err := optionalURL(members); err != nil {
-		return err
+	last := map[string]*node{}
+	for _, m := range n.members {
+		last[m.name] = m.value
 	}
-	if _, _, err := optionalText(members, "signature"); err != nil {
-		return err
-	}
-	platforms, err := objectOf(raw)
-	if err != nil {
-		return fmt.Errorf("platforms: %w", err)
-	}
-	r.Platforms = make(map[string]Platform, len(platforms))
-	for _, key := range sortedKeys(platforms) {
-		of, err := objectOf(platforms[key])
-		if err != nil {
-			return fmt.Errorf("platforms.%s: %w", key, err)
-		}
-		if r.Platforms[key], err = parsePlatform(of); err != nil {
-			return fmt.Errorf("platforms.%s: %w", key, err)
+	platforms := make(map[string]Platform, len(last))
+	for _, key := range sortedKeys(last) {
+		if platforms[key] = s.platform(last[key]); s.err != nil {
+			s.err = fmt.Errorf("platforms.%s: %w", key, s.err)
+			return nil
 		}
 	}
-	return nil
+	return platforms
 }
 
-func parsePlatform(members map[string]json.RawMessage) (Platform, error) {
-	address, ok, err := optionalURL(members)
-	if err == nil && !ok {
-		err = fmt.Errorf("%w: url is missing", ErrShape)
+// parseOurs reads the members that the updater does not know. An unreadable one
+// counts as absent.
+func (r *Response) parseOurs(root *node) {
+	value := func(name string) any {
+		if n := root.last(name); n != nil {
+			return n.value
+		}
+		return nil
 	}
-	if err != nil {
-		return Platform{}, err
-	}
-	signature, err := requiredText(members, "signature")
-	if err != nil {
-		return Platform{}, err
-	}
-	return Platform{Signature: signature, URL: address}, nil
+	number, _ := value("sequence").(json.Number)
+	r.Sequence, _ = strconv.ParseUint(number.String(), 10, 64)
+	r.MinimumVersion, _ = value("minimum_version").(string)
+	r.Critical, _ = value("critical").(bool)
+	r.Watershed, _ = value("watershed").(bool)
 }
 
-func optionalURL(members map[string]json.RawMessage) (address string, ok bool, err error) {
-	address, ok, err = optionalText(members, "url")
-	if err != nil || !ok {
-		return "", false, err
+// rfc3339 refuses what time.Parse takes beyond RFC 3339: a single-digit hour, a
+// decimal comma, and offsets out of range.
+var rfc3339 = regexp.MustCompile(`^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]([01]\d|2[0-3]):[0-5]\d)$`)
+
+func parseDate(text string) (time.Time, error) {
+	t, err := time.Parse(time.RFC3339, text)
+	if err == nil && !rfc3339.MatchString(text) {
+		err = errors.New("not RFC 3339")
 	}
-	if err := checkClientURL(address); err != nil {
-		return "", false, fmt.Errorf("%w: url %q is no address that the updater accepts: %w", ErrShape, address, err)
-	}
-	return address, true, nil
+	return t, err
 }
 
-func objectOf(raw json.RawMessage) (map[string]json.RawMessage, error) {
-	var members map[string]json.RawMessage
-	if err := json.Unmarshal(raw, &members); err != nil || members == nil {
-		return nil, fmt.Errorf("%w: an object was expected", ErrShape)
+// parseClientDate reads RFC 3339 as Rust's time crate does: with any ASCII
+// character between date and time, a z in either case, and a leap second at the
+// end of a month in UTC, which becomes the nanosecond before it.
+func parseClientDate(text string) (t time.Time, err error) {
+	if len(text) < len("2006-01-02T15:04:05") || text[10] > unicode.MaxASCII {
+		return t, errors.New("too short, or a foreign separator")
 	}
-	return members, nil
+	clock := strings.ToUpper(text[11:])
+	leap := clock[6:8] == "60"
+	if leap {
+		clock = clock[:6] + "59" + clock[8:]
+	}
+	t, err = parseDate(text[:10] + "T" + clock)
+	if err != nil || !leap {
+		return t, err
+	}
+	next := t.Truncate(time.Second).Add(time.Second).UTC()
+	if next.Day() != 1 || next.Hour()+next.Minute()+next.Second() != 0 {
+		err = errors.New("no leap second")
+	}
+	return next.Add(-1), err
 }
 
-func requiredText(members map[string]json.RawMessage, name string) (string, error) {
-	text, ok, err := optionalText(members, name)
-	if err == nil && !ok {
-		err = fmt.Errorf("%w: %s is missing", ErrShape, name)
-	}
-	return text, err
-}
-
-func optionalText(members map[string]json.RawMessage, name string) (text string, ok bool, err error) {
-	raw, ok := members[name]
-	if !ok || string(raw) == "null" {
-		return "", false, nil
-	}
-	if err := json.Unmarshal(raw, &text); err != nil {
-		return "", false, fmt.Errorf("%w: %s is no string", ErrShape, name)
-	}
-	return text, true, nil
-}
-
-// Lookup finds the platform for a client: OS-ARCH-TYPE first, then OS-ARCH. In
-// the dynamic form there is one for everybody, with an empty key. Errors wrap
-// ErrTarget.
+// Lookup finds a client's platform: OS-ARCH-TYPE first, then OS-ARCH. The dynamic
+// form has one for every client, with an empty key. Errors wrap ErrTarget.
 func (r *Response) Lookup(target, bundleType string) (key string, p Platform, err error) {
 	if r.Platforms == nil {
 		return "", r.Dynamic, nil
@@ -220,45 +226,37 @@ type Offer struct {
 	Platform
 }
 
-// OfferTo decides as the updater does: the platform is looked up first, then
-// the versions are compared. It returns nil when the client is up to date.
-// Errors wrap ErrTarget or, for the client's own version, ErrVersion.
+// OfferTo decides as the updater does since plugin 2.14: it compares versions,
+// then looks up the platform of a newer one. It returns nil when the client is up
+// to date. Errors wrap ErrTarget or, for the client's own version, ErrVersion.
 func (r *Response) OfferTo(c Client) (*Offer, error) {
 	current, err := ParseClientVersion(c.Version)
-	if err != nil {
-		return nil, err
-	}
-	key, p, err := r.Lookup(c.Target, c.BundleType)
 	if err != nil {
 		return nil, err
 	}
 	if r.Version.Compare(current) <= 0 {
 		return nil, nil
 	}
+	key, p, err := r.Lookup(c.Target, c.BundleType)
+	if err != nil {
+		return nil, err
+	}
 	return &Offer{Version: r.Version.String(), Current: c.Version, Key: key, Notes: r.Notes, PubDate: r.PubDate, Platform: p}, nil
 }
 
-// Verifier returns what the offer's bundle is to be written to, after every
-// check that needs no bundle: the signature's form, its key, the version that
-// it is bound to. The version is read from the trusted comment, which only the
-// verifier's final Verify proves. Errors are those of package signing.
+// Verifier checks everything about the offer's signature that needs no bundle, and
+// returns the verifier to write the bundle to. Only its Verify proves the version
+// that the signature is bound to. Errors are those of package signing.
 func (o *Offer) Verifier(keys signing.Keyring, requireVersion bool) (*signing.Verifier, error) {
-	sig, err := signing.ParseSignature(o.Signature)
+	sig, err := keys.Accept(o.Signature, signing.Claim{Version: o.Version, AllowUnbound: !requireVersion})
 	if err != nil {
 		return nil, err
 	}
-	verifier, err := keys.Verifier(sig)
-	if err != nil {
-		return nil, err
-	}
-	if err := signing.CheckVersion(sig, o.Version, requireVersion); err != nil {
-		return nil, err
-	}
-	return verifier, nil
+	return keys.Verifier(sig)
 }
 
-// Unbound lists the platform keys whose signatures name no version, which
-// applications that require a signed version refuse.
+// Unbound returns the platform keys whose signatures name no version. Applications
+// that require a signed version refuse those.
 func (m *Manifest) Unbound() []string {
 	var keys []string
 	for _, key := range m.Keys() {
@@ -270,16 +268,17 @@ func (m *Manifest) Unbound() []string {
 	return keys
 }
 
-// Outcome is what one client makes of a manifest.
+// Outcome is the result of one client's check for updates.
 type Outcome struct {
 	Client Client
 	Offer  *Offer // nil: up to date, or Err
-	Err    error  // the update is broken for this client
+	Err    error  // this client can't update
 }
 
-// Replay plays the updater of each client against the bytes of a manifest,
-// with requireVersion as strict applications do it: parsing, look-up,
-// comparison, and the signature as far as it can be judged without the bundle.
+// Replay runs each client's updater on the bytes of a manifest, up to the checks of
+// the signature that need no bundle. requireVersion is the applications'
+// requireSignedVersion. A missing platform is an error even for clients that are up
+// to date, as it was before plugin 2.14.
 func Replay(data []byte, clients []Client, keys signing.Keyring, requireVersion bool) []Outcome {
 	outcomes := make([]Outcome, len(clients))
 	response, err := ParseResponse(data)
@@ -293,6 +292,9 @@ func Replay(data []byte, clients []Client, keys signing.Keyring, requireVersion 
 }
 
 func replay(r *Response, c Client, keys signing.Keyring, requireVersion bool) (*Offer, error) {
+	if _, _, err := r.Lookup(c.Target, c.BundleType); err != nil {
+		return nil, err
+	}
 	offer, err := r.OfferTo(c)
 	if err != nil || offer == nil {
 		return nil, err

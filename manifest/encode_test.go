@@ -87,8 +87,7 @@ func TestEncodeWithoutContent(t *testing.T) {
 	}
 }
 
-// Documents that say the same have the same canonical bytes, and decoding these
-// gives the same manifest.
+// Equal documents have the same canonical bytes, which decode to the same manifest.
 func TestDecodeEncodeDecode(t *testing.T) {
 	text := goodDocument(t)
 	canonical := with(t, text, "\n\n", "\n")

@@ -9,8 +9,7 @@ import (
 	"tsmon/manifest"
 )
 
-// refused holds a text to be broken for both readers: one problem of Check, and
-// no JSON, or no release, for the updater.
+// refused asserts that Check finds one problem and that the updater fails with cause.
 func refused(t *testing.T, text string, want manifest.Problem, cause error) {
 	t.Helper()
 	doc, problems := manifest.Check([]byte(text), manifest.Rules{})
@@ -78,8 +77,7 @@ func TestCheckRoots(t *testing.T) {
 	refused(t, "\ufeff"+goodDocument(t), problem("", 1, 1, "byte order mark", "without BOM"), manifest.ErrNotJSON)
 }
 
-// A manifest that is cut off anywhere is never taken for a whole one.
-func TestTruncated(t *testing.T) {
+func TestTruncatedManifestsAreRefused(t *testing.T) {
 	text := strings.TrimRight(goodDocument(t), "\n")
 	lines := 1
 	for n := range len(text) {
@@ -133,8 +131,8 @@ func TestHugeDocuments(t *testing.T) {
 	}
 }
 
-// What is wrong with a document is found in time that grows with its size, also
-// where everything in it is wrong.
+// Checking takes time linear in the size of the document, even if everything in it
+// is wrong.
 func TestCheckManyProblems(t *testing.T) {
 	var text strings.Builder
 	text.WriteString("{")

@@ -77,7 +77,7 @@ func goodDocument(t testing.TB) string {
 `
 }
 
-// with returns text with one passage replaced, which must be there once.
+// with replaces the only occurrence of a passage.
 func with(t testing.TB, text, before, after string) string {
 	t.Helper()
 	if n := strings.Count(text, before); n != 1 {

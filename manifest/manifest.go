@@ -1,17 +1,16 @@
 // Package manifest is latest.json, the update manifest of a Tauri desktop
-// application: its type, its strict decoding, its one canonical encoding, and
-// the rules by which an installed application reads it.
+// application: its type, strict decoding, canonical encoding, and the rules by
+// which an installed application reads it.
 //
 // # Two readers
 //
-// What this project writes is held to the strict rules of Check: no unknown,
-// duplicate or missing member, nothing behind the document, a version without a
-// leading v, a UTC date, absolute http(s) addresses, signatures that are the
-// content of a .sig file. What an installed application accepts is looser in
-// some ways and harsher in others (one bad platform breaks the update for every
-// platform), and ParseResponse, Lookup and OfferTo follow it step by step, in
-// the order of the updater plugin 2.13, so that a manifest can be tried before
-// any client sees it.
+// Manifests that this project writes follow the strict rules of Check: no unknown,
+// duplicate or missing member, a version without a leading v, a UTC date, absolute
+// http(s) addresses of files that the platform can install, signatures that are the
+// content of a .sig file. An installed application is looser in some ways and
+// stricter in others: one bad platform breaks the update for every platform.
+// ParseResponse, Lookup and OfferTo follow the updater plugin 2.14.1 step by step,
+// so that a manifest can be tried before any client sees it.
 //
 // # Shape
 //
@@ -28,26 +27,26 @@
 //	  "sequence": 12
 //	}
 //
-// The last four are ours and may be missing. The updater ignores members that it
-// does not know, and hands them to the application (rawJson). minimum_version,
-// critical and watershed are what Extra says.
+// The last four are ours and optional. The updater ignores members that it does
+// not know, and the application can read them (rawJson).
 //
-// sequence is the number of the channel's log entry that the manifest shows. It makes the bytes of
-// every state of a channel unique, and with them the ETag that a conditional
-// replacement relies on.
+// sequence is the number of the channel's log entry that the manifest shows. It
+// makes the bytes of every state of a channel unique, and with them the ETag that
+// conditional replacement relies on.
 package manifest
 
 import (
 	"bytes"
 	"encoding/json"
+	"maps"
 	"slices"
 	"time"
 )
 
-// MaxSize bounds a manifest, in bytes, wherever one is read.
+// MaxSize bounds a manifest, in bytes.
 const MaxSize = 1 << 20
 
-// MaxSequence is the largest log number that every JSON reader keeps exact.
+// MaxSequence is the largest sequence that every JSON reader represents exactly.
 const MaxSequence = 1<<53 - 1
 
 // Manifest is one state of a channel as clients see it.
@@ -60,15 +59,15 @@ type Manifest struct {
 	Sequence uint64 `json:"sequence,omitempty"` // number of the log entry, from 1
 }
 
-// Extra are members for the application, which the updater does not know.
+// Extra holds members for the application, which the updater ignores.
 type Extra struct {
-	// MinimumVersion is the oldest version that may go on being used; empty for
-	// any. What to do with an older one is the application's choice.
+	// MinimumVersion is the oldest version that may remain in use; empty for any.
+	// The application decides what to do with an older one.
 	MinimumVersion string `json:"minimum_version,omitempty"`
-	// Critical says that the update should not be put off.
+	// Critical means that the update should not be postponed.
 	Critical bool `json:"critical,omitempty"`
-	// Watershed says that older versions have to pass through this one: a server
-	// offers them nothing newer before.
+	// Watershed means that older versions must install this one first: a server
+	// offers them nothing newer.
 	Watershed bool `json:"watershed,omitempty"`
 }
 
@@ -83,14 +82,14 @@ func (m *Manifest) Keys() []string {
 	return sortedKeys(m.Platforms)
 }
 
-// Encode returns the canonical bytes: the members in the order of the type,
-// platform keys sorted, two spaces of indentation, one newline at the end.
-// Equal manifests give equal bytes.
+// Encode returns the canonical bytes: members in the order of the type, platform
+// keys sorted, two spaces of indentation, one newline at the end. Equal manifests
+// give equal bytes.
 func (m *Manifest) Encode() ([]byte, error) {
 	canonical := *m
 	canonical.PubDate = m.PubDate.UTC().Truncate(time.Second)
 	if canonical.Platforms == nil {
-		canonical.Platforms = map[string]Platform{} // null is the dynamic form
+		canonical.Platforms = map[string]Platform{} // null would be the dynamic form
 	}
 	var buf bytes.Buffer
 	enc := json.NewEncoder(&buf)
@@ -103,10 +102,5 @@ func (m *Manifest) Encode() ([]byte, error) {
 }
 
 func sortedKeys[V any](m map[string]V) []string {
-	keys := make([]string, 0, len(m))
-	for k := range m {
-		keys = append(keys, k)
-	}
-	slices.Sort(keys)
-	return keys
+	return slices.Sorted(maps.Keys(m))
 }

@@ -8,11 +8,11 @@ import (
 	"strings"
 )
 
-// ErrKey says that a text is no platform key.
+// ErrKey means that a text is not a platform key.
 var ErrKey = errors.New("not a platform key")
 
-// Universal is the pseudo target of a macOS bundle that holds both
-// architectures. It is no platform key: such a bundle stands under both.
+// Universal is the target of a macOS bundle for both architectures. It is not a
+// platform key: a manifest lists such a bundle under both.
 const Universal = "darwin-universal"
 
 var (
@@ -24,7 +24,7 @@ var (
 	}
 )
 
-// BundleTypes returns every bundle type that a platform key may end in, sorted.
+// BundleTypes returns the bundle types of all platforms, sorted.
 func BundleTypes() []string {
 	return slices.Sorted(slices.Values(slices.Concat(slices.Collect(maps.Values(bundleTypes))...)))
 }
@@ -34,10 +34,10 @@ func BundleTypes() []string {
 // appimage, deb or rpm on Linux, app on macOS, msi or nsis on Windows.
 type Key struct {
 	OS, Arch string
-	Type     string // empty for the plain key, which fits every bundle type
+	Type     string // empty in a plain key, which serves every bundle type
 }
 
-// ParseKey reads a platform key. Errors wrap ErrKey and say what to write.
+// ParseKey parses a platform key. Errors wrap ErrKey.
 func ParseKey(text string) (Key, error) {
 	if text == Universal {
 		return Key{}, fmt.Errorf("%w: %q is unknown to the updater; a universal bundle is written under darwin-x86_64 and darwin-aarch64", ErrKey, text)
@@ -53,6 +53,41 @@ func ParseKey(text string) (Key, error) {
 		return Key{}, fmt.Errorf("%w: %q; the bundle types of %s are %s", ErrKey, text, os, strings.Join(types, ", "))
 	}
 	return k, nil
+}
+
+// bundleFiles are the endings of bundles, longest first, with the platforms whose
+// updater installs them: OS-TYPE, and OS- for plain keys.
+var bundleFiles = []struct{ ending, platforms string }{
+	{".appimage.tar.gz", "linux- linux-appimage"},
+	{".app.tar.gz", "darwin- darwin-app"},
+	{".tar.gz", "darwin- darwin-app linux- linux-appimage"},
+	{".appimage", "linux- linux-appimage"},
+	{".deb", "linux- linux-deb"},
+	{".rpm", "linux- linux-rpm"},
+	{".zip", "windows- windows-msi windows-nsis"},
+	{".msi", "windows- windows-msi windows-nsis"},
+	{".exe", "windows- windows-msi windows-nsis"},
+	{".dmg", ""}, {".pkg", ""}, {".sig", ""},
+}
+
+// installable names the files that the updater of a system installs.
+var installable = map[string]string{
+	"linux":   ".AppImage, .AppImage.tar.gz, .deb or .rpm",
+	"darwin":  ".app.tar.gz",
+	"windows": ".msi, .exe or .zip",
+}
+
+// installs reports whether a client of the key can install a file of that name;
+// known is false if the name has no known ending. On Windows the updater looks at
+// the content, so it installs either type.
+func (k Key) installs(name string) (fits, known bool) {
+	name = strings.ToLower(name)
+	for _, f := range bundleFiles {
+		if stem, ok := strings.CutSuffix(name, f.ending); ok && stem != "" {
+			return slices.Contains(strings.Fields(f.platforms), k.OS+"-"+k.Type), true
+		}
+	}
+	return false, false
 }
 
 // Target returns the key without its bundle type, OS-ARCH.

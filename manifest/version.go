@@ -4,21 +4,22 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/Masterminds/semver/v3"
 )
 
-// ErrVersion says that a text is no version that may be published.
+// ErrVersion means that a text is not a version that may be published.
 var ErrVersion = errors.New("not a version")
 
 // Version is a semantic version in the order of the updater, which is that of
 // Rust's semver crate: precedence first, then build metadata.
 type Version struct{ v *semver.Version }
 
-// ParseVersion reads a version that may be published: MAJOR.MINOR.PATCH with an
-// optional pre-release, without a leading v and without build metadata (the
-// updater orders by it, semantic versioning does not). Errors wrap ErrVersion.
+// ParseVersion parses a version that may be published: MAJOR.MINOR.PATCH with an
+// optional pre-release, without a leading v and without build metadata, by which
+// the updater orders and semantic versioning does not. Errors wrap ErrVersion.
 func ParseVersion(text string) (Version, error) {
 	if rest := strings.TrimLeft(text, "vV"); rest != text {
 		if _, err := semver.StrictNewVersion(rest); err == nil {
@@ -35,8 +36,8 @@ func ParseVersion(text string) (Version, error) {
 	return v, nil
 }
 
-// ParseClientVersion reads a version as the updater does: any number of leading
-// v's is stripped, the rest is a strict semantic version.
+// ParseClientVersion parses a version as the updater does: a strict semantic
+// version after any number of leading v's.
 func ParseClientVersion(text string) (Version, error) {
 	return parseAny(strings.TrimLeft(text, "v"))
 }
@@ -60,7 +61,7 @@ func (v Version) String() string {
 	return v.v.Original()
 }
 
-// Prerelease returns the part behind the hyphen, empty for a plain release.
+// Prerelease returns the part after the hyphen, empty for a plain release.
 func (v Version) Prerelease() string { return v.v.Prerelease() }
 
 // Compare returns -1, 0 or 1 in the order of Rust's semver crate.
@@ -74,7 +75,7 @@ func (v Version) Compare(w Version) int {
 	)
 }
 
-// comparePrerelease puts a plain release above each of its pre-releases.
+// comparePrerelease orders a plain release above its pre-releases.
 func comparePrerelease(a, b string) int {
 	switch {
 	case a == b:
@@ -89,15 +90,9 @@ func comparePrerelease(a, b string) int {
 
 // compareIdentifiers orders dot-separated identifiers: numeric ones by value
 // (of any length) and below all others, those in ASCII order; where all are
-// equal the shorter list comes first.
+// equal, the shorter list comes first.
 func compareIdentifiers(a, b string) int {
-	as, bs := strings.Split(a, "."), strings.Split(b, ".")
-	for i := range min(len(as), len(bs)) {
-		if c := compareIdentifier(as[i], bs[i]); c != 0 {
-			return c
-		}
-	}
-	return cmp.Compare(len(as), len(bs))
+	return slices.CompareFunc(strings.Split(a, "."), strings.Split(b, "."), compareIdentifier)
 }
 
 func compareIdentifier(a, b string) int {

@@ -3,6 +3,7 @@ package release
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -233,6 +234,19 @@ func TestProbe(t *testing.T) {
 	}
 }
 
+// TestProbeThatSeesNothing: a move that happened is no failure because a cache still
+// has the old manifest.
+func TestProbeThatSeesNothing(t *testing.T) {
+	d := newDesk(t)
+	d.Probe = func(context.Context, string, manifest.Manifest) error {
+		return fmt.Errorf("%w: an older manifest is served", ErrUnseen)
+	}
+	plan := d.publish(t, d.options(t, "1.0.0"))
+	if plan.Probed || !plan.Changed || len(plan.Warnings) != 2 || !strings.Contains(plan.Warnings[0], "stable has moved to 1.0.0 (entry 1), but") {
+		t.Errorf("%+v", plan)
+	}
+}
+
 // TestStoreWithoutConditionsStaysRefused: not only at the first try.
 func TestStoreWithoutConditionsStaysRefused(t *testing.T) {
 	d := newDesk(t)
@@ -254,18 +268,18 @@ func TestVerifyFindsDamage(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			d := newDesk(t)
 			d.publish(t, d.options(t, "1.0.0"))
-			if report, err := d.Verify(t.Context(), "stable"); err != nil || len(report.Findings) > 0 {
+			if report, err := d.Library().Verify(t.Context(), "stable"); err != nil || len(report.Findings) > 0 {
 				t.Fatalf("before: %+v, %v", report, err)
 			}
 			overwrite(t, filepath.Join(d.root, damage))
-			report, err := d.Verify(t.Context(), "stable")
+			report, err := d.Library().Verify(t.Context(), "stable")
 			if err != nil || len(report.Findings) == 0 || report.Findings[0].Mend == "" || report.Err() == nil {
 				t.Errorf("%+v, %v", report, err)
 			}
 			if err := os.Remove(filepath.Join(d.root, damage)); err != nil {
 				t.Fatal(err)
 			}
-			report, err = d.Verify(t.Context(), "stable")
+			report, err = d.Library().Verify(t.Context(), "stable")
 			if name == "entry" { // of one: nothing is left of the channel
 				if !errors.Is(err, ErrNoRelease) {
 					t.Errorf("without it: %+v, %v", report, err)
@@ -299,12 +313,12 @@ func FuzzRecord(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		d := newDesk(t)
 		put(t, d.Store, "releases/1.0.0/release.json", string(data))
-		r, err := d.Record(t.Context(), "1.0.0")
+		r, err := d.Library().Record(t.Context(), "1.0.0")
 		if err == nil && (r.Version != "1.0.0" || len(r.Bundles) == 0) {
 			t.Errorf("accepted %+v", r)
 		}
 		if err == nil {
-			if err := d.verifyStored(t.Context(), r, false); err == nil {
+			if err := d.Library().verifyStored(t.Context(), r, false); err == nil {
 				t.Error("verified a release that has no bundles in the store")
 			}
 		}

@@ -9,25 +9,25 @@ import (
 	"golang.org/x/crypto/blake2b"
 )
 
-// A Digest is the BLAKE2b-512 hash of a bundle, which a prehashed signature
-// signs.
+// A Digest is the BLAKE2b-512 hash of a bundle, the message of a prehashed
+// signature.
 type Digest [blake2b.Size]byte
 
-// NewHash returns a hash that yields a Digest.
+// NewHash returns a hash whose sum is a Digest.
 func NewHash() hash.Hash {
 	h, err := blake2b.New512(nil)
 	if err != nil {
-		panic(err) // only a key that is too long is refused, and there is none
+		panic(err) // only for a MAC key that is too long
 	}
 	return h
 }
 
-// blockSize is the size of each of the two buffers of HashReader.
+// blockSize is the size of each of HashReader's two buffers.
 const blockSize = 512 << 10
 
 // HashReader reads r to its end and returns its digest and its length in bytes.
-// Reading overlaps hashing, in constant memory. r is read in the caller's
-// goroutine only, and ctx is looked at before each read.
+// Reading overlaps hashing, in constant memory. Only the caller's goroutine reads
+// r, and checks ctx before each read.
 //
 // The error is the context's or wraps the reader's.
 func HashReader(ctx context.Context, r io.Reader) (Digest, int64, error) {
@@ -44,8 +44,7 @@ func sum(h hash.Hash) (d Digest) {
 	return d
 }
 
-// copyAhead feeds r to h, which works in a goroutine of its own; that goroutine
-// has ended when copyAhead returns.
+// copyAhead copies r to h, which runs in another goroutine until copyAhead returns.
 func copyAhead(ctx context.Context, h hash.Hash, r io.Reader) (int64, error) {
 	full, free, done := make(chan []byte, 1), make(chan []byte, 2), make(chan struct{})
 	free <- make([]byte, blockSize)
@@ -75,10 +74,10 @@ func copyAhead(ctx context.Context, h hash.Hash, r io.Reader) (int64, error) {
 	}
 }
 
-// maxEmptyReads is how often in a row a reader may return nothing at all.
+// maxEmptyReads is how often in a row a reader may return neither data nor error.
 const maxEmptyReads = 100
 
-// fill reads until block is full; the error is io.EOF at the end of r.
+// fill reads until block is full. The error is io.EOF at the end of r.
 func fill(ctx context.Context, r io.Reader, block []byte) (int, error) {
 	n := 0
 	for empty := 0; n < len(block); {
@@ -91,11 +90,11 @@ func fill(ctx context.Context, r io.Reader, block []byte) (int, error) {
 		case err == io.EOF:
 			return n, io.EOF
 		case err != nil:
-			return n, fmt.Errorf("read what is to be hashed: %w", err)
+			return n, fmt.Errorf("read the bundle: %w", err)
 		case read > 0:
 			empty = 0
 		case empty == maxEmptyReads:
-			return n, fmt.Errorf("read what is to be hashed: %w", io.ErrNoProgress)
+			return n, fmt.Errorf("read the bundle: %w", io.ErrNoProgress)
 		default:
 			empty++
 		}

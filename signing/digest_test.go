@@ -66,7 +66,7 @@ type stuck struct{}
 
 func (stuck) Read([]byte) (int, error) { return 0, nil }
 
-// An endless reader is left at the first read after the context has ended.
+// An endless reader is not read after the context has ended.
 func TestHashReaderIsCancelled(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	endless := &counter{cancelAt: 5, cancel: cancel}

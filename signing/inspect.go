@@ -5,18 +5,35 @@ import (
 	"strings"
 )
 
-// content is what a text turns out to hold, whatever it was meant to hold.
+// content is what a text holds, whatever it was meant to hold.
 type content int
 
 const (
-	unknown   content = iota
-	damaged           // a minisign file, but of what can't be told
-	publicKey         // a minisign public key
-	secretKey         // a minisign secret key, encrypted or not
-	signature         // a minisign signature
+	unknown content = iota
+	damaged         // a minisign file without a readable payload
+	publicKey
+	secretKey // encrypted or not
+	signature
 )
 
-// Sizes of the binary payloads of minisign files, in bytes.
+var contentNames = map[content]string{publicKey: "public key", secretKey: "private key", signature: "signature"}
+
+// misplaced says what text holds in place of what is wanted.
+func misplaced(text string, found, wanted content, mend string) *FormatError {
+	name := contentNames[wanted]
+	switch {
+	case contentNames[found] != "":
+		if found == secretKey {
+			mend += "; if this text was ever shared, replace the key"
+		}
+		return malformed("a "+contentNames[found]+" stands where a "+name+" belongs", mend)
+	case isBlank(text):
+		return malformed(name+" is empty", mend)
+	}
+	return malformed("text is not a minisign "+name, mend)
+}
+
+// Sizes of the payloads of minisign files, in bytes.
 const (
 	publicKeySize = 2 + 8 + 32
 	secretKeySize = 2 + 2 + 2 + 32 + 8 + 8 + 8 + 64 + 32
@@ -24,19 +41,19 @@ const (
 	globalSize    = 64
 )
 
-// A finding is what inspect sees in a text.
+// A finding is the result of inspect.
 type finding struct {
 	what   content
-	layers int  // how many times a minisign file or payload is wrapped in base64
-	bare   bool // the base64 payload alone, without the lines around it
+	layers int  // of base64 around a minisign file or payload
+	bare   bool // a payload without the lines around it
 }
 
-// maxLayers is how many wrappings inspect looks through.
+// maxLayers is how many layers of base64 inspect removes.
 const maxLayers = 4
 
-// inspect says what text holds, forgiving all that a parser must not forgive:
-// white space, byte order marks, base64 variants, repeated wrapping. Texts longer
-// than any of these things are not looked at.
+// inspect recognizes what text holds, for error messages. It tolerates what
+// parsers must not: white space, byte order marks, base64 variants, repeated
+// encoding.
 func inspect(text string) finding {
 	if len(text) > MaxSignature {
 		return finding{}
@@ -94,9 +111,8 @@ func decodeLoosely(text string) ([]byte, bool) {
 	return raw, err == nil && len(raw) > 0
 }
 
-// decodeStrictly decodes base64 as Rust's STANDARD engine does: padded, no white
-// space, no stray bits at the end. Go's decoder skips line breaks, hence the
-// check.
+// decodeStrictly decodes base64 as Rust's STANDARD engine does: padded, without
+// white space or stray bits at the end. Go's decoder would skip line breaks.
 func decodeStrictly(text string) ([]byte, bool) {
 	if strings.ContainsAny(text, "\r\n") {
 		return nil, false
@@ -105,9 +121,8 @@ func decodeStrictly(text string) ([]byte, bool) {
 	return raw, err == nil
 }
 
-// minisignLine returns the base64 payload of a key in any of the shapes that
-// keys are kept in: the base64 of a two-line minisign file, that file, or its
-// second line alone. White space around it is allowed.
+// minisignLine returns the base64 payload of a key: from the base64 of a two-line
+// minisign file, from that file, or from its second line alone.
 func minisignLine(text string) (string, bool) {
 	text = strings.TrimSpace(text)
 	if raw, ok := decodeStrictly(text); ok && strings.HasPrefix(string(raw), untrustedPrefix) {

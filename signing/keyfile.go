@@ -8,15 +8,14 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"log/slog"
 
 	"github.com/jedisct1/go-minisign"
 	"golang.org/x/crypto/blake2b"
 	"golang.org/x/crypto/scrypt"
 )
 
-// The key derivation that the Tauri CLI asks for, as libsodium's limits and as
-// the scrypt parameters that follow from them: 32 MiB of memory.
+// The Tauri CLI's key derivation, as libsodium's limits and as the scrypt
+// parameters that follow from them: 32 MiB of memory.
 const (
 	tauriOps = 1048576
 	tauriMem = 33554432
@@ -41,22 +40,23 @@ var (
 	kdfScrypt = [2]byte{'S', 'c'}
 )
 
-// A KeyFile is a private key as it lies on disk. Of an encrypted one nothing is
-// known before it is opened, not even the key's id. Like a PrivateKey it prints
-// nothing of itself.
+// A KeyFile is a private key as stored on disk. An encrypted one reveals nothing
+// until it is decrypted, not even the key's id. Like a PrivateKey it prints
+// nothing secret.
 type KeyFile struct {
-	open func() minisign.PrivateKey // hidden as in PrivateKey, for it may be unencrypted
+	label
+	open func() minisign.PrivateKey // hidden as in PrivateKey: it may be unencrypted
 }
 
-// ParsePrivateKey reads a private key in any of the shapes it is kept in: the
-// base64 of a minisign secret key file (Tauri), that two-line file (minisign or
-// rsign, encrypted or not), or its second line alone. White space around it is
-// allowed.
+// ParsePrivateKey reads a private key as the Tauri CLI stores it (base64 of a
+// minisign secret key file), as minisign or rsign does (the two-line file,
+// encrypted or not), or only the second line of that file. White space around it
+// is allowed.
 //
-// The error is a *FormatError, which shows nothing of text.
+// The error is a *FormatError, which repeats nothing of text.
 func ParsePrivateKey(text string) (KeyFile, error) {
 	if found := inspect(text); found.what != secretKey {
-		return KeyFile{}, notPrivateKey(text, found)
+		return KeyFile{}, misplaced(text, found.what, secretKey, "take the content of the private key file, as minisign or the Tauri CLI wrote it")
 	}
 	line, ok := minisignLine(text)
 	if ok {
@@ -73,24 +73,14 @@ func ParsePrivateKey(text string) (KeyFile, error) {
 		return KeyFile{}, malformed("private key asks for more work or memory than any minisign key",
 			"the file is damaged or hostile: use the key that minisign or the Tauri CLI made")
 	}
-	return KeyFile{func() minisign.PrivateKey { return file }}, nil
-}
-
-func notPrivateKey(text string, found finding) *FormatError {
-	const mend = "take the content of the private key file, as minisign or the Tauri CLI wrote it"
-	switch {
-	case found.what == publicKey:
-		return malformed("a public key stands where a private key belongs", mend)
-	case found.what == signature:
-		return malformed("a signature stands where a private key belongs", mend)
-	case isBlank(text):
-		return malformed("private key is empty", mend)
+	kind := label("private key")
+	if file.IsEncrypted() {
+		kind = "encrypted private key"
 	}
-	return malformed("text is not a minisign private key", mend)
+	return KeyFile{kind, func() minisign.PrivateKey { return file }}, nil
 }
 
-// Encrypted says whether Decrypt needs a password. A key that was encrypted
-// with the empty password is encrypted.
+// Encrypted reports whether Decrypt needs a password. It may be the empty one.
 func (f KeyFile) Encrypted() bool {
 	if f.open == nil {
 		return false
@@ -99,19 +89,19 @@ func (f KeyFile) Encrypted() bool {
 	return file.IsEncrypted()
 }
 
-// Decrypt opens the key; the password of an unencrypted one is ignored. The
-// work is what the file asks for: 32 MiB and a tenth of a second for keys of the
-// Tauri CLI, 1 GiB and some seconds for those of minisign.
+// Decrypt opens the key; the password of an unencrypted one is ignored. That
+// takes 32 MiB and a tenth of a second for keys of the Tauri CLI, 1 GiB and some
+// seconds for those of minisign.
 //
-// The error is ErrPassword if the password is wrong, and a *FormatError if the
-// two halves of the key do not belong together.
+// The error is ErrPassword, or a *FormatError if the two halves of the key do not
+// belong together.
 func (f KeyFile) Decrypt(password string) (PrivateKey, error) {
 	if f.open == nil {
 		return PrivateKey{}, errors.New("decrypt: no private key")
 	}
 	opened := f.open()
 	defer opened.Wipe()
-	// Format and limits are checked: what is left to fail is the checksum.
+	// Format and limits were checked, so only the checksum can fail.
 	if err := opened.Decrypt(password); err != nil {
 		return PrivateKey{}, fmt.Errorf("%w (or the key file is damaged)", ErrPassword)
 	}
@@ -123,26 +113,9 @@ func (f KeyFile) Decrypt(password string) (PrivateKey, error) {
 	return (&secret{id: opened.KeyId, key: opened.SecretKey}).hide(), nil
 }
 
-// String says only what kind of key it is.
-func (f KeyFile) String() string {
-	if f.Encrypted() {
-		return "encrypted private key"
-	}
-	return "private key"
-}
-
-// Format writes String, whatever the verb.
-func (f KeyFile) Format(s fmt.State, _ rune) { fmt.Fprint(s, f.String()) }
-
-// LogValue is String.
-func (f KeyFile) LogValue() slog.Value { return slog.StringValue(f.String()) }
-
-// MarshalText is String, for JSON and its like.
-func (f KeyFile) MarshalText() ([]byte, error) { return []byte(f.String()), nil }
-
-// Encrypt returns the key as the Tauri CLI keeps it: the base64, in one line
-// without a line break, of an rsign secret key file that is encrypted with the
-// password, also when that is empty. Each call gives another text.
+// Encrypt returns the key as the Tauri CLI stores it: the base64, in one line
+// without a line break, of an rsign secret key file encrypted with the password,
+// which may be empty. Each call returns a different text.
 func (k PrivateKey) Encrypt(password string) (string, error) {
 	if k.open == nil {
 		return "", errors.New("encrypt: no private key")
@@ -171,8 +144,8 @@ func (k PrivateKey) Encrypt(password string) (string, error) {
 	return base64.StdEncoding.EncodeToString([]byte(file)), nil
 }
 
-// checked returns what is encrypted in a key file: id, key, and the checksum by
-// which a wrong password is known.
+// checked returns the part of a key file that is encrypted: id, key, and the
+// checksum that detects a wrong password.
 func (s *secret) checked() []byte {
 	plain := append(algorithmPure[:], s.id[:]...)
 	plain = append(plain, s.key[:]...)

@@ -1,6 +1,7 @@
 package signing
 
 import (
+	"cmp"
 	"crypto/ed25519"
 	"fmt"
 	"strings"
@@ -9,11 +10,10 @@ import (
 // A Keyring is the set of public keys whose signatures are trusted.
 type Keyring []PublicKey
 
-// ParseKeyring reads keys as ParsePublicKey does; a key that comes twice is
-// kept once. Two different keys of the same id are refused, since a signature
-// could not say which of them made it.
+// ParseKeyring parses keys with ParsePublicKey and drops duplicates. Two different
+// keys with the same id are refused, since signatures name their key by id only.
 //
-// The error names the key by its place, from 1, and wraps a *FormatError.
+// The error gives the key's number, from 1, and wraps a *FormatError.
 func ParseKeyring(keys []string) (Keyring, error) {
 	var ring Keyring
 	for i, text := range keys {
@@ -32,7 +32,7 @@ func ParseKeyring(keys []string) (Keyring, error) {
 	return ring, nil
 }
 
-// Find returns the key of that id.
+// Find returns the key with that id.
 func (k Keyring) Find(id string) (PublicKey, bool) {
 	for _, key := range k {
 		if key.ID() == id {
@@ -42,10 +42,10 @@ func (k Keyring) Find(id string) (PublicKey, bool) {
 	return PublicKey{}, false
 }
 
-// VerifyDigest checks a prehashed signature over the digest of a bundle.
+// VerifyDigest verifies a prehashed signature over the digest of a bundle.
 //
-// The error is ErrUntrustedKey, ErrSignature, or ErrLegacy if s is not
-// prehashed: such a one takes the bundle itself, through Verifier.
+// The error is ErrUntrustedKey, ErrSignature, or ErrLegacy if s is not prehashed:
+// verify that with a Verifier.
 func (k Keyring) VerifyDigest(s Signature, d Digest) error {
 	key, err := k.signer(s)
 	if err != nil {
@@ -57,7 +57,7 @@ func (k Keyring) VerifyDigest(s Signature, d Digest) error {
 	return key.check(d[:], s)
 }
 
-// signer returns the trusted key that s claims to be made by.
+// signer returns the trusted key that s names.
 func (k Keyring) signer(s Signature) (PublicKey, error) {
 	if key, found := k.Find(s.KeyID()); found {
 		return key, nil
@@ -66,21 +66,17 @@ func (k Keyring) signer(s Signature) (PublicKey, error) {
 	for i, key := range k {
 		ids[i] = key.ID()
 	}
-	trusted := "no key is trusted"
-	if len(ids) > 0 {
-		trusted = "trusted is " + strings.Join(ids, ", ")
-	}
-	return PublicKey{}, fmt.Errorf("%w: it names key %s, and %s", ErrUntrustedKey, s.KeyID(), trusted)
+	return PublicKey{}, fmt.Errorf("%w: it names key %s; trusted: %s", ErrUntrustedKey, s.KeyID(), cmp.Or(strings.Join(ids, ", "), "none"))
 }
 
-// check verifies s over message and says what to suspect if it fails.
+// check verifies s over message. The error says what to suspect.
 func (k PublicKey) check(message []byte, s Signature) error {
 	if k.verify(message, s) {
 		return nil
 	}
 	// The global signature covers the signature and its comment but not the
-	// bundle, so it tells which of the two was changed.
-	if ed25519.Verify(k.key[:], globalMessage(s.sig), s.sig.GlobalSignature[:]) {
+	// bundle, so it shows which of the two was changed.
+	if ed25519.Verify(k.key.PublicKey[:], globalMessage(s.sig), s.sig.GlobalSignature[:]) {
 		return fmt.Errorf("%w: key %s signed other bytes than these: the bundle was changed after it was signed"+
 			" (code-signed, notarised, packed again), or this signature is another bundle's", ErrSignature, k.ID())
 	}

@@ -10,11 +10,11 @@ import (
 
 const takeSig = "take the content of the .sig file that was made beside the bundle"
 
-// ParseSignature reads the content of a .sig file as clients read the signature
-// member of a manifest: one line of padded base64, nothing around it, that
-// holds a minisign signature file.
+// ParseSignature parses the signature member of a manifest, the content of a .sig
+// file, as clients do: padded base64 of a minisign signature file, with nothing
+// around it.
 //
-// The error is a *FormatError that knows the usual mistakes.
+// The error is a *FormatError that names the usual mistakes.
 func ParseSignature(line string) (Signature, error) {
 	file, fault := unwrapSignature(line)
 	if fault != nil {
@@ -23,9 +23,8 @@ func ParseSignature(line string) (Signature, error) {
 	return decodeSignature(file)
 }
 
-// ReadSignature reads what files beside bundles hold in practice: the line that
-// ParseSignature reads, with or without a line break at its end, or a minisign
-// signature file as it is (.minisig).
+// ReadSignature parses the files that lie beside bundles in practice: a .sig file,
+// with or without a line break at its end, or a minisign signature file (.minisig).
 //
 // The error is a *FormatError.
 func ReadSignature(text string) (Signature, error) {
@@ -36,7 +35,7 @@ func ReadSignature(text string) (Signature, error) {
 	return ParseSignature(strings.TrimRight(text, "\r\n"))
 }
 
-// unwrapSignature undoes the base64 of a .sig file.
+// unwrapSignature decodes the base64 of a .sig file.
 func unwrapSignature(line string) (string, *FormatError) {
 	if len(line) > MaxSignature {
 		return "", malformed("signature is longer than 8 KiB", takeSig+", not the bundle")
@@ -52,22 +51,19 @@ func unwrapSignature(line string) (string, *FormatError) {
 	return string(raw), nil
 }
 
-// notSignature says what stands where a base64 line of a signature belongs, or
-// nothing if one does.
+// notSignature describes what stands in place of the base64 of a signature; it
+// returns nil if a signature does.
 func notSignature(line string, found finding) *FormatError {
 	switch {
-	case found.what == secretKey:
-		return malformed("a private key stands where a signature belongs",
-			"replace that key if this text was ever shared; "+takeSig)
-	case found.what == publicKey:
-		return malformed("a public key stands where a signature belongs", takeSig)
+	case found.what == secretKey, found.what == publicKey:
+		return misplaced(line, found.what, signature, takeSig)
 	case found.what == unknown:
 		return unrecognised(line)
 	case found.bare:
 		return malformed("signature lacks its comments: this is one line of a minisign file",
 			"encode the whole file of four lines in base64, as the Tauri CLI does")
 	case found.layers == 0:
-		return malformed("signature is a minisign file as it is, not its base64",
+		return malformed("signature is a minisign file, not its base64",
 			"encode the whole file in base64 without line breaks, as the Tauri CLI does")
 	case found.layers > 1:
 		return malformed("signature is encoded in base64 more than once",
@@ -76,7 +72,7 @@ func notSignature(line string, found finding) *FormatError {
 	return nil
 }
 
-// unrecognised names what is neither key nor signature.
+// unrecognised describes what is neither key nor signature.
 func unrecognised(line string) *FormatError {
 	text := strings.ToLower(strings.TrimSpace(line))
 	switch {
@@ -95,7 +91,7 @@ func unrecognised(line string) *FormatError {
 	return malformed("signature is not base64", takeSig)
 }
 
-// misspelled says what keeps clients from decoding a line that base64 is behind.
+// misspelled says why clients can't decode a line that is almost base64.
 func misspelled(line string) *FormatError {
 	const mend = "use one line of base64 as the Tauri CLI writes it: "
 	switch {
@@ -115,7 +111,7 @@ func misspelled(line string) *FormatError {
 	return malformed("signature is damaged base64", takeSig)
 }
 
-// decodeSignature reads the four lines of a minisign signature file.
+// decodeSignature parses the four lines of a minisign signature file.
 func decodeSignature(text string) (Signature, error) {
 	const again = "sign the bundle again"
 	all := lines(text)
@@ -149,7 +145,8 @@ func decodeSignature(text string) (Signature, error) {
 	return s, nil
 }
 
-// isComment says whether line is a comment without control characters but tabs.
+// isComment reports whether line is a comment without control characters other
+// than tabs.
 func isComment(line, prefix string) bool {
 	return strings.HasPrefix(line, prefix) && !strings.ContainsFunc(line, func(r rune) bool {
 		return r != '\t' && unicode.IsControl(r)

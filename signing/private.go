@@ -23,20 +23,39 @@ var (
 // tauriComment is the untrusted comment of the Tauri CLI's signatures.
 const tauriComment = "signature from tauri secret key"
 
-// A PrivateKey signs. It prints as its id only, by every means. The zero
-// PrivateKey signs nothing.
+// A PrivateKey signs. It prints only its id. The zero PrivateKey signs nothing.
 type PrivateKey struct {
-	// A function stays unseen even where fmt can't call Format, in an
-	// unexported field of another struct; behind a pointer %s would print it.
+	label
+	// fmt prints no function, not even in an unexported field of another struct,
+	// where it can't call Format; behind a pointer %s would print the key.
 	open func() *secret
 }
+
+// label is what a key prints as, whatever the verb or the encoding.
+type label string
+
+func (l label) String() string {
+	if l == "" {
+		return "no private key"
+	}
+	return string(l)
+}
+
+// Format writes String for every verb.
+func (l label) Format(f fmt.State, _ rune) { fmt.Fprint(f, l.String()) }
+
+// LogValue returns String.
+func (l label) LogValue() slog.Value { return slog.StringValue(l.String()) }
+
+// MarshalText returns String, for JSON and the like.
+func (l label) MarshalText() ([]byte, error) { return []byte(l.String()), nil }
 
 type secret struct {
 	id  [8]byte
 	key [ed25519.PrivateKeySize]byte // seed, then public key
 }
 
-// GenerateKey makes a new key with a random id.
+// GenerateKey returns a new key with a random id.
 func GenerateKey() (PrivateKey, error) {
 	s := new(secret)
 	if _, err := rand.Read(s.id[:]); err != nil {
@@ -50,7 +69,9 @@ func GenerateKey() (PrivateKey, error) {
 	return s.hide(), nil
 }
 
-func (s *secret) hide() PrivateKey { return PrivateKey{func() *secret { return s }} }
+func (s *secret) hide() PrivateKey {
+	return PrivateKey{label("private key " + formatID(s.id)), func() *secret { return s }}
+}
 
 // Public returns the public key that verifies this key's signatures.
 func (k PrivateKey) Public() PublicKey {
@@ -58,46 +79,27 @@ func (k PrivateKey) Public() PublicKey {
 		return PublicKey{}
 	}
 	s := k.open()
-	return PublicKey{id: s.id, key: [32]byte(s.key[ed25519.SeedSize:])}
+	return PublicKey{minisign.PublicKey{SignatureAlgorithm: algorithmPure, KeyId: s.id, PublicKey: [32]byte(s.key[ed25519.SeedSize:])}}
 }
 
-// String names the key without showing it.
-func (k PrivateKey) String() string {
-	if k.open == nil {
-		return "no private key"
-	}
-	return "private key " + k.Public().ID()
-}
-
-// Format writes String, whatever the verb.
-func (k PrivateKey) Format(f fmt.State, _ rune) { fmt.Fprint(f, k.String()) }
-
-// LogValue is String.
-func (k PrivateKey) LogValue() slog.Value { return slog.StringValue(k.String()) }
-
-// MarshalText is String, for JSON and its like.
-func (k PrivateKey) MarshalText() ([]byte, error) { return []byte(k.String()), nil }
-
-// A Comment holds the fields of a trusted comment. Those that are empty or zero
-// are left out.
+// A Comment holds the fields of a trusted comment. Empty ones are left out.
 type Comment struct {
-	Time    time.Time // when it was signed, kept in whole seconds
-	File    string    // base name of the bundle; clients compare it with nothing
-	Version string    // the version that clients must be announced
-	Target  string    // the os-arch it is built for; clients ignore it
+	Time    time.Time // of signing, in whole seconds
+	File    string    // base name of the bundle; clients ignore it
+	Version string    // the version that must be announced to clients
+	Target  string    // os-arch; clients ignore it
 }
 
-// maxField is the longest value of a comment field in bytes: four times what
-// file systems allow for a name, and far below the 8 KiB that minisign reads.
+// maxField bounds the value of a comment field, in bytes: four times what file
+// systems allow for a name, and far below the 8 KiB that minisign reads.
 const maxField = 1024
 
 // Sign signs the digest of a bundle, with c as the trusted comment. The result
 // is prehashed and has the comments that the Tauri CLI writes.
 //
-// A value in c must be valid UTF-8 of at most 1024 bytes without control or
-// other invisible characters and without white space at its ends. Letters of
-// any alphabet are allowed: bundles are named after products, the Tauri CLI
-// writes such names as they are, and clients accept them.
+// A value in c must be valid UTF-8 of at most 1024 bytes without invisible
+// characters and without white space at its ends. Letters of any alphabet are
+// allowed: product names have them, and clients accept them.
 func (k PrivateKey) Sign(d Digest, c Comment) (Signature, error) {
 	if k.open == nil {
 		return Signature{}, errors.New("sign: no private key")
@@ -106,8 +108,8 @@ func (k PrivateKey) Sign(d Digest, c Comment) (Signature, error) {
 	if err != nil {
 		return Signature{}, fmt.Errorf("sign: %w", err)
 	}
-	// go-minisign's own Sign is not used since it refuses all but ASCII in
-	// the trusted comment; what it signs otherwise are these two messages.
+	// go-minisign's Sign accepts only ASCII in the trusted comment. Otherwise it
+	// signs the same two messages.
 	sig := minisign.Signature{
 		UntrustedComment:   untrustedPrefix + tauriComment,
 		SignatureAlgorithm: algorithmPrehashed,
@@ -124,7 +126,7 @@ func (k PrivateKey) Sign(d Digest, c Comment) (Signature, error) {
 	return s, nil
 }
 
-// globalMessage is what the global signature signs.
+// globalMessage is the message of the global signature.
 func globalMessage(sig minisign.Signature) []byte {
 	return append(sig.Signature[:], strings.TrimPrefix(sig.TrustedComment, trustedPrefix)...)
 }

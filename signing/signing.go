@@ -1,14 +1,15 @@
-// Package signing makes and checks the detached signatures of update bundles,
-// in the formats that the Tauri CLI writes and the Tauri updater reads.
+// Package signing creates and verifies the detached signatures of update
+// bundles, in the formats that the Tauri CLI writes and the Tauri updater reads.
 //
 // # Objects
 //
-// A PrivateKey is an Ed25519 key with a random 64-bit id. At rest it is a
-// KeyFile: a minisign secret key file, encrypted with a password by scrypt. The
-// Tauri CLI keeps it as the base64 of that file; minisign keeps the file.
+// A PrivateKey is an Ed25519 key with a random 64-bit id. On disk it is a KeyFile:
+// a minisign secret key file, encrypted with a password by scrypt. The Tauri CLI
+// stores the base64 of that file.
 //
-// A PublicKey is its counterpart. The application carries it, as the base64 of
-// a whole .pub file, in plugins.updater.pubkey of tauri.conf.json.
+// A PublicKey is its counterpart. Applications have one built in, as the base64 of
+// a .pub file in plugins.updater.pubkey of tauri.conf.json. A Keyring is the set of
+// keys that are trusted; there is more than one while a key is being replaced.
 //
 // A Signature is a minisign signature file of four lines:
 //
@@ -17,38 +18,31 @@
 //	trusted comment: TEXT
 //	base64(Ed25519(the 64 bytes above ‖ trusted TEXT)[64])
 //
-// The message is the BLAKE2b-512 Digest of the bundle (algorithm "ED",
-// prehashed) or, in the legacy algorithm "Ed", the bundle itself. A .sig file,
-// and the signature member of a manifest, is the base64 of those four lines, in
-// one line without a line break.
+// The message is the BLAKE2b-512 Digest of the bundle (algorithm "ED", prehashed)
+// or the bundle itself (the legacy "Ed"). A .sig file, and the signature member of
+// a manifest, is the base64 of those four lines, without a line break.
 //
-// The trusted comment is signed. It holds fields separated by tabs, of the form
-// name:value; timestamp, file and version are the Tauri CLI's, target is ours
-// and ignored by clients.
-//
-// A Keyring is the set of public keys that an application trusts; there is more
-// than one while a key is being replaced.
+// The trusted comment is signed. It holds name:value fields separated by tabs:
+// timestamp, file and version as the Tauri CLI writes them, and target, which is
+// ours and ignored by clients.
 //
 // # Promises
 //
-//   - Verification is by go-minisign, under the updater's rules: key id, then
+//   - Verification is go-minisign's, under the updater's rules: key id, then
 //     signature, then global signature, legacy allowed.
-//   - What is parsed as a signature the updater parses alike (Rust's base64
-//     STANDARD engine, minisign-verify's Signature::decode). Three things that it
-//     would let pass are refused: control characters in a comment, a first line
-//     that is no untrusted comment, and a fifth line.
-//   - A bundle is hashed as a stream in constant memory. Only a legacy signature
+//   - A signature that parses here parses in the updater (Rust's base64 STANDARD
+//     engine, minisign-verify's Signature::decode). Three things that the updater
+//     would accept are refused: control characters in a comment, a first line that
+//     is no untrusted comment, and a fifth line.
+//   - Bundles are hashed as streams in constant memory. Only a legacy signature
 //     needs the bundle in memory, up to LegacyLimit.
-//   - No error and no printed value shows private key material or any other
-//     part of a text that could not be parsed.
-//   - A hostile key file costs at most 1 GiB of memory and the work of a
-//     minisign key to open.
+//   - No error and no printed value contains key material or any other part of a
+//     text that could not be parsed.
+//   - Opening a hostile key file costs no more than opening a minisign key.
 //
-// # Not done here
-//
-// Nothing is read from files, the environment or the network, passwords are not
-// asked for, and the caller says which version and target a signature must name
-// (CheckVersion, CheckTarget): a valid signature alone says neither.
+// The package reads no files, environment or network and asks for no password. A
+// valid signature alone says nothing about version and target: Keyring.Accept
+// compares both with the Claim that the caller makes.
 //
 // Formats: https://jedisct1.github.io/minisign/ and the crates minisign,
 // minisign-verify and tauri-plugin-updater.
@@ -60,35 +54,32 @@ import (
 )
 
 var (
-	// ErrUntrustedKey says that a signature was made by a key that is not in
-	// the keyring.
+	// ErrUntrustedKey is returned for a signature by a key outside the keyring.
 	ErrUntrustedKey = errors.New("signed by a key that is not trusted")
 
-	// ErrSignature says that a signature does not fit what it is beside: the
-	// bundle, the signature or its trusted comment was changed.
+	// ErrSignature means that bundle, signature or trusted comment was changed
+	// after signing.
 	ErrSignature = errors.New("signature is not valid")
 
-	// ErrLegacy says that a signature is of the legacy, not prehashed kind,
-	// and that this is in the way: only its digest is known, or the bundle is
-	// larger than LegacyLimit.
+	// ErrLegacy means that a signature is not prehashed where only the digest is
+	// known, or where the bundle is larger than LegacyLimit.
 	ErrLegacy = errors.New("signature is of the legacy kind")
 
-	// ErrPassword says that a password does not open a private key.
+	// ErrPassword means that a password does not open a private key.
 	ErrPassword = errors.New("wrong password for the private key")
 
-	// ErrUnbound says that a signature names no version where one is required.
+	// ErrUnbound means that a signature names no version where one is required.
 	ErrUnbound = errors.New("signature is bound to no version")
 
-	// ErrBound says that a signature names another version or target than the
-	// one it is used for.
+	// ErrBound means that a signature names another version or target.
 	ErrBound = errors.New("signature is bound to something else")
 )
 
-// A FormatError says why a text is not the key or signature that it should be.
-// Neither of its sentences repeats any part of that text, which may be secret.
+// A FormatError says why a text is not a key or signature. It repeats no part of
+// that text, which may be secret.
 type FormatError struct {
-	Problem string // what is wrong, as an error text
-	Mend    string // what to do about it, as a hint; may be empty
+	Problem string
+	Mend    string // a hint; may be empty
 }
 
 func (e *FormatError) Error() string { return e.Problem }
@@ -103,8 +94,7 @@ const (
 	bom             = "\ufeff"
 )
 
-// lines splits text as Rust's str::lines does: at "\n" or "\r\n", and a line
-// break at the end opens no further line.
+// lines splits text as Rust's str::lines does, at "\n" or "\r\n".
 func lines(text string) []string {
 	var all []string
 	for line := range strings.Lines(text) {

@@ -6,13 +6,12 @@ import (
 	"hash"
 )
 
-// LegacyLimit is the size in bytes of the largest bundle that is verified
-// against a legacy signature, for which it is held in memory.
+// LegacyLimit bounds bundles with a legacy signature, in bytes: they are held in
+// memory.
 const LegacyLimit = 128 << 20
 
-// A Verifier checks a signature over the bundle that is written to it. For a
-// prehashed signature it works in constant memory; for a legacy one it keeps the
-// bundle, up to LegacyLimit.
+// A Verifier verifies a signature over the bundle that is written to it, in constant
+// memory unless the signature is a legacy one.
 type Verifier struct {
 	key    PublicKey
 	sig    Signature
@@ -21,8 +20,8 @@ type Verifier struct {
 	err    error         // the first error of Write
 }
 
-// Verifier returns a verifier of s. The error is ErrUntrustedKey if no key of
-// the ring made s, so that nothing need be read in vain.
+// Verifier returns a verifier of s. The error is ErrUntrustedKey if s names no key
+// of the ring.
 func (k Keyring) Verifier(s Signature) (*Verifier, error) {
 	key, err := k.signer(s)
 	if err != nil {
@@ -35,8 +34,7 @@ func (k Keyring) Verifier(s Signature) (*Verifier, error) {
 	return v, nil
 }
 
-// Write takes the next part of the bundle. It fails only with ErrLegacy, past
-// LegacyLimit of a legacy signature.
+// Write adds the next bytes of the bundle. The error is ErrLegacy beyond LegacyLimit.
 func (v *Verifier) Write(part []byte) (int, error) {
 	if v.err != nil {
 		return 0, v.err
@@ -53,8 +51,8 @@ func (v *Verifier) Write(part []byte) (int, error) {
 	return v.hash.Write(part)
 }
 
-// Verify says whether the signature fits all that was written. The error is
-// ErrSignature, or that of a Write that failed.
+// Verify checks the signature over everything written. The error is ErrSignature,
+// or that of a failed Write.
 func (v *Verifier) Verify() error {
 	if v.err != nil {
 		return v.err

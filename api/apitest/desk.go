@@ -12,6 +12,7 @@ import (
 
 	"tsmon/manifest"
 	"tsmon/release"
+	"tsmon/release/bundle"
 	"tsmon/signing"
 	"tsmon/store/object"
 )
@@ -34,6 +35,8 @@ func (w *World) Desk(tb testing.TB) Desk {
 	}, key}
 }
 
+func (d Desk) unlock() (signing.PrivateKey, error) { return d.Key, nil }
+
 // PublishVersion publishes a version with three bundles.
 func (d Desk) PublishVersion(tb testing.TB, channel, version string) {
 	tb.Helper()
@@ -43,12 +46,12 @@ func (d Desk) PublishVersion(tb testing.TB, channel, version string) {
 			tb.Fatal(err)
 		}
 	}
-	bundles, _, err := release.Gather(version, []string{folder}, nil, nil)
+	bundles, _, err := bundle.Gather(version, []string{folder}, nil, nil)
 	if err != nil {
 		tb.Fatal(err)
 	}
 	_, err = d.Publish(tb.Context(), release.PublishOptions{
-		Options: release.Options{Channel: channel}, Version: version, Bundles: bundles, Key: &d.Key,
+		Options: release.Options{Channel: channel}, Version: version, Bundles: bundles, Unlock: d.unlock,
 	})
 	if err != nil {
 		tb.Fatal(err)
@@ -96,12 +99,12 @@ func (d Desk) TryPublish(tb testing.TB, version, content string, change func(*re
 	if err := os.WriteFile(filepath.Join(folder, name), []byte(name+content), 0o600); err != nil {
 		return nil, err
 	}
-	bundles, _, err := release.Gather(version, []string{folder}, nil, nil)
+	bundles, _, err := bundle.Gather(version, []string{folder}, nil, nil)
 	if err != nil {
 		return nil, err
 	}
 	o := release.PublishOptions{Options: release.Options{Channel: "stable", AllowMissing: []string{"windows-x86_64", "darwin-x86_64", "darwin-aarch64"}},
-		Version: version, Bundles: bundles, Key: &d.Key}
+		Version: version, Bundles: bundles, Unlock: d.unlock}
 	change(&o)
 	return d.Publish(tb.Context(), o)
 }

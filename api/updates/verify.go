@@ -1,7 +1,6 @@
 package updates
 
 import (
-	"cmp"
 	"context"
 	"encoding/hex"
 	"encoding/json"
@@ -105,14 +104,8 @@ func checkRecord(data []byte, version string, keys signing.Keyring) error {
 // checkBundle verifies a bundle's signature over the digest in the record. A legacy
 // signature covers the bytes themselves: only its key is checked.
 func checkBundle(b release.Stored, version string, keys signing.Keyring) error {
-	sig, err := signing.ParseSignature(b.Signature)
-	if err != nil {
-		return err
-	}
-	for _, key := range b.Keys {
-		err = cmp.Or(err, signing.CheckTarget(sig, key))
-	}
-	if err = cmp.Or(err, signing.CheckVersion(sig, version, false)); err != nil || len(keys) == 0 {
+	sig, err := keys.Accept(b.Signature, signing.Claim{Version: version, Targets: b.Keys, AllowUnbound: true, AnyKey: len(keys) == 0})
+	if err != nil || len(keys) == 0 {
 		return err
 	}
 	raw, err := hex.DecodeString(b.BLAKE2b)

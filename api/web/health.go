@@ -42,7 +42,7 @@ type Health struct {
 
 	mu      sync.Mutex
 	asked   time.Time
-	last    []error // by check
+	last    []error         // by check
 	failing map[string]bool // what the log says
 }
 

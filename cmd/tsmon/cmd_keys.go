@@ -1,11 +1,12 @@
 package main
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
+	"path/filepath"
+	"regexp"
 
 	"github.com/spf13/cobra"
 
@@ -14,12 +15,12 @@ import (
 )
 
 func (a *app) keysCommand() *cobra.Command {
-	return group("keys", "Make and show signing keys", a.keysGenerateCommand(), a.keysShowCommand())
+	return group("keys", "Create and show signing keys", a.keysGenerateCommand(), a.keysShowCommand())
 }
 
 // keyReport is what the keys commands print.
 type keyReport struct {
-	Source    string `json:"source,omitempty"` // where it was read from
+	Source    string `json:"source,omitempty"` // file, "private key" or "trusted_keys"
 	KeyID     string `json:"key_id"`           // 16 hex digits, as minisign prints it
 	PublicKey string `json:"public_key"`       // RW… line
 	Pubkey    string `json:"pubkey"`           // value of plugins.updater.pubkey in tauri.conf.json
@@ -41,11 +42,11 @@ func (a *app) keysGenerateCommand() *cobra.Command {
 	var o keysGenerateOptions
 	cmd := &cobra.Command{
 		Use:   "generate",
-		Short: "Make a key pair in the Tauri CLI's format",
-		Long: `Make a key pair in the Tauri CLI's format: FILE holds the private key (mode
-0600), FILE.pub the public one. The password is asked for on a terminal, or
-taken from TAURI_SIGNING_PRIVATE_KEY_PASSWORD. The line for tauri.conf.json goes
-to stdout.`,
+		Short: "Create a key pair in the Tauri CLI's format",
+		Long: `Create a key pair in the Tauri CLI's format: FILE holds the private key (mode
+0600), FILE.pub the public one. A missing folder is created for its owner alone.
+The password comes from TAURI_SIGNING_PRIVATE_KEY_PASSWORD, or is asked for on a
+terminal. The line for tauri.conf.json goes to stdout.`,
 		Example: `  tsmon keys generate --output ~/.tauri/app.key
   TAURI_SIGNING_PRIVATE_KEY_PASSWORD=… tsmon keys generate --output app.key
   tsmon keys generate --no-password --json`,
@@ -53,12 +54,15 @@ to stdout.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.runKeysGenerate(cmd.Context(), o) },
 	}
 	cmd.Flags().StringVarP(&o.output, "output", "o", "tsmon.key", "write the private key to `FILE`, the public one to FILE.pub")
-	cmd.Flags().BoolVar(&o.noPassword, "no-password", false, "encrypt with the empty password, as the Tauri CLI does without one")
+	cmd.Flags().BoolVar(&o.noPassword, "no-password", false, "encrypt with an empty password, as the Tauri CLI does without one")
 	cmd.Flags().BoolVar(&o.force, "force", false, "replace existing files; installed applications trust the old key only")
 	return cmd
 }
 
 func (a *app) runKeysGenerate(ctx context.Context, o keysGenerateOptions) error {
+	if err := checkVacant(o); err != nil {
+		return err
+	}
 	c, err := a.load()
 	if err != nil {
 		return err
@@ -85,13 +89,13 @@ func (a *app) runKeysGenerate(ctx context.Context, o keysGenerateOptions) error 
 	return a.print(r, func() { fmt.Fprintf(a.stdout, "\"pubkey\": \"%s\"\n", r.Pubkey) })
 }
 
-// newPassword asks twice where it asks.
+// newPassword returns the configured password, or asks for one twice.
 func (a *app) newPassword(ctx context.Context, c *config.Config, none bool) (string, error) {
 	if none {
 		return "", nil
 	}
 	if c.Signing.KeyPassword == nil && !a.interactive() {
-		return "", &hinted{usagef("no password"), "set TAURI_SIGNING_PRIVATE_KEY_PASSWORD, or say --no-password"}
+		return "", &hinted{usagef("no password"), "set TAURI_SIGNING_PRIVATE_KEY_PASSWORD, or use --no-password"}
 	}
 	first, err := a.password(ctx, c, "New password: ")
 	if err != nil || c.Signing.KeyPassword != nil {
@@ -109,15 +113,21 @@ func (a *app) interactive() bool {
 	return ok && isTerminal(file)
 }
 
-// writeKeyPair writes the private key first; neither file is replaced unless
-// that was asked for.
-func writeKeyPair(o keysGenerateOptions, private, public string) error {
-	if !o.force {
-		for _, path := range []string{o.output, o.output + ".pub"} {
-			if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
-				return &hinted{usagef("%s exists", path), "name another file with --output; --force replaces it, and with it the key that installed applications trust"}
-			}
+// checkVacant refuses to replace either file without --force.
+func checkVacant(o keysGenerateOptions) error {
+	for _, path := range []string{o.output, o.output + ".pub"} {
+		if _, err := os.Lstat(path); err == nil && !o.force {
+			return &hinted{usagef("%s exists", path), "name another file with --output; --force replaces it, and with it the key that installed applications trust"}
 		}
+	}
+	return nil
+}
+
+// writeKeyPair writes the private key first. A missing folder is created for its
+// owner alone.
+func writeKeyPair(o keysGenerateOptions, private, public string) error {
+	if err := os.MkdirAll(filepath.Dir(o.output), 0o700); err != nil {
+		return err
 	}
 	if err := writeFile(o.output, 0o600, []byte(private)); err != nil {
 		return err
@@ -129,17 +139,17 @@ func (a *app) keysShowCommand() *cobra.Command {
 	var file string
 	cmd := &cobra.Command{
 		Use:   "show [KEY…]",
-		Short: "Print key id and public key of any of the formats, never the secret",
-		Long: `Print key id and public key of keys in any of the formats: public keys
-themselves or files (Tauri's base64, minisign's .pub file, the RW… line), and
-files with a private key (Tauri or minisign), which are opened for it. Without
-an argument, the signing key of the environment and the trusted keys are shown.`,
+		Short: "Print the id and the public key of keys in any format, never a secret",
+		Long: `Print the id and the public key of each KEY: a public key or its file (Tauri's
+base64, minisign's .pub file, the RW… line), or the file of a private key (Tauri
+or minisign), which is decrypted. Without arguments, print the signing key of the
+environment and the trusted keys.`,
 		Example: `  tsmon keys show ~/.tauri/app.key.pub
   tsmon keys show --key ~/.tauri/app.key
   tsmon keys show RWRC+sAtu3Ij2SAENippEc3ou4a5ZGC7BVgi2Ld+chrr+pL7chP3/7gD`,
 		RunE: func(cmd *cobra.Command, args []string) error { return a.runKeysShow(cmd.Context(), args, file) },
 	}
-	cmd.Flags().StringVar(&file, "key", "", "show the key of this private key `FILE`")
+	cmd.Flags().StringVar(&file, "key", "", "private key `FILE`, even where the environment has another")
 	return cmd
 }
 
@@ -148,71 +158,94 @@ func (a *app) runKeysShow(ctx context.Context, args []string, file string) error
 	if err != nil {
 		return err
 	}
-	var reports []keyReport
-	if file != "" || len(args) == 0 && (c.Signing.Key != "" || c.Signing.KeyPath != "") {
-		key, err := a.privateKey(ctx, c, file)
-		if err != nil {
-			return err
-		}
-		r := reportKey(key.Public())
-		r.Source = "private key"
-		reports = append(reports, r)
+	keys, err := a.keysToShow(ctx, c, args, file)
+	if err != nil {
+		return err
 	}
-	if len(args) == 0 && file == "" {
-		keys, err := keyring(c.TrustedKeys)
-		if err != nil {
-			return err
-		}
-		for _, k := range keys {
-			r := reportKey(k)
-			r.Source = "trusted_keys"
-			reports = append(reports, r)
-		}
-	}
-	for _, arg := range args {
-		r, err := a.showKey(ctx, c, arg)
-		if err != nil {
-			return err
-		}
-		reports = append(reports, r)
-	}
-	if len(reports) == 0 {
+	if len(keys) == 0 {
 		return noKey()
+	}
+	reports := make([]keyReport, len(keys))
+	for i, k := range keys {
+		if k.unlock != nil {
+			private, err := k.unlock()
+			if err != nil {
+				return err
+			}
+			k.public = private.Public()
+		}
+		reports[i] = reportKey(k.public)
+		reports[i].Source = k.source
 	}
 	return a.print(reports, func() { a.printKeys(reports) })
 }
 
-// showKey reads a public key, or the public half of a private one in a file.
-func (a *app) showKey(ctx context.Context, c *config.Config, arg string) (keyReport, error) {
+// shownKey is a public key, or a private one that is still locked.
+type shownKey struct {
+	source string // empty for a public key among the arguments
+	public signing.PublicKey
+	unlock func() (signing.PrivateKey, error)
+}
+
+// keysToShow reads all keys before any is unlocked, so that a wrong argument is
+// reported first.
+func (a *app) keysToShow(ctx context.Context, c *config.Config, args []string, file string) ([]shownKey, error) {
+	var keys, named []shownKey
+	for _, arg := range args {
+		k, err := a.readKey(ctx, c, arg)
+		if err != nil {
+			return nil, err
+		}
+		named = append(named, k)
+	}
+	if file != "" || len(args) == 0 {
+		unlock, err := a.lockedKey(ctx, c, file)
+		if err != nil {
+			return nil, err
+		}
+		if unlock != nil {
+			keys = append(keys, shownKey{source: "private key", unlock: unlock})
+		}
+	}
+	if file == "" && len(args) == 0 {
+		trusted, err := keyring(c.TrustedKeys)
+		if err != nil {
+			return nil, err
+		}
+		for _, k := range trusted {
+			keys = append(keys, shownKey{source: "trusted_keys", public: k})
+		}
+	}
+	return append(keys, named...), nil
+}
+
+// keyText matches arguments that are meant as a key, not as a file name. They may
+// be secret.
+var keyText = regexp.MustCompile(`^[\sA-Za-z0-9+/=]{40,}$|untrusted comment|\n`)
+
+// readKey reads a public key, or the private key in a file.
+func (a *app) readKey(ctx context.Context, c *config.Config, arg string) (k shownKey, err error) {
 	text, err := textOrFile(arg)
 	if err != nil {
-		return keyReport{}, err
+		return k, err
 	}
-	source := ""
 	if text != arg {
-		source = arg
+		k.source = arg
 	}
-	public, err := signing.ParsePublicKey(text)
-	if err != nil {
-		if _, asPrivate := signing.ParsePrivateKey(text); asPrivate != nil {
-			return keyReport{}, err
-		}
-		if source == "" {
-			return keyReport{}, &hinted{usagef("a private key stands among the arguments, where every process can read it"), "give its file; consider this key known"}
-		}
-		unlock, err := a.locked(ctx, c, text)
-		if err != nil {
-			return keyReport{}, err
-		}
-		key, err := unlock()
-		if err != nil {
-			return keyReport{}, err
-		}
-		public = key.Public()
+	if k.public, err = signing.ParsePublicKey(text); err == nil {
+		return k, nil
 	}
-	r := reportKey(public)
-	r.Source = source
-	return r, nil
+	_, private := signing.ParsePrivateKey(text)
+	switch {
+	case private == nil && k.source == "":
+		return k, &hinted{usagef("a private key stands among the arguments, where every process can read it"), "give its file; consider this key compromised"}
+	case private == nil:
+		k.unlock, err = a.locked(ctx, c, text)
+	case k.source == "" && !keyText.MatchString(arg):
+		_, missing := os.Stat(arg)
+		err = cmp.Or(missing, err)
+	}
+	return k, err
 }
 
 func (a *app) printKeys(reports []keyReport) {

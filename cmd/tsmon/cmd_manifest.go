@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/url"
@@ -16,7 +17,6 @@ import (
 	"tsmon/manifest"
 	"tsmon/manifest/updater"
 	"tsmon/release"
-	"tsmon/signing"
 )
 
 func (a *app) manifestCommand() *cobra.Command {
@@ -34,15 +34,15 @@ func (a *app) manifestBuildCommand() *cobra.Command {
 	var f buildFlags
 	cmd := &cobra.Command{
 		Use:   "build --version V [flags] DIR|BUNDLE…",
-		Short: "Write the manifest of update bundles",
-		Long: `Write the manifest of update bundles, without publishing anything. Bundles that
-have a .sig are verified against trusted_keys, the others are signed with the
-private key.`,
+		Short: "Write a manifest for update bundles",
+		Long: `Write a manifest for update bundles without publishing anything. Bundles with a
+.sig are verified against trusted_keys, the others are signed with the private
+key.`,
 		Example: `  tsmon manifest build --version 1.4.0 --base-url https://releases.example.com/1.4.0 dist/ > latest.json`,
 		RunE:    func(cmd *cobra.Command, args []string) error { return a.runManifestBuild(cmd.Context(), f, args) },
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&f.baseURL, "base-url", "", "address of the folder that the bundles will be in (default public_url/releases/VERSION)")
+	flags.StringVar(&f.baseURL, "base-url", "", "`URL` of the folder for the bundles (default public_url/releases/VERSION)")
 	flags.StringVarP(&f.output, "output", "o", "-", "write to `FILE`")
 	flags.BoolVar(&f.allowUnbound, "allow-unbound", false, "accept signatures that name no version; strict applications refuse them")
 	f.contentFlags.add(cmd)
@@ -77,7 +77,7 @@ func (a *app) runManifestBuild(ctx context.Context, f buildFlags, args []string)
 	return a.writeManifest(m, f.output)
 }
 
-// baseURL is the address of the folder that the bundles will be in.
+// baseURL is the address of the folder for the bundles.
 func baseURL(f buildFlags, c *config.Config) (string, error) {
 	base := f.baseURL
 	if base == "" && c.PublicURL != "" {
@@ -108,16 +108,17 @@ type validateFlags struct {
 	download       bool
 	format         string
 	requireVersion bool
+	access         accessFlags
 }
 
 func (a *app) manifestValidateCommand() *cobra.Command {
 	var f validateFlags
 	cmd := &cobra.Command{
 		Use:   "validate FILE|URL",
-		Short: "Name everything that is wrong with a manifest, and its mend",
-		Long: `Name everything that is wrong with a manifest, and its mend. Signatures are
-judged against trusted_keys, where keys are configured; --download fetches every
-bundle and verifies it like a client.
+		Short: "Report every problem of a manifest and how to fix it",
+		Long: `Report every problem of a manifest and how to fix it. Signatures are checked
+against trusted_keys, if configured; --download fetches every bundle and verifies
+it as a client does. Below public_url the configured updates token is sent.
 
 Exit code 3 if the manifest is wrong, 5 if a key or signature is not to be
 trusted. JSON: {"valid", "version", "platforms", "problems": [{"place", "line",
@@ -128,9 +129,10 @@ trusted. JSON: {"valid", "version", "platforms", "problems": [{"place", "line",
 		Args: exactly(1, "one FILE or URL, - for stdin"),
 		RunE: func(cmd *cobra.Command, args []string) error { return a.runValidate(cmd.Context(), f, args[0]) },
 	}
-	cmd.Flags().BoolVar(&f.download, "download", false, "fetch every bundle and verify it like a client")
+	cmd.Flags().BoolVar(&f.download, "download", false, "fetch every bundle and verify it as a client does")
 	cmd.Flags().StringVar(&f.format, "format", "text", "text, or github for annotations in a workflow")
 	cmd.Flags().BoolVar(&f.requireVersion, "require-signed-version", false, "refuse signatures that name no version, as strict applications do")
+	f.access.add(cmd)
 	return cmd
 }
 
@@ -152,6 +154,10 @@ func (a *app) runValidate(ctx context.Context, f validateFlags, source string) e
 	if err != nil {
 		return err
 	}
+	client, err := f.access.client(c)
+	if err != nil {
+		return err
+	}
 	keys, err := keyring(c.TrustedKeys)
 	if err != nil {
 		return err
@@ -159,13 +165,14 @@ func (a *app) runValidate(ctx context.Context, f validateFlags, source string) e
 	if f.download && len(keys) == 0 {
 		return &hinted{usagef("--download needs trusted_keys"), "set TSMON_TRUSTED_KEYS to the pubkey of tauri.conf.json"}
 	}
-	data, err := a.readManifest(ctx, source)
+	data, err := a.readManifest(ctx, client, source)
 	if err != nil {
 		return err
 	}
 	doc, problems := manifest.Check(data, manifest.Rules{Keys: keys, AllowUnbound: !f.requireVersion})
 	if f.download && len(problems) == 0 {
-		if problems, err = a.validateBundles(ctx, doc, keys, f.requireVersion); err != nil {
+		prober := &updater.Prober{HTTP: client.HTTP, Keys: keys, AllowUnbound: !f.requireVersion, Header: client.Header, Token: client.Token}
+		if problems, err = a.validateBundles(ctx, prober, doc); err != nil {
 			return err
 		}
 	}
@@ -176,9 +183,11 @@ func (a *app) runValidate(ctx context.Context, f validateFlags, source string) e
 	return a.printValidation(v, f)
 }
 
-func (a *app) readManifest(ctx context.Context, source string) ([]byte, error) {
+// readManifest reads a file, stdin (-) or a URL.
+func (a *app) readManifest(ctx context.Context, client *updater.Updater, source string) ([]byte, error) {
 	if strings.HasPrefix(source, "http://") || strings.HasPrefix(source, "https://") {
-		return updater.FetchManifest(ctx, httpClient(), source)
+		data, err := client.FetchManifest(ctx, source)
+		return data, hintAccess(err)
 	}
 	var r io.Reader = a.stdin
 	if source != "-" {
@@ -192,10 +201,9 @@ func (a *app) readManifest(ctx context.Context, source string) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(r, manifest.MaxSize+1))
 }
 
-// validateBundles downloads every bundle and turns what fails into problems.
-func (a *app) validateBundles(ctx context.Context, doc *manifest.Document, keys signing.Keyring, requireVersion bool) (manifest.Problems, error) {
+// validateBundles downloads every bundle and returns failures as problems.
+func (a *app) validateBundles(ctx context.Context, prober *updater.Prober, doc *manifest.Document) (manifest.Problems, error) {
 	var problems manifest.Problems
-	prober := &updater.Prober{HTTP: httpClient(), Keys: keys, AllowUnbound: !requireVersion}
 	err := prober.Bundles(ctx, &doc.Manifest, func(key string, err error) error {
 		if err == nil {
 			a.say("verified %s", key)
@@ -212,13 +220,13 @@ func (a *app) validateBundles(ctx context.Context, doc *manifest.Document, keys 
 }
 
 func mendDownload(err error, trust bool) string {
-	if trust {
-		return hintFor(err)
+	if trust || errors.Is(err, updater.ErrDenied) {
+		return hintFor(hintAccess(err))
 	}
 	return "put the bundle where the address points"
 }
 
-// unbound warns of signatures that strict applications refuse.
+// unbound returns a warning for each signature that strict applications refuse.
 func unbound(m *manifest.Manifest) []string {
 	var warnings []string
 	for _, key := range m.Unbound() {
@@ -250,10 +258,10 @@ func (a *app) printValidation(v validation, f validateFlags) error {
 	if a.json {
 		return &silent{v.Problems}
 	}
-	return &hinted{&counted{v.Problems}, "each problem stands above with its mend"}
+	return &hinted{&counted{v.Problems}, "each problem is listed above with its fix"}
 }
 
-// counted says how many problems there are, not which: those were printed.
+// counted gives only the number of problems, which were printed before.
 type counted struct{ manifest.Problems }
 
 func (c *counted) Error() string {
@@ -265,8 +273,8 @@ func (c *counted) Error() string {
 
 func (c *counted) Unwrap() error { return c.Problems }
 
-// annotation is a GitHub workflow command; its properties and its message have
-// escapes of their own.
+// annotation is a GitHub workflow command. Properties and message are escaped
+// differently.
 func annotation(source string, p manifest.Problem) string {
 	message := strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A")
 	property := strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A", ":", "%3A", ",", "%2C")
@@ -275,19 +283,30 @@ func annotation(source string, p manifest.Problem) string {
 }
 
 func (a *app) manifestDiffCommand() *cobra.Command {
-	return &cobra.Command{
+	var f accessFlags
+	cmd := &cobra.Command{
 		Use:     "diff A B",
-		Short:   "Show what differs between two manifests",
+		Short:   "Show the differences between two manifests",
 		Example: "  tsmon manifest diff latest.json https://releases.example.com/stable/latest.json",
 		Args:    exactly(2, "two FILEs or URLs"),
-		RunE:    func(cmd *cobra.Command, args []string) error { return a.runManifestDiff(cmd.Context(), args) },
+		RunE:    func(cmd *cobra.Command, args []string) error { return a.runManifestDiff(cmd.Context(), f, args) },
 	}
+	f.add(cmd)
+	return cmd
 }
 
-func (a *app) runManifestDiff(ctx context.Context, sources []string) error {
+func (a *app) runManifestDiff(ctx context.Context, f accessFlags, sources []string) error {
+	c, err := a.load()
+	if err != nil {
+		return err
+	}
+	client, err := f.client(c)
+	if err != nil {
+		return err
+	}
 	var both [2]*manifest.Manifest
 	for i, source := range sources {
-		data, err := a.readManifest(ctx, source)
+		data, err := a.readManifest(ctx, client, source)
 		if err != nil {
 			return err
 		}

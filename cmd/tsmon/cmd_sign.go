@@ -3,12 +3,14 @@ package main
 import (
 	"context"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
-	"tsmon/release"
+	"tsmon/manifest"
+	"tsmon/release/bundle"
 )
 
 func (a *app) releaseSignCommand() *cobra.Command {
@@ -17,11 +19,11 @@ func (a *app) releaseSignCommand() *cobra.Command {
 		Use:   "sign --version V BUNDLE…",
 		Short: "Write BUNDLE.sig for each bundle, as the Tauri CLI does",
 		Long: `Write BUNDLE.sig for each bundle, as the Tauri CLI does: one base64 line. The
-signature is bound to the version, and to the target where the bundle's name
-tells it. Bundles are read side by side, in constant memory.`,
+signature is bound to the version, and to the target if the bundle's name has
+one. Bundles are read concurrently, in constant memory.`,
 		Example: `  tsmon release sign --version 1.4.0 dist/*.zip dist/*.tar.gz
   TAURI_SIGNING_PRIVATE_KEY=~/.tauri/app.key tsmon release sign --version 1.4.0 App_1.4.0_x64_en-US.msi.zip`,
-		Args: atLeast(1, "one BUNDLE at least"),
+		Args: atLeast(1, "at least one BUNDLE"),
 		RunE: func(cmd *cobra.Command, args []string) error { return a.runSign(cmd.Context(), version, key, args) },
 	}
 	cmd.Flags().StringVar(&version, "version", "", "`VERSION` that the signatures are bound to")
@@ -36,12 +38,20 @@ func (a *app) runSign(ctx context.Context, version, keyFile string, paths []stri
 	paths = slices.DeleteFunc(paths, func(path string) bool {
 		isSignature := strings.HasSuffix(path, ".sig")
 		if isSignature {
-			a.say("left aside: %s is a signature itself", path)
+			a.say("skipped %s: it is a signature", path)
 		}
 		return isSignature
 	})
 	if len(paths) == 0 {
-		return usagef("name one bundle at least")
+		return usagef("at least one bundle is needed")
+	}
+	if _, err := manifest.ParseVersion(version); err != nil {
+		return &refused{err}
+	}
+	for _, path := range paths {
+		if _, err := os.Stat(path); err != nil {
+			return err
+		}
 	}
 	c, err := a.load()
 	if err != nil {
@@ -55,7 +65,7 @@ func (a *app) runSign(ctx context.Context, version, keyFile string, paths []stri
 		return noKey()
 	}
 	progress := a.newProgress("signed")
-	signer := &release.Signer{Unlock: unlock, Version: version, Now: a.now, Transferred: progress.transferred}
+	signer := bundle.Reader{Unlock: unlock, Version: version, Now: a.now, Transferred: progress.transferred}
 	signed, err := signer.Sign(ctx, paths)
 	progress.done()
 	if err != nil {

@@ -9,11 +9,13 @@ import (
 	"net/http"
 	"net/url"
 	"runtime"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/net/http/httpguts"
 
+	"tsmon/cmd/tsmon/config"
 	"tsmon/manifest"
 	"tsmon/manifest/updater"
 )
@@ -30,7 +32,7 @@ type updateFlags struct {
 	bundleType     string
 	publicKeys     []string
 	requireVersion bool
-	headers        []string
+	access         accessFlags
 }
 
 func (f *updateFlags) add(cmd *cobra.Command) {
@@ -38,10 +40,43 @@ func (f *updateFlags) add(cmd *cobra.Command) {
 	flags.StringArrayVar(&f.endpoints, "endpoint", nil, "manifest `URL`, may hold {{target}}, {{arch}}, {{current_version}}, {{bundle_type}}; repeatable, asked in order")
 	flags.StringVar(&f.current, "current", "", "installed `VERSION`")
 	flags.StringVar(&f.target, "target", hostTarget(), "`OS-ARCH` of the installed application")
-	flags.StringVar(&f.bundleType, "bundle-type", "", "appimage, deb, rpm, app, msi or nsis (default: the application does not tell)")
-	flags.StringArrayVar(&f.publicKeys, "public-key", nil, "`KEY` that the application trusts, itself or a file (default trusted_keys)")
-	flags.StringArrayVar(&f.headers, "header", nil, "header that the application adds, as `NAME: VALUE`, such as X-Tsmon-Client; repeatable")
+	flags.StringVar(&f.bundleType, "bundle-type", "", "appimage, deb, rpm, app, msi or nsis (default: unknown to the application)")
+	flags.StringArrayVar(&f.publicKeys, "public-key", nil, "`KEY` that the application trusts, or its file (default trusted_keys)")
 	flags.BoolVar(&f.requireVersion, "require-signed-version", false, "refuse signatures that name no version, as strict applications do")
+	f.access.add(cmd)
+}
+
+// accessFlags are what requests for manifests and bundles send besides the
+// updater's own headers.
+type accessFlags struct{ headers []string }
+
+func (f *accessFlags) add(cmd *cobra.Command) {
+	cmd.Flags().StringArrayVar(&f.headers, "header", nil, "header that the application sends, as `NAME: VALUE`, such as Authorization or X-Tsmon-Client; repeatable")
+}
+
+// client returns an updater that sends the headers and, below the configured
+// public_url, the configured token. An error does not repeat a header's value, which
+// may be secret.
+func (f accessFlags) client(c *config.Config) (*updater.Updater, error) {
+	header := http.Header{}
+	for _, line := range f.headers {
+		name, value, ok := strings.Cut(line, ":")
+		value = strings.TrimSpace(value)
+		if !ok || !httpguts.ValidHeaderFieldName(name) || !httpguts.ValidHeaderFieldValue(value) {
+			return nil, &hinted{usagef("--header is not like NAME: VALUE"), "write it like --header 'X-Tsmon-Client: a1b2'"}
+		}
+		header.Add(name, value)
+	}
+	return &updater.Updater{HTTP: httpClient(), Header: header,
+		Token: updater.Token{Secret: string(c.Server.Updates.Token), Below: c.PublicURL}}, nil
+}
+
+// hintAccess adds the remedy to an error that a missing token caused.
+func hintAccess(err error) error {
+	if errors.Is(err, updater.ErrDenied) {
+		return &hinted{err, "give --header 'Authorization: Bearer TOKEN', or for addresses below public_url set TSMON_UPDATES_TOKEN"}
+	}
+	return err
 }
 
 // hostTarget is the platform key of this machine.
@@ -62,10 +97,6 @@ func (a *app) updater(f updateFlags) (*updater.Updater, error) {
 			return nil, usagef("--endpoint %s is not an absolute http(s) address", endpoint)
 		}
 	}
-	header, err := f.header()
-	if err != nil {
-		return nil, err
-	}
 	text := f.target
 	if f.bundleType != "" && f.bundleType != "unknown" {
 		text += "-" + f.bundleType
@@ -81,27 +112,14 @@ func (a *app) updater(f updateFlags) (*updater.Updater, error) {
 	if len(f.publicKeys) == 0 {
 		f.publicKeys = c.TrustedKeys
 	}
-	keys, err := keyring(f.publicKeys)
+	u, err := f.access.client(c)
 	if err != nil {
 		return nil, err
 	}
-	return &updater.Updater{Endpoints: f.endpoints, Keys: keys, RequireVersion: f.requireVersion, HTTP: httpClient(), Header: header,
-		Client: manifest.Client{Version: f.current, Target: key.Target(), BundleType: key.Type}}, nil
-}
-
-// header reads the headers that the application adds. A value is not shown where
-// one is wrong: it may be a secret.
-func (f *updateFlags) header() (http.Header, error) {
-	header := http.Header{}
-	for _, line := range f.headers {
-		name, value, ok := strings.Cut(line, ":")
-		value = strings.TrimSpace(value)
-		if !ok || !httpguts.ValidHeaderFieldName(name) || !httpguts.ValidHeaderFieldValue(value) {
-			return nil, &hinted{usagef("--header is not like NAME: VALUE"), "write it like --header 'X-Tsmon-Client: a1b2'"}
-		}
-		header.Add(name, value)
-	}
-	return header, nil
+	u.Endpoints, u.RequireVersion = f.endpoints, f.requireVersion
+	u.Client = manifest.Client{Version: f.current, Target: key.Target(), BundleType: key.Type}
+	u.Keys, err = keyring(f.publicKeys)
+	return u, err
 }
 
 // checkReport is what `tsmon update check --json` prints.
@@ -109,7 +127,7 @@ type checkReport struct {
 	Available bool             `json:"available"`
 	Current   string           `json:"current"`
 	Version   string           `json:"version,omitempty"` // announced, also when there is no update
-	Endpoint  string           `json:"endpoint"`          // that decided
+	Endpoint  string           `json:"endpoint"`          // whose answer counted
 	Offer     *manifest.Offer  `json:"offer,omitempty"`
 	Attempts  []attemptOfCheck `json:"attempts"`
 }
@@ -123,11 +141,11 @@ func (a *app) updateCheckCommand() *cobra.Command {
 	var f updateFlags
 	cmd := &cobra.Command{
 		Use:   "check --endpoint URL… --current V",
-		Short: "Ask whether there is an update, and whether a client could take it",
-		Long: `Ask endpoints for an update as the updater does: in order, falling back as it
-falls back. The signature of an offer is judged as far as that is possible
-without the bundle, where keys are known. Exit code 0 whether or not there is an
-update.`,
+		Short: "Check for an update that a client could install",
+		Long: `Ask the endpoints for an update as the updater does, in order and with its
+fallbacks. If keys are known, the signature of an offer is checked as far as that
+needs no bundle. Below public_url the configured updates token is sent. Exit code
+0 whether or not there is an update.`,
 		Example: `  tsmon update check --endpoint https://releases.example.com/stable/latest.json --current 1.3.0
   tsmon update check --endpoint 'https://a.example.com/{{target}}/{{arch}}/{{current_version}}' --current 1.3.0 --target darwin-aarch64 --json`,
 		Args: exactly(0, "no arguments"),
@@ -140,7 +158,7 @@ update.`,
 	return cmd
 }
 
-// check asks and prints the answer, if show is set.
+// check asks the endpoints, and prints the answer if show is set.
 func (a *app) check(ctx context.Context, f updateFlags, show bool) (*updater.Updater, *manifest.Offer, error) {
 	u, err := a.updater(f)
 	if err != nil {
@@ -150,12 +168,15 @@ func (a *app) check(ctx context.Context, f updateFlags, show bool) (*updater.Upd
 	for i, attempt := range result.Attempts {
 		switch last := i == len(result.Attempts)-1; {
 		case attempt.Err != nil && !last:
-			a.say("%s: %v; asked the next", attempt.URL, attempt.Err)
+			a.say("%s: %v; trying the next endpoint", attempt.URL, attempt.Err)
 		case errors.Is(err, updater.ErrNoRelease) && attempt.Status != http.StatusOK:
 			a.say("%s: status %d", attempt.URL, attempt.Status)
 		}
 	}
 	if err != nil {
+		if i := slices.IndexFunc(result.Attempts, func(a updater.Attempt) bool { return errors.Is(a.Err, updater.ErrDenied) }); i >= 0 && errors.Is(err, updater.ErrNoRelease) {
+			err = hintAccess(fmt.Errorf("%w: %w", err, result.Attempts[i].Err))
+		}
 		if show && a.json {
 			return nil, nil, errors.Join(a.print(reportOf(f, result), nil), err)
 		}
@@ -206,12 +227,12 @@ func (a *app) updateDownloadCommand() *cobra.Command {
 		Use:   "download --endpoint URL… --current V --output FILE",
 		Short: "Download an update and verify it as the updater does",
 		Long: `Download the update that a client would be offered, and verify it as the updater
-does. FILE is written only once the signature has been verified.
+does. FILE appears only after the signature was verified.
 
-With --json every event of the updater is one line: {"event": "Started", "data":
+With --json each event of the updater is one line: {"event": "Started", "data":
 {"contentLength"}}, {"event": "Progress", "data": {"chunkLength", "downloaded",
-"percent"}}, {"event": "Finished", "data": {}}. Where there is no update the only
-line is {"event": "NoUpdate", "data": {}}.`,
+"percent"}}, {"event": "Finished", "data": {}}. Without an update the only line
+is {"event": "NoUpdate", "data": {}}.`,
 		Example: `  tsmon update download --endpoint https://releases.example.com/stable/latest.json --current 1.3.0 --output App.zip`,
 		Args:    exactly(0, "no arguments"),
 		RunE:    func(cmd *cobra.Command, _ []string) error { return a.runDownload(cmd.Context(), f, output) },
@@ -236,27 +257,28 @@ func (a *app) runDownload(ctx context.Context, f updateFlags, output string) err
 		if a.json {
 			return json.NewEncoder(a.stdout).Encode(updater.Event{Event: "NoUpdate"})
 		}
-		fmt.Fprintf(a.stdout, "no update: %s is up to date\n", f.current)
-		return nil
+		_, err := fmt.Fprintf(a.stdout, "no update: %s is up to date\n", f.current)
+		return err
 	}
 	progress := a.newProgress("downloaded")
 	if err := u.Download(ctx, offer, output, a.downloadEvents(progress, output)); err != nil {
-		return err
+		return hintAccess(err)
 	}
 	progress.done()
-	if !a.json {
-		fmt.Fprintf(a.stdout, "%s: version %s, verified\n", output, offer.Version)
+	if a.json {
+		return nil
 	}
-	return nil
+	_, err = fmt.Fprintf(a.stdout, "%s: version %s, verified\n", output, offer.Version)
+	return err
 }
 
-// downloadEvents shows the events: as JSON lines on stdout, or as progress.
+// downloadEvents prints events as JSON lines on stdout, or as progress.
 func (a *app) downloadEvents(p *progress, output string) func(updater.Event) {
 	var total int64
 	enc := json.NewEncoder(a.stdout)
 	return func(e updater.Event) {
 		if a.json {
-			_ = enc.Encode(e) // a reader that went away must not break the download
+			_ = enc.Encode(e) // a closed stdout must not stop the download
 			return
 		}
 		if e.Event == "Started" {

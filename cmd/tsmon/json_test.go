@@ -7,13 +7,16 @@ import (
 	"testing"
 
 	"tsmon/api/fleet"
+	"tsmon/cmd/tsmon/admin"
+	"tsmon/cmd/tsmon/cli"
 	"tsmon/manifest"
 	"tsmon/manifest/updater"
 	"tsmon/release"
+	"tsmon/release/bundle"
 	"tsmon/store/record"
 )
 
-// TestJSONDocument: every field that --json prints stands in JSON.md.
+// TestJSONDocument: JSON.md documents every field that --json prints.
 func TestJSONDocument(t *testing.T) {
 	data, err := os.ReadFile("JSON.md")
 	if err != nil {
@@ -21,12 +24,12 @@ func TestJSONDocument(t *testing.T) {
 	}
 	document := string(data)
 	for _, printed := range []any{
-		keyReport{}, release.Signed{}, release.Report{}, release.Reach{}, release.Stored{}, release.Record{}, listedRelease{},
+		keyReport{}, bundle.Signed{}, release.Plan{}, release.Reach{}, release.Stored{}, release.Record{}, listedRelease{},
 		channelState{}, logRow{}, release.VerifyReport{}, release.Finding{}, validation{}, manifest.Problem{}, manifest.Change{},
-		checkReport{}, attemptOfCheck{}, manifest.Offer{}, manifest.Platform{}, updater.Event{}, updater.EventData{}, failure{},
-		createdTenant{}, record.Tenant{}, record.Settings{}, importedContent{}, userToken{}, listedUser{}, writtenSeries{}, rotatedKey{}, record.Audit{}, demoFile{}, secrets{},
+		checkReport{}, attemptOfCheck{}, manifest.Offer{}, manifest.Platform{}, updater.Event{}, updater.EventData{}, cli.Failure{},
+		admin.CreatedTenant{}, record.Tenant{}, record.Settings{}, admin.ImportedContent{}, admin.UserToken{}, admin.ListedUser{}, admin.WrittenSeries{}, rotatedKey{}, record.Audit{}, demoFile{}, secrets{},
 		record.Content{}, record.Variable{}, record.Menu{}, record.Permission{}, record.NotifyEntry{},
-		fleet.Adoption{}, fleet.VersionCount{}, fleet.GroupCount{}, fleet.NewestCounts{}, fleet.CurvePoint{}, fleet.Notice{}, fleet.HaltedNotice{},
+		fleet.Adoption{}, fleet.VersionCount{}, fleet.GroupCount{}, fleet.NewestCounts{}, fleet.CurvePoint{}, fleet.Notice{}, fleet.HaltedNotice{}, build{},
 	} {
 		for _, name := range jsonNames(reflect.TypeOf(printed)) {
 			if !strings.Contains(document, "`"+name+"`") && !strings.Contains(document, `"`+name+`"`) {
@@ -36,7 +39,7 @@ func TestJSONDocument(t *testing.T) {
 	}
 }
 
-// jsonNames lists the members of a struct as they are printed.
+// jsonNames returns the names of the members of a struct in JSON.
 func jsonNames(t reflect.Type) []string {
 	var names []string
 	for _, field := range reflect.VisibleFields(t) {

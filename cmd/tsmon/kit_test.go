@@ -150,7 +150,7 @@ func (k *kit) follow(t *testing.T, channel string, installed ...string) string {
 	}
 	var body []byte
 	until(t, "what the store holds of "+channel, func() bool {
-		if body, err = updater.FetchManifest(t.Context(), nil, address); err != nil {
+		if body, err = (&updater.Updater{}).FetchManifest(t.Context(), address); err != nil {
 			t.Fatal(err)
 		}
 		return bytes.Equal(body, stored)
@@ -184,7 +184,7 @@ func (k *kit) follow(t *testing.T, channel string, installed ...string) string {
 // verified wants a channel to be sound in the store, and returns its version.
 func (k *kit) verified(t *testing.T, channel string) string {
 	t.Helper()
-	report, err := k.publisher(t).Verify(context.WithoutCancel(t.Context()), channel)
+	report, err := k.publisher(t).Library().Verify(context.WithoutCancel(t.Context()), channel)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -25,10 +25,9 @@ func TestMain(m *testing.M) {
 	})
 }
 
-// killedMain is tsmon on a store that kills the process at the operation that
-// TSMON_TEST_KILL names: its number, counted from 1 in halves. An odd half is
-// the moment before the operation (for an upload: in the middle of its bytes),
-// an even one the moment after it.
+// killedMain is tsmon on a store that kills the process at the moment with the
+// number TSMON_TEST_KILL. Each operation of the store has two moments, counted from
+// 1: before it (for an upload, in the middle of its bytes) and after it.
 func killedMain() {
 	at, err := strconv.ParseInt(os.Getenv("TSMON_TEST_KILL"), 10, 64)
 	if err != nil {
@@ -44,14 +43,14 @@ func killedMain() {
 	os.Exit(a.run(ctx, os.Args[1:]))
 }
 
-// killing ends the process at a chosen moment, as kill -9 does.
+// killing kills the process at a moment.
 type killing struct {
 	object.Store
 	at    int64
 	count atomic.Int64
 }
 
-// moment passes, or is the last.
+// moment kills the process if it is the chosen one.
 func (k *killing) moment() {
 	if k.count.Add(1) == k.at {
 		_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
@@ -94,7 +93,7 @@ func (k *killing) List(ctx context.Context, prefix, after string) iter.Seq2[obje
 	return k.Store.List(ctx, prefix, after)
 }
 
-// momentReader is a moment in the middle of a stream.
+// momentReader is an empty reader with a moment.
 type momentReader struct{ k *killing }
 
 func (m momentReader) Read([]byte) (int, error) {
@@ -102,9 +101,8 @@ func (m momentReader) Read([]byte) (int, error) {
 	return 0, io.EOF
 }
 
-// command runs a command of this test binary, with env on top of a clean
-// environment, and returns what it wrote and its exit code, or -1 if it was
-// killed.
+// command runs a command of this test binary in a clean environment plus env. It
+// returns the output and the exit code, -1 if it was killed.
 func command(t *testing.T, env []string, name string, args ...string) (stdout, stderr string, code int) {
 	t.Helper()
 	cmd := exec.Command(name, args...)

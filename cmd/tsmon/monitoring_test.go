@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
@@ -12,6 +11,8 @@ import (
 	"time"
 
 	"tsmon/api/monitor"
+	"tsmon/api/monitor/content"
+	"tsmon/cmd/tsmon/admin"
 	"tsmon/cmd/tsmon/config"
 	"tsmon/store/record"
 	"tsmon/store/series"
@@ -35,6 +36,26 @@ func TestMonitoring(t *testing.T) {
 	})
 }
 
+// network returns the tenant file of the scripts as an export prints it.
+func network(t *testing.T) []byte {
+	t.Helper()
+	const path = "testdata/content/network.yaml"
+	file, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	f, err := content.Read(path, file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := content.EncodeJSON(f.Content)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
+
 func monitoringStory(t *testing.T, env []string) {
 	run := func(want int, args ...string) string {
 		t.Helper()
@@ -51,10 +72,7 @@ func monitoringStory(t *testing.T, env []string) {
 	run(3, "tenant", "create", "second", "--ts-name", "ts_acueducto")
 	run(1, "tenant", "export", "nobody")
 
-	want, err := encodeJSON(readNetwork(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	want := network(t)
 	for range 2 {
 		run(0, "tenant", "import", "acueducto", "testdata/content/network.yaml")
 		if got := run(0, "tenant", "export", "acueducto", "--json"); got != string(want) {
@@ -62,10 +80,10 @@ func monitoringStory(t *testing.T, env []string) {
 		}
 	}
 
-	var first, second userToken
+	var first, second admin.UserToken
 	for _, c := range []struct {
 		args []string
-		into *userToken
+		into *admin.UserToken
 	}{{[]string{"user", "create", "acueducto", "ana@example.com", "--json"}, &first}, {[]string{"user", "token", "acueducto", "ana@example.com", "--json"}, &second}} {
 		if err := json.Unmarshal([]byte(run(0, c.args...)), c.into); err != nil {
 			t.Fatal(err)
@@ -88,7 +106,7 @@ func monitoringStory(t *testing.T, env []string) {
 }
 
 // checkUser: the token that was printed last is the one that counts.
-func checkUser(t *testing.T, c *config.Config, first, second userToken) {
+func checkUser(t *testing.T, c *config.Config, first, second admin.UserToken) {
 	t.Helper()
 	err := withRecordsOf(t.Context(), c, func(s record.Store) error {
 		u, err := s.User(t.Context(), "acueducto", "ana@example.com")
@@ -102,11 +120,14 @@ func checkUser(t *testing.T, c *config.Config, first, second userToken) {
 	}
 }
 
+// batchSize is the number of samples that the series commands write at once.
+const batchSize = 5000
+
 // manyValues writes a file of two batches and a half.
 func manyValues(t *testing.T) string {
 	t.Helper()
 	var text strings.Builder
-	for i := range 2*perBatch + perBatch/2 {
+	for i := range 2*batchSize + batchSize/2 {
 		fmt.Fprintf(&text, "tank_north,site=a level=%d.5 %d\n", i, int64(i+1)*1e9)
 	}
 	path := filepath.Join(t.TempDir(), "values.txt")
@@ -132,7 +153,7 @@ func lastOf(t *testing.T, c *config.Config, measurement, field string) (value se
 
 func checkValues(t *testing.T, c *config.Config) {
 	t.Helper()
-	n := 2*perBatch + perBatch/2
+	n := 2*batchSize + batchSize/2
 	want := series.Value{Number: float64(n-1) + 0.5, Time: time.Unix(int64(n), 0).UTC(), Found: true}
 	if got := lastOf(t, c, "tank_north", "level"); got.Number != want.Number || !got.Time.Equal(want.Time) || !got.Found {
 		t.Errorf("the last value is %+v, want %+v", got, want)
@@ -144,7 +165,7 @@ func brokenBatch(t *testing.T, run func(int, ...string) string, c *config.Config
 	t.Helper()
 	var text strings.Builder
 	text.WriteString("time,measurement,field,value\n")
-	for i := range perBatch + 10 {
+	for i := range batchSize + 10 {
 		fmt.Fprintf(&text, "%d,pump_1,flow,%d.5\n", i+1, i)
 	}
 	text.WriteString("x,pump_1,flow,1\n")
@@ -153,35 +174,7 @@ func brokenBatch(t *testing.T, run func(int, ...string) string, c *config.Config
 		t.Fatal(err)
 	}
 	run(1, "series", "import", "acueducto", path, "--precision", "s")
-	if got := lastOf(t, c, "pump_1", "flow"); got.Number != perBatch-0.5 {
+	if got := lastOf(t, c, "pump_1", "flow"); got.Number != batchSize-0.5 {
 		t.Errorf("the last value is %v", got.Number)
 	}
-}
-
-// TestBatchWriterCounts: what is said to be written before an error was written.
-func TestBatchWriterCounts(t *testing.T) {
-	ctx, cancel := context.WithCancel(t.Context())
-	store := &countingStore{stop: cancel}
-	w := &batchWriter{store: store, database: "d"}
-	text := strings.Repeat("m v=1 1\n", 3*perBatch)
-	err := w.explain("-", w.writeAll(ctx, series.Lines(strings.NewReader(text), 1, time.Time{})))
-	if err == nil || exitCode(err) != exitFailed || !strings.HasPrefix(err.Error(), fmt.Sprintf("%d samples were written before", perBatch)) || store.samples != perBatch {
-		t.Errorf("%v, %d samples in the store", err, store.samples)
-	}
-}
-
-// countingStore takes one batch; then the caller is interrupted.
-type countingStore struct {
-	series.Store
-	samples int
-	stop    func()
-}
-
-func (s *countingStore) Write(ctx context.Context, _ string, samples []series.Sample) error {
-	if ctx.Err() != nil {
-		return ctx.Err()
-	}
-	s.samples += len(samples)
-	s.stop()
-	return nil
 }

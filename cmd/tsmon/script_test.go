@@ -28,34 +28,34 @@ import (
 	"tsmon/store/servertest"
 )
 
-// TestScripts runs the scripts in testdata/script, each a story that a user
-// could type. Those named release-* tell one of the store and run twice, on a
-// directory and on MinIO; those named minio-* run on MinIO only.
+// TestScripts runs the scripts in testdata/script, which hold what a user could
+// type. Those named release-* run on a directory and on MinIO, those named minio-*
+// on MinIO only, the others on a directory only.
 //
-// A script finds TSMON_STORAGE, TSMON_TRUSTED_KEYS and TAURI_SIGNING_PRIVATE_KEY
-// set, $VECTORS with the keys and signatures of other tools, $CONTENT with the
-// file of a tenant, and these commands beside those of testscript:
+// In a script TSMON_STORAGE, TSMON_TRUSTED_KEYS and TAURI_SIGNING_PRIVATE_KEY are
+// set, $VECTORS is the folder of keys and signatures of other tools, $CONTENT the
+// folder of a tenant's file, and these commands exist besides those of testscript:
 //
-//	exits CODE PROGRAM ARG…     run it and want that exit code
+//	exits CODE PROGRAM ARG…     run it and require that exit code
 //	fails CODE PROGRAM ARG…     likewise, with nothing on stdout, and an error:
 //	                            and a hint: line at the end of stderr
-//	within DURATION COMMAND…    exits or fails, in that time
-//	interrupt PATTERN PROGRAM…  send SIGINT once its output matches; want exit
+//	within DURATION COMMAND…    exits or fails, within that time
+//	interrupt PATTERN PROGRAM…  send SIGINT once its output matches; require exit
 //	                            code 1
-//	bundles VERSION DIR [NAME…] make bundles whose content follows from version
-//	                            and name
-//	json FILE PATH [VALUE]      compare a member, such as 0.offer.url, where -1
-//	                            is the last and len the length; ! json: it is absent
+//	bundles VERSION DIR [NAME…] create bundles whose content depends on version and
+//	                            name only
+//	json FILE PATH [VALUE]      compare a member, such as 0.offer.url; -1 is the
+//	                            last element, len the length; ! json: it is absent
 //	serve                       start tsmon serve, set TSMON_PUBLIC_URL
-//	web DIR                     serve files at $WEB, where /status/N answers with
-//	                            that status and /stall/… begins and never ends; requests are
-//	                            written to the file requests
-//	snapshot                    remember what the storage holds
-//	unchanged [PREFIX…]         compare it, or only what begins so
+//	web DIR                     serve files at $WEB; /status/N answers with that
+//	                            status, /stall/… begins and never ends; the file
+//	                            requests lists the requests
+//	snapshot                    record what the storage holds
+//	unchanged [PREFIX…]         compare it, or the keys with a prefix
 //	[!] stored KEY…             look for objects in the storage
-//	fetch KEY FILE, put FILE KEY  copy them behind the program's back
-//	load [-json] NAME FILE      set a variable to the content of a file, escaped
-//	                            as it stands in a JSON string
+//	fetch KEY FILE, put FILE KEY  copy objects without the program
+//	load [-json] NAME FILE      set a variable to the content of a file, with
+//	                            -json escaped for a JSON string
 //	expand FILE…                replace $variables in files
 //	base64 [-d] FROM TO         encode or decode a file
 //	grow FILE BYTES             append that many zero bytes
@@ -63,7 +63,7 @@ import (
 //	tmpfs DIR SIZE              mount a file system of that size there
 //	needs PROGRAM               skip without it
 //
-// Where tmpfs or needs can't be had the script is skipped, or fails if
+// Without what tmpfs or needs require, the script is skipped; it fails if
 // TSMON_TEST_REAL is 1.
 func TestScripts(t *testing.T) {
 	t.Run("dir", func(t *testing.T) {
@@ -78,7 +78,7 @@ func TestScripts(t *testing.T) {
 	})
 }
 
-// TestExamples wants an example in the help of every command that does something.
+// TestExamples: the help of every command that does something has an example.
 func TestExamples(t *testing.T) {
 	commands := newApp().rootCommand().Commands()
 	for i := 0; i < len(commands); i++ {
@@ -90,7 +90,7 @@ func TestExamples(t *testing.T) {
 	}
 }
 
-// runScripts runs the scripts that are wanted, on a server if there is one.
+// runScripts runs the wanted scripts, on a server if it is not nil.
 func runScripts(t *testing.T, server *servertest.MinIO, wanted func(name string) bool) {
 	files, err := filepath.Glob("testdata/script/*.txtar")
 	if err != nil {
@@ -128,7 +128,7 @@ var scriptCommands = map[string]func(*testscript.TestScript, bool, []string){
 	"needs":     positive(1, scriptNeeds),
 }
 
-// positive is a command that ! can't stand before, with n arguments at least.
+// positive is a command with at least n arguments that can't be negated.
 func positive(n int, run func(*testscript.TestScript, []string)) func(*testscript.TestScript, bool, []string) {
 	return func(ts *testscript.TestScript, neg bool, args []string) {
 		if neg || len(args) < n {
@@ -138,7 +138,7 @@ func positive(n int, run func(*testscript.TestScript, []string)) func(*testscrip
 	}
 }
 
-// script is what the commands of one script share.
+// script is the state of one script.
 type script struct {
 	t      testscript.T
 	server *servertest.MinIO // nil on a directory
@@ -181,13 +181,13 @@ func setUp(env *testscript.Env, server *servertest.MinIO) error {
 	return nil
 }
 
-// inherited are the variables that a program beside the script gets.
+// inherited are the variables of programs that run beside a script.
 var inherited = []string{
 	"PATH", "HOME", "TMPDIR", "TSMON_CONFIG", "TSMON_STORAGE", "TSMON_PUBLIC_URL", "TSMON_TRUSTED_KEYS", "TAURI_SIGNING_PRIVATE_KEY",
 	"AWS_EC2_METADATA_DISABLED", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY",
 }
 
-// beside makes a program that runs beside the script, in its environment.
+// beside returns a program to run beside the script, in its environment.
 func beside(ts *testscript.TestScript, name string, args ...string) *exec.Cmd {
 	cmd := exec.Command(name, args...)
 	cmd.Dir = ts.MkAbs(".")
@@ -214,7 +214,7 @@ func scriptExits(ts *testscript.TestScript, args []string) {
 	}
 }
 
-// failure as people read it: the error first, then the remedy, then nothing.
+// endOfStderr matches an error and its hint at the end.
 var endOfStderr = regexp.MustCompile(`(?:^|\n)error: [^A-Z\s].*\nhint: [^A-Z\s].*\n$`)
 
 func scriptFails(ts *testscript.TestScript, args []string) {
@@ -260,13 +260,13 @@ func scriptInterrupt(ts *testscript.TestScript, args []string) {
 	}
 	cmd.Stdout, cmd.Stderr = &watched{to: ts.Stdout(), watch: watch}, &watched{to: ts.Stderr(), watch: watch}
 	ts.Check(cmd.Start())
-	_ = cmd.Wait() // the exit code says it all
+	_ = cmd.Wait() // the exit code is checked
 	if code := cmd.ProcessState.ExitCode(); !signalled || code != exitFailed {
 		ts.Fatalf("signalled: %v, exit code %d, want %d", signalled, code, exitFailed)
 	}
 }
 
-// watched is a stream that is looked at with every piece that comes.
+// watched calls watch with all output after each write.
 type watched struct {
 	to    io.Writer
 	seen  []byte
@@ -388,6 +388,7 @@ func scriptWeb(ts *testscript.TestScript, args []string) {
 		fmt.Fprintln(requests, r.Method, r.RequestURI)
 		mu.Unlock()
 		status, hasStatus := strings.CutPrefix(r.URL.Path, "/status/")
+		status, _, _ = strings.Cut(status, "/")
 		switch {
 		case hasStatus:
 			code, _ := strconv.Atoi(status)

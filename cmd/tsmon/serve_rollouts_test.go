@@ -203,7 +203,7 @@ func TestPrivateProbe(t *testing.T) {
 	k := newKit(t, storage, nil)
 	s := serve(t, t.TempDir(), append(k.env, "TSMON_REFRESH=50ms", "TSMON_UPDATES_TOKEN=sesame"))
 	k.env = append(k.env, "TSMON_PUBLIC_URL="+s.base+"/updates")
-	if _, stderr, code := k.tsmon(t, "release", "publish", "--version", "1.0.0", bundles(t, "1.0.0", 100)); code != 1 || !strings.Contains(stderr, "401") {
+	if _, stderr, code := k.tsmon(t, "release", "publish", "--version", "1.0.0", bundles(t, "1.0.0", 100)); code != 0 || !strings.Contains(stderr, "status 401") {
 		t.Errorf("without the token: code %d: %s", code, stderr)
 	}
 	k.env = append(k.env, "TSMON_UPDATES_TOKEN=sesame")

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"tsmon/cmd/tsmon/cli"
 	"tsmon/cmd/tsmon/config"
 	"tsmon/store/record"
 	"tsmon/store/record/postgres"
@@ -20,8 +21,8 @@ import (
 )
 
 var (
-	errNoRecords = errors.New("there are no records yet")
-	errNoSeries  = errors.New("there are no time series yet")
+	errNoRecords = cli.ErrNoRecords
+	errNoSeries  = cli.ErrNoSeries
 )
 
 // seriesStore is a store of time series that has an end.

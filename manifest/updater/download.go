@@ -15,25 +15,25 @@ import (
 	"tsmon/manifest"
 )
 
-// maxBundle bounds a download, in bytes.
+// maxBundle bounds a bundle, in bytes.
 const maxBundle = 16 << 30
 
-// maxDownload bounds a download that never quite stalls.
+// maxDownload bounds the time of a download that never quite stalls.
 const maxDownload = 4 * time.Hour
 
-// chunk is how much of a download is read at a time, in bytes.
+// chunk is the size of one read, in bytes.
 const chunk = 256 << 10
 
-// Event is one step of a download, in the shape that the updater gives to its
-// callback: Started with contentLength when the first bytes are there, Progress
-// with chunkLength for each read, and Finished after the last one, before the
-// signature is verified.
+// Event is one step of a download, in the shape that the updater passes to its
+// callback: Started with contentLength when the first bytes arrive, Progress with
+// chunkLength for each read, and Finished after the last, before the signature is
+// verified.
 type Event struct {
 	Event string    `json:"event"`
 	Data  EventData `json:"data"`
 }
 
-// EventData is what comes with an Event; only the event's own members are set.
+// EventData are the details of an Event.
 type EventData struct {
 	ContentLength int64 `json:"contentLength,omitempty"` // Started: total bytes, absent if unknown
 	ChunkLength   int   `json:"chunkLength,omitempty"`   // Progress: bytes of this chunk
@@ -43,12 +43,12 @@ type EventData struct {
 	Percent *int64 `json:"percent,omitempty"`
 }
 
-// Download fetches an offer's bundle, verifies it as the updater does, and only
-// then gives the file its name, with mode 0644. An existing file is replaced.
+// Download fetches an offer's bundle to a temporary file, verifies it as the updater
+// does, and renames it to path, with mode 0644. An existing file is replaced.
 func (u *Updater) Download(ctx context.Context, offer *manifest.Offer, path string, events func(Event)) error {
 	tmp, err := os.CreateTemp(filepath.Dir(path), ".download-*")
 	if at := (*fs.PathError)(nil); errors.As(err, &at) {
-		err = at.Err // the temporary name tells nobody anything
+		err = at.Err // without the temporary name
 	}
 	if err != nil {
 		return fmt.Errorf("write %s: %w", path, err)
@@ -74,8 +74,8 @@ func finish(tmp *os.File) error {
 	return tmp.Close()
 }
 
-// Fetch writes an offer's bundle to w and verifies it. What w holds is to be
-// trusted only when Fetch returns nil.
+// Fetch writes an offer's bundle to w and verifies it. Nothing written can be
+// trusted unless Fetch returns nil.
 func (u *Updater) Fetch(ctx context.Context, offer *manifest.Offer, w io.Writer, events func(Event)) error {
 	verifier, err := offer.Verifier(u.Keys, u.RequireVersion)
 	if err != nil {
@@ -88,8 +88,8 @@ func (u *Updater) Fetch(ctx context.Context, offer *manifest.Offer, w io.Writer,
 		return fmt.Errorf("%s: %w", offer.URL, cause(ctx, err))
 	}
 	defer response.Body.Close()
-	if response.StatusCode < 200 || response.StatusCode > 299 {
-		return fmt.Errorf("%s: %w %d", offer.URL, ErrStatus, response.StatusCode)
+	if err := checkStatus(response.StatusCode); err != nil {
+		return fmt.Errorf("%s: %w", offer.URL, err)
 	}
 	body := &meter{r: response.Body, total: response.ContentLength, events: events, alive: alive}
 	if err := body.copy(io.MultiWriter(w, verifier)); err != nil {
@@ -102,8 +102,8 @@ func (u *Updater) Fetch(ctx context.Context, offer *manifest.Offer, w io.Writer,
 	return nil
 }
 
-// watch cancels the context when no byte came within the start time-out, or none
-// for the stall time-out after that; alive is called with each arrival.
+// watch cancels the context when no byte arrives within the start time-out, or for
+// the stall time-out after that. alive must be called whenever bytes arrive.
 func (u *Updater) watch(parent context.Context) (ctx context.Context, alive, stop func()) {
 	start, stall := cmp.Or(u.StartTimeout, 20*time.Second), cmp.Or(u.StallTimeout, 30*time.Second)
 	parent, end := context.WithTimeoutCause(parent, maxDownload, fmt.Errorf("%w: the download took longer than %s", ErrTimeout, maxDownload))
@@ -111,7 +111,7 @@ func (u *Updater) watch(parent context.Context) (ctx context.Context, alive, sto
 	var started atomic.Bool
 	timer := time.AfterFunc(start, func() {
 		if started.Load() {
-			cancel(fmt.Errorf("%w: nothing came for %s", ErrTimeout, stall))
+			cancel(fmt.Errorf("%w: no data for %s", ErrTimeout, stall))
 		} else {
 			cancel(fmt.Errorf("%w: the download did not start within %s", ErrTimeout, start))
 		}
@@ -123,7 +123,7 @@ func (u *Updater) watch(parent context.Context) (ctx context.Context, alive, sto
 	return ctx, alive, func() { timer.Stop(); cancel(nil); end() }
 }
 
-// meter reports what passes through it.
+// meter reports the bytes read through it.
 type meter struct {
 	r      io.Reader
 	total  int64 // -1 if unknown

@@ -132,8 +132,8 @@ func TestDownloadProgress(t *testing.T) {
 	}
 }
 
-// A failed download leaves nothing: no file, no temporary one, and what was
-// there before as it was.
+// A failed download leaves no file, not even a temporary one, and an existing file
+// unchanged.
 func TestDownloadFailures(t *testing.T) {
 	const bundle = "the bundle"
 	key, stranger := newSigner(t), newSigner(t)
@@ -209,8 +209,7 @@ func TestDownloadFailures(t *testing.T) {
 	}
 }
 
-// Signatures that name no version pass where the application does not ask for
-// one.
+// Unbound signatures are accepted unless the application requires a version.
 func TestDownloadUnbound(t *testing.T) {
 	key := newSigner(t)
 	s := newServer(t, map[string]http.HandlerFunc{"/x": text(200, "bundle")})
@@ -235,7 +234,7 @@ func TestDownloadStalls(t *testing.T) {
 	}{
 		{"before the headers", stall(false, ""), short, long, "the download did not start within 50ms", ""},
 		{"after the headers", stall(true, ""), short, long, "the download did not start within 50ms", ""},
-		{"in the middle", stall(true, "the bun"), long, short, "nothing came for 50ms", "Started Progress"},
+		{"in the middle", stall(true, "the bun"), long, short, "no data for 50ms", "Started Progress"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := newServer(t, map[string]http.HandlerFunc{"/x": c.route})
@@ -267,7 +266,7 @@ func TestDownloadCancelled(t *testing.T) {
 	}
 }
 
-func TestDownloadNowhere(t *testing.T) {
+func TestDownloadNeedsAWritablePath(t *testing.T) {
 	key := newSigner(t)
 	s := newServer(t, map[string]http.HandlerFunc{"/x": text(200, "bundle")})
 	u, offer := &updater.Updater{Keys: key.keys()}, key.offer(s.URL+"/x", "bundle", "1.1.0")
@@ -289,7 +288,7 @@ func TestDownloadNowhere(t *testing.T) {
 	}
 }
 
-// full takes as much as a full disk.
+// full fails like a full disk.
 type full struct{}
 
 func (full) Write([]byte) (int, error) { return 0, fs.ErrPermission }

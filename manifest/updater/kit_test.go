@@ -52,7 +52,7 @@ func (s signer) offer(address, bundle, version string) *manifest.Offer {
 	return &manifest.Offer{Version: version, Platform: manifest.Platform{URL: address, Signature: s.sign(bundle, version)}}
 }
 
-// server answers by path and remembers what it was asked for.
+// server answers by path and records requests.
 type server struct {
 	*httptest.Server
 	mu       sync.Mutex
@@ -108,7 +108,7 @@ func chunked(body string) http.HandlerFunc {
 // hangUp closes the connection without an answer.
 func hangUp(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }
 
-// stall sends what is to be sent, and then nothing until the client goes away.
+// stall sends part, then nothing until the client disconnects.
 func stall(header bool, part string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if header {
@@ -155,8 +155,7 @@ func (r *recorder) json(t testing.TB) string {
 	return strings.Join(lines, "\n")
 }
 
-// transport stands in for the network where the time of a test is not the
-// clock's.
+// transport replaces the network in tests with a fake clock.
 type transport func(*http.Request) (*http.Response, error)
 
 func (f transport) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
@@ -171,7 +170,7 @@ func respond(r *http.Request, body io.Reader, length int64) *http.Response {
 	return &http.Response{StatusCode: http.StatusOK, Request: r, Body: io.NopCloser(body), ContentLength: length}
 }
 
-// quiet blocks until its request is given up.
+// quiet blocks until its request is cancelled.
 type quiet struct{ ctx context.Context }
 
 func (q quiet) Read([]byte) (int, error) {

@@ -17,35 +17,34 @@ import (
 	"tsmon/signing"
 )
 
-// ErrStale says that an address still shows an older state of a channel.
+// ErrStale means that an address still shows an older state of a channel.
 var ErrStale = errors.New("an older manifest is served")
 
-// Prober fetches what clients get: a manifest, then every bundle in it, whose
-// signatures it verifies. It remembers what it has verified, so that channels
-// which show the same release cost one download.
+// Prober fetches a manifest and its bundles as clients do, and verifies the
+// signatures. Each bundle is downloaded once, however many channels show it.
 type Prober struct {
 	HTTP         *http.Client
 	Keys         signing.Keyring
 	AllowUnbound bool        // accept signatures that name no version
-	Header       http.Header // that applications add, such as Authorization
-	// Patience is how long an older manifest is waited out; caches between the
-	// store and the clients may hold one. 0: 15 s.
+	Header       http.Header // the applications' own
+	Token        Token
+	// Patience is how long Probe waits for caches to drop an older manifest; 0: 15 s.
 	Patience time.Duration
 
 	mu       sync.Mutex
 	verified map[release]bool
 }
 
-// release is what a verification holds for: the same bundle under another
-// version is another matter.
+// release identifies a verified bundle. Its signature may not be valid for another
+// version.
 type release struct {
 	version  string
 	platform manifest.Platform
 }
 
-// Probe fetches a manifest's address until it shows want, or a later state of
-// the channel, and verifies the bundles as a client does. Errors wrap ErrStale,
-// and those of Check and Fetch.
+// Probe fetches a manifest until it is want, or a later state of the channel, and
+// verifies its bundles as a client does. Errors wrap ErrStale or are those of Check
+// and Fetch.
 func (p *Prober) Probe(ctx context.Context, address string, want manifest.Manifest) error {
 	shown, err := p.await(ctx, address, want)
 	if err != nil {
@@ -59,8 +58,8 @@ func (p *Prober) await(ctx context.Context, address string, want manifest.Manife
 	pause := 250 * time.Millisecond
 	for {
 		shown, err := p.Manifest(ctx, address, want)
-		// A server may remember for a moment that there was no such channel.
-		first := want.Sequence == 1 && errors.Is(err, ErrStatus)
+		// A server may cache for a moment that there was no such channel.
+		first := want.Sequence == 1 && errors.Is(err, ErrStatus) && !errors.Is(err, ErrDenied)
 		if !errors.Is(err, ErrStale) && !first {
 			return shown, err
 		}
@@ -77,7 +76,7 @@ func (p *Prober) await(ctx context.Context, address string, want manifest.Manife
 
 // Manifest fetches a manifest and compares it with want.
 func (p *Prober) Manifest(ctx context.Context, address string, want manifest.Manifest) (*manifest.Manifest, error) {
-	body, err := fetchManifest(ctx, &Updater{HTTP: p.HTTP, Header: p.Header}, address)
+	body, err := p.updater().FetchManifest(ctx, address)
 	if err != nil {
 		return nil, err
 	}
@@ -95,13 +94,13 @@ func (p *Prober) Manifest(ctx context.Context, address string, want manifest.Man
 	return shown, err
 }
 
-// FetchManifest fetches the bytes of a manifest, at most manifest.MaxSize of
-// them, in at most 30 s.
-func FetchManifest(ctx context.Context, client *http.Client, address string) ([]byte, error) {
-	return fetchManifest(ctx, &Updater{HTTP: client}, address)
+func (p *Prober) updater() *Updater {
+	return &Updater{HTTP: p.HTTP, Keys: p.Keys, RequireVersion: !p.AllowUnbound, Header: p.Header, Token: p.Token}
 }
 
-func fetchManifest(ctx context.Context, u *Updater, address string) ([]byte, error) {
+// FetchManifest fetches the bytes of a manifest, at most manifest.MaxSize of
+// them, within CheckTimeout. Every status but 2xx with a body is an error.
+func (u *Updater) FetchManifest(ctx context.Context, address string) ([]byte, error) {
 	status, body, err := u.ask(ctx, address)
 	if err == nil && status == http.StatusNoContent {
 		err = fmt.Errorf("%w %d", ErrStatus, status)
@@ -112,9 +111,9 @@ func fetchManifest(ctx context.Context, u *Updater, address string) ([]byte, err
 	return body, nil
 }
 
-// Bundles downloads every bundle of a manifest, two at a time, and verifies it
-// as a client of that version does. verdict is called for each platform key with
-// what came of it, one at a time; what it returns ends the work if it is an error.
+// Bundles downloads every bundle of a manifest, two at a time, and verifies it as a
+// client does. It calls verdict with the result for each platform key, one call at a
+// time, and stops when verdict returns an error.
 func (p *Prober) Bundles(ctx context.Context, m *manifest.Manifest, verdict func(key string, err error) error) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(2)
@@ -160,9 +159,8 @@ func (p *Prober) bundle(ctx context.Context, of release) error {
 	if done {
 		return nil
 	}
-	u := &Updater{HTTP: p.HTTP, Keys: p.Keys, RequireVersion: !p.AllowUnbound, Header: p.Header}
 	offer := &manifest.Offer{Version: of.version, Platform: of.platform}
-	if err := u.Fetch(ctx, offer, io.Discard, func(Event) {}); err != nil {
+	if err := p.updater().Fetch(ctx, offer, io.Discard, func(Event) {}); err != nil {
 		return err
 	}
 	p.mu.Lock()

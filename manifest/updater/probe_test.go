@@ -59,7 +59,7 @@ func (c *channel) show(m manifest.Manifest) {
 	c.shows.Store(&text)
 }
 
-// count tells how often a path was asked for.
+// count returns the number of requests for a path.
 func (c *channel) count(path string) int {
 	n := 0
 	for _, uri := range c.asked() {
@@ -131,7 +131,7 @@ func TestProbe(t *testing.T) {
 	}
 }
 
-func TestProbeWhatIsNoManifest(t *testing.T) {
+func TestProbeReportsBadManifests(t *testing.T) {
 	c := newChannel(t)
 	want := c.at("1.1.0", 5)
 	p := &updater.Prober{Keys: c.keys()}
@@ -146,8 +146,24 @@ func TestProbeWhatIsNoManifest(t *testing.T) {
 	}
 }
 
-// A cache that shows an older state is waited out.
-func TestProbeWaits(t *testing.T) {
+// TestProbeDeniedDoesNotWait: an answer of 401 is final, also for the first manifest.
+func TestProbeDeniedDoesNotWait(t *testing.T) {
+	asked := 0
+	client := &http.Client{Transport: transport(func(r *http.Request) (*http.Response, error) {
+		asked++
+		answer := respond(r, strings.NewReader(""), 0)
+		answer.StatusCode = http.StatusUnauthorized
+		return answer, nil
+	})}
+	p := &updater.Prober{HTTP: client}
+	err := p.Probe(t.Context(), "https://h/latest.json", manifest.Manifest{Version: "1.1.0", Sequence: 1})
+	if !errors.Is(err, updater.ErrDenied) || !errors.Is(err, updater.ErrStatus) || asked != 1 {
+		t.Errorf("ended with %v after %d requests", err, asked)
+	}
+}
+
+// Probe waits until a cache drops an older state.
+func TestProbeWaitsForCaches(t *testing.T) {
 	c := newChannel(t)
 	want := c.at("1.1.0", 5)
 	c.show(c.at("1.0.0", 4))
@@ -169,7 +185,7 @@ func TestProbeWaits(t *testing.T) {
 	}
 }
 
-// The patience is for older states; it is asked less and less often, and a slow
+// Patience applies to older states only: requests become less frequent, and a slow
 // answer is not cut off.
 func TestProbePatience(t *testing.T) {
 	key := newSigner(t)
@@ -228,9 +244,9 @@ func encode(t *testing.T, m manifest.Manifest) string {
 	return string(text)
 }
 
-// A bundle is downloaded once for all keys and channels that show it, but never
-// passes for another version.
-func TestProberRemembers(t *testing.T) {
+// A bundle is downloaded once for all keys and channels that show it, but again for
+// another version.
+func TestProberDownloadsEachBundleOnce(t *testing.T) {
 	c := newChannel(t)
 	p := &updater.Prober{Keys: c.keys()}
 	for sequence := range uint64(3) {
@@ -250,7 +266,7 @@ func TestProberRemembers(t *testing.T) {
 	}
 }
 
-func TestProberForgetsFailures(t *testing.T) {
+func TestProberRetriesFailedBundles(t *testing.T) {
 	key, broken := newSigner(t), atomic.Bool{}
 	broken.Store(true)
 	s := newServer(t, map[string]http.HandlerFunc{"/x": func(w http.ResponseWriter, _ *http.Request) {
@@ -298,9 +314,9 @@ func TestBundlesVerdicts(t *testing.T) {
 	}
 }
 
-// The first error of verdict ends the work: there is no other verdict, and what
-// is under way is cancelled.
-func TestBundlesEnd(t *testing.T) {
+// After the first error of verdict there are no more calls, and downloads are
+// cancelled.
+func TestBundlesStopAtTheFirstError(t *testing.T) {
 	key, underway := newSigner(t), make(chan struct{})
 	s := newServer(t, map[string]http.HandlerFunc{
 		"/silent": func(_ http.ResponseWriter, r *http.Request) { close(underway); <-r.Context().Done() },

@@ -1,26 +1,24 @@
-// Package updater is the network side of the desktop updater: it asks endpoints
-// for a release and downloads bundles, as installed applications do, within
-// bounds of time and size. The decisions themselves are those of package
-// manifest.
+// Package updater is the network side of the desktop updater: it asks endpoints for
+// a release and downloads bundles as installed applications do, within bounds of
+// time and size. The decisions are those of package manifest.
 //
 // # Endpoints
 //
-// They are asked in order. 204 means "no update" at once. Any other status
-// outside 2xx, a transport error, or JSON of the wrong shape goes on to the next
-// endpoint; a 2xx answer that is not JSON aborts. When no endpoint gave a
-// release, the last transport or shape error is reported. An endpoint that is no
-// address at all aborts.
+// They are asked in order. 204 means "no update" at once. Any other status outside
+// 2xx, a transport error, or JSON of the wrong shape goes on to the next endpoint; a
+// 2xx answer that is not JSON aborts, as does an endpoint that is not a URL. If no
+// endpoint gave a release, the last transport or shape error is reported.
 //
 // # Downloads
 //
-// Answers and bundles are asked for as they are: clients undo no content coding,
-// so a bundle that is served as gzip would fail its signature if it was undone.
-// Redirects are followed, within ten requests; Authorization and cookies are for the
-// host and port alone that the address names.
+// Answers and bundles are requested without content coding: clients undo none, so a
+// bundle served as gzip must fail its signature. Up to ten redirects are followed;
+// Authorization and cookies are sent only to the scheme, host and port that the
+// address names.
 //
-// The download must start within StartTimeout and never stall for longer than
-// StallTimeout. The signature is verified over the whole bundle before the file
-// gets its name; nothing unverified ever has it.
+// A download must start within StartTimeout and never stall for longer than
+// StallTimeout. A file gets its name only after the signature of the whole bundle
+// was verified.
 package updater
 
 import (
@@ -29,6 +27,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
 	"strings"
@@ -38,42 +37,45 @@ import (
 	"tsmon/signing"
 )
 
-// userAgent is what the updater plugin, whose behaviour this follows, sends.
-const userAgent = "tauri-plugin-updater/2.13.0"
+// userAgent is that of the updater plugin whose behavior this package follows.
+const userAgent = "tauri-plugin-updater/2.14.1"
 
 var (
-	// ErrNoRelease says that every endpoint answered, none of them with 2xx.
+	// ErrNoRelease means that every endpoint answered, none of them with 2xx.
 	ErrNoRelease = errors.New("no endpoint has a release")
-	// ErrStatus says that an address answered with a status outside 2xx.
+	// ErrStatus means that an address answered with a status outside 2xx.
 	ErrStatus = errors.New("unexpected status")
-	// ErrTimeout says that an answer or a download did not start, or stalled.
+	// ErrDenied is an ErrStatus of 401 or 403.
+	ErrDenied = fmt.Errorf("access denied: %w", ErrStatus)
+	// ErrTimeout means that an answer or a download did not start, or stalled.
 	ErrTimeout = errors.New("time-out")
 
 	errAddress = errors.New("not an address")
 )
 
-// Updater is an installed application and where it asks.
+// Updater is an installed application and its update endpoints.
 type Updater struct {
 	Endpoints []string // with the updater's {{variables}}
 	Client    manifest.Client
 	Keys      signing.Keyring
 	// RequireVersion is the application's requireSignedVersion.
 	RequireVersion bool
-	HTTP           *http.Client  // whose CheckRedirect is not asked
-	Header         http.Header   // that the application adds to checks and downloads
+	HTTP           *http.Client // nil for the default; CheckRedirect is ignored
+	Header         http.Header  // the application's own, for checks and downloads
+	Token          Token
 	CheckTimeout   time.Duration // for one endpoint's whole answer; 0: 30 s
 	StartTimeout   time.Duration // until the first bytes of a download; 0: 20 s
 	StallTimeout   time.Duration // between two reads of a download; 0: 30 s
 }
 
-// Attempt is one endpoint's part in a check.
+// Attempt is the request to one endpoint.
 type Attempt struct {
 	URL    string `json:"url"`
-	Status int    `json:"status,omitempty"` // 0 if nothing came
+	Status int    `json:"status,omitempty"` // 0 without an answer
 	Err    error  `json:"-"`
 }
 
-// Result is what a check ended with.
+// Result is the outcome of a check.
 type Result struct {
 	Offer    *manifest.Offer    // nil: no update
 	Response *manifest.Response // nil after a 204
@@ -82,7 +84,7 @@ type Result struct {
 }
 
 // Check asks the endpoints for an update. Errors wrap those of package manifest,
-// ErrNoRelease or ErrTimeout; the result holds the attempts also then.
+// ErrNoRelease or ErrTimeout; the result holds the attempts even then.
 func (u *Updater) Check(ctx context.Context) (*Result, error) {
 	result := &Result{}
 	var last error
@@ -120,8 +122,7 @@ func (u *Updater) Check(ctx context.Context) (*Result, error) {
 	return result, cmp.Or(last, ErrNoRelease)
 }
 
-// expand fills in the endpoint variables, also where a URL library has
-// percent-encoded their braces.
+// expand replaces the endpoint variables, also with percent-encoded braces.
 func (u *Updater) expand(endpoint string) string {
 	os, arch, _ := strings.Cut(u.Client.Target, "-")
 	values := map[string]string{
@@ -145,8 +146,8 @@ func (u *Updater) ask(ctx context.Context, address string) (status int, body []b
 	}
 	defer response.Body.Close()
 	status = response.StatusCode
-	if status < 200 || status > 299 {
-		return status, nil, fmt.Errorf("%w %d", ErrStatus, status)
+	if err := checkStatus(status); err != nil {
+		return status, nil, err
 	}
 	body, err = io.ReadAll(io.LimitReader(response.Body, manifest.MaxSize+1))
 	if err == nil && len(body) > manifest.MaxSize {
@@ -160,22 +161,33 @@ func (u *Updater) get(ctx context.Context, address, accept string) (*http.Respon
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", errAddress, err)
 	}
-	for name, values := range u.Header {
-		request.Header[name] = values
-	}
 	request.Header.Set("Accept", accept)
 	request.Header.Set("Accept-Encoding", "identity")
 	request.Header.Set("User-Agent", userAgent)
+	maps.Copy(request.Header, u.Header)
+	if u.Token.covers(request.URL) && request.Header.Get("Authorization") == "" {
+		request.Header.Set("Authorization", "Bearer "+u.Token.Secret)
+	}
 	client := *cmp.Or(u.HTTP, http.DefaultClient)
 	client.CheckRedirect = redirected
 	response, err := client.Do(request)
 	if wrapped := (*url.Error)(nil); errors.As(err, &wrapped) {
-		err = wrapped.Err // the address is named once, by the caller
+		err = wrapped.Err // the caller adds the address
 	}
 	return response, err
 }
 
-// cause prefers a context's own reason over "context canceled".
+func checkStatus(status int) error {
+	switch {
+	case status == http.StatusUnauthorized, status == http.StatusForbidden:
+		return fmt.Errorf("%w %d", ErrDenied, status)
+	case status < 200 || status > 299:
+		return fmt.Errorf("%w %d", ErrStatus, status)
+	}
+	return nil
+}
+
+// cause returns the context's cause in place of an error that it led to.
 func cause(ctx context.Context, err error) error {
 	if err != nil && ctx.Err() != nil {
 		return context.Cause(ctx)

@@ -8,15 +8,13 @@ import (
 	"io/fs"
 )
 
-// ErrUnconditional says that the store overwrites where it was told not to.
+// ErrUnconditional says that the store overwrites objects despite a condition.
 var ErrUnconditional = errors.New("the store ignores If-None-Match or If-Match, so that two publishers could overwrite each other")
 
-// CheckConditions proves that the store honours the conditions of Create and
-// Swap. It is given a key whose object never changes and the very bytes that
-// stand there, at most MaxSwap of them, and tries to write them again: once as
-// a new object, once over an ETag that no store gives out. Both have to fail;
-// where one succeeds the error is ErrUnconditional, and no harm is done, since
-// the bytes are equal.
+// CheckConditions tests that the store honours the conditions of Create and Swap.
+// data is the content, at most MaxSwap bytes, of an object that never changes. It is
+// written again as a new object and over an ETag that no object has. If one of these
+// succeeds the error is ErrUnconditional; no harm is done, since the bytes are equal.
 func CheckConditions(ctx context.Context, s Store, key string, data []byte, attrs Attributes) error {
 	_, err := s.Create(ctx, key, bytes.NewReader(data), int64(len(data)), attrs)
 	if err := refused(key, err, fs.ErrExist); err != nil {
@@ -26,7 +24,7 @@ func CheckConditions(ctx context.Context, s Store, key string, data []byte, attr
 	return refused(key, err, ErrChanged)
 }
 
-// refused is nil if a conditional write failed as it should.
+// refused returns nil if a conditional write failed as expected.
 func refused(key string, err, want error) error {
 	switch {
 	case err == nil:

@@ -5,11 +5,9 @@ import (
 	"io"
 )
 
-// Exactly returns a reader of the size bytes that r holds. It reports io.EOF
-// only after r itself has ended where it should: an r that ends early gives
-// io.ErrUnexpectedEOF, one that goes on an error that says so, and an error of
-// r is passed on, also when it comes with or after the last byte. Once it has
-// failed it keeps failing.
+// Exactly returns a reader that fails unless r has exactly size bytes: with
+// io.ErrUnexpectedEOF if r ends early, with another error if r continues, and with
+// the error of r, even one that comes with or after the last byte.
 func Exactly(r io.Reader, size int64) io.Reader {
 	return &exactly{r: r, size: size, left: size}
 }
@@ -40,7 +38,7 @@ func (e *exactly) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// end asks r for one byte more than it may have.
+// end checks that r has ended.
 func (e *exactly) end() error {
 	var one [1]byte
 	for range 100 {

@@ -1,28 +1,21 @@
-// Package object is the contract of the object store that releases are
-// published to: a flat space of keys, each holding an immutable sequence of
-// bytes, with the two conditional writes that everything above is built on.
+// Package object defines the object store that releases are published to: a flat
+// space of keys, each holding a sequence of bytes. All writes are conditional:
+// Create writes a key that does not exist, Swap replaces a small object whose ETag
+// the caller knows. There is no rename and no append.
 //
-//   - Create writes a key only where none stands.
-//   - Swap replaces a small object only while it still wears the ETag that the
-//     caller has seen.
+// The adapters dir and s3 pass the suite in objecttest. They guarantee:
 //
-// Adapters live below this folder (dir, s3); objecttest holds the suite that
-// each of them passes. An adapter keeps these promises:
-//
-//   - An object is there whole or not at all: no reader ever sees a part of it,
-//     whatever crashes.
-//   - Of any number of concurrent Creates of one key, and of concurrent Swaps
-//     from one ETag, exactly one wins, also across processes.
-//   - What Create and Swap report as written has been compared with what the
-//     store holds, by size and by checksum.
-//   - Errors answer to errors.Is: fs.ErrNotExist, fs.ErrExist, fs.ErrPermission
-//     and the sentinels of this package. An absent bucket, or a root folder that
-//     is gone, is ErrNoStore and never fs.ErrNotExist, so that it can't be taken
-//     for an empty store; a folder that was never made is one, unless the caller
+//   - An object exists whole or not at all, whatever crashes.
+//   - Of concurrent Creates of one key, and of concurrent Swaps from one ETag,
+//     exactly one succeeds, across processes too.
+//   - Create and Swap have compared what the store holds with what was sent, by
+//     size and checksum.
+//   - Errors match fs.ErrNotExist, fs.ErrExist, fs.ErrPermission or the sentinels of
+//     this package. A missing bucket, or a root folder that has disappeared, is
+//     ErrNoStore and never fs.ErrNotExist, so that it is not mistaken for an empty
+//     store. A folder that was never created is an empty store, unless the caller
 //     insisted on it when opening the store.
-//   - Every wait is bounded: by the context and by time-outs of the adapter.
-//
-// There is no rename and no append, and no overwriting without a condition.
+//   - Waits are bounded by the context and the adapter's timeouts.
 package object
 
 import (
@@ -40,13 +33,11 @@ import (
 )
 
 var (
-	// ErrChanged says that a Swap or a GetRange found another ETag than the one
-	// it was given.
+	// ErrChanged says that an object has another ETag than the caller expects.
 	ErrChanged = errors.New("object changed in the meantime")
 	// ErrNoStore says that the bucket or the root folder itself is missing.
 	ErrNoStore = errors.New("the store does not exist")
-	// ErrUnavailable says that the store could not be reached or did not answer
-	// in time; the same call may work later.
+	// ErrUnavailable says that the store can't be reached or did not answer in time.
 	ErrUnavailable = errors.New("the store does not answer")
 	// ErrFull says that the store has no room left.
 	ErrFull = errors.New("the store is full")
@@ -61,88 +52,79 @@ var (
 // MaxSwap is the largest object that Swap accepts, in bytes.
 const MaxSwap = 4 << 20
 
-// StraightSize is the size in bytes up to which Create may read its data before
-// it knows whether the key is taken: so small an object is sent with the
-// condition, and the store decides.
+// StraightSize is the size in bytes up to which Create may read its data before it
+// knows whether the key is taken.
 const StraightSize = 8 << 20
 
 // Info describes one object.
 type Info struct {
 	Key  string
 	Size int64 // bytes
-	// ETag identifies the content, without quotes. It is a digest of the bytes:
-	// equal bytes may wear equal ETags, also when they were written twice. For
-	// objects larger than MaxSwap it may be made of size and time instead. List
-	// leaves it empty, since a directory would have to read every object.
+	// ETag identifies the content, without quotes. It is a digest of the bytes, or
+	// for objects larger than MaxSwap possibly of size and time. List leaves it
+	// empty, since a directory would have to read every object.
 	ETag    string
 	ModTime time.Time
 }
 
-// Attributes are the HTTP headers that an object is served with. A directory
-// keeps none; whoever serves it derives them from the key.
+// Attributes are the HTTP headers that an object is served with. A directory does
+// not store them.
 type Attributes struct {
 	ContentType  string
 	CacheControl string
 }
 
-// Store is what every adapter offers. All methods may be called concurrently.
+// Store is an object store. All methods may be called concurrently.
 type Store interface {
-	// Get opens an object. The caller closes the reader and keeps ctx alive
-	// until then. The reader returns io.ErrUnexpectedEOF, never io.EOF, when
-	// fewer than Info.Size bytes came. fs.ErrNotExist if there is none.
+	// Get opens an object. The caller closes the reader, which ends with ctx, and
+	// which returns io.ErrUnexpectedEOF instead of io.EOF if it gets fewer than
+	// Info.Size bytes. fs.ErrNotExist if there is no object.
 	Get(ctx context.Context, key string) (io.ReadCloser, Info, error)
 
-	// GetRange opens the length bytes of an object that begin at offset, while
-	// its ETag is the given one. The reader is as Get's, for length bytes.
-	// fs.ErrNotExist if there is none, ErrChanged if it has another ETag,
-	// ErrRange if it does not hold all of these bytes or length is not above 0.
+	// GetRange opens length bytes of an object from offset on, with a reader like
+	// Get's. fs.ErrNotExist if there is no object, ErrChanged if it has another
+	// ETag, ErrRange if length is not positive or the object is too short.
 	GetRange(ctx context.Context, key, etag string, offset, length int64) (io.ReadCloser, error)
 
-	// Stat describes an object. fs.ErrNotExist if there is none.
+	// Stat describes an object. fs.ErrNotExist if there is no object.
 	Stat(ctx context.Context, key string) (Info, error)
 
-	// Checksum returns the CRC-64/NVME of the object's bytes as the store holds
-	// them: from the store's own record where it verified one when the object
-	// was written, else by reading the object. fs.ErrNotExist if there is none.
+	// Checksum returns the CRC-64/NVME of an object: the one that the store
+	// verified when the object was written, else it reads the object.
+	// fs.ErrNotExist if there is no object.
 	Checksum(ctx context.Context, key string) (uint64, error)
 
-	// Create writes a new object of exactly size bytes read from r, streaming.
-	// fs.ErrExist if the key is taken; it may also come when an earlier attempt
-	// of this very call succeeded and only its answer was lost, so that callers
-	// compare what stands there. The object is committed only after r has
-	// delivered its last byte: if r returns an error, ends early or goes on
-	// past size, nothing gets the key, and the reader's error is returned. When
-	// the key is taken by an object and size is above StraightSize, r is not
-	// read at all.
+	// Create streams exactly size bytes from r into a new object. fs.ErrExist if the
+	// key is taken, which an earlier attempt of the same call may have done whose
+	// answer was lost: callers compare what is stored. If r fails, ends early or
+	// continues past size, no object is created and the reader's error is returned.
+	// If the key is taken and size is above StraightSize, r is not read.
 	Create(ctx context.Context, key string, r io.Reader, size int64, attrs Attributes) (Info, error)
 
-	// Swap replaces the object whose ETag is etag by data, at most MaxSwap
-	// bytes; an empty etag means that none stands there. ErrChanged if another
-	// ETag, another object or none is found; like Create's fs.ErrExist it may
-	// follow a lost answer.
+	// Swap replaces the object that has an ETag with data, at most MaxSwap bytes; an
+	// empty etag creates the object. ErrChanged if the object's ETag is another, or
+	// it exists when it should not or the reverse; like Create's fs.ErrExist that
+	// may follow a lost answer.
 	Swap(ctx context.Context, key, etag string, data []byte, attrs Attributes) (Info, error)
 
-	// List yields the objects whose key begins with prefix and sorts after
-	// after (both may be empty), in byte order of their keys. The prefix may end
-	// inside a segment. It yields one error at most, as the last element. A
-	// prefix that no object has, or could have, lists nothing.
+	// List yields the objects whose keys begin with prefix and sort after after, in
+	// byte order; both may be empty, and the prefix may end within a segment. It
+	// yields at most one error, as the last element.
 	List(ctx context.Context, prefix, after string) iter.Seq2[Info, error]
 }
 
-// Presigner makes addresses at which whoever has one gets an object from the store
-// itself, without credentials. A directory has none.
+// Presigner makes addresses that give access to an object without credentials. A
+// directory has none.
 type Presigner interface {
-	// Presign returns an address that answers GET, of a range too, for life from
-	// now, at least a second and at most seven days; for less where the store's
-	// own credentials end sooner. Whether there is such an object is not looked
-	// at. The address is a secret while it lives. fs.ErrPermission if there are
-	// no credentials to sign with.
+	// Presign returns an address that answers GET for life, from a second to seven
+	// days, or until the store's own credentials expire. The address is a secret,
+	// and the object may be missing. fs.ErrPermission without credentials.
 	Presign(ctx context.Context, key string, life time.Duration) (*url.URL, error)
 }
 
-// ValidKey reports why key can't name an object: keys are slash-separated,
-// valid UTF-8, at most 900 bytes long, have no empty segment, none that begins
-// with a dot, no backslash, colon or control character. The error wraps ErrBadKey.
+// ValidKey reports why a key is not valid: keys are UTF-8 of at most 900 bytes,
+// separated by slashes into segments that are not empty and do not begin with a dot,
+// without backslash, colon and control characters. The error wraps ErrBadKey.
 func ValidKey(key string) error {
 	switch {
 	case len(key) > 900:
@@ -160,7 +142,7 @@ func ValidKey(key string) error {
 	return nil
 }
 
-// ValidPrefix reports whether any key could begin with prefix.
+// ValidPrefix reports whether a valid key can begin with prefix.
 func ValidPrefix(prefix string) bool {
 	return ValidKey(prefix) == nil || ValidKey(prefix+"x") == nil
 }

@@ -7,7 +7,7 @@ import (
 	"slices"
 )
 
-// Content is all that a tenant owns, except its users.
+// Content is everything of a tenant except its users.
 type Content struct {
 	Variables     []Variable   `json:"variables"`
 	Diagrams      []Diagram    `json:"diagrams"`
@@ -26,8 +26,7 @@ type Menu struct {
 	Status bool   `json:"status"`
 }
 
-// Permission grants or denies a menu item to a user or to a profile: exactly one
-// of the two is set.
+// Permission grants or denies a menu item to either a user or a profile.
 type Permission struct {
 	ID      int64  `json:"id"`
 	Menu    int64  `json:"id_menu"`
@@ -36,9 +35,8 @@ type Permission struct {
 	Status  bool   `json:"status"`
 }
 
-// Granted reports whether rows, those of one user and the user's profile, grant
-// a menu item. The user's own rows override the profile's; among equals a denial
-// wins; without a row nothing is granted.
+// Granted reports whether rows, those of a user and the user's profile, grant a menu
+// item. The user's rows override the profile's, and otherwise a denial wins.
 func Granted(rows []Permission, menu int64) bool {
 	var granted [2]*bool // by the profile, by the user
 	for _, p := range rows {
@@ -67,14 +65,14 @@ type NotifyEntry struct {
 	Alarm   bool  `json:"alarm"`
 }
 
-// NotifyRow is a version of a NotifyConfig, as adapters store it.
+// NotifyRow is one version of a NotifyConfig, which adapters store as a row.
 type NotifyRow struct {
 	Kind, Brand, Version string
 	Entries              json.RawMessage
 }
 
-// Rows returns the versions of a configuration in order of their keys. A kind or
-// brand that has none is not among them and is not kept.
+// Rows returns the versions of a configuration in order of their keys. Kinds and
+// brands without versions are lost.
 func (c NotifyConfig) Rows() ([]NotifyRow, error) {
 	var rows []NotifyRow
 	for kind, brands := range c {
@@ -123,8 +121,7 @@ func (c NotifyConfig) add(r NotifyRow) error {
 	return nil
 }
 
-// Chart is a chart configuration: any JSON object that has an id. In JSON it is
-// that object.
+// Chart is a chart configuration: any JSON object that has an id.
 type Chart struct {
 	ID   ID
 	JSON json.RawMessage // with the id
@@ -143,8 +140,8 @@ func (c *Chart) UnmarshalJSON(data []byte) error {
 	return unmarshal(picked, "id", &c.ID)
 }
 
-// Validate reports why a content can't be imported, naming the place. That a
-// permission names a menu that is neither in c nor in the store shows only there.
+// Validate reports where and why c can't be imported. Whether the menus of
+// permissions exist is up to the store.
 func (c Content) Validate() error {
 	for _, check := range []func() error{c.checkVariables, c.checkMenus, c.checkPermissions, c.checkNotifications, c.checkCharts} {
 		if err := check(); err != nil {
@@ -155,43 +152,24 @@ func (c Content) Validate() error {
 	return err
 }
 
-// VariableKeys returns the keys of the variables, in their order.
-func (c Content) VariableKeys() []string {
-	keys := make([]string, len(c.Variables))
-	for i, v := range c.Variables {
-		keys[i] = v.ID.Text
-	}
-	return keys
-}
-
-// ChartKeys returns the keys of the charts, in their order.
-func (c Content) ChartKeys() []string {
-	keys := make([]string, len(c.Charts))
-	for i, chart := range c.Charts {
-		keys[i] = chart.ID.Text
-	}
-	return keys
-}
-
-// Positions returns where an import puts the elements with the given keys; for
-// adapters. have holds the positions of all elements that the store has. Those
-// that are named share out their own positions in the order of keys; new ones
-// follow after all.
-func Positions(have map[string]int64, keys []string) []int64 {
+// Positions returns where an import puts the elements of a list; for adapters. have
+// holds the positions of all elements of the store by key. Those that the list
+// replaces share out their positions in the order of the list, new ones follow.
+func Positions[T any](have map[string]int64, list []T, key func(T) string) []int64 {
 	next := int64(0)
 	for _, position := range have {
 		next = max(next, position)
 	}
 	var own []int64
-	for _, key := range keys {
-		if position, ok := have[key]; ok {
+	for _, element := range list {
+		if position, ok := have[key(element)]; ok {
 			own = append(own, position)
 		}
 	}
 	slices.Sort(own)
-	positions := make([]int64, len(keys))
-	for i, key := range keys {
-		if _, ok := have[key]; ok {
+	positions := make([]int64, len(list))
+	for i, element := range list {
+		if _, ok := have[key(element)]; ok {
 			positions[i], own = own[0], own[1:]
 		} else {
 			next++
@@ -201,7 +179,13 @@ func Positions(have map[string]int64, keys []string) []int64 {
 	return positions
 }
 
-// unique calls check with each index below n and demands that keys differ.
+// Key returns what a variable is known by.
+func (v Variable) Key() string { return v.ID.Text }
+
+// Key returns what a chart is known by.
+func (c Chart) Key() string { return c.ID.Text }
+
+// unique calls check with each index below n. ErrInvalid if two keys are equal.
 func unique[K comparable](section string, n int, check func(i int) (K, error)) error {
 	seen := make(map[K]int, n)
 	for i := range n {
@@ -210,7 +194,7 @@ func unique[K comparable](section string, n int, check func(i int) (K, error)) e
 			return fmt.Errorf("%s[%d]: %w", section, i, err)
 		}
 		if first, ok := seen[key]; ok {
-			return fmt.Errorf("%s[%d]: %w: it has the id of %s[%d], %v", section, i, ErrInvalid, section, first, key)
+			return fmt.Errorf("%s[%d]: %w: duplicate of %s[%d], %v", section, i, ErrInvalid, section, first, key)
 		}
 		seen[key] = i
 	}
@@ -275,8 +259,8 @@ func (c Content) Savings() ([]Saving, error) {
 	return savings, err
 }
 
-// own enters the objects of a diagram that is imported, which all have ids that
-// no other diagram of the file uses.
+// own records the owner of the objects of an imported diagram, which need ids that no
+// other diagram of the import uses.
 func (s Saving) own(owner map[Ref]int64) error {
 	if s.Diagram == 0 {
 		return fmt.Errorf("%w: it has no id", ErrInvalid)

@@ -23,8 +23,8 @@ type Ref struct {
 	ID   int64
 }
 
-// Diagram is a canvas with its objects. In JSON it is one object with its known
-// members, those of Members, and an array for each kind.
+// Diagram is a canvas with its objects. In JSON it is one object with the known
+// members, those of Members, and an array for each kind of objects.
 type Diagram struct {
 	ID              int64
 	Title           string
@@ -51,15 +51,14 @@ type Deleted struct {
 	Polylines []int64 `json:"polylines"`
 }
 
-// Object is a line, an image, a text or a polyline. In JSON it is one object
-// with its id, the members of Members and, if it is set, variable.
+// Object is a line, an image, a text or a polyline. In JSON it is one object with its
+// id, the members of Members and variable, if that is set.
 type Object struct {
 	ID int64 // 0 in a save for a new one
-	// Members is a JSON object of all members but the id, as they came. Its
-	// member id_tsvars binds a line to a variable.
+	// Members is a JSON object of all members but the id. Its member id_tsvars binds
+	// a line to a variable.
 	Members json.RawMessage
-	// Variable is returned of a line that is bound; what is handed in is not
-	// stored.
+	// Variable is set when a bound line is read, and ignored in a save.
 	Variable *Bound
 }
 
@@ -122,8 +121,8 @@ func (o Object) MarshalJSON() ([]byte, error) {
 	return append(dst, '}'), nil
 }
 
-// UnmarshalJSON implements json.Unmarshaler. A member variable stays among the
-// others: only for a line does it mean anything.
+// UnmarshalJSON implements json.Unmarshaler. It keeps variable in Members, since it
+// has a meaning for lines only.
 func (o *Object) UnmarshalJSON(data []byte) error {
 	picked, rest, err := split(data, "id")
 	if err != nil {
@@ -177,8 +176,7 @@ func (d *Diagram) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// Head returns a diagram without its id and objects as JSON, which
-// Diagram.UnmarshalJSON takes: what adapters store.
+// Head returns a diagram without its id and objects as JSON, for adapters.
 func (d Diagram) Head() json.RawMessage {
 	dst := appendMember([]byte{'{'}, "title", quote(d.Title))
 	dst = appendMember(dst, "status", strconv.AppendInt(nil, d.Status, 10))
@@ -187,8 +185,8 @@ func (d Diagram) Head() json.RawMessage {
 	return append(appendMembers(dst, d.Members), '}')
 }
 
-// variable returns the id that id_tsvars holds, the zero ID for none, and the
-// members without what is not stored of this kind.
+// variable returns the id in id_tsvars, or the zero ID, and the members that are
+// stored of this kind.
 func (o Object) variable(k Kind) (ID, json.RawMessage, error) {
 	if len(o.Members) == 0 {
 		return ID{}, json.RawMessage("{}"), nil

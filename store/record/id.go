@@ -7,9 +7,8 @@ import (
 	"strconv"
 )
 
-// ID identifies a variable or a chart: a string or an integer of any size, and
-// it stays which. It names the same thing either way, since a result is a map
-// of texts: 7 and "7" are one variable. The zero ID is none.
+// ID identifies a variable or a chart: a string or an integer of any size, which it
+// remains in JSON. As a key 7 and "7" are equal. The zero ID is none.
 type ID struct {
 	Text    string
 	Integer bool
@@ -21,7 +20,7 @@ func IntegerID(n int64) ID { return ID{Text: strconv.FormatInt(n, 10), Integer: 
 // TextID returns a string as an ID.
 func TextID(s string) ID { return ID{Text: s} }
 
-// String returns the key that stands for the id in a result.
+// String returns the id as a key of a result.
 func (id ID) String() string { return id.Text }
 
 const maxID = 200 // bytes
@@ -48,7 +47,7 @@ func (id ID) MarshalJSON() ([]byte, error) {
 	return json.Marshal(id.Text)
 }
 
-// UnmarshalJSON takes a string or an integer, and null for the zero ID.
+// UnmarshalJSON accepts a string, an integer, or null for the zero ID.
 func (id *ID) UnmarshalJSON(data []byte) error {
 	*id = ID{}
 	switch {

@@ -7,40 +7,41 @@ import (
 	"time"
 )
 
-// Installs keeps which version of the desktop application each client has, and
-// how far it came with the releases that it was offered. Clients belong to
-// channels, not to tenants. Times are kept to the microsecond.
+// Installs keeps the version of the desktop application that each client has, and
+// its progress with the releases that it was offered. Clients belong to channels, not
+// to tenants. Times are stored in microseconds.
 type Installs interface {
-	// Sight merges what was seen of clients, in any order and however often: all
-	// of it or nothing. ErrInvalid if s.Validate is.
+	// Sight merges sightings atomically. Their order does not matter, nor does
+	// repetition. ErrInvalid if s is not valid.
 	Sight(ctx context.Context, s Sightings) error
 
-	// Clients counts the clients of a channel that were seen since a time, in
-	// order of version, target and cohort (as bytes).
+	// Clients counts the clients of a channel that were seen since a time, in byte
+	// order of version, target and cohort.
 	Clients(ctx context.Context, channel string, since time.Time) ([]ClientCount, error)
 
-	// Progress counts clients of a channel by what they came to with a release, those
-	// of which that was seen since a time. What a client fetched before the release
-	// was last decided on does not make it Kept: it has yet to try again.
+	// Progress counts the clients of a channel by their outcome with a release, if
+	// that was seen since a time. A download before decided, when the release was
+	// last decided on, does not make a client Kept: it has yet to try again. The cost
+	// is that of the clients seen since then.
 	Progress(ctx context.Context, channel, version string, since, decided time.Time) (Progress, error)
 
-	// ForgetClients deletes clients and tries of which nothing was seen since a time,
-	// and returns how many rows that were.
+	// ForgetClients deletes clients and tries that were last seen before a time, and
+	// returns the number of rows. It blocks other writers for short times only.
 	ForgetClients(ctx context.Context, before time.Time) (int64, error)
 }
 
-// ClientID is a digest of what a client calls itself.
+// ClientID is a digest of the name that a client reports.
 type ClientID [16]byte
 
-// Sightings are what was seen of clients.
+// Sightings are observations of clients.
 type Sightings struct {
 	Installed []Installed
 	Tries     []Try
 	Downloads []Download
 }
 
-// Installed is what a client has. The latest of a channel and client stands; of
-// two of one time either.
+// Installed is the version that a client has. The latest sighting of a channel and
+// client is kept.
 type Installed struct {
 	Channel string
 	Client  ClientID
@@ -50,30 +51,28 @@ type Installed struct {
 	Seen    time.Time
 }
 
-// Try is how far a client came with a release of a channel; a time is zero where
-// it did not, or nothing was seen of it. Merged, the latest of each time stands. A
-// try whose Asked is zero is only merged into one that is there, or in the same
-// Sightings, and dropped otherwise: nobody can tell of a release that it was not
-// offered.
+// Try is the progress of a client with a release of a channel; the time of a step that
+// was not seen is zero. Merging keeps the latest of each time. A try whose Asked is
+// zero is merged only into an existing one or one of the same Sightings, and dropped
+// otherwise: a client can't report on a release that it was not offered.
 //
-// Besides, a store keeps for each try the latest Download, and the latest Asked that
-// was later than a Download which was merged before or comes with it or after it,
-// together with that Download: the client was offered again what it had fetched.
+// A store also keeps the latest Download of each try, and the latest Asked that was
+// later than a Download, whichever was merged first, together with that Download: the
+// client was offered again what it had fetched.
 type Try struct {
 	Channel string
 	Client  ClientID
 	Version string
 
 	Asked     time.Time // it was offered the release
-	Installed time.Time // it waits for its next start
+	Installed time.Time // it is waiting for the next start
 	Running   time.Time // it has the release
 	Failed    time.Time // it could not install it
 	Crashed   time.Time // the release does not run
 }
 
-// Download says that a client fetched a bundle. It is merged into the tries of
-// that client and version that are there or in the same Sightings, of whatever
-// channel.
+// Download says that a client fetched a bundle. It is merged into the tries of that
+// client and version in all channels, existing ones or those of the same Sightings.
 type Download struct {
 	Client  ClientID
 	Version string
@@ -86,16 +85,16 @@ type ClientCount struct {
 	Clients                 int
 }
 
-// Progress counts clients by what they came to with a release. A client is in the
-// first of these that fits and that was seen since the time in question, so that
-// one that crashes does so even if it was started again:
+// Progress counts clients by their outcome with a release. Each client counts once,
+// as the first of these that was seen in the period:
 //
-//   - Crashed: it reported so;
-//   - whichever was last of Running, Failed and Kept, the latter two where they are
-//     of one time. A client is kept that was offered again what it had fetched, and
-//     did not say since it fetched it that it waits for its next start;
-//   - Waiting: it has fetched the release, or waits for its next start;
-//   - Offered: nothing but that was seen.
+//   - Crashed: it reported a crash, even if it was started again;
+//   - the latest of Running, Failed and Kept, where Failed precedes Kept and Kept
+//     precedes Running at equal times. Kept means that the client was offered again
+//     what it had fetched, and has not reported since that it is waiting for the
+//     next start;
+//   - Waiting: it has fetched the release, or is waiting for the next start;
+//   - Offered: it has only asked.
 type Progress struct {
 	Crashed int
 	Running int

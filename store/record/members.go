@@ -9,8 +9,8 @@ import (
 	"unicode/utf8"
 )
 
-// split takes the members of a JSON object apart: those that are named, the last
-// of each name, and all others as an object, byte for byte and in their order.
+// split separates the named members of a JSON object, the last of each name, from all
+// others, which it returns as an object, byte for byte and in their order.
 func split(data []byte, names ...string) (picked map[string]json.RawMessage, rest json.RawMessage, err error) {
 	picked, rest = make(map[string]json.RawMessage, len(names)), append(make(json.RawMessage, 0, len(data)), '{')
 	err = each(data, func(name string, rawName, value []byte) {
@@ -26,8 +26,8 @@ func split(data []byte, names ...string) (picked map[string]json.RawMessage, res
 	return picked, append(rest, '}'), nil
 }
 
-// each calls f with each member of a JSON object: its name, the JSON text of its
-// name, and its value. The last two are parts of data.
+// each calls f with each member of a JSON object: its name, the JSON text of its name,
+// and its value. It keeps the bytes, and is faster than json.Decoder.
 func each(data []byte, f func(name string, rawName, value []byte)) error {
 	rest := skipSpace(data)
 	switch {
@@ -66,8 +66,8 @@ func stringEnd(data []byte) int {
 	return i + 1
 }
 
-// valueEnd returns the length of the value that valid JSON, the inside of an
-// object, begins with.
+// valueEnd returns the length of the value at the beginning of data, which is the rest
+// of a valid JSON object.
 func valueEnd(data []byte) int {
 	depth := 0
 	for i := 0; ; i++ {
@@ -102,7 +102,7 @@ func unquote(raw []byte) (s string, err error) {
 	return s, err
 }
 
-// appendRaw appends a member to an object that is not closed yet.
+// appendRaw appends a member to an unfinished object.
 func appendRaw(dst, rawName, value []byte) []byte {
 	if dst[len(dst)-1] != '{' {
 		dst = append(dst, ',')
@@ -131,7 +131,7 @@ func appendMembers(dst []byte, object json.RawMessage) []byte {
 	return append(dst, inner...)
 }
 
-// marshal returns JSON that escapes no more than it must.
+// marshal returns JSON without HTML escapes.
 func marshal(v any) ([]byte, error) {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
@@ -149,7 +149,7 @@ func quote(s string) []byte {
 	return text
 }
 
-// unmarshal decodes a member, if it is there, and says which one was wrong.
+// unmarshal decodes a member if it exists. Its error names the member.
 func unmarshal(picked map[string]json.RawMessage, name string, into any) error {
 	value, ok := picked[name]
 	if !ok {

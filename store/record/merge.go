@@ -8,10 +8,9 @@ import (
 	"time"
 )
 
-// Merge returns sightings that say the same, with one entry of each key and in
-// order of the keys; for adapters, whose statements take a row once. What it
-// makes of two entries is what an adapter makes of an entry and the row that is
-// there, whichever came first.
+// Merge returns equivalent sightings with one entry for each key, in order of the keys;
+// for adapters, whose statements may write a row only once. Adapters merge an entry
+// into a row by the same rules.
 func (s Sightings) Merge() Sightings {
 	return Sightings{
 		Installed: merge(s.Installed, compareInstalled, mergeInstalled),
@@ -20,8 +19,7 @@ func (s Sightings) Merge() Sightings {
 	}
 }
 
-// merge makes one of the entries that compare as equal, and leaves the list as
-// it is.
+// merge returns a sorted list in which entries that compare as equal are merged.
 func merge[T any](list []T, compare func(a, b T) int, one func(a, b T) T) []T {
 	list = slices.Clone(list)
 	slices.SortFunc(list, compare)
@@ -40,8 +38,8 @@ func compareInstalled(a, b Installed) int {
 	return cmp.Or(strings.Compare(a.Channel, b.Channel), bytes.Compare(a.Client[:], b.Client[:]))
 }
 
-// mergeInstalled lets the text decide between two of one time, so that the
-// order does not.
+// mergeInstalled returns the later one. At equal times the texts decide, so that the
+// order of merging does not matter.
 func mergeInstalled(a, b Installed) Installed {
 	if cmp.Or(cmp.Compare(a.Seen.UnixMicro(), b.Seen.UnixMicro()), strings.Compare(a.Version, b.Version),
 		strings.Compare(a.Target, b.Target), strings.Compare(a.Cohort, b.Cohort)) < 0 {
@@ -54,7 +52,7 @@ func compareTries(a, b Try) int {
 	return cmp.Or(strings.Compare(a.Channel, b.Channel), strings.Compare(a.Version, b.Version), bytes.Compare(a.Client[:], b.Client[:]))
 }
 
-// Merge returns what two tries of one client and release come to.
+// Merge merges two tries of one client and release.
 func (t Try) Merge(u Try) Try {
 	t.Asked = latest(t.Asked, u.Asked)
 	t.Installed = latest(t.Installed, u.Installed)
@@ -73,7 +71,7 @@ func mergeDownloads(a, b Download) Download {
 	return a
 }
 
-// latest returns the later of two times, of which a zero one is none.
+// latest returns the later of two times, either of which may be zero.
 func latest(a, b time.Time) time.Time {
 	if a.IsZero() || !b.IsZero() && b.After(a) {
 		return b
@@ -81,8 +79,7 @@ func latest(a, b time.Time) time.Time {
 	return a
 }
 
-// Micros returns a time as databases keep it, in microseconds since 1970, nil
-// for a zero one; for adapters.
+// Micros returns microseconds since 1970, nil for the zero time; for adapters.
 func Micros(t time.Time) *int64 {
 	if t.IsZero() {
 		return nil

@@ -9,13 +9,12 @@ import (
 
 var schemaName = regexp.MustCompile(`^[a-z_][a-z0-9_]{0,62}$`)
 
-// reserved are the schemas that a database has of its own, or that this store
-// needs for itself.
+// reserved are schemas of the database and of this store.
 var reserved = map[string]bool{"public": true, "information_schema": true, "tsmon": true}
 
-// ValidSchema reports why name can't be a tenant's schema: it matches
-// ^[a-z_][a-z0-9_]{0,62}$, does not begin with pg_ and is none of public,
-// information_schema and tsmon. The error wraps ErrName.
+// ValidSchema reports why a schema name is not valid: it must match
+// ^[a-z_][a-z0-9_]{0,62}$, not begin with pg_ and not be public, information_schema
+// or tsmon. The error wraps ErrName.
 func ValidSchema(name string) error {
 	switch {
 	case !schemaName.MatchString(name):
@@ -31,12 +30,12 @@ func Storable(s string) bool {
 	return utf8.ValidString(s) && !strings.ContainsRune(s, 0)
 }
 
-// EmailKey is what e-mail addresses are compared by.
+// EmailKey returns the text by which e-mail addresses are compared.
 func EmailKey(email string) string {
 	return strings.ToLower(email)
 }
 
-// text is ErrInvalid if one of the pairs of a name and a value can't be stored.
+// text returns ErrInvalid if one of the pairs of a name and a value can't be stored.
 func text(pairs ...string) error {
 	for i := 0; i < len(pairs); i += 2 {
 		if !Storable(pairs[i+1]) {
@@ -46,7 +45,7 @@ func text(pairs ...string) error {
 	return nil
 }
 
-// positive is ErrInvalid unless an id is above zero.
+// positive returns ErrInvalid unless an id is above zero.
 func positive(name string, id int64) error {
 	if id < 1 {
 		return fmt.Errorf("%w: %s %d is not above zero", ErrInvalid, name, id)
@@ -54,9 +53,9 @@ func positive(name string, id int64) error {
 	return nil
 }
 
-const maxName = 256 // bytes of what is searched by
+const maxName = 256 // bytes of a text in an index
 
-// short is ErrInvalid if one of the pairs of a name and a value is too long.
+// short returns ErrInvalid if one of the pairs of a name and a value is too long.
 func short(pairs ...string) error {
 	for i := 0; i < len(pairs); i += 2 {
 		if len(pairs[i+1]) > maxName {

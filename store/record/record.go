@@ -1,36 +1,27 @@
-// Package record is the contract of the store of records: the tenants of the
-// monitoring side and what each of them owns, users, variables, diagrams,
-// menus, permissions, notification configuration and charts; besides them the
-// audit rows of them all, and the clients of updates, which belong to no tenant.
+// Package record defines the store of records: the tenants of the monitoring side
+// with their users, variables, diagrams, menus, permissions, notification
+// configuration and charts, the audit log, and the clients of updates, which belong
+// to no tenant.
 //
-// Adapters live below this folder (sqlite, postgres); recordtest holds the suite
-// that each of them passes. An adapter keeps these promises:
+// The adapters sqlite and postgres pass the suite in recordtest. They guarantee:
 //
-//   - Tenants are kept apart. A schema name that breaks the rules of
-//     ValidSchema is ErrName before it comes near a statement, one that is not
-//     in the list of tenants is ErrNotFound, whatever else the database holds
-//     under that name. Ids are a tenant's own: the same id in another tenant is
-//     another thing.
-//   - SaveDiagram and Import happen as a whole or not at all, whatever crashes
-//     or is cancelled, and no two of them within a tenant interleave. A reader
-//     sees a diagram as one save left it, never parts of two.
-//   - JSON members that this package does not know come back as they came, byte
-//     for byte: numbers of any size, null as null, absent as absent. Their order
-//     stays; only space around them may be lost.
-//   - Text comes back as it came. What some database can't hold, a NUL or bytes
-//     that are not UTF-8, is ErrInvalid when it is written and found nowhere
-//     when it is looked up.
-//   - Secrets are never handed in: a partner token is known by a digest that the
-//     caller computes.
-//   - Errors answer to errors.Is with the sentinels of this package, or with
-//     context.Canceled where the caller gave up.
-//   - Every wait is bounded: by the context and by time-outs of the adapter.
-//   - The database's structure is brought up to date by the adapter itself, under
-//     a lock, also when several processes start at once.
+//   - Tenants are isolated. A schema name that fails ValidSchema is ErrName and never
+//     part of a statement; one that is not a tenant's is ErrNotFound, whatever else
+//     the database holds under that name. Ids are unique within a tenant only.
+//   - SaveDiagram and Import are atomic, and serialized within a tenant. A reader sees
+//     a diagram as one save left it.
+//   - JSON members that this package does not know are returned byte for byte and in
+//     order; only the space around them may be lost.
+//   - Text is returned unchanged. A NUL or bytes that are not UTF-8 are ErrInvalid in
+//     a write, and match nothing in a lookup.
+//   - Secrets are not stored: a partner token is known by the caller's digest of it.
+//   - Errors match the sentinels of this package, or context.Canceled.
+//   - Waits are bounded by the context and the adapter's timeouts.
+//   - The adapter migrates the database itself, under a lock, even if several
+//     processes start at once.
 //
-// What the API makes of records (equations, layouts, who may save) is decided
-// above; so is the shape of a variable's varsTs, except that its form A is
-// searchable by measurement and field.
+// The shape of a variable's varsTs is up to the caller, except that its form A can be
+// looked up by measurement and field.
 package record
 
 import (
@@ -51,8 +42,8 @@ var (
 	ErrName = errors.New("not a schema name")
 	// ErrInvalid says that a value can't be stored; the text says which and why.
 	ErrInvalid = errors.New("not valid")
-	// ErrUnavailable says that the database could not be reached, or did not
-	// answer in time; the same call may work later.
+	// ErrUnavailable says that the database can't be reached or did not answer in
+	// time.
 	ErrUnavailable = errors.New("the database does not answer")
 )
 
@@ -76,35 +67,33 @@ type Tenants interface {
 	// Tenant returns one tenant. ErrNotFound if there is none.
 	Tenant(ctx context.Context, schema string) (Tenant, error)
 
-	// CreateTenant makes a tenant and its empty tables. Where one of equal
-	// members stands it does nothing; where one of other members stands, or the
-	// database holds something else of that name, it is ErrExists.
+	// CreateTenant creates a tenant and its empty tables, and does nothing if an
+	// equal tenant exists. ErrExists if a different one exists, or the database
+	// holds something else of that name.
 	CreateTenant(ctx context.Context, t Tenant) error
 
-	// UpdateTenant replaces everything but the schema name. ErrNotFound if there
-	// is no such tenant.
+	// UpdateTenant replaces everything but the schema name.
 	UpdateTenant(ctx context.Context, t Tenant) error
 }
 
-// Users keeps the users of each tenant. E-mail addresses are compared without
-// regard to case and returned as they were given.
+// Users keeps the users of each tenant. E-mail addresses are compared regardless of
+// case.
 type Users interface {
 	// Users returns all users in order of their ids.
 	Users(ctx context.Context, schema string) ([]User, error)
 
-	// User returns the user of an e-mail address, disabled or not. ErrNotFound
-	// if there is none.
+	// User returns a user, disabled or not. ErrNotFound if there is none.
 	User(ctx context.Context, schema, email string) (User, error)
 
 	// UserByID returns a user, disabled or not. ErrNotFound if there is none.
 	UserByID(ctx context.Context, schema string, id int64) (User, error)
 
-	// CreateUser adds a user and returns it with its id and token version; those
-	// of u are ignored. ErrExists if the address is taken.
+	// CreateUser adds a user and returns it with a new id and token version.
+	// ErrExists if the address is taken.
 	CreateUser(ctx context.Context, schema string, u User) (User, error)
 
-	// DisableUser marks a user as disabled and raises the token version. On one
-	// that is disabled it does nothing. ErrNotFound if there is none.
+	// DisableUser disables a user and raises the token version, unless the user is
+	// disabled. ErrNotFound if there is none.
 	DisableUser(ctx context.Context, schema, email string) error
 
 	// SetUserToken replaces the digest of the partner token and raises the
@@ -117,26 +106,23 @@ type Variables interface {
 	// Variables returns all variables in the order in which they were imported.
 	Variables(ctx context.Context, schema string) ([]Variable, error)
 
-	// VariablesByField returns, for each of fields, the id of the one variable
-	// whose varsTs is of form A with that measurement and field. Fields that no
-	// variable has, or more than one, are left out.
+	// VariablesByField returns the ids of the variables whose varsTs is of form A
+	// with one of these fields. A field is omitted unless exactly one variable has it.
 	VariablesByField(ctx context.Context, schema string, fields []Field) (map[Field]ID, error)
 }
 
 // Diagrams keeps the diagrams of each tenant.
 type Diagrams interface {
-	// Diagram returns a diagram and all its objects in order of their ids, each
-	// line with the variable that it is bound to, if that is there. ErrNotFound
-	// if there is no such diagram.
+	// Diagram returns a diagram with its objects in order of their ids, each line
+	// with the variable that it is bound to, if that exists. ErrNotFound if there is
+	// no such diagram.
 	Diagram(ctx context.Context, schema string, id int64) (Diagram, error)
 
-	// SaveDiagram makes a new diagram where d.ID is 0, else replaces what the
-	// diagram itself holds; ErrNotFound if it is not there. Each object of d
-	// replaces the one of that kind and id or is added under it; one whose id is
-	// 0 gets an id that is not in use. Objects of deleted go, those that are not
-	// there are no error; all others stay. A *ConflictError says that an object
-	// of d or deleted belongs to another diagram; then nothing is saved. An
-	// object that is named twice is ErrInvalid. Returns the id of the diagram.
+	// SaveDiagram creates a diagram if d.ID is 0, else it replaces the members of
+	// one; ErrNotFound if that does not exist. It adds or replaces the objects of d,
+	// an id of 0 standing for a new one, removes those of deleted that exist, and
+	// keeps all others. A *ConflictError says that an object belongs to another
+	// diagram, ErrInvalid that one is named twice. Returns the id of the diagram.
 	SaveDiagram(ctx context.Context, schema string, d Diagram, deleted Deleted) (int64, error)
 }
 
@@ -145,12 +131,12 @@ type Access interface {
 	// Menus returns all menu items in order of their ids.
 	Menus(ctx context.Context, schema string) ([]Menu, error)
 
-	// Permissions returns the rows that name this user or this profile, in order
-	// of their ids. 0 stands for none.
+	// Permissions returns the rows of a user or a profile, of which 0 is none, in
+	// order of their ids.
 	Permissions(ctx context.Context, schema string, user, profile int64) ([]Permission, error)
 }
 
-// Configuration reads what else a client shows.
+// Configuration reads the other settings of a client.
 type Configuration interface {
 	// NotifyConfig returns the notification configuration, which may be empty.
 	NotifyConfig(ctx context.Context, schema string) (NotifyConfig, error)
@@ -159,32 +145,30 @@ type Configuration interface {
 	Charts(ctx context.Context, schema string) ([]Chart, error)
 }
 
-// Contents moves all that a tenant owns, except its users.
+// Contents exports and imports everything of a tenant except its users.
 type Contents interface {
-	// Export returns everything as it stood at one moment.
+	// Export returns a consistent snapshot.
 	Export(ctx context.Context, schema string) (Content, error)
 
-	// Import stores what c names and leaves the rest alone: a variable, menu,
-	// permission, chart or diagram replaces the one of its id, a diagram with
-	// all its objects, a notification version the one of its kind and brand.
-	// Importing the same again changes nothing. Variables and charts follow those
-	// of earlier imports; what an import replaces keeps its place among the others,
-	// but what it replaces together is put in the import's own order. A
-	// *ConflictError says that an object belongs to a diagram that c does not name.
+	// Import adds or replaces the elements of c, diagrams with all their objects,
+	// and keeps all others. Importing the same again changes nothing. New variables
+	// and charts follow those of earlier imports; replaced ones share out their old
+	// positions in the order of c. A *ConflictError says that an object belongs to a
+	// diagram that is not in c.
 	Import(ctx context.Context, schema string, c Content) error
 }
 
-// Audits keeps who did what. Rows are only ever added.
+// Audits is the audit log.
 type Audits interface {
-	// Audit adds a row as a.Clean returns it. The row's schema need not be that
-	// of a tenant: a failed login may name anything.
+	// Audit adds a row as a.Clean returns it. Its schema need not be a tenant's: a
+	// failed login may name anything.
 	Audit(ctx context.Context, a Audit) error
 
 	// LastAudits returns the newest rows of a schema, newest first.
 	LastAudits(ctx context.Context, schema string, limit int) ([]Audit, error)
 }
 
-// Store is what every adapter offers. All methods may be called concurrently.
+// Store is a store of records. All methods may be called concurrently.
 type Store interface {
 	Tenants
 	Users
@@ -196,9 +180,9 @@ type Store interface {
 	Audits
 	Installs
 
-	// Ping reports whether the store can answer. ErrUnavailable if not.
+	// Ping returns ErrUnavailable if the store does not answer.
 	Ping(ctx context.Context) error
 
-	// Close ends the use of the store and waits for calls that are under way.
+	// Close closes the store after the calls that are running.
 	Close() error
 }

@@ -6,9 +6,8 @@ import (
 	"slices"
 )
 
-// Saving is a diagram on its way into a store, for adapters: checked, and with
-// its objects in rows. An adapter, holding the tenant's lock, looks up who owns
-// Refs, calls Check and Assign, and writes.
+// Saving is a validated diagram as rows, for adapters. An adapter locks the tenant,
+// looks up the owners of Refs, calls Check and Assign, and writes.
 type Saving struct {
 	Diagram int64 // 0 for a new one
 	Head    json.RawMessage
@@ -23,7 +22,7 @@ type Row struct {
 	Members  json.RawMessage
 }
 
-// Prepare checks what is handed to SaveDiagram; its errors wrap ErrInvalid.
+// Prepare validates the arguments of SaveDiagram; its errors wrap ErrInvalid.
 func Prepare(d Diagram, deleted Deleted) (Saving, error) {
 	s := Saving{Diagram: d.ID, Head: d.Head(), Gone: deleted.refs()}
 	if d.ID < 0 {
@@ -73,7 +72,7 @@ func prepareRow(kind Kind, o Object) (Row, error) {
 	return Row{Ref{kind, o.ID}, bound.Text, members}, err
 }
 
-// checkTwice demands that no object is named twice.
+// checkTwice returns ErrInvalid if an object is named twice.
 func (s Saving) checkTwice() error {
 	seen := make(map[Ref]bool, len(s.Rows))
 	for _, r := range s.Refs() {
@@ -85,7 +84,7 @@ func (s Saving) checkTwice() error {
 	return nil
 }
 
-// Refs returns the objects that are named by an id, to write or to delete.
+// Refs returns the objects with an id, to write or to delete.
 func (s Saving) Refs() []Ref {
 	refs := slices.Clone(s.Gone)
 	for _, r := range s.Rows {
@@ -96,8 +95,7 @@ func (s Saving) Refs() []Ref {
 	return refs
 }
 
-// Check is a *ConflictError if one of the objects that are there has another
-// owner than the diagram.
+// Check returns a *ConflictError if an object belongs to another diagram.
 func (s Saving) Check(owners map[Ref]int64) error {
 	for _, r := range s.Refs() {
 		if owner, ok := owners[r]; ok && owner != s.Diagram {
@@ -118,9 +116,9 @@ func (s Saving) New() int64 {
 	return n
 }
 
-// Assign gives the new objects ids from next upwards and returns the next one to
-// hand out. taken returns the ids from from to below to, of any kind, that are in
-// use: callers may choose ids themselves, so the numbers ahead are not all free.
+// Assign assigns ids from next on to the new objects and returns the next free one.
+// taken returns the ids of any kind in [from, to) that are in use, since callers may
+// have chosen ids ahead of next.
 func (s Saving) Assign(next int64, taken func(from, to int64) ([]int64, error)) (int64, error) {
 	used := map[int64]bool{}
 	for _, r := range s.Rows {

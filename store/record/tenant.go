@@ -14,8 +14,7 @@ type Tenant struct {
 	Settings Settings `json:"settings"`
 }
 
-// Settings are what a tenant may choose. What a zero member stands for is the
-// choice of whoever reads it.
+// Settings are a tenant's settings. The reader chooses the defaults of zero members.
 type Settings struct {
 	TimeLayout  string   `json:"timeLayout,omitempty"`  // of the time text of a series point
 	TimeZone    string   `json:"timeZone,omitempty"`    // IANA name
@@ -26,7 +25,7 @@ type Settings struct {
 	TopicPrefix string   `json:"topicPrefix,omitempty"` // that published topics lie under
 }
 
-// Duration is a time.Duration that reads and writes itself as text, like 24h0m0s.
+// Duration is a time.Duration that is text, like 24h0m0s, in JSON.
 type Duration time.Duration
 
 // MarshalText implements encoding.TextMarshaler.
@@ -53,22 +52,21 @@ func (t Tenant) Validate() error {
 	return text("ts_name", t.TsName, "timeLayout", s.TimeLayout, "timeZone", s.TimeZone, "topicPrefix", s.TopicPrefix)
 }
 
-// User is somebody who may log in to a tenant.
+// User is a user who may log in to a tenant.
 type User struct {
 	ID       int64  `json:"id"`
 	Email    string `json:"email"`
 	Profile  int64  `json:"profile,omitempty"` // 0 for none
 	Admin    bool   `json:"admin"`
 	Disabled bool   `json:"disabled"`
-	// TokenVersion rises whenever what was issued to the user must end.
+	// TokenVersion rises when tokens of the user have to become invalid.
 	TokenVersion int64 `json:"tokenVersion"`
-	// TokenDigest is what the caller of SetUserToken made of the partner token;
-	// empty while the user has none.
+	// TokenDigest is the digest of the partner token, empty if there is none.
 	TokenDigest []byte `json:"-"`
 }
 
-// HasToken reports, in constant time, whether digest is that of the user's
-// partner token. A user without one has none that matches.
+// HasToken reports, in constant time, whether the user has a partner token with this
+// digest.
 func (u User) HasToken(digest []byte) bool {
 	return len(u.TokenDigest) > 0 && subtle.ConstantTimeCompare(u.TokenDigest, digest) == 1
 }
@@ -86,7 +84,7 @@ func (u User) Validate() error {
 	return text("email", u.Email)
 }
 
-// Audit is a row of who did what.
+// Audit is a row of the audit log.
 type Audit struct {
 	Time    time.Time `json:"time"`
 	Schema  string    `json:"schema"`
@@ -100,8 +98,8 @@ type Audit struct {
 
 const maxAudit = 1024 // bytes of each text
 
-// Clean returns a row that can be stored whatever it holds: its time in UTC and
-// whole microseconds, its texts cut and made storable.
+// Clean returns a row that can be stored: the time in UTC and microseconds, texts
+// shortened and made valid.
 func (a Audit) Clean() Audit {
 	a.Time = a.Time.UTC().Truncate(time.Microsecond)
 	for _, s := range []*string{&a.Schema, &a.User, &a.Action, &a.Target, &a.Address, &a.Request} {

@@ -17,7 +17,7 @@ type Variable struct {
 	VarsTs   json.RawMessage `json:"varsTs"` // an object of form A or B
 }
 
-// Bound is what a line shows of the variable that it is bound to.
+// Bound is what a line contains of the variable that it is bound to.
 type Bound struct {
 	Name   string          `json:"name"`
 	Unit   *string         `json:"unit"`
@@ -30,7 +30,7 @@ type Field struct {
 	Field       string
 }
 
-// UnmarshalJSON takes a variable as it stands in a file of a tenant.
+// UnmarshalJSON implements json.Unmarshaler. It fills in the defaults.
 func (v *Variable) UnmarshalJSON(data []byte) error {
 	type plain Variable
 	p := plain{Type: "number", Status: true}

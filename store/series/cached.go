@@ -4,28 +4,28 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"runtime/debug"
 	"sync"
 	"time"
 )
 
-// Cached is a Store that remembers current values for a short while and joins
-// equal questions, so that any number of dashboards that poll one database cost
-// it one query at a time. The other methods are those of the store below.
+// Cached is a Store that caches current values for a short time and batches
+// queries, so that any number of dashboards cost a database one query at a time.
+// Other methods go straight to the underlying store.
 //
-// A last value is remembered for 2 s, an aggregate for a thousandth of its
-// window, between 2 s and 30 s, counted from before it was asked for. While a
-// query of a database runs, wants that it does not cover wait and go together
-// into the next one. A query goes on when a caller gives up, and ends when the
-// last one that waits for it has. An error is answered to those that wait for
-// it and is not remembered; neither is anything older ever answered instead.
+// A last value is cached for 2 s, an aggregate for a thousandth of its window but
+// between 2 s and 30 s, counted from the start of the query. While a database runs
+// a query, further wants are collected for the next one. A query is cancelled when
+// the last caller that waits for it gives up. Errors go to all callers that wait;
+// they are not cached, and no stale value is returned instead.
 //
-// Its fields are set before its first use. Close ends it.
+// Set its fields before the first use. Close ends it.
 type Cached struct {
 	Store
 	// Now is the clock, time.Now by default.
 	Now func() time.Time
-	// Size is about how many values are remembered, 100,000 by default.
+	// Size is about how many values are cached, 100,000 by default.
 	Size int
 	// Batch is about how many wants one query has at most, 2,000 by default.
 	Batch int
@@ -49,12 +49,12 @@ type dated struct {
 	asked time.Time
 }
 
-// query is one question to the store below and those that wait for it.
+// query is one call of the underlying store, with the callers that wait for it.
 type query struct {
-	wants   map[Want]int // their places in values
+	wants   map[Want]int // their indexes in values
 	order   []Want
 	waiters int
-	left    bool               // by all of them
+	left    bool               // all waiters have given up
 	cancel  context.CancelFunc // nil until it runs
 	done    chan struct{}      // closed when values and err are set
 	values  []Value
@@ -69,8 +69,8 @@ func NewCached(store Store) *Cached {
 	}
 }
 
-// Close ends the queries that run and waits for them. Whoever waits for one
-// gets ErrUnavailable, as does every later call of Current.
+// Close cancels running queries and waits for them. Their callers get
+// ErrUnavailable, as does every later call of Current.
 func (c *Cached) Close() {
 	c.mu.Lock()
 	c.closed = true
@@ -91,7 +91,7 @@ func (c *Cached) Current(ctx context.Context, database string, wants []Want) ([]
 	if err := ValidDatabase(database); err != nil {
 		return nil, err
 	}
-	if err := ValidWants(wants); err != nil { // or one caller's mistake would be everyone's
+	if err := ValidWants(wants); err != nil { // or one caller's mistake would fail all of a batch
 		return nil, err
 	}
 	values := make([]Value, len(wants))
@@ -114,7 +114,7 @@ func (c *Cached) Current(ctx context.Context, database string, wants []Want) ([]
 	return values, nil
 }
 
-// share is a value of a query, and its place in what one caller gets.
+// share maps a value of a query to its index in a caller's result.
 type share struct{ from, to int }
 
 // wait returns the query's error, or the context's if that ends first.
@@ -127,8 +127,7 @@ func (q *query) wait(ctx context.Context) error {
 	}
 }
 
-// join fills in what is remembered, and returns the queries that will answer
-// the rest with the places that each of them fills.
+// join fills in cached values, and returns the queries that will return the rest.
 func (c *Cached) join(ctx context.Context, database string, wants []Want, values []Value) (map[*query][]share, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -152,8 +151,8 @@ func (c *Cached) join(ctx context.Context, database string, wants []Want, values
 	return joined, nil
 }
 
-// fresh reports whether a value may still be answered. One from the future,
-// after the clock was set back, may not.
+// fresh reports whether a value may still be returned. One from the future, after
+// the clock was set back, may not.
 func (d dated) fresh(want Want, now time.Time) bool {
 	age := now.Sub(d.asked)
 	return age >= 0 && age < lifetime(want)
@@ -163,8 +162,8 @@ func lifetime(want Want) time.Duration {
 	return min(max(want.Window/1000, 2*time.Second), 30*time.Second)
 }
 
-// queryFor returns the query that answers a want, and at which place: one that
-// has it already, or the last that waits for its turn, or a new one.
+// queryFor returns the query that a want is part of, with its index there: one that
+// has it already, else the last one that has not started, else a new one.
 func (c *Cached) queryFor(ctx context.Context, database string, want Want) (*query, int) {
 	queue, working := c.queues[database]
 	for _, q := range queue {
@@ -179,14 +178,14 @@ func (c *Cached) queryFor(ctx context.Context, database string, want Want) (*que
 	at := q.add(want)
 	c.queues[database] = append(queue, q)
 	if !working {
-		// The query belongs to all that wait for it, not to one caller's context.
+		// The query belongs to all its waiters, not to one caller's context.
 		shared := context.WithoutCancel(ctx)
 		c.running.Go(func() { c.work(shared, database) })
 	}
 	return q, at
 }
 
-// add returns the place of a want that the query did not have.
+// add adds a want that the query does not have, and returns its index.
 func (q *query) add(want Want) int {
 	at := len(q.order)
 	q.wants[want] = at
@@ -194,14 +193,14 @@ func (q *query) add(want Want) int {
 	return at
 }
 
-// stop ends a query that runs.
+// stop cancels a running query.
 func (q *query) stop() {
 	if q.cancel != nil {
 		q.cancel()
 	}
 }
 
-// leave ends the queries that nobody waits for any more.
+// leave cancels the queries that have no waiters left.
 func (c *Cached) leave(joined map[*query][]share) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -213,7 +212,7 @@ func (c *Cached) leave(joined map[*query][]share) {
 	}
 }
 
-// work runs the queries of a database, one after another, until there is none.
+// work runs the queries of a database, one after another.
 func (c *Cached) work(shared context.Context, database string) {
 	for {
 		q, ctx := c.begin(shared, database)
@@ -228,8 +227,8 @@ func (c *Cached) work(shared context.Context, database string) {
 	}
 }
 
-// ask asks the store below. Its panic is the query's error: on this goroutine it
-// would end the process, and with it what has nothing to do with the query.
+// ask calls the underlying store and returns its panic as an error: on this
+// goroutine it would end the process.
 func (c *Cached) ask(ctx context.Context, database string, wants []Want) (values []Value, err error) {
 	defer func() {
 		if found := recover(); found != nil {
@@ -257,7 +256,7 @@ func (c *Cached) begin(shared context.Context, database string) (*query, context
 	return q, ctx
 }
 
-// end takes the query off the queue and remembers what it answered.
+// end removes the query from the queue and caches its values.
 func (c *Cached) end(database string, q *query, asked time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -274,8 +273,8 @@ func (c *Cached) end(database string, q *query, asked time.Time) {
 	}
 }
 
-// shared turns the end of the query's own context, which no caller knows, into
-// what it means to them.
+// shared maps errors of the query's own context, which is not the callers', to
+// ErrUnavailable.
 func (q *query) shared() error {
 	if errors.Is(q.err, context.Canceled) || errors.Is(q.err, context.DeadlineExceeded) {
 		return fmt.Errorf("current values: %w: %w", ErrUnavailable, q.err)
@@ -283,22 +282,14 @@ func (q *query) shared() error {
 	return q.err
 }
 
-// makeRoom forgets what is too old to be answered and, where that is not
-// enough, whatever comes first.
+// makeRoom drops values that are too old and, where that is not enough, all of them.
 func (c *Cached) makeRoom(n int) {
 	if len(c.values)+n <= c.Size {
 		return
 	}
 	now := c.Now()
-	for at, found := range c.values {
-		if !found.fresh(at.want, now) {
-			delete(c.values, at)
-		}
-	}
-	for at := range c.values {
-		if len(c.values)+n <= c.Size*3/4 {
-			return
-		}
-		delete(c.values, at)
+	maps.DeleteFunc(c.values, func(at place, found dated) bool { return !found.fresh(at.want, now) })
+	if len(c.values)+n > c.Size {
+		clear(c.values)
 	}
 }

@@ -11,13 +11,12 @@ import (
 	"time"
 )
 
-// CSV reads comma-separated values with a header line: the columns time,
-// measurement, field and value, in any order, and further ones that are tags,
-// which a line may leave empty. A time is RFC 3339 or a number of units since
-// 1970. A value is written as in line protocol: a number, 12i for an integer,
-// true or false, or a text between quotes of its own.
+// CSV reads comma-separated values with a header: the columns time, measurement,
+// field and value in any order; all others are tags, which may be empty. A time is
+// RFC 3339 or a number of units since 1970. A value is written as in line protocol:
+// a number, 12i for an integer, true or false, or a text in quotes of its own.
 //
-// Like Lines it yields one error at most, which names the line.
+// Like Lines it yields at most one error, which names the line.
 func CSV(r io.Reader, unit time.Duration) iter.Seq2[Sample, error] {
 	return func(yield func(Sample, error) bool) {
 		bounded := &boundedReader{Reader: r, left: maxLine}
@@ -52,7 +51,7 @@ func explainCSV(err error) error {
 	return err
 }
 
-// header holds the places of the columns.
+// header holds the indexes of the columns.
 type header struct {
 	time, measurement, field, value int
 	tags                            []string // by column; empty for the four above

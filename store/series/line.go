@@ -13,15 +13,15 @@ import (
 	"time"
 )
 
-// escapable are the signs that a backslash in front of them is lost before.
+// escapable are the characters that a backslash escapes.
 const escapable = `, ="\`
 
 // maxLine is the longest line that is read, in bytes.
 const maxLine = 1 << 20
 
-// AppendLine appends a sample to dst as one line of InfluxDB's line protocol,
-// its time in nanoseconds, with a newline. The sample must pass ValidSample;
-// equal samples give equal lines.
+// AppendLine appends a sample, which must pass ValidSample, as one line of
+// InfluxDB's line protocol with its time in nanoseconds. Equal samples give equal
+// lines.
 func AppendLine(dst []byte, s Sample) []byte {
 	dst = appendEscaped(dst, s.Measurement, ", ")
 	dst = AppendTags(dst, s.Tags)
@@ -37,8 +37,7 @@ func AppendLine(dst []byte, s Sample) []byte {
 	return append(dst, '\n')
 }
 
-// AppendTags appends tags as they stand in line protocol, sorted and each with
-// a comma before it.
+// AppendTags appends tags in line protocol, sorted and each after a comma.
 func AppendTags(dst []byte, tags map[string]string) []byte {
 	for _, name := range slices.Sorted(maps.Keys(tags)) {
 		dst = append(dst, ',')
@@ -72,11 +71,13 @@ func appendValue(dst []byte, value any) []byte {
 	return dst
 }
 
-// Lines reads line protocol: one sample a line, its time counted in unit since
-// 1970, or now where a line has none. Empty lines and comments are passed over.
-// It yields one error at most, as the last element, which names the line and
-// wraps ErrInvalid, ErrName or ErrTooLarge, or is that of r. Every sample that
-// it yields passes ValidSample.
+// Lines reads line protocol: one sample a line, with its time in units since 1970
+// or, where a line has no time, now. It skips empty lines and comments. It yields
+// at most one error, as the last element, which names the line and wraps
+// ErrInvalid, ErrName, ErrTooLarge or the error of r. The samples pass ValidSample.
+//
+// The text of a field keeps its backslashes as InfluxDB keeps them: only those
+// before a quote or another backslash are escapes.
 func Lines(r io.Reader, unit time.Duration, now time.Time) iter.Seq2[Sample, error] {
 	return func(yield func(Sample, error) bool) {
 		lines := newSplitter(r)
@@ -100,7 +101,7 @@ func Lines(r io.Reader, unit time.Duration, now time.Time) iter.Seq2[Sample, err
 	}
 }
 
-// parseLine reads one line, which is not empty, without its end.
+// parseLine parses one line without its newline.
 func parseLine(line []byte, unit time.Duration, now time.Time) (Sample, error) {
 	c := &cursor{rest: line}
 	s := Sample{Measurement: c.name(", "), Tags: map[string]string{}, Fields: map[string]any{}, Time: now}
@@ -127,7 +128,7 @@ func parseLine(line []byte, unit time.Duration, now time.Time) (Sample, error) {
 	return s, ValidSample(s)
 }
 
-// cursor stands before what is left of a line.
+// cursor is the rest of a line that is being parsed.
 type cursor struct{ rest []byte }
 
 func (c *cursor) take(b byte) bool {
@@ -144,7 +145,7 @@ func (c *cursor) blank() bool {
 	return len(c.rest) < before
 }
 
-// name reads up to a sign of stop that no backslash stands before.
+// name reads up to the first unescaped character of stop.
 func (c *cursor) name(stop string) string {
 	var name []byte
 	for i := 0; i < len(c.rest); i++ {
@@ -170,11 +171,11 @@ func (c *cursor) tag(tags map[string]string) error {
 		return fmt.Errorf("%w: tag %.80q has no value", ErrInvalid, name)
 	}
 	if _, twice := tags[name]; twice || len(tags) >= maxTags {
-		return fmt.Errorf("%w: tag %.80q stands twice or is one too many", ErrInvalid, name)
+		return fmt.Errorf("%w: duplicate tag %.80q, or more than %d tags", ErrInvalid, name, maxTags)
 	}
 	tags[name] = c.name(", =")
 	if c.take('=') {
-		return fmt.Errorf("%w: the value of tag %.80q has an = without a backslash", ErrInvalid, name)
+		return fmt.Errorf("%w: the value of tag %.80q has an unescaped =", ErrInvalid, name)
 	}
 	return nil
 }
@@ -223,7 +224,7 @@ func (c *cursor) text() (string, error) {
 		}
 		text = append(text, b)
 	}
-	return "", fmt.Errorf("%w: a text without its closing quote", ErrInvalid)
+	return "", fmt.Errorf("%w: a text without a closing quote", ErrInvalid)
 }
 
 // parseWord reads a number or a boolean.

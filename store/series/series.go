@@ -1,39 +1,31 @@
-// Package series is the contract of the time-series database that a tenant's
-// measured values live in.
+// Package series defines the time-series store that holds tenants' measurements.
 //
-// A value is found under a Key, a field of a measurement, in a database that
-// belongs to one tenant. Below one key there may be several tag sets, each a
-// series of its own; readers see them merged:
+// A Key, a field of a measurement, identifies values in a database that belongs
+// to one tenant. A key may have several tag sets, each a series of its own.
+// Readers see them merged: the last value is the one with the latest time, the
+// greater of two that share it; mean, sum, min and max cover all tag sets.
 //
-//   - the last value is the one with the latest time, the greater of two that
-//     share it;
-//   - mean, sum, min and max are taken over the points of all tag sets.
+// A field has one Kind. Booleans read as 1 and 0, so that their mean is the share
+// of true and their sum the number of true. Integers read as the nearest float64.
+// Text is stored but never returned as a value.
 //
-// A field has one Kind. Booleans are read as 1 and 0, and so are their
-// aggregates: the mean is the share of true, the sum their number. Text is
-// stored but is no value; a reader finds nothing under it. Integers are read as
-// the nearest float64.
+// The adapters sqlite and influx pass the suite in seriestest. They guarantee:
 //
-// Adapters live below this folder (sqlite, influx); seriestest holds the suite
-// that each of them passes. An adapter keeps these promises:
+//   - Only measured values are returned. A key that was never written, a tag's
+//     name, a text field or an empty window is missing, which is not an error. A
+//     database that can't be read is an error, never an empty answer.
+//   - Names are data: no part of a name is ever interpreted as a query.
+//   - No value is later than the reader's clock, so that one wrong clock in the
+//     field does not hide all later values.
+//   - A store reads what it has written.
+//   - A batch takes one round trip, except where values have to be looked for
+//     further back.
+//   - Waits are bounded by the context and the adapter's timeouts, and the size of
+//     answers is bounded too.
+//   - Errors match the sentinels of this package or fs.ErrPermission.
 //
-//   - Only what was measured is answered. A key that nobody wrote, a tag's name,
-//     a field of text and an empty window are missing, which is no error. A
-//     database that can't be asked is an error and never an empty answer.
-//   - A name is data. Whatever bytes it holds, it names one measurement or one
-//     field or none, and no part of it is ever read as a query.
-//   - No value has a time after the reader's clock, so that one wrong clock in
-//     the field does not hide every later value.
-//   - What Write has taken is seen by the next question to the same store.
-//   - A batch costs one round trip, not one a key, except where values must
-//     first be looked for further back.
-//   - Every wait is bounded, by the context and by time-outs of the adapter, and
-//     so is every answer's size.
-//   - Errors answer to errors.Is with the sentinels of this package and
-//     fs.ErrPermission.
-//
-// Nothing is deleted through this contract: how long values are kept is the
-// database's own setting.
+// Nothing is deleted through this interface: retention is a setting of the
+// database.
 package series
 
 import (
@@ -41,6 +33,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -61,16 +54,17 @@ var (
 	ErrTooLarge = errors.New("too large")
 )
 
-// DefaultWindow is what an aggregate covers unless told otherwise.
-const DefaultWindow = 24 * time.Hour
-
-// DefaultLimit is the number of points of a series unless told otherwise.
-const DefaultLimit = 5000
+const (
+	// DefaultWindow is what an aggregate covers by default.
+	DefaultWindow = 24 * time.Hour
+	// DefaultLimit is the number of points that a series has at most by default.
+	DefaultLimit = 5000
+)
 
 // Key names a field of a measurement.
 type Key struct{ Measurement, Field string }
 
-// String returns the key as it stands in an error text.
+// String returns the key, shortened, for error messages.
 func (k Key) String() string { return fmt.Sprintf("%.80q.%.80q", k.Measurement, k.Field) }
 
 // Kind is the type of a field.
@@ -86,21 +80,11 @@ const (
 
 // String returns the kind's name.
 func (k Kind) String() string {
-	switch k {
-	case Float:
-		return "float"
-	case Integer:
-		return "integer"
-	case Boolean:
-		return "boolean"
-	case Text:
-		return "text"
-	}
-	return "unknown"
+	return [...]string{"unknown", "float", "integer", "boolean", "text"}[k]
 }
 
-// KindOf returns the kind of a Go value that a sample may hold. ErrInvalid if
-// it is none of float64, int64, bool and string.
+// KindOf returns the kind of a float64, int64, bool or string. ErrInvalid for any
+// other type.
 func KindOf(value any) (Kind, error) {
 	switch value.(type) {
 	case float64:
@@ -128,37 +112,20 @@ const (
 )
 
 // String returns the aggregate's name.
-func (a Aggregate) String() string {
-	switch a {
-	case Last:
-		return "last"
-	case Mean:
-		return "mean"
-	case Max:
-		return "max"
-	case Min:
-		return "min"
-	case Sum:
-		return "sum"
-	}
-	return "unknown"
-}
+func (a Aggregate) String() string { return [...]string{"last", "mean", "max", "min", "sum"}[a] }
 
 // Want asks for one current value.
 type Want struct {
 	Key
 	Aggregate Aggregate
-	// Window is what an aggregate covers: the points later than the clock minus
-	// Window. Zero stands for DefaultWindow. Last looks at all of time and takes
-	// no notice of it.
+	// Window is how far back an aggregate reaches from the clock, exclusive; zero
+	// means DefaultWindow. Last ignores it.
 	Window time.Duration
-	// Timed asks when a last value was measured, too, which may make the question
-	// slower.
-	Timed bool
+	Timed  bool // return the time of a last value, which may be slower
 }
 
-// Normal returns the want with its default filled in, so that equal questions
-// are equal values.
+// Normal returns the want with its default filled in, so that wants that mean the
+// same are equal.
 func (w Want) Normal() Want {
 	switch {
 	case w.Aggregate == Last:
@@ -181,13 +148,12 @@ type Value struct {
 	Found bool
 }
 
-// Range asks for one series of values, one a window.
+// Range asks for a series of values, one for each window of time.
 type Range struct {
 	Key
-	Start, Stop time.Time // from Start until just before Stop
-	// Every is the length of a window. Windows are counted from 1970-01-01 UTC.
-	Every time.Duration
-	Limit int // at most so many points, the newest; zero stands for DefaultLimit
+	Start, Stop time.Time     // from Start until just before Stop
+	Every       time.Duration // length of a window; windows start at multiples of it since 1970
+	Limit       int           // of points, the newest of which are returned; zero means DefaultLimit
 }
 
 // Points returns the largest number of points that a valid range may have: its
@@ -213,6 +179,14 @@ type Result struct {
 	Truncated bool    // there are older points, past the limit
 }
 
+// NewestFirst returns the result for points that an adapter has read newest first,
+// one more than limit if there are more.
+func NewestFirst(points []Point, limit int) Result {
+	kept := points[:min(len(points), limit)]
+	slices.Reverse(kept)
+	return Result{Points: kept, Truncated: len(points) > limit}
+}
+
 // Sample is what was measured at one place and time.
 type Sample struct {
 	Measurement string
@@ -221,14 +195,14 @@ type Sample struct {
 	Time        time.Time
 }
 
-// Reader answers questions about values. All methods may be called concurrently.
+// Reader reads values. All methods may be called concurrently.
 type Reader interface {
-	// Current returns a value for each want, in their order. ErrName or
-	// ErrInvalid if one of them can't be asked for; nothing is asked then.
+	// Current returns a value for each want, in their order. ErrName or ErrInvalid
+	// if one of them is not valid.
 	Current(ctx context.Context, database string, wants []Want) ([]Value, error)
 
-	// Series returns a result for each range, in their order. ErrName or
-	// ErrInvalid if one of them can't be asked for.
+	// Series returns a result for each range, in their order. ErrName or ErrInvalid
+	// if one of them is not valid.
 	Series(ctx context.Context, database string, ranges []Range) ([]Result, error)
 }
 
@@ -239,13 +213,13 @@ type Store interface {
 	// Fields returns the kinds of all fields of a database.
 	Fields(ctx context.Context, database string) (map[Key]Kind, error)
 
-	// Write stores samples; each must pass ValidSample, or nothing is stored.
-	// A point of the same measurement, tags, field and time is replaced. ErrKind
-	// if a field is of another kind; what is stored of the other samples is then
-	// up to the database, and writing them again changes nothing.
+	// Write stores samples; nothing if one of them fails ValidSample. It replaces
+	// points of the same measurement, tags, field and time. ErrKind if a field has
+	// another kind; the database may then have stored the other samples, and they
+	// can be written again.
 	Write(ctx context.Context, database string, samples []Sample) error
 
-	// Create makes a database; where it stands already it does nothing.
+	// Create creates a database if it does not exist.
 	Create(ctx context.Context, database string) error
 
 	// Ping reports whether the database answers.

@@ -8,12 +8,12 @@ import (
 	"io"
 )
 
-// splitter cuts line protocol into lines. A newline between the quotes of a
-// text does not end a line.
+// splitter splits line protocol into lines. A newline in a quoted text does not
+// end a line.
 type splitter struct {
 	scanner *bufio.Scanner
-	number  int // of the line that next returned, or failed at
-	after   int // of the one after it
+	number  int // of the line that next returned or failed at
+	after   int // number of the following line
 }
 
 func newSplitter(r io.Reader) *splitter {
@@ -30,7 +30,7 @@ func (s *splitter) next() ([]byte, error) {
 		s.number = s.after
 		s.after += bytes.Count(raw, []byte{'\n'})
 		if err := s.scanner.Err(); err != nil && !bytes.HasSuffix(raw, []byte{'\n'}) {
-			return nil, err // and not the part of a line that came before it
+			return nil, err // instead of the part of a line before it
 		}
 		line := bytes.TrimLeft(bytes.TrimRight(raw, "\r\n"), " \t")
 		if len(line) > 0 && line[0] != '#' {
@@ -59,9 +59,9 @@ func splitLine(data []byte, atEOF bool) (advance int, token []byte, err error) {
 	return 0, nil, nil
 }
 
-// lineEnd finds the newline that ends the first line of data, or -1. Quotes
-// count only in the value of a field, which is where the names have ended at a
-// space and more equals signs than commas have been seen.
+// lineEnd returns the index of the newline that ends the first line of data, or -1.
+// Quotes count only in the value of a field: after the space that ends the names,
+// while there have been more equals signs than commas.
 func lineEnd(data []byte) int {
 	if start := bytes.TrimLeft(data, " \t\r"); len(start) > 0 && start[0] == '#' {
 		return bytes.IndexByte(data, '\n')

@@ -10,8 +10,7 @@ import (
 )
 
 const (
-	// maxNumber keeps the sum of any number of values finite: InfluxDB answers a
-	// batch with nothing but an error if one of its sums is not.
+	// maxNumber keeps sums finite: InfluxDB fails a whole batch if one is not.
 	maxNumber = 1e300
 
 	maxName = 256     // bytes of a name or a tag's value
@@ -30,9 +29,9 @@ var (
 	latest   = time.Date(2250, 1, 1, 0, 0, 0, 0, time.UTC)
 )
 
-// ValidName reports why a name can't be asked for: it must be valid UTF-8, have
-// 1 to 256 bytes, no NUL, and not begin with an underscore, which is where
-// databases keep their own names. The error wraps ErrName.
+// ValidName reports why a name is not valid: it must be UTF-8 of 1 to 256 bytes
+// without NUL, and must not begin with an underscore, which databases reserve.
+// The error wraps ErrName.
 func ValidName(name string) error {
 	switch {
 	case name == "":
@@ -49,9 +48,9 @@ func ValidName(name string) error {
 	return nil
 }
 
-// ValidDatabase reports why a name can't be that of a database: besides the
-// rules of ValidName it has at most 64 bytes, letters, digits and the signs
-// . _ - only, and begins with a letter or a digit. The error wraps ErrName.
+// ValidDatabase reports why a database's name is not valid: it must pass ValidName,
+// have at most 64 bytes, begin with a letter or a digit and hold nothing but
+// letters, digits, dots, underscores and hyphens. The error wraps ErrName.
 func ValidDatabase(name string) error {
 	if err := ValidName(name); err != nil {
 		return fmt.Errorf("database: %w", err)
@@ -68,7 +67,7 @@ func ValidDatabase(name string) error {
 	return nil
 }
 
-// ValidWants reports why current values can't be asked for.
+// ValidWants reports the first want that is not valid.
 func ValidWants(wants []Want) error {
 	for _, w := range wants {
 		if err := w.Key.valid(); err != nil {
@@ -81,7 +80,7 @@ func ValidWants(wants []Want) error {
 	return nil
 }
 
-// ValidRanges reports why series can't be asked for.
+// ValidRanges reports the first range that is not valid.
 func ValidRanges(ranges []Range) error {
 	for _, r := range ranges {
 		if err := r.Key.valid(); err != nil {
@@ -117,16 +116,11 @@ func ValidSamples(samples []Sample) error {
 }
 
 // ValidSample reports why a sample can't be stored. It needs at least one field,
-// numbers of at most 1e300 either way, UTF-8 text of at most 64 KiB, a time from 1700 to 2249, and
-// names that line protocol can carry unchanged, whichever database stores it:
-//
-//   - no control characters;
-//   - no backslash at the end or before a comma, space, equals sign, quote or
-//     another backslash;
-//   - a measurement does not begin with #, which would make it a comment;
-//   - no tag and no field is called time.
-//
-// The error wraps ErrName or ErrInvalid.
+// numbers of at most 1e300 either way, UTF-8 text of at most 64 KiB, a time from
+// 1700 to 2249, and names that line protocol preserves, whichever database stores
+// it: no control characters, no backslash at the end or before a comma, space,
+// equals sign, quote or backslash, no # at the beginning of a measurement, and no
+// tag or field called time. The error wraps ErrName or ErrInvalid.
 func ValidSample(s Sample) error {
 	if err := writable(s.Measurement); err != nil {
 		return fmt.Errorf("measurement: %w", err)
@@ -192,7 +186,7 @@ func writable(name string) error {
 	return carried(name)
 }
 
-// carried reports why line protocol can't carry a name or a tag's value.
+// carried reports why line protocol does not preserve a name or a tag's value.
 func carried(s string) error {
 	if !utf8.ValidString(s) {
 		return fmt.Errorf("%w: %.80q is not UTF-8", ErrName, s)

@@ -1,9 +1,9 @@
-// Package config is the one reader of tsmon.yaml, of the environment and of the
-// defaults.
+// Package config reads tsmon.yaml and the environment, and holds the defaults. No
+// other package does.
 //
-// The file is the one that is named, else TSMON_CONFIG, else ./tsmon.yaml if it
-// exists. The environment overrides it, and flags override both. Unknown keys
-// are errors that name the line. Relative paths in the file are relative to it.
+// The file is the one that --config or TSMON_CONFIG names, else ./tsmon.yaml if it
+// exists. The environment overrides it, and flags override both. An unknown key is
+// an error with its line. Relative paths in the file are relative to its folder.
 //
 //	storage: s3://releases/desktop?endpoint=https://minio.example.com
 //	public_url: https://releases.example.com/desktop
@@ -44,44 +44,50 @@ import (
 // maxFile bounds the configuration file, in bytes.
 const maxFile = 1 << 20
 
+// Defaults that help and documents repeat.
+const (
+	DefaultListen    = "127.0.0.1:8080"
+	DefaultRefresh   = 5 * time.Second
+	DefaultMaxUpload = 20 << 20
+)
+
 // Config is everything that can be configured.
 type Config struct {
 	// Storage is s3://BUCKET/PREFIX?endpoint=URL or a directory.
 	Storage string `yaml:"storage" env:"TSMON_STORAGE"`
-	// PublicURL is where clients find the root of the storage.
+	// PublicURL is the address where clients find the root of the storage.
 	PublicURL string `yaml:"public_url" env:"TSMON_PUBLIC_URL"`
 	// TrustedKeys are public keys, or files that hold one.
 	TrustedKeys []string `yaml:"trusted_keys" env:"TSMON_TRUSTED_KEYS" envSeparator:","`
-	// BundleTypes are published beside the update archives; order is preference.
+	// BundleTypes are published beside the update archives, preferred first.
 	BundleTypes []string           `yaml:"bundle_types"`
 	Channels    map[string]Channel `yaml:"channels"`
 	Server      Server             `yaml:"server"`
-	// Data is the folder of everything that is not configured to lie elsewhere;
-	// empty if there is no home folder to find it in.
+	// Data is the folder of everything that is not configured elsewhere, empty if
+	// there is no home folder for its default.
 	Data    string  `yaml:"-"`
 	Signing Signing `yaml:"-"`
 
-	source string // what to name where a value is wrong
+	source string // what errors name
 }
 
 // Channel is the policy of one channel.
 type Channel struct {
 	Targets    []string `yaml:"targets"`    // platform keys that every manifest must have
-	Prerelease bool     `yaml:"prerelease"` // takes pre-releases
-	Follows    string   `yaml:"follows"`    // channel that moves this one along
+	Prerelease bool     `yaml:"prerelease"` // accepts pre-releases
+	Follows    string   `yaml:"follows"`    // channel whose moves this one repeats
 	Guard      Guard    `yaml:"guard"`
 }
 
-// Guard says when the server halts a rollout of the channel. What is not set is
-// the server's own default.
+// Guard says when the server halts a rollout of the channel. nil is the server's
+// default.
 type Guard struct {
-	Failures *float64       `yaml:"failures"` // percent of the clients that tried, above which; 100 for never
-	Clients  *int           `yaml:"clients"`  // that must have tried
+	Failures *float64       `yaml:"failures"` // percent of the clients that tried, above which it halts; 100 for never
+	Clients  *int           `yaml:"clients"`  // that have to have tried
 	Within   *time.Duration `yaml:"within"`
 }
 
-// Server is what `tsmon serve` listens on, and where the monitoring side keeps
-// its data.
+// Server configures `tsmon serve` and the data of the monitoring side.
 type Server struct {
 	Listen string `yaml:"listen" env:"TSMON_LISTEN"`
 	// Records is postgres://… or the path of an SQLite file. The URL may hold a
@@ -89,56 +95,57 @@ type Server struct {
 	Records Secret `yaml:"records" env:"TSMON_RECORDS"`
 	Series  Series `yaml:"series"`
 	MQTT    MQTT   `yaml:"mqtt"`
-	// CORSOrigins are those of web pages that may ask with credentials.
+	// CORSOrigins are the origins of web pages that may send credentials.
 	CORSOrigins []string `yaml:"cors_origins" env:"TSMON_CORS_ORIGINS" envSeparator:","`
 	Upload      Upload   `yaml:"upload"`
 	TLS         TLS      `yaml:"tls"`
-	// BehindProxy says that a proxy in front speaks TLS and sets X-Forwarded-For.
+	// BehindProxy says that a proxy in front terminates TLS and sets
+	// X-Forwarded-For.
 	BehindProxy bool `yaml:"behind_proxy" env:"TSMON_BEHIND_PROXY"`
-	// TokenKeys is the file of the keys that access tokens are signed with.
+	// TokenKeys is the file of the keys that sign access tokens.
 	TokenKeys string `yaml:"token_keys" env:"TSMON_TOKEN_KEYS"`
-	// MetricsKey opens /metrics to other machines.
+	// MetricsKey is the bearer token for /metrics from other machines.
 	MetricsKey Secret `yaml:"metrics_key" env:"TSMON_METRICS_KEY"`
-	// Refresh is how old a channel may be that is served, 5 s by default.
+	// Refresh is the longest time for which a served channel may be out of date.
 	Refresh time.Duration `yaml:"refresh" env:"TSMON_REFRESH"`
 	Updates Updates       `yaml:"updates"`
-	// Webhook is told of rollouts that the server halted. The address is a secret.
+	// Webhook is the address that events of rollouts are posted to.
 	Webhook Secret `yaml:"webhook" env:"TSMON_WEBHOOK"`
 }
 
-// Updates says how the storage is served under /updates/.
+// Updates configures how the storage is served under /updates/.
 type Updates struct {
-	// Redirect is where clients are sent for bundles: RedirectPublic, for which
-	// the file may also say true, RedirectPresigned, or empty for nowhere.
+	// Redirect is where bundle requests are redirected: RedirectPublic, which may
+	// be written true, RedirectPresigned, or empty for nowhere.
 	Redirect string `yaml:"redirect" env:"TSMON_UPDATES_REDIRECT"`
-	// PresignEndpoint is where clients reach the S3 server, if that is not where
-	// this one does.
+	// PresignEndpoint is the address of the S3 server for clients, if it differs
+	// from the one in the storage setting.
 	PresignEndpoint string `yaml:"presign_endpoint" env:"TSMON_UPDATES_PRESIGN_ENDPOINT"`
-	// Token is the bearer token that clients have to show; empty: none.
+	// Token is the bearer token that clients have to send; empty for none.
 	Token Secret `yaml:"token" env:"TSMON_UPDATES_TOKEN"`
 }
 
-// What Updates.Redirect may be.
+// Values of Updates.Redirect.
 const (
 	RedirectPublic    = "public"    // to public_url
-	RedirectPresigned = "presigned" // to an address in the bucket that is good for a while
+	RedirectPresigned = "presigned" // to an address in the bucket that is valid for a while
 )
 
-// MQTT is the broker that messages are published to: one elsewhere, or one in
-// the process where no URL is set.
+// MQTT is the broker that messages are published to: one in the process if no URL
+// is set.
 type MQTT struct {
 	URL Secret `yaml:"url" env:"TSMON_MQTT_URL"` // may hold user and password
 	// Listen is the address of the broker in the process; empty for port 1883 of
-	// this machine, or any free one if that is taken.
+	// this machine, or a free port if that is taken.
 	Listen string `yaml:"listen" env:"TSMON_MQTT_LISTEN"`
 }
 
-// Upload is the key pair that uploads have to show; the server makes one up
-// where none is set.
+// Upload is the key pair that uploads have to send; the server generates one if
+// none is set.
 type Upload struct {
 	AccessKey Secret `yaml:"access_key" env:"TSMON_UPLOAD_ACCESS_KEY"`
 	SecretKey Secret `yaml:"secret_key" env:"TSMON_UPLOAD_SECRET_KEY"`
-	MaxBytes  int64  `yaml:"max_bytes" env:"TSMON_UPLOAD_MAX_BYTES"` // 0 for 20 MiB
+	MaxBytes  int64  `yaml:"max_bytes" env:"TSMON_UPLOAD_MAX_BYTES"`
 }
 
 // TLS names the files of the server's certificate, with its chain, and its key.
@@ -147,22 +154,22 @@ type TLS struct {
 	Key  string `yaml:"key" env:"TSMON_TLS_KEY"`
 }
 
-// Series is where time series are kept: an InfluxDB, or an SQLite file where no
-// URL is set.
+// Series is the store of time series: an InfluxDB, or an SQLite file if no URL is
+// set.
 type Series struct {
-	URL   Secret `yaml:"url" env:"TSMON_SERIES_URL"` // which should hold no password, but may
+	URL   Secret `yaml:"url" env:"TSMON_SERIES_URL"` // may hold a password
 	Org   string `yaml:"org" env:"TSMON_SERIES_ORG"`
 	Token Secret `yaml:"token" env:"TSMON_SERIES_TOKEN"`
 	File  string `yaml:"-"` // in the data folder
 }
 
-// Signing holds the private key's variables, which the Tauri CLI reads too.
-// They come from the environment alone.
+// Signing holds the variables of the private key, which the Tauri CLI reads, too.
+// They can't be set in the file.
 type Signing struct {
 	Key     Secret `env:"TAURI_SIGNING_PRIVATE_KEY"`      // the key itself or a path
 	KeyPath string `env:"TAURI_SIGNING_PRIVATE_KEY_PATH"` // a path
-	// KeyPassword is TAURI_SIGNING_PRIVATE_KEY_PASSWORD: nil if it is not set,
-	// which is not the same as empty.
+	// KeyPassword is TAURI_SIGNING_PRIVATE_KEY_PASSWORD, nil if it is not set. An
+	// empty one is a password.
 	KeyPassword *Secret
 }
 
@@ -173,10 +180,10 @@ type Secret string
 func (Secret) String() string { return "***" }
 
 // Format hides the text whatever the verb.
-func (Secret) Format(f fmt.State, _ rune) { io.WriteString(f, "***") }
+func (Secret) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "***") }
 
-// Load reads the file, if there is one, and the environment, given as
-// NAME=value, and fills in defaults. path may be empty.
+// Load reads the file, if there is one, and the environment, given as NAME=value,
+// and sets defaults. path may be empty.
 func Load(path string, environ []string) (*Config, error) {
 	vars := env.ToMap(environ)
 	c := &Config{}
@@ -187,7 +194,7 @@ func Load(path string, environ []string) (*Config, error) {
 		return nil, err
 	}
 	if err := env.ParseWithOptions(c, env.Options{Environment: vars}); err != nil {
-		return nil, fmt.Errorf("environment: %w", err)
+		return nil, fmt.Errorf("environment: %w", explainEnvironment(err))
 	}
 	if password, set := vars["TAURI_SIGNING_PRIVATE_KEY_PASSWORD"]; set {
 		c.Signing.KeyPassword = (*Secret)(&password)
@@ -209,7 +216,7 @@ func (c *Config) readFile(path string) error {
 		path = fileName
 	}
 	c.source = "environment"
-	file, err := os.Open(path)
+	file, err := os.Open(path) //nolint:gosec // the user names the file
 	if errors.Is(err, fs.ErrNotExist) && !named {
 		return nil
 	}
@@ -236,17 +243,13 @@ func (c *Config) decode(data []byte) error {
 	dec := yaml.NewDecoder(bytes.NewReader(data))
 	dec.KnownFields(true)
 	err := dec.Decode(c)
-	if errors.Is(err, io.EOF) {
-		return nil // an empty file
+	if err == nil || errors.Is(err, io.EOF) { // an empty file
+		return nil
 	}
-	var typed *yaml.TypeError
-	if errors.As(err, &typed) {
-		return errors.New(strings.ReplaceAll(strings.Join(typed.Errors, "; "), " in type config.", " in "))
-	}
-	return err
+	return explainYAML(err)
 }
 
-// resolve makes the file's relative paths relative to its folder.
+// resolve resolves relative paths of the file against its folder.
 func (c *Config) resolve(folder string) {
 	if c.Storage != "" && !strings.Contains(c.Storage, "://") && !filepath.IsAbs(c.Storage) {
 		c.Storage = filepath.Join(folder, c.Storage)
@@ -267,11 +270,11 @@ func (c *Config) resolve(folder string) {
 }
 
 func isFile(path string) bool {
-	info, err := os.Stat(path)
+	info, err := os.Stat(path) //nolint:gosec // the user names the file
 	return err == nil && info.Mode().IsRegular()
 }
 
-// fill sets what was left open.
+// fill sets defaults and normalises values.
 func (c *Config) fill(vars map[string]string) error {
 	data, err := dataFolder(vars)
 	if err == nil {
@@ -286,8 +289,9 @@ func (c *Config) fill(vars map[string]string) error {
 		}
 		c.Storage = filepath.Join(data, "objects")
 	}
-	c.Server.Listen = cmp.Or(c.Server.Listen, "127.0.0.1:8080")
-	c.Server.Refresh = cmp.Or(c.Server.Refresh, 5*time.Second)
+	c.Server.Listen = cmp.Or(c.Server.Listen, DefaultListen)
+	c.Server.Refresh = cmp.Or(c.Server.Refresh, DefaultRefresh)
+	c.Server.Upload.MaxBytes = cmp.Or(c.Server.Upload.MaxBytes, DefaultMaxUpload)
 	if len(c.Channels) == 0 {
 		c.Channels = map[string]Channel{"stable": {}, "beta": {Follows: "stable", Prerelease: true}}
 	}
@@ -303,7 +307,7 @@ func (c *Config) fill(vars map[string]string) error {
 	return nil
 }
 
-// dataFolder is where everything lies that is not configured to lie elsewhere.
+// dataFolder returns TSMON_DATA or its default.
 func dataFolder(vars map[string]string) (string, error) {
 	if data := vars["TSMON_DATA"]; data != "" {
 		return data, nil
@@ -347,7 +351,7 @@ func (c *Config) check() error {
 		case !ok:
 			return fmt.Errorf("channels.%s follows %s, which is not configured", name, channel.Follows)
 		case leader.Follows != "":
-			return fmt.Errorf("channels.%s follows %s, which follows another itself", name, channel.Follows)
+			return fmt.Errorf("channels.%s follows %s, which itself follows another", name, channel.Follows)
 		}
 	}
 	return nil
@@ -361,15 +365,14 @@ func (c *Config) checkRedirect() error {
 	case u.Redirect == RedirectPublic && c.PublicURL == "":
 		return errors.New("server.updates.redirect needs public_url, where bundles are (TSMON_UPDATES_REDIRECT and TSMON_PUBLIC_URL)")
 	case u.Redirect == RedirectPresigned && !strings.HasPrefix(c.Storage, "s3:"):
-		return errors.New("server.updates.redirect: presigned needs a storage like s3://BUCKET/PREFIX, for nothing else has presigned addresses (TSMON_UPDATES_REDIRECT and TSMON_STORAGE)")
+		return errors.New("server.updates.redirect: presigned needs a storage like s3://BUCKET/PREFIX (TSMON_UPDATES_REDIRECT and TSMON_STORAGE)")
 	case u.Redirect != RedirectPresigned && u.PresignEndpoint != "":
-		return errors.New("server.updates.presign_endpoint goes with redirect: presigned alone (TSMON_UPDATES_PRESIGN_ENDPOINT and TSMON_UPDATES_REDIRECT)")
+		return errors.New("server.updates.presign_endpoint needs redirect: presigned (TSMON_UPDATES_PRESIGN_ENDPOINT and TSMON_UPDATES_REDIRECT)")
 	}
 	return nil
 }
 
-// Between these a channel may be old: what asks the store more often gains
-// nothing, and a publisher waits 15 s to see what it published.
+// Bounds of Refresh. Asking the store more often gains nothing.
 const (
 	minRefresh = 10 * time.Millisecond
 	maxRefresh = time.Minute
@@ -384,11 +387,11 @@ func (s Server) check() error {
 	case s.Upload.MaxBytes < 0 || s.Upload.MaxBytes > 1<<30:
 		return errors.New("server.upload.max_bytes is not between 1 and 1 GiB")
 	case s.Refresh < minRefresh || s.Refresh > maxRefresh:
-		return fmt.Errorf("server.refresh is not between %s and %s; write it like 5s (TSMON_REFRESH)", minRefresh, maxRefresh)
+		return fmt.Errorf("server.refresh is not between %s and %s (TSMON_REFRESH)", minRefresh, maxRefresh)
 	case s.Webhook != "" && !isAddress(string(s.Webhook)):
 		return errors.New("server.webhook is not an absolute http(s) address (TSMON_WEBHOOK)")
 	case strings.ContainsFunc(string(s.Updates.Token), func(c rune) bool { return c <= ' ' || c > '~' }):
-		return errors.New("server.updates.token holds a character that clients can't send (TSMON_UPDATES_TOKEN)")
+		return errors.New("server.updates.token has a character that clients can't send (TSMON_UPDATES_TOKEN)")
 	}
 	return nil
 }
@@ -398,8 +401,8 @@ func isAddress(text string) bool {
 	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != ""
 }
 
-// checkRecords refuses what is meant to be a URL and is none before it is taken
-// for a path, which errors show.
+// checkRecords refuses a mistyped URL, which would be taken for a path and shown in
+// errors with its password.
 func checkRecords(records string) error {
 	scheme, _, isURL := strings.Cut(records, "://")
 	switch {

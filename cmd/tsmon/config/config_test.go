@@ -73,9 +73,9 @@ server: {listen: "127.0.0.1:1"}
 
 func TestMistakesNameTheirPlace(t *testing.T) {
 	for name, c := range map[string]struct{ content, want string }{
-		"unknown key":       {"storage: x\npublicurl: y\n", "line 2: field publicurl not found"},
-		"unknown deep key":  {"channels:\n  stable:\n    target: [a]\n", "line 3: field target not found"},
-		"wrong kind":        {"channels:\n  stable: {prerelease: often}\n", "line 2"},
+		"unknown key":       {"storage: x\npublicurl: y\n", "line 2: unknown key publicurl; did you mean public_url?"},
+		"unknown deep key":  {"channels:\n  stable:\n    target: [a]\n", "line 3: unknown key target; did you mean targets?"},
+		"wrong kind":        {"channels:\n  stable: {prerelease: often}\n", "line 2: \"often\" is not true or false"},
 		"not YAML":          {"storage: [", "line 1"},
 		"twice":             {"storage: a\nstorage: b\n", "already"},
 		"relative address":  {"public_url: releases.example.com\n", "public_url is not an absolute http(s) address"},
@@ -83,37 +83,37 @@ func TestMistakesNameTheirPlace(t *testing.T) {
 		"secret in address": {"public_url: https://u:p@example.com\n", "must have no user"},
 		"query":             {"public_url: https://example.com?a=b\n", "must have no user, query"},
 		"follows nobody":    {"channels:\n  beta: {follows: stable}\n", "follows stable, which is not configured"},
-		"follows itself":    {"channels:\n  beta: {follows: beta}\n", "which follows another itself"},
-		"circle":            {"channels:\n  a: {follows: b}\n  b: {follows: a}\n", "which follows another itself"},
+		"follows itself":    {"channels:\n  beta: {follows: beta}\n", "which itself follows another"},
+		"circle":            {"channels:\n  a: {follows: b}\n  b: {follows: a}\n", "which itself follows another"},
 		"other database":    {"server: {records: 'mysql://u:hush@h/d'}\n", "server.records is neither"},
 		"half an address":   {"server: {records: 'postgres:u:hush@h/d'}\n", "server.records is neither"},
 		"words":             {"server: {records: 'host=h password=hush'}\n", "server.records is neither"},
-		"unknown series":    {"server:\n  series: {db: x}\n", "line 2: field db not found"},
-		"refresh too short": {"server: {refresh: 5ms}\n", "server.refresh is not between 10ms and 1m0s; write it like 5s"},
+		"unknown series":    {"server:\n  series: {db: x}\n", "line 2: unknown key db"},
+		"refresh too short": {"server: {refresh: 5ms}\n", "server.refresh is not between 10ms and 1m0s"},
 		"refresh too long":  {"server: {refresh: 61s}\n", "server.refresh is not between"},
 		"refresh backwards": {"server: {refresh: -5s}\n", "server.refresh is not between"},
-		"refresh of what":   {"server: {refresh: 5}\n", "line 1"},
-		"refresh as words":  {"server: {refresh: often}\n", "line 1"},
+		"refresh of what":   {"server: {refresh: 5}\n", "line 1: \"5\" is not a duration, such as 5s"},
+		"refresh as words":  {"server: {refresh: often}\n", "line 1: \"often\" is not a duration, such as 5s"},
 		"redirect nowhere":  {"server: {updates: {redirect: true}}\n", "server.updates.redirect needs public_url"},
 		"public nowhere":    {"server: {updates: {redirect: public}}\n", "server.updates.redirect needs public_url"},
 		"redirect of what":  {"server: {updates: {redirect: hush}}\n", "server.updates.redirect is neither public (or true), presigned nor false"},
-		"redirects":         {"server: {updates: {redirect: [public]}}\n", "line 1"},
+		"redirects":         {"server: {updates: {redirect: [public]}}\n", "line 1: a list is not a text"},
 		"presigned folder":  {"storage: objects\nserver: {updates: {redirect: presigned}}\n", "presigned needs a storage like s3://"},
 		"presigned default": {"server: {updates: {redirect: presigned}}\n", "presigned needs a storage like s3://"},
-		"endpoint unused":   {"storage: s3://b\nserver: {updates: {presign_endpoint: 'https://u:hush@h'}}\n", "presign_endpoint goes with redirect: presigned"},
-		"endpoint public":   {"storage: s3://b\npublic_url: https://h\nserver: {updates: {redirect: public, presign_endpoint: 'https://h'}}\n", "presign_endpoint goes with redirect: presigned"},
-		"token with space":  {"server: {updates: {token: 'hush hush'}}\n", "server.updates.token holds a character"},
-		"token with a line": {"server: {updates: {token: \"hush\\n\"}}\n", "server.updates.token holds a character"},
-		"unknown updates":   {"server: {updates: {tokens: x}}\n", "field tokens not found"},
-		"guard of words":    {"channels:\n  stable: {guard: {failures: some}}\n", "line 2"},
-		"unknown guard":     {"channels:\n  stable: {guard: {failure: 1}}\n", "field failure not found"},
+		"endpoint unused":   {"storage: s3://b\nserver: {updates: {presign_endpoint: 'https://u:hush@h'}}\n", "presign_endpoint needs redirect: presigned"},
+		"endpoint public":   {"storage: s3://b\npublic_url: https://h\nserver: {updates: {redirect: public, presign_endpoint: 'https://h'}}\n", "presign_endpoint needs redirect: presigned"},
+		"token with space":  {"server: {updates: {token: 'hush hush'}}\n", "server.updates.token has a character"},
+		"token with a line": {"server: {updates: {token: \"hush\\n\"}}\n", "server.updates.token has a character"},
+		"unknown updates":   {"server: {updates: {tokens: x}}\n", "unknown key tokens; did you mean token?"},
+		"guard of words":    {"channels:\n  stable: {guard: {failures: some}}\n", "line 2: \"some\" is not a number"},
+		"unknown guard":     {"channels:\n  stable: {guard: {failure: 1}}\n", "unknown key failure; did you mean failures?"},
 		"hook nowhere":      {"server: {webhook: hush}\n", "server.webhook is not an absolute http(s) address"},
 		"too large":         {"# " + strings.Repeat("x", maxFile), "larger than"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := written(t, c.content)
 			_, err := Load(path, []string{"TSMON_DATA=/d"})
-			if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "hush") {
+			if err == nil || !strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "hush") || strings.Contains(err.Error(), "config.") {
 				t.Errorf("error %v, want %q in it", err, c.want)
 			}
 		})
@@ -174,6 +174,15 @@ func TestUpdates(t *testing.T) {
 	for _, bad := range []string{"TSMON_REFRESH=often", "TSMON_REFRESH=5", "TSMON_REFRESH=1ns", "TSMON_REFRESH=1h", "TSMON_UPDATES_REDIRECT=perhaps", "TSMON_UPDATES_REDIRECT=Public", "TSMON_UPDATES_REDIRECT=presigned", "TSMON_UPDATES_PRESIGN_ENDPOINT=https://u:hush@h", "TSMON_UPDATES_TOKEN=hush\x00"} {
 		if _, err := Load("", []string{"TSMON_DATA=/d", bad}); err == nil || strings.Contains(err.Error(), "hush") {
 			t.Errorf("%s: %v", bad, err)
+		}
+	}
+	for bad, want := range map[string]string{
+		"TSMON_REFRESH=often":         "environment: TSMON_REFRESH is not a duration, such as 5s",
+		"TSMON_UPLOAD_MAX_BYTES=20MB": "environment: TSMON_UPLOAD_MAX_BYTES is not a number",
+		"TSMON_BEHIND_PROXY=perhaps":  "environment: TSMON_BEHIND_PROXY is not true or false",
+	} {
+		if _, err := Load("", []string{"TSMON_DATA=/d", bad}); err == nil || err.Error() != want {
+			t.Errorf("%s: %v, want %s", bad, err, want)
 		}
 	}
 }

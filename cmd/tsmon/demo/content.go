@@ -8,24 +8,23 @@ import (
 	"tsmon/store/record"
 )
 
-// Menu items that the tenant's settings name.
+// Menu items for the tenant's settings.
 const (
-	SaveMenu    = 4 // whose grant allows saving diagrams
-	PublishMenu = 8 // whose grant allows publishing
+	SaveMenu    = 4 // its permission allows saving diagrams
+	PublishMenu = 8 // its permission allows publishing
 )
 
 // adminMenu is the menu item of the permissions.
 const adminMenu = 9
 
-// files are contents as `tsmon tenant import` takes them, a part in each. What
-// charts and images show of a variable is repeated there.
+// files are files for `tsmon tenant import`, with some sections each. Charts and
+// images repeat what they show of a variable.
 //
 //go:embed content/*.json
 var files embed.FS
 
-// Content is what the tenant of the network owns. Its permissions grant all
-// menu items to a user, and to a profile those that change nothing; both ids are
-// above zero.
+// Content returns what the tenant of the network owns. The user may use all menu
+// items, the profile those that change nothing. Both IDs are above zero.
 func Content(user, profile int64) record.Content {
 	var c record.Content
 	for _, part := range []string{"variables", "diagrams", "access", "charts"} {
@@ -34,7 +33,7 @@ func Content(user, profile int64) record.Content {
 			err = json.Unmarshal(data, &c)
 		}
 		if err != nil {
-			panic(fmt.Sprintf("the embedded %s: %v", part, err)) // only a wrong build
+			panic(fmt.Sprintf("the embedded %s: %v", part, err)) // a broken build
 		}
 	}
 	for _, menu := range c.Menus {

@@ -2,7 +2,7 @@ package demo
 
 import "math"
 
-// zone is a pressure zone and the tank that supplies it.
+// zone is a pressure zone with the tank that supplies it.
 type zone struct {
 	name    string
 	area    float64 // of the tank, m²
@@ -18,7 +18,7 @@ var zones = [...]zone{
 	{name: "sur", area: 220, full: 3.8, demand: 15, workday: &homesWorkday, weekend: &homesWeekend},
 }
 
-// Demand at each full hour, as a multiple of the usual one.
+// Demand at each full hour, as a multiple of the usual demand.
 var (
 	homesWorkday = [24]float64{
 		.42, .34, .30, .30, .36, .62, 1.20, 1.62, 1.48, 1.22, 1.10, 1.08,
@@ -38,12 +38,12 @@ var (
 	}
 )
 
-// peak is a demand that is never reached, l/s.
+// peak returns a bound of the demand, in l/s.
 func (z *zone) peak() float64 { return 1.9 * z.demand }
 
 func (z *zone) fullVolume() float64 { return z.area * z.full }
 
-// at returns the flow into zone k, l/s.
+// at returns the flow into zone k, in l/s.
 func (z *zone) at(k int, at int64) float64 {
 	local := at + utcOffset
 	index := floor(local, hour) / hour
@@ -53,8 +53,8 @@ func (z *zone) at(k int, at int64) float64 {
 	return z.demand * factor * (1 + .07*noise(seed, at, 30*minute) + .03*noise(seed, at, 40))
 }
 
-// hourly returns the multiple of the usual demand at an hour counted from
-// 1970-01-01 00:00, a Thursday, of the network's own time.
+// hourly returns the multiple of the usual demand at an hour, counted from
+// 1970-01-01 00:00 local time, a Thursday.
 func (z *zone) hourly(index int64) float64 {
 	weekday := (floor(index, 24)/24 + 4) % 7
 	if weekday == 0 || weekday == 6 {
@@ -63,7 +63,7 @@ func (z *zone) hourly(index int64) float64 {
 	return z.workday[index-floor(index, 24)]
 }
 
-// Seeds tell apart what noise is for. The zones and sites count on from theirs.
+// Seeds of the noise. Each zone and site has its own: the seed plus its index.
 const (
 	seedDemand  = 100
 	seedStuck   = 200
@@ -84,8 +84,8 @@ const (
 	seedDischarge
 )
 
-// noise is a number from -1 to 1 that wanders smoothly, in about period seconds
-// from one to another that has nothing to do with it.
+// noise returns a number from -1 to 1 that varies smoothly with time. Values more
+// than two periods apart, in seconds, are independent.
 func noise(seed uint64, at, period int64) float64 {
 	index := floor(at, period) / period
 	part := float64(at-index*period) / float64(period)
@@ -93,7 +93,7 @@ func noise(seed uint64, at, period int64) float64 {
 	return (1-part)*lattice(seed, index) + part*lattice(seed, index+1)
 }
 
-// lattice returns a number from -1 to 1.
+// lattice returns a random number from -1 to 1.
 func lattice(seed uint64, index int64) float64 {
 	return float64(hash(seed, index))/(math.MaxUint64/2) - 1
 }

@@ -1,6 +1,5 @@
-// Package demo is the made-up water network that `tsmon serve --demo` shows:
-// what its tenant owns (Content), and values that its sensors could have
-// measured (Network).
+// Package demo is the fictitious water network that `tsmon serve --demo` shows:
+// what its tenant owns (Content) and what its sensors measure (Network).
 //
 // A river intake feeds a reservoir. Three equal pumps lift its water, chlorinated,
 // through one main to three tanks, each of which supplies a zone behind a
@@ -9,14 +8,12 @@
 // filled and held full. Demand follows the hour, other on weekends than on
 // workdays, and noise that is a hash of the time.
 //
-// The values are a function of time, and no file has to keep the state behind
-// them. A network is simulated from some days before its start, in steps that
-// lie at the same moments for every network. In these days it forgets how it
-// began: held full, tanks are at one exact volume whatever they held before;
-// counters begin anew at midnight; and what else has a memory, the reservoir and
-// the chlorine, loses it within hours. So networks of different starts agree
-// wherever both have values, and a process that starts again goes on where
-// another one ended.
+// The values are a function of time, so no state has to be stored. A network is
+// simulated from some days before its start, in steps at the same moments for every
+// network. In these days its initial state is forgotten: tanks that are held full
+// have one exact volume, counters restart at midnight, and the reservoir and the
+// chlorine settle within hours. So networks with different starts agree wherever
+// both have values, and a restarted process continues where the last one ended.
 package demo
 
 import (
@@ -29,11 +26,11 @@ import (
 )
 
 const (
-	// Interval is the time between two sets of samples as they are measured.
+	// Interval is the time between two measurements.
 	Interval = step * time.Second
-	// Span is how far back Resume begins.
+	// Span is how far before now Resume starts at most.
 	Span = 10 * day * time.Second
-	// TimeZone is where the network lies.
+	// TimeZone is the time zone of the network.
 	TimeZone = "America/Bogota"
 )
 
@@ -46,13 +43,13 @@ const (
 
 	utcOffset = -5 * hour // of TimeZone, all year
 
-	warmUp = 10 * day // that a network is simulated before its start
+	warmUp = 10 * day // simulated before the start of a network
 )
 
-// batchSize is how many samples one write has at most.
+// batchSize is the largest number of samples in a write.
 const batchSize = 5000
 
-// Network simulates the network. It is for one goroutine.
+// Network simulates the network. It is not safe for concurrent use.
 type Network struct {
 	at        int64 // a multiple of step
 	reservoir reservoir
@@ -73,8 +70,8 @@ func New(start time.Time) *Network {
 	return n
 }
 
-// Resume returns a network that goes on where the values of a database end, or
-// begins Span before now where there are none so new.
+// Resume returns a network that continues the values of a database, or starts Span
+// before now if the database has none since then.
 func Resume(ctx context.Context, r series.Reader, database string, now time.Time) (*Network, error) {
 	values, err := r.Current(ctx, database, []series.Want{{Key: series.Key{Measurement: "embalse", Field: "nivel"}, Timed: true}})
 	if err != nil {
@@ -87,13 +84,13 @@ func Resume(ctx context.Context, r series.Reader, database string, now time.Time
 	return New(start), nil
 }
 
-// Until yields the samples after those it yielded before, or after the network's
-// start, up to and including stop, in order of time. The last minute has a set
-// every Interval, the day before stop one a minute, and what is older one every
-// five minutes; so one call gives the history, a call each Interval the values
-// as they are measured, and a call after a pause what was missed. A batch holds
-// whole sets of one moment, 5,000 samples at most, and belongs to the caller; what
-// is not taken is not yielded again.
+// Until yields the samples since the last call, or since the network's start, up to
+// and including stop, in order of time. The minute before stop has samples every
+// Interval, the day before it every minute, and earlier time every five minutes: one
+// call yields the history, a call each Interval the current values, and a call
+// after a pause the missing ones. A batch has at most 5,000 samples, all samples of
+// a moment are in the same batch, and the caller owns it. Batches that the caller
+// does not take are lost.
 func (n *Network) Until(stop time.Time) iter.Seq[[]series.Sample] {
 	return func(yield func([]series.Sample) bool) {
 		var batch []series.Sample
@@ -117,7 +114,7 @@ func (n *Network) Until(stop time.Time) iter.Seq[[]series.Sample] {
 	}
 }
 
-// spacing returns the time between sets of samples of an age.
+// spacing returns the time between the samples of an age.
 func spacing(age int64) int64 {
 	switch {
 	case age < minute:
@@ -128,5 +125,5 @@ func spacing(age int64) int64 {
 	return 5 * minute
 }
 
-// floor returns the last multiple of unit that is not above n.
+// floor returns the greatest multiple of unit that is not above n.
 func floor(n, unit int64) int64 { return n - (n%unit+unit)%unit }

@@ -2,8 +2,8 @@ package demo
 
 import "math"
 
-// Flows are in l/s, those of the step that led to the moment; volumes are in m³,
-// levels and heads in m, heights above the axis of the pumps.
+// Flows are in l/s during the step before the moment, volumes in m³, levels and
+// heads in m, heights in m above the axis of the pumps.
 
 const (
 	reservoirArea   = 2500.0 // m²
@@ -13,38 +13,38 @@ const (
 	maxIntake       = 160.0
 
 	tankBottom = 56.0 // height
-	lip        = .3   // above the full level, where a tank overflows
-	lost       = .02  // share of the pumped water that the main leaks
+	lip        = .3   // height above the full level at which a tank overflows
+	lost       = .02  // share of the pumped water that leaks from the main
 
-	closedHead = 78.0  // of a pump against a closed valve
+	closedHead = 78.0  // head of a pump against a closed valve
 	pumpLoss   = .0065 // of head, times the pump's flow squared
 	mainLoss   = .0008 // of head, times the main's flow squared
-	bestFlow   = 48.0  // where a pump is most efficient
-	efficiency = .76   // there
+	bestFlow   = 48.0  // at which a pump is most efficient
+	efficiency = .76   // at bestFlow
 	metreBar   = 1 / 10.2
 
-	usualChlorine = 1.25        // behind the dosing, mg/l
+	usualChlorine = 1.25        // after the dosing, mg/l
 	bulkDecay     = .025 / hour // of chlorine in a tank, 1/s
 )
 
-// moved is the volume of a flow in one step.
+// moved returns the volume of a flow in one step.
 func moved(flow float64) float64 { return flow * step / 1000 }
 
 type reservoir struct{ volume, in, out float64 }
 
 func (r *reservoir) level() float64 { return r.volume / reservoirArea }
 
-// tank is the tank of the zone of its index.
+// tank belongs to the zone with the same index.
 type tank struct {
 	volume, in, out float64
-	limit           float64 // flow that the inlet lets in
-	calling         bool    // for water, until it has enough
+	limit           float64 // highest flow through the inlet
+	calling         bool    // for water, until it is full enough
 	overflowing     bool
 	chlorine        float64 // mg/l
 }
 
 type station struct {
-	flow, power    float64 // of all pumps, kW
+	flow, power    float64 // sums of all pumps; power in kW
 	pumps          [3]pump
 	energy, volume float64 // since midnight, kWh
 }
@@ -55,7 +55,7 @@ type pump struct {
 	starts      int64 // since midnight
 }
 
-// advance takes the network one step further.
+// advance simulates one step.
 func (n *Network) advance() {
 	n.at += step
 	if (n.at+utcOffset)%day == 0 {
@@ -69,7 +69,7 @@ func (n *Network) advance() {
 	n.reservoir.move(n.at, n.station.flow)
 }
 
-// hour is the time of the network's day, in hours.
+// hour returns the local time of day in hours.
 func (n *Network) hour() float64 { return float64((n.at+utcOffset)%day) / hour }
 
 // night reports whether electricity is cheap.
@@ -77,26 +77,26 @@ func (n *Network) night() bool {
 	return n.hour() < 5 || n.hour() >= 22
 }
 
-// stuck reports whether the float valve of tank k stays open although the tank
-// is full, which it does for a while in some nights.
+// stuck reports whether the float valve of tank k fails to close, as it does for a
+// while in some nights, so that the tank overflows.
 func (n *Network) stuck(k int) bool {
 	local := n.at + utcOffset
 	since := local%day - 200*minute
 	return since >= 0 && since < 70*minute && hash(uint64(seedStuck+k), local/day)%7 == 0
 }
 
-// lead is the pump that starts first, another one every morning.
+// lead returns the pump that starts first, a different one every morning.
 func (n *Network) lead() int { return int((n.at + utcOffset - 5*hour) / day % 3) }
 
-// openInlets says what each tank takes in this step, and returns the number of
-// pumps that this calls for.
+// openInlets sets the demand and the inlet limit of each tank for this step, and
+// returns the number of pumps that they require.
 func (n *Network) openInlets() (running int) {
 	night := n.night()
 	from, to := .62, .85 // of the full volume
 	if night {
 		from, running = .985, 1
 	}
-	if night || n.hour() >= 21 { // soon it is: no pump has to stop before
+	if night || n.hour() >= 21 { // nearly night: keep the pumps running
 		to = 1
 	}
 	calls := 0
@@ -118,14 +118,15 @@ func (n *Network) openInlets() (running int) {
 	return max(running, calls)
 }
 
-// capacity is the flow of a number of pumps, where their curve meets the main's.
+// capacity returns the flow at which the curve of the running pumps crosses the
+// main's.
 func (n *Network) capacity(running int) float64 {
 	lift := n.tankHeight() - n.reservoir.level() - reservoirBottom
 	count := float64(running)
 	return count * math.Sqrt((closedHead-lift)/(pumpLoss+mainLoss*count*count))
 }
 
-// tankHeight is the mean height of the water in the tanks.
+// tankHeight returns the mean height of the water in the tanks.
 func (n *Network) tankHeight() float64 {
 	sum := 0.0
 	for k := range n.tanks {
@@ -134,15 +135,15 @@ func (n *Network) tankHeight() float64 {
 	return tankBottom + sum/float64(len(n.tanks))
 }
 
-// fillTanks shares what arrives of a pumped flow among the tanks, by their
-// zones' demand, and returns the pumped flow that they take: less than there
-// could be where the inlets let in no more.
+// fillTanks distributes a pumped flow, less the leaks, among the tanks by their
+// zones' demand. It returns the pumped flow that they take, which is less than
+// pumped if the inlets limit it.
 func (n *Network) fillTanks(pumped float64) float64 {
 	for k := range n.tanks {
 		n.tanks[k].in = 0
 	}
 	rest, taken := pumped*(1-lost), 0.0
-	for range n.tanks { // each round sates a tank, or shares all of the rest
+	for range n.tanks { // each round fills a tank up to its limit, or distributes the rest
 		weights := 0.0
 		for k, t := range n.tanks {
 			if t.in < t.limit {
@@ -164,7 +165,7 @@ func (n *Network) fillTanks(pumped float64) float64 {
 	return taken / (1 - lost)
 }
 
-// move ends a step, in which water of some chlorine arrived.
+// move applies the flows of a step. arriving is the chlorine of the inflow.
 func (t *tank) move(z *zone, arriving float64) {
 	t.chlorine += step * (t.in/1000/max(t.volume, 1)*(arriving-t.chlorine) - bulkDecay*t.chlorine)
 	t.volume += moved(t.in - t.out)
@@ -173,8 +174,8 @@ func (t *tank) move(z *zone, arriving float64) {
 	t.volume = min(t.volume, most)
 }
 
-// move takes in what the intake's gate, which holds the usual level in a slow
-// way, lets through.
+// move applies the flows of a step. The intake's gate slowly restores the usual
+// level.
 func (r *reservoir) move(at int64, out float64) {
 	slow := (usualLevel - r.level()) * reservoirArea * 1000 / (6 * hour)
 	r.in = min(max(0, usualIntake*(1+.08*noise(seedIntake, at, 3*hour))+slow), maxIntake)
@@ -182,7 +183,7 @@ func (r *reservoir) move(at int64, out float64) {
 	r.volume += moved(r.in - r.out)
 }
 
-// run shares a flow among a number of pumps, the leading one first.
+// run distributes a flow among a number of pumps, beginning with the leading one.
 func (s *station) run(running int, flow float64, lead int) {
 	if flow == 0 {
 		running = 0
@@ -209,7 +210,7 @@ func (p *pump) turn(on bool, flow float64) {
 	}
 }
 
-// head is what a pump adds at its flow.
+// head returns the head of a pump at a flow.
 func head(flow float64) float64 { return closedHead - pumpLoss*flow*flow }
 
 func (s *station) midnight() {

@@ -8,7 +8,7 @@ import (
 	"tsmon/store/series"
 )
 
-// set collects what the sensors measure at one moment.
+// set collects the samples of one moment.
 type set struct {
 	time    time.Time
 	samples []series.Sample
@@ -20,7 +20,7 @@ func (s *set) add(measurement, site string, fields map[string]any) {
 	})
 }
 
-// appendSamples appends what the sensors measure now.
+// appendSamples appends the samples of the current moment.
 func (n *Network) appendSamples(dst []series.Sample) []series.Sample {
 	s := &set{time.Unix(n.at, 0).UTC(), dst}
 	s.add("embalse", "captacion", map[string]any{
@@ -41,7 +41,7 @@ func (n *Network) measureStation(s *set) {
 	const site = "estacion"
 	flow := n.station.flow
 	suction := (n.reservoir.level()+reservoirBottom)*metreBar - 1e-5*flow*flow
-	discharge := n.tankHeight() * metreBar // that the check valves hold
+	discharge := n.tankHeight() * metreBar // held by the check valves
 	running := 0
 	for i, p := range n.station.pumps {
 		if p.on {
@@ -66,7 +66,7 @@ func (n *Network) measureStation(s *set) {
 	n.measureRemote(s, site, 0)
 }
 
-// measureRemote measures the battery of a remote unit, charged by the sun.
+// measureRemote measures the battery of a remote unit, which the sun charges.
 func (n *Network) measureRemote(s *set, site string, index int) {
 	sun := max(0, math.Sin(math.Pi*(n.hour()-6)/12))
 	s.add("remota", site, map[string]any{
@@ -86,8 +86,8 @@ func (n *Network) measureTank(s *set, k int) {
 	n.measureRemote(s, name, k+1)
 }
 
-// measureZone measures what a valve makes of the tank's pressure: the more
-// flows, the more pressure it leaves, so that the critical point has enough.
+// measureZone measures a zone behind its pressure-reducing valve. The valve raises
+// the pressure with the flow, so that the critical point has enough.
 func (n *Network) measureZone(s *set, k int) {
 	t, z := n.tanks[k], &zones[k]
 	load := t.out / z.peak()
@@ -102,7 +102,7 @@ func (n *Network) measureZone(s *set, k int) {
 	})
 }
 
-// plantChlorine is what the dosing leaves in the water, mg/l.
+// plantChlorine returns the chlorine after the dosing, in mg/l.
 func plantChlorine(at int64) float64 {
 	return usualChlorine + .1*noise(seedChlorine, at, 5*hour)
 }
@@ -111,7 +111,7 @@ func (n *Network) measureQuality(s *set) {
 	dosing := n.station.flow > 0
 	dose := 0.0
 	if dosing {
-		dose = plantChlorine(n.at) + .35 // which the water consumes at once
+		dose = plantChlorine(n.at) + .35 // of which the water consumes .35 at once
 	}
 	s.add("dosificador", "estacion", map[string]any{
 		"marcha": dosing, "estados_0": dosing, "dosis": round(dose, 2),
@@ -129,11 +129,11 @@ func (n *Network) measureQuality(s *set) {
 	})
 }
 
-// farChlorine is what is left at the far end of the last zone, whose pipes hold
-// pipes m³: the less is used, the longer the water takes to get there.
+// farChlorine returns the chlorine at the far end of the last zone. The lower the
+// demand, the longer the water takes to get there.
 func (n *Network) farChlorine() float64 {
 	const (
-		pipes     = 110
+		pipes     = 110        // volume, m³
 		wallDecay = .06 / hour // 1/s
 	)
 	t := n.tanks[len(n.tanks)-1]

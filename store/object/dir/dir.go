@@ -1,25 +1,19 @@
 // Package dir keeps objects as files below one folder: the key is the path.
 //
-// A new object is written to a temporary file, synced, read back and compared,
-// and only then linked to its name, which fails where the name is taken. A
-// swapped object is renamed over its predecessor under a file lock of its key.
-// Both sync the folders on the way, so that what was reported as written
-// survives a power cut as far as the file system keeps its own promises; what
-// is read back may come from the page cache and proves the path to it, not the
-// disk. The file system has to know hard links.
+// A new object is written to a temporary file, synced, read back and compared, and
+// then hard-linked to its name, which fails if the name is taken. Swap renames a new
+// file over the old one under a file lock of the key. Both sync the folders, so that
+// a written object survives a power cut. Reading back may be served by the page cache.
 //
-// Temporary files and locks lie in the folder .tsmon below the root, on the
-// same file system as the objects. A temporary file that a crash left behind
-// is removed a day later, when the store is next opened.
+// Temporary files and locks are in the folder .tsmon below the root. Open removes
+// temporary files that a crash has left behind a day ago or earlier.
 //
-// An object is a regular file. Folders, symbolic links and files whose name is
-// no key are no objects: they are neither listed nor read, and in the way of a
-// key they are reported as object.ErrBadKey. A link to a folder inside the root
-// is followed where a key names it; none leads out of the root.
+// An object is a regular file. Folders, symbolic links and files whose name is not a
+// key are neither listed nor read; where a key is to be written they are
+// object.ErrBadKey. Links to folders are followed if they stay inside the root.
 //
-// The ETag of an object of up to object.MaxSwap bytes is half of its SHA-256.
-// Larger objects, which no Swap writes, are told apart by size and
-// modification time: to look at a bundle must not mean to read it.
+// The ETag of an object of up to object.MaxSwap bytes is half of its SHA-256; that
+// of a larger one is its size and modification time, so that Stat need not read it.
 package dir
 
 import (
@@ -47,15 +41,14 @@ type Store struct {
 	LockWait time.Duration
 
 	root string
-	made atomic.Bool // the root was there: from then on it has to stay
+	made atomic.Bool // the root has existed, and must not disappear
 }
 
 var _ object.Store = (*Store)(nil)
 
-// Open opens the store below root. Where there is no such folder yet the store
-// is empty, and the first write makes it, with its parents; where there can't be
-// one the error is object.ErrNoStore. Open also removes what crashed writers
-// left behind.
+// Open opens the store below root. If there is no such folder the store is empty,
+// and the first write creates it with its parents; if there can't be such a folder
+// the error is object.ErrNoStore.
 func Open(root string) (*Store, error) {
 	abs, err := filepath.Abs(root)
 	if err != nil {
@@ -74,8 +67,8 @@ func Open(root string) (*Store, error) {
 	return s, nil
 }
 
-// OpenExisting is like Open, but object.ErrNoStore where there is no such folder:
-// for whoever only reads, to whom an empty store would hide a wrong path.
+// OpenExisting is like Open, but object.ErrNoStore if there is no such folder. It is
+// for commands that only read, so that a wrong path is not an empty store.
 func OpenExisting(root string) (*Store, error) {
 	s, err := Open(root)
 	if err == nil && !s.made.Load() {
@@ -84,8 +77,8 @@ func OpenExisting(root string) (*Store, error) {
 	return s, err
 }
 
-// open opens the root for one operation, so that a root that vanished or was
-// mounted anew is noticed. It is fs.ErrNotExist where none was made yet.
+// open opens the root for one operation, so that one that has disappeared or been
+// remounted is noticed. fs.ErrNotExist if it has not been created yet.
 func (s *Store) open() (*os.Root, error) {
 	if err := s.present(); err != nil {
 		return nil, err
@@ -97,7 +90,7 @@ func (s *Store) open() (*os.Root, error) {
 	return root, err
 }
 
-// openToWrite opens the root for a write, which makes it if none was there yet.
+// openToWrite opens the root, and creates it for the first write.
 func (s *Store) openToWrite() (*os.Root, error) {
 	if !s.made.Load() {
 		if err := os.MkdirAll(s.root, 0o755); err != nil {
@@ -107,8 +100,7 @@ func (s *Store) openToWrite() (*os.Root, error) {
 	return s.open()
 }
 
-// present is object.ErrNoStore if the root folder is there no more, or can't be
-// there.
+// present returns object.ErrNoStore if the root has disappeared or can't exist.
 func (s *Store) present() error {
 	fi, err := os.Stat(s.root)
 	switch {
@@ -162,8 +154,8 @@ type body struct {
 
 func (b *body) Close() error { return b.file.Close() }
 
-// SyscallConn lets the kernel send the file from where it stands. That passes
-// Read over: whoever does it limits and counts the bytes.
+// SyscallConn lets the kernel send the file from its current offset. That bypasses
+// Read: the caller limits and counts the bytes.
 func (b *body) SyscallConn() (syscall.RawConn, error) { return b.file.SyscallConn() }
 
 // Stat implements object.Store.
@@ -217,8 +209,8 @@ func openObject(root *os.Root, key string) (*os.File, object.Info, error) {
 	return f, info, nil
 }
 
-// lookUp finds the file of a key; anything but a regular file is not found. It
-// comes before opening, which would wait at a named pipe.
+// lookUp finds the file of a key. fs.ErrNotExist for anything but a regular file:
+// opening a named pipe would block.
 func lookUp(root *os.Root, key string) (fs.FileInfo, error) {
 	fi, err := root.Lstat(key)
 	switch {
@@ -232,7 +224,7 @@ func lookUp(root *os.Root, key string) (fs.FileInfo, error) {
 	return fi, nil
 }
 
-// describe makes the Info of an open file and leaves it at its beginning.
+// describe returns the Info of an open file and rewinds it.
 func describe(f *os.File, key string) (object.Info, error) {
 	fi, err := f.Stat()
 	if err != nil {

@@ -11,12 +11,11 @@ import (
 	"tsmon/store/object"
 )
 
-// sourceError marks an error of the reader that Create was given: it says
-// nothing about the store and is passed on as it is.
+// sourceError marks an error of the reader that Create reads from, which is returned
+// unchanged.
 type sourceError struct{ error }
 
-// explain names the operation and the key, and puts an error of the file
-// system into the words of the contract.
+// explain adds the operation and the key, and maps an error of the file system.
 func (s *Store) explain(op, key string, err error) error {
 	if err == nil {
 		return nil
@@ -53,7 +52,7 @@ func translate(err error) error {
 	return err
 }
 
-// strip takes the path off an error of package os: it names the temporary file
+// strip removes the path from an error of package os: it is that of a temporary file
 // or repeats the key.
 func strip(err error) error {
 	switch e := err.(type) {

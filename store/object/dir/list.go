@@ -13,8 +13,8 @@ import (
 	"tsmon/store/object"
 )
 
-// List implements object.Store. It reads one folder at a time and skips those
-// that hold nothing after after.
+// List implements object.Store. It reads one folder at a time, and none that holds
+// only keys up to after.
 func (s *Store) List(ctx context.Context, prefix, after string) iter.Seq2[object.Info, error] {
 	return func(yield func(object.Info, error) bool) {
 		err := s.list(ctx, prefix, after, func(info object.Info) bool { return yield(info, nil) })
@@ -24,7 +24,7 @@ func (s *Store) List(ctx context.Context, prefix, after string) iter.Seq2[object
 	}
 }
 
-// errStop says that whoever ranges over a list wants no more of it.
+// errStop says that the caller has stopped the iteration.
 var errStop = errors.New("stop")
 
 func (s *Store) list(ctx context.Context, prefix, after string, yield func(object.Info) bool) error {
@@ -49,7 +49,7 @@ type walk struct {
 	yield         func(object.Info) bool
 }
 
-// folder lists one folder, given with its closing slash; the root is "".
+// folder lists one folder, whose name ends with a slash; the root is "".
 func (w walk) folder(ctx context.Context, folder string) error {
 	names, err := w.names(folder)
 	if err != nil {
@@ -71,9 +71,8 @@ func (w walk) folder(ctx context.Context, folder string) error {
 	return ctx.Err()
 }
 
-// names reads the names in a folder, in the byte order of the keys they are
-// part of: that of a folder ends in a slash, so that "a.b" comes before "a/b".
-// A folder that is not there, or no folder, has none.
+// names reads the names in a folder in byte order of their keys: the names of folders
+// end with a slash, so that "a.b" sorts before "a/b". A missing folder has none.
 func (w walk) names(folder string) ([]string, error) {
 	f, err := w.root.Open(path.Clean("./" + folder))
 	if errors.Is(err, fs.ErrNotExist) || isNotFolder(err) || isTooLong(err) {
@@ -104,7 +103,7 @@ func (w walk) names(folder string) ([]string, error) {
 	return names, nil
 }
 
-// reaches reports whether a folder may hold keys that are wanted.
+// reaches reports whether a folder may hold keys of the list.
 func (w walk) reaches(folder string) bool {
 	fits := strings.HasPrefix(folder, w.prefix) || strings.HasPrefix(w.prefix, folder)
 	return fits && (folder > w.after || strings.HasPrefix(w.after, folder))

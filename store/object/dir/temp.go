@@ -29,8 +29,8 @@ type temp struct {
 	desc object.Info
 }
 
-// writeTemp writes r to a temporary file, syncs it, and compares what can be
-// read back. If that fails no file is left.
+// writeTemp writes r to a temporary file, syncs it and compares what it reads back.
+// If it fails it leaves no file.
 func writeTemp(ctx context.Context, root *os.Root, r io.Reader, size int64) (*temp, error) {
 	if err := makePrivate(root); err != nil {
 		return nil, err
@@ -47,8 +47,8 @@ func writeTemp(ctx context.Context, root *os.Root, r io.Reader, size int64) (*te
 	return t, nil
 }
 
-// makePrivate makes the folder of temporary files and locks. It has to be a
-// folder, not a link to one.
+// makePrivate creates the folder of temporary files and locks, which must not be a
+// link.
 func makePrivate(root *os.Root) error {
 	fi, err := root.Lstat(private)
 	if err == nil && fi.IsDir() {
@@ -108,12 +108,10 @@ func (t *temp) info(key string) object.Info {
 	return info
 }
 
-// discard removes the temporary name. What can't be removed now is swept up
-// when the store is opened a day later.
+// discard removes the temporary name; sweep removes it later if that fails.
 func (t *temp) discard() { t.root.Remove(t.name) }
 
-// pour copies r to w and looks at ctx between the pieces. Errors of r are
-// marked as such.
+// pour copies r to w until ctx ends. Errors of r are marked with sourceError.
 func pour(ctx context.Context, w io.Writer, r io.Reader, size int64) error {
 	buf := make([]byte, min(max(size, 512), 256<<10))
 	for {
@@ -133,8 +131,8 @@ func pour(ctx context.Context, w io.Writer, r io.Reader, size int64) error {
 	}
 }
 
-// syncParents makes the name of key durable, and those of its folders: another
-// writer may have made one of them without having synced it yet.
+// syncParents makes the name of key durable, and those of its folders, which another
+// writer may not have synced yet.
 func syncParents(root *os.Root, key string) error {
 	if runtime.GOOS == "windows" {
 		return nil // folders can't be synced there
@@ -158,8 +156,8 @@ func syncFolder(root *os.Root, dir string) error {
 	return f.Sync()
 }
 
-// sweep removes the temporary files that were last written before the given
-// time. It is a courtesy: whoever may only read the store can't and need not.
+// sweep removes temporary files that were last written before a time. It ignores
+// errors: users who may only read the store can't remove them.
 func sweep(root *os.Root, before time.Time) {
 	f, err := root.Open(private)
 	if err != nil {

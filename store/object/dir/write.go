@@ -70,7 +70,7 @@ func (s *Store) swap(ctx context.Context, key, etag string, data []byte) (object
 		return object.Info{}, err
 	}
 	defer unlock()
-	if err := wears(root, key, etag); err != nil {
+	if err := checkETag(root, key, etag); err != nil {
 		return object.Info{}, err
 	}
 	t, err := writeTemp(ctx, root, bytes.NewReader(data), int64(len(data)))
@@ -94,7 +94,7 @@ func swappable(data []byte) error {
 	return nil
 }
 
-// vacant reports what stands in the way of a new object.
+// vacant returns nil if nothing has the key, and fs.ErrExist if an object has it.
 func vacant(root *os.Root, key string) error {
 	fi, err := root.Lstat(key)
 	switch {
@@ -110,9 +110,9 @@ func vacant(root *os.Root, key string) error {
 	return fs.ErrExist
 }
 
-// wears is object.ErrChanged unless the object of key has this ETag; an empty
-// ETag asks for none.
-func wears(root *os.Root, key, etag string) error {
+// checkETag returns object.ErrChanged unless the object has this ETag, or does not
+// exist if the ETag is empty.
+func checkETag(root *os.Root, key, etag string) error {
 	f, info, err := openObject(root, key)
 	switch {
 	case err == nil:
@@ -128,8 +128,8 @@ func wears(root *os.Root, key, etag string) error {
 	return nil
 }
 
-// lock takes the lock of one key, which the kernel gives up when its process
-// ends. Lock files stay: to remove one would let two holders in.
+// lock takes the lock of one key, which the kernel releases when the process ends.
+// Lock files are never removed, since that could let two writers in.
 func (s *Store) lock(ctx context.Context, root *os.Root, key string) (unlock func() error, err error) {
 	if err := makePrivate(root); err != nil {
 		return nil, err
@@ -151,7 +151,7 @@ func (s *Store) lock(ctx context.Context, root *os.Root, key string) (unlock fun
 	return nil, err
 }
 
-// link gives the temporary file its name, if that is free.
+// link gives the temporary file its name unless that is taken.
 func (t *temp) link(key string) error {
 	if err := t.root.MkdirAll(path.Dir(key), 0o755); err != nil {
 		return err
@@ -165,7 +165,7 @@ func (t *temp) link(key string) error {
 	return syncParents(t.root, key)
 }
 
-// rename gives the temporary file its name in place of what stands there.
+// rename gives the temporary file its name and replaces what had it.
 func (t *temp) rename(key string) error {
 	if err := t.root.Rename(t.name, key); err != nil {
 		return err

@@ -21,18 +21,18 @@ import (
 var (
 	// errRefused says that the condition of a write did not hold.
 	errRefused = errors.New("the condition of the write does not hold")
-	// errRejected says that the server did not do what it was asked.
+	// errRejected says that the server refused the request.
 	errRejected = errors.New("the server refuses the request")
-	// errUnlike says that something else than S3 answered.
+	// errUnlike says that the answer is not that of an S3 server.
 	errUnlike = errors.New("the endpoint does not answer like S3")
 )
 
-// sourceError marks an error of the reader that Create was given: it says
-// nothing about the store and is passed on as it is.
+// sourceError marks an error of the reader that Create reads from, which is returned
+// unchanged.
 type sourceError struct{ error }
 
-// explain names the operation and the key, and puts an error into the words of
-// the contract; refused is what a failed condition means there.
+// explain adds the operation and the key, and maps an error to the contract's; refused
+// is the one for a failed condition.
 func (s *Store) explain(ctx context.Context, op, key string, err, refused error) error {
 	if err == nil {
 		return nil
@@ -84,7 +84,7 @@ func isConnection(err error) bool {
 	return errors.As(err, &ne) || errors.Is(err, errHungUp) || errors.Is(err, io.ErrUnexpectedEOF)
 }
 
-// isMalformed reports whether an answer could not be read as the XML it had to be.
+// isMalformed reports whether an answer was not the XML that was expected.
 func isMalformed(err error) bool {
 	var syntax *xml.SyntaxError
 	var other xml.UnmarshalError
@@ -137,12 +137,12 @@ func (s *Store) answered(a minio.ErrorResponse) error {
 	return fmt.Errorf("%s: %w (%.80s, status %d)", s.place(), cause, a.Code, a.StatusCode)
 }
 
-// anonymous is the error of what takes credentials where none were found.
+// anonymous is the error of a request that needs credentials when none were found.
 func (s *Store) anonymous() error {
 	return fmt.Errorf("%s: %w: no credentials were found; set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY", s.place(), fs.ErrPermission)
 }
 
-// byStatus maps the status of an answer whose code says nothing.
+// byStatus maps the status of an answer without a known code.
 func byStatus(status int) error {
 	switch {
 	case status == http.StatusForbidden || status == http.StatusUnauthorized:

@@ -33,8 +33,7 @@ func uploadable(size int64) error {
 	return nil
 }
 
-// takeBuffer returns a buffer for size bytes, waiting until there is memory for
-// it. It has to be given back.
+// takeBuffer waits for a buffer for size bytes. The caller gives it back.
 func (s *Store) takeBuffer(ctx context.Context, size int64) ([]byte, error) {
 	if size <= smallSize {
 		return make([]byte, size), nil
@@ -85,15 +84,15 @@ func (s *Store) createLarge(ctx context.Context, key string, r io.Reader, size i
 	return u.sum.Sum64(), nil
 }
 
-// begin starts an upload. It does not end with ctx: an upload that the server
-// begins and whose id is not heard can't be aborted.
+// begin starts an upload. It does not end with ctx: without its id an upload can't be
+// aborted.
 func (s *Store) begin(ctx context.Context, key string, opts minio.PutObjectOptions) (id string, err error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), abortAfter)
 	defer cancel()
 	return s.core.NewMultipartUpload(ctx, s.bucket, s.path(key), opts)
 }
 
-// upload is the sending of one object in parts.
+// upload sends one object in parts.
 type upload struct {
 	s       *Store
 	key, id string
@@ -105,8 +104,7 @@ type upload struct {
 	parts []minio.CompletePart
 }
 
-// send sends everything that r holds. Each sender reads a part and sends it
-// while the other one reads.
+// send sends all of r. Each sender reads a part and sends it while the other reads.
 func (u *upload) send(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
 	for range min(senders, (u.left+partSize-1)/partSize) {
@@ -141,8 +139,8 @@ func (u *upload) sendParts(ctx context.Context, buf []byte) error {
 	}
 }
 
-// read reads the next part into buf; after the last one there is no data. With
-// the last part r must have ended.
+// read reads the next part into buf, and no data after the last one, with which r must
+// end.
 func (u *upload) read(ctx context.Context, buf []byte) (minio.CompletePart, []byte, error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -162,7 +160,7 @@ func (u *upload) read(ctx context.Context, buf []byte) (minio.CompletePart, []by
 	return part, data, nil
 }
 
-// complete makes the parts the object, if its key is still free.
+// complete creates the object from the parts, unless its key is taken.
 func (u *upload) complete(ctx context.Context) error {
 	opts := minio.PutObjectOptions{UserMetadata: map[string]string{checksumHeader: encode(u.sum.Sum64()), checksumType: wholeObject}}
 	opts.SetMatchETagExcept("*")
@@ -170,15 +168,15 @@ func (u *upload) complete(ctx context.Context) error {
 	if !isCode(err, "NoSuchUpload") {
 		return err
 	}
-	// An earlier try may have done it, and only its answer was lost.
+	// An earlier attempt may have succeeded without its answer arriving.
 	if _, _, there := u.s.head(ctx, u.key); there == nil {
 		return fs.ErrExist
 	}
 	return err
 }
 
-// abort gives up the parts that the store holds, also after ctx has ended. The
-// error that led here is the one to report.
+// abort deletes the parts, even after ctx has ended. Its error is not reported: the
+// caller has one.
 func (u *upload) abort(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), abortAfter)
 	defer cancel()

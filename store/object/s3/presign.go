@@ -12,13 +12,13 @@ import (
 
 var _ object.Presigner = (*Store)(nil)
 
-// OpenPresigner returns what makes addresses of the objects of the store that a
-// URL names. They lead to endpoint, by which clients reach the bucket, or where it
-// is empty to that of the URL; a signature holds for one host alone, so that what
-// stands in between has to pass Host and path on. Like Open it makes no request.
+// OpenPresigner returns a presigner for the store that a URL names. Its addresses
+// point to endpoint, by which clients reach the bucket, or to that of the URL if it
+// is empty. A signature covers the host: proxies have to preserve Host and path.
+// OpenPresigner makes no request.
 //
-// For an endpoint of its own the region has to be known: from the URL, or because
-// the URL's own endpoint is not Amazon's.
+// An endpoint needs a known region: from the URL, or because the URL's endpoint is
+// not Amazon's.
 func OpenPresigner(rawURL, endpoint string, limits Limits) (object.Presigner, error) {
 	loc, err := parse(rawURL)
 	if err != nil {
@@ -39,12 +39,11 @@ func OpenPresigner(rawURL, endpoint string, limits Limits) (object.Presigner, er
 	return s, nil
 }
 
-// forTheAsker has the store answer that no cache but the client's own may keep
-// what an address gives, whatever the object says of itself.
-var forTheAsker = url.Values{"response-cache-control": {"private"}}
+// notShared makes the store answer that no shared cache may keep the object.
+var notShared = url.Values{"response-cache-control": {"private"}}
 
-// Presign implements object.Presigner. It makes no request, unless the region is
-// not known: Amazon is asked for that of the bucket, until it has answered once.
+// Presign implements object.Presigner. It makes no request, unless Amazon has to be
+// asked for the bucket's region.
 func (s *Store) Presign(ctx context.Context, key string, life time.Duration) (*url.URL, error) {
 	address, err := s.presign(ctx, key, life)
 	if err != nil {
@@ -57,7 +56,7 @@ func (s *Store) presign(ctx context.Context, key string, life time.Duration) (*u
 	if err := errors.Join(ctx.Err(), object.ValidKey(key)); err != nil {
 		return nil, err
 	}
-	address, err := s.core.PresignedGetObject(ctx, s.bucket, s.path(key), life, forTheAsker)
+	address, err := s.core.PresignedGetObject(ctx, s.bucket, s.path(key), life, notShared)
 	if err != nil && s.identity.none.Load() {
 		return nil, s.anonymous()
 	}

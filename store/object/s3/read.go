@@ -76,8 +76,8 @@ func (s *Store) getRange(ctx context.Context, key, etag string, offset, length i
 	return &body{object.Exactly(raw, length), raw, s}, nil
 }
 
-// partErr compares the part that comes with the one that was asked for: a server
-// sends what there is of it, and all where it knows no parts.
+// partErr checks that the server sends the requested range: it may send less, or
+// ignore the range.
 func partErr(sent string, offset, length int64) error {
 	switch {
 	case sent == "":
@@ -88,7 +88,7 @@ func partErr(sent string, offset, length int64) error {
 	return nil
 }
 
-// body is the content of an object on its way.
+// body is the content of an object.
 type body struct {
 	io.Reader
 	io.Closer
@@ -103,7 +103,7 @@ func (b *body) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// describe makes the Info of an answer.
+// describe returns the Info of an answer.
 func describe(key string, o minio.ObjectInfo) (object.Info, error) {
 	if o.Size < 0 || o.ETag == "" {
 		return object.Info{}, fmt.Errorf("%w: the size or the etag is missing", errUnlike)
@@ -127,7 +127,7 @@ func (s *Store) Checksum(ctx context.Context, key string) (uint64, error) {
 	return sum, s.explain(ctx, "checksum", key, err, nil)
 }
 
-// checksum takes the checksum from the server's record, else it reads the object.
+// checksum returns the recorded checksum, else it reads the object.
 func (s *Store) checksum(ctx context.Context, key string, o minio.ObjectInfo) (uint64, error) {
 	if sum, err := base64.StdEncoding.DecodeString(o.ChecksumCRC64NVME); err == nil && len(sum) == crc64nvme.Size {
 		return binary.BigEndian.Uint64(sum), nil
@@ -142,7 +142,7 @@ func (s *Store) checksum(ctx context.Context, key string, o minio.ObjectInfo) (u
 	return h.Sum64(), err
 }
 
-// head asks for the description of an object.
+// head requests the description of an object.
 func (s *Store) head(ctx context.Context, key string) (minio.ObjectInfo, object.Info, error) {
 	if err := object.ValidKey(key); err != nil {
 		return minio.ObjectInfo{}, object.Info{}, err
@@ -160,9 +160,8 @@ func isCode(err error, code string) bool {
 	return errors.As(err, &answer) && answer.Code == code
 }
 
-// bucketFirst passes on the error of a read, but where a key is absent only
-// once it is known that the bucket is there: an answer to HEAD has no body, nor
-// has that of another kind of server one which names its reason.
+// bucketFirst returns the error of a request, after checking, for a missing key, that
+// the bucket exists: the answer to HEAD has no body that would say which is missing.
 func (s *Store) bucketFirst(ctx context.Context, err error) error {
 	if err == nil {
 		s.seen.Store(true)
@@ -173,12 +172,12 @@ func (s *Store) bucketFirst(ctx context.Context, err error) error {
 	return cmp.Or(s.bucketErr(ctx), err)
 }
 
-// bucketErr asks whether the bucket is there, once.
+// bucketErr returns object.ErrNoStore if there is no such bucket.
 func (s *Store) bucketErr(ctx context.Context) error {
 	there, err := s.core.BucketExists(ctx, s.bucket)
 	switch {
 	case err != nil && errors.Is(s.translate(err), fs.ErrPermission):
-		s.seen.Store(true) // what we may not look into is there
+		s.seen.Store(true) // it exists, but may not be inspected
 		return nil
 	case err != nil:
 		return err
@@ -212,11 +211,11 @@ func (s *Store) list(ctx context.Context, prefix, after string, yield func(objec
 			return nil
 		}
 	}
-	return ctx.Err() // the library ends without a word then
+	return ctx.Err() // on which the library ends without an error
 }
 
-// listOptions asks for no more than is needed. An after that is no beginning
-// of a key, which a server may refuse, is left to wanted.
+// listOptions request no more than needed. An after that can't begin a key, which a
+// server may refuse, is left to wanted.
 func (s *Store) listOptions(prefix, after string) minio.ListObjectsOptions {
 	opts := minio.ListObjectsOptions{Prefix: s.path(prefix), Recursive: true, FetchOwner: new(bool)}
 	if after != "" && object.ValidPrefix(after) {
@@ -225,8 +224,8 @@ func (s *Store) listOptions(prefix, after string) minio.ListObjectsOptions {
 	return opts
 }
 
-// wanted reports whether a listed key is an object of the contract that was
-// asked for: the marker of a folder, for one, is none.
+// wanted reports whether a listed key is valid and part of the list: the marker of a
+// folder, for example, is not.
 func wanted(key, prefix, after string) bool {
 	return strings.HasPrefix(key, prefix) && key > after && object.ValidKey(key) == nil
 }

@@ -1,28 +1,24 @@
-// Package s3 keeps objects in a bucket of MinIO, Amazon S3 or another server
-// that speaks their protocol and honours conditional writes.
+// Package s3 keeps objects in a bucket of MinIO, Amazon S3 or another server that
+// implements their protocol and conditional writes.
 //
-// A store is named by a URL, s3://BUCKET/PREFIX?endpoint=…&region=…; the key of
-// the contract is appended to the prefix. Credentials never stand in the URL.
-// They are taken from the first place that has some: AWS_ACCESS_KEY_ID and
-// AWS_SECRET_ACCESS_KEY, MINIO_ROOT_USER or MINIO_ACCESS_KEY and their
-// counterparts, the files ~/.aws/credentials and ~/.mc/config.json, the role of
-// the machine or container unless AWS_EC2_METADATA_DISABLED is true. No error text holds a secret, nor anything that the
-// server said besides its error code.
+// A URL names the store: s3://BUCKET/PREFIX?endpoint=…&region=…. Keys are appended to
+// the prefix. Credentials are never part of the URL. The first source that has some
+// is used: AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, MINIO_ROOT_USER or
+// MINIO_ACCESS_KEY and their counterparts, the files ~/.aws/credentials and
+// ~/.mc/config.json, and the role of the machine or container unless
+// AWS_EC2_METADATA_DISABLED is true. Errors contain no secrets, and of the server's
+// answer only its error code.
 //
-// An object of up to object.StraightSize bytes is read into memory and sent in
-// one conditional request, so that the store alone decides who was first. A
-// larger one is sent in parts, by two senders an object; its condition goes with
-// the request that completes the upload, which is sent only after the reader has
-// ended well. A failed upload is aborted. Where even that fails its parts are
-// left to the bucket's own rule for incomplete uploads.
+// An object of up to object.StraightSize bytes is read into memory and sent in one
+// conditional request. A larger one is sent in parts, two at a time; the condition
+// is that of the request which completes the upload, once the reader has ended well.
+// Failed uploads are aborted; if that fails too, their parts are left to the bucket's
+// rule for incomplete uploads. A store holds at most four parts of 8 MiB in memory.
 //
-// Every request carries the CRC-64/NVME of its bytes, and the completing one
-// that of the whole object; the server refuses what does not match. Afterwards
-// the object's size and checksum are asked for and compared with what was sent.
-// A server that records no such checksum has its objects read back.
-//
-// However many uploads run side by side, a store holds at most four parts of
-// 8 MiB in memory, besides the small objects.
+// Requests carry the CRC-64/NVME of their bytes, the completing one that of the whole
+// object, which the server verifies. Afterwards the recorded size and checksum are
+// compared with what was sent; if the server records no checksum the object is read
+// back.
 package s3
 
 import (
@@ -40,8 +36,8 @@ import (
 	"tsmon/store/object"
 )
 
-// Limits bound how long a store waits for its server. A zero field stands for
-// the value named beside it.
+// Limits bound how long a store waits for its server. A zero field means the value
+// named beside it.
 type Limits struct {
 	Dial  time.Duration // to connect, 10 s
 	Stall time.Duration // without a byte sent or received, 30 s
@@ -67,12 +63,12 @@ type Store struct {
 
 var _ object.Store = (*Store)(nil)
 
-// Open returns the store that a URL names. It makes no request: whether the
-// bucket is there shows with the first one.
+// Open returns the store that a URL names. It makes no request: if the bucket is
+// missing the first request fails.
 //
-// The parameters of the URL are endpoint, by default https://s3.amazonaws.com,
-// and region. Without a region Amazon is asked for that of the bucket; any
-// other server is taken to be us-east-1, as MinIO is unless told otherwise.
+// The parameters of the URL are endpoint, by default https://s3.amazonaws.com, and
+// region. The default region is the one that Amazon reports for the bucket, or
+// us-east-1, MinIO's default, for any other server.
 func Open(rawURL string, limits Limits) (*Store, error) {
 	loc, err := parse(rawURL)
 	if err != nil {
@@ -104,8 +100,8 @@ func openAt(loc location, limits Limits) (*Store, error) {
 	return s, nil
 }
 
-// identity looks for credentials. Having found none it does not look again for
-// a minute, since asking for the role of a machine that has none takes seconds.
+// identity looks up credentials. If it finds none it does not look again for a
+// minute, since asking for the role of a machine that has none takes seconds.
 type identity struct {
 	credentials.Chain
 	none  atomic.Bool

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// errHungUp stands for an end of file in the middle of an answer.
+// errHungUp replaces io.EOF in the middle of an answer.
 var errHungUp = errors.New("the server closed the connection")
 
 // transport makes requests with every wait bounded.
@@ -49,8 +49,8 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 // maxListing bounds one page of a list, of 1000 keys at most.
 const maxListing = 8 << 20
 
-// listing bounds a page of a list and looks for its beginning, since the client
-// library takes any XML for a page, a web page for an empty one.
+// listing bounds a page of a list and checks its beginning, since the client library
+// accepts any XML, and takes a web page for an empty list.
 func listing(answer *http.Response) (*http.Response, error) {
 	page := bufio.NewReader(io.LimitReader(answer.Body, maxListing))
 	head, err := page.Peek(512)
@@ -80,8 +80,8 @@ func proxy(r *http.Request) (*url.URL, error) {
 	return u, nil
 }
 
-// dialer connects to one server. After a dial that timed out it fails at once
-// for a while, so that trying a request again does not multiply the wait.
+// dialer connects to one server. For a while after a timeout it fails at once, so
+// that retries do not multiply the wait.
 type dialer struct {
 	net.Dialer
 	stall time.Duration
@@ -121,8 +121,8 @@ func (d *dialer) remember(ctx context.Context, err error) {
 	}
 }
 
-// movingConn fails when nothing moves on it for a while. Writing moves the
-// deadline of the reader too: it waits all along for the answer to come.
+// movingConn fails if no bytes move for a while. Writing extends the reader's deadline
+// too, since the reader is waiting for the answer.
 type movingConn struct {
 	net.Conn
 	stall time.Duration

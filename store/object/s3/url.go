@@ -13,7 +13,7 @@ import (
 
 const maxPrefix = 100 // bytes: a key has 900, S3 takes 1024
 
-// location is what a storage URL says.
+// location is a parsed storage URL.
 type location struct {
 	bucket   string
 	prefix   string // "" or with a closing slash
@@ -21,7 +21,7 @@ type location struct {
 	region   string
 }
 
-// place names the location in an error text.
+// place names the location for error messages.
 func (l location) place() string {
 	return fmt.Sprintf("bucket %s at %s", l.bucket, l.endpoint)
 }
@@ -31,8 +31,8 @@ func (l location) path(key string) string { return l.prefix + key }
 
 var errCredentials = errors.New("credentials don't belong there; set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY instead")
 
-// parse reads a storage URL. Its errors repeat no part of it: what stands in
-// the wrong place may be a secret.
+// parse parses a storage URL. Its errors quote nothing, since a misplaced part may be
+// a secret.
 func parse(raw string) (location, error) {
 	u, err := url.Parse(raw)
 	switch {
@@ -73,7 +73,7 @@ func (l *location) parseQuery(raw string) error {
 	endpoint := "https://s3.amazonaws.com"
 	for name, values := range query {
 		if len(values) > 1 {
-			return errors.New("a parameter stands twice")
+			return errors.New("it has a parameter twice")
 		}
 		switch name {
 		case "endpoint":

@@ -77,7 +77,7 @@ func (s *Store) swap(ctx context.Context, key, etag string, data []byte, attrs o
 	}
 	sum, written, err := s.put(ctx, key, data, opts)
 	if isCode(err, "NoSuchKey") {
-		return object.Info{}, errRefused // nothing wears that ETag
+		return object.Info{}, errRefused // no object has that ETag
 	}
 	if err != nil {
 		return object.Info{}, err
@@ -122,14 +122,13 @@ func encode(sum uint64) string {
 	return base64.StdEncoding.EncodeToString(binary.BigEndian.AppendUint64(nil, sum))
 }
 
-// putOptions leave signing the bytes of each chunk out: the checksum header is
-// signed, and where TLS does not protect them release bundles carry signatures
-// of their own.
+// putOptions disable the signature of each chunk: the checksum header is signed, and
+// release bundles have signatures of their own.
 func putOptions(attrs object.Attributes) minio.PutObjectOptions {
 	return minio.PutObjectOptions{ContentType: attrs.ContentType, CacheControl: attrs.CacheControl, DisableContentSha256: true}
 }
 
-// compare is object.ErrCorrupt unless the store holds what was sent.
+// compare returns object.ErrCorrupt unless the store holds what was sent.
 func (s *Store) compare(ctx context.Context, key string, o minio.ObjectInfo, size int64, sum uint64) error {
 	stored, err := s.checksum(ctx, key, o)
 	if err != nil {
@@ -142,15 +141,15 @@ func (s *Store) compare(ctx context.Context, key string, o minio.ObjectInfo, siz
 	return nil
 }
 
-// unverified says of an object that it was written and could not be looked at.
+// unverified maps the error of reading an object that was just written.
 func unverified(err error) error {
 	if isCode(err, "NoSuchKey") {
-		return fmt.Errorf("%w: it took them and has lost them", object.ErrCorrupt)
+		return fmt.Errorf("%w: it accepted them and has lost them", object.ErrCorrupt)
 	}
 	return err
 }
 
-// fill reads len(buf) bytes of r, and its end too if that is due.
+// fill reads len(buf) bytes of r, and for the last part also its end.
 func fill(buf []byte, r io.Reader, last bool) error {
 	if _, err := io.ReadFull(r, buf); err != nil {
 		return sourceError{err}

@@ -49,8 +49,7 @@ func (s contents) NotifyConfig(ctx context.Context, schema string) (record.Notif
 	return record.NotifyConfigOf(rows)
 }
 
-// VariablesByField implements record.Variables. Fields that can't be stored are
-// those of no variable.
+// VariablesByField implements record.Variables.
 func (s contents) VariablesByField(ctx context.Context, schema string, fields []record.Field) (map[record.Field]record.ID, error) {
 	var measurements, names []string
 	for _, f := range fields {

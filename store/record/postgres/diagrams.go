@@ -11,8 +11,7 @@ import (
 	"tsmon/store/record"
 )
 
-// selectDiagram returns, as one statement sees it, the head of a diagram in the
-// first row and its objects in the others.
+// selectDiagram returns the head of a diagram as the first row, then its objects.
 const selectDiagram = `
 	SELECT '' COLLATE "C", id, head, NULL::text, NULL::text, NULL::json FROM {schema}.diagrams WHERE id = $1
 	UNION ALL
@@ -79,15 +78,15 @@ func (s contents) SaveDiagram(ctx context.Context, schema string, d record.Diagr
 	return saving.Diagram, nil
 }
 
-// state is what a saver finds of a tenant, having locked it.
+// state is the state of a tenant that a save has locked.
 type state struct {
 	nextDiagram, nextObject int64
 	owners                  map[record.Ref]int64
-	taken                   []int64 // ids from nextObject on, as many as are needed
+	taken                   []int64 // ids in use from nextObject on
 }
 
-// lock queues the beginning of a transaction that has the tenant to itself until
-// its end. A client that vanishes does not keep it for long.
+// lock begins a transaction that locks the tenant. The timeout releases the lock if
+// this process disappears.
 func lock(b *pgx.Batch, in in, found *state) {
 	b.Queue(`BEGIN ISOLATION LEVEL READ COMMITTED`)
 	b.Queue(`SET LOCAL idle_in_transaction_session_timeout = '10s'`)
@@ -96,7 +95,7 @@ func lock(b *pgx.Batch, in in, found *state) {
 	})
 }
 
-// look locks the tenant and looks up what a save depends on, in one round trip.
+// look locks the tenant and reads what a save depends on, in one round trip.
 func look(ctx context.Context, c *pgxpool.Conn, in in, s record.Saving) (state, error) {
 	found := state{owners: map[record.Ref]int64{}}
 	var b pgx.Batch
@@ -122,7 +121,7 @@ func look(ctx context.Context, c *pgxpool.Conn, in in, s record.Saving) (state, 
 	return found, s.Check(found.owners)
 }
 
-// queueOwners looks up the diagrams of objects, except those that are named.
+// queueOwners reads the diagrams that own objects, except some.
 func queueOwners(b *pgx.Batch, in in, found *state, refs []record.Ref, except []int64) {
 	kinds, ids := make([]string, len(refs)), make([]int64, len(refs))
 	for i, r := range refs {
@@ -163,7 +162,7 @@ func number(ctx context.Context, c *pgxpool.Conn, in in, s *record.Saving, found
 	return err
 }
 
-// queueSaving writes a diagram whose objects are checked and numbered.
+// queueSaving writes a diagram whose objects are checked and have ids.
 func queueSaving(b *pgx.Batch, in in, s record.Saving) {
 	b.Queue(in.sql(`INSERT INTO {schema}.diagrams (id, head) VALUES ($1, $2)
 		ON CONFLICT (id) DO UPDATE SET head = excluded.head`), s.Diagram, string(s.Head))

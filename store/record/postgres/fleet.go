@@ -31,9 +31,9 @@ func (s fleet) Sight(ctx context.Context, seen record.Sightings) error {
 
 const clientsKey = lockKey + 1
 
-// lockClients queues the beginning of a transaction that is the only one to
-// write clients until its end. Rows alone would not do: downloads come to them
-// in another order than tries, and two servers could wait for each other.
+// lockClients begins a transaction that is the only one to write clients. With row
+// locks alone two servers could deadlock, since downloads and tries lock rows in
+// different orders.
 func lockClients(b *pgx.Batch) {
 	b.Queue(`BEGIN ISOLATION LEVEL READ COMMITTED`)
 	b.Queue(`SELECT pg_catalog.pg_advisory_xact_lock($1)`, int64(clientsKey))
@@ -52,8 +52,8 @@ func queueInstalled(b *pgx.Batch, list []record.Installed) {
 		column(list, func(i i) string { return i.Cohort }), column(list, func(i i) int64 { return i.Seen.UnixMicro() }))
 }
 
-// queueTries takes for a try that was not asked for the time of the row that is
-// there; without one there is nothing to put. greatest skips NULLs.
+// queueTries merges a try without Asked into the existing row, if there is one.
+// greatest ignores NULLs.
 func queueTries(b *pgx.Batch, list []record.Try) {
 	type t = record.Try
 	b.Queue(`
@@ -76,8 +76,7 @@ func queueTries(b *pgx.Batch, list []record.Try) {
 		column(list, func(t t) *int64 { return record.Micros(t.Failed) }), column(list, func(t t) *int64 { return record.Micros(t.Crashed) }))
 }
 
-// queueDownloads comes after queueTries: the tries of the same sightings are
-// there.
+// queueDownloads follows queueTries, since downloads are merged into tries.
 func queueDownloads(b *pgx.Batch, list []record.Download) {
 	type d = record.Download
 	b.Queue(`

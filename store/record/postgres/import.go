@@ -29,12 +29,12 @@ func (s contents) Import(ctx context.Context, schema string, c record.Content) e
 			return err
 		}
 		var b pgx.Batch
-		queueVariables(&b, in, c.Variables, record.Positions(there.variables, c.VariableKeys()))
+		queueVariables(&b, in, c.Variables, record.Positions(there.variables, c.Variables, record.Variable.Key))
 		queueDiagrams(&b, in, savings)
 		queueMenus(&b, in, c.Menus)
 		queuePermissions(&b, in, c.Permissions)
 		queueNotifications(&b, in, notifications)
-		queueCharts(&b, in, c.Charts, record.Positions(there.charts, c.ChartKeys()))
+		queueCharts(&b, in, c.Charts, record.Positions(there.charts, c.Charts, record.Chart.Key))
 		b.Queue(`COMMIT`)
 		return conn.SendBatch(ctx, &b).Close()
 	})
@@ -43,8 +43,8 @@ func (s contents) Import(ctx context.Context, schema string, c record.Content) e
 // places are the positions of a tenant's variables and charts, by their keys.
 type places struct{ variables, charts map[string]int64 }
 
-// lookForeign locks the tenant and looks for objects that belong to a diagram
-// which is not imported.
+// lookForeign locks the tenant and returns a *record.ConflictError if an object belongs
+// to a diagram that is not imported.
 func lookForeign(ctx context.Context, c *pgxpool.Conn, in in, savings []record.Saving) (places, error) {
 	found := state{owners: map[record.Ref]int64{}}
 	there := places{map[string]int64{}, map[string]int64{}}
@@ -96,8 +96,7 @@ func queueDiagrams(b *pgx.Batch, in in, savings []record.Saving) {
 	b.Queue(in.sql(`UPDATE {schema}.counters SET next_diagram = greatest(next_diagram, $1 + 1)`), last)
 }
 
-// column returns what pick takes from each element of a list: an argument of
-// unnest.
+// column returns a field of each element of a list, as an argument of unnest.
 func column[T, C any](list []T, pick func(T) C) []C {
 	values := make([]C, len(list))
 	for i, element := range list {

@@ -1,27 +1,19 @@
-// Package postgres keeps records in PostgreSQL, each tenant in a schema of its
-// name.
+// Package postgres keeps records in PostgreSQL, each tenant in a schema of its name.
 //
-// What belongs to a tenant, its users included, is in its schema, so that a
-// tenant can be dumped, restored or dropped as one thing, and no statement about
-// one tenant reads a table of another. The schema tsmon holds what belongs to
-// none: the list of tenants, the audit rows, which outlive a tenant and also
-// tell of logins to tenants that never were, the clients of updates, and the
-// versions of all schemas.
+// All data of a tenant, its users included, is in its schema, so that a tenant can be
+// dumped, restored or dropped as one thing. The schema tsmon holds the rest: the list
+// of tenants, the audit log, which outlives tenants, the clients of updates, and the
+// versions of all schemas. Every statement names its schema, quoted by the driver; the
+// search_path does not matter. A schema that is not in the list of tenants is never
+// touched, and CreateTenant does not adopt one.
 //
-// Every statement names its schema, quoted by the driver. No connection's
-// search_path is ever set or relied on. A schema that is in the database but
-// not in the list of tenants is never touched, and CreateTenant refuses to
-// adopt one.
+// JSON is stored as json, since jsonb would change it. Writers of diagrams and contents
+// lock the row of the tenant's counters and take two round trips: to lock and read,
+// then to write and commit. Writers of clients take turns by an advisory lock.
 //
-// JSON is stored as json, not jsonb: only that keeps it as it came. Writers of
-// diagrams and contents lock the one row of the tenant's table of counters, and
-// do in two round trips what they do: lock and look, then write and commit.
-// Writers of clients take turns by an advisory lock.
-//
-// Open makes no connection. The structure of the database is brought up to date
-// by Migrate or by the first call that reaches the server, under an advisory
-// lock that all processes on a database share. A server that is away costs each
-// call an ErrUnavailable and nothing else: the next one tries again.
+// Open makes no connection. Migrate, or the first call that reaches the server, brings
+// all schemas up to date under an advisory lock. While the server is away calls fail
+// with ErrUnavailable.
 package postgres
 
 import (
@@ -84,7 +76,7 @@ type server struct {
 	pool     *pgxpool.Pool
 	turn     chan struct{} // holds a value while this process migrates
 	migrated atomic.Bool
-	known    sync.Map // schemas that were found in the list of tenants
+	known    sync.Map // schemas of existing tenants
 }
 
 // Open returns the store that a URL, postgres://…, names. The caller closes it.
@@ -122,8 +114,7 @@ func (s *server) Close() error {
 	return nil
 }
 
-// Migrate brings the structure of all schemas up to date. Calling it is only
-// needed to do so at a time of one's choosing.
+// Migrate brings all schemas up to date. The first call of the store does so too.
 func (s *server) Migrate(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, s.limits.Migrate)
 	defer cancel()
@@ -150,8 +141,7 @@ func (s *server) prepare(ctx context.Context) error {
 	})
 }
 
-// inTurn keeps this process from waiting for the lock of migrations with more
-// than one of its connections.
+// inTurn makes this process wait for the lock of migrations with one connection only.
 func (s *server) inTurn(ctx context.Context, f func() error) error {
 	select {
 	case s.turn <- struct{}{}:
@@ -162,8 +152,8 @@ func (s *server) inTurn(ctx context.Context, f func() error) error {
 	}
 }
 
-// do runs f with a connection to a database that is up to date. What f leaves
-// of a transaction is rolled back.
+// do runs f with a connection to a database that is up to date, and rolls back a
+// transaction that f leaves open.
 func (s *server) do(ctx context.Context, what string, f func(ctx context.Context, c *pgxpool.Conn) error) error {
 	ctx, cancel := context.WithTimeout(ctx, s.limits.Call)
 	defer cancel()
@@ -190,8 +180,7 @@ func (s *server) acquire(ctx context.Context, f func(ctx context.Context, c *pgx
 	return err
 }
 
-// of runs f with a connection and the name of a tenant's schema, after it has
-// made sure that there is such a tenant.
+// of runs f with a connection and the name of an existing tenant's schema.
 func (s *server) of(ctx context.Context, what, schema string, f func(ctx context.Context, c *pgxpool.Conn, in in) error) error {
 	if err := record.ValidSchema(schema); err != nil {
 		return fmt.Errorf("%s: %w", what, err)
@@ -204,8 +193,7 @@ func (s *server) of(ctx context.Context, what, schema string, f func(ctx context
 	})
 }
 
-// find is record.ErrNotFound if there is no such tenant. It asks once for each
-// that there is.
+// find returns record.ErrNotFound if there is no such tenant. It caches existing ones.
 func (s *server) find(ctx context.Context, c *pgxpool.Conn, schema string) error {
 	if _, ok := s.known.Load(schema); ok {
 		return nil
@@ -228,7 +216,7 @@ func (n in) sql(statement string) string {
 	return strings.ReplaceAll(statement, "{schema}", string(n))
 }
 
-// translate puts errors of the driver into the contract's words.
+// translate maps the errors of the driver to those of the contract.
 func (s *server) translate(ctx context.Context, err error) error {
 	var pg *pgconn.PgError
 	switch {
@@ -247,7 +235,7 @@ func (s *server) translate(ctx context.Context, err error) error {
 	return err
 }
 
-// isLost reports whether the server is not there, or not any more.
+// isLost reports whether there is no connection to the server.
 func isLost(err error) bool {
 	var refused *pgconn.ConnectError
 	var network net.Error
@@ -255,7 +243,7 @@ func isLost(err error) bool {
 		errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
 }
 
-// kind sorts the errors of a server that answers by their codes.
+// kind maps the error codes of the server.
 func kind(pg *pgconn.PgError, err error) error {
 	switch pg.Code {
 	case "42P01", "3F000": // undefined table, undefined schema

@@ -35,8 +35,8 @@ func tenant(ctx context.Context, c *pgxpool.Conn, schema string) (record.Tenant,
 	return record.ScanTenant(c.QueryRow(ctx, selectTenants+` WHERE schema_name = $1`, schema))
 }
 
-// CreateTenant implements record.Tenants. The schema comes first: what a crash
-// leaves behind is taken up by the next call.
+// CreateTenant implements record.Tenants. It creates the schema first; after a crash
+// the next call completes the tenant.
 func (s tenants) CreateTenant(ctx context.Context, t record.Tenant) error {
 	settings, err := record.EncodeSettings(t)
 	if err != nil {
@@ -116,8 +116,8 @@ func (s tenants) User(ctx context.Context, schema, email string) (record.User, e
 		`SELECT `+record.UserColumns+` FROM {schema}.users WHERE email_key = $1`, emailKey(email))
 }
 
-// emailKey returns what an address is looked up by: one that can't be stored
-// finds nobody.
+// emailKey returns the key of an address, or nil, which matches nobody, for one that
+// can't be stored.
 func emailKey(email string) *string {
 	if !record.Storable(email) {
 		return nil

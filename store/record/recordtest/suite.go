@@ -1,11 +1,8 @@
-// Package recordtest holds the suite that every adapter of package record
-// passes, and the real server that the PostgreSQL adapter passes it against.
+// Package recordtest holds the suite that every adapter of package record passes.
 //
-// The suite is hostile: names made to break out of a statement, ids of other
-// diagrams and of other tenants, savers that race for one diagram, contexts
-// cancelled in the middle, JSON that a careless decoder would change. It uses
-// nothing but the contract. What an adapter promises beyond it is tested beside
-// that adapter.
+// The suite is hostile: names that try to break out of a statement, ids of other
+// diagrams and tenants, saves that race for one diagram, contexts that are cancelled
+// in the middle, JSON that a careless decoder would change.
 package recordtest
 
 import (

@@ -131,9 +131,9 @@ func (c contents) Import(ctx context.Context, schema string, content record.Cont
 	})
 }
 
-// positioner returns a function that returns, for one element after another, where
-// it goes among those of a tenant's table.
-func positioner(ctx context.Context, tx *sql.Tx, schema, table string, keys []string) (func() int64, error) {
+// positioner returns a function that returns the position of one element of a list
+// after another among those of a tenant's table.
+func positioner[T interface{ Key() string }](ctx context.Context, tx *sql.Tx, schema, table string, list []T) (func() int64, error) {
 	have := map[string]int64{}
 	err := sqlitefile.Query(ctx, tx, func(r sqlitefile.Row) error {
 		var key string
@@ -142,7 +142,7 @@ func positioner(ctx context.Context, tx *sql.Tx, schema, table string, keys []st
 		have[key] = position
 		return err
 	}, `SELECT key, position FROM `+table+` WHERE tenant = ?`, schema)
-	positions := record.Positions(have, keys)
+	positions := record.Positions(have, list, T.Key)
 	return func() (first int64) {
 		first, positions = positions[0], positions[1:]
 		return first
@@ -150,7 +150,7 @@ func positioner(ctx context.Context, tx *sql.Tx, schema, table string, keys []st
 }
 
 func putVariables(ctx context.Context, tx *sql.Tx, schema string, c record.Content) error {
-	position, err := positioner(ctx, tx, schema, "variables", c.VariableKeys())
+	position, err := positioner(ctx, tx, schema, "variables", c.Variables)
 	if err != nil {
 		return err
 	}
@@ -212,7 +212,7 @@ func putNotifications(ctx context.Context, tx *sql.Tx, schema string, c record.C
 }
 
 func putCharts(ctx context.Context, tx *sql.Tx, schema string, c record.Content) error {
-	position, err := positioner(ctx, tx, schema, "charts", c.ChartKeys())
+	position, err := positioner(ctx, tx, schema, "charts", c.Charts)
 	if err != nil {
 		return err
 	}

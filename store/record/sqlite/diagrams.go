@@ -108,7 +108,7 @@ func number(ctx context.Context, tx *sql.Tx, schema string, s *record.Saving) er
 	return err
 }
 
-// save writes a diagram whose objects are checked and numbered.
+// save writes a diagram whose objects are checked and have ids.
 func save(ctx context.Context, tx *sql.Tx, schema string, s record.Saving) error {
 	_, err := tx.ExecContext(ctx, `INSERT INTO diagrams (tenant, id, head) VALUES (?, ?, ?)
 		ON CONFLICT (tenant, id) DO UPDATE SET head = excluded.head`, schema, s.Diagram, string(s.Head))

@@ -76,15 +76,15 @@ type batch struct {
 	asked  bool
 }
 
-// search is the way up the ladder for the last value of a key.
+// search is the search for the last value of a key.
 type search struct {
-	timed bool // its time is wanted
+	timed bool // the time of the value is wanted
 	rung  int
 	done  bool
 	figure
 }
 
-// begin sorts the wants: aggregates are fetched at once, last values searched.
+// begin plans the aggregates and begins the searches for last values.
 func (b *batch) begin(wants []series.Want) {
 	b.first = newPlan(b.now, len(wants))
 	for _, want := range wants {
@@ -106,7 +106,7 @@ func (b *batch) begin(wants []series.Want) {
 	}
 }
 
-// cells returns what has to be fetched for an aggregate. A boolean is counted.
+// cells returns the cells of an aggregate. Booleans are counted.
 func (b *batch) cells(want series.Want, kind series.Kind) []cell {
 	c := cell{function: want.Aggregate.String(), kind: kind, since: b.since(want.Window), Key: want.Key}
 	if kind != series.Boolean {
@@ -125,14 +125,14 @@ func (b *batch) since(window time.Duration) int64 {
 	return b.now.Add(-window).UnixNano()
 }
 
-// lastCell returns what has to be fetched for a last value where it is searched.
-// Above the first rung its time tells where to search next time.
+// lastCell returns the cell of a last value at the current step of its search. Past
+// the first step its time decides where the next search begins.
 func (b *batch) lastCell(k series.Key, s *search) cell {
 	return cell{function: "last", timed: s.timed || s.rung > 0, kind: b.kinds[k], since: b.since(ladder[s.rung]), Key: k}
 }
 
-// next plans the next request: the first with the aggregates, all of them with
-// the last values that are still searched.
+// next plans the next request: the last values that are still missing and, in the
+// first request, the aggregates.
 func (b *batch) next() *plan {
 	p := b.first
 	if b.asked {
@@ -147,7 +147,7 @@ func (b *batch) next() *plan {
 	return p
 }
 
-// take moves each search on by what a plan has fetched.
+// take records what a plan has fetched and advances the searches.
 func (b *batch) take(p *plan) {
 	for k, search := range b.lasts {
 		if search.done {
@@ -158,7 +158,7 @@ func (b *batch) take(p *plan) {
 		switch {
 		case search.found:
 			search.done = true
-			age := time.Duration(0) // on the first rung, whatever it is
+			age := time.Duration(0) // within the first step of the ladder
 			if c.timed {
 				age = b.now.Sub(time.Unix(0, search.time))
 			}
@@ -172,7 +172,7 @@ func (b *batch) take(p *plan) {
 	}
 }
 
-// value returns what a want came to.
+// value returns the value of a want.
 func (b *batch) value(want series.Want) series.Value {
 	kind := b.kinds[want.Key]
 	if kind == 0 || kind == series.Text {
@@ -199,7 +199,7 @@ func (b *batch) value(want series.Want) series.Value {
 	return series.Value{Number: f.number, Time: b.now.UTC(), Found: true}
 }
 
-// share returns an aggregate of so many booleans, some of which are true.
+// share returns an aggregate of booleans, of which there are all and trues are true.
 func share(a series.Aggregate, trues, all float64) float64 {
 	switch {
 	case a == series.Sum:

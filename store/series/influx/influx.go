@@ -1,27 +1,24 @@
 // Package influx keeps time series in InfluxDB, 1.8 or 2.x, through its official
 // client.
 //
-// Questions are put in InfluxQL, which both versions answer (2.x for every
-// bucket that has a mapping, which it makes for new buckets on its own), many
-// statements in one request. Names of other than plain letters, digits, hyphens,
-// dots and underscores reach the server as bound identifiers, never as a part of
-// the query's text. Every field is read with a cast to its kind, so
-// that a field which has another kind elsewhere can't stop the request; a
-// boolean is never given to mean, sum, min or max but counted. Tag sets are
-// merged by the server.
+// Queries are InfluxQL, which both versions understand (2.x for every bucket that
+// has a mapping, which it creates with a bucket), with many statements in one
+// request. A name is bound as an identifier unless it holds only letters, digits,
+// hyphens, dots and underscores. Every field is cast to its kind, so that a field
+// of another kind elsewhere can't fail the request; booleans are counted, never
+// averaged. The server merges tag sets.
 //
-// What a store remembers of each database:
+// For each database a store caches:
 //
-//   - the kinds of its fields, for five minutes; a key that is not among them is
-//     missing, and is asked for again once the kinds are a minute old;
-//   - for each key, how far back its last value lay. The newest hour is searched
-//     first, then a day, then everything, because the server takes ten times as
-//     long for the latter; only keys that are still missing go on, and the next
-//     question begins where the answer is to be expected;
+//   - the kinds of its fields, for five minutes. A key that is not among them is
+//     missing; it is looked up again when the kinds are a minute old;
+//   - how far back the last value of each key was. A search covers the newest hour,
+//     then a day, then all time, which takes the server ten times as long, and the
+//     next search begins where the value is expected;
 //   - that a key has no value at all, for a minute.
 //
-// Therefore the first value of a key that something else writes may be seen a
-// minute late. What this store writes is seen at once.
+// Values of a new key that another program writes may therefore be seen a minute
+// late. What this store writes is seen at once.
 package influx
 
 import (
@@ -70,8 +67,7 @@ type Store struct {
 
 var _ series.Store = (*Store)(nil)
 
-// Open returns the store of a server. It makes no request: whether the server is
-// there shows with the first one, or with Ping.
+// Open returns the store of a server. It makes no request.
 func Open(opts Options) (*Store, error) {
 	u, err := url.Parse(opts.URL)
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || u.RawQuery != "" || u.Fragment != "" {
@@ -92,7 +88,7 @@ func Open(opts Options) (*Store, error) {
 }
 
 // newHTTP returns a client whose waits and answers are bounded. It follows no
-// redirection: the token is meant for one server.
+// redirects: the token is meant for one server.
 func newHTTP(opts Options) *http.Client {
 	dial := cmp.Or(opts.Dial, 3*time.Second)
 	return &http.Client{
@@ -107,8 +103,8 @@ func newHTTP(opts Options) *http.Client {
 	}
 }
 
-// bounded is a transport whose answers end with ErrTooLarge past a size, and
-// take a time at most.
+// bounded is a transport that limits the duration of requests, and the size of
+// responses with ErrTooLarge.
 type bounded struct {
 	size int64
 	time time.Duration
@@ -151,7 +147,7 @@ func (b *boundedBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Close closes the connections that are idle.
+// Close closes idle connections.
 func (s *Store) Close() error {
 	s.client.Close()
 	s.http.CloseIdleConnections()
@@ -164,7 +160,7 @@ func (s *Store) Ping(ctx context.Context) error {
 	return s.explain(ctx, "ping", err)
 }
 
-// version returns what the server says of itself, which may be nothing useful.
+// version returns the version that the server reports, which may be empty.
 func (s *Store) version(ctx context.Context) (string, error) {
 	service := s.client.HTTPService()
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, service.ServerURL()+"ping", nil)
@@ -182,7 +178,7 @@ func (s *Store) version(ctx context.Context) (string, error) {
 	return answer.Header.Get("X-Influxdb-Version"), nil
 }
 
-// Create implements series.Store. On 2.x it makes a bucket without end.
+// Create implements series.Store. On 2.x it creates a bucket with unlimited retention.
 func (s *Store) Create(ctx context.Context, database string) error {
 	if err := series.ValidDatabase(database); err != nil {
 		return err

@@ -14,25 +14,25 @@ const (
 	missingLife = time.Minute
 )
 
-// ladder are the ranges in which a last value is looked for; zero is everything.
+// ladder lists how far back a last value is searched, step by step; zero is all time.
 var ladder = []time.Duration{time.Hour, 24 * time.Hour, 0}
 
-// memory is what is remembered of one database. It holds no key that the
-// database has no field for, so that questions can't make it grow.
+// memory is the cache of one database. It holds only keys that are fields of the
+// database, so that queries can't make it grow.
 type memory struct {
 	mu    sync.Mutex
 	kinds map[series.Key]series.Kind
-	asked time.Time // when kinds were asked for; zero before
+	asked time.Time // when kinds were read; zero before
 	lasts map[series.Key]whereabouts
-	// writes counts the writes through this store, so that an answer which was
-	// on its way meanwhile is not taken for newer than they are.
+	// writes counts the writes through this store: an answer that was on its way
+	// during a write may be older than the write.
 	writes int
 }
 
 // whereabouts is where the last value of a key was found.
 type whereabouts struct {
 	rung    int
-	missing time.Time // nowhere, at this time; zero otherwise
+	missing time.Time // when no value was found; zero otherwise
 }
 
 func (s *Store) memory(database string) *memory {
@@ -45,8 +45,8 @@ func (s *Store) memory(database string) *memory {
 	return m
 }
 
-// keep makes a memory last, once it is known that there is such a database, and
-// returns the one that does.
+// keep stores the memory of a database that is known to exist, unless there is one,
+// and returns the one that is stored.
 func (s *Store) keep(database string, m *memory) *memory {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -56,8 +56,8 @@ func (s *Store) keep(database string, m *memory) *memory {
 	return s.memories[database]
 }
 
-// kindsOf returns the kinds of keys; those that are no fields have none. It asks
-// the server where what is remembered is too old, or does not have a key.
+// kindsOf returns the kinds of those keys that are fields. It asks the server if the
+// cached kinds are too old or lack a key.
 func (s *Store) kindsOf(ctx context.Context, database string, keys []series.Key) (*memory, map[series.Key]series.Kind, error) {
 	m := s.memory(database)
 	now := s.now()
@@ -80,8 +80,8 @@ func (s *Store) kindsOf(ctx context.Context, database string, keys []series.Key)
 	return m, kinds, nil
 }
 
-// recall returns the kinds of keys and the number of writes so far, or false if
-// the server has to be asked.
+// recall returns the cached kinds of keys and the number of writes so far, or false
+// if the server has to be asked.
 func (m *memory) recall(keys []series.Key, now time.Time) (map[series.Key]series.Kind, int, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -102,8 +102,8 @@ func (m *memory) recall(keys []series.Key, now time.Time) (map[series.Key]series
 	return kinds, m.writes, true
 }
 
-// learn replaces what is known of the kinds, or adds to it if there has been a
-// write since the server was asked.
+// learn replaces the cached kinds, or adds to them if there has been a write since
+// the server was asked.
 func (m *memory) learn(all map[series.Key]series.Kind, now time.Time, writes int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -115,7 +115,7 @@ func (m *memory) learn(all map[series.Key]series.Kind, now time.Time, writes int
 	maps.DeleteFunc(m.lasts, func(k series.Key, _ whereabouts) bool { return kinds[k] == 0 })
 }
 
-// wrote adds what has been written to what is known.
+// wrote adds the kinds of written fields.
 func (m *memory) wrote(kinds map[series.Key]series.Kind) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -133,8 +133,8 @@ func (m *memory) wrote(kinds map[series.Key]series.Kind) {
 	}
 }
 
-// rung returns where to begin to look for the last value of a key; false if it
-// is known to have none.
+// rung returns the step of the ladder at which to search for the last value of a
+// key; false if the key is known to have none.
 func (m *memory) rung(k series.Key, now time.Time) (int, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -146,8 +146,7 @@ func (m *memory) rung(k series.Key, now time.Time) (int, bool) {
 	return 0, age < 0 || age >= missingLife
 }
 
-// found remembers where a last value lies, so that a key which is alive again is
-// looked for nearby again.
+// found records the age of a last value.
 func (m *memory) found(k series.Key, age time.Duration) {
 	rung := 0
 	for ladder[rung] != 0 && age >= ladder[rung] {
@@ -158,8 +157,8 @@ func (m *memory) found(k series.Key, age time.Duration) {
 	m.remember(k, whereabouts{rung: rung})
 }
 
-// lost remembers that a key has no last value, unless there has been a write
-// since the server was asked.
+// lost records that a key has no last value, unless there has been a write since the
+// server was asked.
 func (m *memory) lost(k series.Key, now time.Time, writes int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -12,17 +12,17 @@ import (
 	"tsmon/store/series"
 )
 
-// cell is one figure of an answer: a function of a field over a time.
+// cell is one number of an answer: a function of a field over a period.
 type cell struct {
 	series.Key
 	function string // last, mean, max, min, sum or count
-	timed    bool   // of a last value: its own time is wanted
+	timed    bool   // the time of a last value is wanted
 	kind     series.Kind
 	since    int64 // nanoseconds since 1970, exclusive; 0 for no bound
-	onlyTrue bool  // of the values of a boolean
+	onlyTrue bool  // count only true values
 }
 
-// figure is what a cell came to.
+// figure is the value of a cell.
 type figure struct {
 	number float64
 	time   int64 // of a last value
@@ -35,7 +35,7 @@ type plan struct {
 	cells map[cell]figure
 }
 
-// newPlan returns a plan with room for about so many cells.
+// newPlan returns a plan with room for a number of cells.
 func newPlan(until time.Time, cells int) *plan {
 	return &plan{until.UnixNano(), make(map[cell]figure, cells)}
 }
@@ -43,17 +43,16 @@ func newPlan(until time.Time, cells int) *plan {
 // want adds a cell.
 func (p *plan) want(c cell) { p.cells[c] = figure{} }
 
-// statement fetches the same cells, which share their bounds, of several
+// statement fetches the same cells, which have the same bounds, of several
 // measurements.
 type statement struct {
 	cells        []cell // of the first measurement
 	measurements []string
 }
 
-// statements lays out the plan. Cells of one statement share what stands behind
-// WHERE; measurements of which the same cells are wanted share a statement. A
-// last value whose time is wanted has its statement to itself, because only there
-// does the server tell that.
+// statements lays out the plan. Cells of a statement have the same WHERE clause, and
+// measurements with the same cells share a statement. A last value whose time is
+// wanted has a statement of its own, since only there the server returns the time.
 func (p *plan) statements() []*statement {
 	groups := map[string]*statement{}
 	var all []*statement
@@ -68,7 +67,7 @@ func (p *plan) statements() []*statement {
 	return all
 }
 
-// identify returns a text that cells share if only their measurements differ.
+// identify returns a text that is equal for cells that differ only in measurement.
 func identify(cells []cell) string {
 	var id []byte
 	for _, c := range cells {
@@ -81,7 +80,7 @@ func identify(cells []cell) string {
 	return string(id)
 }
 
-// alike cuts sorted cells into those that one statement can fetch.
+// alike groups sorted cells by statement.
 func alike(cells []cell) (groups [][]cell) {
 	for i, c := range cells {
 		if i == 0 || c.alone() || cells[i-1].alone() || c.since != cells[i-1].since || c.Measurement != cells[i-1].Measurement {
@@ -99,6 +98,7 @@ func compareCells(a, b cell) int {
 		cmp.Compare(a.kind, b.kind))
 }
 
+// order sorts false before true.
 func order(a, b bool) int {
 	switch {
 	case a == b:
@@ -130,8 +130,8 @@ func (st *statement) write(q *query, until int64) {
 	q.add("SELECT " + strings.Join(columns, ", ") + " FROM " + strings.Join(from, ", ") + " WHERE " + where.String())
 }
 
-// typed returns a field with the cast that reads its kind. Integers are read as
-// floats, so that their sum can't overflow.
+// typed returns a field with a cast to its kind. Integers are read as floats, so
+// that their sum can't overflow.
 func typed(q *query, field string, kind series.Kind) string {
 	if kind == series.Boolean {
 		return q.bind(field) + "::boolean"
@@ -139,7 +139,7 @@ func typed(q *query, field string, kind series.Kind) string {
 	return q.bind(field) + "::float"
 }
 
-// fill takes the figures of a statement out of its rows.
+// fill reads the cells of a statement from its rows.
 func (p *plan) fill(st *statement, rows []row) error {
 	for _, r := range rows {
 		if len(r.Values) != 1 || len(r.Values[0]) != 1+len(st.cells) {

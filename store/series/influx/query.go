@@ -14,22 +14,19 @@ import (
 	client "github.com/influxdata/influxdb-client-go/v2/api/http"
 )
 
-// query is the text of one request, some statements, and the names that they
-// stand for.
+// query is the text of one request and the names that are bound to its parameters.
 type query struct {
 	text       strings.Builder
 	statements int
-	places     map[string]string            // of names
-	names      map[string]map[string]string // by place, as the server wants them
+	places     map[string]string            // parameters of names
+	names      map[string]map[string]string // by parameter, as the server wants them
 }
 
-// plain are names that can stand in a query's text within quotes, whatever reads
-// it.
+// plain matches names that are safe within quotes.
 var plain = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,100}$`)
 
-// bind returns what stands for a name in the text. A name that is not plain is
-// sent beside the text, and the server takes it for one identifier, whatever it
-// holds; that takes the server longer.
+// bind returns the text that represents a name. A name that is not plain becomes a
+// parameter, which is slower but always read as one identifier.
 func (q *query) bind(name string) string {
 	if plain.MatchString(name) {
 		return `"` + name + `"`
@@ -61,7 +58,7 @@ type row struct {
 	Partial bool     `json:"partial"`
 }
 
-// answer is what the server sends, also with status 200 when it failed.
+// answer is the server's response, which may report a failure with status 200.
 type answer struct {
 	Results []struct {
 		ID      int    `json:"statement_id"`
@@ -92,7 +89,7 @@ func (s *Store) ask(ctx context.Context, database string, q query) ([][]row, err
 	}
 	request.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	request.Header.Set("Accept", "application/json")
-	request.Header.Set("Accept-Encoding", "identity") // packing costs more time than it saves this near
+	request.Header.Set("Accept-Encoding", "identity") // compression costs more time than it saves
 	response, err := service.DoHTTPRequestWithResponse(request, nil)
 	if err != nil {
 		return nil, err
@@ -101,7 +98,7 @@ func (s *Store) ask(ctx context.Context, database string, q query) ([][]row, err
 	return read(response, q.statements)
 }
 
-// read decodes an answer to so many statements.
+// read decodes the answer to a number of statements.
 func read(response *http.Response, statements int) ([][]row, error) {
 	var a answer
 	decoder := json.NewDecoder(response.Body)
@@ -111,7 +108,7 @@ func read(response *http.Response, statements int) ([][]row, error) {
 		return nil, &client.Error{StatusCode: response.StatusCode, Message: a.Error}
 	}
 	if err == nil {
-		_, err = io.Copy(io.Discard, response.Body) // so that the connection is used again
+		_, err = io.Copy(io.Discard, response.Body) // so that the connection can be reused
 	}
 	if err != nil {
 		return nil, fmt.Errorf("answer: %w", err)
@@ -119,8 +116,8 @@ func read(response *http.Response, statements int) ([][]row, error) {
 	return a.rows(statements)
 }
 
-// rows returns the series of each statement. A statement that has failed makes
-// the server leave out those after it, so that their number is checked.
+// rows returns the series of each statement. It checks their number: the server
+// omits all statements after one that failed.
 func (a answer) rows(statements int) ([][]row, error) {
 	if a.Error != "" {
 		return nil, &client.Error{StatusCode: http.StatusOK, Message: a.Error}
@@ -146,7 +143,7 @@ func (a answer) rows(statements int) ([][]row, error) {
 	return rows, nil
 }
 
-// number reads a cell; false if there is no value in it.
+// number reads a cell; false if it is empty.
 func number(cell any) (float64, bool) {
 	switch v := cell.(type) {
 	case json.Number:

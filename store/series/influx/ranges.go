@@ -3,7 +3,6 @@ package influx
 import (
 	"context"
 	"fmt"
-	"slices"
 	"time"
 
 	"tsmon/store/series"
@@ -34,7 +33,7 @@ func (s *Store) series(ctx context.Context, database string, ranges []series.Ran
 		return nil, err
 	}
 	q := query{}
-	var asked []int // places of the ranges that the statements are for
+	var asked []int // indexes of the ranges that the statements are for
 	for i, r := range ranges {
 		if kind := kinds[r.Key]; kind != 0 && kind != series.Text {
 			q.add(windowed(&q, r, kind, s.now()))
@@ -57,8 +56,8 @@ func (s *Store) series(ctx context.Context, database string, ranges []series.Ran
 	return results, nil
 }
 
-// windowed returns the statement for a range, newest window first and one more
-// than the limit.
+// windowed returns the statement for a range: newest window first, one more than
+// the limit.
 func windowed(q *query, r series.Range, kind series.Kind, now time.Time) string {
 	function := "mean"
 	if kind == series.Boolean {
@@ -70,25 +69,20 @@ func windowed(q *query, r series.Range, kind series.Kind, now time.Time) string 
 }
 
 // result reads the rows of one range.
-func result(rows []row, limit int) (res series.Result, err error) {
+func result(rows []row, limit int) (series.Result, error) {
 	if len(rows) == 0 {
 		return series.Result{}, nil
 	}
+	var points []series.Point
 	for _, cells := range rows[0].Values {
 		if len(cells) != 2 {
 			return series.Result{}, errIncomplete
 		}
 		when, ok := nanoseconds(cells[0])
 		n, found := number(cells[1])
-		if !ok || !found {
-			continue
+		if ok && found {
+			points = append(points, series.Point{Time: time.Unix(0, when).UTC(), Number: n})
 		}
-		if len(res.Points) == limit {
-			res.Truncated = true
-			break
-		}
-		res.Points = append(res.Points, series.Point{Time: time.Unix(0, when).UTC(), Number: n})
 	}
-	slices.Reverse(res.Points)
-	return res, nil
+	return series.NewestFirst(points, limit), nil
 }

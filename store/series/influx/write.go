@@ -12,9 +12,9 @@ import (
 // perRequest is the number of samples that go in one request.
 const perRequest = 5000
 
-// Write implements series.Store. Kinds are compared with what is known of the
-// database before anything is sent; only where another writer is first with a
-// new field does the server refuse it, and it then keeps the other samples.
+// Write implements series.Store. It compares the kinds with the cached ones before
+// it sends anything. If another writer has just created a field with another kind,
+// the server rejects that field and keeps the other samples.
 func (s *Store) Write(ctx context.Context, database string, samples []series.Sample) error {
 	if err := series.ValidDatabase(database); err != nil {
 		return err
@@ -76,8 +76,8 @@ func conflict(k series.Key, have, kind series.Kind) error {
 	return fmt.Errorf("%s holds %s, not %s: %w", k, have, kind, series.ErrKind)
 }
 
-// Fields implements series.Store. A field that has several kinds, in different
-// shards, counts as the first of them in the order float, integer, boolean, text.
+// Fields implements series.Store. A field whose kind differs between shards has the
+// first of its kinds in the order float, integer, boolean, text.
 func (s *Store) Fields(ctx context.Context, database string) (map[series.Key]series.Kind, error) {
 	if err := series.ValidDatabase(database); err != nil {
 		return nil, err

@@ -1,10 +1,8 @@
-// Package seriestest holds the suite that every adapter of package series
-// passes, and the real server that the InfluxDB adapter passes it against.
+// Package seriestest holds the suite that every adapter of package series passes.
 //
-// The suite is hostile: names that try to end a query, fields that have one
-// name and four kinds, booleans under every aggregate, clocks that run ahead,
-// contexts that are cancelled, writers and readers at once. It uses nothing but
-// the contract.
+// The suite is hostile: names that try to end a query, fields of one name and four
+// kinds, booleans under every aggregate, clocks that run ahead, contexts that are
+// cancelled, concurrent writers and readers.
 package seriestest
 
 import (

@@ -4,15 +4,14 @@ import (
 	"context"
 	"database/sql"
 	"errors"
-	"slices"
 	"time"
 
 	"tsmon/store/series"
+	"tsmon/store/sqlitefile"
 )
 
-// Both statements give the windows of one field from the newest backwards. The
-// window of a point begins at or before it, also before 1970, where the
-// remainder of a division is negative.
+// Both statements return the windows of one field, newest first. Before 1970, where
+// the remainder of a division is negative, a window begins before its points too.
 const (
 	windowMeans = `
 SELECT p.time - ((p.time % @every) + @every) % @every AS start, total(p.value) / count(*)
@@ -78,31 +77,15 @@ func one(ctx context.Context, tx *sql.Tx, database int64, r series.Range, now ti
 		statement = windowLasts
 	}
 	stop := min(r.Stop.UnixNano(), now.UnixNano()+1)
-	rows, err := tx.QueryContext(ctx, statement, sql.Named("field", field), sql.Named("every", int64(r.Every)),
-		sql.Named("start", r.Start.UnixNano()), sql.Named("stop", stop), sql.Named("limit", r.Points()+1))
-	if err != nil {
-		return series.Result{}, err
-	}
-	defer rows.Close()
-	return result(rows, r.Points())
-}
-
-// result collects rows that come from the newest backwards, one more than the
-// limit where there are older ones.
-func result(rows *sql.Rows, limit int) (res series.Result, err error) {
-	for rows.Next() {
-		if len(res.Points) == limit {
-			res.Truncated = true
-			break
-		}
+	var points []series.Point
+	err = sqlitefile.Query(ctx, tx, func(row sqlitefile.Row) error {
 		var start int64
 		var p series.Point
-		if err := rows.Scan(&start, &p.Number); err != nil {
-			return series.Result{}, err
-		}
+		err := row.Scan(&start, &p.Number)
 		p.Time = time.Unix(0, start).UTC()
-		res.Points = append(res.Points, p)
-	}
-	slices.Reverse(res.Points)
-	return res, rows.Err()
+		points = append(points, p)
+		return err
+	}, statement, sql.Named("field", field), sql.Named("every", int64(r.Every)),
+		sql.Named("start", r.Start.UnixNano()), sql.Named("stop", stop), sql.Named("limit", r.Points()+1))
+	return series.NewestFirst(points, r.Points()), err
 }

@@ -7,14 +7,14 @@ import (
 	"time"
 
 	"tsmon/store/series"
+	"tsmon/store/sqlitefile"
 )
 
-// Both statements take the questions as a JSON array of [place, measurement,
-// field, start of the window] and give one kind of row: the place, then number,
-// sum, least and greatest of the values, and a time.
+// Both statements take the questions as a JSON array of [index, measurement, field,
+// start of the window] and return the index, the number, sum, minimum and maximum of
+// the values, and a time.
 const (
-	// One row for each tag set, the one that counts last: the latest, or the
-	// greater of two that share the latest time.
+	// One row for each tag set, the one that counts as the last.
 	lastValues = `
 SELECT q.value ->> 0, 1, p.value, p.value, p.value, p.time
 FROM json_each(@questions) q
@@ -34,8 +34,8 @@ CROSS JOIN points p ON p.stream = s.id AND p.time > q.value ->> 3 AND p.time <= 
 GROUP BY q.key`
 )
 
-// question is what the statements are asked: a want without its aggregate, so
-// that mean and max over one window are one question.
+// question is a want without its aggregate, so that mean and max over one window
+// are one question.
 type question struct {
 	series.Key
 	since int64 // nanoseconds since 1970; 0 for a last value
@@ -48,9 +48,9 @@ type answer struct {
 	time          int64
 }
 
-// value returns what a want makes of an answer.
+// value returns the value of a want.
 func (a answer) value(want series.Want) series.Value {
-	number := a.sum // of one value, where the last was asked for
+	number := a.sum // of one value if the last is wanted
 	switch want.Aggregate {
 	case series.Mean:
 		number /= float64(a.count)
@@ -104,7 +104,7 @@ func (s *Store) current(ctx context.Context, database string, wants []series.Wan
 	return values, err
 }
 
-// begin starts a transaction that reads, so that all of an answer is of one moment.
+// begin begins a read transaction, so that an answer reflects one state.
 func (s *Store) begin(ctx context.Context, database string) (*sql.Tx, int64, error) {
 	tx, err := s.file.Readers.BeginTx(ctx, nil)
 	if err != nil {
@@ -118,8 +118,8 @@ func (s *Store) begin(ctx context.Context, database string) (*sql.Tx, int64, err
 	return tx, id, nil
 }
 
-// ask runs a statement for questions and calls fill for each place that an
-// answer goes to.
+// ask runs a statement for questions and calls fill with the index of each want that
+// an answer is for.
 func ask(ctx context.Context, tx *sql.Tx, statement string, database int64, now time.Time,
 	questions map[question][]int, fill func(int, answer)) error {
 	if len(questions) == 0 {
@@ -135,21 +135,16 @@ func ask(ctx context.Context, tx *sql.Tx, statement string, database int64, now 
 	if err != nil {
 		return err
 	}
-	rows, err := tx.QueryContext(ctx, statement, sql.Named("questions", string(text)), sql.Named("database", database),
-		sql.Named("now", now.UnixNano()), sql.Named("text", series.Text))
-	if err != nil {
-		return err
-	}
-	defer rows.Close()
-	for rows.Next() {
+	return sqlitefile.Query(ctx, tx, func(r sqlitefile.Row) error {
 		var place int
 		var a answer
-		if err := rows.Scan(&place, &a.count, &a.sum, &a.min, &a.max, &a.time); err != nil {
+		if err := r.Scan(&place, &a.count, &a.sum, &a.min, &a.max, &a.time); err != nil {
 			return err
 		}
 		for _, i := range places[place] {
 			fill(i, a)
 		}
-	}
-	return rows.Err()
+		return nil
+	}, statement, sql.Named("questions", string(text)), sql.Named("database", database),
+		sql.Named("now", now.UnixNano()), sql.Named("text", series.Text))
 }

@@ -9,10 +9,11 @@ import (
 	"sync"
 
 	"tsmon/store/series"
+	"tsmon/store/sqlitefile"
 )
 
-// streams remembers the series that are in the file: nothing ever takes one
-// away. It is emptied when it has grown to maxStreams.
+// streams caches the series of the file, none of which is ever deleted. It is
+// emptied when it has grown to maxStreams.
 type streams struct {
 	mu  sync.Mutex
 	ids map[stream]known
@@ -75,7 +76,7 @@ type batch struct {
 	tx       *sql.Tx
 	database int64
 	known    *streams
-	found    map[stream]known // in this transaction; not known before it is committed
+	found    map[stream]known // in this transaction; cached once it is committed
 }
 
 func (b *batch) write(ctx context.Context, database string, samples []series.Sample) (err error) {
@@ -104,18 +105,18 @@ func (b *batch) write(ctx context.Context, database string, samples []series.Sam
 	return nil
 }
 
-// stored is what a value looks like in the file.
+// stored returns a value as the file holds it.
 func stored(value any) any {
-	if b, ok := value.(bool); ok {
-		if b {
-			return int64(1)
-		}
+	switch value {
+	case true:
+		return int64(1)
+	case false:
 		return int64(0)
 	}
 	return value
 }
 
-// stream returns the id of a series, which it makes if need be, unless the
+// stream returns the id of a series, which it creates if it is new. ErrKind if the
 // field has another kind than the value.
 func (b *batch) stream(ctx context.Context, of stream, value any) (int64, error) {
 	kind, err := series.KindOf(value)
@@ -138,7 +139,7 @@ func (b *batch) stream(ctx context.Context, of stream, value any) (int64, error)
 	return found.id, nil
 }
 
-// look finds or makes the field and the series in the file.
+// look finds or creates the field and the series in the file.
 func (b *batch) look(ctx context.Context, of stream, kind series.Kind) (found known, err error) {
 	var field int64
 	err = b.tx.QueryRowContext(ctx, "SELECT id, kind FROM fields WHERE database = ? AND measurement = ? AND name = ?",
@@ -170,23 +171,18 @@ func (s *Store) Fields(ctx context.Context, database string) (map[series.Key]ser
 }
 
 func (s *Store) fields(ctx context.Context, database string) (map[series.Key]series.Kind, error) {
-	id, err := find(ctx, s.file.Readers, database)
+	tx, id, err := s.begin(ctx, database)
 	if err != nil {
 		return nil, err
 	}
-	rows, err := s.file.Readers.QueryContext(ctx, "SELECT measurement, name, kind FROM fields WHERE database = ?", id)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
+	defer tx.Rollback()
 	fields := map[series.Key]series.Kind{}
-	for rows.Next() {
+	err = sqlitefile.Query(ctx, tx, func(r sqlitefile.Row) error {
 		var key series.Key
 		var kind series.Kind
-		if err := rows.Scan(&key.Measurement, &key.Field, &kind); err != nil {
-			return nil, err
-		}
+		err := r.Scan(&key.Measurement, &key.Field, &kind)
 		fields[key] = kind
-	}
-	return fields, rows.Err()
+		return err
+	}, "SELECT measurement, name, kind FROM fields WHERE database = ?", id)
+	return fields, err
 }

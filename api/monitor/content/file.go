@@ -1,0 +1,209 @@
+// Package content reads and writes what a tenant owns, except its users, as a YAML
+// or JSON file. Reading checks the whole file and reports each mistake with its
+// line.
+package content
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"tsmon/store/record"
+)
+
+const (
+	maxContent  = 32 << 20 // bytes of a file
+	maxMistakes = 10       // that an error lists
+)
+
+// ErrInvalid is the error of a file that breaks a rule.
+var ErrInvalid = errors.New("invalid content")
+
+// File is a file that was read and checked.
+type File struct {
+	Content record.Content
+	name    string
+	root    *yaml.Node // with the lines; nil in an empty file
+}
+
+// Read reads and checks a file. It fails with ErrInvalid if the file breaks a rule.
+// The name begins the error; a file whose name ends in .json has to be JSON.
+func Read(name string, r io.Reader) (*File, error) {
+	data, err := io.ReadAll(io.LimitReader(r, maxContent+1))
+	if err != nil {
+		return nil, err
+	}
+	if len(data) > maxContent {
+		return nil, invalid(name, fmt.Errorf("larger than %d MiB", maxContent>>20))
+	}
+	root, text, err := parseTree(data, strings.HasSuffix(name, ".json"))
+	if err != nil {
+		return nil, invalid(name, err)
+	}
+	f := &File{name: name, root: root}
+	if root == nil {
+		return f, nil
+	}
+	c := &checker{}
+	if fileShape(c, root, ""); len(c.mistakes) > 0 {
+		return nil, invalid(name, c.mistakes...)
+	}
+	if err := json.Unmarshal(text, &f.Content); err != nil {
+		return nil, invalid(name, err)
+	}
+	f.checkValues(c)
+	if len(c.mistakes) == 0 {
+		if err := f.Content.Validate(); err != nil {
+			c.mistakes = append(c.mistakes, err)
+		}
+	}
+	return f, invalid(name, c.mistakes...)
+}
+
+// invalid joins the first mistakes of a file to an ErrInvalid, or returns nil if
+// there are none.
+func invalid(name string, mistakes ...error) error {
+	if len(mistakes) == 0 {
+		return nil
+	}
+	slices.SortStableFunc(mistakes, func(a, b error) int { return lineOf(a) - lineOf(b) })
+	var texts []string
+	for _, m := range mistakes[:min(len(mistakes), maxMistakes)] {
+		texts = append(texts, m.Error())
+	}
+	if more := len(mistakes) - maxMistakes; more > 0 {
+		texts = append(texts, fmt.Sprintf("and %d more", more))
+	}
+	return &invalidError{name + ": " + strings.Join(texts, "; ")}
+}
+
+type invalidError struct{ text string }
+
+func (e *invalidError) Error() string        { return e.text }
+func (e *invalidError) Is(target error) bool { return target == ErrInvalid }
+
+func lineOf(err error) int {
+	var m *mistake
+	if errors.As(err, &m) {
+		return m.line
+	}
+	return 0
+}
+
+// elements returns the nodes of a section.
+func (f *File) elements(section string) []*yaml.Node {
+	if n := find(f.root, section); n != nil {
+		return n.Content
+	}
+	return nil
+}
+
+// checkValues checks each element by the rules of the store, and that IDs are
+// unique. The store checks the same, but knows no lines.
+func (f *File) checkValues(c *checker) {
+	all := f.Content
+	for i, n := range f.elements("variables") {
+		c.alone(n, "variables", i, record.Content{Variables: all.Variables[i : i+1]})
+	}
+	objects := map[record.Ref]int{}
+	for i, n := range f.elements("diagrams") {
+		c.alone(n, "diagrams", i, record.Content{Diagrams: all.Diagrams[i : i+1]})
+		c.apart(n, objects)
+	}
+	for i, n := range f.elements("menus") {
+		c.alone(n, "menus", i, record.Content{Menus: all.Menus[i : i+1]})
+	}
+	for i, n := range f.elements("permissions") {
+		c.alone(n, "permissions", i, record.Content{Permissions: all.Permissions[i : i+1]})
+	}
+	for i, n := range f.elements("charts") {
+		c.alone(n, "charts", i, record.Content{Charts: all.Charts[i : i+1]})
+	}
+	for _, section := range []string{"variables", "diagrams", "menus", "permissions", "charts"} {
+		c.uniqueIDs(section, f.elements(section))
+	}
+}
+
+// alone checks one element, given as a content of its own. The store's error
+// begins with the element's place in that content, which is replaced.
+func (c *checker) alone(n *yaml.Node, section string, i int, content record.Content) {
+	err := content.Validate()
+	if err == nil {
+		return
+	}
+	if inner := errors.Unwrap(err); inner != nil {
+		err = inner
+	}
+	c.add(n, "%s[%d]: %v", section, i, err)
+}
+
+func (c *checker) uniqueIDs(section string, elements []*yaml.Node) {
+	lines := map[string]int{}
+	for i, n := range elements {
+		id := find(n, "id")
+		text := idText(id)
+		if first, twice := lines[text]; twice {
+			c.add(id, "%s[%d] has the id of line %d, %.80s", section, i, first, text)
+			continue
+		}
+		lines[text] = id.Line
+	}
+}
+
+// idText is the form in which IDs are compared: 7, "7" and 0x7 are equal.
+func idText(id *yaml.Node) string {
+	if kindOf(id) == "a number" {
+		if text, err := appendNumber(nil, id); err == nil {
+			return string(text)
+		}
+	}
+	return id.Value
+}
+
+// apart reports objects that another diagram has, too. The check of a diagram
+// reports those that it has twice itself.
+func (c *checker) apart(diagram *yaml.Node, lines map[record.Ref]int) {
+	own := map[record.Ref]int{}
+	for _, kind := range []record.Kind{record.Line, record.Image, record.Text, record.Polyline} {
+		section := find(diagram, string(kind)+"s")
+		if section == nil {
+			continue
+		}
+		for _, object := range section.Content {
+			id := find(object, "id")
+			var ref record.Ref
+			ref.Kind = kind
+			if json.Unmarshal([]byte(idText(id)), &ref.ID) != nil {
+				continue // not an integer, which was reported already
+			}
+			if first, twice := lines[ref]; twice {
+				c.add(id, "%s %d is also in the diagram of line %d", kind, ref.ID, first)
+			}
+			own[ref] = id.Line
+		}
+	}
+	for ref, line := range own {
+		lines[ref] = line
+	}
+}
+
+// CheckMenus fails with ErrInvalid if a permission is for a menu item that is
+// neither in the file nor stored.
+func (f *File) CheckMenus(stored []record.Menu) error {
+	exists := map[int64]bool{}
+	for _, menu := range append(stored, f.Content.Menus...) {
+		exists[menu.ID] = true
+	}
+	c := &checker{}
+	for i, n := range f.elements("permissions") {
+		if id := f.Content.Permissions[i].Menu; !exists[id] {
+			c.add(find(n, "id_menu"), "permissions[%d] is for the menu item %d, which is neither in the file nor in the store", i, id)
+		}
+	}
+	return invalid(f.name, c.mistakes...)
+}

@@ -1,0 +1,54 @@
+package admin
+
+import (
+	"context"
+	"io"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"tsmon/cmd/tsmon/cli"
+	"tsmon/store/record"
+)
+
+func tenantAuditCommand(app *cli.App) *cobra.Command {
+	limit := 50
+	cmd := &cobra.Command{
+		Use:   "audit SCHEMA",
+		Short: "Show who logged in, saved and published, newest first",
+		Long: `Show the audit rows of a schema, newest first: logins that succeeded or failed,
+saved diagrams and published messages. SCHEMA need not be a tenant: a failed login
+may name anything.`,
+		Example: `  tsmon tenant audit acueducto
+  tsmon tenant audit acueducto --limit 1000 --json`,
+		Args: cli.Args(1, 1, "one SCHEMA"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return runTenantAudit(cmd.Context(), app, args[0], limit)
+		},
+	}
+	cmd.Flags().IntVar(&limit, "limit", limit, "show at most `N` rows")
+	return cmd
+}
+
+const maxAuditRows = 100_000
+
+func runTenantAudit(ctx context.Context, app *cli.App, schema string, limit int) error {
+	if limit < 1 || limit > maxAuditRows {
+		return cli.Usagef("--limit is from 1 to %d", maxAuditRows)
+	}
+	audits := []record.Audit{}
+	err := withRecords(ctx, app, func(s record.Store) error {
+		found, err := s.LastAudits(ctx, schema, limit)
+		audits = append(audits, found...)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	rows := [][]string{{"TIME", "USER", "ACTION", "TARGET", "OK", "ADDRESS", "REQUEST"}}
+	for _, row := range audits {
+		rows = append(rows, []string{row.Time.Format(time.RFC3339), row.User, row.Action, row.Target, strconv.FormatBool(row.OK), row.Address, row.Request})
+	}
+	return app.Print(audits, func(w io.Writer) { cli.Table(w, rows) })
+}

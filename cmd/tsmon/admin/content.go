@@ -1,0 +1,151 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"tsmon/api/monitor/content"
+	"tsmon/cmd/tsmon/cli"
+	"tsmon/store/record"
+)
+
+func tenantExportCommand(app *cli.App) *cobra.Command {
+	var output string
+	cmd := &cobra.Command{
+		Use:   "export SCHEMA",
+		Short: "Write what a tenant owns, except its users, as YAML or JSON",
+		Long: `Write a consistent copy of what a tenant owns, except users and their tokens, as a
+file that tenant import reads: variables, diagrams, menus, permissions,
+notification configuration and charts. It is JSON with --json or if the name of the
+file ends in .json, else YAML.`,
+		Example: `  tsmon tenant export acueducto --output acueducto.yaml
+  tsmon tenant export acueducto --json`,
+		Args: cli.Args(1, 1, "one SCHEMA"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return runTenantExport(cmd.Context(), app, args[0], output)
+		},
+	}
+	cmd.Flags().StringVarP(&output, "output", "o", "", "write to `FILE` (default stdout)")
+	return cmd
+}
+
+func runTenantExport(ctx context.Context, app *cli.App, schema, output string) error {
+	var owned record.Content
+	err := withRecords(ctx, app, func(s record.Store) (err error) {
+		owned, err = s.Export(ctx, schema)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	encode := content.EncodeYAML
+	if app.JSON || strings.HasSuffix(output, ".json") {
+		encode = content.EncodeJSON
+	}
+	data, err := encode(owned)
+	if err != nil {
+		return err
+	}
+	if output == "" {
+		return app.Write(data)
+	}
+	if err = cli.WriteFile(output, 0o600, data); err == nil {
+		app.Say("wrote %s", output)
+	}
+	return err
+}
+
+func tenantImportCommand(app *cli.App) *cobra.Command {
+	var dryRun bool
+	cmd := &cobra.Command{
+		Use:   "import SCHEMA FILE",
+		Short: "Store variables, diagrams, menus and more from a YAML or JSON file",
+		Long: `Store what a file holds, all of it or nothing: variables, diagrams, menus,
+permissions, notifications and charts, each of which the file may leave out. An
+item replaces the stored one with its ID; everything else stays, so importing the
+same file again changes nothing. FILE - is stdin.
+
+The file is checked first. Mistakes are reported with their lines, and then
+nothing is stored (exit code 3). A file has at most 32 MiB; YAML anchors, aliases
+and custom tags are not supported.`,
+		Example: `  tsmon tenant import acueducto acueducto.yaml --dry-run
+  tsmon tenant import acueducto acueducto.yaml
+  tsmon tenant export acueducto --json | tsmon tenant import copy -`,
+		Args: cli.Args(2, 2, "a SCHEMA and a FILE"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return runTenantImport(cmd.Context(), app, args[0], args[1], dryRun)
+		},
+	}
+	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "check the file, store nothing")
+	return cmd
+}
+
+// ImportedContent is what `tsmon tenant import` prints.
+type ImportedContent struct {
+	Schema        string `json:"schema"`
+	DryRun        bool   `json:"dry_run"`
+	Variables     int    `json:"variables"`
+	Diagrams      int    `json:"diagrams"`
+	Menus         int    `json:"menus"`
+	Permissions   int    `json:"permissions"`
+	Notifications int    `json:"notifications"` // device kinds
+	Charts        int    `json:"charts"`
+}
+
+func runTenantImport(ctx context.Context, app *cli.App, schema, path string, dryRun bool) error {
+	file, err := readContent(app, path)
+	if err != nil {
+		return refuseContent(err)
+	}
+	err = withRecords(ctx, app, func(s record.Store) error {
+		menus, err := s.Menus(ctx, schema) // fails if there is no such tenant
+		if err != nil {
+			return err
+		}
+		if err := file.CheckMenus(menus); err != nil {
+			return refuseContent(err)
+		}
+		if dryRun {
+			return nil
+		}
+		return s.Import(ctx, schema, file.Content)
+	})
+	if err != nil {
+		return err
+	}
+	c := file.Content
+	r := ImportedContent{schema, dryRun, len(c.Variables), len(c.Diagrams), len(c.Menus), len(c.Permissions), len(c.Notifications), len(c.Charts)}
+	verb := "imported into"
+	if dryRun {
+		verb = "valid for"
+	}
+	return app.Print(r, func(w io.Writer) {
+		fmt.Fprintf(w, "%s %s: %d variables, %d diagrams, %d menus, %d permissions, %d device kinds, %d charts\n",
+			verb, schema, r.Variables, r.Diagrams, r.Menus, r.Permissions, r.Notifications, r.Charts)
+	})
+}
+
+func readContent(app *cli.App, path string) (*content.File, error) {
+	file, err := app.OpenInput(path, nil)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	if path == "-" {
+		path = "stdin"
+	}
+	return content.Read(path, file)
+}
+
+// refuseContent says that nothing was imported because of what a file holds.
+func refuseContent(err error) error {
+	if errors.Is(err, content.ErrInvalid) {
+		err = cli.WithHint(cli.Refuse(err), "correct the file; nothing was imported")
+	}
+	return err
+}

@@ -1,0 +1,207 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"tsmon/cmd/tsmon/cli"
+	"tsmon/cmd/tsmon/config"
+	"tsmon/store/record"
+	"tsmon/store/series"
+)
+
+// SeriesCommand returns `tsmon series`.
+func SeriesCommand(app *cli.App) *cobra.Command {
+	return cli.Group("series", "Write measured values", seriesWriteCommand(app), seriesImportCommand(app))
+}
+
+const seriesHelp = `
+
+The first argument is a tenant's schema, or the name of a time-series database.
+FILE - is stdin. Samples are written in batches of 5,000. A value replaces one of
+the same series and time, so the same command can be repeated.
+
+A mistake is reported with its line and the number of samples written before it:
+none (exit code 3), or whole batches (exit code 1).`
+
+func seriesWriteCommand(app *cli.App) *cobra.Command {
+	var precision string
+	cmd := &cobra.Command{
+		Use:   "write SCHEMA|DATABASE FILE|-",
+		Short: "Write values from InfluxDB's line protocol",
+		Long:  `Write values from InfluxDB's line protocol. A line without a time gets the current one.` + seriesHelp,
+		Example: `  tsmon series write acueducto values.txt
+  echo 'tank,site=north level=3.2' | tsmon series write acueducto -`,
+		Args: cli.Args(2, 2, "a SCHEMA or DATABASE and a FILE"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return runSeries(cmd.Context(), app, args[0], args[1], precision, func(r io.Reader, unit time.Duration) iter.Seq2[series.Sample, error] {
+				return series.Lines(r, unit, app.Now())
+			})
+		},
+	}
+	precisionFlag(cmd, &precision)
+	return cmd
+}
+
+func seriesImportCommand(app *cli.App) *cobra.Command {
+	var precision string
+	cmd := &cobra.Command{
+		Use:   "import SCHEMA|DATABASE FILE|-",
+		Short: "Write values from comma-separated values",
+		Long: `Write values from comma-separated values. The first line names the columns: time,
+measurement, field and value, in any order; further ones are tags. A time is RFC
+3339 or a number; a value is a number, 12i for an integer, true, false, or a text
+in quotes of its own: """open""" in a CSV file.` + seriesHelp,
+		Example: "  tsmon series import acueducto values.csv --precision s",
+		Args:    cli.Args(2, 2, "a SCHEMA or DATABASE and a FILE"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return runSeries(cmd.Context(), app, args[0], args[1], precision, series.CSV)
+		},
+	}
+	precisionFlag(cmd, &precision)
+	return cmd
+}
+
+var precisions = map[string]time.Duration{"ns": time.Nanosecond, "us": time.Microsecond, "ms": time.Millisecond, "s": time.Second}
+
+func precisionFlag(cmd *cobra.Command, precision *string) {
+	cmd.Flags().StringVar(precision, "precision", "ns", "`UNIT` of times that are numbers: ns, us, ms or s")
+	// It fails only for a flag that does not exist.
+	_ = cmd.RegisterFlagCompletionFunc("precision", cobra.FixedCompletions([]string{"ns", "us", "ms", "s"}, cobra.ShellCompDirectiveNoFileComp))
+}
+
+// WrittenSeries is what the series commands print.
+type WrittenSeries struct {
+	Database string `json:"database"`
+	Source   string `json:"source"`
+	Samples  int    `json:"samples"`
+}
+
+// samplesOf reads samples from a text.
+type samplesOf func(r io.Reader, unit time.Duration) iter.Seq2[series.Sample, error]
+
+func runSeries(ctx context.Context, app *cli.App, name, path, precision string, read samplesOf) error {
+	unit, ok := precisions[precision]
+	if !ok {
+		return cli.Usagef("--precision is ns, us, ms or s, not %.20q", precision)
+	}
+	c, err := app.Load()
+	if err != nil {
+		return err
+	}
+	database, err := databaseOf(ctx, c, name)
+	if err != nil {
+		return err
+	}
+	if err := cli.CheckFile(cli.SeriesFile(c), cli.ErrNoSeries); err != nil {
+		return err
+	}
+	progress := app.NewProgress("read")
+	defer progress.Done()
+	text, err := app.OpenInput(path, progress)
+	if err != nil {
+		return err
+	}
+	defer text.Close()
+	store, err := cli.OpenSeries(ctx, c)
+	if err != nil {
+		return cli.ExplainSeries(err)
+	}
+	w := &batchWriter{store: store, database: database}
+	err = errors.Join(w.writeAll(ctx, read(text, unit)), store.Close())
+	if err != nil {
+		return w.explain(path, err)
+	}
+	r := WrittenSeries{database, path, w.written}
+	return app.Print(r, func(w io.Writer) { fmt.Fprintf(w, "wrote %d samples to %s\n", r.Samples, r.Database) })
+}
+
+// databaseOf returns the database of the tenant of that name, or the name itself if
+// there is no such tenant.
+func databaseOf(ctx context.Context, c *config.Config, name string) (string, error) {
+	if err := series.ValidDatabase(name); err != nil {
+		return "", cli.Usage(err)
+	}
+	database := name
+	if isSchema := record.ValidSchema(name) == nil; !isSchema {
+		return database, nil
+	}
+	err := cli.WithRecords(ctx, c, func(s record.Store) error {
+		t, err := s.Tenant(ctx, name)
+		if err == nil {
+			database = t.TsName
+		}
+		return err
+	})
+	if errors.Is(err, record.ErrNotFound) || errors.Is(err, cli.ErrNoRecords) {
+		err = nil
+	}
+	return database, err
+}
+
+// perBatch is the number of samples in a write.
+const perBatch = 5000
+
+// batchWriter writes samples in batches and counts them.
+type batchWriter struct {
+	store    series.Store
+	database string
+	written  int
+	batch    []series.Sample
+}
+
+// writeAll writes whole batches; it writes the last one only if no mistake follows.
+func (w *batchWriter) writeAll(ctx context.Context, samples iter.Seq2[series.Sample, error]) error {
+	for s, err := range samples {
+		if err != nil {
+			return err
+		}
+		if w.batch = append(w.batch, s); len(w.batch) == perBatch {
+			if err := w.flush(ctx); err != nil {
+				return err
+			}
+		}
+	}
+	return w.flush(ctx)
+}
+
+func (w *batchWriter) flush(ctx context.Context) error {
+	if len(w.batch) == 0 {
+		return ctx.Err()
+	}
+	if err := w.store.Write(ctx, w.database, w.batch); err != nil {
+		return fmt.Errorf("samples %d to %d: %w", w.written+1, w.written+len(w.batch), err)
+	}
+	w.written += len(w.batch)
+	w.batch = w.batch[:0]
+	return nil
+}
+
+// explain adds to an error what was written before. A mistake in the text is a
+// refusal if nothing was.
+func (w *batchWriter) explain(path string, err error) error {
+	if path == "-" {
+		path = "stdin"
+	}
+	if errors.Is(err, context.Canceled) {
+		return fmt.Errorf("%d samples were written before: %w", w.written, err)
+	}
+	err = cli.ExplainSeries(fmt.Errorf("%s: %w; %d samples were written before", path, err, w.written))
+	for _, mistake := range []error{series.ErrInvalid, series.ErrName, series.ErrTooLarge, series.ErrKind} {
+		if !errors.Is(err, mistake) {
+			continue
+		}
+		err = cli.WithHint(err, "correct the text and run the same command again; it writes the same values once more")
+		if w.written == 0 {
+			err = cli.Refuse(err)
+		}
+		return err
+	}
+	return err
+}

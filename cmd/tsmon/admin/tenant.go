@@ -1,0 +1,276 @@
+// Package admin holds the commands that administer the monitoring side: tenants,
+// users and time series.
+package admin
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+	_ "time/tzdata" // --time-zone means the same on machines without zone files
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"tsmon/api/fleet"
+	"tsmon/api/monitor"
+	"tsmon/api/monitor/mqtt"
+	"tsmon/cmd/tsmon/cli"
+	"tsmon/cmd/tsmon/config"
+	"tsmon/store/record"
+	"tsmon/store/series"
+)
+
+// TenantCommand returns `tsmon tenant`.
+func TenantCommand(app *cli.App) *cobra.Command {
+	return cli.Group("tenant", "Create and change tenants, export and import what they own",
+		tenantCreateCommand(app), tenantListCommand(app), tenantUpdateCommand(app),
+		tenantExportCommand(app), tenantImportCommand(app), tenantAuditCommand(app))
+}
+
+// withRecords runs f on the configured store of records.
+func withRecords(ctx context.Context, app *cli.App, f func(record.Store) error) error {
+	c, err := app.Load()
+	if err != nil {
+		return err
+	}
+	return cli.WithRecords(ctx, c, f)
+}
+
+// CreatedTenant is what `tsmon tenant create` prints.
+type CreatedTenant struct {
+	record.Tenant
+	Created bool `json:"created"` // false if it existed already
+}
+
+func tenantCreateCommand(app *cli.App) *cobra.Command {
+	var t record.Tenant
+	cmd := &cobra.Command{
+		Use:   "create SCHEMA --ts-name NAME",
+		Short: "Create a tenant and its time-series database",
+		Long: `Create a tenant: the schema of its records and the database of its time series.
+If the same tenant exists already nothing is done, so that an interrupted command
+can be repeated; one with another database or other settings stays as it is, and
+the command is refused. The data folder is created if it is missing (mode 0700).`,
+		Example: `  tsmon tenant create acueducto --ts-name ts_acueducto
+  tsmon tenant create acueducto --ts-name ts_acueducto --time-zone America/Bogota --save-menu 2`,
+		Args:              cli.Args(1, 1, "one SCHEMA"),
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			t.Schema = args[0]
+			return runTenantCreate(cmd.Context(), app, t)
+		},
+	}
+	cmd.Flags().StringVar(&t.TsName, "ts-name", "", "`NAME` of the time-series database")
+	settingFlags(cmd, &t.Settings)
+	return cmd
+}
+
+func runTenantCreate(ctx context.Context, app *cli.App, t record.Tenant) error {
+	if t.TsName == "" {
+		return cli.Usagef("--ts-name is missing: it names the tenant's time-series database")
+	}
+	if err := checkTenant(t); err != nil {
+		return cli.Usage(err)
+	}
+	c, err := app.Load()
+	if err != nil {
+		return err
+	}
+	result := CreatedTenant{Tenant: t}
+	if result.Created, err = createTenant(ctx, c, t); err != nil {
+		return err
+	}
+	return app.Print(result, func(w io.Writer) {
+		if result.Created {
+			fmt.Fprintf(w, "created %s with the database %s\n", t.Schema, t.TsName)
+		} else {
+			fmt.Fprintf(w, "%s existed already\n", t.Schema)
+		}
+	})
+}
+
+// createTenant creates the files that are not configured elsewhere, the tenant,
+// then its database: a repetition completes what an interruption left.
+func createTenant(ctx context.Context, c *config.Config, t record.Tenant) (created bool, err error) {
+	if err := errors.Join(cli.MakeFile(cli.RecordsFile(c)), cli.MakeFile(cli.SeriesFile(c))); err != nil {
+		return false, err
+	}
+	values, err := cli.OpenSeries(ctx, c)
+	if err != nil {
+		return false, cli.ExplainSeries(err)
+	}
+	err = cli.WithRecords(ctx, c, func(records record.Store) error {
+		created, err = addTenant(ctx, records, t)
+		return err
+	})
+	if err == nil {
+		err = cli.ExplainSeries(values.Create(ctx, t.TsName))
+	}
+	return created, errors.Join(err, values.Close())
+}
+
+func addTenant(ctx context.Context, records record.Store, t record.Tenant) (created bool, err error) {
+	tenants, err := records.Tenants(ctx)
+	if err != nil {
+		return false, err
+	}
+	if err := checkShared(t, tenants); err != nil {
+		return false, err
+	}
+	created = !slices.ContainsFunc(tenants, func(other record.Tenant) bool { return other.Schema == t.Schema })
+	err = records.CreateTenant(ctx, t)
+	if errors.Is(err, record.ErrExists) {
+		err = cli.WithHint(err, "`tsmon tenant list --json` shows the tenants and their settings")
+	}
+	return created, err
+}
+
+// checkShared refuses a database or topics that belong to another tenant.
+func checkShared(t record.Tenant, tenants []record.Tenant) error {
+	for _, other := range tenants {
+		own, theirs := monitor.TopicPrefix(t), monitor.TopicPrefix(other)
+		switch {
+		case other.Schema == t.Schema:
+		case other.TsName == t.TsName:
+			err := fmt.Errorf("the database %s belongs to the tenant %s", t.TsName, other.Schema)
+			return cli.WithHint(cli.Refuse(err), "choose another with --ts-name")
+		case strings.HasPrefix(own, theirs) || strings.HasPrefix(theirs, own):
+			err := fmt.Errorf("the topics below %s belong to the tenant %s", theirs, other.Schema)
+			return cli.WithHint(cli.Refuse(err), "choose others with --topic-prefix")
+		}
+	}
+	return nil
+}
+
+// settingFlags adds a flag for each setting of a tenant.
+func settingFlags(cmd *cobra.Command, s *record.Settings) {
+	flags := cmd.Flags()
+	flags.StringVar(&s.TimeZone, "time-zone", "", "IANA `ZONE` of times that are shown as text (default UTC)")
+	flags.StringVar(&s.TimeLayout, "time-layout", "", "`LAYOUT` of such times, as Go writes 3:04:05 PM on 2 January 2006; PM becomes a. m. or p. m. (default \"02/01/06, 03:04 PM\")")
+	flags.DurationVar((*time.Duration)(&s.SeriesRange), "series-range", 0, "`TIME` that a series covers if the request does not say (default 24h)")
+	flags.DurationVar((*time.Duration)(&s.Window), "window", 0, "`TIME` that mean, max, min and sum cover (default 24h)")
+	flags.Int64Var(&s.SaveMenu, "save-menu", 0, "`ID` of the menu item whose permission allows saving diagrams (default: administrators only)")
+	flags.Int64Var(&s.PublishMenu, "publish-menu", 0, "`ID` of the menu item whose permission allows publishing (default: administrators only)")
+	flags.StringVar(&s.TopicPrefix, "topic-prefix", "", "`TOPIC` that published topics lie under (default: the schema)")
+}
+
+// maxSpan is the longest time that a series or an aggregate may cover.
+const maxSpan = 366 * 24 * time.Hour
+
+func checkTenant(t record.Tenant) error {
+	if err := t.Validate(); err != nil {
+		return err
+	}
+	if err := series.ValidDatabase(t.TsName); err != nil {
+		return fmt.Errorf("--ts-name: %w", err)
+	}
+	if t.TsName == fleet.Database {
+		return fmt.Errorf("--ts-name: %s is reserved for the time series of updates", t.TsName)
+	}
+	s := t.Settings
+	if _, err := time.LoadLocation(s.TimeZone); err != nil || s.TimeZone == "Local" {
+		return fmt.Errorf("--time-zone: %.80q is not an IANA zone, such as America/Bogota", s.TimeZone)
+	}
+	switch layout := s.TimeLayout; {
+	case layout != "" && time.Unix(0, 0).UTC().Format(layout) == layout:
+		return fmt.Errorf("--time-layout: %.80q shows no time", layout)
+	case time.Duration(max(s.SeriesRange, s.Window)) > maxSpan:
+		return fmt.Errorf("--series-range and --window are at most %s", maxSpan)
+	case s.SeriesRange < 0 || s.Window < 0 || s.SaveMenu < 0 || s.PublishMenu < 0:
+		return errors.New("--series-range, --window, --save-menu and --publish-menu can't be below zero")
+	}
+	if err := mqtt.ValidTopic(cmp.Or(s.TopicPrefix, t.Schema) + "/x"); err != nil {
+		return fmt.Errorf("--topic-prefix: %w", err)
+	}
+	return nil
+}
+
+func tenantUpdateCommand(app *cli.App) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "update SCHEMA",
+		Short: "Change settings of a tenant",
+		Long: `Change the settings of a tenant whose flags are given; an empty text or 0 restores
+the default. Running servers apply them within a minute.`,
+		Example: "  tsmon tenant update acueducto --save-menu 2 --time-zone America/Bogota",
+		Args:    cli.Args(1, 1, "one SCHEMA"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return runTenantUpdate(cmd, app, args[0])
+		},
+	}
+	settingFlags(cmd, &record.Settings{})
+	return cmd
+}
+
+func runTenantUpdate(cmd *cobra.Command, app *cli.App, schema string) error {
+	ctx := cmd.Context()
+	var updated record.Tenant
+	err := withRecords(ctx, app, func(records record.Store) (err error) {
+		if updated, err = records.Tenant(ctx, schema); err != nil {
+			return fmt.Errorf("%.80q: %w", schema, err)
+		}
+		if err := change(&updated.Settings, cmd); err != nil {
+			return err
+		}
+		if err := checkTenant(updated); err != nil {
+			return cli.Usage(err)
+		}
+		tenants, err := records.Tenants(ctx)
+		if err == nil {
+			err = checkShared(updated, tenants)
+		}
+		if err != nil {
+			return err
+		}
+		return records.UpdateTenant(ctx, updated)
+	})
+	if err != nil {
+		return err
+	}
+	return app.Print(updated, func(w io.Writer) { fmt.Fprintf(w, "updated %s\n", updated.Schema) })
+}
+
+// change sets the settings whose flags were given.
+func change(s *record.Settings, given *cobra.Command) (err error) {
+	before := *s
+	changed := &cobra.Command{}
+	settingFlags(changed, s) // which sets defaults
+	*s = before
+	given.Flags().Visit(func(f *pflag.Flag) {
+		if changed.Flags().Lookup(f.Name) != nil {
+			err = errors.Join(err, changed.Flags().Set(f.Name, f.Value.String()))
+		}
+	})
+	return err
+}
+
+func tenantListCommand(app *cli.App) *cobra.Command {
+	return &cobra.Command{
+		Use:     "list",
+		Short:   "List the tenants and their time-series databases",
+		Example: "  tsmon tenant list --json",
+		Args:    cli.NoArgs,
+		RunE:    func(cmd *cobra.Command, _ []string) error { return runTenantList(cmd.Context(), app) },
+	}
+}
+
+func runTenantList(ctx context.Context, app *cli.App) error {
+	tenants := []record.Tenant{}
+	err := withRecords(ctx, app, func(s record.Store) error {
+		list, err := s.Tenants(ctx)
+		tenants = append(tenants, list...)
+		return err
+	})
+	if err != nil && !errors.Is(err, cli.ErrNoRecords) {
+		return err
+	}
+	rows := [][]string{{"SCHEMA", "DATABASE", "TIME ZONE"}}
+	for _, t := range tenants {
+		rows = append(rows, []string{t.Schema, t.TsName, t.Settings.TimeZone})
+	}
+	return app.Print(tenants, func(w io.Writer) { cli.Table(w, rows) })
+}

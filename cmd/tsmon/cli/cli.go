@@ -1,0 +1,211 @@
+// Package cli holds what all commands of tsmon share: streams, the flags that
+// every command has, the configuration and the stores and keys that it names,
+// results on stdout, messages on stderr, and the exit code and hint of an error.
+//
+// stdout carries data only; everything for people goes to stderr. With --json,
+// results, errors and warnings are JSON.
+package cli
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/user"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"tsmon/api/fleet"
+	"tsmon/channels"
+	"tsmon/cmd/tsmon/config"
+	"tsmon/manifest"
+	"tsmon/store/object"
+)
+
+// App is the surroundings of one run of the program.
+type App struct {
+	Stdin          io.Reader
+	Stdout, Stderr io.Writer
+	Environ        []string // NAME=value
+	Now            func() time.Time
+	// OpenStore opens the object store of a storage setting.
+	OpenStore func(ctx context.Context, storage string) (object.Store, error)
+
+	// What the flags of every command set.
+	ConfigPath  string
+	JSON, Quiet bool
+}
+
+// New returns an App on the streams and the environment of the process.
+func New() *App {
+	return &App{
+		Stdin: os.Stdin, Stdout: PlainWriter{os.Stdout}, Stderr: PlainWriter{os.Stderr},
+		Environ: os.Environ(), Now: time.Now, OpenStore: OpenStore,
+	}
+}
+
+// Run executes the command that args name and returns the exit code. A result
+// that can't be written to stdout is a failure, too.
+func (a *App) Run(ctx context.Context, root *cobra.Command, args []string) int {
+	out := &checkedWriter{Writer: a.Stdout}
+	a.Stdout = out
+	root.SetArgs(args)
+	root.SetIn(a.Stdin)
+	root.SetOut(a.Stdout)
+	root.SetErr(a.Stderr)
+	err := root.ExecuteContext(ctx)
+	if err == nil && out.err != nil {
+		err = unwritten(out.err)
+	}
+	if err == nil {
+		return ExitDone
+	}
+	a.JSON = a.JSON || slices.Contains(args, "--json") // an error before it was parsed
+	return a.report(err)
+}
+
+// Load reads the configuration and checks it by the rules of the packages that
+// use it.
+func (a *App) Load() (*config.Config, error) {
+	c, err := config.Load(a.ConfigPath, a.Environ)
+	if err != nil {
+		return nil, WithHint(Usage(err), "see README.md for a configuration, `tsmon help` for the environment")
+	}
+	return c, checkChannels(c)
+}
+
+// LoadData is Load with another data folder, unless data is empty.
+func (a *App) LoadData(data string) (*config.Config, error) {
+	if data != "" {
+		a.Environ = append(a.Environ, "TSMON_DATA="+data)
+	}
+	return a.Load()
+}
+
+func checkChannels(c *config.Config) error {
+	for name, channel := range c.Channels {
+		if err := channels.CheckName(name); err != nil {
+			return Usagef("channels: %w", err)
+		}
+		for _, target := range channel.Targets {
+			if _, err := manifest.ParseKey(target); err != nil {
+				return Usagef("channels.%s.targets: %w", name, err)
+			}
+		}
+	}
+	if _, err := Guards(c); err != nil {
+		return err
+	}
+	for _, kind := range c.BundleTypes {
+		if !slices.Contains(manifest.BundleTypes(), kind) {
+			return Usagef("bundle_types: %q is none of %s", kind, strings.Join(manifest.BundleTypes(), ", "))
+		}
+	}
+	return nil
+}
+
+// Guards returns, for each channel, when the server halts its rollouts.
+func Guards(c *config.Config) (map[string]fleet.Guard, error) {
+	all := map[string]fleet.Guard{}
+	for name, channel := range c.Channels {
+		guard, set := fleet.DefaultGuard, channel.Guard
+		if set.Failures != nil {
+			guard.Failures = *set.Failures
+		}
+		if set.Clients != nil {
+			guard.Clients = *set.Clients
+		}
+		if set.Within != nil {
+			guard.Within = *set.Within
+		}
+		if err := guard.Check(); err != nil {
+			return nil, WithHint(Usagef("channels.%s.guard: %w", name, err), "write it like {failures: 2, clients: 50, within: 1h}")
+		}
+		all[name] = guard
+	}
+	return all, nil
+}
+
+// Who returns the name that a channel's log records: the actor of a CI run, else
+// user and machine.
+func (a *App) Who() string {
+	for _, name := range []string{"GITHUB_ACTOR", "GITLAB_USER_LOGIN"} {
+		if actor := a.Variable(name); actor != "" {
+			return actor + " (CI)"
+		}
+	}
+	name := "unknown"
+	if u, err := user.Current(); err == nil {
+		name = u.Username
+	}
+	host, err := os.Hostname()
+	if err != nil {
+		return name
+	}
+	return name + "@" + host
+}
+
+// Variable returns an environment variable, empty if it is not set.
+func (a *App) Variable(name string) string {
+	for _, pair := range a.Environ {
+		if value, ok := strings.CutPrefix(pair, name+"="); ok {
+			return value
+		}
+	}
+	return ""
+}
+
+// RandomText returns 256 random bits as text that can be part of a URL.
+func RandomText() string {
+	random := make([]byte, 32)
+	rand.Read(random) // never fails
+	return base64.RawURLEncoding.EncodeToString(random)
+}
+
+// OpenInput opens a file, or stdin for "-". Reading a file advances p, unless it
+// is nil.
+func (a *App) OpenInput(path string, p *Progress) (io.ReadCloser, error) {
+	if path == "-" {
+		return io.NopCloser(a.Stdin), nil
+	}
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	info, err := file.Stat()
+	if err == nil && info.IsDir() {
+		err = Usagef("%s is a folder", path)
+	}
+	if err != nil {
+		return nil, errors.Join(err, file.Close())
+	}
+	if p == nil {
+		return file, nil
+	}
+	return &countedFile{file, path, info.Size(), p}, nil
+}
+
+// countedFile reports what is read of it.
+type countedFile struct {
+	*os.File
+	path     string
+	size     int64
+	progress *Progress
+}
+
+func (f *countedFile) Read(p []byte) (int, error) {
+	n, err := f.File.Read(p)
+	f.progress.Transferred(f.path, n, f.size)
+	return n, err
+}
+
+// unwritten is the error of a result that stdout did not take.
+func unwritten(err error) error {
+	return WithHint(fmt.Errorf("the result could not be written: %w", err), "the command itself was carried out; only its output is lost")
+}

@@ -1,0 +1,145 @@
+package cli
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"tsmon/channels"
+	"tsmon/store/record"
+)
+
+// complete adds completion to a command and all below it, by the placeholders in
+// its usage line and in its flags' descriptions: CHANNEL, SCHEMA and VERSION
+// become names that exist, FILE and the like files, everything else nothing.
+// A command may have completion of its own.
+func (a *App) complete(cmd *cobra.Command) {
+	if cmd.ValidArgsFunction == nil {
+		cmd.ValidArgsFunction = func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+			return a.candidates(cmd, placeholder(cmd.Use, len(args)))
+		}
+	}
+	cmd.LocalFlags().VisitAll(func(f *pflag.Flag) {
+		name, _ := pflag.UnquoteUsage(f)
+		if f.Name == "version" {
+			name = "" // one that does not exist yet
+		}
+		// It fails for a flag that has a completion already.
+		_ = cmd.RegisterFlagCompletionFunc(f.Name, func(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
+			return a.candidates(cmd, name)
+		})
+	})
+	for _, c := range cmd.Commands() {
+		a.complete(c)
+	}
+}
+
+// filePlaceholders stand for files and folders.
+var filePlaceholders = []string{"FILE", "FOLDER", "DIR", "BUNDLE", "KEY", "PATH", "A", "B", "-"}
+
+// placeholder returns the n-th argument in a usage line: of "show CHANNEL",
+// CHANNEL. The last one may be repeated if it ends in an ellipsis.
+func placeholder(use string, n int) string {
+	var names []string
+	words := strings.Fields(strings.NewReplacer("[", "", "]", "").Replace(use))
+	for i := 1; i < len(words); i++ {
+		switch word := words[i]; {
+		case strings.HasPrefix(word, "--"):
+			i++ // the flag's value
+		case word != strings.ToLower(word) || word == "-":
+			names = append(names, word)
+		}
+	}
+	if len(names) > 0 && strings.HasSuffix(names[len(names)-1], "…") {
+		n = min(n, len(names)-1)
+	}
+	if n >= len(names) {
+		return ""
+	}
+	return strings.TrimSuffix(names[n], "…")
+}
+
+// candidates returns the values for a placeholder.
+func (a *App) candidates(cmd *cobra.Command, name string) ([]string, cobra.ShellCompDirective) {
+	kinds := strings.Split(name, "|")
+	var find func(*cobra.Command) ([]string, error)
+	switch {
+	case slices.ContainsFunc(kinds, func(kind string) bool { return slices.Contains(filePlaceholders, kind) }):
+		return nil, cobra.ShellCompDirectiveDefault
+	case kinds[0] == "CHANNEL":
+		find = a.channelNames
+	case kinds[0] == "SCHEMA":
+		find = a.schemas
+	case kinds[0] == "VERSION":
+		find = a.versions
+	default:
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	names, err := find(cmd)
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveError
+	}
+	return names, cobra.ShellCompDirectiveNoFileComp
+}
+
+func (a *App) channelNames(*cobra.Command) ([]string, error) {
+	c, err := a.Load()
+	if err != nil {
+		return nil, err
+	}
+	return slices.Sorted(maps.Keys(c.Channels)), nil
+}
+
+// schemas lists the tenants of a file; asking a server might take too long.
+func (a *App) schemas(cmd *cobra.Command) (names []string, err error) {
+	c, err := a.Load()
+	if err != nil || RecordsFile(c) == "" {
+		return nil, err
+	}
+	err = WithRecords(cmd.Context(), c, func(s record.Store) error {
+		tenants, err := s.Tenants(cmd.Context())
+		for _, t := range tenants {
+			names = append(names, t.Schema)
+		}
+		return err
+	})
+	return names, err
+}
+
+// completionTimeout bounds the questions to a store that is not on this machine.
+const completionTimeout = 3 * time.Second
+
+// versions lists the versions that the channel of --channel has shown, or that any
+// configured channel has.
+func (a *App) versions(cmd *cobra.Command) (versions []string, err error) {
+	ctx, cancel := context.WithTimeout(cmd.Context(), completionTimeout)
+	defer cancel()
+	c, err := a.Load()
+	if err != nil {
+		return nil, err
+	}
+	store, err := a.OpenStore(ctx, c.Storage)
+	if err != nil {
+		return nil, err
+	}
+	names := slices.Sorted(maps.Keys(c.Channels))
+	if flag := cmd.Flags().Lookup("channel"); flag != nil && flag.Value.String() != "" {
+		names = []string{flag.Value.String()}
+	}
+	for _, name := range names {
+		log, err := channels.Repository{Store: store}.Load(ctx, name)
+		if err != nil {
+			return nil, err
+		}
+		for _, entry := range log.Entries {
+			versions = append(versions, entry.Version)
+		}
+	}
+	slices.Sort(versions)
+	return slices.Compact(versions), nil
+}

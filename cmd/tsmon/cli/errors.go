@@ -1,0 +1,202 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"slices"
+	"strings"
+
+	"tsmon/channels"
+	"tsmon/manifest"
+	"tsmon/manifest/updater"
+	"tsmon/release"
+	"tsmon/signing"
+	"tsmon/store/object"
+	"tsmon/store/record"
+	"tsmon/store/series"
+)
+
+// Exit codes, as `tsmon help` lists them.
+const (
+	ExitDone     = 0
+	ExitFailed   = 1
+	ExitUsage    = 2
+	ExitRefused  = 3
+	ExitConflict = 4
+	ExitTrust    = 5
+)
+
+// usageError is a wrong flag, argument or configuration.
+type usageError struct{ error }
+
+func (e *usageError) Unwrap() error { return e.error }
+
+// Usage makes err end with ExitUsage.
+func Usage(err error) error { return &usageError{err} }
+
+// Usagef is Usage with a new error.
+func Usagef(format string, args ...any) error { return Usage(fmt.Errorf(format, args...)) }
+
+// hinted is an error whose remedy only the command knows.
+type hinted struct {
+	error
+	hint string
+}
+
+func (e *hinted) Unwrap() error { return e.error }
+
+// WithHint adds the remedy that is shown below an error. The outermost counts.
+func WithHint(err error, hint string) error { return &hinted{err, hint} }
+
+// refused is an error before anything was written.
+type refused struct{ error }
+
+func (e *refused) Unwrap() error { return e.error }
+
+// Refuse makes err end with ExitRefused: nothing was written.
+func Refuse(err error) error { return &refused{err} }
+
+// printed is an error that the command's result shows.
+type printed struct{ error }
+
+func (e *printed) Unwrap() error { return e.error }
+
+// Printed sets the exit code by err without a message: the result on stdout
+// shows what is wrong.
+func Printed(err error) error { return &printed{err} }
+
+// trustErrors end with ExitTrust.
+var trustErrors = []error{
+	signing.ErrUntrustedKey, signing.ErrSignature, signing.ErrUnbound, signing.ErrBound,
+	signing.ErrPassword, signing.ErrLegacy, release.ErrStored,
+}
+
+// hints are the remedies for errors that carry none, most specific first.
+var hints = []struct {
+	is   error
+	hint string
+}{
+	{context.Canceled, "run the same command again to complete it"},
+	{signing.ErrPassword, "set TAURI_SIGNING_PRIVATE_KEY_PASSWORD, or type the password when asked"},
+	{signing.ErrUntrustedKey, "compare `tsmon keys show` with trusted_keys and with plugins.updater.pubkey in tauri.conf.json"},
+	{signing.ErrSignature, "the file was changed after it was signed (code-signed, notarised, rebuilt): sign it again with `tsmon release sign`"},
+	{signing.ErrUnbound, "sign again with `tsmon release sign --version V`; --allow-unbound accepts it, but strict applications refuse it"},
+	{signing.ErrBound, "give every bundle the signature that was made for this version and target"},
+	{signing.ErrLegacy, "sign again with `tsmon release sign`, which hashes the bundle first"},
+	{object.ErrNoStore, "check storage; create a bucket with the store's own tools, such as mc mb"},
+	{object.ErrFull, "make room in the store, then run the same command again"},
+	{object.ErrUnavailable, "check that the endpoint in storage is up and reachable, then run the same command again"},
+	{object.ErrCorrupt, "run the same command again; if it fails again, the store or the network damages data"},
+	{object.ErrUnconditional, "use a store that honours If-None-Match on PUT, such as MinIO or S3"},
+	{object.ErrChanged, "somebody else keeps moving the channel: run the same command again"},
+	{fs.ErrPermission, "check the credentials (AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY) and their rights, or the permissions of the folder"},
+	{channels.ErrName, "`tsmon channel list` shows the channels of the store"},
+	{ErrNoRecords, "`tsmon tenant create` creates the first tenant and the store; TSMON_RECORDS or TSMON_DATA set where"},
+	{ErrNoSeries, "`tsmon tenant create` creates the store; TSMON_SERIES_URL or TSMON_DATA set where"},
+	{record.ErrNotFound, "`tsmon tenant list` shows the tenants, `tsmon user list SCHEMA` their users"},
+	{record.ErrConflict, "put both diagrams into the file, or give the object another ID"},
+	{record.ErrName, "a schema name has lower-case letters, digits and underscores"},
+	{record.ErrUnavailable, "check that the database in server.records (TSMON_RECORDS) is up and reachable, then run the same command again"},
+	{series.ErrNoDatabase, "`tsmon tenant create` creates the database of a tenant; `tsmon tenant list` shows them"},
+	{series.ErrUnavailable, "check that the server in server.series (TSMON_SERIES_URL) is up and reachable, then run the same command again"},
+	{channels.ErrLog, "`tsmon channel verify` shows what is wrong; tsmon never changes or deletes an object of the log"},
+	{updater.ErrTimeout, "check the address and the network"},
+	{updater.ErrStatus, "check the address: a server answers there, but not with this file"},
+	{updater.ErrNoRelease, "check the addresses: every endpoint answered, none with a release"},
+	{manifest.ErrNotJSON, "the updater stops here without asking further endpoints: serve JSON, or a status outside 2xx"},
+	{manifest.ErrShape, "`tsmon manifest validate URL` names every deviation"},
+	{fs.ErrNotExist, "check the path"},
+	{manifest.ErrVersion, "write MAJOR.MINOR.PATCH, such as 1.3.0"},
+	{manifest.ErrTarget, "publish a bundle for this platform, or check --target and --bundle-type"},
+}
+
+// ExitCode returns the exit code of an error.
+func ExitCode(err error) int {
+	var problems manifest.Problems
+	is := func(target error) bool { return errors.Is(err, target) }
+	switch {
+	case errors.As(err, new(*usageError)), is(release.ErrConfig), is(channels.ErrName), is(record.ErrName):
+		return ExitUsage
+	case errors.As(err, new(*refused)), is(record.ErrExists), is(record.ErrConflict):
+		return ExitRefused
+	case is(release.ErrProbe):
+		return ExitFailed
+	case errors.As(err, new(*channels.ConflictError)), is(object.ErrChanged):
+		return ExitConflict
+	case slices.ContainsFunc(trustErrors, is), errors.As(err, &problems) && problems.Trust():
+		return ExitTrust
+	case errors.As(err, new(*release.Refusal)), errors.As(err, &problems):
+		return ExitRefused
+	case errors.As(err, new(*signing.FormatError)):
+		return ExitTrust
+	case is(manifest.ErrVersion) && !is(manifest.ErrShape):
+		return ExitUsage
+	}
+	return ExitFailed
+}
+
+// HintFor returns the remedy for an error, empty if none is known.
+func HintFor(err error) string {
+	var own *hinted
+	var refusal *release.Refusal
+	var format *signing.FormatError
+	var conflict *channels.ConflictError
+	switch {
+	case errors.As(err, &own):
+		return own.hint
+	case errors.As(err, &refusal) && refusal.Mend != "":
+		return refusal.Mend
+	case errors.As(err, &conflict):
+		return "`tsmon channel log " + conflict.Channel + "` shows it; if you still want the move, run the command again"
+	case errors.As(err, &format) && format.Mend != "":
+		return format.Mend
+	case errors.As(err, new(*usageError)):
+		return "--help shows flags and examples"
+	}
+	for _, h := range hints {
+		if errors.Is(err, h.is) {
+			return h.hint
+		}
+	}
+	if errors.As(err, new(*net.OpError)) {
+		return "check the address and the network"
+	}
+	return ""
+}
+
+// Failure is an error on stderr with --json.
+type Failure struct {
+	Error string `json:"error"`
+	Hint  string `json:"hint,omitempty"`
+	Code  int    `json:"code"` // exit code
+}
+
+// report writes an error for people, or as JSON, and returns the exit code.
+func (a *App) report(err error) int {
+	if errors.As(err, new(*printed)) {
+		return ExitCode(err)
+	}
+	f := Failure{Error: text(err), Hint: HintFor(err), Code: ExitCode(err)}
+	if a.JSON {
+		data, _ := json.Marshal(f) // three plain fields
+		fmt.Fprintf(a.Stderr, "%s\n", data)
+		return f.Code
+	}
+	fmt.Fprintf(a.Stderr, "error: %s\n", f.Error)
+	if f.Hint != "" {
+		fmt.Fprintf(a.Stderr, "hint: %s\n", f.Hint)
+	}
+	return f.Code
+}
+
+func text(err error) string {
+	if errors.Is(err, context.Canceled) {
+		return "interrupted"
+	}
+	return OneLine(strings.TrimSpace(cmp.Or(err.Error(), "unknown error")))
+}

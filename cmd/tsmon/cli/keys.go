@@ -1,0 +1,172 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"regexp"
+	"strings"
+
+	"golang.org/x/term"
+
+	"tsmon/cmd/tsmon/config"
+	"tsmon/signing"
+)
+
+// Keyring parses trusted keys, each a key or the path of its file.
+func Keyring(lines []string) (signing.Keyring, error) {
+	texts := make([]string, len(lines))
+	for i, line := range lines {
+		text, err := TextOrFile(line)
+		if err != nil {
+			return nil, fmt.Errorf("trusted key %d: %w", i+1, err)
+		}
+		texts[i] = text
+	}
+	keys, err := signing.ParseKeyring(texts)
+	if err != nil {
+		return nil, Usage(err)
+	}
+	return keys, nil
+}
+
+// maxKeyFile bounds a key file, in bytes.
+const maxKeyFile = 64 << 10
+
+// TextOrFile returns the content of the file of that name, or the text itself if
+// there is no such file.
+func TextOrFile(text string) (string, error) {
+	if len(text) > 4096 || strings.ContainsAny(text, "\n\x00") {
+		return text, nil
+	}
+	if info, err := os.Stat(text); err == nil && info.Mode().IsRegular() {
+		return KeyFile(text)
+	}
+	return text, nil
+}
+
+// KeyFile reads the file of a key. If path is a key itself, the error does not
+// show it.
+func KeyFile(path string) (string, error) {
+	if keyLike.MatchString(path) {
+		return "", WithHint(Usagef("this is a key, not the path of its file"), "TAURI_SIGNING_PRIVATE_KEY takes the key itself")
+	}
+	file, err := os.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer file.Close()
+	data, err := io.ReadAll(io.LimitReader(file, maxKeyFile+1))
+	if err == nil && len(data) > maxKeyFile {
+		err = fmt.Errorf("%s: larger than a key", path)
+	}
+	return string(data), err
+}
+
+// keyLike matches a key in any form, truncated or with line breaks, too.
+var keyLike = regexp.MustCompile(`untrusted comment|^[\sA-Za-z0-9+/=]{100,}$|\n`)
+
+// PrivateKey reads and decrypts the signing key from a file, or from the
+// environment if file is empty. It returns nil if there is none.
+func (a *App) PrivateKey(ctx context.Context, c *config.Config, file string) (*signing.PrivateKey, error) {
+	unlock, err := a.LockedKey(ctx, c, file)
+	if err != nil || unlock == nil {
+		return nil, err
+	}
+	key, err := unlock()
+	return &key, err
+}
+
+// LockedKey is PrivateKey without the decryption, which takes a tenth of a second
+// for a Tauri key: the caller does it by calling unlock.
+func (a *App) LockedKey(ctx context.Context, c *config.Config, file string) (unlock func() (signing.PrivateKey, error), err error) {
+	source, text, err := privateKeyText(c, file)
+	if err != nil || text == "" {
+		return nil, err
+	}
+	unlock, err = a.Unlocker(ctx, c, text)
+	if err != nil {
+		err = fmt.Errorf("%s: %w", source, err)
+	}
+	return unlock, err
+}
+
+// Unlocker parses a private key and asks for its password if it has one.
+func (a *App) Unlocker(ctx context.Context, c *config.Config, text string) (unlock func() (signing.PrivateKey, error), err error) {
+	file, err := signing.ParsePrivateKey(text)
+	if err != nil {
+		return nil, err
+	}
+	password := ""
+	if file.Encrypted() {
+		if password, err = a.Password(ctx, c, "Password of the private key: "); err != nil {
+			return nil, err
+		}
+	}
+	return func() (signing.PrivateKey, error) { return file.Decrypt(password) }, nil
+}
+
+// privateKeyText returns the text of the signing key and its source, which never
+// shows a literal key.
+func privateKeyText(c *config.Config, file string) (source, text string, err error) {
+	switch {
+	case file != "":
+		text, err = KeyFile(file)
+		return file, text, err
+	case c.Signing.Key != "":
+		literal := string(c.Signing.Key)
+		if text, err = TextOrFile(literal); text != literal {
+			return literal, text, err
+		}
+		return "the key in TAURI_SIGNING_PRIVATE_KEY, which names no file", literal, err
+	case c.Signing.KeyPath != "":
+		text, err = KeyFile(c.Signing.KeyPath)
+		return c.Signing.KeyPath, text, err
+	}
+	return "", "", nil
+}
+
+// Password returns the password in the environment, else what is typed on a
+// terminal after the prompt, else an empty one.
+func (a *App) Password(ctx context.Context, c *config.Config, prompt string) (string, error) {
+	if c.Signing.KeyPassword != nil {
+		return string(*c.Signing.KeyPassword), nil
+	}
+	file, ok := a.Stdin.(*os.File)
+	if !ok || !IsTerminal(file) {
+		return "", nil
+	}
+	fmt.Fprint(a.Stderr, prompt)
+	defer fmt.Fprintln(a.Stderr)
+	return readPassword(ctx, int(file.Fd()))
+}
+
+// readPassword reads a line without echo. If ctx ends first, it restores the
+// terminal; the read itself ends with the process.
+func readPassword(ctx context.Context, terminal int) (string, error) {
+	before, err := term.GetState(terminal)
+	if err != nil {
+		return "", err
+	}
+	type answer struct {
+		password []byte
+		err      error
+	}
+	answers := make(chan answer, 1)
+	go func() {
+		password, err := term.ReadPassword(terminal)
+		answers <- answer{password, err}
+	}()
+	select {
+	case a := <-answers:
+		return string(a.password), a.err
+	case <-ctx.Done():
+		return "", errors.Join(ctx.Err(), term.Restore(terminal, before))
+	}
+}
+
+// ErrNoKey says that no private key is configured, and how to configure one.
+var ErrNoKey = WithHint(Usagef("no private key"),
+	"give --key FILE, or TAURI_SIGNING_PRIVATE_KEY (the key itself or a path); `tsmon keys generate` creates one")

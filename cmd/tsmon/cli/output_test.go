@@ -1,0 +1,76 @@
+package cli
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestPlainWriter: untrusted text can't act on a terminal.
+func TestPlainWriter(t *testing.T) {
+	for in, want := range map[string]string{
+		"plain ñ 日本\tand\nlines\n": "plain ñ 日本\tand\nlines\n",
+		"\x1b]0;title\x07\x1b[2J":  `\x1b]0;title\x07\x1b[2J`,
+		"back\rspace\b\x00\x7f":    `back\x0dspace\x08\x00\x7f`,
+		"c1 \u009b31m":             `c1 \x9b31m`,
+		"turned \u202egnp.exe":     `turned \u202egnp.exe`,
+		"isolated \u2066x\u2069":   `isolated \u2066x\u2069`,
+	} {
+		var out bytes.Buffer
+		if n, err := fmt.Fprint(PlainWriter{&out}, in); err != nil || n != len(in) || out.String() != want {
+			t.Errorf("%q: wrote %q (%d, %v), want %q", in, out.String(), n, err, want)
+		}
+	}
+}
+
+// TestRowsStayRows: a line break in a cell can't forge a row.
+func TestRowsStayRows(t *testing.T) {
+	var out bytes.Buffer
+	Table(&out, [][]string{{"A", "B"}, {"1", "x\n2  forged"}})
+	if strings.Count(out.String(), "\n") != 2 {
+		t.Errorf("%q", out.String())
+	}
+}
+
+// TestOneLine: the lines of a message are joined, not shown as escapes.
+func TestOneLine(t *testing.T) {
+	for in, want := range map[string]string{
+		errors.Join(errors.New("a"), errors.New("b")).Error(): "a; b",
+		"yaml:\n  line 1":  "yaml: line 1",
+		"\nBUNDLE":         "BUNDLE",
+		"a\tb":             "a b",
+		"first\n\n second": "first; second",
+		"kept: as it is":   "kept: as it is",
+	} {
+		if got := OneLine(in); got != want {
+			t.Errorf("%q: %q, want %q", in, got, want)
+		}
+	}
+}
+
+// TestWriteFile: a file is replaced without leaving others, and errors name it.
+func TestWriteFile(t *testing.T) {
+	folder := t.TempDir()
+	path := filepath.Join(folder, "file")
+	if err := WriteFile(path, 0o600, []byte("old")); err != nil {
+		t.Fatal(err)
+	}
+	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("%v, %v", info.Mode(), err)
+	}
+	if err := WriteFile(path, 0o644, []byte("new")); err != nil {
+		t.Error(err)
+	}
+	data, err := os.ReadFile(path)
+	left, err2 := os.ReadDir(folder)
+	if string(data) != "new" || len(left) != 1 || err != nil || err2 != nil {
+		t.Errorf("%q beside %d files, %v, %v", data, len(left)-1, err, err2)
+	}
+	if err := WriteFile(filepath.Join(folder, "no", "file"), 0o644, nil); err == nil || !strings.Contains(err.Error(), filepath.Join("no", "file")) || strings.Contains(err.Error(), ".tsmon-") {
+		t.Errorf("a missing folder: %v", err)
+	}
+}

@@ -1,0 +1,68 @@
+package cli
+
+import (
+	"os"
+	"sync"
+	"time"
+
+	"github.com/schollz/progressbar/v3"
+)
+
+// Progress shows how far the files of a command are: a bar on a terminal, else a
+// line for each step and each file that is done. Nothing with --quiet.
+type Progress struct {
+	app   *App
+	verb  string // what happened to a file that is done
+	mu    sync.Mutex
+	seen  map[string]int64 // bytes by file
+	total int64
+	bar   *progressbar.ProgressBar // nil: lines
+}
+
+// NewProgress returns a Progress whose lines begin with verb, such as "read".
+func (a *App) NewProgress(verb string) *Progress {
+	p := &Progress{app: a, verb: verb, seen: map[string]int64{}}
+	if !a.Quiet && IsTerminal(a.Stderr) {
+		p.bar = progressbar.NewOptions64(1,
+			progressbar.OptionSetWriter(os.Stderr), progressbar.OptionShowBytes(true), progressbar.OptionFullWidth(),
+			progressbar.OptionThrottle(100*time.Millisecond), progressbar.OptionClearOnFinish())
+	}
+	return p
+}
+
+// Step announces a step of the work.
+func (p *Progress) Step(text string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.bar != nil {
+		p.bar.Describe(text)
+		return
+	}
+	p.app.Say("%s", text)
+}
+
+// Transferred counts n more bytes of a file of total bytes.
+func (p *Progress) Transferred(file string, n int, total int64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	before, known := p.seen[file]
+	p.seen[file] = before + int64(n)
+	if p.bar == nil {
+		if before < total && p.seen[file] >= total {
+			p.app.Say("%s %s (%s)", p.verb, file, Size(total))
+		}
+		return
+	}
+	if !known {
+		p.total += total
+		p.bar.ChangeMax64(p.total)
+	}
+	_ = p.bar.Add(n) // only the drawing can fail
+}
+
+// Done removes the bar.
+func (p *Progress) Done() {
+	if p.bar != nil {
+		_ = p.bar.Finish() // only the drawing can fail
+	}
+}

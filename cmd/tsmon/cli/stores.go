@@ -1,0 +1,180 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"tsmon/cmd/tsmon/config"
+	"tsmon/store/object"
+	"tsmon/store/object/dir"
+	"tsmon/store/object/s3"
+	"tsmon/store/record"
+	"tsmon/store/record/postgres"
+	recordfile "tsmon/store/record/sqlite"
+	"tsmon/store/series"
+	"tsmon/store/series/influx"
+	seriesfile "tsmon/store/series/sqlite"
+)
+
+// Errors of a store that is an SQLite file and has not been created yet.
+var (
+	ErrNoRecords = errors.New("there are no records yet")
+	ErrNoSeries  = errors.New("there are no time series yet")
+)
+
+// SeriesStore is a store of time series that has to be closed.
+type SeriesStore interface {
+	series.Store
+	io.Closer
+}
+
+// OpenStore opens the object store of a storage setting.
+func OpenStore(_ context.Context, storage string) (object.Store, error) {
+	if strings.HasPrefix(storage, "s3:") {
+		store, err := s3.Open(storage, s3.Limits{})
+		if err != nil {
+			return nil, WithHint(Usage(err), "write it like s3://BUCKET/PREFIX?endpoint=https://minio.example.com&region=us-east-1")
+		}
+		return store, nil
+	}
+	if scheme, _, ok := strings.Cut(storage, "://"); ok {
+		return nil, Usagef("storage is s3://BUCKET/PREFIX?endpoint=URL or a directory, not %s://…", scheme)
+	}
+	store, err := dir.Open(storage)
+	if err != nil {
+		return nil, err
+	}
+	return store, nil
+}
+
+// OpenPresigner returns the source of the bucket addresses that clients are
+// redirected to, nil if they are not.
+func OpenPresigner(c *config.Config) (object.Presigner, error) {
+	if c.Server.Updates.Redirect != config.RedirectPresigned {
+		return nil, nil
+	}
+	presigner, err := s3.OpenPresigner(c.Storage, c.Server.Updates.PresignEndpoint, s3.Limits{})
+	if err != nil {
+		return nil, WithHint(Usage(err), "write TSMON_UPDATES_PRESIGN_ENDPOINT like https://files.example.com, the address at which clients reach the bucket's server")
+	}
+	return presigner, nil
+}
+
+// OpenRecords opens the store of server.records. Its error does not quote a URL,
+// which holds a password.
+func OpenRecords(ctx context.Context, c *config.Config) (record.Store, error) {
+	if c.Server.Records == "" {
+		return nil, noFolder("server.records (TSMON_RECORDS)")
+	}
+	if file := RecordsFile(c); file != "" {
+		store, err := recordfile.Open(ctx, file, recordfile.Limits{})
+		if err != nil {
+			return nil, err
+		}
+		return store, nil
+	}
+	store, err := postgres.Open(string(c.Server.Records), postgres.Limits{}) //nolint:contextcheck // it connects on first use
+	if err != nil {
+		return nil, WithHint(Usagef("server.records is not a usable postgres:// URL"),
+			"write it like postgres://USER:PASSWORD@HOST:5432/DATABASE?sslmode=require; special characters of the password as %XX")
+	}
+	return store, nil
+}
+
+// OpenSeries opens the store of server.series.
+func OpenSeries(ctx context.Context, c *config.Config) (SeriesStore, error) { //nolint:ireturn // of two adapters
+	s := c.Server.Series
+	if s.URL != "" {
+		store, err := influx.Open(influx.Options{URL: string(s.URL), Org: s.Org, Token: string(s.Token)})
+		if err != nil {
+			return nil, WithHint(Usagef("server.series: %w", err), "set TSMON_SERIES_URL to http(s)://HOST:8086 and TSMON_SERIES_TOKEN to the token")
+		}
+		return store, nil
+	}
+	if s.File == "" {
+		return nil, noFolder("server.series (TSMON_SERIES_URL)")
+	}
+	store, err := seriesfile.Open(ctx, s.File, seriesfile.Options{})
+	if err != nil {
+		return nil, err
+	}
+	return store, nil
+}
+
+// WithRecords runs f on the store of records. It fails with ErrNoRecords, rather
+// than create the store, if there is none.
+func WithRecords(ctx context.Context, c *config.Config, f func(record.Store) error) error {
+	if err := CheckFile(RecordsFile(c), ErrNoRecords); err != nil {
+		return err
+	}
+	store, err := OpenRecords(ctx, c)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f(store), store.Close())
+}
+
+// RecordsFile is the SQLite file of records, empty if they are in PostgreSQL.
+func RecordsFile(c *config.Config) string {
+	if strings.Contains(string(c.Server.Records), "://") {
+		return ""
+	}
+	return string(c.Server.Records)
+}
+
+// SeriesFile is the SQLite file of time series, empty if they are in InfluxDB.
+func SeriesFile(c *config.Config) string {
+	if c.Server.Series.URL != "" {
+		return ""
+	}
+	return c.Server.Series.File
+}
+
+// CheckFile fails with missing if a file does not exist. An empty name is no file.
+func CheckFile(file string, missing error) error {
+	if file == "" {
+		return nil
+	}
+	_, err := os.Stat(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("%s: %w", file, missing)
+	}
+	return err
+}
+
+// MakeFile creates an empty file with mode 0600, which SQLite gives its side
+// files, too, and the folders above it. An empty name is no file.
+func MakeFile(file string) error {
+	if file == "" {
+		return nil
+	}
+	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
+		return err
+	}
+	made, err := os.OpenFile(file, os.O_CREATE|os.O_EXCL, 0o600)
+	if errors.Is(err, fs.ErrExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return made.Close()
+}
+
+func noFolder(setting string) error {
+	return WithHint(Usagef("%s is not set, and there is no home folder for its default", setting), "set it, or TSMON_DATA to a folder")
+}
+
+// ExplainSeries adds the remedy for a token that is refused.
+func ExplainSeries(err error) error {
+	if errors.Is(err, fs.ErrPermission) {
+		return WithHint(err, "check TSMON_SERIES_TOKEN and what it may do, or the permissions of the file")
+	}
+	return err
+}

@@ -1,0 +1,61 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"reflect"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/caarlos0/env/v11"
+
+	"tsmon/cmd/tsmon/config"
+)
+
+// TestHelpListsVariables: help describes every variable of the environment that
+// configures something.
+func TestHelpListsVariables(t *testing.T) {
+	params, err := env.GetFieldParams(&config.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range params {
+		if !regexp.MustCompile(`\b` + p.Key + `\b`).MatchString(rootHelp + serveHelp) {
+			t.Errorf("%s is in no help", p.Key)
+		}
+	}
+	if len(params) < 20 {
+		t.Errorf("only %d variables were looked at", len(params))
+	}
+}
+
+// TestDefaultsInDocuments: what help and documents say of a default is the default.
+func TestDefaultsInDocuments(t *testing.T) {
+	description, err := os.ReadFile("../../api/openapi.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ text, after, want string }{
+		{rootHelp, "TSMON_LISTEN", "default " + config.DefaultListen},
+		{serveHelp, "TSMON_REFRESH", "default " + config.DefaultRefresh.String()},
+		{serveHelp, "TSMON_UPLOAD_MAX_BYTES", fmt.Sprintf("default %d", config.DefaultMaxUpload)},
+		{newApp().serveCommand().Flag("listen").Usage, "", config.DefaultListen},
+		{string(description), "\n  /upload:", fmt.Sprintf("%d MiB (a setting)", config.DefaultMaxUpload>>20)},
+	} {
+		_, rest, found := strings.Cut(c.text, c.after)
+		// The description of a variable ends where the next one begins.
+		rest, _, _ = strings.Cut(rest, "\n  TSMON_")
+		if !found || !strings.Contains(rest, c.want) {
+			t.Errorf("%s: %q is not said", c.after, c.want)
+		}
+	}
+	c, err := config.Load("", []string{"TSMON_DATA=" + t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := []any{c.Server.Listen, c.Server.Refresh, c.Server.Upload.MaxBytes}
+	if want := []any{config.DefaultListen, config.DefaultRefresh, int64(config.DefaultMaxUpload)}; !reflect.DeepEqual(got, want) {
+		t.Errorf("the defaults are %v, want %v", got, want)
+	}
+}

@@ -1,0 +1,88 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"runtime/debug"
+
+	"github.com/spf13/cobra"
+
+	"tsmon/cmd/tsmon/admin"
+	"tsmon/cmd/tsmon/cli"
+	"tsmon/cmd/tsmon/config"
+)
+
+const rootHelp = `tsmon releases a Tauri desktop application: it signs update bundles, publishes
+them to a directory or to MinIO/S3, moves the channels that installed
+applications follow, and rolls them back. tsmon serve answers what the
+application shows: tenants, users, time series, diagrams and messages.
+
+Exit codes:
+  0  done, or nothing to do
+  1  failed
+  2  usage: wrong flags, arguments or configuration
+  3  refused, nothing was moved
+  4  conflict: somebody else moved the channel
+  5  a signature, key or stored bundle is not to be trusted, or a key can't be used
+
+Environment:
+  TSMON_CONFIG        configuration file (default ./tsmon.yaml, if it exists)
+  TSMON_STORAGE       s3://BUCKET/PREFIX?endpoint=URL, or a directory
+  TSMON_PUBLIC_URL    address where clients find the root of the storage
+  TSMON_TRUSTED_KEYS  public keys, comma-separated: the base64 line of a .pub
+                      file, the RW… key itself, or a file
+  TSMON_LISTEN        address of tsmon serve (default ` + config.DefaultListen + `)
+  TSMON_DATA          folder of everything that is not configured elsewhere
+  TSMON_RECORDS       postgres://… or an SQLite file (default records.db in the
+                      data folder)
+  TSMON_SERIES_URL, TSMON_SERIES_ORG, TSMON_SERIES_TOKEN
+                      InfluxDB (default: SQLite, series.db in the data folder)
+                      (tsmon serve --help lists what else the server reads)
+  TAURI_SIGNING_PRIVATE_KEY           private key, itself or its path
+  TAURI_SIGNING_PRIVATE_KEY_PATH      path of the private key
+  TAURI_SIGNING_PRIVATE_KEY_PASSWORD  its password
+  AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, MINIO_ROOT_USER, MINIO_ROOT_PASSWORD
+                      credentials of the storage; else ~/.aws/credentials,
+                      ~/.mc/config.json or the machine's role`
+
+func (a *app) rootCommand() *cobra.Command {
+	root := cli.Group("tsmon", "Release a Tauri desktop application and serve its updates",
+		a.keysCommand(), a.releaseCommand(), a.manifestCommand(), a.channelCommand(), a.updateCommand(), a.serveCommand(),
+		admin.TenantCommand(a.App), admin.UserCommand(a.App), admin.SeriesCommand(a.App), versionCommand(a.App))
+	root.Long = rootHelp
+	root.SilenceErrors, root.SilenceUsage = true, true
+	root.Version = version().String()
+	root.Flags().Bool("version", false, "print the version of tsmon")
+	root.SetVersionTemplate("{{.Version}}\n")
+	root.PersistentPreRun = func(*cobra.Command, []string) { a.afterFlags() }
+	a.Prepare(root)
+	return root
+}
+
+// build is what `tsmon version` prints.
+type build struct {
+	Version string `json:"version"`
+	Go      string `json:"go"`
+}
+
+func (b build) String() string { return fmt.Sprintf("tsmon %s %s", b.Version, b.Go) }
+
+func version() build {
+	if info, ok := debug.ReadBuildInfo(); ok {
+		return build{info.Main.Version, info.GoVersion}
+	}
+	return build{Version: "(devel)"}
+}
+
+func versionCommand(app *cli.App) *cobra.Command {
+	return &cobra.Command{
+		Use:     "version",
+		Short:   "Print the version of tsmon",
+		Example: "  tsmon version --json",
+		Args:    cli.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			v := version()
+			return app.Print(v, func(w io.Writer) { fmt.Fprintln(w, v) })
+		},
+	}
+}

@@ -1,0 +1,262 @@
+package release
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
+
+	"tsmon/channels"
+	"tsmon/manifest"
+	"tsmon/release/bundle"
+	"tsmon/signing"
+)
+
+// look reads all channels, side by side. The manifest of a channel is read before
+// anything is written, as Point needs it.
+func (p *Publisher) look(ctx context.Context) view {
+	v := view{}
+	var all sync.WaitGroup
+	for name := range p.Policies {
+		s := &state{channel: name}
+		v[name] = s
+		all.Go(func() {
+			group, ctx := errgroup.WithContext(ctx)
+			group.Go(func() (err error) { s.seen, err = p.channels().Peek(ctx, name); return err })
+			group.Go(func() (err error) { s.log, err = p.channels().Load(ctx, name); return err })
+			s.err = group.Wait()
+		})
+	}
+	all.Wait()
+	return v
+}
+
+// Publish uploads a release and moves a channel to it. The same call again finishes
+// what an interrupted one began, or does nothing. Errors are a *Refusal, a
+// *channels.ConflictError, those of signing, or the store's.
+func (p *Publisher) Publish(ctx context.Context, o PublishOptions) (*Plan, error) {
+	pl, err := p.planner(o.Channel)
+	if err == nil {
+		err = pl.checkPublish(o)
+	}
+	if err != nil {
+		return nil, err
+	}
+	reading, cancel := context.WithCancel(ctx)
+	defer cancel()
+	read := sync.OnceValues(func() ([]bundle.Contents, error) { return p.readBundles(reading, pl, o) })
+	var background sync.WaitGroup
+	background.Go(func() { _, _ = read() }) // while the store answers
+	defer background.Wait()
+	for attempt := 1; ; attempt++ {
+		plan, err := p.planPublish(ctx, pl, o, read)
+		if err != nil {
+			cancel()
+			return nil, err
+		}
+		if plan, err = p.finish(ctx, plan, o.Options); !errors.Is(err, errStale) || attempt == staleAttempts {
+			return plan, err
+		}
+	}
+}
+
+// staleAttempts bounds how often a publish is planned anew because somebody else
+// uploads the same release.
+const staleAttempts = 10
+
+// planPublish reads the store and plans. read returns the contents of the bundles;
+// it is waited for only once nothing else refuses the publish.
+func (p *Publisher) planPublish(ctx context.Context, pl planner, o PublishOptions, read func() ([]bundle.Contents, error)) (*Plan, error) {
+	library := p.Library()
+	var v view
+	var record *Record
+	var found map[string]int64
+	var group errgroup.Group
+	group.Go(func() (err error) { found, err = library.objects(ctx, o.Version); return err })
+	group.Go(func() (err error) {
+		if record, err = library.Record(ctx, o.Version); errors.Is(err, ErrNoRelease) {
+			record, err = nil, nil
+		}
+		return err
+	})
+	group.Go(func() error { v = p.look(ctx); return v[o.Channel].err })
+	if err := group.Wait(); err != nil {
+		return nil, cmp.Or(v[o.Channel].err, err)
+	}
+	s := v[o.Channel]
+	if err := pl.mayPublish(s, o); err != nil {
+		return nil, err
+	}
+	contents, err := read()
+	if err != nil {
+		return nil, err
+	}
+	files := map[string]bundle.Contents{}
+	ours := make([]Stored, len(contents))
+	for i, c := range contents {
+		ours[i] = storedOf(c)
+		files[ours[i].BLAKE2b] = c
+	}
+	if record == nil {
+		record, err = library.draft(ctx, pl, o, ours, found)
+		if err != nil {
+			return nil, err
+		}
+		plan, err := pl.plan(v, s, pl.publish(s, o, record))
+		if err == nil {
+			plan.record, plan.files = record, files
+		}
+		return plan, err
+	}
+	if err := record.sameBundles(ours); err != nil {
+		return nil, err
+	}
+	p.step("%s is in the store already", o.Version)
+	if err := library.verifyStored(ctx, record, o.AllowUnbound); err != nil {
+		return nil, err
+	}
+	return pl.plan(v, s, pl.publish(s, o, record))
+}
+
+// readBundles hashes the bundles and signs those that have no signature.
+func (p *Publisher) readBundles(ctx context.Context, pl planner, o PublishOptions) ([]bundle.Contents, error) {
+	p.step("reading %d bundles", len(o.Bundles))
+	reader := bundle.Reader{Version: o.Version, Keys: p.Keys, Now: p.Now, Transferred: p.Transferred,
+		Unlock: func() (signing.PrivateKey, error) {
+			key, err := o.Unlock()
+			if err == nil {
+				err = pl.trusted(key)
+			}
+			return key, err
+		}}
+	return reader.Read(ctx, o.Bundles)
+}
+
+// Build returns the manifest of bundles without publishing anything; baseURL is the
+// address of the folder that they will be in.
+func (p *Publisher) Build(ctx context.Context, o PublishOptions, baseURL string) (*manifest.Manifest, error) {
+	pl := planner{keys: p.Keys, who: p.Who, now: p.Now()}
+	err := trusts(p.Keys)
+	if err == nil {
+		err = pl.checkPublish(o)
+	}
+	if err != nil {
+		return nil, err
+	}
+	contents, err := p.readBundles(ctx, pl, o)
+	if err != nil {
+		return nil, err
+	}
+	record := pl.record(o, nil)
+	for _, c := range contents {
+		record.Bundles = append(record.Bundles, storedOf(c))
+	}
+	m := record.Manifest(baseURL)
+	return &m, nil
+}
+
+// move carries out a move to a release that the store holds, or that needs none.
+// choose decides on it; others are further channels that must be configured.
+func (p *Publisher) move(ctx context.Context, o Options, choose func(planner, view, *state) (choice, error), others ...string) (*Plan, error) {
+	pl, err := p.planner(append(others, o.Channel)...)
+	if err == nil {
+		err = checkRollout(o.Rollout)
+	}
+	if err != nil {
+		return nil, err
+	}
+	v := p.look(ctx)
+	s := v[o.Channel]
+	if s.err != nil {
+		return nil, s.err
+	}
+	chosen, err := choose(pl, v, s)
+	switch head := s.log.Head(); {
+	case err != nil:
+		return nil, err
+	case chosen.to == nil:
+		return &Plan{Action: head.Action, Channel: s.channel, Version: head.Newest(), Sequence: head.Sequence}, nil
+	}
+	var record *Record
+	if chosen.version != "" {
+		p.step("verifying %s in the store", chosen.version)
+		if record, err = p.Library().verified(ctx, chosen.version, chosen.allowUnbound); err != nil {
+			return nil, err
+		}
+	}
+	plan, err := pl.plan(v, s, chosen.to(record))
+	if err != nil {
+		return nil, err
+	}
+	return p.finish(ctx, plan, o)
+}
+
+// finish applies a plan, unless only the plan is wanted.
+func (p *Publisher) finish(ctx context.Context, plan *Plan, o Options) (*Plan, error) {
+	if !o.DryRun {
+		return p.Apply(ctx, plan)
+	}
+	for _, each := range append([]*Plan{plan}, plan.Followers...) {
+		each.DryRun = true
+	}
+	return plan, errors.Join(plan.broken...)
+}
+
+// Promote moves a channel to a release that another channel shows or showed.
+func (p *Publisher) Promote(ctx context.Context, o PromoteOptions) (*Plan, error) {
+	return p.move(ctx, o.Options, func(pl planner, v view, s *state) (choice, error) { return pl.promote(v, s, o) }, o.From)
+}
+
+// Rollback moves a channel to a release that it showed before. That stops the
+// spread of a bad release; clients that have it keep it, since they only go
+// forward. The same call again, with the same reason and no version, does nothing;
+// going back once more takes a version, so that two people don't go back twice.
+func (p *Publisher) Rollback(ctx context.Context, o RollbackOptions) (*Plan, error) {
+	return p.move(ctx, o.Options, func(pl planner, v view, s *state) (choice, error) { return pl.rollback(v, s, o) })
+}
+
+// Rollout gives the release that a channel is rolling out another share of the
+// clients, from now on; with 100 % the channel shows it.
+func (p *Publisher) Rollout(ctx context.Context, o Options) (*Plan, error) {
+	return p.move(ctx, o, func(pl planner, _ view, s *state) (choice, error) { return pl.advance(s, o) })
+}
+
+// Resume offers the release that a channel holds back again, to those who were
+// offered it before, and its steps go on.
+func (p *Publisher) Resume(ctx context.Context, o Options) (*Plan, error) {
+	return p.move(ctx, o, func(pl planner, _ view, s *state) (choice, error) { return pl.resume(s, o) })
+}
+
+// Pause holds the newest release of a channel back: nobody is offered it any more,
+// and everybody gets the release before. Clients that have it keep it. On a channel
+// that is paused it does nothing.
+func (p *Publisher) Pause(ctx context.Context, o Options) (*Plan, error) {
+	return p.move(ctx, o, func(pl planner, v view, s *state) (choice, error) { return pl.pause(v, s, o) })
+}
+
+// Finish lets a channel show the release whose rollout has reached everybody by its
+// steps. If that, or any other move, was recorded in the log and then interrupted,
+// it does what is left: the manifest, and the channels that follow.
+func (p *Publisher) Finish(ctx context.Context, channel string) (*Plan, error) {
+	return p.move(ctx, Options{Channel: channel}, func(pl planner, _ view, s *state) (choice, error) { return pl.finish(s) })
+}
+
+// Halt pauses the rollout of a channel that was judged when its log ended with an
+// entry. If somebody has moved the channel since, or another server was first, it
+// does nothing. A plan that says Changed comes with an error if the pause was
+// recorded in the log and is not shown yet.
+func (p *Publisher) Halt(ctx context.Context, o Options, sequence uint64) (*Plan, error) {
+	plan, err := p.move(ctx, o, func(pl planner, v view, s *state) (choice, error) {
+		head := s.log.Head()
+		if head != nil && (head.Sequence != sequence || head.Rollout == nil || !head.Rollout.Paused.IsZero()) {
+			return choice{}, nil
+		}
+		return pl.pause(v, s, o)
+	})
+	if conflict := (*channels.ConflictError)(nil); errors.As(err, &conflict) {
+		return &Plan{Action: conflict.Winner.Action, Channel: o.Channel, Version: conflict.Winner.Newest(), Sequence: conflict.Winner.Sequence}, nil
+	}
+	return plan, err
+}
