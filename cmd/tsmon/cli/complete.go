@@ -69,6 +69,7 @@ func placeholder(use string, n int) string {
 func (a *App) candidates(cmd *cobra.Command, name string) ([]string, cobra.ShellCompDirective) {
 	kinds := strings.Split(name, "|")
 	var find func(*cobra.Command) ([]string, error)
+	directive := cobra.ShellCompDirectiveNoFileComp
 	switch {
 	case slices.ContainsFunc(kinds, func(kind string) bool { return slices.Contains(filePlaceholders, kind) }):
 		return nil, cobra.ShellCompDirectiveDefault
@@ -78,6 +79,7 @@ func (a *App) candidates(cmd *cobra.Command, name string) ([]string, cobra.Shell
 		find = a.schemas
 	case kinds[0] == "VERSION":
 		find = a.versions
+		directive |= cobra.ShellCompDirectiveKeepOrder
 	default:
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
@@ -85,7 +87,7 @@ func (a *App) candidates(cmd *cobra.Command, name string) ([]string, cobra.Shell
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveError
 	}
-	return names, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveKeepOrder
+	return names, directive
 }
 
 func (a *App) channelNames(*cobra.Command) ([]string, error) {
