@@ -66,12 +66,12 @@ func TestImports(t *testing.T) {
 
 func mayImport(from, to string) bool {
 	fromRoom, toRoom := room(from), room(to)
-	switch {
-	case fromRoom == "cmd/tsmon", fromRoom == "api/apitest":
+	switch fromRoom {
+	case "cmd/tsmon", "api/apitest":
 		return true
-	case fromRoom == "":
+	case "":
 		return false
-	case fromRoom == toRoom:
+	case toRoom:
 		return !isAdapter(to) // only the command imports adapters
 	}
 	return slices.Contains(allowed[fromRoom], toRoom) && !isAdapter(to)

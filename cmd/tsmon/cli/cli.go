@@ -80,14 +80,6 @@ func (a *App) Load() (*config.Config, error) {
 	return c, checkChannels(c)
 }
 
-// LoadData is Load with another data folder, unless data is empty.
-func (a *App) LoadData(data string) (*config.Config, error) {
-	if data != "" {
-		a.Environ = append(a.Environ, "TSMON_DATA="+data)
-	}
-	return a.Load()
-}
-
 func checkChannels(c *config.Config) error {
 	for name, channel := range c.Channels {
 		if err := channels.CheckName(name); err != nil {
