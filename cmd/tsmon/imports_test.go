@@ -17,6 +17,7 @@ var allowed = map[string][]string{
 	"store/object":     {},
 	"store/record":     {"store/sqlitefile"},
 	"store/series":     {"store/sqlitefile"},
+	"store/durable":    {},
 	"store/servertest": {},
 	"store/sqlitefile": {},
 	"manifest":         {"signing"},
