@@ -1,6 +1,7 @@
 package token
 
 import (
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"github.com/golang-jwt/jwt/v5"
+	lru "github.com/hashicorp/golang-lru/v2"
 )
 
 const (
@@ -27,8 +29,8 @@ type Keys struct {
 	path      string
 	parser    *jwt.Parser
 	validator *jwt.Validator
-	verified  verified
-	live      atomic.Pointer[[]key] // newest first, never empty
+	verified  *lru.Cache[[sha256.Size]byte, verified] // signatures take longer to verify than most answers
+	live      atomic.Pointer[[]key]                   // newest first, never empty
 
 	looking sync.Mutex // held while the file is read
 	looked  time.Time  // last; zero before the first time
@@ -48,6 +50,9 @@ func Open(path string) (*Keys, error) {
 		return nil, err
 	}
 	k := &Keys{Now: time.Now, path: path}
+	if k.verified, err = lru.New[[sha256.Size]byte, verified](maxVerified); err != nil {
+		return nil, err
+	}
 	read := options(func() time.Time { return k.Now() })
 	k.parser, k.validator = jwt.NewParser(read...), jwt.NewValidator(read...)
 	k.live.Store(&keys)

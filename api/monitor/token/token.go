@@ -44,7 +44,6 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/golang-jwt/jwt/v5"
@@ -127,17 +126,17 @@ func (k *Keys) verify(token string) (Claims, error) {
 	k.current()
 	with := k.live.Load()
 	id := sha256.Sum256([]byte(token))
-	p, ok := k.verified.find(id, with)
-	if ok {
-		if err := k.validator.Validate(p); err != nil {
+	if v, ok := k.verified.Get(id); ok && v.with == with {
+		if err := k.validator.Validate(v.payload); err != nil {
 			return Claims{}, err
 		}
-		return p.claims()
+		return v.claims()
 	}
+	var p payload
 	if _, err := k.parser.ParseWithClaims(token, &p, k.keyFor); err != nil {
 		return Claims{}, err
 	}
-	k.verified.add(id, with, p)
+	k.verified.Add(id, verified{with, p})
 	return p.claims()
 }
 
@@ -150,37 +149,13 @@ func options(now func() time.Time) []jwt.ParserOption {
 	}
 }
 
-// maxVerified is how many tokens are remembered.
+// maxVerified is how many verified tokens are cached.
 const maxVerified = 10_000
 
-// verified remembers what tokens say whose signatures are good: a client shows
-// the same one with every request, and a signature takes longer than most of
-// their answers. It forgets them whenever the keys were read, at least once a
-// minute.
+// verified is a token whose signature was verified with some keys.
 type verified struct {
-	mu    sync.Mutex
-	with  *[]key // that they were verified with
-	known map[[sha256.Size]byte]payload
-}
-
-func (v *verified) find(id [sha256.Size]byte, with *[]key) (payload, bool) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	if v.with != with {
-		return payload{}, false
-	}
-	p, ok := v.known[id]
-	return p, ok
-}
-
-// add remembers a token that was verified with keys at least as new as with.
-func (v *verified) add(id [sha256.Size]byte, with *[]key, p payload) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	if v.with != with || len(v.known) >= maxVerified {
-		v.with, v.known = with, map[[sha256.Size]byte]payload{}
-	}
-	v.known[id] = p
+	with *[]key
+	payload
 }
 
 // keyFor returns what the signature of t is verified with.
