@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"tsmon/api/fleet"
+	"tsmon/cmd/tsmon/cli"
 	"tsmon/cmd/tsmon/config"
 	"tsmon/store/record"
 )
@@ -42,8 +43,8 @@ func (a *app) runAdoption(ctx context.Context, channel string) error {
 	}
 	now := a.now()
 	result := fleet.NewAdoption(log, now)
-	err = withRecordsOf(ctx, c, func(records record.Store) error { return result.ReadRecords(ctx, records, now) })
-	if errors.Is(err, errNoRecords) {
+	err = cli.WithRecords(ctx, c, func(records record.Store) error { return result.ReadRecords(ctx, records, now) })
+	if errors.Is(err, cli.ErrNoRecords) {
 		return &hinted{err, "say where tsmon serve keeps them: TSMON_DATA, or TSMON_RECORDS and TSMON_SERIES_URL, as for the server"}
 	}
 	if err != nil {
@@ -57,16 +58,16 @@ func (a *app) runAdoption(ctx context.Context, channel string) error {
 
 // readAdoptionSeries reads the time series, if there are any yet.
 func readAdoptionSeries(ctx context.Context, c *config.Config, result *fleet.Adoption, now time.Time) error {
-	err := mustBeThere(seriesFile(c), errNoSeries)
-	if errors.Is(err, errNoSeries) {
+	err := cli.CheckFile(cli.SeriesFile(c), cli.ErrNoSeries)
+	if errors.Is(err, cli.ErrNoSeries) {
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	store, err := openSeries(ctx, c)
+	store, err := cli.OpenSeries(ctx, c)
 	if err != nil {
 		return err
 	}
-	return explainSeries(errors.Join(result.ReadSeries(ctx, store, now), store.Close()))
+	return cli.ExplainSeries(errors.Join(result.ReadSeries(ctx, store, now), store.Close()))
 }

@@ -14,6 +14,7 @@ import (
 	"tsmon/api/monitor"
 	"tsmon/api/monitor/mqtt"
 	"tsmon/api/monitor/token"
+	"tsmon/cmd/tsmon/cli"
 	"tsmon/cmd/tsmon/config"
 	"tsmon/signing"
 	"tsmon/store/object"
@@ -32,7 +33,7 @@ type backends struct {
 	objects object.Store
 	presign object.Presigner // nil where clients are not sent to the bucket
 	records record.Store
-	series  seriesStore
+	series  cli.SeriesStore
 	mqtt    messages
 	mqttURL string // of the broker in the process; empty if it is elsewhere
 	tokens  *token.Keys
@@ -59,7 +60,7 @@ func (a *app) openBackends(ctx context.Context, c *config.Config, log *slog.Logg
 	if err = makeFolder(c); err != nil {
 		return b, err
 	}
-	if err = errors.Join(makeFile(recordsFile(c)), makeFile(seriesFile(c))); err != nil {
+	if err = errors.Join(cli.MakeFile(cli.RecordsFile(c)), cli.MakeFile(cli.SeriesFile(c))); err != nil {
 		return b, err
 	}
 	if b.objects, err = a.openStore(ctx, c.Storage); err != nil {
@@ -68,14 +69,14 @@ func (a *app) openBackends(ctx context.Context, c *config.Config, log *slog.Logg
 	if b.presign, err = openPresigner(c); err != nil {
 		return b, err
 	}
-	if b.records, err = openRecords(ctx, c); err != nil {
+	if b.records, err = cli.OpenRecords(ctx, c); err != nil {
 		return b, err
 	}
-	if b.series, err = openSeries(ctx, c); err != nil {
+	if b.series, err = cli.OpenSeries(ctx, c); err != nil {
 		return b, err
 	}
 	if c.Server.TokenKeys == "" {
-		return b, noFolder("server.token_keys (TSMON_TOKEN_KEYS)")
+		return b, cli.NoFolder("server.token_keys (TSMON_TOKEN_KEYS)")
 	}
 	if b.tokens, err = token.Open(c.Server.TokenKeys); err != nil {
 		return b, err
@@ -130,7 +131,7 @@ func (b *backends) options(c *config.Config) api.Options {
 	if c.Server.Updates.Redirect == config.RedirectPublic {
 		o.Elsewhere, _ = url.Parse(c.PublicURL) // config checked it
 	}
-	if seriesFile(c) != "" { // InfluxDB has its own address for writing
+	if cli.SeriesFile(c) != "" { // InfluxDB has its own address for writing
 		o.WriteToken = b.secrets.WriteToken
 	}
 	return o

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"tsmon/api/monitor"
+	"tsmon/cmd/tsmon/cli"
 	"tsmon/cmd/tsmon/config"
 	"tsmon/cmd/tsmon/demo"
 	"tsmon/store/record"
@@ -48,7 +49,7 @@ func leftDemo(c *config.Config, wanted bool) (*demoFile, error) {
 		return nil, nil
 	}
 	if c.Data == "" {
-		return nil, noFolder("the folder of demo.json (TSMON_DATA)")
+		return nil, cli.NoFolder("the folder of demo.json (TSMON_DATA)")
 	}
 	path := filepath.Join(c.Data, "demo.json")
 	before := readDemoFile(path)

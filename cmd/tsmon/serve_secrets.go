@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"runtime"
 
+	"tsmon/cmd/tsmon/cli"
 	"tsmon/cmd/tsmon/config"
 )
 
@@ -37,7 +38,7 @@ func openSecrets(c *config.Config) (secrets, error) {
 		return set, nil
 	}
 	if c.Data == "" {
-		return secrets{}, noFolder("server.upload (TSMON_UPLOAD_ACCESS_KEY)")
+		return secrets{}, cli.NoFolder("server.upload (TSMON_UPLOAD_ACCESS_KEY)")
 	}
 	kept, err := keptSecrets(filepath.Join(c.Data, "secrets.json"))
 	if err != nil {

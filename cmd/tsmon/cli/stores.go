@@ -70,7 +70,7 @@ func OpenPresigner(c *config.Config) (object.Presigner, error) {
 // which holds a password.
 func OpenRecords(ctx context.Context, c *config.Config) (record.Store, error) {
 	if c.Server.Records == "" {
-		return nil, noFolder("server.records (TSMON_RECORDS)")
+		return nil, NoFolder("server.records (TSMON_RECORDS)")
 	}
 	if file := RecordsFile(c); file != "" {
 		store, err := recordfile.Open(ctx, file, recordfile.Limits{})
@@ -98,7 +98,7 @@ func OpenSeries(ctx context.Context, c *config.Config) (SeriesStore, error) { //
 		return store, nil
 	}
 	if s.File == "" {
-		return nil, noFolder("server.series (TSMON_SERIES_URL)")
+		return nil, NoFolder("server.series (TSMON_SERIES_URL)")
 	}
 	store, err := seriesfile.Open(ctx, s.File, seriesfile.Options{})
 	if err != nil {
@@ -167,7 +167,9 @@ func MakeFile(file string) error {
 	return made.Close()
 }
 
-func noFolder(setting string) error {
+// NoFolder is the error of a setting without a value, where no home folder gives a
+// default.
+func NoFolder(setting string) error {
 	return WithHint(Usagef("%s is not set, and there is no home folder for its default", setting), "set it, or TSMON_DATA to a folder")
 }
 
