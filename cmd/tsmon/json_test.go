@@ -9,6 +9,8 @@ import (
 	"tsmon/api/fleet"
 	"tsmon/cmd/tsmon/admin"
 	"tsmon/cmd/tsmon/cli"
+	"tsmon/cmd/tsmon/releasing"
+	"tsmon/cmd/tsmon/serving"
 	"tsmon/manifest"
 	"tsmon/manifest/updater"
 	"tsmon/release"
@@ -24,10 +26,10 @@ func TestJSONDocument(t *testing.T) {
 	}
 	document := string(data)
 	for _, printed := range []any{
-		keyReport{}, bundle.Signed{}, release.Plan{}, release.Reach{}, release.Stored{}, release.Record{}, listedRelease{},
-		channelState{}, logRow{}, release.VerifyReport{}, release.Finding{}, validation{}, manifest.Problem{}, manifest.Change{},
-		checkReport{}, attemptOfCheck{}, manifest.Offer{}, manifest.Platform{}, updater.Event{}, updater.EventData{}, cli.Failure{},
-		admin.CreatedTenant{}, record.Tenant{}, record.Settings{}, admin.ImportedContent{}, admin.UserToken{}, admin.ListedUser{}, admin.WrittenSeries{}, rotatedKey{}, record.Audit{}, demoFile{}, secrets{},
+		releasing.Key{}, bundle.Signed{}, release.Plan{}, release.Reach{}, release.Stored{}, release.Record{}, releasing.ListedRelease{},
+		releasing.ChannelState{}, releasing.LogRow{}, release.VerifyReport{}, release.Finding{}, releasing.Validation{}, manifest.Problem{}, manifest.Change{},
+		releasing.CheckReport{}, releasing.CheckAttempt{}, manifest.Offer{}, manifest.Platform{}, updater.Event{}, updater.EventData{}, cli.Failure{},
+		admin.CreatedTenant{}, record.Tenant{}, record.Settings{}, admin.ImportedContent{}, admin.UserToken{}, admin.ListedUser{}, admin.WrittenSeries{}, serving.RotatedKey{}, record.Audit{}, serving.DemoFile{}, serving.Secrets{},
 		record.Content{}, record.Variable{}, record.Menu{}, record.Permission{}, record.NotifyEntry{},
 		fleet.Adoption{}, fleet.VersionCount{}, fleet.GroupCount{}, fleet.NewestCounts{}, fleet.CurvePoint{}, fleet.Notice{}, fleet.HaltedNotice{}, build{},
 	} {

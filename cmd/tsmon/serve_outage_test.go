@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"tsmon/cmd/tsmon/serving"
 	"tsmon/store/servertest"
 )
 
@@ -116,7 +117,7 @@ func TestOutages(t *testing.T) {
 }
 
 // underLoad takes one back end after another away while every endpoint is asked.
-func underLoad(t *testing.T, s *served, d demoFile, token string, backends map[string]outage) {
+func underLoad(t *testing.T, s *served, d serving.DemoFile, token string, backends map[string]outage) {
 	t.Helper()
 	items := s.view(token)
 	topic := map[string]any{"topic": d.SchemaName + "/bomba", "data": map[string]any{"source_0": []int{1}}}

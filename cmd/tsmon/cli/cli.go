@@ -14,12 +14,12 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/user"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
+	"os/user"
 
 	"tsmon/api/fleet"
 	"tsmon/channels"
@@ -181,6 +181,16 @@ func (a *App) OpenInput(path string, p *Progress) (io.ReadCloser, error) {
 		return file, nil
 	}
 	return &countedFile{file, path, info.Size(), p}, nil
+}
+
+// ReadInput reads the beginning of a file, or of stdin for "-".
+func (a *App) ReadInput(path string, most int64) ([]byte, error) {
+	input, err := a.OpenInput(path, nil)
+	if err != nil {
+		return nil, err
+	}
+	defer input.Close()
+	return io.ReadAll(io.LimitReader(input, most))
 }
 
 // countedFile reports what is read of it.

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"tsmon/cmd/tsmon/config"
+	"tsmon/release"
 	"tsmon/store/object"
 	"tsmon/store/object/dir"
 	"tsmon/store/object/s3"
@@ -51,6 +52,27 @@ func OpenStore(_ context.Context, storage string) (object.Store, error) {
 		return nil, err
 	}
 	return store, nil
+}
+
+// Publisher returns what the release commands work with. Its reads and uploads
+// advance p.
+func (a *App) Publisher(ctx context.Context, c *config.Config, p *Progress) (*release.Publisher, error) {
+	keys, err := Keyring(c.TrustedKeys)
+	if err != nil {
+		return nil, err
+	}
+	store, err := a.OpenStore(ctx, c.Storage)
+	if err != nil {
+		return nil, err
+	}
+	policies := map[string]release.Policy{}
+	for name, channel := range c.Channels {
+		policies[name] = release.Policy{Targets: channel.Targets, Prerelease: channel.Prerelease, Follows: channel.Follows}
+	}
+	return &release.Publisher{
+		Store: store, PublicURL: c.PublicURL, Keys: keys, Policies: policies,
+		Who: a.Who(), Now: a.Now, Transferred: p.Transferred, Uploaded: p.Uploaded, Step: p.Step,
+	}, nil
 }
 
 // OpenPresigner returns the source of the bucket addresses that clients are
@@ -167,8 +189,7 @@ func MakeFile(file string) error {
 	return made.Close()
 }
 
-// NoFolder is the error of a setting without a value, where no home folder gives a
-// default.
+// NoFolder says that a setting has neither a value nor a default.
 func NoFolder(setting string) error {
 	return WithHint(Usagef("%s is not set, and there is no home folder for its default", setting), "set it, or TSMON_DATA to a folder")
 }

@@ -1,39 +1,40 @@
-package main
+package releasing
 
 import (
 	"context"
 	"fmt"
+	"io"
 	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"tsmon/channels"
+	"tsmon/cmd/tsmon/cli"
 	"tsmon/manifest"
 	"tsmon/release"
 )
 
-func (a *app) releaseListCommand() *cobra.Command {
+func releaseListCommand(app *cli.App) *cobra.Command {
 	return &cobra.Command{
-		Use:               "list",
-		Short:             "List the releases in the store and the channels that show them",
-		Example:           "  tsmon release list --json",
-		Args:              exactly(0, "no arguments"),
-		ValidArgsFunction: cobra.NoFileCompletions,
-		RunE:              func(cmd *cobra.Command, _ []string) error { return a.runReleaseList(cmd.Context()) },
+		Use:     "list",
+		Short:   "List the releases in the store and the channels that show them",
+		Example: "  tsmon release list --json",
+		Args:    cli.NoArgs,
+		RunE:    func(cmd *cobra.Command, _ []string) error { return runReleaseList(cmd.Context(), app) },
 	}
 }
 
-// listedRelease is one row of `tsmon release list`.
-type listedRelease struct {
+// ListedRelease is one row of `tsmon release list`.
+type ListedRelease struct {
 	Version  string   `json:"version"`
 	Channels []string `json:"channels"` // that show it to everybody
 	// Rollouts are the channels that offer it to some clients.
 	Rollouts map[string]*release.Share `json:"rollouts,omitempty"`
 }
 
-func (a *app) runReleaseList(ctx context.Context) error {
-	p, err := a.reader(ctx, a.newProgress(""))
+func runReleaseList(ctx context.Context, app *cli.App) error {
+	p, err := reader(ctx, app, app.NewProgress(""))
 	if err != nil {
 		return err
 	}
@@ -45,10 +46,10 @@ func (a *app) runReleaseList(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	releases := make([]listedRelease, len(versions))
+	releases := make([]ListedRelease, len(versions))
 	rows := [][]string{{"VERSION", "CHANNELS"}}
 	for i, v := range versions {
-		listed := listedRelease{Version: v, Channels: []string{}, Rollouts: map[string]*release.Share{}}
+		listed := ListedRelease{Version: v, Channels: []string{}, Rollouts: map[string]*release.Share{}}
 		var texts []string
 		for _, log := range logs {
 			head := log.Head()
@@ -57,7 +58,7 @@ func (a *app) runReleaseList(ctx context.Context) error {
 				texts = append(texts, log.Channel)
 			}
 			if head.Rollout != nil && head.Rollout.Version == v {
-				share := release.ShareOf(head.Rollout, a.now())
+				share := release.ShareOf(head.Rollout, app.Now())
 				listed.Rollouts[log.Channel] = share
 				texts = append(texts, log.Channel+" ("+percentText(share)+")")
 			}
@@ -65,24 +66,21 @@ func (a *app) runReleaseList(ctx context.Context) error {
 		releases[i] = listed
 		rows = append(rows, []string{v, strings.Join(texts, ", ")})
 	}
-	return a.print(releases, func() { table(a.stdout, rows) })
+	return app.Print(releases, func(w io.Writer) { cli.Table(w, rows) })
 }
 
-func (a *app) releaseShowCommand() *cobra.Command {
+func releaseShowCommand(app *cli.App) *cobra.Command {
 	return &cobra.Command{
 		Use:     "show VERSION",
 		Short:   "Show what a release consists of",
 		Example: "  tsmon release show 1.4.0",
-		Args:    exactly(1, "one VERSION"),
-		ValidArgsFunction: a.completeVersions(func(ctx context.Context, p *release.Publisher) ([]string, error) {
-			return p.Library().List(ctx)
-		}),
-		RunE: func(cmd *cobra.Command, args []string) error { return a.runReleaseShow(cmd.Context(), args[0]) },
+		Args:    cli.Args(1, 1, "one VERSION"),
+		RunE:    func(cmd *cobra.Command, args []string) error { return runReleaseShow(cmd.Context(), app, args[0]) },
 	}
 }
 
-func (a *app) runReleaseShow(ctx context.Context, version string) error {
-	p, err := a.reader(ctx, a.newProgress(""))
+func runReleaseShow(ctx context.Context, app *cli.App, version string) error {
+	p, err := reader(ctx, app, app.NewProgress(""))
 	if err != nil {
 		return err
 	}
@@ -90,20 +88,20 @@ func (a *app) runReleaseShow(ctx context.Context, version string) error {
 	if err != nil {
 		return err
 	}
-	return a.print(record, func() {
-		fmt.Fprintf(a.stdout, "version:  %s\ndate:     %s\nby:       %s\n", record.Version, record.PubDate.Format("2006-01-02 15:04:05 MST"), record.Who)
+	return app.Print(record, func(w io.Writer) {
+		fmt.Fprintf(w, "version:  %s\ndate:     %s\nby:       %s\n", record.Version, record.PubDate.Format("2006-01-02 15:04:05 MST"), record.Who)
 		if text := extraText(record.Extra); text != "" {
-			fmt.Fprintf(a.stdout, "clients:  %s\n", text)
+			fmt.Fprintf(w, "clients:  %s\n", text)
 		}
 		if record.Notes != "" {
-			fmt.Fprintf(a.stdout, "notes:    %s\n", strings.ReplaceAll(record.Notes, "\n", "\n          "))
+			fmt.Fprintf(w, "notes:    %s\n", strings.ReplaceAll(record.Notes, "\n", "\n          "))
 		}
 		rows := [][]string{{"BUNDLE", "PLATFORMS", "BYTES", "BLAKE2B-512"}}
 		for _, b := range record.Bundles {
 			rows = append(rows, []string{b.Name, strings.Join(b.Keys, ", "), strconv.FormatInt(b.Size, 10), b.BLAKE2b[:min(16, len(b.BLAKE2b))] + "…"})
 		}
-		fmt.Fprintln(a.stdout)
-		table(a.stdout, rows)
+		fmt.Fprintln(w)
+		cli.Table(w, rows)
 	})
 }
 

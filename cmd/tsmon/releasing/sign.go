@@ -1,19 +1,21 @@
-package main
+package releasing
 
 import (
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"tsmon/cmd/tsmon/cli"
 	"tsmon/manifest"
 	"tsmon/release/bundle"
 )
 
-func (a *app) releaseSignCommand() *cobra.Command {
+func releaseSignCommand(app *cli.App) *cobra.Command {
 	var version, key string
 	cmd := &cobra.Command{
 		Use:   "sign --version V BUNDLE…",
@@ -23,62 +25,62 @@ signature is bound to the version, and to the target if the bundle's name has
 one. Bundles are read concurrently, in constant memory.`,
 		Example: `  tsmon release sign --version 1.4.0 dist/*.zip dist/*.tar.gz
   TAURI_SIGNING_PRIVATE_KEY=~/.tauri/app.key tsmon release sign --version 1.4.0 App_1.4.0_x64_en-US.msi.zip`,
-		Args: atLeast(1, "at least one BUNDLE"),
-		RunE: func(cmd *cobra.Command, args []string) error { return a.runSign(cmd.Context(), version, key, args) },
+		Args: cli.Args(1, -1, "at least one BUNDLE"),
+		RunE: func(cmd *cobra.Command, args []string) error { return runSign(cmd.Context(), app, version, key, args) },
 	}
 	cmd.Flags().StringVar(&version, "version", "", "`VERSION` that the signatures are bound to")
 	cmd.Flags().StringVar(&key, "key", "", "private key `FILE` (default from the environment)")
 	return cmd
 }
 
-func (a *app) runSign(ctx context.Context, version, keyFile string, paths []string) error {
+func runSign(ctx context.Context, app *cli.App, version, keyFile string, paths []string) error {
 	if version == "" {
-		return usagef("--version is missing: it is bound into the signature")
+		return cli.Usagef("--version is missing: it is bound into the signature")
 	}
 	paths = slices.DeleteFunc(paths, func(path string) bool {
 		isSignature := strings.HasSuffix(path, ".sig")
 		if isSignature {
-			a.say("skipped %s: it is a signature", path)
+			app.Say("skipped %s: it is a signature", path)
 		}
 		return isSignature
 	})
 	if len(paths) == 0 {
-		return usagef("at least one bundle is needed")
+		return cli.Usagef("at least one bundle is needed")
 	}
 	if _, err := manifest.ParseVersion(version); err != nil {
-		return &refused{err}
+		return cli.Refuse(err)
 	}
 	for _, path := range paths {
 		if _, err := os.Stat(path); err != nil {
 			return err
 		}
 	}
-	c, err := a.load()
+	c, err := app.Load()
 	if err != nil {
 		return err
 	}
-	unlock, err := a.lockedKey(ctx, c, keyFile)
+	unlock, err := app.LockedKey(ctx, c, keyFile)
 	if err != nil {
 		return err
 	}
 	if unlock == nil {
-		return noKey()
+		return cli.ErrNoKey
 	}
-	progress := a.newProgress("signed")
-	signer := bundle.Reader{Unlock: unlock, Version: version, Now: a.now, Transferred: progress.transferred}
+	progress := app.NewProgress("signed")
+	signer := bundle.Reader{Unlock: unlock, Version: version, Now: app.Now, Transferred: progress.Transferred}
 	signed, err := signer.Sign(ctx, paths)
-	progress.done()
+	progress.Done()
 	if err != nil {
 		return err
 	}
 	for _, s := range signed {
-		if err := writeFile(s.Sig, 0o644, []byte(s.Signature.String())); err != nil {
+		if err := cli.WriteFile(s.Sig, 0o644, []byte(s.Signature.String())); err != nil {
 			return err
 		}
 	}
-	return a.print(signed, func() {
+	return app.Print(signed, func(w io.Writer) {
 		for _, s := range signed {
-			fmt.Fprintln(a.stdout, s.Sig)
+			fmt.Fprintln(w, s.Sig)
 		}
 	})
 }

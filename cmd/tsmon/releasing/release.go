@@ -1,21 +1,24 @@
-package main
+package releasing
 
 import (
 	"context"
+	"io"
 	"strings"
 	"unicode"
 
 	"github.com/spf13/cobra"
 
+	"tsmon/cmd/tsmon/cli"
 	"tsmon/cmd/tsmon/config"
 	"tsmon/manifest"
 	"tsmon/release"
 )
 
-func (a *app) releaseCommand() *cobra.Command {
-	return group("release", "Sign, publish, promote and roll back releases",
-		a.releaseSignCommand(), a.releasePublishCommand(), a.releasePromoteCommand(),
-		a.releaseRollbackCommand(), a.releaseListCommand(), a.releaseShowCommand())
+// ReleaseCommand returns `tsmon release`.
+func ReleaseCommand(app *cli.App) *cobra.Command {
+	return cli.Group("release", "Sign, publish, promote and roll back releases",
+		releaseSignCommand(app), releasePublishCommand(app), releasePromoteCommand(app),
+		releaseRollbackCommand(app), releaseListCommand(app), releaseShowCommand(app))
 }
 
 // moveFlags are what publish, promote and rollback have in common.
@@ -31,7 +34,6 @@ type moveFlags struct {
 func (f *moveFlags) add(cmd *cobra.Command) {
 	cmd.Flags().StringSliceVar(&f.allowMissing, "allow-missing", nil, "platform `KEY`s that the channel may lose, comma-separated")
 	cmd.Flags().BoolVar(&f.allowUnbound, "allow-unbound", false, "accept signatures that name no version; strict applications refuse them")
-	noFiles(cmd, "allow-missing")
 	f.addDry(cmd)
 }
 
@@ -44,7 +46,6 @@ func (f *moveFlags) addDry(cmd *cobra.Command) {
 
 func (f *moveFlags) addReason(cmd *cobra.Command, usage string) {
 	cmd.Flags().StringVar(&f.reason, "reason", "", usage)
-	noFiles(cmd, "reason")
 }
 
 const (
@@ -55,11 +56,11 @@ const (
 // check looks at the flags alone.
 func (f *moveFlags) check() error {
 	if len(f.reason) > 1000 || strings.ContainsFunc(f.reason, unicode.IsControl) {
-		return usagef("--reason is one line of at most 1000 bytes")
+		return cli.Usagef("--reason is one line of at most 1000 bytes")
 	}
 	for _, key := range f.allowMissing {
 		if _, err := manifest.ParseKey(key); err != nil {
-			return usagef("--allow-missing: %w", err)
+			return cli.Usagef("--allow-missing: %w", err)
 		}
 	}
 	return nil
@@ -67,7 +68,7 @@ func (f *moveFlags) check() error {
 
 func (f *moveFlags) needReason() error {
 	if strings.TrimSpace(f.reason) == "" {
-		return &hinted{usagef("--reason is missing"), "say why; the channel's log keeps it"}
+		return cli.WithHint(cli.Usagef("--reason is missing"), "say why; the channel's log keeps it")
 	}
 	return nil
 }
@@ -77,31 +78,31 @@ func (f *moveFlags) options(channel string) release.Options {
 }
 
 // move runs one of the commands that move a channel and prints its plan.
-func (a *app) move(ctx context.Context, f moveFlags, run func(*config.Config, *release.Publisher) (*release.Plan, error)) error {
+func (f *moveFlags) move(ctx context.Context, app *cli.App, run func(*config.Config, *release.Publisher) (*release.Plan, error)) error {
 	if err := f.check(); err != nil {
 		return err
 	}
-	c, err := a.load()
+	c, err := app.Load()
 	if err != nil {
 		return err
 	}
-	progress := a.newProgress("read")
-	p, err := a.publisherFor(ctx, c, progress)
+	progress := app.NewProgress("read")
+	p, err := app.Publisher(ctx, c, progress)
 	if err != nil {
 		return err
 	}
-	p.Uploaded = progress.uploaded
+	p.Uploaded = progress.Uploaded
 	if !f.noProbe {
 		p.Probe = probe(httpClient(), string(c.Server.Updates.Token), p.Keys, f.allowUnbound)
 	}
 	plan, err := run(c, p)
-	progress.done()
+	progress.Done()
 	if plan != nil {
-		if printErr := a.print(plan, func() { a.printPlan(plan, f.verbose) }); printErr != nil {
+		if printErr := app.Print(plan, func(w io.Writer) { printPlan(w, plan, f.verbose) }); printErr != nil {
 			return printErr
 		}
 		for _, moved := range append([]*release.Plan{plan}, plan.Followers...) {
-			a.warn(moved.Warnings)
+			app.Warn(moved.Warnings)
 		}
 	}
 	return err
@@ -114,7 +115,7 @@ type publishFlags struct {
 	channel string
 }
 
-func (a *app) releasePublishCommand() *cobra.Command {
+func releasePublishCommand(app *cli.App) *cobra.Command {
 	var f publishFlags
 	cmd := &cobra.Command{
 		Use:   "publish --version V [flags] DIR|BUNDLE…",
@@ -135,17 +136,17 @@ The same command again does nothing, or completes what was interrupted.`,
   tsmon release publish --version 1.5.0-beta.1 --channel beta dist/
   tsmon release publish --version 1.6.0 --steps 5,25,50,100 --every 6h dist/
   tsmon release publish --version 1.4.0 --dry-run --bundle darwin-universal=App.app.tar.gz`,
-		RunE: func(cmd *cobra.Command, args []string) error { return a.runPublish(cmd.Context(), f, args) },
+		RunE: func(cmd *cobra.Command, args []string) error { return runPublish(cmd.Context(), app, f, args) },
 	}
 	f.addReason(cmd, remark)
-	a.channelFlag(cmd, &f.channel)
+	channelFlag(app, cmd, &f.channel)
 	f.contentFlags.add(cmd)
 	f.shareFlags.add(cmd)
 	f.moveFlags.add(cmd)
 	return cmd
 }
 
-func (a *app) runPublish(ctx context.Context, f publishFlags, args []string) error {
+func runPublish(ctx context.Context, app *cli.App, f publishFlags, args []string) error {
 	rollout, err := f.rollout()
 	if err == nil {
 		err = f.contentFlags.check(args)
@@ -153,8 +154,8 @@ func (a *app) runPublish(ctx context.Context, f publishFlags, args []string) err
 	if err != nil {
 		return err
 	}
-	return a.move(ctx, f.moveFlags, func(c *config.Config, p *release.Publisher) (*release.Plan, error) {
-		o, err := a.gather(ctx, c, f.contentFlags, args)
+	return f.move(ctx, app, func(c *config.Config, p *release.Publisher) (*release.Plan, error) {
+		o, err := gather(ctx, app, c, f.contentFlags, args)
 		if err != nil {
 			return nil, err
 		}
@@ -164,7 +165,7 @@ func (a *app) runPublish(ctx context.Context, f publishFlags, args []string) err
 	})
 }
 
-func (a *app) releasePromoteCommand() *cobra.Command {
+func releasePromoteCommand(app *cli.App) *cobra.Command {
 	var f moveFlags
 	var share shareFlags
 	var from, to string
@@ -176,8 +177,7 @@ it showed before and that was not rolled back. Nothing is uploaded. The bundles 
 the store are verified, and the same checks apply as to a publish.`,
 		Example: `  tsmon release promote --from beta --to stable
   tsmon release promote --from beta --to stable 1.4.0 --dry-run`,
-		Args:              atMost(1, "at most one VERSION"),
-		ValidArgsFunction: a.completeVersions(func(ctx context.Context, p *release.Publisher) ([]string, error) { return loggedVersions(ctx, p, from) }),
+		Args: cli.Args(0, 1, "at most one VERSION"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o := release.PromoteOptions{Options: f.options(to), From: from}
 			var err error
@@ -187,7 +187,7 @@ the store are verified, and the same checks apply as to a publish.`,
 			if len(args) == 1 {
 				o.Version = args[0]
 			}
-			return a.move(cmd.Context(), f, func(_ *config.Config, p *release.Publisher) (*release.Plan, error) {
+			return f.move(cmd.Context(), app, func(_ *config.Config, p *release.Publisher) (*release.Plan, error) {
 				return p.Promote(cmd.Context(), o)
 			})
 		},
@@ -195,14 +195,12 @@ the store are verified, and the same checks apply as to a publish.`,
 	cmd.Flags().StringVar(&from, "from", "beta", "`CHANNEL` that shows the release")
 	cmd.Flags().StringVar(&to, "to", "stable", "`CHANNEL` that is moved")
 	f.addReason(cmd, remark)
-	a.completeChannel(cmd, "from")
-	a.completeChannel(cmd, "to")
 	share.add(cmd)
 	f.add(cmd)
 	return cmd
 }
 
-func (a *app) releaseRollbackCommand() *cobra.Command {
+func releaseRollbackCommand(app *cli.App) *cobra.Command {
 	var f moveFlags
 	var channel, to string
 	cmd := &cobra.Command{
@@ -218,24 +216,20 @@ people don't go back twice, going back further takes --to. --to with a version
 that was rolled back brings it back.`,
 		Example: `  tsmon release rollback --channel stable --reason "crashes at start"
   tsmon release rollback --channel stable --to 1.2.0 --reason "data loss since 1.3.0" --dry-run`,
-		Args:              exactly(0, "no arguments; --to names the version"),
-		ValidArgsFunction: cobra.NoFileCompletions,
+		Args: cli.Args(0, 0, "no arguments; --to names the version"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := f.needReason(); err != nil {
 				return err
 			}
 			o := release.RollbackOptions{Options: f.options(channel), To: to}
-			return a.move(cmd.Context(), f, func(_ *config.Config, p *release.Publisher) (*release.Plan, error) {
+			return f.move(cmd.Context(), app, func(_ *config.Config, p *release.Publisher) (*release.Plan, error) {
 				return p.Rollback(cmd.Context(), o)
 			})
 		},
 	}
 	cmd.Flags().StringVar(&to, "to", "", "`VERSION` to go back to (default: the one before)")
-	complete(cmd, "to", a.completeVersions(func(ctx context.Context, p *release.Publisher) ([]string, error) {
-		return loggedVersions(ctx, p, channel)
-	}))
 	f.addReason(cmd, requiredReason)
-	a.channelFlag(cmd, &channel)
+	channelFlag(app, cmd, &channel)
 	f.add(cmd)
 	return cmd
 }

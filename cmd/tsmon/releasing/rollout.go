@@ -1,4 +1,4 @@
-package main
+package releasing
 
 import (
 	"fmt"
@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"tsmon/channels"
+	"tsmon/cmd/tsmon/cli"
 	"tsmon/cmd/tsmon/config"
 	"tsmon/release"
 )
@@ -29,7 +30,6 @@ func (f *shareFlags) add(cmd *cobra.Command) {
 	flags.IntSliceVar(&f.steps, "steps", nil, "rising `PERCENTAGES` one after another, such as 5,25,50,100")
 	flags.DurationVar(&f.every, "every", 0, "`DURATION` of each step, such as 6h")
 	flags.StringSliceVar(&f.cohorts, "cohort", nil, "`NAME` of clients that get it at once (their header X-Tsmon-Cohort), repeatable; alone, nobody else does")
-	noFiles(cmd, "percent", "steps", "every", "cohort")
 }
 
 // rollout returns the rollout that the flags describe, nil for everybody. A flag
@@ -38,18 +38,18 @@ func (f *shareFlags) rollout() (*channels.Rollout, error) {
 	r := &channels.Rollout{Steps: []int{f.percent}, Every: channels.Duration(f.every), Cohorts: f.cohorts}
 	switch {
 	case f.given("steps") && f.given("percent"):
-		return nil, usagef("--percent and --steps exclude each other")
+		return nil, cli.Usagef("--percent and --steps exclude each other")
 	case f.given("steps") && len(f.steps) == 0, f.given("cohort") && len(f.cohorts) == 0:
-		return nil, usagef("--steps or --cohort is empty")
+		return nil, cli.Usagef("--steps or --cohort is empty")
 	case (len(f.steps) > 1) != f.given("every"):
-		return nil, usagef("--steps and --every belong together")
+		return nil, cli.Usagef("--steps and --every belong together")
 	case f.given("steps"):
 		r.Steps = f.steps
 	case f.given("cohort") && !f.given("percent"):
 		r.Steps = []int{0} // nobody else
 	}
 	if err := r.Check(); err != nil {
-		return nil, &hinted{&usageError{err}, "write --percent 10, or --steps 5,25,50,100 --every 6h"}
+		return nil, cli.WithHint(cli.Usage(err), "write --percent 10, or --steps 5,25,50,100 --every 6h")
 	}
 	if len(r.Steps) == 1 && r.Steps[0] == 100 {
 		return nil, nil
@@ -57,7 +57,7 @@ func (f *shareFlags) rollout() (*channels.Rollout, error) {
 	return r, nil
 }
 
-func (a *app) channelRolloutCommand() *cobra.Command {
+func channelRolloutCommand(app *cli.App) *cobra.Command {
 	var f moveFlags
 	var share shareFlags
 	cmd := &cobra.Command{
@@ -72,11 +72,10 @@ Only tsmon serve can tell clients apart, at /updates/CHANNEL/{target}/{arch}/
 		Example: `  tsmon channel rollout stable --percent 25
   tsmon channel rollout stable --steps 25,50,100 --every 12h
   tsmon channel rollout stable --percent 100`,
-		Args:              exactly(1, "one CHANNEL"),
-		ValidArgsFunction: a.channelNames,
+		Args: cli.Args(1, 1, "one CHANNEL"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if !share.given("percent") && !share.given("steps") {
-				return &hinted{usagef("--percent is missing"), "say --percent N, or --steps 5,25,50,100 --every 6h"}
+				return cli.WithHint(cli.Usagef("--percent is missing"), "say --percent N, or --steps 5,25,50,100 --every 6h")
 			}
 			rollout, err := share.rollout()
 			if err != nil {
@@ -86,7 +85,7 @@ Only tsmon serve can tell clients apart, at /updates/CHANNEL/{target}/{arch}/
 			if o.Rollout = rollout; rollout == nil {
 				o.Rollout = &channels.Rollout{Steps: []int{100}}
 			}
-			return a.move(cmd.Context(), f, func(_ *config.Config, p *release.Publisher) (*release.Plan, error) {
+			return f.move(cmd.Context(), app, func(_ *config.Config, p *release.Publisher) (*release.Plan, error) {
 				return p.Rollout(cmd.Context(), o)
 			})
 		},
@@ -97,7 +96,7 @@ Only tsmon serve can tell clients apart, at /updates/CHANNEL/{target}/{arch}/
 	return cmd
 }
 
-func (a *app) channelPauseCommand() *cobra.Command {
+func channelPauseCommand(app *cli.App) *cobra.Command {
 	var f moveFlags
 	cmd := &cobra.Command{
 		Use:   "pause CHANNEL --reason TEXT",
@@ -105,15 +104,14 @@ func (a *app) channelPauseCommand() *cobra.Command {
 		Long: `Hold the newest release of a channel back: nobody is offered it any more, and
 everybody gets the release before. Clients that have it keep it; the steps of a
 rollout stand still. This is not a rollback: resume offers the release again.`,
-		Example:           `  tsmon channel pause stable --reason "support is flooded"`,
-		Args:              exactly(1, "one CHANNEL"),
-		ValidArgsFunction: a.channelNames,
+		Example: `  tsmon channel pause stable --reason "support is flooded"`,
+		Args:    cli.Args(1, 1, "one CHANNEL"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := f.needReason(); err != nil {
 				return err
 			}
 			o := f.options(args[0])
-			return a.move(cmd.Context(), f, func(_ *config.Config, p *release.Publisher) (*release.Plan, error) { return p.Pause(cmd.Context(), o) })
+			return f.move(cmd.Context(), app, func(_ *config.Config, p *release.Publisher) (*release.Plan, error) { return p.Pause(cmd.Context(), o) })
 		},
 	}
 	f.addReason(cmd, requiredReason)
@@ -121,19 +119,18 @@ rollout stand still. This is not a rollback: resume offers the release again.`,
 	return cmd
 }
 
-func (a *app) channelResumeCommand() *cobra.Command {
+func channelResumeCommand(app *cli.App) *cobra.Command {
 	var f moveFlags
 	cmd := &cobra.Command{
 		Use:   "resume CHANNEL",
 		Short: "Offer the release that a channel holds back again",
 		Long: `Offer the release that a channel holds back again, to those who were offered it
 before; the steps of a rollout go on where they stopped.`,
-		Example:           `  tsmon channel resume stable --reason "it was the network"`,
-		Args:              exactly(1, "one CHANNEL"),
-		ValidArgsFunction: a.channelNames,
+		Example: `  tsmon channel resume stable --reason "it was the network"`,
+		Args:    cli.Args(1, 1, "one CHANNEL"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o := f.options(args[0])
-			return a.move(cmd.Context(), f, func(_ *config.Config, p *release.Publisher) (*release.Plan, error) { return p.Resume(cmd.Context(), o) })
+			return f.move(cmd.Context(), app, func(_ *config.Config, p *release.Publisher) (*release.Plan, error) { return p.Resume(cmd.Context(), o) })
 		},
 	}
 	f.addReason(cmd, remark)

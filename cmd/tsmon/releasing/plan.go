@@ -1,25 +1,27 @@
-package main
+package releasing
 
 import (
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 
 	"tsmon/channels"
+	"tsmon/cmd/tsmon/cli"
 	"tsmon/release"
 )
 
 // printPlan writes a plan, made or not, for people.
-func (a *app) printPlan(plan *release.Plan, verbose bool) {
+func printPlan(w io.Writer, plan *release.Plan, verbose bool) {
 	for _, p := range append([]*release.Plan{plan}, plan.Followers...) {
-		a.printMove(p)
-		fmt.Fprintln(a.stdout)
-		a.printReach(p, verbose)
-		fmt.Fprintln(a.stdout)
+		printMove(w, p)
+		fmt.Fprintln(w)
+		printReach(w, p, verbose)
+		fmt.Fprintln(w)
 	}
 }
 
-func (a *app) printMove(p *release.Plan) {
+func printMove(w io.Writer, p *release.Plan) {
 	state := "moved"
 	switch {
 	case p.DryRun && p.Changed:
@@ -31,32 +33,32 @@ func (a *app) printMove(p *release.Plan) {
 	if p.Previous != "" && p.Previous != p.Version {
 		path = p.Previous + " → " + p.Version
 	}
-	fmt.Fprintf(a.stdout, "%s: %s, %s (entry %d, %s)\n", p.Channel, path, state, p.Sequence, p.Action)
+	fmt.Fprintf(w, "%s: %s, %s (entry %d, %s)\n", p.Channel, path, state, p.Sequence, p.Action)
 	if p.Rollout != nil {
-		fmt.Fprintf(a.stdout, "  %s\n", shareText(p.Rollout))
+		fmt.Fprintf(w, "  %s\n", shareText(p.Rollout))
 	}
-	fmt.Fprintf(a.stdout, "  %s\n", p.URL)
+	fmt.Fprintf(w, "  %s\n", p.URL)
 	if p.Probed {
-		fmt.Fprintln(a.stdout, "  fetched and verified as a client gets it")
+		fmt.Fprintln(w, "  fetched and verified as a client gets it")
 	}
 }
 
 // printReach writes who gets what, and whom a rollback does not reach.
-func (a *app) printReach(p *release.Plan, verbose bool) {
+func printReach(w io.Writer, p *release.Plan, verbose bool) {
 	rows := [][]string{{"INSTALLED", "GETS", "ON"}}
 	for _, g := range groupReach(p.Reach, verbose) {
 		rows = append(rows, g.rows()...)
 	}
 	if len(rows) > 1 { // a pause may change nothing for clients
-		table(a.stdout, rows)
+		cli.Table(w, rows)
 	}
 	if p.Action == channels.Rollback && slices.ContainsFunc(p.Reach, func(r release.Reach) bool { return r.Outcome == "ahead" }) {
-		fmt.Fprintf(a.stdout, "\nnot reached: clients on a version above %s keep it, the updater only goes forward;\na fixed build with a higher version reaches them\n", p.Version)
+		fmt.Fprintf(w, "\nnot reached: clients on a version above %s keep it, the updater only goes forward;\na fixed build with a higher version reaches them\n", p.Version)
 	}
 	if len(p.Unbound) > 0 {
-		fmt.Fprintf(a.stdout, "\nnot reached: applications that require a signed version refuse %s\n", strings.Join(p.Unbound, ", "))
+		fmt.Fprintf(w, "\nnot reached: applications that require a signed version refuse %s\n", strings.Join(p.Unbound, ", "))
 	} else if p.Action == channels.Rollback {
-		fmt.Fprintf(a.stdout, "\nevery signature is bound to %s: applications that require a signed version accept it\n", p.Version)
+		fmt.Fprintf(w, "\nevery signature is bound to %s: applications that require a signed version accept it\n", p.Version)
 	}
 }
 

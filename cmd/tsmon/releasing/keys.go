@@ -1,25 +1,28 @@
-package main
+package releasing
 
 import (
 	"cmp"
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"regexp"
 
 	"github.com/spf13/cobra"
 
+	"tsmon/cmd/tsmon/cli"
 	"tsmon/cmd/tsmon/config"
 	"tsmon/signing"
 )
 
-func (a *app) keysCommand() *cobra.Command {
-	return group("keys", "Create and show signing keys", a.keysGenerateCommand(), a.keysShowCommand())
+// KeysCommand returns `tsmon keys`.
+func KeysCommand(app *cli.App) *cobra.Command {
+	return cli.Group("keys", "Create and show signing keys", keysGenerateCommand(app), keysShowCommand(app))
 }
 
-// keyReport is what the keys commands print.
-type keyReport struct {
+// Key is what the keys commands print.
+type Key struct {
 	Source    string `json:"source,omitempty"` // file, "private key" or "trusted_keys"
 	KeyID     string `json:"key_id"`           // 16 hex digits, as minisign prints it
 	PublicKey string `json:"public_key"`       // RW… line
@@ -28,8 +31,8 @@ type keyReport struct {
 	Public    string `json:"public_key_file,omitempty"`
 }
 
-func reportKey(k signing.PublicKey) keyReport {
-	return keyReport{KeyID: k.ID(), PublicKey: k.String(), Pubkey: k.Tauri()}
+func reportKey(k signing.PublicKey) Key {
+	return Key{KeyID: k.ID(), PublicKey: k.String(), Pubkey: k.Tauri()}
 }
 
 type keysGenerateOptions struct {
@@ -38,7 +41,7 @@ type keysGenerateOptions struct {
 	force      bool
 }
 
-func (a *app) keysGenerateCommand() *cobra.Command {
+func keysGenerateCommand(app *cli.App) *cobra.Command {
 	var o keysGenerateOptions
 	cmd := &cobra.Command{
 		Use:   "generate",
@@ -50,8 +53,8 @@ terminal. The line for tauri.conf.json goes to stdout.`,
 		Example: `  tsmon keys generate --output ~/.tauri/app.key
   TAURI_SIGNING_PRIVATE_KEY_PASSWORD=… tsmon keys generate --output app.key
   tsmon keys generate --no-password --json`,
-		Args: exactly(0, "no arguments; --output names the file"),
-		RunE: func(cmd *cobra.Command, _ []string) error { return a.runKeysGenerate(cmd.Context(), o) },
+		Args: cli.Args(0, 0, "no arguments; --output names the file"),
+		RunE: func(cmd *cobra.Command, _ []string) error { return runKeysGenerate(cmd.Context(), app, o) },
 	}
 	cmd.Flags().StringVarP(&o.output, "output", "o", "tsmon.key", "write the private key to `FILE`, the public one to FILE.pub")
 	cmd.Flags().BoolVar(&o.noPassword, "no-password", false, "encrypt with an empty password, as the Tauri CLI does without one")
@@ -59,15 +62,15 @@ terminal. The line for tauri.conf.json goes to stdout.`,
 	return cmd
 }
 
-func (a *app) runKeysGenerate(ctx context.Context, o keysGenerateOptions) error {
+func runKeysGenerate(ctx context.Context, app *cli.App, o keysGenerateOptions) error {
 	if err := checkVacant(o); err != nil {
 		return err
 	}
-	c, err := a.load()
+	c, err := app.Load()
 	if err != nil {
 		return err
 	}
-	password, err := a.newPassword(ctx, c, o.noPassword)
+	password, err := newPassword(ctx, app, c, o.noPassword)
 	if err != nil {
 		return err
 	}
@@ -84,40 +87,40 @@ func (a *app) runKeysGenerate(ctx context.Context, o keysGenerateOptions) error 
 	}
 	r := reportKey(key.Public())
 	r.Private, r.Public = o.output, o.output+".pub"
-	a.say("wrote %s (keep it secret, back it up: installed applications trust no other) and %s", r.Private, r.Public)
-	a.say("key id %s; the line for plugins.updater in tauri.conf.json:", r.KeyID)
-	return a.print(r, func() { fmt.Fprintf(a.stdout, "\"pubkey\": \"%s\"\n", r.Pubkey) })
+	app.Say("wrote %s (keep it secret, back it up: installed applications trust no other) and %s", r.Private, r.Public)
+	app.Say("key id %s; the line for plugins.updater in tauri.conf.json:", r.KeyID)
+	return app.Print(r, func(w io.Writer) { fmt.Fprintf(w, "\"pubkey\": \"%s\"\n", r.Pubkey) })
 }
 
 // newPassword returns the configured password, or asks for one twice.
-func (a *app) newPassword(ctx context.Context, c *config.Config, none bool) (string, error) {
+func newPassword(ctx context.Context, app *cli.App, c *config.Config, none bool) (string, error) {
 	if none {
 		return "", nil
 	}
-	if c.Signing.KeyPassword == nil && !a.interactive() {
-		return "", &hinted{usagef("no password"), "set TAURI_SIGNING_PRIVATE_KEY_PASSWORD, or use --no-password"}
+	if c.Signing.KeyPassword == nil && !interactive(app) {
+		return "", cli.WithHint(cli.Usagef("no password"), "set TAURI_SIGNING_PRIVATE_KEY_PASSWORD, or use --no-password")
 	}
-	first, err := a.password(ctx, c, "New password: ")
+	first, err := app.Password(ctx, c, "New password: ")
 	if err != nil || c.Signing.KeyPassword != nil {
 		return first, err
 	}
-	second, err := a.password(ctx, c, "Once more: ")
+	second, err := app.Password(ctx, c, "Once more: ")
 	if err == nil && first != second {
-		err = usagef("the passwords differ")
+		err = cli.Usagef("the passwords differ")
 	}
 	return first, err
 }
 
-func (a *app) interactive() bool {
-	file, ok := a.stdin.(*os.File)
-	return ok && isTerminal(file)
+func interactive(app *cli.App) bool {
+	file, ok := app.Stdin.(*os.File)
+	return ok && cli.IsTerminal(file)
 }
 
 // checkVacant refuses to replace either file without --force.
 func checkVacant(o keysGenerateOptions) error {
 	for _, path := range []string{o.output, o.output + ".pub"} {
 		if _, err := os.Lstat(path); err == nil && !o.force {
-			return &hinted{usagef("%s exists", path), "name another file with --output; --force replaces it, and with it the key that installed applications trust"}
+			return cli.WithHint(cli.Usagef("%s exists", path), "name another file with --output; --force replaces it, and with it the key that installed applications trust")
 		}
 	}
 	return nil
@@ -129,13 +132,13 @@ func writeKeyPair(o keysGenerateOptions, private, public string) error {
 	if err := os.MkdirAll(filepath.Dir(o.output), 0o700); err != nil {
 		return err
 	}
-	if err := writeFile(o.output, 0o600, []byte(private)); err != nil {
+	if err := cli.WriteFile(o.output, 0o600, []byte(private)); err != nil {
 		return err
 	}
-	return writeFile(o.output+".pub", 0o644, []byte(public))
+	return cli.WriteFile(o.output+".pub", 0o644, []byte(public))
 }
 
-func (a *app) keysShowCommand() *cobra.Command {
+func keysShowCommand(app *cli.App) *cobra.Command {
 	var file string
 	cmd := &cobra.Command{
 		Use:   "show [KEY…]",
@@ -147,25 +150,25 @@ environment and the trusted keys.`,
 		Example: `  tsmon keys show ~/.tauri/app.key.pub
   tsmon keys show --key ~/.tauri/app.key
   tsmon keys show RWRC+sAtu3Ij2SAENippEc3ou4a5ZGC7BVgi2Ld+chrr+pL7chP3/7gD`,
-		RunE: func(cmd *cobra.Command, args []string) error { return a.runKeysShow(cmd.Context(), args, file) },
+		RunE: func(cmd *cobra.Command, args []string) error { return runKeysShow(cmd.Context(), app, args, file) },
 	}
 	cmd.Flags().StringVar(&file, "key", "", "private key `FILE`, even where the environment has another")
 	return cmd
 }
 
-func (a *app) runKeysShow(ctx context.Context, args []string, file string) error {
-	c, err := a.load()
+func runKeysShow(ctx context.Context, app *cli.App, args []string, file string) error {
+	c, err := app.Load()
 	if err != nil {
 		return err
 	}
-	keys, err := a.keysToShow(ctx, c, args, file)
+	keys, err := keysToShow(ctx, app, c, args, file)
 	if err != nil {
 		return err
 	}
 	if len(keys) == 0 {
-		return noKey()
+		return cli.ErrNoKey
 	}
-	reports := make([]keyReport, len(keys))
+	reports := make([]Key, len(keys))
 	for i, k := range keys {
 		if k.unlock != nil {
 			private, err := k.unlock()
@@ -177,7 +180,7 @@ func (a *app) runKeysShow(ctx context.Context, args []string, file string) error
 		reports[i] = reportKey(k.public)
 		reports[i].Source = k.source
 	}
-	return a.print(reports, func() { a.printKeys(reports) })
+	return app.Print(reports, func(w io.Writer) { printKeys(w, reports) })
 }
 
 // shownKey is a public key, or a private one that is still locked.
@@ -189,17 +192,17 @@ type shownKey struct {
 
 // keysToShow reads all keys before any is unlocked, so that a wrong argument is
 // reported first.
-func (a *app) keysToShow(ctx context.Context, c *config.Config, args []string, file string) ([]shownKey, error) {
+func keysToShow(ctx context.Context, app *cli.App, c *config.Config, args []string, file string) ([]shownKey, error) {
 	var keys, named []shownKey
 	for _, arg := range args {
-		k, err := a.readKey(ctx, c, arg)
+		k, err := readKey(ctx, app, c, arg)
 		if err != nil {
 			return nil, err
 		}
 		named = append(named, k)
 	}
 	if file != "" || len(args) == 0 {
-		unlock, err := a.lockedKey(ctx, c, file)
+		unlock, err := app.LockedKey(ctx, c, file)
 		if err != nil {
 			return nil, err
 		}
@@ -208,7 +211,7 @@ func (a *app) keysToShow(ctx context.Context, c *config.Config, args []string, f
 		}
 	}
 	if file == "" && len(args) == 0 {
-		trusted, err := keyring(c.TrustedKeys)
+		trusted, err := cli.Keyring(c.TrustedKeys)
 		if err != nil {
 			return nil, err
 		}
@@ -224,8 +227,8 @@ func (a *app) keysToShow(ctx context.Context, c *config.Config, args []string, f
 var keyText = regexp.MustCompile(`^[\sA-Za-z0-9+/=]{40,}$|untrusted comment|\n`)
 
 // readKey reads a public key, or the private key in a file.
-func (a *app) readKey(ctx context.Context, c *config.Config, arg string) (k shownKey, err error) {
-	text, err := textOrFile(arg)
+func readKey(ctx context.Context, app *cli.App, c *config.Config, arg string) (k shownKey, err error) {
+	text, err := cli.TextOrFile(arg)
 	if err != nil {
 		return k, err
 	}
@@ -238,9 +241,9 @@ func (a *app) readKey(ctx context.Context, c *config.Config, arg string) (k show
 	_, private := signing.ParsePrivateKey(text)
 	switch {
 	case private == nil && k.source == "":
-		return k, &hinted{usagef("a private key stands among the arguments, where every process can read it"), "give its file; consider this key compromised"}
+		return k, cli.WithHint(cli.Usagef("a private key stands among the arguments, where every process can read it"), "give its file; consider this key compromised")
 	case private == nil:
-		k.unlock, err = a.locked(ctx, c, text)
+		k.unlock, err = app.Unlocker(ctx, c, text)
 	case k.source == "" && !keyText.MatchString(arg):
 		_, missing := os.Stat(arg)
 		err = cmp.Or(missing, err)
@@ -248,14 +251,14 @@ func (a *app) readKey(ctx context.Context, c *config.Config, arg string) (k show
 	return k, err
 }
 
-func (a *app) printKeys(reports []keyReport) {
+func printKeys(w io.Writer, reports []Key) {
 	for i, r := range reports {
 		if i > 0 {
-			fmt.Fprintln(a.stdout)
+			fmt.Fprintln(w)
 		}
 		if r.Source != "" {
-			fmt.Fprintf(a.stdout, "source:      %s\n", r.Source)
+			fmt.Fprintf(w, "source:      %s\n", r.Source)
 		}
-		fmt.Fprintf(a.stdout, "key id:      %s\npublic key:  %s\npubkey:      %s\n", r.KeyID, r.PublicKey, r.Pubkey)
+		fmt.Fprintf(w, "key id:      %s\npublic key:  %s\npubkey:      %s\n", r.KeyID, r.PublicKey, r.Pubkey)
 	}
 }

@@ -1,9 +1,10 @@
-package main
+package serving
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"maps"
 	"net"
@@ -21,10 +22,11 @@ import (
 	"tsmon/api/fleet"
 	"tsmon/api/monitor/token"
 	"tsmon/api/web"
+	"tsmon/cmd/tsmon/cli"
 	"tsmon/cmd/tsmon/config"
 )
 
-const serveHelp = `Serve the monitoring interface, and the updates of the store under /updates/, at
+const Help = `Serve the monitoring interface, and the updates of the store under /updates/, at
 / and at /api. The address is written to stderr once the server answers; port 0
 takes a free one. SIGINT and SIGTERM end it, after running requests.
 
@@ -76,31 +78,32 @@ type serveOptions struct {
 	demo         bool
 }
 
-func (a *app) serveCommand() *cobra.Command {
+// Command returns `tsmon serve`.
+func Command(app *cli.App) *cobra.Command {
 	var o serveOptions
 	cmd := &cobra.Command{
 		Use:   "serve",
 		Short: "Serve the monitoring interface and the updates",
-		Long:  serveHelp,
+		Long:  Help,
 		Example: `  tsmon serve --demo
   tsmon serve --listen 127.0.0.1:8080 --data /var/lib/tsmon`,
-		Args: exactly(0, "no arguments"),
-		RunE: func(cmd *cobra.Command, _ []string) error { return a.runServe(cmd.Context(), o) },
+		Args: cli.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return runServe(cmd.Context(), app, o) },
 	}
 	cmd.Flags().StringVar(&o.listen, "listen", "", "`ADDRESS` to listen on (default server.listen, 127.0.0.1:8080)")
 	cmd.Flags().StringVar(&o.data, "data", "", "`FOLDER` of everything that is not configured elsewhere (default TSMON_DATA)")
 	cmd.Flags().BoolVar(&o.demo, "demo", false, "show a small water network that lives")
-	cmd.AddCommand(a.rotateKeyCommand())
+	cmd.AddCommand(rotateKeyCommand(app))
 	return cmd
 }
 
-// rotatedKey is what `tsmon serve rotate-key` prints.
-type rotatedKey struct {
+// RotatedKey is what `tsmon serve rotate-key` prints.
+type RotatedKey struct {
 	File string `json:"file"`
 	Kid  string `json:"kid"` // name of the new key
 }
 
-func (a *app) rotateKeyCommand() *cobra.Command {
+func rotateKeyCommand(app *cli.App) *cobra.Command {
 	var data string
 	cmd := &cobra.Command{
 		Use:   "rotate-key",
@@ -110,9 +113,9 @@ servers take it up within a minute. Tokens of the key before stay good until the
 expire or the key is rotated again; those of older keys end, so that rotating twice
 within twelve hours logs everybody out. The file keeps its algorithm.`,
 		Example: "  tsmon serve rotate-key",
-		Args:    exactly(0, "no arguments"),
+		Args:    cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := a.loadWith(data)
+			c, err := loadWith(app, data)
 			if err != nil {
 				return err
 			}
@@ -120,7 +123,7 @@ within twelve hours logs everybody out. The file keeps its algorithm.`,
 			if err != nil {
 				return err
 			}
-			return a.print(rotatedKey{c.Server.TokenKeys, kid}, func() { fmt.Fprintf(a.stdout, "%s: new key %s\n", c.Server.TokenKeys, kid) })
+			return app.Print(RotatedKey{c.Server.TokenKeys, kid}, func(w io.Writer) { fmt.Fprintf(w, "%s: new key %s\n", c.Server.TokenKeys, kid) })
 		},
 	}
 	cmd.Flags().StringVar(&data, "data", "", "`FOLDER` of everything that is not configured elsewhere (default TSMON_DATA)")
@@ -128,11 +131,11 @@ within twelve hours logs everybody out. The file keeps its algorithm.`,
 }
 
 // loadWith reads the configuration with another data folder, if one is given.
-func (a *app) loadWith(data string) (*config.Config, error) {
+func loadWith(app *cli.App, data string) (*config.Config, error) {
 	if data != "" {
-		a.environ = append(a.environ, "TSMON_DATA="+data)
+		app.Environ = append(app.Environ, "TSMON_DATA="+data)
 	}
-	return a.load()
+	return app.Load()
 }
 
 // drain is how long running requests may take after a signal: a little more than
@@ -143,8 +146,8 @@ const drain = 25 * time.Second
 // little memory and saves an eighth of the work of a small answer.
 const gcPercent = 400
 
-func (a *app) runServe(ctx context.Context, o serveOptions) error {
-	c, err := a.loadWith(o.data)
+func runServe(ctx context.Context, app *cli.App, o serveOptions) error {
+	c, err := loadWith(app, o.data)
 	if err != nil {
 		return err
 	}
@@ -158,24 +161,24 @@ func (a *app) runServe(ctx context.Context, o serveOptions) error {
 	if err != nil {
 		return err
 	}
-	if a.variable("GOGC") == "" {
+	if app.Variable("GOGC") == "" {
 		debug.SetGCPercent(gcPercent)
 	}
-	lines := &gathered{to: a.stderr}
+	lines := &gathered{to: app.Stderr}
 	defer lines.Flush()
 	log := logTo(lines)
-	b, err := a.openBackends(ctx, c, log)
+	b, err := openBackends(ctx, app, c, log)
 	if err != nil {
 		return err
 	}
-	return errors.Join(a.serveBackends(ctx, c, b, before), b.Close())
+	return errors.Join(serveBackends(ctx, app, c, b, before), b.Close())
 }
 
 // serveBackends serves until the context ends, with the demo if before is not nil.
-func (a *app) serveBackends(ctx context.Context, c *config.Config, b *backends, before *demoFile) error {
+func serveBackends(ctx context.Context, app *cli.App, c *config.Config, b *backends, before *DemoFile) error {
 	listener, err := net.Listen("tcp", c.Server.Listen)
 	if err != nil {
-		return &hinted{err, "choose another address with --listen"}
+		return cli.WithHint(err, "choose another address with --listen")
 	}
 	scheme := "http"
 	if c.Server.TLS.Cert != "" {
@@ -199,12 +202,12 @@ func (a *app) serveBackends(ctx context.Context, c *config.Config, b *backends, 
 	defer stop()
 	var background errgroup.Group
 	if before != nil {
-		background.Go(func() error { return a.runDemo(ctx, c, b, base, before) })
+		background.Go(func() error { return runDemo(ctx, app, c, b, base, before) })
 	}
-	background.Go(func() error { return a.moveChannels(ctx, c, b, handler, listener.Addr().String()) })
-	a.say("serving %s/", base)
+	background.Go(func() error { return moveChannels(ctx, app, c, b, handler, listener.Addr().String()) })
+	app.Say("serving %s/", base)
 	if b.mqttURL != "" {
-		a.say("messages for devices at %s", b.mqttURL)
+		app.Say("messages for devices at %s", b.mqttURL)
 	}
 	handler.Watch(ctx)
 	err = serveUntil(ctx, server, listener)
@@ -215,17 +218,17 @@ func (a *app) serveBackends(ctx context.Context, c *config.Config, b *backends, 
 // moveChannels finishes and halts rollouts until the context ends. The channels' log
 // names the server by its address, so that two servers of the same user recognise
 // their own entries.
-func (a *app) moveChannels(ctx context.Context, c *config.Config, b *backends, handler *api.Server, address string) error {
+func moveChannels(ctx context.Context, app *cli.App, c *config.Config, b *backends, handler *api.Server, address string) error {
 	if c.PublicURL == "" || len(b.trusted) == 0 {
 		b.log.Info("this server neither guards nor ends rollouts: it has no public_url or no trusted_keys")
 		return nil
 	}
-	p, err := a.publisherFor(ctx, c, a.newProgress(""))
+	p, err := app.Publisher(ctx, c, app.NewProgress(""))
 	if err != nil {
 		b.log.Error("rollouts are neither guarded nor ended by this server", "error", err)
 		return err
 	}
-	p.Who, p.Step = "tsmon serve at "+address+", "+a.who(), func(string) {}
+	p.Who, p.Step = "tsmon serve at "+address+", "+app.Who(), func(string) {}
 	steward := &fleet.Steward{
 		Publisher: p, Log: b.log,
 		Guards:  &fleet.Guards{Guards: b.guards, Channels: handler.Channels, Records: b.records, Now: time.Now},
@@ -268,26 +271,26 @@ func serveUntil(ctx context.Context, server *http.Server, listener net.Listener)
 func checkServer(s config.Server) error {
 	for _, origin := range s.CORSOrigins {
 		if err := web.CheckOrigin(origin); err != nil {
-			return &hinted{&usageError{fmt.Errorf("server.cors_origins: %w", err)}, "TSMON_CORS_ORIGINS takes exact origins, separated by commas"}
+			return cli.WithHint(cli.Usage(fmt.Errorf("server.cors_origins: %w", err)), "TSMON_CORS_ORIGINS takes exact origins, separated by commas")
 		}
 	}
 	local, err := isLocal(s.Listen)
 	if err != nil {
-		return usagef("--listen: %w", err)
+		return cli.Usagef("--listen: %w", err)
 	}
 	if !local && s.TLS.Cert == "" && !s.BehindProxy {
-		return &hinted{usagef("%s is reached from other machines, and the server would speak without TLS", s.Listen),
-			"set TSMON_TLS_CERT and TSMON_TLS_KEY, or TSMON_BEHIND_PROXY=true if a proxy in front speaks TLS"}
+		return cli.WithHint(cli.Usagef("%s is reached from other machines, and the server would speak without TLS", s.Listen),
+			"set TSMON_TLS_CERT and TSMON_TLS_KEY, or TSMON_BEHIND_PROXY=true if a proxy in front speaks TLS")
 	}
 	if s.MQTT.Listen == "" {
 		return nil
 	}
 	if local, err = isLocal(s.MQTT.Listen); err != nil {
-		return usagef("server.mqtt.listen (TSMON_MQTT_LISTEN): %w", err)
+		return cli.Usagef("server.mqtt.listen (TSMON_MQTT_LISTEN): %w", err)
 	}
 	if !local {
-		return &hinted{usagef("server.mqtt.listen: %s is reached from other machines, and the broker in the process knows neither TLS nor users", s.MQTT.Listen),
-			"listen on 127.0.0.1, or set TSMON_MQTT_URL to a broker such as Mosquitto"}
+		return cli.WithHint(cli.Usagef("server.mqtt.listen: %s is reached from other machines, and the broker in the process knows neither TLS nor users", s.MQTT.Listen),
+			"listen on 127.0.0.1, or set TSMON_MQTT_URL to a broker such as Mosquitto")
 	}
 	return nil
 }

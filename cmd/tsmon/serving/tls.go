@@ -1,4 +1,4 @@
-package main
+package serving
 
 import (
 	"crypto/tls"
@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"tsmon/cmd/tsmon/cli"
 	"tsmon/cmd/tsmon/config"
 )
 
@@ -31,7 +32,7 @@ const lookAgain = 30 * time.Second
 func listenTLS(listener net.Listener, files config.TLS, log *slog.Logger) (net.Listener, error) {
 	c := &certificate{files: files, log: log}
 	if err := c.load(); err != nil {
-		return nil, &hinted{fmt.Errorf("server.tls: %w", err), "TSMON_TLS_CERT and TSMON_TLS_KEY name PEM files"}
+		return nil, cli.WithHint(fmt.Errorf("server.tls: %w", err), "TSMON_TLS_CERT and TSMON_TLS_KEY name PEM files")
 	}
 	return tls.NewListener(listener, &tls.Config{
 		MinVersion:     tls.VersionTLS12,

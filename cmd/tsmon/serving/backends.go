@@ -1,4 +1,4 @@
-package main
+package serving
 
 import (
 	"context"
@@ -39,22 +39,22 @@ type backends struct {
 	tokens  *token.Keys
 	trusted signing.Keyring
 	guards  map[string]fleet.Guard
-	secrets secrets
+	secrets Secrets
 }
 
 // openBackends opens everything. A remote back end that is down is no error: each
 // request tries again.
-func (a *app) openBackends(ctx context.Context, c *config.Config, log *slog.Logger) (b *backends, err error) {
+func openBackends(ctx context.Context, app *cli.App, c *config.Config, log *slog.Logger) (b *backends, err error) {
 	b = &backends{log: log}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, b.Close())
 		}
 	}()
-	if b.trusted, err = keyring(c.TrustedKeys); err != nil {
+	if b.trusted, err = cli.Keyring(c.TrustedKeys); err != nil {
 		return b, err
 	}
-	if b.guards, err = guards(c); err != nil {
+	if b.guards, err = cli.Guards(c); err != nil {
 		return b, err
 	}
 	if err = makeFolder(c); err != nil {
@@ -63,10 +63,10 @@ func (a *app) openBackends(ctx context.Context, c *config.Config, log *slog.Logg
 	if err = errors.Join(cli.MakeFile(cli.RecordsFile(c)), cli.MakeFile(cli.SeriesFile(c))); err != nil {
 		return b, err
 	}
-	if b.objects, err = a.openStore(ctx, c.Storage); err != nil {
+	if b.objects, err = app.OpenStore(ctx, c.Storage); err != nil {
 		return b, err
 	}
-	if b.presign, err = openPresigner(c); err != nil {
+	if b.presign, err = cli.OpenPresigner(c); err != nil {
 		return b, err
 	}
 	if b.records, err = cli.OpenRecords(ctx, c); err != nil {
@@ -86,28 +86,6 @@ func (a *app) openBackends(ctx context.Context, c *config.Config, log *slog.Logg
 	}
 	b.mqtt, b.mqttURL, err = openMessages(ctx, c.Server.MQTT, log)
 	return b, err
-}
-
-// guards returns the guard of each configured channel.
-func guards(c *config.Config) (map[string]fleet.Guard, error) {
-	all := map[string]fleet.Guard{}
-	for name, channel := range c.Channels {
-		guard, set := fleet.DefaultGuard, channel.Guard
-		if set.Failures != nil {
-			guard.Failures = *set.Failures
-		}
-		if set.Clients != nil {
-			guard.Clients = *set.Clients
-		}
-		if set.Within != nil {
-			guard.Within = *set.Within
-		}
-		if err := guard.Check(); err != nil {
-			return nil, &hinted{usagef("channels.%s.guard: %w", name, err), "write it like {failures: 2, clients: 50, within: 1h}"}
-		}
-		all[name] = guard
-	}
-	return all, nil
 }
 
 // Close closes what was opened.
@@ -142,14 +120,14 @@ func openMessages(ctx context.Context, c config.MQTT, log *slog.Logger) (message
 	if c.URL != "" {
 		client, err := mqtt.Dial(ctx, mqtt.Options{URL: string(c.URL), Log: log})
 		if err != nil {
-			return nil, "", &hinted{usagef("server.mqtt.url is not a usable address: %w", err),
-				"write TSMON_MQTT_URL like mqtts://USER:PASSWORD@HOST:8883; special characters of the password as %XX"}
+			return nil, "", cli.WithHint(cli.Usagef("server.mqtt.url is not a usable address: %w", err),
+				"write TSMON_MQTT_URL like mqtts://USER:PASSWORD@HOST:8883; special characters of the password as %XX")
 		}
 		return client, "", nil
 	}
 	broker, err := startBroker(ctx, c.Listen, log)
 	if err != nil {
-		return nil, "", &hinted{err, "choose another address with TSMON_MQTT_LISTEN"}
+		return nil, "", cli.WithHint(err, "choose another address with TSMON_MQTT_LISTEN")
 	}
 	return broker, "mqtt://" + broker.Addr(), nil
 }

@@ -1,15 +1,14 @@
-package main
+package releasing
 
 import (
 	"context"
 	"fmt"
-	"io"
-	"os"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"tsmon/cmd/tsmon/cli"
 	"tsmon/cmd/tsmon/config"
 	"tsmon/manifest"
 	"tsmon/release"
@@ -33,18 +32,17 @@ func (f *contentFlags) add(cmd *cobra.Command) {
 	flags.BoolVar(&f.extra.Critical, "critical", false, "tell the application that the update should not be postponed")
 	flags.BoolVar(&f.extra.Watershed, "watershed", false, "older clients of tsmon serve must install this one before they are offered a newer one")
 	flags.StringArrayVar(&f.bundles, "bundle", nil, "a bundle as `TARGET=FILE`, repeatable")
-	noFiles(cmd, "version", "notes", "minimum-version")
 }
 
 // check looks at the flags alone.
 func (f *contentFlags) check(args []string) error {
 	switch {
 	case f.version == "":
-		return usagef("--version is missing")
+		return cli.Usagef("--version is missing")
 	case len(args)+len(f.bundles) == 0:
-		return usagef("name the bundles, or the folder that holds them")
+		return cli.Usagef("name the bundles, or the folder that holds them")
 	case f.notes != "" && f.notesFile != "":
-		return usagef("--notes and --notes-file exclude each other")
+		return cli.Usagef("--notes and --notes-file exclude each other")
 	}
 	if _, err := manifest.ParseVersion(f.version); err != nil {
 		return &release.Refusal{Cause: err, Mend: "write MAJOR.MINOR.PATCH, such as 1.4.0"}
@@ -54,12 +52,12 @@ func (f *contentFlags) check(args []string) error {
 
 // gather finds the bundles and reads the notes and, if a bundle has no signature,
 // the private key, which is not decrypted yet.
-func (a *app) gather(ctx context.Context, c *config.Config, f contentFlags, args []string) (o release.PublishOptions, err error) {
+func gather(ctx context.Context, app *cli.App, c *config.Config, f contentFlags, args []string) (o release.PublishOptions, err error) {
 	if err := f.check(args); err != nil {
 		return o, err
 	}
 	o.Version, o.Extra = f.version, f.extra
-	if o.Notes, err = a.notes(f.notes, f.notesFile); err != nil {
+	if o.Notes, err = notes(app, f.notes, f.notesFile); err != nil {
 		return o, err
 	}
 	var skipped []string
@@ -67,27 +65,21 @@ func (a *app) gather(ctx context.Context, c *config.Config, f contentFlags, args
 		return o, err
 	}
 	for _, s := range skipped {
-		a.say("skipped: %s", s)
+		app.Say("skipped: %s", s)
 	}
 	if slices.ContainsFunc(o.Bundles, func(b bundle.Bundle) bool { return b.Signature == nil }) {
-		o.Unlock, err = a.lockedKey(ctx, c, f.key)
+		o.Unlock, err = app.LockedKey(ctx, c, f.key)
 	}
 	return o, err
 }
 
-func (a *app) notes(notes, file string) (string, error) {
+func notes(app *cli.App, notes, file string) (string, error) {
 	if file == "" {
 		return notes, nil
 	}
-	var r io.Reader = a.stdin
-	if file != "-" {
-		opened, err := os.Open(file)
-		if err != nil {
-			return "", fmt.Errorf("notes: %w", err)
-		}
-		defer opened.Close()
-		r = opened
+	data, err := app.ReadInput(file, release.MaxNotes+1)
+	if err != nil {
+		return "", fmt.Errorf("notes: %w", err)
 	}
-	data, err := io.ReadAll(io.LimitReader(r, release.MaxNotes+1))
-	return strings.TrimSpace(string(data)), err
+	return strings.TrimSpace(string(data)), nil
 }

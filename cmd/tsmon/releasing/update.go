@@ -1,4 +1,4 @@
-package main
+package releasing
 
 import (
 	"cmp"
@@ -6,23 +6,22 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
-	"net/url"
 	"runtime"
 	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/net/http/httpguts"
 
-	"tsmon/cmd/tsmon/config"
+	"tsmon/cmd/tsmon/cli"
 	"tsmon/manifest"
 	"tsmon/manifest/updater"
 )
 
-func (a *app) updateCommand() *cobra.Command {
-	return group("update", "Ask for updates as an installed application does",
-		a.updateCheckCommand(), a.updateDownloadCommand())
+// UpdateCommand returns `tsmon update`.
+func UpdateCommand(app *cli.App) *cobra.Command {
+	return cli.Group("update", "Ask for updates as an installed application does",
+		updateCheckCommand(app), updateDownloadCommand(app))
 }
 
 type updateFlags struct {
@@ -46,55 +45,22 @@ func (f *updateFlags) add(cmd *cobra.Command) {
 	f.access.add(cmd)
 }
 
-// accessFlags are what requests for manifests and bundles send besides the
-// updater's own headers.
-type accessFlags struct{ headers []string }
-
-func (f *accessFlags) add(cmd *cobra.Command) {
-	cmd.Flags().StringArrayVar(&f.headers, "header", nil, "header that the application sends, as `NAME: VALUE`, such as Authorization or X-Tsmon-Client; repeatable")
-}
-
-// client returns an updater that sends the headers and, below the configured
-// public_url, the configured token. An error does not repeat a header's value, which
-// may be secret.
-func (f accessFlags) client(c *config.Config) (*updater.Updater, error) {
-	header := http.Header{}
-	for _, line := range f.headers {
-		name, value, ok := strings.Cut(line, ":")
-		value = strings.TrimSpace(value)
-		if !ok || !httpguts.ValidHeaderFieldName(name) || !httpguts.ValidHeaderFieldValue(value) {
-			return nil, &hinted{usagef("--header is not like NAME: VALUE"), "write it like --header 'X-Tsmon-Client: a1b2'"}
-		}
-		header.Add(name, value)
-	}
-	return &updater.Updater{HTTP: httpClient(), Header: header,
-		Token: updater.Token{Secret: string(c.Server.Updates.Token), Below: c.PublicURL}}, nil
-}
-
-// hintAccess adds the remedy to an error that a missing token caused.
-func hintAccess(err error) error {
-	if errors.Is(err, updater.ErrDenied) {
-		return &hinted{err, "give --header 'Authorization: Bearer TOKEN', or for addresses below public_url set TSMON_UPDATES_TOKEN"}
-	}
-	return err
-}
-
 // hostTarget is the platform key of this machine.
 func hostTarget() string {
 	arch := map[string]string{"amd64": "x86_64", "arm64": "aarch64", "386": "i686", "arm": "armv7"}
 	return runtime.GOOS + "-" + cmp.Or(arch[runtime.GOARCH], runtime.GOARCH)
 }
 
-func (a *app) updater(f updateFlags) (*updater.Updater, error) {
+func (f updateFlags) updater(app *cli.App) (*updater.Updater, error) {
 	switch {
 	case len(f.endpoints) == 0:
-		return nil, usagef("--endpoint is missing")
+		return nil, cli.Usagef("--endpoint is missing")
 	case f.current == "":
-		return nil, usagef("--current is missing")
+		return nil, cli.Usagef("--current is missing")
 	}
 	for _, endpoint := range f.endpoints {
-		if u, err := url.Parse(strings.NewReplacer("{", "", "}", "").Replace(endpoint)); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-			return nil, usagef("--endpoint %s is not an absolute http(s) address", endpoint)
+		if err := checkAddress("--endpoint", endpoint); err != nil {
+			return nil, err
 		}
 	}
 	text := f.target
@@ -103,9 +69,9 @@ func (a *app) updater(f updateFlags) (*updater.Updater, error) {
 	}
 	key, err := manifest.ParseKey(text)
 	if err != nil {
-		return nil, &usageError{err}
+		return nil, cli.Usage(err)
 	}
-	c, err := a.load()
+	c, err := app.Load()
 	if err != nil {
 		return nil, err
 	}
@@ -118,26 +84,26 @@ func (a *app) updater(f updateFlags) (*updater.Updater, error) {
 	}
 	u.Endpoints, u.RequireVersion = f.endpoints, f.requireVersion
 	u.Client = manifest.Client{Version: f.current, Target: key.Target(), BundleType: key.Type}
-	u.Keys, err = keyring(f.publicKeys)
+	u.Keys, err = cli.Keyring(f.publicKeys)
 	return u, err
 }
 
-// checkReport is what `tsmon update check --json` prints.
-type checkReport struct {
-	Available bool             `json:"available"`
-	Current   string           `json:"current"`
-	Version   string           `json:"version,omitempty"` // announced, also when there is no update
-	Endpoint  string           `json:"endpoint"`          // whose answer counted
-	Offer     *manifest.Offer  `json:"offer,omitempty"`
-	Attempts  []attemptOfCheck `json:"attempts"`
+// CheckReport is what `tsmon update check --json` prints.
+type CheckReport struct {
+	Available bool            `json:"available"`
+	Current   string          `json:"current"`
+	Version   string          `json:"version,omitempty"` // announced, also when there is no update
+	Endpoint  string          `json:"endpoint"`          // whose answer counted
+	Offer     *manifest.Offer `json:"offer,omitempty"`
+	Attempts  []CheckAttempt  `json:"attempts"`
 }
 
-type attemptOfCheck struct {
+type CheckAttempt struct {
 	updater.Attempt
 	Error string `json:"error,omitempty"`
 }
 
-func (a *app) updateCheckCommand() *cobra.Command {
+func updateCheckCommand(app *cli.App) *cobra.Command {
 	var f updateFlags
 	cmd := &cobra.Command{
 		Use:   "check --endpoint URL… --current V",
@@ -148,9 +114,9 @@ needs no bundle. Below public_url the configured updates token is sent. Exit cod
 0 whether or not there is an update.`,
 		Example: `  tsmon update check --endpoint https://releases.example.com/stable/latest.json --current 1.3.0
   tsmon update check --endpoint 'https://a.example.com/{{target}}/{{arch}}/{{current_version}}' --current 1.3.0 --target darwin-aarch64 --json`,
-		Args: exactly(0, "no arguments"),
+		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			_, _, err := a.check(cmd.Context(), f, true)
+			_, _, err := check(cmd.Context(), app, f, true)
 			return err
 		},
 	}
@@ -159,8 +125,8 @@ needs no bundle. Below public_url the configured updates token is sent. Exit cod
 }
 
 // check asks the endpoints, and prints the answer if show is set.
-func (a *app) check(ctx context.Context, f updateFlags, show bool) (*updater.Updater, *manifest.Offer, error) {
-	u, err := a.updater(f)
+func check(ctx context.Context, app *cli.App, f updateFlags, show bool) (*updater.Updater, *manifest.Offer, error) {
+	u, err := f.updater(app)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -168,17 +134,17 @@ func (a *app) check(ctx context.Context, f updateFlags, show bool) (*updater.Upd
 	for i, attempt := range result.Attempts {
 		switch last := i == len(result.Attempts)-1; {
 		case attempt.Err != nil && !last:
-			a.say("%s: %v; trying the next endpoint", attempt.URL, attempt.Err)
+			app.Say("%s: %v; trying the next endpoint", attempt.URL, attempt.Err)
 		case errors.Is(err, updater.ErrNoRelease) && attempt.Status != http.StatusOK:
-			a.say("%s: status %d", attempt.URL, attempt.Status)
+			app.Say("%s: status %d", attempt.URL, attempt.Status)
 		}
 	}
 	if err != nil {
 		if i := slices.IndexFunc(result.Attempts, func(a updater.Attempt) bool { return errors.Is(a.Err, updater.ErrDenied) }); i >= 0 && errors.Is(err, updater.ErrNoRelease) {
 			err = hintAccess(fmt.Errorf("%w: %w", err, result.Attempts[i].Err))
 		}
-		if show && a.json {
-			return nil, nil, errors.Join(a.print(reportOf(f, result), nil), err)
+		if show && app.JSON {
+			return nil, nil, errors.Join(app.Print(reportOf(f, result), nil), err)
 		}
 		return nil, nil, err
 	}
@@ -191,16 +157,16 @@ func (a *app) check(ctx context.Context, f updateFlags, show bool) (*updater.Upd
 		return u, result.Offer, nil
 	}
 	r := reportOf(f, result)
-	return u, result.Offer, a.print(r, func() { a.printCheck(r) })
+	return u, result.Offer, app.Print(r, func(w io.Writer) { printCheck(w, r) })
 }
 
-func reportOf(f updateFlags, result *updater.Result) checkReport {
-	r := checkReport{Available: result.Offer != nil, Current: f.current, Endpoint: result.URL, Offer: result.Offer}
+func reportOf(f updateFlags, result *updater.Result) CheckReport {
+	r := CheckReport{Available: result.Offer != nil, Current: f.current, Endpoint: result.URL, Offer: result.Offer}
 	if result.Response != nil {
 		r.Version = result.Response.Version.String()
 	}
 	for _, attempt := range result.Attempts {
-		row := attemptOfCheck{Attempt: attempt}
+		row := CheckAttempt{Attempt: attempt}
 		if attempt.Err != nil {
 			row.Error = attempt.Err.Error()
 		}
@@ -209,18 +175,20 @@ func reportOf(f updateFlags, result *updater.Result) checkReport {
 	return r
 }
 
-func (a *app) printCheck(r checkReport) {
+func printCheck(w io.Writer, r CheckReport) {
 	if !r.Available {
-		fmt.Fprintf(a.stdout, "no update: %s is up to date\n", r.Current)
+		printNone(w, r.Current)
 		return
 	}
-	fmt.Fprintf(a.stdout, "update available: %s → %s\n%s\n", r.Current, r.Version, r.Offer.URL)
+	fmt.Fprintf(w, "update available: %s → %s\n%s\n", r.Current, r.Version, r.Offer.URL)
 	if r.Offer.Notes != "" {
-		fmt.Fprintf(a.stdout, "\n%s\n", r.Offer.Notes)
+		fmt.Fprintf(w, "\n%s\n", r.Offer.Notes)
 	}
 }
 
-func (a *app) updateDownloadCommand() *cobra.Command {
+func printNone(w io.Writer, current string) { fmt.Fprintf(w, "no update: %s is up to date\n", current) }
+
+func updateDownloadCommand(app *cli.App) *cobra.Command {
 	var f updateFlags
 	var output string
 	cmd := &cobra.Command{
@@ -234,50 +202,49 @@ With --json each event of the updater is one line: {"event": "Started", "data":
 "percent"}}, {"event": "Finished", "data": {}}. Without an update the only line
 is {"event": "NoUpdate", "data": {}}.`,
 		Example: `  tsmon update download --endpoint https://releases.example.com/stable/latest.json --current 1.3.0 --output App.zip`,
-		Args:    exactly(0, "no arguments"),
-		RunE:    func(cmd *cobra.Command, _ []string) error { return a.runDownload(cmd.Context(), f, output) },
+		Args:    cli.NoArgs,
+		RunE:    func(cmd *cobra.Command, _ []string) error { return runDownload(cmd.Context(), app, f, output) },
 	}
 	cmd.Flags().StringVarP(&output, "output", "o", "", "write the bundle to `FILE`")
 	f.add(cmd)
 	return cmd
 }
 
-func (a *app) runDownload(ctx context.Context, f updateFlags, output string) error {
+func runDownload(ctx context.Context, app *cli.App, f updateFlags, output string) error {
 	if output == "" {
-		return usagef("--output is missing")
+		return cli.Usagef("--output is missing")
 	}
-	u, offer, err := a.check(ctx, f, false)
+	u, offer, err := check(ctx, app, f, false)
 	if err != nil {
 		return err
 	}
 	if len(u.Keys) == 0 {
-		return &hinted{usagef("no public key to verify with"), "give --public-key KEY, or set TSMON_TRUSTED_KEYS"}
+		return cli.WithHint(cli.Usagef("no public key to verify with"), "give --public-key KEY, or set TSMON_TRUSTED_KEYS")
 	}
 	if offer == nil {
-		if a.json {
-			return json.NewEncoder(a.stdout).Encode(updater.Event{Event: "NoUpdate"})
+		if app.JSON {
+			return json.NewEncoder(app.Stdout).Encode(updater.Event{Event: "NoUpdate"})
 		}
-		_, err := fmt.Fprintf(a.stdout, "no update: %s is up to date\n", f.current)
-		return err
-	}
-	progress := a.newProgress("downloaded")
-	if err := u.Download(ctx, offer, output, a.downloadEvents(progress, output)); err != nil {
-		return hintAccess(err)
-	}
-	progress.done()
-	if a.json {
+		printNone(app.Stdout, f.current)
 		return nil
 	}
-	_, err = fmt.Fprintf(a.stdout, "%s: version %s, verified\n", output, offer.Version)
-	return err
+	progress := app.NewProgress("downloaded")
+	if err := u.Download(ctx, offer, output, downloadEvents(app, progress, output)); err != nil {
+		return hintAccess(err)
+	}
+	progress.Done()
+	if !app.JSON {
+		fmt.Fprintf(app.Stdout, "%s: version %s, verified\n", output, offer.Version)
+	}
+	return nil
 }
 
 // downloadEvents prints events as JSON lines on stdout, or as progress.
-func (a *app) downloadEvents(p *progress, output string) func(updater.Event) {
+func downloadEvents(app *cli.App, p *cli.Progress, output string) func(updater.Event) {
 	var total int64
-	enc := json.NewEncoder(a.stdout)
+	enc := json.NewEncoder(app.Stdout)
 	return func(e updater.Event) {
-		if a.json {
+		if app.JSON {
 			_ = enc.Encode(e) // a closed stdout must not stop the download
 			return
 		}
@@ -285,7 +252,7 @@ func (a *app) downloadEvents(p *progress, output string) func(updater.Event) {
 			total = e.Data.ContentLength
 		}
 		if e.Event == "Progress" {
-			p.transferred(output, e.Data.ChunkLength, total)
+			p.Transferred(output, e.Data.ChunkLength, total)
 		}
 	}
 }

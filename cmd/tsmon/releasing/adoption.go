@@ -1,9 +1,10 @@
-package main
+package releasing
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -14,7 +15,7 @@ import (
 	"tsmon/store/record"
 )
 
-func (a *app) channelAdoptionCommand() *cobra.Command {
+func channelAdoptionCommand(app *cli.App) *cobra.Command {
 	return &cobra.Command{
 		Use:   "adoption CHANNEL",
 		Short: "Show which versions the clients of a channel have",
@@ -26,34 +27,33 @@ Clients are counted that were seen in the last 30 days and send an id, the heade
 X-Tsmon-Client; what the others asked is counted under anonymous.`,
 		Example: `  tsmon channel adoption stable
   tsmon channel adoption stable --json`,
-		Args:              exactly(1, "one CHANNEL"),
-		ValidArgsFunction: a.channelNames,
-		RunE:              func(cmd *cobra.Command, args []string) error { return a.runAdoption(cmd.Context(), args[0]) },
+		Args: cli.Args(1, 1, "one CHANNEL"),
+		RunE: func(cmd *cobra.Command, args []string) error { return runAdoption(cmd.Context(), app, args[0]) },
 	}
 }
 
-func (a *app) runAdoption(ctx context.Context, channel string) error {
-	log, _, err := a.loadLog(ctx, channel)
+func runAdoption(ctx context.Context, app *cli.App, channel string) error {
+	log, _, err := loadLog(ctx, app, channel)
 	if err != nil {
 		return err
 	}
-	c, err := a.load()
+	c, err := app.Load()
 	if err != nil {
 		return err
 	}
-	now := a.now()
+	now := app.Now()
 	result := fleet.NewAdoption(log, now)
 	err = cli.WithRecords(ctx, c, func(records record.Store) error { return result.ReadRecords(ctx, records, now) })
 	if errors.Is(err, cli.ErrNoRecords) {
-		return &hinted{err, "say where tsmon serve keeps them: TSMON_DATA, or TSMON_RECORDS and TSMON_SERIES_URL, as for the server"}
+		return cli.WithHint(err, "say where tsmon serve keeps them: TSMON_DATA, or TSMON_RECORDS and TSMON_SERIES_URL, as for the server")
 	}
 	if err != nil {
 		return err
 	}
 	if err := readAdoptionSeries(ctx, c, result, now); err != nil {
-		a.warn([]string{fmt.Sprintf("the time series can't be read: %v", err)})
+		app.Warn([]string{fmt.Sprintf("the time series can't be read: %v", err)})
 	}
-	return a.print(result, func() { drawAdoption(a.stdout, result) })
+	return app.Print(result, func(w io.Writer) { drawAdoption(w, result) })
 }
 
 // readAdoptionSeries reads the time series, if there are any yet.

@@ -1,8 +1,6 @@
-package main
+package serving
 
 import (
-	"crypto/rand"
-	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -16,33 +14,26 @@ import (
 	"tsmon/cmd/tsmon/config"
 )
 
-// secrets are what a server has to be shown, besides access tokens.
-type secrets struct {
+// Secrets are what a server has to be shown, besides access tokens.
+type Secrets struct {
 	AccessKey  string `json:"accesskey"`
 	SecretKey  string `json:"secretkey"`
 	WriteToken string `json:"write_token"` // of /api/v2/write
 }
 
-// randomText returns 256 random bits as text that can stand in a URL.
-func randomText() string {
-	random := make([]byte, 32)
-	rand.Read(random) // never fails
-	return base64.RawURLEncoding.EncodeToString(random)
-}
-
 // openSecrets returns the secrets that are configured, and those of the data
 // folder for the others. The first start makes them up.
-func openSecrets(c *config.Config) (secrets, error) {
-	set := secrets{string(c.Server.Upload.AccessKey), string(c.Server.Upload.SecretKey), string(c.Server.Series.Token)}
+func openSecrets(c *config.Config) (Secrets, error) {
+	set := Secrets{string(c.Server.Upload.AccessKey), string(c.Server.Upload.SecretKey), string(c.Server.Series.Token)}
 	if set.AccessKey != "" && set.WriteToken != "" {
 		return set, nil
 	}
 	if c.Data == "" {
-		return secrets{}, cli.NoFolder("server.upload (TSMON_UPLOAD_ACCESS_KEY)")
+		return Secrets{}, cli.NoFolder("server.upload (TSMON_UPLOAD_ACCESS_KEY)")
 	}
 	kept, err := keptSecrets(filepath.Join(c.Data, "secrets.json"))
 	if err != nil {
-		return secrets{}, err
+		return Secrets{}, err
 	}
 	if set.AccessKey == "" {
 		set.AccessKey, set.SecretKey = kept.AccessKey, kept.SecretKey
@@ -55,31 +46,31 @@ func openSecrets(c *config.Config) (secrets, error) {
 
 // keptSecrets reads the file, or makes it: of servers that start at once, all
 // get what the first one wrote.
-func keptSecrets(path string) (secrets, error) {
+func keptSecrets(path string) (Secrets, error) {
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
-		text, err := json.MarshalIndent(secrets{randomText(), randomText(), randomText()}, "", "  ")
+		text, err := json.MarshalIndent(Secrets{cli.RandomText(), cli.RandomText(), cli.RandomText()}, "", "  ")
 		if err != nil {
-			return secrets{}, err
+			return Secrets{}, err
 		}
-		if err := createFile(path, append(text, '\n')); err != nil {
-			return secrets{}, err
+		if err := cli.CreateFile(path, append(text, '\n')); err != nil {
+			return Secrets{}, err
 		}
 	}
 	file, err := os.Open(path)
 	if err != nil {
-		return secrets{}, err
+		return Secrets{}, err
 	}
 	defer file.Close()
 	if info, err := file.Stat(); err != nil || info.Mode().Perm()&0o077 != 0 && runtime.GOOS != "windows" {
-		return secrets{}, &hinted{errors.Join(err, fmt.Errorf("%s can be read by others", path)), "chmod 600 " + path}
+		return Secrets{}, cli.WithHint(errors.Join(err, fmt.Errorf("%s can be read by others", path)), "chmod 600 "+path)
 	}
 	text, err := io.ReadAll(io.LimitReader(file, 64<<10))
 	if err != nil {
-		return secrets{}, err
+		return Secrets{}, err
 	}
-	var kept secrets
+	var kept Secrets
 	if json.Unmarshal(text, &kept) != nil || kept.AccessKey == "" || kept.SecretKey == "" || kept.WriteToken == "" {
-		return secrets{}, &hinted{fmt.Errorf("%s does not hold accesskey, secretkey and write_token", path), "move it away: the server makes a new one"}
+		return Secrets{}, cli.WithHint(fmt.Errorf("%s does not hold accesskey, secretkey and write_token", path), "move it away: the server makes a new one")
 	}
 	return kept, nil
 }

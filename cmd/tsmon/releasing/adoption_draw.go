@@ -1,4 +1,4 @@
-package main
+package releasing
 
 import (
 	"cmp"
@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"tsmon/api/fleet"
+	"tsmon/cmd/tsmon/cli"
 )
 
 const barWidth = 30 // characters
@@ -28,7 +29,7 @@ func drawAdoption(w io.Writer, r *fleet.Adoption) {
 			rows = append(rows, []string{v.Version, strconv.Itoa(v.Clients), strconv.FormatFloat(v.Percent, 'f', 1, 64) + " %", filled})
 		}
 		fmt.Fprintln(w)
-		table(w, rows)
+		cli.Table(w, rows)
 	}
 	drawGroups(w, r)
 	n := r.Newest
@@ -61,7 +62,7 @@ func drawGroups(w io.Writer, r *fleet.Adoption) {
 	}
 	slices.SortFunc(rows, slices.Compare)
 	fmt.Fprintln(w)
-	table(w, append([][]string{{"TARGET", "COHORT", "CLIENTS"}}, rows...))
+	cli.Table(w, append([][]string{{"TARGET", "COHORT", "CLIENTS"}}, rows...))
 }
 
 var levels = []rune("▁▂▃▄▅▆▇█")

@@ -1,27 +1,26 @@
-package main
+package releasing
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
-	"net/url"
-	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"tsmon/cmd/tsmon/cli"
 	"tsmon/cmd/tsmon/config"
 	"tsmon/manifest"
 	"tsmon/manifest/updater"
 	"tsmon/release"
 )
 
-func (a *app) manifestCommand() *cobra.Command {
-	return group("manifest", "Build, validate and compare update manifests",
-		a.manifestBuildCommand(), a.manifestValidateCommand(), a.manifestDiffCommand())
+// ManifestCommand returns `tsmon manifest`.
+func ManifestCommand(app *cli.App) *cobra.Command {
+	return cli.Group("manifest", "Build, validate and compare update manifests",
+		manifestBuildCommand(app), manifestValidateCommand(app), manifestDiffCommand(app))
 }
 
 type buildFlags struct {
@@ -30,7 +29,7 @@ type buildFlags struct {
 	allowUnbound    bool
 }
 
-func (a *app) manifestBuildCommand() *cobra.Command {
+func manifestBuildCommand(app *cli.App) *cobra.Command {
 	var f buildFlags
 	cmd := &cobra.Command{
 		Use:   "build --version V [flags] DIR|BUNDLE…",
@@ -39,7 +38,7 @@ func (a *app) manifestBuildCommand() *cobra.Command {
 .sig are verified against trusted_keys, the others are signed with the private
 key.`,
 		Example: `  tsmon manifest build --version 1.4.0 --base-url https://releases.example.com/1.4.0 dist/ > latest.json`,
-		RunE:    func(cmd *cobra.Command, args []string) error { return a.runManifestBuild(cmd.Context(), f, args) },
+		RunE:    func(cmd *cobra.Command, args []string) error { return runManifestBuild(cmd.Context(), app, f, args) },
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&f.baseURL, "base-url", "", "`URL` of the folder for the bundles (default public_url/releases/VERSION)")
@@ -49,12 +48,12 @@ key.`,
 	return cmd
 }
 
-func (a *app) runManifestBuild(ctx context.Context, f buildFlags, args []string) error {
-	c, err := a.load()
+func runManifestBuild(ctx context.Context, app *cli.App, f buildFlags, args []string) error {
+	c, err := app.Load()
 	if err != nil {
 		return err
 	}
-	o, err := a.gather(ctx, c, f.contentFlags, args)
+	o, err := gather(ctx, app, c, f.contentFlags, args)
 	if err != nil {
 		return err
 	}
@@ -63,18 +62,18 @@ func (a *app) runManifestBuild(ctx context.Context, f buildFlags, args []string)
 	if err != nil {
 		return err
 	}
-	keys, err := keyring(c.TrustedKeys)
+	keys, err := cli.Keyring(c.TrustedKeys)
 	if err != nil {
 		return err
 	}
-	progress := a.newProgress("read")
-	p := &release.Publisher{Keys: keys, Who: a.who(), Now: a.now, Transferred: progress.transferred, Step: progress.step}
+	progress := app.NewProgress("read")
+	p := &release.Publisher{Keys: keys, Who: app.Who(), Now: app.Now, Transferred: progress.Transferred, Step: progress.Step}
 	m, err := p.Build(ctx, o, base)
-	progress.done()
+	progress.Done()
 	if err != nil {
 		return err
 	}
-	return a.writeManifest(m, f.output)
+	return writeManifest(app, m, f.output)
 }
 
 // baseURL is the address of the folder for the bundles.
@@ -84,24 +83,20 @@ func baseURL(f buildFlags, c *config.Config) (string, error) {
 		base = c.PublicURL + "/releases/" + f.version
 	}
 	if base == "" {
-		return "", usagef("--base-url is missing, and public_url is not configured")
+		return "", cli.Usagef("--base-url is missing, and public_url is not configured")
 	}
-	if u, err := url.Parse(base); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-		return "", usagef("--base-url %s is not an absolute http(s) address", base)
-	}
-	return strings.TrimRight(base, "/"), nil
+	return strings.TrimRight(base, "/"), checkAddress("--base-url", base)
 }
 
-func (a *app) writeManifest(m *manifest.Manifest, output string) error {
+func writeManifest(app *cli.App, m *manifest.Manifest, output string) error {
 	data, err := m.Encode()
 	if err != nil {
 		return err
 	}
 	if output == "-" {
-		_, err = a.stdout.Write(data)
-		return err
+		return app.Write(data)
 	}
-	return writeFile(output, 0o644, data)
+	return cli.WriteFile(output, 0o644, data)
 }
 
 type validateFlags struct {
@@ -111,7 +106,7 @@ type validateFlags struct {
 	access         accessFlags
 }
 
-func (a *app) manifestValidateCommand() *cobra.Command {
+func manifestValidateCommand(app *cli.App) *cobra.Command {
 	var f validateFlags
 	cmd := &cobra.Command{
 		Use:   "validate FILE|URL",
@@ -126,8 +121,8 @@ trusted. JSON: {"valid", "version", "platforms", "problems": [{"place", "line",
 		Example: `  tsmon manifest validate latest.json
   tsmon manifest validate --download https://releases.example.com/stable/latest.json
   tsmon manifest validate --format github latest.json`,
-		Args: exactly(1, "one FILE or URL, - for stdin"),
-		RunE: func(cmd *cobra.Command, args []string) error { return a.runValidate(cmd.Context(), f, args[0]) },
+		Args: cli.Args(1, 1, "one FILE or URL, - for stdin"),
+		RunE: func(cmd *cobra.Command, args []string) error { return runValidate(cmd.Context(), app, f, args[0]) },
 	}
 	cmd.Flags().BoolVar(&f.download, "download", false, "fetch every bundle and verify it as a client does")
 	cmd.Flags().StringVar(&f.format, "format", "text", "text, or github for annotations in a workflow")
@@ -136,8 +131,8 @@ trusted. JSON: {"valid", "version", "platforms", "problems": [{"place", "line",
 	return cmd
 }
 
-// validation is what `tsmon manifest validate --json` prints.
-type validation struct {
+// Validation is what `tsmon manifest validate --json` prints.
+type Validation struct {
 	Source    string            `json:"source"`
 	Valid     bool              `json:"valid"`
 	Version   string            `json:"version"`
@@ -146,11 +141,11 @@ type validation struct {
 	Warnings  []string          `json:"warnings,omitempty"`
 }
 
-func (a *app) runValidate(ctx context.Context, f validateFlags, source string) error {
+func runValidate(ctx context.Context, app *cli.App, f validateFlags, source string) error {
 	if f.format != "text" && f.format != "github" {
-		return usagef("--format is text or github, not %q", f.format)
+		return cli.Usagef("--format is text or github, not %q", f.format)
 	}
-	c, err := a.load()
+	c, err := app.Load()
 	if err != nil {
 		return err
 	}
@@ -158,60 +153,51 @@ func (a *app) runValidate(ctx context.Context, f validateFlags, source string) e
 	if err != nil {
 		return err
 	}
-	keys, err := keyring(c.TrustedKeys)
+	keys, err := cli.Keyring(c.TrustedKeys)
 	if err != nil {
 		return err
 	}
 	if f.download && len(keys) == 0 {
-		return &hinted{usagef("--download needs trusted_keys"), "set TSMON_TRUSTED_KEYS to the pubkey of tauri.conf.json"}
+		return cli.WithHint(cli.Usagef("--download needs trusted_keys"), "set TSMON_TRUSTED_KEYS to the pubkey of tauri.conf.json")
 	}
-	data, err := a.readManifest(ctx, client, source)
+	data, err := readManifest(ctx, app, client, source)
 	if err != nil {
 		return err
 	}
 	doc, problems := manifest.Check(data, manifest.Rules{Keys: keys, AllowUnbound: !f.requireVersion})
 	if f.download && len(problems) == 0 {
 		prober := &updater.Prober{HTTP: client.HTTP, Keys: keys, AllowUnbound: !f.requireVersion, Header: client.Header, Token: client.Token}
-		if problems, err = a.validateBundles(ctx, prober, doc); err != nil {
+		if problems, err = validateBundles(ctx, app, prober, doc); err != nil {
 			return err
 		}
 	}
-	v := validation{Source: source, Valid: len(problems) == 0, Version: doc.Version, Platforms: doc.Keys(), Problems: problems, Warnings: unbound(&doc.Manifest)}
+	v := Validation{Source: source, Valid: len(problems) == 0, Version: doc.Version, Platforms: doc.Keys(), Problems: problems, Warnings: unbound(&doc.Manifest)}
 	if v.Problems == nil {
 		v.Problems = manifest.Problems{}
 	}
-	return a.printValidation(v, f)
+	return printValidation(app, v, f)
 }
 
 // readManifest reads a file, stdin (-) or a URL.
-func (a *app) readManifest(ctx context.Context, client *updater.Updater, source string) ([]byte, error) {
+func readManifest(ctx context.Context, app *cli.App, client *updater.Updater, source string) ([]byte, error) {
 	if strings.HasPrefix(source, "http://") || strings.HasPrefix(source, "https://") {
 		data, err := client.FetchManifest(ctx, source)
 		return data, hintAccess(err)
 	}
-	var r io.Reader = a.stdin
-	if source != "-" {
-		file, err := os.Open(source)
-		if err != nil {
-			return nil, err
-		}
-		defer file.Close()
-		r = file
-	}
-	return io.ReadAll(io.LimitReader(r, manifest.MaxSize+1))
+	return app.ReadInput(source, manifest.MaxSize+1)
 }
 
 // validateBundles downloads every bundle and returns failures as problems.
-func (a *app) validateBundles(ctx context.Context, prober *updater.Prober, doc *manifest.Document) (manifest.Problems, error) {
+func validateBundles(ctx context.Context, app *cli.App, prober *updater.Prober, doc *manifest.Document) (manifest.Problems, error) {
 	var problems manifest.Problems
 	err := prober.Bundles(ctx, &doc.Manifest, func(key string, err error) error {
 		if err == nil {
-			a.say("verified %s", key)
+			app.Say("verified %s", key)
 			return nil
 		}
 		place := "platforms." + key + ".url"
 		line, column := doc.At(place)
-		trust := exitCode(err) == exitTrust
+		trust := cli.ExitCode(err) == cli.ExitTrust
 		problems = append(problems, manifest.Problem{Place: place, Line: line, Column: column, Problem: err.Error(),
 			Mend: mendDownload(err, trust), Trust: trust, Err: err})
 		return ctx.Err()
@@ -221,7 +207,7 @@ func (a *app) validateBundles(ctx context.Context, prober *updater.Prober, doc *
 
 func mendDownload(err error, trust bool) string {
 	if trust || errors.Is(err, updater.ErrDenied) {
-		return hintFor(hintAccess(err))
+		return cli.HintFor(hintAccess(err))
 	}
 	return "put the bundle where the address points"
 }
@@ -235,30 +221,30 @@ func unbound(m *manifest.Manifest) []string {
 	return warnings
 }
 
-func (a *app) printValidation(v validation, f validateFlags) error {
-	err := a.print(v, func() {
+func printValidation(app *cli.App, v Validation, f validateFlags) error {
+	err := app.Print(v, func(w io.Writer) {
 		for _, p := range v.Problems {
 			if f.format == "github" {
-				fmt.Fprintln(a.stdout, annotation(v.Source, p))
+				fmt.Fprintln(w, annotation(v.Source, p))
 				continue
 			}
-			fmt.Fprintf(a.stdout, "%s:%d:%d: %s: %s\n  mend: %s\n", v.Source, p.Line, p.Column, cmp.Or(p.Place, "document"), p.Problem, p.Mend)
+			fmt.Fprintf(w, "%s:%d:%d: %s: %s\n  mend: %s\n", v.Source, p.Line, p.Column, cmp.Or(p.Place, "document"), p.Problem, p.Mend)
 		}
 		if v.Valid && f.format == "text" {
-			fmt.Fprintf(a.stdout, "%s: version %s for %s: valid\n", v.Source, v.Version, strings.Join(v.Platforms, ", "))
+			fmt.Fprintf(w, "%s: version %s for %s: valid\n", v.Source, v.Version, strings.Join(v.Platforms, ", "))
 		}
 	})
 	if err != nil {
 		return err
 	}
-	a.warn(v.Warnings)
+	app.Warn(v.Warnings)
 	if v.Valid {
 		return nil
 	}
-	if a.json {
-		return &silent{v.Problems}
+	if app.JSON {
+		return cli.Printed(v.Problems)
 	}
-	return &hinted{&counted{v.Problems}, "each problem is listed above with its fix"}
+	return cli.WithHint(&counted{v.Problems}, "each problem is listed above with its fix")
 }
 
 // counted gives only the number of problems, which were printed before.
@@ -282,21 +268,21 @@ func annotation(source string, p manifest.Problem) string {
 		property.Replace(cmp.Or(p.Place, "manifest")), message.Replace(p.Problem+"; "+p.Mend))
 }
 
-func (a *app) manifestDiffCommand() *cobra.Command {
+func manifestDiffCommand(app *cli.App) *cobra.Command {
 	var f accessFlags
 	cmd := &cobra.Command{
 		Use:     "diff A B",
 		Short:   "Show the differences between two manifests",
 		Example: "  tsmon manifest diff latest.json https://releases.example.com/stable/latest.json",
-		Args:    exactly(2, "two FILEs or URLs"),
-		RunE:    func(cmd *cobra.Command, args []string) error { return a.runManifestDiff(cmd.Context(), f, args) },
+		Args:    cli.Args(2, 2, "two FILEs or URLs"),
+		RunE:    func(cmd *cobra.Command, args []string) error { return runManifestDiff(cmd.Context(), app, f, args) },
 	}
 	f.add(cmd)
 	return cmd
 }
 
-func (a *app) runManifestDiff(ctx context.Context, f accessFlags, sources []string) error {
-	c, err := a.load()
+func runManifestDiff(ctx context.Context, app *cli.App, f accessFlags, sources []string) error {
+	c, err := app.Load()
 	if err != nil {
 		return err
 	}
@@ -306,7 +292,7 @@ func (a *app) runManifestDiff(ctx context.Context, f accessFlags, sources []stri
 	}
 	var both [2]*manifest.Manifest
 	for i, source := range sources {
-		data, err := a.readManifest(ctx, client, source)
+		data, err := readManifest(ctx, app, client, source)
 		if err != nil {
 			return err
 		}
@@ -315,7 +301,7 @@ func (a *app) runManifestDiff(ctx context.Context, f accessFlags, sources []stri
 			return fmt.Errorf("%s: %w", source, problems)
 		}
 		for _, p := range problems {
-			a.say("%s: %s", source, p)
+			app.Say("%s: %s", source, p)
 		}
 		both[i] = &doc.Manifest
 	}
@@ -323,14 +309,12 @@ func (a *app) runManifestDiff(ctx context.Context, f accessFlags, sources []stri
 	if changes == nil {
 		changes = []manifest.Change{}
 	}
-	return a.print(changes, func() {
-		var out bytes.Buffer
+	return app.Print(changes, func(w io.Writer) {
 		for _, c := range changes {
-			fmt.Fprintf(&out, "%s\n  - %s\n  + %s\n", c.Place, c.Before, c.After)
+			fmt.Fprintf(w, "%s\n  - %s\n  + %s\n", c.Place, c.Before, c.After)
 		}
 		if len(changes) == 0 {
-			out.WriteString("no difference\n")
+			fmt.Fprintln(w, "no difference")
 		}
-		a.stdout.Write(out.Bytes())
 	})
 }

@@ -1,4 +1,4 @@
-package main
+package serving
 
 import (
 	"log/slog"
@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"tsmon/cmd/tsmon/cli"
 	"tsmon/cmd/tsmon/config"
 )
 
@@ -23,7 +24,7 @@ func TestUnreadableDatabase(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		b, err := newApp().openBackends(t.Context(), c, slog.New(slog.DiscardHandler))
+		b, err := openBackends(t.Context(), cli.New(), c, slog.New(slog.DiscardHandler))
 		if err == nil {
 			_ = b.Close()
 		}

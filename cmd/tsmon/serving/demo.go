@@ -1,4 +1,4 @@
-package main
+package serving
 
 import (
 	"context"
@@ -29,8 +29,8 @@ const (
 	demoProfile = 1
 )
 
-// demoFile is demo.json: how to ask a server that shows the demo.
-type demoFile struct {
+// DemoFile is demo.json: how to ask a server that shows the demo.
+type DemoFile struct {
 	BaseURL    string `json:"base_url"`
 	Email      string `json:"email"`
 	TokenApp   string `json:"tokenApp"`
@@ -44,7 +44,7 @@ type demoFile struct {
 
 // leftDemo returns what demo.json of an earlier start says, and removes it, so
 // that nobody takes it for that of this one; nil if there is to be no demo.
-func leftDemo(c *config.Config, wanted bool) (*demoFile, error) {
+func leftDemo(c *config.Config, wanted bool) (*DemoFile, error) {
 	if !wanted {
 		return nil, nil
 	}
@@ -63,7 +63,7 @@ func leftDemo(c *config.Config, wanted bool) (*demoFile, error) {
 // runDemo fills the demo's tenant, says in demo.json how to ask for it, and
 // goes on measuring until the context ends. What can't be reached now is tried
 // again.
-func (a *app) runDemo(ctx context.Context, c *config.Config, b *backends, base string, before *demoFile) error {
+func runDemo(ctx context.Context, app *cli.App, c *config.Config, b *backends, base string, before *DemoFile) error {
 	path := filepath.Join(c.Data, "demo.json")
 	ticks := time.NewTicker(demo.Interval)
 	defer ticks.Stop()
@@ -72,15 +72,15 @@ func (a *app) runDemo(ctx context.Context, c *config.Config, b *backends, base s
 	for {
 		err := func() (err error) {
 			if network == nil {
-				if network, err = a.prepareDemo(ctx, b, before); err != nil {
+				if network, err = prepareDemo(ctx, app, b, before); err != nil {
 					return err
 				}
 			}
-			if err = measure(ctx, b, network, a.now()); err != nil || written {
+			if err = measure(ctx, b, network, app.Now()); err != nil || written {
 				return err
 			}
 			written = true
-			return a.writeDemoFile(path, b, c, base, before.TokenApp)
+			return writeDemoFile(app, path, b, c, base, before.TokenApp)
 		}()
 		if err != nil && ctx.Err() == nil {
 			b.log.Error("demo", "error", err)
@@ -96,7 +96,7 @@ func (a *app) runDemo(ctx context.Context, c *config.Config, b *backends, base s
 
 // prepareDemo makes what is not there yet. The token of an earlier start stays
 // good; where it is lost, the user gets a new one.
-func (a *app) prepareDemo(ctx context.Context, b *backends, before *demoFile) (*demo.Network, error) {
+func prepareDemo(ctx context.Context, app *cli.App, b *backends, before *DemoFile) (*demo.Network, error) {
 	t, err := b.records.Tenant(ctx, demoTenant.Schema) // whose settings somebody may have changed
 	if errors.Is(err, record.ErrNotFound) {
 		t, err = demoTenant, b.records.CreateTenant(ctx, demoTenant)
@@ -121,17 +121,18 @@ func (a *app) prepareDemo(ctx context.Context, b *backends, before *demoFile) (*
 	if err != nil {
 		return nil, err
 	}
-	return demo.Resume(ctx, b.series, demoTenant.TsName, a.now())
+	return demo.Resume(ctx, b.series, demoTenant.TsName, app.Now())
 }
 
 // demoUser returns the demo's user, whose token is then before.TokenApp.
-func demoUser(ctx context.Context, records record.Store, before *demoFile) (record.User, error) {
+func demoUser(ctx context.Context, records record.Store, before *DemoFile) (record.User, error) {
 	u, err := records.User(ctx, demoTenant.Schema, demoEmail)
 	known := err == nil && u.HasToken(monitor.TokenDigest(before.TokenApp))
 	if known || err != nil && !errors.Is(err, record.ErrNotFound) {
 		return u, err
 	}
-	token, digest := newToken()
+	token := cli.RandomText()
+	digest := monitor.TokenDigest(token)
 	if errors.Is(err, record.ErrNotFound) {
 		u, err = records.CreateUser(ctx, demoTenant.Schema, record.User{Email: demoEmail, Profile: demoProfile, Admin: true, TokenDigest: digest})
 	} else {
@@ -153,24 +154,24 @@ func measure(ctx context.Context, b *backends, network *demo.Network, now time.T
 	return nil
 }
 
-func (a *app) writeDemoFile(path string, b *backends, c *config.Config, base, token string) error {
-	text, err := json.MarshalIndent(demoFile{
+func writeDemoFile(app *cli.App, path string, b *backends, c *config.Config, base, token string) error {
+	text, err := json.MarshalIndent(DemoFile{
 		BaseURL: base, Email: demoEmail, TokenApp: token, SchemaName: demoTenant.Schema, TsName: demoTenant.TsName,
 		AccessKey: b.secrets.AccessKey, SecretKey: b.secrets.SecretKey, WriteToken: b.options(c).WriteToken, MQTTURL: b.mqttURL,
 	}, "", "  ")
 	if err != nil {
 		return err
 	}
-	if err := writeFile(path, 0o600, append(text, '\n')); err != nil {
+	if err := cli.WriteFile(path, 0o600, append(text, '\n')); err != nil {
 		return err
 	}
-	a.say("the demo is ready: %s says how to log in", path)
+	app.Say("the demo is ready: %s says how to log in", path)
 	return nil
 }
 
 // readDemoFile returns what an earlier start wrote, as far as it can be read.
-func readDemoFile(path string) demoFile {
-	var before demoFile
+func readDemoFile(path string) DemoFile {
+	var before DemoFile
 	file, err := os.Open(path)
 	if err != nil {
 		return before
@@ -178,7 +179,7 @@ func readDemoFile(path string) demoFile {
 	defer file.Close()
 	text, err := io.ReadAll(io.LimitReader(file, 64<<10))
 	if err != nil || json.Unmarshal(text, &before) != nil {
-		return demoFile{}
+		return DemoFile{}
 	}
 	return before
 }

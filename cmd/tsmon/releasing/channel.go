@@ -1,10 +1,11 @@
-package main
+package releasing
 
 import (
 	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"strconv"
@@ -14,24 +15,25 @@ import (
 	"github.com/spf13/cobra"
 
 	"tsmon/channels"
+	"tsmon/cmd/tsmon/cli"
 	"tsmon/release"
 )
 
-func (a *app) channelCommand() *cobra.Command {
-	return group("channel", "Look at channels and their logs, steer rollouts",
-		a.channelListCommand(), a.channelShowCommand(), a.channelLogCommand(), a.channelVerifyCommand(),
-		a.channelRolloutCommand(), a.channelPauseCommand(), a.channelResumeCommand(), a.channelAdoptionCommand())
+// ChannelCommand returns `tsmon channel`.
+func ChannelCommand(app *cli.App) *cobra.Command {
+	return cli.Group("channel", "Look at channels and their logs, steer rollouts",
+		channelListCommand(app), channelShowCommand(app), channelLogCommand(app), channelVerifyCommand(app),
+		channelRolloutCommand(app), channelPauseCommand(app), channelResumeCommand(app), channelAdoptionCommand(app))
 }
 
 // channelFlag adds --channel, with completion of the configured names.
-func (a *app) channelFlag(cmd *cobra.Command, channel *string) {
+func channelFlag(app *cli.App, cmd *cobra.Command, channel *string) {
 	cmd.Flags().StringVar(channel, "channel", "stable", "`CHANNEL` to move")
-	a.completeChannel(cmd, "channel")
 }
 
-// channelState is one row of `tsmon channel list`, and with the manifest what
+// ChannelState is one row of `tsmon channel list`, and with the manifest what
 // `tsmon channel show` prints.
-type channelState struct {
+type ChannelState struct {
 	Channel  string   `json:"channel"`
 	Version  string   `json:"version"`  // that the channel shows
 	Sequence uint64   `json:"sequence"` // entry of the log
@@ -44,8 +46,8 @@ type channelState struct {
 	Rollout *release.Share `json:"rollout,omitempty"`
 }
 
-func stateOf(e *channels.Entry, channel, publicURL string, now time.Time) channelState {
-	s := channelState{Channel: channel, Version: e.Version, Sequence: e.Sequence, Action: string(e.Action), Targets: e.Targets,
+func stateOf(e *channels.Entry, channel, publicURL string, now time.Time) ChannelState {
+	s := ChannelState{Channel: channel, Version: e.Version, Sequence: e.Sequence, Action: string(e.Action), Targets: e.Targets,
 		When: e.When.Format("2006-01-02T15:04:05Z07:00"), Who: e.Who}
 	if e.Rollout != nil {
 		s.Rollout = release.ShareOf(e.Rollout, now)
@@ -57,7 +59,7 @@ func stateOf(e *channels.Entry, channel, publicURL string, now time.Time) channe
 }
 
 // versionText names the version that everybody gets and the one that some get.
-func (s *channelState) versionText() string {
+func (s *ChannelState) versionText() string {
 	switch {
 	case s.Rollout == nil:
 		return s.Version
@@ -69,34 +71,33 @@ func (s *channelState) versionText() string {
 
 // reader returns a publisher for commands that only read. A storage folder that
 // does not exist is an error: an empty list would hide a mistyped path.
-func (a *app) reader(ctx context.Context, progress *progress) (*release.Publisher, error) {
-	c, err := a.load()
+func reader(ctx context.Context, app *cli.App, progress *cli.Progress) (*release.Publisher, error) {
+	c, err := app.Load()
 	if err != nil {
 		return nil, err
 	}
-	p, err := a.publisherFor(ctx, c, progress)
+	p, err := app.Publisher(ctx, c, progress)
 	if err != nil || strings.HasPrefix(c.Storage, "s3:") {
 		return p, err
 	}
 	if _, err := os.Stat(c.Storage); errors.Is(err, fs.ErrNotExist) {
-		return nil, &hinted{fmt.Errorf("there is nothing at %s", c.Storage), "check storage in tsmon.yaml or TSMON_STORAGE; the first `tsmon release publish` creates the folder"}
+		return nil, cli.WithHint(fmt.Errorf("there is nothing at %s", c.Storage), "check storage in tsmon.yaml or TSMON_STORAGE; the first `tsmon release publish` creates the folder")
 	}
 	return p, nil
 }
 
-func (a *app) channelListCommand() *cobra.Command {
+func channelListCommand(app *cli.App) *cobra.Command {
 	return &cobra.Command{
-		Use:               "list",
-		Short:             "List the channels of the store and what they show",
-		Example:           "  tsmon channel list",
-		Args:              exactly(0, "no arguments"),
-		ValidArgsFunction: cobra.NoFileCompletions,
-		RunE:              func(cmd *cobra.Command, _ []string) error { return a.runChannelList(cmd.Context()) },
+		Use:     "list",
+		Short:   "List the channels of the store and what they show",
+		Example: "  tsmon channel list",
+		Args:    cli.NoArgs,
+		RunE:    func(cmd *cobra.Command, _ []string) error { return runChannelList(cmd.Context(), app) },
 	}
 }
 
-func (a *app) runChannelList(ctx context.Context) error {
-	p, err := a.reader(ctx, a.newProgress(""))
+func runChannelList(ctx context.Context, app *cli.App) error {
+	p, err := reader(ctx, app, app.NewProgress(""))
 	if err != nil {
 		return err
 	}
@@ -104,19 +105,19 @@ func (a *app) runChannelList(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	states := []channelState{}
+	states := []ChannelState{}
 	rows := [][]string{{"CHANNEL", "VERSION", "ENTRY", "ACTION", "WHEN", "WHO"}}
 	for _, log := range logs {
-		s := stateOf(log.Head(), log.Channel, p.PublicURL, a.now())
+		s := stateOf(log.Head(), log.Channel, p.PublicURL, app.Now())
 		states = append(states, s)
 		rows = append(rows, []string{s.Channel, s.versionText(), strconv.FormatUint(s.Sequence, 10), s.Action, s.When, s.Who})
 	}
-	return a.print(states, func() { table(a.stdout, rows) })
+	return app.Print(states, func(w io.Writer) { cli.Table(w, rows) })
 }
 
 // loadLog reads the log of a channel that shows something.
-func (a *app) loadLog(ctx context.Context, channel string) (*channels.Log, *release.Publisher, error) {
-	p, err := a.reader(ctx, a.newProgress(""))
+func loadLog(ctx context.Context, app *cli.App, channel string) (*channels.Log, *release.Publisher, error) {
+	p, err := reader(ctx, app, app.NewProgress(""))
 	if err != nil {
 		return nil, nil, err
 	}
@@ -127,30 +128,29 @@ func (a *app) loadLog(ctx context.Context, channel string) (*channels.Log, *rele
 	return log, p, err
 }
 
-func (a *app) channelShowCommand() *cobra.Command {
+func channelShowCommand(app *cli.App) *cobra.Command {
 	return &cobra.Command{
-		Use:               "show CHANNEL",
-		Short:             "Show what a channel offers",
-		Example:           "  tsmon channel show stable --json",
-		Args:              exactly(1, "one CHANNEL"),
-		ValidArgsFunction: a.channelNames,
+		Use:     "show CHANNEL",
+		Short:   "Show what a channel offers",
+		Example: "  tsmon channel show stable --json",
+		Args:    cli.Args(1, 1, "one CHANNEL"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			log, p, err := a.loadLog(cmd.Context(), args[0])
+			log, p, err := loadLog(cmd.Context(), app, args[0])
 			if err != nil {
 				return err
 			}
-			s := stateOf(log.Head(), args[0], p.PublicURL, a.now())
-			if err := a.warnBehind(cmd.Context(), p, log); err != nil {
+			s := stateOf(log.Head(), args[0], p.PublicURL, app.Now())
+			if err := warnBehind(cmd.Context(), app, p, log); err != nil {
 				return err
 			}
-			return a.print(s, func() {
-				fmt.Fprintf(a.stdout, "channel:  %s\nversion:  %s\nentry:    %d (%s by %s, %s)\ntargets:  %s\n",
+			return app.Print(s, func(w io.Writer) {
+				fmt.Fprintf(w, "channel:  %s\nversion:  %s\nentry:    %d (%s by %s, %s)\ntargets:  %s\n",
 					s.Channel, s.Version, s.Sequence, s.Action, s.Who, s.When, strings.Join(s.Targets, ", "))
 				if s.Rollout != nil {
-					fmt.Fprintf(a.stdout, "rollout:  %s\n", shareText(s.Rollout))
+					fmt.Fprintf(w, "rollout:  %s\n", shareText(s.Rollout))
 				}
 				if s.URL != "" {
-					fmt.Fprintf(a.stdout, "manifest: %s\n", s.URL)
+					fmt.Fprintf(w, "manifest: %s\n", s.URL)
 				}
 			})
 		},
@@ -159,86 +159,84 @@ func (a *app) channelShowCommand() *cobra.Command {
 
 // warnBehind warns if the manifest does not match the log, as after a publisher that
 // was killed.
-func (a *app) warnBehind(ctx context.Context, p *release.Publisher, log *channels.Log) error {
+func warnBehind(ctx context.Context, app *cli.App, p *release.Publisher, log *channels.Log) error {
 	shown, err := channels.Repository{Store: p.Store}.Shown(ctx, log.Channel)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	want, err := log.Head().Manifest.Encode()
 	if err == nil && !bytes.Equal(shown, want) {
-		a.warn([]string{"the manifest does not match the log: run the last publish, promote or rollback again"})
+		app.Warn([]string{"the manifest does not match the log: run the last publish, promote or rollback again"})
 	}
 	return err
 }
 
-// logRow is an entry of `tsmon channel log --json`, without its manifest.
-type logRow struct {
-	channelState
+// LogRow is an entry of `tsmon channel log --json`, without its manifest.
+type LogRow struct {
+	ChannelState
 	From string `json:"from,omitempty"`
 	Why  string `json:"why,omitempty"`
 }
 
-func (a *app) channelLogCommand() *cobra.Command {
+func channelLogCommand(app *cli.App) *cobra.Command {
 	return &cobra.Command{
-		Use:               "log CHANNEL",
-		Short:             "Show the history of a channel, newest last",
-		Example:           "  tsmon channel log stable",
-		Args:              exactly(1, "one CHANNEL"),
-		ValidArgsFunction: a.channelNames,
-		RunE:              func(cmd *cobra.Command, args []string) error { return a.runChannelLog(cmd.Context(), args[0]) },
+		Use:     "log CHANNEL",
+		Short:   "Show the history of a channel, newest last",
+		Example: "  tsmon channel log stable",
+		Args:    cli.Args(1, 1, "one CHANNEL"),
+		RunE:    func(cmd *cobra.Command, args []string) error { return runChannelLog(cmd.Context(), app, args[0]) },
 	}
 }
 
-func (a *app) runChannelLog(ctx context.Context, channel string) error {
-	log, _, err := a.loadLog(ctx, channel)
+func runChannelLog(ctx context.Context, app *cli.App, channel string) error {
+	log, _, err := loadLog(ctx, app, channel)
 	if err != nil {
 		return err
 	}
-	entries := []logRow{}
+	entries := []LogRow{}
 	rows := [][]string{{"ENTRY", "WHEN", "ACTION", "VERSION", "FROM", "WHO", "WHY"}}
 	for _, e := range log.Entries {
-		r := logRow{stateOf(&e, channel, "", e.When), e.From, e.Why}
+		r := LogRow{stateOf(&e, channel, "", e.When), e.From, e.Why}
 		entries = append(entries, r)
 		rows = append(rows, []string{strconv.FormatUint(r.Sequence, 10), r.When, r.Action, r.versionText(), r.From, r.Who, r.Why})
 	}
-	return a.print(entries, func() { table(a.stdout, rows) })
+	return app.Print(entries, func(w io.Writer) { cli.Table(w, rows) })
 }
 
-func (a *app) channelVerifyCommand() *cobra.Command {
+func channelVerifyCommand(app *cli.App) *cobra.Command {
 	return &cobra.Command{
 		Use:   "verify CHANNEL",
 		Short: "Check log, manifest, releases and bundles of a channel in the store",
 		Long: `Check a channel as it lies in the store: the numbers and hashes of its log, its
 manifest against the head, and every release that the log names, by size,
 checksum and signature; the bundles of the head are read whole.`,
-		Example:           "  tsmon channel verify stable",
-		Args:              exactly(1, "one CHANNEL"),
-		ValidArgsFunction: a.channelNames,
-		RunE:              func(cmd *cobra.Command, args []string) error { return a.runChannelVerify(cmd.Context(), args[0]) },
+		Example: "  tsmon channel verify stable",
+		Args:    cli.Args(1, 1, "one CHANNEL"),
+		RunE:    func(cmd *cobra.Command, args []string) error { return runChannelVerify(cmd.Context(), app, args[0]) },
 	}
 }
 
-func (a *app) runChannelVerify(ctx context.Context, channel string) error {
-	progress := a.newProgress("verified")
-	p, err := a.reader(ctx, progress)
+func runChannelVerify(ctx context.Context, app *cli.App, channel string) error {
+	progress := app.NewProgress("verified")
+	p, err := reader(ctx, app, progress)
 	if err != nil {
 		return err
 	}
 	report, err := p.Library().Verify(ctx, channel)
-	progress.done()
+	progress.Done()
 	if err != nil {
 		return err
 	}
-	err = a.print(report, func() {
+	err = app.Print(report, func(w io.Writer) {
 		for _, f := range report.Findings {
-			fmt.Fprintf(a.stdout, "%s: %s\n", f.Object, strings.ReplaceAll(f.Problem, "\n", "\n  "))
+			fmt.Fprintf(w, "%s: %s\n", f.Object, strings.ReplaceAll(f.Problem, "\n", "\n  "))
 		}
 		if len(report.Findings) == 0 {
-			fmt.Fprintf(a.stdout, "%s: %s, %d entries, %d releases: all is well\n", channel, report.Version, report.Entries, len(report.Releases))
+			fmt.Fprintf(w, "%s: %s, %d entries, %d releases: all is well\n", channel, report.Version, report.Entries, len(report.Releases))
 		}
 	})
 	if err == nil && len(report.Findings) > 0 {
-		err = &hinted{&unsound{report}, report.Findings[0].Mend}
+		err = cli.WithHint(&unsound{report}, report.Findings[0].Mend)
 	}
 	return err
 }
