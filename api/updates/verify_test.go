@@ -1,6 +1,4 @@
-//go:build unported
-
-package api_test
+package updates_test
 
 import (
 	"bytes"
@@ -9,14 +7,14 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"log/slog"
-	"net/http"
 	"os"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"tsmon/api/apitest"
+	"tsmon/api/updates"
 	"tsmon/manifest"
 	"tsmon/release"
 	"tsmon/signing"
@@ -24,7 +22,7 @@ import (
 )
 
 // plant replaces an object behind everybody's back.
-func (w *apitest.World) plant(tb testing.TB, key string, data []byte) {
+func plant(tb testing.TB, w *apitest.World, key string, data []byte) {
 	tb.Helper()
 	info, err := w.Objects.Stat(tb.Context(), key)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -82,68 +80,86 @@ func TestBadManifests(t *testing.T) {
 		"many problems":     []byte(`{"version":"1.0.0"` + strings.Repeat(`,"version":"1.0.0"`, 50_000) + "}"),
 	} {
 		t.Run(name, func(t *testing.T) {
-			w.plant(t, "stable/latest.json", good)
-			s, nobody := w.serveStill(t)
-			s.heads.round(t.Context())
-			w.plant(t, "stable/latest.json", bad)
+			plant(t, w, "stable/latest.json", good)
+			nobody := serveStill(t, w)
+			nobody.Heads.Round(t.Context())
+			plant(t, w, "stable/latest.json", bad)
 			for range 3 {
-				s.heads.round(t.Context())
+				nobody.Heads.Round(t.Context())
 			}
 			if got := nobody.Get("/updates/stable/latest.json"); got.Status != 200 || !bytes.Equal(got.Body, good) {
 				t.Errorf("it is served: %d %.300s", got.Status, got.Body)
 			}
-			w.wantAlarm(t, nobody, "stable/latest.json", 1)
+			wantAlarm(t, w, nobody, "stable/latest.json", 1)
 			if n := nobody.Metric(`tsmon_updates_bad_manifests_total{channel="stable"}`); n != "1" {
 				t.Errorf("it is counted %s times", n)
 			}
 
 			older := changed(t, good, func(m *manifest.Manifest) { m.Notes, m.Sequence = "by hand", 0 })
-			w.plant(t, "stable/latest.json", older)
-			s.heads.round(t.Context())
+			plant(t, w, "stable/latest.json", older)
+			nobody.Heads.Round(t.Context())
 			if got := nobody.Get("/updates/stable/latest.json"); got.Status != 200 || !bytes.Equal(got.Body, older) {
 				t.Errorf("the next one: %d %.300s", got.Status, got.Body)
 			}
-			w.wantCalm(t, nobody)
+			wantUnverified(t, w, nobody, 0)
 		})
 	}
 }
 
-// serveStill serves a world without rounds of its own, and begins its log anew.
-func (w *apitest.World) serveStill(t *testing.T) (*api.Server, apitest.Client) {
+// serveStill is still with an empty log.
+func serveStill(t *testing.T, w *apitest.World) *apitest.Updates {
 	t.Helper()
-	w.Logged = &apitest.Logged{}
-	w.Log = slog.New(slog.NewJSONHandler(w.Logged, nil))
-	var s *api.Server
-	server := apitest.ServeWith(t, w, func(made *api.Server, _ *http.Server) {
-		s = made
-		s.heads.begin.Do(func() {})
-	})
-	return s, apitest.Client{TB: t, Base: server.URL}
+	w.Logged.Reset()
+	return still(t, w)
 }
 
-// wantAlarm wants one line in the log, a gauge of bad objects and /readyz to say
-// that an object does not verify.
-func (w *apitest.World) wantAlarm(t *testing.T, c apitest.Client, key string, bad int) {
+// wantAlarm wants one line in the log and the gauge of bad objects to say that an
+// object does not verify, and the server to be ready all the same.
+func wantAlarm(t *testing.T, w *apitest.World, c *apitest.Updates, key string, bad int) {
 	t.Helper()
 	text := w.Logged.String()
 	if n := strings.Count(text, `"level":"ERROR","msg":"an object of the store does not verify and is not shown","object":"`+key+`"`); n != 1 || len(text) > 20_000 {
 		t.Errorf("it was logged %d times in %d bytes\n%.3000s", n, len(text), text)
 	}
-	if n := c.Metric("tsmon_updates_unverified"); n != fmt.Sprint(bad) {
-		t.Errorf("%s objects do not verify, by the metrics", n)
+	wantUnverified(t, w, c, bad)
+}
+
+// wantUnverified wants the gauge to count so many bad objects, and the server to be
+// ready.
+func wantUnverified(t *testing.T, w *apitest.World, c *apitest.Updates, bad int) {
+	t.Helper()
+	if n := c.Metric("tsmon_updates_unverified"); n != strconv.Itoa(bad) {
+		t.Errorf("%s objects do not verify according to the metrics, want %d", n, bad)
 	}
-	w.Clock.Move(2 * time.Second)
-	if got := c.Get("/readyz"); got.Status != 503 || !strings.Contains(string(got.Body), `"updates":"failing"`) || !strings.Contains(string(got.Body), `"objects":"ok"`) {
-		t.Errorf("ready: %d %s", got.Status, got.Body)
+	w.Clock.Move(2 * time.Second) // the back ends are asked once a second
+	for _, path := range []string{"/readyz", "/readyz?for=updates"} {
+		if got := c.Get(path); got.Status != 200 || !strings.Contains(string(got.Body), `"objects":"ok"`) {
+			t.Errorf("%s: %d %s", path, got.Status, got.Body)
+		}
 	}
 }
 
-// wantCalm wants that nothing is wrong any more.
-func (w *apitest.World) wantCalm(t *testing.T, c apitest.Client) {
-	t.Helper()
-	w.Clock.Move(2 * time.Second)
-	if got := c.Get("/readyz"); got.Status != 200 || c.Metric("tsmon_updates_unverified") != "0" {
-		t.Errorf("ready: %d %s", got.Status, got.Body)
+// TestReadyAfterAKeyWasRemoved: anybody can ask for the record of a release that only
+// a removed key signed. That raises an alarm, and the server stays ready.
+func TestReadyAfterAKeyWasRemoved(t *testing.T) {
+	w := apitest.Embedded(t)
+	w.Desk(t).PublishVersion(t, "stable", "1.0.0")
+	w.Keys = nil
+	d := w.Desk(t) // with another key, which alone is trusted now
+	d.PublishVersion(t, "beta", "2.0.0")
+	server := w.Serve(t)
+	c := apitest.Client{TB: t, Base: server.URL}
+	c.Get("/updates/releases/1.0.0/release.json").WantFailure(t, 503)
+	if n := c.Metric("tsmon_updates_unverified"); n == "0" {
+		t.Error("there is no alarm")
+	}
+	for _, path := range []string{"/readyz", "/readyz?for=updates", "/readyz?for=monitoring"} {
+		if got := c.Get(path); got.Status != 200 {
+			t.Errorf("%s: %d %s", path, got.Status, got.Body)
+		}
+	}
+	if got := c.Get("/updates/beta/latest.json"); got.Status != 200 {
+		t.Errorf("what the other key signed: %d %s", got.Status, got.Body)
 	}
 }
 
@@ -154,25 +170,25 @@ func TestNeverVerified(t *testing.T) {
 	d := w.Desk(t)
 	d.PublishVersion(t, "stable", "1.0.0")
 	good, _ := w.Stored(t, "stable/latest.json")
-	w.plant(t, "stable/latest.json", []byte("{}"))
+	plant(t, w, "stable/latest.json", []byte("{}"))
 	store := w.WatchObjects()
-	s, nobody := w.serveStill(t)
+	nobody := serveStill(t, w)
 	for range 3 {
 		if got := nobody.Get("/updates/stable/latest.json").WantFailure(t, 503); !strings.Contains(got, "does not verify") {
 			t.Error(got)
 		}
-		s.heads.round(t.Context())
+		nobody.Heads.Round(t.Context())
 	}
-	w.wantAlarm(t, nobody, "stable/latest.json", 1)
+	wantAlarm(t, w, nobody, "stable/latest.json", 1)
 	if n := store.Count("Get stable/latest.json"); n != 1 {
 		t.Errorf("what does not verify was read %d times", n)
 	}
-	w.plant(t, "stable/latest.json", good)
-	s.heads.round(t.Context())
+	plant(t, w, "stable/latest.json", good)
+	nobody.Heads.Round(t.Context())
 	if got := nobody.Get("/updates/stable/latest.json"); !bytes.Equal(got.Body, good) {
 		t.Errorf("%d %.300s", got.Status, got.Body)
 	}
-	w.wantCalm(t, nobody)
+	wantUnverified(t, w, nobody, 0)
 }
 
 // TestNoKeys: a server that trusts no key looks at the form alone.
@@ -184,13 +200,13 @@ func TestNoKeys(t *testing.T) {
 	good, _ := w.Stored(t, "stable/latest.json")
 	stranger := apitest.Must[signing.PrivateKey](t)(signing.GenerateKey())
 	strange := changed(t, good, resigned(t, stranger, "1.0.0"))
-	w.plant(t, "stable/latest.json", strange)
-	s, nobody := w.serveStill(t)
+	plant(t, w, "stable/latest.json", strange)
+	nobody := serveStill(t, w)
 	if got := nobody.Get("/updates/stable/latest.json"); !bytes.Equal(got.Body, strange) {
 		t.Errorf("%d %.300s", got.Status, got.Body)
 	}
-	w.plant(t, "stable/latest.json", []byte("{}"))
-	s.heads.round(t.Context())
+	plant(t, w, "stable/latest.json", []byte("{}"))
+	nobody.Heads.Round(t.Context())
 	if got := nobody.Get("/updates/stable/latest.json"); !bytes.Equal(got.Body, strange) {
 		t.Errorf("%d %.300s", got.Status, got.Body)
 	}
@@ -233,21 +249,21 @@ func TestBadRecords(t *testing.T) {
 		"a page":             []byte("<!DOCTYPE html>"),
 		"half of it":         good[:len(good)/2],
 		"another signature":  edited(t, good, func(r *release.Record) { r.Bundles[0].Signature = r.Bundles[1].Signature }),
-		"too large":          append(bytes.Clone(good), bytes.Repeat([]byte(" "), maxRecord)...),
+		"too large":          append(bytes.Clone(good), bytes.Repeat([]byte(" "), updates.MaxRecord)...),
 		"an array":           []byte("[]"),
 		"nothing whatsoever": {},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w.plant(t, key, bad)
-			s, nobody := w.serveStill(t)
+			plant(t, w, key, bad)
+			nobody := serveStill(t, w)
 			for range 3 {
 				nobody.Get("/updates/"+key).WantFailure(t, 503)
-				s.heads.round(t.Context())
+				nobody.Heads.Round(t.Context())
 			}
-			w.wantAlarm(t, nobody, key, 1)
-			w.plant(t, key, good)
-			s.heads.round(t.Context())
-			w.wantCalm(t, nobody)
+			wantAlarm(t, w, nobody, key, 1)
+			plant(t, w, key, good)
+			nobody.Heads.Round(t.Context())
+			wantUnverified(t, w, nobody, 0)
 			if got := nobody.Get("/updates/" + key); got.Status != 200 || !bytes.Equal(got.Body, good) {
 				t.Errorf("%d %.300s", got.Status, got.Body)
 			}
@@ -259,16 +275,13 @@ func TestBadRecords(t *testing.T) {
 // are.
 func TestAlarmsAreBounded(t *testing.T) {
 	w := apitest.Embedded(t)
-	s := w.still(t)
-	for i := range 3 * maxAlarms {
-		s.heads.alarms.raise(fmt.Sprintf("releases/1.0.%d/release.json", i), "etag", errors.New("bad"))
+	heads := still(t, w).Heads
+	for i := range 3 * updates.MaxAlarms {
+		heads.Raise(fmt.Sprintf("releases/1.0.%d/release.json", i), "etag", errors.New("bad"))
 	}
-	s.heads.alarms.raise("stable/latest.json", "etag", errors.New("bad"))
-	if n := len(s.heads.alarms.bad); n != maxAlarms+1 || !s.heads.alarms.raised("stable/latest.json", "etag") {
+	heads.Raise("stable/latest.json", "etag", errors.New("bad"))
+	if n := heads.Alarms(); n != updates.MaxAlarms+1 || !heads.Raised("stable/latest.json", "etag") {
 		t.Errorf("%d alarms", n)
-	}
-	if err := s.heads.alarms.err(); err == nil || !strings.Contains(err.Error(), "stable/latest.json: bad") {
-		t.Error(err)
 	}
 }
 
@@ -276,16 +289,16 @@ func TestAlarmsAreBounded(t *testing.T) {
 // digest; its key is.
 func TestLegacyRecord(t *testing.T) {
 	read := func(name string) string {
-		return string(apitest.Must[[]byte](t)(os.ReadFile("../release/testdata/" + name)))
+		return string(apitest.Must[[]byte](t)(os.ReadFile("../../release/testdata/" + name)))
 	}
 	keys := apitest.Must[signing.Keyring](t)(signing.ParseKeyring([]string{read("minisign.pub")}))
 	sig := apitest.Must[signing.Signature](t)(signing.ParseSignature(base64.StdEncoding.EncodeToString([]byte(read("bundle.tar.gz.legacy.minisig")))))
 	b := release.Stored{Keys: []string{"linux-x86_64"}, BLAKE2b: strings.Repeat("0", 128), Signature: sig.String()}
-	if err := checkBundle(b, "1.2.3", keys); err != nil {
+	if err := updates.CheckBundle(b, "1.2.3", keys); err != nil {
 		t.Error(err)
 	}
 	other := apitest.Must[signing.PrivateKey](t)(signing.GenerateKey())
-	if err := checkBundle(b, "1.2.3", signing.Keyring{other.Public()}); !errors.Is(err, signing.ErrUntrustedKey) {
+	if err := updates.CheckBundle(b, "1.2.3", signing.Keyring{other.Public()}); !errors.Is(err, signing.ErrUntrustedKey) {
 		t.Errorf("the error is %v", err)
 	}
 }
@@ -303,7 +316,7 @@ func FuzzCheckRecord(f *testing.F) {
 	f.Add([]byte(`{"version":"1.0.0","bundles":[{"name":"a","keys":["linux-x86_64"],"blake2b":"` + strings.Repeat("0", 128) + `","signature":"` + sig.String() + `"}]}`))
 	f.Add([]byte(`{"version":"1.0.0","bundles":[{}]}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		if checkRecord(data, "1.0.0", keys) != nil {
+		if updates.CheckRecord(data, "1.0.0", keys) != nil {
 			return
 		}
 		var r release.Record

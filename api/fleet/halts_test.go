@@ -1,30 +1,25 @@
-//go:build unported
-
-package api_test
+package fleet_test
 
 import (
 	"fmt"
-	"net/http/httptest"
 	"slices"
 	"testing"
 	"time"
 
 	"tsmon/api/apitest"
+	"tsmon/api/fleet"
 	"tsmon/channels"
 	"tsmon/release"
 )
 
-func init() { interfaceTests["a rollout halts itself"] = testHaltsItself }
-
 // guarded is a channel that two servers, which share their stores, answer for and
-// judge. The test lets them write what they see, minute by minute.
+// judge. The test makes them write what they have seen, minute by minute.
 type guarded struct {
 	*apitest.World
 	apitest.Desk
 	channel string
-	servers []*api.Server
-	clients []apitest.Client // of each
-	halted  int              // entries of the log
+	servers []*apitest.Updates
+	halted  int // entries of the log
 }
 
 func guard(t *testing.T, w *apitest.World) *guarded {
@@ -33,16 +28,11 @@ func guard(t *testing.T, w *apitest.World) *guarded {
 	g := &guarded{World: w, Desk: w.Desk(t), channel: fmt.Sprint("c", apitest.Number.Add(1))}
 	g.Policies[g.channel] = release.Policy{}
 	for range 2 {
-		s := api.New(w.Options)
-		s.installs.begin.Do(func() {})
-		web := httptest.NewServer(s.Handler())
-		t.Cleanup(func() {
-			web.Close()
-			s.Close()
-		})
-		g.servers, g.clients = append(g.servers, s), append(g.clients, apitest.Client{TB: t, Base: web.URL})
+		u := w.ServeUpdates(t)
+		u.Fleet.Still()
+		g.servers = append(g.servers, u)
 	}
-	g.PublicURL = g.clients[0].Base + "/updates"
+	g.PublicURL = g.servers[0].Base + "/updates"
 	return g
 }
 
@@ -50,9 +40,10 @@ func (g *guarded) publish(t *testing.T, version string, r *channels.Rollout) {
 	t.Helper()
 	g.PublishWith(t, version, func(o *release.PublishOptions) { o.Channel, o.Rollout = g.channel, r })
 	for _, s := range g.servers {
-		seen(t, version, func() bool {
-			o, err := s.heads.offers(t.Context(), g.channel)
-			return err == nil && o.Newest() == version
+		apitest.Eventually(t, version, func() bool {
+			s.Get("/updates/" + g.channel + "/latest.json") // so that the channel is known
+			c, ok := s.Heads.Channels()[g.channel]
+			return ok && c.Newest() == version
 		})
 	}
 }
@@ -63,11 +54,11 @@ type computer struct{ id, fetched string }
 // ask lets a computer ask one of the servers, and download what it is offered.
 func (g *guarded) ask(t *testing.T, server int, c *computer) string {
 	t.Helper()
-	from := g.clients[server]
-	version := from.Send("GET", "/updates/"+g.channel+"/linux/x86_64/1.0.0", nil, header(c.id)).Version(t)
+	from := g.servers[server]
+	version := from.Send("GET", "/updates/"+g.channel+"/linux/x86_64/1.0.0", nil, apitest.Insider(c.id)).Version(t)
 	if version != "none" {
 		c.fetched = version
-		from.Send("GET", "/updates/releases/"+version+"/App_"+version+"_amd64.AppImage.tar.gz", nil, header(c.id))
+		from.Send("GET", "/updates/releases/"+version+"/App_"+version+"_amd64.AppImage.tar.gz", nil, apitest.Insider(c.id))
 	}
 	return version
 }
@@ -77,8 +68,9 @@ func (g *guarded) minute(t *testing.T) {
 	t.Helper()
 	g.Clock.Move(time.Minute)
 	for i, s := range g.servers {
-		s.installs.writeSightings(t.Context())
-		for _, trip := range apitest.Must[[]Trip](t)(s.Tripped(t.Context())) {
+		guards := &fleet.Guards{Channels: s.Heads.Channels, Records: g.Records, Now: g.Clock.Now}
+		s.Fleet.WriteSightings(t.Context())
+		for _, trip := range apitest.Must[[]fleet.Trip](t)(guards.Tripped(t.Context())) {
 			own := *g.Publisher
 			own.Who = fmt.Sprint("server ", i)
 			report := apitest.Must[*release.Report](t)(own.Halt(t.Context(), release.Options{Channel: g.channel, Why: trip.Reason()}, trip.Sequence))
@@ -89,20 +81,22 @@ func (g *guarded) minute(t *testing.T) {
 	}
 }
 
-// testHaltsItself: a release that nobody can install is rolled out by steps from 5
+// TestHaltsItself: a release that nobody can install is rolled out by steps from 5
 // to 100 % within a day, to clients that ask once an hour. It ends before 10 %
 // have the release, by one entry of the log, and nobody is offered it any more.
+func TestHaltsItself(t *testing.T) { testHaltsItself(t, apitest.Embedded(t)) }
+
 func testHaltsItself(t *testing.T, w *apitest.World) {
 	g := guard(t, w)
 	g.publish(t, "1.0.0", nil)
 	g.publish(t, "1.1.0", &channels.Rollout{Steps: []int{5, 25, 50, 100}, Every: channels.Duration(6 * time.Hour)})
-	fleet := make([]computer, 1200)
-	for i := range fleet {
-		fleet[i].id = fmt.Sprint("computer ", i)
+	computers := make([]computer, 1200)
+	for i := range computers {
+		computers[i].id = fmt.Sprint("computer ", i)
 	}
 	for minute := 0; g.halted == 0 && minute < 24*60; minute++ {
-		for i := minute % 60; i < len(fleet); i += 60 {
-			g.ask(t, i/60%2, &fleet[i])
+		for i := minute % 60; i < len(computers); i += 60 {
+			g.ask(t, i/60%2, &computers[i])
 		}
 		g.minute(t)
 	}
@@ -111,27 +105,27 @@ func testHaltsItself(t *testing.T, w *apitest.World) {
 		t.Fatalf("%d servers halted it; the log ends with entry %d, %s: %s", g.halted, head.Sequence, head.Action, head.Why)
 	}
 	have := 0
-	for _, c := range fleet {
+	for _, c := range computers {
 		if c.fetched != "" {
 			have++
 		}
 	}
-	if have < 50 || have >= len(fleet)/10 {
-		t.Errorf("%d of %d clients have the release", have, len(fleet))
+	if have < 50 || have >= len(computers)/10 {
+		t.Errorf("%d of %d clients have the release", have, len(computers))
 	}
 	// Steps pass no more, and those who were in are offered the release before.
 	w.Clock.Move(20 * time.Hour)
 	for i := range g.servers {
-		seen(t, "the pause", func() bool {
-			return !slices.ContainsFunc(fleet[:200], func(c computer) bool { return g.ask(t, i, &c) != "none" })
+		apitest.Eventually(t, "the pause", func() bool {
+			return !slices.ContainsFunc(computers[:200], func(c computer) bool { return g.ask(t, i, &c) != "none" })
 		})
 	}
 	if testing.Short() {
-		fleet = fleet[:200]
+		computers = computers[:200]
 	}
-	for i := range fleet {
-		if version := g.ask(t, i%2, &fleet[i]); version != "none" {
-			t.Fatalf("%s is told %s", fleet[i].id, version)
+	for i := range computers {
+		if version := g.ask(t, i%2, &computers[i]); version != "none" {
+			t.Fatalf("%s is told %s", computers[i].id, version)
 		}
 	}
 }

@@ -1,6 +1,4 @@
-//go:build unported
-
-package api_test
+package updates_test
 
 import (
 	"bytes"
@@ -15,28 +13,29 @@ import (
 	"testing"
 	"time"
 
+	"tsmon/api"
 	"tsmon/api/apitest"
+	"tsmon/api/updates"
 	"tsmon/channels"
 	"tsmon/store/object"
 	"tsmon/store/object/objecttest"
 )
 
-func init() {
-	interfaceTests["heads follow the store"] = testHeadsFollow
-	interfaceTests["heads outlive the store"] = testHeadsOutlive
-}
-
-// still makes a server without a goroutine of its own: rounds are the test's.
-func (w *apitest.World) still(tb testing.TB) *api.Server {
+// still serves updates without a goroutine of its own: the test makes the rounds.
+func still(tb testing.TB, w *apitest.World) *apitest.Updates {
 	tb.Helper()
-	s := api.New(w.Options)
-	s.heads.begin.Do(func() {})
-	tb.Cleanup(s.Close)
-	return s
+	if w.Refresh == 0 {
+		w.Refresh = 5 * time.Second
+	}
+	u := w.ServeUpdates(tb)
+	u.Heads.Still()
+	return u
 }
 
-// testHeadsFollow: what is published is served within the time, nothing is read
-// twice, and a channel that is new, or gone, is noticed.
+// TestHeadsFollow: what is published is served within the refresh time, unchanged
+// manifests are not read again, and a new channel is noticed.
+func TestHeadsFollow(t *testing.T) { testHeadsFollow(t, apitest.Embedded(t)) }
+
 func testHeadsFollow(t *testing.T, w *apitest.World) {
 	d := w.Desk(t)
 	store := w.WatchObjects()
@@ -65,18 +64,18 @@ func TestHeadsKeepNothingDeleted(t *testing.T) {
 	w := apitest.Embedded(t)
 	w.Desk(t).PublishVersion(t, "stable", "1.0.0")
 	store := w.WatchObjects()
-	s := w.still(t)
-	if _, err := s.heads.of(t.Context(), "stable"); err != nil {
+	u := still(t, w)
+	if _, err := u.Heads.Version(t.Context(), "stable"); err != nil {
 		t.Fatal(err)
 	}
 	store.Fail(func(context.Context) error { return fs.ErrNotExist })
-	s.heads.round(t.Context())
-	if _, err := s.heads.of(t.Context(), "stable"); !errors.Is(err, fs.ErrNotExist) {
+	u.Heads.Round(t.Context())
+	if _, err := u.Heads.Version(t.Context(), "stable"); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("the error is %v", err)
 	}
 	store.Fail(func(context.Context) error { return object.ErrNoStore })
 	w.Clock.Move(time.Minute)
-	if _, err := s.heads.of(t.Context(), "stable"); !errors.Is(err, object.ErrNoStore) {
+	if _, err := u.Heads.Version(t.Context(), "stable"); !errors.Is(err, object.ErrNoStore) {
 		t.Errorf("the error is %v", err)
 	}
 }
@@ -88,11 +87,11 @@ func TestHeadsKnowAllChannels(t *testing.T) {
 	d.PublishVersion(t, "stable", "1.0.0")
 	d.PublishVersion(t, "beta", "1.1.0")
 	store := w.WatchObjects()
-	s := w.still(t)
-	s.heads.round(t.Context())
+	u := still(t, w)
+	u.Heads.Round(t.Context())
 	store.Fail(apitest.Unavailable)
 	for channel, version := range map[string]string{"stable": "1.0.0", "beta": "1.1.0"} {
-		if shown, err := s.heads.of(t.Context(), channel); err != nil || shown.version != version {
+		if shown, err := u.Heads.Version(t.Context(), channel); err != nil || shown != version {
 			t.Errorf("%s: %+v, %v", channel, shown, err)
 		}
 	}
@@ -102,14 +101,14 @@ func TestHeadsKnowAllChannels(t *testing.T) {
 func TestHeadsHostileNames(t *testing.T) {
 	w := apitest.Embedded(t)
 	store := w.WatchObjects()
-	s := w.still(t)
+	u := still(t, w)
 	for _, name := range append(objecttest.BadKeys, "Stable", "log", "releases", "uploads", "stable/x", "-x", "1x", "x_y", "x y", "ñ", strings.Repeat("x", 33), "../stable", "stable%00") {
-		if _, err := s.heads.of(t.Context(), name); !errors.Is(err, fs.ErrNotExist) {
+		if _, err := u.Heads.Version(t.Context(), name); !errors.Is(err, fs.ErrNotExist) {
 			t.Errorf("%q: %v", name, err)
 		}
 	}
-	if len(store.Asked) > 0 || len(s.heads.asked) > 0 {
-		t.Errorf("the store was asked for %v, remembered are %v", store.Asked, s.heads.asked)
+	if len(store.Asked) > 0 || u.Heads.Absent() > 0 {
+		t.Errorf("the store was asked for %v, %d names are remembered", store.Asked, u.Heads.Absent())
 	}
 }
 
@@ -119,13 +118,13 @@ func TestHeadsAskOnce(t *testing.T) {
 	w := apitest.Embedded(t)
 	d := w.Desk(t)
 	store := w.WatchObjects()
-	s := w.still(t)
+	u := still(t, w)
 	free := make(chan struct{})
 	store.Fail(func(context.Context) error { <-free; return nil })
 	var asking sync.WaitGroup
 	for range 50 {
 		asking.Go(func() {
-			if _, err := s.heads.of(t.Context(), "beta"); !errors.Is(err, fs.ErrNotExist) {
+			if _, err := u.Heads.Version(t.Context(), "beta"); !errors.Is(err, fs.ErrNotExist) {
 				t.Errorf("the error is %v", err)
 			}
 		})
@@ -136,9 +135,9 @@ func TestHeadsAskOnce(t *testing.T) {
 	store.Fail(nil)
 	d.PublishVersion(t, "beta", "1.0.0")
 	before := store.Count("Stat beta/latest.json")
-	for _, step := range []time.Duration{0, s.Refresh / 2, s.Refresh/2 - time.Second} {
+	for _, step := range []time.Duration{0, w.Refresh / 2, w.Refresh/2 - time.Second} {
 		w.Clock.Move(step)
-		if _, err := s.heads.of(t.Context(), "beta"); !errors.Is(err, fs.ErrNotExist) {
+		if _, err := u.Heads.Version(t.Context(), "beta"); !errors.Is(err, fs.ErrNotExist) {
 			t.Errorf("the error is %v", err)
 		}
 	}
@@ -146,7 +145,7 @@ func TestHeadsAskOnce(t *testing.T) {
 		t.Errorf("the store was asked %d times more", now-before)
 	}
 	w.Clock.Move(2 * time.Second)
-	if shown, err := s.heads.of(t.Context(), "beta"); err != nil || shown.version != "1.0.0" {
+	if shown, err := u.Heads.Version(t.Context(), "beta"); err != nil || shown != "1.0.0" {
 		t.Errorf("%+v, %v", shown, err)
 	}
 }
@@ -157,18 +156,13 @@ func TestHeadsKeepNewer(t *testing.T) {
 	w := apitest.Embedded(t)
 	d := w.Desk(t)
 	d.PublishVersion(t, "stable", "1.0.0")
-	s := w.still(t)
-	if _, err := s.heads.of(t.Context(), "stable"); err != nil {
+	u := still(t, w)
+	if _, err := u.Heads.Version(t.Context(), "stable"); err != nil {
 		t.Fatal(err)
 	}
-	known := (*s.heads.known.Load())["stable"]
-	late, mine := s.heads.join("stable") // of somebody who saw before that it was not known
-	if !mine {
-		t.Fatal("somebody else answers")
-	}
-	s.heads.lookUp(t.Context(), "stable", late)
-	if (*s.heads.known.Load())["stable"] != known {
-		t.Error("the channel that the rounds look after was replaced")
+	// Somebody saw before that the channel was not known, and looks it up late.
+	if same, err := u.Heads.LookUp(t.Context(), "stable"); err != nil || !same {
+		t.Errorf("the channel that the rounds refresh was replaced, %v", err)
 	}
 }
 
@@ -178,27 +172,27 @@ func TestHeadsForgetNames(t *testing.T) {
 	w := apitest.Embedded(t)
 	w.Desk(t).PublishVersion(t, "stable", "1.0.0")
 	store := w.WatchObjects()
-	s := w.still(t)
-	for i := range 3 * maxAsked {
-		if _, err := s.heads.of(t.Context(), fmt.Sprintf("x%d", i)); !errors.Is(err, fs.ErrNotExist) {
+	u := still(t, w)
+	for i := range 3 * updates.MaxAbsent {
+		if _, err := u.Heads.Version(t.Context(), fmt.Sprintf("x%d", i)); !errors.Is(err, fs.ErrNotExist) {
 			t.Fatal(err)
 		}
 	}
-	if n := len(s.heads.asked); n > maxAsked {
+	if n := u.Heads.Absent(); n > updates.MaxAbsent {
 		t.Errorf("%d names are remembered", n)
 	}
 	w.Clock.Move(-time.Hour)
-	name := fmt.Sprintf("x%d", 3*maxAsked-1)
+	name := fmt.Sprintf("x%d", 3*updates.MaxAbsent-1)
 	before := store.Count("Stat " + channels.ManifestKey(name))
-	if _, err := s.heads.of(t.Context(), name); !errors.Is(err, fs.ErrNotExist) || store.Count("Stat "+channels.ManifestKey(name)) == before {
+	if _, err := u.Heads.Version(t.Context(), name); !errors.Is(err, fs.ErrNotExist) || store.Count("Stat "+channels.ManifestKey(name)) == before {
 		t.Errorf("remembered for an hour: %v", err)
 	}
 	store.Fail(apitest.Unavailable)
-	if _, err := s.heads.of(t.Context(), "stable"); !errors.Is(err, object.ErrUnavailable) {
+	if _, err := u.Heads.Version(t.Context(), "stable"); !errors.Is(err, object.ErrUnavailable) {
 		t.Errorf("the error is %v", err)
 	}
 	store.Fail(nil)
-	if shown, err := s.heads.of(t.Context(), "stable"); err != nil || shown.version != "1.0.0" {
+	if shown, err := u.Heads.Version(t.Context(), "stable"); err != nil || shown != "1.0.0" {
 		t.Errorf("%+v, %v", shown, err)
 	}
 }
@@ -210,16 +204,16 @@ func TestHeadsHang(t *testing.T) {
 	w.Desk(t).PublishVersion(t, "stable", "1.0.0")
 	store := w.WatchObjects()
 	w.Refresh = 10 * time.Millisecond
-	s := api.New(w.Options)
-	s.heads.patience = 100 * time.Millisecond
-	if _, err := s.heads.of(t.Context(), "stable"); err != nil {
+	u := w.ServeUpdates(t)
+	u.Heads.SetPatience(100 * time.Millisecond)
+	if _, err := u.Heads.Version(t.Context(), "stable"); err != nil {
 		t.Fatal(err)
 	}
 	store.Fail(apitest.Hang)
 	var asking sync.WaitGroup
 	for i := range 40 {
 		asking.Go(func() {
-			if _, err := s.heads.of(t.Context(), fmt.Sprintf("x%d", i)); !errors.Is(err, object.ErrUnavailable) {
+			if _, err := u.Heads.Version(t.Context(), fmt.Sprintf("x%d", i)); !errors.Is(err, object.ErrUnavailable) {
 				t.Errorf("the error is %v", err)
 			}
 		})
@@ -227,21 +221,39 @@ func TestHeadsHang(t *testing.T) {
 	for range 10 {
 		before := store.Count("Stat stable/latest.json")
 		apitest.Eventually(t, "another look", func() bool { return store.Count("Stat stable/latest.json") > before })
-		if shown, err := s.heads.of(t.Context(), "stable"); err != nil || shown.version != "1.0.0" {
+		if shown, err := u.Heads.Version(t.Context(), "stable"); err != nil || shown != "1.0.0" {
 			t.Errorf("%+v, %v", shown, err)
 		}
 	}
 	asking.Wait()
-	if store.Most > 2*maxLooks+1 { // of each kind, and the other records
+	if store.Most > 2*updates.MaxLooks+1 { // of each kind, and the other records
 		t.Errorf("the store was asked %d times at once", store.Most)
 	}
-	s.heads.patience = time.Hour
-	s.Close() // ends a look that hangs
-	s.Close()
+	u.Server.Close()
+	u.Server.Close()
 	late, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	s.Watch(late)
+	u.Server.Watch(late)
 	if store.Running > 0 {
+		t.Error("the store is asked after Close")
+	}
+}
+
+// TestHeadsCloseEndsALook: Close does not wait for a store that hangs.
+func TestHeadsCloseEndsALook(t *testing.T) {
+	w := apitest.Embedded(t)
+	w.Desk(t).PublishVersion(t, "stable", "1.0.0")
+	store := w.WatchObjects()
+	w.Refresh = 10 * time.Millisecond
+	u := w.ServeUpdates(t)
+	u.Heads.SetPatience(time.Hour)
+	if _, err := u.Heads.Version(t.Context(), "stable"); err != nil {
+		t.Fatal(err)
+	}
+	store.Fail(apitest.Hang)
+	apitest.Eventually(t, "a look", func() bool { return store.Busy() })
+	u.Server.Close()
+	if store.Busy() {
 		t.Error("the store is asked after Close")
 	}
 }
@@ -252,7 +264,7 @@ func TestHeadsPatience(t *testing.T) {
 	w := apitest.Embedded(t)
 	w.Desk(t).PublishVersion(t, "stable", "1.0.0")
 	store := w.WatchObjects()
-	s := w.still(t)
+	u := still(t, w)
 	free := make(chan struct{})
 	store.Fail(func(ctx context.Context) error {
 		<-free
@@ -260,16 +272,16 @@ func TestHeadsPatience(t *testing.T) {
 	})
 	first, leave := context.WithCancel(t.Context())
 	var asking sync.WaitGroup
-	asking.Go(func() { _, _ = s.heads.of(first, "stable") })
+	asking.Go(func() { _, _ = u.Heads.Version(first, "stable") })
 	apitest.Eventually(t, "the question", func() bool { return store.Count("Stat stable/latest.json") == 1 })
 	asking.Go(func() {
-		if shown, err := s.heads.of(t.Context(), "stable"); err != nil || shown.version != "1.0.0" {
+		if shown, err := u.Heads.Version(t.Context(), "stable"); err != nil || shown != "1.0.0" {
 			t.Errorf("%+v, %v", shown, err)
 		}
 	})
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := s.heads.of(gone, "stable"); !errors.Is(err, context.Canceled) {
+	if _, err := u.Heads.Version(gone, "stable"); !errors.Is(err, context.Canceled) {
 		t.Errorf("who is gone still waits: %v", err)
 	}
 	leave()
@@ -280,20 +292,19 @@ func TestHeadsPatience(t *testing.T) {
 	}
 }
 
-// TestHeadsAfterAPanic: who waits for a question that broke is not left waiting.
+// TestHeadsAfterAPanic: a look-up that panics fails, for all that wait for it, and is
+// not remembered.
 func TestHeadsAfterAPanic(t *testing.T) {
 	w := apitest.Embedded(t)
 	w.Desk(t).PublishVersion(t, "stable", "1.0.0")
 	store := w.WatchObjects()
-	s := w.still(t)
+	u := still(t, w)
 	store.Fail(func(context.Context) error { panic("broken") })
-	func() {
-		defer func() { _ = recover() }()
-		_, _ = s.heads.of(t.Context(), "stable")
-		t.Error("there was no panic")
-	}()
+	if _, err := u.Heads.Version(t.Context(), "stable"); err == nil || !strings.Contains(err.Error(), "panic: broken") {
+		t.Errorf("the error is %v", err)
+	}
 	store.Fail(nil)
-	if shown, err := s.heads.of(t.Context(), "stable"); err != nil || shown.version != "1.0.0" {
+	if shown, err := u.Heads.Version(t.Context(), "stable"); err != nil || shown != "1.0.0" {
 		t.Errorf("%+v, %v", shown, err)
 	}
 }
@@ -318,9 +329,11 @@ func (l *shownLog) of(manifest []byte) int {
 	return l.place[string(manifest)]
 }
 
-// testHeadsOutlive takes the store away and gives it back while clients ask and
+// TestHeadsOutlive takes the store away and gives it back while clients ask and
 // somebody publishes: every answer is a manifest that the channel had, none goes
 // back, and in the end all see the last.
+func TestHeadsOutlive(t *testing.T) { testHeadsOutlive(t, apitest.Embedded(t)) }
+
 func testHeadsOutlive(t *testing.T, w *apitest.World) {
 	d := w.Desk(t) // whose store stays
 	store := w.WatchObjects()
@@ -347,7 +360,7 @@ func testHeadsOutlive(t *testing.T, w *apitest.World) {
 	for i, fault := range faults {
 		store.Fail(fault)
 		w.Clock.Move(2 * time.Second)
-		if got := nobody.Get("/readyz"); got.Status != 503 || !strings.Contains(string(got.Body), `"objects":"failing"`) || !strings.Contains(string(got.Body), `"updates":"ok"`) {
+		if got := nobody.Get("/readyz?for=updates"); got.Status != 503 || !strings.Contains(string(got.Body), `"objects":"failing"`) {
 			t.Errorf("without the store: %d %s", got.Status, got.Body)
 		}
 		store.Fail(nil)
@@ -357,7 +370,7 @@ func testHeadsOutlive(t *testing.T, w *apitest.World) {
 			return bytes.Equal(nobody.Get("/updates/stable/latest.json").Body, want)
 		})
 		w.Clock.Move(2 * time.Second)
-		apitest.Eventually(t, "ready", func() bool { return nobody.Get("/readyz").Status == 200 })
+		apitest.Eventually(t, "ready", func() bool { return nobody.Get("/readyz?for=updates").Status == 200 })
 	}
 	stop()
 	asking.Wait()
