@@ -97,12 +97,6 @@ func withDefaults(o Options) Options {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	if o.MaxUpload == 0 {
-		o.MaxUpload = 20 << 20
-	}
-	if o.Refresh == 0 {
-		o.Refresh = 5 * time.Second
-	}
 	if o.Deadline == 0 {
 		o.Deadline = web.Deadline
 	}

@@ -49,6 +49,9 @@ const (
 	DefaultListen    = "127.0.0.1:8080"
 	DefaultRefresh   = 5 * time.Second
 	DefaultMaxUpload = 20 << 20
+	// DefaultBroker is the address of the broker in the process. Where it is taken,
+	// the broker listens on a free port.
+	DefaultBroker = "127.0.0.1:1883"
 )
 
 // Config is everything that can be configured.
@@ -135,8 +138,7 @@ const (
 // is set.
 type MQTT struct {
 	URL Secret `yaml:"url" env:"TSMON_MQTT_URL"` // may hold user and password
-	// Listen is the address of the broker in the process; empty for port 1883 of
-	// this machine, or a free port if that is taken.
+	// Listen is the address of the broker in the process; empty for DefaultBroker.
 	Listen string `yaml:"listen" env:"TSMON_MQTT_LISTEN"`
 }
 

@@ -27,7 +27,7 @@ func ChannelCommand(app *cli.App) *cobra.Command {
 }
 
 // channelFlag adds --channel, with completion of the configured names.
-func channelFlag(app *cli.App, cmd *cobra.Command, channel *string) {
+func channelFlag(cmd *cobra.Command, channel *string) {
 	cmd.Flags().StringVar(channel, "channel", "stable", "`CHANNEL` to move")
 }
 

@@ -14,6 +14,7 @@ import (
 	"tsmon/cmd/tsmon/cli"
 	"tsmon/cmd/tsmon/config"
 	"tsmon/signing"
+	"tsmon/store/durable"
 )
 
 // KeysCommand returns `tsmon keys`.
@@ -132,10 +133,10 @@ func writeKeyPair(o keysGenerateOptions, private, public string) error {
 	if err := os.MkdirAll(filepath.Dir(o.output), 0o700); err != nil {
 		return err
 	}
-	if err := cli.WriteFile(o.output, 0o600, []byte(private)); err != nil {
+	if err := durable.Replace(o.output, 0o600, []byte(private)); err != nil {
 		return err
 	}
-	return cli.WriteFile(o.output+".pub", 0o644, []byte(public))
+	return durable.Replace(o.output+".pub", 0o644, []byte(public))
 }
 
 func keysShowCommand(app *cli.App) *cobra.Command {

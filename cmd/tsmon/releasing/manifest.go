@@ -15,6 +15,7 @@ import (
 	"tsmon/manifest"
 	"tsmon/manifest/updater"
 	"tsmon/release"
+	"tsmon/store/durable"
 )
 
 // ManifestCommand returns `tsmon manifest`.
@@ -96,7 +97,7 @@ func writeManifest(app *cli.App, m *manifest.Manifest, output string) error {
 	if output == "-" {
 		return app.Write(data)
 	}
-	return cli.WriteFile(output, 0o644, data)
+	return durable.Replace(output, 0o644, data)
 }
 
 type validateFlags struct {

@@ -139,7 +139,7 @@ The same command again does nothing, or completes what was interrupted.`,
 		RunE: func(cmd *cobra.Command, args []string) error { return runPublish(cmd.Context(), app, f, args) },
 	}
 	f.addReason(cmd, remark)
-	channelFlag(app, cmd, &f.channel)
+	channelFlag(cmd, &f.channel)
 	f.contentFlags.add(cmd)
 	f.shareFlags.add(cmd)
 	f.moveFlags.add(cmd)
@@ -229,7 +229,7 @@ that was rolled back brings it back.`,
 	}
 	cmd.Flags().StringVar(&to, "to", "", "`VERSION` to go back to (default: the one before)")
 	f.addReason(cmd, requiredReason)
-	channelFlag(app, cmd, &channel)
+	channelFlag(cmd, &channel)
 	f.add(cmd)
 	return cmd
 }

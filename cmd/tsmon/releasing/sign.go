@@ -13,6 +13,7 @@ import (
 	"tsmon/cmd/tsmon/cli"
 	"tsmon/manifest"
 	"tsmon/release/bundle"
+	"tsmon/store/durable"
 )
 
 func releaseSignCommand(app *cli.App) *cobra.Command {
@@ -74,7 +75,7 @@ func runSign(ctx context.Context, app *cli.App, version, keyFile string, paths [
 		return err
 	}
 	for _, s := range signed {
-		if err := cli.WriteFile(s.Sig, 0o644, []byte(s.Signature.String())); err != nil {
+		if err := durable.Replace(s.Sig, 0o644, []byte(s.Signature.String())); err != nil {
 			return err
 		}
 	}

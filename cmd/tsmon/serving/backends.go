@@ -5,7 +5,6 @@ import (
 	"errors"
 	"io"
 	"log/slog"
-	"net"
 	"net/url"
 	"syscall"
 
@@ -116,7 +115,7 @@ func (b *backends) options(c *config.Config) api.Options {
 }
 
 // openMessages connects to the broker, or starts one.
-func openMessages(ctx context.Context, c config.MQTT, log *slog.Logger) (messages, string, error) {
+func openMessages(ctx context.Context, c config.MQTT, log *slog.Logger) (messages, string, error) { //nolint:ireturn // of two adapters
 	if c.URL != "" {
 		client, err := mqtt.Dial(ctx, mqtt.Options{URL: string(c.URL), Log: log})
 		if err != nil {
@@ -136,9 +135,9 @@ func startBroker(ctx context.Context, listen string, log *slog.Logger) (*mqtt.Br
 	if listen != "" {
 		return mqtt.Listen(ctx, mqtt.BrokerOptions{Address: listen, Log: log})
 	}
-	broker, err := mqtt.Listen(ctx, mqtt.BrokerOptions{Address: "127.0.0.1:1883", Log: log})
+	broker, err := mqtt.Listen(ctx, mqtt.BrokerOptions{Address: config.DefaultBroker, Log: log})
 	if errors.Is(err, syscall.EADDRINUSE) {
-		return mqtt.Listen(ctx, mqtt.BrokerOptions{Address: net.JoinHostPort("127.0.0.1", "0"), Log: log})
+		return mqtt.Listen(ctx, mqtt.BrokerOptions{Address: "127.0.0.1:0", Log: log})
 	}
 	return broker, err
 }

@@ -15,6 +15,7 @@ import (
 	"tsmon/cmd/tsmon/cli"
 	"tsmon/cmd/tsmon/config"
 	"tsmon/cmd/tsmon/demo"
+	"tsmon/store/durable"
 	"tsmon/store/record"
 )
 
@@ -155,14 +156,14 @@ func measure(ctx context.Context, b *backends, network *demo.Network, now time.T
 }
 
 func writeDemoFile(app *cli.App, path string, b *backends, c *config.Config, base, token string) error {
-	text, err := json.MarshalIndent(DemoFile{
+	text, err := json.MarshalIndent(DemoFile{ //nolint:gosec // with mode 0600
 		BaseURL: base, Email: demoEmail, TokenApp: token, SchemaName: demoTenant.Schema, TsName: demoTenant.TsName,
 		AccessKey: b.secrets.AccessKey, SecretKey: b.secrets.SecretKey, WriteToken: b.options(c).WriteToken, MQTTURL: b.mqttURL,
 	}, "", "  ")
 	if err != nil {
 		return err
 	}
-	if err := cli.WriteFile(path, 0o600, append(text, '\n')); err != nil {
+	if err := durable.Replace(path, 0o600, append(text, '\n')); err != nil {
 		return err
 	}
 	app.Say("the demo is ready: %s says how to log in", path)

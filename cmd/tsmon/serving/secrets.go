@@ -12,6 +12,7 @@ import (
 
 	"tsmon/cmd/tsmon/cli"
 	"tsmon/cmd/tsmon/config"
+	"tsmon/store/durable"
 )
 
 // Secrets are what a server has to be shown, besides access tokens.
@@ -48,11 +49,11 @@ func openSecrets(c *config.Config) (Secrets, error) {
 // get what the first one wrote.
 func keptSecrets(path string) (Secrets, error) {
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
-		text, err := json.MarshalIndent(Secrets{cli.RandomText(), cli.RandomText(), cli.RandomText()}, "", "  ")
+		text, err := json.MarshalIndent(Secrets{cli.RandomText(), cli.RandomText(), cli.RandomText()}, "", "  ") //nolint:gosec // with mode 0600
 		if err != nil {
 			return Secrets{}, err
 		}
-		if err := cli.CreateFile(path, append(text, '\n')); err != nil {
+		if err := durable.Create(path, 0o600, append(text, '\n')); err != nil && !errors.Is(err, fs.ErrExist) {
 			return Secrets{}, err
 		}
 	}

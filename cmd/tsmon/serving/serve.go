@@ -38,7 +38,7 @@ this machine the server speaks TLS, or says that a proxy in front does.
 Environment, beside what ` + "`tsmon help`" + ` lists:
   TSMON_MQTT_URL           mqtt[s]://USER:PASSWORD@HOST:PORT of an MQTT 5 broker
   TSMON_MQTT_LISTEN        address of the broker in the process (default
-                           127.0.0.1:1883, or a free port if that is taken)
+                           ` + config.DefaultBroker + `, or a free port if that is taken)
   TSMON_UPLOAD_ACCESS_KEY, TSMON_UPLOAD_SECRET_KEY
                            key pair of uploads (default: secrets.json in the data
                            folder, made up)
@@ -90,7 +90,7 @@ func Command(app *cli.App) *cobra.Command {
 		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return runServe(cmd.Context(), app, o) },
 	}
-	cmd.Flags().StringVar(&o.listen, "listen", "", "`ADDRESS` to listen on (default server.listen, 127.0.0.1:8080)")
+	cmd.Flags().StringVar(&o.listen, "listen", "", "`ADDRESS` to listen on (default server.listen, "+config.DefaultListen+")")
 	cmd.Flags().StringVar(&o.data, "data", "", "`FOLDER` of everything that is not configured elsewhere (default TSMON_DATA)")
 	cmd.Flags().BoolVar(&o.demo, "demo", false, "show a small water network that lives")
 	cmd.AddCommand(rotateKeyCommand(app))
@@ -176,7 +176,7 @@ func runServe(ctx context.Context, app *cli.App, o serveOptions) error {
 
 // serveBackends serves until the context ends, with the demo if before is not nil.
 func serveBackends(ctx context.Context, app *cli.App, c *config.Config, b *backends, before *DemoFile) error {
-	listener, err := net.Listen("tcp", c.Server.Listen)
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", c.Server.Listen)
 	if err != nil {
 		return cli.WithHint(err, "choose another address with --listen")
 	}
@@ -262,7 +262,9 @@ func serveUntil(ctx context.Context, server *http.Server, listener net.Listener)
 	if errors.Is(err, context.DeadlineExceeded) {
 		err = server.Close()
 	}
-	<-failed
+	if ended := <-failed; !errors.Is(ended, http.ErrServerClosed) {
+		err = errors.Join(err, ended)
+	}
 	return err
 }
 
