@@ -27,8 +27,8 @@ import (
 	"tsmon/store/series"
 )
 
-// Options are what a Server needs. Objects, Records, Series, Messages, Tokens and Log
-// are required.
+// Options are what a Server needs. Objects, Records, Series, Messages, Tokens, Log,
+// Refresh and MaxUpload are required.
 type Options struct {
 	Objects  object.Store
 	Records  record.Store
@@ -38,7 +38,7 @@ type Options struct {
 	Log      *slog.Logger
 
 	Keys         signing.Keyring // that manifests must be signed by; empty: only their form is checked
-	Refresh      time.Duration   // how old a manifest may be, 5 s by default
+	Refresh      time.Duration   // how old a manifest may be
 	UpdatesToken string          // bearer token of /updates/; empty: it is public
 	// Clients are redirected for bundles to Elsewhere, or with Presigner to the store.
 	// At most one of them is set; without either they get bundles here.
@@ -47,7 +47,7 @@ type Options struct {
 
 	Origins     []string // web origins that may send credentials, besides those of the desktop client
 	Uploads     monitor.KeyPair
-	MaxUpload   int64         // bytes, 20 MiB by default
+	MaxUpload   int64         // bytes
 	WriteToken  string        // of /api/v2/write; empty: nothing can be written
 	MetricsKey  string        // bearer token that opens /metrics to other machines; empty: none does
 	BehindProxy bool          // X-Forwarded-For and X-Forwarded-Proto are true
@@ -96,12 +96,6 @@ func New(o Options) *Server {
 func withDefaults(o Options) Options {
 	if o.Now == nil {
 		o.Now = time.Now
-	}
-	if o.MaxUpload == 0 {
-		o.MaxUpload = 20 << 20
-	}
-	if o.Refresh == 0 {
-		o.Refresh = 5 * time.Second
 	}
 	if o.Deadline == 0 {
 		o.Deadline = web.Deadline
