@@ -182,6 +182,7 @@ func (w *World) fill(tb testing.TB, schema, other string) {
 	w.Origins = []string{"https://scada.example.com"}
 	w.Uploads = monitor.KeyPair{Access: "access-of-the-test", Secret: "secret-of-the-test"}
 	w.WriteToken = "write-of-the-test"
+	w.Refresh, w.MaxUpload = 5*time.Second, 20<<20
 	settings := record.Settings{TimeZone: "America/Bogota", SaveMenu: saveMenu, PublishMenu: publishMenu}
 	for _, t := range []record.Tenant{
 		{Schema: schema, TsName: "ts_" + schema, Settings: settings},

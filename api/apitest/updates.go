@@ -3,7 +3,6 @@ package apitest
 import (
 	"net/http/httptest"
 	"testing"
-	"time"
 
 	"github.com/go-chi/chi/v5"
 	"github.com/prometheus/client_golang/prometheus"
@@ -36,7 +35,7 @@ func (w *World) ServeUpdates(tb testing.TB) *Updates {
 	})
 	u.Server = updates.New(updates.Options{
 		Objects: w.Objects, Heads: u.Heads, Fleet: u.Fleet, Observer: observer, Token: w.UpdatesToken,
-		Elsewhere: w.Elsewhere, Presigner: w.Presigner, BehindProxy: w.BehindProxy, Deadline: 20 * time.Second, Now: w.Now,
+		Elsewhere: w.Elsewhere, Presigner: w.Presigner, BehindProxy: w.BehindProxy, Deadline: web.Deadline, Now: w.Now,
 	})
 	routes := chi.NewRouter()
 	routes.Use(observer.Observe, observer.Recover)

@@ -26,6 +26,10 @@ func testAdoption(t *testing.T, w *apitest.World) {
 		}
 	}
 	r.WaitProgress(t, record.Progress{Offered: 7})
+	recorded := r.Fleet.Recorded()
+	if recorded == 0 {
+		t.Error("the guard does not notice that something was recorded")
+	}
 	for _, id := range []string{"a", "b", "c", "d", "f"} {
 		if got := r.Download(id, "1.1.0"); got.Status != 200 {
 			t.Fatalf("%d %s", got.Status, got.Body)
@@ -37,6 +41,9 @@ func testAdoption(t *testing.T, w *apitest.World) {
 		}
 	}
 	r.WaitProgress(t, record.Progress{Waiting: 4, Failed: 1, Crashed: 1, Offered: 1})
+	if r.Fleet.Recorded() <= recorded {
+		t.Error("the guard does not notice that more was recorded")
+	}
 	r.Check("a", "1.1.0") // it has it
 	r.Check("b", "1.0.0") // it has not
 	r.Check("d", "1.0.0") // it said that it waits for its next start

@@ -24,9 +24,6 @@ import (
 // still serves updates without a goroutine of its own: the test makes the rounds.
 func still(tb testing.TB, w *apitest.World) *apitest.Updates {
 	tb.Helper()
-	if w.Refresh == 0 {
-		w.Refresh = 5 * time.Second
-	}
 	u := w.ServeUpdates(tb)
 	u.Heads.Still()
 	return u

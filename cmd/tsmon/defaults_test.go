@@ -41,6 +41,8 @@ func TestDefaultsInDocuments(t *testing.T) {
 	for _, c := range []struct{ text, after, want string }{
 		{rootHelp, "TSMON_LISTEN", "default " + config.DefaultListen},
 		{serving.Help, "TSMON_REFRESH", "default " + config.DefaultRefresh.String()},
+		{serving.Help, "TSMON_LOG_LEVEL", "default " + config.DefaultLogLevel},
+		{serving.Help, "TSMON_LOG_FORMAT", "default " + config.DefaultLogFormat},
 		{serving.Help, "TSMON_UPLOAD_MAX_BYTES", fmt.Sprintf("default %d", config.DefaultMaxUpload)},
 		{serving.Command(cli.New()).Flag("listen").Usage, "", config.DefaultListen},
 		{string(description), "\n  /upload:", fmt.Sprintf("%d MiB (a setting)", config.DefaultMaxUpload>>20)},
@@ -56,8 +58,8 @@ func TestDefaultsInDocuments(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got := []any{c.Server.Listen, c.Server.Refresh, c.Server.Upload.MaxBytes}
-	if want := []any{config.DefaultListen, config.DefaultRefresh, int64(config.DefaultMaxUpload)}; !reflect.DeepEqual(got, want) {
+	got := []any{c.Server.Listen, c.Server.Refresh, c.Server.Upload.MaxBytes, c.Server.Log}
+	if want := []any{config.DefaultListen, config.DefaultRefresh, int64(config.DefaultMaxUpload), config.Log{Level: config.DefaultLogLevel, Format: config.DefaultLogFormat}}; !reflect.DeepEqual(got, want) {
 		t.Errorf("the defaults are %v, want %v", got, want)
 	}
 }

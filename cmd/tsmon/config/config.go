@@ -22,6 +22,7 @@
 //	  refresh: 5s
 //	  updates: {redirect: presigned, token: …}       # or public
 //	  webhook: https://chat.example.com/hooks/…
+//	  log: {level: info, format: json}               # or text
 package config
 
 import (
@@ -34,6 +35,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -49,6 +51,8 @@ const (
 	DefaultListen    = "127.0.0.1:8080"
 	DefaultRefresh   = 5 * time.Second
 	DefaultMaxUpload = 20 << 20
+	DefaultLogLevel  = "info"
+	DefaultLogFormat = LogJSON
 	// DefaultBroker is the address of the broker in the process. Where it is taken,
 	// the broker listens on a free port.
 	DefaultBroker = "127.0.0.1:1883"
@@ -114,7 +118,20 @@ type Server struct {
 	Updates Updates       `yaml:"updates"`
 	// Webhook is the address that events of rollouts are posted to.
 	Webhook Secret `yaml:"webhook" env:"TSMON_WEBHOOK"`
+	Log     Log    `yaml:"log"`
 }
+
+// Log configures the server's log on stderr.
+type Log struct {
+	Level  string `yaml:"level" env:"TSMON_LOG_LEVEL"`   // debug, info, warn or error
+	Format string `yaml:"format" env:"TSMON_LOG_FORMAT"` // LogJSON or LogText
+}
+
+// Values of Log.Format.
+const (
+	LogJSON = "json"
+	LogText = "text"
+)
 
 // Updates configures how the storage is served under /updates/.
 type Updates struct {
@@ -294,6 +311,8 @@ func (c *Config) fill(vars map[string]string) error {
 	c.Server.Listen = cmp.Or(c.Server.Listen, DefaultListen)
 	c.Server.Refresh = cmp.Or(c.Server.Refresh, DefaultRefresh)
 	c.Server.Upload.MaxBytes = cmp.Or(c.Server.Upload.MaxBytes, DefaultMaxUpload)
+	c.Server.Log.Level = cmp.Or(c.Server.Log.Level, DefaultLogLevel)
+	c.Server.Log.Format = cmp.Or(c.Server.Log.Format, DefaultLogFormat)
 	if len(c.Channels) == 0 {
 		c.Channels = map[string]Channel{"stable": {}, "beta": {Follows: "stable", Prerelease: true}}
 	}
@@ -390,6 +409,10 @@ func (s Server) check() error {
 		return errors.New("server.upload.max_bytes is not between 1 and 1 GiB")
 	case s.Refresh < minRefresh || s.Refresh > maxRefresh:
 		return fmt.Errorf("server.refresh is not between %s and %s (TSMON_REFRESH)", minRefresh, maxRefresh)
+	case !slices.Contains([]string{"debug", "info", "warn", "error"}, s.Log.Level):
+		return errors.New("server.log.level is not debug, info, warn or error (TSMON_LOG_LEVEL)")
+	case s.Log.Format != LogJSON && s.Log.Format != LogText:
+		return errors.New("server.log.format is neither json nor text (TSMON_LOG_FORMAT)")
 	case s.Webhook != "" && !isAddress(string(s.Webhook)):
 		return errors.New("server.webhook is not an absolute http(s) address (TSMON_WEBHOOK)")
 	case strings.ContainsFunc(string(s.Updates.Token), func(c rune) bool { return c <= ' ' || c > '~' }):

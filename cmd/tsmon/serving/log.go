@@ -4,50 +4,52 @@ import (
 	"context"
 	"io"
 	"log/slog"
+	"math"
 	"strconv"
 	"sync"
 	"time"
+
+	"tsmon/cmd/tsmon/config"
 )
 
 const (
-	// gatherTime is how long a line may wait for others.
-	gatherTime = 10 * time.Millisecond
-	// gatherSize is how many bytes are enough to be written, about.
-	gatherSize = 32 << 10
+	batchTime = 10 * time.Millisecond // a line waits no longer
+	batchSize = 32 << 10              // bytes, about, that are written at once
 )
 
-// gathered is a writer that passes on what is written to it a little later, and
-// together: a server that is busy makes few system calls for its log. While the
-// writer behind it blocks, so does this one once enough lines wait.
-type gathered struct {
+// batchWriter batches log writes for batchTime or batchSize, so that a busy server
+// makes few system calls for its log. While the writer behind it blocks, Write blocks
+// once a batch is full.
+type batchWriter struct {
 	to io.Writer
 
-	passing sync.Mutex // held while lines are written, in their order
-	written []byte     // a buffer to gather in, next
+	flushing sync.Mutex // held while a batch is written
+	spare    []byte     // buffer of the next batch
 
 	mu    sync.Mutex
 	lines []byte
-	later *time.Timer // nil until there is something to write
+	timer *time.Timer // of the next flush, nil before the first line
 	err   error       // of the last write
 }
 
-// Write takes whole lines. Its errors are those of a write before.
-func (g *gathered) Write(p []byte) (int, error) {
+// Write adds whole lines. Its errors are those of an earlier batch.
+func (g *batchWriter) Write(p []byte) (int, error) {
 	g.mu.Lock()
 	before := len(g.lines)
 	g.lines = append(g.lines, p...)
 	return len(p), g.added(before)
 }
 
-// added gives back mu and sees to it that what was added is written.
-func (g *gathered) added(before int) error {
-	err, full := g.err, len(g.lines) >= gatherSize
+// added unlocks mu and schedules a flush of what was added after the first before
+// bytes.
+func (g *batchWriter) added(before int) error {
+	err, full := g.err, len(g.lines) >= batchSize
 	switch {
 	case full:
-	case g.later == nil:
-		g.later = time.AfterFunc(gatherTime, g.Flush)
+	case g.timer == nil:
+		g.timer = time.AfterFunc(batchTime, g.Flush)
 	case before == 0:
-		g.later.Reset(gatherTime)
+		g.timer.Reset(batchTime)
 	}
 	g.mu.Unlock()
 	if full {
@@ -56,13 +58,13 @@ func (g *gathered) added(before int) error {
 	return err
 }
 
-// Flush passes on what was written.
-func (g *gathered) Flush() {
-	g.passing.Lock()
-	defer g.passing.Unlock()
+// Flush writes the batch.
+func (g *batchWriter) Flush() {
+	g.flushing.Lock()
+	defer g.flushing.Unlock()
 	g.mu.Lock()
 	lines := g.lines
-	g.lines = g.written[:0]
+	g.lines = g.spare[:0]
 	g.mu.Unlock()
 	if len(lines) > 0 {
 		_, err := g.to.Write(lines)
@@ -70,21 +72,29 @@ func (g *gathered) Flush() {
 		g.err = err
 		g.mu.Unlock()
 	}
-	g.written = lines
+	g.spare = lines
 }
 
-// logTo returns a log of JSON lines.
-func logTo(g *gathered) *slog.Logger {
-	return slog.New(&lineHandler{slog.NewJSONHandler(g, nil), g, []byte{}})
+// newLog returns the server's log. c has been checked.
+func newLog(g *batchWriter, c config.Log) *slog.Logger {
+	var options slog.HandlerOptions
+	var level slog.Level
+	if level.UnmarshalText([]byte(c.Level)) == nil {
+		options.Level = level
+	}
+	if c.Format == config.LogText {
+		return slog.New(slog.NewTextHandler(g, &options))
+	}
+	return slog.New(&lineHandler{slog.NewJSONHandler(g, &options), g, []byte{}})
 }
 
-// lineHandler writes the lines of slog.JSONHandler, byte for byte. Those of
-// requests, which are the most and hold plain texts and numbers alone, it writes
-// in a third of the time; all others it leaves to that one.
+// lineHandler writes the lines of slog.JSONHandler, byte for byte. Lines of plain
+// texts and numbers, which those of requests are, take it a third of the time; it
+// passes all others on.
 type lineHandler struct {
 	slog.Handler
-	to   *gathered
-	with []byte // the attributes that every line has; nil if they are not plain
+	to   *batchWriter
+	with []byte // the encoded attributes of every line; nil if they are not plain
 }
 
 func (h *lineHandler) Handle(ctx context.Context, r slog.Record) error {
@@ -131,7 +141,7 @@ func (h *lineHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
 // WithGroup implements slog.Handler.
 func (h *lineHandler) WithGroup(name string) slog.Handler { return h.Handler.WithGroup(name) }
 
-// appendPlain appends a member, if it can be told without escaping.
+// appendPlain appends an attribute if JSON needs no escapes for it.
 func appendPlain(b []byte, a slog.Attr) ([]byte, bool) {
 	if a.Key == "" || !isPlainText(a.Key) {
 		return b, false
@@ -148,13 +158,17 @@ func appendPlain(b []byte, a slog.Attr) ([]byte, bool) {
 		}
 	case slog.KindInt64:
 		return strconv.AppendInt(b, a.Value.Int64(), 10), true
+	case slog.KindFloat64:
+		if f := a.Value.Float64(); f == 0 && !math.Signbit(f) || f >= 1e-6 && f < 1e21 { // others have an exponent
+			return strconv.AppendFloat(b, f, 'f', -1, 64), true
+		}
 	case slog.KindDuration:
 		return strconv.AppendInt(b, int64(a.Value.Duration()), 10), true
 	}
 	return b, false
 }
 
-// isPlainText says that JSON shows a text as it is.
+// isPlainText reports whether a text needs no escapes in JSON.
 func isPlainText(text string) bool {
 	for i := range len(text) {
 		if c := text[i]; c < ' ' || c > '~' || c == '"' || c == '\\' {

@@ -7,11 +7,15 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"math"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
 	"testing/slogtest"
 	"time"
+
+	"tsmon/cmd/tsmon/config"
 )
 
 // TestLogLines wants the lines of the standard handler, byte for byte.
@@ -27,6 +31,8 @@ func TestLogLines(t *testing.T) {
 		"a key to escape":   {nil, []slog.Attr{slog.Int("a\"b", 1)}, "request"},
 		"a message":         {nil, []slog.Attr{slog.Int("a", 1)}, "re\"quest"},
 		"text to keep":      {[]slog.Attr{slog.String("a", "ñ")}, []slog.Attr{slog.Int("b", 1)}, "request"},
+		"fractions":         {nil, []slog.Attr{slog.Float64("a", 0.001), slog.Float64("b", 1234.567), slog.Float64("c", 0), slog.Float64("d", 1e-6)}, "request"},
+		"extreme fractions": {nil, []slog.Attr{slog.Float64("a", 1e-7), slog.Float64("b", 1e21), slog.Float64("c", -0.5), slog.Float64("d", math.Copysign(0, -1))}, "request"},
 		"other kinds":       {[]slog.Attr{slog.Any("error", errors.New("e"))}, []slog.Attr{slog.Bool("b", true), slog.Float64("f", 1.5), slog.Time("t", at), slog.Uint64("u", 1<<63)}, "request"},
 		"half plain":        {nil, []slog.Attr{slog.Int("a", 1), slog.Any("b", []int{1})}, "request"},
 		"a group":           {nil, []slog.Attr{slog.Group("g", slog.Int("a", 1)), slog.Group("", slog.Int("b", 1)), {}}, "request"},
@@ -34,10 +40,10 @@ func TestLogLines(t *testing.T) {
 	} {
 		for _, when := range []time.Time{at, at.UTC(), {}} {
 			var want, got bytes.Buffer
-			g := &gathered{to: &got}
+			g := &batchWriter{to: &got}
 			r := slog.NewRecord(when, slog.LevelWarn+1, c.message, 0)
 			r.AddAttrs(c.attrs...)
-			for _, h := range []slog.Handler{slog.NewJSONHandler(&want, nil), logTo(g).Handler()} {
+			for _, h := range []slog.Handler{slog.NewJSONHandler(&want, nil), newLog(g, config.Log{}).Handler()} {
 				for _, h := range []slog.Handler{h, h.WithAttrs(c.with), h.WithAttrs(c.with).WithAttrs(c.with), h.WithGroup("g").WithAttrs(c.with)} {
 					if err := h.Handle(t.Context(), r); err != nil {
 						t.Error(err)
@@ -51,12 +57,33 @@ func TestLogLines(t *testing.T) {
 	}
 }
 
+// TestLogSettings: lines below the level are left out, in either format.
+func TestLogSettings(t *testing.T) {
+	for c, want := range map[config.Log]string{
+		{Level: "info", Format: config.LogJSON}:  `"level":"INFO","msg":"b","n":1}` + "\n" + `"level":"ERROR","msg":"c"}` + "\n",
+		{Level: "error"}:                         `"level":"ERROR","msg":"c"}` + "\n",
+		{Level: "debug", Format: config.LogText}: "level=DEBUG msg=a\nlevel=INFO msg=b n=1\nlevel=ERROR msg=c\n",
+		{Level: "warn", Format: config.LogText}:  "level=ERROR msg=c\n",
+	} {
+		var out bytes.Buffer
+		g := &batchWriter{to: &out}
+		log := newLog(g, c)
+		log.Debug("a")
+		log.Info("b", "n", 1)
+		log.Error("c")
+		g.Flush()
+		if got := regexp.MustCompile(`(?m)^({"time":"[^"]+",|time=\S+ )`).ReplaceAllString(out.String(), ""); got != want {
+			t.Errorf("%+v:\n%swant\n%s", c, got, want)
+		}
+	}
+}
+
 func TestLogHandler(t *testing.T) {
 	var out bytes.Buffer
-	g := &gathered{to: &out}
+	g := &batchWriter{to: &out}
 	slogtest.Run(t, func(*testing.T) slog.Handler {
 		out.Reset()
-		return logTo(g).Handler()
+		return newLog(g, config.Log{}).Handler()
 	}, func(t *testing.T) (m map[string]any) {
 		g.Flush()
 		if err := json.Unmarshal(out.Bytes(), &m); err != nil {
@@ -87,12 +114,12 @@ func (s *slow) Write(p []byte) (int, error) {
 	return len(p), s.fails
 }
 
-// TestGathered wants each line once, in order and whole, in few writes, and the
+// TestBatchWriter wants each line once, in order and whole, in few writes, and the
 // last one without anybody asking for it.
-func TestGathered(t *testing.T) {
+func TestBatchWriter(t *testing.T) {
 	to := &slow{called: make(chan struct{}, 1)}
-	g := &gathered{to: to}
-	log := logTo(g)
+	g := &batchWriter{to: to}
+	log := newLog(g, config.Log{})
 	const writers, each = 8, 500
 	var wait sync.WaitGroup
 	for i := range writers {
@@ -134,9 +161,9 @@ func TestGathered(t *testing.T) {
 	}
 }
 
-func TestGatheredErrors(t *testing.T) {
+func TestBatchWriterErrors(t *testing.T) {
 	full := errors.New("full")
-	g := &gathered{to: &slow{fails: full}}
+	g := &batchWriter{to: &slow{fails: full}}
 	if _, err := io.WriteString(g, "a\n"); err != nil {
 		t.Error(err)
 	}
@@ -144,7 +171,7 @@ func TestGatheredErrors(t *testing.T) {
 	if _, err := io.WriteString(g, "b\n"); !errors.Is(err, full) {
 		t.Errorf("the error is %v", err)
 	}
-	if err := logTo(g).Handler().Handle(t.Context(), slog.NewRecord(time.Now(), slog.LevelInfo, "m", 0)); !errors.Is(err, full) {
+	if err := newLog(g, config.Log{}).Handler().Handle(t.Context(), slog.NewRecord(time.Now(), slog.LevelInfo, "m", 0)); !errors.Is(err, full) {
 		t.Errorf("the error is %v", err)
 	}
 }

@@ -26,52 +26,57 @@ import (
 	"tsmon/cmd/tsmon/config"
 )
 
-const Help = `Serve the monitoring interface, and the updates of the store under /updates/, at
+// Help is the text of `tsmon serve --help`.
+var Help = fmt.Sprintf(`Serve the monitoring interface, and the updates of the store under /updates/, at
 / and at /api. The address is written to stderr once the server answers; port 0
-takes a free one. SIGINT and SIGTERM end it, after running requests.
+picks a free port. SIGINT and SIGTERM stop the server after the running requests.
 
-Without configuration everything lies in the data folder: records and time series
-in SQLite, files in a folder, the keys of access tokens, and secrets that are made
-up on the first start; messages go to an MQTT broker inside the process. Beyond
-this machine the server speaks TLS, or says that a proxy in front does.
+Without configuration everything is kept in the data folder: records and time
+series in SQLite, files in a folder, the keys of access tokens, and secrets, which
+the first start generates; messages go to an MQTT broker inside the process. To be
+reached from other machines the server needs TLS, or a proxy in front of it.
 
-Environment, beside what ` + "`tsmon help`" + ` lists:
+Environment, besides what %[1]s lists:
   TSMON_MQTT_URL           mqtt[s]://USER:PASSWORD@HOST:PORT of an MQTT 5 broker
   TSMON_MQTT_LISTEN        address of the broker in the process (default
                            ` + config.DefaultBroker + `, or a free port if that is taken)
   TSMON_UPLOAD_ACCESS_KEY, TSMON_UPLOAD_SECRET_KEY
-                           key pair of uploads (default: secrets.json in the data
-                           folder, made up)
-  TSMON_UPLOAD_MAX_BYTES   largest upload (default 20971520)
-  TSMON_CORS_ORIGINS       origins of web pages that may ask, comma-separated,
-                           beside those of the desktop application
+                           key pair of uploads (default: in secrets.json in the
+                           data folder, generated)
+  TSMON_UPLOAD_MAX_BYTES   largest upload (default %[2]d)
+  TSMON_CORS_ORIGINS       origins of web pages that may send requests,
+                           comma-separated, besides those of the desktop application
   TSMON_TLS_CERT, TSMON_TLS_KEY   files of the certificate and its key; they are
                            read again when they change
-  TSMON_BEHIND_PROXY       true: a proxy in front speaks TLS, sets
-                           X-Forwarded-For and passes Host on
+  TSMON_BEHIND_PROXY       true: a proxy in front terminates TLS and sets
+                           X-Forwarded-For and X-Forwarded-Host, or passes Host on
   TSMON_TOKEN_KEYS         file of the keys of access tokens (default
                            token-keys.json in the data folder); servers that
                            share records share it
   TSMON_SERIES_TOKEN       without TSMON_SERIES_URL: the token of /api/v2/write
                            (default: in secrets.json)
   TSMON_METRICS_KEY        bearer token that opens /metrics to other machines
-  TSMON_REFRESH            how old a channel may be that is served (default 5s)
-  TSMON_UPDATES_REDIRECT   where clients are sent for bundles: public, to
+  TSMON_REFRESH            longest time for which a channel is served from memory
+                           (default %[3]s)
+  TSMON_UPDATES_REDIRECT   where clients are redirected for bundles: public, to
                            TSMON_PUBLIC_URL; presigned, to the S3 storage itself,
-                           at an address that is good for 15 minutes (default:
-                           nowhere, they get them here)
+                           at an address that is valid for 15 minutes (default:
+                           nowhere, they download from this server)
   TSMON_UPDATES_PRESIGN_ENDPOINT
-                           https://HOST by which clients reach the S3 server, if
+                           https://HOST at which clients reach the S3 server, if
                            that is not the endpoint in TSMON_STORAGE
-  TSMON_WEBHOOK            address that is told, by POST of JSON, of rollouts
-                           that the server halted because the release failed
-  TSMON_UPDATES_TOKEN      bearer token that clients have to show under /updates/
-                           (default: none, they are public)
+  TSMON_UPDATES_TOKEN      bearer token that clients must send under /updates/
+                           (default: none, updates are public)
+  TSMON_WEBHOOK            address to POST a JSON notice to when the server halts a
+                           rollout because the release fails
+  TSMON_LOG_LEVEL          debug, info, warn or error (default %[4]s)
+  TSMON_LOG_FORMAT         json or text (default %[5]s)
 
-With --demo there is a small water network that lives: a tenant with variables,
-diagrams, charts and menus, ten days of history, and new values every few seconds.
-Once it is ready, demo.json in the data folder (mode 0600) holds base_url, email,
-tokenApp, schemaName, ts_name, accesskey and secretkey.`
+--demo adds a small simulated water network: a tenant with variables, diagrams,
+charts and menus, ten days of history, and new values every few seconds. Once it is
+ready, demo.json in the data folder (mode 0600) holds base_url, email, tokenApp,
+schemaName, ts_name, accesskey and secretkey.`,
+	"`tsmon help`", config.DefaultMaxUpload, config.DefaultRefresh, config.DefaultLogLevel, config.DefaultLogFormat)
 
 type serveOptions struct {
 	listen, data string
@@ -92,7 +97,7 @@ func Command(app *cli.App) *cobra.Command {
 	}
 	cmd.Flags().StringVar(&o.listen, "listen", "", "`ADDRESS` to listen on (default server.listen, "+config.DefaultListen+")")
 	cmd.Flags().StringVar(&o.data, "data", "", "`FOLDER` of everything that is not configured elsewhere (default TSMON_DATA)")
-	cmd.Flags().BoolVar(&o.demo, "demo", false, "show a small water network that lives")
+	cmd.Flags().BoolVar(&o.demo, "demo", false, "add a small simulated water network")
 	cmd.AddCommand(rotateKeyCommand(app))
 	return cmd
 }
@@ -108,10 +113,10 @@ func rotateKeyCommand(app *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "rotate-key",
 		Short: "Sign access tokens with a new key",
-		Long: `Put a new key in front of those that access tokens are signed with. Running
-servers take it up within a minute. Tokens of the key before stay good until they
-expire or the key is rotated again; those of older keys end, so that rotating twice
-within twelve hours logs everybody out. The file keeps its algorithm.`,
+		Long: `Sign access tokens with a new key. Running servers use it within a minute. Tokens
+that the previous key signed stay valid until they expire or the key is rotated
+again; those of older keys are no longer valid, so that rotating twice within
+twelve hours logs everybody out. The algorithm stays the same.`,
 		Example: "  tsmon serve rotate-key",
 		Args:    cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -164,9 +169,9 @@ func runServe(ctx context.Context, app *cli.App, o serveOptions) error {
 	if app.Variable("GOGC") == "" {
 		debug.SetGCPercent(gcPercent)
 	}
-	lines := &gathered{to: app.Stderr}
+	lines := &batchWriter{to: app.Stderr}
 	defer lines.Flush()
-	log := logTo(lines)
+	log := newLog(lines, c.Server.Log)
 	b, err := openBackends(ctx, app, c, log)
 	if err != nil {
 		return err
@@ -231,7 +236,7 @@ func moveChannels(ctx context.Context, app *cli.App, c *config.Config, b *backen
 	p.Who, p.Step = "tsmon serve at "+address+", "+app.Who(), func(string) {}
 	steward := &fleet.Steward{
 		Publisher: p, Log: b.log,
-		Guards:  &fleet.Guards{Guards: b.guards, Channels: handler.Channels, Records: b.records, Now: time.Now},
+		Guards:  &fleet.Guards{Guards: b.guards, Channels: handler.Channels, Records: b.records, Recorded: handler.Recorded, Now: time.Now},
 		Webhook: &fleet.Webhook{Address: string(c.Server.Webhook), Log: b.log},
 	}
 	steward.Run(ctx, slices.Collect(maps.Keys(c.Channels)))
