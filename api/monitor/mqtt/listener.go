@@ -106,7 +106,7 @@ func (l *listener) serve(c *clientConn, establish listeners.EstablishFn) {
 		delete(l.conns, c)
 	}()
 	_ = c.SetDeadline(time.Now().Add(l.greeting)) // on a closed connection the read fails
-	_ = establish(l.ID(), c) // why a client's connection ended does not matter
+	_ = establish(l.ID(), c)                      // why a client's connection ended does not matter
 }
 
 // Close disconnects all clients and waits, also for those without a CONNECT packet.
