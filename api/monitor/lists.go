@@ -1,6 +1,7 @@
 package monitor
 
 import (
+	"context"
 	"net/http"
 
 	"tsmon/api/web"
@@ -10,22 +11,11 @@ import (
 // lists serves records that are only read.
 type lists struct{ records record.Store }
 
-// variables returns the variables of the caller's schema.
-func (l *lists) variables(r *http.Request, who caller) (any, error) {
-	found, err := l.records.Variables(r.Context(), who.tenant.Schema)
-	return list(found, err)
-}
-
-// menus returns all menu items.
-func (l *lists) menus(r *http.Request, who caller) (any, error) {
-	found, err := l.records.Menus(r.Context(), who.tenant.Schema)
-	return list(found, err)
-}
-
-// charts returns all charts, as they are stored.
-func (l *lists) charts(r *http.Request, who caller) (any, error) {
-	found, err := l.records.Charts(r.Context(), who.tenant.Schema)
-	return list(found, err)
+// all returns a handler that returns all records of a kind in the caller's schema.
+func all[T any](read func(ctx context.Context, schema string) ([]T, error)) func(*http.Request, caller) (any, error) {
+	return func(r *http.Request, who caller) (any, error) {
+		return list(read(r.Context(), who.tenant.Schema))
+	}
 }
 
 // list returns an answer whose data is an array, never null.

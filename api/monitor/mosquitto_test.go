@@ -14,8 +14,8 @@ import (
 	"tsmon/store/servertest"
 )
 
-// TestMosquittoSub lets Mosquitto's own client receive what was sent, through
-// Mosquitto and through the broker in the process.
+// TestMosquittoSub receives messages with Mosquitto's own client, through Mosquitto
+// and through the embedded broker.
 func TestMosquittoSub(t *testing.T) {
 	program := servertest.FindMosquitto(t, "mosquitto_sub")
 	mosquitto := servertest.StartMosquitto(t)

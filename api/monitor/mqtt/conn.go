@@ -95,7 +95,7 @@ var errAnswer = fmt.Errorf("the broker sent a packet of more than %d bytes", max
 // Lock begins a packet.
 func (c *conn) Lock() {
 	c.writing.Lock()
-	c.SetWriteDeadline(time.Now().Add(c.timeout))
+	_ = c.SetWriteDeadline(time.Now().Add(c.timeout)) // on a closed connection the write fails
 }
 
 // Unlock ends a packet.

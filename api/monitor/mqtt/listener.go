@@ -105,8 +105,8 @@ func (l *listener) serve(c *clientConn, establish listeners.EstablishFn) {
 		defer l.mu.Unlock()
 		delete(l.conns, c)
 	}()
-	c.SetDeadline(time.Now().Add(l.greeting))
-	_ = establish(l.ID(), c) // why a client's connection ended does not matter
+	_ = c.SetDeadline(time.Now().Add(l.greeting)) // on a closed connection the read fails
+	_ = establish(l.ID(), c)                      // why a client's connection ended does not matter
 }
 
 // Close disconnects all clients and waits, also for those without a CONNECT packet.
@@ -134,7 +134,7 @@ type clientConn struct {
 }
 
 func (c *clientConn) Write(p []byte) (int, error) {
-	c.SetWriteDeadline(time.Now().Add(writeTimeout))
+	_ = c.SetWriteDeadline(time.Now().Add(writeTimeout)) // on a closed connection the write fails
 	n, err := c.Conn.Write(p)
 	if err != nil {
 		c.Close()

@@ -85,7 +85,7 @@ func (k *Keys) find(kid string) (key, error) {
 		return keys[i], nil
 	}
 	if failed != nil {
-		return key{}, fmt.Errorf("the key %.80q is unknown, and newer ones can't be read: %v", kid, failed)
+		return key{}, fmt.Errorf("the key %.80q is unknown, and newer ones can't be read: %w", kid, failed)
 	}
 	return key{}, fmt.Errorf("the key %.80q is unknown", kid)
 }
