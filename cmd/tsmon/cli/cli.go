@@ -193,6 +193,21 @@ func (a *App) ReadInput(path string, most int64) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(input, most))
 }
 
+// ReadSmall reads a file of at most 64 KiB, such as a key.
+func ReadSmall(path string) ([]byte, error) {
+	const most = 64 << 10
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	data, err := io.ReadAll(io.LimitReader(file, most+1))
+	if err == nil && len(data) > most {
+		err = fmt.Errorf("%s: larger than 64 KiB", path)
+	}
+	return data, err
+}
+
 // countedFile reports what is read of it.
 type countedFile struct {
 	*os.File

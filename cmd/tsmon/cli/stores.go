@@ -55,7 +55,7 @@ func OpenStore(_ context.Context, storage string) (object.Store, error) {
 }
 
 // Publisher returns what the release commands work with. Its reads and uploads
-// advance p.
+// advance p, unless it is nil.
 func (a *App) Publisher(ctx context.Context, c *config.Config, p *Progress) (*release.Publisher, error) {
 	keys, err := Keyring(c.TrustedKeys)
 	if err != nil {
@@ -69,10 +69,11 @@ func (a *App) Publisher(ctx context.Context, c *config.Config, p *Progress) (*re
 	for name, channel := range c.Channels {
 		policies[name] = release.Policy{Targets: channel.Targets, Prerelease: channel.Prerelease, Follows: channel.Follows}
 	}
-	return &release.Publisher{
-		Store: store, PublicURL: c.PublicURL, Keys: keys, Policies: policies,
-		Who: a.Who(), Now: a.Now, Transferred: p.Transferred, Uploaded: p.Uploaded, Step: p.Step,
-	}, nil
+	publisher := &release.Publisher{Store: store, PublicURL: c.PublicURL, Keys: keys, Policies: policies, Who: a.Who(), Now: a.Now}
+	if p != nil {
+		publisher.Transferred, publisher.Uploaded, publisher.Step = p.Transferred, p.Uploaded, p.Step
+	}
+	return publisher, nil
 }
 
 // OpenPresigner returns the source of the bucket addresses that clients are

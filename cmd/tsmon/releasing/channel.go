@@ -97,7 +97,7 @@ func channelListCommand(app *cli.App) *cobra.Command {
 }
 
 func runChannelList(ctx context.Context, app *cli.App) error {
-	p, err := reader(ctx, app, app.NewProgress(""))
+	p, err := reader(ctx, app, nil)
 	if err != nil {
 		return err
 	}
@@ -117,7 +117,7 @@ func runChannelList(ctx context.Context, app *cli.App) error {
 
 // loadLog reads the log of a channel that shows something.
 func loadLog(ctx context.Context, app *cli.App, channel string) (*channels.Log, *release.Publisher, error) {
-	p, err := reader(ctx, app, app.NewProgress(""))
+	p, err := reader(ctx, app, nil)
 	if err != nil {
 		return nil, nil, err
 	}

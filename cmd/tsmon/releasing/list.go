@@ -34,7 +34,7 @@ type ListedRelease struct {
 }
 
 func runReleaseList(ctx context.Context, app *cli.App) error {
-	p, err := reader(ctx, app, app.NewProgress(""))
+	p, err := reader(ctx, app, nil)
 	if err != nil {
 		return err
 	}
@@ -80,7 +80,7 @@ func releaseShowCommand(app *cli.App) *cobra.Command {
 }
 
 func runReleaseShow(ctx context.Context, app *cli.App, version string) error {
-	p, err := reader(ctx, app, app.NewProgress(""))
+	p, err := reader(ctx, app, nil)
 	if err != nil {
 		return err
 	}

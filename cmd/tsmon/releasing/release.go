@@ -1,3 +1,8 @@
+// Package releasing holds the commands of the release side: keys, releases, channels
+// and manifests, and what an installed application would be offered.
+//
+// A command that moves a channel builds options from its flags, has package release
+// plan and apply the move, and prints the plan.
 package releasing
 
 import (
@@ -91,7 +96,6 @@ func (f *moveFlags) move(ctx context.Context, app *cli.App, run func(*config.Con
 	if err != nil {
 		return err
 	}
-	p.Uploaded = progress.Uploaded
 	if !f.noProbe {
 		p.Probe = probe(httpClient(), string(c.Server.Updates.Token), p.Keys, f.allowUnbound)
 	}

@@ -1,6 +1,7 @@
 package releasing
 
 import (
+	"context"
 	"fmt"
 	"strconv"
 	"strings"
@@ -97,43 +98,45 @@ Only tsmon serve can tell clients apart, at /updates/CHANNEL/{target}/{arch}/
 }
 
 func channelPauseCommand(app *cli.App) *cobra.Command {
-	var f moveFlags
-	cmd := &cobra.Command{
+	return steerCommand(app, (*release.Publisher).Pause, true, &cobra.Command{
 		Use:   "pause CHANNEL --reason TEXT",
 		Short: "Hold the newest release of a channel back",
 		Long: `Hold the newest release of a channel back: nobody is offered it any more, and
 everybody gets the release before. Clients that have it keep it; the steps of a
-rollout stand still. This is not a rollback: resume offers the release again.`,
+rollout pause, too. This is not a rollback: resume offers the release again.`,
 		Example: `  tsmon channel pause stable --reason "support is flooded"`,
-		Args:    cli.Args(1, 1, "one CHANNEL"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := f.needReason(); err != nil {
-				return err
-			}
-			o := f.options(args[0])
-			return f.move(cmd.Context(), app, func(_ *config.Config, p *release.Publisher) (*release.Plan, error) { return p.Pause(cmd.Context(), o) })
-		},
-	}
-	f.addReason(cmd, requiredReason)
-	f.addDry(cmd)
-	return cmd
+	})
 }
 
 func channelResumeCommand(app *cli.App) *cobra.Command {
-	var f moveFlags
-	cmd := &cobra.Command{
+	return steerCommand(app, (*release.Publisher).Resume, false, &cobra.Command{
 		Use:   "resume CHANNEL",
 		Short: "Offer the release that a channel holds back again",
-		Long: `Offer the release that a channel holds back again, to those who were offered it
-before; the steps of a rollout go on where they stopped.`,
+		Long: `Offer the release that a channel holds back again, to the clients that were offered
+it before; the steps of a rollout continue where they stopped.`,
 		Example: `  tsmon channel resume stable --reason "it was the network"`,
-		Args:    cli.Args(1, 1, "one CHANNEL"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			o := f.options(args[0])
-			return f.move(cmd.Context(), app, func(_ *config.Config, p *release.Publisher) (*release.Plan, error) { return p.Resume(cmd.Context(), o) })
-		},
+	})
+}
+
+// steerCommand completes cmd, which makes a move that takes no options of its own.
+func steerCommand(app *cli.App, steer func(*release.Publisher, context.Context, release.Options) (*release.Plan, error), needsReason bool, cmd *cobra.Command) *cobra.Command {
+	var f moveFlags
+	cmd.Args = cli.Args(1, 1, "one CHANNEL")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if needsReason {
+			if err := f.needReason(); err != nil {
+				return err
+			}
+		}
+		return f.move(cmd.Context(), app, func(_ *config.Config, p *release.Publisher) (*release.Plan, error) {
+			return steer(p, cmd.Context(), f.options(args[0]))
+		})
 	}
-	f.addReason(cmd, remark)
+	if needsReason {
+		f.addReason(cmd, requiredReason)
+	} else {
+		f.addReason(cmd, remark)
+	}
 	f.addDry(cmd)
 	return cmd
 }

@@ -30,19 +30,19 @@ type messages interface {
 type backends struct {
 	log     *slog.Logger
 	objects object.Store
-	presign object.Presigner // nil where clients are not sent to the bucket
+	presign object.Presigner // nil unless clients are redirected to the bucket
 	records record.Store
 	series  cli.SeriesStore
 	mqtt    messages
-	mqttURL string // of the broker in the process; empty if it is elsewhere
+	mqttURL string // of the broker in the process, if there is one
 	tokens  *token.Keys
 	trusted signing.Keyring
 	guards  map[string]fleet.Guard
 	secrets Secrets
 }
 
-// openBackends opens everything. A remote back end that is down is no error: each
-// request tries again.
+// openBackends opens everything. A remote back end that is down is no error: requests
+// connect to it.
 func openBackends(ctx context.Context, app *cli.App, c *config.Config, log *slog.Logger) (b *backends, err error) {
 	b = &backends{log: log}
 	defer func() {

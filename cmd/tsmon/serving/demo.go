@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -19,7 +18,7 @@ import (
 	"tsmon/store/record"
 )
 
-// demoTenant is who the demo's water network belongs to.
+// demoTenant owns the demo's water network.
 var demoTenant = record.Tenant{
 	Schema: "demo", TsName: "ts_demo",
 	Settings: record.Settings{TimeZone: demo.TimeZone, SaveMenu: demo.SaveMenu, PublishMenu: demo.PublishMenu},
@@ -30,7 +29,7 @@ const (
 	demoProfile = 1
 )
 
-// DemoFile is demo.json: how to ask a server that shows the demo.
+// DemoFile is demo.json: how to log in to a server with the demo.
 type DemoFile struct {
 	BaseURL    string `json:"base_url"`
 	Email      string `json:"email"`
@@ -43,8 +42,8 @@ type DemoFile struct {
 	MQTTURL    string `json:"mqtt_url,omitempty"`    // of the broker in the process, if there is one
 }
 
-// leftDemo returns what demo.json of an earlier start says, and removes it, so
-// that nobody takes it for that of this one; nil if there is to be no demo.
+// leftDemo reads and removes the demo.json of an earlier start, so that nobody takes
+// it for the one of this start. It returns nil if no demo is wanted.
 func leftDemo(c *config.Config, wanted bool) (*DemoFile, error) {
 	if !wanted {
 		return nil, nil
@@ -61,9 +60,8 @@ func leftDemo(c *config.Config, wanted bool) (*DemoFile, error) {
 	return &before, err
 }
 
-// runDemo fills the demo's tenant, says in demo.json how to ask for it, and
-// goes on measuring until the context ends. What can't be reached now is tried
-// again.
+// runDemo fills the demo's tenant, writes demo.json, and adds measurements until the
+// context ends. It retries what fails.
 func runDemo(ctx context.Context, app *cli.App, c *config.Config, b *backends, base string, before *DemoFile) error {
 	path := filepath.Join(c.Data, "demo.json")
 	ticks := time.NewTicker(demo.Interval)
@@ -85,7 +83,7 @@ func runDemo(ctx context.Context, app *cli.App, c *config.Config, b *backends, b
 		}()
 		if err != nil && ctx.Err() == nil {
 			b.log.Error("demo", "error", err)
-			network = nil // it goes on where what is stored ends
+			network = nil // resume from what is stored
 		}
 		select {
 		case <-ctx.Done():
@@ -95,10 +93,10 @@ func runDemo(ctx context.Context, app *cli.App, c *config.Config, b *backends, b
 	}
 }
 
-// prepareDemo makes what is not there yet. The token of an earlier start stays
-// good; where it is lost, the user gets a new one.
+// prepareDemo creates what does not exist yet. The token of an earlier start stays
+// valid; if it is lost, the user gets a new one.
 func prepareDemo(ctx context.Context, app *cli.App, b *backends, before *DemoFile) (*demo.Network, error) {
-	t, err := b.records.Tenant(ctx, demoTenant.Schema) // whose settings somebody may have changed
+	t, err := b.records.Tenant(ctx, demoTenant.Schema) // its settings may have been changed
 	if errors.Is(err, record.ErrNotFound) {
 		t, err = demoTenant, b.records.CreateTenant(ctx, demoTenant)
 	}
@@ -106,7 +104,7 @@ func prepareDemo(ctx context.Context, app *cli.App, b *backends, before *DemoFil
 		return nil, err
 	}
 	if t.TsName != demoTenant.TsName {
-		return nil, fmt.Errorf("the tenant %s has the database %s: it is not the demo's", t.Schema, t.TsName)
+		return nil, fmt.Errorf("the tenant %s has the database %s: it does not belong to the demo", t.Schema, t.TsName)
 	}
 	if err := b.series.Create(ctx, demoTenant.TsName); err != nil {
 		return nil, err
@@ -116,7 +114,7 @@ func prepareDemo(ctx context.Context, app *cli.App, b *backends, before *DemoFil
 		return nil, err
 	}
 	menus, err := b.records.Menus(ctx, demoTenant.Schema)
-	if err == nil && len(menus) == 0 { // else it was imported, and perhaps edited
+	if err == nil && len(menus) == 0 { // else it was imported before, and may have been edited
 		err = b.records.Import(ctx, demoTenant.Schema, demo.Content(u.ID, demoProfile))
 	}
 	if err != nil {
@@ -125,7 +123,7 @@ func prepareDemo(ctx context.Context, app *cli.App, b *backends, before *DemoFil
 	return demo.Resume(ctx, b.series, demoTenant.TsName, app.Now())
 }
 
-// demoUser returns the demo's user, whose token is then before.TokenApp.
+// demoUser returns the demo's user and sets before.TokenApp to the user's token.
 func demoUser(ctx context.Context, records record.Store, before *DemoFile) (record.User, error) {
 	u, err := records.User(ctx, demoTenant.Schema, demoEmail)
 	known := err == nil && u.HasToken(monitor.TokenDigest(before.TokenApp))
@@ -145,7 +143,7 @@ func demoUser(ctx context.Context, records record.Store, before *DemoFile) (reco
 	return u, err
 }
 
-// measure stores the values that the network has had until now.
+// measure stores the network's values up to now.
 func measure(ctx context.Context, b *backends, network *demo.Network, now time.Time) error {
 	for batch := range network.Until(now) {
 		if err := b.series.Write(ctx, demoTenant.TsName, batch); err != nil {
@@ -170,15 +168,10 @@ func writeDemoFile(app *cli.App, path string, b *backends, c *config.Config, bas
 	return nil
 }
 
-// readDemoFile returns what an earlier start wrote, as far as it can be read.
+// readDemoFile returns what an earlier start wrote, empty if it can't be read.
 func readDemoFile(path string) DemoFile {
 	var before DemoFile
-	file, err := os.Open(path)
-	if err != nil {
-		return before
-	}
-	defer file.Close()
-	text, err := io.ReadAll(io.LimitReader(file, 64<<10))
+	text, err := cli.ReadSmall(path)
 	if err != nil || json.Unmarshal(text, &before) != nil {
 		return DemoFile{}
 	}

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -15,15 +14,15 @@ import (
 	"tsmon/store/durable"
 )
 
-// Secrets are what a server has to be shown, besides access tokens.
+// Secrets are the credentials that clients send, besides access tokens.
 type Secrets struct {
 	AccessKey  string `json:"accesskey"`
 	SecretKey  string `json:"secretkey"`
 	WriteToken string `json:"write_token"` // of /api/v2/write
 }
 
-// openSecrets returns the secrets that are configured, and those of the data
-// folder for the others. The first start makes them up.
+// openSecrets returns the configured secrets, and those in the data folder for the
+// others. The first start generates them.
 func openSecrets(c *config.Config) (Secrets, error) {
 	set := Secrets{string(c.Server.Upload.AccessKey), string(c.Server.Upload.SecretKey), string(c.Server.Series.Token)}
 	if set.AccessKey != "" && set.WriteToken != "" {
@@ -45,7 +44,7 @@ func openSecrets(c *config.Config) (Secrets, error) {
 	return set, nil
 }
 
-// keptSecrets reads the file, or makes it: of servers that start at once, all
+// keptSecrets reads the file, or creates it. Servers that start at the same time all
 // get what the first one wrote.
 func keptSecrets(path string) (Secrets, error) {
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
@@ -57,21 +56,20 @@ func keptSecrets(path string) (Secrets, error) {
 			return Secrets{}, err
 		}
 	}
-	file, err := os.Open(path)
+	info, err := os.Stat(path)
+	if err == nil && info.Mode().Perm()&0o077 != 0 && runtime.GOOS != "windows" {
+		err = cli.WithHint(fmt.Errorf("%s can be read by others", path), "chmod 600 "+path)
+	}
 	if err != nil {
 		return Secrets{}, err
 	}
-	defer file.Close()
-	if info, err := file.Stat(); err != nil || info.Mode().Perm()&0o077 != 0 && runtime.GOOS != "windows" {
-		return Secrets{}, cli.WithHint(errors.Join(err, fmt.Errorf("%s can be read by others", path)), "chmod 600 "+path)
-	}
-	text, err := io.ReadAll(io.LimitReader(file, 64<<10))
+	text, err := cli.ReadSmall(path)
 	if err != nil {
 		return Secrets{}, err
 	}
 	var kept Secrets
 	if json.Unmarshal(text, &kept) != nil || kept.AccessKey == "" || kept.SecretKey == "" || kept.WriteToken == "" {
-		return Secrets{}, cli.WithHint(fmt.Errorf("%s does not hold accesskey, secretkey and write_token", path), "move it away: the server makes a new one")
+		return Secrets{}, cli.WithHint(fmt.Errorf("%s does not hold accesskey, secretkey and write_token", path), "move it away: the server creates a new one")
 	}
 	return kept, nil
 }

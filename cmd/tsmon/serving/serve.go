@@ -1,3 +1,5 @@
+// Package serving holds `tsmon serve`: it opens the back ends that are configured,
+// joins them to the HTTP interface, and adds the demo.
 package serving
 
 import (
@@ -39,7 +41,7 @@ reached from other machines the server needs TLS, or a proxy in front of it.
 Environment, besides what %[1]s lists:
   TSMON_MQTT_URL           mqtt[s]://USER:PASSWORD@HOST:PORT of an MQTT 5 broker
   TSMON_MQTT_LISTEN        address of the broker in the process (default
-                           ` + config.DefaultBroker + `, or a free port if that is taken)
+                           `+config.DefaultBroker+`, or a free port if that is taken)
   TSMON_UPLOAD_ACCESS_KEY, TSMON_UPLOAD_SECRET_KEY
                            key pair of uploads (default: in secrets.json in the
                            data folder, generated)
@@ -228,12 +230,12 @@ func moveChannels(ctx context.Context, app *cli.App, c *config.Config, b *backen
 		b.log.Info("this server neither guards nor ends rollouts: it has no public_url or no trusted_keys")
 		return nil
 	}
-	p, err := app.Publisher(ctx, c, app.NewProgress(""))
+	p, err := app.Publisher(ctx, c, nil)
 	if err != nil {
 		b.log.Error("rollouts are neither guarded nor ended by this server", "error", err)
 		return err
 	}
-	p.Who, p.Step = "tsmon serve at "+address+", "+app.Who(), func(string) {}
+	p.Who = "tsmon serve at " + address + ", " + app.Who()
 	steward := &fleet.Steward{
 		Publisher: p, Log: b.log,
 		Guards:  &fleet.Guards{Guards: b.guards, Channels: handler.Channels, Records: b.records, Recorded: handler.Recorded, Now: time.Now},

@@ -13,22 +13,22 @@ import (
 	"tsmon/cmd/tsmon/config"
 )
 
-// certificate is a certificate in files, read again when they change, so that
-// one that is renewed needs no restart.
+// certificate reloads its files when they change, so that a renewal needs no
+// restart.
 type certificate struct {
 	files config.TLS
 	log   *slog.Logger
 
 	mu     sync.Mutex
-	looked time.Time
-	stamp  [2]time.Time
+	looked time.Time    // when the files were last looked at
+	stamp  [2]time.Time // their times of modification
 	loaded *tls.Certificate
 }
 
-// lookAgain is how long files are taken to be as they were.
+// lookAgain is how often the files are checked.
 const lookAgain = 30 * time.Second
 
-// listenTLS speaks TLS on the connections of a listener.
+// listenTLS wraps a listener in TLS.
 func listenTLS(listener net.Listener, files config.TLS, log *slog.Logger) (net.Listener, error) {
 	c := &certificate{files: files, log: log}
 	if err := c.load(); err != nil {
@@ -41,8 +41,8 @@ func listenTLS(listener net.Listener, files config.TLS, log *slog.Logger) (net.L
 	}), nil
 }
 
-// get returns the certificate. While new files can't be read, as in the middle
-// of a renewal, it is the one before.
+// get returns the certificate. While the files can't be read, as during a renewal, it
+// is the previous one.
 func (c *certificate) get() *tls.Certificate {
 	c.mu.Lock()
 	defer c.mu.Unlock()
