@@ -31,27 +31,20 @@ A mistake is reported with its line and the number of samples written before it:
 none (exit code 3), or whole batches (exit code 1).`
 
 func seriesWriteCommand(app *cli.App) *cobra.Command {
-	var precision string
-	cmd := &cobra.Command{
+	lines := func(r io.Reader, unit time.Duration) iter.Seq2[series.Sample, error] {
+		return series.Lines(r, unit, app.Now())
+	}
+	return seriesCommandOf(app, lines, &cobra.Command{
 		Use:   "write SCHEMA|DATABASE FILE|-",
 		Short: "Write values from InfluxDB's line protocol",
 		Long:  `Write values from InfluxDB's line protocol. A line without a time gets the current one.` + seriesHelp,
 		Example: `  tsmon series write acueducto values.txt
   echo 'tank,site=north level=3.2' | tsmon series write acueducto -`,
-		Args: cli.Args(2, 2, "a SCHEMA or DATABASE and a FILE"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return runSeries(cmd.Context(), app, args[0], args[1], precision, func(r io.Reader, unit time.Duration) iter.Seq2[series.Sample, error] {
-				return series.Lines(r, unit, app.Now())
-			})
-		},
-	}
-	precisionFlag(cmd, &precision)
-	return cmd
+	})
 }
 
 func seriesImportCommand(app *cli.App) *cobra.Command {
-	var precision string
-	cmd := &cobra.Command{
+	return seriesCommandOf(app, series.CSV, &cobra.Command{
 		Use:   "import SCHEMA|DATABASE FILE|-",
 		Short: "Write values from comma-separated values",
 		Long: `Write values from comma-separated values. The first line names the columns: time,
@@ -59,22 +52,23 @@ measurement, field and value, in any order; further ones are tags. A time is RFC
 3339 or a number; a value is a number, 12i for an integer, true, false, or a text
 in quotes of its own: """open""" in a CSV file.` + seriesHelp,
 		Example: "  tsmon series import acueducto values.csv --precision s",
-		Args:    cli.Args(2, 2, "a SCHEMA or DATABASE and a FILE"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return runSeries(cmd.Context(), app, args[0], args[1], precision, series.CSV)
-		},
+	})
+}
+
+// seriesCommandOf completes cmd, which writes the samples that read finds.
+func seriesCommandOf(app *cli.App, read samplesOf, cmd *cobra.Command) *cobra.Command {
+	var precision string
+	cmd.Args = cli.Args(2, 2, "a SCHEMA or DATABASE and a FILE")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		return runSeries(cmd.Context(), app, args[0], args[1], precision, read)
 	}
-	precisionFlag(cmd, &precision)
+	cmd.Flags().StringVar(&precision, "precision", "ns", "`UNIT` of times that are numbers: ns, us, ms or s")
+	// It fails only for a flag that does not exist.
+	_ = cmd.RegisterFlagCompletionFunc("precision", cobra.FixedCompletions([]string{"ns", "us", "ms", "s"}, cobra.ShellCompDirectiveNoFileComp))
 	return cmd
 }
 
 var precisions = map[string]time.Duration{"ns": time.Nanosecond, "us": time.Microsecond, "ms": time.Millisecond, "s": time.Second}
-
-func precisionFlag(cmd *cobra.Command, precision *string) {
-	cmd.Flags().StringVar(precision, "precision", "ns", "`UNIT` of times that are numbers: ns, us, ms or s")
-	// It fails only for a flag that does not exist.
-	_ = cmd.RegisterFlagCompletionFunc("precision", cobra.FixedCompletions([]string{"ns", "us", "ms", "s"}, cobra.ShellCompDirectiveNoFileComp))
-}
 
 // WrittenSeries is what the series commands print.
 type WrittenSeries struct {

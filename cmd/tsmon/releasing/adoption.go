@@ -19,12 +19,12 @@ func channelAdoptionCommand(app *cli.App) *cobra.Command {
 	return &cobra.Command{
 		Use:   "adoption CHANNEL",
 		Short: "Show which versions the clients of a channel have",
-		Long: `Show which versions the clients of a channel have, how far they came with the
-newest release, and how many of them have it since when. It reads the records and
-the time series that tsmon serve writes: the configuration has to be the server's.
+		Long: `Show which versions the clients of a channel have, and how far and how fast the
+newest release has spread. It reads the records and the time series that tsmon serve
+writes, so it needs the server's configuration.
 
-Clients are counted that were seen in the last 30 days and send an id, the header
-X-Tsmon-Client; what the others asked is counted under anonymous.`,
+It counts the clients of the last 30 days that send an ID in the header
+X-Tsmon-Client; requests without one are counted as anonymous.`,
 		Example: `  tsmon channel adoption stable
   tsmon channel adoption stable --json`,
 		Args: cli.Args(1, 1, "one CHANNEL"),
@@ -45,7 +45,7 @@ func runAdoption(ctx context.Context, app *cli.App, channel string) error {
 	result := fleet.NewAdoption(log, now)
 	err = cli.WithRecords(ctx, c, func(records record.Store) error { return result.ReadRecords(ctx, records, now) })
 	if errors.Is(err, cli.ErrNoRecords) {
-		return cli.WithHint(err, "say where tsmon serve keeps them: TSMON_DATA, or TSMON_RECORDS and TSMON_SERIES_URL, as for the server")
+		return cli.WithHint(err, "set TSMON_DATA, or TSMON_RECORDS and TSMON_SERIES_URL, as for tsmon serve")
 	}
 	if err != nil {
 		return err

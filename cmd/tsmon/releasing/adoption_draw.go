@@ -33,7 +33,7 @@ func drawAdoption(w io.Writer, r *fleet.Adoption) {
 	}
 	drawGroups(w, r)
 	n := r.Newest
-	fmt.Fprintf(w, "\n%s: %d running, %d downloaded and waiting, %d offered; %d failed, %d crashed, %d came back without it\n",
+	fmt.Fprintf(w, "\n%s: %d running, %d downloaded and waiting, %d offered; %d failed, %d crashed, %d returned without it\n",
 		n.Version, n.Running, n.Waiting, n.Offered, n.Failed, n.Crashed, n.Kept)
 	drawCurve(w, r)
 	if r.Day != nil {
@@ -43,11 +43,11 @@ func drawAdoption(w io.Writer, r *fleet.Adoption) {
 				texts = append(texts, fmt.Sprintf("%s %d", event, r.Day[event]))
 			}
 		}
-		fmt.Fprintf(w, "last 24 hours: %s\n", cmp.Or(strings.Join(texts, ", "), "nothing was asked"))
+		fmt.Fprintf(w, "last 24 hours: %s\n", cmp.Or(strings.Join(texts, ", "), "no requests"))
 	}
 }
 
-// drawGroups writes the clients by platform and cohort, if there are several.
+// drawGroups writes the clients by platform and cohort, if there is more than one kind.
 func drawGroups(w io.Writer, r *fleet.Adoption) {
 	kinds := map[[2]string]int{}
 	for _, g := range r.Groups {

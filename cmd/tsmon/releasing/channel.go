@@ -48,7 +48,7 @@ type ChannelState struct {
 
 func stateOf(e *channels.Entry, channel, publicURL string, now time.Time) ChannelState {
 	s := ChannelState{Channel: channel, Version: e.Version, Sequence: e.Sequence, Action: string(e.Action), Targets: e.Targets,
-		When: e.When.Format("2006-01-02T15:04:05Z07:00"), Who: e.Who}
+		When: e.When.Format(time.RFC3339), Who: e.Who}
 	if e.Rollout != nil {
 		s.Rollout = release.ShareOf(e.Rollout, now)
 	}

@@ -242,7 +242,7 @@ func readKey(ctx context.Context, app *cli.App, c *config.Config, arg string) (k
 	_, private := signing.ParsePrivateKey(text)
 	switch {
 	case private == nil && k.source == "":
-		return k, cli.WithHint(cli.Usagef("a private key stands among the arguments, where every process can read it"), "give its file; consider this key compromised")
+		return k, cli.WithHint(cli.Usagef("a private key is among the arguments, where every process can read it"), "give its file; consider this key compromised")
 	case private == nil:
 		k.unlock, err = app.Unlocker(ctx, c, text)
 	case k.source == "" && !keyText.MatchString(arg):

@@ -55,7 +55,7 @@ func (f *moveFlags) addReason(cmd *cobra.Command, usage string) {
 
 const (
 	remark         = "a remark for the channel's log"
-	requiredReason = "why; kept in the channel's log (required)"
+	requiredReason = "why, for the channel's log (required)"
 )
 
 // check looks at the flags alone.
@@ -73,7 +73,7 @@ func (f *moveFlags) check() error {
 
 func (f *moveFlags) needReason() error {
 	if strings.TrimSpace(f.reason) == "" {
-		return cli.WithHint(cli.Usagef("--reason is missing"), "say why; the channel's log keeps it")
+		return cli.WithHint(cli.Usagef("--reason is missing"), "give --reason TEXT; the channel's log records it")
 	}
 	return nil
 }
@@ -215,9 +215,9 @@ it showed. That stops the spread: clients below it get the earlier release.
 Clients that have the bad release keep it, because the updater only goes
 forward; reaching them takes a new build with a higher version.
 
-The same command again, with the same reason, does nothing, and so that two
-people don't go back twice, going back further takes --to. --to with a version
-that was rolled back brings it back.`,
+The same command with the same reason does nothing a second time, so that two
+people don't roll back twice; --to goes back further. --to with a version that was
+rolled back restores it.`,
 		Example: `  tsmon release rollback --channel stable --reason "crashes at start"
   tsmon release rollback --channel stable --to 1.2.0 --reason "data loss since 1.3.0" --dry-run`,
 		Args: cli.Args(0, 0, "no arguments; --to names the version"),
@@ -231,7 +231,7 @@ that was rolled back brings it back.`,
 			})
 		},
 	}
-	cmd.Flags().StringVar(&to, "to", "", "`VERSION` to go back to (default: the one before)")
+	cmd.Flags().StringVar(&to, "to", "", "`VERSION` to go back to (default: the previous one)")
 	f.addReason(cmd, requiredReason)
 	channelFlag(cmd, &channel)
 	f.add(cmd)

@@ -27,10 +27,10 @@ type shareFlags struct {
 func (f *shareFlags) add(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	f.given = flags.Changed
-	flags.IntVar(&f.percent, "percent", 100, "give it to `N` % of the clients that ask tsmon serve; all others keep the release before")
-	flags.IntSliceVar(&f.steps, "steps", nil, "rising `PERCENTAGES` one after another, such as 5,25,50,100")
+	flags.IntVar(&f.percent, "percent", 100, "offer it to `N` % of the clients that ask tsmon serve; the others keep the previous release")
+	flags.IntSliceVar(&f.steps, "steps", nil, "rising `PERCENTAGES`, such as 5,25,50,100")
 	flags.DurationVar(&f.every, "every", 0, "`DURATION` of each step, such as 6h")
-	flags.StringSliceVar(&f.cohorts, "cohort", nil, "`NAME` of clients that get it at once (their header X-Tsmon-Cohort), repeatable; alone, nobody else does")
+	flags.StringSliceVar(&f.cohorts, "cohort", nil, "`NAME` of a cohort that gets it at once (header X-Tsmon-Cohort), repeatable; without --percent or --steps, only cohorts get it")
 }
 
 // rollout returns the rollout that the flags describe, nil for everybody. A flag
@@ -76,7 +76,7 @@ Only tsmon serve can tell clients apart, at /updates/CHANNEL/{target}/{arch}/
 		Args: cli.Args(1, 1, "one CHANNEL"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if !share.given("percent") && !share.given("steps") {
-				return cli.WithHint(cli.Usagef("--percent is missing"), "say --percent N, or --steps 5,25,50,100 --every 6h")
+				return cli.WithHint(cli.Usagef("--percent is missing"), "give --percent N, or --steps 5,25,50,100 --every 6h")
 			}
 			rollout, err := share.rollout()
 			if err != nil {
@@ -102,7 +102,7 @@ func channelPauseCommand(app *cli.App) *cobra.Command {
 		Use:   "pause CHANNEL --reason TEXT",
 		Short: "Hold the newest release of a channel back",
 		Long: `Hold the newest release of a channel back: nobody is offered it any more, and
-everybody gets the release before. Clients that have it keep it; the steps of a
+everybody gets the previous one. Clients that have it keep it; the steps of a
 rollout pause, too. This is not a rollback: resume offers the release again.`,
 		Example: `  tsmon channel pause stable --reason "support is flooded"`,
 	})
