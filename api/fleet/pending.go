@@ -1,7 +1,6 @@
 package fleet
 
 import (
-	"iter"
 	"maps"
 	"slices"
 	"time"
@@ -85,26 +84,19 @@ func (p *pending) full() bool {
 // maxBatch bounds the entries of one write, which delays other writers.
 const maxBatch = 2000
 
-// batches yields everything in batches. Downloads come last: they are merged into
+// batches returns everything in batches. Downloads come last: they are merged into
 // tries.
-func (p *pending) batches() iter.Seq[record.Sightings] {
-	return func(yield func(record.Sightings) bool) {
-		for installed := range slices.Chunk(slices.Collect(maps.Values(p.installed)), maxBatch) {
-			if !yield(record.Sightings{Installed: installed}) {
-				return
-			}
-		}
-		for tries := range slices.Chunk(slices.Collect(maps.Values(p.tries)), maxBatch) {
-			if !yield(record.Sightings{Tries: tries}) {
-				return
-			}
-		}
-		for downloads := range slices.Chunk(slices.Collect(maps.Values(p.downloads)), maxBatch) {
-			if !yield(record.Sightings{Downloads: downloads}) {
-				return
-			}
-		}
+func (p *pending) batches() (all []record.Sightings) {
+	for installed := range slices.Chunk(slices.Collect(maps.Values(p.installed)), maxBatch) {
+		all = append(all, record.Sightings{Installed: installed})
 	}
+	for tries := range slices.Chunk(slices.Collect(maps.Values(p.tries)), maxBatch) {
+		all = append(all, record.Sightings{Tries: tries})
+	}
+	for downloads := range slices.Chunk(slices.Collect(maps.Values(p.downloads)), maxBatch) {
+		all = append(all, record.Sightings{Downloads: downloads})
+	}
+	return all
 }
 
 // keep puts back what was not written. What was seen since is newer.

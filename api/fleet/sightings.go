@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	lru "github.com/hashicorp/golang-lru/v2"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"tsmon/channels"
@@ -39,8 +40,8 @@ type Sightings struct {
 	mu   sync.Mutex
 	seen pending
 	// At most maxSeen each:
-	offered  map[downloadKey]string // the channel that offered a client a version
-	reported map[reportKey]bool     // what clients reported
+	offered  *lru.Cache[downloadKey, string] // the channel that offered a client a version
+	reported *lru.Cache[reportKey, struct{}] // what clients reported
 	// Versions of clients that are older than the channel's log, at most maxBefore of
 	// each channel.
 	before map[string]map[string]bool
@@ -61,8 +62,10 @@ type Sightings struct {
 // NewSightings returns sightings that begin with the first event or with Start.
 // Close ends them.
 func NewSightings(o Options) *Sightings {
+	offered, _ := lru.New[downloadKey, string](maxSeen) // fails for sizes below 1 only
+	reported, _ := lru.New[reportKey, struct{}](maxSeen)
 	return &Sightings{
-		Options: o, metrics: newMetrics(o.Registry), seen: newPending(), offered: map[downloadKey]string{}, reported: map[reportKey]bool{},
+		Options: o, metrics: newMetrics(o.Registry), seen: newPending(), offered: offered, reported: reported,
 		before: map[string]map[string]bool{}, counted: map[countKey]counts{},
 	}
 }
@@ -116,10 +119,7 @@ func (s *Sightings) Asked(ctx context.Context, channel string, in Channel, c cha
 	s.seen.install(had, who, now)
 	if answer.Offer != nil {
 		s.seen.try(record.Try{Channel: channel, Client: who.id, Version: answer.Offer.Version, Asked: now})
-		if len(s.offered) >= maxSeen {
-			clear(s.offered)
-		}
-		s.offered[downloadKey{who.id, answer.Offer.Version}] = channel
+		s.offered.Add(downloadKey{who.id, answer.Offer.Version}, channel)
 	}
 }
 
@@ -167,8 +167,9 @@ func (s *Sightings) Downloaded(ctx context.Context, version, file, cohort string
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	counted := countKey{Other, version, Other, ""}
+	last, _ := s.offered.Get(key)
 	for _, k := range offering {
-		if len(offering) == 1 || who.known && s.offered[key] == k.channel {
+		if len(offering) == 1 || who.known && last == k.channel {
 			counted = k
 		}
 	}
@@ -213,13 +214,9 @@ func (s *Sightings) Reported(ctx context.Context, in Channel, r Report, from Cli
 		return
 	}
 	once := reportKey{tryKey{clientKey{k.channel, who.id}, k.version}, happened, now.Unix() / (24 * 60 * 60)}
-	if !s.reported[once] {
+	if again, _ := s.reported.ContainsOrAdd(once, struct{}{}); !again {
 		s.seen.count(k, happened)
 	}
-	if len(s.reported) >= maxSeen {
-		clear(s.reported)
-	}
-	s.reported[once] = true
 	t := record.Try{Channel: k.channel, Client: who.id, Version: k.version}
 	switch happened {
 	case eventStarted:
@@ -314,7 +311,7 @@ func (s *Sightings) writeSightings(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, sightTime)
 	defer cancel()
 	var err error
-	for batch := range p.batches() {
+	for _, batch := range p.batches() {
 		if err = s.Records.Sight(ctx, batch); err != nil {
 			s.mu.Lock()
 			s.seen.keep(p) // to write a batch again changes nothing

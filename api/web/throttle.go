@@ -5,9 +5,12 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	lru "github.com/hashicorp/golang-lru/v2"
 )
 
-// Bounds of failed logins within guessWindow.
+// Bounds of failed logins within guessWindow. Of guessers past maxGuessers the one that
+// tried least recently is forgotten.
 const (
 	guessWindow   = 5 * time.Minute
 	maxPerUser    = 10      // of one e-mail address from one network address
@@ -23,7 +26,7 @@ type Throttle struct {
 	now func() time.Time
 
 	mu      sync.Mutex
-	counts  map[guesser]*guesses
+	counts  *lru.Cache[guesser, *guesses]
 	changed chan struct{} // closed when an attempt ends
 }
 
@@ -41,7 +44,8 @@ type guesses struct {
 
 // NewThrottle returns a throttle without any failures.
 func NewThrottle(now func() time.Time) *Throttle {
-	return &Throttle{now: now, counts: map[guesser]*guesses{}, changed: make(chan struct{})}
+	counts, _ := lru.New[guesser, *guesses](maxGuessers) // fails for sizes below 1 only
+	return &Throttle{now: now, counts: counts, changed: make(chan struct{})}
 }
 
 // guessersOf returns what an attempt counts against.
@@ -80,7 +84,6 @@ func (t *Throttle) try(who [2]guesser) (wait time.Duration, full bool, changed <
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	now := t.now()
-	t.makeRoom(now)
 	for i, limit := range limits {
 		g := t.of(who[i], now)
 		if g.failed >= limit {
@@ -92,7 +95,7 @@ func (t *Throttle) try(who [2]guesser) (wait time.Duration, full bool, changed <
 		return wait, wait == 0, t.changed
 	}
 	for _, w := range who {
-		t.counts[w].running++
+		t.of(w, now).running++
 	}
 	return 0, false, nil
 }
@@ -100,10 +103,10 @@ func (t *Throttle) try(who [2]guesser) (wait time.Duration, full bool, changed <
 // of returns the counts of a guesser, whose failures are forgotten after
 // guessWindow.
 func (t *Throttle) of(who guesser, now time.Time) *guesses {
-	g := t.counts[who]
-	if g == nil {
+	g, ok := t.counts.Get(who)
+	if !ok {
 		g = &guesses{}
-		t.counts[who] = g
+		t.counts.Add(who, g)
 	}
 	if now.Sub(g.since) >= guessWindow {
 		g.failed, g.since = 0, now
@@ -129,19 +132,4 @@ func (t *Throttle) End(address, email string, failed bool) {
 	}
 	close(t.changed)
 	t.changed = make(chan struct{})
-}
-
-// makeRoom drops what no longer counts, and everything if that is not enough.
-func (t *Throttle) makeRoom(now time.Time) {
-	if len(t.counts) < maxGuessers {
-		return
-	}
-	for who, g := range t.counts {
-		if g.running == 0 && (g.failed == 0 || now.Sub(g.since) >= guessWindow) {
-			delete(t.counts, who)
-		}
-	}
-	if len(t.counts) >= maxGuessers {
-		clear(t.counts)
-	}
 }
