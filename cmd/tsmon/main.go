@@ -1,7 +1,7 @@
 // Command tsmon releases a Tauri desktop application: it signs update bundles,
-// publishes them to a directory or to MinIO/S3, moves the channels that
-// installed applications follow, and rolls them back. It also administers the
-// monitoring side: tenants, users and time series.
+// publishes them to a directory or to MinIO/S3, moves the channels from which
+// installed applications update, and rolls them back. It also serves and administers
+// the monitoring side: tenants, users and time series.
 //
 // This package joins the commands of its subpackages; package cli holds what they
 // share.

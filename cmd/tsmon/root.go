@@ -15,9 +15,9 @@ import (
 )
 
 const rootHelp = `tsmon releases a Tauri desktop application: it signs update bundles, publishes
-them to a directory or to MinIO/S3, moves the channels that installed
-applications follow, and rolls them back. tsmon serve answers what the
-application shows: tenants, users, time series, diagrams and messages.
+them to a directory or to MinIO/S3, moves the channels from which installed
+applications update, and rolls them back. tsmon serve serves these updates, and the
+data that the application shows: time series, diagrams, menus and messages.
 
 Exit codes:
   0  done, or nothing to do

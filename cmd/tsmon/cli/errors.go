@@ -70,6 +70,21 @@ func (e *printed) Unwrap() error { return e.error }
 // shows what is wrong.
 func Printed(err error) error { return &printed{err} }
 
+// reworded is an error with another message.
+type reworded struct {
+	error
+	text string
+}
+
+func (e *reworded) Error() string { return e.text }
+func (e *reworded) Unwrap() error { return e.error }
+
+// Reword replaces the message of err and keeps its exit code, for an error whose
+// details are printed already.
+func Reword(err error, format string, args ...any) error {
+	return &reworded{err, fmt.Sprintf(format, args...)}
+}
+
 // trustErrors end with ExitTrust.
 var trustErrors = []error{
 	signing.ErrUntrustedKey, signing.ErrSignature, signing.ErrUnbound, signing.ErrBound,

@@ -236,16 +236,8 @@ func runChannelVerify(ctx context.Context, app *cli.App, channel string) error {
 		}
 	})
 	if err == nil && len(report.Findings) > 0 {
-		err = cli.WithHint(&unsound{report}, report.Findings[0].Mend)
+		refusal := &release.Refusal{Cause: report.Err()}
+		err = cli.WithHint(cli.Reword(refusal, "%s is not sound, problems: %d", channel, len(report.Findings)), report.Findings[0].Mend)
 	}
 	return err
 }
-
-// unsound is a channel with findings, which were printed.
-type unsound struct{ report *release.VerifyReport }
-
-func (e *unsound) Error() string {
-	return fmt.Sprintf("%s is not sound, problems: %d", e.report.Channel, len(e.report.Findings))
-}
-
-func (e *unsound) Unwrap() error { return &release.Refusal{Cause: e.report.Err()} }

@@ -245,20 +245,12 @@ func printValidation(app *cli.App, v Validation, f validateFlags) error {
 	if app.JSON {
 		return cli.Printed(v.Problems)
 	}
-	return cli.WithHint(&counted{v.Problems}, "each problem is listed above with its fix")
-}
-
-// counted gives only the number of problems, which were printed before.
-type counted struct{ manifest.Problems }
-
-func (c *counted) Error() string {
-	if len(c.Problems) == 1 {
-		return "1 problem"
+	text := "%d problems"
+	if len(v.Problems) == 1 {
+		text = "%d problem"
 	}
-	return fmt.Sprintf("%d problems", len(c.Problems))
+	return cli.WithHint(cli.Reword(v.Problems, text, len(v.Problems)), "each problem is listed above with its fix")
 }
-
-func (c *counted) Unwrap() error { return c.Problems }
 
 // annotation is a GitHub workflow command. Properties and message are escaped
 // differently.

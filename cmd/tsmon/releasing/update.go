@@ -98,6 +98,7 @@ type CheckReport struct {
 	Attempts  []CheckAttempt  `json:"attempts"`
 }
 
+// CheckAttempt is what one endpoint answered.
 type CheckAttempt struct {
 	updater.Attempt
 	Error string `json:"error,omitempty"`
