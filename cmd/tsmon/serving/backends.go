@@ -30,7 +30,7 @@ type messages interface {
 type backends struct {
 	log     *slog.Logger
 	objects object.Store
-	presign object.Presigner // nil where clients are not sent to the bucket
+	presign object.Presigner // nil if clients are not redirected to the bucket
 	records record.Store
 	series  cli.SeriesStore
 	mqtt    messages

@@ -19,7 +19,7 @@ import (
 	"tsmon/store/record"
 )
 
-// demoTenant is who the demo's water network belongs to.
+// demoTenant owns the demo's water network.
 var demoTenant = record.Tenant{
 	Schema: "demo", TsName: "ts_demo",
 	Settings: record.Settings{TimeZone: demo.TimeZone, SaveMenu: demo.SaveMenu, PublishMenu: demo.PublishMenu},
@@ -30,7 +30,7 @@ const (
 	demoProfile = 1
 )
 
-// DemoFile is demo.json: how to ask a server that shows the demo.
+// DemoFile is demo.json: how to log in to a server with --demo.
 type DemoFile struct {
 	BaseURL    string `json:"base_url"`
 	Email      string `json:"email"`
@@ -43,8 +43,8 @@ type DemoFile struct {
 	MQTTURL    string `json:"mqtt_url,omitempty"`    // of the broker in the process, if there is one
 }
 
-// leftDemo returns what demo.json of an earlier start says, and removes it, so
-// that nobody takes it for that of this one; nil if there is to be no demo.
+// leftDemo returns and removes the demo.json of an earlier start, which nobody should
+// take for that of this one. It returns nil unless a demo is wanted.
 func leftDemo(c *config.Config, wanted bool) (*DemoFile, error) {
 	if !wanted {
 		return nil, nil
@@ -61,9 +61,8 @@ func leftDemo(c *config.Config, wanted bool) (*DemoFile, error) {
 	return &before, err
 }
 
-// runDemo fills the demo's tenant, says in demo.json how to ask for it, and
-// goes on measuring until the context ends. What can't be reached now is tried
-// again.
+// runDemo fills the demo's tenant, writes demo.json and adds values until the
+// context ends. It tries again what fails.
 func runDemo(ctx context.Context, app *cli.App, c *config.Config, b *backends, base string, before *DemoFile) error {
 	path := filepath.Join(c.Data, "demo.json")
 	ticks := time.NewTicker(demo.Interval)
@@ -85,7 +84,7 @@ func runDemo(ctx context.Context, app *cli.App, c *config.Config, b *backends, b
 		}()
 		if err != nil && ctx.Err() == nil {
 			b.log.Error("demo", "error", err)
-			network = nil // it goes on where what is stored ends
+			network = nil // resume after the last stored value
 		}
 		select {
 		case <-ctx.Done():
@@ -95,10 +94,10 @@ func runDemo(ctx context.Context, app *cli.App, c *config.Config, b *backends, b
 	}
 }
 
-// prepareDemo makes what is not there yet. The token of an earlier start stays
-// good; where it is lost, the user gets a new one.
+// prepareDemo creates what is missing. The token of an earlier start stays valid; if
+// it is lost, the user gets a new one.
 func prepareDemo(ctx context.Context, app *cli.App, b *backends, before *DemoFile) (*demo.Network, error) {
-	t, err := b.records.Tenant(ctx, demoTenant.Schema) // whose settings somebody may have changed
+	t, err := b.records.Tenant(ctx, demoTenant.Schema) // its settings may have been changed
 	if errors.Is(err, record.ErrNotFound) {
 		t, err = demoTenant, b.records.CreateTenant(ctx, demoTenant)
 	}
@@ -145,7 +144,7 @@ func demoUser(ctx context.Context, records record.Store, before *DemoFile) (reco
 	return u, err
 }
 
-// measure stores the values that the network has had until now.
+// measure stores the network's values up to now.
 func measure(ctx context.Context, b *backends, network *demo.Network, now time.Time) error {
 	for batch := range network.Until(now) {
 		if err := b.series.Write(ctx, demoTenant.TsName, batch); err != nil {
@@ -170,7 +169,7 @@ func writeDemoFile(app *cli.App, path string, b *backends, c *config.Config, bas
 	return nil
 }
 
-// readDemoFile returns what an earlier start wrote, as far as it can be read.
+// readDemoFile returns what an earlier start wrote, empty if that can't be read.
 func readDemoFile(path string) DemoFile {
 	var before DemoFile
 	file, err := os.Open(path)

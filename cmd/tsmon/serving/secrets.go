@@ -15,15 +15,15 @@ import (
 	"tsmon/store/durable"
 )
 
-// Secrets are what a server has to be shown, besides access tokens.
+// Secrets are what clients have to send, besides access tokens.
 type Secrets struct {
 	AccessKey  string `json:"accesskey"`
 	SecretKey  string `json:"secretkey"`
 	WriteToken string `json:"write_token"` // of /api/v2/write
 }
 
-// openSecrets returns the secrets that are configured, and those of the data
-// folder for the others. The first start makes them up.
+// openSecrets returns the configured secrets, and for the others those in the data
+// folder, which the first start generates.
 func openSecrets(c *config.Config) (Secrets, error) {
 	set := Secrets{string(c.Server.Upload.AccessKey), string(c.Server.Upload.SecretKey), string(c.Server.Series.Token)}
 	if set.AccessKey != "" && set.WriteToken != "" {
@@ -45,8 +45,8 @@ func openSecrets(c *config.Config) (Secrets, error) {
 	return set, nil
 }
 
-// keptSecrets reads the file, or makes it: of servers that start at once, all
-// get what the first one wrote.
+// keptSecrets reads the file, or creates it. Servers that start at once all use what
+// the first one wrote.
 func keptSecrets(path string) (Secrets, error) {
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
 		text, err := json.MarshalIndent(Secrets{cli.RandomText(), cli.RandomText(), cli.RandomText()}, "", "  ") //nolint:gosec // with mode 0600
@@ -71,7 +71,7 @@ func keptSecrets(path string) (Secrets, error) {
 	}
 	var kept Secrets
 	if json.Unmarshal(text, &kept) != nil || kept.AccessKey == "" || kept.SecretKey == "" || kept.WriteToken == "" {
-		return Secrets{}, cli.WithHint(fmt.Errorf("%s does not hold accesskey, secretkey and write_token", path), "move it away: the server makes a new one")
+		return Secrets{}, cli.WithHint(fmt.Errorf("%s does not hold accesskey, secretkey and write_token", path), "move it away: the server generates a new one")
 	}
 	return kept, nil
 }

@@ -39,7 +39,7 @@ reached from other machines the server needs TLS, or a proxy in front of it.
 Environment, besides what %[1]s lists:
   TSMON_MQTT_URL           mqtt[s]://USER:PASSWORD@HOST:PORT of an MQTT 5 broker
   TSMON_MQTT_LISTEN        address of the broker in the process (default
-                           ` + config.DefaultBroker + `, or a free port if that is taken)
+                           `+config.DefaultBroker+`, or a free port if that is taken)
   TSMON_UPLOAD_ACCESS_KEY, TSMON_UPLOAD_SECRET_KEY
                            key pair of uploads (default: in secrets.json in the
                            data folder, generated)

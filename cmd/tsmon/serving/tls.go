@@ -13,8 +13,8 @@ import (
 	"tsmon/cmd/tsmon/config"
 )
 
-// certificate is a certificate in files, read again when they change, so that
-// one that is renewed needs no restart.
+// certificate is a certificate in files. Changed files are read again, so that a
+// renewal needs no restart.
 type certificate struct {
 	files config.TLS
 	log   *slog.Logger
@@ -25,10 +25,10 @@ type certificate struct {
 	loaded *tls.Certificate
 }
 
-// lookAgain is how long files are taken to be as they were.
+// lookAgain is the time between checks of the files.
 const lookAgain = 30 * time.Second
 
-// listenTLS speaks TLS on the connections of a listener.
+// listenTLS wraps a listener in TLS.
 func listenTLS(listener net.Listener, files config.TLS, log *slog.Logger) (net.Listener, error) {
 	c := &certificate{files: files, log: log}
 	if err := c.load(); err != nil {
@@ -41,8 +41,8 @@ func listenTLS(listener net.Listener, files config.TLS, log *slog.Logger) (net.L
 	}), nil
 }
 
-// get returns the certificate. While new files can't be read, as in the middle
-// of a renewal, it is the one before.
+// get returns the certificate: the previous one while the new files can't be read,
+// as in the middle of a renewal.
 func (c *certificate) get() *tls.Certificate {
 	c.mu.Lock()
 	defer c.mu.Unlock()
