@@ -330,9 +330,9 @@ func (s *Sightings) Recorded() uint64 { return s.recorded.Load() }
 func (s *Sightings) note(err error) {
 	switch failing := err != nil; {
 	case failing && !s.failing:
-		s.Log.Warn("what clients have can't be recorded", "error", err)
+		s.Log.Warn("sightings of clients can't be recorded", "error", err)
 	case !failing && s.failing:
-		s.Log.Info("what clients have is recorded again")
+		s.Log.Info("sightings of clients are recorded again")
 	}
 	s.failing = err != nil
 }

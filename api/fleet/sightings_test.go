@@ -135,12 +135,12 @@ func TestSightingsKept(t *testing.T) {
 	r := apitest.RollOut(t, w)
 	r.Check("a", "1.0.0")
 	r.Download("a", "1.1.0")
-	apitest.Eventually(t, "the complaint", func() bool { return strings.Contains(w.Logged.String(), "what clients have can't be recorded") })
+	apitest.Eventually(t, "the complaint", func() bool { return strings.Contains(w.Logged.String(), "sightings of clients can't be recorded") })
 	r.Check("b", "1.0.0")
 	r.Check("a", "1.0.0")
 	<-records.deaf
 	r.WaitProgress(t, record.Progress{Kept: 1, Offered: 1})
-	if !strings.Contains(w.Logged.String(), "what clients have is recorded again") {
+	if !strings.Contains(w.Logged.String(), "sightings of clients are recorded again") {
 		t.Error("the log does not say that it is over")
 	}
 }

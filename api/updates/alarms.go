@@ -80,7 +80,7 @@ func (a *alarms) clear(key string) {
 		return
 	}
 	delete(a.bad, key)
-	a.log.Info("an object of the store is sound again", "object", key)
+	a.log.Info("an object of the store verifies again", "object", key)
 	a.unverified.Set(float64(len(a.bad)))
 }
 

@@ -88,10 +88,10 @@ func (h *Heads) recheck(ctx context.Context) error {
 func checkRecord(data []byte, version string, keys signing.Keyring) error {
 	var r release.Record
 	if err := json.Unmarshal(data, &r); err != nil {
-		return fmt.Errorf("it is no record: %w", err)
+		return fmt.Errorf("not a record: %w", err)
 	}
 	if r.Version != version || len(r.Bundles) == 0 {
-		return fmt.Errorf("it is not the record of %s", version)
+		return fmt.Errorf("not the record of %s", version)
 	}
 	for _, b := range r.Bundles {
 		if err := checkBundle(b, version, keys); err != nil {
@@ -110,7 +110,7 @@ func checkBundle(b release.Stored, version string, keys signing.Keyring) error {
 	}
 	raw, err := hex.DecodeString(b.BLAKE2b)
 	if err != nil || len(raw) != len(signing.Digest{}) {
-		return errors.New("its digest is none")
+		return errors.New("its digest is malformed")
 	}
 	if err = keys.VerifyDigest(sig, signing.Digest(raw)); errors.Is(err, signing.ErrLegacy) {
 		return nil

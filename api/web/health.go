@@ -146,7 +146,7 @@ func (h *Health) note(name string, err error) {
 func (h *Health) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	found, ok := h.readiness(h.look(r.Context()), r.URL.Query().Get("for"))
 	if !ok {
-		Responder{}.Fail(w, r, Refuse(http.StatusBadRequest, "for is the name of no concern: updates or monitoring"))
+		Responder{}.Fail(w, r, Refuse(http.StatusBadRequest, "for has to be updates or monitoring"))
 		return
 	}
 	status := http.StatusOK
