@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"net/url"
 	"strings"
 	"time"
 
@@ -59,10 +58,6 @@ func (s *Server) file(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// elsewhereTime is how long a client takes at least to get a bundle from elsewhere.
-// It also allows for the clocks of servers that answer the same client.
-const elsewhereTime = 10 * time.Second
-
 // downloaded records that a client has a bundle, or will have it after some time.
 func (s *Server) downloaded(r *http.Request, key string, after time.Duration) {
 	if r.Method != http.MethodGet {
@@ -92,62 +87,6 @@ func isReleaseFile(key string) bool {
 // isBundle reports whether a file of a release is a bundle, not a signature or record.
 func isBundle(key string) bool {
 	return !strings.HasSuffix(key, ".sig") && !strings.HasSuffix(key, ".json")
-}
-
-// redirects reports whether bundles are elsewhere, and not at the requested address,
-// which would redirect clients for ever.
-func (s *Server) redirects(r *http.Request) bool {
-	if s.Elsewhere == nil {
-		return false
-	}
-	return !strings.EqualFold(bareHost(web.ForwardedHost(r, s.BehindProxy)), bareHost(s.Elsewhere.Host))
-}
-
-// bareHost removes the default ports.
-func bareHost(host string) string {
-	return strings.TrimSuffix(strings.TrimSuffix(host, ":443"), ":80")
-}
-
-// sendElsewhere redirects to the public address of a bundle. It consists of the key
-// alone: nothing of the request is passed on.
-func (s *Server) sendElsewhere(w http.ResponseWriter, key string) {
-	address := strings.TrimRight(s.Elsewhere.String(), "/")
-	for segment := range strings.SplitSeq(key, "/") {
-		address += "/" + url.PathEscape(segment)
-	}
-	found(w, address)
-}
-
-// presignedLife is how long a presigned address is valid: long enough for a client to
-// begin its download, and to resume it.
-const presignedLife = 15 * time.Minute
-
-// sendToStore redirects to a presigned address of a bundle that exists, and reports
-// whether it did. Whoever has the address can download the bundle: it goes to no log
-// and no cache.
-func (s *Server) sendToStore(ctx context.Context, w http.ResponseWriter, r *http.Request, key string) bool {
-	_, err := s.Objects.Stat(ctx, key)
-	if err != nil {
-		s.files.NoObject(w, r, err)
-		return false
-	}
-	address, err := s.Presigner.Presign(ctx, key, presignedLife)
-	if err != nil {
-		s.files.NoObject(w, r, err)
-		return false
-	}
-	w.Header().Set("Referrer-Policy", "no-referrer")
-	found(w, address.String())
-	return true
-}
-
-// found redirects this one request.
-func found(w http.ResponseWriter, address string) {
-	header := w.Header()
-	header.Set("Location", address)
-	header.Set("Cache-Control", "no-store")
-	header.Set("Content-Length", "0")
-	w.WriteHeader(http.StatusFound)
 }
 
 // contentType is that of a file that the store keeps.

@@ -1,0 +1,71 @@
+package updates
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"tsmon/api/web"
+)
+
+// elsewhereTime is how long a client takes at least to get a bundle from elsewhere.
+// It also allows for the clocks of servers that answer the same client.
+const elsewhereTime = 10 * time.Second
+
+// redirects reports whether bundles are elsewhere, and not at the requested address,
+// which would redirect clients for ever.
+func (s *Server) redirects(r *http.Request) bool {
+	if s.Elsewhere == nil {
+		return false
+	}
+	return !strings.EqualFold(bareHost(web.ForwardedHost(r, s.BehindProxy)), bareHost(s.Elsewhere.Host))
+}
+
+// bareHost removes the default ports.
+func bareHost(host string) string {
+	return strings.TrimSuffix(strings.TrimSuffix(host, ":443"), ":80")
+}
+
+// sendElsewhere redirects to the public address of a bundle. It consists of the key
+// alone: nothing of the request is passed on.
+func (s *Server) sendElsewhere(w http.ResponseWriter, key string) {
+	address := strings.TrimRight(s.Elsewhere.String(), "/")
+	for segment := range strings.SplitSeq(key, "/") {
+		address += "/" + url.PathEscape(segment)
+	}
+	found(w, address)
+}
+
+// presignedLife is how long a presigned address is valid: long enough for a client to
+// begin its download, and to resume it.
+const presignedLife = 15 * time.Minute
+
+// sendToStore redirects to a presigned address of a bundle that exists, and reports
+// whether it did. Whoever has the address can download the bundle: it goes to no log
+// and no cache.
+func (s *Server) sendToStore(ctx context.Context, w http.ResponseWriter, r *http.Request, key string) bool {
+	_, err := s.Objects.Stat(ctx, key)
+	if err != nil {
+		s.files.NoObject(w, r, err)
+		return false
+	}
+	address, err := s.Presigner.Presign(ctx, key, presignedLife)
+	if err != nil {
+		s.files.NoObject(w, r, err)
+		return false
+	}
+	w.Header().Set("Referrer-Policy", "no-referrer")
+	found(w, address.String())
+	return true
+}
+
+// found redirects this one request.
+func found(w http.ResponseWriter, address string) {
+	header := w.Header()
+	header.Set("Location", address)
+	header.Set("Cache-Control", "no-store")
+	header.Set("Content-Length", "0")
+	w.WriteHeader(http.StatusFound)
+}
