@@ -46,7 +46,7 @@ func chatter(t *testing.T, w *apitest.World, ana apitest.Client) {
 		apitest.NewRoute("POST", "/loginPartner", w.Eva.JSON(t)), apitest.NewRoute("POST", "/loginPartner", wrong.JSON(t)), apitest.NewRoute("POST", "/loginPartner", w.Ana.JSON(t)+"x"), apitest.NewRoute("POST", "/loginPartner", `{"email":{"tokenApp":"`+w.Ana.TokenApp+`"}}`),
 		apitest.NewRoute("POST", "/saveDiagram", `{"diagram":{"title":"title-of-a-diagram"}}`), apitest.NewRoute("POST", "/saveDiagram", `{"diagram":{"title":["title-of-a-diagram"]}}`), apitest.NewRoute("POST", "/saveDiagram", `{"diagram":{"id":99,"title":"title-of-a-diagram"}}`),
 		apitest.NewRoute("POST", "/sendConfigMQTT", `{"topic":"`+w.Ana.Schema+`/x","data":{"k":"payload-of-a-message"}}`), apitest.NewRoute("POST", "/sendConfigMQTT", `{"topic":"`+w.Ana.Schema+`/x","data":"payload-of-a-message"}`),
-		apitest.NewRoute("GET", "/getAllMenu?token="+ana.Token+"&q=value-of-a-query", ""), apitest.NewRoute("GET", "/getPermission?id=value-of-a-query&type=value-of-a-query", ""), apitest.NewRoute("GET", "/nothing/value-of-a-query", ""), apitest.NewRoute("BREW", "/dataTs?q=value-of-a-query", ""),
+		apitest.NewRoute("GET", "/getAllMenu?token="+ana.Token+"&q=value-of-a-query", ""), apitest.NewRoute("GET", "/getPermission?id=value-of-a-query&type=value-of-a-query", ""), apitest.NewRoute("GET", "/nothing?q=value-of-a-query", ""), apitest.NewRoute("BREW", "/dataTs?q=value-of-a-query", ""),
 		apitest.NewRoute("GET", "/metrics?key="+w.MetricsKey, ""), apitest.NewRoute("POST", "/v2/write?bucket="+w.Ana.TsName, "line-of-a-writer"), apitest.NewRoute("POST", "/v2/write?bucket=value-of-a-query&token="+w.WriteToken, "line-of-a-writer v=1"),
 	} {
 		say(ana, r, nil)
