@@ -3,28 +3,29 @@
 //
 // # Objects
 //
-//	stable/latest.json           the manifest, the one object that is replaced
-//	log/stable/0000000001.json   the log, append-only, one entry a move
+//	stable/latest.json           the manifest, the only object that is replaced
+//	log/stable/0000000001.json   the log, append-only, one entry per move
 //
 // # The log is the truth, the manifest is its view
 //
-// An entry is created only where none stands, so that of any number of writers
-// one gets each number. It carries the hash of the entry before it, and the
-// manifest that the channel shows from then on; bringing the view up to date is
-// copying those bytes, and whoever finds it behind may do that at any time.
+// An entry is created only where none exists, so of any number of writers one
+// gets each sequence number. An entry holds the hash of the entry before it and
+// the manifest that the channel shows from then on. Updating the view means
+// copying that manifest, which anybody who finds it outdated may do at any time.
 //
-// Repoint reads the manifest with its ETag first, the head of the log second,
-// and then swaps under the condition that the ETag still holds. In that order a
-// slow writer can't put an older manifest back: had the log moved on before the
-// read, the manifest it swaps in is the newer one; had the manifest moved on
-// after it, the swap fails. That needs unequal bytes for unequal entries, for
-// an ETag is a digest of the content: the manifest's member sequence, the number
-// of the entry, provides it.
+// Whoever updates the view reads the manifest with its ETag first, learns the
+// head of the log second, and then swaps on the condition that the ETag still
+// holds. Creating an entry is a way to learn the head: nothing can follow an entry
+// that did not exist. In that order a slow writer can't put an older manifest
+// back: if the log moved on before the head was read, the swap writes the newer
+// manifest; if the manifest moved on afterwards, the swap fails. An ETag is a
+// digest of the content, so this needs different bytes for different entries: the
+// manifest's member sequence, the number of the entry, makes them differ.
 //
 // # What is refused
 //
-// There is no deletion, no rewriting and no gap: Load fails on a log that has
-// one, or whose hashes do not join.
+// Nothing is deleted or rewritten, and a log has no gap: Load fails on a log with
+// a missing entry, or whose hashes don't match.
 package channels
 
 import (
@@ -44,14 +45,14 @@ import (
 )
 
 var (
-	// ErrName says that a text can't name a channel.
+	// ErrName means that a text can't be the name of a channel.
 	ErrName = errors.New("not a channel name")
-	// ErrLog says that a log is not what this package wrote: an entry is
-	// missing, altered or unreadable, or the manifest is ahead of it.
+	// ErrLog means that a log is not as this package wrote it: an entry is
+	// missing, altered or unreadable, or the manifest is ahead of the log.
 	ErrLog = errors.New("the log is broken")
 )
 
-// maxEntry bounds a log entry, in bytes: two manifests and what surrounds them.
+// maxEntry bounds a log entry, in bytes: two manifests and the fields around them.
 const maxEntry = 2*manifest.MaxSize + 64<<10
 
 // Action is why a channel moved.
@@ -72,16 +73,16 @@ type Entry struct {
 	Sequence uint64    `json:"sequence"`       // from 1, without a gap
 	Previous string    `json:"previous"`       // hex SHA-256 of the previous entry's bytes, empty for the first
 	Action   Action    `json:"action"`         //
-	Version  string    `json:"version"`        // what the channel shows from now on
-	From     string    `json:"from,omitempty"` // promote, follow: the other channel; rollback: the version left
+	Version  string    `json:"version"`        // that the channel shows from then on
+	From     string    `json:"from,omitempty"` // promote, follow: the other channel; rollback, pause: the version left
 	Targets  []string  `json:"targets"`        // platform keys, sorted
 	Who      string    `json:"who"`
 	When     time.Time `json:"when"`
 	Why      string    `json:"why,omitempty"`
-	// Manifest is what clients see; its sequence is this entry's.
+	// Manifest is what clients see; its sequence is the entry's.
 	Manifest manifest.Manifest `json:"manifest"`
-	// Rollout is a newer release that only some clients get yet; nil for none.
-	// Version, Targets and Manifest are then what all others get.
+	// Rollout is a newer release that only some clients get so far, or nil. All
+	// other clients get Version, Targets and Manifest.
 	Rollout *Rollout `json:"rollout,omitempty"`
 }
 
@@ -103,6 +104,31 @@ type Log struct {
 	head    string // hash of the last entry's bytes
 }
 
+// Position is the end of a log: the number of its last entry and the hash of that
+// entry's bytes, 0 and "" for an empty log.
+type Position struct {
+	Sequence uint64 `json:"sequence"`
+	Hash     string `json:"hash"`
+}
+
+// End returns the position behind the newest entry.
+func (l *Log) End() Position { return Position{uint64(len(l.Entries)), l.head} }
+
+// Next completes e as the entry that follows the log: its number, its link to the
+// entry before, its targets, and the sequence of its manifests.
+func (l *Log) Next(e Entry) Entry {
+	e.Sequence, e.Previous = uint64(len(l.Entries))+1, l.head
+	e.Manifest.Sequence = e.Sequence
+	if e.Rollout != nil {
+		rollout := *e.Rollout
+		rollout.Manifest.Sequence = e.Sequence
+		e.Rollout = &rollout
+	}
+	e.Version, e.Targets = e.Manifest.Version, e.Manifest.Keys()
+	e.When = e.When.UTC().Truncate(time.Second)
+	return e
+}
+
 // Head returns the newest entry, nil for a channel that was never moved.
 func (l *Log) Head() *Entry {
 	if len(l.Entries) == 0 {
@@ -121,9 +147,8 @@ func (l *Log) Shown(version string) bool {
 	return false
 }
 
-// Standing returns the moves to releases that were not rolled back, oldest
-// first: a rollback takes off every version above its target. The last one is
-// what the channel shows.
+// Standing returns the entries whose releases were not rolled back, oldest first:
+// a rollback removes every version above its target. The last entry is the head.
 func (l *Log) Standing() []Entry {
 	var stack []Entry
 	for _, e := range l.Entries {
@@ -140,15 +165,15 @@ func (l *Log) Standing() []Entry {
 	return stack
 }
 
-// below compares the versions of entries, which were checked when they were read.
+// below reports whether version a is below b; both are versions of entries.
 func below(a, b string) bool {
 	v, errA := manifest.ParseVersion(a)
 	w, errB := manifest.ParseVersion(b)
 	return errA == nil && errB == nil && v.Compare(w) < 0
 }
 
-// RolledBack returns the rollback that took a version off the channel, nil if it
-// no client ever got or that stands.
+// RolledBack returns the rollback that removed a version from the channel, nil if
+// the version still stands or was never offered.
 func (l *Log) RolledBack(version string) *Entry {
 	var off *Entry
 	for i, e := range l.Entries {
@@ -162,7 +187,7 @@ func (l *Log) RolledBack(version string) *Entry {
 	return off
 }
 
-// until is the log up to its i-th entry.
+// until returns the log up to entry i, counted from 0.
 func (l *Log) until(i int) *Log {
 	return &Log{Channel: l.Channel, Entries: l.Entries[:i+1]}
 }
@@ -173,9 +198,9 @@ func (l *Log) stands(version string) bool {
 
 var name = regexp.MustCompile(`^[a-z][a-z0-9-]{0,31}$`)
 
-// CheckName reports why a text can't name a channel: lower-case letters, digits
-// and hyphens, beginning with a letter, at most 32, and none of the folders of
-// the store. Errors wrap ErrName.
+// CheckName reports why a text can't be the name of a channel, which consists of at
+// most 32 lower-case letters, digits and hyphens, begins with a letter, and is not
+// a folder of the store. Errors wrap ErrName.
 func CheckName(channel string) error {
 	switch {
 	case !name.MatchString(channel):
@@ -186,20 +211,19 @@ func CheckName(channel string) error {
 	return nil
 }
 
-// ManifestKey is where the manifest of a channel lies in the store.
+// ManifestKey returns the key of a channel's manifest.
 func ManifestKey(channel string) string { return channel + "/latest.json" }
 
 const logRoot = "log/"
 
-// LogPrefix is what the keys of a channel's log begin with.
+// LogPrefix returns the prefix of the keys of a channel's log.
 func LogPrefix(channel string) string { return logRoot + channel + "/" }
 
 func entryKey(channel string, sequence uint64) string {
 	return fmt.Sprintf("%s%010d.json", LogPrefix(channel), sequence)
 }
 
-// sequenceOf reads the number out of an entry's key; ok is false for a foreign
-// object.
+// sequenceOf returns the number in an entry's key; ok is false for other keys.
 func sequenceOf(channel, key string) (sequence uint64, ok bool) {
 	digits, isEntry := strings.CutSuffix(strings.TrimPrefix(key, LogPrefix(channel)), ".json")
 	sequence, err := strconv.ParseUint(digits, 10, 64)
@@ -213,14 +237,14 @@ func (e *Entry) encode() ([]byte, error) {
 	enc.SetIndent("", "  ")
 	err := enc.Encode(e)
 	if err == nil && buf.Len() > maxEntry {
-		err = fmt.Errorf("%w: an entry of %d bytes, at most %d are possible", ErrLog, buf.Len(), maxEntry)
+		err = fmt.Errorf("%w: an entry of %d bytes, at most %d are allowed", ErrLog, buf.Len(), maxEntry)
 	}
 	return buf.Bytes(), err
 }
 
-// decodeEntry reads an entry and checks it against its own manifest, which must
-// be one that clients can read. Rules that only hold for new manifests are not
-// applied: the log outlives them.
+// decodeEntry reads an entry and checks it against its own manifest, which clients
+// must be able to read. Stricter rules for new manifests don't apply: a log
+// outlives them.
 func decodeEntry(data []byte) (Entry, error) {
 	var e Entry
 	if err := json.Unmarshal(data, &e); err != nil {

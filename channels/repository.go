@@ -17,10 +17,10 @@ import (
 	"tsmon/store/object"
 )
 
-// ConflictError says that somebody else moved the channel first.
+// ConflictError means that somebody else moved the channel first.
 type ConflictError struct {
 	Channel string
-	Winner  Entry // what stands where ours should have been written
+	Winner  Entry // the entry that has the sequence number
 }
 
 func (e *ConflictError) Error() string {
@@ -33,8 +33,8 @@ type Repository struct {
 	Store object.Store
 }
 
-// CacheControl is the header of a manifest, wherever it is served: every cache
-// asks again after a minute at the latest, and serves no stale one.
+// CacheControl is the header of a manifest, wherever it is served: caches keep it
+// for a minute and then revalidate.
 const CacheControl = "public, max-age=60, must-revalidate"
 
 var manifestAttributes = object.Attributes{ContentType: "application/json", CacheControl: CacheControl}
@@ -73,14 +73,17 @@ func (r Repository) nextName(ctx context.Context, after string) (string, error) 
 }
 
 // Load reads the whole log of a channel and checks that it has no gap and that
-// its hashes join. A channel that was never moved has an empty log. Errors wrap
-// ErrLog where the log is at fault.
+// its hashes match. The log of a channel that was never moved is empty. Errors wrap
+// ErrLog if the log is at fault.
 func (r Repository) Load(ctx context.Context, channel string) (*Log, error) {
 	return r.Extend(ctx, &Log{Channel: channel})
 }
 
-// Extend reads what was added to a log since, and returns the longer one; log
-// stays as it is. Otherwise it is like Load.
+// sideBySide is how many entries are read at once.
+const sideBySide = 32
+
+// Extend reads the entries that follow a log and returns the longer log; log stays
+// as it is. Otherwise it works like Load.
 func (r Repository) Extend(ctx context.Context, log *Log) (*Log, error) {
 	if err := CheckName(log.Channel); err != nil {
 		return nil, err
@@ -92,7 +95,7 @@ func (r Repository) Extend(ctx context.Context, log *Log) (*Log, error) {
 	}
 	raw := make([][]byte, count-known)
 	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(8)
+	group.SetLimit(sideBySide)
 	for i := range raw {
 		group.Go(func() (err error) {
 			raw[i], err = r.read(ctx, entryKey(log.Channel, known+uint64(i)+1), maxEntry)
@@ -105,16 +108,21 @@ func (r Repository) Extend(ctx context.Context, log *Log) (*Log, error) {
 	return log.join(raw)
 }
 
-// Moved reports whether there is an entry behind those of a log.
+// Moved reports whether an entry follows those of a log.
 func (r Repository) Moved(ctx context.Context, log *Log) (bool, error) {
-	_, err := r.Store.Stat(ctx, entryKey(log.Channel, uint64(len(log.Entries))+1))
+	return r.Exists(ctx, log.Channel, uint64(len(log.Entries))+1)
+}
+
+// Exists reports whether the log of a channel has an entry of that number.
+func (r Repository) Exists(ctx context.Context, channel string, sequence uint64) (bool, error) {
+	_, err := r.Store.Stat(ctx, entryKey(channel, sequence))
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
 	}
 	return err == nil, err
 }
 
-// join decodes entries that follow those of a log, and follows their hashes.
+// join decodes the entries that follow a log and checks their hashes.
 func (l *Log) join(raw [][]byte) (*Log, error) {
 	longer := &Log{Channel: l.Channel, Entries: slices.Clip(l.Entries), head: l.head}
 	for _, data := range raw {
@@ -124,9 +132,9 @@ func (l *Log) join(raw [][]byte) (*Log, error) {
 		case err != nil:
 			return nil, fmt.Errorf("%w: entry %d of %s: %w", ErrLog, sequence, l.Channel, err)
 		case e.Sequence != sequence:
-			return nil, fmt.Errorf("%w: entry %d of %s calls itself %d", ErrLog, sequence, l.Channel, e.Sequence)
+			return nil, fmt.Errorf("%w: entry %d of %s has the number %d", ErrLog, sequence, l.Channel, e.Sequence)
 		case e.Previous != longer.head:
-			return nil, fmt.Errorf("%w: entry %d of %s does not join the one before it", ErrLog, sequence, l.Channel)
+			return nil, fmt.Errorf("%w: entry %d of %s does not match the hash of the one before it", ErrLog, sequence, l.Channel)
 		}
 		longer.Entries = append(longer.Entries, e)
 		longer.head = hash(data)
@@ -134,8 +142,8 @@ func (l *Log) join(raw [][]byte) (*Log, error) {
 	return longer, nil
 }
 
-// count returns the number of the newest entry, given that entry known (0: none
-// is known) stands. Entries behind known are checked for gaps.
+// count returns the number of the newest entry. Entries up to known exist; those
+// behind it are checked for gaps.
 func (r Repository) count(ctx context.Context, channel string, known uint64) (uint64, error) {
 	after := ""
 	if known > 0 {
@@ -149,7 +157,7 @@ func (r Repository) count(ctx context.Context, channel string, known uint64) (ui
 		sequence, ok := sequenceOf(channel, info.Key)
 		switch {
 		case !ok:
-			return 0, fmt.Errorf("%w: %s is no entry", ErrLog, info.Key)
+			return 0, fmt.Errorf("%w: %s is not an entry", ErrLog, info.Key)
 		case sequence != newest+1:
 			return 0, fmt.Errorf("%w: entry %d of %s is missing", ErrLog, newest+1, channel)
 		}
@@ -180,42 +188,41 @@ func (r Repository) readTagged(ctx context.Context, key string, limit int64) ([]
 	return data, info.ETag, nil
 }
 
-// Append writes the next entry of a log: it sets the entry's number, its link
-// to the entry before, and the manifest's sequence. The channel shows it once
-// Repoint has run. A *ConflictError if somebody else wrote that number first.
+// Append writes the next entry of a log, completed by Next, and returns the longer
+// log. The channel shows it once Point or Repoint has run. A *ConflictError if
+// somebody else wrote that number first.
 func (r Repository) Append(ctx context.Context, log *Log, e Entry) (*Log, error) {
-	e.Sequence = uint64(len(log.Entries)) + 1
-	e.Manifest.Sequence = e.Sequence
-	if e.Rollout != nil {
-		rollout := *e.Rollout
-		rollout.Manifest.Sequence = e.Sequence
-		e.Rollout = &rollout
-	}
-	e.Previous = log.head
-	e.Targets = e.Manifest.Keys()
-	e.When = e.When.UTC().Truncate(time.Second)
-	data, err := e.encode()
+	e = log.Next(e)
+	head, err := r.Enter(ctx, log.Channel, e)
 	if err != nil {
 		return nil, err
 	}
-	if _, err := decodeEntry(data); err != nil {
-		return nil, fmt.Errorf("the entry could not be read back: %w", err)
-	}
-	key := entryKey(log.Channel, e.Sequence)
-	_, err = r.Store.Create(ctx, key, bytes.NewReader(data), int64(len(data)), entryAttributes)
-	switch {
-	case errors.Is(err, fs.ErrExist):
-		if err := r.compare(ctx, log.Channel, key, data); err != nil {
-			return nil, err
-		}
-	case err != nil:
-		return nil, fmt.Errorf("write entry %d of %s: %w", e.Sequence, log.Channel, err)
-	}
 	entries := append(log.Entries[:len(log.Entries):len(log.Entries)], e)
-	return &Log{Channel: log.Channel, Entries: entries, head: hash(data)}, nil
+	return &Log{Channel: log.Channel, Entries: entries, head: head}, nil
 }
 
-// compare tells an entry of ours, whose answer was lost, from somebody else's.
+// Enter writes an entry that Next completed, and returns the hash of its bytes. A
+// *ConflictError if another entry has its number.
+func (r Repository) Enter(ctx context.Context, channel string, e Entry) (hashed string, err error) {
+	data, err := e.encode()
+	if err != nil {
+		return "", err
+	}
+	if _, err := decodeEntry(data); err != nil {
+		return "", fmt.Errorf("the entry could not be read back: %w", err)
+	}
+	key := entryKey(channel, e.Sequence)
+	_, err = r.Store.Create(ctx, key, bytes.NewReader(data), int64(len(data)), entryAttributes)
+	if errors.Is(err, fs.ErrExist) {
+		err = r.compare(ctx, channel, key, data)
+	} else if err != nil {
+		err = fmt.Errorf("write entry %d of %s: %w", e.Sequence, channel, err)
+	}
+	return hash(data), err
+}
+
+// compare accepts an entry of ours that was written though the answer was lost; an
+// entry of somebody else is a *ConflictError.
 func (r Repository) compare(ctx context.Context, channel, key string, ours []byte) error {
 	theirs, err := r.read(ctx, key, maxEntry)
 	if err != nil || bytes.Equal(theirs, ours) {
@@ -226,6 +233,45 @@ func (r Repository) compare(ctx context.Context, channel, key string, ours []byt
 		return fmt.Errorf("%w: %s: %w", ErrLog, key, err)
 	}
 	return &ConflictError{Channel: channel, Winner: winner}
+}
+
+// Pointer is a channel's manifest as it was read: the zero value if there is none.
+type Pointer struct {
+	Data []byte
+	ETag string
+}
+
+// Peek reads the manifest of a channel for Point.
+func (r Repository) Peek(ctx context.Context, channel string) (Pointer, error) {
+	if err := CheckName(channel); err != nil {
+		return Pointer{}, err
+	}
+	data, etag, err := r.readTagged(ctx, ManifestKey(channel), manifest.MaxSize)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return Pointer{}, err
+	}
+	return Pointer{data, etag}, nil
+}
+
+// Point shows an entry that was written after seen was read. If the manifest has
+// changed since, it works like Repoint.
+func (r Repository) Point(ctx context.Context, channel string, seen Pointer, e *Entry) (head *Entry, moved bool, err error) {
+	moved, err = r.swap(ctx, channel, seen, e)
+	if errors.Is(err, object.ErrChanged) {
+		return r.Repoint(ctx, channel)
+	}
+	return e, moved, err
+}
+
+func (r Repository) swap(ctx context.Context, channel string, seen Pointer, e *Entry) (moved bool, err error) {
+	data, err := e.Manifest.Encode()
+	if err != nil || bytes.Equal(data, seen.Data) {
+		return false, err
+	}
+	if _, err = r.Store.Swap(ctx, ManifestKey(channel), seen.ETag, data, manifestAttributes); err != nil {
+		return false, fmt.Errorf("move %s: %w", ManifestKey(channel), err)
+	}
+	return true, nil
 }
 
 // repointAttempts bounds how often a swap is tried while others move the
@@ -241,32 +287,27 @@ func (r Repository) Repoint(ctx context.Context, channel string) (head *Entry, m
 			return head, moved, err
 		}
 	}
-	return nil, false, fmt.Errorf("move %s: %w", ManifestKey(channel), err)
+	return nil, false, err
 }
 
 // repoint is one attempt: the ETag first, the head second, then the swap.
 func (r Repository) repoint(ctx context.Context, channel string) (*Entry, bool, error) {
-	current, etag, err := r.readTagged(ctx, ManifestKey(channel), manifest.MaxSize)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	seen, err := r.Peek(ctx, channel)
+	if err != nil {
 		return nil, false, err
 	}
-	head, err := r.head(ctx, channel, shownSequence(current))
+	head, err := r.head(ctx, channel, shownSequence(seen.Data))
 	if err != nil || head == nil {
 		return nil, false, err
 	}
-	data, err := head.Manifest.Encode()
-	if err != nil || bytes.Equal(data, current) {
-		return head, false, err
-	}
-	_, err = r.Store.Swap(ctx, ManifestKey(channel), etag, data, manifestAttributes)
+	moved, err := r.swap(ctx, channel, seen, head)
 	if err != nil {
-		return nil, false, fmt.Errorf("move %s: %w", ManifestKey(channel), err)
+		return nil, false, err
 	}
-	return head, true, nil
+	return head, moved, nil
 }
 
-// shownSequence returns the log number that a manifest shows, 0 if it can't be
-// told: then the whole log is looked through.
+// shownSequence returns the entry that a manifest shows, 0 if it is unreadable.
 func shownSequence(data []byte) uint64 {
 	m, err := manifest.Decode(data)
 	if err != nil {
@@ -275,7 +316,8 @@ func shownSequence(data []byte) uint64 {
 	return m.Sequence
 }
 
-// head reads the newest entry; shown is the number that the manifest shows.
+// head reads the newest entry; shown is the entry that the manifest shows, from
+// which on the log is listed.
 func (r Repository) head(ctx context.Context, channel string, shown uint64) (*Entry, error) {
 	known := uint64(0)
 	if shown > 1 {

@@ -1,8 +1,9 @@
-package release
+package bundle
 
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -11,35 +12,20 @@ import (
 
 	"tsmon/manifest"
 	"tsmon/signing"
-	"tsmon/store/object"
 )
 
-// Bundle is an update bundle on disk.
-type Bundle struct {
-	Path   string
-	Name   string   // object name, unique within the release
-	Target string   // OS-ARCH or darwin-universal, which the signature may be bound to
-	Type   string   // bundle type, empty if unknown
-	Keys   []string // platform keys of the manifest, filled by Gather
-	Size   int64    // bytes
-	// Signature is what BUNDLE.sig holds, nil where there is none.
-	Signature *signing.Signature
-
-	archive  bool
-	explicit string // the platform key that was given, if any
-}
-
-// maxWalk bounds the files of a folder that are looked at.
+// maxWalk bounds the files of a folder.
 const maxWalk = 100_000
 
-// Gather collects the bundles of one version from folders, which are searched,
-// and files, whose names must tell their target, and from explicit TARGET=FILE
-// pairs. Update archives (.zip for Windows, .tar.gz for macOS and Linux) stand
-// under the plain key of their target, a universal one under both darwin keys.
-// Other types, and a second archive for a target, are taken only where types
-// allows them, and stand under suffixed keys; of several archives the plain key
-// names the one whose type comes first in types. Files in folders that are no
-// bundle of this version are left aside and returned as skipped, with a reason.
+// Gather collects the bundles of one version: from folders, which it searches,
+// from files, whose names must include their target, and from TARGET=FILE pairs.
+//
+// Update archives (.zip for Windows, .tar.gz for macOS and Linux) get the plain
+// key of their target, a universal one both darwin keys. Other types, and a
+// second archive for a target, are accepted only if types lists them, and get
+// keys with the type; of several archives, the one whose type comes first in
+// types gets the plain key. Other files of a folder are skipped, each with a
+// reason in skipped if it looks like a bundle.
 func Gather(version string, paths, explicit, types []string) (bundles []Bundle, skipped []string, err error) {
 	g := &gatherer{version: version, types: types}
 	for _, pair := range explicit {
@@ -53,7 +39,7 @@ func Gather(version string, paths, explicit, types []string) (bundles []Bundle, 
 		}
 	}
 	if len(g.bundles) == 0 {
-		return nil, g.skipped, refuse(ErrBundles, "name the bundles, or the folder that the bundler wrote them to; "+mendExplicit,
+		return nil, g.skipped, Refuse(ErrBundles, "name the bundles, or the folder that the bundler wrote them to; "+mendExplicit,
 			"no bundle of version %s in %s%s", version, strings.Join(paths, ", "), g.why())
 	}
 	if err := g.assign(); err != nil {
@@ -62,7 +48,7 @@ func Gather(version string, paths, explicit, types []string) (bundles []Bundle, 
 	return g.bundles, g.skipped, g.readSignatures()
 }
 
-const mendExplicit = "--bundle TARGET=FILE names a bundle's target explicitly"
+const mendExplicit = "--bundle TARGET=FILE sets a bundle's target explicitly"
 
 type gatherer struct {
 	version string
@@ -81,7 +67,7 @@ func (g *gatherer) why() string {
 func (g *gatherer) explicit(pair string) error {
 	key, path, ok := strings.Cut(pair, "=")
 	if !ok || path == "" {
-		return refuse(ErrBundles, "write it as --bundle windows-x86_64=FILE", "%q is no TARGET=FILE", pair)
+		return Refuse(ErrBundles, "write it as --bundle windows-x86_64=FILE", "%q is not TARGET=FILE", pair)
 	}
 	k := manifest.Key{OS: "darwin", Arch: "universal"}
 	if key != manifest.Universal {
@@ -98,11 +84,11 @@ func (g *gatherer) explicit(pair string) error {
 	lower := strings.ToLower(path)
 	b.archive = strings.HasSuffix(lower, ".tar.gz") && k.OS != "windows" || strings.HasSuffix(lower, ".zip") && k.OS == "windows"
 	if !b.archive && (k.Type == "" || !slices.Contains(g.types, k.Type)) {
-		return refuse(ErrBundles, "give the .zip (Windows) or .tar.gz (macOS, Linux) archive, or allow the type under bundle_types in tsmon.yaml and write the key with its type",
-			"%s is no update archive for %s", path, key)
+		return Refuse(ErrBundles, "give the .zip (Windows) or .tar.gz (macOS, Linux) archive, or allow the type under bundle_types in tsmon.yaml and write the key with its type",
+			"%s is not an update archive for %s", path, key)
 	}
 	if !b.archive && kind.Type != k.Type {
-		return refuse(ErrBundles, "check the file and the key", "%s is not named like a bundle of type %s", path, k.Type)
+		return Refuse(ErrBundles, "check the file and the key", "%s is not named like a bundle of type %s", path, k.Type)
 	}
 	return g.add(b)
 }
@@ -111,7 +97,7 @@ func (g *gatherer) path(path string) error {
 	info, err := os.Stat(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return refuse(ErrBundles, "check the path", "%s does not exist", path)
+		return Refuse(ErrBundles, "check the path", "%s does not exist", path)
 	case err != nil:
 		return err
 	case info.IsDir():
@@ -119,7 +105,7 @@ func (g *gatherer) path(path string) error {
 	}
 	b, problem := g.recognize(path)
 	if problem != "" {
-		return refuse(ErrBundles, mendExplicit, "%s", problem)
+		return Refuse(ErrBundles, mendExplicit, "%s", problem)
 	}
 	return g.add(b)
 }
@@ -131,7 +117,7 @@ func (g *gatherer) folder(root string) error {
 			return err
 		}
 		if seen++; seen > maxWalk {
-			return refuse(ErrBundles, "name the folder of the bundles itself", "%s holds more than %d files", root, maxWalk)
+			return Refuse(ErrBundles, "name the folder of the bundles itself", "%s holds more than %d files", root, maxWalk)
 		}
 		if d.IsDir() {
 			if path != root && strings.HasSuffix(d.Name(), ".app") {
@@ -155,15 +141,15 @@ func (g *gatherer) folder(root string) error {
 	})
 }
 
-// recognize reads a file's name; problem says why it is no bundle for this
-// release.
+// recognize reads a file's name; problem says why the file is not a bundle of
+// this version.
 func (g *gatherer) recognize(path string) (b Bundle, problem string) {
 	kind, ok := Recognize(path)
 	switch {
 	case !ok:
 		return b, path + " is not named like an update bundle"
 	case kind.Target == "":
-		return b, path + " does not tell its architecture"
+		return b, path + " does not name its architecture"
 	case kind.Version != "" && kind.Version != g.version:
 		return b, fmt.Sprintf("%s is named version %s", path, kind.Version)
 	case !kind.Archive && !slices.Contains(g.types, kind.Type):
@@ -176,19 +162,16 @@ func (g *gatherer) add(b Bundle) error {
 	info, err := os.Stat(b.Path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return refuse(ErrBundles, "check the path", "%s does not exist", b.Path)
+		return Refuse(ErrBundles, "check the path", "%s does not exist", b.Path)
 	case err != nil:
 		return err
 	case !info.Mode().IsRegular():
-		return refuse(ErrBundles, "give the archive itself", "%s is not a regular file", b.Path)
+		return Refuse(ErrBundles, "give the archive itself", "%s is not a regular file", b.Path)
 	case info.Size() == 0:
-		return refuse(ErrBundles, "build it again", "%s is empty", b.Path)
+		return Refuse(ErrBundles, "build it again", "%s is empty", b.Path)
 	}
 	if strings.HasSuffix(b.Name, ".sig") || strings.HasSuffix(b.Name, ".json") || b.Name == "staged" {
-		return refuse(ErrBundles, "give the update bundle, or rename it", "%s would stand in the way of the release's own objects", b.Path)
-	}
-	if err := object.ValidKey(b.Name); err != nil {
-		return refuse(ErrBundles, "rename the file", "%s: %v", b.Path, err)
+		return Refuse(ErrBundles, "give the update bundle, or rename it", "%s has a name that the release keeps for its own objects", b.Path)
 	}
 	b.Size = info.Size()
 	for _, other := range g.bundles {
@@ -196,7 +179,7 @@ func (g *gatherer) add(b Bundle) error {
 			return nil
 		}
 		if strings.EqualFold(other.Name, b.Name) {
-			return refuse(ErrBundles, "rename one of them", "%s and %s would have one name", other.Path, b.Path)
+			return Refuse(ErrBundles, "rename one of them", "%s and %s would get the same name", other.Path, b.Path)
 		}
 	}
 	g.bundles = append(g.bundles, b)
@@ -214,7 +197,7 @@ func (g *gatherer) assign() error {
 	taken := map[string]string{}
 	take := func(b *Bundle, key string) error {
 		if other, ok := taken[key]; ok {
-			return refuse(ErrBundles, mendExplicit+"; bundle_types in tsmon.yaml lets types stand side by side",
+			return Refuse(ErrBundles, mendExplicit+"; bundle_types in tsmon.yaml lets types stand side by side",
 				"%s and %s are both for %s", other, b.Path, key)
 		}
 		taken[key] = b.Path
@@ -253,7 +236,7 @@ func (g *gatherer) byPreference() []*Bundle {
 	return order
 }
 
-// keysOf says under which keys a bundle stands for one target.
+// keysOf returns the platform keys of a bundle for one target.
 func (g *gatherer) keysOf(b *Bundle, target string, taken map[string]string) []string {
 	_, plainTaken := taken[target]
 	allowed := slices.Contains(g.types, b.Type)
@@ -309,4 +292,18 @@ func (g *gatherer) readSignatures() error {
 		b.Signature = &sig
 	}
 	return nil
+}
+
+// readSmall reads a file of at most limit bytes.
+func readSmall(path string, limit int64) ([]byte, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	data, err := io.ReadAll(io.LimitReader(file, limit+1))
+	if err == nil && int64(len(data)) > limit {
+		err = Refuse(ErrBundles, "check what the file is", "%s is larger than %d bytes", path, limit)
+	}
+	return data, err
 }

@@ -1,4 +1,4 @@
-package release
+package bundle
 
 import (
 	"path/filepath"
@@ -9,22 +9,22 @@ import (
 	"tsmon/manifest"
 )
 
-// Kind is what the name of a bundle says about it.
+// Kind is what can be read from the name of a bundle.
 type Kind struct {
 	OS      string // linux, darwin or windows
-	Target  string // OS-ARCH or darwin-universal; empty if neither name nor folder tells
+	Target  string // OS-ARCH or darwin-universal; empty if neither name nor folder names the architecture
 	Type    string // appimage, deb, rpm, app, msi or nsis
-	Version string // empty if the name holds none
-	// Archive marks the update archives, .zip and .tar.gz, which every updater
-	// takes; the others are installers themselves.
+	Version string // empty if the name has none
+	// Archive marks update archives, .zip and .tar.gz, which every updater
+	// accepts; the others are plain installers.
 	Archive bool
-	// named: the architecture stands in the file name itself.
-	named bool
+
+	named bool // the file name itself contains the architecture
 	stem  string
 	tail  string
 }
 
-// tails are the endings that the Tauri bundler gives, longest first.
+// tails are the endings of the Tauri bundler's files, longest first.
 var tails = []struct {
 	tail, os, kind string
 	archive        bool
@@ -55,10 +55,10 @@ var (
 	archInFolder = regexp.MustCompile(`^(x86_64|aarch64|i686|armv7|riscv64|universal)[a-z0-9]*-(apple-darwin|pc-windows|unknown-linux)`)
 )
 
-// Recognize reads what the names that the Tauri bundler and tauri-action give
-// say about a bundle: by its ending the system and the type, by the name the
-// version, by the name or by the folder of the build target (such as
-// aarch64-apple-darwin) the architecture. ok is false for other files.
+// Recognize reads a bundle's name as the Tauri bundler and tauri-action write it:
+// the ending gives the system and the type, the name the version, and the name or
+// the folder of the build target (such as aarch64-apple-darwin) the architecture.
+// ok is false for other files.
 func Recognize(path string) (k Kind, ok bool) {
 	base := filepath.Base(path)
 	lower := strings.ToLower(base)
@@ -94,7 +94,7 @@ func (k *Kind) setTarget(path string) {
 	}
 }
 
-// versionIn finds the part between underscores that is a version.
+// versionIn returns the first version between underscores.
 func versionIn(stem string) string {
 	for part := range strings.SplitSeq(stem, "_") {
 		if _, err := manifest.ParseVersion(part); err == nil {
@@ -104,9 +104,9 @@ func versionIn(stem string) string {
 	return ""
 }
 
-// storeName is what a bundle is called in the store. The bundler gives macOS
-// archives of both architectures one name; they get the architecture into it, as
-// tauri-action does.
+// storeName is the name of a bundle's object. The bundler gives the macOS archives
+// of both architectures the same name; like tauri-action, storeName adds the
+// architecture.
 func (k Kind) storeName() string {
 	if k.OS != "darwin" || k.named || k.Target == "" {
 		return k.stem + k.tail
@@ -116,4 +116,12 @@ func (k Kind) storeName() string {
 		arch = "x64"
 	}
 	return k.stem + "_" + arch + k.tail
+}
+
+// Distinct returns a bundle's name with the beginning of its hex digest in it.
+func Distinct(name, digest string) string {
+	if kind, ok := Recognize(name); ok {
+		return kind.stem + "_" + digest[:8] + kind.tail
+	}
+	return digest[:8] + "_" + name
 }

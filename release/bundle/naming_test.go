@@ -1,4 +1,4 @@
-package release
+package bundle
 
 import (
 	"errors"
@@ -161,16 +161,16 @@ func TestGatherRefuses(t *testing.T) {
 		"only older":            {paths: []string{at("old")}, want: "is named version 0.9.0"},
 		"no such path":          {paths: []string{at("nowhere")}, want: "does not exist"},
 		"two for one target":    {paths: []string{at("App_1.0.0_x64-setup.nsis.zip"), at("App_1.0.0_x64_en-US.msi.zip")}, want: "are both for windows-x86_64"},
-		"one name twice":        {paths: []string{at("a"), at("b")}, want: "would have one name"},
+		"one name twice":        {paths: []string{at("a"), at("b")}, want: "would get the same name"},
 		"unknown name":          {paths: []string{at("App.zip")}, want: "is not named like an update bundle"},
-		"no architecture":       {paths: []string{at("App.app.tar.gz")}, want: "does not tell its architecture"},
+		"no architecture":       {paths: []string{at("App.app.tar.gz")}, want: "does not name its architecture"},
 		"type not allowed":      {paths: []string{at("deb/App_1.0.0_amd64.deb")}, want: "which bundle_types does not allow"},
 		"empty file":            {paths: []string{empty}, want: "is empty"},
 		"other version":         {paths: []string{at("old/App_0.9.0_amd64.AppImage.tar.gz")}, want: "is named version 0.9.0"},
-		"explicit without =":    {explicit: []string{"windows-x86_64"}, want: "is no TARGET=FILE"},
+		"explicit without =":    {explicit: []string{"windows-x86_64"}, want: "is not TARGET=FILE"},
 		"explicit key":          {explicit: []string{"win64=" + at("App.zip")}, want: "not a platform key"},
-		"explicit form":         {explicit: []string{"linux-x86_64=" + at("App.zip")}, want: "is no update archive for linux-x86_64"},
-		"explicit plain deb":    {explicit: []string{"linux-x86_64=" + at("deb/App_1.0.0_amd64.deb")}, types: []string{"deb"}, want: "is no update archive"},
+		"explicit form":         {explicit: []string{"linux-x86_64=" + at("App.zip")}, want: "is not an update archive for linux-x86_64"},
+		"explicit plain deb":    {explicit: []string{"linux-x86_64=" + at("deb/App_1.0.0_amd64.deb")}, types: []string{"deb"}, want: "is not an update archive"},
 		"explicit missing file": {explicit: []string{"windows-x86_64=" + at("nowhere.zip")}, want: "does not exist"},
 		"explicit folder":       {explicit: []string{"windows-x86_64=" + root + ".zip"}, want: "does not exist"},
 		"explicit twice":        {explicit: []string{"windows-x86_64=" + at("App.zip"), "windows-x86_64=" + at("App_1.0.0_x64_en-US.msi.zip")}, want: "are both for windows-x86_64"},

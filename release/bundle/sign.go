@@ -1,0 +1,63 @@
+package bundle
+
+import (
+	"context"
+	"os"
+	"time"
+
+	"tsmon/manifest"
+	"tsmon/signing"
+)
+
+// Signed is a bundle that was signed on disk.
+type Signed struct {
+	Bundle  string `json:"bundle"`           // path
+	Sig     string `json:"sig"`              // path of the signature
+	KeyID   string `json:"key_id"`           //
+	Version string `json:"version"`          // that the signature is bound to
+	Target  string `json:"target,omitempty"` // likewise, if the name tells it
+	Size    int64  `json:"size"`             // bytes
+
+	Signature signing.Signature `json:"-"`
+}
+
+// Signer signs bundles on disk. Its fields are those of Reader.
+type Signer struct {
+	Unlock      func() (signing.PrivateKey, error)
+	Version     string
+	Now         func() time.Time
+	Transferred func(path string, n int, total int64)
+}
+
+// Sign makes the signature of every bundle; Sig is where the Tauri CLI would put
+// it. Nothing is written. A bundle that changes meanwhile is ErrChanged.
+func (s *Signer) Sign(ctx context.Context, paths []string) ([]Signed, error) {
+	if _, err := manifest.ParseVersion(s.Version); err != nil {
+		return nil, &Refusal{Cause: err, Mend: "write MAJOR.MINOR.PATCH, such as 1.4.0"}
+	}
+	bundles := make([]Bundle, len(paths))
+	for i, path := range paths {
+		kind, _ := Recognize(path)
+		info, err := os.Stat(path)
+		switch {
+		case kind.Version != "" && kind.Version != s.Version:
+			return nil, Refuse(ErrBundles, "give its own version, or rename it", "%s is named version %s, not %s", path, kind.Version, s.Version)
+		case err != nil:
+			return nil, err
+		case !info.Mode().IsRegular() || info.Size() == 0:
+			return nil, Refuse(ErrBundles, "give the update archive itself", "%s is empty or not a regular file", path)
+		}
+		bundles[i] = Bundle{Path: path, Name: path, Target: kind.Target, Size: info.Size()}
+	}
+	reader := &Reader{Version: s.Version, Unlock: s.Unlock, Now: s.Now, Transferred: s.Transferred}
+	contents, err := reader.Read(ctx, bundles)
+	if err != nil {
+		return nil, err
+	}
+	signed := make([]Signed, len(contents))
+	for i, c := range contents {
+		signed[i] = Signed{Bundle: c.Path, Sig: c.Path + ".sig", KeyID: c.Signature.KeyID(), Version: s.Version, Target: c.Target,
+			Size: c.Size, Signature: *c.Signature}
+	}
+	return signed, nil
+}
