@@ -17,6 +17,7 @@ import (
 	"tsmon/channels"
 	"tsmon/manifest"
 	"tsmon/release"
+	"tsmon/release/bundle"
 	"tsmon/store/object"
 )
 
@@ -41,12 +42,12 @@ func (d desk) attempt(tb testing.TB, version, content string, change func(*relea
 	if err := os.WriteFile(filepath.Join(folder, name), []byte(name+content), 0o600); err != nil {
 		return nil, err
 	}
-	bundles, _, err := release.Gather(version, []string{folder}, nil, nil)
+	bundles, _, err := bundle.Gather(version, []string{folder}, nil, nil)
 	if err != nil {
 		return nil, err
 	}
 	o := release.PublishOptions{Options: release.Options{Channel: "stable", AllowMissing: []string{"windows-x86_64", "darwin-x86_64", "darwin-aarch64"}},
-		Version: version, Bundles: bundles, Key: &d.key}
+		Version: version, Bundles: bundles, Unlock: d.unlock}
 	change(&o)
 	return d.Publish(tb.Context(), o)
 }

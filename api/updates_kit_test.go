@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"tsmon/release"
+	"tsmon/release/bundle"
 	"tsmon/signing"
 	"tsmon/store/object"
 	"tsmon/store/object/dir"
@@ -32,6 +33,8 @@ func (w *world) publisher(tb testing.TB) desk {
 }
 
 // publish moves a channel to a release of four bundles.
+func (d desk) unlock() (signing.PrivateKey, error) { return d.key, nil }
+
 func (d desk) publish(tb testing.TB, channel, version string) {
 	tb.Helper()
 	folder := tb.TempDir()
@@ -40,12 +43,12 @@ func (d desk) publish(tb testing.TB, channel, version string) {
 			tb.Fatal(err)
 		}
 	}
-	bundles, _, err := release.Gather(version, []string{folder}, nil, nil)
+	bundles, _, err := bundle.Gather(version, []string{folder}, nil, nil)
 	if err != nil {
 		tb.Fatal(err)
 	}
 	_, err = d.Publish(tb.Context(), release.PublishOptions{
-		Options: release.Options{Channel: channel}, Version: version, Bundles: bundles, Key: &d.key,
+		Options: release.Options{Channel: channel}, Version: version, Bundles: bundles, Unlock: d.unlock,
 	})
 	if err != nil {
 		tb.Fatal(err)

@@ -72,6 +72,20 @@ func (r Repository) nextName(ctx context.Context, after string) (string, error) 
 	return "", nil
 }
 
+// All reads the logs of all channels, sorted by name, side by side.
+func (r Repository) All(ctx context.Context) ([]*Log, error) {
+	names, err := r.Names(ctx)
+	if err != nil {
+		return nil, err
+	}
+	logs := make([]*Log, len(names))
+	group, ctx := errgroup.WithContext(ctx)
+	for i, name := range names {
+		group.Go(func() (err error) { logs[i], err = r.Load(ctx, name); return err })
+	}
+	return logs, group.Wait()
+}
+
 // Load reads the whole log of a channel and checks that it has no gap and that
 // its hashes match. The log of a channel that was never moved is empty. Errors wrap
 // ErrLog if the log is at fault.

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"tsmon/signing"
+	"tsmon/release/bundle"
 )
 
 // large makes a folder with n bundles of size bytes, recognisable as update
@@ -36,7 +36,7 @@ func BenchmarkSign(b *testing.B) {
 			for _, bundle := range o.Bundles {
 				paths = append(paths, bundle.Path)
 			}
-			signer := &Signer{Unlock: func() (signing.PrivateKey, error) { return d.key, nil }, Version: "1.0.0", Now: time.Now, Transferred: d.Transferred}
+			signer := &bundle.Signer{Unlock: d.unlock, Version: "1.0.0", Now: time.Now, Transferred: d.Transferred}
 			b.SetBytes(int64(n) * size)
 			b.ReportAllocs()
 			for b.Loop() {

@@ -1,27 +1,28 @@
 package release
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"net/url"
 	"path"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"tsmon/channels"
 	"tsmon/manifest"
+	"tsmon/release/bundle"
+	"tsmon/signing"
+	"tsmon/store/object"
 )
 
-// Reach is what one kind of installed application makes of a channel's new
-// state.
+// Reach is what one kind of client gets from a channel's new state.
 type Reach struct {
 	Version    string `json:"version"`               // installed
 	Target     string `json:"target"`                // OS-ARCH
-	BundleType string `json:"bundle_type,omitempty"` // empty: the application does not tell
-	// Outcome is "offered" (it gets Offered), "current" (it has it), "ahead" (it
-	// has a higher version and keeps it), "dropped" (its platform was left out
+	BundleType string `json:"bundle_type,omitempty"` // empty: the application does not name it
+	// Outcome is "offered" (it gets Offered), "current" (it is up to date), "ahead"
+	// (it has a higher version and keeps it), "dropped" (its platform was left out
 	// on purpose), or "broken" (Error says why).
 	Outcome string `json:"outcome"`
 	Offered string `json:"offered,omitempty"` // version
@@ -29,129 +30,86 @@ type Reach struct {
 	Error   string `json:"error,omitempty"`
 }
 
-// move is a channel's next state while it is judged.
-type move struct {
-	channel  string
+// gate judges a change of a channel by what it does to installed applications.
+type gate struct {
+	keys     signing.Keyring
 	policy   Policy
 	log      *channels.Log
-	manifest manifest.Manifest
-	before   *manifest.Response // what clients see now; nil if there is nothing
-	// others is what clients get that are not part of the rollout which manifest
-	// is for; nil: manifest is for everybody.
-	others       *manifest.Manifest
-	rollout      *channels.Rollout // to enter; its manifest is set where others is not nil
-	shown        bool              // manifest is what the channel shows anyway: there is nothing to judge
-	allowMissing []string
-	allowUnbound bool
-}
-
-// predecessor reads what clients of the channel see now: the head of the log,
-// or, before the first entry, a manifest that was put there by other means.
-func (p *Publisher) predecessor(ctx context.Context, log *channels.Log) (*manifest.Response, error) {
-	if head := log.Head(); head != nil {
-		data, err := head.Manifest.Encode()
-		if err != nil {
-			return nil, err
-		}
-		return manifest.ParseResponse(data)
-	}
-	data, err := p.channels().Shown(ctx, log.Channel)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	response, err := manifest.ParseResponse(data)
-	if err != nil {
-		return nil, nil // clients can't read it either: nothing is lost with it
-	}
-	return response, nil
+	before   *manifest.Response // what clients see now; nil: nothing
+	sequence uint64             // of the entry
+	change
 }
 
 // covers refuses a manifest that lacks a platform which the channel requires or
 // had.
-func (m *move) covers() error {
-	required := slices.Clone(m.policy.Targets)
-	if m.before != nil {
-		for key := range m.before.Platforms {
-			required = append(required, key)
-		}
-	}
-	slices.Sort(required)
-	var missing []string
-	for _, key := range slices.Compact(required) {
-		if _, ok := m.manifest.Platforms[key]; !ok && !slices.Contains(m.allowMissing, key) {
-			missing = append(missing, key)
-		}
-	}
+func (g gate) covers() error {
+	missing := slices.DeleteFunc(g.missing(), func(key string) bool { return slices.Contains(g.allowMissing, key) })
 	if len(missing) == 0 {
 		return nil
 	}
 	return refuse(ErrCoverage, "add the bundles, or say --allow-missing "+strings.Join(missing, ",")+" to leave those clients without updates",
-		"%s would have no %s", m.channel, strings.Join(missing, ", "))
+		"%s would have no %s", g.log.Channel, strings.Join(missing, ", "))
 }
 
-// losses are the platform keys that the manifest lacks.
-func (m *move) losses() []string {
-	var lost []string
-	for _, key := range m.required() {
-		if _, ok := m.manifest.Platforms[key]; !ok && !slices.Contains(lost, key) {
-			lost = append(lost, key)
-		}
-	}
-	slices.Sort(lost)
-	return lost
+// missing returns the platform keys that clients rely on and the manifest lacks,
+// sorted.
+func (g gate) missing() []string {
+	missing := slices.DeleteFunc(g.required(), func(key string) bool {
+		_, ok := g.manifest.Platforms[key]
+		return ok
+	})
+	slices.Sort(missing)
+	return slices.Compact(missing)
 }
 
-// replay plays the updater of every client that the channel knows against the
-// new manifest.
-func (p *Publisher) replay(m *move) ([]Reach, error) {
-	m.manifest.Sequence = uint64(len(m.log.Entries)) + 1
-	data, err := m.manifest.Encode()
-	if err != nil {
-		return nil, err
-	}
-	if _, problems := manifest.Check(data, manifest.Rules{Keys: p.Keys, AllowUnbound: m.allowUnbound}); len(problems) > 0 {
-		return nil, &Refusal{Cause: fmt.Errorf("%w: %w", ErrGate, problems), Mend: problems[0].Mend}
-	}
-	outcomes := manifest.Replay(data, m.clients(), p.Keys, !m.allowUnbound)
-	table := make([]Reach, len(outcomes))
-	for i, o := range outcomes {
-		table[i] = m.reach(o)
-		if o.Err != nil && m.tolerated(o) {
-			table[i].Outcome, table[i].Error = "dropped", ""
-		} else if o.Err != nil {
-			return table, &Refusal{Cause: fmt.Errorf("%w: %w", ErrGate, o.Err), Mend: "publish a bundle that these clients can follow",
-				Text: fmt.Sprintf("%s on %s", o.Client.Version, o.Client.Target)}
-		}
-	}
-	return table, nil
-}
-
-// tolerated says that a client was left without updates on purpose.
-func (m *move) tolerated(o manifest.Outcome) bool {
-	if !errors.Is(o.Err, manifest.ErrTarget) {
-		return false
-	}
-	return slices.Contains(m.allowMissing, o.Client.Target) || !slices.Contains(m.required(), o.Client.Target)
-}
-
-// required are the plain keys that clients of the channel rely on now.
-func (m *move) required() []string {
-	keys := slices.Clone(m.policy.Targets)
-	if m.before != nil {
-		for key := range m.before.Platforms {
+// required returns the platform keys that clients of the channel rely on.
+func (g gate) required() []string {
+	keys := slices.Clone(g.policy.Targets)
+	if g.before != nil {
+		for key := range g.before.Platforms {
 			keys = append(keys, key)
 		}
 	}
 	return keys
 }
 
-func (m *move) reach(o manifest.Outcome) Reach {
+// replay runs the updater of every client that the channel knows against the new
+// manifest.
+func (g gate) replay() ([]Reach, error) {
+	g.manifest.Sequence = g.sequence
+	data, err := g.manifest.Encode()
+	if err != nil {
+		return nil, err
+	}
+	if _, problems := manifest.Check(data, manifest.Rules{Keys: g.keys, AllowUnbound: g.allowUnbound}); len(problems) > 0 {
+		return nil, &Refusal{Cause: fmt.Errorf("%w: %w", ErrGate, problems), Mend: problems[0].Mend}
+	}
+	outcomes := manifest.Replay(data, g.clients(), g.keys, !g.allowUnbound)
+	table := make([]Reach, len(outcomes))
+	for i, o := range outcomes {
+		table[i] = g.reach(o)
+		if o.Err != nil && g.tolerated(o) {
+			table[i].Outcome, table[i].Error = "dropped", ""
+		} else if o.Err != nil {
+			return table, &Refusal{Cause: fmt.Errorf("%w: %w", ErrGate, o.Err), Mend: "publish a bundle that these clients can install",
+				Text: fmt.Sprintf("%s on %s", o.Client.Version, o.Client.Target)}
+		}
+	}
+	return table, nil
+}
+
+// tolerated reports whether a client was left without updates on purpose.
+func (g gate) tolerated(o manifest.Outcome) bool {
+	if !errors.Is(o.Err, manifest.ErrTarget) {
+		return false
+	}
+	return slices.Contains(g.allowMissing, o.Client.Target) || !slices.Contains(g.required(), o.Client.Target)
+}
+
+func (g gate) reach(o manifest.Outcome) Reach {
 	r := Reach{Version: o.Client.Version, Target: o.Client.Target, BundleType: o.Client.BundleType}
 	installed, err := manifest.ParseVersion(o.Client.Version)
-	announced, err2 := manifest.ParseVersion(m.manifest.Version)
+	announced, err2 := manifest.ParseVersion(g.manifest.Version)
 	switch {
 	case o.Err != nil:
 		r.Outcome, r.Error = "broken", o.Err.Error()
@@ -165,13 +123,13 @@ func (m *move) reach(o manifest.Outcome) Reach {
 	return r
 }
 
-// clients are the installed version × target × bundle type that the channel
-// knows from its log, and those of the new manifest.
-func (m *move) clients() []manifest.Client {
-	versions := map[string]bool{m.manifest.Version: true}
+// clients returns every version × target × bundle type that the channel's log or
+// the new manifest has.
+func (g gate) clients() []manifest.Client {
+	versions := map[string]bool{g.manifest.Version: true}
 	kinds := map[manifest.Client]bool{}
-	addKinds(kinds, m.manifest.Platforms)
-	for _, e := range m.log.Entries {
+	addKinds(kinds, g.manifest.Platforms)
+	for _, e := range g.log.Entries {
 		versions[e.Version] = true
 		addKinds(kinds, e.Manifest.Platforms)
 		if e.Rollout != nil { // some clients have it
@@ -179,9 +137,9 @@ func (m *move) clients() []manifest.Client {
 			addKinds(kinds, e.Rollout.Manifest.Platforms)
 		}
 	}
-	if m.before != nil {
-		versions[m.before.Version.String()] = true
-		addKinds(kinds, m.before.Platforms)
+	if g.before != nil {
+		versions[g.before.Version.String()] = true
+		addKinds(kinds, g.before.Platforms)
 	}
 	var clients []manifest.Client
 	for version := range versions {
@@ -194,8 +152,8 @@ func (m *move) clients() []manifest.Client {
 	return clients
 }
 
-// addKinds adds the targets of a manifest, each as a client that does not tell
-// its bundle type and as one installed from the bundle that stands there.
+// addKinds adds the targets of a manifest, each as a client that does not name its
+// bundle type and as one that was installed from the bundle that is offered there.
 func addKinds(kinds map[manifest.Client]bool, platforms map[string]manifest.Platform) {
 	for text, p := range platforms {
 		key, err := manifest.ParseKey(text)
@@ -204,9 +162,7 @@ func addKinds(kinds map[manifest.Client]bool, platforms map[string]manifest.Plat
 		}
 		if key.Type == "" {
 			kinds[manifest.Client{Target: key.Target()}] = true
-		}
-		if key.Type == "" {
-			kind, _ := Recognize(fileOf(p.URL))
+			kind, _ := bundle.Recognize(fileOf(p.URL))
 			key.Type = kind.Type
 		}
 		if key.Type != "" {
@@ -226,7 +182,7 @@ func compareClients(a, b manifest.Client) int {
 	return strings.Compare(a.Version+" "+a.Target+" "+a.BundleType, b.Version+" "+b.Target+" "+b.BundleType)
 }
 
-// fileOf is the file name in a bundle's address.
+// fileOf returns the file name in a bundle's address.
 func fileOf(address string) string {
 	u, err := url.Parse(address)
 	if err != nil {
@@ -235,12 +191,12 @@ func fileOf(address string) string {
 	return path.Base(u.Path)
 }
 
-// crossings warns of clients that would install another kind of bundle over
-// their own, such as an MSI over an NSIS installation.
+// crossings warns of clients that would install another type of bundle over their
+// own, such as an MSI over an NSIS installation.
 func crossings(table []Reach) []string {
 	var warnings []string
 	for _, r := range table {
-		kind, ok := Recognize(r.Bundle)
+		kind, ok := bundle.Recognize(r.Bundle)
 		if r.Outcome != "offered" || r.BundleType == "" || !ok || kind.Type == r.BundleType {
 			continue
 		}
@@ -250,4 +206,70 @@ func crossings(table []Reach) []string {
 		}
 	}
 	return warnings
+}
+
+// checkContents judges the bundles, notes and members of a release that are to be
+// published.
+func (p planner) checkContents(o PublishOptions) error {
+	for _, b := range o.Bundles {
+		if err := p.checkBundle(o, b); err != nil {
+			return err
+		}
+	}
+	return errors.Join(checkNotes(o.Notes), checkExtra(o.Version, o.Extra))
+}
+
+func (p planner) checkBundle(o PublishOptions, b bundle.Bundle) error {
+	if err := object.ValidKey(folder(o.Version) + b.Name); err != nil {
+		return refuse(ErrBundles, "rename the file", "%s: %v", b.Path, err)
+	}
+	if b.Signature == nil && o.Unlock == nil {
+		return refuse(ErrUnsigned, "give the key in TAURI_SIGNING_PRIVATE_KEY or with --key FILE, or sign before with `tsmon release sign`",
+			"%s has no .sig beside it", b.Path)
+	}
+	if b.Signature == nil {
+		return nil
+	}
+	if _, err := checkSignature(p.keys, b.Signature.String(), o.Version, b.Keys, o.AllowUnbound); err != nil {
+		return fmt.Errorf("%s.sig: %w", b.Path, err)
+	}
+	return nil
+}
+
+// trusted refuses a private key whose signatures clients would refuse.
+func (p planner) trusted(key signing.PrivateKey) error {
+	public := key.Public()
+	if trusted, ok := p.keys.Find(public.ID()); ok && trusted == public {
+		return nil
+	}
+	return &Refusal{Cause: signing.ErrUntrustedKey, Text: "the private key " + public.ID() + " is not among trusted_keys",
+		Mend: "sign with a key that installed applications trust, or add its public key to trusted_keys"}
+}
+
+// checkExtra refuses a minimum version that the release itself is below.
+func checkExtra(version string, extra manifest.Extra) error {
+	if extra.MinimumVersion == "" {
+		return nil
+	}
+	minimum, err := manifest.ParseVersion(extra.MinimumVersion)
+	if err != nil {
+		return &Refusal{Cause: err, Text: "--minimum-version", Mend: "write MAJOR.MINOR.PATCH, such as 1.2.0"}
+	}
+	if v, err := manifest.ParseVersion(version); err == nil && minimum.Compare(v) > 0 {
+		return refuse(ErrConfig, "name a version that clients can have", "the minimum version %s is above %s", minimum, version)
+	}
+	return nil
+}
+
+// MaxNotes bounds release notes, in bytes, so that the manifest stays small.
+const MaxNotes = 128 << 10
+
+func checkNotes(notes string) error {
+	switch {
+	case len(notes) > MaxNotes:
+		return refuse(ErrNotes, "shorten them, and link to the rest", "%d bytes long, at most %d are allowed", len(notes), MaxNotes)
+	case !utf8.ValidString(notes) || strings.ContainsRune(notes, utf8.RuneError):
+		return refuse(ErrNotes, "write them as UTF-8", "they hold characters that were lost")
+	}
+	return nil
 }

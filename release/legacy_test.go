@@ -33,7 +33,7 @@ func TestLegacySignature(t *testing.T) {
 		}
 	}
 	o := d.gathered(t, "1.2.3", folder)
-	o.Key = nil
+	o.Unlock = nil
 	if _, err := d.Publish(t.Context(), o); !errors.Is(err, signing.ErrUnbound) {
 		t.Fatalf("error %v, want ErrUnbound", err)
 	}

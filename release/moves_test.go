@@ -254,18 +254,18 @@ func TestVerifyFindsDamage(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			d := newDesk(t)
 			d.publish(t, d.options(t, "1.0.0"))
-			if report, err := d.Verify(t.Context(), "stable"); err != nil || len(report.Findings) > 0 {
+			if report, err := d.Library().Verify(t.Context(), "stable"); err != nil || len(report.Findings) > 0 {
 				t.Fatalf("before: %+v, %v", report, err)
 			}
 			overwrite(t, filepath.Join(d.root, damage))
-			report, err := d.Verify(t.Context(), "stable")
+			report, err := d.Library().Verify(t.Context(), "stable")
 			if err != nil || len(report.Findings) == 0 || report.Findings[0].Mend == "" || report.Err() == nil {
 				t.Errorf("%+v, %v", report, err)
 			}
 			if err := os.Remove(filepath.Join(d.root, damage)); err != nil {
 				t.Fatal(err)
 			}
-			report, err = d.Verify(t.Context(), "stable")
+			report, err = d.Library().Verify(t.Context(), "stable")
 			if name == "entry" { // of one: nothing is left of the channel
 				if !errors.Is(err, ErrNoRelease) {
 					t.Errorf("without it: %+v, %v", report, err)
@@ -299,12 +299,12 @@ func FuzzRecord(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		d := newDesk(t)
 		put(t, d.Store, "releases/1.0.0/release.json", string(data))
-		r, err := d.Record(t.Context(), "1.0.0")
+		r, err := d.Library().Record(t.Context(), "1.0.0")
 		if err == nil && (r.Version != "1.0.0" || len(r.Bundles) == 0) {
 			t.Errorf("accepted %+v", r)
 		}
 		if err == nil {
-			if err := d.verifyStored(t.Context(), r, false); err == nil {
+			if err := d.Library().verifyStored(t.Context(), r, false); err == nil {
 				t.Error("verified a release that has no bundles in the store")
 			}
 		}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"tsmon/channels"
+	"tsmon/release/bundle"
 	"tsmon/signing"
 	"tsmon/store/object"
 	"tsmon/store/object/dir"
@@ -38,8 +39,7 @@ func newDesk(t testing.TB) *desk {
 	}
 	return &desk{root: root, key: key, Publisher: &Publisher{
 		Store: store, PublicURL: "https://releases.example.com/app", Keys: signing.Keyring{key.Public()}, Who: "test", Now: time.Now,
-		Policies:    map[string]Policy{"stable": {}, "beta": {Follows: "stable", Prerelease: true}},
-		Transferred: func(string, int, int64) {}, Step: func(string) {},
+		Policies: map[string]Policy{"stable": {}, "beta": {Follows: "stable", Prerelease: true}},
 	}}
 }
 
@@ -58,13 +58,15 @@ func (d *desk) options(t testing.TB, version string, names ...string) PublishOpt
 	return d.gathered(t, version, folder)
 }
 
+func (d *desk) unlock() (signing.PrivateKey, error) { return d.key, nil }
+
 func (d *desk) gathered(t testing.TB, version, folder string) PublishOptions {
 	t.Helper()
-	bundles, _, err := Gather(version, []string{folder}, nil, nil)
+	bundles, _, err := bundle.Gather(version, []string{folder}, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return PublishOptions{Options: Options{Channel: "stable"}, Version: version, Bundles: bundles, Key: &d.key}
+	return PublishOptions{Options: Options{Channel: "stable"}, Version: version, Bundles: bundles, Unlock: d.unlock}
 }
 
 func (d *desk) publish(t testing.TB, o PublishOptions) *Report {
@@ -148,7 +150,7 @@ func TestFileChangesWhileItIsSent(t *testing.T) {
 // sign writes the signatures of all bundles.
 func (d *desk) sign(t testing.TB, o PublishOptions) {
 	t.Helper()
-	signer := &Signer{Unlock: func() (signing.PrivateKey, error) { return d.key, nil }, Version: o.Version, Now: time.Now, Transferred: d.Transferred}
+	signer := &bundle.Signer{Unlock: d.unlock, Version: o.Version, Now: time.Now, Transferred: d.Transferred}
 	var paths []string
 	for _, b := range o.Bundles {
 		paths = append(paths, b.Path)
@@ -164,7 +166,7 @@ func (d *desk) sign(t testing.TB, o PublishOptions) {
 	}
 }
 
-func appendTo(t testing.TB, bundles []Bundle, suffix string) {
+func appendTo(t testing.TB, bundles []bundle.Bundle, suffix string) {
 	for _, b := range bundles {
 		if !strings.HasSuffix(b.Path, suffix) {
 			continue
@@ -266,12 +268,12 @@ func TestRefusals(t *testing.T) {
 		"pre-release": {func(t *testing.T, d *desk) PublishOptions { return d.options(t, "1.0.0-beta.1") }, ErrPrerelease},
 		"unsigned": {func(t *testing.T, d *desk) PublishOptions {
 			o := d.options(t, "1.0.0")
-			o.Key = nil
+			o.Unlock = nil
 			return o
 		}, ErrUnsigned},
 		"foreign key": {func(t *testing.T, d *desk) PublishOptions {
 			o := d.options(t, "1.0.0")
-			o.Key = &newDesk(t).key
+			o.Unlock = newDesk(t).unlock
 			return o
 		}, signing.ErrUntrustedKey},
 		"signature of another key": {func(t *testing.T, d *desk) PublishOptions {
@@ -394,7 +396,7 @@ func TestInterruptedSigning(t *testing.T) {
 			t.Errorf("the manifest's signature of %s is not the stored one", b.Name)
 		}
 	}
-	if report, err := d.Verify(t.Context(), "stable"); err != nil || len(report.Findings) > 0 {
+	if report, err := d.Library().Verify(t.Context(), "stable"); err != nil || len(report.Findings) > 0 {
 		t.Errorf("%+v, %v", report, err)
 	}
 }
@@ -418,7 +420,7 @@ func TestRebuilt(t *testing.T) {
 	if again := d.publish(t, o); again.Changed {
 		t.Errorf("again: %+v", again)
 	}
-	if report, err := d.Verify(t.Context(), "stable"); err != nil || len(report.Findings) > 0 {
+	if report, err := d.Library().Verify(t.Context(), "stable"); err != nil || len(report.Findings) > 0 {
 		t.Errorf("%+v, %v", report, err)
 	}
 }

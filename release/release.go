@@ -5,157 +5,182 @@
 //
 //	releases/1.4.0/<bundle>        an update archive, immutable
 //	releases/1.4.0/<bundle>.sig    its signature as clients read it, immutable
-//	releases/1.4.0/release.json    the Record, written last: the release is whole
+//	releases/1.4.0/release.json    the Record, written last: the release is complete
 //
 // and those of package channels.
 //
-// # A publish
+// # Plan and apply
 //
-//  1. Every bundle is streamed to the store once. The bytes that are sent are
-//     the bytes that are hashed, and the last of them is held back until the
-//     signature over them has been verified: a bundle that fails never gets its
-//     key. The store confirms size and checksum.
-//  2. The record is created, which fixes the bytes of the version for good.
-//  3. The new manifest is tried: the updater is replayed for every version ×
-//     target × bundle type that the channel knows.
-//  4. The channel's log gets an entry, only where none stands; then the manifest
-//     is brought up to date with the log; then the channels that follow.
+// Every move of a channel is a Plan, which Apply carries out.
 //
-// A crash between any two of these leaves the manifest that was there, or the
-// new one. The same command again finds what is done and does the rest.
+//  1. The store is read: the logs and manifests of the channels, the record of the
+//     release, the checksums of its bundles. Bundles on disk are hashed and signed.
+//  2. The plan is a pure function of that, the policies, the trusted keys, the time
+//     and the request: the next log entry, what every kind of client gets from then
+//     on, warnings, and the plans of the channels that follow. Or it is a refusal.
+//  3. Apply uploads what is missing, creates the record, and appends the entry,
+//     only if the log still ends where it did when the plan was made. Then it
+//     updates the manifest, moves the followers, and fetches what clients get.
 //
-// Promote and Rollback take a release that is whole through steps 3 and 4, after
-// its stored bundles were compared with the record and its signatures with the
-// trusted keys.
+// A bundle is streamed: the bytes that are sent are compared with the digest that
+// was signed, and the last of them are withheld until they match, so that a file
+// that changed never gets a key. The store confirms size and checksum.
+//
+// After a crash the channel shows the old manifest or the new one. The same command
+// again finds what is done and does the rest.
 //
 // # What is refused
 //
-// Every refusal is a *Refusal, says what to do, and leaves the store as it was,
-// but for bundles that were already uploaded and that nothing points at.
+// Every refusal is a *Refusal that says what to do, and is made before anything is
+// written.
 package release
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
 
 	"tsmon/channels"
 	"tsmon/manifest"
+	"tsmon/release/bundle"
 	"tsmon/signing"
 	"tsmon/store/object"
 )
 
 // Causes of refusals.
 var (
-	ErrBundles    = errors.New("the bundles can't be published")
+	ErrBundles    = bundle.ErrBundles
+	ErrFile       = bundle.ErrChanged
 	ErrUnsigned   = errors.New("no signature and no key")
 	ErrOtherBytes = errors.New("the version is published with other bytes")
 	ErrBelowHead  = errors.New("the channel is ahead")
 	ErrRolledBack = errors.New("the version was rolled back")
 	ErrPrerelease = errors.New("the channel takes no pre-releases")
 	ErrCoverage   = errors.New("platforms would be lost")
-	ErrGate       = errors.New("clients could not follow the manifest")
+	ErrGate       = errors.New("installed applications could not update")
 	ErrNoRelease  = errors.New("no such release")
 	ErrStored     = errors.New("the store does not hold what was published")
-	ErrFile       = errors.New("the file changed while it was read")
 	ErrNoTarget   = errors.New("there is nothing to go back to")
 	ErrNotes      = errors.New("the notes can't be published")
 	ErrConfig     = errors.New("not configured")
 	ErrProbe      = errors.New("clients don't get what was published")
 )
 
-// Refusal is why nothing was moved.
-type Refusal struct {
-	Cause error  // one of this package, of signing, or of manifest
-	Text  string // what is wrong
-	Mend  string // what to do about it
-}
-
-func (r *Refusal) Error() string {
-	if r.Text == "" {
-		return r.Cause.Error()
-	}
-	return r.Cause.Error() + ": " + r.Text
-}
-
-func (r *Refusal) Unwrap() error { return r.Cause }
+// Refusal is an error that says what to do; nothing was moved.
+type Refusal = bundle.Refusal
 
 func refuse(cause error, mend, format string, args ...any) error {
-	return &Refusal{Cause: cause, Text: fmt.Sprintf(format, args...), Mend: mend}
+	return bundle.Refuse(cause, mend, format, args...)
 }
 
-// Policy is what the configuration says of one channel.
+// Policy is the configuration of one channel.
 type Policy struct {
 	Targets    []string // platform keys that every manifest must have
-	Prerelease bool     // takes versions such as 1.5.0-beta.1
+	Prerelease bool     // accepts versions such as 1.5.0-beta.1
 	Follows    string   // moves along when this channel overtakes it
 }
 
-// Publisher moves releases and channels of one store.
+// Publisher moves the channels of one store.
 type Publisher struct {
 	Store     object.Store
-	PublicURL string // where clients find the root of the store, without a slash at the end
+	PublicURL string // address of the root of the store, without a slash at the end
 	Keys      signing.Keyring
 	Policies  map[string]Policy // by channel name
-	Who       string            // written to the log
+	Who       string            // recorded in the log
 	Now       func() time.Time
-	// Probe fetches what clients get, after the pointer has moved. Nil: not done.
+	// Probe fetches what clients get once a channel has moved. An error that wraps
+	// ErrUnseen becomes a warning. Nil: nothing is fetched.
 	Probe func(ctx context.Context, manifestURL string, want manifest.Manifest) error
-	// Transferred is called with each piece of a bundle that was read; total is
-	// the bundle's size. It may be called concurrently.
-	Transferred func(bundle string, n int, total int64)
-	// Step is called when a part of the work begins or ends.
+	// Transferred and Uploaded, if not nil, are called with each piece of a bundle
+	// that was read or sent, concurrently; total is the size of the bundle.
+	Transferred, Uploaded func(bundle string, n int, total int64)
+	// Step, if not nil, is called when a part of the work begins.
 	Step func(text string)
 }
 
-func (p *Publisher) channels() channels.Repository {
-	return channels.Repository{Store: p.Store}
+// ErrUnseen means that a probe could not see whether clients get the new state.
+var ErrUnseen = errors.New("it is not known yet whether clients get it")
+
+// Options say how a channel is moved.
+type Options struct {
+	Channel      string
+	Why          string   // recorded in the log
+	AllowMissing []string // platform keys that the channel may lose
+	AllowUnbound bool     // accept signatures that are bound to no version
+	DryRun       bool     // return the plan without applying it
+	// Rollout has the Steps, Every and Cohorts that decide who gets the release
+	// first; nil: everybody gets it.
+	Rollout *channels.Rollout
 }
 
-// policy returns the rules of a channel; one that the configuration does not
-// name can't be moved, so that a mistyped name makes no new channel.
-func (p *Publisher) policy(channel string) (Policy, error) {
-	if err := channels.CheckName(channel); err != nil {
-		return Policy{}, &Refusal{Cause: err, Mend: "channels are named in tsmon.yaml"}
-	}
-	policy, ok := p.Policies[channel]
-	if !ok {
-		return Policy{}, refuse(ErrConfig, "add it under channels in tsmon.yaml; known are "+strings.Join(p.channelNames(), ", "), "there is no channel %s", channel)
-	}
-	return policy, nil
+// PublishOptions say what is published.
+type PublishOptions struct {
+	Options
+	Version string
+	Notes   string
+	Extra   manifest.Extra // kept in the record
+	Bundles []bundle.Bundle
+	// Unlock opens the key that signs bundles without a signature; nil: there is
+	// no key.
+	Unlock func() (signing.PrivateKey, error)
 }
 
-func (p *Publisher) channelNames() []string {
-	var names []string
-	for name := range p.Policies {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return names
+// PromoteOptions say which release goes from one channel to another.
+type PromoteOptions struct {
+	Options        // Channel is the one that is moved
+	From    string // channel that shows the release
+	Version string // empty: the one that From shows
 }
 
-// ready reports what of the configuration is missing for moving a channel.
-func (p *Publisher) ready() error {
+// RollbackOptions say where a channel goes back to; Why is required.
+type RollbackOptions struct {
+	Options
+	To string // version; empty: the release before the one that is shown
+}
+
+// Library returns the releases of the publisher's store.
+func (p *Publisher) Library() Library {
+	return Library{Store: p.Store, Keys: p.Keys, Transferred: p.Transferred}
+}
+
+func (p *Publisher) channels() channels.Repository { return channels.Repository{Store: p.Store} }
+
+func (p *Publisher) step(format string, args ...any) {
+	if p.Step != nil {
+		p.Step(fmt.Sprintf(format, args...))
+	}
+}
+
+// planner returns what works out the moves of channels, all of which must be
+// configured, so that a mistyped name doesn't create a channel.
+func (p *Publisher) planner(names ...string) (planner, error) {
+	pl := planner{publicURL: p.PublicURL, keys: p.Keys, policies: p.Policies, who: p.Who, now: p.Now()}
 	if p.PublicURL == "" {
-		return refuse(ErrConfig, "set public_url in tsmon.yaml or TSMON_PUBLIC_URL to the address where clients find the store", "public_url is missing")
+		return pl, refuse(ErrConfig, "set public_url in tsmon.yaml or TSMON_PUBLIC_URL to the address where clients find the store", "public_url is missing")
 	}
-	if len(p.Keys) == 0 {
-		return p.noKeys()
+	if err := trusts(p.Keys); err != nil {
+		return pl, err
 	}
-	return nil
+	for _, name := range names {
+		if err := channels.CheckName(name); err != nil {
+			return pl, &Refusal{Cause: err, Mend: "name a channel that tsmon.yaml configures: " + strings.Join(pl.channels(), ", ")}
+		}
+		if _, ok := p.Policies[name]; !ok {
+			return pl, refuse(ErrConfig, "add it under channels in tsmon.yaml; known are "+strings.Join(pl.channels(), ", "), "there is no channel %s", name)
+		}
+	}
+	return pl, nil
 }
 
-func (p *Publisher) noKeys() error {
+func trusts(keys signing.Keyring) error {
+	if len(keys) > 0 {
+		return nil
+	}
 	return refuse(ErrConfig, "set trusted_keys in tsmon.yaml or TSMON_TRUSTED_KEYS to the pubkey of tauri.conf.json", "trusted_keys is empty")
 }
 
-func (p *Publisher) manifestURL(channel string) string {
-	return p.PublicURL + "/" + channels.ManifestKey(channel)
-}
-
-func (p *Publisher) step(format string, args ...any) {
-	p.Step(fmt.Sprintf(format, args...))
-}
+func (p planner) channels() []string { return slices.Sorted(maps.Keys(p.policies)) }

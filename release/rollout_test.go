@@ -132,7 +132,7 @@ func TestRolloutStory(t *testing.T) {
 	if m, err := manifest.Decode(data); err != nil || m.Extra != first.Extra {
 		t.Errorf("the manifest's members for the application are %+v, %v", m.Extra, err)
 	}
-	report2, err := d.Verify(t.Context(), "stable")
+	report2, err := d.Library().Verify(t.Context(), "stable")
 	if err != nil || len(report2.Findings) > 0 {
 		t.Errorf("%+v, %v", report2, err)
 	}
@@ -388,7 +388,7 @@ func TestVerifyOfARollout(t *testing.T) {
 	if err := os.WriteFile(bundle, []byte("other bytes"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	report, err := d.Verify(t.Context(), "stable")
+	report, err := d.Library().Verify(t.Context(), "stable")
 	if err != nil || len(report.Findings) != 1 || !slices.Contains(report.Releases, "1.1.0") {
 		t.Errorf("%+v, %v", report, err)
 	}

@@ -42,12 +42,12 @@ func (r *VerifyReport) Err() error {
 // hashes; the manifest byte for byte against the head; of every release that the
 // log names the record, and its bundles by size, checksum and signature; and
 // those of the head once more by reading every byte.
-func (p *Publisher) Verify(ctx context.Context, channel string) (*VerifyReport, error) {
-	if len(p.Keys) == 0 {
-		return nil, p.noKeys()
+func (l Library) Verify(ctx context.Context, channel string) (*VerifyReport, error) {
+	if err := trusts(l.Keys); err != nil {
+		return nil, err
 	}
 	report := &VerifyReport{Channel: channel, Findings: []Finding{}}
-	log, err := p.channels().Load(ctx, channel)
+	log, err := (channels.Repository{Store: l.Store}).Load(ctx, channel)
 	if errors.Is(err, channels.ErrLog) {
 		report.find("log/"+channel, err, "restore the log's objects from a backup; they are never changed or deleted")
 		return report, nil
@@ -60,11 +60,11 @@ func (p *Publisher) Verify(ctx context.Context, channel string) (*VerifyReport, 
 		return nil, refuse(ErrNoRelease, "`tsmon channel list` shows the channels of the store", "%s shows nothing", channel)
 	}
 	report.Version, report.Entries = head.Version, len(log.Entries)
-	if err := p.verifyShown(ctx, head, report); err != nil {
+	if err := l.verifyShown(ctx, head, report); err != nil {
 		return nil, err
 	}
 	for _, version := range versionsOf(log) {
-		if err := p.verifyRelease(ctx, version, version == head.Version || version == head.Newest(), report); err != nil {
+		if err := l.verifyRelease(ctx, version, version == head.Version || version == head.Newest(), report); err != nil {
 			return nil, err
 		}
 	}
@@ -94,10 +94,10 @@ func versionsOf(log *channels.Log) []string {
 }
 
 // verifyShown compares the manifest with the head of the log.
-func (p *Publisher) verifyShown(ctx context.Context, head *channels.Entry, report *VerifyReport) error {
+func (l Library) verifyShown(ctx context.Context, head *channels.Entry, report *VerifyReport) error {
 	const mend = "run the last publish, promote or rollback again: it brings the manifest up to date"
 	key := channels.ManifestKey(report.Channel)
-	shown, err := p.channels().Shown(ctx, report.Channel)
+	shown, err := (channels.Repository{Store: l.Store}).Shown(ctx, report.Channel)
 	if errors.Is(err, fs.ErrNotExist) {
 		report.find(key, fmt.Errorf("%w: %s is missing", ErrStored, key), mend)
 		return nil
@@ -112,7 +112,7 @@ func (p *Publisher) verifyShown(ctx context.Context, head *channels.Entry, repor
 	if !bytes.Equal(shown, want) {
 		report.find(key, fmt.Errorf("%w: %s is not what entry %d says", ErrStored, key, head.Sequence), mend)
 	}
-	if _, problems := manifest.Check(shown, manifest.Rules{Keys: p.Keys, AllowUnbound: true}); len(problems) > 0 {
+	if _, problems := manifest.Check(shown, manifest.Rules{Keys: l.Keys, AllowUnbound: true}); len(problems) > 0 {
 		report.find(key, problems, problems[0].Mend)
 	}
 	return nil
@@ -120,17 +120,17 @@ func (p *Publisher) verifyShown(ctx context.Context, head *channels.Entry, repor
 
 // verifyRelease checks one release; whole reads every byte. What is wrong with
 // it is a finding, an error means that it could not be checked.
-func (p *Publisher) verifyRelease(ctx context.Context, version string, whole bool, report *VerifyReport) error {
-	record, err := p.Record(ctx, version)
+func (l Library) verifyRelease(ctx context.Context, version string, whole bool, report *VerifyReport) error {
+	record, err := l.Record(ctx, version)
 	if err == nil {
 		report.Releases = append(report.Releases, version)
-		err = p.verifyStored(ctx, record, true)
+		err = l.verifyStored(ctx, record, true)
 	}
 	if err == nil {
-		err = p.verifySignatures(ctx, record)
+		err = l.verifySignatures(ctx, record)
 	}
 	if err == nil && whole {
-		err = p.verifyWhole(ctx, record)
+		err = l.verifyWhole(ctx, record)
 	}
 	if err == nil || !faulty(err) {
 		return err
@@ -140,10 +140,10 @@ func (p *Publisher) verifyRelease(ctx context.Context, version string, whole boo
 }
 
 // verifySignatures compares the .sig objects with the record.
-func (p *Publisher) verifySignatures(ctx context.Context, record *Record) error {
+func (l Library) verifySignatures(ctx context.Context, record *Record) error {
 	for _, b := range record.Bundles {
 		key := folder(record.Version) + b.Name + ".sig"
-		data, err := p.readObject(ctx, key, signing.MaxSignature)
+		data, err := l.read(ctx, key, signing.MaxSignature)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
@@ -154,13 +154,13 @@ func (p *Publisher) verifySignatures(ctx context.Context, record *Record) error 
 	return nil
 }
 
-func (p *Publisher) verifyWhole(ctx context.Context, record *Record) error {
+func (l Library) verifyWhole(ctx context.Context, record *Record) error {
 	for _, b := range record.Bundles {
 		sig, err := signing.ParseSignature(b.Signature)
 		if err != nil {
 			return err
 		}
-		if err := p.verifyBytes(ctx, folder(record.Version)+b.Name, sig); err != nil {
+		if err := l.verifyBytes(ctx, folder(record.Version)+b.Name, sig); err != nil {
 			return fmt.Errorf("%s: %w", folder(record.Version)+b.Name, err)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"strconv"
 	"strings"
 	"time"
@@ -26,23 +27,6 @@ func (a *app) channelCommand() *cobra.Command {
 func (a *app) channelFlag(cmd *cobra.Command, channel *string) {
 	cmd.Flags().StringVar(channel, "channel", "stable", "`CHANNEL` to move")
 	a.completeChannel(cmd, "channel")
-}
-
-func (a *app) completeChannel(cmd *cobra.Command, flag string) {
-	// It fails only for a flag that does not exist.
-	_ = cmd.RegisterFlagCompletionFunc(flag, a.channelNames)
-}
-
-func (a *app) channelNames(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-	c, err := a.load()
-	if err != nil {
-		return nil, cobra.ShellCompDirectiveError
-	}
-	var names []string
-	for name := range c.Channels {
-		names = append(names, name)
-	}
-	return names, cobra.ShellCompDirectiveNoFileComp
 }
 
 // channelState is one row of `tsmon channel list`, and with the manifest what
@@ -72,7 +56,7 @@ func stateOf(e *channels.Entry, channel, publicURL string, now time.Time) channe
 	return s
 }
 
-// versionText is what everybody gets, and what only some do.
+// versionText names the version that everybody gets and the one that some get.
 func (s *channelState) versionText() string {
 	switch {
 	case s.Rollout == nil:
@@ -83,43 +67,54 @@ func (s *channelState) versionText() string {
 	return fmt.Sprintf("%s (%s for %d %%)", s.Version, s.Rollout.Version, s.Rollout.Percent)
 }
 
+// reader returns a publisher for commands that only read. A storage folder that
+// does not exist is an error: an empty list would hide a mistyped path.
+func (a *app) reader(ctx context.Context, progress *progress) (*release.Publisher, error) {
+	c, err := a.load()
+	if err != nil {
+		return nil, err
+	}
+	if !strings.HasPrefix(c.Storage, "s3:") {
+		if _, err := os.Stat(c.Storage); errors.Is(err, fs.ErrNotExist) {
+			return nil, &hinted{fmt.Errorf("there is nothing at %s", c.Storage), "check storage in tsmon.yaml or TSMON_STORAGE; the first `tsmon release publish` creates the folder"}
+		}
+	}
+	return a.publisherFor(ctx, c, progress)
+}
+
 func (a *app) channelListCommand() *cobra.Command {
 	return &cobra.Command{
-		Use:     "list",
-		Short:   "List the channels of the store and what they show",
-		Example: "  tsmon channel list",
-		Args:    exactly(0, "no arguments"),
-		RunE:    func(cmd *cobra.Command, _ []string) error { return a.runChannelList(cmd.Context()) },
+		Use:               "list",
+		Short:             "List the channels of the store and what they show",
+		Example:           "  tsmon channel list",
+		Args:              exactly(0, "no arguments"),
+		ValidArgsFunction: cobra.NoFileCompletions,
+		RunE:              func(cmd *cobra.Command, _ []string) error { return a.runChannelList(cmd.Context()) },
 	}
 }
 
 func (a *app) runChannelList(ctx context.Context) error {
-	p, err := a.publisher(ctx, a.newProgress(""))
+	p, err := a.reader(ctx, a.newProgress(""))
 	if err != nil {
 		return err
 	}
-	repository := channels.Repository{Store: p.Store}
-	names, err := repository.Names(ctx)
+	logs, err := channels.Repository{Store: p.Store}.All(ctx)
 	if err != nil {
 		return err
 	}
 	states := []channelState{}
 	rows := [][]string{{"CHANNEL", "VERSION", "ENTRY", "ACTION", "WHEN", "WHO"}}
-	for _, name := range names {
-		log, err := repository.Load(ctx, name)
-		if err != nil {
-			return err
-		}
-		s := stateOf(log.Head(), name, p.PublicURL, a.now())
+	for _, log := range logs {
+		s := stateOf(log.Head(), log.Channel, p.PublicURL, a.now())
 		states = append(states, s)
 		rows = append(rows, []string{s.Channel, s.versionText(), strconv.FormatUint(s.Sequence, 10), s.Action, s.When, s.Who})
 	}
 	return a.print(states, func() { table(a.stdout, rows) })
 }
 
-// loadLog reads the log of a channel that was moved at least once.
+// loadLog reads the log of a channel that shows something.
 func (a *app) loadLog(ctx context.Context, channel string) (*channels.Log, *release.Publisher, error) {
-	p, err := a.publisher(ctx, a.newProgress(""))
+	p, err := a.reader(ctx, a.newProgress(""))
 	if err != nil {
 		return nil, nil, err
 	}
@@ -160,8 +155,8 @@ func (a *app) channelShowCommand() *cobra.Command {
 	}
 }
 
-// warnBehind says so where the manifest is not what the log says, as after a
-// publisher that was killed.
+// warnBehind warns if the manifest does not match the log, as after a publisher that
+// was killed.
 func (a *app) warnBehind(ctx context.Context, p *release.Publisher, log *channels.Log) error {
 	shown, err := channels.Repository{Store: p.Store}.Shown(ctx, log.Channel)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -169,7 +164,7 @@ func (a *app) warnBehind(ctx context.Context, p *release.Publisher, log *channel
 	}
 	want, err := log.Head().Manifest.Encode()
 	if err == nil && !bytes.Equal(shown, want) {
-		a.warn([]string{"clients see another manifest than the log says: run the last publish, promote or rollback again"})
+		a.warn([]string{"the manifest does not match the log: run the last publish, promote or rollback again"})
 	}
 	return err
 }
@@ -223,26 +218,41 @@ checksum and signature; the bundles of the head are read whole.`,
 
 func (a *app) runChannelVerify(ctx context.Context, channel string) error {
 	progress := a.newProgress("verified")
-	p, err := a.publisher(ctx, progress)
+	p, err := a.reader(ctx, progress)
 	if err != nil {
 		return err
 	}
-	report, err := p.Verify(ctx, channel)
+	report, err := p.Library().Verify(ctx, channel)
 	progress.done()
 	if err != nil {
 		return err
 	}
 	err = a.print(report, func() {
 		for _, f := range report.Findings {
-			fmt.Fprintf(a.stdout, "%s: %s\n", f.Object, f.Problem)
+			fmt.Fprintf(a.stdout, "%s: %s\n", f.Object, strings.ReplaceAll(f.Problem, "\n", "\n  "))
 		}
 		if len(report.Findings) == 0 {
 			fmt.Fprintf(a.stdout, "%s: %s, %d entries, %d releases: all is well\n", channel, report.Version, report.Entries, len(report.Releases))
 		}
 	})
 	if err == nil && len(report.Findings) > 0 {
-		first := report.Findings[0]
-		err = &hinted{&release.Refusal{Cause: report.Err(), Text: ""}, first.Mend}
+		err = &hinted{&unsound{report}, report.Findings[0].Mend}
 	}
 	return err
+}
+
+// unsound is a channel with findings, which were printed.
+type unsound struct{ report *release.VerifyReport }
+
+func (e *unsound) Error() string {
+	return fmt.Sprintf("%s is not sound: %s", e.report.Channel, plural(len(e.report.Findings), "problem"))
+}
+
+func (e *unsound) Unwrap() error { return &release.Refusal{Cause: e.report.Err()} }
+
+func plural(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
 }

@@ -9,10 +9,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"tsmon/channels"
+	"tsmon/cmd/tsmon/config"
 	"tsmon/release"
 )
 
-// shareFlags say who gets a release first.
+// shareFlags decide who gets a release first.
 type shareFlags struct {
 	given   func(flag string) bool
 	percent int
@@ -24,14 +25,15 @@ type shareFlags struct {
 func (f *shareFlags) add(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	f.given = flags.Changed
-	flags.IntVar(&f.percent, "percent", 100, "give it to `N` % of the clients that ask tsmon serve; all others keep to the release before")
+	flags.IntVar(&f.percent, "percent", 100, "give it to `N` % of the clients that ask tsmon serve; all others keep the release before")
 	flags.IntSliceVar(&f.steps, "steps", nil, "rising `PERCENTAGES` one after another, such as 5,25,50,100")
-	flags.DurationVar(&f.every, "every", 0, "`TIME` of each step, such as 6h")
+	flags.DurationVar(&f.every, "every", 0, "`DURATION` of each step, such as 6h")
 	flags.StringSliceVar(&f.cohorts, "cohort", nil, "`NAME` of clients that get it at once (their header X-Tsmon-Cohort), repeatable; alone, nobody else does")
+	noFiles(cmd, "percent", "steps", "every", "cohort")
 }
 
-// rollout returns what the flags say, nil for everybody. A flag that is there and
-// says nothing, such as a variable of CI that is not set, is a mistake.
+// rollout returns the rollout that the flags describe, nil for everybody. A flag
+// with an empty value, such as a CI variable that is not set, is a usage error.
 func (f *shareFlags) rollout() (*channels.Rollout, error) {
 	r := &channels.Rollout{Steps: []int{f.percent}, Every: channels.Duration(f.every), Cohorts: f.cohorts}
 	switch {
@@ -62,11 +64,11 @@ func (a *app) channelRolloutCommand() *cobra.Command {
 		Use:   "rollout CHANNEL --percent N",
 		Short: "Give the release that a channel is rolling out to another share of the clients",
 		Long: `Give the release that a channel is rolling out to another share of the clients,
-from now on. Who gets it is told by a hash of the client's id: a client that got it
-at 5 % gets it at 25 % too. With 100 the channel shows it to everybody.
+from now on. A hash of the client's ID decides who gets it: a client that got it at
+5 % gets it at 25 % too. With 100 the channel shows it to everybody.
 
 Only tsmon serve can tell clients apart, at /updates/CHANNEL/{target}/{arch}/
-{current_version}; who reads latest.json, or sends no id, waits for the 100 %.`,
+{current_version}; clients that read latest.json, or send no ID, get it at 100 %.`,
 		Example: `  tsmon channel rollout stable --percent 25
   tsmon channel rollout stable --steps 25,50,100 --every 12h
   tsmon channel rollout stable --percent 100`,
@@ -84,11 +86,13 @@ Only tsmon serve can tell clients apart, at /updates/CHANNEL/{target}/{arch}/
 			if o.Rollout = rollout; rollout == nil {
 				o.Rollout = &channels.Rollout{Steps: []int{100}}
 			}
-			return a.move(cmd.Context(), f, func(p *release.Publisher) (*release.Report, error) { return p.Rollout(cmd.Context(), o) })
+			return a.move(cmd.Context(), f, func(_ *config.Config, p *release.Publisher) (*release.Plan, error) {
+				return p.Rollout(cmd.Context(), o)
+			})
 		},
 	}
 	share.add(cmd)
-	cmd.Flags().StringVar(&f.reason, "reason", "", "a remark for the channel's log")
+	f.addReason(cmd, remark)
 	f.addDry(cmd)
 	return cmd
 }
@@ -100,19 +104,19 @@ func (a *app) channelPauseCommand() *cobra.Command {
 		Short: "Hold the newest release of a channel back",
 		Long: `Hold the newest release of a channel back: nobody is offered it any more, and
 everybody gets the release before. Clients that have it keep it; the steps of a
-rollout stand still. That is not a rollback: resume lets it go on.`,
+rollout stand still. This is not a rollback: resume offers the release again.`,
 		Example:           `  tsmon channel pause stable --reason "support is flooded"`,
 		Args:              exactly(1, "one CHANNEL"),
 		ValidArgsFunction: a.channelNames,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if strings.TrimSpace(f.reason) == "" {
-				return &hinted{usagef("--reason is missing"), "say why; the channel's log keeps it"}
+			if err := f.needReason(); err != nil {
+				return err
 			}
 			o := f.options(args[0])
-			return a.move(cmd.Context(), f, func(p *release.Publisher) (*release.Report, error) { return p.Pause(cmd.Context(), o) })
+			return a.move(cmd.Context(), f, func(_ *config.Config, p *release.Publisher) (*release.Plan, error) { return p.Pause(cmd.Context(), o) })
 		},
 	}
-	cmd.Flags().StringVar(&f.reason, "reason", "", "why; kept in the channel's log (required)")
+	f.addReason(cmd, requiredReason)
 	f.addDry(cmd)
 	return cmd
 }
@@ -123,21 +127,29 @@ func (a *app) channelResumeCommand() *cobra.Command {
 		Use:   "resume CHANNEL",
 		Short: "Offer the release that a channel holds back again",
 		Long: `Offer the release that a channel holds back again, to those who were offered it
-before; the steps of a rollout go on where they stood.`,
+before; the steps of a rollout go on where they stopped.`,
 		Example:           `  tsmon channel resume stable --reason "it was the network"`,
 		Args:              exactly(1, "one CHANNEL"),
 		ValidArgsFunction: a.channelNames,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o := f.options(args[0])
-			return a.move(cmd.Context(), f, func(p *release.Publisher) (*release.Report, error) { return p.Resume(cmd.Context(), o) })
+			return a.move(cmd.Context(), f, func(_ *config.Config, p *release.Publisher) (*release.Plan, error) { return p.Resume(cmd.Context(), o) })
 		},
 	}
-	cmd.Flags().StringVar(&f.reason, "reason", "", "a remark for the channel's log")
+	f.addReason(cmd, remark)
 	f.addDry(cmd)
 	return cmd
 }
 
-// shareText says who gets a release, for people.
+// percentText is the share of the clients that get a release.
+func percentText(s *release.Share) string {
+	if s.Paused {
+		return "held back"
+	}
+	return fmt.Sprintf("%d %%", s.Percent)
+}
+
+// shareText describes a rollout for people.
 func shareText(s *release.Share) string {
 	if s.Paused {
 		return s.Version + " is held back"

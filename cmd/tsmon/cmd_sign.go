@@ -8,7 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"tsmon/release"
+	"tsmon/release/bundle"
 )
 
 func (a *app) releaseSignCommand() *cobra.Command {
@@ -55,7 +55,7 @@ func (a *app) runSign(ctx context.Context, version, keyFile string, paths []stri
 		return noKey()
 	}
 	progress := a.newProgress("signed")
-	signer := &release.Signer{Unlock: unlock, Version: version, Now: a.now, Transferred: progress.transferred}
+	signer := &bundle.Signer{Unlock: unlock, Version: version, Now: a.now, Transferred: progress.transferred}
 	signed, err := signer.Sign(ctx, paths)
 	progress.done()
 	if err != nil {

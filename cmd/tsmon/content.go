@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -12,9 +13,10 @@ import (
 	"tsmon/cmd/tsmon/config"
 	"tsmon/manifest"
 	"tsmon/release"
+	"tsmon/release/bundle"
 )
 
-// contentFlags say what a release consists of.
+// contentFlags describe a release.
 type contentFlags struct {
 	version, notes, notesFile, key string
 	bundles                        []string
@@ -27,56 +29,55 @@ func (f *contentFlags) add(cmd *cobra.Command) {
 	flags.StringVar(&f.notes, "notes", "", "release notes")
 	flags.StringVar(&f.notesFile, "notes-file", "", "read the release notes from `FILE`, - for stdin")
 	flags.StringVar(&f.key, "key", "", "private key `FILE` for bundles without a .sig (default from the environment)")
-	flags.StringVar(&f.extra.MinimumVersion, "minimum-version", "", "oldest `VERSION` that may go on being used, for the application to read")
-	flags.BoolVar(&f.extra.Critical, "critical", false, "tell the application not to put the update off")
-	flags.BoolVar(&f.extra.Watershed, "watershed", false, "offer older clients of tsmon serve nothing newer before they have this one")
+	flags.StringVar(&f.extra.MinimumVersion, "minimum-version", "", "oldest `VERSION` that may still be used, for the application to read")
+	flags.BoolVar(&f.extra.Critical, "critical", false, "tell the application that the update should not be postponed")
+	flags.BoolVar(&f.extra.Watershed, "watershed", false, "older clients of tsmon serve must install this one before they are offered a newer one")
 	flags.StringArrayVar(&f.bundles, "bundle", nil, "a bundle as `TARGET=FILE`, repeatable")
+	noFiles(cmd, "version", "notes", "minimum-version")
 }
 
-// gather finds the bundles and reads the notes and, where a bundle has no
-// signature, the private key.
-func (a *app) gather(ctx context.Context, c *config.Config, f contentFlags, args []string) (o release.PublishOptions, err error) {
-	if f.version == "" {
-		return o, usagef("--version is missing")
-	}
-	if len(args)+len(f.bundles) == 0 {
-		return o, usagef("name the bundles, or the folder that holds them")
+// check looks at the flags alone.
+func (f *contentFlags) check(args []string) error {
+	switch {
+	case f.version == "":
+		return usagef("--version is missing")
+	case len(args)+len(f.bundles) == 0:
+		return usagef("name the bundles, or the folder that holds them")
+	case f.notes != "" && f.notesFile != "":
+		return usagef("--notes and --notes-file exclude each other")
 	}
 	if _, err := manifest.ParseVersion(f.version); err != nil {
-		return o, &release.Refusal{Cause: err, Mend: "write MAJOR.MINOR.PATCH, such as 1.4.0"}
+		return &release.Refusal{Cause: err, Mend: "write MAJOR.MINOR.PATCH, such as 1.4.0"}
+	}
+	return nil
+}
+
+// gather finds the bundles and reads the notes and, if a bundle has no signature,
+// the private key, which is not decrypted yet.
+func (a *app) gather(ctx context.Context, c *config.Config, f contentFlags, args []string) (o release.PublishOptions, err error) {
+	if err := f.check(args); err != nil {
+		return o, err
 	}
 	o.Version, o.Extra = f.version, f.extra
 	if o.Notes, err = a.notes(f.notes, f.notesFile); err != nil {
 		return o, err
 	}
 	var skipped []string
-	if o.Bundles, skipped, err = release.Gather(f.version, args, f.bundles, c.BundleTypes); err != nil {
+	if o.Bundles, skipped, err = bundle.Gather(f.version, args, f.bundles, c.BundleTypes); err != nil {
 		return o, err
 	}
 	for _, s := range skipped {
-		a.say("left aside: %s", s)
+		a.say("skipped: %s", s)
 	}
-	if needsKey(o.Bundles) {
-		o.Key, err = a.privateKey(ctx, c, f.key)
+	if slices.ContainsFunc(o.Bundles, func(b bundle.Bundle) bool { return b.Signature == nil }) {
+		o.Unlock, err = a.lockedKey(ctx, c, f.key)
 	}
 	return o, err
-}
-
-func needsKey(bundles []release.Bundle) bool {
-	for _, b := range bundles {
-		if b.Signature == nil {
-			return true
-		}
-	}
-	return false
 }
 
 func (a *app) notes(notes, file string) (string, error) {
 	if file == "" {
 		return notes, nil
-	}
-	if notes != "" {
-		return "", usagef("--notes and --notes-file exclude each other")
 	}
 	var r io.Reader = a.stdin
 	if file != "-" {

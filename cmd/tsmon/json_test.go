@@ -9,6 +9,7 @@ import (
 	"tsmon/manifest"
 	"tsmon/manifest/updater"
 	"tsmon/release"
+	"tsmon/release/bundle"
 	"tsmon/store/record"
 )
 
@@ -20,7 +21,7 @@ func TestJSONDocument(t *testing.T) {
 	}
 	document := string(data)
 	for _, printed := range []any{
-		keyReport{}, release.Signed{}, release.Report{}, release.Reach{}, release.Stored{}, release.Record{}, listedRelease{},
+		keyReport{}, bundle.Signed{}, release.Plan{}, release.Reach{}, release.Stored{}, release.Record{}, listedRelease{},
 		channelState{}, logRow{}, release.VerifyReport{}, release.Finding{}, validation{}, manifest.Problem{}, manifest.Change{},
 		checkReport{}, attemptOfCheck{}, manifest.Offer{}, manifest.Platform{}, updater.Event{}, updater.EventData{}, failure{},
 		createdTenant{}, record.Tenant{}, record.Settings{}, importedContent{}, userToken{}, listedUser{}, writtenSeries{}, rotatedKey{}, record.Audit{}, demoFile{}, secrets{},

@@ -184,7 +184,7 @@ func (k *kit) follow(t *testing.T, channel string, installed ...string) string {
 // verified wants a channel to be sound in the store, and returns its version.
 func (k *kit) verified(t *testing.T, channel string) string {
 	t.Helper()
-	report, err := k.publisher(t).Verify(context.WithoutCancel(t.Context()), channel)
+	report, err := k.publisher(t).Library().Verify(context.WithoutCancel(t.Context()), channel)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,13 +10,13 @@ import (
 	"golang.org/x/term"
 )
 
-// progress shows how far the bundles of a command are: a bar on a terminal,
-// else a line for each step and each bundle that is done.
+// progress shows how far a command is with its bundles: a bar on a terminal, else a
+// line for each step and each bundle that is done.
 type progress struct {
 	app   *app
-	verb  string // what happened to a bundle that is done
+	verb  string // what a transfer does to a bundle
 	mu    sync.Mutex
-	seen  map[string]int64 // bytes by bundle
+	seen  map[string]int64 // bytes by verb and bundle
 	total int64
 	bar   *progressbar.ProgressBar // nil: lines
 }
@@ -52,28 +52,37 @@ func (p *progress) step(text string) {
 	}
 }
 
-// transferred counts n more bytes of a bundle.
+// transferred counts n more bytes of a bundle that is read.
 func (p *progress) transferred(bundle string, n int, total int64) {
+	p.count(p.verb+" "+bundle, n, total)
+}
+
+// uploaded counts n more bytes of a bundle that is sent.
+func (p *progress) uploaded(bundle string, n int, total int64) {
+	p.count("uploaded "+bundle, n, total)
+}
+
+func (p *progress) count(what string, n int, total int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if _, known := p.seen[bundle]; !known {
+	if _, known := p.seen[what]; !known {
 		p.total += total
 		if p.bar != nil {
 			p.bar.ChangeMax64(p.total)
 		}
 	}
-	before := p.seen[bundle]
-	p.seen[bundle] += int64(n)
+	before := p.seen[what]
+	p.seen[what] += int64(n)
 	switch {
 	case p.app.quiet:
 	case p.bar != nil:
 		_ = p.bar.Add(n) // only the drawing can fail
-	case before < total && p.seen[bundle] >= total:
-		p.app.say("%s %s (%s)", p.verb, bundle, bytesText(total))
+	case before < total && p.seen[what] >= total:
+		p.app.say("%s (%s)", what, bytesText(total))
 	}
 }
 
-// done takes the bar away.
+// done removes the bar.
 func (p *progress) done() {
 	if p.bar != nil {
 		_ = p.bar.Finish() // only the drawing can fail

@@ -18,7 +18,6 @@ import (
 	"tsmon/channels"
 	"tsmon/cmd/tsmon/config"
 	"tsmon/manifest"
-	"tsmon/manifest/updater"
 	"tsmon/release"
 	"tsmon/signing"
 	"tsmon/store/object"
@@ -113,16 +112,6 @@ func (a *app) publisherFor(ctx context.Context, c *config.Config, p *progress) (
 		Store: store, PublicURL: c.PublicURL, Keys: keys, Policies: policies,
 		Who: a.who(), Now: a.now, Transferred: p.transferred, Step: p.step,
 	}, nil
-}
-
-// prober returns the fetch of what clients get, who show the server's token if it
-// wants one.
-func prober(c *config.Config, p *release.Publisher, allowUnbound bool) *updater.Prober {
-	header := http.Header{}
-	if token := string(c.Server.Updates.Token); token != "" {
-		header.Set("Authorization", "Bearer "+token)
-	}
-	return &updater.Prober{HTTP: httpClient(), Keys: p.Keys, AllowUnbound: allowUnbound, Header: header}
 }
 
 // httpClient waits at most 30 s for the head of an answer.

@@ -1,0 +1,381 @@
+package release
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"slices"
+	"strings"
+
+	"golang.org/x/sync/errgroup"
+
+	"tsmon/manifest"
+	"tsmon/release/bundle"
+	"tsmon/signing"
+	"tsmon/store/object"
+)
+
+// Library is the releases of a store.
+type Library struct {
+	Store object.Store
+	Keys  signing.Keyring
+	// Transferred, if not nil, is called as Publisher's.
+	Transferred func(bundle string, n int, total int64)
+}
+
+// sideBySide is how many bundles are transferred at once.
+const sideBySide = 4
+
+// Record reads the record of a version. A *Refusal with ErrNoRelease if the
+// version was not published.
+func (l Library) Record(ctx context.Context, version string) (*Record, error) {
+	v, err := manifest.ParseVersion(version)
+	if err != nil {
+		return nil, &Refusal{Cause: err, Mend: "write it like 1.4.0"}
+	}
+	data, err := l.read(ctx, recordKey(v.String()), maxRecord)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, refuse(ErrNoRelease, "`tsmon release list` shows what is published", "%s is not in the store", version)
+	}
+	if err != nil {
+		return nil, err
+	}
+	var r Record
+	if err := json.Unmarshal(data, &r); err != nil || r.Version != version || len(r.Bundles) == 0 {
+		return nil, refuse(ErrStored, "restore the object from a backup", "%s is not the record of %s", recordKey(version), version)
+	}
+	return &r, nil
+}
+
+func (l Library) read(ctx context.Context, key string, limit int64) ([]byte, error) {
+	body, info, err := l.Store.Get(ctx, key)
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", key, err)
+	}
+	defer body.Close()
+	if info.Size > limit {
+		return nil, fmt.Errorf("read %s: larger than %d bytes", key, limit)
+	}
+	data, err := io.ReadAll(io.LimitReader(body, limit))
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", key, err)
+	}
+	return data, nil
+}
+
+// List returns the versions that are complete, in the updater's order.
+func (l Library) List(ctx context.Context) ([]string, error) {
+	var versions []manifest.Version
+	for info, err := range l.Store.List(ctx, root, "") {
+		if err != nil {
+			return nil, fmt.Errorf("list the releases: %w", err)
+		}
+		text, isRecord := strings.CutSuffix(strings.TrimPrefix(info.Key, root), recordEnd)
+		if v, err := manifest.ParseVersion(text); isRecord && err == nil {
+			versions = append(versions, v)
+		}
+	}
+	slices.SortFunc(versions, manifest.Version.Compare)
+	texts := make([]string, len(versions))
+	for i, v := range versions {
+		texts[i] = v.String()
+	}
+	return texts, nil
+}
+
+// verified returns the record of a version whose bundles in the store match it.
+func (l Library) verified(ctx context.Context, version string, allowUnbound bool) (*Record, error) {
+	record, err := l.Record(ctx, version)
+	if err != nil {
+		return nil, err
+	}
+	return record, l.verifyStored(ctx, record, allowUnbound)
+}
+
+// verifyStored compares the bundles in the store with the record and their
+// signatures with the trusted keys, without fetching them where the store keeps
+// a checksum.
+func (l Library) verifyStored(ctx context.Context, r *Record, allowUnbound bool) error {
+	errs := make([]error, len(r.Bundles)) // the first one counts, in the record's order
+	var group errgroup.Group
+	group.SetLimit(2 * sideBySide)
+	for i, b := range r.Bundles {
+		group.Go(func() error {
+			errs[i] = l.verifyOne(ctx, r.Version, b, allowUnbound)
+			return nil
+		})
+	}
+	_ = group.Wait() // none of them fails
+	return first(errs)
+}
+
+func first(errs []error) error {
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (l Library) verifyOne(ctx context.Context, version string, b Stored, allowUnbound bool) error {
+	const mend = "put the object back from a backup, or publish a higher version"
+	key := folder(version) + b.Name
+	same, err := l.holds(ctx, key, b.Size, b.CRC64)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return refuse(ErrStored, mend, "%s is gone", key)
+	case err != nil:
+		return fmt.Errorf("check %s: %w", key, err)
+	case !same:
+		return refuse(ErrStored, mend, "%s has other bytes than were published", key)
+	}
+	sig, err := checkSignature(l.Keys, b.Signature, version, b.Keys, allowUnbound)
+	if err != nil {
+		return err
+	}
+	err = l.Keys.VerifyDigest(sig, b.digest())
+	if errors.Is(err, signing.ErrLegacy) {
+		err = l.verifyBytes(ctx, key, sig)
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", key, err)
+	}
+	return nil
+}
+
+// holds compares an object with a size and a checksum.
+func (l Library) holds(ctx context.Context, key string, size int64, crc64 string) (bool, error) {
+	var info object.Info
+	var crc uint64
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() (err error) { info, err = l.Store.Stat(ctx, key); return err })
+	group.Go(func() (err error) { crc, err = l.Store.Checksum(ctx, key); return err })
+	err := group.Wait()
+	return err == nil && info.Size == size && checksumText(crc) == crc64, err
+}
+
+// verifyBytes fetches a stored bundle and verifies its signature.
+func (l Library) verifyBytes(ctx context.Context, key string, sig signing.Signature) error {
+	verifier, err := l.Keys.Verifier(sig)
+	if err != nil {
+		return err
+	}
+	body, info, err := l.Store.Get(ctx, key)
+	if err != nil {
+		return err
+	}
+	defer body.Close()
+	_, err = io.Copy(writerFunc(func(data []byte) (int, error) {
+		n, err := verifier.Write(data)
+		if l.Transferred != nil {
+			l.Transferred(key, n, info.Size)
+		}
+		return n, err
+	}), body)
+	if err != nil {
+		return err
+	}
+	return verifier.Verify()
+}
+
+type writerFunc func([]byte) (int, error)
+
+func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
+
+// checkSignature judges a signature without the bundle: its form, key, version and
+// targets.
+func checkSignature(trusted signing.Keyring, line, version string, keys []string, allowUnbound bool) (signing.Signature, error) {
+	sig, err := signing.ParseSignature(line)
+	if err != nil {
+		return sig, err
+	}
+	if _, ok := trusted.Find(sig.KeyID()); !ok {
+		return sig, fmt.Errorf("%w: key %s", signing.ErrUntrustedKey, sig.KeyID())
+	}
+	if err := signing.CheckVersion(sig, version, !allowUnbound); err != nil {
+		return sig, err
+	}
+	for _, key := range keys {
+		if err := signing.CheckTarget(sig, key); err != nil {
+			return sig, err
+		}
+	}
+	return sig, nil
+}
+
+// objects returns the sizes of what lies in a release's folder, by name.
+func (l Library) objects(ctx context.Context, version string) (map[string]int64, error) {
+	found := map[string]int64{}
+	for info, err := range l.Store.List(ctx, folder(version), "") {
+		if err != nil {
+			return nil, fmt.Errorf("list %s: %w", folder(version), err)
+		}
+		found[strings.TrimPrefix(info.Key, folder(version))] = info.Size
+	}
+	return found, nil
+}
+
+// settle adapts a bundle to what a publish that never created its record left in
+// the release's folder. A signature that verifies is kept. If the build was
+// repeated since, the name belongs to other bytes, and the bundle gets a name with
+// the beginning of its digest.
+func (l Library) settle(ctx context.Context, version string, b *Stored, found map[string]int64, allowUnbound bool) error {
+	free, err := l.fits(ctx, version, b, found, allowUnbound)
+	if err != nil || free {
+		return err
+	}
+	b.Name = bundle.Distinct(b.Name, b.BLAKE2b)
+	if free, err = l.fits(ctx, version, b, found, allowUnbound); err == nil && !free {
+		err = refuse(ErrOtherBytes, "publish a higher version", "%s is taken", folder(version)+b.Name)
+	}
+	return err
+}
+
+// fits reports whether a bundle can have its name. It adopts the signature that
+// lies under the name.
+func (l Library) fits(ctx context.Context, version string, b *Stored, found map[string]int64, allowUnbound bool) (bool, error) {
+	key := folder(version) + b.Name
+	if size, ok := found[b.Name]; ok {
+		if size != b.Size {
+			return false, nil
+		}
+		if same, err := l.holds(ctx, key, b.Size, b.CRC64); err != nil || !same {
+			return false, err
+		}
+	}
+	if _, ok := found[b.Name+".sig"]; !ok {
+		return true, nil
+	}
+	line, err := l.read(ctx, key+".sig", signing.MaxSignature)
+	if err != nil || string(line) == b.Signature {
+		return true, err
+	}
+	sig, err := checkSignature(l.Keys, string(line), version, b.Keys, allowUnbound)
+	if err == nil {
+		err = l.Keys.VerifyDigest(sig, b.digest())
+	}
+	if err != nil {
+		return false, nil // it belongs to other bytes
+	}
+	b.Signature = string(line)
+	return true, nil
+}
+
+// errStale means that the store has changed since a plan was made.
+var errStale = errors.New("the store has changed meanwhile")
+
+// add uploads the bundles of a record and creates the record. It also proves that
+// the store honours the conditions that everything relies on. errStale if somebody
+// else has begun the same release in another way.
+func (l Library) add(ctx context.Context, r *Record, files map[string]bundle.Contents, sent func(name string, n int, total int64)) error {
+	group, uploading := errgroup.WithContext(ctx)
+	group.SetLimit(2 * sideBySide)
+	for _, b := range r.Bundles {
+		group.Go(func() error { return l.upload(uploading, r.Version, b, files[b.BLAKE2b], sent) })
+		group.Go(func() error {
+			return l.create(uploading, folder(r.Version)+b.Name+".sig", []byte(b.Signature), signatureAttributes)
+		})
+	}
+	if err := group.Wait(); err != nil {
+		return err
+	}
+	data, err := r.encode()
+	if err != nil {
+		return err
+	}
+	group, ctx = errgroup.WithContext(ctx)
+	group.Go(func() error { return l.create(ctx, recordKey(r.Version), data, recordAttributes) })
+	group.Go(func() error {
+		b := r.Bundles[0]
+		return l.checkConditions(ctx, folder(r.Version)+b.Name+".sig", []byte(b.Signature), signatureAttributes)
+	})
+	return group.Wait()
+}
+
+func (l Library) checkConditions(ctx context.Context, key string, data []byte, attrs object.Attributes) error {
+	if err := object.CheckConditions(ctx, l.Store, key, data, attrs); err != nil {
+		return fmt.Errorf("write %s: %w", key, err)
+	}
+	return nil
+}
+
+// recheck is checkConditions on a record that exists.
+func (l Library) recheck(ctx context.Context, version string) error {
+	key := recordKey(version)
+	data, err := l.read(ctx, key, maxRecord)
+	if err != nil {
+		return err
+	}
+	return l.checkConditions(ctx, key, data, recordAttributes)
+}
+
+// create writes a small object, or accepts an equal one.
+func (l Library) create(ctx context.Context, key string, data []byte, attrs object.Attributes) error {
+	_, err := l.Store.Create(ctx, key, bytes.NewReader(data), int64(len(data)), attrs)
+	if errors.Is(err, fs.ErrExist) {
+		var standing []byte
+		if standing, err = l.read(ctx, key, maxRecord); err == nil && !bytes.Equal(standing, data) {
+			err = errStale
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("write %s: %w", key, err)
+	}
+	return nil
+}
+
+// upload creates the object of a bundle, or compares the one that exists.
+func (l Library) upload(ctx context.Context, version string, b Stored, c bundle.Contents, sent func(name string, n int, total int64)) error {
+	key := folder(version) + b.Name
+	counted := func(int) {}
+	if sent != nil {
+		counted = func(n int) { sent(b.Name, n, b.Size) }
+	}
+	file, err := c.Open(counted)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	_, err = l.Store.Create(ctx, key, file, b.Size, bundleAttributes)
+	if errors.Is(err, fs.ErrExist) {
+		err = l.compare(ctx, key, c.Digest)
+	}
+	if err != nil && !errors.As(err, new(*Refusal)) {
+		err = fmt.Errorf("%s: %w", c.Path, err)
+	}
+	return err
+}
+
+// compare fetches a stored bundle and compares its digest.
+func (l Library) compare(ctx context.Context, key string, want signing.Digest) error {
+	body, _, err := l.Store.Get(ctx, key)
+	if err != nil {
+		return fmt.Errorf("read %s: %w", key, err)
+	}
+	defer body.Close()
+	digest, _, err := signing.HashReader(ctx, body)
+	if err == nil && digest != want {
+		err = errStale
+	}
+	if err != nil {
+		return fmt.Errorf("read %s: %w", key, err)
+	}
+	return nil
+}
+
+// draft puts together the record of a release that is not published yet, around
+// what an interrupted publish left in its folder.
+func (l Library) draft(ctx context.Context, pl planner, o PublishOptions, bundles []Stored, found map[string]int64) (*Record, error) {
+	for i := range bundles {
+		if err := l.settle(ctx, o.Version, &bundles[i], found, o.AllowUnbound); err != nil {
+			return nil, err
+		}
+	}
+	slices.SortFunc(bundles, func(a, b Stored) int { return strings.Compare(a.Name, b.Name) })
+	return pl.record(o, bundles), nil
+}

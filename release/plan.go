@@ -1,0 +1,367 @@
+package release
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"tsmon/channels"
+	"tsmon/manifest"
+	"tsmon/release/bundle"
+	"tsmon/signing"
+)
+
+// Plan is a move of a channel that is worked out: what the log gets, and what that
+// means for every kind of client. Apply carries it out.
+type Plan struct {
+	// Action is the one of the log entry that Sequence names, which is an earlier
+	// one if there is nothing to do.
+	Action   channels.Action `json:"action"`
+	Channel  string          `json:"channel"`
+	Version  string          `json:"version"`            // that the plan is about
+	Previous string          `json:"previous,omitempty"` // version that the channel showed
+	Sequence uint64          `json:"sequence"`
+	// Changed is false if there is nothing to do. Apply makes it true if only the
+	// manifest was behind the log.
+	Changed bool `json:"changed"`
+	// DryRun is true if the plan is not to be applied.
+	DryRun  bool     `json:"dry_run,omitempty"`
+	URL     string   `json:"url"` // of the manifest
+	Bundles []Stored `json:"bundles"`
+	Reach   []Reach  `json:"reach"`
+	// Rollout says who gets Version if not everybody does.
+	Rollout *Share `json:"rollout,omitempty"`
+	// Unbound are platform keys whose signatures name no version: applications
+	// that require a signed version refuse them.
+	Unbound   []string `json:"unbound,omitempty"`
+	Warnings  []string `json:"warnings,omitempty"`
+	Followers []*Plan  `json:"followers,omitempty"` // channels that move along
+	// Probed is true once clients were seen to get it.
+	Probed bool `json:"probed"`
+	// Base is the end of the log that the plan was made for; the entry is appended
+	// only there.
+	Base channels.Position `json:"base"`
+	// Entry is what the log gets; nil if it has it.
+	Entry *channels.Entry `json:"entry,omitempty"`
+
+	why    string
+	head   *channels.Entry  // what the channel shows: Entry, or the end of the log
+	seen   channels.Pointer // the manifest when the plan was made
+	record *Record          // to be created; nil if it exists
+	files  map[string]bundle.Contents
+	broken []error // channels that should move along and can't be read
+}
+
+// Report is a plan that Apply has carried out.
+type Report = Plan
+
+// Share is who gets a release that not everybody gets yet.
+type Share struct {
+	Version string            `json:"version"`
+	Percent int               `json:"percent"` // of clients, now; 0 while paused
+	Steps   []int             `json:"steps"`
+	Every   channels.Duration `json:"every,omitempty"` // duration of each step
+	Since   time.Time         `json:"since"`           // when the first step began
+	Cohorts []string          `json:"cohorts,omitempty"`
+	Paused  bool              `json:"paused"`
+}
+
+// ShareOf describes a rollout at a moment.
+func ShareOf(r *channels.Rollout, now time.Time) *Share {
+	return &Share{Version: r.Version, Percent: r.Percent(now), Steps: r.Steps, Every: r.Every, Since: r.Since, Cohorts: r.Cohorts, Paused: !r.Paused.IsZero()}
+}
+
+// planner works out plans. It reads and writes nothing.
+type planner struct {
+	publicURL string
+	keys      signing.Keyring
+	policies  map[string]Policy
+	who       string
+	now       time.Time
+}
+
+// state is a channel as it was read.
+type state struct {
+	channel string
+	log     *channels.Log
+	seen    channels.Pointer
+	err     error // it could not be read
+}
+
+// view is the channels as they were read.
+type view map[string]*state
+
+// of returns a channel that could be read.
+func (v view) of(channel string) (*state, error) { return v[channel], v[channel].err }
+
+// shows returns a channel that shows something.
+func (v view) shows(channel string) (*state, error) {
+	s, err := v.of(channel)
+	if err == nil && s.log.Head() == nil {
+		err = refuse(ErrNoRelease, "publish to it first", "%s shows nothing", channel)
+	}
+	return s, err
+}
+
+// before returns what clients of the channel see: the head of the log, or, before
+// the first entry, a manifest that was put there by other means. It is nil if there
+// is none, or none that clients can read.
+func (s *state) before() *manifest.Response {
+	data := s.seen.Data
+	if head := s.log.Head(); head != nil {
+		data, _ = head.Manifest.Encode() // it was decoded from the log
+	}
+	response, err := manifest.ParseResponse(data)
+	if err != nil {
+		return nil
+	}
+	return response
+}
+
+// change is what a channel is to get.
+type change struct {
+	action    channels.Action
+	from, why string
+	// manifest is what the change is about; its clients are judged, unless it is
+	// what they get already.
+	manifest manifest.Manifest
+	standing bool
+	// rollout is what the entry holds. If others is not nil, the rollout is of
+	// manifest, and all other clients get others.
+	rollout      *channels.Rollout
+	others       *manifest.Manifest
+	bundles      []Stored
+	warnings     []string
+	allowMissing []string
+	allowUnbound bool
+}
+
+// next returns the log entry of a change.
+func (p planner) next(s *state, c change) channels.Entry {
+	e := channels.Entry{Action: c.action, From: c.from, Why: c.why, Who: p.who, When: p.now, Manifest: c.manifest, Rollout: c.rollout}
+	if c.others != nil {
+		rollout := *c.rollout
+		rollout.Manifest = c.manifest
+		e.Manifest, e.Rollout = *c.others, &rollout
+	}
+	return s.log.Next(e)
+}
+
+// plan holds a change to the gate, and works out what follows from it.
+func (p planner) plan(v view, s *state, c change) (*Plan, error) {
+	plan := &Plan{
+		Action: c.action, Channel: s.channel, Version: c.manifest.Version, URL: p.publicURL + "/" + channels.ManifestKey(s.channel),
+		Bundles: c.bundles, Unbound: c.manifest.Unbound(), Warnings: c.warnings, Base: s.log.End(), why: c.why, seen: s.seen,
+	}
+	before := s.before()
+	if before != nil {
+		plan.Previous = before.Version.String()
+	}
+	if c.rollout != nil {
+		plan.Rollout = ShareOf(c.rollout, p.now)
+	}
+	entry := p.next(s, c)
+	if !c.standing {
+		g := gate{keys: p.keys, policy: p.policies[s.channel], log: s.log, before: before, change: c, sequence: entry.Sequence}
+		if err := g.covers(); err != nil {
+			return nil, err
+		}
+		var err error
+		if plan.Reach, err = g.replay(); err != nil {
+			return nil, err
+		}
+		plan.Warnings = append(plan.Warnings, crossings(plan.Reach)...)
+	}
+	if head := s.log.Head(); head != nil && sameManifest(head.Manifest, entry.Manifest) && sameRollout(head.Rollout, entry.Rollout) {
+		plan.Action, plan.Sequence, plan.head = head.Action, head.Sequence, head
+	} else {
+		plan.Sequence, plan.Changed, plan.Entry, plan.head = entry.Sequence, true, &entry, &entry
+	}
+	if c.rollout == nil && c.action != channels.Follow { // followers take what everybody gets
+		p.follow(v, plan)
+	}
+	return plan, nil
+}
+
+// sameManifest compares all but the number of the log entry.
+func sameManifest(a, b manifest.Manifest) bool {
+	a.Sequence, b.Sequence = 0, 0
+	return len(manifest.Diff(&a, &b)) == 0
+}
+
+// sameRollout compares what was decided, not when.
+func sameRollout(a, b *channels.Rollout) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	return a.ID == b.ID && slices.Equal(a.Steps, b.Steps) && a.Every == b.Every && slices.Equal(a.Cohorts, b.Cohorts) &&
+		a.Paused.IsZero() == b.Paused.IsZero() && sameManifest(a.Manifest, b.Manifest)
+}
+
+// follow adds the plans of the channels that follow a leader and are behind it. A
+// refusal is a warning: it must not hold the leader up.
+func (p planner) follow(v view, leader *Plan) {
+	for _, name := range p.channels() {
+		if p.policies[name].Follows != leader.Channel || name == leader.Channel {
+			continue
+		}
+		follower, err := p.followOne(v, name, leader)
+		switch {
+		case errors.As(err, new(*Refusal)):
+			leader.Warnings = append(leader.Warnings, fmt.Sprintf("%s does not follow: %v", name, err))
+		case err != nil:
+			leader.broken = append(leader.broken, fmt.Errorf("%s has moved to %s, but %s, which follows it, has not: %w", leader.Channel, leader.Version, name, err))
+		case follower != nil:
+			leader.Followers = append(leader.Followers, follower)
+		}
+	}
+}
+
+// followOne returns the plan of one follower, nil if it has nothing to do.
+func (p planner) followOne(v view, name string, leader *Plan) (*Plan, error) {
+	s, err := v.of(name)
+	if err != nil {
+		return nil, err
+	}
+	// What may be missing, or unbound, was allowed for the leader alone.
+	c := change{action: channels.Follow, from: leader.Channel, why: leader.why, manifest: leader.head.Manifest}
+	version, err := manifest.ParseVersion(c.manifest.Version)
+	if err != nil {
+		return nil, err
+	}
+	if before := s.before(); before != nil && version.Compare(before.Version) < 0 || s.log.RolledBack(version.String()) != nil {
+		return nil, nil
+	}
+	if head := s.log.Head(); head != nil && head.Rollout != nil {
+		own, err := manifest.ParseVersion(head.Rollout.Version)
+		switch order := version.Compare(own); {
+		case err != nil:
+			return nil, err
+		case order == 0 && !head.Rollout.Paused.IsZero():
+			return nil, nil // it holds back this very release
+		case order < 0:
+			c.rollout = head.Rollout // its own rollout of a newer release goes on
+		}
+	}
+	follower, err := p.plan(v, s, c)
+	if err != nil || !follower.Changed {
+		return nil, err
+	}
+	return follower, nil
+}
+
+// checkPublish judges what can be judged before anything is read.
+func (p planner) checkPublish(o PublishOptions) error {
+	if _, err := manifest.ParseVersion(o.Version); err != nil {
+		return &Refusal{Cause: err, Mend: "write MAJOR.MINOR.PATCH, such as 1.4.0"}
+	}
+	if err := p.checkContents(o); err != nil {
+		return err
+	}
+	return checkRollout(o.Rollout)
+}
+
+func checkRollout(r *channels.Rollout) error {
+	if r == nil || r.Check() == nil {
+		return nil
+	}
+	return &Refusal{Cause: r.Check(), Mend: "write --percent N, or --steps 5,25,50,100 --every 6h"}
+}
+
+// mayPublish refuses a publish that the bundles can't save.
+func (p planner) mayPublish(s *state, o PublishOptions) error {
+	if err := p.forward(s, o.Version, o.Rollout); err != nil {
+		return err
+	}
+	c := change{manifest: manifest.Manifest{Platforms: map[string]manifest.Platform{}}, allowMissing: o.AllowMissing}
+	for _, b := range o.Bundles {
+		for _, key := range b.Keys {
+			c.manifest.Platforms[key] = manifest.Platform{}
+		}
+	}
+	return gate{policy: p.policies[s.channel], log: s.log, before: s.before(), change: c}.covers()
+}
+
+// forward refuses a version that doesn't move the channel forward.
+func (p planner) forward(s *state, version string, rollout *channels.Rollout) error {
+	v, err := manifest.ParseVersion(version)
+	if err != nil {
+		return &Refusal{Cause: err, Mend: "write MAJOR.MINOR.PATCH, such as 1.4.0"}
+	}
+	if v.Prerelease() != "" && !p.policies[s.channel].Prerelease {
+		return refuse(ErrPrerelease, "publish it to a channel with prerelease: true, such as beta", "%s on %s", version, s.channel)
+	}
+	head := s.log.Head()
+	if rollout != nil && head == nil {
+		err = refuse(channels.ErrRollout, "publish the first release to everybody", "%s shows nothing that the other clients could keep", s.channel)
+	}
+	before := s.before()
+	if before == nil {
+		return err
+	}
+	newest := before.Version
+	if head != nil {
+		if newest, err = manifest.ParseVersion(head.Newest()); err != nil {
+			return err
+		}
+	}
+	order := v.Compare(newest)
+	if order < 0 {
+		return refuse(ErrBelowHead, "publish a higher version; `tsmon release rollback --to` goes back", "%s shows %s, above %s", s.channel, newest, version)
+	}
+	if back := s.log.RolledBack(version); back != nil && order > 0 {
+		return refuse(ErrRolledBack, fmt.Sprintf("publish a higher version, or restore it with `tsmon release rollback --channel %s --to %s --reason TEXT`", s.channel, version),
+			"%s left %s with entry %d by %s: %s", version, s.channel, back.Sequence, back.Who, back.Why)
+	}
+	return err
+}
+
+// publish returns the change to a release that mayPublish accepted.
+func (p planner) publish(s *state, o PublishOptions, record *Record) change {
+	c := p.changeTo(record, channels.Publish, o.Options)
+	p.begin(s, &c, o.Rollout)
+	if o.Extra != record.Extra {
+		c.warnings = append(c.warnings, "--watershed, --minimum-version or --critical differ from what "+o.Version+" was published with, which stays")
+	}
+	if o.Notes != "" && o.Notes != record.Notes {
+		c.warnings = append(c.warnings, "the notes differ from those that "+o.Version+" was published with, which stay")
+	}
+	return c
+}
+
+// changeTo returns the change that gives a release to everybody.
+func (p planner) changeTo(record *Record, action channels.Action, o Options) change {
+	return change{action: action, why: o.Why, manifest: record.Manifest(p.publicURL + "/" + strings.TrimSuffix(folder(record.Version), "/")),
+		bundles: record.Bundles, allowMissing: o.AllowMissing, allowUnbound: o.AllowUnbound}
+}
+
+// begin makes a change a rollout, if one is wanted. A release that the channel is
+// rolling out already goes on as it does, whatever is wanted: the command may be an
+// old job that runs again.
+func (p planner) begin(s *state, c *change, wanted *channels.Rollout) {
+	head := s.log.Head()
+	switch {
+	case head != nil && head.Rollout != nil && head.Rollout.Version == c.manifest.Version:
+		c.rollout, c.others = head.Rollout, &head.Manifest
+		c.warnings = append(c.warnings, fmt.Sprintf("%s is being rolled out already; `tsmon channel rollout %s --percent N` changes that", c.manifest.Version, s.channel))
+		return
+	case wanted == nil || wanted.Steps[0] == 100 || head.Version == c.manifest.Version:
+	default:
+		fresh := *wanted
+		fresh.ID = s.channel + "/" + strconv.FormatUint(head.Sequence+1, 10)
+		fresh.Version = c.manifest.Version
+		fresh.Since = p.now.UTC().Truncate(time.Second)
+		c.rollout, c.others = &fresh, &head.Manifest
+	}
+	if head != nil && head.Rollout != nil {
+		c.warnings = append(c.warnings, fmt.Sprintf("the rollout of %s ends with this", head.Rollout.Version))
+	}
+}
+
+// record puts together the record of a release.
+func (p planner) record(o PublishOptions, bundles []Stored) *Record {
+	return &Record{Version: o.Version, Notes: o.Notes, PubDate: p.now.UTC().Truncate(time.Second), Who: p.who, Extra: o.Extra, Bundles: bundles}
+}
