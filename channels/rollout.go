@@ -12,7 +12,7 @@ import (
 )
 
 // ErrRollout says that a rollout breaks the rules of Rollout.Check.
-var ErrRollout = errors.New("not a rollout")
+var ErrRollout = errors.New("the rollout is not possible")
 
 // Rollout is a release that some clients are offered while the others keep to
 // the one that the channel shows. Only a server that answers each client can
