@@ -1,7 +1,6 @@
 package api
 
 import (
-	"cmp"
 	"context"
 	"encoding/hex"
 	"encoding/json"
@@ -110,14 +109,8 @@ func checkRecord(data []byte, version string, keys signing.Keyring) error {
 // checkBundle checks a bundle's signature over the digest that the record holds.
 // A legacy signature covers the bytes themselves: of one, its key is checked.
 func checkBundle(b release.Stored, version string, keys signing.Keyring) error {
-	sig, err := signing.ParseSignature(b.Signature)
-	if err != nil {
-		return err
-	}
-	for _, key := range b.Keys {
-		err = cmp.Or(err, signing.CheckTarget(sig, key))
-	}
-	if err = cmp.Or(err, signing.CheckVersion(sig, version, false)); err != nil || len(keys) == 0 {
+	sig, err := keys.Accept(b.Signature, signing.Claim{Version: version, Targets: b.Keys, AllowUnbound: true, AnyKey: len(keys) == 0})
+	if err != nil || len(keys) == 0 {
 		return err
 	}
 	raw, err := hex.DecodeString(b.BLAKE2b)

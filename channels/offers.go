@@ -144,6 +144,9 @@ func (o *Offers) For(c Client, now time.Time) (Answer, error) {
 	if err != nil {
 		return Answer{}, err
 	}
+	if _, _, err := next.Lookup(c.Target, c.BundleType); err != nil {
+		return Answer{}, err // 204 would keep a client from its other endpoints
+	}
 	if answer.Offer, err = next.OfferTo(c.Client); err != nil {
 		return Answer{}, err
 	}

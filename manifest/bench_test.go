@@ -14,7 +14,7 @@ func fourPlatforms(b *testing.B) []byte {
 		b.Fatal(err)
 	}
 	m.Notes = strings.Repeat("One of the fixes.\n", 20)
-	for _, key := range []string{"darwin-aarch64", "linux-x86_64"} {
+	for _, key := range []string{"darwin-aarch64", "darwin-x86_64-app"} {
 		m.Platforms[key] = m.Platforms["darwin-x86_64"]
 	}
 	return []byte(encode(b, m))

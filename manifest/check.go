@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/url"
+	"path"
 	"regexp"
 	"slices"
 	"strconv"
@@ -22,6 +24,8 @@ type Rules struct {
 	// AllowUnbound accepts signatures that name no version; clients that
 	// require a signed version refuse them.
 	AllowUnbound bool
+	// AnyFile accepts bundles that the updater of their platform can't install.
+	AnyFile bool
 }
 
 // Document is a checked manifest and where its members stand.
@@ -65,10 +69,10 @@ func lineStarts(data []byte) []int {
 	return starts
 }
 
-// Decode reads a manifest by the strict rules. The error, a Problems, names
-// every deviation.
+// Decode reads a manifest by the strict rules of form. The error, a Problems,
+// names every deviation.
 func Decode(data []byte) (*Manifest, error) {
-	doc, problems := Check(data, Rules{AllowUnbound: true})
+	doc, problems := Check(data, Rules{AllowUnbound: true, AnyFile: true})
 	if len(problems) > 0 {
 		return nil, problems
 	}
@@ -87,7 +91,7 @@ func Check(data []byte, rules Rules) (*Document, Problems) {
 		c.report("", "", "begins with a byte order mark, which the updater takes for a syntax error", "save it as UTF-8 without BOM")
 		return c.doc, c.problems
 	}
-	root, err := parseTree(data)
+	root, err := parseTree(data, maxDepth)
 	if syntax := (*errSyntax)(nil); errors.As(err, &syntax) {
 		c.doc.places[""] = syntax.offset
 		c.report("", "", syntax.text, "write one JSON object; the updater aborts on anything else")
@@ -99,6 +103,9 @@ func Check(data []byte, rules Rules) (*Document, Problems) {
 	})
 	return c.doc, c.problems
 }
+
+// maxDepth is how deep a document may nest; a manifest needs three levels.
+const maxDepth = 16
 
 type checker struct {
 	doc      *Document
@@ -239,8 +246,8 @@ func (c *checker) date(n *node) time.Time {
 	if !ok {
 		return time.Time{}
 	}
-	t, err := time.Parse(time.RFC3339, s)
-	if err != nil || !clientDate.MatchString(s) {
+	t, err := parseDate(s)
+	if err != nil {
 		c.report("pub_date", "", fmt.Sprintf("%q is no RFC 3339 date", s), "write it like 2026-11-21T10:00:00Z")
 		return time.Time{}
 	}
@@ -324,6 +331,9 @@ func (c *checker) platform(place, key string, n *node) Platform {
 		if s, ok := c.text(place+".url", n); ok {
 			p.URL = s
 			c.url(place+".url", s)
+			if !c.rules.AnyFile {
+				c.bundleFile(place+".url", key, p)
+			}
 		}
 	}
 	return p
@@ -332,26 +342,38 @@ func (c *checker) platform(place, key string, n *node) Platform {
 // signature checks the form of a signature member and, where keys are known,
 // all that can be said of it without the bundle.
 func (c *checker) signature(place, key, line string) {
-	sig, err := signing.ParseSignature(line)
-	if format := (*signing.FormatError)(nil); errors.As(err, &format) {
+	_, err := c.rules.Keys.Accept(line, signing.Claim{
+		Version: c.doc.Version, Targets: []string{key}, AllowUnbound: c.rules.AllowUnbound, AnyKey: len(c.rules.Keys) == 0,
+	})
+	var format *signing.FormatError
+	var faults signing.Faults
+	switch {
+	case errors.As(err, &format):
 		c.report(place, "", format.Problem, format.Mend)
-		return
-	} else if err != nil {
-		c.report(place, "", err.Error(), "put the content of the .sig file here")
-		return
-	}
-	if len(c.rules.Keys) > 0 {
-		if _, ok := c.rules.Keys.Find(sig.KeyID()); !ok {
-			c.distrust(place, fmt.Errorf("%w: key %s", signing.ErrUntrustedKey, sig.KeyID()), "sign with a trusted key, or add the key to trusted_keys")
+	case errors.As(err, &faults):
+		for _, f := range faults {
+			c.distrust(place, f.Err, f.Mend)
 		}
 	}
-	if c.doc.Version != "" { // else what is wrong with it is said already
-		if err := signing.CheckVersion(sig, c.doc.Version, !c.rules.AllowUnbound); err != nil {
-			c.distrust(place, err, "sign the bundle again for this version")
-		}
+}
+
+// bundleFile reports a bundle whose name shows that the updater of its platform
+// can't install it. An address may have no file name; then the one that was signed
+// counts.
+func (c *checker) bundleFile(place, key string, p Platform) {
+	k, err := ParseKey(key)
+	u, err2 := url.Parse(p.URL)
+	if err != nil || err2 != nil {
+		return // reported already
 	}
-	if err := signing.CheckTarget(sig, key); err != nil {
-		c.distrust(place, err, "put the bundle of this platform here")
+	sig, _ := signing.ParseSignature(p.Signature)
+	for _, name := range []string{path.Base(u.Path), sig.Filename()} {
+		if fits, known := k.installs(name); known {
+			if !fits {
+				c.report(place, "", fmt.Sprintf("%q can't be installed on %s", name, key), "publish a "+installable[k.OS]+" file for it")
+			}
+			return
+		}
 	}
 }
 

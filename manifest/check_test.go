@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"tsmon/manifest"
+	"tsmon/signing"
 )
 
 // A flaw is one change to a good document and the one problem that it makes.
@@ -209,6 +210,58 @@ func TestCheckValues(t *testing.T) {
 		sequenceFlaw("beyond what doubles hold", "9007199254740992"), sequenceFlaw("beyond 64 bits", "18446744073709551616"),
 		sequenceFlaw("out of range", "1e999"),
 	})
+}
+
+// TestCheckBundleKind holds manifests to the files that the updater of a platform
+// can install.
+func TestCheckBundleKind(t *testing.T) {
+	key, err := signing.GenerateKey()
+	if err != nil {
+		t.Fatal(err)
+	}
+	unnamed := sign(t, key, signing.Comment{Version: "1.2.3"})
+	check := func(t *testing.T, platform, url, signature string) manifest.Problems {
+		t.Helper()
+		_, problems := manifest.Check([]byte(`{"version": "1.2.3", "notes": "", "pub_date": "2026-11-21T10:00:00Z", "platforms": {
+			`+quote(platform)+`: {"url": `+quote(url)+`, "signature": `+quote(signature)+`}}}`), manifest.Rules{})
+		return problems
+	}
+	for _, c := range []struct {
+		keys, files string
+		fits        bool
+	}{
+		{"windows-x86_64 windows-x86_64-nsis windows-i686-msi", "App_x64-setup.exe App.msi App.msi.zip App.nsis.zip App.EXE App.zip", true},
+		{"windows-x86_64 windows-x86_64-nsis", "App.app.tar.gz App.tar.gz App.AppImage App.deb App.dmg App.exe.sig", false},
+		{"darwin-x86_64 darwin-aarch64-app", "App.app.tar.gz App.tar.gz App.app.tar.gz?token=a.zip v1.zip/App.app.tar.gz", true},
+		{"darwin-x86_64 darwin-aarch64-app", "App.zip App.app.zip App.dmg App.pkg App.AppImage.tar.gz App.exe App.deb App%2Ezip", false},
+		{"linux-x86_64", "App.AppImage App.AppImage.tar.gz App.tar.gz App.deb App.rpm", true},
+		{"linux-x86_64", "App.app.tar.gz App.zip App.exe App.dmg App.AppImage.sig", false},
+		{"linux-x86_64-appimage", "App.AppImage App.AppImage.tar.gz App.tar.gz", true},
+		{"linux-x86_64-appimage", "App.deb App.rpm App.app.tar.gz", false},
+		{"linux-x86_64-deb", "App.deb", true},
+		{"linux-x86_64-deb", "App.rpm App.AppImage App.tar.gz", false},
+		{"linux-x86_64-rpm", "App.rpm", true},
+		{"linux-x86_64-rpm", "App.deb App.AppImage.tar.gz", false},
+		{"windows-x86_64 darwin-x86_64 linux-x86_64-deb", "assets/123456 App App.tar.xz .zip/", true}, // the name says nothing
+	} {
+		for platform := range strings.FieldsSeq(c.keys) {
+			for file := range strings.FieldsSeq(c.files) {
+				problems := check(t, platform, "https://h/"+file, unnamed)
+				if c.fits && len(problems) > 0 || !c.fits && (len(problems) != 1 || problems[0].Place != "platforms."+platform+".url" || problems[0].Trust ||
+					!strings.Contains(problems[0].Problem, "can't be installed on "+platform)) {
+					t.Errorf("%s under %s: %v", file, platform, problems)
+				}
+			}
+		}
+	}
+	// Where the address has no file name, the signature's counts.
+	asset := "https://api.github.com/repos/o/r/releases/assets/1"
+	for file, fits := range map[string]bool{"App.app.tar.gz": true, "App.zip": false} {
+		problems := check(t, "darwin-x86_64", asset, sign(t, key, signing.Comment{Version: "1.2.3", File: file}))
+		if (len(problems) == 0) != fits {
+			t.Errorf("an asset signed as %s: %v", file, problems)
+		}
+	}
 }
 
 func TestCheckSignatureContent(t *testing.T) {

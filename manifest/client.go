@@ -1,12 +1,15 @@
 package manifest
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"regexp"
+	"strconv"
 	"strings"
 	"time"
+	"unicode"
 
 	"tsmon/signing"
 )
@@ -17,8 +20,7 @@ var (
 	// ErrShape says that an answer is JSON of the wrong shape: the updater goes
 	// on to its next endpoint.
 	ErrShape = errors.New("the answer is not a release")
-	// ErrTarget says that an answer holds nothing for a client's platform. The
-	// updater reports it as an error also where the client is up to date.
+	// ErrTarget says that an answer holds nothing for a client's platform.
 	ErrTarget = errors.New("no update for this platform")
 )
 
@@ -46,45 +48,45 @@ type Response struct {
 // wins over url and signature, and every platform must be whole. Errors wrap
 // ErrNotJSON or ErrShape.
 func ParseResponse(body []byte) (*Response, error) {
-	if err := checkJSON(body); err != nil {
+	root, err := parseClientTree(body)
+	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrNotJSON, err)
 	}
-	members, err := objectOf(body)
+	if root.kind != object {
+		return nil, errNoObject
+	}
+	r := &Response{}
+	if err := r.parseVersion(root); err != nil {
+		return nil, err
+	}
+	if r.Notes, _, err = optionalText(root, "notes"); err != nil {
+		return nil, err
+	}
+	date, dated, err := optionalText(root, "pub_date")
+	if err == nil && dated {
+		if r.PubDate, err = parseClientDate(date); err != nil {
+			err = fmt.Errorf("%w: pub_date %q is not RFC 3339", ErrShape, date)
+		}
+	}
 	if err != nil {
 		return nil, err
 	}
-	r := &Response{}
-	if err := r.parseVersion(members); err != nil {
-		return nil, err
-	}
-	if r.Notes, _, err = optionalText(members, "notes"); err != nil {
-		return nil, err
-	}
-	if err := r.parseDate(members); err != nil {
-		return nil, err
-	}
-	// These are not the updater's: unreadable means absent.
-	_ = json.Unmarshal(members["sequence"], &r.Sequence)
-	_ = json.Unmarshal(members["minimum_version"], &r.MinimumVersion)
-	_ = json.Unmarshal(members["critical"], &r.Critical)
-	_ = json.Unmarshal(members["watershed"], &r.Watershed)
-	if err := r.parsePlatforms(members); err != nil {
+	r.parseOurs(root)
+	if err := r.parsePlatforms(root); err != nil {
 		return nil, err
 	}
 	return r, nil
 }
 
-func (r *Response) parseVersion(members map[string]json.RawMessage) error {
-	_, hasVersion := members["version"]
-	_, hasName := members["name"]
-	if hasVersion && hasName {
-		return fmt.Errorf("%w: both version and its alias name are present", ErrShape)
-	}
+func (r *Response) parseVersion(root *node) error {
 	name := "version"
-	if hasName {
+	if root.last("name") != nil {
+		if root.last("version") != nil {
+			return fmt.Errorf("%w: both version and its alias name are present", ErrShape)
+		}
 		name = "name"
 	}
-	text, err := requiredText(members, name)
+	text, err := requiredText(root, name)
 	if err != nil {
 		return err
 	}
@@ -94,70 +96,105 @@ func (r *Response) parseVersion(members map[string]json.RawMessage) error {
 	return nil
 }
 
-// clientDate is RFC 3339 as the updater's parser reads it.
-var clientDate = regexp.MustCompile(`^\d{4}-\d\d-\d\d[Tt]\d\d:\d\d:\d\d(\.\d+)?([Zz]|[+-]([01]\d|2[0-3]):[0-5]\d)$`)
+// parseOurs reads the members that the updater does not know. An unreadable one
+// counts as absent.
+func (r *Response) parseOurs(root *node) {
+	value := func(name string) any {
+		if n := root.last(name); n != nil {
+			return n.value
+		}
+		return nil
+	}
+	number, _ := value("sequence").(json.Number)
+	r.Sequence, _ = strconv.ParseUint(number.String(), 10, 64)
+	r.MinimumVersion, _ = value("minimum_version").(string)
+	r.Critical, _ = value("critical").(bool)
+	r.Watershed, _ = value("watershed").(bool)
+}
 
-func (r *Response) parseDate(members map[string]json.RawMessage) error {
-	text, ok, err := optionalText(members, "pub_date")
-	if err != nil || !ok {
-		return err
+// rfc3339 refuses what time.Parse takes beyond RFC 3339: a single-digit hour, a
+// decimal comma, and offsets out of range.
+var rfc3339 = regexp.MustCompile(`^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]([01]\d|2[0-3]):[0-5]\d)$`)
+
+func parseDate(text string) (time.Time, error) {
+	t, err := time.Parse(time.RFC3339, text)
+	if err == nil && !rfc3339.MatchString(text) {
+		err = errors.New("not RFC 3339")
 	}
-	r.PubDate, err = time.Parse(time.RFC3339, strings.ToUpper(text))
-	if err != nil || !clientDate.MatchString(text) {
-		return fmt.Errorf("%w: pub_date %q is not RFC 3339", ErrShape, text)
+	return t, err
+}
+
+// parseClientDate reads RFC 3339 as Rust's time crate does: with any ASCII
+// character between date and time, a z in either case, and a leap second at the
+// end of a month in UTC, which becomes the nanosecond before it.
+func parseClientDate(text string) (t time.Time, err error) {
+	if len(text) < len("2006-01-02T15:04:05") || text[10] > unicode.MaxASCII {
+		return t, errors.New("too short, or a foreign separator")
 	}
-	return nil
+	clock := strings.ToUpper(text[11:])
+	leap := clock[6:8] == "60"
+	if leap {
+		clock = clock[:6] + "59" + clock[8:]
+	}
+	t, err = parseDate(text[:10] + "T" + clock)
+	if err != nil || !leap {
+		return t, err
+	}
+	next := t.Truncate(time.Second).Add(time.Second).UTC()
+	if next.Day() != 1 || next.Hour()+next.Minute()+next.Second() != 0 {
+		err = errors.New("no leap second")
+	}
+	return next.Add(-1), err
 }
 
 // parsePlatforms reads both forms. The static one wins, but does not excuse a
 // bad url or signature beside it.
-func (r *Response) parsePlatforms(members map[string]json.RawMessage) error {
-	raw, static := members["platforms"]
-	if !static || string(raw) == "null" {
-		p, err := parsePlatform(members)
-		r.Dynamic = p
+func (r *Response) parsePlatforms(root *node) (err error) {
+	platforms := root.last("platforms")
+	if platforms == nil || platforms.isNull() {
+		r.Dynamic, err = parsePlatform(root)
 		return err
 	}
-	if _, _, err := optionalURL(members); err != nil {
+	_, _, err = optionalURL(root)
+	_, _, err2 := optionalText(root, "signature")
+	if err = cmp.Or(err, err2); err != nil {
 		return err
 	}
-	if _, _, err := optionalText(members, "signature"); err != nil {
-		return err
+	if platforms.kind != object {
+		return fmt.Errorf("platforms: %w", errNoObject)
 	}
-	platforms, err := objectOf(raw)
-	if err != nil {
-		return fmt.Errorf("platforms: %w", err)
+	last := map[string]*node{}
+	for _, m := range platforms.members {
+		last[m.name] = m.value
 	}
-	r.Platforms = make(map[string]Platform, len(platforms))
-	for _, key := range sortedKeys(platforms) {
-		of, err := objectOf(platforms[key])
-		if err != nil {
-			return fmt.Errorf("platforms.%s: %w", key, err)
-		}
-		if r.Platforms[key], err = parsePlatform(of); err != nil {
+	r.Platforms = make(map[string]Platform, len(last))
+	for _, key := range sortedKeys(last) {
+		if r.Platforms[key], err = parsePlatform(last[key]); err != nil {
 			return fmt.Errorf("platforms.%s: %w", key, err)
 		}
 	}
 	return nil
 }
 
-func parsePlatform(members map[string]json.RawMessage) (Platform, error) {
-	address, ok, err := optionalURL(members)
+var errNoObject = fmt.Errorf("%w: an object was expected", ErrShape)
+
+func parsePlatform(n *node) (Platform, error) {
+	if n.kind != object {
+		return Platform{}, errNoObject
+	}
+	address, ok, err := optionalURL(n)
 	if err == nil && !ok {
 		err = fmt.Errorf("%w: url is missing", ErrShape)
 	}
 	if err != nil {
 		return Platform{}, err
 	}
-	signature, err := requiredText(members, "signature")
-	if err != nil {
-		return Platform{}, err
-	}
-	return Platform{Signature: signature, URL: address}, nil
+	signature, err := requiredText(n, "signature")
+	return Platform{Signature: signature, URL: address}, err
 }
 
-func optionalURL(members map[string]json.RawMessage) (address string, ok bool, err error) {
-	address, ok, err = optionalText(members, "url")
+func optionalURL(n *node) (address string, ok bool, err error) {
+	address, ok, err = optionalText(n, "url")
 	if err != nil || !ok {
 		return "", false, err
 	}
@@ -167,31 +204,25 @@ func optionalURL(members map[string]json.RawMessage) (address string, ok bool, e
 	return address, true, nil
 }
 
-func objectOf(raw json.RawMessage) (map[string]json.RawMessage, error) {
-	var members map[string]json.RawMessage
-	if err := json.Unmarshal(raw, &members); err != nil || members == nil {
-		return nil, fmt.Errorf("%w: an object was expected", ErrShape)
-	}
-	return members, nil
-}
-
-func requiredText(members map[string]json.RawMessage, name string) (string, error) {
-	text, ok, err := optionalText(members, name)
+func requiredText(n *node, name string) (string, error) {
+	text, ok, err := optionalText(n, name)
 	if err == nil && !ok {
 		err = fmt.Errorf("%w: %s is missing", ErrShape, name)
 	}
 	return text, err
 }
 
-func optionalText(members map[string]json.RawMessage, name string) (text string, ok bool, err error) {
-	raw, ok := members[name]
-	if !ok || string(raw) == "null" {
+// optionalText returns a member that is a string; ok is false if it is absent or
+// null.
+func optionalText(n *node, name string) (text string, ok bool, err error) {
+	m := n.last(name)
+	if m == nil || m.isNull() {
 		return "", false, nil
 	}
-	if err := json.Unmarshal(raw, &text); err != nil {
-		return "", false, fmt.Errorf("%w: %s is no string", ErrShape, name)
+	if text, ok = m.value.(string); !ok {
+		err = fmt.Errorf("%w: %s is no string", ErrShape, name)
 	}
-	return text, true, nil
+	return text, ok, err
 }
 
 // Lookup finds the platform for a client: OS-ARCH-TYPE first, then OS-ARCH. In
@@ -220,20 +251,20 @@ type Offer struct {
 	Platform
 }
 
-// OfferTo decides as the updater does: the platform is looked up first, then
-// the versions are compared. It returns nil when the client is up to date.
-// Errors wrap ErrTarget or, for the client's own version, ErrVersion.
+// OfferTo decides as the updater does since plugin 2.14: it compares versions,
+// then looks up the platform of a newer one. It returns nil when the client is up
+// to date. Errors wrap ErrTarget or, for the client's own version, ErrVersion.
 func (r *Response) OfferTo(c Client) (*Offer, error) {
 	current, err := ParseClientVersion(c.Version)
 	if err != nil {
 		return nil, err
 	}
+	if r.Version.Compare(current) <= 0 {
+		return nil, nil
+	}
 	key, p, err := r.Lookup(c.Target, c.BundleType)
 	if err != nil {
 		return nil, err
-	}
-	if r.Version.Compare(current) <= 0 {
-		return nil, nil
 	}
 	return &Offer{Version: r.Version.String(), Current: c.Version, Key: key, Notes: r.Notes, PubDate: r.PubDate, Platform: p}, nil
 }
@@ -243,18 +274,11 @@ func (r *Response) OfferTo(c Client) (*Offer, error) {
 // it is bound to. The version is read from the trusted comment, which only the
 // verifier's final Verify proves. Errors are those of package signing.
 func (o *Offer) Verifier(keys signing.Keyring, requireVersion bool) (*signing.Verifier, error) {
-	sig, err := signing.ParseSignature(o.Signature)
+	sig, err := keys.Accept(o.Signature, signing.Claim{Version: o.Version, AllowUnbound: !requireVersion})
 	if err != nil {
 		return nil, err
 	}
-	verifier, err := keys.Verifier(sig)
-	if err != nil {
-		return nil, err
-	}
-	if err := signing.CheckVersion(sig, o.Version, requireVersion); err != nil {
-		return nil, err
-	}
-	return verifier, nil
+	return keys.Verifier(sig)
 }
 
 // Unbound lists the platform keys whose signatures name no version, which
@@ -279,7 +303,8 @@ type Outcome struct {
 
 // Replay plays the updater of each client against the bytes of a manifest,
 // with requireVersion as strict applications do it: parsing, look-up,
-// comparison, and the signature as far as it can be judged without the bundle.
+// comparison, and the signature as far as it can be judged without the bundle. A
+// missing platform is an error for every client, as it was before plugin 2.14.
 func Replay(data []byte, clients []Client, keys signing.Keyring, requireVersion bool) []Outcome {
 	outcomes := make([]Outcome, len(clients))
 	response, err := ParseResponse(data)
@@ -293,6 +318,9 @@ func Replay(data []byte, clients []Client, keys signing.Keyring, requireVersion 
 }
 
 func replay(r *Response, c Client, keys signing.Keyring, requireVersion bool) (*Offer, error) {
+	if _, _, err := r.Lookup(c.Target, c.BundleType); err != nil {
+		return nil, err
+	}
 	offer, err := r.OfferTo(c)
 	if err != nil || offer == nil {
 		return nil, err

@@ -15,51 +15,40 @@ type Change struct {
 // Diff lists what changes from a to b: version, notes, pub_date, the members of
 // Extra, sequence, then the platforms by key.
 func Diff(a, b *Manifest) []Change {
+	before, after := a.texts(), b.texts()
+	places := []string{"version", "notes", "pub_date", "minimum_version", "critical", "watershed", "sequence"}
+	keys := map[string]bool{}
+	for _, key := range append(a.Keys(), b.Keys()...) {
+		keys[key] = true
+	}
+	for _, key := range sortedKeys(keys) {
+		places = append(places, "platforms."+key+".url", "platforms."+key+".signature")
+	}
 	var changes []Change
-	add := func(place, before, after string) {
-		if before != after {
-			changes = append(changes, Change{place, before, after})
+	for _, place := range places {
+		if before[place] != after[place] {
+			changes = append(changes, Change{place, before[place], after[place]})
 		}
-	}
-	add("version", a.Version, b.Version)
-	add("notes", a.Notes, b.Notes)
-	add("pub_date", dateText(a.PubDate), dateText(b.PubDate))
-	add("minimum_version", a.MinimumVersion, b.MinimumVersion)
-	add("critical", flagText(a.Critical), flagText(b.Critical))
-	add("watershed", flagText(a.Watershed), flagText(b.Watershed))
-	add("sequence", sequenceText(a.Sequence), sequenceText(b.Sequence))
-	all := map[string]bool{}
-	for key := range a.Platforms {
-		all[key] = true
-	}
-	for key := range b.Platforms {
-		all[key] = true
-	}
-	for _, key := range sortedKeys(all) {
-		before, after := a.Platforms[key], b.Platforms[key]
-		add("platforms."+key+".url", before.URL, after.URL)
-		add("platforms."+key+".signature", before.Signature, after.Signature)
 	}
 	return changes
 }
 
-func dateText(t time.Time) string {
-	if t.IsZero() {
-		return ""
+// texts returns the members that are present, by place.
+func (m *Manifest) texts() map[string]string {
+	texts := map[string]string{"version": m.Version, "notes": m.Notes, "minimum_version": m.MinimumVersion}
+	for place, set := range map[string]bool{"critical": m.Critical, "watershed": m.Watershed} {
+		if set {
+			texts[place] = "true"
+		}
 	}
-	return t.UTC().Format(time.RFC3339)
-}
-
-func flagText(set bool) string {
-	if !set {
-		return ""
+	if !m.PubDate.IsZero() {
+		texts["pub_date"] = m.PubDate.UTC().Format(time.RFC3339)
 	}
-	return "true"
-}
-
-func sequenceText(n uint64) string {
-	if n == 0 {
-		return ""
+	if m.Sequence > 0 {
+		texts["sequence"] = strconv.FormatUint(m.Sequence, 10)
 	}
-	return strconv.FormatUint(n, 10)
+	for key, p := range m.Platforms {
+		texts["platforms."+key+".url"], texts["platforms."+key+".signature"] = p.URL, p.Signature
+	}
+	return texts
 }

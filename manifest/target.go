@@ -55,6 +55,41 @@ func ParseKey(text string) (Key, error) {
 	return k, nil
 }
 
+// bundleFiles are the endings of bundles, longest first, with the platforms whose
+// updater installs them: OS-TYPE, and OS- for plain keys.
+var bundleFiles = []struct{ ending, platforms string }{
+	{".appimage.tar.gz", "linux- linux-appimage"},
+	{".app.tar.gz", "darwin- darwin-app"},
+	{".tar.gz", "darwin- darwin-app linux- linux-appimage"},
+	{".appimage", "linux- linux-appimage"},
+	{".deb", "linux- linux-deb"},
+	{".rpm", "linux- linux-rpm"},
+	{".zip", "windows- windows-msi windows-nsis"},
+	{".msi", "windows- windows-msi windows-nsis"},
+	{".exe", "windows- windows-msi windows-nsis"},
+	{".dmg", ""}, {".pkg", ""}, {".sig", ""},
+}
+
+// installable names the files that the updater of a system installs.
+var installable = map[string]string{
+	"linux":   ".AppImage, .AppImage.tar.gz, .deb or .rpm",
+	"darwin":  ".app.tar.gz",
+	"windows": ".msi, .exe or .zip",
+}
+
+// installs reports whether a client of the key can install a file of that name,
+// and whether the name tells. On Windows the updater looks at the content, so
+// either installer type goes.
+func (k Key) installs(name string) (fits, known bool) {
+	name = strings.ToLower(name)
+	for _, f := range bundleFiles {
+		if stem, ok := strings.CutSuffix(name, f.ending); ok && stem != "" {
+			return slices.Contains(strings.Fields(f.platforms), k.OS+"-"+k.Type), true
+		}
+	}
+	return false, false
+}
+
 // Target returns the key without its bundle type, OS-ARCH.
 func (k Key) Target() string { return k.OS + "-" + k.Arch }
 

@@ -230,7 +230,7 @@ func (p planner) checkBundle(o PublishOptions, b bundle.Bundle) error {
 	if b.Signature == nil {
 		return nil
 	}
-	if _, err := checkSignature(p.keys, b.Signature.String(), o.Version, b.Keys, o.AllowUnbound); err != nil {
+	if _, err := p.keys.Accept(b.Signature.String(), signing.Claim{Version: o.Version, Targets: b.Keys, AllowUnbound: o.AllowUnbound}); err != nil {
 		return fmt.Errorf("%s.sig: %w", b.Path, err)
 	}
 	return nil

@@ -134,7 +134,7 @@ func (l Library) verifyOne(ctx context.Context, version string, b Stored, allowU
 	case !same:
 		return refuse(ErrStored, mend, "%s has other bytes than were published", key)
 	}
-	sig, err := checkSignature(l.Keys, b.Signature, version, b.Keys, allowUnbound)
+	sig, err := l.Keys.Accept(b.Signature, b.claim(version, allowUnbound))
 	if err != nil {
 		return err
 	}
@@ -187,27 +187,6 @@ type writerFunc func([]byte) (int, error)
 
 func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
 
-// checkSignature judges a signature without the bundle: its form, key, version and
-// targets.
-func checkSignature(trusted signing.Keyring, line, version string, keys []string, allowUnbound bool) (signing.Signature, error) {
-	sig, err := signing.ParseSignature(line)
-	if err != nil {
-		return sig, err
-	}
-	if _, ok := trusted.Find(sig.KeyID()); !ok {
-		return sig, fmt.Errorf("%w: key %s", signing.ErrUntrustedKey, sig.KeyID())
-	}
-	if err := signing.CheckVersion(sig, version, !allowUnbound); err != nil {
-		return sig, err
-	}
-	for _, key := range keys {
-		if err := signing.CheckTarget(sig, key); err != nil {
-			return sig, err
-		}
-	}
-	return sig, nil
-}
-
 // objects returns the sizes of what lies in a release's folder, by name.
 func (l Library) objects(ctx context.Context, version string) (map[string]int64, error) {
 	found := map[string]int64{}
@@ -255,7 +234,7 @@ func (l Library) fits(ctx context.Context, version string, b *Stored, found map[
 	if err != nil || string(line) == b.Signature {
 		return true, err
 	}
-	sig, err := checkSignature(l.Keys, string(line), version, b.Keys, allowUnbound)
+	sig, err := l.Keys.Accept(string(line), b.claim(version, allowUnbound))
 	if err == nil {
 		err = l.Keys.VerifyDigest(sig, b.digest())
 	}

@@ -67,6 +67,11 @@ func (s *Stored) digest() (d signing.Digest) {
 	return d
 }
 
+// claim is what the record says about the bundle's signature.
+func (s *Stored) claim(version string, allowUnbound bool) signing.Claim {
+	return signing.Claim{Version: version, Targets: s.Keys, AllowUnbound: allowUnbound}
+}
+
 func checksumText(crc uint64) string { return fmt.Sprintf("%016x", crc) }
 
 func folder(version string) string    { return root + version + "/" }

@@ -46,9 +46,9 @@
 //
 // # Not done here
 //
-// Nothing is read from files, the environment or the network, passwords are not
-// asked for, and the caller says which version and target a signature must name
-// (CheckVersion, CheckTarget): a valid signature alone says neither.
+// Nothing is read from files, the environment or the network, and passwords are
+// not asked for. A valid signature alone says nothing about version and target:
+// the caller states both in the Claim that it gives to Keyring.Accept.
 //
 // Formats: https://jedisct1.github.io/minisign/ and the crates minisign,
 // minisign-verify and tauri-plugin-updater.

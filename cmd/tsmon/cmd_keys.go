@@ -1,11 +1,12 @@
 package main
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
+	"path/filepath"
+	"regexp"
 
 	"github.com/spf13/cobra"
 
@@ -59,6 +60,9 @@ to stdout.`,
 }
 
 func (a *app) runKeysGenerate(ctx context.Context, o keysGenerateOptions) error {
+	if err := checkVacant(o); err != nil {
+		return err
+	}
 	c, err := a.load()
 	if err != nil {
 		return err
@@ -109,15 +113,21 @@ func (a *app) interactive() bool {
 	return ok && isTerminal(file)
 }
 
-// writeKeyPair writes the private key first; neither file is replaced unless
-// that was asked for.
-func writeKeyPair(o keysGenerateOptions, private, public string) error {
-	if !o.force {
-		for _, path := range []string{o.output, o.output + ".pub"} {
-			if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
-				return &hinted{usagef("%s exists", path), "name another file with --output; --force replaces it, and with it the key that installed applications trust"}
-			}
+// checkVacant refuses to replace either file without --force.
+func checkVacant(o keysGenerateOptions) error {
+	for _, path := range []string{o.output, o.output + ".pub"} {
+		if _, err := os.Lstat(path); err == nil && !o.force {
+			return &hinted{usagef("%s exists", path), "name another file with --output; --force replaces it, and with it the key that installed applications trust"}
 		}
+	}
+	return nil
+}
+
+// writeKeyPair writes the private key first. A missing folder is created for its
+// owner alone.
+func writeKeyPair(o keysGenerateOptions, private, public string) error {
+	if err := os.MkdirAll(filepath.Dir(o.output), 0o700); err != nil {
+		return err
 	}
 	if err := writeFile(o.output, 0o600, []byte(private)); err != nil {
 		return err
@@ -148,71 +158,104 @@ func (a *app) runKeysShow(ctx context.Context, args []string, file string) error
 	if err != nil {
 		return err
 	}
-	var reports []keyReport
-	if file != "" || len(args) == 0 && (c.Signing.Key != "" || c.Signing.KeyPath != "") {
-		key, err := a.privateKey(ctx, c, file)
-		if err != nil {
-			return err
-		}
-		r := reportKey(key.Public())
-		r.Source = "private key"
-		reports = append(reports, r)
+	keys, err := a.keysToShow(ctx, c, args, file)
+	if err != nil {
+		return err
 	}
-	if len(args) == 0 && file == "" {
-		keys, err := keyring(c.TrustedKeys)
-		if err != nil {
-			return err
-		}
-		for _, k := range keys {
-			r := reportKey(k)
-			r.Source = "trusted_keys"
-			reports = append(reports, r)
-		}
-	}
-	for _, arg := range args {
-		r, err := a.showKey(ctx, c, arg)
-		if err != nil {
-			return err
-		}
-		reports = append(reports, r)
-	}
-	if len(reports) == 0 {
+	if len(keys) == 0 {
 		return noKey()
+	}
+	reports := make([]keyReport, len(keys))
+	for i, k := range keys {
+		public, err := k.public()
+		if err != nil {
+			return err
+		}
+		reports[i] = reportKey(public)
+		reports[i].Source = k.source
 	}
 	return a.print(reports, func() { a.printKeys(reports) })
 }
 
-// showKey reads a public key, or the public half of a private one in a file.
-func (a *app) showKey(ctx context.Context, c *config.Config, arg string) (keyReport, error) {
+// shownKey is a key that was read, and opened only when public is called.
+type shownKey struct {
+	source string // empty for a public key among the arguments
+	public func() (signing.PublicKey, error)
+}
+
+func known(k signing.PublicKey) func() (signing.PublicKey, error) {
+	return func() (signing.PublicKey, error) { return k, nil }
+}
+
+func publicOf(unlock func() (signing.PrivateKey, error)) func() (signing.PublicKey, error) {
+	return func() (signing.PublicKey, error) {
+		key, err := unlock()
+		return key.Public(), err
+	}
+}
+
+// keysToShow reads all keys before any is opened, so that a wrong argument is
+// reported first.
+func (a *app) keysToShow(ctx context.Context, c *config.Config, args []string, file string) ([]shownKey, error) {
+	var keys []shownKey
+	for _, arg := range args {
+		k, err := a.keyOf(ctx, c, arg)
+		if err != nil {
+			return nil, err
+		}
+		keys = append(keys, k)
+	}
+	if file != "" || len(args) == 0 {
+		unlock, err := a.lockedKey(ctx, c, file)
+		if err != nil {
+			return nil, err
+		}
+		if unlock != nil {
+			keys = append([]shownKey{{"private key", publicOf(unlock)}}, keys...)
+		}
+	}
+	if file == "" && len(args) == 0 {
+		trusted, err := keyring(c.TrustedKeys)
+		if err != nil {
+			return nil, err
+		}
+		for _, k := range trusted {
+			keys = append(keys, shownKey{"trusted_keys", known(k)})
+		}
+	}
+	return keys, nil
+}
+
+// keyText matches what is meant as a key rather than as the name of a file. It
+// may be secret.
+var keyText = regexp.MustCompile(`^[\sA-Za-z0-9+/=]{40,}$|untrusted comment|\n`)
+
+// keyOf reads a public key, or the private key in a file.
+func (a *app) keyOf(ctx context.Context, c *config.Config, arg string) (shownKey, error) {
 	text, err := textOrFile(arg)
 	if err != nil {
-		return keyReport{}, err
+		return shownKey{}, err
 	}
 	source := ""
 	if text != arg {
 		source = arg
 	}
 	public, err := signing.ParsePublicKey(text)
-	if err != nil {
-		if _, asPrivate := signing.ParsePrivateKey(text); asPrivate != nil {
-			return keyReport{}, err
-		}
-		if source == "" {
-			return keyReport{}, &hinted{usagef("a private key stands among the arguments, where every process can read it"), "give its file; consider this key known"}
-		}
-		unlock, err := a.locked(ctx, c, text)
-		if err != nil {
-			return keyReport{}, err
-		}
-		key, err := unlock()
-		if err != nil {
-			return keyReport{}, err
-		}
-		public = key.Public()
+	if err == nil {
+		return shownKey{source, known(public)}, nil
 	}
-	r := reportKey(public)
-	r.Source = source
-	return r, nil
+	if _, asPrivate := signing.ParsePrivateKey(text); asPrivate != nil {
+		if source == "" && !keyText.MatchString(arg) {
+			_, missing := os.Stat(arg)
+			err = cmp.Or(missing, err)
+		}
+		return shownKey{}, err
+	}
+	if source == "" {
+		return shownKey{}, &hinted{usagef("a private key stands among the arguments, where every process can read it"), "give its file; consider this key known"}
+	}
+	unlock, err := a.locked(ctx, c, text)
+	return shownKey{source, publicOf(unlock)}, err
 }
 
 func (a *app) printKeys(reports []keyReport) {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/url"
@@ -16,7 +17,6 @@ import (
 	"tsmon/manifest"
 	"tsmon/manifest/updater"
 	"tsmon/release"
-	"tsmon/signing"
 )
 
 func (a *app) manifestCommand() *cobra.Command {
@@ -108,6 +108,7 @@ type validateFlags struct {
 	download       bool
 	format         string
 	requireVersion bool
+	access         accessFlags
 }
 
 func (a *app) manifestValidateCommand() *cobra.Command {
@@ -131,6 +132,7 @@ trusted. JSON: {"valid", "version", "platforms", "problems": [{"place", "line",
 	cmd.Flags().BoolVar(&f.download, "download", false, "fetch every bundle and verify it like a client")
 	cmd.Flags().StringVar(&f.format, "format", "text", "text, or github for annotations in a workflow")
 	cmd.Flags().BoolVar(&f.requireVersion, "require-signed-version", false, "refuse signatures that name no version, as strict applications do")
+	f.access.add(cmd)
 	return cmd
 }
 
@@ -148,6 +150,10 @@ func (a *app) runValidate(ctx context.Context, f validateFlags, source string) e
 	if f.format != "text" && f.format != "github" {
 		return usagef("--format is text or github, not %q", f.format)
 	}
+	header, err := f.access.header()
+	if err != nil {
+		return err
+	}
 	c, err := a.load()
 	if err != nil {
 		return err
@@ -159,13 +165,15 @@ func (a *app) runValidate(ctx context.Context, f validateFlags, source string) e
 	if f.download && len(keys) == 0 {
 		return &hinted{usagef("--download needs trusted_keys"), "set TSMON_TRUSTED_KEYS to the pubkey of tauri.conf.json"}
 	}
-	data, err := a.readManifest(ctx, source)
+	client := &updater.Updater{HTTP: httpClient(), Header: header, Token: updatesToken(c)}
+	data, err := a.readManifest(ctx, client, source)
 	if err != nil {
 		return err
 	}
 	doc, problems := manifest.Check(data, manifest.Rules{Keys: keys, AllowUnbound: !f.requireVersion})
 	if f.download && len(problems) == 0 {
-		if problems, err = a.validateBundles(ctx, doc, keys, f.requireVersion); err != nil {
+		prober := &updater.Prober{HTTP: client.HTTP, Keys: keys, AllowUnbound: !f.requireVersion, Header: header, Token: client.Token}
+		if problems, err = a.validateBundles(ctx, prober, doc); err != nil {
 			return err
 		}
 	}
@@ -176,9 +184,11 @@ func (a *app) runValidate(ctx context.Context, f validateFlags, source string) e
 	return a.printValidation(v, f)
 }
 
-func (a *app) readManifest(ctx context.Context, source string) ([]byte, error) {
+// readManifest reads a file, stdin (-) or a URL.
+func (a *app) readManifest(ctx context.Context, client *updater.Updater, source string) ([]byte, error) {
 	if strings.HasPrefix(source, "http://") || strings.HasPrefix(source, "https://") {
-		return updater.FetchManifest(ctx, httpClient(), source)
+		data, err := client.FetchManifest(ctx, source)
+		return data, hintAccess(err)
 	}
 	var r io.Reader = a.stdin
 	if source != "-" {
@@ -193,9 +203,8 @@ func (a *app) readManifest(ctx context.Context, source string) ([]byte, error) {
 }
 
 // validateBundles downloads every bundle and turns what fails into problems.
-func (a *app) validateBundles(ctx context.Context, doc *manifest.Document, keys signing.Keyring, requireVersion bool) (manifest.Problems, error) {
+func (a *app) validateBundles(ctx context.Context, prober *updater.Prober, doc *manifest.Document) (manifest.Problems, error) {
 	var problems manifest.Problems
-	prober := &updater.Prober{HTTP: httpClient(), Keys: keys, AllowUnbound: !requireVersion}
 	err := prober.Bundles(ctx, &doc.Manifest, func(key string, err error) error {
 		if err == nil {
 			a.say("verified %s", key)
@@ -212,8 +221,8 @@ func (a *app) validateBundles(ctx context.Context, doc *manifest.Document, keys 
 }
 
 func mendDownload(err error, trust bool) string {
-	if trust {
-		return hintFor(err)
+	if trust || errors.Is(err, updater.ErrDenied) {
+		return hintFor(hintAccess(err))
 	}
 	return "put the bundle where the address points"
 }
@@ -275,19 +284,31 @@ func annotation(source string, p manifest.Problem) string {
 }
 
 func (a *app) manifestDiffCommand() *cobra.Command {
-	return &cobra.Command{
+	var f accessFlags
+	cmd := &cobra.Command{
 		Use:     "diff A B",
 		Short:   "Show what differs between two manifests",
 		Example: "  tsmon manifest diff latest.json https://releases.example.com/stable/latest.json",
 		Args:    exactly(2, "two FILEs or URLs"),
-		RunE:    func(cmd *cobra.Command, args []string) error { return a.runManifestDiff(cmd.Context(), args) },
+		RunE:    func(cmd *cobra.Command, args []string) error { return a.runManifestDiff(cmd.Context(), f, args) },
 	}
+	f.add(cmd)
+	return cmd
 }
 
-func (a *app) runManifestDiff(ctx context.Context, sources []string) error {
+func (a *app) runManifestDiff(ctx context.Context, f accessFlags, sources []string) error {
+	header, err := f.header()
+	if err != nil {
+		return err
+	}
+	c, err := a.load()
+	if err != nil {
+		return err
+	}
+	client := &updater.Updater{HTTP: httpClient(), Header: header, Token: updatesToken(c)}
 	var both [2]*manifest.Manifest
 	for i, source := range sources {
-		data, err := a.readManifest(ctx, source)
+		data, err := a.readManifest(ctx, client, source)
 		if err != nil {
 			return err
 		}

@@ -3,11 +3,14 @@ package main
 import (
 	"context"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"tsmon/manifest"
+	"tsmon/release"
 	"tsmon/release/bundle"
 )
 
@@ -42,6 +45,14 @@ func (a *app) runSign(ctx context.Context, version, keyFile string, paths []stri
 	})
 	if len(paths) == 0 {
 		return usagef("name one bundle at least")
+	}
+	if _, err := manifest.ParseVersion(version); err != nil {
+		return &refused{err}
+	}
+	for _, path := range paths {
+		if _, err := os.Stat(path); err != nil {
+			return err
+		}
 	}
 	c, err := a.load()
 	if err != nil {

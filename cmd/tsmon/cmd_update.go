@@ -9,11 +9,13 @@ import (
 	"net/http"
 	"net/url"
 	"runtime"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/net/http/httpguts"
 
+	"tsmon/cmd/tsmon/config"
 	"tsmon/manifest"
 	"tsmon/manifest/updater"
 )
@@ -30,7 +32,7 @@ type updateFlags struct {
 	bundleType     string
 	publicKeys     []string
 	requireVersion bool
-	headers        []string
+	access         accessFlags
 }
 
 func (f *updateFlags) add(cmd *cobra.Command) {
@@ -40,8 +42,44 @@ func (f *updateFlags) add(cmd *cobra.Command) {
 	flags.StringVar(&f.target, "target", hostTarget(), "`OS-ARCH` of the installed application")
 	flags.StringVar(&f.bundleType, "bundle-type", "", "appimage, deb, rpm, app, msi or nsis (default: the application does not tell)")
 	flags.StringArrayVar(&f.publicKeys, "public-key", nil, "`KEY` that the application trusts, itself or a file (default trusted_keys)")
-	flags.StringArrayVar(&f.headers, "header", nil, "header that the application adds, as `NAME: VALUE`, such as X-Tsmon-Client; repeatable")
 	flags.BoolVar(&f.requireVersion, "require-signed-version", false, "refuse signatures that name no version, as strict applications do")
+	f.access.add(cmd)
+}
+
+// accessFlags are what requests for manifests and bundles send besides the
+// updater's own headers.
+type accessFlags struct{ headers []string }
+
+func (f *accessFlags) add(cmd *cobra.Command) {
+	cmd.Flags().StringArrayVar(&f.headers, "header", nil, "header that the application sends, as `NAME: VALUE`, such as Authorization or X-Tsmon-Client; repeatable")
+}
+
+// header parses the flags. An error does not repeat a value, which may be secret.
+func (f accessFlags) header() (http.Header, error) {
+	header := http.Header{}
+	for _, line := range f.headers {
+		name, value, ok := strings.Cut(line, ":")
+		value = strings.TrimSpace(value)
+		if !ok || !httpguts.ValidHeaderFieldName(name) || !httpguts.ValidHeaderFieldValue(value) {
+			return nil, &hinted{usagef("--header is not like NAME: VALUE"), "write it like --header 'X-Tsmon-Client: a1b2'"}
+		}
+		header.Add(name, value)
+	}
+	return header, nil
+}
+
+// updatesToken is the configured token, for addresses below the configured
+// public_url.
+func updatesToken(c *config.Config) updater.Token {
+	return updater.Token{Secret: string(c.Server.Updates.Token), Below: c.PublicURL}
+}
+
+// hintAccess adds the remedy to an error that a missing token caused.
+func hintAccess(err error) error {
+	if errors.Is(err, updater.ErrDenied) {
+		return &hinted{err, "give --header 'Authorization: Bearer TOKEN', or for addresses below public_url set TSMON_UPDATES_TOKEN"}
+	}
+	return err
 }
 
 // hostTarget is the platform key of this machine.
@@ -62,7 +100,7 @@ func (a *app) updater(f updateFlags) (*updater.Updater, error) {
 			return nil, usagef("--endpoint %s is not an absolute http(s) address", endpoint)
 		}
 	}
-	header, err := f.header()
+	header, err := f.access.header()
 	if err != nil {
 		return nil, err
 	}
@@ -85,23 +123,8 @@ func (a *app) updater(f updateFlags) (*updater.Updater, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &updater.Updater{Endpoints: f.endpoints, Keys: keys, RequireVersion: f.requireVersion, HTTP: httpClient(), Header: header,
+	return &updater.Updater{Endpoints: f.endpoints, Keys: keys, RequireVersion: f.requireVersion, HTTP: httpClient(), Header: header, Token: updatesToken(c),
 		Client: manifest.Client{Version: f.current, Target: key.Target(), BundleType: key.Type}}, nil
-}
-
-// header reads the headers that the application adds. A value is not shown where
-// one is wrong: it may be a secret.
-func (f *updateFlags) header() (http.Header, error) {
-	header := http.Header{}
-	for _, line := range f.headers {
-		name, value, ok := strings.Cut(line, ":")
-		value = strings.TrimSpace(value)
-		if !ok || !httpguts.ValidHeaderFieldName(name) || !httpguts.ValidHeaderFieldValue(value) {
-			return nil, &hinted{usagef("--header is not like NAME: VALUE"), "write it like --header 'X-Tsmon-Client: a1b2'"}
-		}
-		header.Add(name, value)
-	}
-	return header, nil
 }
 
 // checkReport is what `tsmon update check --json` prints.
@@ -156,6 +179,9 @@ func (a *app) check(ctx context.Context, f updateFlags, show bool) (*updater.Upd
 		}
 	}
 	if err != nil {
+		if i := slices.IndexFunc(result.Attempts, func(a updater.Attempt) bool { return errors.Is(a.Err, updater.ErrDenied) }); i >= 0 && errors.Is(err, updater.ErrNoRelease) {
+			err = hintAccess(fmt.Errorf("%w: %w", err, result.Attempts[i].Err))
+		}
 		if show && a.json {
 			return nil, nil, errors.Join(a.print(reportOf(f, result), nil), err)
 		}
@@ -241,7 +267,7 @@ func (a *app) runDownload(ctx context.Context, f updateFlags, output string) err
 	}
 	progress := a.newProgress("downloaded")
 	if err := u.Download(ctx, offer, output, a.downloadEvents(progress, output)); err != nil {
-		return err
+		return hintAccess(err)
 	}
 	progress.done()
 	if !a.json {

@@ -150,7 +150,7 @@ func (k *kit) follow(t *testing.T, channel string, installed ...string) string {
 	}
 	var body []byte
 	until(t, "what the store holds of "+channel, func() bool {
-		if body, err = updater.FetchManifest(t.Context(), nil, address); err != nil {
+		if body, err = (&updater.Updater{}).FetchManifest(t.Context(), address); err != nil {
 			t.Fatal(err)
 		}
 		return bytes.Equal(body, stored)

@@ -88,8 +88,8 @@ func (u *Updater) Fetch(ctx context.Context, offer *manifest.Offer, w io.Writer,
 		return fmt.Errorf("%s: %w", offer.URL, cause(ctx, err))
 	}
 	defer response.Body.Close()
-	if response.StatusCode < 200 || response.StatusCode > 299 {
-		return fmt.Errorf("%s: %w %d", offer.URL, ErrStatus, response.StatusCode)
+	if err := checkStatus(response.StatusCode); err != nil {
+		return fmt.Errorf("%s: %w", offer.URL, err)
 	}
 	body := &meter{r: response.Body, total: response.ContentLength, events: events, alive: alive}
 	if err := body.copy(io.MultiWriter(w, verifier)); err != nil {

@@ -28,6 +28,7 @@ type Prober struct {
 	Keys         signing.Keyring
 	AllowUnbound bool        // accept signatures that name no version
 	Header       http.Header // that applications add, such as Authorization
+	Token        Token
 	// Patience is how long an older manifest is waited out; caches between the
 	// store and the clients may hold one. 0: 15 s.
 	Patience time.Duration
@@ -60,7 +61,7 @@ func (p *Prober) await(ctx context.Context, address string, want manifest.Manife
 	for {
 		shown, err := p.Manifest(ctx, address, want)
 		// A server may remember for a moment that there was no such channel.
-		first := want.Sequence == 1 && errors.Is(err, ErrStatus)
+		first := want.Sequence == 1 && errors.Is(err, ErrStatus) && !errors.Is(err, ErrDenied)
 		if !errors.Is(err, ErrStale) && !first {
 			return shown, err
 		}
@@ -77,7 +78,7 @@ func (p *Prober) await(ctx context.Context, address string, want manifest.Manife
 
 // Manifest fetches a manifest and compares it with want.
 func (p *Prober) Manifest(ctx context.Context, address string, want manifest.Manifest) (*manifest.Manifest, error) {
-	body, err := fetchManifest(ctx, &Updater{HTTP: p.HTTP, Header: p.Header}, address)
+	body, err := p.updater().FetchManifest(ctx, address)
 	if err != nil {
 		return nil, err
 	}
@@ -95,13 +96,13 @@ func (p *Prober) Manifest(ctx context.Context, address string, want manifest.Man
 	return shown, err
 }
 
-// FetchManifest fetches the bytes of a manifest, at most manifest.MaxSize of
-// them, in at most 30 s.
-func FetchManifest(ctx context.Context, client *http.Client, address string) ([]byte, error) {
-	return fetchManifest(ctx, &Updater{HTTP: client}, address)
+func (p *Prober) updater() *Updater {
+	return &Updater{HTTP: p.HTTP, Keys: p.Keys, RequireVersion: !p.AllowUnbound, Header: p.Header, Token: p.Token}
 }
 
-func fetchManifest(ctx context.Context, u *Updater, address string) ([]byte, error) {
+// FetchManifest fetches the bytes of a manifest, at most manifest.MaxSize of
+// them, within CheckTimeout. Every status but 2xx with a body is an error.
+func (u *Updater) FetchManifest(ctx context.Context, address string) ([]byte, error) {
 	status, body, err := u.ask(ctx, address)
 	if err == nil && status == http.StatusNoContent {
 		err = fmt.Errorf("%w %d", ErrStatus, status)
@@ -160,9 +161,8 @@ func (p *Prober) bundle(ctx context.Context, of release) error {
 	if done {
 		return nil
 	}
-	u := &Updater{HTTP: p.HTTP, Keys: p.Keys, RequireVersion: !p.AllowUnbound, Header: p.Header}
 	offer := &manifest.Offer{Version: of.version, Platform: of.platform}
-	if err := u.Fetch(ctx, offer, io.Discard, func(Event) {}); err != nil {
+	if err := p.updater().Fetch(ctx, offer, io.Discard, func(Event) {}); err != nil {
 		return err
 	}
 	p.mu.Lock()

@@ -29,6 +29,7 @@ func TestSecretsStayBehind(t *testing.T) {
 		{"https://a.example/x http://a.example/y", 1},
 		{"http://127.0.0.1:8080/x http://127.0.0.1:9000/y?X-Amz-Signature=z", 1},
 		{"https://a.example/x https://a.example/y https://b.example/z https://a.example/z", 2},
+		{"http://a.example:8443/x https://a.example:8443/y", 1},
 		{"http://[::1]:8080/x http://[::1]:9000/y", 1},
 	} {
 		chain := strings.Fields(c.addresses)
@@ -55,6 +56,62 @@ func TestSecretsStayBehind(t *testing.T) {
 		err := u.Fetch(t.Context(), key.offer(chain[0], "bundle", "1.1.0"), seen, events.record)
 		if err != nil || seen.String() != "bundle" || !slices.Equal(asked, chain) || told != c.told {
 			t.Errorf("%s: asked %q, %d were told the secrets, want %d: %v", c.addresses, asked, told, c.told, err)
+		}
+	}
+}
+
+// TestTokenStaysBelowItsAddress: the token goes to the addresses that it is for and
+// no others, and never in place of the application's own Authorization.
+func TestTokenStaysBelowItsAddress(t *testing.T) {
+	key := newSigner(t)
+	for _, c := range []struct {
+		below, address, own string
+		want                string // Authorization
+	}{
+		{"https://a.example/app", "https://a.example/app/x", "", "Bearer hush"},
+		{"https://a.example/app/", "https://a.example:443/app/x", "", "Bearer hush"},
+		{"https://a.example", "https://a.example/x", "", "Bearer hush"},
+		{"https://a.example/app", "https://a.example/app/x", "Basic own", "Basic own"},
+		{"https://a.example/app", "https://a.example/apple", "", ""},
+		{"https://a.example/app", "https://b.example/app/x", "", ""},
+		{"https://a.example/app", "https://a.example:8443/app/x", "", ""},
+		{"https://a.example/app", "http://a.example/app/x", "", ""},
+		{"https://a.example/app", "https://a.example/app/../x", "", ""},
+		{"https://a.example/app", "https://a.example/app/%2e%2e/x", "", ""},
+		{"", "https://a.example/x", "", ""},
+	} {
+		got := ""
+		network := transport(func(r *http.Request) (*http.Response, error) {
+			got = r.Header.Get("Authorization")
+			return respond(r, strings.NewReader("bundle"), 6), nil
+		})
+		u := &updater.Updater{Keys: key.keys(), HTTP: &http.Client{Transport: network}, Token: updater.Token{Secret: "hush", Below: c.below}}
+		if c.own != "" {
+			u.Header = http.Header{"Authorization": {c.own}}
+		}
+		if err := u.Fetch(t.Context(), key.offer(c.address, "bundle", "1.1.0"), &strings.Builder{}, func(updater.Event) {}); err != nil || got != c.want {
+			t.Errorf("%s, for %q: sent %q, want %q: %v", c.address, c.below, got, c.want, err)
+		}
+	}
+}
+
+// TestTenRedirects are followed, and an eleventh is not.
+func TestTenRedirects(t *testing.T) {
+	key := newSigner(t)
+	for redirects, works := range map[int]bool{10: true, 11: false} {
+		asked := 0
+		network := transport(func(r *http.Request) (*http.Response, error) {
+			asked++
+			answer := respond(r, strings.NewReader("bundle"), 6)
+			if asked <= redirects {
+				answer.StatusCode, answer.Header = http.StatusFound, http.Header{"Location": {fmt.Sprintf("https://a.example/%d", asked)}}
+			}
+			return answer, nil
+		})
+		u := &updater.Updater{Keys: key.keys(), HTTP: &http.Client{Transport: network}}
+		err := u.Fetch(t.Context(), key.offer("https://a.example/0", "bundle", "1.1.0"), &strings.Builder{}, func(updater.Event) {})
+		if (err == nil) != works || asked != 11 || !works && !strings.Contains(err.Error(), "stopped after 10 redirects") {
+			t.Errorf("%d redirects: %d requests, %v", redirects, asked, err)
 		}
 	}
 }

@@ -15,8 +15,8 @@
 //
 // Answers and bundles are asked for as they are: clients undo no content coding,
 // so a bundle that is served as gzip would fail its signature if it was undone.
-// Redirects are followed, within ten requests; Authorization and cookies are for the
-// host and port alone that the address names.
+// Up to ten redirects are followed; Authorization and cookies are sent only to the
+// scheme, host and port that the address names.
 //
 // The download must start within StartTimeout and never stall for longer than
 // StallTimeout. The signature is verified over the whole bundle before the file
@@ -29,6 +29,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
 	"strings"
@@ -39,13 +40,15 @@ import (
 )
 
 // userAgent is what the updater plugin, whose behaviour this follows, sends.
-const userAgent = "tauri-plugin-updater/2.13.0"
+const userAgent = "tauri-plugin-updater/2.14.1"
 
 var (
 	// ErrNoRelease says that every endpoint answered, none of them with 2xx.
 	ErrNoRelease = errors.New("no endpoint has a release")
 	// ErrStatus says that an address answered with a status outside 2xx.
 	ErrStatus = errors.New("unexpected status")
+	// ErrDenied is an ErrStatus of 401 or 403.
+	ErrDenied = fmt.Errorf("access denied: %w", ErrStatus)
 	// ErrTimeout says that an answer or a download did not start, or stalled.
 	ErrTimeout = errors.New("time-out")
 
@@ -59,8 +62,9 @@ type Updater struct {
 	Keys      signing.Keyring
 	// RequireVersion is the application's requireSignedVersion.
 	RequireVersion bool
-	HTTP           *http.Client  // whose CheckRedirect is not asked
-	Header         http.Header   // that the application adds to checks and downloads
+	HTTP           *http.Client // whose CheckRedirect is not asked
+	Header         http.Header  // that the application adds to checks and downloads
+	Token          Token
 	CheckTimeout   time.Duration // for one endpoint's whole answer; 0: 30 s
 	StartTimeout   time.Duration // until the first bytes of a download; 0: 20 s
 	StallTimeout   time.Duration // between two reads of a download; 0: 30 s
@@ -145,8 +149,8 @@ func (u *Updater) ask(ctx context.Context, address string) (status int, body []b
 	}
 	defer response.Body.Close()
 	status = response.StatusCode
-	if status < 200 || status > 299 {
-		return status, nil, fmt.Errorf("%w %d", ErrStatus, status)
+	if err := checkStatus(status); err != nil {
+		return status, nil, err
 	}
 	body, err = io.ReadAll(io.LimitReader(response.Body, manifest.MaxSize+1))
 	if err == nil && len(body) > manifest.MaxSize {
@@ -160,12 +164,13 @@ func (u *Updater) get(ctx context.Context, address, accept string) (*http.Respon
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", errAddress, err)
 	}
-	for name, values := range u.Header {
-		request.Header[name] = values
-	}
 	request.Header.Set("Accept", accept)
 	request.Header.Set("Accept-Encoding", "identity")
 	request.Header.Set("User-Agent", userAgent)
+	maps.Copy(request.Header, u.Header)
+	if u.Token.covers(request.URL) && request.Header.Get("Authorization") == "" {
+		request.Header.Set("Authorization", "Bearer "+u.Token.Secret)
+	}
 	client := *cmp.Or(u.HTTP, http.DefaultClient)
 	client.CheckRedirect = redirected
 	response, err := client.Do(request)
@@ -173,6 +178,16 @@ func (u *Updater) get(ctx context.Context, address, accept string) (*http.Respon
 		err = wrapped.Err // the address is named once, by the caller
 	}
 	return response, err
+}
+
+func checkStatus(status int) error {
+	switch {
+	case status == http.StatusUnauthorized, status == http.StatusForbidden:
+		return fmt.Errorf("%w %d", ErrDenied, status)
+	case status < 200 || status > 299:
+		return fmt.Errorf("%w %d", ErrStatus, status)
+	}
+	return nil
 }
 
 // cause prefers a context's own reason over "context canceled".

@@ -22,27 +22,28 @@ var old = manifest.Client{Version: "1.0.0", Target: "linux-x86_64"}
 func TestCheckEndpoints(t *testing.T) {
 	good := release("1.1.0", linux)
 	routes := map[string]http.HandlerFunc{
-		"/good":       text(200, good),
-		"/created":    text(201, good),
-		"/299":        text(299, good),
-		"/same":       text(200, release("1.0.0", linux)),
-		"/204":        text(204, ""),
-		"/300":        text(300, good),
-		"/304":        text(304, ""),
-		"/404":        text(404, good),
-		"/500":        text(500, "<html>"),
-		"/shape":      text(200, `{"error":"none"}`),
-		"/othershape": text(200, `[]`),
-		"/html":       text(200, "<html>"),
-		"/empty":      text(200, ""),
-		"/205":        text(205, ""),
-		"/cut":        cut(good),
-		"/hangup":     hangUp,
-		"/redirect":   func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/good", http.StatusFound) },
-		"/loop":       func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/loop", http.StatusFound) },
-		"/large":      text(200, good+strings.Repeat(" ", manifest.MaxSize)),
-		"/fitting":    text(200, good+strings.Repeat(" ", manifest.MaxSize-len(good))),
-		"/elsewhere":  text(200, release("1.1.0", `{}`)),
+		"/good":             text(200, good),
+		"/created":          text(201, good),
+		"/299":              text(299, good),
+		"/same":             text(200, release("1.0.0", linux)),
+		"/204":              text(204, ""),
+		"/300":              text(300, good),
+		"/304":              text(304, ""),
+		"/404":              text(404, good),
+		"/500":              text(500, "<html>"),
+		"/shape":            text(200, `{"error":"none"}`),
+		"/othershape":       text(200, `[]`),
+		"/html":             text(200, "<html>"),
+		"/empty":            text(200, ""),
+		"/205":              text(205, ""),
+		"/cut":              cut(good),
+		"/hangup":           hangUp,
+		"/redirect":         func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/good", http.StatusFound) },
+		"/loop":             func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/loop", http.StatusFound) },
+		"/large":            text(200, good+strings.Repeat(" ", manifest.MaxSize)),
+		"/fitting":          text(200, good+strings.Repeat(" ", manifest.MaxSize-len(good))),
+		"/elsewhere":        text(200, release("1.1.0", `{}`)),
+		"/currentelsewhere": text(200, release("1.0.0", `{}`)),
 	}
 	for _, c := range []struct {
 		endpoints string // paths
@@ -84,6 +85,7 @@ func TestCheckEndpoints(t *testing.T) {
 		{"/loop", "", 1, false, nil, "stopped after 10 redirects"},
 
 		{"/elsewhere /good", "/elsewhere", 1, false, manifest.ErrTarget, "linux-x86_64"},
+		{"/currentelsewhere /good", "/currentelsewhere", 1, false, nil, ""},
 	} {
 		t.Run(c.endpoints, func(t *testing.T) {
 			s := newServer(t, routes)
@@ -179,7 +181,7 @@ func TestRequestHeaders(t *testing.T) {
 		w.WriteHeader(http.StatusNoContent)
 	}})
 	want := func(accept string) http.Header {
-		return http.Header{"Accept": {accept}, "Accept-Encoding": {"identity"}, "User-Agent": {"tauri-plugin-updater/2.13.0"}}
+		return http.Header{"Accept": {accept}, "Accept-Encoding": {"identity"}, "User-Agent": {"tauri-plugin-updater/2.14.1"}}
 	}
 	u := &updater.Updater{Client: old, Endpoints: []string{s.URL + "/x"}}
 	if _, err := u.Check(t.Context()); err != nil {
@@ -195,6 +197,23 @@ func TestRequestHeaders(t *testing.T) {
 	}
 	if got := <-headers; !maps.EqualFunc(got, want("application/octet-stream"), slices.Equal) {
 		t.Errorf("a download sends %v", got)
+	}
+}
+
+// TestApplicationHeadersWin: Accept and User-Agent are the updater's defaults only.
+func TestApplicationHeadersWin(t *testing.T) {
+	headers := make(chan http.Header, 1)
+	s := newServer(t, map[string]http.HandlerFunc{"/x": func(w http.ResponseWriter, r *http.Request) {
+		headers <- r.Header
+		w.WriteHeader(http.StatusNoContent)
+	}})
+	own := http.Header{"Accept": {"application/vnd.github+json"}, "User-Agent": {"app/1"}}
+	u := &updater.Updater{Client: old, Endpoints: []string{s.URL + "/x"}, Header: own}
+	if _, err := u.Check(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := <-headers; got.Get("Accept") != own.Get("Accept") || got.Get("User-Agent") != own.Get("User-Agent") {
+		t.Errorf("sent %v", got)
 	}
 }
 
@@ -273,7 +292,7 @@ func TestDefaultTimeouts(t *testing.T) {
 func TestFetchManifest(t *testing.T) {
 	fitting := strings.Repeat("x", manifest.MaxSize)
 	s := newServer(t, map[string]http.HandlerFunc{"/fitting": text(200, fitting), "/large": text(200, fitting+"x"), "/204": text(204, ""), "/500": text(500, "no"), "/cut": cut("{}")})
-	if body, err := updater.FetchManifest(t.Context(), s.Client(), s.URL+"/fitting"); err != nil || string(body) != fitting {
+	if body, err := (&updater.Updater{}).FetchManifest(t.Context(), s.URL+"/fitting"); err != nil || string(body) != fitting {
 		t.Errorf("%d bytes, %v", len(body), err)
 	}
 	for path, c := range map[string]struct {
@@ -285,7 +304,7 @@ func TestFetchManifest(t *testing.T) {
 		"/500":   {updater.ErrStatus, "unexpected status 500"},
 		"/cut":   {io.ErrUnexpectedEOF, ""},
 	} {
-		body, err := updater.FetchManifest(t.Context(), nil, s.URL+path)
+		body, err := (&updater.Updater{}).FetchManifest(t.Context(), s.URL+path)
 		if body != nil || err == nil || c.err != nil && !errors.Is(err, c.err) || !strings.HasPrefix(err.Error(), s.URL+path+": ") || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%s: %q, %v", path, body, err)
 		}

@@ -17,7 +17,14 @@ func sign(t *testing.T, c signing.Comment) signing.Signature {
 	return s
 }
 
-func TestCheckVersion(t *testing.T) {
+// accept judges a signature whose key does not matter.
+func accept(s signing.Signature, c signing.Claim) error {
+	c.AnyKey = true
+	_, err := signing.Keyring(nil).Accept(s.String(), c)
+	return err
+}
+
+func TestAcceptComparesVersions(t *testing.T) {
 	for _, c := range []struct {
 		signed, announced string
 		fits              bool
@@ -42,7 +49,6 @@ func TestCheckVersion(t *testing.T) {
 		{"01.2.3", "v01.2.3", false},
 		{"1.2.3-01", "v1.2.3-01", false},
 		{"V1.2.3", "1.2.3", false},
-		{"1.2.3", "", false},
 		{"1.2.3", "1.2.3 ", false},
 		{"1.2.3-", "v1.2.3-", false},
 		{"1.2.3+", "v1.2.3+", false},
@@ -51,7 +57,7 @@ func TestCheckVersion(t *testing.T) {
 	} {
 		s := sign(t, signing.Comment{Version: c.signed})
 		for _, required := range []bool{false, true} {
-			err := signing.CheckVersion(s, c.announced, required)
+			err := accept(s, signing.Claim{Version: c.announced, AllowUnbound: !required})
 			if c.fits && err != nil || !c.fits && !errors.Is(err, signing.ErrBound) {
 				t.Errorf("%q announced as %q: %v", c.signed, c.announced, err)
 			}
@@ -59,12 +65,12 @@ func TestCheckVersion(t *testing.T) {
 	}
 }
 
-func TestCheckVersionUnbound(t *testing.T) {
+func TestAcceptUnbound(t *testing.T) {
 	s := sign(t, signing.Comment{File: "app-version:2.zip"})
-	if err := signing.CheckVersion(s, "9.9.9", false); err != nil {
+	if err := accept(s, signing.Claim{Version: "9.9.9", AllowUnbound: true}); err != nil {
 		t.Error(err)
 	}
-	if err := signing.CheckVersion(s, "9.9.9", true); !errors.Is(err, signing.ErrUnbound) {
+	if err := accept(s, signing.Claim{Version: "9.9.9"}); !errors.Is(err, signing.ErrUnbound) {
 		t.Error(err)
 	}
 }
@@ -89,7 +95,7 @@ func TestFirstFieldCounts(t *testing.T) {
 	}
 }
 
-func TestCheckTarget(t *testing.T) {
+func TestAcceptComparesTargets(t *testing.T) {
 	for _, c := range []struct {
 		signed, target string
 		fits           bool
@@ -117,9 +123,43 @@ func TestCheckTarget(t *testing.T) {
 		{"linux-universal", "linux-x86_64", false},
 	} {
 		s := sign(t, signing.Comment{Target: c.signed})
-		err := signing.CheckTarget(s, c.target)
+		err := accept(s, signing.Claim{Targets: []string{c.target}})
 		if c.fits && err != nil || !c.fits && !errors.Is(err, signing.ErrBound) {
 			t.Errorf("%q used for %q: %v", c.signed, c.target, err)
 		}
+	}
+}
+
+func TestAcceptReportsEveryFault(t *testing.T) {
+	s := sign(t, signing.Comment{Version: "1.2.3", Target: "linux-x86_64"})
+	other := signing.Keyring{newKey(t).Public()}
+	got, err := other.Accept(s.String(), signing.Claim{Version: "1.2.4", Targets: []string{"linux-x86_64", "darwin-x86_64"}})
+	var faults signing.Faults
+	if !errors.As(err, &faults) || len(faults) != 3 || got != s {
+		t.Fatalf("got %v, %v", got, err)
+	}
+	for i, want := range []error{signing.ErrUntrustedKey, signing.ErrBound, signing.ErrBound} {
+		if !errors.Is(faults[i].Err, want) || !errors.Is(err, want) || faults[i].Mend == "" {
+			t.Errorf("fault %d is %+v, want %v", i, faults[i], want)
+		}
+	}
+}
+
+func TestAcceptWantsATrustedKey(t *testing.T) {
+	s := sign(t, signing.Comment{Version: "1.2.3"})
+	for name, ring := range map[string]signing.Keyring{"another key": {newKey(t).Public()}, "no key": nil} {
+		if _, err := ring.Accept(s.String(), signing.Claim{Version: "1.2.3"}); !errors.Is(err, signing.ErrUntrustedKey) {
+			t.Errorf("%s: %v", name, err)
+		}
+		if _, err := ring.Accept(s.String(), signing.Claim{Version: "1.2.3", AnyKey: true}); err != nil {
+			t.Errorf("%s, any allowed: %v", name, err)
+		}
+	}
+}
+
+func TestAcceptRefusesWhatIsNoSignature(t *testing.T) {
+	var form *signing.FormatError
+	if _, err := (signing.Keyring{}).Accept("App.sig", signing.Claim{AnyKey: true}); !errors.As(err, &form) {
+		t.Error(err)
 	}
 }

@@ -1,0 +1,138 @@
+package signing
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/Masterminds/semver/v3"
+)
+
+// A Claim is what a manifest or a release record says about a signed bundle.
+type Claim struct {
+	Version string   // announced to clients; empty if unknown, and then not checked
+	Targets []string // platform keys that the bundle is offered under
+	// AllowUnbound accepts a signature that names no version, which clients with
+	// requireSignedVersion refuse.
+	AllowUnbound bool
+	// AnyKey accepts keys outside the keyring.
+	AnyKey bool
+}
+
+// A Fault is one reason not to accept a signature. Err wraps ErrUntrustedKey,
+// ErrUnbound or ErrBound.
+type Fault struct {
+	Err  error
+	Mend string // what to do about it
+}
+
+// Faults are all the reasons not to accept a signature.
+type Faults []Fault
+
+func (fs Faults) Error() string {
+	texts := make([]string, len(fs))
+	for i, f := range fs {
+		texts[i] = f.Err.Error()
+	}
+	return strings.Join(texts, "; ")
+}
+
+// Unwrap lets errors.Is find each cause.
+func (fs Faults) Unwrap() []error {
+	errs := make([]error, len(fs))
+	for i, f := range fs {
+		errs[i] = f.Err
+	}
+	return errs
+}
+
+// Accept parses the signature of a manifest or record and checks everything that
+// needs no bundle: the key that it names, then the version and the targets that
+// it is bound to. Whether that key made it takes VerifyDigest or a Verifier, and
+// until then the binding is the signature's own word.
+//
+// The error is a *FormatError, or Faults and the signature with it.
+func (k Keyring) Accept(text string, c Claim) (Signature, error) {
+	s, err := ParseSignature(text)
+	if err != nil {
+		return Signature{}, err
+	}
+	var faults Faults
+	add := func(err error, mend string) {
+		if err != nil {
+			faults = append(faults, Fault{err, mend})
+		}
+	}
+	if !c.AnyKey {
+		_, err := k.signer(s)
+		add(err, "sign with a trusted key, or add the key to trusted_keys")
+	}
+	if c.Version != "" {
+		add(checkVersion(s, c.Version, !c.AllowUnbound), "sign the bundle again for this version")
+	}
+	for _, target := range c.Targets {
+		add(checkTarget(s, target), "put the bundle of this platform here")
+	}
+	if faults != nil {
+		return s, faults
+	}
+	return s, nil
+}
+
+// checkVersion compares the version in a signature with the announced one as the
+// updater's verify_signed_version does: as semantic versions without leading v's,
+// build metadata included, or literally if either is not one. required is the
+// client's requireSignedVersion.
+func checkVersion(s Signature, announced string, required bool) error {
+	signed, bound := s.Version()
+	switch {
+	case !bound && required:
+		return fmt.Errorf("%w, and version %q is announced: sign the bundle again with its version", ErrUnbound, announced)
+	case bound && !sameVersion(signed, announced):
+		return fmt.Errorf("%w: version %q is signed, %q is announced", ErrBound, signed, announced)
+	}
+	return nil
+}
+
+func sameVersion(signed, announced string) bool {
+	a, err := semver.StrictNewVersion(strings.TrimLeft(signed, "v"))
+	if err != nil {
+		return signed == announced
+	}
+	b, err := semver.StrictNewVersion(strings.TrimLeft(announced, "v"))
+	if err != nil {
+		return signed == announced
+	}
+	return a.Equal(b) && a.Metadata() == b.Metadata()
+}
+
+// checkTarget compares the target in a signature with a platform key, which
+// clients don't. A signature without a target fits every key; one for os-arch
+// fits the keys of all installers, and one for an installer the plain key.
+func checkTarget(s Signature, target string) error {
+	signed, bound := s.Target()
+	if !bound || fitsTarget(signed, target) {
+		return nil
+	}
+	return fmt.Errorf("%w: target %q is signed, %q is asked for", ErrBound, signed, target)
+}
+
+func fitsTarget(signed, target string) bool {
+	signedPlatform, signedInstaller := splitTarget(signed)
+	platform, installer := splitTarget(target)
+	if installer != signedInstaller && installer != "" && signedInstaller != "" {
+		return false
+	}
+	if signedPlatform == "darwin-universal" && (platform == "darwin-x86_64" || platform == "darwin-aarch64") {
+		return true
+	}
+	return platform == signedPlatform
+}
+
+// splitTarget splits os-arch-installer after the architecture.
+func splitTarget(target string) (platform, installer string) {
+	parts := strings.SplitN(target, "-", 3)
+	if len(parts) < 3 {
+		return target, ""
+	}
+	return parts[0] + "-" + parts[1], parts[2]
+}
