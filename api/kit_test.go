@@ -17,28 +17,25 @@ import (
 	"time"
 
 	"tsmon/api/mqtt"
-	"tsmon/api/mqtt/mqtttest"
 	"tsmon/api/token"
 	"tsmon/store/object"
 	"tsmon/store/object/dir"
-	"tsmon/store/object/objecttest"
 	"tsmon/store/object/s3"
 	"tsmon/store/record"
 	"tsmon/store/record/postgres"
-	"tsmon/store/record/recordtest"
 	recordfile "tsmon/store/record/sqlite"
 	"tsmon/store/series"
 	"tsmon/store/series/influx"
-	"tsmon/store/series/seriestest"
 	seriesfile "tsmon/store/series/sqlite"
+	"tsmon/store/servertest"
 )
 
 // world is a server's back ends with two tenants, and what is needed to ask it.
 type world struct {
 	Options
-	broker string             // address that devices subscribe at
-	influx string             // URL of InfluxDB, if there is one
-	minio  *objecttest.Server // nil: the objects lie in a folder
+	broker string            // address that devices subscribe at
+	influx string            // URL of InfluxDB, if there is one
+	minio  *servertest.MinIO // nil: the objects lie in a folder
 	log    *logged
 	now    *clockAt
 	settle func(database string) // waits until what was written is answered
@@ -131,16 +128,16 @@ var number atomic.Int64
 
 // servers are the real back ends that all tests of a process share.
 type servers struct {
-	minio    *objecttest.Server
-	postgres *recordtest.Server
-	influx   *seriestest.Server
-	broker   *mqtttest.Server
+	minio    *servertest.MinIO
+	postgres *servertest.Postgres
+	influx   *servertest.InfluxDB
+	broker   *servertest.Mosquitto
 }
 
 // startServers starts them, or ends the test where one can't be had.
 func startServers(tb testing.TB) *servers {
 	tb.Helper()
-	s := &servers{objecttest.MinIO(tb), recordtest.Postgres(tb), seriestest.Influx(tb), mqtttest.Mosquitto(tb)}
+	s := &servers{servertest.StartMinIO(tb), servertest.StartPostgres(tb), servertest.StartInfluxDB(tb), servertest.StartMosquitto(tb)}
 	s.minio.Setenv()
 	s.minio.MakeBucket("tsmon")
 	return s

@@ -9,14 +9,14 @@ import (
 	"time"
 
 	"tsmon/api/mqtt"
-	"tsmon/api/mqtt/mqtttest"
+	"tsmon/store/servertest"
 )
 
 // TestMosquittoSub lets Mosquitto's own client receive what was sent, through
 // Mosquitto and through the broker in the process.
 func TestMosquittoSub(t *testing.T) {
-	program := mqtttest.Find(t, "mosquitto_sub")
-	mosquitto := mqtttest.Mosquitto(t)
+	program := servertest.FindMosquitto(t, "mosquitto_sub")
+	mosquitto := servertest.StartMosquitto(t)
 	t.Run("embedded", func(t *testing.T) { mosquittoSub(t, program, embedded(t)) })
 	t.Run("mosquitto", func(t *testing.T) {
 		w := embedded(t)

@@ -8,14 +8,14 @@ import (
 	"testing"
 
 	"tsmon/store/object"
-	"tsmon/store/object/objecttest"
 	"tsmon/store/object/s3"
+	"tsmon/store/servertest"
 )
 
 // bucketed is a world whose files are in MinIO, and whose bundles clients get there.
-func bucketed(t *testing.T) (*world, *objecttest.Server) {
+func bucketed(t *testing.T) (*world, *servertest.MinIO) {
 	t.Helper()
-	minio := objecttest.MinIO(t)
+	minio := servertest.StartMinIO(t)
 	minio.Setenv()
 	w := embedded(t)
 	limits := s3.Limits{Tries: 1}

@@ -44,14 +44,17 @@ func (b *logBuffer) String() string {
 
 func (b *logBuffer) logger() *slog.Logger { return slog.New(slog.NewTextHandler(b, nil)) }
 
+// patience is how long tests wait for an event: long, as a machine may be busy.
+const patience = 2 * time.Minute
+
 // receive returns the next value of a channel.
 func receive[T any](t *testing.T, from <-chan T) T {
 	t.Helper()
 	select {
 	case v := <-from:
 		return v
-	case <-time.After(20 * time.Second):
-		t.Fatal("nothing comes within 20 s")
+	case <-time.After(patience):
+		t.Fatalf("nothing comes within %v", patience)
 		panic("unreachable")
 	}
 }
@@ -59,13 +62,13 @@ func receive[T any](t *testing.T, from <-chan T) T {
 // eventually polls until a condition holds.
 func eventually(t *testing.T, what string, holds func() bool) {
 	t.Helper()
-	deadline := time.After(30 * time.Second)
+	deadline := time.After(patience)
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
 	for !holds() {
 		select {
 		case <-deadline:
-			t.Fatalf("after 30 s it does not hold that %s", what)
+			t.Fatalf("after %v it does not hold that %s", patience, what)
 		case <-tick.C:
 		}
 	}

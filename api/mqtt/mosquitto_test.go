@@ -13,18 +13,18 @@ import (
 	"time"
 
 	"tsmon/api/mqtt"
-	"tsmon/api/mqtt/mqtttest"
+	"tsmon/store/servertest"
 )
 
 func TestMosquitto(t *testing.T) {
-	s := mqtttest.Mosquitto(t)
+	s := servertest.StartMosquitto(t)
 	suite(t, func(t *testing.T) target {
 		return target{dial(t, mqtt.Options{URL: s.URL()}), s.Address, s.Connect}
 	})
 }
 
 func TestMosquittoDenies(t *testing.T) {
-	s := mqtttest.Mosquitto(t)
+	s := servertest.StartMosquitto(t)
 	p := dial(t, mqtt.Options{URL: s.URL()})
 	for range 30 { // more than Mosquitto takes without an answer
 		_, err := p.Publish(t.Context(), "denied/a", []byte("x"))
@@ -37,7 +37,7 @@ func TestMosquittoDenies(t *testing.T) {
 }
 
 func TestMosquittoPacketSize(t *testing.T) {
-	s := mqtttest.Mosquitto(t, "max_packet_size 1000")
+	s := servertest.StartMosquitto(t, "max_packet_size 1000")
 	p := dial(t, mqtt.Options{URL: s.URL()})
 	_, err := p.Publish(t.Context(), "a", make([]byte, 1000))
 	wantError(t, err, mqtt.ErrTooLarge)
@@ -58,7 +58,7 @@ func publishes(t *testing.T, p publisher) func() bool {
 // TestMosquittoDown has a broker that is down at first, comes, is killed and
 // comes back.
 func TestMosquittoDown(t *testing.T) {
-	s := mqtttest.Mosquitto(t)
+	s := servertest.StartMosquitto(t)
 	s.Stop()
 	var log logBuffer
 	p := dial(t, mqtt.Options{URL: s.URL(), Log: log.logger()})
@@ -85,7 +85,7 @@ func TestMosquittoDown(t *testing.T) {
 }
 
 func TestMosquittoFrozen(t *testing.T) {
-	s := mqtttest.Mosquitto(t)
+	s := servertest.StartMosquitto(t)
 	p := dial(t, mqtt.Options{URL: s.URL(), Timeout: 300 * time.Millisecond})
 	eventually(t, "a message gets through", publishes(t, p))
 	d := connect(t, s.Address, s.Connect()).subscribe(t, "f/#")
@@ -100,7 +100,7 @@ func TestMosquittoFrozen(t *testing.T) {
 }
 
 func TestMosquittoWrongPassword(t *testing.T) {
-	s := mqtttest.Mosquitto(t)
+	s := servertest.StartMosquitto(t)
 	const secret = "hunter2"
 	var log logBuffer
 	p := dial(t, mqtt.Options{URL: strings.Replace(s.URL(), s.Password, secret, 1), Log: log.logger()})
@@ -118,7 +118,7 @@ func TestMosquittoWrongPassword(t *testing.T) {
 // TestMosquittoSub has Mosquitto's own subscriber get messages, from it and
 // from the broker within the process.
 func TestMosquittoSub(t *testing.T) {
-	s := mqtttest.Mosquitto(t)
+	s := servertest.StartMosquitto(t)
 	b := listen(t)
 	login := []string{"-u", s.User, "-P", s.Password}
 	for _, c := range []struct {
@@ -153,7 +153,7 @@ func mosquittoSub(t *testing.T, address, version string, login ...string) <-chan
 	t.Helper()
 	host, port, _ := net.SplitHostPort(address)
 	arguments := append([]string{"-V", version, "-h", host, "-p", port, "-q", "1", "-t", "s/#", "-F", "%q %r %t %p"}, login...)
-	cmd := exec.Command(mqtttest.Find(t, "mosquitto_sub"), arguments...)
+	cmd := exec.Command(servertest.FindMosquitto(t, "mosquitto_sub"), arguments...)
 	out, err := cmd.StdoutPipe()
 	if err == nil {
 		err = cmd.Start()

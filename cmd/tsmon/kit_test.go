@@ -20,7 +20,7 @@ import (
 	"tsmon/manifest/updater"
 	"tsmon/release"
 	"tsmon/store/object"
-	"tsmon/store/object/objecttest"
+	"tsmon/store/servertest"
 )
 
 // kit is a storage, a server that shows it, and the environment to use both.
@@ -44,7 +44,7 @@ func storages(t *testing.T, test func(t *testing.T, fresh func(t *testing.T) *ki
 		return // the race detector's run, which is slow
 	}
 	t.Run("minio", func(t *testing.T) {
-		server := objecttest.MinIO(t)
+		server := servertest.StartMinIO(t)
 		t.Setenv("AWS_ACCESS_KEY_ID", server.AccessKey)
 		t.Setenv("AWS_SECRET_ACCESS_KEY", server.SecretKey)
 		env := []string{"AWS_ACCESS_KEY_ID=" + server.AccessKey, "AWS_SECRET_ACCESS_KEY=" + server.SecretKey}

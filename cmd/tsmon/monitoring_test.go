@@ -14,9 +14,8 @@ import (
 	"tsmon/api"
 	"tsmon/cmd/tsmon/config"
 	"tsmon/store/record"
-	"tsmon/store/record/recordtest"
 	"tsmon/store/series"
-	"tsmon/store/series/seriestest"
+	"tsmon/store/servertest"
 )
 
 // TestMonitoring tells the story of one tenant on files, and on PostgreSQL and
@@ -28,7 +27,7 @@ func TestMonitoring(t *testing.T) {
 	t.Run("servers", func(t *testing.T) {
 		data := filepath.Join(t.TempDir(), "data")
 		monitoringStory(t, []string{
-			"TSMON_DATA=" + data, "TSMON_RECORDS=" + recordtest.Postgres(t).Database(), "TSMON_SERIES_URL=" + seriestest.Influx(t).URL,
+			"TSMON_DATA=" + data, "TSMON_RECORDS=" + servertest.StartPostgres(t).Database(), "TSMON_SERIES_URL=" + servertest.StartInfluxDB(t).URL,
 		})
 		if _, err := os.Stat(data); err == nil {
 			t.Error("a data folder was made that nothing lies in")

@@ -25,7 +25,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
-	"tsmon/store/object/objecttest"
+	"tsmon/store/servertest"
 )
 
 // TestScripts runs the scripts in testdata/script, each a story that a user
@@ -72,7 +72,7 @@ func TestScripts(t *testing.T) {
 	})
 	t.Run("minio", func(t *testing.T) {
 		t.Parallel()
-		runScripts(t, objecttest.MinIO(t), func(name string) bool {
+		runScripts(t, servertest.StartMinIO(t), func(name string) bool {
 			return strings.HasPrefix(name, "minio-") || strings.HasPrefix(name, "release-")
 		})
 	})
@@ -91,7 +91,7 @@ func TestExamples(t *testing.T) {
 }
 
 // runScripts runs the scripts that are wanted, on a server if there is one.
-func runScripts(t *testing.T, server *objecttest.Server, wanted func(name string) bool) {
+func runScripts(t *testing.T, server *servertest.MinIO, wanted func(name string) bool) {
 	files, err := filepath.Glob("testdata/script/*.txtar")
 	if err != nil {
 		t.Fatal(err)
@@ -141,15 +141,15 @@ func positive(n int, run func(*testscript.TestScript, []string)) func(*testscrip
 // script is what the commands of one script share.
 type script struct {
 	t      testscript.T
-	server *objecttest.Server // nil on a directory
-	before map[string]string  // what snapshot saw
+	server *servertest.MinIO // nil on a directory
+	before map[string]string // what snapshot saw
 }
 
 type scriptKey struct{}
 
 func scriptOf(ts *testscript.TestScript) *script { return ts.Value(scriptKey{}).(*script) }
 
-func setUp(env *testscript.Env, server *objecttest.Server) error {
+func setUp(env *testscript.Env, server *servertest.MinIO) error {
 	vectors, err := filepath.Abs("../../signing/testdata")
 	if err != nil {
 		return err

@@ -11,10 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"tsmon/api/mqtt/mqtttest"
-	"tsmon/store/object/objecttest"
-	"tsmon/store/record/recordtest"
-	"tsmon/store/series/seriestest"
+	"tsmon/store/servertest"
 )
 
 // outage is a back end that can be taken away and given back.
@@ -83,7 +80,7 @@ func TestOutages(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it starts four servers")
 	}
-	postgres, influx, mosquitto, minio := recordtest.Postgres(t), seriestest.Influx(t), mqtttest.Mosquitto(t), objecttest.MinIO(t)
+	postgres, influx, mosquitto, minio := servertest.StartPostgres(t), servertest.StartInfluxDB(t), servertest.StartMosquitto(t), servertest.StartMinIO(t)
 	minio.MakeBucket("app")
 	env := append(minio.Env(), "TSMON_RECORDS="+postgres.Database(), "TSMON_SERIES_URL="+influx.URL,
 		"TSMON_MQTT_URL="+mosquitto.URL(), "TSMON_STORAGE="+minio.URL("app"))

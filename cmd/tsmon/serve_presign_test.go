@@ -10,13 +10,13 @@ import (
 	"strings"
 	"testing"
 
-	"tsmon/store/object/objecttest"
+	"tsmon/store/servertest"
 )
 
 // TestServePresigned: bundles of a private bucket reach an application that has the
 // token, also by another name than the server knows the bucket by.
 func TestServePresigned(t *testing.T) {
-	minio := objecttest.MinIO(t)
+	minio := servertest.StartMinIO(t)
 	minio.Setenv()
 	k := newKit(t, minio.URL("desktop"), minio.Env())
 	for i, endpoint := range []string{"", strings.Replace(minio.Endpoint, "127.0.0.1", "localhost", 1)} {

@@ -1,9 +1,11 @@
 package object_test
 
 import (
+	"context"
 	"errors"
 	"io"
 	"io/fs"
+	"math"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -86,6 +88,40 @@ func TestExactly(t *testing.T) {
 			if data, err := io.ReadAll(r); err == nil || int64(len(data)) > size {
 				t.Errorf("long: read %q, %v", data, err)
 			}
+		}
+	}
+}
+
+// stored is a store of one object, of the announced size.
+type stored struct {
+	object.Store
+	body io.Reader
+	size int64
+}
+
+func (s stored) Get(context.Context, string) (io.ReadCloser, object.Info, error) {
+	return io.NopCloser(s.body), object.Info{Key: "a", Size: s.size, ETag: "x"}, nil
+}
+
+func TestReadAll(t *testing.T) {
+	broken := errors.New("broken")
+	for name, c := range map[string]struct {
+		stored
+		want error
+	}{
+		"empty":            {stored{body: strings.NewReader("")}, nil},
+		"at the limit":     {stored{body: strings.NewReader("abcd"), size: 4}, nil},
+		"above it":         {stored{body: strings.NewReader("abcde"), size: 5}, object.ErrTooLarge},
+		"huge":             {stored{body: iotest.ErrReader(broken), size: math.MaxInt64}, object.ErrTooLarge},
+		"announced as one": {stored{body: strings.NewReader("abcde"), size: 1}, object.ErrTooLarge},
+		"broken":           {stored{body: iotest.ErrReader(broken), size: 4}, broken},
+	} {
+		data, info, err := object.ReadAll(t.Context(), c.stored, "a", 4)
+		if !errors.Is(err, c.want) || info.ETag != "x" {
+			t.Errorf("%s: %v, %+v", name, err, info)
+		}
+		if err == nil && int64(len(data)) != c.size || err != nil && data != nil {
+			t.Errorf("%s: read %q", name, data)
 		}
 	}
 }

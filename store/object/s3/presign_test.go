@@ -16,27 +16,8 @@ import (
 
 	"tsmon/store/object"
 	"tsmon/store/object/objecttest"
+	"tsmon/store/servertest"
 )
-
-// fetch asks an address as somebody without credentials.
-func fetch(t *testing.T, method, address string, header http.Header) (*http.Response, string) {
-	t.Helper()
-	r, err := http.NewRequestWithContext(t.Context(), method, address, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	r.Header = header
-	answer, err := http.DefaultClient.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer answer.Body.Close()
-	body, err := io.ReadAll(answer.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return answer, string(body)
-}
 
 func mustPresign(t *testing.T, p object.Presigner, key string) *url.URL {
 	t.Helper()
@@ -50,7 +31,7 @@ func mustPresign(t *testing.T, p object.Presigner, key string) *url.URL {
 // TestPresign gets objects with odd keys below an odd prefix, by the name that the
 // server has for its users and by another.
 func TestPresign(t *testing.T) {
-	server := objecttest.MinIO(t)
+	server := servertest.StartMinIO(t)
 	server.Setenv()
 	raw := server.URL("a prefix/of ñ+%/" + rand.Text())
 	s := open(t, raw, Limits{})
@@ -71,11 +52,11 @@ func TestPresign(t *testing.T) {
 			if want := strings.TrimPrefix(server.Endpoint, "http://"); endpoint == "" && address.Host != want || endpoint != "" && "http://"+address.Host != byAnotherName {
 				t.Errorf("%q: the address leads to %s", key, address.Host)
 			}
-			answer, body := fetch(t, "GET", address.String(), nil)
+			answer, body := servertest.Fetch(t, "GET", address.String(), nil)
 			if answer.StatusCode != 200 || body != "content of "+key || answer.Header.Get("Cache-Control") != "private" || answer.Header.Get("Content-Type") != "text/plain" {
 				t.Errorf("%q at %s: %d %.200q %v", key, endpoint, answer.StatusCode, body, answer.Header)
 			}
-			answer, body = fetch(t, "GET", address.String(), http.Header{"Range": {"bytes=0-6"}})
+			answer, body = servertest.Fetch(t, "GET", address.String(), http.Header{"Range": {"bytes=0-6"}})
 			if answer.StatusCode != 206 || body != "content" {
 				t.Errorf("a part of %q: %d %.200q", key, answer.StatusCode, body)
 			}
@@ -101,7 +82,7 @@ func testPresignedAlone(t *testing.T, s *Store) {
 		t.Errorf("it lives for %s s", life)
 	}
 	for _, method := range []string{"HEAD", "PUT", "DELETE", "POST"} {
-		if answer, body := fetch(t, method, address.String(), nil); answer.StatusCode/100 != 4 {
+		if answer, body := servertest.Fetch(t, method, address.String(), nil); answer.StatusCode/100 != 4 {
 			t.Errorf("%s: %d %.200q", method, answer.StatusCode, body)
 		}
 	}
@@ -109,11 +90,11 @@ func testPresignedAlone(t *testing.T, s *Store) {
 	longer := strings.Replace(address.String(), "X-Amz-Expires=60", "X-Amz-Expires=600", 1)
 	bare, _, _ := strings.Cut(address.String(), "?")
 	for _, changed := range []string{elsewhere, longer, bare} {
-		if answer, body := fetch(t, "GET", changed, nil); answer.StatusCode != 403 || changed == address.String() {
+		if answer, body := servertest.Fetch(t, "GET", changed, nil); answer.StatusCode != 403 || changed == address.String() {
 			t.Errorf("%s: %d %.200q", changed, answer.StatusCode, body)
 		}
 	}
-	if answer, _ := fetch(t, "GET", mustPresign(t, s, "none").String(), nil); answer.StatusCode != 404 {
+	if answer, _ := servertest.Fetch(t, "GET", mustPresign(t, s, "none").String(), nil); answer.StatusCode != 404 {
 		t.Errorf("what is not there: %d", answer.StatusCode)
 	}
 }

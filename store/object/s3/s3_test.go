@@ -16,6 +16,7 @@ import (
 
 	"tsmon/store/object"
 	"tsmon/store/object/objecttest"
+	"tsmon/store/servertest"
 )
 
 func open(t testing.TB, url string, limits Limits) *Store {
@@ -28,7 +29,7 @@ func open(t testing.TB, url string, limits Limits) *Store {
 }
 
 func TestContract(t *testing.T) {
-	server := objecttest.MinIO(t)
+	server := servertest.StartMinIO(t)
 	server.Setenv()
 	objecttest.Suite(t, func(t *testing.T) object.Store {
 		return open(t, server.URL("a prefix/of ñ+%/"+rand.Text()), Limits{})
@@ -52,7 +53,7 @@ func mustCreate(t testing.TB, s *Store, key string, r io.Reader, size int64) obj
 }
 
 // testRoot uses the bucket itself as the store.
-func testRoot(t *testing.T, server *objecttest.Server) {
+func testRoot(t *testing.T, server *servertest.MinIO) {
 	bucket := "root-" + strings.ToLower(rand.Text()[:8])
 	server.MakeBucket(bucket)
 	s := open(t, strings.Replace(server.URL(""), server.Bucket, bucket, 1), Limits{})
@@ -69,12 +70,12 @@ func testRoot(t *testing.T, server *objecttest.Server) {
 	}
 }
 
-func testMissing(t *testing.T, server *objecttest.Server) {
+func testMissing(t *testing.T, server *servertest.MinIO) {
 	s := open(t, strings.Replace(server.URL("some/prefix"), server.Bucket, "no-such-bucket", 1), Limits{})
 	objecttest.Missing(t, s)
 }
 
-func testPermission(t *testing.T, server *objecttest.Server) {
+func testPermission(t *testing.T, server *servertest.MinIO) {
 	t.Setenv("AWS_SECRET_ACCESS_KEY", "not-the-secret")
 	wantEach(t, open(t, server.URL("x"), Limits{}), fs.ErrPermission)
 	t.Setenv("AWS_ACCESS_KEY_ID", "nobody")
@@ -132,7 +133,7 @@ func tryCreate(ctx context.Context, s *Store, key string, size int64) error {
 }
 
 // testNothingLeft looks for the parts of failed uploads.
-func testNothingLeft(t *testing.T, server *objecttest.Server) {
+func testNothingLeft(t *testing.T, server *servertest.MinIO) {
 	s := open(t, server.URL("left"), Limits{})
 	const size = 3*partSize + 5
 	broken := errors.New("broken")
@@ -167,7 +168,7 @@ type readerFunc func([]byte) (int, error)
 func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
 
 // testHeaders looks at what is stored beside the bytes.
-func testHeaders(t *testing.T, server *objecttest.Server) {
+func testHeaders(t *testing.T, server *servertest.MinIO) {
 	s := open(t, server.URL("headers"), Limits{})
 	for _, size := range []int64{10, partSize + 10} {
 		key := fmt.Sprint(size)
@@ -186,7 +187,7 @@ func testHeaders(t *testing.T, server *objecttest.Server) {
 }
 
 // testForeign reads what another program wrote, with no checksum kept.
-func testForeign(t *testing.T, server *objecttest.Server) {
+func testForeign(t *testing.T, server *servertest.MinIO) {
 	s := open(t, server.URL("foreign"), Limits{})
 	opts := putOptions(object.Attributes{})
 	for _, name := range []string{"foreign/a", "foreign/folder/"} {
@@ -205,7 +206,7 @@ func testForeign(t *testing.T, server *objecttest.Server) {
 }
 
 // testDown stops the server under a store that has used it, and starts it again.
-func testDown(t *testing.T, server *objecttest.Server) {
+func testDown(t *testing.T, server *servertest.MinIO) {
 	s := open(t, server.URL("down"), Limits{Tries: 2})
 	mustCreate(t, s, "a/c", strings.NewReader("abc"), 3)
 	server.Stop()
@@ -217,7 +218,7 @@ func testDown(t *testing.T, server *objecttest.Server) {
 }
 
 func BenchmarkCreate(b *testing.B) {
-	server := objecttest.MinIO(b)
+	server := servertest.StartMinIO(b)
 	server.Setenv()
 	s := open(b, server.URL("bench"), Limits{})
 	const size = 64 << 20

@@ -16,6 +16,7 @@ import (
 
 	"tsmon/store/record"
 	"tsmon/store/record/recordtest"
+	"tsmon/store/servertest"
 )
 
 func TestMain(m *testing.M) { recordtest.Main(m, openStore) }
@@ -37,7 +38,7 @@ func connect(t testing.TB, url string, limits Limits) *Store {
 }
 
 func TestContract(t *testing.T) {
-	server := recordtest.Postgres(t)
+	server := servertest.StartPostgres(t)
 	recordtest.Suite(t, func(t *testing.T) record.Store { return connect(t, server.Database(), Limits{}) })
 	t.Run("OneConnection", func(t *testing.T) { testOneConnection(t, server) })
 	t.Run("TwoStores", func(t *testing.T) { testTwoStores(t, server) })
@@ -61,7 +62,7 @@ func makeTenant(t *testing.T, s *Store, schema string) {
 
 // testOneConnection makes tenants and saves where every call has to wait for the
 // others: none may wait for a second connection while it holds the only one.
-func testOneConnection(t *testing.T, server *recordtest.Server) {
+func testOneConnection(t *testing.T, server *servertest.Postgres) {
 	s := connect(t, server.Database(), Limits{Conns: 1})
 	var all errgroup.Group
 	for i := range 8 {
@@ -80,13 +81,13 @@ func testOneConnection(t *testing.T, server *recordtest.Server) {
 }
 
 // testTwoStores sights clients through two stores, as two servers would.
-func testTwoStores(t *testing.T, server *recordtest.Server) {
+func testTwoStores(t *testing.T, server *servertest.Postgres) {
 	url := server.Database()
 	recordtest.SightRace(t, connect(t, url, Limits{}), connect(t, url, Limits{}))
 }
 
 // testOld opens a database of the first version of the central structure.
-func testOld(t *testing.T, server *recordtest.Server) {
+func testOld(t *testing.T, server *servertest.Postgres) {
 	url := server.Database()
 	old := connect(t, url, Limits{})
 	steps, err := migrations(central)
@@ -122,7 +123,7 @@ func execute(t *testing.T, s *Store, statements string) {
 }
 
 // testForeignSchema has a schema in the database that is somebody else's.
-func testForeignSchema(t *testing.T, server *recordtest.Server) {
+func testForeignSchema(t *testing.T, server *servertest.Postgres) {
 	s := connect(t, server.Database(), Limits{})
 	makeTenant(t, s, "a")
 	execute(t, s, `CREATE SCHEMA other; CREATE TABLE other.users (id bigint, email text)`)
@@ -143,7 +144,7 @@ func testForeignSchema(t *testing.T, server *recordtest.Server) {
 }
 
 // testHalfMadeTenant takes up what a crash between two steps leaves.
-func testHalfMadeTenant(t *testing.T, server *recordtest.Server) {
+func testHalfMadeTenant(t *testing.T, server *servertest.Postgres) {
 	s := connect(t, server.Database(), Limits{})
 	if err := s.makeSchema(t.Context(), "half"); err != nil {
 		t.Fatal(err)
@@ -159,7 +160,7 @@ func testHalfMadeTenant(t *testing.T, server *recordtest.Server) {
 
 // testLocked lets another session hold a tenant: a save fails in bounded time,
 // leaves no transaction behind, and works afterwards.
-func testLocked(t *testing.T, server *recordtest.Server) {
+func testLocked(t *testing.T, server *servertest.Postgres) {
 	url := server.Database()
 	s := connect(t, url, Limits{Conns: 1, Call: 300 * time.Millisecond})
 	other := connect(t, url, Limits{})
@@ -191,7 +192,7 @@ func testLocked(t *testing.T, server *recordtest.Server) {
 
 // testRestart restarts the server below a pool of idle connections: one call at
 // most may notice.
-func testRestart(t *testing.T, server *recordtest.Server) {
+func testRestart(t *testing.T, server *servertest.Postgres) {
 	s := connect(t, server.Database(), Limits{})
 	makeTenant(t, s, "a")
 	var idle []*pgxpool.Conn
@@ -217,7 +218,7 @@ func testRestart(t *testing.T, server *recordtest.Server) {
 
 // testDown opens a store while its server is away, and takes the server away
 // again under load.
-func testDown(t *testing.T, server *recordtest.Server) {
+func testDown(t *testing.T, server *servertest.Postgres) {
 	url := server.Database()
 	server.Stop()
 	s := connect(t, url, Limits{})
@@ -238,7 +239,7 @@ func testDown(t *testing.T, server *recordtest.Server) {
 }
 
 // load saves on all connections until the server, which it stops, is gone.
-func load(t *testing.T, s *Store, server *recordtest.Server) {
+func load(t *testing.T, s *Store, server *servertest.Postgres) {
 	t.Helper()
 	const savers = 20
 	ended, saved := make(chan error, savers), make(chan struct{}, savers)

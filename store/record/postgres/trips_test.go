@@ -11,6 +11,7 @@ import (
 
 	"tsmon/store/record"
 	"tsmon/store/record/recordtest"
+	"tsmon/store/servertest"
 )
 
 // trips counts round trips: how often something is sent after something was
@@ -62,7 +63,7 @@ func counted(tb testing.TB, url string) (*Store, *trips) {
 
 // testTrips holds the promises about round trips, statements being known to the
 // connection.
-func testTrips(t *testing.T, server *recordtest.Server) {
+func testTrips(t *testing.T, server *servertest.Postgres) {
 	s, trips := counted(t, server.Database())
 	schema, d := recordtest.Diagram(t, s)
 	content, err := s.Export(t.Context(), schema)
@@ -109,7 +110,7 @@ func testTrips(t *testing.T, server *recordtest.Server) {
 
 // testForgetInPieces counts transactions, each of which is a round trip: others
 // write between them.
-func testForgetInPieces(t *testing.T, server *recordtest.Server) {
+func testForgetInPieces(t *testing.T, server *servertest.Postgres) {
 	s, trips := counted(t, server.Database())
 	if err := s.Sight(t.Context(), recordtest.Sightings(2*forgetPiece+1)); err != nil {
 		t.Fatal(err)
@@ -125,7 +126,7 @@ func testForgetInPieces(t *testing.T, server *recordtest.Server) {
 }
 
 func BenchmarkDiagram(b *testing.B) {
-	server := recordtest.Postgres(b)
+	server := servertest.StartPostgres(b)
 	recordtest.Benchmarks(b, func(b *testing.B) (record.Store, func() int64) {
 		s, trips := counted(b, server.Database())
 		return s, trips.n.Load
@@ -133,5 +134,5 @@ func BenchmarkDiagram(b *testing.B) {
 }
 
 func BenchmarkSightings(b *testing.B) {
-	recordtest.BenchmarkSightings(b, connect(b, recordtest.Postgres(b).Database(), Limits{}))
+	recordtest.BenchmarkSightings(b, connect(b, servertest.StartPostgres(b).Database(), Limits{}))
 }

@@ -7,12 +7,13 @@ import (
 	"time"
 
 	"tsmon/store/series/seriestest"
+	"tsmon/store/servertest"
 )
 
 // BenchmarkCurrent compares a cold view with the best request written by hand
 // for the same values, and with one request a value.
 func BenchmarkCurrent(b *testing.B) {
-	server := seriestest.Influx(b)
+	server := servertest.StartInfluxDB(b)
 	s := open(b, Options{URL: server.URL, Now: func() time.Time { return seriestest.Clock }})
 	seriestest.Fill(b, s, "bench")
 	server.Settle("bench")

@@ -13,6 +13,7 @@ import (
 
 	"tsmon/store/series"
 	"tsmon/store/series/seriestest"
+	"tsmon/store/servertest"
 )
 
 func serve(t testing.TB, handler http.HandlerFunc) string {
@@ -127,7 +128,7 @@ func TestOpenRefuses(t *testing.T) {
 }
 
 // testDown takes the server away and gives it back, under load.
-func testDown(t *testing.T, server *seriestest.Server) {
+func testDown(t *testing.T, server *servertest.InfluxDB) {
 	s, _, c := watched(t, server, "down")
 	direct := open(t, Options{URL: server.URL, Now: c.now})
 	put(t, s, "down", "m", "f", 1.5, c.Add(-time.Minute))
@@ -156,7 +157,7 @@ func testDown(t *testing.T, server *seriestest.Server) {
 }
 
 // testConflict has another writer be first with a field.
-func testConflict(t *testing.T, server *seriestest.Server) {
+func testConflict(t *testing.T, server *servertest.InfluxDB) {
 	s, _, c := watched(t, server, "conflict")
 	put(t, s, "conflict", "m", "g", 1.5, c.Time)
 	if err := s.client.WriteAPIBlocking("", "conflict").WriteRecord(t.Context(), fmt.Sprintf("m f=true %d", c.UnixNano())); err != nil {

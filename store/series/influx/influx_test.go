@@ -6,6 +6,7 @@ import (
 
 	"tsmon/store/series"
 	"tsmon/store/series/seriestest"
+	"tsmon/store/servertest"
 )
 
 func open(t testing.TB, opts Options) *Store {
@@ -19,7 +20,7 @@ func open(t testing.TB, opts Options) *Store {
 }
 
 func TestContract(t *testing.T) {
-	server := seriestest.Influx(t)
+	server := servertest.StartInfluxDB(t)
 	seriestest.Suite(t, func(t *testing.T, now func() time.Time) series.Store {
 		return open(t, Options{URL: server.URL, Now: now})
 	})

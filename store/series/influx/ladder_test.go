@@ -13,6 +13,7 @@ import (
 
 	"tsmon/store/series"
 	"tsmon/store/series/seriestest"
+	"tsmon/store/servertest"
 )
 
 // proxy stands before a server and keeps the queries that pass it.
@@ -23,7 +24,7 @@ type proxy struct {
 	queries []string
 }
 
-func newProxy(t testing.TB, server *seriestest.Server) *proxy {
+func newProxy(t testing.TB, server *servertest.InfluxDB) *proxy {
 	t.Helper()
 	target, err := url.Parse(server.URL)
 	if err != nil {
@@ -59,7 +60,7 @@ type clock struct{ time.Time }
 func (c *clock) now() time.Time { return c.Time }
 
 // watched returns a store of an empty database behind a proxy.
-func watched(t *testing.T, server *seriestest.Server, database string) (*Store, *proxy, *clock) {
+func watched(t *testing.T, server *servertest.InfluxDB, database string) (*Store, *proxy, *clock) {
 	t.Helper()
 	p := newProxy(t, server)
 	c := &clock{seriestest.Clock}
@@ -107,7 +108,7 @@ func (p *proxy) wantQueries(t *testing.T, statements ...int) []string {
 	return queries
 }
 
-func testLadder(t *testing.T, server *seriestest.Server) {
+func testLadder(t *testing.T, server *servertest.InfluxDB) {
 	s, p, c := watched(t, server, "ladder")
 	put(t, s, "ladder", "m", "new", 1.0, c.Add(-time.Minute))
 	put(t, s, "ladder", "m", "day", 2.0, c.Add(-5*time.Hour))
@@ -154,7 +155,7 @@ func testLadder(t *testing.T, server *seriestest.Server) {
 
 // testOneRequest asks for 50 keys over 17 measurements, and for all aggregates
 // of booleans and floats.
-func testOneRequest(t *testing.T, server *seriestest.Server) {
+func testOneRequest(t *testing.T, server *servertest.InfluxDB) {
 	s, p, c := watched(t, server, "one")
 	var wants []series.Want
 	for i := range 50 {
@@ -186,7 +187,7 @@ func testOneRequest(t *testing.T, server *seriestest.Server) {
 
 // testMixedShards has a field that is a float in one week and a boolean in
 // another, which only something else than this store can write.
-func testMixedShards(t *testing.T, server *seriestest.Server) {
+func testMixedShards(t *testing.T, server *servertest.InfluxDB) {
 	s, _, c := watched(t, server, "mixed")
 	for _, line := range []string{
 		fmt.Sprintf("m f=2.5 %d", c.Add(-time.Hour).UnixNano()), fmt.Sprintf("m f=true %d", c.Add(-20*24*time.Hour).UnixNano()),
