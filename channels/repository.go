@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"slices"
 	"strings"
@@ -181,25 +180,8 @@ func (r Repository) count(ctx context.Context, channel string, known uint64) (ui
 }
 
 func (r Repository) read(ctx context.Context, key string, limit int64) ([]byte, error) {
-	data, _, err := r.readTagged(ctx, key, limit)
+	data, _, err := object.ReadAll(ctx, r.Store, key, limit)
 	return data, err
-}
-
-// readTagged reads an object that is at most limit bytes long, with its ETag.
-func (r Repository) readTagged(ctx context.Context, key string, limit int64) ([]byte, string, error) {
-	body, info, err := r.Store.Get(ctx, key)
-	if err != nil {
-		return nil, "", fmt.Errorf("read %s: %w", key, err)
-	}
-	defer body.Close()
-	data, err := io.ReadAll(io.LimitReader(body, limit+1))
-	if err != nil {
-		return nil, "", fmt.Errorf("read %s: %w", key, err)
-	}
-	if int64(len(data)) > limit {
-		return nil, "", fmt.Errorf("read %s: larger than %d bytes", key, limit)
-	}
-	return data, info.ETag, nil
 }
 
 // Append writes the next entry of a log, completed by Next, and returns the longer
@@ -260,11 +242,11 @@ func (r Repository) Peek(ctx context.Context, channel string) (Pointer, error) {
 	if err := CheckName(channel); err != nil {
 		return Pointer{}, err
 	}
-	data, etag, err := r.readTagged(ctx, ManifestKey(channel), manifest.MaxSize)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return Pointer{}, err
+	data, info, err := object.ReadAll(ctx, r.Store, ManifestKey(channel), manifest.MaxSize)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = nil
 	}
-	return Pointer{data, etag}, nil
+	return Pointer{data, info.ETag}, err
 }
 
 // Point shows an entry that was written after seen was read. If the manifest has

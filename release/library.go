@@ -52,19 +52,8 @@ func (l Library) Record(ctx context.Context, version string) (*Record, error) {
 }
 
 func (l Library) read(ctx context.Context, key string, limit int64) ([]byte, error) {
-	body, info, err := l.Store.Get(ctx, key)
-	if err != nil {
-		return nil, fmt.Errorf("read %s: %w", key, err)
-	}
-	defer body.Close()
-	if info.Size > limit {
-		return nil, fmt.Errorf("read %s: larger than %d bytes", key, limit)
-	}
-	data, err := io.ReadAll(io.LimitReader(body, limit))
-	if err != nil {
-		return nil, fmt.Errorf("read %s: %w", key, err)
-	}
-	return data, nil
+	data, _, err := object.ReadAll(ctx, l.Store, key, limit)
+	return data, err
 }
 
 // List returns the versions that are complete, in the updater's order.

@@ -10,7 +10,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"tsmon/manifest"
-	"tsmon/release"
 	"tsmon/release/bundle"
 )
 
