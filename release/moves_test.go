@@ -3,6 +3,7 @@ package release
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -230,6 +231,19 @@ func TestProbe(t *testing.T) {
 	want := []string{d.PublicURL + "/stable/latest.json 1.0.0", d.PublicURL + "/beta/latest.json 1.0.0"}
 	if !slices.Equal(probed, want) {
 		t.Errorf("probed %q, want %q", probed, want)
+	}
+}
+
+// TestProbeThatSeesNothing: a move that happened is no failure because a cache still
+// has the old manifest.
+func TestProbeThatSeesNothing(t *testing.T) {
+	d := newDesk(t)
+	d.Probe = func(context.Context, string, manifest.Manifest) error {
+		return fmt.Errorf("%w: an older manifest is served", ErrUnseen)
+	}
+	plan := d.publish(t, d.options(t, "1.0.0"))
+	if plan.Probed || !plan.Changed || len(plan.Warnings) != 2 || !strings.Contains(plan.Warnings[0], "stable has moved to 1.0.0 (entry 1), but") {
+		t.Errorf("%+v", plan)
 	}
 }
 

@@ -74,12 +74,14 @@ func (a *app) reader(ctx context.Context, progress *progress) (*release.Publishe
 	if err != nil {
 		return nil, err
 	}
-	if !strings.HasPrefix(c.Storage, "s3:") {
-		if _, err := os.Stat(c.Storage); errors.Is(err, fs.ErrNotExist) {
-			return nil, &hinted{fmt.Errorf("there is nothing at %s", c.Storage), "check storage in tsmon.yaml or TSMON_STORAGE; the first `tsmon release publish` creates the folder"}
-		}
+	p, err := a.publisherFor(ctx, c, progress)
+	if err != nil || strings.HasPrefix(c.Storage, "s3:") {
+		return p, err
 	}
-	return a.publisherFor(ctx, c, progress)
+	if _, err := os.Stat(c.Storage); errors.Is(err, fs.ErrNotExist) {
+		return nil, &hinted{fmt.Errorf("there is nothing at %s", c.Storage), "check storage in tsmon.yaml or TSMON_STORAGE; the first `tsmon release publish` creates the folder"}
+	}
+	return p, nil
 }
 
 func (a *app) channelListCommand() *cobra.Command {

@@ -92,7 +92,7 @@ func (a *app) move(ctx context.Context, f moveFlags, run func(*config.Config, *r
 	}
 	p.Uploaded = progress.uploaded
 	if !f.noProbe {
-		p.Probe = probe(c, p.Keys, f.allowUnbound)
+		p.Probe = probe(httpClient(), string(c.Server.Updates.Token), p.Keys, f.allowUnbound)
 	}
 	plan, err := run(c, p)
 	progress.done()

@@ -10,7 +10,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"tsmon/cmd/tsmon/config"
 	"tsmon/manifest"
 	"tsmon/manifest/updater"
 	"tsmon/release"
@@ -21,16 +20,14 @@ import (
 // server with the default refresh needs.
 const probePatience = 8 * time.Second
 
-// probe returns the fetch of what clients get. It sends the configured token and
-// asks caches to revalidate. An address that still shows the old state, asks for a
+// probe returns the fetch of what clients get. It shows the token, if there is one,
+// and asks caches to revalidate. An address that still shows the old state, asks for a
 // token, or answers too slowly is release.ErrUnseen.
-func probe(c *config.Config, keys signing.Keyring, allowUnbound bool) func(context.Context, string, manifest.Manifest) error {
+func probe(client *http.Client, token string, keys signing.Keyring, allowUnbound bool) func(context.Context, string, manifest.Manifest) error {
 	header := http.Header{}
-	token := string(c.Server.Updates.Token)
 	if token != "" {
 		header.Set("Authorization", "Bearer "+token)
 	}
-	client := httpClient()
 	past := &pastCaches{next: client.Transport}
 	client.Transport = past
 	prober := &updater.Prober{HTTP: client, Keys: keys, AllowUnbound: allowUnbound, Header: header, Patience: probePatience}
