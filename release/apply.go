@@ -141,14 +141,11 @@ func (p *Publisher) moveFollower(ctx context.Context, leader, follower *Plan) (*
 		if err != nil {
 			return follower, err
 		}
-		v, err := p.look(ctx)
-		if err != nil {
-			return follower, err
-		}
+		v := p.look(ctx)
 		// A rollback that came in between must not be followed by the release that
 		// it removed.
-		if s, err := v.shows(leader.Channel); err != nil || s.log.Head().Version != leader.Version {
-			return follower, err
+		if s := v[leader.Channel]; s.err != nil || s.log.Head().Version != leader.Version {
+			return follower, s.err
 		}
 		next, err := pl.followOne(v, follower.Channel, leader)
 		if err != nil || next == nil {

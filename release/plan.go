@@ -94,18 +94,6 @@ type state struct {
 // view is the channels as they were read.
 type view map[string]*state
 
-// of returns a channel that could be read.
-func (v view) of(channel string) (*state, error) { return v[channel], v[channel].err }
-
-// shows returns a channel that shows something.
-func (v view) shows(channel string) (*state, error) {
-	s, err := v.of(channel)
-	if err == nil && s.log.Head() == nil {
-		err = refuse(ErrNoRelease, "publish to it first", "%s shows nothing", channel)
-	}
-	return s, err
-}
-
 // before returns what clients of the channel see: the head of the log, or, before
 // the first entry, a manifest that was put there by other means. It is nil if there
 // is none, or none that clients can read.
@@ -222,9 +210,9 @@ func (p planner) follow(v view, leader *Plan) {
 
 // followOne returns the plan of one follower, nil if it has nothing to do.
 func (p planner) followOne(v view, name string, leader *Plan) (*Plan, error) {
-	s, err := v.of(name)
-	if err != nil {
-		return nil, err
+	s := v[name]
+	if s.err != nil {
+		return nil, s.err
 	}
 	// What may be missing, or unbound, was allowed for the leader alone.
 	c := change{action: channels.Follow, from: leader.Channel, why: leader.why, manifest: leader.head.Manifest}

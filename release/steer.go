@@ -9,41 +9,54 @@ import (
 	"tsmon/channels"
 )
 
-// promoted returns the version that a promotion is about: From must show it, or
-// have shown it without a rollback since.
-func (p planner) promoted(v view, o PromoteOptions) (string, error) {
-	from, err := v.of(o.From)
-	if err != nil {
-		return "", err
+// choice is what a channel is to be moved to. to returns the change that the record
+// of version leads to; "" if there is nothing to verify in the store. A nil to
+// leaves the channel as it is.
+type choice struct {
+	version      string
+	allowUnbound bool
+	to           func(*Record) change
+}
+
+// promote chooses a release that From shows, or has shown without a rollback since.
+func (p planner) promote(v view, s *state, o PromoteOptions) (choice, error) {
+	from := v[o.From]
+	if o.From == o.Channel {
+		return choice{}, refuse(ErrConfig, "name two channels", "--from and --to are both %s", o.From)
 	}
-	to, err := v.of(o.Channel)
-	if err != nil {
-		return "", err
+	if from.err != nil {
+		return choice{}, from.err
 	}
 	version, err := promotable(from.log, o.Version)
-	if err != nil {
-		return "", err
+	if err == nil {
+		err = p.forward(s, version, o.Rollout)
 	}
-	return version, p.forward(to, version, o.Rollout)
+	return choice{version, o.AllowUnbound, func(record *Record) change {
+		c := p.changeTo(record, channels.Promote, o.Options)
+		c.from = o.From
+		p.begin(s, &c, o.Rollout)
+		if r := from.log.Head().Rollout; r != nil && o.Version == "" {
+			c.warnings = append(c.warnings, fmt.Sprintf("%s, which %s is rolling out, is not promoted", r.Version, o.From))
+		}
+		return c
+	}}, err
 }
 
 func promotable(log *channels.Log, version string) (string, error) {
-	standing := log.Standing()
-	if len(standing) == 0 {
-		return "", refuse(ErrNoRelease, "publish to it first", "%s shows nothing", log.Channel)
-	}
 	head := log.Head()
-	if version == "" {
+	switch {
+	case head == nil:
+		return "", refuse(ErrNoRelease, "publish to it first", "%s shows nothing", log.Channel)
+	case version == "":
 		return head.Version, nil
-	}
-	if r := head.Rollout; r != nil && r.Version == version {
-		if !r.Paused.IsZero() {
-			return "", refuse(channels.ErrRollout, "`tsmon channel resume "+log.Channel+"` offers it again", "%s holds %s back: %s", log.Channel, version, head.Why)
-		}
+	case head.Rollout == nil || head.Rollout.Version != version:
+	case head.Rollout.Paused.IsZero():
 		return "", refuse(channels.ErrRollout, fmt.Sprintf("wait for its last step, or give it to everybody with `tsmon channel rollout %s --percent 100`, then promote it", log.Channel),
 			"%s is still rolling %s out", log.Channel, version)
+	default:
+		return "", refuse(channels.ErrRollout, "`tsmon channel resume "+log.Channel+"` offers it again", "%s holds %s back: %s", log.Channel, version, head.Why)
 	}
-	for _, e := range standing {
+	for _, e := range log.Standing() {
 		if e.Version == version {
 			return version, nil
 		}
@@ -54,17 +67,24 @@ func promotable(log *channels.Log, version string) (string, error) {
 	return "", refuse(ErrNoRelease, "`tsmon channel log "+log.Channel+"` shows what it had", "%s never showed %s", log.Channel, version)
 }
 
-func (p planner) promote(v view, s *state, o PromoteOptions, record *Record) change {
-	c := p.changeTo(record, channels.Promote, o.Options)
-	c.from = o.From
-	p.begin(s, &c, o.Rollout)
-	if r := v[o.From].log.Head().Rollout; r != nil && o.Version == "" {
-		c.warnings = append(c.warnings, fmt.Sprintf("%s, which %s is rolling out, is not promoted", r.Version, o.From))
+// rollback chooses the release that a channel goes back to.
+func (p planner) rollback(v view, s *state, o RollbackOptions) (choice, error) {
+	if err := needsReason(o.Options, "a rollback"); err != nil {
+		return choice{}, err
 	}
-	return c
+	version, err := rollbackTarget(s.log, o)
+	return choice{version, o.AllowUnbound, func(record *Record) change {
+		head := s.log.Head()
+		c := p.changeTo(record, channels.Rollback, o.Options)
+		c.from = head.Newest()
+		c.warnings = p.elsewhere(v, s, version)
+		if head.Action == channels.Rollback && head.Version == version {
+			c.warnings = append(c.warnings, fmt.Sprintf("%s was rolled back to %s before, by %s: %s", s.channel, version, head.Who, head.Why))
+		}
+		return c
+	}}, err
 }
 
-// rollbackTarget returns the version that a rollback goes to.
 func rollbackTarget(log *channels.Log, o RollbackOptions) (string, error) {
 	head := log.Head()
 	switch {
@@ -79,10 +99,13 @@ func rollbackTarget(log *channels.Log, o RollbackOptions) (string, error) {
 	case head.Action == channels.Rollback && head.Why == o.Why:
 		return head.Version, nil // the same command again
 	case head.Action == channels.Rollback:
-		// Two people may be rolling back the same bad release.
-		return "", refuse(ErrRolledBack, "--to VERSION goes further back", "%s went back to %s already, by %s: %s", log.Channel, head.Version, head.Who, head.Why)
+		return "", wentBack(head, log.Channel) // two people may be rolling back the same release
 	}
 	return previous(log)
+}
+
+func wentBack(head *channels.Entry, channel string) error {
+	return refuse(ErrRolledBack, "`tsmon release rollback --to VERSION` goes further back", "%s went back to %s already, by %s: %s", channel, head.Version, head.Who, head.Why)
 }
 
 // previous returns the version that stood before the one that a channel shows.
@@ -96,15 +119,11 @@ func previous(log *channels.Log) (string, error) {
 	return "", refuse(ErrNoTarget, "publish a fixed build with a higher version", "%s is the first release of %s", head.Version, log.Channel)
 }
 
-func (p planner) rollback(v view, s *state, o RollbackOptions, record *Record) change {
-	head := s.log.Head()
-	c := p.changeTo(record, channels.Rollback, o.Options)
-	c.from = head.Newest()
-	c.warnings = p.elsewhere(v, s, record.Version)
-	if head.Action == channels.Rollback && head.Version == record.Version {
-		c.warnings = append(c.warnings, fmt.Sprintf("%s was rolled back to %s before, by %s: %s", s.channel, record.Version, head.Who, head.Why))
+func needsReason(o Options, what string) error {
+	if strings.TrimSpace(o.Why) != "" {
+		return nil
 	}
-	return c
+	return refuse(ErrConfig, "say why with --reason TEXT; the log keeps it", "%s needs a reason", what)
 }
 
 // elsewhere warns of other channels that show the release which a channel leaves.
@@ -121,19 +140,19 @@ func (p planner) elsewhere(v view, s *state, to string) []string {
 	return warnings
 }
 
-// rollout returns the next state of the rollout of a channel. What its release
-// lacks was judged when it was published.
-func (p planner) rollout(s *state, o Options, action channels.Action, next *channels.Rollout, record *Record) change {
-	c := change{action: action, why: o.Why, manifest: next.Manifest, bundles: record.Bundles, allowUnbound: true}
-	if !next.Complete(p.now) {
-		c.rollout, c.others = next, &s.log.Head().Manifest
+// shows refuses a channel that shows nothing.
+func (s *state) shows() error {
+	if s.log.Head() != nil {
+		return nil
 	}
-	c.allowMissing = gate{policy: p.policies[s.channel], before: s.before(), change: c}.missing()
-	return c
+	return refuse(ErrNoRelease, "publish to it first", "%s shows nothing", s.channel)
 }
 
 // rolling returns the rollout of a channel, paused or not.
-func rolling(s *state) (*channels.Rollout, error) {
+func (s *state) rolling() (*channels.Rollout, error) {
+	if err := s.shows(); err != nil {
+		return nil, err
+	}
 	head := s.log.Head()
 	if head.Rollout == nil {
 		return nil, refuse(channels.ErrRollout, "`tsmon release publish --percent N` begins a rollout of a newer release, `tsmon channel pause` holds this one back",
@@ -142,62 +161,101 @@ func rolling(s *state) (*channels.Rollout, error) {
 	return head.Rollout, nil
 }
 
-// advanced returns a rollout with another share of the clients, from now on.
-func (p planner) advanced(channel string, now, wanted *channels.Rollout) (*channels.Rollout, error) {
-	if !now.Paused.IsZero() {
-		return nil, refuse(channels.ErrRollout, "`tsmon channel resume "+channel+"` offers it again", "the rollout of %s is paused", now.Version)
+// roll chooses the next state of a channel's rollout, whose release was judged when
+// it was published.
+func (p planner) roll(s *state, action channels.Action, why string, next *channels.Rollout) choice {
+	return choice{next.Version, true, func(record *Record) change {
+		c := change{action: action, why: why, manifest: next.Manifest, bundles: record.Bundles, allowUnbound: true}
+		if !next.Complete(p.now) {
+			c.rollout, c.others = next, &s.log.Head().Manifest
+		}
+		c.allowMissing = gate{policy: p.policies[s.channel], before: s.before(), change: c}.missing()
+		return c
+	}}
+}
+
+// advance chooses another share of the clients, from now on.
+func (p planner) advance(s *state, o Options) (choice, error) {
+	now, err := s.rolling()
+	switch {
+	case err != nil:
+		return choice{}, err
+	case !now.Paused.IsZero():
+		return choice{}, refuse(channels.ErrRollout, "`tsmon channel resume "+s.channel+"` offers it again", "the rollout of %s is paused", now.Version)
 	}
 	next := *now
-	next.Steps, next.Every = wanted.Steps, wanted.Every
-	if wanted.Cohorts != nil { // else they stay in
-		next.Cohorts = wanted.Cohorts
+	next.Steps, next.Every = o.Rollout.Steps, o.Rollout.Every
+	if o.Rollout.Cohorts != nil { // else they stay in
+		next.Cohorts = o.Rollout.Cohorts
 	}
 	if !sameRollout(now, &next) {
 		next.Since = p.now.UTC().Truncate(time.Second)
 	}
-	return &next, nil
+	return p.roll(s, channels.Advance, o.Why, &next), nil
 }
 
-// pauseTarget returns the version that everybody gets during a pause, which has to
-// be verified; "" if they get it already.
-func pauseTarget(s *state) (string, error) {
-	head := s.log.Head()
-	switch {
-	case head.Rollout != nil:
-		return "", nil
-	case head.Action == channels.Rollback:
-		return "", refuse(ErrRolledBack, "`tsmon release rollback --to VERSION` goes further back", "%s went back to %s already, by %s: %s", s.channel, head.Version, head.Who, head.Why)
+// resume chooses a rollout that goes on where it was paused.
+func (p planner) resume(s *state, o Options) (choice, error) {
+	next, err := s.rolling()
+	if err != nil {
+		return choice{}, err
 	}
-	return previous(s.log)
+	if !next.Paused.IsZero() {
+		next = next.Resume(p.now)
+	}
+	return p.roll(s, channels.Resume, o.Why, next), nil
+}
+
+// finish chooses the end of a rollout whose steps have reached everybody, else what
+// an interrupted move left open.
+func (p planner) finish(s *state) (choice, error) {
+	if err := s.shows(); err != nil {
+		return choice{}, err
+	}
+	head := s.log.Head()
+	if head.Rollout != nil && head.Rollout.Complete(p.now) {
+		return p.roll(s, channels.Advance, "its last step", head.Rollout), nil
+	}
+	return choice{to: func(*Record) change {
+		return change{action: head.Action, manifest: head.Manifest, rollout: head.Rollout, standing: true}
+	}}, nil
 }
 
 // pause holds the newest release of a channel back. A release that everybody gets
-// becomes a paused rollout, and the channel shows the release before, record.
-func (p planner) pause(v view, s *state, o Options, record *Record) change {
+// becomes a paused rollout, and the channel shows the release before.
+func (p planner) pause(v view, s *state, o Options) (choice, error) {
+	err := needsReason(o, "a pause")
+	if err == nil {
+		err = s.shows()
+	}
+	if err != nil {
+		return choice{}, err
+	}
 	head := s.log.Head()
 	now := p.now.UTC().Truncate(time.Second)
-	o.AllowUnbound = true // what is shown was judged when it was published
-	c := change{why: o.Why, manifest: head.Manifest, rollout: head.Rollout, standing: true}
-	if record != nil {
-		c = p.changeTo(record, "", o)
+	if head.Rollout != nil {
+		return choice{to: func(*Record) change {
+			c := change{action: channels.Pause, from: head.Newest(), why: o.Why, manifest: head.Manifest, rollout: head.Rollout, standing: true,
+				warnings: p.elsewhere(v, s, head.Version)}
+			if head.Rollout.Paused.IsZero() {
+				c.rollout = head.Rollout.Pause(now)
+			}
+			return c
+		}}, nil
+	}
+	if head.Action == channels.Rollback {
+		return choice{}, wentBack(head, s.channel)
+	}
+	version, err := previous(s.log)
+	return choice{version, true, func(record *Record) change {
+		c := p.changeTo(record, channels.Pause, o)
+		c.from, c.allowUnbound, c.warnings = head.Version, true, p.elsewhere(v, s, version)
 		c.rollout = &channels.Rollout{ID: s.channel + "/" + strconv.FormatUint(head.Sequence+1, 10), Version: head.Version,
 			Steps: []int{100}, Since: now, Paused: now, Manifest: head.Manifest}
-	} else if head.Rollout.Paused.IsZero() {
-		c.rollout = head.Rollout.Pause(now)
-	}
-	c.action, c.from = channels.Pause, head.Newest()
-	c.warnings = p.elsewhere(v, s, c.manifest.Version)
-	lost := gate{policy: p.policies[s.channel], before: s.before(), change: c}.missing()
-	if record != nil && len(lost) > 0 {
-		c.allowMissing = append(c.allowMissing, lost...) // a bad release is worse than none
-		c.warnings = append(c.warnings, fmt.Sprintf("%s has nothing for %s meanwhile", s.channel, strings.Join(lost, ", ")))
-	}
-	return c
-}
-
-// unfinished is the change to what the log ends with: what an interrupted move left
-// open.
-func unfinished(s *state) change {
-	head := s.log.Head()
-	return change{action: head.Action, manifest: head.Manifest, rollout: head.Rollout, standing: true}
+		if lost := (gate{policy: p.policies[s.channel], before: s.before(), change: c}).missing(); len(lost) > 0 {
+			c.allowMissing = lost // a bad release is worse than none
+			c.warnings = append(c.warnings, fmt.Sprintf("%s has nothing for %s meanwhile", s.channel, strings.Join(lost, ", ")))
+		}
+		return c
+	}}, err
 }

@@ -49,7 +49,7 @@ func (s *Signer) Sign(ctx context.Context, paths []string) ([]Signed, error) {
 		}
 		bundles[i] = Bundle{Path: path, Name: path, Target: kind.Target, Size: info.Size()}
 	}
-	reader := &Reader{Version: s.Version, Unlock: s.Unlock, Now: s.Now, Transferred: s.Transferred}
+	reader := &Reader{Version: s.Version, Unlock: s.Unlock, Now: s.Now, Transferred: s.Transferred, digestOnly: true}
 	contents, err := reader.Read(ctx, bundles)
 	if err != nil {
 		return nil, err
