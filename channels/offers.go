@@ -10,21 +10,21 @@ import (
 	"tsmon/manifest"
 )
 
-// ErrNothing says that a channel shows nothing yet.
+// ErrNothing means that a channel shows nothing yet.
 var ErrNothing = errors.New("the channel shows nothing")
 
 // Client is an installed application that asks what there is for it.
 type Client struct {
 	manifest.Client
-	ID     string // any text that stays the same; empty: it does not tell
+	ID     string // any constant text; empty: the client sends none
 	Cohort string // empty: none
 }
 
-// Offers is a channel made ready to answer clients, as its log stood. It is
-// immutable.
+// Offers answers the clients of a channel from its log as it was at one moment. It
+// is immutable.
 type Offers struct {
 	Sequence uint64
-	Since    time.Time // when the newest entry of the log was made; a server that sees it come puts its own time here
+	Since    time.Time // when the newest entry was made; a server that sees it arrive sets its own time
 
 	names      names
 	shown      *manifest.Response
@@ -33,31 +33,29 @@ type Offers struct {
 	watersheds []watershed        // in rising order
 }
 
-// watershed is a release that older clients have to pass through.
+// watershed is a release that older clients must install before a newer one.
 type watershed struct {
 	version  manifest.Version
 	response *manifest.Response // nil if it does not verify
 }
 
-// ErrUnverified says that what a client should be offered does not verify.
+// ErrUnverified means that the release to offer does not verify.
 var ErrUnverified = errors.New("the release does not verify")
 
-// Answer is what one client is told.
+// Answer is the answer to one client.
 type Answer struct {
 	Offer *manifest.Offer // nil: the client has what there is for it
-	// Extra are the members of the offered manifest that the updater itself does
-	// not know.
+	// Extra are the members of the offered manifest that only applications read.
 	Extra manifest.Extra
-	// Held says that there is a rollout which the client is not part of by now.
+	// Held is true if there is a rollout that does not include the client yet.
 	Held bool
 }
 
-// Compile makes a log ready. check, which may be nil, sees the bytes of each
-// manifest that clients could be offered. Where it finds a fault with what the
-// channel shows, that is an error and there are no offers; where it does with a
-// rollout or a watershed, there are offers without it, besides the error: the
-// rollout is then for nobody, and who would have to pass the watershed is told
-// nothing. ErrNothing if the log is empty.
+// Compile prepares the offers of a log. check, which may be nil, is given the bytes
+// of each manifest that clients could be offered. If it fails for what the channel
+// shows, there are no offers. If it fails for a rollout or a watershed, the offers
+// come with an error: the rollout then includes nobody, and clients before the
+// watershed get ErrUnverified. ErrNothing if the log is empty.
 func Compile(log *Log, check func(data []byte) error) (*Offers, error) {
 	head := log.Head()
 	if head == nil {
@@ -84,7 +82,7 @@ func Compile(log *Log, check func(data []byte) error) (*Offers, error) {
 	return o, errors.Join(faults...)
 }
 
-// checked reads a manifest as clients do, after check has seen its bytes.
+// checked reads a manifest as clients do, after check has accepted its bytes.
 func checked(m manifest.Manifest, check func(data []byte) error) (*manifest.Response, error) {
 	data, err := m.Encode()
 	if err == nil && check != nil {
@@ -105,9 +103,9 @@ func response(m manifest.Manifest) (*manifest.Response, error) {
 	return manifest.ParseResponse(data)
 }
 
-// watersheds returns the manifests of the releases that every older client must
-// pass through, as they were last offered: those that stand and that the channel
-// has shown to everybody, or has begun to and gone on to a newer one.
+// watersheds returns the manifests of the watersheds that stand, as they were last
+// offered: those that the channel has shown to everybody, and those whose rollout
+// was followed by a newer release.
 func (l *Log) watersheds() []manifest.Manifest {
 	standing := l.Standing()
 	last := map[string]manifest.Manifest{}
@@ -127,9 +125,9 @@ func (l *Log) watersheds() []manifest.Manifest {
 	return slices.Collect(maps.Values(last))
 }
 
-// For decides what a client is told. Errors are those of manifest.Response:
-// ErrTarget where there is nothing for its platform, ErrVersion where it does
-// not say what is installed; or ErrUnverified.
+// For returns the answer to a client. The error is manifest.ErrTarget if there is
+// nothing for its platform, manifest.ErrVersion if it does not say what is
+// installed, or ErrUnverified.
 func (o *Offers) For(c Client, now time.Time) (Answer, error) {
 	answer := Answer{}
 	goal := o.shown
@@ -172,8 +170,8 @@ func (o *Offers) next(goal *manifest.Response, installed string) (*manifest.Resp
 	return goal, nil
 }
 
-// Rolling returns the version that some clients are offered by now, empty if
-// there is none or it is paused.
+// Rolling returns the version that is being rolled out, empty if there is none or if
+// it is paused.
 func (o *Offers) Rolling() string {
 	if o.rollout == nil || !o.rollout.Paused.IsZero() {
 		return ""
@@ -181,8 +179,7 @@ func (o *Offers) Rolling() string {
 	return o.rollout.Version
 }
 
-// Newest returns the newest version that the channel has for any client, or holds
-// back.
+// Newest returns the newest version of the channel, offered or held back.
 func (o *Offers) Newest() string {
 	if o.rollout != nil {
 		return o.rollout.Version
@@ -190,13 +187,13 @@ func (o *Offers) Newest() string {
 	return o.shown.Version.String()
 }
 
-// Older reports that a text is a version before the newest one.
+// Older reports whether a text is a version below the newest one.
 func (o *Offers) Older(text string) bool {
 	version, err := manifest.ParseClientVersion(text)
 	newest, err2 := manifest.ParseVersion(o.Newest())
 	return err == nil && err2 == nil && version.Compare(newest) < 0
 }
 
-// Due reports that everybody is offered the release of a rollout by now, which
-// the channel itself does not show yet.
+// Due reports whether a rollout has reached everybody and the channel does not show
+// its release yet.
 func (o *Offers) Due(now time.Time) bool { return o.rollout != nil && o.rollout.Complete(now) }

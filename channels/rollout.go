@@ -11,31 +11,32 @@ import (
 	"tsmon/manifest"
 )
 
-// ErrRollout says that a rollout breaks the rules of Rollout.Check.
+// ErrRollout means that a rollout breaks the rules of Rollout.Check, or that the
+// channel has none to change.
 var ErrRollout = errors.New("the rollout is not possible")
 
-// Rollout is a release that some clients are offered while the others keep to
-// the one that the channel shows. Only a server that answers each client can
-// tell them apart: the manifest of the channel shows what everybody else gets.
+// Rollout is a release that some clients are offered while all others get what the
+// channel shows. Only a server that answers each client can tell them apart; the
+// manifest of the channel is for the others.
 type Rollout struct {
-	// ID makes who is in independent of earlier rollouts; it stays the same from
-	// the first step to the last.
+	// ID seeds the choice of clients, anew for each rollout and constant through
+	// its steps.
 	ID      string `json:"id"`
 	Version string `json:"version"`
-	// Steps are the percentages of clients, rising, each for Every; a single one
-	// stays until somebody changes it.
+	// Steps are rising percentages of clients, each for Every; a single one stays
+	// until somebody changes it.
 	Steps []int     `json:"steps"`
 	Every Duration  `json:"every,omitempty"`
 	Since time.Time `json:"since"` // when the first step began
-	// Cohorts are in from the beginning.
+	// Cohorts are included from the beginning.
 	Cohorts []string `json:"cohorts,omitempty"`
-	// Paused is when it was paused: nobody is in meanwhile, and no step passes.
+	// Paused is when it was paused: it includes nobody meanwhile, and no step ends.
 	Paused time.Time `json:"paused,omitzero"`
-	// Manifest is what those who are in get.
+	// Manifest is what the included clients get.
 	Manifest manifest.Manifest `json:"manifest"`
 }
 
-// Duration is a time.Duration that reads and writes itself as text, like 6h0m0s.
+// Duration is a time.Duration with a text form, such as 6h0m0s.
 type Duration time.Duration
 
 // MarshalText implements encoding.TextMarshaler.
@@ -54,17 +55,17 @@ const (
 	minEvery   = time.Minute
 )
 
-// Check reports why a rollout can't be: it has 1 to 100 steps, from 0 to 100
-// and rising, a time for each if there are several, and at most 20 cohorts, each
-// named as CheckCohort says. Errors wrap ErrRollout.
+// Check reports why a rollout is invalid: it must have 1 to 100 rising steps from 0
+// to 100, a duration if there are several, and at most 20 cohorts that pass
+// CheckCohort. Errors wrap ErrRollout.
 func (r *Rollout) Check() error {
 	switch {
 	case len(r.Steps) == 0 || len(r.Steps) > maxSteps:
-		return fmt.Errorf("%w: it has %d steps, 1 to %d are possible", ErrRollout, len(r.Steps), maxSteps)
+		return fmt.Errorf("%w: it has %d steps, 1 to %d are allowed", ErrRollout, len(r.Steps), maxSteps)
 	case len(r.Steps) > 1 && time.Duration(r.Every) < minEvery:
-		return fmt.Errorf("%w: steps need a time of at least %s each", ErrRollout, minEvery)
+		return fmt.Errorf("%w: steps need a duration of at least %s each", ErrRollout, minEvery)
 	case len(r.Cohorts) > maxCohorts:
-		return fmt.Errorf("%w: it has %d cohorts, at most %d are possible", ErrRollout, len(r.Cohorts), maxCohorts)
+		return fmt.Errorf("%w: it has %d cohorts, at most %d are allowed", ErrRollout, len(r.Cohorts), maxCohorts)
 	}
 	before := -1
 	for _, percent := range r.Steps {
@@ -95,8 +96,8 @@ func (r *Rollout) verify(sequence uint64) error {
 	return nil
 }
 
-// CheckCohort reports why a text can't name a cohort; the rules are those of
-// channel names. Errors wrap ErrRollout.
+// CheckCohort reports why a text can't be the name of a cohort; the rules are those
+// of channel names. Errors wrap ErrRollout.
 func CheckCohort(cohort string) error {
 	if !name.MatchString(cohort) {
 		return fmt.Errorf("%w: cohort %.40q; use lower-case letters, digits and hyphens", ErrRollout, cohort)
@@ -104,7 +105,7 @@ func CheckCohort(cohort string) error {
 	return nil
 }
 
-// Percent is the share of clients that are in, cohorts aside.
+// Percent returns the share of clients that the rollout includes, beside cohorts.
 func (r *Rollout) Percent(now time.Time) int {
 	if !r.Paused.IsZero() {
 		return 0
@@ -120,13 +121,12 @@ func (r *Rollout) step(now time.Time) int {
 	return int(min(int64(passed/time.Duration(r.Every)), int64(len(r.Steps)-1)))
 }
 
-// Complete reports that everybody is in, so that the channel itself should show
-// the release.
+// Complete reports whether the rollout includes everybody.
 func (r *Rollout) Complete(now time.Time) bool { return r.Percent(now) == 100 }
 
-// Admits reports whether a client is in: it belongs to a cohort of the rollout,
-// or its id falls into the share. A client without an id is only in with
-// everybody. Who is in stays in while the share rises.
+// Admits reports whether the rollout includes a client: by its cohort, or by a hash
+// of its ID. A client without an ID is included at 100 %. A client that is included
+// stays included while the share rises.
 func (r *Rollout) Admits(id, cohort string, now time.Time) bool {
 	percent := r.Percent(now)
 	switch {
@@ -140,25 +140,25 @@ func (r *Rollout) Admits(id, cohort string, now time.Time) bool {
 	return place(r.ID, id) < uint64(percent)*perPercent
 }
 
-// places is how many places clients are spread over.
+// places is the number of values that the hash of a client can have.
 const (
 	perPercent = 1 << 32
 	places     = 100 * perPercent
 )
 
-// place spreads ids evenly over the places, anew for each rollout.
+// place returns the hash of a client's ID, anew for each rollout.
 func place(rollout, id string) uint64 {
 	sum := sha256.Sum256([]byte(rollout + "\x00" + id))
 	return binary.BigEndian.Uint64(sum[:]) % places // whose bias is below 1e-7
 }
 
-// Pause returns the rollout as it stands while it is paused.
+// Pause returns the paused rollout.
 func (r Rollout) Pause(now time.Time) *Rollout {
 	r.Paused = now
 	return &r
 }
 
-// Resume returns the rollout going on where it was paused.
+// Resume returns the rollout as it goes on from where it was paused.
 func (r Rollout) Resume(now time.Time) *Rollout {
 	r.Since, r.Paused = r.Since.Add(now.Sub(r.Paused)), time.Time{}
 	return &r

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 
 	"golang.org/x/sync/errgroup"
 
@@ -47,7 +48,7 @@ func (p *Publisher) addRelease(ctx context.Context, plan *Plan) error {
 		p.step("uploading %d bundles", len(plan.record.Bundles))
 		return p.Library().add(ctx, plan.record, plan.files, p.Uploaded)
 	case plan.Base.Sequence == 0 && plan.Entry != nil:
-		return p.Library().recheck(ctx, plan.Version)
+		return p.Library().checkConditions(ctx, plan.Version)
 	}
 	return nil
 }
@@ -103,15 +104,12 @@ func (p *Publisher) show(ctx context.Context, plan *Plan) (*channels.Entry, erro
 // moveFollowers moves the channels that follow a leader, side by side. One that
 // can't follow is a warning: the leader has moved.
 func (p *Publisher) moveFollowers(ctx context.Context, leader *Plan, followers []*Plan) error {
-	var group errgroup.Group
+	var group sync.WaitGroup
 	errs := make([]error, len(followers))
 	for i := range followers {
-		group.Go(func() error {
-			followers[i], errs[i] = p.moveFollower(ctx, leader, followers[i])
-			return nil
-		})
+		group.Go(func() { followers[i], errs[i] = p.moveFollower(ctx, leader, followers[i]) })
 	}
-	_ = group.Wait() // none of them fails
+	group.Wait()
 	var failed []error
 	for i, err := range errs {
 		switch {

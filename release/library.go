@@ -89,26 +89,12 @@ func (l Library) verified(ctx context.Context, version string, allowUnbound bool
 // signatures with the trusted keys, without fetching them where the store keeps
 // a checksum.
 func (l Library) verifyStored(ctx context.Context, r *Record, allowUnbound bool) error {
-	errs := make([]error, len(r.Bundles)) // the first one counts, in the record's order
-	var group errgroup.Group
+	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(2 * sideBySide)
-	for i, b := range r.Bundles {
-		group.Go(func() error {
-			errs[i] = l.verifyOne(ctx, r.Version, b, allowUnbound)
-			return nil
-		})
+	for _, b := range r.Bundles {
+		group.Go(func() error { return l.verifyOne(ctx, r.Version, b, allowUnbound) })
 	}
-	_ = group.Wait() // none of them fails
-	return first(errs)
-}
-
-func first(errs []error) error {
-	for _, err := range errs {
-		if err != nil {
-			return err
-		}
-	}
-	return nil
+	return group.Wait()
 }
 
 func (l Library) verifyOne(ctx context.Context, version string, b Stored, allowUnbound bool) error {
@@ -260,26 +246,18 @@ func (l Library) add(ctx context.Context, r *Record, files map[string]bundle.Con
 	group.Go(func() error { return l.create(ctx, recordKey(r.Version), data, recordAttributes) })
 	group.Go(func() error {
 		b := r.Bundles[0]
-		return l.checkConditions(ctx, folder(r.Version)+b.Name+".sig", []byte(b.Signature), signatureAttributes)
+		return object.CheckConditions(ctx, l.Store, folder(r.Version)+b.Name+".sig", []byte(b.Signature), signatureAttributes)
 	})
 	return group.Wait()
 }
 
-func (l Library) checkConditions(ctx context.Context, key string, data []byte, attrs object.Attributes) error {
-	if err := object.CheckConditions(ctx, l.Store, key, data, attrs); err != nil {
-		return fmt.Errorf("write %s: %w", key, err)
-	}
-	return nil
-}
-
-// recheck is checkConditions on a record that exists.
-func (l Library) recheck(ctx context.Context, version string) error {
-	key := recordKey(version)
-	data, err := l.read(ctx, key, maxRecord)
+// checkConditions has the store prove on a record that it honours conditions.
+func (l Library) checkConditions(ctx context.Context, version string) error {
+	data, err := l.read(ctx, recordKey(version), maxRecord)
 	if err != nil {
 		return err
 	}
-	return l.checkConditions(ctx, key, data, recordAttributes)
+	return object.CheckConditions(ctx, l.Store, recordKey(version), data, recordAttributes)
 }
 
 // create writes a small object, or accepts an equal one.

@@ -1,6 +1,7 @@
 package release
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"sync"
@@ -82,7 +83,7 @@ func (p *Publisher) planPublish(ctx context.Context, pl planner, o PublishOption
 	})
 	group.Go(func() error { v = p.look(ctx); return v[o.Channel].err })
 	if err := group.Wait(); err != nil {
-		return nil, first([]error{v[o.Channel].err, err})
+		return nil, cmp.Or(v[o.Channel].err, err)
 	}
 	s := v[o.Channel]
 	if err := pl.mayPublish(s, o); err != nil {

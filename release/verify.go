@@ -6,13 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 
 	"tsmon/channels"
 	"tsmon/manifest"
 	"tsmon/signing"
 )
 
-// Finding is something that is wrong with a channel.
+// Finding is a problem of a channel.
 type Finding struct {
 	Object  string `json:"object"` // key in the store
 	Problem string `json:"problem"`
@@ -20,13 +21,13 @@ type Finding struct {
 	Err     error  `json:"-"`
 }
 
-// VerifyReport is what a channel consists of and what is wrong with it.
+// VerifyReport is what was verified of a channel, and its problems.
 type VerifyReport struct {
 	Channel  string    `json:"channel"`
 	Version  string    `json:"version"`  // shown by the head of the log
 	Entries  int       `json:"entries"`  // of the log
 	Releases []string  `json:"releases"` // that were verified
-	Findings []Finding `json:"findings"` // empty: all is well
+	Findings []Finding `json:"findings"` // empty: the channel is sound
 }
 
 // Err joins the findings, nil if there are none.
@@ -38,16 +39,23 @@ func (r *VerifyReport) Err() error {
 	return errors.Join(errs...)
 }
 
-// Verify checks a channel as it lies in the store: the log's numbers and
-// hashes; the manifest byte for byte against the head; of every release that the
-// log names the record, and its bundles by size, checksum and signature; and
-// those of the head once more by reading every byte.
+func (r *VerifyReport) find(object string, err error, mend string) {
+	if refusal := (*Refusal)(nil); errors.As(err, &refusal) {
+		mend = refusal.Mend
+	}
+	r.Findings = append(r.Findings, Finding{Object: object, Problem: err.Error(), Mend: mend, Err: err})
+}
+
+// Verify checks a channel in the store: the numbers and hashes of its log, its
+// manifest byte for byte against the head, and every release in the log: its
+// record, and its bundles by size, checksum and signature. It reads every byte of
+// the bundles that the head offers.
 func (l Library) Verify(ctx context.Context, channel string) (*VerifyReport, error) {
 	if err := trusts(l.Keys); err != nil {
 		return nil, err
 	}
 	report := &VerifyReport{Channel: channel, Findings: []Finding{}}
-	log, err := (channels.Repository{Store: l.Store}).Load(ctx, channel)
+	log, err := channels.Repository{Store: l.Store}.Load(ctx, channel)
 	if errors.Is(err, channels.ErrLog) {
 		report.find("log/"+channel, err, "restore the log's objects from a backup; they are never changed or deleted")
 		return report, nil
@@ -63,41 +71,26 @@ func (l Library) Verify(ctx context.Context, channel string) (*VerifyReport, err
 	if err := l.verifyShown(ctx, head, report); err != nil {
 		return nil, err
 	}
-	for _, version := range versionsOf(log) {
-		if err := l.verifyRelease(ctx, version, version == head.Version || version == head.Newest(), report); err != nil {
-			return nil, err
-		}
-	}
-	return report, nil
-}
-
-func (r *VerifyReport) find(object string, err error, mend string) {
-	var refusal *Refusal
-	if errors.As(err, &refusal) {
-		mend = refusal.Mend
-	}
-	r.Findings = append(r.Findings, Finding{Object: object, Problem: err.Error(), Mend: mend, Err: err})
-}
-
-func versionsOf(log *channels.Log) []string {
-	var versions []string
-	seen := map[string]bool{}
+	var seen []string
 	for _, e := range log.Entries {
 		for _, version := range []string{e.Version, e.Newest()} {
-			if !seen[version] {
-				seen[version] = true
-				versions = append(versions, version)
+			if slices.Contains(seen, version) {
+				continue
+			}
+			seen = append(seen, version)
+			if err := l.verifyRelease(ctx, version, version == head.Version || version == head.Newest(), report); err != nil {
+				return nil, err
 			}
 		}
 	}
-	return versions
+	return report, nil
 }
 
 // verifyShown compares the manifest with the head of the log.
 func (l Library) verifyShown(ctx context.Context, head *channels.Entry, report *VerifyReport) error {
 	const mend = "run the last publish, promote or rollback again: it brings the manifest up to date"
 	key := channels.ManifestKey(report.Channel)
-	shown, err := (channels.Repository{Store: l.Store}).Shown(ctx, report.Channel)
+	shown, err := channels.Repository{Store: l.Store}.Shown(ctx, report.Channel)
 	if errors.Is(err, fs.ErrNotExist) {
 		report.find(key, fmt.Errorf("%w: %s is missing", ErrStored, key), mend)
 		return nil
@@ -118,8 +111,8 @@ func (l Library) verifyShown(ctx context.Context, head *channels.Entry, report *
 	return nil
 }
 
-// verifyRelease checks one release; whole reads every byte. What is wrong with
-// it is a finding, an error means that it could not be checked.
+// verifyRelease checks one release; whole reads every byte. An error means that it
+// could not be checked.
 func (l Library) verifyRelease(ctx context.Context, version string, whole bool, report *VerifyReport) error {
 	record, err := l.Record(ctx, version)
 	if err == nil {
@@ -127,10 +120,7 @@ func (l Library) verifyRelease(ctx context.Context, version string, whole bool, 
 		err = l.verifyStored(ctx, record, true)
 	}
 	if err == nil {
-		err = l.verifySignatures(ctx, record)
-	}
-	if err == nil && whole {
-		err = l.verifyWhole(ctx, record)
+		err = l.verifySignatures(ctx, record, whole)
 	}
 	if err == nil || !faulty(err) {
 		return err
@@ -139,40 +129,31 @@ func (l Library) verifyRelease(ctx context.Context, version string, whole bool, 
 	return nil
 }
 
-// verifySignatures compares the .sig objects with the record.
-func (l Library) verifySignatures(ctx context.Context, record *Record) error {
+// verifySignatures compares the .sig objects with the record, and with whole the
+// signatures with every byte of the bundles.
+func (l Library) verifySignatures(ctx context.Context, record *Record, whole bool) error {
 	for _, b := range record.Bundles {
-		key := folder(record.Version) + b.Name + ".sig"
-		data, err := l.read(ctx, key, signing.MaxSignature)
+		key := folder(record.Version) + b.Name
+		data, err := l.read(ctx, key+".sig", signing.MaxSignature)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
 		if string(data) != b.Signature {
-			return fmt.Errorf("%w: %s is not the published signature", ErrStored, key)
+			return fmt.Errorf("%w: %s.sig is not the published signature", ErrStored, key)
 		}
-	}
-	return nil
-}
-
-func (l Library) verifyWhole(ctx context.Context, record *Record) error {
-	for _, b := range record.Bundles {
 		sig, err := signing.ParseSignature(b.Signature)
-		if err != nil {
-			return err
+		if err == nil && whole {
+			err = l.verifyBytes(ctx, key, sig)
 		}
-		if err := l.verifyBytes(ctx, folder(record.Version)+b.Name, sig); err != nil {
-			return fmt.Errorf("%s: %w", folder(record.Version)+b.Name, err)
+		if err != nil {
+			return fmt.Errorf("%s: %w", key, err)
 		}
 	}
 	return nil
 }
 
-// faulty tells what is wrong with a release from what kept it from being checked.
+// faulty distinguishes problems of a release from failures to check it.
 func faulty(err error) bool {
-	for _, cause := range []error{ErrNoRelease, ErrStored, signing.ErrSignature, signing.ErrUntrustedKey, signing.ErrBound, signing.ErrUnbound, signing.ErrLegacy} {
-		if errors.Is(err, cause) {
-			return true
-		}
-	}
-	return errors.As(err, new(*signing.FormatError))
+	return errors.As(err, new(*signing.FormatError)) || slices.ContainsFunc([]error{ErrNoRelease, ErrStored, signing.ErrSignature,
+		signing.ErrUntrustedKey, signing.ErrBound, signing.ErrUnbound, signing.ErrLegacy}, func(cause error) bool { return errors.Is(err, cause) })
 }

@@ -247,14 +247,7 @@ func (a *app) runChannelVerify(ctx context.Context, channel string) error {
 type unsound struct{ report *release.VerifyReport }
 
 func (e *unsound) Error() string {
-	return fmt.Sprintf("%s is not sound: %s", e.report.Channel, plural(len(e.report.Findings), "problem"))
+	return fmt.Sprintf("%s is not sound, problems: %d", e.report.Channel, len(e.report.Findings))
 }
 
 func (e *unsound) Unwrap() error { return &release.Refusal{Cause: e.report.Err()} }
-
-func plural(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
-}

@@ -177,7 +177,7 @@ the store are verified, and the same checks apply as to a publish.`,
 		Example: `  tsmon release promote --from beta --to stable
   tsmon release promote --from beta --to stable 1.4.0 --dry-run`,
 		Args:              atMost(1, "at most one VERSION"),
-		ValidArgsFunction: a.completeVersions(func(ctx context.Context, p *release.Publisher) ([]string, error) { return standingVersions(ctx, p, from) }),
+		ValidArgsFunction: a.completeVersions(func(ctx context.Context, p *release.Publisher) ([]string, error) { return loggedVersions(ctx, p, from) }),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o := release.PromoteOptions{Options: f.options(to), From: from}
 			var err error
@@ -231,7 +231,9 @@ that was rolled back brings it back.`,
 		},
 	}
 	cmd.Flags().StringVar(&to, "to", "", "`VERSION` to go back to (default: the one before)")
-	complete(cmd, "to", a.completeVersions(func(ctx context.Context, p *release.Publisher) ([]string, error) { return shownVersions(ctx, p, channel) }))
+	complete(cmd, "to", a.completeVersions(func(ctx context.Context, p *release.Publisher) ([]string, error) {
+		return loggedVersions(ctx, p, channel)
+	}))
 	f.addReason(cmd, requiredReason)
 	a.channelFlag(cmd, &channel)
 	f.add(cmd)

@@ -54,30 +54,17 @@ func (a *app) completeVersions(list func(context.Context, *release.Publisher) ([
 	}
 }
 
-// standingVersions returns the versions of a channel that can be promoted.
-func standingVersions(ctx context.Context, p *release.Publisher, channel string) ([]string, error) {
+// loggedVersions returns the versions that a channel ever showed.
+func loggedVersions(ctx context.Context, p *release.Publisher, channel string) ([]string, error) {
 	log, err := channels.Repository{Store: p.Store}.Load(ctx, channel)
 	if err != nil {
 		return nil, err
 	}
-	return versionsOf(log.Standing()), nil
-}
-
-// shownVersions returns the versions that a channel ever showed.
-func shownVersions(ctx context.Context, p *release.Publisher, channel string) ([]string, error) {
-	log, err := channels.Repository{Store: p.Store}.Load(ctx, channel)
-	if err != nil {
-		return nil, err
-	}
-	return versionsOf(log.Entries), nil
-}
-
-func versionsOf(entries []channels.Entry) []string {
 	var versions []string
-	for _, e := range entries {
+	for _, e := range log.Entries {
 		if !slices.Contains(versions, e.Version) {
 			versions = append(versions, e.Version)
 		}
 	}
-	return versions
+	return versions, nil
 }
