@@ -104,31 +104,6 @@ type Log struct {
 	head    string // hash of the last entry's bytes
 }
 
-// Position is the end of a log: the number of its last entry and the hash of that
-// entry's bytes, 0 and "" for an empty log.
-type Position struct {
-	Sequence uint64 `json:"sequence"`
-	Hash     string `json:"hash"`
-}
-
-// End returns the position behind the newest entry.
-func (l *Log) End() Position { return Position{uint64(len(l.Entries)), l.head} }
-
-// Next completes e as the entry that follows the log: its number, its link to the
-// entry before, its targets, and the sequence of its manifests.
-func (l *Log) Next(e Entry) Entry {
-	e.Sequence, e.Previous = uint64(len(l.Entries))+1, l.head
-	e.Manifest.Sequence = e.Sequence
-	if e.Rollout != nil {
-		rollout := *e.Rollout
-		rollout.Manifest.Sequence = e.Sequence
-		e.Rollout = &rollout
-	}
-	e.Version, e.Targets = e.Manifest.Version, e.Manifest.Keys()
-	e.When = e.When.UTC().Truncate(time.Second)
-	return e
-}
-
 // Head returns the newest entry, nil for a channel that was never moved.
 func (l *Log) Head() *Entry {
 	if len(l.Entries) == 0 {

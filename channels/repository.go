@@ -184,6 +184,31 @@ func (r Repository) read(ctx context.Context, key string, limit int64) ([]byte, 
 	return data, err
 }
 
+// Position is the end of a log: the number of its last entry and the hash of that
+// entry's bytes, 0 and "" for an empty log.
+type Position struct {
+	Sequence uint64 `json:"sequence"`
+	Hash     string `json:"hash"`
+}
+
+// End returns the position behind the newest entry.
+func (l *Log) End() Position { return Position{uint64(len(l.Entries)), l.head} }
+
+// Next completes e as the entry that follows the log: its number, its link to the
+// entry before, its targets, and the sequence of its manifests.
+func (l *Log) Next(e Entry) Entry {
+	e.Sequence, e.Previous = uint64(len(l.Entries))+1, l.head
+	e.Manifest.Sequence = e.Sequence
+	if e.Rollout != nil {
+		rollout := *e.Rollout
+		rollout.Manifest.Sequence = e.Sequence
+		e.Rollout = &rollout
+	}
+	e.Version, e.Targets = e.Manifest.Version, e.Manifest.Keys()
+	e.When = e.When.UTC().Truncate(time.Second)
+	return e
+}
+
 // Append writes the next entry of a log, completed by Next, and returns the longer
 // log. The channel shows it once Point or Repoint has run. A *ConflictError if
 // somebody else wrote that number first.

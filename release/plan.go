@@ -3,6 +3,7 @@ package release
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -82,6 +83,36 @@ type planner struct {
 	who       string
 	now       time.Time
 }
+
+// planner returns what works out the moves of channels, all of which must be
+// configured, so that a mistyped name doesn't create a channel.
+func (p *Publisher) planner(names ...string) (planner, error) {
+	pl := planner{publicURL: p.PublicURL, keys: p.Keys, policies: p.Policies, who: p.Who, now: p.Now()}
+	if p.PublicURL == "" {
+		return pl, refuse(ErrConfig, "set public_url in tsmon.yaml or TSMON_PUBLIC_URL to the address where clients find the store", "public_url is missing")
+	}
+	if err := trusts(p.Keys); err != nil {
+		return pl, err
+	}
+	for _, name := range names {
+		if err := channels.CheckName(name); err != nil {
+			return pl, &Refusal{Cause: err, Mend: "name a channel that tsmon.yaml configures: " + strings.Join(pl.channels(), ", ")}
+		}
+		if _, ok := p.Policies[name]; !ok {
+			return pl, refuse(ErrConfig, "add it under channels in tsmon.yaml; known are "+strings.Join(pl.channels(), ", "), "there is no channel %s", name)
+		}
+	}
+	return pl, nil
+}
+
+func trusts(keys signing.Keyring) error {
+	if len(keys) > 0 {
+		return nil
+	}
+	return refuse(ErrConfig, "set trusted_keys in tsmon.yaml or TSMON_TRUSTED_KEYS to the pubkey of tauri.conf.json", "trusted_keys is empty")
+}
+
+func (p planner) channels() []string { return slices.Sorted(maps.Keys(p.policies)) }
 
 // state is a channel as it was read.
 type state struct {

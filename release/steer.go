@@ -105,7 +105,7 @@ func rollbackTarget(log *channels.Log, o RollbackOptions) (string, error) {
 }
 
 func wentBack(head *channels.Entry, channel string) error {
-	return refuse(ErrRolledBack, "`tsmon release rollback --to VERSION` goes further back", "%s went back to %s already, by %s: %s", channel, head.Version, head.Who, head.Why)
+	return refuse(ErrRolledBack, "`tsmon release rollback --channel "+channel+" --to VERSION --reason TEXT` goes further back", "%s went back to %s already, by %s: %s", channel, head.Version, head.Who, head.Why)
 }
 
 // previous returns the version that stood before the one that a channel shows.
