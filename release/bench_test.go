@@ -36,7 +36,7 @@ func BenchmarkSign(b *testing.B) {
 			for _, bundle := range o.Bundles {
 				paths = append(paths, bundle.Path)
 			}
-			signer := &bundle.Signer{Unlock: d.unlock, Version: "1.0.0", Now: time.Now, Transferred: d.Transferred}
+			signer := bundle.Reader{Unlock: d.unlock, Version: "1.0.0", Now: time.Now, Transferred: d.Transferred}
 			b.SetBytes(int64(n) * size)
 			b.ReportAllocs()
 			for b.Loop() {

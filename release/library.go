@@ -145,22 +145,19 @@ func (l Library) verifyBytes(ctx context.Context, key string, sig signing.Signat
 		return err
 	}
 	defer body.Close()
-	_, err = io.Copy(writerFunc(func(data []byte) (int, error) {
-		n, err := verifier.Write(data)
+	for buf := make([]byte, 256<<10); ; {
+		n, err := body.Read(buf)
 		if l.Transferred != nil {
 			l.Transferred(key, n, info.Size)
 		}
-		return n, err
-	}), body)
-	if err != nil {
-		return err
+		_, _ = verifier.Write(buf[:n]) // Verify returns its error
+		if err == io.EOF {
+			return verifier.Verify()
+		} else if err != nil {
+			return err
+		}
 	}
-	return verifier.Verify()
 }
-
-type writerFunc func([]byte) (int, error)
-
-func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
 
 // objects returns the sizes of what lies in a release's folder, by name.
 func (l Library) objects(ctx context.Context, version string) (map[string]int64, error) {

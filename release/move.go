@@ -123,7 +123,7 @@ func (p *Publisher) planPublish(ctx context.Context, pl planner, o PublishOption
 // readBundles hashes the bundles and signs those that have no signature.
 func (p *Publisher) readBundles(ctx context.Context, pl planner, o PublishOptions) ([]bundle.Contents, error) {
 	p.step("reading %d bundles", len(o.Bundles))
-	reader := &bundle.Reader{Version: o.Version, Keys: p.Keys, Now: p.Now, Transferred: p.Transferred,
+	reader := bundle.Reader{Version: o.Version, Keys: p.Keys, Now: p.Now, Transferred: p.Transferred,
 		Unlock: func() (signing.PrivateKey, error) {
 			key, err := o.Unlock()
 			if err == nil {

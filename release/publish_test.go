@@ -150,7 +150,7 @@ func TestFileChangesWhileItIsSent(t *testing.T) {
 // sign writes the signatures of all bundles.
 func (d *desk) sign(t testing.TB, o PublishOptions) {
 	t.Helper()
-	signer := &bundle.Signer{Unlock: d.unlock, Version: o.Version, Now: time.Now, Transferred: d.Transferred}
+	signer := bundle.Reader{Unlock: d.unlock, Version: o.Version, Now: time.Now, Transferred: d.Transferred}
 	var paths []string
 	for _, b := range o.Bundles {
 		paths = append(paths, b.Path)

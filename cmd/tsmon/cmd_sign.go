@@ -65,7 +65,7 @@ func (a *app) runSign(ctx context.Context, version, keyFile string, paths []stri
 		return noKey()
 	}
 	progress := a.newProgress("signed")
-	signer := &bundle.Signer{Unlock: unlock, Version: version, Now: a.now, Transferred: progress.transferred}
+	signer := bundle.Reader{Unlock: unlock, Version: version, Now: a.now, Transferred: progress.transferred}
 	signed, err := signer.Sign(ctx, paths)
 	progress.done()
 	if err != nil {

@@ -44,7 +44,7 @@ type Reader struct {
 // Read hashes bundles, as many at once as there are cores, in constant memory. It
 // verifies the signatures that they have and signs the others. A file that
 // changes meanwhile is ErrChanged.
-func (r *Reader) Read(ctx context.Context, bundles []Bundle) ([]Contents, error) {
+func (r Reader) Read(ctx context.Context, bundles []Bundle) ([]Contents, error) {
 	var key signing.PrivateKey
 	contents := make([]Contents, len(bundles))
 	group, ctx := errgroup.WithContext(ctx)
@@ -69,7 +69,7 @@ func (r *Reader) Read(ctx context.Context, bundles []Bundle) ([]Contents, error)
 	return contents, nil
 }
 
-func (r *Reader) hashAll(ctx context.Context, bundles []Bundle, contents []Contents) error {
+func (r Reader) hashAll(ctx context.Context, bundles []Bundle, contents []Contents) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(runtime.GOMAXPROCS(0))
 	for i, b := range bundles {
@@ -85,7 +85,7 @@ func (r *Reader) hashAll(ctx context.Context, bundles []Bundle, contents []Conte
 }
 
 // hash reads one bundle and verifies the signature that it has.
-func (r *Reader) hash(ctx context.Context, b Bundle) (Contents, error) {
+func (r Reader) hash(ctx context.Context, b Bundle) (Contents, error) {
 	s, err := open(b)
 	if err != nil {
 		return Contents{}, err
@@ -120,7 +120,7 @@ func (r *Reader) hash(ctx context.Context, b Bundle) (Contents, error) {
 }
 
 // sign makes the signature of a bundle that has none.
-func (r *Reader) sign(key signing.PrivateKey, c *Contents) error {
+func (r Reader) sign(key signing.PrivateKey, c *Contents) error {
 	if c.Signature != nil {
 		return nil
 	}

@@ -3,7 +3,6 @@ package bundle
 import (
 	"context"
 	"os"
-	"time"
 
 	"tsmon/manifest"
 	"tsmon/signing"
@@ -21,18 +20,10 @@ type Signed struct {
 	Signature signing.Signature `json:"-"`
 }
 
-// Signer signs bundles on disk. Its fields are those of Reader.
-type Signer struct {
-	Unlock      func() (signing.PrivateKey, error)
-	Version     string
-	Now         func() time.Time
-	Transferred func(path string, n int, total int64)
-}
-
-// Sign makes the signature of every bundle; Sig is where the Tauri CLI would put
-// it. Nothing is written. A bundle that changes meanwhile is ErrChanged.
-func (s *Signer) Sign(ctx context.Context, paths []string) ([]Signed, error) {
-	if _, err := manifest.ParseVersion(s.Version); err != nil {
+// Sign makes the signature of every bundle, as Read does; Sig is where the Tauri CLI
+// would put it. Nothing is written.
+func (r Reader) Sign(ctx context.Context, paths []string) ([]Signed, error) {
+	if _, err := manifest.ParseVersion(r.Version); err != nil {
 		return nil, &Refusal{Cause: err, Mend: "write MAJOR.MINOR.PATCH, such as 1.4.0"}
 	}
 	bundles := make([]Bundle, len(paths))
@@ -40,8 +31,8 @@ func (s *Signer) Sign(ctx context.Context, paths []string) ([]Signed, error) {
 		kind, _ := Recognize(path)
 		info, err := os.Stat(path)
 		switch {
-		case kind.Version != "" && kind.Version != s.Version:
-			return nil, Refuse(ErrBundles, "give its own version, or rename it", "%s is named version %s, not %s", path, kind.Version, s.Version)
+		case kind.Version != "" && kind.Version != r.Version:
+			return nil, Refuse(ErrBundles, "give its own version, or rename it", "%s is named version %s, not %s", path, kind.Version, r.Version)
 		case err != nil:
 			return nil, err
 		case !info.Mode().IsRegular() || info.Size() == 0:
@@ -49,14 +40,14 @@ func (s *Signer) Sign(ctx context.Context, paths []string) ([]Signed, error) {
 		}
 		bundles[i] = Bundle{Path: path, Name: path, Target: kind.Target, Size: info.Size()}
 	}
-	reader := &Reader{Version: s.Version, Unlock: s.Unlock, Now: s.Now, Transferred: s.Transferred, digestOnly: true}
-	contents, err := reader.Read(ctx, bundles)
+	r.digestOnly = true
+	contents, err := r.Read(ctx, bundles)
 	if err != nil {
 		return nil, err
 	}
 	signed := make([]Signed, len(contents))
 	for i, c := range contents {
-		signed[i] = Signed{Bundle: c.Path, Sig: c.Path + ".sig", KeyID: c.Signature.KeyID(), Version: s.Version, Target: c.Target,
+		signed[i] = Signed{Bundle: c.Path, Sig: c.Path + ".sig", KeyID: c.Signature.KeyID(), Version: r.Version, Target: c.Target,
 			Size: c.Size, Signature: *c.Signature}
 	}
 	return signed, nil
