@@ -87,6 +87,19 @@ func (s *server) migrateAll(ctx context.Context) error {
 	})
 }
 
+// CreateSchema implements sqlstore.Database. record.ErrExists if the database holds
+// another schema of that name.
+func (s *server) CreateSchema(ctx context.Context, schema string) error {
+	ctx, cancel := context.WithTimeout(ctx, s.limits.Migrate)
+	defer cancel()
+	if err := s.prepare(ctx); err != nil {
+		return err
+	}
+	return s.inTurn(ctx, func() error {
+		return s.locked(ctx, func(c *pgx.Conn) error { return migrate(ctx, c, schema) })
+	})
+}
+
 // createVersions makes the table of the scopes' versions. Where it exists the
 // user may lack the right to make it.
 func createVersions(ctx context.Context, c *pgx.Conn) error {
