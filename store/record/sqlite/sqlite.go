@@ -9,10 +9,8 @@ import (
 	"cmp"
 	"context"
 	"database/sql"
-	"embed"
 	"errors"
 	"fmt"
-	"io/fs"
 	"time"
 
 	"modernc.org/sqlite"
@@ -22,9 +20,6 @@ import (
 	"tsmon/store/record/sqlstore"
 	"tsmon/store/sqlitefile"
 )
-
-//go:embed migrations
-var embedded embed.FS
 
 // Limits bound what a store uses. A zero field stands for the value named
 // beside it.
@@ -53,14 +48,17 @@ var _ record.Store = (*Store)(nil)
 // Open opens the file at path, makes it if its folder exists, and brings its
 // structure up to date. The caller closes the store.
 func Open(ctx context.Context, path string, limits Limits) (*Store, error) {
-	steps, err := fs.Sub(embedded, "migrations")
+	steps, err := sqlstore.Steps(sqlstore.Central)
 	if err != nil {
 		return nil, err
 	}
 	return open(ctx, path, limits.orDefaults(), steps)
 }
 
-func open(ctx context.Context, path string, limits Limits, steps fs.FS) (*Store, error) {
+func open(ctx context.Context, path string, limits Limits, steps []string) (*Store, error) {
+	for i := range steps {
+		steps[i] = translate(structure.Replace(steps[i]), "")
+	}
 	file, err := sqlitefile.Open(ctx, path, sqlitefile.Options{
 		Steps: steps, Readers: limits.Readers, Lock: limits.Lock, Pragmas: []string{"synchronous(full)"},
 		Busy: limits.Call * 9 / 10, // that wait can't be interrupted, so it ends before the call does

@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"fmt"
-	"io/fs"
 	"regexp"
 	"slices"
 	"strconv"
@@ -43,11 +42,14 @@ func (d *database) CreateSchema(ctx context.Context, schema string) error {
 	if err != nil || exists {
 		return err
 	}
-	tables, err := fs.ReadFile(embedded, "migrations/tenant/00001_records.sql")
-	if err != nil {
-		return err
+	steps, err := sqlstore.Steps(sqlstore.Tenant)
+	for _, step := range steps {
+		step = strings.ReplaceAll(structure.Replace(step), "CREATE INDEX ", "CREATE INDEX {schema}.")
+		if _, err = begun.ExecContext(ctx, translate(step, schema)); err != nil {
+			return err
+		}
 	}
-	if _, err := begun.ExecContext(ctx, translate(string(tables), schema)); err != nil {
+	if err != nil {
 		return err
 	}
 	return begun.Commit()
@@ -55,6 +57,14 @@ func (d *database) CreateSchema(ctx context.Context, schema string) error {
 
 // Close implements sqlstore.Tx.
 func (t *tx) Close() { t.Rollback() } // does nothing after the commit
+
+// structure translates the types of columns. A clustered table is one that lies in the
+// order of its key.
+var structure = strings.NewReplacer(
+	"CREATE SCHEMA {schema};", "", "\n); -- clustered", "\n) STRICT, WITHOUT ROWID;", "\n);", "\n) STRICT;",
+	" bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY", " INTEGER PRIMARY KEY", ` COLLATE "C"`, "", ") STORED", ")",
+	" bigint", " INTEGER", " boolean", " INTEGER", " json", " TEXT", " bytea", " BLOB", "(greatest(", "(max(",
+)
 
 var greatest = regexp.MustCompile(`greatest\(([^,()]+), ([^,()]+)\)`)
 
@@ -80,11 +90,12 @@ func (t *tx) Send(ctx context.Context, b *sqlstore.Batch, last bool) error {
 
 func (t *tx) send(ctx context.Context, st sqlstore.Statement) error {
 	statement := translate(st.SQL, t.schema)
-	if st.Columns != nil {
-		return t.each(ctx, strings.ReplaceAll(statement, "{rows}", oneRow(st.Columns)), st)
-	}
-	if st.Scan != nil {
-		return sqlitefile.Query(ctx, t.Tx, func(r sqlitefile.Row) error { return st.Scan(r) }, statement, st.Args...)
+	switch {
+	case st.Columns != nil:
+		return t.sendList(ctx, statement, st)
+	case st.Scan != nil:
+		rows, err := t.QueryContext(ctx, statement, st.Args...)
+		return sqlitefile.Scan(rows, err, st.Scan)
 	}
 	result, err := t.ExecContext(ctx, statement, st.Args...)
 	if err == nil && st.Affected != nil {
@@ -95,18 +106,10 @@ func (t *tx) send(ctx context.Context, st sqlstore.Statement) error {
 	return err
 }
 
-// oneRow returns the table n of one row of a list.
-func oneRow(columns []sqlstore.Column) string {
-	var values []string
-	for i, c := range columns {
-		values = append(values, "?"+strconv.Itoa(i+1)+" AS "+c.Name)
-	}
-	return "(SELECT " + strings.Join(values, ", ") + ") AS n"
-}
-
-// each executes a statement for each row of a list.
-func (t *tx) each(ctx context.Context, statement string, st sqlstore.Statement) error {
-	prepared, err := t.PrepareContext(ctx, statement)
+// sendList executes a statement for each row of a list: SQLite would not look up the rows
+// of a longer one by an index.
+func (t *tx) sendList(ctx context.Context, statement string, st sqlstore.Statement) error {
+	prepared, err := t.PrepareContext(ctx, strings.ReplaceAll(statement, "{rows}", oneRow(st.Columns)))
 	if err != nil {
 		return err
 	}
@@ -115,7 +118,8 @@ func (t *tx) each(ctx context.Context, statement string, st sqlstore.Statement) 
 		if st.Scan == nil {
 			_, err = prepared.ExecContext(ctx, row...)
 		} else {
-			err = query(ctx, prepared, st.Scan, row)
+			rows, failed := prepared.QueryContext(ctx, row...)
+			err = sqlitefile.Scan(rows, failed, st.Scan)
 		}
 		if err != nil {
 			return err
@@ -124,18 +128,13 @@ func (t *tx) each(ctx context.Context, statement string, st sqlstore.Statement) 
 	return nil
 }
 
-func query(ctx context.Context, prepared *sql.Stmt, scan func(sqlstore.Scanner) error, args []any) error {
-	rows, err := prepared.QueryContext(ctx, args...)
-	if err != nil {
-		return err
+// oneRow returns the table n of one row of a list.
+func oneRow(columns []sqlstore.Column) string {
+	var values []string
+	for i, c := range columns {
+		values = append(values, "?"+strconv.Itoa(i+1)+" AS "+c.Name)
 	}
-	defer rows.Close()
-	for rows.Next() {
-		if err := scan(rows); err != nil {
-			return err
-		}
-	}
-	return rows.Err()
+	return "(SELECT " + strings.Join(values, ", ") + ") AS n"
 }
 
 // forgetPiece bounds the rows that one transaction looks at.

@@ -38,11 +38,10 @@ func queueTries(b *Batch, tries []record.Try) {
 				record.Micros(t.Installed), record.Micros(t.Running), record.Micros(t.Failed), record.Micros(t.Crashed)}
 		}), nil, `
 		INSERT INTO tsmon.tries AS t (channel, version, client, asked, installed, running, failed, crashed)
-		SELECT channel, version, client, asked, installed, running, failed, crashed FROM (
-			SELECT n.channel, n.version, n.client, coalesce(n.asked, (SELECT o.asked FROM tsmon.tries o
-				WHERE o.channel = n.channel AND o.version = n.version AND o.client = n.client)) AS asked,
-				n.installed, n.running, n.failed, n.crashed FROM {rows}) AS m
-		WHERE asked IS NOT NULL
+		SELECT n.channel, n.version, n.client, coalesce(n.asked, (SELECT o.asked FROM tsmon.tries o
+			WHERE o.channel = n.channel AND o.version = n.version AND o.client = n.client)), n.installed, n.running, n.failed, n.crashed
+		FROM {rows} WHERE n.asked IS NOT NULL OR EXISTS (SELECT 1 FROM tsmon.tries o
+			WHERE o.channel = n.channel AND o.version = n.version AND o.client = n.client)
 		ON CONFLICT (channel, version, client) DO UPDATE SET asked = greatest(t.asked, excluded.asked),
 			installed = greatest(t.installed, excluded.installed), running = greatest(t.running, excluded.running),
 			failed = greatest(t.failed, excluded.failed), crashed = greatest(t.crashed, excluded.crashed),

@@ -63,7 +63,7 @@ type Statement struct {
 }
 
 // Scanner is a row of a result.
-type Scanner interface{ Scan(into ...any) error }
+type Scanner = interface{ Scan(into ...any) error }
 
 // Column is a column of a list.
 type Column struct{ Name, Type string }

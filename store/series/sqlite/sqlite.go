@@ -15,7 +15,7 @@ import (
 	"cmp"
 	"context"
 	"database/sql"
-	"embed"
+	_ "embed"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -28,8 +28,8 @@ import (
 	"tsmon/store/sqlitefile"
 )
 
-//go:embed schema/*.sql
-var embedded embed.FS
+//go:embed schema/1.sql
+var schema string
 
 // Options are the settings of a store. A zero field stands for the value named
 // beside it.
@@ -53,13 +53,9 @@ var _ series.Store = (*Store)(nil)
 // Open opens the file, makes it if its folder exists, and brings its structure up
 // to date.
 func Open(ctx context.Context, name string, opts Options) (*Store, error) {
-	steps, err := fs.Sub(embedded, "schema")
-	if err != nil {
-		return nil, err
-	}
 	busy := cmp.Or(opts.Busy, 5*time.Second)
 	file, err := sqlitefile.Open(ctx, name, sqlitefile.Options{
-		Steps: steps, Readers: cmp.Or(opts.Readers, 4), Lock: busy, Busy: busy,
+		Steps: []string{schema}, Readers: cmp.Or(opts.Readers, 4), Lock: busy, Busy: busy,
 		Pragmas: []string{"synchronous(normal)", "temp_store(memory)", "cache_size(-16000)"},
 	})
 	if err != nil {
