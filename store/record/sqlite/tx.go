@@ -106,10 +106,15 @@ func (t *tx) send(ctx context.Context, st sqlstore.Statement) error {
 	return err
 }
 
-// sendList executes a statement for each row of a list: SQLite would not look up the rows
-// of a longer one by an index.
+// sendList executes a statement for each row of a list, whose columns become parameters:
+// SQLite would not look up the rows of a longer one by an index.
 func (t *tx) sendList(ctx context.Context, statement string, st sqlstore.Statement) error {
-	prepared, err := t.PrepareContext(ctx, strings.ReplaceAll(statement, "{rows}", oneRow(st.Columns)))
+	parameters := []string{"FROM {rows}", "", ", {rows}", ""}
+	for i, c := range st.Columns {
+		parameters = append(parameters, "n."+c.Name, "?"+strconv.Itoa(i+1))
+	}
+	statement = strings.NewReplacer(parameters...).Replace(statement)
+	prepared, err := t.PrepareContext(ctx, statement)
 	if err != nil {
 		return err
 	}
@@ -126,15 +131,6 @@ func (t *tx) sendList(ctx context.Context, statement string, st sqlstore.Stateme
 		}
 	}
 	return nil
-}
-
-// oneRow returns the table n of one row of a list.
-func oneRow(columns []sqlstore.Column) string {
-	var values []string
-	for i, c := range columns {
-		values = append(values, "?"+strconv.Itoa(i+1)+" AS "+c.Name)
-	}
-	return "(SELECT " + strings.Join(values, ", ") + ") AS n"
 }
 
 // forgetPiece bounds the rows that one transaction looks at.

@@ -84,7 +84,7 @@ func (s *Store) VariablesByField(ctx context.Context, schema string, fields []re
 		found[f] = id
 		return err
 	}, `SELECT measurement, field, min(key), min(CASE WHEN is_integer THEN 1 ELSE 0 END) = 1 FROM {schema}.variables
-		WHERE (measurement, field) IN (SELECT measurement, field FROM {rows})
+		WHERE (measurement, field) IN (SELECT n.measurement, n.field FROM {rows})
 		GROUP BY measurement, field HAVING count(*) = 1`)
 	return found, s.send(ctx, of(schema, "find variables", Read), &b)
 }
@@ -188,7 +188,7 @@ func prepareImport(ctx context.Context, tx Tx, savings []record.Saving) (variabl
 	queueLock(&b, &found)
 	b.Exec(`UPDATE {schema}.counters SET next_diagram = $1 WHERE next_diagram < $1`, last+1)
 	b.list("id bigint", rowsOf(savings, func(s record.Saving) []any { return []any{s.Diagram} }), nil,
-		`DELETE FROM {schema}.objects WHERE diagram IN (SELECT id FROM {rows})`)
+		`DELETE FROM {schema}.objects WHERE diagram IN (SELECT n.id FROM {rows})`)
 	queueOwners(&b, &found, refs)
 	queuePositions(&b, `SELECT key, position FROM {schema}.variables`, variables)
 	queuePositions(&b, `SELECT key, position FROM {schema}.charts`, charts)

@@ -110,7 +110,7 @@ func queueOwners(b *Batch, found *state, refs []record.Ref) {
 		err := r.Scan(&ref.Kind, &ref.ID, &owner)
 		found.owners[ref] = owner
 		return err
-	}, `SELECT o.kind, o.id, o.diagram FROM {rows} JOIN {schema}.objects o ON o.kind = n.kind AND o.id = n.id`)
+	}, `SELECT o.kind, o.id, o.diagram FROM {schema}.objects o, {rows} WHERE o.kind = n.kind AND o.id = n.id`)
 }
 
 func refRows(refs []record.Ref) [][]any {
@@ -156,6 +156,6 @@ func queueSavings(b *Batch, savings []record.Saving) {
 	b.upsert("{schema}.diagrams", "id", "id bigint, head json",
 		rowsOf(savings, func(s record.Saving) []any { return []any{s.Diagram, string(s.Head)} }))
 	b.list("kind text, id bigint", refRows(gone), nil,
-		`DELETE FROM {schema}.objects WHERE (kind, id) IN (SELECT kind, id FROM {rows})`)
+		`DELETE FROM {schema}.objects WHERE (kind, id) IN (SELECT n.kind, n.id FROM {rows})`)
 	b.upsert("{schema}.objects", "kind, id", "kind text, id bigint, diagram bigint, variable text, members json", objects)
 }

@@ -3,7 +3,8 @@
 //
 // Statements are in the dialect of PostgreSQL, as far as SQLite has an equal. Central
 // tables lie in the schema tsmon, those of a tenant in {schema}. In a statement about a
-// list, {rows} stands for the table n, which holds it.
+// list, {rows} stands for the table n, which holds it or one row of it; that is the last
+// of FROM, and its columns are qualified by n.
 package sqlstore
 
 import (
@@ -107,9 +108,8 @@ func upsert(table, keys, columns string) string {
 			set = append(set, c.Name+" = excluded."+c.Name)
 		}
 	}
-	all := strings.Join(names, ", ")
-	return fmt.Sprintf(`INSERT INTO %s (%s) SELECT %s FROM {rows} WHERE true ON CONFLICT (%s) DO UPDATE SET %s`,
-		table, all, all, keys, strings.Join(set, ", "))
+	return fmt.Sprintf(`INSERT INTO %s (%s) SELECT n.%s FROM {rows} WHERE true ON CONFLICT (%s) DO UPDATE SET %s`,
+		table, strings.Join(names, ", "), strings.Join(names, ", n."), keys, strings.Join(set, ", "))
 }
 
 // rowsOf returns a list as rows of its columns.
