@@ -87,6 +87,3 @@ func Micros(t time.Time) *int64 {
 	micros := t.UnixMicro()
 	return &micros
 }
-
-// timeOf returns the time that a database keeps as microseconds.
-func timeOf(micros int64) time.Time { return time.UnixMicro(micros).UTC() }

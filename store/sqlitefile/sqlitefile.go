@@ -16,7 +16,6 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"io/fs"
 	"net/url"
 	"path/filepath"
 	"time"
@@ -30,7 +29,7 @@ var ErrNewer = errors.New("the file was written by a newer program")
 
 // Options are the settings of a file.
 type Options struct {
-	Steps   fs.FS         // files *.sql, applied in order of their names
+	Steps   []string      // statements that build up the structure
 	Readers int           // connections that read
 	Lock    time.Duration // how long Open waits for another process
 	Busy    time.Duration // how long a writer waits for another process
@@ -83,11 +82,7 @@ func connect(path string, connections int, opts Options, lock string, pragmas ..
 }
 
 // migrate applies the missing steps in one transaction.
-func migrate(ctx context.Context, db *sql.DB, steps fs.FS) error {
-	names, err := fs.Glob(steps, "*.sql") // sorted
-	if err != nil {
-		return err
-	}
+func migrate(ctx context.Context, db *sql.DB, steps []string) error {
 	tx, err := db.BeginTx(ctx, nil)
 	if err != nil {
 		return err
@@ -97,19 +92,15 @@ func migrate(ctx context.Context, db *sql.DB, steps fs.FS) error {
 	if err := tx.QueryRowContext(ctx, "PRAGMA user_version").Scan(&have); err != nil {
 		return err
 	}
-	if have > len(names) {
-		return fmt.Errorf("%w: its structure has version %d, this program knows %d", ErrNewer, have, len(names))
+	if have > len(steps) {
+		return fmt.Errorf("%w: its structure has version %d, this program knows %d", ErrNewer, have, len(steps))
 	}
-	for _, name := range names[have:] {
-		step, err := fs.ReadFile(steps, name)
-		if err != nil {
-			return err
-		}
-		if _, err := tx.ExecContext(ctx, string(step)); err != nil {
-			return fmt.Errorf("migrate %s: %w", name, err)
+	for i, step := range steps[have:] {
+		if _, err := tx.ExecContext(ctx, step); err != nil {
+			return fmt.Errorf("migrate to version %d: %w", have+i+1, err)
 		}
 	}
-	if _, err := tx.ExecContext(ctx, fmt.Sprintf("PRAGMA user_version = %d", len(names))); err != nil {
+	if _, err := tx.ExecContext(ctx, fmt.Sprintf("PRAGMA user_version = %d", len(steps))); err != nil {
 		return err
 	}
 	return tx.Commit()
@@ -125,11 +116,16 @@ func (f *File) Close() error {
 }
 
 // Row is *sql.Row or *sql.Rows.
-type Row interface{ Scan(into ...any) error }
+type Row = interface{ Scan(into ...any) error }
 
 // Query calls scan with each row of a query.
 func Query(ctx context.Context, tx *sql.Tx, scan func(Row) error, query string, args ...any) error {
 	rows, err := tx.QueryContext(ctx, query, args...)
+	return Scan(rows, err, scan)
+}
+
+// Scan calls scan with each row of what a query has returned.
+func Scan(rows *sql.Rows, err error, scan func(Row) error) error {
 	if err != nil {
 		return err
 	}

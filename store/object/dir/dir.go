@@ -117,19 +117,21 @@ func (s *Store) present() error {
 }
 
 // Get implements object.Store.
-func (s *Store) Get(ctx context.Context, key string) (io.ReadCloser, object.Info, error) {
+func (s *Store) Get(ctx context.Context, key string) (_ io.ReadCloser, _ object.Info, err error) {
+	defer s.explain("get", key, &err)
 	f, info, err := s.read(ctx, key)
 	if err != nil {
-		return nil, object.Info{}, s.explain("get", key, err)
+		return nil, object.Info{}, err
 	}
 	return &body{object.Exactly(f, info.Size), f}, info, nil
 }
 
 // GetRange implements object.Store.
-func (s *Store) GetRange(ctx context.Context, key, etag string, offset, length int64) (io.ReadCloser, error) {
+func (s *Store) GetRange(ctx context.Context, key, etag string, offset, length int64) (_ io.ReadCloser, err error) {
+	defer s.explain("get a part of", key, &err)
 	f, info, err := s.read(ctx, key)
 	if err != nil {
-		return nil, s.explain("get a part of", key, err)
+		return nil, err
 	}
 	switch {
 	case info.ETag != etag:
@@ -141,7 +143,7 @@ func (s *Store) GetRange(ctx context.Context, key, etag string, offset, length i
 	}
 	if err != nil {
 		f.Close()
-		return nil, s.explain("get a part of", key, err)
+		return nil, err
 	}
 	return &body{object.Exactly(io.LimitReader(f, length), length), f}, nil
 }
@@ -159,24 +161,26 @@ func (b *body) Close() error { return b.file.Close() }
 func (b *body) SyscallConn() (syscall.RawConn, error) { return b.file.SyscallConn() }
 
 // Stat implements object.Store.
-func (s *Store) Stat(ctx context.Context, key string) (object.Info, error) {
+func (s *Store) Stat(ctx context.Context, key string) (_ object.Info, err error) {
+	defer s.explain("stat", key, &err)
 	f, info, err := s.read(ctx, key)
 	if err != nil {
-		return object.Info{}, s.explain("stat", key, err)
+		return object.Info{}, err
 	}
 	return info, f.Close()
 }
 
 // Checksum implements object.Store. It reads the file.
-func (s *Store) Checksum(ctx context.Context, key string) (uint64, error) {
+func (s *Store) Checksum(ctx context.Context, key string) (_ uint64, err error) {
+	defer s.explain("checksum", key, &err)
 	f, info, err := s.read(ctx, key)
 	if err != nil {
-		return 0, s.explain("checksum", key, err)
+		return 0, err
 	}
 	defer f.Close()
 	h := crc64nvme.New()
 	err = pour(ctx, h, object.Exactly(f, info.Size), info.Size)
-	return h.Sum64(), s.explain("checksum", key, err)
+	return h.Sum64(), err
 }
 
 // read opens the file of a key and describes it.

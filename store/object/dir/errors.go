@@ -15,21 +15,19 @@ import (
 // unchanged.
 type sourceError struct{ error }
 
-// explain adds the operation and the key, and maps an error of the file system.
-func (s *Store) explain(op, key string, err error) error {
-	if err == nil {
-		return nil
-	}
+// explain maps an error of the file system and adds the operation and the key.
+func (s *Store) explain(op, key string, err *error) {
 	var source sourceError
-	if errors.As(err, &source) {
-		return source.error
+	switch {
+	case *err == nil:
+		return
+	case errors.As(*err, &source):
+		*err = source.error
+		return
+	case errors.Is(*err, fs.ErrNotExist):
+		*err = cmp.Or(s.present(), *err)
 	}
-	if errors.Is(err, fs.ErrNotExist) {
-		if gone := s.present(); gone != nil {
-			err = gone
-		}
-	}
-	return fmt.Errorf("%s %s: %w", op, cmp.Or(key, "everything"), translate(err))
+	*err = fmt.Errorf("%s %s: %w", op, cmp.Or(key, "everything"), translate(*err))
 }
 
 // translate maps the errors of the file system to those of the contract.

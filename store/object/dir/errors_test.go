@@ -33,7 +33,8 @@ func TestExplain(t *testing.T) {
 			&os.LinkError{Op: "linkat", Old: ".tsmon/temp-x", New: "a/b", Err: cause},
 			fmt.Errorf("make folder: %w", &fs.PathError{Op: "mkdirat", Path: ".tsmon", Err: cause}),
 		} {
-			if got := s.explain("create", "a/b", err); !errors.Is(got, want) {
+			got := err
+			if s.explain("create", "a/b", &got); !errors.Is(got, want) {
 				t.Errorf("%v gives %v", err, got)
 			}
 		}
@@ -44,8 +45,8 @@ func TestExplain(t *testing.T) {
 // nothing about the store, even where it looks so.
 func TestExplainSource(t *testing.T) {
 	s := &Store{root: "/does/not/exist"}
-	got := s.explain("create", "a/b", sourceError{&fs.PathError{Op: "open", Path: "input", Err: syscall.ENOENT}})
-	if !errors.Is(got, fs.ErrNotExist) || errors.Is(got, object.ErrNoStore) {
+	var got error = sourceError{&fs.PathError{Op: "open", Path: "input", Err: syscall.ENOENT}}
+	if s.explain("create", "a/b", &got); !errors.Is(got, fs.ErrNotExist) || errors.Is(got, object.ErrNoStore) {
 		t.Errorf("the error is %v", got)
 	}
 }

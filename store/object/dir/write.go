@@ -19,15 +19,8 @@ import (
 )
 
 // Create implements object.Store.
-func (s *Store) Create(ctx context.Context, key string, r io.Reader, size int64, _ object.Attributes) (object.Info, error) {
-	info, err := s.create(ctx, key, r, size)
-	if err != nil {
-		return object.Info{}, s.explain("create", key, err)
-	}
-	return info, nil
-}
-
-func (s *Store) create(ctx context.Context, key string, r io.Reader, size int64) (object.Info, error) {
+func (s *Store) Create(ctx context.Context, key string, r io.Reader, size int64, _ object.Attributes) (_ object.Info, err error) {
+	defer s.explain("create", key, &err)
 	if err := errors.Join(ctx.Err(), object.ValidKey(key)); err != nil {
 		return object.Info{}, err
 	}
@@ -48,15 +41,8 @@ func (s *Store) create(ctx context.Context, key string, r io.Reader, size int64)
 }
 
 // Swap implements object.Store.
-func (s *Store) Swap(ctx context.Context, key, etag string, data []byte, _ object.Attributes) (object.Info, error) {
-	info, err := s.swap(ctx, key, etag, data)
-	if err != nil {
-		return object.Info{}, s.explain("swap", key, err)
-	}
-	return info, nil
-}
-
-func (s *Store) swap(ctx context.Context, key, etag string, data []byte) (object.Info, error) {
+func (s *Store) Swap(ctx context.Context, key, etag string, data []byte, _ object.Attributes) (_ object.Info, err error) {
+	defer s.explain("swap", key, &err)
 	if err := errors.Join(ctx.Err(), object.ValidKey(key), swappable(data)); err != nil {
 		return object.Info{}, err
 	}

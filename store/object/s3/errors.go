@@ -31,25 +31,25 @@ var (
 // unchanged.
 type sourceError struct{ error }
 
-// explain adds the operation and the key, and maps an error to the contract's; refused
+// explain maps an error to the contract's and adds the operation and the key; refused
 // is the one for a failed condition.
-func (s *Store) explain(ctx context.Context, op, key string, err, refused error) error {
-	if err == nil {
-		return nil
-	}
-	what := op + " " + cmp.Or(key, "everything")
+func (s *Store) explain(ctx context.Context, op, key string, err *error, refused error) {
 	var source sourceError
 	switch {
-	case errors.As(err, &source):
-		return source.error
-	case ctx.Err() != nil && isCancelled(err):
-		return fmt.Errorf("%s: %w", what, ctx.Err())
+	case *err == nil:
+		return
+	case errors.As(*err, &source):
+		*err = source.error
+		return
+	case ctx.Err() != nil && isCancelled(*err):
+		*err = ctx.Err()
+	default:
+		*err = s.translate(*err)
 	}
-	err = s.translate(err)
-	if errors.Is(err, errRefused) {
-		err = refused
+	if errors.Is(*err, errRefused) {
+		*err = refused
 	}
-	return fmt.Errorf("%s: %w", what, err)
+	*err = fmt.Errorf("%s %s: %w", op, cmp.Or(key, "everything"), *err)
 }
 
 func isCancelled(err error) bool {

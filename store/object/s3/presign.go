@@ -44,15 +44,8 @@ var notShared = url.Values{"response-cache-control": {"private"}}
 
 // Presign implements object.Presigner. It makes no request, unless Amazon has to be
 // asked for the bucket's region.
-func (s *Store) Presign(ctx context.Context, key string, life time.Duration) (*url.URL, error) {
-	address, err := s.presign(ctx, key, life)
-	if err != nil {
-		return nil, s.explain(ctx, "presign", key, err, nil)
-	}
-	return address, nil
-}
-
-func (s *Store) presign(ctx context.Context, key string, life time.Duration) (*url.URL, error) {
+func (s *Store) Presign(ctx context.Context, key string, life time.Duration) (_ *url.URL, err error) {
+	defer s.explain(ctx, "presign", key, &err, nil)
 	if err := errors.Join(ctx.Err(), object.ValidKey(key)); err != nil {
 		return nil, err
 	}

@@ -20,12 +20,9 @@ import (
 )
 
 // Get implements object.Store.
-func (s *Store) Get(ctx context.Context, key string) (io.ReadCloser, object.Info, error) {
-	r, info, err := s.get(ctx, key)
-	if err != nil {
-		return nil, object.Info{}, s.explain(ctx, "get", key, err, nil)
-	}
-	return r, info, nil
+func (s *Store) Get(ctx context.Context, key string) (_ io.ReadCloser, _ object.Info, err error) {
+	defer s.explain(ctx, "get", key, &err, nil)
+	return s.get(ctx, key)
 }
 
 func (s *Store) get(ctx context.Context, key string) (io.ReadCloser, object.Info, error) {
@@ -45,15 +42,8 @@ func (s *Store) get(ctx context.Context, key string) (io.ReadCloser, object.Info
 }
 
 // GetRange implements object.Store.
-func (s *Store) GetRange(ctx context.Context, key, etag string, offset, length int64) (io.ReadCloser, error) {
-	r, err := s.getRange(ctx, key, etag, offset, length)
-	if err != nil {
-		return nil, s.explain(ctx, "get a part of", key, err, object.ErrChanged)
-	}
-	return r, nil
-}
-
-func (s *Store) getRange(ctx context.Context, key, etag string, offset, length int64) (io.ReadCloser, error) {
+func (s *Store) GetRange(ctx context.Context, key, etag string, offset, length int64) (_ io.ReadCloser, err error) {
+	defer s.explain(ctx, "get a part of", key, &err, object.ErrChanged)
 	if err := object.ValidKey(key); err != nil {
 		return nil, err
 	}
@@ -61,7 +51,7 @@ func (s *Store) getRange(ctx context.Context, key, etag string, offset, length i
 		return nil, object.ErrRange
 	}
 	var opts minio.GetObjectOptions
-	err := cmp.Or(opts.SetMatchETag(etag), opts.SetRange(offset, offset+length-1))
+	err = cmp.Or(opts.SetMatchETag(etag), opts.SetRange(offset, offset+length-1))
 	if err != nil { // of an empty ETag, which no object has
 		return nil, errRefused
 	}
@@ -112,19 +102,20 @@ func describe(key string, o minio.ObjectInfo) (object.Info, error) {
 }
 
 // Stat implements object.Store.
-func (s *Store) Stat(ctx context.Context, key string) (object.Info, error) {
-	_, info, err := s.head(ctx, key)
-	return info, s.explain(ctx, "stat", key, err, nil)
+func (s *Store) Stat(ctx context.Context, key string) (info object.Info, err error) {
+	defer s.explain(ctx, "stat", key, &err, nil)
+	_, info, err = s.head(ctx, key)
+	return info, err
 }
 
 // Checksum implements object.Store.
-func (s *Store) Checksum(ctx context.Context, key string) (uint64, error) {
+func (s *Store) Checksum(ctx context.Context, key string) (_ uint64, err error) {
+	defer s.explain(ctx, "checksum", key, &err, nil)
 	o, _, err := s.head(ctx, key)
 	if err != nil {
-		return 0, s.explain(ctx, "checksum", key, err, nil)
+		return 0, err
 	}
-	sum, err := s.checksum(ctx, key, o)
-	return sum, s.explain(ctx, "checksum", key, err, nil)
+	return s.checksum(ctx, key, o)
 }
 
 // checksum returns the recorded checksum, else it reads the object.
@@ -193,7 +184,8 @@ func (s *Store) List(ctx context.Context, prefix, after string) iter.Seq2[object
 	return func(yield func(object.Info, error) bool) {
 		err := s.list(ctx, prefix, after, func(info object.Info) bool { return yield(info, nil) })
 		if err != nil {
-			yield(object.Info{}, s.explain(ctx, "list", prefix, err, nil))
+			s.explain(ctx, "list", prefix, &err, nil)
+			yield(object.Info{}, err)
 		}
 	}
 }

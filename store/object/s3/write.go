@@ -19,12 +19,8 @@ import (
 )
 
 // Create implements object.Store.
-func (s *Store) Create(ctx context.Context, key string, r io.Reader, size int64, attrs object.Attributes) (object.Info, error) {
-	info, err := s.create(ctx, key, object.Exactly(r, size), size, attrs)
-	return info, s.explain(ctx, "create", key, err, fs.ErrExist)
-}
-
-func (s *Store) create(ctx context.Context, key string, r io.Reader, size int64, attrs object.Attributes) (object.Info, error) {
+func (s *Store) Create(ctx context.Context, key string, r io.Reader, size int64, attrs object.Attributes) (_ object.Info, err error) {
+	defer s.explain(ctx, "create", key, &err, fs.ErrExist)
 	if err := errors.Join(ctx.Err(), object.ValidKey(key), uploadable(size)); err != nil {
 		return object.Info{}, err
 	}
@@ -32,7 +28,7 @@ func (s *Store) create(ctx context.Context, key string, r io.Reader, size int64,
 	if size <= object.StraightSize {
 		send = s.createSmall
 	}
-	sum, err := send(ctx, key, r, size, attrs)
+	sum, err := send(ctx, key, object.Exactly(r, size), size, attrs)
 	if err != nil {
 		return object.Info{}, err
 	}
@@ -60,12 +56,8 @@ func (s *Store) createSmall(ctx context.Context, key string, r io.Reader, size i
 }
 
 // Swap implements object.Store.
-func (s *Store) Swap(ctx context.Context, key, etag string, data []byte, attrs object.Attributes) (object.Info, error) {
-	info, err := s.swap(ctx, key, etag, data, attrs)
-	return info, s.explain(ctx, "swap", key, err, object.ErrChanged)
-}
-
-func (s *Store) swap(ctx context.Context, key, etag string, data []byte, attrs object.Attributes) (object.Info, error) {
+func (s *Store) Swap(ctx context.Context, key, etag string, data []byte, attrs object.Attributes) (_ object.Info, err error) {
+	defer s.explain(ctx, "swap", key, &err, object.ErrChanged)
 	if err := errors.Join(ctx.Err(), object.ValidKey(key), swappable(etag, data)); err != nil {
 		return object.Info{}, err
 	}

@@ -2,42 +2,34 @@ package postgres
 
 import (
 	"context"
-	"embed"
 	"errors"
 	"fmt"
-	"io/fs"
 	"strings"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
-)
 
-//go:embed migrations
-var embedded embed.FS
+	"tsmon/store/record/sqlstore"
+)
 
 // central is the scope of the migrations of the schema of that name; each
 // tenant's schema is a scope too.
 const central = "tsmon"
 
+// toForget finds what sqlstore.Database.Forget deletes.
+const toForget = `CREATE INDEX clients_to_forget ON tsmon.clients (seen); CREATE INDEX tries_to_forget ON tsmon.tries (seen)`
+
 // steps are the statements that build up the schema of a scope, one after another.
 func steps(scope string) ([]string, error) {
-	folder := "migrations/tenant"
 	if scope == central {
-		folder = "migrations/central"
+		all, err := sqlstore.Steps(sqlstore.Central)
+		return append(all, toForget), err
 	}
-	names, err := fs.Glob(embedded, folder+"/*.sql") // sorted
-	if err != nil {
-		return nil, err
+	all, err := sqlstore.Steps(sqlstore.Tenant)
+	for i := range all {
+		all[i] = strings.ReplaceAll(all[i], "{schema}", pgx.Identifier{scope}.Sanitize())
 	}
-	var all []string
-	for _, name := range names {
-		text, err := embedded.ReadFile(name)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, strings.ReplaceAll(string(text), "{schema}", pgx.Identifier{scope}.Sanitize()))
-	}
-	return all, nil
+	return all, err
 }
 
 const lockKey = 0x74736d6f6e // "tsmon"
@@ -84,6 +76,19 @@ func (s *server) migrateAll(ctx context.Context) error {
 			}
 		}
 		return err
+	})
+}
+
+// CreateSchema implements sqlstore.Database. record.ErrExists if the database holds
+// another schema of that name.
+func (s *server) CreateSchema(ctx context.Context, schema string) error {
+	ctx, cancel := context.WithTimeout(ctx, s.limits.Migrate)
+	defer cancel()
+	if err := s.prepare(ctx); err != nil {
+		return err
+	}
+	return s.inTurn(ctx, func() error {
+		return s.locked(ctx, func(c *pgx.Conn) error { return migrate(ctx, c, schema) })
 	})
 }
 

@@ -23,8 +23,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -33,6 +31,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"tsmon/store/record"
+	"tsmon/store/record/sqlstore"
 )
 
 // Limits bound what a store uses. A zero field stands for the value named
@@ -55,28 +54,18 @@ func (l Limits) orDefaults() Limits {
 
 // Store is a database of records.
 type Store struct {
+	*sqlstore.Store
 	*server
-	tenants
-	contents
-	fleet
 }
 
 var _ record.Store = (*Store)(nil)
 
-// The parts of a Store, each of which implements some interfaces of the contract.
-type (
-	tenants  struct{ *server } // Tenants, Users, Audits
-	contents struct{ *server } // Variables, Diagrams, Access, Configuration, Contents
-	fleet    struct{ *server } // Installs
-)
-
-// server runs statements in a database that is up to date.
+// server is the sqlstore.Database.
 type server struct {
 	limits   Limits
 	pool     *pgxpool.Pool
 	turn     chan struct{} // holds a value while this process migrates
 	migrated atomic.Bool
-	known    sync.Map // schemas of existing tenants
 }
 
 // Open returns the store that a URL, postgres://…, names. The caller closes it.
@@ -98,14 +87,7 @@ func open(config *pgxpool.Config, limits Limits) (*Store, error) {
 		return nil, fmt.Errorf("records: %w", err)
 	}
 	s := &server{limits: limits, pool: pool, turn: make(chan struct{}, 1)}
-	return &Store{s, tenants{s}, contents{s}, fleet{s}}, nil
-}
-
-// Ping implements record.Store.
-func (s *server) Ping(ctx context.Context) error {
-	return s.do(ctx, "ping records", func(ctx context.Context, c *pgxpool.Conn) error {
-		return c.Ping(ctx)
-	})
+	return &Store{sqlstore.New(s, s.limits.Call), s}, nil
 }
 
 // Close implements record.Store.
@@ -119,7 +101,7 @@ func (s *server) Migrate(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, s.limits.Migrate)
 	defer cancel()
 	if err := s.prepare(ctx); err != nil {
-		return fmt.Errorf("prepare records: %w", s.translate(ctx, err))
+		return fmt.Errorf("prepare records: %w", s.Translate(ctx, err))
 	}
 	return nil
 }
@@ -152,72 +134,8 @@ func (s *server) inTurn(ctx context.Context, f func() error) error {
 	}
 }
 
-// do runs f with a connection to a database that is up to date, and rolls back a
-// transaction that f leaves open.
-func (s *server) do(ctx context.Context, what string, f func(ctx context.Context, c *pgxpool.Conn) error) error {
-	ctx, cancel := context.WithTimeout(ctx, s.limits.Call)
-	defer cancel()
-	err := s.prepare(ctx)
-	if err == nil {
-		err = s.acquire(ctx, f)
-	}
-	if err != nil {
-		return fmt.Errorf("%s: %w", what, s.translate(ctx, err))
-	}
-	return nil
-}
-
-func (s *server) acquire(ctx context.Context, f func(ctx context.Context, c *pgxpool.Conn) error) error {
-	c, err := s.pool.Acquire(ctx)
-	if err != nil {
-		return err
-	}
-	defer c.Release() // closes it if a transaction is still open
-	err = f(ctx, c)
-	if err != nil && c.Conn().PgConn().TxStatus() != 'I' {
-		c.Exec(ctx, `ROLLBACK`) // where it fails, Release closes
-	}
-	return err
-}
-
-// of runs f with a connection and the name of an existing tenant's schema.
-func (s *server) of(ctx context.Context, what, schema string, f func(ctx context.Context, c *pgxpool.Conn, in in) error) error {
-	if err := record.ValidSchema(schema); err != nil {
-		return fmt.Errorf("%s: %w", what, err)
-	}
-	return s.do(ctx, what+" of "+schema, func(ctx context.Context, c *pgxpool.Conn) error {
-		if err := s.find(ctx, c, schema); err != nil {
-			return err
-		}
-		return f(ctx, c, in(pgx.Identifier{schema}.Sanitize()))
-	})
-}
-
-// find returns record.ErrNotFound if there is no such tenant. It caches existing ones.
-func (s *server) find(ctx context.Context, c *pgxpool.Conn, schema string) error {
-	if _, ok := s.known.Load(schema); ok {
-		return nil
-	}
-	err := c.QueryRow(ctx, `SELECT 1 FROM tsmon.tenants WHERE schema_name = $1`, schema).Scan(new(int))
-	if errors.Is(err, pgx.ErrNoRows) {
-		return fmt.Errorf("%w: there is no such tenant", record.ErrNotFound)
-	}
-	if err == nil {
-		s.known.Store(schema, true)
-	}
-	return err
-}
-
-// in is the quoted name of a tenant's schema.
-type in string
-
-// sql puts the schema into a statement.
-func (n in) sql(statement string) string {
-	return strings.ReplaceAll(statement, "{schema}", string(n))
-}
-
-// translate maps the errors of the driver to those of the contract.
-func (s *server) translate(ctx context.Context, err error) error {
+// Translate implements sqlstore.Database.
+func (s *server) Translate(ctx context.Context, err error) error {
 	var pg *pgconn.PgError
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
@@ -258,43 +176,4 @@ func kind(pg *pgconn.PgError, err error) error {
 		return fmt.Errorf("%w: %w", record.ErrUnavailable, err)
 	}
 	return err
-}
-
-// rowTo adapts a function of package record to the driver.
-func rowTo[T any](scan func(record.Scanner) (T, error)) pgx.RowToFunc[T] {
-	return func(row pgx.CollectableRow) (T, error) { return scan(row) }
-}
-
-// query returns all rows of a query, nil for none.
-func query[T any](ctx context.Context, c *pgxpool.Conn, scan func(record.Scanner) (T, error), statement string, args ...any) ([]T, error) {
-	rows, err := c.Query(ctx, statement, args...)
-	if err != nil {
-		return nil, err
-	}
-	var all []T
-	return pgx.AppendRows(all, rows, rowTo(scan))
-}
-
-// list returns all rows of a query about a tenant.
-func list[T any](ctx context.Context, s *server, what, schema string, scan func(record.Scanner) (T, error), statement string, args ...any) (all []T, err error) {
-	err = s.of(ctx, what, schema, func(ctx context.Context, c *pgxpool.Conn, in in) (err error) {
-		all, err = query(ctx, c, scan, in.sql(statement), args...)
-		return err
-	})
-	return all, err
-}
-
-// one returns the row of a query about a tenant. record.ErrNotFound if it has
-// none.
-func one[T any](ctx context.Context, s *server, what, schema string, scan func(record.Scanner) (T, error), statement string, args ...any) (found T, err error) {
-	err = s.of(ctx, what, schema, func(ctx context.Context, c *pgxpool.Conn, in in) (err error) {
-		found, err = scan(c.QueryRow(ctx, in.sql(statement), args...))
-		return err
-	})
-	return found, err
-}
-
-func scanID(row record.Scanner) (id int64, err error) {
-	err = row.Scan(&id)
-	return id, err
 }

@@ -144,7 +144,7 @@ func testForeignSchema(t *testing.T, server *servertest.Postgres) {
 // testHalfMadeTenant takes up what a crash between two steps leaves.
 func testHalfMadeTenant(t *testing.T, server *servertest.Postgres) {
 	s := connect(t, server.Database(), Limits{})
-	if err := s.makeSchema(t.Context(), "half"); err != nil {
+	if err := s.CreateSchema(t.Context(), "half"); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := s.Users(t.Context(), "half"); !errors.Is(err, record.ErrNotFound) {

@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
-	"testing/fstest"
 	"time"
 
 	"github.com/gofrs/flock"
@@ -15,6 +14,7 @@ import (
 
 	"tsmon/store/record"
 	"tsmon/store/record/recordtest"
+	"tsmon/store/record/sqlstore"
 	"tsmon/store/sqlitefile"
 )
 
@@ -94,11 +94,11 @@ func TestOpenAgain(t *testing.T) {
 // TestOpenOld opens a file of the first version of the structure.
 func TestOpenOld(t *testing.T) {
 	path := file(t)
-	first, err := embedded.ReadFile("migrations/00001_records.sql")
+	steps, err := sqlstore.Steps(sqlstore.Central)
 	if err != nil {
 		t.Fatal(err)
 	}
-	old, err := open(t.Context(), path, Limits{}.orDefaults(), fstest.MapFS{"00001_records.sql": {Data: first}})
+	old, err := open(t.Context(), path, Limits{}.orDefaults(), steps[:1])
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,21 +8,14 @@ import (
 )
 
 // Current implements series.Reader.
-func (s *Store) Current(ctx context.Context, database string, wants []series.Want) ([]series.Value, error) {
+func (s *Store) Current(ctx context.Context, database string, wants []series.Want) (_ []series.Value, err error) {
 	if err := series.ValidDatabase(database); err != nil {
 		return nil, err
 	}
 	if err := series.ValidWants(wants); err != nil {
 		return nil, err
 	}
-	values, err := s.current(ctx, database, wants)
-	if err != nil {
-		return nil, s.explain(ctx, "current values of "+database, err)
-	}
-	return values, nil
-}
-
-func (s *Store) current(ctx context.Context, database string, wants []series.Want) ([]series.Value, error) {
+	defer s.explain(ctx, "current values of "+database, &err)
 	keys := make([]series.Key, len(wants))
 	for i, want := range wants {
 		keys[i] = want.Key

@@ -20,12 +20,11 @@ import (
 // errIncomplete says that the server did not answer every statement in full.
 var errIncomplete = fmt.Errorf("the answer is not complete: %w", series.ErrUnavailable)
 
-// explain names what was attempted and puts an error into the words of the contract.
-func (s *Store) explain(ctx context.Context, what string, err error) error {
-	if err == nil {
-		return nil
+// explain puts an error into the words of the contract and says what was attempted.
+func (s *Store) explain(ctx context.Context, what string, err *error) {
+	if *err != nil {
+		*err = fmt.Errorf("%s: %w", what, s.translate(ctx, *err))
 	}
-	return fmt.Errorf("%s: %w", what, s.translate(ctx, err))
 }
 
 // translate maps what the client returns to the errors of the contract.
@@ -33,7 +32,11 @@ func (s *Store) translate(ctx context.Context, err error) error {
 	if ctx.Err() != nil && isCancelled(err) {
 		return ctx.Err()
 	}
-	for _, known := range []error{series.ErrTooLarge, series.ErrKind, series.ErrUnavailable} {
+	var large *http.MaxBytesError
+	if errors.As(err, &large) {
+		return fmt.Errorf("%s: the answer is %w: more than %d bytes", s.place, series.ErrTooLarge, large.Limit)
+	}
+	for _, known := range []error{series.ErrKind, series.ErrUnavailable} {
 		if errors.Is(err, known) {
 			return fmt.Errorf("%s: %w", s.place, err)
 		}

@@ -26,7 +26,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"net/url"
@@ -92,8 +91,9 @@ func Open(opts Options) (*Store, error) {
 func newHTTP(opts Options) *http.Client {
 	dial := cmp.Or(opts.Dial, 3*time.Second)
 	return &http.Client{
+		Timeout:       cmp.Or(opts.Timeout, 15*time.Second),
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-		Transport: bounded{cmp.Or(opts.Answer, 64<<20), cmp.Or(opts.Timeout, 15*time.Second), &http.Transport{
+		Transport: bounded{cmp.Or(opts.Answer, 64<<20), &http.Transport{
 			Proxy:               http.ProxyFromEnvironment,
 			DialContext:         (&net.Dialer{Timeout: dial}).DialContext,
 			TLSHandshakeTimeout: dial,
@@ -103,48 +103,19 @@ func newHTTP(opts Options) *http.Client {
 	}
 }
 
-// bounded is a transport that limits the duration of requests, and the size of
-// responses with ErrTooLarge.
+// bounded is a transport whose answers fail with http.MaxBytesError past a size.
 type bounded struct {
 	size int64
-	time time.Duration
 	http.RoundTripper
 }
 
 // RoundTrip implements http.RoundTripper.
 func (b bounded) RoundTrip(r *http.Request) (*http.Response, error) {
-	ctx, cancel := context.WithTimeout(r.Context(), b.time)
-	answer, err := b.RoundTripper.RoundTrip(r.WithContext(ctx))
-	if err != nil {
-		cancel()
-		return nil, err
+	answer, err := b.RoundTripper.RoundTrip(r)
+	if err == nil {
+		answer.Body = http.MaxBytesReader(nil, answer.Body, b.size)
 	}
-	answer.Body = &boundedBody{answer.Body, b.size, cancel}
-	return answer, nil
-}
-
-type boundedBody struct {
-	io.ReadCloser
-	left   int64
-	cancel context.CancelFunc
-}
-
-// Close implements io.Closer.
-func (b *boundedBody) Close() error {
-	defer b.cancel()
-	return b.ReadCloser.Close()
-}
-
-// Read implements io.Reader.
-func (b *boundedBody) Read(p []byte) (int, error) {
-	if b.left < 0 {
-		return 0, series.ErrTooLarge
-	}
-	n, err := b.ReadCloser.Read(p[:min(int64(len(p)), b.left+1)])
-	if b.left -= int64(n); b.left < 0 {
-		return n, series.ErrTooLarge
-	}
-	return n, err
+	return answer, err
 }
 
 // Close closes idle connections.
@@ -155,9 +126,10 @@ func (s *Store) Close() error {
 }
 
 // Ping implements series.Store.
-func (s *Store) Ping(ctx context.Context) error {
-	_, err := s.version(ctx)
-	return s.explain(ctx, "ping", err)
+func (s *Store) Ping(ctx context.Context) (err error) {
+	defer s.explain(ctx, "ping", &err)
+	_, err = s.version(ctx)
+	return err
 }
 
 // version returns the version that the server reports, which may be empty.
@@ -179,10 +151,11 @@ func (s *Store) version(ctx context.Context) (string, error) {
 }
 
 // Create implements series.Store. On 2.x it creates a bucket with unlimited retention.
-func (s *Store) Create(ctx context.Context, database string) error {
+func (s *Store) Create(ctx context.Context, database string) (err error) {
 	if err := series.ValidDatabase(database); err != nil {
 		return err
 	}
+	defer s.explain(ctx, "create database "+database, &err)
 	version, err := s.version(ctx)
 	if err == nil && strings.HasPrefix(strings.TrimPrefix(version, "v"), "2.") {
 		err = s.createBucket(ctx, database)
@@ -191,7 +164,7 @@ func (s *Store) Create(ctx context.Context, database string) error {
 		q.add("CREATE DATABASE " + q.bind(database))
 		_, err = s.ask(ctx, "", q)
 	}
-	return s.explain(ctx, "create database "+database, err)
+	return err
 }
 
 func (s *Store) createBucket(ctx context.Context, name string) error {

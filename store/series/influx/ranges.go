@@ -9,21 +9,14 @@ import (
 )
 
 // Series implements series.Reader. All ranges go in one request.
-func (s *Store) Series(ctx context.Context, database string, ranges []series.Range) ([]series.Result, error) {
+func (s *Store) Series(ctx context.Context, database string, ranges []series.Range) (_ []series.Result, err error) {
 	if err := series.ValidDatabase(database); err != nil {
 		return nil, err
 	}
 	if err := series.ValidRanges(ranges); err != nil {
 		return nil, err
 	}
-	results, err := s.series(ctx, database, ranges)
-	if err != nil {
-		return nil, s.explain(ctx, "series of "+database, err)
-	}
-	return results, nil
-}
-
-func (s *Store) series(ctx context.Context, database string, ranges []series.Range) ([]series.Result, error) {
+	defer s.explain(ctx, "series of "+database, &err)
 	keys := make([]series.Key, len(ranges))
 	for i, r := range ranges {
 		keys[i] = r.Key

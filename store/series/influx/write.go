@@ -15,17 +15,14 @@ const perRequest = 5000
 // Write implements series.Store. It compares the kinds with the cached ones before
 // it sends anything. If another writer has just created a field with another kind,
 // the server rejects that field and keeps the other samples.
-func (s *Store) Write(ctx context.Context, database string, samples []series.Sample) error {
+func (s *Store) Write(ctx context.Context, database string, samples []series.Sample) (err error) {
 	if err := series.ValidDatabase(database); err != nil {
 		return err
 	}
 	if err := series.ValidSamples(samples); err != nil {
 		return err
 	}
-	return s.explain(ctx, "write to "+database, s.write(ctx, database, samples))
-}
-
-func (s *Store) write(ctx context.Context, database string, samples []series.Sample) error {
+	defer s.explain(ctx, "write to "+database, &err)
 	kinds, err := kindsIn(samples)
 	if err != nil {
 		return err
@@ -78,12 +75,12 @@ func conflict(k series.Key, have, kind series.Kind) error {
 
 // Fields implements series.Store. A field whose kind differs between shards has the
 // first of its kinds in the order float, integer, boolean, text.
-func (s *Store) Fields(ctx context.Context, database string) (map[series.Key]series.Kind, error) {
+func (s *Store) Fields(ctx context.Context, database string) (_ map[series.Key]series.Kind, err error) {
 	if err := series.ValidDatabase(database); err != nil {
 		return nil, err
 	}
-	kinds, err := s.fieldKeys(ctx, database)
-	return kinds, s.explain(ctx, "fields of "+database, err)
+	defer s.explain(ctx, "fields of "+database, &err)
+	return s.fieldKeys(ctx, database)
 }
 
 func (s *Store) fieldKeys(ctx context.Context, database string) (map[series.Key]series.Kind, error) {

@@ -31,20 +31,13 @@ ORDER BY start DESC LIMIT @limit`
 )
 
 // Series implements series.Reader.
-func (s *Store) Series(ctx context.Context, database string, ranges []series.Range) ([]series.Result, error) {
+func (s *Store) Series(ctx context.Context, database string, ranges []series.Range) (_ []series.Result, err error) {
 	if err := series.ValidRanges(ranges); err != nil {
 		return nil, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
-	results, err := s.series(ctx, database, ranges)
-	if err != nil {
-		return nil, explain(ctx, "series of "+database, err)
-	}
-	return results, nil
-}
-
-func (s *Store) series(ctx context.Context, database string, ranges []series.Range) ([]series.Result, error) {
+	defer explain(ctx, "series of "+database, &err)
 	tx, id, err := s.begin(ctx, database)
 	if err != nil {
 		return nil, err

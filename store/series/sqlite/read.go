@@ -67,20 +67,13 @@ func (a answer) value(want series.Want) series.Value {
 }
 
 // Current implements series.Reader.
-func (s *Store) Current(ctx context.Context, database string, wants []series.Want) ([]series.Value, error) {
+func (s *Store) Current(ctx context.Context, database string, wants []series.Want) (_ []series.Value, err error) {
 	if err := series.ValidWants(wants); err != nil {
 		return nil, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
-	values, err := s.current(ctx, database, wants)
-	if err != nil {
-		return nil, explain(ctx, "current values of "+database, err)
-	}
-	return values, nil
-}
-
-func (s *Store) current(ctx context.Context, database string, wants []series.Want) ([]series.Value, error) {
+	defer explain(ctx, "current values of "+database, &err)
 	now := s.now()
 	last, rest := map[question][]int{}, map[question][]int{}
 	for i, want := range wants {

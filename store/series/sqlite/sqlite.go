@@ -15,7 +15,7 @@ import (
 	"cmp"
 	"context"
 	"database/sql"
-	"embed"
+	_ "embed"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -28,8 +28,8 @@ import (
 	"tsmon/store/sqlitefile"
 )
 
-//go:embed schema/*.sql
-var embedded embed.FS
+//go:embed schema/1.sql
+var schema string
 
 // Options are the settings of a store. A zero field stands for the value named
 // beside it.
@@ -53,13 +53,9 @@ var _ series.Store = (*Store)(nil)
 // Open opens the file, makes it if its folder exists, and brings its structure up
 // to date.
 func Open(ctx context.Context, name string, opts Options) (*Store, error) {
-	steps, err := fs.Sub(embedded, "schema")
-	if err != nil {
-		return nil, err
-	}
 	busy := cmp.Or(opts.Busy, 5*time.Second)
 	file, err := sqlitefile.Open(ctx, name, sqlitefile.Options{
-		Steps: steps, Readers: cmp.Or(opts.Readers, 4), Lock: busy, Busy: busy,
+		Steps: []string{schema}, Readers: cmp.Or(opts.Readers, 4), Lock: busy, Busy: busy,
 		Pragmas: []string{"synchronous(normal)", "temp_store(memory)", "cache_size(-16000)"},
 	})
 	if err != nil {
@@ -82,23 +78,23 @@ func (s *Store) Close() error {
 }
 
 // Ping implements series.Store.
-func (s *Store) Ping(ctx context.Context) error {
+func (s *Store) Ping(ctx context.Context) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
-	var n int
-	err := s.file.Readers.QueryRowContext(ctx, "SELECT count(*) FROM databases").Scan(&n)
-	return explain(ctx, "ping", err)
+	defer explain(ctx, "ping", &err)
+	return s.file.Readers.QueryRowContext(ctx, "SELECT count(*) FROM databases").Scan(new(int))
 }
 
 // Create implements series.Store.
-func (s *Store) Create(ctx context.Context, database string) error {
+func (s *Store) Create(ctx context.Context, database string) (err error) {
 	if err := series.ValidDatabase(database); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
-	_, err := s.file.Writer.ExecContext(ctx, "INSERT INTO databases (name) VALUES (?) ON CONFLICT DO NOTHING", database)
-	return explain(ctx, "create database "+database, err)
+	defer explain(ctx, "create database "+database, &err)
+	_, err = s.file.Writer.ExecContext(ctx, "INSERT INTO databases (name) VALUES (?) ON CONFLICT DO NOTHING", database)
+	return err
 }
 
 // querier is a connection, a pool of them or a transaction.
@@ -118,12 +114,11 @@ func find(ctx context.Context, q querier, database string) (id int64, err error)
 	return id, err
 }
 
-// explain names what was attempted and puts an error into the words of the contract.
-func explain(ctx context.Context, what string, err error) error {
-	if err == nil {
-		return nil
+// explain puts an error into the words of the contract and says what was attempted.
+func explain(ctx context.Context, what string, err *error) {
+	if *err != nil {
+		*err = fmt.Errorf("%s: %w", what, translate(ctx, *err))
 	}
-	return fmt.Errorf("%s: %w", what, translate(ctx, err))
 }
 
 // translate maps what the driver returns to the errors of the contract. What is

@@ -49,26 +49,26 @@ func (s *streams) add(found map[stream]known) {
 }
 
 // Write implements series.Store.
-func (s *Store) Write(ctx context.Context, database string, samples []series.Sample) error {
+func (s *Store) Write(ctx context.Context, database string, samples []series.Sample) (err error) {
 	if err := series.ValidSamples(samples); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
+	defer explain(ctx, "write to "+database, &err)
 	tx, err := s.file.Writer.BeginTx(ctx, nil)
 	if err != nil {
-		return explain(ctx, "write", err)
+		return err
 	}
 	defer tx.Rollback()
 	b := batch{tx: tx, known: &s.known, found: map[stream]known{}}
 	if err = b.write(ctx, database, samples); err == nil {
 		err = tx.Commit()
 	}
-	if err != nil {
-		return explain(ctx, "write to "+database, err)
+	if err == nil {
+		s.known.add(b.found)
 	}
-	s.known.add(b.found)
-	return nil
+	return err
 }
 
 // batch is one transaction of Write.
@@ -160,17 +160,10 @@ func (b *batch) look(ctx context.Context, of stream, kind series.Kind) (found kn
 }
 
 // Fields implements series.Store.
-func (s *Store) Fields(ctx context.Context, database string) (map[series.Key]series.Kind, error) {
+func (s *Store) Fields(ctx context.Context, database string) (_ map[series.Key]series.Kind, err error) {
 	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
-	fields, err := s.fields(ctx, database)
-	if err != nil {
-		return nil, explain(ctx, "fields of "+database, err)
-	}
-	return fields, nil
-}
-
-func (s *Store) fields(ctx context.Context, database string) (map[series.Key]series.Kind, error) {
+	defer explain(ctx, "fields of "+database, &err)
 	tx, id, err := s.begin(ctx, database)
 	if err != nil {
 		return nil, err

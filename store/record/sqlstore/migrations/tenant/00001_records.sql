@@ -48,8 +48,7 @@ CREATE TABLE {schema}.objects (
     members  json NOT NULL, -- all members but the id, as they came: jsonb would change them
     PRIMARY KEY (kind, id)
 );
-CREATE INDEX objects_by_diagram ON {schema}.objects (diagram);
-CREATE INDEX objects_by_id ON {schema}.objects (id);
+CREATE INDEX objects_by_diagram ON {schema}.objects (diagram, kind, id);
 
 CREATE TABLE {schema}.menus (
     id     bigint PRIMARY KEY,

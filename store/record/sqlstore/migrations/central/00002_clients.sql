@@ -6,7 +6,7 @@ CREATE TABLE tsmon.clients (
     cohort  text COLLATE "C" NOT NULL,
     seen    bigint NOT NULL, -- microseconds since 1970, as all times here
     PRIMARY KEY (channel, client)
-);
+); -- clustered
 CREATE INDEX clients_by_version ON tsmon.clients (channel, version, target, cohort, seen);
 
 CREATE TABLE tsmon.tries (
@@ -21,10 +21,9 @@ CREATE TABLE tsmon.tries (
     crashed    bigint,
     kept       bigint, -- the latest asked that was later than a download
     kept_from  bigint, -- that download
-    seen       bigint NOT NULL GENERATED ALWAYS AS (greatest(asked, downloaded, installed, running, failed, crashed)) STORED,
+    seen       bigint NOT NULL GENERATED ALWAYS AS (greatest(asked, coalesce(downloaded, asked), coalesce(installed, asked),
+        coalesce(running, asked), coalesce(failed, asked), coalesce(crashed, asked))) STORED, -- the latest of all
     PRIMARY KEY (channel, version, client)
-);
+); -- clustered
 CREATE INDEX tries_by_client ON tsmon.tries (client, version);
 CREATE INDEX tries_by_time ON tsmon.tries (channel, version, seen);
-CREATE INDEX clients_to_forget ON tsmon.clients (seen);
-CREATE INDEX tries_to_forget ON tsmon.tries (seen);

@@ -1,0 +1,150 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgtype"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"tsmon/store/record/sqlstore"
+)
+
+// tx is a transaction. It begins with the first batch; a single statement needs none.
+type tx struct {
+	*pgxpool.Conn
+	mode   sqlstore.Mode
+	schema string // quoted
+	begun  bool
+}
+
+// Begin implements sqlstore.Database.
+func (s *server) Begin(ctx context.Context, mode sqlstore.Mode, schema string) (sqlstore.Tx, error) {
+	if err := s.prepare(ctx); err != nil {
+		return nil, err
+	}
+	c, err := s.pool.Acquire(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return &tx{Conn: c, mode: mode, schema: pgx.Identifier{schema}.Sanitize()}, nil
+}
+
+// Close implements sqlstore.Tx. The pool closes connections with an open transaction.
+func (t *tx) Close() {
+	if t.Conn.Conn().PgConn().TxStatus() != 'I' {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		t.Exec(ctx, `ROLLBACK`)
+	}
+	t.Release()
+}
+
+// Send implements sqlstore.Tx.
+func (t *tx) Send(ctx context.Context, b *sqlstore.Batch, last bool) error {
+	var batch pgx.Batch
+	if !t.begun && (!last || len(b.Statements) > 1 || t.mode == sqlstore.WriteFleet) {
+		t.begin(&batch, last)
+	}
+	for _, st := range b.Statements {
+		queue(&batch, strings.ReplaceAll(st.SQL, "{schema}", t.schema), st)
+	}
+	if last && t.begun {
+		batch.Queue(`COMMIT`)
+	}
+	if batch.Len() == 0 {
+		return nil
+	}
+	return t.SendBatch(ctx, &batch).Close()
+}
+
+const clientsKey = lockKey + 1
+
+// begin begins the transaction. Where another batch follows, a timeout releases the
+// locks if this process disappears. Writers of clients take turns: with row locks alone
+// two servers could deadlock, since downloads and tries lock rows in different orders.
+func (t *tx) begin(batch *pgx.Batch, last bool) {
+	t.begun = true
+	if t.mode == sqlstore.Read {
+		batch.Queue(`BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY`)
+	} else {
+		batch.Queue(`BEGIN ISOLATION LEVEL READ COMMITTED`)
+	}
+	if !last {
+		batch.Queue(`SET LOCAL idle_in_transaction_session_timeout = '10s'`)
+	}
+	if t.mode == sqlstore.WriteFleet {
+		batch.Queue(`SELECT pg_catalog.pg_advisory_xact_lock($1)`, int64(clientsKey))
+	}
+}
+
+// queue adds a statement. {rows} of a list becomes one array for each column.
+func queue(batch *pgx.Batch, statement string, st sqlstore.Statement) {
+	args := st.Args
+	if st.Columns != nil {
+		statement = strings.ReplaceAll(statement, "{rows}", unnest(st.Columns))
+		for i := range st.Columns {
+			column := make(pgtype.FlatArray[any], len(st.Rows))
+			for n, row := range st.Rows {
+				column[n] = row[i]
+			}
+			args = append(args, column)
+		}
+	}
+	queued := batch.Queue(statement, args...)
+	switch {
+	case st.Scan != nil:
+		queued.Query(func(rows pgx.Rows) error {
+			defer rows.Close()
+			for rows.Next() {
+				if err := st.Scan(rows); err != nil {
+					return err
+				}
+			}
+			return rows.Err()
+		})
+	case st.Affected != nil:
+		queued.Exec(func(tag pgconn.CommandTag) error {
+			st.Affected(tag.RowsAffected())
+			return nil
+		})
+	}
+}
+
+// unnest returns the table n of a list.
+func unnest(columns []sqlstore.Column) string {
+	var arrays, names []string
+	for i, c := range columns {
+		arrays = append(arrays, "$"+strconv.Itoa(i+1)+"::"+c.Type+"[]")
+		names = append(names, c.Name)
+	}
+	return "unnest(" + strings.Join(arrays, ", ") + ") AS n (" + strings.Join(names, ", ") + ")"
+}
+
+// forgetPiece bounds the rows that one transaction deletes from a table.
+const forgetPiece = 5000
+
+// Forget implements sqlstore.Database. The index on seen finds the rows, which do not
+// move meanwhile, since writers wait.
+func (s *server) Forget(before time.Time) func(ctx context.Context, tx sqlstore.Tx) (n int64, more bool, err error) {
+	return func(ctx context.Context, tx sqlstore.Tx) (n int64, more bool, err error) {
+		var b sqlstore.Batch
+		for _, table := range []string{"tsmon.clients", "tsmon.tries"} {
+			b.Statements = append(b.Statements, sqlstore.Statement{
+				SQL:  fmt.Sprintf(`DELETE FROM %[1]s WHERE ctid = ANY(ARRAY(SELECT ctid FROM %[1]s WHERE seen < $1 ORDER BY seen LIMIT $2))`, table),
+				Args: []any{before.UnixMicro(), forgetPiece},
+				Affected: func(deleted int64) {
+					n += deleted
+					more = more || deleted == forgetPiece
+				},
+			})
+		}
+		err = tx.Send(ctx, &b, true) // counts
+		return n, more, err
+	}
+}

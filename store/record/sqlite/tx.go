@@ -1,0 +1,189 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"tsmon/store/record/sqlstore"
+	"tsmon/store/sqlitefile"
+)
+
+// tx is a transaction.
+type tx struct {
+	*sql.Tx
+	schema string
+}
+
+// Begin implements sqlstore.Database.
+func (d *database) Begin(ctx context.Context, mode sqlstore.Mode, schema string) (sqlstore.Tx, error) {
+	db := d.Writer
+	if mode == sqlstore.Read {
+		db = d.Readers
+	}
+	begun, err := db.BeginTx(ctx, nil)
+	return &tx{begun, schema}, err
+}
+
+// CreateSchema implements sqlstore.Database.
+func (d *database) CreateSchema(ctx context.Context, schema string) error {
+	begun, err := d.Writer.BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	defer begun.Rollback()
+	var exists bool
+	err = begun.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM sqlite_master WHERE name = ?)`, translate(`{schema}.counters`, schema)).Scan(&exists)
+	if err != nil || exists {
+		return err
+	}
+	steps, err := sqlstore.Steps(sqlstore.Tenant)
+	for _, step := range steps {
+		step = strings.ReplaceAll(structure.Replace(step), "CREATE INDEX ", "CREATE INDEX {schema}.")
+		if _, err = begun.ExecContext(ctx, translate(step, schema)); err != nil {
+			return err
+		}
+	}
+	if err != nil {
+		return err
+	}
+	return begun.Commit()
+}
+
+// Close implements sqlstore.Tx.
+func (t *tx) Close() { t.Rollback() } // does nothing after the commit
+
+// structure translates the types of columns. A clustered table is one that lies in the
+// order of its key.
+var structure = strings.NewReplacer(
+	"CREATE SCHEMA {schema};", "", "\n); -- clustered", "\n) STRICT, WITHOUT ROWID;", "\n);", "\n) STRICT;",
+	" bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY", " INTEGER PRIMARY KEY", ` COLLATE "C"`, "", ") STORED", ")",
+	" bigint", " INTEGER", " boolean", " INTEGER", " json", " TEXT", " bytea", " BLOB", "(greatest(", "(max(",
+)
+
+var greatest = regexp.MustCompile(`greatest\(([^,()]+), ([^,()]+)\)`)
+
+// translate returns a statement in the dialect of SQLite, whose max is NULL if one of
+// several arguments is.
+func translate(statement, schema string) string {
+	statement = strings.NewReplacer("$", "?", "{schema}.", "t$"+schema+"$", "tsmon.", "", " FOR UPDATE", "").Replace(statement)
+	return greatest.ReplaceAllString(statement, "coalesce(max($1, $2), $1, $2)")
+}
+
+// Send implements sqlstore.Tx.
+func (t *tx) Send(ctx context.Context, b *sqlstore.Batch, last bool) error {
+	for _, st := range b.Statements {
+		if err := t.send(ctx, st); err != nil {
+			return err
+		}
+	}
+	if last {
+		return t.Commit()
+	}
+	return nil
+}
+
+func (t *tx) send(ctx context.Context, st sqlstore.Statement) error {
+	statement := translate(st.SQL, t.schema)
+	switch {
+	case st.Columns != nil:
+		return t.sendList(ctx, statement, st)
+	case st.Scan != nil:
+		rows, err := t.QueryContext(ctx, statement, st.Args...)
+		return sqlitefile.Scan(rows, err, st.Scan)
+	}
+	result, err := t.ExecContext(ctx, statement, st.Args...)
+	if err == nil && st.Affected != nil {
+		var n int64
+		n, err = result.RowsAffected()
+		st.Affected(n)
+	}
+	return err
+}
+
+// sendList executes a statement for each row of a list, whose columns become parameters:
+// SQLite would not look up the rows of a longer one by an index.
+func (t *tx) sendList(ctx context.Context, statement string, st sqlstore.Statement) error {
+	parameters := []string{"FROM {rows}", "", ", {rows}", ""}
+	for i, c := range st.Columns {
+		parameters = append(parameters, "n."+c.Name, "?"+strconv.Itoa(i+1))
+	}
+	statement = strings.NewReplacer(parameters...).Replace(statement)
+	prepared, err := t.PrepareContext(ctx, statement)
+	if err != nil {
+		return err
+	}
+	defer prepared.Close()
+	for _, row := range st.Rows {
+		if st.Scan == nil {
+			_, err = prepared.ExecContext(ctx, row...)
+		} else {
+			rows, failed := prepared.QueryContext(ctx, row...)
+			err = sqlitefile.Scan(rows, failed, st.Scan)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// forgetPiece bounds the rows that one transaction looks at.
+const forgetPiece = 5000
+
+// Forget implements sqlstore.Database. It walks through the tables in order of their
+// keys, a piece at a time.
+func (d *database) Forget(before time.Time) func(ctx context.Context, tx sqlstore.Tx) (n int64, more bool, err error) {
+	walks := []*walk{
+		{table: "clients", key: "channel, client", last: []any{"", []byte{}}},
+		{table: "tries", key: "channel, version, client", last: []any{"", "", []byte{}}},
+	}
+	return func(ctx context.Context, tx sqlstore.Tx) (n int64, more bool, err error) {
+		n, err = walks[0].forget(ctx, tx, before)
+		if err == nil && walks[0].done {
+			walks = walks[1:]
+		}
+		return n, len(walks) > 0, err
+	}
+}
+
+// walk is how far Forget came with a table.
+type walk struct {
+	table, key string
+	last       []any // the key that the last piece ended with
+	done       bool
+}
+
+// forget deletes, of the next piece, the rows of which nothing was seen since a time.
+func (w *walk) forget(ctx context.Context, tx sqlstore.Tx, before time.Time) (n int64, err error) {
+	var end []any
+	marks := strings.Repeat(", ?", len(w.last)-1)
+	after := fmt.Sprintf(`FROM %s WHERE (%s) > (?%s)`, w.table, w.key, marks)
+	var look, remove sqlstore.Batch
+	look.Query(func(r sqlstore.Scanner) error {
+		end = make([]any, len(w.last))
+		into := make([]any, len(w.last))
+		for i := range end {
+			into[i] = &end[i]
+		}
+		return r.Scan(into...)
+	}, fmt.Sprintf(`SELECT %s %s ORDER BY %[1]s LIMIT 1 OFFSET %[3]d`, w.key, after, forgetPiece-1), w.last...)
+	if err := tx.Send(ctx, &look, false); err != nil {
+		return 0, err
+	}
+	statement, args := `DELETE `+after, w.last
+	if w.done = end == nil; !w.done {
+		statement += fmt.Sprintf(` AND (%s) <= (?%s)`, w.key, marks)
+		args, w.last = slices.Concat(args, end), end
+	}
+	remove.Statements = []sqlstore.Statement{{
+		SQL: statement + ` AND seen < ?`, Args: append(slices.Clip(args), before.UnixMicro()),
+		Affected: func(deleted int64) { n = deleted },
+	}}
+	return n, tx.Send(ctx, &remove, true)
+}

@@ -1,0 +1,233 @@
+package sqlstore
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"tsmon/store/record"
+)
+
+const (
+	selectVariables     = `SELECT key, is_integer, name, unit, type, calc, equation, status, vars_ts FROM {schema}.variables ORDER BY position, key`
+	selectDiagrams      = `SELECT id, head FROM {schema}.diagrams ORDER BY id`
+	selectObjects       = `SELECT diagram, kind, id, members FROM {schema}.objects ORDER BY diagram, kind, id`
+	selectMenus         = `SELECT id, name, icon, path, status FROM {schema}.menus ORDER BY id`
+	selectPermissions   = `SELECT id, menu, profile, user_id, status FROM {schema}.permissions`
+	selectNotifications = `SELECT kind, brand, version, entries FROM {schema}.notifications`
+	selectCharts        = `SELECT chart FROM {schema}.charts ORDER BY position, key`
+)
+
+var (
+	scanVariable = scan(func(v *record.Variable) []any {
+		return []any{&v.ID.Text, &v.ID.Integer, &v.Name, &v.Unit, &v.Type, &v.Calc, &v.Equation, &v.Status, (*[]byte)(&v.VarsTs)}
+	})
+	scanMenu = scan(func(m *record.Menu) []any {
+		return []any{&m.ID, &m.Name, &m.Icon, &m.Path, &m.Status}
+	})
+	scanPermission = scan(func(p *record.Permission) []any {
+		return []any{&p.ID, &p.Menu, &p.Profile, &p.User, &p.Status}
+	})
+	scanNotification = scan(func(n *record.NotifyRow) []any {
+		return []any{&n.Kind, &n.Brand, &n.Version, (*[]byte)(&n.Entries)}
+	})
+	scanPlaced = scan(func(p *placed) []any {
+		return []any{&p.diagram, &p.kind, &p.ID, (*[]byte)(&p.Members)}
+	})
+)
+
+// placed is an object and where it stands.
+type placed struct {
+	diagram int64
+	kind    record.Kind
+	record.Object
+}
+
+func scanDiagram(r Scanner) (d record.Diagram, err error) {
+	var id int64
+	var head []byte
+	if err := r.Scan(&id, &head); err != nil {
+		return d, err
+	}
+	err = json.Unmarshal(head, &d)
+	d.ID = id
+	return d, err
+}
+
+func scanChart(r Scanner) (c record.Chart, err error) {
+	var data []byte
+	if err := r.Scan(&data); err != nil {
+		return c, err
+	}
+	return c, c.UnmarshalJSON(data)
+}
+
+// Variables implements record.Variables.
+func (s *Store) Variables(ctx context.Context, schema string) ([]record.Variable, error) {
+	return list(ctx, s, of(schema, "read variables", Read), scanVariable, selectVariables)
+}
+
+// VariablesByField implements record.Variables.
+func (s *Store) VariablesByField(ctx context.Context, schema string, fields []record.Field) (map[record.Field]record.ID, error) {
+	var wanted []record.Field
+	for _, f := range fields {
+		if f.Measurement != "" && record.Storable(f.Measurement) && record.Storable(f.Field) {
+			wanted = append(wanted, f)
+		}
+	}
+	found := make(map[record.Field]record.ID, len(wanted))
+	var b Batch
+	b.list("measurement text, field text", rowsOf(wanted, func(f record.Field) []any { return []any{f.Measurement, f.Field} }), func(r Scanner) error {
+		var f record.Field
+		var id record.ID
+		err := r.Scan(&f.Measurement, &f.Field, &id.Text, &id.Integer)
+		found[f] = id
+		return err
+	}, `SELECT measurement, field, min(key), min(CASE WHEN is_integer THEN 1 ELSE 0 END) = 1 FROM {schema}.variables
+		WHERE (measurement, field) IN (SELECT n.measurement, n.field FROM {rows})
+		GROUP BY measurement, field HAVING count(*) = 1`)
+	return found, s.send(ctx, of(schema, "find variables", Read), &b)
+}
+
+// Menus implements record.Access.
+func (s *Store) Menus(ctx context.Context, schema string) ([]record.Menu, error) {
+	return list(ctx, s, of(schema, "read menus", Read), scanMenu, selectMenus)
+}
+
+// Permissions implements record.Access.
+func (s *Store) Permissions(ctx context.Context, schema string, user, profile int64) ([]record.Permission, error) {
+	return list(ctx, s, of(schema, "read permissions", Read), scanPermission,
+		selectPermissions+` WHERE user_id = $1 OR profile = $2 ORDER BY id`, user, profile)
+}
+
+// NotifyConfig implements record.Configuration.
+func (s *Store) NotifyConfig(ctx context.Context, schema string) (record.NotifyConfig, error) {
+	rows, err := list(ctx, s, of(schema, "read notification configuration", Read), scanNotification, selectNotifications)
+	if err != nil {
+		return nil, err
+	}
+	return record.NotifyConfigOf(rows)
+}
+
+// Charts implements record.Configuration.
+func (s *Store) Charts(ctx context.Context, schema string) ([]record.Chart, error) {
+	return list(ctx, s, of(schema, "read charts", Read), scanChart, selectCharts)
+}
+
+// Export implements record.Contents, in one round trip.
+func (s *Store) Export(ctx context.Context, schema string) (c record.Content, err error) {
+	var b Batch
+	var objects []placed
+	var notifications []record.NotifyRow
+	b.Query(collect(&c.Variables, scanVariable), selectVariables)
+	b.Query(collect(&c.Diagrams, scanDiagram), selectDiagrams)
+	b.Query(collect(&objects, scanPlaced), selectObjects)
+	b.Query(collect(&c.Menus, scanMenu), selectMenus)
+	b.Query(collect(&c.Permissions, scanPermission), selectPermissions+` ORDER BY id`)
+	b.Query(collect(&notifications, scanNotification), selectNotifications)
+	b.Query(collect(&c.Charts, scanChart), selectCharts)
+	if err := s.send(ctx, of(schema, "export", Read), &b); err != nil {
+		return record.Content{}, err
+	}
+	index := make(map[int64]int, len(c.Diagrams))
+	for i, d := range c.Diagrams {
+		index[d.ID] = i
+	}
+	for _, p := range objects {
+		c.Diagrams[index[p.diagram]].Add(p.kind, p.Object)
+	}
+	c.Notifications, err = record.NotifyConfigOf(notifications)
+	return c, err
+}
+
+// Import implements record.Contents, in two round trips.
+func (s *Store) Import(ctx context.Context, schema string, c record.Content) error {
+	if err := c.Validate(); err != nil {
+		return fmt.Errorf("import: %w", err)
+	}
+	savings, err := c.Savings()
+	if err != nil {
+		return fmt.Errorf("import: %w", err)
+	}
+	notifications, err := c.Notifications.Rows()
+	if err != nil {
+		return fmt.Errorf("import: %w", err)
+	}
+	return s.run(ctx, of(schema, "import", Write), func(ctx context.Context, tx Tx) error {
+		variables, charts, err := prepareImport(ctx, tx, savings)
+		if err != nil {
+			return err
+		}
+		var b Batch
+		queueVariables(&b, c.Variables, record.Positions(variables, c.Variables, record.Variable.Key))
+		queueSavings(&b, savings)
+		b.upsert("{schema}.menus", "id", "id bigint, name text, icon text, path text, status boolean",
+			rowsOf(c.Menus, func(m record.Menu) []any { return []any{m.ID, m.Name, m.Icon, m.Path, m.Status} }))
+		b.upsert("{schema}.permissions", "id", "id bigint, menu bigint, profile bigint, user_id bigint, status boolean",
+			rowsOf(c.Permissions, func(p record.Permission) []any { return []any{p.ID, p.Menu, p.Profile, p.User, p.Status} }))
+		b.upsert("{schema}.notifications", "kind, brand, version", "kind text, brand text, version text, entries json",
+			rowsOf(notifications, func(n record.NotifyRow) []any { return []any{n.Kind, n.Brand, n.Version, string(n.Entries)} }))
+		queueCharts(&b, c.Charts, record.Positions(charts, c.Charts, record.Chart.Key))
+		return tx.Send(ctx, &b, true)
+	})
+}
+
+// prepareImport locks the tenant, removes the objects of the diagrams that are imported, so that
+// an object may move between them, and returns the positions of all variables and charts.
+// A *record.ConflictError says that an object belongs to another diagram.
+func prepareImport(ctx context.Context, tx Tx, savings []record.Saving) (variables, charts map[string]int64, err error) {
+	variables, charts = map[string]int64{}, map[string]int64{}
+	found := state{owners: map[record.Ref]int64{}}
+	var refs []record.Ref
+	last := int64(0)
+	for _, s := range savings {
+		refs = append(refs, s.Refs()...)
+		last = max(last, s.Diagram)
+	}
+	var b Batch
+	queueLock(&b, &found)
+	b.Exec(`UPDATE {schema}.counters SET next_diagram = $1 WHERE next_diagram < $1`, last+1)
+	b.list("id bigint", rowsOf(savings, func(s record.Saving) []any { return []any{s.Diagram} }), nil,
+		`DELETE FROM {schema}.objects WHERE diagram IN (SELECT n.id FROM {rows})`)
+	queueOwners(&b, &found, refs)
+	queuePositions(&b, `SELECT key, position FROM {schema}.variables`, variables)
+	queuePositions(&b, `SELECT key, position FROM {schema}.charts`, charts)
+	if err := tx.Send(ctx, &b, false); err != nil {
+		return nil, nil, err
+	}
+	for _, s := range savings {
+		if err := s.Check(found.owners); err != nil {
+			return nil, nil, err
+		}
+	}
+	return variables, charts, nil
+}
+
+func queuePositions(b *Batch, query string, into map[string]int64) {
+	b.Query(func(r Scanner) error {
+		var key string
+		var position int64
+		err := r.Scan(&key, &position)
+		into[key] = position
+		return err
+	}, query)
+}
+
+func queueVariables(b *Batch, variables []record.Variable, positions []int64) {
+	next := 0
+	b.upsert("{schema}.variables", "key", "key text, is_integer boolean, position bigint, name text, unit text, type text, calc boolean, "+
+		"equation text, status boolean, vars_ts json, measurement text, field text", rowsOf(variables, func(v record.Variable) []any {
+		f := v.Field()
+		next++
+		return []any{v.ID.Text, v.ID.Integer, positions[next-1], v.Name, v.Unit, v.Type, v.Calc,
+			v.Equation, v.Status, string(v.VarsTs), f.Measurement, f.Field}
+	}))
+}
+
+func queueCharts(b *Batch, charts []record.Chart, positions []int64) {
+	next := 0
+	b.upsert("{schema}.charts", "key", "key text, position bigint, chart json", rowsOf(charts, func(c record.Chart) []any {
+		next++
+		return []any{c.ID.Text, positions[next-1], string(c.JSON)}
+	}))
+}

@@ -1,0 +1,117 @@
+package sqlstore
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"tsmon/store/record"
+)
+
+// Sight implements record.Installs, in one round trip.
+func (s *Store) Sight(ctx context.Context, seen record.Sightings) error {
+	if err := seen.Validate(); err != nil {
+		return fmt.Errorf("sight clients: %w", err)
+	}
+	seen = seen.Merge()
+	var b Batch
+	queueInstalled(&b, seen.Installed)
+	queueTries(&b, seen.Tries)
+	queueDownloads(&b, seen.Downloads)
+	return s.send(ctx, central("sight clients", WriteFleet), &b)
+}
+
+func queueInstalled(b *Batch, installed []record.Installed) {
+	const columns = "channel text, client bytea, version text, target text, cohort text, seen bigint"
+	b.list(columns, rowsOf(installed, func(i record.Installed) []any {
+		return []any{i.Channel, i.Client[:], i.Version, i.Target, i.Cohort, i.Seen.UnixMicro()}
+	}), nil, upsert("tsmon.clients AS c", "channel, client", columns)+`
+		WHERE (excluded.seen, excluded.version, excluded.target, excluded.cohort) > (c.seen, c.version, c.target, c.cohort)`)
+}
+
+// queueTries merges a try without Asked into the existing row, if there is one.
+// greatest ignores NULLs.
+func queueTries(b *Batch, tries []record.Try) {
+	b.list("channel text, version text, client bytea, asked bigint, installed bigint, running bigint, failed bigint, crashed bigint",
+		rowsOf(tries, func(t record.Try) []any {
+			return []any{t.Channel, t.Version, t.Client[:], record.Micros(t.Asked),
+				record.Micros(t.Installed), record.Micros(t.Running), record.Micros(t.Failed), record.Micros(t.Crashed)}
+		}), nil, `
+		INSERT INTO tsmon.tries AS t (channel, version, client, asked, installed, running, failed, crashed)
+		SELECT n.channel, n.version, n.client, coalesce(n.asked, (SELECT o.asked FROM tsmon.tries o
+			WHERE o.channel = n.channel AND o.version = n.version AND o.client = n.client)), n.installed, n.running, n.failed, n.crashed
+		FROM {rows} WHERE n.asked IS NOT NULL OR EXISTS (SELECT 1 FROM tsmon.tries o
+			WHERE o.channel = n.channel AND o.version = n.version AND o.client = n.client)
+		ON CONFLICT (channel, version, client) DO UPDATE SET asked = greatest(t.asked, excluded.asked),
+			installed = greatest(t.installed, excluded.installed), running = greatest(t.running, excluded.running),
+			failed = greatest(t.failed, excluded.failed), crashed = greatest(t.crashed, excluded.crashed),
+			kept = CASE WHEN excluded.asked > greatest(t.downloaded, t.kept) THEN excluded.asked ELSE t.kept END,
+			kept_from = CASE WHEN excluded.asked > greatest(t.downloaded, t.kept) THEN t.downloaded ELSE t.kept_from END`)
+}
+
+// queueDownloads follows queueTries, since downloads are merged into tries.
+func queueDownloads(b *Batch, downloads []record.Download) {
+	b.list("client bytea, version text, at bigint", rowsOf(downloads, func(d record.Download) []any {
+		return []any{d.Client[:], d.Version, d.Time.UnixMicro()}
+	}), nil, `
+		UPDATE tsmon.tries AS t SET downloaded = greatest(t.downloaded, n.at),
+			kept = CASE WHEN t.asked > n.at AND (t.kept IS NULL OR (t.asked, n.at) > (t.kept, t.kept_from)) THEN t.asked ELSE t.kept END,
+			kept_from = CASE WHEN t.asked > n.at AND (t.kept IS NULL OR (t.asked, n.at) > (t.kept, t.kept_from)) THEN n.at ELSE t.kept_from END
+		FROM {rows} WHERE t.client = n.client AND t.version = n.version`)
+}
+
+// Clients implements record.Installs.
+func (s *Store) Clients(ctx context.Context, channel string, since time.Time) ([]record.ClientCount, error) {
+	if !record.Storable(channel) {
+		return nil, nil
+	}
+	return list(ctx, s, central("count clients", Read), scan(func(c *record.ClientCount) []any {
+		return []any{&c.Version, &c.Target, &c.Cohort, &c.Clients}
+	}), `SELECT version, target, cohort, count(*) FROM tsmon.clients WHERE channel = $1 AND seen >= $2
+		GROUP BY version, target, cohort ORDER BY version, target, cohort`, channel, since.UnixMicro())
+}
+
+// Progress implements record.Installs. Where all tries count it reads them in the order
+// of the table, since SQLite takes longer by the index.
+func (s *Store) Progress(ctx context.Context, channel, version string, since, decided time.Time) (record.Progress, error) {
+	if !record.Storable(channel) || !record.Storable(version) {
+		return record.Progress{}, nil
+	}
+	recent := ` AND seen >= $3`
+	if since.IsZero() {
+		recent = ``
+	}
+	return one(ctx, s, central("count tries", Read), scan(func(p *record.Progress) []any {
+		return []any{&p.Crashed, &p.Running, &p.Failed, &p.Kept, &p.Waiting, &p.Offered}
+	}), `
+		SELECT count(*) FILTER (WHERE stage = 'crashed'), count(*) FILTER (WHERE stage = 'running'),
+			count(*) FILTER (WHERE stage = 'failed'), count(*) FILTER (WHERE stage = 'kept'),
+			count(*) FILTER (WHERE stage = 'waiting'), count(*) FILTER (WHERE stage = 'offered')
+		FROM (SELECT
+			CASE WHEN crashed >= $3 THEN 'crashed' WHEN failed = last THEN 'failed' WHEN stuck = last THEN 'kept' WHEN running = last THEN 'running'
+				WHEN fetched IS NOT NULL THEN 'waiting' ELSE 'offered' END AS stage,
+			CASE WHEN crashed >= $3 THEN crashed ELSE coalesce(last, fetched, asked) END AS at
+			FROM (SELECT *, greatest(unwell, running) AS last
+				FROM (SELECT *, greatest(failed, stuck) AS unwell
+					FROM (SELECT asked, running, failed, crashed, greatest(downloaded, installed) AS fetched,
+						CASE WHEN kept_from >= $4 AND coalesce(installed < kept_from, TRUE) THEN kept END AS stuck
+						FROM tsmon.tries WHERE channel = $1 AND version = $2`+recent+`) AS a) AS b) AS c) AS d
+		WHERE at >= $3`, channel, version, since.UnixMicro(), decided.UnixMicro())
+}
+
+// ForgetClients implements record.Installs, in several transactions, so that others
+// can write in between. What was deleted before an error stays deleted, and is counted.
+func (s *Store) ForgetClients(ctx context.Context, before time.Time) (total int64, err error) {
+	forget := s.db.Forget(before)
+	for more := true; more && err == nil; {
+		var n int64
+		err = s.run(ctx, central("forget clients", WriteFleet), func(ctx context.Context, tx Tx) (err error) {
+			n, more, err = forget(ctx, tx)
+			return err
+		})
+		if err == nil {
+			total += n
+		}
+	}
+	return total, err
+}

@@ -1,0 +1,233 @@
+// Package sqlstore implements the contract of package record in SQL, over databases
+// that the adapters open.
+//
+// Statements are in the dialect of PostgreSQL, as far as SQLite has an equal. Central
+// tables lie in the schema tsmon, those of a tenant in {schema}. In a statement about a
+// list, {rows} stands for the table n, which holds it or one row of it; that is the last
+// of FROM, and its columns are qualified by n.
+package sqlstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"tsmon/store/record"
+)
+
+// Mode is what a transaction is for.
+type Mode int
+
+const (
+	Read       Mode = iota // one state of the database
+	Write                  // what locks the counters of a tenant, or is one statement
+	WriteFleet             // clients; such transactions run one after another
+)
+
+// Database is what an adapter provides.
+type Database interface {
+	// Begin begins a transaction of a database whose structure is up to date. {schema}
+	// is that of a tenant, or empty.
+	Begin(ctx context.Context, mode Mode, schema string) (Tx, error)
+	// CreateSchema creates the tables of a tenant unless they exist. The name is valid.
+	CreateSchema(ctx context.Context, schema string) error
+	// Forget returns a function that deletes some of the clients and tries that were
+	// last seen before a time, and reports how many and whether there may be more. Each
+	// call gets a transaction of its own, which it commits.
+	Forget(before time.Time) func(ctx context.Context, tx Tx) (n int64, more bool, err error)
+	// Translate maps an error of the driver to those of package record.
+	Translate(ctx context.Context, err error) error
+}
+
+// Tx is a transaction.
+type Tx interface {
+	// Send executes a batch in one round trip, and commits after the last one.
+	Send(ctx context.Context, b *Batch, last bool) error
+	// Close rolls back unless a batch has committed.
+	Close()
+}
+
+// Batch is a list of statements.
+type Batch struct{ Statements []Statement }
+
+// Statement is a statement of a batch.
+type Statement struct {
+	SQL      string
+	Args     []any               // $1, $2, …
+	Columns  []Column            // of {rows}, for a list
+	Rows     [][]any             // of the list; none execute nothing
+	Scan     func(Scanner) error // called with each row of the result; may be nil
+	Affected func(rows int64)    // may be nil; excludes Scan
+}
+
+// Scanner is a row of a result.
+type Scanner = interface{ Scan(into ...any) error }
+
+// Column is a column of a list.
+type Column struct{ Name, Type string }
+
+// Exec adds a statement that returns no rows.
+func (b *Batch) Exec(statement string, args ...any) {
+	b.Statements = append(b.Statements, Statement{SQL: statement, Args: args})
+}
+
+// Query adds a statement that returns rows.
+func (b *Batch) Query(scan func(Scanner) error, statement string, args ...any) {
+	b.Statements = append(b.Statements, Statement{SQL: statement, Args: args, Scan: scan})
+}
+
+// list adds a statement about a list, unless that is empty. columns are names and types,
+// such as "id bigint, name text".
+func (b *Batch) list(columns string, rows [][]any, scan func(Scanner) error, statement string) {
+	if len(rows) > 0 {
+		b.Statements = append(b.Statements, Statement{SQL: statement, Columns: parseColumns(columns), Rows: rows, Scan: scan})
+	}
+}
+
+func parseColumns(text string) (columns []Column) {
+	for column := range strings.SplitSeq(text, ", ") {
+		name, kind, _ := strings.Cut(column, " ")
+		columns = append(columns, Column{name, kind})
+	}
+	return columns
+}
+
+// upsert adds the rows of a list to a table, or replaces those with the same keys.
+func (b *Batch) upsert(table, keys, columns string, rows [][]any) {
+	b.list(columns, rows, nil, upsert(table, keys, columns))
+}
+
+func upsert(table, keys, columns string) string {
+	var names, set []string
+	for _, c := range parseColumns(columns) {
+		names = append(names, c.Name)
+		if !strings.Contains(", "+keys+",", " "+c.Name+",") {
+			set = append(set, c.Name+" = excluded."+c.Name)
+		}
+	}
+	return fmt.Sprintf(`INSERT INTO %s (%s) SELECT n.%s FROM {rows} WHERE true ON CONFLICT (%s) DO UPDATE SET %s`,
+		table, strings.Join(names, ", "), strings.Join(names, ", n."), keys, strings.Join(set, ", "))
+}
+
+// rowsOf returns a list as rows of its columns.
+func rowsOf[T any](list []T, values func(T) []any) [][]any {
+	rows := make([][]any, len(list))
+	for i, element := range list {
+		rows[i] = values(element)
+	}
+	return rows
+}
+
+// Store implements record.Store but for Close.
+type Store struct {
+	db    Database
+	limit time.Duration // of a call
+	known sync.Map      // schemas of existing tenants
+}
+
+// New returns the store of a database. Calls take at most limit.
+func New(db Database, limit time.Duration) *Store { return &Store{db: db, limit: limit} }
+
+// Ping implements record.Store.
+func (s *Store) Ping(ctx context.Context) error {
+	_, err := list(ctx, s, central("ping records", Read), scan(func(n *int) []any { return []any{n} }), `SELECT 1 FROM tsmon.tenants LIMIT 1`)
+	return err
+}
+
+// call is what a call does, and for which tenant.
+type call struct {
+	what   string
+	mode   Mode
+	schema string
+	tenant bool
+}
+
+func central(what string, mode Mode) call { return call{what: what, mode: mode} }
+
+func of(schema, what string, mode Mode) call { return call{what, mode, schema, true} }
+
+// run runs f with a transaction. record.ErrNotFound if there is no such tenant.
+func (s *Store) run(ctx context.Context, c call, f func(ctx context.Context, tx Tx) error) error {
+	ctx, cancel := context.WithTimeout(ctx, s.limit)
+	defer cancel()
+	if c.tenant {
+		if err := record.ValidSchema(c.schema); err != nil {
+			return fmt.Errorf("%s: %w", c.what, err)
+		}
+		c.what += " of " + c.schema
+		if err := s.find(ctx, c); err != nil {
+			return err
+		}
+	}
+	tx, err := s.db.Begin(ctx, c.mode, c.schema)
+	if err == nil {
+		defer tx.Close()
+		err = f(ctx, tx)
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", c.what, s.db.Translate(ctx, err))
+	}
+	return nil
+}
+
+// find returns record.ErrNotFound if there is no such tenant. It caches existing ones.
+func (s *Store) find(ctx context.Context, c call) error {
+	if _, ok := s.known.Load(c.schema); ok {
+		return nil
+	}
+	_, err := one(ctx, s, central(c.what, Read), scanTenant, selectTenant, c.schema)
+	if errors.Is(err, record.ErrNotFound) {
+		return fmt.Errorf("%s: %w: there is no such tenant", c.what, record.ErrNotFound)
+	}
+	if err == nil {
+		s.known.Store(c.schema, true)
+	}
+	return err
+}
+
+// send executes a batch in a transaction of its own.
+func (s *Store) send(ctx context.Context, c call, b *Batch) error {
+	return s.run(ctx, c, func(ctx context.Context, tx Tx) error { return tx.Send(ctx, b, true) })
+}
+
+// scan returns a function that reads a row into the fields of an element.
+func scan[T any](fields func(*T) []any) func(Scanner) (T, error) {
+	return func(row Scanner) (t T, err error) {
+		err = row.Scan(fields(&t)...)
+		return t, err
+	}
+}
+
+// collect returns a function that appends rows to a list.
+func collect[T any](all *[]T, scan func(Scanner) (T, error)) func(Scanner) error {
+	return func(row Scanner) error {
+		element, err := scan(row)
+		*all = append(*all, element)
+		return err
+	}
+}
+
+// list returns the rows of a statement.
+func list[T any](ctx context.Context, s *Store, c call, scan func(Scanner) (T, error), statement string, args ...any) (all []T, err error) {
+	var b Batch
+	b.Query(collect(&all, scan), statement, args...)
+	err = s.send(ctx, c, &b)
+	return all, err
+}
+
+// one returns the row of a statement, record.ErrNotFound if there is none.
+func one[T any](ctx context.Context, s *Store, c call, scan func(Scanner) (T, error), statement string, args ...any) (found T, err error) {
+	all, err := list(ctx, s, c, scan, statement, args...)
+	switch {
+	case err != nil:
+		return found, err
+	case len(all) == 0:
+		return found, fmt.Errorf("%s: %w", c.what, record.ErrNotFound)
+	}
+	return all[0], nil
+}
+
+var scanID = scan(func(id *int64) []any { return []any{id} })

@@ -1,0 +1,33 @@
+package sqlstore
+
+import (
+	"embed"
+	"io/fs"
+)
+
+//go:embed migrations
+var migrations embed.FS
+
+// The parts of the structure of a database.
+const (
+	Central = "central" // the schema tsmon, which the adapter creates
+	Tenant  = "tenant"  // {schema}
+)
+
+// Steps returns the statements that build up a part, one step after another. An adapter
+// applies each once.
+func Steps(part string) ([]string, error) {
+	names, err := fs.Glob(migrations, "migrations/"+part+"/*.sql") // sorted
+	if err != nil {
+		return nil, err
+	}
+	steps := make([]string, len(names))
+	for i, name := range names {
+		text, err := migrations.ReadFile(name)
+		if err != nil {
+			return nil, err
+		}
+		steps[i] = string(text)
+	}
+	return steps, nil
+}

@@ -1,0 +1,169 @@
+package sqlstore
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"tsmon/store/record"
+)
+
+const (
+	selectTenants = `SELECT schema_name, ts_name, settings FROM tsmon.tenants`
+	selectTenant  = selectTenants + ` WHERE schema_name = $1`
+)
+
+func scanTenant(r Scanner) (t record.Tenant, err error) {
+	var settings []byte
+	if err := r.Scan(&t.Schema, &t.TsName, &settings); err != nil {
+		return t, err
+	}
+	return t, json.Unmarshal(settings, &t.Settings)
+}
+
+// Tenants implements record.Tenants.
+func (s *Store) Tenants(ctx context.Context) ([]record.Tenant, error) {
+	return list(ctx, s, central("list tenants", Read), scanTenant, selectTenants+` ORDER BY schema_name`)
+}
+
+// Tenant implements record.Tenants.
+func (s *Store) Tenant(ctx context.Context, schema string) (record.Tenant, error) {
+	return one(ctx, s, of(schema, "read tenant", Read), scanTenant, selectTenant, schema)
+}
+
+// CreateTenant implements record.Tenants. It creates the schema first; after a crash
+// the next call completes the tenant.
+func (s *Store) CreateTenant(ctx context.Context, t record.Tenant) error {
+	settings, err := encodeSettings(t)
+	if err != nil {
+		return fmt.Errorf("create tenant: %w", err)
+	}
+	what := "create tenant " + t.Schema
+	if err := s.db.CreateSchema(ctx, t.Schema); err != nil {
+		return fmt.Errorf("%s: %w", what, s.db.Translate(ctx, err))
+	}
+	var b Batch
+	var found []record.Tenant
+	b.Exec(`INSERT INTO tsmon.tenants (schema_name, ts_name, settings) VALUES ($1, $2, $3) ON CONFLICT (schema_name) DO NOTHING`,
+		t.Schema, t.TsName, settings)
+	b.Query(collect(&found, scanTenant), selectTenant, t.Schema)
+	if err := s.send(ctx, central(what, Write), &b); err != nil {
+		return err
+	}
+	if len(found) != 1 || found[0] != t {
+		return fmt.Errorf("%s: %w with another ts_name or other settings", what, record.ErrExists)
+	}
+	return nil
+}
+
+// encodeSettings checks a tenant and returns its settings as scanTenant reads them.
+func encodeSettings(t record.Tenant) (string, error) {
+	if err := t.Validate(); err != nil {
+		return "", err
+	}
+	settings, err := json.Marshal(t.Settings)
+	return string(settings), err
+}
+
+// UpdateTenant implements record.Tenants.
+func (s *Store) UpdateTenant(ctx context.Context, t record.Tenant) error {
+	settings, err := encodeSettings(t)
+	if err != nil {
+		return fmt.Errorf("update tenant: %w", err)
+	}
+	var b Batch
+	b.Exec(`UPDATE tsmon.tenants SET ts_name = $1, settings = $2 WHERE schema_name = $3`, t.TsName, settings, t.Schema)
+	return s.send(ctx, of(t.Schema, "update tenant", Write), &b)
+}
+
+// Audit implements record.Audits.
+func (s *Store) Audit(ctx context.Context, a record.Audit) error {
+	a = a.Clean()
+	var b Batch
+	b.Exec(`INSERT INTO tsmon.audits (at, schema_name, user_email, action, target, address, request, ok)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`, a.Time.UnixMicro(), a.Schema, a.User, a.Action, a.Target, a.Address, a.Request, a.OK)
+	return s.send(ctx, central("audit", Write), &b)
+}
+
+// LastAudits implements record.Audits.
+func (s *Store) LastAudits(ctx context.Context, schema string, limit int) ([]record.Audit, error) {
+	if !record.Storable(schema) {
+		return nil, nil
+	}
+	return list(ctx, s, central("read audits", Read), func(r Scanner) (a record.Audit, err error) {
+		var at int64
+		err = r.Scan(&at, &a.Schema, &a.User, &a.Action, &a.Target, &a.Address, &a.Request, &a.OK)
+		a.Time = time.UnixMicro(at).UTC()
+		return a, err
+	}, `SELECT at, schema_name, user_email, action, target, address, request, ok
+		FROM tsmon.audits WHERE schema_name = $1 ORDER BY id DESC LIMIT $2`, schema, max(limit, 0))
+}
+
+const (
+	userColumns = `id, email, profile, admin, disabled, token_version, token_digest`
+	selectUsers = `SELECT ` + userColumns + ` FROM {schema}.users`
+)
+
+var scanUser = scan(func(u *record.User) []any {
+	return []any{&u.ID, &u.Email, &u.Profile, &u.Admin, &u.Disabled, &u.TokenVersion, &u.TokenDigest}
+})
+
+// Users implements record.Users.
+func (s *Store) Users(ctx context.Context, schema string) ([]record.User, error) {
+	return list(ctx, s, of(schema, "list users", Read), scanUser, selectUsers+` ORDER BY id`)
+}
+
+// User implements record.Users.
+func (s *Store) User(ctx context.Context, schema, email string) (record.User, error) {
+	return one(ctx, s, of(schema, "read user", Read), scanUser, selectUsers+` WHERE email_key = $1`, emailKey(email))
+}
+
+// emailKey returns the key of an address, or nil, which matches nobody, for one that
+// can't be stored.
+func emailKey(email string) *string {
+	if !record.Storable(email) {
+		return nil
+	}
+	key := record.EmailKey(email)
+	return &key
+}
+
+// UserByID implements record.Users.
+func (s *Store) UserByID(ctx context.Context, schema string, id int64) (record.User, error) {
+	return one(ctx, s, of(schema, "read user", Read), scanUser, selectUsers+` WHERE id = $1`, id)
+}
+
+// CreateUser implements record.Users.
+func (s *Store) CreateUser(ctx context.Context, schema string, u record.User) (record.User, error) {
+	if err := u.Validate(); err != nil {
+		return record.User{}, fmt.Errorf("create user: %w", err)
+	}
+	created, err := list(ctx, s, of(schema, "create user", Write), scanUser, `
+		INSERT INTO {schema}.users (email, email_key, profile, admin, disabled, token_digest)
+		VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT (email_key) DO NOTHING RETURNING `+userColumns,
+		u.Email, record.EmailKey(u.Email), u.Profile, u.Admin, u.Disabled, u.TokenDigest)
+	switch {
+	case err != nil:
+		return record.User{}, err
+	case len(created) == 0:
+		return record.User{}, fmt.Errorf("create user of %s: %s is %w", schema, u.Email, record.ErrExists)
+	}
+	return created[0], nil
+}
+
+// DisableUser implements record.Users.
+func (s *Store) DisableUser(ctx context.Context, schema, email string) error {
+	_, err := one(ctx, s, of(schema, "disable user", Write), scanID, `
+		UPDATE {schema}.users SET token_version = token_version + CASE WHEN disabled THEN 0 ELSE 1 END, disabled = true
+		WHERE email_key = $1 RETURNING id`, emailKey(email))
+	return err
+}
+
+// SetUserToken implements record.Users.
+func (s *Store) SetUserToken(ctx context.Context, schema, email string, digest []byte) error {
+	_, err := one(ctx, s, of(schema, "set token of user", Write), scanID, `
+		UPDATE {schema}.users SET token_version = token_version + 1, token_digest = $1
+		WHERE email_key = $2 RETURNING id`, digest, emailKey(email))
+	return err
+}
