@@ -211,7 +211,7 @@ func (l Library) fits(ctx context.Context, version string, b *Stored, found map[
 		err = l.Keys.VerifyDigest(sig, b.digest())
 	}
 	if err != nil {
-		return false, nil // it belongs to other bytes
+		return false, nil //nolint:nilerr // it belongs to other bytes
 	}
 	b.Signature = string(line)
 	return true, nil

@@ -66,7 +66,7 @@ func copyAhead(ctx context.Context, h hash.Hash, r io.Reader) (int64, error) {
 		full <- block[:n]
 		size += int64(n)
 		switch {
-		case err == io.EOF:
+		case errors.Is(err, io.EOF):
 			return size, nil
 		case err != nil:
 			return size, err

@@ -208,7 +208,7 @@ func sendPieces(w http.ResponseWriter, body io.Reader, length int64) (taken bool
 		n, err := io.CopyN(w, body, min(length, sendPiece))
 		var gone *net.OpError
 		switch {
-		case err == io.EOF:
+		case errors.Is(err, io.EOF):
 			return false, io.ErrUnexpectedEOF
 		case errors.As(err, &gone):
 			return false, nil

@@ -238,7 +238,7 @@ func (o *Observer) Recover(next http.Handler) http.Handler {
 			if found == nil {
 				return
 			}
-			if found == http.ErrAbortHandler {
+			if found == http.ErrAbortHandler { //nolint:errorlint // net/http compares so too
 				panic(found)
 			}
 			o.log.Error("panic", "request", NoteOf(r).ID, "found", fmt.Sprint(found), "stack", string(debug.Stack()))

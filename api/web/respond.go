@@ -79,7 +79,7 @@ func Send(w http.ResponseWriter, r *http.Request, status int, body any) {
 	header.Set("X-Content-Type-Options", "nosniff")
 	extendDeadline(w, time.Now())
 	w.WriteHeader(status)
-	_, _ = w.Write(text) // fails if the client went away
+	_, _ = w.Write(text) //nolint:gosec // JSON with nosniff; fails if the client went away
 }
 
 // encode returns JSON that shows <, > and & as they are.

@@ -37,7 +37,7 @@ func CSV(r io.Reader, unit time.Duration) iter.Seq2[Sample, error] {
 				return
 			}
 		}
-		if err != io.EOF {
+		if !errors.Is(err, io.EOF) {
 			yield(Sample{}, explainCSV(err))
 		}
 	}

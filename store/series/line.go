@@ -83,7 +83,7 @@ func Lines(r io.Reader, unit time.Duration, now time.Time) iter.Seq2[Sample, err
 		lines := newSplitter(r)
 		for {
 			line, err := lines.next()
-			if err == io.EOF {
+			if errors.Is(err, io.EOF) {
 				return
 			}
 			var s Sample

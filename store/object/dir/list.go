@@ -18,7 +18,7 @@ import (
 func (s *Store) List(ctx context.Context, prefix, after string) iter.Seq2[object.Info, error] {
 	return func(yield func(object.Info, error) bool) {
 		err := s.list(ctx, prefix, after, func(info object.Info) bool { return yield(info, nil) })
-		if err != nil && err != errStop {
+		if err != nil && !errors.Is(err, errStop) {
 			s.explain("list", prefix, &err)
 			yield(object.Info{}, err)
 		}

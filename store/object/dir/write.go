@@ -55,7 +55,7 @@ func (s *Store) Swap(ctx context.Context, key, etag string, data []byte, _ objec
 	if err != nil {
 		return object.Info{}, err
 	}
-	defer unlock()
+	defer unlock() //nolint:errcheck // closing the file ends the lock as well
 	if err := checkETag(root, key, etag); err != nil {
 		return object.Info{}, err
 	}

@@ -180,5 +180,5 @@ func (u *upload) complete(ctx context.Context) error {
 func (u *upload) abort(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), abortAfter)
 	defer cancel()
-	u.s.core.AbortMultipartUpload(ctx, u.s.bucket, u.s.path(u.key), u.id)
+	_ = u.s.core.AbortMultipartUpload(ctx, u.s.bucket, u.s.path(u.key), u.id)
 }

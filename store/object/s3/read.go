@@ -87,7 +87,7 @@ type body struct {
 
 func (b *body) Read(p []byte) (int, error) {
 	n, err := b.Reader.Read(p)
-	if err != nil && err != io.EOF && err != io.ErrUnexpectedEOF && !isCancelled(err) {
+	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) && !isCancelled(err) {
 		err = b.s.translate(err)
 	}
 	return n, err

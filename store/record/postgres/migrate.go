@@ -45,7 +45,7 @@ func (s *server) locked(ctx context.Context, f func(c *pgx.Conn) error) error {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.limits.Connect)
 		defer cancel()
 		if _, unlockErr := c.Exec(ctx, `SELECT pg_catalog.pg_advisory_unlock($1)`, int64(lockKey)); unlockErr != nil {
-			c.Conn().Close(ctx) // which unlocks too
+			_ = c.Conn().Close(ctx) // which unlocks too
 		}
 		return err
 	})

@@ -40,7 +40,7 @@ func (t *tx) Close() {
 	if t.Conn.Conn().PgConn().TxStatus() != 'I' {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 		defer cancel()
-		t.Exec(ctx, `ROLLBACK`)
+		_, _ = t.Exec(ctx, `ROLLBACK`)
 	}
 	t.Release()
 }
