@@ -2,6 +2,7 @@ package series
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"iter"
