@@ -11,16 +11,19 @@ import (
 // allowed says which rooms of the project a room may import, beside its own
 // packages. cmd/tsmon alone may import everything.
 var allowed = map[string][]string{
-	"signing":          {},
-	"store/object":     {},
-	"store/record":     {},
-	"store/series":     {},
-	"manifest":         {"signing"},
-	"channels":         {"manifest", "store/object"},
-	"release":          {"channels", "manifest", "signing", "store/object"},
-	"api":              {"release", "channels", "manifest", "signing", "store/object", "store/record", "store/series"},
-	"cmd/tsmon/config": {},
-	"cmd/tsmon/demo":   {"store/record", "store/series"},
+	"signing":            {},
+	"store/object":       {},
+	"store/record":       {},
+	"store/series":       {},
+	"manifest":           {"signing"},
+	"channels":           {"manifest", "store/object"},
+	"release":            {"channels", "manifest", "signing", "store/object"},
+	"api":                {"release", "channels", "manifest", "signing", "store/object", "store/record", "store/series"},
+	"cmd/tsmon/config":   {},
+	"cmd/tsmon/demo":     {"store/record", "store/series"},
+	"cmd/tsmon/tauri":    {},
+	"cmd/tsmon/notes":    {},
+	"cmd/tsmon/scaffold": {"cmd/tsmon/tauri"},
 }
 
 // TestImports holds every package to the rooms that its own may import, and
