@@ -55,7 +55,7 @@ func (a *app) rootCommand() *cobra.Command {
 	root.PersistentFlags().BoolVar(&a.json, "json", false, "write the result as JSON, and errors too")
 	root.PersistentFlags().BoolVarP(&a.quiet, "quiet", "q", false, "no progress on stderr")
 	root.SetFlagErrorFunc(flagError)
-	root.AddCommand(a.keysCommand(), a.releaseCommand(), a.manifestCommand(), a.channelCommand(), a.updateCommand(), a.serveCommand(),
+	root.AddCommand(a.initCommand(), a.keysCommand(), a.releaseCommand(), a.manifestCommand(), a.channelCommand(), a.updateCommand(), a.serveCommand(),
 		a.tenantCommand(), a.userCommand(), a.seriesCommand(), a.versionCommand())
 	return root
 }

@@ -148,7 +148,7 @@ const GitLabInclude = ".gitlab/tsmon.yml"
 func GitLabFiles(w Workflow) ([]File, error) {
 	for _, m := range w.Machines() {
 		if m.Tag == "" {
-			return nil, fmt.Errorf("GitLab has no hosted runner for %s", m.Target)
+			return nil, fmt.Errorf("%s has no hosted runner on GitLab", m.Target)
 		}
 	}
 	return renderAll(w, map[string]string{
