@@ -23,7 +23,7 @@ var allowed = map[string][]string{
 	"cmd/tsmon/demo":     {"store/record", "store/series"},
 	"cmd/tsmon/tauri":    {},
 	"cmd/tsmon/notes":    {},
-	"cmd/tsmon/scaffold": {"cmd/tsmon/tauri"},
+	"cmd/tsmon/scaffold": {"cmd/tsmon/config", "cmd/tsmon/tauri", "signing"},
 }
 
 // TestImports holds every package to the rooms that its own may import, and

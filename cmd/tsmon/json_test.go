@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"tsmon/cmd/tsmon/scaffold"
+	"tsmon/cmd/tsmon/tauri"
 	"tsmon/manifest"
 	"tsmon/manifest/updater"
 	"tsmon/release"
@@ -25,7 +27,7 @@ func TestJSONDocument(t *testing.T) {
 		checkReport{}, attemptOfCheck{}, manifest.Offer{}, manifest.Platform{}, updater.Event{}, updater.EventData{}, failure{},
 		createdTenant{}, record.Tenant{}, record.Settings{}, importedContent{}, userToken{}, listedUser{}, writtenSeries{}, rotatedKey{}, record.Audit{}, demoFile{}, secrets{},
 		record.Content{}, record.Variable{}, record.Menu{}, record.Permission{}, record.NotifyEntry{},
-		adoption{}, versionCount{}, groupCount{}, newestCounts{}, curvePoint{}, notice{},
+		adoption{}, versionCount{}, groupCount{}, newestCounts{}, curvePoint{}, notice{}, scaffold.Report{}, scaffold.Written{}, tauri.Finding{},
 	} {
 		for _, name := range jsonNames(reflect.TypeOf(printed)) {
 			if !strings.Contains(document, "`"+name+"`") && !strings.Contains(document, `"`+name+`"`) {

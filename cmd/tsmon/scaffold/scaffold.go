@@ -1,5 +1,6 @@
-// Package scaffold writes what a Tauri project needs to release with tsmon: the
-// configuration tsmon.yaml, and the workflows for GitHub Actions or GitLab CI.
+// Package scaffold sets a Tauri project up to release with tsmon: Init reads the
+// project and writes the configuration tsmon.yaml and the workflows for GitHub
+// Actions or GitLab CI.
 //
 // A workflow builds a pushed version tag on one machine a platform. Each job
 // stages its bundles, and the job that completes the required targets publishes.
