@@ -70,7 +70,7 @@ func readDocument(path string) (*document, error) {
 	return d, nil
 }
 
-// readFile reads a text file of up to maxFile bytes.
+// readFile reads a text file of up to maxFile bytes, without its byte order mark.
 func readFile(path string) ([]byte, error) {
 	file, err := os.Open(path)
 	if err != nil {
@@ -86,7 +86,7 @@ func readFile(path string) ([]byte, error) {
 	case !utf8.Valid(data):
 		return nil, fmt.Errorf("%s: not UTF-8", path)
 	}
-	return data, nil
+	return bytes.TrimPrefix(data, []byte("\ufeff")), nil
 }
 
 // decodeJSON also takes JSON5, as the Tauri CLI does. What is neither gets the

@@ -4,8 +4,13 @@
 // The configuration is tauri.conf.json, which may hold JSON5, else
 // tauri.conf.json5, else Tauri.toml. For each desktop platform the overlay
 // beside it (tauri.linux.conf.json, Tauri.windows.toml and so on) is merged into
-// it as a JSON merge patch (RFC 7396). Unknown members are ignored. What
-// `tauri build --config` adds is not known here.
+// it as a JSON merge patch (RFC 7396). What `tauri build --config` adds is not
+// known here.
+//
+// The package is held to the Tauri CLI's own code by testdata/reference.json. It
+// differs on purpose in that unknown members are ignored, and because of its JSON5
+// library in that white space and unquoted names are ASCII and \x escapes are
+// refused.
 //
 // A Tauri 1 project is refused with ErrV1. Every file is read up to a bound, and
 // errors name the file and, where it is known, the line.
