@@ -277,13 +277,13 @@ func checkedConfig(content []byte) (*config.Config, error) {
 }
 
 // configuredBuilds are the targets to build for a tsmon.yaml that stays: those
-// that its stable channel requires.
+// that its first channel requires.
 func (p *plan) configuredBuilds() []string {
 	if len(p.Targets) > 0 {
 		return p.Targets
 	}
 	var builds []string
-	for _, key := range p.config.Channels["stable"].Targets {
+	for _, key := range p.config.Channels[p.channels()[0]].Targets {
 		for _, target := range Targets() {
 			if (key == target || strings.HasPrefix(key, target+"-")) && !slices.Contains(builds, target) {
 				builds = append(builds, target)
@@ -296,12 +296,20 @@ func (p *plan) configuredBuilds() []string {
 	return builds
 }
 
-// channels returns the configured channels, those that follow another last.
+// channels returns the configured channels: stable first, those that follow
+// another last.
 func (p *plan) channels() []string {
 	names := slices.Sorted(maps.Keys(p.config.Channels))
-	slices.SortStableFunc(names, func(a, b string) int {
-		return cmp.Compare(p.config.Channels[a].Follows, p.config.Channels[b].Follows) // "" is first
-	})
+	rank := func(name string) int {
+		switch {
+		case name == "stable":
+			return 0
+		case p.config.Channels[name].Follows == "":
+			return 1
+		}
+		return 2
+	}
+	slices.SortStableFunc(names, func(a, b string) int { return cmp.Compare(rank(a), rank(b)) })
 	return names
 }
 
@@ -318,7 +326,12 @@ func (p *plan) workflows(context.Context, Env) error {
 	if err != nil {
 		return err
 	}
-	w := Workflow{Targets: p.builds, Channels: p.channels(), S3: strings.HasPrefix(p.config.Storage, "s3:"), Dir: filepath.ToSlash(dir)}
+	channels := p.channels()
+	w := Workflow{Targets: p.builds, Channels: channels, Stable: channels[0], Prerelease: channels[0],
+		S3: strings.HasPrefix(p.config.Storage, "s3:"), Dir: filepath.ToSlash(dir)}
+	if i := slices.IndexFunc(channels, func(name string) bool { return p.config.Channels[name].Prerelease }); i >= 0 {
+		w.Prerelease = channels[i]
+	}
 	if w.Frontend, err = DetectFrontend(here, p.root); err != nil {
 		return err
 	}

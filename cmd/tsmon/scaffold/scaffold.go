@@ -116,7 +116,9 @@ func ConfigFile(c Config) ([]byte, error) { return render("tsmon.yaml", c) }
 type Workflow struct {
 	Targets  []string // OS-ARCH, out of Targets
 	Channels []string // that a rollback may be asked for
-	S3       bool     // the storage is a bucket, which takes credentials
+	// Stable is the channel that versions go to, Prerelease that of pre-releases.
+	Stable, Prerelease string
+	S3                 bool // the storage is a bucket, which takes credentials
 	// Dir is the folder of tsmon.yaml and package.json from the root of the
 	// repository, with slashes; "." is the root.
 	Dir      string
@@ -183,6 +185,7 @@ var (
 var templates = template.Must(template.New("").Delims("[[", "]]").Funcs(template.FuncMap{
 	"yaml":    scalar,
 	"list":    list,
+	"quote":   quote,
 	"indent":  indent,
 	"install": func() string { return strings.TrimSpace(installScript) },
 }).ParseFS(embedded, "templates/*.tmpl"))
@@ -208,7 +211,29 @@ func scalar(text string) (string, error) {
 }
 
 // list writes words as a YAML list on one line.
-func list(words []string) string { return "[" + strings.Join(words, ", ") + "]" }
+func list(words []string) (string, error) {
+	quoted := make([]string, len(words))
+	for i, word := range words {
+		var err error
+		if quoted[i], err = scalar(word); err != nil {
+			return "", err
+		}
+	}
+	return "[" + strings.Join(quoted, ", ") + "]", nil
+}
+
+// quote writes a text as one word of a shell, without quotes where it needs none.
+func quote(text string) string {
+	if text != "" && strings.IndexFunc(text, needsQuotes) < 0 {
+		return text
+	}
+	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
+}
+
+func needsQuotes(r rune) bool {
+	letter := r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9'
+	return !letter && !strings.ContainsRune("._-/", r)
+}
 
 // indent puts spaces before each line but the first.
 func indent(spaces int, text string) string {

@@ -103,11 +103,11 @@ func TestConfigFile(t *testing.T) {
 func workflows() map[string]Workflow {
 	channels := []string{"stable", "beta"}
 	return map[string]Workflow{
-		"npm, bucket":       {usual, channels, true, ".", managers[4].Frontend},
-		"pnpm, directory":   {[]string{"linux-x86_64"}, channels, false, "apps/water desk", managers[0].Frontend},
-		"cargo alone":       {usual, channels, true, ".", Frontend{Install: cargoCLI, Tauri: "cargo tauri"}},
-		"trunk beside yarn": {usual, channels, true, "desktop", Frontend{true, corepack, "yarn install --immutable\n" + cargoCLI, "cargo tauri"}},
-		"every target":      {slices.DeleteFunc(Targets(), func(t string) bool { return t == "windows-aarch64" }), channels, true, ".", managers[2].Frontend},
+		"npm, bucket":       {usual, channels, "stable", "beta", true, ".", managers[4].Frontend},
+		"pnpm, directory":   {[]string{"linux-x86_64"}, channels, "stable", "beta", false, "apps/water desk's $(exit 1)", managers[0].Frontend},
+		"cargo alone":       {usual, []string{"main"}, "main", "main", true, ".", Frontend{Install: cargoCLI, Tauri: "cargo tauri"}},
+		"trunk beside yarn": {usual, channels, "stable", "beta", true, "desktop", Frontend{true, corepack, "yarn install --immutable\n" + cargoCLI, "cargo tauri"}},
+		"every target":      {slices.DeleteFunc(Targets(), func(t string) bool { return t == "windows-aarch64" }), channels, "stable", "beta", true, ".", managers[2].Frontend},
 	}
 }
 
@@ -276,12 +276,15 @@ func TestGitLabSecrets(t *testing.T) {
 	server := downloads(t, "#!/bin/sh\necho tsmon $AWS_SECRET_ACCESS_KEY $TAURI_SIGNING_PRIVATE_KEY $* >> \"$CI_PROJECT_DIR/calls\"\n")
 	dir := t.TempDir()
 	tool := "#!/bin/sh\necho ${0##*/} $TAURI_SIGNING_PRIVATE_KEY $AWS_SECRET_ACCESS_KEY $* >> \"$CI_PROJECT_DIR/calls\"\n"
+	if err := os.Mkdir(filepath.Join(dir, "app's desk"), 0o755); err != nil {
+		t.Fatal(err)
+	}
 	for _, name := range []string{"rustup", "npm", "corepack", "pnpm"} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(tool), 0o755); err != nil {
 			t.Fatal(err)
 		}
 	}
-	files, err := GitLabFiles(Workflow{Targets: usual, S3: true, Dir: ".", Frontend: managers[0].Frontend})
+	files, err := GitLabFiles(Workflow{Targets: usual, Stable: "stable", Prerelease: "beta", S3: true, Dir: "app's desk", Frontend: managers[0].Frontend})
 	if err != nil {
 		t.Fatal(err)
 	}
