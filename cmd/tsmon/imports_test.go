@@ -12,25 +12,28 @@ import (
 // packages. Only cmd/tsmon may import everything. The server joins its rooms and
 // names the contracts in its options.
 var allowed = map[string][]string{
-	"signing":          {},
-	"store/object":     {},
-	"store/record":     {"store/sqlitefile"},
-	"store/series":     {"store/sqlitefile"},
-	"store/servertest": {},
-	"store/sqlitefile": {},
-	"manifest":         {"signing"},
-	"channels":         {"manifest", "signing", "store/object"},
-	"release/bundle":   {"manifest", "signing"},
-	"release":          {"release/bundle", "channels", "manifest", "signing", "store/object"},
-	"api/web":          {"store/object"},
-	"api/fleet":        {"release", "channels", "manifest", "store/record", "store/series"},
-	"api/updates":      {"api/web", "api/fleet", "release", "channels", "manifest", "signing", "store/object"},
-	"api/monitor":      {"api/web", "store/object", "store/record", "store/series"},
-	"api/console":      {"api/web"},
-	"api":              {"api/web", "api/fleet", "api/updates", "api/monitor", "api/console", "signing", "store/object", "store/record", "store/series"},
-	"cmd/tsmon":        {}, // everything
-	"cmd/tsmon/config": {},
-	"cmd/tsmon/demo":   {"store/record", "store/series"},
+	"signing":            {},
+	"store/object":       {},
+	"store/record":       {"store/sqlitefile"},
+	"store/series":       {"store/sqlitefile"},
+	"store/servertest":   {},
+	"store/sqlitefile":   {},
+	"manifest":           {"signing"},
+	"channels":           {"manifest", "signing", "store/object"},
+	"release/bundle":     {"manifest", "signing"},
+	"release":            {"release/bundle", "channels", "manifest", "signing", "store/object"},
+	"api/web":            {"store/object"},
+	"api/fleet":          {"release", "channels", "manifest", "store/record", "store/series"},
+	"api/updates":        {"api/web", "api/fleet", "release", "channels", "manifest", "signing", "store/object"},
+	"api/monitor":        {"api/web", "store/object", "store/record", "store/series"},
+	"api/console":        {"api/web"},
+	"api":                {"api/web", "api/fleet", "api/updates", "api/monitor", "api/console", "signing", "store/object", "store/record", "store/series"},
+	"cmd/tsmon":          {}, // everything
+	"cmd/tsmon/config":   {},
+	"cmd/tsmon/demo":     {"store/record", "store/series"},
+	"cmd/tsmon/tauri":    {},
+	"cmd/tsmon/notes":    {},
+	"cmd/tsmon/scaffold": {"cmd/tsmon/config", "cmd/tsmon/tauri", "signing"},
 }
 
 // TestImports checks every import against allowed. An adapter imports no other

@@ -47,7 +47,7 @@ Environment:
 
 func (a *app) rootCommand() *cobra.Command {
 	root := cli.Group("tsmon", "Release a Tauri desktop application and serve its updates",
-		a.keysCommand(), a.releaseCommand(), a.manifestCommand(), a.channelCommand(), a.updateCommand(), a.serveCommand(),
+		a.initCommand(), a.keysCommand(), a.releaseCommand(), a.manifestCommand(), a.channelCommand(), a.updateCommand(), a.serveCommand(),
 		admin.TenantCommand(a.App), admin.UserCommand(a.App), admin.SeriesCommand(a.App), versionCommand(a.App))
 	root.Long = rootHelp
 	root.SilenceErrors, root.SilenceUsage = true, true
