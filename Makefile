@@ -1,16 +1,21 @@
-# make demo   the main job, start to end, with nothing but Go
-# make test   all tests, on real servers too
-# make lint   formatting, vet, module files
-# make bench  the benchmarks
+# make demo       the main job, start to end, with nothing but Go
+# make test       all tests, on real servers too
+# make test-long  crashes at every storage operation, the race detector
+# make lint       formatting, vet, linters, module files
+# make bench      the benchmarks, compared with the figures in testdata
+# make baseline   the benchmarks, kept in testdata
 
 export GOFLAGS ?= -buildvcs=false
 
 TOOLS := $(CURDIR)/.tools
 MINIO := github.com/minio/minio@v0.0.0-20260212201848-7aac2a2c5b7c
 INFLUXD := github.com/influxdata/influxdb/cmd/influxd@v1.8.10
+GOLANGCI := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
+BENCHSTAT := golang.org/x/perf/cmd/benchstat@v0.0.0-20260908200009-22c9c6c9d4da
 DEBIAN := minisign postgresql mosquitto mosquitto-clients chromium
+REAL := TSMON_TEST_REAL=1 TSMON_TEST_MINIO=$(TOOLS)/minio TSMON_TEST_INFLUXD=$(TOOLS)/influxd
 
-.PHONY: build demo test lint bench tools
+.PHONY: build demo test test-long lint bench baseline tools
 
 build:
 	go build -o bin/tsmon ./cmd/tsmon
@@ -18,19 +23,35 @@ build:
 demo:
 	@sh cmd/tsmon/demo.sh
 
-# A missing server fails here: TSMON_TEST_REAL turns skips into failures.
+# TSMON_TEST_REAL turns skips into failures: a missing server fails here.
 test: tools
-	TSMON_TEST_REAL=1 TSMON_TEST_MINIO=$(TOOLS)/minio TSMON_TEST_INFLUXD=$(TOOLS)/influxd go test -count=1 -timeout 14m ./...
-	go test -race -count=1 -short -timeout 10m $$(go list ./... | grep -v '/cmd/tsmon$$')
-	go test -race -count=1 -short -timeout 10m -run 'TestServe|TestCertificate' ./cmd/tsmon
+	$(REAL) go test -count=1 -timeout 14m ./...
 
-lint:
+# TSMON_TEST_LONG kills at every storage operation instead of every third.
+test-long: tools
+	$(REAL) TSMON_TEST_LONG=1 go test -count=1 -timeout 20m -run 'Kill|Race|Interleav' ./cmd/tsmon ./release ./channels
+	go test -race -count=1 -short -timeout 10m $$(go list ./... | grep -v '/cmd/tsmon$$')
+	go test -race -count=1 -short -timeout 10m -run 'TestServe|TestCertificate' ./cmd/tsmon/...
+
+lint: $(TOOLS)/golangci-lint
 	@test -z "$$(gofmt -l .)" || { gofmt -l .; exit 1; }
 	go vet ./...
+	$(TOOLS)/golangci-lint run ./...
 	go mod tidy -diff
 
-bench:
-	go test -run '^$$' -bench . -benchmem ./...
+# Packages whose benchmarks have figures to compare with.
+BENCHED = $$(git ls-files '*/testdata/bench.txt' | sed 's|/testdata/bench.txt||')
+
+bench: $(TOOLS)/benchstat
+	@for p in $(BENCHED); do \
+		go test -run '^$$' -bench . -benchmem -count 6 ./$$p > bin/bench.txt || exit 1; \
+		$(TOOLS)/benchstat $$p/testdata/bench.txt bin/bench.txt; \
+	done
+
+baseline:
+	@for p in $$(git grep -l '^func Benchmark' -- '*_test.go' | xargs -n1 dirname | sort -u); do \
+		mkdir -p $$p/testdata && go test -run '^$$' -bench . -benchmem -count 6 ./$$p > $$p/testdata/bench.txt || exit 1; \
+	done
 
 tools: $(TOOLS)/minio $(TOOLS)/influxd
 	@(for name in minisign mosquitto_sub chromium; do command -v $$name || exit 1; done) >/dev/null && ls /usr/sbin/mosquitto /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || \
@@ -42,3 +63,9 @@ $(TOOLS)/minio:
 
 $(TOOLS)/influxd:
 	GOBIN=$(TOOLS) go install $(INFLUXD)
+
+$(TOOLS)/golangci-lint:
+	GOBIN=$(TOOLS) go install $(GOLANGCI)
+
+$(TOOLS)/benchstat:
+	GOBIN=$(TOOLS) go install $(BENCHSTAT)

@@ -1,4 +1,4 @@
-package api
+package api_test
 
 import (
 	"context"
@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/chromedp/chromedp"
+
+	"tsmon/api/apitest"
 )
 
 // page does what the web client does: it logs in, keeps the token in a cookie,
@@ -48,11 +50,11 @@ func TestBrowser(t *testing.T) {
 		t.Skip("a browser is slow under the race detector")
 	}
 	binary := findChromium(t)
-	w := embedded(t)
-	network(t, w)
+	w := apitest.Embedded(t)
+	apitest.WriteNetwork(t, w)
 	var server *httptest.Server
 	pages := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
-		credentials := map[string]string{"email": w.ana.Email, "tokenApp": w.ana.TokenApp, "schemaName": w.ana.Schema, "ts_name": w.ana.TsName,
+		credentials := map[string]string{"email": w.Ana.Email, "tokenApp": w.Ana.TokenApp, "schemaName": w.Ana.Schema, "ts_name": w.Ana.TsName,
 			"access": w.Uploads.Access, "secret": w.Uploads.Secret}
 		text, err := json.Marshal(credentials)
 		if err != nil {
@@ -63,7 +65,7 @@ func TestBrowser(t *testing.T) {
 	}))
 	t.Cleanup(pages.Close)
 	w.Origins = []string{pages.URL}
-	server = w.serve(t)
+	server = w.Serve(t)
 
 	type result struct {
 		Status int
@@ -90,7 +92,7 @@ func TestBrowser(t *testing.T) {
 
 	// A page whose origin nobody listed learns nothing.
 	w.Origins = nil
-	server = w.serve(t)
+	server = w.Serve(t)
 	seen.Error = ""
 	visit(t, binary, pages.URL, &seen)
 	if seen.Error == "" {

@@ -1,6 +1,6 @@
 //go:build unported
 
-package api
+package api_test
 
 import (
 	"fmt"
@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"tsmon/api/apitest"
 	"tsmon/channels"
 	"tsmon/release"
 )
@@ -18,36 +19,36 @@ func init() { interfaceTests["a rollout halts itself"] = testHaltsItself }
 // guarded is a channel that two servers, which share their stores, answer for and
 // judge. The test lets them write what they see, minute by minute.
 type guarded struct {
-	*world
-	desk
+	*apitest.World
+	apitest.Desk
 	channel string
-	servers []*Server
-	clients []client // of each
-	halted  int      // entries of the log
+	servers []*api.Server
+	clients []apitest.Client // of each
+	halted  int              // entries of the log
 }
 
-func guard(t *testing.T, w *world) *guarded {
+func guard(t *testing.T, w *apitest.World) *guarded {
 	t.Helper()
 	w.Refresh = 20 * time.Millisecond
-	g := &guarded{world: w, desk: w.publisher(t), channel: fmt.Sprint("c", number.Add(1))}
+	g := &guarded{World: w, Desk: w.Desk(t), channel: fmt.Sprint("c", apitest.Number.Add(1))}
 	g.Policies[g.channel] = release.Policy{}
 	for range 2 {
-		s := New(w.Options)
+		s := api.New(w.Options)
 		s.installs.begin.Do(func() {})
 		web := httptest.NewServer(s.Handler())
 		t.Cleanup(func() {
 			web.Close()
 			s.Close()
 		})
-		g.servers, g.clients = append(g.servers, s), append(g.clients, client{tb: t, base: web.URL})
+		g.servers, g.clients = append(g.servers, s), append(g.clients, apitest.Client{TB: t, Base: web.URL})
 	}
-	g.PublicURL = g.clients[0].base + "/updates"
+	g.PublicURL = g.clients[0].Base + "/updates"
 	return g
 }
 
 func (g *guarded) publish(t *testing.T, version string, r *channels.Rollout) {
 	t.Helper()
-	g.part(t, version, func(o *release.PublishOptions) { o.Channel, o.Rollout = g.channel, r })
+	g.PublishWith(t, version, func(o *release.PublishOptions) { o.Channel, o.Rollout = g.channel, r })
 	for _, s := range g.servers {
 		seen(t, version, func() bool {
 			o, err := s.heads.offers(t.Context(), g.channel)
@@ -63,10 +64,10 @@ type computer struct{ id, fetched string }
 func (g *guarded) ask(t *testing.T, server int, c *computer) string {
 	t.Helper()
 	from := g.clients[server]
-	version := from.send("GET", "/updates/"+g.channel+"/linux/x86_64/1.0.0", nil, header(c.id)).version(t)
+	version := from.Send("GET", "/updates/"+g.channel+"/linux/x86_64/1.0.0", nil, header(c.id)).Version(t)
 	if version != "none" {
 		c.fetched = version
-		from.send("GET", "/updates/releases/"+version+"/App_"+version+"_amd64.AppImage.tar.gz", nil, header(c.id))
+		from.Send("GET", "/updates/releases/"+version+"/App_"+version+"_amd64.AppImage.tar.gz", nil, header(c.id))
 	}
 	return version
 }
@@ -74,13 +75,13 @@ func (g *guarded) ask(t *testing.T, server int, c *computer) string {
 // minute passes: each server writes what it saw, and judges.
 func (g *guarded) minute(t *testing.T) {
 	t.Helper()
-	g.now.move(time.Minute)
+	g.Clock.Move(time.Minute)
 	for i, s := range g.servers {
 		s.installs.writeSightings(t.Context())
-		for _, trip := range must[[]Trip](t)(s.Tripped(t.Context())) {
+		for _, trip := range apitest.Must[[]Trip](t)(s.Tripped(t.Context())) {
 			own := *g.Publisher
 			own.Who = fmt.Sprint("server ", i)
-			report := must[*release.Report](t)(own.Halt(t.Context(), release.Options{Channel: g.channel, Why: trip.Reason()}, trip.Sequence))
+			report := apitest.Must[*release.Report](t)(own.Halt(t.Context(), release.Options{Channel: g.channel, Why: trip.Reason()}, trip.Sequence))
 			if report.Changed {
 				g.halted++
 			}
@@ -91,7 +92,7 @@ func (g *guarded) minute(t *testing.T) {
 // testHaltsItself: a release that nobody can install is rolled out by steps from 5
 // to 100 % within a day, to clients that ask once an hour. It ends before 10 %
 // have the release, by one entry of the log, and nobody is offered it any more.
-func testHaltsItself(t *testing.T, w *world) {
+func testHaltsItself(t *testing.T, w *apitest.World) {
 	g := guard(t, w)
 	g.publish(t, "1.0.0", nil)
 	g.publish(t, "1.1.0", &channels.Rollout{Steps: []int{5, 25, 50, 100}, Every: channels.Duration(6 * time.Hour)})
@@ -105,7 +106,7 @@ func testHaltsItself(t *testing.T, w *world) {
 		}
 		g.minute(t)
 	}
-	head := must[*channels.Log](t)(channels.Repository{Store: w.Objects}.Load(t.Context(), g.channel)).Head()
+	head := apitest.Must[*channels.Log](t)(channels.Repository{Store: w.Objects}.Load(t.Context(), g.channel)).Head()
 	if g.halted != 1 || head.Action != channels.Pause || head.Sequence != 3 || head.Why == "" {
 		t.Fatalf("%d servers halted it; the log ends with entry %d, %s: %s", g.halted, head.Sequence, head.Action, head.Why)
 	}
@@ -119,7 +120,7 @@ func testHaltsItself(t *testing.T, w *world) {
 		t.Errorf("%d of %d clients have the release", have, len(fleet))
 	}
 	// Steps pass no more, and those who were in are offered the release before.
-	w.now.move(20 * time.Hour)
+	w.Clock.Move(20 * time.Hour)
 	for i := range g.servers {
 		seen(t, "the pause", func() bool {
 			return !slices.ContainsFunc(fleet[:200], func(c computer) bool { return g.ask(t, i, &c) != "none" })

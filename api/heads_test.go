@@ -1,13 +1,12 @@
 //go:build unported
 
-package api
+package api_test
 
 import (
 	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"log/slog"
 	"net/http"
@@ -16,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"tsmon/api/apitest"
 	"tsmon/channels"
 	"tsmon/store/object"
 	"tsmon/store/object/objecttest"
@@ -27,9 +27,9 @@ func init() {
 }
 
 // still makes a server without a goroutine of its own: rounds are the test's.
-func (w *world) still(tb testing.TB) *Server {
+func (w *apitest.World) still(tb testing.TB) *api.Server {
 	tb.Helper()
-	s := New(w.Options)
+	s := api.New(w.Options)
 	s.heads.begin.Do(func() {})
 	tb.Cleanup(s.Close)
 	return s
@@ -37,45 +37,45 @@ func (w *world) still(tb testing.TB) *Server {
 
 // testHeadsFollow: what is published is served within the time, nothing is read
 // twice, and a channel that is new, or gone, is noticed.
-func testHeadsFollow(t *testing.T, w *world) {
-	d := w.publisher(t)
-	store := w.watched()
+func testHeadsFollow(t *testing.T, w *apitest.World) {
+	d := w.Desk(t)
+	store := w.WatchObjects()
 	w.Refresh = 20 * time.Millisecond
-	nobody := client{tb: t, base: w.serve(t).URL}
-	nobody.get("/updates/stable/latest.json").wantFailure(t, 404)
+	nobody := apitest.Client{TB: t, Base: w.Serve(t).URL}
+	nobody.Get("/updates/stable/latest.json").WantFailure(t, 404)
 	for _, version := range []string{"1.0.0", "1.1.0", "1.2.0"} {
-		d.publish(t, "stable", version)
-		want, _ := w.stored(t, "stable/latest.json")
-		eventually(t, version, func() bool {
-			return bytes.Equal(nobody.get("/updates/stable/latest.json").body, want)
+		d.PublishVersion(t, "stable", version)
+		want, _ := w.Stored(t, "stable/latest.json")
+		apitest.Eventually(t, version, func() bool {
+			return bytes.Equal(nobody.Get("/updates/stable/latest.json").Body, want)
 		})
 	}
-	before := store.count("Get stable/latest.json")
-	rounds := store.count("Stat stable/latest.json")
-	eventually(t, "some looks", func() bool { return store.count("Stat stable/latest.json") > rounds+5 })
-	if now := store.count("Get stable/latest.json"); now != before {
+	before := store.Count("Get stable/latest.json")
+	rounds := store.Count("Stat stable/latest.json")
+	apitest.Eventually(t, "some looks", func() bool { return store.Count("Stat stable/latest.json") > rounds+5 })
+	if now := store.Count("Get stable/latest.json"); now != before {
 		t.Errorf("what had not changed was read %d times", now-before)
 	}
-	d.publish(t, "beta", "2.0.0")
-	eventually(t, "a new channel", func() bool { return nobody.get("/updates/beta/latest.json").status == 200 })
+	d.PublishVersion(t, "beta", "2.0.0")
+	apitest.Eventually(t, "a new channel", func() bool { return nobody.Get("/updates/beta/latest.json").Status == 200 })
 }
 
 // TestHeadsKeepNothingDeleted: what is taken out of the store by hand is gone.
 func TestHeadsKeepNothingDeleted(t *testing.T) {
-	w := embedded(t)
-	w.publisher(t).publish(t, "stable", "1.0.0")
-	store := w.watched()
+	w := apitest.Embedded(t)
+	w.Desk(t).PublishVersion(t, "stable", "1.0.0")
+	store := w.WatchObjects()
 	s := w.still(t)
 	if _, err := s.heads.of(t.Context(), "stable"); err != nil {
 		t.Fatal(err)
 	}
-	store.fail(func(context.Context) error { return fs.ErrNotExist })
+	store.Fail(func(context.Context) error { return fs.ErrNotExist })
 	s.heads.round(t.Context())
 	if _, err := s.heads.of(t.Context(), "stable"); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("the error is %v", err)
 	}
-	store.fail(func(context.Context) error { return object.ErrNoStore })
-	w.now.move(time.Minute)
+	store.Fail(func(context.Context) error { return object.ErrNoStore })
+	w.Clock.Move(time.Minute)
 	if _, err := s.heads.of(t.Context(), "stable"); !errors.Is(err, object.ErrNoStore) {
 		t.Errorf("the error is %v", err)
 	}
@@ -83,14 +83,14 @@ func TestHeadsKeepNothingDeleted(t *testing.T) {
 
 // TestHeadsKnowAllChannels: those with a log are read before anybody asks.
 func TestHeadsKnowAllChannels(t *testing.T) {
-	w := embedded(t)
-	d := w.publisher(t)
-	d.publish(t, "stable", "1.0.0")
-	d.publish(t, "beta", "1.1.0")
-	store := w.watched()
+	w := apitest.Embedded(t)
+	d := w.Desk(t)
+	d.PublishVersion(t, "stable", "1.0.0")
+	d.PublishVersion(t, "beta", "1.1.0")
+	store := w.WatchObjects()
 	s := w.still(t)
 	s.heads.round(t.Context())
-	store.fail(away)
+	store.Fail(apitest.Unavailable)
 	for channel, version := range map[string]string{"stable": "1.0.0", "beta": "1.1.0"} {
 		if shown, err := s.heads.of(t.Context(), channel); err != nil || shown.version != version {
 			t.Errorf("%s: %+v, %v", channel, shown, err)
@@ -100,28 +100,28 @@ func TestHeadsKnowAllChannels(t *testing.T) {
 
 // TestHeadsHostileNames: what is no name never reaches the store.
 func TestHeadsHostileNames(t *testing.T) {
-	w := embedded(t)
-	store := w.watched()
+	w := apitest.Embedded(t)
+	store := w.WatchObjects()
 	s := w.still(t)
 	for _, name := range append(objecttest.BadKeys, "Stable", "log", "releases", "uploads", "stable/x", "-x", "1x", "x_y", "x y", "ñ", strings.Repeat("x", 33), "../stable", "stable%00") {
 		if _, err := s.heads.of(t.Context(), name); !errors.Is(err, fs.ErrNotExist) {
 			t.Errorf("%q: %v", name, err)
 		}
 	}
-	if len(store.asked) > 0 || len(s.heads.asked) > 0 {
-		t.Errorf("the store was asked for %v, remembered are %v", store.asked, s.heads.asked)
+	if len(store.Asked) > 0 || len(s.heads.asked) > 0 {
+		t.Errorf("the store was asked for %v, remembered are %v", store.Asked, s.heads.asked)
 	}
 }
 
 // TestHeadsAskOnce: however many ask for a name that no channel has, the store is
 // asked once in a refresh time.
 func TestHeadsAskOnce(t *testing.T) {
-	w := embedded(t)
-	d := w.publisher(t)
-	store := w.watched()
+	w := apitest.Embedded(t)
+	d := w.Desk(t)
+	store := w.WatchObjects()
 	s := w.still(t)
 	free := make(chan struct{})
-	store.fail(func(context.Context) error { <-free; return nil })
+	store.Fail(func(context.Context) error { <-free; return nil })
 	var asking sync.WaitGroup
 	for range 50 {
 		asking.Go(func() {
@@ -130,22 +130,22 @@ func TestHeadsAskOnce(t *testing.T) {
 			}
 		})
 	}
-	eventually(t, "one question", func() bool { return store.count("Stat beta/latest.json") == 1 })
+	apitest.Eventually(t, "one question", func() bool { return store.Count("Stat beta/latest.json") == 1 })
 	close(free)
 	asking.Wait()
-	store.fail(nil)
-	d.publish(t, "beta", "1.0.0")
-	before := store.count("Stat beta/latest.json")
+	store.Fail(nil)
+	d.PublishVersion(t, "beta", "1.0.0")
+	before := store.Count("Stat beta/latest.json")
 	for _, step := range []time.Duration{0, s.Refresh / 2, s.Refresh/2 - time.Second} {
-		w.now.move(step)
+		w.Clock.Move(step)
 		if _, err := s.heads.of(t.Context(), "beta"); !errors.Is(err, fs.ErrNotExist) {
 			t.Errorf("the error is %v", err)
 		}
 	}
-	if now := store.count("Stat beta/latest.json"); now != before {
+	if now := store.Count("Stat beta/latest.json"); now != before {
 		t.Errorf("the store was asked %d times more", now-before)
 	}
-	w.now.move(2 * time.Second)
+	w.Clock.Move(2 * time.Second)
 	if shown, err := s.heads.of(t.Context(), "beta"); err != nil || shown.version != "1.0.0" {
 		t.Errorf("%+v, %v", shown, err)
 	}
@@ -154,9 +154,9 @@ func TestHeadsAskOnce(t *testing.T) {
 // TestHeadsKeepNewer: an answer to a question for a name that comes late puts
 // nothing older in the place of what the rounds have seen meanwhile.
 func TestHeadsKeepNewer(t *testing.T) {
-	w := embedded(t)
-	d := w.publisher(t)
-	d.publish(t, "stable", "1.0.0")
+	w := apitest.Embedded(t)
+	d := w.Desk(t)
+	d.PublishVersion(t, "stable", "1.0.0")
 	s := w.still(t)
 	if _, err := s.heads.of(t.Context(), "stable"); err != nil {
 		t.Fatal(err)
@@ -175,9 +175,9 @@ func TestHeadsKeepNewer(t *testing.T) {
 // TestHeadsForgetNames: names are not remembered without bound, a clock that was
 // set back keeps none for longer, and a failure is not remembered at all.
 func TestHeadsForgetNames(t *testing.T) {
-	w := embedded(t)
-	w.publisher(t).publish(t, "stable", "1.0.0")
-	store := w.watched()
+	w := apitest.Embedded(t)
+	w.Desk(t).PublishVersion(t, "stable", "1.0.0")
+	store := w.WatchObjects()
 	s := w.still(t)
 	for i := range 3 * maxAsked {
 		if _, err := s.heads.of(t.Context(), fmt.Sprintf("x%d", i)); !errors.Is(err, fs.ErrNotExist) {
@@ -187,17 +187,17 @@ func TestHeadsForgetNames(t *testing.T) {
 	if n := len(s.heads.asked); n > maxAsked {
 		t.Errorf("%d names are remembered", n)
 	}
-	w.now.move(-time.Hour)
+	w.Clock.Move(-time.Hour)
 	name := fmt.Sprintf("x%d", 3*maxAsked-1)
-	before := store.count("Stat " + channels.ManifestKey(name))
-	if _, err := s.heads.of(t.Context(), name); !errors.Is(err, fs.ErrNotExist) || store.count("Stat "+channels.ManifestKey(name)) == before {
+	before := store.Count("Stat " + channels.ManifestKey(name))
+	if _, err := s.heads.of(t.Context(), name); !errors.Is(err, fs.ErrNotExist) || store.Count("Stat "+channels.ManifestKey(name)) == before {
 		t.Errorf("remembered for an hour: %v", err)
 	}
-	store.fail(away)
+	store.Fail(apitest.Unavailable)
 	if _, err := s.heads.of(t.Context(), "stable"); !errors.Is(err, object.ErrUnavailable) {
 		t.Errorf("the error is %v", err)
 	}
-	store.fail(nil)
+	store.Fail(nil)
 	if shown, err := s.heads.of(t.Context(), "stable"); err != nil || shown.version != "1.0.0" {
 		t.Errorf("%+v, %v", shown, err)
 	}
@@ -206,16 +206,16 @@ func TestHeadsForgetNames(t *testing.T) {
 // TestHeadsHang: a store that hangs keeps nobody waiting for what is known, or
 // for long, and looks at it do not pile up.
 func TestHeadsHang(t *testing.T) {
-	w := embedded(t)
-	w.publisher(t).publish(t, "stable", "1.0.0")
-	store := w.watched()
+	w := apitest.Embedded(t)
+	w.Desk(t).PublishVersion(t, "stable", "1.0.0")
+	store := w.WatchObjects()
 	w.Refresh = 10 * time.Millisecond
-	s := New(w.Options)
+	s := api.New(w.Options)
 	s.heads.patience = 100 * time.Millisecond
 	if _, err := s.heads.of(t.Context(), "stable"); err != nil {
 		t.Fatal(err)
 	}
-	store.fail(hang)
+	store.Fail(apitest.Hang)
 	var asking sync.WaitGroup
 	for i := range 40 {
 		asking.Go(func() {
@@ -225,15 +225,15 @@ func TestHeadsHang(t *testing.T) {
 		})
 	}
 	for range 10 {
-		before := store.count("Stat stable/latest.json")
-		eventually(t, "another look", func() bool { return store.count("Stat stable/latest.json") > before })
+		before := store.Count("Stat stable/latest.json")
+		apitest.Eventually(t, "another look", func() bool { return store.Count("Stat stable/latest.json") > before })
 		if shown, err := s.heads.of(t.Context(), "stable"); err != nil || shown.version != "1.0.0" {
 			t.Errorf("%+v, %v", shown, err)
 		}
 	}
 	asking.Wait()
-	if store.most > 2*maxLooks+1 { // of each kind, and the other records
-		t.Errorf("the store was asked %d times at once", store.most)
+	if store.Most > 2*maxLooks+1 { // of each kind, and the other records
+		t.Errorf("the store was asked %d times at once", store.Most)
 	}
 	s.heads.patience = time.Hour
 	s.Close() // ends a look that hangs
@@ -241,7 +241,7 @@ func TestHeadsHang(t *testing.T) {
 	late, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	s.Watch(late)
-	if store.running > 0 {
+	if store.Running > 0 {
 		t.Error("the store is asked after Close")
 	}
 }
@@ -249,19 +249,19 @@ func TestHeadsHang(t *testing.T) {
 // TestHeadsPatience: who asked first for a name may go, and the others get what
 // the store says.
 func TestHeadsPatience(t *testing.T) {
-	w := embedded(t)
-	w.publisher(t).publish(t, "stable", "1.0.0")
-	store := w.watched()
+	w := apitest.Embedded(t)
+	w.Desk(t).PublishVersion(t, "stable", "1.0.0")
+	store := w.WatchObjects()
 	s := w.still(t)
 	free := make(chan struct{})
-	store.fail(func(ctx context.Context) error {
+	store.Fail(func(ctx context.Context) error {
 		<-free
 		return ctx.Err()
 	})
 	first, leave := context.WithCancel(t.Context())
 	var asking sync.WaitGroup
 	asking.Go(func() { _, _ = s.heads.of(first, "stable") })
-	eventually(t, "the question", func() bool { return store.count("Stat stable/latest.json") == 1 })
+	apitest.Eventually(t, "the question", func() bool { return store.Count("Stat stable/latest.json") == 1 })
 	asking.Go(func() {
 		if shown, err := s.heads.of(t.Context(), "stable"); err != nil || shown.version != "1.0.0" {
 			t.Errorf("%+v, %v", shown, err)
@@ -275,24 +275,24 @@ func TestHeadsPatience(t *testing.T) {
 	leave()
 	close(free)
 	asking.Wait()
-	if n := store.count("Stat stable/latest.json"); n != 1 {
+	if n := store.Count("Stat stable/latest.json"); n != 1 {
 		t.Errorf("the store was asked %d times", n)
 	}
 }
 
 // TestHeadsAfterAPanic: who waits for a question that broke is not left waiting.
 func TestHeadsAfterAPanic(t *testing.T) {
-	w := embedded(t)
-	w.publisher(t).publish(t, "stable", "1.0.0")
-	store := w.watched()
+	w := apitest.Embedded(t)
+	w.Desk(t).PublishVersion(t, "stable", "1.0.0")
+	store := w.WatchObjects()
 	s := w.still(t)
-	store.fail(func(context.Context) error { panic("broken") })
+	store.Fail(func(context.Context) error { panic("broken") })
 	func() {
 		defer func() { _ = recover() }()
 		_, _ = s.heads.of(t.Context(), "stable")
 		t.Error("there was no panic")
 	}()
-	store.fail(nil)
+	store.Fail(nil)
 	if shown, err := s.heads.of(t.Context(), "stable"); err != nil || shown.version != "1.0.0" {
 		t.Errorf("%+v, %v", shown, err)
 	}
@@ -321,47 +321,47 @@ func (l *shownLog) of(manifest []byte) int {
 // testHeadsOutlive takes the store away and gives it back while clients ask and
 // somebody publishes: every answer is a manifest that the channel had, none goes
 // back, and in the end all see the last.
-func testHeadsOutlive(t *testing.T, w *world) {
-	d := w.publisher(t) // whose store stays
-	store := w.watched()
+func testHeadsOutlive(t *testing.T, w *apitest.World) {
+	d := w.Desk(t) // whose store stays
+	store := w.WatchObjects()
 	w.Refresh = 10 * time.Millisecond
-	server := w.serve(t)
+	server := w.Serve(t)
 	log := &shownLog{place: map[string]int{}}
 	publish := func(version string) {
 		log.add(func() []byte {
-			d.publish(t, "stable", version)
-			data, _ := w.stored(t, "stable/latest.json")
+			d.PublishVersion(t, "stable", version)
+			data, _ := w.Stored(t, "stable/latest.json")
 			return data
 		})
 	}
 	publish("1.0.0")
-	nobody := client{tb: t, base: server.URL}
-	eventually(t, "the first", func() bool { return nobody.get("/updates/stable/latest.json").status == 200 })
+	nobody := apitest.Client{TB: t, Base: server.URL}
+	apitest.Eventually(t, "the first", func() bool { return nobody.Get("/updates/stable/latest.json").Status == 200 })
 
 	ctx, stop := context.WithCancel(t.Context())
 	var asking sync.WaitGroup
 	for range 4 {
 		asking.Go(func() { followChannel(ctx, t, server.URL, log) })
 	}
-	faults := []func(context.Context) error{away, hang, func(context.Context) error { return object.ErrNoStore }}
+	faults := []func(context.Context) error{apitest.Unavailable, apitest.Hang, func(context.Context) error { return object.ErrNoStore }}
 	for i, fault := range faults {
-		store.fail(fault)
-		w.now.move(2 * time.Second)
-		if got := nobody.get("/readyz"); got.status != 503 || !strings.Contains(string(got.body), `"objects":"failing"`) || !strings.Contains(string(got.body), `"updates":"ok"`) {
-			t.Errorf("without the store: %d %s", got.status, got.body)
+		store.Fail(fault)
+		w.Clock.Move(2 * time.Second)
+		if got := nobody.Get("/readyz"); got.Status != 503 || !strings.Contains(string(got.Body), `"objects":"failing"`) || !strings.Contains(string(got.Body), `"updates":"ok"`) {
+			t.Errorf("without the store: %d %s", got.Status, got.Body)
 		}
-		store.fail(nil)
+		store.Fail(nil)
 		publish(fmt.Sprintf("1.%d.0", i+1))
-		want, _ := w.stored(t, "stable/latest.json")
-		eventually(t, "what was published meanwhile", func() bool {
-			return bytes.Equal(nobody.get("/updates/stable/latest.json").body, want)
+		want, _ := w.Stored(t, "stable/latest.json")
+		apitest.Eventually(t, "what was published meanwhile", func() bool {
+			return bytes.Equal(nobody.Get("/updates/stable/latest.json").Body, want)
 		})
-		w.now.move(2 * time.Second)
-		eventually(t, "ready", func() bool { return nobody.get("/readyz").status == 200 })
+		w.Clock.Move(2 * time.Second)
+		apitest.Eventually(t, "ready", func() bool { return nobody.Get("/readyz").Status == 200 })
 	}
 	stop()
 	asking.Wait()
-	if n := strings.Count(w.log.String(), "channels are shown as they last were"); n == 0 || n > len(faults) {
+	if n := strings.Count(w.Logged.String(), "channels are shown as they last were"); n == 0 || n > len(faults) {
 		t.Errorf("the outages were logged %d times", n)
 	}
 }
@@ -370,14 +370,14 @@ func testHeadsOutlive(t *testing.T, w *world) {
 func followChannel(ctx context.Context, t *testing.T, base string, log *shownLog) {
 	etag, place := "", 0
 	for ctx.Err() == nil {
-		got := client{tb: t, base: base}.attempt(route{"GET", "/updates/stable/latest.json", ""}, http.Header{"If-None-Match": {etag}})
-		switch at := log.of(got.body); {
-		case got.status == 304 && got.header.Get("ETag") == etag:
-		case got.status != 200 || at < max(place, 1):
-			t.Errorf("the channel went from its state %d to %d: %d %.200s", place, at, got.status, got.body)
+		got := apitest.Client{TB: t, Base: base}.Attempt(apitest.NewRoute("GET", "/updates/stable/latest.json", ""), http.Header{"If-None-Match": {etag}})
+		switch at := log.of(got.Body); {
+		case got.Status == 304 && got.Header.Get("ETag") == etag:
+		case got.Status != 200 || at < max(place, 1):
+			t.Errorf("the channel went from its state %d to %d: %d %.200s", place, at, got.Status, got.Body)
 			return
 		default:
-			etag, place = got.header.Get("ETag"), at
+			etag, place = got.Header.Get("ETag"), at
 		}
 	}
 }
@@ -385,16 +385,16 @@ func followChannel(ctx context.Context, t *testing.T, base string, log *shownLog
 // TestHeadsWarn: a server that trusts no key says so, once.
 func TestHeadsWarn(t *testing.T) {
 	for _, trusts := range []bool{true, false} {
-		w := embedded(t)
+		w := apitest.Embedded(t)
 		if trusts {
-			w.publisher(t)
+			w.Desk(t)
 		}
-		s := New(w.Options)
+		s := api.New(w.Options)
 		s.Watch(t.Context())
 		s.Watch(t.Context())
 		s.Close()
-		if got := strings.Count(w.log.String(), `"level":"`+slog.LevelWarn.String()+`","msg":"no key is trusted`); got == 1 == trusts || got > 1 {
-			t.Errorf("trusting %v: warned %d times\n%s", trusts, got, w.log.String())
+		if got := strings.Count(w.Logged.String(), `"level":"`+slog.LevelWarn.String()+`","msg":"no key is trusted`); got == 1 == trusts || got > 1 {
+			t.Errorf("trusting %v: warned %d times\n%s", trusts, got, w.Logged.String())
 		}
 	}
 }

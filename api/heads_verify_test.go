@@ -1,6 +1,6 @@
 //go:build unported
 
-package api
+package api_test
 
 import (
 	"bytes"
@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"tsmon/api/apitest"
 	"tsmon/manifest"
 	"tsmon/release"
 	"tsmon/signing"
@@ -23,27 +24,27 @@ import (
 )
 
 // plant replaces an object behind everybody's back.
-func (w *world) plant(tb testing.TB, key string, data []byte) {
+func (w *apitest.World) plant(tb testing.TB, key string, data []byte) {
 	tb.Helper()
 	info, err := w.Objects.Stat(tb.Context(), key)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		tb.Fatal(err)
 	}
-	must[object.Info](tb)(w.Objects.Swap(tb.Context(), key, info.ETag, data, object.Attributes{}))
+	apitest.Must[object.Info](tb)(w.Objects.Swap(tb.Context(), key, info.ETag, data, object.Attributes{}))
 }
 
 // changed is a manifest after a change to it.
 func changed(tb testing.TB, data []byte, change func(*manifest.Manifest)) []byte {
 	tb.Helper()
-	m := must[*manifest.Manifest](tb)(manifest.Decode(data))
+	m := apitest.Must[*manifest.Manifest](tb)(manifest.Decode(data))
 	change(m)
-	return must[[]byte](tb)(m.Encode())
+	return apitest.Must[[]byte](tb)(m.Encode())
 }
 
 // resigned gives every platform the signature of another key, or of another
 // version.
 func resigned(tb testing.TB, key signing.PrivateKey, version string) func(*manifest.Manifest) {
-	sig := must[signing.Signature](tb)(key.Sign(signing.Digest{1}, signing.Comment{Version: version}))
+	sig := apitest.Must[signing.Signature](tb)(key.Sign(signing.Digest{1}, signing.Comment{Version: version}))
 	return func(m *manifest.Manifest) {
 		for name, p := range m.Platforms {
 			p.Signature = sig.String()
@@ -55,14 +56,14 @@ func resigned(tb testing.TB, key signing.PrivateKey, version string) func(*manif
 // TestBadManifests puts what does not verify in the place of a manifest: the one
 // before goes on being served, and everybody is told.
 func TestBadManifests(t *testing.T) {
-	w := embedded(t)
-	d := w.publisher(t)
-	d.publish(t, "stable", "1.0.0")
-	good, _ := w.stored(t, "stable/latest.json")
-	stranger := must[signing.PrivateKey](t)(signing.GenerateKey())
+	w := apitest.Embedded(t)
+	d := w.Desk(t)
+	d.PublishVersion(t, "stable", "1.0.0")
+	good, _ := w.Stored(t, "stable/latest.json")
+	stranger := apitest.Must[signing.PrivateKey](t)(signing.GenerateKey())
 	for name, bad := range map[string][]byte{
 		"another key":     changed(t, good, resigned(t, stranger, "1.0.0")),
-		"another version": changed(t, good, resigned(t, d.key, "0.9.0")),
+		"another version": changed(t, good, resigned(t, d.Key, "0.9.0")),
 		"no signature": changed(t, good, func(m *manifest.Manifest) {
 			m.Platforms["linux-x86_64"] = manifest.Platform{URL: "https://example.com"}
 		}),
@@ -88,19 +89,19 @@ func TestBadManifests(t *testing.T) {
 			for range 3 {
 				s.heads.round(t.Context())
 			}
-			if got := nobody.get("/updates/stable/latest.json"); got.status != 200 || !bytes.Equal(got.body, good) {
-				t.Errorf("it is served: %d %.300s", got.status, got.body)
+			if got := nobody.Get("/updates/stable/latest.json"); got.Status != 200 || !bytes.Equal(got.Body, good) {
+				t.Errorf("it is served: %d %.300s", got.Status, got.Body)
 			}
 			w.wantAlarm(t, nobody, "stable/latest.json", 1)
-			if n := nobody.metric(`tsmon_updates_bad_manifests_total{channel="stable"}`); n != "1" {
+			if n := nobody.Metric(`tsmon_updates_bad_manifests_total{channel="stable"}`); n != "1" {
 				t.Errorf("it is counted %s times", n)
 			}
 
 			older := changed(t, good, func(m *manifest.Manifest) { m.Notes, m.Sequence = "by hand", 0 })
 			w.plant(t, "stable/latest.json", older)
 			s.heads.round(t.Context())
-			if got := nobody.get("/updates/stable/latest.json"); got.status != 200 || !bytes.Equal(got.body, older) {
-				t.Errorf("the next one: %d %.300s", got.status, got.body)
+			if got := nobody.Get("/updates/stable/latest.json"); got.Status != 200 || !bytes.Equal(got.Body, older) {
+				t.Errorf("the next one: %d %.300s", got.Status, got.Body)
 			}
 			w.wantCalm(t, nobody)
 		})
@@ -108,94 +109,94 @@ func TestBadManifests(t *testing.T) {
 }
 
 // serveStill serves a world without rounds of its own, and begins its log anew.
-func (w *world) serveStill(t *testing.T) (*Server, client) {
+func (w *apitest.World) serveStill(t *testing.T) (*api.Server, apitest.Client) {
 	t.Helper()
-	w.log = &logged{}
-	w.Log = slog.New(slog.NewJSONHandler(w.log, nil))
-	var s *Server
-	server := adjusted(t, w, func(made *Server, _ *http.Server) {
+	w.Logged = &apitest.Logged{}
+	w.Log = slog.New(slog.NewJSONHandler(w.Logged, nil))
+	var s *api.Server
+	server := apitest.ServeWith(t, w, func(made *api.Server, _ *http.Server) {
 		s = made
 		s.heads.begin.Do(func() {})
 	})
-	return s, client{tb: t, base: server.URL}
+	return s, apitest.Client{TB: t, Base: server.URL}
 }
 
 // wantAlarm wants one line in the log, a gauge of bad objects and /readyz to say
 // that an object does not verify.
-func (w *world) wantAlarm(t *testing.T, c client, key string, bad int) {
+func (w *apitest.World) wantAlarm(t *testing.T, c apitest.Client, key string, bad int) {
 	t.Helper()
-	text := w.log.String()
+	text := w.Logged.String()
 	if n := strings.Count(text, `"level":"ERROR","msg":"an object of the store does not verify and is not shown","object":"`+key+`"`); n != 1 || len(text) > 20_000 {
 		t.Errorf("it was logged %d times in %d bytes\n%.3000s", n, len(text), text)
 	}
-	if n := c.metric("tsmon_updates_unverified"); n != fmt.Sprint(bad) {
+	if n := c.Metric("tsmon_updates_unverified"); n != fmt.Sprint(bad) {
 		t.Errorf("%s objects do not verify, by the metrics", n)
 	}
-	w.now.move(2 * time.Second)
-	if got := c.get("/readyz"); got.status != 503 || !strings.Contains(string(got.body), `"updates":"failing"`) || !strings.Contains(string(got.body), `"objects":"ok"`) {
-		t.Errorf("ready: %d %s", got.status, got.body)
+	w.Clock.Move(2 * time.Second)
+	if got := c.Get("/readyz"); got.Status != 503 || !strings.Contains(string(got.Body), `"updates":"failing"`) || !strings.Contains(string(got.Body), `"objects":"ok"`) {
+		t.Errorf("ready: %d %s", got.Status, got.Body)
 	}
 }
 
 // wantCalm wants that nothing is wrong any more.
-func (w *world) wantCalm(t *testing.T, c client) {
+func (w *apitest.World) wantCalm(t *testing.T, c apitest.Client) {
 	t.Helper()
-	w.now.move(2 * time.Second)
-	if got := c.get("/readyz"); got.status != 200 || c.metric("tsmon_updates_unverified") != "0" {
-		t.Errorf("ready: %d %s", got.status, got.body)
+	w.Clock.Move(2 * time.Second)
+	if got := c.Get("/readyz"); got.Status != 200 || c.Metric("tsmon_updates_unverified") != "0" {
+		t.Errorf("ready: %d %s", got.Status, got.Body)
 	}
 }
 
 // TestNeverVerified: a channel that never had a manifest that verifies is there,
 // but shows nothing, until it has one.
 func TestNeverVerified(t *testing.T) {
-	w := embedded(t)
-	d := w.publisher(t)
-	d.publish(t, "stable", "1.0.0")
-	good, _ := w.stored(t, "stable/latest.json")
+	w := apitest.Embedded(t)
+	d := w.Desk(t)
+	d.PublishVersion(t, "stable", "1.0.0")
+	good, _ := w.Stored(t, "stable/latest.json")
 	w.plant(t, "stable/latest.json", []byte("{}"))
-	store := w.watched()
+	store := w.WatchObjects()
 	s, nobody := w.serveStill(t)
 	for range 3 {
-		if got := nobody.get("/updates/stable/latest.json").wantFailure(t, 503); !strings.Contains(got, "does not verify") {
+		if got := nobody.Get("/updates/stable/latest.json").WantFailure(t, 503); !strings.Contains(got, "does not verify") {
 			t.Error(got)
 		}
 		s.heads.round(t.Context())
 	}
 	w.wantAlarm(t, nobody, "stable/latest.json", 1)
-	if n := store.count("Get stable/latest.json"); n != 1 {
+	if n := store.Count("Get stable/latest.json"); n != 1 {
 		t.Errorf("what does not verify was read %d times", n)
 	}
 	w.plant(t, "stable/latest.json", good)
 	s.heads.round(t.Context())
-	if got := nobody.get("/updates/stable/latest.json"); !bytes.Equal(got.body, good) {
-		t.Errorf("%d %.300s", got.status, got.body)
+	if got := nobody.Get("/updates/stable/latest.json"); !bytes.Equal(got.Body, good) {
+		t.Errorf("%d %.300s", got.Status, got.Body)
 	}
 	w.wantCalm(t, nobody)
 }
 
 // TestNoKeys: a server that trusts no key looks at the form alone.
 func TestNoKeys(t *testing.T) {
-	w := embedded(t)
-	d := w.publisher(t)
-	d.publish(t, "stable", "1.0.0")
+	w := apitest.Embedded(t)
+	d := w.Desk(t)
+	d.PublishVersion(t, "stable", "1.0.0")
 	w.Keys = nil
-	good, _ := w.stored(t, "stable/latest.json")
-	stranger := must[signing.PrivateKey](t)(signing.GenerateKey())
+	good, _ := w.Stored(t, "stable/latest.json")
+	stranger := apitest.Must[signing.PrivateKey](t)(signing.GenerateKey())
 	strange := changed(t, good, resigned(t, stranger, "1.0.0"))
 	w.plant(t, "stable/latest.json", strange)
 	s, nobody := w.serveStill(t)
-	if got := nobody.get("/updates/stable/latest.json"); !bytes.Equal(got.body, strange) {
-		t.Errorf("%d %.300s", got.status, got.body)
+	if got := nobody.Get("/updates/stable/latest.json"); !bytes.Equal(got.Body, strange) {
+		t.Errorf("%d %.300s", got.Status, got.Body)
 	}
 	w.plant(t, "stable/latest.json", []byte("{}"))
 	s.heads.round(t.Context())
-	if got := nobody.get("/updates/stable/latest.json"); !bytes.Equal(got.body, strange) {
-		t.Errorf("%d %.300s", got.status, got.body)
+	if got := nobody.Get("/updates/stable/latest.json"); !bytes.Equal(got.Body, strange) {
+		t.Errorf("%d %.300s", got.Status, got.Body)
 	}
-	record, _ := w.stored(t, "releases/1.0.0/release.json")
-	if got := nobody.get("/updates/releases/1.0.0/release.json"); !bytes.Equal(got.body, record) {
-		t.Errorf("%d %.300s", got.status, got.body)
+	record, _ := w.Stored(t, "releases/1.0.0/release.json")
+	if got := nobody.Get("/updates/releases/1.0.0/release.json"); !bytes.Equal(got.Body, record) {
+		t.Errorf("%d %.300s", got.Status, got.Body)
 	}
 }
 
@@ -203,28 +204,28 @@ func TestNoKeys(t *testing.T) {
 func edited(t *testing.T, data []byte, change func(*release.Record)) []byte {
 	t.Helper()
 	var r release.Record
-	readJSON(t, data, &r)
+	apitest.ReadJSON(t, data, &r)
 	change(&r)
-	return must[[]byte](t)(json.Marshal(r))
+	return apitest.Must[[]byte](t)(json.Marshal(r))
 }
 
 // TestBadRecords puts what does not verify in the place of a release's record.
 func TestBadRecords(t *testing.T) {
-	w := embedded(t)
-	d := w.publisher(t)
-	d.publish(t, "stable", "1.0.0")
+	w := apitest.Embedded(t)
+	d := w.Desk(t)
+	d.PublishVersion(t, "stable", "1.0.0")
 	const key = "releases/1.0.0/release.json"
-	good, _ := w.stored(t, key)
-	stranger := must[signing.PrivateKey](t)(signing.GenerateKey())
+	good, _ := w.Stored(t, key)
+	stranger := apitest.Must[signing.PrivateKey](t)(signing.GenerateKey())
 	sign := func(key signing.PrivateKey, comment signing.Comment) string {
-		return must[signing.Signature](t)(key.Sign(signing.Digest{1}, comment)).String()
+		return apitest.Must[signing.Signature](t)(key.Sign(signing.Digest{1}, comment)).String()
 	}
 	for name, bad := range map[string][]byte{
 		"another digest":     edited(t, good, func(r *release.Record) { r.Bundles[0].BLAKE2b = strings.Repeat("0", 128) }),
 		"half a digest":      edited(t, good, func(r *release.Record) { r.Bundles[0].BLAKE2b = r.Bundles[0].BLAKE2b[:64] }),
 		"no digest":          edited(t, good, func(r *release.Record) { r.Bundles[0].BLAKE2b = "x" }),
 		"another key":        edited(t, good, func(r *release.Record) { r.Bundles[1].Signature = sign(stranger, signing.Comment{Version: "1.0.0"}) }),
-		"another version":    edited(t, good, func(r *release.Record) { r.Bundles[1].Signature = sign(d.key, signing.Comment{Version: "1.0.1"}) }),
+		"another version":    edited(t, good, func(r *release.Record) { r.Bundles[1].Signature = sign(d.Key, signing.Comment{Version: "1.0.1"}) }),
 		"another target":     edited(t, good, func(r *release.Record) { r.Bundles[0].Keys = []string{"windows-i686"} }),
 		"another's record":   edited(t, good, func(r *release.Record) { r.Version = "1.0.1" }),
 		"no signature":       edited(t, good, func(r *release.Record) { r.Bundles[2].Signature = "" }),
@@ -240,15 +241,15 @@ func TestBadRecords(t *testing.T) {
 			w.plant(t, key, bad)
 			s, nobody := w.serveStill(t)
 			for range 3 {
-				nobody.get("/updates/"+key).wantFailure(t, 503)
+				nobody.Get("/updates/"+key).WantFailure(t, 503)
 				s.heads.round(t.Context())
 			}
 			w.wantAlarm(t, nobody, key, 1)
 			w.plant(t, key, good)
 			s.heads.round(t.Context())
 			w.wantCalm(t, nobody)
-			if got := nobody.get("/updates/" + key); got.status != 200 || !bytes.Equal(got.body, good) {
-				t.Errorf("%d %.300s", got.status, got.body)
+			if got := nobody.Get("/updates/" + key); got.Status != 200 || !bytes.Equal(got.Body, good) {
+				t.Errorf("%d %.300s", got.Status, got.Body)
 			}
 		})
 	}
@@ -257,7 +258,7 @@ func TestBadRecords(t *testing.T) {
 // TestAlarmsAreBounded: bad records are not remembered without bound, manifests
 // are.
 func TestAlarmsAreBounded(t *testing.T) {
-	w := embedded(t)
+	w := apitest.Embedded(t)
 	s := w.still(t)
 	for i := range 3 * maxAlarms {
 		s.heads.alarms.raise(fmt.Sprintf("releases/1.0.%d/release.json", i), "etag", errors.New("bad"))
@@ -275,15 +276,15 @@ func TestAlarmsAreBounded(t *testing.T) {
 // digest; its key is.
 func TestLegacyRecord(t *testing.T) {
 	read := func(name string) string {
-		return string(must[[]byte](t)(os.ReadFile("../release/testdata/" + name)))
+		return string(apitest.Must[[]byte](t)(os.ReadFile("../release/testdata/" + name)))
 	}
-	keys := must[signing.Keyring](t)(signing.ParseKeyring([]string{read("minisign.pub")}))
-	sig := must[signing.Signature](t)(signing.ParseSignature(base64.StdEncoding.EncodeToString([]byte(read("bundle.tar.gz.legacy.minisig")))))
+	keys := apitest.Must[signing.Keyring](t)(signing.ParseKeyring([]string{read("minisign.pub")}))
+	sig := apitest.Must[signing.Signature](t)(signing.ParseSignature(base64.StdEncoding.EncodeToString([]byte(read("bundle.tar.gz.legacy.minisig")))))
 	b := release.Stored{Keys: []string{"linux-x86_64"}, BLAKE2b: strings.Repeat("0", 128), Signature: sig.String()}
 	if err := checkBundle(b, "1.2.3", keys); err != nil {
 		t.Error(err)
 	}
-	other := must[signing.PrivateKey](t)(signing.GenerateKey())
+	other := apitest.Must[signing.PrivateKey](t)(signing.GenerateKey())
 	if err := checkBundle(b, "1.2.3", signing.Keyring{other.Public()}); !errors.Is(err, signing.ErrUntrustedKey) {
 		t.Errorf("the error is %v", err)
 	}
@@ -306,7 +307,7 @@ func FuzzCheckRecord(f *testing.F) {
 			return
 		}
 		var r release.Record
-		readJSON(t, data, &r)
+		apitest.ReadJSON(t, data, &r)
 		for _, b := range r.Bundles {
 			if b.Signature != sig.String() || !strings.HasPrefix(b.BLAKE2b, strings.Repeat("0", 128)) {
 				t.Errorf("accepted a bundle that nobody signed: %+v", b)

@@ -1,4 +1,4 @@
-package api
+package api_test
 
 import (
 	"context"
@@ -11,14 +11,12 @@ import (
 	"testing"
 	"time"
 
+	"tsmon/api/apitest"
 	"tsmon/api/monitor/mqtt"
 	"tsmon/store/object"
 	"tsmon/store/record"
 	"tsmon/store/series"
 )
-
-// detail is what a back end says that no client may read.
-const detail = "secret detail of 10.0.0.7"
 
 // needs are the back ends that a route asks, once its user is remembered.
 var needs = map[string]string{
@@ -29,40 +27,40 @@ var needs = map[string]string{
 }
 
 // askers are a request for each route, and what it answers while all is well.
-func askers(t *testing.T, w *world) []route {
+func askers(t *testing.T, w *apitest.World) []apitest.Route {
 	t.Helper()
 	for _, key := range []string{"releases/1.0.0/a.zip", "uploads/0123456789abcdef0123456789abcdef.png"} {
-		must[object.Info](t)(w.Objects.Create(t.Context(), key, strings.NewReader("{}"), 2, object.Attributes{}))
+		apitest.Must[object.Info](t)(w.Objects.Create(t.Context(), key, strings.NewReader("{}"), 2, object.Attributes{}))
 	}
-	return append(privateRoutes(w), route{"POST", "/loginPartner", w.ana.body(t)}, route{"GET", "/updates/releases/1.0.0/a.zip", ""},
-		route{"GET", "/uploads/0123456789abcdef0123456789abcdef.png", ""}, route{"POST", "/upload", filePart("x") + "--b--\r\n"})
+	return append(apitest.PrivateRoutes(w), apitest.NewRoute("POST", "/loginPartner", w.Ana.JSON(t)), apitest.NewRoute("GET", "/updates/releases/1.0.0/a.zip", ""),
+		apitest.NewRoute("GET", "/uploads/0123456789abcdef0123456789abcdef.png", ""), apitest.NewRoute("POST", "/upload", apitest.FilePart("x")+"--b--\r\n"))
 }
 
 // pathOf is a route's path alone.
-func pathOf(r route) string {
-	path, _, _ := strings.Cut(r.path, "?")
+func pathOf(r apitest.Route) string {
+	path, _, _ := strings.Cut(r.Path, "?")
 	return path
 }
 
 // try sends a request of askers.
-func (c client) try(w *world, r route) answer {
-	if r.path == "/upload" {
-		return c.attempt(r, uploader(w, nil))
+func try(c apitest.Client, w *apitest.World, r apitest.Route) apitest.Answer {
+	if r.Path == "/upload" {
+		return c.Attempt(r, apitest.UploadHeader(w, nil))
 	}
-	return c.attempt(r, nil)
+	return c.Attempt(r, nil)
 }
 
 // wantHidden demands a failure that says nothing of the back end but has the
 // request's id, by which the log tells what it was.
-func wantHidden(t *testing.T, w *world, what string, got answer, status int) {
+func wantHidden(t *testing.T, w *apitest.World, what string, got apitest.Answer, status int) {
 	t.Helper()
-	id := got.header.Get("X-Request-Id")
-	text := got.wantFailure(t, status)
+	id := got.Header.Get("X-Request-Id")
+	text := got.WantFailure(t, status)
 	if id == "" || !strings.HasSuffix(text, " (request "+id+")") || strings.Contains(text, "secret") || strings.Contains(text, "10.0.0.7") {
-		t.Errorf("%s: %d %s, id %q", what, got.status, got.body, id)
+		t.Errorf("%s: %d %s, id %q", what, got.Status, got.Body, id)
 	}
-	for line := range strings.Lines(w.log.String()) {
-		if strings.Contains(line, id) && strings.Contains(line, detail) {
+	for line := range strings.Lines(w.Logged.String()) {
+		if strings.Contains(line, id) && strings.Contains(line, apitest.Detail) {
 			return
 		}
 	}
@@ -70,8 +68,8 @@ func wantHidden(t *testing.T, w *world, what string, got answer, status int) {
 }
 
 // statusOf is what a route answers whose back end failed.
-func statusOf(r route) int {
-	if r.method == "GET" && strings.HasPrefix(r.path, "/up") {
+func statusOf(r apitest.Route) int {
+	if r.Method == "GET" && strings.HasPrefix(r.Path, "/up") {
 		return http.StatusServiceUnavailable
 	}
 	return http.StatusInternalServerError
@@ -80,11 +78,11 @@ func statusOf(r route) int {
 // Each back end fails in each way that it can, and only those who need it notice.
 func TestHostileBackends(t *testing.T) {
 	t.Parallel()
-	w := embedded(t)
-	grants(t, w)
-	f := unsteady(w)
-	server := w.serve(t)
-	ana := w.as(t, server, w.ana)
+	w := apitest.Embedded(t)
+	apitest.ImportGrants(t, w)
+	f := apitest.Unsteady(w)
+	server := w.Serve(t)
+	ana := w.LogIn(t, server, w.Ana)
 	routes := askers(t, w)
 	for room, sentinels := range map[string][]error{
 		"records":  {record.ErrUnavailable, record.ErrInvalid, record.ErrConflict, record.ErrExists, &record.ConflictError{Object: record.Ref{Kind: record.Line, ID: 5}}},
@@ -95,22 +93,22 @@ func TestHostileBackends(t *testing.T) {
 		for _, sentinel := range append(sentinels, errors.New("something"), fs.ErrPermission, context.DeadlineExceeded, context.Canceled) {
 			for _, r := range routes {
 				call := needs[pathOf(r)]
-				if !strings.HasPrefix(call, room) || r.path == "/loginPartner" && errors.Is(sentinel, record.ErrInvalid) { // which is a wrong login
+				if !strings.HasPrefix(call, room) || r.Path == "/loginPartner" && errors.Is(sentinel, record.ErrInvalid) { // which is a wrong login
 					continue
 				}
-				w.now.move(3 * time.Second) // so that no value is remembered
-				ana.get("/getAllMenu").data(t)
-				f.fail(fmt.Errorf("%s: %w: %s", detail, sentinel, detail), call)
-				got := ana.try(w, r)
+				w.Clock.Move(3 * time.Second) // so that no value is remembered
+				ana.Get("/getAllMenu").Data(t)
+				f.Fail(fmt.Errorf("%s: %w: %s", apitest.Detail, sentinel, apitest.Detail), call)
+				got := try(ana, w, r)
 				var conflict *record.ConflictError
 				if errors.As(sentinel, &conflict) {
-					if text := got.wantFailure(t, 500); text != conflict.Error() { // which the client can mend
+					if text := got.WantFailure(t, 500); text != conflict.Error() { // which the client can mend
 						t.Errorf("a conflict: %s", text)
 					}
 				} else {
-					wantHidden(t, w, fmt.Sprintf("%s: %v", r.path, sentinel), got, statusOf(r))
+					wantHidden(t, w, fmt.Sprintf("%s: %v", r.Path, sentinel), got, statusOf(r))
 				}
-				f.fail(nil)
+				f.Fail(nil)
 			}
 		}
 	}
@@ -119,74 +117,74 @@ func TestHostileBackends(t *testing.T) {
 		"series.":  {"/seriesDataTs", "/dataTs", "/multipleDataTs"},
 		"objects.": {"/updates/releases/1.0.0/a.zip", "/uploads/0123456789abcdef0123456789abcdef.png", "/upload"}, "messages.": {"/sendConfigMQTT"},
 	} {
-		f.fail(fmt.Errorf("%w: %s", record.ErrUnavailable, detail), call)
-		w.now.move(3 * time.Second)
+		f.Fail(fmt.Errorf("%w: %s", record.ErrUnavailable, apitest.Detail), call)
+		w.Clock.Move(3 * time.Second)
 		for _, r := range routes {
-			if got := ana.try(w, r); (got.status == 200) == slices.Contains(who, pathOf(r)) {
-				t.Errorf("without %s: %s: %d %s", call, r.path, got.status, got.body)
+			if got := try(ana, w, r); (got.Status == 200) == slices.Contains(who, pathOf(r)) {
+				t.Errorf("without %s: %s: %d %s", call, r.Path, got.Status, got.Body)
 			}
 		}
 		checkReady(t, w, ana, f, strings.TrimSuffix(call, "."))
-		w.now.move(3 * time.Second)
+		w.Clock.Move(3 * time.Second)
 		for _, r := range routes {
-			if got := ana.try(w, r); got.status != 200 {
-				t.Errorf("with %s again: %s: %d %s", call, r.path, got.status, got.body)
+			if got := try(ana, w, r); got.Status != 200 {
+				t.Errorf("with %s again: %s: %d %s", call, r.Path, got.Status, got.Body)
 			}
 		}
 	}
 }
 
 // checkReady demands that a server says which back end fails, until it works.
-func checkReady(t *testing.T, w *world, c client, f *outages, room string) {
+func checkReady(t *testing.T, w *apitest.World, c apitest.Client, f *apitest.Outages, room string) {
 	t.Helper()
 	for _, want := range []int{503, 200} {
-		w.now.move(2 * time.Second)
+		w.Clock.Move(2 * time.Second)
 		var ready struct {
 			Status   string
 			Backends map[string]string
 		}
-		got := c.get("/readyz")
-		readJSON(t, got.body, &ready)
+		got := c.Get("/readyz")
+		apitest.ReadJSON(t, got.Body, &ready)
 		for name, state := range ready.Backends {
 			if name == "updates" && room == "objects" {
 				continue // which lie there
 			}
 			if (state == "ok") != (want == 200 || name != room) {
-				t.Errorf("without %s: %s", room, got.body)
+				t.Errorf("without %s: %s", room, got.Body)
 			}
 		}
-		if got.status != want || len(ready.Backends) < 4 || strings.Contains(string(got.body), "secret") {
-			t.Errorf("without %s: %d %s", room, got.status, got.body)
+		if got.Status != want || len(ready.Backends) < 4 || strings.Contains(string(got.Body), "secret") {
+			t.Errorf("without %s: %d %s", room, got.Status, got.Body)
 		}
-		c.get("/healthz") // is well in any case
-		f.fail(nil)
+		c.Get("/healthz") // is well in any case
+		f.Fail(nil)
 	}
 }
 
 // Records that are away, or break, log nobody out.
 func TestHostileSessions(t *testing.T) {
 	t.Parallel()
-	w := embedded(t)
-	grants(t, w)
-	f := unsteady(w)
-	server := w.serve(t)
-	ana := w.as(t, server, w.ana)
+	w := apitest.Embedded(t)
+	apitest.ImportGrants(t, w)
+	f := apitest.Unsteady(w)
+	server := w.Serve(t)
+	ana := w.LogIn(t, server, w.Ana)
 	for name, fault := range map[string]func(context.Context) error{
-		"away":      func(context.Context) error { return fmt.Errorf("%w: %s", record.ErrUnavailable, detail) },
-		"cancelled": func(context.Context) error { return fmt.Errorf("%w: %s", context.Canceled, detail) },
-		"broken":    func(context.Context) error { panic(detail) },
+		"away":      func(context.Context) error { return fmt.Errorf("%w: %s", record.ErrUnavailable, apitest.Detail) },
+		"cancelled": func(context.Context) error { return fmt.Errorf("%w: %s", context.Canceled, apitest.Detail) },
+		"broken":    func(context.Context) error { panic(apitest.Detail) },
 	} {
 		for _, call := range []string{"records.Tenant", "records.UserByID"} {
-			for _, r := range privateRoutes(w) {
-				w.now.move(2 * time.Minute)
-				f.set(fault, call)
-				wantHidden(t, w, name+": "+r.path, ana.attempt(r, nil), 500)
-				f.fail(nil)
-				if got := ana.attempt(r, nil); got.status != 200 {
-					t.Errorf("after %s of %s: %s: %d %s", call, name, r.path, got.status, got.body)
+			for _, r := range apitest.PrivateRoutes(w) {
+				w.Clock.Move(2 * time.Minute)
+				f.Set(fault, call)
+				wantHidden(t, w, name+": "+r.Path, ana.Attempt(r, nil), 500)
+				f.Fail(nil)
+				if got := ana.Attempt(r, nil); got.Status != 200 {
+					t.Errorf("after %s of %s: %s: %d %s", call, name, r.Path, got.Status, got.Body)
 				}
 			}
-			w.now.move(-time.Duration(len(privateRoutes(w))) * 2 * time.Minute) // or the token would expire
+			w.Clock.Move(-time.Duration(len(apitest.PrivateRoutes(w))) * 2 * time.Minute) // or the token would expire
 		}
 	}
 }
@@ -194,17 +192,17 @@ func TestHostileSessions(t *testing.T) {
 // A panic is a failure like others, and the server lives on.
 func TestHostilePanics(t *testing.T) {
 	t.Parallel()
-	w := embedded(t)
-	grants(t, w)
-	f := unsteady(w)
-	ana := w.as(t, w.serve(t), w.ana)
+	w := apitest.Embedded(t)
+	apitest.ImportGrants(t, w)
+	f := apitest.Unsteady(w)
+	ana := w.LogIn(t, w.Serve(t), w.Ana)
 	for _, r := range askers(t, w) {
-		w.now.move(3 * time.Second) // so that no value is remembered
-		f.set(func(context.Context) error { panic(detail) }, needs[pathOf(r)])
-		wantHidden(t, w, r.path, ana.try(w, r), 500)
-		f.fail(nil)
-		if got := ana.try(w, r); got.status != 200 {
-			t.Errorf("%s after a panic: %d %s", r.path, got.status, got.body)
+		w.Clock.Move(3 * time.Second) // so that no value is remembered
+		f.Set(func(context.Context) error { panic(apitest.Detail) }, needs[pathOf(r)])
+		wantHidden(t, w, r.Path, try(ana, w, r), 500)
+		f.Fail(nil)
+		if got := try(ana, w, r); got.Status != 200 {
+			t.Errorf("%s after a panic: %d %s", r.Path, got.Status, got.Body)
 		}
 	}
 }
@@ -213,52 +211,52 @@ func TestHostilePanics(t *testing.T) {
 // need others don't notice.
 func TestHostileWaits(t *testing.T) {
 	t.Parallel()
-	w := embedded(t)
-	grants(t, w)
-	f := unsteady(w)
+	w := apitest.Embedded(t)
+	apitest.ImportGrants(t, w)
+	f := apitest.Unsteady(w)
 	routes := askers(t, w)
-	patient := w.as(t, w.serve(t), w.ana)
+	patient := w.LogIn(t, w.Serve(t), w.Ana)
 	hasty := patient
-	hasty.base = w.serveHasty(t).URL
+	hasty.Base = w.ServeHasty(t).URL
 	hang := func(ctx context.Context) error {
 		<-ctx.Done()
-		return fmt.Errorf("%s: %w", detail, ctx.Err())
+		return fmt.Errorf("%s: %w", apitest.Detail, ctx.Err())
 	}
 	for _, calls := range [][]string{
 		{"records.Tenant", "records.UserByID"}, // while nobody is remembered
 		{"series.Current", "series.Series", "records.Diagram", "records.SaveDiagram", "records.Variables", "records.Menus", "records.NotifyConfig", "records.Charts", "messages."},
 		{"records.Permissions"},
 	} {
-		w.now.move(2 * time.Minute)
+		w.Clock.Move(2 * time.Minute)
 		if calls[0] != "records.Tenant" {
-			patient.get("/getAllMenu").data(t)
+			patient.Get("/getAllMenu").Data(t)
 		}
-		f.set(hang, calls...)
-		together(len(routes), func(i int) {
+		f.Set(hang, calls...)
+		apitest.Concurrently(len(routes), func(i int) {
 			r := routes[i]
 			if !waitsFor(r, calls) {
-				if got := patient.try(w, r); got.status != 200 {
-					t.Errorf("%s while %s hang: %d %s", r.path, calls, got.status, got.body)
+				if got := try(patient, w, r); got.Status != 200 {
+					t.Errorf("%s while %s hang: %d %s", r.Path, calls, got.Status, got.Body)
 				}
 				return
 			}
-			got := hasty.try(w, r)
-			if text := got.wantFailure(t, 500); text != "the server did not get the answer in time (request "+got.header.Get("X-Request-Id")+")" {
-				t.Errorf("%s while %s hang: %d %s", r.path, calls, got.status, got.body)
+			got := try(hasty, w, r)
+			if text := got.WantFailure(t, 500); text != "the server did not get the answer in time (request "+got.Header.Get("X-Request-Id")+")" {
+				t.Errorf("%s while %s hang: %d %s", r.Path, calls, got.Status, got.Body)
 			}
 		})
-		f.fail(nil)
+		f.Fail(nil)
 	}
 }
 
 // waitsFor says that a route needs a call that hangs.
-func waitsFor(r route, calls []string) bool {
+func waitsFor(r apitest.Route, calls []string) bool {
 	need := needs[pathOf(r)]
 	switch calls[0] {
 	case "records.Tenant":
 		return !strings.HasPrefix(need, "objects.")
 	case "records.Permissions":
-		return need == calls[0] || r.path == "/saveDiagram" || r.path == "/sendConfigMQTT"
+		return need == calls[0] || r.Path == "/saveDiagram" || r.Path == "/sendConfigMQTT"
 	}
 	return slices.ContainsFunc(calls, func(call string) bool { return strings.HasPrefix(need, call) })
 }
@@ -266,36 +264,36 @@ func waitsFor(r route, calls []string) bool {
 // A row of the audit outlives its client, but not for long.
 func TestHostileAudits(t *testing.T) {
 	t.Parallel()
-	w := embedded(t)
-	grants(t, w)
-	f := unsteady(w)
+	w := apitest.Embedded(t)
+	apitest.ImportGrants(t, w)
+	f := apitest.Unsteady(w)
 	w.Deadline = 2 * time.Second
-	server := w.serve(t)
-	ana := w.as(t, server, w.ana)
+	server := w.Serve(t)
+	ana := w.LogIn(t, server, w.Ana)
 	asked := make(chan time.Duration, 4)
-	f.set(func(ctx context.Context) error {
+	f.Set(func(ctx context.Context) error {
 		until, _ := ctx.Deadline()
 		asked <- time.Until(until)
-		return fmt.Errorf("%s: %w", detail, record.ErrUnavailable)
+		return fmt.Errorf("%s: %w", apitest.Detail, record.ErrUnavailable)
 	}, "records.Audit")
-	long := w.ana
+	long := w.Ana
 	long.Email = strings.Repeat("a", 1<<19)
-	for _, r := range []route{{"POST", "/saveDiagram", `{"diagram":{"title":"kept"}}`}, {"POST", "/sendConfigMQTT", `{"topic":"acueducto/x","data":{}}`}, {"POST", "/loginPartner", w.ana.body(t)}, {"POST", "/loginPartner", long.body(t)}} {
-		before := len(w.log.String())
-		got := ana.attempt(r, nil)
+	for _, r := range []apitest.Route{apitest.NewRoute("POST", "/saveDiagram", `{"diagram":{"title":"kept"}}`), apitest.NewRoute("POST", "/sendConfigMQTT", `{"topic":"acueducto/x","data":{}}`), apitest.NewRoute("POST", "/loginPartner", w.Ana.JSON(t)), apitest.NewRoute("POST", "/loginPartner", long.JSON(t))} {
+		before := len(w.Logged.String())
+		got := ana.Attempt(r, nil)
 		select {
 		case wait := <-asked:
 			if wait <= 0 || wait > 2*time.Second {
-				t.Errorf("%s: the row may take %s", r.path, wait)
+				t.Errorf("%s: the row may take %s", r.Path, wait)
 			}
 		default:
-			t.Errorf("%s: answered before there was a row", r.path)
+			t.Errorf("%s: answered before there was a row", r.Path)
 		}
-		if want := map[bool]int{true: 200, false: 401}[len(r.body) < 1000]; got.status != want {
-			t.Errorf("%s without a row: %d %s", r.path, got.status, got.body)
+		if want := map[bool]int{true: 200, false: 401}[len(r.Body) < 1000]; got.Status != want {
+			t.Errorf("%s without a row: %d %s", r.Path, got.Status, got.Body)
 		}
-		if lost := w.log.String()[before:]; !strings.Contains(lost, "audit row lost") || !strings.Contains(lost, detail) || len(lost) > 10_000 {
-			t.Errorf("%s without a row: %d bytes of log: %.300s", r.path, len(lost), lost)
+		if lost := w.Logged.String()[before:]; !strings.Contains(lost, "audit row lost") || !strings.Contains(lost, apitest.Detail) || len(lost) > 10_000 {
+			t.Errorf("%s without a row: %d bytes of log: %.300s", r.Path, len(lost), lost)
 		}
 	}
 }

@@ -1,4 +1,4 @@
-package api
+package api_test
 
 import (
 	"fmt"
@@ -8,15 +8,16 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"tsmon/api"
+	"tsmon/api/apitest"
 )
 
-func init() { interfaceTests["hostile bodies"] = testHostileBodies }
-
 // takers are the routes that read JSON, with a good body that ana may send.
-func takers(tb testing.TB, w *world) []route {
-	all := []route{{"POST", "/loginPartner", w.ana.body(tb)}}
-	for _, r := range privateRoutes(w) {
-		if r.method == "POST" {
+func takers(tb testing.TB, w *apitest.World) []apitest.Route {
+	all := []apitest.Route{apitest.NewRoute("POST", "/loginPartner", w.Ana.JSON(tb))}
+	for _, r := range apitest.PrivateRoutes(w) {
+		if r.Method == "POST" {
 			all = append(all, r)
 		}
 	}
@@ -40,24 +41,26 @@ func notJSON(good string) map[string]string {
 	}
 }
 
-func testHostileBodies(t *testing.T, w *world) {
-	grants(t, w)
-	ana := w.as(t, w.serve(t), w.ana)
+func TestHostileBodies(t *testing.T) { testHostileBodies(t, apitest.Embedded(t)) }
+
+func testHostileBodies(t *testing.T, w *apitest.World) {
+	apitest.ImportGrants(t, w)
+	ana := w.LogIn(t, w.Serve(t), w.Ana)
 	for _, r := range takers(t, w) {
-		for name, body := range notJSON(r.body) {
-			if got := ana.post(r.path, raw(body)); got.wantFailure(t, 500) == "" || len(got.body) > 4096 {
-				t.Errorf("%s: %s: %d bytes", r.path, name, len(got.body))
+		for name, body := range notJSON(r.Body) {
+			if got := ana.Post(r.Path, apitest.Raw(body)); got.WantFailure(t, 500) == "" || len(got.Body) > 4096 {
+				t.Errorf("%s: %s: %d bytes", r.Path, name, len(got.Body))
 			}
 		}
 		// A byte more than 1 MiB, and exactly as much.
-		if got := ana.post(r.path, raw(strings.Repeat(" ", 1<<20+1-len(r.body))+r.body)); got.wantFailure(t, 413) == "" {
-			t.Errorf("%s: too large", r.path)
+		if got := ana.Post(r.Path, apitest.Raw(strings.Repeat(" ", 1<<20+1-len(r.Body))+r.Body)); got.WantFailure(t, 413) == "" {
+			t.Errorf("%s: too large", r.Path)
 		}
-		if got := ana.post(r.path, io.MultiReader(raw(strings.Repeat(" ", 1<<20)), raw(r.body))); got.wantFailure(t, 413) == "" { // of no known length
-			t.Errorf("%s: too large, in pieces", r.path)
+		if got := ana.Post(r.Path, io.MultiReader(apitest.Raw(strings.Repeat(" ", 1<<20)), apitest.Raw(r.Body))); got.WantFailure(t, 413) == "" { // of no known length
+			t.Errorf("%s: too large, in pieces", r.Path)
 		}
-		if got := ana.post(r.path, raw(strings.Repeat(" ", 1<<20-len(r.body))+r.body)); got.status != 200 {
-			t.Errorf("%s: 1 MiB: %d %s", r.path, got.status, got.body)
+		if got := ana.Post(r.Path, apitest.Raw(strings.Repeat(" ", 1<<20-len(r.Body))+r.Body)); got.Status != 200 {
+			t.Errorf("%s: 1 MiB: %d %s", r.Path, got.Status, got.Body)
 		}
 		checkTypes(t, ana, r)
 	}
@@ -66,41 +69,41 @@ func testHostileBodies(t *testing.T, w *world) {
 		if path == "/saveDiagram" {
 			body = `{"diagram":{},"lines":` + body + `}`
 		}
-		if got := ana.post(path, raw(body)).wantFailure(t, 500); !strings.Contains(got, want) {
+		if got := ana.Post(path, apitest.Raw(body)).WantFailure(t, 500); !strings.Contains(got, want) {
 			t.Errorf("%s of 10,000 items: %s", path, got)
 		}
 	}
 }
 
 // checkTypes sends a good body as what it is not, and as what it is.
-func checkTypes(t *testing.T, ana client, r route) {
+func checkTypes(t *testing.T, ana apitest.Client, r apitest.Route) {
 	t.Helper()
 	for _, kind := range []string{"text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x", "application/json; charset=iso-8859-1",
 		"application/jsonx", "application/json, text/plain", "text/json", "*/*", ";", "application/json; charset=utf-8; charset=latin1", "application/x-ndjson"} {
-		if got := ana.request(r, http.Header{"Content-Type": {kind}}); got.wantFailure(t, 415) == "" {
-			t.Errorf("%s as %s", r.path, kind)
+		if got := ana.Request(r, http.Header{"Content-Type": {kind}}); got.WantFailure(t, 415) == "" {
+			t.Errorf("%s as %s", r.Path, kind)
 		}
 	}
 	for _, kind := range [][]string{nil, {"application/json"}, {"Application/JSON; charset=UTF-8"}, {`application/json;charset="utf-8"`}} {
-		if got := ana.request(r, http.Header{"Content-Type": kind}); got.status != 200 {
-			t.Errorf("%s as %q: %d %s", r.path, kind, got.status, got.body)
+		if got := ana.Request(r, http.Header{"Content-Type": kind}); got.Status != 200 {
+			t.Errorf("%s as %q: %d %s", r.Path, kind, got.Status, got.Body)
 		}
 	}
 }
 
 // A GET may bring {}, as clients send it, and what else it brings is not read.
 func TestHostileBodiesOfGet(t *testing.T) {
-	w := embedded(t)
-	ana := w.as(t, w.serve(t), w.ana)
-	for _, r := range privateRoutes(w) {
-		if r.method != "GET" {
+	w := apitest.Embedded(t)
+	ana := w.LogIn(t, w.Serve(t), w.Ana)
+	for _, r := range apitest.PrivateRoutes(w) {
+		if r.Method != "GET" {
 			continue
 		}
-		want := ana.request(r, nil)
+		want := ana.Request(r, nil)
 		for _, body := range []string{"{}", "rubbish", "\xff", strings.Repeat("[", 100_000)} {
-			r.body = body
-			if got := ana.request(r, nil); got.status != 200 || string(got.body) != string(want.body) {
-				t.Errorf("%s with %.20q: %d %s, want %s", r.path, body, got.status, got.body, want.body)
+			r.Body = body
+			if got := ana.Request(r, nil); got.Status != 200 || string(got.Body) != string(want.Body) {
+				t.Errorf("%s with %.20q: %d %s, want %s", r.Path, body, got.Status, got.Body, want.Body)
 			}
 		}
 	}
@@ -108,28 +111,28 @@ func TestHostileBodiesOfGet(t *testing.T) {
 
 // Odd members are read in one way, and never answered with somebody's value.
 func TestHostileMembers(t *testing.T) {
-	w := embedded(t)
-	network(t, w)
-	grants(t, w)
-	ana := w.as(t, w.serve(t), w.ana)
+	w := apitest.Embedded(t)
+	apitest.WriteNetwork(t, w)
+	apitest.ImportGrants(t, w)
+	ana := w.LogIn(t, w.Serve(t), w.Ana)
 	for _, c := range []struct{ path, body, want string }{
 		{"/dataTs", `{"measurement":"nada","measurement":"tanque","calc_field":"x","calc_field":"nivel"}`, `{"nivel":{"value":6}}`}, // the last counts
 		{"/dataTs", `{"measurement":"tanque","calc_field":"nivel","measurement":"nada"}`, `{"nivel":{"value":null}}`},
 		{"/dataTs", `{"measurement":"tanque\ud800","calc_field":"nivel"}`, `{"nivel":{"value":null}}`},
 		{"/dataTs", `{"measurement":"tanque","calc_field":"\udfff"}`, `{"\ufffd":{"value":null}}`},
 		{"/dataTs", `{"measurement":"tanque","calc_field":"nivel","x":{"y":[` + strings.Repeat("1e999,", 1000) + `1]}}`, `{"nivel":{"value":6}}`},
-		{"/multipleDataTs", `[{"dataTs":{"id":1,"id":"\ud83d\ude00\ud800","varsTs":` + formNivel + `}}]`, `{"😀\ufffd":6}`},
-		{"/multipleDataTs", `[{"dataTs":{"id":1,"varsTs":{"a":1},"varsTs":` + formNivel + `}}]`, `{"1":6}`},
-		{"/multipleDataTs", `[{"dataTs":{"id":-0,"varsTs":` + formNivel + `}}]`, ""},
-		{"/multipleDataTs", `[{"dataTs":{"id":1.0,"varsTs":` + formNivel + `}}]`, ""},
-		{"/multipleDataTs", `[{"dataTs":{"id":1e2,"varsTs":` + formNivel + `}}]`, ""},
-		{"/multipleDataTs", `[{"dataTs":{"id":99999999999999999999999999,"varsTs":` + formNivel + `}}]`, `{"99999999999999999999999999":6}`},
-		{"/multipleDataTs", `[{"dataTs":{"id":7,"varsTs":` + formNivel + `}},{"dataTs":{"id":"7","varsTs":` + formNivel + `}}]`, `{"7":6}`},
-		{"/multipleDataTs", `[{"dataTs":{"id":true,"varsTs":` + formNivel + `}}]`, ""},
-		{"/multipleDataTs", `[{"dataTs":{"id":[1],"varsTs":` + formNivel + `}}]`, ""},
+		{"/multipleDataTs", `[{"dataTs":{"id":1,"id":"\ud83d\ude00\ud800","varsTs":` + apitest.FormNivel + `}}]`, `{"😀\ufffd":6}`},
+		{"/multipleDataTs", `[{"dataTs":{"id":1,"varsTs":{"a":1},"varsTs":` + apitest.FormNivel + `}}]`, `{"1":6}`},
+		{"/multipleDataTs", `[{"dataTs":{"id":-0,"varsTs":` + apitest.FormNivel + `}}]`, ""},
+		{"/multipleDataTs", `[{"dataTs":{"id":1.0,"varsTs":` + apitest.FormNivel + `}}]`, ""},
+		{"/multipleDataTs", `[{"dataTs":{"id":1e2,"varsTs":` + apitest.FormNivel + `}}]`, ""},
+		{"/multipleDataTs", `[{"dataTs":{"id":99999999999999999999999999,"varsTs":` + apitest.FormNivel + `}}]`, `{"99999999999999999999999999":6}`},
+		{"/multipleDataTs", `[{"dataTs":{"id":7,"varsTs":` + apitest.FormNivel + `}},{"dataTs":{"id":"7","varsTs":` + apitest.FormNivel + `}}]`, `{"7":6}`},
+		{"/multipleDataTs", `[{"dataTs":{"id":true,"varsTs":` + apitest.FormNivel + `}}]`, ""},
+		{"/multipleDataTs", `[{"dataTs":{"id":[1],"varsTs":` + apitest.FormNivel + `}}]`, ""},
 		{"/multipleDataTs", `[null]`, ""}, {"/multipleDataTs", `[[]]`, ""}, {"/multipleDataTs", `{}`, ""}, {"/multipleDataTs", `[{"dataTs":[]}]`, ""},
-		{"/multipleDataTs", `[{"dataTs":{"id":1,"calc":"true","varsTs":` + formNivel + `}}]`, ""},
-		{"/multipleDataTs", `[{"dataTs":{"id":1,"calc":1,"varsTs":` + formNivel + `}}]`, ""},
+		{"/multipleDataTs", `[{"dataTs":{"id":1,"calc":"true","varsTs":` + apitest.FormNivel + `}}]`, ""},
+		{"/multipleDataTs", `[{"dataTs":{"id":1,"calc":1,"varsTs":` + apitest.FormNivel + `}}]`, ""},
 		{"/multipleDataTs", `[{"dataTs":{"id":1,"varsTs":{"":{"calc_field":"nivel","measure":"tanque"}}}}]`, `{"1":6}`},
 		{"/multipleDataTs", `[{"dataTs":{"id":1,"calc":true,"equation":"+","varsTs":{"":{"calc_field":"nivel","measure":"tanque"}}}}]`, ""},
 		{"/multipleDataTs", `[{"dataTs":{"id":1,"calc":true,"equation":"9e999*a","varsTs":{"a":{"calc_field":"nivel","measure":"tanque"}}}}]`, ""},
@@ -145,11 +148,11 @@ func TestHostileMembers(t *testing.T) {
 		{"/sendConfigMQTT", `{"topic":"acueducto/x","data":null}`, ""}, {"/sendConfigMQTT", `{"topic":"acueducto/x","data":[]}`, ""},
 		{"/sendConfigMQTT", `{"topic":"acueducto/x","data":"{}"}`, ""}, {"/sendConfigMQTT", `{"topic":"acueducto/x"}`, ""}, {"/sendConfigMQTT", `{"topic":5,"data":{}}`, ""},
 	} {
-		got := ana.post(c.path, raw(c.body))
+		got := ana.Post(c.path, apitest.Raw(c.body))
 		if c.want == "" {
-			got.wantFailure(t, 500)
+			got.WantFailure(t, 500)
 		} else {
-			got.wantData(t, c.want)
+			got.WantData(t, c.want)
 		}
 		if t.Failed() {
 			t.Fatalf("%s %.300s", c.path, c.body)
@@ -157,13 +160,13 @@ func TestHostileMembers(t *testing.T) {
 	}
 	// A message that no broker takes is the client's mistake, and said to be.
 	large := fmt.Sprintf(`{"topic":"acueducto/x","data":{"a":%q}}`, strings.Repeat("a", 300_000))
-	if got := ana.post("/sendConfigMQTT", raw(large)).wantFailure(t, 500); !strings.Contains(got, "large") {
+	if got := ana.Post("/sendConfigMQTT", apitest.Raw(large)).WantFailure(t, 500); !strings.Contains(got, "large") {
 		t.Errorf("a message of 300,000 bytes: %s", got)
 	}
 }
 
 // slow makes a server wait as tsmon serve does, but not as long.
-func slow(_ *Server, config *http.Server) {
+func slow(_ *api.Server, config *http.Server) {
 	config.ReadHeaderTimeout, config.ReadTimeout = 500*time.Millisecond, 500*time.Millisecond
 }
 
@@ -171,39 +174,39 @@ func slow(_ *Server, config *http.Server) {
 // not, and neither keeps the server from others.
 func TestHostileSlowness(t *testing.T) {
 	t.Parallel()
-	w := embedded(t)
-	grants(t, w)
-	server := adjusted(t, w, slow)
-	ana := w.as(t, server, w.ana)
+	w := apitest.Embedded(t)
+	apitest.ImportGrants(t, w)
+	server := apitest.ServeWith(t, w, slow)
+	ana := w.LogIn(t, server, w.Ana)
 	routes := takers(t, w)
-	answers := make([]answer, len(routes)*3)
-	before := exported(t, w, w.ana.Schema)
-	together(len(answers), func(i int) {
+	answers := make([]apitest.Answer, len(routes)*3)
+	before := apitest.Export(t, w, w.Ana.Schema)
+	apitest.Concurrently(len(answers), func(i int) {
 		r := routes[i/3]
-		head := "POST " + r.path + " HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer " + ana.token + "\r\nContent-Type: application/json\r\n"
-		answers[i] = speak(t, server, head+[]string{
-			"Content-Length: 1000\r\n\r\n" + r.body, // and then nothing
-			"Transfer-Encoding: chunked\r\n\r\n" + fmt.Sprintf("%x\r\n%s\r\n", len(r.body), r.body),
-			"Transfer-Encoding: chunked\r\n\r\nzz\r\n" + r.body,
+		head := "POST " + r.Path + " HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer " + ana.Token + "\r\nContent-Type: application/json\r\n"
+		answers[i] = apitest.SendText(t, server, head+[]string{
+			"Content-Length: 1000\r\n\r\n" + r.Body, // and then nothing
+			"Transfer-Encoding: chunked\r\n\r\n" + fmt.Sprintf("%x\r\n%s\r\n", len(r.Body), r.Body),
+			"Transfer-Encoding: chunked\r\n\r\nzz\r\n" + r.Body,
 		}[i%3])
 	})
 	for i, got := range answers {
-		if got.wantFailure(t, 408) == "" {
-			t.Errorf("%s, %d", routes[i/3].path, i%3)
+		if got.WantFailure(t, 408) == "" {
+			t.Errorf("%s, %d", routes[i/3].Path, i%3)
 		}
 	}
-	if after := exported(t, w, w.ana.Schema); after != before {
+	if after := apitest.Export(t, w, w.Ana.Schema); after != before {
 		t.Errorf("half a request changed\n%s to\n%s", before, after)
 	}
-	ana.get("/getAllMenu").data(t)
+	ana.Get("/getAllMenu").Data(t)
 	starts := []string{"", "G", "GET /healthz HTTP/1.1\r\n", "GET /healthz HTTP/1.1\r\nHost: x\r\nX-A: "}
-	together(len(starts), func(i int) { checkHangsUp(t, server, starts[i]) })
+	apitest.Concurrently(len(starts), func(i int) { checkHangsUp(t, server, starts[i]) })
 }
 
 // checkHangsUp demands that the server closes the connection of somebody who
 // sends this and waits.
 func checkHangsUp(t *testing.T, server *httptest.Server, text string) {
-	conn, err := dial(t, server)
+	conn, err := apitest.Dial(t, server)
 	if err == nil {
 		_, err = io.WriteString(conn, text)
 	}

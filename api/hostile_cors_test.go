@@ -1,10 +1,12 @@
-package api
+package api_test
 
 import (
 	"net/http"
 	"slices"
 	"strings"
 	"testing"
+
+	"tsmon/api/apitest"
 )
 
 // corsHeaders are those by which a browser lets a page read an answer.
@@ -41,83 +43,83 @@ func wantCORS(t *testing.T, what string, header http.Header, origin string) {
 }
 
 // crossOrigin are requests with all kinds of answers.
-func crossOrigin(w *world) []route {
-	return append(privateRoutes(w),
-		route{"GET", "/healthz", ""}, route{"GET", "/api/healthz", ""}, route{"GET", "/nothing", ""}, route{"POST", "/healthz", ""}, route{"POST", "/dataTs", "{"}, route{"POST", "/upload", ""},
-		route{"GET", "/updates/stable/latest.json", ""}, route{"GET", "/uploads/0123456789abcdef0123456789abcdef.png", ""}, route{"POST", "/v2/write", ""}, route{"GET", "/getPermission?id=1&type=x", ""})
+func crossOrigin(w *apitest.World) []apitest.Route {
+	return append(apitest.PrivateRoutes(w),
+		apitest.NewRoute("GET", "/healthz", ""), apitest.NewRoute("GET", "/api/healthz", ""), apitest.NewRoute("GET", "/nothing", ""), apitest.NewRoute("POST", "/healthz", ""), apitest.NewRoute("POST", "/dataTs", "{"), apitest.NewRoute("POST", "/upload", ""),
+		apitest.NewRoute("GET", "/updates/stable/latest.json", ""), apitest.NewRoute("GET", "/uploads/0123456789abcdef0123456789abcdef.png", ""), apitest.NewRoute("POST", "/v2/write", ""), apitest.NewRoute("GET", "/getPermission?id=1&type=x", ""))
 }
 
 func TestHostileOrigins(t *testing.T) {
 	t.Parallel()
-	w := embedded(t)
-	grants(t, w)
-	server := w.serve(t)
-	ana, nobody := w.as(t, server, w.ana), client{tb: t, base: server.URL}
-	known := append([]string{"https://scada.example.com"}, desktopOrigins...)
+	w := apitest.Embedded(t)
+	apitest.ImportGrants(t, w)
+	server := w.Serve(t)
+	ana, nobody := w.LogIn(t, server, w.Ana), apitest.Client{TB: t, Base: server.URL}
+	known := append([]string{"https://scada.example.com"}, apitest.DesktopOrigins...)
 	for _, r := range crossOrigin(w) {
-		for _, c := range []client{ana, nobody} {
+		for _, c := range []apitest.Client{ana, nobody} {
 			for i, origin := range strangers {
 				if c == nobody && i%8 > 0 {
 					continue
 				}
-				wantCORS(t, r.path+" from "+origin, c.attempt(r, http.Header{"Origin": {origin}}).header, "")
+				wantCORS(t, r.Path+" from "+origin, c.Attempt(r, http.Header{"Origin": {origin}}).Header, "")
 			}
 			for _, origin := range known {
-				wantCORS(t, r.path+" from "+origin, c.attempt(r, http.Header{"Origin": {origin}}).header, origin)
+				wantCORS(t, r.Path+" from "+origin, c.Attempt(r, http.Header{"Origin": {origin}}).Header, origin)
 			}
-			wantCORS(t, r.path, c.attempt(r, nil).header, "")
+			wantCORS(t, r.Path, c.Attempt(r, nil).Header, "")
 		}
 	}
-	got := ana.attempt(route{"GET", "/getAllMenu", ""}, http.Header{"Origin": {known[0]}})
+	got := ana.Attempt(apitest.NewRoute("GET", "/getAllMenu", ""), http.Header{"Origin": {known[0]}})
 	for _, name := range []string{"X-Request-Id", "X-Tsmon-Truncated", "Retry-After"} {
-		if !strings.Contains(got.header.Get("Access-Control-Expose-Headers"), name) {
-			t.Errorf("pages can't read %s: %v", name, got.header)
+		if !strings.Contains(got.Header.Get("Access-Control-Expose-Headers"), name) {
+			t.Errorf("pages can't read %s: %v", name, got.Header)
 		}
 	}
-	if cookies := got.header.Values("Set-Cookie"); len(cookies) > 0 {
+	if cookies := got.Header.Values("Set-Cookie"); len(cookies) > 0 {
 		t.Errorf("cookies: %q", cookies)
 	}
 }
 
 // preflight is what a browser asks before it sends a request of a page.
-func preflight(c client, path, origin, method string, headers ...string) answer {
+func preflight(c apitest.Client, path, origin, method string, headers ...string) apitest.Answer {
 	header := http.Header{"Origin": {origin}, "Access-Control-Request-Method": {method}}
 	if len(headers) > 0 {
 		header["Access-Control-Request-Headers"] = []string{strings.Join(headers, ",")}
 	}
-	return c.attempt(route{"OPTIONS", path, ""}, header)
+	return c.Attempt(apitest.NewRoute("OPTIONS", path, ""), header)
 }
 
 func TestHostilePreflights(t *testing.T) {
 	t.Parallel()
-	w := embedded(t)
-	nobody := client{tb: t, base: w.serve(t).URL}
+	w := apitest.Embedded(t)
+	nobody := apitest.Client{TB: t, Base: w.Serve(t).URL}
 	allowed := []string{"accept", "accesskey", "authorization", "content-type", "secretkey"}
 	for _, path := range []string{"/multipleDataTs", "/api/multipleDataTs", "/loginPartner", "/upload", "/updates/stable/latest.json", "/nothing"} {
-		for _, origin := range append([]string{"https://scada.example.com"}, desktopOrigins...) {
+		for _, origin := range append([]string{"https://scada.example.com"}, apitest.DesktopOrigins...) {
 			for _, headers := range append([][]string{nil, allowed}, single(allowed)...) {
 				got := preflight(nobody, path, origin, "POST", headers...)
-				wantCORS(t, path, got.header, origin)
-				if got.status != 204 || len(got.body) > 0 || got.header.Get("Access-Control-Allow-Methods") != "POST" || got.header.Get("Access-Control-Allow-Headers") != strings.Join(headers, ",") {
-					t.Errorf("%s from %s with %q: %d %v", path, origin, headers, got.status, got.header)
+				wantCORS(t, path, got.Header, origin)
+				if got.Status != 204 || len(got.Body) > 0 || got.Header.Get("Access-Control-Allow-Methods") != "POST" || got.Header.Get("Access-Control-Allow-Headers") != strings.Join(headers, ",") {
+					t.Errorf("%s from %s with %q: %d %v", path, origin, headers, got.Status, got.Header)
 				}
 			}
 			for _, header := range []string{"x-evil", "cookie", "*", "x-forwarded-for", "authorization,x-evil", "x-requested-with", "if-none-match", "proxy-authorization"} {
-				wantCORS(t, path+" with "+header, preflight(nobody, path, origin, "POST", header).header, "")
+				wantCORS(t, path+" with "+header, preflight(nobody, path, origin, "POST", header).Header, "")
 			}
 			for _, method := range []string{"PUT", "DELETE", "PATCH", "TRACE", "*", "post", "BREW"} {
-				wantCORS(t, path+" by "+method, preflight(nobody, path, origin, method).header, "")
+				wantCORS(t, path+" by "+method, preflight(nobody, path, origin, method).Header, "")
 			}
 		}
 		for _, origin := range strangers {
-			wantCORS(t, path+" from "+origin, preflight(nobody, path, origin, "POST", "content-type").header, "")
+			wantCORS(t, path+" from "+origin, preflight(nobody, path, origin, "POST", "content-type").Header, "")
 		}
 	}
 	// Nobody's pages may ask a server without origins, but the desktop client's.
 	w.Origins = nil
-	bare := client{tb: t, base: w.serve(t).URL}
-	wantCORS(t, "without origins", preflight(bare, "/dataTs", "https://scada.example.com", "POST").header, "")
-	wantCORS(t, "without origins", preflight(bare, "/dataTs", "tauri://localhost", "POST").header, "tauri://localhost")
+	bare := apitest.Client{TB: t, Base: w.Serve(t).URL}
+	wantCORS(t, "without origins", preflight(bare, "/dataTs", "https://scada.example.com", "POST").Header, "")
+	wantCORS(t, "without origins", preflight(bare, "/dataTs", "tauri://localhost", "POST").Header, "tauri://localhost")
 }
 
 // single makes a list of each word.

@@ -1,10 +1,12 @@
-package api
+package api_test
 
 import (
 	"net/http"
 	"slices"
 	"strings"
 	"testing"
+
+	"tsmon/api/apitest"
 )
 
 // openRoutes are those that need no token, and how they are asked.
@@ -15,16 +17,16 @@ var openRoutes = map[string][]string{
 
 // Methods that a route has not are 405, in shape, with a token and without.
 func TestHostileMethods(t *testing.T) {
-	w := embedded(t)
-	server := w.serve(t)
-	ana := w.as(t, server, w.ana)
+	w := apitest.Embedded(t)
+	server := w.Serve(t)
+	ana := w.LogIn(t, server, w.Ana)
 	all := map[string][]string{}
 	for path, methods := range openRoutes {
 		all[path] = methods
 	}
-	for _, r := range privateRoutes(w) {
-		path, _, _ := strings.Cut(r.path, "?")
-		all[path] = []string{r.method}
+	for _, r := range apitest.PrivateRoutes(w) {
+		path, _, _ := strings.Cut(r.Path, "?")
+		all[path] = []string{r.Method}
 	}
 	for path, methods := range all {
 		for _, method := range []string{"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "PROPFIND", "BREW", "get", "POST2"} {
@@ -32,13 +34,13 @@ func TestHostileMethods(t *testing.T) {
 				continue
 			}
 			for _, prefix := range []string{"", "/api"} {
-				r := route{method, prefix + path, ""}
-				got := ana.attempt(r, nil)
-				if method == "HEAD" && got.status == 405 && len(got.body) == 0 {
+				r := apitest.NewRoute(method, prefix+path, "")
+				got := ana.Attempt(r, nil)
+				if method == "HEAD" && got.Status == 405 && len(got.Body) == 0 {
 					continue // which has no body by its nature
 				}
-				if got.wantFailure(t, 405); got.header.Get("X-Request-Id") == "" {
-					t.Errorf("%s %s: no id", r.method, r.path)
+				if got.WantFailure(t, 405); got.Header.Get("X-Request-Id") == "" {
+					t.Errorf("%s %s: no id", r.Method, r.Path)
 				}
 			}
 		}
@@ -47,9 +49,9 @@ func TestHostileMethods(t *testing.T) {
 
 // Paths that are nowhere are 404, in shape, and nobody is sent elsewhere.
 func TestHostilePaths(t *testing.T) {
-	w := embedded(t)
-	server := w.serve(t)
-	ana := w.as(t, server, w.ana)
+	w := apitest.Embedded(t)
+	server := w.Serve(t)
+	ana := w.LogIn(t, server, w.Ana)
 	for _, path := range []string{
 		"/", "//", "/api", "/api/", "/api//", "/nothing", "/api/nothing", "/api/api/healthz", "/v2", "/api/v2", "/v2/", "/v2/write/", "/v2/query", "/api/v1/healthz",
 		"//healthz", "/healthz/", "/healthz//", "/./healthz", "/x/../healthz", "/api//healthz", "//api/healthz", "/api/./healthz", "/api/../healthz", "/%2e/healthz", "/%2e%2e/healthz", "/..%2fhealth",
@@ -58,9 +60,9 @@ func TestHostilePaths(t *testing.T) {
 		"/static/..%2f..%2fetc%2fpasswd", "/..\\..\\windows", "/%c0%ae%c0%ae/", "/%ff", "/\u202ehealthz", "/" + strings.Repeat("a/", 1000), "/" + strings.Repeat("a", 50_000), "/*", "/{x}", "/api/*",
 		"/updates", "/updates/", "/uploads", "/uploads/", "/uploads/x", "/upload/x", "/updates//", "/updates/stable", "/updates/../healthz", "/api/updates/..%2f..%2fhealth",
 	} {
-		got := speak(t, server, "GET "+path+" HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer "+ana.token+"\r\n\r\n")
-		if got.wantFailure(t, 404) == "" || got.header.Get("Location") != "" || got.header.Get("X-Request-Id") == "" {
-			t.Errorf("%.100s: %d %v", path, got.status, got.header)
+		got := apitest.SendText(t, server, "GET "+path+" HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer "+ana.Token+"\r\n\r\n")
+		if got.WantFailure(t, 404) == "" || got.Header.Get("Location") != "" || got.Header.Get("X-Request-Id") == "" {
+			t.Errorf("%.100s: %d %v", path, got.Status, got.Header)
 		}
 	}
 	// Another host, or an address in full, is the same path.
@@ -69,33 +71,33 @@ func TestHostilePaths(t *testing.T) {
 		if strings.Contains(head, "#") {
 			want = 404
 		}
-		if got := speak(t, server, head+"\r\n\r\n"); got.status != want {
-			t.Errorf("%s: %d %s", head, got.status, got.body)
+		if got := apitest.SendText(t, server, head+"\r\n\r\n"); got.Status != want {
+			t.Errorf("%s: %d %s", head, got.Status, got.Body)
 		}
 	}
 }
 
 // A client can't choose the request's id nor the address that is kept of it.
 func TestHostileHeaders(t *testing.T) {
-	w := embedded(t)
-	nobody := client{tb: t, base: w.serve(t).URL}
+	w := apitest.Embedded(t)
+	nobody := apitest.Client{TB: t, Base: w.Serve(t).URL}
 	header := http.Header{"X-Request-Id": {"mine-0001"}, "X-Forwarded-For": {"192.0.2.1"}, "X-Real-Ip": {"192.0.2.1"}, "Forwarded": {"for=192.0.2.1"}, "X-Http-Method-Override": {"DELETE"}, "X-Original-Url": {"/metrics"}}
-	got := nobody.send("GET", "/healthz", nil, header)
-	if got.status != 200 || got.header.Get("X-Request-Id") == "mine-0001" || strings.Contains(w.log.String(), "192.0.2.1") || strings.Contains(w.log.String(), "mine-0001") {
-		t.Errorf("%d %v\n%s", got.status, got.header, w.log.String())
+	got := nobody.Send("GET", "/healthz", nil, header)
+	if got.Status != 200 || got.Header.Get("X-Request-Id") == "mine-0001" || strings.Contains(w.Logged.String(), "192.0.2.1") || strings.Contains(w.Logged.String(), "mine-0001") {
+		t.Errorf("%d %v\n%s", got.Status, got.Header, w.Logged.String())
 	}
 	// Metrics are for this machine, and a proxy on it speaks for others.
 	for name := range header {
 		if name == "X-Forwarded-For" || name == "X-Real-Ip" || name == "Forwarded" {
-			nobody.send("GET", "/metrics", nil, http.Header{name: {"127.0.0.1"}}).wantFailure(t, 403)
+			nobody.Send("GET", "/metrics", nil, http.Header{name: {"127.0.0.1"}}).WantFailure(t, 403)
 		}
 	}
 	w.MetricsKey, w.BehindProxy = "metrics-of-the-test", true
-	proxied := client{tb: t, base: w.serve(t).URL}
+	proxied := apitest.Client{TB: t, Base: w.Serve(t).URL}
 	for _, sent := range []string{"", "Bearer", "Bearer ", "Bearer metrics-of-the-tes", "Bearer metrics-of-the-test2", "metrics-of-the-test", "Basic metrics-of-the-test"} {
-		proxied.send("GET", "/metrics?key=metrics-of-the-test", nil, http.Header{"Authorization": {sent}}).wantFailure(t, 403)
+		proxied.Send("GET", "/metrics?key=metrics-of-the-test", nil, http.Header{"Authorization": {sent}}).WantFailure(t, 403)
 	}
-	if got := proxied.send("GET", "/metrics", nil, http.Header{"Authorization": {"Bearer metrics-of-the-test"}}); got.status != 200 {
-		t.Errorf("metrics with the key: %d", got.status)
+	if got := proxied.Send("GET", "/metrics", nil, http.Header{"Authorization": {"Bearer metrics-of-the-test"}}); got.Status != 200 {
+		t.Errorf("metrics with the key: %d", got.Status)
 	}
 }

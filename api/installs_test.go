@@ -1,6 +1,6 @@
 //go:build unported
 
-package api
+package api_test
 
 import (
 	"context"
@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"tsmon/api/apitest"
 	"tsmon/channels"
 	"tsmon/release"
 	"tsmon/store/record"
@@ -26,28 +27,28 @@ func init() { interfaceTests["adoption"] = testAdoption }
 // everybody, with bundles that it serves itself. The channel has a name of its
 // own, since worlds may share their records.
 type rolled struct {
-	*world
-	desk
-	client
+	*apitest.World
+	apitest.Desk
+	apitest.Client
 	channel string
-	handler *Server
+	handler *api.Server
 }
 
-func rollOut(t *testing.T, w *world) *rolled {
+func rollOut(t *testing.T, w *apitest.World) *rolled {
 	t.Helper()
-	r := &rolled{world: w, desk: w.publisher(t), channel: fmt.Sprint("c", number.Add(1))}
+	r := &rolled{World: w, Desk: w.Desk(t), channel: fmt.Sprint("c", apitest.Number.Add(1))}
 	w.Refresh = 50 * time.Millisecond
 	server := httptest.NewUnstartedServer(nil)
 	r.PublicURL = "http://" + server.Listener.Addr().String() + "/updates"
 	r.Policies[r.channel] = release.Policy{}
-	r.part(t, "1.0.0", func(o *release.PublishOptions) { o.Channel = r.channel })
-	r.part(t, "1.1.0", func(o *release.PublishOptions) {
+	r.PublishWith(t, "1.0.0", func(o *release.PublishOptions) { o.Channel = r.channel })
+	r.PublishWith(t, "1.1.0", func(o *release.PublishOptions) {
 		o.Channel, o.Rollout = r.channel, &channels.Rollout{Steps: []int{99}, Cohorts: []string{"internal"}}
 	})
-	r.handler = New(w.Options)
+	r.handler = api.New(w.Options)
 	server.Config.Handler = r.handler.Handler()
 	server.Start()
-	r.client = client{tb: t, base: server.URL}
+	r.Client = apitest.Client{TB: t, Base: server.URL}
 	t.Cleanup(func() {
 		server.Close()
 		r.handler.Close()
@@ -60,16 +61,16 @@ func header(id string) http.Header {
 	return http.Header{clientHeader: {id}, cohortHeader: {"internal"}}
 }
 
-func (r *rolled) check(id, version string) answer {
-	return r.send("GET", "/updates/"+r.channel+"/linux/x86_64/"+version, nil, header(id))
+func (r *rolled) check(id, version string) apitest.Answer {
+	return r.Send("GET", "/updates/"+r.channel+"/linux/x86_64/"+version, nil, header(id))
 }
 
-func (r *rolled) download(id, version string) answer {
-	return r.send("GET", "/updates/releases/"+version+"/App_"+version+"_amd64.AppImage.tar.gz", nil, header(id))
+func (r *rolled) download(id, version string) apitest.Answer {
+	return r.Send("GET", "/updates/releases/"+version+"/App_"+version+"_amd64.AppImage.tar.gz", nil, header(id))
 }
 
-func (r *rolled) tell(id, version, event string) answer {
-	return r.send("POST", "/updates/report", report{r.channel, version, "linux-x86_64", event}, header(id))
+func (r *rolled) tell(id, version, event string) apitest.Answer {
+	return r.Send("POST", "/updates/report", report{r.channel, version, "linux-x86_64", event}, header(id))
 }
 
 // progress waits until the records say of 1.1.0 what is wanted.
@@ -82,27 +83,27 @@ func (r *rolled) progress(t *testing.T, want record.Progress) {
 		}
 	}()
 	seen(t, fmt.Sprintf("%+v", want), func() bool {
-		got = must[record.Progress](t)(r.Records.Progress(t.Context(), r.channel, "1.1.0", time.Time{}, time.Time{}))
+		got = apitest.Must[record.Progress](t)(r.Records.Progress(t.Context(), r.channel, "1.1.0", time.Time{}, time.Time{}))
 		return got == want
 	})
 }
 
-func testAdoption(t *testing.T, w *world) {
+func testAdoption(t *testing.T, w *apitest.World) {
 	r := rollOut(t, w)
 	for _, id := range []string{"a", "b", "c", "d", "e", "f", "g"} {
-		if version := r.check(id, "1.0.0").version(t); version != "1.1.0" {
+		if version := r.check(id, "1.0.0").Version(t); version != "1.1.0" {
 			t.Fatalf("%s is told %s", id, version)
 		}
 	}
 	r.progress(t, record.Progress{Offered: 7})
 	for _, id := range []string{"a", "b", "c", "d", "f"} {
-		if got := r.download(id, "1.1.0"); got.status != 200 {
-			t.Fatalf("%d %s", got.status, got.body)
+		if got := r.download(id, "1.1.0"); got.Status != 200 {
+			t.Fatalf("%d %s", got.Status, got.Body)
 		}
 	}
 	for event, id := range map[string]string{"installed": "d", "failed": "e", "crashed": "f"} {
-		if got := r.tell(id, "1.1.0", event); got.status != 204 {
-			t.Fatalf("%s: %d %s", event, got.status, got.body)
+		if got := r.tell(id, "1.1.0", event); got.Status != 204 {
+			t.Fatalf("%s: %d %s", event, got.Status, got.Body)
 		}
 	}
 	r.progress(t, record.Progress{Waiting: 4, Failed: 1, Crashed: 1, Offered: 1})
@@ -118,13 +119,13 @@ func testAdoption(t *testing.T, w *world) {
 	}
 	r.progress(t, record.Progress{Running: 2, Failed: 1, Waiting: 2, Crashed: 1, Offered: 1})
 
-	clients := must[[]record.ClientCount](t)(w.Records.Clients(t.Context(), r.channel, time.Time{}))
+	clients := apitest.Must[[]record.ClientCount](t)(w.Records.Clients(t.Context(), r.channel, time.Time{}))
 	want := []record.ClientCount{{Version: "1.0.0", Target: "linux-x86_64", Cohort: "internal", Clients: 5}, {Version: "1.1.0", Target: "linux-x86_64", Cohort: "internal", Clients: 2}}
 	if !slices.Equal(clients, want) {
 		t.Errorf("%+v", clients)
 	}
 	counted := func(event, version string) string {
-		return r.metric(fmt.Sprintf(`tsmon_updates_events_total{channel="%s",cohort="internal",event="%s",target="linux-x86_64",version="%s"}`, r.channel, event, version))
+		return r.Metric(fmt.Sprintf(`tsmon_updates_events_total{channel="%s",cohort="internal",event="%s",target="linux-x86_64",version="%s"}`, r.channel, event, version))
 	}
 	for key, want := range map[[2]string]string{
 		{"checks", "1.0.0"}: "9", {"checks", "1.1.0"}: "1", {"offers", "1.1.0"}: "9", {"downloads", "1.1.0"}: "5",
@@ -135,15 +136,15 @@ func testAdoption(t *testing.T, w *world) {
 		}
 	}
 	r.handler.installs.countClients(t.Context())
-	if got := r.metric(fmt.Sprintf(`tsmon_updates_clients{channel="%s",cohort="internal",target="linux-x86_64",version="1.0.0"}`, r.channel)); got != "5" {
+	if got := r.Metric(fmt.Sprintf(`tsmon_updates_clients{channel="%s",cohort="internal",target="linux-x86_64",version="1.0.0"}`, r.channel)); got != "5" {
 		t.Errorf("5 clients have 1.0.0, the metrics say %q", got)
 	}
-	if got := r.metric(fmt.Sprintf(`tsmon_updates_newest_clients{channel="%s",outcome="crashed",version="1.1.0"}`, r.channel)); got != "1" {
+	if got := r.Metric(fmt.Sprintf(`tsmon_updates_newest_clients{channel="%s",outcome="crashed",version="1.1.0"}`, r.channel)); got != "1" {
 		t.Errorf("1 client crashed, the metrics say %q", got)
 	}
 	r.handler.Close() // what was counted is in the time series then
-	w.settle(UpdatesDatabase)
-	values := must[[]series.Value](t)(w.Series.Current(t.Context(), UpdatesDatabase, []series.Want{
+	w.Settle(UpdatesDatabase)
+	values := apitest.Must[[]series.Value](t)(w.Series.Current(t.Context(), UpdatesDatabase, []series.Want{
 		{Key: series.Key{Measurement: r.channel, Field: "checks"}, Aggregate: series.Sum}, {Key: series.Key{Measurement: r.channel, Field: "downloads"}, Aggregate: series.Sum},
 		{Key: series.Key{Measurement: ClientsMeasurement(r.channel), Field: "1.1.0"}},
 	}))
@@ -157,26 +158,26 @@ func testAdoption(t *testing.T, w *world) {
 // TestAnonymous: clients without an id are counted apart and not recorded; nor is
 // what they and others make up.
 func TestAnonymous(t *testing.T) {
-	r := rollOut(t, embedded(t))
+	r := rollOut(t, apitest.Embedded(t))
 	for _, id := range []string{"", strings.Repeat("x", 129)} {
-		if got := r.send("GET", "/updates/"+r.channel+"/linux/x86_64/9.9.9", nil, http.Header{clientHeader: {id}, cohortHeader: {"vip"}}); got.version(t) != "none" {
-			t.Errorf("%s", got.body)
+		if got := r.Send("GET", "/updates/"+r.channel+"/linux/x86_64/9.9.9", nil, http.Header{clientHeader: {id}, cohortHeader: {"vip"}}); got.Version(t) != "none" {
+			t.Errorf("%s", got.Body)
 		}
 	}
 	for range 3 {
-		r.get("/updates/" + r.channel + "/latest.json")
+		r.Get("/updates/" + r.channel + "/latest.json")
 	}
-	r.send("GET", "/updates/"+r.channel+"/latest.json", nil, http.Header{"Range": {"bytes=0-3"}})
+	r.Send("GET", "/updates/"+r.channel+"/latest.json", nil, http.Header{"Range": {"bytes=0-3"}})
 	r.check("a", "9.9.8")
 	r.check("b", "9.9.9")
 	seen(t, "the checks", func() bool {
-		return r.metric(fmt.Sprintf(`tsmon_updates_events_total{channel="%s",cohort="(other)",event="anonymous",target="linux-x86_64",version="(other)"}`, r.channel)) == "2" &&
-			r.metric(fmt.Sprintf(`tsmon_updates_events_total{channel="%s",cohort="",event="anonymous",target="(other)",version="(other)"}`, r.channel)) == "4" &&
-			r.metric(fmt.Sprintf(`tsmon_updates_events_total{channel="%s",cohort="internal",event="checks",target="linux-x86_64",version="(other)"}`, r.channel)) == "2"
+		return r.Metric(fmt.Sprintf(`tsmon_updates_events_total{channel="%s",cohort="(other)",event="anonymous",target="linux-x86_64",version="(other)"}`, r.channel)) == "2" &&
+			r.Metric(fmt.Sprintf(`tsmon_updates_events_total{channel="%s",cohort="",event="anonymous",target="(other)",version="(other)"}`, r.channel)) == "4" &&
+			r.Metric(fmt.Sprintf(`tsmon_updates_events_total{channel="%s",cohort="internal",event="checks",target="linux-x86_64",version="(other)"}`, r.channel)) == "2"
 	})
 	var clients []record.ClientCount
 	seen(t, "the clients", func() bool {
-		clients = must[[]record.ClientCount](t)(r.Records.Clients(t.Context(), r.channel, time.Time{}))
+		clients = apitest.Must[[]record.ClientCount](t)(r.Records.Clients(t.Context(), r.channel, time.Time{}))
 		return len(clients) > 0
 	})
 	if len(clients) != 1 || clients[0] != (record.ClientCount{Version: channels.Other, Target: "linux-x86_64", Cohort: "internal", Clients: 2}) {
@@ -187,7 +188,7 @@ func TestAnonymous(t *testing.T) {
 // TestVersionsBefore: what clients have from before the log has a name, as far as
 // nobody makes up too many.
 func TestVersionsBefore(t *testing.T) {
-	r := rollOut(t, embedded(t))
+	r := rollOut(t, apitest.Embedded(t))
 	r.check("first", "v0.0.1")
 	for i := range maxBefore + 10 {
 		r.check("other", fmt.Sprintf("0.1.%d", i))
@@ -196,7 +197,7 @@ func TestVersionsBefore(t *testing.T) {
 	r.check("third", "0.2.0")
 	var clients []record.ClientCount
 	seen(t, "the clients", func() bool {
-		clients = must[[]record.ClientCount](t)(r.Records.Clients(t.Context(), r.channel, time.Time{}))
+		clients = apitest.Must[[]record.ClientCount](t)(r.Records.Clients(t.Context(), r.channel, time.Time{}))
 		return len(clients) == 2
 	})
 	for i, want := range []record.ClientCount{{Version: channels.Other, Clients: 2}, {Version: "0.0.1", Clients: 2}} {
@@ -208,7 +209,7 @@ func TestVersionsBefore(t *testing.T) {
 
 // TestDownloads: only who got the last bytes has downloaded.
 func TestDownloads(t *testing.T) {
-	r := rollOut(t, embedded(t))
+	r := rollOut(t, apitest.Embedded(t))
 	bundle := "/updates/releases/1.1.0/App_1.1.0_amd64.AppImage.tar.gz"
 	for i, c := range []struct {
 		method, path, span string
@@ -224,7 +225,7 @@ func TestDownloads(t *testing.T) {
 		if c.span != "" {
 			h.Set("Range", c.span)
 		}
-		r.send(c.method, c.path, nil, h)
+		r.Send(c.method, c.path, nil, h)
 	}
 	r.progress(t, record.Progress{Waiting: 3, Offered: 6})
 }
@@ -232,22 +233,22 @@ func TestDownloads(t *testing.T) {
 // TestSentElsewhere: a client that was sent elsewhere for a bundle is given the
 // time to fetch it.
 func TestSentElsewhere(t *testing.T) {
-	w := embedded(t)
-	w.Elsewhere = must[*url.URL](t)(url.Parse("https://cdn.example.com/app"))
+	w := apitest.Embedded(t)
+	w.Elsewhere = apitest.Must[*url.URL](t)(url.Parse("https://cdn.example.com/app"))
 	r := rollOut(t, w)
 	r.check("a", "1.0.0")
-	if got := r.download("a", "1.1.0"); got.status != 302 {
-		t.Fatalf("%d %s", got.status, got.body)
+	if got := r.download("a", "1.1.0"); got.Status != 302 {
+		t.Fatalf("%d %s", got.Status, got.Body)
 	}
 	r.check("a", "1.0.0")
 	r.progress(t, record.Progress{Waiting: 1})
-	w.now.move(elsewhereTime)
+	w.Clock.Move(elsewhereTime)
 	r.check("a", "1.0.0")
 	r.progress(t, record.Progress{Kept: 1})
 }
 
 func TestHostileReports(t *testing.T) {
-	w := embedded(t)
+	w := apitest.Embedded(t)
 	r := rollOut(t, w)
 	r.check("a", "1.0.0")
 	good := report{r.channel, "1.1.0", "linux-x86_64", "crashed"}
@@ -277,38 +278,38 @@ func TestHostileReports(t *testing.T) {
 		if c.id == "" {
 			h = nil
 		}
-		got := r.in(t).send("POST", "/updates/report", c.body, h)
-		if got.status != c.status {
-			t.Errorf("%s: %d %.200s", name, got.status, got.body)
+		got := r.WithTB(t).Send("POST", "/updates/report", c.body, h)
+		if got.Status != c.status {
+			t.Errorf("%s: %d %.200s", name, got.Status, got.Body)
 		}
 	}
 	r.progress(t, record.Progress{Offered: 1})
 	w.UpdatesToken = "secret"
-	private := client{tb: t, base: w.serve(t).URL}
-	if got := private.send("POST", "/updates/report", good, header("a")); got.status != 401 {
-		t.Errorf("without the token: %d", got.status)
+	private := apitest.Client{TB: t, Base: w.Serve(t).URL}
+	if got := private.Send("POST", "/updates/report", good, header("a")); got.Status != 401 {
+		t.Errorf("without the token: %d", got.Status)
 	}
-	private.token = "secret"
-	if got := private.send("POST", "/updates/report", good, header("a")); got.status != 204 {
-		t.Errorf("with the token: %d %s", got.status, got.body)
+	private.Token = "secret"
+	if got := private.Send("POST", "/updates/report", good, header("a")); got.Status != 204 {
+		t.Errorf("with the token: %d %s", got.Status, got.Body)
 	}
 }
 
 // TestReportsCountDaily: a client that repeats itself is counted once a day.
 func TestReportsCountDaily(t *testing.T) {
-	w := embedded(t)
+	w := apitest.Embedded(t)
 	r := rollOut(t, w)
 	for range 2 {
 		for range 3 {
 			r.tell("a", "1.1.0", "crashed")
 			r.tell("b", "1.1.0", "crashed")
 		}
-		w.now.move(24 * time.Hour)
+		w.Clock.Move(24 * time.Hour)
 	}
 	r.tell("c", "1.1.0", "failed") // once this is counted, so is what came before
 	name := `tsmon_updates_events_total{channel="%s",cohort="internal",event="%s",target="linux-x86_64",version="1.1.0"}`
-	seen(t, "the last report", func() bool { return r.metric(fmt.Sprintf(name, r.channel, "failed")) == "1" })
-	seen(t, "two clients on two days", func() bool { return r.metric(fmt.Sprintf(name, r.channel, "crashed")) == "4" })
+	seen(t, "the last report", func() bool { return r.Metric(fmt.Sprintf(name, r.channel, "failed")) == "1" })
+	seen(t, "two clients on two days", func() bool { return r.Metric(fmt.Sprintf(name, r.channel, "crashed")) == "4" })
 }
 
 // TestAdmit: nobody fills the records with clients that do not exist.
@@ -360,19 +361,19 @@ func (d deafRecords) Sight(ctx context.Context, s record.Sightings) error {
 
 // TestSightingsKept: what the records don't take is written when they do again.
 func TestSightingsKept(t *testing.T) {
-	w := embedded(t)
+	w := apitest.Embedded(t)
 	records := deafRecords{w.Records, make(chan bool, 1)}
 	records.deaf <- true
 	w.Records = records
 	r := rollOut(t, w)
 	r.check("a", "1.0.0")
 	r.download("a", "1.1.0")
-	seen(t, "the complaint", func() bool { return strings.Contains(w.log.String(), "what clients have can't be recorded") })
+	seen(t, "the complaint", func() bool { return strings.Contains(w.Logged.String(), "what clients have can't be recorded") })
 	r.check("b", "1.0.0")
 	r.check("a", "1.0.0")
 	<-records.deaf
 	r.progress(t, record.Progress{Kept: 1, Offered: 1})
-	if !strings.Contains(w.log.String(), "what clients have is recorded again") {
+	if !strings.Contains(w.Logged.String(), "what clients have is recorded again") {
 		t.Error("the log does not say that it is over")
 	}
 }
@@ -380,19 +381,19 @@ func TestSightingsKept(t *testing.T) {
 // TestTripped: the guard judges by the clients that tried, within its time, since
 // the channel was last moved.
 func TestTripped(t *testing.T) {
-	w := embedded(t)
+	w := apitest.Embedded(t)
 	w.Guards = map[string]channels.Guard{}
 	r := rollOut(t, w)
 	w.Guards[r.channel] = channels.Guard{Failures: 20, Clients: 10, Within: time.Hour}
 	tripped := func() string {
 		t.Helper()
 		var reasons []string
-		for _, trip := range must[[]Trip](t)(r.handler.Tripped(t.Context())) {
+		for _, trip := range apitest.Must[[]Trip](t)(r.handler.Tripped(t.Context())) {
 			reasons = append(reasons, trip.Reason())
 		}
 		return strings.Join(reasons, "; ")
 	}
-	w.now.move(time.Second) // or all would be in the second of the log's entry
+	w.Clock.Move(time.Second) // or all would be in the second of the log's entry
 	for i := range 12 {
 		r.check(fmt.Sprint(i), "1.0.0")
 	}
@@ -419,11 +420,11 @@ func TestTripped(t *testing.T) {
 		t.Fatal(err)
 	}
 	seen(t, "the pause", func() bool { return tripped() == "" })
-	w.now.move(time.Second)
+	w.Clock.Move(time.Second)
 	if _, err := r.Resume(t.Context(), release.Options{Channel: r.channel}); err != nil {
 		t.Fatal(err)
 	}
-	seen(t, "the resumption", func() bool { return r.check("11", "1.0.0").version(t) == "1.1.0" })
+	seen(t, "the resumption", func() bool { return r.check("11", "1.0.0").Version(t) == "1.1.0" })
 	r.check("10", "1.0.0")
 	for i := range 8 {
 		r.check(fmt.Sprint(i), "1.1.0")
@@ -450,11 +451,11 @@ func TestTripped(t *testing.T) {
 // TestTrippedByFew: clients that fail again and again weigh no more than those
 // that run the release and ask as often.
 func TestTrippedByFew(t *testing.T) {
-	w := embedded(t)
+	w := apitest.Embedded(t)
 	w.Guards = map[string]channels.Guard{}
 	r := rollOut(t, w)
 	w.Guards[r.channel] = channels.Guard{Failures: 20, Clients: 10, Within: time.Hour}
-	w.now.move(time.Second)
+	w.Clock.Move(time.Second)
 	const few, many = 3, 20
 	for i := range few + many {
 		r.check(fmt.Sprint(i), "1.0.0")
@@ -469,9 +470,9 @@ func TestTrippedByFew(t *testing.T) {
 			r.check(fmt.Sprint(few+i), "1.1.0")
 		}
 		r.progress(t, record.Progress{Running: many, Kept: few})
-		if trips := must[[]Trip](t)(r.handler.Tripped(t.Context())); len(trips) != 0 {
+		if trips := apitest.Must[[]Trip](t)(r.handler.Tripped(t.Context())); len(trips) != 0 {
 			t.Errorf("hour %d: %s", hour, trips[0].Reason())
 		}
-		w.now.move(time.Hour)
+		w.Clock.Move(time.Hour)
 	}
 }

@@ -1,168 +1,34 @@
-package api
+package api_test
 
 import (
 	"bytes"
-	"compress/gzip"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/url"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/getkin/kin-openapi/openapi3"
-	"github.com/getkin/kin-openapi/openapi3filter"
-	"github.com/getkin/kin-openapi/routers"
-	"github.com/getkin/kin-openapi/routers/gorillamux"
-	"github.com/go-chi/chi/v5"
 
+	"tsmon/api/apitest"
 	"tsmon/api/monitor"
 	"tsmon/store/object"
 	"tsmon/store/record"
 )
 
-// described is the description as clients get it, and what finds its operations.
-type described struct {
-	*openapi3.T
-	routers.Router
-}
+// described is the description with what its examples are used for.
+type described struct{ *openapi3.T }
 
-var loadDescription = sync.OnceValues(func() (described, error) {
-	text, err := descriptionJSON()
-	if err != nil {
-		return described{}, err
-	}
-	doc, err := openapi3.NewLoader().LoadFromData(text)
-	if err != nil {
-		return described{}, err
-	}
-	router, err := gorillamux.NewRouter(doc)
-	return described{doc, router}, err
-})
-
-// checkOptions leave a request as it is, take every status for a mistake that is
-// not described, and leave security to TestDescribedSecurity.
-var checkOptions = openapi3filter.Options{
-	IncludeResponseStatus: true,
-	SkipSettingDefaults:   true,
-	AuthenticationFunc:    openapi3filter.NoopAuthenticationFunc,
-}
-
-// checkDescribed demands that an answer is as the description says, and that a
-// request that succeeded is one that it allows.
-func checkDescribed(tb testing.TB, r *http.Request, a answer) {
+func load(tb testing.TB) described {
 	tb.Helper()
-	d, err := loadDescription()
-	if err != nil {
-		tb.Errorf("the description can't be used: %s", brief(err))
-		return
-	}
-	route, params, err := d.FindRoute(r)
-	if err != nil {
-		if err := d.checkElsewhere(r, a); err != nil {
-			tb.Errorf("%s %s, which is not described: %d: %s", r.Method, r.URL.Path, a.status, brief(err))
-		}
-		return
-	}
-	request := &openapi3filter.RequestValidationInput{
-		Request: r.Clone(r.Context()), PathParams: params, Route: route, Options: &checkOptions,
-	}
-	if err := checkAnswer(request, a); err != nil {
-		tb.Errorf("%s %s: the answer %d is not as described: %s", r.Method, route.Path, a.status, brief(err))
-	}
-	if a.status/100 != 2 {
-		return
-	}
-	if err := checkRequest(request); err != nil {
-		tb.Errorf("%s %s: the server took a request that is not described: %s", r.Method, route.Path, brief(err))
-	}
-}
-
-// checkElsewhere demands that a request that no operation describes failed.
-func (d described) checkElsewhere(r *http.Request, a answer) error {
-	switch {
-	case r.Method == http.MethodOptions && a.status == http.StatusNoContent: // a preflight
-		return nil
-	case a.status != http.StatusNotFound && a.status != http.StatusMethodNotAllowed:
-		return errors.New("it should be 404 or 405")
-	case r.Method == http.MethodHead:
-		return nil
-	case a.header.Get("Content-Type") != "application/json":
-		return fmt.Errorf("Content-Type is %q", a.header.Get("Content-Type"))
-	}
-	var body any
-	if err := json.Unmarshal(a.body, &body); err != nil {
-		return err
-	}
-	return d.Components.Schemas["Failures"].Value.VisitJSON(body)
-}
-
-// checkAnswer looks at status, headers and body. Of an answer to HEAD and a 304
-// package openapi3filter looks at nothing.
-func checkAnswer(request *openapi3filter.RequestValidationInput, a answer) error {
-	response := request.Route.Operation.Responses.Status(a.status)
-	if response == nil {
-		return errors.New("the status is not described")
-	}
-	for name, header := range response.Value.Headers {
-		if header.Value.Required && a.header.Get(name) == "" {
-			return fmt.Errorf("%s is missing", name)
-		}
-	}
-	if len(a.body) > 0 && len(response.Value.Content) == 0 {
-		return errors.New("it has a body")
-	}
-	if a.header.Get("Content-Encoding") == "gzip" && a.status == http.StatusOK && len(a.body) > 0 {
-		z, err := gzip.NewReader(bytes.NewReader(a.body))
-		if err == nil {
-			a.body, err = io.ReadAll(z)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return openapi3filter.ValidateResponse(request.Request.Context(), &openapi3filter.ResponseValidationInput{
-		RequestValidationInput: request, Options: &checkOptions,
-		Status: a.status, Header: a.header, Body: io.NopCloser(bytes.NewReader(a.body)),
-	})
-}
-
-// checkRequest looks at parameters and body. A body that can't be read again is
-// passed over.
-func checkRequest(request *openapi3filter.RequestValidationInput) error {
-	options, r := checkOptions, request.Request
-	request.Options = &options
-	switch {
-	case r.GetBody != nil:
-		body, err := r.GetBody()
-		if err != nil {
-			return err
-		}
-		r.Body = body
-	default:
-		options.ExcludeRequestBody = r.Body != nil
-	}
-	if r.Header.Get("Content-Type") == "" {
-		r.Header.Set("Content-Type", "application/json") // what such a body is taken for
-	}
-	return openapi3filter.ValidateRequest(r.Context(), request)
-}
-
-// brief leaves out the schema and the value, which may be very long.
-func brief(err error) string {
-	var schema *openapi3.SchemaError
-	if errors.As(err, &schema) {
-		return fmt.Sprintf("/%s: %.300s", strings.Join(schema.JSONPointer(), "/"), schema.Reason)
-	}
-	return fmt.Sprintf("%.300s", err)
+	return described{apitest.Must[apitest.Description](tb)(apitest.LoadDescription()).T}
 }
 
 func TestDescriptionIsValid(t *testing.T) {
-	d := must[described](t)(loadDescription())
+	d := load(t)
 	if err := d.Validate(t.Context(), openapi3.EnableExamplesValidation(), openapi3.EnableSchemaPatternValidation()); err != nil {
 		t.Errorf("%.2000s", err)
 	}
@@ -174,31 +40,6 @@ func (d described) operations(f func(method, path string, op *openapi3.Operation
 		for method, op := range item.Operations() {
 			f(method, path, op)
 		}
-	}
-}
-
-// TestDescriptionCoversTheRoutes holds the routes and the description together,
-// both ways.
-func TestDescriptionCoversTheRoutes(t *testing.T) {
-	routes := New(embedded(t).Options).routes()
-	found := map[string]bool{}
-	must[described](t)(loadDescription()).operations(func(method, path string, op *openapi3.Operation) {
-		pattern := routes.Find(chi.NewRouteContext(), method, path)
-		if pattern == "" {
-			t.Errorf("%s %s is described, but no route", method, path)
-		}
-		found[method+" "+pattern] = true
-		if op.Summary == "" || op.Description == "" {
-			t.Errorf("%s %s has no summary or no description", method, path)
-		}
-	})
-	if err := chi.Walk(routes, func(method, pattern string, _ http.Handler, _ ...func(http.Handler) http.Handler) error {
-		if !found[method+" "+pattern] {
-			t.Errorf("%s %s is a route, but not described", method, pattern)
-		}
-		return nil
-	}); err != nil || len(found) == 0 {
-		t.Errorf("%d operations: %v", len(found), err)
 	}
 }
 
@@ -240,17 +81,17 @@ func TestChecksNotice(t *testing.T) {
 		"405 as text":          {"PUT", "/dataTs", "", 405, "text/plain", "no", "Content-Type"},
 	} {
 		h := &heard{TB: t}
-		r := must[*http.Request](t)(http.NewRequestWithContext(t.Context(), c.method, "http://127.0.0.1"+c.path, strings.NewReader(c.sent)))
+		r := apitest.Must[*http.Request](t)(http.NewRequestWithContext(t.Context(), c.method, "http://127.0.0.1"+c.path, strings.NewReader(c.sent)))
 		r.Header.Set("Content-Type", "application/json")
 		header := http.Header{"Content-Type": {c.kind}, "X-Request-Id": {"0123456789abcdef"}}
-		checkDescribed(h, r, answer{c.status, header, []byte(c.body)})
+		apitest.CheckDescribed(h, r, apitest.Answer{Status: c.status, Header: header, Body: []byte(c.body)})
 		if (c.want == "") != (h.text == "") || !strings.Contains(h.text, c.want) {
 			t.Errorf("%s: it says %q, want something of %q", name, h.text, c.want)
 		}
 	}
 	h := &heard{TB: t}
-	r := must[*http.Request](t)(http.NewRequestWithContext(t.Context(), "GET", "http://127.0.0.1/updates/stable/latest.json", nil))
-	checkDescribed(h, r, answer{304, http.Header{"Etag": {`"a"`}}, nil})
+	r := apitest.Must[*http.Request](t)(http.NewRequestWithContext(t.Context(), "GET", "http://127.0.0.1/updates/stable/latest.json", nil))
+	apitest.CheckDescribed(h, r, apitest.Answer{Status: 304, Header: http.Header{"Etag": {`"a"`}}})
 	if !strings.Contains(h.text, "X-Request-Id") {
 		t.Errorf("an answer without an id: it says %q", h.text)
 	}
@@ -259,8 +100,8 @@ func TestChecksNotice(t *testing.T) {
 // TestDescribedSecurity asks each operation without proof of who asks: 401 where
 // the description demands one, and nowhere else.
 func TestDescribedSecurity(t *testing.T) {
-	d := must[described](t)(loadDescription())
-	nobody := client{tb: t, base: embedded(t).serve(t).URL}
+	d := load(t)
+	nobody := apitest.Client{TB: t, Base: apitest.Embedded(t).Serve(t).URL}
 	d.operations(func(method, path string, op *openapi3.Operation) {
 		needed := d.Security
 		if op.Security != nil {
@@ -270,9 +111,9 @@ func TestDescribedSecurity(t *testing.T) {
 		for _, one := range needed {
 			open = open || len(one) == 0
 		}
-		got := nobody.send(method, path, raw("{}"), nil)
-		if open == (got.status == http.StatusUnauthorized) && path != "/loginPartner" { // which refuses this login
-			t.Errorf("%s %s: %d without proof, which is enough by the description: %v", method, path, got.status, open)
+		got := nobody.Send(method, path, apitest.Raw("{}"), nil)
+		if open == (got.Status == http.StatusUnauthorized) && path != "/loginPartner" { // which refuses this login
+			t.Errorf("%s %s: %d without proof, which is enough by the description: %v", method, path, got.Status, open)
 		}
 	})
 }
@@ -280,29 +121,29 @@ func TestDescribedSecurity(t *testing.T) {
 // TestExamplesWork sends the examples of requests to a server that holds what
 // the examples of answers show.
 func TestExamplesWork(t *testing.T) {
-	d := must[described](t)(loadDescription())
-	w := embedded(t)
+	d := load(t)
+	w := apitest.Embedded(t)
 	shown := d.store(t, w)
-	var who login
+	var who apitest.Login
 	remarshal(t, d.Paths.Value("/loginPartner").Post.RequestBody.Value.Content["application/json"].Example, &who)
 	user := record.User{Email: who.Email, Profile: 7, Admin: true, TokenDigest: monitor.TokenDigest(who.TokenApp)}
-	must[record.User](t)(w.Records.CreateUser(t.Context(), who.Schema, user))
-	asked := w.as(t, w.serve(t), who)
+	apitest.Must[record.User](t)(w.Records.CreateUser(t.Context(), who.Schema, user))
+	asked := w.LogIn(t, w.Serve(t), who)
 	d.operations(func(method, path string, op *openapi3.Operation) {
 		body, header := exampleBody(t, w, op)
-		got := asked.send(method, d.exampleTarget(path, op), body, header)
-		if got.status/100 != 2 {
-			t.Errorf("%s %s: %d %.300s", method, path, got.status, got.body)
+		got := asked.Send(method, d.exampleTarget(path, op), body, header)
+		if got.Status/100 != 2 {
+			t.Errorf("%s %s: %d %.300s", method, path, got.Status, got.Body)
 		}
 		if data, ok := shown[path]; ok {
-			got.wantData(t, string(must[[]byte](t)(json.Marshal(data))))
+			got.WantData(t, string(apitest.Must[[]byte](t)(json.Marshal(data))))
 		}
 	})
 }
 
 // store puts what the examples of answers show into a world: files, and all that
 // a tenant owns, which it returns by path.
-func (d described) store(tb testing.TB, w *world) map[string]any {
+func (d described) store(tb testing.TB, w *apitest.World) map[string]any {
 	tb.Helper()
 	var content record.Content
 	shown := map[string]any{}
@@ -313,14 +154,14 @@ func (d described) store(tb testing.TB, w *world) map[string]any {
 		shown[path] = d.exampleAnswer(path).(map[string]any)["data"]
 		remarshal(tb, shown[path], into)
 	}
-	if err := w.Records.Import(tb.Context(), w.ana.Schema, content); err != nil {
+	if err := w.Records.Import(tb.Context(), w.Ana.Schema, content); err != nil {
 		tb.Fatal(err)
 	}
-	w.publisher(tb).publish(tb, "stable", "1.4.0")
-	for path, file := range map[string][]byte{"/uploads/{name}": png} {
+	w.Desk(tb).PublishVersion(tb, "stable", "1.4.0")
+	for path, file := range map[string][]byte{"/uploads/{name}": apitest.PNG} {
 		target, _, _ := strings.Cut(d.exampleTarget(path, d.Paths.Value(path).Get), "?")
 		key := strings.TrimPrefix(strings.TrimPrefix(target, "/updates"), "/")
-		must[object.Info](tb)(w.Objects.Create(tb.Context(), key, bytes.NewReader(file), int64(len(file)), object.Attributes{}))
+		apitest.Must[object.Info](tb)(w.Objects.Create(tb.Context(), key, bytes.NewReader(file), int64(len(file)), object.Attributes{}))
 	}
 	return shown
 }
@@ -345,17 +186,17 @@ func (d described) exampleTarget(path string, op *openapi3.Operation) string {
 
 // exampleBody is the example of a request's body, with the headers that it needs
 // besides those of the client.
-func exampleBody(tb testing.TB, w *world, op *openapi3.Operation) (any, http.Header) {
+func exampleBody(tb testing.TB, w *apitest.World, op *openapi3.Operation) (any, http.Header) {
 	tb.Helper()
 	if op.RequestBody == nil {
 		return nil, nil
 	}
 	content := op.RequestBody.Value.Content
 	if content["multipart/form-data"] != nil {
-		return form(tb, w, "file", "plano.png", png)
+		return apitest.Form(tb, w, "file", "plano.png", apitest.PNG)
 	}
 	if lines := content["*/*"]; lines != nil {
-		return raw(lines.Example.(string)), http.Header{"Authorization": {"Token " + w.WriteToken}}
+		return apitest.Raw(lines.Example.(string)), http.Header{"Authorization": {"Token " + w.WriteToken}}
 	}
 	header := http.Header{}
 	for _, p := range op.Parameters {
@@ -369,51 +210,52 @@ func exampleBody(tb testing.TB, w *world, op *openapi3.Operation) (any, http.Hea
 // remarshal reads a decoded JSON value into another.
 func remarshal(tb testing.TB, from, into any) {
 	tb.Helper()
-	if err := json.Unmarshal(must[[]byte](tb)(json.Marshal(from)), into); err != nil {
+	if err := json.Unmarshal(apitest.Must[[]byte](tb)(json.Marshal(from)), into); err != nil {
 		tb.Fatal(err)
 	}
 }
 
 // TestDescribedFailures provokes answers that clients seldom see.
 func TestDescribedFailures(t *testing.T) {
-	d := must[described](t)(loadDescription())
-	w := embedded(t)
+	d := load(t)
+	w := apitest.Embedded(t)
 	d.store(t, w)
-	w.MaxUpload = int64(len(png)) - 1
-	ana := w.as(t, w.serve(t), w.ana)
-	want := func(what string, got answer, status int) {
+	w.MaxUpload = int64(len(apitest.PNG)) - 1
+	ana := w.LogIn(t, w.Serve(t), w.Ana)
+	want := func(what string, got apitest.Answer, status int) {
 		t.Helper()
-		if got.status != status {
-			t.Errorf("%s: %d %.300s, want %d", what, got.status, got.body, status)
+		if got.Status != status {
+			t.Errorf("%s: %d %.300s, want %d", what, got.Status, got.Body, status)
 		}
 	}
-	upload := func(part string) answer {
-		body, header := form(t, w, part, "plano.png", png)
-		return ana.send("POST", "/upload", body, header)
+	upload := func(part string) apitest.Answer {
+		body, header := apitest.Form(t, w, part, "plano.png", apitest.PNG)
+		return ana.Send("POST", "/upload", body, header)
 	}
 	keys := http.Header{"accesskey": {w.Uploads.Access}, "secretkey": {w.Uploads.Secret}}
 	want("a file too large", upload("file"), 413)
 	want("another part", upload("plano"), 500)
-	want("no form", ana.send("POST", "/upload", raw("{}"), keys), 415)
-	write := func(lines string) answer {
-		return ana.send("POST", "/v2/write?bucket="+w.ana.TsName, raw(lines), http.Header{"Authorization": {"Token " + w.WriteToken}})
+	want("no form", ana.Send("POST", "/upload", apitest.Raw("{}"), keys), 415)
+	write := func(lines string) apitest.Answer {
+		return ana.Send("POST", "/v2/write?bucket="+w.Ana.TsName, apitest.Raw(lines), http.Header{"Authorization": {"Token " + w.WriteToken}})
 	}
 	want("values", write("tanque nivel=1"), 204)
 	want("values of another kind", write(`tanque nivel="x"`), 422)
 	want("a line too long", write("tanque nivel="+strings.Repeat("1", 1<<20)), 413)
 
 	files := []string{"/uploads/{name}", "/updates/{channel}/latest.json", "/updates/releases/{version}/{file}"}
-	w.Objects = &failing{w.Objects, true}
-	down := client{tb: t, base: w.serve(t).URL}
+	broken := *w
+	apitest.Unsteady(&broken).Fail(object.ErrUnavailable, "objects.")
+	down := apitest.Client{TB: t, Base: broken.Serve(t).URL}
 	for _, path := range files {
 		target := d.exampleTarget(path, d.Paths.Value(path).Get)
 		for _, method := range []string{"GET", "HEAD"} {
-			want(method+target+" again", ana.send(method, target, nil, http.Header{"If-None-Match": {"*"}}), 304)
-			want(method+target+" without a store", down.send(method, target, nil, nil), 503)
+			want(method+target+" again", ana.Send(method, target, nil, http.Header{"If-None-Match": {"*"}}), 304)
+			want(method+target+" without a store", down.Send(method, target, nil, nil), 503)
 		}
 	}
 
-	want("all is well", ana.get("/getVarsTs"), 200)
+	want("all is well", ana.Get("/getVarsTs"), 200)
 	if err := w.Series.(io.Closer).Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -422,8 +264,8 @@ func TestDescribedFailures(t *testing.T) {
 		t.Fatal(err)
 	}
 	want("values without records", write("tanque nivel=1"), 500)
-	want("not ready", ana.get("/readyz"), 503)
+	want("not ready", ana.Get("/readyz"), 503)
 	for _, path := range []string{"/getVarsTs", "/getConfigNotify", "/getAllMenu", "/indicatorCharts"} {
-		want(path, ana.get(path), 500)
+		want(path, ana.Get(path), 500)
 	}
 }

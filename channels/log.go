@@ -151,24 +151,17 @@ func below(a, b string) bool {
 // the version still stands or was never offered.
 func (l *Log) RolledBack(version string) *Entry {
 	var off *Entry
-	for i, e := range l.Entries {
+	offered := false
+	for i := range l.Entries {
+		e := &l.Entries[i]
 		switch {
 		case e.offers(version):
-			off = nil
-		case e.Action == Rollback && off == nil && l.until(i).Shown(version) && !l.until(i).stands(version):
-			off = &l.Entries[i]
+			offered, off = true, nil
+		case e.Action == Rollback && off == nil && offered && below(e.Version, version):
+			off = e
 		}
 	}
 	return off
-}
-
-// until returns the log up to entry i, counted from 0.
-func (l *Log) until(i int) *Log {
-	return &Log{Channel: l.Channel, Entries: l.Entries[:i+1]}
-}
-
-func (l *Log) stands(version string) bool {
-	return slices.ContainsFunc(l.Standing(), func(e Entry) bool { return e.offers(version) })
 }
 
 var name = regexp.MustCompile(`^[a-z][a-z0-9-]{0,31}$`)

@@ -63,3 +63,19 @@ func BenchmarkRepublish(b *testing.B) {
 		}
 	}
 }
+
+// BenchmarkPublish publishes four bundles of 16 MiB to an empty directory. They are
+// read twice: once before the plan is made, once while they are sent.
+func BenchmarkPublish(b *testing.B) {
+	const size = 16 << 20
+	folder := large(b, 4, size)
+	b.SetBytes(4 * size)
+	b.ReportAllocs()
+	for b.Loop() {
+		b.StopTimer()
+		d := newDesk(b)
+		o := d.gathered(b, "1.0.0", folder)
+		b.StartTimer()
+		d.publish(b, o)
+	}
+}

@@ -217,8 +217,8 @@ func (l Library) fits(ctx context.Context, version string, b *Stored, found map[
 	return true, nil
 }
 
-// errStale means that the store has changed since a plan was made.
-var errStale = errors.New("the store has changed meanwhile")
+// errStale means that somebody else uploads the same release at the same time.
+var errStale = fmt.Errorf("somebody else publishes this version: %w", object.ErrChanged)
 
 // add uploads the bundles of a record and creates the record. It also proves that
 // the store honours the conditions that everything relies on. errStale if somebody

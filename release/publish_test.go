@@ -425,6 +425,33 @@ func TestRebuilt(t *testing.T) {
 	}
 }
 
+// TestSameReleaseAtOnce: a publisher whom another overtakes with the same bundles, but
+// another time and name, adopts what the other has written.
+func TestSameReleaseAtOnce(t *testing.T) {
+	for _, at := range []string{".zip", ".zip.sig", "release.json"} {
+		d := newDesk(t)
+		o := d.options(t, "1.0.0")
+		rival := *d.Publisher
+		rival.Who, rival.Now = "rival", func() time.Time { return time.Unix(1_700_000_000, 0) }
+		done := false
+		d.Store = &hooked{d.Store, func(key string, r io.Reader) io.Reader {
+			if strings.HasSuffix(key, at) && !done {
+				done = true
+				if _, err := rival.Publish(t.Context(), o); err != nil {
+					t.Error(err)
+				}
+			}
+			return r
+		}}
+		if plan := d.publish(t, o); plan.Changed || plan.Entry != nil || plan.Sequence != 1 {
+			t.Errorf("overtaken at %s: %+v", at, plan)
+		}
+		if report, err := d.Library().Verify(t.Context(), "stable"); err != nil || len(report.Findings) > 0 {
+			t.Errorf("overtaken at %s: %+v, %v", at, report, err)
+		}
+	}
+}
+
 func TestConflict(t *testing.T) {
 	d := newDesk(t)
 	d.publish(t, d.options(t, "1.0.0"))

@@ -41,15 +41,20 @@ func (s *Steward) Run(ctx context.Context, configured []string) {
 func (s *Steward) finish(ctx context.Context, due []string) {
 	tick := time.NewTicker(finishInterval)
 	defer tick.Stop()
+	failing := map[string]bool{} // what the log says
 	for {
 		var failed []string
 		for _, channel := range due {
 			report, err := s.Publisher.Finish(ctx, channel)
+			if errors.As(err, new(*channels.ConflictError)) || errors.Is(err, release.ErrNoRelease) || ctx.Err() != nil {
+				continue
+			}
+			once(failing, channel, err, func() {
+				s.Log.Error("a channel could not be brought up to date", "channel", channel, "error", err)
+			})
 			switch {
-			case errors.As(err, new(*channels.ConflictError)), errors.Is(err, release.ErrNoRelease), ctx.Err() != nil:
 			case err != nil:
 				failed = append(failed, channel)
-				s.Log.Error("a channel could not be brought up to date", "channel", channel, "error", err)
 			case report.Changed:
 				s.Log.Info("channel brought up to date", "channel", channel, "version", report.Version, "sequence", report.Sequence)
 			}
@@ -75,8 +80,8 @@ func (c Channel) Unfinished(now time.Time) bool { return c.Shown && (c.Due(now) 
 // halt pauses rollouts whose release fails, and posts a notice of each that this
 // server was the first to pause.
 func (s *Steward) halt(ctx context.Context) {
-	tick := time.NewTicker(guardInterval)
-	defer tick.Stop()
+	next := time.NewTimer(guardInterval)
+	defer next.Stop()
 	var calls sync.WaitGroup
 	defer calls.Wait()
 	failing := map[string]bool{} // what the log says
@@ -84,9 +89,11 @@ func (s *Steward) halt(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-tick.C:
+		case <-next.C:
 		}
+		began := time.Now()
 		trips, err := s.Guards.Tripped(ctx)
+		next.Reset(guardPause(time.Since(began)))
 		once(failing, "", err, func() { s.Log.Error("rollouts are not guarded", "error", err) })
 		for _, trip := range trips {
 			report, err := s.Publisher.Halt(ctx, release.Options{Channel: trip.Channel, Why: trip.Reason()}, trip.Sequence)
@@ -99,6 +106,15 @@ func (s *Steward) halt(ctx context.Context) {
 			}
 		}
 	}
+}
+
+// guardShare is what part of its time a server may spend asking the records what
+// clients came to.
+const guardShare = 0.02
+
+// guardPause returns how long to wait after a look that took so long.
+func guardPause(took time.Duration) time.Duration {
+	return max(guardInterval, time.Duration(float64(took)/guardShare))
 }
 
 // once calls log when something begins to fail.

@@ -89,7 +89,10 @@ func New(o Options) *Server {
 		},
 		lines:    &lineWriter{respond, o.Series, o.Records, o.WriteToken, o.Now},
 		deadline: o.Deadline,
-		checks:   []web.Check{{Name: "records", Ask: o.Records.Ping}, {Name: "series", Ask: o.Series.Ping}, {Name: "messages", Ask: o.Messages.Ping}},
+		checks: []web.Check{
+			{Name: "records", Concern: concern, Ask: o.Records.Ping}, {Name: "series", Concern: concern, Ask: o.Series.Ping},
+			{Name: "messages", Concern: concern, Ask: o.Messages.Ping},
+		},
 	}
 }
 
@@ -124,7 +127,11 @@ func (s *Server) Routes(r chi.Router) {
 	r.Post("/v2/write", s.lines.write) // below /api it is InfluxDB's own address
 }
 
-// Checks are the health of what monitoring depends on, besides the object store.
+// concern is what /readyz calls this side of the server.
+const concern = "monitoring"
+
+// Checks are the health of what monitoring depends on. The object store is no part of
+// it: without it only uploads fail.
 func (s *Server) Checks() []web.Check { return s.checks }
 
 // Close ends the queries that run. The stores stay open.

@@ -106,7 +106,7 @@ func (v *values) series(r *http.Request, who caller) (any, error) {
 func (v *values) ranges(items []descriptor, who caller) ([]series.Range, error) {
 	var wrong web.Problems
 	ranges := make([]series.Range, len(items))
-	points := int64(0)
+	points := 0
 	for i, item := range items {
 		found, err := item.read(v.now(), time.Duration(who.tenant.Settings.SeriesRange))
 		if err == nil {
@@ -117,7 +117,7 @@ func (v *values) ranges(items []descriptor, who caller) ([]series.Range, error) 
 			continue
 		}
 		ranges[i] = found
-		points += min(int64(found.Stop.Sub(found.Start)/found.Every)+1, series.DefaultLimit)
+		points += found.Points()
 	}
 	if points > maxPoints {
 		wrong.Add("the series have up to %d points together, at most %d are allowed: ask for fewer series or a longer samplingPeriod", points, maxPoints)

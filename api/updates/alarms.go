@@ -1,7 +1,6 @@
 package updates
 
 import (
-	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -90,15 +89,4 @@ func (a *alarms) records() []string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return slices.DeleteFunc(slices.Sorted(maps.Keys(a.bad)), func(key string) bool { return !isRecord(key) })
-}
-
-// err names the objects that do not verify.
-func (a *alarms) err() error {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	var errs []error
-	for _, key := range slices.Sorted(maps.Keys(a.bad)) {
-		errs = append(errs, fmt.Errorf("%s: %s", key, a.bad[key].cause))
-	}
-	return errors.Join(errs...)
 }

@@ -14,7 +14,7 @@ import (
 // offered it.
 func (s *Server) report(w http.ResponseWriter, r *http.Request) {
 	if err := s.takeReport(r); err != nil {
-		s.Fail(w, r, err)
+		s.Fail(w, r, web.BadRequest(err))
 		return
 	}
 	w.WriteHeader(http.StatusNoContent)

@@ -84,18 +84,18 @@ func (s *Server) Close() {
 	s.Fleet.Close()
 }
 
-// Checks are the health of what updates depend on.
+// Checks are the health of what updates depend on. Objects that don't verify are no
+// part of it: what verified before stays served, and the log and the metrics have the
+// alarm.
 func (s *Server) Checks() []web.Check {
-	return []web.Check{
-		{Name: "objects", Ask: func(ctx context.Context) error {
-			_, err := s.Objects.Stat(ctx, "ready") // any key shows whether the store answers
-			if errors.Is(err, fs.ErrNotExist) {
-				return nil
-			}
-			return err
-		}},
-		{Name: "updates", Ask: s.Heads.check},
-	}
+	return []web.Check{{Name: "objects", Concern: "updates", Ask: func(ctx context.Context) error {
+		s.Heads.watch(ctx)
+		_, err := s.Objects.Stat(ctx, "ready") // any key shows whether the store answers
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		return err
+	}}}
 }
 
 // Shortcut answers the most frequent request, for a manifest in memory, before the

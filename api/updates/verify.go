@@ -80,12 +80,6 @@ func (h *Heads) recheck(ctx context.Context) error {
 	return nil
 }
 
-// check reports what does not verify.
-func (h *Heads) check(ctx context.Context) error {
-	h.watch(ctx)
-	return h.alarms.err()
-}
-
 // checkRecord returns an error unless data is the record of a version whose bundles
 // are signed by trusted keys, or signed at all where no key is trusted.
 func checkRecord(data []byte, version string, keys signing.Keyring) error {

@@ -65,7 +65,7 @@ func AddressOf(r *http.Request, behindProxy bool, path string) string {
 	if strings.HasPrefix(r.URL.Path, "/api/") {
 		prefix = "/api/"
 	}
-	return scheme + "://" + r.Host + prefix + path
+	return scheme + "://" + ForwardedHost(r, behindProxy) + prefix + path
 }
 
 // Network returns an IPv4 address itself, and of an IPv6 address the network of so

@@ -60,6 +60,16 @@ func Invalid(format string, args ...any) error {
 	return Problems{fmt.Sprintf(format, args...)}.Err()
 }
 
+// BadRequest returns err with status 400 instead of 500 if it says what is wrong with
+// a request. Routes that are not part of the monitoring interface answer so.
+func BadRequest(err error) error {
+	var f *Failure
+	if errors.As(err, &f) && f.Status == http.StatusInternalServerError && f.Cause == nil {
+		return &Failure{Status: http.StatusBadRequest, Messages: f.Messages}
+	}
+	return err
+}
+
 type message struct {
 	Message string `json:"message"`
 	Code    string `json:"code,omitempty"`

@@ -19,17 +19,22 @@ func Alive(*http.Request) (any, error) {
 
 // readiness is what /readyz answers.
 type readiness struct {
-	Status   string            `json:"status"`   // ok or failing
+	// Status is ok if everything works, degraded if some concern does, else failing.
+	Status   string            `json:"status"`
+	Concerns map[string]string `json:"concerns"` // ok or failing, by name
 	Backends map[string]string `json:"backends"` // ok or failing, by name
 }
 
 // Check asks one back end whether it answers.
 type Check struct {
-	Name string
-	Ask  func(context.Context) error
+	Name    string
+	Concern string // what can't work without it, such as updates
+	Ask     func(context.Context) error
 }
 
-// Health asks the back ends, at most once a second, and serves /readyz.
+// Health asks the back ends, at most once a second, and serves /readyz. A concern
+// works if all of its back ends do; a load balancer asks for the one that it balances
+// with ?for=CONCERN.
 type Health struct {
 	checks []Check
 	now    func() time.Time
@@ -37,7 +42,7 @@ type Health struct {
 
 	mu      sync.Mutex
 	asked   time.Time
-	last    readiness
+	last    []error         // by check
 	failing map[string]bool // what the log says
 }
 
@@ -49,8 +54,8 @@ func NewHealth(checks []Check, now func() time.Time, log *slog.Logger) *Health {
 // checkTime is how long all checks may take together.
 const checkTime = 3 * time.Second
 
-// look returns what the back ends last answered.
-func (h *Health) look(ctx context.Context) readiness {
+// look returns what each back end last answered.
+func (h *Health) look(ctx context.Context) []error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if age := h.now().Sub(h.asked); age < 0 || age >= time.Second {
@@ -60,7 +65,7 @@ func (h *Health) look(ctx context.Context) readiness {
 	return h.last
 }
 
-func (h *Health) ask(ctx context.Context) readiness {
+func (h *Health) ask(ctx context.Context) []error {
 	ctx, cancel := context.WithTimeout(ctx, checkTime)
 	defer cancel()
 	found := make([]error, len(h.checks))
@@ -69,16 +74,51 @@ func (h *Health) ask(ctx context.Context) readiness {
 		wait.Go(func() { found[i] = safely(ctx, c.Ask) })
 	}
 	wait.Wait()
-	r := readiness{"ok", map[string]string{}}
 	for i, c := range h.checks {
-		r.Backends[c.Name] = "ok"
-		if found[i] != nil {
-			r.Status, r.Backends[c.Name] = "failing", "failing"
-		}
 		h.note(c.Name, found[i])
 	}
-	return r
+	return found
 }
+
+// readiness sums up the back ends of a concern, or of all concerns if it is empty.
+// ok is false if there is no such concern.
+func (h *Health) readiness(found []error, concern string) (r readiness, ok bool) {
+	r = readiness{Concerns: map[string]string{}, Backends: map[string]string{}}
+	for i, c := range h.checks {
+		if concern != "" && c.Concern != concern {
+			continue
+		}
+		if found[i] != nil {
+			r.Backends[c.Name], r.Concerns[c.Concern] = statusFailing, statusFailing
+			continue
+		}
+		r.Backends[c.Name] = statusOK
+		if r.Concerns[c.Concern] == "" {
+			r.Concerns[c.Concern] = statusOK
+		}
+	}
+	working := 0
+	for _, status := range r.Concerns {
+		if status == statusOK {
+			working++
+		}
+	}
+	switch working {
+	case len(r.Concerns):
+		r.Status = statusOK
+	case 0:
+		r.Status = statusFailing
+	default:
+		r.Status = statusDegraded
+	}
+	return r, len(r.Concerns) > 0
+}
+
+const (
+	statusOK       = "ok"
+	statusDegraded = "degraded"
+	statusFailing  = "failing"
+)
 
 // safely turns a panic, which would end the process here, into an error.
 func safely(ctx context.Context, ask func(context.Context) error) (err error) {
@@ -101,11 +141,16 @@ func (h *Health) note(name string, err error) {
 	h.failing[name] = err != nil
 }
 
-// ServeHTTP answers which back ends answer: 200 if all do, else 503.
+// ServeHTTP answers which concerns and back ends work: 503 if the concern that the
+// query's for names does not work, or, without one, if none works.
 func (h *Health) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	found := h.look(r.Context())
+	found, ok := h.readiness(h.look(r.Context()), r.URL.Query().Get("for"))
+	if !ok {
+		Responder{}.Fail(w, r, Refuse(http.StatusBadRequest, "for is the name of no concern: updates or monitoring"))
+		return
+	}
 	status := http.StatusOK
-	if found.Status != "ok" {
+	if found.Status == statusFailing {
 		status = http.StatusServiceUnavailable
 	}
 	Send(w, r, status, found)

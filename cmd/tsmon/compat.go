@@ -60,10 +60,6 @@ func (a *app) password(ctx context.Context, c *config.Config, prompt string) (st
 	return a.Password(ctx, c, prompt)
 }
 
-func (a *app) privateKey(ctx context.Context, c *config.Config, file string) (*signing.PrivateKey, error) {
-	return a.PrivateKey(ctx, c, file)
-}
-
 func (a *app) lockedKey(ctx context.Context, c *config.Config, file string) (func() (signing.PrivateKey, error), error) {
 	return a.LockedKey(ctx, c, file)
 }

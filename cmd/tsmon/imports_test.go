@@ -9,13 +9,15 @@ import (
 )
 
 // allowed lists the rooms of the project that a room may import, besides its own
-// packages. Only cmd/tsmon may import everything. The server joins its rooms and
+// packages. Only cmd/tsmon and api/apitest, the kit of tests, may import everything.
+// The server joins its rooms and
 // names the contracts in its options.
 var allowed = map[string][]string{
 	"signing":            {},
 	"store/object":       {},
 	"store/record":       {"store/sqlitefile"},
 	"store/series":       {"store/sqlitefile"},
+	"store/durable":      {},
 	"store/servertest":   {},
 	"store/sqlitefile":   {},
 	"manifest":           {"signing"},
@@ -28,6 +30,7 @@ var allowed = map[string][]string{
 	"api/monitor":        {"api/web", "store/object", "store/record", "store/series"},
 	"api/console":        {"api/web"},
 	"api":                {"api/web", "api/fleet", "api/updates", "api/monitor", "api/console", "signing", "store/object", "store/record", "store/series"},
+	"api/apitest":        {},
 	"cmd/tsmon":          {}, // everything
 	"cmd/tsmon/config":   {},
 	"cmd/tsmon/demo":     {"store/record", "store/series"},
@@ -37,7 +40,7 @@ var allowed = map[string][]string{
 }
 
 // TestImports checks every import against allowed. An adapter imports no other
-// adapter, and only the command imports adapters.
+// adapter, and only the command and the kit of the interface's tests import adapters.
 func TestImports(t *testing.T) {
 	out, err := exec.Command("go", "list", "-json=ImportPath,Imports", "tsmon/...").Output()
 	if err != nil {
@@ -67,12 +70,12 @@ func TestImports(t *testing.T) {
 
 func mayImport(from, to string) bool {
 	fromRoom, toRoom := room(from), room(to)
-	switch {
-	case fromRoom == "cmd/tsmon":
+	switch fromRoom {
+	case "cmd/tsmon", "api/apitest":
 		return true
-	case fromRoom == "":
+	case "":
 		return false
-	case fromRoom == toRoom:
+	case toRoom:
 		return !isAdapter(to) // only the command imports adapters
 	}
 	return slices.Contains(allowed[fromRoom], toRoom) && !isAdapter(to)
@@ -112,6 +115,8 @@ func TestMayImport(t *testing.T) {
 		{"api", "store/object", true},
 		{"api", "store/object/s3", false},
 		{"api", "api/updates", true},
+		{"api", "api/apitest", false},
+		{"api/apitest", "store/object/s3", true},
 		{"api/updates", "api/fleet", true},
 		{"api/updates", "api/monitor", false},
 		{"api/monitor", "api/updates", false},

@@ -94,13 +94,11 @@ func (g *gatherer) explicit(pair string) error {
 }
 
 func (g *gatherer) path(path string) error {
-	info, err := os.Stat(path)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return Refuse(ErrBundles, "check the path", "%s does not exist", path)
-	case err != nil:
+	info, err := stat(path)
+	if err != nil {
 		return err
-	case info.IsDir():
+	}
+	if info.IsDir() {
 		return g.folder(path)
 	}
 	b, problem := g.recognize(path)
@@ -158,11 +156,17 @@ func (g *gatherer) recognize(path string) (b Bundle, problem string) {
 	return Bundle{Path: path, Name: kind.storeName(), Target: kind.Target, Type: kind.Type, archive: kind.Archive}, ""
 }
 
+func stat(path string) (fs.FileInfo, error) {
+	info, err := os.Stat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = Refuse(ErrBundles, "check the path", "%s does not exist", path)
+	}
+	return info, err
+}
+
 func (g *gatherer) add(b Bundle) error {
-	info, err := os.Stat(b.Path)
+	info, err := stat(b.Path)
 	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return Refuse(ErrBundles, "check the path", "%s does not exist", b.Path)
 	case err != nil:
 		return err
 	case !info.Mode().IsRegular():
@@ -192,48 +196,35 @@ func samePath(a, b string) bool {
 	return errA == nil && errB == nil && x == y
 }
 
-// assign gives every bundle its platform keys.
+// assign gives every bundle its platform keys: explicit bundles first, then in the
+// order of the types.
 func (g *gatherer) assign() error {
-	taken := map[string]string{}
-	take := func(b *Bundle, key string) error {
-		if other, ok := taken[key]; ok {
-			return Refuse(ErrBundles, mendExplicit+"; bundle_types in tsmon.yaml lets types stand side by side",
-				"%s and %s are both for %s", other, b.Path, key)
+	rank := func(b Bundle) int {
+		i := slices.Index(g.types, b.Type)
+		switch {
+		case b.explicit != "":
+			return -1
+		case i < 0:
+			return len(g.types)
 		}
-		taken[key] = b.Path
-		b.Keys = append(b.Keys, key)
-		return nil
+		return i
 	}
-	order := g.byPreference()
-	for _, b := range order {
+	slices.SortStableFunc(g.bundles, func(a, b Bundle) int { return rank(a) - rank(b) })
+	taken := map[string]string{}
+	for i := range g.bundles {
+		b := &g.bundles[i]
 		for _, target := range targetsOf(b.Target) {
 			for _, key := range g.keysOf(b, target, taken) {
-				if err := take(b, key); err != nil {
-					return err
+				if other, ok := taken[key]; ok {
+					return Refuse(ErrBundles, mendExplicit+"; bundle_types in tsmon.yaml allows several types for a target",
+						"%s and %s are both for %s", other, b.Path, key)
 				}
+				taken[key] = b.Path
+				b.Keys = append(b.Keys, key)
 			}
 		}
 	}
 	return nil
-}
-
-// byPreference orders explicit bundles first, then by the order of the types.
-func (g *gatherer) byPreference() []*Bundle {
-	order := make([]*Bundle, len(g.bundles))
-	for i := range g.bundles {
-		order[i] = &g.bundles[i]
-	}
-	rank := func(b *Bundle) int {
-		if b.explicit != "" {
-			return -1
-		}
-		if i := slices.Index(g.types, b.Type); i >= 0 {
-			return i
-		}
-		return len(g.types)
-	}
-	slices.SortStableFunc(order, func(a, b *Bundle) int { return rank(a) - rank(b) })
-	return order
 }
 
 // keysOf returns the platform keys of a bundle for one target.
@@ -257,13 +248,9 @@ func (g *gatherer) keysOf(b *Bundle, target string, taken map[string]string) []s
 
 // several reports whether more than one archive is for a target.
 func (g *gatherer) several(target string) bool {
-	n := 0
-	for _, b := range g.bundles {
-		if b.archive && slices.Contains(targetsOf(b.Target), target) {
-			n++
-		}
-	}
-	return n > 1
+	isFor := func(b Bundle) bool { return b.archive && slices.Contains(targetsOf(b.Target), target) }
+	first := slices.IndexFunc(g.bundles, isFor)
+	return slices.ContainsFunc(g.bundles[first+1:], isFor)
 }
 
 func targetsOf(target string) []string {

@@ -68,19 +68,9 @@ func KeyFile(path string) (string, error) {
 // keyLike matches a key in any form, truncated or with line breaks, too.
 var keyLike = regexp.MustCompile(`untrusted comment|^[\sA-Za-z0-9+/=]{100,}$|\n`)
 
-// PrivateKey reads and decrypts the signing key from a file, or from the
-// environment if file is empty. It returns nil if there is none.
-func (a *App) PrivateKey(ctx context.Context, c *config.Config, file string) (*signing.PrivateKey, error) {
-	unlock, err := a.LockedKey(ctx, c, file)
-	if err != nil || unlock == nil {
-		return nil, err
-	}
-	key, err := unlock()
-	return &key, err
-}
-
-// LockedKey is PrivateKey without the decryption, which takes a tenth of a second
-// for a Tauri key: the caller does it by calling unlock.
+// LockedKey reads the signing key from a file, or from the environment if file is
+// empty, and asks for its password. unlock decrypts the key, which takes a tenth of
+// a second for a Tauri key; it is nil if there is no key.
 func (a *App) LockedKey(ctx context.Context, c *config.Config, file string) (unlock func() (signing.PrivateKey, error), err error) {
 	source, text, err := privateKeyText(c, file)
 	if err != nil || text == "" {

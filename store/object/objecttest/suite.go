@@ -1,11 +1,8 @@
-// Package objecttest holds the suite that every adapter of package object
-// passes, and the real server that the S3 adapter passes it against.
+// Package objecttest holds the suite that every adapter of package object passes.
 //
-// The suite is hostile: readers that fail with their last byte, announced sizes
-// that are wrong, writers that race for one key, contexts cancelled in the
-// middle, keys and prefixes that no store should take. It uses nothing but the
-// contract. What an adapter promises beyond it, that no temporary file or part
-// of an upload stays behind for example, is tested beside that adapter.
+// The suite is hostile: readers that fail with their last byte, wrong sizes, writers
+// that race for one key, contexts that are cancelled in the middle, invalid keys and
+// prefixes.
 package objecttest
 
 import (

@@ -3,10 +3,10 @@ package postgres
 import (
 	"context"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"tsmon/store/record"
@@ -130,61 +130,41 @@ func (s fleet) Progress(ctx context.Context, channel, version string, since, dec
 	return p, err
 }
 
-// ForgetClients implements record.Installs. It walks through the tables in order
-// of their keys, a piece of each in each transaction, so that others can write in
-// between. What was deleted before an error stays deleted, and is counted.
-func (s fleet) ForgetClients(ctx context.Context, before time.Time) (total int64, err error) {
-	clients := &walk{table: "tsmon.clients", key: "channel, client", after: "$3, $4", last: []any{"", []byte{}}}
-	tries := &walk{table: "tsmon.tries", key: "channel, version, client", after: "$3, $4, $5", last: []any{"", "", []byte{}}}
-	for clients.last != nil || tries.last != nil {
-		err := s.do(ctx, "forget clients", func(ctx context.Context, c *pgxpool.Conn) error {
-			var b pgx.Batch
-			lockClients(&b)
-			clients.queue(&b, before)
-			tries.queue(&b, before)
-			b.Queue(`COMMIT`)
-			return c.SendBatch(ctx, &b).Close()
+// ForgetClients implements record.Installs, in several transactions, so that others
+// can write in between. What was deleted before an error stays deleted, and is counted.
+func (s fleet) ForgetClients(ctx context.Context, before time.Time) (int64, error) {
+	total := int64(0)
+	for more := true; more; {
+		var n int64
+		err := s.do(ctx, "forget clients", func(ctx context.Context, c *pgxpool.Conn) (err error) {
+			n, more, err = forget(ctx, c, before)
+			return err
 		})
 		if err != nil {
 			return total, err
 		}
-		total += clients.deleted + tries.deleted
-		clients.deleted, tries.deleted = 0, 0
+		total += n
 	}
 	return total, nil
 }
 
-// forgetPiece bounds the rows of a table that one transaction looks at.
+// forgetPiece bounds the rows that one transaction deletes from a table.
 const forgetPiece = 5000
 
-// walk is how far ForgetClients came with a table.
-type walk struct {
-	table, key, after string
-	last              []any // the key that the last piece ended with; nil at the end
-	deleted           int64 // in the last piece
-}
-
-// queue deletes, of the next piece, the rows of which nothing was seen since a
-// time. No row moves meanwhile: other writers wait for the lock.
-func (w *walk) queue(b *pgx.Batch, before time.Time) {
-	if w.last == nil {
-		return
+// forget deletes a piece, which the index on seen finds, and reports how many rows
+// that were and whether there may be more. No row moves meanwhile: writers wait.
+func forget(ctx context.Context, c *pgxpool.Conn, before time.Time) (n int64, more bool, err error) {
+	var b pgx.Batch
+	lockClients(&b)
+	for _, table := range []string{"tsmon.clients", "tsmon.tries"} {
+		b.Queue(fmt.Sprintf(`DELETE FROM %[1]s WHERE ctid = ANY(ARRAY(SELECT ctid FROM %[1]s WHERE seen < $1 ORDER BY seen LIMIT $2))`, table),
+			before.UnixMicro(), forgetPiece).Exec(func(deleted pgconn.CommandTag) error {
+			n += deleted.RowsAffected()
+			more = more || deleted.RowsAffected() == forgetPiece
+			return nil
+		})
 	}
-	b.Queue(fmt.Sprintf(`
-		WITH piece AS MATERIALIZED (SELECT ctid AS at, seen, %[2]s FROM %[1]s WHERE (%[2]s) > (%[3]s) ORDER BY %[2]s LIMIT $2::bigint),
-			gone AS (DELETE FROM %[1]s WHERE ctid = ANY(ARRAY(SELECT at FROM piece WHERE seen < $1)) RETURNING 1)
-		SELECT (SELECT count(*) FROM gone), %[2]s FROM (SELECT) AS one
-			LEFT JOIN (SELECT %[2]s FROM piece ORDER BY %[2]s OFFSET $2 - 1) AS last ON true`, w.table, w.key, w.after),
-		slices.Concat([]any{before.UnixMicro(), int64(forgetPiece)}, w.last)...).QueryRow(func(row pgx.Row) error {
-		last := make([]any, len(w.last))
-		into := []any{&w.deleted}
-		for i := range last {
-			into = append(into, &last[i])
-		}
-		err := row.Scan(into...)
-		if w.last = last; last[0] == nil {
-			w.last = nil
-		}
-		return err
-	})
+	b.Queue(`COMMIT`)
+	err = c.SendBatch(ctx, &b).Close() // counts
+	return n, more, err
 }

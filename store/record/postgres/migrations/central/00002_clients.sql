@@ -26,3 +26,5 @@ CREATE TABLE tsmon.tries (
 );
 CREATE INDEX tries_by_client ON tsmon.tries (client, version);
 CREATE INDEX tries_by_time ON tsmon.tries (channel, version, seen);
+CREATE INDEX clients_to_forget ON tsmon.clients (seen);
+CREATE INDEX tries_to_forget ON tsmon.tries (seen);

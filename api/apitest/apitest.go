@@ -1,0 +1,252 @@
+// Package apitest is the kit of tests of the HTTP interface. A World is what a server
+// needs, on embedded back ends or on real ones; a Client sends requests to a server on
+// it and holds each answer to the OpenAPI description.
+package apitest
+
+import (
+	"bytes"
+	"log/slog"
+	"net/http/httptest"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"tsmon/api"
+	"tsmon/api/monitor"
+	"tsmon/api/monitor/mqtt"
+	"tsmon/api/monitor/token"
+	"tsmon/store/object"
+	"tsmon/store/object/dir"
+	"tsmon/store/object/s3"
+	"tsmon/store/record"
+	"tsmon/store/record/postgres"
+	recordfile "tsmon/store/record/sqlite"
+	"tsmon/store/series"
+	"tsmon/store/series/influx"
+	seriesfile "tsmon/store/series/sqlite"
+	"tsmon/store/servertest"
+)
+
+// World is a server's options and back ends, with two tenants and their users.
+type World struct {
+	api.Options
+	Broker    string            // address that devices subscribe at
+	InfluxURL string            // URL of InfluxDB, if there is one
+	MinIO     *servertest.MinIO // nil: the objects lie in a folder
+	Logged    *Logged
+	Clock     *Clock
+	Settle    func(database string) // waits until what was written is answered
+
+	Ana, Eva, Luis Login // of acueducto: an operator, an administrator, and somebody without grants
+	Otro           Login // of another tenant
+}
+
+// Login is the body of a login.
+type Login struct {
+	Email    string `json:"email"`
+	TokenApp string `json:"tokenApp"`
+	Schema   string `json:"schemaName"`
+	TsName   string `json:"ts_name"`
+}
+
+// Clock is a clock that a test can move.
+type Clock struct {
+	mu    sync.Mutex
+	moved time.Duration
+}
+
+func (c *Clock) Now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return time.Now().Add(c.moved)
+}
+
+func (c *Clock) Move(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.moved += d
+}
+
+// Logged is a log that a test can read.
+type Logged struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (l *Logged) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+// Reset empties the log.
+func (l *Logged) Reset() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.text.Reset()
+}
+
+func (l *Logged) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
+
+// DesktopOrigins are the origins of the desktop application.
+var DesktopOrigins = []string{"tauri://localhost", "http://tauri.localhost", "https://tauri.localhost"}
+
+// Must returns a function that ends the test on an error and else returns the value.
+func Must[T any](tb testing.TB) func(T, error) T {
+	return func(v T, err error) T {
+		tb.Helper()
+		if err != nil {
+			tb.Fatal(err)
+		}
+		return v
+	}
+}
+
+// Embedded returns a world on SQLite, a folder and a broker in the process.
+func Embedded(tb testing.TB) *World {
+	tb.Helper()
+	folder := tb.TempDir()
+	w := &World{Settle: func(string) {}}
+	w.Objects = Must[*dir.Store](tb)(dir.Open(filepath.Join(folder, "objects")))
+	records := Must[*recordfile.Store](tb)(recordfile.Open(tb.Context(), filepath.Join(folder, "records.db"), recordfile.Limits{}))
+	tb.Cleanup(func() { records.Close() })
+	w.Records = records
+	values := Must[*seriesfile.Store](tb)(seriesfile.Open(tb.Context(), filepath.Join(folder, "series.db"), seriesfile.Options{}))
+	tb.Cleanup(func() { values.Close() })
+	w.Series = values
+	broker := Must[*mqtt.Broker](tb)(mqtt.Listen(tb.Context(), mqtt.BrokerOptions{Address: "127.0.0.1:0", Log: slog.New(slog.DiscardHandler)}))
+	tb.Cleanup(func() { broker.Close() })
+	w.Messages, w.Broker = broker, broker.Addr()
+	w.fill(tb, "acueducto", "otro")
+	return w
+}
+
+// Number makes names unique within a test binary.
+var Number atomic.Int64
+
+// Servers are real back ends, which worlds can share.
+type Servers struct {
+	minio    *servertest.MinIO
+	postgres *servertest.Postgres
+	influx   *servertest.InfluxDB
+	broker   *servertest.Mosquitto
+}
+
+// StartServers starts MinIO, PostgreSQL, InfluxDB and Mosquitto, or ends the test
+// where one is missing.
+func StartServers(tb testing.TB) *Servers {
+	tb.Helper()
+	s := &Servers{servertest.StartMinIO(tb), servertest.StartPostgres(tb), servertest.StartInfluxDB(tb), servertest.StartMosquitto(tb)}
+	s.minio.Setenv()
+	s.minio.MakeBucket("tsmon")
+	return s
+}
+
+// World returns a world on the servers, whose tenants no other world has.
+func (s *Servers) World(tb testing.TB) *World {
+	tb.Helper()
+	w := &World{Settle: s.influx.Settle, InfluxURL: s.influx.URL, MinIO: s.minio}
+	n := strconv.FormatInt(Number.Add(1), 10)
+	w.Objects = Must[object.Store](tb)(s3.Open(s.minio.URL("tsmon/app"+n), s3.Limits{}))
+	records := Must[*postgres.Store](tb)(postgres.Open(s.postgres.Database(), postgres.Limits{}))
+	tb.Cleanup(func() { records.Close() })
+	w.Records = records
+	values := Must[*influx.Store](tb)(influx.Open(influx.Options{URL: s.influx.URL, Now: func() time.Time { return w.Clock.Now() }}))
+	tb.Cleanup(func() { values.Close() })
+	w.Series = values
+	client := Must[*mqtt.Client](tb)(mqtt.Dial(tb.Context(), mqtt.Options{URL: s.broker.URL(), Log: slog.New(slog.DiscardHandler)}))
+	tb.Cleanup(func() { client.Close() })
+	w.Messages, w.Broker = client, s.broker.URL()
+	w.fill(tb, "acueducto"+n, "otro"+n)
+	return w
+}
+
+// fill creates the tenants and their users, and sets the other options.
+func (w *World) fill(tb testing.TB, schema, other string) {
+	tb.Helper()
+	w.Logged, w.Clock = &Logged{}, &Clock{}
+	w.Log = slog.New(slog.NewJSONHandler(w.Logged, nil))
+	w.Tokens = Must[*token.Keys](tb)(token.Open(filepath.Join(tb.TempDir(), "keys", "token-keys.json")))
+	w.Tokens.Now = w.Clock.Now
+	w.Now = w.Clock.Now
+	w.Origins = []string{"https://scada.example.com"}
+	w.Uploads = monitor.KeyPair{Access: "access-of-the-test", Secret: "secret-of-the-test"}
+	w.WriteToken = "write-of-the-test"
+	settings := record.Settings{TimeZone: "America/Bogota", SaveMenu: saveMenu, PublishMenu: publishMenu}
+	for _, t := range []record.Tenant{
+		{Schema: schema, TsName: "ts_" + schema, Settings: settings},
+		{Schema: other, TsName: "ts_" + other},
+	} {
+		if err := w.Records.CreateTenant(tb.Context(), t); err != nil {
+			tb.Fatal(err)
+		}
+		if err := w.Series.Create(tb.Context(), t.TsName); err != nil {
+			tb.Fatal(err)
+		}
+	}
+	w.Ana = w.user(tb, schema, record.User{Email: "ana@example.com", Profile: 7})
+	w.Eva = w.user(tb, schema, record.User{Email: "eva@example.com", Profile: 8, Admin: true})
+	w.Luis = w.user(tb, schema, record.User{Email: "luis@example.com", Profile: 9})
+	w.Otro = w.user(tb, other, record.User{Email: "ana@example.com", Profile: 7, Admin: true})
+}
+
+func (w *World) user(tb testing.TB, schema string, u record.User) Login {
+	tb.Helper()
+	tokenApp := "partner-token-of-" + u.Email + "-" + schema
+	u.TokenDigest = monitor.TokenDigest(tokenApp)
+	Must[record.User](tb)(w.Records.CreateUser(tb.Context(), schema, u))
+	return Login{u.Email, tokenApp, schema, "ts_" + schema}
+}
+
+// Write writes line protocol with timestamps in milliseconds.
+func (w *World) Write(tb testing.TB, database, lines string) {
+	tb.Helper()
+	var samples []series.Sample
+	for s, err := range series.Lines(strings.NewReader(lines), time.Millisecond, w.Clock.Now()) {
+		if err != nil {
+			tb.Fatal(err)
+		}
+		samples = append(samples, s)
+	}
+	if err := w.Series.Write(tb.Context(), database, samples); err != nil {
+		tb.Fatal(err)
+	}
+	w.Settle(database)
+}
+
+// Serve starts a server with the world's present options.
+func (w *World) Serve(tb testing.TB) *httptest.Server {
+	tb.Helper()
+	handler := api.New(w.Options)
+	server := httptest.NewServer(handler.Handler())
+	tb.Cleanup(func() {
+		server.Close()
+		handler.Close()
+	})
+	return server
+}
+
+// ServeHasty starts a server whose deadlines are short.
+func (w *World) ServeHasty(tb testing.TB) *httptest.Server {
+	tb.Helper()
+	hasty := *w
+	hasty.Deadline, hasty.StoreTime = 100*time.Millisecond, 100*time.Millisecond
+	return hasty.Serve(tb)
+}
+
+// OnRealServers runs tests on MinIO, PostgreSQL, InfluxDB and Mosquitto, which they
+// share, each test with tenants of its own.
+func OnRealServers(t *testing.T, tests map[string]func(*testing.T, *World)) {
+	servers := StartServers(t)
+	for name, f := range tests {
+		t.Run(name, func(t *testing.T) { f(t, servers.World(t)) })
+	}
+}

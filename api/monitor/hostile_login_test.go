@@ -1,0 +1,203 @@
+package monitor_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net/http"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"tsmon/api/apitest"
+	"tsmon/api/monitor"
+	"tsmon/store/record"
+)
+
+// from is the header of a client at some address, behind a proxy.
+func from(n int) http.Header {
+	return http.Header{"X-Forwarded-For": {fmt.Sprintf("10.1.%d.%d", n/250, n%250+1)}}
+}
+
+// wrongLogins are those of ana with one member that is not right.
+func wrongLogins(t *testing.T, w *apitest.World) []map[string]any {
+	var right map[string]any
+	apitest.ReadJSON(t, []byte(w.Ana.JSON(t)), &right)
+	var all []map[string]any
+	for name, others := range map[string][]any{
+		"email":      {"eva@example.com", "nobody@example.com", " ana@example.com", "ana@example.com\x00", `ana@example.com' OR '1'='1`, strings.Repeat("a", 5000) + "@example.com"},
+		"tokenApp":   {w.Eva.TokenApp, w.Otro.TokenApp, w.Ana.TokenApp + " ", strings.ToUpper(w.Ana.TokenApp), w.Ana.TokenApp + "\x00", string(monitor.TokenDigest(w.Ana.TokenApp))},
+		"schemaName": {w.Otro.Schema, "nothing", "public", "pg_catalog", "tsmon", strings.ToUpper(w.Ana.Schema), w.Ana.Schema + `"; DROP SCHEMA tsmon; --`, "a\x00"},
+		"ts_name":    {w.Otro.TsName, "nothing", strings.ToUpper(w.Ana.TsName), w.Ana.TsName + "\x00", "_internal"},
+	} {
+		for _, other := range append(others, "", nil, right["ts_name"], right["email"]) {
+			wrong := maps.Clone(right)
+			wrong[name] = other
+			if other == nil {
+				delete(wrong, name)
+			}
+			if wrong[name] != right[name] {
+				all = append(all, wrong)
+			}
+		}
+	}
+	swapped := maps.Clone(right)
+	swapped["schemaName"], swapped["ts_name"] = right["ts_name"], right["schemaName"]
+	swappedToo := maps.Clone(right)
+	swappedToo["email"], swappedToo["tokenApp"] = right["tokenApp"], right["email"]
+	nothing := map[string]any{}
+	return append(all, swapped, swappedToo, nothing)
+}
+
+// TestLoginsLookAlike compares the answers to all kinds of wrong logins, and
+// looks for the row that each of them left.
+func TestLoginsLookAlike(t *testing.T) { testLoginsLookAlike(t, apitest.Embedded(t)) }
+
+func testLoginsLookAlike(t *testing.T, w *apitest.World) {
+	w.BehindProxy = true
+	nobody := apitest.Client{TB: t, Base: w.Serve(t).URL}
+	logins := wrongLogins(t, w)
+	answers := make([]apitest.Answer, len(logins))
+	apitest.Concurrently(len(logins), func(i int) {
+		body, err := json.Marshal(logins[i])
+		if err != nil {
+			t.Error(err)
+		}
+		answers[i] = nobody.Attempt(apitest.NewRoute("POST", "/loginPartner", string(body)), from(i))
+	})
+	const want = `{"error":{"message":"the login was refused","code":"UNAUTHORIZED"}}` + "\n"
+	first := answers[0].Header.Clone()
+	for i, got := range answers {
+		if got.Status != 401 || string(got.Body) != want {
+			t.Errorf("%q: %d %s", logins[i], got.Status, got.Body)
+		}
+		id := got.Header.Get("X-Request-Id")
+		for _, h := range []http.Header{first, got.Header} {
+			h.Del("X-Request-Id")
+			h.Del("Date")
+		}
+		if fmt.Sprint(got.Header) != fmt.Sprint(first) {
+			t.Errorf("%q: %v, others have %v", logins[i], got.Header, first)
+		}
+		checkFailedLogin(t, w, logins[i], id, from(i).Get("X-Forwarded-For"))
+	}
+	nobody.Send("POST", "/loginPartner", w.Ana, from(9999)).Data(t)
+}
+
+// checkFailedLogin looks for the row of one request.
+func checkFailedLogin(t *testing.T, w *apitest.World, sent map[string]any, id, address string) {
+	t.Helper()
+	text := func(name string) string { s, _ := sent[name].(string); return s }
+	want := record.Audit{Schema: text("schemaName"), User: text("email"), Action: "login", Target: text("ts_name"), Address: address, Request: id}.Clean()
+	for _, row := range apitest.Must[[]record.Audit](t)(w.Records.LastAudits(t.Context(), want.Schema, 100)) {
+		if row.Request == id {
+			row.Time = want.Time
+			if row != want {
+				t.Errorf("the row is %+v, want %+v", row, want)
+			}
+			return
+		}
+	}
+	t.Errorf("no row of %q with request %s", sent, id)
+}
+
+func TestGuesses(t *testing.T) { testGuesses(t, apitest.Embedded(t)) }
+
+func testGuesses(t *testing.T, w *apitest.World) {
+	w.BehindProxy = true
+	nobody := apitest.Client{TB: t, Base: w.Serve(t).URL}
+	try := func(who apitest.Login, address int) apitest.Answer {
+		return nobody.Attempt(apitest.NewRoute("POST", "/loginPartner", who.JSON(t)), from(address))
+	}
+	wrong := w.Ana
+	wrong.TokenApp = "a guess"
+	for range 15 { // success is not counted
+		if got := try(w.Ana, 0); got.Status != 200 {
+			t.Fatalf("a good login: %d %s", got.Status, got.Body)
+		}
+	}
+	var statuses [200]int
+	apitest.Concurrently(len(statuses), func(i int) {
+		guess := wrong
+		if i%2 == 1 {
+			guess.Email = strings.ToUpper(guess.Email) // which is the same address
+		}
+		statuses[i] = try(guess, 0).Status
+	})
+	count := map[int]int{}
+	for _, status := range statuses {
+		count[status]++
+	}
+	if count[401] != 10 || count[429] != 190 {
+		t.Errorf("200 guesses at once were answered %v, want 10 times 401, else 429", count)
+	}
+	for name, who := range map[string]apitest.Login{"a guess": wrong, "the right token": w.Ana, "the same in another tenant": w.Otro} {
+		got := try(who, 0)
+		got.WantFailure(t, 429)
+		if wait, err := strconv.Atoi(got.Header.Get("Retry-After")); err != nil || wait < 1 || wait > 300 {
+			t.Errorf("%s: Retry-After is %q", name, got.Header.Get("Retry-After"))
+		}
+	}
+	if got := try(w.Eva, 0); got.Status != 200 {
+		t.Errorf("another user at the same address: %d %s", got.Status, got.Body)
+	}
+	if got := try(w.Ana, 1); got.Status != 200 {
+		t.Errorf("the same user at another address: %d %s", got.Status, got.Body)
+	}
+	w.Clock.Move(guessWindow - 30*time.Second)
+	got := try(w.Ana, 0)
+	got.WantFailure(t, 429)
+	if wait, err := strconv.Atoi(got.Header.Get("Retry-After")); err != nil || wait < 1 || wait > 30 {
+		t.Errorf("Retry-After is %q near the end", got.Header.Get("Retry-After"))
+	}
+	w.Clock.Move(30 * time.Second)
+	if got := try(w.Ana, 0); got.Status != 200 {
+		t.Errorf("after the window: %d %s", got.Status, got.Body)
+	}
+	if got := try(wrong, 0); got.Status != 401 {
+		t.Errorf("a guess after the window: %d %s", got.Status, got.Body)
+	}
+}
+
+// An address has a bound of its own, whatever e-mail addresses it tries.
+func TestHostileGuessesFromOneAddress(t *testing.T) {
+	t.Parallel()
+	w := apitest.Embedded(t)
+	w.BehindProxy = true
+	nobody := apitest.Client{TB: t, Base: w.Serve(t).URL}
+	statuses := make([]int, 120)
+	apitest.Concurrently(len(statuses), func(i int) {
+		guess := apitest.Login{Email: fmt.Sprintf("user-%d@example.com", i), TokenApp: "a guess", Schema: w.Ana.Schema, TsName: w.Ana.TsName}
+		statuses[i] = nobody.Attempt(apitest.NewRoute("POST", "/loginPartner", guess.JSON(t)), from(0)).Status
+	})
+	count := map[int]int{}
+	for _, status := range statuses {
+		count[status]++
+	}
+	if count[401] != 100 || count[429] != 20 {
+		t.Errorf("answered %v, want 100 times 401 and 20 times 429", count)
+	}
+	nobody.Send("POST", "/loginPartner", w.Ana, from(0)).WantFailure(t, 429)
+	nobody.Send("POST", "/loginPartner", w.Ana, from(1)).Data(t)
+	// What the client itself writes into the header is not the proxy's word.
+	spoofed := http.Header{"X-Forwarded-For": {"192.0.2.7, " + from(0).Get("X-Forwarded-For")}}
+	nobody.Send("POST", "/loginPartner", w.Ana, spoofed).WantFailure(t, 429)
+	nobody.Send("POST", "/loginPartner", w.Ana, http.Header{"X-Forwarded-For": {"192.0.2.8", from(0).Get("X-Forwarded-For")}}).WantFailure(t, 429)
+}
+
+// A login that is not JSON, or whose members are no text, is no guess.
+func TestHostileLoginBodies(t *testing.T) {
+	w := apitest.Embedded(t)
+	nobody := apitest.Client{TB: t, Base: w.Serve(t).URL}
+	for range 20 {
+		for _, body := range []string{"", "{", "[]", `{"email":5}`, `{"email":"ana@example.com","tokenApp":{}}`, `{"email":["ana@example.com"],"tokenApp":"x"}`} {
+			got := nobody.Post("/loginPartner", apitest.Raw(body))
+			if got.WantFailure(t, 500); bytes.Contains(got.Body, []byte("example")) {
+				t.Errorf("%s: %s", body, got.Body)
+			}
+		}
+	}
+	nobody.Post("/loginPartner", w.Ana).Data(t)
+}

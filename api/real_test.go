@@ -1,0 +1,18 @@
+package api_test
+
+import (
+	"testing"
+
+	"tsmon/api/apitest"
+)
+
+// TestReal runs tests on MinIO, PostgreSQL, InfluxDB and Mosquitto, which the others
+// run on the embedded back ends.
+func TestReal(t *testing.T) {
+	apitest.OnRealServers(t, map[string]func(*testing.T, *apitest.World){
+		"hostile bodies":               testHostileBodies,
+		"every route at both prefixes": testPrefixes,
+		"health":                       testHealth,
+		"browsers":                     testBrowsers,
+	})
+}

@@ -1,0 +1,21 @@
+package updates_test
+
+import (
+	"testing"
+
+	"tsmon/api/apitest"
+)
+
+// TestReal runs tests on MinIO, PostgreSQL, InfluxDB and Mosquitto, which the others
+// run on the embedded back ends.
+func TestReal(t *testing.T) {
+	apitest.OnRealServers(t, map[string]func(*testing.T, *apitest.World){
+		"ranges":                  testRanges,
+		"offers":                  testOffers,
+		"rollout":                 testRollout,
+		"story of watersheds":     testWatersheds,
+		"story of a bad release":  testBadRelease,
+		"story of outages":        testStoreOutages,
+		"story of two publishers": testTwoPublishers,
+	})
+}

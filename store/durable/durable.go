@@ -1,0 +1,67 @@
+// Package durable writes small files that survive a crash: a file has its name only
+// once its content is on disk.
+package durable
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"runtime"
+)
+
+// Replace writes a file in place of the one at path, if there is one, whose owner it
+// keeps: what an administrator replaces stays readable for the server.
+func Replace(path string, mode fs.FileMode, content []byte) error {
+	return write(path, mode, content, os.Rename)
+}
+
+// Create writes a new file. fs.ErrExist if there is one.
+func Create(path string, mode fs.FileMode, content []byte) error {
+	return write(path, mode, content, os.Link)
+}
+
+// write writes a temporary file, and has name, os.Rename or os.Link, give it its name.
+func write(path string, mode fs.FileMode, content []byte, name func(from, to string) error) error {
+	f, err := os.CreateTemp(filepath.Dir(path), ".tsmon-*") // mode 0600
+	if err == nil {
+		defer os.Remove(f.Name())
+		defer f.Close()
+		_, err = f.Write(content)
+		err = errors.Join(err, f.Chmod(mode), keepOwner(f, path), f.Sync(), f.Close())
+	}
+	if err == nil {
+		err = name(f.Name(), path)
+	}
+	if err == nil {
+		err = SyncDir(filepath.Dir(path))
+	}
+	if err != nil {
+		return fmt.Errorf("write %s: %w", path, bare(err))
+	}
+	return nil
+}
+
+// bare removes temporary names from an error.
+func bare(err error) error {
+	switch e := err.(type) {
+	case *fs.PathError:
+		return e.Err
+	case *os.LinkError:
+		return e.Err
+	}
+	return err
+}
+
+// SyncDir makes the names in a folder durable, where the system can.
+func SyncDir(path string) error {
+	if runtime.GOOS == "windows" {
+		return nil
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Sync(), f.Close())
+}
