@@ -48,7 +48,7 @@ Environment:
 func (a *app) rootCommand() *cobra.Command {
 	root := cli.Group("tsmon", "Release a Tauri desktop application and serve its updates",
 		a.initCommand(), a.keysCommand(), a.releaseCommand(), a.manifestCommand(), a.channelCommand(), a.updateCommand(), a.serveCommand(),
-		admin.TenantCommand(a.App), admin.UserCommand(a.App), admin.SeriesCommand(a.App), versionCommand(a.App))
+		admin.TenantCommand(a.App), admin.UserCommand(a.App), admin.SeriesCommand(a.App), doctorCommand(a.App), configCommand(a.App), versionCommand(a.App))
 	root.Long = rootHelp
 	root.SilenceErrors, root.SilenceUsage = true, true
 	root.Version = version().String()

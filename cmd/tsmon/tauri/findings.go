@@ -84,7 +84,7 @@ func (p *Project) checkEndpoints(u Updater, publicURL string, channels []string)
 	}
 	var found []Finding
 	for _, endpoint := range u.Endpoints {
-		if problem := endpointProblem(endpoint, publicURL, channels, u.AllowHTTP); problem != "" {
+		if problem := CheckEndpoint(endpoint, publicURL, channels, u.AllowHTTP); problem != "" {
 			found = append(found, p.finding(member, endpoint+" "+problem, suggestion))
 		}
 	}
@@ -98,8 +98,9 @@ const (
 	bundleType  = "bundle_type={{bundle_type}}"
 )
 
-// endpointProblem says why an endpoint does not lead to a channel, or "".
-func endpointProblem(endpoint, publicURL string, channels []string, allowHTTP bool) string {
+// CheckEndpoint says why an endpoint does not lead to a channel below publicURL. It
+// returns "" if it does.
+func CheckEndpoint(endpoint, publicURL string, channels []string, allowHTTP bool) string {
 	address := strings.NewReplacer("%7B", "{", "%7b", "{", "%7D", "}", "%7d", "}", " ", "").Replace(endpoint)
 	u, err := url.Parse(address)
 	if err != nil || u.Host == "" {
