@@ -9,6 +9,8 @@ import (
 	"tsmon/api/fleet"
 	"tsmon/cmd/tsmon/admin"
 	"tsmon/cmd/tsmon/cli"
+	"tsmon/cmd/tsmon/config"
+	"tsmon/cmd/tsmon/doctor"
 	"tsmon/cmd/tsmon/scaffold"
 	"tsmon/cmd/tsmon/tauri"
 	"tsmon/manifest"
@@ -31,7 +33,7 @@ func TestJSONDocument(t *testing.T) {
 		checkReport{}, attemptOfCheck{}, manifest.Offer{}, manifest.Platform{}, updater.Event{}, updater.EventData{}, cli.Failure{},
 		admin.CreatedTenant{}, record.Tenant{}, record.Settings{}, admin.ImportedContent{}, admin.UserToken{}, admin.ListedUser{}, admin.WrittenSeries{}, rotatedKey{}, record.Audit{}, demoFile{}, secrets{},
 		record.Content{}, record.Variable{}, record.Menu{}, record.Permission{}, record.NotifyEntry{},
-		fleet.Adoption{}, fleet.VersionCount{}, fleet.GroupCount{}, fleet.NewestCounts{}, fleet.CurvePoint{}, fleet.Notice{}, fleet.HaltedNotice{}, build{}, scaffold.Report{}, scaffold.Written{}, tauri.Finding{},
+		fleet.Adoption{}, fleet.VersionCount{}, fleet.GroupCount{}, fleet.NewestCounts{}, fleet.CurvePoint{}, fleet.Notice{}, fleet.HaltedNotice{}, build{}, doctor.Report{}, doctor.Finding{}, doctor.Checked{}, config.Setting{}, scaffold.Report{}, scaffold.Written{}, tauri.Finding{},
 	} {
 		for _, name := range jsonNames(reflect.TypeOf(printed)) {
 			if !strings.Contains(document, "`"+name+"`") && !strings.Contains(document, `"`+name+`"`) {

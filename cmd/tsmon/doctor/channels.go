@@ -62,7 +62,8 @@ func (p *patient) channel(ctx context.Context, n *notes, name string) {
 	case newer:
 		n.fail(p.restore(ctx, repository, name), "%s shows %s (entry %d), but its log goes on", name, shown.Version, shown.Sequence)
 	case pointer.Data == nil:
-		n.warn("publish the first release: "+p.firstRelease(name), "%s shows nothing yet", name)
+		leader := cmp.Or(p.config.Channels[name].Follows, name) // which takes its followers along
+		n.warn("publish the first release: "+p.firstRelease(leader), "%s shows nothing yet", name)
 	default:
 		p.known(ctx, n, repository, name, shown)
 	}

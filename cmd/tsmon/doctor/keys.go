@@ -3,6 +3,7 @@ package doctor
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 
 	"tsmon/signing"
@@ -76,6 +77,17 @@ func (p *patient) applicationKeys(n *notes) {
 	}
 }
 
+// verifies reports whether the application has a key, or is unknown.
+func (p *patient) verifies(key signing.PublicKey) bool {
+	if p.project == nil || len(p.project.Pubkeys()) == 0 {
+		return true
+	}
+	return slices.ContainsFunc(p.project.Pubkeys(), func(text string) bool {
+		k, err := signing.ParsePublicKey(text)
+		return err == nil && k == key
+	})
+}
+
 // privateKey compares the private key of the environment with the trusted keys. It
 // asks for no password.
 func (p *patient) privateKey(ctx context.Context, n *notes) {
@@ -97,6 +109,9 @@ func (p *patient) privateKey(ctx context.Context, n *notes) {
 		n.warn("set TAURI_SIGNING_PRIVATE_KEY_PASSWORD, then run `tsmon doctor` again", "the private key has a password, so that it can't be compared")
 	case err != nil:
 		n.failed(err, "use a backup of the key")
+	case p.trusts(private.Public()) && !p.verifies(private.Public()):
+		n.warn("set it to the private key of the application's pubkey, unless you build the first release with a new pubkey, which the old key has to sign",
+			"the private key is that of %s, which is trusted, but is not the pubkey of %s", private.Public().ID(), p.project.File)
 	case p.trusts(private.Public()):
 		n.ok("the private key is that of %s, which is trusted", private.Public().ID())
 	case len(p.keys) == 0:

@@ -91,9 +91,14 @@ func (p *patient) public(ctx context.Context) []Finding {
 	}
 	first := true
 	for _, name := range p.channelNames() {
-		if data, ok := shown[name]; ok && p.served(ctx, n, name, data, first) {
-			first = false
+		data, ok := shown[name]
+		if !ok {
+			continue
 		}
+		if !p.served(ctx, n, name, data, first) {
+			break // the others would fail likewise
+		}
+		first = false
 	}
 	if len(shown) == 0 {
 		p.answers(ctx, n)
@@ -124,10 +129,17 @@ func (p *patient) served(ctx context.Context, n *notes, name string, stored []by
 	got, err := p.manifestAt(ctx, p.config.PublicURL, name)
 	switch {
 	case err != nil:
-		unreachable(n, err)
+		if base := p.found(ctx, name, stored); base != "" {
+			n.fail(setPublicURL+base, "clients can't ask it: %v", err)
+		} else {
+			unreachable(n, err)
+		}
 		return false
 	case denied(got):
 		p.reportDenied(n, got)
+		return false
+	case got.StatusCode >= 500:
+		n.fail("the log of the server there says why; `tsmon serve` needs the same storage and trusted_keys as here", "answers with status %d", got.StatusCode)
 		return false
 	case got.StatusCode != http.StatusOK:
 		n.fail(p.elsewhere(ctx, name, stored), "answers with status %d, not with the manifest in the store", got.StatusCode)
@@ -213,14 +225,24 @@ func (p *patient) reportOther(ctx context.Context, n *notes, name string, body, 
 	}
 }
 
-// elsewhere looks for the address that serves the storage.
-func (p *patient) elsewhere(ctx context.Context, name string, stored []byte) string {
+const setPublicURL = "set public_url (TSMON_PUBLIC_URL) to "
+
+// found returns the address that serves the storage, empty if it is unknown.
+func (p *patient) found(ctx context.Context, name string, stored []byte) string {
 	for _, base := range p.candidates() {
 		if got, err := p.manifestAt(ctx, base, name); err == nil && got.StatusCode == http.StatusOK && bytes.Equal(got.body, stored) {
-			return "set public_url (TSMON_PUBLIC_URL) to " + base
+			return base
 		}
 	}
-	return "set public_url (TSMON_PUBLIC_URL) to the address where clients find the root of the storage, so that PUBLIC_URL/" + channels.ManifestKey(name) +
+	return ""
+}
+
+// elsewhere says what public_url should be.
+func (p *patient) elsewhere(ctx context.Context, name string, stored []byte) string {
+	if base := p.found(ctx, name, stored); base != "" {
+		return setPublicURL + base
+	}
+	return setPublicURL + "the address where clients find the root of the storage, so that PUBLIC_URL/" + channels.ManifestKey(name) +
 		" is the object of that name; `tsmon serve` serves it below /updates"
 }
 

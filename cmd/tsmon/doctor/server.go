@@ -205,7 +205,7 @@ func readyFor(ctx context.Context, n *notes, client *http.Client, base, concern 
 	}
 	response, err := client.Do(request)
 	if isRefused(err) {
-		n.ok("nothing listens there now; `tsmon serve` would")
+		n.ok("nothing listens at %s now", base)
 		return false
 	}
 	if err != nil {
@@ -219,7 +219,7 @@ func readyFor(ctx context.Context, n *notes, client *http.Client, base, concern 
 	}
 	body := io.LimitReader(response.Body, 1<<16)
 	if err := json.NewDecoder(body).Decode(&state); err != nil || state.Status == "" {
-		n.ok("something else than `tsmon serve` answers there (status %d)", response.StatusCode)
+		n.ok("something else than `tsmon serve` answers at %s (status %d)", base, response.StatusCode)
 		return false
 	}
 	var failing []string
@@ -235,7 +235,7 @@ func readyFor(ctx context.Context, n *notes, client *http.Client, base, concern 
 	case response.StatusCode != http.StatusOK:
 		n.fail("the log of `tsmon serve` says why", "the server is not ready (status %d)", response.StatusCode)
 	default:
-		n.ok("the server is ready for %s", concern)
+		n.ok("the server at %s is ready for %s", base, concern)
 	}
 	return true
 }
