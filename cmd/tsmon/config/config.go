@@ -4,6 +4,8 @@
 // The file is the one that --config or TSMON_CONFIG names, else ./tsmon.yaml if it
 // exists. The environment overrides it, and flags override both. An unknown key is
 // an error with its line. Relative paths in the file are relative to its folder.
+// Load fails with every mistake that it finds; Inspect returns them beside the
+// settings in force and where each comes from.
 //
 //	storage: s3://releases/desktop?endpoint=https://minio.example.com
 //	public_url: https://releases.example.com/desktop

@@ -92,7 +92,7 @@ func (p *patient) messages(ctx context.Context, n *notes) {
 		n.fail(mend, "%v", err)
 		return
 	}
-	err = await(ctx, client)
+	err = await(ctx, client, last)
 	if closed := client.Close(); err == nil {
 		err = closed
 	}
@@ -103,21 +103,31 @@ func (p *patient) messages(ctx context.Context, n *notes) {
 	n.ok("the broker takes connections")
 }
 
-// brokerPatience is how long a connection to the broker is waited for.
-const brokerPatience = 5 * time.Second
+// How long a connection to the broker is waited for, and how long once an attempt
+// has failed.
+const (
+	brokerPatience = 5 * time.Second
+	retryPatience  = time.Second
+)
 
 // await waits for a client's first connection.
-func await(ctx context.Context, client *mqtt.Client) (err error) {
+func await(ctx context.Context, client *mqtt.Client, log *lastLine) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, brokerPatience)
 	defer cancel()
 	look := time.NewTicker(50 * time.Millisecond)
 	defer look.Stop()
+	var retried <-chan time.Time
 	for {
 		if err = client.Ping(ctx); err == nil {
 			return nil
 		}
+		if retried == nil && log.line.Load() != nil {
+			retried = time.After(retryPatience)
+		}
 		select {
 		case <-ctx.Done():
+			return err
+		case <-retried:
 			return err
 		case <-look.C:
 		}
