@@ -36,15 +36,21 @@ func where(file string, line int, variable string) string {
 }
 
 func (m Mistake) Error() string {
-	switch {
-	case m.Variable != "":
-		return "environment: " + m.Text
-	case m.Line > 0:
-		return fmt.Sprintf("%s: line %d: %s", m.File, m.Line, m.Text)
-	case m.File != "":
-		return m.File + ": " + m.Text
+	text := m.Text
+	if m.Variable == "" && m.Line > 0 {
+		text = fmt.Sprintf("line %d: %s", m.Line, text)
 	}
-	return m.Text
+	if source := m.source(); source != "" {
+		text = source + ": " + text
+	}
+	return text
+}
+
+func (m Mistake) source() string {
+	if m.Variable != "" {
+		return "environment"
+	}
+	return m.File
 }
 
 // Mistakes is the error of a configuration that can't be used.
@@ -54,16 +60,11 @@ func (ms Mistakes) Error() string {
 	texts := make([]string, len(ms))
 	for i, m := range ms {
 		texts[i] = m.Error()
+		if i > 0 && m.source() == ms[i-1].source() {
+			texts[i] = strings.TrimPrefix(texts[i], m.source()+": ")
+		}
 	}
 	return strings.Join(texts, "; ")
-}
-
-// Err returns the mistakes as an error, nil if there are none.
-func (ms Mistakes) Err() error {
-	if len(ms) == 0 {
-		return nil
-	}
-	return ms
 }
 
 // wrong returns a mistake in a setting, whose name begins the text.

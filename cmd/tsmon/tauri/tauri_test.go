@@ -367,12 +367,12 @@ func TestEndpoints(t *testing.T) {
 		"latest.json": "not an address",
 		"https://%zz": "not an address",
 	} {
-		got := endpointProblem(endpoint, "https://example.com/app", []string{"stable", "beta"}, false)
+		got := CheckEndpoint(endpoint, "https://example.com/app", []string{"stable", "beta"}, false)
 		if problem == "" && got != "" || !strings.Contains(got, problem) {
 			t.Errorf("%s: %q, want %q", endpoint, got, problem)
 		}
 	}
-	if got := endpointProblem("http://127.0.0.1:8080/updates/stable/latest.json", "http://127.0.0.1:8080/updates", []string{"stable"}, true); got != "" {
+	if got := CheckEndpoint("http://127.0.0.1:8080/updates/stable/latest.json", "http://127.0.0.1:8080/updates", []string{"stable"}, true); got != "" {
 		t.Errorf("with dangerousInsecureTransportProtocol: %s", got)
 	}
 }
