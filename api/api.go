@@ -27,8 +27,8 @@ import (
 	"tsmon/store/series"
 )
 
-// Options are what a Server needs. Objects, Records, Series, Messages, Tokens and Log
-// are required.
+// Options are what a Server needs. Objects, Records, Series, Messages, Tokens, Log,
+// Refresh and MaxUpload are required.
 type Options struct {
 	Objects  object.Store
 	Records  record.Store
@@ -38,7 +38,7 @@ type Options struct {
 	Log      *slog.Logger
 
 	Keys         signing.Keyring // that manifests must be signed by; empty: only their form is checked
-	Refresh      time.Duration   // how old a manifest may be, 5 s by default
+	Refresh      time.Duration   // how old a manifest may be
 	UpdatesToken string          // bearer token of /updates/; empty: it is public
 	// Clients are redirected for bundles to Elsewhere, or with Presigner to the store.
 	// At most one of them is set; without either they get bundles here.
@@ -47,7 +47,7 @@ type Options struct {
 
 	Origins     []string // web origins that may send credentials, besides those of the desktop client
 	Uploads     monitor.KeyPair
-	MaxUpload   int64         // bytes, 20 MiB by default
+	MaxUpload   int64         // bytes
 	WriteToken  string        // of /api/v2/write; empty: nothing can be written
 	MetricsKey  string        // bearer token that opens /metrics to other machines; empty: none does
 	BehindProxy bool          // X-Forwarded-For and X-Forwarded-Proto are true
@@ -60,6 +60,7 @@ type Options struct {
 type Server struct {
 	observer *web.Observer
 	heads    *updates.Heads
+	fleet    *fleet.Sightings
 	updates  *updates.Server
 	monitor  *monitor.Server
 	health   *web.Health
@@ -78,11 +79,11 @@ func New(o Options) *Server {
 		metrics: web.Metrics{Registry: registry, Key: o.MetricsKey, BehindProxy: o.BehindProxy},
 	}
 	s.heads = updates.NewHeads(updates.HeadsOptions{Objects: o.Objects, Keys: o.Keys, Interval: o.Refresh, Registry: registry, Log: o.Log, Now: o.Now})
-	sightings := fleet.NewSightings(fleet.Options{
+	s.fleet = fleet.NewSightings(fleet.Options{
 		Records: o.Records, Series: o.Series, Channels: s.heads.Channels, Asks: s.heads.TakeAsks, Registry: registry, Log: o.Log, Now: o.Now,
 	})
 	s.updates = updates.New(updates.Options{
-		Objects: o.Objects, Heads: s.heads, Fleet: sightings, Observer: s.observer, Token: o.UpdatesToken,
+		Objects: o.Objects, Heads: s.heads, Fleet: s.fleet, Observer: s.observer, Token: o.UpdatesToken,
 		Elsewhere: o.Elsewhere, Presigner: o.Presigner, BehindProxy: o.BehindProxy, Deadline: o.Deadline, Now: o.Now,
 	})
 	s.monitor = monitor.New(monitor.Options{
@@ -97,12 +98,6 @@ func withDefaults(o Options) Options {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	if o.MaxUpload == 0 {
-		o.MaxUpload = 20 << 20
-	}
-	if o.Refresh == 0 {
-		o.Refresh = 5 * time.Second
-	}
 	if o.Deadline == 0 {
 		o.Deadline = web.Deadline
 	}
@@ -114,6 +109,10 @@ func withDefaults(o Options) Options {
 
 // Channels returns what is known of each channel of the object store, by its name.
 func (s *Server) Channels() map[string]fleet.Channel { return s.heads.Channels() }
+
+// Recorded returns a number that grows whenever this server has recorded something new
+// of clients.
+func (s *Server) Recorded() uint64 { return s.fleet.Recorded() }
 
 // Watch reads the manifests of all channels before anybody asks for one, and counts
 // the clients that ask. Without it that begins with the first request. It ends with

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/getkin/kin-openapi/openapi3"
 
@@ -264,7 +265,10 @@ func TestDescribedFailures(t *testing.T) {
 		t.Fatal(err)
 	}
 	want("values without records", write("tanque nivel=1"), 500)
-	want("not ready", ana.Get("/readyz"), 503)
+	want("no such concern", ana.Get("/readyz?for=billing"), 400)
+	w.Clock.Move(2 * time.Second) // the back ends are asked once a second
+	want("not ready for monitoring", ana.Get("/readyz?for=monitoring"), 503)
+	want("ready for updates", ana.Get("/readyz?for=updates"), 200)
 	for _, path := range []string{"/getVarsTs", "/getConfigNotify", "/getAllMenu", "/indicatorCharts"} {
 		want(path, ana.Get(path), 500)
 	}

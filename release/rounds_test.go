@@ -69,7 +69,7 @@ func (d *distant) List(ctx context.Context, prefix, after string) iter.Seq2[obje
 
 // rounds returns how many requests a move makes, and how many of them have to wait
 // for one another.
-func (d *desk) rounds(t *testing.T, move func()) (rounds, requests int) {
+func (d *desk) rounds(move func()) (rounds, requests int) {
 	store := &distant{Store: d.Store}
 	near := d.Store
 	d.Store = store
@@ -109,7 +109,7 @@ func TestRounds(t *testing.T) {
 			}},
 			{"finish", 2, func() (*Plan, error) { return d.Finish(t.Context(), "stable") }},
 		} {
-			rounds, requests := d.rounds(t, func() {
+			rounds, requests := d.rounds(func() {
 				if _, err := c.move(); err != nil {
 					t.Fatalf("%s: %v", c.name, err)
 				}

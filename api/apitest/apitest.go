@@ -19,6 +19,7 @@ import (
 	"tsmon/api/monitor"
 	"tsmon/api/monitor/mqtt"
 	"tsmon/api/monitor/token"
+	"tsmon/cmd/tsmon/config"
 	"tsmon/store/object"
 	"tsmon/store/object/dir"
 	"tsmon/store/object/s3"
@@ -177,9 +178,11 @@ func (w *World) fill(tb testing.TB, schema, other string) {
 	w.Tokens = Must[*token.Keys](tb)(token.Open(filepath.Join(tb.TempDir(), "keys", "token-keys.json")))
 	w.Tokens.Now = w.Clock.Now
 	w.Now = w.Clock.Now
+	w.Refresh, w.MaxUpload = config.DefaultRefresh, config.DefaultMaxUpload
 	w.Origins = []string{"https://scada.example.com"}
 	w.Uploads = monitor.KeyPair{Access: "access-of-the-test", Secret: "secret-of-the-test"}
 	w.WriteToken = "write-of-the-test"
+	w.Refresh, w.MaxUpload = 5*time.Second, 20<<20
 	settings := record.Settings{TimeZone: "America/Bogota", SaveMenu: saveMenu, PublishMenu: publishMenu}
 	for _, t := range []record.Tenant{
 		{Schema: schema, TsName: "ts_" + schema, Settings: settings},

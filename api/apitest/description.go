@@ -100,7 +100,7 @@ func CheckDescribed(tb testing.TB, r *http.Request, a Answer) {
 	}
 }
 
-// checkElsewhere demands that a request that no operation describes failed.
+// checkElsewhere checks that a request without a described operation failed.
 func (d Description) checkElsewhere(r *http.Request, a Answer) error {
 	switch {
 	case r.Method == http.MethodOptions && a.Status == http.StatusNoContent: // a preflight

@@ -57,6 +57,13 @@ func (s *WatchedStore) Count(call string) int {
 	return s.Asked[call]
 }
 
+// Busy reports whether a call is running.
+func (s *WatchedStore) Busy() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.Running > 0
+}
+
 func (s *WatchedStore) enter(ctx context.Context, call string) error {
 	s.mu.Lock()
 	s.Asked[call]++

@@ -66,6 +66,7 @@ type Guards struct {
 	Guards   map[string]Guard // by channel; DefaultGuard for the others
 	Channels func() map[string]Channel
 	Records  record.Installs
+	Recorded func() uint64 // Sightings.Recorded of this server
 	Now      func() time.Time
 }
 

@@ -13,8 +13,8 @@ import (
 )
 
 const (
-	finishInterval = 10 * time.Second // between looks for rollouts that have reached everybody
-	guardInterval  = 5 * time.Second  // between looks for rollouts that fail
+	finishInterval = 10 * time.Second // between checks for rollouts that have reached everybody
+	guardInterval  = 5 * time.Second  // between checks for rollouts that fail, at least
 )
 
 // Steward moves channels on behalf of a server: it finishes rollouts whose steps
@@ -85,15 +85,24 @@ func (s *Steward) halt(ctx context.Context) {
 	var calls sync.WaitGroup
 	defer calls.Wait()
 	failing := map[string]bool{} // what the log says
+	var last look
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-next.C:
 		}
+		now := look{s.Guards.Recorded(), s.Guards.Now()}
+		if !last.due(now.recorded, now.at) {
+			next.Reset(guardInterval)
+			continue
+		}
 		began := time.Now()
 		trips, err := s.Guards.Tripped(ctx)
 		next.Reset(guardPause(time.Since(began)))
+		if err == nil {
+			last = now
+		}
 		once(failing, "", err, func() { s.Log.Error("rollouts are not guarded", "error", err) })
 		for _, trip := range trips {
 			report, err := s.Publisher.Halt(ctx, release.Options{Channel: trip.Channel, Why: trip.Reason()}, trip.Sequence)
@@ -108,8 +117,24 @@ func (s *Steward) halt(ctx context.Context) {
 	}
 }
 
-// guardShare is what part of its time a server may spend asking the records what
-// clients came to.
+// look is when a guard judged, and how much this server had recorded by then.
+type look struct {
+	recorded uint64
+	at       time.Time
+}
+
+// guardIdle is how long a guard trusts that nothing new was recorded: by other
+// servers, of which this one does not know.
+const guardIdle = time.Minute
+
+// due reports whether there may be something new to judge.
+func (l look) due(recorded uint64, now time.Time) bool {
+	age := now.Sub(l.at)
+	return recorded != l.recorded || age < 0 || age >= guardIdle
+}
+
+// guardShare is the share of its time that a server may spend asking the records
+// about rollouts.
 const guardShare = 0.02
 
 // guardPause returns how long to wait after a look that took so long.

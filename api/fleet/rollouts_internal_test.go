@@ -5,6 +5,32 @@ import (
 	"time"
 )
 
+// TestLookDue: a guard looks when something was recorded since it last judged, and
+// else once a minute, in which other servers may have recorded something.
+func TestLookDue(t *testing.T) {
+	at := time.Date(2026, 3, 5, 15, 0, 0, 0, time.UTC)
+	last := look{recorded: 7, at: at}
+	for name, c := range map[string]struct {
+		recorded uint64
+		at       time.Time
+		want     bool
+	}{
+		"nothing new":           {7, at.Add(guardInterval), false},
+		"something new":         {8, at.Add(guardInterval), true},
+		"a minute":              {7, at.Add(guardIdle), true},
+		"the clock was set":     {7, at.Add(-time.Second), true},
+		"just below a minute":   {7, at.Add(guardIdle - 1), false},
+		"new just after a look": {8, at, true},
+	} {
+		if got := last.due(c.recorded, c.at); got != c.want {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+	if !(look{}).due(0, at) {
+		t.Error("the first look is not due")
+	}
+}
+
 // TestGuardPause holds the guard to its share of the records' time.
 func TestGuardPause(t *testing.T) {
 	for took, want := range map[time.Duration]time.Duration{

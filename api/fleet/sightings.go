@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -43,6 +44,8 @@ type Sightings struct {
 	// Versions of clients that are older than the channel's log, at most maxBefore of
 	// each channel.
 	before map[string]map[string]bool
+
+	recorded atomic.Uint64 // batches
 
 	begin   sync.Once
 	stop    context.CancelFunc // nil until it runs
@@ -318,9 +321,13 @@ func (s *Sightings) writeSightings(ctx context.Context) {
 			s.mu.Unlock()
 			break
 		}
+		s.recorded.Add(1)
 	}
 	s.note(err)
 }
+
+// Recorded returns a number that grows whenever something new is in the records.
+func (s *Sightings) Recorded() uint64 { return s.recorded.Load() }
 
 // note logs when writing to the records begins to fail, and when it works again.
 func (s *Sightings) note(err error) {

@@ -61,7 +61,7 @@ func testLogin(t *testing.T, w *apitest.World) {
 	ana.Get("/getAllMenu").WantFailure(t, 401)
 }
 
-// TestManyLogins: good logins are not refused for being many.
+// TestManyLogins checks that only failed logins are throttled.
 func TestManyLogins(t *testing.T) { testManyLogins(t, apitest.Embedded(t)) }
 
 func testManyLogins(t *testing.T, w *apitest.World) {
@@ -77,7 +77,7 @@ func testManyLogins(t *testing.T, w *apitest.World) {
 	}
 }
 
-// TestTokenReplaced: what a new partner token issues is good at once.
+// TestTokenReplaced checks that a login with a new partner token works at once.
 func TestTokenReplaced(t *testing.T) { testTokenReplaced(t, apitest.Embedded(t)) }
 
 func testTokenReplaced(t *testing.T, w *apitest.World) {
@@ -94,7 +94,7 @@ func testTokenReplaced(t *testing.T, w *apitest.World) {
 	ana.Get("/getAllMenu").WantFailure(t, 401) // now that it is known
 }
 
-// payload returns the claims of a JWT without looking at its signature.
+// payload returns the claims of a JWT without verifying it.
 func payload(text string) (claims map[string]any, err error) {
 	err = json.Unmarshal(decodeSegment(strings.Split(text, ".")[1]), &claims)
 	return claims, err

@@ -7,8 +7,11 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
-	"sync"
+	"strconv"
 	"time"
+
+	lru "github.com/hashicorp/golang-lru/v2"
+	"golang.org/x/sync/singleflight"
 
 	"tsmon/api/monitor/token"
 	"tsmon/api/web"
@@ -59,20 +62,19 @@ func (g *gate) authenticate(r *http.Request) (caller, error) {
 	return g.sessions.find(r.Context(), claims)
 }
 
-// sessionTime is how long a looked-up user is used.
-const sessionTime = time.Minute
-
-// maxSessions bounds the remembered users, about.
-const maxSessions = 10_000
+const (
+	sessionTime = time.Minute // how long a looked-up user is used
+	doubtTime   = time.Second // the same against a token that contradicts it, which may be newer
+	maxSessions = 10_000
+)
 
 // sessions caches users and their tenants.
 type sessions struct {
 	records  record.Store
 	now      func() time.Time
 	deadline time.Duration // of a look-up
-
-	mu    sync.Mutex
-	known map[sessionKey]*session
+	known    *lru.Cache[sessionKey, session]
+	lookups  singleflight.Group
 }
 
 type sessionKey struct {
@@ -80,17 +82,22 @@ type sessionKey struct {
 	user   int64
 }
 
-// session is a user that was looked up, or is being so.
+// session is a user as the records held it at some time.
 type session struct {
-	done   chan struct{} // closed when the rest is set
-	asked  time.Time
-	caller caller
-	err    error
+	caller
+	asked time.Time
 }
 
-// doubtTime is how long a looked-up user is used against a token that contradicts
-// it, which may be newer.
-const doubtTime = time.Second
+// fresh reports whether the records were asked less than age ago.
+func (s session) fresh(now time.Time, age time.Duration) bool {
+	passed := now.Sub(s.asked)
+	return passed >= 0 && passed < age
+}
+
+func newSessions(o Options) *sessions {
+	known, _ := lru.New[sessionKey, session](maxSessions) // fails for sizes below one
+	return &sessions{records: o.Records, now: o.Now, deadline: o.Deadline, known: known}
+}
 
 // find returns the user named by the claims: 401 if the user, the tenant or the
 // token's version has changed.
@@ -116,69 +123,35 @@ func (c caller) matches(claims token.Claims) bool {
 	return !c.user.Disabled && c.user.TokenVersion == claims.Version && c.tenant.TsName == claims.TsName
 }
 
-// lookup asks the records, once for all that want the same user, unless they were
-// asked less than age ago.
+// lookup asks the records, once for all that want the same user at the same time,
+// unless they were asked less than age ago.
 func (s *sessions) lookup(ctx context.Context, key sessionKey, age time.Duration) (caller, error) {
-	s.mu.Lock()
 	now := s.now()
-	entry, ok := s.known[key]
-	if ok {
-		passed := now.Sub(entry.asked)
-		ok = passed >= 0 && passed < age
+	if found, ok := s.known.Get(key); ok && found.fresh(now, age) {
+		return found.caller, nil
 	}
-	if !ok {
-		entry = &session{done: make(chan struct{}), asked: now}
-		s.makeRoom(now)
-		s.known[key] = entry
+	flight := strconv.FormatInt(key.user, 10) + " " + key.schema
+	found, err, _ := s.lookups.Do(flight, func() (any, error) { return s.ask(ctx, key) })
+	if err == nil && now.Sub(found.(session).asked) >= age { // it began long before this call
+		found, err, _ = s.lookups.Do(flight, func() (any, error) { return s.ask(ctx, key) })
 	}
-	s.mu.Unlock()
-	if !ok {
-		s.ask(ctx, key, entry)
-	}
-	select {
-	case <-entry.done:
-		return entry.caller, entry.err
-	case <-ctx.Done():
-		return caller{}, ctx.Err()
-	}
+	return found.(session).caller, err
 }
 
-// ask completes a session. One that failed is dropped, so that the next request asks
-// again.
-func (s *sessions) ask(ctx context.Context, key sessionKey, entry *session) {
-	defer close(entry.done)
-	defer s.forget(key, entry)
-	entry.err = errors.New("the look-up of the user broke off") // stands if the records panic
-	// Others wait for it too: it must not end with the first client.
+// ask reads a user and its tenant for all that wait: it does not end with the client
+// that came first.
+func (s *sessions) ask(ctx context.Context, key sessionKey) (session, error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.deadline)
 	defer cancel()
+	asked := s.now()
 	tenant, tenantErr := s.records.Tenant(ctx, key.schema)
 	user, userErr := s.records.UserByID(ctx, key.schema, key.user)
-	entry.caller, entry.err = caller{tenant, user}, cmp.Or(tenantErr, userErr)
-}
-
-// forget drops a session that failed.
-func (s *sessions) forget(key sessionKey, entry *session) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if entry.err != nil && s.known[key] == entry {
-		delete(s.known, key)
+	found := session{caller{tenant, user}, asked}
+	if err := cmp.Or(tenantErr, userErr); err != nil {
+		return session{}, err
 	}
-}
-
-// makeRoom drops expired sessions, and all if that is not enough.
-func (s *sessions) makeRoom(now time.Time) {
-	if len(s.known) < maxSessions {
-		return
-	}
-	for key, entry := range s.known {
-		if now.Sub(entry.asked) >= sessionTime {
-			delete(s.known, key)
-		}
-	}
-	if len(s.known) >= maxSessions {
-		clear(s.known)
-	}
+	s.known.Add(key, found)
+	return found, nil
 }
 
 // permit returns nil if the caller has a grant of a menu item. If the tenant names

@@ -133,8 +133,7 @@ func measurements() []string {
 	return names
 }
 
-// BenchmarkWarm measures the same view while it is remembered: what the server
-// itself costs.
+// BenchmarkWarm measures the same view from the cache: the cost of the server itself.
 func BenchmarkWarm(b *testing.B) {
 	w := apitest.Embedded(b)
 	w.Clock.Move(seriestest.Clock.Sub(w.Clock.Now()) + 5*time.Second)

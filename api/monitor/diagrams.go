@@ -18,7 +18,7 @@ type diagrams struct {
 	gate    *gate
 }
 
-// get answers one diagram, in an array that is empty if there is none.
+// get returns one diagram in an array, which is empty if there is none.
 func (d *diagrams) get(r *http.Request, who caller) (any, error) {
 	id, err := integer(r.URL.Query(), "id")
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 	"tsmon/api/apitest"
 )
 
-// hostileSaves are saves of a diagram whose objects are 1 to 5, beside another
-// whose objects are 6 to 9.
+// hostileSaves returns invalid saves of a diagram with objects 1 to 5, beside another
+// with objects 6 to 9.
 func hostileSaves(mine int64) map[string]string {
 	of := func(members string) string {
 		return fmt.Sprintf(`{"diagram":{"id":%d,"title":"changed"},%s}`, mine, members)
@@ -153,7 +153,7 @@ func testHostileMembersOfDiagrams(t *testing.T, w *apitest.World) {
 	saveAs(ana, fmt.Sprintf(`{"diagram":{"id":%d},"lines":[{},{}]}`, id))
 }
 
-// diagramMembers leaves out what has a meaning in a diagram itself.
+// diagramMembers leaves out members that a diagram itself defines.
 func diagramMembers(members string) string {
 	return strings.ReplaceAll(members, `"lines":[1],`, "")
 }
@@ -166,13 +166,13 @@ func manyMembers(n int) string {
 	return b.String()
 }
 
-// state is a diagram of which everything says who saved it.
+// state returns a diagram in which everything names its saver.
 func state(id int64, saver int) string {
 	return fmt.Sprintf(`{"diagram":{"id":%d,"title":"saver %[2]d"},"lines":[{"id":1,"stroke":"saver %[2]d"},{"id":2,"stroke":"saver %[2]d"}],"texts":[{"id":3,"stroke":"saver %[2]d"}],`+
 		`"images":[{"id":%[3]d,"stroke":"saver %[2]d"}],"deleted":{"images":[%[4]d]}}`, id, saver, 4+saver%2, 5-saver%2)
 }
 
-// oneState demands that all of a diagram comes from one saver, and returns which.
+// oneState checks that all of a diagram comes from one saver, and returns its name.
 func oneState(t *testing.T, got apitest.Answer) string {
 	t.Helper()
 	var read struct {
@@ -228,7 +228,7 @@ func testManySavers(t *testing.T, w *apitest.World) {
 	}
 }
 
-// TestSaverGoesAway sends saves whose clients hang up at once, or in the middle.
+// TestSaverGoesAway sends saves whose clients disconnect at once or in the middle.
 func TestSaverGoesAway(t *testing.T) { testSaverGoesAway(t, apitest.Embedded(t)) }
 
 func testSaverGoesAway(t *testing.T, w *apitest.World) {

@@ -13,7 +13,7 @@ import (
 	"tsmon/store/series"
 )
 
-// packed is text as gzip.
+// packed compresses text with gzip.
 func packed(tb testing.TB, text string) string {
 	tb.Helper()
 	var b bytes.Buffer
@@ -27,7 +27,7 @@ func packed(tb testing.TB, text string) string {
 	return b.String()
 }
 
-// hostileWrite is a request to write, and how it is refused.
+// hostileWrite is a request to write and its expected refusal.
 type hostileWrite struct {
 	path   string
 	header http.Header
@@ -127,7 +127,7 @@ func testHostileLines(t *testing.T, w *apitest.World) {
 	}
 }
 
-// A server without a token of its own takes none.
+// TestHostileLinesWithoutToken checks that a server without a token accepts none.
 func TestHostileLinesWithoutToken(t *testing.T) {
 	w := apitest.Embedded(t)
 	w.WriteToken = ""

@@ -16,12 +16,12 @@ import (
 	"tsmon/store/record"
 )
 
-// from is the header of a client at some address, behind a proxy.
+// from returns the header of a client at an address behind a proxy.
 func from(n int) http.Header {
 	return http.Header{"X-Forwarded-For": {fmt.Sprintf("10.1.%d.%d", n/250, n%250+1)}}
 }
 
-// wrongLogins are those of ana with one member that is not right.
+// wrongLogins returns logins of Ana with one wrong member.
 func wrongLogins(t *testing.T, w *apitest.World) []map[string]any {
 	var right map[string]any
 	apitest.ReadJSON(t, []byte(w.Ana.JSON(t)), &right)
@@ -52,7 +52,7 @@ func wrongLogins(t *testing.T, w *apitest.World) []map[string]any {
 }
 
 // TestLoginsLookAlike compares the answers to all kinds of wrong logins, and
-// looks for the row that each of them left.
+// checks the audit row of each.
 func TestLoginsLookAlike(t *testing.T) { testLoginsLookAlike(t, apitest.Embedded(t)) }
 
 func testLoginsLookAlike(t *testing.T, w *apitest.World) {
@@ -86,7 +86,7 @@ func testLoginsLookAlike(t *testing.T, w *apitest.World) {
 	nobody.Send("POST", "/loginPartner", w.Ana, from(9999)).Data(t)
 }
 
-// checkFailedLogin looks for the row of one request.
+// checkFailedLogin checks the audit row of one request.
 func checkFailedLogin(t *testing.T, w *apitest.World, sent map[string]any, id, address string) {
 	t.Helper()
 	text := func(name string) string { s, _ := sent[name].(string); return s }
@@ -161,7 +161,8 @@ func testGuesses(t *testing.T, w *apitest.World) {
 	}
 }
 
-// An address has a bound of its own, whatever e-mail addresses it tries.
+// TestHostileGuessesFromOneAddress checks the bound of an address that tries many
+// e-mail addresses.
 func TestHostileGuessesFromOneAddress(t *testing.T) {
 	t.Parallel()
 	w := apitest.Embedded(t)
@@ -187,7 +188,7 @@ func TestHostileGuessesFromOneAddress(t *testing.T) {
 	nobody.Send("POST", "/loginPartner", w.Ana, http.Header{"X-Forwarded-For": {"192.0.2.8", from(0).Get("X-Forwarded-For")}}).WantFailure(t, 429)
 }
 
-// A login that is not JSON, or whose members are no text, is no guess.
+// TestHostileLoginBodies checks that malformed logins do not count as failed ones.
 func TestHostileLoginBodies(t *testing.T) {
 	w := apitest.Embedded(t)
 	nobody := apitest.Client{TB: t, Base: w.Serve(t).URL}

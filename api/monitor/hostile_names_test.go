@@ -14,8 +14,8 @@ import (
 	"tsmon/store/series"
 )
 
-// hostileNames are made to mean something else where they are put into a query,
-// a path or a page.
+// hostileNames would change the meaning of a query, a path or a page that interprets
+// them.
 var hostileNames = []string{
 	`'`, `"`, "`", `''`, `""`, `\`, `\\`, `\"`, `\'`, `"\"`, `;`, `--`, `/*`, `*/`, `#`, `//`, ` `, `%`, `*`, `.`, `..`, `$1`, `?`, `:name`, `${field}`, `{{.}}`, `%s%n`, `tanque`, `nivel `, ` nivel`, `NIVEL`, `Tanque`,
 	`tanque"; DROP MEASUREMENT "tanque`, `tanque'; DROP TABLE points; --`, `tanque" or "bomba`, `x" OR "a"='a`, `"."tanque`, `ts_otro"."autogen"."tanque`, `ts_otro..tanque`, `autogen.tanque`,
@@ -26,13 +26,13 @@ var hostileNames = []string{
 	`_internal`, `_`, `_field`, `_measurement`, `__proto__`, ``, `null`, `constructor`, `<script>alert(1)</script>`, `../../etc/passwd`, `nivel=1`, `nivel,sitio=norte`, `tanque nivel=1 1`,
 }
 
-// quoted is text as JSON.
+// quoted returns text as JSON.
 func quoted(tb testing.TB, text string) string {
 	tb.Helper()
 	return string(apitest.Must[[]byte](tb)(json.Marshal(text)))
 }
 
-// isNetwork says that a pair names something that network writes.
+// isNetwork reports whether WriteNetwork writes a field.
 func isNetwork(measurement, field string) bool {
 	return measurement == "tanque" && field == "nivel"
 }
@@ -81,8 +81,8 @@ func asJSON(tb testing.TB, v any) string {
 	return string(apitest.Must[[]byte](tb)(json.Marshal(v)))
 }
 
-// checkHostileName asks for a value that is not there: null, or refused where no
-// database could hold it.
+// checkHostileName queries a missing value: null, or refused if no database could store
+// it.
 func checkHostileName(t *testing.T, ana apitest.Client, measurement, field string) {
 	t.Helper()
 	got := ana.Post("/dataTs", map[string]string{"measurement": measurement, "calc_field": field})
@@ -95,8 +95,7 @@ func checkHostileName(t *testing.T, ana apitest.Client, measurement, field strin
 	got.WantData(t, asJSON(t, map[string]any{field: map[string]any{"value": nil}}))
 }
 
-// checkHostileIDs asks for one value by every name, as id and as key of an
-// equation.
+// checkHostileIDs uses every name as ID and as key of an equation.
 func checkHostileIDs(t *testing.T, ana apitest.Client) {
 	t.Helper()
 	var items []string
@@ -192,8 +191,7 @@ func testHostileRecords(t *testing.T, w *apitest.World) {
 	}
 }
 
-// checkHostileTexts saves every name as every text of a diagram and reads it
-// again.
+// checkHostileTexts saves every name as every text of a diagram and reads it back.
 func checkHostileTexts(t *testing.T, w *apitest.World, ana apitest.Client) {
 	t.Helper()
 	for _, name := range hostileNames {
@@ -226,7 +224,7 @@ func checkHostileTexts(t *testing.T, w *apitest.World, ana apitest.Client) {
 	}
 }
 
-// TestHostileTenantNames puts the names where a tenant or a database is named.
+// TestHostileTenantNames uses the names as names of tenants and databases.
 func TestHostileTenantNames(t *testing.T) { testHostileTenantNames(t, apitest.Embedded(t)) }
 
 func testHostileTenantNames(t *testing.T, w *apitest.World) {

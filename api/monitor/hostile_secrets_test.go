@@ -13,7 +13,7 @@ import (
 	"tsmon/api/apitest"
 )
 
-// secretsOf are what no log may hold, by what they are.
+// secretsOf returns what no log may contain, by description.
 func secretsOf(w *apitest.World, tokens map[string]string) map[string]string {
 	secrets := map[string]string{
 		"ana's partner token": w.Ana.TokenApp, "eva's partner token": w.Eva.TokenApp, "a wrong partner token": "a-guess-of-somebody",
@@ -99,9 +99,9 @@ func testSecrets(t *testing.T, w *apitest.World) {
 			}
 		}
 	}
-	for _, told := range []string{`"route":"/loginPartner"`, `"route":"/upload"`, `"route":"/v2/write"`, `"status":401`, `"status":500`, `"schema":"` + w.Ana.Schema + `"`, "audit row lost", "reason-of-a-backend", `"msg":"panic"`} {
-		if !strings.Contains(text, told) {
-			t.Errorf("the log does not tell of %s", told)
+	for _, want := range []string{`"route":"/loginPartner"`, `"route":"/upload"`, `"route":"/v2/write"`, `"status":401`, `"status":500`, `"schema":"` + w.Ana.Schema + `"`, "audit row lost", "reason-of-a-backend", `"msg":"panic"`} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the log does not contain %s", want)
 		}
 	}
 }

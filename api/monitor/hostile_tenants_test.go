@@ -10,8 +10,8 @@ import (
 	"tsmon/store/record"
 )
 
-// neighbours gives both tenants the same ids with other contents, and each of
-// them what the other has not.
+// neighbours gives both tenants the same IDs with different contents, and each some
+// that the other lacks.
 func neighbours(t *testing.T, w *apitest.World) {
 	t.Helper()
 	now := w.Clock.Now().UnixMilli()

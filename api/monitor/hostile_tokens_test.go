@@ -17,7 +17,7 @@ import (
 	"tsmon/store/record"
 )
 
-// forged are tokens that nobody issued, made of a good one.
+// forged returns invalid tokens made from a valid one.
 func forged(tb testing.TB, good string) map[string]string {
 	tb.Helper()
 	parts := strings.Split(good, ".")
@@ -65,7 +65,7 @@ func forged(tb testing.TB, good string) map[string]string {
 	}
 }
 
-// swapped is another letter of base64.
+// swapped returns another letter of base64.
 func swapped(c byte) string {
 	if c == 'A' {
 		return "B"
@@ -124,7 +124,7 @@ func testHostileTokens(t *testing.T, w *apitest.World) {
 	}
 }
 
-// refused401 demands the answer that sends a client to its login.
+// refused401 checks for the answer that sends a client to its login.
 func refused401(tb testing.TB, got apitest.Answer) bool {
 	tb.Helper()
 	const want = `{"error":{"message":"the token is missing, expired or not valid","code":"UNAUTHORIZED"}}`

@@ -34,8 +34,8 @@ func stored(t *testing.T, w *apitest.World) (n int) {
 	return n
 }
 
-// nothingLeft demands that the folder of temporary files is empty and that the
-// store holds as many objects as it should.
+// nothingLeft checks that the folder of temporary files is empty and how many objects
+// the store holds.
 func nothingLeft(t *testing.T, w *apitest.World, folder string, objects int) {
 	t.Helper()
 	if left := apitest.Must[[]os.DirEntry](t)(os.ReadDir(folder)); len(left) != 0 {
@@ -49,8 +49,7 @@ func nothingLeft(t *testing.T, w *apitest.World, folder string, objects int) {
 // goodForm is an upload of one byte.
 var goodForm = apitest.FilePart("x") + "--b--\r\n"
 
-// hostileForm is an upload with other headers than uploader's, and the status
-// that it gets.
+// hostileForm is an upload with changed headers and its expected status.
 type hostileForm struct {
 	header map[string]string
 	body   string
@@ -132,8 +131,8 @@ func testHostileUploads(t *testing.T, w *apitest.World) {
 	}
 }
 
-// checkLyingLength sends bodies that are longer or shorter than they say, and
-// one whose sender goes away.
+// checkLyingLength sends bodies with a wrong Content-Length, and one whose sender
+// disconnects.
 func checkLyingLength(t *testing.T, w *apitest.World, server *httptest.Server, good string) {
 	t.Helper()
 	head := fmt.Sprintf("POST /upload HTTP/1.1\r\nHost: x\r\nContent-Type: multipart/form-data; boundary=b\r\nAccesskey: %s\r\nSecretkey: %s\r\nContent-Length: ", w.Uploads.Access, w.Uploads.Secret)
@@ -168,8 +167,8 @@ func sendFile(t *testing.T, w *apitest.World, c apitest.Client, body string) (up
 	return sent.Data, c.Get("/" + sent.Data.Key)
 }
 
-// TestHostileFiles uploads files that browsers would run, and looks at how they
-// are served.
+// TestHostileFiles uploads files that browsers would run, and checks how they are
+// served.
 func TestHostileFiles(t *testing.T) { testHostileFiles(t, apitest.Embedded(t)) }
 
 func testHostileFiles(t *testing.T, w *apitest.World) {
@@ -228,7 +227,7 @@ func testHostileFileNames(t *testing.T, w *apitest.World) {
 	}
 }
 
-// TestHostileFileAddresses asks for what else is in the store.
+// TestHostileFileAddresses requests other objects of the store.
 func TestHostileFileAddresses(t *testing.T) { testHostileFileAddresses(t, apitest.Embedded(t)) }
 
 func testHostileFileAddresses(t *testing.T, w *apitest.World) {

@@ -59,7 +59,7 @@ func (l *lineWriter) write(w http.ResponseWriter, r *http.Request) {
 
 var (
 	errWriteToken = errors.New("the token is missing or wrong")
-	errBucket     = errors.New("bucket is none of this server")
+	errBucket     = errors.New("this server has no such bucket")
 	errGzip       = fmt.Errorf("%w: the body is not gzip, or not all of it", series.ErrInvalid)
 )
 
@@ -211,7 +211,7 @@ func unpacked(w http.ResponseWriter, r *http.Request) (io.Reader, error) {
 	return nil, fmt.Errorf("%w: Content-Encoding is none of gzip and identity", series.ErrInvalid)
 }
 
-// gunzip distinguishes corrupt data from data that did not arrive.
+// gunzip turns errors of corrupt data into errGzip; others are of the connection.
 type gunzip struct{ *gzip.Reader }
 
 func (g gunzip) Read(p []byte) (int, error) {

@@ -1,34 +1,24 @@
 package monitor
 
 import (
+	"context"
 	"net/http"
 
 	"tsmon/api/web"
 	"tsmon/store/record"
 )
 
-// lists serves what is only read.
+// lists serves records that are only read.
 type lists struct{ records record.Store }
 
-// variables answers the variables of the caller's schema.
-func (l *lists) variables(r *http.Request, who caller) (any, error) {
-	found, err := l.records.Variables(r.Context(), who.tenant.Schema)
-	return list(found, err)
+// all returns a handler that returns all records of a kind in the caller's schema.
+func all[T any](read func(ctx context.Context, schema string) ([]T, error)) func(*http.Request, caller) (any, error) {
+	return func(r *http.Request, who caller) (any, error) {
+		return list(read(r.Context(), who.tenant.Schema))
+	}
 }
 
-// menus answers all menu items.
-func (l *lists) menus(r *http.Request, who caller) (any, error) {
-	found, err := l.records.Menus(r.Context(), who.tenant.Schema)
-	return list(found, err)
-}
-
-// charts answers all charts, as they are stored.
-func (l *lists) charts(r *http.Request, who caller) (any, error) {
-	found, err := l.records.Charts(r.Context(), who.tenant.Schema)
-	return list(found, err)
-}
-
-// list is an answer whose data is an array, never null.
+// list returns an answer whose data is an array, never null.
 func list[T any](found []T, err error) (any, error) {
 	if found == nil {
 		found = []T{}
@@ -36,7 +26,7 @@ func list[T any](found []T, err error) (any, error) {
 	return web.Data{Data: found}, err
 }
 
-// notifyConfig answers the notification configuration.
+// notifyConfig returns the notification configuration.
 func (l *lists) notifyConfig(r *http.Request, who caller) (any, error) {
 	found, err := l.records.NotifyConfig(r.Context(), who.tenant.Schema)
 	if found == nil {
@@ -45,8 +35,8 @@ func (l *lists) notifyConfig(r *http.Request, who caller) (any, error) {
 	return web.Data{Data: found}, err
 }
 
-// permissions answers the permissions of a user, with those of its profile if that is
-// named, or of a profile. Only administrators see those of others.
+// permissions returns the permissions of a user, with those of a profile if one is
+// given, or of a profile. Only administrators see those of others.
 func (l *lists) permissions(r *http.Request, who caller) (any, error) {
 	query := r.URL.Query()
 	id, err := integer(query, "id")

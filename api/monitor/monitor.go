@@ -1,12 +1,12 @@
 // Package monitor serves the monitoring interface: login, current values and series,
-// diagrams, variables, menus, charts, messages to devices, uploads, and writing time
-// series as InfluxDB's own clients do.
+// diagrams, variables, menus, charts, messages to devices, uploads, and line protocol
+// from clients of InfluxDB.
 //
 // A bearer token alone identifies the user; cookies are never read. The tenant comes
-// from the token's claims. User and tenant are looked up again after at most a
-// minute, so that a revoked right ends then. Invalid parameters and faults of the
-// server are 500, as clients expect; a missing permission is 403 and never 401, which
-// makes clients log their user out.
+// from the token's claims. User and tenant are looked up again after at most a minute,
+// which ends revoked rights. Invalid parameters and faults of the server are 500, as
+// clients expect; a missing permission is 403, never 401, on which clients log their
+// user out.
 package monitor
 
 import (
@@ -33,11 +33,11 @@ type Publisher interface {
 	// are those of package mqtt.
 	Publish(ctx context.Context, topic string, payload []byte) (mqtt.Receipt, error)
 
-	// Ping reports whether there is a broker.
+	// Ping returns an error if the broker can't be reached.
 	Ping(ctx context.Context) error
 }
 
-// KeyPair is what an upload has to send.
+// KeyPair is the credentials of uploads.
 type KeyPair struct{ Access, Secret string }
 
 // Options are what a Server needs.
@@ -72,12 +72,12 @@ type Server struct {
 	checks   []web.Check
 }
 
-// New returns a server. Close ends it.
+// New returns a server, which needs Close.
 func New(o Options) *Server {
 	respond := web.Responder{Faults: faults, Problem: conflict}
 	g := &gate{
 		Responder: respond, records: o.Records, tokens: o.Tokens, throttle: web.NewThrottle(o.Now), log: o.Log, now: o.Now,
-		sessions: &sessions{records: o.Records, now: o.Now, deadline: o.Deadline, known: map[sessionKey]*session{}},
+		sessions: newSessions(o),
 	}
 	v := &values{store: series.NewCached(newMeasured(o.Series, o.Registry)), records: o.Records, now: o.Now}
 	v.store.Now = o.Now
@@ -96,15 +96,14 @@ func New(o Options) *Server {
 	}
 }
 
-// Headers are those that web pages may send and Exposed those that they may read,
-// besides the usual ones.
+// Headers are the request headers and Exposed the response headers that web pages may
+// use, besides the usual ones.
 var (
 	Headers = []string{"accesskey", "secretkey"}
 	Exposed = []string{truncatedHeader}
 )
 
-// Routes adds the routes. Uploads, and lines of time series, take as long as their
-// bytes need.
+// Routes adds the routes. Uploads and line protocol have deadlines of their own.
 func (s *Server) Routes(r chi.Router) {
 	limited := r.With(web.LimitTime(s.deadline))
 	get := func(path string, h func(*http.Request, caller) (any, error)) { limited.Get(path, s.gate.private(h)) }
@@ -115,12 +114,12 @@ func (s *Server) Routes(r chi.Router) {
 	post("/multipleDataTs", s.values.batch)
 	get("/getObjectCanva", s.diagrams.get)
 	post("/saveDiagram", s.diagrams.save)
-	get("/getVarsTs", s.lists.variables)
+	get("/getVarsTs", all(s.lists.records.Variables))
 	get("/getConfigNotify", s.lists.notifyConfig)
 	post("/sendConfigMQTT", s.devices.publish)
-	get("/getAllMenu", s.lists.menus)
+	get("/getAllMenu", all(s.lists.records.Menus))
 	get("/getPermission", s.lists.permissions)
-	get("/indicatorCharts", s.lists.charts)
+	get("/indicatorCharts", all(s.lists.records.Charts))
 	r.Post("/upload", s.uploads.upload)
 	r.Get("/uploads/*", s.uploads.serve)
 	r.Head("/uploads/*", s.uploads.serve)
@@ -134,10 +133,10 @@ const concern = "monitoring"
 // it: without it only uploads fail.
 func (s *Server) Checks() []web.Check { return s.checks }
 
-// Close ends the queries that run. The stores stay open.
+// Close ends running queries. The stores stay open.
 func (s *Server) Close() { s.values.store.Close() }
 
-// conflict returns what a saved object conflicts with, which the client can resolve.
+// conflict describes a conflict between saved objects, which the client can resolve.
 func conflict(err error) string {
 	if found := (*record.ConflictError)(nil); errors.As(err, &found) {
 		return found.Error()
@@ -145,7 +144,7 @@ func conflict(err error) string {
 	return ""
 }
 
-// faults are what clients are told of back-end errors, most specific first.
+// faults maps back-end errors to what clients are told, most specific first.
 var faults = []web.Fault{
 	{Is: record.ErrUnavailable, Sentence: "the records can't be reached at the moment"},
 	{Is: series.ErrUnavailable, Sentence: "the time-series database can't be reached at the moment"},

@@ -14,8 +14,8 @@ import (
 	"tsmon/store/servertest"
 )
 
-// TestMosquittoSub lets Mosquitto's own client receive what was sent, through
-// Mosquitto and through the broker in the process.
+// TestMosquittoSub receives messages with Mosquitto's own client, through Mosquitto
+// and through the embedded broker.
 func TestMosquittoSub(t *testing.T) {
 	program := servertest.FindMosquitto(t, "mosquitto_sub")
 	mosquitto := servertest.StartMosquitto(t)
@@ -49,7 +49,7 @@ func mosquittoSub(t *testing.T, program string, w *apitest.World) {
 		address = "mqtt://" + address
 	}
 	at := apitest.Must[*url.URL](t)(url.Parse(address))
-	args := []string{"-V", "mqttv5", "-h", at.Hostname(), "-p", at.Port(), "-t", topic, "-q", "1", "-C", "1", "-W", "30", "-F", "%t %q %r %p"}
+	args := []string{"-V", "mqttv5", "-h", at.Hostname(), "-p", at.Port(), "-t", topic, "-q", "1", "-C", "1", "-W", "120", "-F", "%t %q %r %p"}
 	if password, ok := at.User.Password(); ok {
 		args = append(args, "-u", at.User.Username(), "-P", password)
 	}
@@ -63,7 +63,7 @@ func mosquittoSub(t *testing.T, program string, w *apitest.World) {
 	go func() { ended <- cmd.Wait() }()
 	// Until it has subscribed nobody matches, and the answer says so.
 	matched := false
-	for deadline := time.Now().Add(30 * time.Second); !matched && time.Now().Before(deadline); {
+	for deadline := time.Now().Add(2 * time.Minute); !matched && time.Now().Before(deadline); {
 		got := ana.Post("/sendConfigMQTT", apitest.Raw(`{"topic":"`+topic+`","data":{"source_0":[4,8]}}`)).Data(t)
 		matched = got.(map[string]any)["matched"] == true
 	}

@@ -38,8 +38,9 @@ const (
 	maxPlans   = 1 << 20  // bytes of all bodies; a plan takes up to thirty times its body
 )
 
-// plans caches batches by their bodies: a view sends the same one again and again,
-// and decoding it takes longer than all the rest.
+// plans caches batches by their bodies: a view sends the same one again and again, and
+// decoding takes longer than the rest. The bound is in bytes, not in entries, because
+// the size of a plan depends on its body.
 type plans struct {
 	mu    sync.Mutex
 	known map[planKey]*plan

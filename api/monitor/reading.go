@@ -28,7 +28,7 @@ type variable struct {
 	VarsTs   json.RawMessage `json:"varsTs"`
 }
 
-// reading is what one variable's value consists of.
+// reading says how to compute one variable.
 type reading struct {
 	operands map[string]operand // by key of varsTs
 	equation *equation.Equation // nil: the value of the only operand, if there is one
@@ -37,8 +37,8 @@ type reading struct {
 // operand is one value: of the first of its keys that has a point.
 type operand []series.Want
 
-// read returns what a variable's value consists of. Its errors say what is wrong with
-// the variable; they may wrap series.ErrName and the like.
+// read returns the reading of a variable. Its errors describe what is wrong with the
+// variable; they may wrap errors of package series.
 func (v variable) read(window time.Duration) (reading, error) {
 	aggregate, ok := aggregates[deref(v.Type)]
 	if !ok {
@@ -69,7 +69,7 @@ func CheckVariable(text []byte) error {
 func combine(operands map[string]operand, several bool, text string, calc bool) (reading, error) {
 	switch {
 	case text == "" && calc, text == "" && several:
-		return reading{}, errors.New("it has no equation to compute its value by")
+		return reading{}, errors.New("equation is missing")
 	case text == "" || !calc && !several:
 		return reading{operands: operands}, nil
 	}

@@ -10,7 +10,7 @@ import (
 	"tsmon/store/record"
 )
 
-// contents are what a tenant's file would hold.
+// contents is the file of a tenant.
 const contents = `{
 	"variables": [
 		{"id": 12, "name": "Nivel", "unit": "m", "varsTs": {"measurement": "tanque", "field": "nivel", "calc_field": "nivel_c"}},

@@ -226,29 +226,34 @@ func (d descriptor) name() record.Field {
 	return record.Field{Measurement: d.Measurement, Field: d.Field}
 }
 
-// separate gives items without an id longer keys where they share one.
+// separate gives items without an id longer keys where different series share one.
 func separate(keys []string, items []descriptor) ([]string, error) {
-	holders := map[string][]int{}
-	for i, key := range keys {
-		holders[key] = append(holders[key], i)
-	}
+	shared := map[string]bool{}
+	collisions(keys, items, func(_, i int) { shared[keys[i]] = true })
 	long := slices.Clone(keys)
-	for i, key := range keys {
-		shared := func(j int) bool { return !items[j].same(items[i]) }
-		if items[i].ID.Text == "" && slices.ContainsFunc(holders[key], shared) {
-			long[i] = items[i].Measurement + "." + items[i].Field
+	for i, item := range items {
+		if shared[keys[i]] && item.ID.Text == "" {
+			long[i] = item.Measurement + "." + item.Field
 		}
 	}
-	first := map[string]int{}
 	var wrong web.Problems
-	for i, key := range long {
-		if j, ok := first[key]; ok && !items[i].same(items[j]) {
-			wrong.Add("items %d and %d would both be called %.80q: give them ids", j, i, key)
-		} else if !ok {
+	collisions(long, items, func(j, i int) {
+		wrong.Add("items %d and %d would both be called %.80q: give them ids", j, i, long[i])
+	})
+	return long, wrong.Err()
+}
+
+// collisions calls found with each item whose key an earlier one, for another series,
+// has first.
+func collisions(keys []string, items []descriptor, found func(first, i int)) {
+	first := map[string]int{}
+	for i, key := range keys {
+		if j, ok := first[key]; !ok {
 			first[key] = i
+		} else if !items[i].same(items[j]) {
+			found(j, i)
 		}
 	}
-	return long, wrong.Err()
 }
 
 // same reports whether two items ask for the same points.

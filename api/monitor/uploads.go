@@ -1,6 +1,7 @@
 package monitor
 
 import (
+	"bufio"
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
@@ -8,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"mime/multipart"
 	"net/http"
 	"net/textproto"
@@ -152,34 +154,15 @@ func brokenForm(err error) error {
 // sniffed is how many bytes of a file determine its type.
 const sniffed = 3072
 
-// keeper distinguishes a full disk from a broken form.
-type keeper struct {
-	io.Writer
-	err error
-}
-
-func (k *keeper) Write(p []byte) (n int, err error) {
-	n, k.err = k.Writer.Write(p)
-	return n, k.err
-}
-
 func copyPart(part *multipart.Part, w io.Writer, limit int64) (received, error) {
 	digest := sha256.New()
-	head := make([]byte, sniffed)
-	n, err := io.ReadFull(part, head)
-	if err != nil && err != io.EOF && err != io.ErrUnexpectedEOF {
-		return received{}, brokenForm(err)
-	}
-	head = head[:n]
-	kept := &keeper{Writer: io.MultiWriter(w, digest)}
-	if _, err := kept.Write(head); err != nil {
-		return received{}, err
-	}
-	more, err := io.Copy(kept, io.LimitReader(part, limit-int64(n)+1))
-	size := int64(n) + more
+	content := bufio.NewReaderSize(part, sniffed)
+	head, _ := content.Peek(sniffed) // an error returns with the next read
+	ext := extension(head)
+	size, err := io.Copy(io.MultiWriter(w, digest), io.LimitReader(content, limit+1))
 	switch {
-	case kept.err != nil:
-		return received{}, fmt.Errorf("keep the upload: %w", kept.err)
+	case errors.As(err, new(*fs.PathError)): // of the temporary file
+		return received{}, fmt.Errorf("spool the upload: %w", err)
 	case err != nil:
 		return received{}, brokenForm(err)
 	case size > limit:
@@ -187,7 +170,6 @@ func copyPart(part *multipart.Part, w io.Writer, limit int64) (received, error) 
 	case size == 0:
 		return received{}, web.Invalid("the file is empty")
 	}
-	ext := extension(head)
 	random := make([]byte, 16)
 	rand.Read(random) // never fails
 	return received{

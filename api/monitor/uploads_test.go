@@ -70,7 +70,7 @@ func testUploads(t *testing.T, w *apitest.World) {
 	nobody.Get("/uploads/0123456789abcdef0123456789abcdef.png").WantFailure(t, 404)
 }
 
-// subscribe returns what arrives under a filter, on its own connection.
+// subscribe returns the messages that match a filter, over a connection of its own.
 func subscribe(tb testing.TB, w *apitest.World, filter string) <-chan *paho.Publish {
 	tb.Helper()
 	address := w.Broker

@@ -14,7 +14,7 @@ import (
 // maxWants bounds the series that one batch may need.
 const maxWants = 4000
 
-// values answers current values and series.
+// values serves current values and series.
 type values struct {
 	store   *series.Cached
 	records record.Store
@@ -22,8 +22,8 @@ type values struct {
 	now     func() time.Time
 }
 
-// batch answers a value for each requested ID, null where there is none, with one
-// query of the database.
+// batch returns a value for each requested ID, null if it is missing, with one query of
+// the database.
 func (v *values) batch(r *http.Request, who caller) (any, error) {
 	body, err := web.ReadBody(r)
 	if err != nil {
@@ -59,7 +59,7 @@ func readBatch(body []byte, window time.Duration) (*plan, error) {
 	return newPlan(readings)
 }
 
-// readAll returns what each variable's value consists of, by ID.
+// readAll returns the reading of each variable, by ID.
 func readAll(variables []*variable, window time.Duration) (map[string]reading, error) {
 	var wrong web.Problems
 	readings := make(map[string]reading, len(variables))
@@ -98,7 +98,7 @@ func (v *values) compute(ctx context.Context, who caller, p *plan) (map[string]*
 	return result, nil
 }
 
-// current answers the last value of one field.
+// current returns the last value of one field.
 func (v *values) current(r *http.Request, who caller) (any, error) {
 	var query struct {
 		CalcField   string `json:"calc_field"`

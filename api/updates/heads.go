@@ -4,15 +4,18 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"log/slog"
+	"maps"
+	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	lru "github.com/hashicorp/golang-lru/v2"
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
+	"golang.org/x/sync/singleflight"
 
 	"tsmon/api/fleet"
 	"tsmon/channels"
@@ -24,8 +27,8 @@ import (
 const (
 	// maxLooks bounds the concurrent requests to the store, of each kind.
 	maxLooks = 4
-	// maxAsked bounds the remembered names that no channel has.
-	maxAsked = 1000
+	// maxAbsent bounds the remembered names that no channel has.
+	maxAbsent = 1000
 )
 
 // errUnverified means that an object is not shown because it does not verify.
@@ -49,12 +52,13 @@ type Heads struct {
 	alarms   *alarms
 
 	known   atomic.Pointer[map[string]*channel] // copied on change, under mu
-	looks   chan struct{}                       // one element for each running look-up
+	lookUps singleflight.Group                  // of unknown channels, by name
+	looks   chan struct{}                       // one element for each of them that runs
+	absent  *lru.Cache[string, time.Time]       // names that no channel has, and until when that is believed
 	begin   sync.Once
 	running sync.WaitGroup
 
 	mu     sync.Mutex
-	asked  map[string]*lookup // by name
 	closed bool
 	stop   context.CancelFunc // nil until it runs
 
@@ -81,13 +85,6 @@ type compiled struct {
 	names *fleet.Names
 }
 
-// lookup is a running or remembered look-up of a channel by its name.
-type lookup struct {
-	done  chan struct{} // closed when err and until are set
-	err   error         // fs.ErrNotExist: there is none
-	until time.Time     // that this is remembered
-}
-
 // HeadsOptions are what Heads need.
 type HeadsOptions struct {
 	Objects  object.Store
@@ -103,8 +100,9 @@ func NewHeads(o HeadsOptions) *Heads {
 	h := &Heads{
 		store: o.Objects, rules: manifest.Rules{Keys: o.Keys, AllowUnbound: true}, interval: o.Interval, patience: 5 * time.Second, now: o.Now, log: o.Log,
 		alarms: newAlarms(o.Log, o.Registry),
-		looks:  make(chan struct{}, maxLooks), asked: map[string]*lookup{},
+		looks:  make(chan struct{}, maxLooks),
 	}
+	h.absent, _ = lru.New[string, time.Time](maxAbsent) // fails for sizes below 1 only
 	h.known.Store(&map[string]*channel{})
 	return h
 }
@@ -257,11 +255,14 @@ func (h *Heads) readHead(ctx context.Context, c *channel) (*head, error) {
 	case h.alarms.raised(key, info.ETag):
 		return shown, nil
 	}
-	data, info, err := readWhole(ctx, h.store, key, manifest.MaxSize)
-	if err != nil {
+	data, info, err := object.ReadAll(ctx, h.store, key, manifest.MaxSize)
+	if err != nil && !errors.Is(err, object.ErrTooLarge) {
 		return nil, err
 	}
-	next, err := newHead(data, info, h.rules)
+	var next *head
+	if err == nil {
+		next, err = newHead(data, info, h.rules)
+	}
 	if err != nil {
 		h.alarms.raise(key, info.ETag, err)
 		return shown, nil
@@ -270,25 +271,11 @@ func (h *Heads) readHead(ctx context.Context, c *channel) (*head, error) {
 	return next, nil
 }
 
-// readWhole reads an object, or limit+1 bytes of a longer one.
-func readWhole(ctx context.Context, store object.Store, key string, limit int64) ([]byte, object.Info, error) {
-	body, info, err := store.Get(ctx, key)
-	if err != nil {
-		return nil, info, err
-	}
-	defer body.Close()
-	data, err := io.ReadAll(io.LimitReader(body, limit+1))
-	return data, info, err
-}
-
 // change replaces the known channels.
 func (h *Heads) change(f func(map[string]*channel)) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	known := map[string]*channel{}
-	for name, c := range *h.known.Load() {
-		known[name] = c
-	}
+	known := maps.Clone(*h.known.Load())
 	f(known)
 	h.known.Store(&known)
 }
@@ -303,17 +290,14 @@ func (h *Heads) of(ctx context.Context, name string) (*head, error) {
 		return nil, fs.ErrNotExist
 	}
 	h.watch(ctx)
-	l, mine := h.join(name)
-	if mine {
-		h.lookUp(ctx, name, l)
-	}
+	lookUp := h.lookUps.DoChan(name, func() (any, error) { return nil, h.lookUp(context.WithoutCancel(ctx), name) })
 	select {
-	case <-l.done:
+	case result := <-lookUp:
+		if result.Err != nil {
+			return nil, result.Err
+		}
 	case <-ctx.Done():
 		return nil, ctx.Err()
-	}
-	if l.err != nil {
-		return nil, l.err
 	}
 	if c := h.channel(name); c != nil {
 		return c.shown()
@@ -328,76 +312,45 @@ func (c *channel) shown() (*head, error) {
 	return nil, errUnverified
 }
 
-// join returns the look-up of a name, and whether the caller has to do it.
-func (h *Heads) join(name string) (l *lookup, mine bool) {
+// lookUp adds a channel to the known ones if the store has it. Names that no channel
+// has are remembered for an interval. close waits for it.
+func (h *Heads) lookUp(ctx context.Context, name string) (err error) {
 	h.mu.Lock()
-	defer h.mu.Unlock()
-	if l := h.asked[name]; l != nil && !h.over(l) {
-		return l, false
+	if h.closed {
+		h.mu.Unlock()
+		return fmt.Errorf("%w: the server is ending", object.ErrUnavailable)
 	}
-	if len(h.asked) >= maxAsked {
-		h.makeRoom()
+	h.running.Add(1)
+	h.mu.Unlock()
+	defer h.running.Done()
+	if until, ok := h.absent.Get(name); ok && h.now().Before(until) && !h.now().Add(h.interval).Before(until) { // else the clock was set back
+		return fs.ErrNotExist
 	}
-	l = &lookup{done: make(chan struct{}), err: fmt.Errorf("%w: the look-up was given up", object.ErrUnavailable)}
-	h.asked[name] = l
-	return l, true
-}
-
-// over reports whether a look-up has ended and its result has expired.
-func (h *Heads) over(l *lookup) bool {
-	select {
-	case <-l.done:
-		return !h.now().Before(l.until) || h.now().Add(h.interval).Before(l.until) // the clock was set back
-	default:
-		return false
-	}
-}
-
-// makeRoom drops expired results and, if that is not enough, any others. Look-ups
-// that run are bounded by the requests that wait for them.
-func (h *Heads) makeRoom() {
-	for name, l := range h.asked {
-		if h.over(l) {
-			delete(h.asked, name)
-		}
-	}
-	for name, l := range h.asked {
-		if len(h.asked) < maxAsked {
-			return
-		}
-		if !l.until.IsZero() {
-			delete(h.asked, name)
-		}
-	}
-}
-
-// lookUp does the look-up of a name for all that wait, even if the first of them
-// goes away.
-func (h *Heads) lookUp(ctx context.Context, name string, l *lookup) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), h.patience)
+	ctx, cancel := context.WithTimeout(ctx, h.patience)
 	defer cancel()
-	defer func() { // also after a panic
-		h.mu.Lock()
-		defer h.mu.Unlock()
-		if !errors.Is(l.err, fs.ErrNotExist) {
-			delete(h.asked, name)
-		}
-		l.until = h.now().Add(h.interval)
-		close(l.done)
-	}()
 	select {
 	case h.looks <- struct{}{}:
 		defer func() { <-h.looks }()
 	case <-ctx.Done():
-		return
+		return fmt.Errorf("%w: too many look-ups", object.ErrUnavailable)
 	}
 	c := &channel{name: name, log: &channels.Log{Channel: name}}
-	if l.err = h.look(ctx, c); l.err == nil || c.head.Load() != nil {
-		l.err = nil // of the log, at which the next round looks again
-		h.change(func(known map[string]*channel) {
-			if known[name] == nil { // else somebody was faster, and the rounds have perhaps seen more since
-				known[name] = c
-			}
-		})
+	defer func() {
+		if found := recover(); found != nil { // in this goroutine it would end the process
+			err = fmt.Errorf("panic: %v\n%s", found, debug.Stack())
+		}
+	}()
+	err = h.look(ctx, c)
+	if errors.Is(err, fs.ErrNotExist) {
+		h.absent.Add(name, h.now().Add(h.interval))
 	}
+	if err != nil && c.head.Load() == nil {
+		return err
+	}
+	h.change(func(known map[string]*channel) { // an error of the log is retried by the next round
+		if known[name] == nil { // the rounds may have seen more since another look-up added it
+			known[name] = c
+		}
+	})
+	return nil
 }

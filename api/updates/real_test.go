@@ -10,6 +10,8 @@ import (
 // run on the embedded back ends.
 func TestReal(t *testing.T) {
 	apitest.OnRealServers(t, map[string]func(*testing.T, *apitest.World){
+		"heads follow the store":  testHeadsFollow,
+		"heads outlive the store": testHeadsOutlive,
 		"ranges":                  testRanges,
 		"offers":                  testOffers,
 		"rollout":                 testRollout,

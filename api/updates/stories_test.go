@@ -185,14 +185,14 @@ func testStoreOutages(t *testing.T, w *apitest.World) {
 	f.judge(t)
 }
 
-// ready waits until a server says that its store answers, or that it does not.
+// ready waits until a server reports that its updates work, or that they don't.
 func ready(w *apitest.World, c apitest.Client, status int) {
 	c.TB.Helper()
 	state := map[int]string{200: "ok", 503: "failing"}[status]
 	apitest.Eventually(c.TB, "ready: "+state, func() bool {
-		w.Clock.Move(2 * time.Second) // it looks once a second
-		got := c.Get("/readyz")
-		return got.Status == status && strings.Contains(string(got.Body), `"objects":"`+state+`"`) && strings.Contains(string(got.Body), `"updates":"ok"`)
+		w.Clock.Move(2 * time.Second) // it asks the back ends once a second
+		got := c.Get("/readyz?for=updates")
+		return got.Status == status && strings.Contains(string(got.Body), `"objects":"`+state+`"`) && strings.Contains(string(got.Body), `"updates":"`+state+`"`)
 	})
 }
 

@@ -48,14 +48,17 @@ func isRecord(key string) bool {
 // record reads the record of a release and verifies it, and raises or clears its
 // alarm. The errors are the store's, or errUnverified.
 func (h *Heads) record(ctx context.Context, key string) (*web.Document, error) {
-	data, info, err := readWhole(ctx, h.store, key, maxRecord)
-	if errors.Is(err, fs.ErrNotExist) {
+	data, info, err := object.ReadAll(ctx, h.store, key, maxRecord)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
 		h.alarms.clear(key)
-	}
-	if err != nil {
+		return nil, err
+	case err == nil:
+		err = checkRecord(data, path.Base(path.Dir(key)), h.rules.Keys)
+	case !errors.Is(err, object.ErrTooLarge):
 		return nil, err
 	}
-	if err := checkRecord(data, path.Base(path.Dir(key)), h.rules.Keys); err != nil {
+	if err != nil {
 		h.alarms.raise(key, info.ETag, err)
 		return nil, errUnverified
 	}
@@ -83,9 +86,6 @@ func (h *Heads) recheck(ctx context.Context) error {
 // checkRecord returns an error unless data is the record of a version whose bundles
 // are signed by trusted keys, or signed at all where no key is trusted.
 func checkRecord(data []byte, version string, keys signing.Keyring) error {
-	if len(data) > maxRecord {
-		return fmt.Errorf("larger than %d bytes", maxRecord)
-	}
 	var r release.Record
 	if err := json.Unmarshal(data, &r); err != nil {
 		return fmt.Errorf("it is no record: %w", err)

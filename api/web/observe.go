@@ -165,8 +165,11 @@ func (o *Observer) Finish(x *Exchange, r *http.Request, route string) {
 	if !kind.log.Enabled(r.Context(), level) {
 		return
 	}
-	line := slog.NewRecord(now, level, "request", 0) // the place of this call tells nothing
-	line.AddAttrs(slog.String("request", x.ID), slog.Int64("bytes", x.bytes), slog.Duration("took", took), slog.String("address", x.Address))
+	line := slog.NewRecord(now, level, "request", 0) // without the source position
+	line.AddAttrs(
+		slog.String("request", x.ID), slog.String("path", loggedPath(r)), slog.Int64("bytes", x.bytes),
+		slog.Float64("took_ms", float64(took.Microseconds())/1000), slog.String("address", x.Address),
+	)
 	if kind.otherMethod {
 		line.AddAttrs(slog.String("method", r.Method))
 	}
@@ -176,7 +179,17 @@ func (o *Observer) Finish(x *Exchange, r *http.Request, route string) {
 	if x.cause != nil {
 		line.AddAttrs(slog.String("error", x.cause.Error()))
 	}
-	_ = kind.log.Handle(r.Context(), line) // a log that fails has nowhere to say so
+	_ = kind.log.Handle(r.Context(), line) // a failing log can't be reported
+}
+
+// maxLoggedPath bounds the path in the log, in bytes.
+const maxLoggedPath = 200
+
+func loggedPath(r *http.Request) string {
+	if len(r.URL.Path) > maxLoggedPath {
+		return r.URL.Path[:maxLoggedPath] + "…"
+	}
+	return r.URL.Path
 }
 
 type kindKey struct {

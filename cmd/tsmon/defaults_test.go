@@ -10,7 +10,9 @@ import (
 
 	"github.com/caarlos0/env/v11"
 
+	"tsmon/cmd/tsmon/cli"
 	"tsmon/cmd/tsmon/config"
+	"tsmon/cmd/tsmon/serving"
 )
 
 // TestHelpListsVariables: help describes every variable of the environment that
@@ -21,7 +23,7 @@ func TestHelpListsVariables(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, p := range params {
-		if !regexp.MustCompile(`\b` + p.Key + `\b`).MatchString(rootHelp + serveHelp) {
+		if !regexp.MustCompile(`\b` + p.Key + `\b`).MatchString(rootHelp + serving.Help) {
 			t.Errorf("%s is in no help", p.Key)
 		}
 	}
@@ -38,9 +40,11 @@ func TestDefaultsInDocuments(t *testing.T) {
 	}
 	for _, c := range []struct{ text, after, want string }{
 		{rootHelp, "TSMON_LISTEN", "default " + config.DefaultListen},
-		{serveHelp, "TSMON_REFRESH", "default " + config.DefaultRefresh.String()},
-		{serveHelp, "TSMON_UPLOAD_MAX_BYTES", fmt.Sprintf("default %d", config.DefaultMaxUpload)},
-		{newApp().serveCommand().Flag("listen").Usage, "", config.DefaultListen},
+		{serving.Help, "TSMON_REFRESH", "default " + config.DefaultRefresh.String()},
+		{serving.Help, "TSMON_LOG_LEVEL", "default " + config.DefaultLogLevel},
+		{serving.Help, "TSMON_LOG_FORMAT", "default " + config.DefaultLogFormat},
+		{serving.Help, "TSMON_UPLOAD_MAX_BYTES", fmt.Sprintf("default %d", config.DefaultMaxUpload)},
+		{serving.Command(cli.New()).Flag("listen").Usage, "", config.DefaultListen},
 		{string(description), "\n  /upload:", fmt.Sprintf("%d MiB (a setting)", config.DefaultMaxUpload>>20)},
 	} {
 		_, rest, found := strings.Cut(c.text, c.after)
@@ -54,8 +58,8 @@ func TestDefaultsInDocuments(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got := []any{c.Server.Listen, c.Server.Refresh, c.Server.Upload.MaxBytes}
-	if want := []any{config.DefaultListen, config.DefaultRefresh, int64(config.DefaultMaxUpload)}; !reflect.DeepEqual(got, want) {
+	got := []any{c.Server.Listen, c.Server.Refresh, c.Server.Upload.MaxBytes, c.Server.Log}
+	if want := []any{config.DefaultListen, config.DefaultRefresh, int64(config.DefaultMaxUpload), config.Log{Level: config.DefaultLogLevel, Format: config.DefaultLogFormat}}; !reflect.DeepEqual(got, want) {
 		t.Errorf("the defaults are %v, want %v", got, want)
 	}
 }

@@ -11,7 +11,9 @@ import (
 	"tsmon/cmd/tsmon/cli"
 	"tsmon/cmd/tsmon/config"
 	"tsmon/cmd/tsmon/doctor"
+	"tsmon/cmd/tsmon/releasing"
 	"tsmon/cmd/tsmon/scaffold"
+	"tsmon/cmd/tsmon/serving"
 	"tsmon/cmd/tsmon/tauri"
 	"tsmon/manifest"
 	"tsmon/manifest/updater"
@@ -28,10 +30,10 @@ func TestJSONDocument(t *testing.T) {
 	}
 	document := string(data)
 	for _, printed := range []any{
-		keyReport{}, bundle.Signed{}, release.Plan{}, release.Reach{}, release.Stored{}, release.Record{}, listedRelease{},
-		channelState{}, logRow{}, release.VerifyReport{}, release.Finding{}, validation{}, manifest.Problem{}, manifest.Change{},
-		checkReport{}, attemptOfCheck{}, manifest.Offer{}, manifest.Platform{}, updater.Event{}, updater.EventData{}, cli.Failure{},
-		admin.CreatedTenant{}, record.Tenant{}, record.Settings{}, admin.ImportedContent{}, admin.UserToken{}, admin.ListedUser{}, admin.WrittenSeries{}, rotatedKey{}, record.Audit{}, demoFile{}, secrets{},
+		releasing.Key{}, bundle.Signed{}, release.Plan{}, release.Reach{}, release.Stored{}, release.Record{}, releasing.ListedRelease{},
+		releasing.ChannelState{}, releasing.LogRow{}, release.VerifyReport{}, release.Finding{}, releasing.Validation{}, manifest.Problem{}, manifest.Change{},
+		releasing.CheckReport{}, releasing.CheckAttempt{}, manifest.Offer{}, manifest.Platform{}, updater.Event{}, updater.EventData{}, cli.Failure{},
+		admin.CreatedTenant{}, record.Tenant{}, record.Settings{}, admin.ImportedContent{}, admin.UserToken{}, admin.ListedUser{}, admin.WrittenSeries{}, serving.RotatedKey{}, record.Audit{}, serving.DemoFile{}, serving.Secrets{},
 		record.Content{}, record.Variable{}, record.Menu{}, record.Permission{}, record.NotifyEntry{},
 		fleet.Adoption{}, fleet.VersionCount{}, fleet.GroupCount{}, fleet.NewestCounts{}, fleet.CurvePoint{}, fleet.Notice{}, fleet.HaltedNotice{}, build{}, doctor.Report{}, doctor.Finding{}, doctor.Checked{}, config.Setting{}, scaffold.Report{}, scaffold.Written{}, tauri.Finding{},
 	} {

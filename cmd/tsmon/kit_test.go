@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"log/slog"
 	"math/rand/v2"
 	"net/http/httptest"
 	"os"
@@ -14,8 +13,9 @@ import (
 	"time"
 
 	"tsmon/api"
+	"tsmon/api/apitest"
 	"tsmon/channels"
-	"tsmon/cmd/tsmon/config"
+	"tsmon/cmd/tsmon/cli"
 	"tsmon/manifest"
 	"tsmon/manifest/updater"
 	"tsmon/release"
@@ -37,8 +37,8 @@ type kit struct {
 func storages(t *testing.T, test func(t *testing.T, fresh func(t *testing.T) *kit)) {
 	t.Run("dir", func(t *testing.T) {
 		t.Parallel()
-		b := besides(t)
-		test(t, func(t *testing.T) *kit { return newKitOn(t, b, filepath.Join(t.TempDir(), "store"), nil) })
+		w := apitest.Embedded(t)
+		test(t, func(t *testing.T) *kit { return newKitOn(t, w, filepath.Join(t.TempDir(), "store"), nil) })
 	})
 	if testing.Short() {
 		return // the race detector's run, which is slow
@@ -48,48 +48,27 @@ func storages(t *testing.T, test func(t *testing.T, fresh func(t *testing.T) *ki
 		t.Setenv("AWS_ACCESS_KEY_ID", server.AccessKey)
 		t.Setenv("AWS_SECRET_ACCESS_KEY", server.SecretKey)
 		env := []string{"AWS_ACCESS_KEY_ID=" + server.AccessKey, "AWS_SECRET_ACCESS_KEY=" + server.SecretKey}
-		n, b := 0, besides(t)
+		n, w := 0, apitest.Embedded(t)
 		test(t, func(t *testing.T) *kit {
 			n++
-			return newKitOn(t, b, server.URL(fmt.Sprintf("desktop/%d", n)), env)
+			return newKitOn(t, w, server.URL(fmt.Sprintf("desktop/%d", n)), env)
 		})
 	})
 }
 
-// besides are the back ends of a server that a kit's tests don't look at.
-func besides(t *testing.T) *backends {
-	t.Helper()
-	a := newApp()
-	a.environ = []string{"TSMON_DATA=" + t.TempDir(), "TSMON_MQTT_LISTEN=127.0.0.1:0"}
-	c, err := a.load()
-	if err != nil {
-		t.Fatal(err)
-	}
-	b, err := a.openBackends(t.Context(), c, slog.New(slog.DiscardHandler))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := b.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return b
-}
-
 func newKit(t *testing.T, storage string, env []string) *kit {
 	t.Helper()
-	return newKitOn(t, besides(t), storage, env)
+	return newKitOn(t, apitest.Embedded(t), storage, env)
 }
 
-// newKitOn makes a kit whose server has everything but its storage from b.
-func newKitOn(t *testing.T, b *backends, storage string, env []string) *kit {
+// newKitOn makes a kit whose server has everything but its storage from w.
+func newKitOn(t *testing.T, w *apitest.World, storage string, env []string) *kit {
 	t.Helper()
-	store, err := openStore(t.Context(), storage)
+	store, err := cli.OpenStore(t.Context(), storage)
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := b.options(&config.Config{})
+	o := w.Options
 	o.Objects, o.Refresh = store, 10*time.Millisecond
 	handler := api.New(o)
 	server := httptest.NewServer(handler.Handler())
@@ -130,7 +109,7 @@ func (k *kit) must(t *testing.T, args ...string) string {
 // publisher works on the storage inside the test process.
 func (k *kit) publisher(t *testing.T) *release.Publisher {
 	t.Helper()
-	keys, err := keyring([]string{k.keys})
+	keys, err := cli.Keyring([]string{k.keys})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -159,7 +138,7 @@ func (k *kit) follow(t *testing.T, channel string, installed ...string) string {
 	if err != nil {
 		t.Fatalf("%s does not validate: %v", address, err)
 	}
-	keys, err := keyring([]string{k.keys})
+	keys, err := cli.Keyring([]string{k.keys})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,10 +12,13 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+
+	"tsmon/cmd/tsmon/cli"
 )
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // a second signal ends the process at once
-	os.Exit(newApp().run(ctx, os.Args[1:]))
+	app := cli.New()
+	os.Exit(app.Run(ctx, rootCommand(app), os.Args[1:]))
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"tsmon/cmd/tsmon/cli"
 	"tsmon/store/object"
 )
 
@@ -35,12 +36,12 @@ func killedMain() {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	a := newApp()
-	a.openStore = func(ctx context.Context, storage string) (object.Store, error) {
-		s, err := openStore(ctx, storage)
+	app := cli.New()
+	app.OpenStore = func(ctx context.Context, storage string) (object.Store, error) {
+		s, err := cli.OpenStore(ctx, storage)
 		return &killing{Store: s, at: at}, err
 	}
-	os.Exit(a.run(ctx, os.Args[1:]))
+	os.Exit(app.Run(ctx, rootCommand(app), os.Args[1:]))
 }
 
 // killing kills the process at a moment.

@@ -13,6 +13,7 @@ import (
 	"tsmon/api/monitor"
 	"tsmon/api/monitor/content"
 	"tsmon/cmd/tsmon/admin"
+	"tsmon/cmd/tsmon/cli"
 	"tsmon/cmd/tsmon/config"
 	"tsmon/store/record"
 	"tsmon/store/series"
@@ -108,7 +109,7 @@ func monitoringStory(t *testing.T, env []string) {
 // checkUser: the token that was printed last is the one that counts.
 func checkUser(t *testing.T, c *config.Config, first, second admin.UserToken) {
 	t.Helper()
-	err := withRecordsOf(t.Context(), c, func(s record.Store) error {
+	err := cli.WithRecords(t.Context(), c, func(s record.Store) error {
 		u, err := s.User(t.Context(), "acueducto", "ana@example.com")
 		if sum := sha256.Sum256([]byte(second.TokenApp)); !u.HasToken(sum[:]) || u.HasToken(monitor.TokenDigest(first.TokenApp)) || u.ID != first.ID || u.ID == 0 {
 			t.Errorf("the user is %+v", u)
@@ -139,7 +140,7 @@ func manyValues(t *testing.T) string {
 
 func lastOf(t *testing.T, c *config.Config, measurement, field string) (value series.Value) {
 	t.Helper()
-	store, err := openSeries(t.Context(), c)
+	store, err := cli.OpenSeries(t.Context(), c)
 	if err != nil {
 		t.Fatal(err)
 	}

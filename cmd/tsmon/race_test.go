@@ -6,6 +6,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"tsmon/cmd/tsmon/cli"
+	"tsmon/cmd/tsmon/releasing"
 )
 
 // TestSixteenPublishers lets sixteen processes publish different versions to one
@@ -39,9 +41,9 @@ func race(t *testing.T, k *kit, round, publishers int, codes map[int]int) {
 				codes[code]++
 				mu.Unlock()
 				switch code {
-				case exitDone, exitRefused: // refused: the channel is above it by now
+				case cli.ExitDone, cli.ExitRefused: // refused: the channel is above it by now
 					return
-				case exitConflict:
+				case cli.ExitConflict:
 					if !strings.Contains(stderr, "somebody else moved stable first: entry ") {
 						t.Errorf("a conflict that does not say who won: %s", stderr)
 						return
@@ -61,7 +63,7 @@ func race(t *testing.T, k *kit, round, publishers int, codes map[int]int) {
 func checkRace(t *testing.T, k *kit, highest string) {
 	t.Helper()
 	for _, channel := range []string{"stable", "beta"} {
-		var rows []logRow
+		var rows []releasing.LogRow
 		if err := json.Unmarshal([]byte(k.must(t, "channel", "log", channel, "--json")), &rows); err != nil {
 			t.Fatal(err)
 		}
@@ -91,10 +93,10 @@ func TestOneVersionManyPublishers(t *testing.T) {
 			wg.Go(func() {
 				for {
 					_, stderr, code := k.tsmon(t, "release", "publish", "--no-probe", "--version", "1.0.0", folder)
-					if code == exitDone {
+					if code == cli.ExitDone {
 						return
 					}
-					if code != exitConflict {
+					if code != cli.ExitConflict {
 						t.Errorf("exit code %d: %s", code, stderr)
 						return
 					}

@@ -10,6 +10,9 @@ import (
 	"tsmon/cmd/tsmon/admin"
 	"tsmon/cmd/tsmon/cli"
 	"tsmon/cmd/tsmon/config"
+	"tsmon/cmd/tsmon/releasing"
+	"tsmon/cmd/tsmon/serving"
+	"tsmon/cmd/tsmon/setup"
 )
 
 const rootHelp = `tsmon releases a Tauri desktop application: it signs update bundles, publishes
@@ -45,17 +48,17 @@ Environment:
                       credentials of the storage; else ~/.aws/credentials,
                       ~/.mc/config.json or the machine's role`
 
-func (a *app) rootCommand() *cobra.Command {
+func rootCommand(app *cli.App) *cobra.Command {
 	root := cli.Group("tsmon", "Release a Tauri desktop application and serve its updates",
-		a.initCommand(), a.keysCommand(), a.releaseCommand(), a.manifestCommand(), a.channelCommand(), a.updateCommand(), a.serveCommand(),
-		admin.TenantCommand(a.App), admin.UserCommand(a.App), admin.SeriesCommand(a.App), doctorCommand(a.App), configCommand(a.App), versionCommand(a.App))
+		setup.InitCommand(app), releasing.KeysCommand(app), releasing.ReleaseCommand(app), releasing.ManifestCommand(app),
+		releasing.ChannelCommand(app), releasing.UpdateCommand(app), serving.Command(app),
+		admin.TenantCommand(app), admin.UserCommand(app), admin.SeriesCommand(app), setup.DoctorCommand(app), setup.ConfigCommand(app), versionCommand(app))
 	root.Long = rootHelp
 	root.SilenceErrors, root.SilenceUsage = true, true
 	root.Version = version().String()
 	root.Flags().Bool("version", false, "print the version of tsmon")
 	root.SetVersionTemplate("{{.Version}}\n")
-	root.PersistentPreRun = func(*cobra.Command, []string) { a.afterFlags() }
-	a.Prepare(root)
+	app.Prepare(root)
 	return root
 }
 

@@ -25,6 +25,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"tsmon/cmd/tsmon/cli"
 	"tsmon/store/servertest"
 )
 
@@ -80,7 +81,7 @@ func TestScripts(t *testing.T) {
 
 // TestExamples: the help of every command that does something has an example.
 func TestExamples(t *testing.T) {
-	commands := newApp().rootCommand().Commands()
+	commands := rootCommand(cli.New()).Commands()
 	for i := 0; i < len(commands); i++ {
 		c := commands[i]
 		commands = append(commands, c.Commands()...)
@@ -261,8 +262,8 @@ func scriptInterrupt(ts *testscript.TestScript, args []string) {
 	cmd.Stdout, cmd.Stderr = &watched{to: ts.Stdout(), watch: watch}, &watched{to: ts.Stderr(), watch: watch}
 	ts.Check(cmd.Start())
 	_ = cmd.Wait() // the exit code is checked
-	if code := cmd.ProcessState.ExitCode(); !signalled || code != exitFailed {
-		ts.Fatalf("signalled: %v, exit code %d, want %d", signalled, code, exitFailed)
+	if code := cmd.ProcessState.ExitCode(); !signalled || code != cli.ExitFailed {
+		ts.Fatalf("signalled: %v, exit code %d, want %d", signalled, code, cli.ExitFailed)
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"tsmon/cmd/tsmon/serving"
 	"tsmon/store/servertest"
 )
 
@@ -97,7 +98,7 @@ func TestOutages(t *testing.T) {
 	if status, text := s.ask("GET", "/healthz", "", nil); status != 200 {
 		t.Errorf("with everything down: %d %s", status, text)
 	}
-	if status, text := s.ask("GET", "/readyz", "", nil); status != 503 || strings.Count(string(text), `"failing"`) != 5 {
+	if status, text := s.ask("GET", "/readyz", "", nil); status != 503 || strings.Count(string(text), `"failing"`) != 7 {
 		t.Errorf("with everything down: %d %s", status, text)
 	}
 	if status, text := s.ask("POST", "/loginPartner", "", d); status != 500 || problemOf(status, text, 0) != "" {
@@ -107,8 +108,8 @@ func TestOutages(t *testing.T) {
 		b.Start()
 	}
 	until(t, "ready", func() bool {
-		status, _ := s.ask("GET", "/readyz", "", nil)
-		return status == 200
+		_, text := s.ask("GET", "/readyz", "", nil)
+		return strings.Contains(string(text), `"status":"ok"`)
 	})
 	token := s.login(d)
 	underLoad(t, s, d, token, backends)
@@ -116,7 +117,7 @@ func TestOutages(t *testing.T) {
 }
 
 // underLoad takes one back end after another away while every endpoint is asked.
-func underLoad(t *testing.T, s *served, d demoFile, token string, backends map[string]outage) {
+func underLoad(t *testing.T, s *served, d serving.DemoFile, token string, backends map[string]outage) {
 	t.Helper()
 	items := s.view(token)
 	topic := map[string]any{"topic": d.SchemaName + "/bomba", "data": map[string]any{"source_0": []int{1}}}

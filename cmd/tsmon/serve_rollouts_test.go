@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"tsmon/api/fleet"
-	"tsmon/cmd/tsmon/config"
+	"tsmon/cmd/tsmon/releasing"
 )
 
 // TestServeRollout: two servers and a publisher that share a storage. Clients
@@ -141,7 +141,7 @@ func TestServeGuard(t *testing.T) {
 		until(t, "the pause", func() bool { return as(s, "client 5", "GET", "/updates/stable/linux/x86_64/1.0.0", "") == 204 })
 		s.stop()
 	}
-	var log []logRow
+	var log []releasing.LogRow
 	parse(t, k.must(t, "channel", "log", "stable", "--json"), &log)
 	last := log[len(log)-1]
 	if len(log) != 3 || last.Action != "pause" || !strings.Contains(last.Why, "1.1.0 failed for") || !strings.Contains(last.Who, "tsmon serve at 127.0.0.1:") {
@@ -209,32 +209,5 @@ func TestPrivateProbe(t *testing.T) {
 	k.env = append(k.env, "TSMON_UPDATES_TOKEN=sesame")
 	if stdout := k.must(t, "release", "publish", "--version", "1.1.0", bundles(t, "1.1.0", 100)); !strings.Contains(stdout, "fetched and verified as a client gets it") {
 		t.Error(stdout)
-	}
-}
-
-func TestGuards(t *testing.T) {
-	of := func(g config.Guard) (fleet.Guard, error) {
-		all, err := guards(&config.Config{Channels: map[string]config.Channel{"stable": {Guard: g}}})
-		return all["stable"], err
-	}
-	all, none, tooMuch := 100.0, 0.0, 100.5
-	five, no, minute, seconds := 5, 0, time.Minute, 5*time.Second
-	for name, c := range map[string]struct {
-		set  config.Guard
-		want fleet.Guard
-	}{
-		"defaults": {config.Guard{}, fleet.DefaultGuard},
-		"never":    {config.Guard{Failures: &all}, fleet.Guard{Failures: 100, Clients: 50, Within: time.Hour}},
-		"strict":   {config.Guard{Failures: &none, Clients: &five, Within: &minute}, fleet.Guard{Failures: 0, Clients: 5, Within: time.Minute}},
-	} {
-		if got, err := of(c.set); err != nil || got != c.want {
-			t.Errorf("%s: %+v, %v", name, got, err)
-		}
-	}
-	for name, g := range map[string]config.Guard{"failures": {Failures: &tooMuch}, "clients": {Clients: &no}, "within": {Within: &seconds}} {
-		_, err := of(g)
-		if err == nil || !strings.Contains(err.Error(), "channels.stable.guard") || !strings.Contains(err.Error(), name) || exitCode(err) != 2 {
-			t.Errorf("%s: %v", name, err)
-		}
 	}
 }

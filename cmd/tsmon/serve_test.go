@@ -1,25 +1,18 @@
 package main
 
 import (
-	"bufio"
 	"bytes"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
 	"encoding/pem"
 	"fmt"
 	"io"
-	"log/slog"
 	"maps"
-	"math/big"
-	"mime/multipart"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -27,7 +20,12 @@ import (
 	"testing"
 	"time"
 
+	"bufio"
+	"mime/multipart"
+	"os/exec"
+
 	"tsmon/cmd/tsmon/demo"
+	"tsmon/cmd/tsmon/serving"
 )
 
 // served is a `tsmon serve` that runs as a process of its own.
@@ -99,7 +97,7 @@ func until(t *testing.T, what string, condition func() bool) {
 }
 
 // demoReady waits for demo.json and returns what it says.
-func (s *served) demoReady() (d demoFile) {
+func (s *served) demoReady() (d serving.DemoFile) {
 	s.t.Helper()
 	path := filepath.Join(s.data, "demo.json")
 	until(s.t, "demo.json", func() bool {
@@ -165,14 +163,14 @@ func (s *served) dataOf(v any, method, path, token string, body any) {
 	}
 }
 
-func (s *served) login(d demoFile) (token string) {
+func (s *served) login(d serving.DemoFile) (token string) {
 	s.t.Helper()
 	s.dataOf(&token, "POST", "/loginPartner", "", d)
 	return token
 }
 
 // upload sends one file and returns status and body.
-func (s *served) upload(d demoFile, content string) (int, []byte) {
+func (s *served) upload(d serving.DemoFile, content string) (int, []byte) {
 	var body bytes.Buffer
 	form := multipart.NewWriter(&body)
 	part, err := form.CreateFormFile("file", "nota.txt")
@@ -313,23 +311,17 @@ func TestServeDrains(t *testing.T) {
 	}
 }
 
-// certify writes a certificate for this machine and its key.
-func certify(t *testing.T, cert, key string, serial int64) {
+// writeCertificate writes a certificate for 127.0.0.1 and its key.
+func writeCertificate(t *testing.T, cert, key string) {
 	t.Helper()
-	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	server := httptest.NewTLSServer(nil)
+	defer server.Close()
+	pair := server.TLS.Certificates[0]
+	private, err := x509.MarshalPKCS8PrivateKey(pair.PrivateKey)
 	if err != nil {
 		t.Fatal(err)
 	}
-	template := &x509.Certificate{SerialNumber: big.NewInt(serial), NotAfter: time.Now().Add(time.Hour), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, &private.PublicKey, private)
-	if err != nil {
-		t.Fatal(err)
-	}
-	encoded, err := x509.MarshalPKCS8PrivateKey(private)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for path, block := range map[string]*pem.Block{cert: {Type: "CERTIFICATE", Bytes: der}, key: {Type: "PRIVATE KEY", Bytes: encoded}} {
+	for path, block := range map[string]*pem.Block{cert: {Type: "CERTIFICATE", Bytes: pair.Certificate[0]}, key: {Type: "PRIVATE KEY", Bytes: private}} {
 		if err := os.WriteFile(path, pem.EncodeToMemory(block), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -339,7 +331,7 @@ func certify(t *testing.T, cert, key string, serial int64) {
 func TestServeTLS(t *testing.T) {
 	folder := t.TempDir()
 	cert, key := filepath.Join(folder, "server.crt"), filepath.Join(folder, "server.key")
-	certify(t, cert, key, 1)
+	writeCertificate(t, cert, key)
 	s := serve(t, filepath.Join(folder, "data"), []string{"TSMON_TLS_CERT=" + cert, "TSMON_TLS_KEY=" + key})
 	pool := x509.NewCertPool()
 	text, err := os.ReadFile(cert)
@@ -356,45 +348,6 @@ func TestServeTLS(t *testing.T) {
 		t.Errorf("%s: %d over %s", s.base, answer.StatusCode, answer.Proto)
 	}
 	s.stop()
-}
-
-// TestCertificate takes up files that were renewed, and keeps what it has while
-// they are half-written.
-func TestCertificate(t *testing.T) {
-	folder := t.TempDir()
-	c := &certificate{log: slog.New(slog.DiscardHandler)}
-	c.files.Cert, c.files.Key = filepath.Join(folder, "c"), filepath.Join(folder, "k")
-	serial := func() string {
-		t.Helper()
-		leaf, err := x509.ParseCertificate(c.get().Certificate[0])
-		if err != nil {
-			t.Fatal(err)
-		}
-		return leaf.SerialNumber.String()
-	}
-	certify(t, c.files.Cert, c.files.Key, 1)
-	if err := c.load(); err != nil {
-		t.Fatal(err)
-	}
-	certify(t, c.files.Cert, c.files.Key, 2)
-	later := time.Now().Add(time.Second)
-	if err := os.Chtimes(c.files.Cert, later, later); err != nil {
-		t.Fatal(err)
-	}
-	if got := serial(); got != "1" {
-		t.Errorf("files were looked at again at once: serial %s", got)
-	}
-	c.looked = time.Now().Add(-lookAgain)
-	if got := serial(); got != "2" {
-		t.Errorf("serial %s after the renewal, want 2", got)
-	}
-	if err := os.WriteFile(c.files.Cert, []byte("half"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	c.looked = time.Now().Add(-lookAgain)
-	if got := serial(); got != "2" {
-		t.Errorf("serial %s with half a file, want 2", got)
-	}
 }
 
 // TestServeRefuses: what would be dangerous or could never work ends at once,

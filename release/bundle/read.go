@@ -129,9 +129,9 @@ func (r Reader) sign(key signing.PrivateKey, c *Contents) error {
 	return err
 }
 
-// Open reads the bundle once more. The reader returns its last bytes only after
-// all of them proved to be those that Read has seen; otherwise ErrChanged.
-// transferred, if not nil, is called with the length of each piece.
+// Open reads the bundle once more. The reader returns its last bytes only if the file
+// has kept its size, time and CRC-64 since Read, which verified or signed it; else
+// ErrChanged. transferred, if not nil, is called with the length of each piece.
 func (c *Contents) Open(transferred func(n int)) (io.ReadCloser, error) {
 	s, err := open(c.Bundle)
 	if err != nil {
@@ -141,8 +141,8 @@ func (c *Contents) Open(transferred func(n int)) (io.ReadCloser, error) {
 		s.Close()
 		return nil, changed(c.Path)
 	}
-	digest := signing.NewHash()
-	s.writers, s.read, s.digest, s.want = []io.Writer{digest}, transferred, digest, c.Digest
+	s.crc, s.want, s.read = crc64nvme.New(), c.CRC64, transferred
+	s.writers = []io.Writer{s.crc}
 	return s, nil
 }
 
@@ -154,8 +154,8 @@ type source struct {
 	left    int64
 	writers []io.Writer // are given what was read
 	read    func(n int) // nil: nobody counts
-	digest  hash.Hash   // nil: not compared
-	want    signing.Digest
+	crc     hash.Hash64 // nil: not compared
+	want    uint64
 	err     error
 }
 
@@ -219,7 +219,7 @@ func (s *source) end() error {
 	if after.Size() != s.before.Size() || !after.ModTime().Equal(s.before.ModTime()) {
 		return changed(s.Name())
 	}
-	if s.digest != nil && signing.Digest(s.digest.Sum(nil)) != s.want {
+	if s.crc != nil && s.crc.Sum64() != s.want {
 		return changed(s.Name())
 	}
 	return nil

@@ -1,46 +1,41 @@
-// Package equation computes a variable from others: it reads the equation of a
-// varsTs of form B, whose operands are the keys of varsTs, and computes its
-// value from theirs.
+// Package equation computes a variable from others: it parses the equation of a varsTs
+// of form B, whose operands are the keys of varsTs, and evaluates it.
 //
-// An equation is written as in JavaScript, lowest precedence first:
+// The syntax is JavaScript's, lowest precedence first:
 //
-//	== != === !==       1 where it holds, else 0; === is ==, !== is !=
-//	< <= > >=           1 where it holds, else 0
+//	== != === !==       1 if true, else 0; === is ==, !== is !=
+//	< <= > >=           1 if true, else 0
 //	+ -
 //	* / %               % has the sign of its left side
 //	-x +x
-//	x^y                 or x**y; from the right: 2^3^2 is 2^9, -2^2 is -4
+//	x^y                 or x**y; right-associative: 2^3^2 is 2^9, -2^2 is -4
 //	12 1.5 .5 1e-3      a number
 //	caudal-1            a key
-//	max(x, y) (x)       a function, a group
+//	max(x, y) (x)       a call, a group
 //
-// The functions are abs, sqrt, round, floor and ceil of one argument, pow of
-// two, min and max of one or more; each also with Math. before it. round takes
-// halves up: round(-2.5) is -2. Unlike in JavaScript ^ is the power and a
-// comparison is a number. White space between these parts does not count.
+// The functions are abs, sqrt, round, floor and ceil of one argument, pow of two, min
+// and max of one or more, each with or without the prefix Math. round rounds halves up:
+// round(-2.5) is -2. Unlike in JavaScript, ^ is the power and a comparison is a number.
+// White space between these tokens is ignored.
 //
-// A key is any text: it may hold spaces and operators, begin with a digit or be
-// the name of a function. What stands where an operand may begin is found so:
+// A key is any text: it may contain spaces and operators, start with a digit or equal
+// the name of a function. Where an operand may start:
 //
-//   - The longest key that the text goes on with is taken, before a sign or a
-//     parenthesis too: with the keys a and a-1, a-1 is the key and a - 1 a
-//     difference.
-//   - A key does not end where a letter, mark, digit, underscore or point
-//     follows, which would make it the beginning of something else: with the
-//     same keys, a-12 and a-1.5 are differences, and p1 is not found in p12.
-//   - A number, or the name of a function with its parenthesis, is taken instead
-//     if it reaches further: max(1, 2) is a call beside a key max. Where both
-//     are as long it is the key: with a key 2, x^2 is x to the power of that
-//     variable; 2.0 is the number.
-//   - White space around a key does not count. Of keys that differ only there
-//     the shortest is taken, and of these the first in byte order. Keys of
-//     nothing else, or that are not UTF-8, are passed over.
+//   - The longest matching key wins, even over a sign or a parenthesis: with the keys a
+//     and a-1, a-1 is the key and a - 1 a difference.
+//   - A key does not match if a letter, mark, digit, underscore or point follows: with
+//     the same keys, a-12 and a-1.5 are differences, and p1 does not match in p12.
+//   - A longer number, or function name with its parenthesis, wins over a key: max(1, 2)
+//     is a call despite a key max. If both are equally long the key wins: with a key 2,
+//     x^2 is x to the power of that variable; 2.0 is the number.
+//   - White space around a key is ignored. Of keys that differ only there the shortest
+//     wins, then the first in byte order. Keys of white space alone, or that are not
+//     UTF-8, never match.
 //
-// No operand is looked for after an operand, so a -1 is always a difference.
+// After an operand no operand may start, so a -1 is always a difference.
 //
-// An equation has a value where each of its operands has one, also those that
-// are multiplied by 0, and no step on the way is a division by 0, not a number
-// or infinite.
+// An equation has a value if all its operands have one, even those multiplied by 0, and
+// no intermediate result is infinite or not a number.
 package equation
 
 import (
@@ -51,9 +46,8 @@ import (
 	"unicode/utf8"
 )
 
-// ErrSyntax says that a text is not an equation over the keys, or larger than
-// an equation may be: 4,096 bytes, 1,000 keys, and signs, powers, calls and
-// groups 64 deep.
+// ErrSyntax means that a text is not an equation over the keys, or exceeds 4,096 bytes,
+// 1,000 keys, or a nesting of signs, powers, calls and groups 64 deep.
 var ErrSyntax = errors.New("the equation can't be read")
 
 const (
@@ -62,25 +56,24 @@ const (
 	maxDepth = 64
 )
 
-// Equation is an equation that was read. It never changes, so that any number
-// of goroutines may use it.
+// Equation is a parsed equation. It is immutable and safe for concurrent use.
 type Equation struct {
 	keys  []string
 	steps []step
 }
 
-// step is one step of the computation, in postfix order: what takes two values
-// off the stack, or one, and puts its result there, or what puts one there.
+// step is one step of the evaluation in postfix order: an operation on the top of the
+// stack, or a value to push.
 type step struct {
 	binary  func(x, y float64) float64
 	unary   func(x float64) float64
-	operand int     // 1 + its place in keys
-	number  float64 // where all else is zero
+	operand int     // 1 + its index in keys
+	number  float64 // if all else is zero
 }
 
-// Parse reads an equation over the keys of varsTs. An error wraps ErrSyntax and
-// names the place, in characters from 1, what was found there and what was
-// expected; one about the whole text, its size or that it is not UTF-8, does not.
+// Parse parses an equation over the keys of varsTs. Its errors wrap ErrSyntax and,
+// except for bounds and invalid UTF-8, name the position in characters from 1, what was
+// found there and what was expected.
 func Parse(text string, keys []string) (*Equation, error) {
 	switch {
 	case len(text) > maxText:
@@ -100,15 +93,14 @@ func Parse(text string, keys []string) (*Equation, error) {
 	return p.result, nil
 }
 
-// Keys returns the keys that the equation uses, in order of first appearance,
-// each once.
+// Keys returns the keys that the equation uses, each once, in order of appearance.
 func (e *Equation) Keys() []string {
 	return slices.Clone(e.keys)
 }
 
-// Value computes the equation. It asks operand at most once for each of Keys,
-// and not again once one is missing. ok is false, and the value 0, where an
-// operand is missing or a step has no finite result. The value is never -0.
+// Value evaluates the equation. It calls operand at most once for each of Keys, up to
+// the first that is missing. ok is false, and the value 0, if an operand is missing or
+// a step has no finite result. The value is never -0.
 func (e *Equation) Value(operand func(key string) (value float64, ok bool)) (value float64, ok bool) {
 	var valuesRoom, stackRoom [16]float64
 	values, stack := valuesRoom[:0], stackRoom[:0]
@@ -125,7 +117,7 @@ func (e *Equation) Value(operand func(key string) (value float64, ok bool)) (val
 			return 0, false
 		}
 	}
-	return stack[0] + 0, true // 0 where it is -0
+	return stack[0] + 0, true // turns -0 into 0
 }
 
 func (s step) run(stack, values []float64) []float64 {

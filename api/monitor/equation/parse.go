@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// The precedences of operators between two operands.
+// The precedences of binary operators.
 const (
 	equality = iota
 	relation
@@ -22,7 +22,7 @@ type operator struct {
 	apply      func(x, y float64) float64
 }
 
-// operators has those that begin with another one before it.
+// operators lists an operator before any that is its prefix.
 var operators = []operator{
 	{"===", equality, equal},
 	{"!==", equality, unequal},
@@ -41,12 +41,11 @@ var operators = []operator{
 	{"^", power, math.Pow},
 }
 
-// function is one of one argument, or of two, or one that is folded over any
-// number of them.
+// function has one argument, or folds a binary operation over its arguments.
 type function struct {
 	unary  func(x float64) float64
 	binary func(x, y float64) float64
-	count  int // of arguments; 0 for one or more
+	count  int // number of arguments; 0 for one or more
 }
 
 var functions = map[string]function{
@@ -74,7 +73,7 @@ func truth(holds func(x, y float64) bool) func(x, y float64) float64 {
 	}
 }
 
-// round takes halves up. Adding 0.5 first would round twice.
+// round rounds halves up. Adding 0.5 first would round twice.
 func round(x float64) float64 {
 	whole := math.Floor(x)
 	if x-whole >= 0.5 {
@@ -85,8 +84,8 @@ func round(x float64) float64 {
 
 func negate(x float64) float64 { return -x }
 
-// parser stands in a text. Each of the methods that return an error reads one
-// part of it and appends the steps that compute this part.
+// parser parses by recursive descent. Each method that returns an error parses one
+// production and appends its steps.
 type parser struct {
 	text   string
 	at     int // bytes
@@ -101,8 +100,7 @@ func (p *parser) emit(s step) {
 
 func (p *parser) expression() error { return p.operation(equality) }
 
-// operation reads operators of a precedence, from the left, and what binds
-// tighter between them.
+// operation parses left-associative operators of a precedence and their operands.
 func (p *parser) operation(precedence int) error {
 	if precedence == power {
 		return p.signed()
@@ -122,7 +120,7 @@ func (p *parser) operation(precedence int) error {
 	}
 }
 
-// nested reads a part within a part.
+// nested parses a production one level deeper.
 func (p *parser) nested(part func() error) error {
 	if p.depth == maxDepth {
 		return p.errorAt(p.at, "nested more than %d deep", maxDepth)
@@ -133,7 +131,7 @@ func (p *parser) nested(part func() error) error {
 	return err
 }
 
-// signed reads a power with any number of signs before it.
+// signed parses a power after any number of signs.
 func (p *parser) signed() error {
 	p.space()
 	minus := strings.HasPrefix(p.rest(), "-")
@@ -165,7 +163,7 @@ func (p *parser) power() error {
 	return nil
 }
 
-// operand reads a key, number, call or group, which begins here.
+// operand parses a key, number, call or group.
 func (p *parser) operand() error {
 	key, length := p.key()
 	digits := numberLength(p.rest())
@@ -205,7 +203,7 @@ func (p *parser) number(length int) error {
 	return nil
 }
 
-// group reads what follows an opening parenthesis.
+// group parses the rest of a group, after its parenthesis.
 func (p *parser) group() error {
 	if err := p.nested(p.expression); err != nil {
 		return err
@@ -216,8 +214,7 @@ func (p *parser) group() error {
 	return nil
 }
 
-// call reads the call of a function, whose name and parenthesis are opening
-// bytes long.
+// call parses a call; opening is the length of its name and parenthesis.
 func (p *parser) call(name string, opening int) error {
 	f, start := functions[name], p.at
 	p.at += opening

@@ -10,14 +10,13 @@ import (
 	"unicode/utf8"
 )
 
-// known is a key and how it stands in a text.
+// known is a key and the text that it matches.
 type known struct {
 	text string
 	key  string
 }
 
-// knownOf returns the keys by the byte that their texts begin with, each list in
-// the order in which they are tried.
+// knownOf returns the keys by the first byte of their texts, in order of preference.
 func knownOf(keys []string) map[byte][]known {
 	lists := map[byte][]known{}
 	for _, key := range keys {
@@ -34,8 +33,7 @@ func knownOf(keys []string) map[byte][]known {
 	return lists
 }
 
-// key returns the longest key that is found here and the length of its text, 0
-// if there is none.
+// key returns the key that matches here and the length of its text, 0 if there is none.
 func (p *parser) key() (key string, length int) {
 	rest := p.rest()
 	if rest == "" {
@@ -49,14 +47,13 @@ func (p *parser) key() (key string, length int) {
 	return "", 0
 }
 
-// goesOn reports whether what ends before rest would go on in it.
+// goesOn reports whether rest continues a word or number.
 func goesOn(rest string) bool {
 	r, _ := utf8.DecodeRuneInString(rest)
 	return r == '.' || r == '_' || unicode.IsLetter(r) || unicode.IsNumber(r) || unicode.IsMark(r)
 }
 
-// numberLength returns the length of the number that rest begins with, 0 if
-// there is none.
+// numberLength returns the length of the number that rest starts with, or 0.
 func numberLength(rest string) int {
 	n := digits(rest)
 	if strings.HasPrefix(rest[n:], ".") {
@@ -77,13 +74,13 @@ func numberLength(rest string) int {
 	return n
 }
 
-// digits returns how many digits s begins with.
+// digits returns the number of digits that s starts with.
 func digits(s string) int {
 	return len(s) - len(strings.TrimLeft(s, "0123456789"))
 }
 
-// callName returns the name of the function that rest begins to call, and the
-// length up to and with its parenthesis, 0 if there is none.
+// callName returns the function name that rest starts with and the length including its
+// parenthesis, or 0.
 func callName(rest string) (name string, opening int) {
 	before, _, found := strings.Cut(rest, "(")
 	name = strings.TrimPrefix(strings.TrimRightFunc(before, unicode.IsSpace), "Math.")
@@ -95,12 +92,12 @@ func callName(rest string) (name string, opening int) {
 
 func (p *parser) rest() string { return p.text[p.at:] }
 
-// space passes over white space.
+// space skips white space.
 func (p *parser) space() {
 	p.at = len(p.text) - len(strings.TrimLeftFunc(p.rest(), unicode.IsSpace))
 }
 
-// take passes over a sign, if it stands here.
+// take skips a sign if it is next.
 func (p *parser) take(sign string) bool {
 	p.space()
 	if !strings.HasPrefix(p.rest(), sign) {
@@ -110,7 +107,7 @@ func (p *parser) take(sign string) bool {
 	return true
 }
 
-// operator passes over an operator, if one of that precedence stands here.
+// operator skips an operator if it is next and has that precedence.
 func (p *parser) operator(precedence int) (operator, bool) {
 	p.space()
 	for _, op := range operators {
@@ -125,7 +122,7 @@ func (p *parser) operator(precedence int) (operator, bool) {
 	return operator{}, false
 }
 
-// noOperand says why what stands here is no operand.
+// noOperand returns the error for a text that is not an operand.
 func (p *parser) noOperand() error {
 	if goesOn(p.rest()) {
 		return p.errorAt(p.at, "%s is neither a key nor the call of a function", p.found())
@@ -144,7 +141,7 @@ func (p *parser) unexpected(expected string) error {
 	return p.errorAt(p.at, "expected %s, found %s", expected, p.found())
 }
 
-// found quotes what stands here, up to the next sign.
+// found quotes the next text, up to a sign.
 func (p *parser) found() string {
 	rest := p.rest()
 	if rest == "" {
@@ -156,7 +153,7 @@ func (p *parser) found() string {
 	return quote(rest)
 }
 
-// quote cuts what it quotes to about 40 bytes.
+// quote quotes at most about 40 bytes.
 func quote(s string) string {
 	if len(s) > 40 {
 		s = strings.ToValidUTF8(s[:40], "") + "…"

@@ -16,34 +16,33 @@ import (
 const (
 	maxClients     = 256
 	maxRequest     = 64 << 10 // bytes of a packet from a client
-	maxBacklog     = 1024     // messages that wait for one subscriber or its acknowledgement
-	maxFilters     = 100      // that one client subscribes to
+	maxBacklog     = 1024     // messages queued for one subscriber or not acknowledged by it
+	maxFilters     = 100      // of one client
 	maxKeepAlive   = 300      // seconds
-	messageLife    = 60       // seconds until a message is dropped that a subscriber does not acknowledge
+	messageLife    = 60       // seconds until an unacknowledged message is dropped
 	statusInterval = 3600     // seconds between messages under $SYS
 )
 
-// BrokerOptions say where a Broker listens.
+// BrokerOptions are what a Broker needs.
 type BrokerOptions struct {
 	Address string // host:port; port 0 is any free one
 	Log     *slog.Logger
 }
 
-// Broker is an MQTT broker within this process. Anyone who reaches its address
-// may subscribe, and nobody may publish but the process itself. Clients speak
-// MQTT 3.1, 3.1.1 or 5.
+// Broker is an MQTT broker within this process, for clients of MQTT 3.1, 3.1.1 and 5.
+// Anyone who can connect may subscribe; only the process itself may publish, so that
+// clients with a will are refused.
 //
-// A client's session ends with its connection, so what is published while a
-// device is away never reaches it. One that does not read is disconnected after
-// 2 s, and messages beyond 1,024 that it has not acknowledged are dropped. A will
-// would be a message of the client's own: who has one is refused.
+// A session ends with its connection: a device that is away misses messages. A client
+// that does not read is disconnected after 2 s, and messages are dropped while 1,024
+// are not acknowledged.
 //
-// Its methods may be called concurrently; messages go out one after another.
+// Its methods may be called concurrently; messages are sent one at a time.
 type Broker struct {
 	server   *mochi.Server
 	listener *listener
 	log      *sparseLog
-	turn     chan struct{} // holds one while a message goes out
+	turn     chan struct{} // full while a message is sent
 	dropped  int64         // messages; guarded by turn
 	closed   chan struct{}
 	closing  sync.Once
@@ -62,7 +61,7 @@ func Listen(ctx context.Context, o BrokerOptions) (*Broker, error) {
 			Capabilities:           capabilities(),
 			InlineClient:           true,
 			SysTopicResendInterval: statusInterval,
-			Logger:                 slog.New(slog.DiscardHandler), // it logs whole packets, with passwords and payloads
+			Logger:                 slog.New(slog.DiscardHandler), // mochi logs whole packets, with passwords and payloads
 		}),
 		listener: newListener(socket, log),
 		log:      log,
@@ -103,8 +102,8 @@ func capabilities() *mochi.Capabilities {
 // Addr returns the address that the broker listens at.
 func (b *Broker) Addr() string { return b.listener.Address() }
 
-// Publish sends a message to its subscribers. It is taken as soon as it stands
-// in the queue of each.
+// Publish sends a message to its subscribers. It returns once the message is in the
+// queue of each.
 func (b *Broker) Publish(ctx context.Context, topic string, payload []byte) (Receipt, error) {
 	if err := ready(ctx, topic, payload); err != nil {
 		return Receipt{}, err
@@ -119,12 +118,12 @@ func (b *Broker) Publish(ctx context.Context, topic string, payload []byte) (Rec
 	case <-b.closed:
 		return Receipt{}, ErrUnavailable
 	case <-ctx.Done():
-		return Receipt{}, fmt.Errorf("%w: an earlier message waits for a subscriber: %w", ErrUnavailable, ctx.Err())
+		return Receipt{}, fmt.Errorf("%w: an earlier message is waiting for a subscriber: %w", ErrUnavailable, ctx.Err())
 	}
 	result := make(chan outcome, 1)
-	payload = bytes.Clone(payload) // the caller may be gone before it is read
+	payload = bytes.Clone(payload) // the caller may return before it is read
 	go func() {
-		defer func() { <-b.turn }() // which Close waits for
+		defer func() { <-b.turn }() // Close waits for it
 		result <- b.publish(topic, payload)
 	}()
 	select {
@@ -140,7 +139,7 @@ type outcome struct {
 	err error
 }
 
-// publish needs the turn. A subscriber that does not read can hold it up.
+// publish is called with the turn. A subscriber that does not read delays it.
 func (b *Broker) publish(topic string, payload []byte) outcome {
 	subscribers := b.server.Topics.Subscribers(topic)
 	receipt := Receipt{ReasonCode: noSubscribers}
@@ -152,13 +151,13 @@ func (b *Broker) publish(topic string, payload []byte) outcome {
 	}
 	dropped := atomic.LoadInt64(&b.server.Info.MessagesDropped) + atomic.LoadInt64(&b.server.Info.InflightDropped)
 	if dropped > b.dropped {
-		b.log.warn("MQTT messages are dropped that a subscriber is too slow for", "dropped", dropped)
+		b.log.warn("MQTT messages were dropped because a subscriber is too slow", "dropped", dropped)
 		b.dropped = dropped
 	}
 	return outcome{Receipt: receipt}
 }
 
-// Ping reports whether the broker runs. ErrUnavailable if it is closed.
+// Ping returns ErrUnavailable if the broker is closed.
 func (b *Broker) Ping(ctx context.Context) error {
 	select {
 	case <-b.closed:
@@ -168,7 +167,7 @@ func (b *Broker) Ping(ctx context.Context) error {
 	}
 }
 
-// Close disconnects all clients, ends the goroutines and waits for them.
+// Close disconnects all clients and waits for the broker's goroutines.
 func (b *Broker) Close() error {
 	var err error
 	b.closing.Do(func() {
@@ -179,26 +178,25 @@ func (b *Broker) Close() error {
 	return err
 }
 
-// rules say what clients may do.
+// rules decides what clients may do.
 type rules struct {
 	mochi.HookBase
 	server *mochi.Server
 	log    *sparseLog
 }
 
-// Provides says which of the methods below are to be called.
+// Provides lists the hooks that are implemented.
 func (r *rules) Provides(event byte) bool {
 	return bytes.IndexByte([]byte{
 		mochi.OnConnect, mochi.OnConnectAuthenticate, mochi.OnSubscribe, mochi.OnACLCheck, mochi.OnClientExpired,
 	}, event) >= 0
 }
 
-// OnConnect refuses a client with a will, which would be sent as it is, and one
-// that calls itself what the broker calls itself. Of others it ends the session
-// with the connection.
+// OnConnect refuses a client with a will, which the broker would publish, and one with
+// the broker's own client ID. Sessions of others end with the connection.
 func (r *rules) OnConnect(client *mochi.Client, connect packets.Packet) error {
 	if connect.Connect.WillFlag || client.ID == mochi.InlineClientId {
-		r.log.warn("an MQTT client with a will, or of the broker's own name, is refused", "client", client.Net.Remote)
+		r.log.warn("refused an MQTT client with a will or the broker's own client ID", "client", client.Net.Remote)
 		refusal := packets.ErrNotAuthorized
 		if err := r.server.SendConnack(client, refusal, false, nil); err != nil {
 			return err
@@ -212,11 +210,10 @@ func (r *rules) OnConnect(client *mochi.Client, connect packets.Packet) error {
 	return nil
 }
 
-// OnConnectAuthenticate lets everyone in.
+// OnConnectAuthenticate admits everyone.
 func (r *rules) OnConnectAuthenticate(*mochi.Client, packets.Packet) bool { return true }
 
-// OnSubscribe turns filters that are too many or too long into none, which is
-// refused.
+// OnSubscribe empties filters that are too many or too long; empty ones are refused.
 func (r *rules) OnSubscribe(client *mochi.Client, subscribe packets.Packet) packets.Packet {
 	full := client.State.Subscriptions.Len()+len(subscribe.Filters) > maxFilters
 	for i := range subscribe.Filters {
@@ -227,8 +224,8 @@ func (r *rules) OnSubscribe(client *mochi.Client, subscribe packets.Packet) pack
 	return subscribe
 }
 
-// OnACLCheck lets everyone subscribe and nobody publish.
+// OnACLCheck allows subscribing and forbids publishing.
 func (r *rules) OnACLCheck(_ *mochi.Client, _ string, publish bool) bool { return !publish }
 
-// OnClientExpired removes what a client left whose connection ended in disorder.
+// OnClientExpired removes the subscriptions of a client that did not disconnect.
 func (r *rules) OnClientExpired(client *mochi.Client) { r.server.UnsubscribeClient(client) }

@@ -269,7 +269,7 @@ func TestBrokerLog(t *testing.T) {
 	broken := raw(t, b, greeting5+"\x82\x07\x00\x02\x00\x00\x02r/")
 	broken.wantEnd(t)
 	b.Close()
-	if text := log.String(); strings.Contains(text, secret) || strings.Count(text, "\n") != 1 || !strings.Contains(text, "broken packet") {
+	if text := log.String(); strings.Contains(text, secret) || strings.Count(text, "\n") != 1 || !strings.Contains(text, "malformed packet") {
 		t.Errorf("the log is:\n%s", text)
 	}
 }

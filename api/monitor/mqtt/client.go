@@ -19,18 +19,18 @@ import (
 )
 
 const (
-	keepAlive   = 15              // seconds: a broker that is silent is given up after twice that
+	keepAlive   = 15              // seconds; after twice that the broker counts as lost
 	patience    = 2 * time.Second // how long Publish waits for a connection
 	firstDelay  = 50 * time.Millisecond
 	longestWait = 5 * time.Second // between two attempts to connect
 )
 
-// Options say how a Client finds its broker.
+// Options are what a Client needs.
 type Options struct {
-	// URL is mqtt://host:port, or mqtts:// for TLS; tcp:// and ssl:// are the
-	// same. It may hold a user name and a password.
+	// URL is mqtt://host:port or tcp://host:port, for TLS mqtts:// or ssl://. It may
+	// contain a user name and a password.
 	URL string
-	// Timeout is how long an acknowledgement is waited for, 10 s by default.
+	// Timeout bounds the wait for an acknowledgement, 10 s by default.
 	Timeout time.Duration
 	Log     *slog.Logger
 }
@@ -43,13 +43,12 @@ type Client struct {
 	manager  *autopaho.ConnectionManager
 	session  *session
 	stop     context.CancelFunc
-	// idle counts the connections since the last message that was answered.
+	// idle counts the connections since the last acknowledged message.
 	idle atomic.Int32
 }
 
-// Dial returns a client that connects in the background, again and again where
-// the broker is down, until Close. It outlives ctx. Only a URL that can't be
-// used is an error.
+// Dial returns a client that connects in the background, and reconnects, until Close.
+// It outlives ctx. Only an unusable URL is an error.
 func Dial(ctx context.Context, o Options) (*Client, error) {
 	at, err := parseURL(o.URL)
 	if err != nil {
@@ -71,7 +70,7 @@ func dial(ctx context.Context, at endpoint, o Options) (*Client, error) {
 
 func (c *Client) configuration() autopaho.ClientConfig {
 	return autopaho.ClientConfig{
-		ServerUrls:       []*url.URL{{Scheme: "mqtt", Host: c.endpoint.address}}, // without the password, for it stands in errors
+		ServerUrls:       []*url.URL{{Scheme: "mqtt", Host: c.endpoint.address}}, // without the password, which errors would show
 		ConnectUsername:  c.endpoint.user,
 		ConnectPassword:  []byte(c.endpoint.password),
 		KeepAlive:        keepAlive,
@@ -87,7 +86,7 @@ func (c *Client) configuration() autopaho.ClientConfig {
 			ClientID:           "tsmon-" + strings.ToLower(rand.Text()[:16]), // all brokers take up to 23 bytes
 			Session:            c.session,
 			AuthHandler:        noAuth{},
-			PacketTimeout:      24 * time.Hour, // ConnectTimeout and Publish have shorter ones
+			PacketTimeout:      24 * time.Hour, // ConnectTimeout and Publish are shorter
 			OnPublishReceived:  []func(paho.PublishReceived) (bool, error){ignore},
 			OnClientError:      func(err error) { c.lost("error", err) },
 			OnServerDisconnect: func(d *paho.Disconnect) { c.lost("reasonCode", d.ReasonCode) },
@@ -95,19 +94,19 @@ func (c *Client) configuration() autopaho.ClientConfig {
 	}
 }
 
-// completeConnect asks for a session that is new and ends with the connection,
-// and for small packets.
+// completeConnect asks for a new session that ends with the connection, and for small
+// packets.
 func completeConnect(connect *paho.Connect, _ *url.URL) (*paho.Connect, error) {
 	connect.CleanStart = true
 	connect.Properties = &paho.ConnectProperties{ReceiveMaximum: new(uint16(1)), MaximumPacketSize: new(uint32(maxAnswer))}
 	return connect, nil
 }
 
-// noAuth stands where paho calls a handler as soon as a broker speaks of
-// enhanced authentication. It has nothing to say.
+// noAuth is the handler that paho calls if a broker asks for enhanced authentication,
+// which this client does not have.
 type noAuth struct{}
 
-// Authenticate answers nothing of use.
+// Authenticate returns an empty answer.
 func (noAuth) Authenticate(*paho.Auth) *paho.Auth {
 	return &paho.Auth{Properties: &paho.AuthProperties{}}
 }
@@ -115,11 +114,11 @@ func (noAuth) Authenticate(*paho.Auth) *paho.Auth {
 // Authenticated does nothing.
 func (noAuth) Authenticated() {}
 
-// ignore takes a message that nobody asked for.
+// ignore drops a message from the broker.
 func ignore(paho.PublishReceived) (bool, error) { return true, nil }
 
-// delay returns how long to wait before an attempt to connect: the longer, the
-// more attempts failed and the more connections came to nothing.
+// delay returns the wait before an attempt to connect. It grows with failed attempts
+// and with connections on which no message was acknowledged.
 func (c *Client) delay(attempt int) time.Duration {
 	failures := attempt + int(c.idle.Load())
 	if failures == 0 {
@@ -146,8 +145,8 @@ func (c *Client) refused(err error) {
 	c.log.warn("the MQTT broker can't be reached", "broker", c.endpoint.address, "error", err)
 }
 
-// Publish sends a message and waits for the acknowledgement. While there is no
-// connection it waits up to 2 s for one.
+// Publish sends a message and waits for the acknowledgement. Without a connection it
+// first waits up to 2 s for one.
 func (c *Client) Publish(ctx context.Context, topic string, payload []byte) (Receipt, error) {
 	if err := ready(ctx, topic, payload); err != nil {
 		return Receipt{}, err
@@ -174,8 +173,8 @@ func (c *Client) Publish(ctx context.Context, topic string, payload []byte) (Rec
 	return Receipt{}, fmt.Errorf("%w: %w", ErrUnknown, err)
 }
 
-// await waits a moment for a connection that is about to be made. The manager
-// alone would not do: it still believes in a connection that has just been lost.
+// await waits for a connection. The session knows sooner than the manager that one was
+// lost.
 func (c *Client) await(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -191,7 +190,7 @@ func (c *Client) await(ctx context.Context) error {
 	return nil
 }
 
-// Ping reports whether there is a connection. ErrUnavailable if not.
+// Ping returns ErrUnavailable if there is no connection.
 func (c *Client) Ping(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -202,7 +201,7 @@ func (c *Client) Ping(ctx context.Context) error {
 	return nil
 }
 
-// Close disconnects, ends the goroutines and waits for them.
+// Close disconnects and waits for the client's goroutines.
 func (c *Client) Close() error {
 	c.stop()
 	<-c.manager.Done()

@@ -14,15 +14,15 @@ import (
 	"time"
 )
 
-// connectTimeout is how long a connection may take to be made, and the broker's
-// first answer after that.
+// connectTimeout bounds making a connection, and then the wait for the broker's first
+// answer.
 const connectTimeout = 10 * time.Second
 
-// maxAnswer is the largest packet that a broker may send to a client that has
-// subscribed to nothing.
+// maxAnswer is the largest packet, in bytes, that a broker may send: the client has no
+// subscriptions.
 const maxAnswer = 64 << 10
 
-// endpoint is where a broker is found.
+// endpoint is the address of a broker.
 type endpoint struct {
 	address  string      // host:port
 	tls      *tls.Config // nil for plain TCP
@@ -32,8 +32,8 @@ type endpoint struct {
 
 var errURL = errors.New("the MQTT broker's URL is not of the form mqtt://host:port or mqtts://host:port")
 
-// parseURL reads a broker's URL. Its errors repeat no part of it: what stands in
-// the wrong place may be a secret.
+// parseURL parses a broker's URL. Its errors repeat no part of it, which may be a
+// misplaced secret.
 func parseURL(raw string) (endpoint, error) {
 	u, err := url.Parse(raw)
 	if err != nil || u.Hostname() == "" || strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.Fragment != "" {
@@ -58,7 +58,7 @@ func parseURL(raw string) (endpoint, error) {
 	return e, nil
 }
 
-// dial connects. Writing a packet to the connection may take up to timeout.
+// dial connects. timeout bounds the writing of each packet.
 func (e endpoint) dial(ctx context.Context, timeout time.Duration) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()
@@ -75,29 +75,27 @@ func (e endpoint) dial(ctx context.Context, timeout time.Duration) (net.Conn, er
 	return &conn{Conn: c, timeout: timeout}, nil
 }
 
-// conn is a connection to a broker. Where the broker stops reading, a write
-// fails in time, and then the connection is closed. A packet that is larger
-// than maxAnswer fails before it is read.
-//
-// It is locked while a packet is written, by who writes it.
+// conn is a connection to a broker. A write that the broker does not read in time
+// fails and closes the connection. Reading a packet larger than maxAnswer fails at its
+// header. Writers hold the lock for a whole packet.
 type conn struct {
 	net.Conn
 	timeout time.Duration
 	writing sync.Mutex
 
-	// Of the packet that is read:
-	body   int  // bytes that are still to come; 0 in its header
-	typed  bool // the first byte of its header is read
-	length int  // what is known of its length
-	shift  int  // bits of length that are known
+	// State of the packet being read.
+	body   int  // bytes still to come; 0 within the header
+	typed  bool // the first byte of the header is read
+	length int  // as far as it is decoded
+	shift  int  // decoded bits of length
 }
 
-var errAnswer = fmt.Errorf("the broker sends a packet of more than %d bytes", maxAnswer)
+var errAnswer = fmt.Errorf("the broker sent a packet of more than %d bytes", maxAnswer)
 
 // Lock begins a packet.
 func (c *conn) Lock() {
 	c.writing.Lock()
-	c.SetWriteDeadline(time.Now().Add(c.timeout))
+	_ = c.SetWriteDeadline(time.Now().Add(c.timeout)) // on a closed connection the write fails
 }
 
 // Unlock ends a packet.
@@ -106,7 +104,7 @@ func (c *conn) Unlock() { c.writing.Unlock() }
 func (c *conn) Write(p []byte) (int, error) {
 	n, err := c.Conn.Write(p)
 	if err != nil {
-		c.Close() // what is half written can't be completed
+		c.Close() // half a packet can't be completed
 	}
 	return n, err
 }
@@ -122,13 +120,13 @@ func (c *conn) Read(p []byte) (int, error) {
 		return 0, err
 	}
 	if err := c.header(p[0]); err != nil {
-		return 0, err // beside a byte it would be lost
+		return 0, err // returned with n > 0, the caller would lose it
 	}
 	return n, err
 }
 
-// header takes a byte of a packet's header: its type, and then its length in up
-// to four times seven bits, the lowest first.
+// header decodes a byte of a packet's header: the type, then the length as a variable
+// byte integer.
 func (c *conn) header(b byte) error {
 	if !c.typed {
 		c.typed, c.length, c.shift = true, 0, 0

@@ -10,17 +10,16 @@ import (
 	"github.com/mochi-mqtt/server/v2/listeners"
 )
 
-// writeTimeout is how long a packet to a client may take.
+// writeTimeout bounds the writing of a packet to a client.
 const writeTimeout = 2 * time.Second
 
-// listener accepts the clients of a Broker. It bounds what the broker's own
-// listeners don't: the number of connections, the time until a client
-// introduces itself, the time that a write takes, and what a packet that makes
-// the decoder panic can do. Close waits for all of it.
+// listener accepts the clients of a Broker. Unlike mochi's own listeners it bounds the
+// number of connections, the time until a CONNECT packet and the time of a write, and
+// it confines panics of the packet decoder to their connection.
 type listener struct {
 	socket   net.Listener
 	log      *sparseLog
-	greeting time.Duration // until a client has said who it is
+	greeting time.Duration // until the CONNECT packet
 	closed   chan struct{}
 
 	mu    sync.Mutex
@@ -38,13 +37,13 @@ func newListener(socket net.Listener, log *sparseLog) *listener {
 	return l
 }
 
-// Init does nothing: the socket is open.
+// Init does nothing: the socket is already open.
 func (l *listener) Init(*slog.Logger) error { return nil }
 
-// ID names the listener.
+// ID returns the listener's name.
 func (l *listener) ID() string { return "tcp" }
 
-// Protocol names the network.
+// Protocol returns the network.
 func (l *listener) Protocol() string { return "tcp" }
 
 // Address returns host:port.
@@ -67,7 +66,7 @@ func (l *listener) Serve(establish listeners.EstablishFn) {
 	}
 }
 
-// pause lets files be closed where too many are open.
+// pause waits until files may have been closed, where too many were open.
 func (l *listener) pause() {
 	select {
 	case <-l.closed:
@@ -75,7 +74,7 @@ func (l *listener) pause() {
 	}
 }
 
-// take serves a connection, or ends it where there are too many.
+// take serves a connection, or closes it if there are too many.
 func (l *listener) take(c *clientConn, establish listeners.EstablishFn) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -94,23 +93,23 @@ func (l *listener) take(c *clientConn, establish listeners.EstablishFn) {
 	l.running.Go(func() { l.serve(c, establish) })
 }
 
-// serve handles a connection until it ends. Some truncated packets make the
-// decoder panic; that ends the connection of who sent them.
+// serve handles a connection until it ends. Some truncated packets make mochi's decoder
+// panic, which ends this connection alone.
 func (l *listener) serve(c *clientConn, establish listeners.EstablishFn) {
 	defer func() {
 		if reason := recover(); reason != nil {
-			l.log.warn("an MQTT client sent a broken packet", "client", c.RemoteAddr().String(), "panic", reason)
+			l.log.warn("an MQTT client sent a malformed packet", "client", c.RemoteAddr().String(), "panic", reason)
 		}
 		c.Close()
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		delete(l.conns, c)
 	}()
-	c.SetDeadline(time.Now().Add(l.greeting))
-	_ = establish(l.ID(), c) // how a client's connection ends is of no interest
+	_ = c.SetDeadline(time.Now().Add(l.greeting)) // on a closed connection the read fails
+	_ = establish(l.ID(), c)                      // why a client's connection ended does not matter
 }
 
-// Close disconnects all clients, those that have not introduced themselves too.
+// Close disconnects all clients and waits, also for those without a CONNECT packet.
 func (l *listener) Close(disconnect listeners.CloseFn) {
 	close(l.closed)
 	l.socket.Close()
@@ -129,14 +128,13 @@ func (l *listener) closeConns() {
 	}
 }
 
-// clientConn is a connection that a write does not hold up for long. Where one
-// fails, the connection is closed.
+// clientConn bounds the time of writes. A write that fails closes the connection.
 type clientConn struct {
 	net.Conn
 }
 
 func (c *clientConn) Write(p []byte) (int, error) {
-	c.SetWriteDeadline(time.Now().Add(writeTimeout))
+	_ = c.SetWriteDeadline(time.Now().Add(writeTimeout)) // on a closed connection the write fails
 	n, err := c.Conn.Write(p)
 	if err != nil {
 		c.Close()
@@ -144,5 +142,5 @@ func (c *clientConn) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// SetDeadline bounds reading alone: it is what the keep-alive is for.
+// SetDeadline sets the read deadline alone, for the keep-alive.
 func (c *clientConn) SetDeadline(t time.Time) error { return c.SetReadDeadline(t) }

@@ -6,11 +6,10 @@ import (
 	"time"
 )
 
-// quiet is how long a message is kept out of the log after it was there.
+// quiet is the least time between two log lines with the same message.
 const quiet = time.Minute
 
-// sparseLog writes each message once a minute at most, however often a broker
-// or a client gives cause for it. Messages are fixed texts.
+// sparseLog logs each message, a fixed text, at most once a minute.
 type sparseLog struct {
 	log *slog.Logger
 	now func() time.Time

@@ -115,29 +115,30 @@ func TestMosquittoWrongPassword(t *testing.T) {
 	}
 }
 
-// TestMosquittoSub has Mosquitto's own subscriber get messages, from it and
-// from the broker within the process.
+// TestMosquittoSub receives messages with Mosquitto's own subscriber, from Mosquitto and
+// from the embedded broker. Each case has topics of its own: the broker may still count
+// the subscriber of the case before, which was killed, as a match.
 func TestMosquittoSub(t *testing.T) {
 	s := servertest.StartMosquitto(t)
 	b := listen(t)
 	login := []string{"-u", s.User, "-P", s.Password}
 	for _, c := range []struct {
-		name, version, address string
-		login                  []string
+		name, version, address, topic string
+		login                         []string
 		publisher
 	}{
-		{"mosquitto", "mqttv5", s.Address, login, dial(t, mqtt.Options{URL: s.URL()})},
-		{"mosquitto, old", "mqttv311", s.Address, login, dial(t, mqtt.Options{URL: s.URL()})},
-		{"embedded", "mqttv5", b.Addr(), nil, b},
-		{"embedded, old", "mqttv311", b.Addr(), nil, b},
+		{"mosquitto", "mqttv5", s.Address, "s/1", login, dial(t, mqtt.Options{URL: s.URL()})},
+		{"mosquitto, old", "mqttv311", s.Address, "s/2", login, dial(t, mqtt.Options{URL: s.URL()})},
+		{"embedded", "mqttv5", b.Addr(), "s/1", nil, b},
+		{"embedded, old", "mqttv311", b.Addr(), "s/2", nil, b},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			lines := mosquittoSub(t, c.address, c.version, c.login...)
-			eventually(t, "it is subscribed", func() bool { return mustPublish(t, c, "s/warmup", "").Matched })
-			mustPublish(t, c, "s/pozo 1/config", `{"source_0":[1,2]}`)
-			want := `1 0 s/pozo 1/config {"source_0":[1,2]}`
+			lines := mosquittoSub(t, c.address, c.topic, c.version, c.login...)
+			eventually(t, "it is subscribed", func() bool { return mustPublish(t, c, c.topic+"/warmup", "").Matched })
+			mustPublish(t, c, c.topic+"/pozo 1/config", `{"source_0":[1,2]}`)
+			want := "1 0 " + c.topic + `/pozo 1/config {"source_0":[1,2]}`
 			line := receive(t, lines)
-			for line == "1 0 s/warmup " {
+			for line == "1 0 "+c.topic+"/warmup " {
 				line = receive(t, lines)
 			}
 			if line != want {
@@ -147,12 +148,12 @@ func TestMosquittoSub(t *testing.T) {
 	}
 }
 
-// mosquittoSub starts a subscriber to s/# and returns what it prints: QoS,
+// mosquittoSub starts a subscriber to all below a topic and returns what it prints: QoS,
 // retained, topic and payload.
-func mosquittoSub(t *testing.T, address, version string, login ...string) <-chan string {
+func mosquittoSub(t *testing.T, address, topic, version string, login ...string) <-chan string {
 	t.Helper()
 	host, port, _ := net.SplitHostPort(address)
-	arguments := append([]string{"-V", version, "-h", host, "-p", port, "-q", "1", "-t", "s/#", "-F", "%q %r %t %p"}, login...)
+	arguments := append([]string{"-V", version, "-h", host, "-p", port, "-q", "1", "-t", topic + "/#", "-F", "%q %r %t %p"}, login...)
 	cmd := exec.Command(servertest.FindMosquitto(t, "mosquitto_sub"), arguments...)
 	out, err := cmd.StdoutPipe()
 	if err == nil {

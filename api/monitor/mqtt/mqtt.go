@@ -1,24 +1,20 @@
 // Package mqtt publishes messages to devices, over MQTT 5.
 //
-// Two types do so. Client is one of the clients of a broker that runs
-// elsewhere, Mosquitto or any other of MQTT 5. Broker is a small broker within
-// this process, to which devices on the same machine subscribe. Both keep the
-// same promises:
+// Client publishes through a broker elsewhere, such as Mosquitto. Broker is a small
+// broker within this process, to which devices on the same machine subscribe. Both
+// guarantee:
 //
-//   - A message is sent at QoS 1 and is not retained: whoever subscribes later
-//     does not get it.
-//   - Publish waits for the broker's acknowledgement. Its result is one of four:
-//     the broker took the message, it refused it (ErrDenied), nothing was sent
-//     (ErrUnavailable, and the errors of what can't be sent), or nobody knows
-//     (ErrUnknown).
-//   - A message is sent once at most. One that nobody acknowledged is never sent
-//     again behind the caller's back, not after a lost connection either.
-//   - Every wait is bounded, by the context and by time-outs, and so is
-//     everything that is read from the network.
-//   - A user name and a password stand in no error and no log.
+//   - A message is sent at QoS 1 and not retained.
+//   - Publish waits for the broker's acknowledgement. The broker accepted the message,
+//     or refused it (ErrDenied), or nothing was sent (ErrUnavailable, ErrTopic,
+//     ErrTooLarge), or the outcome is unknown (ErrUnknown).
+//   - A message is sent at most once: one without an acknowledgement is not sent again,
+//     not even after a reconnect.
+//   - Every wait and everything read from the network is bounded.
+//   - User names and passwords appear in no error and no log.
 //
-// Taken by the broker does not mean seen by a device: at QoS 1 a subscriber's
-// own acknowledgement goes to the broker alone.
+// Accepted by the broker does not mean received by a device: subscribers acknowledge to
+// the broker alone.
 package mqtt
 
 import (
@@ -32,22 +28,21 @@ import (
 )
 
 var (
-	// ErrTopic says that a topic breaks the rules of ValidTopic.
+	// ErrTopic means that ValidTopic refuses the topic.
 	ErrTopic = errors.New("not a topic to publish to")
-	// ErrTooLarge says that a payload exceeds 256 KiB, or a message what the
-	// broker takes. Nothing was sent.
+	// ErrTooLarge means that the payload exceeds 256 KiB, or the message the broker's
+	// limit. Nothing was sent.
 	ErrTooLarge = errors.New("the message is too large")
-	// ErrDenied says that the broker refused the message. The error is a
-	// *DeniedError, which has the broker's reason code.
+	// ErrDenied means that the broker refused the message. The error is a *DeniedError.
 	ErrDenied = errors.New("the MQTT broker refused the message")
-	// ErrUnavailable says that nothing was sent; the same call may work later.
+	// ErrUnavailable means that nothing was sent; the same call may work later.
 	ErrUnavailable = errors.New("the MQTT broker can't be reached")
-	// ErrUnknown says that the message was sent, or part of it, and that no
-	// answer came: it may or may not be delivered.
-	ErrUnknown = errors.New("the MQTT broker did not answer whether it took the message")
+	// ErrUnknown means that the message was sent, at least in part, and not
+	// acknowledged: it may or may not be delivered.
+	ErrUnknown = errors.New("the MQTT broker did not acknowledge the message")
 )
 
-// DeniedError has the reason why a broker refused a message. It wraps ErrDenied.
+// DeniedError is the broker's reason for refusing a message. It wraps ErrDenied.
 type DeniedError struct {
 	ReasonCode byte // of MQTT 5, from 128; 135 is "not authorised"
 }
@@ -58,27 +53,27 @@ func (e *DeniedError) Error() string {
 
 func (e *DeniedError) Unwrap() error { return ErrDenied }
 
-// Receipt is what the broker said of a message that it took.
+// Receipt is the broker's acknowledgement of a message.
 type Receipt struct {
 	ReasonCode byte // of MQTT 5: 0, or 16 where there is no subscriber
 	Matched    bool // a subscriber's filter matched
 }
 
-// noSubscribers is the reason code that says so.
+// noSubscribers is the reason code of a message without subscribers.
 const noSubscribers = 16
 
 const (
 	maxTopic   = 1 << 10   // bytes
-	maxSlashes = 200       // Mosquitto drops the connection of who sends more
+	maxSlashes = 200       // Mosquitto disconnects a client that sends more
 	maxPayload = 256 << 10 // bytes
 )
 
-// answerTimeout is how long an acknowledgement is waited for by default.
+// answerTimeout is the default wait for an acknowledgement.
 const answerTimeout = 10 * time.Second
 
-// ValidTopic reports whether messages may be published to a topic: 1 to 1,024
-// bytes of UTF-8 with at most 200 slashes and none of + # $, control characters
-// and what Unicode sets aside as no characters. The error is ErrTopic.
+// ValidTopic returns ErrTopic unless messages can be published to a topic: 1 to 1,024
+// bytes of UTF-8 with at most 200 slashes and without + # $, control characters and
+// Unicode noncharacters.
 func ValidTopic(topic string) error {
 	switch {
 	case topic == "":
@@ -97,12 +92,12 @@ func ValidTopic(topic string) error {
 	return nil
 }
 
-// isNoText says which characters brokers may take for a broken packet.
+// isNoText reports characters that brokers may treat as a malformed packet.
 func isNoText(r rune) bool {
 	return unicode.IsControl(r) || unicode.Is(unicode.Noncharacter_Code_Point, r)
 }
 
-// ready returns why a message can't be sent whatever the broker says.
+// ready returns why a message can't be sent to any broker.
 func ready(ctx context.Context, topic string, payload []byte) error {
 	if err := ValidTopic(topic); err != nil {
 		return err

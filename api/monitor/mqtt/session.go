@@ -12,27 +12,27 @@ import (
 	pahosession "github.com/eclipse/paho.golang/paho/session"
 )
 
-// session knows the messages of a connection that are not acknowledged. It ends
-// with the connection: unlike the session of paho it keeps no message to send
-// again, and tells those that wait when the connection is lost. It implements
-// paho's SessionManager for a client that only publishes at QoS 1.
+// session tracks the unacknowledged messages of a connection. Unlike paho's session it
+// ends with the connection: no message is sent again, and callers that wait learn that
+// the connection was lost. It implements paho's SessionManager for a client that only
+// publishes at QoS 1.
 type session struct {
 	mu   sync.Mutex
-	link *link         // nil while there is no connection
-	up   chan struct{} // closed while there is one
+	link *link         // nil without a connection
+	up   chan struct{} // closed while there is a connection
 }
 
 func newSession() *session { return &session{up: make(chan struct{})} }
 
 // link is the part of a session that belongs to one connection.
 type link struct {
-	largest int64         // bytes that a packet may have
-	slots   chan struct{} // holds one for each message that is not acknowledged
+	largest int64         // bytes of a packet
+	slots   chan struct{} // one entry for each unacknowledged message
 	lost    chan struct{} // closed when the connection is lost
 
 	mu      sync.Mutex
-	waiting map[uint16]chan<- packets.ControlPacket // by packet identifier; nil when the connection is lost
-	last    uint16                                  // packet identifier
+	waiting map[uint16]chan<- packets.ControlPacket // by packet identifier; nil once the connection is lost
+	last    uint16                                  // packet identifier used
 }
 
 // ConAckReceived begins the session of a new connection.
@@ -60,7 +60,7 @@ func (s *session) ConnectionLost(*packets.Disconnect) error {
 	return nil
 }
 
-// lose tells those that wait for an answer that there is none.
+// lose ends the waits for acknowledgements.
 func (s *session) lose() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -80,16 +80,16 @@ func (l *link) lose() {
 	l.waiting = nil
 }
 
-// now returns the link of the connection, nil if there is none, and what is
-// closed while there is one.
+// now returns the present link, nil without a connection, and a channel that is closed
+// while there is a connection.
 func (s *session) now() (*link, <-chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.link, s.up
 }
 
-// AddToSession gives a packet its identifier, as soon as the broker takes
-// another one. Its errors mean that the packet is not sent.
+// AddToSession assigns a packet identifier, once the broker accepts another message.
+// After an error the packet is not sent.
 func (s *session) AddToSession(ctx context.Context, packet pahosession.Packet, answer chan<- packets.ControlPacket) error {
 	l, _ := s.now()
 	if l == nil {
@@ -104,12 +104,12 @@ func (s *session) AddToSession(ctx context.Context, packet pahosession.Packet, a
 	case <-l.lost:
 		return ErrUnavailable
 	case <-ctx.Done():
-		return fmt.Errorf("%w: earlier messages wait for its answer: %w", ErrUnavailable, ctx.Err())
+		return fmt.Errorf("%w: earlier messages are not acknowledged: %w", ErrUnavailable, ctx.Err())
 	}
 }
 
-// add makes an answer known to wait. The slot that the caller holds makes sure
-// that an identifier is free.
+// add registers a wait for an acknowledgement. The caller's slot guarantees that an
+// identifier is free.
 func (l *link) add(packet pahosession.Packet, answer chan<- packets.ControlPacket) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -123,7 +123,7 @@ func (l *link) add(packet pahosession.Packet, answer chan<- packets.ControlPacke
 	return nil
 }
 
-// PacketReceived hands an acknowledgement to who waits for it, or did.
+// PacketReceived passes on an acknowledgement.
 func (s *session) PacketReceived(packet *packets.ControlPacket, _ chan<- *packets.Publish) error {
 	l, _ := s.now()
 	if l == nil || packet.Type != packets.PUBACK {
@@ -139,7 +139,7 @@ func (s *session) PacketReceived(packet *packets.ControlPacket, _ chan<- *packet
 	return nil
 }
 
-// Ack does nothing, for nothing is subscribed to.
+// Ack does nothing: there are no subscriptions.
 func (s *session) Ack(*packets.Publish) error { return nil }
 
 // Close ends the session.
@@ -148,7 +148,7 @@ func (s *session) Close() error {
 	return nil
 }
 
-// SetErrorLogger does nothing: the client logs what matters.
+// SetErrorLogger does nothing: Client logs errors.
 func (s *session) SetErrorLogger(log.Logger) {}
 
 // SetDebugLogger does nothing.

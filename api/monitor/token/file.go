@@ -17,7 +17,7 @@ import (
 	"github.com/golang-jwt/jwt/v5"
 )
 
-// The algorithms that a key may be for, by their names in a JWT.
+// The algorithms of keys, by their names in a JWT.
 const (
 	algEdDSA = "EdDSA"
 	algHS256 = "HS256"
@@ -29,12 +29,12 @@ const (
 	maxFile = 64 << 10 // bytes
 )
 
-// keyFile is the key file.
+// keyFile is the content of the key file.
 type keyFile struct {
 	Keys []entry `json:"keys"` // newest first
 }
 
-// entry is a key as it stands in the file.
+// entry is a key in the file.
 type entry struct {
 	Kid     string `json:"kid"`
 	Alg     string `json:"alg"`
@@ -42,16 +42,16 @@ type entry struct {
 	Created string `json:"created,omitempty"` // RFC 3339
 }
 
-// key is an entry that is ready for use.
+// key is a decoded entry.
 type key struct {
 	entry
 	method          jwt.SigningMethod
-	private, public any // what method signs and verifies with
+	private, public any // sign and verify
 }
 
 var kidForm = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)
 
-// newEntry makes a random key.
+// newEntry returns a random key.
 func newEntry(alg string) entry {
 	random := make([]byte, keySize)
 	rand.Read(random) // never fails
@@ -61,7 +61,7 @@ func newEntry(alg string) entry {
 	}
 }
 
-// readKeys reads the key file. Its errors name the file and show nothing of it.
+// readKeys reads the key file. Its errors contain nothing of the file.
 func readKeys(path string) ([]key, error) {
 	text, err := readPrivate(path)
 	if err != nil {
@@ -74,8 +74,8 @@ func readKeys(path string) ([]key, error) {
 	return keys, nil
 }
 
-// readPrivate reads a regular file that nobody but its owner may touch. Windows
-// has no such modes; there the folder's access list is what protects it.
+// readPrivate reads a regular file that only its owner may use. Windows has no such
+// modes; there the folder's access list protects it.
 func readPrivate(path string) ([]byte, error) {
 	fi, err := os.Stat(path)
 	switch {
@@ -118,11 +118,11 @@ func parseKeys(text []byte) ([]key, error) {
 	return keys, nil
 }
 
-// parseEntries decodes the JSON. Errors of package json quote what they stumble
-// over, which may be a part of a key, so that only the place is taken from them.
+// parseEntries decodes the JSON. It takes only the place from errors of package json,
+// which may quote part of a key.
 func parseEntries(text []byte) ([]entry, error) {
 	var file keyFile
-	err := json.Unmarshal(text, new(json.RawMessage)) // the whole text, and nothing after it
+	err := json.Unmarshal(text, new(json.RawMessage)) // refuses what follows the value
 	if err == nil {
 		decoder := json.NewDecoder(bytes.NewReader(text))
 		decoder.DisallowUnknownFields()
@@ -136,7 +136,7 @@ func parseEntries(text []byte) ([]entry, error) {
 	case errors.As(err, &mismatch):
 		return nil, fmt.Errorf("line %d has a value of the wrong type", lineOf(text, mismatch.Offset))
 	case err != nil:
-		return nil, errors.New("it has a member that is none of keys, kid, alg, key and created")
+		return nil, errors.New("it has a member other than keys, kid, alg, key and created")
 	}
 	return file.Keys, nil
 }
@@ -145,7 +145,7 @@ func lineOf(text []byte, offset int64) int {
 	return 1 + bytes.Count(text[:min(max(offset, 0), int64(len(text)))], []byte("\n"))
 }
 
-// ready checks an entry and makes its key.
+// ready validates and decodes an entry.
 func (e entry) ready() (key, error) {
 	raw, err := base64.RawURLEncoding.DecodeString(e.Key)
 	_, badTime := time.Parse(time.RFC3339, e.Created)

@@ -1,6 +1,7 @@
 package token
 
 import (
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -10,33 +11,34 @@ import (
 	"time"
 
 	"github.com/golang-jwt/jwt/v5"
+	lru "github.com/hashicorp/golang-lru/v2"
 )
 
 const (
-	lookEvery    = time.Minute // at the file
-	unknownEvery = time.Second // where a token names a key that is not known
+	lookEvery    = time.Minute // how often the file is read
+	unknownEvery = time.Second // the same for a token whose key is unknown
 )
 
-// Keys issues and verifies tokens with the keys of a file. Its methods may be
-// called concurrently. While one of them reads the file, the others go on with
-// the keys that are there, except where a token names one that is not.
+// Keys issues and verifies tokens with the keys of a file. Its methods may be called
+// concurrently. While one of them reads the file, the others use the present keys,
+// except for a token whose key is unknown.
 type Keys struct {
-	// Now is the clock, time.Now by default. It is set before the first use.
+	// Now is the clock, time.Now by default. Set it before the first use.
 	Now func() time.Time
 
 	path      string
 	parser    *jwt.Parser
 	validator *jwt.Validator
-	verified  verified
-	live      atomic.Pointer[[]key] // newest first, never empty
+	verified  *lru.Cache[[sha256.Size]byte, verified] // signatures take longer to verify than most answers
+	live      atomic.Pointer[[]key]                   // newest first, never empty
 
 	looking sync.Mutex // held while the file is read
-	looked  time.Time  // last; zero before the first time
-	failed  error      // of the last look
+	looked  time.Time  // when the file was last read
+	failed  error      // of the last read
 }
 
-// Open reads the key file at path. Where there is none it makes one with a
-// fresh Ed25519 key, and its folder, which nobody else may enter.
+// Open reads the key file at path. If it is missing, Open creates it with a new
+// Ed25519 key, and its folder with mode 0700.
 func Open(path string) (*Keys, error) {
 	keys, err := readKeys(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -48,14 +50,17 @@ func Open(path string) (*Keys, error) {
 		return nil, err
 	}
 	k := &Keys{Now: time.Now, path: path}
+	if k.verified, err = lru.New[[sha256.Size]byte, verified](maxVerified); err != nil {
+		return nil, err
+	}
 	read := options(func() time.Time { return k.Now() })
 	k.parser, k.validator = jwt.NewParser(read...), jwt.NewValidator(read...)
 	k.live.Store(&keys)
 	return k, nil
 }
 
-// current returns the keys, after a look at the file if that is due and nobody
-// else is looking.
+// current returns the keys. It reads the file first if that is due and no other call
+// is doing so.
 func (k *Keys) current() []key {
 	if k.looking.TryLock() {
 		k.look(lookEvery)
@@ -64,8 +69,8 @@ func (k *Keys) current() []key {
 	return *k.live.Load()
 }
 
-// find returns the key of a kid. For one that is not known it looks at the file
-// sooner, and waits for whoever is looking.
+// find returns the key with a kid. For an unknown kid it reads the file sooner, and
+// waits for a call that is reading it.
 func (k *Keys) find(kid string) (key, error) {
 	named := func(k key) bool { return k.Kid == kid }
 	keys := k.current()
@@ -80,13 +85,13 @@ func (k *Keys) find(kid string) (key, error) {
 		return keys[i], nil
 	}
 	if failed != nil {
-		return key{}, fmt.Errorf("the key %.80q is not known, and there may be newer ones: %v", kid, failed)
+		return key{}, fmt.Errorf("the key %.80q is unknown, and newer ones can't be read: %w", kid, failed)
 	}
-	return key{}, fmt.Errorf("the key %.80q is not known", kid)
+	return key{}, fmt.Errorf("the key %.80q is unknown", kid)
 }
 
-// look reads the file unless the last look is younger than every. What can't be
-// read leaves the keys as they are. The caller holds the lock.
+// look reads the file unless it was read less than every ago. After a failure the keys
+// stay as they are. The caller holds the lock.
 func (k *Keys) look(every time.Duration) {
 	now := k.Now()
 	if age := now.Sub(k.looked); age >= 0 && age < every {

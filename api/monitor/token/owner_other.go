@@ -4,6 +4,6 @@ package token
 
 import "os"
 
-// Elsewhere a file takes its owner and its access list from its folder.
+// Here a file gets its owner and access list from its folder.
 
 func keepOwner(*os.File, string) error { return nil }

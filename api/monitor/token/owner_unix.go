@@ -9,8 +9,8 @@ import (
 	"syscall"
 )
 
-// keepOwner gives f the owner of the file at path, if there is one: a server
-// must be able to read what an administrator has rotated.
+// keepOwner gives f the owner of the file at path, if there is one, so that a server
+// can read what an administrator rotated.
 func keepOwner(f *os.File, path string) error {
 	fi, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -11,8 +11,7 @@ import (
 	"github.com/golang-jwt/jwt/v5"
 )
 
-// payload is the claims of a JWT as they stand in it. Times are seconds since
-// 1970.
+// payload is the claims of a JWT as encoded. Times are seconds since 1970.
 type payload struct {
 	Issuer    string `json:"iss"`
 	Audience  string `json:"aud"`
@@ -27,8 +26,8 @@ type payload struct {
 	Version   int64  `json:"ver"`
 }
 
-// UnmarshalJSON wants every claim, by its exact name and of its type. Claims
-// that it does not know are ignored.
+// UnmarshalJSON requires every claim, by its exact name and with its type. It ignores
+// others.
 func (p *payload) UnmarshalJSON(text []byte) error {
 	var members map[string]json.RawMessage
 	if err := json.Unmarshal(text, &members); err != nil {
@@ -53,8 +52,7 @@ func (p *payload) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// claims returns what the payload says, if the values that the parser does not
-// look at are those of a token.
+// claims returns the claims, after checking what the parser does not.
 func (p payload) claims() (Claims, error) {
 	user, err := strconv.ParseInt(p.Subject, 10, 64)
 	switch {
@@ -79,10 +77,10 @@ func (p payload) claims() (Claims, error) {
 
 func isName(s string) bool { return s != "" && utf8.ValidString(s) }
 
-// isTime says that a time lies between 1970 and 9999, where nothing overflows.
+// isTime reports whether a time lies between 1970 and 9999, where nothing overflows.
 func isTime(seconds int64) bool { return seconds > 0 && seconds < 253402300800 }
 
-// What follows implements jwt.Claims.
+// The following methods implement jwt.Claims.
 
 // GetExpirationTime returns exp.
 func (p payload) GetExpirationTime() (*jwt.NumericDate, error) { return date(p.Expires) }

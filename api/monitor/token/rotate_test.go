@@ -43,7 +43,7 @@ func TestRotate(t *testing.T) {
 
 	rotate(t, path)
 	checkAccepted(t, "from between", open(t, path), between)
-	checkRefused(t, "two rotations later", open(t, path), before, "not known")
+	checkRefused(t, "two rotations later", open(t, path), before, "is unknown")
 }
 
 // TestRotateKeepsAlgorithm wants that programs that share a secret find one.
@@ -222,7 +222,7 @@ func TestRotatedOut(t *testing.T) {
 	m.add(time.Minute - 1)
 	checkAccepted(t, "within a minute", b, old)
 	m.add(1)
-	checkRefused(t, "after a minute", b, old, "not known")
+	checkRefused(t, "after a minute", b, old, "is unknown")
 }
 
 // TestClockSetBack wants looks also after the clock was set back.

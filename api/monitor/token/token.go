@@ -1,10 +1,10 @@
 // Package token issues and verifies the JWTs of the monitoring interface.
 //
-// A token says which user of which tenant bears it. Its header holds alg, typ
-// (JWT) and kid and nothing else; its claims are
+// The header of a token holds alg, typ (JWT) and kid and nothing else. Its claims,
+// all of them required, are
 //
 //	iss, aud           tsmon
-//	sub                id of the user, a positive decimal number as text
+//	sub                ID of the user, a positive decimal number as text
 //	iat, nbf, exp      whole seconds since 1970
 //	jti                random
 //	schemaName         schema of the tenant
@@ -12,29 +12,26 @@
 //	profile            profile of the user, 0 for none
 //	ver                token version of the user when it was issued
 //
-// All of them are required, aud as text; others are ignored. A token lives for
-// 12 h, clocks may differ by 30 s, and 8 KiB is the most that is looked at.
+// Other claims are ignored. A token lives for 12 h, clocks may differ by 30 s, and
+// tokens of more than 8 KiB are refused. Single tokens can't be revoked here: the
+// caller looks up whether the user still has the token version.
 //
-// The keys lie in a file that nobody but its owner may read:
+// The key file, which only its owner may read, holds one or two keys. The first, the
+// newest, signs; both verify:
 //
 //	{"keys": [{"kid": "…", "alg": "EdDSA", "key": "…", "created": "2026-03-05T15:04:05Z"}]}
 //
-// One or two keys, the newest first: it signs, both verify. The member key is
-// base64url without padding, of the 32-byte seed of an Ed25519 key (EdDSA) or of
-// a secret of at least 32 random bytes (HS256, for installations that share
-// one); created may be missing. What this package promises:
+// key is base64url without padding: the 32-byte seed of an Ed25519 key (EdDSA) or a
+// secret of at least 32 random bytes (HS256). created is optional. The package
+// guarantees:
 //
-//   - A token is verified with the key of its kid and with that key's algorithm,
-//     whatever algorithm it names.
-//   - Servers that start at once on a missing file end up with the same key; a
-//     crash leaves the file whole, old or new.
-//   - A running server notices a rotation: a key that it does not know lets it
-//     read the file again, at most once a second, and it reads the file once a
-//     minute in any case. What can't be read then leaves the keys as they are.
-//   - No error shows a token or a part of a key.
-//
-// Whether the user is still there, and still has that token version, is for the
-// caller to look up. Single tokens are not revoked; two rotations end them all.
+//   - A token is verified with the key of its kid and that key's algorithm, whatever
+//     algorithm it names.
+//   - Servers that start together without a file end up with the same key, and a crash
+//     leaves the old file or the new one.
+//   - A running server notices a rotation: it rereads the file once a minute, and for
+//     an unknown kid at most once a second. If that fails, it keeps its keys.
+//   - No error contains a token or part of a key.
 package token
 
 import (
@@ -44,43 +41,41 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/golang-jwt/jwt/v5"
 )
 
 const (
-	party    = "tsmon" // who issues tokens, and whom they are for
+	party    = "tsmon" // issuer and audience
 	lifetime = 12 * time.Hour
 	leeway   = 30 * time.Second
 	maxToken = 8 << 10 // bytes
 )
 
 var (
-	// ErrToken says that a token is not to be trusted; the text says why, and is
-	// for the log.
+	// ErrToken means that a token is refused. The error's text is for the log.
 	ErrToken = errors.New("token refused")
-	// ErrExpired says, besides ErrToken, that the token's time is over.
+	// ErrExpired means, besides ErrToken, that the token has expired.
 	ErrExpired = errors.New("expired")
 )
 
-// Claims are what a token says of its bearer.
+// Claims identify the bearer of a token.
 type Claims struct {
 	Schema  string // schemaName
 	TsName  string // ts_name
-	User    int64  // sub, above zero
+	User    int64  // sub, positive
 	Profile int64  // 0 for none
 	Version int64  // token version of the user when it was issued
 
-	// Issue sets these; Verify returns the times in UTC.
+	// Set by Issue; Verify returns the times in UTC.
 	ID      string // jti
 	Issued  time.Time
 	Expires time.Time
 }
 
-// Issue returns a token that is signed with the newest key and lives for 12 h
-// from now. Claims that Verify would not accept are an error.
+// Issue returns a token that is signed with the newest key and expires in 12 h. Claims
+// that Verify would refuse are an error.
 func (k *Keys) Issue(c Claims) (string, error) {
 	now := k.Now()
 	p := payload{
@@ -104,8 +99,8 @@ func (k *Keys) Issue(c Claims) (string, error) {
 	return signed, nil
 }
 
-// Verify returns what a token says, if one of the keys signed it and its time
-// has come and is not over. Every error is ErrToken.
+// Verify returns the claims of a token that one of the keys signed and that is valid
+// now. Every error is ErrToken.
 func (k *Keys) Verify(token string) (Claims, error) {
 	c, err := k.verify(token)
 	switch {
@@ -122,26 +117,26 @@ func (k *Keys) verify(token string) (Claims, error) {
 		return Claims{}, fmt.Errorf("%d bytes, at most %d", len(token), maxToken)
 	}
 	if strings.ContainsAny(token, "\r\n") { // package base64 skips them
-		return Claims{}, errors.New("it holds a line break")
+		return Claims{}, errors.New("it contains a line break")
 	}
 	k.current()
 	with := k.live.Load()
 	id := sha256.Sum256([]byte(token))
-	p, ok := k.verified.find(id, with)
-	if ok {
-		if err := k.validator.Validate(p); err != nil {
+	if v, ok := k.verified.Get(id); ok && v.with == with {
+		if err := k.validator.Validate(v.payload); err != nil {
 			return Claims{}, err
 		}
-		return p.claims()
+		return v.claims()
 	}
+	var p payload
 	if _, err := k.parser.ParseWithClaims(token, &p, k.keyFor); err != nil {
 		return Claims{}, err
 	}
-	k.verified.add(id, with, p)
+	k.verified.Add(id, verified{with, p})
 	return p.claims()
 }
 
-// options are how tokens are read, and judged by the clock now.
+// options returns the rules for tokens, at the time of the clock now.
 func options(now func() time.Time) []jwt.ParserOption {
 	return []jwt.ParserOption{
 		jwt.WithValidMethods([]string{algEdDSA, algHS256}), jwt.WithStrictDecoding(),
@@ -150,40 +145,16 @@ func options(now func() time.Time) []jwt.ParserOption {
 	}
 }
 
-// maxVerified is how many tokens are remembered.
+// maxVerified is how many verified tokens are cached.
 const maxVerified = 10_000
 
-// verified remembers what tokens say whose signatures are good: a client shows
-// the same one with every request, and a signature takes longer than most of
-// their answers. It forgets them whenever the keys were read, at least once a
-// minute.
+// verified is a token whose signature was verified with some keys.
 type verified struct {
-	mu    sync.Mutex
-	with  *[]key // that they were verified with
-	known map[[sha256.Size]byte]payload
+	with *[]key
+	payload
 }
 
-func (v *verified) find(id [sha256.Size]byte, with *[]key) (payload, bool) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	if v.with != with {
-		return payload{}, false
-	}
-	p, ok := v.known[id]
-	return p, ok
-}
-
-// add remembers a token that was verified with keys at least as new as with.
-func (v *verified) add(id [sha256.Size]byte, with *[]key, p payload) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	if v.with != with || len(v.known) >= maxVerified {
-		v.with, v.known = with, map[[sha256.Size]byte]payload{}
-	}
-	v.known[id] = p
-}
-
-// keyFor returns what the signature of t is verified with.
+// keyFor returns the key that verifies the signature of t.
 func (k *Keys) keyFor(t *jwt.Token) (any, error) {
 	kid, _ := t.Header["kid"].(string)
 	if len(t.Header) != 3 || t.Header["typ"] != "JWT" || kid == "" {

@@ -198,7 +198,7 @@ func TestSignatures(t *testing.T) {
 		{"no HMAC", hsHeader(), noSignature, "signature"},
 		{"HMAC cut", hsHeader(), func(s string) []byte { return hs(s)[:16] }, "signature"},
 		{"signature and more", edHeader(), func(s string) []byte { return append(ed(s), 0) }, "signature"},
-		{"unknown kid", edHeader().with("kid", "who"), ed, `"who" is not known`},
+		{"unknown kid", edHeader().with("kid", "who"), ed, `"who" is unknown`},
 		{"the other kid", edHeader().with("kid", "hs"), ed, "is for HS256"},
 		{"no kid", edHeader().with("kid", absent), ed, "header"},
 		{"kid null", edHeader().with("kid", nil), ed, "header"},

@@ -14,13 +14,12 @@ import (
 	"github.com/gofrs/flock"
 )
 
-// lockWait is how long a rotation waits for another one.
+// lockWait bounds the wait for another rotation.
 const lockWait = 10 * time.Second
 
-// Rotate puts a new key of the same algorithm in front of the key file and
-// returns its kid. The key that was in front stays and verifies; an older one
-// goes, and the tokens that it signed go with it. The file keeps its owner.
-// fs.ErrNotExist if there is no file.
+// Rotate puts a new key of the same algorithm first in the key file and returns its
+// kid. The key that was first still verifies; an older one is removed, which ends its
+// tokens. The file keeps its owner. The error is fs.ErrNotExist without a file.
 func Rotate(ctx context.Context, path string) (kid string, err error) {
 	if path, err = filepath.EvalSymlinks(path); err != nil { // or the link would be replaced
 		return "", err
@@ -41,10 +40,9 @@ func Rotate(ctx context.Context, path string) (kid string, err error) {
 	return fresh.Kid, nil
 }
 
-// lockFor takes the lock beside a file, which is to be closed. The kernel gives
-// it up when its process ends. It is readable, so that the file's owner can lock
-// after an administrator has; it holds nothing. It stays: to remove it would let
-// two holders in.
+// lockFor locks the empty file beside the key file until Close or the end of the
+// process. It is readable, so that the key file's owner can lock it after an
+// administrator has, and it stays: removing it would admit two holders.
 func lockFor(ctx context.Context, path string) (*flock.Flock, error) {
 	ctx, cancel := context.WithTimeout(ctx, lockWait)
 	defer cancel()
@@ -58,7 +56,7 @@ func lockFor(ctx context.Context, path string) (*flock.Flock, error) {
 	return lock, nil
 }
 
-// create makes a key file with one key, unless another process is faster.
+// create creates a key file with one key, unless another process is faster.
 func create(path string) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return err
@@ -70,8 +68,8 @@ func create(path string) error {
 	return err
 }
 
-// write brings a key file to disk under a temporary name, and has name, os.Link
-// or os.Rename, give it its own.
+// write writes and syncs a key file under a temporary name, then gives it its own with
+// os.Link, which fails if the file exists, or os.Rename.
 func write(path string, name func(from, to string) error, entries ...entry) error {
 	text, err := json.MarshalIndent(keyFile{entries}, "", "  ")
 	if err != nil {

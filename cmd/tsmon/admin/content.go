@@ -11,6 +11,7 @@ import (
 
 	"tsmon/api/monitor/content"
 	"tsmon/cmd/tsmon/cli"
+	"tsmon/store/durable"
 	"tsmon/store/record"
 )
 
@@ -54,7 +55,7 @@ func runTenantExport(ctx context.Context, app *cli.App, schema, output string) e
 	if output == "" {
 		return app.Write(data)
 	}
-	if err = cli.WriteFile(output, 0o600, data); err == nil {
+	if err = durable.Replace(output, 0o600, data); err == nil {
 		app.Say("wrote %s", output)
 	}
 	return err

@@ -14,12 +14,12 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/user"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
+	"os/user"
 
 	"tsmon/store/object"
 )
@@ -123,6 +123,31 @@ func (a *App) OpenInput(path string, p *Progress) (io.ReadCloser, error) {
 		return file, nil
 	}
 	return &countedFile{file, path, info.Size(), p}, nil
+}
+
+// ReadInput reads the beginning of a file, or of stdin for "-".
+func (a *App) ReadInput(path string, most int64) ([]byte, error) {
+	input, err := a.OpenInput(path, nil)
+	if err != nil {
+		return nil, err
+	}
+	defer input.Close()
+	return io.ReadAll(io.LimitReader(input, most))
+}
+
+// ReadSmall reads a file of at most 64 KiB, such as a key.
+func ReadSmall(path string) ([]byte, error) {
+	const most = 64 << 10
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	data, err := io.ReadAll(io.LimitReader(file, most+1))
+	if err == nil && len(data) > most {
+		err = fmt.Errorf("%s: larger than 64 KiB", path)
+	}
+	return data, err
 }
 
 // countedFile reports what is read of it.

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"tsmon/channels"
+	"tsmon/release"
 	"tsmon/store/record"
 )
 
@@ -68,6 +69,7 @@ func placeholder(use string, n int) string {
 func (a *App) candidates(cmd *cobra.Command, name string) ([]string, cobra.ShellCompDirective) {
 	kinds := strings.Split(name, "|")
 	var find func(*cobra.Command) ([]string, error)
+	directive := cobra.ShellCompDirectiveNoFileComp
 	switch {
 	case slices.ContainsFunc(kinds, func(kind string) bool { return slices.Contains(filePlaceholders, kind) }):
 		return nil, cobra.ShellCompDirectiveDefault
@@ -77,6 +79,7 @@ func (a *App) candidates(cmd *cobra.Command, name string) ([]string, cobra.Shell
 		find = a.schemas
 	case kinds[0] == "VERSION":
 		find = a.versions
+		directive |= cobra.ShellCompDirectiveKeepOrder
 	default:
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
@@ -84,7 +87,7 @@ func (a *App) candidates(cmd *cobra.Command, name string) ([]string, cobra.Shell
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveError
 	}
-	return names, cobra.ShellCompDirectiveNoFileComp
+	return names, directive
 }
 
 func (a *App) channelNames(*cobra.Command) ([]string, error) {
@@ -114,9 +117,9 @@ func (a *App) schemas(cmd *cobra.Command) (names []string, err error) {
 // completionTimeout bounds the questions to a store that is not on this machine.
 const completionTimeout = 3 * time.Second
 
-// versions lists the versions that the channel of --channel has shown, or that any
-// configured channel has.
-func (a *App) versions(cmd *cobra.Command) (versions []string, err error) {
+// versions lists the releases of the store, newest first; where a flag names a
+// channel, those that it has shown.
+func (a *App) versions(cmd *cobra.Command) ([]string, error) {
 	ctx, cancel := context.WithTimeout(cmd.Context(), completionTimeout)
 	defer cancel()
 	c, err := a.Load()
@@ -127,19 +130,17 @@ func (a *App) versions(cmd *cobra.Command) (versions []string, err error) {
 	if err != nil {
 		return nil, err
 	}
-	names := slices.Sorted(maps.Keys(c.Channels))
-	if flag := cmd.Flags().Lookup("channel"); flag != nil && flag.Value.String() != "" {
-		names = []string{flag.Value.String()}
-	}
-	for _, name := range names {
-		log, err := channels.Repository{Store: store}.Load(ctx, name)
-		if err != nil {
-			return nil, err
+	versions, err := release.Library{Store: store}.List(ctx)
+	for _, name := range []string{"from", "channel"} {
+		flag := cmd.Flags().Lookup(name)
+		if flag == nil || err != nil {
+			continue
 		}
-		for _, entry := range log.Entries {
-			versions = append(versions, entry.Version)
+		var log *channels.Log
+		if log, err = (channels.Repository{Store: store}).Load(ctx, flag.Value.String()); err == nil {
+			versions = slices.DeleteFunc(versions, func(v string) bool { return !log.Shown(v) })
 		}
 	}
-	slices.Sort(versions)
-	return slices.Compact(versions), nil
+	slices.Reverse(versions)
+	return versions, err
 }

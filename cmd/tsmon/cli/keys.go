@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"regexp"
 	"strings"
@@ -32,9 +31,6 @@ func Keyring(lines []string) (signing.Keyring, error) {
 	return keys, nil
 }
 
-// maxKeyFile bounds a key file, in bytes.
-const maxKeyFile = 64 << 10
-
 // TextOrFile returns the content of the file of that name, or the text itself if
 // there is no such file.
 func TextOrFile(text string) (string, error) {
@@ -53,15 +49,7 @@ func KeyFile(path string) (string, error) {
 	if keyLike.MatchString(path) {
 		return "", WithHint(Usagef("this is a key, not the path of its file"), "TAURI_SIGNING_PRIVATE_KEY takes the key itself")
 	}
-	file, err := os.Open(path)
-	if err != nil {
-		return "", err
-	}
-	defer file.Close()
-	data, err := io.ReadAll(io.LimitReader(file, maxKeyFile+1))
-	if err == nil && len(data) > maxKeyFile {
-		err = fmt.Errorf("%s: larger than a key", path)
-	}
+	data, err := ReadSmall(path)
 	return string(data), err
 }
 

@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -49,28 +47,5 @@ func TestOneLine(t *testing.T) {
 		if got := OneLine(in); got != want {
 			t.Errorf("%q: %q, want %q", in, got, want)
 		}
-	}
-}
-
-// TestWriteFile: a file is replaced without leaving others, and errors name it.
-func TestWriteFile(t *testing.T) {
-	folder := t.TempDir()
-	path := filepath.Join(folder, "file")
-	if err := WriteFile(path, 0o600, []byte("old")); err != nil {
-		t.Fatal(err)
-	}
-	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
-		t.Errorf("%v, %v", info.Mode(), err)
-	}
-	if err := WriteFile(path, 0o644, []byte("new")); err != nil {
-		t.Error(err)
-	}
-	data, err := os.ReadFile(path)
-	left, err2 := os.ReadDir(folder)
-	if string(data) != "new" || len(left) != 1 || err != nil || err2 != nil {
-		t.Errorf("%q beside %d files, %v, %v", data, len(left)-1, err, err2)
-	}
-	if err := WriteFile(filepath.Join(folder, "no", "file"), 0o644, nil); err == nil || !strings.Contains(err.Error(), filepath.Join("no", "file")) || strings.Contains(err.Error(), ".tsmon-") {
-		t.Errorf("a missing folder: %v", err)
 	}
 }

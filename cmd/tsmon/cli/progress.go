@@ -14,7 +14,7 @@ type Progress struct {
 	app   *App
 	verb  string // what happened to a file that is done
 	mu    sync.Mutex
-	seen  map[string]int64 // bytes by file
+	seen  map[string]int64 // bytes by verb and file
 	total int64
 	bar   *progressbar.ProgressBar // nil: lines
 }
@@ -43,13 +43,22 @@ func (p *Progress) Step(text string) {
 
 // Transferred counts n more bytes of a file of total bytes.
 func (p *Progress) Transferred(file string, n int, total int64) {
+	p.count(p.verb+" "+file, n, total)
+}
+
+// Uploaded is like Transferred for a file that is uploaded after it was read.
+func (p *Progress) Uploaded(file string, n int, total int64) {
+	p.count("uploaded "+file, n, total)
+}
+
+func (p *Progress) count(what string, n int, total int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	before, known := p.seen[file]
-	p.seen[file] = before + int64(n)
+	before, known := p.seen[what]
+	p.seen[what] = before + int64(n)
 	if p.bar == nil {
-		if before < total && p.seen[file] >= total {
-			p.app.Say("%s %s (%s)", p.verb, file, Size(total))
+		if before < total && p.seen[what] >= total {
+			p.app.Say("%s (%s)", what, Size(total))
 		}
 		return
 	}

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"tsmon/cmd/tsmon/config"
+	"tsmon/release"
 	"tsmon/store/object"
 	"tsmon/store/object/dir"
 	"tsmon/store/object/s3"
@@ -53,6 +54,28 @@ func OpenStore(_ context.Context, storage string) (object.Store, error) {
 	return store, nil
 }
 
+// Publisher returns what the release commands work with. Its reads and uploads
+// advance p, unless it is nil.
+func (a *App) Publisher(ctx context.Context, c *config.Config, p *Progress) (*release.Publisher, error) {
+	keys, err := Keyring(c.TrustedKeys)
+	if err != nil {
+		return nil, err
+	}
+	store, err := a.OpenStore(ctx, c.Storage)
+	if err != nil {
+		return nil, err
+	}
+	policies := map[string]release.Policy{}
+	for name, channel := range c.Channels {
+		policies[name] = release.Policy{Targets: channel.Targets, Prerelease: channel.Prerelease, Follows: channel.Follows}
+	}
+	publisher := &release.Publisher{Store: store, PublicURL: c.PublicURL, Keys: keys, Policies: policies, Who: a.Who(), Now: a.Now}
+	if p != nil {
+		publisher.Transferred, publisher.Uploaded, publisher.Step = p.Transferred, p.Uploaded, p.Step
+	}
+	return publisher, nil
+}
+
 // OpenPresigner returns the source of the bucket addresses that clients are
 // redirected to, nil if they are not.
 func OpenPresigner(c *config.Config) (object.Presigner, error) {
@@ -70,7 +93,7 @@ func OpenPresigner(c *config.Config) (object.Presigner, error) {
 // which holds a password.
 func OpenRecords(ctx context.Context, c *config.Config) (record.Store, error) {
 	if c.Server.Records == "" {
-		return nil, noFolder("server.records (TSMON_RECORDS)")
+		return nil, NoFolder("server.records (TSMON_RECORDS)")
 	}
 	if file := RecordsFile(c); file != "" {
 		store, err := recordfile.Open(ctx, file, recordfile.Limits{})
@@ -98,7 +121,7 @@ func OpenSeries(ctx context.Context, c *config.Config) (SeriesStore, error) { //
 		return store, nil
 	}
 	if s.File == "" {
-		return nil, noFolder("server.series (TSMON_SERIES_URL)")
+		return nil, NoFolder("server.series (TSMON_SERIES_URL)")
 	}
 	store, err := seriesfile.Open(ctx, s.File, seriesfile.Options{})
 	if err != nil {
@@ -167,7 +190,8 @@ func MakeFile(file string) error {
 	return made.Close()
 }
 
-func noFolder(setting string) error {
+// NoFolder says that a setting has neither a value nor a default.
+func NoFolder(setting string) error {
 	return WithHint(Usagef("%s is not set, and there is no home folder for its default", setting), "set it, or TSMON_DATA to a folder")
 }
 

@@ -24,6 +24,7 @@
 //	  refresh: 5s
 //	  updates: {redirect: presigned, token: …}       # or public
 //	  webhook: https://chat.example.com/hooks/…
+//	  log: {level: info, format: json}               # or text
 package config
 
 import (
@@ -46,6 +47,11 @@ const (
 	DefaultListen    = "127.0.0.1:8080"
 	DefaultRefresh   = 5 * time.Second
 	DefaultMaxUpload = 20 << 20
+	DefaultLogLevel  = "info"
+	DefaultLogFormat = LogJSON
+	// DefaultBroker is the address of the broker in the process. Where it is taken,
+	// the broker listens on a free port.
+	DefaultBroker = "127.0.0.1:1883"
 )
 
 // Config is everything that can be configured.
@@ -106,7 +112,20 @@ type Server struct {
 	Updates Updates       `yaml:"updates"`
 	// Webhook is the address that events of rollouts are posted to.
 	Webhook Secret `yaml:"webhook" env:"TSMON_WEBHOOK"`
+	Log     Log    `yaml:"log"`
 }
+
+// Log configures the server's log on stderr.
+type Log struct {
+	Level  string `yaml:"level" env:"TSMON_LOG_LEVEL"`   // debug, info, warn or error
+	Format string `yaml:"format" env:"TSMON_LOG_FORMAT"` // LogJSON or LogText
+}
+
+// Values of Log.Format.
+const (
+	LogJSON = "json"
+	LogText = "text"
+)
 
 // Updates configures how the storage is served under /updates/.
 type Updates struct {
@@ -130,8 +149,7 @@ const (
 // is set.
 type MQTT struct {
 	URL Secret `yaml:"url" env:"TSMON_MQTT_URL"` // may hold user and password
-	// Listen is the address of the broker in the process; empty for port 1883 of
-	// this machine, or a free port if that is taken.
+	// Listen is the address of the broker in the process; empty for DefaultBroker.
 	Listen string `yaml:"listen" env:"TSMON_MQTT_LISTEN"`
 }
 
@@ -256,6 +274,8 @@ func (c *Config) fill(vars map[string]string) error {
 	c.Server.Listen = cmp.Or(c.Server.Listen, DefaultListen)
 	c.Server.Refresh = cmp.Or(c.Server.Refresh, DefaultRefresh)
 	c.Server.Upload.MaxBytes = cmp.Or(c.Server.Upload.MaxBytes, DefaultMaxUpload)
+	c.Server.Log.Level = cmp.Or(c.Server.Log.Level, DefaultLogLevel)
+	c.Server.Log.Format = cmp.Or(c.Server.Log.Format, DefaultLogFormat)
 	if len(c.Channels) == 0 {
 		c.Channels = map[string]Channel{"stable": {}, "beta": {Follows: "stable", Prerelease: true}}
 	}
@@ -357,6 +377,12 @@ func (s Server) check() (found Mistakes) {
 	}
 	if s.Refresh < minRefresh || s.Refresh > maxRefresh {
 		found = append(found, wrong("server.refresh", "is not between %s and %s (TSMON_REFRESH)", minRefresh, maxRefresh))
+	}
+	if !slices.Contains([]string{"debug", "info", "warn", "error"}, s.Log.Level) {
+		found = append(found, wrong("server.log.level", "is not debug, info, warn or error (TSMON_LOG_LEVEL)"))
+	}
+	if s.Log.Format != LogJSON && s.Log.Format != LogText {
+		found = append(found, wrong("server.log.format", "is neither json nor text (TSMON_LOG_FORMAT)"))
 	}
 	if s.Webhook != "" && !isAddress(string(s.Webhook)) {
 		found = append(found, wrong("server.webhook", "is not an absolute http(s) address (TSMON_WEBHOOK)"))

@@ -108,6 +108,9 @@ func TestMistakesNameTheirPlace(t *testing.T) {
 		"guard of words":    {"channels:\n  stable: {guard: {failures: some}}\n", "line 2: \"some\" is not a number"},
 		"unknown guard":     {"channels:\n  stable: {guard: {failure: 1}}\n", "unknown key failure; did you mean failures?"},
 		"hook nowhere":      {"server: {webhook: hush}\n", "server.webhook is not an absolute http(s) address"},
+		"unknown level":     {"server: {log: {level: loud}}\n", "server.log.level is not debug, info, warn or error"},
+		"unknown format":    {"server: {log: {format: xml}}\n", "server.log.format is neither json nor text"},
+		"unknown log":       {"server: {log: {levels: info}}\n", "unknown key levels; did you mean level?"},
 		"too large":         {"# " + strings.Repeat("x", maxFile), "larger than"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -141,6 +144,14 @@ func TestMonitoringStores(t *testing.T) {
 	}
 	if text := fmt.Sprintf("%v %+v %#v", c, c, c.Server); strings.Contains(text, "hush") {
 		t.Error(text)
+	}
+}
+
+func TestLog(t *testing.T) {
+	path := written(t, "server: {log: {level: warn, format: text}}\n")
+	c, err := Load(path, []string{"TSMON_DATA=/d", "TSMON_LOG_LEVEL=debug"})
+	if err != nil || c.Server.Log != (Log{Level: "debug", Format: LogText}) {
+		t.Errorf("%+v, %v", c.Server.Log, err)
 	}
 }
 

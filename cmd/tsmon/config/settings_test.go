@@ -89,6 +89,8 @@ server:
 		"server.refresh=5s (default )",
 		"server.updates.token=*** (environment TSMON_UPDATES_TOKEN)",
 		"server.webhook=https://chat.example.com/*** (file :10)",
+		"server.log.level=info (default )",
+		"server.log.format=json (default )",
 		"TSMON_DATA=/d (environment TSMON_DATA)",
 		"TAURI_SIGNING_PRIVATE_KEY=*** (environment TAURI_SIGNING_PRIVATE_KEY)",
 	}

@@ -1,0 +1,16 @@
+package fleet_test
+
+import (
+	"testing"
+
+	"tsmon/api/apitest"
+)
+
+// TestReal runs tests on MinIO, PostgreSQL, InfluxDB and Mosquitto, which the others
+// run on the embedded back ends.
+func TestReal(t *testing.T) {
+	apitest.OnRealServers(t, map[string]func(*testing.T, *apitest.World){
+		"adoption":               testAdoption,
+		"a rollout halts itself": testHaltsItself,
+	})
+}

@@ -1,0 +1,53 @@
+package updates
+
+import (
+	"context"
+	"time"
+)
+
+// What the tests outside of the package use.
+const (
+	MaxAbsent     = maxAbsent
+	MaxAlarms     = maxAlarms
+	MaxLooks      = maxLooks
+	MaxRecord     = maxRecord
+	ElsewhereTime = elsewhereTime
+)
+
+var (
+	CheckBundle = checkBundle
+	CheckRecord = checkRecord
+)
+
+// Still keeps the goroutine from starting: the test calls Round.
+func (h *Heads) Still() { h.begin.Do(func() {}) }
+
+func (h *Heads) Round(ctx context.Context) { h.round(ctx) }
+
+func (h *Heads) SetPatience(d time.Duration) { h.patience = d }
+
+// Version returns the version of the manifest that a channel shows.
+func (h *Heads) Version(ctx context.Context, name string) (string, error) {
+	shown, err := h.of(ctx, name)
+	if err != nil {
+		return "", err
+	}
+	return shown.version, nil
+}
+
+// Absent returns how many names are remembered that no channel has.
+func (h *Heads) Absent() int { return h.absent.Len() }
+
+// LookUp looks a channel up even if it is known, and reports whether what is known
+// stays the same.
+func (h *Heads) LookUp(ctx context.Context, name string) (same bool, err error) {
+	known := h.channel(name)
+	err = h.lookUp(ctx, name)
+	return h.channel(name) == known, err
+}
+
+func (h *Heads) Raise(key, etag string, err error) { h.alarms.raise(key, etag, err) }
+
+func (h *Heads) Raised(key, etag string) bool { return h.alarms.raised(key, etag) }
+
+func (h *Heads) Alarms() int { return len(h.alarms.bad) }

@@ -1,0 +1,66 @@
+package releasing
+
+import (
+	"errors"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/net/http/httpguts"
+
+	"tsmon/cmd/tsmon/cli"
+	"tsmon/cmd/tsmon/config"
+	"tsmon/manifest/updater"
+)
+
+// accessFlags are what requests for manifests and bundles send besides the
+// updater's own headers.
+type accessFlags struct{ headers []string }
+
+func (f *accessFlags) add(cmd *cobra.Command) {
+	cmd.Flags().StringArrayVar(&f.headers, "header", nil, "header that the application sends, as `NAME: VALUE`, such as Authorization or X-Tsmon-Client; repeatable")
+}
+
+// client returns an updater that sends the headers and, below the configured
+// public_url, the configured token. An error does not repeat a header's value, which
+// may be secret.
+func (f accessFlags) client(c *config.Config) (*updater.Updater, error) {
+	header := http.Header{}
+	for _, line := range f.headers {
+		name, value, ok := strings.Cut(line, ":")
+		value = strings.TrimSpace(value)
+		if !ok || !httpguts.ValidHeaderFieldName(name) || !httpguts.ValidHeaderFieldValue(value) {
+			return nil, cli.WithHint(cli.Usagef("--header is not like NAME: VALUE"), "write it like --header 'X-Tsmon-Client: a1b2'")
+		}
+		header.Add(name, value)
+	}
+	return &updater.Updater{HTTP: httpClient(), Header: header,
+		Token: updater.Token{Secret: string(c.Server.Updates.Token), Below: c.PublicURL}}, nil
+}
+
+// hintAccess adds the remedy to an error that a missing token caused.
+func hintAccess(err error) error {
+	if errors.Is(err, updater.ErrDenied) {
+		return cli.WithHint(err, "give --header 'Authorization: Bearer TOKEN', or for addresses below public_url set TSMON_UPDATES_TOKEN")
+	}
+	return err
+}
+
+// httpClient waits at most 30 s for the head of an answer.
+func httpClient() *http.Client {
+	transport := http.DefaultTransport.(*http.Transport).Clone()
+	transport.ResponseHeaderTimeout = 30 * time.Second
+	return &http.Client{Transport: transport}
+}
+
+// checkAddress refuses what is no absolute http(s) address. The updater's variables,
+// such as {{target}}, may be part of it.
+func checkAddress(flag, address string) error {
+	u, err := url.Parse(strings.NewReplacer("{", "", "}", "").Replace(address))
+	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+		return cli.Usagef("%s %s is not an absolute http(s) address", flag, address)
+	}
+	return nil
+}

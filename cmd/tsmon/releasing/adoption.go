@@ -1,0 +1,73 @@
+package releasing
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"tsmon/api/fleet"
+	"tsmon/cmd/tsmon/cli"
+	"tsmon/cmd/tsmon/config"
+	"tsmon/store/record"
+)
+
+func channelAdoptionCommand(app *cli.App) *cobra.Command {
+	return &cobra.Command{
+		Use:   "adoption CHANNEL",
+		Short: "Show which versions the clients of a channel have",
+		Long: `Show which versions the clients of a channel have, how far they came with the
+newest release, and how many of them have it since when. It reads the records and
+the time series that tsmon serve writes: the configuration has to be the server's.
+
+Clients are counted that were seen in the last 30 days and send an id, the header
+X-Tsmon-Client; what the others asked is counted under anonymous.`,
+		Example: `  tsmon channel adoption stable
+  tsmon channel adoption stable --json`,
+		Args: cli.Args(1, 1, "one CHANNEL"),
+		RunE: func(cmd *cobra.Command, args []string) error { return runAdoption(cmd.Context(), app, args[0]) },
+	}
+}
+
+func runAdoption(ctx context.Context, app *cli.App, channel string) error {
+	log, _, err := loadLog(ctx, app, channel)
+	if err != nil {
+		return err
+	}
+	c, err := app.Load()
+	if err != nil {
+		return err
+	}
+	now := app.Now()
+	result := fleet.NewAdoption(log, now)
+	err = cli.WithRecords(ctx, c, func(records record.Store) error { return result.ReadRecords(ctx, records, now) })
+	if errors.Is(err, cli.ErrNoRecords) {
+		return cli.WithHint(err, "say where tsmon serve keeps them: TSMON_DATA, or TSMON_RECORDS and TSMON_SERIES_URL, as for the server")
+	}
+	if err != nil {
+		return err
+	}
+	if err := readAdoptionSeries(ctx, c, result, now); err != nil {
+		app.Warn([]string{fmt.Sprintf("the time series can't be read: %v", err)})
+	}
+	return app.Print(result, func(w io.Writer) { drawAdoption(w, result) })
+}
+
+// readAdoptionSeries reads the time series, if there are any yet.
+func readAdoptionSeries(ctx context.Context, c *config.Config, result *fleet.Adoption, now time.Time) error {
+	err := cli.CheckFile(cli.SeriesFile(c), cli.ErrNoSeries)
+	if errors.Is(err, cli.ErrNoSeries) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	store, err := cli.OpenSeries(ctx, c)
+	if err != nil {
+		return err
+	}
+	return cli.ExplainSeries(errors.Join(result.ReadSeries(ctx, store, now), store.Close()))
+}

@@ -1,0 +1,85 @@
+package releasing
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"tsmon/api/fleet"
+	"tsmon/cmd/tsmon/cli"
+)
+
+const barWidth = 30 // characters
+
+// drawAdoption writes an adoption for people.
+func drawAdoption(w io.Writer, r *fleet.Adoption) {
+	fmt.Fprintf(w, "%s shows %s", r.Channel, r.Version)
+	if r.Rollout != nil {
+		fmt.Fprintf(w, "; %s", shareText(r.Rollout))
+	}
+	fmt.Fprintf(w, "\n%d clients in the last 30 days\n", r.Clients)
+	if r.Clients > 0 {
+		rows := [][]string{{"VERSION", "CLIENTS", "SHARE", ""}}
+		for _, v := range r.Versions {
+			filled := strings.Repeat("█", int(v.Percent*barWidth/100+0.5))
+			rows = append(rows, []string{v.Version, strconv.Itoa(v.Clients), strconv.FormatFloat(v.Percent, 'f', 1, 64) + " %", filled})
+		}
+		fmt.Fprintln(w)
+		cli.Table(w, rows)
+	}
+	drawGroups(w, r)
+	n := r.Newest
+	fmt.Fprintf(w, "\n%s: %d running, %d downloaded and waiting, %d offered; %d failed, %d crashed, %d came back without it\n",
+		n.Version, n.Running, n.Waiting, n.Offered, n.Failed, n.Crashed, n.Kept)
+	drawCurve(w, r)
+	if r.Day != nil {
+		var texts []string
+		for _, event := range fleet.Events {
+			if r.Day[event] > 0 {
+				texts = append(texts, fmt.Sprintf("%s %d", event, r.Day[event]))
+			}
+		}
+		fmt.Fprintf(w, "last 24 hours: %s\n", cmp.Or(strings.Join(texts, ", "), "nothing was asked"))
+	}
+}
+
+// drawGroups writes the clients by platform and cohort, if there are several.
+func drawGroups(w io.Writer, r *fleet.Adoption) {
+	kinds := map[[2]string]int{}
+	for _, g := range r.Groups {
+		kinds[[2]string{g.Target, g.Cohort}] += g.Clients
+	}
+	if len(kinds) < 2 {
+		return
+	}
+	var rows [][]string
+	for kind, n := range kinds {
+		rows = append(rows, []string{kind[0], kind[1], strconv.Itoa(n)})
+	}
+	slices.SortFunc(rows, slices.Compare)
+	fmt.Fprintln(w)
+	cli.Table(w, append([][]string{{"TARGET", "COHORT", "CLIENTS"}}, rows...))
+}
+
+var levels = []rune("▁▂▃▄▅▆▇█")
+
+// drawCurve writes a column for each point.
+func drawCurve(w io.Writer, r *fleet.Adoption) {
+	if len(r.Curve) < 2 {
+		return
+	}
+	highest := 1.0
+	for _, p := range r.Curve {
+		highest = max(highest, p.Clients)
+	}
+	line := make([]rune, len(r.Curve))
+	for i, p := range r.Curve {
+		line[i] = levels[min(int(p.Clients/highest*float64(len(levels))), len(levels)-1)]
+	}
+	last := r.Curve[len(r.Curve)-1]
+	fmt.Fprintf(w, "%s since %s: %s %.0f\n", r.Newest.Version, r.Curve[0].Time.Format(time.RFC3339), string(line), last.Clients)
+}

@@ -1,0 +1,251 @@
+package releasing
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"tsmon/channels"
+	"tsmon/cmd/tsmon/cli"
+	"tsmon/release"
+)
+
+// ChannelCommand returns `tsmon channel`.
+func ChannelCommand(app *cli.App) *cobra.Command {
+	return cli.Group("channel", "Look at channels and their logs, steer rollouts",
+		channelListCommand(app), channelShowCommand(app), channelLogCommand(app), channelVerifyCommand(app),
+		channelRolloutCommand(app), channelPauseCommand(app), channelResumeCommand(app), channelAdoptionCommand(app))
+}
+
+// channelFlag adds --channel, with completion of the configured names.
+func channelFlag(cmd *cobra.Command, channel *string) {
+	cmd.Flags().StringVar(channel, "channel", "stable", "`CHANNEL` to move")
+}
+
+// ChannelState is one row of `tsmon channel list`, and with the manifest what
+// `tsmon channel show` prints.
+type ChannelState struct {
+	Channel  string   `json:"channel"`
+	Version  string   `json:"version"`  // that the channel shows
+	Sequence uint64   `json:"sequence"` // entry of the log
+	Action   string   `json:"action"`
+	Targets  []string `json:"targets"`
+	When     string   `json:"when"` // RFC 3339
+	Who      string   `json:"who"`
+	URL      string   `json:"url,omitempty"` // of the manifest, if public_url is set
+	// Rollout is a newer release that only some clients get.
+	Rollout *release.Share `json:"rollout,omitempty"`
+}
+
+func stateOf(e *channels.Entry, channel, publicURL string, now time.Time) ChannelState {
+	s := ChannelState{Channel: channel, Version: e.Version, Sequence: e.Sequence, Action: string(e.Action), Targets: e.Targets,
+		When: e.When.Format("2006-01-02T15:04:05Z07:00"), Who: e.Who}
+	if e.Rollout != nil {
+		s.Rollout = release.ShareOf(e.Rollout, now)
+	}
+	if publicURL != "" {
+		s.URL = publicURL + "/" + channels.ManifestKey(channel)
+	}
+	return s
+}
+
+// versionText names the version that everybody gets and the one that some get.
+func (s *ChannelState) versionText() string {
+	switch {
+	case s.Rollout == nil:
+		return s.Version
+	case s.Rollout.Paused:
+		return fmt.Sprintf("%s (%s is held back)", s.Version, s.Rollout.Version)
+	}
+	return fmt.Sprintf("%s (%s for %d %%)", s.Version, s.Rollout.Version, s.Rollout.Percent)
+}
+
+// reader returns a publisher for commands that only read. A storage folder that
+// does not exist is an error: an empty list would hide a mistyped path.
+func reader(ctx context.Context, app *cli.App, progress *cli.Progress) (*release.Publisher, error) {
+	c, err := app.Load()
+	if err != nil {
+		return nil, err
+	}
+	p, err := app.Publisher(ctx, c, progress)
+	if err != nil || strings.HasPrefix(c.Storage, "s3:") {
+		return p, err
+	}
+	if _, err := os.Stat(c.Storage); errors.Is(err, fs.ErrNotExist) {
+		return nil, cli.WithHint(fmt.Errorf("there is nothing at %s", c.Storage), "check storage in tsmon.yaml or TSMON_STORAGE; the first `tsmon release publish` creates the folder")
+	}
+	return p, nil
+}
+
+func channelListCommand(app *cli.App) *cobra.Command {
+	return &cobra.Command{
+		Use:     "list",
+		Short:   "List the channels of the store and what they show",
+		Example: "  tsmon channel list",
+		Args:    cli.NoArgs,
+		RunE:    func(cmd *cobra.Command, _ []string) error { return runChannelList(cmd.Context(), app) },
+	}
+}
+
+func runChannelList(ctx context.Context, app *cli.App) error {
+	p, err := reader(ctx, app, nil)
+	if err != nil {
+		return err
+	}
+	logs, err := channels.Repository{Store: p.Store}.All(ctx)
+	if err != nil {
+		return err
+	}
+	states := []ChannelState{}
+	rows := [][]string{{"CHANNEL", "VERSION", "ENTRY", "ACTION", "WHEN", "WHO"}}
+	for _, log := range logs {
+		s := stateOf(log.Head(), log.Channel, p.PublicURL, app.Now())
+		states = append(states, s)
+		rows = append(rows, []string{s.Channel, s.versionText(), strconv.FormatUint(s.Sequence, 10), s.Action, s.When, s.Who})
+	}
+	return app.Print(states, func(w io.Writer) { cli.Table(w, rows) })
+}
+
+// loadLog reads the log of a channel that shows something.
+func loadLog(ctx context.Context, app *cli.App, channel string) (*channels.Log, *release.Publisher, error) {
+	p, err := reader(ctx, app, nil)
+	if err != nil {
+		return nil, nil, err
+	}
+	log, err := channels.Repository{Store: p.Store}.Load(ctx, channel)
+	if err == nil && log.Head() == nil {
+		err = &release.Refusal{Cause: release.ErrNoRelease, Text: channel + " shows nothing", Mend: "`tsmon channel list` shows the channels of the store"}
+	}
+	return log, p, err
+}
+
+func channelShowCommand(app *cli.App) *cobra.Command {
+	return &cobra.Command{
+		Use:     "show CHANNEL",
+		Short:   "Show what a channel offers",
+		Example: "  tsmon channel show stable --json",
+		Args:    cli.Args(1, 1, "one CHANNEL"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			log, p, err := loadLog(cmd.Context(), app, args[0])
+			if err != nil {
+				return err
+			}
+			s := stateOf(log.Head(), args[0], p.PublicURL, app.Now())
+			if err := warnBehind(cmd.Context(), app, p, log); err != nil {
+				return err
+			}
+			return app.Print(s, func(w io.Writer) {
+				fmt.Fprintf(w, "channel:  %s\nversion:  %s\nentry:    %d (%s by %s, %s)\ntargets:  %s\n",
+					s.Channel, s.Version, s.Sequence, s.Action, s.Who, s.When, strings.Join(s.Targets, ", "))
+				if s.Rollout != nil {
+					fmt.Fprintf(w, "rollout:  %s\n", shareText(s.Rollout))
+				}
+				if s.URL != "" {
+					fmt.Fprintf(w, "manifest: %s\n", s.URL)
+				}
+			})
+		},
+	}
+}
+
+// warnBehind warns if the manifest does not match the log, as after a publisher that
+// was killed.
+func warnBehind(ctx context.Context, app *cli.App, p *release.Publisher, log *channels.Log) error {
+	shown, err := channels.Repository{Store: p.Store}.Shown(ctx, log.Channel)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	want, err := log.Head().Manifest.Encode()
+	if err == nil && !bytes.Equal(shown, want) {
+		app.Warn([]string{"the manifest does not match the log: run the last publish, promote or rollback again"})
+	}
+	return err
+}
+
+// LogRow is an entry of `tsmon channel log --json`, without its manifest.
+type LogRow struct {
+	ChannelState
+	From string `json:"from,omitempty"`
+	Why  string `json:"why,omitempty"`
+}
+
+func channelLogCommand(app *cli.App) *cobra.Command {
+	return &cobra.Command{
+		Use:     "log CHANNEL",
+		Short:   "Show the history of a channel, newest last",
+		Example: "  tsmon channel log stable",
+		Args:    cli.Args(1, 1, "one CHANNEL"),
+		RunE:    func(cmd *cobra.Command, args []string) error { return runChannelLog(cmd.Context(), app, args[0]) },
+	}
+}
+
+func runChannelLog(ctx context.Context, app *cli.App, channel string) error {
+	log, _, err := loadLog(ctx, app, channel)
+	if err != nil {
+		return err
+	}
+	entries := []LogRow{}
+	rows := [][]string{{"ENTRY", "WHEN", "ACTION", "VERSION", "FROM", "WHO", "WHY"}}
+	for _, e := range log.Entries {
+		r := LogRow{stateOf(&e, channel, "", e.When), e.From, e.Why}
+		entries = append(entries, r)
+		rows = append(rows, []string{strconv.FormatUint(r.Sequence, 10), r.When, r.Action, r.versionText(), r.From, r.Who, r.Why})
+	}
+	return app.Print(entries, func(w io.Writer) { cli.Table(w, rows) })
+}
+
+func channelVerifyCommand(app *cli.App) *cobra.Command {
+	return &cobra.Command{
+		Use:   "verify CHANNEL",
+		Short: "Check log, manifest, releases and bundles of a channel in the store",
+		Long: `Check a channel as it lies in the store: the numbers and hashes of its log, its
+manifest against the head, and every release that the log names, by size,
+checksum and signature; the bundles of the head are read whole.`,
+		Example: "  tsmon channel verify stable",
+		Args:    cli.Args(1, 1, "one CHANNEL"),
+		RunE:    func(cmd *cobra.Command, args []string) error { return runChannelVerify(cmd.Context(), app, args[0]) },
+	}
+}
+
+func runChannelVerify(ctx context.Context, app *cli.App, channel string) error {
+	progress := app.NewProgress("verified")
+	p, err := reader(ctx, app, progress)
+	if err != nil {
+		return err
+	}
+	report, err := p.Library().Verify(ctx, channel)
+	progress.Done()
+	if err != nil {
+		return err
+	}
+	err = app.Print(report, func(w io.Writer) {
+		for _, f := range report.Findings {
+			fmt.Fprintf(w, "%s: %s\n", f.Object, strings.ReplaceAll(f.Problem, "\n", "\n  "))
+		}
+		if len(report.Findings) == 0 {
+			fmt.Fprintf(w, "%s: %s, %d entries, %d releases: all is well\n", channel, report.Version, report.Entries, len(report.Releases))
+		}
+	})
+	if err == nil && len(report.Findings) > 0 {
+		err = cli.WithHint(&unsound{report}, report.Findings[0].Mend)
+	}
+	return err
+}
+
+// unsound is a channel with findings, which were printed.
+type unsound struct{ report *release.VerifyReport }
+
+func (e *unsound) Error() string {
+	return fmt.Sprintf("%s is not sound, problems: %d", e.report.Channel, len(e.report.Findings))
+}
+
+func (e *unsound) Unwrap() error { return &release.Refusal{Cause: e.report.Err()} }

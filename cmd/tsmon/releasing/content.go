@@ -1,0 +1,85 @@
+package releasing
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"tsmon/cmd/tsmon/cli"
+	"tsmon/cmd/tsmon/config"
+	"tsmon/manifest"
+	"tsmon/release"
+	"tsmon/release/bundle"
+)
+
+// contentFlags describe a release.
+type contentFlags struct {
+	version, notes, notesFile, key string
+	bundles                        []string
+	extra                          manifest.Extra
+}
+
+func (f *contentFlags) add(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.StringVar(&f.version, "version", "", "`VERSION` of the release, MAJOR.MINOR.PATCH without a v")
+	flags.StringVar(&f.notes, "notes", "", "release notes")
+	flags.StringVar(&f.notesFile, "notes-file", "", "read the release notes from `FILE`, - for stdin")
+	flags.StringVar(&f.key, "key", "", "private key `FILE` for bundles without a .sig (default from the environment)")
+	flags.StringVar(&f.extra.MinimumVersion, "minimum-version", "", "oldest `VERSION` that may still be used, for the application to read")
+	flags.BoolVar(&f.extra.Critical, "critical", false, "tell the application that the update should not be postponed")
+	flags.BoolVar(&f.extra.Watershed, "watershed", false, "older clients of tsmon serve must install this one before they are offered a newer one")
+	flags.StringArrayVar(&f.bundles, "bundle", nil, "a bundle as `TARGET=FILE`, repeatable")
+}
+
+// check looks at the flags alone.
+func (f *contentFlags) check(args []string) error {
+	switch {
+	case f.version == "":
+		return cli.Usagef("--version is missing")
+	case len(args)+len(f.bundles) == 0:
+		return cli.Usagef("name the bundles, or the folder that holds them")
+	case f.notes != "" && f.notesFile != "":
+		return cli.Usagef("--notes and --notes-file exclude each other")
+	}
+	if _, err := manifest.ParseVersion(f.version); err != nil {
+		return &release.Refusal{Cause: err, Mend: "write MAJOR.MINOR.PATCH, such as 1.4.0"}
+	}
+	return nil
+}
+
+// gather finds the bundles and reads the notes and, if a bundle has no signature,
+// the private key, which is not decrypted yet.
+func gather(ctx context.Context, app *cli.App, c *config.Config, f contentFlags, args []string) (o release.PublishOptions, err error) {
+	if err := f.check(args); err != nil {
+		return o, err
+	}
+	o.Version, o.Extra = f.version, f.extra
+	if o.Notes, err = notes(app, f.notes, f.notesFile); err != nil {
+		return o, err
+	}
+	var skipped []string
+	if o.Bundles, skipped, err = bundle.Gather(f.version, args, f.bundles, c.BundleTypes); err != nil {
+		return o, err
+	}
+	for _, s := range skipped {
+		app.Say("skipped: %s", s)
+	}
+	if slices.ContainsFunc(o.Bundles, func(b bundle.Bundle) bool { return b.Signature == nil }) {
+		o.Unlock, err = app.LockedKey(ctx, c, f.key)
+	}
+	return o, err
+}
+
+func notes(app *cli.App, notes, file string) (string, error) {
+	if file == "" {
+		return notes, nil
+	}
+	data, err := app.ReadInput(file, release.MaxNotes+1)
+	if err != nil {
+		return "", fmt.Errorf("notes: %w", err)
+	}
+	return strings.TrimSpace(string(data)), nil
+}

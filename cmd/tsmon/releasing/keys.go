@@ -1,0 +1,265 @@
+package releasing
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+
+	"github.com/spf13/cobra"
+
+	"tsmon/cmd/tsmon/cli"
+	"tsmon/cmd/tsmon/config"
+	"tsmon/signing"
+	"tsmon/store/durable"
+)
+
+// KeysCommand returns `tsmon keys`.
+func KeysCommand(app *cli.App) *cobra.Command {
+	return cli.Group("keys", "Create and show signing keys", keysGenerateCommand(app), keysShowCommand(app))
+}
+
+// Key is what the keys commands print.
+type Key struct {
+	Source    string `json:"source,omitempty"` // file, "private key" or "trusted_keys"
+	KeyID     string `json:"key_id"`           // 16 hex digits, as minisign prints it
+	PublicKey string `json:"public_key"`       // RW… line
+	Pubkey    string `json:"pubkey"`           // value of plugins.updater.pubkey in tauri.conf.json
+	Private   string `json:"private_key_file,omitempty"`
+	Public    string `json:"public_key_file,omitempty"`
+}
+
+func reportKey(k signing.PublicKey) Key {
+	return Key{KeyID: k.ID(), PublicKey: k.String(), Pubkey: k.Tauri()}
+}
+
+type keysGenerateOptions struct {
+	output     string
+	noPassword bool
+	force      bool
+}
+
+func keysGenerateCommand(app *cli.App) *cobra.Command {
+	var o keysGenerateOptions
+	cmd := &cobra.Command{
+		Use:   "generate",
+		Short: "Create a key pair in the Tauri CLI's format",
+		Long: `Create a key pair in the Tauri CLI's format: FILE holds the private key (mode
+0600), FILE.pub the public one. A missing folder is created for its owner alone.
+The password comes from TAURI_SIGNING_PRIVATE_KEY_PASSWORD, or is asked for on a
+terminal. The line for tauri.conf.json goes to stdout.`,
+		Example: `  tsmon keys generate --output ~/.tauri/app.key
+  TAURI_SIGNING_PRIVATE_KEY_PASSWORD=… tsmon keys generate --output app.key
+  tsmon keys generate --no-password --json`,
+		Args: cli.Args(0, 0, "no arguments; --output names the file"),
+		RunE: func(cmd *cobra.Command, _ []string) error { return runKeysGenerate(cmd.Context(), app, o) },
+	}
+	cmd.Flags().StringVarP(&o.output, "output", "o", "tsmon.key", "write the private key to `FILE`, the public one to FILE.pub")
+	cmd.Flags().BoolVar(&o.noPassword, "no-password", false, "encrypt with an empty password, as the Tauri CLI does without one")
+	cmd.Flags().BoolVar(&o.force, "force", false, "replace existing files; installed applications trust the old key only")
+	return cmd
+}
+
+func runKeysGenerate(ctx context.Context, app *cli.App, o keysGenerateOptions) error {
+	if err := checkVacant(o); err != nil {
+		return err
+	}
+	c, err := app.Load()
+	if err != nil {
+		return err
+	}
+	password, err := newPassword(ctx, app, c, o.noPassword)
+	if err != nil {
+		return err
+	}
+	key, err := signing.GenerateKey()
+	if err != nil {
+		return err
+	}
+	encrypted, err := key.Encrypt(password)
+	if err != nil {
+		return err
+	}
+	if err := writeKeyPair(o, encrypted, key.Public().Tauri()); err != nil {
+		return err
+	}
+	r := reportKey(key.Public())
+	r.Private, r.Public = o.output, o.output+".pub"
+	app.Say("wrote %s (keep it secret, back it up: installed applications trust no other) and %s", r.Private, r.Public)
+	app.Say("key id %s; the line for plugins.updater in tauri.conf.json:", r.KeyID)
+	return app.Print(r, func(w io.Writer) { fmt.Fprintf(w, "\"pubkey\": \"%s\"\n", r.Pubkey) })
+}
+
+// newPassword returns the configured password, or asks for one twice.
+func newPassword(ctx context.Context, app *cli.App, c *config.Config, none bool) (string, error) {
+	if none {
+		return "", nil
+	}
+	if c.Signing.KeyPassword == nil && !interactive(app) {
+		return "", cli.WithHint(cli.Usagef("no password"), "set TAURI_SIGNING_PRIVATE_KEY_PASSWORD, or use --no-password")
+	}
+	first, err := app.Password(ctx, c, "New password: ")
+	if err != nil || c.Signing.KeyPassword != nil {
+		return first, err
+	}
+	second, err := app.Password(ctx, c, "Once more: ")
+	if err == nil && first != second {
+		err = cli.Usagef("the passwords differ")
+	}
+	return first, err
+}
+
+func interactive(app *cli.App) bool {
+	file, ok := app.Stdin.(*os.File)
+	return ok && cli.IsTerminal(file)
+}
+
+// checkVacant refuses to replace either file without --force.
+func checkVacant(o keysGenerateOptions) error {
+	for _, path := range []string{o.output, o.output + ".pub"} {
+		if _, err := os.Lstat(path); err == nil && !o.force {
+			return cli.WithHint(cli.Usagef("%s exists", path), "name another file with --output; --force replaces it, and with it the key that installed applications trust")
+		}
+	}
+	return nil
+}
+
+// writeKeyPair writes the private key first. A missing folder is created for its
+// owner alone.
+func writeKeyPair(o keysGenerateOptions, private, public string) error {
+	if err := os.MkdirAll(filepath.Dir(o.output), 0o700); err != nil {
+		return err
+	}
+	if err := durable.Replace(o.output, 0o600, []byte(private)); err != nil {
+		return err
+	}
+	return durable.Replace(o.output+".pub", 0o644, []byte(public))
+}
+
+func keysShowCommand(app *cli.App) *cobra.Command {
+	var file string
+	cmd := &cobra.Command{
+		Use:   "show [KEY…]",
+		Short: "Print the id and the public key of keys in any format, never a secret",
+		Long: `Print the id and the public key of each KEY: a public key or its file (Tauri's
+base64, minisign's .pub file, the RW… line), or the file of a private key (Tauri
+or minisign), which is decrypted. Without arguments, print the signing key of the
+environment and the trusted keys.`,
+		Example: `  tsmon keys show ~/.tauri/app.key.pub
+  tsmon keys show --key ~/.tauri/app.key
+  tsmon keys show RWRC+sAtu3Ij2SAENippEc3ou4a5ZGC7BVgi2Ld+chrr+pL7chP3/7gD`,
+		RunE: func(cmd *cobra.Command, args []string) error { return runKeysShow(cmd.Context(), app, args, file) },
+	}
+	cmd.Flags().StringVar(&file, "key", "", "private key `FILE`, even where the environment has another")
+	return cmd
+}
+
+func runKeysShow(ctx context.Context, app *cli.App, args []string, file string) error {
+	c, err := app.Load()
+	if err != nil {
+		return err
+	}
+	keys, err := keysToShow(ctx, app, c, args, file)
+	if err != nil {
+		return err
+	}
+	if len(keys) == 0 {
+		return cli.ErrNoKey
+	}
+	reports := make([]Key, len(keys))
+	for i, k := range keys {
+		if k.unlock != nil {
+			private, err := k.unlock()
+			if err != nil {
+				return err
+			}
+			k.public = private.Public()
+		}
+		reports[i] = reportKey(k.public)
+		reports[i].Source = k.source
+	}
+	return app.Print(reports, func(w io.Writer) { printKeys(w, reports) })
+}
+
+// shownKey is a public key, or a private one that is still locked.
+type shownKey struct {
+	source string // empty for a public key among the arguments
+	public signing.PublicKey
+	unlock func() (signing.PrivateKey, error)
+}
+
+// keysToShow reads all keys before any is unlocked, so that a wrong argument is
+// reported first.
+func keysToShow(ctx context.Context, app *cli.App, c *config.Config, args []string, file string) ([]shownKey, error) {
+	var keys, named []shownKey
+	for _, arg := range args {
+		k, err := readKey(ctx, app, c, arg)
+		if err != nil {
+			return nil, err
+		}
+		named = append(named, k)
+	}
+	if file != "" || len(args) == 0 {
+		unlock, err := app.LockedKey(ctx, c, file)
+		if err != nil {
+			return nil, err
+		}
+		if unlock != nil {
+			keys = append(keys, shownKey{source: "private key", unlock: unlock})
+		}
+	}
+	if file == "" && len(args) == 0 {
+		trusted, err := cli.Keyring(c.TrustedKeys)
+		if err != nil {
+			return nil, err
+		}
+		for _, k := range trusted {
+			keys = append(keys, shownKey{source: "trusted_keys", public: k})
+		}
+	}
+	return append(keys, named...), nil
+}
+
+// keyText matches arguments that are meant as a key, not as a file name. They may
+// be secret.
+var keyText = regexp.MustCompile(`^[\sA-Za-z0-9+/=]{40,}$|untrusted comment|\n`)
+
+// readKey reads a public key, or the private key in a file.
+func readKey(ctx context.Context, app *cli.App, c *config.Config, arg string) (k shownKey, err error) {
+	text, err := cli.TextOrFile(arg)
+	if err != nil {
+		return k, err
+	}
+	if text != arg {
+		k.source = arg
+	}
+	if k.public, err = signing.ParsePublicKey(text); err == nil {
+		return k, nil
+	}
+	_, private := signing.ParsePrivateKey(text)
+	switch {
+	case private == nil && k.source == "":
+		return k, cli.WithHint(cli.Usagef("a private key stands among the arguments, where every process can read it"), "give its file; consider this key compromised")
+	case private == nil:
+		k.unlock, err = app.Unlocker(ctx, c, text)
+	case k.source == "" && !keyText.MatchString(arg):
+		_, missing := os.Stat(arg)
+		err = cmp.Or(missing, err)
+	}
+	return k, err
+}
+
+func printKeys(w io.Writer, reports []Key) {
+	for i, r := range reports {
+		if i > 0 {
+			fmt.Fprintln(w)
+		}
+		if r.Source != "" {
+			fmt.Fprintf(w, "source:      %s\n", r.Source)
+		}
+		fmt.Fprintf(w, "key id:      %s\npublic key:  %s\npubkey:      %s\n", r.KeyID, r.PublicKey, r.Pubkey)
+	}
+}

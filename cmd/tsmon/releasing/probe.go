@@ -1,0 +1,85 @@
+package releasing
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"tsmon/manifest"
+	"tsmon/manifest/updater"
+	"tsmon/release"
+	"tsmon/signing"
+)
+
+// probePatience is how long a probe waits for the new manifest: longer than a
+// server with the default refresh needs.
+const probePatience = 8 * time.Second
+
+// probe returns the fetch of what clients get. It shows the token, if there is one,
+// and asks caches to revalidate. An address that still shows the old state, asks for a
+// token, or answers too slowly is release.ErrUnseen.
+func probe(client *http.Client, token string, keys signing.Keyring, allowUnbound bool) func(context.Context, string, manifest.Manifest) error {
+	header := http.Header{}
+	if token != "" {
+		header.Set("Authorization", "Bearer "+token)
+	}
+	past := &pastCaches{next: client.Transport}
+	client.Transport = past
+	prober := &updater.Prober{HTTP: client, Keys: keys, AllowUnbound: allowUnbound, Header: header, Patience: probePatience}
+	return func(ctx context.Context, address string, want manifest.Manifest) error {
+		err := prober.Probe(ctx, address, want)
+		denied := past.denied.Swap(0)
+		switch {
+		case err == nil:
+			return nil
+		case denied != 0 && token == "":
+			return fmt.Errorf("%w: public_url asks for a token (status %d), set server.updates.token or TSMON_UPDATES_TOKEN", release.ErrUnseen, denied)
+		case denied != 0:
+			return fmt.Errorf("%w: public_url refuses the configured token (status %d)", release.ErrUnseen, denied)
+		case errors.Is(err, updater.ErrStale):
+			return fmt.Errorf("%w: %w; a server or a cache may keep it for up to a minute", release.ErrUnseen, err)
+		case errors.Is(err, updater.ErrTimeout):
+			return fmt.Errorf("%w: %w", release.ErrUnseen, err)
+		}
+		return err
+	}
+}
+
+// pastCaches sends requests for manifests past caches: with no-cache, and with a
+// query that no cache has seen, unless the server refuses that.
+type pastCaches struct {
+	next   http.RoundTripper
+	denied atomic.Int32 // status of the last answer that asked for credentials
+}
+
+func (p *pastCaches) RoundTrip(r *http.Request) (*http.Response, error) {
+	if !strings.HasSuffix(r.URL.Path, "/latest.json") {
+		return p.watch(p.next.RoundTrip(r))
+	}
+	plain := r.Clone(r.Context())
+	plain.Header.Set("Cache-Control", "no-cache")
+	if r.URL.RawQuery != "" {
+		return p.watch(p.next.RoundTrip(plain)) // which a signature may cover
+	}
+	fresh := plain.Clone(r.Context())
+	fresh.URL.RawQuery = "fresh=" + strconv.FormatInt(time.Now().UnixNano(), 36)
+	response, err := p.next.RoundTrip(fresh)
+	if err != nil || response.StatusCode < 400 {
+		return response, err
+	}
+	response.Body.Close()
+	return p.watch(p.next.RoundTrip(plain))
+}
+
+// watch notes answers that ask for credentials.
+func (p *pastCaches) watch(response *http.Response, err error) (*http.Response, error) {
+	if err == nil && (response.StatusCode == http.StatusUnauthorized || response.StatusCode == http.StatusForbidden) {
+		p.denied.Store(int32(response.StatusCode))
+	}
+	return response, err
+}

@@ -1,0 +1,239 @@
+// Package releasing holds the commands of the release side: keys, releases, channels
+// and manifests, and what an installed application would be offered.
+//
+// A command that moves a channel builds options from its flags, has package release
+// plan and apply the move, and prints the plan.
+package releasing
+
+import (
+	"context"
+	"io"
+	"strings"
+	"unicode"
+
+	"github.com/spf13/cobra"
+
+	"tsmon/cmd/tsmon/cli"
+	"tsmon/cmd/tsmon/config"
+	"tsmon/manifest"
+	"tsmon/release"
+)
+
+// ReleaseCommand returns `tsmon release`.
+func ReleaseCommand(app *cli.App) *cobra.Command {
+	return cli.Group("release", "Sign, publish, promote and roll back releases",
+		releaseSignCommand(app), releasePublishCommand(app), releasePromoteCommand(app),
+		releaseRollbackCommand(app), releaseListCommand(app), releaseShowCommand(app))
+}
+
+// moveFlags are what publish, promote and rollback have in common.
+type moveFlags struct {
+	allowMissing []string
+	allowUnbound bool
+	dryRun       bool
+	noProbe      bool
+	verbose      bool
+	reason       string
+}
+
+func (f *moveFlags) add(cmd *cobra.Command) {
+	cmd.Flags().StringSliceVar(&f.allowMissing, "allow-missing", nil, "platform `KEY`s that the channel may lose, comma-separated")
+	cmd.Flags().BoolVar(&f.allowUnbound, "allow-unbound", false, "accept signatures that name no version; strict applications refuse them")
+	f.addDry(cmd)
+}
+
+// addDry adds the flags of every command that moves a channel.
+func (f *moveFlags) addDry(cmd *cobra.Command) {
+	cmd.Flags().BoolVar(&f.dryRun, "dry-run", false, "print the plan and who gets what, write nothing")
+	cmd.Flags().BoolVar(&f.noProbe, "no-probe", false, "do not fetch the public address afterwards as a client would")
+	cmd.Flags().BoolVar(&f.verbose, "verbose", false, "list every installed version, instead of ranges that get the same")
+}
+
+func (f *moveFlags) addReason(cmd *cobra.Command, usage string) {
+	cmd.Flags().StringVar(&f.reason, "reason", "", usage)
+}
+
+const (
+	remark         = "a remark for the channel's log"
+	requiredReason = "why; kept in the channel's log (required)"
+)
+
+// check looks at the flags alone.
+func (f *moveFlags) check() error {
+	if len(f.reason) > 1000 || strings.ContainsFunc(f.reason, unicode.IsControl) {
+		return cli.Usagef("--reason is one line of at most 1000 bytes")
+	}
+	for _, key := range f.allowMissing {
+		if _, err := manifest.ParseKey(key); err != nil {
+			return cli.Usagef("--allow-missing: %w", err)
+		}
+	}
+	return nil
+}
+
+func (f *moveFlags) needReason() error {
+	if strings.TrimSpace(f.reason) == "" {
+		return cli.WithHint(cli.Usagef("--reason is missing"), "say why; the channel's log keeps it")
+	}
+	return nil
+}
+
+func (f *moveFlags) options(channel string) release.Options {
+	return release.Options{Channel: channel, Why: f.reason, AllowMissing: f.allowMissing, AllowUnbound: f.allowUnbound, DryRun: f.dryRun}
+}
+
+// move runs one of the commands that move a channel and prints its plan.
+func (f *moveFlags) move(ctx context.Context, app *cli.App, run func(*config.Config, *release.Publisher) (*release.Plan, error)) error {
+	if err := f.check(); err != nil {
+		return err
+	}
+	c, err := app.Load()
+	if err != nil {
+		return err
+	}
+	progress := app.NewProgress("read")
+	p, err := app.Publisher(ctx, c, progress)
+	if err != nil {
+		return err
+	}
+	if !f.noProbe {
+		p.Probe = probe(httpClient(), string(c.Server.Updates.Token), p.Keys, f.allowUnbound)
+	}
+	plan, err := run(c, p)
+	progress.Done()
+	if plan != nil {
+		if printErr := app.Print(plan, func(w io.Writer) { printPlan(w, plan, f.verbose) }); printErr != nil {
+			return printErr
+		}
+		for _, moved := range append([]*release.Plan{plan}, plan.Followers...) {
+			app.Warn(moved.Warnings)
+		}
+	}
+	return err
+}
+
+type publishFlags struct {
+	moveFlags
+	contentFlags
+	shareFlags
+	channel string
+}
+
+func releasePublishCommand(app *cli.App) *cobra.Command {
+	var f publishFlags
+	cmd := &cobra.Command{
+		Use:   "publish --version V [flags] DIR|BUNDLE…",
+		Short: "Upload a release and move a channel to it",
+		Long: `Upload the update bundles of a version and move a channel to it.
+
+Bundles are found in a folder or named; the names that the Tauri bundler gives
+include their target, --bundle TARGET=FILE sets it explicitly. A bundle with a
+.sig beside it is verified against trusted_keys; the others are signed with the
+private key. The channel moves only once everything is in the store and verified,
+and only if every installed version can update to the release.
+
+With --percent or --steps only a share of the clients of tsmon serve gets it at
+first, see ` + "`tsmon channel rollout --help`" + `.
+
+The same command again does nothing, or completes what was interrupted.`,
+		Example: `  tsmon release publish --version 1.4.0 --notes-file CHANGES.md src-tauri/target/release/bundle
+  tsmon release publish --version 1.5.0-beta.1 --channel beta dist/
+  tsmon release publish --version 1.6.0 --steps 5,25,50,100 --every 6h dist/
+  tsmon release publish --version 1.4.0 --dry-run --bundle darwin-universal=App.app.tar.gz`,
+		RunE: func(cmd *cobra.Command, args []string) error { return runPublish(cmd.Context(), app, f, args) },
+	}
+	f.addReason(cmd, remark)
+	channelFlag(cmd, &f.channel)
+	f.contentFlags.add(cmd)
+	f.shareFlags.add(cmd)
+	f.moveFlags.add(cmd)
+	return cmd
+}
+
+func runPublish(ctx context.Context, app *cli.App, f publishFlags, args []string) error {
+	rollout, err := f.rollout()
+	if err == nil {
+		err = f.contentFlags.check(args)
+	}
+	if err != nil {
+		return err
+	}
+	return f.move(ctx, app, func(c *config.Config, p *release.Publisher) (*release.Plan, error) {
+		o, err := gather(ctx, app, c, f.contentFlags, args)
+		if err != nil {
+			return nil, err
+		}
+		o.Options = f.options(f.channel)
+		o.Rollout = rollout
+		return p.Publish(ctx, o)
+	})
+}
+
+func releasePromoteCommand(app *cli.App) *cobra.Command {
+	var f moveFlags
+	var share shareFlags
+	var from, to string
+	cmd := &cobra.Command{
+		Use:   "promote [--from CHANNEL] [--to CHANNEL] [VERSION]",
+		Short: "Move a channel to a release that another channel shows",
+		Long: `Move a channel to the release that another channel shows, or to a VERSION that
+it showed before and that was not rolled back. Nothing is uploaded. The bundles in
+the store are verified, and the same checks apply as to a publish.`,
+		Example: `  tsmon release promote --from beta --to stable
+  tsmon release promote --from beta --to stable 1.4.0 --dry-run`,
+		Args: cli.Args(0, 1, "at most one VERSION"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			o := release.PromoteOptions{Options: f.options(to), From: from}
+			var err error
+			if o.Rollout, err = share.rollout(); err != nil {
+				return err
+			}
+			if len(args) == 1 {
+				o.Version = args[0]
+			}
+			return f.move(cmd.Context(), app, func(_ *config.Config, p *release.Publisher) (*release.Plan, error) {
+				return p.Promote(cmd.Context(), o)
+			})
+		},
+	}
+	cmd.Flags().StringVar(&from, "from", "beta", "`CHANNEL` that shows the release")
+	cmd.Flags().StringVar(&to, "to", "stable", "`CHANNEL` that is moved")
+	f.addReason(cmd, remark)
+	share.add(cmd)
+	f.add(cmd)
+	return cmd
+}
+
+func releaseRollbackCommand(app *cli.App) *cobra.Command {
+	var f moveFlags
+	var channel, to string
+	cmd := &cobra.Command{
+		Use:   "rollback --channel CHANNEL [--to VERSION] --reason TEXT",
+		Short: "Point a channel at an earlier release",
+		Long: `Point a channel at the release before the one it shows, or at any VERSION that
+it showed. That stops the spread: clients below it get the earlier release.
+Clients that have the bad release keep it, because the updater only goes
+forward; reaching them takes a new build with a higher version.
+
+The same command again, with the same reason, does nothing, and so that two
+people don't go back twice, going back further takes --to. --to with a version
+that was rolled back brings it back.`,
+		Example: `  tsmon release rollback --channel stable --reason "crashes at start"
+  tsmon release rollback --channel stable --to 1.2.0 --reason "data loss since 1.3.0" --dry-run`,
+		Args: cli.Args(0, 0, "no arguments; --to names the version"),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := f.needReason(); err != nil {
+				return err
+			}
+			o := release.RollbackOptions{Options: f.options(channel), To: to}
+			return f.move(cmd.Context(), app, func(_ *config.Config, p *release.Publisher) (*release.Plan, error) {
+				return p.Rollback(cmd.Context(), o)
+			})
+		},
+	}
+	cmd.Flags().StringVar(&to, "to", "", "`VERSION` to go back to (default: the one before)")
+	f.addReason(cmd, requiredReason)
+	channelFlag(cmd, &channel)
+	f.add(cmd)
+	return cmd
+}

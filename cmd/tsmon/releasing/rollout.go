@@ -1,0 +1,169 @@
+package releasing
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"tsmon/channels"
+	"tsmon/cmd/tsmon/cli"
+	"tsmon/cmd/tsmon/config"
+	"tsmon/release"
+)
+
+// shareFlags decide who gets a release first.
+type shareFlags struct {
+	given   func(flag string) bool
+	percent int
+	steps   []int
+	every   time.Duration
+	cohorts []string
+}
+
+func (f *shareFlags) add(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	f.given = flags.Changed
+	flags.IntVar(&f.percent, "percent", 100, "give it to `N` % of the clients that ask tsmon serve; all others keep the release before")
+	flags.IntSliceVar(&f.steps, "steps", nil, "rising `PERCENTAGES` one after another, such as 5,25,50,100")
+	flags.DurationVar(&f.every, "every", 0, "`DURATION` of each step, such as 6h")
+	flags.StringSliceVar(&f.cohorts, "cohort", nil, "`NAME` of clients that get it at once (their header X-Tsmon-Cohort), repeatable; alone, nobody else does")
+}
+
+// rollout returns the rollout that the flags describe, nil for everybody. A flag
+// with an empty value, such as a CI variable that is not set, is a usage error.
+func (f *shareFlags) rollout() (*channels.Rollout, error) {
+	r := &channels.Rollout{Steps: []int{f.percent}, Every: channels.Duration(f.every), Cohorts: f.cohorts}
+	switch {
+	case f.given("steps") && f.given("percent"):
+		return nil, cli.Usagef("--percent and --steps exclude each other")
+	case f.given("steps") && len(f.steps) == 0, f.given("cohort") && len(f.cohorts) == 0:
+		return nil, cli.Usagef("--steps or --cohort is empty")
+	case (len(f.steps) > 1) != f.given("every"):
+		return nil, cli.Usagef("--steps and --every belong together")
+	case f.given("steps"):
+		r.Steps = f.steps
+	case f.given("cohort") && !f.given("percent"):
+		r.Steps = []int{0} // nobody else
+	}
+	if err := r.Check(); err != nil {
+		return nil, cli.WithHint(cli.Usage(err), "write --percent 10, or --steps 5,25,50,100 --every 6h")
+	}
+	if len(r.Steps) == 1 && r.Steps[0] == 100 {
+		return nil, nil
+	}
+	return r, nil
+}
+
+func channelRolloutCommand(app *cli.App) *cobra.Command {
+	var f moveFlags
+	var share shareFlags
+	cmd := &cobra.Command{
+		Use:   "rollout CHANNEL --percent N",
+		Short: "Give the release that a channel is rolling out to another share of the clients",
+		Long: `Give the release that a channel is rolling out to another share of the clients,
+from now on. A hash of the client's ID decides who gets it: a client that got it at
+5 % gets it at 25 % too. With 100 the channel shows it to everybody.
+
+Only tsmon serve can tell clients apart, at /updates/CHANNEL/{target}/{arch}/
+{current_version}; clients that read latest.json, or send no ID, get it at 100 %.`,
+		Example: `  tsmon channel rollout stable --percent 25
+  tsmon channel rollout stable --steps 25,50,100 --every 12h
+  tsmon channel rollout stable --percent 100`,
+		Args: cli.Args(1, 1, "one CHANNEL"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if !share.given("percent") && !share.given("steps") {
+				return cli.WithHint(cli.Usagef("--percent is missing"), "say --percent N, or --steps 5,25,50,100 --every 6h")
+			}
+			rollout, err := share.rollout()
+			if err != nil {
+				return err
+			}
+			o := f.options(args[0])
+			if o.Rollout = rollout; rollout == nil {
+				o.Rollout = &channels.Rollout{Steps: []int{100}}
+			}
+			return f.move(cmd.Context(), app, func(_ *config.Config, p *release.Publisher) (*release.Plan, error) {
+				return p.Rollout(cmd.Context(), o)
+			})
+		},
+	}
+	share.add(cmd)
+	f.addReason(cmd, remark)
+	f.addDry(cmd)
+	return cmd
+}
+
+func channelPauseCommand(app *cli.App) *cobra.Command {
+	return steerCommand(app, (*release.Publisher).Pause, true, &cobra.Command{
+		Use:   "pause CHANNEL --reason TEXT",
+		Short: "Hold the newest release of a channel back",
+		Long: `Hold the newest release of a channel back: nobody is offered it any more, and
+everybody gets the release before. Clients that have it keep it; the steps of a
+rollout pause, too. This is not a rollback: resume offers the release again.`,
+		Example: `  tsmon channel pause stable --reason "support is flooded"`,
+	})
+}
+
+func channelResumeCommand(app *cli.App) *cobra.Command {
+	return steerCommand(app, (*release.Publisher).Resume, false, &cobra.Command{
+		Use:   "resume CHANNEL",
+		Short: "Offer the release that a channel holds back again",
+		Long: `Offer the release that a channel holds back again, to the clients that were offered
+it before; the steps of a rollout continue where they stopped.`,
+		Example: `  tsmon channel resume stable --reason "it was the network"`,
+	})
+}
+
+// steerCommand completes cmd, which makes a move that takes no options of its own.
+func steerCommand(app *cli.App, steer func(*release.Publisher, context.Context, release.Options) (*release.Plan, error), needsReason bool, cmd *cobra.Command) *cobra.Command {
+	var f moveFlags
+	cmd.Args = cli.Args(1, 1, "one CHANNEL")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if needsReason {
+			if err := f.needReason(); err != nil {
+				return err
+			}
+		}
+		return f.move(cmd.Context(), app, func(_ *config.Config, p *release.Publisher) (*release.Plan, error) {
+			return steer(p, cmd.Context(), f.options(args[0]))
+		})
+	}
+	if needsReason {
+		f.addReason(cmd, requiredReason)
+	} else {
+		f.addReason(cmd, remark)
+	}
+	f.addDry(cmd)
+	return cmd
+}
+
+// percentText is the share of the clients that get a release.
+func percentText(s *release.Share) string {
+	if s.Paused {
+		return "held back"
+	}
+	return fmt.Sprintf("%d %%", s.Percent)
+}
+
+// shareText describes a rollout for people.
+func shareText(s *release.Share) string {
+	if s.Paused {
+		return s.Version + " is held back"
+	}
+	text := fmt.Sprintf("%s for %d %% of the clients", s.Version, s.Percent)
+	if len(s.Cohorts) > 0 {
+		text += " and " + strings.Join(s.Cohorts, ", ")
+	}
+	if len(s.Steps) > 1 {
+		texts := make([]string, len(s.Steps))
+		for i, percent := range s.Steps {
+			texts[i] = strconv.Itoa(percent)
+		}
+		text += fmt.Sprintf(" (%s, %s each, since %s)", strings.Join(texts, ", "), time.Duration(s.Every), s.Since.Format(time.RFC3339))
+	}
+	return text
+}

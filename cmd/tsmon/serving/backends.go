@@ -1,0 +1,143 @@
+package serving
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net/url"
+	"syscall"
+
+	"tsmon/api"
+	"tsmon/api/fleet"
+	"tsmon/api/monitor"
+	"tsmon/api/monitor/mqtt"
+	"tsmon/api/monitor/token"
+	"tsmon/cmd/tsmon/cli"
+	"tsmon/cmd/tsmon/config"
+	"tsmon/signing"
+	"tsmon/store/object"
+	"tsmon/store/record"
+)
+
+// messages sends to devices and can be closed.
+type messages interface {
+	monitor.Publisher
+	io.Closer
+}
+
+// backends are what the server uses.
+type backends struct {
+	log     *slog.Logger
+	objects object.Store
+	presign object.Presigner // nil unless clients are redirected to the bucket
+	records record.Store
+	series  cli.SeriesStore
+	mqtt    messages
+	mqttURL string // of the broker in the process, if there is one
+	tokens  *token.Keys
+	trusted signing.Keyring
+	guards  map[string]fleet.Guard
+	secrets Secrets
+}
+
+// openBackends opens everything. A remote back end that is down is no error: requests
+// connect to it.
+func openBackends(ctx context.Context, app *cli.App, c *config.Config, log *slog.Logger) (b *backends, err error) {
+	b = &backends{log: log}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, b.Close())
+		}
+	}()
+	if b.trusted, err = cli.Keyring(c.TrustedKeys); err != nil {
+		return b, err
+	}
+	if b.guards, err = cli.Guards(c); err != nil {
+		return b, err
+	}
+	if err = makeFolder(c); err != nil {
+		return b, err
+	}
+	if err = errors.Join(cli.MakeFile(cli.RecordsFile(c)), cli.MakeFile(cli.SeriesFile(c))); err != nil {
+		return b, err
+	}
+	if b.objects, err = app.OpenStore(ctx, c.Storage); err != nil {
+		return b, err
+	}
+	if b.presign, err = cli.OpenPresigner(c); err != nil {
+		return b, err
+	}
+	if b.records, err = cli.OpenRecords(ctx, c); err != nil {
+		return b, err
+	}
+	if b.series, err = cli.OpenSeries(ctx, c); err != nil {
+		return b, err
+	}
+	if c.Server.TokenKeys == "" {
+		return b, cli.NoFolder("server.token_keys (TSMON_TOKEN_KEYS)")
+	}
+	if b.tokens, err = token.Open(c.Server.TokenKeys); err != nil {
+		return b, err
+	}
+	if b.secrets, err = openSecrets(c); err != nil {
+		return b, err
+	}
+	b.mqtt, b.mqttURL, err = openMessages(ctx, c.Server.MQTT, log)
+	return b, err
+}
+
+// Close closes what was opened.
+func (b *backends) Close() error {
+	var errs []error
+	for _, c := range []io.Closer{b.mqtt, b.series, b.records} {
+		if c != nil {
+			errs = append(errs, c.Close())
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (b *backends) options(c *config.Config) api.Options {
+	o := api.Options{
+		Objects: b.objects, Presigner: b.presign, Records: b.records, Series: b.series, Messages: b.mqtt, Tokens: b.tokens, Log: b.log,
+		Origins: c.Server.CORSOrigins, Uploads: monitor.KeyPair{Access: b.secrets.AccessKey, Secret: b.secrets.SecretKey},
+		Keys: b.trusted, Refresh: c.Server.Refresh, UpdatesToken: string(c.Server.Updates.Token),
+		MaxUpload: c.Server.Upload.MaxBytes, MetricsKey: string(c.Server.MetricsKey), BehindProxy: c.Server.BehindProxy,
+	}
+	if c.Server.Updates.Redirect == config.RedirectPublic {
+		o.Elsewhere, _ = url.Parse(c.PublicURL) // config checked it
+	}
+	if cli.SeriesFile(c) != "" { // InfluxDB has its own address for writing
+		o.WriteToken = b.secrets.WriteToken
+	}
+	return o
+}
+
+// openMessages connects to the broker, or starts one.
+func openMessages(ctx context.Context, c config.MQTT, log *slog.Logger) (messages, string, error) { //nolint:ireturn // of two adapters
+	if c.URL != "" {
+		client, err := mqtt.Dial(ctx, mqtt.Options{URL: string(c.URL), Log: log})
+		if err != nil {
+			return nil, "", cli.WithHint(cli.Usagef("server.mqtt.url is not a usable address: %w", err),
+				"write TSMON_MQTT_URL like mqtts://USER:PASSWORD@HOST:8883; special characters of the password as %XX")
+		}
+		return client, "", nil
+	}
+	broker, err := startBroker(ctx, c.Listen, log)
+	if err != nil {
+		return nil, "", cli.WithHint(err, "choose another address with TSMON_MQTT_LISTEN")
+	}
+	return broker, "mqtt://" + broker.Addr(), nil
+}
+
+func startBroker(ctx context.Context, listen string, log *slog.Logger) (*mqtt.Broker, error) {
+	if listen != "" {
+		return mqtt.Listen(ctx, mqtt.BrokerOptions{Address: listen, Log: log})
+	}
+	broker, err := mqtt.Listen(ctx, mqtt.BrokerOptions{Address: config.DefaultBroker, Log: log})
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return mqtt.Listen(ctx, mqtt.BrokerOptions{Address: "127.0.0.1:0", Log: log})
+	}
+	return broker, err
+}

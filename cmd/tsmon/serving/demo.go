@@ -1,0 +1,179 @@
+package serving
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"tsmon/api/monitor"
+	"tsmon/cmd/tsmon/cli"
+	"tsmon/cmd/tsmon/config"
+	"tsmon/cmd/tsmon/demo"
+	"tsmon/store/durable"
+	"tsmon/store/record"
+)
+
+// demoTenant owns the demo's water network.
+var demoTenant = record.Tenant{
+	Schema: "demo", TsName: "ts_demo",
+	Settings: record.Settings{TimeZone: demo.TimeZone, SaveMenu: demo.SaveMenu, PublishMenu: demo.PublishMenu},
+}
+
+const (
+	demoEmail   = "demo@example.com"
+	demoProfile = 1
+)
+
+// DemoFile is demo.json: how to log in to a server with the demo.
+type DemoFile struct {
+	BaseURL    string `json:"base_url"`
+	Email      string `json:"email"`
+	TokenApp   string `json:"tokenApp"`
+	SchemaName string `json:"schemaName"`
+	TsName     string `json:"ts_name"`
+	AccessKey  string `json:"accesskey"`
+	SecretKey  string `json:"secretkey"`
+	WriteToken string `json:"write_token,omitempty"` // of /api/v2/write, if there is one
+	MQTTURL    string `json:"mqtt_url,omitempty"`    // of the broker in the process, if there is one
+}
+
+// leftDemo reads and removes the demo.json of an earlier start, so that nobody takes
+// it for the one of this start. It returns nil if no demo is wanted.
+func leftDemo(c *config.Config, wanted bool) (*DemoFile, error) {
+	if !wanted {
+		return nil, nil
+	}
+	if c.Data == "" {
+		return nil, cli.NoFolder("the folder of demo.json (TSMON_DATA)")
+	}
+	path := filepath.Join(c.Data, "demo.json")
+	before := readDemoFile(path)
+	err := os.Remove(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = nil
+	}
+	return &before, err
+}
+
+// runDemo fills the demo's tenant, writes demo.json, and adds measurements until the
+// context ends. It retries what fails.
+func runDemo(ctx context.Context, app *cli.App, c *config.Config, b *backends, base string, before *DemoFile) error {
+	path := filepath.Join(c.Data, "demo.json")
+	ticks := time.NewTicker(demo.Interval)
+	defer ticks.Stop()
+	var network *demo.Network
+	written := false
+	for {
+		err := func() (err error) {
+			if network == nil {
+				if network, err = prepareDemo(ctx, app, b, before); err != nil {
+					return err
+				}
+			}
+			if err = measure(ctx, b, network, app.Now()); err != nil || written {
+				return err
+			}
+			written = true
+			return writeDemoFile(app, path, b, c, base, before.TokenApp)
+		}()
+		if err != nil && ctx.Err() == nil {
+			b.log.Error("demo", "error", err)
+			network = nil // resume from what is stored
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ticks.C:
+		}
+	}
+}
+
+// prepareDemo creates what does not exist yet. The token of an earlier start stays
+// valid; if it is lost, the user gets a new one.
+func prepareDemo(ctx context.Context, app *cli.App, b *backends, before *DemoFile) (*demo.Network, error) {
+	t, err := b.records.Tenant(ctx, demoTenant.Schema) // its settings may have been changed
+	if errors.Is(err, record.ErrNotFound) {
+		t, err = demoTenant, b.records.CreateTenant(ctx, demoTenant)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if t.TsName != demoTenant.TsName {
+		return nil, fmt.Errorf("the tenant %s has the database %s: it does not belong to the demo", t.Schema, t.TsName)
+	}
+	if err := b.series.Create(ctx, demoTenant.TsName); err != nil {
+		return nil, err
+	}
+	u, err := demoUser(ctx, b.records, before)
+	if err != nil {
+		return nil, err
+	}
+	menus, err := b.records.Menus(ctx, demoTenant.Schema)
+	if err == nil && len(menus) == 0 { // else it was imported before, and may have been edited
+		err = b.records.Import(ctx, demoTenant.Schema, demo.Content(u.ID, demoProfile))
+	}
+	if err != nil {
+		return nil, err
+	}
+	return demo.Resume(ctx, b.series, demoTenant.TsName, app.Now())
+}
+
+// demoUser returns the demo's user and sets before.TokenApp to the user's token.
+func demoUser(ctx context.Context, records record.Store, before *DemoFile) (record.User, error) {
+	u, err := records.User(ctx, demoTenant.Schema, demoEmail)
+	known := err == nil && u.HasToken(monitor.TokenDigest(before.TokenApp))
+	if known || err != nil && !errors.Is(err, record.ErrNotFound) {
+		return u, err
+	}
+	token := cli.RandomText()
+	digest := monitor.TokenDigest(token)
+	if errors.Is(err, record.ErrNotFound) {
+		u, err = records.CreateUser(ctx, demoTenant.Schema, record.User{Email: demoEmail, Profile: demoProfile, Admin: true, TokenDigest: digest})
+	} else {
+		err = records.SetUserToken(ctx, demoTenant.Schema, demoEmail, digest)
+	}
+	if err == nil {
+		before.TokenApp = token
+	}
+	return u, err
+}
+
+// measure stores the network's values up to now.
+func measure(ctx context.Context, b *backends, network *demo.Network, now time.Time) error {
+	for batch := range network.Until(now) {
+		if err := b.series.Write(ctx, demoTenant.TsName, batch); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func writeDemoFile(app *cli.App, path string, b *backends, c *config.Config, base, token string) error {
+	text, err := json.MarshalIndent(DemoFile{ //nolint:gosec // with mode 0600
+		BaseURL: base, Email: demoEmail, TokenApp: token, SchemaName: demoTenant.Schema, TsName: demoTenant.TsName,
+		AccessKey: b.secrets.AccessKey, SecretKey: b.secrets.SecretKey, WriteToken: b.options(c).WriteToken, MQTTURL: b.mqttURL,
+	}, "", "  ")
+	if err != nil {
+		return err
+	}
+	if err := durable.Replace(path, 0o600, append(text, '\n')); err != nil {
+		return err
+	}
+	app.Say("the demo is ready: %s says how to log in", path)
+	return nil
+}
+
+// readDemoFile returns what an earlier start wrote, empty if it can't be read.
+func readDemoFile(path string) DemoFile {
+	var before DemoFile
+	text, err := cli.ReadSmall(path)
+	if err != nil || json.Unmarshal(text, &before) != nil {
+		return DemoFile{}
+	}
+	return before
+}

@@ -1,0 +1,323 @@
+// Package serving holds `tsmon serve`: it opens the back ends that are configured,
+// joins them to the HTTP interface, and adds the demo.
+package serving
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"maps"
+	"net"
+	"net/http"
+	"net/netip"
+	"os"
+	"runtime/debug"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
+
+	"tsmon/api"
+	"tsmon/api/fleet"
+	"tsmon/api/monitor/token"
+	"tsmon/api/web"
+	"tsmon/cmd/tsmon/cli"
+	"tsmon/cmd/tsmon/config"
+)
+
+// Help is the text of `tsmon serve --help`.
+var Help = fmt.Sprintf(`Serve the monitoring interface, and the updates of the store under /updates/, at
+/ and at /api. The address is written to stderr once the server answers; port 0
+picks a free port. SIGINT and SIGTERM stop the server after the running requests.
+
+Without configuration everything is kept in the data folder: records and time
+series in SQLite, files in a folder, the keys of access tokens, and secrets, which
+the first start generates; messages go to an MQTT broker inside the process. To be
+reached from other machines the server needs TLS, or a proxy in front of it.
+
+Environment, besides what %[1]s lists:
+  TSMON_MQTT_URL           mqtt[s]://USER:PASSWORD@HOST:PORT of an MQTT 5 broker
+  TSMON_MQTT_LISTEN        address of the broker in the process (default
+                           `+config.DefaultBroker+`, or a free port if that is taken)
+  TSMON_UPLOAD_ACCESS_KEY, TSMON_UPLOAD_SECRET_KEY
+                           key pair of uploads (default: in secrets.json in the
+                           data folder, generated)
+  TSMON_UPLOAD_MAX_BYTES   largest upload (default %[2]d)
+  TSMON_CORS_ORIGINS       origins of web pages that may send requests,
+                           comma-separated, besides those of the desktop application
+  TSMON_TLS_CERT, TSMON_TLS_KEY   files of the certificate and its key; they are
+                           read again when they change
+  TSMON_BEHIND_PROXY       true: a proxy in front terminates TLS and sets
+                           X-Forwarded-For and X-Forwarded-Host, or passes Host on
+  TSMON_TOKEN_KEYS         file of the keys of access tokens (default
+                           token-keys.json in the data folder); servers that
+                           share records share it
+  TSMON_SERIES_TOKEN       without TSMON_SERIES_URL: the token of /api/v2/write
+                           (default: in secrets.json)
+  TSMON_METRICS_KEY        bearer token that opens /metrics to other machines
+  TSMON_REFRESH            longest time for which a channel is served from memory
+                           (default %[3]s)
+  TSMON_UPDATES_REDIRECT   where clients are redirected for bundles: public, to
+                           TSMON_PUBLIC_URL; presigned, to the S3 storage itself,
+                           at an address that is valid for 15 minutes (default:
+                           nowhere, they download from this server)
+  TSMON_UPDATES_PRESIGN_ENDPOINT
+                           https://HOST at which clients reach the S3 server, if
+                           that is not the endpoint in TSMON_STORAGE
+  TSMON_UPDATES_TOKEN      bearer token that clients must send under /updates/
+                           (default: none, updates are public)
+  TSMON_WEBHOOK            address to POST a JSON notice to when the server halts a
+                           rollout because the release fails
+  TSMON_LOG_LEVEL          debug, info, warn or error (default %[4]s)
+  TSMON_LOG_FORMAT         json or text (default %[5]s)
+
+--demo adds a small simulated water network: a tenant with variables, diagrams,
+charts and menus, ten days of history, and new values every few seconds. Once it is
+ready, demo.json in the data folder (mode 0600) holds base_url, email, tokenApp,
+schemaName, ts_name, accesskey and secretkey.`,
+	"`tsmon help`", config.DefaultMaxUpload, config.DefaultRefresh, config.DefaultLogLevel, config.DefaultLogFormat)
+
+type serveOptions struct {
+	listen, data string
+	demo         bool
+}
+
+// Command returns `tsmon serve`.
+func Command(app *cli.App) *cobra.Command {
+	var o serveOptions
+	cmd := &cobra.Command{
+		Use:   "serve",
+		Short: "Serve the monitoring interface and the updates",
+		Long:  Help,
+		Example: `  tsmon serve --demo
+  tsmon serve --listen 127.0.0.1:8080 --data /var/lib/tsmon`,
+		Args: cli.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return runServe(cmd.Context(), app, o) },
+	}
+	cmd.Flags().StringVar(&o.listen, "listen", "", "`ADDRESS` to listen on (default server.listen, "+config.DefaultListen+")")
+	cmd.Flags().StringVar(&o.data, "data", "", "`FOLDER` of everything that is not configured elsewhere (default TSMON_DATA)")
+	cmd.Flags().BoolVar(&o.demo, "demo", false, "add a small simulated water network")
+	cmd.AddCommand(rotateKeyCommand(app))
+	return cmd
+}
+
+// RotatedKey is what `tsmon serve rotate-key` prints.
+type RotatedKey struct {
+	File string `json:"file"`
+	Kid  string `json:"kid"` // name of the new key
+}
+
+func rotateKeyCommand(app *cli.App) *cobra.Command {
+	var data string
+	cmd := &cobra.Command{
+		Use:   "rotate-key",
+		Short: "Sign access tokens with a new key",
+		Long: `Sign access tokens with a new key. Running servers use it within a minute. Tokens
+that the previous key signed stay valid until they expire or the key is rotated
+again; those of older keys are no longer valid, so that rotating twice within
+twelve hours logs everybody out. The algorithm stays the same.`,
+		Example: "  tsmon serve rotate-key",
+		Args:    cli.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := loadWith(app, data)
+			if err != nil {
+				return err
+			}
+			kid, err := token.Rotate(cmd.Context(), c.Server.TokenKeys)
+			if err != nil {
+				return err
+			}
+			return app.Print(RotatedKey{c.Server.TokenKeys, kid}, func(w io.Writer) { fmt.Fprintf(w, "%s: new key %s\n", c.Server.TokenKeys, kid) })
+		},
+	}
+	cmd.Flags().StringVar(&data, "data", "", "`FOLDER` of everything that is not configured elsewhere (default TSMON_DATA)")
+	return cmd
+}
+
+// loadWith reads the configuration with another data folder, if one is given.
+func loadWith(app *cli.App, data string) (*config.Config, error) {
+	if data != "" {
+		app.Environ = append(app.Environ, "TSMON_DATA="+data)
+	}
+	return app.Load()
+}
+
+// drain is how long running requests may take after a signal: a little more than
+// their deadline.
+const drain = 25 * time.Second
+
+// gcPercent delays garbage collection. The live heap is a few megabytes, so this costs
+// little memory and saves an eighth of the work of a small answer.
+const gcPercent = 400
+
+func runServe(ctx context.Context, app *cli.App, o serveOptions) error {
+	c, err := loadWith(app, o.data)
+	if err != nil {
+		return err
+	}
+	if o.listen != "" {
+		c.Server.Listen = o.listen
+	}
+	if err := CheckServer(c.Server); err != nil {
+		return err
+	}
+	before, err := leftDemo(c, o.demo)
+	if err != nil {
+		return err
+	}
+	if app.Variable("GOGC") == "" {
+		debug.SetGCPercent(gcPercent)
+	}
+	lines := &batchWriter{to: app.Stderr}
+	defer lines.Flush()
+	log := newLog(lines, c.Server.Log)
+	b, err := openBackends(ctx, app, c, log)
+	if err != nil {
+		return err
+	}
+	return errors.Join(serveBackends(ctx, app, c, b, before), b.Close())
+}
+
+// serveBackends serves until the context ends, with the demo if before is not nil.
+func serveBackends(ctx context.Context, app *cli.App, c *config.Config, b *backends, before *DemoFile) error {
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", c.Server.Listen)
+	if err != nil {
+		return cli.WithHint(err, "choose another address with --listen")
+	}
+	scheme := "http"
+	if c.Server.TLS.Cert != "" {
+		scheme = "https"
+		if listener, err = listenTLS(listener, c.Server.TLS, b.log); err != nil {
+			return err
+		}
+	}
+	base := scheme + "://" + reachable(listener.Addr().String())
+	handler := api.New(b.options(c))
+	defer handler.Close()
+	server := &http.Server{
+		Handler:           handler.Handler(),
+		ReadHeaderTimeout: 10 * time.Second,
+		ReadTimeout:       30 * time.Second,
+		IdleTimeout:       2 * time.Minute,
+		MaxHeaderBytes:    64 << 10,
+		ErrorLog:          slog.NewLogLogger(b.log.Handler(), slog.LevelWarn),
+	}
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	var background errgroup.Group
+	if before != nil {
+		background.Go(func() error { return runDemo(ctx, app, c, b, base, before) })
+	}
+	background.Go(func() error { return moveChannels(ctx, app, c, b, handler, listener.Addr().String()) })
+	app.Say("serving %s/", base)
+	if b.mqttURL != "" {
+		app.Say("messages for devices at %s", b.mqttURL)
+	}
+	handler.Watch(ctx)
+	err = serveUntil(ctx, server, listener)
+	stop()
+	return errors.Join(err, background.Wait())
+}
+
+// moveChannels finishes and halts rollouts until the context ends. The channels' log
+// names the server by its address, so that two servers of the same user recognise
+// their own entries.
+func moveChannels(ctx context.Context, app *cli.App, c *config.Config, b *backends, handler *api.Server, address string) error {
+	if c.PublicURL == "" || len(b.trusted) == 0 {
+		b.log.Info("this server neither guards nor ends rollouts: it has no public_url or no trusted_keys")
+		return nil
+	}
+	p, err := app.Publisher(ctx, c, nil)
+	if err != nil {
+		b.log.Error("rollouts are neither guarded nor ended by this server", "error", err)
+		return err
+	}
+	p.Who = "tsmon serve at " + address + ", " + app.Who()
+	steward := &fleet.Steward{
+		Publisher: p, Log: b.log,
+		Guards:  &fleet.Guards{Guards: b.guards, Channels: handler.Channels, Records: b.records, Recorded: handler.Recorded, Now: time.Now},
+		Webhook: &fleet.Webhook{Address: string(c.Server.Webhook), Log: b.log},
+	}
+	steward.Run(ctx, slices.Collect(maps.Keys(c.Channels)))
+	return nil
+}
+
+// reachable returns the address by which this machine reaches a listener.
+func reachable(address string) string {
+	at, err := netip.ParseAddrPort(address)
+	if err == nil && at.Addr().IsUnspecified() {
+		return netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), at.Port()).String()
+	}
+	return address
+}
+
+// serveUntil serves until the context ends, then lets running requests finish.
+func serveUntil(ctx context.Context, server *http.Server, listener net.Listener) error {
+	failed := make(chan error, 1)
+	go func() { failed <- server.Serve(listener) }()
+	select {
+	case err := <-failed:
+		return err
+	case <-ctx.Done():
+	}
+	ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), drain)
+	defer cancel()
+	err := server.Shutdown(ending)
+	if errors.Is(err, context.DeadlineExceeded) {
+		err = server.Close()
+	}
+	if ended := <-failed; !errors.Is(ended, http.ErrServerClosed) {
+		err = errors.Join(err, ended)
+	}
+	return err
+}
+
+// CheckServer refuses to send tokens over a network without TLS, and origins that no
+// page can have.
+func CheckServer(s config.Server) error {
+	for _, origin := range s.CORSOrigins {
+		if err := web.CheckOrigin(origin); err != nil {
+			return cli.WithHint(cli.Usage(fmt.Errorf("server.cors_origins: %w", err)), "TSMON_CORS_ORIGINS takes exact origins, separated by commas")
+		}
+	}
+	local, err := isLocal(s.Listen)
+	if err != nil {
+		return cli.Usagef("--listen: %w", err)
+	}
+	if !local && s.TLS.Cert == "" && !s.BehindProxy {
+		return cli.WithHint(cli.Usagef("%s is reached from other machines, and the server would speak without TLS", s.Listen),
+			"set TSMON_TLS_CERT and TSMON_TLS_KEY, or TSMON_BEHIND_PROXY=true if a proxy in front speaks TLS")
+	}
+	if s.MQTT.Listen == "" {
+		return nil
+	}
+	if local, err = isLocal(s.MQTT.Listen); err != nil {
+		return cli.Usagef("server.mqtt.listen (TSMON_MQTT_LISTEN): %w", err)
+	}
+	if !local {
+		return cli.WithHint(cli.Usagef("server.mqtt.listen: %s is reached from other machines, and the broker in the process knows neither TLS nor users", s.MQTT.Listen),
+			"listen on 127.0.0.1, or set TSMON_MQTT_URL to a broker such as Mosquitto")
+	}
+	return nil
+}
+
+// isLocal reports whether only this machine reaches an address.
+func isLocal(address string) (bool, error) {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return false, err
+	}
+	ip, err := netip.ParseAddr(host)
+	return host == "localhost" || err == nil && ip.IsLoopback(), nil
+}
+
+// makeFolder creates the data folder with mode 0700.
+func makeFolder(c *config.Config) error {
+	if c.Data == "" {
+		return nil
+	}
+	return os.MkdirAll(c.Data, 0o700)
+}
