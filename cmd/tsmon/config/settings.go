@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -159,6 +160,25 @@ func (i *Inspection) Add(found Mistakes) {
 	for _, m := range found {
 		i.Mistakes = append(i.Mistakes, i.sources.locate(m))
 	}
+}
+
+// Mistyped returns the variables of the environment that nothing reads but that
+// resemble one, with that one.
+func (i *Inspection) Mistyped() map[string]string {
+	known := append(slices.Sorted(maps.Values(variables())), "TSMON_CONFIG")
+	found := map[string]string{}
+	for name := range i.sources.vars {
+		if !strings.HasPrefix(name, "TSMON") || slices.Contains(known, name) {
+			continue
+		}
+		least := 3 // edits
+		for _, other := range known {
+			if d := edits(name, other); d < least {
+				found[name], least = other, d
+			}
+		}
+	}
+	return found
 }
 
 // Setting is a value that is in force.

@@ -108,3 +108,11 @@ func TestMistypedSecrets(t *testing.T) {
 		}
 	}
 }
+
+// TestMistypedVariables: what resembles a variable is not passed over in silence.
+func TestMistypedVariables(t *testing.T) {
+	i := Inspect("", []string{"TSMON_DATA=/d", "TSMON_CONFIG=", "TSMON_PUBLICURL=x", "TSMON_TEST_REAL=1", "TSMON_STORAGES=x", "PATH=/bin"})
+	if got := i.Mistyped(); fmt.Sprint(got) != "map[TSMON_PUBLICURL:TSMON_PUBLIC_URL TSMON_STORAGES:TSMON_STORAGE]" {
+		t.Error(got)
+	}
+}

@@ -2,6 +2,7 @@ package doctor
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 
 	"tsmon/cmd/tsmon/cli"
@@ -21,8 +22,10 @@ type Checked struct {
 func CheckConfiguration(i *config.Inspection, checkServer func(config.Server) error) Checked {
 	addServer(i, checkServer)
 	c := Checked{File: i.File, Valid: len(i.Mistakes) == 0, Problems: []Finding{}, Settings: i.Settings()}
-	if !c.Valid {
-		c.Problems = configuration(i)
+	for _, f := range configuration(i) {
+		if f.Level == Error || f.Where != "" && f.Level == Warning {
+			c.Problems = append(c.Problems, f)
+		}
 	}
 	at := slices.IndexFunc(c.Settings, func(s config.Setting) bool { return s.Name == "trusted_keys" })
 	if at >= 0 {
@@ -43,6 +46,10 @@ func configuration(i *config.Inspection) []Finding {
 	n := &notes{area: areaConfiguration}
 	for _, m := range i.Mistakes {
 		n.at(m.Where()).fail(cmp.Or(m.Mend, "correct it; `tsmon help` and README.md show what a configuration has"), "%s", m.Text)
+	}
+	mistyped := i.Mistyped()
+	for _, name := range slices.Sorted(maps.Keys(mistyped)) {
+		n.at(name).warn("set "+mistyped[name]+" instead", "%s is not read; did you mean %s?", name, mistyped[name])
 	}
 	switch {
 	case len(i.Mistakes) > 0:

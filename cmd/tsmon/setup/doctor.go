@@ -130,7 +130,7 @@ func printChecked(w io.Writer, c doctor.Checked) {
 	for _, problem := range c.Problems {
 		printFinding(w, problem)
 	}
-	if !c.Valid {
+	if len(c.Problems) > 0 {
 		fmt.Fprintln(w)
 	}
 	rows := [][]string{{"SETTING", "VALUE", "FROM"}}
