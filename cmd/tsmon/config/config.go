@@ -252,7 +252,7 @@ func (c *Config) resolve(folder string) {
 }
 
 func isFile(path string) bool {
-	info, err := os.Stat(path) //nolint:gosec // the user names the file
+	info, err := os.Stat(path)
 	return err == nil && info.Mode().IsRegular()
 }
 

@@ -36,7 +36,7 @@ func (s *sources) open(path string) ([]byte, error) {
 	if !named {
 		path = fileName
 	}
-	file, err := os.Open(path) //nolint:gosec // the user names the file
+	file, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) && !named {
 		return nil, nil
 	}

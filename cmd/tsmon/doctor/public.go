@@ -31,42 +31,51 @@ func httpClient() *http.Client {
 
 // answer is what an address answered, after redirects.
 type answer struct {
-	*http.Response
-	address   string // where the redirects ended
-	redirects int
-	body      []byte
+	*http.Response // that of the last redirect
+	redirects      int
+	body           []byte
 }
 
-// fetch asks an address as the updater does. The token goes below public_url only.
+// fetch asks an address as the updater does, and follows redirects.
 func (p *patient) fetch(ctx context.Context, address string, header http.Header) (*answer, error) {
-	got := &answer{address: address}
-	for ; got.redirects <= maxRedirects; got.redirects++ {
-		request, err := http.NewRequestWithContext(ctx, http.MethodGet, got.address, nil)
+	for redirects := range maxRedirects + 1 {
+		got, err := p.fetchOnce(ctx, address, header)
 		if err != nil {
 			return nil, err
 		}
-		request.Header = header.Clone()
-		if token := string(p.config.Server.Updates.Token); token != "" && strings.HasPrefix(got.address, p.config.PublicURL+"/") {
-			request.Header.Set("Authorization", "Bearer "+token)
-		}
-		if got.Response, err = p.http.Do(request); err != nil {
-			return nil, err
-		}
-		got.body, err = io.ReadAll(io.LimitReader(got.Body, manifest.MaxSize+1))
-		got.Body.Close()
-		if err != nil {
-			return nil, err
-		}
-		next, err := got.Location()
-		if err != nil || got.StatusCode < 300 || got.StatusCode > 399 {
+		got.redirects = redirects
+		if got.StatusCode < 300 || got.StatusCode > 399 || got.Header.Get("Location") == "" {
 			return got, nil
 		}
-		if got.Request.URL.Scheme == "https" && next.Scheme == "http" {
-			return nil, fmt.Errorf("%s redirects from https to http", got.address)
+		next, err := got.Location()
+		if err != nil {
+			return nil, err
 		}
-		got.address = next.String()
+		if got.Request.URL.Scheme == "https" && next.Scheme == "http" {
+			return nil, fmt.Errorf("%s redirects from https to http", address)
+		}
+		address = next.String()
 	}
-	return nil, fmt.Errorf("%s redirects more than %d times", address, maxRedirects)
+	return nil, fmt.Errorf("redirects more than %d times, last to %s", maxRedirects, address)
+}
+
+// fetchOnce sends one request. The token goes below public_url only.
+func (p *patient) fetchOnce(ctx context.Context, address string, header http.Header) (*answer, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
+	if err != nil {
+		return nil, err
+	}
+	request.Header = header.Clone()
+	if token := string(p.config.Server.Updates.Token); token != "" && strings.HasPrefix(address, p.config.PublicURL+"/") {
+		request.Header.Set("Authorization", "Bearer "+token)
+	}
+	response, err := p.http.Do(request)
+	if err != nil {
+		return nil, err
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(response.Body, manifest.MaxSize+1))
+	return &answer{Response: response, body: body}, err
 }
 
 func (p *patient) manifestAt(ctx context.Context, base, channel string) (*answer, error) {

@@ -85,7 +85,7 @@ func (p *patient) messages(ctx context.Context, n *notes) {
 		n.ok("the broker is inside of `tsmon serve`")
 		return
 	}
-	const mend = "check server.mqtt.url (TSMON_MQTT_URL), its user and its password: mqtts://USER:PASSWORD@HOST:8883"
+	const mend = "check the host, the port, the user and the password in server.mqtt.url (TSMON_MQTT_URL)"
 	last := &lastLine{}
 	client, err := mqtt.Dial(ctx, mqtt.Options{URL: string(p.config.Server.MQTT.URL), Log: slog.New(last.handler())})
 	if err != nil {
