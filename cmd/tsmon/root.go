@@ -12,6 +12,7 @@ import (
 	"tsmon/cmd/tsmon/config"
 	"tsmon/cmd/tsmon/releasing"
 	"tsmon/cmd/tsmon/serving"
+	"tsmon/cmd/tsmon/setup"
 )
 
 const rootHelp = `tsmon releases a Tauri desktop application: it signs update bundles, publishes
@@ -49,9 +50,9 @@ Environment:
 
 func rootCommand(app *cli.App) *cobra.Command {
 	root := cli.Group("tsmon", "Release a Tauri desktop application and serve its updates",
-		releasing.KeysCommand(app), releasing.ReleaseCommand(app), releasing.ManifestCommand(app),
+		setup.InitCommand(app), releasing.KeysCommand(app), releasing.ReleaseCommand(app), releasing.ManifestCommand(app),
 		releasing.ChannelCommand(app), releasing.UpdateCommand(app), serving.Command(app),
-		admin.TenantCommand(app), admin.UserCommand(app), admin.SeriesCommand(app), versionCommand(app))
+		admin.TenantCommand(app), admin.UserCommand(app), admin.SeriesCommand(app), setup.DoctorCommand(app), setup.ConfigCommand(app), versionCommand(app))
 	root.Long = rootHelp
 	root.SilenceErrors, root.SilenceUsage = true, true
 	root.Version = version().String()

@@ -21,10 +21,6 @@ import (
 	"github.com/spf13/cobra"
 	"os/user"
 
-	"tsmon/api/fleet"
-	"tsmon/channels"
-	"tsmon/cmd/tsmon/config"
-	"tsmon/manifest"
 	"tsmon/store/object"
 )
 
@@ -68,60 +64,6 @@ func (a *App) Run(ctx context.Context, root *cobra.Command, args []string) int {
 	}
 	a.JSON = a.JSON || slices.Contains(args, "--json") // an error before it was parsed
 	return a.report(err)
-}
-
-// Load reads the configuration and checks it by the rules of the packages that
-// use it.
-func (a *App) Load() (*config.Config, error) {
-	c, err := config.Load(a.ConfigPath, a.Environ)
-	if err != nil {
-		return nil, WithHint(Usage(err), "see README.md for a configuration, `tsmon help` for the environment")
-	}
-	return c, checkChannels(c)
-}
-
-func checkChannels(c *config.Config) error {
-	for name, channel := range c.Channels {
-		if err := channels.CheckName(name); err != nil {
-			return Usagef("channels: %w", err)
-		}
-		for _, target := range channel.Targets {
-			if _, err := manifest.ParseKey(target); err != nil {
-				return Usagef("channels.%s.targets: %w", name, err)
-			}
-		}
-	}
-	if _, err := Guards(c); err != nil {
-		return err
-	}
-	for _, kind := range c.BundleTypes {
-		if !slices.Contains(manifest.BundleTypes(), kind) {
-			return Usagef("bundle_types: %q is none of %s", kind, strings.Join(manifest.BundleTypes(), ", "))
-		}
-	}
-	return nil
-}
-
-// Guards returns, for each channel, when the server halts its rollouts.
-func Guards(c *config.Config) (map[string]fleet.Guard, error) {
-	all := map[string]fleet.Guard{}
-	for name, channel := range c.Channels {
-		guard, set := fleet.DefaultGuard, channel.Guard
-		if set.Failures != nil {
-			guard.Failures = *set.Failures
-		}
-		if set.Clients != nil {
-			guard.Clients = *set.Clients
-		}
-		if set.Within != nil {
-			guard.Within = *set.Within
-		}
-		if err := guard.Check(); err != nil {
-			return nil, WithHint(Usagef("channels.%s.guard: %w", name, err), "write it like {failures: 2, clients: 50, within: 1h}")
-		}
-		all[name] = guard
-	}
-	return all, nil
 }
 
 // Who returns the name that a channel's log records: the actor of a CI run, else

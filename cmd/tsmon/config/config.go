@@ -4,6 +4,8 @@
 // The file is the one that --config or TSMON_CONFIG names, else ./tsmon.yaml if it
 // exists. The environment overrides it, and flags override both. An unknown key is
 // an error with its line. Relative paths in the file are relative to its folder.
+// Load fails with every mistake that it finds; Inspect returns them beside the
+// settings in force and where each comes from.
 //
 //	storage: s3://releases/desktop?endpoint=https://minio.example.com
 //	public_url: https://releases.example.com/desktop
@@ -26,12 +28,10 @@
 package config
 
 import (
-	"bytes"
 	"cmp"
-	"errors"
 	"fmt"
 	"io"
-	"io/fs"
+	"maps"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -40,11 +40,7 @@ import (
 	"time"
 
 	"github.com/caarlos0/env/v11"
-	"go.yaml.in/yaml/v3"
 )
-
-// maxFile bounds the configuration file, in bytes.
-const maxFile = 1 << 20
 
 // Defaults that help and documents repeat.
 const (
@@ -72,10 +68,8 @@ type Config struct {
 	Server      Server             `yaml:"server"`
 	// Data is the folder of everything that is not configured elsewhere, empty if
 	// there is no home folder for its default.
-	Data    string  `yaml:"-"`
+	Data    string  `yaml:"-" env:"TSMON_DATA"`
 	Signing Signing `yaml:"-"`
-
-	source string // what errors name
 }
 
 // Channel is the policy of one channel.
@@ -202,70 +196,39 @@ func (Secret) String() string { return "***" }
 func (Secret) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "***") }
 
 // Load reads the file, if there is one, and the environment, given as NAME=value,
-// and sets defaults. path may be empty.
+// and sets defaults. path may be empty. The error is of type Mistakes.
 func Load(path string, environ []string) (*Config, error) {
-	vars := env.ToMap(environ)
-	c := &Config{}
-	if path == "" {
-		path = vars["TSMON_CONFIG"]
-	}
-	if err := c.readFile(path); err != nil {
-		return nil, err
-	}
-	if err := env.ParseWithOptions(c, env.Options{Environment: vars}); err != nil {
-		return nil, fmt.Errorf("environment: %w", explainEnvironment(err))
-	}
-	if password, set := vars["TAURI_SIGNING_PRIVATE_KEY_PASSWORD"]; set {
-		c.Signing.KeyPassword = (*Secret)(&password)
-	}
-	if err := c.fill(vars); err != nil {
-		return nil, err
-	}
-	if err := c.check(); err != nil {
-		return nil, fmt.Errorf("%s: %w", c.source, err)
+	c, _, found := load(path, environ)
+	if len(found) > 0 {
+		return nil, found
 	}
 	return c, nil
 }
 
-const fileName = "tsmon.yaml"
-
-func (c *Config) readFile(path string) error {
-	named := path != ""
-	if !named {
-		path = fileName
+// load reads as much as it can and returns all mistakes.
+func load(path string, environ []string) (*Config, sources, Mistakes) {
+	c, s := &Config{}, sources{vars: env.ToMap(environ)}
+	if path == "" {
+		path = s.vars["TSMON_CONFIG"]
 	}
-	c.source = "environment"
-	file, err := os.Open(path) //nolint:gosec // the user names the file
-	if errors.Is(err, fs.ErrNotExist) && !named {
-		return nil
-	}
-	c.source = path
+	data, err := s.open(path)
 	if err != nil {
-		return err
+		return c, s, Mistakes{{File: s.file, Text: err.Error()}}
 	}
-	defer file.Close()
-	data, err := io.ReadAll(io.LimitReader(file, maxFile+1))
-	if err == nil && len(data) > maxFile {
-		err = fmt.Errorf("larger than %d bytes", maxFile)
+	found := s.decode(data, c)
+	if err := env.ParseWithOptions(c, env.Options{Environment: s.vars}); err != nil {
+		found = append(found, explainEnvironment(err)...)
 	}
-	if err == nil {
-		err = c.decode(data)
+	if password, set := s.vars["TAURI_SIGNING_PRIVATE_KEY_PASSWORD"]; set {
+		c.Signing.KeyPassword = (*Secret)(&password)
 	}
-	if err != nil {
-		return fmt.Errorf("%s: %w", path, err)
+	if err := c.fill(s.vars); err != nil {
+		return c, s, append(found, Mistake{Setting: "TSMON_DATA", Text: err.Error()})
 	}
-	c.resolve(filepath.Dir(path))
-	return nil
-}
-
-func (c *Config) decode(data []byte) error {
-	dec := yaml.NewDecoder(bytes.NewReader(data))
-	dec.KnownFields(true)
-	err := dec.Decode(c)
-	if err == nil || errors.Is(err, io.EOF) { // an empty file
-		return nil
+	for _, m := range c.check() {
+		found = append(found, s.locate(m))
 	}
-	return explainYAML(err)
+	return c, s, found
 }
 
 // resolve resolves relative paths of the file against its folder.
@@ -289,7 +252,7 @@ func (c *Config) resolve(folder string) {
 }
 
 func isFile(path string) bool {
-	info, err := os.Stat(path) //nolint:gosec // the user names the file
+	info, err := os.Stat(path)
 	return err == nil && info.Mode().IsRegular()
 }
 
@@ -350,45 +313,48 @@ func trimmed(texts []string) []string {
 	return kept
 }
 
-func (c *Config) check() error {
+func (c *Config) check() (found Mistakes) {
 	if c.PublicURL != "" {
 		u, err := url.Parse(c.PublicURL)
 		switch {
 		case err != nil || !isAddress(c.PublicURL):
-			return errors.New("public_url is not an absolute http(s) address")
+			found = append(found, wrong("public_url", "is not an absolute http(s) address"))
 		case u.User != nil || u.RawQuery != "" || u.Fragment != "":
-			return errors.New("public_url must have no user, query or fragment")
+			found = append(found, wrong("public_url", "must have no user, query or fragment"))
 		}
 	}
-	if err := errors.Join(c.checkRedirect(), checkRecords(string(c.Server.Records)), c.Server.check()); err != nil {
-		return err
-	}
-	for name, channel := range c.Channels {
-		if channel.Follows == "" {
+	found = append(found, c.checkRedirect()...)
+	found = append(found, checkRecords(string(c.Server.Records))...)
+	found = append(found, c.Server.check()...)
+	for _, name := range slices.Sorted(maps.Keys(c.Channels)) {
+		follows := c.Channels[name].Follows
+		if follows == "" {
 			continue
 		}
-		leader, ok := c.Channels[channel.Follows]
-		switch {
-		case !ok:
-			return fmt.Errorf("channels.%s follows %s, which is not configured", name, channel.Follows)
-		case leader.Follows != "":
-			return fmt.Errorf("channels.%s follows %s, which itself follows another", name, channel.Follows)
+		m := Mistake{Setting: "channels." + name + ".follows", Text: fmt.Sprintf("channels.%s follows %s, which ", name, follows)}
+		if leader, ok := c.Channels[follows]; !ok {
+			m.Text += "is not configured"
+			found = append(found, m)
+		} else if leader.Follows != "" {
+			m.Text += "itself follows another"
+			found = append(found, m)
 		}
 	}
-	return nil
+	return found
 }
 
-func (c *Config) checkRedirect() error {
+func (c *Config) checkRedirect() Mistakes {
 	u := c.Server.Updates
+	const redirect, endpoint = "server.updates.redirect", "server.updates.presign_endpoint"
 	switch {
 	case u.Redirect != "" && u.Redirect != RedirectPublic && u.Redirect != RedirectPresigned:
-		return errors.New("server.updates.redirect is neither public (or true), presigned nor false (TSMON_UPDATES_REDIRECT)")
+		return Mistakes{wrong(redirect, "is neither public (or true), presigned nor false (TSMON_UPDATES_REDIRECT)")}
 	case u.Redirect == RedirectPublic && c.PublicURL == "":
-		return errors.New("server.updates.redirect needs public_url, where bundles are (TSMON_UPDATES_REDIRECT and TSMON_PUBLIC_URL)")
+		return Mistakes{wrong(redirect, "needs public_url, where bundles are (TSMON_UPDATES_REDIRECT and TSMON_PUBLIC_URL)")}
 	case u.Redirect == RedirectPresigned && !strings.HasPrefix(c.Storage, "s3:"):
-		return errors.New("server.updates.redirect: presigned needs a storage like s3://BUCKET/PREFIX (TSMON_UPDATES_REDIRECT and TSMON_STORAGE)")
+		return Mistakes{{Setting: redirect, Text: redirect + ": presigned needs a storage like s3://BUCKET/PREFIX (TSMON_UPDATES_REDIRECT and TSMON_STORAGE)"}}
 	case u.Redirect != RedirectPresigned && u.PresignEndpoint != "":
-		return errors.New("server.updates.presign_endpoint needs redirect: presigned (TSMON_UPDATES_PRESIGN_ENDPOINT and TSMON_UPDATES_REDIRECT)")
+		return Mistakes{wrong(endpoint, "needs redirect: presigned (TSMON_UPDATES_PRESIGN_ENDPOINT and TSMON_UPDATES_REDIRECT)")}
 	}
 	return nil
 }
@@ -399,26 +365,32 @@ const (
 	maxRefresh = time.Minute
 )
 
-func (s Server) check() error {
-	switch {
-	case (s.TLS.Cert == "") != (s.TLS.Key == ""):
-		return errors.New("server.tls needs both cert and key (TSMON_TLS_CERT and TSMON_TLS_KEY)")
-	case (s.Upload.AccessKey == "") != (s.Upload.SecretKey == ""):
-		return errors.New("server.upload needs both access_key and secret_key (TSMON_UPLOAD_ACCESS_KEY and TSMON_UPLOAD_SECRET_KEY)")
-	case s.Upload.MaxBytes < 0 || s.Upload.MaxBytes > 1<<30:
-		return errors.New("server.upload.max_bytes is not between 1 and 1 GiB")
-	case s.Refresh < minRefresh || s.Refresh > maxRefresh:
-		return fmt.Errorf("server.refresh is not between %s and %s (TSMON_REFRESH)", minRefresh, maxRefresh)
-	case !slices.Contains([]string{"debug", "info", "warn", "error"}, s.Log.Level):
-		return errors.New("server.log.level is not debug, info, warn or error (TSMON_LOG_LEVEL)")
-	case s.Log.Format != LogJSON && s.Log.Format != LogText:
-		return errors.New("server.log.format is neither json nor text (TSMON_LOG_FORMAT)")
-	case s.Webhook != "" && !isAddress(string(s.Webhook)):
-		return errors.New("server.webhook is not an absolute http(s) address (TSMON_WEBHOOK)")
-	case strings.ContainsFunc(string(s.Updates.Token), func(c rune) bool { return c <= ' ' || c > '~' }):
-		return errors.New("server.updates.token has a character that clients can't send (TSMON_UPDATES_TOKEN)")
+func (s Server) check() (found Mistakes) {
+	if (s.TLS.Cert == "") != (s.TLS.Key == "") {
+		found = append(found, wrong("server.tls", "needs both cert and key (TSMON_TLS_CERT and TSMON_TLS_KEY)"))
 	}
-	return nil
+	if (s.Upload.AccessKey == "") != (s.Upload.SecretKey == "") {
+		found = append(found, wrong("server.upload", "needs both access_key and secret_key (TSMON_UPLOAD_ACCESS_KEY and TSMON_UPLOAD_SECRET_KEY)"))
+	}
+	if s.Upload.MaxBytes < 0 || s.Upload.MaxBytes > 1<<30 {
+		found = append(found, wrong("server.upload.max_bytes", "is not between 1 and 1 GiB"))
+	}
+	if s.Refresh < minRefresh || s.Refresh > maxRefresh {
+		found = append(found, wrong("server.refresh", "is not between %s and %s (TSMON_REFRESH)", minRefresh, maxRefresh))
+	}
+	if !slices.Contains([]string{"debug", "info", "warn", "error"}, s.Log.Level) {
+		found = append(found, wrong("server.log.level", "is not debug, info, warn or error (TSMON_LOG_LEVEL)"))
+	}
+	if s.Log.Format != LogJSON && s.Log.Format != LogText {
+		found = append(found, wrong("server.log.format", "is neither json nor text (TSMON_LOG_FORMAT)"))
+	}
+	if s.Webhook != "" && !isAddress(string(s.Webhook)) {
+		found = append(found, wrong("server.webhook", "is not an absolute http(s) address (TSMON_WEBHOOK)"))
+	}
+	if strings.ContainsFunc(string(s.Updates.Token), func(c rune) bool { return c <= ' ' || c > '~' }) {
+		found = append(found, wrong("server.updates.token", "has a character that clients can't send (TSMON_UPDATES_TOKEN)"))
+	}
+	return found
 }
 
 func isAddress(text string) bool {
@@ -428,13 +400,13 @@ func isAddress(text string) bool {
 
 // checkRecords refuses a mistyped URL, which would be taken for a path and shown in
 // errors with its password.
-func checkRecords(records string) error {
+func checkRecords(records string) Mistakes {
 	scheme, _, isURL := strings.Cut(records, "://")
 	switch {
 	case isURL && (scheme == "postgres" || scheme == "postgresql"):
 		return nil
 	case isURL, strings.Contains(records, "postgres:"), strings.Contains(records, "postgresql:"), strings.Contains(records, "password="):
-		return errors.New("server.records is neither the path of a file nor like postgres://USER:PASSWORD@HOST/DATABASE")
+		return Mistakes{wrong("server.records", "is neither the path of a file nor like postgres://USER:PASSWORD@HOST/DATABASE")}
 	}
 	return nil
 }

@@ -259,11 +259,13 @@ func FuzzFile(f *testing.F) {
 	f.Add("storage: x\nchannels: {stable: {targets: [a]}}\n")
 	f.Add("&a [*a]")
 	f.Fuzz(func(t *testing.T, content string) {
-		c := &Config{}
-		if err := c.decode([]byte(content)); err == nil {
-			_ = c.check()
-		} else if err.Error() == "" {
-			t.Error("an error without a text")
+		c, s := &Config{}, sources{}
+		found := append(s.decode([]byte(content), c), c.check()...)
+		for _, m := range found {
+			if s.locate(m).Error() == "" {
+				t.Error("a mistake without a text")
+			}
 		}
+		(&Inspection{Config: c, sources: s}).Settings()
 	})
 }

@@ -5,34 +5,101 @@ import (
 	"fmt"
 	"reflect"
 	"regexp"
+	"strconv"
 	"strings"
 
 	"github.com/caarlos0/env/v11"
 	"go.yaml.in/yaml/v3"
 )
 
+// Mistake is one thing that is wrong with a configuration.
+type Mistake struct {
+	Setting  string // such as server.refresh; empty if it is not about one
+	File     string // where it was read; empty if the file does not set it
+	Line     int    // of File, 0 if unknown
+	Variable string // that it was read from instead
+	Text     string // what is wrong
+	Mend     string // what to do, if Text does not say it
+}
+
+// Where returns FILE:LINE or the variable.
+func (m Mistake) Where() string { return where(m.File, m.Line, m.Variable) }
+
+func where(file string, line int, variable string) string {
+	switch {
+	case variable != "":
+		return variable
+	case line > 0:
+		return fmt.Sprintf("%s:%d", file, line)
+	}
+	return file
+}
+
+func (m Mistake) Error() string {
+	text := m.Text
+	if m.Variable == "" && m.Line > 0 {
+		text = fmt.Sprintf("line %d: %s", m.Line, text)
+	}
+	if source := m.source(); source != "" {
+		text = source + ": " + text
+	}
+	return text
+}
+
+func (m Mistake) source() string {
+	if m.Variable != "" {
+		return "environment"
+	}
+	return m.File
+}
+
+// Mistakes is the error of a configuration that can't be used.
+type Mistakes []Mistake
+
+func (ms Mistakes) Error() string {
+	texts := make([]string, len(ms))
+	for i, m := range ms {
+		texts[i] = m.Error()
+		if i > 0 && m.source() == ms[i-1].source() {
+			texts[i] = strings.TrimPrefix(texts[i], m.source()+": ")
+		}
+	}
+	return strings.Join(texts, "; ")
+}
+
+// wrong returns a mistake in a setting, whose name begins the text.
+func wrong(setting, format string, args ...any) Mistake {
+	return Mistake{Setting: setting, Text: setting + " " + fmt.Sprintf(format, args...)}
+}
+
 var (
-	unknownKey = regexp.MustCompile(`field (\S+) not found in type \S+`)
+	lineNumber = regexp.MustCompile(`^line (\d+): `)
+	unknownKey = regexp.MustCompile(`field (\S+) not found in type (\S+)`)
 	wrongKind  = regexp.MustCompile("cannot unmarshal !!(\\w+)(?: `(.*)`)? into (\\S+)")
 )
 
 // explainYAML rewrites the errors of the YAML decoder, which name Go types, in the
 // terms of the file.
-func explainYAML(err error) error {
+func explainYAML(file string, err error) (found Mistakes) {
+	texts := []string{strings.TrimPrefix(err.Error(), "yaml: ")}
 	var typed *yaml.TypeError
-	if !errors.As(err, &typed) {
-		return errors.New(strings.TrimPrefix(err.Error(), "yaml: "))
+	if errors.As(err, &typed) {
+		texts = typed.Errors
 	}
-	var texts []string
-	for _, text := range typed.Errors {
+	for _, text := range texts {
+		m := Mistake{File: file}
+		if at := lineNumber.FindStringSubmatch(text); at != nil {
+			m.Line, _ = strconv.Atoi(at[1]) // digits
+			text = text[len(at[0]):]
+		}
 		text = unknownKey.ReplaceAllStringFunc(text, func(match string) string {
-			key := unknownKey.FindStringSubmatch(match)[1]
-			if near := nearest(key); near != "" {
-				return fmt.Sprintf("unknown key %s; did you mean %s?", key, near)
+			parts := unknownKey.FindStringSubmatch(match)
+			if near := nearest(parts[1], parts[2]); near != "" {
+				return fmt.Sprintf("unknown key %s; did you mean %s?", parts[1], near)
 			}
-			return "unknown key " + key
+			return "unknown key " + parts[1]
 		})
-		text = wrongKind.ReplaceAllStringFunc(text, func(match string) string {
+		m.Text = wrongKind.ReplaceAllStringFunc(text, func(match string) string {
 			parts := wrongKind.FindStringSubmatch(match)
 			value := map[string]string{"seq": "a list", "map": "a mapping"}[parts[1]]
 			if value == "" {
@@ -40,24 +107,33 @@ func explainYAML(err error) error {
 			}
 			return value + " is not " + kindName(strings.TrimLeft(parts[3], "*"))
 		})
-		texts = append(texts, text)
+		found = append(found, m)
 	}
-	return errors.New(strings.Join(texts, "; "))
+	return found
 }
 
 // explainEnvironment names the variables of the environment that are wrong.
-func explainEnvironment(err error) error {
-	var wrong env.ParseError
-	if !errors.As(err, &wrong) {
-		return err
+func explainEnvironment(err error) (found Mistakes) {
+	causes := []error{err}
+	var all env.AggregateError
+	if errors.As(err, &all) {
+		causes = all.Errors
 	}
-	name := wrong.Name
-	eachField(reflect.TypeFor[Config](), func(f reflect.StructField) {
-		if f.Name == wrong.Name {
-			name = f.Tag.Get("env")
+	for _, cause := range causes {
+		m := Mistake{Variable: "environment", Text: cause.Error()}
+		var bad env.ParseError
+		if errors.As(cause, &bad) {
+			m.Variable = bad.Name
+			eachKey(reflect.TypeFor[Config](), "", func(path string, f reflect.StructField) {
+				if f.Name == bad.Name && f.Type == bad.Type && f.Tag.Get("env") != "" {
+					m.Setting, m.Variable = path, f.Tag.Get("env")
+				}
+			})
+			m.Text = m.Variable + " is not " + kindName(bad.Type.String())
 		}
-	})
-	return fmt.Errorf("%s is not %s", name, kindName(wrong.Type.String()))
+		found = append(found, m)
+	}
+	return found
 }
 
 // kindName describes a Go type to somebody who writes a value of it.
@@ -77,30 +153,61 @@ func kindName(goType string) string {
 	return "a mapping"
 }
 
-// eachField calls visit with the fields of a struct and of the structs in it.
-func eachField(t reflect.Type, visit func(reflect.StructField)) {
+// eachKey calls visit with the fields of a struct and of the structs in it, and with
+// the path of each in the file. CHANNEL stands for the name of a channel.
+func eachKey(t reflect.Type, above string, visit func(path string, f reflect.StructField)) {
 	for _, f := range reflect.VisibleFields(t) {
-		visit(f)
+		path := keyOf(above, f)
+		visit(path, f)
 		inner := f.Type
 		if inner.Kind() == reflect.Map {
-			inner = inner.Elem()
+			inner, path = inner.Elem(), path+".CHANNEL"
 		}
 		if inner.Kind() == reflect.Struct {
-			eachField(inner, visit)
+			eachKey(inner, path, visit)
 		}
 	}
 }
 
-// nearest returns the known key that resembles a mistyped one most, or none.
-func nearest(key string) string {
+// nearest returns the known key that a mistyped one resembles: one of the mapping
+// that it is in, whose Go type is given, else the path of one elsewhere.
+func nearest(key, goType string) string {
 	best, least := "", 3 // edits
-	eachField(reflect.TypeFor[Config](), func(f reflect.StructField) {
-		if known := f.Tag.Get("yaml"); known != "" && known != "-" {
-			if d := edits(key, known); d < least && d < len(known) {
+	elsewhere, fewest := "", 2
+	visit := func(path string, f reflect.StructField) {
+		known := f.Tag.Get("yaml")
+		if known == "" || known == "-" {
+			return
+		}
+		d := edits(key, known)
+		if d < fewest && d < len(known) {
+			elsewhere, fewest = path, d
+		}
+	}
+	eachKey(reflect.TypeFor[Config](), "", visit)
+	inScope := func(t reflect.Type) {
+		if t.String() != goType {
+			return
+		}
+		for _, f := range reflect.VisibleFields(t) {
+			known := f.Tag.Get("yaml")
+			if d := edits(key, known); known != "" && known != "-" && d < least && d < len(known) {
 				best, least = known, d
 			}
 		}
+	}
+	inScope(reflect.TypeFor[Config]())
+	eachKey(reflect.TypeFor[Config](), "", func(_ string, f reflect.StructField) {
+		switch f.Type.Kind() {
+		case reflect.Struct:
+			inScope(f.Type)
+		case reflect.Map:
+			inScope(f.Type.Elem())
+		}
 	})
+	if best == "" {
+		return elsewhere
+	}
 	return best
 }
 

@@ -161,7 +161,7 @@ func runServe(ctx context.Context, app *cli.App, o serveOptions) error {
 	if o.listen != "" {
 		c.Server.Listen = o.listen
 	}
-	if err := checkServer(c.Server); err != nil {
+	if err := CheckServer(c.Server); err != nil {
 		return err
 	}
 	before, err := leftDemo(c, o.demo)
@@ -275,9 +275,9 @@ func serveUntil(ctx context.Context, server *http.Server, listener net.Listener)
 	return err
 }
 
-// checkServer refuses to send tokens over a network without TLS, and origins that no
+// CheckServer refuses to send tokens over a network without TLS, and origins that no
 // page can have.
-func checkServer(s config.Server) error {
+func CheckServer(s config.Server) error {
 	for _, origin := range s.CORSOrigins {
 		if err := web.CheckOrigin(origin); err != nil {
 			return cli.WithHint(cli.Usage(fmt.Errorf("server.cors_origins: %w", err)), "TSMON_CORS_ORIGINS takes exact origins, separated by commas")

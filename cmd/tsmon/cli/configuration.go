@@ -1,0 +1,133 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"tsmon/api/fleet"
+	"tsmon/channels"
+	"tsmon/cmd/tsmon/config"
+	"tsmon/manifest"
+	"tsmon/signing"
+)
+
+// Load reads the configuration and checks it by the rules of the packages that
+// use it.
+func (a *App) Load() (*config.Config, error) {
+	i := config.Inspect(a.ConfigPath, a.Environ)
+	if len(i.Mistakes) == 0 {
+		i.Add(checkChannels(i.Config))
+	}
+	if len(i.Mistakes) > 0 {
+		return nil, WithHint(Usage(i.Mistakes), cmp.Or(i.Mistakes[0].Mend, "`tsmon config check` shows every mistake with its place; see README.md for a configuration, `tsmon help` for the environment"))
+	}
+	return i.Config, nil
+}
+
+// Inspect reads the configuration and looks for every mistake that can be found
+// without a request to a store or a server. The guards of channels are completed
+// with their defaults.
+func (a *App) Inspect(ctx context.Context) *config.Inspection {
+	i := config.Inspect(a.ConfigPath, a.Environ)
+	i.Add(checkChannels(i.Config))
+	i.Add(checkKeys(i.Config))
+	if _, err := a.OpenStore(ctx, i.Config.Storage); err != nil {
+		i.Add(config.Mistakes{{Setting: "storage", Text: err.Error(), Mend: HintFor(err)}})
+	}
+	if _, err := OpenPresigner(i.Config); err != nil {
+		i.Add(config.Mistakes{{Setting: "server.updates.presign_endpoint", Text: err.Error(), Mend: HintFor(err)}})
+	}
+	if guards, err := Guards(i.Config); err == nil {
+		for name, g := range guards {
+			channel := i.Config.Channels[name]
+			channel.Guard = config.Guard{Failures: &g.Failures, Clients: &g.Clients, Within: &g.Within}
+			i.Config.Channels[name] = channel
+		}
+	}
+	return i
+}
+
+func checkChannels(c *config.Config) (found config.Mistakes) {
+	for _, name := range slices.Sorted(maps.Keys(c.Channels)) {
+		setting := "channels." + name
+		if err := channels.CheckName(name); err != nil {
+			found = append(found, config.Mistake{Setting: setting, Text: "channels: " + err.Error(),
+				Mend: "name channels like stable, beta or nightly-2"})
+		}
+		for n, target := range c.Channels[name].Targets {
+			if _, err := manifest.ParseKey(target); err != nil {
+				found = append(found, config.Mistake{Setting: setting + ".targets." + strconv.Itoa(n), Text: setting + ".targets: " + err.Error(),
+					Mend: "write keys of latest.json, such as windows-x86_64 or linux-x86_64-deb"})
+			}
+		}
+		if err := guardOf(c.Channels[name]).Check(); err != nil {
+			found = append(found, config.Mistake{Setting: setting + ".guard", Text: setting + ".guard: " + err.Error(), Mend: guardHint})
+		}
+	}
+	for n, kind := range c.BundleTypes {
+		if !slices.Contains(manifest.BundleTypes(), kind) {
+			found = append(found, config.Mistake{Setting: "bundle_types." + strconv.Itoa(n),
+				Text: "bundle_types: " + strconv.Quote(kind) + " is none of " + strings.Join(manifest.BundleTypes(), ", ")})
+		}
+	}
+	return found
+}
+
+// checkKeys returns a mistake for each trusted key that can't be read or is no
+// public key. It quotes none of them, in case one is private.
+func checkKeys(c *config.Config) (found config.Mistakes) {
+	for n, line := range c.TrustedKeys {
+		text, err := TextOrFile(line)
+		if err == nil {
+			_, err = signing.ParsePublicKey(text)
+		}
+		if err == nil {
+			continue
+		}
+		m := config.Mistake{Setting: "trusted_keys." + strconv.Itoa(n), Text: fmt.Sprintf("trusted key %d: %v", n+1, err),
+			Mend: "write the pubkey of tauri.conf.json, the RW… line of a .pub file, or the path of that file"}
+		if strings.HasSuffix(line, ".pub") && text == line {
+			m.Text = fmt.Sprintf("trusted key %d: there is no file %s", n+1, line)
+		}
+		found = append(found, m)
+	}
+	if _, err := Keyring(c.TrustedKeys); err != nil && len(found) == 0 {
+		found = append(found, config.Mistake{Setting: "trusted_keys", Text: err.Error(), Mend: "remove one of the two"})
+	}
+	return found
+}
+
+const guardHint = "write it like {failures: 2, clients: 50, within: 1h}"
+
+// Guards returns, for each channel, when the server halts its rollouts.
+func Guards(c *config.Config) (map[string]fleet.Guard, error) {
+	all := map[string]fleet.Guard{}
+	for name, channel := range c.Channels {
+		guard := guardOf(channel)
+		if err := guard.Check(); err != nil {
+			return nil, WithHint(Usagef("channels.%s.guard: %w", name, err), guardHint)
+		}
+		all[name] = guard
+	}
+	return all, nil
+}
+
+func guardOf(channel config.Channel) fleet.Guard {
+	guard, set := fleet.DefaultGuard, channel.Guard
+	guard.Failures = orDefault(set.Failures, guard.Failures)
+	guard.Clients = orDefault(set.Clients, guard.Clients)
+	guard.Within = orDefault(set.Within, guard.Within)
+	return guard
+}
+
+func orDefault[T any](set *T, otherwise T) T {
+	if set != nil {
+		return *set
+	}
+	return otherwise
+}

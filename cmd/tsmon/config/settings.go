@@ -1,0 +1,283 @@
+package config
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"net/url"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+const fileName = "tsmon.yaml"
+
+// maxFile bounds the configuration file, in bytes.
+const maxFile = 1 << 20
+
+// sources are where settings come from.
+type sources struct {
+	file string     // empty if there is none
+	root *yaml.Node // of the file, nil if it can't be parsed
+	vars map[string]string
+}
+
+// open reads the file, the default one only if it exists.
+func (s *sources) open(path string) ([]byte, error) {
+	named := path != ""
+	if !named {
+		path = fileName
+	}
+	file, err := os.Open(path)
+	if errors.Is(err, fs.ErrNotExist) && !named {
+		return nil, nil
+	}
+	s.file = path
+	if err != nil {
+		return nil, errors.Unwrap(err) // the mistake names the file
+	}
+	defer file.Close()
+	data, err := io.ReadAll(io.LimitReader(file, maxFile+1))
+	if err == nil && len(data) > maxFile {
+		err = fmt.Errorf("larger than %d bytes", maxFile)
+	}
+	return data, err
+}
+
+func (s *sources) decode(data []byte, c *Config) (found Mistakes) {
+	var root yaml.Node
+	if yaml.Unmarshal(data, &root) == nil && len(root.Content) > 0 {
+		s.root = root.Content[0]
+	}
+	dec := yaml.NewDecoder(bytes.NewReader(data))
+	dec.KnownFields(true)
+	if err := dec.Decode(c); err != nil && !errors.Is(err, io.EOF) { // EOF: an empty file
+		found = explainYAML(s.file, err)
+	}
+	c.resolve(filepath.Dir(s.file))
+	return found
+}
+
+// line returns the line of a setting in the file, or of its nearest parent that is
+// there if above is true. 0 if there is none.
+func (s *sources) line(setting string, above bool) int {
+	node, line := s.root, 0
+	for name := range strings.SplitSeq(setting, ".") {
+		next, at := member(node, name)
+		if next == nil {
+			if above {
+				return line
+			}
+			return 0
+		}
+		node, line = next, at
+	}
+	return line
+}
+
+// member returns a member of a mapping, or an element of a list, and its line.
+func member(node *yaml.Node, name string) (*yaml.Node, int) {
+	for node != nil && node.Kind == yaml.AliasNode {
+		node = node.Alias
+	}
+	switch {
+	case node == nil:
+	case node.Kind == yaml.MappingNode:
+		for i := 0; i+1 < len(node.Content); i += 2 {
+			if node.Content[i].Value == name {
+				return node.Content[i+1], node.Content[i].Line
+			}
+		}
+	case node.Kind == yaml.SequenceNode:
+		if i, err := strconv.Atoi(name); err == nil && i >= 0 && i < len(node.Content) {
+			return node.Content[i], node.Content[i].Line
+		}
+	}
+	return nil, 0
+}
+
+// locate completes a mistake with the place that its setting was read from.
+func (s *sources) locate(m Mistake) Mistake {
+	name := m.Setting
+	if list, index := lastName(name); isNumber(index) {
+		name = list
+	}
+	if variable := variables()[name]; s.vars[variable] != "" {
+		m.Variable = variable
+	} else {
+		m.File, m.Line = s.file, s.line(m.Setting, true)
+	}
+	return m
+}
+
+func lastName(setting string) (before, last string) {
+	i := strings.LastIndex(setting, ".")
+	return setting[:max(i, 0)], setting[i+1:]
+}
+
+func isNumber(text string) bool {
+	_, err := strconv.Atoi(text)
+	return err == nil
+}
+
+// variables returns the environment variable of each setting that has one.
+func variables() map[string]string {
+	names := map[string]string{}
+	eachKey(reflect.TypeFor[Config](), "", func(path string, f reflect.StructField) {
+		if variable := f.Tag.Get("env"); variable != "" {
+			names[path] = variable
+		}
+	})
+	return names
+}
+
+// Inspection is a configuration with the places that its values come from.
+type Inspection struct {
+	// Config is what could be read, even if there are mistakes.
+	Config   *Config
+	File     string // empty if there is none
+	Mistakes Mistakes
+
+	sources sources
+}
+
+// Inspect is Load for somebody who looks for mistakes.
+func Inspect(path string, environ []string) *Inspection {
+	c, s, found := load(path, environ)
+	return &Inspection{Config: c, File: s.file, Mistakes: found, sources: s}
+}
+
+// Add adds mistakes that packages found which use the configuration.
+func (i *Inspection) Add(found Mistakes) {
+	for _, m := range found {
+		i.Mistakes = append(i.Mistakes, i.sources.locate(m))
+	}
+}
+
+// Mistyped returns the variables of the environment that nothing reads but that
+// resemble one, with that one.
+func (i *Inspection) Mistyped() map[string]string {
+	known := append(slices.Sorted(maps.Values(variables())), "TSMON_CONFIG")
+	found := map[string]string{}
+	for name := range i.sources.vars {
+		if !strings.HasPrefix(name, "TSMON") || slices.Contains(known, name) {
+			continue
+		}
+		least := 3 // edits
+		for _, other := range known {
+			if d := edits(name, other); d < least {
+				found[name], least = other, d
+			}
+		}
+	}
+	return found
+}
+
+// Setting is a value that is in force.
+type Setting struct {
+	Name   string `json:"name"` // its path in the file, or the variable if the file can't set it
+	Value  string `json:"value"`
+	Source string `json:"source"`          // file, environment or default
+	Where  string `json:"where,omitempty"` // FILE:LINE or the variable
+}
+
+// Sources of a Setting.
+const (
+	FromFile        = "file"
+	FromEnvironment = "environment"
+	FromDefault     = "default"
+)
+
+// Settings returns what is in force, without what is neither set nor has a default.
+// Secrets are masked.
+func (i *Inspection) Settings() (all []Setting) {
+	names := variables()
+	leaves(reflect.ValueOf(*i.Config), "", func(path string, v reflect.Value) {
+		s := Setting{Name: path, Value: text(path, v), Source: FromDefault}
+		variable := names[path]
+		if line := i.sources.line(path, false); i.sources.vars[variable] != "" {
+			s.Source, s.Where = FromEnvironment, variable
+		} else if line > 0 {
+			s.Source, s.Where = FromFile, where(i.File, line, "")
+		}
+		if path != "" && (!v.IsZero() || s.Source != FromDefault) {
+			all = append(all, s)
+		}
+	})
+	return all
+}
+
+// leaves calls visit with the path of each value. What only the environment sets
+// goes by the name of its variable.
+func leaves(v reflect.Value, path string, visit func(path string, v reflect.Value)) {
+	switch v.Kind() {
+	case reflect.Struct:
+		for _, f := range reflect.VisibleFields(v.Type()) {
+			leaves(v.FieldByIndex(f.Index), keyOf(path, f), visit)
+		}
+	case reflect.Map:
+		keys := v.MapKeys()
+		slices.SortFunc(keys, func(a, b reflect.Value) int { return strings.Compare(a.String(), b.String()) })
+		for _, key := range keys {
+			leaves(v.MapIndex(key), path+"."+key.String(), visit)
+		}
+	case reflect.Pointer:
+		if !v.IsNil() {
+			leaves(v.Elem(), path, visit)
+		}
+	default:
+		visit(path, v)
+	}
+}
+
+// keyOf returns the path of a field.
+func keyOf(above string, f reflect.StructField) string {
+	name := f.Tag.Get("yaml")
+	if variable := f.Tag.Get("env"); name == "" || name == "-" {
+		if name = variable; name == "" && f.Type.Kind() == reflect.Struct {
+			name = above
+		}
+		return name
+	}
+	return strings.TrimPrefix(above+"."+name, ".")
+}
+
+// text writes a value as the file has it.
+func text(path string, v reflect.Value) string {
+	switch value := v.Interface().(type) {
+	case Secret:
+		if slices.Contains(places, path) {
+			return value.place()
+		}
+		return strings.Repeat("*", min(len(value), 3))
+	case []string:
+		return strings.Join(value, ", ")
+	case fmt.Stringer: // a duration
+		return value.String()
+	}
+	return fmt.Sprint(v.Interface())
+}
+
+// places are secrets that name a file or a server.
+var places = []string{"server.records", "server.series.url", "server.mqtt.url", "server.webhook"}
+
+// place returns the path of a file, or the scheme and the host of an address, and
+// nothing that may be secret.
+func (s Secret) place() string {
+	u, err := url.Parse(string(s))
+	switch {
+	case err == nil && u.Scheme != "" && u.Host != "":
+		return u.Scheme + "://" + u.Host + strings.Repeat("/***", min(len(u.Path+u.RawQuery), 1))
+	case strings.ContainsAny(string(s), "=@:"): // a mistyped address
+		return "***"
+	}
+	return string(s)
+}

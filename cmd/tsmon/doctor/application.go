@@ -1,0 +1,118 @@
+package doctor
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"tsmon/cmd/tsmon/cli"
+	"tsmon/cmd/tsmon/tauri"
+)
+
+// readProject reads the Tauri project of a file or folder, or the one that the
+// Tauri CLI would find from the current folder.
+func readProject(app *cli.App, file string) (*tauri.Project, error) {
+	if file == "" {
+		var err error
+		if file, err = tauri.Find(cmp.Or(app.Variable("TAURI_APP_PATH"), ".")); err != nil {
+			return nil, err
+		}
+	}
+	return tauri.Read(file)
+}
+
+// application compares the Tauri project with the channels.
+func (p *patient) application(context.Context) []Finding {
+	n := &notes{area: areaApplication}
+	switch {
+	case errors.Is(p.projectErr, tauri.ErrNoProject) && p.TauriConf == "":
+		n.ok("no Tauri project below this folder; --tauri-conf names one elsewhere")
+		return n.found
+	case errors.Is(p.projectErr, tauri.ErrV1):
+		n.fail("`tauri migrate` turns it into a Tauri 2 project", "%v", p.projectErr)
+		return n.found
+	case p.projectErr != nil:
+		n.failed(p.projectErr, "correct the file; `tauri build` reads it, too")
+		return n.found
+	}
+	n.at(p.project.File)
+	if len(p.project.Pubkeys()) == 0 {
+		n.fail(p.pubkeyLine(), "plugins.updater.pubkey is missing, the key that clients verify updates with")
+	}
+	if _, err := p.project.Version(); err != nil {
+		n.warn(`write "version": "1.0.0" into it, or give --version to every command`, "%v", err)
+	}
+	for _, f := range p.project.Check(p.config.PublicURL, p.channelNames()) {
+		p.mismatch(n.at(f.File), f)
+	}
+	if len(n.found) == 0 {
+		n.ok("builds update bundles, and asks the configured channels")
+	}
+	return n.found
+}
+
+func (p *patient) pubkeyLine() string {
+	if len(p.keys) == 1 {
+		return `write "pubkey": "` + p.keys[0].Tauri() + `" into plugins.updater`
+	}
+	return "`tsmon keys generate --output ~/.tauri/app.key` makes a key and prints the line for plugins.updater"
+}
+
+// mismatch reports a finding of package tauri: a warning if updates work elsewhere.
+func (p *patient) mismatch(n *notes, f tauri.Finding) {
+	mend := map[string]string{
+		"bundle.targets": "add one of them to bundle.targets, or ignore it if that platform is not built",
+		"dependencies":   "run `tauri add updater`",
+	}[f.Member]
+	if f.Write != "" {
+		parent, _ := cutLast(f.Member)
+		mend = "write " + f.Write + strings.TrimRight(" into "+parent, " ")
+		if parent == "" {
+			mend = "write " + f.Write
+		}
+	}
+	text := f.Member + ": " + f.Problem
+	if f.Member == "bundle.targets" || f.Member == "plugins.updater.endpoints" && p.someEndpointFits() {
+		n.warn(mend, "%s", text)
+		return
+	}
+	n.fail(mend, "%s", text)
+}
+
+func cutLast(member string) (parent, name string) {
+	i := strings.LastIndex(member, ".")
+	return member[:max(i, 0)], member[i+1:]
+}
+
+// someEndpointFits reports whether every platform has an endpoint that leads to a
+// channel.
+func (p *patient) someEndpointFits() bool {
+	for _, platform := range tauri.Platforms() {
+		u := p.project.On(platform).Updater
+		if !slices.ContainsFunc(u.Endpoints, func(endpoint string) bool {
+			return tauri.CheckEndpoint(endpoint, p.config.PublicURL, p.channelNames(), u.AllowHTTP) == ""
+		}) {
+			return false
+		}
+	}
+	return true
+}
+
+// firstRelease returns the command that publishes the project.
+func (p *patient) firstRelease(channel string) string {
+	version, bundles := "1.0.0", "src-tauri/target/release/bundle"
+	if p.project != nil {
+		if v, err := p.project.Version(); err == nil {
+			version = v
+		}
+		bundles = filepath.ToSlash(filepath.Join(p.project.Dir(), "target/release/bundle"))
+	}
+	command := "after `tauri build`, tsmon release publish --version " + version
+	if channel != "stable" {
+		command += " --channel " + channel
+	}
+	return command + " " + bundles
+}

@@ -1,0 +1,97 @@
+package doctor
+
+import (
+	"cmp"
+	"context"
+	"maps"
+	"slices"
+
+	"tsmon/channels"
+	"tsmon/manifest"
+)
+
+// channels compares the manifest of each configured channel with its log.
+func (p *patient) channels(ctx context.Context) []Finding {
+	n := &notes{area: areaChannels}
+	for _, name := range p.channelNames() {
+		p.channel(ctx, n.at(channels.ManifestKey(name)), name)
+	}
+	return n.found
+}
+
+// channelNames returns the configured channels: those that clients of a new project
+// ask first, followers last.
+func (p *patient) channelNames() []string {
+	names := slices.Sorted(maps.Keys(p.config.Channels))
+	rank := func(name string) int {
+		switch {
+		case name == "stable":
+			return 0
+		case p.config.Channels[name].Follows == "":
+			return 1
+		}
+		return 2
+	}
+	slices.SortStableFunc(names, func(a, b string) int { return cmp.Compare(rank(a), rank(b)) })
+	return names
+}
+
+func (p *patient) channel(ctx context.Context, n *notes, name string) {
+	repository := channels.Repository{Store: p.store}
+	pointer, err := repository.Peek(ctx, name)
+	if err != nil {
+		n.failed(err, "see storage")
+		return
+	}
+	shown, invalid := &manifest.Manifest{}, error(nil)
+	if pointer.Data != nil {
+		if shown, invalid = manifest.Decode(pointer.Data); invalid != nil {
+			shown = &manifest.Manifest{}
+		}
+	}
+	newer, err := repository.Exists(ctx, name, shown.Sequence+1)
+	if err != nil {
+		n.failed(err, "see storage")
+		return
+	}
+	switch {
+	case invalid != nil:
+		n.fail(p.restore(ctx, repository, name), "%s shows something that is no manifest: %v", name, invalid)
+	case newer && pointer.Data == nil:
+		n.fail(p.restore(ctx, repository, name), "%s was published, but its manifest is missing", name)
+	case newer:
+		n.fail(p.restore(ctx, repository, name), "%s shows %s (entry %d), but its log goes on", name, shown.Version, shown.Sequence)
+	case pointer.Data == nil:
+		leader := cmp.Or(p.config.Channels[name].Follows, name) // which takes its followers along
+		n.warn("publish the first release: "+p.firstRelease(leader), "%s shows nothing yet", name)
+	default:
+		p.known(ctx, n, repository, name, shown)
+	}
+}
+
+// restore returns the command that writes the manifest again that the log says. It
+// moves nothing else.
+func (p *patient) restore(ctx context.Context, r channels.Repository, name string) string {
+	log, err := r.Load(ctx, name)
+	if err != nil || log.Head() == nil {
+		return "`tsmon channel verify " + name + "` shows what is wrong with its log"
+	}
+	head := log.Head()
+	if head.Rollout != nil {
+		return "run the command again that moved " + name + " last; `tsmon channel log " + name + "` shows it"
+	}
+	return "tsmon release rollback --channel " + name + " --to " + head.Version + " --reason restore"
+}
+
+// known wants the log to have the entry that a manifest shows.
+func (p *patient) known(ctx context.Context, n *notes, r channels.Repository, name string, shown *manifest.Manifest) {
+	there, err := r.Exists(ctx, name, shown.Sequence)
+	switch {
+	case err != nil:
+		n.failed(err, "see storage")
+	case !there:
+		n.fail("restore log/"+name+"/ from a backup; `tsmon channel verify "+name+"` shows what is missing", "%s shows entry %d, which its log lacks", name, shown.Sequence)
+	default:
+		n.ok("%s shows %s (entry %d)", name, shown.Version, shown.Sequence)
+	}
+}

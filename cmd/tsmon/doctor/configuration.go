@@ -1,0 +1,79 @@
+package doctor
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+
+	"tsmon/cmd/tsmon/cli"
+	"tsmon/cmd/tsmon/config"
+)
+
+// Checked is what `tsmon config check` prints.
+type Checked struct {
+	File     string           `json:"file,omitempty"` // absent if there is none
+	Valid    bool             `json:"valid"`
+	Problems []Finding        `json:"problems"`
+	Settings []config.Setting `json:"settings"`
+}
+
+// CheckConfiguration looks for mistakes in the configuration, without a request to
+// a store or a server.
+func CheckConfiguration(i *config.Inspection, checkServer func(config.Server) error) Checked {
+	addServer(i, checkServer)
+	c := Checked{File: i.File, Valid: len(i.Mistakes) == 0, Problems: []Finding{}, Settings: i.Settings()}
+	for _, f := range configuration(i) {
+		if f.Level == Error || f.Where != "" && f.Level == Warning {
+			c.Problems = append(c.Problems, f)
+		}
+	}
+	at := slices.IndexFunc(c.Settings, func(s config.Setting) bool { return s.Name == "trusted_keys" })
+	if at >= 0 {
+		c.Settings[at].Value = keyIDs(i.Config.TrustedKeys)
+	}
+	return c
+}
+
+// addServer adds what `tsmon serve` would refuse.
+func addServer(i *config.Inspection, check func(config.Server) error) {
+	if err := check(i.Config.Server); err != nil {
+		i.Add(config.Mistakes{{Setting: "server", Text: err.Error(), Mend: cli.HintFor(err)}})
+	}
+}
+
+// configuration reports the mistakes in a configuration.
+func configuration(i *config.Inspection) []Finding {
+	n := &notes{area: areaConfiguration}
+	for _, m := range i.Mistakes {
+		n.at(m.Where()).fail(cmp.Or(m.Mend, "correct it; `tsmon help` and README.md show what a configuration has"), "%s", m.Text)
+	}
+	mistyped := i.Mistyped()
+	for _, name := range slices.Sorted(maps.Keys(mistyped)) {
+		n.at(name).warn("set "+mistyped[name]+" instead", "%s is not read; did you mean %s?", name, mistyped[name])
+	}
+	switch {
+	case len(i.Mistakes) > 0:
+	case i.File == "":
+		n.at("").warn("`tsmon init` writes a tsmon.yaml; --config names one elsewhere", "there is no tsmon.yaml here: only the environment and defaults are in force")
+	default:
+		n.at(i.File).ok("no mistakes in %d settings", len(i.Settings()))
+	}
+	return n.found
+}
+
+// keyIDs names trusted keys by their ids, never by their text, in case one is
+// private.
+func keyIDs(lines []string) string {
+	text := ""
+	for _, line := range lines {
+		id := "(not a public key)"
+		if keys, err := cli.Keyring([]string{line}); err == nil && len(keys) == 1 {
+			id = keys[0].ID()
+		}
+		if text != "" {
+			text += ", "
+		}
+		text += id
+	}
+	return text
+}

@@ -1,0 +1,208 @@
+// Package doctor examines everything that a release depends on: the configuration,
+// the storage, the channels in it, the public address, the keys, the Tauri project
+// and the server.
+//
+// Each area is examined by a function that returns findings. A finding that is not
+// ok says where it was made and what mends it. The areas are examined side by side,
+// each for a limited time, and no more than one object of the store is written,
+// which no command reads: see probeKey.
+package doctor
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"time"
+
+	"tsmon/cmd/tsmon/cli"
+	"tsmon/cmd/tsmon/config"
+	"tsmon/cmd/tsmon/tauri"
+	"tsmon/signing"
+	"tsmon/store/object"
+)
+
+// Level says how bad a finding is.
+type Level string
+
+// Levels of a Finding.
+const (
+	OK      Level = "ok"
+	Warning Level = "warning" // something works worse than it could, or can't be examined
+	Error   Level = "error"   // something does not work
+)
+
+// Finding is one thing that was examined.
+type Finding struct {
+	Area  string `json:"area"`
+	Level Level  `json:"level"`
+	What  string `json:"what"`
+	Where string `json:"where,omitempty"` // setting, file, object or address
+	Mend  string `json:"mend,omitempty"`  // what to do about it
+}
+
+// Report is the result of an examination.
+type Report struct {
+	Errors   int       `json:"errors"`
+	Warnings int       `json:"warnings"`
+	Findings []Finding `json:"findings"`
+}
+
+// Options are what an examination needs besides the configuration of App.
+type Options struct {
+	App *cli.App
+	// TauriConf is the project's configuration file or its folder; empty: looked
+	// for as the Tauri CLI does.
+	TauriConf string
+	// CheckServer applies the rules of `tsmon serve` to its configuration.
+	CheckServer func(config.Server) error
+	// Limit bounds the time for each area; 0: 20 s.
+	Limit time.Duration
+	// Examined, if not nil, is called when an area is done, one call at a time.
+	Examined func(area string)
+}
+
+// Areas of findings.
+const (
+	areaConfiguration = "configuration"
+	areaStorage       = "storage"
+	areaChannels      = "channels"
+	areaPublic        = "public address"
+	areaKeys          = "keys"
+	areaApplication   = "application"
+	areaServer        = "server"
+)
+
+// Areas returns the names of all areas, in the order of a report.
+func Areas() []string {
+	return []string{areaConfiguration, areaStorage, areaChannels, areaPublic, areaKeys, areaApplication, areaServer}
+}
+
+// patient is what is examined.
+type patient struct {
+	Options
+	config     *config.Config
+	file       string // of the configuration, empty if there is none
+	keys       signing.Keyring
+	store      object.Store
+	project    *tauri.Project // nil if there is none
+	projectErr error
+	http       *http.Client
+}
+
+// Run examines everything. If the configuration is wrong, it examines nothing else.
+func Run(ctx context.Context, o Options) *Report {
+	p := &patient{Options: o, http: httpClient()}
+	if p.Limit == 0 {
+		p.Limit = 20 * time.Second
+	}
+	if p.Examined == nil {
+		p.Examined = func(string) {}
+	}
+	inspection := o.App.Inspect(ctx)
+	p.config, p.file = inspection.Config, inspection.File
+	found := configuration(inspection)
+	p.Examined(areaConfiguration)
+	if len(inspection.Mistakes) == 0 {
+		found = append(found, p.prepare(ctx)...)
+	} else {
+		found = append(found, Finding{areaConfiguration, Warning, "nothing else was examined", "", "correct the configuration, then run `tsmon doctor` again"})
+	}
+	r := &Report{Findings: found}
+	for _, f := range found {
+		switch f.Level {
+		case Error:
+			r.Errors++
+		case Warning:
+			r.Warnings++
+		}
+	}
+	return r
+}
+
+// prepare opens what the areas share, and examines them.
+func (p *patient) prepare(ctx context.Context) []Finding {
+	var err error
+	if p.keys, err = cli.Keyring(p.config.TrustedKeys); err != nil { // Inspect has checked it
+		return []Finding{{areaKeys, Error, err.Error(), "trusted_keys", cli.HintFor(err)}}
+	}
+	if p.store, err = p.App.OpenStore(ctx, p.config.Storage); err != nil { // likewise
+		return []Finding{{areaStorage, Error, err.Error(), p.config.Storage, cli.HintFor(err)}}
+	}
+	p.project, p.projectErr = readProject(p.App, p.TauriConf)
+	return p.sideBySide(ctx, []area{
+		{areaStorage, p.storage},
+		{areaChannels, p.channels},
+		{areaPublic, p.public},
+		{areaKeys, p.keyring},
+		{areaApplication, p.application},
+		{areaServer, p.server},
+	})
+}
+
+type area struct {
+	name    string
+	examine func(context.Context) []Finding
+}
+
+// sideBySide examines all areas at once and returns their findings in order. An area
+// that does not end in time yields an error instead.
+func (p *patient) sideBySide(ctx context.Context, areas []area) []Finding {
+	ctx, cancel := context.WithTimeout(ctx, p.Limit)
+	defer cancel()
+	type result struct {
+		at    int
+		found []Finding
+	}
+	results := make(chan result, len(areas))
+	for i, a := range areas {
+		go func() { results <- result{i, a.examine(ctx)} }()
+	}
+	all := make([][]Finding, len(areas))
+	for i, a := range areas {
+		all[i] = []Finding{{a.name, Error, fmt.Sprintf("not examined within %v", p.Limit), "", "run `tsmon doctor` again; if it happens again, something that the configuration names answers too slowly"}}
+	}
+	late := time.After(p.Limit + time.Second) // for what does not heed ctx
+	for range areas {
+		select {
+		case r := <-results:
+			all[r.at] = r.found
+			p.Examined(areas[r.at].name)
+		case <-late:
+			return slices.Concat(all...)
+		}
+	}
+	return slices.Concat(all...)
+}
+
+// notes collects the findings of one area.
+type notes struct {
+	area  string
+	where string // of findings to come
+	found []Finding
+}
+
+func (n *notes) at(where string) *notes {
+	n.where = where
+	return n
+}
+
+func (n *notes) ok(format string, args ...any) {
+	n.found = append(n.found, Finding{n.area, OK, fmt.Sprintf(format, args...), n.where, ""})
+}
+
+func (n *notes) warn(mend, format string, args ...any) {
+	n.found = append(n.found, Finding{n.area, Warning, fmt.Sprintf(format, args...), n.where, mend})
+}
+
+func (n *notes) fail(mend, format string, args ...any) {
+	n.found = append(n.found, Finding{n.area, Error, fmt.Sprintf(format, args...), n.where, mend})
+}
+
+// failed reports an error of something that was tried.
+func (n *notes) failed(err error, mend string) {
+	if hint := cli.HintFor(err); hint != "" {
+		mend = hint
+	}
+	n.fail(mend, "%v", err)
+}

@@ -1,0 +1,123 @@
+package doctor
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+
+	"tsmon/signing"
+)
+
+// keyring compares the trusted keys with the applications' and with the private key
+// of the environment.
+func (p *patient) keyring(ctx context.Context) []Finding {
+	n := &notes{area: areaKeys, where: "trusted_keys"}
+	if len(p.keys) == 0 {
+		n.fail(p.trustApplication(), "no key is trusted, so that nothing can be published")
+	} else {
+		n.ok("trusted: %s", ids(p.keys))
+	}
+	p.applicationKeys(n)
+	p.privateKey(ctx, n)
+	return n.found
+}
+
+func ids(keys signing.Keyring) string {
+	names := make([]string, len(keys))
+	for i, k := range keys {
+		names[i] = k.ID()
+	}
+	return strings.Join(names, ", ")
+}
+
+// trusts reports whether a key is among the trusted ones.
+func (p *patient) trusts(key signing.PublicKey) bool {
+	same, found := p.keys.Find(key.ID())
+	return found && same == key
+}
+
+// trustApplication says what trusted_keys should be.
+func (p *patient) trustApplication() string {
+	keys := append(signing.Keyring{}, p.keys...)
+	if p.project != nil {
+		for _, text := range p.project.Pubkeys() {
+			if key, err := signing.ParsePublicKey(text); err == nil && !p.trusts(key) {
+				keys = append(keys, key)
+			}
+		}
+	}
+	if len(keys) == len(p.keys) {
+		return "set trusted_keys (TSMON_TRUSTED_KEYS) to the pubkey of tauri.conf.json; `tsmon keys generate` makes a key pair"
+	}
+	lines := make([]string, len(keys))
+	for i, k := range keys {
+		lines[i] = k.String()
+	}
+	return "set trusted_keys (TSMON_TRUSTED_KEYS) to " + strings.Join(lines, ",")
+}
+
+// applicationKeys wants the key that is built into the application to be trusted.
+func (p *patient) applicationKeys(n *notes) {
+	if p.project == nil {
+		return
+	}
+	n.at(p.project.File)
+	for _, text := range p.project.Pubkeys() {
+		key, err := signing.ParsePublicKey(text)
+		switch {
+		case err != nil:
+			n.failed(err, "write the content of the .pub file into plugins.updater.pubkey")
+		case p.trusts(key):
+			n.ok("the application's key %s is trusted", key.ID())
+		case len(p.keys) > 0:
+			n.fail(p.trustApplication()+`, or, if the application has the wrong key, write "pubkey": "`+p.keys[0].Tauri()+`" into plugins.updater`,
+				"the application verifies updates with %s, which is not trusted", key.ID())
+		}
+	}
+}
+
+// verifies reports whether the application has a key, or is unknown.
+func (p *patient) verifies(key signing.PublicKey) bool {
+	if p.project == nil || len(p.project.Pubkeys()) == 0 {
+		return true
+	}
+	return slices.ContainsFunc(p.project.Pubkeys(), func(text string) bool {
+		k, err := signing.ParsePublicKey(text)
+		return err == nil && k == key
+	})
+}
+
+// privateKey compares the private key of the environment with the trusted keys. It
+// asks for no password.
+func (p *patient) privateKey(ctx context.Context, n *notes) {
+	n.at("TAURI_SIGNING_PRIVATE_KEY")
+	silent := *p.App
+	silent.Stdin = nil
+	unlock, err := silent.LockedKey(ctx, p.config, "")
+	if err != nil {
+		n.failed(err, "set it to the private key itself, or to the path of its file")
+		return
+	}
+	if unlock == nil {
+		n.ok("no private key in the environment; only the machine that signs needs one")
+		return
+	}
+	private, err := unlock()
+	switch {
+	case errors.Is(err, signing.ErrPassword) && p.config.Signing.KeyPassword == nil:
+		n.warn("set TAURI_SIGNING_PRIVATE_KEY_PASSWORD, then run `tsmon doctor` again", "the private key has a password, so that it can't be compared")
+	case err != nil:
+		n.failed(err, "use a backup of the key")
+	case p.trusts(private.Public()) && !p.verifies(private.Public()):
+		n.warn("set it to the private key of the application's pubkey, unless you build the first release with a new pubkey, which the old key has to sign",
+			"the private key is that of %s, which is trusted, but is not the pubkey of %s", private.Public().ID(), p.project.File)
+	case p.trusts(private.Public()):
+		n.ok("the private key is that of %s, which is trusted", private.Public().ID())
+	case len(p.keys) == 0:
+		n.warn("see trusted_keys", "the private key is that of %s", private.Public().ID())
+	default:
+		n.fail("set it to the private key of "+ids(p.keys)+"; if the application has the public key of "+private.Public().ID()+", set trusted_keys (TSMON_TRUSTED_KEYS) to "+private.Public().String(),
+			"the private key is that of %s, which is not trusted: installed applications would refuse what it signs", private.Public().ID())
+	}
+}

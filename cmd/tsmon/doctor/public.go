@@ -1,0 +1,390 @@
+package doctor
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"tsmon/channels"
+	"tsmon/manifest"
+	"tsmon/store/object"
+)
+
+// maxRedirects is how many redirects the updater follows.
+const maxRedirects = 10
+
+// httpClient leaves redirects to fetch.
+func httpClient() *http.Client {
+	return &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+}
+
+// answer is what an address answered, after redirects.
+type answer struct {
+	*http.Response // that of the last redirect
+	redirects      int
+	body           []byte
+}
+
+// fetch asks an address as the updater does, and follows redirects.
+func (p *patient) fetch(ctx context.Context, address string, header http.Header) (*answer, error) {
+	for redirects := range maxRedirects + 1 {
+		got, err := p.fetchOnce(ctx, address, header)
+		if err != nil {
+			return nil, err
+		}
+		got.redirects = redirects
+		if got.StatusCode < 300 || got.StatusCode > 399 || got.Header.Get("Location") == "" {
+			return got, nil
+		}
+		next, err := got.Location()
+		if err != nil {
+			return nil, err
+		}
+		if got.Request.URL.Scheme == "https" && next.Scheme == "http" {
+			return nil, fmt.Errorf("%s redirects from https to http", address)
+		}
+		address = next.String()
+	}
+	return nil, fmt.Errorf("redirects more than %d times, last to %s", maxRedirects, address)
+}
+
+// fetchOnce sends one request. The token goes below public_url only.
+func (p *patient) fetchOnce(ctx context.Context, address string, header http.Header) (*answer, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
+	if err != nil {
+		return nil, err
+	}
+	request.Header = header.Clone()
+	if token := string(p.config.Server.Updates.Token); token != "" && strings.HasPrefix(address, p.config.PublicURL+"/") {
+		request.Header.Set("Authorization", "Bearer "+token)
+	}
+	response, err := p.http.Do(request)
+	if err != nil {
+		return nil, err
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(response.Body, manifest.MaxSize+1))
+	return &answer{Response: response, body: body}, err
+}
+
+func (p *patient) manifestAt(ctx context.Context, base, channel string) (*answer, error) {
+	return p.fetch(ctx, base+"/"+channels.ManifestKey(channel), http.Header{"Accept": {"application/json"}, "Cache-Control": {"no-cache"}})
+}
+
+// public compares what clients get with what is in the store.
+func (p *patient) public(ctx context.Context) []Finding {
+	n := &notes{area: areaPublic, where: "public_url"}
+	if p.config.PublicURL == "" {
+		n.fail("set public_url in tsmon.yaml (TSMON_PUBLIC_URL) to the address where clients find the root of the storage", "public_url is missing, so that nothing can be published")
+		return n.found
+	}
+	shown := map[string][]byte{}
+	for _, name := range p.channelNames() {
+		data, err := channels.Repository{Store: p.store}.Shown(ctx, name)
+		if err == nil {
+			shown[name] = data
+		} else if !errors.Is(err, fs.ErrNotExist) {
+			n.warn("see storage", "%s can't be compared with the store: %v", name, err)
+		}
+	}
+	first := true
+	for _, name := range p.channelNames() {
+		data, ok := shown[name]
+		if !ok {
+			continue
+		}
+		if !p.served(ctx, n, name, data, first) {
+			break // the others would fail likewise
+		}
+		first = false
+	}
+	if len(shown) == 0 {
+		p.answers(ctx, n)
+	}
+	return n.found
+}
+
+// answers asks an address that can't be compared with anything yet.
+func (p *patient) answers(ctx context.Context, n *notes) {
+	n.at(p.config.PublicURL)
+	got, err := p.manifestAt(ctx, p.config.PublicURL, p.channelNames()[0])
+	if err != nil {
+		unreachable(n, err)
+		return
+	}
+	p.transport(n, got)
+	if denied(got) {
+		p.reportDenied(n, got)
+		return
+	}
+	n.ok("a server answers; whether it serves the storage shows after the first release")
+}
+
+// served wants a channel's manifest at its address. The rest, which is the same for
+// every channel, is examined with the first.
+func (p *patient) served(ctx context.Context, n *notes, name string, stored []byte, first bool) (same bool) {
+	n.at(p.config.PublicURL + "/" + channels.ManifestKey(name))
+	got, err := p.manifestAt(ctx, p.config.PublicURL, name)
+	switch {
+	case err != nil:
+		if base := p.found(ctx, name, stored); base != "" {
+			n.fail(setPublicURL+base, "clients can't ask it: %v", err)
+		} else {
+			unreachable(n, err)
+		}
+		return false
+	case denied(got):
+		p.reportDenied(n, got)
+		return false
+	case got.StatusCode >= 500:
+		n.fail("the log of the server there says why; `tsmon serve` needs the same storage and trusted_keys as here", "answers with status %d", got.StatusCode)
+		return false
+	case got.StatusCode != http.StatusOK:
+		n.fail(p.elsewhere(ctx, name, stored), "answers with status %d, not with the manifest in the store", got.StatusCode)
+		return false
+	case !bytes.Equal(got.body, stored):
+		if p.moved(ctx, name, got.body) {
+			break
+		}
+		p.reportOther(ctx, n, name, got.body, stored)
+		return false
+	}
+	n.ok("serves %s as it is in the store%s", name, redirected(got))
+	p.caching(n, got)
+	if first {
+		p.transport(n, got)
+		p.bundles(ctx, n, got.body)
+	}
+	return true
+}
+
+func redirected(a *answer) string {
+	if a.redirects == 0 {
+		return ""
+	}
+	return fmt.Sprintf(", after %d redirects to %s", a.redirects, a.Request.URL.Host)
+}
+
+// moved reports whether the channel was moved while it was examined.
+func (p *patient) moved(ctx context.Context, name string, body []byte) bool {
+	now, err := channels.Repository{Store: p.store}.Shown(ctx, name)
+	return err == nil && bytes.Equal(now, body)
+}
+
+func unreachable(n *notes, err error) {
+	mend := "check public_url (TSMON_PUBLIC_URL), the server there and the network"
+	var authority x509.UnknownAuthorityError
+	var host x509.HostnameError
+	var invalid x509.CertificateInvalidError
+	switch {
+	case errors.As(err, &authority):
+		mend = "use a certificate of a public authority, and serve its whole chain"
+	case errors.As(err, &host):
+		mend = "use a certificate for this host, or correct public_url (TSMON_PUBLIC_URL)"
+	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
+		mend = "renew the certificate; if it is new, check the clock of this machine"
+	}
+	var request *url.Error
+	if errors.As(err, &request) {
+		err = request.Err
+	}
+	n.fail(mend, "clients can't ask it: %v", err)
+}
+
+func denied(a *answer) bool {
+	return a.StatusCode == http.StatusUnauthorized || a.StatusCode == http.StatusForbidden
+}
+
+func (p *patient) reportDenied(n *notes, a *answer) {
+	switch {
+	case p.config.Server.Updates.Token != "":
+		n.fail("set server.updates.token (TSMON_UPDATES_TOKEN) to the token of the server there", "refuses the configured token (status %d)", a.StatusCode)
+	case strings.HasPrefix(p.config.Storage, "s3:"):
+		n.fail("let everybody read the bucket (`mc anonymous set download ALIAS/BUCKET/PREFIX`), or set server.updates.token (TSMON_UPDATES_TOKEN) if the server there wants one", "refuses to answer without credentials (status %d)", a.StatusCode)
+	default:
+		n.fail("set server.updates.token (TSMON_UPDATES_TOKEN) to the token that the server there wants", "refuses to answer without credentials (status %d)", a.StatusCode)
+	}
+}
+
+// reportOther reports a body that differs from the stored manifest.
+func (p *patient) reportOther(ctx context.Context, n *notes, name string, body, stored []byte) {
+	served, err := manifest.Decode(body)
+	inStore, bad := manifest.Decode(stored)
+	switch {
+	case bad != nil:
+		n.warn("see channels", "can't be compared: the store has no valid manifest of %s", name)
+	case err != nil:
+		n.fail(p.elsewhere(ctx, name, stored), "serves something else than the manifest in the store: %v", err)
+	case served.Sequence < inStore.Sequence && served.Sequence > 0:
+		n.warn("wait a minute, then run `tsmon doctor` again; if it stays, have the cache there honour Cache-Control: "+channels.CacheControl,
+			"serves %s (entry %d), where the store has %s (entry %d)", served.Version, served.Sequence, inStore.Version, inStore.Sequence)
+	default:
+		n.fail(p.elsewhere(ctx, name, stored), "serves other bytes than the store has: %s (entry %d) instead of %s (entry %d)", served.Version, served.Sequence, inStore.Version, inStore.Sequence)
+	}
+}
+
+const setPublicURL = "set public_url (TSMON_PUBLIC_URL) to "
+
+// found returns the address that serves the storage, empty if it is unknown.
+func (p *patient) found(ctx context.Context, name string, stored []byte) string {
+	for _, base := range p.candidates() {
+		if got, err := p.manifestAt(ctx, base, name); err == nil && got.StatusCode == http.StatusOK && bytes.Equal(got.body, stored) {
+			return base
+		}
+	}
+	return ""
+}
+
+// elsewhere says what public_url should be.
+func (p *patient) elsewhere(ctx context.Context, name string, stored []byte) string {
+	if base := p.found(ctx, name, stored); base != "" {
+		return setPublicURL + base
+	}
+	return setPublicURL + "the address where clients find the root of the storage, so that PUBLIC_URL/" + channels.ManifestKey(name) +
+		" is the object of that name; `tsmon serve` serves it below /updates"
+}
+
+// candidates returns addresses that public_url may have been meant to be.
+func (p *patient) candidates() []string {
+	u, err := url.Parse(p.config.PublicURL)
+	if err != nil {
+		return nil
+	}
+	root := u.Scheme + "://" + u.Host
+	found := []string{p.config.PublicURL + "/updates"}
+	for path := u.Path; path != ""; {
+		path = path[:max(strings.LastIndex(path, "/"), 0)]
+		found = append(found, root+path, root+path+"/updates")
+	}
+	if s3, err := url.Parse(p.config.Storage); err == nil && s3.Scheme == "s3" {
+		inBucket := "/" + s3.Host + strings.TrimRight(s3.Path, "/")
+		found = append(found, root+inBucket)
+		if endpoint := s3.Query().Get("endpoint"); endpoint != "" {
+			found = append(found, strings.TrimRight(endpoint, "/")+inBucket)
+		}
+	}
+	return found
+}
+
+// caching compares how long caches keep a manifest with what the publisher says.
+func (p *patient) caching(n *notes, a *answer) {
+	wanted, _ := maxAge(channels.CacheControl)
+	header := strings.Join(a.Header.Values("Cache-Control"), ", ")
+	age, stated := maxAge(header)
+	mend := "serve latest.json with Cache-Control: " + channels.CacheControl
+	switch {
+	case header == "":
+		n.warn(mend, "has no Cache-Control, so that caches keep it as long as they like")
+	case strings.Contains(header, "no-store") || strings.Contains(header, "no-cache"):
+		n.ok("is not cached (Cache-Control: %s)", header)
+	case !stated || age > wanted:
+		n.warn(mend, "may be kept by caches for longer than %d s (Cache-Control: %s)", wanted, header)
+	default:
+		n.ok("is cached for %d s at most", age)
+	}
+}
+
+// maxAge returns the seconds for which a shared cache may keep an answer.
+func maxAge(header string) (seconds int, stated bool) {
+	for _, name := range []string{"s-maxage", "max-age"} {
+		for directive := range strings.SplitSeq(header, ",") {
+			key, value, _ := strings.Cut(strings.TrimSpace(directive), "=")
+			if n, err := strconv.Atoi(strings.Trim(value, `"`)); err == nil && strings.EqualFold(key, name) {
+				return n, true
+			}
+		}
+	}
+	return 0, false
+}
+
+// certificateLeft is how many days a certificate should still be valid.
+const certificateLeft = 14
+
+// transport examines TLS and its certificate.
+func (p *patient) transport(n *notes, a *answer) {
+	if a.TLS == nil || len(a.TLS.PeerCertificates) == 0 {
+		if p.project == nil || !p.project.Base.Updater.AllowHTTP {
+			n.warn("serve it over https; release builds of applications ask nothing else", "is not https")
+		}
+		return
+	}
+	validity(n, a.TLS.PeerCertificates[0], p.App.Now())
+}
+
+// validity reports how long a certificate is valid.
+func validity(n *notes, c *x509.Certificate, now time.Time) {
+	days := int(c.NotAfter.Sub(now).Hours() / 24)
+	if days < certificateLeft {
+		n.warn("renew it, and check that its renewal works", "the certificate ends in %d days, on %s", days, c.NotAfter.UTC().Format(time.DateOnly))
+		return
+	}
+	n.ok("the certificate is valid for another %d days", days)
+}
+
+// bundles asks for the first byte of each bundle of a manifest.
+func (p *patient) bundles(ctx context.Context, n *notes, body []byte) {
+	m, err := manifest.Decode(body)
+	if err != nil {
+		return // reported with the channel
+	}
+	asked, ranged, whole := map[string]bool{}, 0, 0
+	for _, key := range m.Keys() {
+		address := m.Platforms[key].URL
+		if asked[address] {
+			continue
+		}
+		asked[address] = true
+		n.at(address)
+		got, err := p.fetch(ctx, address, http.Header{"Range": {"bytes=0-0"}})
+		switch {
+		case err != nil:
+			unreachable(n, err)
+		case got.StatusCode == http.StatusPartialContent:
+			ranged++
+			p.size(ctx, n, got, address)
+		case got.StatusCode == http.StatusOK:
+			whole++
+		case !strings.HasPrefix(address, p.config.PublicURL+"/"):
+			n.fail("publish a new version: its manifest has addresses below "+p.config.PublicURL, "the bundle for %s is not served (status %d); it was published for another public_url", key, got.StatusCode)
+		default:
+			n.fail("serve everything below releases/ of the storage, as it serves latest.json", "the bundle for %s is not served (status %d)", key, got.StatusCode)
+		}
+	}
+	n.at(p.config.PublicURL)
+	if whole > 0 {
+		n.warn("let the server honour Range requests, as MinIO, S3, nginx and `tsmon serve` do", "%d of %d bundles are served only whole: an interrupted download begins again", whole, ranged+whole)
+	} else if ranged > 0 {
+		n.ok("serves %d bundles of %s, in parts too", ranged, m.Version)
+	}
+}
+
+// size compares the length of a served bundle with the stored one.
+func (p *patient) size(ctx context.Context, n *notes, a *answer, address string) {
+	escaped, below := strings.CutPrefix(address, p.config.PublicURL+"/")
+	key, err := url.PathUnescape(escaped)
+	_, total, _ := strings.Cut(a.Header.Get("Content-Range"), "/")
+	if !below || err != nil || object.ValidKey(key) != nil {
+		return
+	}
+	info, err := p.store.Stat(ctx, key)
+	if err == nil && total != strconv.FormatInt(info.Size, 10) {
+		n.fail("clear the cache there; no bundle changes under its name", "is %s bytes long there, and %d in the store", cmp.Or(total, "?"), info.Size)
+	}
+}
+
+// isRefused reports whether nothing listens at an address.
+func isRefused(err error) bool {
+	var op *net.OpError
+	return errors.As(err, &op) && op.Op == "dial" && !op.Timeout()
+}

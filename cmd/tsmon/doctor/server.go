@@ -1,0 +1,251 @@
+package doctor
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"tsmon/api/monitor/mqtt"
+	"tsmon/cmd/tsmon/cli"
+	"tsmon/store/record"
+)
+
+// server examines what `tsmon serve` needs, and the servers that run.
+func (p *patient) server(ctx context.Context) []Finding {
+	n := &notes{area: areaServer, where: "server"}
+	if err := p.CheckServer(p.config.Server); err != nil {
+		n.failed(err, "correct it")
+	}
+	pair := p.certificate(n)
+	p.records(ctx, n.at("server.records"))
+	p.series(ctx, n.at("server.series"))
+	p.messages(ctx, n.at("server.mqtt"))
+	p.ready(ctx, n, pair)
+	return n.found
+}
+
+// certificate loads the certificate of `tsmon serve`, nil if it has none.
+func (p *patient) certificate(n *notes) *x509.Certificate {
+	files := p.config.Server.TLS
+	if files.Cert == "" {
+		return nil
+	}
+	n.at("server.tls")
+	pair, err := tls.LoadX509KeyPair(files.Cert, files.Key)
+	if err != nil {
+		n.fail("name PEM files of a certificate and its key (TSMON_TLS_CERT and TSMON_TLS_KEY)", "%v", err)
+		return nil
+	}
+	validity(n, pair.Leaf, p.App.Now())
+	return pair.Leaf
+}
+
+func (p *patient) records(ctx context.Context, n *notes) {
+	err := cli.WithRecords(ctx, p.config, func(s record.Store) error { return s.Ping(ctx) })
+	switch {
+	case errors.Is(err, cli.ErrNoRecords):
+		n.ok("no records yet; `tsmon serve` creates %s", cli.RecordsFile(p.config))
+	case err != nil:
+		n.failed(err, "check server.records (TSMON_RECORDS)")
+	default:
+		n.ok("the store of records answers")
+	}
+}
+
+func (p *patient) series(ctx context.Context, n *notes) {
+	file := cli.SeriesFile(p.config)
+	if err := cli.CheckFile(file, cli.ErrNoSeries); errors.Is(err, cli.ErrNoSeries) {
+		n.ok("no time series yet; `tsmon serve` creates %s", file)
+		return
+	}
+	store, err := cli.OpenSeries(ctx, p.config)
+	if err == nil {
+		err = errors.Join(store.Ping(ctx), store.Close())
+	}
+	if err != nil {
+		n.failed(cli.ExplainSeries(err), "check server.series (TSMON_SERIES_URL)")
+		return
+	}
+	n.ok("the store of time series answers")
+}
+
+// messages connects to the broker, if there is one outside of the server.
+func (p *patient) messages(ctx context.Context, n *notes) {
+	if p.config.Server.MQTT.URL == "" {
+		n.ok("the broker is inside of `tsmon serve`")
+		return
+	}
+	const mend = "check the host, the port, the user and the password in server.mqtt.url (TSMON_MQTT_URL)"
+	last := &lastLine{}
+	client, err := mqtt.Dial(ctx, mqtt.Options{URL: string(p.config.Server.MQTT.URL), Log: slog.New(last.handler())})
+	if err != nil {
+		n.fail(mend, "%v", err)
+		return
+	}
+	err = await(ctx, client, last)
+	if closed := client.Close(); err == nil {
+		err = closed
+	}
+	if err != nil {
+		n.fail(mend, "the broker takes no connection: %v", last.text(err))
+		return
+	}
+	n.ok("the broker takes connections")
+}
+
+// How long a connection to the broker is waited for, and how long once an attempt
+// has failed.
+const (
+	brokerPatience = 5 * time.Second
+	retryPatience  = time.Second
+)
+
+// await waits for a client's first connection.
+func await(ctx context.Context, client *mqtt.Client, log *lastLine) (err error) {
+	ctx, cancel := context.WithTimeout(ctx, brokerPatience)
+	defer cancel()
+	look := time.NewTicker(50 * time.Millisecond)
+	defer look.Stop()
+	var retried <-chan time.Time
+	for {
+		if err = client.Ping(ctx); err == nil {
+			return nil
+		}
+		if retried == nil && log.line.Load() != nil {
+			retried = time.After(retryPatience)
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-retried:
+			return err
+		case <-look.C:
+		}
+	}
+}
+
+// lastLine keeps the last line of a log.
+type lastLine struct{ line atomic.Pointer[string] }
+
+func (l *lastLine) Write(line []byte) (int, error) {
+	text := strings.TrimSpace(string(line))
+	l.line.Store(&text)
+	return len(line), nil
+}
+
+func (l *lastLine) handler() slog.Handler {
+	return slog.NewTextHandler(l, &slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+		if a.Key == slog.TimeKey || a.Key == slog.LevelKey {
+			return slog.Attr{}
+		}
+		return a
+	}})
+}
+
+// text returns the line, or the error if there is none.
+func (l *lastLine) text(err error) string {
+	if line := l.line.Load(); line != nil {
+		return *line
+	}
+	return err.Error()
+}
+
+// concerns are what a server can be ready for.
+var concerns = []string{"updates", "monitoring"}
+
+// ready asks the server at server.listen, and the one behind public_url, whether
+// they are ready. The first may have a certificate, which is not for its address.
+func (p *patient) ready(ctx context.Context, n *notes, certificate *x509.Certificate) {
+	scheme, client := "http", p.http
+	if p.config.Server.TLS.Cert != "" {
+		scheme = "https"
+	}
+	if certificate != nil {
+		client = clientOf(certificate)
+	}
+	host := p.config.Server.Listen
+	if at, err := netip.ParseAddrPort(host); err == nil && at.Addr().IsUnspecified() || strings.HasPrefix(host, ":") {
+		host = "localhost" + host[strings.LastIndex(host, ":"):]
+	}
+	local := scheme + "://" + host
+	p.readyAt(ctx, n, client, local)
+	if base, ok := strings.CutSuffix(p.config.PublicURL, "/updates"); ok && base != local {
+		p.readyAt(ctx, n, p.http, base)
+	}
+}
+
+// clientOf returns a client that takes a server for genuine that has a certificate.
+func clientOf(c *x509.Certificate) *http.Client {
+	roots := x509.NewCertPool()
+	roots.AddCert(c)
+	name := c.Subject.CommonName
+	if len(c.DNSNames) > 0 {
+		name = strings.Replace(c.DNSNames[0], "*", "any", 1)
+	} else if len(c.IPAddresses) > 0 {
+		name = c.IPAddresses[0].String()
+	}
+	return &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots, ServerName: name, MinVersion: tls.VersionTLS12}}}
+}
+
+func (p *patient) readyAt(ctx context.Context, n *notes, client *http.Client, base string) {
+	for _, concern := range concerns {
+		if !readyFor(ctx, n, client, base, concern) {
+			return
+		}
+	}
+}
+
+// readyFor reports whether one concern of a server works. answers is false if no
+// server of ours answers.
+func readyFor(ctx context.Context, n *notes, client *http.Client, base, concern string) (answers bool) {
+	n.at(base + "/readyz?for=" + concern)
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, n.where, nil)
+	if err != nil {
+		return false
+	}
+	response, err := client.Do(request)
+	if isRefused(err) {
+		n.ok("nothing listens at %s now", base)
+		return false
+	}
+	if err != nil {
+		n.warn("check that server.listen (TSMON_LISTEN) and the certificate are those of this machine", "%v", err)
+		return false
+	}
+	defer response.Body.Close()
+	var state struct {
+		Status   string
+		Backends map[string]string
+	}
+	body := io.LimitReader(response.Body, 1<<16)
+	if err := json.NewDecoder(body).Decode(&state); err != nil || state.Status == "" {
+		n.ok("something else than `tsmon serve` answers at %s (status %d)", base, response.StatusCode)
+		return false
+	}
+	var failing []string
+	for name, status := range state.Backends {
+		if status != "ok" {
+			failing = append(failing, name)
+		}
+	}
+	slices.Sort(failing)
+	switch {
+	case len(failing) > 0:
+		n.fail("the log of `tsmon serve` says why", "the server is not ready: %s", strings.Join(failing, ", "))
+	case response.StatusCode != http.StatusOK:
+		n.fail("the log of `tsmon serve` says why", "the server is not ready (status %d)", response.StatusCode)
+	default:
+		n.ok("the server at %s is ready for %s", base, concern)
+	}
+	return true
+}

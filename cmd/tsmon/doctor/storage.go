@@ -1,0 +1,163 @@
+package doctor
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+	"time"
+
+	"tsmon/cmd/tsmon/cli"
+	"tsmon/store/object"
+)
+
+// probeKey is the object that is written to try the store. The store's contract has
+// no deletion, so that the object stays, and each examination replaces it. No
+// channel, release or server shows it.
+const probeKey = "staged/doctor/check.json"
+
+var probeAttributes = object.Attributes{ContentType: "application/json", CacheControl: "no-store"}
+
+// storage tries what a publish needs of the store.
+func (p *patient) storage(ctx context.Context) []Finding {
+	n := &notes{area: areaStorage, where: p.config.Storage}
+	if !strings.HasPrefix(p.config.Storage, "s3:") {
+		if _, err := os.Stat(p.config.Storage); errors.Is(err, fs.ErrNotExist) {
+			n.warn("check storage (TSMON_STORAGE); if it is right, create the folder with mkdir -p, then run `tsmon doctor` again", "there is no such folder yet; the first publish creates it")
+			return n.found
+		}
+	} else if p.endpointClock(ctx, n) {
+		return n.found
+	}
+	data, err := p.writeProbe(ctx)
+	switch {
+	case errors.Is(err, errOtherBytes):
+		n.fail("use a store that is consistent: what was written has to be read from then on", "%v", err)
+		return n.found
+	case err != nil:
+		n.failed(err, "check storage, and the credentials and their rights")
+		return n.found
+	}
+	n.ok("writes, and reads what was written; %s (%d bytes) stays, since tsmon deletes nothing here", probeKey, len(data))
+	p.conditions(ctx, n, data)
+	p.listing(ctx, n)
+	return n.found
+}
+
+// skews above which the clock is reported: S3 refuses requests at 15 minutes.
+const (
+	oddSkew = 30 * time.Second
+	badSkew = 10 * time.Minute
+)
+
+// endpointClock compares the clock with the Date of the S3 server's answers. It
+// reports whether they differ so much that nothing else works.
+func (p *patient) endpointClock(ctx context.Context, n *notes) (bad bool) {
+	u, err := url.Parse(p.config.Storage)
+	if err != nil || u.Query().Get("endpoint") == "" {
+		return false
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodHead, u.Query().Get("endpoint"), nil)
+	if err != nil {
+		return false
+	}
+	response, err := p.http.Do(request)
+	if err != nil {
+		return false // the store's own error says more
+	}
+	response.Body.Close()
+	date, err := http.ParseTime(response.Header.Get("Date"))
+	if err != nil {
+		return false
+	}
+	return clock(n, p.App.Now().Sub(date))
+}
+
+// clock reports by how much this machine's clock is ahead of the store's.
+func clock(n *notes, ahead time.Duration) (bad bool) {
+	const mend = "set the clock of this machine, or of the store, by NTP: `timedatectl set-ntp true`"
+	ahead = ahead.Round(time.Second)
+	way := "ahead of"
+	if ahead < 0 {
+		way = "behind"
+	}
+	switch skew := ahead.Abs(); {
+	case skew > badSkew:
+		n.fail(mend, "this machine's clock is %v %s the store's; S3 refuses requests that are 15 minutes off", skew, way)
+		return true
+	case skew > oddSkew:
+		n.warn(mend, "this machine's clock is %v %s the store's", skew, way)
+	default:
+		n.ok("the clocks of this machine and of the store agree")
+	}
+	return false
+}
+
+var errOtherBytes = errors.New("the store returns other bytes than were just written")
+
+// writeProbe writes new content to the probe and reads it back. Another
+// examination may be doing the same.
+func (p *patient) writeProbe(ctx context.Context) (data []byte, err error) {
+	for range 5 {
+		data, err = p.writeOnce(ctx)
+		if !errors.Is(err, object.ErrChanged) {
+			break
+		}
+	}
+	return data, err
+}
+
+func (p *patient) writeOnce(ctx context.Context) ([]byte, error) {
+	before, err := p.store.Stat(ctx, probeKey)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	data, err := json.Marshal(map[string]string{"about": "written by tsmon doctor", "who": p.App.Who(), "nonce": cli.RandomText()})
+	if err != nil {
+		return nil, err
+	}
+	written, err := p.store.Swap(ctx, probeKey, before.ETag, data, probeAttributes)
+	if err != nil {
+		return nil, err
+	}
+	read, info, err := object.ReadAll(ctx, p.store, probeKey, object.MaxSwap)
+	switch {
+	case err != nil:
+		return nil, err
+	case bytes.Equal(read, data):
+		return data, nil
+	case info.ETag != written.ETag && info.ETag != before.ETag:
+		return nil, object.ErrChanged
+	}
+	return nil, errOtherBytes
+}
+
+// conditions tries whether two publishers could overwrite each other.
+func (p *patient) conditions(ctx context.Context, n *notes, data []byte) {
+	err := object.CheckConditions(ctx, p.store, probeKey, data, probeAttributes)
+	if err != nil {
+		n.failed(err, "")
+		return
+	}
+	n.ok("honours conditional writes, so that of two publishers one wins")
+}
+
+// listing tries whether an object is listed that was just written.
+func (p *patient) listing(ctx context.Context, n *notes) {
+	for info, err := range p.store.List(ctx, "staged/doctor/", "") {
+		switch {
+		case err != nil:
+			n.failed(err, "allow the credentials to list the bucket")
+			return
+		case info.Key == probeKey:
+			n.ok("lists what was written")
+			return
+		}
+	}
+	n.fail("use a store whose listings are consistent, such as MinIO or S3", "an object that was just written is not listed")
+}

@@ -1,0 +1,372 @@
+package scaffold
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"tsmon/cmd/tsmon/config"
+	"tsmon/cmd/tsmon/tauri"
+	"tsmon/signing"
+)
+
+// Options are what a person chooses. Empty values are taken from the environment,
+// asked for, or found out.
+type Options struct {
+	TauriConf string // configuration file or its folder
+	Storage   string
+	PublicURL string
+	CI        string // GitHub, GitLab or none
+	Targets   []string
+	Force     bool // replace existing files
+	DryRun    bool
+}
+
+// Env is what Init needs from its surroundings. The project, the repository and
+// relative paths are looked for from the current folder.
+type Env struct {
+	Variable   func(name string) string // of the environment
+	ConfigFile string                   // the path of tsmon.yaml
+	// Ask asks a person; nil where there is nobody to ask.
+	Ask func(prompt string) (string, error)
+	// CheckStorage reports what is wrong with the address of a bucket.
+	CheckStorage func(ctx context.Context, storage string) error
+	// Write gives a file its content, durably.
+	Write func(path string, content []byte) error
+}
+
+// Error is a mistake in what Init was given. Nothing was written.
+type Error struct {
+	Err     error
+	Hint    string // the way out; empty if the error says it
+	Refused bool   // a file would be replaced
+}
+
+func (e *Error) Error() string { return e.Err.Error() }
+func (e *Error) Unwrap() error { return e.Err }
+
+func mistake(hint, format string, args ...any) error {
+	return &Error{Err: fmt.Errorf(format, args...), Hint: hint}
+}
+
+// Report is what Init found and did.
+type Report struct {
+	Project    string          `json:"project"` // Tauri's configuration file
+	Name       string          `json:"name,omitempty"`
+	Identifier string          `json:"identifier,omitempty"`
+	Version    string          `json:"version,omitempty"`
+	KeyIDs     []string        `json:"key_ids"`
+	Targets    []string        `json:"targets,omitempty"` // platform keys that every stable release must have
+	DryRun     bool            `json:"dry_run,omitempty"`
+	Files      []Written       `json:"files"`
+	Findings   []tauri.Finding `json:"findings"`
+	Warnings   []string        `json:"warnings,omitempty"`
+	Next       []string        `json:"next"` // what is left to do
+}
+
+// Written is one file and what Init did with it.
+type Written struct {
+	Path    string `json:"path"`
+	Action  string `json:"action"`            // create, replace or keep
+	Content string `json:"content,omitempty"` // with --dry-run
+}
+
+// What Init does with a file.
+const (
+	Create  = "create"
+	Replace = "replace"
+	Keep    = "keep"
+)
+
+// plan is what Init works out before it writes anything.
+type plan struct {
+	Options
+	project *tauri.Project
+	keys    []signing.PublicKey
+	root    string // of the repository
+	config  *config.Config
+	kept    bool     // tsmon.yaml is there and stays
+	builds  []string // OS-ARCH
+	report  *Report
+	files   []File // paths as they are opened
+}
+
+// Init sets a project up and returns what it did. Mistakes are an *Error.
+func Init(ctx context.Context, env Env, o Options) (*Report, error) {
+	p := &plan{Options: o}
+	for _, step := range []func(context.Context, Env) error{p.readProject, p.decide, p.configure, p.workflows, p.compare, p.write} {
+		if err := step(ctx, env); err != nil {
+			return nil, err
+		}
+	}
+	return p.report, nil
+}
+
+// readProject reads the Tauri project and its keys.
+func (p *plan) readProject(_ context.Context, env Env) error {
+	file := p.TauriConf
+	if file == "" {
+		var err error
+		if file, err = tauri.Find(cmp.Or(env.Variable("TAURI_APP_PATH"), ".")); err != nil {
+			return tauriError(err)
+		}
+	}
+	project, err := tauri.Read(file)
+	if err != nil {
+		return tauriError(err)
+	}
+	p.project = project
+	c := project.Base
+	p.report = &Report{Project: project.File, Name: c.ProductName, Identifier: c.Identifier, DryRun: p.DryRun, KeyIDs: []string{}, Findings: []tauri.Finding{}, Next: []string{}}
+	if p.report.Version, err = project.Version(); err != nil {
+		p.report.Findings = append(p.report.Findings, tauri.Finding{File: project.File, Member: "version", Problem: err.Error()})
+	}
+	pubkeys := project.Pubkeys()
+	if len(pubkeys) == 0 {
+		return mistake("`tsmon keys generate --output ~/.tauri/app.key` makes a key and prints the pubkey line; write it into plugins.updater of "+project.File+", then run init again",
+			"%s has no plugins.updater.pubkey, the key that clients verify updates with", project.File)
+	}
+	for _, text := range pubkeys {
+		key, err := signing.ParsePublicKey(text)
+		if err != nil {
+			return mistake("write the content of the .pub file there, as `tsmon keys show FILE.pub` prints it after pubkey:",
+				"plugins.updater.pubkey in %s: %w", project.File, err)
+		}
+		p.keys = append(p.keys, key)
+		p.report.KeyIDs = append(p.report.KeyIDs, key.ID())
+	}
+	return nil
+}
+
+// tauriError adds the way out to an error of reading a project.
+func tauriError(err error) error {
+	switch {
+	case errors.Is(err, tauri.ErrNoProject), errors.Is(err, fs.ErrNotExist):
+		return &Error{Err: err, Hint: "run init in the application's folder, or name the file with --tauri-conf"}
+	case errors.Is(err, tauri.ErrV1):
+		return &Error{Err: err, Hint: "`tauri migrate` turns it into a Tauri 2 project"}
+	}
+	return &Error{Err: err, Hint: "correct the file; `tauri build` reads it, too"}
+}
+
+// decide settles the storage, the address and the CI system: from flags, the
+// existing tsmon.yaml, the environment or the person who is asked.
+func (p *plan) decide(_ context.Context, env Env) error {
+	_, err := os.Lstat(env.ConfigFile)
+	p.kept = err == nil && !p.Force && p.Storage == "" && p.PublicURL == ""
+	if !p.kept {
+		if p.Storage, err = p.answer(env, p.Storage, "TSMON_STORAGE", "--storage", "Storage (s3://BUCKET/PREFIX?endpoint=URL, or a directory): "); err != nil {
+			return err
+		}
+		if p.PublicURL, err = p.answer(env, p.PublicURL, "TSMON_PUBLIC_URL", "--public-url", "Public address of the storage (https://…): "); err != nil {
+			return err
+		}
+	}
+	if p.root, err = repositoryRoot(); err != nil {
+		return err
+	}
+	if p.CI == "" && env.Ask != nil {
+		if p.CI, err = env.Ask("CI workflow (github, gitlab, empty for none): "); err != nil {
+			return err
+		}
+	}
+	if p.CI != "" && p.CI != GitHub && p.CI != GitLab {
+		return mistake("", "--ci is github or gitlab, not %q", p.CI)
+	}
+	for _, target := range p.Targets {
+		if !slices.Contains(Targets(), target) {
+			return mistake("", "--targets: %q is none of %s", target, strings.Join(Targets(), ", "))
+		}
+		if len(RequiredKeys(p.project, []string{target})) == 0 {
+			return mistake("", "--targets: %s builds nothing for %s that the updater can install; see bundle.targets", p.project.File, target)
+		}
+	}
+	return nil
+}
+
+// answer returns a flag's value, else the environment's, else asks for it.
+func (p *plan) answer(env Env, value, variable, flag, prompt string) (string, error) {
+	value = cmp.Or(value, env.Variable(variable))
+	var err error
+	if value == "" && env.Ask != nil {
+		value, err = env.Ask(prompt)
+	}
+	if err == nil && value == "" {
+		err = mistake("`tsmon init --help` shows examples; "+variable+" says the same", "%s is missing", flag)
+	}
+	return value, err
+}
+
+// repositoryRoot returns the nearest folder above with .git, else the current one.
+func repositoryRoot() (string, error) {
+	here, err := os.Getwd()
+	if err != nil {
+		return "", err
+	}
+	for dir := here; ; dir = filepath.Dir(dir) {
+		if _, err := os.Stat(filepath.Join(dir, ".git")); err == nil {
+			return dir, nil
+		}
+		if dir == filepath.Dir(dir) {
+			return here, nil
+		}
+	}
+}
+
+// configure reads tsmon.yaml where it stays, else renders and checks it.
+func (p *plan) configure(ctx context.Context, env Env) error {
+	var err error
+	if p.kept {
+		if p.config, err = config.Load(env.ConfigFile, nil); err != nil {
+			return &Error{Err: err, Hint: "correct the file, or have --force replace it"}
+		}
+		p.report.Files = append(p.report.Files, Written{Path: env.ConfigFile, Action: Keep})
+		p.builds = p.configuredBuilds()
+		return nil
+	}
+	p.builds = p.Targets
+	if len(p.builds) == 0 && p.CI != "" {
+		p.builds = DefaultTargets(p.project)
+	}
+	p.report.Targets = RequiredKeys(p.project, p.builds)
+	c := Config{Name: p.project.Base.ProductName, Storage: p.Storage, PublicURL: strings.TrimRight(p.PublicURL, "/"), Required: p.report.Targets,
+		KeySource: "plugins.updater.pubkey of " + filepath.ToSlash(p.project.File)}
+	for _, key := range p.keys {
+		c.Keys = append(c.Keys, key.String())
+	}
+	content, err := ConfigFile(c)
+	if err != nil {
+		return &Error{Err: err}
+	}
+	if p.config, err = checkedConfig(content); err != nil {
+		return &Error{Err: err, Hint: "check --storage and --public-url"}
+	}
+	if strings.Contains(p.Storage, "://") || strings.HasPrefix(p.Storage, "s3:") {
+		if err := env.CheckStorage(ctx, p.Storage); err != nil {
+			return err
+		}
+	}
+	p.files = append(p.files, File{Path: env.ConfigFile, Content: content})
+	return nil
+}
+
+// checkedConfig reads a rendered tsmon.yaml as every command will.
+func checkedConfig(content []byte) (*config.Config, error) {
+	dir, err := os.MkdirTemp("", "tsmon-init-")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir)
+	path := filepath.Join(dir, "tsmon.yaml")
+	if err := os.WriteFile(path, content, 0o600); err != nil {
+		return nil, err
+	}
+	c, err := config.Load(path, nil)
+	if err != nil {
+		return nil, errors.New(strings.ReplaceAll(err.Error(), path, "tsmon.yaml"))
+	}
+	return c, nil
+}
+
+// configuredBuilds are the targets to build for a tsmon.yaml that stays: those
+// that its first channel requires.
+func (p *plan) configuredBuilds() []string {
+	if len(p.Targets) > 0 {
+		return p.Targets
+	}
+	var builds []string
+	for _, key := range p.config.Channels[p.channels()[0]].Targets {
+		for _, target := range Targets() {
+			if (key == target || strings.HasPrefix(key, target+"-")) && !slices.Contains(builds, target) {
+				builds = append(builds, target)
+			}
+		}
+	}
+	if len(builds) == 0 {
+		return DefaultTargets(p.project)
+	}
+	return builds
+}
+
+// channels returns the configured channels: stable first, those that follow
+// another last.
+func (p *plan) channels() []string {
+	names := slices.Sorted(maps.Keys(p.config.Channels))
+	rank := func(name string) int {
+		switch {
+		case name == "stable":
+			return 0
+		case p.config.Channels[name].Follows == "":
+			return 1
+		}
+		return 2
+	}
+	slices.SortStableFunc(names, func(a, b string) int { return cmp.Compare(rank(a), rank(b)) })
+	return names
+}
+
+// workflows renders the files of the CI system.
+func (p *plan) workflows(context.Context, Env) error {
+	if p.CI == "" {
+		return nil
+	}
+	here, err := os.Getwd()
+	if err != nil {
+		return err
+	}
+	dir, err := filepath.Rel(p.root, here)
+	if err != nil {
+		return err
+	}
+	channels := p.channels()
+	w := Workflow{Targets: p.builds, Channels: channels, Stable: channels[0], Prerelease: channels[0],
+		S3: strings.HasPrefix(p.config.Storage, "s3:"), Dir: filepath.ToSlash(dir)}
+	if i := slices.IndexFunc(channels, func(name string) bool { return p.config.Channels[name].Prerelease }); i >= 0 {
+		w.Prerelease = channels[i]
+	}
+	if w.Frontend, err = DetectFrontend(here, p.root); err != nil {
+		return err
+	}
+	render := GitHubFiles
+	if p.CI == GitLab {
+		render = GitLabFiles
+	}
+	files, err := render(w)
+	if err != nil {
+		return &Error{Err: err}
+	}
+	if p.CI == GitLab {
+		files = append(files, p.gitlabMain()...)
+	}
+	for _, f := range files {
+		path, err := filepath.Rel(here, filepath.Join(p.root, filepath.FromSlash(f.Path)))
+		if err != nil {
+			return err
+		}
+		p.files = append(p.files, File{Path: path, Content: f.Content})
+	}
+	return nil
+}
+
+// gitlabMain returns .gitlab-ci.yml where there is none. An existing one is not
+// touched; the report says which line to add.
+func (p *plan) gitlabMain() []File {
+	const name = ".gitlab-ci.yml"
+	include := "include: [{local: " + GitLabInclude + "}]"
+	content, err := os.ReadFile(filepath.Join(p.root, name))
+	if errors.Is(err, fs.ErrNotExist) {
+		return []File{{Path: name, Content: []byte(include + "\n")}}
+	}
+	if !bytes.Contains(content, []byte(GitLabInclude)) {
+		p.report.Next = append(p.report.Next, "add to "+name+": "+include)
+	}
+	return nil
+}

@@ -1,0 +1,241 @@
+// Package scaffold sets a Tauri project up to release with tsmon: Init reads the
+// project and writes the configuration tsmon.yaml and the workflows for GitHub
+// Actions or GitLab CI.
+//
+// A workflow builds a pushed version tag on one machine a platform. Each job
+// stages its bundles, and the job that completes the required targets publishes.
+// The updater's private key is given only to the step that bundles and signs,
+// after all code of dependencies that builds the application has run. Nothing is
+// run for pull requests. A second workflow, started by hand with a reason, rolls a
+// channel back.
+package scaffold
+
+import (
+	"bytes"
+	"embed"
+	"fmt"
+	"slices"
+	"strings"
+	"text/template"
+
+	"go.yaml.in/yaml/v3"
+
+	"tsmon/cmd/tsmon/tauri"
+)
+
+// CI systems that a workflow can be written for.
+const (
+	GitHub = "github"
+	GitLab = "gitlab"
+)
+
+// Machine is what builds one target.
+type Machine struct {
+	Target string // OS-ARCH, such as darwin-aarch64
+	Triple string // of Rust
+	Runner string // label of the GitHub-hosted runner
+	Tag    string // of the GitLab-hosted runner
+}
+
+// machines that targets are built on. An Apple silicon machine builds for Intel
+// too, which hosted runners are about to lose.
+var machines = []Machine{
+	{"linux-x86_64", "x86_64-unknown-linux-gnu", "ubuntu-22.04", "saas-linux-medium-amd64"},
+	{"linux-aarch64", "aarch64-unknown-linux-gnu", "ubuntu-22.04-arm", "saas-linux-medium-arm64"},
+	{"windows-x86_64", "x86_64-pc-windows-msvc", "windows-2022", "saas-windows-medium-amd64"},
+	{"windows-aarch64", "aarch64-pc-windows-msvc", "windows-11-arm", ""},
+	{"darwin-aarch64", "aarch64-apple-darwin", "macos-15", "saas-macos-medium-m1"},
+	{"darwin-x86_64", "x86_64-apple-darwin", "macos-15", "saas-macos-medium-m1"},
+}
+
+// usual are the targets that are built unless others are chosen.
+var usual = []string{"windows-x86_64", "darwin-x86_64", "darwin-aarch64", "linux-x86_64"}
+
+// OS returns linux, windows or darwin.
+func (m Machine) OS() string { os, _, _ := strings.Cut(m.Target, "-"); return os }
+
+// Targets returns the targets that can be built and chosen.
+func Targets() []string {
+	var targets []string
+	for _, m := range machines {
+		targets = append(targets, m.Target)
+	}
+	return targets
+}
+
+// DefaultTargets returns the usual targets for which the project builds something
+// that the updater can install.
+func DefaultTargets(p *tauri.Project) []string {
+	return slices.DeleteFunc(slices.Clone(usual), func(t string) bool { return len(RequiredKeys(p, []string{t})) == 0 })
+}
+
+// RequiredKeys returns the platform keys that a release of the project has for
+// some targets: the plain one where there is a bundle for clients of every
+// installer type, else one for each type.
+func RequiredKeys(p *tauri.Project, targets []string) []string {
+	var keys []string
+	for _, target := range targets {
+		os, _, _ := strings.Cut(target, "-")
+		types := p.Updatable(platforms[os])
+		if os != "linux" && len(types) > 0 || slices.Contains(types, "appimage") {
+			keys = append(keys, target)
+			continue
+		}
+		for _, kind := range types {
+			keys = append(keys, target+"-"+kind)
+		}
+	}
+	return keys
+}
+
+// platforms maps the updater's names of systems to Tauri's.
+var platforms = map[string]string{"linux": tauri.Linux, "windows": tauri.Windows, "darwin": tauri.MacOS}
+
+// Config is what tsmon.yaml says.
+type Config struct {
+	Name      string // of the application, for a comment
+	Storage   string
+	PublicURL string
+	Keys      []string // RW… lines
+	KeySource string   // where the keys are from, for a comment
+	// Required are platform keys that every release must have; empty leaves that
+	// to be decided.
+	Required []string
+}
+
+// File is a file to write.
+type File struct {
+	Path    string // from the root of the repository, with slashes
+	Content []byte
+}
+
+// ConfigFile renders tsmon.yaml.
+func ConfigFile(c Config) ([]byte, error) { return render("tsmon.yaml", c) }
+
+// Workflow is what CI files depend on.
+type Workflow struct {
+	Targets  []string // OS-ARCH, out of Targets
+	Channels []string // that a rollback may be asked for
+	// Stable is the channel that versions go to, Prerelease that of pre-releases.
+	Stable, Prerelease string
+	S3                 bool // the storage is a bucket, which takes credentials
+	// Dir is the folder of tsmon.yaml and package.json from the root of the
+	// repository, with slashes; "." is the root.
+	Dir      string
+	Frontend Frontend
+}
+
+// Machines returns what the targets are built on.
+func (w Workflow) Machines() []Machine {
+	var chosen []Machine
+	for _, target := range w.Targets {
+		if i := slices.IndexFunc(machines, func(m Machine) bool { return m.Target == target }); i >= 0 {
+			chosen = append(chosen, machines[i])
+		}
+	}
+	return chosen
+}
+
+// GitHubFiles renders the workflows for GitHub Actions.
+func GitHubFiles(w Workflow) ([]File, error) {
+	return renderAll(w, map[string]string{
+		".github/workflows/tsmon-release.yml":  "github-release.yml",
+		".github/workflows/tsmon-rollback.yml": "github-rollback.yml",
+	})
+}
+
+// GitLabInclude is the file that .gitlab-ci.yml has to include.
+const GitLabInclude = ".gitlab/tsmon.yml"
+
+// GitLabFiles renders the jobs for GitLab CI, to be included by .gitlab-ci.yml.
+func GitLabFiles(w Workflow) ([]File, error) {
+	for _, m := range w.Machines() {
+		if m.Tag == "" {
+			return nil, fmt.Errorf("%s has no hosted runner on GitLab", m.Target)
+		}
+	}
+	return renderAll(w, map[string]string{
+		GitLabInclude:              "gitlab.yml",
+		".gitlab/tsmon-release.sh": "gitlab.sh",
+	})
+}
+
+func renderAll(w Workflow, named map[string]string) ([]File, error) {
+	var files []File
+	for path, name := range named {
+		content, err := render(name, w)
+		if err != nil {
+			return nil, err
+		}
+		files = append(files, File{path, content})
+	}
+	slices.SortFunc(files, func(a, b File) int { return strings.Compare(a.Path, b.Path) })
+	return files, nil
+}
+
+var (
+	//go:embed templates/*.tmpl
+	embedded embed.FS
+	// installScript downloads and checks tsmon in the working directory.
+	//go:embed templates/install.sh
+	installScript string
+)
+
+// templates are delimited by [[ and ]], for workflows use braces themselves.
+var templates = template.Must(template.New("").Delims("[[", "]]").Funcs(template.FuncMap{
+	"yaml":    scalar,
+	"list":    list,
+	"quote":   quote,
+	"indent":  indent,
+	"install": func() string { return strings.TrimSpace(installScript) },
+}).ParseFS(embedded, "templates/*.tmpl"))
+
+func render(name string, data any) ([]byte, error) {
+	var b bytes.Buffer
+	err := templates.ExecuteTemplate(&b, name+".tmpl", data)
+	return b.Bytes(), err
+}
+
+// scalar writes a text as YAML on one line, quoted where it has to be.
+func scalar(text string) (string, error) {
+	node := yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: text}
+	if strings.ContainsAny(text, "\n\r\t,[]{}#: ") {
+		node.Style = yaml.DoubleQuotedStyle
+	}
+	data, err := yaml.Marshal(&node)
+	line := strings.TrimSpace(string(data))
+	if err == nil && strings.Contains(line, "\n") {
+		err = fmt.Errorf("%q does not fit on a line", text)
+	}
+	return line, err
+}
+
+// list writes words as a YAML list on one line.
+func list(words []string) (string, error) {
+	quoted := make([]string, len(words))
+	for i, word := range words {
+		var err error
+		if quoted[i], err = scalar(word); err != nil {
+			return "", err
+		}
+	}
+	return "[" + strings.Join(quoted, ", ") + "]", nil
+}
+
+// quote writes a text as one word of a shell, without quotes where it needs none.
+func quote(text string) string {
+	if text != "" && strings.IndexFunc(text, needsQuotes) < 0 {
+		return text
+	}
+	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
+}
+
+func needsQuotes(r rune) bool {
+	letter := r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9'
+	return !letter && !strings.ContainsRune("._-/", r)
+}
+
+// indent puts spaces before each line but the first.
+func indent(spaces int, text string) string {
+	return strings.ReplaceAll(strings.TrimSpace(text), "\n", "\n"+strings.Repeat(" ", spaces))
+}

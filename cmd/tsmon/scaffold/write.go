@@ -1,0 +1,117 @@
+package scaffold
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// compare lists what keeps clients from their updates, and what is left to do.
+func (p *plan) compare(context.Context, Env) error {
+	r := p.report
+	r.Findings = append(r.Findings, p.project.Check(p.config.PublicURL, p.channels())...)
+	if len(p.keys) > 1 {
+		r.Warnings = append(r.Warnings, "the platforms of "+p.project.File+" have different updater keys; all are trusted")
+	}
+	bucket := strings.HasPrefix(p.config.Storage, "s3:")
+	if p.CI != "" && !bucket {
+		r.Warnings = append(r.Warnings, "storage is a directory; the workflow works only where all its machines share it")
+	}
+	secrets := "TAURI_SIGNING_PRIVATE_KEY and TAURI_SIGNING_PRIVATE_KEY_PASSWORD"
+	if bucket {
+		secrets = "TAURI_SIGNING_PRIVATE_KEY, TAURI_SIGNING_PRIVATE_KEY_PASSWORD, AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
+	}
+	version := r.Version
+	if version == "" {
+		version = "1.0.0"
+	}
+	switch p.CI {
+	case GitHub:
+		r.Next = append(r.Next, "add the secrets "+secrets+" to an environment named release (Settings, Environments)",
+			"add the variables TSMON_DOWNLOADS and TSMON_CHECKSUMS (Settings, Secrets and variables, Actions)",
+			"commit the files; pushing the tag v"+version+" releases that version")
+	case GitLab:
+		r.Next = append(r.Next, "add the variables "+secrets+", protected, masked, for the environment release (Settings, CI/CD)",
+			"add the variables TSMON_DOWNLOADS and TSMON_CHECKSUMS there, and protect the tags v*",
+			"commit the files; pushing the tag v"+version+" releases that version")
+	default:
+		bundles := filepath.ToSlash(filepath.Join(p.project.Dir(), "target/release/bundle"))
+		r.Next = append(r.Next, "after `tauri build`: tsmon release publish --version "+version+" "+bundles)
+	}
+	return nil
+}
+
+// write writes all files, or none if one is in the way.
+func (p *plan) write(_ context.Context, env Env) error {
+	var changed []File
+	var replaced []string
+	for _, f := range p.files {
+		action, err := p.action(f)
+		if err != nil {
+			return err
+		}
+		shown := Written{Path: f.Path, Action: action}
+		if p.DryRun {
+			shown.Content = string(f.Content)
+		}
+		p.report.Files = append(p.report.Files, shown)
+		if action != Keep {
+			changed = append(changed, f)
+		}
+		if action == Replace {
+			replaced = append(replaced, f.Path)
+		}
+	}
+	if p.DryRun {
+		return nil
+	}
+	if err := p.consent(env, replaced); err != nil {
+		return err
+	}
+	for _, f := range changed {
+		if err := os.MkdirAll(filepath.Dir(f.Path), 0o755); err != nil {
+			return err
+		}
+		if err := env.Write(f.Path, f.Content); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// action compares a file with what is there.
+func (p *plan) action(f File) (string, error) {
+	before, err := os.ReadFile(f.Path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return Create, nil
+	case err != nil:
+		return "", err
+	case bytes.Equal(before, f.Content):
+		return Keep, nil
+	}
+	return Replace, nil
+}
+
+// consent wants --force, or a person's yes, before files are replaced.
+func (p *plan) consent(env Env, replaced []string) error {
+	if len(replaced) == 0 || p.Force {
+		return nil
+	}
+	names := strings.Join(replaced, ", ")
+	if env.Ask != nil {
+		answer, err := env.Ask("Replace " + names + "? [y/N] ")
+		if err != nil {
+			return err
+		}
+		if strings.EqualFold(answer, "y") || strings.EqualFold(answer, "yes") {
+			return nil
+		}
+	}
+	return &Error{Err: fmt.Errorf("%s would be replaced; nothing was written", names), Hint: "--dry-run shows the new content, --force replaces", Refused: true}
+}

@@ -1,0 +1,167 @@
+// Package setup holds the commands of the first five minutes: `tsmon init`, `tsmon
+// doctor` and `tsmon config check`.
+package setup
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"tsmon/cmd/tsmon/cli"
+	"tsmon/cmd/tsmon/scaffold"
+	"tsmon/store/durable"
+)
+
+// InitCommand returns `tsmon init`.
+func InitCommand(app *cli.App) *cobra.Command {
+	var o scaffold.Options
+	var yes bool
+	cmd := &cobra.Command{
+		Use:   "init --storage S --public-url URL [--ci github|gitlab]",
+		Short: "Write tsmon.yaml and a CI workflow for a Tauri project",
+		Long: `Write tsmon.yaml and, with --ci, a workflow that builds a version tag on every
+platform, signs, stages and publishes it, and one that rolls back by hand.
+
+The Tauri 2 project is found as the Tauri CLI finds it, from the current folder.
+Its updater key becomes the trusted key, its bundle targets decide what is built
+and required. What keeps clients from their updates (endpoints that lead
+elsewhere, no updater artifacts) is listed with the line to write.
+
+On a terminal init asks for what is missing; --yes takes the defaults instead.
+An existing file is kept if it is the same and never replaced without --force.
+An existing tsmon.yaml is used as it is unless --storage or --public-url says
+otherwise, so that init --ci adds a workflow to it.`,
+		Example: `  tsmon init --storage 's3://releases/desktop?endpoint=https://minio.example.com' --public-url https://releases.example.com/desktop --ci github
+  tsmon init --ci gitlab --targets windows-x86_64,linux-x86_64 --dry-run
+  tsmon init --storage ./releases --public-url https://updates.example.com/updates --yes`,
+		Args: cli.Args(0, 0, "no arguments; --tauri-conf names the project"),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			report, err := scaffold.Init(cmd.Context(), initEnv(cmd.Context(), app, yes), o)
+			if err != nil {
+				return initError(err)
+			}
+			app.Warn(report.Warnings)
+			return app.Print(report, func(w io.Writer) { printInit(w, report) })
+		},
+	}
+	cmd.Flags().StringVar(&o.TauriConf, "tauri-conf", "", "Tauri configuration `FILE`, or its folder (default: looked for as the Tauri CLI does)")
+	cmd.Flags().StringVar(&o.Storage, "storage", "", "s3://BUCKET/PREFIX?endpoint=URL, or a `DIRECTORY`")
+	cmd.Flags().StringVar(&o.PublicURL, "public-url", "", "`URL` where clients find the root of the storage")
+	cmd.Flags().StringVar(&o.CI, "ci", "", "write a workflow for `github` or gitlab")
+	cmd.Flags().StringSliceVar(&o.Targets, "targets", nil, "`TARGET`s to build and to require, comma-separated (default with --ci: Windows, macOS and Linux on x86_64, macOS on aarch64)")
+	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "ask nothing, take the defaults; replaces no file")
+	cmd.Flags().BoolVar(&o.Force, "force", false, "replace existing files")
+	cmd.Flags().BoolVar(&o.DryRun, "dry-run", false, "print the files, write nothing")
+	return cmd
+}
+
+// initEnv joins init to the process: its environment, its terminal and its files.
+func initEnv(ctx context.Context, app *cli.App, yes bool) scaffold.Env {
+	env := scaffold.Env{
+		Variable:   app.Variable,
+		ConfigFile: cmp.Or(app.ConfigPath, app.Variable("TSMON_CONFIG"), "tsmon.yaml"),
+		CheckStorage: func(ctx context.Context, storage string) error {
+			_, err := app.OpenStore(ctx, storage)
+			return err
+		},
+		Write: func(path string, content []byte) error { return durable.Replace(path, 0o644, content) },
+	}
+	if cli.IsTerminal(app.Stdin) && !yes {
+		env.Ask = func(prompt string) (string, error) { return ask(ctx, app.Stdin, app.Stderr, prompt) }
+	}
+	return env
+}
+
+// initError gives an error of init its exit code and its hint.
+func initError(err error) error {
+	var mistake *scaffold.Error
+	if !errors.As(err, &mistake) {
+		return err
+	}
+	coded := cli.Usage(err)
+	if mistake.Refused {
+		coded = cli.Refuse(err)
+	}
+	if mistake.Hint == "" {
+		return coded
+	}
+	return cli.WithHint(coded, mistake.Hint)
+}
+
+// printInit writes a report for people.
+func printInit(w io.Writer, r *scaffold.Report) {
+	fmt.Fprintf(w, "%s: %s\n", r.Project, strings.Join(strings.Fields(r.Name+" "+r.Version+" "+r.Identifier), " "))
+	fmt.Fprintf(w, "trusted key: %s\n", strings.Join(r.KeyIDs, ", "))
+	if len(r.Targets) > 0 {
+		fmt.Fprintf(w, "required targets: %s\n", strings.Join(r.Targets, ", "))
+	}
+	verbs := map[string]string{scaffold.Create: "wrote", scaffold.Replace: "replaced", scaffold.Keep: "kept"}
+	for _, f := range r.Files {
+		if r.DryRun && f.Content != "" {
+			fmt.Fprintf(w, "\n--- %s (%s)\n%s", f.Path, f.Action, f.Content)
+			continue
+		}
+		fmt.Fprintf(w, "%s %s\n", verbs[f.Action], f.Path)
+	}
+	if len(r.Findings) > 0 {
+		fmt.Fprintln(w, "\nBefore clients can update:")
+	}
+	for _, f := range r.Findings {
+		fmt.Fprintf(w, "- %s, %s: %s\n", f.File, f.Member, cli.OneLine(f.Problem))
+		if f.Write != "" {
+			fmt.Fprintf(w, "  write: %s\n", f.Write)
+		}
+	}
+	fmt.Fprintln(w, "\nNext:")
+	for _, step := range r.Next {
+		fmt.Fprintf(w, "- %s\n", step)
+	}
+}
+
+// ask writes a question and returns the line that answers it, without spaces
+// around it. An interrupt ends the wait; the read itself ends with the process.
+func ask(ctx context.Context, in io.Reader, out io.Writer, prompt string) (string, error) {
+	fmt.Fprint(out, prompt)
+	type answer struct {
+		line string
+		err  error
+	}
+	answers := make(chan answer, 1)
+	go func() {
+		line, err := readLine(in)
+		answers <- answer{line, err}
+	}()
+	select {
+	case a := <-answers:
+		return strings.TrimSpace(a.line), a.err
+	case <-ctx.Done():
+		return "", ctx.Err()
+	}
+}
+
+// maxAnswer bounds an answer, in bytes.
+const maxAnswer = 4096
+
+// readLine reads up to a line break, and no byte of what follows.
+func readLine(in io.Reader) (string, error) {
+	var line []byte
+	for one := make([]byte, 1); len(line) < maxAnswer; {
+		n, err := in.Read(one)
+		if n == 1 && one[0] == '\n' {
+			return string(line), nil
+		}
+		line = append(line, one[:n]...)
+		if errors.Is(err, io.EOF) {
+			return string(line), nil
+		}
+		if err != nil {
+			return "", err
+		}
+	}
+	return "", cli.Usagef("the answer is longer than %d bytes", maxAnswer)
+}

@@ -1,0 +1,139 @@
+package tauri
+
+import (
+	"fmt"
+	"net/url"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// Finding is something in a project that keeps clients from their updates, with
+// the line that mends it.
+type Finding struct {
+	File    string `json:"file"`
+	Member  string `json:"member"`          // such as bundle.createUpdaterArtifacts
+	Problem string `json:"problem"`         // a sentence without its full stop
+	Write   string `json:"write,omitempty"` // what to write, in the format of File
+}
+
+// defaultIdentifier is what `tauri init` writes and `tauri build` refuses.
+const defaultIdentifier = "com.tauri.dev"
+
+// Check compares the project with where its releases are published: the
+// addresses at which clients find the given channels are PUBLICURL/CHANNEL/…
+func (p *Project) Check(publicURL string, channels []string) []Finding {
+	var found []Finding
+	seen := map[string]bool{}
+	for _, platform := range Platforms() {
+		c := p.On(platform)
+		for _, f := range slices.Concat(p.checkBundle(platform, c), p.checkEndpoints(c.Updater, publicURL, channels)) {
+			// What an overlay does not change is the same on every platform.
+			if key := f.Member + f.Problem; !seen[key] {
+				seen[key] = true
+				found = append(found, f)
+			}
+		}
+	}
+	return append(found, p.checkPlugin()...)
+}
+
+func (p *Project) finding(member, problem, value string) Finding {
+	name := member[strings.LastIndex(member, ".")+1:]
+	line := fmt.Sprintf("%q: %s", name, value)
+	if p.format.name == "Tauri.toml" {
+		line = name + " = " + value
+	}
+	return Finding{File: p.File, Member: member, Problem: problem, Write: line}
+}
+
+func (p *Project) checkBundle(platform string, c Config) []Finding {
+	var found []Finding
+	if c.Identifier == defaultIdentifier {
+		found = append(found, p.finding("identifier", "`tauri build` refuses the identifier "+defaultIdentifier, `"com.example.app"`))
+	}
+	if !c.Bundle.Active {
+		found = append(found, p.finding("bundle.active", "`tauri build` makes no bundles", "true"))
+	}
+	if c.Bundle.Artifacts == NoArtifacts {
+		found = append(found, p.finding("bundle.createUpdaterArtifacts", "`tauri build` neither makes nor signs update files", "true"))
+	}
+	if len(p.Updatable(platform)) == 0 {
+		found = append(found, Finding{File: p.fileOf(platform), Member: "bundle.targets",
+			Problem: "none of the bundles for " + platform + " can be installed by the updater; add one of " + strings.Join(updatable[platform], ", ")})
+	}
+	return found
+}
+
+// fileOf returns the file that has the last word on a platform.
+func (p *Project) fileOf(platform string) string {
+	if overlay := p.overlays[platform]; overlay != "" {
+		return overlay
+	}
+	return p.File
+}
+
+func (p *Project) checkEndpoints(u Updater, publicURL string, channels []string) []Finding {
+	const member = "plugins.updater.endpoints"
+	if publicURL == "" || len(channels) == 0 {
+		return nil
+	}
+	suggestion := fmt.Sprintf("[%q]", publicURL+"/"+channels[0]+"/latest.json")
+	if len(u.Endpoints) == 0 {
+		return []Finding{p.finding(member, "the application asks nowhere for updates", suggestion)}
+	}
+	var found []Finding
+	for _, endpoint := range u.Endpoints {
+		if problem := CheckEndpoint(endpoint, publicURL, channels, u.AllowHTTP); problem != "" {
+			found = append(found, p.finding(member, endpoint+" "+problem, suggestion))
+		}
+	}
+	return found
+}
+
+// Paths below a channel that clients may ask.
+const (
+	staticPath  = "latest.json"
+	dynamicPath = "{{target}}/{{arch}}/{{current_version}}"
+	bundleType  = "bundle_type={{bundle_type}}"
+)
+
+// CheckEndpoint says why an endpoint does not lead to a channel below publicURL. It
+// returns "" if it does.
+func CheckEndpoint(endpoint, publicURL string, channels []string, allowHTTP bool) string {
+	address := strings.NewReplacer("%7B", "{", "%7b", "{", "%7D", "}", "%7d", "}", " ", "").Replace(endpoint)
+	u, err := url.Parse(address)
+	if err != nil || u.Host == "" {
+		return "is not an address"
+	}
+	if u.Scheme != "https" && !allowHTTP {
+		return "is not https, which release builds require"
+	}
+	rest, below := strings.CutPrefix(address, strings.TrimRight(publicURL, "/")+"/")
+	if !below {
+		return "is not below " + publicURL
+	}
+	channel, path, _ := strings.Cut(rest, "/")
+	path, query, _ := strings.Cut(path, "?")
+	switch {
+	case !slices.Contains(channels, channel):
+		return "names a channel that is none of " + strings.Join(channels, ", ")
+	case path == staticPath, strings.HasPrefix(path, "rings/") && strings.HasSuffix(path, "/"+staticPath):
+		return ""
+	case path == dynamicPath && slices.Contains(strings.Split(query, "&"), bundleType):
+		return ""
+	case path == dynamicPath:
+		return "does not say the bundle type; add ?" + bundleType
+	}
+	return "is neither CHANNEL/" + staticPath + " nor CHANNEL/" + dynamicPath + "?" + bundleType
+}
+
+// checkPlugin looks for the updater plugin among the dependencies.
+func (p *Project) checkPlugin() []Finding {
+	file := filepath.Join(p.Dir(), "Cargo.toml")
+	data, err := readFile(file)
+	if err != nil || strings.Contains(string(data), "tauri-plugin-updater") {
+		return nil
+	}
+	return []Finding{{File: file, Member: "dependencies", Problem: "the application lacks the updater plugin; `tauri add updater` adds it"}}
+}
