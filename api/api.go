@@ -34,6 +34,7 @@ import (
 
 	"github.com/go-chi/chi/v5"
 
+	"tsmon/api/console"
 	"tsmon/api/mqtt"
 	"tsmon/api/token"
 	"tsmon/channels"
@@ -81,6 +82,7 @@ type Options struct {
 	WriteToken  string   // of /api/v2/write; empty: nothing can be written
 	MetricsKey  string   // bearer token that opens /metrics to other machines; empty: none does
 	BehindProxy bool     // what X-Forwarded-For and X-Forwarded-Proto say is true
+	Console     console.Options
 	Now         func() time.Time
 }
 
@@ -149,10 +151,11 @@ func (s *Server) Handler() http.Handler {
 	routes := s.routes()
 	root := chi.NewRouter()
 	root.Use(s.observe, s.recoverer, s.cors())
-	root.NotFound(s.open(func(*http.Request) (any, error) {
+	root.NotFound(console.Redirect(s.open(func(*http.Request) (any, error) {
 		return nil, refuse(http.StatusNotFound, "there is nothing at this address")
-	}))
+	})))
 	root.MethodNotAllowed(s.notAllowed(root))
+	root.Mount("/console", console.Handler(s.Console))
 	root.Mount("/api", routes)
 	root.Mount("/", routes)
 	return s.short(root)

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"tsmon/api"
+	"tsmon/api/console"
 	"tsmon/api/token"
 	"tsmon/cmd/tsmon/config"
 )
@@ -39,6 +40,8 @@ Environment, beside what ` + "`tsmon help`" + ` lists:
   TSMON_UPLOAD_MAX_BYTES   largest upload (default 20971520)
   TSMON_CORS_ORIGINS       origins of web pages that may ask, comma-separated,
                            beside those of the desktop application
+  TSMON_CONSOLE_IMAGES     origins, comma-separated, that pictures of diagrams in
+                           the console may come from, besides this server
   TSMON_TLS_CERT, TSMON_TLS_KEY   files of the certificate and its key; they are
                            read again when they change
   TSMON_BEHIND_PROXY       true: a proxy in front speaks TLS, sets
@@ -183,7 +186,9 @@ func (a *app) serveBackends(ctx context.Context, c *config.Config, b *backends, 
 		}
 	}
 	base := scheme + "://" + reachable(listener.Addr().String())
-	handler := api.New(b.options(c))
+	options := b.options(c)
+	options.Console = consoleOptions(c, before != nil)
+	handler := api.New(options)
 	defer handler.Close()
 	server := &http.Server{
 		Handler:           handler.Handler(),
@@ -245,6 +250,9 @@ func checkServer(s config.Server) error {
 		if err := api.CheckOrigin(origin); err != nil {
 			return &hinted{&usageError{fmt.Errorf("server.cors_origins: %w", err)}, "TSMON_CORS_ORIGINS takes exact origins, separated by commas"}
 		}
+	}
+	if err := console.CheckImages(s.Console.Images); err != nil {
+		return &hinted{&usageError{fmt.Errorf("server.console.images: %w", err)}, "TSMON_CONSOLE_IMAGES takes exact origins, separated by commas"}
 	}
 	local, err := isLocal(s.Listen)
 	if err != nil {

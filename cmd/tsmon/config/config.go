@@ -22,6 +22,7 @@
 //	  refresh: 5s
 //	  updates: {redirect: presigned, token: …}       # or public
 //	  webhook: https://chat.example.com/hooks/…
+//	  console: {images: [https://cdn.example.com]}
 package config
 
 import (
@@ -103,7 +104,15 @@ type Server struct {
 	Refresh time.Duration `yaml:"refresh" env:"TSMON_REFRESH"`
 	Updates Updates       `yaml:"updates"`
 	// Webhook is told of rollouts that the server halted. The address is a secret.
-	Webhook Secret `yaml:"webhook" env:"TSMON_WEBHOOK"`
+	Webhook Secret  `yaml:"webhook" env:"TSMON_WEBHOOK"`
+	Console Console `yaml:"console"`
+}
+
+// Console configures the pages under /console/.
+type Console struct {
+	// Images are the origins that pictures of diagrams may come from, besides the
+	// server itself.
+	Images []string `yaml:"images" env:"TSMON_CONSOLE_IMAGES" envSeparator:","`
 }
 
 // Updates says how the storage is served under /updates/.
@@ -300,6 +309,7 @@ func (c *Config) fill(vars map[string]string) error {
 	c.PublicURL = strings.TrimRight(c.PublicURL, "/")
 	c.TrustedKeys = trimmed(c.TrustedKeys)
 	c.Server.CORSOrigins = trimmed(c.Server.CORSOrigins)
+	c.Server.Console.Images = trimmed(c.Server.Console.Images)
 	return nil
 }
 
