@@ -13,6 +13,10 @@ export class Failure extends Error {
   }
 }
 
+export function asFailure(error: unknown): Failure {
+  return error instanceof Failure ? error : new Failure(-1, String(error));
+}
+
 // The page is served at /console/, the routes beside it.
 const base = new URL("../", location.href.split("#")[0]);
 

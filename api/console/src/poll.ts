@@ -1,5 +1,5 @@
 import { useEffect, useState } from "preact/hooks";
-import { Failure, values as askValues } from "./api";
+import { asFailure, type Failure, values as askValues } from "./api";
 import { batch, type Var } from "./variables";
 
 /** How often each view asks, in milliseconds, as spec.md has it. */
@@ -59,8 +59,8 @@ export function usePoll(vars: Var[], interval: number): Poll {
         const values = new Map([...wanted.keys].map(([id, key]) => [key, answer[id] ?? null] as const));
         setPoll({ values, at: Date.now(), failed: null });
       } catch (error) {
-        if (signal.aborted || !(error instanceof Failure)) return;
-        setPoll((before) => ({ ...before, failed: { since: before.failed?.since ?? Date.now(), error } }));
+        if (signal.aborted) return;
+        setPoll((before) => ({ ...before, failed: { since: before.failed?.since ?? Date.now(), error: asFailure(error) } }));
       }
     }, interval);
   }, [identity, interval]);

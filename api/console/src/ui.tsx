@@ -2,7 +2,7 @@
 
 import type { ComponentChildren, JSX } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
-import { Failure } from "./api";
+import { asFailure, type Failure } from "./api";
 import { ago, clock, exact } from "./format";
 import { t } from "./i18n";
 import type { Poll } from "./poll";
@@ -30,10 +30,6 @@ export function useLoad<T>(load: () => Promise<T>, deps: unknown[] = []): Loaded
     };
   }, [...deps, attempt]);
   return { ...state, reload: () => setAttempt((n) => n + 1) };
-}
-
-export function asFailure(error: unknown): Failure {
-  return error instanceof Failure ? error : new Failure(-1, String(error));
 }
 
 /** What a failure means, as a sentence. */

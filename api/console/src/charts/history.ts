@@ -1,5 +1,5 @@
 import { useEffect, useState } from "preact/hooks";
-import { Failure, series } from "../api";
+import { asFailure, series } from "../api";
 import type { Poll } from "../poll";
 import { repeat } from "../poll";
 import { historyOf, historyQueries, type Var } from "../variables";
@@ -28,8 +28,8 @@ export function useHistories(vars: Var[], span: Span, samplingPeriod?: { text: s
         const table = join(vars.map((v) => historyOf(v, answer)), every.ms);
         setHistory({ table, range, at: Date.now(), failed: null });
       } catch (error) {
-        if (signal.aborted || !(error instanceof Failure)) return;
-        setHistory((before) => ({ ...before, failed: { since: before.failed?.since ?? Date.now(), error } }));
+        if (signal.aborted) return;
+        setHistory((before) => ({ ...before, failed: { since: before.failed?.since ?? Date.now(), error: asFailure(error) } }));
       }
     };
     return repeat(ask, refresh(span, Date.now()) ?? 2 ** 30); // a range of one's own does not change

@@ -5,7 +5,7 @@ import { changes, differences, find, kinds, text, toDoc, type ById, type Doc, ty
 import { t, type Key } from "../i18n";
 import { href } from "../router";
 import type { Var } from "../variables";
-import { asFailure, sentence } from "../ui";
+import { sentence } from "../ui";
 import { Canvas } from "./canvas";
 import { Conflict } from "./conflict";
 import * as history from "./history";
@@ -94,7 +94,7 @@ async function store(id: number, body: ReturnType<typeof changes>, set: (s: Savi
     set({ state: "done" });
     saved(newId);
   } catch (error) {
-    const failure = asFailure(error);
+    const failure = api.asFailure(error);
     const theirs = failure.status === 409 ? await api.diagram(id).catch(() => null) : null;
     set(theirs ? { state: "conflict", theirs: toDoc(theirs) } : { state: "failed", message: sentence(failure) });
   }

@@ -1,8 +1,8 @@
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
-import { upload } from "../api";
+import { asFailure, upload } from "../api";
 import { t } from "../i18n";
-import { asFailure, sentence } from "../ui";
+import { sentence } from "../ui";
 
 /** The key pair of uploads, kept as long as the page is open. */
 const pair = { access: "", secret: "" };

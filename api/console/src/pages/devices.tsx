@@ -5,7 +5,7 @@ import { exact } from "../format";
 import { t } from "../i18n";
 import { session } from "../session";
 import type { NotifyConfig, PublishedAnswer } from "../types.gen";
-import { asFailure, Empty, sentence, useLoad, When } from "../ui";
+import { Empty, sentence, useLoad, When } from "../ui";
 
 export function Devices(): JSX.Element {
   const loaded = useLoad(api.notifyConfig);
@@ -90,7 +90,7 @@ function Message({ device, events }: { device: Device; events: Events }): JSX.El
     try {
       setSent({ receipt: await api.publish(topic, message), at: Date.now() });
     } catch (error) {
-      setSent({ problem: sentence(asFailure(error)) });
+      setSent({ problem: sentence(api.asFailure(error)) });
     }
   };
   return (
