@@ -19,10 +19,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/chromedp/cdproto/input"
 	"github.com/chromedp/cdproto/log"
 	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
 )
 
 // demoServer is `tsmon serve --demo` in a process of its own, which all tests of
@@ -134,13 +136,22 @@ func (f *front) away() {
 	})
 }
 
-func (f *front) intercept(spoil func(w http.ResponseWriter, r *http.Request) bool) { f.spoil.Store(&spoil) }
+func (f *front) intercept(spoil func(w http.ResponseWriter, r *http.Request) bool) {
+	f.spoil.Store(&spoil)
+}
 
 func (f *front) back() { f.spoil.Store(nil) }
 
-// hasten lets the timers of pages that wait for seconds wait for a moment.
-const hasten = `const wait = window.setTimeout;
-window.setTimeout = (f, ms, ...rest) => wait(f, ms >= 5000 ? 100 : ms, ...rest);`
+// hasten lets the timers of pages that wait for seconds wait for a moment, and
+// counts those that run.
+const hasten = `const wait = window.setTimeout, stop = window.clearTimeout, long = new Set();
+window.setTimeout = (f, ms, ...rest) => {
+	if (!(ms >= 5000)) return wait(f, ms, ...rest);
+	const id = wait(() => { long.delete(id); f(...rest); }, 100);
+	long.add(id);
+	return id;
+};
+window.clearTimeout = id => { long.delete(id); stop(id); };`
 
 // browser is a tab of Chromium.
 type browser struct {
@@ -207,7 +218,7 @@ func (b *browser) do(steps ...chromedp.Action[chromedp.Void]) {
 // until waits for a JavaScript expression to be true.
 func (b *browser) until(expression string) {
 	b.t.Helper()
-	ctx, cancel := context.WithTimeout(b.ctx, 30*time.Second)
+	ctx, cancel := context.WithTimeout(b.ctx, 20*time.Second)
 	defer cancel()
 	if _, err := chromedp.Run(ctx, chromedp.Poll[bool](expression, chromedp.WithPollingTimeout(0))); err != nil {
 		b.shot("failed")
@@ -269,6 +280,27 @@ func (b *browser) shot(name string) {
 	}
 	if err != nil {
 		b.t.Error(err)
+	}
+}
+
+// press types keys as a keyboard does: what a page prevents is not typed.
+func (b *browser) press(keys string, modifiers ...chromedp.Modifier) {
+	b.t.Helper()
+	for _, r := range keys {
+		down := kb.Encode(r)[0]
+		if events := kb.Encode(r); len(events) == 3 && len(modifiers) == 0 {
+			down.Text, down.UnmodifiedText = events[1].Text, events[1].UnmodifiedText
+		}
+		for _, m := range modifiers {
+			down.Modifiers |= int64(m)
+		}
+		up := *down
+		up.Type, up.Text, up.UnmodifiedText = kb.KeyUp, "", ""
+		for _, event := range []input.DispatchKeyEventParams{*down, up} {
+			if _, err := chromedp.Call(b.ctx, input.DispatchKeyEvent, event); err != nil {
+				b.t.Fatal(err)
+			}
+		}
 	}
 }
 

@@ -1,7 +1,7 @@
 // Command build makes the console's files from its TypeScript sources, with
 // esbuild as a library. It runs in api/console, as `go generate` does.
 //
-//	go run ./build [-out FOLDER]
+//	go run ./build [-out FOLDER] [-types FILE]
 package main
 
 import (
@@ -19,22 +19,23 @@ import (
 
 func main() {
 	out := flag.String("out", "dist", "`FOLDER` to replace with the result")
+	types := flag.String("types", "src/types.gen.ts", "`FILE` of the types of the interface")
 	flag.Parse()
-	if err := run(*out); err != nil {
+	if err := run(*out, *types); err != nil {
 		fmt.Fprintln(os.Stderr, "error:", err)
 		os.Exit(1)
 	}
 }
 
-func run(out string) error {
+func run(out, typesFile string) error {
 	if err := os.RemoveAll(out); err != nil {
 		return err
 	}
 	types, err := typesOf("../openapi.yaml")
-	if err == nil {
-		err = os.WriteFile("src/types.gen.ts", types, 0o644)
-	}
 	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(typesFile, types, 0o644); err != nil {
 		return err
 	}
 	files, err := bundle(out)

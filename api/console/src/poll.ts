@@ -30,7 +30,7 @@ export function repeat(task: (signal: AbortSignal) => Promise<void>, interval: n
     due = Infinity; // none begins while one runs
     await task(ending.signal);
     due = Date.now() + interval;
-    if (!ending.signal.aborted) timer = window.setTimeout(run, interval);
+    if (!ending.signal.aborted && !document.hidden) timer = window.setTimeout(run, interval);
   };
   const shown = () => {
     if (document.hidden || due === Infinity) return;

@@ -48,7 +48,7 @@ export function spanOf(query: URLSearchParams): Span {
   const stop = Number(query.get("to"));
   if (start > 0 && stop > start) return { range: { start, stop } };
   const period = query.get("p");
-  return { period: period !== null && period in periods ? (period as Period) : "24h" };
+  return { period: period !== null && Object.hasOwn(periods, period) ? (period as Period) : "24h" };
 }
 
 export function queryOf(span: Span): Record<string, string> {

@@ -71,14 +71,14 @@ function options(element: HTMLElement, latest: { current: PlotProps }): uPlot.Op
   });
   const words = new Intl.NumberFormat(locale(), { maximumFractionDigits: 3 });
   return {
-    width: element.clientWidth || 600, height: p.height, legend: { show: false },
+    width: element.clientWidth || 600, height: p.height, padding: [8, 12, 0, 0], legend: { show: false },
     cursor: { sync: { key: crosshair, setSeries: false }, drag: { x: true, y: false, setScale: false }, points: { size: 6 }, y: false },
     scales: {
       x: { time: true, range: () => [latest.current.range.start / 1000, latest.current.range.stop / 1000] },
       y: { range: (_, low, high) => spread(low, high) },
     },
     axes: [
-      { ...axis(), values: (_, times) => ticks(times) },
+      { ...axis(), size: 28, values: (_, times) => ticks(times) },
       { ...axis(), size: 56, values: (_, all) => all.map((v) => words.format(v)) },
     ],
     series: [{}, ...p.lines.map((line) => ({ label: line.name, width: 1.75, spanGaps: false, points: { show: false }, ...styleOf(element, line.color) }))],

@@ -1,14 +1,15 @@
 // Draws the objects of a diagram. View and editor share it.
 
 import type { JSX } from "preact";
-import { useState } from "preact/hooks";
-import { show } from "../format";
+import { useMemo, useState } from "preact/hooks";
+import { isState, show } from "../format";
 import { t } from "../i18n";
-import type { Limits } from "../limits";
+import type { Level, Limits } from "../limits";
 import type { Poll } from "../poll";
 import type { Var } from "../variables";
 import { flowOf } from "./flow";
-import { boxOf, canvasOf, isShown, kinds, num, pointsOf, sizeOf, text, varsOf, type ById, type Doc, type Item, type Kind } from "./model";
+import { beside, boxAt, obstacles } from "./layout";
+import { boxOf, canvasOf, isShown, kinds, num, pointsOf, sizeOf, text, varsOf, type Box, type ById, type Doc, type Item, type Kind } from "./model";
 
 export interface Live {
   poll: Poll;
@@ -27,19 +28,36 @@ interface DrawProps {
 export function Drawing({ doc, live, editing }: DrawProps): JSX.Element {
   const { width, height } = canvasOf(doc);
   const image = text(doc.head.backgroundImg);
-  const items = (kind: Kind) => (editing ? doc[kind] : doc[kind].filter(isShown));
+  const once = useMemo(() => remembering(), [editing, live]);
+  const items = (kind: Kind, draw: (item: Item) => JSX.Element) => doc[kind].filter((item) => editing || isShown(item)).map((item) => once(item, draw));
   return (
     <>
-      <rect class="paper" width={width} height={height} fill={color(doc.head.backgroundColor, "#f4f5f6")} />
+      <rect class="paper" width={width} height={height} fill={paper(doc)} />
       {image !== "" && <image href={image} width={width} height={height} preserveAspectRatio="xMidYMid slice" />}
-      {items("polylines").map((item) => <Polyline key={item.id} item={item} />)}
-      {items("lines").map((item) => <Line key={item.id} item={item} live={editing ? undefined : live} />)}
-      {items("images").map((item) => <Picture key={item.id} item={item} />)}
-      {items("texts").map((item) => <Text key={item.id} item={item} live={live} />)}
+      {items("polylines", (item) => <Polyline key={item.id} item={item} />)}
+      {items("lines", (item) => <Line key={item.id} item={item} live={editing ? undefined : live} />)}
+      {items("images", (item) => <Picture key={item.id} item={item} />)}
+      {items("texts", (item) => <Text key={item.id} item={item} live={live} />)}
       {live && !editing && <Values doc={doc} live={live} />}
     </>
   );
 }
+
+/**
+ * Returns a function that draws each object once. An object that did not change is
+ * the same element again, which is not compared: moving one of 500 costs one.
+ */
+function remembering(): (item: Item, draw: (item: Item) => JSX.Element) => JSX.Element {
+  const drawn = new WeakMap<Item, JSX.Element>();
+  return (item, draw) => {
+    let element = drawn.get(item);
+    if (!element) drawn.set(item, (element = draw(item)));
+    return element;
+  };
+}
+
+/** The colour of a diagram's ground. */
+export const paper = (doc: Doc) => color(doc.head.backgroundColor, "#f4f5f6");
 
 /** A colour as it may stand in an attribute, which must not refer to anything. */
 function color(value: unknown, otherwise: string): string {
@@ -109,51 +127,70 @@ function Text({ item, live }: { item: Item; live: Live | undefined }): JSX.Eleme
   );
 }
 
-/** Values of lines at the middle of the longest line that a variable has, of pictures below. */
+/** Values of lines, at the middle of the longest line of each variable, and of pictures. */
 function Values({ doc, live }: { doc: Doc; live: Live }): JSX.Element {
+  const taken = obstacles(doc);
+  const canvas = canvasOf(doc);
+  const tags: JSX.Element[] = [];
+  const put = (key: string | number, rows: Row[], place: (width: number, height: number) => Box) => {
+    const box = place(Math.max(...rows.map((r) => r.line.length)) * 7.4 + 12, rows.length * rowHeight + 2);
+    taken.push(box);
+    tags.push(<Tag key={key} box={box} rows={rows} />);
+  };
+  for (const { item, v } of longestLines(doc, live.byId)) {
+    const box = boxOf("lines", item);
+    const [x, y] = [(box.left + box.right) / 2, (box.top + box.bottom) / 2];
+    const steep = box.bottom - box.top > box.right - box.left;
+    const half = num(item.strokeWidth, 3) / 2 + 3;
+    put("line" + item.id, [rowOf(v, live)], (width, height) =>
+      steep ? boxAt(x + half, y - height / 2, width, height) : boxAt(x - width / 2, y - half - height, width, height));
+  }
+  for (const item of doc.images.filter(isShown)) {
+    const rows = varsOf("images", item, live.byId).map((v) => rowOf(v, live));
+    if (rows.length > 0) put(item.id, rows, (width, height) => beside(boxOf("images", item), width, height, taken, canvas));
+  }
+  return <g class={live.poll.failed ? "values old" : "values"}>{tags}</g>;
+}
+
+/** The longest line that each variable is bound to; of equal ones the level one. */
+function longestLines(doc: Doc, byId: ById): { item: Item; v: Var }[] {
   const longest = new Map<string, { item: Item; length: number; v: Var }>();
   for (const item of doc.lines.filter(isShown)) {
-    const v = varsOf("lines", item, live.byId)[0];
+    const v = varsOf("lines", item, byId)[0];
     if (!v) continue;
     const box = boxOf("lines", item);
     const length = Math.hypot(box.right - box.left, box.bottom - box.top) + (box.top === box.bottom ? 1 : 0);
     if (length > (longest.get(v.key)?.length ?? -1)) longest.set(v.key, { item, length, v });
   }
-  return (
-    <g class={live.poll.failed ? "values old" : "values"}>
-      {[...longest.values()].map(({ item, v }) => {
-        const box = boxOf("lines", item);
-        const [x, y] = [(box.left + box.right) / 2, (box.top + box.bottom) / 2];
-        const steep = box.bottom - box.top > box.right - box.left;
-        return <Tag key={v.key} x={steep ? x + 8 : x} y={steep ? y : y - num(item.strokeWidth, 3) / 2 - 12} start={steep} vars={[v]} live={live} />;
-      })}
-      {doc.images.filter(isShown).map((item) => {
-        const vars = varsOf("images", item, live.byId);
-        const box = boxOf("images", item);
-        return vars.length > 0 && <Tag key={item.id} x={(box.left + box.right) / 2} y={box.bottom - 7} vars={vars} live={live} />;
-      })}
-    </g>
-  );
+  return [...longest.values()];
 }
 
 const rowHeight = 17;
 
-/** A box with values, centred on a point or beginning there; more of them grow upwards. */
-function Tag({ x, y, start, vars, live }: { x: number; y: number; start?: boolean; vars: Var[]; live: Live }): JSX.Element {
-  const rows = vars.map((v) => {
-    const value = live.poll.values.get(v.key);
-    const shown = live.poll.at === null ? { text: "…", unit: "", missing: false } : show(value, v.varsTs, v.unit);
-    const level = typeof value === "number" ? (live.limits?.get(v.key)?.(value) ?? "") : "";
-    return { v, shown, level, line: (level && "▲ ") + shown.text + (shown.unit && " " + shown.unit) };
-  });
-  const width = Math.max(...rows.map((r) => r.line.length)) * 7.4 + 10;
-  const left = start ? x : x - width / 2;
-  const top = y - (rows.length - 1) * rowHeight - rowHeight / 2;
+/** A value in a tag. */
+interface Row {
+  v: Var;
+  line: string;
+  missing: boolean;
+  level: Level;
+}
+
+/** A value without a unit bears the first word of its variable's name. */
+function rowOf(v: Var, live: Live): Row {
+  const value = live.poll.values.get(v.key);
+  const shown = live.poll.at === null ? { text: "…", unit: "", missing: false } : show(value, v.varsTs, v.unit);
+  const level = typeof value === "number" ? (live.limits?.get(v.key)?.(value) ?? "") : "";
+  const name = v.unit || isState(v.varsTs) ? "" : v.name.split(" ")[0] + " ";
+  return { v, missing: shown.missing, level, line: (level && "▲ ") + name + shown.text + (shown.unit && " " + shown.unit) };
+}
+
+function Tag({ box, rows }: { box: Box; rows: Row[] }): JSX.Element {
+  const x = (box.left + box.right) / 2;
   return (
     <g class="tag">
-      <rect x={left} y={top} width={width} height={rows.length * rowHeight + 2} rx="3" />
-      {rows.map(({ v, shown, level, line }, i) => (
-        <text key={v.key} class={shown.missing ? "missing" : level} x={left + width / 2} y={top + (i + 0.5) * rowHeight + 1}>
+      <rect x={box.left} y={box.top} width={box.right - box.left} height={box.bottom - box.top} rx="3" />
+      {rows.map(({ v, missing, level, line }, i) => (
+        <text key={v.key} class={missing ? "missing" : level} x={x} y={box.top + (i + 0.5) * rowHeight + 1}>
           <title>{v.name}</title>{line}
         </text>
       ))}

@@ -73,7 +73,7 @@ export function Canvas(props: CanvasProps): JSX.Element {
   };
   return (
     <svg
-      ref={svg} class={"canvas diagram tool-" + tool} viewBox={`0 0 ${width} ${height}`} tabIndex={0} role="application" aria-label={t("canvasLabel")}
+      ref={svg} class={"canvas diagram tool-" + tool} viewBox={`0 0 ${width} ${height}`} tabindex={0} role="application" aria-label={t("canvasLabel")}
       onPointerDown={down} onPointerMove={moved} onPointerUp={up} onDblClick={endPolyline} onKeyDown={pressed}
     >
       <Still doc={drawn} byId={props.byId} />
@@ -83,9 +83,10 @@ export function Canvas(props: CanvasProps): JSX.Element {
   );
 }
 
-/** The drawing, which is made anew only when the diagram changes. */
+/** The drawing without values. */
 function Still({ doc, byId }: { doc: Doc; byId: ById }): JSX.Element {
-  return useMemo(() => <Drawing doc={doc} editing live={{ byId, poll: { values: new Map(), at: null, failed: null } }} />, [doc, byId]);
+  const live = useMemo(() => ({ byId, poll: { values: new Map(), at: null, failed: null } }), [byId]);
+  return useMemo(() => <Drawing doc={doc} editing live={live} />, [doc, live]);
 }
 
 function toCanvas(svg: SVGSVGElement, e: MouseEvent): Point {

@@ -1,4 +1,5 @@
 import type { JSX } from "preact";
+import { useState } from "preact/hooks";
 import { find, num, pointsOf, text, varsOf, withPoints, type ById, type Doc, type Item, type Kind, type Ref } from "../diagram/model";
 import { t, type Key } from "../i18n";
 import { Picker } from "../picker";
@@ -37,12 +38,17 @@ interface FieldProps {
 
 /** A field that takes effect when it is left or Enter is pressed, as one step to undo. */
 function Field({ label, value, type = "text", put }: FieldProps): JSX.Element {
+  const [typed, setTyped] = useState<string | null>(null);
+  const taken = (text: string) => {
+    setTyped(null);
+    if (text !== String(value)) put(text);
+  };
   return (
     <label>
       {label}
       <input
-        type={(type === "url" ? "text" : type) as "text"} value={value} step={type === "number" ? "any" : undefined} spellcheck={false}
-        onChange={(e) => e.currentTarget.value !== String(value) && put(e.currentTarget.value)}
+        type={(type === "url" ? "text" : type) as "text"} value={typed ?? value} step={type === "number" ? "any" : undefined} spellcheck={false}
+        onInput={(e) => setTyped(e.currentTarget.value)} onChange={(e) => taken(e.currentTarget.value)}
       />
     </label>
   );

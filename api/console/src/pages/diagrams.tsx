@@ -1,7 +1,7 @@
 import type { JSX } from "preact";
 import { useMemo, useState } from "preact/hooks";
 import * as api from "../api";
-import { altText, diagramVars, Drawing } from "../diagram/draw";
+import { altText, diagramVars, Drawing, paper } from "../diagram/draw";
 import { canvasOf, emptyDoc, text, toDoc, type ById, type Doc } from "../diagram/model";
 import { Editor } from "../editor/editor";
 import { t } from "../i18n";
@@ -96,6 +96,7 @@ function View({ id }: { id: number }): JSX.Element {
 function Picture({ id, doc, byId, limits }: Known & { id: number }): JSX.Element {
   const vars = useMemo(() => diagramVars(doc, byId), [doc, byId]);
   const poll = usePoll(vars, every.map);
+  const live = useMemo(() => ({ poll, byId, limits }), [poll, byId, limits]);
   const { width, height } = canvasOf(doc);
   useKeys({ e: () => go(`diagrams/${id}/edit`) });
   return (
@@ -107,8 +108,8 @@ function Picture({ id, doc, byId, limits }: Known & { id: number }): JSX.Element
         <a class="button" href={href("diagrams")}>{t("otherDiagram")}</a>
         <a class="button" href={href(`diagrams/${id}/edit`)}>{t("edit")}</a>
       </div>
-      <svg class="diagram" viewBox={`0 0 ${width} ${height}`} role="img" aria-label={altText(doc)}>
-        <Drawing doc={doc} live={{ poll, byId, limits }} />
+      <svg class="diagram" viewBox={`0 0 ${width} ${height}`} role="img" aria-label={altText(doc)} style={{ background: paper(doc) }}>
+        <Drawing doc={doc} live={live} />
       </svg>
     </>
   );

@@ -1,7 +1,7 @@
 import type { JSX } from "preact";
 import { useEffect, useMemo, useState } from "preact/hooks";
 import * as api from "../api";
-import { ago, clock, number, show } from "../format";
+import { ago, clock, isState, number, show } from "../format";
 import { t } from "../i18n";
 import { limitsOf, type Level, type Limits } from "../limits";
 import { every, usePoll } from "../poll";
@@ -129,7 +129,7 @@ function Footer({ points, level, late, v, now }: FooterProps): JSX.Element {
         {late !== null
           ? <span class="flag">▲ {t("lastMeasured", { time: clock(late), age: ago(late, now) })}</span>
           : level !== "" && <span class="flag">▲ {t("outOfLimits")}</span>}
-        {late === null && level === "" && points && points.length > 0 && <span>{number(low)} – {number(high)}</span>}
+        {late === null && level === "" && points && points.length > 0 && !isState(v.varsTs) && <span>{number(low)} – {number(high)}</span>}
         {v.calc && level === "" && <span>{t("computed")}</span>}
       </p>
     </>
