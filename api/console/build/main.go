@@ -82,7 +82,11 @@ func bundle(out string) ([]string, error) {
 	return names, nil
 }
 
-// writePage writes index.html with the names of the entry's script and style.
+// imported matches the files that a script needs before it runs.
+var imported = regexp.MustCompile(`(?:from|import)"\./(chunk-[A-Z0-9]+\.js)"`)
+
+// writePage writes index.html with the names of the entry's script and style, and
+// lets browsers load what the script needs at the same time.
 func writePage(out string, files []string) error {
 	page, err := os.ReadFile("src/index.html")
 	if err != nil {
@@ -96,5 +100,14 @@ func writePage(out string, files []string) error {
 		}
 		text = strings.ReplaceAll(text, "main."+ext, files[i])
 	}
+	script, err := os.ReadFile(filepath.Join(out, regexp.MustCompile(`main-[A-Z0-9]+\.js`).FindString(text)))
+	if err != nil {
+		return err
+	}
+	var preload strings.Builder
+	for _, match := range imported.FindAllSubmatch(script, -1) {
+		fmt.Fprintf(&preload, "<link rel=\"modulepreload\" href=\"%s\">\n", match[1])
+	}
+	text = strings.Replace(text, "<script type=\"module\"", preload.String()+"<script type=\"module\"", 1)
 	return os.WriteFile(filepath.Join(out, "index.html"), []byte(text), 0o644)
 }

@@ -114,7 +114,7 @@ function Settings({ loggedIn, help }: { loggedIn: boolean; help: () => void }): 
       {(["en", "es"] as const).map((l) => (
         <button
           type="button" class="quiet" key={l} lang={l} aria-pressed={language.get() === l}
-          aria-label={l === "en" ? "English" : "Español"} onClick={() => choose(l)}
+          aria-label={l === "en" ? "en, English" : "es, Español"} onClick={() => choose(l)}
         >{l}</button>
       ))}
       <button type="button" class="quiet" title={name(theme)} aria-label={t("theme", { theme: name(theme) })} onClick={turn}>

@@ -28,11 +28,27 @@ export function show(value: unknown, varsTs?: VarsTs, unit?: string | null): Sho
   return { text: number(Number(value)), unit: unit ?? "", missing: false };
 }
 
+type Formats = { number: Intl.NumberFormatOptions; time: Intl.DateTimeFormatOptions };
+
+const formats = new Map<string, Intl.NumberFormat | Intl.DateTimeFormat>();
+
+/** Returns a format in the locale. It is kept: making one takes longer than using it. */
+function format<K extends keyof Formats>(kind: K, options: Formats[K]): K extends "number" ? Intl.NumberFormat : Intl.DateTimeFormat;
+function format(kind: keyof Formats, options: object): Intl.NumberFormat | Intl.DateTimeFormat {
+  const key = locale() + kind + JSON.stringify(options);
+  let found = formats.get(key);
+  if (!found) {
+    found = kind === "number" ? new Intl.NumberFormat(locale(), options) : new Intl.DateTimeFormat(locale(), options);
+    formats.set(key, found);
+  }
+  return found;
+}
+
 /** Four significant digits, or more where they stand before the decimal point. */
 export function number(value: number): string {
   const size = Math.abs(value);
   const digits = size >= 1000 ? 0 : size >= 100 ? 1 : size >= 10 ? 2 : 3;
-  return new Intl.NumberFormat(locale(), { maximumFractionDigits: digits }).format(Object.is(value, -0) ? 0 : value);
+  return format("number", { maximumFractionDigits: digits }).format(Object.is(value, -0) ? 0 : value);
 }
 
 /** A time as hours, with the day if it is not today. */
@@ -41,11 +57,11 @@ export function clock(ms: number, now = Date.now()): string {
   const options: Intl.DateTimeFormatOptions = today
     ? { hour: "2-digit", minute: "2-digit" }
     : { day: "2-digit", month: "short", hour: "2-digit", minute: "2-digit" };
-  return new Intl.DateTimeFormat(locale(), options).format(ms);
+  return format("time", options).format(ms);
 }
 
 export function exact(ms: number): string {
-  return new Intl.DateTimeFormat(locale(), { dateStyle: "medium", timeStyle: "medium" }).format(ms);
+  return format("time", { dateStyle: "medium", timeStyle: "medium" }).format(ms);
 }
 
 /** A time in the past in words: 12 seconds ago. */

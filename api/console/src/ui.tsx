@@ -93,7 +93,7 @@ export function Age({ at }: { at: number }): JSX.Element {
 }
 
 /** The line that says how old the values of a view are, and whether polls fail. */
-export function Freshness({ poll }: { poll: Poll }): JSX.Element | null {
+export function Freshness({ poll }: { poll: Poll }): JSX.Element {
   if (poll.failed) {
     const { since, error } = poll.failed;
     return (
@@ -104,7 +104,7 @@ export function Freshness({ poll }: { poll: Poll }): JSX.Element | null {
       </p>
     );
   }
-  if (poll.at === null) return null;
+  if (poll.at === null) return <p class="freshness" />;
   return <p class="freshness">{t("updated")} <Age at={poll.at} /></p>;
 }
 

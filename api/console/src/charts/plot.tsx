@@ -55,7 +55,7 @@ export function Plot(props: PlotProps): JSX.Element {
   }, [identity]);
   const { start, stop } = props.range;
   useEffect(() => plot.current?.setData(data(props.table)), [props.table, start, stop]);
-  return <div class="plot" ref={ref} onDblClick={() => props.zoom?.(null)} />;
+  return <div class="plot" ref={ref} style={{ minHeight: props.height }} onDblClick={() => props.zoom?.(null)} />;
 }
 
 function data(table: Table): uPlot.AlignedData {
@@ -78,7 +78,7 @@ function options(element: HTMLElement, latest: { current: PlotProps }): uPlot.Op
       y: { range: (_, low, high) => spread(low, high) },
     },
     axes: [
-      { ...axis(), size: 28, values: (_, times) => ticks(times) },
+      { ...axis(), size: 28, space: 84, values: (_, times) => ticks(times) },
       { ...axis(), size: 56, values: (_, all) => all.map((v) => words.format(v)) },
     ],
     series: [{}, ...p.lines.map((line) => ({ label: line.name, width: 1.75, spanGaps: false, points: { show: false }, ...styleOf(element, line.color) }))],

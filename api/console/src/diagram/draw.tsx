@@ -8,7 +8,7 @@ import type { Level, Limits } from "../limits";
 import type { Poll } from "../poll";
 import type { Var } from "../variables";
 import { flowOf } from "./flow";
-import { beside, boxAt, obstacles } from "./layout";
+import { beside, boxAt, free, obstacles } from "./layout";
 import { boxOf, canvasOf, isShown, kinds, num, pointsOf, sizeOf, text, varsOf, type Box, type ById, type Doc, type Item, type Kind } from "./model";
 
 export interface Live {
@@ -133,8 +133,8 @@ function Values({ doc, live }: { doc: Doc; live: Live }): JSX.Element {
   const canvas = canvasOf(doc);
   const tags: JSX.Element[] = [];
   const put = (key: string | number, rows: Row[], place: (width: number, height: number) => Box) => {
-    const box = place(Math.max(...rows.map((r) => r.line.length)) * 7.4 + 12, rows.length * rowHeight + 2);
-    taken.push(box);
+    const box = place(Math.max(...rows.map((r) => r.line.length)) * 7.8 + 12, rows.length * rowHeight + 2);
+    taken.others.push(box);
     tags.push(<Tag key={key} box={box} rows={rows} />);
   };
   for (const { item, v } of longestLines(doc, live.byId)) {
@@ -142,8 +142,9 @@ function Values({ doc, live }: { doc: Doc; live: Live }): JSX.Element {
     const [x, y] = [(box.left + box.right) / 2, (box.top + box.bottom) / 2];
     const steep = box.bottom - box.top > box.right - box.left;
     const half = num(item.strokeWidth, 3) / 2 + 3;
-    put("line" + item.id, [rowOf(v, live)], (width, height) =>
-      steep ? boxAt(x + half, y - height / 2, width, height) : boxAt(x - width / 2, y - half - height, width, height));
+    put("line" + item.id, [rowOf(v, live)], (width, height) => free(taken, steep
+      ? [boxAt(x + half, y - height / 2, width, height), boxAt(x - half - width, y - height / 2, width, height)]
+      : [boxAt(x - width / 2, y - half - height, width, height), boxAt(x - width / 2, y + half, width, height)]));
   }
   for (const item of doc.images.filter(isShown)) {
     const rows = varsOf("images", item, live.byId).map((v) => rowOf(v, live));

@@ -40,11 +40,11 @@ export const en = {
   symbol: "Symbol", symbolOther: "other picture", symbolTank: "Tank", symbolPump: "Pump", symbolValve: "Valve", symbolReservoir: "Reservoir",
   symbolStation: "Pumping station", symbolMeter: "Flow meter", symbolGauge: "Pressure gauge", symbolDoser: "Doser", symbolSensor: "Sensor", symbolPanel: "Panel", symbolZone: "Zone",
   upload: "Upload a picture", file: "File", accessKey: "Access key", secretKey: "Secret key",
-  conflictTitle: "Somebody else has saved this diagram", conflictText: "The two states differ in {count} objects. Nothing is lost until you choose.",
+  conflictTitle: "Somebody else has saved this diagram", conflictText: "Objects that differ: {count}. Nothing is lost until you choose.",
   conflictMine: "Yours, not saved", conflictTheirs: "Theirs, saved", keepMine: "Save yours over theirs", takeTheirs: "Discard yours and load theirs",
   // Devices
   notifyTitle: "Notifications of devices", noNotify: "No notifications are configured yet. An administrator imports them:",
-  eventCount: "{count} events, {alarms} raise an alarm", chooseDevice: "Choose a version of a device to see its events and send its configuration.",
+  eventCount: "{count} events, {alarms} with alarm", chooseDevice: "Choose a version of a device to see its events and send its configuration.",
   alarmEvents: "Events that raise an alarm", event: "Event {id}", changed: "changed", topic: "Topic", source: "Member of the message",
   send: "Send", sending: "Sending…", notSent: "Not sent:", sentTo: "The broker took the message for {topic} at {time}.",
   matched: "A device is subscribed and gets it.", unmatched: "No device is subscribed to this topic at the moment.", reasonCode: "(MQTT reason code {code})",

@@ -42,7 +42,7 @@ export const es: Record<keyof typeof en, string> = {
   symbol: "Símbolo", symbolOther: "otra imagen", symbolTank: "Tanque", symbolPump: "Bomba", symbolValve: "Válvula", symbolReservoir: "Embalse",
   symbolStation: "Estación de bombeo", symbolMeter: "Medidor de caudal", symbolGauge: "Manómetro", symbolDoser: "Dosificador", symbolSensor: "Sensor", symbolPanel: "Tablero", symbolZone: "Zona",
   upload: "Subir una imagen", file: "Archivo", accessKey: "Clave de acceso", secretKey: "Clave secreta",
-  conflictTitle: "Otra persona guardó este diagrama", conflictText: "Los dos estados difieren en {count} objetos. Nada se pierde hasta que elija.",
+  conflictTitle: "Otra persona guardó este diagrama", conflictText: "Objetos que difieren: {count}. Nada se pierde hasta que elija.",
   conflictMine: "El suyo, sin guardar", conflictTheirs: "El de la otra persona, guardado", keepMine: "Guardar el suyo encima", takeTheirs: "Descartar el suyo y cargar el otro",
   // Equipos
   notifyTitle: "Notificaciones de los equipos", noNotify: "Aún no hay notificaciones configuradas. Un administrador las importa:",

@@ -128,10 +128,13 @@ function drawing(): void {
   same("a bound line", varsOf("lines", doc().lines[0]!, new Map()).map((v) => [v.id, v.name]), [[7, "Q"]]);
   const canvas = { width: 200, height: 200 };
   const owner = boxAt(50, 50, 40, 40);
-  same("below", beside(owner, 40, 10, [], canvas), boxAt(50, 93, 40, 10));
-  same("above", beside(owner, 40, 10, [boxAt(0, 91, 200, 20)], canvas), boxAt(50, 37, 40, 10));
-  same("nowhere else", beside(owner, 40, 10, [boxAt(0, 0, 200, 200)], canvas), boxAt(50, 80, 40, 10));
-  same("obstacles", obstacles(doc()).length, 2);
+  const near = (lines: ReturnType<typeof boxAt>[], others: typeof lines) => beside(owner, 40, 10, { lines, others }, canvas);
+  same("below", near([], [owner]), boxAt(50, 93, 40, 10));
+  same("above", near([boxAt(0, 95, 200, 1)], []), boxAt(50, 37, 40, 10));
+  same("not beside the text of another", near([boxAt(0, 95, 200, 1)], [boxAt(50, 20, 40, 10)]), boxAt(93, 50, 40, 10));
+  same("clear of a line at the side", near([boxAt(0, 95, 200, 1), boxAt(0, 40, 200, 1), boxAt(90, 55, 90, 1)], []), boxAt(93, 79, 40, 10));
+  same("nowhere else", near([boxAt(0, 0, 200, 200)], []), boxAt(50, 80, 40, 10));
+  same("obstacles", [obstacles(doc()).lines.length, obstacles(doc()).others.length], [1, 1]);
   const hour = 3_600_000;
   same("late", [lateSince([[0, 1]], hour), lateSince([[0, 1]], 3 * hour), lateSince([], hour)], [null, hour / 2, null]);
   same("a gap in a sparkline", path([[0, 1], [hour / 2, 2], [3 * hour, 1]], 24 * hour, 160, 36).match(/[ML]/g)?.join(""), "MLM");
