@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -117,16 +119,7 @@ func TestLoginForm(t *testing.T) {
 	}
 	fill("wrong")
 	b.text("The login was refused")
-	s, err := theDemo()
-	if err != nil {
-		t.Fatal(err)
-	}
-	var demo struct {
-		TokenApp string `json:"tokenApp"`
-	}
-	if err := json.Unmarshal(read(t, filepath.Join(s.data, "data", "demo.json")), &demo); err != nil {
-		t.Fatal(err)
-	}
+	demo := readDemo(t)
 	fill(demo.TokenApp)
 	b.until(`document.querySelectorAll(".card .number").length > 10`)
 	if address := value[string](b, "location.href"); strings.Contains(address, demo.TokenApp) || strings.Contains(address, "?") {
@@ -329,4 +322,115 @@ func TestDark(t *testing.T) {
 	b.visit("#/diagrams/2")
 	b.until(`document.querySelectorAll(".flow").length > 0`)
 	b.shot("dark-diagram")
+}
+
+// TestExport zooms into a chart and saves it as CSV and as a picture.
+func TestExport(t *testing.T) {
+	f := newFront(t)
+	b := newBrowser(t, 1280, 800)
+	b.enterDemo(f)
+	b.visit("#/charts?v=50,52&p=24h")
+	b.until(`document.querySelectorAll(".u-over").length === 2`)
+	b.eval(`window.saved = []`)
+	b.eval(`URL.createObjectURL = (real => blob => { saved.push(blob); return real.call(URL, blob); })(URL.createObjectURL)`)
+	b.click("CSV")
+	b.until(`saved.length === 1`)
+	b.eval(`saved[0].text().then(text => { window.csv = text; })`)
+	b.until(`Boolean(window.csv)`)
+	lines := strings.Split(value[string](b, "csv"), "\r\n")
+	if len(lines) < 500 || strings.TrimPrefix(lines[0], "\ufeff") != "time,Nivel del tanque norte (m),Entrada al tanque norte (l/s)" || strings.Count(lines[1], ",") != 2 {
+		t.Errorf("%d lines, which begin with %q", len(lines), lines[:2])
+	}
+	b.click("PNG")
+	b.until(`saved.length === 2 && saved[1].type === "image/png" && saved[1].size > 10000`)
+	place := value[[]float64](b, `(r => [r.left, r.top, r.width, r.height])(document.querySelector(".u-over").getBoundingClientRect())`)
+	x, y := place[0]+place[2]/2, place[1]+place[3]/2
+	b.do(chromedp.DragAndDropXY(x, y, x+200, y, 5))
+	b.until(`/from=\d+&to=\d+/.test(location.hash) && document.querySelectorAll(".u-over").length === 2`)
+	b.shot("charts-zoomed")
+	b.do(chromedp.DoubleClick(".u-over"))
+	b.until(`location.hash.includes("p=24h")`)
+}
+
+// TestUpload puts a picture into a diagram that was uploaded from the editor.
+func TestUpload(t *testing.T) {
+	f := newFront(t)
+	b := newBrowser(t, 1280, 800)
+	b.enterDemo(f)
+	b.newDiagram("Imagen")
+	demo := readDemo(t)
+	picture := filepath.Join(t.TempDir(), "plano.png")
+	if err := os.WriteFile(picture, onePixel, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	b.do(chromedp.Focus(".canvas"))
+	b.press("i" + kb.Enter)
+	b.until(`document.querySelector(".properties details") !== null`)
+	b.do(chromedp.Click(".properties summary"), chromedp.SetUploadFiles("[name=file]", []string{picture}),
+		chromedp.SetValue("[name=access]", demo.Access), chromedp.SetValue("[name=secret]", demo.Secret),
+		chromedp.Click(".properties details button"))
+	b.until(`/\/uploads\/[0-9a-f]{32}\.png$/.test(document.querySelector(".canvas image")?.getAttribute("href"))`)
+}
+
+// onePixel is a PNG.
+var onePixel = []byte("\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR\x00\x00\x00\x01\x00\x00\x00\x01\x08\x06\x00\x00\x00\x1f\x15\xc4\x89" +
+	"\x00\x00\x00\rIDATx\x9cc\xf8\xff\xff?\x00\x05\xfe\x02\xfe\xa75\x81\x84\x00\x00\x00\x00IEND\xaeB`\x82")
+
+// demoFile is what demo.json says.
+type demoFile struct {
+	TokenApp string `json:"tokenApp"`
+	Access   string `json:"accesskey"`
+	Secret   string `json:"secretkey"`
+}
+
+func readDemo(t *testing.T) (d demoFile) {
+	t.Helper()
+	s, err := theDemo()
+	if err == nil {
+		err = json.Unmarshal(read(t, filepath.Join(s.data, "data", "demo.json")), &d)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// TestAbnormal shows first, and in colour, what is out of the limits that the
+// tenant's charts draw, and says Sin datos where there is no value.
+func TestAbnormal(t *testing.T) {
+	f := newFront(t)
+	f.intercept(func(w http.ResponseWriter, r *http.Request) bool {
+		if r.URL.Path != "/multipleDataTs" {
+			return false
+		}
+		answer := httptest.NewRecorder()
+		r.Header.Del("Accept-Encoding")
+		f.proxy.ServeHTTP(answer, r)
+		var body struct {
+			Data map[string]any `json:"data"`
+		}
+		if err := json.Unmarshal(answer.Body.Bytes(), &body); err != nil {
+			t.Errorf("%s: %v", answer.Body, err)
+		}
+		body.Data["12"], body.Data["54"], body.Data["11"] = 9.2, 1, nil // discharge pressure, overflow, suction
+		w.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(w).Encode(body) // a browser that went away
+		return true
+	})
+	b := newBrowser(t, 1280, 800)
+	b.enterDemo(f)
+	b.click("es")
+	b.text("fuera de límites")
+	names := value[[]string](b, `[...document.querySelectorAll(".card.severe h2")].map(e => e.innerText)`)
+	if strings.Join(names, ", ") != "Presión de descarga, Rebose del tanque norte" {
+		t.Errorf("out of limits are %q", names)
+	}
+	b.until(`[...document.querySelectorAll(".card")].find(e => e.innerText.startsWith("Presión de succión")).innerText.includes("Sin datos")`)
+	b.shot("abnormal-network")
+	b.visit("#/boards")
+	b.until(`document.querySelectorAll(".state-tile.severe").length === 1 && document.querySelector(".gauge.severe") !== null`)
+	b.shot("abnormal-boards")
+	b.visit("#/diagrams/2")
+	b.until(`document.querySelectorAll(".tag text.severe").length === 1 && document.querySelectorAll(".tag text.missing").length === 1`)
+	b.shot("abnormal-diagram")
 }
