@@ -2,6 +2,7 @@
 # make test   all tests, on real servers too
 # make lint   formatting, vet, module files
 # make bench  the benchmarks
+# make console-types   type check of the console's sources (needs npm)
 
 export GOFLAGS ?= -buildvcs=false
 
@@ -10,7 +11,7 @@ MINIO := github.com/minio/minio@v0.0.0-20260212201848-7aac2a2c5b7c
 INFLUXD := github.com/influxdata/influxdb/cmd/influxd@v1.8.10
 DEBIAN := minisign postgresql mosquitto mosquitto-clients chromium
 
-.PHONY: build demo test lint bench tools
+.PHONY: build demo test lint bench tools console-types
 
 build:
 	go build -o bin/tsmon ./cmd/tsmon
@@ -31,6 +32,9 @@ lint:
 
 bench:
 	go test -run '^$$' -bench . -benchmem ./...
+
+console-types:
+	cd api/console && npm install --no-package-lock --no-audit --no-fund && npm run check
 
 tools: $(TOOLS)/minio $(TOOLS)/influxd
 	@(for name in minisign mosquitto_sub chromium; do command -v $$name || exit 1; done) >/dev/null && ls /usr/sbin/mosquitto /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || \

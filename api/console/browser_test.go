@@ -3,6 +3,7 @@ package console_test
 import (
 	"encoding/json"
 	"fmt"
+	"math"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -347,6 +348,10 @@ func TestExport(t *testing.T) {
 	x, y := place[0]+place[2]/2, place[1]+place[3]/2
 	b.do(chromedp.DragAndDropXY(x, y, x+200, y, 5))
 	b.until(`/from=\d+&to=\d+/.test(location.hash) && document.querySelectorAll(".u-over").length === 2`)
+	const hours = `(([, from, to]) => (to - from) / 3600000)(location.hash.match(/from=(\d+)&to=(\d+)/))`
+	if n, want := value[float64](b, hours), 24*200/place[2]; math.Abs(n-want) > .1 {
+		t.Errorf("the chart shows %.2f h, want %.2f", n, want)
+	}
 	b.shot("charts-zoomed")
 	b.do(chromedp.DoubleClick(".u-over"))
 	b.until(`location.hash.includes("p=24h")`)

@@ -33,6 +33,9 @@ interface PlotProps {
 /** Charts of one page share a crosshair by this name. */
 const crosshair = "tsmon";
 
+/** They share where the pointer is; a zoom is one chart's and goes by the address. */
+const shared = (event: string) => event === "mousemove" || event === "mouseleave";
+
 /** One chart with one axis. Dragging zooms, a double click goes back. */
 export function Plot(props: PlotProps): JSX.Element {
   const ref = useRef<HTMLDivElement>(null);
@@ -72,7 +75,7 @@ function options(element: HTMLElement, latest: { current: PlotProps }): uPlot.Op
   const words = new Intl.NumberFormat(locale(), { maximumFractionDigits: 3 });
   return {
     width: element.clientWidth || 600, height: p.height, padding: [8, 12, 0, 0], legend: { show: false },
-    cursor: { sync: { key: crosshair, setSeries: false }, drag: { x: true, y: false, setScale: false }, points: { size: 6 }, y: false },
+    cursor: { sync: { key: crosshair, setSeries: false, filters: { pub: shared, sub: () => true } }, drag: { x: true, y: false, setScale: false }, points: { size: 6 }, y: false },
     scales: {
       x: { time: true, range: () => [latest.current.range.start / 1000, latest.current.range.stop / 1000] },
       y: { range: (_, low, high) => spread(low, high) },

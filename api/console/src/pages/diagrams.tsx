@@ -108,9 +108,11 @@ function Picture({ id, doc, byId, limits }: Known & { id: number }): JSX.Element
         <a class="button" href={href("diagrams")}>{t("otherDiagram")}</a>
         <a class="button" href={href(`diagrams/${id}/edit`)}>{t("edit")}</a>
       </div>
-      <svg class="diagram" viewBox={`0 0 ${width} ${height}`} role="img" aria-label={altText(doc)} style={{ background: paper(doc) }}>
-        <Drawing doc={doc} live={live} />
-      </svg>
+      <div class="diagram-frame" tabindex={0} role="group" aria-label={text(doc.head.title)}>
+        <svg class="diagram" viewBox={`0 0 ${width} ${height}`} role="img" aria-label={altText(doc)} style={{ background: paper(doc) }}>
+          <Drawing doc={doc} live={live} />
+        </svg>
+      </div>
     </>
   );
 }
