@@ -162,6 +162,34 @@ func TestEditor(t *testing.T) {
 	b.shot("editor-saved")
 }
 
+// TestDraft keeps changes that are not saved when the editor is left or the
+// session ends.
+func TestDraft(t *testing.T) {
+	f := newFront(t)
+	b := newBrowser(t, 1280, 800)
+	b.enterDemo(f)
+	b.newDiagram("Borrador")
+	b.drawLine(200, 200, 400, 200)
+	b.until(`document.querySelectorAll(".objects button").length === 1`)
+	b.visit("#/network")
+	b.until(`document.querySelectorAll(".card .number").length > 10`)
+	b.click("Log out")
+	b.click("Open the demo")
+	b.until(`document.querySelectorAll(".card .number").length > 10`)
+	b.visit("#/diagrams/new")
+	b.text("Not saved yet")
+	b.drawLine(200, 300, 400, 300)
+	b.until(`document.querySelectorAll(".objects button").length === 2`)
+	b.press("zz", chromedp.ModifierCtrl)
+	b.until(`document.querySelectorAll(".objects button").length === 0`)
+	b.press("yy", chromedp.ModifierCtrl)
+	b.until(`document.querySelectorAll(".objects button").length === 2`)
+	b.click("Save")
+	b.until(`/diagrams\/\d+\/edit/.test(location.hash)`)
+	b.visit("#/diagrams/new")
+	b.until(`document.querySelector(".canvas") !== null && document.querySelectorAll(".objects button").length === 0`)
+}
+
 // newDiagram opens the editor with an empty diagram of this title.
 func (b *browser) newDiagram(title string) {
 	b.t.Helper()

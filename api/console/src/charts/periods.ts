@@ -47,8 +47,13 @@ export function spanOf(query: URLSearchParams): Span {
   const start = Number(query.get("from"));
   const stop = Number(query.get("to"));
   if (start > 0 && stop > start) return { range: { start, stop } };
+  return { period: periodOf(query) };
+}
+
+/** The period that an address names, also while a part of it is zoomed in. */
+export function periodOf(query: URLSearchParams): Period {
   const period = query.get("p");
-  return { period: period !== null && Object.hasOwn(periods, period) ? (period as Period) : "24h" };
+  return period !== null && Object.hasOwn(periods, period) ? (period as Period) : "24h";
 }
 
 export function queryOf(span: Span): Record<string, string> {

@@ -8,8 +8,9 @@ import type { Var } from "../variables";
 import { sentence } from "../ui";
 import { Canvas } from "./canvas";
 import { Conflict } from "./conflict";
+import { keepDraft, keptDraft } from "./draft";
 import * as history from "./history";
-import { duplicate, move, remove } from "./operations";
+import { continueIds, duplicate, move, remove } from "./operations";
 import { Properties } from "./properties";
 
 export type Tool = "select" | "line" | "polyline" | "text" | "image";
@@ -35,11 +36,14 @@ interface EditorProps {
 type Saving = { state: "idle" | "busy" | "done" } | { state: "failed"; message: string } | { state: "conflict"; theirs: Doc };
 
 export function Editor({ id, loaded, vars, byId, saved }: EditorProps): JSX.Element {
-  const [steps, setSteps] = useState(() => history.begin(loaded));
+  const [steps, setSteps] = useState(() => resume(id, loaded));
   const [chosen, setChosen] = useState<Ref[]>([]);
   const [tool, setTool] = useState<Tool>("select");
   const [saving, setSaving] = useState<Saving>({ state: "idle" });
+  const opened = useRef(loaded);
   useEffect(() => {
+    if (loaded === opened.current) return;
+    opened.current = loaded;
     setSteps(history.begin(loaded)); // after a save: new objects have their ids now
     setChosen([]);
   }, [loaded]);
@@ -51,6 +55,7 @@ export function Editor({ id, loaded, vars, byId, saved }: EditorProps): JSX.Elem
   const selection = chosen.filter((ref) => find(doc, ref));
   const dirty = doc !== loaded && (differences(loaded, doc) > 0 || JSON.stringify(doc.head) !== JSON.stringify(loaded.head));
   const save = () => void store(id, changes(id > 0 ? loaded : null, doc), setSaving, saved);
+  useEffect(() => keepDraft(id, dirty ? doc : null), [doc, dirty]);
   useLeaveWarning(dirty);
   useEditorKeys({
     tool: setTool, save,
@@ -74,12 +79,20 @@ export function Editor({ id, loaded, vars, byId, saved }: EditorProps): JSX.Elem
       {saving.state === "conflict" && (
         <Conflict
           mine={doc} theirs={saving.theirs} close={() => setSaving({ state: "idle" })}
-          takeTheirs={() => { setSaving({ state: "idle" }); saved(id); }}
+          takeTheirs={() => { setSaving({ state: "idle" }); keepDraft(id, null); saved(id); }}
           keepMine={() => void store(id, overwrite(saving.theirs, doc), setSaving, saved)}
         />
       )}
     </div>
   );
+}
+
+/** Goes on with the changes that were not saved when the editor was left. */
+function resume(id: number, loaded: Doc): history.History {
+  const draft = keptDraft(id);
+  if (!draft) return history.begin(loaded);
+  continueIds(draft);
+  return history.commit(history.begin(loaded), draft);
 }
 
 /** The save that makes a diagram this one, whatever others made of it meanwhile. */
@@ -91,6 +104,7 @@ async function store(id: number, body: ReturnType<typeof changes>, set: (s: Savi
   set({ state: "busy" });
   try {
     const newId = await api.saveDiagram(body);
+    keepDraft(id, null);
     set({ state: "done" });
     saved(newId);
   } catch (error) {

@@ -1,11 +1,16 @@
 // Changes to a diagram, as functions from one state to the next.
 
-import { boxOf, find, pointsOf, sameRef, withPoints, type Doc, type Item, type Kind, type Point, type Ref } from "../diagram/model";
+import { boxOf, find, kinds, pointsOf, sameRef, withPoints, type Doc, type Item, type Kind, type Point, type Ref } from "../diagram/model";
 
 let lastNew = 0;
 
 /** An id for an object that is not saved yet: unique and below zero. */
 const newId = () => --lastNew;
+
+/** Lets the ids of new objects go on below those of a diagram. */
+export function continueIds(doc: Doc): void {
+  lastNew = Math.min(lastNew, ...kinds.flatMap((kind) => doc[kind].map((item) => item.id)));
+}
 
 export function replace(doc: Doc, ref: Ref, change: (item: Item) => Item): Doc {
   return { ...doc, [ref.kind]: doc[ref.kind].map((item) => (item.id === ref.id ? change(item) : item)) };

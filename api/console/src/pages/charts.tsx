@@ -4,7 +4,7 @@ import type uPlot from "uplot";
 import * as api from "../api";
 import { Plot, styles, type Line } from "../charts/plot";
 import { useHistories, type History } from "../charts/history";
-import { periods, queryOf, rangeAt, spanOf, type Period, type Range, type Span } from "../charts/periods";
+import { periodOf, periods, queryOf, rangeAt, spanOf, type Period, type Range, type Span } from "../charts/periods";
 import { savePNG } from "../charts/png";
 import { csv, lastBefore, type Table } from "../charts/table";
 import { exact, number } from "../format";
@@ -34,9 +34,9 @@ function Choice({ all, query }: { all: Var[]; query: URLSearchParams }): JSX.Ele
   const span = spanOf(query);
   const show = (vars: Var[], next: Span, put = replace) => {
     const v = vars.map((x) => String(x.id)).join(",");
-    put("charts", { ...(v && { v }), ...queryOf(next) });
+    put("charts", { ...(v && { v }), p: periodOf(query), ...queryOf(next) });
   };
-  const zoom = (range: Range | null) => show(chosen, range ? { range } : { period: "24h" }, go);
+  const zoom = (range: Range | null) => show(chosen, range ? { range } : { period: periodOf(query) }, go);
   const usable = all.filter((v) => hasHistory(v) && !chosen.includes(v));
   return (
     <>
