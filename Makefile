@@ -4,6 +4,7 @@
 # make lint       formatting, vet, linters, module files
 # make bench      the benchmarks, compared with the figures in testdata
 # make baseline   the benchmarks, kept in testdata
+# make console-types   type check of the console's sources (needs npm)
 
 export GOFLAGS ?= -buildvcs=false
 
@@ -15,7 +16,7 @@ BENCHSTAT := golang.org/x/perf/cmd/benchstat@v0.0.0-20260908200009-22c9c6c9d4da
 DEBIAN := minisign postgresql mosquitto mosquitto-clients chromium
 REAL := TSMON_TEST_REAL=1 TSMON_TEST_MINIO=$(TOOLS)/minio TSMON_TEST_INFLUXD=$(TOOLS)/influxd
 
-.PHONY: build demo test test-long lint bench baseline tools
+.PHONY: build demo test test-long lint bench baseline tools console-types
 
 build:
 	go build -o bin/tsmon ./cmd/tsmon
@@ -52,6 +53,9 @@ baseline:
 	@for p in $$(git grep -l '^func Benchmark' -- '*_test.go' | xargs -n1 dirname | sort -u); do \
 		mkdir -p $$p/testdata && go test -run '^$$' -bench . -benchmem -count 6 ./$$p > $$p/testdata/bench.txt || exit 1; \
 	done
+
+console-types:
+	cd api/console && npm install --no-package-lock --no-audit --no-fund && npm run check
 
 tools: $(TOOLS)/minio $(TOOLS)/influxd
 	@(for name in minisign mosquitto_sub chromium; do command -v $$name || exit 1; done) >/dev/null && ls /usr/sbin/mosquitto /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || \

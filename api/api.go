@@ -16,6 +16,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
+	"tsmon/api/console"
 	"tsmon/api/fleet"
 	"tsmon/api/monitor"
 	"tsmon/api/monitor/token"
@@ -53,6 +54,7 @@ type Options struct {
 	BehindProxy bool          // X-Forwarded-For and X-Forwarded-Proto are true
 	Deadline    time.Duration // for a request without files, 20 s by default
 	StoreTime   time.Duration // for an upload to reach the store, 30 s by default
+	Console     console.Options
 	Now         func() time.Time
 }
 
@@ -66,6 +68,7 @@ type Server struct {
 	health   *web.Health
 	metrics  web.Metrics
 	origins  []string
+	console  console.Options
 	deadline time.Duration
 }
 
@@ -75,7 +78,7 @@ func New(o Options) *Server {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	s := &Server{
-		observer: web.NewObserver(o.Log, registry, o.BehindProxy), origins: o.Origins, deadline: o.Deadline,
+		observer: web.NewObserver(o.Log, registry, o.BehindProxy), origins: o.Origins, console: o.Console, deadline: o.Deadline,
 		metrics: web.Metrics{Registry: registry, Key: o.MetricsKey, BehindProxy: o.BehindProxy},
 	}
 	s.heads = updates.NewHeads(updates.HeadsOptions{Objects: o.Objects, Keys: o.Keys, Interval: o.Refresh, Registry: registry, Log: o.Log, Now: o.Now})
@@ -131,10 +134,11 @@ func (s *Server) Handler() http.Handler {
 	routes := s.routes()
 	root := chi.NewRouter()
 	root.Use(s.observer.Observe, s.observer.Recover, web.CORS(s.origins, slices.Concat(monitor.Headers, updates.Headers), monitor.Exposed))
-	root.NotFound(web.Responder{}.Open(func(*http.Request) (any, error) {
+	root.NotFound(console.Redirect(web.Responder{}.Open(func(*http.Request) (any, error) {
 		return nil, web.Refuse(http.StatusNotFound, "there is nothing at this address")
-	}))
+	})))
 	root.MethodNotAllowed(notAllowed(root))
+	root.Mount("/console", console.Handler(s.console))
 	root.Mount("/api", routes)
 	root.Mount("/", routes)
 	return s.updates.Shortcut(root)

@@ -363,6 +363,7 @@ func TestServeRefuses(t *testing.T) {
 		"an origin with *":     {nil, []string{"TSMON_CORS_ORIGINS=https://*.example.com"}, "exact origins"},
 		"an origin with /":     {nil, []string{"TSMON_CORS_ORIGINS=https://a.example.com/"}, "exact origins"},
 		"all origins":          {nil, []string{"TSMON_CORS_ORIGINS=*"}, "exact origins"},
+		"pictures of a path":   {nil, []string{"TSMON_CONSOLE_IMAGES=https://a.example.com/img"}, "TSMON_CONSOLE_IMAGES"},
 		"a broker in the open": {[]string{"--listen", "127.0.0.1:0"}, []string{"TSMON_MQTT_LISTEN=0.0.0.0:0"}, "TSMON_MQTT_URL"},
 		"half of TLS":          {nil, []string{"TSMON_TLS_CERT=x.crt"}, "both cert and key"},
 		"half of a key pair":   {nil, []string{"TSMON_UPLOAD_SECRET_KEY=geheim"}, "access_key"},

@@ -25,6 +25,7 @@
 //	  updates: {redirect: presigned, token: …}       # or public
 //	  webhook: https://chat.example.com/hooks/…
 //	  log: {level: info, format: json}               # or text
+//	  console: {images: [https://cdn.example.com]}
 package config
 
 import (
@@ -111,8 +112,16 @@ type Server struct {
 	Refresh time.Duration `yaml:"refresh" env:"TSMON_REFRESH"`
 	Updates Updates       `yaml:"updates"`
 	// Webhook is the address that events of rollouts are posted to.
-	Webhook Secret `yaml:"webhook" env:"TSMON_WEBHOOK"`
-	Log     Log    `yaml:"log"`
+	Webhook Secret  `yaml:"webhook" env:"TSMON_WEBHOOK"`
+	Log     Log     `yaml:"log"`
+	Console Console `yaml:"console"`
+}
+
+// Console configures the pages under /console/.
+type Console struct {
+	// Images are the origins that pictures of diagrams may come from, besides the
+	// server itself.
+	Images []string `yaml:"images" env:"TSMON_CONSOLE_IMAGES" envSeparator:","`
 }
 
 // Log configures the server's log on stderr.
@@ -288,6 +297,7 @@ func (c *Config) fill(vars map[string]string) error {
 	c.PublicURL = strings.TrimRight(c.PublicURL, "/")
 	c.TrustedKeys = trimmed(c.TrustedKeys)
 	c.Server.CORSOrigins = trimmed(c.Server.CORSOrigins)
+	c.Server.Console.Images = trimmed(c.Server.Console.Images)
 	return nil
 }
 

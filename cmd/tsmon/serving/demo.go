@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"tsmon/api/console"
 	"tsmon/api/monitor"
 	"tsmon/cmd/tsmon/cli"
 	"tsmon/cmd/tsmon/config"
@@ -40,6 +41,21 @@ type DemoFile struct {
 	SecretKey  string `json:"secretkey"`
 	WriteToken string `json:"write_token,omitempty"` // of /api/v2/write, if there is one
 	MQTTURL    string `json:"mqtt_url,omitempty"`    // of the broker in the process, if there is one
+}
+
+// consoleOptions returns the console's options. With the demo, its login is what
+// demo.json says once the demo is ready, and only where the server listens to this
+// machine alone.
+func consoleOptions(c *config.Config, demo bool) console.Options {
+	o := console.Options{Images: c.Server.Console.Images}
+	if local, err := isLocal(c.Server.Listen); !demo || !local || err != nil {
+		return o
+	}
+	o.Demo = func() (console.Login, bool) {
+		d := readDemoFile(filepath.Join(c.Data, "demo.json"))
+		return console.Login{Email: d.Email, TokenApp: d.TokenApp, Schema: d.SchemaName, TsName: d.TsName}, d.TokenApp != ""
+	}
+	return o
 }
 
 // leftDemo reads and removes the demo.json of an earlier start, so that nobody takes

@@ -21,6 +21,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"tsmon/api"
+	"tsmon/api/console"
 	"tsmon/api/fleet"
 	"tsmon/api/monitor/token"
 	"tsmon/api/web"
@@ -48,6 +49,8 @@ Environment, besides what %[1]s lists:
   TSMON_UPLOAD_MAX_BYTES   largest upload (default %[2]d)
   TSMON_CORS_ORIGINS       origins of web pages that may send requests,
                            comma-separated, besides those of the desktop application
+  TSMON_CONSOLE_IMAGES     origins, comma-separated, that pictures of diagrams in
+                           the console may come from, besides this server
   TSMON_TLS_CERT, TSMON_TLS_KEY   files of the certificate and its key; they are
                            read again when they change
   TSMON_BEHIND_PROXY       true: a proxy in front terminates TLS and sets
@@ -195,7 +198,9 @@ func serveBackends(ctx context.Context, app *cli.App, c *config.Config, b *backe
 		}
 	}
 	base := scheme + "://" + reachable(listener.Addr().String())
-	handler := api.New(b.options(c))
+	options := b.options(c)
+	options.Console = consoleOptions(c, before != nil)
+	handler := api.New(options)
 	defer handler.Close()
 	server := &http.Server{
 		Handler:           handler.Handler(),
@@ -282,6 +287,9 @@ func CheckServer(s config.Server) error {
 		if err := web.CheckOrigin(origin); err != nil {
 			return cli.WithHint(cli.Usage(fmt.Errorf("server.cors_origins: %w", err)), "TSMON_CORS_ORIGINS takes exact origins, separated by commas")
 		}
+	}
+	if err := console.CheckImages(s.Console.Images); err != nil {
+		return cli.WithHint(cli.Usage(fmt.Errorf("server.console.images: %w", err)), "TSMON_CONSOLE_IMAGES takes exact origins, separated by commas")
 	}
 	local, err := isLocal(s.Listen)
 	if err != nil {

@@ -1,0 +1,76 @@
+package console
+
+import (
+	"encoding/json"
+	"net"
+	"net/http"
+	"net/netip"
+)
+
+// hasDemo tells the login page whether to offer the demo.
+func (s *server) hasDemo(w http.ResponseWriter, r *http.Request) {
+	known := false
+	if s.Demo != nil && fromThisMachine(r) {
+		_, known = s.Demo()
+	}
+	s.sendJSON(w, map[string]bool{"demo": known})
+}
+
+// demoLogin answers the credentials of the demo's user. They stay on this machine:
+// the connection and the Host header are local, which also stops DNS rebinding, no
+// proxy is in between, and the request comes from a page of this server.
+func (s *server) demoLogin(w http.ResponseWriter, r *http.Request) {
+	s.protect(w.Header())
+	if s.Demo == nil {
+		http.Error(w, "there is no demo", http.StatusNotFound)
+		return
+	}
+	if !fromThisMachine(r) || !sameOrigin(r) {
+		http.Error(w, "the demo is open to this machine only", http.StatusForbidden)
+		return
+	}
+	login, known := s.Demo()
+	if !known {
+		w.Header().Set("Retry-After", "2")
+		http.Error(w, "the demo is being prepared", http.StatusServiceUnavailable)
+		return
+	}
+	s.sendJSON(w, login)
+}
+
+func (s *server) sendJSON(w http.ResponseWriter, body any) {
+	s.protect(w.Header())
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Cache-Control", "no-store")
+	_ = json.NewEncoder(w).Encode(body) // the client may be gone
+}
+
+// fromThisMachine reports whether a request was made on this machine, to a name of
+// this machine, and without a proxy.
+func fromThisMachine(r *http.Request) bool {
+	for _, name := range []string{"Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Real-Ip", "Via"} {
+		if r.Header.Get(name) != "" {
+			return false
+		}
+	}
+	return isLocal(r.RemoteAddr) && isLocal(r.Host)
+}
+
+func isLocal(hostport string) bool {
+	host, _, err := net.SplitHostPort(hostport)
+	if err != nil {
+		host = hostport
+	}
+	ip, err := netip.ParseAddr(host)
+	return host == "localhost" || err == nil && ip.Unmap().IsLoopback()
+}
+
+// sameOrigin reports whether a browser says that its page came from this server.
+// Requests of other programs carry neither header and are refused.
+func sameOrigin(r *http.Request) bool {
+	if site := r.Header.Get("Sec-Fetch-Site"); site != "" && site != "same-origin" {
+		return false
+	}
+	origin := r.Header.Get("Origin")
+	return origin == "http://"+r.Host || origin == "https://"+r.Host
+}

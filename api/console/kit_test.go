@@ -1,0 +1,334 @@
+package console_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/input"
+	"github.com/chromedp/cdproto/log"
+	"github.com/chromedp/cdproto/page"
+	"github.com/chromedp/cdproto/runtime"
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+)
+
+// demoServer is `tsmon serve --demo` in a process of its own, which all tests of
+// the package share.
+type demoServer struct {
+	base string // http://127.0.0.1:…
+	cmd  *exec.Cmd
+	data string
+}
+
+// theDemo starts the server on first use.
+var theDemo = sync.OnceValues(startDemo)
+
+// TestMain ends the shared server.
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if demoStarted.Load() {
+		if s, err := theDemo(); err == nil {
+			_ = s.cmd.Process.Kill()
+			_ = s.cmd.Wait()
+			_ = os.RemoveAll(s.data)
+		}
+	}
+	os.Exit(code)
+}
+
+var demoStarted atomic.Bool
+
+func startDemo() (*demoServer, error) {
+	demoStarted.Store(true)
+	folder, err := os.MkdirTemp("", "tsmon-console")
+	if err != nil {
+		return nil, err
+	}
+	binary := filepath.Join(folder, "tsmon")
+	if out, err := exec.Command("go", "build", "-o", binary, "tsmon/cmd/tsmon").CombinedOutput(); err != nil {
+		return nil, fmt.Errorf("%w: %s", err, out)
+	}
+	cmd := exec.Command(binary, "serve", "--demo", "--listen", "127.0.0.1:0", "--data", filepath.Join(folder, "data"))
+	cmd.Env = []string{"HOME=" + folder, "TSMON_MQTT_LISTEN=127.0.0.1:0"}
+	stderr, err := cmd.StderrPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	s := &demoServer{cmd: cmd, data: folder}
+	lines := bufio.NewReader(stderr)
+	for ready := false; !ready; {
+		line, err := lines.ReadString('\n')
+		if err != nil {
+			return nil, fmt.Errorf("tsmon serve ended: %q", line)
+		}
+		if at, ok := strings.CutPrefix(strings.TrimSpace(line), "serving "); ok && s.base == "" {
+			s.base = strings.TrimSuffix(at, "/")
+		}
+		ready = strings.HasPrefix(line, "the demo is ready")
+	}
+	go io.Copy(io.Discard, lines) // ends with the process
+	return s, nil
+}
+
+// front stands between a browser and the server, and can spoil what passes.
+type front struct {
+	*httptest.Server
+	proxy *httputil.ReverseProxy
+	spoil atomic.Pointer[func(w http.ResponseWriter, r *http.Request) bool]
+	polls atomic.Int64 // requests to multipleDataTs
+}
+
+// newFront starts a front before the shared server. It ends with the test.
+func newFront(t *testing.T) *front {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("a browser is slow under the race detector")
+	}
+	s, err := theDemo()
+	if err != nil {
+		t.Fatal(err)
+	}
+	target, err := url.Parse(s.base)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := &front{proxy: &httputil.ReverseProxy{Rewrite: func(p *httputil.ProxyRequest) {
+		p.SetURL(target)
+		p.Out.Host = p.In.Host
+	}}}
+	f.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/multipleDataTs" {
+			f.polls.Add(1)
+		}
+		if spoil := f.spoil.Load(); spoil == nil || !(*spoil)(w, r) {
+			f.proxy.ServeHTTP(w, r)
+		}
+	}))
+	t.Cleanup(f.Close)
+	return f
+}
+
+// away lets every request for data fail as if nobody listened.
+func (f *front) away() {
+	f.intercept(func(w http.ResponseWriter, r *http.Request) bool {
+		if strings.HasPrefix(r.URL.Path, "/console") {
+			return false
+		}
+		panic(http.ErrAbortHandler)
+	})
+}
+
+func (f *front) intercept(spoil func(w http.ResponseWriter, r *http.Request) bool) {
+	f.spoil.Store(&spoil)
+}
+
+func (f *front) back() { f.spoil.Store(nil) }
+
+// hasten lets the timers of pages that wait for seconds wait for a moment, and
+// counts those that run.
+const hasten = `const wait = window.setTimeout, stop = window.clearTimeout, long = new Set();
+window.setTimeout = (f, ms, ...rest) => {
+	if (!(ms >= 5000)) return wait(f, ms, ...rest);
+	const id = wait(() => { long.delete(id); f(...rest); }, 100);
+	long.add(id);
+	return id;
+};
+window.clearTimeout = id => { long.delete(id); stop(id); };`
+
+// browser is a tab of Chromium.
+type browser struct {
+	t   *testing.T
+	ctx context.Context
+
+	mu       sync.Mutex
+	problems []string // exceptions, and what the policy refused
+}
+
+// newBrowser opens a tab. It ends with the test, which fails if the page had
+// exceptions or broke its own policy.
+func newBrowser(t *testing.T, width, height int64) *browser {
+	t.Helper()
+	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(findChromium(t)), chromedp.NoSandbox, chromedp.UserDataDir(t.TempDir()))
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 5*time.Minute) // the cleanup needs it
+	ctx, stop := chromedp.NewExecAllocator(ctx, options...)
+	ctx, end := chromedp.NewContext(ctx)
+	b := &browser{t: t, ctx: ctx}
+	b.do(chromedp.EmulateViewport(width, height))
+	if err := chromedp.Listen(ctx, b.note); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := chromedp.Call(ctx, page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{Source: hasten}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := chromedp.Cancel(ctx); err != nil {
+			t.Error(err)
+		}
+		end()
+		stop()
+		cancel()
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		for _, problem := range b.problems {
+			t.Error("the page:", problem)
+		}
+	})
+	return b
+}
+
+func (b *browser) note(event any) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	switch e := event.(type) {
+	case *runtime.EventExceptionThrown:
+		b.problems = append(b.problems, fmt.Sprintf("%s %+v", e.ExceptionDetails.Text, e.ExceptionDetails.Exception))
+	case *log.EventEntryAdded:
+		if e.Entry.Source == "security" {
+			b.problems = append(b.problems, e.Entry.Text)
+		}
+	}
+}
+
+func (b *browser) do(steps ...chromedp.Action[chromedp.Void]) {
+	b.t.Helper()
+	if err := chromedp.Do(b.ctx, steps...); err != nil {
+		b.shot("failed")
+		b.t.Fatal(err)
+	}
+}
+
+// until waits for a JavaScript expression to be true.
+func (b *browser) until(expression string) {
+	b.t.Helper()
+	ctx, cancel := context.WithTimeout(b.ctx, time.Minute)
+	defer cancel()
+	if _, err := chromedp.Run(ctx, chromedp.Poll[bool](expression, chromedp.WithPollingTimeout(0))); err != nil {
+		b.shot("failed")
+		b.t.Fatalf("%s: %v", expression, err)
+	}
+}
+
+// text waits until the page shows a text.
+func (b *browser) text(want string) {
+	b.t.Helper()
+	b.until(fmt.Sprintf("document.body.innerText.includes(%s)", quote(want)))
+}
+
+func quote(text string) string {
+	data, _ := json.Marshal(text) // a string has no error
+	return string(data)
+}
+
+// click clicks what a CSS selector finds, or a button or link by its text.
+func (b *browser) click(name string) {
+	b.t.Helper()
+	const find = `[...document.querySelectorAll("button, a, summary, label")].find(e => e.innerText.trim() === %s)`
+	if strings.ContainsAny(name, "#.[") {
+		b.do(chromedp.Click(name))
+		return
+	}
+	found := fmt.Sprintf(find, quote(name))
+	b.until("Boolean(" + found + ")")
+	b.eval(found + ".click()")
+}
+
+func (b *browser) eval(expression string) {
+	b.t.Helper()
+	if _, err := chromedp.Run(b.ctx, chromedp.Evaluate[any]("void ("+expression+")")); err != nil {
+		b.t.Fatalf("%s: %v", expression, err)
+	}
+}
+
+func value[T any](b *browser, expression string) T {
+	b.t.Helper()
+	v, err := chromedp.Run(b.ctx, chromedp.Evaluate[T](expression))
+	if err != nil {
+		b.t.Fatalf("%s: %v", expression, err)
+	}
+	return v
+}
+
+// shot saves a screenshot in the folder that TSMON_SCREENSHOTS names, else in a
+// temporary one.
+func (b *browser) shot(name string) {
+	b.t.Helper()
+	folder := os.Getenv("TSMON_SCREENSHOTS")
+	if folder == "" {
+		folder = b.t.TempDir()
+	}
+	picture, err := chromedp.Run(b.ctx, chromedp.CaptureScreenshot())
+	if err == nil {
+		err = os.WriteFile(filepath.Join(folder, name+".png"), picture, 0o644)
+	}
+	if err != nil {
+		b.t.Error(err)
+	}
+}
+
+// press types keys as a keyboard does: what a page prevents is not typed.
+func (b *browser) press(keys string, modifiers ...chromedp.Modifier) {
+	b.t.Helper()
+	for _, r := range keys {
+		down := kb.Encode(r)[0]
+		if events := kb.Encode(r); len(events) == 3 && len(modifiers) == 0 {
+			down.Text, down.UnmodifiedText = events[1].Text, events[1].UnmodifiedText
+		}
+		for _, m := range modifiers {
+			down.Modifiers |= int64(m)
+		}
+		up := *down
+		up.Type, up.Text, up.UnmodifiedText = kb.KeyUp, "", ""
+		for _, event := range []input.DispatchKeyEventParams{*down, up} {
+			if _, err := chromedp.Call(b.ctx, input.DispatchKeyEvent, event); err != nil {
+				b.t.Fatal(err)
+			}
+		}
+	}
+}
+
+// enterDemo opens the console and logs in with the demo's button.
+func (b *browser) enterDemo(f *front) {
+	b.t.Helper()
+	b.do(chromedp.Navigate(f.URL + "/console/"))
+	b.click("Open the demo")
+	b.until(`document.querySelectorAll(".card .number").length > 10`)
+}
+
+// visit goes to a place in the console.
+func (b *browser) visit(place string) {
+	b.t.Helper()
+	b.eval("location.hash = " + quote(place))
+}
+
+func findChromium(t *testing.T) string {
+	t.Helper()
+	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
+		if path, err := exec.LookPath(name); err == nil {
+			return path
+		}
+	}
+	const hint = "there is no chromium: install it"
+	if os.Getenv("TSMON_TEST_REAL") == "1" {
+		t.Fatal(hint)
+	}
+	t.Skip(hint)
+	return ""
+}

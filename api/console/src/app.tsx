@@ -1,0 +1,148 @@
+// The shell around the pages: navigation, language, theme, keys.
+
+import type { ComponentType, JSX } from "preact";
+import { useEffect, useState } from "preact/hooks";
+import { choose, language, t, type Key } from "./i18n";
+import { useKeys } from "./keys";
+import { Login } from "./pages/login";
+import { Network } from "./pages/network";
+import { go, href, route, type Route } from "./router";
+import { end, session } from "./session";
+import { keep, kept, useStore } from "./store";
+import { Dialog, Failed, Skeleton } from "./ui";
+import { Failure } from "./api";
+
+type Page = ComponentType<{ route: Route }>;
+
+interface Entry {
+  path: string;
+  title: Key;
+  key: string;
+  page: () => Promise<Page>;
+}
+
+/** The pages in the order of the navigation. Larger ones are loaded when opened. */
+const pages: Entry[] = [
+  { path: "network", title: "network", key: "n", page: async () => Network },
+  { path: "charts", title: "charts", key: "c", page: async () => (await import("./pages/charts")).Charts },
+  { path: "boards", title: "boards", key: "b", page: async () => (await import("./pages/boards")).Boards },
+  { path: "diagrams", title: "diagrams", key: "d", page: async () => (await import("./pages/diagrams")).Diagrams },
+  { path: "devices", title: "devices", key: "v", page: async () => (await import("./pages/devices")).Devices },
+  { path: "access", title: "access", key: "a", page: async () => (await import("./pages/access")).Access },
+];
+
+export function App(): JSX.Element {
+  useStore(language);
+  const who = useStore(session);
+  const at = useStore(route);
+  const [help, setHelp] = useState(false);
+  const entry = pages.find((p) => p.path === at.path[0]) ?? pages[0]!;
+  useKeys({
+    "?": () => setHelp(true),
+    "/": focusSearch,
+    ...Object.fromEntries(pages.map((p) => ["g " + p.key, () => go(p.path)])),
+  });
+  useEffect(() => {
+    document.documentElement.lang = language.get();
+    document.title = (who ? t(entry.title) : t("login")) + " · tsmon";
+  });
+  return (
+    <>
+      <a class="skip" href="#main" onClick={skip}>{t("skip")}</a>
+      <header class="bar">
+        <span class="brand">tsmon</span>
+        {who && <Navigation current={entry} />}
+        <Settings loggedIn={who !== null} help={() => setHelp(true)} />
+      </header>
+      <main id="main" tabIndex={-1}>
+        {who ? <Lazy key={entry.path} entry={entry} route={at} /> : <Login />}
+      </main>
+      {help && <Help close={() => setHelp(false)} />}
+    </>
+  );
+}
+
+function skip(e: Event): void {
+  e.preventDefault();
+  document.getElementById("main")?.focus();
+}
+
+function focusSearch(): void {
+  document.querySelector<HTMLInputElement>("[data-search]")?.focus();
+}
+
+function Navigation({ current }: { current: Entry }): JSX.Element {
+  return (
+    <nav aria-label={t("pages")}>
+      {pages.map((p) => (
+        <a key={p.path} href={href(p.path)} aria-current={p === current ? "page" : undefined}>{t(p.title)}</a>
+      ))}
+    </nav>
+  );
+}
+
+function Lazy({ entry, route }: { entry: Entry; route: Route }): JSX.Element {
+  const [loaded, setLoaded] = useState<{ page: Page } | { error: Failure } | null>(null);
+  useEffect(() => {
+    entry.page().then((page) => setLoaded({ page }), () => setLoaded({ error: new Failure(0, "") }));
+  }, [entry]);
+  if (!loaded) return <Skeleton />;
+  if ("error" in loaded) return <Failed error={loaded.error} retry={() => location.reload()} />;
+  return <loaded.page route={route} />;
+}
+
+const themes = ["auto", "light", "dark"] as const;
+type Theme = (typeof themes)[number];
+
+/** Applies a theme; auto follows the system. */
+export function applyTheme(theme: Theme): void {
+  document.documentElement.dataset.theme = theme;
+  keep("theme", theme);
+}
+
+export function keptTheme(): Theme {
+  return themes.find((theme) => theme === kept("theme")) ?? "auto";
+}
+
+function Settings({ loggedIn, help }: { loggedIn: boolean; help: () => void }): JSX.Element {
+  const [theme, setTheme] = useState(keptTheme());
+  const next = themes[(themes.indexOf(theme) + 1) % themes.length]!;
+  const name = (x: Theme) => t(x === "auto" ? "themeAuto" : x === "light" ? "themeLight" : "themeDark");
+  const turn = () => { applyTheme(next); setTheme(next); };
+  return (
+    <div class="settings">
+      {(["en", "es"] as const).map((l) => (
+        <button
+          type="button" class="quiet" key={l} lang={l} aria-pressed={language.get() === l}
+          aria-label={l === "en" ? "en, English" : "es, Español"} onClick={() => choose(l)}
+        >{l}</button>
+      ))}
+      <button type="button" class="quiet" title={name(theme)} aria-label={t("theme", { theme: name(theme) })} onClick={turn}>
+        {theme === "auto" ? "◐" : theme === "light" ? "○" : "●"}
+      </button>
+      <button type="button" class="quiet" title={t("keys")} aria-label={t("keys")} onClick={help}>?</button>
+      {loggedIn && <button type="button" class="quiet" onClick={() => end("left")}>{t("logout")}</button>}
+    </div>
+  );
+}
+
+function Help({ close }: { close: () => void }): JSX.Element {
+  const rows: [string, string][] = [
+    ["/", t("keySearch")],
+    ...pages.map((p): [string, string] => ["g " + p.key, t(p.title)]),
+    ["1 – 5", t("keyPeriods")],
+    ["e", t("keyEdit")],
+    ["Ctrl S / ⌘ S", t("keySave")],
+    ["Ctrl Z / ⌘ Z", t("keyUndo")],
+    ["?", t("keys")],
+    ["Esc", t("close")],
+  ];
+  return (
+    <Dialog title={t("keys")} close={close}>
+      <table class="plain">
+        <tbody>{rows.map(([key, what]) => <tr key={key}><th scope="row"><kbd>{key}</kbd></th><td>{what}</td></tr>)}</tbody>
+      </table>
+    </Dialog>
+  );
+}
+

@@ -1,0 +1,11 @@
+import { render } from "preact";
+import { App, applyTheme, keptTheme } from "./app";
+import "uplot.css";
+import "./css/base.css";
+import "./css/pages.css";
+import "./css/diagram.css";
+
+applyTheme(keptTheme());
+const root = document.getElementById("app")!;
+root.textContent = "";
+render(<App />, root);

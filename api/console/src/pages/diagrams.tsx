@@ -1,0 +1,129 @@
+import type { JSX } from "preact";
+import { useMemo, useState } from "preact/hooks";
+import * as api from "../api";
+import { altText, diagramVars, Drawing, paper } from "../diagram/draw";
+import { canvasOf, emptyDoc, text, toDoc, type ById, type Doc } from "../diagram/model";
+import { Editor } from "../editor/editor";
+import { t } from "../i18n";
+import { useKeys } from "../keys";
+import { limitsOf, type Limits } from "../limits";
+import { every, usePoll } from "../poll";
+import { go, href, type Route } from "../router";
+import { session } from "../session";
+import { keep, kept } from "../store";
+import { toVar, type Var } from "../variables";
+import { Empty, Freshness, useLoad, When } from "../ui";
+
+export function Diagrams({ route }: { route: Route }): JSX.Element {
+  const [, id, mode] = route.path;
+  if (id === "new" || mode === "edit") return <Edit key={id + "edit"} id={id === "new" ? 0 : Number(id)} />;
+  if (id !== undefined) return <View key={id} id={Number(id)} />;
+  return <List />;
+}
+
+interface Known {
+  doc: Doc;
+  vars: Var[];
+  byId: ById;
+  limits: Limits;
+}
+
+/** Loads a diagram and what is bound to it; null if there is no such diagram. */
+async function load(id: number): Promise<Known | "missing"> {
+  const [found, variables, charts] = await Promise.all([
+    id > 0 ? api.diagram(id) : null, api.variables(), api.charts().catch(() => []),
+  ]);
+  if (id > 0 && !found) return "missing";
+  const vars = variables.map(toVar);
+  const doc = found ? toDoc(found) : emptyDoc(t("newDiagram"));
+  if (found) remember(id, found.title);
+  return { doc, vars, byId: new Map(vars.map((v) => [String(v.id), v])), limits: limitsOf(charts) };
+}
+
+interface Recent {
+  id: number;
+  title: string;
+}
+
+const recentKey = () => "diagrams." + (session.get()?.schema ?? "");
+
+/** The diagrams that were opened last in this browser. */
+function recents(): Recent[] {
+  try {
+    const found: unknown = JSON.parse(kept(recentKey()) ?? "[]");
+    return Array.isArray(found) ? found.filter((r): r is Recent => typeof r?.id === "number" && typeof r?.title === "string") : [];
+  } catch {
+    return [];
+  }
+}
+
+function remember(id: number, title: string): void {
+  keep(recentKey(), JSON.stringify([{ id, title }, ...recents().filter((r) => r.id !== id)].slice(0, 20)));
+}
+
+/** The interface has no list of diagrams: one is opened by its id. */
+function List(): JSX.Element {
+  const known = recents();
+  const open = (e: SubmitEvent) => {
+    e.preventDefault();
+    const id = String(new FormData(e.currentTarget as HTMLFormElement).get("id"));
+    if (/^\d+$/.test(id)) go("diagrams/" + id);
+  };
+  return (
+    <>
+      <h1>{t("diagrams")}</h1>
+      <form class="tools" onSubmit={open}>
+        <label>{t("diagramId")} <input name="id" inputmode="numeric" pattern="[0-9]+" required data-search defaultValue={known.length ? "" : "1"} /></label>
+        <button type="submit" class="primary">{t("open")}</button>
+        <a class="button" href={href("diagrams/new")}>{t("newDiagram")}</a>
+      </form>
+      {known.length === 0
+        ? <Empty><p>{t("noRecents")}</p></Empty>
+        : <ul class="links">{known.map((r) => <li key={r.id}><a href={href("diagrams/" + r.id)}><b>{r.title}</b> <span class="dim">{r.id}</span></a></li>)}</ul>}
+    </>
+  );
+}
+
+function Missing({ id }: { id: number }): JSX.Element {
+  return <Empty><p>{t("noDiagram", { id })}</p><p><a href={href("diagrams")}>{t("diagrams")}</a></p></Empty>;
+}
+
+function View({ id }: { id: number }): JSX.Element {
+  const loaded = useLoad(() => load(id), [id]);
+  return <When of={loaded}>{(data) => (data === "missing" ? <Missing id={id} /> : <Picture id={id} {...data} />)}</When>;
+}
+
+function Picture({ id, doc, byId, limits }: Known & { id: number }): JSX.Element {
+  const vars = useMemo(() => diagramVars(doc, byId), [doc, byId]);
+  const poll = usePoll(vars, every.map);
+  const live = useMemo(() => ({ poll, byId, limits }), [poll, byId, limits]);
+  const { width, height } = canvasOf(doc);
+  useKeys({ e: () => go(`diagrams/${id}/edit`) });
+  return (
+    <>
+      <div class="tools">
+        <h1>{text(doc.head.title)}</h1>
+        <span class="space" />
+        <Freshness poll={poll} />
+        <a class="button" href={href("diagrams")}>{t("otherDiagram")}</a>
+        <a class="button" href={href(`diagrams/${id}/edit`)}>{t("edit")}</a>
+      </div>
+      <div class="diagram-frame" tabindex={0} role="group" aria-label={text(doc.head.title)}>
+        <svg class="diagram" viewBox={`0 0 ${width} ${height}`} role="img" aria-label={altText(doc)} style={{ background: paper(doc) }}>
+          <Drawing doc={doc} live={live} />
+        </svg>
+      </div>
+    </>
+  );
+}
+
+function Edit({ id }: { id: number }): JSX.Element {
+  const [saves, setSaves] = useState(0);
+  const loaded = useLoad(() => load(id), [id, saves]);
+  const saved = (newId: number) => (newId === id ? setSaves((n) => n + 1) : go(`diagrams/${newId}/edit`));
+  return (
+    <When of={loaded}>
+      {(data) => (data === "missing" ? <Missing id={id} /> : <Editor key={id} id={id} loaded={data.doc} vars={data.vars} byId={data.byId} saved={saved} />)}
+    </When>
+  );
+}

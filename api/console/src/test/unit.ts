@@ -1,0 +1,161 @@
+// Tests of functions that need no server. They run in Chromium, from a Go test.
+
+import { lastBefore, csv, join } from "../charts/table";
+import { queryOf, refresh, sampling, spanOf } from "../charts/periods";
+import { flowOf } from "../diagram/flow";
+import { beside, boxAt, obstacles } from "../diagram/layout";
+import { changes, emptyDoc, toDoc, varsOf, type Doc } from "../diagram/model";
+import { begin, commit, redo, undo } from "../editor/history";
+import { overwrite } from "../editor/editor";
+import { add, duplicate, fresh, move, movePoint, remove, set, snap } from "../editor/operations";
+import { ago, isMissing, isState, number, show } from "../format";
+import { choose } from "../i18n";
+import { bandLevel, colorLevel, limitsOf } from "../limits";
+import { grantOf } from "../pages/access";
+import { parseHash } from "../router";
+import { parse } from "../session";
+import { lateSince, path } from "../sparkline";
+import { batch, chartVars, historyOf, historyQueries, search, toVar } from "../variables";
+
+const failures: string[] = [];
+let checks = 0;
+
+function same(name: string, got: unknown, want: unknown): void {
+  checks++;
+  const [a, b] = [JSON.stringify(got), JSON.stringify(want)];
+  if (a !== b) failures.push(`${name}: ${a}, want ${b}`);
+}
+
+function displayRules(): void {
+  choose("es");
+  for (const missing of [null, undefined, "", "abc", NaN, Infinity, {}]) same("missing " + String(missing), isMissing(missing), true);
+  for (const value of [0, 1.5, "3", false]) same("there " + String(value), isMissing(value), false);
+  for (const field of ["status", "estados_0", "mi_estado_2"]) same(field, isState({ measurement: "m", field: "f", calc_field: field }), true);
+  same("no state", isState({ measurement: "m", field: "estado" }), false);
+  same("form B is no state", isState({ a: { measure: "m", calc_field: "estados_0" } } as never), false);
+  const state = { measurement: "m", calc_field: "estados_0" };
+  same("on", show(1, state, null), { text: "Encendido", unit: "", missing: false });
+  same("off", show(2, state, null).text, "Apagado");
+  same("no data", show(null, state, "m"), { text: "Sin datos", unit: "", missing: true });
+  same("zero is a value", show(0, undefined, "m"), { text: "0", unit: "m", missing: false });
+  same("decimals", [number(1234.56), number(3.14159), number(-0), number(0.0004)].join(" ").replace(/[.,\s]/g, ""), ["1235", "3142", "0", "0"].join(""));
+  choose("en");
+  same("english", [show(1, state).text, show(null).text, ago(1000, 91_000)], ["On", "No data", "2m ago"]);
+}
+
+function variables(): void {
+  const level = toVar({ id: 1, name: "Nivel", unit: "m", varsTs: { measurement: "t", field: "nivel" } });
+  const mean = toVar({ id: 1, name: "Nivel medio", unit: "m", type: "mean", varsTs: { measurement: "t", field: "nivel" } });
+  const state = toVar({ id: 2, name: "Bomba", varsTs: { measurement: "b", field: "marcha", calc_field: "estados_0" } });
+  const { items, keys } = batch([level, mean, level, state]);
+  same("a batch asks once, and under ids that differ", items.map((i) => [i.id, i.type]), [["1", "last"], ["1'", "mean"], ["2", "last"]]);
+  same("keys", [...keys.values()], [level.key, mean.key, state.key]);
+  same("history asks both fields", historyQueries(state, "5m").map((q) => q.field), ["estados_0", "marcha"]);
+  same("the first with points counts", historyOf(state, { [state.key + "#0"]: [], [state.key + "#1"]: [7] }), [7]);
+  same("search without accents", search([level, state], "NIVEL m").map((v) => v.id), [1]);
+  const pumps = { id: 1, component: "PumpControl", data: { initialPumps: [{ varId: 9, name: "P", value: { measurement: "b", field: "q" } }], initialStates: [{}] } };
+  const states = { id: 2, component: "MultipleBooleanChart", data: { items: [{ tsVar: state }, { label: "x" }] } };
+  const other = { id: 3, component: "Gauge", data: { a: level, min: 0, b: null, c: [1] } };
+  same("variables of charts", [pumps, states, other].map((c) => chartVars(c as never).map((v) => v.id)), [[9], [2], [1]]);
+}
+
+function limits(): void {
+  same("colours", ["#d32f2f", "#f9a825", "#2e7d32", "#90a4ae", "#1976d2", "red", null].map(colorLevel), ["severe", "abnormal", "", "", "", "", ""]);
+  const v = { id: 1, name: "P", varsTs: { measurement: "m", field: "p" } };
+  const bands = [{ from: 0, to: 5, color: "#d32f2f" }, { from: 5, to: 9, color: "#2e7d32" }];
+  const found = limitsOf([{ id: 1, component: "GaugeChart", data: { value: v, bands } } as never]);
+  same("limits of a gauge", [3, 6, 20].map((x) => found.get(toVar(v as never).key)?.(x)), ["severe", "", ""]);
+  same("no band", bandLevel([], 3), "");
+}
+
+function tables(): void {
+  const points = (...all: [number, number][]) => all.map(([ts, value]) => ({ ts, value }));
+  const table = join([points([0, 1], [1000, 2], [2000, 3], [9000, 4]), points([1000, 5])], 1000);
+  same("times", table.times, [0, 1, 2, 3, 9]);
+  same("a gap is null", table.columns[0], [1, 2, 3, null, 4]);
+  same("another time is undefined", table.columns[1]!.map((x) => x === undefined), [true, false, true, true, true]);
+  const sparse = join([points([0, 1], [60_000, 2], [120_000, 3])], 1000);
+  same("sparse is no gap", sparse.columns[0], [1, 2, 3]);
+  same("before the crosshair", [lastBefore([1, undefined, null], 2), lastBefore([], 0)], [0, -1]);
+  const lines = csv({ times: [0, 1], columns: [[1.5, null], [undefined, undefined]] }, ['a "b"', "=cmd()"]).split("\r\n");
+  same("csv", lines, ['time,"a ""b""",\'=cmd()', "1970-01-01T00:00:00.000Z,1.5,", ""]);
+}
+
+function periods(): void {
+  same("sampling", [3_600_000, 86_400_000, 30 * 86_400_000].map((ms) => sampling(ms).text), ["5s", "2m", "1h"]);
+  same("address", spanOf(new URLSearchParams("p=7d")), { period: "7d" });
+  same("range", spanOf(new URLSearchParams(queryOf({ range: { start: 5, stop: 9 } }))), { range: { start: 5, stop: 9 } });
+  same("nonsense", spanOf(new URLSearchParams("p=constructor&from=9&to=5")), { period: "24h" });
+  same("refresh", [refresh({ period: "1h" }, 0), refresh({ period: "24h" }, 0), refresh({ range: { start: 1, stop: 2 } }, 0)], [15_000, 120_000, null]);
+}
+
+const doc = (): Doc => toDoc({
+  id: 1, title: "d", status: 1, backgroundColor: "", backgroundImg: "", version: 4, width: 100,
+  lines: [{ id: 1, points: { start: { left: 0, top: 0 }, end: { left: 50, top: 0 } }, custom: "kept", id_tsvars: 7, variable: { name: "Q", unit: "l/s", varsTs: { measurement: "m", field: "q" } } }],
+  images: [], texts: [{ id: 2, text: "T", left: 5, top: 5 }], polylines: [],
+} as never);
+
+function editing(): void {
+  const before = doc();
+  const moved = move(before, [{ kind: "lines", id: 1 }], 10, 20);
+  same("only what changed is saved", changes(before, moved), {
+    diagram: before.head,
+    lines: [{ id: 1, points: { start: { left: 10, top: 20 }, end: { left: 60, top: 20 } }, custom: "kept", id_tsvars: 7 }],
+    images: [], texts: [], polylines: [], deleted: { lines: [], images: [], texts: [], polylines: [] },
+  });
+  const added = add(before, "texts", fresh.text({ left: 1, top: 2 }, "new"));
+  same("new objects have no id", changes(before, added.doc).texts, [{ status: 1, left: 1, top: 2, text: "new", fontSize: 16, fill: "#1f2428" }]);
+  same("deleted", changes(before, remove(before, [{ kind: "texts", id: 2 }])).deleted, { lines: [], images: [], texts: [2], polylines: [] });
+  same("nothing new is deleted", changes(before, remove(added.doc, [added.ref])).deleted?.texts, []);
+  const h = commit(commit(begin(before), moved), added.doc);
+  same("undo and redo", [undo(undo(h)).now === before, redo(undo(h)).now === added.doc, undo(begin(before)).now === before], [true, true, true]);
+  same("an undone change is nothing to save", changes(before, undo(commit(begin(before), moved)).now).lines, []);
+  const copy = duplicate(before, [{ kind: "lines", id: 1 }]);
+  same("copies lie beside", [copy.doc.lines.length, copy.refs[0]!.id < 0, copy.doc.lines[1]!.points], [2, true, { start: { left: 20, top: 20 }, end: { left: 70, top: 20 } }]);
+  same("snap to a corner, else to the grid", [snap(before, { left: 46, top: 5 }), snap(before, { left: 146, top: 54 })], [{ left: 50, top: 0 }, { left: 150, top: 50 }]);
+  const bent = movePoint(before, { kind: "lines", id: 1 }, 1, { left: 9, top: 9 });
+  same("a corner", bent.lines[0]!.points, { start: { left: 0, top: 0 }, end: { left: 9, top: 9 } });
+  const theirs: Doc = { ...set(before, { kind: "texts", id: 2 }, { text: "theirs" }), head: { ...before.head, version: 5 } };
+  const body = overwrite(theirs, moved);
+  same("overwriting takes the present version", [(body.diagram as { version?: number }).version, body.lines?.length, body.texts], [5, 1, [{ id: 2, text: "T", left: 5, top: 5 }]]);
+  same("a new diagram", changes(null, emptyDoc("x")).diagram.title, "x");
+}
+
+function drawing(): void {
+  same("no flow", [flowOf(null, true, false), flowOf(0, true, false), flowOf(5, false, false)], [null, null, null]);
+  same("direction", [flowOf(5, true, false)?.reverse, flowOf(-5, true, false)?.reverse, flowOf(-5, true, true)?.reverse], [false, true, false]);
+  same("more is faster", flowOf(100, true, false)!.seconds < flowOf(1, true, false)!.seconds, true);
+  same("a bound line", varsOf("lines", doc().lines[0]!, new Map()).map((v) => [v.id, v.name]), [[7, "Q"]]);
+  const canvas = { width: 200, height: 200 };
+  const owner = boxAt(50, 50, 40, 40);
+  const near = (lines: ReturnType<typeof boxAt>[], others: typeof lines) => beside(owner, 40, 10, { lines, others }, canvas);
+  same("below", near([], [owner]), boxAt(50, 93, 40, 10));
+  same("above", near([boxAt(0, 95, 200, 1)], []), boxAt(50, 37, 40, 10));
+  same("not beside the text of another", near([boxAt(0, 95, 200, 1)], [boxAt(50, 20, 40, 10)]), boxAt(93, 50, 40, 10));
+  same("clear of a line at the side", near([boxAt(0, 95, 200, 1), boxAt(0, 40, 200, 1), boxAt(90, 55, 90, 1)], []), boxAt(93, 79, 40, 10));
+  same("nowhere else", near([boxAt(0, 0, 200, 200)], []), boxAt(50, 80, 40, 10));
+  same("obstacles", [obstacles(doc()).lines.length, obstacles(doc()).others.length], [1, 1]);
+  const hour = 3_600_000;
+  same("late", [lateSince([[0, 1]], hour), lateSince([[0, 1]], 3 * hour), lateSince([], hour)], [null, hour / 2, null]);
+  same("a gap in a sparkline", path([[0, 1], [hour / 2, 2], [3 * hour, 1]], 24 * hour, 160, 36).match(/[ML]/g)?.join(""), "MLM");
+}
+
+function others(): void {
+  const hash = parseHash("#/diagrams/7/edit?a=b%20c");
+  same("address", [hash.path, hash.query.get("a")], [["diagrams", "7", "edit"], "b c"]);
+  same("broken address", parseHash("#/%E0%A4%A").path, ["%E0%A4%A"]);
+  const token = "h." + btoa(JSON.stringify({ sub: "12", profile: 7, schemaName: "acueducto" })).replace(/=+$/, "") + ".s";
+  same("claims", parse(token), { token, user: 12, profile: 7, schema: "acueducto" });
+  same("no token", parse("nonsense"), null);
+  const rows = [{ id: 1, id_menu: 3, id_profile: 7, id_user: null, status: true }, { id: 2, id_menu: 3, id_profile: null, id_user: 1, status: false }];
+  same("grants", [grantOf(rows, 3, "id_profile"), grantOf(rows, 3, "id_user"), grantOf(rows, 4, "id_user")], [true, false, null]);
+}
+
+for (const test of [displayRules, variables, limits, tables, periods, editing, drawing, others]) {
+  try {
+    test();
+  } catch (error) {
+    failures.push(`${test.name}: ${String(error)}`);
+  }
+}
+Object.assign(window, { results: JSON.stringify({ checks, failures }) });
