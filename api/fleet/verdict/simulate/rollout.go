@@ -1,0 +1,203 @@
+package simulate
+
+import (
+	"math/bits"
+	"math/rand/v2"
+	"time"
+
+	"tsmon/api/fleet/verdict"
+)
+
+const (
+	tick     = 5 * time.Second // between looks
+	hour     = int(time.Hour / tick)
+	day      = 24 * hour
+	horizon  = 21 * day // a rollout that is held for longer is given up
+	toReport = hour / 6 // a failure is reported within ten minutes
+)
+
+// marks are the ages of waiting clients in ticks.
+var marks = func() (marks [verdict.Marks]int) {
+	for k, age := range verdict.MarkAges {
+		marks[k] = int(age / tick)
+	}
+	return marks
+}()
+
+// fleet is how the clients of a rollout behave. Each asks once an hour and fetches
+// what it is offered.
+type fleet struct {
+	clients int
+	fails   float64 // share of clients for which the release fails
+	late    float64 // share that installs when the application is quit, within a day
+	dead    bool    // the release does not start and reports nothing
+}
+
+// moment is what happens between two looks.
+type moment struct {
+	fetched, healthy, failing int32
+	kept                      int32 // clients that ask again with the old version, less those that cease to
+	waiting, aged             [verdict.Marks]int32
+}
+
+// run is one rollout in progress. It can be used again.
+type run struct {
+	fleet
+	random  *rand.Rand
+	moments []moment
+	busy    []uint64 // bits of the moments in which something happens
+	last    int      // moment from which on nothing new can be learned
+	entered int      // clients in the steps so far
+	fetched []int32  // clients that have fetched the release, by moment
+}
+
+// enter lets a step's clients in. What becomes of each is drawn when it enters.
+func (r *run) enter(now, percent int) {
+	share := r.clients * percent / 100
+	for ; r.entered < share; r.entered++ {
+		fetch := now + r.random.IntN(hour)
+		r.at(fetch).fetched++
+		takes := r.random.IntN(hour) // until it asks with the new version
+		if r.late > 0 && r.random.Float64() < r.late {
+			takes = r.random.IntN(day)
+		}
+		switch {
+		case r.dead:
+			takes = horizon
+		case r.random.Float64() < r.fails:
+			if takes < hour {
+				takes = 0 // a failure does not wait for the next question
+			}
+			takes += r.random.IntN(toReport)
+			r.at(fetch+takes).failing++
+			for k, age := range marks {
+				r.at(fetch + max(takes, age)).aged[k]++
+			}
+		default:
+			r.at(fetch+takes).healthy++
+		}
+		if takes > hour && !r.dead {
+			r.at(fetch+hour).kept++
+			r.at(fetch+takes).kept--
+		}
+		for k, age := range marks {
+			if takes > age {
+				r.at(fetch + age).waiting[k]++
+			} else if k == 0 || takes > marks[k-1] {
+				r.last = max(r.last, fetch+age) // from when on nothing new can be learned of it
+			}
+		}
+	}
+}
+
+func (r *run) at(when int) *moment {
+	for when >= len(r.moments) {
+		r.moments = append(r.moments, make([]moment, 64*64)...)
+		r.busy = append(r.busy, make([]uint64, 64)...)
+	}
+	r.busy[when/64] |= 1 << (when % 64)
+	return &r.moments[when]
+}
+
+// next returns the first busy moment from t on, but no later than the limit.
+func (r *run) next(t, limit int) int {
+	for ; t < limit && t/64 < len(r.busy); t = (t/64 + 1) * 64 {
+		if rest := r.busy[t/64] >> (t % 64); rest != 0 {
+			return min(limit, t+bits.TrailingZeros64(rest))
+		}
+	}
+	return limit
+}
+
+// seen is what can be known at a moment.
+type seen struct {
+	verdict.Sums
+	kept int64 // as the old rule counted them
+}
+
+// rule decides on a rollout.
+type rule interface {
+	halts(s *seen) bool
+	// mayStep is asked when the time for the next step has come.
+	mayStep(s *seen, reach int64) bool
+}
+
+// ending is how a rollout ended.
+type ending struct {
+	halted   bool
+	stalled  bool  // at a step that was never followed by another
+	percent  int   // last step
+	fetched  int64 // clients that have it
+	outcomes int64 // clients whose outcome had been seen
+	sums     verdict.Sums
+}
+
+// roll plays a rollout to its end, or to the halt.
+func (r *run) roll(steps []int, every time.Duration, by rule) ending {
+	r.clear()
+	var now seen
+	step, began, wait := 0, 0, max(1, int(every/tick))
+	r.enter(0, steps[0])
+	for t := 0; ; {
+		r.look(&now, t)
+		if by.halts(&now) {
+			return r.end(&now, ending{halted: true, percent: steps[step]})
+		}
+		limit := (t/hour + 1) * hour // one looks each hour, even if nothing happens
+		if step == len(steps)-1 {
+			if t >= r.last {
+				return r.end(&now, ending{percent: steps[step]})
+			}
+			t = r.next(t+1, min(limit, r.last))
+			continue
+		}
+		due := began + wait
+		switch {
+		case t > began+horizon:
+			return r.end(&now, ending{stalled: true, percent: steps[step]})
+		case t >= due && by.mayStep(&now, int64(r.entered)):
+			step, began = step+1, t
+			r.enter(t+1, steps[step])
+		case t < due:
+			limit = min(limit, due)
+		}
+		t = r.next(t+1, limit)
+	}
+}
+
+// clear forgets an earlier rollout.
+func (r *run) clear() {
+	for t := r.next(0, len(r.moments)); t < len(r.moments); t = r.next(t+1, len(r.moments)) {
+		r.moments[t] = moment{}
+	}
+	clear(r.busy)
+	r.last, r.entered, r.fetched = 0, 0, r.fetched[:0]
+}
+
+func (r *run) end(s *seen, e ending) ending {
+	e.fetched, e.outcomes, e.sums = s.Handed(), s.Decided(), s.Sums
+	return e
+}
+
+// look brings what is known up to date.
+func (r *run) look(s *seen, t int) {
+	var m moment
+	if t < len(r.moments) {
+		m = r.moments[t]
+	}
+	for before := s.Handed(); len(r.fetched) < t; {
+		r.fetched = append(r.fetched, int32(before))
+	}
+	s.Healthy += int64(m.healthy)
+	s.Failing += int64(m.failing)
+	s.Waiting += int64(m.fetched - m.healthy - m.failing)
+	s.kept += int64(m.kept)
+	r.fetched = append(r.fetched, int32(s.Handed()))
+	for k, age := range marks {
+		s.Ages[k].Waiting += int64(m.waiting[k])
+		s.Ages[k].Failing += int64(m.aged[k])
+		if t >= age {
+			s.Ages[k].Reached = int64(r.fetched[t-age])
+		}
+	}
+}
