@@ -108,7 +108,7 @@ func (g *Guard) ageing(now *Sums) []Ageing {
 		}
 		all = append(all, Ageing{
 			Hours: mark.Hours(), Now: broad.share(n.Waiting, n.Reached, pairError), Before: broad.share(b.Waiting, b.Reached, pairError),
-			Bar: g.waits[k].p, Excess: g.waits[k].refuted(n.Waiting, n.Reached),
+			Bar: g.waits[k].p, Excess: g.excess(now, k, k),
 		})
 	}
 	return all
@@ -154,29 +154,35 @@ func (g *Guard) sentence(v *Verdict, now *Sums) string {
 	if g.limit.p == 1 {
 		return "The guard is off: its limit is 100 %."
 	}
+	if now.Handed() == 0 && v.Needed == 0 {
+		return "No client is known to have fetched it: steps pass by time alone."
+	}
 	var b strings.Builder
 	f := v.Failing
-	fmt.Fprintf(&b, "%d of %s have failed", f.Count, clients(f.Of))
+	fmt.Fprintf(&b, "%d of %s failed", f.Count, clients(f.Of))
 	if f.Of > 0 {
-		fmt.Fprintf(&b, " (%s; between %s and %s with %s certainty each)", percent(float64(f.Count)/float64(f.Of)), percent(f.Low), percent(f.High), percent(1-f.Error))
+		fmt.Fprintf(&b, " (%s; between %s and %s, each with %s certainty)", percent(float64(f.Count)/float64(f.Of)), percent(f.Low), percent(f.High), percent(1-f.Error))
 	}
-	fmt.Fprintf(&b, ", %d run it, %d wait; the limit is %s.", now.Healthy, now.Waiting, percent(g.limit.p))
+	fmt.Fprintf(&b, "; running: %d, waiting: %d, limit: %s.", now.Healthy, now.Waiting, percent(g.limit.p))
 	switch v.Cause {
 	case CauseLimit:
-		fmt.Fprintf(&b, " Halt: a release within the limit would look this bad with a probability of %s at most.", percent(v.Doubt))
+		fmt.Fprintf(&b, " Halt: a release within the limit would look this bad with a probability of at most %s.", percent(v.Doubt))
+	case CauseSettled:
+		age := now.Ages[g.settledBadly(now)]
+		fmt.Fprintf(&b, " Halt: %d of %s that came to an outcome within %s failed.", age.Failing, clients(age.Reached-age.Waiting), hours(MarkAges[g.settledBadly(now)]))
 	case CauseBefore:
-		fmt.Fprintf(&b, " Halt: with the release before it was %d of %s; more than %s is far worse than that.", v.Before.Count, clients(v.Before.Of), percent(v.Bar))
+		fmt.Fprintf(&b, " Halt: with the release before, %d of %s failed; more than %s is far worse.", v.Before.Count, clients(v.Before.Of), percent(v.Bar))
 	case CauseEvidence:
-		fmt.Fprintf(&b, " Wait: the next step takes the outcome of %s, %d so far.", clients(v.Needed), v.Outcomes)
+		fmt.Fprintf(&b, " Wait: the next step requires the outcome of %s; there are %d so far.", clients(v.Needed), v.Outcomes)
 	case CauseEarly:
-		b.WriteString(" Wait: suspiciously many of the outcomes so far are failures, and those that wait will tell more.")
+		b.WriteString(" Wait: suspiciously many of the outcomes so far are failures, and more are awaited.")
 	case CauseWaiting:
 		g.waitingSentence(&b, v, now)
 	case CauseNone:
 		b.WriteString(" Continue.")
 	}
 	if v.ToHalt > 0 {
-		fmt.Fprintf(&b, " %s more in a row would halt it.", plural(v.ToHalt, "failure", "failures"))
+		fmt.Fprintf(&b, " %s in a row would halt it.", plural(v.ToHalt, "more failure", "more failures"))
 	}
 	if v.First {
 		b.WriteString(" There is no release before it to compare with: reports and the limit alone decide.")
@@ -192,15 +198,13 @@ func (g *Guard) waitingSentence(b *strings.Builder, v *Verdict, now *Sums) {
 		before = k - 1
 	}
 	n, o := now.Ages[k], g.before.Ages[before]
-	fmt.Fprintf(b, " %s: %s after fetching it %d of %s still waited; with the release before it was %d of %s after %s.", verb,
+	fmt.Fprintf(b, " %s: %s after fetching it, %d of %s were still waiting; with the release before, %d of %s after %s.", verb,
 		hours(MarkAges[k]), n.Waiting, clients(n.Reached), o.Waiting, clients(o.Reached), hours(MarkAges[before]))
 }
 
-func percent(x float64) string { return fmt.Sprintf("%.3g %%", math.Round(x*1e4)/100) }
-func clients(n int64) string   { return plural(n, "client", "clients") }
-func hours(d time.Duration) string {
-	return fmt.Sprintf("%g h", d.Hours())
-}
+func percent(x float64) string     { return fmt.Sprintf("%.3g %%", math.Round(x*1e4)/100) }
+func clients(n int64) string       { return plural(n, "client", "clients") }
+func hours(d time.Duration) string { return fmt.Sprintf("%g h", d.Hours()) }
 
 func plural(n int64, one, many string) string {
 	if n == 1 {

@@ -28,11 +28,12 @@ type Sums struct {
 	Ages [Marks]Age `json:"ages"`
 }
 
-// Age counts the clients that fetched a release at least so long ago.
+// Age counts the clients that fetched a release at least so long ago by what was
+// known of them at that age. It does not change afterwards.
 type Age struct {
 	Reached int64 `json:"reached"`
-	Waiting int64 `json:"waiting"` // of these, had neither run it nor failed by that age
-	Failing int64 `json:"failing"` // of these, failed by now
+	Waiting int64 `json:"waiting"` // had neither run it nor failed
+	Failing int64 `json:"failing"` // had failed
 }
 
 // Outcome is what a client came to with a release.
@@ -77,8 +78,10 @@ func (s *Sums) Add(c Client) {
 	}
 	for k, mark := range MarkAges {
 		if c.Since >= mark {
-			one.Ages[k].Reached, one.Ages[k].Failing = 1, failed
-			if !decided || c.After > mark {
+			one.Ages[k].Reached = 1
+			if decided && c.After <= mark {
+				one.Ages[k].Failing = failed
+			} else {
 				one.Ages[k].Waiting = 1
 			}
 		}
@@ -122,7 +125,7 @@ func (s *Sums) Check() error {
 		return fmt.Errorf("%w: %d kept of %d waiting", ErrInput, s.Kept, s.Waiting)
 	}
 	for k, age := range s.Ages {
-		if age.Waiting < 0 || age.Waiting > age.Reached || age.Failing < 0 || age.Failing > min(age.Reached, s.Failing) || age.Reached > s.Handed() {
+		if min(age.Reached, age.Waiting, age.Failing) < 0 || age.Reached > s.Handed() || age.Failing > s.Failing || age.Waiting > age.Reached-age.Failing {
 			return fmt.Errorf("%w: after %s %d waiting and %d failing of %d, %d handed out", ErrInput, MarkAges[k], age.Waiting, age.Failing, age.Reached, s.Handed())
 		}
 	}

@@ -28,14 +28,17 @@ import (
 const (
 	LimitError     = 0.05 // a release that fails for no more than the limit
 	FailingError   = 0.01 // one that fails for no more than the bar set by the release before
+	SettledError   = 0.01 // the same, of the clients that come to an outcome within 81 h
 	WaitingError   = 0.01 // one whose clients wait no more than the release before allows
 	earlyError     = 0.2  // with which outcomes so far hold a step while others are awaited
+	nearlyAll      = 0.25 // share of clients that may still wait at an age by which nearly all are done
+	settles        = 4    // mark after which nothing more is expected of a client that waits
 	pairError      = WaitingError / (2 * (Marks - 1))
 	farMore        = 3    // how many times worse than before counts as far worse
 	leastExcess    = 0.05 // share of clients that must wait in excess to count at all
 	handedShare    = 0.8  // share of the clients that fetched it whose outcome the next step requires
 	reachShare     = 0.5  // the same of the clients that the step reaches
-	enoughMultiple = 2    // or as many outcomes as should reveal this multiple of the limit
+	enoughMultiple = 1.5  // or as many outcomes as should reveal this multiple of the limit
 )
 
 // ErrInput is returned for sums and limits that cannot be.
@@ -56,6 +59,7 @@ type Cause string
 const (
 	CauseNone     Cause = ""
 	CauseLimit    Cause = "limit"    // more failures than the limit allows
+	CauseSettled  Cause = "settled"  // the same, not counting clients that came to nothing within 81 h
 	CauseBefore   Cause = "before"   // far more failures than with the release before
 	CauseWaiting  Cause = "waiting"  // far more clients wait, or for far longer, than with the release before
 	CauseEvidence Cause = "evidence" // too few outcomes yet
@@ -64,13 +68,15 @@ const (
 
 // Guard judges one release. It is immutable.
 type Guard struct {
-	limit  claim
-	early  claim        // the same, refuted sooner
-	bar    claim        // set by the release before; nothing beyond the limit if that is lower
-	before *Sums        // nil for the first release
-	waits  [Marks]claim // about clients still waiting, by age with the release before; p is 1 where nothing is known
-	enough int64        // outcomes after which a release that fails for twice the limit should be halted
-	comes  float64      // share of clients that came to an outcome with the release before
+	limit   claim
+	early   claim        // the same, refuted sooner
+	settled claim        // the same about clients that came to an outcome within 81 h
+	bar     claim        // set by the release before; nothing beyond the limit if that is lower
+	before  *Sums        // nil for the first release
+	waits   [Marks]claim // about clients still waiting, by age with the release before; p is 1 where nothing is known
+	done    [Marks]bool  // ages by which nearly all clients came to an outcome with the release before
+	enough  int64        // outcomes after which a release that fails for half as much again as the limit should be halted
+	comes   float64      // share of clients that came to an outcome with the release before
 }
 
 // New returns the guard of a release. The limit is the tolerated share of failing
@@ -80,7 +86,7 @@ func New(limit float64, before *Sums) (*Guard, error) {
 	if !(limit >= 0 && limit <= 1) {
 		return nil, fmt.Errorf("%w: limit %v is not a share from 0 to 1", ErrInput, limit)
 	}
-	g := &Guard{limit: sharp.claim(limit, LimitError), early: sharp.claim(limit, earlyError), bar: broad.claim(1, FailingError/2), comes: 1}
+	g := &Guard{limit: sharp.claim(limit, LimitError), early: sharp.claim(limit, earlyError), settled: sharp.claim(limit, SettledError/(Marks-settles)), bar: broad.claim(1, FailingError/2), comes: 1}
 	g.enough = g.enoughFor(limit)
 	for k := range g.waits {
 		g.waits[k] = broad.claim(1, pairError)
@@ -102,6 +108,7 @@ func New(limit float64, before *Sums) (*Guard, error) {
 		}
 		g.comes = 1 - float64(age.Waiting)/float64(age.Reached)
 		u := broad.upper(age.Waiting, age.Reached, pairError)
+		g.done[k] = u <= nearlyAll
 		g.waits[k] = broad.claim(min(1, max(farMore*u/(1+(farMore-1)*u), u+max(leastExcess, limit))), pairError)
 	}
 	return g, nil
@@ -124,6 +131,8 @@ func (g *Guard) Halts(now *Sums) Cause {
 		return CauseNone
 	case g.limit.p == 0 && now.Failing > 0, refuted(&g.limit, now):
 		return CauseLimit
+	case g.settledBadly(now) > 0:
+		return CauseSettled
 	case refuted(&g.bar, now):
 		return CauseBefore
 	case g.waitsTooLong(now) > 0:
@@ -141,7 +150,7 @@ func (g *Guard) Holds(now *Sums, reach int64) Cause {
 		return CauseNone
 	case now.Decided() < g.Needed(now, reach):
 		return CauseEvidence
-	case now.Waiting > 0 && g.early.refuted(now.Failing, now.Decided()):
+	case now.Waiting > now.Ages[settles].Waiting && g.early.refuted(now.Failing, now.Decided()):
 		return CauseEarly
 	case g.waitsTooMany(now) >= 0:
 		return CauseWaiting
@@ -149,12 +158,13 @@ func (g *Guard) Holds(now *Sums, reach int64) Cause {
 	return CauseNone
 }
 
-// Needed is how many outcomes the next step requires: of four in five clients that
-// fetched the release and of half of those that the step reaches, less those that
-// never came to an outcome with the release before either; or as many as should
-// reveal a release that fails for twice the limit, if that is less.
+// Needed is how many outcomes the next step requires: of half of the clients that
+// the current one reaches, and of four in five of those that fetched the release
+// unless they have been waiting for 81 h; less those that never came to an outcome
+// with the release before either. It is no more than should reveal a release that
+// fails for half as much again as the limit.
 func (g *Guard) Needed(now *Sums, reach int64) int64 {
-	share := max(handedShare*float64(now.Handed()), reachShare*float64(reach))
+	share := max(handedShare*float64(now.Handed()-now.Ages[settles].Waiting), reachShare*float64(max(reach, now.Handed())))
 	return min(g.enough, int64(math.Ceil(g.comes*share)))
 }
 
@@ -177,13 +187,25 @@ func refuted(c *claim, now *Sums) bool {
 	return c.refuted(now.Failing, now.Handed())
 }
 
+// settledBadly tests the claim about the clients that came to an outcome within 81
+// or 243 h, when failures are no longer known sooner than successes. Clients that
+// are away for long can't dilute it. It returns the mark, 0 if there is none.
+func (g *Guard) settledBadly(now *Sums) int {
+	for k := settles; k < Marks; k++ {
+		if age := now.Ages[k]; g.settled.refuted(age.Failing, age.Reached-age.Waiting) {
+			return k
+		}
+	}
+	return 0
+}
+
 // waitsTooLong compares the share of clients still waiting at an age with the
-// share that still waited at a third of it with the release before, so that only
-// what is far worse in number and in time is condemned. It returns the oldest mark
-// with an excess, 0 if there is none.
+// share that still waited at a third of it with the release before, and only where
+// nearly all were done by then: what a night or a weekend explains condemns nobody.
+// It returns the oldest mark with an excess, 0 if there is none.
 func (g *Guard) waitsTooLong(now *Sums) int {
 	for k := Marks - 1; k > 0; k-- {
-		if g.waits[k-1].refuted(now.Ages[k].Waiting, now.Ages[k].Reached) {
+		if g.done[k-1] && g.excess(now, k, k-1) {
 			return k
 		}
 	}
@@ -194,11 +216,18 @@ func (g *Guard) waitsTooLong(now *Sums) int {
 // mark with an excess, -1 if there is none.
 func (g *Guard) waitsTooMany(now *Sums) int {
 	for k := Marks - 1; k >= 0; k-- {
-		if g.waits[k].refuted(now.Ages[k].Waiting, now.Ages[k].Reached) {
+		if g.excess(now, k, k) {
 			return k
 		}
 	}
 	return -1
+}
+
+// excess reports whether far more clients were waiting at a mark than with the
+// release before at another, and still are.
+func (g *Guard) excess(now *Sums, mark, before int) bool {
+	c := &g.waits[before]
+	return c.refuted(now.Ages[mark].Waiting, now.Ages[mark].Reached) && c.refuted(now.Waiting, now.Handed())
 }
 
 // least returns the smallest n in [low, high] that holds, high if none does. holds

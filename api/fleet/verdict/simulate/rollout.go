@@ -28,8 +28,9 @@ var marks = func() (marks [verdict.Marks]int) {
 // what it is offered.
 type fleet struct {
 	clients int
-	fails   float64 // share of clients for which the release fails
-	late    float64 // share that installs when the application is quit, within a day
+	fails   float64 // share for which the release fails, of those that are not away
+	late    bool    // they install when the application is quit, within a day
+	away    float64 // share that fetches it and is not seen again
 	dead    bool    // the release does not start and reports nothing
 }
 
@@ -55,39 +56,49 @@ type run struct {
 func (r *run) enter(now, percent int) {
 	share := r.clients * percent / 100
 	for ; r.entered < share; r.entered++ {
-		fetch := now + r.random.IntN(hour)
-		r.at(fetch).fetched++
-		takes := r.random.IntN(hour) // until it asks with the new version
-		if r.late > 0 && r.random.Float64() < r.late {
-			takes = r.random.IntN(day)
-		}
+		fetch, takes := r.draw(hour, hour) // takes until it asks with the new version
+		fetch += now
+		chance, installs := r.draw(1<<30, day)
+		gone := r.dead || float64(chance) >= (1-r.away)*(1<<30)
+		fails := !gone && float64(chance) < r.fails*(1-r.away)*(1<<30)
 		switch {
-		case r.dead:
+		case gone:
 			takes = horizon
-		case r.random.Float64() < r.fails:
-			if takes < hour {
-				takes = 0 // a failure does not wait for the next question
-			}
-			takes += r.random.IntN(toReport)
+		case r.late:
+			takes = installs
+		case fails:
+			takes = 0 // a failure does not wait for the next question
+		}
+		r.at(fetch).fetched++
+		if fails {
+			takes += installs % toReport
 			r.at(fetch+takes).failing++
 			for k, age := range marks {
-				r.at(fetch + max(takes, age)).aged[k]++
+				if takes <= age {
+					r.at(fetch + age).aged[k]++
+				}
 			}
-		default:
+		} else if !gone {
 			r.at(fetch+takes).healthy++
 		}
-		if takes > hour && !r.dead {
+		if takes > hour && !gone {
 			r.at(fetch+hour).kept++
 			r.at(fetch+takes).kept--
 		}
 		for k, age := range marks {
-			if takes > age {
-				r.at(fetch + age).waiting[k]++
-			} else if k == 0 || takes > marks[k-1] {
-				r.last = max(r.last, fetch+age) // from when on nothing new can be learned of it
+			r.last = max(r.last, fetch+age) // from the first age that it does not reach on, it holds no news
+			if takes <= age {
+				break
 			}
+			r.at(fetch + age).waiting[k]++
 		}
 	}
+}
+
+// draw returns two independent numbers, from 0 to below a and b.
+func (r *run) draw(a, b int) (int, int) {
+	u := r.random.Uint64()
+	return int(u >> 32 * uint64(a) >> 32), int(u & (1<<32 - 1) * uint64(b) >> 32)
 }
 
 func (r *run) at(when int) *moment {

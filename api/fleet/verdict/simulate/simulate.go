@@ -23,12 +23,13 @@ import (
 type Options struct {
 	Limit     float64       `json:"limit"`     // share of clients that may fail
 	Steps     []int         `json:"steps"`     // percentages
-	Every     time.Duration `json:"every"`     // least time of a step
+	Every     time.Duration `json:"every_ns"`  // least time of a step, in nanoseconds
 	Clients   []int         `json:"clients"`   // sizes of the fleet
 	Multiples []float64     `json:"multiples"` // of the limit, that the release fails for
 	// Before is the multiple of the limit that the release before failed for; below
 	// 0 there was none.
 	Before   float64 `json:"before"`
+	Away     float64 `json:"away"`     // share of clients that fetch a release and are not seen again
 	Rollouts int     `json:"rollouts"` // a row
 	Seed     uint64  `json:"seed"`
 }
@@ -58,6 +59,8 @@ func (o *Options) Check() error {
 		return fmt.Errorf("%w: a step of %s", ErrOptions, o.Every)
 	case o.Rollouts < 1 || o.Rollouts > 1_000_000:
 		return fmt.Errorf("%w: %d rollouts", ErrOptions, o.Rollouts)
+	case !(o.Away >= 0 && o.Away < 1):
+		return fmt.Errorf("%w: a share of %v away", ErrOptions, o.Away)
 	case !(o.Before <= 1/o.Limit):
 		return fmt.Errorf("%w: the release before fails for %v times the limit", ErrOptions, o.Before)
 	}
@@ -82,18 +85,18 @@ type Report struct {
 
 // Row is one kind of rollout under both rules.
 type Row struct {
-	Clients  int     `json:"clients"`
-	Late     bool    `json:"late"`           // the application installs when it is quit
-	Multiple float64 `json:"multiple"`       // of the limit
-	Dead     bool    `json:"dead,omitempty"` // the release never starts and reports nothing
-	Guard    Result  `json:"guard"`          // sequential test
-	Old      Result  `json:"threshold"`      // more than the limit of at least 50 clients within an hour
+	Clients   int     `json:"clients"`
+	Late      bool    `json:"late"`           // the application installs when it is quit
+	Multiple  float64 `json:"multiple"`       // of the limit
+	Dead      bool    `json:"dead,omitempty"` // the release never starts and reports nothing
+	Guard     Result  `json:"guard"`          // sequential test
+	Threshold Result  `json:"threshold"`      // more than the limit of at least 50 clients within an hour
 }
 
 // Result sums up rollouts. Clients are counted at the halt, over those halted.
 type Result struct {
-	Halted  float64 `json:"halted"`  // share of the rollouts
-	Stalled float64 `json:"stalled"` // share that was held at a step for three weeks
+	Halted float64 `json:"halted"` // share of the rollouts
+	Held   float64 `json:"held"`   // share that was held at a step for three weeks
 	// Outcomes are clients whose outcome had been seen, Fetched those that had the
 	// release.
 	Outcomes Spread `json:"outcomes"`
@@ -122,8 +125,9 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 			report.Rows = append(report.Rows, Row{Clients: clients, Late: late, Dead: true})
 		}
 	}
+	runs := make([]run, runtime.GOMAXPROCS(0)) // one a worker; they keep their memory
 	for i := range report.Rows {
-		if err := o.simulate(ctx, &report.Rows[i]); err != nil {
+		if err := o.simulate(ctx, &report.Rows[i], runs); err != nil {
 			return nil, err
 		}
 	}
@@ -131,12 +135,9 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 }
 
 // simulate fills in a row.
-func (o *Options) simulate(ctx context.Context, row *Row) error {
-	f := fleet{clients: row.Clients, fails: row.Multiple * o.Limit, dead: row.Dead}
-	if row.Late {
-		f.late = 1
-	}
-	guard, err := verdict.New(o.Limit, o.before(f))
+func (o *Options) simulate(ctx context.Context, row *Row, runs []run) error {
+	f := fleet{clients: row.Clients, fails: row.Multiple * o.Limit, late: row.Late, away: o.Away, dead: row.Dead}
+	guard, err := verdict.New(o.Limit, o.before(f, &runs[0]))
 	if err != nil {
 		return err
 	}
@@ -144,9 +145,10 @@ func (o *Options) simulate(ctx context.Context, row *Row) error {
 	endings := [2][]ending{make([]ending, o.Rollouts), make([]ending, o.Rollouts)}
 	var next atomic.Int64
 	var workers sync.WaitGroup
-	for range runtime.GOMAXPROCS(0) {
+	for worker := range runs {
 		workers.Go(func() {
-			r := run{fleet: f}
+			r := &runs[worker]
+			r.fleet = f
 			for i := int(next.Add(1)) - 1; i < o.Rollouts && ctx.Err() == nil; i = int(next.Add(1)) - 1 {
 				for k, by := range rules {
 					r.random = rand.New(rand.NewPCG(o.Seed, uint64(i)))
@@ -156,17 +158,17 @@ func (o *Options) simulate(ctx context.Context, row *Row) error {
 		})
 	}
 	workers.Wait()
-	row.Guard, row.Old = sumUp(endings[0]), sumUp(endings[1])
+	row.Guard, row.Threshold = sumUp(endings[0]), sumUp(endings[1])
 	return ctx.Err()
 }
 
 // before plays the rollout of the release before, to everybody and to the end.
-func (o *Options) before(f fleet) *verdict.Sums {
+func (o *Options) before(f fleet, r *run) *verdict.Sums {
 	if o.Before < 0 {
 		return nil
 	}
 	f.fails, f.dead = o.Before*o.Limit, false
-	r := run{fleet: f, random: rand.New(rand.NewPCG(o.Seed, 1<<63))}
+	r.fleet, r.random = f, rand.New(rand.NewPCG(o.Seed, 1<<63))
 	end := r.roll([]int{100}, 0, never{})
 	for k := range end.sums.Ages { // all have passed every age by now
 		end.sums.Ages[k].Reached = end.fetched
@@ -189,11 +191,11 @@ func sumUp(endings []ending) Result {
 		case e.halted:
 			outcomes, fetched = append(outcomes, e.outcomes), append(fetched, e.fetched)
 		case e.stalled:
-			r.Stalled++
+			r.Held++
 		}
 	}
 	r.Halted = float64(len(outcomes)) / float64(len(endings))
-	r.Stalled /= float64(len(endings))
+	r.Held /= float64(len(endings))
 	r.Outcomes, r.Fetched = spread(outcomes), spread(fetched)
 	return r
 }
@@ -210,7 +212,7 @@ func spread(of []int64) Spread {
 func (r *Report) WriteText(w io.Writer) error {
 	fmt.Fprintf(w, "%d rollouts a row, limit %g %%, steps %v %% of at least %s\n\n", r.Options.Rollouts, r.Options.Limit*100, r.Options.Steps, r.Options.Every)
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(t, "clients\tinstalls\tfails for\thalted\tafter outcomes\tfetched by\tfurthest\t|\tthreshold: halted\tafter outcomes\tfetched by\t")
+	fmt.Fprintln(t, "clients\tinstalls\tfails for\thalted\theld\tafter outcomes\tfetched by\tfurthest\t|\tthreshold: halted\tafter outcomes\tfetched by\t")
 	for _, row := range r.Rows {
 		installs, fails := "at once", fmt.Sprintf("%g × limit", row.Multiple)
 		if row.Late {
@@ -219,9 +221,9 @@ func (r *Report) WriteText(w io.Writer) error {
 		if row.Dead {
 			fails = "never starts"
 		}
-		fmt.Fprintf(t, "%d\t%s\t%s\t%.1f %%\t%s\t%s\t%d %%\t|\t%.1f %%\t%s\t%s\t\n", row.Clients, installs, fails,
-			row.Guard.Halted*100, row.Guard.Outcomes.text(row.Guard), row.Guard.Fetched.text(row.Guard), row.Guard.Percent,
-			row.Old.Halted*100, row.Old.Outcomes.text(row.Old), row.Old.Fetched.text(row.Old))
+		fmt.Fprintf(t, "%d\t%s\t%s\t%.1f %%\t%.1f %%\t%s\t%s\t%d %%\t|\t%.1f %%\t%s\t%s\t\n", row.Clients, installs, fails,
+			row.Guard.Halted*100, row.Guard.Held*100, row.Guard.Outcomes.text(row.Guard), row.Guard.Fetched.text(row.Guard), row.Guard.Percent,
+			row.Threshold.Halted*100, row.Threshold.Outcomes.text(row.Threshold), row.Threshold.Fetched.text(row.Threshold))
 	}
 	if err := t.Flush(); err != nil {
 		return err
