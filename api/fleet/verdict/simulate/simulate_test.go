@@ -16,7 +16,7 @@ import (
 func few(t *testing.T, clients int, multiples ...float64) Options {
 	t.Helper()
 	o := Defaults(0.02)
-	o.Clients, o.Multiples, o.Rollouts = []int{clients}, multiples, 400
+	o.Clients, o.Multiples, o.Rollouts = []int{clients}, multiples, 300
 	if testing.Short() {
 		o.Rollouts = 100
 	}
