@@ -41,6 +41,12 @@ type moment struct {
 	waiting, aged             [verdict.Marks]int32
 }
 
+// fetches is how many clients have fetched the release from a moment on.
+type fetches struct {
+	from    int
+	clients int64
+}
+
 // run is one rollout in progress. It can be used again.
 type run struct {
 	fleet
@@ -49,7 +55,8 @@ type run struct {
 	busy    []uint64 // bits of the moments in which something happens
 	last    int      // moment from which on nothing new can be learned
 	entered int      // clients in the steps so far
-	fetched []int32  // clients that have fetched the release, by moment
+	fetches []fetches
+	reached [verdict.Marks]int // of fetches: those that have come to each age
 }
 
 // enter lets a step's clients in. What becomes of each is drawn when it enters.
@@ -102,9 +109,10 @@ func (r *run) draw(a, b int) (int, int) {
 }
 
 func (r *run) at(when int) *moment {
-	for when >= len(r.moments) {
-		r.moments = append(r.moments, make([]moment, 64*64)...)
-		r.busy = append(r.busy, make([]uint64, 64)...)
+	if when >= len(r.moments) {
+		words := max(2*len(r.busy), when/64+1)
+		r.moments = append(r.moments, make([]moment, 64*words-len(r.moments))...)
+		r.busy = append(r.busy, make([]uint64, words-len(r.busy))...)
 	}
 	r.busy[when/64] |= 1 << (when % 64)
 	return &r.moments[when]
@@ -182,7 +190,7 @@ func (r *run) clear() {
 		r.moments[t] = moment{}
 	}
 	clear(r.busy)
-	r.last, r.entered, r.fetched = 0, 0, r.fetched[:0]
+	r.last, r.entered, r.fetches, r.reached = 0, 0, r.fetches[:0], [verdict.Marks]int{}
 }
 
 func (r *run) end(s *seen, e ending) ending {
@@ -196,19 +204,18 @@ func (r *run) look(s *seen, t int) {
 	if t < len(r.moments) {
 		m = r.moments[t]
 	}
-	for before := s.Handed(); len(r.fetched) < t; {
-		r.fetched = append(r.fetched, int32(before))
-	}
 	s.Healthy += int64(m.healthy)
 	s.Failing += int64(m.failing)
 	s.Waiting += int64(m.fetched - m.healthy - m.failing)
 	s.kept += int64(m.kept)
-	r.fetched = append(r.fetched, int32(s.Handed()))
+	if m.fetched > 0 {
+		r.fetches = append(r.fetches, fetches{t, s.Handed()})
+	}
 	for k, age := range marks {
 		s.Ages[k].Waiting += int64(m.waiting[k])
 		s.Ages[k].Failing += int64(m.aged[k])
-		if t >= age {
-			s.Ages[k].Reached = int64(r.fetched[t-age])
+		for ; r.reached[k] < len(r.fetches) && r.fetches[r.reached[k]].from <= t-age; r.reached[k]++ {
+			s.Ages[k].Reached = r.fetches[r.reached[k]].clients
 		}
 	}
 }

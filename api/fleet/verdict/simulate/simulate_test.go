@@ -40,7 +40,11 @@ func slack(share float64, rollouts int) float64 {
 // TestGoals: rollouts of 1,200 clients, whether the application installs at once or
 // when it is quit, and also if a tenth of the clients is not seen again.
 func TestGoals(t *testing.T) {
-	for _, away := range []float64{0, 0.1} {
+	aways := []float64{0, 0.1}
+	if testing.Short() {
+		aways = aways[:1]
+	}
+	for _, away := range aways {
 		o := few(t, 1200, 0.5, 1, 2, 10)
 		o.Away = away
 		for _, row := range simulated(t, o).Rows {
@@ -68,7 +72,7 @@ func TestGoals(t *testing.T) {
 // TestLargeFleet: what holds for a small fleet holds for a large one.
 func TestLargeFleet(t *testing.T) {
 	o := few(t, 20_000, 0.5, 2)
-	o.Rollouts /= 20
+	o.Rollouts /= 50
 	for _, row := range simulated(t, o).Rows {
 		if g := row.Guard; row.Multiple == 0.5 && g.Halted > 0 || (row.Multiple == 2 || row.Dead) && g.Halted < 1 || row.Dead && g.Percent > 5 || g.Held > 0 {
 			t.Errorf("%+v", row)
@@ -92,7 +96,7 @@ func TestFirst(t *testing.T) {
 // before failed for far fewer, and one that fails for half of the limit is not.
 func TestFarWorse(t *testing.T) {
 	o := few(t, 50_000, 0.5, 1)
-	o.Before, o.Rollouts = 0.05, 10
+	o.Before, o.Rollouts = 0.05, 5
 	for _, row := range simulated(t, o).Rows {
 		if g := row.Guard; row.Multiple == 0.5 && g.Halted > 0 || row.Multiple == 1 && g.Halted < 1 {
 			t.Errorf("%+v", row)
