@@ -1,0 +1,240 @@
+// Package simulate plays rollouts against a guard, to show what a policy does
+// before one trusts it. Each client is drawn on its own, and both rules look at
+// what is known every five seconds. The same seed gives the same figures.
+package simulate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"text/tabwriter"
+	"time"
+
+	"tsmon/api/fleet/verdict"
+)
+
+// Options say what to simulate.
+type Options struct {
+	Limit     float64       `json:"limit"`     // share of clients that may fail
+	Steps     []int         `json:"steps"`     // percentages
+	Every     time.Duration `json:"every_ns"`  // least time of a step, in nanoseconds
+	Clients   []int         `json:"clients"`   // sizes of the fleet
+	Multiples []float64     `json:"multiples"` // of the limit, that the release fails for
+	// Before is the multiple of the limit that the release before failed for; below
+	// 0 there was none.
+	Before   float64 `json:"before"`
+	Away     float64 `json:"away"`     // share of clients that fetch a release and are not seen again
+	Rollouts int     `json:"rollouts"` // a row
+	Seed     uint64  `json:"seed"`
+}
+
+// Defaults returns the options of the table in the package's README.
+func Defaults(limit float64) Options {
+	return Options{
+		Limit: limit, Steps: []int{5, 25, 50, 100}, Every: time.Hour, Clients: []int{1200, 100_000},
+		Multiples: []float64{0.25, 0.5, 1, 1.5, 2, 5, 10}, Before: 0.5, Rollouts: 2000, Seed: 1,
+	}
+}
+
+// ErrOptions is returned for options that cannot be simulated.
+var ErrOptions = errors.New("invalid options of a simulation")
+
+// maxClients bounds the memory of a simulation.
+const maxClients = 10_000_000
+
+// Check reports options that cannot be simulated. Errors wrap ErrOptions.
+func (o *Options) Check() error {
+	switch {
+	case !(o.Limit > 0 && o.Limit < 1):
+		return fmt.Errorf("%w: limit %v is not between 0 and 1", ErrOptions, o.Limit)
+	case len(o.Steps) == 0 || !slices.IsSorted(o.Steps) || o.Steps[0] < 1 || o.Steps[len(o.Steps)-1] > 100:
+		return fmt.Errorf("%w: steps %v are not rising percentages", ErrOptions, o.Steps)
+	case o.Every < 0 || o.Every > 7*24*time.Hour:
+		return fmt.Errorf("%w: a step of %s", ErrOptions, o.Every)
+	case o.Rollouts < 1 || o.Rollouts > 1_000_000:
+		return fmt.Errorf("%w: %d rollouts", ErrOptions, o.Rollouts)
+	case !(o.Away >= 0 && o.Away < 1):
+		return fmt.Errorf("%w: a share of %v away", ErrOptions, o.Away)
+	case !(o.Before <= 1/o.Limit):
+		return fmt.Errorf("%w: the release before fails for %v times the limit", ErrOptions, o.Before)
+	}
+	for _, n := range o.Clients {
+		if n < 1 || n > maxClients {
+			return fmt.Errorf("%w: %d clients", ErrOptions, n)
+		}
+	}
+	for _, m := range o.Multiples {
+		if !(m >= 0 && m*o.Limit <= 1) {
+			return fmt.Errorf("%w: a release that fails for %v times the limit", ErrOptions, m)
+		}
+	}
+	return nil
+}
+
+// Report is what the simulated rollouts came to.
+type Report struct {
+	Options Options `json:"options"`
+	Rows    []Row   `json:"rows"`
+}
+
+// Row is one kind of rollout under both rules.
+type Row struct {
+	Clients   int     `json:"clients"`
+	Late      bool    `json:"late"`           // the application installs when it is quit
+	Multiple  float64 `json:"multiple"`       // of the limit
+	Dead      bool    `json:"dead,omitempty"` // the release never starts and reports nothing
+	Guard     Result  `json:"guard"`          // sequential test
+	Threshold Result  `json:"threshold"`      // more than the limit of at least 50 clients within an hour
+}
+
+// Result sums up rollouts. Clients are counted at the halt, over those halted.
+type Result struct {
+	Halted float64 `json:"halted"` // share of the rollouts
+	Held   float64 `json:"held"`   // share that was held at a step for three weeks
+	// Outcomes are clients whose outcome had been seen, Fetched those that had the
+	// release.
+	Outcomes Spread `json:"outcomes"`
+	Fetched  Spread `json:"fetched"`
+	// Percent is the furthest step that any of the rollouts reached.
+	Percent int `json:"percent"`
+}
+
+// Spread is the median and the 95th percentile.
+type Spread struct {
+	Median int64 `json:"median"`
+	P95    int64 `json:"p95"`
+}
+
+// Run simulates all rows. It ends early with the context's error.
+func Run(ctx context.Context, o Options) (*Report, error) {
+	if err := o.Check(); err != nil {
+		return nil, err
+	}
+	report := &Report{Options: o}
+	for _, clients := range o.Clients {
+		for _, late := range []bool{false, true} {
+			for _, m := range o.Multiples {
+				report.Rows = append(report.Rows, Row{Clients: clients, Late: late, Multiple: m})
+			}
+			report.Rows = append(report.Rows, Row{Clients: clients, Late: late, Dead: true})
+		}
+	}
+	runs := make([]run, runtime.GOMAXPROCS(0)) // one a worker; they keep their memory
+	for i := range report.Rows {
+		if err := o.simulate(ctx, &report.Rows[i], runs); err != nil {
+			return nil, err
+		}
+	}
+	return report, nil
+}
+
+// simulate fills in a row.
+func (o *Options) simulate(ctx context.Context, row *Row, runs []run) error {
+	f := fleet{clients: row.Clients, fails: row.Multiple * o.Limit, late: row.Late, away: o.Away, dead: row.Dead}
+	guard, err := verdict.New(o.Limit, o.before(f, &runs[0]))
+	if err != nil {
+		return err
+	}
+	rules := [2]rule{guarded{guard}, threshold{o.Limit, 50}}
+	endings := [2][]ending{make([]ending, o.Rollouts), make([]ending, o.Rollouts)}
+	var next atomic.Int64
+	var workers sync.WaitGroup
+	for worker := range runs {
+		workers.Go(func() {
+			r := &runs[worker]
+			r.fleet = f
+			for i := int(next.Add(1)) - 1; i < o.Rollouts && ctx.Err() == nil; i = int(next.Add(1)) - 1 {
+				for k, by := range rules {
+					r.random = rand.New(rand.NewPCG(o.Seed, uint64(i)))
+					endings[k][i] = r.roll(o.Steps, o.Every, by)
+				}
+			}
+		})
+	}
+	workers.Wait()
+	row.Guard, row.Threshold = sumUp(endings[0]), sumUp(endings[1])
+	return ctx.Err()
+}
+
+// before plays the rollout of the release before, to everybody and to the end.
+func (o *Options) before(f fleet, r *run) *verdict.Sums {
+	if o.Before < 0 {
+		return nil
+	}
+	f.fails, f.dead = o.Before*o.Limit, false
+	r.fleet, r.random = f, rand.New(rand.NewPCG(o.Seed, 1<<63))
+	end := r.roll([]int{100}, 0, never{})
+	for k := range end.sums.Ages { // all have passed every age by now
+		end.sums.Ages[k].Reached = end.fetched
+	}
+	return &end.sums
+}
+
+// never lets everything pass.
+type never struct{}
+
+func (never) halts(*seen) bool          { return false }
+func (never) mayStep(*seen, int64) bool { return true }
+
+func sumUp(endings []ending) Result {
+	var r Result
+	var outcomes, fetched []int64
+	for _, e := range endings {
+		r.Percent = max(r.Percent, e.percent)
+		switch {
+		case e.halted:
+			outcomes, fetched = append(outcomes, e.outcomes), append(fetched, e.fetched)
+		case e.stalled:
+			r.Held++
+		}
+	}
+	r.Halted = float64(len(outcomes)) / float64(len(endings))
+	r.Held /= float64(len(endings))
+	r.Outcomes, r.Fetched = spread(outcomes), spread(fetched)
+	return r
+}
+
+func spread(of []int64) Spread {
+	if len(of) == 0 {
+		return Spread{}
+	}
+	slices.Sort(of)
+	return Spread{of[(len(of)-1)/2], of[(len(of)-1)*95/100]}
+}
+
+// WriteText writes the report as a table.
+func (r *Report) WriteText(w io.Writer) error {
+	fmt.Fprintf(w, "%d rollouts a row, limit %g %%, steps %v %% of at least %s\n\n", r.Options.Rollouts, r.Options.Limit*100, r.Options.Steps, r.Options.Every)
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(t, "clients\tinstalls\tfails for\thalted\theld\tafter outcomes\tfetched by\tfurthest\t|\tthreshold: halted\tafter outcomes\tfetched by\t")
+	for _, row := range r.Rows {
+		installs, fails := "at once", fmt.Sprintf("%g × limit", row.Multiple)
+		if row.Late {
+			installs = "when quit"
+		}
+		if row.Dead {
+			fails = "never starts"
+		}
+		fmt.Fprintf(t, "%d\t%s\t%s\t%.1f %%\t%.1f %%\t%s\t%s\t%d %%\t|\t%.1f %%\t%s\t%s\t\n", row.Clients, installs, fails,
+			row.Guard.Halted*100, row.Guard.Held*100, row.Guard.Outcomes.text(row.Guard), row.Guard.Fetched.text(row.Guard), row.Guard.Percent,
+			row.Threshold.Halted*100, row.Threshold.Outcomes.text(row.Threshold), row.Threshold.Fetched.text(row.Threshold))
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintln(w, "\nOutcomes and fetches are counted when the rollout is halted: median, and 95th percentile in brackets.")
+	return err
+}
+
+func (s Spread) text(of Result) string {
+	if of.Halted == 0 {
+		return "-"
+	}
+	return fmt.Sprintf("%d (%d)", s.Median, s.P95)
+}
