@@ -99,6 +99,9 @@ func checkChannels(c *config.Config) error {
 			return Usagef("bundle_types: %q is none of %s", kind, strings.Join(manifest.BundleTypes(), ", "))
 		}
 	}
+	if types := manifest.TypesOf("windows"); c.WindowsInstaller != "" && !slices.Contains(types, c.WindowsInstaller) {
+		return Usagef("windows_installer: %q is none of %s", c.WindowsInstaller, strings.Join(types, ", "))
+	}
 	return nil
 }
 
