@@ -354,7 +354,7 @@ func (c *checker) url(place, key string, p Platform) {
 		return
 	}
 	name := bundleName(p)
-	if fits, known := k.installs(name); known && !fits {
+	if fits, known := k.Installs(name); known && !fits {
 		c.report(place, "", fmt.Sprintf("%q can't be installed on %s", name, key), "publish a "+installable[k.OS]+" file for it")
 	}
 }
@@ -364,7 +364,7 @@ func (c *checker) url(place, key string, p Platform) {
 func bundleName(p Platform) string {
 	if u, err := url.Parse(p.URL); err == nil {
 		name := path.Base(u.Path)
-		if _, known := (Key{}).installs(name); known {
+		if _, known := (Key{}).Installs(name); known {
 			return name
 		}
 	}

@@ -29,6 +29,9 @@ func BundleTypes() []string {
 	return slices.Sorted(slices.Values(slices.Concat(slices.Collect(maps.Values(bundleTypes))...)))
 }
 
+// TypesOf returns the bundle types of linux, darwin or windows.
+func TypesOf(os string) []string { return slices.Clone(bundleTypes[os]) }
+
 // Key is a platform key of a manifest: OS-ARCH or OS-ARCH-TYPE. OS is linux,
 // darwin or windows; ARCH is x86_64, i686, aarch64, armv7 or riscv64; TYPE is
 // appimage, deb or rpm on Linux, app on macOS, msi or nsis on Windows.
@@ -77,10 +80,13 @@ var installable = map[string]string{
 	"windows": ".msi, .exe or .zip",
 }
 
-// installs reports whether a client of the key can install a file of that name;
+// Installable names the files that clients of the key's system can install.
+func (k Key) Installable() string { return installable[k.OS] }
+
+// Installs reports whether a client of the key can install a file of that name;
 // known is false if the name has no known ending. On Windows the updater looks at
 // the content, so it installs either type.
-func (k Key) installs(name string) (fits, known bool) {
+func (k Key) Installs(name string) (fits, known bool) {
 	name = strings.ToLower(name)
 	for _, f := range bundleFiles {
 		if stem, ok := strings.CutSuffix(name, f.ending); ok && stem != "" {

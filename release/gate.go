@@ -47,19 +47,36 @@ func (g gate) covers() error {
 	if len(missing) == 0 {
 		return nil
 	}
-	return refuse(ErrCoverage, "add the bundles, or say --allow-missing "+strings.Join(missing, ",")+" to leave those clients without updates",
-		"%s would have no %s", g.log.Channel, strings.Join(missing, ", "))
+	mend := "add the bundles, or say --allow-missing " + strings.Join(missing, ",") + " to leave those clients without updates"
+	for key := range g.manifest.Platforms {
+		if plain := plainKey(key); strings.HasPrefix(plain, "linux-") && slices.Contains(missing, plain) {
+			mend = fmt.Sprintf("build an AppImage, list %s under targets instead of %s, or say --allow-missing %s", key, plain, strings.Join(missing, ","))
+		}
+	}
+	return refuse(ErrCoverage, mend, "%s would have no %s", g.log.Channel, strings.Join(missing, ", "))
+}
+
+// plainKey returns a platform key without its bundle type.
+func plainKey(text string) string {
+	key, err := manifest.ParseKey(text)
+	if err != nil {
+		return text
+	}
+	return key.Target()
 }
 
 // missing returns the platform keys that clients rely on and the manifest lacks,
-// sorted.
+// sorted; without those that include a bundle type if the plain key is missing too.
 func (g gate) missing() []string {
 	missing := slices.DeleteFunc(g.required(), func(key string) bool {
 		_, ok := g.manifest.Platforms[key]
 		return ok
 	})
 	slices.Sort(missing)
-	return slices.Compact(missing)
+	missing = slices.Compact(missing)
+	return slices.DeleteFunc(slices.Clone(missing), func(key string) bool {
+		return plainKey(key) != key && slices.Contains(missing, plainKey(key))
+	})
 }
 
 // required returns the platform keys that clients of the channel rely on.

@@ -39,7 +39,7 @@ func TestLegacySignature(t *testing.T) {
 	}
 	o.AllowUnbound = true
 	report := d.publish(t, o)
-	if !slices.Equal(report.Unbound, []string{"linux-x86_64"}) {
+	if !slices.Equal(report.Unbound, []string{"linux-x86_64", "linux-x86_64-appimage"}) {
 		t.Errorf("unbound: %v", report.Unbound)
 	}
 	promote := PromoteOptions{Options: Options{Channel: "nightly", AllowUnbound: true}, From: "stable"}

@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"tsmon/channels"
 	"tsmon/manifest"
 	"tsmon/release/bundle"
 	"tsmon/signing"
@@ -37,7 +38,7 @@ func (l Library) Record(ctx context.Context, version string) (*Record, error) {
 	if err != nil {
 		return nil, &Refusal{Cause: err, Mend: "write it like 1.4.0"}
 	}
-	data, err := l.read(ctx, recordKey(v.String()), maxRecord)
+	data, info, err := object.ReadAll(ctx, l.Store, recordKey(v.String()), maxRecord)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, refuse(ErrNoRelease, "`tsmon release list` shows what is published", "%s is not in the store", version)
 	}
@@ -48,6 +49,7 @@ func (l Library) Record(ctx context.Context, version string) (*Record, error) {
 	if err := json.Unmarshal(data, &r); err != nil || r.Version != version || len(r.Bundles) == 0 {
 		return nil, refuse(ErrStored, "restore the object from a backup", "%s is not the record of %s", recordKey(version), version)
 	}
+	r.etag = info.ETag
 	return &r, nil
 }
 
@@ -171,20 +173,22 @@ func (l Library) objects(ctx context.Context, version string) (map[string]int64,
 	return found, nil
 }
 
-// settle adapts a bundle to what a publish that never created its record left in
-// the release's folder. A signature that verifies is kept. If the build was
-// repeated since, the name belongs to other bytes, and the bundle gets a name with
-// the beginning of its digest.
+// settle adapts a bundle to what a publish that never moved a channel left in the
+// release's folder. A signature that is as good as the bundle's own is kept. If the
+// bundle was built or signed again since, its name belongs to other objects, and the
+// bundle gets a name with the beginning of its digest.
 func (l Library) settle(ctx context.Context, version string, b *Stored, found map[string]int64, allowUnbound bool) error {
-	free, err := l.fits(ctx, version, b, found, allowUnbound)
-	if err != nil || free {
-		return err
+	name := b.Name
+	for length := 8; ; length += 8 {
+		free, err := l.fits(ctx, version, b, found, allowUnbound)
+		switch {
+		case err != nil || free:
+			return err
+		case length > len(b.BLAKE2b):
+			return refuse(ErrOtherBytes, "publish a higher version", "%s is taken", folder(version)+b.Name)
+		}
+		b.Name = bundle.Distinct(name, b.BLAKE2b[:length])
 	}
-	b.Name = bundle.Distinct(b.Name, b.BLAKE2b)
-	if free, err = l.fits(ctx, version, b, found, allowUnbound); err == nil && !free {
-		err = refuse(ErrOtherBytes, "publish a higher version", "%s is taken", folder(version)+b.Name)
-	}
-	return err
 }
 
 // fits reports whether a bundle can have its name. It adopts the signature that
@@ -206,7 +210,7 @@ func (l Library) fits(ctx context.Context, version string, b *Stored, found map[
 	if err != nil || string(line) == b.Signature {
 		return true, err
 	}
-	sig, err := l.Keys.Accept(string(line), b.claim(version, allowUnbound))
+	sig, err := l.Keys.Accept(string(line), b.claim(version, allowUnbound && !b.bound()))
 	if err == nil {
 		err = l.Keys.VerifyDigest(sig, b.digest())
 	}
@@ -240,7 +244,16 @@ func (l Library) add(ctx context.Context, r *Record, files map[string]bundle.Con
 		return err
 	}
 	group, ctx = errgroup.WithContext(ctx)
-	group.Go(func() error { return l.create(ctx, recordKey(r.Version), data, recordAttributes) })
+	group.Go(func() error {
+		if r.etag == "" {
+			return l.create(ctx, recordKey(r.Version), data, recordAttributes)
+		}
+		_, err := l.Store.Swap(ctx, recordKey(r.Version), r.etag, data, recordAttributes)
+		if errors.Is(err, object.ErrChanged) {
+			err = errStale
+		}
+		return err
+	})
 	group.Go(func() error {
 		b := r.Bundles[0]
 		return object.CheckConditions(ctx, l.Store, folder(r.Version)+b.Name+".sig", []byte(b.Signature), signatureAttributes)
@@ -311,14 +324,44 @@ func (l Library) compare(ctx context.Context, key string, want signing.Digest) e
 	return nil
 }
 
+// recheck verifies a release in the store that is published again. If its signatures
+// are not as good as those of the bundles now, and no channel ever showed it, the
+// result is a record that takes the place of the one in the store.
+func (l Library) recheck(ctx context.Context, o PublishOptions, record *Record, bundles []Stored, found map[string]int64) (*Record, error) {
+	unbound := slices.ContainsFunc(bundles, func(b Stored) bool { return !b.bound() })
+	err := l.verifyStored(ctx, record, o.AllowUnbound && unbound)
+	if !slices.ContainsFunc(signatureErrors, func(cause error) bool { return errors.Is(err, cause) }) {
+		return record, err
+	}
+	logs, err := channels.Repository{Store: l.Store}.All(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if slices.ContainsFunc(logs, func(log *channels.Log) bool { return log.Shown(o.Version) }) {
+		return record, l.verifyStored(ctx, record, o.AllowUnbound)
+	}
+	next := *record
+	next.Bundles, err = l.settleAll(ctx, o, bundles, found)
+	return &next, err
+}
+
+// signatureErrors are the faults of a signature that signing again repairs.
+var signatureErrors = []error{signing.ErrSignature, signing.ErrUntrustedKey, signing.ErrBound, signing.ErrUnbound, signing.ErrLegacy}
+
 // draft puts together the record of a release that is not published yet, around
 // what an interrupted publish left in its folder.
 func (l Library) draft(ctx context.Context, pl planner, o PublishOptions, bundles []Stored, found map[string]int64) (*Record, error) {
+	bundles, err := l.settleAll(ctx, o, bundles, found)
+	return pl.record(o, bundles), err
+}
+
+// settleAll settles bundles and sorts them by name.
+func (l Library) settleAll(ctx context.Context, o PublishOptions, bundles []Stored, found map[string]int64) ([]Stored, error) {
 	for i := range bundles {
 		if err := l.settle(ctx, o.Version, &bundles[i], found, o.AllowUnbound); err != nil {
 			return nil, err
 		}
 	}
 	slices.SortFunc(bundles, func(a, b Stored) int { return strings.Compare(a.Name, b.Name) })
-	return pl.record(o, bundles), nil
+	return bundles, nil
 }

@@ -37,6 +37,7 @@ func (p *Publisher) look(ctx context.Context) view {
 // what an interrupted one began, or does nothing. Errors are a *Refusal, a
 // *channels.ConflictError, those of signing, or the store's.
 func (p *Publisher) Publish(ctx context.Context, o PublishOptions) (*Plan, error) {
+	o.Options = p.allow(o.Options)
 	pl, err := p.planner(o.Channel)
 	if err == nil {
 		err = pl.checkPublish(o)
@@ -114,10 +115,15 @@ func (p *Publisher) planPublish(ctx context.Context, pl planner, o PublishOption
 		return nil, err
 	}
 	p.step("%s is in the store already", o.Version)
-	if err := library.verifyStored(ctx, record, o.AllowUnbound); err != nil {
+	checked, err := library.recheck(ctx, o, record, ours, found)
+	if err != nil {
 		return nil, err
 	}
-	return pl.plan(v, s, pl.publish(s, o, record))
+	plan, err := pl.plan(v, s, pl.publish(s, o, checked))
+	if err == nil && checked != record {
+		plan.record, plan.files = checked, files
+	}
+	return plan, err
 }
 
 // readBundles hashes the bundles and signs those that have no signature.
@@ -204,8 +210,15 @@ func (p *Publisher) finish(ctx context.Context, plan *Plan, o Options) (*Plan, e
 	return plan, errors.Join(plan.broken...)
 }
 
+// allow adds what the policy of the channel allows anyway.
+func (p *Publisher) allow(o Options) Options {
+	o.AllowUnbound = o.AllowUnbound || p.Policies[o.Channel].AllowUnbound
+	return o
+}
+
 // Promote moves a channel to a release that another channel shows or showed.
 func (p *Publisher) Promote(ctx context.Context, o PromoteOptions) (*Plan, error) {
+	o.Options = p.allow(o.Options)
 	return p.move(ctx, o.Options, func(pl planner, v view, s *state) (choice, error) { return pl.promote(v, s, o) }, o.From)
 }
 
@@ -214,6 +227,7 @@ func (p *Publisher) Promote(ctx context.Context, o PromoteOptions) (*Plan, error
 // forward. The same call again, with the same reason and no version, does nothing;
 // going back once more takes a version, so that two people don't go back twice.
 func (p *Publisher) Rollback(ctx context.Context, o RollbackOptions) (*Plan, error) {
+	o.Options = p.allow(o.Options)
 	return p.move(ctx, o.Options, func(pl planner, v view, s *state) (choice, error) { return pl.rollback(v, s, o) })
 }
 

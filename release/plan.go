@@ -245,8 +245,9 @@ func (p planner) followOne(v view, name string, leader *Plan) (*Plan, error) {
 	if s.err != nil {
 		return nil, s.err
 	}
-	// What may be missing, or unbound, was allowed for the leader alone.
-	c := change{action: channels.Follow, from: leader.Channel, why: leader.why, manifest: leader.head.Manifest}
+	// What may be missing was allowed for the leader alone. What may be unbound goes
+	// for every channel that shows the release.
+	c := change{action: channels.Follow, from: leader.Channel, why: leader.why, manifest: leader.head.Manifest, allowUnbound: true}
 	version, err := manifest.ParseVersion(c.manifest.Version)
 	if err != nil {
 		return nil, err

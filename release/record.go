@@ -32,7 +32,7 @@ var (
 )
 
 // Record is release.json: what a release consists of. Its presence means that the
-// release is complete; it never changes.
+// release is complete. Once a channel has shown the release, it never changes.
 type Record struct {
 	Version string    `json:"version"`
 	Notes   string    `json:"notes"`
@@ -40,6 +40,8 @@ type Record struct {
 	Who     string    `json:"who"`
 	manifest.Extra
 	Bundles []Stored `json:"bundles"` // sorted by name
+
+	etag string // of the object; empty if there is none
 }
 
 // Stored is a bundle in the store.
@@ -65,6 +67,13 @@ func (s *Stored) digest() (d signing.Digest) {
 		copy(d[:], raw)
 	}
 	return d
+}
+
+// bound reports whether the signature names a version.
+func (s *Stored) bound() bool {
+	sig, err := signing.ParseSignature(s.Signature)
+	_, bound := sig.Version()
+	return err == nil && bound
 }
 
 // claim is what the record says about the bundle's signature.

@@ -3,7 +3,7 @@
 //
 // # Objects
 //
-//	releases/1.4.0/<bundle>        an update archive, immutable
+//	releases/1.4.0/<bundle>        an update bundle, immutable
 //	releases/1.4.0/<bundle>.sig    its signature as clients read it, immutable
 //	releases/1.4.0/release.json    the Record, written last: the release is complete
 //
@@ -79,6 +79,8 @@ type Policy struct {
 	Targets    []string // platform keys that every manifest must have
 	Prerelease bool     // accepts versions such as 1.5.0-beta.1
 	Follows    string   // moves along when this channel overtakes it
+	// AllowUnbound accepts signatures that are bound to no version.
+	AllowUnbound bool
 }
 
 // Publisher moves the channels of one store.

@@ -52,6 +52,6 @@ type Bundle struct {
 	Size      int64              // bytes
 	Signature *signing.Signature // read from PATH.sig; nil if there is none
 
-	archive  bool
-	explicit string // the platform key that was given, if any
+	kind     Kind
+	explicit []string // platform keys that were given, if any
 }

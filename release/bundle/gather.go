@@ -17,17 +17,33 @@ import (
 // maxWalk bounds the files of a folder.
 const maxWalk = 100_000
 
+// Rules choose among the bundles of a release.
+type Rules struct {
+	// Types, if it lists types of a system, leaves out that system's other types.
+	Types []string
+	// WindowsInstaller is the type of the plain keys of Windows, nsis or msi. A
+	// target that has only the other type gets that. Empty is nsis.
+	WindowsInstaller string
+}
+
 // Gather collects the bundles of one version: from folders, which it searches,
-// from files, whose names must include their target, and from TARGET=FILE pairs.
+// from files, whose names must include their target, and from TARGET=FILE pairs,
+// which take precedence. rules may be nil.
 //
-// Update archives (.zip for Windows, .tar.gz for macOS and Linux) get the plain
-// key of their target, a universal one both darwin keys. Other types, and a
-// second archive for a target, are accepted only if types lists them, and get
-// keys with the type; of several archives, the one whose type comes first in
-// types gets the plain key. Other files of a folder are skipped, each with a
-// reason in skipped if it looks like a bundle.
-func Gather(version string, paths, explicit, types []string) (bundles []Bundle, skipped []string, err error) {
-	g := &gatherer{version: version, types: types}
+// Every bundle gets the key with its type, such as windows-x86_64-nsis. The plain
+// key gets what clients can install that don't name their type: an AppImage on
+// Linux, on Windows the type that rules prefer. A universal macOS bundle gets the
+// keys of both architectures, but for those that have a bundle of their own. Of two
+// files for a key, an archive is preferred to an installer, since every updater
+// installs archives, and an MSI in en-US to other languages; any other two are
+// refused.
+//
+// skipped says of every other bundle or installer in a folder why it is left out.
+func Gather(version string, paths, explicit []string, rules *Rules) (bundles []Bundle, skipped []string, err error) {
+	g := &gatherer{version: version}
+	if rules != nil {
+		g.rules = *rules
+	}
 	for _, pair := range explicit {
 		if err := g.explicit(pair); err != nil {
 			return nil, nil, err
@@ -42,9 +58,10 @@ func Gather(version string, paths, explicit, types []string) (bundles []Bundle, 
 		return nil, g.skipped, Refuse(ErrBundles, "name the bundles, or the folder that the bundler wrote them to; "+mendExplicit,
 			"no bundle of version %s in %s%s", version, strings.Join(paths, ", "), g.why())
 	}
-	if err := g.assign(); err != nil {
+	if g.bundles, err = g.assign(); err != nil {
 		return nil, nil, err
 	}
+	distinguish(g.bundles)
 	return g.bundles, g.skipped, g.readSignatures()
 }
 
@@ -52,9 +69,13 @@ const mendExplicit = "--bundle TARGET=FILE sets a bundle's target explicitly"
 
 type gatherer struct {
 	version string
-	types   []string
+	rules   Rules
 	bundles []Bundle
 	skipped []string
+}
+
+func (g *gatherer) skip(format string, args ...any) {
+	g.skipped = append(g.skipped, fmt.Sprintf(format, args...))
 }
 
 func (g *gatherer) why() string {
@@ -65,32 +86,94 @@ func (g *gatherer) why() string {
 }
 
 func (g *gatherer) explicit(pair string) error {
-	key, path, ok := strings.Cut(pair, "=")
+	text, path, ok := strings.Cut(pair, "=")
 	if !ok || path == "" {
 		return Refuse(ErrBundles, "write it as --bundle windows-x86_64=FILE", "%q is not TARGET=FILE", pair)
 	}
-	k := manifest.Key{OS: "darwin", Arch: "universal"}
-	if key != manifest.Universal {
+	key := manifest.Key{OS: "darwin", Arch: "universal"}
+	if text != manifest.Universal {
 		var err error
-		if k, err = manifest.ParseKey(key); err != nil {
+		if key, err = manifest.ParseKey(text); err != nil {
 			return &Refusal{Cause: err, Mend: "write it as --bundle windows-x86_64=FILE"}
 		}
 	}
-	b := Bundle{Path: path, Name: filepath.Base(path), Target: k.Target(), Type: k.Type, explicit: key}
-	kind, _ := Recognize(path)
-	if kind.Type != "" {
-		b.Type = kind.Type
+	fits, known := key.Installs(path)
+	name := path
+	if !known {
+		name += endingOf(path)
+		fits, _ = key.Installs(name)
 	}
-	lower := strings.ToLower(path)
-	b.archive = strings.HasSuffix(lower, ".tar.gz") && k.OS != "windows" || strings.HasSuffix(lower, ".zip") && k.OS == "windows"
-	if !b.archive && (k.Type == "" || !slices.Contains(g.types, k.Type)) {
-		return Refuse(ErrBundles, "give the .zip (Windows) or .tar.gz (macOS, Linux) archive, or allow the type under bundle_types in tsmon.yaml and write the key with its type",
-			"%s is not an update archive for %s", path, key)
+	b := Bundle{Path: path, Name: filepath.Base(path), Target: key.Target(), Type: typeOf(name, key.OS), explicit: []string{text}}
+	switch _, err := stat(path); {
+	case err != nil:
+		return err
+	case !fits:
+		return Refuse(ErrBundles, "give a "+key.Installable()+" file", "%s can't be installed on %s", path, text)
+	case key.Type != "" && b.Type != "" && b.Type != key.Type:
+		return Refuse(ErrBundles, "check the file and the key", "%s is not named like a bundle of type %s", path, key.Type)
+	case b.Type == "":
+		b.Type = key.Type
 	}
-	if !b.archive && kind.Type != k.Type {
-		return Refuse(ErrBundles, "check the file and the key", "%s is not named like a bundle of type %s", path, k.Type)
+	for i := range g.bundles {
+		if same := &g.bundles[i]; samePath(same.Path, path) {
+			same.explicit = append(same.explicit, text)
+			same.Target = commonTarget(same.Target, b.Target)
+			return nil
+		}
 	}
 	return g.add(b)
+}
+
+// beginnings are the first bytes of files that updaters install, by their endings.
+var beginnings = map[string]string{
+	".exe": "MZ", ".msi": "\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", ".zip": "PK\x03\x04", ".tar.gz": "\x1f\x8b",
+	".AppImage": "\x7fELF", ".deb": "!<arch>\ndebian", ".rpm": "\xed\xab\xee\xdb",
+}
+
+// endingOf returns the ending that a file with another name should have, "" if its
+// content doesn't tell.
+func endingOf(path string) string {
+	file, err := os.Open(path)
+	if err != nil {
+		return ""
+	}
+	defer file.Close()
+	head := make([]byte, 16)
+	n, _ := io.ReadFull(file, head) // a shorter file begins like none
+	for ending, beginning := range beginnings {
+		if strings.HasPrefix(string(head[:n]), beginning) {
+			return ending
+		}
+	}
+	return ""
+}
+
+// typeOf returns the bundle type that a name shows on a system; "" if the content
+// decides.
+func typeOf(path, system string) string {
+	if kind, ok := Recognize(path); ok {
+		return kind.Type
+	}
+	switch ending := strings.ToLower(filepath.Ext(path)); {
+	case ending == ".exe":
+		return "nsis"
+	case ending == ".gz" && system == "darwin":
+		return "app"
+	case ending == ".gz":
+		return "appimage"
+	}
+	return ""
+}
+
+// commonTarget returns what a bundle for two targets is bound to, if anything.
+func commonTarget(a, b string) string {
+	switch {
+	case a == b:
+		return a
+	case strings.HasPrefix(a, "darwin-") && strings.HasPrefix(b, "darwin-"):
+		return manifest.Universal
+	}
+	return ""
 }
 
 func (g *gatherer) path(path string) error {
@@ -100,6 +183,9 @@ func (g *gatherer) path(path string) error {
 	}
 	if info.IsDir() {
 		return g.folder(path)
+	}
+	if g.has(path) {
+		return nil
 	}
 	b, problem := g.recognize(path)
 	if problem != "" {
@@ -118,42 +204,76 @@ func (g *gatherer) folder(root string) error {
 			return Refuse(ErrBundles, "name the folder of the bundles itself", "%s holds more than %d files", root, maxWalk)
 		}
 		if d.IsDir() {
-			if path != root && strings.HasSuffix(d.Name(), ".app") {
+			if path != root && isContent(path) {
 				return filepath.SkipDir
 			}
 			return nil
 		}
-		if _, ok := Recognize(path); !ok {
+		_, ok := Recognize(path)
+		switch why := aside(path); {
+		case why != "":
+			g.skip("%s", why)
 			return nil
-		}
-		if !d.Type().IsRegular() {
-			g.skipped = append(g.skipped, path+" is not a regular file")
+		case !ok || g.has(path):
+			return nil
+		case !d.Type().IsRegular():
+			g.skip("%s is not a regular file", path)
 			return nil
 		}
 		b, problem := g.recognize(path)
 		if problem != "" {
-			g.skipped = append(g.skipped, problem)
+			g.skip("%s", problem)
 			return nil
 		}
 		return g.add(b)
 	})
 }
 
+// isContent reports whether a folder is the content of a bundle.
+func isContent(folder string) bool {
+	for _, ending := range []string{".app", ".AppDir"} {
+		if strings.HasSuffix(folder, ending) {
+			return true
+		}
+	}
+	for _, ending := range []string{".deb", ".rpm"} {
+		if _, err := os.Lstat(folder + ending); err == nil {
+			return true
+		}
+	}
+	return false
+}
+
 // recognize reads a file's name; problem says why the file is not a bundle of
 // this version.
 func (g *gatherer) recognize(path string) (b Bundle, problem string) {
 	kind, ok := Recognize(path)
+	if why := aside(path); why != "" {
+		return b, why
+	}
+	if ok && kind.Type == "app" && kind.Target == "" && !kind.clash {
+		if arch := machArch(path); arch != "" {
+			kind.Target = "darwin-" + arch
+		}
+	}
 	switch {
 	case !ok:
 		return b, path + " is not named like an update bundle"
+	case kind.clash:
+		return b, path + " names another architecture than its folder"
 	case kind.Target == "":
 		return b, path + " does not name its architecture"
 	case kind.Version != "" && kind.Version != g.version:
 		return b, fmt.Sprintf("%s is named version %s", path, kind.Version)
-	case !kind.Archive && !slices.Contains(g.types, kind.Type):
-		return b, fmt.Sprintf("%s is of type %s, which bundle_types does not allow", path, kind.Type)
+	case g.rules.leaveOut(kind):
+		return b, fmt.Sprintf("%s is of type %s, which bundle_types leaves out", path, kind.Type)
 	}
-	return Bundle{Path: path, Name: kind.storeName(), Target: kind.Target, Type: kind.Type, archive: kind.Archive}, ""
+	return Bundle{Path: path, Name: kind.storeName(), Target: kind.Target, Type: kind.Type, kind: kind}, ""
+}
+
+func (r Rules) leaveOut(kind Kind) bool {
+	listed := slices.ContainsFunc(manifest.TypesOf(kind.OS), func(t string) bool { return slices.Contains(r.Types, t) })
+	return listed && !slices.Contains(r.Types, kind.Type)
 }
 
 func stat(path string) (fs.FileInfo, error) {
@@ -170,7 +290,7 @@ func (g *gatherer) add(b Bundle) error {
 	case err != nil:
 		return err
 	case !info.Mode().IsRegular():
-		return Refuse(ErrBundles, "give the archive itself", "%s is not a regular file", b.Path)
+		return Refuse(ErrBundles, "give the bundle itself", "%s is not a regular file", b.Path)
 	case info.Size() == 0:
 		return Refuse(ErrBundles, "build it again", "%s is empty", b.Path)
 	}
@@ -178,86 +298,18 @@ func (g *gatherer) add(b Bundle) error {
 		return Refuse(ErrBundles, "give the update bundle, or rename it", "%s has a name that the release keeps for its own objects", b.Path)
 	}
 	b.Size = info.Size()
-	for _, other := range g.bundles {
-		if samePath(other.Path, b.Path) {
-			return nil
-		}
-		if strings.EqualFold(other.Name, b.Name) {
-			return Refuse(ErrBundles, "rename one of them", "%s and %s would get the same name", other.Path, b.Path)
-		}
-	}
 	g.bundles = append(g.bundles, b)
 	return nil
+}
+
+func (g *gatherer) has(path string) bool {
+	return slices.ContainsFunc(g.bundles, func(b Bundle) bool { return samePath(b.Path, path) })
 }
 
 func samePath(a, b string) bool {
 	x, errA := filepath.Abs(a)
 	y, errB := filepath.Abs(b)
 	return errA == nil && errB == nil && x == y
-}
-
-// assign gives every bundle its platform keys: explicit bundles first, then in the
-// order of the types.
-func (g *gatherer) assign() error {
-	rank := func(b Bundle) int {
-		i := slices.Index(g.types, b.Type)
-		switch {
-		case b.explicit != "":
-			return -1
-		case i < 0:
-			return len(g.types)
-		}
-		return i
-	}
-	slices.SortStableFunc(g.bundles, func(a, b Bundle) int { return rank(a) - rank(b) })
-	taken := map[string]string{}
-	for i := range g.bundles {
-		b := &g.bundles[i]
-		for _, target := range targetsOf(b.Target) {
-			for _, key := range g.keysOf(b, target, taken) {
-				if other, ok := taken[key]; ok {
-					return Refuse(ErrBundles, mendExplicit+"; bundle_types in tsmon.yaml allows several types for a target",
-						"%s and %s are both for %s", other, b.Path, key)
-				}
-				taken[key] = b.Path
-				b.Keys = append(b.Keys, key)
-			}
-		}
-	}
-	return nil
-}
-
-// keysOf returns the platform keys of a bundle for one target.
-func (g *gatherer) keysOf(b *Bundle, target string, taken map[string]string) []string {
-	_, plainTaken := taken[target]
-	allowed := slices.Contains(g.types, b.Type)
-	switch {
-	case b.explicit == manifest.Universal:
-		return []string{target}
-	case b.explicit != "":
-		return []string{b.explicit}
-	case !b.archive:
-		return []string{target + "-" + b.Type}
-	case !plainTaken && allowed && g.several(target):
-		return []string{target, target + "-" + b.Type}
-	case plainTaken && allowed:
-		return []string{target + "-" + b.Type}
-	}
-	return []string{target}
-}
-
-// several reports whether more than one archive is for a target.
-func (g *gatherer) several(target string) bool {
-	isFor := func(b Bundle) bool { return b.archive && slices.Contains(targetsOf(b.Target), target) }
-	first := slices.IndexFunc(g.bundles, isFor)
-	return slices.ContainsFunc(g.bundles[first+1:], isFor)
-}
-
-func targetsOf(target string) []string {
-	if target == manifest.Universal {
-		return []string{"darwin-x86_64", "darwin-aarch64"}
-	}
-	return []string{target}
 }
 
 func (g *gatherer) readSignatures() error {

@@ -9,19 +9,21 @@ import (
 	"tsmon/manifest"
 )
 
-// Kind is what can be read from the name of a bundle.
+// Kind is what can be read from the path of a bundle.
 type Kind struct {
 	OS      string // linux, darwin or windows
 	Target  string // OS-ARCH or darwin-universal; empty if neither name nor folder names the architecture
 	Type    string // appimage, deb, rpm, app, msi or nsis
 	Version string // empty if the name has none
-	// Archive marks update archives, .zip and .tar.gz, which every updater
-	// accepts; the others are plain installers.
+	// Archive marks .zip and .tar.gz, which the updaters of Tauri 1 and 2 install;
+	// only that of Tauri 2 installs the others.
 	Archive bool
 
-	named bool // the file name itself contains the architecture
-	stem  string
-	tail  string
+	named  bool   // the file name itself contains the architecture
+	clash  bool   // name and folder contain different architectures
+	locale string // of an MSI, such as en-US
+	stem   string
+	tail   string
 }
 
 // tails are the endings of the Tauri bundler's files, longest first.
@@ -41,67 +43,116 @@ var tails = []struct {
 	{"-setup.exe", "windows", "nsis", false},
 }
 
+// arches are the architectures as bundlers write them. The updater has one name
+// for all of 32-bit ARM.
 var arches = map[string]string{
 	"x64": "x86_64", "x86_64": "x86_64", "amd64": "x86_64",
 	"aarch64": "aarch64", "arm64": "aarch64",
-	"x86": "i686", "i386": "i686", "i686": "i686",
-	"armhf": "armv7", "armv7": "armv7",
+	"x86": "i686", "i386": "i686", "i586": "i686", "i686": "i686",
+	"armhf": "armv7", "armhfp": "armv7", "armel": "armv7", "armv7": "armv7",
 	"riscv64":   "riscv64",
 	"universal": "universal",
 }
 
 var (
-	archInName   = regexp.MustCompile(`(?i)(?:^|[_.-])(x86_64|x64|amd64|aarch64|arm64|x86|i386|i686|armhf|armv7|riscv64|universal)(?:[_.-]|$)`)
-	archInFolder = regexp.MustCompile(`^(x86_64|aarch64|i686|armv7|riscv64|universal)[a-z0-9]*-(apple-darwin|pc-windows|unknown-linux)`)
+	triple     = regexp.MustCompile(`(?:^|[_.-])(x86_64|aarch64|i[3-6]86|arm(?:v[0-9][a-z0-9]*)?|riscv64|universal)[a-z0-9]*-(?:[a-z0-9]+-)?(darwin|windows|linux)`)
+	localeTail = regexp.MustCompile(`_([a-z]{2,3}-[A-Za-z0-9-]+)$`)
 )
 
-// Recognize reads a bundle's name as the Tauri bundler and tauri-action write it:
-// the ending gives the system and the type, the name the version, and the name or
-// the folder of the build target (such as aarch64-apple-darwin) the architecture.
-// ok is false for other files.
+// Recognize reads the path of a bundle as the Tauri bundler and tauri-action write
+// it. The ending gives system and type; the name the version; the name, or the
+// folder of a Rust target such as aarch64-apple-darwin, the architecture. ok is
+// false for other files.
 func Recognize(path string) (k Kind, ok bool) {
 	base := filepath.Base(path)
-	lower := strings.ToLower(base)
 	for _, t := range tails {
-		if !strings.HasSuffix(lower, t.tail) || len(lower) == len(t.tail) {
+		at := len(base) - len(t.tail)
+		if at <= 0 || strings.ToLower(base[at:]) != t.tail {
 			continue
 		}
-		at := len(base) - len(t.tail)
 		k = Kind{OS: t.os, Type: t.kind, Archive: t.archive, stem: base[:at], tail: base[at:]}
-		k.Version = versionIn(k.stem)
+		k.Version = versionIn(k.stem, k.Type)
+		if m := localeTail.FindStringSubmatch(k.stem); m != nil && k.Type == "msi" {
+			k.locale = m[1]
+		}
 		k.setTarget(path)
 		return k, true
 	}
 	return Kind{}, false
 }
 
+// setTarget prefers the architecture in the name to that in the folder. The bundler
+// writes none into names for macOS, where a word that looks like one may belong to
+// the product's name: there both have to agree.
 func (k *Kind) setTarget(path string) {
-	arch := ""
-	if m := archInName.FindAllStringSubmatch(k.stem, -1); m != nil {
-		arch, k.named = arches[strings.ToLower(m[len(m)-1][1])], true
-	} else {
-		folders := strings.Split(filepath.ToSlash(filepath.Dir(path)), "/")
-		slices.Reverse(folders)
-		for _, folder := range folders {
-			if m := archInFolder.FindStringSubmatch(folder); m != nil {
-				arch = m[1]
-				break
-			}
-		}
+	arch, outer := archInName(k.stem), archInFolders(path, k.OS)
+	k.named = arch != ""
+	k.clash = k.OS == "darwin" && arch != "" && outer != "" && arch != outer
+	if arch == "" {
+		arch = outer
 	}
-	if arch != "" && (arch != "universal" || k.OS == "darwin") {
+	if arch != "" && !k.clash && (arch != "universal" || k.OS == "darwin") {
 		k.Target = k.OS + "-" + arch
 	}
 }
 
-// versionIn returns the first version between underscores.
-func versionIn(stem string) string {
-	for part := range strings.SplitSeq(stem, "_") {
-		if _, err := manifest.ParseVersion(part); err == nil {
-			return part
+// archInName returns the last architecture in a name. The first word is the
+// product's.
+func archInName(stem string) string {
+	words := strings.FieldsFunc(strings.ToLower(stem), func(r rune) bool { return strings.ContainsRune("_.-", r) })
+	for i := len(words) - 1; i > 0; i-- {
+		word := words[i]
+		if word == "64" && i > 1 {
+			word = words[i-1] + "_64"
+		}
+		if arch, ok := arches[word]; ok {
+			return arch
 		}
 	}
 	return ""
+}
+
+// archInFolders returns the architecture of the innermost folder that is named
+// after a Rust target of the system.
+func archInFolders(path, system string) string {
+	folders := strings.Split(filepath.ToSlash(filepath.Dir(path)), "/")
+	for _, folder := range slices.Backward(folders) {
+		m := triple.FindStringSubmatch(folder)
+		switch {
+		case m == nil || m[2] != system:
+		case strings.HasPrefix(m[1], "arm"):
+			return "armv7"
+		default:
+			return arches[m[1]]
+		}
+	}
+	return ""
+}
+
+// versionIn returns the version in a name: between underscores, or, in the name of
+// an RPM, between the product and the package's own release number.
+func versionIn(stem, kind string) string {
+	for part := range strings.SplitSeq(stem, "_") {
+		if isVersion(part) {
+			return part
+		}
+	}
+	end := strings.LastIndexByte(stem, '-')
+	if kind != "rpm" || end < 0 {
+		return ""
+	}
+	for rest := stem[:end]; rest != ""; {
+		if isVersion(rest) {
+			return rest
+		}
+		_, rest, _ = strings.Cut(rest, "-")
+	}
+	return ""
+}
+
+func isVersion(text string) bool {
+	_, err := manifest.ParseVersion(text)
+	return err == nil
 }
 
 // storeName is the name of a bundle's object. The bundler gives the macOS archives
@@ -118,10 +169,30 @@ func (k Kind) storeName() string {
 	return k.stem + "_" + arch + k.tail
 }
 
-// Distinct returns a bundle's name with the beginning of its hex digest in it.
-func Distinct(name, digest string) string {
+// Distinct returns a bundle's name with a mark in it, such as the beginning of its
+// digest.
+func Distinct(name, mark string) string {
 	if kind, ok := Recognize(name); ok {
-		return kind.stem + "_" + digest[:8] + kind.tail
+		return kind.stem + "_" + mark + kind.tail
 	}
-	return digest[:8] + "_" + name
+	return mark + "_" + name
+}
+
+// firstInstall are the endings of files that install an application and can't
+// update it.
+var firstInstall = []string{".dmg", ".pkg", ".msix", ".appx", ".snap", ".flatpak"}
+
+// aside says why a file of the bundler is not an update bundle; "" for all others.
+func aside(path string) string {
+	lower := strings.ToLower(path)
+	for _, ending := range firstInstall {
+		if strings.HasSuffix(lower, ending) {
+			return path + " is for a first installation, updaters can't install it"
+		}
+	}
+	folder := filepath.Base(filepath.Dir(path))
+	if _, ok := Recognize(path); ok && (folder == "nsis-updater" || folder == "msi-updater") {
+		return path + " is what the bundler packed into the .zip of the same name"
+	}
+	return ""
 }

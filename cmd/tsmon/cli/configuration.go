@@ -75,6 +75,10 @@ func checkChannels(c *config.Config) (found config.Mistakes) {
 				Text: "bundle_types: " + strconv.Quote(kind) + " is none of " + strings.Join(manifest.BundleTypes(), ", ")})
 		}
 	}
+	if types := manifest.TypesOf("windows"); c.WindowsInstaller != "" && !slices.Contains(types, c.WindowsInstaller) {
+		found = append(found, config.Mistake{Setting: "windows_installer",
+			Text: "windows_installer: " + strconv.Quote(c.WindowsInstaller) + " is none of " + strings.Join(types, ", ")})
+	}
 	return found
 }
 

@@ -100,7 +100,7 @@ var hints = []struct {
 	{signing.ErrPassword, "set TAURI_SIGNING_PRIVATE_KEY_PASSWORD, or type the password when asked"},
 	{signing.ErrUntrustedKey, "compare `tsmon keys show` with trusted_keys and with plugins.updater.pubkey in tauri.conf.json"},
 	{signing.ErrSignature, "the file was changed after it was signed (code-signed, notarised, rebuilt): sign it again with `tsmon release sign`"},
-	{signing.ErrUnbound, "sign again with `tsmon release sign --version V`; --allow-unbound accepts it, but strict applications refuse it"},
+	{signing.ErrUnbound, "sign again with `tsmon release sign --version V BUNDLE…`; or accept it, which strict applications don't, with --allow-unbound, or allow_unbound: true for the channel in tsmon.yaml while it moves over"},
 	{signing.ErrBound, "give every bundle the signature that was made for this version and target"},
 	{signing.ErrLegacy, "sign again with `tsmon release sign`, which hashes the bundle first"},
 	{object.ErrNoStore, "check storage; create a bucket with the store's own tools, such as mc mb"},

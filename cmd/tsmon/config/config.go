@@ -10,9 +10,10 @@
 //	storage: s3://releases/desktop?endpoint=https://minio.example.com
 //	public_url: https://releases.example.com/desktop
 //	trusted_keys: [RWS…]
-//	bundle_types: [nsis, deb]
+//	bundle_types: [nsis, appimage, deb]            # leaves out msi and rpm
+//	windows_installer: msi                         # for clients that don't name their type
 //	channels:
-//	  stable: {targets: [windows-x86_64, darwin-x86_64, darwin-aarch64, linux-x86_64]}
+//	  stable: {targets: [windows-x86_64, darwin-x86_64, darwin-aarch64, linux-x86_64], allow_unbound: true}
 //	  beta:   {follows: stable, prerelease: true, guard: {failures: 5, clients: 20, within: 2h}}
 //	server:
 //	  listen: 127.0.0.1:8080
@@ -63,10 +64,13 @@ type Config struct {
 	PublicURL string `yaml:"public_url" env:"TSMON_PUBLIC_URL"`
 	// TrustedKeys are public keys, or files that hold one.
 	TrustedKeys []string `yaml:"trusted_keys" env:"TSMON_TRUSTED_KEYS" envSeparator:","`
-	// BundleTypes are published beside the update archives, preferred first.
-	BundleTypes []string           `yaml:"bundle_types"`
-	Channels    map[string]Channel `yaml:"channels"`
-	Server      Server             `yaml:"server"`
+	// BundleTypes leaves out the other types of the systems whose types it lists.
+	BundleTypes []string `yaml:"bundle_types"`
+	// WindowsInstaller is what clients get that don't name their type: nsis, the
+	// default, or msi.
+	WindowsInstaller string             `yaml:"windows_installer"`
+	Channels         map[string]Channel `yaml:"channels"`
+	Server           Server             `yaml:"server"`
 	// Data is the folder of everything that is not configured elsewhere, empty if
 	// there is no home folder for its default.
 	Data    string  `yaml:"-" env:"TSMON_DATA"`
@@ -78,7 +82,9 @@ type Channel struct {
 	Targets    []string `yaml:"targets"`    // platform keys that every manifest must have
 	Prerelease bool     `yaml:"prerelease"` // accepts pre-releases
 	Follows    string   `yaml:"follows"`    // channel whose moves this one repeats
-	Guard      Guard    `yaml:"guard"`
+	// AllowUnbound accepts signatures that name no version.
+	AllowUnbound bool  `yaml:"allow_unbound"`
+	Guard        Guard `yaml:"guard"`
 }
 
 // Guard says when the server halts a rollout of the channel. nil is the server's

@@ -43,8 +43,9 @@ storage: objects
 public_url: https://file.example.com/app/
 trusted_keys: [app.pub, RWfile]
 bundle_types: [deb]
+windows_installer: msi
 channels:
-  stable: {targets: [linux-x86_64]}
+  stable: {targets: [linux-x86_64], allow_unbound: true}
   nightly: {follows: stable, prerelease: true}
 server: {listen: "127.0.0.1:1"}
 `)
@@ -59,7 +60,7 @@ server: {listen: "127.0.0.1:1"}
 	if c.Storage != filepath.Join(folder, "objects") || c.PublicURL != "https://file.example.com/app" || c.Server.Listen != "127.0.0.1:1" {
 		t.Errorf("%+v", c)
 	}
-	if fmt.Sprint(c.TrustedKeys) != fmt.Sprint([]string{filepath.Join(folder, "app.pub"), "RWfile"}) || fmt.Sprint(c.BundleTypes) != "[deb]" || len(c.Channels) != 2 {
+	if fmt.Sprint(c.TrustedKeys) != fmt.Sprint([]string{filepath.Join(folder, "app.pub"), "RWfile"}) || fmt.Sprint(c.BundleTypes) != "[deb]" || c.WindowsInstaller != "msi" || !c.Channels["stable"].AllowUnbound || len(c.Channels) != 2 {
 		t.Errorf("%+v", c)
 	}
 	c, err = Load("", []string{"TSMON_CONFIG=" + path, "TSMON_STORAGE=s3://b/p", "TSMON_PUBLIC_URL=https://env.example.com", "TSMON_TRUSTED_KEYS=RWa, RWb,", "TSMON_LISTEN=:2"})

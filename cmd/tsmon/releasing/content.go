@@ -61,7 +61,7 @@ func gather(ctx context.Context, app *cli.App, c *config.Config, f contentFlags,
 		return o, err
 	}
 	var skipped []string
-	if o.Bundles, skipped, err = bundle.Gather(f.version, args, f.bundles, c.BundleTypes); err != nil {
+	if o.Bundles, skipped, err = bundle.Gather(f.version, args, f.bundles, &bundle.Rules{Types: c.BundleTypes, WindowsInstaller: c.WindowsInstaller}); err != nil {
 		return o, err
 	}
 	for _, s := range skipped {

