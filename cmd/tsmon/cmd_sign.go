@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -20,7 +22,10 @@ func (a *app) releaseSignCommand() *cobra.Command {
 		Short: "Write BUNDLE.sig for each bundle, as the Tauri CLI does",
 		Long: `Write BUNDLE.sig for each bundle, as the Tauri CLI does: one base64 line. The
 signature is bound to the version, and to the target if the bundle's name has
-one. Bundles are read concurrently, in constant memory.`,
+one. Bundles are read concurrently, in constant memory.
+
+If SOURCE_DATE_EPOCH is set, it is the time in the signatures, in seconds since
+1970: signing the same bytes again then gives the same signatures.`,
 		Example: `  tsmon release sign --version 1.4.0 dist/*.zip dist/*.tar.gz
   TAURI_SIGNING_PRIVATE_KEY=~/.tauri/app.key tsmon release sign --version 1.4.0 App_1.4.0_x64_en-US.msi.zip`,
 		Args: atLeast(1, "at least one BUNDLE"),
@@ -64,8 +69,12 @@ func (a *app) runSign(ctx context.Context, version, keyFile string, paths []stri
 	if unlock == nil {
 		return noKey()
 	}
+	now, err := a.signingTime()
+	if err != nil {
+		return err
+	}
 	progress := a.newProgress("signed")
-	signer := bundle.Reader{Unlock: unlock, Version: version, Now: a.now, Transferred: progress.transferred}
+	signer := bundle.Reader{Unlock: unlock, Version: version, Now: now, Transferred: progress.transferred}
 	signed, err := signer.Sign(ctx, paths)
 	progress.done()
 	if err != nil {
@@ -81,4 +90,17 @@ func (a *app) runSign(ctx context.Context, version, keyFile string, paths []stri
 			fmt.Fprintln(a.stdout, s.Sig)
 		}
 	})
+}
+
+// signingTime returns the clock of signatures, which SOURCE_DATE_EPOCH stops.
+func (a *app) signingTime() (func() time.Time, error) {
+	epoch := a.variable("SOURCE_DATE_EPOCH")
+	if epoch == "" {
+		return a.now, nil
+	}
+	seconds, err := strconv.ParseInt(epoch, 10, 64)
+	if err != nil || seconds < 0 {
+		return nil, usagef("SOURCE_DATE_EPOCH=%q is not a number of seconds", epoch)
+	}
+	return func() time.Time { return time.Unix(seconds, 0) }, nil
 }
