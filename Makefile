@@ -95,5 +95,5 @@ $(TOOLS)/kubeconform:
 	GOBIN=$(TOOLS) go install $(KUBECONFORM)
 
 $(TOOLS)/bookworm:
-	command -v debootstrap minisign rpm systemd-analyze curl >/dev/null || apt-get install -y debootstrap minisign rpm systemd curl
-	rm -rf $@.new && debootstrap --variant=minbase bookworm $@.new && mv $@.new $@
+	(for name in mmdebstrap minisign rpm systemd-analyze curl; do command -v $$name || exit 1; done) >/dev/null || apt-get install -y mmdebstrap minisign rpm systemd curl
+	rm -rf $@.new && mmdebstrap --variant=essential --include=passwd bookworm $@.new http://deb.debian.org/debian && mv $@.new $@
