@@ -1,6 +1,8 @@
 package main
 
 import (
+	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -17,9 +19,35 @@ func glob(t *testing.T, pattern string) []string {
 	return files
 }
 
-// TestWorkflows lints the example workflows, which checks the inputs of the action.
+// TestWorkflows lints the example workflows in a project that has the action, so that
+// its inputs are checked, too.
 func TestWorkflows(t *testing.T) {
-	command(t, tools+"actionlint", glob(t, "../../../.github/actions/tsmon/examples/*.yml")...)
+	project := t.TempDir()
+	github := filepath.Join(project, ".github")
+	actionlint, err := filepath.Abs(tools + "actionlint")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, folder := range []string{filepath.Join(project, ".git"), filepath.Join(github, "actions")} {
+		if err := os.MkdirAll(folder, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	command(t, "cp", "-r", actionFolder, filepath.Join(github, "actions"))
+	command(t, "cp", "-r", filepath.Join(actionFolder, "examples"), filepath.Join(github, "workflows"))
+	lint := func() (string, error) {
+		cmd := exec.CommandContext(t.Context(), actionlint)
+		cmd.Dir = project
+		out, err := cmd.CombinedOutput()
+		return string(out), err
+	}
+	if out, err := lint(); err != nil {
+		t.Error(out)
+	}
+	command(t, "sed", "-i", "s/reason: /cause: /", filepath.Join(github, "workflows", "rollback.yml"))
+	if out, err := lint(); err == nil || !strings.Contains(out, `"cause" is not defined in action "tsmon"`) {
+		t.Errorf("an unknown input is accepted: %s", out)
+	}
 }
 
 // TestManifests checks the manifests for Kubernetes against schemas that refuse
