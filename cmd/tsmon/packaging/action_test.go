@@ -83,11 +83,8 @@ func steps(t *testing.T) (install, run string) {
 // bundle writes the bundle of a version.
 func (j job) bundle(version string) {
 	j.t.Helper()
-	path := filepath.Join(j.folder, "bundles", "App_"+version+"_amd64.AppImage")
-	err := os.MkdirAll(filepath.Dir(path), 0o755)
-	if err == nil {
-		err = os.RemoveAll(filepath.Join(j.folder, "bundles"))
-	}
+	path := filepath.Join(j.folder, "bundles", "App_"+version+"_amd64.AppImage.tar.gz")
+	err := os.RemoveAll(filepath.Dir(path))
 	if err == nil {
 		err = os.MkdirAll(filepath.Dir(path), 0o755)
 	}
