@@ -26,9 +26,12 @@ type job struct {
 
 func newJob(t *testing.T) job {
 	t.Helper()
-	server := httptest.NewTLSServer(http.FileServer(http.Dir(dist.folder)))
-	t.Cleanup(server.Close)
 	folder := t.TempDir()
+	mux := http.NewServeMux()
+	mux.Handle("/", http.FileServer(http.Dir(dist.folder)))
+	mux.Handle("/store/", http.StripPrefix("/store", http.FileServer(http.Dir(filepath.Join(folder, "store")))))
+	server := httptest.NewTLSServer(mux)
+	t.Cleanup(server.Close)
 	authority := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
 	if err := os.WriteFile(filepath.Join(folder, "authority.pem"), authority, 0o600); err != nil {
 		t.Fatal(err)
@@ -40,12 +43,12 @@ func newJob(t *testing.T) job {
 	key := filepath.Join(dist.folder, "..", "..", "release.key")
 	j := job{t, folder, []string{
 		"PATH=" + os.Getenv("PATH"), "HOME=" + folder, "RUNNER_TEMP=" + folder, "GITHUB_PATH=" + filepath.Join(folder, "path"),
-		"GITHUB_ACTION_PATH=" + action, "CURL_CA_BUNDLE=" + filepath.Join(folder, "authority.pem"), "CI_PROJECT_DIR=" + folder,
+		"GITHUB_ACTION_PATH=" + action, "CURL_CA_BUNDLE=" + filepath.Join(folder, "authority.pem"),
+		"SSL_CERT_FILE=" + filepath.Join(folder, "authority.pem"), "CI_PROJECT_DIR=" + folder,
 		"DOWNLOADS=" + server.URL, "CHECKSUMS=" + digest(t, filepath.Join(dist.folder, "checksums.txt")),
 		"TAURI_SIGNING_PRIVATE_KEY_PATH=" + key, "TAURI_SIGNING_PRIVATE_KEY_PASSWORD=", "CHANNEL=stable",
 	}}
-	files := server.URL + "/"
-	config := "storage: store\npublic_url: " + files + "\ntrusted_keys: [" + key + ".pub]\nchannels: {stable: {}}\n"
+	config := "storage: store\npublic_url: " + server.URL + "/store\ntrusted_keys: [" + key + ".pub]\nchannels: {stable: {}}\n"
 	if err := os.WriteFile(filepath.Join(folder, "tsmon.yaml"), []byte(config), 0o600); err != nil {
 		t.Fatal(err)
 	}
