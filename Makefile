@@ -5,6 +5,8 @@
 # make bench      the benchmarks, compared with the figures in testdata
 # make baseline   the benchmarks, kept in testdata
 # make console-types   type check of the console's sources (needs npm)
+# make dist VERSION=0.1.0   archives, packages, image, SBOMs and signatures, in dist/
+# make dist-test  builds that twice, installs and runs it
 
 export GOFLAGS ?= -buildvcs=false
 
@@ -13,10 +15,13 @@ MINIO := github.com/minio/minio@v0.0.0-20260212201848-7aac2a2c5b7c
 INFLUXD := github.com/influxdata/influxdb/cmd/influxd@v1.8.10
 GOLANGCI := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 BENCHSTAT := golang.org/x/perf/cmd/benchstat@v0.0.0-20260908200009-22c9c6c9d4da
+GORELEASER := github.com/goreleaser/goreleaser/v2@v2.14.3
+ACTIONLINT := github.com/rhysd/actionlint/cmd/actionlint@v1.7.12
+KUBECONFORM := github.com/yannh/kubeconform/cmd/kubeconform@v0.8.0
 DEBIAN := minisign postgresql mosquitto mosquitto-clients chromium
 REAL := TSMON_TEST_REAL=1 TSMON_TEST_MINIO=$(TOOLS)/minio TSMON_TEST_INFLUXD=$(TOOLS)/influxd
 
-.PHONY: build demo test test-long lint bench baseline tools console-types
+.PHONY: build demo test test-long lint bench baseline tools console-types dist dist-test
 
 build:
 	go build -o bin/tsmon ./cmd/tsmon
@@ -57,6 +62,16 @@ baseline:
 console-types:
 	cd api/console && npm install --no-package-lock --no-audit --no-fund && npm run check
 
+# TAURI_SIGNING_PRIVATE_KEY and its password sign it; cmd/tsmon/packaging/dist.sh lists
+# the other variables.
+dist: $(TOOLS)/goreleaser
+	@test -n "$(VERSION)" || { echo "usage: make dist VERSION=0.1.0"; exit 2; }
+	TOOLS=$(TOOLS) sh cmd/tsmon/packaging/dist.sh $(VERSION)
+
+# Needs root, for a Debian to install the package in.
+dist-test: $(TOOLS)/goreleaser $(TOOLS)/actionlint $(TOOLS)/kubeconform $(TOOLS)/bookworm
+	cd cmd/tsmon/packaging && go vet ./... && go test -count=1 -timeout 60m ./...
+
 tools: $(TOOLS)/minio $(TOOLS)/influxd
 	@(for name in minisign mosquitto_sub chromium; do command -v $$name || exit 1; done) >/dev/null && ls /usr/sbin/mosquitto /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || \
 		{ apt-get update >/dev/null && apt-get install -y $(DEBIAN) >/dev/null; } || \
@@ -73,3 +88,16 @@ $(TOOLS)/golangci-lint:
 
 $(TOOLS)/benchstat:
 	GOBIN=$(TOOLS) go install $(BENCHSTAT)
+
+$(TOOLS)/goreleaser:
+	GOBIN=$(TOOLS) go install $(GORELEASER)
+
+$(TOOLS)/actionlint:
+	GOBIN=$(TOOLS) go install $(ACTIONLINT)
+
+$(TOOLS)/kubeconform:
+	GOBIN=$(TOOLS) go install $(KUBECONFORM)
+
+$(TOOLS)/bookworm:
+	(for name in mmdebstrap minisign rpm systemd-analyze curl; do command -v $$name || exit 1; done) >/dev/null || apt-get install -y mmdebstrap minisign rpm systemd curl
+	rm -rf $@.new && mmdebstrap --variant=essential --include=passwd bookworm $@.new http://deb.debian.org/debian && mv $@.new $@

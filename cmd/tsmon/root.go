@@ -1,9 +1,11 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"runtime/debug"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -52,7 +54,7 @@ func rootCommand(app *cli.App) *cobra.Command {
 	root := cli.Group("tsmon", "Release a Tauri desktop application and serve its updates",
 		setup.InitCommand(app), releasing.KeysCommand(app), releasing.ReleaseCommand(app), releasing.ManifestCommand(app),
 		releasing.ChannelCommand(app), releasing.UpdateCommand(app), serving.Command(app),
-		admin.TenantCommand(app), admin.UserCommand(app), admin.SeriesCommand(app), setup.DoctorCommand(app), setup.ConfigCommand(app), versionCommand(app))
+		admin.TenantCommand(app), admin.UserCommand(app), admin.SeriesCommand(app), setup.DoctorCommand(app), setup.ConfigCommand(app), versionCommand(app), manCommand())
 	root.Long = rootHelp
 	root.SilenceErrors, root.SilenceUsage = true, true
 	root.Version = version().String()
@@ -65,16 +67,34 @@ func rootCommand(app *cli.App) *cobra.Command {
 // build is what `tsmon version` prints.
 type build struct {
 	Version string `json:"version"`
+	Commit  string `json:"commit,omitempty"`
+	Date    string `json:"date,omitempty"` // of the commit, RFC 3339
 	Go      string `json:"go"`
 }
 
-func (b build) String() string { return fmt.Sprintf("tsmon %s %s", b.Version, b.Go) }
+// The linker sets these in packages (.goreleaser.yaml).
+var linkedVersion, linkedCommit, linkedDate string
 
+func (b build) String() string {
+	return strings.Join(strings.Fields(fmt.Sprintf("tsmon %s %s %s %s", b.Version, b.Commit, b.Date, b.Go)), " ")
+}
+
+// version returns what the linker set, else what the go command recorded.
 func version() build {
-	if info, ok := debug.ReadBuildInfo(); ok {
-		return build{info.Main.Version, info.GoVersion}
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		info = &debug.BuildInfo{Main: debug.Module{Version: "(devel)"}}
 	}
-	return build{Version: "(devel)"}
+	b := build{Version: cmp.Or(linkedVersion, info.Main.Version), Commit: linkedCommit, Date: linkedDate, Go: info.GoVersion}
+	for _, s := range info.Settings {
+		switch s.Key {
+		case "vcs.revision":
+			b.Commit = cmp.Or(b.Commit, s.Value)
+		case "vcs.time":
+			b.Date = cmp.Or(b.Date, s.Value)
+		}
+	}
+	return b
 }
 
 func versionCommand(app *cli.App) *cobra.Command {

@@ -88,7 +88,7 @@ func TestContentMistakes(t *testing.T) {
 		"false boolean":       {"a.yaml", "charts:\n  - id: 1\n    x: !!bool maybe\n", `line 3: "maybe" is neither true nor false`},
 		"bomb":                {"a.yaml", bomb, "line 1: anchors and aliases are not supported"},
 		"an equation":         {"a.yaml", "variables:\n  - {id: 1, name: a, calc: true, equation: a +, varsTs: {a: {measure: m, calc_field: f}}}\n", "line 2: variables[0]: equation"},
-		"no equation":         {"a.yaml", "variables:\n  - {id: 1, name: a, calc: true, varsTs: {a: {measure: m, calc_field: f}}}\n", "line 2: variables[0]: it has no equation"},
+		"no equation":         {"a.yaml", "variables:\n  - {id: 1, name: a, calc: true, varsTs: {a: {measure: m, calc_field: f}}}\n", "line 2: variables[0]: equation is missing"},
 		"a field's name":      {"a.yaml", "variables:\n  - {id: 1, name: a, varsTs: {measurement: m, field: _f}}\n", "line 2: variables[0]: varsTs"},
 		"a chart's variable":  {"a.yaml", "charts:\n  - id: 1\n    component: Gauge\n    data:\n      tsVar: {varsTs: {measurement: m}}\n", "line 5: charts[0].data.tsVar.varsTs lacks the member field"},
 		"a chart's equation":  {"a.yaml", "charts:\n  - id: 1\n    data:\n      v: {calc: true, equation: 1 +, varsTs: {measurement: m, field: f}}\n", "line 4: charts[0].data.v: equation"},

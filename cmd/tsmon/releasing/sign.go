@@ -6,7 +6,9 @@ import (
 	"io"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -23,7 +25,10 @@ func releaseSignCommand(app *cli.App) *cobra.Command {
 		Short: "Write BUNDLE.sig for each bundle, as the Tauri CLI does",
 		Long: `Write BUNDLE.sig for each bundle, as the Tauri CLI does: one base64 line. The
 signature is bound to the version, and to the target if the bundle's name has
-one. Bundles are read concurrently, in constant memory.`,
+one. Bundles are read concurrently, in constant memory.
+
+If SOURCE_DATE_EPOCH is set, it is the time in the signatures, in seconds since
+1970: signing the same bytes again then gives the same signatures.`,
 		Example: `  tsmon release sign --version 1.4.0 dist/*.zip dist/*.tar.gz
   TAURI_SIGNING_PRIVATE_KEY=~/.tauri/app.key tsmon release sign --version 1.4.0 App_1.4.0_x64_en-US.msi.zip`,
 		Args: cli.Args(1, -1, "at least one BUNDLE"),
@@ -67,8 +72,12 @@ func runSign(ctx context.Context, app *cli.App, version, keyFile string, paths [
 	if unlock == nil {
 		return cli.ErrNoKey
 	}
+	now, err := signingTime(app)
+	if err != nil {
+		return err
+	}
 	progress := app.NewProgress("signed")
-	signer := bundle.Reader{Unlock: unlock, Version: version, Now: app.Now, Transferred: progress.Transferred}
+	signer := bundle.Reader{Unlock: unlock, Version: version, Now: now, Transferred: progress.Transferred}
 	signed, err := signer.Sign(ctx, paths)
 	progress.Done()
 	if err != nil {
@@ -84,4 +93,17 @@ func runSign(ctx context.Context, app *cli.App, version, keyFile string, paths [
 			fmt.Fprintln(w, s.Sig)
 		}
 	})
+}
+
+// signingTime returns the clock of signatures, which SOURCE_DATE_EPOCH stops.
+func signingTime(app *cli.App) (func() time.Time, error) {
+	epoch := app.Variable("SOURCE_DATE_EPOCH")
+	if epoch == "" {
+		return app.Now, nil
+	}
+	seconds, err := strconv.ParseInt(epoch, 10, 64)
+	if err != nil || seconds < 0 {
+		return nil, cli.Usagef("SOURCE_DATE_EPOCH=%q is not a number of seconds", epoch)
+	}
+	return func() time.Time { return time.Unix(seconds, 0) }, nil
 }

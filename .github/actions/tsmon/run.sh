@@ -1,0 +1,14 @@
+version=${VERSION#v}
+case "$COMMAND" in
+  stage) tsmon release stage --version "$version" --channel "$CHANNEL" --publish "$BUNDLES" ;;
+  publish) tsmon release publish --version "$version" --channel "$CHANNEL" "$BUNDLES" ;;
+  rollback)
+    set -- --channel "$CHANNEL" --reason "${REASON:?the input reason says why}"
+    if [ -n "$version" ]; then set -- "$@" --to "$version"; fi
+    tsmon release rollback "$@"
+    ;;
+  *)
+    echo "command: $COMMAND is none of install, stage, publish, rollback" >&2
+    exit 2
+    ;;
+esac
