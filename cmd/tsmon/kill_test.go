@@ -42,7 +42,7 @@ func TestKilledAnywhere(t *testing.T) {
 				switch {
 				case testing.Short():
 					step = 9
-				case os.Getenv("TSMON_TEST_REAL") == "1": // as make test says
+				case os.Getenv("TSMON_TEST_LONG") == "1": // as make test-long says
 					step = 1
 				}
 				for moment := 1; ; moment += step {
