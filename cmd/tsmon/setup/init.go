@@ -22,10 +22,9 @@ func InitCommand(app *cli.App) *cobra.Command {
 	var o scaffold.Options
 	var yes bool
 	cmd := &cobra.Command{
-		Use:   "init --storage S --public-url URL [--ci github|gitlab]",
-		Short: "Write tsmon.yaml and a CI workflow for a Tauri project",
-		Long: `Write tsmon.yaml and, with --ci, a workflow that builds a version tag on every
-platform, signs, stages and publishes it, and one that rolls back by hand.
+		Use:   "init --storage S --public-url URL",
+		Short: "Write tsmon.yaml for a Tauri project",
+		Long: `Write tsmon.yaml for a Tauri 2 project.
 
 The Tauri 2 project is found as the Tauri CLI finds it, from the current folder.
 Its updater key becomes the trusted key, its bundle targets decide what is built
@@ -35,9 +34,9 @@ elsewhere, no updater artifacts) is listed with the line to write.
 On a terminal init asks for what is missing; --yes takes the defaults instead.
 An existing file is kept if it is the same and never replaced without --force.
 An existing tsmon.yaml is used as it is unless --storage or --public-url says
-otherwise, so that init --ci adds a workflow to it.`,
-		Example: `  tsmon init --storage 's3://releases/desktop?endpoint=https://minio.example.com' --public-url https://releases.example.com/desktop --ci github
-  tsmon init --ci gitlab --targets windows-x86_64,linux-x86_64 --dry-run
+otherwise.`,
+		Example: `  tsmon init --storage 's3://releases/desktop?endpoint=https://minio.example.com' --public-url https://releases.example.com/desktop
+  tsmon init --storage ./releases --public-url https://updates.example.com/updates --targets windows-x86_64,linux-x86_64 --dry-run
   tsmon init --storage ./releases --public-url https://updates.example.com/updates --yes`,
 		Args: cli.Args(0, 0, "no arguments; --tauri-conf names the project"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -53,10 +52,11 @@ otherwise, so that init --ci adds a workflow to it.`,
 	cmd.Flags().StringVar(&o.Storage, "storage", "", "s3://BUCKET/PREFIX?endpoint=URL, or a `DIRECTORY`")
 	cmd.Flags().StringVar(&o.PublicURL, "public-url", "", "`URL` where clients find the root of the storage")
 	cmd.Flags().StringVar(&o.CI, "ci", "", "write a workflow for `github` or gitlab")
-	cmd.Flags().StringSliceVar(&o.Targets, "targets", nil, "`TARGET`s to build and to require, comma-separated (default with --ci: Windows, macOS and Linux on x86_64, macOS on aarch64)")
+	cmd.Flags().StringSliceVar(&o.Targets, "targets", nil, "`TARGET`s to build and to require, comma-separated (default: none is required)")
 	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "ask nothing, take the defaults; replaces no file")
 	cmd.Flags().BoolVar(&o.Force, "force", false, "replace existing files")
 	cmd.Flags().BoolVar(&o.DryRun, "dry-run", false, "print the files, write nothing")
+	_ = cmd.Flags().MarkHidden("ci") // its workflows need a command that stages bundles
 	return cmd
 }
 
