@@ -103,7 +103,7 @@ func signingTime(app *cli.App) (func() time.Time, error) {
 	}
 	seconds, err := strconv.ParseInt(epoch, 10, 64)
 	if err != nil || seconds < 0 {
-		return nil, cli.Usagef("SOURCE_DATE_EPOCH=%q is not a number of seconds", epoch)
+		return nil, cli.Usagef("the time in SOURCE_DATE_EPOCH is not a number of seconds: %q", epoch)
 	}
 	return func() time.Time { return time.Unix(seconds, 0) }, nil
 }
