@@ -36,8 +36,8 @@ test: tools
 # TSMON_TEST_LONG kills at every storage operation instead of every third.
 test-long: tools
 	$(REAL) TSMON_TEST_LONG=1 go test -count=1 -timeout 20m -run 'Kill|Race|Interleav' ./cmd/tsmon ./release ./channels
-	go test -race -count=1 -short -timeout 10m $$(go list ./... | grep -v '/cmd/tsmon$$')
-	go test -race -count=1 -short -timeout 10m -run 'TestServe|TestCertificate' ./cmd/tsmon/...
+	go test -race -count=1 -short -timeout 30m $$(go list ./... | grep -v '/cmd/tsmon$$')
+	go test -race -count=1 -short -timeout 30m -run 'TestServe|TestCertificate' ./cmd/tsmon/...
 
 lint: $(TOOLS)/golangci-lint
 	@test -z "$$(gofmt -l .)" || { gofmt -l .; exit 1; }
