@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"iter"
-	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -27,7 +26,8 @@ func AppendLine(dst []byte, s Sample) []byte {
 	dst = appendEscaped(dst, s.Measurement, ", ")
 	dst = AppendTags(dst, s.Tags)
 	sep := byte(' ')
-	for _, name := range slices.Sorted(maps.Keys(s.Fields)) {
+	var room [16]string
+	for _, name := range sortedKeys(room[:0], s.Fields) {
 		dst = append(dst, sep)
 		dst = append(appendEscaped(dst, name, ", ="), '=')
 		dst = appendValue(dst, s.Fields[name])
@@ -40,7 +40,8 @@ func AppendLine(dst []byte, s Sample) []byte {
 
 // AppendTags appends tags in line protocol, sorted and each after a comma.
 func AppendTags(dst []byte, tags map[string]string) []byte {
-	for _, name := range slices.Sorted(maps.Keys(tags)) {
+	var room [16]string
+	for _, name := range sortedKeys(room[:0], tags) {
 		dst = append(dst, ',')
 		dst = append(appendEscaped(dst, name, ", ="), '=')
 		dst = appendEscaped(dst, tags[name], ", =")
@@ -48,7 +49,21 @@ func AppendTags(dst []byte, tags map[string]string) []byte {
 	return dst
 }
 
+// sortedKeys appends the keys of m to dst, which has room for most, in their order.
+func sortedKeys[V any](dst []string, m map[string]V) []string {
+	for name := range m {
+		dst = append(dst, name)
+	}
+	if len(dst) > 1 {
+		slices.Sort(dst)
+	}
+	return dst
+}
+
 func appendEscaped(dst []byte, s, special string) []byte {
+	if !strings.ContainsAny(s, escapable) {
+		return append(dst, s...)
+	}
 	for i := range len(s) {
 		if strings.IndexByte(special, s[i]) >= 0 {
 			dst = append(dst, '\\')
@@ -77,11 +92,14 @@ func appendValue(dst []byte, value any) []byte {
 // at most one error, as the last element, which names the line and wraps
 // ErrInvalid, ErrName, ErrTooLarge or the error of r. The samples pass ValidSample.
 //
+// Samples of the same series share their Tags, which nobody may change.
+//
 // The text of a field keeps its backslashes as InfluxDB keeps them: only those
 // before a quote or another backslash are escapes.
 func Lines(r io.Reader, unit time.Duration, now time.Time) iter.Seq2[Sample, error] {
 	return func(yield func(Sample, error) bool) {
 		lines := newSplitter(r)
+		p := &lineParser{unit: unit, now: now, heads: map[string]head{}, names: map[string]string{}}
 		for {
 			line, err := lines.next()
 			if errors.Is(err, io.EOF) {
@@ -89,7 +107,7 @@ func Lines(r io.Reader, unit time.Duration, now time.Time) iter.Seq2[Sample, err
 			}
 			var s Sample
 			if err == nil {
-				s, err = parseLine(line, unit, now)
+				s, err = p.parse(line)
 			}
 			if err != nil {
 				yield(Sample{}, fmt.Errorf("line %d: %w", lines.number, err))
@@ -102,31 +120,79 @@ func Lines(r io.Reader, unit time.Duration, now time.Time) iter.Seq2[Sample, err
 	}
 }
 
-// parseLine parses one line without its newline.
-func parseLine(line []byte, unit time.Duration, now time.Time) (Sample, error) {
+// lineParser parses lines. It remembers what the lines of a text repeat.
+type lineParser struct {
+	unit  time.Duration
+	now   time.Time
+	heads map[string]head   // by their text
+	names map[string]string // of fields
+}
+
+// head is what stands before the fields of a line.
+type head struct {
+	measurement string
+	tags        map[string]string
+}
+
+// maxHeads is the number of heads or names that are remembered.
+const maxHeads = 10_000
+
+// parse parses one line without its newline.
+func (p *lineParser) parse(line []byte) (Sample, error) {
 	c := &cursor{rest: line}
-	s := Sample{Measurement: c.name(", "), Tags: map[string]string{}, Fields: map[string]any{}, Time: now}
-	for c.take(',') {
-		if err := c.tag(s.Tags); err != nil {
-			return Sample{}, err
-		}
+	h, err := p.head(c)
+	if err != nil {
+		return Sample{}, err
 	}
 	if !c.blank() {
-		return Sample{}, fmt.Errorf("%w: no field after %.80q", ErrInvalid, s.Measurement)
+		return Sample{}, fmt.Errorf("%w: no field after %.80q", ErrInvalid, h.measurement)
 	}
+	s := Sample{Measurement: h.measurement, Tags: h.tags, Fields: map[string]any{}, Time: p.now}
 	for more := true; more; more = c.take(',') {
-		if err := c.field(s.Fields); err != nil {
+		if err := p.field(c, s.Fields); err != nil {
 			return Sample{}, err
 		}
 	}
 	if c.blank(); len(c.rest) > 0 {
-		t, err := parseTime(strings.TrimRight(string(c.rest), " \t"), unit)
+		t, err := parseTime(strings.TrimRight(string(c.rest), " \t"), p.unit)
 		if err != nil {
 			return Sample{}, err
 		}
 		s.Time = t
 	}
 	return s, ValidSample(s)
+}
+
+// head reads the measurement and the tags.
+func (p *lineParser) head(c *cursor) (h head, err error) {
+	text := c.rest[:headEnd(c.rest)]
+	if h, ok := p.heads[string(text)]; ok {
+		c.rest = c.rest[len(text):]
+		return h, nil
+	}
+	h = head{measurement: string(c.name(", ")), tags: map[string]string{}}
+	for c.take(',') {
+		if err := c.tag(h.tags); err != nil {
+			return head{}, err
+		}
+	}
+	if len(p.heads) < maxHeads {
+		p.heads[string(text)] = h
+	}
+	return h, nil
+}
+
+// headEnd returns the index of the first space that is not escaped.
+func headEnd(line []byte) int {
+	for i := 0; i < len(line); i++ {
+		switch {
+		case line[i] == ' ':
+			return i
+		case line[i] == '\\' && i+1 < len(line) && strings.IndexByte(", =", line[i+1]) >= 0:
+			i++
+		}
+	}
+	return len(line)
 }
 
 // cursor is the rest of a line that is being parsed.
@@ -147,8 +213,16 @@ func (c *cursor) blank() bool {
 }
 
 // name reads up to the first unescaped character of stop.
-func (c *cursor) name(stop string) string {
-	var name []byte
+func (c *cursor) name(stop string) []byte {
+	name := c.rest
+	if end := bytes.IndexAny(name, stop); end >= 0 {
+		name = name[:end]
+	}
+	if bytes.IndexByte(name, '\\') < 0 {
+		c.rest = c.rest[len(name):]
+		return name
+	}
+	name = nil
 	for i := 0; i < len(c.rest); i++ {
 		b := c.rest[i]
 		if b == '\\' && i+1 < len(c.rest) && strings.IndexByte(", =", c.rest[i+1]) >= 0 {
@@ -158,31 +232,38 @@ func (c *cursor) name(stop string) string {
 		}
 		if strings.IndexByte(stop, b) >= 0 {
 			c.rest = c.rest[i:]
-			return string(name)
+			return name
 		}
 		name = append(name, b)
 	}
 	c.rest = nil
-	return string(name)
+	return name
 }
 
 func (c *cursor) tag(tags map[string]string) error {
-	name := c.name(", =")
+	name := string(c.name(", ="))
 	if !c.take('=') {
 		return fmt.Errorf("%w: tag %.80q has no value", ErrInvalid, name)
 	}
 	if _, twice := tags[name]; twice || len(tags) >= maxTags {
 		return fmt.Errorf("%w: duplicate tag %.80q, or more than %d tags", ErrInvalid, name, maxTags)
 	}
-	tags[name] = c.name(", =")
+	tags[name] = string(c.name(", ="))
 	if c.take('=') {
 		return fmt.Errorf("%w: the value of tag %.80q has an unescaped =", ErrInvalid, name)
 	}
 	return nil
 }
 
-func (c *cursor) field(fields map[string]any) error {
-	name := c.name(", =")
+func (p *lineParser) field(c *cursor, fields map[string]any) error {
+	text := c.name(", =")
+	name, ok := p.names[string(text)]
+	if !ok {
+		name = string(text)
+		if len(p.names) < maxHeads {
+			p.names[name] = name
+		}
+	}
 	if !c.take('=') {
 		return fmt.Errorf("%w: field %.80q has no value", ErrInvalid, name)
 	}

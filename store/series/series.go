@@ -151,9 +151,14 @@ type Value struct {
 // Range asks for a series of values, one for each window of time.
 type Range struct {
 	Key
-	Start, Stop time.Time     // from Start until just before Stop
-	Every       time.Duration // length of a window; windows start at multiples of it since 1970
-	Limit       int           // of points, the newest of which are returned; zero means DefaultLimit
+	Start, Stop time.Time // from Start until just before Stop
+	// Every is the length of a window. Windows start at multiples of it since 1970 in
+	// UTC. Those of whole days start at a midnight in Zone and are counted from
+	// 1970-01-01 there, those of whole weeks at a Monday's; where the clocks change, one
+	// of them is shorter or longer. Spans returns them.
+	Every time.Duration
+	Zone  *time.Location // nil means UTC
+	Limit int            // of points, the newest of which are returned; zero means DefaultLimit
 }
 
 // Points returns the largest number of points that a valid range may have: its
@@ -161,7 +166,11 @@ type Range struct {
 func (r Range) Points() int {
 	limit := cmp.Or(r.Limit, DefaultLimit)
 	length := uint64(r.Stop.UnixNano()) - uint64(r.Start.UnixNano()) // may be above math.MaxInt64
-	if windows := (length-1)/uint64(r.Every) + 2; length > 0 && windows < uint64(limit) {
+	windows := (length-1)/uint64(r.Every) + 2
+	if r.Every%day == 0 {
+		windows += 2 // days that are shorter, and one that a zone may skip
+	}
+	if length > 0 && windows < uint64(limit) {
 		return int(windows)
 	}
 	return limit

@@ -23,7 +23,7 @@ func TestPoints(t *testing.T) {
 		{start, start.Add(24 * time.Hour), time.Second, 0, series.DefaultLimit},
 		{early, late, 1, 0, series.DefaultLimit},
 		{early, late, 1, 1 << 30, 1 << 30},
-		{early, late, 3660 * 24 * time.Hour, 0, 56},
+		{early, late, 3660 * 24 * time.Hour, 0, 58},
 	} {
 		r := series.Range{Key: series.Key{Measurement: "m", Field: "f"}, Start: c.start, Stop: c.stop, Every: c.every, Limit: c.limit}
 		if err := series.ValidRanges([]series.Range{r}); err != nil {

@@ -34,6 +34,8 @@ var (
 // The error wraps ErrName.
 func ValidName(name string) error {
 	switch {
+	case name != "" && len(name) <= maxName && name[0] != '_' && simple(name):
+		return nil
 	case name == "":
 		return fmt.Errorf("%w: it is empty", ErrName)
 	case len(name) > maxName:
@@ -186,8 +188,22 @@ func writable(name string) error {
 	return carried(name)
 }
 
+// simple reports whether s has nothing but printable ASCII without backslashes, as
+// nearly all names have.
+func simple(s string) bool {
+	for i := range len(s) {
+		if s[i] < ' ' || s[i] > '~' || s[i] == '\\' {
+			return false
+		}
+	}
+	return true
+}
+
 // carried reports why line protocol does not preserve a name or a tag's value.
 func carried(s string) error {
+	if simple(s) {
+		return nil
+	}
 	if !utf8.ValidString(s) {
 		return fmt.Errorf("%w: %.80q is not UTF-8", ErrName, s)
 	}

@@ -3,6 +3,7 @@ package influx
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"tsmon/store/series"
@@ -26,55 +27,66 @@ func (s *Store) Series(ctx context.Context, database string, ranges []series.Ran
 		return nil, err
 	}
 	q := query{}
-	var asked []int // indexes of the ranges that the statements are for
+	results := make([]series.Result, len(ranges))
+	asked := make([]int, len(ranges)) // statements for each range
 	for i, r := range ranges {
 		if kind := kinds[r.Key]; kind != 0 && kind != series.Text {
-			q.add(windowed(&q, r, kind, s.now()))
-			asked = append(asked, i)
+			asked[i] = windowed(&q, r, kind, s.now())
 		}
 	}
-	results := make([]series.Result, len(ranges))
-	if len(asked) == 0 {
+	if q.statements == 0 {
 		return results, nil
 	}
 	rows, err := s.ask(ctx, database, q)
 	if err != nil {
 		return nil, err
 	}
-	for n, i := range asked {
-		if results[i], err = result(rows[n], ranges[i].Points()); err != nil {
+	for i, n := range asked {
+		if results[i], err = result(rows[:n], ranges[i].Points()); err != nil {
 			return nil, err
 		}
+		rows = rows[n:]
 	}
 	return results, nil
 }
 
-// windowed returns the statement for a range: newest window first, one more than
-// the limit.
-func windowed(q *query, r series.Range, kind series.Kind, now time.Time) string {
+// windowed adds the statements for a range, one for each span: newest window first,
+// one more than the limit. It returns their number. The server's own tz() is not used:
+// it moves windows that have an offset, as weeks do, where the clocks change.
+func windowed(q *query, r series.Range, kind series.Kind, now time.Time) (n int) {
 	function := "mean"
 	if kind == series.Boolean {
 		function = "last"
 	}
-	stop := min(r.Stop.UnixNano(), now.UnixNano()+1)
-	return fmt.Sprintf("SELECT %s(%s) FROM %s WHERE time >= %d AND time < %d GROUP BY time(%dns) fill(none) ORDER BY time DESC LIMIT %d",
-		function, typed(q, r.Field, kind), q.bind(r.Measurement), r.Start.UnixNano(), stop, int64(r.Every), r.Points()+1)
+	for _, span := range slices.Backward(r.Spans()) {
+		start, stop := max(r.Start.UnixNano(), span.Start), min(span.Stop, now.UnixNano()+1)
+		if start >= stop {
+			continue
+		}
+		offset := (span.Start%span.Every + span.Every) % span.Every
+		q.add(fmt.Sprintf("SELECT %s(%s) FROM %s WHERE time >= %d AND time < %d GROUP BY time(%dns, %dns) fill(none) ORDER BY time DESC LIMIT %d",
+			function, typed(q, r.Field, kind), q.bind(r.Measurement), start, stop, span.Every, offset, r.Points()+1))
+		n++
+	}
+	return n
 }
 
-// result reads the rows of one range.
-func result(rows []row, limit int) (series.Result, error) {
-	if len(rows) == 0 {
-		return series.Result{}, nil
-	}
+// result reads the answers to the statements of one range.
+func result(answers [][]row, limit int) (series.Result, error) {
 	var points []series.Point
-	for _, cells := range rows[0].Values {
-		if len(cells) != 2 {
-			return series.Result{}, errIncomplete
+	for _, rows := range answers {
+		if len(rows) == 0 {
+			continue
 		}
-		when, ok := nanoseconds(cells[0])
-		n, found := number(cells[1])
-		if ok && found {
-			points = append(points, series.Point{Time: time.Unix(0, when).UTC(), Number: n})
+		for _, cells := range rows[0].Values {
+			if len(cells) != 2 {
+				return series.Result{}, errIncomplete
+			}
+			when, ok := nanoseconds(cells[0])
+			n, found := number(cells[1])
+			if ok && found {
+				points = append(points, series.Point{Time: time.Unix(0, when).UTC(), Number: n})
+			}
 		}
 	}
 	return series.NewestFirst(points, limit), nil

@@ -106,7 +106,10 @@ func (f *fixture) oneSeries(t *testing.T, every time.Duration, around time.Time)
 		when := around.Add(time.Duration(i) * (every/2 + 1))
 		samples = append(samples, series.Sample{Measurement: k.Measurement, Fields: map[string]any{k.Field: i%2 == 0}, Time: when})
 		n := when.UnixNano()
-		start := time.Unix(0, n-(n%int64(every)+int64(every))%int64(every))
+		if every == 7*24*time.Hour {
+			n -= int64(4 * 24 * time.Hour) // weeks start on Mondays
+		}
+		start := when.Add(-time.Duration((n%int64(every) + int64(every)) % int64(every)))
 		if len(want) == 0 || !want[len(want)-1].Time.Equal(start) {
 			want = append(want, series.Point{Time: start})
 		}
@@ -116,6 +119,79 @@ func (f *fixture) oneSeries(t *testing.T, every time.Duration, around time.Time)
 	span := 4*(every/2+1) + 1
 	res := f.series(t, series.Range{Key: k, Start: around.Add(-span), Stop: around.Add(span), Every: every})[0]
 	wantPoints(t, res.Points, want)
+}
+
+// seriesDays cuts days and weeks where clocks change: an hour, half of one, at midnight,
+// and by a day that is skipped.
+func seriesDays(t *testing.T, f *fixture) {
+	for _, c := range []struct {
+		zone   string
+		around time.Time
+	}{
+		{"America/Bogota", time.Date(2026, 2, 1, 12, 0, 0, 0, time.UTC)},
+		{"Asia/Kathmandu", time.Date(2026, 2, 1, 12, 0, 0, 0, time.UTC)},
+		{"America/New_York", time.Date(2025, 3, 9, 7, 0, 0, 0, time.UTC)},
+		{"America/New_York", time.Date(2025, 11, 2, 6, 0, 0, 0, time.UTC)},
+		{"America/Sao_Paulo", time.Date(2018, 11, 4, 3, 0, 0, 0, time.UTC)},
+		{"America/Havana", time.Date(2025, 11, 2, 5, 0, 0, 0, time.UTC)},
+		{"Australia/Lord_Howe", time.Date(2025, 10, 4, 15, 30, 0, 0, time.UTC)},
+		{"Pacific/Apia", time.Date(2011, 12, 30, 10, 0, 0, 0, time.UTC)},
+	} {
+		zone, err := time.LoadLocation(c.zone)
+		if err != nil {
+			t.Fatal(err)
+		}
+		k := key("in "+c.zone, "at "+c.around.String())
+		var samples []series.Sample
+		for i := range 20 * 24 {
+			when := c.around.Add(time.Duration(i-10*24)*time.Hour + time.Millisecond)
+			samples = append(samples, series.Sample{Measurement: k.Measurement, Fields: map[string]any{k.Field: float64(i)}, Time: when})
+		}
+		f.write(t, samples...)
+		for _, days := range []int{1, 2, 7} {
+			r := series.Range{Key: k, Start: c.around.AddDate(0, 0, -9), Stop: c.around.AddDate(0, 0, 9), Every: time.Duration(days) * 24 * time.Hour, Zone: zone}
+			wantPoints(t, f.series(t, r)[0].Points, byDate(r, samples, days))
+			r.Limit = 2
+			want := byDate(r, samples, days)
+			res := f.series(t, r)[0]
+			wantPoints(t, res.Points, want[len(want)-2:])
+			if res.Truncated != (len(want) > 2) {
+				t.Errorf("%s: truncated %t", c.zone, res.Truncated)
+			}
+		}
+	}
+}
+
+// byDate averages the samples of a range by their local dates.
+func byDate(r series.Range, samples []series.Sample, days int) (points []series.Point) {
+	epoch := time.Date(1970, 1, 1, 0, 0, 0, 0, time.UTC)
+	if days == 7 {
+		epoch = time.Date(1970, 1, 5, 0, 0, 0, 0, time.UTC) // a Monday
+	}
+	window := func(t time.Time) int {
+		year, month, date := t.In(r.Zone).Date()
+		return int(time.Date(year, month, date, 0, 0, 0, 0, time.UTC).Sub(epoch)/(24*time.Hour)) / days
+	}
+	before, count, sum := -1, 0.0, 0.0
+	for _, s := range samples {
+		if s.Time.Before(r.Start) || !s.Time.Before(r.Stop) {
+			continue
+		}
+		if now := window(s.Time); now != before {
+			first := s.Time.Truncate(time.Minute)
+			for window(first.Add(-time.Minute)) == now {
+				first = first.Add(-time.Minute)
+			}
+			before, count, sum = now, 0, 0
+			points = append(points, series.Point{Time: first})
+		}
+		for _, value := range s.Fields {
+			sum += value.(float64)
+		}
+		count++
+		points[len(points)-1].Number = sum / count
+	}
+	return points
 }
 
 func seriesLimit(t *testing.T, f *fixture) {

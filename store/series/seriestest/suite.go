@@ -52,6 +52,7 @@ func Suite(t *testing.T, open func(t *testing.T, now func() time.Time) series.St
 		{"SeriesMeans", seriesMeans},
 		{"SeriesKinds", seriesKinds},
 		{"SeriesWindows", seriesWindows},
+		{"SeriesDays", seriesDays},
 		{"SeriesLimit", seriesLimit},
 		{"SeriesBatch", seriesBatch},
 		{"SeriesAhead", seriesAhead},

@@ -2,32 +2,10 @@ package sqlite
 
 import (
 	"context"
-	"database/sql"
-	"errors"
+	"slices"
 	"time"
 
 	"tsmon/store/series"
-	"tsmon/store/sqlitefile"
-)
-
-// Both statements return the windows of one field, newest first. Before 1970, where
-// the remainder of a division is negative, a window begins before its points too.
-const (
-	windowMeans = `
-SELECT p.time - ((p.time % @every) + @every) % @every AS start, total(p.value) / count(*)
-FROM streams s CROSS JOIN points p ON p.stream = s.id AND p.time >= @start AND p.time < @stop
-WHERE s.field = @field
-GROUP BY start ORDER BY start DESC LIMIT @limit`
-
-	windowLasts = `
-SELECT start, value FROM (
-	SELECT start, value, row_number() OVER (PARTITION BY start ORDER BY time DESC, value DESC) AS place FROM (
-		SELECT p.time - ((p.time % @every) + @every) % @every AS start, p.time AS time, p.value AS value
-		FROM streams s CROSS JOIN points p ON p.stream = s.id AND p.time >= @start AND p.time < @stop
-		WHERE s.field = @field
-	)
-) WHERE place = 1
-ORDER BY start DESC LIMIT @limit`
 )
 
 // Series implements series.Reader.
@@ -43,10 +21,14 @@ func (s *Store) Series(ctx context.Context, database string, ranges []series.Ran
 		return nil, err
 	}
 	defer tx.Rollback()
+	scan, err := newScanner(ctx, tx, id)
+	if err != nil {
+		return nil, err
+	}
 	results := make([]series.Result, len(ranges))
 	now := s.now()
 	for i, r := range ranges {
-		if results[i], err = one(ctx, tx, id, r, now); err != nil {
+		if results[i], err = scan.one(ctx, r, now); err != nil {
 			return nil, err
 		}
 	}
@@ -54,31 +36,130 @@ func (s *Store) Series(ctx context.Context, database string, ranges []series.Ran
 }
 
 // one reads one series.
-func one(ctx context.Context, tx *sql.Tx, database int64, r series.Range, now time.Time) (series.Result, error) {
-	var field int64
-	var kind series.Kind
-	err := tx.QueryRowContext(ctx, "SELECT id, kind FROM fields WHERE database = ? AND measurement = ? AND name = ?",
-		database, r.Measurement, r.Field).Scan(&field, &kind)
-	if errors.Is(err, sql.ErrNoRows) || kind == series.Text {
-		return series.Result{}, nil
-	}
+func (s *scanner) one(ctx context.Context, r series.Range, now time.Time) (series.Result, error) {
+	streams, err := s.find(ctx, r.Key)
 	if err != nil {
 		return series.Result{}, err
 	}
-	statement := windowMeans
-	if kind == series.Boolean {
-		statement = windowLasts
-	}
+	limit := r.Points()
 	stop := min(r.Stop.UnixNano(), now.UnixNano()+1)
+	spans := r.Spans()
+	var all windows
+	for _, of := range streams {
+		each := windows{kind: of.kind, spans: spans}
+		more := func() bool { return len(each.list) <= limit+1 } // the oldest of which may have more points
+		v := visitor{points: func(points []point) bool { each.add(points); return more() }}
+		if wholeHours(spans) {
+			v.hours = func(hours []window) bool { each.addHours(hours); return more() }
+		}
+		err := s.scan(ctx, of, r.Start.UnixNano(), stop, v)
+		if err != nil {
+			return series.Result{}, err
+		}
+		all.join(each, limit+1)
+	}
+	return series.NewestFirst(all.points(limit+1), limit), nil
+}
+
+// wholeHours reports whether no window begins within a UTC hour.
+func wholeHours(spans []series.Span) bool {
+	return !slices.ContainsFunc(spans, func(s series.Span) bool { return s.Start%hourLength != 0 || s.Every%hourLength != 0 })
+}
+
+// window is a window that has points.
+type window struct {
+	start int64
+	figures
+}
+
+// windows are the windows of a field, newest first.
+type windows struct {
+	kind  series.Kind
+	spans []series.Span
+	list  []window
+}
+
+// of returns where the window of a time begins and ends.
+func (w *windows) of(t int64) (start, end int64) {
+	n := len(w.spans) - 1
+	for w.spans[n].Start > t {
+		n--
+	}
+	span := w.spans[n]
+	start = t - (t-span.Start)%span.Every
+	return start, min(start+span.Every, span.Stop)
+}
+
+// add adds points that are in order of time, all of them older than those before.
+func (w *windows) add(points []point) {
+	first := len(w.list)
+	end := points[0].time // of the last window
+	for _, p := range points {
+		if p.time >= end {
+			var start int64
+			start, end = w.of(p.time)
+			w.list = append(w.list, window{start: start})
+		}
+		w.list[len(w.list)-1].add(p, p.number(w.kind))
+	}
+	w.turn(first)
+}
+
+// addHours adds hours in the same way.
+func (w *windows) addHours(hours []window) {
+	first := len(w.list)
+	end := hours[0].start
+	for _, h := range hours {
+		if h.start >= end {
+			var start int64
+			start, end = w.of(h.start)
+			w.list = append(w.list, window{start: start})
+		}
+		w.list[len(w.list)-1].join(h.figures, w.kind)
+	}
+	w.turn(first)
+}
+
+// turn puts the windows from an index on in order, and joins the newest of them with the
+// one before if that is the same window.
+func (w *windows) turn(first int) {
+	slices.Reverse(w.list[first:])
+	if first > 0 && w.list[first-1].start == w.list[first].start {
+		w.list[first-1].join(w.list[first].figures, w.kind)
+		w.list = slices.Delete(w.list, first, first+1)
+	}
+}
+
+// join adds the windows of another series, and drops all but a number of the newest.
+func (w *windows) join(other windows, limit int) {
+	if w.list == nil {
+		*w = other
+		return
+	}
+	var both []window
+	for a, b := w.list, other.list; len(a)+len(b) > 0 && len(both) < limit; {
+		switch {
+		case len(b) == 0 || len(a) > 0 && a[0].start > b[0].start:
+			both, a = append(both, a[0]), a[1:]
+		case len(a) == 0 || b[0].start > a[0].start:
+			both, b = append(both, b[0]), b[1:]
+		default:
+			a[0].join(b[0].figures, w.kind)
+			both, a, b = append(both, a[0]), a[1:], b[1:]
+		}
+	}
+	w.list = both
+}
+
+// points returns a number of windows as points, newest first.
+func (w *windows) points(limit int) []series.Point {
 	var points []series.Point
-	err = sqlitefile.Query(ctx, tx, func(row sqlitefile.Row) error {
-		var start int64
-		var p series.Point
-		err := row.Scan(&start, &p.Number)
-		p.Time = time.Unix(0, start).UTC()
-		points = append(points, p)
-		return err
-	}, statement, sql.Named("field", field), sql.Named("every", int64(r.Every)),
-		sql.Named("start", r.Start.UnixNano()), sql.Named("stop", stop), sql.Named("limit", r.Points()+1))
-	return series.NewestFirst(points, r.Points()), err
+	for _, one := range w.list[:min(limit, len(w.list))] {
+		number := one.total() / float64(one.count)
+		if w.kind == series.Boolean {
+			number = one.last.number(w.kind)
+		}
+		points = append(points, series.Point{Time: time.Unix(0, one.start).UTC(), Number: number})
+	}
+	return points
 }

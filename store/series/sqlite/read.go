@@ -4,67 +4,27 @@ import (
 	"context"
 	"database/sql"
 	"encoding/json"
+	"fmt"
+	"math"
 	"time"
 
 	"tsmon/store/series"
 	"tsmon/store/sqlitefile"
 )
 
-// Both statements take the questions as a JSON array of [index, measurement, field,
-// start of the window] and return the index, the number, sum, minimum and maximum of
-// the values, and a time.
-const (
-	// One row for each tag set, the one that counts as the last.
-	lastValues = `
-SELECT q.value ->> 0, 1, p.value, p.value, p.value, p.time
-FROM json_each(@questions) q
+// newestChunks takes keys as a JSON array of [index, measurement, field]. It returns
+// the index, the kind and id of each series, its chunk with the latest last point,
+// chunks with later points if they begin before now, and when its blocks end. The
+// chunk is null if there is none.
+const newestChunks = `
+SELECT q.value ->> 0, f.kind, s.id, c.last - c.span, c.data,
+	(SELECT last FROM blocks WHERE id BETWEEN s.id << 18 AND (s.id << 18) + @day ORDER BY id DESC LIMIT 1)
+FROM json_each(@keys) q
 CROSS JOIN fields f ON f.database = @database AND f.measurement = q.value ->> 1 AND f.name = q.value ->> 2 AND f.kind <> @text
 CROSS JOIN streams s ON s.field = f.id
-CROSS JOIN points p ON p.stream = s.id
-	AND p.time = (SELECT max(time) FROM points WHERE stream = s.id AND time <= @now)
-ORDER BY p.time, p.value`
-
-	// One row for each question that has a value.
-	aggregates = `
-SELECT q.value ->> 0, count(*), total(p.value), min(p.value), max(p.value), @now
-FROM json_each(@questions) q
-CROSS JOIN fields f ON f.database = @database AND f.measurement = q.value ->> 1 AND f.name = q.value ->> 2 AND f.kind <> @text
-CROSS JOIN streams s ON s.field = f.id
-CROSS JOIN points p ON p.stream = s.id AND p.time > q.value ->> 3 AND p.time <= @now
-GROUP BY q.key`
-)
-
-// question is a want without its aggregate, so that mean and max over one window
-// are one question.
-type question struct {
-	series.Key
-	since int64 // nanoseconds since 1970; 0 for a last value
-}
-
-// answer is one row of a statement.
-type answer struct {
-	count         int64
-	sum, min, max float64
-	time          int64
-}
-
-// value returns the value of a want.
-func (a answer) value(want series.Want) series.Value {
-	number := a.sum // of one value if the last is wanted
-	switch want.Aggregate {
-	case series.Mean:
-		number /= float64(a.count)
-	case series.Min:
-		number = a.min
-	case series.Max:
-		number = a.max
-	}
-	value := series.Value{Number: number, Found: true}
-	if want.Aggregate != series.Last || want.Timed {
-		value.Time = time.Unix(0, a.time).UTC()
-	}
-	return value
-}
+LEFT JOIN chunks c ON c.stream = s.id AND c.last < @tomorrow AND c.last - c.span <= @now
+	AND c.last >= coalesce((SELECT max(last) FROM chunks WHERE stream = s.id AND last <= @now), @now)
+ORDER BY s.id, c.write`
 
 // Current implements series.Reader.
 func (s *Store) Current(ctx context.Context, database string, wants []series.Want) (_ []series.Value, err error) {
@@ -74,27 +34,27 @@ func (s *Store) Current(ctx context.Context, database string, wants []series.Wan
 	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
 	defer explain(ctx, "current values of "+database, &err)
-	now := s.now()
-	last, rest := map[question][]int{}, map[question][]int{}
-	for i, want := range wants {
-		want = want.Normal()
-		questions, of := last, question{Key: want.Key}
-		if want.Aggregate != series.Last {
-			questions, of.since = rest, now.Add(-want.Window).UnixNano()
-		}
-		questions[of] = append(questions[of], i)
-	}
+	q := newQuestions(wants, s.now())
 	tx, id, err := s.begin(ctx, database)
 	if err != nil {
 		return nil, err
 	}
 	defer tx.Rollback()
-	values := make([]series.Value, len(wants))
-	fill := func(i int, a answer) { values[i] = a.value(wants[i]) }
-	if err = ask(ctx, tx, lastValues, id, now, last, fill); err == nil {
-		err = ask(ctx, tx, aggregates, id, now, rest, fill)
+	scan, err := newScanner(ctx, tx, id)
+	if err == nil {
+		err = q.askLasts(ctx, scan)
 	}
-	return values, err
+	if err == nil {
+		err = q.askFigures(ctx, scan)
+	}
+	if err != nil {
+		return nil, err
+	}
+	values := make([]series.Value, len(wants))
+	for i, want := range wants {
+		values[i] = q.value(want)
+	}
+	return values, nil
 }
 
 // begin begins a read transaction, so that an answer reflects one state.
@@ -111,33 +71,185 @@ func (s *Store) begin(ctx context.Context, database string) (*sql.Tx, int64, err
 	return tx, id, nil
 }
 
-// ask runs a statement for questions and calls fill with the index of each want that
-// an answer is for.
-func ask(ctx context.Context, tx *sql.Tx, statement string, database int64, now time.Time,
-	questions map[question][]int, fill func(int, answer)) error {
-	if len(questions) == 0 {
+// questions are the wants of a call, without those that have the same answer: mean
+// and max over one window are one question.
+type questions struct {
+	now     int64
+	lasts   map[series.Key]*lastValue
+	figures map[question]*figures
+}
+
+type question struct {
+	series.Key
+	window time.Duration
+}
+
+// lastValue is the last point of a series or a key, if it is found.
+type lastValue struct {
+	point
+	kind  series.Kind
+	found bool
+}
+
+// take replaces the value by a later one.
+func (l *lastValue) take(other lastValue) {
+	if !l.found || other.found && other.after(l.point, other.kind) {
+		*l = other
+	}
+}
+
+func newQuestions(wants []series.Want, now time.Time) *questions {
+	q := &questions{now.UnixNano(), map[series.Key]*lastValue{}, map[question]*figures{}}
+	for _, want := range wants {
+		if want = want.Normal(); want.Aggregate == series.Last {
+			q.lasts[want.Key] = &lastValue{}
+		} else {
+			q.figures[question{want.Key, want.Window}] = &figures{}
+		}
+	}
+	return q
+}
+
+// value returns the value of a want.
+func (q *questions) value(want series.Want) series.Value {
+	timed := want.Timed
+	if want = want.Normal(); want.Aggregate == series.Last {
+		last := q.lasts[want.Key]
+		if !last.found {
+			return series.Value{}
+		}
+		value := series.Value{Number: last.number(last.kind), Found: true}
+		if timed {
+			value.Time = time.Unix(0, last.time).UTC()
+		}
+		return value
+	}
+	f := q.figures[question{want.Key, want.Window}]
+	if f.count == 0 {
+		return series.Value{}
+	}
+	return series.Value{Number: f.aggregate(want.Aggregate), Time: time.Unix(0, q.now).UTC(), Found: true}
+}
+
+func (f *figures) aggregate(a series.Aggregate) float64 {
+	switch a {
+	case series.Min:
+		return f.min
+	case series.Max:
+		return f.max
+	case series.Sum:
+		return f.total()
+	}
+	return f.total() / float64(f.count)
+}
+
+// askFigures reads what aggregates need.
+func (q *questions) askFigures(ctx context.Context, scan *scanner) error {
+	for of, f := range q.figures {
+		sources, err := scan.find(ctx, of.Key)
+		if err != nil {
+			return err
+		}
+		for _, one := range sources {
+			err := scan.scan(ctx, one, q.now-int64(of.window)+1, q.now+1, visitor{
+				points: func(points []point) bool {
+					for _, p := range points {
+						f.add(p, p.number(one.kind))
+					}
+					return true
+				},
+				hours: func(hours []window) bool {
+					for _, h := range hours {
+						f.join(h.figures, one.kind)
+					}
+					return true
+				},
+			})
+			if err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// askLasts finds the last values. Most are in the newest chunk of their series.
+func (q *questions) askLasts(ctx context.Context, scan *scanner) error {
+	if len(q.lasts) == 0 {
 		return nil
 	}
-	array := make([][4]any, 0, len(questions))
-	places := make([][]int, 0, len(questions))
-	for of, at := range questions {
-		array = append(array, [4]any{len(places), of.Measurement, of.Field, of.since})
-		places = append(places, at)
+	var keys [][3]any
+	var places []*lastValue
+	for key, value := range q.lasts {
+		keys = append(keys, [3]any{len(places), key.Measurement, key.Field})
+		places = append(places, value)
 	}
-	text, err := json.Marshal(array)
+	text, err := json.Marshal(keys)
 	if err != nil {
 		return err
 	}
-	return sqlitefile.Query(ctx, tx, func(r sqlitefile.Row) error {
-		var place int
-		var a answer
-		if err := r.Scan(&place, &a.count, &a.sum, &a.min, &a.max, &a.time); err != nil {
-			return err
+	var all []*newest
+	err = sqlitefile.Query(ctx, scan.tx, func(r sqlitefile.Row) (err error) {
+		all, err = readNewest(all, r, q.now)
+		return err
+	}, newestChunks, sql.Named("keys", string(text)), sql.Named("database", scan.database), sql.Named("text", series.Text),
+		sql.Named("now", q.now), sql.Named("tomorrow", (dayOf(q.now)+1)*dayLength), sql.Named("day", blockID(0, dayOf(q.now))))
+	if err != nil {
+		return err
+	}
+	for _, one := range all {
+		if one.packed.Valid && (!one.found || one.packed.Int64 > one.time) {
+			if err := one.search(ctx, scan, q.now); err != nil {
+				return err
+			}
 		}
-		for _, i := range places[place] {
-			fill(i, a)
-		}
-		return nil
-	}, statement, sql.Named("questions", string(text)), sql.Named("database", database),
-		sql.Named("now", now.UnixNano()), sql.Named("text", series.Text))
+		places[one.place].take(one.lastValue)
+	}
+	return nil
+}
+
+// newest is the last point of one series.
+type newest struct {
+	source
+	place  int           // of its key
+	packed sql.NullInt64 // time of the last point of its blocks
+	lastValue
+}
+
+// readNewest reads a row of newestChunks. Rows of a series follow each other.
+func readNewest(all []*newest, r sqlitefile.Row, now int64) ([]*newest, error) {
+	var one newest
+	var base sql.NullInt64
+	var data sql.RawBytes
+	if err := r.Scan(&one.place, &one.source.kind, &one.id, &base, &data, &one.packed); err != nil {
+		return nil, err
+	}
+	if len(all) == 0 || all[len(all)-1].id != one.id {
+		all = append(all, &one)
+	}
+	if !base.Valid {
+		return all, nil
+	}
+	points, err := readBlock(nil, one.source.kind, base.Int64, data)
+	if err != nil {
+		return nil, fmt.Errorf("series %d: %w", one.id, err)
+	}
+	all[len(all)-1].latest(points, now)
+	return all, nil
+}
+
+// latest takes the last of some points that is not after now. Of two with the same
+// time it is that of the later call.
+func (n *newest) latest(points []point, now int64) {
+	if i := before(points, now+1) - 1; i >= 0 && (!n.found || points[i].time >= n.time) {
+		n.lastValue = lastValue{points[i], n.source.kind, true}
+	}
+}
+
+// search looks through the blocks and chunks.
+func (n *newest) search(ctx context.Context, scan *scanner, now int64) error {
+	return scan.scan(ctx, n.source, math.MinInt64, now+1, visitor{points: func(points []point) bool {
+		n.latest(points, now)
+		return false
+	}})
 }

@@ -6,9 +6,15 @@
 // behind. Several processes may open the file: a writer waits for another's
 // transaction as long as Options say.
 //
-// Points lie in the order of their series and time: a last value is one look into
-// the index whatever the number of points, and an aggregate or a series reads the
-// points of its window and no others.
+// What is written lies in small chunks, which the next hour's first write packs: the
+// points of a series become one compressed block a day, with the values that came
+// late or replaced others. An import packs as it goes on. A reader merges blocks and
+// chunks, so its answers don't depend on what is packed, and reads the days of its
+// window and no others. A last value is one look into the index.
+//
+// A packed day of many points also has their count, sum, minimum and maximum in each
+// hour. Windows that are cut at whole UTC hours are made of these, those that a zone
+// half an hour off cuts of the points themselves.
 package sqlite
 
 import (
@@ -46,6 +52,7 @@ type Store struct {
 	now     func() time.Time
 	timeout time.Duration
 	known   streams
+	packing packing
 }
 
 var _ series.Store = (*Store)(nil)
@@ -56,7 +63,7 @@ func Open(ctx context.Context, name string, opts Options) (*Store, error) {
 	busy := cmp.Or(opts.Busy, 5*time.Second)
 	file, err := sqlitefile.Open(ctx, name, sqlitefile.Options{
 		Steps: []string{schema}, Readers: cmp.Or(opts.Readers, 4), Lock: busy, Busy: busy,
-		Pragmas: []string{"synchronous(normal)", "temp_store(memory)", "cache_size(-16000)"},
+		Pragmas: []string{"auto_vacuum(incremental)", "synchronous(normal)", "temp_store(memory)", "cache_size(-16000)"},
 	})
 	if err != nil {
 		return nil, fmt.Errorf("open %s: %w", name, translate(ctx, err))

@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"sync"
+	"time"
 
 	"tsmon/store/series"
 	"tsmon/store/sqlitefile"
@@ -16,7 +18,7 @@ import (
 // emptied when it has grown to maxStreams.
 type streams struct {
 	mu  sync.Mutex
-	ids map[stream]known
+	ids map[stream]source
 }
 
 const maxStreams = 200_000
@@ -27,23 +29,18 @@ type stream struct {
 	tags     string
 }
 
-type known struct {
-	id   int64
-	kind series.Kind
-}
-
-func (s *streams) get(of stream) (known, bool) {
+func (s *streams) get(of stream) (source, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	k, ok := s.ids[of]
 	return k, ok
 }
 
-func (s *streams) add(found map[stream]known) {
+func (s *streams) add(found map[stream]source) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.ids == nil || len(s.ids) > maxStreams {
-		s.ids = map[stream]known{}
+		s.ids = map[stream]source{}
 	}
 	maps.Copy(s.ids, found)
 }
@@ -61,14 +58,19 @@ func (s *Store) Write(ctx context.Context, database string, samples []series.Sam
 		return err
 	}
 	defer tx.Rollback()
-	b := batch{tx: tx, known: &s.known, found: map[stream]known{}}
-	if err = b.write(ctx, database, samples); err == nil {
+	b := batch{tx: tx, known: &s.known, found: map[stream]source{}, points: map[source][]point{}}
+	if err = b.write(ctx, database, samples, s.now()); err == nil {
 		err = tx.Commit()
 	}
-	if err == nil {
-		s.known.add(b.found)
+	if err != nil {
+		return err
 	}
-	return err
+	s.known.add(b.found)
+	values := 0
+	for _, points := range b.points {
+		values += len(points)
+	}
+	return s.packSome(ctx, values)
 }
 
 // batch is one transaction of Write.
@@ -76,28 +78,69 @@ type batch struct {
 	tx       *sql.Tx
 	database int64
 	known    *streams
-	found    map[stream]known // in this transaction; cached once it is committed
+	found    map[stream]source // in this transaction; cached once it is committed
+	points   map[source][]point
 }
 
-func (b *batch) write(ctx context.Context, database string, samples []series.Sample) (err error) {
+func (b *batch) write(ctx context.Context, database string, samples []series.Sample, now time.Time) (err error) {
 	if b.database, err = find(ctx, b.tx, database); err != nil {
 		return err
 	}
-	insert, err := b.tx.PrepareContext(ctx, "INSERT INTO points (stream, time, value) VALUES (?, ?, ?) "+
-		"ON CONFLICT DO UPDATE SET value = excluded.value")
-	if err != nil {
-		return err
-	}
-	defer insert.Close()
 	for _, sample := range samples {
 		tags := string(series.AppendTags(nil, sample.Tags))
 		for name, value := range sample.Fields {
 			of := stream{b.database, series.Key{Measurement: sample.Measurement, Field: name}, tags}
-			id, err := b.stream(ctx, of, value)
+			one, err := b.stream(ctx, of, value)
 			if err != nil {
 				return err
 			}
-			if _, err := insert.ExecContext(ctx, id, sample.Time.UnixNano(), stored(value)); err != nil {
+			if text, ok := value.(string); ok {
+				err = b.writeText(ctx, one.id, sample.Time, text)
+			} else {
+				b.points[one] = append(b.points[one], point{sample.Time.UnixNano(), bitsOf(value)})
+			}
+			if err != nil {
+				return err
+			}
+		}
+	}
+	return b.writeChunks(ctx, now.UnixNano())
+}
+
+func (b *batch) writeText(ctx context.Context, stream int64, when time.Time, text string) error {
+	_, err := b.tx.ExecContext(ctx, "INSERT INTO texts (stream, time, value) VALUES (?, ?, ?) "+
+		"ON CONFLICT DO UPDATE SET value = excluded.value", stream, when.UnixNano(), text)
+	return err
+}
+
+// writeChunks writes the points of each series and day as a chunk. Points after now
+// get chunks of their own, so that few chunks have points on both sides of a
+// reader's clock.
+func (b *batch) writeChunks(ctx context.Context, now int64) error {
+	if len(b.points) == 0 {
+		return nil
+	}
+	var write int64
+	if err := b.tx.QueryRowContext(ctx, "UPDATE writes SET count = count + 1 RETURNING count").Scan(&write); err != nil {
+		return err
+	}
+	insert, err := b.tx.PrepareContext(ctx, "INSERT INTO chunks (stream, last, write, span, data) VALUES (?, ?, ?, ?, ?)")
+	if err != nil {
+		return err
+	}
+	defer insert.Close()
+	var data []byte
+	for of, points := range b.points {
+		for points = inOrder(points); len(points) > 0; {
+			end := (dayOf(points[0].time) + 1) * dayLength
+			if points[0].time <= now {
+				end = min(end, now+1)
+			}
+			some := points[:before(points, end)]
+			points = points[len(some):]
+			first, last := some[0].time, some[len(some)-1].time
+			data = appendBlock(data[:0], of.kind, first, some)
+			if _, err := insert.ExecContext(ctx, of.id, last, write, last-first, data); err != nil {
 				return err
 			}
 		}
@@ -105,23 +148,27 @@ func (b *batch) write(ctx context.Context, database string, samples []series.Sam
 	return nil
 }
 
-// stored returns a value as the file holds it.
-func stored(value any) any {
-	switch value {
-	case true:
-		return int64(1)
-	case false:
-		return int64(0)
+// bitsOf returns a value that is no text as the file holds it.
+func bitsOf(value any) uint64 {
+	switch v := value.(type) {
+	case float64:
+		return math.Float64bits(v)
+	case int64:
+		return uint64(v)
+	case bool:
+		if v {
+			return 1
+		}
 	}
-	return value
+	return 0
 }
 
-// stream returns the id of a series, which it creates if it is new. ErrKind if the
+// stream returns a series, which it creates if it is new. ErrKind if the
 // field has another kind than the value.
-func (b *batch) stream(ctx context.Context, of stream, value any) (int64, error) {
+func (b *batch) stream(ctx context.Context, of stream, value any) (source, error) {
 	kind, err := series.KindOf(value)
 	if err != nil {
-		return 0, err
+		return source{}, err
 	}
 	found, ok := b.found[of]
 	if !ok {
@@ -129,18 +176,18 @@ func (b *batch) stream(ctx context.Context, of stream, value any) (int64, error)
 	}
 	if !ok {
 		if found, err = b.look(ctx, of, kind); err != nil {
-			return 0, err
+			return source{}, err
 		}
 		b.found[of] = found
 	}
 	if found.kind != kind {
-		return 0, fmt.Errorf("%s holds %s, not %s: %w", of.key, found.kind, kind, series.ErrKind)
+		return source{}, fmt.Errorf("%s holds %s, not %s: %w", of.key, found.kind, kind, series.ErrKind)
 	}
-	return found.id, nil
+	return found, nil
 }
 
 // look finds or creates the field and the series in the file.
-func (b *batch) look(ctx context.Context, of stream, kind series.Kind) (found known, err error) {
+func (b *batch) look(ctx context.Context, of stream, kind series.Kind) (found source, err error) {
 	var field int64
 	err = b.tx.QueryRowContext(ctx, "SELECT id, kind FROM fields WHERE database = ? AND measurement = ? AND name = ?",
 		of.database, of.key.Measurement, of.key.Field).Scan(&field, &found.kind)
@@ -150,7 +197,7 @@ func (b *batch) look(ctx context.Context, of stream, kind series.Kind) (found kn
 			of.database, of.key.Measurement, of.key.Field, kind).Scan(&field)
 	}
 	if err != nil {
-		return known{}, err
+		return source{}, err
 	}
 	err = b.tx.QueryRowContext(ctx, "SELECT id FROM streams WHERE field = ? AND tags = ?", field, of.tags).Scan(&found.id)
 	if errors.Is(err, sql.ErrNoRows) {

@@ -1,0 +1,319 @@
+package sqlite
+
+import (
+	"encoding/binary"
+	"errors"
+	"math"
+	"slices"
+
+	"github.com/klauspost/compress/zstd"
+
+	"tsmon/store/series"
+)
+
+// A block holds points of one series, strictly in order of time and within one day:
+//
+//	form      one byte: the decimals of the numbers, or words; | packed if zstd follows
+//	unit      one byte: an index into units
+//	count     uvarint
+//	times     the first as an offset from the base, in units; then how much each
+//	          distance differs from the one before, so that a regular series is zeros
+//	values    decimals: the differences of the numbers times 10^form, then the number
+//	          of exceptions, which are not short decimals, and these; words: the bits of
+//	          the numbers, each xor the one before, all first bytes first
+//
+// Numbers without a prefix are varints. Every number is kept bit by bit.
+const (
+	words  = 0x0f // form of numbers that are not decimals
+	packed = 0x80
+
+	maxScale = 9         // decimals of a number
+	maxExact = 1 << 53   // integers below it are exact as float64
+	minPack  = 24        // bytes; fewer are not compressed
+	maxBody  = 32 << 20  // bytes of a block that is not compressed
+	maxBlock = 1_000_000 // points
+)
+
+// dayLength is the time that a block covers, in nanoseconds.
+const dayLength = 24 * 3600 * 1_000_000_000
+
+var (
+	units  = [...]int64{1, 1e3, 1e6, 1e9}
+	powers = [...]float64{1, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9}
+)
+
+// errDamaged says that bytes are no block.
+var errDamaged = errors.New("a block of the file is damaged")
+
+// Both fail only for options that don't exist.
+var (
+	compressor, _   = zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1), zstd.WithWindowSize(1<<20))
+	decompressor, _ = zstd.NewReader(nil, zstd.WithDecoderConcurrency(0), zstd.WithDecoderMaxMemory(maxBody))
+)
+
+// point is a value of a series as the file holds it.
+type point struct {
+	time int64  // nanoseconds since 1970
+	bits uint64 // of a float64, or of an int64 that is an integer, 0 or 1
+}
+
+// number returns the value as readers see it.
+func (p point) number(kind series.Kind) float64 {
+	if kind == series.Float {
+		return math.Float64frombits(p.bits)
+	}
+	return float64(int64(p.bits))
+}
+
+// appendBlock appends the block of points, whose times are at or after base.
+func appendBlock(dst []byte, kind series.Kind, base int64, points []point) []byte {
+	form, integers, odd := integersOf(kind, points)
+	body := appendValues(appendTimes(nil, base, points), kind, form, points, integers, odd)
+	if len(body) >= minPack {
+		dst = append(dst, byte(form|packed))
+		if small := compressor.EncodeAll(body, dst); len(small)-len(dst) < len(body) {
+			return small
+		}
+		dst = dst[:len(dst)-1]
+	}
+	return append(append(dst, byte(form)), body...)
+}
+
+// integersOf returns the values as integers of a number of decimals, and the indexes
+// of those that are none; or words if there are too many of these.
+func integersOf(kind series.Kind, points []point) (form int, integers []int64, odd []int) {
+	integers = make([]int64, len(points))
+	if kind != series.Float {
+		for i, p := range points {
+			integers[i] = int64(p.bits)
+		}
+		return 0, integers, nil
+	}
+	for _, p := range points {
+		for k := form; k <= maxScale; k++ {
+			if _, ok := decimal(p.bits, k); ok {
+				form = k
+				break
+			}
+		}
+	}
+	for i, p := range points {
+		n, ok := decimal(p.bits, form)
+		if !ok {
+			if odd = append(odd, i); len(odd) > len(points)/4 {
+				return words, nil, nil
+			}
+			if i > 0 {
+				n = integers[i-1]
+			}
+		}
+		integers[i] = n
+	}
+	return form, integers, odd
+}
+
+// decimal returns the integer that gives exactly this number when it is divided by
+// 10^scale.
+func decimal(bits uint64, scale int) (int64, bool) {
+	n := math.RoundToEven(math.Float64frombits(bits) * powers[scale])
+	if !(math.Abs(n) < maxExact) {
+		return 0, false
+	}
+	return int64(n), math.Float64bits(float64(int64(n))/powers[scale]) == bits
+}
+
+func appendTimes(dst []byte, base int64, points []point) []byte {
+	unit := len(units) - 1
+	for _, p := range points {
+		for (p.time-base)%units[unit] != 0 {
+			unit--
+		}
+	}
+	dst = append(dst, byte(unit))
+	dst = binary.AppendUvarint(dst, uint64(len(points)))
+	last, step := base, int64(0)
+	for _, p := range points {
+		distance := (p.time - last) / units[unit]
+		dst = binary.AppendVarint(dst, distance-step)
+		last, step = p.time, distance
+	}
+	return dst
+}
+
+func appendValues(dst []byte, kind series.Kind, form int, points []point, integers []int64, odd []int) []byte {
+	if form == words {
+		return appendWords(dst, points)
+	}
+	dst = appendIntegers(dst, integers)
+	if kind == series.Float {
+		dst = appendExceptions(dst, points, odd)
+	}
+	return dst
+}
+
+func appendWords(dst []byte, points []point) []byte {
+	for shift := 0; shift < 64; shift += 8 {
+		last := uint64(0)
+		for _, p := range points {
+			dst = append(dst, byte((p.bits^last)>>shift))
+			last = p.bits
+		}
+	}
+	return dst
+}
+
+func appendIntegers(dst []byte, integers []int64) []byte {
+	last := int64(0)
+	for _, n := range integers {
+		dst = binary.AppendVarint(dst, n-last) // which may wrap around, and back
+		last = n
+	}
+	return dst
+}
+
+func appendExceptions(dst []byte, points []point, odd []int) []byte {
+	dst = binary.AppendUvarint(dst, uint64(len(odd)))
+	for _, i := range odd {
+		dst = binary.AppendUvarint(dst, uint64(i))
+		dst = binary.LittleEndian.AppendUint64(dst, points[i].bits)
+	}
+	return dst
+}
+
+// readBlock appends the points of a block to dst. It returns errDamaged, and never
+// takes more than some times the size of the block and maxBody of memory.
+func readBlock(dst []point, kind series.Kind, base int64, block []byte) ([]point, error) {
+	if len(block) == 0 {
+		return nil, errDamaged
+	}
+	form, body := int(block[0]), block[1:]
+	if form&packed != 0 {
+		form &^= packed
+		var err error
+		if body, err = decompressor.DecodeAll(body, nil); err != nil {
+			return nil, errDamaged
+		}
+	}
+	r := &blockReader{rest: body}
+	first := len(dst)
+	dst = r.times(dst, base)
+	r.values(dst[first:], kind, form)
+	if r.failed || len(r.rest) > 0 {
+		return nil, errDamaged
+	}
+	return dst, nil
+}
+
+// blockReader reads a block that is not compressed; failed says that it is damaged.
+type blockReader struct {
+	rest   []byte
+	failed bool
+}
+
+func (r *blockReader) varint() int64 {
+	if len(r.rest) > 0 && r.rest[0] < 0x80 { // one byte, as most are
+		n := r.rest[0]
+		r.rest = r.rest[1:]
+		return int64(n>>1) ^ -int64(n&1)
+	}
+	n, size := binary.Varint(r.rest)
+	if size <= 0 {
+		r.failed, r.rest = true, nil
+		return 0
+	}
+	r.rest = r.rest[size:]
+	return n
+}
+
+func (r *blockReader) uvarint() uint64 {
+	n, size := binary.Uvarint(r.rest)
+	if size <= 0 {
+		r.failed, r.rest = true, nil
+		return 0
+	}
+	r.rest = r.rest[size:]
+	return n
+}
+
+// times appends points that have no values yet. A point takes two bytes at least,
+// which bounds their number.
+func (r *blockReader) times(dst []point, base int64) []point {
+	if len(r.rest) == 0 || int(r.rest[0]) >= len(units) {
+		r.failed = true
+		return dst
+	}
+	unit := units[r.rest[0]]
+	r.rest = r.rest[1:]
+	count := r.uvarint()
+	if count == 0 || count > uint64(len(r.rest))/2 {
+		r.failed = true
+		return dst
+	}
+	dst = slices.Grow(dst, int(count))
+	offset, step := int64(0), int64(0)
+	for i := range count {
+		step += r.varint()
+		if step < 0 || step == 0 && i > 0 || step > dayLength/unit || offset+step*unit >= dayLength {
+			r.failed = true
+			return dst
+		}
+		offset += step * unit
+		dst = append(dst, point{time: base + offset})
+	}
+	return dst
+}
+
+func (r *blockReader) values(points []point, kind series.Kind, form int) {
+	switch {
+	case r.failed:
+	case form == words && kind == series.Float:
+		r.words(points)
+	case form <= maxScale && kind == series.Float:
+		r.decimals(points, form)
+	case form == 0:
+		r.integers(points)
+	default:
+		r.failed = true
+	}
+}
+
+func (r *blockReader) words(points []point) {
+	n := len(points)
+	if len(r.rest) < 8*n {
+		r.failed = true
+		return
+	}
+	last := uint64(0)
+	for i := range points {
+		for b := range 8 {
+			last ^= uint64(r.rest[b*n+i]) << (8 * b)
+		}
+		points[i].bits = last
+	}
+	r.rest = r.rest[8*n:]
+}
+
+func (r *blockReader) integers(points []point) {
+	last := int64(0)
+	for i := range points {
+		last += r.varint()
+		points[i].bits = uint64(last)
+	}
+}
+
+func (r *blockReader) decimals(points []point, scale int) {
+	last, power := int64(0), powers[scale]
+	for i := range points {
+		last += r.varint()
+		points[i].bits = math.Float64bits(float64(last) / power)
+	}
+	for range r.uvarint() {
+		i := r.uvarint()
+		if i >= uint64(len(points)) || len(r.rest) < 8 {
+			r.failed = true
+			return
+		}
+		points[i].bits = binary.LittleEndian.Uint64(r.rest)
+		r.rest = r.rest[8:]
+	}
+}

@@ -1,0 +1,190 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"tsmon/store/sqlitefile"
+)
+
+const (
+	// perPack is how many values are written before they are packed, whatever their
+	// time: an import packs while it goes on.
+	perPack = 200_000
+	// perStep is about how many points are packed in one transaction, so that other
+	// writers don't wait long.
+	perStep = 20_000
+)
+
+// packing is when a store packs.
+type packing struct {
+	mu      sync.Mutex
+	hour    time.Time    // the hour in which it has packed those before
+	written atomic.Int64 // values since the last time
+}
+
+// packSome packs if it is time to: each hour those that are closed, and everything
+// after many values. One call packs while others write. What this call has written
+// stays written if its time ends before: the next one goes on.
+func (s *Store) packSome(ctx context.Context, written int) error {
+	many := s.packing.written.Add(int64(written)) >= perPack
+	if !s.packing.mu.TryLock() {
+		return nil
+	}
+	defer s.packing.mu.Unlock()
+	now := s.now()
+	hour := now.Truncate(time.Hour)
+	until := hour
+	switch {
+	case many:
+		until = now.Add(1)
+	case hour.Equal(s.packing.hour):
+		return nil
+	}
+	s.packing.written.Store(0)
+	err := s.pack(ctx, until)
+	if err == nil {
+		s.packing.hour = hour
+	}
+	if ctx.Err() != nil {
+		return nil
+	}
+	return err
+}
+
+// pack moves points from chunks to blocks: for each series with chunks that end
+// before a time, all of the days until then. Readers see the same points before and
+// after each of its transactions.
+func (s *Store) pack(ctx context.Context, until time.Time) error {
+	after := int64(-1) // the last series that is done
+	for {
+		p := packer{until: until.UnixNano(), after: after}
+		if err := s.step(ctx, &p); err != nil {
+			return err
+		}
+		if p.points < perStep {
+			break
+		}
+		after = p.after
+	}
+	// Each row of the answer is a page that has been returned to the file system.
+	rows, err := s.file.Writer.QueryContext(ctx, "PRAGMA incremental_vacuum")
+	return sqlitefile.Scan(rows, err, func(sqlitefile.Row) error { return nil })
+}
+
+// step is one transaction of pack.
+func (s *Store) step(ctx context.Context, p *packer) (err error) {
+	if p.tx, err = s.file.Writer.BeginTx(ctx, nil); err != nil {
+		return err
+	}
+	defer p.tx.Rollback()
+	if err = p.prepare(ctx); err == nil {
+		err = p.pack(ctx)
+	}
+	if err != nil {
+		return err
+	}
+	return p.tx.Commit()
+}
+
+const (
+	nextSeries = `SELECT s.id, f.kind FROM streams s JOIN fields f ON f.id = s.field
+		WHERE s.id = (SELECT min(stream) FROM chunks WHERE stream > ?)`
+	chunkEnds = "SELECT last FROM chunks WHERE stream = ? AND last < ? ORDER BY last"
+	putBlock  = `INSERT INTO blocks (id, last, count, data) VALUES (?, ?, ?, ?)
+		ON CONFLICT DO UPDATE SET last = excluded.last, count = excluded.count, data = excluded.data`
+	putHours   = "INSERT INTO hours (id, data) VALUES (?, ?) ON CONFLICT DO UPDATE SET data = excluded.data"
+	dropChunks = "DELETE FROM chunks WHERE stream = ? AND last BETWEEN ? AND ?"
+)
+
+type packer struct {
+	tx                *sql.Tx
+	scan              *scanner
+	next, ends        *sql.Stmt
+	block, hour, drop *sql.Stmt
+	until             int64
+	after             int64
+	points            int
+}
+
+// prepare prepares the statements, which end with the transaction.
+func (p *packer) prepare(ctx context.Context) (err error) {
+	for text, to := range map[string]**sql.Stmt{nextSeries: &p.next, chunkEnds: &p.ends, putBlock: &p.block, putHours: &p.hour, dropChunks: &p.drop} {
+		if *to, err = p.tx.PrepareContext(ctx, text); err != nil { //nolint:sqlclosecheck // the transaction closes it
+			return err
+		}
+	}
+	p.scan, err = newScanner(ctx, p.tx, 0)
+	return err
+}
+
+// pack packs some series, in the order of their ids.
+func (p *packer) pack(ctx context.Context) error {
+	for p.points < perStep {
+		one := source{}
+		err := p.next.QueryRowContext(ctx, p.after).Scan(&one.id, &one.kind)
+		if errors.Is(err, sql.ErrNoRows) {
+			return nil
+		}
+		if err == nil {
+			err = p.series(ctx, one)
+		}
+		if err != nil {
+			return err
+		}
+		p.after = one.id
+	}
+	return nil
+}
+
+// series packs one series. A day is packed with all its chunks: one that stayed
+// would hide points of later writes.
+func (p *packer) series(ctx context.Context, of source) error {
+	var days []int64
+	rows, err := p.ends.QueryContext(ctx, of.id, p.until)
+	err = sqlitefile.Scan(rows, err, func(r sqlitefile.Row) error {
+		var last int64
+		err := r.Scan(&last)
+		if day := dayOf(last); len(days) == 0 || days[len(days)-1] != day {
+			days = append(days, day)
+		}
+		return err
+	})
+	for _, day := range days {
+		if err == nil {
+			err = p.day(ctx, of, day)
+		}
+	}
+	return err
+}
+
+// day packs one day of a series. A day that is damaged stays as it is; whoever reads
+// it gets the error. So does one of more than maxBlock points.
+func (p *packer) day(ctx context.Context, of source, day int64) error {
+	midnight := day * dayLength
+	var points []point
+	err := p.scan.scan(ctx, of, midnight, midnight+dayLength, visitor{points: func(some []point) bool {
+		points = append(slices.Clone(some), points...)
+		return true
+	}})
+	if errors.Is(err, errDamaged) || err == nil && len(points) > maxBlock {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	p.points += len(points)
+	_, err = p.block.ExecContext(ctx, blockID(of.id, day), points[len(points)-1].time, len(points), appendBlock(nil, of.kind, midnight, points))
+	if err == nil && len(points) >= minHours {
+		_, err = p.hour.ExecContext(ctx, blockID(of.id, day), appendHours(nil, of.kind, midnight, hoursOf(of.kind, points)))
+	}
+	if err == nil {
+		_, err = p.drop.ExecContext(ctx, of.id, midnight, midnight+dayLength-1)
+	}
+	return err
+}

@@ -1,0 +1,308 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"math"
+	"slices"
+	"sort"
+
+	"tsmon/store/series"
+	"tsmon/store/sqlitefile"
+)
+
+// dayOf returns the day of a time, counted from 1970.
+func dayOf(time int64) int64 {
+	day := time / dayLength
+	if time%dayLength < 0 {
+		day--
+	}
+	return day
+}
+
+// blockID returns the id of a series' block of a day. Blocks of a series lie in the
+// order of their days.
+func blockID(stream, day int64) int64 { return stream<<18 | (day + 1<<17) }
+
+// dayOfBlock returns the day of the block with an id.
+func dayOfBlock(id int64) int64 { return id&(1<<18-1) - 1<<17 }
+
+// Chunks of the days that a period touches; no chunk is longer than a day.
+const (
+	chunksOf = `
+SELECT last - span, write, data FROM chunks
+WHERE stream = ? AND last >= ? AND last < ? AND last - span < ?
+ORDER BY write`
+	blocksOf  = "SELECT id, data FROM blocks WHERE id BETWEEN ? AND ? ORDER BY id DESC"
+	hoursWith = "SELECT id, data FROM hours WHERE id BETWEEN ? AND ? ORDER BY id DESC"
+	streamsOf = `
+SELECT s.id, f.kind FROM fields f CROSS JOIN streams s ON s.field = f.id
+WHERE f.database = ? AND f.measurement = ? AND f.name = ? AND f.kind <> ?`
+)
+
+// scanner reads points in one transaction.
+type scanner struct {
+	tx              *sql.Tx
+	database        int64
+	chunks, streams *sql.Stmt
+	blocks, hours   *sql.Stmt
+	buffer, merged  []point
+	hourly          []window
+}
+
+// newScanner prepares the statements, which end with the transaction.
+func newScanner(ctx context.Context, tx *sql.Tx, database int64) (*scanner, error) {
+	s := &scanner{tx: tx, database: database}
+	for text, to := range map[string]**sql.Stmt{chunksOf: &s.chunks, blocksOf: &s.blocks, hoursWith: &s.hours, streamsOf: &s.streams} {
+		var err error
+		if *to, err = tx.PrepareContext(ctx, text); err != nil { //nolint:sqlclosecheck // the transaction closes it
+			return nil, err
+		}
+	}
+	return s, nil
+}
+
+// source is a series with the kind of its field.
+type source struct {
+	id   int64
+	kind series.Kind
+}
+
+// find returns the series of a field that holds no text.
+func (s *scanner) find(ctx context.Context, key series.Key) (all []source, err error) {
+	rows, err := s.streams.QueryContext(ctx, s.database, key.Measurement, key.Field, series.Text)
+	err = sqlitefile.Scan(rows, err, func(r sqlitefile.Row) error {
+		var one source
+		err := r.Scan(&one.id, &one.kind)
+		all = append(all, one)
+		return err
+	})
+	return all, err
+}
+
+// visitor takes the points of a series, or what they amount to: the newest some first,
+// each time in order of time, until it returns false. They are the visitor's until it
+// returns. A nil hours needs every point.
+type visitor struct {
+	points func([]point) bool
+	hours  func([]window) bool
+}
+
+// scan shows a visitor the points of a series from start until just before stop.
+func (s *scanner) scan(ctx context.Context, of source, start, stop int64, v visitor) error {
+	if start >= stop {
+		return nil
+	}
+	loose, err := s.loose(ctx, of, start, stop)
+	if err != nil {
+		return err
+	}
+	if v.hours != nil {
+		var more bool
+		if loose, stop, more, err = s.scanHours(ctx, of, start, stop, loose, v); err != nil || !more {
+			return err
+		}
+	}
+	_, err = s.scanBlocks(ctx, of, start, stop, loose, v)
+	return err
+}
+
+// scanHours shows the whole days of a period that have hours and no loose points, and
+// what lies between. It returns what is left of the period and its loose points.
+func (s *scanner) scanHours(ctx context.Context, of source, start, stop int64, loose []point, v visitor) (_ []point, _ int64, more bool, err error) {
+	first, last := dayOf(start-1)+1, dayOf(stop)-1
+	rows, err := s.hours.QueryContext(ctx, blockID(of.id, first), blockID(of.id, last))
+	if err != nil {
+		return nil, 0, false, err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var id int64
+		var data sql.RawBytes
+		if err := rows.Scan(&id, &data); err != nil {
+			return nil, 0, false, err
+		}
+		midnight := dayOfBlock(id) * dayLength
+		end := midnight + dayLength
+		if before(loose, midnight) < before(loose, end) {
+			continue
+		}
+		if s.hourly, err = readHours(s.hourly[:0], of.kind, midnight, data); err != nil {
+			return nil, 0, false, fmt.Errorf("series %d, hours of day %d: %w", of.id, dayOfBlock(id), err)
+		}
+		later := before(loose, end)
+		if more, err = s.scanBlocks(ctx, of, end, stop, loose[later:], v); err != nil || !more || !v.hours(s.hourly) {
+			return nil, 0, false, err
+		}
+		loose, stop = loose[:later], midnight
+	}
+	return loose, stop, true, rows.Err()
+}
+
+// scanBlocks shows the points of a period, of which some are loose. It returns false if
+// the visitor wants no more.
+func (s *scanner) scanBlocks(ctx context.Context, of source, start, stop int64, loose []point, v visitor) (more bool, err error) {
+	if start >= stop {
+		return true, nil
+	}
+	rows, err := s.blocks.QueryContext(ctx, blockID(of.id, dayOf(start)), blockID(of.id, dayOf(stop-1)))
+	if err != nil {
+		return false, err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var id int64
+		var data sql.RawBytes
+		if err := rows.Scan(&id, &data); err != nil {
+			return false, err
+		}
+		midnight := dayOfBlock(id) * dayLength
+		if s.buffer, err = readBlock(s.buffer[:0], of.kind, midnight, data); err != nil {
+			return false, fmt.Errorf("series %d, day %d: %w", of.id, dayOfBlock(id), err)
+		}
+		later := before(loose, midnight+dayLength)
+		if later < len(loose) && !v.points(loose[later:]) {
+			return false, nil
+		}
+		same := before(loose, midnight)
+		s.merged = merge(s.merged[:0], clip(s.buffer, start, stop), loose[same:later])
+		loose = loose[:same]
+		if len(s.merged) > 0 && !v.points(s.merged) {
+			return false, nil
+		}
+	}
+	if err := rows.Err(); err != nil {
+		return false, err
+	}
+	return len(loose) == 0 || v.points(loose), nil
+}
+
+// loose returns the points of a period that are not packed, in order of time.
+func (s *scanner) loose(ctx context.Context, of source, start, stop int64) (points []point, err error) {
+	rows, err := s.chunks.QueryContext(ctx, of.id, start, (dayOf(stop-1)+1)*dayLength, stop)
+	err = sqlitefile.Scan(rows, err, func(r sqlitefile.Row) error {
+		var base, write int64
+		var data sql.RawBytes
+		err := r.Scan(&base, &write, &data)
+		if err == nil {
+			if points, err = readBlock(points, of.kind, base, data); err != nil {
+				err = fmt.Errorf("series %d, write %d: %w", of.id, write, err)
+			}
+		}
+		return err
+	})
+	return clip(inOrder(points), start, stop), err
+}
+
+// inOrder sorts points by time; the last of those with the same time stays.
+func inOrder(points []point) []point {
+	rising := func(i int) bool { return points[i].time > points[i-1].time }
+	sorted := true
+	for i := 1; i < len(points) && sorted; i++ {
+		sorted = rising(i)
+	}
+	if sorted {
+		return points
+	}
+	sort.SliceStable(points, func(i, j int) bool { return points[i].time < points[j].time })
+	kept := points[:1]
+	for _, p := range points[1:] {
+		if p.time == kept[len(kept)-1].time {
+			kept = kept[:len(kept)-1]
+		}
+		kept = append(kept, p)
+	}
+	return kept
+}
+
+// before returns how many points have a time before t.
+func before(points []point, t int64) int {
+	n, _ := slices.BinarySearchFunc(points, t, func(p point, t int64) int {
+		if p.time < t {
+			return -1
+		}
+		return 1
+	})
+	return n
+}
+
+// clip returns the points from start until just before stop.
+func clip(points []point, start, stop int64) []point {
+	return points[before(points, start):before(points, stop)]
+}
+
+// merge appends the points of both to dst, in order of time; the newer one of two
+// with the same time.
+func merge(dst, older, newer []point) []point {
+	for _, p := range newer {
+		n := before(older, p.time)
+		dst = append(append(dst, older[:n]...), p)
+		older = older[n:]
+		if len(older) > 0 && older[0].time == p.time {
+			older = older[1:]
+		}
+	}
+	return append(dst, older...)
+}
+
+// figures are what the points of a window amount to.
+type figures struct {
+	count    int64
+	sum      float64
+	rest     float64 // what the additions to sum have lost
+	min, max float64
+	last     point // the greater of two with the same time
+}
+
+func (f *figures) add(p point, number float64) {
+	if f.count == 0 {
+		f.min, f.max = number, number
+	}
+	f.count++
+	f.plus(number)
+	f.min, f.max = min(f.min, number), max(f.max, number)
+	f.last = p
+}
+
+// plus adds to the sum.
+func (f *figures) plus(number float64) {
+	sum := f.sum + number
+	if math.Abs(f.sum) >= math.Abs(number) {
+		f.rest += (f.sum - sum) + number
+	} else {
+		f.rest += (number - sum) + f.sum
+	}
+	f.sum = sum
+}
+
+// total returns the sum.
+func (f *figures) total() float64 {
+	if total := f.sum + f.rest; !math.IsNaN(total) {
+		return total
+	}
+	return f.sum // which is infinite
+}
+
+// join adds the figures of other points of the same field.
+func (f *figures) join(other figures, kind series.Kind) {
+	if f.count == 0 {
+		*f = other
+		return
+	}
+	if other.count == 0 {
+		return
+	}
+	f.count += other.count
+	f.plus(other.sum)
+	f.rest += other.rest
+	f.min, f.max = min(f.min, other.min), max(f.max, other.max)
+	if other.last.after(f.last, kind) {
+		f.last = other.last
+	}
+}
+
+// after reports whether a point counts as the last before another.
+func (p point) after(other point, kind series.Kind) bool {
+	return p.time > other.time || p.time == other.time && p.number(kind) > other.number(kind)
+}
