@@ -8,9 +8,11 @@ import (
 // What the interface promises.
 const (
 	truncatedHeader = "X-Tsmon-Truncated"
+	problemsHeader  = "X-Tsmon-Problems"
 	uploadFolder    = "uploads/"
 	maxForm         = 64 << 10 // bytes that a form may add to its file
 	maxProblems     = 20
+	maxProblem      = 5 << 10 // bytes of the header
 	guessWindow     = 5 * time.Minute
 )
 

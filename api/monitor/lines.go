@@ -109,31 +109,14 @@ func (l *lineWriter) writeLines(w http.ResponseWriter, r *http.Request) error {
 // Samples that are left out do not hold back the others.
 func (l *lineWriter) storeAll(ctx context.Context, r *http.Request, bucket string, samples iter.Seq2[series.Sample, error]) error {
 	var leftOut error
-	batch := make([]series.Sample, 0, batchSize)
-	flush := func() error {
+	err := series.WriteAll(samples, batchSize, func(batch []series.Sample) error {
 		err := l.store(ctx, r, bucket, batch)
-		batch = batch[:0]
 		if errors.Is(err, series.ErrKind) {
 			leftOut, err = cmp.Or(leftOut, err), nil
 		}
 		return err
-	}
-	for sample, err := range samples {
-		if err != nil {
-			return err
-		}
-		if batch = append(batch, sample); len(batch) == batchSize {
-			if err := flush(); err != nil {
-				return err
-			}
-		}
-	}
-	if len(batch) > 0 {
-		if err := flush(); err != nil {
-			return err
-		}
-	}
-	return leftOut
+	})
+	return cmp.Or(err, leftOut)
 }
 
 // store writes a batch. Points whose kind differs from their field's are left out, as

@@ -18,6 +18,7 @@ import (
 
 	"github.com/go-chi/chi/v5"
 	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/sync/semaphore"
 
 	"tsmon/api/monitor/mqtt"
 	"tsmon/api/monitor/token"
@@ -79,7 +80,10 @@ func New(o Options) *Server {
 		Responder: respond, records: o.Records, tokens: o.Tokens, throttle: web.NewThrottle(o.Now), log: o.Log, now: o.Now,
 		sessions: newSessions(o),
 	}
-	v := &values{store: series.NewCached(newMeasured(o.Series, o.Registry)), records: o.Records, now: o.Now}
+	v := &values{
+		store: series.NewCached(newMeasured(o.Series, o.Registry)), records: o.Records, now: o.Now, deadline: o.Deadline,
+		turns: newTurns(), room: semaphore.NewWeighted(maxHeld),
+	}
 	v.store.Now = o.Now
 	return &Server{
 		gate: g, values: v, diagrams: &diagrams{o.Records, g}, lists: &lists{o.Records}, devices: &devices{o.Messages, g},
@@ -100,7 +104,7 @@ func New(o Options) *Server {
 // use, besides the usual ones.
 var (
 	Headers = []string{"accesskey", "secretkey"}
-	Exposed = []string{truncatedHeader}
+	Exposed = []string{truncatedHeader, problemsHeader, "Retry-After"}
 )
 
 // Routes adds the routes. Uploads and line protocol have deadlines of their own.
@@ -109,7 +113,7 @@ func (s *Server) Routes(r chi.Router) {
 	get := func(path string, h func(*http.Request, caller) (any, error)) { limited.Get(path, s.gate.private(h)) }
 	post := func(path string, h func(*http.Request, caller) (any, error)) { limited.Post(path, s.gate.private(h)) }
 	limited.Post("/loginPartner", s.gate.Open(s.gate.login))
-	post("/seriesDataTs", s.values.series)
+	r.With(web.LimitTime(2*s.deadline)).Post("/seriesDataTs", s.gate.private(s.values.series)) // whose answer begins in half of that
 	post("/dataTs", s.values.current)
 	post("/multipleDataTs", s.values.batch)
 	get("/getObjectCanva", s.diagrams.get)

@@ -2,6 +2,7 @@ package monitor
 
 import (
 	"crypto/sha256"
+	"reflect"
 	"sync"
 	"time"
 
@@ -14,11 +15,32 @@ type plan struct {
 	readings map[string]reading // by id
 	wants    []series.Want      // of all of them, each once
 	places   map[series.Want]int
+	problems problems
 }
 
-func newPlan(readings map[string]reading) (*plan, error) {
-	p := &plan{readings: readings, places: map[series.Want]int{}}
-	for _, reading := range readings {
+func newPlan() *plan {
+	return &plan{readings: map[string]reading{}, places: map[series.Want]int{}}
+}
+
+// add adds a reading. If its id stands for another one, neither has a value.
+func (p *plan) add(id string, r reading) {
+	first, ok := p.readings[id]
+	if ok && !reflect.DeepEqual(first, r) {
+		p.miss(id, "the id stands for different things")
+		return
+	}
+	p.readings[id] = r
+}
+
+// miss adds a variable that can't have a value.
+func (p *plan) miss(id, problem string) {
+	p.readings[id] = reading{}
+	p.problems.add(id, problem)
+}
+
+// lay lays out what has to be queried.
+func (p *plan) lay() error {
+	for _, reading := range p.readings {
 		for _, want := range reading.wants() {
 			if _, ok := p.places[want]; !ok {
 				p.places[want] = len(p.wants)
@@ -27,9 +49,9 @@ func newPlan(readings map[string]reading) (*plan, error) {
 		}
 	}
 	if len(p.wants) > maxWants {
-		return nil, web.Invalid("the batch needs %d series, at most %d are allowed", len(p.wants), maxWants)
+		return web.Invalid("the batch needs %d series, at most %d are allowed", len(p.wants), maxWants)
 	}
-	return p, nil
+	return nil
 }
 
 // Bounds of the cached plans.

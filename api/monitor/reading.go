@@ -178,6 +178,7 @@ func (d reading) value(found func(series.Want) series.Value) *float64 {
 	if !ok {
 		return nil
 	}
+	number += 0 // turns -0 into 0
 	return &number
 }
 

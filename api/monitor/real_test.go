@@ -44,8 +44,11 @@ func TestReal(t *testing.T) {
 		"current value":                          testCurrentValue,
 		"batch":                                  testBatch,
 		"batch refused":                          testBatchRefused,
+		"bad variables":                          testBadVariables,
+		"long answers":                           testLongAnswers,
 		"series":                                 testSeries,
 		"series refused":                         testSeriesRefused,
 		"time text":                              testTimeText,
+		"days of the tenant":                     testDays,
 	})
 }

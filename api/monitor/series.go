@@ -3,26 +3,19 @@ package monitor
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"math"
 	"net/http"
-	"net/url"
 	"regexp"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"tsmon/api/web"
 	"tsmon/store/record"
 	"tsmon/store/series"
 )
-
-// truncatedHeader names the series of which older points are left out, URL-encoded
-// and separated by commas.
-const truncatedHeader = "X-Tsmon-Truncated"
-
-// maxPoints bounds the points of all series of one request.
-const maxPoints = 400_000
 
 // descriptor is an item of a series query.
 type descriptor struct {
@@ -34,39 +27,8 @@ type descriptor struct {
 	Stop           json.RawMessage `json:"stop"`
 }
 
-// seriesPoint is a point as clients read it.
-type seriesPoint struct {
-	Time  string  `json:"time"`
-	Value float64 `json:"value"`
-	Ts    int64   `json:"ts"` // ms since 1970
-}
-
-// truncated is an answer in which some series are incomplete.
-type truncated struct {
-	web.Data
-	keys []string
-}
-
-// maxHeader bounds that header, in bytes; * stands for the rest.
-const maxHeader = 4 << 10
-
-// SetHeader implements web.Header.
-func (t truncated) SetHeader(h http.Header) {
-	text := ""
-	for _, key := range t.keys {
-		key = url.QueryEscape(key)
-		if len(text)+len(key) > maxHeader {
-			text += ",*"
-			break
-		}
-		text += "," + key
-	}
-	if text != "" {
-		h.Set(truncatedHeader, text[1:])
-	}
-}
-
-// series answers the points of each series, oldest first.
+// series answers the points of each series, oldest first. A series whose names can't
+// be those of one is empty, and a header says why.
 func (v *values) series(r *http.Request, who caller) (any, error) {
 	var items []descriptor
 	if err := web.Decode(r, &items); err != nil {
@@ -75,7 +37,11 @@ func (v *values) series(r *http.Request, who caller) (any, error) {
 	if err := web.AtMost("the query", len(items)); err != nil {
 		return nil, err
 	}
-	ranges, err := v.ranges(items, who)
+	texts, err := newClock(who.tenant.Settings)
+	if err != nil {
+		return nil, err
+	}
+	ranges, err := v.ranges(items, who, texts.zone)
 	if err != nil {
 		return nil, err
 	}
@@ -83,44 +49,33 @@ func (v *values) series(r *http.Request, who caller) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	results, err := v.store.Series(r.Context(), who.tenant.TsName, ranges)
-	if err != nil {
+	answer := newSeriesAnswer(v, who.tenant.TsName, texts)
+	for i, key := range keys {
+		answer.add(key, ranges[i])
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), v.deadline)
+	defer cancel()
+	if err := answer.begin(ctx); err != nil {
 		return nil, err
 	}
-	texts, err := newClock(who.tenant.Settings)
-	if err != nil {
-		return nil, err
-	}
-	answer := make(map[string][]seriesPoint, len(results))
-	var cut []string
-	for i, result := range results {
-		answer[keys[i]] = texts.points(result.Points, ranges[i].Every)
-		if result.Truncated {
-			cut = append(cut, keys[i])
-		}
-	}
-	return truncated{web.Data{Data: answer}, cut}, nil
+	answer.problems.log(r)
+	return answer, nil
 }
 
-// ranges reads the requested ranges.
-func (v *values) ranges(items []descriptor, who caller) ([]series.Range, error) {
+// ranges reads the requested ranges. Whole days are those of the zone.
+func (v *values) ranges(items []descriptor, who caller, zone *time.Location) ([]series.Range, error) {
 	var wrong web.Problems
 	ranges := make([]series.Range, len(items))
-	points := 0
 	for i, item := range items {
 		found, err := item.read(v.now(), time.Duration(who.tenant.Settings.SeriesRange))
+		found.Zone = zone
 		if err == nil {
 			err = series.ValidRanges([]series.Range{found})
 		}
-		if err != nil {
+		if err != nil && (!errors.Is(err, series.ErrName) || item.Measurement == "" || item.Field == "") {
 			wrong.Add("item %d: %s", i, err)
-			continue
 		}
 		ranges[i] = found
-		points += found.Points()
-	}
-	if points > maxPoints {
-		wrong.Add("the series have up to %d points together, at most %d are allowed: ask for fewer series or a longer samplingPeriod", points, maxPoints)
 	}
 	return ranges, wrong.Err()
 }
@@ -178,9 +133,10 @@ func parseTime(name string, raw json.RawMessage, unset time.Time) (time.Time, er
 		return unset, nil
 	}
 	var text string
-	var ms int64
-	if json.Unmarshal(raw, &ms) == nil {
-		return time.UnixMilli(ms), nil
+	var ms float64
+	if json.Unmarshal(raw, &ms) == nil && math.Abs(ms) < maxMilliseconds {
+		whole := math.Floor(ms)
+		return time.UnixMilli(int64(whole)).Add(time.Duration((ms - whole) * float64(time.Millisecond))), nil
 	}
 	if json.Unmarshal(raw, &text) == nil {
 		if t, err := time.Parse(time.RFC3339, text); err == nil {
@@ -189,6 +145,9 @@ func parseTime(name string, raw json.RawMessage, unset time.Time) (time.Time, er
 	}
 	return time.Time{}, fmt.Errorf("%s is neither milliseconds since 1970 nor a time like 2026-03-05T15:04:05Z", name)
 }
+
+// maxMilliseconds is far beyond the times that a store takes.
+const maxMilliseconds = 1e15
 
 // seriesKeys returns the key of each item in the answer: its id; else that of
 // the one registered variable that has its measurement and field; else its
@@ -260,52 +219,4 @@ func collisions(keys []string, items []descriptor, found func(first, i int)) {
 func (d descriptor) same(other descriptor) bool {
 	return d.name() == other.name() && d.SamplingPeriod == other.SamplingPeriod &&
 		string(d.Start) == string(other.Start) && string(d.Stop) == string(other.Stop)
-}
-
-// clock formats the time text of points.
-type clock struct {
-	zone   *time.Location
-	layout string
-}
-
-// defaultLayout is the time text of a point: in Spanish, 12 hours, plain spaces.
-const defaultLayout = "02/01/06, 03:04 PM"
-
-func newClock(s record.Settings) (clock, error) {
-	zone, err := time.LoadLocation(s.TimeZone) // UTC if it is empty
-	if err != nil {
-		return clock{}, fmt.Errorf("the tenant's time zone: %w", err)
-	}
-	layout := s.TimeLayout
-	if layout == "" {
-		layout = defaultLayout
-	}
-	return clock{zone, layout}, nil
-}
-
-// text formats a time by a layout of Go, whose PM stands for a. m. or p. m. Seconds
-// are added if the layout has none.
-func (c clock) text(t time.Time, seconds bool) string {
-	layout := c.layout
-	if seconds && !strings.Contains(layout, "05") {
-		layout = strings.Replace(layout, "04", "04:05", 1)
-	}
-	t = t.In(c.zone)
-	suffix := "a. m."
-	if t.Hour() >= 12 {
-		suffix = "p. m."
-	}
-	before, after, found := strings.Cut(layout, "PM")
-	if !found {
-		return t.Format(layout)
-	}
-	return t.Format(before) + suffix + t.Format(after)
-}
-
-func (c clock) points(points []series.Point, every time.Duration) []seriesPoint {
-	out := make([]seriesPoint, len(points))
-	for i, p := range points {
-		out[i] = seriesPoint{c.text(p.Time, every%time.Minute != 0), p.Number, p.Time.UnixMilli()}
-	}
-	return out
 }

@@ -3,8 +3,9 @@ package monitor
 import (
 	"context"
 	"net/http"
-	"reflect"
 	"time"
+
+	"golang.org/x/sync/semaphore"
 
 	"tsmon/api/web"
 	"tsmon/store/record"
@@ -16,14 +17,17 @@ const maxWants = 4000
 
 // values serves current values and series.
 type values struct {
-	store   *series.Cached
-	records record.Store
-	plans   plans
-	now     func() time.Time
+	store    *series.Cached
+	records  record.Store
+	plans    plans
+	now      func() time.Time
+	deadline time.Duration       // for an answer to begin
+	turns    *turns              // of questions for series
+	room     *semaphore.Weighted // for points that are held until they are written
 }
 
 // batch returns a value for each requested ID, null if it is missing, with one query of
-// the database.
+// the database. A variable that can't have a value is missing, and a header says why.
 func (v *values) batch(r *http.Request, who caller) (any, error) {
 	body, err := web.ReadBody(r)
 	if err != nil {
@@ -35,7 +39,14 @@ func (v *values) batch(r *http.Request, who caller) (any, error) {
 		return nil, err
 	}
 	result, err := v.compute(r.Context(), who, plan)
-	return web.Data{Data: result}, err
+	plan.problems.log(r)
+	return valuesAnswer{web.Data{Data: result}, plan.problems}, err
+}
+
+// valuesAnswer is an answer some of whose items may have problems.
+type valuesAnswer struct {
+	web.Data
+	problems
 }
 
 func readBatch(body []byte, window time.Duration) (*plan, error) {
@@ -52,17 +63,13 @@ func readBatch(body []byte, window time.Duration) (*plan, error) {
 	for i, item := range items {
 		variables[i] = item.Variable
 	}
-	readings, err := readAll(variables, window)
-	if err != nil {
-		return nil, err
-	}
-	return newPlan(readings)
+	return readAll(variables, window)
 }
 
-// readAll returns the reading of each variable, by ID.
-func readAll(variables []*variable, window time.Duration) (map[string]reading, error) {
+// readAll returns the plan for variables.
+func readAll(variables []*variable, window time.Duration) (*plan, error) {
 	var wrong web.Problems
-	readings := make(map[string]reading, len(variables))
+	p := newPlan()
 	for i, v := range variables {
 		if v == nil || v.ID.Text == "" {
 			wrong.Add("item %d: it needs dataTs with an id", i)
@@ -70,15 +77,15 @@ func readAll(variables []*variable, window time.Duration) (map[string]reading, e
 		}
 		found, err := v.read(window)
 		if err != nil {
-			wrong.Add("item %d (id %.80q): %s", i, v.ID.Text, err)
+			p.miss(v.ID.Text, err.Error())
 			continue
 		}
-		if first, ok := readings[v.ID.Text]; ok && !reflect.DeepEqual(first, found) {
-			wrong.Add("item %d: id %.80q stands for something else in an earlier item", i, v.ID.Text)
-		}
-		readings[v.ID.Text] = found
+		p.add(v.ID.Text, found)
 	}
-	return readings, wrong.Err()
+	if err := wrong.Err(); err != nil {
+		return nil, err
+	}
+	return p, p.lay()
 }
 
 // compute queries what a plan needs and computes its readings.
@@ -108,19 +115,25 @@ func (v *values) current(r *http.Request, who caller) (any, error) {
 		return nil, err
 	}
 	want := series.Want{Key: series.Key{Measurement: query.Measurement, Field: query.CalcField}}
-	if err := series.ValidWants([]series.Want{want}); err != nil {
-		return nil, web.Invalid("%s", err)
-	}
-	values, err := v.store.Current(r.Context(), who.tenant.TsName, []series.Want{want})
-	if err != nil {
-		return nil, err
-	}
 	type value struct {
 		Value *float64 `json:"value"`
 	}
-	answer := value{}
-	if values[0].Found {
-		answer.Value = &values[0].Number
+	answer, wrong := value{}, problems{}
+	switch err := series.ValidWants([]series.Want{want}); {
+	case query.CalcField == "" || query.Measurement == "":
+		return nil, web.Invalid("%s", err)
+	case err != nil:
+		wrong.add(query.CalcField, err.Error())
+		wrong.log(r)
+	default:
+		values, err := v.store.Current(r.Context(), who.tenant.TsName, []series.Want{want})
+		if err != nil {
+			return nil, err
+		}
+		if values[0].Found {
+			number := values[0].Number + 0 // turns -0 into 0
+			answer.Value = &number
+		}
 	}
-	return web.Data{Data: map[string]value{query.CalcField: answer}}, nil
+	return valuesAnswer{web.Data{Data: map[string]value{query.CalcField: answer}}, wrong}, nil
 }

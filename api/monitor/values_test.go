@@ -104,34 +104,14 @@ func TestBatchRefused(t *testing.T) { testBatchRefused(t, apitest.Embedded(t)) }
 func testBatchRefused(t *testing.T, w *apitest.World) {
 	apitest.WriteNetwork(t, w)
 	ana := w.LogIn(t, w.Serve(t), w.Ana)
-	deep := strings.Repeat("(", 200) + "a" + strings.Repeat(")", 200)
-	long := "a" + strings.Repeat("+a", 5000)
-	eq := func(equation string) string {
-		return apitest.Item(1, `"calc":true,"equation":"`+equation+`"`, `{"a":{"calc_field":"nivel","measure":"tanque"}}`)
-	}
+	// What is not a batch fails as a whole.
 	for name, c := range map[string]struct{ items, want string }{
-		"an unknown type":                {apitest.Item(1, `"type":"median"`, apitest.FormNivel), "median"},
-		"no dataTs":                      {`{}`, "item 0"},
-		"dataTs is null":                 {apitest.Item(1, "", apitest.FormNivel) + `,{"dataTs":null}`, "item 1"},
-		"no id":                          {`{"dataTs":{"varsTs":` + apitest.FormNivel + `}}`, "id"},
-		"no varsTs":                      {`{"dataTs":{"id":1}}`, "varsTs"},
-		"varsTs is an array":             {apitest.Item(1, "", `[]`), "varsTs"},
-		"varsTs is null":                 {apitest.Item(1, "", `null`), "varsTs"},
-		"a member of form B is a number": {apitest.Item(1, "", `{"a":5}`), `"a"`},
-		"a member of form B is null":     {apitest.Item(1, "", `{"a":null}`), `"a"`},
-		"form A without field":           {apitest.Item(1, "", `{"measurement":"tanque"}`), "field"},
-		"a name that begins with _":      {apitest.Item(1, "", `{"measurement":"_internal","field":"x"}`), "underscore"},
-		"a name with NUL":                {apitest.Item(1, "", `{"measurement":"tanque","field":"a\u0000b"}`), "NUL"},
-		"an equation that is wrong":      {eq("a +"), "equation"},
-		"an unknown operand":             {eq("a + b"), "equation"},
-		"a deep equation":                {eq(deep), "equation"},
-		"a long equation":                {eq(long), "equation"},
-		"calc without an equation":       {apitest.Item(1, `"calc":true`, apitest.FormNivel), "equation"},
-		"several without an equation":    {apitest.Item(1, "", `{"a":{"calc_field":"nivel","measure":"tanque"},"b":{"calc_field":"nivel","measure":"tanque"}}`), "equation"},
-		"one id, two meanings":           {apitest.Item(1, "", apitest.FormNivel) + "," + apitest.Item(1, `"type":"mean"`, apitest.FormNivel), "item 1"},
-		"an id that is an object":        {`{"dataTs":{"id":{},"varsTs":` + apitest.FormNivel + `}}`, ""},
-		"too many items":                 {strings.TrimSuffix(strings.Repeat(apitest.Item(1, "", apitest.FormNivel)+",", 10_000), ","), ""},
-		"too many of them":               {strings.TrimSuffix(strings.Repeat(`{"dataTs":{"id":1}},`, 1001), ","), "1001"},
+		"no dataTs":               {`{}`, "item 0"},
+		"dataTs is null":          {apitest.Item(1, "", apitest.FormNivel) + `,{"dataTs":null}`, "item 1"},
+		"no id":                   {`{"dataTs":{"varsTs":` + apitest.FormNivel + `}}`, "id"},
+		"an id that is an object": {`{"dataTs":{"id":{},"varsTs":` + apitest.FormNivel + `}}`, ""},
+		"too many items":          {strings.TrimSuffix(strings.Repeat(apitest.Item(1, "", apitest.FormNivel)+",", 10_000), ","), ""},
+		"too many of them":        {strings.TrimSuffix(strings.Repeat(`{"dataTs":{"id":1}},`, 1001), ","), "1001"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			ana := ana.WithTB(t)
@@ -148,6 +128,77 @@ func testBatchRefused(t *testing.T, w *apitest.World) {
 	got := ana.Post("/multipleDataTs", apitest.Raw("["+strings.TrimSuffix(strings.Repeat(`{"dataTs":{}},`, 100), ",")+"]"))
 	if n := strings.Count(string(got.Body), `"message"`); got.Status != 500 || n != maxProblems+1 {
 		t.Errorf("%d with %d messages, want %d", got.Status, n, maxProblems+1)
+	}
+}
+
+// TestBadVariables has variables that can't have a value beside one that has.
+func TestBadVariables(t *testing.T) { testBadVariables(t, apitest.Embedded(t)) }
+
+func testBadVariables(t *testing.T, w *apitest.World) {
+	apitest.WriteNetwork(t, w)
+	ana := w.LogIn(t, w.Serve(t), w.Ana)
+	deep := strings.Repeat("(", 200) + "a" + strings.Repeat(")", 200)
+	eq := func(equation string) string {
+		return apitest.Item(1, `"calc":true,"equation":"`+equation+`"`, `{"a":{"calc_field":"nivel","measure":"tanque"}}`)
+	}
+	good := apitest.Item(2, "", apitest.FormNivel)
+	value := fmt.Sprint(ana.Post("/multipleDataTs", apitest.Raw("["+good+"]")).Data(t))
+	if value == "map[2:<nil>]" {
+		t.Fatal("the good variable has no value")
+	}
+	for name, c := range map[string]struct{ items, want string }{
+		"an unknown type":                {apitest.Item(1, `"type":"median"`, apitest.FormNivel), "median"},
+		"no varsTs":                      {`{"dataTs":{"id":1}}`, "varsTs"},
+		"varsTs is an array":             {apitest.Item(1, "", `[]`), "varsTs"},
+		"varsTs is null":                 {apitest.Item(1, "", `null`), "varsTs"},
+		"a member of form B is a number": {apitest.Item(1, "", `{"a":5}`), `"a"`},
+		"a member of form B is null":     {apitest.Item(1, "", `{"a":null}`), `"a"`},
+		"form A without field":           {apitest.Item(1, "", `{"measurement":"tanque"}`), "field"},
+		"a name that begins with _":      {apitest.Item(1, "", `{"measurement":"_internal","field":"x"}`), "underscore"},
+		"a name with NUL":                {apitest.Item(1, "", `{"measurement":"tanque","field":"a\u0000b"}`), "NUL"},
+		"an equation that is wrong":      {eq("a +"), "equation"},
+		"an unknown operand":             {eq("a + b"), "equation"},
+		"a deep equation":                {eq(deep), "equation"},
+		"a long equation":                {eq("a" + strings.Repeat("+a", 5000)), "equation"},
+		"calc without an equation":       {apitest.Item(1, `"calc":true`, apitest.FormNivel), "equation"},
+		"several without an equation":    {apitest.Item(1, "", `{"a":{"calc_field":"nivel","measure":"tanque"},"b":{"calc_field":"nivel","measure":"tanque"}}`), "equation"},
+		"one id, two meanings":           {apitest.Item(1, "", apitest.FormNivel) + "," + apitest.Item(1, `"type":"mean"`, apitest.FormNivel), "different"},
+		"two meanings, and the first again": {apitest.Item(1, "", apitest.FormNivel) + "," + apitest.Item(1, `"type":"mean"`, apitest.FormNivel) + "," +
+			apitest.Item(1, "", apitest.FormNivel), "different"},
+	} {
+		w.Logged.Reset()
+		got := ana.Post("/multipleDataTs", apitest.Raw("["+c.items+","+good+"]"))
+		if text := fmt.Sprint(got.Data(t)); text != "map[1:<nil> "+strings.TrimPrefix(value, "map[") {
+			t.Errorf("%s: %s, want null beside %s", name, text, value)
+		}
+		header := got.Header.Get(problemsHeader)
+		id, problem, _ := strings.Cut(header, "=")
+		if problem, err := url.QueryUnescape(problem); id != "1" || !strings.Contains(problem, c.want) || err != nil {
+			t.Errorf("%s: the header is %q, want something of %q", name, header, c.want)
+		}
+		if !strings.Contains(w.Logged.String(), header) {
+			t.Errorf("%s: the log does not say %q", name, header)
+		}
+	}
+	if h := ana.Post("/multipleDataTs", apitest.Raw("["+good+"]")).Header.Get(problemsHeader); h != "" {
+		t.Errorf("a good batch has problems: %q", h)
+	}
+	var many []string
+	for i := range 500 {
+		many = append(many, apitest.Item(i, "", "null"))
+	}
+	if h := ana.Post("/multipleDataTs", apitest.Raw("["+strings.Join(many, ",")+"]")).Header.Get(problemsHeader); len(h) > 4<<10+10 || !strings.HasSuffix(h, ",*") {
+		t.Errorf("the header for many has %d bytes", len(h))
+	}
+	got := ana.Post("/dataTs", apitest.Raw(`{"measurement":"_internal","calc_field":"x"}`))
+	got.WantData(t, `{"x":{"value":null}}`)
+	if h := got.Header.Get(problemsHeader); !strings.HasPrefix(h, "x=") {
+		t.Errorf("the header of a single value is %q", h)
+	}
+	got = ana.Post("/seriesDataTs", apitest.Raw(`[{"id":"años","measurement":"_internal","field":"x","samplingPeriod":"1h"},{"measurement":"nada","field":"y","samplingPeriod":"1h"}]`))
+	got.WantData(t, `{"años":[],"y":[]}`)
+	if id, _, _ := strings.Cut(got.Header.Get(problemsHeader), "="); id != "a%C3%B1os" {
+		t.Errorf("the header of series is %q", got.Header.Get(problemsHeader))
 	}
 }
 
@@ -249,10 +300,10 @@ func testSeriesRefused(t *testing.T, w *apitest.World) {
 		`{}`, `null`, `[5]`, `[null]`, one(`"samplingPeriod":""`), one(`"samplingPeriod":"5"`), one(`"samplingPeriod":"0s"`), one(`"samplingPeriod":"-5m"`),
 		one(`"samplingPeriod":"5m; DROP"`), one(`"samplingPeriod":"1000000s"`), one(`"samplingPeriod":"999999w"`), one(`"samplingPeriod":5`),
 		one(`"samplingPeriod":"5y"`), one(`"samplingPeriod":"1.5h"`),
-		one(`"samplingPeriod":"5m","start":"yesterday"`), one(`"samplingPeriod":"5m","start":2000,"stop":1000`), one(`"samplingPeriod":"5m","start":1e300`),
+		one(`"samplingPeriod":"5m","start":"yesterday"`), one(`"samplingPeriod":"5m","start":2000,"stop":1000`), one(`"samplingPeriod":"5m","start":1e300`), one(`"samplingPeriod":"5m","start":1e14`),
 		one(`"samplingPeriod":"5m","start":-9000000000000000`), one(`"samplingPeriod":"5m","stop":true`),
 		`[{"measurement":"","field":"nivel","samplingPeriod":"5m"}]`, `[{"field":"nivel","samplingPeriod":"5m"}]`,
-		many(1001, `"samplingPeriod":"1h"`), many(100, `"samplingPeriod":"1s"`),
+		many(1001, `"samplingPeriod":"1h"`),
 		`[{"measurement":"a","field":"b","samplingPeriod":"5m","id":"x"},{"measurement":"a","field":"b","samplingPeriod":"1m","id":"x"}]`,
 	} {
 		ana.Post("/seriesDataTs", apitest.Raw(body)).WantFailure(t, 500)
@@ -291,20 +342,31 @@ func testTimeText(t *testing.T, w *apitest.World) {
 	}
 }
 
-// TestPointsBoundHoldsForCenturies asks for more windows than an int64 can count.
-func TestPointsBoundHoldsForCenturies(t *testing.T) {
-	w := apitest.Embedded(t)
+// TestDays cuts days and weeks at the tenant's midnight and Monday.
+func TestDays(t *testing.T) { testDays(t, apitest.Embedded(t)) }
+
+func testDays(t *testing.T, w *apitest.World) {
+	zone := apitest.Must[*time.Location](t)(time.LoadLocation("America/Bogota"))
+	w.Clock.Move(time.Date(2026, 3, 11, 0, 0, 0, 0, zone).Sub(w.Clock.Now()))
+	var b strings.Builder
+	for hour := range 10 * 24 {
+		fmt.Fprintf(&b, "tanque nivel=%d %d\n", hour/24, time.Date(2026, 3, 1, hour, 30, 0, 0, zone).UnixMilli())
+	}
+	w.Write(t, w.Ana.TsName, b.String())
 	ana := w.LogIn(t, w.Serve(t), w.Ana)
-	start, stop := time.Date(1701, 1, 1, 0, 0, 0, 0, time.UTC).UnixMilli(), time.Date(2249, 1, 1, 0, 0, 0, 0, time.UTC).UnixMilli()
-	for period, most := range map[string]int{"1ns": 80, "1us": 80, "1s": 80, "3660d": 1000} {
-		for _, n := range []int{most, most + 1} {
-			item := fmt.Sprintf(`{"measurement":"tanque","field":"nivel","samplingPeriod":%q,"start":%d,"stop":%d}`, period, start, stop)
-			got := ana.Post("/seriesDataTs", apitest.Raw("["+strings.TrimSuffix(strings.Repeat(item+",", n), ",")+"]"))
-			if n == most {
-				got.Data(t)
-			} else if text := got.WantFailure(t, 500); !strings.Contains(text, "at most") {
-				t.Errorf("%d series by %s: %s", n, period, text)
-			}
+	span := fmt.Sprintf(`"start":%d,"stop":%d`, time.Date(2026, 3, 1, 0, 0, 0, 0, zone).UnixMilli(), time.Date(2026, 3, 11, 0, 0, 0, 0, zone).UnixMilli())
+	for period, want := range map[string]string{
+		"24h": `{01/03/26, 12:00 a. m. 0} {02/03/26, 12:00 a. m. 1} {03/03/26, 12:00 a. m. 2} {04/03/26, 12:00 a. m. 3} {05/03/26, 12:00 a. m. 4} ` +
+			`{06/03/26, 12:00 a. m. 5} {07/03/26, 12:00 a. m. 6} {08/03/26, 12:00 a. m. 7} {09/03/26, 12:00 a. m. 8} {10/03/26, 12:00 a. m. 9}`,
+		"1w": `{23/02/26, 12:00 a. m. 0} {02/03/26, 12:00 a. m. 4} {09/03/26, 12:00 a. m. 8.5}`,
+	} {
+		got := ana.Post("/seriesDataTs", apitest.Raw(fmt.Sprintf(`[{"measurement":"tanque","field":"nivel","samplingPeriod":%q,%s}]`, period, span)))
+		var texts []string
+		for _, p := range got.Data(t).(map[string]any)["nivel"].([]any) {
+			texts = append(texts, fmt.Sprintf("{%s %v}", p.(map[string]any)["time"], p.(map[string]any)["value"]))
+		}
+		if got := strings.Join(texts, " "); got != want {
+			t.Errorf("%s: %s, want %s", period, got, want)
 		}
 	}
 }

@@ -68,13 +68,21 @@ func AddressOf(r *http.Request, behindProxy bool, path string) string {
 	return scheme + "://" + ForwardedHost(r, behindProxy) + prefix + path
 }
 
-// Network returns an IPv4 address itself, and of an IPv6 address the network of so
-// many bits: a machine has as many of those addresses as it likes.
-func Network(address string, bits int) string {
-	if a, err := netip.ParseAddr(address); err == nil && a.Is6() && !a.Is4In6() {
-		if network, err := a.Prefix(bits); err == nil {
-			return network.String()
-		}
+// Network returns the network of an address: so many bits of an IPv4 address, or of an
+// IPv6 address, of which a machine has as many as it likes.
+func Network(address string, v4, v6 int) string {
+	a, err := netip.ParseAddr(address)
+	if err != nil {
+		return address
 	}
-	return address
+	a = a.Unmap()
+	bits := v6
+	if a.Is4() {
+		bits = v4
+	}
+	network, err := a.Prefix(bits)
+	if err != nil {
+		return address
+	}
+	return network.String()
 }

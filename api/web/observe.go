@@ -22,11 +22,12 @@ import (
 // Note is what the log records of a request when it ends. It belongs to the
 // request's goroutine.
 type Note struct {
-	ID      string
-	Address string // of the client
-	schema  string
-	user    int64
-	cause   error
+	ID       string
+	Address  string // of the client
+	Problems string // with some items of a request that succeeded
+	schema   string
+	user     int64
+	cause    error
 }
 
 type noteKey struct{}
@@ -159,7 +160,7 @@ func (o *Observer) Finish(x *Exchange, r *http.Request, route string) {
 	kind := o.kindOf(route, r.Method, x.status)
 	kind.count.Observe(took.Seconds())
 	level := slog.LevelInfo
-	if x.cause != nil && x.status >= http.StatusInternalServerError {
+	if x.cause != nil && (x.status >= http.StatusInternalServerError || x.status == http.StatusOK) {
 		level = slog.LevelError
 	}
 	if !kind.log.Enabled(r.Context(), level) {
@@ -175,6 +176,9 @@ func (o *Observer) Finish(x *Exchange, r *http.Request, route string) {
 	}
 	if x.schema != "" {
 		line.AddAttrs(slog.String("schema", x.schema), slog.Int64("user", x.user))
+	}
+	if x.Problems != "" {
+		line.AddAttrs(slog.String("problems", x.Problems))
 	}
 	if x.cause != nil {
 		line.AddAttrs(slog.String("error", x.cause.Error()))

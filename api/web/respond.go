@@ -21,7 +21,7 @@ type Done struct {
 	Data    any  `json:"data"`
 }
 
-// Header is an answer that sets headers as well.
+// Header is an answer, or a Stream, that sets headers as well.
 type Header interface{ SetHeader(http.Header) }
 
 // Responder answers with what handlers return. Its zero value explains the errors
@@ -44,6 +44,10 @@ func (p Responder) Open(h func(*http.Request) (any, error)) http.HandlerFunc {
 		}
 		if h, ok := body.(Header); ok {
 			h.SetHeader(w.Header())
+		}
+		if s, ok := body.(Stream); ok {
+			sendStream(w, r, s)
+			return
 		}
 		Send(w, r, http.StatusOK, body)
 	}

@@ -50,7 +50,7 @@ func NewThrottle(now func() time.Time) *Throttle {
 
 // guessersOf returns what an attempt counts against.
 func guessersOf(address, email string) [2]guesser {
-	address = Network(address, 64)
+	address = Network(address, 32, 64)
 	email = strings.ToLower(email)
 	if len(email) > maxGuess {
 		email = strings.Clone(email[:maxGuess]) // or all of it would be kept
