@@ -29,7 +29,7 @@ import (
 )
 
 // Options are what a Server needs. Objects, Records, Series, Messages, Tokens, Log,
-// Refresh and MaxUpload are required.
+// Refresh, Clients and MaxUpload are required.
 type Options struct {
 	Objects  object.Store
 	Records  record.Store
@@ -38,9 +38,13 @@ type Options struct {
 	Tokens   *token.Keys
 	Log      *slog.Logger
 
-	Keys         signing.Keyring // that manifests must be signed by; empty: only their form is checked
-	Refresh      time.Duration   // how old a manifest may be
-	UpdatesToken string          // bearer token of /updates/; empty: it is public
+	Keys          signing.Keyring // that manifests must be signed by; empty: only their form is checked
+	Refresh       time.Duration   // how old a manifest may be
+	PublicURL     string          // of the store, as updates.HeadsOptions
+	Downgrades    map[string]bool // channels that have clients with allowDowngrades
+	Clients       int             // that are recorded of each channel and release; of more a sample
+	ReportSecrets []string        // that applications sign reports with; none: all reports count
+	UpdatesToken  string          // bearer token of /updates/; empty: it is public
 	// Clients are redirected for bundles to Elsewhere, or with Presigner to the store.
 	// At most one of them is set; without either they get bundles here.
 	Elsewhere *url.URL
@@ -81,12 +85,14 @@ func New(o Options) *Server {
 		observer: web.NewObserver(o.Log, registry, o.BehindProxy), origins: o.Origins, console: o.Console, deadline: o.Deadline,
 		metrics: web.Metrics{Registry: registry, Key: o.MetricsKey, BehindProxy: o.BehindProxy},
 	}
-	s.heads = updates.NewHeads(updates.HeadsOptions{Objects: o.Objects, Keys: o.Keys, Interval: o.Refresh, Registry: registry, Log: o.Log, Now: o.Now})
+	s.heads = updates.NewHeads(updates.HeadsOptions{
+		Objects: o.Objects, Keys: o.Keys, Interval: o.Refresh, PublicURL: o.PublicURL, Downgrades: o.Downgrades, Registry: registry, Log: o.Log, Now: o.Now,
+	})
 	s.fleet = fleet.NewSightings(fleet.Options{
-		Records: o.Records, Series: o.Series, Channels: s.heads.Channels, Asks: s.heads.TakeAsks, Registry: registry, Log: o.Log, Now: o.Now,
+		Records: o.Records, Clients: o.Clients, Series: o.Series, Channels: s.heads.Channels, Asks: s.heads.TakeAsks, Registry: registry, Log: o.Log, Now: o.Now,
 	})
 	s.updates = updates.New(updates.Options{
-		Objects: o.Objects, Heads: s.heads, Fleet: s.fleet, Observer: s.observer, Token: o.UpdatesToken,
+		Objects: o.Objects, Heads: s.heads, Fleet: s.fleet, Observer: s.observer, Token: o.UpdatesToken, ReportSecrets: o.ReportSecrets,
 		Elsewhere: o.Elsewhere, Presigner: o.Presigner, BehindProxy: o.BehindProxy, Deadline: o.Deadline, Now: o.Now,
 	})
 	s.monitor = monitor.New(monitor.Options{

@@ -178,11 +178,10 @@ func (w *World) fill(tb testing.TB, schema, other string) {
 	w.Tokens = Must[*token.Keys](tb)(token.Open(filepath.Join(tb.TempDir(), "keys", "token-keys.json")))
 	w.Tokens.Now = w.Clock.Now
 	w.Now = w.Clock.Now
-	w.Refresh, w.MaxUpload = config.DefaultRefresh, config.DefaultMaxUpload
+	w.Refresh, w.Clients, w.MaxUpload = config.DefaultRefresh, config.DefaultClients, config.DefaultMaxUpload
 	w.Origins = []string{"https://scada.example.com"}
 	w.Uploads = monitor.KeyPair{Access: "access-of-the-test", Secret: "secret-of-the-test"}
 	w.WriteToken = "write-of-the-test"
-	w.Refresh, w.MaxUpload = 5*time.Second, 20<<20
 	settings := record.Settings{TimeZone: "America/Bogota", SaveMenu: saveMenu, PublishMenu: publishMenu}
 	for _, t := range []record.Tenant{
 		{Schema: schema, TsName: "ts_" + schema, Settings: settings},
@@ -241,7 +240,7 @@ func (w *World) Serve(tb testing.TB) *httptest.Server {
 func (w *World) ServeHasty(tb testing.TB) *httptest.Server {
 	tb.Helper()
 	hasty := *w
-	hasty.Deadline, hasty.StoreTime = 100*time.Millisecond, 100*time.Millisecond
+	hasty.Deadline, hasty.StoreTime = 500*time.Millisecond, 500*time.Millisecond
 	return hasty.Serve(tb)
 }
 

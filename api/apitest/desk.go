@@ -27,7 +27,7 @@ type Desk struct {
 func (w *World) Desk(tb testing.TB) Desk {
 	tb.Helper()
 	key := Must[signing.PrivateKey](tb)(signing.GenerateKey())
-	w.Keys = append(w.Keys, key.Public())
+	w.Keys = append(w.Keys, signing.TrustedKey{PublicKey: key.Public()})
 	return Desk{&release.Publisher{
 		Store: w.Objects, PublicURL: "https://releases.example.com/app", Keys: w.Keys, Who: "test", Now: w.Clock.Now,
 		Policies:    map[string]release.Policy{"stable": {}, "beta": {Prerelease: true}},
@@ -40,8 +40,20 @@ func (d Desk) unlock() (signing.PrivateKey, error) { return d.Key, nil }
 // PublishVersion publishes a version with three bundles.
 func (d Desk) PublishVersion(tb testing.TB, channel, version string) {
 	tb.Helper()
+	_, err := d.Publish(tb.Context(), release.PublishOptions{
+		Options: release.Options{Channel: channel}, Version: version, Unlock: d.unlock,
+		Bundles: Bundles(tb, version, "App_"+version+"_x64_en-US.msi.zip", "App_universal.app.tar.gz", "App_"+version+"_amd64.AppImage.tar.gz"),
+	})
+	if err != nil {
+		tb.Fatal(err)
+	}
+}
+
+// Bundles returns freshly made bundles of a version.
+func Bundles(tb testing.TB, version string, names ...string) []bundle.Bundle {
+	tb.Helper()
 	folder := tb.TempDir()
-	for _, name := range []string{"App_" + version + "_x64_en-US.msi.zip", "App_universal.app.tar.gz", "App_" + version + "_amd64.AppImage.tar.gz"} {
+	for _, name := range names {
 		if err := os.WriteFile(filepath.Join(folder, name), []byte(name+version), 0o600); err != nil {
 			tb.Fatal(err)
 		}
@@ -50,12 +62,7 @@ func (d Desk) PublishVersion(tb testing.TB, channel, version string) {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	_, err = d.Publish(tb.Context(), release.PublishOptions{
-		Options: release.Options{Channel: channel}, Version: version, Bundles: bundles, Unlock: d.unlock,
-	})
-	if err != nil {
-		tb.Fatal(err)
-	}
+	return bundles
 }
 
 // Stored reads an object of the world's store.

@@ -33,7 +33,7 @@ func RollOut(t *testing.T, w *World) *Rollout {
 	r := &Rollout{World: w, Desk: w.Desk(t), Channel: fmt.Sprint("c", Number.Add(1))}
 	w.Refresh = 50 * time.Millisecond
 	r.Updates = w.ServeUpdates(t)
-	r.PublicURL = r.Base + "/updates"
+	r.Desk.PublicURL = r.Base + "/updates"
 	r.Policies[r.Channel] = release.Policy{}
 	r.PublishWith(t, "1.0.0", func(o *release.PublishOptions) { o.Channel = r.Channel })
 	r.PublishWith(t, "1.1.0", func(o *release.PublishOptions) {

@@ -28,13 +28,13 @@ func (w *World) ServeUpdates(tb testing.TB) *Updates {
 	registry := prometheus.NewRegistry()
 	observer := web.NewObserver(w.Log, registry, w.BehindProxy)
 	u := &Updates{Heads: updates.NewHeads(updates.HeadsOptions{
-		Objects: w.Objects, Keys: w.Keys, Interval: w.Refresh, Registry: registry, Log: w.Log, Now: w.Now,
+		Objects: w.Objects, Keys: w.Keys, Downgrades: w.Downgrades, Interval: w.Refresh, PublicURL: w.Options.PublicURL, Registry: registry, Log: w.Log, Now: w.Now,
 	})}
 	u.Fleet = fleet.NewSightings(fleet.Options{
-		Records: w.Records, Series: w.Series, Channels: u.Heads.Channels, Asks: u.Heads.TakeAsks, Registry: registry, Log: w.Log, Now: w.Now,
+		Records: w.Records, Clients: w.Clients, Series: w.Series, Channels: u.Heads.Channels, Asks: u.Heads.TakeAsks, Registry: registry, Log: w.Log, Now: w.Now,
 	})
 	u.Server = updates.New(updates.Options{
-		Objects: w.Objects, Heads: u.Heads, Fleet: u.Fleet, Observer: observer, Token: w.UpdatesToken,
+		Objects: w.Objects, Heads: u.Heads, Fleet: u.Fleet, Observer: observer, Token: w.UpdatesToken, ReportSecrets: w.ReportSecrets,
 		Elsewhere: w.Elsewhere, Presigner: w.Presigner, BehindProxy: w.BehindProxy, Deadline: web.Deadline, Now: w.Now,
 	})
 	routes := chi.NewRouter()

@@ -69,11 +69,11 @@ type CurvePoint struct {
 
 // NewAdoption returns the adoption of a channel with a log that is not empty. The
 // counts are read by ReadRecords and then ReadSeries.
-func NewAdoption(log *channels.Log, now time.Time) *Adoption {
+func NewAdoption(log *channels.Log) *Adoption {
 	head := log.Head()
 	a := &Adoption{Channel: log.Channel, Version: head.Version, Versions: []VersionCount{}, Groups: []GroupCount{}, since: head.When}
 	if head.Rollout != nil {
-		a.Rollout = release.ShareOf(head.Rollout, now)
+		a.Rollout = release.ShareOf(head.Rollout)
 	}
 	a.Newest.Version = head.Newest()
 	if i := slices.IndexFunc(log.Entries, func(e channels.Entry) bool { return e.Newest() == head.Newest() }); i >= 0 {
@@ -90,9 +90,10 @@ func (a *Adoption) ReadRecords(ctx context.Context, records record.Installs, now
 	}
 	counts := map[string]int{}
 	for _, g := range groups {
-		a.Groups = append(a.Groups, GroupCount(g))
-		a.Clients += g.Clients
-		counts[g.Version] += g.Clients
+		n := g.Estimate()
+		a.Groups = append(a.Groups, GroupCount{g.Version, g.Target, g.Cohort, n})
+		a.Clients += n
+		counts[g.Version] += n
 	}
 	for version, n := range counts {
 		a.Versions = append(a.Versions, VersionCount{version, n, math.Round(1000*float64(n)/float64(a.Clients)) / 10})

@@ -83,7 +83,7 @@ func (s *Sightings) countClients(ctx context.Context) {
 		versions := map[string]any{}
 		for _, c := range found {
 			n, _ := versions[c.Version].(int64)
-			versions[c.Version] = n + int64(c.Clients)
+			versions[c.Version] = n + int64(c.Estimate())
 		}
 		s.metrics.setClients(name, c.Newest(), found, p)
 		if len(versions) > 0 {

@@ -32,7 +32,7 @@ func guard(t *testing.T, w *apitest.World) *guarded {
 		u.Fleet.Still()
 		g.servers = append(g.servers, u)
 	}
-	g.PublicURL = g.servers[0].Base + "/updates"
+	g.Desk.PublicURL = g.servers[0].Base + "/updates"
 	return g
 }
 

@@ -11,6 +11,8 @@ type metrics struct {
 	lostSightings prometheus.Counter
 	unrecorded    prometheus.Counter
 	clients       *prometheus.GaugeVec
+	rate          *prometheus.GaugeVec
+	full          *prometheus.GaugeVec
 	tries         *prometheus.GaugeVec
 }
 
@@ -23,8 +25,14 @@ func newMetrics(registry prometheus.Registerer) *metrics {
 			Name: "tsmon_updates_lost_sightings_total", Help: "What was seen of clients and could not be recorded.",
 		}),
 		unrecorded: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "tsmon_updates_unrecorded_total", Help: "Questions and reports of clients beyond the number that is recorded in a day.",
+			Name: "tsmon_updates_unrecorded_total", Help: "Questions and reports of clients that are not recorded, because their network has its share.",
 		}),
+		rate: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "tsmon_updates_sample_ratio", Help: "The share of the clients of a channel that is recorded; the numbers of clients are estimates from it.",
+		}, []string{"channel"}),
+		full: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "tsmon_updates_rollout_full", Help: "1 while clients of a rollout are not recorded for lack of room, so that its steps wait.",
+		}, []string{"channel"}),
 		clients: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "tsmon_updates_clients", Help: "Clients by what they have, through all servers, in the last 30 days.",
 		}, []string{"channel", "version", "target", "cohort"}),
@@ -32,7 +40,7 @@ func newMetrics(registry prometheus.Registerer) *metrics {
 			Name: "tsmon_updates_newest_clients", Help: "Clients by what they came to with the newest release of a channel, through all servers.",
 		}, []string{"channel", "version", "outcome"}),
 	}
-	registry.MustRegister(m.events, m.lostSightings, m.unrecorded, m.clients, m.tries)
+	registry.MustRegister(m.events, m.lostSightings, m.unrecorded, m.clients, m.rate, m.full, m.tries)
 	return m
 }
 
@@ -51,7 +59,7 @@ func (m *metrics) setClients(channel, newest string, clients []record.ClientCoun
 		gauges.DeletePartialMatch(prometheus.Labels{"channel": channel})
 	}
 	for _, c := range clients {
-		m.clients.WithLabelValues(channel, c.Version, c.Target, c.Cohort).Set(float64(c.Clients))
+		m.clients.WithLabelValues(channel, c.Version, c.Target, c.Cohort).Set(float64(c.Estimate()))
 	}
 	for outcome, n := range map[string]int{
 		"crashed": p.Crashed, "running": p.Running, "failed": p.Failed, "kept": p.Kept, "waiting": p.Waiting, "offered": p.Offered,

@@ -24,18 +24,29 @@ type Names struct {
 
 // NamesOf collects the names in a log.
 func NamesOf(l *channels.Log) *Names {
-	n := &Names{versions: map[string]bool{}, cohorts: map[string]bool{}, targets: map[string]bool{}, bundles: map[string]string{}}
+	n := newNames()
 	for _, e := range l.Entries {
-		n.add(e.Manifest)
+		n.add(e.Render(""))
 		if e.Rollout == nil {
 			continue
 		}
-		n.add(e.Rollout.Manifest)
+		n.add(e.Rollout.Release.Render("", 0))
 		for _, cohort := range e.Rollout.Cohorts {
 			n.cohorts[cohort] = true
 		}
 	}
 	return n
+}
+
+// NamesIn collects the names in a manifest that stands without a log.
+func NamesIn(m manifest.Manifest) *Names {
+	n := newNames()
+	n.add(m)
+	return n
+}
+
+func newNames() *Names {
+	return &Names{versions: map[string]bool{}, cohorts: map[string]bool{}, targets: map[string]bool{}, bundles: map[string]string{}}
 }
 
 func (n *Names) add(m manifest.Manifest) {

@@ -5,22 +5,21 @@ import (
 	"time"
 
 	"tsmon/channels"
-	"tsmon/manifest"
 )
 
 // TestNames: what a client sends becomes a name only if the log contains it.
 func TestNames(t *testing.T) {
-	platform := func(file string) manifest.Platform {
-		return manifest.Platform{URL: "https://example.com/releases/1.0.0/" + file, Signature: "c2ln"}
+	platform := func(file string) channels.Bundle {
+		return channels.Bundle{Path: "releases/1.0.0/" + file, Signature: "c2ln"}
 	}
-	all := manifest.Manifest{Version: "1.0.0", PubDate: time.Unix(0, 0).UTC(), Sequence: 1, Platforms: map[string]manifest.Platform{
-		"linux-x86_64": platform("app%20.AppImage.tar.gz"), "linux-x86_64-appimage": platform("app%20.AppImage.tar.gz"),
+	all := channels.Release{Version: "1.0.0", PubDate: time.Unix(0, 0).UTC(), Platforms: map[string]channels.Bundle{
+		"linux-x86_64": platform("app .AppImage.tar.gz"), "linux-x86_64-appimage": platform("app .AppImage.tar.gz"),
 		"darwin-x86_64": platform("app.app.tar.gz"), "darwin-aarch64": platform("app.app.tar.gz"),
 	}}
 	next := all
 	next.Version = "1.1.0"
-	log := &channels.Log{Entries: []channels.Entry{{Version: "1.0.0", Manifest: all, Rollout: &channels.Rollout{Version: "1.1.0", Steps: []int{5}, Cohorts: []string{"internal"}, Manifest: next}}}}
-	offers, err := channels.Compile(log, nil)
+	log := &channels.Log{Entries: []channels.Entry{{Version: "1.0.0", Release: all, Rollout: &channels.Rollout{Version: "1.1.0", Steps: []int{5}, Cohorts: []string{"internal"}, Release: next}}}}
+	offers, err := channels.Compile(log, "https://example.com", nil)
 	if err != nil {
 		t.Fatal(err)
 	}

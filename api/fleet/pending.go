@@ -65,11 +65,8 @@ func (p *pending) try(t record.Try) {
 }
 
 // install records the version that a client has.
-func (p *pending) install(k countKey, who identity, now time.Time) {
-	p.installed[clientKey{k.channel, who.id}] = record.Installed{Channel: k.channel, Client: who.id, Version: k.version, Target: k.target, Cohort: k.cohort, Seen: now}
-	if k.version != Other {
-		p.try(record.Try{Channel: k.channel, Client: who.id, Version: k.version, Running: now})
-	}
+func (p *pending) install(k countKey, id record.ClientID, now time.Time) {
+	p.installed[clientKey{k.channel, id}] = record.Installed{Channel: k.channel, Client: id, Version: k.version, Target: k.target, Cohort: k.cohort, Seen: now}
 }
 
 // full reports whether no more fits, and counts what is lost by that.

@@ -13,12 +13,12 @@ import (
 )
 
 const (
-	finishInterval = 10 * time.Second // between checks for rollouts that have reached everybody
-	guardInterval  = 5 * time.Second  // between checks for rollouts that fail, at least
+	stepInterval  = 10 * time.Second // between checks for steps that are due
+	guardInterval = 5 * time.Second  // between checks for rollouts that fail, at least
 )
 
-// Steward moves channels on behalf of a server: it finishes rollouts whose steps
-// are over and halts those whose release fails. Of several servers the first one
+// Steward moves channels on behalf of a server: it takes the steps of rollouts that
+// are due and halts those whose release fails. Of several servers the first one
 // writes the entry; the others find it written.
 type Steward struct {
 	Publisher *release.Publisher
@@ -31,21 +31,20 @@ type Steward struct {
 // configured: an interrupted move may show nowhere else.
 func (s *Steward) Run(ctx context.Context, configured []string) {
 	var loops sync.WaitGroup
-	loops.Go(func() { s.finish(ctx, configured) })
+	loops.Go(func() { s.advance(ctx, configured) })
 	loops.Go(func() { s.halt(ctx) })
 	loops.Wait()
 }
 
-// finish shows to everybody what a rollout has given to all clients, and completes
-// interrupted moves.
-func (s *Steward) finish(ctx context.Context, due []string) {
-	tick := time.NewTicker(finishInterval)
+// advance takes the steps that are due, and completes interrupted moves.
+func (s *Steward) advance(ctx context.Context, due []string) {
+	tick := time.NewTicker(stepInterval)
 	defer tick.Stop()
 	failing := map[string]bool{} // what the log says
 	for {
 		var failed []string
 		for _, channel := range due {
-			report, err := s.Publisher.Finish(ctx, channel)
+			report, err := s.Publisher.Advance(ctx, release.Options{Channel: channel})
 			if errors.As(err, new(*channels.ConflictError)) || errors.Is(err, release.ErrNoRelease) || ctx.Err() != nil {
 				continue
 			}
@@ -55,6 +54,8 @@ func (s *Steward) finish(ctx context.Context, due []string) {
 			switch {
 			case err != nil:
 				failed = append(failed, channel)
+			case report.Changed && report.Entry != nil:
+				s.Log.Info("rollout advanced", "channel", channel, "version", report.Version, "sequence", report.Sequence, "step", report.Entry.Why)
 			case report.Changed:
 				s.Log.Info("channel brought up to date", "channel", channel, "version", report.Version, "sequence", report.Sequence)
 			}
@@ -73,8 +74,8 @@ func (s *Steward) finish(ctx context.Context, due []string) {
 	}
 }
 
-// Unfinished reports whether somebody should bring the channel up to date: the steps
-// of its rollout have reached everybody, or its manifest is behind its log.
+// Unfinished reports whether somebody should bring the channel up to date: a step of
+// its rollout is due, or its manifest is behind its log.
 func (c Channel) Unfinished(now time.Time) bool { return c.Shown && (c.Due(now) || c.Behind) }
 
 // halt pauses rollouts whose release fails, and posts a notice of each that this

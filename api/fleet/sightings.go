@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"log/slog"
@@ -19,7 +20,8 @@ import (
 
 // Options are what Sightings need.
 type Options struct {
-	Records  record.Installs
+	Records  Records
+	Clients  int // that are recorded of each channel, and of each release; of more a sample
 	Series   series.Store
 	Channels func() map[string]Channel // that are known
 	Asks     func() map[string]int64   // requests for manifests since the last call, by channel
@@ -28,14 +30,20 @@ type Options struct {
 	Now      func() time.Time
 }
 
+// Records are what Sightings need of the records.
+type Records interface {
+	record.Installs
+	record.Samples
+}
+
 // Sightings collects what is seen of clients. What each of them has goes to the
 // records every second, how often each event happened to the time series every
 // minute. No request waits for either. While the records don't answer it keeps up
 // to maxSeen clients and counts the rest as lost.
 type Sightings struct {
 	Options
-	metrics  *metrics
-	admitted admitted
+	metrics   *metrics
+	admission *admission
 
 	mu   sync.Mutex
 	seen pending
@@ -45,6 +53,9 @@ type Sightings struct {
 	// Versions of clients that are older than the channel's log, at most maxBefore of
 	// each channel.
 	before map[string]map[string]bool
+	// Why sightings were lost, and when.
+	lost   string
+	lostAt time.Time
 
 	recorded atomic.Uint64 // batches
 
@@ -57,6 +68,7 @@ type Sightings struct {
 	counted map[countKey]counts // of this minute
 	unsent  []series.Sample     // not in the time series yet
 	failing bool                // the last write to the records failed
+	full    map[string]string   // what the log says of each channel
 }
 
 // NewSightings returns sightings that begin with the first event or with Start.
@@ -66,7 +78,7 @@ func NewSightings(o Options) *Sightings {
 	reported, _ := lru.New[reportKey, struct{}](maxSeen)
 	return &Sightings{
 		Options: o, metrics: newMetrics(o.Registry), seen: newPending(), offered: offered, reported: reported,
-		before: map[string]map[string]bool{}, counted: map[countKey]counts{},
+		before: map[string]map[string]bool{}, counted: map[countKey]counts{}, full: map[string]string{}, admission: newAdmission(o.Clients),
 	}
 }
 
@@ -76,29 +88,34 @@ type Client struct {
 	Network string // that it asks from
 }
 
-// identity is how a client is recorded.
-type identity struct {
-	id    record.ClientID
-	known bool // it has an ID, and may be recorded
+// client is how a client is recorded.
+type client struct {
+	id      record.ClientID
+	network record.Network
+	known   bool // it has an ID
 }
 
-func (s *Sightings) identify(c Client) identity {
-	if c.ID == "" {
-		return identity{}
-	}
+func recordOf(c Client) client {
 	sum := sha256.Sum256([]byte("tsmon client\x00" + c.ID))
-	found := identity{id: record.ClientID(sum[:16])}
-	if found.known = s.admitted.admit(found.id, c.Network, s.Now()); !found.known {
+	return client{record.ClientID(sum[:16]), networkOf(c.Network), c.ID != ""}
+}
+
+// admit reports whether a client may be recorded in a sample.
+func (s *Sightings) admit(k sampleKey, c client, now time.Time) bool {
+	if !c.known || k.version == Other {
+		return false
+	}
+	in, refused := s.admission.admit(k, c.id, c.network, now)
+	if refused {
 		s.metrics.unrecorded.Inc()
 	}
-	return found
+	return in
 }
 
 // Asked records that a client asked a channel and was answered.
 func (s *Sightings) Asked(ctx context.Context, channel string, in Channel, c channels.Client, answer channels.Answer, from Client) {
-	who := s.identify(from)
 	s.Start(ctx)
-	now := s.Now()
+	who, now := recordOf(from), s.Now()
 	had := countKey{channel, s.version(in, channel, c.Version), c.Target, in.Cohort(c.Cohort)}
 	happened := []event{eventCheck}
 	if c.ID == "" {
@@ -107,20 +124,52 @@ func (s *Sightings) Asked(ctx context.Context, channel string, in Channel, c cha
 	if answer.Held {
 		happened = append(happened, eventHeld)
 	}
+	counted := s.admit(sampleKey{channel: channel}, who, now)
+	runs := who.known && had.version != Other && s.admission.holds(sampleKey{channel, had.version}, who.id, now)
+	tries := answer.Offer != nil && s.admit(sampleKey{channel, answer.Offer.Version}, who, now)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.seen.count(had, happened...)
 	if answer.Offer != nil {
 		s.seen.count(countKey{channel, answer.Offer.Version, c.Target, had.cohort}, eventOffer)
 	}
-	if !who.known || s.seen.full() {
+	if s.noRoom(now) {
 		return
 	}
-	s.seen.install(had, who, now)
-	if answer.Offer != nil {
-		s.seen.try(record.Try{Channel: channel, Client: who.id, Version: answer.Offer.Version, Asked: now})
+	if counted {
+		s.seen.install(had, who.id, now)
+	}
+	if runs {
+		s.seen.try(record.Try{Channel: channel, Client: who.id, Version: had.version, Running: now})
+	}
+	if tries {
+		s.seen.try(record.Try{Channel: channel, Client: who.id, Version: answer.Offer.Version, Asked: now, Network: who.network})
 		s.offered.Add(downloadKey{who.id, answer.Offer.Version}, channel)
 	}
+}
+
+// noRoom reports whether no more can be kept until it is in the records. The caller
+// holds mu.
+func (s *Sightings) noRoom(now time.Time) bool {
+	if !s.seen.full() {
+		return false
+	}
+	s.lost, s.lostAt = "more was seen of clients than this server can keep until it is recorded", now
+	return true
+}
+
+// Full says why clients that were offered a release are not all recorded at present,
+// empty if they are. What is known of the release is no evidence for its next step
+// then: made-up clients may have taken the room of others.
+func (s *Sightings) Full(channel, version string) string {
+	now := s.Now()
+	s.mu.Lock()
+	lost := s.lost
+	if s.lostAt.IsZero() || now.Sub(s.lostAt) >= fullTime {
+		lost = ""
+	}
+	s.mu.Unlock()
+	return cmp.Or(lost, s.admission.full(sampleKey{channel, version}, now))
 }
 
 // maxBefore bounds the versions of a channel that its log does not contain and that
@@ -161,21 +210,25 @@ func (s *Sightings) Downloaded(ctx context.Context, version, file, cohort string
 	if len(offering) == 0 {
 		return
 	}
-	who := s.identify(from)
 	s.Start(ctx)
+	who, now := recordOf(from), s.Now()
+	known := false
+	for _, k := range offering {
+		known = s.admit(sampleKey{k.channel, version}, who, now) || known
+	}
 	key := downloadKey{who.id, version}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	counted := countKey{Other, version, Other, ""}
 	last, _ := s.offered.Get(key)
 	for _, k := range offering {
-		if len(offering) == 1 || who.known && last == k.channel {
+		if len(offering) == 1 || known && last == k.channel {
 			counted = k
 		}
 	}
 	s.seen.count(counted, eventDownload)
-	if who.known && !s.seen.full() {
-		s.seen.downloads[key] = record.Download{Client: who.id, Version: version, Time: s.Now().Add(after)}
+	if known && !s.noRoom(now) {
+		s.seen.downloads[key] = record.Download{Client: who.id, Version: version, Time: now.Add(after)}
 	}
 }
 
@@ -186,6 +239,9 @@ type Report struct {
 	Target  string // OS-ARCH
 	Cohort  string
 	Event   string // started, installed, failed or crashed
+	// At is when it happened, zero if nobody is known to have said so: the report is
+	// counted, and is neither for nor against the release.
+	At time.Time
 }
 
 var reportable = map[string]event{"started": eventStarted, "installed": eventInstalled, "failed": eventFailed, "crashed": eventCrashed}
@@ -203,14 +259,16 @@ type reportKey struct {
 // Reported records a report about a version that the channel's log contains. A
 // client's event counts once a day.
 func (s *Sightings) Reported(ctx context.Context, in Channel, r Report, from Client) {
-	who := s.identify(from)
 	s.Start(ctx)
-	now := s.Now()
+	who, now := recordOf(from), s.Now()
 	k := countKey{r.Channel, in.Version(r.Version), in.Target(r.Target), in.Cohort(r.Cohort)}
 	happened := reportable[r.Event]
+	proven := !r.At.IsZero()
+	tries := proven && s.admit(sampleKey{k.channel, k.version}, who, now)
+	runs := proven && happened == eventStarted && s.admit(sampleKey{channel: k.channel}, who, now)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !who.known || s.seen.full() {
+	if !who.known || s.noRoom(now) {
 		return
 	}
 	once := reportKey{tryKey{clientKey{k.channel, who.id}, k.version}, happened, now.Unix() / (24 * 60 * 60)}
@@ -220,16 +278,20 @@ func (s *Sightings) Reported(ctx context.Context, in Channel, r Report, from Cli
 	t := record.Try{Channel: k.channel, Client: who.id, Version: k.version}
 	switch happened {
 	case eventStarted:
-		s.seen.install(k, who, now)
-		return
+		t.Running = r.At
 	case eventInstalled:
-		t.Installed = now
+		t.Installed = r.At
 	case eventFailed:
-		t.Failed = now
+		t.Failed = r.At
 	case eventCrashed:
-		t.Crashed = now
+		t.Crashed = r.At
 	}
-	s.seen.try(t)
+	if tries {
+		s.seen.try(t)
+	}
+	if runs {
+		s.seen.install(k, who.id, now)
+	}
 }
 
 // Start begins to write what was seen, the first time that it is called. Writing
@@ -306,6 +368,7 @@ func (s *Sightings) writeSightings(ctx context.Context) {
 	}
 	s.metrics.lostSightings.Add(float64(p.lost))
 	if len(p.installed)+len(p.tries)+len(p.downloads) == 0 {
+		s.noteFull()
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, sightTime)
@@ -321,6 +384,49 @@ func (s *Sightings) writeSightings(ctx context.Context) {
 		s.recorded.Add(1)
 	}
 	s.note(err)
+	if err == nil {
+		s.bound(ctx)
+	}
+	s.noteFull()
+}
+
+// bound keeps the samples below their size.
+func (s *Sightings) bound(ctx context.Context) {
+	for _, k := range s.admission.due(s.Now()) {
+		found, err := s.Records.Bound(ctx, k.channel, k.version, s.Clients)
+		if err != nil {
+			s.Log.Warn("the number of recorded clients is not bounded", "channel", k.channel, "version", k.version, "error", err)
+			return
+		}
+		if before := s.admission.rate(k); found.Rate() < before {
+			s.Log.Info("a smaller share of the clients is recorded", "channel", k.channel, "version", k.version, "share", found.Rate(), "clients", found.Rows)
+		}
+		s.admission.bound(k, found, s.Now())
+		if k.version == "" {
+			s.metrics.rate.WithLabelValues(k.channel).Set(found.Rate())
+		}
+	}
+}
+
+// noteFull logs and shows when rollouts begin to be full, and when that ends.
+func (s *Sightings) noteFull() {
+	for name, c := range s.Channels() {
+		why, full := "", 0.0
+		if version := c.Rolling(); version != "" {
+			why = s.Full(name, version)
+		}
+		if why != "" {
+			full = 1
+		}
+		s.metrics.full.WithLabelValues(name).Set(full)
+		switch before := s.full[name]; {
+		case why != "" && before == "":
+			s.Log.Warn("clients of a rollout are not all recorded: its steps wait", "channel", name, "version", c.Rolling(), "reason", why)
+		case why == "" && before != "":
+			s.Log.Info("clients of a rollout are all recorded again", "channel", name)
+		}
+		s.full[name] = why
+	}
 }
 
 // Recorded returns a number that grows whenever something new is in the records.

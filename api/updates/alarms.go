@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"tsmon/channels"
+	"tsmon/release"
 )
 
 // maxAlarms bounds the records that are remembered because they do not verify.
@@ -52,7 +53,7 @@ type alarm struct {
 func (a *alarms) raise(key, etag string, err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.bad[key].etag == etag || isRecord(key) && len(a.bad) >= maxAlarms {
+	if a.bad[key].etag == etag || release.IsRecord(key) && len(a.bad) >= maxAlarms {
 		return
 	}
 	cause := fmt.Sprintf("%.1000s", err.Error()) // it may name a problem for each byte
@@ -88,5 +89,5 @@ func (a *alarms) clear(key string) {
 func (a *alarms) records() []string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return slices.DeleteFunc(slices.Sorted(maps.Keys(a.bad)), func(key string) bool { return !isRecord(key) })
+	return slices.DeleteFunc(slices.Sorted(maps.Keys(a.bad)), func(key string) bool { return !release.IsRecord(key) })
 }

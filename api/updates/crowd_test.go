@@ -260,7 +260,8 @@ func (f *crowd) judge(t *testing.T) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for entry, shown := range f.manifests {
-		if want := apitest.Must[[]byte](t)(log.Entries[entry-1].Manifest.Encode()); !bytes.Equal(shown, want) {
+		m := log.Entries[entry-1].Render(f.desk.PublicURL)
+		if want := apitest.Must[[]byte](t)(m.Encode()); !bytes.Equal(shown, want) {
 			t.Errorf("entry %d is shown as\n%s, want\n%s", entry, shown, want)
 		}
 	}
@@ -285,7 +286,7 @@ func (f *crowd) agree(t *testing.T) *channels.Log {
 	t.Helper()
 	log := f.log(t)
 	f.settle(t)(&release.Report{Sequence: log.Head().Sequence}, nil)
-	found, err := f.desk.Library().Verify(t.Context(), "stable")
+	found, err := f.desk.Verify(t.Context(), "stable")
 	if err != nil || found.Err() != nil || found.Entries != len(log.Entries) {
 		t.Errorf("the channel: %+v, %v", found, err)
 	}

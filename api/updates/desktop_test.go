@@ -151,7 +151,7 @@ type told struct {
 // watersheds.
 func (a told) due(e *channels.Entry) string {
 	goal := e.Version
-	if r := e.Rollout; r != nil && !a.manifest && r.Admits(a.id, a.cohort, time.Time{}) {
+	if r := e.Rollout; r != nil && !a.manifest && r.Admits(a.id, a.cohort) {
 		goal = r.Version
 	}
 	if newer(goal, a.installed) {

@@ -9,6 +9,7 @@ import (
 
 	"tsmon/api/web"
 	"tsmon/channels"
+	"tsmon/release"
 	"tsmon/store/object"
 )
 
@@ -37,7 +38,7 @@ func (s *Server) file(w http.ResponseWriter, r *http.Request) {
 		}
 	case !isReleaseFile(key):
 		s.Fail(w, r, web.Refuse(http.StatusNotFound, "there is no such file"))
-	case isRecord(key):
+	case release.IsRecord(key):
 		d, err := s.Heads.record(ctx, key)
 		if err != nil {
 			s.noDocument(w, r, err)

@@ -50,6 +50,10 @@ type Heads struct {
 	now      func() time.Time
 	log      *slog.Logger
 	alarms   *alarms
+	// publicURL is the address that manifests and offers have; empty: that of the
+	// manifests in the store.
+	publicURL  string
+	downgrades map[string]bool
 
 	known   atomic.Pointer[map[string]*channel] // copied on change, under mu
 	lookUps singleflight.Group                  // of unknown channels, by name
@@ -87,20 +91,24 @@ type compiled struct {
 
 // HeadsOptions are what Heads need.
 type HeadsOptions struct {
-	Objects  object.Store
-	Keys     signing.Keyring // that manifests must be signed by; empty: only their form is checked
-	Interval time.Duration   // how old a manifest may be
-	Registry prometheus.Registerer
-	Log      *slog.Logger
-	Now      func() time.Time
+	Objects object.Store
+	Keys    signing.Keyring // that manifests must be signed by; empty: only their form is checked
+	// PublicURL is the address of the store that clients are given; empty: the one that
+	// manifests were published with.
+	PublicURL  string
+	Downgrades map[string]bool // channels that have clients with allowDowngrades
+	Interval   time.Duration   // how old a manifest may be
+	Registry   prometheus.Registerer
+	Log        *slog.Logger
+	Now        func() time.Time
 }
 
 // NewHeads returns heads that begin to read with the first request.
 func NewHeads(o HeadsOptions) *Heads {
 	h := &Heads{
 		store: o.Objects, rules: manifest.Rules{Keys: o.Keys, AllowUnbound: true}, interval: o.Interval, patience: 5 * time.Second, now: o.Now, log: o.Log,
-		alarms: newAlarms(o.Log, o.Registry),
-		looks:  make(chan struct{}, maxLooks),
+		alarms: newAlarms(o.Log, o.Registry), publicURL: o.PublicURL, downgrades: o.Downgrades,
+		looks: make(chan struct{}, maxLooks),
 	}
 	h.absent, _ = lru.New[string, time.Time](maxAbsent) // fails for sizes below 1 only
 	h.known.Store(&map[string]*channel{})
@@ -233,6 +241,7 @@ func (h *Heads) look(ctx context.Context, c *channel) error {
 		return nil
 	}
 	err = h.readLog(ctx, c, next)
+	next = h.address(c, next)
 	if shown := c.head.Load(); shown != next && (err == nil || shown == nil) {
 		c.head.Store(next)
 		h.log.Info("channel shown", "channel", c.name, "version", next.version, "sequence", next.sequence)
@@ -249,7 +258,7 @@ func (h *Heads) readHead(ctx context.Context, c *channel) (*head, error) {
 	switch {
 	case err != nil:
 		return nil, err
-	case shown != nil && shown.stored == info.ETag:
+	case shown != nil && shown.stored.ETag == info.ETag:
 		h.alarms.clear(key)
 		return shown, nil
 	case h.alarms.raised(key, info.ETag):

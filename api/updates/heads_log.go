@@ -41,34 +41,46 @@ func (h *Heads) readLog(ctx context.Context, c *channel, shown *head) error {
 	defer c.reading.Unlock()
 	repository := channels.Repository{Store: h.store}
 	moved, err := repository.Moved(ctx, c.log)
-	if err != nil || !moved && c.offers.Load() != nil && c.offeredAt == shown.stored {
+	if err != nil || !moved && c.offers.Load() != nil && c.offeredAt == shown.stored.ETag {
 		return err
 	}
 	log, err := repository.Extend(ctx, c.log)
 	key := channels.LogPrefix(c.name)
 	if errors.Is(err, channels.ErrLog) {
-		h.alarms.raise(key, shown.stored, err)
+		h.alarms.raise(key, shown.stored.ETag, err)
 		return nil
 	}
 	if err != nil {
 		return err
 	}
 	c.log = log
-	if log.Head() == nil { // the manifest was put there by other means
-		log = &channels.Log{Channel: c.name, Entries: []channels.Entry{{Version: shown.version, Manifest: shown.manifest}}}
-	}
-	offers, err := channels.Compile(log, h.verify)
+	offers, names, err := h.compile(log, shown)
 	if err != nil {
-		h.alarms.raise(key, shown.stored, err)
+		h.alarms.raise(key, shown.stored.ETag, err)
 	} else {
 		h.alarms.clear(key)
 	}
 	if offers != nil {
-		offers.Since = h.decided(c.offers.Load(), offers)
-		c.offers.Store(&compiled{offers, fleet.NamesOf(log)})
+		offers.Since, offers.Downgrades = h.decided(c.offers.Load(), offers), h.downgrades[c.name]
+		c.offers.Store(&compiled{offers, names})
 	}
-	c.offeredAt = shown.stored
+	c.offeredAt = shown.stored.ETag
 	return nil
+}
+
+// compile returns the offers and names of a log. Without a log the manifest counts,
+// which was put there by other means.
+func (h *Heads) compile(log *channels.Log, shown *head) (*channels.Offers, *fleet.Names, error) {
+	if log.Head() == nil {
+		offers, err := channels.Foreign(shown.manifest, h.verify)
+		return offers, fleet.NamesIn(shown.manifest), err
+	}
+	publicURL := h.publicURL
+	if publicURL == "" {
+		publicURL, _ = log.Base(&shown.manifest)
+	}
+	offers, err := channels.Compile(log, publicURL, h.verify)
+	return offers, fleet.NamesOf(log), err
 }
 
 // decided returns when the newest entry of a log was made, by our own clock if it

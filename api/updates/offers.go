@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"net/http"
 	"net/url"
+	"strings"
 	"time"
 
 	"github.com/go-chi/chi/v5"
@@ -19,6 +20,10 @@ const (
 	clientHeader = "X-Tsmon-Client" // any text that stays the same
 	cohortHeader = "X-Tsmon-Cohort"
 	maxClient    = 128 // bytes
+
+	// showsHeader tells a client without an update which version there is for it. It
+	// is above its own if no bundle suits the client's type.
+	showsHeader = "X-Tsmon-Shows"
 )
 
 // offered is the dynamic form of a manifest, as the updater reads it.
@@ -43,6 +48,7 @@ func (s *Server) offer(w http.ResponseWriter, r *http.Request) {
 	case err != nil:
 		s.Fail(w, r, err)
 	case answer.Offer == nil:
+		header.Set(showsHeader, answer.Goal)
 		w.WriteHeader(http.StatusNoContent)
 	default:
 		o := answer.Offer
@@ -66,10 +72,14 @@ func (s *Server) decide(r *http.Request) (channels.Answer, error) {
 	case err != nil:
 		return channels.Answer{}, unreadable(r, err)
 	}
-	answer, err := offers.For(asks, s.Now())
+	answer, err := offers.For(asks)
 	switch {
 	case err == nil:
-		s.Fleet.Asked(r.Context(), chi.URLParam(r, "channel"), offers, asks, answer, client(r))
+		seen := answer
+		if answer.Back {
+			seen.Offer = nil // few clients take it, and no rollout is judged by it
+		}
+		s.Fleet.Asked(r.Context(), chi.URLParam(r, "channel"), offers, asks, seen, client(r))
 	case errors.Is(err, manifest.ErrTarget):
 		return answer, web.Refuse(http.StatusNotFound, "the channel has nothing for %.100s", asks.Target)
 	case errors.Is(err, manifest.ErrVersion):
@@ -93,7 +103,8 @@ func unreadable(r *http.Request, err error) error {
 		Messages: []string{"what the channel offers can't be read, or does not verify (request " + web.NoteOf(r).ID + ")"}}
 }
 
-// readClient reads what the client has. An ID or cohort that is too long is ignored.
+// readClient reads what the client has. An ID or cohort that is too long is ignored,
+// and so is a bundle type that the system does not have.
 func readClient(r *http.Request) (channels.Client, error) {
 	var c channels.Client
 	parts := map[string]string{}
@@ -106,14 +117,31 @@ func readClient(r *http.Request) (channels.Client, error) {
 		parts[name] = part
 	}
 	c.Version = parts["version"]
-	c.Target = parts["target"] + "-" + parts["arch"]
-	if _, err := manifest.ParseKey(c.Target); err != nil {
-		return c, web.Refuse(http.StatusNotFound, "%.100q is no platform", c.Target)
+	key, err := platform(parts["target"], parts["arch"])
+	if err != nil {
+		return c, web.Refuse(http.StatusNotFound, "%.100q is no platform", parts["target"]+"/"+parts["arch"])
 	}
-	c.BundleType = r.URL.Query().Get("bundle_type")
+	c.Target, c.BundleType = key.Target(), r.URL.Query().Get("bundle_type")
+	if c.Type() == "" {
+		c.BundleType = key.Type
+	}
 	c.ID = clientID(r)
 	if cohort := r.Header.Get(cohortHeader); channels.CheckCohort(cohort) == nil {
 		c.Cohort = cohort
 	}
 	return c, nil
+}
+
+// platform reads {{target}}/{{arch}}. The target is an operating system, or the key
+// that the application sets with target(), which then counts as it does in a manifest.
+func platform(target, arch string) (manifest.Key, error) {
+	os, _, named := strings.Cut(target, "-")
+	key, err := manifest.ParseKey(os + "-" + arch)
+	switch {
+	case err != nil || key.Type != "":
+		return key, manifest.ErrKey
+	case named:
+		return manifest.ParseKey(target)
+	}
+	return key, nil
 }

@@ -16,6 +16,7 @@ import (
 	"tsmon/api/apitest"
 	"tsmon/channels"
 	"tsmon/manifest"
+	"tsmon/manifest/updater"
 	"tsmon/release"
 	"tsmon/store/object"
 )
@@ -40,7 +41,8 @@ func testOffers(t *testing.T, w *apitest.World) {
 	for path, want := range map[string]string{
 		"stable/linux/x86_64/0.9.0": "1.0.0", "stable/linux/x86_64/1.0.0": "none", "stable/linux/x86_64/v1.0.0": "none", "stable/linux/x86_64/1.1.0": "none",
 		"stable/linux/x86_64/1.0.0-rc.1": "1.0.0", "stable/linux/x86_64/1.0.0%2Bbuild": "none", "stable/linux/x86_64/0.9.0?bundle_type=appimage": "1.0.0",
-		"stable/linux/x86_64/0.9.0?bundle_type=unknown": "1.0.0", "stable/darwin/aarch64/0.1.0": "1.0.0", "stable/windows/x86_64/0.1.0?bundle_type=nsis": "1.0.0",
+		"stable/linux/x86_64/0.9.0?bundle_type=unknown": "1.0.0", "stable/darwin/aarch64/0.1.0": "1.0.0", "stable/windows/x86_64/0.1.0?bundle_type=msi": "1.0.0",
+		"stable/windows/x86_64/0.1.0?bundle_type=nsis": "none", // there is an MSI alone
 	} {
 		for _, prefix := range []string{"", "/api"} {
 			got := nobody.Get(prefix + "/updates/" + path)
@@ -103,6 +105,10 @@ func testRollout(t *testing.T, w *apitest.World) {
 	}
 	// The next step has all of the first. Held clients that are up to date hear so.
 	w.Clock.Move(time.Hour)
+	if report, err := d.Advance(t.Context(), release.Options{Channel: "stable"}); err != nil || report.Rollout == nil || report.Rollout.Percent != 50 {
+		t.Fatalf("%+v, %v", report, err)
+	}
+	seen(t, "the step", func() bool { later, _ := count("1.0.0"); return later["1.1.0"] > told["1.1.0"] })
 	later, second := count("1.0.0")
 	if n := later["1.1.0"]; n < 160 || n > 240 || n+later["none"] != 400 {
 		t.Errorf("at 50 %% 400 clients are told %v", later)
@@ -288,4 +294,92 @@ func unfinished(s *api.Server, now time.Time) (names []string) {
 		}
 	}
 	return names
+}
+
+// TestOffersByType: no client is offered a bundle that does not suit its type.
+func TestOffersByType(t *testing.T) {
+	w := apitest.Embedded(t)
+	d := w.Desk(t)
+	bundles := func(names ...string) func(*release.PublishOptions) {
+		return func(o *release.PublishOptions) { o.Bundles = apitest.Bundles(t, o.Version, names...) }
+	}
+	d.PublishWith(t, "1.0.0", bundles("App_1.0.0_amd64.AppImage", "App_1.0.0_amd64.deb", "App_1.0.0_x64-setup.exe", "App_1.0.0_x64_en-US.msi", "App_1.0.0_arm64-setup.exe"))
+	server := w.Serve(t)
+	nobody := apitest.Client{TB: t, Base: server.URL}
+	for path, want := range map[string]string{
+		"linux/x86_64/0.9.0?bundle_type=deb":                 "App_1.0.0_amd64.deb",
+		"linux/x86_64/0.9.0?bundle_type=appimage":            "App_1.0.0_amd64.AppImage",
+		"linux/x86_64/0.9.0?bundle_type=unknown":             "App_1.0.0_amd64.AppImage",
+		"linux/x86_64/0.9.0":                                 "App_1.0.0_amd64.AppImage",
+		"linux/x86_64/0.9.0?bundle_type=flatpak":             "App_1.0.0_amd64.AppImage",
+		"linux/x86_64/0.9.0?bundle_type=msi":                 "App_1.0.0_amd64.AppImage",
+		"linux/x86_64/0.9.0?bundle_type=rpm":                 "none",
+		"windows/x86_64/0.9.0?bundle_type=msi":               "App_1.0.0_x64_en-US.msi",
+		"windows/x86_64/0.9.0?bundle_type=nsis":              "App_1.0.0_x64-setup.exe",
+		"windows/x86_64/0.9.0":                               "App_1.0.0_x64-setup.exe",
+		"windows/aarch64/0.9.0?bundle_type=msi":              "none",
+		"windows/aarch64/0.9.0?bundle_type=nsis":             "App_1.0.0_arm64-setup.exe",
+		"windows-x86_64/x86_64/0.9.0":                        "App_1.0.0_x64-setup.exe", // set with target()
+		"windows-x86_64/x86_64/0.9.0?bundle_type=msi":        "App_1.0.0_x64_en-US.msi",
+		"windows-x86_64-msi/x86_64/0.9.0":                    "App_1.0.0_x64_en-US.msi",
+		"linux-x86_64-deb/x86_64/0.9.0":                      "App_1.0.0_amd64.deb",
+		"linux-x86_64-deb/x86_64/0.9.0?bundle_type=unknown":  "App_1.0.0_amd64.deb",
+		"linux-x86_64-deb/x86_64/0.9.0?bundle_type=appimage": "App_1.0.0_amd64.AppImage",
+		"linux-x86_64-rpm/x86_64/0.9.0":                      "none",
+		"windows-x86_64/aarch64/0.9.0":                       "App_1.0.0_x64-setup.exe",
+	} {
+		got := nobody.Get("/updates/stable/" + path)
+		switch got.Version(t) {
+		case "none":
+			if shows := got.Header.Get("X-Tsmon-Shows"); want != "none" || shows != "1.0.0" {
+				t.Errorf("%s is told nothing, and that stable shows %q; want %s", path, shows, want)
+			}
+		default:
+			if !strings.Contains(string(got.Body), "/"+want+`"`) {
+				t.Errorf("%s is offered %.200s, want %s", path, got.Body, want)
+			}
+		}
+	}
+	for _, path := range []string{"windows-x86_64/mips/0.9.0", "windows-mips/x86_64/0.9.0", "linux-x86_64-msi/x86_64/0.9.0", "windows-x86_64-/x86_64/0.9.0",
+		"-/x86_64/0.9.0", "windows%2Dx86_64%2D/x86_64/0.9.0", "linux/x86_64-deb/0.9.0", "darwin-universal/x86_64/0.9.0"} {
+		nobody.Get("/updates/stable/"+path).WantFailure(t, 404)
+	}
+}
+
+// TestDowngrades: with allow_downgrades both addresses give the same after a rollback;
+// applications that only go forward ignore it.
+func TestDowngrades(t *testing.T) {
+	w := apitest.Embedded(t)
+	w.Downgrades = map[string]bool{"stable": true}
+	d := w.Desk(t)
+	for _, channel := range []string{"stable", "beta"} {
+		d.PublishVersion(t, channel, "1.0.0")
+		d.PublishVersion(t, channel, "1.1.0")
+		if _, err := d.Rollback(t.Context(), release.RollbackOptions{Options: release.Options{Channel: channel, Why: "crashes"}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	server := w.Serve(t)
+	for _, c := range []struct {
+		channel    string
+		downgrades bool
+		want       map[string]string // by address
+	}{
+		{"stable", true, map[string]string{"latest.json": "1.0.0", "{{target}}/{{arch}}/{{current_version}}": "1.0.0"}},
+		{"stable", false, map[string]string{"latest.json": "none", "{{target}}/{{arch}}/{{current_version}}": "none"}},
+		{"beta", true, map[string]string{"latest.json": "1.0.0", "{{target}}/{{arch}}/{{current_version}}": "none"}},
+	} {
+		for address, want := range c.want {
+			u := updater.Updater{Endpoints: []string{server.URL + "/updates/" + c.channel + "/" + address},
+				Client: manifest.Client{Version: "1.1.0", Target: "linux-x86_64", Downgrades: c.downgrades}}
+			got := "none"
+			result, err := u.Check(t.Context())
+			if err == nil && result.Offer != nil {
+				got = result.Offer.Version
+			}
+			if err != nil || got != want || result.Shows != "1.0.0" {
+				t.Errorf("%s from %s, downgrades %v: %s (shows %q), %v; want %s", c.channel, address, c.downgrades, got, result.Shows, err, want)
+			}
+		}
+	}
 }

@@ -36,6 +36,8 @@ type Options struct {
 	Fleet    *fleet.Sightings
 	Observer *web.Observer
 	Token    string // bearer token; empty: updates are public
+	// ReportSecrets are what applications sign reports with; none: all reports count.
+	ReportSecrets []string
 	// Clients are redirected for bundles to Elsewhere, or with Presigner to the store.
 	// At most one of them is set; without either they get bundles here.
 	Elsewhere   *url.URL
@@ -49,17 +51,18 @@ type Options struct {
 type Server struct {
 	Options
 	web.Responder
-	files *web.Files
+	files      *web.Files
+	signatures *signatures
 	caches
 }
 
 // New returns a server. Watch starts it, Close ends it.
 func New(o Options) *Server {
-	return &Server{Options: o, files: &web.Files{Store: o.Objects, Deadline: o.Deadline}, caches: cachesFor(o.Token != "")}
+	return &Server{Options: o, files: &web.Files{Store: o.Objects, Deadline: o.Deadline}, signatures: newSignatures(o.ReportSecrets), caches: cachesFor(o.Token != "")}
 }
 
 // Headers are those that clients say who they are by.
-var Headers = []string{clientHeader, cohortHeader}
+var Headers = []string{clientHeader, cohortHeader, timeHeader, signatureHeader}
 
 // Routes adds the routes. Those that carry files take as long as their bytes need.
 func (s *Server) Routes(r chi.Router) {
@@ -138,7 +141,7 @@ func (s *Server) allowed(r *http.Request) bool {
 
 // client returns who sent a request.
 func client(r *http.Request) fleet.Client {
-	return fleet.Client{ID: clientID(r), Network: web.Network(web.NoteOf(r).Address, 48)}
+	return fleet.Client{ID: clientID(r), Network: web.Network(web.NoteOf(r).Address, 24, 48)}
 }
 
 // caches are the Cache-Control headers of the update tree: those that the publisher

@@ -25,6 +25,7 @@ func newServer(t *testing.T, wrap func(object.Store) object.Store) (*httptest.Se
 		"releases/1.0.0/My App.zip.sig":    "signature",
 		"releases/1.0.0/staged/linux.json": "{}",
 		"uploads/file":                     "secret",
+		"staged/1.0.0/linux-x86_64/1.json": "secret",
 		"stable/other.json":                "{}",
 		"releases/1.0.0/Agua, Pro+ñ;%.zip": "odd",
 	} {
@@ -89,7 +90,7 @@ func TestUpdatesRefusesTheRest(t *testing.T) {
 	server, _ := newServer(t, same)
 	for _, path := range []string{
 		"/", "/updates", "/updates/", "/updates/stable", "/updates/stable/", "/updates/stable/other.json", "/updates/beta/latest.json",
-		"/updates/log/stable/0000000001.json", "/updates/uploads/file", "/updates/releases/1.0.0/staged/linux.json", "/updates/releases/1.0.0",
+		"/updates/log/stable/0000000001.json", "/updates/uploads/file", "/updates/releases/1.0.0/staged/linux.json", "/updates/staged/1.0.0/linux-x86_64/1.json", "/updates/releases/1.0.0",
 		"/updates/stable/../uploads/file", "/updates/stable%2flatest.json%00", "/updates/%2e%2e/uploads/file", "/updates/releases/../uploads/file",
 		"/updates/releases/1.0.0/..%2f..%2fuploads%2ffile", "/updates/.tsmon/x", "/updates/releases/1.0.0/My App.zip/x",
 		"/updates/" + strings.Repeat("a/", 500), "/updates/uploads/latest.json", "/updates/log/latest.json",

@@ -2,13 +2,13 @@ package updates
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"path"
-	"strings"
 
 	"tsmon/api/web"
 	"tsmon/manifest"
@@ -19,11 +19,12 @@ import (
 
 // head is what a channel shows: a manifest that verified.
 type head struct {
-	stored   string // its ETag in the store
+	stored   object.Info // in the store
 	version  string
 	sequence uint64
 	manifest manifest.Manifest
 	*web.Document
+	addressed bool // it is known whether its addresses are those of this server's public URL
 }
 
 // newHead verifies a manifest. The error says what is wrong with it.
@@ -32,27 +33,46 @@ func newHead(data []byte, info object.Info, rules manifest.Rules) (*head, error)
 	if len(problems) > 0 {
 		return nil, problems
 	}
-	return &head{info.ETag, m.Version, m.Sequence, m.Manifest, web.NewDocument(data, info)}, nil
+	return &head{stored: info, version: m.Version, sequence: m.Sequence, manifest: m.Manifest, Document: web.NewDocument(data, info)}, nil
 }
 
-const recordName = "release.json"
+// address returns a manifest of the log with the addresses of this server's public
+// URL, if it was published with another one.
+func (h *Heads) address(c *channel, shown *head) *head {
+	c.reading.Lock()
+	defer c.reading.Unlock()
+	if shown.addressed || shown.sequence == 0 || shown.sequence > uint64(len(c.log.Entries)) {
+		return shown
+	}
+	next := *shown
+	next.addressed = true
+	base, known := c.log.Base(&shown.manifest)
+	if !known || h.publicURL == "" || base == h.publicURL {
+		return &next
+	}
+	m := c.log.Entries[shown.sequence-1].Render(h.publicURL)
+	if data, err := m.Encode(); err == nil && h.verify(data) == nil {
+		sum := sha256.Sum256(data)
+		next.manifest, next.Document = m, web.NewDocument(data, object.Info{ETag: hex.EncodeToString(sum[:16]), ModTime: shown.stored.ModTime})
+	}
+	return &next
+}
 
 // maxRecord bounds the record of a release, in bytes.
 const maxRecord = 1 << 20
 
-// isRecord reports whether a key is that of a release's record.
-func isRecord(key string) bool {
-	return strings.HasPrefix(key, "releases/") && path.Base(key) == recordName
-}
-
 // record reads the record of a release and verifies it, and raises or clears its
-// alarm. The errors are the store's, or errUnverified.
+// alarm. The errors are the store's, or errUnverified; fs.ErrNotExist, too, for the mark
+// of a release that was discarded.
 func (h *Heads) record(ctx context.Context, key string) (*web.Document, error) {
 	data, info, err := object.ReadAll(ctx, h.store, key, maxRecord)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		h.alarms.clear(key)
 		return nil, err
+	case err == nil && path.Base(key) != "release.json" && discarded(data):
+		h.alarms.clear(key)
+		return nil, fmt.Errorf("%s: %w", key, fs.ErrNotExist)
 	case err == nil:
 		err = checkRecord(data, path.Base(path.Dir(key)), h.rules.Keys)
 	case !errors.Is(err, object.ErrTooLarge):
@@ -81,6 +101,13 @@ func (h *Heads) recheck(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// discarded reports whether a record is the mark of a release that was thrown away
+// before a channel showed it. The first one of a version never is.
+func discarded(data []byte) bool {
+	var r release.Record
+	return json.Unmarshal(data, &r) == nil && r.Discarded && len(r.Bundles) == 0
 }
 
 // checkRecord returns an error unless data is the record of a version whose bundles

@@ -246,6 +246,7 @@ func TestBadRecords(t *testing.T) {
 		"another's record":   edited(t, good, func(r *release.Record) { r.Version = "1.0.1" }),
 		"no signature":       edited(t, good, func(r *release.Record) { r.Bundles[2].Signature = "" }),
 		"no bundle":          edited(t, good, func(r *release.Record) { r.Bundles = nil }),
+		"discarded":          edited(t, good, func(r *release.Record) { r.Bundles, r.Discarded = nil, true }),
 		"a page":             []byte("<!DOCTYPE html>"),
 		"half of it":         good[:len(good)/2],
 		"another signature":  edited(t, good, func(r *release.Record) { r.Bundles[0].Signature = r.Bundles[1].Signature }),
@@ -271,6 +272,27 @@ func TestBadRecords(t *testing.T) {
 	}
 }
 
+// TestLaterRecords: a release that was discarded and published again has several
+// records. The mark between them is no alarm.
+func TestLaterRecords(t *testing.T) {
+	w := apitest.Embedded(t)
+	d := w.Desk(t)
+	d.PublishVersion(t, "stable", "1.0.0")
+	good, _ := w.Stored(t, "releases/1.0.0/release.json")
+	mark := edited(t, good, func(r *release.Record) { r.Bundles, r.Discarded = nil, true })
+	plant(t, w, "releases/1.0.0/release-2.json", mark)
+	plant(t, w, "releases/1.0.0/release-3.json", good)
+	plant(t, w, "releases/1.0.0/release-4.json", mark[:len(mark)/2])
+	nobody := serveStill(t, w)
+	nobody.Get("/updates/releases/1.0.0/release-2.json").WantFailure(t, 404)
+	wantUnverified(t, w, nobody, 0)
+	if got := nobody.Get("/updates/releases/1.0.0/release-3.json"); !bytes.Equal(got.Body, good) {
+		t.Errorf("%d %.300s", got.Status, got.Body)
+	}
+	nobody.Get("/updates/releases/1.0.0/release-4.json").WantFailure(t, 503)
+	wantAlarm(t, w, nobody, "releases/1.0.0/release-4.json", 1)
+}
+
 // TestAlarmsAreBounded: bad records are not remembered without bound, manifests
 // are.
 func TestAlarmsAreBounded(t *testing.T) {
@@ -291,14 +313,14 @@ func TestLegacyRecord(t *testing.T) {
 	read := func(name string) string {
 		return string(apitest.Must[[]byte](t)(os.ReadFile("../../release/testdata/" + name)))
 	}
-	keys := apitest.Must[signing.Keyring](t)(signing.ParseKeyring([]string{read("minisign.pub")}))
+	keys := apitest.Must[signing.Keyring](t)(signing.ParseKeyring([]signing.KeyText{{Key: read("minisign.pub")}}))
 	sig := apitest.Must[signing.Signature](t)(signing.ParseSignature(base64.StdEncoding.EncodeToString([]byte(read("bundle.tar.gz.legacy.minisig")))))
 	b := release.Stored{Keys: []string{"linux-x86_64"}, BLAKE2b: strings.Repeat("0", 128), Signature: sig.String()}
 	if err := updates.CheckBundle(b, "1.2.3", keys); err != nil {
 		t.Error(err)
 	}
 	other := apitest.Must[signing.PrivateKey](t)(signing.GenerateKey())
-	if err := updates.CheckBundle(b, "1.2.3", signing.Keyring{other.Public()}); !errors.Is(err, signing.ErrUntrustedKey) {
+	if err := updates.CheckBundle(b, "1.2.3", signing.Keyring{{PublicKey: other.Public()}}); !errors.Is(err, signing.ErrUntrustedKey) {
 		t.Errorf("the error is %v", err)
 	}
 }
@@ -312,7 +334,7 @@ func FuzzCheckRecord(f *testing.F) {
 	if err != nil {
 		f.Fatal(err)
 	}
-	keys := signing.Keyring{key.Public()}
+	keys := signing.Keyring{{PublicKey: key.Public()}}
 	f.Add([]byte(`{"version":"1.0.0","bundles":[{"name":"a","keys":["linux-x86_64"],"blake2b":"` + strings.Repeat("0", 128) + `","signature":"` + sig.String() + `"}]}`))
 	f.Add([]byte(`{"version":"1.0.0","bundles":[{}]}`))
 	f.Fuzz(func(t *testing.T, data []byte) {

@@ -16,7 +16,7 @@ type Installs interface {
 	Sight(ctx context.Context, s Sightings) error
 
 	// Clients counts the clients of a channel that were seen since a time, in byte
-	// order of version, target and cohort.
+	// order of version, target and cohort. Of a channel with a sample it counts those.
 	Clients(ctx context.Context, channel string, since time.Time) ([]ClientCount, error)
 
 	// Progress counts the clients of a channel by their outcome with a release, if
@@ -32,6 +32,10 @@ type Installs interface {
 
 // ClientID is a digest of the name that a client reports.
 type ClientID [16]byte
+
+// Network is one of 65,536 parts of the networks that clients ask from: too few to
+// tell an address by it.
+type Network uint16
 
 // Sightings are observations of clients.
 type Sightings struct {
@@ -69,6 +73,10 @@ type Try struct {
 	Running   time.Time // it has the release
 	Failed    time.Time // it could not install it
 	Crashed   time.Time // the release does not run
+
+	// Network is the one that the client was offered the release in, the greatest if
+	// there are several. It counts only with Asked.
+	Network Network
 }
 
 // Download says that a client fetched a bundle. It is merged into the tries of that
@@ -83,7 +91,11 @@ type Download struct {
 type ClientCount struct {
 	Version, Target, Cohort string
 	Clients                 int
+	Level                   Level // of the sample that they are from
 }
+
+// Estimate returns how many clients there are, in and out of the sample.
+func (c ClientCount) Estimate() int { return c.Clients << c.Level }
 
 // Progress counts clients by their outcome with a release. Each client counts once,
 // as the first of these that was seen in the period:

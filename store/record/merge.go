@@ -54,6 +54,12 @@ func compareTries(a, b Try) int {
 
 // Merge merges two tries of one client and release.
 func (t Try) Merge(u Try) Try {
+	if t.Asked.IsZero() {
+		t.Network = 0
+	}
+	if !u.Asked.IsZero() {
+		t.Network = max(t.Network, u.Network)
+	}
 	t.Asked = latest(t.Asked, u.Asked)
 	t.Installed = latest(t.Installed, u.Installed)
 	t.Running = latest(t.Running, u.Running)

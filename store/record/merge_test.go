@@ -29,12 +29,12 @@ func TestMerge(t *testing.T) {
 			{"beta", a, "1.0.0", "linux-x86_64", "", moment(1)},
 		},
 		Tries: []Try{
-			{"stable", a, "2", none, moment(3), none, moment(9), none},
-			{"stable", a, "2", moment(1), none, moment(8), moment(7), moment(1)},
-			{"stable", a, "2", moment(4), moment(6), moment(9), none, moment(2)},
-			{"stable", a, "1", none, none, none, none, none},
-			{"stable", b, "2", none, none, none, none, moment(1)},
-			{"beta", a, "2", moment(1), none, none, none, none},
+			{"stable", a, "2", none, moment(3), none, moment(9), none, 9},
+			{"stable", a, "2", moment(1), none, moment(8), moment(7), moment(1), 3},
+			{"stable", a, "2", moment(4), moment(6), moment(9), none, moment(2), 2},
+			{"stable", a, "1", none, none, none, none, none, 0},
+			{"stable", b, "2", none, none, none, none, moment(1), 0},
+			{"beta", a, "2", moment(1), none, none, none, none, 0},
 		},
 		Downloads: []Download{{a, "2", moment(2)}, {b, "2", moment(3)}, {a, "2", moment(1)}, {a, "1", moment(9)}},
 	}
@@ -45,10 +45,10 @@ func TestMerge(t *testing.T) {
 			{"stable", a, "1.1.0", "linux-x86_64", "beta", moment(7)},
 		},
 		Tries: []Try{
-			{"beta", a, "2", moment(1), none, none, none, none},
-			{"stable", a, "1", none, none, none, none, none},
-			{"stable", b, "2", none, none, none, none, moment(1)},
-			{"stable", a, "2", moment(4), moment(6), moment(9), moment(9), moment(2)},
+			{"beta", a, "2", moment(1), none, none, none, none, 0},
+			{"stable", a, "1", none, none, none, none, none, 0},
+			{"stable", b, "2", none, none, none, none, moment(1), 0},
+			{"stable", a, "2", moment(4), moment(6), moment(9), moment(9), moment(2), 3},
 		},
 		Downloads: []Download{{b, "2", moment(3)}, {a, "1", moment(9)}, {a, "2", moment(2)}},
 	}

@@ -179,6 +179,7 @@ type Store interface {
 	Contents
 	Audits
 	Installs
+	Samples
 
 	// Ping returns ErrUnavailable if the store does not answer.
 	Ping(ctx context.Context) error

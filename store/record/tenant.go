@@ -18,6 +18,7 @@ type Tenant struct {
 type Settings struct {
 	TimeLayout  string   `json:"timeLayout,omitempty"`  // of the time text of a series point
 	TimeZone    string   `json:"timeZone,omitempty"`    // IANA name
+	Language    string   `json:"language,omitempty"`    // of months and days in that text
 	SeriesRange Duration `json:"seriesRange,omitempty"` // of a series query that gives none
 	Window      Duration `json:"window,omitempty"`      // that mean, max, min and sum cover
 	SaveMenu    int64    `json:"saveMenu,omitempty"`    // menu item whose grant allows saving diagrams
@@ -49,7 +50,7 @@ func (t Tenant) Validate() error {
 		return fmt.Errorf("%w: ts_name is empty", ErrInvalid)
 	}
 	s := t.Settings
-	return text("ts_name", t.TsName, "timeLayout", s.TimeLayout, "timeZone", s.TimeZone, "topicPrefix", s.TopicPrefix)
+	return text("ts_name", t.TsName, "timeLayout", s.TimeLayout, "timeZone", s.TimeZone, "language", s.Language, "topicPrefix", s.TopicPrefix)
 }
 
 // User is a user who may log in to a tenant.

@@ -83,6 +83,8 @@ func testOneConnection(t *testing.T, server *servertest.Postgres) {
 func testTwoStores(t *testing.T, server *servertest.Postgres) {
 	url := server.Database()
 	recordtest.SightRace(t, connect(t, url, Limits{}), connect(t, url, Limits{}))
+	url = server.Database()
+	recordtest.BoundRace(t, connect(t, url, Limits{}), connect(t, url, Limits{}))
 }
 
 // testOld opens a database of the first version of the central structure.

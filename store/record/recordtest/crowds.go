@@ -154,7 +154,7 @@ func pick(s record.Sightings, n, seed int) record.Sightings {
 	for _, at := range random.Perm(len(s.Tries))[:n] {
 		some.Tries = append(some.Tries, s.Tries[at])
 	}
-	for _, at := range random.Perm(len(s.Downloads))[:n] {
+	for _, at := range random.Perm(len(s.Downloads))[:min(n, len(s.Downloads))] {
 		some.Downloads = append(some.Downloads, s.Downloads[at])
 	}
 	return some

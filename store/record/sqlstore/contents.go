@@ -64,7 +64,7 @@ func scanChart(r Scanner) (c record.Chart, err error) {
 
 // Variables implements record.Variables.
 func (s *Store) Variables(ctx context.Context, schema string) ([]record.Variable, error) {
-	return list(ctx, s, of(schema, "read variables", Read), scanVariable, selectVariables)
+	return list(ctx, s.core, of(schema, "read variables", Read), scanVariable, selectVariables)
 }
 
 // VariablesByField implements record.Variables.
@@ -91,18 +91,18 @@ func (s *Store) VariablesByField(ctx context.Context, schema string, fields []re
 
 // Menus implements record.Access.
 func (s *Store) Menus(ctx context.Context, schema string) ([]record.Menu, error) {
-	return list(ctx, s, of(schema, "read menus", Read), scanMenu, selectMenus)
+	return list(ctx, s.core, of(schema, "read menus", Read), scanMenu, selectMenus)
 }
 
 // Permissions implements record.Access.
 func (s *Store) Permissions(ctx context.Context, schema string, user, profile int64) ([]record.Permission, error) {
-	return list(ctx, s, of(schema, "read permissions", Read), scanPermission,
+	return list(ctx, s.core, of(schema, "read permissions", Read), scanPermission,
 		selectPermissions+` WHERE user_id = $1 OR profile = $2 ORDER BY id`, user, profile)
 }
 
 // NotifyConfig implements record.Configuration.
 func (s *Store) NotifyConfig(ctx context.Context, schema string) (record.NotifyConfig, error) {
-	rows, err := list(ctx, s, of(schema, "read notification configuration", Read), scanNotification, selectNotifications)
+	rows, err := list(ctx, s.core, of(schema, "read notification configuration", Read), scanNotification, selectNotifications)
 	if err != nil {
 		return nil, err
 	}
@@ -111,7 +111,7 @@ func (s *Store) NotifyConfig(ctx context.Context, schema string) (record.NotifyC
 
 // Charts implements record.Configuration.
 func (s *Store) Charts(ctx context.Context, schema string) ([]record.Chart, error) {
-	return list(ctx, s, of(schema, "read charts", Read), scanChart, selectCharts)
+	return list(ctx, s.core, of(schema, "read charts", Read), scanChart, selectCharts)
 }
 
 // Export implements record.Contents, in one round trip.

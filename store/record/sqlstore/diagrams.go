@@ -19,7 +19,7 @@ const selectDiagram = `
 
 // Diagram implements record.Diagrams.
 func (s *Store) Diagram(ctx context.Context, schema string, id int64) (d record.Diagram, err error) {
-	rows, err := list(ctx, s, of(schema, "read diagram", Read), scanBound, selectDiagram, id)
+	rows, err := list(ctx, s.core, of(schema, "read diagram", Read), scanBound, selectDiagram, id)
 	if err != nil {
 		return d, err
 	}

@@ -9,7 +9,7 @@ import (
 )
 
 // Sight implements record.Installs, in one round trip.
-func (s *Store) Sight(ctx context.Context, seen record.Sightings) error {
+func (s Fleet) Sight(ctx context.Context, seen record.Sightings) error {
 	if err := seen.Validate(); err != nil {
 		return fmt.Errorf("sight clients: %w", err)
 	}
@@ -32,17 +32,17 @@ func queueInstalled(b *Batch, installed []record.Installed) {
 // queueTries merges a try without Asked into the existing row, if there is one.
 // greatest ignores NULLs.
 func queueTries(b *Batch, tries []record.Try) {
-	b.list("channel text, version text, client bytea, asked bigint, installed bigint, running bigint, failed bigint, crashed bigint",
+	b.list("channel text, version text, client bytea, network bigint, asked bigint, installed bigint, running bigint, failed bigint, crashed bigint",
 		rowsOf(tries, func(t record.Try) []any {
-			return []any{t.Channel, t.Version, t.Client[:], record.Micros(t.Asked),
+			return []any{t.Channel, t.Version, t.Client[:], int64(t.Network), record.Micros(t.Asked),
 				record.Micros(t.Installed), record.Micros(t.Running), record.Micros(t.Failed), record.Micros(t.Crashed)}
 		}), nil, `
-		INSERT INTO tsmon.tries AS t (channel, version, client, asked, installed, running, failed, crashed)
-		SELECT n.channel, n.version, n.client, coalesce(n.asked, (SELECT o.asked FROM tsmon.tries o
+		INSERT INTO tsmon.tries AS t (channel, version, client, network, asked, installed, running, failed, crashed)
+		SELECT n.channel, n.version, n.client, CASE WHEN n.asked IS NULL THEN 0 ELSE n.network END, coalesce(n.asked, (SELECT o.asked FROM tsmon.tries o
 			WHERE o.channel = n.channel AND o.version = n.version AND o.client = n.client)), n.installed, n.running, n.failed, n.crashed
 		FROM {rows} WHERE n.asked IS NOT NULL OR EXISTS (SELECT 1 FROM tsmon.tries o
 			WHERE o.channel = n.channel AND o.version = n.version AND o.client = n.client)
-		ON CONFLICT (channel, version, client) DO UPDATE SET asked = greatest(t.asked, excluded.asked),
+		ON CONFLICT (channel, version, client) DO UPDATE SET network = greatest(t.network, excluded.network), asked = greatest(t.asked, excluded.asked),
 			installed = greatest(t.installed, excluded.installed), running = greatest(t.running, excluded.running),
 			failed = greatest(t.failed, excluded.failed), crashed = greatest(t.crashed, excluded.crashed),
 			kept = CASE WHEN excluded.asked > greatest(t.downloaded, t.kept) THEN excluded.asked ELSE t.kept END,
@@ -61,19 +61,20 @@ func queueDownloads(b *Batch, downloads []record.Download) {
 }
 
 // Clients implements record.Installs.
-func (s *Store) Clients(ctx context.Context, channel string, since time.Time) ([]record.ClientCount, error) {
+func (s Fleet) Clients(ctx context.Context, channel string, since time.Time) ([]record.ClientCount, error) {
 	if !record.Storable(channel) {
 		return nil, nil
 	}
-	return list(ctx, s, central("count clients", Read), scan(func(c *record.ClientCount) []any {
-		return []any{&c.Version, &c.Target, &c.Cohort, &c.Clients}
-	}), `SELECT version, target, cohort, count(*) FROM tsmon.clients WHERE channel = $1 AND seen >= $2
-		GROUP BY version, target, cohort ORDER BY version, target, cohort`, channel, since.UnixMicro())
+	return list(ctx, s.core, central("count clients", Read), scan(func(c *record.ClientCount) []any {
+		return []any{&c.Version, &c.Target, &c.Cohort, &c.Clients, &c.Level}
+	}), `SELECT version, target, cohort, count(*), coalesce((SELECT level FROM tsmon.samples WHERE channel = $1 AND version = ''), 0)
+		FROM tsmon.clients WHERE channel = $1 AND seen >= $2 AND `+fmt.Sprintf(sampled, "''", 3)+`
+		GROUP BY version, target, cohort ORDER BY version, target, cohort`, channel, since.UnixMicro(), record.Level(0).Below())
 }
 
 // Progress implements record.Installs. Where all tries count it reads them in the order
 // of the table, since SQLite takes longer by the index.
-func (s *Store) Progress(ctx context.Context, channel, version string, since, decided time.Time) (record.Progress, error) {
+func (s Fleet) Progress(ctx context.Context, channel, version string, since, decided time.Time) (record.Progress, error) {
 	if !record.Storable(channel) || !record.Storable(version) {
 		return record.Progress{}, nil
 	}
@@ -81,7 +82,7 @@ func (s *Store) Progress(ctx context.Context, channel, version string, since, de
 	if since.IsZero() {
 		recent = ``
 	}
-	return one(ctx, s, central("count tries", Read), scan(func(p *record.Progress) []any {
+	return one(ctx, s.core, central("count tries", Read), scan(func(p *record.Progress) []any {
 		return []any{&p.Crashed, &p.Running, &p.Failed, &p.Kept, &p.Waiting, &p.Offered}
 	}), `
 		SELECT count(*) FILTER (WHERE stage = 'crashed'), count(*) FILTER (WHERE stage = 'running'),
@@ -101,7 +102,7 @@ func (s *Store) Progress(ctx context.Context, channel, version string, since, de
 
 // ForgetClients implements record.Installs, in several transactions, so that others
 // can write in between. What was deleted before an error stays deleted, and is counted.
-func (s *Store) ForgetClients(ctx context.Context, before time.Time) (total int64, err error) {
+func (s Fleet) ForgetClients(ctx context.Context, before time.Time) (total int64, err error) {
 	forget := s.db.Forget(before)
 	for more := true; more && err == nil; {
 		var n int64

@@ -123,17 +123,29 @@ func rowsOf[T any](list []T, values func(T) []any) [][]any {
 
 // Store implements record.Store but for Close.
 type Store struct {
+	*core
+	Fleet
+}
+
+// Fleet implements record.Installs.
+type Fleet struct{ *core }
+
+// core runs calls.
+type core struct {
 	db    Database
 	limit time.Duration // of a call
 	known sync.Map      // schemas of existing tenants
 }
 
 // New returns the store of a database. Calls take at most limit.
-func New(db Database, limit time.Duration) *Store { return &Store{db: db, limit: limit} }
+func New(db Database, limit time.Duration) *Store {
+	c := &core{db: db, limit: limit}
+	return &Store{c, Fleet{c}}
+}
 
 // Ping implements record.Store.
 func (s *Store) Ping(ctx context.Context) error {
-	_, err := list(ctx, s, central("ping records", Read), scan(func(n *int) []any { return []any{n} }), `SELECT 1 FROM tsmon.tenants LIMIT 1`)
+	_, err := list(ctx, s.core, central("ping records", Read), scan(func(n *int) []any { return []any{n} }), `SELECT 1 FROM tsmon.tenants LIMIT 1`)
 	return err
 }
 
@@ -150,7 +162,7 @@ func central(what string, mode Mode) call { return call{what: what, mode: mode} 
 func of(schema, what string, mode Mode) call { return call{what, mode, schema, true} }
 
 // run runs f with a transaction. record.ErrNotFound if there is no such tenant.
-func (s *Store) run(ctx context.Context, c call, f func(ctx context.Context, tx Tx) error) error {
+func (s *core) run(ctx context.Context, c call, f func(ctx context.Context, tx Tx) error) error {
 	ctx, cancel := context.WithTimeout(ctx, s.limit)
 	defer cancel()
 	if c.tenant {
@@ -174,7 +186,7 @@ func (s *Store) run(ctx context.Context, c call, f func(ctx context.Context, tx 
 }
 
 // find returns record.ErrNotFound if there is no such tenant. It caches existing ones.
-func (s *Store) find(ctx context.Context, c call) error {
+func (s *core) find(ctx context.Context, c call) error {
 	if _, ok := s.known.Load(c.schema); ok {
 		return nil
 	}
@@ -189,7 +201,7 @@ func (s *Store) find(ctx context.Context, c call) error {
 }
 
 // send executes a batch in a transaction of its own.
-func (s *Store) send(ctx context.Context, c call, b *Batch) error {
+func (s *core) send(ctx context.Context, c call, b *Batch) error {
 	return s.run(ctx, c, func(ctx context.Context, tx Tx) error { return tx.Send(ctx, b, true) })
 }
 
@@ -211,7 +223,7 @@ func collect[T any](all *[]T, scan func(Scanner) (T, error)) func(Scanner) error
 }
 
 // list returns the rows of a statement.
-func list[T any](ctx context.Context, s *Store, c call, scan func(Scanner) (T, error), statement string, args ...any) (all []T, err error) {
+func list[T any](ctx context.Context, s *core, c call, scan func(Scanner) (T, error), statement string, args ...any) (all []T, err error) {
 	var b Batch
 	b.Query(collect(&all, scan), statement, args...)
 	err = s.send(ctx, c, &b)
@@ -219,7 +231,7 @@ func list[T any](ctx context.Context, s *Store, c call, scan func(Scanner) (T, e
 }
 
 // one returns the row of a statement, record.ErrNotFound if there is none.
-func one[T any](ctx context.Context, s *Store, c call, scan func(Scanner) (T, error), statement string, args ...any) (found T, err error) {
+func one[T any](ctx context.Context, s *core, c call, scan func(Scanner) (T, error), statement string, args ...any) (found T, err error) {
 	all, err := list(ctx, s, c, scan, statement, args...)
 	switch {
 	case err != nil:

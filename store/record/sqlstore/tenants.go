@@ -24,12 +24,12 @@ func scanTenant(r Scanner) (t record.Tenant, err error) {
 
 // Tenants implements record.Tenants.
 func (s *Store) Tenants(ctx context.Context) ([]record.Tenant, error) {
-	return list(ctx, s, central("list tenants", Read), scanTenant, selectTenants+` ORDER BY schema_name`)
+	return list(ctx, s.core, central("list tenants", Read), scanTenant, selectTenants+` ORDER BY schema_name`)
 }
 
 // Tenant implements record.Tenants.
 func (s *Store) Tenant(ctx context.Context, schema string) (record.Tenant, error) {
-	return one(ctx, s, of(schema, "read tenant", Read), scanTenant, selectTenant, schema)
+	return one(ctx, s.core, of(schema, "read tenant", Read), scanTenant, selectTenant, schema)
 }
 
 // CreateTenant implements record.Tenants. It creates the schema first; after a crash
@@ -91,7 +91,7 @@ func (s *Store) LastAudits(ctx context.Context, schema string, limit int) ([]rec
 	if !record.Storable(schema) {
 		return nil, nil
 	}
-	return list(ctx, s, central("read audits", Read), func(r Scanner) (a record.Audit, err error) {
+	return list(ctx, s.core, central("read audits", Read), func(r Scanner) (a record.Audit, err error) {
 		var at int64
 		err = r.Scan(&at, &a.Schema, &a.User, &a.Action, &a.Target, &a.Address, &a.Request, &a.OK)
 		a.Time = time.UnixMicro(at).UTC()
@@ -111,12 +111,12 @@ var scanUser = scan(func(u *record.User) []any {
 
 // Users implements record.Users.
 func (s *Store) Users(ctx context.Context, schema string) ([]record.User, error) {
-	return list(ctx, s, of(schema, "list users", Read), scanUser, selectUsers+` ORDER BY id`)
+	return list(ctx, s.core, of(schema, "list users", Read), scanUser, selectUsers+` ORDER BY id`)
 }
 
 // User implements record.Users.
 func (s *Store) User(ctx context.Context, schema, email string) (record.User, error) {
-	return one(ctx, s, of(schema, "read user", Read), scanUser, selectUsers+` WHERE email_key = $1`, emailKey(email))
+	return one(ctx, s.core, of(schema, "read user", Read), scanUser, selectUsers+` WHERE email_key = $1`, emailKey(email))
 }
 
 // emailKey returns the key of an address, or nil, which matches nobody, for one that
@@ -131,7 +131,7 @@ func emailKey(email string) *string {
 
 // UserByID implements record.Users.
 func (s *Store) UserByID(ctx context.Context, schema string, id int64) (record.User, error) {
-	return one(ctx, s, of(schema, "read user", Read), scanUser, selectUsers+` WHERE id = $1`, id)
+	return one(ctx, s.core, of(schema, "read user", Read), scanUser, selectUsers+` WHERE id = $1`, id)
 }
 
 // CreateUser implements record.Users.
@@ -139,7 +139,7 @@ func (s *Store) CreateUser(ctx context.Context, schema string, u record.User) (r
 	if err := u.Validate(); err != nil {
 		return record.User{}, fmt.Errorf("create user: %w", err)
 	}
-	created, err := list(ctx, s, of(schema, "create user", Write), scanUser, `
+	created, err := list(ctx, s.core, of(schema, "create user", Write), scanUser, `
 		INSERT INTO {schema}.users (email, email_key, profile, admin, disabled, token_digest)
 		VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT (email_key) DO NOTHING RETURNING `+userColumns,
 		u.Email, record.EmailKey(u.Email), u.Profile, u.Admin, u.Disabled, u.TokenDigest)
@@ -154,7 +154,7 @@ func (s *Store) CreateUser(ctx context.Context, schema string, u record.User) (r
 
 // DisableUser implements record.Users.
 func (s *Store) DisableUser(ctx context.Context, schema, email string) error {
-	_, err := one(ctx, s, of(schema, "disable user", Write), scanID, `
+	_, err := one(ctx, s.core, of(schema, "disable user", Write), scanID, `
 		UPDATE {schema}.users SET token_version = token_version + CASE WHEN disabled THEN 0 ELSE 1 END, disabled = true
 		WHERE email_key = $1 RETURNING id`, emailKey(email))
 	return err
@@ -162,7 +162,7 @@ func (s *Store) DisableUser(ctx context.Context, schema, email string) error {
 
 // SetUserToken implements record.Users.
 func (s *Store) SetUserToken(ctx context.Context, schema, email string, digest []byte) error {
-	_, err := one(ctx, s, of(schema, "set token of user", Write), scanID, `
+	_, err := one(ctx, s.core, of(schema, "set token of user", Write), scanID, `
 		UPDATE {schema}.users SET token_version = token_version + 1, token_digest = $1
 		WHERE email_key = $2 RETURNING id`, digest, emailKey(email))
 	return err

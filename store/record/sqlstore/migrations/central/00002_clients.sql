@@ -13,6 +13,7 @@ CREATE TABLE tsmon.tries (
     channel    text COLLATE "C" NOT NULL,
     version    text COLLATE "C" NOT NULL,
     client     bytea NOT NULL,
+    network    bigint NOT NULL, -- a part of the networks, 0 to 65535
     asked      bigint NOT NULL,
     downloaded bigint,
     installed  bigint,

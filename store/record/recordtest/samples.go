@@ -1,0 +1,134 @@
+package recordtest
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"testing"
+	"time"
+
+	"tsmon/store/record"
+)
+
+// digest returns an ID as clients have them.
+func digest(i int) record.ClientID {
+	sum := sha256.Sum256([]byte(fmt.Sprint(i)))
+	return record.ClientID(sum[:])
+}
+
+// populate returns the clients from and below to, of a channel that offers version 2.
+func populate(channel string, from, to int, network func(i int) record.Network) record.Sightings {
+	var s record.Sightings
+	for i := from; i < to; i++ {
+		s.Installed = append(s.Installed, record.Installed{Channel: channel, Client: digest(i), Version: "1", Target: target, Seen: moment(1)})
+		s.Tries = append(s.Tries, record.Try{Channel: channel, Client: digest(i), Version: "2", Asked: moment(1), Network: network(i)})
+	}
+	return s
+}
+
+func ownNetwork(i int) record.Network { return record.Network(i) }
+
+func bound(t *testing.T, s record.Store, channel, version string, most int) record.Sample {
+	t.Helper()
+	sample, err := s.Bound(t.Context(), channel, version, most)
+	check(t, err)
+	return sample
+}
+
+// holding is how many of the clients below n a sample contains.
+func holding(level record.Level, n int) (rows int) {
+	for i := range n {
+		if level.Holds(digest(i)) {
+			rows++
+		}
+	}
+	return rows
+}
+
+// boundClients: of a channel with too many clients a sample stays, and grows no more.
+func boundClients(t *testing.T, s record.Store) {
+	const n = 1000
+	equal(t, "the sample of nobody", bound(t, s, stable, "", 400), record.Sample{})
+	sight(t, s, populate(stable, 0, n, ownNetwork), populate(beta, 0, n, ownNetwork))
+	equal(t, "a sample of all", bound(t, s, stable, "", n), record.Sample{Rows: n})
+	want := record.Sample{Level: 2, Rows: holding(2, n)}
+	for range 2 {
+		equal(t, "the sample", bound(t, s, stable, "", 400), want)
+		equal(t, "the clients in it", clients(t, s, stable, time.Time{}), []record.ClientCount{{Version: "1", Target: target, Clients: want.Rows, Level: 2}})
+		sight(t, s, populate(stable, 0, n, ownNetwork)) // by a server that does not know of it
+		equal(t, "the clients in it after others came", clients(t, s, stable, time.Time{})[0].Clients, want.Rows)
+	}
+	bound(t, s, stable, "", 400)
+	equal(t, "the tries beside them", progress(t, s, stable, "2", time.Time{}), record.Progress{Offered: n})
+	equal(t, "the clients of another channel", clients(t, s, beta, time.Time{}), []record.ClientCount{counted("1", target, "", n)})
+	forget(t, s, moment(2), want.Rows+3*n) // what is not in the sample is not there
+	equal(t, "the sample without clients", bound(t, s, stable, "", 400), record.Sample{Level: 2})
+	for _, most := range []int{0, -1} {
+		_, err := s.Bound(t.Context(), stable, "", most)
+		demand(t, err, record.ErrInvalid, "Bound")
+	}
+	_, err := s.Bound(t.Context(), "a\x00", "", 1)
+	demand(t, err, record.ErrInvalid, "Bound")
+}
+
+// boundTries: where few networks have most of the tries theirs go first, so that
+// nobody who makes up clients removes those of others.
+func boundTries(t *testing.T, s record.Store) {
+	const own, few, each = 120, 3, 300
+	network := func(i int) record.Network {
+		if i < own {
+			return record.Network(i + few)
+		}
+		return record.Network(i % few)
+	}
+	all := populate(stable, 0, own+few*each, network)
+	sight(t, s, all)
+	want := record.Sample{OfNetwork: (250 - own) / few, Rows: own + few*((250-own)/few)}
+	for range 2 {
+		equal(t, "the sample", bound(t, s, stable, "2", 500), want)
+		equal(t, "the tries in it", progress(t, s, stable, "2", time.Time{}), record.Progress{Offered: want.Rows})
+	}
+	for i := range all.Tries {
+		all.Tries[i].Asked, all.Tries[i].Failed = time.Time{}, moment(2)
+	}
+	sight(t, s, record.Sightings{Tries: all.Tries[:own]})
+	equal(t, "those of the other networks", progress(t, s, stable, "2", time.Time{}), record.Progress{Failed: own, Offered: want.Rows - own})
+	equal(t, "the clients beside them", bound(t, s, stable, "", 5000).Rows, own+few*each)
+
+	sight(t, s, populate(beta, 0, 1000, ownNetwork))
+	equal(t, "the sample where networks have one each", bound(t, s, beta, "2", 400), record.Sample{Level: 2, Rows: holding(2, 1000)})
+}
+
+// BoundRace lets servers record clients and bound them at once: the sample holds the
+// same clients for all of them in the end.
+func BoundRace(t *testing.T, stores ...record.Store) {
+	t.Helper()
+	const n, most = 600, 200
+	for _, err := range race(sighters, func(i int) error {
+		s := stores[i%len(stores)]
+		for round := range 4 {
+			seen := pick(populate(stable, 0, n, ownNetwork), n/2, i*10+round)
+			if err := s.Sight(t.Context(), seen); err != nil {
+				return fmt.Errorf("sight: %w", err)
+			}
+			for _, version := range []string{"", "2"} {
+				if _, err := s.Bound(t.Context(), stable, version, most); err != nil {
+					return err
+				}
+			}
+		}
+		return s.Sight(t.Context(), populate(stable, 0, n, ownNetwork))
+	}) {
+		check(t, err)
+	}
+	for _, s := range stores {
+		for _, version := range []string{"", "2"} {
+			sample := bound(t, s, stable, version, most)
+			equal(t, "the clients of version "+version, sample, record.Sample{Level: sample.Level, Rows: holding(sample.Level, n)})
+			if sample.Rows > most || sample.Level < 2 || sample.Level > 3 {
+				t.Errorf("%+v", sample)
+			}
+		}
+	}
+}
+
+func boundRace(t *testing.T, s record.Store) { BoundRace(t, s) }

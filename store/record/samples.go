@@ -1,0 +1,82 @@
+package record
+
+import (
+	"context"
+	"math"
+)
+
+// Samples bound how many clients are recorded. Of a channel with more of them a sample
+// is kept: those whose IDs, which are digests, begin with so many zero bits. All
+// servers keep the same ones, and a smaller sample is part of the larger one before.
+type Samples interface {
+	// Bound returns the sample of a channel's clients or, with a version, of its tries.
+	// If there are more than most it deletes half of them first: of tries those of the
+	// networks that have the most, as long as that leaves others leastOfNetwork each,
+	// else whoever is no longer in the sample. It blocks other writers for short times
+	// only. ErrInvalid unless most is positive.
+	Bound(ctx context.Context, channel, version string, most int) (Sample, error)
+}
+
+// Sample is what is recorded of the clients of a channel or of a release.
+type Sample struct {
+	Level
+	OfNetwork int // the most clients of one network; 0: any number
+	Rows      int // clients that are recorded
+}
+
+// Level is how many zero bits the ID of a client begins with if it is in a sample.
+type Level int
+
+// MaxLevel is one in a thousand million.
+const MaxLevel Level = 30
+
+// Holds reports whether a sample of that level contains a client.
+func (l Level) Holds(id ClientID) bool {
+	below := l.Below()
+	return string(id[:]) < string(below)
+}
+
+// Rate returns the share of clients that a sample of that level contains.
+func (l Level) Rate() float64 { return 1 / float64(int64(1)<<l) }
+
+// Deviation returns the standard deviation of an estimate, of so many clients, that a
+// sample of that level gives.
+func (l Level) Deviation(clients int) float64 {
+	return math.Sqrt(float64(clients) * (1/l.Rate() - 1))
+}
+
+// Below returns what the bytes of all IDs in the sample are below; for adapters.
+func (l Level) Below() []byte {
+	if l == 0 {
+		return []byte("\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff")
+	}
+	below := make([]byte, len(ClientID{}))
+	below[(l-1)/8] = 0x80 >> ((l - 1) % 8)
+	return below
+}
+
+// leastOfNetwork is how many clients of a network are kept at least while others have
+// more.
+const leastOfNetwork = 10
+
+// MostOfNetwork returns the largest number of clients of each network with which at
+// most so many remain, 0 if that is below leastOfNetwork; for adapters. sizes are the
+// clients of each network.
+func MostOfNetwork(sizes []int, most int) int {
+	low, high := 0, most
+	for low < high {
+		middle, rows := (low+high+1)/2, 0
+		for _, n := range sizes {
+			rows += min(n, middle)
+		}
+		if rows <= most {
+			low = middle
+		} else {
+			high = middle - 1
+		}
+	}
+	if low < leastOfNetwork {
+		return 0
+	}
+	return low
+}

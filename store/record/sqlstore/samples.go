@@ -1,0 +1,101 @@
+package sqlstore
+
+import (
+	"context"
+	"fmt"
+
+	"tsmon/store/record"
+)
+
+// boundPiece bounds the rows that one transaction of Bound deletes.
+const boundPiece = 5000
+
+// sampled is a condition on the client of a row: that it is in the sample of the
+// channel $1, and the version, which has to follow.
+const sampled = `client < coalesce((SELECT below FROM tsmon.samples WHERE channel = $1 AND version = %s), $%d)`
+
+// Bound implements record.Samples.
+func (s Fleet) Bound(ctx context.Context, channel, version string, most int) (record.Sample, error) {
+	if most <= 0 || !record.Storable(channel) || !record.Storable(version) {
+		return record.Sample{}, fmt.Errorf("bound clients: %w: %d clients", record.ErrInvalid, most)
+	}
+	b := bounding{Fleet: s, table: "clients", where: "channel = $1 AND $2 = ''", args: []any{channel, version}, group: "channel"}
+	if version != "" {
+		b.table, b.where, b.group = "tries", "channel = $1 AND version = $2", "network"
+	}
+	sample, sizes, err := b.look(ctx)
+	for err == nil && sample.Rows > most && sample.Level < record.MaxLevel {
+		if n := record.MostOfNetwork(sizes, most/2); version != "" && n > 0 && (n < sample.OfNetwork || sample.OfNetwork == 0) {
+			sample.OfNetwork = n
+		} else {
+			sample.Level++
+		}
+		if err = b.set(ctx, sample); err == nil {
+			err = b.sweep(ctx, sample)
+		}
+		if err == nil {
+			sample, sizes, err = b.look(ctx)
+		}
+	}
+	if err == nil { // servers that did not know of it may have written more since
+		err = b.sweep(ctx, sample)
+	}
+	return sample, err
+}
+
+// bounding is a call of Bound.
+type bounding struct {
+	Fleet
+	table, where string
+	args         []any  // of where: $1 and $2
+	group        string // the column of networks, where there is one
+}
+
+// look returns the sample and how many rows each network has in it.
+func (b *bounding) look(ctx context.Context) (sample record.Sample, sizes []int, err error) {
+	var batch Batch
+	batch.Query(func(row Scanner) error { return row.Scan(&sample.Level, &sample.OfNetwork) },
+		`SELECT level, of_network FROM tsmon.samples WHERE channel = $1 AND version = $2`, b.args...)
+	batch.Query(collect(&sizes, scan(func(n *int) []any { return []any{n} })),
+		`SELECT count(*) FROM tsmon.`+b.table+` WHERE `+b.where+` AND `+fmt.Sprintf(sampled, "$2", 3)+` GROUP BY `+b.group, append(b.args, record.Level(0).Below())...)
+	err = b.send(ctx, central("look at a sample", Read), &batch)
+	for _, n := range sizes {
+		sample.Rows += n
+	}
+	return sample, sizes, err
+}
+
+// set makes the sample smaller, unless it is that small.
+func (b *bounding) set(ctx context.Context, s record.Sample) error {
+	var batch Batch
+	batch.Exec(`INSERT INTO tsmon.samples AS s (channel, version, level, below, of_network) VALUES ($1, $2, $3, $4, $5)
+		ON CONFLICT (channel, version) DO UPDATE SET level = greatest(s.level, excluded.level), below = CASE WHEN s.level > excluded.level THEN s.below ELSE excluded.below END,
+			of_network = CASE WHEN s.of_network = 0 OR excluded.of_network > 0 AND excluded.of_network < s.of_network THEN excluded.of_network ELSE s.of_network END`,
+		append(b.args, int64(s.Level), s.Level.Below(), s.OfNetwork)...)
+	return b.send(ctx, central("make a sample smaller", WriteFleet), &batch)
+}
+
+// sweep deletes what is not in the sample, in pieces.
+func (b *bounding) sweep(ctx context.Context, s record.Sample) error {
+	err := b.remove(ctx, `SELECT client FROM tsmon.`+b.table+` WHERE `+b.where+` AND client >= $3`, s.Level.Below())
+	if err == nil && s.OfNetwork > 0 {
+		err = b.remove(ctx, `SELECT client FROM (SELECT client, row_number() OVER (PARTITION BY network ORDER BY client) AS nth
+			FROM tsmon.tries WHERE channel = $1 AND version = $2) AS a WHERE nth > $3`, int64(s.OfNetwork))
+	}
+	return err
+}
+
+// remove deletes the clients that a statement with the parameter $3 selects.
+func (b *bounding) remove(ctx context.Context, clients string, arg any) error {
+	for more := true; more; {
+		var batch Batch
+		batch.Statements = []Statement{{
+			SQL:  `DELETE FROM tsmon.` + b.table + ` WHERE ` + b.where + ` AND client IN (` + clients + ` ORDER BY client LIMIT $4)`,
+			Args: append(b.args[:2:2], arg, boundPiece), Affected: func(rows int64) { more = rows == boundPiece },
+		}}
+		if err := b.send(ctx, central("sweep a sample", WriteFleet), &batch); err != nil {
+			return err
+		}
+	}
+	return nil
+}
