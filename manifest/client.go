@@ -28,7 +28,13 @@ var (
 type Client struct {
 	Version    string // installed
 	Target     string // OS-ARCH
-	BundleType string // see Key; empty or "unknown" if the application doesn't know
+	BundleType string // that it was installed from, see Key; empty or "unknown" if the application doesn't say
+	// Named is what the application sets with target(): the value of {{target}} in
+	// endpoints, and the only key that it looks up. Empty if it sets none.
+	Named string
+	// Downgrades is the application's allowDowngrades: every other version is an
+	// update.
+	Downgrades bool
 }
 
 // Response is an answer of an update endpoint as the updater reads it.
@@ -201,13 +207,14 @@ func parseClientDate(text string) (t time.Time, err error) {
 	return next.Add(-1), err
 }
 
-// Lookup finds a client's platform: OS-ARCH-TYPE first, then OS-ARCH. The dynamic
-// form has one for every client, with an empty key. Errors wrap ErrTarget.
-func (r *Response) Lookup(target, bundleType string) (key string, p Platform, err error) {
+// Lookup finds a client's platform: the key that it names, else OS-ARCH-TYPE, else
+// OS-ARCH. The dynamic form has one for every client, with an empty key. Errors wrap
+// ErrTarget.
+func (r *Response) Lookup(c Client) (key string, p Platform, err error) {
 	if r.Platforms == nil {
 		return "", r.Dynamic, nil
 	}
-	keys := candidates(target, bundleType)
+	keys := c.keys()
 	for _, key := range keys {
 		if p, ok := r.Platforms[key]; ok {
 			return key, p, nil
@@ -230,25 +237,38 @@ type Offer struct {
 // then looks up the platform of a newer one. It returns nil when the client is up
 // to date. Errors wrap ErrTarget or, for the client's own version, ErrVersion.
 func (r *Response) OfferTo(c Client) (*Offer, error) {
-	current, err := ParseClientVersion(c.Version)
+	updates, err := r.Updates(c)
+	if err != nil || !updates {
+		return nil, err
+	}
+	key, p, err := r.Lookup(c)
 	if err != nil {
 		return nil, err
 	}
-	if r.Version.Compare(current) <= 0 {
-		return nil, nil
-	}
-	key, p, err := r.Lookup(c.Target, c.BundleType)
-	if err != nil {
-		return nil, err
-	}
-	return &Offer{Version: r.Version.String(), Current: c.Version, Key: key, Notes: r.Notes, PubDate: r.PubDate, Platform: p}, nil
+	return r.offer(c, key, p), nil
 }
 
-// Verifier checks everything about the offer's signature that needs no bundle, and
-// returns the verifier to write the bundle to. Only its Verify proves the version
-// that the signature is bound to. Errors are those of package signing.
+// Updates reports whether the version of an answer is an update for a client. Errors
+// wrap ErrVersion.
+func (r *Response) Updates(c Client) (bool, error) {
+	current, err := ParseClientVersion(c.Version)
+	if err != nil {
+		return false, err
+	}
+	order := r.Version.Compare(current)
+	return order > 0 || c.Downgrades && order != 0, nil
+}
+
+func (r *Response) offer(c Client, key string, p Platform) *Offer {
+	return &Offer{Version: r.Version.String(), Current: c.Version, Key: key, Notes: r.Notes, PubDate: r.PubDate, Platform: p}
+}
+
+// Verifier checks everything about the offer's signature that needs no bundle, with
+// the keys that the installed version has, and returns the verifier to write the
+// bundle to. Only its Verify proves the version that the signature is bound to.
+// Errors are those of package signing.
 func (o *Offer) Verifier(keys signing.Keyring, requireVersion bool) (*signing.Verifier, error) {
-	sig, err := keys.Accept(o.Signature, signing.Claim{Version: o.Version, AllowUnbound: !requireVersion})
+	sig, err := keys.Accept(o.Signature, signing.Claim{Version: o.Version, AllowUnbound: !requireVersion, Installed: o.Current})
 	if err != nil {
 		return nil, err
 	}
@@ -266,39 +286,4 @@ func (m *Manifest) Unbound() []string {
 		}
 	}
 	return keys
-}
-
-// Outcome is the result of one client's check for updates.
-type Outcome struct {
-	Client Client
-	Offer  *Offer // nil: up to date, or Err
-	Err    error  // this client can't update
-}
-
-// Replay runs each client's updater on the bytes of a manifest, up to the checks of
-// the signature that need no bundle. requireVersion is the applications'
-// requireSignedVersion. A missing platform is an error even for clients that are up
-// to date, as it was before plugin 2.14.
-func Replay(data []byte, clients []Client, keys signing.Keyring, requireVersion bool) []Outcome {
-	outcomes := make([]Outcome, len(clients))
-	response, err := ParseResponse(data)
-	for i, c := range clients {
-		outcomes[i] = Outcome{Client: c, Err: err}
-		if err == nil {
-			outcomes[i].Offer, outcomes[i].Err = replay(response, c, keys, requireVersion)
-		}
-	}
-	return outcomes
-}
-
-func replay(r *Response, c Client, keys signing.Keyring, requireVersion bool) (*Offer, error) {
-	if _, _, err := r.Lookup(c.Target, c.BundleType); err != nil {
-		return nil, err
-	}
-	offer, err := r.OfferTo(c)
-	if err != nil || offer == nil {
-		return nil, err
-	}
-	_, err = offer.Verifier(keys, requireVersion)
-	return offer, err
 }

@@ -42,7 +42,7 @@ func TestLookup(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := response(t, `{"version":"1.2.3","platforms":`+platforms(c.keys...)+`}`)
-			key, p, err := r.Lookup(c.target, c.bundleType)
+			key, p, err := r.Lookup(manifest.Client{Target: c.target, BundleType: c.bundleType})
 			if c.want == "" {
 				if !errors.Is(err, manifest.ErrTarget) || !strings.HasSuffix(err.Error(), c.says) || key != "" || p != (manifest.Platform{}) {
 					t.Errorf("found %q, %v; want an error that ends in %q", key, err, c.says)
@@ -54,7 +54,7 @@ func TestLookup(t *testing.T) {
 			}
 		})
 	}
-	key, p, err := response(t, dynamicForm).Lookup("any-thing", "at all")
+	key, p, err := response(t, dynamicForm).Lookup(manifest.Client{Target: "any-thing", BundleType: "at all"})
 	if want := (manifest.Platform{Signature: "s", URL: "https://h/l"}); err != nil || key != "" || p != want {
 		t.Errorf("the dynamic form gives %q %+v, %v", key, p, err)
 	}
@@ -135,52 +135,6 @@ func TestOfferVerifier(t *testing.T) {
 			accepted := c.err == nil && !c.form
 			if c.err != nil && !errors.Is(err, c.err) || errors.As(err, &form) != c.form || (verifier != nil) != accepted || (err == nil) != accepted {
 				t.Errorf("got %v, %v", verifier, err)
-			}
-		})
-	}
-}
-
-func TestReplay(t *testing.T) {
-	text := goodDocument(t)
-	darwin := manifest.Client{Version: "1.2.2", Target: "darwin-x86_64", BundleType: "app"}
-	windows := manifest.Client{Version: "1.2.2", Target: "windows-x86_64", BundleType: "msi"}
-	current := manifest.Client{Version: "1.2.3", Target: "darwin-x86_64"}
-	absent := manifest.Client{Version: "1.2.3", Target: "linux-x86_64"}
-	clients := []manifest.Client{darwin, windows, current, absent}
-	type outcome struct {
-		key string // of the offer
-		err error
-	}
-	for _, c := range []struct {
-		name    string
-		text    string
-		keys    signing.Keyring
-		require bool
-		want    []outcome
-	}{
-		{"strict", text, keyring(t, pub), true, []outcome{{"darwin-x86_64", nil}, {"windows-x86_64", signing.ErrUnbound}, {"", nil}, {"", manifest.ErrTarget}}},
-		{"unbound allowed", text, keyring(t, pub), false, []outcome{{"darwin-x86_64", nil}, {"windows-x86_64", nil}, {"", nil}, {"", manifest.ErrTarget}}},
-		{"other key", text, keyring(t, otherPub), false, []outcome{{"darwin-x86_64", signing.ErrUntrustedKey}, {"windows-x86_64", signing.ErrUntrustedKey}, {"", nil}, {"", manifest.ErrTarget}}},
-		{"announced higher than signed", with(t, text, `"1.2.3"`, `"1.2.4"`), keyring(t, pub), false, []outcome{{"darwin-x86_64", signing.ErrBound}, {"windows-x86_64", nil}, {"darwin-x86_64", signing.ErrBound}, {"", manifest.ErrTarget}}},
-		{"rolled back", with(t, text, `"1.2.3"`, `"1.0.0"`), keyring(t, pub), true, []outcome{{"", nil}, {"", nil}, {"", nil}, {"", manifest.ErrTarget}}},
-		{"one bad platform breaks all", with(t, text, "https://releases.example.com/App_x64.msi.zip", "App_x64.msi.zip"), keyring(t, pub), true,
-			[]outcome{{"", manifest.ErrShape}, {"", manifest.ErrShape}, {"", manifest.ErrShape}, {"", manifest.ErrShape}}},
-		{"no JSON", "<html>", keyring(t, pub), true,
-			[]outcome{{"", manifest.ErrNotJSON}, {"", manifest.ErrNotJSON}, {"", manifest.ErrNotJSON}, {"", manifest.ErrNotJSON}}},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			outcomes := manifest.Replay([]byte(c.text), clients, c.keys, c.require)
-			if len(outcomes) != len(clients) {
-				t.Fatalf("%d outcomes for %d clients", len(outcomes), len(clients))
-			}
-			for i, got := range outcomes {
-				key := ""
-				if got.Offer != nil {
-					key = got.Offer.Key
-				}
-				if want := c.want[i]; got.Client != clients[i] || key != want.key || !errors.Is(got.Err, want.err) || (got.Err == nil) != (want.err == nil) {
-					t.Errorf("%+v is offered %q, %v; want %q, %v", got.Client, key, got.Err, want.key, want.err)
-				}
 			}
 		})
 	}

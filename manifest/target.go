@@ -59,18 +59,22 @@ func ParseKey(text string) (Key, error) {
 }
 
 // bundleFiles are the endings of bundles, longest first, with the platforms whose
-// updater installs them: OS-TYPE, and OS- for plain keys.
-var bundleFiles = []struct{ ending, platforms string }{
-	{".appimage.tar.gz", "linux- linux-appimage"},
-	{".app.tar.gz", "darwin- darwin-app"},
-	{".tar.gz", "darwin- darwin-app linux- linux-appimage"},
-	{".appimage", "linux- linux-appimage"},
-	{".deb", "linux- linux-deb"},
-	{".rpm", "linux- linux-rpm"},
-	{".zip", "windows- windows-msi windows-nsis"},
-	{".msi", "windows- windows-msi windows-nsis"},
-	{".exe", "windows- windows-msi windows-nsis"},
-	{".dmg", ""}, {".pkg", ""}, {".sig", ""},
+// updater installs them, OS-TYPE, and OS- for plain keys, and the type that they
+// install, empty if the ending doesn't tell.
+var bundleFiles = []struct{ ending, platforms, kind string }{
+	{".appimage.tar.gz", "linux- linux-appimage", "appimage"},
+	{".app.tar.gz", "darwin- darwin-app", "app"},
+	{".tar.gz", "darwin- darwin-app linux- linux-appimage", ""},
+	{".appimage", "linux- linux-appimage", "appimage"},
+	{".deb", "linux- linux-deb", "deb"},
+	{".rpm", "linux- linux-rpm", "rpm"},
+	{".msi.zip", "windows- windows-msi windows-nsis", "msi"},
+	{".nsis.zip", "windows- windows-msi windows-nsis", "nsis"},
+	{".exe.zip", "windows- windows-msi windows-nsis", "nsis"},
+	{".zip", "windows- windows-msi windows-nsis", ""},
+	{".msi", "windows- windows-msi windows-nsis", "msi"},
+	{".exe", "windows- windows-msi windows-nsis", "nsis"},
+	{".dmg", "", ""}, {".pkg", "", ""}, {".sig", "", ""},
 }
 
 // installable names the files that the updater of a system installs.
@@ -87,22 +91,21 @@ func (k Key) Installable() string { return installable[k.OS] }
 // known is false if the name has no known ending. On Windows the updater looks at
 // the content, so it installs either type.
 func (k Key) Installs(name string) (fits, known bool) {
+	platforms, _, known := fileKind(name)
+	return slices.Contains(strings.Fields(platforms), k.OS+"-"+k.Type), known
+}
+
+// fileKind returns the platforms of bundleFiles for a file, and the type that it
+// installs.
+func fileKind(name string) (platforms, kind string, known bool) {
 	name = strings.ToLower(name)
 	for _, f := range bundleFiles {
 		if stem, ok := strings.CutSuffix(name, f.ending); ok && stem != "" {
-			return slices.Contains(strings.Fields(f.platforms), k.OS+"-"+k.Type), true
+			return f.platforms, f.kind, true
 		}
 	}
-	return false, false
+	return "", "", false
 }
 
 // Target returns the key without its bundle type, OS-ARCH.
 func (k Key) Target() string { return k.OS + "-" + k.Arch }
-
-// candidates are the keys that a client tries, in order.
-func candidates(target, bundleType string) []string {
-	if bundleType == "" || bundleType == "unknown" {
-		return []string{target}
-	}
-	return []string{target + "-" + bundleType, target}
-}

@@ -28,7 +28,7 @@ func TestCheckTrust(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	own := append(keyring(t, pub), key.Public())
+	own := append(keyring(t, pub), signing.TrustedKey{PublicKey: key.Public()})
 	forTarget := func(target string) string {
 		return with(t, text, testdata(t, bound), sign(t, key, signing.Comment{Version: "1.2.3", Target: target}))
 	}

@@ -16,10 +16,14 @@ type Claim struct {
 	AllowUnbound bool
 	// AnyKey accepts keys outside the keyring.
 	AnyKey bool
+	// Installed is the version of the application that is to install the bundle: the
+	// key must be one that this version has. Empty: any key of the ring is good, as
+	// for records and logs, which outlive the keys.
+	Installed string
 }
 
 // A Fault is one reason not to accept a signature. Err wraps ErrUntrustedKey,
-// ErrUnbound or ErrBound.
+// ErrNotBuiltIn, ErrUnbound or ErrBound.
 type Fault struct {
 	Err  error
 	Mend string // what to do about it
@@ -63,8 +67,12 @@ func (k Keyring) Accept(text string, c Claim) (Signature, error) {
 		}
 	}
 	if !c.AnyKey {
-		_, err := k.signer(s)
+		key, err := k.signer(s)
 		add(err, "sign with a trusted key, or add the key to trusted_keys")
+		if err == nil && c.Installed != "" && !key.Contains(c.Installed) {
+			add(fmt.Errorf("%w: it is by key %s, and version %s has %s", ErrNotBuiltIn, key.ID(), c.Installed, k.BuiltInto(c.Installed).IDs()),
+				"sign with a key that the installed version has")
+		}
 	}
 	if c.Version != "" {
 		add(checkVersion(s, c.Version, !c.AllowUnbound), "sign the bundle again for this version")

@@ -132,7 +132,7 @@ func TestAcceptComparesTargets(t *testing.T) {
 
 func TestAcceptReportsEveryFault(t *testing.T) {
 	s := sign(t, signing.Comment{Version: "1.2.3", Target: "linux-x86_64"})
-	other := signing.Keyring{newKey(t).Public()}
+	other := signing.Keyring{{PublicKey: newKey(t).Public()}}
 	got, err := other.Accept(s.String(), signing.Claim{Version: "1.2.4", Targets: []string{"linux-x86_64", "darwin-x86_64"}})
 	var faults signing.Faults
 	if !errors.As(err, &faults) || len(faults) != 3 || got != s {
@@ -147,7 +147,7 @@ func TestAcceptReportsEveryFault(t *testing.T) {
 
 func TestAcceptWantsATrustedKey(t *testing.T) {
 	s := sign(t, signing.Comment{Version: "1.2.3"})
-	for name, ring := range map[string]signing.Keyring{"another key": {newKey(t).Public()}, "no key": nil} {
+	for name, ring := range map[string]signing.Keyring{"another key": {{PublicKey: newKey(t).Public()}}, "no key": nil} {
 		if _, err := ring.Accept(s.String(), signing.Claim{Version: "1.2.3"}); !errors.Is(err, signing.ErrUntrustedKey) {
 			t.Errorf("%s: %v", name, err)
 		}

@@ -4,42 +4,100 @@ import (
 	"cmp"
 	"crypto/ed25519"
 	"fmt"
+	"slices"
 	"strings"
 )
 
-// A Keyring is the set of public keys whose signatures are trusted.
-type Keyring []PublicKey
+// A TrustedKey is a public key and the versions of the application that have it
+// built in. Its signatures of earlier times stay good when its span has ended.
+type TrustedKey struct {
+	PublicKey
+	Span
+}
 
-// ParseKeyring parses keys with ParsePublicKey and drops duplicates. Two different
-// keys with the same id are refused, since signatures name their key by id only.
+// Name is the key's id and its span.
+func (k TrustedKey) Name() string { return strings.TrimSpace(k.ID() + " " + k.Span.String()) }
+
+// A Keyring is the set of public keys whose signatures are trusted.
+type Keyring []TrustedKey
+
+// A KeyText is a trusted key as it is configured.
+type KeyText struct{ Key, From, Until string }
+
+// ParseKeyring parses keys with ParsePublicKey and drops duplicates. Refused are two
+// different keys with the same id, since signatures name their key by id only, and
+// two spans of one key.
 //
 // The error gives the key's number, from 1, and wraps a *FormatError.
-func ParseKeyring(keys []string) (Keyring, error) {
+func ParseKeyring(keys []KeyText) (Keyring, error) {
 	var ring Keyring
 	for i, text := range keys {
-		key, err := ParsePublicKey(text)
+		key, err := parseTrustedKey(text)
 		if err != nil {
 			return nil, fmt.Errorf("trusted key %d: %w", i+1, err)
 		}
 		switch same, found := ring.Find(key.ID()); {
 		case !found:
 			ring = append(ring, key)
-		case same != key:
+		case same.PublicKey != key.PublicKey:
 			return nil, fmt.Errorf("trusted key %d: %w", i+1,
 				malformed("another trusted key has the id "+key.ID(), "one of the two is damaged or forged: remove it"))
+		case same != key:
+			return nil, fmt.Errorf("trusted key %d: %w", i+1,
+				malformed("key "+key.ID()+" stands twice, for different versions", "write it once, with the first version that has it and the first that no longer has it"))
 		}
 	}
 	return ring, nil
 }
 
+func parseTrustedKey(text KeyText) (TrustedKey, error) {
+	key, err := ParsePublicKey(text.Key)
+	k := TrustedKey{key, Span{text.From, text.Until}}
+	if err == nil {
+		err = k.Check()
+	}
+	return k, err
+}
+
 // Find returns the key with that id.
-func (k Keyring) Find(id string) (PublicKey, bool) {
+func (k Keyring) Find(id string) (TrustedKey, bool) {
 	for _, key := range k {
 		if key.ID() == id {
 			return key, true
 		}
 	}
-	return PublicKey{}, false
+	return TrustedKey{}, false
+}
+
+// Trusts reports whether a key is in the ring, for whatever versions.
+func (k Keyring) Trusts(key PublicKey) bool {
+	same, found := k.Find(key.ID())
+	return found && same.PublicKey == key
+}
+
+// Spanned reports whether some version of the application lacks one of the keys.
+func (k Keyring) Spanned() bool {
+	return slices.ContainsFunc(k, func(key TrustedKey) bool { return key.Span != Span{} })
+}
+
+// BuiltInto returns the keys that a version of the application has.
+func (k Keyring) BuiltInto(version string) Keyring {
+	var ring Keyring
+	for _, key := range k {
+		if key.Contains(version) {
+			ring = append(ring, key)
+		}
+	}
+	return ring
+}
+
+// IDs lists the ids of the keys, "none" if there are none.
+func (k Keyring) IDs() string {
+	ids := make([]string, len(k))
+	for i, key := range k {
+		ids[i] = key.ID()
+	}
+	return cmp.Or(strings.Join(ids, ", "), "none")
 }
 
 // VerifyDigest verifies a prehashed signature over the digest of a bundle.
@@ -58,15 +116,11 @@ func (k Keyring) VerifyDigest(s Signature, d Digest) error {
 }
 
 // signer returns the trusted key that s names.
-func (k Keyring) signer(s Signature) (PublicKey, error) {
+func (k Keyring) signer(s Signature) (TrustedKey, error) {
 	if key, found := k.Find(s.KeyID()); found {
 		return key, nil
 	}
-	ids := make([]string, len(k))
-	for i, key := range k {
-		ids[i] = key.ID()
-	}
-	return PublicKey{}, fmt.Errorf("%w: it names key %s; trusted: %s", ErrUntrustedKey, s.KeyID(), cmp.Or(strings.Join(ids, ", "), "none"))
+	return TrustedKey{}, fmt.Errorf("%w: it names key %s; trusted: %s", ErrUntrustedKey, s.KeyID(), k.IDs())
 }
 
 // check verifies s over message. The error says what to suspect.

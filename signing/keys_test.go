@@ -91,7 +91,7 @@ func TestPrivateKeyShapes(t *testing.T) {
 		if c.password != "" {
 			password = testdata(t, c.password)
 		}
-		public := keyring(t, c.public)[0]
+		public := keyring(t, c.public)[0].PublicKey
 		text := testdata(t, c.file)
 		file := text
 		if !strings.HasPrefix(text, "untrusted") {
@@ -133,7 +133,7 @@ func checkOpens(t *testing.T, sealed signing.KeyFile, password string, public si
 	if want := "timestamp:1\tfile:f\tversion:1.0.0\ttarget:linux-x86_64"; s.TrustedComment() != want {
 		t.Errorf("trusted comment %q, want %q", s.TrustedComment(), want)
 	}
-	if err := verify(signing.Keyring{public}, s, "bundle"); err != nil {
+	if err := verify(signing.Keyring{{PublicKey: public}}, s, "bundle"); err != nil {
 		t.Error(err)
 	}
 }
@@ -299,7 +299,7 @@ func TestComments(t *testing.T) {
 		if err != nil || again != s {
 			t.Errorf("%s: does not parse back: %v", name, err)
 		}
-		if err := verify(signing.Keyring{key.Public()}, again, "x"); err != nil {
+		if err := verify(signing.Keyring{{PublicKey: key.Public()}}, again, "x"); err != nil {
 			t.Errorf("%s: %v", name, err)
 		}
 		version, _ := s.Version()
@@ -384,22 +384,22 @@ func TestSecretsAreNotPrinted(t *testing.T) {
 
 func TestKeyring(t *testing.T) {
 	a, b := newKey(t).Public(), newKey(t).Public()
-	ring, err := signing.ParseKeyring([]string{a.Tauri(), b.String(), a.File(), a.String()})
+	ring, err := signing.ParseKeyring([]signing.KeyText{{Key: a.Tauri()}, {Key: b.String()}, {Key: a.File()}, {Key: a.String()}})
 	if err != nil || len(ring) != 2 {
 		t.Fatalf("%d keys, %v", len(ring), err)
 	}
-	if found, ok := ring.Find(b.ID()); !ok || found != b {
+	if found, ok := ring.Find(b.ID()); !ok || found.PublicKey != b {
 		t.Error("second key is not found")
 	}
 	if _, ok := ring.Find("0000000000000000"); ok {
 		t.Error("a key that is not there is found")
 	}
 
-	_, err = signing.ParseKeyring([]string{a.String(), "nonsense"})
+	_, err = signing.ParseKeyring([]signing.KeyText{{Key: a.String()}, {Key: "nonsense"}})
 	checkFormatError(t, "second key", "nonsense", err, "trusted key 2")
 
 	twin := unbase64(t, a.String())
 	twin[41] ^= 1
-	_, err = signing.ParseKeyring([]string{a.String(), rebase64(twin)})
+	_, err = signing.ParseKeyring([]signing.KeyText{{Key: a.String()}, {Key: rebase64(twin)}})
 	checkFormatError(t, "twin", rebase64(twin), err, a.ID())
 }

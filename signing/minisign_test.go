@@ -74,7 +74,7 @@ func TestMinisignSignsWithOurs(t *testing.T) {
 		if s.Prehashed() != (kind == "-H") {
 			t.Errorf("%s: Prehashed is %v", kind, s.Prehashed())
 		}
-		if err := verify(signing.Keyring{key.Public()}, s, "content"); err != nil {
+		if err := verify(signing.Keyring{{PublicKey: key.Public()}}, s, "content"); err != nil {
 			t.Errorf("%s: %v", kind, err)
 		}
 	}

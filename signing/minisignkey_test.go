@@ -16,5 +16,5 @@ func TestOpensMinisignKey(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	checkOpens(t, sealed, testdata(t, "minisign/password.txt"), keyring(t, "minisign/minisign.pub")[0])
+	checkOpens(t, sealed, testdata(t, "minisign/password.txt"), keyring(t, "minisign/minisign.pub")[0].PublicKey)
 }

@@ -9,7 +9,8 @@
 //
 // A PublicKey is its counterpart. Applications have one built in, as the base64 of
 // a .pub file in plugins.updater.pubkey of tauri.conf.json. A Keyring is the set of
-// keys that are trusted; there is more than one while a key is being replaced.
+// keys that are trusted, each with the Span of versions that have it built in; there
+// is more than one once a key was replaced.
 //
 // A Signature is a minisign signature file of four lines:
 //
@@ -56,6 +57,10 @@ import (
 var (
 	// ErrUntrustedKey is returned for a signature by a key outside the keyring.
 	ErrUntrustedKey = errors.New("signed by a key that is not trusted")
+
+	// ErrNotBuiltIn means that a signature is by a trusted key that the installed
+	// version of the application does not have.
+	ErrNotBuiltIn = errors.New("signed by a key that the installed version does not have")
 
 	// ErrSignature means that bundle, signature or trusted comment was changed
 	// after signing.

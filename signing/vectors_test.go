@@ -40,9 +40,9 @@ func testdata(t testing.TB, name string) string {
 
 func keyring(t testing.TB, files ...string) signing.Keyring {
 	t.Helper()
-	var texts []string
+	var texts []signing.KeyText
 	for _, f := range files {
-		texts = append(texts, testdata(t, f))
+		texts = append(texts, signing.KeyText{Key: testdata(t, f)})
 	}
 	ring, err := signing.ParseKeyring(texts)
 	if err != nil {

@@ -27,7 +27,7 @@ func (k Keyring) Verifier(s Signature) (*Verifier, error) {
 	if err != nil {
 		return nil, err
 	}
-	v := &Verifier{key: key, sig: s, hash: NewHash()}
+	v := &Verifier{key: key.PublicKey, sig: s, hash: NewHash()}
 	if !s.Prehashed() {
 		v.bundle = new(bytes.Buffer)
 	}

@@ -31,7 +31,7 @@ func newSigner(t testing.TB) signer {
 	return signer{t, key}
 }
 
-func (s signer) keys() signing.Keyring { return signing.Keyring{s.key.Public()} }
+func (s signer) keys() signing.Keyring { return signing.Keyring{{PublicKey: s.key.Public()}} }
 
 // sign returns a bundle's signature, bound to version unless that is empty.
 func (s signer) sign(bundle, version string) string {

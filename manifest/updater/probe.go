@@ -101,14 +101,14 @@ func (p *Prober) updater() *Updater {
 // FetchManifest fetches the bytes of a manifest, at most manifest.MaxSize of
 // them, within CheckTimeout. Every status but 2xx with a body is an error.
 func (u *Updater) FetchManifest(ctx context.Context, address string) ([]byte, error) {
-	status, body, err := u.ask(ctx, address)
-	if err == nil && status == http.StatusNoContent {
-		err = fmt.Errorf("%w %d", ErrStatus, status)
+	got, err := u.ask(ctx, address)
+	if err == nil && got.status == http.StatusNoContent {
+		err = fmt.Errorf("%w %d", ErrStatus, got.status)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", address, err)
 	}
-	return body, nil
+	return got.body, nil
 }
 
 // Bundles downloads every bundle of a manifest, two at a time, and verifies it as a

@@ -79,7 +79,10 @@ type Attempt struct {
 type Result struct {
 	Offer    *manifest.Offer    // nil: no update
 	Response *manifest.Response // nil after a 204
-	URL      string             // of the endpoint that decided
+	// Shows is the version that the endpoint has for the client, also when that is no
+	// update; empty if it does not say.
+	Shows    string
+	URL      string // of the endpoint that decided
 	Attempts []Attempt
 }
 
@@ -90,23 +93,23 @@ func (u *Updater) Check(ctx context.Context) (*Result, error) {
 	var last error
 	for _, endpoint := range u.Endpoints {
 		address := u.expand(endpoint)
-		status, body, err := u.ask(ctx, address)
-		result.Attempts = append(result.Attempts, Attempt{address, status, err})
+		got, err := u.ask(ctx, address)
+		result.Attempts = append(result.Attempts, Attempt{address, got.status, err})
 		switch {
 		case ctx.Err() != nil:
 			return result, ctx.Err()
-		case status == http.StatusNoContent:
-			result.URL = address
+		case got.status == http.StatusNoContent:
+			result.URL, result.Shows = address, got.shows
 			return result, nil
 		case errors.Is(err, ErrStatus):
 			continue
-		case errors.Is(err, errAddress), err != nil && status != 0: // a 2xx answer that broke off
+		case errors.Is(err, errAddress), err != nil && got.status != 0: // a 2xx answer that broke off
 			return result, fmt.Errorf("%s: %w", address, err)
 		case err != nil:
 			last = fmt.Errorf("%s: %w", address, err)
 			continue
 		}
-		response, err := manifest.ParseResponse(body)
+		response, err := manifest.ParseResponse(got.body)
 		result.Attempts[len(result.Attempts)-1].Err = err
 		if errors.Is(err, manifest.ErrShape) {
 			last = fmt.Errorf("%s: %w", address, err)
@@ -115,7 +118,7 @@ func (u *Updater) Check(ctx context.Context) (*Result, error) {
 		if err != nil {
 			return result, fmt.Errorf("%s: %w", address, err)
 		}
-		result.URL, result.Response = address, response
+		result.URL, result.Response, result.Shows = address, response, response.Version.String()
 		result.Offer, err = response.OfferTo(u.Client)
 		return result, err
 	}
@@ -127,7 +130,7 @@ func (u *Updater) expand(endpoint string) string {
 	os, arch, _ := strings.Cut(u.Client.Target, "-")
 	values := map[string]string{
 		"current_version": strings.ReplaceAll(strings.TrimLeft(u.Client.Version, "v"), "+", "%2B"),
-		"target":          os,
+		"target":          cmp.Or(u.Client.Named, os),
 		"arch":            arch,
 		"bundle_type":     cmp.Or(u.Client.BundleType, "unknown"),
 	}
@@ -137,23 +140,33 @@ func (u *Updater) expand(endpoint string) string {
 	return endpoint
 }
 
-func (u *Updater) ask(ctx context.Context, address string) (status int, body []byte, err error) {
+// answer is what an endpoint answered; status is 0 without one.
+type answer struct {
+	status int
+	shows  string // X-Tsmon-Shows of tsmon serve, a version; empty if there is none
+	body   []byte
+}
+
+func (u *Updater) ask(ctx context.Context, address string) (got answer, err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, cmp.Or(u.CheckTimeout, 30*time.Second), ErrTimeout)
 	defer cancel()
 	response, err := u.get(ctx, address, "application/json")
 	if err != nil {
-		return 0, nil, cause(ctx, err)
+		return got, cause(ctx, err)
 	}
 	defer response.Body.Close()
-	status = response.StatusCode
-	if err := checkStatus(status); err != nil {
-		return status, nil, err
+	got.status = response.StatusCode
+	if version, err := manifest.ParseVersion(response.Header.Get("X-Tsmon-Shows")); err == nil {
+		got.shows = version.String()
 	}
-	body, err = io.ReadAll(io.LimitReader(response.Body, manifest.MaxSize+1))
-	if err == nil && len(body) > manifest.MaxSize {
+	if err := checkStatus(got.status); err != nil {
+		return got, err
+	}
+	got.body, err = io.ReadAll(io.LimitReader(response.Body, manifest.MaxSize+1))
+	if err == nil && len(got.body) > manifest.MaxSize {
 		err = fmt.Errorf("the answer is longer than %d bytes", manifest.MaxSize)
 	}
-	return status, body, cause(ctx, err)
+	return got, cause(ctx, err)
 }
 
 func (u *Updater) get(ctx context.Context, address, accept string) (*http.Response, error) {

@@ -1,0 +1,115 @@
+package manifest
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+var (
+	// ErrFormat means that the updater of a client refuses a bundle: it fails with
+	// InvalidUpdaterFormat after the download, at every start of the application.
+	ErrFormat = errors.New("the updater can't install it")
+	// ErrBeside means that a bundle installs the application a second time, as
+	// another type: an MSI beside an installation by nsis, or the other way round.
+	ErrBeside = errors.New("it would be installed beside the application")
+	// ErrUnfit means that an answer has bundles for a client's platform, and none for
+	// the type that the client was installed from.
+	ErrUnfit = errors.New("no bundle of the client's type")
+)
+
+// Type returns the bundle type that a client was installed from, empty if it does not
+// say or names one that its system doesn't have.
+func (c Client) Type() string {
+	os, _, _ := strings.Cut(c.Target, "-")
+	if slices.Contains(bundleTypes[os], c.BundleType) {
+		return c.BundleType
+	}
+	return ""
+}
+
+// keys are the keys that a client tries, in order.
+func (c Client) keys() []string {
+	switch {
+	case c.Named != "":
+		return []string{c.Named}
+	case c.Type() != "":
+		return []string{c.Target + "-" + c.Type(), c.Target}
+	}
+	return []string{c.Target}
+}
+
+// Suits reports why a client can't use what Lookup has found under a key, as far as
+// the name of the file tells. On Linux the type of the installation must be that of
+// the bundle: a client that does not know its type installs an AppImage. On Windows
+// the plain key must not lead to the other installer; under a key with a type the
+// publisher may have put either. Errors wrap ErrFormat or ErrBeside.
+func (c Client) Suits(key string, p Platform) error {
+	k, err := ParseKey(c.Target)
+	if err != nil {
+		return nil //nolint:nilerr // nothing is known of such a platform
+	}
+	k.Type = c.Type()
+	name := bundleName(p)
+	platforms, kind, known := fileKind(name)
+	plain := key == c.Target
+	if key == "" { // the dynamic form
+		plain = k.OS == "windows"
+	}
+	switch {
+	case known && !slices.Contains(strings.Fields(platforms), k.OS+"-"+k.Type),
+		k.OS == "linux" && k.Type == "" && kind != "" && kind != "appimage",
+		!known && plain && k.OS == "linux" && k.Type != "" && k.Type != "appimage": // the plain key is the AppImage's
+		return fmt.Errorf("%w: %s is no %s", ErrFormat, name, k.wanted())
+	case k.OS == "windows" && plain && kind != "" && k.Type != "" && kind != k.Type:
+		return fmt.Errorf("%w: %s is %s, the installation %s", ErrBeside, name, kind, k.Type)
+	}
+	return nil
+}
+
+// wanted names the bundles that a client of the key installs.
+func (k Key) wanted() string {
+	switch {
+	case k.OS == "linux" && k.Type == "":
+		return "AppImage"
+	case k.Type == "appimage":
+		return "AppImage"
+	case k.Type == "":
+		return installable[k.OS]
+	}
+	return k.Type
+}
+
+// Choose decides for a server what a client is offered: nil if it is up to date. It
+// never offers what Suits refuses. Errors wrap ErrTarget, also for a client that is up
+// to date, ErrUnfit or ErrVersion.
+func (r *Response) Choose(c Client) (*Offer, error) {
+	updates, err := r.Updates(c)
+	if err != nil {
+		return nil, err
+	}
+	key, p, err := r.Lookup(c)
+	switch {
+	case err != nil && !r.serves(c.Target):
+		return nil, err
+	case !updates:
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("%w: the manifest has no %s", ErrUnfit, strings.Join(c.keys(), " and no "))
+	}
+	if err := c.Suits(key, p); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrUnfit, err)
+	}
+	return r.offer(c, key, p), nil
+}
+
+// serves reports whether an answer has a bundle of any type for a target.
+func (r *Response) serves(target string) bool {
+	for key := range r.Platforms {
+		if key == target || strings.HasPrefix(key, target+"-") {
+			return true
+		}
+	}
+	return false
+}
