@@ -10,8 +10,9 @@
 //
 // An entry is created only where none exists, so of any number of writers one
 // gets each sequence number. An entry holds the hash of the entry before it and
-// the manifest that the channel shows from then on. Updating the view means
-// copying that manifest, which anybody who finds it outdated may do at any time.
+// the release that the channel shows from then on, with the paths of its bundles.
+// Updating the view means rendering that with the public URL of the store, which
+// anybody who finds it outdated may do at any time.
 //
 // Whoever updates the view reads the manifest with its ETag first, learns the
 // head of the log second, and then swaps on the condition that the ETag still
@@ -79,10 +80,10 @@ type Entry struct {
 	Who      string    `json:"who"`
 	When     time.Time `json:"when"`
 	Why      string    `json:"why,omitempty"`
-	// Manifest is what clients see; its sequence is the entry's.
-	Manifest manifest.Manifest `json:"manifest"`
+	// Release is what the channel shows.
+	Release Release `json:"release"`
 	// Rollout is a newer release that only some clients get so far, or nil. All
-	// other clients get Version, Targets and Manifest.
+	// other clients get Release.
 	Rollout *Rollout `json:"rollout,omitempty"`
 }
 
@@ -173,7 +174,7 @@ func CheckName(channel string) error {
 	switch {
 	case !name.MatchString(channel):
 		return fmt.Errorf("%w: %q; use lower-case letters, digits and hyphens", ErrName, channel)
-	case channel == "releases" || channel == "log" || channel == "uploads":
+	case slices.Contains([]string{"releases", "staged", "log", "uploads"}, channel):
 		return fmt.Errorf("%w: %q is a folder of the store", ErrName, channel)
 	}
 	return nil
@@ -210,8 +211,7 @@ func (e *Entry) encode() ([]byte, error) {
 	return buf.Bytes(), err
 }
 
-// decodeEntry reads an entry and checks it against its own manifest, which clients
-// must be able to read. Stricter rules for new manifests don't apply: a log
+// decodeEntry reads an entry and checks that clients can read its manifests. Stricter rules for new manifests don't apply: a log
 // outlives them.
 func decodeEntry(data []byte) (Entry, error) {
 	var e Entry
@@ -221,15 +221,11 @@ func decodeEntry(data []byte) (Entry, error) {
 	if _, err := manifest.ParseVersion(e.Version); err != nil {
 		return Entry{}, err
 	}
-	shown, err := e.Manifest.Encode()
-	if err != nil {
-		return Entry{}, err
+	if err := e.Release.check(e.Sequence); err != nil {
+		return Entry{}, fmt.Errorf("its release: %w", err)
 	}
-	if _, err := manifest.ParseResponse(shown); err != nil {
-		return Entry{}, fmt.Errorf("its manifest: %w", err)
-	}
-	if e.Manifest.Sequence != e.Sequence || e.Manifest.Version != e.Version {
-		return Entry{}, fmt.Errorf("its manifest shows version %s as entry %d", e.Manifest.Version, e.Manifest.Sequence)
+	if e.Release.Version != e.Version {
+		return Entry{}, fmt.Errorf("its release is %s, not %s", e.Release.Version, e.Version)
 	}
 	if e.Rollout == nil {
 		return e, nil

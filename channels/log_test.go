@@ -4,6 +4,8 @@ import (
 	"errors"
 	"strings"
 	"testing"
+
+	"tsmon/manifest"
 )
 
 // history makes a log of "publish V" and "rollback V" moves.
@@ -73,7 +75,7 @@ func TestCheckName(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	for _, bad := range []string{"", "Stable", "log", "releases", "uploads", "a/b", "..", ".x", "1st", "a b", "ñ", strings.Repeat("a", 33), "a\x00"} {
+	for _, bad := range []string{"", "Stable", "log", "releases", "staged", "uploads", "a/b", "..", ".x", "1st", "a b", "ñ", strings.Repeat("a", 33), "a\x00"} {
 		if err := CheckName(bad); !errors.Is(err, ErrName) {
 			t.Errorf("%q: error %v, want ErrName", bad, err)
 		}
@@ -82,17 +84,25 @@ func TestCheckName(t *testing.T) {
 
 func FuzzDecodeEntry(f *testing.F) {
 	e := entry(Publish, "1.0.0", "", "")
-	e.Sequence, e.Manifest.Sequence = 1, 1
+	e.Sequence = 1
 	data, err := e.encode()
 	if err != nil {
 		f.Fatal(err)
 	}
 	f.Add(data)
-	f.Add([]byte(`{"sequence":1,"manifest":{}}`))
+	f.Add([]byte(`{"sequence":1,"release":{}}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		e, err := decodeEntry(data)
-		if err == nil && (e.Manifest.Version != e.Version || e.Manifest.Sequence != e.Sequence) {
-			t.Errorf("accepted an entry that is not its manifest's: %+v", e)
+		if err != nil {
+			return
+		}
+		m := e.Render("https://example.com")
+		shown, err := m.Encode()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if response, err := manifest.ParseResponse(shown); err != nil || response.Version.String() != strings.TrimPrefix(e.Version, "v") {
+			t.Errorf("accepted an entry that clients can't read: %+v, %v", e, err)
 		}
 	})
 }

@@ -25,6 +25,10 @@ type Client struct {
 type Offers struct {
 	Sequence uint64
 	Since    time.Time // when the newest entry was made; a server that sees it arrive sets its own time
+	// Downgrades says that the channel has clients with allowDowngrades. A client whose
+	// version is above that of the channel is then offered the channel's, as in a
+	// manifest; those that only go forward ignore it.
+	Downgrades bool
 
 	shown      *manifest.Response
 	rollout    *Rollout           // nil: none
@@ -46,39 +50,56 @@ type Answer struct {
 	Offer *manifest.Offer // nil: the client has what there is for it
 	// Extra are the members of the offered manifest that only applications read.
 	Extra manifest.Extra
+	// Back is true if the offer is below what the client has.
+	Back bool
 	// Held is true if there is a rollout that does not include the client yet.
 	Held bool
+	// Unfit says why there is no offer, although there is a newer version: no bundle
+	// of it suits the client's type. It wraps manifest.ErrUnfit.
+	Unfit error
+	// Goal is the version that the client is on its way to, its own or another.
+	Goal string
 }
 
-// Compile prepares the offers of a log. check, which may be nil, is given the bytes
-// of each manifest that clients could be offered. If it fails for what the channel
+// Compile prepares the offers of a log, with the bundles at publicURL. check, which
+// may be nil, is given the bytes of each manifest that clients could be offered. If it fails for what the channel
 // shows, there are no offers. If it fails for a rollout or a watershed, the offers
 // come with an error: the rollout then includes nobody, and clients before the
 // watershed get ErrUnverified. ErrNothing if the log is empty.
-func Compile(log *Log, check func(data []byte) error) (*Offers, error) {
+func Compile(log *Log, publicURL string, check func(data []byte) error) (*Offers, error) {
 	head := log.Head()
 	if head == nil {
 		return nil, ErrNothing
 	}
 	o := &Offers{Sequence: head.Sequence, Since: head.When, rollout: head.Rollout}
 	var err error
-	if o.shown, err = checked(head.Manifest, check); err != nil {
+	if o.shown, err = checked(head.Render(publicURL), check); err != nil {
 		return nil, err
 	}
 	var faults []error
 	if o.rollout != nil {
-		if o.candidate, err = checked(o.rollout.Manifest, check); err != nil {
+		if o.candidate, err = checked(o.rollout.Release.Render(publicURL, head.Sequence), check); err != nil {
 			faults = append(faults, err)
 		}
 	}
-	for _, m := range log.watersheds() {
-		w, err := checked(m, check)
-		version, err2 := manifest.ParseVersion(m.Version)
+	for _, release := range log.watersheds() {
+		w, err := checked(release.Render(publicURL, head.Sequence), check)
+		version, err2 := manifest.ParseVersion(release.Version)
 		faults = append(faults, err, err2)
 		o.watersheds = append(o.watersheds, watershed{version, w})
 	}
 	slices.SortFunc(o.watersheds, func(a, b watershed) int { return a.version.Compare(b.version) })
 	return o, errors.Join(faults...)
+}
+
+// Foreign returns the offers of a manifest that stands without a log: everybody gets
+// it.
+func Foreign(m manifest.Manifest, check func(data []byte) error) (*Offers, error) {
+	shown, err := checked(m, check)
+	if err != nil {
+		return nil, err
+	}
+	return &Offers{shown: shown}, nil
 }
 
 // checked reads a manifest as clients do, after check has accepted its bytes.
@@ -102,21 +123,21 @@ func response(m manifest.Manifest) (*manifest.Response, error) {
 	return manifest.ParseResponse(data)
 }
 
-// watersheds returns the manifests of the watersheds that stand, as they were last
+// watersheds returns the watersheds that stand, as they were last
 // offered: those that the channel has shown to everybody, and those whose rollout
 // was followed by a newer release.
-func (l *Log) watersheds() []manifest.Manifest {
+func (l *Log) watersheds() []Release {
 	standing := l.Standing()
-	last := map[string]manifest.Manifest{}
+	last := map[string]Release{}
 	for i, e := range standing {
-		if e.Manifest.Watershed {
-			last[e.Version] = e.Manifest
+		if e.Release.Watershed {
+			last[e.Version] = e.Release
 		}
 		r := e.Rollout
 		switch {
-		case r == nil || !r.Manifest.Watershed:
+		case r == nil || !r.Release.Watershed:
 		case r.Paused.IsZero() && i < len(standing)-1:
-			last[r.Version] = r.Manifest
+			last[r.Version] = r.Release
 		default: // it is held back, or just being rolled out
 			delete(last, r.Version)
 		}
@@ -127,33 +148,49 @@ func (l *Log) watersheds() []manifest.Manifest {
 // For returns the answer to a client. The error is manifest.ErrTarget if there is
 // nothing for its platform, manifest.ErrVersion if it does not say what is
 // installed, or ErrUnverified.
-func (o *Offers) For(c Client, now time.Time) (Answer, error) {
-	answer := Answer{}
-	goal := o.shown
-	if o.rollout != nil {
-		if o.candidate != nil && o.rollout.Admits(c.ID, c.Cohort, now) {
-			goal = o.candidate
-		} else {
-			answer.Held = true
-		}
-	}
-	next, err := o.next(goal, c.Version)
+func (o *Offers) For(c Client) (Answer, error) {
+	return o.Decide(c.Client, o.rollout != nil && o.rollout.Admits(c.ID, c.Cohort))
+}
+
+// Decide is For, of a client that the rollout includes or not.
+func (o *Offers) Decide(c manifest.Client, in bool) (Answer, error) {
+	goal := o.Shown(in)
+	answer := Answer{Held: o.rollout != nil && goal == o.shown, Goal: goal.Version.String()}
+	c.Downgrades = o.Downgrades
+	next, err := o.next(goal, c)
 	if err != nil {
 		return Answer{}, err
 	}
-	if _, _, err := next.Lookup(c.Target, c.BundleType); err != nil {
+	answer.Offer, err = next.Choose(c)
+	switch {
+	case errors.Is(err, manifest.ErrUnfit):
+		answer.Unfit = err
+	case err != nil:
 		return Answer{}, err // 204 would keep a client from its other endpoints
 	}
-	if answer.Offer, err = next.OfferTo(c.Client); err != nil {
-		return Answer{}, err
-	}
 	answer.Extra = next.Extra
+	if answer.Offer != nil {
+		c.Downgrades = false
+		forward, err := next.Updates(c)
+		answer.Back = !forward
+		return answer, err
+	}
 	return answer, nil
 }
 
-// next is the first watershed on a client's way to its goal, else the goal.
-func (o *Offers) next(goal *manifest.Response, installed string) (*manifest.Response, error) {
-	version, err := manifest.ParseClientVersion(installed)
+// Shown returns the manifest of the clients that the rollout includes, or of all
+// others.
+func (o *Offers) Shown(in bool) *manifest.Response {
+	if in && o.candidate != nil {
+		return o.candidate
+	}
+	return o.shown
+}
+
+// next is the first watershed on a client's way to its goal, else the goal. A
+// watershed without a bundle for the client lets it pass.
+func (o *Offers) next(goal *manifest.Response, c manifest.Client) (*manifest.Response, error) {
+	version, err := manifest.ParseClientVersion(c.Version)
 	if err != nil {
 		return nil, err
 	}
@@ -164,7 +201,9 @@ func (o *Offers) next(goal *manifest.Response, installed string) (*manifest.Resp
 		if w.response == nil {
 			return nil, fmt.Errorf("%s: %w", w.version, ErrUnverified)
 		}
-		return w.response, nil
+		if offer, err := w.response.Choose(c); err == nil && offer != nil {
+			return w.response, nil
+		}
 	}
 	return goal, nil
 }
@@ -193,6 +232,5 @@ func (o *Offers) Older(text string) bool {
 	return err == nil && err2 == nil && version.Compare(newest) < 0
 }
 
-// Due reports whether a rollout has reached everybody and the channel does not show
-// its release yet.
-func (o *Offers) Due(now time.Time) bool { return o.rollout != nil && o.rollout.Complete(now) }
+// Due reports whether it is time for the next step of a rollout.
+func (o *Offers) Due(now time.Time) bool { return o.rollout != nil && o.rollout.Due(now) }

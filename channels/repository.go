@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -30,6 +31,9 @@ func (e *ConflictError) Error() string {
 // Repository reads and moves the channels of one store.
 type Repository struct {
 	Store object.Store
+	// PublicURL is the address of the store, which manifests are rendered with. Only
+	// Point and Repoint need it.
+	PublicURL string
 }
 
 // CacheControl is the header of a manifest, wherever it is served: caches keep it
@@ -195,16 +199,10 @@ type Position struct {
 func (l *Log) End() Position { return Position{uint64(len(l.Entries)), l.head} }
 
 // Next completes e as the entry that follows the log: its number, its link to the
-// entry before, its targets, and the sequence of its manifests.
+// entry before, and its targets.
 func (l *Log) Next(e Entry) Entry {
 	e.Sequence, e.Previous = uint64(len(l.Entries))+1, l.head
-	e.Manifest.Sequence = e.Sequence
-	if e.Rollout != nil {
-		rollout := *e.Rollout
-		rollout.Manifest.Sequence = e.Sequence
-		e.Rollout = &rollout
-	}
-	e.Version, e.Targets = e.Manifest.Version, e.Manifest.Keys()
+	e.Version, e.Targets = e.Release.Version, slices.Sorted(maps.Keys(e.Release.Platforms))
 	e.When = e.When.UTC().Truncate(time.Second)
 	return e
 }
@@ -287,7 +285,11 @@ func (r Repository) Point(ctx context.Context, channel string, seen Pointer, e *
 }
 
 func (r Repository) swap(ctx context.Context, channel string, seen Pointer, e *Entry) (moved bool, err error) {
-	data, err := e.Manifest.Encode()
+	if r.PublicURL == "" {
+		return false, errors.New("the public URL of the store is not known")
+	}
+	shown := e.Render(r.PublicURL)
+	data, err := shown.Encode()
 	if err != nil || bytes.Equal(data, seen.Data) {
 		return false, err
 	}

@@ -26,7 +26,7 @@ func newStore(t testing.TB) (Repository, string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return Repository{Store: store}, root
+	return Repository{Store: store, PublicURL: "https://example.com/app"}, root
 }
 
 // signature is any well-formed one; this package does not verify.
@@ -42,13 +42,13 @@ var signature = func() string {
 	return sig.String()
 }()
 
-func manifestOf(version string) manifest.Manifest {
-	return manifest.Manifest{Version: version, Notes: "<b> & ☃", PubDate: time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC),
-		Platforms: map[string]manifest.Platform{"linux-x86_64": {Signature: signature, URL: "https://example.com/" + version}}}
+func releaseOf(version string) Release {
+	return Release{Version: version, Notes: "<b> & ☃", PubDate: time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC), Record: strings.Repeat("0a", 32),
+		Platforms: map[string]Bundle{"linux-x86_64": {Signature: signature, Path: "releases/" + version + "/App é.AppImage"}}}
 }
 
 func entry(action Action, version, from, why string) Entry {
-	return Entry{Action: action, Version: version, From: from, Who: "test", When: time.Now(), Why: why, Manifest: manifestOf(version)}
+	return Entry{Action: action, Version: version, From: from, Who: "test", When: time.Now(), Why: why, Release: releaseOf(version)}
 }
 
 // moved appends an entry for each version and returns the log.
@@ -77,7 +77,7 @@ func TestAppendLoadRepoint(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(got.Entries) != 3 || got.head != want.head || got.Head().Why != "crash" || got.Head().Manifest.Sequence != 3 {
+	if len(got.Entries) != 3 || got.head != want.head || got.Head().Why != "crash" || got.Head().Sequence != 3 {
 		t.Errorf("loaded %+v", got)
 	}
 	head, changed, err := r.Repoint(t.Context(), "stable")
@@ -88,7 +88,8 @@ func TestAppendLoadRepoint(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if m, err := manifest.Decode(shown); err != nil || m.Version != "1.0.0" || m.Sequence != 3 || m.Notes != "<b> & ☃" {
+	if m, err := manifest.Decode(shown); err != nil || m.Version != "1.0.0" || m.Sequence != 3 || m.Notes != "<b> & ☃" ||
+		m.Platforms["linux-x86_64"].URL != "https://example.com/app/releases/1.0.0/App%20%C3%A9.AppImage" {
 		t.Errorf("the manifest is %+v, %v", m, err)
 	}
 	if _, changed, err := r.Repoint(t.Context(), "stable"); changed || err != nil {
@@ -245,7 +246,7 @@ type writer struct {
 func startWriter(t *testing.T, r Repository, e Entry) *writer {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	w := &writer{turn: make(chan struct{}), waits: make(chan struct{}), done: make(chan struct{}), cancel: cancel}
-	stepped := Repository{Store: &steppedStore{r.Store, w}}
+	stepped := Repository{Store: &steppedStore{r.Store, w}, PublicURL: r.PublicURL}
 	t.Cleanup(func() { cancel(); <-w.done })
 	go func() {
 		defer close(w.done)

@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"slices"
 	"time"
-
-	"tsmon/manifest"
 )
 
 // ErrRollout means that a rollout breaks the rules of Rollout.Check, or that the
@@ -23,17 +21,18 @@ type Rollout struct {
 	// its steps.
 	ID      string `json:"id"`
 	Version string `json:"version"`
-	// Steps are rising percentages of clients, each for Every; a single one stays
-	// until somebody changes it.
-	Steps []int     `json:"steps"`
-	Every Duration  `json:"every,omitempty"`
-	Since time.Time `json:"since"` // when the first step began
+	// Steps are rising percentages of clients, each for Every; the last one stays until
+	// somebody changes it. Each step is a log entry of its own.
+	Steps   []int     `json:"steps"`
+	Every   Duration  `json:"every,omitempty"`
+	Percent int       `json:"percent"` // the step that was taken
+	Since   time.Time `json:"since"`   // when it was taken
 	// Cohorts are included from the beginning.
 	Cohorts []string `json:"cohorts,omitempty"`
 	// Paused is when it was paused: it includes nobody meanwhile, and no step ends.
 	Paused time.Time `json:"paused,omitzero"`
-	// Manifest is what the included clients get.
-	Manifest manifest.Manifest `json:"manifest"`
+	// Release is what the included clients get.
+	Release Release `json:"release"`
 }
 
 // Duration is a time.Duration with a text form, such as 6h0m0s.
@@ -82,16 +81,19 @@ func (r *Rollout) Check() error {
 	return nil
 }
 
-// verify checks a rollout that was read against its own manifest.
+// verify checks a rollout that was read against its own release.
 func (r *Rollout) verify(sequence uint64) error {
 	if err := r.Check(); err != nil {
 		return err
 	}
-	if _, err := response(r.Manifest); err != nil {
-		return fmt.Errorf("the rollout's manifest: %w", err)
+	if err := r.Release.check(sequence); err != nil {
+		return fmt.Errorf("the rollout's release: %w", err)
 	}
-	if r.Manifest.Sequence != sequence || r.Manifest.Version != r.Version {
-		return fmt.Errorf("%w: its manifest shows version %s as entry %d", ErrRollout, r.Manifest.Version, r.Manifest.Sequence)
+	if !slices.Contains(r.Steps, r.Percent) {
+		return fmt.Errorf("%w: %d %% is none of its steps %v", ErrRollout, r.Percent, r.Steps)
+	}
+	if r.Release.Version != r.Version {
+		return fmt.Errorf("%w: its release is %s, not %s", ErrRollout, r.Release.Version, r.Version)
 	}
 	return nil
 }
@@ -105,30 +107,53 @@ func CheckCohort(cohort string) error {
 	return nil
 }
 
-// Percent returns the share of clients that the rollout includes, beside cohorts.
-func (r *Rollout) Percent(now time.Time) int {
+// Begin returns the rollout as it begins with its first step.
+func (r Rollout) Begin(now time.Time) *Rollout {
+	r.Percent, r.Since = r.Steps[0], now
+	return &r
+}
+
+// Share returns the percentage of clients that the rollout includes, beside cohorts.
+func (r *Rollout) Share() int {
 	if !r.Paused.IsZero() {
 		return 0
 	}
-	return r.Steps[r.step(now)]
-}
-
-func (r *Rollout) step(now time.Time) int {
-	passed := now.Sub(r.Since)
-	if len(r.Steps) == 1 || passed < 0 {
-		return 0
-	}
-	return int(min(int64(passed/time.Duration(r.Every)), int64(len(r.Steps)-1)))
+	return r.Percent
 }
 
 // Complete reports whether the rollout includes everybody.
-func (r *Rollout) Complete(now time.Time) bool { return r.Percent(now) == 100 }
+func (r *Rollout) Complete() bool { return r.Share() == 100 }
+
+// Next returns the step after the one that was taken, and when it is due; false for a
+// rollout that is paused or at its last step.
+func (r *Rollout) Next() (percent int, due time.Time, ok bool) {
+	i := slices.Index(r.Steps, r.Percent) + 1
+	if !r.Paused.IsZero() || i == len(r.Steps) {
+		return 0, time.Time{}, false
+	}
+	return r.Steps[i], r.Since.Add(time.Duration(r.Every)), true
+}
+
+// Due reports whether it is time for the next step.
+func (r *Rollout) Due(now time.Time) bool {
+	_, due, ok := r.Next()
+	return ok && !now.Before(due)
+}
+
+// Step returns the rollout with its next step, from now on: a step lasts its whole
+// time, also if those before it were taken late.
+func (r Rollout) Step(now time.Time) *Rollout {
+	if percent, _, ok := r.Next(); ok {
+		r.Percent, r.Since = percent, now
+	}
+	return &r
+}
 
 // Admits reports whether the rollout includes a client: by its cohort, or by a hash
 // of its ID. A client without an ID is included at 100 %. A client that is included
 // stays included while the share rises.
-func (r *Rollout) Admits(id, cohort string, now time.Time) bool {
-	percent := r.Percent(now)
+func (r *Rollout) Admits(id, cohort string) bool {
+	percent := r.Share()
 	switch {
 	case !r.Paused.IsZero():
 		return false

@@ -19,7 +19,7 @@ var noon = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 
 // rollout is one of version 2.0.0.
 func rollout(steps ...int) *Rollout {
-	return &Rollout{ID: "stable/2", Version: "2.0.0", Steps: steps, Every: Duration(6 * time.Hour), Since: noon, Manifest: manifestOf("2.0.0")}
+	return Rollout{ID: "stable/2", Version: "2.0.0", Steps: steps, Every: Duration(6 * time.Hour), Release: releaseOf("2.0.0")}.Begin(noon)
 }
 
 func TestRolloutCheck(t *testing.T) {
@@ -52,30 +52,30 @@ func TestRolloutCheck(t *testing.T) {
 
 func TestSteps(t *testing.T) {
 	r := rollout(5, 25, 50, 100)
-	for after, want := range map[time.Duration]int{
-		-time.Hour: 5, 0: 5, 6*time.Hour - 1: 5, 6 * time.Hour: 25, 12 * time.Hour: 50, 18*time.Hour - 1: 50, 18 * time.Hour: 100, 1e6 * time.Hour: 100,
-	} {
-		if got := r.Percent(noon.Add(after)); got != want || r.Complete(noon.Add(after)) != (want == 100) {
-			t.Errorf("after %s: %d %%, want %d", after, got, want)
+	wantStep := func(what string, r *Rollout, percent int, due time.Time) {
+		t.Helper()
+		_, at, ok := r.Next()
+		if r.Share() != percent || r.Complete() != (percent == 100) || ok != !due.IsZero() || ok && !at.Equal(due) ||
+			r.Due(due.Add(-1)) && ok || r.Due(due) != ok || r.Due(due.Add(1e6*time.Hour)) != ok {
+			t.Errorf("%s: %d %%, the next step at %s (%v), want %d %% and %s", what, r.Share(), at, ok, percent, due)
 		}
 	}
-	if got := rollout(30).Percent(noon.Add(1e6 * time.Hour)); got != 30 {
-		t.Errorf("a single step becomes %d", got)
-	}
+	wantStep("the first", r, 5, noon.Add(6*time.Hour))
+	second := r.Step(noon.Add(7 * time.Hour))
+	wantStep("the second, taken late", second, 25, noon.Add(13*time.Hour))
+	last := second.Step(noon.Add(13 * time.Hour)).Step(noon.Add(19 * time.Hour))
+	wantStep("the last", last, 100, time.Time{})
+	wantStep("beyond the last", last.Step(noon), 100, time.Time{})
+	wantStep("a single step", rollout(30), 30, time.Time{})
+	wantStep("for cohorts alone", rollout(0), 0, time.Time{})
+
 	// A pause stops the clock of the steps.
-	paused := r.Pause(noon.Add(7 * time.Hour))
-	if got := paused.Percent(noon.Add(100 * time.Hour)); got != 0 || paused.Admits("x", "", noon.Add(100*time.Hour)) {
-		t.Errorf("%d %% while paused", got)
-	}
-	again := paused.Resume(noon.Add(100 * time.Hour))
-	if got := again.Percent(noon.Add(104 * time.Hour)); got != 25 {
-		t.Errorf("%d %% 4 h after the resumption, an hour before the next step", got)
-	}
-	if got := again.Percent(noon.Add(105 * time.Hour)); got != 50 {
-		t.Errorf("%d %% 5 h after the resumption, want 50", got)
-	}
-	if r.Paused != (time.Time{}) || r.Since != noon {
-		t.Error("the rollout that was paused was changed itself")
+	paused := second.Pause(noon.Add(9 * time.Hour))
+	wantStep("paused", paused, 0, time.Time{})
+	wantStep("a step while it is paused", paused.Step(noon.Add(99*time.Hour)), 0, time.Time{})
+	wantStep("resumed after two hours of six", paused.Resume(noon.Add(100*time.Hour)), 25, noon.Add(104*time.Hour))
+	if r.Percent != 5 || r.Since != noon || second.Paused != (time.Time{}) {
+		t.Error("a rollout was changed itself")
 	}
 }
 
@@ -91,7 +91,7 @@ func TestAdmitted(t *testing.T) {
 	for _, percent := range []int{0, 1, 5, 25, 50, 99, 100} {
 		r, number := rollout(percent), 0
 		for i, id := range ids {
-			admitted := r.Admits(id, "", noon)
+			admitted := r.Admits(id, "")
 			if in[i] && !admitted {
 				t.Fatalf("%s was in before %d %% and is no longer", id, percent)
 			}
@@ -106,7 +106,7 @@ func TestAdmitted(t *testing.T) {
 	other, first, both := rollout(25), rollout(25), 0
 	other.ID = "stable/9"
 	for _, id := range ids[:100_000] {
-		if first.Admits(id, "", noon) && other.Admits(id, "", noon) {
+		if first.Admits(id, "") && other.Admits(id, "") {
 			both++
 		}
 	}
@@ -122,14 +122,14 @@ func TestAdmitsWithoutID(t *testing.T) {
 		id, cohort string
 		want       bool
 	}{{"", "", false}, {"", "internal", true}, {"", "other", false}, {"x", "internal", true}} {
-		if got := r.Admits(c.id, c.cohort, noon); got != c.want {
+		if got := r.Admits(c.id, c.cohort); got != c.want {
 			t.Errorf("%q of %q: %v", c.id, c.cohort, got)
 		}
 	}
-	if !rollout(100).Admits("", "", noon) {
+	if !rollout(100).Admits("", "") {
 		t.Error("everybody is not everybody")
 	}
-	if r.Pause(noon).Admits("x", "internal", noon) {
+	if r.Pause(noon).Admits("x", "internal") {
 		t.Error("a cohort is in while it is paused")
 	}
 }
@@ -150,12 +150,8 @@ func TestRolloutInTheLog(t *testing.T) {
 	}
 	head := log.Head()
 	want := *e.Rollout
-	want.Manifest.Sequence = 2
-	if !reflect.DeepEqual(head.Rollout, &want) || head.Manifest.Sequence != 2 || head.Version != "1.0.0" || head.Newest() != "2.0.0" {
+	if !reflect.DeepEqual(head.Rollout, &want) || head.Sequence != 2 || head.Version != "1.0.0" || head.Newest() != "2.0.0" {
 		t.Errorf("read back %+v", head)
-	}
-	if e.Rollout.Manifest.Sequence != 0 {
-		t.Error("the caller's rollout was changed")
 	}
 	if !log.Shown("2.0.0") || log.RolledBack("2.0.0") != nil {
 		t.Error("a release that some clients get is not known")
@@ -167,13 +163,13 @@ func TestRolloutInTheLog(t *testing.T) {
 }
 
 func TestRolloutOfAnotherHand(t *testing.T) {
-	good := Entry{Sequence: 2, Action: Publish, Version: "1.0.0", Manifest: manifestOf("1.0.0"), Rollout: rollout(5)}
-	good.Manifest.Sequence, good.Rollout.Manifest.Sequence = 2, 2
+	good := Entry{Sequence: 2, Action: Publish, Version: "1.0.0", Release: releaseOf("1.0.0"), Rollout: rollout(5)}
 	for name, change := range map[string]func(*Entry){
-		"the number of another entry": func(e *Entry) { e.Rollout.Manifest.Sequence = 1 },
 		"another version":             func(e *Entry) { e.Rollout.Version = "2.0.1" },
 		"steps that fall":             func(e *Entry) { e.Rollout.Steps = []int{5, 1} },
-		"a manifest without platform": func(e *Entry) { e.Rollout.Manifest.Platforms = map[string]manifest.Platform{"linux-x86_64": {}} },
+		"a share that is no step":     func(e *Entry) { e.Rollout.Percent = 6 },
+		"no share":                    func(e *Entry) { e.Rollout.Percent = 0 },
+		"a manifest without platform": func(e *Entry) { e.Rollout.Release.Platforms = map[string]Bundle{"linux-x86_64": {}} },
 	} {
 		data, err := json.Marshal(good)
 		if err != nil {
@@ -199,7 +195,7 @@ func TestRolloutOfAnotherHand(t *testing.T) {
 // told is what a client is told, in short.
 func told(t *testing.T, o *Offers, installed, id string) string {
 	t.Helper()
-	answer, err := o.For(Client{Client: manifest.Client{Version: installed, Target: "linux-x86_64"}, ID: id}, noon)
+	answer, err := o.For(Client{Client: manifest.Client{Version: installed, Target: "linux-x86_64"}, ID: id})
 	switch {
 	case err != nil:
 		return err.Error()
@@ -217,9 +213,9 @@ func told(t *testing.T, o *Offers, installed, id string) string {
 func compiled(t *testing.T, entries ...Entry) *Offers {
 	t.Helper()
 	for i := range entries {
-		entries[i].Sequence, entries[i].Manifest.Sequence = uint64(i)+1, uint64(i)+1
+		entries[i].Sequence = uint64(i) + 1
 	}
-	o, err := Compile(&Log{Channel: "stable", Entries: entries}, nil)
+	o, err := Compile(&Log{Channel: "stable", Entries: entries}, anywhere, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -228,13 +224,13 @@ func compiled(t *testing.T, entries ...Entry) *Offers {
 
 func flagged(version string) Entry {
 	e := entry(Publish, version, "", "")
-	e.Manifest.Watershed = true
+	e.Release.Watershed = true
 	return e
 }
 
 func flaggedRollout() *Rollout {
 	r := rollout(50)
-	r.Manifest.Watershed = true
+	r.Release.Watershed = true
 	return r
 }
 
@@ -248,7 +244,7 @@ func TestUnverified(t *testing.T) {
 		"2.0.0": {"1.0.0": "held, 1.1.0", "1.1.0": "held, 1.2.0", "1.2.0": "held"},
 		"1.1.0": {"1.0.0": "1.1.0: the release does not verify", "1.1.0": "2.0.0", "1.2.0": "2.0.0"},
 	} {
-		o, err := Compile(log, func(data []byte) error {
+		o, err := Compile(log, anywhere, func(data []byte) error {
 			if strings.Contains(string(data), `"version": "`+bad+`"`) {
 				return errors.New("no trusted key")
 			}
@@ -263,7 +259,7 @@ func TestUnverified(t *testing.T) {
 			}
 		}
 	}
-	if o, err := Compile(log, func([]byte) error { return errors.New("nothing verifies") }); o != nil || err == nil {
+	if o, err := Compile(log, anywhere, func([]byte) error { return errors.New("nothing verifies") }); o != nil || err == nil {
 		t.Errorf("nothing verifies: %v, %v", o, err)
 	}
 }
@@ -273,9 +269,9 @@ func TestUnverified(t *testing.T) {
 func TestLargeEntry(t *testing.T) {
 	r, _ := newStore(t)
 	e := entry(Publish, "1.0.0", "", "")
-	e.Manifest.Notes = strings.Repeat("<&>", 120<<10/3)
+	e.Release.Notes = strings.Repeat("<&>", 120<<10/3)
 	e.Rollout = rollout(5)
-	e.Rollout.Manifest.Notes = e.Manifest.Notes
+	e.Rollout.Release.Notes = e.Release.Notes
 	log, err := r.Append(t.Context(), &Log{Channel: "stable"}, e)
 	if err != nil {
 		t.Fatal(err)
@@ -295,7 +291,7 @@ func TestLargeEntry(t *testing.T) {
 func TestOffers(t *testing.T) {
 	in, out := "", ""
 	for i := 0; in == "" || out == ""; i++ {
-		if id := fmt.Sprint(i); rollout(50).Admits(id, "", noon) {
+		if id := fmt.Sprint(i); rollout(50).Admits(id, "") {
 			in = id
 		} else {
 			out = id
@@ -305,7 +301,7 @@ func TestOffers(t *testing.T) {
 	with := func(r *Rollout) Entry { e := entry(Publish, "1.0.0", "", ""); e.Rollout = r; return e }
 	shed := with(half)
 	shed.Rollout = rollout(50)
-	shed.Rollout.Manifest.Watershed = true
+	shed.Rollout.Release.Watershed = true
 	held := with(flaggedRollout().Pause(noon))
 	begun := with(flaggedRollout())
 	for name, c := range map[string]struct {
@@ -335,11 +331,11 @@ func TestOffers(t *testing.T) {
 			}
 		}
 	}
-	if _, err := Compile(&Log{}, nil); !errors.Is(err, ErrNothing) {
+	if _, err := Compile(&Log{}, anywhere, nil); !errors.Is(err, ErrNothing) {
 		t.Errorf("an empty log: %v", err)
 	}
 	o := compiled(t, first)
-	if _, err := o.For(Client{Client: manifest.Client{Version: "1.0.0", Target: "plan9-mips"}}, noon); !errors.Is(err, manifest.ErrTarget) {
+	if _, err := o.For(Client{Client: manifest.Client{Version: "1.0.0", Target: "plan9-mips"}}); !errors.Is(err, manifest.ErrTarget) {
 		t.Errorf("an unknown target: %v", err)
 	}
 }
@@ -348,9 +344,9 @@ func TestOffers(t *testing.T) {
 // offer, of the release that is offered.
 func TestExtraReachesClients(t *testing.T) {
 	e := flagged("1.1.0")
-	e.Manifest.MinimumVersion, e.Manifest.Critical = "1.0.0", true
+	e.Release.MinimumVersion, e.Release.Critical = "1.0.0", true
 	o := compiled(t, e, entry(Publish, "2.0.0", "", ""))
-	answer, err := o.For(Client{Client: manifest.Client{Version: "1.0.0", Target: "linux-x86_64"}}, noon)
+	answer, err := o.For(Client{Client: manifest.Client{Version: "1.0.0", Target: "linux-x86_64"}})
 	if want := (manifest.Extra{MinimumVersion: "1.0.0", Critical: true, Watershed: true}); err != nil || answer.Extra != want {
 		t.Errorf("%+v, %v", answer.Extra, err)
 	}
@@ -360,11 +356,11 @@ func BenchmarkOffers(b *testing.B) {
 	entries := make([]Entry, 200)
 	for i := range entries {
 		entries[i] = entry(Publish, fmt.Sprintf("1.%d.0", i), "", "")
-		entries[i].Sequence, entries[i].Manifest.Sequence = uint64(i)+1, uint64(i)+1
-		entries[i].Manifest.Watershed = i%50 == 0
+		entries[i].Sequence = uint64(i) + 1
+		entries[i].Release.Watershed = i%50 == 0
 	}
 	entries[199].Rollout = rollout(50)
-	o, err := Compile(&Log{Channel: "stable", Entries: entries}, nil)
+	o, err := Compile(&Log{Channel: "stable", Entries: entries}, anywhere, nil)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -374,7 +370,7 @@ func BenchmarkOffers(b *testing.B) {
 	}
 	b.ReportAllocs()
 	for i := 0; b.Loop(); i++ {
-		if _, err := o.For(clients[i%64], noon); err != nil {
+		if _, err := o.For(clients[i%64]); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -93,7 +93,8 @@ func (p *Publisher) show(ctx context.Context, plan *Plan) (*channels.Entry, erro
 		head, _, err := p.channels().Point(ctx, plan.Channel, plan.seen, plan.Entry)
 		return head, err
 	}
-	if data, err := plan.head.Manifest.Encode(); err != nil || bytes.Equal(data, plan.seen.Data) {
+	shown := plan.head.Render(p.PublicURL)
+	if data, err := shown.Encode(); err != nil || bytes.Equal(data, plan.seen.Data) {
 		return plan.head, err
 	}
 	head, moved, err := p.channels().Repoint(ctx, plan.Channel)
@@ -160,7 +161,7 @@ func (p *Publisher) probe(ctx context.Context, plan *Plan) error {
 	}
 	for _, each := range append([]*Plan{plan}, plan.Followers...) {
 		p.step("fetching %s as a client", each.URL)
-		err := p.Probe(ctx, each.URL, each.head.Manifest)
+		err := p.Probe(ctx, each.URL, each.head.Render(p.PublicURL))
 		moved := fmt.Sprintf("%s has moved to %s (entry %d)", each.Channel, each.head.Version, each.head.Sequence)
 		switch {
 		case errors.Is(err, ErrUnseen):

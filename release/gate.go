@@ -3,8 +3,6 @@ package release
 import (
 	"errors"
 	"fmt"
-	"net/url"
-	"path"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -16,27 +14,15 @@ import (
 	"tsmon/store/object"
 )
 
-// Reach is what one kind of client gets from a channel's new state.
-type Reach struct {
-	Version    string `json:"version"`               // installed
-	Target     string `json:"target"`                // OS-ARCH
-	BundleType string `json:"bundle_type,omitempty"` // empty: the application does not name it
-	// Outcome is "offered" (it gets Offered), "current" (it is up to date), "ahead"
-	// (it has a higher version and keeps it), "dropped" (its platform was left out
-	// on purpose), or "broken" (Error says why).
-	Outcome string `json:"outcome"`
-	Offered string `json:"offered,omitempty"` // version
-	Bundle  string `json:"bundle,omitempty"`  // file name of the download
-	Error   string `json:"error,omitempty"`
-}
-
 // gate judges a change of a channel by what it does to installed applications.
 type gate struct {
-	keys     signing.Keyring
-	policy   Policy
-	log      *channels.Log
-	before   *manifest.Response // what clients see now; nil: nothing
-	sequence uint64             // of the entry
+	keys      signing.Keyring
+	policy    Policy
+	log       *channels.Log
+	before    *manifest.Response // what clients see now; nil: nothing
+	sequence  uint64             // of the entry
+	publicURL string
+	fleet     map[string]int // clients by version, nil if nothing is known of them
 	change
 }
 
@@ -47,13 +33,32 @@ func (g gate) covers() error {
 	if len(missing) == 0 {
 		return nil
 	}
-	mend := "add the bundles, or say --allow-missing " + strings.Join(missing, ",") + " to leave those clients without updates"
+	return refuse(ErrCoverage, g.mendMissing(missing), "%s would have no %s", g.log.Channel, strings.Join(missing, ", "))
+}
+
+// mendMissing says what to do about missing platforms. A machine that builds for one
+// of several is told to stage, not to leave the others out.
+func (g gate) mendMissing(missing []string) string {
+	if version := g.manifest.Version; g.action == channels.Publish && slices.ContainsFunc(missing, g.lacksTarget) {
+		return "add the bundles; if other machines build them, run `tsmon release stage --version " + version + " DIR` on each machine, then `tsmon release publish --version " + version + "` without bundles"
+	}
 	for key := range g.manifest.Platforms {
 		if plain := plainKey(key); strings.HasPrefix(plain, "linux-") && slices.Contains(missing, plain) {
-			mend = fmt.Sprintf("build an AppImage, list %s under targets instead of %s, or say --allow-missing %s", key, plain, strings.Join(missing, ","))
+			return fmt.Sprintf("build an AppImage, list %s under targets instead of %s, or say --allow-missing %s", key, plain, strings.Join(missing, ","))
 		}
 	}
-	return refuse(ErrCoverage, mend, "%s would have no %s", g.log.Channel, strings.Join(missing, ", "))
+	return "add the bundles, or say --allow-missing " + strings.Join(missing, ",") + " to leave those clients without updates"
+}
+
+// lacksTarget reports whether a manifest has nothing for the target of a platform
+// key, of whatever type.
+func (g gate) lacksTarget(key string) bool {
+	for other := range g.manifest.Platforms {
+		if plainKey(other) == plainKey(key) {
+			return false
+		}
+	}
+	return true
 }
 
 // plainKey returns a platform key without its bundle type.
@@ -90,139 +95,17 @@ func (g gate) required() []string {
 	return keys
 }
 
-// replay runs the updater of every client that the channel knows against the new
-// manifest.
-func (g gate) replay() ([]Reach, error) {
+// sound refuses a manifest that breaks the strict rules.
+func (g gate) sound() error {
 	g.manifest.Sequence = g.sequence
 	data, err := g.manifest.Encode()
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if _, problems := manifest.Check(data, manifest.Rules{Keys: g.keys, AllowUnbound: g.allowUnbound}); len(problems) > 0 {
-		return nil, &Refusal{Cause: fmt.Errorf("%w: %w", ErrGate, problems), Mend: problems[0].Mend}
+		return &Refusal{Cause: fmt.Errorf("%w: %w", ErrGate, problems), Mend: problems[0].Mend}
 	}
-	outcomes := manifest.Replay(data, g.clients(), g.keys, !g.allowUnbound)
-	table := make([]Reach, len(outcomes))
-	for i, o := range outcomes {
-		table[i] = g.reach(o)
-		if o.Err != nil && g.tolerated(o) {
-			table[i].Outcome, table[i].Error = "dropped", ""
-		} else if o.Err != nil {
-			return table, &Refusal{Cause: fmt.Errorf("%w: %w", ErrGate, o.Err), Mend: "publish a bundle that these clients can install",
-				Text: fmt.Sprintf("%s on %s", o.Client.Version, o.Client.Target)}
-		}
-	}
-	return table, nil
-}
-
-// tolerated reports whether a client was left without updates on purpose.
-func (g gate) tolerated(o manifest.Outcome) bool {
-	if !errors.Is(o.Err, manifest.ErrTarget) {
-		return false
-	}
-	return slices.Contains(g.allowMissing, o.Client.Target) || !slices.Contains(g.required(), o.Client.Target)
-}
-
-func (g gate) reach(o manifest.Outcome) Reach {
-	r := Reach{Version: o.Client.Version, Target: o.Client.Target, BundleType: o.Client.BundleType}
-	installed, err := manifest.ParseVersion(o.Client.Version)
-	announced, err2 := manifest.ParseVersion(g.manifest.Version)
-	switch {
-	case o.Err != nil:
-		r.Outcome, r.Error = "broken", o.Err.Error()
-	case o.Offer != nil:
-		r.Outcome, r.Offered, r.Bundle = "offered", o.Offer.Version, fileOf(o.Offer.URL)
-	case err == nil && err2 == nil && installed.Compare(announced) > 0:
-		r.Outcome = "ahead"
-	default:
-		r.Outcome = "current"
-	}
-	return r
-}
-
-// clients returns every version × target × bundle type that the channel's log or
-// the new manifest has.
-func (g gate) clients() []manifest.Client {
-	versions := map[string]bool{g.manifest.Version: true}
-	kinds := map[manifest.Client]bool{}
-	addKinds(kinds, g.manifest.Platforms)
-	for _, e := range g.log.Entries {
-		versions[e.Version] = true
-		addKinds(kinds, e.Manifest.Platforms)
-		if e.Rollout != nil { // some clients have it
-			versions[e.Rollout.Version] = true
-			addKinds(kinds, e.Rollout.Manifest.Platforms)
-		}
-	}
-	if g.before != nil {
-		versions[g.before.Version.String()] = true
-		addKinds(kinds, g.before.Platforms)
-	}
-	var clients []manifest.Client
-	for version := range versions {
-		for kind := range kinds {
-			kind.Version = version
-			clients = append(clients, kind)
-		}
-	}
-	slices.SortFunc(clients, compareClients)
-	return clients
-}
-
-// addKinds adds the targets of a manifest, each as a client that does not name its
-// bundle type and as one that was installed from the bundle that is offered there.
-func addKinds(kinds map[manifest.Client]bool, platforms map[string]manifest.Platform) {
-	for text, p := range platforms {
-		key, err := manifest.ParseKey(text)
-		if err != nil {
-			continue
-		}
-		if key.Type == "" {
-			kinds[manifest.Client{Target: key.Target()}] = true
-			kind, _ := bundle.Recognize(fileOf(p.URL))
-			key.Type = kind.Type
-		}
-		if key.Type != "" {
-			kinds[manifest.Client{Target: key.Target(), BundleType: key.Type}] = true
-		}
-	}
-}
-
-func compareClients(a, b manifest.Client) int {
-	v, errA := manifest.ParseVersion(a.Version)
-	w, errB := manifest.ParseVersion(b.Version)
-	if errA == nil && errB == nil {
-		if c := v.Compare(w); c != 0 {
-			return c
-		}
-	}
-	return strings.Compare(a.Version+" "+a.Target+" "+a.BundleType, b.Version+" "+b.Target+" "+b.BundleType)
-}
-
-// fileOf returns the file name in a bundle's address.
-func fileOf(address string) string {
-	u, err := url.Parse(address)
-	if err != nil {
-		return address
-	}
-	return path.Base(u.Path)
-}
-
-// crossings warns of clients that would install another type of bundle over their
-// own, such as an MSI over an NSIS installation.
-func crossings(table []Reach) []string {
-	var warnings []string
-	for _, r := range table {
-		kind, ok := bundle.Recognize(r.Bundle)
-		if r.Outcome != "offered" || r.BundleType == "" || !ok || kind.Type == r.BundleType {
-			continue
-		}
-		warning := fmt.Sprintf("%s clients that were installed from %s get %s, which is %s", r.Target, r.BundleType, r.Bundle, kind.Type)
-		if !slices.Contains(warnings, warning) {
-			warnings = append(warnings, warning)
-		}
-	}
-	return warnings
+	return nil
 }
 
 // checkContents judges the bundles, notes and members of a release that are to be
@@ -256,7 +139,7 @@ func (p planner) checkBundle(o PublishOptions, b bundle.Bundle) error {
 // trusted refuses a private key whose signatures clients would refuse.
 func (p planner) trusted(key signing.PrivateKey) error {
 	public := key.Public()
-	if trusted, ok := p.keys.Find(public.ID()); ok && trusted == public {
+	if p.keys.Trusts(public) {
 		return nil
 	}
 	return &Refusal{Cause: signing.ErrUntrustedKey, Text: "the private key " + public.ID() + " is not among trusted_keys",

@@ -19,7 +19,7 @@ func TestLegacySignature(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if d.Keys, err = signing.ParseKeyring([]string{string(public)}); err != nil {
+	if d.Keys, err = signing.ParseKeyring([]signing.KeyText{{Key: string(public)}}); err != nil {
 		t.Fatal(err)
 	}
 	folder := t.TempDir()
@@ -53,18 +53,70 @@ func TestLegacySignature(t *testing.T) {
 	}
 }
 
-// TestNewAddress: a changed public_url is published as a move of its own.
+// TestNewAddress: after a change of public_url the log stays as it is, Verify says
+// where the addresses lead, and the same move again renders the manifest anew.
 func TestNewAddress(t *testing.T) {
 	d := newDesk(t)
 	o := d.options(t, "1.0.0")
 	d.publish(t, o)
+	before := d.tree(t)
 	d.PublicURL = "https://cdn.example.com"
-	report := d.publish(t, o)
-	if !report.Changed || report.Sequence != 2 {
-		t.Errorf("%+v", report)
+	report, err := d.Verify(t.Context(), "stable")
+	if err != nil || len(report.Findings) != 1 || !strings.Contains(report.Findings[0].Problem, "lead to https://releases.example.com/app, public_url is https://cdn.example.com") {
+		t.Errorf("%+v, %v", report, err)
 	}
-	shown, err := d.channels().Shown(t.Context(), "stable")
-	if err != nil || !strings.Contains(string(shown), "https://cdn.example.com/releases/1.0.0/") {
-		t.Errorf("%s, %v", shown, err)
+	again := d.publish(t, o)
+	if !again.Changed || again.Sequence != 1 || again.Entry != nil {
+		t.Errorf("changed %v, entry %d", again.Changed, again.Sequence)
+	}
+	if report, err := d.Verify(t.Context(), "stable"); err != nil || report.Err() != nil {
+		t.Errorf("%+v, %v", report, err)
+	}
+	after := d.tree(t)
+	if !strings.Contains(after["stable/latest.json"], "https://cdn.example.com/releases/1.0.0/") {
+		t.Error(after["stable/latest.json"])
+	}
+	delete(before, "stable/latest.json")
+	delete(after, "stable/latest.json")
+	sameTree(t, before, after)
+	d.PublicURL = "" // it is not configured: any address will do
+	if report, err := d.Verify(t.Context(), "stable"); err != nil || report.Err() != nil {
+		t.Errorf("%+v, %v", report, err)
+	}
+}
+
+// TestRecordOfAnotherHand: the log names the record of a release by its digest. One
+// that was written over is refused by every move and found by Verify.
+func TestRecordOfAnotherHand(t *testing.T) {
+	d := newDesk(t)
+	o := d.options(t, "1.0.0")
+	d.publish(t, o)
+	d.publish(t, d.options(t, "1.1.0"))
+	path := filepath.Join(d.root, "releases/1.0.0/release.json")
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(strings.Replace(string(data), `"notes": ""`, `"notes": "x"`, 1)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	d.Policies["nightly"] = Policy{}
+	for name, move := range map[string]func() (*Plan, error){
+		"rollback": func() (*Plan, error) { return d.rollback(t, "stable", "", "crashes") },
+		"promote": func() (*Plan, error) {
+			return d.Promote(t.Context(), PromoteOptions{Options: Options{Channel: "nightly"}, From: "stable", Version: "1.0.0"})
+		},
+		"publish": func() (*Plan, error) {
+			o.Channel = "nightly"
+			return d.Publish(t.Context(), o)
+		},
+	} {
+		if _, err := move(); !errors.Is(err, ErrStored) {
+			t.Errorf("%s: %v, want ErrStored", name, err)
+		}
+	}
+	report, err := d.Verify(t.Context(), "stable")
+	if err != nil || len(report.Findings) != 1 || !errors.Is(report.Err(), ErrStored) {
+		t.Errorf("%+v, %v", report, err)
 	}
 }

@@ -2,8 +2,8 @@ package release
 
 import (
 	"bytes"
+	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -13,7 +13,6 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"tsmon/channels"
 	"tsmon/manifest"
 	"tsmon/release/bundle"
 	"tsmon/signing"
@@ -31,26 +30,21 @@ type Library struct {
 // sideBySide is how many bundles are transferred at once.
 const sideBySide = 4
 
-// Record reads the record of a version. A *Refusal with ErrNoRelease if the
-// version was not published.
+// Record reads the record of a version: the one that a log names, else the newest. A
+// *Refusal with ErrNoRelease if the version was not published, or was discarded.
 func (l Library) Record(ctx context.Context, version string) (*Record, error) {
 	v, err := manifest.ParseVersion(version)
 	if err != nil {
 		return nil, &Refusal{Cause: err, Mend: "write it like 1.4.0"}
 	}
-	data, info, err := object.ReadAll(ctx, l.Store, recordKey(v.String()), maxRecord)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, refuse(ErrNoRelease, "`tsmon release list` shows what is published", "%s is not in the store", version)
-	}
-	if err != nil {
+	h, err := l.holding(ctx, v.String())
+	switch {
+	case err != nil:
 		return nil, err
+	case h.counts == nil:
+		return nil, refuse(ErrNoRelease, "`tsmon release list` shows what is published and what is staged", "%s is not in the store", version)
 	}
-	var r Record
-	if err := json.Unmarshal(data, &r); err != nil || r.Version != version || len(r.Bundles) == 0 {
-		return nil, refuse(ErrStored, "restore the object from a backup", "%s is not the record of %s", recordKey(version), version)
-	}
-	r.etag = info.ETag
-	return &r, nil
+	return h.counts, nil
 }
 
 func (l Library) read(ctx context.Context, key string, limit int64) ([]byte, error) {
@@ -58,29 +52,10 @@ func (l Library) read(ctx context.Context, key string, limit int64) ([]byte, err
 	return data, err
 }
 
-// List returns the versions that are complete, in the updater's order.
-func (l Library) List(ctx context.Context) ([]string, error) {
-	var versions []manifest.Version
-	for info, err := range l.Store.List(ctx, root, "") {
-		if err != nil {
-			return nil, fmt.Errorf("list the releases: %w", err)
-		}
-		text, isRecord := strings.CutSuffix(strings.TrimPrefix(info.Key, root), recordEnd)
-		if v, err := manifest.ParseVersion(text); isRecord && err == nil {
-			versions = append(versions, v)
-		}
-	}
-	slices.SortFunc(versions, manifest.Version.Compare)
-	texts := make([]string, len(versions))
-	for i, v := range versions {
-		texts[i] = v.String()
-	}
-	return texts, nil
-}
-
-// verified returns the record of a version whose bundles in the store match it.
-func (l Library) verified(ctx context.Context, version string, allowUnbound bool) (*Record, error) {
-	record, err := l.Record(ctx, version)
+// verified returns the record of a version with the SHA-256 that a log names, whose
+// bundles in the store match it.
+func (l Library) verified(ctx context.Context, version, sum string, allowUnbound bool) (*Record, error) {
+	record, err := l.Named(ctx, version, sum)
 	if err != nil {
 		return nil, err
 	}
@@ -224,36 +199,23 @@ func (l Library) fits(ctx context.Context, version string, b *Stored, found map[
 // errStale means that somebody else uploads the same release at the same time.
 var errStale = fmt.Errorf("somebody else publishes this version: %w", object.ErrChanged)
 
-// add uploads the bundles of a record and creates the record. It also proves that
-// the store honours the conditions that everything relies on. errStale if somebody
-// else has begun the same release in another way.
+// add uploads the bundles of a record that are at hand and creates the record. It
+// also proves that the store honours the conditions that everything relies on.
+// errStale if somebody else has begun the same release in another way.
 func (l Library) add(ctx context.Context, r *Record, files map[string]bundle.Contents, sent func(name string, n int, total int64)) error {
-	group, uploading := errgroup.WithContext(ctx)
-	group.SetLimit(2 * sideBySide)
-	for _, b := range r.Bundles {
-		group.Go(func() error { return l.upload(uploading, r.Version, b, files[b.BLAKE2b], sent) })
-		group.Go(func() error {
-			return l.create(uploading, folder(r.Version)+b.Name+".sig", []byte(b.Signature), signatureAttributes)
-		})
+	bundles := make([]*Stored, len(r.Bundles))
+	for i := range r.Bundles {
+		bundles[i] = &r.Bundles[i]
 	}
-	if err := group.Wait(); err != nil {
+	if err := l.uploadAll(ctx, r.Version, bundles, files, sent); err != nil {
 		return err
 	}
 	data, err := r.encode()
 	if err != nil {
 		return err
 	}
-	group, ctx = errgroup.WithContext(ctx)
-	group.Go(func() error {
-		if r.etag == "" {
-			return l.create(ctx, recordKey(r.Version), data, recordAttributes)
-		}
-		_, err := l.Store.Swap(ctx, recordKey(r.Version), r.etag, data, recordAttributes)
-		if errors.Is(err, object.ErrChanged) {
-			err = errStale
-		}
-		return err
-	})
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return l.create(ctx, recordKey(r.Version, r.number), data, recordAttributes) })
 	group.Go(func() error {
 		b := r.Bundles[0]
 		return object.CheckConditions(ctx, l.Store, folder(r.Version)+b.Name+".sig", []byte(b.Signature), signatureAttributes)
@@ -261,13 +223,29 @@ func (l Library) add(ctx context.Context, r *Record, files map[string]bundle.Con
 	return group.Wait()
 }
 
+// uploadAll uploads those of the bundles whose files are at hand, and the signatures
+// of all.
+func (l Library) uploadAll(ctx context.Context, version string, bundles []*Stored, files map[string]bundle.Contents, sent func(name string, n int, total int64)) error {
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(2 * sideBySide)
+	for _, b := range bundles {
+		if file, ok := files[b.BLAKE2b]; ok {
+			group.Go(func() error { return l.upload(ctx, version, *b, file, sent) })
+		}
+		group.Go(func() error {
+			return l.create(ctx, folder(version)+b.Name+".sig", []byte(b.Signature), signatureAttributes)
+		})
+	}
+	return group.Wait()
+}
+
 // checkConditions has the store prove on a record that it honours conditions.
 func (l Library) checkConditions(ctx context.Context, version string) error {
-	data, err := l.read(ctx, recordKey(version), maxRecord)
+	data, err := l.read(ctx, recordKey(version, 1), maxRecord)
 	if err != nil {
 		return err
 	}
-	return object.CheckConditions(ctx, l.Store, recordKey(version), data, recordAttributes)
+	return object.CheckConditions(ctx, l.Store, recordKey(version, 1), data, recordAttributes)
 }
 
 // create writes a small object, or accepts an equal one.
@@ -327,32 +305,48 @@ func (l Library) compare(ctx context.Context, key string, want signing.Digest) e
 // recheck verifies a release in the store that is published again. If its signatures
 // are not as good as those of the bundles now, and no channel ever showed it, the
 // result is a record that takes the place of the one in the store.
-func (l Library) recheck(ctx context.Context, o PublishOptions, record *Record, bundles []Stored, found map[string]int64) (*Record, error) {
+func (l Library) recheck(ctx context.Context, o PublishOptions, st *stage, bundles []Stored) (*Record, error) {
+	record := st.counts
 	unbound := slices.ContainsFunc(bundles, func(b Stored) bool { return !b.bound() })
 	err := l.verifyStored(ctx, record, o.AllowUnbound && unbound)
 	if !slices.ContainsFunc(signatureErrors, func(cause error) bool { return errors.Is(err, cause) }) {
 		return record, err
 	}
-	logs, err := channels.Repository{Store: l.Store}.All(ctx)
-	if err != nil {
-		return nil, err
-	}
-	if slices.ContainsFunc(logs, func(log *channels.Log) bool { return log.Shown(o.Version) }) {
+	if st.shown != "" {
 		return record, l.verifyStored(ctx, record, o.AllowUnbound)
 	}
 	next := *record
-	next.Bundles, err = l.settleAll(ctx, o, bundles, found)
+	next.number, next.sum = st.next(), ""
+	next.Bundles, err = l.settleAll(ctx, o, bundles, st.found)
 	return &next, err
 }
 
 // signatureErrors are the faults of a signature that signing again repairs.
 var signatureErrors = []error{signing.ErrSignature, signing.ErrUntrustedKey, signing.ErrBound, signing.ErrUnbound, signing.ErrLegacy}
 
-// draft puts together the record of a release that is not published yet, around
-// what an interrupted publish left in its folder.
-func (l Library) draft(ctx context.Context, pl planner, o PublishOptions, bundles []Stored, found map[string]int64) (*Record, error) {
-	bundles, err := l.settleAll(ctx, o, bundles, found)
-	return pl.record(o, bundles), err
+// draft puts together the record of a release that no channel showed yet, around what
+// lies in its folder. What the release is added to keeps its notes and members.
+func (l Library) draft(ctx context.Context, pl planner, o PublishOptions, st *stage, bundles []Stored) (*Record, error) {
+	var err error
+	if o.staged {
+		slices.SortFunc(bundles, func(a, b Stored) int { return strings.Compare(a.Name, b.Name) })
+	} else if bundles, err = l.settleAll(ctx, o, bundles, st.found); err != nil {
+		return nil, err
+	}
+	if before := st.counts; before != nil {
+		o.Notes = cmp.Or(o.Notes, before.Notes)
+		o.Extra = cmp.Or(o.Extra, before.Extra)
+	}
+	record := pl.record(o, bundles)
+	record.number = st.next()
+	if !o.staged {
+		return record, nil
+	}
+	err = l.verifyStored(ctx, record, o.AllowUnbound)
+	if errors.Is(err, ErrStored) {
+		err = &Refusal{Cause: err, Mend: "run `tsmon release stage` again on the machine that built it"}
+	}
+	return record, err
 }
 
 // settleAll settles bundles and sorts them by name.

@@ -1,7 +1,6 @@
 package release
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"sync"
@@ -20,12 +19,15 @@ func (p *Publisher) look(ctx context.Context) view {
 	v := view{}
 	var all sync.WaitGroup
 	for name := range p.Policies {
-		s := &state{channel: name}
+		s := &state{channel: name, url: p.PublicURL}
 		v[name] = s
 		all.Go(func() {
 			group, ctx := errgroup.WithContext(ctx)
 			group.Go(func() (err error) { s.seen, err = p.channels().Peek(ctx, name); return err })
 			group.Go(func() (err error) { s.log, err = p.channels().Load(ctx, name); return err })
+			if p.Clients != nil && p.Keys.Spanned() {
+				group.Go(func() (err error) { s.clients, err = p.Clients(ctx, name); return err })
+			}
 			s.err = group.Wait()
 		})
 	}
@@ -45,16 +47,11 @@ func (p *Publisher) Publish(ctx context.Context, o PublishOptions) (*Plan, error
 	if err != nil {
 		return nil, err
 	}
-	reading, cancel := context.WithCancel(ctx)
-	defer cancel()
-	read := sync.OnceValues(func() ([]bundle.Contents, error) { return p.readBundles(reading, pl, o) })
-	var background sync.WaitGroup
-	background.Go(func() { _, _ = read() }) // while the store answers
-	defer background.Wait()
+	read, stop := p.reading(ctx, pl, o)
+	defer stop()
 	for attempt := 1; ; attempt++ {
 		plan, err := p.planPublish(ctx, pl, o, read)
 		if err != nil {
-			cancel()
 			return nil, err
 		}
 		if plan, err = p.finish(ctx, plan, o.Options); !errors.Is(err, errStale) || attempt == staleAttempts {
@@ -63,71 +60,95 @@ func (p *Publisher) Publish(ctx context.Context, o PublishOptions) (*Plan, error
 	}
 }
 
+// reading reads bundles while the store answers. read waits for them; stop ends it.
+func (p *Publisher) reading(ctx context.Context, pl planner, o PublishOptions) (read func() ([]bundle.Contents, error), stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	read = sync.OnceValues(func() ([]bundle.Contents, error) { return p.readBundles(ctx, pl, o) })
+	var background sync.WaitGroup
+	background.Go(func() { _, _ = read() })
+	return read, func() {
+		cancel()
+		background.Wait()
+	}
+}
+
 // staleAttempts bounds how often a publish is planned anew because somebody else
 // uploads the same release.
 const staleAttempts = 10
 
 // planPublish reads the store and plans. read returns the contents of the bundles;
-// it is waited for only once nothing else refuses the publish.
+// it is waited for only once nothing else refuses the publish. Without bundles, those
+// that are staged are published.
 func (p *Publisher) planPublish(ctx context.Context, pl planner, o PublishOptions, read func() ([]bundle.Contents, error)) (*Plan, error) {
-	library := p.Library()
-	var v view
-	var record *Record
-	var found map[string]int64
-	var group errgroup.Group
-	group.Go(func() (err error) { found, err = library.objects(ctx, o.Version); return err })
-	group.Go(func() (err error) {
-		if record, err = library.Record(ctx, o.Version); errors.Is(err, ErrNoRelease) {
-			record, err = nil, nil
-		}
-		return err
-	})
-	group.Go(func() error { v = p.look(ctx); return v[o.Channel].err })
-	if err := group.Wait(); err != nil {
-		return nil, cmp.Or(v[o.Channel].err, err)
+	st, err := p.lookAtStage(ctx, o.Version)
+	if s := st.view[o.Channel]; s != nil && s.err != nil {
+		return nil, s.err
 	}
-	s := v[o.Channel]
+	if err != nil {
+		return nil, err
+	}
+	s := st.view[o.Channel]
+	var ours []Stored
+	if o.staged = len(o.Bundles) == 0; o.staged {
+		if ours, err = st.take(&o); err != nil {
+			return nil, err
+		}
+	}
 	if err := pl.mayPublish(s, o); err != nil {
 		return nil, err
 	}
-	contents, err := read()
-	if err != nil {
-		return nil, err
-	}
 	files := map[string]bundle.Contents{}
-	ours := make([]Stored, len(contents))
-	for i, c := range contents {
-		ours[i] = storedOf(c)
-		files[ours[i].BLAKE2b] = c
-	}
-	if record == nil {
-		record, err = library.draft(ctx, pl, o, ours, found)
+	if !o.staged {
+		contents, err := read()
 		if err != nil {
 			return nil, err
 		}
-		plan, err := pl.plan(v, s, pl.publish(s, o, record))
-		if err == nil {
-			plan.record, plan.files = record, files
+		for _, c := range contents {
+			stored := storedOf(c)
+			ours = append(ours, stored)
+			files[stored.BLAKE2b] = c
 		}
-		return plan, err
+		if err := st.leavesNone(o, ours); err != nil {
+			return nil, err
+		}
 	}
-	if err := record.sameBundles(ours); err != nil {
+	if st.counts == nil || st.shown == "" && st.counts.extendedBy(ours) {
+		return p.planDraft(ctx, pl, o, st, ours, files)
+	}
+	if err := st.counts.sameBundles(ours, st.shown != ""); err != nil {
 		return nil, err
 	}
 	p.step("%s is in the store already", o.Version)
-	checked, err := library.recheck(ctx, o, record, ours, found)
+	checked, err := p.Library().recheck(ctx, o, st, ours)
 	if err != nil {
 		return nil, err
 	}
-	plan, err := pl.plan(v, s, pl.publish(s, o, checked))
-	if err == nil && checked != record {
+	plan, err := pl.plan(st.view, s, pl.publish(s, o, checked))
+	if err == nil && checked != st.counts {
 		plan.record, plan.files = checked, files
+	}
+	return plan, err
+}
+
+// planDraft plans the publish of a release that has no record yet, or is added to.
+func (p *Publisher) planDraft(ctx context.Context, pl planner, o PublishOptions, st *stage, ours []Stored, files map[string]bundle.Contents) (*Plan, error) {
+	record, err := p.Library().draft(ctx, pl, o, st, ours)
+	if err != nil {
+		return nil, err
+	}
+	s := st.view[o.Channel]
+	plan, err := pl.plan(st.view, s, pl.publish(s, o, record))
+	if err == nil {
+		plan.record, plan.files = record, files
 	}
 	return plan, err
 }
 
 // readBundles hashes the bundles and signs those that have no signature.
 func (p *Publisher) readBundles(ctx context.Context, pl planner, o PublishOptions) ([]bundle.Contents, error) {
+	if len(o.Bundles) == 0 {
+		return nil, nil
+	}
 	p.step("reading %d bundles", len(o.Bundles))
 	reader := bundle.Reader{Version: o.Version, Keys: p.Keys, Now: p.Now, Transferred: p.Transferred,
 		Unlock: func() (signing.PrivateKey, error) {
@@ -188,7 +209,7 @@ func (p *Publisher) move(ctx context.Context, o Options, choose func(planner, vi
 	var record *Record
 	if chosen.version != "" {
 		p.step("verifying %s in the store", chosen.version)
-		if record, err = p.Library().verified(ctx, chosen.version, chosen.allowUnbound); err != nil {
+		if record, err = p.Library().verified(ctx, chosen.version, v.record(chosen.version), chosen.allowUnbound); err != nil {
 			return nil, err
 		}
 	}
@@ -234,7 +255,7 @@ func (p *Publisher) Rollback(ctx context.Context, o RollbackOptions) (*Plan, err
 // Rollout gives the release that a channel is rolling out another share of the
 // clients, from now on; with 100 % the channel shows it.
 func (p *Publisher) Rollout(ctx context.Context, o Options) (*Plan, error) {
-	return p.move(ctx, o, func(pl planner, _ view, s *state) (choice, error) { return pl.advance(s, o) })
+	return p.move(ctx, o, func(pl planner, _ view, s *state) (choice, error) { return pl.rollout(s, o) })
 }
 
 // Resume offers the release that a channel holds back again, to those who were
@@ -250,9 +271,15 @@ func (p *Publisher) Pause(ctx context.Context, o Options) (*Plan, error) {
 	return p.move(ctx, o, func(pl planner, v view, s *state) (choice, error) { return pl.pause(v, s, o) })
 }
 
-// Finish lets a channel show the release whose rollout has reached everybody by its
-// steps. If that, or any other move, was recorded in the log and then interrupted,
-// it does what is left: the manifest, and the channels that follow.
+// Advance takes the next step of a channel's rollout if it is due; after the last one,
+// at 100 %, the channel shows the release. Of steps that nobody took in time it takes
+// one, and the next lasts its whole time. With no step due it does what Finish does.
+func (p *Publisher) Advance(ctx context.Context, o Options) (*Plan, error) {
+	return p.move(ctx, o, func(pl planner, _ view, s *state) (choice, error) { return pl.advance(s, o) })
+}
+
+// Finish does what is left of a move that was recorded in the log and then
+// interrupted: the manifest, and the channels that follow.
 func (p *Publisher) Finish(ctx context.Context, channel string) (*Plan, error) {
 	return p.move(ctx, Options{Channel: channel}, func(pl planner, _ view, s *state) (choice, error) { return pl.finish(s) })
 }

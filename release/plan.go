@@ -49,6 +49,7 @@ type Plan struct {
 	Entry *channels.Entry `json:"entry,omitempty"`
 
 	why    string
+	strand VersionRange
 	head   *channels.Entry  // what the channel shows: Entry, or the end of the log
 	seen   channels.Pointer // the manifest when the plan was made
 	record *Record          // to be created; nil if it exists
@@ -65,14 +66,16 @@ type Share struct {
 	Percent int               `json:"percent"` // of clients, now; 0 while paused
 	Steps   []int             `json:"steps"`
 	Every   channels.Duration `json:"every,omitempty"` // duration of each step
-	Since   time.Time         `json:"since"`           // when the first step began
+	Since   time.Time         `json:"since"`           // when this step was taken
+	Due     time.Time         `json:"due,omitzero"`    // when the next step is due
 	Cohorts []string          `json:"cohorts,omitempty"`
 	Paused  bool              `json:"paused"`
 }
 
-// ShareOf describes a rollout at a moment.
-func ShareOf(r *channels.Rollout, now time.Time) *Share {
-	return &Share{Version: r.Version, Percent: r.Percent(now), Steps: r.Steps, Every: r.Every, Since: r.Since, Cohorts: r.Cohorts, Paused: !r.Paused.IsZero()}
+// ShareOf describes a rollout.
+func ShareOf(r *channels.Rollout) *Share {
+	_, due, _ := r.Next()
+	return &Share{Version: r.Version, Percent: r.Share(), Steps: r.Steps, Every: r.Every, Since: r.Since, Due: due, Cohorts: r.Cohorts, Paused: !r.Paused.IsZero()}
 }
 
 // planner works out plans. It reads and writes nothing.
@@ -117,9 +120,11 @@ func (p planner) channels() []string { return slices.Sorted(maps.Keys(p.policies
 // state is a channel as it was read.
 type state struct {
 	channel string
+	url     string // public address of the store
 	log     *channels.Log
 	seen    channels.Pointer
-	err     error // it could not be read
+	clients map[string]int // by version, nil if nothing is known of them
+	err     error          // it could not be read
 }
 
 // view is the channels as they were read.
@@ -131,7 +136,8 @@ type view map[string]*state
 func (s *state) before() *manifest.Response {
 	data := s.seen.Data
 	if head := s.log.Head(); head != nil {
-		data, _ = head.Manifest.Encode() // it was decoded from the log
+		shown := head.Render(s.url)
+		data, _ = shown.Encode() // it was decoded from the log
 	}
 	response, err := manifest.ParseResponse(data)
 	if err != nil {
@@ -144,57 +150,68 @@ func (s *state) before() *manifest.Response {
 type change struct {
 	action    channels.Action
 	from, why string
-	// manifest is what the change is about; its clients are judged, unless it is
-	// what they get already.
+	// release is what the change is about. The clients of manifest, which is rendered
+	// from it, are judged, unless it is what they get already.
+	release  channels.Release
 	manifest manifest.Manifest
 	standing bool
 	// rollout is what the entry holds. If others is not nil, the rollout is of
-	// manifest, and all other clients get others.
+	// release, and all other clients get others.
 	rollout      *channels.Rollout
-	others       *manifest.Manifest
+	others       *channels.Release
 	bundles      []Stored
 	warnings     []string
 	allowMissing []string
 	allowUnbound bool
+	strand       VersionRange
+	strandAll    bool // what clients get was decided before, or must not wait
 }
 
 // next returns the log entry of a change.
 func (p planner) next(s *state, c change) channels.Entry {
-	e := channels.Entry{Action: c.action, From: c.from, Why: c.why, Who: p.who, When: p.now, Manifest: c.manifest, Rollout: c.rollout}
+	e := channels.Entry{Action: c.action, From: c.from, Why: c.why, Who: p.who, When: p.now, Release: c.release, Rollout: c.rollout}
 	if c.others != nil {
 		rollout := *c.rollout
-		rollout.Manifest = c.manifest
-		e.Manifest, e.Rollout = *c.others, &rollout
+		rollout.Release = c.release
+		e.Release, e.Rollout = *c.others, &rollout
 	}
 	return s.log.Next(e)
 }
 
 // plan holds a change to the gate, and works out what follows from it.
 func (p planner) plan(v view, s *state, c change) (*Plan, error) {
+	entry := p.next(s, c)
+	c.manifest = c.release.Render(p.publicURL, entry.Sequence)
 	plan := &Plan{
-		Action: c.action, Channel: s.channel, Version: c.manifest.Version, URL: p.publicURL + "/" + channels.ManifestKey(s.channel),
-		Bundles: c.bundles, Unbound: c.manifest.Unbound(), Warnings: c.warnings, Base: s.log.End(), why: c.why, seen: s.seen,
+		Action: c.action, Channel: s.channel, Version: c.release.Version, URL: p.publicURL + "/" + channels.ManifestKey(s.channel),
+		Bundles: c.bundles, Unbound: c.manifest.Unbound(), Warnings: c.warnings, Base: s.log.End(), why: c.why, strand: c.strand, seen: s.seen,
 	}
 	before := s.before()
 	if before != nil {
 		plan.Previous = before.Version.String()
 	}
 	if c.rollout != nil {
-		plan.Rollout = ShareOf(c.rollout, p.now)
+		plan.Rollout = ShareOf(c.rollout)
 	}
-	entry := p.next(s, c)
 	if !c.standing {
-		g := gate{keys: p.keys, policy: p.policies[s.channel], log: s.log, before: before, change: c, sequence: entry.Sequence}
-		if err := g.covers(); err != nil {
+		g := gate{keys: p.keys, policy: p.policies[s.channel], log: s.log, before: before, change: c, sequence: entry.Sequence, publicURL: p.publicURL, fleet: s.clients}
+		err := g.covers()
+		if err == nil {
+			err = g.sound()
+		}
+		if err == nil {
+			plan.Reach, err = g.replay(&entry)
+		}
+		if err != nil {
 			return nil, err
 		}
-		var err error
-		if plan.Reach, err = g.replay(); err != nil {
+		left, err := g.strands()
+		if err != nil {
 			return nil, err
 		}
-		plan.Warnings = append(plan.Warnings, crossings(plan.Reach)...)
+		plan.Warnings = append(append(plan.Warnings, g.misfits(plan.Reach)...), left...)
 	}
-	if head := s.log.Head(); head != nil && sameManifest(head.Manifest, entry.Manifest) && sameRollout(head.Rollout, entry.Rollout) {
+	if head := s.log.Head(); head != nil && head.Release.Equal(&entry.Release) && sameRollout(head.Rollout, entry.Rollout) {
 		plan.Action, plan.Sequence, plan.head = head.Action, head.Sequence, head
 	} else {
 		plan.Sequence, plan.Changed, plan.Entry, plan.head = entry.Sequence, true, &entry, &entry
@@ -205,19 +222,13 @@ func (p planner) plan(v view, s *state, c change) (*Plan, error) {
 	return plan, nil
 }
 
-// sameManifest compares all but the number of the log entry.
-func sameManifest(a, b manifest.Manifest) bool {
-	a.Sequence, b.Sequence = 0, 0
-	return len(manifest.Diff(&a, &b)) == 0
-}
-
 // sameRollout compares what was decided, not when.
 func sameRollout(a, b *channels.Rollout) bool {
 	if a == nil || b == nil {
 		return a == b
 	}
-	return a.ID == b.ID && slices.Equal(a.Steps, b.Steps) && a.Every == b.Every && slices.Equal(a.Cohorts, b.Cohorts) &&
-		a.Paused.IsZero() == b.Paused.IsZero() && sameManifest(a.Manifest, b.Manifest)
+	return a.ID == b.ID && slices.Equal(a.Steps, b.Steps) && a.Every == b.Every && a.Percent == b.Percent && slices.Equal(a.Cohorts, b.Cohorts) &&
+		a.Paused.IsZero() == b.Paused.IsZero() && a.Release.Equal(&b.Release)
 }
 
 // follow adds the plans of the channels that follow a leader and are behind it. A
@@ -247,8 +258,8 @@ func (p planner) followOne(v view, name string, leader *Plan) (*Plan, error) {
 	}
 	// What may be missing was allowed for the leader alone. What may be unbound goes
 	// for every channel that shows the release.
-	c := change{action: channels.Follow, from: leader.Channel, why: leader.why, manifest: leader.head.Manifest, allowUnbound: true}
-	version, err := manifest.ParseVersion(c.manifest.Version)
+	c := change{action: channels.Follow, from: leader.Channel, why: leader.why, release: leader.head.Release, allowUnbound: true, strand: leader.strand}
+	version, err := manifest.ParseVersion(c.release.Version)
 	if err != nil {
 		return nil, err
 	}
@@ -296,7 +307,7 @@ func (p planner) mayPublish(s *state, o PublishOptions) error {
 	if err := p.forward(s, o.Version, o.Rollout); err != nil {
 		return err
 	}
-	c := change{manifest: manifest.Manifest{Platforms: map[string]manifest.Platform{}}, allowMissing: o.AllowMissing}
+	c := change{action: channels.Publish, manifest: manifest.Manifest{Version: o.Version, Platforms: map[string]manifest.Platform{}}, allowMissing: o.AllowMissing}
 	for _, b := range o.Bundles {
 		for _, key := range b.Keys {
 			c.manifest.Platforms[key] = manifest.Platform{}
@@ -354,8 +365,8 @@ func (p planner) publish(s *state, o PublishOptions, record *Record) change {
 
 // changeTo returns the change that gives a release to everybody.
 func (p planner) changeTo(record *Record, action channels.Action, o Options) change {
-	return change{action: action, why: o.Why, manifest: record.Manifest(p.publicURL + "/" + strings.TrimSuffix(folder(record.Version), "/")),
-		bundles: record.Bundles, allowMissing: o.AllowMissing, allowUnbound: o.AllowUnbound}
+	return change{action: action, why: o.Why, release: record.release(),
+		bundles: record.Bundles, allowMissing: o.AllowMissing, allowUnbound: o.AllowUnbound, strand: o.Strand}
 }
 
 // begin makes a change a rollout, if one is wanted. A release that the channel is
@@ -364,17 +375,16 @@ func (p planner) changeTo(record *Record, action channels.Action, o Options) cha
 func (p planner) begin(s *state, c *change, wanted *channels.Rollout) {
 	head := s.log.Head()
 	switch {
-	case head != nil && head.Rollout != nil && head.Rollout.Version == c.manifest.Version:
-		c.rollout, c.others = head.Rollout, &head.Manifest
-		c.warnings = append(c.warnings, fmt.Sprintf("%s is being rolled out already; `tsmon channel rollout %s --percent N` changes that", c.manifest.Version, s.channel))
+	case head != nil && head.Rollout != nil && head.Rollout.Version == c.release.Version:
+		c.rollout, c.others = head.Rollout, &head.Release
+		c.warnings = append(c.warnings, fmt.Sprintf("%s is being rolled out already; `tsmon channel rollout %s --percent N` changes that", c.release.Version, s.channel))
 		return
-	case wanted == nil || wanted.Steps[0] == 100 || head.Version == c.manifest.Version:
+	case wanted == nil || wanted.Steps[0] == 100 || head.Version == c.release.Version:
 	default:
-		fresh := *wanted
+		fresh := wanted.Begin(p.now.UTC().Truncate(time.Second))
 		fresh.ID = s.channel + "/" + strconv.FormatUint(head.Sequence+1, 10)
-		fresh.Version = c.manifest.Version
-		fresh.Since = p.now.UTC().Truncate(time.Second)
-		c.rollout, c.others = &fresh, &head.Manifest
+		fresh.Version = c.release.Version
+		c.rollout, c.others = fresh, &head.Release
 	}
 	if head != nil && head.Rollout != nil {
 		c.warnings = append(c.warnings, fmt.Sprintf("the rollout of %s ends with this", head.Rollout.Version))

@@ -38,7 +38,7 @@ func newDesk(t testing.TB) *desk {
 		t.Fatal(err)
 	}
 	return &desk{root: root, key: key, Publisher: &Publisher{
-		Store: store, PublicURL: "https://releases.example.com/app", Keys: signing.Keyring{key.Public()}, Who: "test", Now: time.Now,
+		Store: store, PublicURL: "https://releases.example.com/app", Keys: signing.Keyring{{PublicKey: key.Public()}}, Who: "test", Now: time.Now,
 		Policies: map[string]Policy{"stable": {}, "beta": {Follows: "stable", Prerelease: true}},
 	}}
 }
@@ -396,7 +396,7 @@ func TestInterruptedSigning(t *testing.T) {
 			t.Errorf("the manifest's signature of %s is not the stored one", b.Name)
 		}
 	}
-	if report, err := d.Library().Verify(t.Context(), "stable"); err != nil || len(report.Findings) > 0 {
+	if report, err := d.Verify(t.Context(), "stable"); err != nil || len(report.Findings) > 0 {
 		t.Errorf("%+v, %v", report, err)
 	}
 }
@@ -420,7 +420,7 @@ func TestRebuilt(t *testing.T) {
 	if again := d.publish(t, o); again.Changed {
 		t.Errorf("again: %+v", again)
 	}
-	if report, err := d.Library().Verify(t.Context(), "stable"); err != nil || len(report.Findings) > 0 {
+	if report, err := d.Verify(t.Context(), "stable"); err != nil || len(report.Findings) > 0 {
 		t.Errorf("%+v, %v", report, err)
 	}
 }
@@ -446,7 +446,7 @@ func TestSameReleaseAtOnce(t *testing.T) {
 		if plan := d.publish(t, o); plan.Changed || plan.Entry != nil || plan.Sequence != 1 {
 			t.Errorf("overtaken at %s: %+v", at, plan)
 		}
-		if report, err := d.Library().Verify(t.Context(), "stable"); err != nil || len(report.Findings) > 0 {
+		if report, err := d.Verify(t.Context(), "stable"); err != nil || len(report.Findings) > 0 {
 			t.Errorf("overtaken at %s: %+v, %v", at, report, err)
 		}
 	}

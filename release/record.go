@@ -1,6 +1,7 @@
 package release
 
 import (
+	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"tsmon/channels"
 	"tsmon/manifest"
 	"tsmon/release/bundle"
 	"tsmon/signing"
@@ -32,7 +34,8 @@ var (
 )
 
 // Record is release.json: what a release consists of. Its presence means that the
-// release is complete. Once a channel has shown the release, it never changes.
+// release is complete. It never changes: a release that no channel showed and that is
+// added to or discarded gets another one, release-2.json and so on.
 type Record struct {
 	Version string    `json:"version"`
 	Notes   string    `json:"notes"`
@@ -41,7 +44,12 @@ type Record struct {
 	manifest.Extra
 	Bundles []Stored `json:"bundles"` // sorted by name
 
-	etag string // of the object; empty if there is none
+	// Discarded marks a version that was thrown away before a channel showed it. It
+	// has no bundles.
+	Discarded bool `json:"discarded,omitempty"`
+
+	number int    // of the object, from 1
+	sum    string // hex SHA-256 of the object; empty if there is none
 }
 
 // Stored is a bundle in the store.
@@ -83,8 +91,7 @@ func (s *Stored) claim(version string, allowUnbound bool) signing.Claim {
 
 func checksumText(crc uint64) string { return fmt.Sprintf("%016x", crc) }
 
-func folder(version string) string    { return root + version + "/" }
-func recordKey(version string) string { return root + version + recordEnd }
+func folder(version string) string { return root + version + "/" }
 
 // Keys returns the platform keys of all bundles, sorted.
 func (r *Record) Keys() []string {
@@ -108,15 +115,40 @@ func (r *Record) Manifest(baseURL string) manifest.Manifest {
 	return m
 }
 
+// release returns the release as a channel's log keeps it.
+func (r *Record) release() channels.Release {
+	sum := r.sum
+	if sum == "" {
+		data, _ := r.encode() // whose error ends the upload
+		sum = sumOf(data)
+	}
+	kept := channels.Release{Version: r.Version, Notes: r.Notes, PubDate: r.PubDate, Extra: r.Extra, Record: sum, Platforms: map[string]channels.Bundle{}}
+	for _, b := range r.Bundles {
+		for _, key := range b.Keys {
+			kept.Platforms[key] = channels.Bundle{Signature: b.Signature, Path: folder(r.Version) + b.Name}
+		}
+	}
+	return kept
+}
+
+func sumOf(data []byte) string {
+	sum := sha256.Sum256(data)
+	return hex.EncodeToString(sum[:])
+}
+
 func (r *Record) encode() ([]byte, error) {
 	data, err := json.MarshalIndent(r, "", "  ")
 	return append(data, '\n'), err
 }
 
-// sameBundles refuses bundles that are not those of a published release: the same
-// bytes for the same platforms, whatever their names.
-func (r *Record) sameBundles(ours []Stored) error {
-	const mend = "a version's bytes never change: publish a higher version"
+// sameBundles refuses bundles that are not those of a release in the store: the same
+// bytes for the same platforms, whatever their names. shown says whether a channel
+// showed it.
+func (r *Record) sameBundles(ours []Stored, shown bool) error {
+	mend := "a version's bytes never change: publish a higher version"
+	if !shown {
+		mend = "no channel ever showed it: `tsmon release discard " + r.Version + "` throws it away"
+	}
 	published := map[string]Stored{}
 	for _, b := range r.Bundles {
 		published[strings.Join(b.Keys, ", ")] = b
@@ -133,7 +165,7 @@ func (r *Record) sameBundles(ours []Stored) error {
 		}
 	}
 	if len(ours) != len(r.Bundles) {
-		return refuse(ErrOtherBytes, "give all its bundles, or publish a higher version", "%s was published for %s", r.Version, all)
+		return refuse(ErrOtherBytes, "give all its bundles; "+mend, "%s was published for %s", r.Version, all)
 	}
 	return nil
 }

@@ -59,6 +59,8 @@ var (
 	ErrPrerelease = errors.New("the channel takes no pre-releases")
 	ErrCoverage   = errors.New("platforms would be lost")
 	ErrGate       = errors.New("installed applications could not update")
+	ErrStaged     = errors.New("other bundles are staged")
+	ErrShown      = errors.New("a channel has shown the version")
 	ErrNoRelease  = errors.New("no such release")
 	ErrStored     = errors.New("the store does not hold what was published")
 	ErrNoTarget   = errors.New("there is nothing to go back to")
@@ -81,6 +83,12 @@ type Policy struct {
 	Follows    string   // moves along when this channel overtakes it
 	// AllowUnbound accepts signatures that are bound to no version.
 	AllowUnbound bool
+	// AllowDowngrades says that some clients have allowDowngrades: a rollback takes
+	// them back.
+	AllowDowngrades bool
+	// ReadsManifest says that applications are known to read latest.json, where a
+	// watershed does not hold.
+	ReadsManifest bool
 }
 
 // Publisher moves the channels of one store.
@@ -91,6 +99,9 @@ type Publisher struct {
 	Policies  map[string]Policy // by channel name
 	Who       string            // recorded in the log
 	Now       func() time.Time
+	// Clients counts the clients that a change of keys could strand; nil: nothing is
+	// known of them.
+	Clients Clients
 	// Probe fetches what clients get once a channel has moved. An error that wraps
 	// ErrUnseen becomes a warning. Nil: nothing is fetched.
 	Probe func(ctx context.Context, manifestURL string, want manifest.Manifest) error
@@ -107,10 +118,11 @@ var ErrUnseen = errors.New("it is not known yet whether clients get it")
 // Options say how a channel is moved.
 type Options struct {
 	Channel      string
-	Why          string   // recorded in the log
-	AllowMissing []string // platform keys that the channel may lose
-	AllowUnbound bool     // accept signatures that are bound to no version
-	DryRun       bool     // return the plan without applying it
+	Why          string       // recorded in the log
+	AllowMissing []string     // platform keys that the channel may lose
+	AllowUnbound bool         // accept signatures that are bound to no version
+	Strand       VersionRange // installed versions that may get what they can't verify
+	DryRun       bool         // return the plan without applying it
 	// Rollout has the Steps, Every and Cohorts that decide who gets the release
 	// first; nil: everybody gets it.
 	Rollout *channels.Rollout
@@ -120,12 +132,17 @@ type Options struct {
 type PublishOptions struct {
 	Options
 	Version string
-	Notes   string
-	Extra   manifest.Extra // kept in the record
-	Bundles []bundle.Bundle
+	Notes   string          // empty: those that were staged
+	Extra   manifest.Extra  // kept in the record
+	Bundles []bundle.Bundle // none: what is staged
 	// Unlock opens the key that signs bundles without a signature; nil: there is
 	// no key.
 	Unlock func() (signing.PrivateKey, error)
+	// Rules give bundles that were staged apart their platform keys; nil: as
+	// bundle.Gather without rules.
+	Rules *bundle.Rules
+
+	staged bool // the bundles are those that are staged
 }
 
 // PromoteOptions say which release goes from one channel to another.
@@ -146,7 +163,9 @@ func (p *Publisher) Library() Library {
 	return Library{Store: p.Store, Keys: p.Keys, Transferred: p.Transferred}
 }
 
-func (p *Publisher) channels() channels.Repository { return channels.Repository{Store: p.Store} }
+func (p *Publisher) channels() channels.Repository {
+	return channels.Repository{Store: p.Store, PublicURL: p.PublicURL}
+}
 
 func (p *Publisher) step(format string, args ...any) {
 	if p.Step != nil {

@@ -55,7 +55,7 @@ func (d *desk) state(t *testing.T, channel string) (shown, part string, percent 
 	if head.Rollout == nil {
 		return m.Version, "", 0
 	}
-	return m.Version, head.Rollout.Version, head.Rollout.Percent(d.Now())
+	return m.Version, head.Rollout.Version, head.Rollout.Share()
 }
 
 func (d *desk) wantState(t *testing.T, channel, shown, part string, percent int) {
@@ -87,7 +87,12 @@ func TestRolloutStory(t *testing.T) {
 		}
 	}
 	d.later(7 * time.Hour)
+	d.wantState(t, "stable", "1.0.0", "1.1.0", 5)
+	d.advance(t, "stable", 3)
 	d.wantState(t, "stable", "1.0.0", "1.1.0", 25)
+	if report := d.publish(t, first); report.Changed || len(report.Warnings) == 0 {
+		t.Errorf("after a step: changed %v, %q", report.Changed, report.Warnings)
+	}
 
 	// A pause gives nobody the release; a resumption goes on where it was.
 	if _, err := d.Pause(t.Context(), Options{Channel: "stable"}); !errors.Is(err, ErrConfig) {
@@ -132,30 +137,106 @@ func TestRolloutStory(t *testing.T) {
 	if m, err := manifest.Decode(data); err != nil || m.Extra != first.Extra {
 		t.Errorf("the manifest's members for the application are %+v, %v", m.Extra, err)
 	}
-	report2, err := d.Library().Verify(t.Context(), "stable")
+	report2, err := d.Verify(t.Context(), "stable")
 	if err != nil || len(report2.Findings) > 0 {
 		t.Errorf("%+v, %v", report2, err)
 	}
 }
 
-// TestRolloutEndsByItself: once its last step is reached, whoever comes first
-// lets the channel show the release.
-func TestRolloutEndsByItself(t *testing.T) {
-	d := newDesk(t)
-	d.publish(t, d.options(t, "1.0.0"))
-	d.part(t, "1.1.0", steps(10, 100))
-	if report, err := d.Finish(t.Context(), "stable"); err != nil || report.Changed {
-		t.Fatalf("before its time: %+v, %v", report, err)
+// advance takes the step that is due, and wants the channel to be at an entry then.
+func (d *desk) advance(t *testing.T, channel string, sequence uint64) *Report {
+	t.Helper()
+	before, err := d.channels().Load(t.Context(), channel)
+	if err != nil {
+		t.Fatal(err)
 	}
+	report, err := d.Advance(t.Context(), Options{Channel: channel})
+	if err != nil || report.Sequence != sequence || report.Changed != (sequence > before.Head().Sequence) {
+		t.Fatalf("changed %v, entry %d, want %d: %v", report.Changed, report.Sequence, sequence, err)
+	}
+	return report
+}
+
+// TestAdvance takes each step once, as an entry of its own, and one at a time: also
+// what nobody took in time lasts its whole time. The last one gives the release to
+// everybody, and to the channels that follow.
+func TestAdvance(t *testing.T) {
+	d := newDesk(t)
+	if _, err := d.Advance(t.Context(), Options{Channel: "stable"}); !errors.Is(err, ErrNoRelease) {
+		t.Errorf("an empty channel: %v", err)
+	}
+	d.publish(t, d.options(t, "1.0.0"))
+	d.advance(t, "stable", 1)
+	d.part(t, "1.1.0", steps(5, 25, 50, 100))
+	d.later(6*time.Hour - 2*time.Second)
+	d.advance(t, "stable", 2)
+	d.later(1000 * time.Hour)
+	if report := d.advance(t, "stable", 3); report.Rollout.Percent != 25 || report.Action != channels.Advance || report.Entry.Why != "step 2 of 4" {
+		t.Errorf("%+v %+v", report.Entry, report.Rollout)
+	}
+	d.advance(t, "stable", 3)
 	d.later(6 * time.Hour)
-	if report, err := d.Finish(t.Context(), "stable"); err != nil || !report.Changed {
-		t.Fatalf("%+v, %v", report, err)
+	if dry, err := d.Advance(t.Context(), Options{Channel: "stable", DryRun: true}); err != nil || !dry.Changed || dry.Rollout.Percent != 50 {
+		t.Errorf("%+v, %v", dry, err)
+	}
+	d.wantState(t, "stable", "1.0.0", "1.1.0", 25)
+	d.advance(t, "stable", 4)
+	d.wantState(t, "stable", "1.0.0", "1.1.0", 50)
+	if _, err := d.Pause(t.Context(), Options{Channel: "stable", Why: "a look"}); err != nil {
+		t.Fatal(err)
+	}
+	d.later(1000 * time.Hour)
+	d.advance(t, "stable", 5)
+	if _, err := d.Resume(t.Context(), Options{Channel: "stable"}); err != nil {
+		t.Fatal(err)
+	}
+	d.later(6*time.Hour - 2*time.Second)
+	d.advance(t, "stable", 6)
+	d.later(2 * time.Second)
+	d.wantState(t, "beta", "1.0.0", "", 0)
+	if report := d.advance(t, "stable", 7); report.Rollout != nil || len(report.Followers) != 1 {
+		t.Errorf("%+v", report)
 	}
 	d.wantState(t, "stable", "1.1.0", "", 0)
 	d.wantState(t, "beta", "1.1.0", "", 0)
-	if report, err := d.Finish(t.Context(), "stable"); err != nil || report.Changed {
-		t.Errorf("with nothing to end: %+v, %v", report, err)
+	d.advance(t, "stable", 7)
+}
+
+// TestAdvanceRace: of several servers and a command one takes the step.
+func TestAdvanceRace(t *testing.T) {
+	d := newDesk(t)
+	d.publish(t, d.options(t, "1.0.0"))
+	d.part(t, "1.1.0", steps(5, 25, 100))
+	d.later(100 * time.Hour)
+	results := make(chan error, 6)
+	for i := range cap(results) {
+		go func() {
+			server := *d.Publisher
+			server.Who = fmt.Sprint("server ", i)
+			_, err := server.Advance(t.Context(), Options{Channel: "stable"})
+			results <- err
+		}()
 	}
+	for range cap(results) {
+		if err := <-results; err != nil && !errors.As(err, new(*channels.ConflictError)) {
+			t.Error(err)
+		}
+	}
+	d.wantState(t, "stable", "1.0.0", "1.1.0", 25)
+	d.advance(t, "stable", 3)
+}
+
+// TestAdvanceOfADamagedRelease: what no longer verifies spreads no further.
+func TestAdvanceOfADamagedRelease(t *testing.T) {
+	d := newDesk(t)
+	d.publish(t, d.options(t, "1.0.0"))
+	d.part(t, "1.1.0", steps(5, 100))
+	d.later(6 * time.Hour)
+	overwrite(t, filepath.Join(d.root, "releases/1.1.0/App_1.1.0_amd64.AppImage.tar.gz"))
+	if _, err := d.Advance(t.Context(), Options{Channel: "stable"}); !errors.Is(err, ErrStored) {
+		t.Errorf("error %v, want ErrStored", err)
+	}
+	d.wantState(t, "stable", "1.0.0", "1.1.0", 5)
 }
 
 func TestRolloutTakenBack(t *testing.T) {
@@ -184,7 +265,7 @@ func TestRolloutOvertaken(t *testing.T) {
 		t.Errorf("below what some have: %v", err)
 	}
 	report := d.part(t, "1.3.0", steps(20))
-	if len(report.Warnings) != 1 || !strings.Contains(report.Warnings[0], "1.2.0 ends") {
+	if !slices.ContainsFunc(report.Warnings, func(w string) bool { return strings.Contains(w, "1.2.0 ends") }) {
 		t.Errorf("%q", report.Warnings)
 	}
 	d.wantState(t, "stable", "1.0.0", "1.3.0", 20)
@@ -285,7 +366,7 @@ func TestFinishAfterACrash(t *testing.T) {
 		t.Fatal(err)
 	}
 	head := log.Head()
-	if _, err := d.channels().Append(t.Context(), log, channels.Entry{Action: channels.Advance, Version: "1.1.0", Manifest: head.Rollout.Manifest, Who: "test", When: d.Now()}); err != nil {
+	if _, err := d.channels().Append(t.Context(), log, channels.Entry{Action: channels.Advance, Version: "1.1.0", Release: head.Rollout.Release, Who: "test", When: d.Now()}); err != nil {
 		t.Fatal(err)
 	}
 	if report, err := d.Finish(t.Context(), "stable"); err != nil || !report.Changed {
@@ -388,7 +469,7 @@ func TestVerifyOfARollout(t *testing.T) {
 	if err := os.WriteFile(bundle, []byte("other bytes"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	report, err := d.Library().Verify(t.Context(), "stable")
+	report, err := d.Verify(t.Context(), "stable")
 	if err != nil || len(report.Findings) != 1 || !slices.Contains(report.Releases, "1.1.0") {
 		t.Errorf("%+v, %v", report, err)
 	}

@@ -111,7 +111,7 @@ func TestSignedAgain(t *testing.T) {
 					t.Fatal(err)
 				}
 				trusted := d.Keys
-				d.Keys = signing.Keyring{key.Public()}
+				d.Keys = signing.Keyring{{PublicKey: key.Public()}}
 				o = d.signUnbound(t, o, key)
 				o.AllowUnbound = true
 				if _, err := d.Publish(t.Context(), o); !errors.Is(err, errFailing) {
@@ -134,7 +134,7 @@ func TestSignedAgain(t *testing.T) {
 					t.Errorf("%s has changed", key)
 				}
 			}
-			verified, err := d.Library().Verify(t.Context(), "stable")
+			verified, err := d.Verify(t.Context(), "stable")
 			if err != nil || verified.Err() != nil {
 				t.Errorf("%v, %v", err, verified.Err())
 			}
@@ -206,12 +206,12 @@ func TestCoverageOfTypes(t *testing.T) {
 	d.Policies["stable"] = Policy{Targets: []string{"linux-x86_64"}}
 	report := d.publish(t, d.options(t, "1.1.0", "App_1.1.0_amd64.deb", "App_1.1.0_amd64.AppImage", "App_1.1.0_x64-setup.exe"))
 	keys := []string{"linux-x86_64", "linux-x86_64-appimage", "linux-x86_64-deb", "windows-x86_64", "windows-x86_64-nsis"}
-	if got := report.Entry.Manifest.Keys(); !slices.Equal(got, keys) {
+	if got := report.Entry.Targets; !slices.Equal(got, keys) {
 		t.Errorf("keys %v, want %v", got, keys)
 	}
 	for _, kind := range []string{"deb", "appimage"} {
-		response := manifest.Response{Platforms: report.Entry.Manifest.Platforms}
-		if key, _, err := response.Lookup("linux-x86_64", kind); err != nil || key != "linux-x86_64-"+kind {
+		response := manifest.Response{Platforms: report.Entry.Render(d.PublicURL).Platforms}
+		if key, _, err := response.Lookup(manifest.Client{Target: "linux-x86_64", BundleType: kind}); err != nil || key != "linux-x86_64-"+kind {
 			t.Errorf("%s gets %s, %v", kind, key, err)
 		}
 	}

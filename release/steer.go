@@ -1,7 +1,9 @@
 package release
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -163,19 +165,21 @@ func (s *state) rolling() (*channels.Rollout, error) {
 
 // roll chooses the next state of a channel's rollout, whose release was judged when
 // it was published.
-func (p planner) roll(s *state, action channels.Action, why string, next *channels.Rollout) choice {
+func (p planner) roll(s *state, action channels.Action, o Options, next *channels.Rollout) choice {
 	return choice{next.Version, true, func(record *Record) change {
-		c := change{action: action, why: why, manifest: next.Manifest, bundles: record.Bundles, allowUnbound: true}
-		if !next.Complete(p.now) {
-			c.rollout, c.others = next, &s.log.Head().Manifest
+		c := change{action: action, why: o.Why, release: next.Release, bundles: record.Bundles, allowUnbound: true,
+			strand: o.Strand, strandAll: action != channels.Advance || o.Rollout == nil}
+		c.manifest = c.release.Render(p.publicURL, 0)
+		if !next.Complete() {
+			c.rollout, c.others = next, &s.log.Head().Release
 		}
 		c.allowMissing = gate{policy: p.policies[s.channel], before: s.before(), change: c}.missing()
 		return c
 	}}
 }
 
-// advance chooses another share of the clients, from now on.
-func (p planner) advance(s *state, o Options) (choice, error) {
+// rollout chooses another share of the clients, from now on.
+func (p planner) rollout(s *state, o Options) (choice, error) {
 	now, err := s.rolling()
 	switch {
 	case err != nil:
@@ -188,10 +192,24 @@ func (p planner) advance(s *state, o Options) (choice, error) {
 	if o.Rollout.Cohorts != nil { // else they stay in
 		next.Cohorts = o.Rollout.Cohorts
 	}
-	if !sameRollout(now, &next) {
-		next.Since = p.now.UTC().Truncate(time.Second)
+	if sameRollout(now, &next) {
+		return p.roll(s, channels.Advance, o, now), nil
 	}
-	return p.roll(s, channels.Advance, o.Why, &next), nil
+	return p.roll(s, channels.Advance, o, next.Begin(p.now.UTC().Truncate(time.Second))), nil
+}
+
+// advance chooses the next step of a rollout if it is due, else what finish does.
+func (p planner) advance(s *state, o Options) (choice, error) {
+	if err := s.shows(); err != nil {
+		return choice{}, err
+	}
+	r := s.log.Head().Rollout
+	if r == nil || !r.Due(p.now) {
+		return p.finish(s)
+	}
+	next := r.Step(p.now.UTC().Truncate(time.Second))
+	o.Why = cmp.Or(o.Why, fmt.Sprintf("step %d of %d", slices.Index(r.Steps, next.Percent)+1, len(r.Steps)))
+	return p.roll(s, channels.Advance, o, next), nil
 }
 
 // resume chooses a rollout that goes on where it was paused.
@@ -203,21 +221,17 @@ func (p planner) resume(s *state, o Options) (choice, error) {
 	if !next.Paused.IsZero() {
 		next = next.Resume(p.now)
 	}
-	return p.roll(s, channels.Resume, o.Why, next), nil
+	return p.roll(s, channels.Resume, o, next), nil
 }
 
-// finish chooses the end of a rollout whose steps have reached everybody, else what
-// an interrupted move left open.
+// finish chooses what an interrupted move left open.
 func (p planner) finish(s *state) (choice, error) {
 	if err := s.shows(); err != nil {
 		return choice{}, err
 	}
 	head := s.log.Head()
-	if head.Rollout != nil && head.Rollout.Complete(p.now) {
-		return p.roll(s, channels.Advance, "its last step", head.Rollout), nil
-	}
 	return choice{to: func(*Record) change {
-		return change{action: head.Action, manifest: head.Manifest, rollout: head.Rollout, standing: true}
+		return change{action: head.Action, release: head.Release, rollout: head.Rollout, standing: true}
 	}}, nil
 }
 
@@ -235,7 +249,7 @@ func (p planner) pause(v view, s *state, o Options) (choice, error) {
 	now := p.now.UTC().Truncate(time.Second)
 	if head.Rollout != nil {
 		return choice{to: func(*Record) change {
-			c := change{action: channels.Pause, from: head.Newest(), why: o.Why, manifest: head.Manifest, rollout: head.Rollout, standing: true,
+			c := change{action: channels.Pause, from: head.Newest(), why: o.Why, release: head.Release, rollout: head.Rollout, standing: true,
 				warnings: p.elsewhere(v, s, head.Version)}
 			if head.Rollout.Paused.IsZero() {
 				c.rollout = head.Rollout.Pause(now)
@@ -251,7 +265,9 @@ func (p planner) pause(v view, s *state, o Options) (choice, error) {
 		c := p.changeTo(record, channels.Pause, o)
 		c.from, c.allowUnbound, c.warnings = head.Version, true, p.elsewhere(v, s, version)
 		c.rollout = &channels.Rollout{ID: s.channel + "/" + strconv.FormatUint(head.Sequence+1, 10), Version: head.Version,
-			Steps: []int{100}, Since: now, Paused: now, Manifest: head.Manifest}
+			Steps: []int{100}, Percent: 100, Since: now, Paused: now, Release: head.Release}
+		c.manifest = c.release.Render(p.publicURL, 0)
+		c.strandAll = true
 		if lost := (gate{policy: p.policies[s.channel], before: s.before(), change: c}).missing(); len(lost) > 0 {
 			c.allowMissing = lost // a bad release is worse than none
 			c.warnings = append(c.warnings, fmt.Sprintf("%s has nothing for %s meanwhile", s.channel, strings.Join(lost, ", ")))

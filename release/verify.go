@@ -1,7 +1,6 @@
 package release
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -50,12 +49,15 @@ func (r *VerifyReport) find(object string, err error, mend string) {
 // manifest byte for byte against the head, and every release in the log: its
 // record, and its bundles by size, checksum and signature. It reads every byte of
 // the bundles that the head offers.
-func (l Library) Verify(ctx context.Context, channel string) (*VerifyReport, error) {
+//
+// Without a public URL any address will do, if all bundles are there.
+func (p *Publisher) Verify(ctx context.Context, channel string) (*VerifyReport, error) {
+	l := p.Library()
 	if err := trusts(l.Keys); err != nil {
 		return nil, err
 	}
 	report := &VerifyReport{Channel: channel, Findings: []Finding{}}
-	log, err := channels.Repository{Store: l.Store}.Load(ctx, channel)
+	log, err := p.channels().Load(ctx, channel)
 	if errors.Is(err, channels.ErrLog) {
 		report.find("log/"+channel, err, "restore the log's objects from a backup; they are never changed or deleted")
 		return report, nil
@@ -68,7 +70,7 @@ func (l Library) Verify(ctx context.Context, channel string) (*VerifyReport, err
 		return nil, refuse(ErrNoRelease, "`tsmon channel list` shows the channels of the store", "%s shows nothing", channel)
 	}
 	report.Version, report.Entries = head.Version, len(log.Entries)
-	if err := l.verifyShown(ctx, head, report); err != nil {
+	if err := p.verifyShown(ctx, log, report); err != nil {
 		return nil, err
 	}
 	var seen []string
@@ -78,7 +80,7 @@ func (l Library) Verify(ctx context.Context, channel string) (*VerifyReport, err
 				continue
 			}
 			seen = append(seen, version)
-			if err := l.verifyRelease(ctx, version, version == head.Version || version == head.Newest(), report); err != nil {
+			if err := l.verifyRelease(ctx, log, version, version == head.Version || version == head.Newest(), report); err != nil {
 				return nil, err
 			}
 		}
@@ -87,10 +89,10 @@ func (l Library) Verify(ctx context.Context, channel string) (*VerifyReport, err
 }
 
 // verifyShown compares the manifest with the head of the log.
-func (l Library) verifyShown(ctx context.Context, head *channels.Entry, report *VerifyReport) error {
-	const mend = "run the last publish, promote or rollback again: it brings the manifest up to date"
+func (p *Publisher) verifyShown(ctx context.Context, log *channels.Log, report *VerifyReport) error {
+	mend := "`tsmon channel advance " + report.Channel + "` brings it up to date"
 	key := channels.ManifestKey(report.Channel)
-	shown, err := channels.Repository{Store: l.Store}.Shown(ctx, report.Channel)
+	data, err := p.channels().Shown(ctx, report.Channel)
 	if errors.Is(err, fs.ErrNotExist) {
 		report.find(key, fmt.Errorf("%w: %s is missing", ErrStored, key), mend)
 		return nil
@@ -98,14 +100,14 @@ func (l Library) verifyShown(ctx context.Context, head *channels.Entry, report *
 	if err != nil {
 		return err
 	}
-	want, err := head.Manifest.Encode()
-	if err != nil {
-		return err
+	base, ok := log.Shows(data)
+	switch {
+	case !ok:
+		report.find(key, fmt.Errorf("%w: %s is not what entry %d says", ErrStored, key, log.Head().Sequence), mend)
+	case p.PublicURL != "" && base != p.PublicURL:
+		report.find(key, fmt.Errorf("%w: the addresses in %s lead to %s, public_url is %s", ErrStored, key, base, p.PublicURL), mend)
 	}
-	if !bytes.Equal(shown, want) {
-		report.find(key, fmt.Errorf("%w: %s is not what entry %d says", ErrStored, key, head.Sequence), mend)
-	}
-	if _, problems := manifest.Check(shown, manifest.Rules{Keys: l.Keys, AllowUnbound: true}); len(problems) > 0 {
+	if _, problems := manifest.Check(data, manifest.Rules{Keys: p.Keys, AllowUnbound: true}); len(problems) > 0 {
 		report.find(key, problems, problems[0].Mend)
 	}
 	return nil
@@ -113,8 +115,8 @@ func (l Library) verifyShown(ctx context.Context, head *channels.Entry, report *
 
 // verifyRelease checks one release; whole reads every byte. An error means that it
 // could not be checked.
-func (l Library) verifyRelease(ctx context.Context, version string, whole bool, report *VerifyReport) error {
-	record, err := l.Record(ctx, version)
+func (l Library) verifyRelease(ctx context.Context, log *channels.Log, version string, whole bool, report *VerifyReport) error {
+	record, err := l.Named(ctx, version, log.Record(version))
 	if err == nil {
 		report.Releases = append(report.Releases, version)
 		err = l.verifyStored(ctx, record, true)

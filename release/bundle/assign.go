@@ -45,7 +45,7 @@ func targetsOf(target string) []string {
 func (g *gatherer) assignExplicit(byKey map[string]*Bundle) error {
 	for i := range g.bundles {
 		b := &g.bundles[i]
-		for _, given := range b.explicit {
+		for _, given := range b.Given {
 			for _, key := range targetsOf(given) {
 				if other := byKey[key]; other != nil && other != b {
 					return Refuse(ErrBundles, "give one --bundle for each key", "%s and %s are both for %s", other.Path, b.Path, key)
@@ -69,7 +69,7 @@ func (g *gatherer) assignTypes(byKey map[string]*Bundle) error {
 		b := &g.bundles[i]
 		for _, target := range targetsOf(b.Target) {
 			key := target + "-" + b.Type
-			if b.explicit == nil && byKey[key] == nil {
+			if b.Given == nil && byKey[key] == nil {
 				candidates[key] = append(candidates[key], b)
 			}
 		}

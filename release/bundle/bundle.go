@@ -52,6 +52,7 @@ type Bundle struct {
 	Size      int64              // bytes
 	Signature *signing.Signature // read from PATH.sig; nil if there is none
 
-	kind     Kind
-	explicit []string // platform keys that were given, if any
+	Given []string // platform keys that --bundle named, if any
+
+	kind Kind
 }

@@ -103,7 +103,7 @@ func (g *gatherer) explicit(pair string) error {
 		name += endingOf(path)
 		fits, _ = key.Installs(name)
 	}
-	b := Bundle{Path: path, Name: filepath.Base(path), Target: key.Target(), Type: typeOf(name, key.OS), explicit: []string{text}}
+	b := Bundle{Path: path, Name: filepath.Base(path), Target: key.Target(), Type: typeOf(name, key.OS), Given: []string{text}}
 	switch _, err := stat(path); {
 	case err != nil:
 		return err
@@ -116,7 +116,7 @@ func (g *gatherer) explicit(pair string) error {
 	}
 	for i := range g.bundles {
 		if same := &g.bundles[i]; samePath(same.Path, path) {
-			same.explicit = append(same.explicit, text)
+			same.Given = append(same.Given, text)
 			same.Target = commonTarget(same.Target, b.Target)
 			return nil
 		}

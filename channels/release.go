@@ -1,0 +1,135 @@
+package channels
+
+import (
+	"bytes"
+	"fmt"
+	"maps"
+	"net/url"
+	"regexp"
+	"strings"
+	"time"
+
+	"tsmon/manifest"
+	"tsmon/store/object"
+)
+
+// Release is a release as the log keeps it: what a manifest says, with the paths of
+// the bundles in the store instead of their addresses. A store that moved to another
+// address keeps its log byte for byte.
+type Release struct {
+	Version   string            `json:"version"`
+	Notes     string            `json:"notes"`
+	PubDate   time.Time         `json:"pub_date"`
+	Platforms map[string]Bundle `json:"platforms"` // by platform key
+	manifest.Extra
+	// Record is the SHA-256 of the release's record, hex. It says which record is
+	// the release's, whatever lies in the store by now.
+	Record string `json:"record"`
+}
+
+// Bundle is what the clients of one platform key download.
+type Bundle struct {
+	Signature string `json:"signature"` // as in the manifest
+	Path      string `json:"path"`      // key in the store
+}
+
+// Render returns the manifest of a release as a log entry shows it; publicURL is the
+// address of the store, without a slash at the end.
+func (r *Release) Render(publicURL string, sequence uint64) manifest.Manifest {
+	m := manifest.Manifest{Version: r.Version, Notes: r.Notes, PubDate: r.PubDate, Extra: r.Extra, Sequence: sequence,
+		Platforms: make(map[string]manifest.Platform, len(r.Platforms))}
+	for key, b := range r.Platforms {
+		m.Platforms[key] = manifest.Platform{Signature: b.Signature, URL: publicURL + escaped(b.Path)}
+	}
+	return m
+}
+
+// Equal reports whether two releases are the same to clients and to the store.
+func (r *Release) Equal(other *Release) bool {
+	return r.Version == other.Version && r.Notes == other.Notes && r.PubDate.Equal(other.PubDate) && r.Extra == other.Extra &&
+		r.Record == other.Record && maps.Equal(r.Platforms, other.Platforms)
+}
+
+// base returns the public URL that a manifest of the release was rendered with.
+func (r *Release) base(m *manifest.Manifest) (publicURL string, ok bool) {
+	if r.Version != m.Version || len(r.Platforms) != len(m.Platforms) {
+		return "", false
+	}
+	for key, b := range r.Platforms {
+		base, ends := strings.CutSuffix(m.Platforms[key].URL, escaped(b.Path))
+		if !ends || ok && base != publicURL {
+			return "", false
+		}
+		publicURL, ok = base, true
+	}
+	return publicURL, ok
+}
+
+// escaped returns the path of a key in a URL, with a slash before it.
+func escaped(key string) string {
+	var path strings.Builder
+	for segment := range strings.SplitSeq(key, "/") {
+		path.WriteString("/" + url.PathEscape(segment))
+	}
+	return path.String()
+}
+
+var digest = regexp.MustCompile(`^[0-9a-f]{64}$`)
+
+// anywhere stands for the public URL where it makes no difference.
+const anywhere = "https://store.invalid"
+
+// check returns an error unless clients can read the release's manifest.
+func (r *Release) check(sequence uint64) error {
+	for key, b := range r.Platforms {
+		if err := object.ValidKey(b.Path); err != nil {
+			return fmt.Errorf("%s: %w", key, err)
+		}
+	}
+	if !digest.MatchString(r.Record) {
+		return fmt.Errorf("the record of %s is named by %.70q, which is no SHA-256", r.Version, r.Record)
+	}
+	_, err := response(r.Render(anywhere, sequence))
+	return err
+}
+
+// Render returns the manifest that an entry shows; publicURL as in Release.Render.
+func (e *Entry) Render(publicURL string) manifest.Manifest {
+	return e.Release.Render(publicURL, e.Sequence)
+}
+
+// Base returns the public URL that a manifest of the channel was rendered with;
+// false if it is of no entry.
+func (l *Log) Base(m *manifest.Manifest) (publicURL string, ok bool) {
+	for i := len(l.Entries) - 1; i >= 0 && !ok; i-- {
+		publicURL, ok = l.Entries[i].Release.base(m)
+	}
+	return publicURL, ok
+}
+
+// Shows reports whether data is the manifest of the head, and the public URL that it
+// was rendered with.
+func (l *Log) Shows(data []byte) (publicURL string, ok bool) {
+	m, err := manifest.Decode(data)
+	if err != nil || l.Head() == nil {
+		return "", false
+	}
+	publicURL, ok = l.Head().Release.base(m)
+	shown := l.Head().Render(publicURL)
+	want, err := shown.Encode()
+	return publicURL, ok && err == nil && bytes.Equal(data, want)
+}
+
+// Record returns the SHA-256 of a version's record as the channel's log names it,
+// empty for a version that was never offered.
+func (l *Log) Record(version string) string {
+	for i := range l.Entries {
+		switch e := &l.Entries[i]; {
+		case e.Version == version:
+			return e.Release.Record
+		case e.Rollout != nil && e.Rollout.Version == version:
+			return e.Rollout.Release.Record
+		}
+	}
+	return ""
+}

@@ -1,0 +1,90 @@
+package release
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"tsmon/manifest"
+)
+
+// Discarded is what was thrown away of a version.
+type Discarded struct {
+	Version string   `json:"version"`
+	Changed bool     `json:"changed"` // false: there was nothing
+	Staged  []string `json:"staged"`  // targets
+	Record  bool     `json:"record"`  // it was complete, and shown by no channel
+}
+
+// Discard throws away what is staged of a version and its record, so that other
+// bundles can have the number. A version that a channel showed is refused. Objects
+// stay as they are: marks that follow them say that they count no more.
+func (p *Publisher) Discard(ctx context.Context, version string) (*Discarded, error) {
+	if _, err := manifest.ParseVersion(version); err != nil {
+		return nil, &Refusal{Cause: err, Mend: "write it like 1.4.0"}
+	}
+	done := &Discarded{Version: version, Staged: []string{}}
+	for attempt := 1; ; attempt++ {
+		err := p.discardOnce(ctx, done)
+		if !errors.Is(err, errStale) || attempt == staleAttempts {
+			return done, err
+		}
+	}
+}
+
+// discardOnce marks the record first, so that a publish which begins meanwhile takes
+// nothing that is about to be thrown away. In the end it looks for a publish that
+// began before: a release that a log names counts in spite of the mark.
+func (p *Publisher) discardOnce(ctx context.Context, done *Discarded) error {
+	library := p.Library()
+	st, err := p.readStage(ctx, done.Version)
+	if err == nil {
+		err = st.discardable(done.Version)
+	}
+	if err != nil {
+		return err
+	}
+	if st.counts != nil {
+		if err := library.mark(ctx, done.Version, st.next(), p.Who, p.Now()); err != nil {
+			return err
+		}
+		done.Record, done.Changed = true, true
+	}
+	for _, target := range sortedTargets(st.staged) {
+		s := st.staged[target]
+		if len(s.Bundles) == 0 && s.damage == nil {
+			continue
+		}
+		mark := &Staged{Version: done.Version, Target: target, Who: p.Who, When: p.Now().UTC().Truncate(time.Second), Bundles: []StagedBundle{}, number: s.number + 1}
+		if err := library.putStaged(ctx, mark); err != nil {
+			return err
+		}
+		done.Staged, done.Changed = append(done.Staged, target), true
+	}
+	if !done.Changed {
+		return nil
+	}
+	st, err = p.readStage(ctx, done.Version)
+	if err != nil {
+		return err
+	}
+	return st.discardable(done.Version)
+}
+
+func (st *stage) discardable(version string) error {
+	if st.shown == "" {
+		return nil
+	}
+	return refuse(ErrShown, "publish a higher version; what clients may have stays", "%s has shown %s", st.shown, version)
+}
+
+// mark creates the record that says that those before it are discarded. errStale if
+// somebody else has created another.
+func (l Library) mark(ctx context.Context, version string, number int, who string, now time.Time) error {
+	r := &Record{Version: version, Who: who, PubDate: now.UTC().Truncate(time.Second), Discarded: true, Bundles: []Stored{}}
+	data, err := r.encode()
+	if err != nil {
+		return err
+	}
+	return l.create(ctx, recordKey(version, number), data, recordAttributes)
+}

@@ -1,0 +1,133 @@
+package release
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"tsmon/manifest"
+	"tsmon/release/bundle"
+)
+
+// Version is what the store holds of a version.
+type Version struct {
+	Version string
+	Record  *Record   // nil: there is none, or it was discarded; List leaves it out
+	Staged  []*Staged // of a version that is not complete, by target
+	// Missing are the platform keys that channels would lack, by channel; those that
+	// would lack none are left out. List leaves it out.
+	Missing map[string][]string
+}
+
+// List returns the versions that are complete or of which something is staged, in the
+// updater's order.
+func (l Library) List(ctx context.Context) ([]Version, error) {
+	complete, err := l.complete(ctx)
+	if err != nil {
+		return nil, err
+	}
+	staged, err := l.versions(ctx, stagedRoot, func(string, string) bool { return true })
+	if err != nil {
+		return nil, err
+	}
+	var all []Version
+	for _, v := range complete {
+		all = append(all, Version{Version: v})
+	}
+	for _, v := range staged {
+		if slices.Contains(complete, v) {
+			continue
+		}
+		targets, err := l.staged(ctx, v)
+		if err != nil {
+			return nil, err
+		}
+		if found := standing(targets); len(found) > 0 {
+			all = append(all, Version{Version: v, Staged: found})
+		}
+	}
+	slices.SortFunc(all, func(a, b Version) int { return compareVersions(a.Version, b.Version) })
+	return all, nil
+}
+
+// standing returns the targets of which something is staged, sorted.
+func standing(targets map[string]*Staged) []*Staged {
+	var found []*Staged
+	for _, target := range sortedTargets(targets) {
+		if s := targets[target]; len(s.Bundles) > 0 {
+			found = append(found, s)
+		}
+	}
+	return found
+}
+
+// complete returns the versions with a record that was not discarded.
+func (l Library) complete(ctx context.Context) ([]string, error) {
+	several := map[string]bool{} // that have more than one record
+	versions, err := l.versions(ctx, root, func(version, key string) bool {
+		several[version] = several[version] || key == recordKey(version, 2)
+		return key == recordKey(version, 1)
+	})
+	if err != nil {
+		return nil, err
+	}
+	var complete []string
+	for _, v := range versions {
+		if several[v] {
+			if h, err := l.holding(ctx, v); err != nil {
+				return nil, err
+			} else if h.counts == nil {
+				continue
+			}
+		}
+		complete = append(complete, v)
+	}
+	return complete, nil
+}
+
+// versions returns the folders below a prefix that hold a wanted object.
+func (l Library) versions(ctx context.Context, prefix string, wanted func(version, key string) bool) ([]string, error) {
+	var versions []string
+	for info, err := range l.Store.List(ctx, prefix, "") {
+		if err != nil {
+			return nil, fmt.Errorf("list %s: %w", prefix, err)
+		}
+		text, _, _ := strings.Cut(strings.TrimPrefix(info.Key, prefix), "/")
+		if _, err := manifest.ParseVersion(text); err == nil && wanted(text, info.Key) {
+			versions = append(versions, text)
+		}
+	}
+	slices.SortFunc(versions, compareVersions)
+	return slices.Compact(versions), nil
+}
+
+// Look returns what the store holds of a version. A *Refusal with ErrNoRelease if
+// that is nothing.
+func (p *Publisher) Look(ctx context.Context, version string, rules *bundle.Rules) (*Version, error) {
+	if _, err := manifest.ParseVersion(version); err != nil {
+		return nil, &Refusal{Cause: err, Mend: "write it like 1.4.0"}
+	}
+	st, err := p.lookAtStage(ctx, version)
+	if err != nil {
+		return nil, err
+	}
+	found := &Version{Version: version, Record: st.counts, Staged: standing(st.staged), Missing: map[string][]string{}}
+	switch {
+	case st.shown != "":
+		found.Staged = nil
+		return found, nil
+	case found.Record == nil && len(found.Staged) == 0:
+		return nil, refuse(ErrNoRelease, "`tsmon release list` shows what is published and what is staged", "%s is not in the store", version)
+	}
+	for channel := range p.Policies {
+		missing, err := st.missing(planner{policies: p.Policies}, channel, rules)
+		if err != nil {
+			return nil, err
+		}
+		if len(missing) > 0 {
+			found.Missing[channel] = missing
+		}
+	}
+	return found, nil
+}

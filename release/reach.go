@@ -1,0 +1,289 @@
+package release
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"maps"
+	"net/url"
+	"path"
+	"slices"
+	"strings"
+
+	"tsmon/channels"
+	"tsmon/manifest"
+	"tsmon/release/bundle"
+	"tsmon/signing"
+)
+
+// Reach is what one kind of client gets from a channel's new state: a cell of the
+// plan's table.
+type Reach struct {
+	Version    string `json:"version"`               // installed
+	Target     string `json:"target"`                // OS-ARCH
+	BundleType string `json:"bundle_type,omitempty"` // empty: the application does not name it
+	// Address is "static" for clients that read latest.json, "dynamic" for those that
+	// ask the server.
+	Address string `json:"address"`
+	// Rollout is "in" for clients that the rollout includes, "out" for the others,
+	// empty if none goes on. "in" at a static address is what latest.json will show.
+	Rollout string `json:"rollout,omitempty"`
+	// Downgrades marks clients with allowDowngrades, where they get something else.
+	Downgrades bool `json:"downgrades,omitempty"`
+	// Outcome is "offered" (it gets Offered), "current" (it is up to date), "ahead"
+	// (it has a higher version and keeps it), "dropped" (its platform was left out on
+	// purpose), "stranded" (it is offered Offered and lacks the key that signed it),
+	// "unfit" (it is offered nothing, since no bundle suits its type),
+	// "misfit" (it is offered Bundle, which does not suit its type), or "broken" (its
+	// update fails). Error says why of the last two.
+	Outcome string `json:"outcome"`
+	Offered string `json:"offered,omitempty"` // version
+	Bundle  string `json:"bundle,omitempty"`  // file name of the download
+	Error   string `json:"error,omitempty"`
+}
+
+// Values of Reach.
+const (
+	Static  = "static"
+	Dynamic = "dynamic"
+	In      = "in"
+	Out     = "out"
+)
+
+// cell is a kind of client, and where it asks.
+type cell struct {
+	manifest.Client
+	address, rollout string
+}
+
+// replay works out what every kind of client gets from the log with the new entry. It
+// refuses what would break clients that get the release of the change.
+func (g gate) replay(entry *channels.Entry) ([]Reach, error) {
+	log := &channels.Log{Channel: g.log.Channel, Entries: append(slices.Clip(g.log.Entries), *entry)}
+	offers, err := channels.Compile(log, g.publicURL, nil)
+	if err != nil {
+		return nil, err
+	}
+	offers.Downgrades = g.policy.AllowDowngrades
+	t := table{gate: g, offers: offers, verified: map[manifest.Offer]error{}}
+	var reach []Reach
+	for _, c := range t.cells(entry) {
+		r, err := t.judge(c)
+		reach = append(reach, r)
+		if err != nil {
+			return reach, err
+		}
+	}
+	return reach, nil
+}
+
+// table judges cells.
+type table struct {
+	gate
+	offers   *channels.Offers
+	verified map[manifest.Offer]error // of what was judged, by offer
+}
+
+// judge works out one cell: what the address answers, then what the client makes of it.
+// It is the only place that knows. An error refuses the change.
+func (t *table) judge(c cell) (Reach, error) {
+	r := Reach{Version: c.Version, Target: c.Target, BundleType: c.BundleType, Address: c.address, Rollout: c.rollout, Downgrades: c.Downgrades}
+	offer, unfit, err := t.answer(c)
+	if offer != nil {
+		r.Offered, r.Bundle = offer.Version, fileOf(offer.URL)
+		err = t.accepts(c, offer)
+	}
+	switch {
+	case errors.Is(err, manifest.ErrTarget) && t.tolerated(c.Target):
+		r.Outcome = "dropped"
+	case errors.Is(err, signing.ErrNotBuiltIn):
+		r.Outcome = "stranded" // strands judges that
+	case errors.Is(err, manifest.ErrFormat), errors.Is(err, manifest.ErrBeside):
+		r.Outcome, r.Error = "misfit", err.Error()
+	case err != nil:
+		r.Outcome, r.Error = "broken", err.Error()
+	case offer != nil:
+		r.Outcome = "offered"
+	case unfit:
+		r.Outcome = "unfit"
+	default:
+		r.Outcome = t.standing(c)
+	}
+	if r.Outcome == "broken" && t.gets(c, offer) {
+		return r, &Refusal{Cause: fmt.Errorf("%w: %w", ErrGate, err), Mend: "publish a bundle that these clients can install",
+			Text: fmt.Sprintf("%s on %s", c.Version, c.Target)}
+	}
+	return r, nil
+}
+
+// answer is what the address offers a client. unfit is true if it offers nothing since
+// nothing suits the client's type.
+func (t *table) answer(c cell) (offer *manifest.Offer, unfit bool, err error) {
+	if c.address == Static {
+		offer, err = t.offers.Shown(c.rollout == In).OfferTo(c.Client)
+		return offer, false, err
+	}
+	answer, err := t.offers.Decide(c.Client, c.rollout == In)
+	if answer.Back && !c.Downgrades {
+		return nil, false, err // it only goes forward
+	}
+	return answer.Offer, answer.Unfit != nil, err
+}
+
+// accepts reports why a client can't install what it is offered: the signature, as far
+// as that needs no bundle, then the type.
+func (t *table) accepts(c cell, offer *manifest.Offer) error {
+	err, judged := t.verified[*offer]
+	if !judged {
+		_, err = offer.Verifier(t.keys, !t.allowUnbound)
+		t.verified[*offer] = err
+	}
+	return cmp.Or(err, c.Suits(offer.Key, offer.Platform))
+}
+
+// standing tells apart the clients that have no update.
+func (t *table) standing(c cell) string {
+	installed, err := manifest.ParseVersion(c.Version)
+	if err == nil && installed.Compare(t.offers.Shown(c.rollout == In).Version) > 0 {
+		return "ahead"
+	}
+	return "current"
+}
+
+// gets reports whether a client gets the release of the change; the faults of others
+// don't hold it up.
+func (t *table) gets(c cell, offer *manifest.Offer) bool {
+	if offer != nil {
+		return offer.Version == t.manifest.Version
+	}
+	return t.offers.Shown(c.rollout == In).Version.String() == t.manifest.Version
+}
+
+// tolerated reports whether a platform was left without updates on purpose.
+func (g gate) tolerated(target string) bool {
+	return slices.Contains(g.allowMissing, target) || !slices.Contains(g.required(), target)
+}
+
+// cells returns every version × target × bundle type × address that the channel's log,
+// its policy or the new entry has, in and out of the rollout. Clients with
+// allowDowngrades are other cells where they have more than the channel shows.
+func (t *table) cells(entry *channels.Entry) []cell {
+	rollouts := []string{""}
+	if entry.Rollout != nil && entry.Rollout.Paused.IsZero() {
+		rollouts = []string{In, Out}
+	}
+	versions, targets := t.known(entry)
+	var cells []cell
+	for _, version := range versions {
+		for _, target := range targets {
+			os, _, _ := strings.Cut(target, "-")
+			for _, kind := range append([]string{""}, manifest.TypesOf(os)...) {
+				cells = t.ask(cells, manifest.Client{Version: version, Target: target, BundleType: kind}, rollouts)
+			}
+		}
+	}
+	return cells
+}
+
+// ask adds the cells of one client.
+func (t *table) ask(cells []cell, client manifest.Client, rollouts []string) []cell {
+	for _, address := range []string{Dynamic, Static} {
+		for _, rollout := range rollouts {
+			c := cell{client, address, rollout}
+			cells = append(cells, c)
+			if t.offers.Downgrades && t.standing(c) == "ahead" {
+				c.Downgrades = true
+				cells = append(cells, c)
+			}
+		}
+	}
+	return cells
+}
+
+// known returns the versions and targets that clients of the channel have, in order.
+func (g gate) known(entry *channels.Entry) (versions, targets []string) {
+	on := map[string]bool{}
+	add := func(keys []string) {
+		for _, key := range keys {
+			if k, err := manifest.ParseKey(key); err == nil {
+				on[k.Target()] = true
+			}
+		}
+	}
+	add(g.required())
+	after := &channels.Log{Entries: append(slices.Clip(g.log.Entries), *entry)}
+	versions = Installed(after, g.fleet)
+	if g.before != nil { // perhaps put there by other means
+		versions = append(versions, g.before.Version.String())
+	}
+	for _, e := range after.Entries {
+		add(e.Targets)
+		if e.Rollout != nil {
+			add(slices.Collect(maps.Keys(e.Rollout.Release.Platforms)))
+		}
+	}
+	slices.SortFunc(versions, compareVersions)
+	return slices.Compact(versions), slices.Sorted(maps.Keys(on))
+}
+
+func compareVersions(a, b string) int {
+	v, errA := manifest.ParseClientVersion(a)
+	w, errB := manifest.ParseClientVersion(b)
+	if errA == nil && errB == nil {
+		return v.Compare(w)
+	}
+	return strings.Compare(a, b)
+}
+
+// misfits warns of clients for which latest.json has a bundle that does not suit them,
+// unless the channel has bundles of other types beside the plain ones and never had
+// theirs.
+func (g gate) misfits(reach []Reach) []string {
+	if g.action == channels.Follow {
+		return nil // its leader has said it
+	}
+	kinds, files := map[string][]string{}, map[string]string{} // by target
+	for _, r := range reach {
+		if r.Outcome == "misfit" && g.expected(r.Target, r.BundleType) && !slices.Contains(kinds[r.Target], r.BundleType) {
+			kinds[r.Target], files[r.Target] = append(kinds[r.Target], r.BundleType), r.Bundle
+		}
+	}
+	var warnings []string
+	for _, target := range slices.Sorted(maps.Keys(kinds)) {
+		does := "which they can't install"
+		if strings.HasPrefix(target, "windows-") {
+			does = "which they install beside their own"
+		}
+		warnings = append(warnings, fmt.Sprintf("latest.json gives %s clients installed from %s %s, %s; publish their type too, or let them ask tsmon serve, which leaves them out",
+			target, strings.Join(kinds[target], " or "), files[target], does))
+	}
+	return warnings
+}
+
+// expected reports whether a target has clients of a bundle type, as far as the
+// channel shows: it has or had such bundles, or, on Linux, none of any type.
+func (g gate) expected(target, kind string) bool {
+	os, _, _ := strings.Cut(target, "-")
+	var typed []string
+	for _, e := range g.log.Entries {
+		typed = append(typed, e.Targets...)
+	}
+	typed = append(append(typed, g.required()...), g.manifest.Keys()...)
+	if g.before != nil { // perhaps written by hand, without keys of types
+		plain, _ := bundle.Recognize(fileOf(g.before.Platforms[target].URL))
+		typed = append(typed, target+"-"+plain.Type)
+	}
+	others := slices.DeleteFunc(manifest.TypesOf(os), func(other string) bool {
+		return other == "appimage" || !slices.Contains(typed, target+"-"+other)
+	})
+	return slices.Contains(others, kind) || os == "linux" && len(others) == 0
+}
+
+// fileOf returns the file name in a bundle's address.
+func fileOf(address string) string {
+	u, err := url.Parse(address)
+	if err != nil {
+		return address
+	}
+	return path.Base(u.Path)
+}

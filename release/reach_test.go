@@ -1,0 +1,191 @@
+package release
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"tsmon/channels"
+	"tsmon/signing"
+)
+
+// reachOf finds a cell, given as "VERSION TARGET TYPE ADDRESS ROLLOUT" with - for
+// empty, and returns what it gets.
+func reachOf(t testing.TB, p *Plan, key string) string {
+	t.Helper()
+	for _, r := range p.Reach {
+		fields := []string{r.Version, r.Target, r.BundleType, r.Address, r.Rollout}
+		for i, f := range fields {
+			if f == "" {
+				fields[i] = "-"
+			}
+		}
+		if strings.Join(fields, " ") == key {
+			return strings.TrimSpace(r.Outcome + " " + r.Bundle)
+		}
+	}
+	return "no such cell"
+}
+
+// TestReachOfTypes: a client of each type, at both addresses.
+func TestReachOfTypes(t *testing.T) {
+	d := newDesk(t)
+	d.publish(t, d.options(t, "1.0.0", "App_1.0.0_amd64.AppImage", "App_1.0.0_amd64.deb", "App_1.0.0_x64-setup.exe"))
+	report := d.publish(t, d.options(t, "1.1.0", "App_1.1.0_amd64.AppImage", "App_1.1.0_amd64.deb", "App_1.1.0_x64-setup.exe"))
+	for key, want := range map[string]string{
+		"1.0.0 linux-x86_64 - dynamic -":        "offered App_1.1.0_amd64.AppImage",
+		"1.0.0 linux-x86_64 appimage static -":  "offered App_1.1.0_amd64.AppImage",
+		"1.0.0 linux-x86_64 deb dynamic -":      "offered App_1.1.0_amd64.deb",
+		"1.0.0 linux-x86_64 deb static -":       "offered App_1.1.0_amd64.deb",
+		"1.0.0 linux-x86_64 rpm dynamic -":      "unfit",
+		"1.0.0 linux-x86_64 rpm static -":       "misfit App_1.1.0_amd64.AppImage",
+		"1.1.0 linux-x86_64 rpm static -":       "current",
+		"1.1.0 linux-x86_64 rpm dynamic -":      "current",
+		"1.0.0 windows-x86_64 msi dynamic -":    "unfit",
+		"1.0.0 windows-x86_64 msi static -":     "misfit App_1.1.0_x64-setup.exe",
+		"1.0.0 windows-x86_64 nsis dynamic -":   "offered App_1.1.0_x64-setup.exe",
+		"1.0.0 darwin-aarch64 app dynamic -":    "no such cell",
+		"1.0.0 linux-x86_64 appimage dynamic -": "offered App_1.1.0_amd64.AppImage",
+	} {
+		if got := reachOf(t, report, key); got != want {
+			t.Errorf("%s: %s, want %s", key, got, want)
+		}
+	}
+	if len(report.Warnings) > 0 {
+		t.Errorf("of types that the channel never had it warns: %q", report.Warnings)
+	}
+}
+
+// TestMisfits: latest.json can't keep a bundle from a client that it does not suit.
+func TestMisfits(t *testing.T) {
+	for _, c := range []struct {
+		name         string
+		first, files []string
+		allow        []string
+		want         string // in the warning; empty: none
+	}{
+		{"AppImages alone", nil, []string{"App_V_amd64.AppImage"}, nil, "linux-x86_64 clients installed from deb or rpm App_1.1.0_amd64.AppImage, which they can't install"},
+		{"one package", nil, []string{"App_V_amd64.AppImage", "App_V_amd64.deb"}, nil, ""},
+		{"a package that was there", []string{"App_V_amd64.AppImage", "App_V_amd64.deb"}, []string{"App_V_amd64.AppImage"}, []string{"linux-x86_64-deb"}, "installed from deb App_1.1.0_amd64.AppImage"},
+		{"one installer", nil, []string{"App_V_x64-setup.exe"}, nil, ""},
+		{"an installer that was there", []string{"App_V_x64-setup.exe", "App_V_x64_en-US.msi"}, []string{"App_V_x64_en-US.msi"}, []string{"windows-x86_64-nsis"},
+			"windows-x86_64 clients installed from nsis App_1.1.0_x64_en-US.msi, which they install beside their own"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			d := newDesk(t)
+			named := func(version string, files []string) []string {
+				named := slices.Clone(files)
+				for i := range named {
+					named[i] = strings.Replace(named[i], "_V_", "_"+version+"_", 1)
+				}
+				return named
+			}
+			first := c.first
+			if first == nil {
+				first = c.files
+			}
+			d.publish(t, d.options(t, "1.0.0", named("1.0.0", first)...))
+			o := d.options(t, "1.1.0", named("1.1.0", c.files)...)
+			o.AllowMissing = c.allow
+			report := d.publish(t, o)
+			warned := slices.ContainsFunc(report.Warnings, func(w string) bool { return c.want != "" && strings.Contains(w, c.want) })
+			if warned != (c.want != "") || c.want == "" && len(report.Warnings) > 0 {
+				t.Errorf("warnings %q, want %q", report.Warnings, c.want)
+			}
+		})
+	}
+}
+
+// TestReachOfRollout: who is in gets the release, everybody else keeps what there is.
+func TestReachOfRollout(t *testing.T) {
+	d := newDesk(t)
+	d.publish(t, d.options(t, "1.0.0"))
+	o := d.options(t, "1.1.0")
+	o.Rollout = &channels.Rollout{Steps: []int{10}}
+	report := d.publish(t, o)
+	for key, want := range map[string]string{
+		"1.0.0 linux-x86_64 appimage dynamic in":  "offered App_1.1.0_amd64.AppImage.tar.gz",
+		"1.0.0 linux-x86_64 appimage static in":   "offered App_1.1.0_amd64.AppImage.tar.gz",
+		"1.0.0 linux-x86_64 appimage dynamic out": "current",
+		"1.0.0 linux-x86_64 appimage static out":  "current",
+		"1.1.0 linux-x86_64 appimage dynamic in":  "current",
+		"1.1.0 linux-x86_64 appimage dynamic out": "ahead",
+	} {
+		if got := reachOf(t, report, key); got != want {
+			t.Errorf("%s: %s, want %s", key, got, want)
+		}
+	}
+}
+
+// TestReachThroughWatersheds: a server leads clients through a watershed, latest.json
+// does not, and a platform that it lacks passes.
+func TestReachThroughWatersheds(t *testing.T) {
+	d := newDesk(t)
+	d.publish(t, d.options(t, "1.0.0"))
+	o := d.options(t, "1.1.0", "App_1.1.0_amd64.AppImage.tar.gz")
+	o.Extra.Watershed, o.AllowMissing = true, []string{"windows-x86_64"}
+	d.publish(t, o)
+	report := d.publish(t, d.options(t, "1.2.0"))
+	for key, want := range map[string]string{
+		"1.0.0 linux-x86_64 appimage dynamic -": "offered App_1.1.0_amd64.AppImage.tar.gz",
+		"1.0.0 linux-x86_64 appimage static -":  "offered App_1.2.0_amd64.AppImage.tar.gz",
+		"1.1.0 linux-x86_64 appimage dynamic -": "offered App_1.2.0_amd64.AppImage.tar.gz",
+		"1.0.0 windows-x86_64 - dynamic -":      "offered App_1.2.0_x64_en-US.msi.zip",
+	} {
+		if got := reachOf(t, report, key); got != want {
+			t.Errorf("%s: %s, want %s", key, got, want)
+		}
+	}
+}
+
+// TestReachOfDowngrades: clients with allowDowngrades go back with the channel.
+func TestReachOfDowngrades(t *testing.T) {
+	d := newDesk(t)
+	d.Policies["stable"] = Policy{AllowDowngrades: true}
+	d.publish(t, d.options(t, "1.0.0"))
+	d.publish(t, d.options(t, "1.1.0"))
+	report, err := d.rollback(t, "stable", "", "crashes")
+	if err != nil {
+		t.Fatal(err)
+	}
+	count := map[string]int{}
+	for _, r := range report.Reach {
+		if r.Version == "1.1.0" && r.Target == "linux-x86_64" && r.BundleType == "appimage" {
+			count[fmt.Sprint(r.Address, r.Downgrades, " ", r.Outcome, r.Offered)]++
+		}
+	}
+	if want := map[string]int{"dynamicfalse ahead": 1, "dynamictrue offered1.0.0": 1, "staticfalse ahead": 1, "statictrue offered1.0.0": 1}; !maps.Equal(count, want) {
+		t.Errorf("%v, want %v", count, want)
+	}
+}
+
+// TestReachRefuses: what breaks clients that get the release is refused; a fault of
+// what stands is shown.
+func TestReachRefuses(t *testing.T) {
+	d := newDesk(t)
+	d.publish(t, d.options(t, "1.0.0"))
+	unbound := d.signUnbound(t, d.options(t, "1.1.0"), d.key)
+	unbound.AllowUnbound, unbound.Extra.Watershed = true, true
+	d.publish(t, unbound)
+	report := d.publish(t, d.options(t, "1.2.0"))
+	if got := reachOf(t, report, "1.0.0 linux-x86_64 appimage dynamic -"); !strings.HasPrefix(got, "broken") {
+		t.Errorf("an unbound watershed: %s", got)
+	}
+	g := gate{keys: newDesk(t).Keys, policy: d.Policies["stable"], log: d.log(t, "stable"), publicURL: d.PublicURL, change: change{manifest: report.Entry.Render(d.PublicURL)}}
+	var refusal *Refusal
+	if _, err := g.replay(report.Entry); !errors.As(err, &refusal) || !errors.Is(err, ErrGate) || !errors.Is(err, signing.ErrUntrustedKey) {
+		t.Errorf("a key that clients don't have: %v", err)
+	}
+}
+
+func (d *desk) log(t testing.TB, channel string) *channels.Log {
+	t.Helper()
+	log, err := d.channels().Load(t.Context(), channel)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return log
+}

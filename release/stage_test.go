@@ -1,0 +1,329 @@
+package release
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"tsmon/release/bundle"
+	"tsmon/signing"
+)
+
+// parts are the bundles of four machines.
+func (d *desk) parts(t *testing.T, version string) [][]bundle.Bundle {
+	t.Helper()
+	var all [][]bundle.Bundle
+	for _, names := range [][]string{
+		{"App_" + version + "_x64-setup.exe", "App_" + version + "_x64_en-US.msi"},
+		{"App_" + version + "_amd64.AppImage", "App_" + version + "_amd64.deb"},
+		{"App_aarch64.app.tar.gz"},
+		{"App_universal.app.tar.gz"},
+	} {
+		all = append(all, d.options(t, version, names...).Bundles)
+	}
+	return all
+}
+
+func (d *desk) staging(version string, bundles []bundle.Bundle) StageOptions {
+	return StageOptions{PublishOptions: PublishOptions{Options: Options{Channel: "stable"}, Version: version, Bundles: bundles, Unlock: d.unlock}}
+}
+
+func (d *desk) stage(t *testing.T, o StageOptions) *StageReport {
+	t.Helper()
+	report, err := d.Stage(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return report
+}
+
+// take publishes what is staged.
+func (d *desk) take(t *testing.T, version string) *Plan {
+	t.Helper()
+	return d.publish(t, PublishOptions{Options: Options{Channel: "stable"}, Version: version})
+}
+
+func (d *desk) sound(t *testing.T, channel string) {
+	t.Helper()
+	if report, err := d.Verify(t.Context(), channel); err != nil || len(report.Findings) > 0 {
+		t.Errorf("%+v, %v", report, err)
+	}
+}
+
+// keysOf maps the platform keys of bundles to their digests.
+func keysOf(bundles []Stored) map[string]string {
+	keys := map[string]string{}
+	for _, b := range bundles {
+		for _, key := range b.Keys {
+			keys[key] = b.BLAKE2b
+		}
+	}
+	return keys
+}
+
+// TestStagedLikeGathered: bundles that machines staged in any order get the keys that
+// they get from one folder.
+func TestStagedLikeGathered(t *testing.T) {
+	for _, order := range [][]int{{0, 1, 2, 3}, {3, 2, 1, 0}, {3, 0, 2, 1}} {
+		d := newDesk(t)
+		parts := d.parts(t, "1.0.0")
+		for _, i := range order {
+			d.stage(t, d.staging("1.0.0", parts[i]))
+		}
+		plan := d.take(t, "1.0.0")
+		gathered, err := bundle.Merge(slices.Concat(parts...), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var whole []Stored
+		for _, b := range gathered {
+			whole = append(whole, Stored{Keys: b.Keys, BLAKE2b: digestOf(t, b.Path)})
+		}
+		staged, want := keysOf(plan.Bundles), keysOf(whole)
+		if len(staged) != 10 || len(want) != 10 {
+			t.Errorf("%d and %d keys, want 10", len(staged), len(want))
+		}
+		for key, digest := range want {
+			if staged[key] != digest {
+				t.Errorf("order %v: %s has another bundle", order, key)
+			}
+		}
+		d.sound(t, "stable")
+		d.sound(t, "beta")
+	}
+}
+
+func digestOf(t *testing.T, path string) string {
+	t.Helper()
+	reader := bundle.Reader{Version: "1.0.0", Now: time.Now, Unlock: func() (signing.PrivateKey, error) { return signing.GenerateKey() }}
+	bundles, _, err := bundle.Gather("1.0.0", []string{path}, nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	contents, err := reader.Read(t.Context(), bundles)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stored := storedOf(contents[0])
+	return stored.BLAKE2b
+}
+
+// TestAddedTo: a release whose publish was interrupted before a channel showed it can
+// be added to, but its bundles don't change until it is discarded.
+func TestAddedTo(t *testing.T) {
+	d := newDesk(t)
+	store := d.Store
+	stop := errors.New("stop")
+	d.Store = &hooked{store, func(key string, r io.Reader) io.Reader {
+		if strings.HasPrefix(key, "log/") {
+			return readerFunc(func([]byte) (int, error) { return 0, stop })
+		}
+		return r
+	}}
+	o := d.options(t, "1.0.0", "App_1.0.0_x64-setup.exe")
+	if _, err := d.Publish(t.Context(), o); !errors.Is(err, stop) {
+		t.Fatalf("error %v, want the interruption", err)
+	}
+	d.Store = store
+
+	other := d.options(t, "1.0.0", "App_1.0.0_x64-setup.exe")
+	appendTo(t, other.Bundles, ".exe")
+	other = d.gathered(t, "1.0.0", filepath.Dir(other.Bundles[0].Path))
+	if _, err := d.Publish(t.Context(), other); !errors.Is(err, ErrOtherBytes) {
+		t.Errorf("publish: %v, want ErrOtherBytes", err)
+	}
+	if _, err := d.Stage(t.Context(), d.staging("1.0.0", other.Bundles)); !errors.Is(err, ErrOtherBytes) {
+		t.Errorf("stage: %v, want ErrOtherBytes", err)
+	}
+	linux := d.options(t, "1.0.0", "App_1.0.0_amd64.AppImage")
+	report := d.stage(t, d.staging("1.0.0", linux.Bundles))
+	if len(report.Warnings) != 1 {
+		t.Errorf("warnings %q, want that a publish may be under way", report.Warnings)
+	}
+	if plan := d.take(t, "1.0.0"); len(plan.Bundles) != 2 || !plan.Changed {
+		t.Errorf("%+v", plan)
+	}
+	d.sound(t, "stable")
+	if _, ok := d.tree(t)["releases/1.0.0/release-2.json"]; !ok {
+		t.Error("there is no second record")
+	}
+	if _, err := d.Discard(t.Context(), "1.0.0"); !errors.Is(err, ErrShown) {
+		t.Errorf("discard: %v, want ErrShown", err)
+	}
+}
+
+// TestDiscardDuringPublish: a publish that moves the channel although its release was
+// discarded meanwhile counts.
+func TestDiscardDuringPublish(t *testing.T) {
+	d := newDesk(t)
+	rival := *d.Publisher
+	o := d.options(t, "1.0.0")
+	d.Store = &hooked{d.Store, func(key string, r io.Reader) io.Reader {
+		if key == "log/stable/0000000001.json" {
+			if done, err := rival.Discard(t.Context(), "1.0.0"); err != nil || !done.Record {
+				t.Errorf("%+v, %v", done, err)
+			}
+		}
+		return r
+	}}
+	d.publish(t, o)
+	d.sound(t, "stable")
+	if again := d.publish(t, o); again.Changed {
+		t.Errorf("%+v", again)
+	}
+	if record, err := d.Library().Record(t.Context(), "1.0.0"); err != nil || record.number != 1 {
+		t.Errorf("%+v, %v", record, err)
+	}
+	if _, err := d.Discard(t.Context(), "1.0.0"); !errors.Is(err, ErrShown) {
+		t.Errorf("%v, want ErrShown", err)
+	}
+}
+
+// TestStagedTooLate: what is staged while a publish moves the channel without it is
+// refused, at whatever moment.
+func TestStagedTooLate(t *testing.T) {
+	for _, at := range []string{"release.json", "log/stable/0000000001.json"} {
+		d := newDesk(t)
+		d.Policies["stable"] = Policy{Targets: []string{"windows-x86_64"}}
+		parts := d.parts(t, "1.0.0")
+		d.stage(t, d.staging("1.0.0", parts[0]))
+		late := *d.Publisher
+		var err error
+		d.Store = &hooked{d.Store, func(key string, r io.Reader) io.Reader {
+			if strings.HasSuffix(key, at) {
+				o := d.staging("1.0.0", parts[1])
+				o.Publish = true
+				_, err = late.Stage(t.Context(), o)
+			}
+			return r
+		}}
+		_, published := d.Publish(t.Context(), PublishOptions{Options: Options{Channel: "stable"}, Version: "1.0.0"})
+		d.sound(t, "stable")
+		log, logErr := d.channels().Load(t.Context(), "stable")
+		if logErr != nil || len(log.Entries) != 1 {
+			t.Fatalf("%d entries, %v", len(log.Entries), logErr)
+		}
+		included := slices.Contains(log.Entries[0].Targets, "linux-x86_64")
+		if included != (err == nil) || !included && published != nil {
+			t.Errorf("at %s: included %v, yet the late job got %v, the other one %v", at, included, err, published)
+		}
+	}
+}
+
+// TestNotesAtOnce: two jobs that bring different notes at the same moment don't decide
+// by chance.
+func TestNotesAtOnce(t *testing.T) {
+	d := newDesk(t)
+	parts := d.parts(t, "1.0.0")
+	rival := *d.Publisher
+	d.Store = &hooked{d.Store, func(key string, r io.Reader) io.Reader {
+		if strings.HasPrefix(key, "staged/1.0.0/windows") {
+			o := d.staging("1.0.0", parts[1])
+			o.Notes = "two"
+			if _, err := rival.Stage(context.WithoutCancel(t.Context()), o); err != nil {
+				t.Error(err)
+			}
+		}
+		return r
+	}}
+	o := d.staging("1.0.0", parts[0])
+	o.Notes = "one"
+	d.stage(t, o)
+	publish := PublishOptions{Options: Options{Channel: "stable"}, Version: "1.0.0"}
+	if _, err := d.Publish(t.Context(), publish); !errors.Is(err, ErrNotes) {
+		t.Errorf("%v, want ErrNotes", err)
+	}
+	publish.Notes = "both" // as the hint says
+	d.publish(t, publish)
+	if record, err := d.Library().Record(t.Context(), "1.0.0"); err != nil || record.Notes != "both" {
+		t.Errorf("%+v, %v", record, err)
+	}
+}
+
+// TestSignedAgainStaged: the same bytes with a good signature take the place of a bad
+// one that is staged.
+func TestSignedAgainStaged(t *testing.T) {
+	d := newDesk(t)
+	o := d.options(t, "1.0.0", "App_1.0.0_x64-setup.exe")
+	staged := d.staging("1.0.0", o.Bundles)
+	trusted := d.Keys
+	old := newDesk(t)
+	d.Keys, staged.Unlock = append(slices.Clone(trusted), old.Keys...), old.unlock
+	d.stage(t, staged)
+	d.Keys = trusted
+	if _, err := d.Publish(t.Context(), PublishOptions{Options: Options{Channel: "stable"}, Version: "1.0.0"}); !errors.Is(err, signing.ErrUntrustedKey) {
+		t.Errorf("%v, want ErrUntrustedKey", err)
+	}
+	if report := d.stage(t, d.staging("1.0.0", o.Bundles)); !report.Changed {
+		t.Errorf("%+v", report)
+	}
+	d.take(t, "1.0.0")
+	d.sound(t, "stable")
+}
+
+// TestDecodeStaged: what somebody wrote into staged/ is refused or harmless.
+func TestDecodeStaged(t *testing.T) {
+	good := Staged{Version: "1.0.0", Target: "linux-x86_64", Bundles: []StagedBundle{{File: "a.deb", Stored: Stored{Name: "a.deb", Keys: []string{"linux-x86_64-deb"}}}}}
+	edit := func(change func(*Staged)) string {
+		s := good
+		s.Bundles = slices.Clone(good.Bundles)
+		change(&s)
+		data, err := json.Marshal(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(data)
+	}
+	if _, err := decodeStaged("1.0.0", "linux-x86_64", []byte(edit(func(*Staged) {}))); err != nil {
+		t.Error(err)
+	}
+	for name, bad := range map[string]string{
+		"empty":             "",
+		"an array":          "[]",
+		"a page":            "<!DOCTYPE html>",
+		"another version":   edit(func(s *Staged) { s.Version = "1.0.1" }),
+		"another target":    edit(func(s *Staged) { s.Target = "linux-aarch64" }),
+		"out of its folder": edit(func(s *Staged) { s.Bundles[0].Name = "../2.0.0/a.deb" }),
+		"a folder":          edit(func(s *Staged) { s.Bundles[0].Name = "b/a.deb" }),
+		"hidden":            edit(func(s *Staged) { s.Bundles[0].Name = ".a.deb" }),
+		"no name":           edit(func(s *Staged) { s.Bundles[0].Name = "" }),
+		"no file":           edit(func(s *Staged) { s.Bundles[0].File = "" }),
+		"no key":            edit(func(s *Staged) { s.Bundles[0].Keys = nil }),
+		"a strange key":     edit(func(s *Staged) { s.Bundles[0].Keys = []string{"x"} }),
+		"strangely given":   edit(func(s *Staged) { s.Bundles[0].Given = []string{"../x"} }),
+	} {
+		if _, err := decodeStaged("1.0.0", "linux-x86_64", []byte(bad)); err == nil {
+			t.Errorf("%s was accepted", name)
+		}
+	}
+}
+
+// TestStagedOfAnotherHand: what was written over in staged/ or in the release's folder
+// is not published, and staging again or discarding leads out.
+func TestStagedOfAnotherHand(t *testing.T) {
+	d := newDesk(t)
+	parts := d.parts(t, "1.0.0")
+	d.stage(t, d.staging("1.0.0", parts[0]))
+	put(t, d.Store, "staged/1.0.0/windows-x86_64/0002.json", "{}")
+	publish := PublishOptions{Options: Options{Channel: "stable"}, Version: "1.0.0"}
+	if _, err := d.Publish(t.Context(), publish); !errors.Is(err, ErrStored) {
+		t.Errorf("%v, want ErrStored", err)
+	}
+	if _, err := d.Discard(t.Context(), "1.0.0"); err != nil {
+		t.Fatal(err)
+	}
+	d.stage(t, d.staging("1.0.0", parts[0]))
+	overwrite(t, filepath.Join(d.root, "releases/1.0.0/App_1.0.0_x64-setup.exe"))
+	if _, err := d.Publish(t.Context(), publish); !errors.Is(err, ErrStored) {
+		t.Errorf("%v, want ErrStored", err)
+	}
+	d.stage(t, d.staging("1.0.0", parts[0]))
+	d.take(t, "1.0.0")
+	d.sound(t, "stable")
+}

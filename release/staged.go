@@ -1,0 +1,241 @@
+package release
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"tsmon/manifest"
+	"tsmon/release/bundle"
+	"tsmon/store/object"
+)
+
+const (
+	stagedRoot = "staged/"
+	// maxStaged bounds the targets of a version and, for each, how often it is
+	// replaced or discarded.
+	maxStaged = 1000
+)
+
+// Staged is what one job brought for one target. The bundles themselves lie where
+// the release will have them. Each change of a target is a new object,
+// staged/VERSION/TARGET/NUMBER.json; the highest number counts.
+type Staged struct {
+	Version string         `json:"version"`
+	Target  string         `json:"target"` // OS-ARCH or darwin-universal
+	Who     string         `json:"who"`
+	When    time.Time      `json:"when"`
+	Notes   string         `json:"notes,omitempty"`
+	Bundles []StagedBundle `json:"bundles"` // none: what was staged is discarded
+
+	number int
+	damage error // why the object can't be read
+}
+
+// StagedBundle is a bundle that waits for its release. Its keys are those that it
+// has among the bundles of its job.
+type StagedBundle struct {
+	Stored
+	File  string   `json:"file"`            // its name before it was stored
+	Given []string `json:"given,omitempty"` // platform keys that --bundle named
+}
+
+func stagedKey(version, target string, number int) string {
+	return fmt.Sprintf("%s%s/%s/%04d.json", stagedRoot, version, target, number)
+}
+
+// stagedOf groups the bundles of a job by target.
+func (p planner) stagedOf(o PublishOptions, contents []bundle.Contents) map[string]*Staged {
+	targets := map[string]*Staged{}
+	for _, c := range contents {
+		target := c.Target
+		if target == "" { // one file for several
+			target = plainKey(c.Given[0])
+		}
+		s := targets[target]
+		if s == nil {
+			s = &Staged{Version: o.Version, Target: target, Who: p.who, When: p.now.UTC().Truncate(time.Second), Notes: o.Notes}
+			targets[target] = s
+		}
+		s.Bundles = append(s.Bundles, StagedBundle{Stored: storedOf(c), File: path.Base(strings.ReplaceAll(c.Path, `\`, "/")), Given: c.Given})
+	}
+	return targets
+}
+
+// find returns the bundle of a type, nil if there is none.
+func (s *Staged) find(kind string) *StagedBundle {
+	for i := range s.Bundles {
+		if s.Bundles[i].Type == kind {
+			return &s.Bundles[i]
+		}
+	}
+	return nil
+}
+
+// decodeStaged reads an object of staged/. Whoever can write to the store may have
+// put it there: what it says of bundles is verified before they are released.
+func decodeStaged(version, target string, data []byte) (*Staged, error) {
+	var s Staged
+	if err := json.Unmarshal(data, &s); err != nil {
+		return nil, err
+	}
+	if s.Version != version || s.Target != target {
+		return nil, fmt.Errorf("it is about %s of %s", s.Target, s.Version)
+	}
+	if _, err := manifest.ParseKey(target); err != nil && target != manifest.Universal {
+		return nil, err
+	}
+	for _, b := range s.Bundles {
+		err := object.ValidKey(folder(version) + b.Name)
+		switch {
+		case err != nil:
+			return nil, err
+		case strings.Contains(b.Name, "/") || b.File == "" || len(b.Keys) == 0:
+			return nil, fmt.Errorf("%q is no bundle", b.Name)
+		}
+		for _, key := range append(slices.Clone(b.Keys), b.Given...) {
+			if _, err := manifest.ParseKey(key); err != nil && key != manifest.Universal {
+				return nil, err
+			}
+		}
+	}
+	return &s, nil
+}
+
+// staged returns what is staged of a version, by target, with the marks of what was
+// discarded and with what is damaged.
+func (l Library) staged(ctx context.Context, version string) (map[string]*Staged, error) {
+	numbers := map[string]int{}
+	prefix := stagedRoot + version + "/"
+	for info, err := range l.Store.List(ctx, prefix, "") {
+		if err != nil {
+			return nil, fmt.Errorf("list %s: %w", prefix, err)
+		}
+		target, file, _ := strings.Cut(strings.TrimPrefix(info.Key, prefix), "/")
+		number, err := strconv.Atoi(strings.TrimSuffix(file, ".json"))
+		if err != nil || info.Key != stagedKey(version, target, number) {
+			continue
+		}
+		numbers[target] = max(numbers[target], number)
+		if len(numbers) > maxStaged || number > maxStaged {
+			return nil, refuse(ErrStored, "`tsmon release discard "+version+"` throws it away, then stage under another version", "%s holds more than %d changes", prefix, maxStaged)
+		}
+	}
+	all := make([]*Staged, 0, len(numbers))
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(2 * sideBySide)
+	for target, number := range numbers {
+		s := &Staged{Target: target, number: number}
+		all = append(all, s)
+		group.Go(func() error { return l.readStaged(ctx, version, s) })
+	}
+	err := group.Wait()
+	byTarget := map[string]*Staged{}
+	for _, s := range all {
+		byTarget[s.Target] = s
+	}
+	return byTarget, err
+}
+
+func (l Library) readStaged(ctx context.Context, version string, s *Staged) error {
+	key := stagedKey(version, s.Target, s.number)
+	data, err := l.read(ctx, key, maxRecord)
+	if err != nil {
+		return fmt.Errorf("read %s: %w", key, err)
+	}
+	read, err := decodeStaged(version, s.Target, data)
+	if err != nil {
+		s.damage = refuse(ErrStored, "`tsmon release discard "+version+"` throws away what is staged; then stage all targets again", "%s: %v", key, err)
+		return nil
+	}
+	read.number = s.number
+	*s = *read
+	return nil
+}
+
+// merged returns the bundles of targets with the keys that they have together.
+func merged(targets map[string]*Staged, rules *bundle.Rules) ([]bundle.Bundle, []Stored, error) {
+	var bundles []bundle.Bundle
+	stored := map[string]Stored{}
+	for target, s := range targets {
+		for _, b := range s.Bundles {
+			at := path.Join(target, b.File)
+			bundles = append(bundles, bundle.Bundle{Path: at, Name: b.Name, Target: target, Type: b.Type, Size: b.Size, Given: b.Given})
+			stored[at] = b.Stored
+		}
+	}
+	slices.SortFunc(bundles, func(a, b bundle.Bundle) int { return cmp.Compare(a.Path, b.Path) })
+	bundles, err := bundle.Merge(bundles, rules)
+	all := make([]Stored, len(bundles))
+	for i, b := range bundles {
+		if err == nil {
+			all[i] = stored[b.Path]
+			all[i].Keys = slices.Sorted(slices.Values(b.Keys))
+		}
+	}
+	return bundles, all, err
+}
+
+// notesOf returns the notes that jobs brought, and refuses two that differ.
+func notesOf(version string, targets map[string]*Staged) (string, error) {
+	notes, from := "", ""
+	for _, target := range sortedTargets(targets) {
+		s := targets[target]
+		switch {
+		case s.Notes == "" || s.Notes == notes || len(s.Bundles) == 0:
+		case notes != "":
+			return "", refuse(ErrNotes, "stage without notes; once all is there, `tsmon release publish --version "+version+" --notes TEXT` says which count",
+				"%s was staged with other notes than %s", target, from)
+		default:
+			notes, from = s.Notes, target
+		}
+	}
+	return notes, nil
+}
+
+func sortedTargets(targets map[string]*Staged) []string {
+	var names []string
+	for target := range targets {
+		names = append(names, target)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// putStaged writes the next object of a target. errStale if somebody else has.
+func (l Library) putStaged(ctx context.Context, s *Staged) error {
+	data, err := json.MarshalIndent(s, "", "  ")
+	if err != nil {
+		return err
+	}
+	return l.create(ctx, stagedKey(s.Version, s.Target, s.number), append(data, '\n'), stagedAttributes)
+}
+
+var stagedAttributes = object.Attributes{ContentType: "application/json", CacheControl: "private, no-cache"}
+
+// intact reports whether the store holds a staged bundle, with a signature as good as
+// that of the same bytes now.
+func (l Library) intact(ctx context.Context, version string, staged *StagedBundle, ours Stored, allowUnbound bool) (bool, error) {
+	same, err := l.holds(ctx, folder(version)+staged.Name, staged.Size, staged.CRC64)
+	if errors.Is(err, fs.ErrNotExist) || err == nil && !same {
+		return false, nil
+	}
+	if err != nil || staged.Signature == ours.Signature {
+		return true, err
+	}
+	sig, err := l.Keys.Accept(staged.Signature, ours.claim(version, allowUnbound && !ours.bound()))
+	if err == nil {
+		err = l.Keys.VerifyDigest(sig, ours.digest())
+	}
+	return err == nil, nil
+}
