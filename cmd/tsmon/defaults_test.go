@@ -43,6 +43,7 @@ func TestDefaultsInDocuments(t *testing.T) {
 		{serving.Help, "TSMON_REFRESH", "default " + config.DefaultRefresh.String()},
 		{serving.Help, "TSMON_LOG_LEVEL", "default " + config.DefaultLogLevel},
 		{serving.Help, "TSMON_LOG_FORMAT", "default " + config.DefaultLogFormat},
+		{serving.Help, "TSMON_UPDATES_CLIENTS", fmt.Sprintf("default %d", config.DefaultClients)},
 		{serving.Help, "TSMON_UPLOAD_MAX_BYTES", fmt.Sprintf("default %d", config.DefaultMaxUpload)},
 		{serving.Command(cli.New()).Flag("listen").Usage, "", config.DefaultListen},
 		{string(description), "\n  /upload:", fmt.Sprintf("%d MiB (a setting)", config.DefaultMaxUpload>>20)},

@@ -30,7 +30,7 @@ func TestJSONDocument(t *testing.T) {
 	}
 	document := string(data)
 	for _, printed := range []any{
-		releasing.Key{}, bundle.Signed{}, release.Plan{}, release.Reach{}, release.Stored{}, release.Record{}, releasing.ListedRelease{},
+		releasing.Key{}, bundle.Signed{}, release.Plan{}, release.Reach{}, release.Stored{}, release.Record{}, releasing.ListedRelease{}, releasing.ShownRelease{}, release.StageReport{}, release.Staged{}, release.StagedBundle{}, release.Discarded{},
 		releasing.ChannelState{}, releasing.LogRow{}, release.VerifyReport{}, release.Finding{}, releasing.Validation{}, manifest.Problem{}, manifest.Change{},
 		releasing.CheckReport{}, releasing.CheckAttempt{}, manifest.Offer{}, manifest.Platform{}, updater.Event{}, updater.EventData{}, cli.Failure{},
 		admin.CreatedTenant{}, record.Tenant{}, record.Settings{}, admin.ImportedContent{}, admin.UserToken{}, admin.ListedUser{}, admin.WrittenSeries{}, serving.RotatedKey{}, record.Audit{}, serving.DemoFile{}, serving.Secrets{},

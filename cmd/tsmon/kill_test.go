@@ -5,11 +5,13 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
+	"slices"
 	"testing"
 )
 
-// TestKilledAnywhere kills publish, promote and rollback at every storage
-// operation in turn, without the real servers at every third: before it, in the
+// TestKilledAnywhere kills publish, promote, rollback, stage and discard at every
+// storage operation in turn, without the real servers at every third: before it, in the
 // middle of an upload, and after it. Every time each channel must show a whole
 // manifest, old or new, that clients can follow, and the same command again must
 // complete the work.
@@ -19,25 +21,62 @@ func TestKilledAnywhere(t *testing.T) {
 		before func(t *testing.T, k *kit, v1, v2 string)
 		args   func(v1, v2 string) []string
 		ends   string // what stable shows in the end
+		// after, if not nil, checks what the command is for; v3 is version 1.1.0
+		// built again
+		after func(t *testing.T, k *kit, v2, v3 string)
 	}{
 		{"first publish", func(*testing.T, *kit, string, string) {},
-			func(v1, _ string) []string { return []string{"release", "publish", "--version", "1.0.0", v1} }, "1.0.0"},
+			func(v1, _ string) []string { return []string{"release", "publish", "--version", "1.0.0", v1} }, "1.0.0", nil},
 		{"second publish", func(t *testing.T, k *kit, v1, _ string) {
 			k.must(t, "release", "publish", "--version", "1.0.0", v1)
-		}, func(_, v2 string) []string { return []string{"release", "publish", "--version", "1.1.0", v2} }, "1.1.0"},
+		}, func(_, v2 string) []string { return []string{"release", "publish", "--version", "1.1.0", v2} }, "1.1.0", nil},
 		{"promote", func(t *testing.T, k *kit, v1, v2 string) {
 			k.must(t, "release", "publish", "--version", "1.0.0", v1)
 			k.must(t, "release", "publish", "--version", "1.1.0", "--channel", "beta", v2)
-		}, func(_, _ string) []string { return []string{"release", "promote", "--from", "beta", "--to", "stable"} }, "1.1.0"},
+		}, func(_, _ string) []string { return []string{"release", "promote", "--from", "beta", "--to", "stable"} }, "1.1.0", nil},
 		{"rollback", func(t *testing.T, k *kit, v1, v2 string) {
 			k.must(t, "release", "publish", "--version", "1.0.0", v1)
 			k.must(t, "release", "publish", "--version", "1.1.0", v2)
-		}, func(_, _ string) []string { return []string{"release", "rollback", "--reason", "crashes"} }, "1.0.0"},
+		}, func(_, _ string) []string { return []string{"release", "rollback", "--reason", "crashes"} }, "1.0.0", nil},
+		{"stage", func(t *testing.T, k *kit, v1, v2 string) {
+			k.must(t, "release", "publish", "--version", "1.0.0", v1)
+			k.must(t, "release", "stage", "--version", "1.1.0", filepath.Join(v2, "App_1.1.0_x64_en-US.msi.zip"))
+		}, func(_, v2 string) []string {
+			return []string{"release", "stage", "--version", "1.1.0", filepath.Join(v2, "App_universal.app.tar.gz"), filepath.Join(v2, "App_1.1.0_amd64.AppImage.tar.gz")}
+		}, "1.0.0", func(t *testing.T, k *kit, _, _ string) {
+			k.must(t, "release", "publish", "--version", "1.1.0")
+			if got := k.verified(t, "stable"); got != "1.1.0" {
+				t.Errorf("what was staged is not published: %s", got)
+			}
+		}},
+		{"replace", func(t *testing.T, k *kit, v1, v2 string) {
+			k.must(t, "release", "publish", "--version", "1.0.0", v1)
+			k.must(t, "release", "stage", "--version", "1.1.0", "--bundle", "windows-x86_64="+filepath.Join(v1, "App_1.0.0_x64_en-US.msi.zip"))
+		}, func(_, v2 string) []string {
+			return []string{"release", "stage", "--version", "1.1.0", "--replace", v2}
+		}, "1.0.0", func(t *testing.T, k *kit, v2, _ string) { k.must(t, "release", "publish", "--version", "1.1.0", v2) }},
+		{"stage and publish", func(t *testing.T, k *kit, v1, v2 string) {
+			k.configure(t, "  stable: {targets: [windows-x86_64, linux-x86_64, darwin-aarch64]}\n  beta: {follows: stable, prerelease: true}\n")
+			k.must(t, "release", "publish", "--version", "1.0.0", v1)
+			k.must(t, "release", "stage", "--version", "1.1.0", filepath.Join(v2, "App_1.1.0_x64_en-US.msi.zip"), filepath.Join(v2, "App_universal.app.tar.gz"))
+		}, func(_, v2 string) []string {
+			return []string{"release", "stage", "--version", "1.1.0", "--publish", filepath.Join(v2, "App_1.1.0_amd64.AppImage.tar.gz")}
+		}, "1.1.0", nil},
+		{"discard", func(t *testing.T, k *kit, v1, v2 string) {
+			k.must(t, "release", "publish", "--version", "1.0.0", v1)
+			k.must(t, "release", "stage", "--version", "1.1.0", v2)
+			k.complete(t, "1.1.0", v2)
+		}, func(_, _ string) []string { return []string{"release", "discard", "1.1.0"} }, "1.0.0", func(t *testing.T, k *kit, _, v3 string) {
+			k.must(t, "release", "publish", "--version", "1.1.0", v3)
+			if got := k.verified(t, "stable"); got != "1.1.0" {
+				t.Errorf("the number can't be used again: %s", got)
+			}
+		}},
 	}
 	storages(t, func(t *testing.T, fresh func(t *testing.T) *kit) {
 		for _, story := range stories {
 			t.Run(story.name, func(t *testing.T) {
-				v1, v2 := bundles(t, "1.0.0", 5000), bundles(t, "1.1.0", 5000)
+				v1, v2, v3 := bundles(t, "1.0.0", 5000), bundles(t, "1.1.0", 5000), bundles(t, "1.1.0", 5001)
 				step := 3
 				switch {
 				case testing.Short():
@@ -51,6 +90,9 @@ func TestKilledAnywhere(t *testing.T) {
 						k := fresh(t)
 						story.before(t, k, v1, v2)
 						finished = killAt(t, k, moment, story.ends, story.args(v1, v2))
+						if story.after != nil {
+							story.after(t, k, v2, v3)
+						}
 					})
 					if finished || t.Failed() {
 						if moment < 20 {
@@ -69,7 +111,11 @@ func TestKilledAnywhere(t *testing.T) {
 func killAt(t *testing.T, k *kit, moment int, ends string, args []string) (finished bool) {
 	before := shown(t, k)
 	env := append(k.env, fmt.Sprint("TSMON_TEST_KILL=", moment))
-	_, stderr, code := command(t, env, "tsmon-killed", append(args, "--no-probe")...)
+	killed := args
+	if args[1] != "discard" { // which moves no channel
+		killed = append(slices.Clone(args), "--no-probe")
+	}
+	_, stderr, code := command(t, env, "tsmon-killed", killed...)
 	if code != 0 && code != -1 {
 		t.Fatalf("exit code %d: %s", code, stderr)
 	}

@@ -16,6 +16,7 @@ import (
 	"tsmon/api/apitest"
 	"tsmon/channels"
 	"tsmon/cmd/tsmon/cli"
+	"tsmon/cmd/tsmon/config"
 	"tsmon/manifest"
 	"tsmon/manifest/updater"
 	"tsmon/release"
@@ -109,7 +110,7 @@ func (k *kit) must(t *testing.T, args ...string) string {
 // publisher works on the storage inside the test process.
 func (k *kit) publisher(t *testing.T) *release.Publisher {
 	t.Helper()
-	keys, err := cli.Keyring([]string{k.keys})
+	keys, err := cli.Keyring(config.TrustedKeys{{Key: k.keys}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -138,7 +139,7 @@ func (k *kit) follow(t *testing.T, channel string, installed ...string) string {
 	if err != nil {
 		t.Fatalf("%s does not validate: %v", address, err)
 	}
-	keys, err := cli.Keyring([]string{k.keys})
+	keys, err := cli.Keyring(config.TrustedKeys{{Key: k.keys}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -163,7 +164,7 @@ func (k *kit) follow(t *testing.T, channel string, installed ...string) string {
 // verified wants a channel to be sound in the store, and returns its version.
 func (k *kit) verified(t *testing.T, channel string) string {
 	t.Helper()
-	report, err := k.publisher(t).Library().Verify(context.WithoutCancel(t.Context()), channel)
+	report, err := k.publisher(t).Verify(context.WithoutCancel(t.Context()), channel)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 
@@ -23,7 +24,19 @@ func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){
 		"tsmon":        main,
 		"tsmon-killed": killedMain,
+		"tsmon-later":  laterMain,
 	})
+}
+
+// laterMain is tsmon whose clock is ahead by the duration LATER.
+func laterMain() {
+	ahead, err := time.ParseDuration(os.Getenv("LATER"))
+	if err != nil {
+		panic(err)
+	}
+	app := cli.New()
+	app.Now = func() time.Time { return time.Now().Add(ahead) }
+	os.Exit(app.Run(context.Background(), rootCommand(app), os.Args[1:]))
 }
 
 // killedMain is tsmon on a store that kills the process at the moment with the

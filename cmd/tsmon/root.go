@@ -15,6 +15,7 @@ import (
 	"tsmon/cmd/tsmon/releasing"
 	"tsmon/cmd/tsmon/serving"
 	"tsmon/cmd/tsmon/setup"
+	"tsmon/cmd/tsmon/staging"
 )
 
 const rootHelp = `tsmon releases a Tauri desktop application: it signs update bundles, publishes
@@ -52,7 +53,7 @@ Environment:
 
 func rootCommand(app *cli.App) *cobra.Command {
 	root := cli.Group("tsmon", "Release a Tauri desktop application and serve its updates",
-		setup.InitCommand(app), releasing.KeysCommand(app), releasing.ReleaseCommand(app), releasing.ManifestCommand(app),
+		setup.InitCommand(app), releasing.KeysCommand(app), releasing.ReleaseCommand(app, staging.StageCommand(app), staging.DiscardCommand(app)), releasing.ManifestCommand(app),
 		releasing.ChannelCommand(app), releasing.UpdateCommand(app), serving.Command(app),
 		admin.TenantCommand(app), admin.UserCommand(app), admin.SeriesCommand(app), setup.DoctorCommand(app), setup.ConfigCommand(app), versionCommand(app), manCommand())
 	root.Long = rootHelp

@@ -35,7 +35,8 @@ import (
 //
 // In a script TSMON_STORAGE, TSMON_TRUSTED_KEYS and TAURI_SIGNING_PRIVATE_KEY are
 // set, $VECTORS is the folder of keys and signatures of other tools, $CONTENT the
-// folder of a tenant's file, and these commands exist besides those of testscript:
+// folder of a tenant's file, tsmon-later is tsmon with a clock that is ahead by $LATER,
+// and these commands exist besides those of testscript:
 //
 //	exits CODE PROGRAM ARG…     run it and require that exit code
 //	fails CODE PROGRAM ARG…     likewise, with nothing on stdout, and an error:
@@ -357,7 +358,8 @@ func member(value any, path []string) (text string, found bool) {
 
 func scriptServe(ts *testscript.TestScript, _ []string) {
 	cmd := beside(ts, "tsmon", "serve", "--listen", "127.0.0.1:0")
-	cmd.Env = append(cmd.Env, "TSMON_REFRESH=10ms", "TSMON_MQTT_LISTEN=127.0.0.1:0")
+	// Its address is not known yet: it shows what the manifests say.
+	cmd.Env = append(cmd.Env, "TSMON_REFRESH=10ms", "TSMON_MQTT_LISTEN=127.0.0.1:0", "TSMON_PUBLIC_URL=")
 	stderr, err := cmd.StderrPipe()
 	ts.Check(err)
 	ts.Check(cmd.Start())

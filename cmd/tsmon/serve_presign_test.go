@@ -26,7 +26,7 @@ func TestServePresigned(t *testing.T) {
 
 func testServePresigned(t *testing.T, k *kit, version, endpoint, want string) {
 	const token = "token-of-the-updates"
-	s := serve(t, t.TempDir(), append(slices.Clip(k.env), "TSMON_UPDATES_TOKEN="+token, "TSMON_UPDATES_REDIRECT=presigned", "TSMON_UPDATES_PRESIGN_ENDPOINT="+endpoint, "TSMON_REFRESH=10ms"))
+	s := serve(t, t.TempDir(), append(slices.Clip(k.env), "TSMON_UPDATES_TOKEN="+token, "TSMON_UPDATES_REDIRECT=presigned", "TSMON_UPDATES_PRESIGN_ENDPOINT="+endpoint, "TSMON_REFRESH=10ms", "TSMON_PUBLIC_URL="))
 	at := *k
 	at.env = append(slices.Clip(k.env), "TSMON_PUBLIC_URL="+s.base+"/updates")
 	folder := bundles(t, version, 100_000)

@@ -15,6 +15,7 @@ import (
 
 	"tsmon/api/fleet"
 	"tsmon/cmd/tsmon/releasing"
+	"tsmon/release"
 )
 
 // TestServeRollout: two servers and a publisher that share a storage. Clients
@@ -58,15 +59,15 @@ func TestServeRollout(t *testing.T) {
 	}
 }
 
-// TestFinishRollouts: a server writes the end of a rollout whose steps are over,
-// once, and the channels that follow move along.
-func TestFinishRollouts(t *testing.T) {
+// TestAdvanceRollouts: whoever comes after the last step is due gives the release to
+// everybody, and the channels that follow move along.
+func TestAdvanceRollouts(t *testing.T) {
 	k := newKit(t, filepath.Join(t.TempDir(), "store"), nil)
 	k.must(t, "release", "publish", "--version", "1.0.0", bundles(t, "1.0.0", 100))
 	k.must(t, "release", "publish", "--version", "1.1.0", "--steps", "5,100", "--every", "1m", bundles(t, "1.1.0", 100))
 	p := k.publisher(t)
 	p.Now = func() time.Time { return time.Now().Add(time.Hour) }
-	report, err := p.Finish(t.Context(), "stable")
+	report, err := p.Advance(t.Context(), release.Options{Channel: "stable"})
 	if err != nil || !report.Changed || len(report.Followers) != 1 {
 		t.Fatalf("%+v, %v", report, err)
 	}
@@ -201,7 +202,7 @@ func TestShares(t *testing.T) {
 func TestPrivateProbe(t *testing.T) {
 	storage := filepath.Join(t.TempDir(), "store")
 	k := newKit(t, storage, nil)
-	s := serve(t, t.TempDir(), append(k.env, "TSMON_REFRESH=50ms", "TSMON_UPDATES_TOKEN=sesame"))
+	s := serve(t, t.TempDir(), append(k.env, "TSMON_REFRESH=50ms", "TSMON_UPDATES_TOKEN=sesame", "TSMON_PUBLIC_URL="))
 	k.env = append(k.env, "TSMON_PUBLIC_URL="+s.base+"/updates")
 	if _, stderr, code := k.tsmon(t, "release", "publish", "--version", "1.0.0", bundles(t, "1.0.0", 100)); code != 0 || !strings.Contains(stderr, "status 401") {
 		t.Errorf("without the token: code %d: %s", code, stderr)

@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -24,7 +25,7 @@ func SeriesCommand(app *cli.App) *cobra.Command {
 const seriesHelp = `
 
 The first argument is a tenant's schema, or the name of a time-series database.
-FILE - is stdin. Samples are written in batches of 5,000. A value replaces one of
+FILE - is stdin. Samples are written in batches of 20,000. A value replaces one of
 the same series and time, so the same command can be repeated.
 
 A mistake is reported with its line and the number of samples written before it:
@@ -140,41 +141,24 @@ func databaseOf(ctx context.Context, c *config.Config, name string) (string, err
 }
 
 // perBatch is the number of samples in a write.
-const perBatch = 5000
+const perBatch = 20_000
 
 // batchWriter writes samples in batches and counts them.
 type batchWriter struct {
 	store    series.Store
 	database string
 	written  int
-	batch    []series.Sample
 }
 
-// writeAll writes whole batches; it writes the last one only if no mistake follows.
 func (w *batchWriter) writeAll(ctx context.Context, samples iter.Seq2[series.Sample, error]) error {
-	for s, err := range samples {
-		if err != nil {
-			return err
+	err := series.WriteAll(samples, perBatch, func(batch []series.Sample) error {
+		if err := w.store.Write(ctx, w.database, batch); err != nil {
+			return fmt.Errorf("samples %d to %d: %w", w.written+1, w.written+len(batch), err)
 		}
-		if w.batch = append(w.batch, s); len(w.batch) == perBatch {
-			if err := w.flush(ctx); err != nil {
-				return err
-			}
-		}
-	}
-	return w.flush(ctx)
-}
-
-func (w *batchWriter) flush(ctx context.Context) error {
-	if len(w.batch) == 0 {
-		return ctx.Err()
-	}
-	if err := w.store.Write(ctx, w.database, w.batch); err != nil {
-		return fmt.Errorf("samples %d to %d: %w", w.written+1, w.written+len(w.batch), err)
-	}
-	w.written += len(w.batch)
-	w.batch = w.batch[:0]
-	return nil
+		w.written += len(batch)
+		return nil
+	})
+	return cmp.Or(err, ctx.Err())
 }
 
 // explain adds to an error what was written before. A mistake in the text is a

@@ -11,7 +11,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-	_ "time/tzdata" // --time-zone means the same on machines without zone files
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -151,7 +150,8 @@ func checkShared(t record.Tenant, tenants []record.Tenant) error {
 func settingFlags(cmd *cobra.Command, s *record.Settings) {
 	flags := cmd.Flags()
 	flags.StringVar(&s.TimeZone, "time-zone", "", "IANA `ZONE` of times that are shown as text (default UTC)")
-	flags.StringVar(&s.TimeLayout, "time-layout", "", "`LAYOUT` of such times, as Go writes 3:04:05 PM on 2 January 2006; PM becomes a. m. or p. m. (default \"02/01/06, 03:04 PM\")")
+	flags.StringVar(&s.TimeLayout, "time-layout", "", "`LAYOUT` of such times, as Go writes 3:04:05 PM on 2 January 2006; PM becomes a. m. or p. m. in Spanish (default \"02/01/06, 03:04 PM\")")
+	flags.StringVar(&s.Language, "language", "", "`LANGUAGE` of months, days and halves of the day in such times: es or en (default es)")
 	flags.DurationVar((*time.Duration)(&s.SeriesRange), "series-range", 0, "`TIME` that a series covers if the request does not say (default 24h)")
 	flags.DurationVar((*time.Duration)(&s.Window), "window", 0, "`TIME` that mean, max, min and sum cover (default 24h)")
 	flags.Int64Var(&s.SaveMenu, "save-menu", 0, "`ID` of the menu item whose permission allows saving diagrams (default: administrators only)")
@@ -173,12 +173,10 @@ func checkTenant(t record.Tenant) error {
 		return fmt.Errorf("--ts-name: %s is reserved for the time series of updates", t.TsName)
 	}
 	s := t.Settings
-	if _, err := time.LoadLocation(s.TimeZone); err != nil || s.TimeZone == "Local" {
-		return fmt.Errorf("--time-zone: %.80q is not an IANA zone, such as America/Bogota", s.TimeZone)
+	if err := monitor.CheckSettings(s); err != nil {
+		return err
 	}
-	switch layout := s.TimeLayout; {
-	case layout != "" && time.Unix(0, 0).UTC().Format(layout) == layout:
-		return fmt.Errorf("--time-layout: %.80q shows no time", layout)
+	switch {
 	case time.Duration(max(s.SeriesRange, s.Window)) > maxSpan:
 		return fmt.Errorf("--series-range and --window are at most %s", maxSpan)
 	case s.SeriesRange < 0 || s.Window < 0 || s.SaveMenu < 0 || s.PublishMenu < 0:

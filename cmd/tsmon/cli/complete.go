@@ -130,7 +130,11 @@ func (a *App) versions(cmd *cobra.Command) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	versions, err := release.Library{Store: store}.List(ctx)
+	found, err := release.Library{Store: store}.List(ctx)
+	var versions []string
+	for _, v := range found {
+		versions = append(versions, v.Version)
+	}
 	for _, name := range []string{"from", "channel"} {
 		flag := cmd.Flags().Lookup(name)
 		if flag == nil || err != nil {

@@ -3,6 +3,7 @@ package cli
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -85,23 +86,28 @@ func checkChannels(c *config.Config) (found config.Mistakes) {
 // checkKeys returns a mistake for each trusted key that can't be read or is no
 // public key. It quotes none of them, in case one is private.
 func checkKeys(c *config.Config) (found config.Mistakes) {
-	for n, line := range c.TrustedKeys {
-		text, err := TextOrFile(line)
+	for n, key := range c.TrustedKeys {
+		m := config.Mistake{Setting: "trusted_keys." + strconv.Itoa(n)}
+		text, err := TextOrFile(key.Key)
 		if err == nil {
 			_, err = signing.ParsePublicKey(text)
+			m.Mend = "write the pubkey of tauri.conf.json, the RW… line of a .pub file, or the path of that file"
+		}
+		if err == nil {
+			err = signing.Span{From: key.From, Until: key.Until}.Check()
+			m.Mend = HintFor(err)
 		}
 		if err == nil {
 			continue
 		}
-		m := config.Mistake{Setting: "trusted_keys." + strconv.Itoa(n), Text: fmt.Sprintf("trusted key %d: %v", n+1, err),
-			Mend: "write the pubkey of tauri.conf.json, the RW… line of a .pub file, or the path of that file"}
-		if strings.HasSuffix(line, ".pub") && text == line {
-			m.Text = fmt.Sprintf("trusted key %d: there is no file %s", n+1, line)
+		m.Text = fmt.Sprintf("trusted key %d: %v", n+1, err)
+		if strings.HasSuffix(key.Key, ".pub") && text == key.Key {
+			m.Text = fmt.Sprintf("trusted key %d: there is no file %s", n+1, key.Key)
 		}
 		found = append(found, m)
 	}
 	if _, err := Keyring(c.TrustedKeys); err != nil && len(found) == 0 {
-		found = append(found, config.Mistake{Setting: "trusted_keys", Text: err.Error(), Mend: "remove one of the two"})
+		found = append(found, config.Mistake{Setting: "trusted_keys", Text: err.Error(), Mend: HintFor(errors.Unwrap(err))})
 	}
 	return found
 }

@@ -87,7 +87,7 @@ func Reword(err error, format string, args ...any) error {
 
 // trustErrors end with ExitTrust.
 var trustErrors = []error{
-	signing.ErrUntrustedKey, signing.ErrSignature, signing.ErrUnbound, signing.ErrBound,
+	signing.ErrUntrustedKey, signing.ErrNotBuiltIn, signing.ErrSignature, signing.ErrUnbound, signing.ErrBound,
 	signing.ErrPassword, signing.ErrLegacy, release.ErrStored,
 }
 
@@ -99,6 +99,7 @@ var hints = []struct {
 	{context.Canceled, "run the same command again to complete it"},
 	{signing.ErrPassword, "set TAURI_SIGNING_PRIVATE_KEY_PASSWORD, or type the password when asked"},
 	{signing.ErrUntrustedKey, "compare `tsmon keys show` with trusted_keys and with plugins.updater.pubkey in tauri.conf.json"},
+	{signing.ErrNotBuiltIn, "sign with the key that the installed version has, or offer it a bridge release first: `tsmon keys rotate --to FILE` plans it"},
 	{signing.ErrSignature, "the file was changed after it was signed (code-signed, notarised, rebuilt): sign it again with `tsmon release sign`"},
 	{signing.ErrUnbound, "sign again with `tsmon release sign --version V BUNDLE…`; or accept it, which strict applications don't, with --allow-unbound, or allow_unbound: true for the channel in tsmon.yaml while it moves over"},
 	{signing.ErrBound, "give every bundle the signature that was made for this version and target"},
@@ -127,6 +128,7 @@ var hints = []struct {
 	{manifest.ErrShape, "`tsmon manifest validate URL` names every deviation"},
 	{fs.ErrNotExist, "check the path"},
 	{manifest.ErrVersion, "write MAJOR.MINOR.PATCH, such as 1.3.0"},
+	{manifest.ErrFormat, "publish a bundle of its type, or let the application ask the server and end the address with ?bundle_type={{bundle_type}}: it is offered no other type"},
 	{manifest.ErrTarget, "publish a bundle for this platform, or check --target and --bundle-type"},
 }
 

@@ -15,20 +15,20 @@ import (
 )
 
 // Keyring parses trusted keys, each a key or the path of its file.
-func Keyring(lines []string) (signing.Keyring, error) {
-	texts := make([]string, len(lines))
-	for i, line := range lines {
-		text, err := TextOrFile(line)
+func Keyring(keys config.TrustedKeys) (signing.Keyring, error) {
+	texts := make([]signing.KeyText, len(keys))
+	for i, key := range keys {
+		text, err := TextOrFile(key.Key)
 		if err != nil {
 			return nil, fmt.Errorf("trusted key %d: %w", i+1, err)
 		}
-		texts[i] = text
+		texts[i] = signing.KeyText{Key: text, From: key.From, Until: key.Until}
 	}
-	keys, err := signing.ParseKeyring(texts)
+	ring, err := signing.ParseKeyring(texts)
 	if err != nil {
 		return nil, Usage(err)
 	}
-	return keys, nil
+	return ring, nil
 }
 
 // TextOrFile returns the content of the file of that name, or the text itself if

@@ -9,11 +9,14 @@
 //
 //	storage: s3://releases/desktop?endpoint=https://minio.example.com
 //	public_url: https://releases.example.com/desktop
-//	trusted_keys: [RWS…]
+//	trusted_keys:
+//	  - {key: RWS…, until: 1.6.0}                  # built into versions below 1.6.0
+//	  - {key: RWT…, from: 1.6.0}                   # and into 1.6.0 and later ones; or only RWT…
 //	bundle_types: [nsis, appimage, deb]            # leaves out msi and rpm
 //	windows_installer: msi                         # for clients that don't name their type
 //	channels:
 //	  stable: {targets: [windows-x86_64, darwin-x86_64, darwin-aarch64, linux-x86_64], allow_unbound: true}
+//	  lab:    {allow_downgrades: true}
 //	  beta:   {follows: stable, prerelease: true, guard: {failures: 5, clients: 20, within: 2h}}
 //	server:
 //	  listen: 127.0.0.1:8080
@@ -49,6 +52,7 @@ const (
 	DefaultListen    = "127.0.0.1:8080"
 	DefaultRefresh   = 5 * time.Second
 	DefaultMaxUpload = 20 << 20
+	DefaultClients   = 100_000
 	DefaultLogLevel  = "info"
 	DefaultLogFormat = LogJSON
 	// DefaultBroker is the address of the broker in the process. Where it is taken,
@@ -62,8 +66,9 @@ type Config struct {
 	Storage string `yaml:"storage" env:"TSMON_STORAGE"`
 	// PublicURL is the address where clients find the root of the storage.
 	PublicURL string `yaml:"public_url" env:"TSMON_PUBLIC_URL"`
-	// TrustedKeys are public keys, or files that hold one.
-	TrustedKeys []string `yaml:"trusted_keys" env:"TSMON_TRUSTED_KEYS" envSeparator:","`
+	// TrustedKeys are public keys, or files that hold one, and the versions of the
+	// application that have them.
+	TrustedKeys TrustedKeys `yaml:"trusted_keys" env:"TSMON_TRUSTED_KEYS"`
 	// BundleTypes leaves out the other types of the systems whose types it lists.
 	BundleTypes []string `yaml:"bundle_types"`
 	// WindowsInstaller is what clients get that don't name their type: nsis, the
@@ -83,8 +88,10 @@ type Channel struct {
 	Prerelease bool     `yaml:"prerelease"` // accepts pre-releases
 	Follows    string   `yaml:"follows"`    // channel whose moves this one repeats
 	// AllowUnbound accepts signatures that name no version.
-	AllowUnbound bool  `yaml:"allow_unbound"`
-	Guard        Guard `yaml:"guard"`
+	AllowUnbound bool `yaml:"allow_unbound"`
+	// AllowDowngrades says that the channel has applications with allowDowngrades.
+	AllowDowngrades bool  `yaml:"allow_downgrades"`
+	Guard           Guard `yaml:"guard"`
 }
 
 // Guard says when the server halts a rollout of the channel. nil is the server's
@@ -152,6 +159,12 @@ type Updates struct {
 	PresignEndpoint string `yaml:"presign_endpoint" env:"TSMON_UPDATES_PRESIGN_ENDPOINT"`
 	// Token is the bearer token that clients have to send; empty for none.
 	Token Secret `yaml:"token" env:"TSMON_UPDATES_TOKEN"`
+	// Clients is how many clients of a channel are recorded, and how many of those that
+	// were offered a release. Of more a sample is.
+	Clients int `yaml:"clients" env:"TSMON_UPDATES_CLIENTS"`
+	// ReportSecrets are what applications sign reports with, of builds of several ages.
+	// With any, reports without a signature count neither for nor against a release.
+	ReportSecrets []Secret `yaml:"report_secrets" env:"TSMON_UPDATES_REPORT_SECRETS" envSeparator:","`
 }
 
 // Values of Updates.Redirect.
@@ -260,8 +273,8 @@ func (c *Config) resolve(folder string) {
 		}
 	}
 	for i, key := range c.TrustedKeys {
-		if at := filepath.Join(folder, key); !filepath.IsAbs(key) && isFile(at) {
-			c.TrustedKeys[i] = at
+		if at := filepath.Join(folder, key.Key); !filepath.IsAbs(key.Key) && isFile(at) {
+			c.TrustedKeys[i].Key = at
 		}
 	}
 }
@@ -289,6 +302,7 @@ func (c *Config) fill(vars map[string]string) error {
 	c.Server.Listen = cmp.Or(c.Server.Listen, DefaultListen)
 	c.Server.Refresh = cmp.Or(c.Server.Refresh, DefaultRefresh)
 	c.Server.Upload.MaxBytes = cmp.Or(c.Server.Upload.MaxBytes, DefaultMaxUpload)
+	c.Server.Updates.Clients = cmp.Or(c.Server.Updates.Clients, DefaultClients)
 	c.Server.Log.Level = cmp.Or(c.Server.Log.Level, DefaultLogLevel)
 	c.Server.Log.Format = cmp.Or(c.Server.Log.Format, DefaultLogFormat)
 	if len(c.Channels) == 0 {
@@ -301,7 +315,7 @@ func (c *Config) fill(vars map[string]string) error {
 		c.Server.Updates.Redirect = ""
 	}
 	c.PublicURL = strings.TrimRight(c.PublicURL, "/")
-	c.TrustedKeys = trimmed(c.TrustedKeys)
+	c.TrustedKeys = c.TrustedKeys.trimmed()
 	c.Server.CORSOrigins = trimmed(c.Server.CORSOrigins)
 	c.Server.Console.Images = trimmed(c.Server.Console.Images)
 	return nil
@@ -375,6 +389,16 @@ func (c *Config) checkRedirect() Mistakes {
 	return nil
 }
 
+// minSecret is the least length of a secret, in bytes, that can't be guessed.
+const minSecret = 16
+
+// Bounds of Updates.Clients. With fewer an estimate says little; more slow the guard
+// down.
+const (
+	minClients = 1_000
+	maxClients = 10_000_000
+)
+
 // Bounds of Refresh. Asking the store more often gains nothing.
 const (
 	minRefresh = 10 * time.Millisecond
@@ -402,6 +426,14 @@ func (s Server) check() (found Mistakes) {
 	}
 	if s.Webhook != "" && !isAddress(string(s.Webhook)) {
 		found = append(found, wrong("server.webhook", "is not an absolute http(s) address (TSMON_WEBHOOK)"))
+	}
+	for _, secret := range s.Updates.ReportSecrets {
+		if len(secret) < minSecret {
+			found = append(found, wrong("server.updates.report_secrets", "has one of less than %d characters (TSMON_UPDATES_REPORT_SECRETS)", minSecret))
+		}
+	}
+	if s.Updates.Clients < minClients || s.Updates.Clients > maxClients {
+		found = append(found, wrong("server.updates.clients", "is not between %d and %d (TSMON_UPDATES_CLIENTS)", minClients, maxClients))
 	}
 	if strings.ContainsFunc(string(s.Updates.Token), func(c rune) bool { return c <= ' ' || c > '~' }) {
 		found = append(found, wrong("server.updates.token", "has a character that clients can't send (TSMON_UPDATES_TOKEN)"))

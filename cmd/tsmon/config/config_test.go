@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -45,7 +46,7 @@ trusted_keys: [app.pub, RWfile]
 bundle_types: [deb]
 windows_installer: msi
 channels:
-  stable: {targets: [linux-x86_64], allow_unbound: true}
+  stable: {targets: [linux-x86_64], allow_unbound: true, allow_downgrades: true}
   nightly: {follows: stable, prerelease: true}
 server: {listen: "127.0.0.1:1"}
 `)
@@ -60,14 +61,14 @@ server: {listen: "127.0.0.1:1"}
 	if c.Storage != filepath.Join(folder, "objects") || c.PublicURL != "https://file.example.com/app" || c.Server.Listen != "127.0.0.1:1" {
 		t.Errorf("%+v", c)
 	}
-	if fmt.Sprint(c.TrustedKeys) != fmt.Sprint([]string{filepath.Join(folder, "app.pub"), "RWfile"}) || fmt.Sprint(c.BundleTypes) != "[deb]" || c.WindowsInstaller != "msi" || !c.Channels["stable"].AllowUnbound || len(c.Channels) != 2 {
+	if c.TrustedKeys.String() != filepath.Join(folder, "app.pub")+",RWfile" || fmt.Sprint(c.BundleTypes) != "[deb]" || c.WindowsInstaller != "msi" || !c.Channels["stable"].AllowUnbound || !c.Channels["stable"].AllowDowngrades || len(c.Channels) != 2 {
 		t.Errorf("%+v", c)
 	}
 	c, err = Load("", []string{"TSMON_CONFIG=" + path, "TSMON_STORAGE=s3://b/p", "TSMON_PUBLIC_URL=https://env.example.com", "TSMON_TRUSTED_KEYS=RWa, RWb,", "TSMON_LISTEN=:2"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if c.Storage != "s3://b/p" || c.PublicURL != "https://env.example.com" || c.Server.Listen != ":2" || fmt.Sprint(c.TrustedKeys) != "[RWa RWb]" {
+	if c.Storage != "s3://b/p" || c.PublicURL != "https://env.example.com" || c.Server.Listen != ":2" || c.TrustedKeys.String() != "RWa,RWb" {
 		t.Errorf("%+v", c)
 	}
 }
@@ -168,22 +169,29 @@ func TestGuard(t *testing.T) {
 	}
 }
 
+// sameUpdates compares what is configured, beside the defaults.
+func sameUpdates(c *Config, want Updates) bool {
+	want.Clients = DefaultClients
+	return reflect.DeepEqual(c.Server.Updates, want)
+}
+
 func TestUpdates(t *testing.T) {
 	t.Chdir(t.TempDir())
 	c, err := Load("", []string{"TSMON_DATA=/d"})
-	if err != nil || c.Server.Refresh != 5*time.Second || c.Server.Updates != (Updates{}) {
+	if err != nil || c.Server.Refresh != 5*time.Second || !sameUpdates(c, Updates{}) {
 		t.Errorf("%+v, %v", c.Server, err)
 	}
 	path := written(t, "public_url: https://cdn.example.com/app\nserver: {refresh: 2s, updates: {redirect: true, token: hush}}\n")
 	c, err = Load(path, []string{"TSMON_DATA=/d"})
-	if err != nil || c.Server.Refresh != 2*time.Second || c.Server.Updates != (Updates{Redirect: RedirectPublic, Token: "hush"}) {
+	if err != nil || c.Server.Refresh != 2*time.Second || !sameUpdates(c, Updates{Redirect: RedirectPublic, Token: "hush"}) {
 		t.Errorf("%+v, %v", c.Server, err)
 	}
 	c, err = Load(path, []string{"TSMON_DATA=/d", "TSMON_REFRESH=250ms", "TSMON_UPDATES_REDIRECT=false", "TSMON_UPDATES_TOKEN=hush2"})
-	if err != nil || c.Server.Refresh != 250*time.Millisecond || c.Server.Updates != (Updates{Token: "hush2"}) {
+	if err != nil || c.Server.Refresh != 250*time.Millisecond || !sameUpdates(c, Updates{Token: "hush2"}) {
 		t.Errorf("%+v, %v", c.Server, err)
 	}
-	for _, bad := range []string{"TSMON_REFRESH=often", "TSMON_REFRESH=5", "TSMON_REFRESH=1ns", "TSMON_REFRESH=1h", "TSMON_UPDATES_REDIRECT=perhaps", "TSMON_UPDATES_REDIRECT=Public", "TSMON_UPDATES_REDIRECT=presigned", "TSMON_UPDATES_PRESIGN_ENDPOINT=https://u:hush@h", "TSMON_UPDATES_TOKEN=hush\x00"} {
+	for _, bad := range []string{"TSMON_REFRESH=often", "TSMON_REFRESH=5", "TSMON_REFRESH=1ns", "TSMON_REFRESH=1h", "TSMON_UPDATES_REDIRECT=perhaps", "TSMON_UPDATES_REDIRECT=Public", "TSMON_UPDATES_REDIRECT=presigned", "TSMON_UPDATES_PRESIGN_ENDPOINT=https://u:hush@h", "TSMON_UPDATES_TOKEN=hush\x00",
+		"TSMON_UPDATES_CLIENTS=10", "TSMON_UPDATES_CLIENTS=100000000", "TSMON_UPDATES_CLIENTS=many", "TSMON_UPDATES_REPORT_SECRETS=hush"} {
 		if _, err := Load("", []string{"TSMON_DATA=/d", bad}); err == nil || strings.Contains(err.Error(), "hush") {
 			t.Errorf("%s: %v", bad, err)
 		}
@@ -223,14 +231,14 @@ func TestRedirect(t *testing.T) {
 			content += "server: {updates: {redirect: " + c.file + "}}\n"
 		}
 		got, err := Load(written(t, content), []string{"TSMON_DATA=/d", "TSMON_UPDATES_REDIRECT=" + c.variable})
-		if err != nil || got.Server.Updates != (Updates{Redirect: c.want}) {
+		if err != nil || !sameUpdates(got, Updates{Redirect: c.want}) {
 			t.Errorf("%+v: %v", c, err)
 		}
 	}
 	path := written(t, "storage: s3://bucket\nserver: {updates: {redirect: presigned, presign_endpoint: 'https://file.example.com'}}\n")
 	for variable, want := range map[string]string{"": "https://file.example.com", "https://env.example.com": "https://env.example.com"} {
 		c, err := Load(path, []string{"TSMON_DATA=/d", "TSMON_UPDATES_PRESIGN_ENDPOINT=" + variable})
-		if err != nil || c.Server.Updates != (Updates{Redirect: RedirectPresigned, PresignEndpoint: want}) {
+		if err != nil || !sameUpdates(c, Updates{Redirect: RedirectPresigned, PresignEndpoint: want}) {
 			t.Errorf("%q: %v", variable, err)
 		}
 	}

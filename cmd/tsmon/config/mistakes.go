@@ -147,6 +147,8 @@ func kindName(goType string) string {
 		return "a text"
 	case strings.HasPrefix(goType, "int"), strings.HasPrefix(goType, "float"):
 		return "a number"
+	case goType == "config.TrustedKeys":
+		return "keys with commas between them, or a list such as [{key: RWT…, from: 1.6.0}]"
 	case strings.HasPrefix(goType, "[]"):
 		return "a list"
 	}
@@ -197,6 +199,7 @@ func nearest(key, goType string) string {
 		}
 	}
 	inScope(reflect.TypeFor[Config]())
+	inScope(reflect.TypeFor[TrustedKey]())
 	eachKey(reflect.TypeFor[Config](), "", func(_ string, f reflect.StructField) {
 		switch f.Type.Kind() {
 		case reflect.Struct:

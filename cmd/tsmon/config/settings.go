@@ -260,7 +260,7 @@ func text(path string, v reflect.Value) string {
 		return strings.Repeat("*", min(len(value), 3))
 	case []string:
 		return strings.Join(value, ", ")
-	case fmt.Stringer: // a duration
+	case fmt.Stringer: // a duration, or the trusted keys
 		return value.String()
 	}
 	return fmt.Sprint(v.Interface())

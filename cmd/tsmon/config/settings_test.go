@@ -75,7 +75,7 @@ server:
 	want := []string{
 		"storage=/d/objects (default )",
 		"public_url=https://file.example.com (file :1)",
-		"trusted_keys=RWa, RWb (file :2)",
+		"trusted_keys=RWa,RWb (file :2)",
 		"channels.stable.targets=linux-x86_64 (file :4)",
 		"channels.stable.guard.failures=3 (file :4)",
 		"server.listen=127.0.0.1:1 (environment TSMON_LISTEN)",
@@ -88,6 +88,7 @@ server:
 		"server.token_keys=/d/token-keys.json (default )",
 		"server.refresh=5s (default )",
 		"server.updates.token=*** (environment TSMON_UPDATES_TOKEN)",
+		"server.updates.clients=100000 (default )",
 		"server.webhook=https://chat.example.com/*** (file :10)",
 		"server.log.level=info (default )",
 		"server.log.format=json (default )",

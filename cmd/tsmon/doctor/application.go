@@ -1,28 +1,14 @@
 package doctor
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"path/filepath"
 	"slices"
 	"strings"
 
-	"tsmon/cmd/tsmon/cli"
 	"tsmon/cmd/tsmon/tauri"
 )
-
-// readProject reads the Tauri project of a file or folder, or the one that the
-// Tauri CLI would find from the current folder.
-func readProject(app *cli.App, file string) (*tauri.Project, error) {
-	if file == "" {
-		var err error
-		if file, err = tauri.Find(cmp.Or(app.Variable("TAURI_APP_PATH"), ".")); err != nil {
-			return nil, err
-		}
-	}
-	return tauri.Read(file)
-}
 
 // application compares the Tauri project with the channels.
 func (p *patient) application(context.Context) []Finding {

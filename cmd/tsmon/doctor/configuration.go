@@ -61,14 +61,14 @@ func configuration(i *config.Inspection) []Finding {
 	return n.found
 }
 
-// keyIDs names trusted keys by their ids, never by their text, in case one is
+// keyIDs names trusted keys by their ids and spans, never by their text, in case one is
 // private.
-func keyIDs(lines []string) string {
+func keyIDs(all config.TrustedKeys) string {
 	text := ""
-	for _, line := range lines {
+	for _, key := range all {
 		id := "(not a public key)"
-		if keys, err := cli.Keyring([]string{line}); err == nil && len(keys) == 1 {
-			id = keys[0].ID()
+		if keys, err := cli.Keyring(config.TrustedKeys{key}); err == nil {
+			id = keys[0].Name()
 		}
 		if text != "" {
 			text += ", "

@@ -129,7 +129,7 @@ func (p *patient) prepare(ctx context.Context) []Finding {
 	if p.store, err = p.App.OpenStore(ctx, p.config.Storage); err != nil { // likewise
 		return []Finding{{areaStorage, Error, err.Error(), p.config.Storage, cli.HintFor(err)}}
 	}
-	p.project, p.projectErr = readProject(p.App, p.TauriConf)
+	p.project, p.projectErr = p.App.Project(p.TauriConf)
 	return p.sideBySide(ctx, []area{
 		{areaStorage, p.storage},
 		{areaChannels, p.channels},

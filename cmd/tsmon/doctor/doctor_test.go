@@ -18,7 +18,6 @@ import (
 	"tsmon/cmd/tsmon/cli"
 	"tsmon/cmd/tsmon/config"
 	"tsmon/cmd/tsmon/doctor"
-	"tsmon/manifest"
 	"tsmon/signing"
 	"tsmon/store/object"
 	"tsmon/store/object/dir"
@@ -117,7 +116,7 @@ func (c *clinic) store() object.Store {
 // move has stable show a version, whose bundle is that of publish.
 func (c *clinic) move(version string) {
 	c.t.Helper()
-	r := channels.Repository{Store: c.store()}
+	r := channels.Repository{Store: c.store(), PublicURL: strings.TrimSuffix(c.address, "/"+bundleKey)}
 	log, err := r.Load(c.t.Context(), "stable")
 	if err != nil {
 		c.t.Fatal(err)
@@ -134,9 +133,9 @@ func (c *clinic) move(version string) {
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	m := manifest.Manifest{Version: version, PubDate: time.Unix(1, 0).UTC(),
-		Platforms: map[string]manifest.Platform{"linux-x86_64": {Signature: signature.String(), URL: c.address}}}
-	if _, err := r.Append(c.t.Context(), log, channels.Entry{Action: channels.Publish, Manifest: m, When: time.Unix(1, 0), Who: "test"}); err != nil {
+	shown := channels.Release{Version: version, PubDate: time.Unix(1, 0).UTC(), Record: strings.Repeat("0", 64),
+		Platforms: map[string]channels.Bundle{"linux-x86_64": {Signature: signature.String(), Path: bundleKey}}}
+	if _, err := r.Append(c.t.Context(), log, channels.Entry{Action: channels.Publish, Release: shown, When: time.Unix(1, 0), Who: "test"}); err != nil {
 		c.t.Fatal(err)
 	}
 	if _, _, err := r.Repoint(c.t.Context(), "stable"); err != nil {

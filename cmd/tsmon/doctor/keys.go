@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"tsmon/cmd/tsmon/config"
 	"tsmon/signing"
 )
 
@@ -16,45 +17,39 @@ func (p *patient) keyring(ctx context.Context) []Finding {
 	if len(p.keys) == 0 {
 		n.fail(p.trustApplication(), "no key is trusted, so that nothing can be published")
 	} else {
-		n.ok("trusted: %s", ids(p.keys))
+		n.ok("trusted: %s", names(p.keys))
 	}
 	p.applicationKeys(n)
 	p.privateKey(ctx, n)
 	return n.found
 }
 
-func ids(keys signing.Keyring) string {
-	names := make([]string, len(keys))
+// names lists keys by their ids and spans.
+func names(keys signing.Keyring) string {
+	texts := make([]string, len(keys))
 	for i, k := range keys {
-		names[i] = k.ID()
+		texts[i] = k.Name()
 	}
-	return strings.Join(names, ", ")
-}
-
-// trusts reports whether a key is among the trusted ones.
-func (p *patient) trusts(key signing.PublicKey) bool {
-	same, found := p.keys.Find(key.ID())
-	return found && same == key
+	return strings.Join(texts, ", ")
 }
 
 // trustApplication says what trusted_keys should be.
 func (p *patient) trustApplication() string {
-	keys := append(signing.Keyring{}, p.keys...)
+	var keys config.TrustedKeys
+	for _, k := range p.keys {
+		keys = append(keys, config.TrustedKey{Key: k.PublicKey.String(), From: k.From, Until: k.Until})
+	}
 	if p.project != nil {
 		for _, text := range p.project.Pubkeys() {
-			if key, err := signing.ParsePublicKey(text); err == nil && !p.trusts(key) {
-				keys = append(keys, key)
+			if key, err := signing.ParsePublicKey(text); err == nil && !p.keys.Trusts(key) {
+				keys = append(keys, config.TrustedKey{Key: key.String()})
 			}
 		}
 	}
 	if len(keys) == len(p.keys) {
 		return "set trusted_keys (TSMON_TRUSTED_KEYS) to the pubkey of tauri.conf.json; `tsmon keys generate` makes a key pair"
 	}
-	lines := make([]string, len(keys))
-	for i, k := range keys {
-		lines[i] = k.String()
-	}
-	return "set trusted_keys (TSMON_TRUSTED_KEYS) to " + strings.Join(lines, ",")
+	return "set trusted_keys (TSMON_TRUSTED_KEYS) to " + keys.String()
 }
 
 // applicationKeys wants the key that is built into the application to be trusted.
@@ -68,13 +63,23 @@ func (p *patient) applicationKeys(n *notes) {
 		switch {
 		case err != nil:
 			n.failed(err, "write the content of the .pub file into plugins.updater.pubkey")
-		case p.trusts(key):
+		case p.keys.Trusts(key) && !p.builtIn(key):
+			n.fail("correct from and until of the key in trusted_keys, or build with the key that they say; `tsmon keys rotate --to FILE` plans the change of a key",
+				"the application verifies updates with %s, which trusted_keys does not give to its version", key.ID())
+		case p.keys.Trusts(key):
 			n.ok("the application's key %s is trusted", key.ID())
 		case len(p.keys) > 0:
 			n.fail(p.trustApplication()+`, or, if the application has the wrong key, write "pubkey": "`+p.keys[0].Tauri()+`" into plugins.updater`,
 				"the application verifies updates with %s, which is not trusted", key.ID())
 		}
 	}
+}
+
+// builtIn reports whether trusted_keys says that the project's version has a key, or
+// that version is unknown.
+func (p *patient) builtIn(key signing.PublicKey) bool {
+	version, err := p.project.Version()
+	return err != nil || p.keys.BuiltInto(version).Trusts(key)
 }
 
 // verifies reports whether the application has a key, or is unknown.
@@ -109,15 +114,15 @@ func (p *patient) privateKey(ctx context.Context, n *notes) {
 		n.warn("set TAURI_SIGNING_PRIVATE_KEY_PASSWORD, then run `tsmon doctor` again", "the private key has a password, so that it can't be compared")
 	case err != nil:
 		n.failed(err, "use a backup of the key")
-	case p.trusts(private.Public()) && !p.verifies(private.Public()):
+	case p.keys.Trusts(private.Public()) && !p.verifies(private.Public()):
 		n.warn("set it to the private key of the application's pubkey, unless you build the first release with a new pubkey, which the old key has to sign",
 			"the private key is that of %s, which is trusted, but is not the pubkey of %s", private.Public().ID(), p.project.File)
-	case p.trusts(private.Public()):
+	case p.keys.Trusts(private.Public()):
 		n.ok("the private key is that of %s, which is trusted", private.Public().ID())
 	case len(p.keys) == 0:
 		n.warn("see trusted_keys", "the private key is that of %s", private.Public().ID())
 	default:
-		n.fail("set it to the private key of "+ids(p.keys)+"; if the application has the public key of "+private.Public().ID()+", set trusted_keys (TSMON_TRUSTED_KEYS) to "+private.Public().String(),
+		n.fail("set it to the private key of "+p.keys.IDs()+"; if the application has the public key of "+private.Public().ID()+", set trusted_keys (TSMON_TRUSTED_KEYS) to "+private.Public().String(),
 			"the private key is that of %s, which is not trusted: installed applications would refuse what it signs", private.Public().ID())
 	}
 }

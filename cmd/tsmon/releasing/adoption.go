@@ -42,7 +42,7 @@ func runAdoption(ctx context.Context, app *cli.App, channel string) error {
 		return err
 	}
 	now := app.Now()
-	result := fleet.NewAdoption(log, now)
+	result := fleet.NewAdoption(log)
 	err = cli.WithRecords(ctx, c, func(records record.Store) error { return result.ReadRecords(ctx, records, now) })
 	if errors.Is(err, cli.ErrNoRecords) {
 		return cli.WithHint(err, "set TSMON_DATA, or TSMON_RECORDS and TSMON_SERIES_URL, as for tsmon serve")

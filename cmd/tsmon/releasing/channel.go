@@ -1,7 +1,6 @@
 package releasing
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -23,7 +22,7 @@ import (
 func ChannelCommand(app *cli.App) *cobra.Command {
 	return cli.Group("channel", "Look at channels and their logs, steer rollouts",
 		channelListCommand(app), channelShowCommand(app), channelLogCommand(app), channelVerifyCommand(app),
-		channelRolloutCommand(app), channelPauseCommand(app), channelResumeCommand(app), channelAdoptionCommand(app))
+		channelRolloutCommand(app), channelAdvanceCommand(app), channelPauseCommand(app), channelResumeCommand(app), channelAdoptionCommand(app))
 }
 
 // channelFlag adds --channel, with completion of the configured names.
@@ -46,11 +45,11 @@ type ChannelState struct {
 	Rollout *release.Share `json:"rollout,omitempty"`
 }
 
-func stateOf(e *channels.Entry, channel, publicURL string, now time.Time) ChannelState {
+func stateOf(e *channels.Entry, channel, publicURL string) ChannelState {
 	s := ChannelState{Channel: channel, Version: e.Version, Sequence: e.Sequence, Action: string(e.Action), Targets: e.Targets,
 		When: e.When.Format(time.RFC3339), Who: e.Who}
 	if e.Rollout != nil {
-		s.Rollout = release.ShareOf(e.Rollout, now)
+		s.Rollout = release.ShareOf(e.Rollout)
 	}
 	if publicURL != "" {
 		s.URL = publicURL + "/" + channels.ManifestKey(channel)
@@ -108,7 +107,7 @@ func runChannelList(ctx context.Context, app *cli.App) error {
 	states := []ChannelState{}
 	rows := [][]string{{"CHANNEL", "VERSION", "ENTRY", "ACTION", "WHEN", "WHO"}}
 	for _, log := range logs {
-		s := stateOf(log.Head(), log.Channel, p.PublicURL, app.Now())
+		s := stateOf(log.Head(), log.Channel, p.PublicURL)
 		states = append(states, s)
 		rows = append(rows, []string{s.Channel, s.versionText(), strconv.FormatUint(s.Sequence, 10), s.Action, s.When, s.Who})
 	}
@@ -139,7 +138,7 @@ func channelShowCommand(app *cli.App) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			s := stateOf(log.Head(), args[0], p.PublicURL, app.Now())
+			s := stateOf(log.Head(), args[0], p.PublicURL)
 			if err := warnBehind(cmd.Context(), app, p, log); err != nil {
 				return err
 			}
@@ -164,11 +163,10 @@ func warnBehind(ctx context.Context, app *cli.App, p *release.Publisher, log *ch
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	want, err := log.Head().Manifest.Encode()
-	if err == nil && !bytes.Equal(shown, want) {
-		app.Warn([]string{"the manifest does not match the log: run the last publish, promote or rollback again"})
+	if _, ok := log.Shows(shown); !ok {
+		app.Warn([]string{"the manifest does not match the log: `tsmon channel advance " + log.Channel + "` brings it up to date"})
 	}
-	return err
+	return nil
 }
 
 // LogRow is an entry of `tsmon channel log --json`, without its manifest.
@@ -196,7 +194,7 @@ func runChannelLog(ctx context.Context, app *cli.App, channel string) error {
 	entries := []LogRow{}
 	rows := [][]string{{"ENTRY", "WHEN", "ACTION", "VERSION", "FROM", "WHO", "WHY"}}
 	for _, e := range log.Entries {
-		r := LogRow{stateOf(&e, channel, "", e.When), e.From, e.Why}
+		r := LogRow{stateOf(&e, channel, ""), e.From, e.Why}
 		entries = append(entries, r)
 		rows = append(rows, []string{strconv.FormatUint(r.Sequence, 10), r.When, r.Action, r.versionText(), r.From, r.Who, r.Why})
 	}
@@ -222,7 +220,7 @@ func runChannelVerify(ctx context.Context, app *cli.App, channel string) error {
 	if err != nil {
 		return err
 	}
-	report, err := p.Library().Verify(ctx, channel)
+	report, err := p.Verify(ctx, channel)
 	progress.Done()
 	if err != nil {
 		return err

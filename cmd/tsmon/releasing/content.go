@@ -15,32 +15,36 @@ import (
 	"tsmon/release/bundle"
 )
 
-// contentFlags describe a release.
-type contentFlags struct {
+// ContentFlags describe a release, or the part of it that one job brings.
+type ContentFlags struct {
 	version, notes, notesFile, key string
 	bundles                        []string
 	extra                          manifest.Extra
 }
 
-func (f *contentFlags) add(cmd *cobra.Command) {
+func (f *ContentFlags) add(cmd *cobra.Command) {
+	f.AddPart(cmd)
+	flags := cmd.Flags()
+	flags.StringVar(&f.extra.MinimumVersion, "minimum-version", "", "oldest `VERSION` that may still be used, for the application to read")
+	flags.BoolVar(&f.extra.Critical, "critical", false, "tell the application that the update should not be postponed")
+	flags.BoolVar(&f.extra.Watershed, "watershed", false, "older clients of tsmon serve must install this one before they are offered a newer one")
+}
+
+// AddPart adds the flags that a part of a release has.
+func (f *ContentFlags) AddPart(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringVar(&f.version, "version", "", "`VERSION` of the release, MAJOR.MINOR.PATCH without a v")
 	flags.StringVar(&f.notes, "notes", "", "release notes")
 	flags.StringVar(&f.notesFile, "notes-file", "", "read the release notes from `FILE`, - for stdin")
 	flags.StringVar(&f.key, "key", "", "private key `FILE` for bundles without a .sig (default from the environment)")
-	flags.StringVar(&f.extra.MinimumVersion, "minimum-version", "", "oldest `VERSION` that may still be used, for the application to read")
-	flags.BoolVar(&f.extra.Critical, "critical", false, "tell the application that the update should not be postponed")
-	flags.BoolVar(&f.extra.Watershed, "watershed", false, "older clients of tsmon serve must install this one before they are offered a newer one")
 	flags.StringArrayVar(&f.bundles, "bundle", nil, "a bundle as `TARGET=FILE`, repeatable")
 }
 
 // check looks at the flags alone.
-func (f *contentFlags) check(args []string) error {
+func (f *ContentFlags) check() error {
 	switch {
 	case f.version == "":
 		return cli.Usagef("--version is missing")
-	case len(args)+len(f.bundles) == 0:
-		return cli.Usagef("name the bundles, or the folder that holds them")
 	case f.notes != "" && f.notesFile != "":
 		return cli.Usagef("--notes and --notes-file exclude each other")
 	}
@@ -50,18 +54,38 @@ func (f *contentFlags) check(args []string) error {
 	return nil
 }
 
-// gather finds the bundles and reads the notes and, if a bundle has no signature,
-// the private key, which is not decrypted yet.
-func gather(ctx context.Context, app *cli.App, c *config.Config, f contentFlags, args []string) (o release.PublishOptions, err error) {
-	if err := f.check(args); err != nil {
+// needBundles refuses arguments and flags that name no bundles.
+func (f *ContentFlags) needBundles(args []string) error {
+	if len(args)+len(f.bundles) == 0 {
+		return cli.Usagef("name the bundles, or the folder that holds them")
+	}
+	return nil
+}
+
+// GatherPart is Gather for a command that needs bundles.
+func (f *ContentFlags) GatherPart(ctx context.Context, app *cli.App, c *config.Config, args []string) (o release.PublishOptions, err error) {
+	if err := f.needBundles(args); err != nil {
+		return o, err
+	}
+	return f.Gather(ctx, app, c, args)
+}
+
+// Gather finds the bundles, if any are named, and reads the notes and, if a bundle
+// has no signature, the private key, which is not decrypted yet.
+func (f *ContentFlags) Gather(ctx context.Context, app *cli.App, c *config.Config, args []string) (o release.PublishOptions, err error) {
+	if err := f.check(); err != nil {
 		return o, err
 	}
 	o.Version, o.Extra = f.version, f.extra
+	o.Rules = &bundle.Rules{Types: c.BundleTypes, WindowsInstaller: c.WindowsInstaller}
 	if o.Notes, err = notes(app, f.notes, f.notesFile); err != nil {
 		return o, err
 	}
+	if len(args)+len(f.bundles) == 0 {
+		return o, nil
+	}
 	var skipped []string
-	if o.Bundles, skipped, err = bundle.Gather(f.version, args, f.bundles, &bundle.Rules{Types: c.BundleTypes, WindowsInstaller: c.WindowsInstaller}); err != nil {
+	if o.Bundles, skipped, err = bundle.Gather(f.version, args, f.bundles, o.Rules); err != nil {
 		return o, err
 	}
 	for _, s := range skipped {

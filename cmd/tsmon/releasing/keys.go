@@ -28,6 +28,8 @@ type Key struct {
 	KeyID     string `json:"key_id"`           // 16 hex digits, as minisign prints it
 	PublicKey string `json:"public_key"`       // RW… line
 	Pubkey    string `json:"pubkey"`           // value of plugins.updater.pubkey in tauri.conf.json
+	From      string `json:"from,omitempty"`   // first version of the application that has the key
+	Until     string `json:"until,omitempty"`  // first that no longer has it
 	Private   string `json:"private_key_file,omitempty"`
 	Public    string `json:"public_key_file,omitempty"`
 }
@@ -179,7 +181,7 @@ func runKeysShow(ctx context.Context, app *cli.App, args []string, file string) 
 			k.public = private.Public()
 		}
 		reports[i] = reportKey(k.public)
-		reports[i].Source = k.source
+		reports[i].Source, reports[i].From, reports[i].Until = k.source, k.span.From, k.span.Until
 	}
 	return app.Print(reports, func(w io.Writer) { printKeys(w, reports) })
 }
@@ -188,6 +190,7 @@ func runKeysShow(ctx context.Context, app *cli.App, args []string, file string) 
 type shownKey struct {
 	source string // empty for a public key among the arguments
 	public signing.PublicKey
+	span   signing.Span // of a trusted key
 	unlock func() (signing.PrivateKey, error)
 }
 
@@ -217,7 +220,7 @@ func keysToShow(ctx context.Context, app *cli.App, c *config.Config, args []stri
 			return nil, err
 		}
 		for _, k := range trusted {
-			keys = append(keys, shownKey{source: "trusted_keys", public: k})
+			keys = append(keys, shownKey{source: "trusted_keys", public: k.PublicKey, span: k.Span})
 		}
 	}
 	return append(keys, named...), nil
@@ -261,5 +264,8 @@ func printKeys(w io.Writer, reports []Key) {
 			fmt.Fprintf(w, "source:      %s\n", r.Source)
 		}
 		fmt.Fprintf(w, "key id:      %s\npublic key:  %s\npubkey:      %s\n", r.KeyID, r.PublicKey, r.Pubkey)
+		if span := (signing.Span{From: r.From, Until: r.Until}); span != (signing.Span{}) {
+			fmt.Fprintf(w, "built in:    %s\n", span)
+		}
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -13,6 +15,7 @@ import (
 	"tsmon/cmd/tsmon/cli"
 	"tsmon/manifest"
 	"tsmon/release"
+	"tsmon/release/bundle"
 )
 
 func releaseListCommand(app *cli.App) *cobra.Command {
@@ -29,6 +32,8 @@ func releaseListCommand(app *cli.App) *cobra.Command {
 type ListedRelease struct {
 	Version  string   `json:"version"`
 	Channels []string `json:"channels"` // that show it to everybody
+	// Staged are the targets that are staged of a version that is not complete.
+	Staged []string `json:"staged,omitempty"`
 	// Rollouts are the channels that offer it to some clients.
 	Rollouts map[string]*release.Share `json:"rollouts,omitempty"`
 }
@@ -49,22 +54,28 @@ func runReleaseList(ctx context.Context, app *cli.App) error {
 	releases := make([]ListedRelease, len(versions))
 	rows := [][]string{{"VERSION", "CHANNELS"}}
 	for i, v := range versions {
-		listed := ListedRelease{Version: v, Channels: []string{}, Rollouts: map[string]*release.Share{}}
+		listed := ListedRelease{Version: v.Version, Channels: []string{}, Rollouts: map[string]*release.Share{}}
 		var texts []string
 		for _, log := range logs {
 			head := log.Head()
-			if head.Version == v {
+			if head.Version == v.Version {
 				listed.Channels = append(listed.Channels, log.Channel)
 				texts = append(texts, log.Channel)
 			}
-			if head.Rollout != nil && head.Rollout.Version == v {
-				share := release.ShareOf(head.Rollout, app.Now())
+			if head.Rollout != nil && head.Rollout.Version == v.Version {
+				share := release.ShareOf(head.Rollout)
 				listed.Rollouts[log.Channel] = share
 				texts = append(texts, log.Channel+" ("+percentText(share)+")")
 			}
 		}
+		for _, s := range v.Staged {
+			listed.Staged = append(listed.Staged, s.Target)
+		}
+		if len(listed.Staged) > 0 {
+			texts = append(texts, "staged: "+strings.Join(listed.Staged, ", "))
+		}
 		releases[i] = listed
-		rows = append(rows, []string{v, strings.Join(texts, ", ")})
+		rows = append(rows, []string{v.Version, strings.Join(texts, ", ")})
 	}
 	return app.Print(releases, func(w io.Writer) { cli.Table(w, rows) })
 }
@@ -72,37 +83,71 @@ func runReleaseList(ctx context.Context, app *cli.App) error {
 func releaseShowCommand(app *cli.App) *cobra.Command {
 	return &cobra.Command{
 		Use:     "show VERSION",
-		Short:   "Show what a release consists of",
+		Short:   "Show what a release consists of, or what is staged and missing",
 		Example: "  tsmon release show 1.4.0",
 		Args:    cli.Args(1, 1, "one VERSION"),
 		RunE:    func(cmd *cobra.Command, args []string) error { return runReleaseShow(cmd.Context(), app, args[0]) },
 	}
 }
 
+// ShownRelease is what `tsmon release show` prints: the record of a release that is
+// complete, and what is staged of one that no channel showed.
+type ShownRelease struct {
+	*release.Record
+	Version string            `json:"version"`
+	Staged  []*release.Staged `json:"staged,omitempty"`
+	// Missing are the platform keys that channels still lack, by channel.
+	Missing map[string][]string `json:"missing,omitempty"`
+}
+
 func runReleaseShow(ctx context.Context, app *cli.App, version string) error {
+	c, err := app.Load()
+	if err != nil {
+		return err
+	}
 	p, err := reader(ctx, app, nil)
 	if err != nil {
 		return err
 	}
-	record, err := p.Library().Record(ctx, version)
+	found, err := p.Look(ctx, version, &bundle.Rules{Types: c.BundleTypes, WindowsInstaller: c.WindowsInstaller})
 	if err != nil {
 		return err
 	}
-	return app.Print(record, func(w io.Writer) {
-		fmt.Fprintf(w, "version:  %s\ndate:     %s\nby:       %s\n", record.Version, record.PubDate.Format("2006-01-02 15:04:05 MST"), record.Who)
-		if text := extraText(record.Extra); text != "" {
-			fmt.Fprintf(w, "clients:  %s\n", text)
+	shown := ShownRelease{Record: found.Record, Version: version, Staged: found.Staged, Missing: found.Missing}
+	return app.Print(shown, func(w io.Writer) {
+		if shown.Record != nil {
+			printRecord(w, shown.Record)
 		}
-		if record.Notes != "" {
-			fmt.Fprintf(w, "notes:    %s\n", strings.ReplaceAll(record.Notes, "\n", "\n          "))
+		if len(shown.Staged) > 0 {
+			fmt.Fprintf(w, "%s is staged:\n", version)
+			rows := [][]string{{"TARGET", "BUNDLE", "BYTES", "BY", "WHEN"}}
+			for _, s := range shown.Staged {
+				for _, b := range s.Bundles {
+					rows = append(rows, []string{s.Target, b.Name, strconv.FormatInt(b.Size, 10), s.Who, s.When.Format("2006-01-02 15:04:05 MST")})
+				}
+			}
+			cli.Table(w, rows)
 		}
-		rows := [][]string{{"BUNDLE", "PLATFORMS", "BYTES", "BLAKE2B-512"}}
-		for _, b := range record.Bundles {
-			rows = append(rows, []string{b.Name, strings.Join(b.Keys, ", "), strconv.FormatInt(b.Size, 10), b.BLAKE2b[:min(16, len(b.BLAKE2b))] + "…"})
+		for _, channel := range slices.Sorted(maps.Keys(shown.Missing)) {
+			fmt.Fprintf(w, "missing for %s: %s\n", channel, strings.Join(shown.Missing[channel], ", "))
 		}
-		fmt.Fprintln(w)
-		cli.Table(w, rows)
 	})
+}
+
+func printRecord(w io.Writer, record *release.Record) {
+	fmt.Fprintf(w, "version:  %s\ndate:     %s\nby:       %s\n", record.Version, record.PubDate.Format("2006-01-02 15:04:05 MST"), record.Who)
+	if text := extraText(record.Extra); text != "" {
+		fmt.Fprintf(w, "clients:  %s\n", text)
+	}
+	if record.Notes != "" {
+		fmt.Fprintf(w, "notes:    %s\n", strings.ReplaceAll(record.Notes, "\n", "\n          "))
+	}
+	rows := [][]string{{"BUNDLE", "PLATFORMS", "BYTES", "BLAKE2B-512"}}
+	for _, b := range record.Bundles {
+		rows = append(rows, []string{b.Name, strings.Join(b.Keys, ", "), strconv.FormatInt(b.Size, 10), b.BLAKE2b[:min(16, len(b.BLAKE2b))] + "…"})
+	}
+	fmt.Fprintln(w)
+	cli.Table(w, rows)
 }
 
 // extraText describes the members of a manifest that only applications read.

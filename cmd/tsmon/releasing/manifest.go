@@ -25,7 +25,7 @@ func ManifestCommand(app *cli.App) *cobra.Command {
 }
 
 type buildFlags struct {
-	contentFlags
+	ContentFlags
 	baseURL, output string
 	allowUnbound    bool
 }
@@ -45,7 +45,7 @@ key.`,
 	flags.StringVar(&f.baseURL, "base-url", "", "`URL` of the folder for the bundles (default public_url/releases/VERSION)")
 	flags.StringVarP(&f.output, "output", "o", "-", "write to `FILE`")
 	flags.BoolVar(&f.allowUnbound, "allow-unbound", false, "accept signatures that name no version; strict applications refuse them")
-	f.contentFlags.add(cmd)
+	f.ContentFlags.add(cmd)
 	return cmd
 }
 
@@ -54,7 +54,7 @@ func runManifestBuild(ctx context.Context, app *cli.App, f buildFlags, args []st
 	if err != nil {
 		return err
 	}
-	o, err := gather(ctx, app, c, f.contentFlags, args)
+	o, err := f.GatherPart(ctx, app, c, args)
 	if err != nil {
 		return err
 	}

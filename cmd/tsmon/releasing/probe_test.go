@@ -45,7 +45,7 @@ func manifests(t *testing.T) (old, current manifest.Manifest, keys signing.Keyri
 		return manifest.Manifest{Version: version, Sequence: sequence, PubDate: time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC),
 			Platforms: map[string]manifest.Platform{"linux-x86_64": {Signature: sig.String(), URL: "https://h/App_amd64.AppImage.tar.gz"}}}
 	}
-	return at("1.0.0", 1), at("1.1.0", 2), signing.Keyring{key.Public()}
+	return at("1.0.0", 1), at("1.1.0", 2), signing.Keyring{{PublicKey: key.Public()}}
 }
 
 func encoded(t *testing.T, m manifest.Manifest) []byte {

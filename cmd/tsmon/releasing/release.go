@@ -19,17 +19,18 @@ import (
 	"tsmon/release"
 )
 
-// ReleaseCommand returns `tsmon release`.
-func ReleaseCommand(app *cli.App) *cobra.Command {
-	return cli.Group("release", "Sign, publish, promote and roll back releases",
-		releaseSignCommand(app), releasePublishCommand(app), releasePromoteCommand(app),
-		releaseRollbackCommand(app), releaseListCommand(app), releaseShowCommand(app))
+// ReleaseCommand returns `tsmon release`; others are commands of other packages.
+func ReleaseCommand(app *cli.App, others ...*cobra.Command) *cobra.Command {
+	return cli.Group("release", "Sign, stage, publish, promote and roll back releases",
+		append([]*cobra.Command{releaseSignCommand(app), releasePublishCommand(app), releasePromoteCommand(app),
+			releaseRollbackCommand(app), releaseListCommand(app), releaseShowCommand(app)}, others...)...)
 }
 
 // moveFlags are what publish, promote and rollback have in common.
 type moveFlags struct {
 	allowMissing []string
 	allowUnbound bool
+	strand       string
 	dryRun       bool
 	noProbe      bool
 	verbose      bool
@@ -39,7 +40,12 @@ type moveFlags struct {
 func (f *moveFlags) add(cmd *cobra.Command) {
 	cmd.Flags().StringSliceVar(&f.allowMissing, "allow-missing", nil, "platform `KEY`s that the channel may lose, comma-separated")
 	cmd.Flags().BoolVar(&f.allowUnbound, "allow-unbound", false, "accept signatures that name no version; strict applications refuse them")
+	f.addStrand(cmd)
 	f.addDry(cmd)
+}
+
+func (f *moveFlags) addStrand(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&f.strand, "strand", "", "installed versions, as a `RANGE` such as 1.0.0-1.2.0, that may be offered what the keys that they have can't verify")
 }
 
 // addDry adds the flags of every command that moves a channel.
@@ -60,6 +66,11 @@ const (
 
 // check looks at the flags alone.
 func (f *moveFlags) check() error {
+	if f.strand != "" {
+		if _, err := release.ParseVersionRange(f.strand); err != nil {
+			return cli.WithHint(cli.Usagef("--strand: %w", err), "write --strand 1.0.0-1.2.0 for the versions from 1.0.0 to 1.2.0")
+		}
+	}
 	if len(f.reason) > 1000 || strings.ContainsFunc(f.reason, unicode.IsControl) {
 		return cli.Usagef("--reason is one line of at most 1000 bytes")
 	}
@@ -79,43 +90,63 @@ func (f *moveFlags) needReason() error {
 }
 
 func (f *moveFlags) options(channel string) release.Options {
-	return release.Options{Channel: channel, Why: f.reason, AllowMissing: f.allowMissing, AllowUnbound: f.allowUnbound, DryRun: f.dryRun}
+	strand, _ := release.ParseVersionRange(f.strand) // check has parsed it
+	return release.Options{Channel: channel, Strand: strand, Why: f.reason, AllowMissing: f.allowMissing, AllowUnbound: f.allowUnbound, DryRun: f.dryRun}
 }
 
 // move runs one of the commands that move a channel and prints its plan.
 func (f *moveFlags) move(ctx context.Context, app *cli.App, run func(*config.Config, *release.Publisher) (*release.Plan, error)) error {
-	if err := f.check(); err != nil {
-		return err
-	}
-	c, err := app.Load()
+	c, p, progress, err := f.publisher(ctx, app)
 	if err != nil {
 		return err
-	}
-	progress := app.NewProgress("read")
-	p, err := app.Publisher(ctx, c, progress)
-	if err != nil {
-		return err
-	}
-	if !f.noProbe {
-		// Whether a signature may be unbound was decided for the move.
-		p.Probe = probe(httpClient(), string(c.Server.Updates.Token), p.Keys, true)
 	}
 	plan, err := run(c, p)
 	progress.Done()
 	if plan != nil {
-		if printErr := app.Print(plan, func(w io.Writer) { printPlan(w, plan, f.verbose) }); printErr != nil {
+		if printErr := app.Print(plan, func(w io.Writer) { PrintPlan(w, plan, f.verbose) }); printErr != nil {
 			return printErr
 		}
-		for _, moved := range append([]*release.Plan{plan}, plan.Followers...) {
-			app.Warn(moved.Warnings)
-		}
+		warnOf(app, plan)
 	}
 	return err
 }
 
+// publisher returns what the commands that move channels work with.
+func (f *moveFlags) publisher(ctx context.Context, app *cli.App) (*config.Config, *release.Publisher, *cli.Progress, error) {
+	if err := f.check(); err != nil {
+		return nil, nil, nil, err
+	}
+	c, err := app.Load()
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	progress := app.NewProgress("read")
+	p, err := app.Publisher(ctx, c, progress)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	if !f.noProbe {
+		SetProbe(c, p)
+	}
+	return c, p, progress, nil
+}
+
+// warnOf prints the warnings of a plan.
+func warnOf(app *cli.App, plan *release.Plan) {
+	for _, moved := range append([]*release.Plan{plan}, plan.Followers...) {
+		app.Warn(moved.Warnings)
+	}
+}
+
+// SetProbe has a publisher fetch what clients get once a channel has moved.
+func SetProbe(c *config.Config, p *release.Publisher) {
+	// Whether a signature may be unbound was decided for the move.
+	p.Probe = probe(httpClient(), string(c.Server.Updates.Token), p.Keys, true)
+}
+
 type publishFlags struct {
 	moveFlags
-	contentFlags
+	ContentFlags
 	shareFlags
 	channel string
 }
@@ -123,9 +154,10 @@ type publishFlags struct {
 func releasePublishCommand(app *cli.App) *cobra.Command {
 	var f publishFlags
 	cmd := &cobra.Command{
-		Use:   "publish --version V [flags] DIR|BUNDLE…",
+		Use:   "publish --version V [flags] [DIR|BUNDLE…]",
 		Short: "Upload a release and move a channel to it",
-		Long: `Upload the update bundles of a version and move a channel to it.
+		Long: `Upload the update bundles of a version and move a channel to it. Without bundles
+it publishes what ` + "`tsmon release stage`" + ` stored, and needs no private key.
 
 Bundles are found in a folder or named; the names that the Tauri bundler gives
 include their target, --bundle TARGET=FILE sets it explicitly. A bundle with a
@@ -140,12 +172,13 @@ The same command again does nothing, or completes what was interrupted.`,
 		Example: `  tsmon release publish --version 1.4.0 --notes-file CHANGES.md src-tauri/target/release/bundle
   tsmon release publish --version 1.5.0-beta.1 --channel beta dist/
   tsmon release publish --version 1.6.0 --steps 5,25,50,100 --every 6h dist/
+  tsmon release publish --version 1.4.0
   tsmon release publish --version 1.4.0 --dry-run --bundle darwin-universal=App.app.tar.gz`,
 		RunE: func(cmd *cobra.Command, args []string) error { return runPublish(cmd.Context(), app, f, args) },
 	}
 	f.addReason(cmd, remark)
 	channelFlag(cmd, &f.channel)
-	f.contentFlags.add(cmd)
+	f.ContentFlags.add(cmd)
 	f.shareFlags.add(cmd)
 	f.moveFlags.add(cmd)
 	return cmd
@@ -154,13 +187,13 @@ The same command again does nothing, or completes what was interrupted.`,
 func runPublish(ctx context.Context, app *cli.App, f publishFlags, args []string) error {
 	rollout, err := f.rollout()
 	if err == nil {
-		err = f.contentFlags.check(args)
+		err = f.ContentFlags.check()
 	}
 	if err != nil {
 		return err
 	}
 	return f.move(ctx, app, func(c *config.Config, p *release.Publisher) (*release.Plan, error) {
-		o, err := gather(ctx, app, c, f.contentFlags, args)
+		o, err := f.Gather(ctx, app, c, args)
 		if err != nil {
 			return nil, err
 		}

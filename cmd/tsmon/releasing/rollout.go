@@ -93,6 +93,7 @@ Only tsmon serve can tell clients apart, at /updates/CHANNEL/{target}/{arch}/
 	}
 	share.add(cmd)
 	f.addReason(cmd, remark)
+	f.addStrand(cmd)
 	f.addDry(cmd)
 	return cmd
 }
@@ -163,7 +164,11 @@ func shareText(s *release.Share) string {
 		for i, percent := range s.Steps {
 			texts[i] = strconv.Itoa(percent)
 		}
-		text += fmt.Sprintf(" (%s, %s each, since %s)", strings.Join(texts, ", "), time.Duration(s.Every), s.Since.Format(time.RFC3339))
+		text += fmt.Sprintf(" (%s, %s each", strings.Join(texts, ", "), time.Duration(s.Every))
+		if !s.Due.IsZero() {
+			text += ", the next from " + s.Due.Format(time.RFC3339)
+		}
+		text += ")"
 	}
 	return text
 }

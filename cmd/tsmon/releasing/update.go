@@ -8,12 +8,16 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
+	"path"
 	"runtime"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"tsmon/cmd/tsmon/cli"
+	"tsmon/cmd/tsmon/config"
 	"tsmon/manifest"
 	"tsmon/manifest/updater"
 )
@@ -27,8 +31,9 @@ func UpdateCommand(app *cli.App) *cobra.Command {
 type updateFlags struct {
 	endpoints      []string
 	current        string
-	target         string
+	target, arch   string
 	bundleType     string
+	downgrades     bool
 	publicKeys     []string
 	requireVersion bool
 	access         accessFlags
@@ -38,10 +43,12 @@ func (f *updateFlags) add(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringArrayVar(&f.endpoints, "endpoint", nil, "manifest `URL`, may hold {{target}}, {{arch}}, {{current_version}}, {{bundle_type}}; repeatable, asked in order")
 	flags.StringVar(&f.current, "current", "", "installed `VERSION`")
-	flags.StringVar(&f.target, "target", hostTarget(), "`OS-ARCH` of the installed application")
+	flags.StringVar(&f.target, "target", hostTarget(), "`OS-ARCH` of the installed application; with --arch its {{target}}: OS, or the key that it sets with target()")
+	flags.StringVar(&f.arch, "arch", "", "the application's {{arch}}: x86_64, i686, aarch64, armv7 or riscv64 (default: that of --target)")
 	flags.StringVar(&f.bundleType, "bundle-type", "", "appimage, deb, rpm, app, msi or nsis (default: unknown to the application)")
 	flags.StringArrayVar(&f.publicKeys, "public-key", nil, "`KEY` that the application trusts, or its file (default trusted_keys)")
 	flags.BoolVar(&f.requireVersion, "require-signed-version", false, "refuse signatures that name no version, as strict applications do")
+	flags.BoolVar(&f.downgrades, "allow-downgrades", false, "take any other version for an update, as applications with allowDowngrades do")
 	f.access.add(cmd)
 }
 
@@ -63,11 +70,7 @@ func (f updateFlags) updater(app *cli.App) (*updater.Updater, error) {
 			return nil, err
 		}
 	}
-	text := f.target
-	if f.bundleType != "" && f.bundleType != "unknown" {
-		text += "-" + f.bundleType
-	}
-	key, err := manifest.ParseKey(text)
+	client, err := f.client()
 	if err != nil {
 		return nil, cli.Usage(err)
 	}
@@ -75,17 +78,43 @@ func (f updateFlags) updater(app *cli.App) (*updater.Updater, error) {
 	if err != nil {
 		return nil, err
 	}
-	if len(f.publicKeys) == 0 {
-		f.publicKeys = c.TrustedKeys
+	keys := c.TrustedKeys
+	if len(f.publicKeys) > 0 {
+		keys = nil
+	}
+	for _, key := range f.publicKeys {
+		keys = append(keys, config.TrustedKey{Key: key})
 	}
 	u, err := f.access.client(c)
 	if err != nil {
 		return nil, err
 	}
 	u.Endpoints, u.RequireVersion = f.endpoints, f.requireVersion
-	u.Client = manifest.Client{Version: f.current, Target: key.Target(), BundleType: key.Type}
-	u.Keys, err = cli.Keyring(f.publicKeys)
+	u.Client = client
+	u.Keys, err = cli.Keyring(keys)
 	return u, err
+}
+
+// client returns the application that the flags describe.
+func (f updateFlags) client() (manifest.Client, error) {
+	c := manifest.Client{Version: f.current, Downgrades: f.downgrades}
+	os, _, named := strings.Cut(f.target, "-")
+	platform := f.target
+	if f.arch != "" {
+		platform = os + "-" + f.arch
+		if named {
+			c.Named = f.target
+		}
+	}
+	if f.bundleType != "" && f.bundleType != "unknown" {
+		platform += "-" + f.bundleType
+	}
+	key, err := manifest.ParseKey(platform)
+	if err == nil && c.Named != "" {
+		_, err = manifest.ParseKey(c.Named)
+	}
+	c.Target, c.BundleType = key.Target(), key.Type
+	return c, err
 }
 
 // CheckReport is what `tsmon update check --json` prints.
@@ -111,10 +140,15 @@ func updateCheckCommand(app *cli.App) *cobra.Command {
 		Short: "Check for an update that a client could install",
 		Long: `Ask the endpoints for an update as the updater does, in order and with its
 fallbacks. If keys are known, the signature of an offer is checked as far as that
-needs no bundle. Below public_url the configured updates token is sent. Exit code
-0 whether or not there is an update.`,
+needs no bundle, and whether the application could install it, as far as its name
+tells. Below public_url the configured updates token is sent. Exit code 0 whether or
+not there is an update.
+
+An endpoint with variables is the dynamic address of a server, one without is a
+manifest. --target and --arch are what {{target}} and {{arch}} become.`,
 		Example: `  tsmon update check --endpoint https://releases.example.com/stable/latest.json --current 1.3.0
-  tsmon update check --endpoint 'https://a.example.com/{{target}}/{{arch}}/{{current_version}}' --current 1.3.0 --target darwin-aarch64 --json`,
+  tsmon update check --endpoint 'https://a.example.com/{{target}}/{{arch}}/{{current_version}}' --current 1.3.0 --target darwin-aarch64 --json
+  tsmon update check --endpoint 'https://a.example.com/{{target}}/{{arch}}/{{current_version}}?bundle_type={{bundle_type}}' --current 1.3.0 --target windows --arch x86_64 --bundle-type msi`,
 		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			_, _, err := check(cmd.Context(), app, f, true)
@@ -126,7 +160,7 @@ needs no bundle. Below public_url the configured updates token is sent. Exit cod
 }
 
 // check asks the endpoints, and prints the answer if show is set.
-func check(ctx context.Context, app *cli.App, f updateFlags, show bool) (*updater.Updater, *manifest.Offer, error) {
+func check(ctx context.Context, app *cli.App, f updateFlags, show bool) (*updater.Updater, *updater.Result, error) {
 	u, err := f.updater(app)
 	if err != nil {
 		return nil, nil, err
@@ -154,18 +188,30 @@ func check(ctx context.Context, app *cli.App, f updateFlags, show bool) (*update
 			return nil, nil, err
 		}
 	}
-	if !show {
-		return u, result.Offer, nil
+	misfit := suits(app, u.Client, result.Offer)
+	if !show || misfit != nil && !app.JSON {
+		return u, result, misfit
 	}
 	r := reportOf(f, result)
-	return u, result.Offer, app.Print(r, func(w io.Writer) { printCheck(w, r) })
+	return u, result, errors.Join(app.Print(r, func(w io.Writer) { printCheck(w, r) }), misfit)
+}
+
+// suits reports that the application could not install an offer. It warns of one that
+// would be installed beside the application.
+func suits(app *cli.App, c manifest.Client, offer *manifest.Offer) error {
+	if offer == nil {
+		return nil
+	}
+	err := c.Suits(offer.Key, offer.Platform)
+	if errors.Is(err, manifest.ErrBeside) {
+		app.Warn([]string{err.Error()})
+		return nil
+	}
+	return err
 }
 
 func reportOf(f updateFlags, result *updater.Result) CheckReport {
-	r := CheckReport{Available: result.Offer != nil, Current: f.current, Endpoint: result.URL, Offer: result.Offer}
-	if result.Response != nil {
-		r.Version = result.Response.Version.String()
-	}
+	r := CheckReport{Available: result.Offer != nil, Current: f.current, Version: result.Shows, Endpoint: result.URL, Offer: result.Offer}
 	for _, attempt := range result.Attempts {
 		row := CheckAttempt{Attempt: attempt}
 		if attempt.Err != nil {
@@ -178,7 +224,7 @@ func reportOf(f updateFlags, result *updater.Result) CheckReport {
 
 func printCheck(w io.Writer, r CheckReport) {
 	if !r.Available {
-		printNone(w, r.Current)
+		printNone(w, r)
 		return
 	}
 	fmt.Fprintf(w, "update available: %s → %s\n%s\n", r.Current, r.Version, r.Offer.URL)
@@ -187,7 +233,39 @@ func printCheck(w io.Writer, r CheckReport) {
 	}
 }
 
-func printNone(w io.Writer, current string) { fmt.Fprintf(w, "no update: %s is up to date\n", current) }
+// printNone says why there is no update.
+func printNone(w io.Writer, r CheckReport) {
+	current, err := manifest.ParseClientVersion(r.Current)
+	shown, err2 := manifest.ParseClientVersion(r.Version)
+	order := 0
+	if err == nil && err2 == nil {
+		order = current.Compare(shown)
+	}
+	switch where := channelIn(r.Endpoint); {
+	case order > 0:
+		fmt.Fprintf(w, "no update: %s is newer than what %s shows, %s\n", r.Current, where, r.Version)
+	case order < 0: // and the server has left it out
+		fmt.Fprintf(w, "no update: %s shows %s, and has no bundle of this application's type\n", where, r.Version)
+	default:
+		fmt.Fprintf(w, "no update: %s is up to date\n", r.Current)
+	}
+}
+
+// channelIn returns the channel in the address of a manifest or of a server's answer.
+func channelIn(address string) string {
+	u, err := url.Parse(address)
+	if err != nil {
+		return "the endpoint"
+	}
+	if folder, ok := strings.CutSuffix(u.Path, "/latest.json"); ok && path.Base(folder) != "/" && path.Base(folder) != "." {
+		return path.Base(folder)
+	}
+	if _, rest, ok := strings.Cut(u.Path, "/updates/"); ok {
+		channel, _, _ := strings.Cut(rest, "/")
+		return channel
+	}
+	return "the endpoint"
+}
 
 func updateDownloadCommand(app *cli.App) *cobra.Command {
 	var f updateFlags
@@ -215,18 +293,19 @@ func runDownload(ctx context.Context, app *cli.App, f updateFlags, output string
 	if output == "" {
 		return cli.Usagef("--output is missing")
 	}
-	u, offer, err := check(ctx, app, f, false)
+	u, result, err := check(ctx, app, f, false)
 	if err != nil {
 		return err
 	}
 	if len(u.Keys) == 0 {
 		return cli.WithHint(cli.Usagef("no public key to verify with"), "give --public-key KEY, or set TSMON_TRUSTED_KEYS")
 	}
+	offer := result.Offer
 	if offer == nil {
 		if app.JSON {
 			return json.NewEncoder(app.Stdout).Encode(updater.Event{Event: "NoUpdate"})
 		}
-		printNone(app.Stdout, f.current)
+		printNone(app.Stdout, reportOf(f, result))
 		return nil
 	}
 	progress := app.NewProgress("downloaded")

@@ -336,6 +336,20 @@ func TestInstallScript(t *testing.T) {
 	}
 }
 
+// TestInstallScriptElsewhere: the GitHub action and the GitLab template install tsmon
+// with the same script.
+func TestInstallScriptElsewhere(t *testing.T) {
+	for file, indentation := range map[string]int{"../../../.github/actions/tsmon/install.sh": 0, "../packaging/gitlab/tsmon.yml": 4} {
+		content, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(string(content), indent(indentation, installScript)) {
+			t.Errorf("%s has another script than templates/install.sh", file)
+		}
+	}
+}
+
 func variable(env []string, name string) string {
 	for _, pair := range env {
 		if value, ok := strings.CutPrefix(pair, name+"="); ok {

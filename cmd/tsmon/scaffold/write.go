@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -22,6 +23,7 @@ func (p *plan) compare(context.Context, Env) error {
 	if p.CI != "" && !bucket {
 		r.Warnings = append(r.Warnings, "storage is a directory; the workflow works only where all its machines share it")
 	}
+	p.compareTargets()
 	secrets := "TAURI_SIGNING_PRIVATE_KEY and TAURI_SIGNING_PRIVATE_KEY_PASSWORD"
 	if bucket {
 		secrets = "TAURI_SIGNING_PRIVATE_KEY, TAURI_SIGNING_PRIVATE_KEY_PASSWORD, AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
@@ -44,6 +46,23 @@ func (p *plan) compare(context.Context, Env) error {
 		r.Next = append(r.Next, "after `tauri build`: tsmon release publish --version "+version+" "+bundles)
 	}
 	return nil
+}
+
+// compareTargets warns of a tsmon.yaml that the workflow's jobs can't complete.
+func (p *plan) compareTargets() {
+	if p.CI == "" {
+		return
+	}
+	channel := p.channels()[0]
+	required := p.config.Channels[channel].Targets
+	if len(required) == 0 {
+		p.report.Warnings = append(p.report.Warnings, "the workflow publishes once all targets are there, but "+channel+" requires none in tsmon.yaml: add targets: ["+strings.Join(RequiredKeys(p.project, p.builds), ", ")+"]")
+	}
+	for _, key := range required {
+		if !slices.ContainsFunc(p.builds, func(target string) bool { return key == target || strings.HasPrefix(key, target+"-") }) {
+			p.report.Warnings = append(p.report.Warnings, channel+" requires "+key+", which the workflow does not build: nothing is published without it")
+		}
+	}
 }
 
 // write writes all files, or none if one is in the way.

@@ -72,6 +72,12 @@ Environment, besides what %[1]s lists:
                            that is not the endpoint in TSMON_STORAGE
   TSMON_UPDATES_TOKEN      bearer token that clients must send under /updates/
                            (default: none, updates are public)
+  TSMON_UPDATES_CLIENTS    clients of a channel, and of a release, that are recorded;
+                           of more a sample is, and figures are estimates (default %[6]d)
+  TSMON_UPDATES_REPORT_SECRETS
+                           secrets, comma-separated, that applications sign reports
+                           with; without a signature reports then do not count
+                           for or against a release (default: all reports count)
   TSMON_WEBHOOK            address to POST a JSON notice to when the server halts a
                            rollout because the release fails
   TSMON_LOG_LEVEL          debug, info, warn or error (default %[4]s)
@@ -81,7 +87,7 @@ Environment, besides what %[1]s lists:
 charts and menus, ten days of history, and new values every few seconds. Once it is
 ready, demo.json in the data folder (mode 0600) holds base_url, email, tokenApp,
 schemaName, ts_name, accesskey and secretkey.`,
-	"`tsmon help`", config.DefaultMaxUpload, config.DefaultRefresh, config.DefaultLogLevel, config.DefaultLogFormat)
+	"`tsmon help`", config.DefaultMaxUpload, config.DefaultRefresh, config.DefaultLogLevel, config.DefaultLogFormat, config.DefaultClients)
 
 type serveOptions struct {
 	listen, data string
@@ -240,6 +246,7 @@ func moveChannels(ctx context.Context, app *cli.App, c *config.Config, b *backen
 		b.log.Error("rollouts are neither guarded nor ended by this server", "error", err)
 		return err
 	}
+	p.Clients = nil // its moves were decided by people, or stop a release
 	p.Who = "tsmon serve at " + address + ", " + app.Who()
 	steward := &fleet.Steward{
 		Publisher: p, Log: b.log,

@@ -22,9 +22,10 @@ func InitCommand(app *cli.App) *cobra.Command {
 	var o scaffold.Options
 	var yes bool
 	cmd := &cobra.Command{
-		Use:   "init --storage S --public-url URL",
-		Short: "Write tsmon.yaml for a Tauri project",
-		Long: `Write tsmon.yaml for a Tauri 2 project.
+		Use:   "init --storage S --public-url URL [--ci github|gitlab]",
+		Short: "Write tsmon.yaml and a CI workflow for a Tauri project",
+		Long: `Write tsmon.yaml for a Tauri 2 project, and with --ci the workflow that builds a
+version tag on each platform and publishes it once all bundles are there.
 
 The Tauri 2 project is found as the Tauri CLI finds it, from the current folder.
 Its updater key becomes the trusted key, its bundle targets decide what is built
@@ -35,7 +36,7 @@ On a terminal init asks for what is missing; --yes takes the defaults instead.
 An existing file is kept if it is the same and never replaced without --force.
 An existing tsmon.yaml is used as it is unless --storage or --public-url says
 otherwise.`,
-		Example: `  tsmon init --storage 's3://releases/desktop?endpoint=https://minio.example.com' --public-url https://releases.example.com/desktop
+		Example: `  tsmon init --storage 's3://releases/desktop?endpoint=https://minio.example.com' --public-url https://releases.example.com/desktop --ci github
   tsmon init --storage ./releases --public-url https://updates.example.com/updates --targets windows-x86_64,linux-x86_64 --dry-run
   tsmon init --storage ./releases --public-url https://updates.example.com/updates --yes`,
 		Args: cli.Args(0, 0, "no arguments; --tauri-conf names the project"),
@@ -56,7 +57,6 @@ otherwise.`,
 	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "ask nothing, take the defaults; replaces no file")
 	cmd.Flags().BoolVar(&o.Force, "force", false, "replace existing files")
 	cmd.Flags().BoolVar(&o.DryRun, "dry-run", false, "print the files, write nothing")
-	_ = cmd.Flags().MarkHidden("ci") // its workflows need a command that stages bundles
 	return cmd
 }
 

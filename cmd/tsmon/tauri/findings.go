@@ -101,7 +101,7 @@ const (
 // CheckEndpoint says why an endpoint does not lead to a channel below publicURL. It
 // returns "" if it does.
 func CheckEndpoint(endpoint, publicURL string, channels []string, allowHTTP bool) string {
-	address := strings.NewReplacer("%7B", "{", "%7b", "{", "%7D", "}", "%7d", "}", " ", "").Replace(endpoint)
+	address := plainEndpoint(endpoint)
 	u, err := url.Parse(address)
 	if err != nil || u.Host == "" {
 		return "is not an address"
@@ -109,16 +109,13 @@ func CheckEndpoint(endpoint, publicURL string, channels []string, allowHTTP bool
 	if u.Scheme != "https" && !allowHTTP {
 		return "is not https, which release builds require"
 	}
-	rest, below := strings.CutPrefix(address, strings.TrimRight(publicURL, "/")+"/")
-	if !below {
-		return "is not below " + publicURL
-	}
-	channel, path, _ := strings.Cut(rest, "/")
-	path, query, _ := strings.Cut(path, "?")
+	channel, path, query, below := splitEndpoint(address, publicURL)
 	switch {
+	case !below:
+		return "is not below " + publicURL
 	case !slices.Contains(channels, channel):
 		return "names a channel that is none of " + strings.Join(channels, ", ")
-	case path == staticPath, strings.HasPrefix(path, "rings/") && strings.HasSuffix(path, "/"+staticPath):
+	case isManifest(path):
 		return ""
 	case path == dynamicPath && slices.Contains(strings.Split(query, "&"), bundleType):
 		return ""
@@ -126,6 +123,41 @@ func CheckEndpoint(endpoint, publicURL string, channels []string, allowHTTP bool
 		return "does not say the bundle type; add ?" + bundleType
 	}
 	return "is neither CHANNEL/" + staticPath + " nor CHANNEL/" + dynamicPath + "?" + bundleType
+}
+
+// plainEndpoint writes an endpoint's variables without encoding and spaces.
+func plainEndpoint(endpoint string) string {
+	return strings.NewReplacer("%7B", "{", "%7b", "{", "%7D", "}", "%7d", "}", " ", "").Replace(endpoint)
+}
+
+// splitEndpoint splits a plain endpoint at the parts below publicURL.
+func splitEndpoint(address, publicURL string) (channel, path, query string, below bool) {
+	rest, below := strings.CutPrefix(address, strings.TrimRight(publicURL, "/")+"/")
+	channel, path, _ = strings.Cut(rest, "/")
+	path, query, _ = strings.Cut(path, "?")
+	return channel, path, query, below
+}
+
+// isManifest reports whether a path below a channel is a manifest's.
+func isManifest(path string) bool {
+	return path == staticPath || strings.HasPrefix(path, "rings/") && strings.HasSuffix(path, "/"+staticPath)
+}
+
+// ReadsManifest reports whether the application of any platform reads a manifest
+// below publicURL: whether that is the first of its endpoints there, since later ones
+// are asked only if those before fail.
+func (p *Project) ReadsManifest(publicURL string) bool {
+	for _, platform := range Platforms() {
+		for _, endpoint := range p.On(platform).Updater.Endpoints {
+			if _, path, _, below := splitEndpoint(plainEndpoint(endpoint), publicURL); below {
+				if isManifest(path) {
+					return true
+				}
+				break
+			}
+		}
+	}
+	return false
 }
 
 // checkPlugin looks for the updater plugin among the dependencies.

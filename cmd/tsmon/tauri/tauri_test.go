@@ -404,3 +404,28 @@ func FuzzRead(f *testing.F) {
 		}
 	})
 }
+
+func TestReadsManifest(t *testing.T) {
+	const dynamic = "https://example.com/app/stable/{{target}}/{{arch}}/{{current_version}}?bundle_type={{bundle_type}}"
+	for name, c := range map[string]struct {
+		base, linux string
+		want        bool
+	}{
+		"latest.json":               {`["https://example.com/app/stable/latest.json"]`, "", true},
+		"a ring":                    {`["https://example.com/app/stable/rings/07/latest.json"]`, "", true},
+		"the server":                {`["` + dynamic + `"]`, "", false},
+		"the server first":          {`["https://other.example.com/latest.json", "` + dynamic + `", "https://example.com/app/stable/latest.json"]`, "", false},
+		"latest.json first":         {`["https://example.com/app/stable/latest.json", "` + dynamic + `"]`, "", true},
+		"another address":           {`["https://example.com/stable/latest.json"]`, "", false},
+		"nowhere":                   {`[]`, "", false},
+		"latest.json, but on Linux": {`["` + dynamic + `"]`, `["https://example.com/app/beta/latest.json"]`, true},
+	} {
+		files := map[string]string{"tauri.conf.json": `{"identifier": "a.b", "plugins": {"updater": {"endpoints": ` + c.base + `}}}`}
+		if c.linux != "" {
+			files["tauri.linux.conf.json"] = `{"plugins": {"updater": {"endpoints": ` + c.linux + `}}}`
+		}
+		if got := mustRead(t, files).ReadsManifest("https://example.com/app/"); got != c.want {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+}

@@ -1,0 +1,57 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"tsmon/api/fleet"
+	"tsmon/cmd/tsmon/config"
+	"tsmon/cmd/tsmon/tauri"
+	"tsmon/release"
+	"tsmon/store/record"
+)
+
+// Project reads the Tauri project of a file or folder, or, if file is empty, the one
+// that the Tauri CLI would find from the current folder. Errors are those of package
+// tauri.
+func (a *App) Project(file string) (*tauri.Project, error) {
+	if file == "" {
+		var err error
+		if file, err = tauri.Find(cmp.Or(a.Variable("TAURI_APP_PATH"), ".")); err != nil {
+			return nil, err
+		}
+	}
+	return tauri.Read(file)
+}
+
+// clientsTime bounds how long a move waits for the records of clients.
+const clientsTime = 5 * time.Second
+
+// Clients counts clients by version from the records of tsmon serve. Nothing is known
+// where there are no records, as in most CI jobs, where they know nobody of the
+// channel, or where they can't be read, which is a warning.
+func (a *App) Clients(c *config.Config) release.Clients {
+	return func(ctx context.Context, channel string) (map[string]int, error) {
+		ctx, cancel := context.WithTimeout(ctx, clientsTime)
+		defer cancel()
+		var groups []record.ClientCount
+		err := WithRecords(ctx, c, func(records record.Store) (err error) {
+			groups, err = records.Clients(ctx, channel, a.Now().Add(-fleet.AdoptionTime))
+			return err
+		})
+		if err != nil && !errors.Is(err, ErrNoRecords) {
+			a.Warn([]string{fmt.Sprintf("how many clients of %s have which version is not known: %v", channel, err)})
+		}
+		if err != nil || len(groups) == 0 {
+			return nil, nil
+		}
+		known := map[string]int{}
+		for _, g := range groups {
+			known[g.Version] += g.Clients
+		}
+		return known, nil
+	}
+}

@@ -1,0 +1,90 @@
+package config
+
+import (
+	"fmt"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// TrustedKey is a public key, or the path of its file, and the versions of the
+// application that it is built into: from From on, and below Until. An empty bound
+// is no bound. In the file it is a text, or a mapping where it has a bound.
+type TrustedKey struct {
+	Key   string `yaml:"key"`
+	From  string `yaml:"from"`
+	Until string `yaml:"until"`
+}
+
+// String writes the key as the file has it, in one line.
+func (k TrustedKey) String() string {
+	if k.From == "" && k.Until == "" {
+		return k.Key
+	}
+	text := "{key: " + k.Key
+	if k.From != "" {
+		text += ", from: " + k.From
+	}
+	if k.Until != "" {
+		text += ", until: " + k.Until
+	}
+	return text + "}"
+}
+
+// UnmarshalYAML reads a text or a mapping.
+func (k *TrustedKey) UnmarshalYAML(node *yaml.Node) error {
+	for node.Kind == yaml.AliasNode {
+		node = node.Alias
+	}
+	if node.Kind == yaml.ScalarNode {
+		return node.Decode(&k.Key)
+	}
+	// A decoder for part of a document takes unknown keys.
+	for i := 0; node.Kind == yaml.MappingNode && i+1 < len(node.Content); i += 2 {
+		if name := node.Content[i]; name.Value != "key" && name.Value != "from" && name.Value != "until" {
+			return &yaml.TypeError{Errors: []string{fmt.Sprintf("line %d: field %s not found in type config.TrustedKey", name.Line, name.Value)}}
+		}
+	}
+	type plain TrustedKey
+	return node.Decode((*plain)(k))
+}
+
+// TrustedKeys are the keys of trusted_keys.
+type TrustedKeys []TrustedKey
+
+// UnmarshalText reads keys as TSMON_TRUSTED_KEYS has them: comma-separated, or in
+// brackets as the list in the file is.
+func (ks *TrustedKeys) UnmarshalText(text []byte) error {
+	*ks = nil
+	if strings.HasPrefix(strings.TrimSpace(string(text)), "[") {
+		return yaml.Unmarshal(text, (*[]TrustedKey)(ks))
+	}
+	for key := range strings.SplitSeq(string(text), ",") {
+		*ks = append(*ks, TrustedKey{Key: key})
+	}
+	return nil
+}
+
+// String writes the keys as TSMON_TRUSTED_KEYS has them.
+func (ks TrustedKeys) String() string {
+	texts, spans := make([]string, len(ks)), false
+	for i, k := range ks {
+		texts[i] = k.String()
+		spans = spans || texts[i] != k.Key
+	}
+	if spans {
+		return "[" + strings.Join(texts, ", ") + "]"
+	}
+	return strings.Join(texts, ",")
+}
+
+// trimmed drops white space around keys, and empty keys.
+func (ks TrustedKeys) trimmed() TrustedKeys {
+	var kept TrustedKeys
+	for _, k := range ks {
+		if k.Key = strings.TrimSpace(k.Key); k != (TrustedKey{}) {
+			kept = append(kept, k)
+		}
+	}
+	return kept
+}

@@ -1,0 +1,91 @@
+package releasing
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"tsmon/channels"
+	"tsmon/cmd/tsmon/cli"
+	"tsmon/release"
+)
+
+func channelAdvanceCommand(app *cli.App) *cobra.Command {
+	var f moveFlags
+	cmd := &cobra.Command{
+		Use:   "advance [CHANNEL…]",
+		Short: "Take the steps of rollouts that are due",
+		Long: `Take the next step of each rollout whose step is over, on the channels that are
+named or on all, and bring what clients read up to date with the log, as after a
+command that was killed. Without anything to do it exits with 0: run it from cron or
+a CI schedule where no tsmon serve runs.
+
+A step that nobody took in time is taken now and lasts its whole time; it is not made
+up for.`,
+		Example: `  tsmon channel advance
+  tsmon channel advance stable --dry-run`,
+		RunE: func(cmd *cobra.Command, args []string) error { return runAdvance(cmd.Context(), app, f, args) },
+	}
+	f.addReason(cmd, remark)
+	f.addDry(cmd)
+	return cmd
+}
+
+func runAdvance(ctx context.Context, app *cli.App, f moveFlags, names []string) error {
+	c, p, progress, err := f.publisher(ctx, app)
+	if err != nil {
+		return err
+	}
+	all := len(names) == 0
+	if all {
+		names = slices.Sorted(maps.Keys(c.Channels))
+	}
+	plans := []*release.Plan{}
+	var failed []error
+	for _, name := range names {
+		plan, err := advance(ctx, p, f.options(name))
+		if plan != nil {
+			plans = append(plans, plan)
+		}
+		if err != nil && !(all && errors.Is(err, release.ErrNoRelease)) {
+			failed = append(failed, err)
+		}
+	}
+	progress.Done()
+	err = app.Print(plans, func(w io.Writer) {
+		for _, plan := range plans {
+			if plan.Changed {
+				PrintPlan(w, plan, f.verbose)
+				continue
+			}
+			fmt.Fprintf(w, "%s: nothing to do (entry %d)\n", plan.Channel, plan.Sequence)
+			if plan.Rollout != nil {
+				fmt.Fprintf(w, "  %s\n", shareText(plan.Rollout))
+			}
+		}
+	})
+	for _, plan := range plans {
+		warnOf(app, plan)
+	}
+	return errors.Join(append([]error{err}, failed...)...)
+}
+
+// advanceAttempts bounds how often a channel is tried while others move it.
+const advanceAttempts = 5
+
+// advance takes the step of one channel that is due. If somebody else takes it first,
+// what is left is looked at again.
+func advance(ctx context.Context, p *release.Publisher, o release.Options) (plan *release.Plan, err error) {
+	for range advanceAttempts {
+		plan, err = p.Advance(ctx, o)
+		if !errors.As(err, new(*channels.ConflictError)) {
+			break
+		}
+	}
+	return plan, err
+}

@@ -1,0 +1,152 @@
+// Package staging holds the commands of a build matrix, where each machine brings the
+// bundles of its own platform: `tsmon release stage` and `tsmon release discard`.
+package staging
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"tsmon/cmd/tsmon/cli"
+	"tsmon/cmd/tsmon/releasing"
+	"tsmon/release"
+)
+
+type stageFlags struct {
+	releasing.ContentFlags
+	channel                            string
+	publish, replace, unbound, noProbe bool
+}
+
+// StageCommand returns `tsmon release stage`.
+func StageCommand(app *cli.App) *cobra.Command {
+	var f stageFlags
+	cmd := &cobra.Command{
+		Use:   "stage --version V [--publish] [flags] DIR|BUNDLE…",
+		Short: "Store the bundles of one machine until the release is complete",
+		Long: `Store the update bundles of one machine of a build matrix. Machines may do so in
+any order, and again. Once all are there, ` + "`tsmon release publish --version V`" + ` without
+bundles publishes them.
+
+With --publish the job that brings the last of the platforms which the channel
+requires publishes the release; the others say what is still missing and exit with
+0. The channel needs targets in tsmon.yaml for that.
+
+Other bytes for a platform that is staged are refused without --replace; what comes
+after the release was published is refused. The same bytes again change nothing.
+Release notes may come with any job.`,
+		Example: `  tsmon release stage --version 1.4.0 src-tauri/target/release/bundle
+  tsmon release stage --version 1.4.0 --publish src-tauri/target/release/bundle
+  tsmon release stage --version 1.4.0 --replace --bundle windows-x86_64=App-setup.exe`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return runStage(cmd.Context(), app, &f, args)
+		},
+	}
+	f.AddPart(cmd)
+	flags := cmd.Flags()
+	flags.StringVar(&f.channel, "channel", "stable", "`CHANNEL` whose required platforms count, and that --publish moves")
+	flags.BoolVar(&f.publish, "publish", false, "publish once everything that the channel requires is there")
+	flags.BoolVar(&f.replace, "replace", false, "replace what is staged for these platforms")
+	flags.BoolVar(&f.unbound, "allow-unbound", false, "accept signatures that name no version; strict applications refuse them")
+	flags.BoolVar(&f.noProbe, "no-probe", false, "do not fetch the public address afterwards as a client would")
+	return cmd
+}
+
+func runStage(ctx context.Context, app *cli.App, f *stageFlags, args []string) error {
+	c, err := app.Load()
+	if err != nil {
+		return err
+	}
+	content, err := f.GatherPart(ctx, app, c, args)
+	if err != nil {
+		return err
+	}
+	content.Channel, content.AllowUnbound = f.channel, f.unbound
+	progress := app.NewProgress("read")
+	p, err := app.Publisher(ctx, c, progress)
+	if err != nil {
+		return err
+	}
+	if !f.noProbe {
+		releasing.SetProbe(c, p)
+	}
+	report, err := p.Stage(ctx, release.StageOptions{PublishOptions: content, Replace: f.replace, Publish: f.publish})
+	progress.Done()
+	if report == nil || err != nil && report.Published == nil {
+		return err
+	}
+	app.Warn(report.Warnings)
+	if printErr := app.Print(report, func(w io.Writer) { printStage(w, report) }); printErr != nil {
+		return printErr
+	}
+	if report.Published != nil {
+		for _, moved := range append([]*release.Plan{report.Published}, report.Published.Followers...) {
+			app.Warn(moved.Warnings)
+		}
+	}
+	return err
+}
+
+func printStage(w io.Writer, r *release.StageReport) {
+	verb := "staged"
+	if !r.Changed {
+		verb = "was there before"
+	}
+	fmt.Fprintf(w, "%s: %s\n", r.Version, verb)
+	var rows [][]string
+	for _, s := range r.Staged {
+		for _, b := range s.Bundles {
+			rows = append(rows, []string{"  " + s.Target, b.Name, s.Who})
+		}
+	}
+	cli.Table(w, rows)
+	switch {
+	case r.Published != nil:
+		fmt.Fprintln(w)
+		releasing.PrintPlan(w, r.Published, false)
+	case len(r.Missing) > 0:
+		fmt.Fprintf(w, "missing for %s: %s\n", r.Channel, strings.Join(r.Missing, ", "))
+	}
+}
+
+// DiscardCommand returns `tsmon release discard`.
+func DiscardCommand(app *cli.App) *cobra.Command {
+	return &cobra.Command{
+		Use:   "discard VERSION",
+		Short: "Throw away a release that no channel ever showed",
+		Long: `Throw away what is staged of a version, and its release if no channel ever showed
+it. The number can then be used for other bundles. A version that a channel showed
+stays, because clients may have it.`,
+		Example: "  tsmon release discard 1.4.0",
+		Args:    cli.Args(1, 1, "one VERSION"),
+		RunE:    func(cmd *cobra.Command, args []string) error { return runDiscard(cmd.Context(), app, args[0]) },
+	}
+}
+
+func runDiscard(ctx context.Context, app *cli.App, version string) error {
+	c, err := app.Load()
+	if err != nil {
+		return err
+	}
+	p, err := app.Publisher(ctx, c, nil)
+	if err != nil {
+		return err
+	}
+	done, err := p.Discard(ctx, version)
+	if err != nil {
+		return err
+	}
+	return app.Print(done, func(w io.Writer) {
+		switch {
+		case !done.Changed:
+			fmt.Fprintf(w, "%s: nothing to discard\n", version)
+		case len(done.Staged) == 0:
+			fmt.Fprintf(w, "%s: discarded\n", version)
+		default:
+			fmt.Fprintf(w, "%s: discarded, with what was staged for %s\n", version, strings.Join(done.Staged, ", "))
+		}
+	})
+}
