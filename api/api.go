@@ -57,6 +57,7 @@ type Options struct {
 	MetricsKey  string        // bearer token that opens /metrics to other machines; empty: none does
 	BehindProxy bool          // X-Forwarded-For and X-Forwarded-Proto are true
 	Deadline    time.Duration // for a request without files, 20 s by default
+	Webhook     fleet.Webhook
 	StoreTime   time.Duration // for an upload to reach the store, 30 s by default
 	Console     console.Options
 	Now         func() time.Time
@@ -67,6 +68,7 @@ type Server struct {
 	observer *web.Observer
 	heads    *updates.Heads
 	fleet    *fleet.Sightings
+	notifier *fleet.Notifier
 	updates  *updates.Server
 	monitor  *monitor.Server
 	health   *web.Health
@@ -85,9 +87,11 @@ func New(o Options) *Server {
 		observer: web.NewObserver(o.Log, registry, o.BehindProxy), origins: o.Origins, console: o.Console, deadline: o.Deadline,
 		metrics: web.Metrics{Registry: registry, Key: o.MetricsKey, BehindProxy: o.BehindProxy},
 	}
+	s.notifier = fleet.NewNotifier(fleet.NotifierOptions{Webhook: o.Webhook, Records: o.Records, Registry: registry, Log: o.Log, Now: o.Now})
 	s.heads = updates.NewHeads(updates.HeadsOptions{
-		Objects: o.Objects, Keys: o.Keys, Interval: o.Refresh, PublicURL: o.PublicURL, Downgrades: o.Downgrades, Registry: registry, Log: o.Log, Now: o.Now,
+		Alarm: s.notifier.Alarm, Objects: o.Objects, Keys: o.Keys, Interval: o.Refresh, PublicURL: o.PublicURL, Downgrades: o.Downgrades, Registry: registry, Log: o.Log, Now: o.Now,
 	})
+	s.notifier.Channels, s.notifier.Moves = s.heads.Channels, s.heads.Moves
 	s.fleet = fleet.NewSightings(fleet.Options{
 		Records: o.Records, Clients: o.Clients, Series: o.Series, Channels: s.heads.Channels, Asks: s.heads.TakeAsks, Registry: registry, Log: o.Log, Now: o.Now,
 	})
@@ -124,14 +128,18 @@ func (s *Server) Channels() map[string]fleet.Channel { return s.heads.Channels()
 func (s *Server) Recorded() uint64 { return s.fleet.Recorded() }
 
 // Watch reads the manifests of all channels before anybody asks for one, and counts
-// the clients that ask. Without it that begins with the first request. It ends with
-// Close, not with the context.
-func (s *Server) Watch(ctx context.Context) { s.updates.Watch(ctx) }
+// the clients that ask; without it that begins with the first request. It also tells the
+// webhook what happens. It ends with Close, not with the context.
+func (s *Server) Watch(ctx context.Context) {
+	s.updates.Watch(ctx)
+	s.notifier.Start(ctx)
+}
 
 // Close ends running queries and Watch, records what was seen of clients, and waits
 // for all three. The stores stay open.
 func (s *Server) Close() {
 	s.monitor.Close()
+	s.notifier.Close()
 	s.updates.Close()
 }
 

@@ -80,6 +80,8 @@ type Entry struct {
 	Who      string    `json:"who"`
 	When     time.Time `json:"when"`
 	Why      string    `json:"why,omitempty"`
+	// Halted says that a guard decided the pause.
+	Halted bool `json:"halted,omitempty"`
 	// Release is what the channel shows.
 	Release Release `json:"release"`
 	// Rollout is a newer release that only some clients get so far, or nil. All

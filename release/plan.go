@@ -164,12 +164,13 @@ type change struct {
 	allowMissing []string
 	allowUnbound bool
 	strand       VersionRange
+	halted       bool // a guard decided it
 	strandAll    bool // what clients get was decided before, or must not wait
 }
 
 // next returns the log entry of a change.
 func (p planner) next(s *state, c change) channels.Entry {
-	e := channels.Entry{Action: c.action, From: c.from, Why: c.why, Who: p.who, When: p.now, Release: c.release, Rollout: c.rollout}
+	e := channels.Entry{Action: c.action, From: c.from, Why: c.why, Who: p.who, When: p.now, Halted: c.halted, Release: c.release, Rollout: c.rollout}
 	if c.others != nil {
 		rollout := *c.rollout
 		rollout.Release = c.release

@@ -23,7 +23,6 @@ const (
 type Steward struct {
 	Publisher *release.Publisher
 	Guards    *Guards
-	Webhook   *Webhook
 	Log       *slog.Logger
 }
 
@@ -78,13 +77,10 @@ func (s *Steward) advance(ctx context.Context, due []string) {
 // its rollout is due, or its manifest is behind its log.
 func (c Channel) Unfinished(now time.Time) bool { return c.Shown && (c.Due(now) || c.Behind) }
 
-// halt pauses rollouts whose release fails, and posts a notice of each that this
-// server was the first to pause.
+// halt pauses rollouts whose release fails.
 func (s *Steward) halt(ctx context.Context) {
 	next := time.NewTimer(guardInterval)
 	defer next.Stop()
-	var calls sync.WaitGroup
-	defer calls.Wait()
 	failing := map[string]bool{} // what the log says
 	var last look
 	for {
@@ -112,7 +108,6 @@ func (s *Steward) halt(ctx context.Context) {
 			})
 			if report != nil && report.Changed {
 				s.Log.Error("rollout halted", "channel", trip.Channel, "version", trip.Version, "sequence", report.Sequence, "reason", trip.Reason(), "warnings", report.Warnings)
-				calls.Go(func() { s.Webhook.Post(ctx, halted(trip, report, s.Publisher.Now())) })
 			}
 		}
 	}

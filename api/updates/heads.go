@@ -96,8 +96,9 @@ type HeadsOptions struct {
 	// PublicURL is the address of the store that clients are given; empty: the one that
 	// manifests were published with.
 	PublicURL  string
-	Downgrades map[string]bool // channels that have clients with allowDowngrades
-	Interval   time.Duration   // how old a manifest may be
+	Alarm      func(object, etag, problem string) // called when an object does not verify; may be nil
+	Downgrades map[string]bool                    // channels that have clients with allowDowngrades
+	Interval   time.Duration                      // how old a manifest may be
 	Registry   prometheus.Registerer
 	Log        *slog.Logger
 	Now        func() time.Time
@@ -110,6 +111,7 @@ func NewHeads(o HeadsOptions) *Heads {
 		alarms: newAlarms(o.Log, o.Registry), publicURL: o.PublicURL, downgrades: o.Downgrades,
 		looks: make(chan struct{}, maxLooks),
 	}
+	h.alarms.tell = o.Alarm
 	h.absent, _ = lru.New[string, time.Time](maxAbsent) // fails for sizes below 1 only
 	h.known.Store(&map[string]*channel{})
 	return h

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 	"time"
 
 	"tsmon/api/fleet"
@@ -114,6 +115,21 @@ func (h *Heads) Channels() map[string]fleet.Channel {
 		}
 	}
 	return all
+}
+
+// Moves returns the entries of a channel's log behind a number, as far as they are known.
+func (h *Heads) Moves(name string, after uint64) []channels.Entry {
+	c := h.channel(name)
+	if c == nil {
+		return nil
+	}
+	c.reading.Lock()
+	defer c.reading.Unlock()
+	i := slices.IndexFunc(c.log.Entries, func(e channels.Entry) bool { return e.Sequence > after })
+	if i < 0 {
+		return nil
+	}
+	return slices.Clip(c.log.Entries)[i:]
 }
 
 // TakeAsks returns how often each manifest was requested since the last call.
