@@ -50,9 +50,10 @@ type Plan struct {
 
 	why    string
 	strand VersionRange
-	head   *channels.Entry  // what the channel shows: Entry, or the end of the log
-	seen   channels.Pointer // the manifest when the plan was made
-	record *Record          // to be created; nil if it exists
+	head   *channels.Entry    // what the channel shows: Entry, or the end of the log
+	log    *channels.Log      // that the plan was made for
+	seen   []channels.Pointer // the views when the plan was made
+	record *Record            // to be created; nil if it exists
 	files  map[string]bundle.Contents
 	broken []error // channels that should move along and can't be read
 }
@@ -122,7 +123,7 @@ type state struct {
 	channel string
 	url     string // public address of the store
 	log     *channels.Log
-	seen    channels.Pointer
+	seen    []channels.Pointer
 	clients map[string]int // by version, nil if nothing is known of them
 	err     error          // it could not be read
 }
@@ -134,7 +135,7 @@ type view map[string]*state
 // the first entry, a manifest that was put there by other means. It is nil if there
 // is none, or none that clients can read.
 func (s *state) before() *manifest.Response {
-	data := s.seen.Data
+	data := s.seen[0].Data
 	if head := s.log.Head(); head != nil {
 		shown := head.Render(s.url)
 		data, _ = shown.Encode() // it was decoded from the log
@@ -184,7 +185,7 @@ func (p planner) plan(v view, s *state, c change) (*Plan, error) {
 	c.manifest = c.release.Render(p.publicURL, entry.Sequence)
 	plan := &Plan{
 		Action: c.action, Channel: s.channel, Version: c.release.Version, URL: p.publicURL + "/" + channels.ManifestKey(s.channel),
-		Bundles: c.bundles, Unbound: c.manifest.Unbound(), Warnings: c.warnings, Base: s.log.End(), why: c.why, strand: c.strand, seen: s.seen,
+		Bundles: c.bundles, Unbound: c.manifest.Unbound(), Warnings: c.warnings, Base: s.log.End(), why: c.why, strand: c.strand, log: s.log, seen: s.seen,
 	}
 	before := s.before()
 	if before != nil {

@@ -159,11 +159,11 @@ func channelShowCommand(app *cli.App) *cobra.Command {
 // warnBehind warns if the manifest does not match the log, as after a publisher that
 // was killed.
 func warnBehind(ctx context.Context, app *cli.App, p *release.Publisher, log *channels.Log) error {
-	shown, err := channels.Repository{Store: p.Store}.Shown(ctx, log.Channel)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	shown, err := channels.Repository{Store: p.Store}.Peek(ctx, log.Channel)
+	if err != nil {
 		return err
 	}
-	if _, ok := log.Shows(shown); !ok {
+	if _, ok := log.Views(false)[0].Shows(shown[0].Data); !ok {
 		app.Warn([]string{"the manifest does not match the log: `tsmon channel advance " + log.Channel + "` brings it up to date"})
 	}
 	return nil
