@@ -25,7 +25,7 @@ type VerifyReport struct {
 	Channel  string    `json:"channel"`
 	Version  string    `json:"version"`         // shown by the head of the log
 	Entries  int       `json:"entries"`         // of the log
-	Rings    int       `json:"rings,omitempty"` // whose manifests were verified
+	Rings    bool      `json:"rings,omitempty"` // manifests of rings were verified
 	Releases []string  `json:"releases"`        // that were verified
 	Findings []Finding `json:"findings"`        // empty: the channel is sound
 }
@@ -89,6 +89,22 @@ func (p *Publisher) Verify(ctx context.Context, channel string) (*VerifyReport, 
 	return report, nil
 }
 
+// Behind returns the keys of manifests, the channel's and those of rings, that don't
+// show what a log wants, as after a publisher that was killed.
+func (p *Publisher) Behind(ctx context.Context, log *channels.Log) (keys []string, err error) {
+	r := p.channels()
+	seen, err := r.Peek(ctx, log.Channel)
+	if err != nil {
+		return nil, err
+	}
+	for i, v := range log.Views(r.HasRings(log.Channel)) {
+		if _, ok := v.Shows(seen[i].Data); !ok {
+			keys = append(keys, v.Key)
+		}
+	}
+	return keys, nil
+}
+
 // verifyShown compares what clients read, the manifest and those of the rings, with the
 // log.
 func (p *Publisher) verifyShown(ctx context.Context, log *channels.Log, report *VerifyReport) error {
@@ -107,8 +123,7 @@ func (p *Publisher) verifyShown(ctx context.Context, log *channels.Log, report *
 			}
 		}
 	}
-	if r.HasRings(report.Channel) {
-		report.Rings = channels.Rings
+	if report.Rings = r.HasRings(report.Channel); report.Rings {
 		return nil
 	}
 	return p.verifyNoRings(ctx, report)
