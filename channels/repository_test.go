@@ -254,8 +254,8 @@ func current(t *testing.T, r Repository, log *Log) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if same, err := r.Current(log, seen); err != nil || !same {
-		t.Errorf("the views are not those of entry %d: %v", log.End().Sequence, err)
+	if !r.Current(log, seen) {
+		t.Errorf("the views are not those of entry %d", log.End().Sequence)
 	}
 }
 

@@ -118,9 +118,9 @@ func (r Repository) Peek(ctx context.Context, channel string) ([]Pointer, error)
 func (r Repository) HasRings(channel string) bool { return slices.Contains(r.Rings, channel) }
 
 // Current reports whether the views that were seen are those of a log.
-func (r Repository) Current(log *Log, seen []Pointer) (bool, error) {
+func (r Repository) Current(log *Log, seen []Pointer) bool {
 	want, err := r.render(log)
-	return slices.EqualFunc(want, seen, func(data []byte, p Pointer) bool { return bytes.Equal(data, p.Data) }), err
+	return err == nil && slices.EqualFunc(want, seen, func(data []byte, p Pointer) bool { return bytes.Equal(data, p.Data) })
 }
 
 func (r Repository) render(log *Log) ([][]byte, error) {

@@ -90,18 +90,12 @@ func (p *Publisher) advance(ctx context.Context, plan *Plan, watched bool) (stay
 }
 
 // show brings what clients read up to date; head is then what it shows.
-func (p *Publisher) show(ctx context.Context, plan *Plan) error {
-	if plan.Entry == nil {
-		if current, err := p.channels().Current(plan.log, plan.seen); err != nil || current {
-			return err
-		}
-	}
-	shown, moved, err := plan.log, false, error(nil)
+func (p *Publisher) show(ctx context.Context, plan *Plan) (err error) {
+	shown := plan.log
 	if plan.Entry != nil {
 		shown, _, err = p.channels().Point(ctx, plan.log, plan.seen)
-	} else {
-		shown, moved, err = p.channels().Repoint(ctx, plan.log)
-		plan.Changed = moved
+	} else if !p.channels().Current(plan.log, plan.seen) {
+		shown, plan.Changed, err = p.channels().Repoint(ctx, plan.log)
 	}
 	if err == nil {
 		plan.log, plan.head = shown, shown.Head()
