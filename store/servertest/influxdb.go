@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 )
@@ -41,6 +42,8 @@ dir = "%[2]s/meta"
 dir = "%[2]s/data"
 wal-dir = "%[2]s/wal"
 cache-snapshot-write-cold-duration = "1s"
+[retention]
+check-interval = "1s"
 [monitor]
 store-enabled = false
 [http]
@@ -84,4 +87,55 @@ func (s *InfluxDB) settled(database string) bool {
 		return err != nil || fi.Size() == 0
 	})
 	return len(shards) > 0 && len(files) >= len(shards) && len(logs) == 0
+}
+
+// InfluxDB2 is an InfluxDB 2.7 with one organisation.
+type InfluxDB2 struct {
+	Process
+	URL   string // http://127.0.0.1:…
+	Org   string
+	Token string // of the operator, who may do everything
+}
+
+// StartInfluxDB2 starts a server, whose program influxdb2.sh builds in a quarter of an
+// hour. The test is skipped without one, even where TSMON_TEST_REAL is 1, unless
+// TSMON_TEST_INFLUXD2 names it, as `make test-engines` does.
+func StartInfluxDB2(tb testing.TB) *InfluxDB2 {
+	tb.Helper()
+	s := &InfluxDB2{Org: "water", Token: "operator-token-of-tests"}
+	binary := os.Getenv("TSMON_TEST_INFLUXD2")
+	if binary == "" {
+		var err error
+		if binary, err = exec.LookPath(filepath.Join(moduleRoot(), ".tools", "influxd2")); err != nil {
+			tb.Skip("there is no influxd2: make test-engines builds it")
+		}
+	}
+	s.Process = Process{tb: tb, dir: tb.TempDir(), stop: os.Kill, ready: s.ready, command: func(address string) *exec.Cmd {
+		s.URL = "http://" + address
+		return exec.Command(binary, "--http-bind-address", address, "--reporting-disabled", "--log-level", "warn",
+			"--bolt-path", filepath.Join(s.dir, "influxd.bolt"), "--sqlite-path", filepath.Join(s.dir, "influxd.sqlite"),
+			"--engine-path", filepath.Join(s.dir, "engine"), "--storage-retention-check-interval", "1s",
+			"--storage-cache-snapshot-write-cold-duration", "1s")
+	}}
+	s.launch()
+	s.setUp()
+	return s
+}
+
+func (s *InfluxDB2) ready() bool {
+	_, ok := get(s.URL+"/health", http.StatusOK)
+	return ok
+}
+
+func (s *InfluxDB2) setUp() {
+	s.tb.Helper()
+	body := fmt.Sprintf(`{"username":"admin","password":"password-of-tests","org":%q,"bucket":"first","token":%q}`, s.Org, s.Token)
+	answer, err := http.Post(s.URL+"/api/v2/setup", "application/json", strings.NewReader(body))
+	if err != nil {
+		s.fatal("set up", err)
+	}
+	answer.Body.Close()
+	if answer.StatusCode != http.StatusCreated {
+		s.fatal("set up", fmt.Errorf("status %d", answer.StatusCode))
+	}
 }

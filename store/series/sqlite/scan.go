@@ -35,7 +35,9 @@ SELECT last - span, write, data FROM chunks
 WHERE stream = ? AND last >= ? AND last < ? AND last - span < ?
 ORDER BY write`
 	blocksOf  = "SELECT id, data FROM blocks WHERE id BETWEEN ? AND ? ORDER BY id DESC"
-	hoursWith = "SELECT id, data FROM hours WHERE id BETWEEN ? AND ? ORDER BY id DESC"
+	rollupsOf = `
+SELECT id, parts, data, EXISTS (SELECT 1 FROM blocks b WHERE b.id = r.id)
+FROM rollups r WHERE id BETWEEN ? AND ? ORDER BY id DESC`
 	streamsOf = `
 SELECT s.id, f.kind FROM fields f CROSS JOIN streams s ON s.field = f.id
 WHERE f.database = ? AND f.measurement = ? AND f.name = ? AND f.kind <> ?`
@@ -46,15 +48,15 @@ type scanner struct {
 	tx              *sql.Tx
 	database        int64
 	chunks, streams *sql.Stmt
-	blocks, hours   *sql.Stmt
+	blocks, rollups *sql.Stmt
 	buffer, merged  []point
-	hourly          []window
+	parts           []window
 }
 
 // newScanner prepares the statements, which end with the transaction.
 func newScanner(ctx context.Context, tx *sql.Tx, database int64) (*scanner, error) {
 	s := &scanner{tx: tx, database: database}
-	for text, to := range map[string]**sql.Stmt{chunksOf: &s.chunks, blocksOf: &s.blocks, hoursWith: &s.hours, streamsOf: &s.streams} {
+	for text, to := range map[string]**sql.Stmt{chunksOf: &s.chunks, blocksOf: &s.blocks, rollupsOf: &s.rollups, streamsOf: &s.streams} {
 		var err error
 		if *to, err = tx.PrepareContext(ctx, text); err != nil { //nolint:sqlclosecheck // the transaction closes it
 			return nil, err
@@ -81,15 +83,17 @@ func (s *scanner) find(ctx context.Context, key series.Key) (all []source, err e
 	return all, err
 }
 
-// visitor takes the points of a series, or what they amount to: the newest some first,
-// each time in order of time, until it returns false. They are the visitor's until it
-// returns. A nil hours needs every point.
+// visitor takes the points of a series, or what they amount to in parts of a day: the
+// newest some first, each time in order of time, until it returns false. They are the
+// visitor's until it returns.
 type visitor struct {
 	points func([]point) bool
-	hours  func([]window) bool
+	parts  func([]window) bool // nil: every point is needed
+	even   int64               // nanoseconds; parts whose length divides it are of use
 }
 
-// scan shows a visitor the points of a series from start until just before stop.
+// scan shows a visitor the points of a series from start until just before stop. Of a
+// day whose points are deleted it shows the parts that lie wholly in that period.
 func (s *scanner) scan(ctx context.Context, of source, start, stop int64, v visitor) error {
 	if start >= stop {
 		return nil
@@ -98,9 +102,9 @@ func (s *scanner) scan(ctx context.Context, of source, start, stop int64, v visi
 	if err != nil {
 		return err
 	}
-	if v.hours != nil {
+	if v.parts != nil {
 		var more bool
-		if loose, stop, more, err = s.scanHours(ctx, of, start, stop, loose, v); err != nil || !more {
+		if loose, stop, more, err = s.scanRollups(ctx, of, start, stop, loose, v); err != nil || !more {
 			return err
 		}
 	}
@@ -108,36 +112,68 @@ func (s *scanner) scan(ctx context.Context, of source, start, stop int64, v visi
 	return err
 }
 
-// scanHours shows the whole days of a period that have hours and no loose points, and
+// rollup is a row of the table.
+type rollup struct {
+	midnight int64
+	perHour  int
+	data     sql.RawBytes
+	block    bool // there is one of that day
+}
+
+// serves reports whether what a visitor is shown of the rollup, from start until just
+// before stop, is the same as the points, or all that there is of them.
+func (r rollup) serves(start, stop int64, v visitor) bool {
+	if r.perHour < 1 || v.even%(hourLength/int64(r.perHour)) != 0 {
+		return r.perHour < 1 // readRollup says that it is damaged
+	}
+	length := hourLength / int64(r.perHour)
+	return !r.block || max(0, start-r.midnight)%length == 0 && min(dayLength, stop-r.midnight)%length == 0
+}
+
+// scanRollups shows the days of a period that have a rollup and no loose points, and
 // what lies between. It returns what is left of the period and its loose points.
-func (s *scanner) scanHours(ctx context.Context, of source, start, stop int64, loose []point, v visitor) (_ []point, _ int64, more bool, err error) {
-	first, last := dayOf(start-1)+1, dayOf(stop)-1
-	rows, err := s.hours.QueryContext(ctx, blockID(of.id, first), blockID(of.id, last))
+func (s *scanner) scanRollups(ctx context.Context, of source, start, stop int64, loose []point, v visitor) (_ []point, _ int64, more bool, err error) {
+	rows, err := s.rollups.QueryContext(ctx, blockID(of.id, dayOf(start)), blockID(of.id, dayOf(stop-1)))
 	if err != nil {
 		return nil, 0, false, err
 	}
 	defer rows.Close()
 	for rows.Next() {
 		var id int64
-		var data sql.RawBytes
-		if err := rows.Scan(&id, &data); err != nil {
+		var r rollup
+		if err := rows.Scan(&id, &r.perHour, &r.data, &r.block); err != nil {
 			return nil, 0, false, err
 		}
-		midnight := dayOfBlock(id) * dayLength
-		end := midnight + dayLength
-		if before(loose, midnight) < before(loose, end) {
+		r.midnight = dayOfBlock(id) * dayLength
+		end := min(r.midnight+dayLength, stop)
+		if before(loose, r.midnight) < before(loose, end) || !r.serves(start, stop, v) {
 			continue
 		}
-		if s.hourly, err = readHours(s.hourly[:0], of.kind, midnight, data); err != nil {
-			return nil, 0, false, fmt.Errorf("series %d, hours of day %d: %w", of.id, dayOfBlock(id), err)
+		if s.parts, err = readRollup(s.parts[:0], of.kind, r.perHour, r.midnight, r.data); err != nil {
+			return nil, 0, false, fmt.Errorf("series %d, rollup of day %d: %w", of.id, dayOfBlock(id), err)
 		}
 		later := before(loose, end)
-		if more, err = s.scanBlocks(ctx, of, end, stop, loose[later:], v); err != nil || !more || !v.hours(s.hourly) {
+		if more, err = s.scanBlocks(ctx, of, end, stop, loose[later:], v); err != nil || !more {
 			return nil, 0, false, err
 		}
-		loose, stop = loose[:later], midnight
+		some := within(s.parts, start, end, hourLength/int64(r.perHour))
+		if len(some) > 0 && !v.parts(some) {
+			return nil, 0, false, nil
+		}
+		loose, stop = loose[:later], max(r.midnight, start)
 	}
 	return loose, stop, true, rows.Err()
+}
+
+// within returns the parts that lie wholly between start and stop.
+func within(parts []window, start, stop, length int64) []window {
+	for len(parts) > 0 && parts[0].start < start {
+		parts = parts[1:]
+	}
+	for len(parts) > 0 && parts[len(parts)-1].start+length > stop {
+		parts = parts[:len(parts)-1]
+	}
+	return parts
 }
 
 // scanBlocks shows the points of a period, of which some are loose. It returns false if
