@@ -32,6 +32,7 @@ type Offers struct {
 
 	shown      *manifest.Response
 	rollout    *Rollout           // nil: none
+	rings      RingSet            // that the rollout includes
 	candidate  *manifest.Response // of the rollout; nil if it does not verify
 	watersheds []watershed        // in rising order
 }
@@ -78,6 +79,7 @@ func Compile(log *Log, publicURL string, check func(data []byte) error) (*Offers
 	}
 	var faults []error
 	if o.rollout != nil {
+		o.rings = o.rollout.Rings()
 		if o.candidate, err = checked(o.rollout.Release.Render(publicURL, head.Sequence), check); err != nil {
 			faults = append(faults, err)
 		}
@@ -149,7 +151,7 @@ func (l *Log) watersheds() []Release {
 // nothing for its platform, manifest.ErrVersion if it does not say what is
 // installed, or ErrUnverified.
 func (o *Offers) For(c Client) (Answer, error) {
-	return o.Decide(c.Client, o.rollout != nil && o.rollout.Admits(c.ID, c.Cohort))
+	return o.Decide(c.Client, o.rollout != nil && o.rollout.admits(o.rings, c.ID, c.Cohort))
 }
 
 // Decide is For, of a client that the rollout includes or not.

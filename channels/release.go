@@ -1,7 +1,6 @@
 package channels
 
 import (
-	"bytes"
 	"fmt"
 	"maps"
 	"net/url"
@@ -105,19 +104,6 @@ func (l *Log) Base(m *manifest.Manifest) (publicURL string, ok bool) {
 		publicURL, ok = l.Entries[i].Release.base(m)
 	}
 	return publicURL, ok
-}
-
-// Shows reports whether data is the manifest of the head, and the public URL that it
-// was rendered with.
-func (l *Log) Shows(data []byte) (publicURL string, ok bool) {
-	m, err := manifest.Decode(data)
-	if err != nil || l.Head() == nil {
-		return "", false
-	}
-	publicURL, ok = l.Head().Release.base(m)
-	shown := l.Head().Render(publicURL)
-	want, err := shown.Encode()
-	return publicURL, ok && err == nil && bytes.Equal(data, want)
 }
 
 // Record returns the SHA-256 of a version's record as the channel's log names it,

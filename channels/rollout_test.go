@@ -90,8 +90,9 @@ func TestAdmitted(t *testing.T) {
 	in := make([]bool, clients)
 	for _, percent := range []int{0, 1, 5, 25, 50, 99, 100} {
 		r, number := rollout(percent), 0
+		rings := r.Rings()
 		for i, id := range ids {
-			admitted := r.Admits(id, "")
+			admitted := r.admits(rings, id, "")
 			if in[i] && !admitted {
 				t.Fatalf("%s was in before %d %% and is no longer", id, percent)
 			}
@@ -103,14 +104,17 @@ func TestAdmitted(t *testing.T) {
 			t.Errorf("%d %% are %.3f", percent, share)
 		}
 	}
-	other, first, both := rollout(25), rollout(25), 0
-	other.ID = "stable/9"
-	for _, id := range ids[:100_000] {
-		if first.Admits(id, "") && other.Admits(id, "") {
-			both++
+	first, both, others := rollout(25).Rings(), 0, 0
+	for ; others < 100; others++ {
+		other := rollout(25)
+		other.ID = "stable/" + strconv.Itoa(9+others)
+		for ring, in := range other.Rings() {
+			if in && first[ring] {
+				both++
+			}
 		}
 	}
-	if share := float64(both) / 1000; math.Abs(share-6.25) > 0.5 {
+	if share := float64(both) / float64(others); math.Abs(share-6.25) > 0.75 { // five standard deviations
 		t.Errorf("%.2f %% are in both of two rollouts of 25 %%, want 6.25", share)
 	}
 }
