@@ -36,7 +36,7 @@ type Cached struct {
 	mu      sync.Mutex
 	values  map[place]dated
 	forgot  map[string]time.Time // when, by database
-	queues  map[string][]*query // by database, while it is worked on; the first is running
+	queues  map[string][]*query  // by database, while it is worked on; the first is running
 	running sync.WaitGroup
 	closed  bool
 }
