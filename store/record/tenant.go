@@ -56,8 +56,8 @@ var ages = []struct {
 // String returns the text, as MarshalText does.
 func (a Age) String() string {
 	for _, unit := range ages {
-		if n := time.Duration(a) / unit.Duration; a != 0 && n*unit.Duration == time.Duration(a) {
-			return strconv.FormatInt(int64(n), 10) + string(unit.name)
+		if a != 0 && time.Duration(a)%unit.Duration == 0 {
+			return strconv.FormatInt(int64(time.Duration(a)/unit.Duration), 10) + string(unit.name)
 		}
 	}
 	return ""
