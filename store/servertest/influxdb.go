@@ -2,6 +2,7 @@ package servertest
 
 import (
 	"fmt"
+	"io/fs"
 	"net/http"
 	"os"
 	"os/exec"
@@ -63,30 +64,53 @@ func (s *InfluxDB) ready() bool {
 // files, where a running system has nearly all of them.
 func (s *InfluxDB) Settle(database string) {
 	s.tb.Helper()
+	s.settle(filepath.Join("data", database, "autogen"), filepath.Join("wal", database, "autogen"))
+}
+
+// Used returns the bytes that all values take.
+func (s *InfluxDB) Used() int64 { return s.used("data") }
+
+// settle waits until shards below a folder have files, and none below another a log.
+func (p *Process) settle(data, wal string) {
+	p.tb.Helper()
 	deadline := time.After(startTimeout)
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
-	for !s.settled(database) {
+	for !p.settled(data, wal) {
 		select {
 		case <-deadline:
-			s.fatal("settle", fmt.Errorf("influxd keeps the values of %s in memory", database))
+			p.fatal("settle", fmt.Errorf("influxd keeps values of %s in memory", data))
 		case <-tick.C:
 		}
 	}
 }
 
-func (s *InfluxDB) settled(database string) bool {
+func (p *Process) settled(data, wal string) bool {
 	glob := func(path ...string) []string {
-		names, _ := filepath.Glob(filepath.Join(append([]string{s.dir}, path...)...))
+		names, _ := filepath.Glob(filepath.Join(append([]string{p.dir}, path...)...))
 		return names
 	}
-	shards := glob("data", database, "autogen", "*")
-	files := glob("data", database, "autogen", "*", "*.tsm")
-	logs := slices.DeleteFunc(glob("wal", database, "autogen", "*", "*.wal"), func(name string) bool {
+	shards, files := glob(data, "*"), glob(data, "*", "*.tsm")
+	logs := slices.DeleteFunc(glob(wal, "*", "*.wal"), func(name string) bool {
 		fi, err := os.Stat(name)
 		return err != nil || fi.Size() == 0
 	})
 	return len(shards) > 0 && len(files) >= len(shards) && len(logs) == 0
+}
+
+// used returns the bytes of all files below a folder.
+func (p *Process) used(folder string) (size int64) {
+	// A file may go meanwhile.
+	_ = filepath.WalkDir(filepath.Join(p.dir, folder), func(_ string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return nil
+		}
+		if fi, err := entry.Info(); err == nil && fi.Mode().IsRegular() {
+			size += fi.Size()
+		}
+		return nil
+	})
+	return size
 }
 
 // InfluxDB2 is an InfluxDB 2.7 with one organisation.
@@ -139,3 +163,12 @@ func (s *InfluxDB2) setUp() {
 		s.fatal("set up", fmt.Errorf("status %d", answer.StatusCode))
 	}
 }
+
+// Settle is as that of InfluxDB, for all databases.
+func (s *InfluxDB2) Settle(string) {
+	s.tb.Helper()
+	s.settle(filepath.Join("engine", "data", "*", "autogen"), filepath.Join("engine", "wal", "*", "autogen"))
+}
+
+// Used is as that of InfluxDB.
+func (s *InfluxDB2) Used() int64 { return s.used(filepath.Join("engine", "data")) }

@@ -135,7 +135,7 @@ func (s *Store) upkeep(ctx context.Context, until time.Time) error {
 
 // shrink returns free pages to the file system.
 func (s *Store) shrink(ctx context.Context) error {
-	rows, err := s.file.Writer.QueryContext(ctx, "PRAGMA incremental_vacuum") // a row for each page
+	rows, err := s.file.Writer.QueryContext(ctx, "PRAGMA incremental_vacuum") //nolint:rowserrcheck // Scan checks it; a row is a page
 	return sqlitefile.Scan(rows, err, func(sqlitefile.Row) error { return nil })
 }
 
@@ -148,7 +148,7 @@ type kept struct {
 }
 
 func (s *Store) databases(ctx context.Context) (all []kept, err error) {
-	rows, err := s.file.Readers.QueryContext(ctx, "SELECT id, retention, parts, stale FROM databases")
+	rows, err := s.file.Readers.QueryContext(ctx, "SELECT id, retention, parts, stale FROM databases") //nolint:rowserrcheck // Scan checks it
 	err = sqlitefile.Scan(rows, err, func(r sqlitefile.Row) error {
 		var one kept
 		err := r.Scan(&one.id, &one.retention, &one.parts, &one.stale)

@@ -35,9 +35,8 @@ SELECT last - span, write, data FROM chunks
 WHERE stream = ? AND last >= ? AND last < ? AND last - span < ?
 ORDER BY write`
 	blocksOf  = "SELECT id, data FROM blocks WHERE id BETWEEN ? AND ? ORDER BY id DESC"
-	rollupsOf = `
-SELECT id, parts, data, EXISTS (SELECT 1 FROM blocks b WHERE b.id = r.id)
-FROM rollups r WHERE id BETWEEN ? AND ? ORDER BY id DESC`
+	rollupsOf = "SELECT id, parts, data FROM rollups WHERE id BETWEEN ? AND ? ORDER BY id DESC"
+	isBlock   = "SELECT EXISTS (SELECT 1 FROM blocks WHERE id = ?)"
 	streamsOf = `
 SELECT s.id, f.kind FROM fields f CROSS JOIN streams s ON s.field = f.id
 WHERE f.database = ? AND f.measurement = ? AND f.name = ? AND f.kind <> ?`
@@ -49,6 +48,7 @@ type scanner struct {
 	database        int64
 	chunks, streams *sql.Stmt
 	blocks, rollups *sql.Stmt
+	block           *sql.Stmt
 	buffer, merged  []point
 	parts           []window
 }
@@ -56,7 +56,7 @@ type scanner struct {
 // newScanner prepares the statements, which end with the transaction.
 func newScanner(ctx context.Context, tx *sql.Tx, database int64) (*scanner, error) {
 	s := &scanner{tx: tx, database: database}
-	for text, to := range map[string]**sql.Stmt{chunksOf: &s.chunks, blocksOf: &s.blocks, rollupsOf: &s.rollups, streamsOf: &s.streams} {
+	for text, to := range map[string]**sql.Stmt{chunksOf: &s.chunks, blocksOf: &s.blocks, rollupsOf: &s.rollups, isBlock: &s.block, streamsOf: &s.streams} {
 		var err error
 		if *to, err = tx.PrepareContext(ctx, text); err != nil { //nolint:sqlclosecheck // the transaction closes it
 			return nil, err
@@ -112,22 +112,22 @@ func (s *scanner) scan(ctx context.Context, of source, start, stop int64, v visi
 	return err
 }
 
-// rollup is a row of the table.
-type rollup struct {
-	midnight int64
-	perHour  int
-	data     sql.RawBytes
-	block    bool // there is one of that day
-}
-
-// serves reports whether what a visitor is shown of the rollup, from start until just
-// before stop, is the same as the points, or all that there is of them.
-func (r rollup) serves(start, stop int64, v visitor) bool {
-	if r.perHour < 1 || v.even%(hourLength/int64(r.perHour)) != 0 {
-		return r.perHour < 1 // readRollup says that it is damaged
+// serves reports whether the parts of a day's rollup that lie between two times are to be
+// shown: they are the same as the points, or all that there is of them.
+func (s *scanner) serves(ctx context.Context, id int64, perHour int, start, stop, even int64) (bool, error) {
+	if perHour < 1 || perHour > maxParts {
+		return false, errDamaged
 	}
-	length := hourLength / int64(r.perHour)
-	return !r.block || max(0, start-r.midnight)%length == 0 && min(dayLength, stop-r.midnight)%length == 0
+	length := hourLength / int64(perHour)
+	switch {
+	case even%length != 0:
+		return false, nil
+	case start%length == 0 && stop%length == 0:
+		return true, nil
+	}
+	var block bool
+	err := s.block.QueryRowContext(ctx, id).Scan(&block)
+	return !block, err
 }
 
 // scanRollups shows the days of a period that have a rollup and no loose points, and
@@ -140,27 +140,35 @@ func (s *scanner) scanRollups(ctx context.Context, of source, start, stop int64,
 	defer rows.Close()
 	for rows.Next() {
 		var id int64
-		var r rollup
-		if err := rows.Scan(&id, &r.perHour, &r.data, &r.block); err != nil {
+		var perHour int
+		var data sql.RawBytes
+		if err := rows.Scan(&id, &perHour, &data); err != nil {
 			return nil, 0, false, err
 		}
-		r.midnight = dayOfBlock(id) * dayLength
-		end := min(r.midnight+dayLength, stop)
-		if before(loose, r.midnight) < before(loose, end) || !r.serves(start, stop, v) {
+		midnight := dayOfBlock(id) * dayLength
+		begin, end := max(midnight, start), min(midnight+dayLength, stop)
+		if before(loose, begin) < before(loose, end) {
 			continue
 		}
-		if s.parts, err = readRollup(s.parts[:0], of.kind, r.perHour, r.midnight, r.data); err != nil {
+		serves, err := s.serves(ctx, id, perHour, begin, end, v.even)
+		if err == nil && serves {
+			s.parts, err = readRollup(s.parts[:0], of.kind, perHour, midnight, data)
+		}
+		if err != nil {
 			return nil, 0, false, fmt.Errorf("series %d, rollup of day %d: %w", of.id, dayOfBlock(id), err)
+		}
+		if !serves {
+			continue
 		}
 		later := before(loose, end)
 		if more, err = s.scanBlocks(ctx, of, end, stop, loose[later:], v); err != nil || !more {
 			return nil, 0, false, err
 		}
-		some := within(s.parts, start, end, hourLength/int64(r.perHour))
+		some := within(s.parts, begin, end, hourLength/int64(perHour))
 		if len(some) > 0 && !v.parts(some) {
 			return nil, 0, false, nil
 		}
-		loose, stop = loose[:later], max(r.midnight, start)
+		loose, stop = loose[:later], begin
 	}
 	return loose, stop, true, rows.Err()
 }
