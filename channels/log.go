@@ -6,6 +6,7 @@
 //	stable/latest.json           the manifest
 //	stable/rings/00/latest.json  … 99/, the same for one hundredth of the clients each
 //	log/stable/0000000001.json   the log, append-only, one entry per move
+//	segments/stable/0000000001-0000000256.zst   the same entries packed
 //
 // # The log is the truth, manifests are its views
 //
@@ -183,7 +184,7 @@ func CheckName(channel string) error {
 	switch {
 	case !name.MatchString(channel):
 		return fmt.Errorf("%w: %q; use lower-case letters, digits and hyphens", ErrName, channel)
-	case slices.Contains([]string{"releases", "staged", "log", "uploads"}, channel):
+	case slices.Contains([]string{"releases", "staged", "log", "segments", "plans", "uploads"}, channel):
 		return fmt.Errorf("%w: %q is a folder of the store", ErrName, channel)
 	}
 	return nil

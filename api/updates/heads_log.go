@@ -51,6 +51,9 @@ func (h *Heads) readLog(ctx context.Context, c *channel, shown *head) error {
 		return nil
 	}
 	if err != nil {
+		if log != nil {
+			c.log = log // the next look goes on from there
+		}
 		return err
 	}
 	c.log = log
