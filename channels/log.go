@@ -3,15 +3,16 @@
 //
 // # Objects
 //
-//	stable/latest.json           the manifest, the only object that is replaced
+//	stable/latest.json           the manifest, which installed applications read
+//	stable/downloads.json        what new users download, of a channel that has such files
 //	log/stable/0000000001.json   the log, append-only, one entry per move
 //
-// # The log is the truth, the manifest is its view
+// # The log is the truth, manifest and downloads are its views
 //
 // An entry is created only where none exists, so of any number of writers one
 // gets each sequence number. An entry holds the hash of the entry before it and
 // the release that the channel shows from then on, with the paths of its bundles.
-// Updating the view means rendering that with the public URL of the store, which
+// Updating a view means rendering that with the public URL of the store, which
 // anybody who finds it outdated may do at any time.
 //
 // Whoever updates the view reads the manifest with its ETag first, learns the
@@ -179,6 +180,9 @@ func CheckName(channel string) error {
 	}
 	return nil
 }
+
+// DownloadsKey returns the key of the list of what new users download.
+func DownloadsKey(channel string) string { return channel + "/downloads.json" }
 
 // ManifestKey returns the key of a channel's manifest.
 func ManifestKey(channel string) string { return channel + "/latest.json" }

@@ -256,25 +256,7 @@ func (r Repository) compare(ctx context.Context, channel, key string, ours []byt
 	return &ConflictError{Channel: channel, Winner: winner}
 }
 
-// Pointer is a channel's manifest as it was read: the zero value if there is none.
-type Pointer struct {
-	Data []byte
-	ETag string
-}
-
-// Peek reads the manifest of a channel for Point.
-func (r Repository) Peek(ctx context.Context, channel string) (Pointer, error) {
-	if err := CheckName(channel); err != nil {
-		return Pointer{}, err
-	}
-	data, info, err := object.ReadAll(ctx, r.Store, ManifestKey(channel), manifest.MaxSize)
-	if errors.Is(err, fs.ErrNotExist) {
-		err = nil
-	}
-	return Pointer{data, info.ETag}, err
-}
-
-// Point shows an entry that was written after seen was read. If the manifest has
+// Point shows an entry that was written after seen was read. If what shows it has
 // changed since, it works like Repoint.
 func (r Repository) Point(ctx context.Context, channel string, seen Pointer, e *Entry) (head *Entry, moved bool, err error) {
 	moved, err = r.swap(ctx, channel, seen, e)
@@ -284,27 +266,12 @@ func (r Repository) Point(ctx context.Context, channel string, seen Pointer, e *
 	return e, moved, err
 }
 
-func (r Repository) swap(ctx context.Context, channel string, seen Pointer, e *Entry) (moved bool, err error) {
-	if r.PublicURL == "" {
-		return false, errors.New("the public URL of the store is not known")
-	}
-	shown := e.Render(r.PublicURL)
-	data, err := shown.Encode()
-	if err != nil || bytes.Equal(data, seen.Data) {
-		return false, err
-	}
-	if _, err = r.Store.Swap(ctx, ManifestKey(channel), seen.ETag, data, manifestAttributes); err != nil {
-		return false, fmt.Errorf("move %s: %w", ManifestKey(channel), err)
-	}
-	return true, nil
-}
-
 // repointAttempts bounds how often a swap is tried while others move the
 // channel; each failure means that somebody else made progress.
 const repointAttempts = 50
 
-// Repoint brings the manifest of a channel up to date with its log. It returns
-// the head and whether the manifest changed.
+// Repoint brings manifest and downloads of a channel up to date with its log. It
+// returns the head and whether one of them changed.
 func (r Repository) Repoint(ctx context.Context, channel string) (head *Entry, moved bool, err error) {
 	for range repointAttempts {
 		head, moved, err = r.repoint(ctx, channel)

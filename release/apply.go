@@ -1,7 +1,6 @@
 package release
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -87,14 +86,13 @@ func (p *Publisher) advance(ctx context.Context, plan *Plan, watched bool) (stay
 	return plan.head.Version == plan.Version, nil
 }
 
-// show brings the manifest up to date and returns the entry that it shows.
+// show brings manifest and downloads up to date and returns the entry that they show.
 func (p *Publisher) show(ctx context.Context, plan *Plan) (*channels.Entry, error) {
 	if plan.Entry != nil {
 		head, _, err := p.channels().Point(ctx, plan.Channel, plan.seen, plan.Entry)
 		return head, err
 	}
-	shown := plan.head.Render(p.PublicURL)
-	if data, err := shown.Encode(); err != nil || bytes.Equal(data, plan.seen.Data) {
+	if current, err := p.channels().Current(plan.Channel, plan.seen, plan.head); err != nil || current {
 		return plan.head, err
 	}
 	head, moved, err := p.channels().Repoint(ctx, plan.Channel)

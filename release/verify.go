@@ -10,7 +10,13 @@ import (
 	"tsmon/channels"
 	"tsmon/manifest"
 	"tsmon/signing"
+	"tsmon/store/object"
 )
+
+// mendViews says how what shows a log is brought up to date.
+func mendViews(channel string) string {
+	return "`tsmon channel advance " + channel + "` brings it up to date"
+}
 
 // Finding is a problem of a channel.
 type Finding struct {
@@ -90,8 +96,11 @@ func (p *Publisher) Verify(ctx context.Context, channel string) (*VerifyReport, 
 
 // verifyShown compares the manifest with the head of the log.
 func (p *Publisher) verifyShown(ctx context.Context, log *channels.Log, report *VerifyReport) error {
-	mend := "`tsmon channel advance " + report.Channel + "` brings it up to date"
+	mend := mendViews(report.Channel)
 	key := channels.ManifestKey(report.Channel)
+	if err := p.verifyDownloads(ctx, log, report); err != nil {
+		return err
+	}
 	data, err := p.channels().Shown(ctx, report.Channel)
 	if errors.Is(err, fs.ErrNotExist) {
 		report.find(key, fmt.Errorf("%w: %s is missing", ErrStored, key), mend)
@@ -109,6 +118,20 @@ func (p *Publisher) verifyShown(ctx context.Context, log *channels.Log, report *
 	}
 	if _, problems := manifest.Check(data, manifest.Rules{Keys: p.Keys, AllowUnbound: true}); len(problems) > 0 {
 		report.find(key, problems, problems[0].Mend)
+	}
+	return nil
+}
+
+// verifyDownloads compares the list of downloads with the head of the log.
+func (p *Publisher) verifyDownloads(ctx context.Context, log *channels.Log, report *VerifyReport) error {
+	key := channels.DownloadsKey(report.Channel)
+	data, err := p.Library().read(ctx, key, object.MaxSwap)
+	missing := errors.Is(err, fs.ErrNotExist)
+	if err != nil && !missing && !errors.Is(err, object.ErrTooLarge) {
+		return err
+	}
+	if base, ok := log.Lists(data); missing && len(log.Head().Release.Files) > 0 || !missing && (!ok || p.PublicURL != "" && base != "" && base != p.PublicURL) {
+		report.find(key, fmt.Errorf("%w: %s is not what entry %d says", ErrStored, key, log.Head().Sequence), mendViews(report.Channel))
 	}
 	return nil
 }
@@ -135,6 +158,9 @@ func (l Library) verifyRelease(ctx context.Context, log *channels.Log, version s
 // signatures with every byte of the bundles.
 func (l Library) verifySignatures(ctx context.Context, record *Record, whole bool) error {
 	for _, b := range record.Bundles {
+		if !b.updates() {
+			continue
+		}
 		key := folder(record.Version) + b.Name
 		data, err := l.read(ctx, key+".sig", signing.MaxSignature)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
