@@ -32,8 +32,12 @@ type Download struct {
 // Downloads returns what new users get of the release that an entry shows to
 // everybody; publicURL as in Release.Render.
 func (e *Entry) Downloads(publicURL string) Downloads {
-	d := Downloads{Version: e.Version, PubDate: e.Release.PubDate, Files: []Download{}, Sequence: e.Sequence}
-	for _, f := range e.Release.Files {
+	return e.Release.downloads(publicURL, e.Sequence)
+}
+
+func (r *Release) downloads(publicURL string, sequence uint64) Downloads {
+	d := Downloads{Version: r.Version, PubDate: r.PubDate, Files: []Download{}, Sequence: sequence}
+	for _, f := range r.Files {
 		d.Files = append(d.Files, Download{Name: path.Base(f.Path), URL: publicURL + escaped(f.Path), Size: f.Size, BLAKE2b: f.BLAKE2b, Keys: append([]string{}, f.Keys...)})
 	}
 	return d
@@ -59,18 +63,21 @@ func (d *Downloads) Encode() ([]byte, error) {
 	return buf.Bytes(), err
 }
 
-// Lists reports whether data is the list of downloads of the head, and the public URL
-// that it was rendered with, empty if it lists nothing.
-func (l *Log) Lists(data []byte) (publicURL string, ok bool) {
+// lists reports whether data is the list of downloads that a view shows, and the
+// public URL that it was rendered with, empty if it lists nothing. Nothing is as good
+// as an empty list.
+func (v View) lists(data []byte) (publicURL string, ok bool) {
+	if data == nil {
+		return "", len(v.release.Files) == 0
+	}
 	var d Downloads
-	head := l.Head()
-	if json.Unmarshal(data, &d) != nil || head == nil {
+	if json.Unmarshal(data, &d) != nil {
 		return "", false
 	}
-	if files := head.Release.Files; len(files) > 0 && len(d.Files) > 0 {
+	if files := v.release.Files; len(files) > 0 && len(d.Files) > 0 {
 		publicURL = strings.TrimSuffix(d.Files[0].URL, escaped(files[0].Path))
 	}
-	shown := head.Downloads(publicURL)
+	shown := v.release.downloads(publicURL, v.Sequence)
 	want, err := shown.Encode()
 	return publicURL, err == nil && bytes.Equal(data, want)
 }

@@ -22,11 +22,12 @@ type Reach struct {
 	Version    string `json:"version"`               // installed
 	Target     string `json:"target"`                // OS-ARCH
 	BundleType string `json:"bundle_type,omitempty"` // empty: the application does not name it
-	// Address is "static" for clients that read latest.json, "dynamic" for those that
-	// ask the server.
+	// Address is "static" for clients that read latest.json or their ring's, "dynamic"
+	// for those that ask the server.
 	Address string `json:"address"`
 	// Rollout is "in" for clients that the rollout includes, "out" for the others,
-	// empty if none goes on. "in" at a static address is what latest.json will show.
+	// empty if none goes on. "in" at a static address is what rings show that are
+	// included, and what latest.json will show.
 	Rollout string `json:"rollout,omitempty"`
 	// Downgrades marks clients with allowDowngrades, where they get something else.
 	Downgrades bool `json:"downgrades,omitempty"`
@@ -124,7 +125,7 @@ func (t *table) answer(c cell) (offer *manifest.Offer, unfit bool, err error) {
 		return offer, false, err
 	}
 	answer, err := t.offers.Decide(c.Client, c.rollout == In)
-	if answer.Back && !c.Downgrades {
+	if !c.Downgrades && t.standing(c) == "ahead" {
 		return nil, false, err // it only goes forward
 	}
 	return answer.Offer, answer.Unfit != nil, err
@@ -143,7 +144,7 @@ func (t *table) accepts(c cell, offer *manifest.Offer) error {
 
 // standing tells apart the clients that have no update.
 func (t *table) standing(c cell) string {
-	installed, err := manifest.ParseVersion(c.Version)
+	installed, err := manifest.ParseClientVersion(c.Version)
 	if err == nil && installed.Compare(t.offers.Shown(c.rollout == In).Version) > 0 {
 		return "ahead"
 	}

@@ -11,6 +11,7 @@ import (
 func TestReal(t *testing.T) {
 	apitest.OnRealServers(t, map[string]func(*testing.T, *apitest.World){
 		"adoption":               testAdoption,
+		"a sampled adoption":     testSampledAdoption,
 		"a rollout halts itself": testHaltsItself,
 	})
 }

@@ -19,10 +19,7 @@ func (s Fleet) Bound(ctx context.Context, channel, version string, most int) (re
 	if most <= 0 || !record.Storable(channel) || !record.Storable(version) {
 		return record.Sample{}, fmt.Errorf("bound clients: %w: %d clients", record.ErrInvalid, most)
 	}
-	b := bounding{Fleet: s, table: "clients", where: "channel = $1 AND $2 = ''", args: []any{channel, version}, group: "channel"}
-	if version != "" {
-		b.table, b.where, b.group = "tries", "channel = $1 AND version = $2", "network"
-	}
+	b := s.bounding(channel, version)
 	sample, sizes, err := b.look(ctx)
 	for err == nil && sample.Rows > most && sample.Level < record.MaxLevel {
 		if n := record.MostOfNetwork(sizes, most/2); version != "" && n > 0 && (n < sample.OfNetwork || sample.OfNetwork == 0) {
@@ -51,6 +48,22 @@ type bounding struct {
 	group        string // the column of networks, where there is one
 }
 
+func (s Fleet) bounding(channel, version string) *bounding {
+	if version != "" {
+		return &bounding{s, "tries", "channel = $1 AND version = $2", []any{channel, version}, "network"}
+	}
+	return &bounding{s, "clients", "channel = $1 AND $2 = ''", []any{channel, version}, "channel"}
+}
+
+// Sample implements record.Samples.
+func (s Fleet) Sample(ctx context.Context, channel, version string) (record.Sample, error) {
+	if !record.Storable(channel) || !record.Storable(version) {
+		return record.Sample{}, nil
+	}
+	sample, _, err := s.bounding(channel, version).look(ctx)
+	return sample, err
+}
+
 // look returns the sample and how many rows each network has in it.
 func (b *bounding) look(ctx context.Context) (sample record.Sample, sizes []int, err error) {
 	var batch Batch
@@ -72,7 +85,7 @@ func (b *bounding) set(ctx context.Context, s record.Sample) error {
 		ON CONFLICT (channel, version) DO UPDATE SET level = greatest(s.level, excluded.level), below = CASE WHEN s.level > excluded.level THEN s.below ELSE excluded.below END,
 			of_network = CASE WHEN s.of_network = 0 OR excluded.of_network > 0 AND excluded.of_network < s.of_network THEN excluded.of_network ELSE s.of_network END`,
 		append(b.args, int64(s.Level), s.Level.Below(), s.OfNetwork)...)
-	return b.send(ctx, central("make a sample smaller", WriteFleet), &batch)
+	return b.send(ctx, central("make a sample smaller", Write), &batch)
 }
 
 // sweep deletes what is not in the sample, in pieces.
@@ -90,10 +103,12 @@ func (b *bounding) remove(ctx context.Context, clients string, arg any) error {
 	for more := true; more; {
 		var batch Batch
 		batch.Statements = []Statement{{
-			SQL:  `DELETE FROM tsmon.` + b.table + ` WHERE ` + b.where + ` AND client IN (` + clients + ` ORDER BY client LIMIT $4)`,
+			SQL: `WITH few AS MATERIALIZED (` + clients + ` ORDER BY client LIMIT $4), gone AS MATERIALIZED (SELECT client FROM tsmon.` + b.table + `
+				WHERE ` + b.where + ` AND client IN (SELECT client FROM few) ORDER BY client FOR UPDATE)
+				DELETE FROM tsmon.` + b.table + ` WHERE ` + b.where + ` AND client IN (SELECT client FROM gone)`,
 			Args: append(b.args[:2:2], arg, boundPiece), Affected: func(rows int64) { more = rows == boundPiece },
 		}}
-		if err := b.send(ctx, central("sweep a sample", WriteFleet), &batch); err != nil {
+		if err := b.send(ctx, central("sweep a sample", Write), &batch); err != nil {
 			return err
 		}
 	}
