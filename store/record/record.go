@@ -180,6 +180,7 @@ type Store interface {
 	Audits
 	Installs
 	Samples
+	Outcomes
 
 	// Ping returns ErrUnavailable if the store does not answer.
 	Ping(ctx context.Context) error
