@@ -122,7 +122,7 @@ func checkUser(t *testing.T, c *config.Config, first, second admin.UserToken) {
 }
 
 // batchSize is the number of samples that the series commands write at once.
-const batchSize = 5000
+const batchSize = 20_000
 
 // manyValues writes a file of two batches and a half.
 func manyValues(t *testing.T) string {

@@ -11,8 +11,8 @@ import (
 // its progress with the releases that it was offered. Clients belong to channels, not
 // to tenants. Times are stored in microseconds.
 type Installs interface {
-	// Sight merges sightings atomically. Their order does not matter, nor does
-	// repetition. ErrInvalid if s is not valid.
+	// Sight merges sightings, each kind of them atomically. Their order does not matter,
+	// nor does repetition. ErrInvalid if s is not valid.
 	Sight(ctx context.Context, s Sightings) error
 
 	// Clients counts the clients of a channel that were seen since a time, in byte

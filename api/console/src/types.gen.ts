@@ -1,6 +1,8 @@
 // Code generated from openapi.yaml by go generate. DO NOT EDIT.
 
-export type BatchVariable = { calc?: boolean | null; equation?: string | null; id: ID; name?: string | null; status?: boolean | null; type?: string | null; unit?: string | null; varsTs: VarsTs };
+export type AskedName = string;
+
+export type BatchVariable = { calc?: boolean | null; equation?: string | null; id: ID; name?: string | null; status?: boolean | null; type?: string | null; unit?: string | null; varsTs?: unknown | null };
 
 export type Bytes = string;
 
@@ -66,7 +68,7 @@ export type SeriesName = string;
 
 export type SeriesPoint = { time: string; ts: number; value: number };
 
-export type SeriesQuery = { field: SeriesName; id?: OptionalID; measurement: SeriesName; samplingPeriod: string; start?: Instant; stop?: Instant };
+export type SeriesQuery = { field: AskedName; id?: OptionalID; measurement: AskedName; samplingPeriod: string; start?: Instant; stop?: Instant };
 
 export type Success = boolean;
 

@@ -9,7 +9,7 @@
 //
 // JSON is stored as json, since jsonb would change it. Writers of diagrams and contents
 // lock the row of the tenant's counters and take two round trips: to lock and read,
-// then to write and commit. Writers of clients take turns by an advisory lock.
+// then to write and commit. Writers of clients lock rows in the order of their keys.
 //
 // Open makes no connection. Migrate, or the first call that reaches the server, brings
 // all schemas up to date under an advisory lock. While the server is away calls fail

@@ -41,6 +41,7 @@ func TestContract(t *testing.T) {
 	recordtest.Suite(t, func(t *testing.T) record.Store { return connect(t, server.Database(), Limits{}) })
 	t.Run("OneConnection", func(t *testing.T) { testOneConnection(t, server) })
 	t.Run("TwoStores", func(t *testing.T) { testTwoStores(t, server) })
+	t.Run("WritersApart", func(t *testing.T) { testWritersApart(t, server) })
 	t.Run("Old", func(t *testing.T) { testOld(t, server) })
 	t.Run("Starters", func(t *testing.T) { recordtest.Starters(t, openStore, server.Database()) })
 	t.Run("Trips", func(t *testing.T) { testTrips(t, server) })
@@ -85,6 +86,40 @@ func testTwoStores(t *testing.T, server *servertest.Postgres) {
 	recordtest.SightRace(t, connect(t, url, Limits{}), connect(t, url, Limits{}))
 	url = server.Database()
 	recordtest.BoundRace(t, connect(t, url, Limits{}), connect(t, url, Limits{}))
+}
+
+// testWritersApart: a server that waits for a row of a client does not keep another one
+// from writing other clients.
+func testWritersApart(t *testing.T, server *servertest.Postgres) {
+	url := server.Database()
+	waiting, other := connect(t, url, Limits{}), connect(t, url, Limits{})
+	all := recordtest.Sightings(2)
+	one := record.Sightings{Installed: all.Installed[:1]}
+	if err := waiting.Sight(t.Context(), one); err != nil {
+		t.Fatal(err)
+	}
+	holder, err := other.pool.Begin(t.Context())
+	if err == nil {
+		_, err = holder.Exec(t.Context(), `SELECT 1 FROM tsmon.clients FOR UPDATE`)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	one.Installed[0].Seen = time.Now()
+	done := make(chan error, 1)
+	go func() { done <- waiting.Sight(t.Context(), one) }()
+	for blocked := false; !blocked; {
+		err := other.pool.QueryRow(t.Context(), `SELECT EXISTS (SELECT 1 FROM pg_catalog.pg_locks WHERE NOT granted)`).Scan(&blocked)
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := other.Sight(t.Context(), record.Sightings{Installed: all.Installed[1:], Tries: all.Tries, Downloads: all.Downloads}); err != nil {
+		t.Error(err)
+	}
+	if err := errors.Join(holder.Rollback(t.Context()), <-done); err != nil {
+		t.Error(err)
+	}
 }
 
 // testOld opens a database of the first version of the central structure.

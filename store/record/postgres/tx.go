@@ -48,10 +48,14 @@ func (t *tx) Close() {
 // Send implements sqlstore.Tx.
 func (t *tx) Send(ctx context.Context, b *sqlstore.Batch, last bool) error {
 	var batch pgx.Batch
-	if !t.begun && (!last || len(b.Statements) > 1 || t.mode == sqlstore.WriteFleet) {
+	if !t.begun && (!last || len(b.Statements) > 1) {
 		t.begin(&batch, last)
 	}
-	for _, st := range b.Statements {
+	for i, st := range b.Statements {
+		if b.Apart && last && i > 0 {
+			batch.Queue(`COMMIT`)
+			t.begin(&batch, last)
+		}
 		queue(&batch, strings.ReplaceAll(st.SQL, "{schema}", t.schema), st)
 	}
 	if last && t.begun {
@@ -63,11 +67,8 @@ func (t *tx) Send(ctx context.Context, b *sqlstore.Batch, last bool) error {
 	return t.SendBatch(ctx, &batch).Close()
 }
 
-const clientsKey = lockKey + 1
-
 // begin begins the transaction. Where another batch follows, a timeout releases the
-// locks if this process disappears. Writers of clients take turns: with row locks alone
-// two servers could deadlock, since downloads and tries lock rows in different orders.
+// locks if this process disappears.
 func (t *tx) begin(batch *pgx.Batch, last bool) {
 	t.begun = true
 	if t.mode == sqlstore.Read {
@@ -77,9 +78,6 @@ func (t *tx) begin(batch *pgx.Batch, last bool) {
 	}
 	if !last {
 		batch.Queue(`SET LOCAL idle_in_transaction_session_timeout = '10s'`)
-	}
-	if t.mode == sqlstore.WriteFleet {
-		batch.Queue(`SELECT pg_catalog.pg_advisory_xact_lock($1)`, int64(clientsKey))
 	}
 }
 
@@ -129,14 +127,14 @@ func unnest(columns []sqlstore.Column) string {
 // forgetPiece bounds the rows that one transaction deletes from a table.
 const forgetPiece = 5000
 
-// Forget implements sqlstore.Database. The index on seen finds the rows, which do not
-// move meanwhile, since writers wait.
+// Forget implements sqlstore.Database. It leaves rows that somebody writes at the moment:
+// those are seen again, and waiting for them could be in a circle.
 func (s *server) Forget(before time.Time) func(ctx context.Context, tx sqlstore.Tx) (n int64, more bool, err error) {
 	return func(ctx context.Context, tx sqlstore.Tx) (n int64, more bool, err error) {
 		var b sqlstore.Batch
 		for _, table := range []string{"tsmon.clients", "tsmon.tries"} {
 			b.Statements = append(b.Statements, sqlstore.Statement{
-				SQL:  fmt.Sprintf(`DELETE FROM %[1]s WHERE ctid = ANY(ARRAY(SELECT ctid FROM %[1]s WHERE seen < $1 ORDER BY seen LIMIT $2))`, table),
+				SQL:  fmt.Sprintf(`DELETE FROM %[1]s WHERE ctid = ANY(ARRAY(SELECT ctid FROM %[1]s WHERE seen < $1 ORDER BY seen LIMIT $2 FOR UPDATE SKIP LOCKED))`, table),
 				Args: []any{before.UnixMicro(), forgetPiece},
 				Affected: func(deleted int64) {
 					n += deleted

@@ -62,8 +62,8 @@ func manySightings(t *testing.T, s record.Store) {
 	demandCrowd(t, s, 0)
 }
 
-// sightCancelledInside cancels at any moment: each left all or nothing, and all
-// where it said so. A database may come to the end after the caller gave up.
+// sightCancelledInside cancels at any moment: each left all or nothing of a kind, and
+// all where it said so. A database may come to the end after the caller gave up.
 func sightCancelledInside(t *testing.T, s record.Store) {
 	const rounds, size = 20, 400
 	begun := time.Now()
@@ -80,12 +80,15 @@ func sightCancelledInside(t *testing.T, s record.Store) {
 		timer.Stop()
 		cancel()
 		there, tried := clients(t, s, channel, time.Time{}), progress(t, s, channel, "2", time.Time{})
-		if len(there) == 0 && (tried == record.Progress{} || tried == record.Progress{Failed: size}) {
+		if len(there) == 0 || tried == (record.Progress{}) {
 			demand(t, err, context.Canceled, "sight")
-			continue
 		}
-		equal(t, "clients", there, []record.ClientCount{counted("1", target, "", size)})
-		equal(t, "progress", tried, record.Progress{Failed: size})
+		if len(there) > 0 {
+			equal(t, "clients", there, []record.ClientCount{counted("1", target, "", size)})
+		}
+		if tried != (record.Progress{}) {
+			equal(t, "progress", tried, record.Progress{Failed: size})
+		}
 	}
 }
 

@@ -9,17 +9,19 @@ import (
 	"tsmon/store/record"
 )
 
-// Sight implements record.Installs, in one round trip.
+// Sight implements record.Installs, in one round trip. Each statement locks rows in the
+// order of their keys, and is a transaction of its own, so that servers that write the
+// same rows at once wait for each other but never in a circle.
 func (s Fleet) Sight(ctx context.Context, seen record.Sightings) error {
 	if err := seen.Validate(); err != nil {
 		return fmt.Errorf("sight clients: %w", err)
 	}
 	seen = seen.Merge()
-	var b Batch
+	b := Batch{Apart: true}
 	queueInstalled(&b, seen.Installed)
 	queueTries(&b, seen.Tries)
 	queueDownloads(&b, seen.Downloads)
-	return s.send(ctx, central("sight clients", WriteFleet), &b)
+	return s.send(ctx, central("sight clients", Write), &b)
 }
 
 func queueInstalled(b *Batch, installed []record.Installed) {
@@ -63,10 +65,12 @@ func queueDownloads(b *Batch, downloads []record.Download) {
 	b.list("client bytea, version text, at bigint", rowsOf(downloads, func(d record.Download) []any {
 		return []any{d.Client[:], d.Version, d.Time.UnixMicro()}
 	}), nil, `
-		UPDATE tsmon.tries AS t SET downloaded = greatest(t.downloaded, n.at), fetched = least(t.fetched, n.at),
-			kept = CASE WHEN t.asked > n.at AND (t.kept IS NULL OR (t.asked, n.at) > (t.kept, t.kept_from)) THEN t.asked ELSE t.kept END,
-			kept_from = CASE WHEN t.asked > n.at AND (t.kept IS NULL OR (t.asked, n.at) > (t.kept, t.kept_from)) THEN n.at ELSE t.kept_from END
-		FROM {rows} WHERE t.client = n.client AND t.version = n.version`)
+		UPDATE tsmon.tries AS t SET downloaded = greatest(t.downloaded, d.at), fetched = least(t.fetched, d.at),
+			kept = CASE WHEN t.asked > d.at AND (t.kept IS NULL OR (t.asked, d.at) > (t.kept, t.kept_from)) THEN t.asked ELSE t.kept END,
+			kept_from = CASE WHEN t.asked > d.at AND (t.kept IS NULL OR (t.asked, d.at) > (t.kept, t.kept_from)) THEN d.at ELSE t.kept_from END
+		FROM (SELECT o.channel, o.version, o.client, n.at AS at FROM tsmon.tries o, {rows} WHERE o.client = n.client AND o.version = n.version
+			ORDER BY o.channel, o.version, o.client FOR UPDATE) AS d
+		WHERE t.channel = d.channel AND t.version = d.version AND t.client = d.client`)
 }
 
 // Clients implements record.Installs.
@@ -115,7 +119,7 @@ func (s Fleet) ForgetClients(ctx context.Context, before time.Time) (total int64
 	forget := s.db.Forget(before)
 	for more := true; more && err == nil; {
 		var n int64
-		err = s.run(ctx, central("forget clients", WriteFleet), func(ctx context.Context, tx Tx) (err error) {
+		err = s.run(ctx, central("forget clients", Write), func(ctx context.Context, tx Tx) (err error) {
 			n, more, err = forget(ctx, tx)
 			return err
 		})

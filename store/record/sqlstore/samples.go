@@ -72,7 +72,7 @@ func (b *bounding) set(ctx context.Context, s record.Sample) error {
 		ON CONFLICT (channel, version) DO UPDATE SET level = greatest(s.level, excluded.level), below = CASE WHEN s.level > excluded.level THEN s.below ELSE excluded.below END,
 			of_network = CASE WHEN s.of_network = 0 OR excluded.of_network > 0 AND excluded.of_network < s.of_network THEN excluded.of_network ELSE s.of_network END`,
 		append(b.args, int64(s.Level), s.Level.Below(), s.OfNetwork)...)
-	return b.send(ctx, central("make a sample smaller", WriteFleet), &batch)
+	return b.send(ctx, central("make a sample smaller", Write), &batch)
 }
 
 // sweep deletes what is not in the sample, in pieces.
@@ -90,10 +90,12 @@ func (b *bounding) remove(ctx context.Context, clients string, arg any) error {
 	for more := true; more; {
 		var batch Batch
 		batch.Statements = []Statement{{
-			SQL:  `DELETE FROM tsmon.` + b.table + ` WHERE ` + b.where + ` AND client IN (` + clients + ` ORDER BY client LIMIT $4)`,
+			SQL: `WITH few AS MATERIALIZED (` + clients + ` ORDER BY client LIMIT $4), gone AS MATERIALIZED (SELECT client FROM tsmon.` + b.table + `
+				WHERE ` + b.where + ` AND client IN (SELECT client FROM few) ORDER BY client FOR UPDATE)
+				DELETE FROM tsmon.` + b.table + ` WHERE ` + b.where + ` AND client IN (SELECT client FROM gone)`,
 			Args: append(b.args[:2:2], arg, boundPiece), Affected: func(rows int64) { more = rows == boundPiece },
 		}}
-		if err := b.send(ctx, central("sweep a sample", WriteFleet), &batch); err != nil {
+		if err := b.send(ctx, central("sweep a sample", Write), &batch); err != nil {
 			return err
 		}
 	}

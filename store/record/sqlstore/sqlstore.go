@@ -22,9 +22,8 @@ import (
 type Mode int
 
 const (
-	Read       Mode = iota // one state of the database
-	Write                  // what locks the counters of a tenant, or is one statement
-	WriteFleet             // clients; such transactions run one after another
+	Read  Mode = iota // one state of the database
+	Write             // what locks the counters of a tenant, or rows in the order of their keys
 )
 
 // Database is what an adapter provides.
@@ -51,7 +50,10 @@ type Tx interface {
 }
 
 // Batch is a list of statements.
-type Batch struct{ Statements []Statement }
+type Batch struct {
+	Statements []Statement
+	Apart      bool // each statement may be a transaction of its own
+}
 
 // Statement is a statement of a batch.
 type Statement struct {

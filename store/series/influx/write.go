@@ -1,16 +1,22 @@
 package influx
 
 import (
+	"bytes"
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"maps"
+	"net/http"
+	"net/url"
 	"slices"
 
 	"tsmon/store/series"
 )
 
-// perRequest is the number of samples that go in one request.
-const perRequest = 5000
+// perRequest is about how many bytes of line protocol go in one request. Requests cost
+// the server much more than lines: it syncs its log for each.
+const perRequest = 4 << 20
 
 // Write implements series.Store. It compares the kinds with the cached ones before
 // it sends anything. If another writer has just created a field with another kind,
@@ -36,18 +42,36 @@ func (s *Store) Write(ctx context.Context, database string, samples []series.Sam
 			return conflict(k, have, kind)
 		}
 	}
-	api := s.client.WriteAPIBlocking(s.org, database)
-	for some := range slices.Chunk(samples, perRequest) {
-		var lines []byte
-		for _, sample := range some {
-			lines = series.AppendLine(lines, sample)
-		}
-		if err := api.WriteRecord(ctx, string(lines)); err != nil {
-			return err
-		}
+	if err := s.send(ctx, database, samples); err != nil {
+		return err
 	}
 	m.wrote(kinds)
 	return nil
+}
+
+// send sends samples in order. It uses the address of 1.x: on 2.x too, that writes to
+// the bucket which queries of the database read.
+func (s *Store) send(ctx context.Context, database string, samples []series.Sample) error {
+	service := s.client.HTTPService()
+	address := service.ServerURL() + "write?" + url.Values{"db": {database}, "precision": {"ns"}}.Encode()
+	var lines []byte
+	for i, sample := range samples {
+		if lines = series.AppendLine(lines, sample); len(lines) < perRequest && i < len(samples)-1 {
+			continue
+		}
+		// Its error has a type of its own, which is no nil error.
+		if err := service.DoPostRequest(ctx, address, bytes.NewReader(lines), nil, discard); err != nil {
+			return err
+		}
+		lines = lines[:0]
+	}
+	return nil
+}
+
+// discard reads an answer that says nothing, so that the connection can be used again.
+func discard(answer *http.Response) error {
+	_, err := io.Copy(io.Discard, answer.Body)
+	return errors.Join(err, answer.Body.Close())
 }
 
 // kindsIn returns the kinds of the fields that samples hold.

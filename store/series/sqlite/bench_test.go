@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"os"
 	"path/filepath"
 	"testing"
 	"time"
@@ -45,4 +46,20 @@ func BenchmarkWrite(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
+}
+
+// BenchmarkQuarter fills a store with five million values and asks what charts ask.
+func BenchmarkQuarter(b *testing.B) {
+	name := filepath.Join(b.TempDir(), "series.db")
+	s := open(b, name, Options{Now: func() time.Time { return seriestest.Clock }})
+	seriestest.BenchmarkIngest(b, s, "bench", seriestest.Quarter)
+	if err := s.pack(b.Context(), seriestest.Clock); err != nil {
+		b.Fatal(err)
+	}
+	info, err := os.Stat(name)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Logf("%.2f bytes a value", float64(info.Size())/float64(seriestest.Quarter.Values()))
+	seriestest.BenchmarkQuestions(b, s, "bench", seriestest.Quarter)
 }
