@@ -35,7 +35,7 @@ test: tools
 
 # TSMON_TEST_LONG kills at every storage operation instead of every third.
 test-long: tools
-	$(REAL) TSMON_TEST_LONG=1 go test -count=1 -timeout 20m -run 'Kill|Race|Interleav' ./cmd/tsmon ./release ./channels
+	$(REAL) TSMON_TEST_LONG=1 go test -count=1 -timeout 20m -run 'Kill|Race|Interleav|PlansComeTrue' ./cmd/tsmon ./release ./channels ./api/updates
 	go test -race -count=1 -short -timeout 30m $$(go list ./... | grep -v '/cmd/tsmon$$')
 	go test -race -count=1 -short -timeout 30m -run 'TestServe|TestCertificate' ./cmd/tsmon/...
 

@@ -124,7 +124,7 @@ func (t *table) answer(c cell) (offer *manifest.Offer, unfit bool, err error) {
 		return offer, false, err
 	}
 	answer, err := t.offers.Decide(c.Client, c.rollout == In)
-	if answer.Back && !c.Downgrades {
+	if !c.Downgrades && t.standing(c) == "ahead" {
 		return nil, false, err // it only goes forward
 	}
 	return answer.Offer, answer.Unfit != nil, err
@@ -143,7 +143,7 @@ func (t *table) accepts(c cell, offer *manifest.Offer) error {
 
 // standing tells apart the clients that have no update.
 func (t *table) standing(c cell) string {
-	installed, err := manifest.ParseVersion(c.Version)
+	installed, err := manifest.ParseClientVersion(c.Version)
 	if err == nil && installed.Compare(t.offers.Shown(c.rollout == In).Version) > 0 {
 		return "ahead"
 	}

@@ -1,6 +1,7 @@
 package release
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -159,6 +160,34 @@ func TestReachOfDowngrades(t *testing.T) {
 	}
 	if want := map[string]int{"dynamicfalse ahead": 1, "dynamictrue offered1.0.0": 1, "staticfalse ahead": 1, "statictrue offered1.0.0": 1}; !maps.Equal(count, want) {
 		t.Errorf("%v, want %v", count, want)
+	}
+}
+
+// TestReachOfStrangers: versions that the channel never showed, with build metadata or
+// a leading v, and above it with nothing of their type to go back to.
+func TestReachOfStrangers(t *testing.T) {
+	d := newDesk(t)
+	d.Policies["stable"] = Policy{AllowDowngrades: true}
+	d.Keys[0].Until = "9.0.0" // clients are counted only where keys differ
+	d.Clients = func(context.Context, string) (map[string]int, error) {
+		return map[string]int{"2.0.0+build.7": 1, "v0.9.0": 1}, nil
+	}
+	report := d.publish(t, d.options(t, "1.0.0", "App_1.0.0_amd64.AppImage"))
+	outcomes := map[string]string{}
+	for _, r := range report.Reach {
+		outcomes[fmt.Sprint(r.Version, " ", r.BundleType, " ", r.Address, " ", r.Downgrades)] = r.Outcome
+	}
+	for cell, want := range map[string]string{
+		"2.0.0+build.7 appimage dynamic false": "ahead",
+		"2.0.0+build.7 appimage static false":  "ahead",
+		"2.0.0+build.7 appimage dynamic true":  "offered",
+		"2.0.0+build.7 deb dynamic false":      "ahead",
+		"2.0.0+build.7 deb dynamic true":       "unfit",
+		"v0.9.0 appimage dynamic false":        "offered",
+	} {
+		if outcomes[cell] != want {
+			t.Errorf("%s: %s, want %s", cell, outcomes[cell], want)
+		}
 	}
 }
 
