@@ -3,10 +3,11 @@
 //
 // # Objects
 //
-//	stable/latest.json           the manifest, the only object that is replaced
+//	stable/latest.json           the manifest
+//	stable/rings/00/latest.json  … 99/, the same for one hundredth of the clients each
 //	log/stable/0000000001.json   the log, append-only, one entry per move
 //
-// # The log is the truth, the manifest is its view
+// # The log is the truth, manifests are its views
 //
 // An entry is created only where none exists, so of any number of writers one
 // gets each sequence number. An entry holds the hash of the entry before it and
@@ -22,6 +23,14 @@
 // manifest; if the manifest moved on afterwards, the swap fails. An ETag is a
 // digest of the content, so this needs different bytes for different entries: the
 // manifest's member sequence, the number of the entry, makes them differ.
+//
+// # Rings
+//
+// A ring is one of a hundred equal parts of the clients, chosen by a hash of the
+// installation's ID. Where a channel keeps rings, each has a manifest that is a view of
+// the log like the channel's own: it shows what the ring gets, under the number of the
+// last entry that changed that. A rollout includes as many rings as its share, in an
+// order of its own; a server decides by the same rings.
 //
 // # What is refused
 //

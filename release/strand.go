@@ -72,16 +72,18 @@ type Stranded struct {
 // anywhere stands for the public URL where it makes no difference.
 const anywhere = "https://store.invalid"
 
-// StrandedBy returns the versions that a channel strands if everybody gets a release
-// after what the log has, with the keys that each version has. versions are those
-// that are installed.
-func StrandedBy(log *channels.Log, next channels.Release, keys signing.Keyring, versions []string) (Stranded, error) {
-	after := &channels.Log{Channel: log.Channel, Entries: append(slices.Clip(log.Entries), log.Next(channels.Entry{Action: channels.Publish, Release: next}))}
-	return stranded(after, keys, versions)
+// Lacks returns what reports whether the installed version of an offer lacks the key
+// that signed it.
+func Lacks(keys signing.Keyring) func(*manifest.Offer) bool {
+	return func(offer *manifest.Offer) bool {
+		_, err := offer.Verifier(keys, false)
+		return errors.Is(err, signing.ErrNotBuiltIn)
+	}
 }
 
-// stranded returns the versions that the head of a log strands.
-func stranded(log *channels.Log, keys signing.Keyring, versions []string) (s Stranded, err error) {
+// Strands returns which of the installed versions the head of a log strands, once
+// everybody gets it. lacks as Lacks returns it.
+func Strands(log *channels.Log, versions []string, lacks func(*manifest.Offer) bool) (s Stranded, err error) {
 	head := log.Head()
 	if head == nil {
 		return s, nil
@@ -92,13 +94,7 @@ func stranded(log *channels.Log, keys signing.Keyring, versions []string) (s Str
 	if err != nil {
 		return s, err
 	}
-	cannot := func(offer *manifest.Offer) bool {
-		if offer == nil {
-			return false
-		}
-		_, err := offer.Verifier(keys, false)
-		return errors.Is(err, signing.ErrNotBuiltIn)
-	}
+	cannot := func(offer *manifest.Offer) bool { return offer != nil && lacks(offer) }
 	for _, version := range versions {
 		static, dynamic := false, false
 		for text := range head.Release.Platforms {
@@ -120,6 +116,11 @@ func stranded(log *channels.Log, keys signing.Keyring, versions []string) (s Str
 		}
 	}
 	return s, nil
+}
+
+// Then returns a log with a release after its head, for everybody.
+func Then(log *channels.Log, next channels.Release) *channels.Log {
+	return &channels.Log{Channel: log.Channel, Entries: append(slices.Clip(log.Entries), log.Next(channels.Entry{Action: channels.Publish, Release: next}))}
 }
 
 // without returns the versions that are in no set and not in the range.
@@ -151,11 +152,11 @@ func (g gate) strands() (warnings []string, err error) {
 		return nil, nil
 	}
 	versions := Installed(g.log, g.fleet)
-	after, err := StrandedBy(g.log, g.release, g.keys, versions)
+	after, err := Strands(Then(g.log, g.release), versions, Lacks(g.keys))
 	if err != nil || len(after.Manifest)+len(after.Server) == 0 {
 		return nil, err
 	}
-	before, err := stranded(g.log, g.keys, versions)
+	before, err := Strands(g.log, versions, Lacks(g.keys))
 	if err != nil {
 		return nil, err
 	}
@@ -166,7 +167,7 @@ func (g gate) strands() (warnings []string, err error) {
 	if left := without(server, nil, g.strand); len(left) > 0 && (g.fleet == nil || g.count(left) > 0) {
 		return nil, g.refuseStranding(left, versions, "")
 	}
-	if left := without(static, nil, g.strand); len(left) > 0 && g.policy.ReadsManifest {
+	if left := without(static, nil, g.strand); len(left) > 0 && (g.policy.ReadsManifest || g.policy.Rings) {
 		return nil, g.refuseStranding(left, versions, " from latest.json, where watersheds don't hold")
 	}
 	for _, w := range []struct {

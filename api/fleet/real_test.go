@@ -14,5 +14,6 @@ func TestReal(t *testing.T) {
 		"a rollout halts itself":  testHaltsItself,
 		"a release never starts":  testNeverStarts,
 		"a release installs late": testInstallsLate,
+		"a sampled adoption":      testSampledAdoption,
 	})
 }

@@ -185,10 +185,10 @@ func TestShortWay(t *testing.T) {
 				Msg, Request, Method, Route, Address string
 				Status                               int
 				Bytes                                *int64
-				TookMs                               float64 `json:"took_ms"`
+				TookMs                               *float64 `json:"took_ms"` // 0 below a microsecond
 			}
 			apitest.ReadJSON(t, []byte(text), &l)
-			if l.Msg == "request" && l.Method == "HEAD" && l.Route == "/updates/*" && len(l.Request) == 16 && l.Address == "127.0.0.1" && l.Bytes != nil && *l.Bytes == 0 && l.TookMs > 0 {
+			if l.Msg == "request" && l.Method == "HEAD" && l.Route == "/updates/*" && len(l.Request) == 16 && l.Address == "127.0.0.1" && l.Bytes != nil && *l.Bytes == 0 && l.TookMs != nil {
 				lines[l.Request]++
 			}
 		}

@@ -33,7 +33,7 @@ func TestPlansComeTrue(t *testing.T) {
 	fleets := 12
 	switch {
 	case os.Getenv("TSMON_TEST_LONG") == "1":
-		fleets = 400
+		fleets = 150
 	case testing.Short():
 		fleets = 4
 	}

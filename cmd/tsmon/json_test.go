@@ -11,6 +11,7 @@ import (
 	"tsmon/cmd/tsmon/cli"
 	"tsmon/cmd/tsmon/config"
 	"tsmon/cmd/tsmon/doctor"
+	"tsmon/cmd/tsmon/keys"
 	"tsmon/cmd/tsmon/releasing"
 	"tsmon/cmd/tsmon/scaffold"
 	"tsmon/cmd/tsmon/serving"
@@ -19,6 +20,7 @@ import (
 	"tsmon/manifest/updater"
 	"tsmon/release"
 	"tsmon/release/bundle"
+	"tsmon/release/rotation"
 	"tsmon/store/record"
 )
 
@@ -30,7 +32,7 @@ func TestJSONDocument(t *testing.T) {
 	}
 	document := string(data)
 	for _, printed := range []any{
-		releasing.Key{}, bundle.Signed{}, release.Plan{}, release.Reach{}, release.Stored{}, release.Record{}, releasing.ListedRelease{}, releasing.ShownRelease{}, release.StageReport{}, release.Staged{}, release.StagedBundle{}, release.Discarded{},
+		keys.Key{}, rotation.Plan{}, rotation.Key{}, rotation.Channel{}, rotation.Lost{}, release.Stranded{}, rotation.Step{}, bundle.Signed{}, release.Plan{}, release.Reach{}, release.Stored{}, release.Record{}, releasing.ListedRelease{}, releasing.ShownRelease{}, release.StageReport{}, release.Staged{}, release.StagedBundle{}, release.Discarded{},
 		releasing.ChannelState{}, releasing.LogRow{}, release.VerifyReport{}, release.Finding{}, releasing.Validation{}, manifest.Problem{}, manifest.Change{},
 		releasing.CheckReport{}, releasing.CheckAttempt{}, manifest.Offer{}, manifest.Platform{}, updater.Event{}, updater.EventData{}, cli.Failure{},
 		admin.CreatedTenant{}, record.Tenant{}, record.Settings{}, admin.ImportedContent{}, admin.UserToken{}, admin.ListedUser{}, admin.WrittenSeries{}, serving.RotatedKey{}, record.Audit{}, serving.DemoFile{}, serving.Secrets{},

@@ -26,6 +26,7 @@ func TestKeysAreNotShown(t *testing.T) {
 		"cut _PATH":        {"TAURI_SIGNING_PRIVATE_KEY_PATH=" + payload[:150], []string{"keys", "show"}},
 		"cut":              {"TAURI_SIGNING_PRIVATE_KEY=" + payload[:150], []string{"keys", "show"}},
 		"argument":         {"", []string{"keys", "show", payload}},
+		"as the new key":   {"", []string{"keys", "rotate", "--to", payload}},
 		"as a trusted key": {"TSMON_TRUSTED_KEYS=" + payload, []string{"keys", "show"}},
 		"as a public key":  {"", []string{"update", "check", "--endpoint", "http://127.0.0.1:1", "--current", "1.0.0", "--public-key", payload}},
 	} {

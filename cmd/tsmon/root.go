@@ -12,6 +12,7 @@ import (
 	"tsmon/cmd/tsmon/admin"
 	"tsmon/cmd/tsmon/cli"
 	"tsmon/cmd/tsmon/config"
+	"tsmon/cmd/tsmon/keys"
 	"tsmon/cmd/tsmon/releasing"
 	"tsmon/cmd/tsmon/serving"
 	"tsmon/cmd/tsmon/setup"
@@ -53,7 +54,7 @@ Environment:
 
 func rootCommand(app *cli.App) *cobra.Command {
 	root := cli.Group("tsmon", "Release a Tauri desktop application and serve its updates",
-		setup.InitCommand(app), releasing.KeysCommand(app), releasing.ReleaseCommand(app, staging.StageCommand(app), staging.DiscardCommand(app)), releasing.ManifestCommand(app),
+		setup.InitCommand(app), keys.Command(app), releasing.ReleaseCommand(app, staging.StageCommand(app), staging.DiscardCommand(app)), releasing.ManifestCommand(app),
 		releasing.ChannelCommand(app), releasing.UpdateCommand(app), serving.Command(app),
 		admin.TenantCommand(app), admin.UserCommand(app), admin.SeriesCommand(app), setup.DoctorCommand(app), setup.ConfigCommand(app), versionCommand(app), manCommand())
 	root.Long = rootHelp

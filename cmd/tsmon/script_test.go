@@ -48,7 +48,11 @@ import (
 //	                            name only
 //	json FILE PATH [VALUE]      compare a member, such as 0.offer.url; -1 is the
 //	                            last element, len the length; ! json: it is absent
-//	serve                       start tsmon serve, set TSMON_PUBLIC_URL
+//	serve                       start tsmon serve, set TSMON_PUBLIC_URL; a second time,
+//	                            stop it first and start it at the same address
+//	member FILE PATH TO         write the text of a member into a file
+//	obey FILE PATH [DIR]        run the command line that a member holds, with DIR in
+//	                            place of the word DIR
 //	web DIR                     serve files at $WEB; /status/N answers with that
 //	                            status, /stall/… begins and never ends; the file
 //	                            requests lists the requests
@@ -114,6 +118,8 @@ var scriptCommands = map[string]func(*testscript.TestScript, bool, []string){
 	"interrupt": positive(2, scriptInterrupt),
 	"bundles":   positive(2, scriptBundles),
 	"json":      scriptJSON,
+	"member":    positive(3, scriptMember),
+	"obey":      positive(2, scriptObey),
 	"serve":     positive(0, scriptServe),
 	"web":       positive(1, scriptWeb),
 	"snapshot":  positive(0, scriptSnapshot),
@@ -145,6 +151,8 @@ type script struct {
 	t      testscript.T
 	server *servertest.MinIO // nil on a directory
 	before map[string]string // what snapshot saw
+	serves *exec.Cmd         // tsmon serve, nil if it was not started
+	listen string            // its address
 }
 
 type scriptKey struct{}
@@ -299,8 +307,21 @@ func scriptJSON(ts *testscript.TestScript, neg bool, args []string) {
 	if len(args) < 2 || len(args) > 3 || neg && len(args) == 3 {
 		ts.Fatalf("wrong arguments; see TestScripts")
 	}
+	got, found := memberOf(ts, args[0], args[1])
+	switch {
+	case neg && found:
+		ts.Fatalf("%s has %s: %s", args[0], args[1], got)
+	case !neg && !found:
+		ts.Fatalf("%s has no %s", args[0], args[1])
+	case len(args) == 3 && got != args[2]:
+		ts.Fatalf("%s is %s, want %s", args[1], got, args[2])
+	}
+}
+
+// memberOf finds a member in a file, which may hold a value a line.
+func memberOf(ts *testscript.TestScript, file, path string) (text string, found bool) {
 	var documents []any
-	dec := json.NewDecoder(strings.NewReader(ts.ReadFile(args[0])))
+	dec := json.NewDecoder(strings.NewReader(ts.ReadFile(file)))
 	dec.UseNumber()
 	for {
 		var v any
@@ -315,15 +336,30 @@ func scriptJSON(ts *testscript.TestScript, neg bool, args []string) {
 	if len(documents) == 1 {
 		value = documents[0]
 	}
-	got, found := member(value, strings.Split(args[1], "."))
-	switch {
-	case neg && found:
-		ts.Fatalf("%s has %s: %s", args[0], args[1], got)
-	case !neg && !found:
+	return member(value, strings.Split(path, "."))
+}
+
+func scriptMember(ts *testscript.TestScript, args []string) {
+	text, found := memberOf(ts, args[0], args[1])
+	if !found {
 		ts.Fatalf("%s has no %s", args[0], args[1])
-	case len(args) == 3 && got != args[2]:
-		ts.Fatalf("%s is %s, want %s", args[1], got, args[2])
 	}
+	ts.Check(os.WriteFile(ts.MkAbs(args[2]), []byte(text+"\n"), 0o644))
+}
+
+func scriptObey(ts *testscript.TestScript, args []string) {
+	line, found := memberOf(ts, args[0], args[1])
+	words := strings.Fields(line)
+	if !found || len(words) < 2 {
+		ts.Fatalf("%s has no command line %s", args[0], args[1])
+	}
+	ts.Logf("> %s", line)
+	for i, word := range words {
+		if word == "DIR" && len(args) > 2 {
+			words[i] = args[2]
+		}
+	}
+	ts.Check(ts.Exec(words[0], words[1:]...))
 }
 
 // member finds the value at a path, as text: strings as they are, everything
@@ -357,20 +393,20 @@ func member(value any, path []string) (text string, found bool) {
 }
 
 func scriptServe(ts *testscript.TestScript, _ []string) {
-	cmd := beside(ts, "tsmon", "serve", "--listen", "127.0.0.1:0")
+	own := scriptOf(ts)
+	own.stopServing()
+	if own.listen == "" {
+		own.listen = "127.0.0.1:0"
+		ts.Defer(own.stopServing)
+	}
+	own.serves = beside(ts, "tsmon", "serve", "--listen", own.listen)
 	// Its address is not known yet: it shows what the manifests say.
-	cmd.Env = append(cmd.Env, "TSMON_REFRESH=10ms", "TSMON_MQTT_LISTEN=127.0.0.1:0", "TSMON_PUBLIC_URL=")
-	stderr, err := cmd.StderrPipe()
+	own.serves.Env = append(own.serves.Env, "TSMON_REFRESH=10ms", "TSMON_MQTT_LISTEN=127.0.0.1:0", "TSMON_PUBLIC_URL=")
+	stderr, err := own.serves.StderrPipe()
 	ts.Check(err)
-	ts.Check(cmd.Start())
-	ts.Defer(func() {
-		_ = cmd.Process.Signal(syscall.SIGTERM)
-		if err := cmd.Wait(); err != nil {
-			scriptOf(ts).t.Fatal("tsmon serve: ", err)
-		}
-	})
+	ts.Check(own.serves.Start())
 	lines := bufio.NewReader(stderr)
-	silent := time.AfterFunc(20*time.Second, func() { _ = cmd.Process.Kill() })
+	silent := time.AfterFunc(20*time.Second, func() { _ = own.serves.Process.Kill() })
 	first, _ := lines.ReadString('\n')
 	silent.Stop()
 	address, ok := strings.CutPrefix(strings.TrimSpace(first), "serving ")
@@ -378,7 +414,21 @@ func scriptServe(ts *testscript.TestScript, _ []string) {
 		ts.Fatalf("tsmon serve says %q", first)
 	}
 	go io.Copy(io.Discard, lines) // ends with the process
+	own.listen = strings.Trim(strings.TrimPrefix(address, "http:"), "/")
 	ts.Setenv("TSMON_PUBLIC_URL", address+"updates")
+}
+
+// stopServing ends the script's tsmon serve, which then writes what it knows.
+func (s *script) stopServing() {
+	if s.serves == nil {
+		return
+	}
+	_ = s.serves.Process.Signal(syscall.SIGTERM)
+	err := s.serves.Wait()
+	s.serves = nil
+	if err != nil {
+		s.t.Fatal("tsmon serve: ", err)
+	}
 }
 
 func scriptWeb(ts *testscript.TestScript, args []string) {

@@ -21,7 +21,8 @@ type Installs interface {
 
 	// Progress counts the clients of a channel by their outcome with a release, if
 	// that was seen since a time. A download before decided, when the release was
-	// last decided on, does not make a client Kept: it has yet to try again. The cost
+	// last decided on, does not make a client Kept: it has yet to try again. Of a
+	// release with a sample it counts those clients. The cost
 	// is that of the clients seen since then.
 	Progress(ctx context.Context, channel, version string, since, decided time.Time) (Progress, error)
 
@@ -118,7 +119,7 @@ type ClientCount struct {
 }
 
 // Estimate returns how many clients there are, in and out of the sample.
-func (c ClientCount) Estimate() int { return c.Clients << c.Level }
+func (c ClientCount) Estimate() int { return c.Level.Estimate(c.Clients) }
 
 // Progress counts clients by their outcome with a release. Each client counts once,
 // as the first of these that was seen in the period:

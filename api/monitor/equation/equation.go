@@ -3,12 +3,16 @@
 //
 // The syntax is JavaScript's, lowest precedence first:
 //
+//	c ? x : y           y if c is 0, else x; right-associative
+//	x || y              x, or y if x is 0
+//	x && y              0 if x is 0, else y
 //	== != === !==       1 if true, else 0; === is ==, !== is !=
 //	< <= > >=           1 if true, else 0
 //	+ -
 //	* / %               % has the sign of its left side
-//	-x +x
-//	x^y                 or x**y; right-associative: 2^3^2 is 2^9, -2^2 is -4
+//	-x +x !x            !x is 1 if x is 0, else 0
+//	x^y                 or x**y; right-associative: 2^3^2 is 2^9, -2^2 is -4; a power
+//	                    that is a float64 is exact: 9^1.5 is 27
 //	12 1.5 .5 1e-3      a number
 //	caudal-1            a key
 //	max(x, y) (x)       a call, a group
@@ -35,7 +39,8 @@
 // After an operand no operand may start, so a -1 is always a difference.
 //
 // An equation has a value if all its operands have one, even those multiplied by 0, and
-// no intermediate result is infinite or not a number.
+// no intermediate result is infinite or not a number. What ?, || and && pass over is not
+// computed: b != 0 ? a / b : 0 has a value where b is 0.
 package equation
 
 import (
@@ -63,13 +68,26 @@ type Equation struct {
 }
 
 // step is one step of the evaluation in postfix order: an operation on the top of the
-// stack, or a value to push.
+// stack, a jump to a later step, or a value to push.
 type step struct {
 	binary  func(x, y float64) float64
 	unary   func(x float64) float64
 	operand int     // 1 + its index in keys
+	jump    jump    // to the step to
+	to      int     // its index, or that past the last
 	number  float64 // if all else is zero
 }
+
+// jump is when a step jumps, and whether it then keeps the top of the stack. Where it
+// does not jump it pops that.
+type jump uint8
+
+const (
+	always jump = iota + 1
+	popIfZero
+	keepIfZero
+	keepUnlessZero
+)
 
 // Parse parses an equation over the keys of varsTs. Its errors wrap ErrSyntax and,
 // except for bounds and invalid UTF-8, name the position in characters from 1, what was
@@ -111,13 +129,30 @@ func (e *Equation) Value(operand func(key string) (value float64, ok bool)) (val
 		}
 		values = append(values, v)
 	}
-	for _, s := range e.steps {
-		stack = s.run(stack, values)
+	for i := 0; i < len(e.steps); {
+		if e.steps[i].jump != 0 {
+			i, stack = e.steps[i].leap(i, stack)
+			continue
+		}
+		stack = e.steps[i].run(stack, values)
 		if last := stack[len(stack)-1]; math.IsNaN(last) || math.IsInf(last, 0) {
 			return 0, false
 		}
+		i++
 	}
 	return stack[0] + 0, true // turns -0 into 0
+}
+
+// leap returns the index of the step after the one at i, which is a jump.
+func (s step) leap(i int, stack []float64) (next int, rest []float64) {
+	last := len(stack) - 1
+	switch zero := stack[last] == 0; {
+	case s.jump == always, s.jump == keepIfZero && zero, s.jump == keepUnlessZero && !zero:
+		return s.to, stack
+	case s.jump == popIfZero && zero:
+		return s.to, stack[:last]
+	}
+	return i + 1, stack[:last]
 }
 
 func (s step) run(stack, values []float64) []float64 {

@@ -46,6 +46,12 @@ func TestValue(t *testing.T) {
 		{"1 < 2", 1}, {"2 < 1", 0}, {"2 <= 2", 1}, {"2 > 2", 0}, {"2 >= 2", 1}, {"a == 2", 1}, {"a === 2", 1}, {"a != 2", 0}, {"a !== 3", 1}, {"0 == -0", 1}, {"0.1 + 0.2 == 0.3", 0},
 		{"a + b > c - 1", 1}, {"a + b > c", 0}, {"(a > 1) + (b > 1) * 10", 11}, {"(a > b) * c", 0},
 		{"3 > 2 > 1", 0}, {"1 < 2 < 3", 1}, {"3 == 1 < 2", 0}, {"1 == 3 > 2", 1}, {"2 > 1 == 1", 1}, {"5 == 5 == 1", 1}, {"5 != 5 == 0", 1}, {"a < -1", 0}, {"a<-1==0", 1},
+		{"a && b", 3}, {"zero && b", 0}, {"a || b", 2}, {"zero || b", 3}, {"zero || zero", 0}, {"!a", 0}, {"!zero", 1}, {"!!a", 1}, {"!-a", 0}, {"-!zero", -1}, {"!zero ^ 2", 1}, {"!a == 0", 1}, {"! a + 1", 1},
+		{"a > 1 && b > 1", 1}, {"a > 1 && b < 1", 0}, {"a < 1 || b > 1", 1}, {"1 || 0 && 0", 1}, {"(1 || 0) && 0", 0}, {"0 && 1 || 4", 4}, {"1 && 2 && 3", 3}, {"0 || 0 || 3", 3}, {"1 + (a < b && b < c) * 10", 11}, {"max(a && 0, zero || 7)", 7},
+		{"a ? b : c", 3}, {"zero ? b : c", 5}, {"a < b ? a : b", 2}, {"zero || zero ? 1 : 2", 2}, {"zero ? 1 : a ? 20 : 30", 20}, {"zero ? 1 : zero ? 20 : 30", 30}, {"a ? zero ? 1 : 2 : 3", 2}, {"a ? b : c + 10", 3}, {"(a ? b : c) + 10", 13}, {"a?b:c", 3},
+		{"max(a ? 1 : 2, zero ? 1 : 2)", 2}, {"-(zero ? 1 : 2)", -2}, {"a ? -b : !c", -3}, {"(n < 0 ? -n : n) ^ 2", 56.25}, {"n ? zero : 1", 0},
+		{"zero != 0 ? a / zero : -1", -1}, {"zero == 0 || a / zero > 1", 1}, {"zero && a / zero", 0}, {"a ? 1 : 1 / 0", 1},
+		{"9 ^ 1.5", 27}, {"27 ^ (1/3)", 3}, {"floor(9 ^ 1.5)", 27}, {"pow(0.1, 2) == 0.1 * 0.1", 1}, {"10 ** -3 == 0.001", 1}, {"2 ^ -1074", 0x1p-1074}, {"(-3) ^ 33", -5559060566555523},
 		{"abs(n)", 7.5}, {"sqrt(16)", 4}, {"min(3)", 3}, {"max(1, 9, 4)", 9}, {"min(c, b, a, 8)", 2}, {"pow(a, b)", 8}, {"floor(n)", -8}, {"ceil(n)", -7}, {"floor(2.9)", 2}, {"ceil(2.1)", 3},
 		{"Math.abs(-1)", 1}, {"Math.max(a, Math.min(b, c))", 3}, {"Math.pow(2, 3) ^ 2", 64}, {"2 ^ sqrt(9)", 8}, {"-abs(-3)", -3}, {"sqrt (16)", 4}, {"sqrt\t(\n16\n)", 4}, {"max(a < b, 0)", 1}, {"pow(-2, 2)", 4},
 		{"round(2.5)", 3}, {"round(-2.5)", -2}, {"round(-2.51)", -3}, {"round(0.49999999999999994)", 0}, {"round(4503599627370497)", 4503599627370497}, {"round(1e300)", 1e300}, {"round(-0.5)", 0},
@@ -63,6 +69,7 @@ func TestValueIsFinite(t *testing.T) {
 	for _, text := range []string{
 		"1 / 0", "a / zero", "a / -zero", "0 / 0", "a % zero", "a % 0", "1 / (a - 2)", "0 ^ -1", "0 * (1 / 0)", "1 / (1 / 0)", "1 / 0 > 1", "a == 0 / 0", "min(1, 1 / 0)", "max(0 / 0, 1)", "(0 / 0) ^ 0", "pow(1, 1 / 0)",
 		"sqrt(-1)", "(-8) ^ (1 / 3)", "huge * a", "huge + huge", "-huge - huge", "huge * a < 1", "huge ^ 2 * 0", "1e308 * 10", "pow(10, 400)", "infinite", "-infinite", "nan", "nan * 0", "1 / infinite", "nan == nan", "infinite > 1",
+		"a ? 1 / 0 : 1", "zero ? 1 : 1 / 0", "1 / 0 ? 1 : 2", "1 / 0 || 1", "zero || 1 / 0", "a && 1 / 0", "!(0 / 0)",
 	} {
 		if got, ok := parse(t, text, values.keys()...).Value(values.get); ok || got != 0 {
 			t.Errorf("%q is %v, %v, want none", text, got, ok)
@@ -72,7 +79,7 @@ func TestValueIsFinite(t *testing.T) {
 
 // Every operand that is used is needed, and no other is asked for.
 func TestMissingOperand(t *testing.T) {
-	for _, text := range []string{"gone", "a + gone", "gone * 0", "0 * gone", "gone == gone", "gone > 1", "(1 > 0) + 0 * gone", "max(a, gone)", "gone ^ 0", "a / 0 + gone"} {
+	for _, text := range []string{"gone", "a + gone", "gone * 0", "0 * gone", "gone == gone", "gone > 1", "(1 > 0) + 0 * gone", "max(a, gone)", "gone ^ 0", "a / 0 + gone", "a || gone", "0 && gone", "a ? a : gone", "!gone"} {
 		e := parse(t, text, "a", "gone", "unused")
 		if got, ok := e.Value(operands{"a": 1, "unused": 2}.get); ok || got != 0 {
 			t.Errorf("%q is %v, %v, want none", text, got, ok)
@@ -131,6 +138,11 @@ func TestKeysAreArbitraryText(t *testing.T) {
 		{"a b + a", operands{"a": 1, "a b": 10}, 11},
 		{"a b c", operands{"a": 1, "a b": 10, "a b c": 100, "a b d": 1000, "a bc": 1000}, 100},
 		{"a b + c", operands{"a b": 10, "c": 1, "a b + d": 100, "a": 1000}, 11},
+		// the signs of conditions
+		{"!a + !b", operands{"!a": 10, "b": 0}, 11},
+		{"a?1:2", operands{"a?1:2": 10, "a": 1}, 10},
+		{"a?b:c ? 1 : 2", operands{"a?b:c": 0, "a": 1, "b": 5, "c": 6}, 2},
+		{"a && b && c", operands{"a && b": 10, "c": 3}, 3},
 		// not the beginning of a word or number
 		{"a-12", operands{"a": 5, "a-1": 10}, -7},
 		{"a-1.5", operands{"a": 5, "a-1": 10}, 3.5},

@@ -61,9 +61,21 @@ func TestParseRefuses(t *testing.T) {
 		{"a =", "character 3: a comparison is written ==, not ="},
 		{"a <> 1", `character 4: expected an operand, found ">"`},
 		{"a ! b", `character 3: expected an operator, found "!"`},
-		{"!a", `character 1: expected an operand, found "!"`},
-		{"a && b", `character 3: expected an operator, found "&& b"`},
-		{"a ? b : 1", "character 3: expected an operator"},
+		{"!", "character 2: expected an operand, found the end"},
+		{"!= a", "character 2: a comparison is written ==, not ="},
+		{"a !b", `character 3: expected an operator, found "!"`},
+		{"a & b", "character 3: and is written &&, or is written ||"},
+		{"a | b", "character 3: and is written &&, or is written ||"},
+		{"a && && b", "character 6: and is written &&"},
+		{"a &&& b", "character 5: and is written &&"},
+		{"a ||", "character 5: expected an operand, found the end"},
+		{"a ?", "character 4: expected an operand, found the end"},
+		{"a ? b", `character 6: expected an operator or ":", found the end`},
+		{"a ? b : ", "character 9: expected an operand, found the end"},
+		{"a ? : b", `character 5: expected an operand, found ":"`},
+		{"a : b", `character 3: expected an operator, found ":"`},
+		{"(a ? b) : 1", `character 7: expected an operator or ":", found ")"`},
+		{"a ?? b", `character 4: expected an operand, found "?"`},
 		{"a; b", `character 2: expected an operator, found "; b"`},
 		{"a − 1", `found "− 1"`},
 		{"`a`", "character 1: expected an operand"},
@@ -81,6 +93,7 @@ func TestParseRefuses(t *testing.T) {
 		{repeat("abs(", 65) + "a" + repeat(")", 65), "nested more than 64 deep"},
 		{repeat("max(1,-2^(", 17) + "a" + repeat("))", 17), "nested more than 64 deep"},
 		{repeat("(", 4096), "nested more than 64 deep"}, {repeat("-", 4096), "nested more than 64 deep"}, {repeat("abs(", 1024), "nested more than 64 deep"},
+		{repeat("1?", 65) + "1" + repeat(":1", 65), "nested more than 64 deep"}, {repeat("1?1:", 65) + "1", "nested more than 64 deep"}, {repeat("!", 65) + "1", "nested more than 64 deep"},
 		{repeat(")", 4096), `character 1: expected an operand, found ")"`},
 		{repeat(" ", 4096), "character 4097: expected an operand"},
 		{repeat("a+", 2048), "character 4097: expected an operand"},
@@ -108,6 +121,7 @@ func TestParseAtItsBounds(t *testing.T) {
 		{repeat("-", 63) + "a", -1},
 		{repeat("1^", 64) + "a", 1},
 		{repeat("abs(", 64) + "a" + repeat(")", 64), 1},
+		{repeat("0?1:", 64) + "a", 1}, {repeat("1?", 64) + "a" + repeat(":0", 64), 1}, {repeat("!", 64) + "a", 1}, {repeat("0||", 1365) + "a", 1}, {repeat("1&&", 1365) + "a", 1},
 		{repeat("max(1,-2^(", 16) + "a" + repeat("))", 16), 1},
 		{repeat("(1)+-", 800) + "a", -799},
 		{repeat("a+", 2047) + "a", 2048},
@@ -141,7 +155,7 @@ func manyKeys() (text string, keys []string) {
 }
 
 func FuzzParse(f *testing.F) {
-	for _, text := range []string{"a + b * -2 ^ (c - 1.5e3) % .5", "max(a, b, 2) >= Math.round(c) == 1", "caudal-1 - caudal", "2*x^2", "1 < 2 !== 3", "p12", "a b", "((", "--", "1,5", "ñ\u00a0+\xff", "2e+5"} {
+	for _, text := range []string{"a + b * -2 ^ (c - 1.5e3) % .5", "max(a, b, 2) >= Math.round(c) == 1", "caudal-1 - caudal", "2*x^2", "1 < 2 !== 3", "p12", "a b", "((", "--", "1,5", "ñ\u00a0+\xff", "2e+5", "a && !b || c ? a : b ? 1 : -c"} {
 		f.Add(text, "a|b|c|caudal-1|caudal|2|x|max|p1| a b |ñ|2e|\xc3")
 	}
 	f.Fuzz(func(t *testing.T, text, joined string) {

@@ -4,12 +4,13 @@ import (
 	"math"
 	"slices"
 	"strconv"
-	"strings"
 )
 
 // The precedences of binary operators.
 const (
-	equality = iota
+	either = iota
+	both
+	equality
 	relation
 	sum
 	product
@@ -19,11 +20,13 @@ const (
 type operator struct {
 	sign       string
 	precedence int
-	apply      func(x, y float64) float64
+	apply      func(x, y float64) float64 // nil: the operator is both or either
 }
 
 // operators lists an operator before any that is its prefix.
 var operators = []operator{
+	{"||", either, nil},
+	{"&&", both, nil},
 	{"===", equality, equal},
 	{"!==", equality, unequal},
 	{"==", equality, equal},
@@ -34,11 +37,11 @@ var operators = []operator{
 	{">", relation, truth(func(x, y float64) bool { return x > y })},
 	{"+", sum, func(x, y float64) float64 { return x + y }},
 	{"-", sum, func(x, y float64) float64 { return x - y }},
-	{"**", power, math.Pow},
+	{"**", power, raise},
 	{"*", product, func(x, y float64) float64 { return x * y }},
 	{"/", product, func(x, y float64) float64 { return x / y }},
 	{"%", product, math.Mod},
-	{"^", power, math.Pow},
+	{"^", power, raise},
 }
 
 // function has one argument, or folds a binary operation over its arguments.
@@ -54,7 +57,7 @@ var functions = map[string]function{
 	"round": {unary: round, count: 1},
 	"floor": {unary: math.Floor, count: 1},
 	"ceil":  {unary: math.Ceil, count: 1},
-	"pow":   {binary: math.Pow, count: 2},
+	"pow":   {binary: raise, count: 2},
 	"min":   {binary: math.Min},
 	"max":   {binary: math.Max},
 }
@@ -84,6 +87,8 @@ func round(x float64) float64 {
 
 func negate(x float64) float64 { return -x }
 
+func not(x float64) float64 { return equal(x, 0) }
+
 // parser parses by recursive descent. Each method that returns an error parses one
 // production and appends its steps.
 type parser struct {
@@ -94,11 +99,37 @@ type parser struct {
 	result *Equation
 }
 
-func (p *parser) emit(s step) {
+// emit appends a step, and returns its index.
+func (p *parser) emit(s step) int {
 	p.result.steps = append(p.result.steps, s)
+	return len(p.result.steps) - 1
 }
 
-func (p *parser) expression() error { return p.operation(equality) }
+// land makes a jump end at the next step.
+func (p *parser) land(jump int) {
+	p.result.steps[jump].to = len(p.result.steps)
+}
+
+// expression parses a choice, or what may be its condition.
+func (p *parser) expression() error {
+	if err := p.operation(either); err != nil || !p.take("?") {
+		return err
+	}
+	unless := p.emit(step{jump: popIfZero})
+	if err := p.nested(p.expression); err != nil {
+		return err
+	}
+	if !p.take(":") {
+		return p.unexpected(`an operator or ":"`)
+	}
+	over := p.emit(step{jump: always})
+	p.land(unless)
+	if err := p.nested(p.expression); err != nil {
+		return err
+	}
+	p.land(over)
+	return nil
+}
 
 // operation parses left-associative operators of a precedence and their operands.
 func (p *parser) operation(precedence int) error {
@@ -113,10 +144,21 @@ func (p *parser) operation(precedence int) error {
 		if !ok {
 			return nil
 		}
+		over := -1
+		switch precedence {
+		case both:
+			over = p.emit(step{jump: keepIfZero})
+		case either:
+			over = p.emit(step{jump: keepUnlessZero})
+		}
 		if err := p.operation(precedence + 1); err != nil {
 			return err
 		}
-		p.emit(step{binary: op.apply})
+		if over >= 0 {
+			p.land(over)
+		} else {
+			p.emit(step{binary: op.apply})
+		}
 	}
 }
 
@@ -131,19 +173,25 @@ func (p *parser) nested(part func() error) error {
 	return err
 }
 
+// signs are what may stand before an operand; + does nothing.
+var signs = map[byte]func(x float64) float64{'-': negate, '!': not, '+': nil}
+
 // signed parses a power after any number of signs.
 func (p *parser) signed() error {
 	p.space()
-	minus := strings.HasPrefix(p.rest(), "-")
-	if _, length := p.key(); length > 0 || !minus && !strings.HasPrefix(p.rest(), "+") {
+	if p.rest() == "" {
+		return p.power()
+	}
+	apply, isSign := signs[p.rest()[0]]
+	if _, length := p.key(); length > 0 || !isSign {
 		return p.power()
 	}
 	p.at++
 	if err := p.nested(p.signed); err != nil {
 		return err
 	}
-	if minus {
-		p.emit(step{unary: negate})
+	if apply != nil {
+		p.emit(step{unary: apply})
 	}
 	return nil
 }

@@ -135,6 +135,8 @@ func (p *parser) unexpected(expected string) error {
 	switch {
 	case strings.HasPrefix(rest, "="):
 		return p.errorAt(p.at, "a comparison is written ==, not =")
+	case strings.HasPrefix(rest, "&"), strings.HasPrefix(rest, "|"):
+		return p.errorAt(p.at, "and is written &&, or is written ||")
 	case strings.HasPrefix(rest, ",") && digits(rest[1:]) > 0:
 		return p.errorAt(p.at, "a decimal has a point, not a comma")
 	}
@@ -147,7 +149,7 @@ func (p *parser) found() string {
 	if rest == "" {
 		return "the end"
 	}
-	if n := strings.IndexAny(rest, "+-*/%^()<>=!,"); n >= 0 {
+	if n := strings.IndexAny(rest, "+-*/%^()<>=!,&|?:"); n >= 0 {
 		rest = strings.TrimSpace(rest[:max(n, 1)])
 	}
 	return quote(rest)

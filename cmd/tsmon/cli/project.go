@@ -27,6 +27,13 @@ func (a *App) Project(file string) (*tauri.Project, error) {
 	return tauri.Read(file)
 }
 
+// ReadsManifest reports whether the Tauri project below the current folder reads
+// latest.json. It is false where there is none.
+func (a *App) ReadsManifest(c *config.Config) bool {
+	project, err := a.Project("")
+	return err == nil && project.ReadsManifest(c.PublicURL)
+}
+
 // clientsTime bounds how long a move waits for the records of clients.
 const clientsTime = 5 * time.Second
 

@@ -65,15 +65,11 @@ func (a *App) Publisher(ctx context.Context, c *config.Config, p *Progress) (*re
 	if err != nil {
 		return nil, err
 	}
-	readsManifest := false
-	if keys.Spanned() { // else every application has every key
-		project, err := a.Project("")
-		readsManifest = err == nil && project.ReadsManifest(c.PublicURL)
-	}
+	readsManifest := keys.Spanned() && a.ReadsManifest(c) // else every application has every key
 	policies := map[string]release.Policy{}
 	for name, channel := range c.Channels {
 		policies[name] = release.Policy{Targets: channel.Targets, Prerelease: channel.Prerelease, Follows: channel.Follows, AllowUnbound: channel.AllowUnbound,
-			AllowDowngrades: channel.AllowDowngrades, ReadsManifest: readsManifest}
+			AllowDowngrades: channel.AllowDowngrades, ReadsManifest: readsManifest, Rings: channel.Rings}
 	}
 	publisher := &release.Publisher{Store: store, PublicURL: c.PublicURL, Keys: keys, Policies: policies, Who: a.Who(), Now: a.Now, Clients: a.Clients(c)}
 	if p != nil {

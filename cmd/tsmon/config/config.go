@@ -16,7 +16,7 @@
 //	windows_installer: msi                         # for clients that don't name their type
 //	channels:
 //	  stable: {targets: [windows-x86_64, darwin-x86_64, darwin-aarch64, linux-x86_64], allow_unbound: true}
-//	  lab:    {allow_downgrades: true}
+//	  lab:    {allow_downgrades: true, rings: true}
 //	  beta:   {follows: stable, prerelease: true, guard: {failures: 5%, networks: 1}}
 //	server:
 //	  listen: 127.0.0.1:8080
@@ -94,8 +94,11 @@ type Channel struct {
 	// AllowUnbound accepts signatures that name no version.
 	AllowUnbound bool `yaml:"allow_unbound"`
 	// AllowDowngrades says that the channel has applications with allowDowngrades.
-	AllowDowngrades bool  `yaml:"allow_downgrades"`
-	Guard           Guard `yaml:"guard"`
+	AllowDowngrades bool `yaml:"allow_downgrades"`
+	// Rings keeps a manifest for each hundredth of the clients, for rollouts to
+	// installations that ask no server.
+	Rings bool  `yaml:"rings"`
+	Guard Guard `yaml:"guard"`
 }
 
 // Guard says when the server halts a rollout of the channel. nil is the server's

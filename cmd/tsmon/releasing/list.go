@@ -63,7 +63,7 @@ func runReleaseList(ctx context.Context, app *cli.App) error {
 				texts = append(texts, log.Channel)
 			}
 			if head.Rollout != nil && head.Rollout.Version == v.Version {
-				share := release.ShareOf(head.Rollout)
+				share := release.ShareOf(head.Rollout, p.Policies[log.Channel].Rings)
 				listed.Rollouts[log.Channel] = share
 				texts = append(texts, log.Channel+" ("+percentText(share)+")")
 			}

@@ -58,6 +58,7 @@ func Suite(t *testing.T, open func(t *testing.T) record.Store) {
 		{"Permissions", permissions},
 		{"Empty", empty},
 		{"Audits", audits},
+		{"Writes", writes},
 		{"Clients", clientCounts},
 		{"Progress", outcomes},
 		{"LatestStands", latestStands},

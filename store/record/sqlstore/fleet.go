@@ -109,8 +109,8 @@ func (s Fleet) Progress(ctx context.Context, channel, version string, since, dec
 				FROM (SELECT *, greatest(failed, stuck) AS unwell
 					FROM (SELECT asked, running, failed, crashed, greatest(downloaded, installed) AS fetched,
 						CASE WHEN kept_from >= $4 AND coalesce(installed < kept_from, TRUE) THEN kept END AS stuck
-						FROM tsmon.tries WHERE channel = $1 AND version = $2`+recent+`) AS a) AS b) AS c) AS d
-		WHERE at >= $3`, channel, version, since.UnixMicro(), decided.UnixMicro())
+						FROM tsmon.tries WHERE channel = $1 AND version = $2 AND `+fmt.Sprintf(sampled, "$2", 5)+recent+`) AS a) AS b) AS c) AS d
+		WHERE at >= $3`, channel, version, since.UnixMicro(), decided.UnixMicro(), record.Level(0).Below())
 }
 
 // ForgetClients implements record.Installs, in several transactions, so that others

@@ -1,4 +1,5 @@
-package releasing
+// Package keys holds the commands for signing keys.
+package keys
 
 import (
 	"cmp"
@@ -17,9 +18,9 @@ import (
 	"tsmon/store/durable"
 )
 
-// KeysCommand returns `tsmon keys`.
-func KeysCommand(app *cli.App) *cobra.Command {
-	return cli.Group("keys", "Create and show signing keys", keysGenerateCommand(app), keysShowCommand(app))
+// Command returns `tsmon keys`.
+func Command(app *cli.App) *cobra.Command {
+	return cli.Group("keys", "Create, show and rotate signing keys", generateCommand(app), showCommand(app), rotateCommand(app))
 }
 
 // Key is what the keys commands print.
@@ -38,14 +39,14 @@ func reportKey(k signing.PublicKey) Key {
 	return Key{KeyID: k.ID(), PublicKey: k.String(), Pubkey: k.Tauri()}
 }
 
-type keysGenerateOptions struct {
+type generateOptions struct {
 	output     string
 	noPassword bool
 	force      bool
 }
 
-func keysGenerateCommand(app *cli.App) *cobra.Command {
-	var o keysGenerateOptions
+func generateCommand(app *cli.App) *cobra.Command {
+	var o generateOptions
 	cmd := &cobra.Command{
 		Use:   "generate",
 		Short: "Create a key pair in the Tauri CLI's format",
@@ -57,7 +58,7 @@ terminal. The line for tauri.conf.json goes to stdout.`,
   TAURI_SIGNING_PRIVATE_KEY_PASSWORD=… tsmon keys generate --output app.key
   tsmon keys generate --no-password --json`,
 		Args: cli.Args(0, 0, "no arguments; --output names the file"),
-		RunE: func(cmd *cobra.Command, _ []string) error { return runKeysGenerate(cmd.Context(), app, o) },
+		RunE: func(cmd *cobra.Command, _ []string) error { return runGenerate(cmd.Context(), app, o) },
 	}
 	cmd.Flags().StringVarP(&o.output, "output", "o", "tsmon.key", "write the private key to `FILE`, the public one to FILE.pub")
 	cmd.Flags().BoolVar(&o.noPassword, "no-password", false, "encrypt with an empty password, as the Tauri CLI does without one")
@@ -65,7 +66,7 @@ terminal. The line for tauri.conf.json goes to stdout.`,
 	return cmd
 }
 
-func runKeysGenerate(ctx context.Context, app *cli.App, o keysGenerateOptions) error {
+func runGenerate(ctx context.Context, app *cli.App, o generateOptions) error {
 	if err := checkVacant(o); err != nil {
 		return err
 	}
@@ -120,7 +121,7 @@ func interactive(app *cli.App) bool {
 }
 
 // checkVacant refuses to replace either file without --force.
-func checkVacant(o keysGenerateOptions) error {
+func checkVacant(o generateOptions) error {
 	for _, path := range []string{o.output, o.output + ".pub"} {
 		if _, err := os.Lstat(path); err == nil && !o.force {
 			return cli.WithHint(cli.Usagef("%s exists", path), "name another file with --output; --force replaces it, and with it the key that installed applications trust")
@@ -131,7 +132,7 @@ func checkVacant(o keysGenerateOptions) error {
 
 // writeKeyPair writes the private key first. A missing folder is created for its
 // owner alone.
-func writeKeyPair(o keysGenerateOptions, private, public string) error {
+func writeKeyPair(o generateOptions, private, public string) error {
 	if err := os.MkdirAll(filepath.Dir(o.output), 0o700); err != nil {
 		return err
 	}
@@ -141,7 +142,7 @@ func writeKeyPair(o keysGenerateOptions, private, public string) error {
 	return durable.Replace(o.output+".pub", 0o644, []byte(public))
 }
 
-func keysShowCommand(app *cli.App) *cobra.Command {
+func showCommand(app *cli.App) *cobra.Command {
 	var file string
 	cmd := &cobra.Command{
 		Use:   "show [KEY…]",
@@ -153,13 +154,13 @@ environment and the trusted keys.`,
 		Example: `  tsmon keys show ~/.tauri/app.key.pub
   tsmon keys show --key ~/.tauri/app.key
   tsmon keys show RWRC+sAtu3Ij2SAENippEc3ou4a5ZGC7BVgi2Ld+chrr+pL7chP3/7gD`,
-		RunE: func(cmd *cobra.Command, args []string) error { return runKeysShow(cmd.Context(), app, args, file) },
+		RunE: func(cmd *cobra.Command, args []string) error { return runShow(cmd.Context(), app, args, file) },
 	}
 	cmd.Flags().StringVar(&file, "key", "", "private key `FILE`, even where the environment has another")
 	return cmd
 }
 
-func runKeysShow(ctx context.Context, app *cli.App, args []string, file string) error {
+func runShow(ctx context.Context, app *cli.App, args []string, file string) error {
 	c, err := app.Load()
 	if err != nil {
 		return err

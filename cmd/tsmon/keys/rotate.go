@@ -1,0 +1,157 @@
+package keys
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"tsmon/cmd/tsmon/cli"
+	"tsmon/release/rotation"
+	"tsmon/signing"
+)
+
+func rotateCommand(app *cli.App) *cobra.Command {
+	var to, bridge string
+	cmd := &cobra.Command{
+		Use:   "rotate --to FILE",
+		Short: "Plan how installed applications get from the key that signs now to a new one",
+		Long: `Plan the change to a new key. Nothing is changed. In the middle of a rotation the
+same command says where each channel stands, and what is next.
+
+A build of the application has one public key. So the way leads through a bridge, a
+release that the old key signs and that is built with the new key. Where clients ask
+tsmon serve, the bridge is a watershed that leads every older client over. Where they
+read latest.json, it stays what the channel shows, and the new key signs for another
+channel, which the bridge reads.
+
+Clients are counted where the records of tsmon serve are at hand. Whether the
+application reads latest.json is read from the Tauri project, if there is one below
+this folder.
+
+FILE is a public key file of the Tauri CLI or of minisign, or the key itself.`,
+		Example: `  tsmon keys generate --output new.key
+  tsmon keys rotate --to new.key.pub
+  tsmon keys rotate --to new.key.pub --bridge 2.0.0 --json`,
+		Args: cli.Args(0, 0, "no arguments; --to names the new public key"),
+		RunE: func(cmd *cobra.Command, _ []string) error { return runRotate(cmd.Context(), app, to, bridge) },
+	}
+	cmd.Flags().StringVar(&to, "to", "", "`FILE` of the new public key, or the key itself (required)")
+	cmd.Flags().StringVar(&bridge, "bridge", "", "`VERSION` of the bridge (default: the one in trusted_keys, else the next minor version)")
+	return cmd
+}
+
+func runRotate(ctx context.Context, app *cli.App, to, bridge string) error {
+	if to == "" {
+		return cli.WithHint(cli.Usagef("--to is missing"), "give --to FILE.pub; `tsmon keys generate --output FILE` makes a new pair")
+	}
+	key, err := newKey(to)
+	if err != nil {
+		return err
+	}
+	c, err := app.Load()
+	if err != nil {
+		return err
+	}
+	p, err := app.Publisher(ctx, c, nil)
+	if err != nil {
+		return err
+	}
+	reads := app.ReadsManifest(c)
+	for name, policy := range p.Policies {
+		policy.ReadsManifest = reads
+		p.Policies[name] = policy
+	}
+	plan, err := rotation.Make(ctx, p, key, bridge)
+	if err != nil {
+		return err
+	}
+	return app.Print(plan, func(w io.Writer) { printRotation(w, plan) })
+}
+
+// newKey reads a public key from a file or a text. The error does not show the text,
+// which may be secret.
+func newKey(arg string) (key signing.PublicKey, err error) {
+	text, err := cli.TextOrFile(arg)
+	if err != nil {
+		return key, err
+	}
+	if key, err = signing.ParsePublicKey(text); err != nil && text == arg && !keyText.MatchString(arg) {
+		_, missing := os.Stat(arg)
+		err = cmp.Or(missing, err)
+	}
+	if _, private := signing.ParsePrivateKey(text); private == nil {
+		err = cli.WithHint(err, "give the file of the public key; for FILE it is FILE.pub")
+	}
+	return key, err
+}
+
+// stateTexts are what the table says about a channel.
+var stateTexts = map[rotation.State]string{
+	rotation.Empty:   "shows nothing",
+	rotation.Bridge:  "needs the bridge",
+	rotation.Rolling: "rolls the bridge out",
+	rotation.Waiting: "stays at the bridge",
+	rotation.Ready:   "ready for the new key",
+	rotation.Done:    "signed by the new key",
+}
+
+func printRotation(w io.Writer, p *rotation.Plan) {
+	fmt.Fprintf(w, "from %s to %s; the bridge is %s\n\n", strings.Join(p.From, ", "), p.To, p.Bridge)
+	rows := [][]string{{"CHANNEL", "SHOWS", "SIGNED BY", "CLIENTS", "STATE", "STRANDED NOW", "AFTER THE BRIDGE"}}
+	for _, c := range p.Channels {
+		after := "–"
+		if c.AfterBridge != nil {
+			after = lostText(*c.AfterBridge, c.ReadsManifest)
+		}
+		rows = append(rows, []string{c.Channel, c.Version, strings.Join(c.SignedBy, ", "), countText(c.Clients), stateTexts[c.State], lostText(c.Stranded, c.ReadsManifest), after})
+	}
+	cli.Table(w, rows)
+	for i, s := range p.Next {
+		fmt.Fprintf(w, "\n%d. ", i+1)
+		if s.Channel != "" {
+			fmt.Fprintf(w, "%s: ", s.Channel)
+		}
+		fmt.Fprintln(w, s.Text)
+		for line := range strings.Lines(s.Write) {
+			fmt.Fprint(w, "     "+line)
+		}
+		if s.Write != "" {
+			fmt.Fprintln(w)
+		}
+		if s.Command != "" {
+			fmt.Fprintln(w, "     "+s.Command)
+		}
+	}
+}
+
+func countText(n *int) string {
+	if n == nil {
+		return "not known"
+	}
+	return strconv.Itoa(*n)
+}
+
+// lostText says whom the new key would strand.
+func lostText(l rotation.Lost, readsManifest bool) string {
+	versions, where := l.Server, ""
+	if readsManifest {
+		versions, where = l.Manifest, " on latest.json"
+	}
+	if len(versions) == 0 {
+		return "nobody"
+	}
+	text := versions[0]
+	if last := versions[len(versions)-1]; last != text {
+		text += " – " + last
+	}
+	if l.Clients != nil && !readsManifest {
+		text += fmt.Sprintf(", clients: %d", *l.Clients)
+	}
+	return text + where
+}

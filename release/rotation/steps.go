@@ -1,0 +1,214 @@
+package rotation
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"tsmon/channels"
+	"tsmon/release"
+	"tsmon/signing"
+)
+
+// steps lists what is left to do, in order.
+func (r *rotation) steps(configured bool) []Step {
+	g := &guide{r: r, list: []Step{}}
+	if !configured {
+		g.step("", "", "write into tsmon.yaml which versions have which key (TSMON_TRUSTED_KEYS takes the list, too)").Write = r.keysText()
+	}
+	order := r.order()
+	for _, part := range []func(*Channel){g.succeed, g.cross, g.wait, g.sign, g.end} {
+		for _, c := range order {
+			part(c)
+		}
+	}
+	return g.list
+}
+
+// order returns the channels in the order in which releases reach them: those that are
+// published to, those that are promoted to, those that follow.
+func (r *rotation) order() []*Channel {
+	rank := func(c *Channel) int {
+		switch head := c.log.Head(); {
+		case head == nil:
+			return 3
+		case c.policy.Follows != "":
+			return 2
+		case head.Action == channels.Promote:
+			return 1
+		}
+		return 0
+	}
+	var order []*Channel
+	for i := range r.channels {
+		order = append(order, &r.channels[i])
+	}
+	slices.SortStableFunc(order, func(a, b *Channel) int { return cmp.Compare(rank(a), rank(b)) })
+	return order
+}
+
+// keysText writes the keys as tsmon.yaml has them.
+func (r *rotation) keysText() string {
+	var text strings.Builder
+	text.WriteString("trusted_keys:")
+	for _, k := range r.keys {
+		if k.Span == (signing.Span{}) {
+			text.WriteString("\n  - " + k.PublicKey.String())
+			continue
+		}
+		text.WriteString("\n  - {key: " + k.PublicKey.String())
+		for _, bound := range []struct{ name, version string }{{"from", k.From}, {"until", k.Until}} {
+			if bound.version != "" {
+				text.WriteString(", " + bound.name + ": " + bound.version)
+			}
+		}
+		text.WriteString("}")
+	}
+	return text.String()
+}
+
+// findSuccessor names the channel for what the new key signs, where applications read
+// latest.json and a release of the new key would strand some: the channel's name with
+// the next number.
+func (r *rotation) findSuccessor(c *Channel) {
+	if !c.ReadsManifest || c.policy.Follows != "" || c.State != Bridge && c.State != Rolling && c.State != Waiting {
+		return
+	}
+	stem := strings.TrimRight(c.Channel, "0123456789")
+	number, err := strconv.Atoi(c.Channel[len(stem):])
+	if err != nil {
+		stem, number = c.Channel+"-", 1
+	}
+	if c.successor = stem + strconv.Itoa(number+1); channels.CheckName(c.successor) != nil {
+		c.successor = "next" // the name was too long
+	}
+}
+
+// find returns a configured channel, nil if there is none of that name.
+func (r *rotation) find(name string) *Channel {
+	if i := slices.IndexFunc(r.channels, func(c Channel) bool { return c.Channel == name }); i >= 0 {
+		return &r.channels[i]
+	}
+	return nil
+}
+
+// guide lists steps.
+type guide struct {
+	r    *rotation
+	list []Step
+	// source is a channel that shows the bridge by then, empty if none does.
+	source string
+}
+
+func (g *guide) step(channel, command, format string, args ...any) *Step {
+	g.list = append(g.list, Step{Channel: channel, Command: command, Text: fmt.Sprintf(format, args...)})
+	return &g.list[len(g.list)-1]
+}
+
+// succeed adds a channel where applications read latest.json.
+func (g *guide) succeed(c *Channel) {
+	if b := g.r.bridge.String(); g.source == "" && c.State != Rolling && c.log.Shown(b) && c.log.RolledBack(b) == nil {
+		g.source = c.Channel
+	}
+	if c.successor != "" && g.r.find(c.successor) == nil {
+		g.step(c.Channel, "", "add the channel %s to tsmon.yaml, with the settings of %s: its clients read latest.json, where watersheds don't hold, so that %s stays at %s, signed by %s, and what %s signs goes to %s",
+			c.successor, c.Channel, c.Channel, g.r.bridge, g.r.from.IDs(), g.r.to.ID(), c.successor)
+	}
+}
+
+// cross brings a channel to the bridge, unless it moves along with another.
+func (g *guide) cross(c *Channel) {
+	leader := g.r.find(c.policy.Follows)
+	switch {
+	case c.State != Bridge || leader != nil && (leader.State == Bridge || leader.State == Rolling):
+	case g.source != "":
+		g.step(c.Channel, "tsmon release promote --from "+g.source+" --to "+c.Channel+" "+g.r.bridge.String(), "give %s the bridge, too", c.Channel)
+	default:
+		g.source = c.Channel
+		endpoint, along := "", ""
+		if c.successor != "" {
+			endpoint = ", and reading " + c.successor + "/latest.json instead of " + c.Channel + "/latest.json"
+		}
+		for _, f := range g.r.channels {
+			if f.policy.Follows == c.Channel && f.State == Bridge {
+				along += "; " + f.Channel + " moves along"
+			}
+		}
+		g.step("", "", "build %s, the bridge, with the new key in tauri.conf.json%s", g.r.bridge, endpoint).Write = `"pubkey": "` + g.r.to.Tauri() + `"`
+		g.step(c.Channel, "tsmon release publish --channel "+c.Channel+" --version "+g.r.bridge.String()+" --watershed DIR",
+			"sign it with the private key of %s, as the last release of that key, and publish it%s", g.r.from.IDs(), along)
+	}
+}
+
+// wait says what a channel that has the bridge waits for.
+func (g *guide) wait(c *Channel) {
+	head := c.log.Head()
+	switch {
+	case c.State == Rolling && !head.Rollout.Paused.IsZero():
+		g.step(c.Channel, "tsmon channel resume "+c.Channel, "offer %s, which %s holds back, again", head.Rollout.Version, c.Channel)
+	case c.State == Rolling:
+		g.step(c.Channel, "tsmon channel rollout "+c.Channel+" --percent 100", "give %s to everybody, at once or as its steps are due", head.Rollout.Version)
+	case c.State == Waiting && c.successor == "" && !c.ReadsManifest:
+		g.step(c.Channel, "", "leave %s at %s until older clients have it: it is no watershed there, and the new key would strand %s%s", c.Channel, c.Version, spread(c.Stranded.Server), clients(c.Stranded.Clients))
+	}
+	if next := g.r.find(c.successor); c.successor != "" && (next == nil || next.State == Empty) {
+		g.step(c.successor, "tsmon release promote --from "+c.Channel+" --to "+c.successor+" "+g.r.bridge.String(), "show the bridge there, too, where it looks for what comes next")
+	}
+}
+
+// sign says where the new key signs from then on.
+func (g *guide) sign(c *Channel) {
+	to := c
+	if c.successor != "" {
+		if to = g.r.find(c.successor); to == nil {
+			to = &Channel{Channel: c.successor}
+		}
+	}
+	succeeds := slices.ContainsFunc(g.r.channels, func(other Channel) bool { return other.successor == c.Channel })
+	switch {
+	case c.State == Empty || to.State == Done || c.policy.Follows != "" || succeeds: // nothing, or another channel's step
+	case c.State == Waiting && c.successor == "":
+	case c.log.Head().Action == channels.Promote && c.successor == "":
+		g.step(c.Channel, "tsmon release promote --from "+c.log.Head().From+" --to "+c.Channel, "from then on it takes what %s signs", g.r.to.ID())
+	default:
+		g.step(to.Channel, "tsmon release publish --channel "+to.Channel+" --version "+g.r.after(c)+" DIR",
+			"build what comes next with the new key, too, and sign it with the private key of %s", g.r.to.ID())
+	}
+}
+
+// end says what becomes of the old key.
+func (g *guide) end(c *Channel) {
+	switch {
+	case c.policy.Follows != "": // as its leader
+	case c.State == Waiting:
+		left := c.Stranded.Server
+		if c.ReadsManifest {
+			left = c.Stranded.Manifest
+		}
+		strand := " --strand " + release.VersionRange{First: left[0], Last: left[len(left)-1]}.String()
+		command := "tsmon release publish --channel " + c.Channel + " --version " + g.r.after(c) + strand + " DIR"
+		if next := g.r.find(c.successor); next != nil && next.State == Done {
+			command = "tsmon release promote --from " + next.Channel + " --to " + c.Channel + strand
+		}
+		g.step(c.Channel, command, "once nobody is left below the bridge on %s, the new key may sign there, too", c.Channel)
+	case c.State == Done:
+		below := g.r.below(c)
+		g.step(c.Channel, "", "keep all lines of trusted_keys, and the bridge, which leads older clients over%s", clients(below))
+	}
+}
+
+// below counts the known clients that lack the new key, nil if nothing is known.
+func (r *rotation) below(c *Channel) *int {
+	lacking := slices.DeleteFunc(release.Installed(c.log, c.known), func(v string) bool { return r.keys.BuiltInto(v).Trusts(r.to) })
+	return count(c.known, append([]string{}, lacking...))
+}
+
+// clients says how many clients are known of.
+func clients(n *int) string {
+	if n == nil {
+		return " (how many there are is not known here)"
+	}
+	return fmt.Sprintf(" (known clients: %d)", *n)
+}
