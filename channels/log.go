@@ -151,6 +151,31 @@ func (l *Log) Standing() []Entry {
 	return stack
 }
 
+// Round returns the entry with which somebody last let the newest release out: published
+// it, promoted it, or resumed it. Steps, other shares and the way back to a release
+// change nothing of that. 0 if there is none.
+func (l *Log) Round() uint64 {
+	for i := len(l.Entries) - 1; i >= 0; i-- {
+		e := &l.Entries[i]
+		if e.Newest() == l.Head().Newest() && e.Action != Advance && e.Action != Pause && e.Action != Rollback {
+			return e.Sequence
+		}
+	}
+	return 0
+}
+
+// Before returns the version that everybody had before the newest one, empty if there
+// was none.
+func (l *Log) Before() string {
+	head, standing := l.Head(), l.Standing()
+	for i := len(standing) - 1; i >= 0; i-- {
+		if standing[i].Version != head.Newest() {
+			return standing[i].Version
+		}
+	}
+	return ""
+}
+
 // below reports whether version a is below b; both are versions of entries.
 func below(a, b string) bool {
 	v, errA := manifest.ParseVersion(a)
