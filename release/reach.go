@@ -22,11 +22,12 @@ type Reach struct {
 	Version    string `json:"version"`               // installed
 	Target     string `json:"target"`                // OS-ARCH
 	BundleType string `json:"bundle_type,omitempty"` // empty: the application does not name it
-	// Address is "static" for clients that read latest.json, "dynamic" for those that
-	// ask the server.
+	// Address is "static" for clients that read latest.json or their ring's, "dynamic"
+	// for those that ask the server.
 	Address string `json:"address"`
 	// Rollout is "in" for clients that the rollout includes, "out" for the others,
-	// empty if none goes on. "in" at a static address is what latest.json will show.
+	// empty if none goes on. "in" at a static address is what rings show that are
+	// included, and what latest.json will show.
 	Rollout string `json:"rollout,omitempty"`
 	// Downgrades marks clients with allowDowngrades, where they get something else.
 	Downgrades bool `json:"downgrades,omitempty"`

@@ -89,6 +89,9 @@ type Policy struct {
 	// ReadsManifest says that applications are known to read latest.json, where a
 	// watershed does not hold.
 	ReadsManifest bool
+	// Rings keeps a manifest for each ring. Their clients read those as others read
+	// latest.json.
+	Rings bool
 }
 
 // Publisher moves the channels of one store.
@@ -164,7 +167,13 @@ func (p *Publisher) Library() Library {
 }
 
 func (p *Publisher) channels() channels.Repository {
-	return channels.Repository{Store: p.Store, PublicURL: p.PublicURL}
+	r := channels.Repository{Store: p.Store, PublicURL: p.PublicURL}
+	for name, policy := range p.Policies {
+		if policy.Rings {
+			r.Rings = append(r.Rings, name)
+		}
+	}
+	return r
 }
 
 func (p *Publisher) step(format string, args ...any) {

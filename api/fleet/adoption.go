@@ -21,8 +21,10 @@ type Adoption struct {
 	Channel string         `json:"channel"`
 	Version string         `json:"version"` // that everybody gets
 	Rollout *release.Share `json:"rollout,omitempty"`
-	// Clients were seen in the last 30 days.
+	// Clients were seen in the last 30 days. All numbers of clients are estimates if
+	// Sample is not nil.
 	Clients  int            `json:"clients"`
+	Sample   *Sampled       `json:"sample,omitempty"`
 	Versions []VersionCount `json:"versions"` // most clients first
 	Groups   []GroupCount   `json:"groups"`   // the same by version, target and cohort
 	Newest   NewestCounts   `json:"newest"`
@@ -34,11 +36,22 @@ type Adoption struct {
 	since time.Time // when the newest version came to the channel
 }
 
+// Sampled says that numbers are estimated from a sample of the clients.
+type Sampled struct {
+	Share  float64 `json:"share"`  // of the clients that is recorded, below 1
+	Margin int     `json:"margin"` // by which the number of all clients is off at most, in 19 of 20 cases
+	// OfNetwork is how many clients of one network are recorded at most, so that there
+	// are more of the large networks than estimated; 0: any number.
+	OfNetwork int `json:"of_network,omitempty"`
+}
+
 // VersionCount are the clients with one version.
 type VersionCount struct {
 	Version string  `json:"version"`
 	Clients int     `json:"clients"`
 	Percent float64 `json:"percent"`
+	// Margin is by how many points Percent is off at most, in 19 of 20 cases.
+	Margin float64 `json:"percent_margin,omitempty"`
 }
 
 // GroupCount are the clients of one version, target and cohort.
@@ -59,6 +72,8 @@ type NewestCounts struct {
 	Kept    int    `json:"kept"` // downloaded, and back with the old version
 	Failed  int    `json:"failed"`
 	Crashed int    `json:"crashed"`
+	// Sample is that of the clients that were offered the release.
+	Sample *Sampled `json:"sample,omitempty"`
 }
 
 // CurvePoint is the mean over the time to the next point; the last one is now.
@@ -73,7 +88,7 @@ func NewAdoption(log *channels.Log) *Adoption {
 	head := log.Head()
 	a := &Adoption{Channel: log.Channel, Version: head.Version, Versions: []VersionCount{}, Groups: []GroupCount{}, since: head.When}
 	if head.Rollout != nil {
-		a.Rollout = release.ShareOf(head.Rollout)
+		a.Rollout = release.ShareOf(head.Rollout, false)
 	}
 	a.Newest.Version = head.Newest()
 	if i := slices.IndexFunc(log.Entries, func(e channels.Entry) bool { return e.Newest() == head.Newest() }); i >= 0 {
@@ -83,27 +98,45 @@ func NewAdoption(log *channels.Log) *Adoption {
 }
 
 // ReadRecords reads which versions the clients have.
-func (a *Adoption) ReadRecords(ctx context.Context, records record.Installs, now time.Time) error {
+func (a *Adoption) ReadRecords(ctx context.Context, records Records, now time.Time) error {
 	groups, err := records.Clients(ctx, a.Channel, now.Add(-AdoptionTime))
 	if err != nil {
 		return err
 	}
-	counts := map[string]int{}
+	counts, all := map[string]int{}, 0
+	var level record.Level
 	for _, g := range groups {
-		n := g.Estimate()
-		a.Groups = append(a.Groups, GroupCount{g.Version, g.Target, g.Cohort, n})
-		a.Clients += n
-		counts[g.Version] += n
+		a.Groups = append(a.Groups, GroupCount{g.Version, g.Target, g.Cohort, g.Estimate()})
+		counts[g.Version] += g.Clients
+		all += g.Clients
+		level = g.Level
 	}
+	a.Clients, a.Sample = level.Estimate(all), sampled(record.Sample{Level: level, Rows: all})
 	for version, n := range counts {
-		a.Versions = append(a.Versions, VersionCount{version, n, math.Round(1000*float64(n)/float64(a.Clients)) / 10})
+		a.Versions = append(a.Versions, VersionCount{version, level.Estimate(n), math.Round(1000*float64(n)/float64(all)) / 10,
+			math.Ceil(1000*level.ShareMargin(n, all)) / 10})
 	}
 	slices.SortFunc(a.Versions, func(x, y VersionCount) int {
 		return cmp.Or(cmp.Compare(y.Clients, x.Clients), strings.Compare(x.Version, y.Version))
 	})
-	p, err := records.Progress(ctx, a.Channel, a.Newest.Version, time.Time{}, time.Time{})
-	a.Newest = NewestCounts{a.Newest.Version, p.Offered, p.Waiting, p.Running, p.Kept, p.Failed, p.Crashed}
+	a.Newest, err = readNewest(ctx, records, a.Channel, a.Newest.Version)
 	return err
+}
+
+// readNewest reads what became of a release.
+func readNewest(ctx context.Context, records Records, channel, version string) (NewestCounts, error) {
+	p, err := records.Progress(ctx, channel, version, time.Time{}, time.Time{})
+	s, err2 := records.Sample(ctx, channel, version)
+	of := s.Level.Estimate
+	return NewestCounts{version, of(p.Offered), of(p.Waiting), of(p.Running), of(p.Kept), of(p.Failed), of(p.Crashed), sampled(s)}, errors.Join(err, err2)
+}
+
+// sampled returns nil if a sample contains all clients.
+func sampled(s record.Sample) *Sampled {
+	if s.Level == 0 && s.OfNetwork == 0 {
+		return nil
+	}
+	return &Sampled{s.Rate(), s.Margin(s.Rows), s.OfNetwork}
 }
 
 // curveColumns is about how many points a curve has.

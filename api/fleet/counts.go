@@ -75,7 +75,7 @@ func (s *Sightings) countClients(ctx context.Context) {
 	var samples []series.Sample
 	for name, c := range s.Channels() {
 		found, err := s.Records.Clients(ctx, name, now.Add(-AdoptionTime))
-		p, err2 := s.Records.Progress(ctx, name, c.Newest(), time.Time{}, time.Time{})
+		newest, err2 := readNewest(ctx, s.Records, name, c.Newest())
 		if err := errors.Join(err, err2); err != nil {
 			s.Log.Warn("the clients of updates can't be counted", "channel", name, "error", err)
 			return
@@ -85,7 +85,7 @@ func (s *Sightings) countClients(ctx context.Context) {
 			n, _ := versions[c.Version].(int64)
 			versions[c.Version] = n + int64(c.Estimate())
 		}
-		s.metrics.setClients(name, c.Newest(), found, p)
+		s.metrics.setClients(name, found, newest)
 		if len(versions) > 0 {
 			samples = append(samples, series.Sample{Measurement: ClientsMeasurement(name), Fields: versions, Time: now})
 		}

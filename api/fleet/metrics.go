@@ -12,6 +12,7 @@ type metrics struct {
 	unrecorded    prometheus.Counter
 	clients       *prometheus.GaugeVec
 	rate          *prometheus.GaugeVec
+	margin        *prometheus.GaugeVec
 	full          *prometheus.GaugeVec
 	tries         *prometheus.GaugeVec
 }
@@ -30,6 +31,9 @@ func newMetrics(registry prometheus.Registerer) *metrics {
 		rate: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "tsmon_updates_sample_ratio", Help: "The share of the clients of a channel that is recorded; the numbers of clients are estimates from it.",
 		}, []string{"channel"}),
+		margin: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "tsmon_updates_clients_margin", Help: "By how many clients the number of all clients of a channel is off at most, in 19 of 20 cases.",
+		}, []string{"channel"}),
 		full: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "tsmon_updates_rollout_full", Help: "1 while clients of a rollout are not recorded for lack of room, so that its steps wait.",
 		}, []string{"channel"}),
@@ -40,7 +44,7 @@ func newMetrics(registry prometheus.Registerer) *metrics {
 			Name: "tsmon_updates_newest_clients", Help: "Clients by what they came to with the newest release of a channel, through all servers.",
 		}, []string{"channel", "version", "outcome"}),
 	}
-	registry.MustRegister(m.events, m.lostSightings, m.unrecorded, m.clients, m.rate, m.full, m.tries)
+	registry.MustRegister(m.events, m.lostSightings, m.unrecorded, m.clients, m.rate, m.margin, m.full, m.tries)
 	return m
 }
 
@@ -54,16 +58,20 @@ func (m *metrics) count(k countKey, c counts) {
 }
 
 // setClients replaces what is shown of a channel's clients.
-func (m *metrics) setClients(channel, newest string, clients []record.ClientCount, p record.Progress) {
+func (m *metrics) setClients(channel string, clients []record.ClientCount, n NewestCounts) {
 	for _, gauges := range []*prometheus.GaugeVec{m.clients, m.tries} {
 		gauges.DeletePartialMatch(prometheus.Labels{"channel": channel})
 	}
+	all, level := 0, record.Level(0)
 	for _, c := range clients {
+		all, level = all+c.Clients, c.Level
 		m.clients.WithLabelValues(channel, c.Version, c.Target, c.Cohort).Set(float64(c.Estimate()))
 	}
-	for outcome, n := range map[string]int{
-		"crashed": p.Crashed, "running": p.Running, "failed": p.Failed, "kept": p.Kept, "waiting": p.Waiting, "offered": p.Offered,
+	m.rate.WithLabelValues(channel).Set(level.Rate())
+	m.margin.WithLabelValues(channel).Set(float64(level.Margin(all)))
+	for outcome, clients := range map[string]int{
+		"crashed": n.Crashed, "running": n.Running, "failed": n.Failed, "kept": n.Kept, "waiting": n.Waiting, "offered": n.Offered,
 	} {
-		m.tries.WithLabelValues(channel, newest, outcome).Set(float64(n))
+		m.tries.WithLabelValues(channel, n.Version, outcome).Set(float64(clients))
 	}
 }

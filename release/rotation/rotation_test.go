@@ -57,7 +57,7 @@ func (h *house) try(version string, key signing.PrivateKey, with ...func(*releas
 	if err := os.WriteFile(filepath.Join(folder, "App_"+version+"_amd64.AppImage"), []byte(strings.Repeat(version, 500)), 0o600); err != nil {
 		h.t.Fatal(err)
 	}
-	bundles, _, err := bundle.Gather(version, []string{folder}, nil, nil)
+	bundles, _, err := bundle.Gather(version, []string{folder}, nil, nil, nil)
 	if err != nil {
 		h.t.Fatal(err)
 	}

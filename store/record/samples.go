@@ -15,6 +15,9 @@ type Samples interface {
 	// else whoever is no longer in the sample. It blocks other writers for short times
 	// only. ErrInvalid unless most is positive.
 	Bound(ctx context.Context, channel, version string, most int) (Sample, error)
+
+	// Sample returns the same sample and changes nothing.
+	Sample(ctx context.Context, channel, version string) (Sample, error)
 }
 
 // Sample is what is recorded of the clients of a channel or of a release.
@@ -39,10 +42,35 @@ func (l Level) Holds(id ClientID) bool {
 // Rate returns the share of clients that a sample of that level contains.
 func (l Level) Rate() float64 { return 1 / float64(int64(1)<<l) }
 
-// Deviation returns the standard deviation of an estimate, of so many clients, that a
-// sample of that level gives.
-func (l Level) Deviation(clients int) float64 {
-	return math.Sqrt(float64(clients) * (1/l.Rate() - 1))
+// Estimate returns how many clients there are in all if so many of them are in a sample
+// of that level.
+func (l Level) Estimate(sampled int) int { return sampled << l }
+
+// likely is how many standard deviations an estimate is off in at most one of twenty
+// cases.
+const likely = 1.96
+
+// Margin returns by how many clients Estimate is off at most, in 19 of 20 cases.
+func (l Level) Margin(sampled int) int {
+	odds := 1/l.Rate() - 1 // clients that are not in the sample for each that is
+	if sampled == 0 {
+		return int(math.Ceil(3 * odds))
+	}
+	return int(math.Ceil(likely * math.Sqrt(float64(l.Estimate(sampled))*odds)))
+}
+
+// ShareMargin returns by how much the share of sampled clients that have something is
+// off at most as the share of all clients, in 19 of 20 cases. Shares are from 0 to 1.
+func (l Level) ShareMargin(with, sampled int) float64 {
+	if sampled == 0 {
+		return 0
+	}
+	n, absent := float64(sampled), 1-l.Rate()
+	share := float64(with) / n
+	if with == 0 || with == sampled {
+		return min(1, 3*absent/n)
+	}
+	return likely * math.Sqrt(share*(1-share)/n*absent)
 }
 
 // Below returns what the bytes of all IDs in the sample are below; for adapters.

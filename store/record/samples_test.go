@@ -37,6 +37,43 @@ func TestLevel(t *testing.T) {
 	}
 }
 
+// TestMargin: of many samples at most about one in twenty is further from the truth than
+// its margin says.
+func TestMargin(t *testing.T) {
+	const clients, with, samples = 6000, 1800, 400
+	for _, level := range []Level{0, 1, 4} {
+		var far, farShare, farNone int
+		for nth := range samples {
+			n, has := 0, 0
+			for i := range clients {
+				sum := sha256.Sum256(fmt.Appendf(nil, "%d of %d", i, nth))
+				if !level.Holds(ClientID(sum[:])) {
+					continue
+				}
+				n++
+				if i < with {
+					has++
+				}
+			}
+			if math.Abs(float64(level.Estimate(n)-clients)) > float64(level.Margin(n)) {
+				far++
+			}
+			if math.Abs(float64(has)/float64(n)-float64(with)/clients) > level.ShareMargin(has, n) {
+				farShare++
+			}
+			if level.Margin(0) < 1<<level-1 || level.ShareMargin(0, n) >= 1 {
+				farNone++
+			}
+		}
+		if far > samples/10 || farShare > samples/10 || farNone > 0 {
+			t.Errorf("level %d: of %d samples %d are off, %d in the share", level, samples, far, farShare)
+		}
+	}
+	if Level(0).Margin(1000) != 0 || Level(0).Margin(0) != 0 || Level(0).ShareMargin(1, 2) != 0 || Level(3).ShareMargin(0, 0) != 0 {
+		t.Error("a sample of all clients is not exact")
+	}
+}
+
 func TestMostOfNetwork(t *testing.T) {
 	for name, c := range map[string]struct {
 		sizes      []int

@@ -41,11 +41,12 @@ func (p *patient) channelNames() []string {
 
 func (p channelsArea) channel(ctx context.Context, n *notes, name string) {
 	repository := channels.Repository{Store: p.store}
-	pointer, err := repository.Peek(ctx, name)
+	seen, err := repository.Peek(ctx, name)
 	if err != nil {
 		n.failed(err, "see storage")
 		return
 	}
+	pointer := seen[0]
 	shown, invalid := &manifest.Manifest{}, error(nil)
 	if pointer.Data != nil {
 		if shown, invalid = manifest.Decode(pointer.Data); invalid != nil {

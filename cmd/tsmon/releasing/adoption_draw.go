@@ -21,12 +21,12 @@ func drawAdoption(w io.Writer, r *fleet.Adoption) {
 	if r.Rollout != nil {
 		fmt.Fprintf(w, "; %s", shareText(r.Rollout))
 	}
-	fmt.Fprintf(w, "\n%d clients in the last 30 days\n", r.Clients)
+	fmt.Fprintf(w, "\n%s in the last 30 days\n", clientsText(r.Clients, r.Sample))
 	if r.Clients > 0 {
 		rows := [][]string{{"VERSION", "CLIENTS", "SHARE", ""}}
 		for _, v := range r.Versions {
 			filled := strings.Repeat("█", int(v.Percent*barWidth/100+0.5))
-			rows = append(rows, []string{v.Version, strconv.Itoa(v.Clients), strconv.FormatFloat(v.Percent, 'f', 1, 64) + " %", filled})
+			rows = append(rows, []string{v.Version, strconv.Itoa(v.Clients), portionText(v), filled})
 		}
 		fmt.Fprintln(w)
 		cli.Table(w, rows)
@@ -35,6 +35,9 @@ func drawAdoption(w io.Writer, r *fleet.Adoption) {
 	n := r.Newest
 	fmt.Fprintf(w, "\n%s: %d running, %d downloaded and waiting, %d offered; %d failed, %d crashed, %d returned without it\n",
 		n.Version, n.Running, n.Waiting, n.Offered, n.Failed, n.Crashed, n.Kept)
+	if n.Sample != nil {
+		fmt.Fprintf(w, "(estimated from %s)\n", sampleText(n.Sample))
+	}
 	drawCurve(w, r)
 	if r.Day != nil {
 		var texts []string
@@ -45,6 +48,30 @@ func drawAdoption(w io.Writer, r *fleet.Adoption) {
 		}
 		fmt.Fprintf(w, "last 24 hours: %s\n", cmp.Or(strings.Join(texts, ", "), "no requests"))
 	}
+}
+
+// clientsText is a number of clients and, where it is an estimate, how good that is.
+func clientsText(n int, s *fleet.Sampled) string {
+	if s == nil {
+		return fmt.Sprintf("%d clients", n)
+	}
+	return fmt.Sprintf("%d ± %d clients, estimated from %s,", n, s.Margin, sampleText(s))
+}
+
+func sampleText(s *fleet.Sampled) string {
+	text := fmt.Sprintf("one in %.0f", 1/s.Share)
+	if s.OfNetwork > 0 {
+		text += fmt.Sprintf(", at most %d of each network", s.OfNetwork)
+	}
+	return text
+}
+
+func portionText(v fleet.VersionCount) string {
+	text := strconv.FormatFloat(v.Percent, 'f', 1, 64)
+	if v.Margin > 0 {
+		text += " ± " + strconv.FormatFloat(v.Margin, 'f', 1, 64)
+	}
+	return text + " %"
 }
 
 // drawGroups writes the clients by platform and cohort, if there is more than one kind.

@@ -34,6 +34,13 @@ func bound(t *testing.T, s record.Store, channel, version string, most int) reco
 	return sample
 }
 
+func sampled(t *testing.T, s record.Store, channel, version string) record.Sample {
+	t.Helper()
+	sample, err := s.Sample(t.Context(), channel, version)
+	check(t, err)
+	return sample
+}
+
 // holding is how many of the clients below n a sample contains.
 func holding(level record.Level, n int) (rows int) {
 	for i := range n {
@@ -53,6 +60,7 @@ func boundClients(t *testing.T, s record.Store) {
 	want := record.Sample{Level: 2, Rows: holding(2, n)}
 	for range 2 {
 		equal(t, "the sample", bound(t, s, stable, "", 400), want)
+		equal(t, "the sample again", sampled(t, s, stable, ""), want)
 		equal(t, "the clients in it", clients(t, s, stable, time.Time{}), []record.ClientCount{{Version: "1", Target: target, Clients: want.Rows, Level: 2}})
 		sight(t, s, populate(stable, 0, n, ownNetwork)) // by a server that does not know of it
 		equal(t, "the clients in it after others came", clients(t, s, stable, time.Time{})[0].Clients, want.Rows)
@@ -85,6 +93,7 @@ func boundTries(t *testing.T, s record.Store) {
 	want := record.Sample{OfNetwork: (250 - own) / few, Rows: own + few*((250-own)/few)}
 	for range 2 {
 		equal(t, "the sample", bound(t, s, stable, "2", 500), want)
+		equal(t, "the sample again", sampled(t, s, stable, "2"), want)
 		equal(t, "the tries in it", progress(t, s, stable, "2", time.Time{}), record.Progress{Offered: want.Rows})
 	}
 	for i := range all.Tries {
@@ -95,7 +104,11 @@ func boundTries(t *testing.T, s record.Store) {
 	equal(t, "the clients beside them", bound(t, s, stable, "", 5000).Rows, own+few*each)
 
 	sight(t, s, populate(beta, 0, 1000, ownNetwork))
-	equal(t, "the sample where networks have one each", bound(t, s, beta, "2", 400), record.Sample{Level: 2, Rows: holding(2, 1000)})
+	want = record.Sample{Level: 2, Rows: holding(2, 1000)}
+	equal(t, "the sample where networks have one each", bound(t, s, beta, "2", 400), want)
+	sight(t, s, populate(beta, 0, 1000, ownNetwork)) // by a server that does not know of it
+	equal(t, "the tries in it after others came", progress(t, s, beta, "2", time.Time{}), record.Progress{Offered: want.Rows})
+	equal(t, "the sample of nobody", sampled(t, s, "a\x00", "2"), record.Sample{})
 }
 
 // BoundRace lets servers record clients and bound them at once: the sample holds the

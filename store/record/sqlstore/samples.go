@@ -19,10 +19,7 @@ func (s Fleet) Bound(ctx context.Context, channel, version string, most int) (re
 	if most <= 0 || !record.Storable(channel) || !record.Storable(version) {
 		return record.Sample{}, fmt.Errorf("bound clients: %w: %d clients", record.ErrInvalid, most)
 	}
-	b := bounding{Fleet: s, table: "clients", where: "channel = $1 AND $2 = ''", args: []any{channel, version}, group: "channel"}
-	if version != "" {
-		b.table, b.where, b.group = "tries", "channel = $1 AND version = $2", "network"
-	}
+	b := s.bounding(channel, version)
 	sample, sizes, err := b.look(ctx)
 	for err == nil && sample.Rows > most && sample.Level < record.MaxLevel {
 		if n := record.MostOfNetwork(sizes, most/2); version != "" && n > 0 && (n < sample.OfNetwork || sample.OfNetwork == 0) {
@@ -49,6 +46,22 @@ type bounding struct {
 	table, where string
 	args         []any  // of where: $1 and $2
 	group        string // the column of networks, where there is one
+}
+
+func (s Fleet) bounding(channel, version string) *bounding {
+	if version != "" {
+		return &bounding{s, "tries", "channel = $1 AND version = $2", []any{channel, version}, "network"}
+	}
+	return &bounding{s, "clients", "channel = $1 AND $2 = ''", []any{channel, version}, "channel"}
+}
+
+// Sample implements record.Samples.
+func (s Fleet) Sample(ctx context.Context, channel, version string) (record.Sample, error) {
+	if !record.Storable(channel) || !record.Storable(version) {
+		return record.Sample{}, nil
+	}
+	sample, _, err := s.bounding(channel, version).look(ctx)
+	return sample, err
 }
 
 // look returns the sample and how many rows each network has in it.

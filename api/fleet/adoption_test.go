@@ -1,0 +1,82 @@
+package fleet_test
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"math"
+	"testing"
+	"time"
+
+	"tsmon/api/apitest"
+	"tsmon/api/fleet"
+	"tsmon/channels"
+	"tsmon/store/record"
+)
+
+// TestSampledAdoption: of a fleet of which a sample is recorded the figures are
+// estimates of all clients, and as good as they say.
+func TestSampledAdoption(t *testing.T) { testSampledAdoption(t, apitest.Embedded(t)) }
+
+func testSampledAdoption(t *testing.T, w *apitest.World) {
+	const clients, have, crashed = 4000, 1000, 400
+	r := apitest.RollOut(t, w)
+	now := time.Now()
+	read := func() *fleet.Adoption {
+		log := apitest.Must[*channels.Log](t)(channels.Repository{Store: w.Objects}.Load(t.Context(), r.Channel))
+		a := fleet.NewAdoption(log)
+		if err := a.ReadRecords(t.Context(), w.Records, now); err != nil {
+			t.Fatal(err)
+		}
+		return a
+	}
+	var seen record.Sightings
+	for i := range clients {
+		sum := sha256.Sum256([]byte(fmt.Sprint(i)))
+		id := record.ClientID(sum[:])
+		installed := record.Installed{Channel: r.Channel, Client: id, Version: "1.0.0", Target: "linux-x86_64", Seen: now}
+		try := record.Try{Channel: r.Channel, Client: id, Version: "1.1.0", Asked: now, Network: record.Network(i)}
+		if i < have {
+			installed.Version, try.Running = "1.1.0", now
+		}
+		if i < crashed {
+			try.Crashed = now
+		}
+		seen.Installed, seen.Tries = append(seen.Installed, installed), append(seen.Tries, try)
+	}
+	if err := w.Records.Sight(t.Context(), seen); err != nil {
+		t.Fatal(err)
+	}
+	a := read()
+	if a.Clients != clients || a.Sample != nil || a.Newest.Sample != nil || a.Newest.Crashed != crashed || a.Versions[1].Margin != 0 {
+		t.Errorf("all are recorded: %+v", a)
+	}
+	for version, share := range map[string]float64{"": 0.125, "1.1.0": 0.25} {
+		if _, err := w.Records.Bound(t.Context(), r.Channel, version, int(clients*share*1.2)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	a = read()
+	if a.Sample == nil || a.Newest.Sample == nil || a.Sample.Share != 0.125 || a.Newest.Sample.Share != 0.25 {
+		t.Fatalf("a sample is recorded: %+v, %+v", a.Sample, a.Newest.Sample)
+	}
+	near := func(what string, got, want, margin float64) {
+		if margin <= 0 || math.Abs(got-want) > 2*margin { // of the many samples there are this is one
+			t.Errorf("%s: %v ± %v, it is %v", what, got, margin, want)
+		}
+	}
+	near("clients", float64(a.Clients), clients, float64(a.Sample.Margin))
+	near("tries", float64(a.Newest.Crashed+a.Newest.Running+a.Newest.Offered), clients, float64(a.Newest.Sample.Margin))
+	for _, v := range a.Versions {
+		near(v.Version, v.Percent, map[string]float64{"1.0.0": 75, "1.1.0": 25}[v.Version], v.Margin)
+	}
+	r.Send("GET", "/updates/"+r.Channel+"/latest.json", nil, nil)
+	r.Fleet.CountClients(t.Context())
+	for name, want := range map[string]int{
+		"tsmon_updates_clients_margin{channel=%q}":                                       a.Sample.Margin,
+		"tsmon_updates_newest_clients{channel=%q,outcome=\"crashed\",version=\"1.1.0\"}": a.Newest.Crashed,
+	} {
+		if got := r.Metric(fmt.Sprintf(name, r.Channel)); got != fmt.Sprint(want) {
+			t.Errorf("%s is %q, want %d", name, got, want)
+		}
+	}
+}
