@@ -9,6 +9,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -32,8 +33,10 @@ func (e *ConflictError) Error() string {
 type Repository struct {
 	Store object.Store
 	// PublicURL is the address of the store, which manifests are rendered with. Only
-	// Point and Repoint need it.
+	// Current, Point and Repoint need it.
 	PublicURL string
+	// Rings names the channels whose rings are kept.
+	Rings []string
 }
 
 // CacheControl is the header of a manifest, wherever it is served: caches keep it
@@ -100,7 +103,8 @@ func (r Repository) Load(ctx context.Context, channel string) (*Log, error) {
 const sideBySide = 32
 
 // Extend reads the entries that follow a log and returns the longer log; log stays
-// as it is. Otherwise it works like Load.
+// as it is. Otherwise it works like Load. If the store fails in between, the log comes
+// as far as it was read, with the error.
 func (r Repository) Extend(ctx context.Context, log *Log) (*Log, error) {
 	if err := CheckName(log.Channel); err != nil {
 		return nil, err
@@ -111,18 +115,42 @@ func (r Repository) Extend(ctx context.Context, log *Log) (*Log, error) {
 		return nil, err
 	}
 	raw := make([][]byte, count-known)
-	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(sideBySide)
-	for i := range raw {
-		group.Go(func() (err error) {
-			raw[i], err = r.read(ctx, entryKey(log.Channel, known+uint64(i)+1), maxEntry)
-			return err
-		})
+	packed := r.readSegments(ctx, log.Channel, known, raw)
+	failed := r.readEntries(ctx, log.Channel, known, raw)
+	longer, err := log.join(raw)
+	if err != nil && packed { // a segment that is not the log's
+		raw = make([][]byte, len(raw))
+		failed = r.readEntries(ctx, log.Channel, known, raw)
+		longer, err = log.join(raw)
 	}
-	if err := group.Wait(); err != nil {
+	if err != nil {
 		return nil, err
 	}
-	return log.join(raw)
+	return longer, failed
+}
+
+// readEntries fills in the bytes of the entries behind entry known that are nil. Those
+// that are being read when one fails are still read: a log that is too long for the
+// patience of a caller grows with each attempt.
+func (r Repository) readEntries(ctx context.Context, channel string, known uint64, raw [][]byte) error {
+	var group errgroup.Group
+	var failed atomic.Bool
+	group.SetLimit(sideBySide)
+	for i := range raw {
+		if raw[i] != nil || failed.Load() {
+			continue
+		}
+		group.Go(func() error {
+			data, err := r.read(ctx, entryKey(channel, known+uint64(i)+1), maxEntry)
+			if err != nil {
+				failed.Store(true)
+				return err
+			}
+			raw[i] = data
+			return nil
+		})
+	}
+	return group.Wait()
 }
 
 // Moved reports whether an entry follows those of a log.
@@ -139,10 +167,14 @@ func (r Repository) Exists(ctx context.Context, channel string, sequence uint64)
 	return err == nil, err
 }
 
-// join decodes the entries that follow a log and checks their hashes.
+// join decodes the entries that follow a log, up to the first that was not read, and
+// checks their hashes.
 func (l *Log) join(raw [][]byte) (*Log, error) {
 	longer := &Log{Channel: l.Channel, Entries: slices.Clip(l.Entries), head: l.head}
 	for _, data := range raw {
+		if data == nil {
+			break
+		}
 		sequence := uint64(len(longer.Entries)) + 1
 		e, err := decodeEntry(data)
 		switch {
@@ -212,7 +244,7 @@ func (l *Log) Next(e Entry) Entry {
 // somebody else wrote that number first.
 func (r Repository) Append(ctx context.Context, log *Log, e Entry) (*Log, error) {
 	e = log.Next(e)
-	head, err := r.Enter(ctx, log.Channel, e)
+	head, err := r.enter(ctx, log.Channel, e)
 	if err != nil {
 		return nil, err
 	}
@@ -220,9 +252,9 @@ func (r Repository) Append(ctx context.Context, log *Log, e Entry) (*Log, error)
 	return &Log{Channel: log.Channel, Entries: entries, head: head}, nil
 }
 
-// Enter writes an entry that Next completed, and returns the hash of its bytes. A
+// enter writes an entry that Next completed, and returns the hash of its bytes. A
 // *ConflictError if another entry has its number.
-func (r Repository) Enter(ctx context.Context, channel string, e Entry) (hashed string, err error) {
+func (r Repository) enter(ctx context.Context, channel string, e Entry) (hashed string, err error) {
 	data, err := e.encode()
 	if err != nil {
 		return "", err
@@ -254,118 +286,6 @@ func (r Repository) compare(ctx context.Context, channel, key string, ours []byt
 		return fmt.Errorf("%w: %s: %w", ErrLog, key, err)
 	}
 	return &ConflictError{Channel: channel, Winner: winner}
-}
-
-// Pointer is a channel's manifest as it was read: the zero value if there is none.
-type Pointer struct {
-	Data []byte
-	ETag string
-}
-
-// Peek reads the manifest of a channel for Point.
-func (r Repository) Peek(ctx context.Context, channel string) (Pointer, error) {
-	if err := CheckName(channel); err != nil {
-		return Pointer{}, err
-	}
-	data, info, err := object.ReadAll(ctx, r.Store, ManifestKey(channel), manifest.MaxSize)
-	if errors.Is(err, fs.ErrNotExist) {
-		err = nil
-	}
-	return Pointer{data, info.ETag}, err
-}
-
-// Point shows an entry that was written after seen was read. If the manifest has
-// changed since, it works like Repoint.
-func (r Repository) Point(ctx context.Context, channel string, seen Pointer, e *Entry) (head *Entry, moved bool, err error) {
-	moved, err = r.swap(ctx, channel, seen, e)
-	if errors.Is(err, object.ErrChanged) {
-		return r.Repoint(ctx, channel)
-	}
-	return e, moved, err
-}
-
-func (r Repository) swap(ctx context.Context, channel string, seen Pointer, e *Entry) (moved bool, err error) {
-	if r.PublicURL == "" {
-		return false, errors.New("the public URL of the store is not known")
-	}
-	shown := e.Render(r.PublicURL)
-	data, err := shown.Encode()
-	if err != nil || bytes.Equal(data, seen.Data) {
-		return false, err
-	}
-	if _, err = r.Store.Swap(ctx, ManifestKey(channel), seen.ETag, data, manifestAttributes); err != nil {
-		return false, fmt.Errorf("move %s: %w", ManifestKey(channel), err)
-	}
-	return true, nil
-}
-
-// repointAttempts bounds how often a swap is tried while others move the
-// channel; each failure means that somebody else made progress.
-const repointAttempts = 50
-
-// Repoint brings the manifest of a channel up to date with its log. It returns
-// the head and whether the manifest changed.
-func (r Repository) Repoint(ctx context.Context, channel string) (head *Entry, moved bool, err error) {
-	for range repointAttempts {
-		head, moved, err = r.repoint(ctx, channel)
-		if !errors.Is(err, object.ErrChanged) {
-			return head, moved, err
-		}
-	}
-	return nil, false, err
-}
-
-// repoint is one attempt: the ETag first, the head second, then the swap.
-func (r Repository) repoint(ctx context.Context, channel string) (*Entry, bool, error) {
-	seen, err := r.Peek(ctx, channel)
-	if err != nil {
-		return nil, false, err
-	}
-	head, err := r.head(ctx, channel, shownSequence(seen.Data))
-	if err != nil || head == nil {
-		return nil, false, err
-	}
-	moved, err := r.swap(ctx, channel, seen, head)
-	if err != nil {
-		return nil, false, err
-	}
-	return head, moved, nil
-}
-
-// shownSequence returns the entry that a manifest shows, 0 if it is unreadable.
-func shownSequence(data []byte) uint64 {
-	m, err := manifest.Decode(data)
-	if err != nil {
-		return 0
-	}
-	return m.Sequence
-}
-
-// head reads the newest entry; shown is the entry that the manifest shows, from
-// which on the log is listed.
-func (r Repository) head(ctx context.Context, channel string, shown uint64) (*Entry, error) {
-	known := uint64(0)
-	if shown > 1 {
-		known = shown - 1 // so that the shown entry itself must be there
-	}
-	newest, err := r.count(ctx, channel, known)
-	switch {
-	case err != nil:
-		return nil, err
-	case newest < shown:
-		return nil, fmt.Errorf("%w: %s shows entry %d, which is missing", ErrLog, ManifestKey(channel), shown)
-	case newest == 0:
-		return nil, nil
-	}
-	data, err := r.read(ctx, entryKey(channel, newest), maxEntry)
-	if err != nil {
-		return nil, err
-	}
-	e, err := decodeEntry(data)
-	if err != nil {
-		return nil, fmt.Errorf("%w: entry %d of %s: %w", ErrLog, newest, channel, err)
-	}
-	return &e, nil
 }
 
 // Shown returns the bytes of a channel's manifest; fs.ErrNotExist if it has

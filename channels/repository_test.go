@@ -68,8 +68,8 @@ func moved(t testing.TB, r Repository, channel string, entries ...Entry) *Log {
 
 func TestAppendLoadRepoint(t *testing.T) {
 	r, _ := newStore(t)
-	if head, moved, err := r.Repoint(t.Context(), "stable"); head != nil || moved || err != nil {
-		t.Fatalf("an empty channel: %v, %v, %v", head, moved, err)
+	if log, moved, err := r.Repoint(t.Context(), &Log{Channel: "stable"}); err != nil || log.Head() != nil || moved {
+		t.Fatalf("an empty channel: %v, %v, %v", log, moved, err)
 	}
 	want := moved(t, r, "stable", entry(Publish, "1.0.0", "", ""), entry(Publish, "1.1.0", "", ""), entry(Rollback, "1.0.0", "1.1.0", "crash"))
 	moved(t, r, "beta", entry(Publish, "1.1.0", "", ""))
@@ -80,9 +80,9 @@ func TestAppendLoadRepoint(t *testing.T) {
 	if len(got.Entries) != 3 || got.head != want.head || got.Head().Why != "crash" || got.Head().Sequence != 3 {
 		t.Errorf("loaded %+v", got)
 	}
-	head, changed, err := r.Repoint(t.Context(), "stable")
-	if err != nil || !changed || head.Sequence != 3 {
-		t.Fatalf("repoint: %+v, %v, %v", head, changed, err)
+	log, changed, err := r.Repoint(t.Context(), &Log{Channel: "stable"})
+	if err != nil || !changed || log.Head().Sequence != 3 {
+		t.Fatalf("repoint: %+v, %v, %v", log, changed, err)
 	}
 	shown, err := r.Shown(t.Context(), "stable")
 	if err != nil {
@@ -92,7 +92,7 @@ func TestAppendLoadRepoint(t *testing.T) {
 		m.Platforms["linux-x86_64"].URL != "https://example.com/app/releases/1.0.0/App%20%C3%A9.AppImage" {
 		t.Errorf("the manifest is %+v, %v", m, err)
 	}
-	if _, changed, err := r.Repoint(t.Context(), "stable"); changed || err != nil {
+	if _, changed, err := r.Repoint(t.Context(), &Log{Channel: "stable"}); changed || err != nil {
 		t.Errorf("repointing again: %v, %v", changed, err)
 	}
 	if names, err := r.Names(t.Context()); err != nil || strings.Join(names, " ") != "beta stable" {
@@ -149,11 +149,11 @@ func TestLoadRefusesBrokenLogs(t *testing.T) {
 func TestRepointRefusesShortLog(t *testing.T) {
 	r, root := newStore(t)
 	moved(t, r, "stable", entry(Publish, "1.0.0", "", ""), entry(Publish, "1.1.0", "", ""))
-	if _, _, err := r.Repoint(t.Context(), "stable"); err != nil {
+	if _, _, err := r.Repoint(t.Context(), &Log{Channel: "stable"}); err != nil {
 		t.Fatal(err)
 	}
 	remove(t, filepath.Join(root, "log", "stable", "0000000002.json"))
-	if _, _, err := r.Repoint(t.Context(), "stable"); !errors.Is(err, ErrLog) {
+	if _, _, err := r.Repoint(t.Context(), &Log{Channel: "stable"}); !errors.Is(err, ErrLog) {
 		t.Errorf("error %v, want ErrLog", err)
 	}
 }
@@ -169,8 +169,8 @@ func TestRepointReplacesForeignManifests(t *testing.T) {
 				t.Fatal(err)
 			}
 			rewrite(t, filepath.Join(root, "stable", "latest.json"), func(string) string { return content })
-			if head, moved, err := r.Repoint(t.Context(), "stable"); err != nil || !moved || head.Version != "1.0.0" {
-				t.Errorf("%+v, %v, %v", head, moved, err)
+			if log, moved, err := r.Repoint(t.Context(), &Log{Channel: "stable"}); err != nil || !moved || log.Head().Version != "1.0.0" {
+				t.Errorf("%+v, %v, %v", log, moved, err)
 			}
 		})
 	}
@@ -188,23 +188,32 @@ func TestInterleavings(t *testing.T) {
 	for seed := range seeds {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
-			interleave(t, rand.New(rand.NewPCG(uint64(seed), 1)))
+			r, _ := newStore(t)
+			interleave(t, r, rand.New(rand.NewPCG(uint64(seed), 1)), 1)
 		})
 	}
 }
 
-func interleave(t *testing.T, random *rand.Rand) {
-	r, _ := newStore(t)
-	moved(t, r, "stable", entry(Publish, "1.0.0", "", ""), entry(Publish, "1.1.0", "", ""))
-	if _, _, err := r.Repoint(t.Context(), "stable"); err != nil {
+// interleave looks at the views after each so many operations.
+func interleave(t *testing.T, r Repository, random *rand.Rand, each int) {
+	with := func(e Entry) Entry {
+		e.Release.Files = []File{{Path: "releases/" + e.Version + "/App.dmg", Size: 1, Keys: []string{"darwin-aarch64"}}}
+		return e
+	}
+	moved(t, r, "stable", with(entry(Publish, "1.0.0", "", "")), with(entry(Publish, "1.1.0", "", "")))
+	if _, _, err := r.Repoint(t.Context(), &Log{Channel: "stable"}); err != nil {
 		t.Fatal(err)
 	}
 	var writers []*writer
-	for _, version := range []string{"1.2.0", "1.0.0", "1.3.0"} {
-		writers = append(writers, startWriter(t, r, entry(Publish, version, "", "")))
+	for i, version := range []string{"1.2.0", "1.0.0", "1.3.0"} {
+		e := with(entry(Publish, version, "", ""))
+		if r.Rings != nil {
+			e.Rollout = rollout(5*(i+1), 100)
+		}
+		writers = append(writers, startWriter(t, r, e))
 	}
-	before, i := uint64(0), 0
-	for len(writers) > 0 {
+	before, i := make([]uint64, 1+Rings+1), 0
+	for n := 0; len(writers) > 0; n++ {
 		if i >= len(writers) || random.IntN(8) == 0 { // in runs, so that one can overtake another
 			i = random.IntN(len(writers))
 		}
@@ -216,22 +225,41 @@ func interleave(t *testing.T, random *rand.Rand) {
 		if over {
 			writers = append(writers[:i], writers[i+1:]...)
 		}
-		data, err := r.Shown(t.Context(), "stable")
+		if n%each != 0 {
+			continue
+		}
+		seen, err := r.Peek(t.Context(), "stable")
 		if err != nil {
 			t.Fatal(err)
 		}
-		now := shownSequence(data)
-		if now < before || now == 0 {
-			t.Fatalf("the manifest went from entry %d to entry %d", before, now)
+		for i, p := range seen {
+			now := shownSequence(p.Data)
+			if now < before[i] || now == 0 {
+				t.Fatalf("view %d went from entry %d to entry %d", i, before[i], now)
+			}
+			before[i] = now
 		}
-		before = now
 	}
-	head, _, err := r.Repoint(t.Context(), "stable")
+	shown, _, err := r.Repoint(t.Context(), &Log{Channel: "stable"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if log, err := r.Load(t.Context(), "stable"); err != nil || log.Head().Sequence != head.Sequence {
-		t.Errorf("the head is %+v, error %v, want entry %d", log.Head(), err, head.Sequence)
+	log, err := r.Load(t.Context(), "stable")
+	if err != nil || log.End() != shown.End() {
+		t.Errorf("the log ends with %+v, error %v; shown is %+v", log.End(), err, shown.End())
+	}
+	current(t, r, log)
+}
+
+// current wants all views to be those of a log.
+func current(t *testing.T, r Repository, log *Log) {
+	t.Helper()
+	seen, err := r.Peek(t.Context(), log.Channel)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !r.Current(log, seen) {
+		t.Errorf("the views are not those of entry %d", log.End().Sequence)
 	}
 }
 
@@ -246,7 +274,7 @@ type writer struct {
 func startWriter(t *testing.T, r Repository, e Entry) *writer {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	w := &writer{turn: make(chan struct{}), waits: make(chan struct{}), done: make(chan struct{}), cancel: cancel}
-	stepped := Repository{Store: &steppedStore{r.Store, w}, PublicURL: r.PublicURL}
+	stepped := Repository{Store: &steppedStore{r.Store, w}, PublicURL: r.PublicURL, Rings: r.Rings}
 	t.Cleanup(func() { cancel(); <-w.done })
 	go func() {
 		defer close(w.done)
@@ -259,7 +287,7 @@ func startWriter(t *testing.T, r Repository, e Entry) *writer {
 				continue
 			}
 			if err == nil {
-				_, _, err = stepped.Repoint(ctx, "stable")
+				_, _, err = stepped.Repoint(ctx, &Log{Channel: "stable"})
 			}
 			if err != nil && ctx.Err() == nil {
 				t.Errorf("writer of %s: %v", e.Version, err)

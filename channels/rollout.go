@@ -1,8 +1,6 @@
 package channels
 
 import (
-	"crypto/sha256"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"slices"
@@ -14,8 +12,8 @@ import (
 var ErrRollout = errors.New("the rollout is not possible")
 
 // Rollout is a release that some clients are offered while all others get what the
-// channel shows. Only a server that answers each client can tell them apart; the
-// manifest of the channel is for the others.
+// channel shows. A server tells them apart, and so do rings; the manifest of the
+// channel is for the others.
 type Rollout struct {
 	// ID seeds the choice of clients, anew for each rollout and constant through
 	// its steps.
@@ -149,32 +147,20 @@ func (r Rollout) Step(now time.Time) *Rollout {
 	return &r
 }
 
-// Admits reports whether the rollout includes a client: by its cohort, or by a hash
-// of its ID. A client without an ID is included at 100 %. A client that is included
-// stays included while the share rises.
-func (r *Rollout) Admits(id, cohort string) bool {
-	percent := r.Share()
+// Admits reports whether the rollout includes a client: by its cohort, or by the ring
+// that its ID is in. A client without an ID is included at 100 %. A client that is
+// included stays included while the share rises.
+func (r *Rollout) Admits(id, cohort string) bool { return r.admits(r.Rings(), id, cohort) }
+
+// admits is Admits, with the rings that Rings returns.
+func (r *Rollout) admits(in RingSet, id, cohort string) bool {
 	switch {
 	case !r.Paused.IsZero():
 		return false
-	case percent == 100, cohort != "" && slices.Contains(r.Cohorts, cohort):
+	case r.Percent == 100, cohort != "" && slices.Contains(r.Cohorts, cohort):
 		return true
-	case id == "":
-		return false
 	}
-	return place(r.ID, id) < uint64(percent)*perPercent
-}
-
-// places is the number of values that the hash of a client can have.
-const (
-	perPercent = 1 << 32
-	places     = 100 * perPercent
-)
-
-// place returns the hash of a client's ID, anew for each rollout.
-func place(rollout, id string) uint64 {
-	sum := sha256.Sum256([]byte(rollout + "\x00" + id))
-	return binary.BigEndian.Uint64(sum[:]) % places // whose bias is below 1e-7
+	return id != "" && in[Ring(id)]
 }
 
 // Pause returns the paused rollout.

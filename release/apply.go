@@ -1,7 +1,6 @@
 package release
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -59,14 +58,22 @@ func (p *Publisher) addRelease(ctx context.Context, plan *Plan) error {
 func (p *Publisher) advance(ctx context.Context, plan *Plan, watched bool) (stays bool, err error) {
 	if plan.Entry != nil {
 		plan.Changed = false
-		if _, err := p.channels().Enter(ctx, plan.Channel, *plan.Entry); err != nil {
+		log, err := p.channels().Append(ctx, plan.log, *plan.Entry)
+		if err != nil {
 			return false, err
 		}
-		plan.Changed = true
+		plan.log, plan.Changed = log, true
 	}
 	moved := false
 	group, showing := errgroup.WithContext(ctx)
-	group.Go(func() (err error) { plan.head, err = p.show(showing, plan); return err })
+	group.Go(func() error { return p.show(showing, plan) })
+	if plan.Entry != nil {
+		log := plan.log
+		group.Go(func() error {
+			_ = p.channels().Pack(showing, log) // without it the log is read entry by entry
+			return nil
+		})
+	}
 	group.Go(func() (err error) {
 		if watched {
 			moved, err = p.channels().Exists(showing, plan.Channel, plan.Sequence+1)
@@ -77,9 +84,11 @@ func (p *Publisher) advance(ctx context.Context, plan *Plan, watched bool) (stay
 		return false, err
 	}
 	if moved && plan.head.Sequence == plan.Sequence {
-		if plan.head, _, err = p.channels().Repoint(ctx, plan.Channel); err != nil {
+		log, _, err := p.channels().Repoint(ctx, plan.log)
+		if err != nil {
 			return false, err
 		}
+		plan.log, plan.head = log, log.Head()
 	}
 	if head := plan.head; head.Newest() != plan.Version && head.Version != plan.Version {
 		plan.Warnings = append(plan.Warnings, fmt.Sprintf("%s has moved on to %s meanwhile (entry %d by %s)", plan.Channel, head.Version, head.Sequence, head.Who))
@@ -87,19 +96,18 @@ func (p *Publisher) advance(ctx context.Context, plan *Plan, watched bool) (stay
 	return plan.head.Version == plan.Version, nil
 }
 
-// show brings the manifest up to date and returns the entry that it shows.
-func (p *Publisher) show(ctx context.Context, plan *Plan) (*channels.Entry, error) {
+// show brings what clients read up to date; head is then what it shows.
+func (p *Publisher) show(ctx context.Context, plan *Plan) (err error) {
+	shown := plan.log
 	if plan.Entry != nil {
-		head, _, err := p.channels().Point(ctx, plan.Channel, plan.seen, plan.Entry)
-		return head, err
+		shown, _, err = p.channels().Point(ctx, plan.log, plan.seen)
+	} else if !p.channels().Current(plan.log, plan.seen) {
+		shown, plan.Changed, err = p.channels().Repoint(ctx, plan.log)
 	}
-	shown := plan.head.Render(p.PublicURL)
-	if data, err := shown.Encode(); err != nil || bytes.Equal(data, plan.seen.Data) {
-		return plan.head, err
+	if err == nil {
+		plan.log, plan.head = shown, shown.Head()
 	}
-	head, moved, err := p.channels().Repoint(ctx, plan.Channel)
-	plan.Changed = moved
-	return head, err
+	return err
 }
 
 // moveFollowers moves the channels that follow a leader, side by side. One that

@@ -35,6 +35,9 @@ type Plan struct {
 	Reach   []Reach  `json:"reach"`
 	// Rollout says who gets Version if not everybody does.
 	Rollout *Share `json:"rollout,omitempty"`
+	// Rings is true if the channel keeps rings. Their clients are the static ones in
+	// and out of the rollout.
+	Rings bool `json:"rings,omitempty"`
 	// Unbound are platform keys whose signatures name no version: applications
 	// that require a signed version refuse them.
 	Unbound   []string `json:"unbound,omitempty"`
@@ -50,9 +53,10 @@ type Plan struct {
 
 	why    string
 	strand VersionRange
-	head   *channels.Entry  // what the channel shows: Entry, or the end of the log
-	seen   channels.Pointer // the manifest when the plan was made
-	record *Record          // to be created; nil if it exists
+	head   *channels.Entry    // what the channel shows: Entry, or the end of the log
+	log    *channels.Log      // that the plan was made for
+	seen   []channels.Pointer // the views when the plan was made
+	record *Record            // to be created; nil if it exists
 	files  map[string]bundle.Contents
 	broken []error // channels that should move along and can't be read
 }
@@ -70,12 +74,20 @@ type Share struct {
 	Due     time.Time         `json:"due,omitzero"`    // when the next step is due
 	Cohorts []string          `json:"cohorts,omitempty"`
 	Paused  bool              `json:"paused"`
+	// Rings are those that it includes, where the channel keeps rings.
+	Rings []int `json:"rings,omitempty"`
 }
 
-// ShareOf describes a rollout.
-func ShareOf(r *channels.Rollout) *Share {
+// ShareOf describes a rollout, with its rings if the channel keeps them.
+func ShareOf(r *channels.Rollout, rings bool) *Share {
 	_, due, _ := r.Next()
-	return &Share{Version: r.Version, Percent: r.Share(), Steps: r.Steps, Every: r.Every, Since: r.Since, Due: due, Cohorts: r.Cohorts, Paused: !r.Paused.IsZero()}
+	s := &Share{Version: r.Version, Percent: r.Share(), Steps: r.Steps, Every: r.Every, Since: r.Since, Due: due, Cohorts: r.Cohorts, Paused: !r.Paused.IsZero()}
+	for ring, in := range r.Rings() {
+		if in && rings {
+			s.Rings = append(s.Rings, ring)
+		}
+	}
+	return s
 }
 
 // planner works out plans. It reads and writes nothing.
@@ -122,8 +134,9 @@ type state struct {
 	channel string
 	url     string // public address of the store
 	log     *channels.Log
-	seen    channels.Pointer
+	seen    []channels.Pointer
 	clients map[string]int // by version, nil if nothing is known of them
+	types   map[string]int // clients by platform key, likewise
 	err     error          // it could not be read
 }
 
@@ -134,7 +147,7 @@ type view map[string]*state
 // the first entry, a manifest that was put there by other means. It is nil if there
 // is none, or none that clients can read.
 func (s *state) before() *manifest.Response {
-	data := s.seen.Data
+	data := s.seen[0].Data
 	if head := s.log.Head(); head != nil {
 		shown := head.Render(s.url)
 		data, _ = shown.Encode() // it was decoded from the log
@@ -181,21 +194,24 @@ func (p planner) next(s *state, c change) channels.Entry {
 
 // plan holds a change to the gate, and works out what follows from it.
 func (p planner) plan(v view, s *state, c change) (*Plan, error) {
+	if !c.standing {
+		c.release = s.log.Carry(c.release)
+	}
 	entry := p.next(s, c)
 	c.manifest = c.release.Render(p.publicURL, entry.Sequence)
 	plan := &Plan{
 		Action: c.action, Channel: s.channel, Version: c.release.Version, URL: p.publicURL + "/" + channels.ManifestKey(s.channel),
-		Bundles: c.bundles, Unbound: c.manifest.Unbound(), Warnings: c.warnings, Base: s.log.End(), why: c.why, strand: c.strand, seen: s.seen,
+		Bundles: c.bundles, Unbound: c.manifest.Unbound(), Warnings: c.warnings, Base: s.log.End(), Rings: p.policies[s.channel].Rings, why: c.why, strand: c.strand, log: s.log, seen: s.seen,
 	}
 	before := s.before()
 	if before != nil {
 		plan.Previous = before.Version.String()
 	}
 	if c.rollout != nil {
-		plan.Rollout = ShareOf(c.rollout)
+		plan.Rollout = ShareOf(c.rollout, p.policies[s.channel].Rings)
 	}
 	if !c.standing {
-		g := gate{keys: p.keys, policy: p.policies[s.channel], log: s.log, before: before, change: c, sequence: entry.Sequence, publicURL: p.publicURL, fleet: s.clients}
+		g := gate{keys: p.keys, policy: p.policies[s.channel], log: s.log, before: before, change: c, sequence: entry.Sequence, publicURL: p.publicURL, fleet: s.clients, types: s.types}
 		err := g.covers()
 		if err == nil {
 			err = g.sound()
@@ -206,11 +222,15 @@ func (p planner) plan(v view, s *state, c change) (*Plan, error) {
 		if err != nil {
 			return nil, err
 		}
+		misfits, err := g.misfits(plan.Reach)
+		if err != nil {
+			return nil, err
+		}
 		left, err := g.strands()
 		if err != nil {
 			return nil, err
 		}
-		plan.Warnings = append(append(plan.Warnings, g.misfits(plan.Reach)...), left...)
+		plan.Warnings = append(append(plan.Warnings, misfits...), left...)
 	}
 	if head := s.log.Head(); head != nil && head.Release.Equal(&entry.Release) && sameRollout(head.Rollout, entry.Rollout) {
 		plan.Action, plan.Sequence, plan.head = head.Action, head.Sequence, head

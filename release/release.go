@@ -89,6 +89,9 @@ type Policy struct {
 	// ReadsManifest says that applications are known to read latest.json, where a
 	// watershed does not hold.
 	ReadsManifest bool
+	// Rings keeps a manifest for each ring. Their clients read those as others read
+	// latest.json.
+	Rings bool
 }
 
 // Publisher moves the channels of one store.
@@ -102,6 +105,9 @@ type Publisher struct {
 	// Clients counts the clients that a change of keys could strand; nil: nothing is
 	// known of them.
 	Clients Clients
+	// Types counts clients by the platform key of what they were installed from, such
+	// as linux-x86_64-deb; nil: nothing is known of them.
+	Types Clients
 	// Probe fetches what clients get once a channel has moved. An error that wraps
 	// ErrUnseen becomes a warning. Nil: nothing is fetched.
 	Probe func(ctx context.Context, manifestURL string, want manifest.Manifest) error
@@ -164,7 +170,13 @@ func (p *Publisher) Library() Library {
 }
 
 func (p *Publisher) channels() channels.Repository {
-	return channels.Repository{Store: p.Store, PublicURL: p.PublicURL}
+	r := channels.Repository{Store: p.Store, PublicURL: p.PublicURL}
+	for name, policy := range p.Policies {
+		if policy.Rings {
+			r.Rings = append(r.Rings, name)
+		}
+	}
+	return r
 }
 
 func (p *Publisher) step(format string, args ...any) {

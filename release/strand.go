@@ -167,7 +167,7 @@ func (g gate) strands() (warnings []string, err error) {
 	if left := without(server, nil, g.strand); len(left) > 0 && (g.fleet == nil || g.count(left) > 0) {
 		return nil, g.refuseStranding(left, versions, "")
 	}
-	if left := without(static, nil, g.strand); len(left) > 0 && g.policy.ReadsManifest {
+	if left := without(static, nil, g.strand); len(left) > 0 && (g.policy.ReadsManifest || g.policy.Rings) {
 		return nil, g.refuseStranding(left, versions, " from latest.json, where watersheds don't hold")
 	}
 	for _, w := range []struct {

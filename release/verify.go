@@ -23,10 +23,11 @@ type Finding struct {
 // VerifyReport is what was verified of a channel, and its problems.
 type VerifyReport struct {
 	Channel  string    `json:"channel"`
-	Version  string    `json:"version"`  // shown by the head of the log
-	Entries  int       `json:"entries"`  // of the log
-	Releases []string  `json:"releases"` // that were verified
-	Findings []Finding `json:"findings"` // empty: the channel is sound
+	Version  string    `json:"version"`         // shown by the head of the log
+	Entries  int       `json:"entries"`         // of the log
+	Rings    bool      `json:"rings,omitempty"` // manifests of rings were verified
+	Releases []string  `json:"releases"`        // that were verified
+	Findings []Finding `json:"findings"`        // empty: the channel is sound
 }
 
 // Err joins the findings, nil if there are none.
@@ -46,8 +47,8 @@ func (r *VerifyReport) find(object string, err error, mend string) {
 }
 
 // Verify checks a channel in the store: the numbers and hashes of its log, its
-// manifest byte for byte against the head, and every release in the log: its
-// record, and its bundles by size, checksum and signature. It reads every byte of
+// manifest and those of its rings byte for byte against the log, and every release in
+// the log: its record, and its bundles by size, checksum and signature. It reads every byte of
 // the bundles that the head offers.
 //
 // Without a public URL any address will do, if all bundles are there.
@@ -88,29 +89,73 @@ func (p *Publisher) Verify(ctx context.Context, channel string) (*VerifyReport, 
 	return report, nil
 }
 
-// verifyShown compares the manifest with the head of the log.
-func (p *Publisher) verifyShown(ctx context.Context, log *channels.Log, report *VerifyReport) error {
-	mend := "`tsmon channel advance " + report.Channel + "` brings it up to date"
-	key := channels.ManifestKey(report.Channel)
-	data, err := p.channels().Shown(ctx, report.Channel)
-	if errors.Is(err, fs.ErrNotExist) {
-		report.find(key, fmt.Errorf("%w: %s is missing", ErrStored, key), mend)
-		return nil
+// Behind returns the keys of manifests, the channel's and those of rings, that don't
+// show what a log wants, as after a publisher that was killed.
+func (p *Publisher) Behind(ctx context.Context, log *channels.Log) (keys []string, err error) {
+	r := p.channels()
+	seen, err := r.Peek(ctx, log.Channel)
+	if err != nil {
+		return nil, err
 	}
+	for i, v := range log.Views(r.HasRings(log.Channel)) {
+		if _, ok := v.Shows(seen[i].Data); !ok {
+			keys = append(keys, v.Key)
+		}
+	}
+	return keys, nil
+}
+
+// verifyShown compares what clients read, the manifest and those of the rings, with the
+// log.
+func (p *Publisher) verifyShown(ctx context.Context, log *channels.Log, report *VerifyReport) error {
+	r := p.channels()
+	seen, err := r.Peek(ctx, report.Channel)
 	if err != nil {
 		return err
 	}
-	base, ok := log.Shows(data)
+	known := map[string]bool{} // manifests that were checked, by their bytes
+	for i, v := range log.Views(r.HasRings(report.Channel)) {
+		p.verifyView(v, seen[i].Data, report)
+		if data := string(seen[i].Data); data != "" && !known[data] && !v.IsList() {
+			known[data] = true
+			if _, problems := manifest.Check(seen[i].Data, manifest.Rules{Keys: p.Keys, AllowUnbound: true}); len(problems) > 0 {
+				report.find(v.Key, problems, problems[0].Mend)
+			}
+		}
+	}
+	if report.Rings = r.HasRings(report.Channel); report.Rings {
+		return nil
+	}
+	return p.verifyNoRings(ctx, report)
+}
+
+// verifyView compares a manifest or a list with what it should show.
+func (p *Publisher) verifyView(v channels.View, data []byte, report *VerifyReport) {
+	mend := "`tsmon channel advance " + report.Channel + "` brings it up to date"
+	base, ok := v.Shows(data)
 	switch {
+	case ok && data == nil: // nothing to list
+	case data == nil:
+		report.find(v.Key, fmt.Errorf("%w: %s is missing", ErrStored, v.Key), mend)
 	case !ok:
-		report.find(key, fmt.Errorf("%w: %s is not what entry %d says", ErrStored, key, log.Head().Sequence), mend)
-	case p.PublicURL != "" && base != p.PublicURL:
-		report.find(key, fmt.Errorf("%w: the addresses in %s lead to %s, public_url is %s", ErrStored, key, base, p.PublicURL), mend)
+		report.find(v.Key, fmt.Errorf("%w: %s is not what entry %d says", ErrStored, v.Key, v.Sequence), mend)
+	case p.PublicURL != "" && base != p.PublicURL && base != "":
+		report.find(v.Key, fmt.Errorf("%w: the addresses in %s lead to %s, public_url is %s", ErrStored, v.Key, base, p.PublicURL), mend)
 	}
-	if _, problems := manifest.Check(data, manifest.Rules{Keys: p.Keys, AllowUnbound: true}); len(problems) > 0 {
-		report.find(key, problems, problems[0].Mend)
+}
+
+// verifyNoRings finds rings that nobody keeps: their clients would get nothing new.
+func (p *Publisher) verifyNoRings(ctx context.Context, report *VerifyReport) error {
+	key := channels.RingKey(report.Channel, 0)
+	_, err := p.Store.Stat(ctx, key)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
 	}
-	return nil
+	if err == nil {
+		report.find(key, fmt.Errorf("%w: %s has rings that are not kept", ErrStored, report.Channel),
+			"set rings: true for "+report.Channel+" in tsmon.yaml; installed applications may read them")
+	}
+	return err
 }
 
 // verifyRelease checks one release; whole reads every byte. An error means that it
@@ -135,6 +180,9 @@ func (l Library) verifyRelease(ctx context.Context, log *channels.Log, version s
 // signatures with every byte of the bundles.
 func (l Library) verifySignatures(ctx context.Context, record *Record, whole bool) error {
 	for _, b := range record.Bundles {
+		if !b.updates() {
+			continue
+		}
 		key := folder(record.Version) + b.Name
 		data, err := l.read(ctx, key+".sig", signing.MaxSignature)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {

@@ -88,7 +88,7 @@ func NewAdoption(log *channels.Log) *Adoption {
 	head := log.Head()
 	a := &Adoption{Channel: log.Channel, Version: head.Version, Versions: []VersionCount{}, Groups: []GroupCount{}, since: head.When}
 	if head.Rollout != nil {
-		a.Rollout = release.ShareOf(head.Rollout)
+		a.Rollout = release.ShareOf(head.Rollout, false)
 	}
 	a.Newest.Version = head.Newest()
 	if i := slices.IndexFunc(log.Entries, func(e channels.Entry) bool { return e.Newest() == head.Newest() }); i >= 0 {

@@ -11,3 +11,9 @@ func (s *Sightings) Still() { s.begin.Do(func() {}) }
 func (s *Sightings) WriteSightings(ctx context.Context) { s.writeSightings(ctx) }
 
 func (s *Sightings) CountClients(ctx context.Context) { s.countClients(ctx) }
+
+// Pass takes the steps that are due and allowed, and judges all releases.
+func (s *Steward) Pass(ctx context.Context) error {
+	s.takeSteps(ctx, newStepLog(s.Log))
+	return s.judge(ctx, newGuardLog())
+}

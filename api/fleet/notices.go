@@ -59,7 +59,7 @@ func noticeOf(channel string, e channels.Entry) Notice {
 	}
 	share := " for everybody"
 	if e.Rollout != nil {
-		n.Rollout = release.ShareOf(e.Rollout)
+		n.Rollout = release.ShareOf(e.Rollout, false)
 		share = fmt.Sprintf(" for %d %% of the clients", n.Rollout.Percent)
 	}
 	action := e.Action

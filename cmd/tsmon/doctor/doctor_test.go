@@ -138,7 +138,7 @@ func (c *clinic) move(version string) {
 	if _, err := r.Append(c.t.Context(), log, channels.Entry{Action: channels.Publish, Release: shown, When: time.Unix(1, 0), Who: "test"}); err != nil {
 		c.t.Fatal(err)
 	}
-	if _, _, err := r.Repoint(c.t.Context(), "stable"); err != nil {
+	if _, _, err := r.Repoint(c.t.Context(), &channels.Log{Channel: "stable"}); err != nil {
 		c.t.Fatal(err)
 	}
 }

@@ -41,15 +41,17 @@ type ChannelState struct {
 	When     string   `json:"when"` // RFC 3339
 	Who      string   `json:"who"`
 	URL      string   `json:"url,omitempty"` // of the manifest, if public_url is set
+	// Rings is true if the channel keeps rings.
+	Rings bool `json:"rings,omitempty"`
 	// Rollout is a newer release that only some clients get.
 	Rollout *release.Share `json:"rollout,omitempty"`
 }
 
-func stateOf(e *channels.Entry, channel, publicURL string) ChannelState {
-	s := ChannelState{Channel: channel, Version: e.Version, Sequence: e.Sequence, Action: string(e.Action), Targets: e.Targets,
+func stateOf(e *channels.Entry, channel, publicURL string, rings bool) ChannelState {
+	s := ChannelState{Channel: channel, Rings: rings, Version: e.Version, Sequence: e.Sequence, Action: string(e.Action), Targets: e.Targets,
 		When: e.When.Format(time.RFC3339), Who: e.Who}
 	if e.Rollout != nil {
-		s.Rollout = release.ShareOf(e.Rollout)
+		s.Rollout = release.ShareOf(e.Rollout, rings)
 	}
 	if publicURL != "" {
 		s.URL = publicURL + "/" + channels.ManifestKey(channel)
@@ -107,7 +109,7 @@ func runChannelList(ctx context.Context, app *cli.App) error {
 	states := []ChannelState{}
 	rows := [][]string{{"CHANNEL", "VERSION", "ENTRY", "ACTION", "WHEN", "WHO"}}
 	for _, log := range logs {
-		s := stateOf(log.Head(), log.Channel, p.PublicURL)
+		s := stateOf(log.Head(), log.Channel, p.PublicURL, p.Policies[log.Channel].Rings)
 		states = append(states, s)
 		rows = append(rows, []string{s.Channel, s.versionText(), strconv.FormatUint(s.Sequence, 10), s.Action, s.When, s.Who})
 	}
@@ -138,7 +140,7 @@ func channelShowCommand(app *cli.App) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			s := stateOf(log.Head(), args[0], p.PublicURL)
+			s := stateOf(log.Head(), args[0], p.PublicURL, p.Policies[args[0]].Rings)
 			if err := warnBehind(cmd.Context(), app, p, log); err != nil {
 				return err
 			}
@@ -148,6 +150,9 @@ func channelShowCommand(app *cli.App) *cobra.Command {
 				if s.Rollout != nil {
 					fmt.Fprintf(w, "rollout:  %s\n", shareText(s.Rollout))
 				}
+				if s.Rings {
+					fmt.Fprintf(w, "rings:    %s\n", ringsText(s.Rollout))
+				}
 				if s.URL != "" {
 					fmt.Fprintf(w, "manifest: %s\n", s.URL)
 				}
@@ -156,17 +161,22 @@ func channelShowCommand(app *cli.App) *cobra.Command {
 	}
 }
 
-// warnBehind warns if the manifest does not match the log, as after a publisher that
+// ringsText says what the rings of a channel show.
+func ringsText(s *release.Share) string {
+	if s == nil || len(s.Rings) == 0 {
+		return "all 100 show what the channel shows"
+	}
+	return fmt.Sprintf("%d of 100 show %s", len(s.Rings), s.Version)
+}
+
+// warnBehind warns if a manifest does not match the log, as after a publisher that
 // was killed.
 func warnBehind(ctx context.Context, app *cli.App, p *release.Publisher, log *channels.Log) error {
-	shown, err := channels.Repository{Store: p.Store}.Shown(ctx, log.Channel)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
+	behind, err := p.Behind(ctx, log)
+	if len(behind) > 0 {
+		app.Warn([]string{fmt.Sprintf("manifests that don't match the log: %d (%s); `tsmon channel advance %s` brings them up to date", len(behind), behind[0], log.Channel)})
 	}
-	if _, ok := log.Shows(shown); !ok {
-		app.Warn([]string{"the manifest does not match the log: `tsmon channel advance " + log.Channel + "` brings it up to date"})
-	}
-	return nil
+	return err
 }
 
 // LogRow is an entry of `tsmon channel log --json`, without its manifest.
@@ -194,7 +204,7 @@ func runChannelLog(ctx context.Context, app *cli.App, channel string) error {
 	entries := []LogRow{}
 	rows := [][]string{{"ENTRY", "WHEN", "ACTION", "VERSION", "FROM", "WHO", "WHY"}}
 	for _, e := range log.Entries {
-		r := LogRow{stateOf(&e, channel, ""), e.From, e.Why}
+		r := LogRow{stateOf(&e, channel, "", false), e.From, e.Why}
 		entries = append(entries, r)
 		rows = append(rows, []string{strconv.FormatUint(r.Sequence, 10), r.When, r.Action, r.versionText(), r.From, r.Who, r.Why})
 	}

@@ -16,7 +16,11 @@ import (
 // printReach writes who gets what, and whom a rollback does not reach.
 func printReach(w io.Writer, p *release.Plan, verbose bool) {
 	rows := [][]string{{"INSTALLED", "GETS", "ON"}}
-	for _, g := range groupReach(p.Reach, verbose) {
+	static := "latest.json"
+	if p.Rings {
+		static = "latest.json or ring"
+	}
+	for _, g := range groupReach(p.Reach, static, verbose) {
 		rows = append(rows, g.rows()...)
 	}
 	if len(rows) > 1 { // a pause may change nothing for clients
@@ -57,14 +61,15 @@ func (k kind) compare(l kind) int {
 	return cmp.Or(strings.Compare(k.target, l.target), strings.Compare(k.bundleType, l.bundleType))
 }
 
-// groupReach groups consecutive versions that get the same, or, verbosely, none.
-func groupReach(reach []release.Reach, verbose bool) []reachGroup {
+// groupReach groups consecutive versions that get the same, or, verbosely, none. static
+// names the address of clients that ask no server.
+func groupReach(reach []release.Reach, static string, verbose bool) []reachGroup {
 	var groups []reachGroup
 	for i := 0; i < len(reach); {
 		version := reach[i].Version
 		g := reachGroup{first: version, last: version, versions: 1}
 		for ; i < len(reach) && reach[i].Version == version; i++ {
-			g.add(reach[i])
+			g.add(reach[i], static)
 		}
 		if n := len(groups) - 1; n >= 0 && !verbose && slices.EqualFunc(groups[n].lots, g.lots, equalLots) {
 			groups[n].last = version
@@ -78,10 +83,10 @@ func groupReach(reach []release.Reach, verbose bool) []reachGroup {
 
 func equalLots(a, b lot) bool { return a.gets == b.gets && slices.Equal(a.clients, b.clients) }
 
-func (g *reachGroup) add(r release.Reach) {
+func (g *reachGroup) add(r release.Reach, static string) {
 	c := client{kind{r.Target, r.BundleType}, "server", "in the rollout"}
 	if r.Address == release.Static {
-		c.address = "latest.json"
+		c.address = static
 	}
 	if r.Downgrades {
 		c.address += " with allowDowngrades"

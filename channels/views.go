@@ -1,0 +1,262 @@
+package channels
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
+
+	"tsmon/manifest"
+	"tsmon/store/object"
+)
+
+// View is an object that clients read and that follows from the log: the manifest of a
+// channel or of one of its rings, or the list of what new users download.
+type View struct {
+	Key      string
+	Sequence uint64 // of the entry that it shows
+	release  *Release
+	list     bool // it is the list of downloads
+}
+
+// Views returns the views of a log, the manifest first, then, if the channel has
+// rings, those of the rings in order, and last the list of downloads. None of a log
+// without entries.
+func (l *Log) Views(rings bool) []View {
+	head := l.Head()
+	if head == nil {
+		return nil
+	}
+	views := []View{{Key: ManifestKey(l.Channel), Sequence: head.Sequence, release: &head.Release}}
+	if rings {
+		views = append(views, l.ringViews()...)
+	}
+	return append(views, View{Key: DownloadsKey(l.Channel), Sequence: head.Sequence, release: &head.Release, list: true})
+}
+
+// IsList reports whether a view is the list of downloads, and no manifest.
+func (v View) IsList() bool { return v.list }
+
+// current reports whether a view needs no writing: it has the bytes that it wants, or
+// nothing stands where there is nothing to list.
+func (v View) current(want []byte, seen Pointer) bool {
+	return bytes.Equal(want, seen.Data) || v.list && len(v.release.Files) == 0 && seen.ETag == ""
+}
+
+// Render returns the manifest that a view shows; publicURL as in Release.Render.
+func (v View) Render(publicURL string) manifest.Manifest {
+	return v.release.Render(publicURL, v.Sequence)
+}
+
+// Shows reports whether data is what the view shows, and the public URL that it was
+// rendered with.
+func (v View) Shows(data []byte) (publicURL string, ok bool) {
+	if v.list {
+		return v.lists(data)
+	}
+	m, err := manifest.Decode(data)
+	if err != nil {
+		return "", false
+	}
+	publicURL, ok = v.release.base(m)
+	shown := v.Render(publicURL)
+	want, err := shown.Encode()
+	return publicURL, ok && err == nil && bytes.Equal(data, want)
+}
+
+// render returns the bytes of views. Those that show the same share them.
+func render(views []View, publicURL string) ([][]byte, error) {
+	type same struct {
+		release  *Release
+		sequence uint64
+	}
+	known := map[same][]byte{}
+	all := make([][]byte, len(views))
+	for i, v := range views {
+		if v.list {
+			list := v.release.downloads(publicURL, v.Sequence)
+			data, err := list.Encode()
+			if err != nil {
+				return nil, err
+			}
+			all[i] = data
+			continue
+		}
+		is := same{v.release, v.Sequence}
+		if known[is] == nil {
+			shown := v.Render(publicURL)
+			data, err := shown.Encode()
+			if err != nil {
+				return nil, err
+			}
+			known[is] = data
+		}
+		all[i] = known[is]
+	}
+	return all, nil
+}
+
+// Pointer is a view as it was read: the zero value if there is none.
+type Pointer struct {
+	Data []byte
+	ETag string
+}
+
+// atOnce is how many views are read or written at once.
+const atOnce = 50
+
+// Peek reads the views of a channel, in the order of Log.Views.
+func (r Repository) Peek(ctx context.Context, channel string) ([]Pointer, error) {
+	if err := CheckName(channel); err != nil {
+		return nil, err
+	}
+	keys := []string{ManifestKey(channel)}
+	if r.HasRings(channel) {
+		for ring := range Rings {
+			keys = append(keys, RingKey(channel, ring))
+		}
+	}
+	keys = append(keys, DownloadsKey(channel))
+	seen := make([]Pointer, len(keys))
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(atOnce)
+	for i, key := range keys {
+		group.Go(func() error {
+			data, info, err := object.ReadAll(ctx, r.Store, key, manifest.MaxSize)
+			seen[i] = Pointer{data, info.ETag}
+			if errors.Is(err, fs.ErrNotExist) || errors.Is(err, object.ErrTooLarge) { // nothing of ours
+				return nil
+			}
+			return err
+		})
+	}
+	return seen, group.Wait()
+}
+
+// HasRings reports whether the rings of a channel are kept.
+func (r Repository) HasRings(channel string) bool { return slices.Contains(r.Rings, channel) }
+
+// Current reports whether the views that were seen are those of a log.
+func (r Repository) Current(log *Log, seen []Pointer) bool {
+	want, err := r.render(log)
+	if err != nil {
+		return false
+	}
+	for i, v := range log.Views(r.HasRings(log.Channel)) {
+		if !v.current(want[i], seen[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+func (r Repository) render(log *Log) ([][]byte, error) {
+	if r.PublicURL == "" {
+		return nil, errors.New("the public URL of the store is not known")
+	}
+	return render(log.Views(r.HasRings(log.Channel)), r.PublicURL)
+}
+
+// Point shows a log whose last entry was written after the views were seen. If a view
+// has changed since, it works like Repoint.
+func (r Repository) Point(ctx context.Context, log *Log, seen []Pointer) (shown *Log, moved bool, err error) {
+	moved, err = r.swap(ctx, log, seen)
+	if errors.Is(err, object.ErrChanged) {
+		shown, again, err := r.Repoint(ctx, log)
+		return shown, moved || again, err
+	}
+	return log, moved, err
+}
+
+// swap writes the views that are not as a log wants them, side by side. The error is
+// object.ErrChanged only if nothing else failed.
+func (r Repository) swap(ctx context.Context, log *Log, seen []Pointer) (moved bool, err error) {
+	want, err := r.render(log)
+	if err != nil {
+		return false, err
+	}
+	var mu sync.Mutex
+	var changed, failed error
+	var group errgroup.Group
+	group.SetLimit(atOnce)
+	for i, v := range log.Views(r.HasRings(log.Channel)) {
+		if v.current(want[i], seen[i]) {
+			continue
+		}
+		group.Go(func() error {
+			_, err := r.Store.Swap(ctx, v.Key, seen[i].ETag, want[i], manifestAttributes)
+			mu.Lock()
+			defer mu.Unlock()
+			switch {
+			case errors.Is(err, object.ErrChanged):
+				changed = err
+			case err != nil:
+				failed = errors.Join(failed, fmt.Errorf("move %s: %w", v.Key, err))
+			default:
+				moved = true
+			}
+			return nil
+		})
+	}
+	_ = group.Wait() // errors are in changed and failed
+	if failed != nil {
+		return moved, failed
+	}
+	return moved, changed
+}
+
+// repointAttempts bounds how often views are written while others move the channel;
+// each failure means that somebody else made progress.
+const repointAttempts = 50
+
+// Repoint brings the views of a channel up to date with its log, of which log is a
+// part that is known, perhaps none. It returns the log as it is shown and whether a
+// view changed.
+func (r Repository) Repoint(ctx context.Context, log *Log) (shown *Log, moved bool, err error) {
+	for range repointAttempts {
+		var once bool
+		shown, once, err = r.repoint(ctx, log)
+		moved = moved || once
+		if !errors.Is(err, object.ErrChanged) {
+			return shown, moved, err
+		}
+	}
+	return nil, moved, err
+}
+
+// repoint is one attempt: the ETags first, the head second, then the swaps.
+func (r Repository) repoint(ctx context.Context, log *Log) (*Log, bool, error) {
+	seen, err := r.Peek(ctx, log.Channel)
+	if err != nil {
+		return nil, false, err
+	}
+	if log, err = r.Extend(ctx, log); err != nil {
+		return nil, false, err
+	}
+	for _, p := range seen {
+		if shown := shownSequence(p.Data); shown > uint64(len(log.Entries)) {
+			return nil, false, fmt.Errorf("%w: %s shows entry %d, which is missing", ErrLog, log.Channel, shown)
+		}
+	}
+	moved, err := r.swap(ctx, log, seen)
+	return log, moved, err
+}
+
+// shownSequence returns the entry that a manifest or a list of downloads shows, 0 if it
+// is unreadable.
+func shownSequence(data []byte) uint64 {
+	if m, err := manifest.Decode(data); err == nil {
+		return m.Sequence
+	}
+	var d Downloads
+	if json.Unmarshal(data, &d) != nil || d.Files == nil {
+		return 0
+	}
+	return d.Sequence
+}
