@@ -158,6 +158,7 @@ func (d described) store(tb testing.TB, w *apitest.World) map[string]any {
 	if err := w.Records.Import(tb.Context(), w.Ana.Schema, content); err != nil {
 		tb.Fatal(err)
 	}
+	w.Rings = map[string]bool{"stable": true}
 	w.Desk(tb).PublishVersion(tb, "stable", "1.4.0")
 	for path, file := range map[string][]byte{"/uploads/{name}": apitest.PNG} {
 		target, _, _ := strings.Cut(d.exampleTarget(path, d.Paths.Value(path).Get), "?")

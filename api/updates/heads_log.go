@@ -54,7 +54,11 @@ func (h *Heads) readLog(ctx context.Context, c *channel, shown *head) error {
 		return err
 	}
 	c.log = log
-	offers, names, err := h.compile(log, shown)
+	publicURL := h.publicURL
+	if publicURL == "" {
+		publicURL, _ = log.Base(&shown.manifest)
+	}
+	offers, names, err := h.compile(log, shown, publicURL)
 	if err != nil {
 		h.alarms.raise(key, shown.stored.ETag, err)
 	} else {
@@ -63,6 +67,7 @@ func (h *Heads) readLog(ctx context.Context, c *channel, shown *head) error {
 	if offers != nil {
 		offers.Since, offers.Downgrades = h.decided(c.offers.Load(), offers), h.downgrades[c.name]
 		c.offers.Store(&compiled{offers, names})
+		h.readRings(c, publicURL)
 	}
 	c.offeredAt = shown.stored.ETag
 	return nil
@@ -70,14 +75,10 @@ func (h *Heads) readLog(ctx context.Context, c *channel, shown *head) error {
 
 // compile returns the offers and names of a log. Without a log the manifest counts,
 // which was put there by other means.
-func (h *Heads) compile(log *channels.Log, shown *head) (*channels.Offers, *fleet.Names, error) {
+func (h *Heads) compile(log *channels.Log, shown *head, publicURL string) (*channels.Offers, *fleet.Names, error) {
 	if log.Head() == nil {
 		offers, err := channels.Foreign(shown.manifest, h.verify)
 		return offers, fleet.NamesIn(shown.manifest), err
-	}
-	publicURL := h.publicURL
-	if publicURL == "" {
-		publicURL, _ = log.Base(&shown.manifest)
 	}
 	offers, err := channels.Compile(log, publicURL, h.verify)
 	return offers, fleet.NamesOf(log), err
