@@ -53,6 +53,8 @@ import (
 //	member FILE PATH TO         write the text of a member into a file
 //	obey FILE PATH [DIR]        run the command line that a member holds, with DIR in
 //	                            place of the word DIR
+//	public                      let anybody read the storage, as a public bucket does, set
+//	                            TSMON_PUBLIC_URL (on MinIO, of scripts named release-*)
 //	web DIR                     serve files at $WEB; /status/N answers with that
 //	                            status, /stall/… begins and never ends; the file
 //	                            requests lists the requests
@@ -121,6 +123,7 @@ var scriptCommands = map[string]func(*testscript.TestScript, bool, []string){
 	"member":    positive(3, scriptMember),
 	"obey":      positive(2, scriptObey),
 	"serve":     positive(0, scriptServe),
+	"public":    positive(0, scriptPublic),
 	"web":       positive(1, scriptWeb),
 	"snapshot":  positive(0, scriptSnapshot),
 	"unchanged": positive(0, scriptUnchanged),
