@@ -29,6 +29,9 @@ type Offers struct {
 	// version is above that of the channel is then offered the channel's, as in a
 	// manifest; those that only go forward ignore it.
 	Downgrades bool
+	// Round and Before are those of the log; 0 and empty without one.
+	Round  uint64
+	Before string
 
 	shown      *manifest.Response
 	rollout    *Rollout           // nil: none
@@ -49,7 +52,9 @@ var ErrUnverified = errors.New("the release does not verify")
 // Answer is the answer to one client.
 type Answer struct {
 	Offer *manifest.Offer // nil: the client has what there is for it
-	// Extra are the members of the offered manifest that only applications read.
+	// Extra are the members that only applications read: Watershed of what is offered,
+	// MinimumVersion of Goal, and Critical if the client has a critical release ahead
+	// of it on its way there.
 	Extra manifest.Extra
 	// Back is true if the offer is below what the client has.
 	Back bool
@@ -72,7 +77,7 @@ func Compile(log *Log, publicURL string, check func(data []byte) error) (*Offers
 	if head == nil {
 		return nil, ErrNothing
 	}
-	o := &Offers{Sequence: head.Sequence, Since: head.When, rollout: head.Rollout}
+	o := &Offers{Sequence: head.Sequence, Since: head.When, Round: log.Round(), Before: log.Before(), rollout: head.Rollout}
 	var err error
 	if o.shown, err = checked(head.Render(publicURL), check); err != nil {
 		return nil, err
@@ -125,26 +130,32 @@ func response(m manifest.Manifest) (*manifest.Response, error) {
 	return manifest.ParseResponse(data)
 }
 
-// watersheds returns the watersheds that stand, as they were last
-// offered: those that the channel has shown to everybody, and those whose rollout
-// was followed by a newer release.
+// watersheds returns the watersheds that stand and that clients pass, as they were
+// last offered.
 func (l *Log) watersheds() []Release {
+	passed := l.passed(false)
+	maps.DeleteFunc(passed, func(_ string, r Release) bool { return !r.Watershed })
+	return slices.Collect(maps.Values(passed))
+}
+
+// passed returns the standing releases by version, as they were last offered: those
+// that the channel has shown to everybody, and those whose rollout was followed by a
+// newer release. ongoing adds the one that is being rolled out, unless it is paused.
+func (l *Log) passed(ongoing bool) map[string]Release {
 	standing := l.Standing()
 	last := map[string]Release{}
 	for i, e := range standing {
-		if e.Release.Watershed {
-			last[e.Version] = e.Release
-		}
+		last[e.Version] = e.Release
 		r := e.Rollout
 		switch {
-		case r == nil || !r.Release.Watershed:
-		case r.Paused.IsZero() && i < len(standing)-1:
+		case r == nil:
+		case r.Paused.IsZero() && (ongoing || i < len(standing)-1):
 			last[r.Version] = r.Release
 		default: // it is held back, or just being rolled out
 			delete(last, r.Version)
 		}
 	}
-	return slices.Collect(maps.Values(last))
+	return last
 }
 
 // For returns the answer to a client. The error is manifest.ErrTarget if there is
@@ -171,6 +182,10 @@ func (o *Offers) Decide(c manifest.Client, in bool) (Answer, error) {
 		return Answer{}, err // 204 would keep a client from its other endpoints
 	}
 	answer.Extra = next.Extra
+	answer.Extra.MinimumVersion = goal.MinimumVersion
+	if installed, err := manifest.ParseClientVersion(c.Version); err == nil {
+		answer.Extra.Critical = goal.CriticalTo(installed)
+	}
 	if answer.Offer != nil {
 		c.Downgrades = false
 		forward, err := next.Updates(c)
@@ -217,6 +232,21 @@ func (o *Offers) Rolling() string {
 		return ""
 	}
 	return o.rollout.Version
+}
+
+// Share returns the share of the clients of a cohort that gets the newest release, from
+// 0 to 1.
+func (o *Offers) Share(cohort string) float64 {
+	switch r := o.rollout; {
+	case r == nil:
+		return 1
+	case !r.Paused.IsZero():
+		return 0
+	case cohort != "" && slices.Contains(r.Cohorts, cohort):
+		return 1
+	default:
+		return float64(r.Percent) / 100
+	}
 }
 
 // Newest returns the newest version of the channel, offered or held back.

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"net/url"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -21,9 +22,24 @@ type Release struct {
 	PubDate   time.Time         `json:"pub_date"`
 	Platforms map[string]Bundle `json:"platforms"` // by platform key
 	manifest.Extra
+	CriticalBelow string `json:"critical_below,omitempty"` // as in the manifest
 	// Record is the SHA-256 of the release's record, hex. It says which record is
 	// the release's, whatever lies in the store by now.
 	Record string `json:"record"`
+	// Files are what new users download, sorted by path.
+	Files []File `json:"files,omitempty"`
+}
+
+// File is a file of a release that new users download.
+type File struct {
+	Path    string   `json:"path"`    // key in the store
+	Size    int64    `json:"size"`    // bytes
+	BLAKE2b string   `json:"blake2b"` // BLAKE2b-512 of the bytes, hex
+	Keys    []string `json:"keys"`    // OS-ARCH or OS-ARCH-TYPE, sorted; may be none
+}
+
+func (f File) equal(other File) bool {
+	return f.Path == other.Path && f.Size == other.Size && f.BLAKE2b == other.BLAKE2b && slices.Equal(f.Keys, other.Keys)
 }
 
 // Bundle is what the clients of one platform key download.
@@ -35,7 +51,7 @@ type Bundle struct {
 // Render returns the manifest of a release as a log entry shows it; publicURL is the
 // address of the store, without a slash at the end.
 func (r *Release) Render(publicURL string, sequence uint64) manifest.Manifest {
-	m := manifest.Manifest{Version: r.Version, Notes: r.Notes, PubDate: r.PubDate, Extra: r.Extra, Sequence: sequence,
+	m := manifest.Manifest{Version: r.Version, Notes: r.Notes, PubDate: r.PubDate, Extra: r.Extra, CriticalBelow: r.CriticalBelow, Sequence: sequence,
 		Platforms: make(map[string]manifest.Platform, len(r.Platforms))}
 	for key, b := range r.Platforms {
 		m.Platforms[key] = manifest.Platform{Signature: b.Signature, URL: publicURL + escaped(b.Path)}
@@ -43,10 +59,36 @@ func (r *Release) Render(publicURL string, sequence uint64) manifest.Manifest {
 	return m
 }
 
+// Carry returns a release as the channel shows it next. What the earlier releases that
+// stand ask of clients goes on: the highest of their minimum versions, and the newest
+// version that was critical.
+func (l *Log) Carry(r Release) Release {
+	if r.Critical {
+		r.CriticalBelow = r.Version
+	}
+	for version, earlier := range l.passed(true) {
+		if below(r.Version, version) {
+			continue
+		}
+		r.MinimumVersion = higher(r.MinimumVersion, earlier.MinimumVersion)
+		r.CriticalBelow = higher(r.CriticalBelow, earlier.CriticalBelow)
+	}
+	return r
+}
+
+// higher returns the higher of two versions, either of which may be empty.
+func higher(a, b string) string {
+	if a == "" || below(a, b) {
+		return b
+	}
+	return a
+}
+
 // Equal reports whether two releases are the same to clients and to the store.
 func (r *Release) Equal(other *Release) bool {
 	return r.Version == other.Version && r.Notes == other.Notes && r.PubDate.Equal(other.PubDate) && r.Extra == other.Extra &&
-		r.Record == other.Record && maps.Equal(r.Platforms, other.Platforms)
+		r.CriticalBelow == other.CriticalBelow && r.Record == other.Record && maps.Equal(r.Platforms, other.Platforms) &&
+		slices.EqualFunc(r.Files, other.Files, File.equal)
 }
 
 // base returns the public URL that a manifest of the release was rendered with.
@@ -83,6 +125,11 @@ func (r *Release) check(sequence uint64) error {
 	for key, b := range r.Platforms {
 		if err := object.ValidKey(b.Path); err != nil {
 			return fmt.Errorf("%s: %w", key, err)
+		}
+	}
+	for _, f := range r.Files {
+		if err := object.ValidKey(f.Path); err != nil {
+			return err
 		}
 	}
 	if !digest.MatchString(r.Record) {

@@ -347,12 +347,79 @@ func TestOffers(t *testing.T) {
 // TestExtraReachesClients: what the application is to be told goes with the
 // offer, of the release that is offered.
 func TestExtraReachesClients(t *testing.T) {
-	e := flagged("1.1.0")
-	e.Release.MinimumVersion, e.Release.Critical = "1.0.0", true
-	o := compiled(t, e, entry(Publish, "2.0.0", "", ""))
-	answer, err := o.For(Client{Client: manifest.Client{Version: "1.0.0", Target: "linux-x86_64"}})
-	if want := (manifest.Extra{MinimumVersion: "1.0.0", Critical: true, Watershed: true}); err != nil || answer.Extra != want {
-		t.Errorf("%+v, %v", answer.Extra, err)
+	log := &Log{Channel: "stable"}
+	for _, release := range []struct {
+		version string
+		extra   manifest.Extra
+	}{
+		{"1.0.0", manifest.Extra{}},
+		{"1.1.0", manifest.Extra{Watershed: true}},
+		{"1.2.0", manifest.Extra{MinimumVersion: "1.0.5", Critical: true}},
+		{"2.0.0", manifest.Extra{}},
+	} {
+		e := entry(Publish, release.version, "", "")
+		e.Release.Extra = release.extra
+		e.Release = log.Carry(e.Release)
+		log.Entries = append(log.Entries, log.Next(e))
+	}
+	o := compiled(t, log.Entries...)
+	for installed, want := range map[string]manifest.Extra{
+		"1.0.0":      {MinimumVersion: "1.0.5", Critical: true, Watershed: true},
+		"1.1.0":      {MinimumVersion: "1.0.5", Critical: true},
+		"1.2.0-rc.1": {MinimumVersion: "1.0.5", Critical: true},
+		"1.2.0":      {MinimumVersion: "1.0.5"},
+		"v1.3.0+7":   {MinimumVersion: "1.0.5"},
+	} {
+		answer, err := o.For(Client{Client: manifest.Client{Version: installed, Target: "linux-x86_64"}})
+		if err != nil || answer.Extra != want {
+			t.Errorf("%s: %+v, %v, want %+v", installed, answer.Extra, err, want)
+		}
+	}
+}
+
+// TestCarry: what releases ask of clients goes on with those after them, as long as
+// they stand.
+func TestCarry(t *testing.T) {
+	critical := func(version, minimum string) Entry {
+		e := entry(Publish, version, "", "")
+		e.Release.Critical, e.Release.MinimumVersion, e.Release.CriticalBelow = true, minimum, version
+		return e
+	}
+	begun := entry(Publish, "1.0.0", "", "")
+	begun.Rollout = rollout(5, 100)
+	begun.Rollout.Release.Critical, begun.Rollout.Release.CriticalBelow = true, "2.0.0"
+	paused := begun
+	paused.Rollout = begun.Rollout.Pause(noon)
+	for name, c := range map[string]struct {
+		entries []Entry
+		next    string
+		extra   manifest.Extra // its own
+		minimum string
+		below   string // critical
+	}{
+		"nothing":             {[]Entry{entry(Publish, "1.0.0", "", "")}, "2.1.0", manifest.Extra{}, "", ""},
+		"an empty log":        {nil, "2.1.0", manifest.Extra{Critical: true}, "", "2.1.0"},
+		"an earlier one":      {[]Entry{critical("1.1.0", "1.0.0"), entry(Publish, "1.2.0", "", "")}, "2.1.0", manifest.Extra{}, "1.0.0", "1.1.0"},
+		"the highest":         {[]Entry{critical("1.1.0", "1.0.9"), critical("1.10.0", "1.0.0")}, "2.1.0", manifest.Extra{MinimumVersion: "1.0.10"}, "1.0.10", "1.10.0"},
+		"its own":             {[]Entry{critical("1.1.0", "1.0.0")}, "2.1.0", manifest.Extra{MinimumVersion: "0.9.0", Critical: true}, "1.0.0", "2.1.0"},
+		"again":               {[]Entry{critical("1.1.0", "1.0.0")}, "1.1.0", manifest.Extra{MinimumVersion: "1.0.0", Critical: true}, "1.0.0", "1.1.0"},
+		"below it":            {[]Entry{entry(Publish, "1.0.0", "", ""), critical("1.1.0", "1.0.0")}, "1.0.0", manifest.Extra{}, "", ""},
+		"rolled back":         {[]Entry{entry(Publish, "1.0.0", "", ""), critical("1.1.0", "1.0.0"), entry(Rollback, "1.0.0", "1.1.0", "crashes")}, "2.1.0", manifest.Extra{}, "", ""},
+		"being rolled out":    {[]Entry{begun}, "2.1.0", manifest.Extra{}, "", "2.0.0"},
+		"held back":           {[]Entry{begun, paused}, "2.1.0", manifest.Extra{}, "", ""},
+		"below a rollout":     {[]Entry{begun}, "1.5.0", manifest.Extra{}, "", ""},
+		"a pre-release of it": {[]Entry{critical("1.1.0", "")}, "1.1.0-rc.1", manifest.Extra{}, "", ""},
+	} {
+		log := &Log{Channel: "stable", Entries: c.entries}
+		r := releaseOf(c.next)
+		r.Extra = c.extra
+		carried := log.Carry(r)
+		if carried.MinimumVersion != c.minimum || carried.CriticalBelow != c.below || carried.Critical != c.extra.Critical {
+			t.Errorf("%s: %+v, critical below %q, want %q and %q", name, carried.Extra, carried.CriticalBelow, c.minimum, c.below)
+		}
+		if again := log.Carry(carried); !again.Equal(&carried) {
+			t.Errorf("%s: carried again it is %+v", name, again)
+		}
 	}
 }
 

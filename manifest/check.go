@@ -131,7 +131,7 @@ func (c *checker) distrust(place string, err error, mend string) {
 
 func (c *checker) document(root *node) {
 	c.doc.places[""] = root.offset
-	members := c.object("", root, []string{"version", "notes", "pub_date", "platforms"}, []string{"minimum_version", "critical", "watershed", "sequence"})
+	members := c.object("", root, []string{"version", "notes", "pub_date", "platforms"}, []string{"minimum_version", "critical", "critical_below", "watershed", "sequence"})
 	m := &c.doc.Manifest
 	m.Version = c.version(members["version"])
 	m.Notes, _ = c.text("notes", members["notes"])
@@ -139,7 +139,8 @@ func (c *checker) document(root *node) {
 	m.Sequence = c.sequence(members["sequence"])
 	m.Critical = c.flag("critical", members["critical"])
 	m.Watershed = c.flag("watershed", members["watershed"])
-	m.MinimumVersion = c.minimumVersion(members["minimum_version"])
+	m.MinimumVersion = c.earlier("minimum_version", members["minimum_version"], "no client could have it: lower it, or publish that version")
+	m.CriticalBelow = c.earlier("critical_below", members["critical_below"], "write the newest version up to this one that is critical")
 	m.Platforms = c.platforms(members["platforms"])
 }
 
@@ -264,17 +265,18 @@ func (c *checker) flag(name string, n *node) bool {
 	return set
 }
 
-// minimumVersion must not be above the version, which was read before.
-func (c *checker) minimumVersion(n *node) string {
-	s, ok := c.text("minimum_version", n)
+// earlier reads a version that must not be above that of the manifest, which was read
+// before.
+func (c *checker) earlier(name string, n *node, mend string) string {
+	s, ok := c.text(name, n)
 	if !ok {
 		return ""
 	}
-	minimum, err := ParseVersion(s)
+	earlier, err := ParseVersion(s)
 	if err != nil {
-		c.report("minimum_version", "", err.Error(), "write MAJOR.MINOR.PATCH, such as 1.2.0")
-	} else if version, err := ParseVersion(c.doc.Version); err == nil && minimum.Compare(version) > 0 {
-		c.report("minimum_version", "", "is above version", "no client could have it: lower it, or publish that version")
+		c.report(name, "", err.Error(), "write MAJOR.MINOR.PATCH, such as 1.2.0")
+	} else if version, err := ParseVersion(c.doc.Version); err == nil && earlier.Compare(version) > 0 {
+		c.report(name, "", "is above version", mend)
 	}
 	return s
 }
@@ -355,7 +357,7 @@ func (c *checker) url(place, key string, p Platform) {
 	}
 	name := bundleName(p)
 	if fits, known := k.Installs(name); known && !fits {
-		c.report(place, "", fmt.Sprintf("%q can't be installed on %s", name, key), "publish a "+installable[k.OS]+" file for it")
+		c.report(place, "", fmt.Sprintf("%q can't be installed on %s", name, key), "publish a "+k.Installable()+" file for it")
 	}
 }
 

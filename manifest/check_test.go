@@ -66,6 +66,12 @@ func TestCheckAcceptsTheGoodDocument(t *testing.T) {
 
 func TestCheckMembers(t *testing.T) {
 	testFlaws(t, goodDocument(t), []flaw{
+		{"critical below no version", `"notes": "Fixes."`, `"notes": "Fixes.", "critical_below": "v1"`,
+			problem("critical_below", 3, 22, "version", "write MAJOR.MINOR.PATCH")},
+		{"critical below a later version", `"notes": "Fixes."`, `"notes": "Fixes.", "critical_below": "1.2.4"`,
+			problem("critical_below", 3, 22, "is above version", "up to this one")},
+		{"minimum above the version", `"notes": "Fixes."`, `"notes": "Fixes.", "minimum_version": "1.2.4"`,
+			problem("minimum_version", 3, 22, "is above version", "lower it")},
 		{"unknown member", `"notes": "Fixes."`, `"notes": "Fixes.", "extra": {"deep": [1]}`,
 			problem("extra", 3, 22, "unknown member", "leave it out")},
 		{"unknown member that is a misspelling", `"notes": "Fixes."`, `"notes": "Fixes.", "pubDate": ""`,

@@ -39,13 +39,14 @@ type Client struct {
 
 // Response is an answer of an update endpoint as the updater reads it.
 type Response struct {
-	Version   Version
-	Notes     string
-	PubDate   time.Time           // zero if absent
-	Platforms map[string]Platform // static form; nil in the dynamic one
-	Dynamic   Platform            // dynamic form: one platform, whatever the target
-	Sequence  uint64              // ours; 0 if absent or unreadable
-	Extra                         // ours; zero if absent or unreadable
+	Version       Version
+	Notes         string
+	PubDate       time.Time           // zero if absent
+	Platforms     map[string]Platform // static form; nil in the dynamic one
+	Dynamic       Platform            // dynamic form: one platform, whatever the target
+	Sequence      uint64              // ours; 0 if absent or unreadable
+	Extra                             // ours; zero if absent or unreadable
+	CriticalBelow string              // ours, as in Manifest
 }
 
 // ParseResponse reads an answer as the updater does: unknown members are
@@ -169,6 +170,7 @@ func (r *Response) parseOurs(root *node) {
 	r.Sequence, _ = strconv.ParseUint(number.String(), 10, 64)
 	r.MinimumVersion, _ = value("minimum_version").(string)
 	r.Critical, _ = value("critical").(bool)
+	r.CriticalBelow, _ = value("critical_below").(string)
 	r.Watershed, _ = value("watershed").(bool)
 }
 
@@ -257,6 +259,16 @@ func (r *Response) Updates(c Client) (bool, error) {
 	}
 	order := r.Version.Compare(current)
 	return order > 0 || c.Downgrades && order != 0, nil
+}
+
+// CriticalTo reports whether an installed version has a critical release ahead of it,
+// up to that of the answer.
+func (r *Response) CriticalTo(installed Version) bool {
+	below, err := ParseVersion(r.CriticalBelow)
+	if err != nil {
+		return r.Critical && installed.Compare(r.Version) < 0
+	}
+	return installed.Compare(below) < 0
 }
 
 func (r *Response) offer(c Client, key string, p Platform) *Offer {

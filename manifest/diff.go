@@ -16,7 +16,7 @@ type Change struct {
 // Extra, sequence, then the platforms by key.
 func Diff(a, b *Manifest) []Change {
 	before, after := a.texts(), b.texts()
-	places := []string{"version", "notes", "pub_date", "minimum_version", "critical", "watershed", "sequence"}
+	places := []string{"version", "notes", "pub_date", "minimum_version", "critical", "critical_below", "watershed", "sequence"}
 	keys := map[string]bool{}
 	for _, key := range append(a.Keys(), b.Keys()...) {
 		keys[key] = true
@@ -35,7 +35,7 @@ func Diff(a, b *Manifest) []Change {
 
 // texts returns the members that are present, by place.
 func (m *Manifest) texts() map[string]string {
-	texts := map[string]string{"version": m.Version, "notes": m.Notes, "minimum_version": m.MinimumVersion}
+	texts := map[string]string{"version": m.Version, "notes": m.Notes, "minimum_version": m.MinimumVersion, "critical_below": m.CriticalBelow}
 	for place, set := range map[string]bool{"critical": m.Critical, "watershed": m.Watershed} {
 		if set {
 			texts[place] = "true"

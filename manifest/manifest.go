@@ -23,11 +23,12 @@
 //	  },
 //	  "minimum_version": "1.2.0",
 //	  "critical": true,
+//	  "critical_below": "1.4.0",
 //	  "watershed": true,
 //	  "sequence": 12
 //	}
 //
-// The last four are ours and optional. The updater ignores members that it does
+// The last five are ours and optional. The updater ignores members that it does
 // not know, and the application can read them (rawJson).
 //
 // sequence is the number of the channel's log entry that the manifest shows. It
@@ -56,7 +57,10 @@ type Manifest struct {
 	PubDate   time.Time           `json:"pub_date"`  // UTC, whole seconds
 	Platforms map[string]Platform `json:"platforms"` // by platform key, see ParseKey
 	Extra
-	Sequence uint64 `json:"sequence,omitempty"` // number of the log entry, from 1
+	// CriticalBelow is the newest version up to this one that was Critical: clients
+	// below it have not installed that either. Empty if there is none.
+	CriticalBelow string `json:"critical_below,omitempty"`
+	Sequence      uint64 `json:"sequence,omitempty"` // number of the log entry, from 1
 }
 
 // Extra holds members for the application, which the updater ignores.

@@ -123,6 +123,9 @@ func (p planner) checkBundle(o PublishOptions, b bundle.Bundle) error {
 	if err := object.ValidKey(folder(o.Version) + b.Name); err != nil {
 		return refuse(ErrBundles, "rename the file", "%s: %v", b.Path, err)
 	}
+	if b.Also {
+		return nil
+	}
 	if b.Signature == nil && o.Unlock == nil {
 		return refuse(ErrUnsigned, "give the key in TAURI_SIGNING_PRIVATE_KEY or with --key FILE, or sign before with `tsmon release sign`",
 			"%s has no .sig beside it", b.Path)

@@ -192,6 +192,9 @@ func (p planner) next(s *state, c change) channels.Entry {
 
 // plan holds a change to the gate, and works out what follows from it.
 func (p planner) plan(v view, s *state, c change) (*Plan, error) {
+	if !c.standing {
+		c.release = s.log.Carry(c.release)
+	}
 	entry := p.next(s, c)
 	c.manifest = c.release.Render(p.publicURL, entry.Sequence)
 	plan := &Plan{

@@ -134,7 +134,7 @@ func TestRolloutStory(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if m, err := manifest.Decode(data); err != nil || m.Extra != first.Extra {
+	if m, err := manifest.Decode(data); err != nil || m.Extra != first.Extra || m.CriticalBelow != "1.1.0" {
 		t.Errorf("the manifest's members for the application are %+v, %v", m.Extra, err)
 	}
 	report2, err := d.Verify(t.Context(), "stable")

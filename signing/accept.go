@@ -23,7 +23,7 @@ type Claim struct {
 }
 
 // A Fault is one reason not to accept a signature. Err wraps ErrUntrustedKey,
-// ErrNotBuiltIn, ErrUnbound or ErrBound.
+// ErrSignature, ErrNotBuiltIn, ErrUnbound or ErrBound.
 type Fault struct {
 	Err  error
 	Mend string // what to do about it
@@ -50,9 +50,9 @@ func (fs Faults) Unwrap() []error {
 }
 
 // Accept parses the signature of a manifest or record and checks everything that
-// needs no bundle: the key that it names, then the version and the targets that
-// it is bound to. Whether that key made it takes VerifyDigest or a Verifier, and
-// until then the binding is the signature's own word.
+// needs no bundle: the key that it names, that this key signed the trusted comment,
+// then the version and the targets that the comment binds it to. Whether it is the
+// signature of a bundle takes VerifyDigest or a Verifier.
 //
 // The error is a *FormatError, or Faults and the signature with it.
 func (k Keyring) Accept(text string, c Claim) (Signature, error) {
@@ -69,6 +69,10 @@ func (k Keyring) Accept(text string, c Claim) (Signature, error) {
 	if !c.AnyKey {
 		key, err := k.signer(s)
 		add(err, "sign with a trusted key, or add the key to trusted_keys")
+		if err == nil && !key.madeComment(s) {
+			add(fmt.Errorf("%w: key %s did not make it in this form: the signature or its trusted comment was changed", ErrSignature, key.ID()),
+				"take the signature as it was made, or sign the bundle again")
+		}
 		if err == nil && c.Installed != "" && !key.Contains(c.Installed) {
 			add(fmt.Errorf("%w: it is by key %s, and version %s has %s", ErrNotBuiltIn, key.ID(), c.Installed, k.BuiltInto(c.Installed).IDs()),
 				"sign with a key that the installed version has")

@@ -1,7 +1,9 @@
 package signing_test
 
 import (
+	"encoding/base64"
 	"errors"
+	"strings"
 	"testing"
 
 	"tsmon/signing"
@@ -161,5 +163,43 @@ func TestAcceptRefusesMalformedSignatures(t *testing.T) {
 	var form *signing.FormatError
 	if _, err := (signing.Keyring{}).Accept("App.sig", signing.Claim{AnyKey: true}); !errors.As(err, &form) {
 		t.Error(err)
+	}
+}
+
+// What a key has not made is not accepted, whatever key it names and whatever its
+// comment claims.
+func TestAcceptForged(t *testing.T) {
+	key := newKey(t)
+	ring := signing.Keyring{{PublicKey: key.Public()}}
+	s, err := key.Sign(signing.Digest{1}, signing.Comment{Version: "1.2.3", Target: "linux-x86_64"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 { // the second time from memory
+		if _, err := ring.Accept(s.String(), signing.Claim{Version: "1.2.3"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	lines := strings.Split(s.File(), "\n")
+	raw, err := base64.StdEncoding.DecodeString(lines[1])
+	if err != nil {
+		t.Fatal(err)
+	}
+	zeros := rebase64(append(raw[:10:10], make([]byte, 64)...))
+	for name, file := range map[string]string{
+		"another version":      strings.Replace(s.File(), "version:1.2.3", "version:6.6.6", 1),
+		"no version":           strings.Replace(s.File(), "version:1.2.3", "file:x", 1),
+		"another target":       strings.Replace(s.File(), "linux-x86_64", "darwin-x86_64", 1),
+		"zeros":                strings.Join([]string{lines[0], zeros, lines[2], rebase64(make([]byte, 64)), ""}, "\n"),
+		"a signature of zeros": strings.Join([]string{lines[0], zeros, lines[2], lines[3], ""}, "\n"),
+		"a comment of zeros":   strings.Join([]string{lines[0], lines[1], lines[2], rebase64(make([]byte, 64)), ""}, "\n"),
+	} {
+		if _, err := ring.Accept(rebase64([]byte(file)), signing.Claim{AllowUnbound: true}); !errors.Is(err, signing.ErrSignature) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	other := signing.Keyring{{PublicKey: newKey(t).Public()}}
+	if _, err := other.Accept(s.String(), signing.Claim{}); !errors.Is(err, signing.ErrUntrustedKey) || errors.Is(err, signing.ErrSignature) {
+		t.Errorf("another ring: %v", err)
 	}
 }

@@ -2,7 +2,6 @@ package signing
 
 import (
 	"cmp"
-	"crypto/ed25519"
 	"fmt"
 	"slices"
 	"strings"
@@ -130,7 +129,7 @@ func (k PublicKey) check(message []byte, s Signature) error {
 	}
 	// The global signature covers the signature and its comment but not the
 	// bundle, so it shows which of the two was changed.
-	if ed25519.Verify(k.key.PublicKey[:], globalMessage(s.sig), s.sig.GlobalSignature[:]) {
+	if k.madeComment(s) {
 		return fmt.Errorf("%w: key %s signed other bytes than these: the bundle was changed after it was signed"+
 			" (code-signed, notarised, packed again), or this signature is another bundle's", ErrSignature, k.ID())
 	}

@@ -69,6 +69,7 @@ type Server struct {
 	devices  *devices
 	uploads  *uploads
 	lines    *lineWriter
+	writes   *writes
 	deadline time.Duration
 	checks   []web.Check
 }
@@ -85,6 +86,10 @@ func New(o Options) *Server {
 		turns: newTurns(), room: semaphore.NewWeighted(maxHeld),
 	}
 	v.store.Now = o.Now
+	w := &writes{records: o.Records, forget: []func(string){v.store.Forget}}
+	if store, ok := o.Series.(interface{ Forget(database string) }); ok {
+		w.forget = []func(string){store.Forget, v.store.Forget} // the cache last, which asks the store
+	}
 	return &Server{
 		gate: g, values: v, diagrams: &diagrams{o.Records, g}, lists: &lists{o.Records}, devices: &devices{o.Messages, g},
 		uploads: &uploads{
@@ -92,6 +97,7 @@ func New(o Options) *Server {
 			keys: o.Uploads, limit: o.MaxUpload, behindProxy: o.BehindProxy, storeTime: o.StoreTime,
 		},
 		lines:    &lineWriter{respond, o.Series, o.Records, o.WriteToken, o.Now},
+		writes:   w,
 		deadline: o.Deadline,
 		checks: []web.Check{
 			{Name: "records", Concern: concern, Ask: o.Records.Ping}, {Name: "series", Concern: concern, Ask: o.Series.Ping},
@@ -137,8 +143,15 @@ const concern = "monitoring"
 // it: without it only uploads fail.
 func (s *Server) Checks() []web.Check { return s.checks }
 
-// Close ends running queries. The stores stay open.
-func (s *Server) Close() { s.values.store.Close() }
+// Watch has what commands write to the time series seen within two seconds. It ends with
+// Close, not with the context.
+func (s *Server) Watch(ctx context.Context) { s.writes.watch(ctx) }
+
+// Close ends running queries and Watch. The stores stay open.
+func (s *Server) Close() {
+	s.writes.close()
+	s.values.store.Close()
+}
 
 // conflict describes a conflict between saved objects, which the client can resolve.
 func conflict(err error) string {

@@ -29,7 +29,7 @@ func (h *Heads) readRings(c *channel, publicURL string) {
 		sequence uint64
 	}
 	rendered := map[shown]*web.Document{}
-	for ring, v := range c.log.Views(true)[1:] {
+	for ring, v := range c.log.Views(true)[1 : 1+channels.Rings] {
 		m := v.Render(publicURL)
 		is := shown{m.Version, m.Sequence}
 		if _, ok := rendered[is]; !ok {

@@ -168,6 +168,16 @@ type Audits interface {
 	LastAudits(ctx context.Context, schema string, limit int) ([]Audit, error)
 }
 
+// Writes says which databases of time series were written to other than by a server, so
+// that servers know what to read anew.
+type Writes interface {
+	// Wrote counts a write to a database. ErrInvalid if no tenant could name it.
+	Wrote(ctx context.Context, tsName string) error
+
+	// Writes returns how many writes were counted of each database.
+	Writes(ctx context.Context) (map[string]int64, error)
+}
+
 // Store is a store of records. All methods may be called concurrently.
 type Store interface {
 	Tenants
@@ -178,8 +188,10 @@ type Store interface {
 	Configuration
 	Contents
 	Audits
+	Writes
 	Installs
 	Samples
+	Outcomes
 
 	// Ping returns ErrUnavailable if the store does not answer.
 	Ping(ctx context.Context) error

@@ -18,7 +18,8 @@ import (
 // between 2 s and 30 s, counted from the start of the query. While a database runs
 // a query, further wants are collected for the next one. A query is cancelled when
 // the last caller that waits for it gives up. Errors go to all callers that wait;
-// they are not cached, and no stale value is returned instead.
+// they are not cached, and no stale value is returned instead. Forget says that another
+// process has written.
 //
 // Set its fields before the first use. Close ends it.
 type Cached struct {
@@ -34,7 +35,8 @@ type Cached struct {
 
 	mu      sync.Mutex
 	values  map[place]dated
-	queues  map[string][]*query // by database, while it is worked on; the first is running
+	forgot  map[string]time.Time // when, by database
+	queues  map[string][]*query  // by database, while it is worked on; the first is running
 	running sync.WaitGroup
 	closed  bool
 }
@@ -65,7 +67,7 @@ type query struct {
 func NewCached(store Store) *Cached {
 	return &Cached{
 		Store: store, Now: time.Now, Size: 100_000, Batch: 2_000, Timeout: 30 * time.Second,
-		values: map[place]dated{}, queues: map[string][]*query{},
+		values: map[place]dated{}, forgot: map[string]time.Time{}, queues: map[string][]*query{},
 	}
 }
 
@@ -112,6 +114,15 @@ func (c *Cached) Current(ctx context.Context, database string, wants []Want) ([]
 		return nil, err
 	}
 	return values, nil
+}
+
+// Forget drops the cached values of a database, and does not cache those of queries that
+// run: another process has written to it.
+func (c *Cached) Forget(database string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.forgot[database] = c.Now()
+	maps.DeleteFunc(c.values, func(at place, _ dated) bool { return at.database == database })
 }
 
 // share maps a value of a query to its index in a caller's result.
@@ -265,6 +276,9 @@ func (c *Cached) end(database string, q *query, asked time.Time) {
 	c.queues[database] = c.queues[database][1:]
 	if q.err != nil {
 		q.err = q.shared()
+		return
+	}
+	if at, ok := c.forgot[database]; ok && !asked.After(at) {
 		return
 	}
 	c.makeRoom(len(q.order))

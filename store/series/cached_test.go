@@ -326,3 +326,37 @@ func TestCachedBounds(t *testing.T) {
 		t.Errorf("%d queries for %d wants", q, w)
 	}
 }
+
+// TestCachedForget has another process write after a value was cached, and while a
+// query runs.
+func TestCachedForget(t *testing.T) {
+	f := newFixture(t)
+	most := series.Want{Key: want("f").Key, Aggregate: series.Max}
+	f.write(t, 1)
+	f.wantNumber(t, most, 1, 1)
+	f.write(t, 5)
+	f.wantNumber(t, most, 1, 1)
+	f.Forget("other")
+	f.wantNumber(t, most, 1, 1)
+	f.Forget("db")
+	f.pass(1)
+	f.wantNumber(t, most, 5, 2)
+	f.Forget("db")
+	f.pass(1)
+	f.below.gate = make(chan struct{})
+	ended := make(chan error)
+	go func() {
+		_, err := f.Current(t.Context(), "db", []series.Want{most})
+		ended <- err
+	}()
+	<-f.below.began
+	f.pass(1)
+	f.Forget("db")
+	close(f.below.gate)
+	if err := <-ended; err != nil {
+		t.Fatal(err)
+	}
+	f.below.gate = nil
+	f.write(t, 9)
+	f.wantNumber(t, most, 9, 4)
+}

@@ -30,7 +30,7 @@ export type LineToSave = { animation?: number; id?: number | null; id_tsvars?: O
 
 export type Login = { email: string; schemaName: string; tokenApp: string; ts_name: string };
 
-export type Manifest = { critical?: boolean; minimum_version?: string; notes: string; platforms: Record<string, { signature: string; url: string }>; pub_date: string; sequence?: number; version: string; watershed?: boolean };
+export type Manifest = { critical?: boolean; critical_below?: string; minimum_version?: string; notes: string; platforms: Record<string, { signature: string; url: string }>; pub_date: string; sequence?: number; version: string; watershed?: boolean };
 
 export type Menu = { icon: string; id: number; name: string; path: string; status: boolean };
 

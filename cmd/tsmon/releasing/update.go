@@ -146,12 +146,16 @@ func (f updateFlags) client() (manifest.Client, error) {
 
 // CheckReport is what `tsmon update check --json` prints.
 type CheckReport struct {
-	Available bool            `json:"available"`
-	Current   string          `json:"current"`
-	Version   string          `json:"version,omitempty"` // announced, also when there is no update
-	Endpoint  string          `json:"endpoint"`          // whose answer counted
-	Offer     *manifest.Offer `json:"offer,omitempty"`
-	Attempts  []CheckAttempt  `json:"attempts"`
+	Available bool   `json:"available"`
+	Current   string `json:"current"`
+	Version   string `json:"version,omitempty"` // announced, also when there is no update
+	// Critical is true if a critical release is ahead of the client.
+	Critical bool `json:"critical,omitempty"`
+	// MinimumVersion is the oldest version that may remain in use, if there is one.
+	MinimumVersion string          `json:"minimum_version,omitempty"`
+	Endpoint       string          `json:"endpoint"` // whose answer counted
+	Offer          *manifest.Offer `json:"offer,omitempty"`
+	Attempts       []CheckAttempt  `json:"attempts"`
 }
 
 // CheckAttempt is what one endpoint answered.
@@ -240,6 +244,9 @@ func suits(app *cli.App, c manifest.Client, offer *manifest.Offer) error {
 
 func reportOf(f updateFlags, result *updater.Result) CheckReport {
 	r := CheckReport{Available: result.Offer != nil, Current: f.current, Version: result.Shows, Endpoint: result.URL, Offer: result.Offer}
+	if current, err := manifest.ParseClientVersion(f.current); err == nil && result.Offer != nil {
+		r.Critical, r.MinimumVersion = result.Response.CriticalTo(current), result.Response.MinimumVersion
+	}
 	for _, attempt := range result.Attempts {
 		row := CheckAttempt{Attempt: attempt}
 		if attempt.Err != nil {
@@ -256,6 +263,12 @@ func printCheck(w io.Writer, r CheckReport) {
 		return
 	}
 	fmt.Fprintf(w, "update available: %s → %s\n%s\n", r.Current, r.Version, r.Offer.URL)
+	if r.Critical {
+		fmt.Fprintln(w, "critical: it should not be postponed")
+	}
+	if r.MinimumVersion != "" {
+		fmt.Fprintf(w, "minimum version: %s\n", r.MinimumVersion)
+	}
 	if r.Offer.Notes != "" {
 		fmt.Fprintf(w, "\n%s\n", r.Offer.Notes)
 	}

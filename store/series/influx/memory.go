@@ -133,6 +133,20 @@ func (m *memory) wrote(kinds map[series.Key]series.Kind) {
 	}
 }
 
+// Forget drops what is cached of a database, to which another process has written.
+func (s *Store) Forget(database string) {
+	s.mu.Lock()
+	m := s.memories[database]
+	s.mu.Unlock()
+	if m != nil {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		m.writes++
+		m.asked = time.Time{}
+		clear(m.lasts)
+	}
+}
+
 // rung returns the step of the ladder at which to search for the last value of a
 // key; false if the key is known to have none.
 func (m *memory) rung(k series.Key, now time.Time) (int, bool) {

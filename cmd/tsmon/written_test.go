@@ -1,0 +1,61 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"tsmon/store/servertest"
+)
+
+// TestWrittenIsSeen has a running server asked for a mean that it has cached, and that
+// a command then changes.
+func TestWrittenIsSeen(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it starts four servers")
+	}
+	t.Run("files", func(t *testing.T) { writtenIsSeen(t, nil) })
+	t.Run("servers", func(t *testing.T) {
+		writtenIsSeen(t, []string{"TSMON_RECORDS=" + servertest.StartPostgres(t).Database(), "TSMON_SERIES_URL=" + servertest.StartInfluxDB(t).URL})
+	})
+}
+
+func writtenIsSeen(t *testing.T, env []string) {
+	data := filepath.Join(t.TempDir(), "data")
+	s := serve(t, data, env, "--demo")
+	d := s.demoReady()
+	token := s.login(d)
+	mean := func() string {
+		status, body := s.ask("POST", "/multipleDataTs", token, json.RawMessage(`[{"dataTs":{"id":"m","type":"mean","varsTs":{"measurement":"prueba","field":"v"}}}]`))
+		var answer struct{ Data map[string]*float64 }
+		if err := json.Unmarshal(body, &answer); status != 200 || err != nil {
+			t.Fatalf("%d %s", status, body)
+		}
+		if answer.Data["m"] == nil {
+			return "none"
+		}
+		return fmt.Sprint(*answer.Data["m"])
+	}
+	if got := mean(); got != "none" {
+		t.Fatalf("before the first write: %s", got)
+	}
+	for i, want := range []string{"1", "2", "3"} {
+		file := filepath.Join(t.TempDir(), "values")
+		line := fmt.Sprintf("prueba v=%d %d\n", 2*i+1, time.Now().UnixNano())
+		if err := os.WriteFile(file, []byte(line), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, stderr, code := command(t, append([]string{"TSMON_DATA=" + data}, env...), "tsmon", "series", "write", d.SchemaName, file); code != 0 || strings.Contains(stderr, "warning") {
+			t.Fatalf("exit code %d: %s", code, stderr)
+		}
+		written := time.Now()
+		until(t, "the mean is "+want, func() bool { return mean() == want })
+		if took := time.Since(written); took > 2*time.Second {
+			t.Errorf("the mean was %s after %s", want, took)
+		}
+	}
+}
