@@ -151,8 +151,8 @@ func percentText(s *release.Share) string {
 	return fmt.Sprintf("%d %%", s.Percent)
 }
 
-// shareText describes a rollout for people.
-func shareText(s *release.Share) string {
+// ShareText describes a rollout for people.
+func ShareText(s *release.Share) string {
 	if s.Paused {
 		return s.Version + " is held back"
 	}

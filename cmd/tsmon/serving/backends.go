@@ -9,7 +9,6 @@ import (
 	"syscall"
 
 	"tsmon/api"
-	"tsmon/api/fleet"
 	"tsmon/api/monitor"
 	"tsmon/api/monitor/mqtt"
 	"tsmon/api/monitor/token"
@@ -37,7 +36,6 @@ type backends struct {
 	mqttURL string // of the broker in the process, if there is one
 	tokens  *token.Keys
 	trusted signing.Keyring
-	guards  map[string]fleet.Guard
 	secrets Secrets
 }
 
@@ -51,9 +49,6 @@ func openBackends(ctx context.Context, app *cli.App, c *config.Config, log *slog
 		}
 	}()
 	if b.trusted, err = cli.Keyring(c.TrustedKeys); err != nil {
-		return b, err
-	}
-	if b.guards, err = cli.Guards(c); err != nil {
 		return b, err
 	}
 	if err = makeFolder(c); err != nil {
