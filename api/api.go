@@ -42,6 +42,7 @@ type Options struct {
 	Refresh       time.Duration   // how old a manifest may be
 	PublicURL     string          // of the store, as updates.HeadsOptions
 	Downgrades    map[string]bool // channels that have clients with allowDowngrades
+	Rings         map[string]bool // channels that keep rings
 	Clients       int             // that are recorded of each channel and release; of more a sample
 	ReportSecrets []string        // that applications sign reports with; none: all reports count
 	UpdatesToken  string          // bearer token of /updates/; empty: it is public
@@ -89,7 +90,7 @@ func New(o Options) *Server {
 	}
 	s.notifier = fleet.NewNotifier(fleet.NotifierOptions{Webhook: o.Webhook, Records: o.Records, Registry: registry, Log: o.Log, Now: o.Now})
 	s.heads = updates.NewHeads(updates.HeadsOptions{
-		Alarm: s.notifier.Alarm, Objects: o.Objects, Keys: o.Keys, Interval: o.Refresh, PublicURL: o.PublicURL, Downgrades: o.Downgrades, Registry: registry, Log: o.Log, Now: o.Now,
+		Alarm: s.notifier.Alarm, Objects: o.Objects, Keys: o.Keys, Interval: o.Refresh, PublicURL: o.PublicURL, Downgrades: o.Downgrades, Rings: o.Rings, Registry: registry, Log: o.Log, Now: o.Now,
 	})
 	s.notifier.Channels, s.notifier.Moves = s.heads.Channels, s.heads.Moves
 	s.fleet = fleet.NewSightings(fleet.Options{
