@@ -23,6 +23,7 @@ type gate struct {
 	sequence  uint64             // of the entry
 	publicURL string
 	fleet     map[string]int // clients by version, nil if nothing is known of them
+	types     map[string]int // clients by platform key, likewise
 	change
 }
 

@@ -137,7 +137,7 @@ func (s *Sightings) Asked(ctx context.Context, channel string, in Channel, c cha
 		return
 	}
 	if counted {
-		s.seen.install(had, who.id, now)
+		s.seen.install(had, c.Key(), who.id, now)
 	}
 	if runs {
 		s.seen.try(record.Try{Channel: channel, Client: who.id, Version: had.version, Running: now, Round: in.roundOf(had.version)})
@@ -290,7 +290,7 @@ func (s *Sightings) Reported(ctx context.Context, in Channel, r Report, from Cli
 		s.seen.try(t)
 	}
 	if runs {
-		s.seen.install(k, who.id, now)
+		s.seen.install(k, k.target, who.id, now)
 	}
 }
 

@@ -51,7 +51,7 @@ type Installed struct {
 	Channel string
 	Client  ClientID
 	Version string
-	Target  string // a platform, such as linux-x86_64
+	Target  string // platform key, such as linux-x86_64 or linux-x86_64-deb
 	Cohort  string // empty: none
 	Seen    time.Time
 }

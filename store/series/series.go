@@ -24,8 +24,11 @@
 //     answers is bounded too.
 //   - Errors match the sentinels of this package or fs.ErrPermission.
 //
-// Nothing is deleted through this interface: retention is a setting of the
-// database.
+// A database keeps its values for ever, or deletes those that are older than its
+// retention. What they amount to in each hour (or half or quarter of it, where the days
+// of its zone begin there) it keeps RollupFactor times as long. Series answers with that
+// where windows begin and end at such times, as if the values were still there: sums
+// differ by 1e-12 at most.
 package series
 
 import (
@@ -52,6 +55,8 @@ var (
 	ErrInvalid = errors.New("not valid")
 	// ErrTooLarge says that an answer, a line or a batch exceeds its bound.
 	ErrTooLarge = errors.New("too large")
+	// ErrExpired says that values are older than the database keeps any.
+	ErrExpired = errors.New("older than the database keeps values")
 )
 
 const (
@@ -225,11 +230,19 @@ type Store interface {
 	// Write stores samples; nothing if one of them fails ValidSample. It replaces
 	// points of the same measurement, tags, field and time. ErrKind if a field has
 	// another kind; the database may then have stored the other samples, and they
-	// can be written again.
+	// can be written again. ErrExpired if some are older than the database keeps values;
+	// it has then stored all others.
 	Write(ctx context.Context, database string, samples []Sample) error
 
 	// Create creates a database if it does not exist.
 	Create(ctx context.Context, database string) error
+
+	// Keep sets how a database keeps values, and begins to delete those that are older.
+	// ErrInvalid unless ValidKeeping passes.
+	Keep(ctx context.Context, database string, k Keeping) error
+
+	// CountBefore returns how many values a database holds from before a time.
+	CountBefore(ctx context.Context, database string, t time.Time) (int64, error)
 
 	// Ping reports whether the database answers.
 	Ping(ctx context.Context) error
