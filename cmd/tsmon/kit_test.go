@@ -31,6 +31,7 @@ type kit struct {
 	url     string // public_url
 	env     []string
 	keys    string
+	rings   bool // stable keeps rings
 }
 
 // storages runs a test on a directory and, where it is to be had, on MinIO.
@@ -115,7 +116,7 @@ func (k *kit) publisher(t *testing.T) *release.Publisher {
 		t.Fatal(err)
 	}
 	return &release.Publisher{Store: k.store, PublicURL: k.url, Keys: keys, Now: time.Now, Who: "test",
-		Policies:    map[string]release.Policy{"stable": {}, "beta": {Follows: "stable", Prerelease: true}},
+		Policies:    map[string]release.Policy{"stable": {Rings: k.rings}, "beta": {Follows: "stable", Prerelease: true}},
 		Transferred: func(string, int, int64) {}, Step: func(string) {}}
 }
 
