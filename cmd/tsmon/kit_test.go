@@ -177,7 +177,7 @@ func (k *kit) verified(t *testing.T, channel string) string {
 
 // bundles makes a folder with the bundles of a version, whose content depends
 // on version and name only.
-func bundles(t *testing.T, version string, size int, names ...string) string {
+func bundles(t testing.TB, version string, size int, names ...string) string {
 	t.Helper()
 	if len(names) == 0 {
 		names = []string{"App_" + version + "_x64_en-US.msi.zip", "App_universal.app.tar.gz", "App_" + version + "_amd64.AppImage.tar.gz"}
