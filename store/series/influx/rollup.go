@@ -62,6 +62,9 @@ func (s *Store) rollUp(ctx context.Context, database string, k series.Keeping) e
 			}
 		}
 	}
+	if oldest := s.now().Add(-series.RollupFactor * k.Retention).UTC().Truncate(day); done.Before(oldest) {
+		done = oldest
+	}
 	for d := done; d.Before(today); d = d.Add(day) {
 		if err := r.roll(ctx, d); err != nil {
 			return err
@@ -201,7 +204,10 @@ func (r roller) roll(ctx context.Context, midnight time.Time) error {
 			return err
 		}
 	}
-	return r.send(ctx, rollupsOf(r.database), samples)
+	if err = r.send(ctx, rollupsOf(r.database), samples); errors.Is(err, series.ErrExpired) {
+		return nil
+	}
+	return err
 }
 
 // remove deletes the rollups of a day.
