@@ -1,6 +1,7 @@
 # make demo       the main job, start to end, with nothing but Go
 # make test       all tests, on real servers too
 # make test-long  crashes at every storage operation, the race detector
+# make test-engines  the suite of time series on InfluxDB 2.7, which it builds (15 minutes)
 # make lint       formatting, vet, linters, module files
 # make bench      the benchmarks, compared with the figures in testdata
 # make baseline   the benchmarks, kept in testdata
@@ -21,7 +22,7 @@ KUBECONFORM := github.com/yannh/kubeconform/cmd/kubeconform@v0.8.0
 DEBIAN := minisign postgresql mosquitto mosquitto-clients chromium
 REAL := TSMON_TEST_REAL=1 TSMON_TEST_MINIO=$(TOOLS)/minio TSMON_TEST_INFLUXD=$(TOOLS)/influxd
 
-.PHONY: build demo test test-long lint bench baseline tools console-types dist dist-test
+.PHONY: build demo test test-long test-engines lint bench baseline tools console-types dist dist-test
 
 build:
 	go build -o bin/tsmon ./cmd/tsmon
@@ -38,6 +39,10 @@ test-long: tools
 	$(REAL) TSMON_TEST_LONG=1 go test -count=1 -timeout 20m -run 'Kill|Race|Interleav|PlansComeTrue' ./cmd/tsmon ./release ./channels ./api/updates
 	go test -race -count=1 -short -timeout 30m $$(go list ./... | grep -v '/cmd/tsmon$$')
 	go test -race -count=1 -short -timeout 30m -run 'TestServe|TestCertificate' ./cmd/tsmon/...
+
+# `make test` has them too, once the server is built.
+test-engines: tools $(TOOLS)/influxd2
+	$(REAL) TSMON_TEST_INFLUXD2=$(TOOLS)/influxd2 go test -count=1 -timeout 14m ./store/series/influx
 
 lint: $(TOOLS)/golangci-lint
 	@test -z "$$(gofmt -l .)" || { gofmt -l .; exit 1; }
@@ -82,6 +87,9 @@ $(TOOLS)/minio:
 
 $(TOOLS)/influxd:
 	GOBIN=$(TOOLS) go install $(INFLUXD)
+
+$(TOOLS)/influxd2:
+	store/servertest/influxdb2.sh $@
 
 $(TOOLS)/golangci-lint:
 	GOBIN=$(TOOLS) go install $(GOLANGCI)

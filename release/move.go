@@ -28,6 +28,9 @@ func (p *Publisher) look(ctx context.Context) view {
 			if p.Clients != nil && p.Keys.Spanned() {
 				group.Go(func() (err error) { s.clients, err = p.Clients(ctx, name); return err })
 			}
+			if p.Types != nil {
+				group.Go(func() (err error) { s.types, err = p.Types(ctx, name); return err })
+			}
 			s.err = group.Wait()
 		})
 	}

@@ -105,6 +105,9 @@ type Publisher struct {
 	// Clients counts the clients that a change of keys could strand; nil: nothing is
 	// known of them.
 	Clients Clients
+	// Types counts clients by the platform key of what they were installed from, such
+	// as linux-x86_64-deb; nil: nothing is known of them.
+	Types Clients
 	// Probe fetches what clients get once a channel has moved. An error that wraps
 	// ErrUnseen becomes a warning. Nil: nothing is fetched.
 	Probe func(ctx context.Context, manifestURL string, want manifest.Manifest) error

@@ -116,7 +116,7 @@ func (p *Publisher) verifyShown(ctx context.Context, log *channels.Log, report *
 	known := map[string]bool{} // manifests that were checked, by their bytes
 	for i, v := range log.Views(r.HasRings(report.Channel)) {
 		p.verifyView(v, seen[i].Data, report)
-		if data := string(seen[i].Data); data != "" && !known[data] {
+		if data := string(seen[i].Data); data != "" && !known[data] && !v.IsList() {
 			known[data] = true
 			if _, problems := manifest.Check(seen[i].Data, manifest.Rules{Keys: p.Keys, AllowUnbound: true}); len(problems) > 0 {
 				report.find(v.Key, problems, problems[0].Mend)
@@ -129,18 +129,17 @@ func (p *Publisher) verifyShown(ctx context.Context, log *channels.Log, report *
 	return p.verifyNoRings(ctx, report)
 }
 
-// verifyView compares a manifest with what it should show.
+// verifyView compares a manifest or a list with what it should show.
 func (p *Publisher) verifyView(v channels.View, data []byte, report *VerifyReport) {
 	mend := "`tsmon channel advance " + report.Channel + "` brings it up to date"
-	if data == nil {
-		report.find(v.Key, fmt.Errorf("%w: %s is missing", ErrStored, v.Key), mend)
-		return
-	}
 	base, ok := v.Shows(data)
 	switch {
+	case ok && data == nil: // nothing to list
+	case data == nil:
+		report.find(v.Key, fmt.Errorf("%w: %s is missing", ErrStored, v.Key), mend)
 	case !ok:
 		report.find(v.Key, fmt.Errorf("%w: %s is not what entry %d says", ErrStored, v.Key, v.Sequence), mend)
-	case p.PublicURL != "" && base != p.PublicURL:
+	case p.PublicURL != "" && base != p.PublicURL && base != "":
 		report.find(v.Key, fmt.Errorf("%w: the addresses in %s lead to %s, public_url is %s", ErrStored, v.Key, base, p.PublicURL), mend)
 	}
 }
@@ -181,6 +180,9 @@ func (l Library) verifyRelease(ctx context.Context, log *channels.Log, version s
 // signatures with every byte of the bundles.
 func (l Library) verifySignatures(ctx context.Context, record *Record, whole bool) error {
 	for _, b := range record.Bundles {
+		if !b.updates() {
+			continue
+		}
 		key := folder(record.Version) + b.Name
 		data, err := l.read(ctx, key+".sig", signing.MaxSignature)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {

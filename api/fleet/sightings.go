@@ -137,13 +137,13 @@ func (s *Sightings) Asked(ctx context.Context, channel string, in Channel, c cha
 		return
 	}
 	if counted {
-		s.seen.install(had, who.id, now)
+		s.seen.install(had, c.Key(), who.id, now)
 	}
 	if runs {
-		s.seen.try(record.Try{Channel: channel, Client: who.id, Version: had.version, Running: now})
+		s.seen.try(record.Try{Channel: channel, Client: who.id, Version: had.version, Running: now, Round: in.roundOf(had.version)})
 	}
 	if tries {
-		s.seen.try(record.Try{Channel: channel, Client: who.id, Version: answer.Offer.Version, Asked: now, Network: who.network})
+		s.seen.try(record.Try{Channel: channel, Client: who.id, Version: answer.Offer.Version, Asked: now, Network: who.network, Round: in.roundOf(answer.Offer.Version)})
 		s.offered.Add(downloadKey{who.id, answer.Offer.Version}, channel)
 	}
 }
@@ -275,7 +275,7 @@ func (s *Sightings) Reported(ctx context.Context, in Channel, r Report, from Cli
 	if again, _ := s.reported.ContainsOrAdd(once, struct{}{}); !again {
 		s.seen.count(k, happened)
 	}
-	t := record.Try{Channel: k.channel, Client: who.id, Version: k.version}
+	t := record.Try{Channel: k.channel, Client: who.id, Version: k.version, Round: in.roundOf(k.version)}
 	switch happened {
 	case eventStarted:
 		t.Running = r.At
@@ -290,7 +290,7 @@ func (s *Sightings) Reported(ctx context.Context, in Channel, r Report, from Cli
 		s.seen.try(t)
 	}
 	if runs {
-		s.seen.install(k, who.id, now)
+		s.seen.install(k, k.target, who.id, now)
 	}
 }
 

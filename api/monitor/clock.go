@@ -60,7 +60,7 @@ func CheckSettings(s record.Settings) error {
 }
 
 func newClock(s record.Settings) (clock, error) {
-	zone, err := zoneOf(s.TimeZone)
+	zone, err := ZoneOf(s.TimeZone)
 	if err != nil {
 		return clock{}, fmt.Errorf("the time zone %w", err)
 	}

@@ -62,7 +62,7 @@ func TestZoneData(t *testing.T) {
 		}
 	}
 	t.Setenv("ZONEINFO", folder)
-	zone, err := zoneOf("America/Lima")
+	zone, err := ZoneOf("America/Lima")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"tsmon/api/apitest"
 	"tsmon/store/series"
@@ -136,5 +137,26 @@ func TestHostileLinesWithoutToken(t *testing.T) {
 		if got := nobody.Send("POST", "/v2/write?bucket="+w.Ana.TsName, apitest.Raw("a b=1"), http.Header{"Authorization": {sent}}); got.Status != 401 {
 			t.Errorf("%q: %d", sent, got.Status)
 		}
+	}
+}
+
+// TestExpiredLines writes a value that is older than the tenant's retention with one that
+// is not.
+func TestExpiredLines(t *testing.T) {
+	w := apitest.Embedded(t)
+	apitest.WriteNetwork(t, w)
+	if err := w.Series.Keep(t.Context(), w.Ana.TsName, series.Keeping{Retention: 48 * time.Hour}); err != nil {
+		t.Fatal(err)
+	}
+	now := time.Now()
+	body := fmt.Sprintf("viejo v=1 %d\nviejo v=2 %d", now.AddDate(0, 0, -9).UnixNano(), now.UnixNano())
+	got := apitest.Client{TB: t, Base: w.Serve(t).URL}.Send("POST", "/v2/write?bucket="+w.Ana.TsName, apitest.Raw(body), http.Header{"Authorization": {"Token " + w.WriteToken}})
+	if got.Status != http.StatusUnprocessableEntity || !strings.Contains(string(got.Body), "older than the database keeps values") {
+		t.Errorf("%d %s", got.Status, got.Body)
+	}
+	key := series.Key{Measurement: "viejo", Field: "v"}
+	values, err := w.Series.Current(t.Context(), w.Ana.TsName, []series.Want{{Key: key}, {Key: key, Aggregate: series.Sum, Window: 20 * 24 * time.Hour}})
+	if err != nil || values[0].Number != 2 || values[1].Number != 2 {
+		t.Errorf("%+v, %v", values, err)
 	}
 }

@@ -74,7 +74,7 @@ func writeProblem(err error) (status int, code string) {
 		return http.StatusRequestEntityTooLarge, "request too large"
 	case errors.Is(err, series.ErrInvalid), errors.Is(err, series.ErrName):
 		return http.StatusBadRequest, "invalid"
-	case errors.Is(err, series.ErrKind):
+	case errors.Is(err, series.ErrKind), errors.Is(err, series.ErrExpired):
 		return http.StatusUnprocessableEntity, "unprocessable entity"
 	case errors.Is(err, series.ErrUnavailable):
 		return http.StatusServiceUnavailable, "unavailable"
@@ -111,7 +111,7 @@ func (l *lineWriter) storeAll(ctx context.Context, r *http.Request, bucket strin
 	var leftOut error
 	err := series.WriteAll(samples, batchSize, func(batch []series.Sample) error {
 		err := l.store(ctx, r, bucket, batch)
-		if errors.Is(err, series.ErrKind) {
+		if errors.Is(err, series.ErrKind) || errors.Is(err, series.ErrExpired) {
 			leftOut, err = cmp.Or(leftOut, err), nil
 		}
 		return err
@@ -134,7 +134,7 @@ func (l *lineWriter) store(ctx context.Context, r *http.Request, bucket string, 
 		names := slices.Sorted(maps.Keys(batch[0].Fields))
 		return fmt.Errorf("%w: a point of %.80q with %.200q was left out (request %s)", series.ErrKind, batch[0].Measurement, names, web.NoteOf(r).ID)
 	}
-	for _, mistake := range []error{series.ErrNoDatabase, series.ErrTooLarge, series.ErrInvalid, series.ErrName} {
+	for _, mistake := range []error{series.ErrNoDatabase, series.ErrTooLarge, series.ErrInvalid, series.ErrName, series.ErrExpired} {
 		if errors.Is(err, mistake) {
 			web.NoteOf(r).Fail(err)
 			return fmt.Errorf("%w (request %s)", mistake, web.NoteOf(r).ID)

@@ -24,8 +24,8 @@ var openZones = sync.OnceValues(func() (*zip.Reader, error) {
 
 var zones sync.Map // *time.Location by name, of those that exist
 
-// zoneOf returns an IANA zone, UTC for the empty name.
-func zoneOf(name string) (*time.Location, error) {
+// ZoneOf returns an IANA zone, UTC for the empty name.
+func ZoneOf(name string) (*time.Location, error) {
 	if name == "" || name == "UTC" {
 		return time.UTC, nil
 	}

@@ -13,7 +13,7 @@ import (
 	"tsmon/store/object"
 )
 
-// file serves one file of the update tree: manifests from memory, records once they
+// file serves one file of the update tree: manifests and lists of downloads from memory, records once they
 // have verified, everything else as it is in the store.
 func (s *Server) file(w http.ResponseWriter, r *http.Request) {
 	if !s.allowed(r) {
@@ -36,6 +36,8 @@ func (s *Server) file(w http.ResponseWriter, r *http.Request) {
 		if c := s.Heads.channel(channel); c != nil {
 			c.asks.Add(1)
 		}
+	case s.isList(key):
+		s.list(ctx, w, r, strings.TrimSuffix(key, listEnd))
 	case !isReleaseFile(key):
 		s.Fail(w, r, web.Refuse(http.StatusNotFound, "there is no such file"))
 	case release.IsRecord(key):

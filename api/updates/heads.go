@@ -87,6 +87,7 @@ type channel struct {
 type compiled struct {
 	*channels.Offers
 	names *fleet.Names
+	list  *downloads // nil: there is no log
 }
 
 // HeadsOptions are what Heads need.

@@ -1,8 +1,9 @@
 // Package updates serves the release store under /updates/, read-only, at the paths
 // of the store itself, so that a bucket and this server are interchangeable:
-// CHANNEL/latest.json, and releases/VERSION/ with its bundles, signatures and
+// CHANNEL/latest.json and CHANNEL/downloads.json, and releases/VERSION/ with its bundles, signatures and
 // record. Logs, staged bundles and uploads are not part of that tree. Beside it
-// stands the dynamic address, which answers each client by what it has, and
+// stands the dynamic address, which answers each client by what it has, the links
+// CHANNEL/download/KEY for the buttons of web sites, and
 // /updates/report, where applications report what became of a release.
 //
 // Manifests are served from memory and are at most Heads' interval old. Manifests
@@ -69,6 +70,8 @@ func (s *Server) Routes(r chi.Router) {
 	limited := r.With(web.LimitTime(s.Deadline))
 	limited.Get("/updates/{channel}/{target}/{arch}/{version}", s.offer)
 	limited.Post("/updates/report", s.report)
+	limited.Get("/updates/{channel}/download/{key}", s.download)
+	limited.Head("/updates/{channel}/download/{key}", s.download)
 	r.Get("/updates/*", s.file)
 	r.Head("/updates/*", s.file)
 }

@@ -51,6 +51,9 @@ import (
 //	serve                       start tsmon serve, set TSMON_PUBLIC_URL; a second time,
 //	                            stop it first and start it at the same address
 //	member FILE PATH TO         write the text of a member into a file
+//	follows TEXT                require that the last output has a hint with that text,
+//	                            where … stands for anything;
+//	                            the commands after it do what it says, see TestHints
 //	obey FILE PATH [DIR]        run the command line that a member holds, with DIR in
 //	                            place of the word DIR
 //	web DIR                     serve files at $WEB; /status/N answers with that
@@ -120,6 +123,7 @@ var scriptCommands = map[string]func(*testscript.TestScript, bool, []string){
 	"json":      scriptJSON,
 	"member":    positive(3, scriptMember),
 	"obey":      positive(2, scriptObey),
+	"follows":   positive(1, scriptFollows),
 	"serve":     positive(0, scriptServe),
 	"web":       positive(1, scriptWeb),
 	"snapshot":  positive(0, scriptSnapshot),
@@ -345,6 +349,17 @@ func scriptMember(ts *testscript.TestScript, args []string) {
 		ts.Fatalf("%s has no %s", args[0], args[1])
 	}
 	ts.Check(os.WriteFile(ts.MkAbs(args[2]), []byte(text+"\n"), 0o644))
+}
+
+func scriptFollows(ts *testscript.TestScript, args []string) {
+	output := ts.ReadFile("stderr") + ts.ReadFile("stdout")
+	for part := range strings.SplitSeq(strings.Join(args, " "), "…") { // something is filled in there
+		_, rest, found := strings.Cut(output, part)
+		if !found || len(args) != 1 {
+			ts.Fatalf("the output has no hint with %q", part)
+		}
+		output = rest
+	}
 }
 
 func scriptObey(ts *testscript.TestScript, args []string) {

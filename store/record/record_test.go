@@ -172,3 +172,27 @@ func FuzzSplit(f *testing.F) {
 		}
 	})
 }
+
+func TestAge(t *testing.T) {
+	const day = 24 * time.Hour
+	for text, want := range map[string]time.Duration{
+		"": 0, "0": 0, "2y": 730 * day, "1w": 7 * day, "90d": 90 * day, "36h": 36 * time.Hour, "200y": 200 * 365 * day,
+	} {
+		var a, again Age
+		if err := a.UnmarshalText([]byte(text)); err != nil || time.Duration(a) != want {
+			t.Errorf("%q is %v, %v", text, time.Duration(a), err)
+		}
+		if err := again.UnmarshalText([]byte(a.String())); err != nil || again != a || text != "0" && a.String() != text {
+			t.Errorf("%q becomes %q, %v", text, a.String(), err)
+		}
+	}
+	for _, text := range []string{"2", "y", "-1d", "+1d", "1.5y", "2y6w", "201y", "99999999999999999999y", "5m", "2Y", " 2y"} {
+		if err := new(Age).UnmarshalText([]byte(text)); !errors.Is(err, ErrInvalid) {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+	data, err := json.Marshal(Settings{Retention: Age(14 * day)})
+	if err != nil || string(data) != `{"retention":"2w"}` {
+		t.Errorf("%s, %v", data, err)
+	}
+}

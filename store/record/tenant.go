@@ -3,6 +3,7 @@ package record
 import (
 	"crypto/subtle"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -24,6 +25,7 @@ type Settings struct {
 	SaveMenu    int64    `json:"saveMenu,omitempty"`    // menu item whose grant allows saving diagrams
 	PublishMenu int64    `json:"publishMenu,omitempty"` // menu item whose grant allows publishing
 	TopicPrefix string   `json:"topicPrefix,omitempty"` // that published topics lie under
+	Retention   Age      `json:"retention,omitempty"`   // of values in the time-series database
 }
 
 // Duration is a time.Duration that is text, like 24h0m0s, in JSON.
@@ -39,6 +41,46 @@ func (d *Duration) UnmarshalText(text []byte) error {
 	v, err := time.ParseDuration(string(text))
 	*d = Duration(v)
 	return err
+}
+
+// Age is a time.Duration that is text in the longest unit of which it is a multiple:
+// years of 365 days, weeks, days or hours, like 2y, 6w, 90d and 36h. Zero is no text.
+type Age time.Duration
+
+// ages are the units, longest first.
+var ages = []struct {
+	name byte
+	time.Duration
+}{{'y', 365 * 24 * time.Hour}, {'w', 7 * 24 * time.Hour}, {'d', 24 * time.Hour}, {'h', time.Hour}}
+
+// String returns the text, as MarshalText does.
+func (a Age) String() string {
+	for _, unit := range ages {
+		if a != 0 && time.Duration(a)%unit.Duration == 0 {
+			return strconv.FormatInt(int64(time.Duration(a)/unit.Duration), 10) + string(unit.name)
+		}
+	}
+	return ""
+}
+
+// MarshalText implements encoding.TextMarshaler.
+func (a Age) MarshalText() ([]byte, error) { return []byte(a.String()), nil }
+
+// UnmarshalText implements encoding.TextUnmarshaler. It takes up to 200 years.
+func (a *Age) UnmarshalText(text []byte) error {
+	if len(text) == 0 || string(text) == "0" {
+		*a = 0
+		return nil
+	}
+	for _, unit := range ages {
+		digits, ok := strings.CutSuffix(string(text), string(unit.name))
+		n, err := strconv.ParseUint(digits, 10, 32)
+		if ok && err == nil && n <= uint64(200*ages[0].Duration/unit.Duration) {
+			*a = Age(time.Duration(n) * unit.Duration)
+			return nil
+		}
+	}
+	return fmt.Errorf("%w: %.20q is not a number of years, weeks, days or hours, such as 2y, 6w, 90d or 36h", ErrInvalid, text)
 }
 
 // Validate reports why a tenant can't be stored.

@@ -24,8 +24,11 @@
 //     answers is bounded too.
 //   - Errors match the sentinels of this package or fs.ErrPermission.
 //
-// Nothing is deleted through this interface: retention is a setting of the
-// database.
+// A database deletes values that are older than its retention, and at first keeps them for
+// ever. What they amounted to in each hour it keeps RollupFactor times as long, and
+// answers with it where windows begin and end at whole hours, or at the midnights of
+// the zone that it was given. Each part of an hour there is as if its values were still
+// there, but for a difference of sums of 1e-12.
 package series
 
 import (
@@ -52,6 +55,8 @@ var (
 	ErrInvalid = errors.New("not valid")
 	// ErrTooLarge says that an answer, a line or a batch exceeds its bound.
 	ErrTooLarge = errors.New("too large")
+	// ErrExpired says that values are older than the database keeps any.
+	ErrExpired = errors.New("older than the database keeps values")
 )
 
 const (
@@ -225,11 +230,19 @@ type Store interface {
 	// Write stores samples; nothing if one of them fails ValidSample. It replaces
 	// points of the same measurement, tags, field and time. ErrKind if a field has
 	// another kind; the database may then have stored the other samples, and they
-	// can be written again.
+	// can be written again. ErrExpired if some are older than the database keeps values;
+	// it has then stored all others.
 	Write(ctx context.Context, database string, samples []Sample) error
 
 	// Create creates a database if it does not exist.
 	Create(ctx context.Context, database string) error
+
+	// Keep sets how a database keeps values, and begins to delete those that are older.
+	// ErrInvalid unless ValidKeeping passes.
+	Keep(ctx context.Context, database string, k Keeping) error
+
+	// CountBefore returns how many values a database holds from before a time.
+	CountBefore(ctx context.Context, database string, t time.Time) (int64, error)
 
 	// Ping reports whether the database answers.
 	Ping(ctx context.Context) error

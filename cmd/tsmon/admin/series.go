@@ -29,6 +29,8 @@ FILE - is stdin. Samples are written in batches of 20,000. A value replaces one 
 the same series and time, so the same command can be repeated. Running servers
 show what was written within two seconds.
 
+Values that are older than the tenant's retention are left out, with a warning.
+
 A mistake is reported with its line and the number of samples written before it:
 none (exit code 3), or whole batches (exit code 1).`
 
@@ -77,6 +79,7 @@ type WrittenSeries struct {
 	Database string `json:"database"`
 	Source   string `json:"source"`
 	Samples  int    `json:"samples"`
+	Expired  bool   `json:"expired,omitempty"` // some are older than the database keeps values, and were left out
 }
 
 // samplesOf reads samples from a text.
@@ -117,7 +120,10 @@ func runSeries(ctx context.Context, app *cli.App, name, path, precision string, 
 	if err != nil {
 		return w.explain(path, err)
 	}
-	r := WrittenSeries{database, path, w.written}
+	r := WrittenSeries{database, path, w.written, w.expired != nil}
+	if r.Expired {
+		app.Warn([]string{"some samples were left out: " + w.expired.Error()})
+	}
 	return app.Print(r, func(w io.Writer) { fmt.Fprintf(w, "wrote %d samples to %s\n", r.Samples, r.Database) })
 }
 
@@ -160,11 +166,16 @@ type batchWriter struct {
 	store    series.Store
 	database string
 	written  int
+	expired  error // that some were left out
 }
 
 func (w *batchWriter) writeAll(ctx context.Context, samples iter.Seq2[series.Sample, error]) error {
 	err := series.WriteAll(samples, perBatch, func(batch []series.Sample) error {
-		if err := w.store.Write(ctx, w.database, batch); err != nil {
+		err := w.store.Write(ctx, w.database, batch)
+		if errors.Is(err, series.ErrExpired) {
+			w.expired, err = err, nil
+		}
+		if err != nil {
 			return fmt.Errorf("samples %d to %d: %w", w.written+1, w.written+len(batch), err)
 		}
 		w.written += len(batch)

@@ -110,6 +110,9 @@ func createTenant(ctx context.Context, c *config.Config, t record.Tenant) (creat
 	if err == nil {
 		err = cli.ExplainSeries(values.Create(ctx, t.TsName))
 	}
+	if err == nil {
+		err = cli.ExplainSeries(keepValues(ctx, values, t))
+	}
 	return created, errors.Join(err, values.Close())
 }
 
@@ -156,8 +159,16 @@ func settingFlags(cmd *cobra.Command, s *record.Settings) {
 	flags.DurationVar((*time.Duration)(&s.Window), "window", 0, "`TIME` that mean, max, min and sum cover (default 24h)")
 	flags.Int64Var(&s.SaveMenu, "save-menu", 0, "`ID` of the menu item whose permission allows saving diagrams (default: administrators only)")
 	flags.Int64Var(&s.PublishMenu, "publish-menu", 0, "`ID` of the menu item whose permission allows publishing (default: administrators only)")
+	flags.Var((*ageFlag)(&s.Retention), "retention", "`AGE` at which values are deleted: 2y, 6w, 90d or 36h; what they amount to in each hour is kept five times as long where values are embedded (default: never)")
 	flags.StringVar(&s.TopicPrefix, "topic-prefix", "", "`TOPIC` that published topics lie under (default: the schema)")
 }
+
+// ageFlag is a record.Age as a flag.
+type ageFlag record.Age
+
+func (a *ageFlag) String() string        { return record.Age(*a).String() }
+func (a *ageFlag) Set(text string) error { return (*record.Age)(a).UnmarshalText([]byte(text)) }
+func (a *ageFlag) Type() string          { return "age" }
 
 // maxSpan is the longest time that a series or an aggregate may cover.
 const maxSpan = 366 * 24 * time.Hour
@@ -182,54 +193,96 @@ func checkTenant(t record.Tenant) error {
 	case s.SeriesRange < 0 || s.Window < 0 || s.SaveMenu < 0 || s.PublishMenu < 0:
 		return errors.New("--series-range, --window, --save-menu and --publish-menu can't be below zero")
 	}
+	if err := series.ValidKeeping(series.Keeping{Retention: time.Duration(s.Retention)}); err != nil {
+		return fmt.Errorf("--retention: %w", err)
+	}
 	if err := mqtt.ValidTopic(cmp.Or(s.TopicPrefix, t.Schema) + "/x"); err != nil {
 		return fmt.Errorf("--topic-prefix: %w", err)
 	}
 	return nil
 }
 
+// UpdatedTenant is what `tsmon tenant update` prints.
+type UpdatedTenant struct {
+	record.Tenant
+	Deletes *int64 `json:"deletes,omitempty"` // values that a shorter retention deletes
+}
+
 func tenantUpdateCommand(app *cli.App) *cobra.Command {
+	var yes bool
 	cmd := &cobra.Command{
 		Use:   "update SCHEMA",
 		Short: "Change settings of a tenant",
 		Long: `Change the settings of a tenant whose flags are given; an empty text or 0 restores
-the default. Running servers apply them within a minute.`,
-		Example: "  tsmon tenant update acueducto --save-menu 2 --time-zone America/Bogota",
-		Args:    cli.Args(1, 1, "one SCHEMA"),
+the default. Running servers apply them within a minute.
+
+A shorter --retention deletes values. The command says how many, and does nothing
+without --yes. The embedded store deletes whole days, InfluxDB shards of a day or a
+week once all of their values are too old.`,
+		Example: `  tsmon tenant update acueducto --save-menu 2 --time-zone America/Bogota
+  tsmon tenant update acueducto --retention 2y`,
+		Args: cli.Args(1, 1, "one SCHEMA"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return runTenantUpdate(cmd, app, args[0])
+			return runTenantUpdate(cmd, app, args[0], yes)
 		},
 	}
 	settingFlags(cmd, &record.Settings{})
+	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "delete the values that a shorter --retention no longer keeps")
 	return cmd
 }
 
-func runTenantUpdate(cmd *cobra.Command, app *cli.App, schema string) error {
+func runTenantUpdate(cmd *cobra.Command, app *cli.App, schema string, yes bool) error {
 	ctx := cmd.Context()
-	var updated record.Tenant
-	err := withRecords(ctx, app, func(records record.Store) (err error) {
-		if updated, err = records.Tenant(ctx, schema); err != nil {
+	c, err := app.Load()
+	if err != nil {
+		return err
+	}
+	var updated UpdatedTenant
+	err = cli.WithRecords(ctx, c, func(records record.Store) (err error) {
+		if updated.Tenant, err = records.Tenant(ctx, schema); err != nil {
 			return fmt.Errorf("%.80q: %w", schema, err)
 		}
+		before := updated.Settings
 		if err := change(&updated.Settings, cmd); err != nil {
 			return err
 		}
-		if err := checkTenant(updated); err != nil {
+		if err := checkTenant(updated.Tenant); err != nil {
 			return cli.Usage(err)
 		}
 		tenants, err := records.Tenants(ctx)
 		if err == nil {
-			err = checkShared(updated, tenants)
+			err = checkShared(updated.Tenant, tenants)
 		}
 		if err != nil {
 			return err
 		}
-		return records.UpdateTenant(ctx, updated)
+		if !cmd.Flags().Changed("retention") && updated.Settings.TimeZone == before.TimeZone {
+			return records.UpdateTenant(ctx, updated.Tenant)
+		}
+		values, err := openValues(ctx, c)
+		if err != nil {
+			return err
+		}
+		if shorter(updated.Settings.Retention, before.Retention) {
+			updated.Deletes, err = countDeleted(ctx, values, updated.Tenant, app.Now(), yes)
+		}
+		if err == nil {
+			err = records.UpdateTenant(ctx, updated.Tenant)
+		}
+		if err == nil {
+			err = keepValues(ctx, values, updated.Tenant)
+		}
+		return errors.Join(cli.ExplainSeries(err), values.Close())
 	})
 	if err != nil {
 		return err
 	}
-	return app.Print(updated, func(w io.Writer) { fmt.Fprintf(w, "updated %s\n", updated.Schema) })
+	return app.Print(updated, func(w io.Writer) {
+		fmt.Fprintf(w, "updated %s\n", updated.Schema)
+		if n := updated.Deletes; n != nil && *n > 0 {
+			fmt.Fprintf(w, "%d values are deleted\n", *n)
+		}
+	})
 }
 
 // change sets the settings whose flags were given.

@@ -45,8 +45,8 @@ func (a *App) Inspect(ctx context.Context) *config.Inspection {
 	}
 	if guards, err := Guards(i.Config); err == nil {
 		for name, g := range guards {
-			channel := i.Config.Channels[name]
-			channel.Guard = config.Guard{Failures: &g.Failures, Clients: &g.Clients, Within: &g.Within}
+			channel, failures := i.Config.Channels[name], config.Percent(g.Failures)
+			channel.Guard = config.Guard{Failures: &failures, Networks: &g.Networks}
 			i.Config.Channels[name] = channel
 		}
 	}
@@ -112,7 +112,7 @@ func checkKeys(c *config.Config) (found config.Mistakes) {
 	return found
 }
 
-const guardHint = "write it like {failures: 2, clients: 50, within: 1h}"
+const guardHint = "write it like {failures: 2%, networks: 3}"
 
 // Guards returns, for each channel, when the server halts its rollouts.
 func Guards(c *config.Config) (map[string]fleet.Guard, error) {
@@ -128,11 +128,8 @@ func Guards(c *config.Config) (map[string]fleet.Guard, error) {
 }
 
 func guardOf(channel config.Channel) fleet.Guard {
-	guard, set := fleet.DefaultGuard, channel.Guard
-	guard.Failures = orDefault(set.Failures, guard.Failures)
-	guard.Clients = orDefault(set.Clients, guard.Clients)
-	guard.Within = orDefault(set.Within, guard.Within)
-	return guard
+	set := channel.Guard
+	return fleet.Guard{Failures: float64(orDefault(set.Failures, config.DefaultFailures)), Networks: orDefault(set.Networks, config.DefaultNetworks)}
 }
 
 func orDefault[T any](set *T, otherwise T) T {

@@ -17,7 +17,7 @@
 //	channels:
 //	  stable: {targets: [windows-x86_64, darwin-x86_64, darwin-aarch64, linux-x86_64], allow_unbound: true}
 //	  lab:    {allow_downgrades: true, rings: true}
-//	  beta:   {follows: stable, prerelease: true, guard: {failures: 5, clients: 20, within: 2h}}
+//	  beta:   {follows: stable, prerelease: true, guard: {failures: 5%, networks: 1}}
 //	server:
 //	  listen: 127.0.0.1:8080
 //	  records: postgres://tsmon@db.example.com/tsmon
@@ -45,6 +45,7 @@ import (
 	"time"
 
 	"github.com/caarlos0/env/v11"
+	"go.yaml.in/yaml/v3"
 )
 
 // Defaults that help and documents repeat.
@@ -53,6 +54,9 @@ const (
 	DefaultRefresh   = 5 * time.Second
 	DefaultMaxUpload = 20 << 20
 	DefaultClients   = 100_000
+	// DefaultFailures, in percent, and DefaultNetworks are those of Guard.
+	DefaultFailures  = 2
+	DefaultNetworks  = 3
 	DefaultLogLevel  = "info"
 	DefaultLogFormat = LogJSON
 	// DefaultBroker is the address of the broker in the process. Where it is taken,
@@ -100,9 +104,20 @@ type Channel struct {
 // Guard says when the server halts a rollout of the channel. nil is the server's
 // default.
 type Guard struct {
-	Failures *float64       `yaml:"failures"` // percent of the clients that tried, above which it halts; 100 for never
-	Clients  *int           `yaml:"clients"`  // that have to have tried
-	Within   *time.Duration `yaml:"within"`
+	Failures *Percent `yaml:"failures"` // of the clients, that a release may fail for; 100 for never
+	Networks *int     `yaml:"networks"` // that it must fail in; 1 for a fleet behind one address
+}
+
+// Percent is a percentage, in the file with or without its sign.
+type Percent float64
+
+// UnmarshalYAML reads a number such as 2, 0.5 or 2%.
+func (p *Percent) UnmarshalYAML(node *yaml.Node) error {
+	bare := *node
+	if number := strings.TrimSpace(strings.TrimSuffix(node.Value, "%")); number != "" {
+		bare.Value, bare.Tag, bare.Style = number, "", 0
+	}
+	return bare.Decode((*float64)(p))
 }
 
 // Server configures `tsmon serve` and the data of the monitoring side.

@@ -250,7 +250,7 @@ func moveChannels(ctx context.Context, app *cli.App, c *config.Config, b *backen
 	p.Who = "tsmon serve at " + address + ", " + app.Who()
 	steward := &fleet.Steward{
 		Publisher: p, Log: b.log,
-		Guards:  &fleet.Guards{Guards: b.guards, Channels: handler.Channels, Records: b.records, Recorded: handler.Recorded, Now: time.Now},
+		Guards:  &fleet.Guards{Guards: b.guards, Channels: handler.Channels, Records: b.records, Full: handler.Full, Recorded: handler.Recorded, Now: time.Now},
 		Webhook: &fleet.Webhook{Address: string(c.Server.Webhook), Log: b.log},
 	}
 	steward.Run(ctx, slices.Collect(maps.Keys(c.Channels)))

@@ -36,14 +36,14 @@ func (s *Store) translate(ctx context.Context, err error) error {
 	if errors.As(err, &large) {
 		return fmt.Errorf("%s: the answer is %w: more than %d bytes", s.place, series.ErrTooLarge, large.Limit)
 	}
-	for _, known := range []error{series.ErrKind, series.ErrUnavailable} {
+	for _, known := range []error{series.ErrKind, series.ErrUnavailable, series.ErrNoDatabase, series.ErrExpired, ErrOrg} {
 		if errors.Is(err, known) {
 			return fmt.Errorf("%s: %w", s.place, err)
 		}
 	}
 	var refused *client.Error
 	if errors.As(err, &refused) && refused.StatusCode != 0 {
-		return fmt.Errorf("%s: %w (status %d: %.200q)", s.place, meaning(refused), refused.StatusCode, refused.Message)
+		return fmt.Errorf("%s: %w (status %d: %.200q)", s.place, s.meaning(refused), refused.StatusCode, refused.Message)
 	}
 	if isMalformed(err) {
 		return fmt.Errorf("%s does not answer like InfluxDB: %w: %w", s.place, series.ErrUnavailable, err)
@@ -66,16 +66,29 @@ func isMalformed(err error) bool {
 	return errors.As(err, &syntax) || errors.As(err, &kind) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
 }
 
+// errHidden is what a 2.x says for both.
+var errHidden = fmt.Errorf("%w, or the token may not read it", series.ErrNoDatabase)
+
+// meaning is as the function; a store with an organisation is of 2.x.
+func (s *Store) meaning(e *client.Error) error {
+	if m := meaning(e); m != series.ErrNoDatabase || s.org == "" { //nolint:errorlint // it wraps nothing
+		return m
+	}
+	return errHidden
+}
+
 // meaning maps an answer that says no. InfluxDB has no codes for what matters
 // here, only sentences, which have been the same through all of 1.x and 2.x.
 func meaning(e *client.Error) error {
 	switch message := strings.ToLower(e.Message); {
 	case e.StatusCode == http.StatusUnauthorized || e.StatusCode == http.StatusForbidden:
 		return fs.ErrPermission
-	case strings.Contains(message, "database not found"), strings.Contains(message, "bucket") && strings.Contains(message, "not found"):
+	case strings.Contains(message, "database not found"), strings.Contains(message, "no dbrp mapping found"), strings.Contains(message, "bucket") && strings.Contains(message, "not found"):
 		return series.ErrNoDatabase
 	case strings.Contains(message, "field type conflict"):
 		return series.ErrKind
+	case strings.Contains(message, "beyond retention policy"), strings.Contains(message, "outside retention policy"):
+		return series.ErrExpired
 	case e.StatusCode == http.StatusRequestEntityTooLarge:
 		return series.ErrTooLarge
 	case e.StatusCode == http.StatusBadRequest || e.StatusCode == http.StatusUnprocessableEntity:

@@ -25,11 +25,9 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"net"
 	"net/http"
 	"net/url"
-	"strings"
 	"sync"
 	"time"
 
@@ -62,6 +60,7 @@ type Store struct {
 
 	mu       sync.Mutex
 	memories map[string]*memory // by database
+	buckets  *bool              // whether the server has some, once that is known
 }
 
 var _ series.Store = (*Store)(nil)
@@ -128,26 +127,20 @@ func (s *Store) Close() error {
 // Ping implements series.Store.
 func (s *Store) Ping(ctx context.Context) (err error) {
 	defer s.explain(ctx, "ping", &err)
-	_, err = s.version(ctx)
-	return err
-}
-
-// version returns the version that the server reports, which may be empty.
-func (s *Store) version(ctx context.Context) (string, error) {
 	service := s.client.HTTPService()
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, service.ServerURL()+"ping", nil)
 	if err != nil {
-		return "", err
+		return err
 	}
 	answer, err := service.DoHTTPRequestWithResponse(request, nil)
 	if err != nil {
-		return "", err
+		return err
 	}
 	defer answer.Body.Close()
 	if answer.StatusCode != http.StatusNoContent {
-		return "", &client.Error{StatusCode: answer.StatusCode}
+		return &client.Error{StatusCode: answer.StatusCode}
 	}
-	return answer.Header.Get("X-Influxdb-Version"), nil
+	return nil
 }
 
 // Create implements series.Store. On 2.x it creates a bucket with unlimited retention.
@@ -156,26 +149,15 @@ func (s *Store) Create(ctx context.Context, database string) (err error) {
 		return err
 	}
 	defer s.explain(ctx, "create database "+database, &err)
-	version, err := s.version(ctx)
-	if err == nil && strings.HasPrefix(strings.TrimPrefix(version, "v"), "2.") {
-		err = s.createBucket(ctx, database)
-	} else if err == nil {
-		q := query{}
-		q.add("CREATE DATABASE " + q.bind(database))
-		_, err = s.ask(ctx, "", q)
-	}
-	return err
-}
-
-func (s *Store) createBucket(ctx context.Context, name string) error {
-	found, err := s.client.BucketsAPI().FindBucketByName(ctx, name)
-	if err == nil && found != nil {
-		return nil
-	}
-	org, err := s.client.OrganizationsAPI().FindOrganizationByName(ctx, s.org)
+	has, err := s.hasBuckets(ctx)
 	if err != nil {
-		return fmt.Errorf("organisation %q: %w", s.org, err)
+		return err
 	}
-	_, err = s.client.BucketsAPI().CreateBucketWithName(ctx, org, name)
+	if has {
+		return s.createBucket(ctx, database)
+	}
+	q := query{}
+	q.add("CREATE DATABASE " + q.bind(database))
+	_, err = s.ask(ctx, "", q)
 	return err
 }

@@ -30,3 +30,12 @@ func TestContract(t *testing.T) {
 	t.Run("Conflict", func(t *testing.T) { testConflict(t, server) })
 	t.Run("Down", func(t *testing.T) { testDown(t, server) })
 }
+
+func TestContract2(t *testing.T) {
+	server := servertest.StartInfluxDB2(t)
+	seriestest.Suite(t, func(t *testing.T, now func() time.Time) series.Store {
+		return open(t, Options{URL: server.URL, Org: server.Org, Token: server.Token, Now: now})
+	})
+	t.Run("Refusals", func(t *testing.T) { testRefusals(t, server) })
+	t.Run("Upgraded", func(t *testing.T) { testUpgraded(t, server) })
+}

@@ -42,11 +42,11 @@ func (s *Store) Write(ctx context.Context, database string, samples []series.Sam
 			return conflict(k, have, kind)
 		}
 	}
-	if err := s.send(ctx, database, samples); err != nil {
-		return err
+	err = s.send(ctx, database, samples)
+	if err == nil || errors.Is(err, series.ErrExpired) {
+		m.wrote(kinds)
 	}
-	m.wrote(kinds)
-	return nil
+	return err
 }
 
 // send sends samples in order. It uses the address of 1.x: on 2.x too, that writes to
@@ -55,17 +55,21 @@ func (s *Store) send(ctx context.Context, database string, samples []series.Samp
 	service := s.client.HTTPService()
 	address := service.ServerURL() + "write?" + url.Values{"db": {database}, "precision": {"ns"}}.Encode()
 	var lines []byte
+	var expired error
 	for i, sample := range samples {
 		if lines = series.AppendLine(lines, sample); len(lines) < perRequest && i < len(samples)-1 {
 			continue
 		}
 		// Its error has a type of its own, which is no nil error.
-		if err := service.DoPostRequest(ctx, address, bytes.NewReader(lines), nil, discard); err != nil {
-			return err
+		if refused := service.DoPostRequest(ctx, address, bytes.NewReader(lines), nil, discard); refused != nil {
+			if !errors.Is(meaning(refused), series.ErrExpired) {
+				return refused
+			}
+			expired = fmt.Errorf("%w: %.200q", series.ErrExpired, refused.Message)
 		}
 		lines = lines[:0]
 	}
-	return nil
+	return expired
 }
 
 // discard reads an answer that says nothing, so that the connection can be used again.

@@ -56,6 +56,8 @@ func Suite(t *testing.T, open func(t *testing.T, now func() time.Time) series.St
 		{"SeriesLimit", seriesLimit},
 		{"SeriesBatch", seriesBatch},
 		{"SeriesAhead", seriesAhead},
+		{"Keep", keep},
+		{"KeepRefuses", keepRefuses},
 		{"Cancelled", cancelled},
 		{"WritersAndReaders", writersAndReaders},
 	} {
@@ -197,6 +199,11 @@ func (f *fixture) calls() map[string]func(context.Context, string) error {
 		},
 		"Write": func(ctx context.Context, database string) error {
 			return f.store.Write(ctx, database, []series.Sample{sample("m", "f", 1.0, time.Minute)})
+		},
+		"Keep": func(ctx context.Context, database string) error { return f.store.Keep(ctx, database, series.Keeping{}) },
+		"CountBefore": func(ctx context.Context, database string) error {
+			_, err := f.store.CountBefore(ctx, database, Clock)
+			return err
 		},
 	}
 }

@@ -28,8 +28,8 @@ type packing struct {
 	written atomic.Int64 // values since the last time
 }
 
-// packSome packs if it is time to: each hour those that are closed, and everything
-// after many values. One call packs while others write. What this call has written
+// packSome packs if it is time to: each hour those that are closed, with all upkeep, and
+// everything after many values. One call packs while others write. What this call has written
 // stays written if its time ends before: the next one goes on.
 func (s *Store) packSome(ctx context.Context, written int) error {
 	many := s.packing.written.Add(int64(written)) >= perPack
@@ -39,17 +39,17 @@ func (s *Store) packSome(ctx context.Context, written int) error {
 	defer s.packing.mu.Unlock()
 	now := s.now()
 	hour := now.Truncate(time.Hour)
-	until := hour
+	var err error
 	switch {
+	case !hour.Equal(s.packing.hour):
+		if err = s.upkeep(ctx, hour); err == nil {
+			s.packing.hour = hour
+		}
 	case many:
-		until = now.Add(1)
-	case hour.Equal(s.packing.hour):
-		return nil
-	}
-	s.packing.written.Store(0)
-	err := s.pack(ctx, until)
-	if err == nil {
-		s.packing.hour = hour
+		s.packing.written.Store(0)
+		if err = s.pack(ctx, now.Add(1)); err == nil {
+			err = s.shrink(ctx)
+		}
 	}
 	if ctx.Err() != nil {
 		return nil
@@ -68,13 +68,10 @@ func (s *Store) pack(ctx context.Context, until time.Time) error {
 			return err
 		}
 		if p.points < perStep {
-			break
+			return nil
 		}
 		after = p.after
 	}
-	// Each row of the answer is a page that has been returned to the file system.
-	rows, err := s.file.Writer.QueryContext(ctx, "PRAGMA incremental_vacuum")
-	return sqlitefile.Scan(rows, err, func(sqlitefile.Row) error { return nil })
 }
 
 // step is one transaction of pack.
@@ -93,28 +90,33 @@ func (s *Store) step(ctx context.Context, p *packer) (err error) {
 }
 
 const (
-	nextSeries = `SELECT s.id, f.kind FROM streams s JOIN fields f ON f.id = s.field
+	nextSeries = `SELECT s.id, f.kind, d.parts, d.first
+		FROM streams s JOIN fields f ON f.id = s.field JOIN databases d ON d.id = f.database
 		WHERE s.id = (SELECT min(stream) FROM chunks WHERE stream > ?)`
 	chunkEnds = "SELECT last FROM chunks WHERE stream = ? AND last < ? ORDER BY last"
 	putBlock  = `INSERT INTO blocks (id, last, count, data) VALUES (?, ?, ?, ?)
 		ON CONFLICT DO UPDATE SET last = excluded.last, count = excluded.count, data = excluded.data`
-	putHours   = "INSERT INTO hours (id, data) VALUES (?, ?) ON CONFLICT DO UPDATE SET data = excluded.data"
+	putRollup = `INSERT INTO rollups (id, parts, data) VALUES (?, ?, ?)
+		ON CONFLICT DO UPDATE SET parts = excluded.parts, data = excluded.data`
 	dropChunks = "DELETE FROM chunks WHERE stream = ? AND last BETWEEN ? AND ?"
 )
 
 type packer struct {
-	tx                *sql.Tx
-	scan              *scanner
-	next, ends        *sql.Stmt
-	block, hour, drop *sql.Stmt
-	until             int64
-	after             int64
-	points            int
+	tx            *sql.Tx
+	scan          *scanner
+	next, ends    *sql.Stmt
+	block, rollup *sql.Stmt
+	drop          *sql.Stmt
+	until         int64
+	after         int64
+	points        int
+	parts         int   // of an hour, for this series
+	first         int64 // day from which on it keeps points
 }
 
 // prepare prepares the statements, which end with the transaction.
 func (p *packer) prepare(ctx context.Context) (err error) {
-	for text, to := range map[string]**sql.Stmt{nextSeries: &p.next, chunkEnds: &p.ends, putBlock: &p.block, putHours: &p.hour, dropChunks: &p.drop} {
+	for text, to := range map[string]**sql.Stmt{nextSeries: &p.next, chunkEnds: &p.ends, putBlock: &p.block, putRollup: &p.rollup, dropChunks: &p.drop} {
 		if *to, err = p.tx.PrepareContext(ctx, text); err != nil { //nolint:sqlclosecheck // the transaction closes it
 			return err
 		}
@@ -127,7 +129,7 @@ func (p *packer) prepare(ctx context.Context) (err error) {
 func (p *packer) pack(ctx context.Context) error {
 	for p.points < perStep {
 		one := source{}
-		err := p.next.QueryRowContext(ctx, p.after).Scan(&one.id, &one.kind)
+		err := p.next.QueryRowContext(ctx, p.after).Scan(&one.id, &one.kind, &p.parts, &p.first)
 		if errors.Is(err, sql.ErrNoRows) {
 			return nil
 		}
@@ -167,6 +169,10 @@ func (p *packer) series(ctx context.Context, of source) error {
 // it gets the error. So does one of more than maxBlock points.
 func (p *packer) day(ctx context.Context, of source, day int64) error {
 	midnight := day * dayLength
+	if day < p.first { // written while the block was being deleted
+		_, err := p.drop.ExecContext(ctx, of.id, midnight, midnight+dayLength-1)
+		return err
+	}
 	var points []point
 	err := p.scan.scan(ctx, of, midnight, midnight+dayLength, visitor{points: func(some []point) bool {
 		points = append(slices.Clone(some), points...)
@@ -180,8 +186,8 @@ func (p *packer) day(ctx context.Context, of source, day int64) error {
 	}
 	p.points += len(points)
 	_, err = p.block.ExecContext(ctx, blockID(of.id, day), points[len(points)-1].time, len(points), appendBlock(nil, of.kind, midnight, points))
-	if err == nil && len(points) >= minHours {
-		_, err = p.hour.ExecContext(ctx, blockID(of.id, day), appendHours(nil, of.kind, midnight, hoursOf(of.kind, points)))
+	if err == nil && len(points) >= minRollup {
+		_, err = p.rollup.ExecContext(ctx, blockID(of.id, day), p.parts, appendRollup(nil, of.kind, p.parts, midnight, points))
 	}
 	if err == nil {
 		_, err = p.drop.ExecContext(ctx, of.id, midnight, midnight+dayLength-1)

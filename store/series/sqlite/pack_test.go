@@ -145,7 +145,7 @@ type years struct {
 
 func newYears(t *testing.T, name string, seed byte) *years {
 	y := &years{Rand: rand.New(rand.NewChaCha8([32]byte{seed})), model: model{}, now: time.Date(2026, 3, 5, 15, 4, 5, 0, time.UTC)}
-	zone, err := time.LoadLocation([]string{"UTC", "America/Bogota", "America/New_York", "Asia/Kathmandu"}[seed%4])
+	zone, err := time.LoadLocation([]string{"UTC", "America/Bogota", "America/New_York", "Asia/Kathmandu", "Asia/Kolkata"}[seed%5])
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -228,6 +228,8 @@ func TestSameAnswers(t *testing.T) {
 				switch y.IntN(6) {
 				case 0:
 					y.now = y.now.Add(time.Duration(y.IntN(7200)-1800) * time.Second)
+				case 2:
+					y.keep(t, series.Keeping{Zone: y.zone})
 				case 1:
 					if err := y.store.pack(t.Context(), y.now.Add(-time.Duration(y.IntN(48))*time.Hour)); err != nil {
 						t.Fatal(err)
@@ -235,8 +237,8 @@ func TestSameAnswers(t *testing.T) {
 				}
 				y.check(t)
 			}
-			if y.count(t, "blocks") == 0 || y.count(t, "hours") == 0 {
-				t.Error("nothing was packed, or no hours")
+			if y.count(t, "blocks") == 0 || y.count(t, "rollups") == 0 {
+				t.Error("nothing was packed, or no rollups")
 			}
 		})
 	}

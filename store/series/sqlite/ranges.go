@@ -48,9 +48,10 @@ func (s *scanner) one(ctx context.Context, r series.Range, now time.Time) (serie
 	for _, of := range streams {
 		each := windows{kind: of.kind, spans: spans}
 		more := func() bool { return len(each.list) <= limit+1 } // the oldest of which may have more points
-		v := visitor{points: func(points []point) bool { each.add(points); return more() }}
-		if wholeHours(spans) {
-			v.hours = func(hours []window) bool { each.addHours(hours); return more() }
+		v := visitor{
+			points: func(points []point) bool { each.add(points); return more() },
+			parts:  func(parts []window) bool { each.addParts(parts); return more() },
+			even:   even(spans),
 		}
 		err := s.scan(ctx, of, r.Start.UnixNano(), stop, v)
 		if err != nil {
@@ -61,9 +62,18 @@ func (s *scanner) one(ctx context.Context, r series.Range, now time.Time) (serie
 	return series.NewestFirst(all.points(limit+1), limit), nil
 }
 
-// wholeHours reports whether no window begins within a UTC hour.
-func wholeHours(spans []series.Span) bool {
-	return !slices.ContainsFunc(spans, func(s series.Span) bool { return s.Start%hourLength != 0 || s.Every%hourLength != 0 })
+// even returns the greatest length that divides an hour and of which all windows begin
+// at multiples since 1970.
+func even(spans []series.Span) int64 {
+	length := int64(hourLength)
+	for _, s := range spans {
+		for _, n := range []int64{s.Start, s.Every} {
+			for n != 0 {
+				length, n = n, length%n
+			}
+		}
+	}
+	return max(length, -length)
 }
 
 // window is a window that has points.
@@ -105,11 +115,11 @@ func (w *windows) add(points []point) {
 	w.turn(first)
 }
 
-// addHours adds hours in the same way.
-func (w *windows) addHours(hours []window) {
+// addParts adds parts of a day in the same way.
+func (w *windows) addParts(parts []window) {
 	first := len(w.list)
-	end := hours[0].start
-	for _, h := range hours {
+	end := parts[0].start
+	for _, h := range parts {
 		if h.start >= end {
 			var start int64
 			start, end = w.of(h.start)

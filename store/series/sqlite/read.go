@@ -63,7 +63,7 @@ func (s *Store) begin(ctx context.Context, database string) (*sql.Tx, int64, err
 	if err != nil {
 		return nil, 0, err
 	}
-	id, err := find(ctx, tx, database)
+	id, _, err := find(ctx, tx, database)
 	if err != nil {
 		tx.Rollback()
 		return nil, 0, err
@@ -158,8 +158,8 @@ func (q *questions) askFigures(ctx context.Context, scan *scanner) error {
 					}
 					return true
 				},
-				hours: func(hours []window) bool {
-					for _, h := range hours {
+				parts: func(parts []window) bool {
+					for _, h := range parts {
 						f.join(h.figures, one.kind)
 					}
 					return true

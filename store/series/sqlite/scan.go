@@ -35,7 +35,8 @@ SELECT last - span, write, data FROM chunks
 WHERE stream = ? AND last >= ? AND last < ? AND last - span < ?
 ORDER BY write`
 	blocksOf  = "SELECT id, data FROM blocks WHERE id BETWEEN ? AND ? ORDER BY id DESC"
-	hoursWith = "SELECT id, data FROM hours WHERE id BETWEEN ? AND ? ORDER BY id DESC"
+	rollupsOf = "SELECT id, parts, data FROM rollups WHERE id BETWEEN ? AND ? ORDER BY id DESC"
+	isBlock   = "SELECT EXISTS (SELECT 1 FROM blocks WHERE id = ?)"
 	streamsOf = `
 SELECT s.id, f.kind FROM fields f CROSS JOIN streams s ON s.field = f.id
 WHERE f.database = ? AND f.measurement = ? AND f.name = ? AND f.kind <> ?`
@@ -46,15 +47,16 @@ type scanner struct {
 	tx              *sql.Tx
 	database        int64
 	chunks, streams *sql.Stmt
-	blocks, hours   *sql.Stmt
+	blocks, rollups *sql.Stmt
+	block           *sql.Stmt
 	buffer, merged  []point
-	hourly          []window
+	parts           []window
 }
 
 // newScanner prepares the statements, which end with the transaction.
 func newScanner(ctx context.Context, tx *sql.Tx, database int64) (*scanner, error) {
 	s := &scanner{tx: tx, database: database}
-	for text, to := range map[string]**sql.Stmt{chunksOf: &s.chunks, blocksOf: &s.blocks, hoursWith: &s.hours, streamsOf: &s.streams} {
+	for text, to := range map[string]**sql.Stmt{chunksOf: &s.chunks, blocksOf: &s.blocks, rollupsOf: &s.rollups, isBlock: &s.block, streamsOf: &s.streams} {
 		var err error
 		if *to, err = tx.PrepareContext(ctx, text); err != nil { //nolint:sqlclosecheck // the transaction closes it
 			return nil, err
@@ -81,15 +83,17 @@ func (s *scanner) find(ctx context.Context, key series.Key) (all []source, err e
 	return all, err
 }
 
-// visitor takes the points of a series, or what they amount to: the newest some first,
-// each time in order of time, until it returns false. They are the visitor's until it
-// returns. A nil hours needs every point.
+// visitor takes the points of a series, or what they amount to in parts of a day: the
+// newest some first, each time in order of time, until it returns false. They are the
+// visitor's until it returns.
 type visitor struct {
 	points func([]point) bool
-	hours  func([]window) bool
+	parts  func([]window) bool // nil: every point is needed
+	even   int64               // nanoseconds; parts whose length divides it are of use
 }
 
-// scan shows a visitor the points of a series from start until just before stop.
+// scan shows a visitor the points of a series from start until just before stop. Of a
+// day whose points are deleted it shows the parts that lie wholly in that period.
 func (s *scanner) scan(ctx context.Context, of source, start, stop int64, v visitor) error {
 	if start >= stop {
 		return nil
@@ -98,9 +102,9 @@ func (s *scanner) scan(ctx context.Context, of source, start, stop int64, v visi
 	if err != nil {
 		return err
 	}
-	if v.hours != nil {
+	if v.parts != nil {
 		var more bool
-		if loose, stop, more, err = s.scanHours(ctx, of, start, stop, loose, v); err != nil || !more {
+		if loose, stop, more, err = s.scanRollups(ctx, of, start, stop, loose, v); err != nil || !more {
 			return err
 		}
 	}
@@ -108,36 +112,76 @@ func (s *scanner) scan(ctx context.Context, of source, start, stop int64, v visi
 	return err
 }
 
-// scanHours shows the whole days of a period that have hours and no loose points, and
+// serves reports whether the parts of a day's rollup that lie between two times are to be
+// shown: they are the same as the points, or all that there is of them.
+func (s *scanner) serves(ctx context.Context, id int64, perHour int, start, stop, even int64) (bool, error) {
+	if perHour < 1 || perHour > maxParts {
+		return false, errDamaged
+	}
+	length := hourLength / int64(perHour)
+	switch {
+	case even%length != 0:
+		return false, nil
+	case start%length == 0 && stop%length == 0:
+		return true, nil
+	}
+	var block bool
+	err := s.block.QueryRowContext(ctx, id).Scan(&block)
+	return !block, err
+}
+
+// scanRollups shows the days of a period that have a rollup and no loose points, and
 // what lies between. It returns what is left of the period and its loose points.
-func (s *scanner) scanHours(ctx context.Context, of source, start, stop int64, loose []point, v visitor) (_ []point, _ int64, more bool, err error) {
-	first, last := dayOf(start-1)+1, dayOf(stop)-1
-	rows, err := s.hours.QueryContext(ctx, blockID(of.id, first), blockID(of.id, last))
+func (s *scanner) scanRollups(ctx context.Context, of source, start, stop int64, loose []point, v visitor) (_ []point, _ int64, more bool, err error) {
+	rows, err := s.rollups.QueryContext(ctx, blockID(of.id, dayOf(start)), blockID(of.id, dayOf(stop-1)))
 	if err != nil {
 		return nil, 0, false, err
 	}
 	defer rows.Close()
 	for rows.Next() {
 		var id int64
+		var perHour int
 		var data sql.RawBytes
-		if err := rows.Scan(&id, &data); err != nil {
+		if err := rows.Scan(&id, &perHour, &data); err != nil {
 			return nil, 0, false, err
 		}
 		midnight := dayOfBlock(id) * dayLength
-		end := midnight + dayLength
-		if before(loose, midnight) < before(loose, end) {
+		begin, end := max(midnight, start), min(midnight+dayLength, stop)
+		if before(loose, begin) < before(loose, end) {
 			continue
 		}
-		if s.hourly, err = readHours(s.hourly[:0], of.kind, midnight, data); err != nil {
-			return nil, 0, false, fmt.Errorf("series %d, hours of day %d: %w", of.id, dayOfBlock(id), err)
+		serves, err := s.serves(ctx, id, perHour, begin, end, v.even)
+		if err == nil && serves {
+			s.parts, err = readRollup(s.parts[:0], of.kind, perHour, midnight, data)
+		}
+		if err != nil {
+			return nil, 0, false, fmt.Errorf("series %d, rollup of day %d: %w", of.id, dayOfBlock(id), err)
+		}
+		if !serves {
+			continue
 		}
 		later := before(loose, end)
-		if more, err = s.scanBlocks(ctx, of, end, stop, loose[later:], v); err != nil || !more || !v.hours(s.hourly) {
+		if more, err = s.scanBlocks(ctx, of, end, stop, loose[later:], v); err != nil || !more {
 			return nil, 0, false, err
 		}
-		loose, stop = loose[:later], midnight
+		some := within(s.parts, begin, end, hourLength/int64(perHour))
+		if len(some) > 0 && !v.parts(some) {
+			return nil, 0, false, nil
+		}
+		loose, stop = loose[:later], begin
 	}
 	return loose, stop, true, rows.Err()
+}
+
+// within returns the parts that lie wholly between start and stop.
+func within(parts []window, start, stop, length int64) []window {
+	for len(parts) > 0 && parts[0].start < start {
+		parts = parts[1:]
+	}
+	for len(parts) > 0 && parts[len(parts)-1].start+length > stop {
+		parts = parts[:len(parts)-1]
+	}
+	return parts
 }
 
 // scanBlocks shows the points of a period, of which some are loose. It returns false if

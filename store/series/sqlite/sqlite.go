@@ -12,9 +12,10 @@
 // chunks, so its answers don't depend on what is packed, and reads the days of its
 // window and no others. A last value is one look into the index.
 //
-// A packed day of many points also has their count, sum, minimum and maximum in each
-// hour. Windows that are cut at whole UTC hours are made of these, those that a zone
-// half an hour off cuts of the points themselves.
+// A packed day of many points also has a rollup: their count, sum, minimum and maximum in
+// each UTC hour, or in each half or quarter of it where the zone of the database needs
+// that. Windows that are cut at such times are made of these, all others of the points
+// themselves. Points are deleted by whole UTC days; each day leaves its rollup.
 package sqlite
 
 import (
@@ -109,16 +110,16 @@ type querier interface {
 	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
 }
 
-// find returns the id of a database.
-func find(ctx context.Context, q querier, database string) (id int64, err error) {
+// find returns the id of a database, and the day from which on it keeps points.
+func find(ctx context.Context, q querier, database string) (id, first int64, err error) {
 	if err := series.ValidDatabase(database); err != nil {
-		return 0, err
+		return 0, 0, err
 	}
-	err = q.QueryRowContext(ctx, "SELECT id FROM databases WHERE name = ?", database).Scan(&id)
+	err = q.QueryRowContext(ctx, "SELECT id, first FROM databases WHERE name = ?", database).Scan(&id, &first)
 	if errors.Is(err, sql.ErrNoRows) {
-		return 0, series.ErrNoDatabase
+		return 0, 0, series.ErrNoDatabase
 	}
-	return id, err
+	return id, first, err
 }
 
 // explain puts an error into the words of the contract and says what was attempted.
@@ -131,7 +132,7 @@ func explain(ctx context.Context, what string, err *error) {
 // translate maps what the driver returns to the errors of the contract. What is
 // not known there means that the file can't be used.
 func translate(ctx context.Context, err error) error {
-	for _, known := range []error{series.ErrNoDatabase, series.ErrKind, series.ErrName, series.ErrInvalid, sqlitefile.ErrNewer} {
+	for _, known := range []error{series.ErrNoDatabase, series.ErrKind, series.ErrName, series.ErrInvalid, series.ErrExpired, sqlitefile.ErrNewer} {
 		if errors.Is(err, known) {
 			return err
 		}

@@ -70,7 +70,10 @@ func (s *Store) Write(ctx context.Context, database string, samples []series.Sam
 	for _, points := range b.points {
 		values += len(points)
 	}
-	return s.packSome(ctx, values)
+	if err := s.packSome(ctx, values); err != nil || b.expired == 0 {
+		return err
+	}
+	return fmt.Errorf("%w: %d samples", series.ErrExpired, b.expired)
 }
 
 // batch is one transaction of Write.
@@ -80,13 +83,19 @@ type batch struct {
 	known    *streams
 	found    map[stream]source // in this transaction; cached once it is committed
 	points   map[source][]point
+	expired  int // samples of days that the database keeps no more
 }
 
 func (b *batch) write(ctx context.Context, database string, samples []series.Sample, now time.Time) (err error) {
-	if b.database, err = find(ctx, b.tx, database); err != nil {
+	var first int64
+	if b.database, first, err = find(ctx, b.tx, database); err != nil {
 		return err
 	}
 	for _, sample := range samples {
+		if dayOf(sample.Time.UnixNano()) < first {
+			b.expired++
+			continue
+		}
 		tags := string(series.AppendTags(nil, sample.Tags))
 		for name, value := range sample.Fields {
 			of := stream{b.database, series.Key{Measurement: sample.Measurement, Field: name}, tags}

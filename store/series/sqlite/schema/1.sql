@@ -3,7 +3,10 @@
 CREATE TABLE databases (
     id        INTEGER PRIMARY KEY,
     name      TEXT NOT NULL UNIQUE,
-    retention INTEGER NOT NULL DEFAULT 0 -- nanoseconds; 0 for ever
+    retention INTEGER NOT NULL DEFAULT 0, -- of points, in nanoseconds; 0 for ever
+    parts     INTEGER NOT NULL DEFAULT 1, -- of an hour, in new rollups
+    stale     INTEGER NOT NULL DEFAULT 0, -- 1 while there may be other ones
+    first     INTEGER NOT NULL DEFAULT -131072 -- day before which there are no points
 ) STRICT;
 CREATE TABLE fields (
     id          INTEGER PRIMARY KEY,
@@ -42,11 +45,12 @@ CREATE TABLE blocks (
     data  BLOB NOT NULL
 ) STRICT;
 
--- What the points of a day amount to, hour by hour. A day of few points has no row as
--- long as it has a block. The row stays longer than the block.
-CREATE TABLE hours (
-    id   INTEGER PRIMARY KEY, -- as in blocks
-    data BLOB NOT NULL
+-- What the points of a day amount to in each part of it. A day of few points has no
+-- row as long as it has a block. The row stays longer than the block.
+CREATE TABLE rollups (
+    id    INTEGER PRIMARY KEY, -- as in blocks
+    parts INTEGER NOT NULL,    -- of an hour: 1, 2 or 4
+    data  BLOB NOT NULL
 ) STRICT;
 
 -- Text is not packed.

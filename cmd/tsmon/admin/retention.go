@@ -1,0 +1,51 @@
+package admin
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"tsmon/api/monitor"
+	"tsmon/cmd/tsmon/cli"
+	"tsmon/cmd/tsmon/config"
+	"tsmon/store/record"
+	"tsmon/store/series"
+)
+
+// openValues opens the store of time series, which must exist.
+func openValues(ctx context.Context, c *config.Config) (cli.SeriesStore, error) { //nolint:ireturn // of two adapters
+	if err := cli.CheckFile(cli.SeriesFile(c), cli.ErrNoSeries); err != nil {
+		return nil, err
+	}
+	store, err := cli.OpenSeries(ctx, c)
+	return store, cli.ExplainSeries(err)
+}
+
+// keepValues has the time-series database of a tenant keep values as its settings say.
+func keepValues(ctx context.Context, store series.Store, t record.Tenant) error {
+	zone, err := monitor.ZoneOf(t.Settings.TimeZone)
+	if err != nil {
+		return err
+	}
+	return store.Keep(ctx, t.TsName, series.Keeping{Retention: time.Duration(t.Settings.Retention), Zone: zone})
+}
+
+// shorter reports whether a retention keeps less than another; zero keeps all.
+func shorter(a, b record.Age) bool { return a != 0 && (b == 0 || a < b) }
+
+// countDeleted returns how many values the retention of a tenant deletes. Without yes it
+// refuses if there are any, or they can't be counted.
+func countDeleted(ctx context.Context, store series.Store, t record.Tenant, now time.Time, yes bool) (*int64, error) {
+	since := now.Add(-time.Duration(t.Settings.Retention))
+	n, err := store.CountBefore(ctx, t.TsName, since)
+	switch {
+	case err != nil && yes:
+		return nil, ctx.Err()
+	case err != nil:
+		return nil, err
+	case n > 0 && !yes:
+		err := fmt.Errorf("with a retention of %s %d values from before %s are deleted", t.Settings.Retention, n, since.UTC().Format(time.DateOnly))
+		return nil, cli.WithHint(cli.Refuse(err), "add --yes to delete them")
+	}
+	return &n, nil
+}

@@ -1,0 +1,267 @@
+package sqlite
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"math"
+	"time"
+
+	"tsmon/store/series"
+	"tsmon/store/sqlitefile"
+)
+
+// perDelete is how many rows one transaction deletes at most, so that other writers
+// don't wait long.
+const perDelete = 2000
+
+// Keep implements series.Store. What is not deleted within the store's timeout goes with
+// the next hours' writes.
+func (s *Store) Keep(ctx context.Context, database string, k series.Keeping) (err error) {
+	if err := series.ValidDatabase(database); err != nil {
+		return err
+	}
+	if err := series.ValidKeeping(k); err != nil {
+		return err
+	}
+	within, cancel := context.WithTimeout(ctx, s.timeout)
+	defer cancel()
+	defer explain(ctx, "keep values of "+database, &err)
+	parts := int(time.Hour / series.Grain(k.Zone))
+	done, err := s.file.Writer.ExecContext(within, "UPDATE databases SET retention = ?1, stale = stale OR parts <> ?2, parts = ?2 WHERE name = ?3",
+		int64(k.Retention), parts, database)
+	if err != nil {
+		return err
+	}
+	if n, err := done.RowsAffected(); err != nil || n == 0 {
+		return cmp.Or(err, series.ErrNoDatabase)
+	}
+	s.packing.mu.Lock()
+	defer s.packing.mu.Unlock()
+	if err := s.upkeep(within, s.now().Truncate(time.Hour)); err != nil && within.Err() == nil {
+		return err
+	}
+	return ctx.Err()
+}
+
+// CountBefore implements series.Store.
+func (s *Store) CountBefore(ctx context.Context, database string, t time.Time) (count int64, err error) {
+	ctx, cancel := context.WithTimeout(ctx, s.timeout)
+	defer cancel()
+	defer explain(ctx, "count values of "+database, &err)
+	tx, id, err := s.begin(ctx, database)
+	if err != nil {
+		return 0, err
+	}
+	defer tx.Rollback()
+	scan, err := newScanner(ctx, tx, id)
+	if err != nil {
+		return 0, err
+	}
+	day := dayOf(t.UnixNano())
+	if err := tx.QueryRowContext(ctx, countOld, sql.Named("database", id), sql.Named("day", blockID(0, day)),
+		sql.Named("time", t.UnixNano())).Scan(&count); err != nil {
+		return 0, err
+	}
+	all, err := scan.all(ctx)
+	for _, of := range all {
+		if err != nil {
+			break
+		}
+		var more int64
+		more, err = scan.countLoose(ctx, of, day, t.UnixNano())
+		count += more
+	}
+	return count, err
+}
+
+const (
+	allStreams = `SELECT s.id, f.kind FROM fields f CROSS JOIN streams s ON s.field = f.id
+WHERE f.database = ? AND f.kind <> ?`
+	// Points of whole days, and text.
+	countOld = `
+SELECT coalesce(sum((SELECT sum(b.count) FROM blocks b WHERE b.id >= s.id << 18 AND b.id < (s.id << 18) + @day)), 0)
+	+ coalesce(sum((SELECT count(*) FROM texts t WHERE t.stream = s.id AND t.time < @time)), 0)
+FROM fields f CROSS JOIN streams s ON s.field = f.id WHERE f.database = @database`
+)
+
+// all returns the series of the database that hold no text.
+func (s *scanner) all(ctx context.Context) (all []source, err error) {
+	err = sqlitefile.Query(ctx, s.tx, func(r sqlitefile.Row) error {
+		var one source
+		err := r.Scan(&one.id, &one.kind)
+		all = append(all, one)
+		return err
+	}, allStreams, s.database, series.Text)
+	return all, err
+}
+
+// countLoose returns how many points of a series before a time no whole block counts:
+// those of its day, and loose ones, which may replace points of a block.
+func (s *scanner) countLoose(ctx context.Context, of source, day, until int64) (count int64, err error) {
+	loose, err := s.loose(ctx, of, math.MinInt64, until)
+	if err != nil {
+		return 0, err
+	}
+	if day*dayLength < until {
+		err = s.scan(ctx, of, day*dayLength, until, visitor{points: func(some []point) bool {
+			count += int64(len(some))
+			return true
+		}})
+	}
+	return count + int64(before(loose, day*dayLength)), err
+}
+
+// upkeep packs what ended before a time, deletes what is too old and makes rollups anew
+// whose parts are not those of their database. It can end anywhere, and be called again.
+func (s *Store) upkeep(ctx context.Context, until time.Time) error {
+	if err := s.pack(ctx, until); err != nil {
+		return err
+	}
+	databases, err := s.databases(ctx)
+	for _, d := range databases {
+		if err == nil && d.retention > 0 {
+			err = s.expire(ctx, d)
+		}
+		if err == nil && d.stale {
+			err = s.remake(ctx, d)
+		}
+	}
+	if err != nil {
+		return err
+	}
+	return s.shrink(ctx)
+}
+
+// shrink returns free pages to the file system.
+func (s *Store) shrink(ctx context.Context) error {
+	rows, err := s.file.Writer.QueryContext(ctx, "PRAGMA incremental_vacuum") //nolint:rowserrcheck // Scan checks it; a row is a page
+	return sqlitefile.Scan(rows, err, func(sqlitefile.Row) error { return nil })
+}
+
+// kept is a row of databases.
+type kept struct {
+	id        int64
+	retention int64
+	parts     int
+	stale     bool
+}
+
+func (s *Store) databases(ctx context.Context) (all []kept, err error) {
+	rows, err := s.file.Readers.QueryContext(ctx, "SELECT id, retention, parts, stale FROM databases") //nolint:rowserrcheck // Scan checks it
+	err = sqlitefile.Scan(rows, err, func(r sqlitefile.Row) error {
+		var one kept
+		err := r.Scan(&one.id, &one.retention, &one.parts, &one.stale)
+		all = append(all, one)
+		return err
+	})
+	return all, err
+}
+
+const (
+	raiseFirst = "UPDATE databases SET first = ?1 WHERE id = ?2 AND first < ?1"
+
+	// The series of a database, for what lies before a time or an id in each.
+	ofSeries = " FROM fields f CROSS JOIN streams s ON s.field = f.id "
+
+	// Blocks of which no rollup says what they amount to.
+	oldAlone = "SELECT b.id, f.kind, b.data" + ofSeries + `
+		CROSS JOIN blocks b ON b.id >= s.id << 18 AND b.id < (s.id << 18) + @day
+		WHERE f.database = @database AND NOT EXISTS (SELECT 1 FROM rollups r WHERE r.id = b.id) LIMIT @limit`
+	dropBlocks = "DELETE FROM blocks WHERE id IN (SELECT b.id" + ofSeries + `
+		CROSS JOIN blocks b ON b.id >= s.id << 18 AND b.id < (s.id << 18) + @day WHERE f.database = @database LIMIT @limit)`
+	dropRollups = "DELETE FROM rollups WHERE id IN (SELECT r.id" + ofSeries + `
+		CROSS JOIN rollups r ON r.id >= s.id << 18 AND r.id < (s.id << 18) + @day WHERE f.database = @database LIMIT @limit)`
+	dropTexts = "DELETE FROM texts WHERE (stream, time) IN (SELECT t.stream, t.time" + ofSeries + `
+		CROSS JOIN texts t ON t.stream = s.id AND t.time < @time WHERE f.database = @database LIMIT @limit)`
+
+	staleRollups = "SELECT b.id, f.kind, b.data" + ofSeries + `
+		CROSS JOIN rollups r ON r.id BETWEEN s.id << 18 AND (s.id << 18) + 262143 AND r.parts <> @parts
+		CROSS JOIN blocks b ON b.id = r.id WHERE f.database = @database LIMIT @limit`
+)
+
+// expire deletes whole days that lie before the retention, and keeps what they amount to.
+// From its first transaction on nothing can be written there.
+func (s *Store) expire(ctx context.Context, d kept) error {
+	now := s.now().UnixNano()
+	day := dayOf(now - d.retention)
+	if _, err := s.file.Writer.ExecContext(ctx, raiseFirst, day, d.id); err != nil {
+		return err
+	}
+	if err := s.remakeAll(ctx, d, oldAlone, day); err != nil {
+		return err
+	}
+	for text, day := range map[string]int64{dropBlocks: day, dropTexts: day, dropRollups: dayOf(now - d.retention*series.RollupFactor)} {
+		for deleted := int64(perDelete); deleted == perDelete; {
+			done, err := s.file.Writer.ExecContext(ctx, text, sql.Named("database", d.id), sql.Named("limit", perDelete),
+				sql.Named("day", blockID(0, day)), sql.Named("time", day*dayLength))
+			if err == nil {
+				deleted, err = done.RowsAffected()
+			}
+			if err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// remake makes the rollups of a database anew from its points. Those of days whose points
+// are deleted stay as they are.
+func (s *Store) remake(ctx context.Context, d kept) error {
+	if err := s.remakeAll(ctx, d, staleRollups, 0); err != nil {
+		return err
+	}
+	_, err := s.file.Writer.ExecContext(ctx, "UPDATE databases SET stale = 0 WHERE id = ? AND parts = ?", d.id, d.parts)
+	return err
+}
+
+// remakeAll makes rollups of the blocks that a query returns, until there are none.
+func (s *Store) remakeAll(ctx context.Context, d kept, query string, day int64) error {
+	for {
+		n, err := s.remakeSome(ctx, d, query, day)
+		if err != nil || n == 0 {
+			return err
+		}
+	}
+}
+
+// remakeSome is one transaction of remakeAll. A damaged block gets a rollup that is
+// damaged too.
+func (s *Store) remakeSome(ctx context.Context, d kept, query string, day int64) (n int, err error) {
+	tx, err := s.file.Writer.BeginTx(ctx, nil)
+	if err != nil {
+		return 0, err
+	}
+	defer tx.Rollback()
+	type made struct {
+		id   int64
+		data []byte
+	}
+	var all []made
+	var points []point
+	err = sqlitefile.Query(ctx, tx, func(r sqlitefile.Row) error {
+		var one made
+		var kind series.Kind
+		var data sql.RawBytes
+		if err := r.Scan(&one.id, &kind, &data); err != nil {
+			return err
+		}
+		midnight := dayOfBlock(one.id) * dayLength
+		one.data = []byte{}
+		if points, err = readBlock(points[:0], kind, midnight, data); err == nil {
+			one.data = appendRollup(one.data, kind, d.parts, midnight, points)
+		}
+		all = append(all, one)
+		return nil
+	}, query, sql.Named("database", d.id), sql.Named("parts", d.parts), sql.Named("day", blockID(0, day)), sql.Named("limit", perDelete))
+	for _, one := range all {
+		if err == nil {
+			_, err = tx.ExecContext(ctx, putRollup, one.id, d.parts, one.data)
+		}
+	}
+	if err != nil {
+		return 0, err
+	}
+	return len(all), tx.Commit()
+}

@@ -1,0 +1,195 @@
+package sqlite
+
+import (
+	"bytes"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	"tsmon/store/series"
+)
+
+func (y *years) keep(t *testing.T, k series.Keeping) {
+	t.Helper()
+	if err := y.store.Keep(t.Context(), "db", k); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// writeDays writes a value of each field every 97 seconds for some days.
+func (y *years) writeDays(t *testing.T, days int) {
+	t.Helper()
+	for day := days; day > 0; day-- {
+		var samples []series.Sample
+		for at := y.now.AddDate(0, 0, -day); at.Before(y.now.AddDate(0, 0, 1-day)); at = at.Add(97 * time.Second) {
+			samples = append(samples, series.Sample{Measurement: "m", Time: at, Fields: map[string]any{
+				"f": float64(y.IntN(100000)) / 100, "x": y.NormFloat64(), "i": int64(y.IntN(1000)), "b": y.IntN(2) == 0, "t": "text",
+			}})
+		}
+		if day%7 == 0 { // a day of few points
+			samples = samples[:20]
+		}
+		if err := y.store.Write(t.Context(), "db", samples); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// answers returns the windows of some days until the clock, by field.
+func (y *years) answers(t *testing.T, days int, every time.Duration) map[string][]series.Point {
+	t.Helper()
+	all := map[string][]series.Point{}
+	for _, field := range []string{"f", "x", "i", "b"} {
+		r := series.Range{Key: series.Key{Measurement: "m", Field: field}, Stop: y.now, Every: every, Zone: y.zone}
+		r.Start = time.Date(y.now.Year(), y.now.Month(), y.now.Day()-days, 0, 0, 0, 0, y.zone)
+		results, err := y.store.Series(t.Context(), "db", []series.Range{r})
+		if err != nil {
+			t.Fatal(err)
+		}
+		all[field] = results[0].Points
+	}
+	return all
+}
+
+func sameAnswers(a, b map[string][]series.Point) bool {
+	return maps.EqualFunc(a, b, func(a, b []series.Point) bool {
+		return slices.EqualFunc(a, b, func(a, b series.Point) bool { return a.Time.Equal(b.Time) && near(a.Number, b.Number) })
+	})
+}
+
+// TestRollupsStay deletes values, and finds what they amounted to.
+func TestRollupsStay(t *testing.T) {
+	const day = 24 * time.Hour
+	for seed, grain := range []time.Duration{time.Hour, time.Hour, time.Hour, 15 * time.Minute, 30 * time.Minute} {
+		y := newYears(t, filepath.Join(t.TempDir(), "series.db"), byte(seed))
+		y.writeDays(t, 40)
+		y.keep(t, series.Keeping{Zone: y.zone})
+		before := map[time.Duration]map[string][]series.Point{}
+		for _, every := range []time.Duration{grain, time.Hour, 6 * time.Hour, day, 7 * day} {
+			if seed > 2 && every == 6*time.Hour {
+				continue
+			}
+			before[every] = y.answers(t, 37, every)
+		}
+		y.keep(t, series.Keeping{Zone: y.zone, Retention: 9 * day})
+		if n, blocks := y.count(t, "rollups"), y.count(t, "blocks"); n < 4*38 || blocks > 4*11 {
+			t.Errorf("%s: %d rollups and %d blocks", y.zone, n, blocks)
+		}
+		for every, want := range before {
+			if got := y.answers(t, 37, every); !sameAnswers(got, want) || len(got["f"]) == 0 {
+				t.Errorf("%s: windows of %s are\n%+v\nnot\n%+v", y.zone, every, got["f"], want["f"])
+			}
+		}
+		if got := y.answers(t, 37, 5*time.Minute)["f"]; len(got) == 0 || got[0].Time.Before(y.now.Add(-11*day)) {
+			t.Errorf("%s: of windows that have no rollups there are %d", y.zone, len(got))
+		}
+		y.keep(t, series.Keeping{Zone: y.zone, Retention: 4 * day})
+		if got := y.answers(t, 37, day)["f"]; len(got) == 0 || got[0].Time.Before(y.now.Add(-22*day)) {
+			t.Errorf("%s: after five times the retention there are %d days", y.zone, len(got))
+		}
+	}
+}
+
+// TestZoneChanges makes rollups anew where a zone needs other parts of an hour.
+func TestZoneChanges(t *testing.T) {
+	y := newYears(t, filepath.Join(t.TempDir(), "series.db"), 4)
+	y.writeDays(t, 10)
+	y.keep(t, series.Keeping{})
+	parts := func() (n int) {
+		t.Helper()
+		if err := y.store.file.Writer.QueryRow("SELECT DISTINCT parts FROM rollups").Scan(&n); err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	if n := parts(); n != 1 {
+		t.Errorf("%d parts of an hour", n)
+	}
+	want := y.answers(t, 9, 24*time.Hour)
+	y.keep(t, series.Keeping{Zone: y.zone})
+	if n := parts(); n != 2 {
+		t.Errorf("in %s %d parts of an hour", y.zone, n)
+	}
+	if got := y.answers(t, 9, 24*time.Hour); !sameAnswers(got, want) {
+		t.Errorf("%+v, not %+v", got, want)
+	}
+}
+
+// TestExpired writes where nothing is kept any more.
+func TestExpired(t *testing.T) {
+	y := newYears(t, filepath.Join(t.TempDir(), "series.db"), 1)
+	y.writeDays(t, 20)
+	y.keep(t, series.Keeping{Retention: 48 * time.Hour, Zone: y.zone})
+	want := y.answers(t, 9, 24*time.Hour)
+	late := series.Sample{Measurement: "m", Time: y.now.AddDate(0, 0, -5), Fields: map[string]any{"f": 1e9}}
+	for _, move := range []time.Duration{0, -10 * 24 * time.Hour} { // and by a clock that was set back
+		y.now = y.now.Add(move)
+		if err := y.store.Write(t.Context(), "db", []series.Sample{late}); err == nil {
+			t.Error("it is taken")
+		}
+		y.now = y.now.Add(-move)
+		if err := y.store.upkeep(t.Context(), y.now); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := y.answers(t, 9, 24*time.Hour); !sameAnswers(got, want) {
+		t.Errorf("%+v, not %+v", got, want)
+	}
+}
+
+// TestKilledUpkeep kills a process at each statement of packing, deleting and making
+// rollups anew.
+func TestKilledUpkeep(t *testing.T) {
+	const variable = "TSMON_TEST_UPKEEP"
+	if text := os.Getenv(variable); text != "" {
+		left, err := strconv.Atoi(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		now, err := time.Parse(time.RFC3339, os.Getenv(variable+"_NOW"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := open(t, os.Getenv(variable+"_FILE"), Options{Now: func() time.Time { return now }})
+		if err := s.upkeep(killed{t.Context(), &left}, now); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	y := newYears(t, filepath.Join(t.TempDir(), "series.db"), 1)
+	y.now = y.now.Truncate(time.Second)
+	y.store.packing.hour = y.now.Truncate(time.Hour) // so that writing doesn't pack
+	y.writeDays(t, 12)
+	want := map[time.Duration]map[string][]series.Point{}
+	for _, every := range []time.Duration{time.Hour, 24 * time.Hour} {
+		want[every] = y.answers(t, 11, every)
+	}
+	if _, err := y.store.file.Writer.Exec("UPDATE databases SET retention = ?, parts = 2, stale = 1", 72*time.Hour); err != nil {
+		t.Fatal(err)
+	}
+	kills := 0
+	for step := 0; ; step += 1 + step/8 {
+		program := exec.Command(os.Args[0], "-test.run=^TestKilledUpkeep$")
+		program.Env = append(os.Environ(), variable+"="+strconv.Itoa(step), variable+"_FILE="+y.file(t), variable+"_NOW="+y.now.Format(time.RFC3339))
+		output, err := program.CombinedOutput()
+		for every, want := range want {
+			if got := y.answers(t, 11, every); !sameAnswers(got, want) {
+				t.Fatalf("step %d: windows of %s are\n%+v\nnot\n%+v", step, every, got, want)
+			}
+		}
+		if err == nil {
+			break
+		}
+		if kills++; bytes.Contains(output, []byte("FAIL")) {
+			t.Fatalf("step %d: %s", step, output)
+		}
+	}
+	if blocks := y.count(t, "blocks"); kills < 10 || blocks > 4*5 || y.count(t, "chunks") > 0 {
+		t.Errorf("it was killed %d times, %d blocks are left", kills, blocks)
+	}
+}
