@@ -117,6 +117,9 @@ func withDefaults(o Options) Options {
 	return o
 }
 
+// End makes /readyz fail for good, while requests go on being answered.
+func (s *Server) End() { s.health.End() }
+
 // Channels returns what is known of each channel of the object store, by its name.
 func (s *Server) Channels() map[string]fleet.Channel { return s.heads.Channels() }
 

@@ -9,6 +9,10 @@ import (
 // to in each hour.
 const RollupFactor = 5
 
+// RollupsSuffix ends the names of databases that adapters make for that. ValidDatabase
+// refuses it.
+const RollupsSuffix = ".rollups"
+
 // Bounds of Keeping.Retention other than zero.
 const (
 	MinRetention = 24 * time.Hour

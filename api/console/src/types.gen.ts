@@ -16,6 +16,8 @@ export type DiagramAnswer = { data: Array<Diagram> };
 
 export type DiagramToSave = { deleted?: { images?: Ids; lines?: Ids; polylines?: Ids; texts?: Ids } | null; diagram: { backgroundColor?: string | null; backgroundImg?: string | null; id?: number | null; status?: number | null; title?: string | null; version?: number | null; [member: string]: unknown }; images?: Array<ObjectToSave> | null; lines?: Array<LineToSave> | null; polylines?: Array<ObjectToSave> | null; texts?: Array<ObjectToSave> | null };
 
+export type Downloads = { files: Array<{ blake2b: string; keys: Array<string>; name: string; size: number; url: string }>; pub_date: string; sequence: number; version: string };
+
 export type Failures = Record<string, Message>;
 
 export type ID = (number) | (string);

@@ -31,6 +31,10 @@ const (
 	ExitTrust    = 5
 )
 
+// ErrTerminated is the cause of a context that ended with SIGTERM, which a service manager
+// sends, rather than with SIGINT, which a person does.
+var ErrTerminated = errors.New("told to end")
+
 // usageError is a wrong flag, argument or configuration.
 type usageError struct{ error }
 

@@ -156,9 +156,16 @@ func (s *Store) Keep(ctx context.Context, database string, k series.Keeping) (er
 	return err
 }
 
-// retention returns that of a database, and the name of its policy, with which 2.x too
-// answers.
+// retention returns that of a database, and on 1.x the name of its policy.
 func (s *Store) retention(ctx context.Context, database string) (retention time.Duration, policy string, err error) {
+	has, err := s.hasBuckets(ctx)
+	if err != nil {
+		return 0, "", err
+	}
+	if has { // which answers the query below with what was set first
+		retention, err = s.bucketRetention(ctx, database)
+		return retention, "", err
+	}
 	q := query{}
 	q.add("SHOW RETENTION POLICIES ON " + q.bind(database))
 	rows, err := s.ask(ctx, database, q)
@@ -178,7 +185,26 @@ func (s *Store) retention(ctx context.Context, database string) (retention time.
 			}
 		}
 	}
-	return 0, "", errHidden
+	return 0, "", errIncomplete
+}
+
+// bucketRetention returns that of the bucket of a database.
+func (s *Store) bucketRetention(ctx context.Context, database string) (time.Duration, error) {
+	id, err := s.bucketOf(ctx, database)
+	if err != nil {
+		return 0, err
+	}
+	if id == "" {
+		return 0, errHidden
+	}
+	var bucket struct {
+		Rules domain.RetentionRules `json:"retentionRules"`
+	}
+	err = s.api(ctx, http.MethodGet, "buckets/"+url.PathEscape(id), nil, &bucket)
+	if err != nil || len(bucket.Rules) == 0 {
+		return 0, err
+	}
+	return time.Duration(bucket.Rules[0].EverySeconds) * time.Second, nil
 }
 
 // setRetention changes the policy of a database, or on 2.x its bucket.
