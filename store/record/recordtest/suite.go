@@ -75,6 +75,7 @@ func Suite(t *testing.T, open func(t *testing.T) record.Store) {
 		{"Rounds", rounds},
 		{"Crowds", crowdsOfNetworks},
 		{"HostileCrowds", hostileCrowds},
+		{"Refusals", refusals},
 		{"Summaries", summaries},
 		{"Downloads", fetched},
 		{"AnyOrder", anyOrder},
