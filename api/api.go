@@ -127,10 +127,6 @@ func (s *Server) Channels() map[string]fleet.Channel { return s.heads.Channels()
 // of clients.
 func (s *Server) Recorded() uint64 { return s.fleet.Recorded() }
 
-// Full says why the clients that are offered a release are not all recorded, empty if
-// they are.
-func (s *Server) Full(channel, version string) string { return s.fleet.Full(channel, version) }
-
 // Watch reads the manifests of all channels before anybody asks for one, and counts
 // the clients that ask, which begins with the first request without it. It also looks
 // for time series that commands have written. It ends with Close, not with the context.

@@ -155,7 +155,7 @@ func ExitCode(err error) int {
 		return ExitRefused
 	case errors.As(err, new(*signing.FormatError)):
 		return ExitTrust
-	case is(manifest.ErrVersion) && !is(manifest.ErrShape):
+	case is(manifest.ErrVersion) && !is(manifest.ErrShape) && !is(channels.ErrLog):
 		return ExitUsage
 	}
 	return ExitFailed

@@ -251,7 +251,7 @@ func moveChannels(ctx context.Context, app *cli.App, c *config.Config, b *backen
 	p.Clients = nil // its moves were decided by people, or stop a release
 	p.Who = "tsmon serve at " + address + ", " + app.Who()
 	guards := cli.Guards(c, b.records, time.Now)
-	guards.Channels, guards.Full, guards.Recorded = handler.Channels, handler.Full, handler.Recorded
+	guards.Channels, guards.Recorded = handler.Channels, handler.Recorded
 	steward := &fleet.Steward{
 		Publisher: p, Log: b.log, Guards: guards,
 		Webhook: &fleet.Webhook{Address: string(c.Server.Webhook), Log: b.log},
