@@ -121,6 +121,25 @@ func (h *Heads) verify(data []byte) error {
 	return nil
 }
 
+// withholds reports whether no channel hands a version to a client: the only ones that
+// are about it have paused its rollout, which did not include the client. Who fetches
+// other versions is not known, nor what the clients of a channel with rings were shown.
+func (h *Heads) withholds(version, id, cohort string) bool {
+	withheld := false
+	for name, c := range *h.known.Load() {
+		offers := c.offers.Load()
+		if offers == nil {
+			continue
+		}
+		about, hands := offers.Hands(version, id, cohort)
+		if shown := c.head.Load(); hands || about && h.rings[name] || shown != nil && shown.version == version {
+			return false
+		}
+		withheld = withheld || about
+	}
+	return withheld
+}
+
 // Channels returns what is known of each channel, by its name.
 func (h *Heads) Channels() map[string]fleet.Channel {
 	all := map[string]fleet.Channel{}
