@@ -132,6 +132,8 @@ type Options struct {
 	// Rollout has the Steps, Every and Cohorts that decide who gets the release
 	// first; nil: everybody gets it.
 	Rollout *channels.Rollout
+	// Hold keeps Advance from taking a step that is due.
+	Hold bool
 }
 
 // PublishOptions say what is published.

@@ -187,6 +187,11 @@ func (u unsteadyObjects) List(ctx context.Context, prefix, after string) iter.Se
 	return u.Store.List(ctx, prefix, after)
 }
 
+func (u unsteadyObjects) Delete(ctx context.Context, keys ...string) error {
+	_, err := through(ctx, u.f, "objects.Delete", func() (any, error) { return nil, u.Store.Delete(ctx, keys...) })
+	return err
+}
+
 func (u unsteadyObjects) Stat(ctx context.Context, key string) (object.Info, error) {
 	return through(ctx, u.f, "objects.Stat", func() (object.Info, error) { return u.Store.Stat(ctx, key) })
 }

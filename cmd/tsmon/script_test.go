@@ -56,6 +56,8 @@ import (
 //	                            the commands after it do what it says, see TestHints
 //	obey FILE PATH [DIR]        run the command line that a member holds, with DIR in
 //	                            place of the word DIR
+//	public                      let anybody read the storage, as a public bucket does, set
+//	                            TSMON_PUBLIC_URL (on MinIO, of scripts named release-*)
 //	web DIR                     serve files at $WEB; /status/N answers with that
 //	                            status, /stall/… begins and never ends; the file
 //	                            requests lists the requests
@@ -125,6 +127,7 @@ var scriptCommands = map[string]func(*testscript.TestScript, bool, []string){
 	"obey":      positive(2, scriptObey),
 	"follows":   positive(1, scriptFollows),
 	"serve":     positive(0, scriptServe),
+	"public":    positive(0, scriptPublic),
 	"web":       positive(1, scriptWeb),
 	"snapshot":  positive(0, scriptSnapshot),
 	"unchanged": positive(0, scriptUnchanged),

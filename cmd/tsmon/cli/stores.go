@@ -202,5 +202,8 @@ func ExplainSeries(err error) error {
 	if errors.Is(err, fs.ErrPermission) {
 		return WithHint(err, "check TSMON_SERIES_TOKEN and what it may do, or the permissions of the file")
 	}
+	if errors.Is(err, influx.ErrOrg) {
+		return WithHint(err, "set server.series.org (TSMON_SERIES_ORG) to the organisation of a token that may read organisations and create buckets")
+	}
 	return err
 }

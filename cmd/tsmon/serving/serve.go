@@ -248,9 +248,10 @@ func moveChannels(ctx context.Context, app *cli.App, c *config.Config, b *backen
 	}
 	p.Clients = nil // its moves were decided by people, or stop a release
 	p.Who = "tsmon serve at " + address + ", " + app.Who()
+	guards := cli.Guards(c, b.records, time.Now)
+	guards.Channels, guards.Full, guards.Recorded = handler.Channels, handler.Full, handler.Recorded
 	steward := &fleet.Steward{
-		Publisher: p, Log: b.log,
-		Guards:  &fleet.Guards{Guards: b.guards, Channels: handler.Channels, Records: b.records, Full: handler.Full, Recorded: handler.Recorded, Now: time.Now},
+		Publisher: p, Log: b.log, Guards: guards,
 		Webhook: &fleet.Webhook{Address: string(c.Server.Webhook), Log: b.log},
 	}
 	steward.Run(ctx, slices.Collect(maps.Keys(c.Channels)))
