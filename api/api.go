@@ -117,16 +117,15 @@ func withDefaults(o Options) Options {
 	return o
 }
 
+// End makes /readyz fail for good, while requests go on being answered.
+func (s *Server) End() { s.health.End() }
+
 // Channels returns what is known of each channel of the object store, by its name.
 func (s *Server) Channels() map[string]fleet.Channel { return s.heads.Channels() }
 
 // Recorded returns a number that grows whenever this server has recorded something new
 // of clients.
 func (s *Server) Recorded() uint64 { return s.fleet.Recorded() }
-
-// Full says why the clients that are offered a release are not all recorded, empty if
-// they are.
-func (s *Server) Full(channel, version string) string { return s.fleet.Full(channel, version) }
 
 // Watch reads the manifests of all channels before anybody asks for one, and counts
 // the clients that ask, which begins with the first request without it. It also looks

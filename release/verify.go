@@ -46,6 +46,8 @@ func (r *VerifyReport) find(object string, err error, mend string) {
 	r.Findings = append(r.Findings, Finding{Object: object, Problem: err.Error(), Mend: mend, Err: err})
 }
 
+const mendLog = "restore the log's objects from a backup; they are never changed or deleted"
+
 // Verify checks a channel in the store: the numbers and hashes of its log, its
 // manifest and those of its rings byte for byte against the log, and every release in
 // the log: its record, and its bundles by size, checksum and signature. It reads every byte of
@@ -60,7 +62,7 @@ func (p *Publisher) Verify(ctx context.Context, channel string) (*VerifyReport, 
 	report := &VerifyReport{Channel: channel, Findings: []Finding{}}
 	log, err := p.channels().Load(ctx, channel)
 	if errors.Is(err, channels.ErrLog) {
-		report.find("log/"+channel, err, "restore the log's objects from a backup; they are never changed or deleted")
+		report.find("log/"+channel, err, mendLog)
 		return report, nil
 	}
 	if err != nil {
@@ -115,6 +117,10 @@ func (p *Publisher) verifyShown(ctx context.Context, log *channels.Log, report *
 	}
 	known := map[string]bool{} // manifests that were checked, by their bytes
 	for i, v := range log.Views(r.HasRings(report.Channel)) {
+		if shown := seen[i].Sequence(); shown > uint64(len(log.Entries)) {
+			report.find(v.Key, fmt.Errorf("%w: %s shows entry %d, which is missing", channels.ErrLog, v.Key, shown), mendLog)
+			continue
+		}
 		p.verifyView(v, seen[i].Data, report)
 		if data := string(seen[i].Data); data != "" && !known[data] && !v.IsList() {
 			known[data] = true
