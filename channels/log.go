@@ -5,9 +5,11 @@
 //
 //	stable/latest.json           the manifest
 //	stable/rings/00/latest.json  … 99/, the same for one hundredth of the clients each
+//	stable/downloads.json        what new users download, of a channel that has such files
 //	log/stable/0000000001.json   the log, append-only, one entry per move
+//	segments/stable/0000000001-0000000256.zst   the same entries packed
 //
-// # The log is the truth, manifests are its views
+// # The log is the truth, manifests and downloads are its views
 //
 // An entry is created only where none exists, so of any number of writers one
 // gets each sequence number. An entry holds the hash of the entry before it and
@@ -150,6 +152,31 @@ func (l *Log) Standing() []Entry {
 	return stack
 }
 
+// Round returns the entry with which somebody last let the newest release out: published
+// it, promoted it, or resumed it. Steps, other shares and the way back to a release
+// change nothing of that. 0 if there is none.
+func (l *Log) Round() uint64 {
+	for i := len(l.Entries) - 1; i >= 0; i-- {
+		e := &l.Entries[i]
+		if e.Newest() == l.Head().Newest() && e.Action != Advance && e.Action != Pause && e.Action != Rollback {
+			return e.Sequence
+		}
+	}
+	return 0
+}
+
+// Before returns the version that everybody had before the newest one, empty if there
+// was none.
+func (l *Log) Before() string {
+	head, standing := l.Head(), l.Standing()
+	for i := len(standing) - 1; i >= 0; i-- {
+		if standing[i].Version != head.Newest() {
+			return standing[i].Version
+		}
+	}
+	return ""
+}
+
 // below reports whether version a is below b; both are versions of entries.
 func below(a, b string) bool {
 	v, errA := manifest.ParseVersion(a)
@@ -183,11 +210,14 @@ func CheckName(channel string) error {
 	switch {
 	case !name.MatchString(channel):
 		return fmt.Errorf("%w: %q; use lower-case letters, digits and hyphens", ErrName, channel)
-	case slices.Contains([]string{"releases", "staged", "log", "uploads"}, channel):
+	case slices.Contains([]string{"releases", "staged", "log", "segments", "plans", "uploads"}, channel):
 		return fmt.Errorf("%w: %q is a folder of the store", ErrName, channel)
 	}
 	return nil
 }
+
+// DownloadsKey returns the key of the list of what new users download.
+func DownloadsKey(channel string) string { return channel + "/downloads.json" }
 
 // ManifestKey returns the key of a channel's manifest.
 func ManifestKey(channel string) string { return channel + "/latest.json" }

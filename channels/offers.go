@@ -29,6 +29,9 @@ type Offers struct {
 	// version is above that of the channel is then offered the channel's, as in a
 	// manifest; those that only go forward ignore it.
 	Downgrades bool
+	// Round and Before are those of the log; 0 and empty without one.
+	Round  uint64
+	Before string
 
 	shown      *manifest.Response
 	rollout    *Rollout           // nil: none
@@ -74,7 +77,7 @@ func Compile(log *Log, publicURL string, check func(data []byte) error) (*Offers
 	if head == nil {
 		return nil, ErrNothing
 	}
-	o := &Offers{Sequence: head.Sequence, Since: head.When, rollout: head.Rollout}
+	o := &Offers{Sequence: head.Sequence, Since: head.When, Round: log.Round(), Before: log.Before(), rollout: head.Rollout}
 	var err error
 	if o.shown, err = checked(head.Render(publicURL), check); err != nil {
 		return nil, err
@@ -229,6 +232,21 @@ func (o *Offers) Rolling() string {
 		return ""
 	}
 	return o.rollout.Version
+}
+
+// Share returns the share of the clients of a cohort that gets the newest release, from
+// 0 to 1.
+func (o *Offers) Share(cohort string) float64 {
+	switch r := o.rollout; {
+	case r == nil:
+		return 1
+	case !r.Paused.IsZero():
+		return 0
+	case cohort != "" && slices.Contains(r.Cohorts, cohort):
+		return 1
+	default:
+		return float64(r.Percent) / 100
+	}
 }
 
 // Newest returns the newest version of the channel, offered or held back.

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"net/url"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -25,6 +26,20 @@ type Release struct {
 	// Record is the SHA-256 of the release's record, hex. It says which record is
 	// the release's, whatever lies in the store by now.
 	Record string `json:"record"`
+	// Files are what new users download, sorted by path.
+	Files []File `json:"files,omitempty"`
+}
+
+// File is a file of a release that new users download.
+type File struct {
+	Path    string   `json:"path"`    // key in the store
+	Size    int64    `json:"size"`    // bytes
+	BLAKE2b string   `json:"blake2b"` // BLAKE2b-512 of the bytes, hex
+	Keys    []string `json:"keys"`    // OS-ARCH or OS-ARCH-TYPE, sorted; may be none
+}
+
+func (f File) equal(other File) bool {
+	return f.Path == other.Path && f.Size == other.Size && f.BLAKE2b == other.BLAKE2b && slices.Equal(f.Keys, other.Keys)
 }
 
 // Bundle is what the clients of one platform key download.
@@ -72,7 +87,8 @@ func higher(a, b string) string {
 // Equal reports whether two releases are the same to clients and to the store.
 func (r *Release) Equal(other *Release) bool {
 	return r.Version == other.Version && r.Notes == other.Notes && r.PubDate.Equal(other.PubDate) && r.Extra == other.Extra &&
-		r.CriticalBelow == other.CriticalBelow && r.Record == other.Record && maps.Equal(r.Platforms, other.Platforms)
+		r.CriticalBelow == other.CriticalBelow && r.Record == other.Record && maps.Equal(r.Platforms, other.Platforms) &&
+		slices.EqualFunc(r.Files, other.Files, File.equal)
 }
 
 // base returns the public URL that a manifest of the release was rendered with.
@@ -109,6 +125,11 @@ func (r *Release) check(sequence uint64) error {
 	for key, b := range r.Platforms {
 		if err := object.ValidKey(b.Path); err != nil {
 			return fmt.Errorf("%s: %w", key, err)
+		}
+	}
+	for _, f := range r.Files {
+		if err := object.ValidKey(f.Path); err != nil {
+			return err
 		}
 	}
 	if !digest.MatchString(r.Record) {

@@ -9,6 +9,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -102,7 +103,8 @@ func (r Repository) Load(ctx context.Context, channel string) (*Log, error) {
 const sideBySide = 32
 
 // Extend reads the entries that follow a log and returns the longer log; log stays
-// as it is. Otherwise it works like Load.
+// as it is. Otherwise it works like Load. If the store fails in between, the log comes
+// as far as it was read, with the error.
 func (r Repository) Extend(ctx context.Context, log *Log) (*Log, error) {
 	if err := CheckName(log.Channel); err != nil {
 		return nil, err
@@ -113,18 +115,42 @@ func (r Repository) Extend(ctx context.Context, log *Log) (*Log, error) {
 		return nil, err
 	}
 	raw := make([][]byte, count-known)
-	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(sideBySide)
-	for i := range raw {
-		group.Go(func() (err error) {
-			raw[i], err = r.read(ctx, entryKey(log.Channel, known+uint64(i)+1), maxEntry)
-			return err
-		})
+	packed := r.readSegments(ctx, log.Channel, known, raw)
+	failed := r.readEntries(ctx, log.Channel, known, raw)
+	longer, err := log.join(raw)
+	if err != nil && packed { // a segment that is not the log's
+		raw = make([][]byte, len(raw))
+		failed = r.readEntries(ctx, log.Channel, known, raw)
+		longer, err = log.join(raw)
 	}
-	if err := group.Wait(); err != nil {
+	if err != nil {
 		return nil, err
 	}
-	return log.join(raw)
+	return longer, failed
+}
+
+// readEntries fills in the bytes of the entries behind entry known that are nil. Those
+// that are being read when one fails are still read: a log that is too long for the
+// patience of a caller grows with each attempt.
+func (r Repository) readEntries(ctx context.Context, channel string, known uint64, raw [][]byte) error {
+	var group errgroup.Group
+	var failed atomic.Bool
+	group.SetLimit(sideBySide)
+	for i := range raw {
+		if raw[i] != nil || failed.Load() {
+			continue
+		}
+		group.Go(func() error {
+			data, err := r.read(ctx, entryKey(channel, known+uint64(i)+1), maxEntry)
+			if err != nil {
+				failed.Store(true)
+				return err
+			}
+			raw[i] = data
+			return nil
+		})
+	}
+	return group.Wait()
 }
 
 // Moved reports whether an entry follows those of a log.
@@ -141,10 +167,14 @@ func (r Repository) Exists(ctx context.Context, channel string, sequence uint64)
 	return err == nil, err
 }
 
-// join decodes the entries that follow a log and checks their hashes.
+// join decodes the entries that follow a log, up to the first that was not read, and
+// checks their hashes.
 func (l *Log) join(raw [][]byte) (*Log, error) {
 	longer := &Log{Channel: l.Channel, Entries: slices.Clip(l.Entries), head: l.head}
 	for _, data := range raw {
+		if data == nil {
+			break
+		}
 		sequence := uint64(len(longer.Entries)) + 1
 		e, err := decodeEntry(data)
 		switch {

@@ -196,19 +196,23 @@ func TestInterleavings(t *testing.T) {
 
 // interleave looks at the views after each so many operations.
 func interleave(t *testing.T, r Repository, random *rand.Rand, each int) {
-	moved(t, r, "stable", entry(Publish, "1.0.0", "", ""), entry(Publish, "1.1.0", "", ""))
+	with := func(e Entry) Entry {
+		e.Release.Files = []File{{Path: "releases/" + e.Version + "/App.dmg", Size: 1, Keys: []string{"darwin-aarch64"}}}
+		return e
+	}
+	moved(t, r, "stable", with(entry(Publish, "1.0.0", "", "")), with(entry(Publish, "1.1.0", "", "")))
 	if _, _, err := r.Repoint(t.Context(), &Log{Channel: "stable"}); err != nil {
 		t.Fatal(err)
 	}
 	var writers []*writer
 	for i, version := range []string{"1.2.0", "1.0.0", "1.3.0"} {
-		e := entry(Publish, version, "", "")
+		e := with(entry(Publish, version, "", ""))
 		if r.Rings != nil {
 			e.Rollout = rollout(5*(i+1), 100)
 		}
 		writers = append(writers, startWriter(t, r, e))
 	}
-	before, i := make([]uint64, 1+Rings), 0
+	before, i := make([]uint64, 1+Rings+1), 0
 	for n := 0; len(writers) > 0; n++ {
 		if i >= len(writers) || random.IntN(8) == 0 { // in runs, so that one can overtake another
 			i = random.IntN(len(writers))
@@ -229,7 +233,7 @@ func interleave(t *testing.T, r Repository, random *rand.Rand, each int) {
 			t.Fatal(err)
 		}
 		for i, p := range seen {
-			now := shownSequence(p.Data)
+			now := p.Sequence()
 			if now < before[i] || now == 0 {
 				t.Fatalf("view %d went from entry %d to entry %d", i, before[i], now)
 			}

@@ -90,7 +90,7 @@ func TestRingViews(t *testing.T) {
 	release := *rollout(5, 25, 100)
 	sequences := func(log *Log) map[string]int { // how many rings show what
 		counts := map[string]int{}
-		for _, v := range log.Views(true)[1:] {
+		for _, v := range log.Views(true)[1 : 1+Rings] {
 			m := v.Render("https://example.com")
 			counts[fmt.Sprint(m.Version, " of ", m.Sequence)]++
 		}

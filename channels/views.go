@@ -3,6 +3,7 @@ package channels
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -16,15 +17,17 @@ import (
 )
 
 // View is an object that clients read and that follows from the log: the manifest of a
-// channel, or of one of its rings.
+// channel or of one of its rings, or the list of what new users download.
 type View struct {
 	Key      string
 	Sequence uint64 // of the entry that it shows
 	release  *Release
+	list     bool // it is the list of downloads
 }
 
 // Views returns the views of a log, the manifest first, then, if the channel has
-// rings, those of the rings in order. None of a log without entries.
+// rings, those of the rings in order, and last the list of downloads. None of a log
+// without entries.
 func (l *Log) Views(rings bool) []View {
 	head := l.Head()
 	if head == nil {
@@ -34,7 +37,16 @@ func (l *Log) Views(rings bool) []View {
 	if rings {
 		views = append(views, l.ringViews()...)
 	}
-	return views
+	return append(views, View{Key: DownloadsKey(l.Channel), Sequence: head.Sequence, release: &head.Release, list: true})
+}
+
+// IsList reports whether a view is the list of downloads, and no manifest.
+func (v View) IsList() bool { return v.list }
+
+// current reports whether a view needs no writing: it has the bytes that it wants, or
+// nothing stands where there is nothing to list.
+func (v View) current(want []byte, seen Pointer) bool {
+	return bytes.Equal(want, seen.Data) || v.list && len(v.release.Files) == 0 && seen.ETag == ""
 }
 
 // Render returns the manifest that a view shows; publicURL as in Release.Render.
@@ -45,6 +57,9 @@ func (v View) Render(publicURL string) manifest.Manifest {
 // Shows reports whether data is what the view shows, and the public URL that it was
 // rendered with.
 func (v View) Shows(data []byte) (publicURL string, ok bool) {
+	if v.list {
+		return v.lists(data)
+	}
 	m, err := manifest.Decode(data)
 	if err != nil {
 		return "", false
@@ -64,6 +79,15 @@ func render(views []View, publicURL string) ([][]byte, error) {
 	known := map[same][]byte{}
 	all := make([][]byte, len(views))
 	for i, v := range views {
+		if v.list {
+			list := v.release.downloads(publicURL, v.Sequence)
+			data, err := list.Encode()
+			if err != nil {
+				return nil, err
+			}
+			all[i] = data
+			continue
+		}
 		is := same{v.release, v.Sequence}
 		if known[is] == nil {
 			shown := v.Render(publicURL)
@@ -98,6 +122,7 @@ func (r Repository) Peek(ctx context.Context, channel string) ([]Pointer, error)
 			keys = append(keys, RingKey(channel, ring))
 		}
 	}
+	keys = append(keys, DownloadsKey(channel))
 	seen := make([]Pointer, len(keys))
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(atOnce)
@@ -105,7 +130,7 @@ func (r Repository) Peek(ctx context.Context, channel string) ([]Pointer, error)
 		group.Go(func() error {
 			data, info, err := object.ReadAll(ctx, r.Store, key, manifest.MaxSize)
 			seen[i] = Pointer{data, info.ETag}
-			if errors.Is(err, fs.ErrNotExist) {
+			if errors.Is(err, fs.ErrNotExist) || errors.Is(err, object.ErrTooLarge) { // nothing of ours
 				return nil
 			}
 			return err
@@ -120,7 +145,15 @@ func (r Repository) HasRings(channel string) bool { return slices.Contains(r.Rin
 // Current reports whether the views that were seen are those of a log.
 func (r Repository) Current(log *Log, seen []Pointer) bool {
 	want, err := r.render(log)
-	return err == nil && slices.EqualFunc(want, seen, func(data []byte, p Pointer) bool { return bytes.Equal(data, p.Data) })
+	if err != nil {
+		return false
+	}
+	for i, v := range log.Views(r.HasRings(log.Channel)) {
+		if !v.current(want[i], seen[i]) {
+			return false
+		}
+	}
+	return true
 }
 
 func (r Repository) render(log *Log) ([][]byte, error) {
@@ -153,7 +186,7 @@ func (r Repository) swap(ctx context.Context, log *Log, seen []Pointer) (moved b
 	var group errgroup.Group
 	group.SetLimit(atOnce)
 	for i, v := range log.Views(r.HasRings(log.Channel)) {
-		if bytes.Equal(want[i], seen[i].Data) {
+		if v.current(want[i], seen[i]) {
 			continue
 		}
 		group.Go(func() error {
@@ -207,7 +240,7 @@ func (r Repository) repoint(ctx context.Context, log *Log) (*Log, bool, error) {
 		return nil, false, err
 	}
 	for _, p := range seen {
-		if shown := shownSequence(p.Data); shown > uint64(len(log.Entries)) {
+		if shown := p.Sequence(); shown > uint64(len(log.Entries)) {
 			return nil, false, fmt.Errorf("%w: %s shows entry %d, which is missing", ErrLog, log.Channel, shown)
 		}
 	}
@@ -215,11 +248,16 @@ func (r Repository) repoint(ctx context.Context, log *Log) (*Log, bool, error) {
 	return log, moved, err
 }
 
-// shownSequence returns the entry that a manifest shows, 0 if it is unreadable.
-func shownSequence(data []byte) uint64 {
-	m, err := manifest.Decode(data)
-	if err != nil {
+// Sequence returns the entry that a manifest or a list of downloads shows, 0 if it is
+// unreadable.
+func (p Pointer) Sequence() uint64 {
+	data := p.Data
+	if m, err := manifest.Decode(data); err == nil {
+		return m.Sequence
+	}
+	var d Downloads
+	if json.Unmarshal(data, &d) != nil || d.Files == nil {
 		return 0
 	}
-	return m.Sequence
+	return d.Sequence
 }

@@ -357,7 +357,7 @@ func (c *checker) url(place, key string, p Platform) {
 	}
 	name := bundleName(p)
 	if fits, known := k.Installs(name); known && !fits {
-		c.report(place, "", fmt.Sprintf("%q can't be installed on %s", name, key), "publish a "+installable[k.OS]+" file for it")
+		c.report(place, "", fmt.Sprintf("%q can't be installed on %s", name, key), "publish a "+k.Installable()+" file for it")
 	}
 }
 

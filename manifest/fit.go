@@ -29,13 +29,22 @@ func (c Client) Type() string {
 	return ""
 }
 
+// Key returns the platform key of what a client was installed from, OS-ARCH-TYPE, or
+// OS-ARCH if the type is not known.
+func (c Client) Key() string {
+	if kind := c.Type(); kind != "" {
+		return c.Target + "-" + kind
+	}
+	return c.Target
+}
+
 // keys are the keys that a client tries, in order.
 func (c Client) keys() []string {
 	switch {
 	case c.Named != "":
 		return []string{c.Named}
 	case c.Type() != "":
-		return []string{c.Target + "-" + c.Type(), c.Target}
+		return []string{c.Key(), c.Target}
 	}
 	return []string{c.Target}
 }

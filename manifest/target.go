@@ -84,8 +84,16 @@ var installable = map[string]string{
 	"windows": ".msi, .exe or .zip",
 }
 
-// Installable names the files that clients of the key's system can install.
-func (k Key) Installable() string { return installable[k.OS] }
+// Installable names the files that clients of the key can install.
+func (k Key) Installable() string {
+	switch k.Type {
+	case "deb", "rpm":
+		return "." + k.Type
+	case "appimage":
+		return ".AppImage or .AppImage.tar.gz"
+	}
+	return installable[k.OS]
+}
 
 // Installs reports whether a client of the key can install a file of that name;
 // known is false if the name has no known ending. On Windows the updater looks at

@@ -67,6 +67,13 @@ func (p *Publisher) advance(ctx context.Context, plan *Plan, watched bool) (stay
 	moved := false
 	group, showing := errgroup.WithContext(ctx)
 	group.Go(func() error { return p.show(showing, plan) })
+	if plan.Entry != nil {
+		log := plan.log
+		group.Go(func() error {
+			_ = p.channels().Pack(showing, log) // without it the log is read entry by entry
+			return nil
+		})
+	}
 	group.Go(func() (err error) {
 		if watched {
 			moved, err = p.channels().Exists(showing, plan.Channel, plan.Sequence+1)

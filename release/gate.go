@@ -23,6 +23,7 @@ type gate struct {
 	sequence  uint64             // of the entry
 	publicURL string
 	fleet     map[string]int // clients by version, nil if nothing is known of them
+	types     map[string]int // clients by platform key, likewise
 	change
 }
 
@@ -122,6 +123,9 @@ func (p planner) checkContents(o PublishOptions) error {
 func (p planner) checkBundle(o PublishOptions, b bundle.Bundle) error {
 	if err := object.ValidKey(folder(o.Version) + b.Name); err != nil {
 		return refuse(ErrBundles, "rename the file", "%s: %v", b.Path, err)
+	}
+	if b.Also {
+		return nil
 	}
 	if b.Signature == nil && o.Unlock == nil {
 		return refuse(ErrUnsigned, "give the key in TAURI_SIGNING_PRIVATE_KEY or with --key FILE, or sign before with `tsmon release sign`",

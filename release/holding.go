@@ -101,11 +101,16 @@ func (h *holding) settle(logs []*channels.Log) {
 // extendedBy reports whether bundles are those of a record, and more.
 func (r *Record) extendedBy(ours []Stored) bool {
 	for _, b := range r.Bundles {
-		if !slices.ContainsFunc(ours, func(own Stored) bool { return own.BLAKE2b == b.BLAKE2b && own.overlaps(b) }) {
+		if b.updates() && !slices.ContainsFunc(ours, b.same) {
 			return false
 		}
 	}
-	return len(ours) > len(r.Bundles)
+	return slices.ContainsFunc(ours, func(own Stored) bool { return !slices.ContainsFunc(r.Bundles, own.same) })
+}
+
+// same reports whether two are the same bytes for the same use.
+func (s *Stored) same(other Stored) bool {
+	return s.BLAKE2b == other.BLAKE2b && (s.overlaps(other) || !s.updates() && !other.updates())
 }
 
 // has reports whether a record has the bytes of a bundle for its keys.

@@ -86,6 +86,9 @@ func (l Library) verifyOne(ctx context.Context, version string, b Stored, allowU
 	case !same:
 		return refuse(ErrStored, mend, "%s has other bytes than were published", key)
 	}
+	if !b.updates() {
+		return nil
+	}
 	sig, err := l.Keys.Accept(b.Signature, b.claim(version, allowUnbound))
 	if err != nil {
 		return err
@@ -178,7 +181,7 @@ func (l Library) fits(ctx context.Context, version string, b *Stored, found map[
 			return false, err
 		}
 	}
-	if _, ok := found[b.Name+".sig"]; !ok {
+	if _, ok := found[b.Name+".sig"]; !ok || !b.updates() {
 		return true, nil
 	}
 	line, err := l.read(ctx, key+".sig", signing.MaxSignature)
@@ -217,7 +220,7 @@ func (l Library) add(ctx context.Context, r *Record, files map[string]bundle.Con
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return l.create(ctx, recordKey(r.Version, r.number), data, recordAttributes) })
 	group.Go(func() error {
-		b := r.Bundles[0]
+		b := r.Bundles[slices.IndexFunc(r.Bundles, func(b Stored) bool { return b.updates() })]
 		return object.CheckConditions(ctx, l.Store, folder(r.Version)+b.Name+".sig", []byte(b.Signature), signatureAttributes)
 	})
 	return group.Wait()
@@ -231,6 +234,9 @@ func (l Library) uploadAll(ctx context.Context, version string, bundles []*Store
 	for _, b := range bundles {
 		if file, ok := files[b.BLAKE2b]; ok {
 			group.Go(func() error { return l.upload(ctx, version, *b, file, sent) })
+		}
+		if b.Signature == "" {
+			continue
 		}
 		group.Go(func() error {
 			return l.create(ctx, folder(version)+b.Name+".sig", []byte(b.Signature), signatureAttributes)

@@ -28,6 +28,9 @@ func (p *Publisher) look(ctx context.Context) view {
 			if p.Clients != nil && p.Keys.Spanned() {
 				group.Go(func() (err error) { s.clients, err = p.Clients(ctx, name); return err })
 			}
+			if p.Types != nil {
+				group.Go(func() (err error) { s.types, err = p.Types(ctx, name); return err })
+			}
 			s.err = group.Wait()
 		})
 	}
@@ -273,7 +276,8 @@ func (p *Publisher) Pause(ctx context.Context, o Options) (*Plan, error) {
 
 // Advance takes the next step of a channel's rollout if it is due; after the last one,
 // at 100 %, the channel shows the release. Of steps that nobody took in time it takes
-// one, and the next lasts its whole time. With no step due it does what Finish does.
+// one, and the next lasts its whole time. With no step due, or with Hold, it does what
+// Finish does.
 func (p *Publisher) Advance(ctx context.Context, o Options) (*Plan, error) {
 	return p.move(ctx, o, func(pl planner, _ view, s *state) (choice, error) { return pl.advance(s, o) })
 }

@@ -136,6 +136,7 @@ type state struct {
 	log     *channels.Log
 	seen    []channels.Pointer
 	clients map[string]int // by version, nil if nothing is known of them
+	types   map[string]int // clients by platform key, likewise
 	err     error          // it could not be read
 }
 
@@ -209,7 +210,7 @@ func (p planner) plan(v view, s *state, c change) (*Plan, error) {
 		plan.Rollout = ShareOf(c.rollout, p.policies[s.channel].Rings)
 	}
 	if !c.standing {
-		g := gate{keys: p.keys, policy: p.policies[s.channel], log: s.log, before: before, change: c, sequence: entry.Sequence, publicURL: p.publicURL, fleet: s.clients}
+		g := gate{keys: p.keys, policy: p.policies[s.channel], log: s.log, before: before, change: c, sequence: entry.Sequence, publicURL: p.publicURL, fleet: s.clients, types: s.types}
 		err := g.covers()
 		if err == nil {
 			err = g.sound()
@@ -220,11 +221,15 @@ func (p planner) plan(v view, s *state, c change) (*Plan, error) {
 		if err != nil {
 			return nil, err
 		}
+		misfits, err := g.misfits(plan.Reach)
+		if err != nil {
+			return nil, err
+		}
 		left, err := g.strands()
 		if err != nil {
 			return nil, err
 		}
-		plan.Warnings = append(append(plan.Warnings, g.misfits(plan.Reach)...), left...)
+		plan.Warnings = append(append(plan.Warnings, misfits...), left...)
 	}
 	if head := s.log.Head(); head != nil && head.Release.Equal(&entry.Release) && sameRollout(head.Rollout, entry.Rollout) {
 		plan.Action, plan.Sequence, plan.head = head.Action, head.Sequence, head

@@ -62,7 +62,7 @@ func (d *desk) unlock() (signing.PrivateKey, error) { return d.key, nil }
 
 func (d *desk) gathered(t testing.TB, version, folder string) PublishOptions {
 	t.Helper()
-	bundles, _, err := bundle.Gather(version, []string{folder}, nil, nil)
+	bundles, _, err := bundle.Gather(version, []string{folder}, nil, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

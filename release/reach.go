@@ -236,29 +236,39 @@ func compareVersions(a, b string) int {
 	return strings.Compare(a, b)
 }
 
-// misfits warns of clients for which latest.json has a bundle that does not suit them,
-// unless the channel has bundles of other types beside the plain ones and never had
-// theirs.
-func (g gate) misfits(reach []Reach) []string {
+// misfits refuses a release that latest.json would give to clients whose type is known
+// and whom it does not suit, unless they may be left without updates. It warns of
+// clients that the channel may have: not of those whose type it never had beside
+// bundles of other types.
+func (g gate) misfits(reach []Reach) (warnings []string, err error) {
 	if g.action == channels.Follow {
-		return nil // its leader has said it
+		return nil, nil // its leader has said it
 	}
 	kinds, files := map[string][]string{}, map[string]string{} // by target
 	for _, r := range reach {
-		if r.Outcome == "misfit" && g.expected(r.Target, r.BundleType) && !slices.Contains(kinds[r.Target], r.BundleType) {
-			kinds[r.Target], files[r.Target] = append(kinds[r.Target], r.BundleType), r.Bundle
+		key := r.Target + "-" + r.BundleType
+		if r.Outcome != "misfit" || slices.Contains(kinds[r.Target], r.BundleType) || g.types[key] == 0 && !g.expected(r.Target, r.BundleType) {
+			continue
+		}
+		kinds[r.Target], files[r.Target] = append(kinds[r.Target], r.BundleType), r.Bundle
+		if g.types[key] > 0 && r.Offered == g.manifest.Version && (g.action == channels.Publish || g.action == channels.Promote) && !slices.Contains(g.allowMissing, key) {
+			return nil, refuse(ErrGate, "publish "+key+" too, or say --allow-missing "+key+" to leave those clients as they are",
+				"latest.json would give %s clients installed from %s %s, %s (known clients: %d)", r.Target, r.BundleType, r.Bundle, misfitting(r.Target), g.types[key])
 		}
 	}
-	var warnings []string
 	for _, target := range slices.Sorted(maps.Keys(kinds)) {
-		does := "which they can't install"
-		if strings.HasPrefix(target, "windows-") {
-			does = "which they install beside their own"
-		}
 		warnings = append(warnings, fmt.Sprintf("latest.json gives %s clients installed from %s %s, %s; publish their type too, or let them ask tsmon serve, which leaves them out",
-			target, strings.Join(kinds[target], " or "), files[target], does))
+			target, strings.Join(kinds[target], " or "), files[target], misfitting(target)))
 	}
-	return warnings
+	return warnings, nil
+}
+
+// misfitting says what becomes of a client that takes a bundle of another type.
+func misfitting(target string) string {
+	if strings.HasPrefix(target, "windows-") {
+		return "which they install beside their own"
+	}
+	return "which they can't install"
 }
 
 // expected reports whether a target has clients of a bundle type, as far as the

@@ -100,6 +100,36 @@ func TestMisfits(t *testing.T) {
 	}
 }
 
+// TestKnownMisfits: what latest.json would break for clients that are known is
+// refused; each way out leads out.
+func TestKnownMisfits(t *testing.T) {
+	d := newDesk(t)
+	d.publish(t, d.options(t, "1.0.0", "App_1.0.0_amd64.AppImage", "App_1.0.0_x64-setup.exe"))
+	d.Types = func(context.Context, string) (map[string]int, error) {
+		return map[string]int{"linux-x86_64-deb": 4, "linux-x86_64": 7, "windows-x86_64-nsis": 2, "windows-x86_64-msi": 0}, nil
+	}
+	before := d.tree(t)
+	_, err := d.Publish(t.Context(), d.options(t, "1.1.0", "App_1.1.0_amd64.AppImage", "App_1.1.0_x64-setup.exe"))
+	var refusal *Refusal
+	if !errors.As(err, &refusal) || !errors.Is(err, ErrGate) || !maps.Equal(before, d.tree(t)) ||
+		!strings.Contains(err.Error(), "linux-x86_64 clients installed from deb App_1.1.0_amd64.AppImage, which they can't install (known clients: 4)") ||
+		!strings.Contains(refusal.Mend, "publish linux-x86_64-deb too, or say --allow-missing linux-x86_64-deb") {
+		t.Fatalf("%v", err)
+	}
+	allowed := d.options(t, "1.1.0", "App_1.1.0_amd64.AppImage", "App_1.1.0_x64-setup.exe")
+	allowed.AllowMissing = []string{"linux-x86_64-deb"}
+	if report := d.publish(t, allowed); len(report.Warnings) != 1 || !strings.Contains(report.Warnings[0], "installed from deb") {
+		t.Errorf("%q", report.Warnings)
+	}
+	if report := d.publish(t, d.options(t, "1.2.0", "App_1.2.0_amd64.AppImage", "App_1.2.0_amd64.deb", "App_1.2.0_x64-setup.exe")); len(report.Warnings) > 0 {
+		t.Errorf("%q", report.Warnings)
+	}
+	// The other installer would stand beside theirs.
+	other := d.options(t, "1.3.0", "App_1.3.0_amd64.AppImage", "App_1.3.0_amd64.deb", "App_1.3.0_x64_en-US.msi")
+	other.AllowMissing = []string{"windows-x86_64-nsis"}
+	d.publish(t, other)
+}
+
 // TestReachOfRollout: who is in gets the release, everybody else keeps what there is.
 func TestReachOfRollout(t *testing.T) {
 	d := newDesk(t)

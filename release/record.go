@@ -42,7 +42,7 @@ type Record struct {
 	PubDate time.Time `json:"pub_date"` // UTC, whole seconds
 	Who     string    `json:"who"`
 	manifest.Extra
-	Bundles []Stored `json:"bundles"` // sorted by name
+	Bundles []Stored `json:"bundles"` // and what new users download, sorted by name
 
 	// Discarded marks a version that was thrown away before a channel showed it. It
 	// has no bundles.
@@ -52,21 +52,39 @@ type Record struct {
 	sum    string // hex SHA-256 of the object; empty if there is none
 }
 
-// Stored is a bundle in the store.
+// Stored is a bundle in the store, or a file that new users download and that updates
+// nobody: that has neither keys nor, mostly, a signature.
 type Stored struct {
 	Name      string   `json:"name"` // below the release's folder
 	Keys      []string `json:"keys"` // platform keys, sorted
 	Type      string   `json:"type,omitempty"`
-	Size      int64    `json:"size"`      // bytes
-	BLAKE2b   string   `json:"blake2b"`   // BLAKE2b-512 of the bytes, hex
-	CRC64     string   `json:"crc64nvme"` // CRC-64/NVME of the bytes, hex
-	Signature string   `json:"signature"` // as in the manifest
+	Size      int64    `json:"size"`                // bytes
+	BLAKE2b   string   `json:"blake2b"`             // BLAKE2b-512 of the bytes, hex
+	CRC64     string   `json:"crc64nvme"`           // CRC-64/NVME of the bytes, hex
+	Signature string   `json:"signature,omitempty"` // as in the manifest
+	// Downloads are the keys by which new users find it, see bundle.CheckDownload.
+	Downloads []string `json:"downloads,omitempty"`
 }
 
 func storedOf(c bundle.Contents) Stored {
-	return Stored{Name: c.Name, Keys: slices.Sorted(slices.Values(c.Keys)), Type: c.Type, Size: c.Size,
-		BLAKE2b: hex.EncodeToString(c.Digest[:]), CRC64: checksumText(c.CRC64), Signature: c.Signature.String()}
+	s := Stored{Name: c.Name, Keys: sorted(c.Keys), Downloads: c.Downloads, Type: c.Type, Size: c.Size,
+		BLAKE2b: hex.EncodeToString(c.Digest[:]), CRC64: checksumText(c.CRC64)}
+	if c.Signature != nil {
+		s.Signature = c.Signature.String()
+	}
+	return s
 }
+
+// sorted returns a sorted copy that is not nil.
+func sorted(keys []string) []string {
+	return append([]string{}, slices.Sorted(slices.Values(keys))...)
+}
+
+// updates reports whether clients install it over an older version.
+func (s *Stored) updates() bool { return len(s.Keys) > 0 }
+
+// download reports whether new users download it.
+func (s *Stored) download() bool { return len(s.Downloads) > 0 || !s.updates() }
 
 // digest decodes the recorded digest; a malformed one gives the zero digest, which
 // no signature matches.
@@ -77,8 +95,11 @@ func (s *Stored) digest() (d signing.Digest) {
 	return d
 }
 
-// bound reports whether the signature names a version.
+// bound reports whether the signature names a version, or needs to name none.
 func (s *Stored) bound() bool {
+	if !s.updates() {
+		return true
+	}
 	sig, err := signing.ParseSignature(s.Signature)
 	_, bound := sig.Version()
 	return err == nil && bound
@@ -124,6 +145,9 @@ func (r *Record) release() channels.Release {
 	}
 	kept := channels.Release{Version: r.Version, Notes: r.Notes, PubDate: r.PubDate, Extra: r.Extra, Record: sum, Platforms: map[string]channels.Bundle{}}
 	for _, b := range r.Bundles {
+		if b.download() {
+			kept.Files = append(kept.Files, channels.File{Path: folder(r.Version) + b.Name, Size: b.Size, BLAKE2b: b.BLAKE2b, Keys: b.Downloads})
+		}
 		for _, key := range b.Keys {
 			kept.Platforms[key] = channels.Bundle{Signature: b.Signature, Path: folder(r.Version) + b.Name}
 		}
@@ -151,10 +175,20 @@ func (r *Record) sameBundles(ours []Stored, shown bool) error {
 	}
 	published := map[string]Stored{}
 	for _, b := range r.Bundles {
-		published[strings.Join(b.Keys, ", ")] = b
+		if b.updates() {
+			published[strings.Join(b.Keys, ", ")] = b
+		}
 	}
+	updates := 0
 	all := strings.Join(r.Keys(), ", ")
 	for _, b := range ours {
+		if !b.updates() {
+			if !r.has(b) {
+				return refuse(ErrOtherBytes, mend, "version %s was published without this %s, or with another", r.Version, b.Name)
+			}
+			continue
+		}
+		updates++
 		keys := strings.Join(b.Keys, ", ")
 		other, ok := published[keys]
 		switch {
@@ -164,7 +198,7 @@ func (r *Record) sameBundles(ours []Stored, shown bool) error {
 			return refuse(ErrOtherBytes, mend, "%s of version %s has other bytes than the published one", b.Name, r.Version)
 		}
 	}
-	if len(ours) != len(r.Bundles) {
+	if updates != len(published) {
 		return refuse(ErrOtherBytes, "give all its bundles; "+mend, "%s was published for %s", r.Version, all)
 	}
 	return nil

@@ -105,6 +105,9 @@ type Publisher struct {
 	// Clients counts the clients that a change of keys could strand; nil: nothing is
 	// known of them.
 	Clients Clients
+	// Types counts clients by the platform key of what they were installed from, such
+	// as linux-x86_64-deb; nil: nothing is known of them.
+	Types Clients
 	// Probe fetches what clients get once a channel has moved. An error that wraps
 	// ErrUnseen becomes a warning. Nil: nothing is fetched.
 	Probe func(ctx context.Context, manifestURL string, want manifest.Manifest) error
@@ -129,6 +132,8 @@ type Options struct {
 	// Rollout has the Steps, Every and Cohorts that decide who gets the release
 	// first; nil: everybody gets it.
 	Rollout *channels.Rollout
+	// Hold keeps Advance from taking a step that is due.
+	Hold bool
 }
 
 // PublishOptions say what is published.

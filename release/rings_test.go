@@ -26,7 +26,7 @@ func (d *desk) rings(t *testing.T, channel string) map[string]int {
 		t.Fatal(err)
 	}
 	counts := map[string]int{}
-	for _, p := range seen[1:] {
+	for _, p := range seen[1 : 1+channels.Rings] {
 		m, err := manifest.Decode(p.Data)
 		if err != nil {
 			t.Fatal(err)

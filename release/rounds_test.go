@@ -62,6 +62,11 @@ func (d *distant) Swap(ctx context.Context, key, etag string, data []byte, attrs
 	return info, err
 }
 
+func (d *distant) Delete(ctx context.Context, keys ...string) error {
+	d.request(ctx)
+	return d.Store.Delete(ctx, keys...)
+}
+
 func (d *distant) List(ctx context.Context, prefix, after string) iter.Seq2[object.Info, error] {
 	d.request(ctx)
 	return d.Store.List(ctx, prefix, after)

@@ -103,8 +103,20 @@ func (st *stage) bundles(rules *bundle.Rules) ([]Stored, error) {
 	return all, nil
 }
 
-// overlaps reports whether two bundles are for the same platform key.
+// what names a bundle by its platforms, or a download by its name.
+func (s *Stored) what() string {
+	if s.updates() {
+		return strings.Join(s.Keys, ", ")
+	}
+	return s.Name
+}
+
+// overlaps reports whether two bundles are for the same platform key, or two downloads
+// for the same new users.
 func (s *Stored) overlaps(other Stored) bool {
+	if !s.updates() && !other.updates() {
+		return s.Name == other.Name || slices.ContainsFunc(s.Downloads, func(key string) bool { return slices.Contains(other.Downloads, key) })
+	}
 	return slices.ContainsFunc(s.Keys, func(key string) bool { return slices.Contains(other.Keys, key) })
 }
 
@@ -118,7 +130,7 @@ func (st *stage) take(o *PublishOptions) ([]Stored, error) {
 		return nil, refuse(ErrNoRelease, "name the bundles to publish, or stage them first with `tsmon release stage --version "+o.Version+"`", "nothing is staged of %s", o.Version)
 	}
 	for _, b := range all {
-		o.Bundles = append(o.Bundles, bundle.Bundle{Name: b.Name, Type: b.Type, Keys: b.Keys, Size: b.Size})
+		o.Bundles = append(o.Bundles, bundle.Bundle{Name: b.Name, Type: b.Type, Keys: b.Keys, Downloads: b.Downloads, Size: b.Size, Also: !b.updates()})
 	}
 	if o.Notes == "" && st.shown == "" {
 		o.Notes, err = notesOf(o.Version, st.open(nil))
@@ -137,9 +149,9 @@ func (st *stage) leavesNone(o PublishOptions, ours []Stored) error {
 		return err
 	}
 	for _, b := range all {
-		if !slices.ContainsFunc(ours, func(own Stored) bool { return own.BLAKE2b == b.BLAKE2b && own.overlaps(b) }) {
+		if !slices.ContainsFunc(ours, b.same) {
 			return refuse(ErrStaged, "`tsmon release publish --version "+o.Version+"` without bundles publishes what is staged, `tsmon release discard "+o.Version+"` throws it away",
-				"%s of %s is staged, and not among these bundles", strings.Join(b.Keys, ", "), o.Version)
+				"%s of %s is staged, and not among these bundles", b.what(), o.Version)
 		}
 	}
 	return nil
@@ -264,7 +276,7 @@ func (st *stage) late(version string, ours map[string]*Staged, together []bundle
 		if ours[b.Target] == nil || st.counts.has(all[i]) {
 			continue
 		}
-		return refuse(ErrOtherBytes, "publish a higher version: this one can't change any more", "%s showed %s without this %s", st.shown, version, strings.Join(all[i].Keys, ", "))
+		return refuse(ErrOtherBytes, "publish a higher version: this one can't change any more", "%s showed %s without this %s", st.shown, version, all[i].what())
 	}
 	return nil
 }
@@ -275,7 +287,7 @@ func (st *stage) differs(version string, ours map[string]*Staged) error {
 		for _, b := range ours[target].Bundles {
 			for _, other := range st.counts.Bundles {
 				if other.BLAKE2b != b.BLAKE2b && b.overlaps(other) {
-					return refuse(ErrOtherBytes, "if it was built again on purpose, say --replace", "%s is complete with another %s, and was shown by no channel yet", version, strings.Join(b.Keys, ", "))
+					return refuse(ErrOtherBytes, "if it was built again on purpose, say --replace", "%s is complete with another %s, and was shown by no channel yet", version, b.what())
 				}
 			}
 		}
@@ -298,7 +310,7 @@ func (p *Publisher) change(ctx context.Context, st *stage, o StageOptions, ours 
 	changed := false
 	for i := range ours.Bundles {
 		b := &ours.Bundles[i]
-		staged := before.find(b.Type)
+		staged := before.find(b)
 		intact := false
 		if staged != nil && staged.BLAKE2b == b.BLAKE2b {
 			var err error
@@ -329,7 +341,7 @@ func (p *Publisher) change(ctx context.Context, st *stage, o StageOptions, ours 
 	}
 	for _, b := range before.Bundles {
 		switch {
-		case ours.find(b.Type) != nil:
+		case ours.find(&b) != nil:
 		case o.Replace:
 			changed = true
 		default:
@@ -367,8 +379,8 @@ func (p *Publisher) putAll(ctx context.Context, st *stage, o StageOptions, ours 
 	if err := library.uploadAll(ctx, o.Version, fresh, files, p.Uploaded); err != nil {
 		return err
 	}
-	if len(fresh) > 0 {
-		b := fresh[0]
+	if i := slices.IndexFunc(fresh, func(b *Stored) bool { return b.updates() }); i >= 0 {
+		b := fresh[i]
 		if err := object.CheckConditions(ctx, p.Store, folder(o.Version)+b.Name+".sig", []byte(b.Signature), signatureAttributes); err != nil {
 			return err
 		}

@@ -102,7 +102,7 @@ func TestStagedLikeGathered(t *testing.T) {
 func digestOf(t *testing.T, path string) string {
 	t.Helper()
 	reader := bundle.Reader{Version: "1.0.0", Now: time.Now, Unlock: func() (signing.PrivateKey, error) { return signing.GenerateKey() }}
-	bundles, _, err := bundle.Gather("1.0.0", []string{path}, nil, nil)
+	bundles, _, err := bundle.Gather("1.0.0", []string{path}, nil, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -284,19 +284,20 @@ func TestDecodeStaged(t *testing.T) {
 		t.Error(err)
 	}
 	for name, bad := range map[string]string{
-		"empty":             "",
-		"an array":          "[]",
-		"a page":            "<!DOCTYPE html>",
-		"another version":   edit(func(s *Staged) { s.Version = "1.0.1" }),
-		"another target":    edit(func(s *Staged) { s.Target = "linux-aarch64" }),
-		"out of its folder": edit(func(s *Staged) { s.Bundles[0].Name = "../2.0.0/a.deb" }),
-		"a folder":          edit(func(s *Staged) { s.Bundles[0].Name = "b/a.deb" }),
-		"hidden":            edit(func(s *Staged) { s.Bundles[0].Name = ".a.deb" }),
-		"no name":           edit(func(s *Staged) { s.Bundles[0].Name = "" }),
-		"no file":           edit(func(s *Staged) { s.Bundles[0].File = "" }),
-		"no key":            edit(func(s *Staged) { s.Bundles[0].Keys = nil }),
-		"a strange key":     edit(func(s *Staged) { s.Bundles[0].Keys = []string{"x"} }),
-		"strangely given":   edit(func(s *Staged) { s.Bundles[0].Given = []string{"../x"} }),
+		"empty":                      "",
+		"an array":                   "[]",
+		"a page":                     "<!DOCTYPE html>",
+		"another version":            edit(func(s *Staged) { s.Version = "1.0.1" }),
+		"another target":             edit(func(s *Staged) { s.Target = "linux-aarch64" }),
+		"out of its folder":          edit(func(s *Staged) { s.Bundles[0].Name = "../2.0.0/a.deb" }),
+		"a folder":                   edit(func(s *Staged) { s.Bundles[0].Name = "b/a.deb" }),
+		"hidden":                     edit(func(s *Staged) { s.Bundles[0].Name = ".a.deb" }),
+		"no name":                    edit(func(s *Staged) { s.Bundles[0].Name = "" }),
+		"no file":                    edit(func(s *Staged) { s.Bundles[0].File = "" }),
+		"a strange download":         edit(func(s *Staged) { s.Bundles[0].Keys, s.Bundles[0].Downloads = nil, []string{"../x"} }),
+		"a download strangely given": edit(func(s *Staged) { s.Bundles[0].Keys, s.Bundles[0].Given = nil, []string{"x"} }),
+		"a strange key":              edit(func(s *Staged) { s.Bundles[0].Keys = []string{"x"} }),
+		"strangely given":            edit(func(s *Staged) { s.Bundles[0].Given = []string{"../x"} }),
 	} {
 		if _, err := decodeStaged("1.0.0", "linux-x86_64", []byte(bad)); err == nil {
 			t.Errorf("%s was accepted", name)

@@ -32,7 +32,7 @@ const (
 // staged/VERSION/TARGET/NUMBER.json; the highest number counts.
 type Staged struct {
 	Version string         `json:"version"`
-	Target  string         `json:"target"` // OS-ARCH or darwin-universal
+	Target  string         `json:"target"` // OS-ARCH, darwin-universal, or "any" for files without one
 	Who     string         `json:"who"`
 	When    time.Time      `json:"when"`
 	Notes   string         `json:"notes,omitempty"`
@@ -50,6 +50,9 @@ type StagedBundle struct {
 	Given []string `json:"given,omitempty"` // platform keys that --bundle named
 }
 
+// anyTarget stands for the target of files that name none.
+const anyTarget = "any"
+
 func stagedKey(version, target string, number int) string {
 	return fmt.Sprintf("%s%s/%s/%04d.json", stagedRoot, version, target, number)
 }
@@ -59,9 +62,10 @@ func (p planner) stagedOf(o PublishOptions, contents []bundle.Contents) map[stri
 	targets := map[string]*Staged{}
 	for _, c := range contents {
 		target := c.Target
-		if target == "" { // one file for several
+		if target == "" && len(c.Given) > 0 { // one file for several
 			target = plainKey(c.Given[0])
 		}
+		target = cmp.Or(target, anyTarget)
 		s := targets[target]
 		if s == nil {
 			s = &Staged{Version: o.Version, Target: target, Who: p.who, When: p.now.UTC().Truncate(time.Second), Notes: o.Notes}
@@ -72,10 +76,12 @@ func (p planner) stagedOf(o PublishOptions, contents []bundle.Contents) map[stri
 	return targets
 }
 
-// find returns the bundle of a type, nil if there is none.
-func (s *Staged) find(kind string) *StagedBundle {
+// find returns what another bundle takes the place of, nil if there is nothing: the
+// bundle of its type, or, of what only new users download, the file of its name.
+func (s *Staged) find(other *StagedBundle) *StagedBundle {
 	for i := range s.Bundles {
-		if s.Bundles[i].Type == kind {
+		b := &s.Bundles[i]
+		if b.updates() == other.updates() && (b.updates() && b.Type == other.Type || !b.updates() && b.File == other.File) {
 			return &s.Bundles[i]
 		}
 	}
@@ -92,7 +98,7 @@ func decodeStaged(version, target string, data []byte) (*Staged, error) {
 	if s.Version != version || s.Target != target {
 		return nil, fmt.Errorf("it is about %s of %s", s.Target, s.Version)
 	}
-	if _, err := manifest.ParseKey(target); err != nil && target != manifest.Universal {
+	if _, err := manifest.ParseKey(target); err != nil && target != manifest.Universal && target != anyTarget {
 		return nil, err
 	}
 	for _, b := range s.Bundles {
@@ -100,8 +106,16 @@ func decodeStaged(version, target string, data []byte) (*Staged, error) {
 		switch {
 		case err != nil:
 			return nil, err
-		case strings.Contains(b.Name, "/") || b.File == "" || len(b.Keys) == 0:
+		case strings.Contains(b.Name, "/") || b.File == "":
 			return nil, fmt.Errorf("%q is no bundle", b.Name)
+		}
+		if !b.updates() {
+			for _, key := range append(slices.Clone(b.Given), b.Downloads...) {
+				if err := bundle.CheckDownload(key); err != nil {
+					return nil, err
+				}
+			}
+			continue
 		}
 		for _, key := range append(slices.Clone(b.Keys), b.Given...) {
 			if _, err := manifest.ParseKey(key); err != nil && key != manifest.Universal {
@@ -170,7 +184,7 @@ func merged(targets map[string]*Staged, rules *bundle.Rules) ([]bundle.Bundle, [
 	for target, s := range targets {
 		for _, b := range s.Bundles {
 			at := path.Join(target, b.File)
-			bundles = append(bundles, bundle.Bundle{Path: at, Name: b.Name, Target: target, Type: b.Type, Size: b.Size, Given: b.Given})
+			bundles = append(bundles, bundle.Bundle{Path: at, Name: b.Name, Target: target, Type: b.Type, Size: b.Size, Given: b.Given, Also: !b.updates()})
 			stored[at] = b.Stored
 		}
 	}
@@ -180,7 +194,7 @@ func merged(targets map[string]*Staged, rules *bundle.Rules) ([]bundle.Bundle, [
 	for i, b := range bundles {
 		if err == nil {
 			all[i] = stored[b.Path]
-			all[i].Keys = slices.Sorted(slices.Values(b.Keys))
+			all[i].Keys, all[i].Downloads = sorted(b.Keys), b.Downloads
 		}
 	}
 	return bundles, all, err
@@ -230,7 +244,7 @@ func (l Library) intact(ctx context.Context, version string, staged *StagedBundl
 	if errors.Is(err, fs.ErrNotExist) || err == nil && !same {
 		return false, nil
 	}
-	if err != nil || staged.Signature == ours.Signature {
+	if err != nil || staged.Signature == ours.Signature || !ours.updates() {
 		return true, err
 	}
 	sig, err := l.Keys.Accept(staged.Signature, ours.claim(version, allowUnbound && !ours.bound()))

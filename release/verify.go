@@ -46,6 +46,8 @@ func (r *VerifyReport) find(object string, err error, mend string) {
 	r.Findings = append(r.Findings, Finding{Object: object, Problem: err.Error(), Mend: mend, Err: err})
 }
 
+const mendLog = "restore the log's objects from a backup; they are never changed or deleted"
+
 // Verify checks a channel in the store: the numbers and hashes of its log, its
 // manifest and those of its rings byte for byte against the log, and every release in
 // the log: its record, and its bundles by size, checksum and signature. It reads every byte of
@@ -60,7 +62,7 @@ func (p *Publisher) Verify(ctx context.Context, channel string) (*VerifyReport, 
 	report := &VerifyReport{Channel: channel, Findings: []Finding{}}
 	log, err := p.channels().Load(ctx, channel)
 	if errors.Is(err, channels.ErrLog) {
-		report.find("log/"+channel, err, "restore the log's objects from a backup; they are never changed or deleted")
+		report.find("log/"+channel, err, mendLog)
 		return report, nil
 	}
 	if err != nil {
@@ -115,8 +117,12 @@ func (p *Publisher) verifyShown(ctx context.Context, log *channels.Log, report *
 	}
 	known := map[string]bool{} // manifests that were checked, by their bytes
 	for i, v := range log.Views(r.HasRings(report.Channel)) {
+		if shown := seen[i].Sequence(); shown > uint64(len(log.Entries)) {
+			report.find(v.Key, fmt.Errorf("%w: %s shows entry %d, which is missing", channels.ErrLog, v.Key, shown), mendLog)
+			continue
+		}
 		p.verifyView(v, seen[i].Data, report)
-		if data := string(seen[i].Data); data != "" && !known[data] {
+		if data := string(seen[i].Data); data != "" && !known[data] && !v.IsList() {
 			known[data] = true
 			if _, problems := manifest.Check(seen[i].Data, manifest.Rules{Keys: p.Keys, AllowUnbound: true}); len(problems) > 0 {
 				report.find(v.Key, problems, problems[0].Mend)
@@ -129,18 +135,17 @@ func (p *Publisher) verifyShown(ctx context.Context, log *channels.Log, report *
 	return p.verifyNoRings(ctx, report)
 }
 
-// verifyView compares a manifest with what it should show.
+// verifyView compares a manifest or a list with what it should show.
 func (p *Publisher) verifyView(v channels.View, data []byte, report *VerifyReport) {
 	mend := "`tsmon channel advance " + report.Channel + "` brings it up to date"
-	if data == nil {
-		report.find(v.Key, fmt.Errorf("%w: %s is missing", ErrStored, v.Key), mend)
-		return
-	}
 	base, ok := v.Shows(data)
 	switch {
+	case ok && data == nil: // nothing to list
+	case data == nil:
+		report.find(v.Key, fmt.Errorf("%w: %s is missing", ErrStored, v.Key), mend)
 	case !ok:
 		report.find(v.Key, fmt.Errorf("%w: %s is not what entry %d says", ErrStored, v.Key, v.Sequence), mend)
-	case p.PublicURL != "" && base != p.PublicURL:
+	case p.PublicURL != "" && base != p.PublicURL && base != "":
 		report.find(v.Key, fmt.Errorf("%w: the addresses in %s lead to %s, public_url is %s", ErrStored, v.Key, base, p.PublicURL), mend)
 	}
 }
@@ -181,6 +186,9 @@ func (l Library) verifyRelease(ctx context.Context, log *channels.Log, version s
 // signatures with every byte of the bundles.
 func (l Library) verifySignatures(ctx context.Context, record *Record, whole bool) error {
 	for _, b := range record.Bundles {
+		if !b.updates() {
+			continue
+		}
 		key := folder(record.Version) + b.Name
 		data, err := l.read(ctx, key+".sig", signing.MaxSignature)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {

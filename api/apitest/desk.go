@@ -58,7 +58,7 @@ func Bundles(tb testing.TB, version string, names ...string) []bundle.Bundle {
 			tb.Fatal(err)
 		}
 	}
-	bundles, _, err := bundle.Gather(version, []string{folder}, nil, nil)
+	bundles, _, err := bundle.Gather(version, []string{folder}, nil, nil, nil)
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -106,7 +106,7 @@ func (d Desk) TryPublish(tb testing.TB, version, content string, change func(*re
 	if err := os.WriteFile(filepath.Join(folder, name), []byte(name+content), 0o600); err != nil {
 		return nil, err
 	}
-	bundles, _, err := bundle.Gather(version, []string{folder}, nil, nil)
+	bundles, _, err := bundle.Gather(version, []string{folder}, nil, nil, nil)
 	if err != nil {
 		return nil, err
 	}

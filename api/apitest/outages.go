@@ -105,8 +105,8 @@ func (u unsteadyRecords) Diagram(ctx context.Context, schema string, id int64) (
 	return through(ctx, u.f, "records.Diagram", func() (record.Diagram, error) { return u.Store.Diagram(ctx, schema, id) })
 }
 
-func (u unsteadyRecords) SaveDiagram(ctx context.Context, schema string, d record.Diagram, deleted record.Deleted) (int64, error) {
-	return through(ctx, u.f, "records.SaveDiagram", func() (int64, error) { return u.Store.SaveDiagram(ctx, schema, d, deleted) })
+func (u unsteadyRecords) SaveDiagram(ctx context.Context, schema string, d record.Diagram, deleted record.Deleted) (record.DiagramState, error) {
+	return through(ctx, u.f, "records.SaveDiagram", func() (record.DiagramState, error) { return u.Store.SaveDiagram(ctx, schema, d, deleted) })
 }
 
 func (u unsteadyRecords) Menus(ctx context.Context, schema string) ([]record.Menu, error) {
@@ -185,6 +185,11 @@ func (u unsteadyObjects) List(ctx context.Context, prefix, after string) iter.Se
 		return func(yield func(object.Info, error) bool) { yield(object.Info{}, err) }
 	}
 	return u.Store.List(ctx, prefix, after)
+}
+
+func (u unsteadyObjects) Delete(ctx context.Context, keys ...string) error {
+	_, err := through(ctx, u.f, "objects.Delete", func() (any, error) { return nil, u.Store.Delete(ctx, keys...) })
+	return err
 }
 
 func (u unsteadyObjects) Stat(ctx context.Context, key string) (object.Info, error) {

@@ -1,6 +1,9 @@
 package fleet
 
-import "context"
+import (
+	"context"
+	"sync"
+)
 
 // MaxBefore is for tests outside of the package.
 const MaxBefore = maxBefore
@@ -11,3 +14,11 @@ func (s *Sightings) Still() { s.begin.Do(func() {}) }
 func (s *Sightings) WriteSightings(ctx context.Context) { s.writeSightings(ctx) }
 
 func (s *Sightings) CountClients(ctx context.Context) { s.countClients(ctx) }
+
+// Pass takes the steps that are due and allowed, and judges all releases.
+func (s *Steward) Pass(ctx context.Context) error {
+	s.takeSteps(ctx, newStepLog(s.Log))
+	var calls sync.WaitGroup
+	defer calls.Wait()
+	return s.judge(ctx, newGuardLog(), &calls)
+}

@@ -2,48 +2,204 @@ package fleet
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
 
+	"tsmon/api/fleet/verdict"
 	"tsmon/store/record"
 )
 
 // ErrGuard means that a guard breaks the rules of Guard.Check.
 var ErrGuard = errors.New("not a guard")
 
-// Guard decides when a rollout is halted.
+// Guard says when the rollouts of a channel are halted.
 type Guard struct {
-	// Failures is the percentage of the clients that tried the release above which
-	// the rollout is halted; 100 means never.
+	// Failures is the percentage of the clients that a release may fail for; 0 halts at
+	// the first failure, 100 never.
 	Failures float64
-	// Clients is how many must have tried the release before it is judged.
-	Clients int
-	// Within is how far back tries count.
-	Within time.Duration
+	// Networks is how many networks it must fail in; 1 for a fleet behind one address.
+	Networks int
 }
 
-// DefaultGuard halts a rollout when it failed for more than 2 % of at least 50
-// clients within an hour.
-var DefaultGuard = Guard{Failures: 2, Clients: 50, Within: time.Hour}
+// maxNetworks bounds Guard.Networks.
+const maxNetworks = 1000
 
-// Check returns an error unless Failures is from 0 to 100, Clients at least 1 and
-// Within from a minute to a week. Errors wrap ErrGuard.
+// Check returns an error unless Failures is from 0 to 100 and Networks from 1 to 1000.
+// Errors wrap ErrGuard.
 func (g Guard) Check() error {
 	switch {
 	case !(g.Failures >= 0 && g.Failures <= 100):
 		return fmt.Errorf("%w: failures %v is not a percentage from 0 to 100", ErrGuard, g.Failures)
-	case g.Clients < 1:
-		return fmt.Errorf("%w: clients %d is not at least 1", ErrGuard, g.Clients)
-	case g.Within < time.Minute || g.Within > 7*24*time.Hour:
-		return fmt.Errorf("%w: within %s is not from 1m to 168h", ErrGuard, g.Within)
+	case g.Networks < 1 || g.Networks > maxNetworks:
+		return fmt.Errorf("%w: networks %d is not from 1 to %d", ErrGuard, g.Networks, maxNetworks)
 	}
 	return nil
 }
 
-// Halts reports whether so many failures among so many clients halt a rollout.
-func (g Guard) Halts(failed, tried int) bool {
-	return tried >= g.Clients && float64(failed)*100 > g.Failures*float64(tried)
+// Guards judges rollouts by what became of the release for the clients that are
+// recorded.
+type Guards struct {
+	Guards   map[string]Guard // by channel
+	Default  Guard            // of the other channels
+	Channels func() map[string]Channel
+	Records  GuardRecords
+	Recorded func() uint64 // Sightings.Recorded of this server
+	Now      func() time.Time
+}
+
+// GuardRecords are what Guards need of the records.
+type GuardRecords interface {
+	record.Outcomes
+	Clients(ctx context.Context, channel string, since time.Time) ([]record.ClientCount, error)
+}
+
+// Opinion is what a guard thinks of the newest release of a channel.
+type Opinion struct {
+	Channel  string `json:"channel"`
+	Version  string `json:"version"`
+	Sequence uint64 `json:"sequence"`         // entry of the log that was judged
+	Before   string `json:"before,omitempty"` // release that it is compared with, if anything is known of that
+
+	Decision verdict.Decision `json:"decision"` // continue, wait or halt
+	// Why the next step waits or the rollout is to be halted; empty for continue.
+	Why string `json:"why,omitempty"`
+
+	Verdict *verdict.Verdict `json:"verdict"` // of the clients alone
+	// Clients are those that count since somebody let the release out, and BeforeClients
+	// what the release before came to.
+	Clients       verdict.Sums  `json:"clients"`
+	BeforeClients *verdict.Sums `json:"before_clients,omitempty"`
+	// Reach is how many clients of the sample the present step can reach; 0 if unknown.
+	Reach    int64   `json:"reach"`
+	Sample   float64 `json:"sample"` // share of the clients that is recorded
+	Networks Spread  `json:"networks"`
+	Required int     `json:"networks_required"` // that a release must fail in to be halted
+}
+
+// guard returns the guard of a channel.
+func (g *Guards) guard(channel string) Guard {
+	if guard, ok := g.Guards[channel]; ok {
+		return guard
+	}
+	return g.Default
+}
+
+// marks are the ages at which clients are counted.
+var marks = verdict.MarkAges[:]
+
+// Judge returns what to think of the newest release of a channel. Errors are those of
+// the records.
+func (g *Guards) Judge(ctx context.Context, channel string, c Channel) (*Opinion, error) {
+	guard, now := g.guard(channel), g.Now()
+	o := &Opinion{Channel: channel, Version: c.Newest(), Sequence: c.Sequence, Required: guard.Networks}
+	before, err := g.before(ctx, channel, c.Before)
+	if err != nil {
+		return nil, err
+	}
+	if before != nil {
+		o.Before, o.BeforeClients = c.Before, before
+	}
+	crowds, err := g.Records.Crowds(ctx, record.Round{Channel: channel, Version: o.Version, Round: c.Round}, now, marks)
+	if err != nil {
+		return nil, err
+	}
+	o.Clients, o.Networks = Bounded(crowds.List, guard.Networks)
+	o.Sample = crowds.Rate() * o.Networks.Counted
+	if crowds.OfNetwork == 0 {
+		if o.Reach, err = g.reach(ctx, channel, c, o.Sample, now); err != nil {
+			return nil, err
+		}
+	}
+	test, err := verdict.New(guard.Failures/100, before)
+	if err == nil {
+		o.Verdict, err = test.Judge(o.Clients, o.Reach)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("judge %s on %s: %w", o.Version, channel, err)
+	}
+	o.decide(now.Sub(crowds.Refused) < fullTime)
+	return o, nil
+}
+
+// decide adds to the verdict what it does not know: from how many networks the clients
+// are, and whether all are recorded.
+func (o *Opinion) decide(full bool) {
+	o.Decision = o.Verdict.Decision
+	if o.Decision != verdict.Continue {
+		o.Why = o.Verdict.Sentence
+	}
+	networks := o.Networks.Failing
+	if o.Verdict.Cause == verdict.CauseWaiting {
+		networks = o.Networks.Networks
+	}
+	switch {
+	case o.Decision == verdict.Halt && networks < o.Required:
+		o.Decision = verdict.Wait
+		o.Why = fmt.Sprintf("%s All of that is from %s, and a halt requires %d: guard.networks of the channel.", o.Verdict.Sentence, plural(networks, "network", "networks"), o.Required)
+	case o.Decision == verdict.Continue && full:
+		o.Decision, o.Why = verdict.Wait, o.Verdict.Sentence+" But clients of the release find no room in the records: made-up ones may have taken it."
+	}
+}
+
+func plural(n int, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, many)
+}
+
+// before returns what a release came to, nil if nothing is known of it.
+func (g *Guards) before(ctx context.Context, channel, version string) (*verdict.Sums, error) {
+	if version == "" {
+		return nil, nil //nolint:nilnil // as a verdict takes it
+	}
+	kept, err := g.Records.Summary(ctx, channel, version)
+	if errors.Is(err, record.ErrNotFound) {
+		return nil, nil //nolint:nilnil // as a verdict takes it
+	}
+	var sums verdict.Sums
+	if err == nil {
+		err = json.Unmarshal(kept.Sums, &sums)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("what %s came to on %s: %w", version, channel, err)
+	}
+	return &sums, nil
+}
+
+// reachTime is how far back a client counts as one that a step can reach.
+const reachTime = 24 * time.Hour
+
+// reach returns how many clients the present step can reach, of the share that is
+// counted.
+func (g *Guards) reach(ctx context.Context, channel string, c Channel, counted float64, now time.Time) (int64, error) {
+	groups, err := g.Records.Clients(ctx, channel, now.Add(-reachTime))
+	total := 0.0
+	for _, group := range groups {
+		total += float64(group.Estimate()) * c.Share(group.Cohort)
+	}
+	return int64(total * counted), err
+}
+
+// Keep stores what the newest release of a channel came to so far, whoever let it out
+// when, so that later ones can be compared with it. Errors are those of the records.
+func (g *Guards) Keep(ctx context.Context, channel string, c Channel) error {
+	now := g.Now()
+	crowds, err := g.Records.Crowds(ctx, record.Round{Channel: channel, Version: c.Newest()}, now, marks)
+	if err != nil {
+		return err
+	}
+	sums, _ := Bounded(crowds.List, g.guard(channel).Networks)
+	if sums.Handed() == 0 {
+		return nil
+	}
+	text, err := json.Marshal(sums)
+	if err != nil {
+		return err
+	}
+	return g.Records.KeepSummary(ctx, record.Summary{Channel: channel, Version: c.Newest(), Clients: sums.Handed(), Counted: now, Sums: text})
 }
 
 // Trip is a rollout that a guard wants halted.
@@ -53,49 +209,25 @@ type Trip struct {
 	Sequence uint64 // entry of the log that was judged
 	Failed   int    // of the clients that tried the release
 	Tried    int
-	Guard    Guard
+	Why      string // for the channel's log
 }
 
 // Reason is the text for the channel's log.
-func (t Trip) Reason() string {
-	return fmt.Sprintf("%s failed for %d of %d clients within %s, more than %g %%", t.Version, t.Failed, t.Tried, t.Guard.Within, t.Guard.Failures)
-}
+func (t Trip) Reason() string { return t.Why }
 
-// Guards judges rollouts by what clients report.
-type Guards struct {
-	Guards   map[string]Guard // by channel; DefaultGuard for the others
-	Channels func() map[string]Channel
-	Records  record.Installs
-	Recorded func() uint64 // Sightings.Recorded of this server
-	Now      func() time.Time
-}
-
-// Tripped returns the rollouts whose release failed for too many clients since the
-// channel last moved: what somebody has seen and resumed does not count again. A
-// client counts as failed if it reports so, or downloads the release and is offered
-// it again. Clients of which nothing is known yet don't count. Errors are those of
-// the records.
+// Tripped returns the rollouts that are to be halted. Errors are those of the records.
 func (g *Guards) Tripped(ctx context.Context) ([]Trip, error) {
 	var trips []Trip
 	for name, c := range g.Channels() {
 		if c.Rolling() == "" {
 			continue
 		}
-		guard, ok := g.Guards[name]
-		if !ok {
-			guard = DefaultGuard
-		}
-		since := g.Now().Add(-guard.Within)
-		if c.Since.After(since) {
-			since = c.Since
-		}
-		p, err := g.Records.Progress(ctx, name, c.Rolling(), since, c.Since)
+		o, err := g.Judge(ctx, name, c)
 		if err != nil {
 			return trips, err
 		}
-		failed := p.Crashed + p.Failed + p.Kept
-		if tried := failed + p.Running; guard.Halts(failed, tried) {
-			trips = append(trips, Trip{name, c.Rolling(), c.Sequence, failed, tried, guard})
+		if o.Decision == verdict.Halt {
+			trips = append(trips, Trip{name, o.Version, o.Sequence, int(o.Clients.Failing), int(o.Clients.Handed()), o.Why})
 		}
 	}
 	return trips, nil

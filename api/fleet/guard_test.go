@@ -4,36 +4,48 @@ import (
 	"errors"
 	"math"
 	"testing"
-	"time"
+
+	"tsmon/api/fleet/verdict"
 )
 
-func TestGuardHalts(t *testing.T) {
-	for _, c := range []struct {
-		guard         Guard
-		failed, tried int
-		want          bool
-	}{
-		{DefaultGuard, 0, 0, false}, {DefaultGuard, 49, 49, false}, {DefaultGuard, 1, 50, false}, // 2 % is not more than 2 %
-		{DefaultGuard, 2, 50, true}, {DefaultGuard, 2, 100, false}, {DefaultGuard, 3, 100, true}, {DefaultGuard, 50, 50, true},
-		{Guard{Failures: 0, Clients: 1}, 0, 1, false}, {Guard{Failures: 0, Clients: 1}, 1, 1000, true},
-		{Guard{Failures: 100, Clients: 1}, 10, 10, false}, {Guard{Failures: 0.5, Clients: 1}, 1, 199, true}, {Guard{Failures: 0.5, Clients: 1}, 1, 200, false},
+func TestGuardCheck(t *testing.T) {
+	for _, g := range []Guard{{2, 3}, {0, 1}, {100, maxNetworks}} {
+		if err := g.Check(); err != nil {
+			t.Errorf("%+v: %v", g, err)
+		}
+	}
+	for name, g := range map[string]Guard{
+		"below zero": {-1, 3}, "above all": {100.1, 3}, "no number": {math.NaN(), 3}, "no networks": {2, 0}, "too many networks": {2, maxNetworks + 1},
 	} {
-		if got := c.guard.Halts(c.failed, c.tried); got != c.want {
-			t.Errorf("%+v with %d of %d failed: %v", c.guard, c.failed, c.tried, got)
+		if err := g.Check(); !errors.Is(err, ErrGuard) {
+			t.Errorf("%s: %v", name, err)
 		}
 	}
 }
 
-func TestGuardCheck(t *testing.T) {
-	if err := DefaultGuard.Check(); err != nil {
-		t.Error(err)
-	}
-	for name, g := range map[string]Guard{
-		"below zero": {-1, 50, time.Hour}, "above all": {100.1, 50, time.Hour}, "no number": {math.NaN(), 50, time.Hour},
-		"no clients": {2, 0, time.Hour}, "no time": {2, 50, 0}, "too long": {2, 50, 169 * time.Hour},
+// TestDecide: failures in few networks halt nothing, but hold the next step, and so do
+// clients that are not recorded.
+func TestDecide(t *testing.T) {
+	for name, c := range map[string]struct {
+		verdict verdict.Decision
+		cause   verdict.Cause
+		spread  Spread
+		full    bool
+		want    verdict.Decision
+		why     bool
+	}{
+		"all is well":             {verdict.Continue, verdict.CauseNone, Spread{Networks: 9}, false, verdict.Continue, false},
+		"full":                    {verdict.Continue, verdict.CauseNone, Spread{Networks: 9}, true, verdict.Wait, true},
+		"waiting":                 {verdict.Wait, verdict.CauseEvidence, Spread{Networks: 9}, true, verdict.Wait, true},
+		"failing in three":        {verdict.Halt, verdict.CauseLimit, Spread{Networks: 9, Failing: 3}, true, verdict.Halt, true},
+		"failing in two":          {verdict.Halt, verdict.CauseLimit, Spread{Networks: 9, Failing: 2}, false, verdict.Wait, true},
+		"never starting in three": {verdict.Halt, verdict.CauseWaiting, Spread{Networks: 3}, false, verdict.Halt, true},
+		"never starting in two":   {verdict.Halt, verdict.CauseWaiting, Spread{Networks: 2}, false, verdict.Wait, true},
 	} {
-		if err := g.Check(); !errors.Is(err, ErrGuard) {
-			t.Errorf("%s: %v", name, err)
+		o := Opinion{Verdict: &verdict.Verdict{Decision: c.verdict, Cause: c.cause, Sentence: "So it is."}, Networks: c.spread, Required: 3}
+		o.decide(c.full)
+		if o.Decision != c.want || (o.Why != "") != c.why {
+			t.Errorf("%s: %s, %q", name, o.Decision, o.Why)
 		}
 	}
 }

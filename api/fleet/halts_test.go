@@ -2,6 +2,7 @@ package fleet_test
 
 import (
 	"fmt"
+	"net/http"
 	"slices"
 	"testing"
 	"time"
@@ -13,19 +14,20 @@ import (
 )
 
 // guarded is a channel that two servers, which share their stores, answer for and
-// judge. The test makes them write what they have seen, minute by minute.
+// judge. The test makes them write what they have seen and judge.
 type guarded struct {
 	*apitest.World
 	apitest.Desk
-	channel string
-	servers []*apitest.Updates
-	halted  int // entries of the log
+	t        *testing.T
+	channel  string
+	servers  []*apitest.Updates
+	stewards []*fleet.Steward
 }
 
 func guard(t *testing.T, w *apitest.World) *guarded {
 	t.Helper()
-	w.Refresh = 20 * time.Millisecond
-	g := &guarded{World: w, Desk: w.Desk(t), channel: fmt.Sprint("c", apitest.Number.Add(1))}
+	w.Refresh, w.BehindProxy = 20*time.Millisecond, true
+	g := &guarded{World: w, Desk: w.Desk(t), t: t, channel: fmt.Sprint("c", apitest.Number.Add(1))}
 	g.Policies[g.channel] = release.Policy{}
 	for range 2 {
 		u := w.ServeUpdates(t)
@@ -33,99 +35,215 @@ func guard(t *testing.T, w *apitest.World) *guarded {
 		g.servers = append(g.servers, u)
 	}
 	g.Desk.PublicURL = g.servers[0].Base + "/updates"
+	for i, s := range g.servers {
+		own := *g.Publisher
+		own.Who = fmt.Sprint("server ", i)
+		g.stewards = append(g.stewards, &fleet.Steward{Publisher: &own, Webhook: &fleet.Webhook{}, Log: w.Log, Guards: &fleet.Guards{
+			Default: fleet.Guard{Failures: 2, Networks: 3}, Channels: s.Heads.Channels, Records: g.Records, Recorded: s.Fleet.Recorded, Now: g.Clock.Now,
+		}})
+	}
 	return g
 }
 
-func (g *guarded) publish(t *testing.T, version string, r *channels.Rollout) {
-	t.Helper()
-	g.PublishWith(t, version, func(o *release.PublishOptions) { o.Channel, o.Rollout = g.channel, r })
+func (g *guarded) publish(version string, r *channels.Rollout) {
+	g.t.Helper()
+	g.PublishWith(g.t, version, func(o *release.PublishOptions) { o.Channel, o.Rollout = g.channel, r })
+	g.settle()
+}
+
+// log is the channel's.
+func (g *guarded) log() *channels.Log {
+	g.t.Helper()
+	return apitest.Must[*channels.Log](g.t)(channels.Repository{Store: g.Objects}.Load(g.t.Context(), g.channel))
+}
+
+// settle waits until both servers know the log to its end.
+func (g *guarded) settle() {
+	g.t.Helper()
+	sequence := g.log().Head().Sequence
 	for _, s := range g.servers {
-		apitest.Eventually(t, version, func() bool {
+		apitest.Eventually(g.t, "the newest entry", func() bool {
 			s.Get("/updates/" + g.channel + "/latest.json") // so that the channel is known
 			c, ok := s.Heads.Channels()[g.channel]
-			return ok && c.Newest() == version
+			return ok && c.Sequence == sequence && !c.Behind
 		})
 	}
 }
 
-// computer has the application, and can't install what it is offered.
-type computer struct{ id, fetched string }
+// computer is an installed application.
+type computer struct {
+	id, address string
+	version     string
+	fetched     string        // waiting to be installed
+	at          time.Duration // when it was fetched
+}
+
+func computersOf(n int) []computer {
+	all := make([]computer, n)
+	for i := range all {
+		all[i] = computer{id: fmt.Sprint("computer ", i), address: fmt.Sprintf("10.%d.%d.7", i/250, i%250), version: "1.0.0"}
+	}
+	return all
+}
+
+// behavior is what becomes of a release that a computer fetched so long ago: "" nothing
+// yet, a version that it runs, or an event that it reports.
+type behavior func(i int, waited time.Duration) string
+
+func header(c *computer) http.Header {
+	return http.Header{apitest.ClientHeader: {c.id}, "X-Forwarded-For": {c.address}}
+}
 
 // ask lets a computer ask one of the servers, and download what it is offered.
-func (g *guarded) ask(t *testing.T, server int, c *computer) string {
-	t.Helper()
+func (g *guarded) ask(server int, c *computer, now time.Duration) string {
+	g.t.Helper()
 	from := g.servers[server]
-	version := from.Send("GET", "/updates/"+g.channel+"/linux/x86_64/1.0.0", nil, apitest.Insider(c.id)).Version(t)
-	if version != "none" {
-		c.fetched = version
-		from.Send("GET", "/updates/releases/"+version+"/App_"+version+"_amd64.AppImage.tar.gz", nil, apitest.Insider(c.id))
+	version := from.Send("GET", "/updates/"+g.channel+"/linux/x86_64/"+c.version, nil, header(c)).Version(g.t)
+	if version != "none" && c.fetched != version {
+		c.fetched, c.at = version, now
+		from.Send("GET", "/updates/releases/"+version+"/App_"+version+"_amd64.AppImage.tar.gz", nil, header(c))
 	}
 	return version
 }
 
-// minute passes: each server writes what it saw, and judges.
-func (g *guarded) minute(t *testing.T) {
-	t.Helper()
-	g.Clock.Move(time.Minute)
-	for i, s := range g.servers {
-		guards := &fleet.Guards{Channels: s.Heads.Channels, Records: g.Records, Now: g.Clock.Now}
-		s.Fleet.WriteSightings(t.Context())
-		for _, trip := range apitest.Must[[]fleet.Trip](t)(guards.Tripped(t.Context())) {
-			own := *g.Publisher
-			own.Who = fmt.Sprint("server ", i)
-			report := apitest.Must[*release.Report](t)(own.Halt(t.Context(), release.Options{Channel: g.channel, Why: trip.Reason()}, trip.Sequence))
-			if report.Changed {
-				g.halted++
+// turn is how much time passes between looks; an hour has turns of them.
+const (
+	turns = 6
+	turn  = time.Hour / turns
+)
+
+// live lets all computers live for some hours, or until done. Each asks hourly.
+func (g *guarded) live(computers []computer, hours int, becomes behavior, done func() bool) {
+	g.t.Helper()
+	entries := len(g.log().Entries)
+	for n := range turns * hours {
+		now := time.Duration(n) * turn
+		for i := n % turns; i < len(computers); i += turns {
+			c, server := &computers[i], i/turns%2
+			if c.fetched != "" {
+				switch event := becomes(i, now-c.at); event {
+				case "":
+				case "failed", "crashed":
+					g.servers[server].Send("POST", "/updates/report", apitest.Report{Channel: g.channel, Version: c.fetched, Target: "linux-x86_64", Event: event}, header(c))
+				default:
+					c.version, c.fetched = event, ""
+				}
 			}
+			g.ask(server, c, now)
+		}
+		g.look()
+		if n := len(g.log().Entries); n != entries {
+			entries = n
+			g.settle()
+		}
+		if done() {
+			return
 		}
 	}
 }
 
-// TestHaltsItself: a release that nobody can install is rolled out by steps from 5
-// to 100 % within a day, to clients that ask once an hour. It ends before 10 %
-// have the release, by one entry of the log, and nobody is offered it any more.
+// look lets each server write what it saw, take steps and judge.
+func (g *guarded) look() {
+	g.t.Helper()
+	g.Clock.Move(turn)
+	for i, s := range g.servers {
+		s.Fleet.WriteSightings(g.t.Context())
+		if err := g.stewards[i].Pass(g.t.Context()); err != nil {
+			g.t.Fatal(err)
+		}
+	}
+}
+
+// daily is a rollout from 5 to 100 % within a day.
+func daily() *channels.Rollout {
+	return &channels.Rollout{Steps: []int{5, 25, 50, 100}, Every: channels.Duration(6 * time.Hour)}
+}
+
+func have(computers []computer) (n int) {
+	for _, c := range computers {
+		if c.fetched != "" || c.version != "1.0.0" {
+			n++
+		}
+	}
+	return n
+}
+
+// TestHaltsItself: a release that nobody can install is halted before 5 % have it, by one
+// entry of the log, and nobody is offered it any more.
 func TestHaltsItself(t *testing.T) { testHaltsItself(t, apitest.Embedded(t)) }
 
 func testHaltsItself(t *testing.T, w *apitest.World) {
 	g := guard(t, w)
-	g.publish(t, "1.0.0", nil)
-	g.publish(t, "1.1.0", &channels.Rollout{Steps: []int{5, 25, 50, 100}, Every: channels.Duration(6 * time.Hour)})
-	computers := make([]computer, 1200)
-	for i := range computers {
-		computers[i].id = fmt.Sprint("computer ", i)
+	g.publish("1.0.0", nil)
+	g.publish("1.1.0", daily())
+	computers := computersOf(1200)
+	g.live(computers, 24, func(int, time.Duration) string { return "failed" }, func() bool { return g.log().Head().Action == channels.Pause })
+	head := g.log().Head()
+	if head.Action != channels.Pause || head.Sequence != 3 || head.Why == "" {
+		t.Fatalf("the log ends with entry %d, %s: %s", head.Sequence, head.Action, head.Why)
 	}
-	for minute := 0; g.halted == 0 && minute < 24*60; minute++ {
-		for i := minute % 60; i < len(computers); i += 60 {
-			g.ask(t, i/60%2, &computers[i])
-		}
-		g.minute(t)
-	}
-	head := apitest.Must[*channels.Log](t)(channels.Repository{Store: w.Objects}.Load(t.Context(), g.channel)).Head()
-	if g.halted != 1 || head.Action != channels.Pause || head.Sequence != 3 || head.Why == "" {
-		t.Fatalf("%d servers halted it; the log ends with entry %d, %s: %s", g.halted, head.Sequence, head.Action, head.Why)
-	}
-	have := 0
-	for _, c := range computers {
-		if c.fetched != "" {
-			have++
-		}
-	}
-	if have < 50 || have >= len(computers)/10 {
-		t.Errorf("%d of %d clients have the release", have, len(computers))
+	if n := have(computers); n < 3 || n > len(computers)/20+20 {
+		t.Errorf("%d of %d clients have the release", n, len(computers))
 	}
 	// Steps pass no more, and those who were in are offered the release before.
 	w.Clock.Move(20 * time.Hour)
 	for i := range g.servers {
 		apitest.Eventually(t, "the pause", func() bool {
-			return !slices.ContainsFunc(computers[:200], func(c computer) bool { return g.ask(t, i, &c) != "none" })
+			return !slices.ContainsFunc(computers[:200], func(c computer) bool { return g.ask(i, &c, 0) != "none" })
 		})
 	}
 	if testing.Short() {
 		computers = computers[:200]
 	}
 	for i := range computers {
-		if version := g.ask(t, i%2, &computers[i]); version != "none" {
+		if version := g.ask(i%2, &computers[i], 0); version != "none" {
 			t.Fatalf("%s is told %s", computers[i].id, version)
 		}
+	}
+}
+
+// TestNeverStarts: a release that does not start, and so reports nothing, stays at its
+// first step, also where there is no release to compare it with.
+func TestNeverStarts(t *testing.T) { testNeverStarts(t, apitest.Embedded(t)) }
+
+func testNeverStarts(t *testing.T, w *apitest.World) {
+	g := guard(t, w)
+	g.publish("1.0.0", nil)
+	g.publish("1.1.0", daily())
+	computers := computersOf(1200)
+	g.live(computers, 12, func(int, time.Duration) string { return "" }, func() bool { return false })
+	if head := g.log().Head(); head.Sequence != 2 || have(computers) > len(computers)/10 {
+		t.Errorf("the log ends with entry %d, %s: %s; %d have it", head.Sequence, head.Action, head.Why, have(computers))
+	}
+}
+
+// TestInstallsLate: a healthy release of an application that installs when it is quit,
+// within a day, goes through to everybody. Each step is an entry of the log.
+func TestInstallsLate(t *testing.T) { testInstallsLate(t, apitest.Embedded(t)) }
+
+func testInstallsLate(t *testing.T, w *apitest.World) {
+	g := guard(t, w)
+	g.publish("1.0.0", nil)
+	g.publish("1.1.0", daily())
+	computers := computersOf(240)
+	late := func(i int, waited time.Duration) string {
+		if waited < time.Duration(i*7919%24)*time.Hour {
+			return ""
+		}
+		return "1.1.0"
+	}
+	g.live(computers, 8*24, late, func() bool { return g.log().Head().Rollout == nil })
+	log := g.log()
+	var shares []int
+	for _, e := range log.Entries {
+		if e.Rollout != nil {
+			shares = append(shares, e.Rollout.Percent)
+		}
+	}
+	if head := log.Head(); head.Version != "1.1.0" || head.Rollout != nil || !slices.Equal(shares, []int{5, 25, 50}) {
+		t.Fatalf("the log ends with entry %d, %s: %s; steps %v", head.Sequence, head.Action, head.Why, shares)
+	}
+	if took := log.Head().When.Sub(log.Entries[1].When); took < 18*time.Hour {
+		t.Errorf("the rollout took %s", took)
 	}
 }

@@ -15,10 +15,10 @@ const networkShare = 0.005
 
 // Spread says from how many networks the clients of a release come.
 type Spread struct {
-	Networks int // with clients that fetched the release
-	Failing  int // of them with clients that it failed for
+	Networks int `json:"fetched"` // with clients that fetched the release
+	Failing  int `json:"failing"` // of them with clients that it failed for
 	// Counted is the share of those clients that count, from 0 to 1.
-	Counted float64
+	Counted float64 `json:"counted"`
 }
 
 // Bounded returns the sums of all networks, in which none counts for more clients than
@@ -26,26 +26,26 @@ type Spread struct {
 // more. The clients of a larger network count for less each, those for the release
 // and those against it. A number of networks of 1, for a fleet behind one address,
 // means that all clients count.
-func Bounded(all map[record.Network]verdict.Sums, networks int) (verdict.Sums, Spread) {
-	var sizes []float64
-	var spread Spread
-	for _, s := range all {
-		if n := s.Handed(); n > 0 {
-			sizes = append(sizes, float64(n))
-		}
-		if s.Failing > 0 {
-			spread.Failing++
+func Bounded(all []record.Crowd, networks int) (verdict.Sums, Spread) {
+	var sizes []float64 // of networks
+	spread := Spread{Counted: 1}
+	for i := range all {
+		c := &all[i]
+		spread.Failing += c.Failed
+		if n := handed(c); n > 0 {
+			sizes = append(sizes, slices.Repeat([]float64{n}, c.Networks)...)
 		}
 	}
-	spread.Networks, spread.Counted = len(sizes), 1
+	spread.Networks = len(sizes)
 	most := math.Inf(1)
 	if networks > 1 {
 		most = mostOfNetwork(sizes)
 	}
 	var sum verdict.Sums
 	var large []weighed
-	for _, s := range all {
-		if n := float64(s.Handed()); n > most {
+	for i := range all {
+		s := sumsOf(&all[i])
+		if n := handed(&all[i]); n > most {
 			large = append(large, weighed{s, most / n})
 		} else {
 			sum = sum.Merge(s)
@@ -55,12 +55,26 @@ func Bounded(all map[record.Network]verdict.Sums, networks int) (verdict.Sums, S
 		return sum, spread
 	}
 	sum = sum.Merge(weigh(large))
-	handed := 0.0
+	clients := 0.0
 	for _, n := range sizes {
-		handed += n
+		clients += n
 	}
-	spread.Counted = min(1, float64(sum.Handed())/handed)
+	spread.Counted = min(1, float64(sum.Handed())/clients)
 	return sum, spread
+}
+
+// handed is how many clients each network of a crowd has that fetched the release.
+func handed(c *record.Crowd) float64 {
+	return float64(c.Waiting+c.Kept+c.Healthy+c.Failing) / float64(max(1, c.Networks))
+}
+
+// sumsOf returns the sums of a crowd that was counted at verdict.MarkAges.
+func sumsOf(c *record.Crowd) verdict.Sums {
+	s := verdict.Sums{Healthy: c.Healthy, Failing: c.Failing, Waiting: c.Waiting + c.Kept, Kept: c.Kept, Offered: c.Offered}
+	for k, age := range c.Ages {
+		s.Ages[k] = verdict.Age(age)
+	}
+	return s
 }
 
 // mostOfNetwork returns how many clients of one network count. The share is of what

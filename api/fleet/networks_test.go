@@ -8,16 +8,25 @@ import (
 	"tsmon/store/record"
 )
 
-// fleetOf returns sums of so many networks of each kind.
-func fleetOf(kinds ...struct {
-	networks int
-	each     verdict.Sums
-}) map[record.Network]verdict.Sums {
-	all := map[record.Network]verdict.Sums{}
+// crowdOf returns the crowd of so many networks that came to the same each.
+func crowdOf(networks int, each verdict.Sums) record.Crowd {
+	n := int64(networks)
+	c := record.Crowd{Networks: networks, Counts: record.Counts{
+		Offered: n * each.Offered, Waiting: n * (each.Waiting - each.Kept), Kept: n * each.Kept, Healthy: n * each.Healthy, Failing: n * each.Failing,
+	}}
+	if each.Failing > 0 {
+		c.Failed = networks
+	}
+	for _, age := range each.Ages {
+		c.Ages = append(c.Ages, record.AgeCounts{Reached: n * age.Reached, Waiting: n * age.Waiting, Failing: n * age.Failing})
+	}
+	return c
+}
+
+// fleetOf returns the crowds of so many networks of each kind.
+func fleetOf(kinds ...kind) (all []record.Crowd) {
 	for _, k := range kinds {
-		for range k.networks {
-			all[record.Network(len(all))] = k.each
-		}
+		all = append(all, crowdOf(k.networks, k.each))
 	}
 	return all
 }
@@ -57,7 +66,7 @@ func TestBounded(t *testing.T) {
 
 // TestBoundedSums: what is bounded is still sums that can be.
 func TestBoundedSums(t *testing.T) {
-	all := map[record.Network]verdict.Sums{}
+	var all []record.Crowd
 	for i := range 500 {
 		var s verdict.Sums
 		size := 1 + i*i%97
@@ -67,7 +76,7 @@ func TestBoundedSums(t *testing.T) {
 		for n := range size {
 			s.Add(verdict.Client{Outcome: verdict.Outcome((n + i) % 5), Since: verdict.MarkAges[n%verdict.Marks], After: verdict.MarkAges[i%verdict.Marks]})
 		}
-		all[record.Network(i)] = s
+		all = append(all, crowdOf(1, s))
 	}
 	sums, spread := Bounded(all, 3)
 	if err := sums.Check(); err != nil || spread.Counted <= 0.1 || spread.Counted >= 1 {

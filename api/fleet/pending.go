@@ -3,6 +3,7 @@ package fleet
 import (
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"tsmon/store/record"
@@ -64,9 +65,14 @@ func (p *pending) try(t record.Try) {
 	p.tries[key] = t
 }
 
-// install records the version that a client has.
-func (p *pending) install(k countKey, id record.ClientID, now time.Time) {
-	p.installed[clientKey{k.channel, id}] = record.Installed{Channel: k.channel, Client: id, Version: k.version, Target: k.target, Cohort: k.cohort, Seen: now}
+// install records the version that a client has, and the platform key of what it was
+// installed from. A report, which names the platform alone, does not hide the type that
+// the client has just asked with.
+func (p *pending) install(k countKey, key string, id record.ClientID, now time.Time) {
+	if asked := p.installed[clientKey{k.channel, id}].Target; strings.HasPrefix(asked, key+"-") {
+		key = asked
+	}
+	p.installed[clientKey{k.channel, id}] = record.Installed{Channel: k.channel, Client: id, Version: k.version, Target: key, Cohort: k.cohort, Seen: now}
 }
 
 // full reports whether no more fits, and counts what is lost by that.

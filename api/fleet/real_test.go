@@ -10,8 +10,10 @@ import (
 // run on the embedded back ends.
 func TestReal(t *testing.T) {
 	apitest.OnRealServers(t, map[string]func(*testing.T, *apitest.World){
-		"adoption":               testAdoption,
-		"a sampled adoption":     testSampledAdoption,
-		"a rollout halts itself": testHaltsItself,
+		"adoption":                testAdoption,
+		"a rollout halts itself":  testHaltsItself,
+		"a release never starts":  testNeverStarts,
+		"a release installs late": testInstallsLate,
+		"a sampled adoption":      testSampledAdoption,
 	})
 }

@@ -4,10 +4,10 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"slices"
 	"sync"
 	"time"
 
+	"tsmon/api/fleet/verdict"
 	"tsmon/channels"
 	"tsmon/release"
 )
@@ -18,7 +18,8 @@ const (
 )
 
 // Steward moves channels on behalf of a server: it takes the steps of rollouts that
-// are due and halts those whose release fails. Of several servers the first one
+// are due, if what is known of the release allows that, and halts rollouts whose release
+// fails. Of several servers the first one
 // writes the entry; the others find it written.
 type Steward struct {
 	Publisher *release.Publisher
@@ -36,56 +37,102 @@ func (s *Steward) Run(ctx context.Context, configured []string) {
 	loops.Wait()
 }
 
-// advance takes the steps that are due, and completes interrupted moves.
-func (s *Steward) advance(ctx context.Context, due []string) {
+// advance takes steps, and completes interrupted moves.
+func (s *Steward) advance(ctx context.Context, configured []string) {
 	tick := time.NewTicker(stepInterval)
 	defer tick.Stop()
-	failing := map[string]bool{} // what the log says
+	log := newStepLog(s.Log)
+	for _, channel := range configured {
+		s.finish(ctx, channel, log)
+	}
 	for {
-		var failed []string
-		for _, channel := range due {
-			report, err := s.Publisher.Advance(ctx, release.Options{Channel: channel})
-			if errors.As(err, new(*channels.ConflictError)) || errors.Is(err, release.ErrNoRelease) || ctx.Err() != nil {
-				continue
-			}
-			once(failing, channel, err, func() {
-				s.Log.Error("a channel could not be brought up to date", "channel", channel, "error", err)
-			})
-			switch {
-			case err != nil:
-				failed = append(failed, channel)
-			case report.Changed && report.Entry != nil:
-				s.Log.Info("rollout advanced", "channel", channel, "version", report.Version, "sequence", report.Sequence, "step", report.Entry.Why)
-			case report.Changed:
-				s.Log.Info("channel brought up to date", "channel", channel, "version", report.Version, "sequence", report.Sequence)
-			}
-		}
+		s.takeSteps(ctx, log)
 		select {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
 		}
-		due = failed
-		for name, c := range s.Guards.Channels() {
-			if c.Unfinished(s.Guards.Now()) && !slices.Contains(due, name) {
-				due = append(due, name)
-			}
+	}
+}
+
+// takeSteps takes the steps that are due and that the evidence allows.
+func (s *Steward) takeSteps(ctx context.Context, log stepLog) {
+	for name, c := range s.Guards.Channels() {
+		switch {
+		case !c.Shown:
+		case c.Behind:
+			s.finish(ctx, name, log)
+		case c.Due(s.Guards.Now()):
+			s.step(ctx, name, c, log)
 		}
 	}
 }
 
-// Unfinished reports whether somebody should bring the channel up to date: a step of
-// its rollout is due, or its manifest is behind its log.
-func (c Channel) Unfinished(now time.Time) bool { return c.Shown && (c.Due(now) || c.Behind) }
+// finish completes an interrupted move.
+func (s *Steward) finish(ctx context.Context, channel string, log stepLog) {
+	report, err := s.Publisher.Finish(ctx, channel)
+	if !log.failed(channel, err) && report.Changed {
+		s.Log.Info("channel brought up to date", "channel", channel, "version", report.Version, "sequence", report.Sequence)
+	}
+}
 
-// halt pauses rollouts whose release fails, and posts a notice of each that this
-// server was the first to pause.
+// step takes a step that is due, unless it has to wait for evidence.
+func (s *Steward) step(ctx context.Context, channel string, c Channel, log stepLog) {
+	opinion, err := s.Guards.Judge(ctx, channel, c)
+	if log.failed(channel, err) {
+		return
+	}
+	if log.waits(opinion); opinion.Decision != verdict.Continue {
+		return
+	}
+	report, err := s.Publisher.Advance(ctx, release.Options{Channel: channel})
+	if !log.failed(channel, err) && report.Changed && report.Entry != nil {
+		s.Log.Info("rollout advanced", "channel", channel, "version", report.Version, "sequence", report.Sequence, "step", report.Entry.Why, "verdict", opinion.Verdict.Sentence)
+	}
+}
+
+// stepLog says once what changes.
+type stepLog struct {
+	*slog.Logger
+	failing map[string]bool
+	waiting map[string]string
+}
+
+func newStepLog(log *slog.Logger) stepLog {
+	return stepLog{log, map[string]bool{}, map[string]string{}}
+}
+
+// failed reports whether there is an error. That somebody else moves the channel, or
+// that it shows nothing, is nothing to log.
+func (l stepLog) failed(channel string, err error) bool {
+	if errors.As(err, new(*channels.ConflictError)) || errors.Is(err, release.ErrNoRelease) {
+		return true
+	}
+	once(l.failing, channel, err, func() {
+		l.Error("a channel could not be brought up to date", "channel", channel, "error", err)
+	})
+	return err != nil
+}
+
+// waits logs why a step waits, when it begins to wait and when it no longer does.
+func (l stepLog) waits(o *Opinion) {
+	why := ""
+	if o.Decision != verdict.Continue {
+		why = string(o.Verdict.Cause) + o.Version
+	}
+	if why != "" && why != l.waiting[o.Channel] {
+		l.Info("the next step of a rollout waits", "channel", o.Channel, "version", o.Version, "reason", o.Why)
+	}
+	l.waiting[o.Channel] = why
+}
+
+// halt judges releases, when something new is known of them.
 func (s *Steward) halt(ctx context.Context) {
 	next := time.NewTimer(guardInterval)
 	defer next.Stop()
 	var calls sync.WaitGroup
 	defer calls.Wait()
-	failing := map[string]bool{} // what the log says
+	seen := newGuardLog()
 	var last look
 	for {
 		select {
@@ -99,21 +146,58 @@ func (s *Steward) halt(ctx context.Context) {
 			continue
 		}
 		began := time.Now()
-		trips, err := s.Guards.Tripped(ctx)
+		err := s.judge(ctx, seen, &calls)
 		next.Reset(guardPause(time.Since(began)))
 		if err == nil {
 			last = now
 		}
-		once(failing, "", err, func() { s.Log.Error("rollouts are not guarded", "error", err) })
-		for _, trip := range trips {
-			report, err := s.Publisher.Halt(ctx, release.Options{Channel: trip.Channel, Why: trip.Reason()}, trip.Sequence)
-			once(failing, trip.Channel, err, func() {
-				s.Log.Error("a rollout that fails is not halted as a whole", "channel", trip.Channel, "version", trip.Version, "error", err)
-			})
-			if report != nil && report.Changed {
-				s.Log.Error("rollout halted", "channel", trip.Channel, "version", trip.Version, "sequence", report.Sequence, "reason", trip.Reason(), "warnings", report.Warnings)
-				calls.Go(func() { s.Webhook.Post(ctx, halted(trip, report, s.Publisher.Now())) })
-			}
+	}
+}
+
+// guardLog is what the guard did before.
+type guardLog struct {
+	failing map[string]bool // what the log says
+	kept    map[string]time.Time
+}
+
+func newGuardLog() guardLog { return guardLog{map[string]bool{}, map[string]time.Time{}} }
+
+// judge keeps what releases come to, pauses rollouts whose release fails, and posts a
+// notice of each that this server was the first to pause. The error is that of the
+// records.
+func (s *Steward) judge(ctx context.Context, seen guardLog, calls *sync.WaitGroup) error {
+	s.keep(ctx, seen)
+	trips, err := s.Guards.Tripped(ctx)
+	once(seen.failing, "", err, func() { s.Log.Error("rollouts are not guarded", "error", err) })
+	for _, trip := range trips {
+		report, err := s.Publisher.Halt(ctx, release.Options{Channel: trip.Channel, Why: trip.Reason()}, trip.Sequence)
+		once(seen.failing, trip.Channel, err, func() {
+			s.Log.Error("a rollout that fails is not halted as a whole", "channel", trip.Channel, "version", trip.Version, "error", err)
+		})
+		if report != nil && report.Changed {
+			s.Log.Error("rollout halted", "channel", trip.Channel, "version", trip.Version, "sequence", report.Sequence, "reason", trip.Reason(), "warnings", report.Warnings)
+			calls.Go(func() { s.Webhook.Post(ctx, halted(trip, report, s.Publisher.Now())) })
+		}
+	}
+	return err
+}
+
+// keepEvery is how often it is kept what a release comes to.
+const keepEvery = time.Minute
+
+// keep stores what the newest releases come to, unless that was done just now.
+func (s *Steward) keep(ctx context.Context, seen guardLog) {
+	for name, c := range s.Guards.Channels() {
+		now := s.Guards.Now()
+		if age := now.Sub(seen.kept[name]); age >= 0 && age < keepEvery {
+			continue
+		}
+		err := s.Guards.Keep(ctx, name, c)
+		once(seen.failing, name+"/kept", err, func() {
+			s.Log.Error("what a release came to is not kept", "channel", name, "version", c.Newest(), "error", err)
+		})
+		if err == nil {
+			seen.kept[name] = now
 		}
 	}
 }

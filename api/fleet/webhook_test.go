@@ -43,7 +43,7 @@ func newHook(t *testing.T, statuses ...int) *hook {
 
 func postTo(ctx context.Context, t *testing.T, address string) string {
 	t.Helper()
-	trip := Trip{Channel: "stable", Version: "1.1.0", Sequence: 2, Failed: 12, Tried: 60, Guard: DefaultGuard}
+	trip := Trip{Channel: "stable", Version: "1.1.0", Sequence: 2, Failed: 12, Tried: 60, Why: "12 of 60 clients failed"}
 	report := &release.Report{Sequence: 3, Warnings: []string{"beta shows 1.1.0 too"}}
 	var log strings.Builder
 	hook := &Webhook{Address: address, Pauses: []time.Duration{0, time.Millisecond, time.Millisecond, time.Millisecond}, Log: slog.New(slog.NewTextHandler(&log, nil))}
@@ -61,7 +61,7 @@ func TestWebhook(t *testing.T) {
 	for body := range h.bodies {
 		n++
 		for _, want := range []string{"application/json {", `"event":"rollout_halted"`, `"channel":"stable"`, `"version":"1.1.0"`, `"sequence":3`, `"failed":12`, `"tried":60`,
-			`"reason":"1.1.0 failed for 12 of 60 clients within 1h0m0s, more than 2 %"`, `"warnings":["beta shows 1.1.0 too"]`, `"time":"1970-01-01T00:00:00Z"`, `"text":"The rollout`} {
+			`"reason":"12 of 60 clients failed"`, `"warnings":["beta shows 1.1.0 too"]`, `"time":"1970-01-01T00:00:00Z"`, `"text":"The rollout`} {
 			if !strings.Contains(body, want) {
 				t.Errorf("%s lacks %s", body, want)
 			}

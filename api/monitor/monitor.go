@@ -92,7 +92,7 @@ func New(o Options) *Server {
 		w.forget = []func(string){store.Forget, v.store.Forget} // the cache last, which asks the store
 	}
 	return &Server{
-		gate: g, values: v, diagrams: &diagrams{o.Records, g}, lists: &lists{o.Records}, devices: &devices{o.Messages, g},
+		gate: g, values: v, diagrams: &diagrams{o.Records, g, o.Now}, lists: &lists{o.Records}, devices: &devices{o.Messages, g},
 		uploads: &uploads{
 			objects: o.Objects, files: &web.Files{Responder: respond, Store: o.Objects, Deadline: o.Deadline},
 			keys: o.Uploads, limit: o.MaxUpload, behindProxy: o.BehindProxy, storeTime: o.StoreTime,

@@ -51,10 +51,17 @@ func (h *Heads) readLog(ctx context.Context, c *channel, shown *head) error {
 		return nil
 	}
 	if err != nil {
+		if log != nil {
+			c.log = log // the next look goes on from there
+		}
 		return err
 	}
 	c.log = log
-	offers, names, err := h.compile(log, shown)
+	publicURL := h.publicURL
+	if publicURL == "" {
+		publicURL, _ = log.Base(&shown.manifest)
+	}
+	offers, names, list, err := h.compile(log, shown, publicURL)
 	if err != nil {
 		h.alarms.raise(key, shown.stored.ETag, err)
 	} else {
@@ -62,25 +69,22 @@ func (h *Heads) readLog(ctx context.Context, c *channel, shown *head) error {
 	}
 	if offers != nil {
 		offers.Since, offers.Downgrades = h.decided(c.offers.Load(), offers), h.downgrades[c.name]
-		c.offers.Store(&compiled{offers, names})
+		c.offers.Store(&compiled{offers, names, list})
+		h.readRings(c, publicURL)
 	}
 	c.offeredAt = shown.stored.ETag
 	return nil
 }
 
-// compile returns the offers and names of a log. Without a log the manifest counts,
+// compile returns the offers, names and downloads of a log. Without a log the manifest counts,
 // which was put there by other means.
-func (h *Heads) compile(log *channels.Log, shown *head) (*channels.Offers, *fleet.Names, error) {
+func (h *Heads) compile(log *channels.Log, shown *head, publicURL string) (*channels.Offers, *fleet.Names, *downloads, error) {
 	if log.Head() == nil {
 		offers, err := channels.Foreign(shown.manifest, h.verify)
-		return offers, fleet.NamesIn(shown.manifest), err
-	}
-	publicURL := h.publicURL
-	if publicURL == "" {
-		publicURL, _ = log.Base(&shown.manifest)
+		return offers, fleet.NamesIn(shown.manifest), nil, err
 	}
 	offers, err := channels.Compile(log, publicURL, h.verify)
-	return offers, fleet.NamesOf(log), err
+	return offers, fleet.NamesOf(log), newDownloads(log.Head(), publicURL, shown.stored.ModTime), err
 }
 
 // decided returns when the newest entry of a log was made, by our own clock if it

@@ -289,7 +289,7 @@ func (d *discarded) WriteHeader(status int)      { d.status = status }
 // unfinished names the channels that somebody should bring up to date.
 func unfinished(s *api.Server, now time.Time) (names []string) {
 	for name, c := range s.Channels() {
-		if c.Unfinished(now) {
+		if c.Shown && (c.Due(now) || c.Behind) {
 			names = append(names, name)
 		}
 	}

@@ -168,7 +168,7 @@ func (g *generated) bundles(version string) []bundle.Bundle {
 			g.Fatal(err)
 		}
 	}
-	bundles, _, err := bundle.Gather(version, []string{folder}, nil, nil)
+	bundles, _, err := bundle.Gather(version, []string{folder}, nil, nil, nil)
 	if err != nil {
 		g.Fatal(err)
 	}

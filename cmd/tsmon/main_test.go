@@ -103,6 +103,20 @@ func (k *killing) Swap(ctx context.Context, key, etag string, data []byte, attrs
 	return k.Store.Swap(ctx, key, etag, data, attrs)
 }
 
+func (k *killing) Delete(ctx context.Context, keys ...string) error {
+	k.moment()
+	for i, key := range keys {
+		if i > 0 && i == len(keys)/2 {
+			k.moment()
+		}
+		if err := k.Store.Delete(ctx, key); err != nil {
+			return err
+		}
+	}
+	k.moment()
+	return nil
+}
+
 func (k *killing) List(ctx context.Context, prefix, after string) iter.Seq2[object.Info, error] {
 	k.moment()
 	return k.Store.List(ctx, prefix, after)

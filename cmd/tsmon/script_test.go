@@ -51,8 +51,13 @@ import (
 //	serve                       start tsmon serve, set TSMON_PUBLIC_URL; a second time,
 //	                            stop it first and start it at the same address
 //	member FILE PATH TO         write the text of a member into a file
+//	follows TEXT                require that the last output has a hint with that text,
+//	                            where … stands for anything;
+//	                            the commands after it do what it says, see TestHints
 //	obey FILE PATH [DIR]        run the command line that a member holds, with DIR in
 //	                            place of the word DIR
+//	public                      let anybody read the storage, as a public bucket does, set
+//	                            TSMON_PUBLIC_URL (on MinIO, of scripts named release-*)
 //	web DIR                     serve files at $WEB; /status/N answers with that
 //	                            status, /stall/… begins and never ends; the file
 //	                            requests lists the requests
@@ -120,7 +125,9 @@ var scriptCommands = map[string]func(*testscript.TestScript, bool, []string){
 	"json":      scriptJSON,
 	"member":    positive(3, scriptMember),
 	"obey":      positive(2, scriptObey),
+	"follows":   positive(1, scriptFollows),
 	"serve":     positive(0, scriptServe),
+	"public":    positive(0, scriptPublic),
 	"web":       positive(1, scriptWeb),
 	"snapshot":  positive(0, scriptSnapshot),
 	"unchanged": positive(0, scriptUnchanged),
@@ -347,6 +354,17 @@ func scriptMember(ts *testscript.TestScript, args []string) {
 	ts.Check(os.WriteFile(ts.MkAbs(args[2]), []byte(text+"\n"), 0o644))
 }
 
+func scriptFollows(ts *testscript.TestScript, args []string) {
+	output := ts.ReadFile("stderr") + ts.ReadFile("stdout")
+	for part := range strings.SplitSeq(strings.Join(args, " "), "…") { // something is filled in there
+		_, rest, found := strings.Cut(output, part)
+		if !found || len(args) != 1 {
+			ts.Fatalf("the output has no hint with %q", part)
+		}
+		output = rest
+	}
+}
+
 func scriptObey(ts *testscript.TestScript, args []string) {
 	line, found := memberOf(ts, args[0], args[1])
 	words := strings.Fields(line)
@@ -401,7 +419,7 @@ func scriptServe(ts *testscript.TestScript, _ []string) {
 	}
 	own.serves = beside(ts, "tsmon", "serve", "--listen", own.listen)
 	// Its address is not known yet: it shows what the manifests say.
-	own.serves.Env = append(own.serves.Env, "TSMON_REFRESH=10ms", "TSMON_MQTT_LISTEN=127.0.0.1:0", "TSMON_PUBLIC_URL=")
+	own.serves.Env = append(own.serves.Env, "TSMON_REFRESH=10ms", "TSMON_DRAIN=0s", "TSMON_MQTT_LISTEN=127.0.0.1:0", "TSMON_PUBLIC_URL=")
 	stderr, err := own.serves.StderrPipe()
 	ts.Check(err)
 	ts.Check(own.serves.Start())

@@ -98,7 +98,7 @@ func TestServeGuard(t *testing.T) {
 	k := newKit(t, filepath.Join(t.TempDir(), "store"), nil)
 	shared := t.TempDir()
 	settings := filepath.Join(shared, "tsmon.yaml")
-	text := "channels:\n  stable: {guard: {failures: 10, clients: 12, within: 1h}}\n  beta: {follows: stable, prerelease: true}\n"
+	text := "channels:\n  stable: {guard: {failures: 10%, networks: 1}}\n  beta: {follows: stable, prerelease: true}\n"
 	if err := os.WriteFile(settings, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -122,12 +122,16 @@ func TestServeGuard(t *testing.T) {
 		return answer.StatusCode
 	}
 	for i := range 14 {
+		until(t, "an offer", func() bool {
+			return as(servers[i%2], fmt.Sprint("client ", i), "GET", "/updates/stable/linux/x86_64/1.0.0", "") == 200
+		})
+	}
+	for i := range 14 {
 		s, id := servers[i%2], fmt.Sprint("client ", i)
 		event := "failed"
 		if i < 2 {
 			event = "started"
 		}
-		until(t, "an offer", func() bool { return as(s, id, "GET", "/updates/stable/linux/x86_64/1.0.0", "") == 200 })
 		body := `{"channel":"stable","version":"1.1.0","target":"linux-x86_64","event":"` + event + `"}`
 		if status := as(s, id, "POST", "/updates/report", body); status != 204 {
 			t.Fatalf("the report is answered %d", status)
@@ -145,7 +149,7 @@ func TestServeGuard(t *testing.T) {
 	var log []releasing.LogRow
 	parse(t, k.must(t, "channel", "log", "stable", "--json"), &log)
 	last := log[len(log)-1]
-	if len(log) != 3 || last.Action != "pause" || !strings.Contains(last.Why, "1.1.0 failed for") || !strings.Contains(last.Who, "tsmon serve at 127.0.0.1:") {
+	if len(log) != 3 || last.Action != "pause" || !strings.Contains(last.Why, " clients failed") || !strings.Contains(last.Who, "tsmon serve at 127.0.0.1:") {
 		t.Errorf("%d entries, the last %+v", len(log), last)
 	}
 	if len(told) != 1 || !strings.HasPrefix(told[0], "POST /secret {") || !strings.Contains(told[0], `"event":"rollout_halted"`) || !strings.Contains(told[0], last.Why) {

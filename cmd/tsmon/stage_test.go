@@ -148,7 +148,7 @@ func (k *kit) complete(t *testing.T, version, folder string) {
 	t.Helper()
 	p := k.publisher(t)
 	p.Store = stuck{k.store}
-	bundles, _, err := bundle.Gather(version, []string{folder}, nil, nil)
+	bundles, _, err := bundle.Gather(version, []string{folder}, nil, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

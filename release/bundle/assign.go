@@ -3,13 +3,14 @@ package bundle
 import (
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	"tsmon/manifest"
 )
 
 // assign gives every bundle its platform keys, as Gather says, and returns those
-// that got one.
+// that got one, and what new users download.
 func (g *gatherer) assign() ([]Bundle, error) {
 	byKey := map[string]*Bundle{}
 	if err := g.assignExplicit(byKey); err != nil {
@@ -24,13 +25,15 @@ func (g *gatherer) assign() ([]Bundle, error) {
 	}
 	var used []Bundle
 	for _, b := range g.bundles {
-		if len(b.Keys) > 0 {
+		if len(b.Keys) > 0 || b.Also || !b.kind.Archive {
+			b.Also = len(b.Keys) == 0
 			used = append(used, b)
 			continue
 		}
 		key := targetsOf(b.Target)[0] + "-" + b.Type
 		g.skip("%s, since %s is taken for %s", b.Path, byKey[key].Path, key)
 	}
+	assignDownloads(used)
 	return used, nil
 }
 
@@ -45,6 +48,9 @@ func targetsOf(target string) []string {
 func (g *gatherer) assignExplicit(byKey map[string]*Bundle) error {
 	for i := range g.bundles {
 		b := &g.bundles[i]
+		if b.Also {
+			continue
+		}
 		for _, given := range b.Given {
 			for _, key := range targetsOf(given) {
 				if other := byKey[key]; other != nil && other != b {
@@ -69,7 +75,7 @@ func (g *gatherer) assignTypes(byKey map[string]*Bundle) error {
 		b := &g.bundles[i]
 		for _, target := range targetsOf(b.Target) {
 			key := target + "-" + b.Type
-			if b.Given == nil && byKey[key] == nil {
+			if !b.Also && b.Given == nil && byKey[key] == nil {
 				candidates[key] = append(candidates[key], b)
 			}
 		}
@@ -121,7 +127,7 @@ func distinguish(bundles []Bundle) {
 	}
 	for i := range bundles {
 		if b := &bundles[i]; count[strings.ToLower(b.Name)] > 1 {
-			b.Name = Distinct(b.Name, b.Keys[0])
+			b.Name = Distinct(b.Name, append(append(slices.Clone(b.Keys), b.Downloads...), strconv.Itoa(i+1))[0])
 		}
 	}
 }

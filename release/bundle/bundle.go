@@ -42,17 +42,21 @@ func Refuse(cause error, mend, format string, args ...any) error {
 	return &Refusal{Cause: cause, Text: fmt.Sprintf(format, args...), Mend: mend}
 }
 
-// Bundle is an update bundle on disk.
+// Bundle is an update bundle on disk, or a file that new users download beside them.
 type Bundle struct {
 	Path      string
 	Name      string             // of the object, unique within the release
 	Target    string             // OS-ARCH or darwin-universal; signatures are bound to it
 	Type      string             // bundle type, empty if unknown
-	Keys      []string           // platform keys in the manifest
+	Keys      []string           // platform keys in the manifest; none if it is no update
+	Downloads []string           // keys by which new users find it, see CheckDownload
 	Size      int64              // bytes
 	Signature *signing.Signature // read from PATH.sig; nil if there is none
 
-	Given []string // platform keys that --bundle named, if any
+	Given []string // keys that --bundle or --also named, if any
+	// Also marks a file that new users download and that updates nobody. It needs no
+	// signature.
+	Also bool
 
 	kind Kind
 }

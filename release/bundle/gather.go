@@ -38,8 +38,12 @@ type Rules struct {
 // installs archives, and an MSI in en-US to other languages; any other two are
 // refused.
 //
-// skipped says of every other bundle or installer in a folder why it is left out.
-func Gather(version string, paths, explicit []string, rules *Rules) (bundles []Bundle, skipped []string, err error) {
+// What new users download comes along: the installers that updates don't need, disk
+// images, and the files that also names, as FILE or KEY=FILE with a KEY as CheckDownload
+// describes it. They have Also set.
+//
+// skipped says of every other bundle in a folder why it is left out.
+func Gather(version string, paths, explicit, also []string, rules *Rules) (bundles []Bundle, skipped []string, err error) {
 	g := &gatherer{version: version}
 	if rules != nil {
 		g.rules = *rules
@@ -49,12 +53,17 @@ func Gather(version string, paths, explicit []string, rules *Rules) (bundles []B
 			return nil, nil, err
 		}
 	}
+	for _, text := range also {
+		if err := g.also(text); err != nil {
+			return nil, nil, err
+		}
+	}
 	for _, path := range paths {
 		if err := g.path(path); err != nil {
 			return nil, nil, err
 		}
 	}
-	if len(g.bundles) == 0 {
+	if len(g.bundles) == 0 || len(also) == 0 && allAlso(g.bundles) {
 		return nil, g.skipped, Refuse(ErrBundles, "name the bundles, or the folder that the bundler wrote them to; "+mendExplicit,
 			"no bundle of version %s in %s%s", version, strings.Join(paths, ", "), g.why())
 	}
@@ -189,7 +198,11 @@ func (g *gatherer) path(path string) error {
 	}
 	b, problem := g.recognize(path)
 	if problem != "" {
-		return Refuse(ErrBundles, mendExplicit, "%s", problem)
+		mend := mendExplicit
+		if isFirstInstall(path) {
+			mend = "--also " + path + " stores it for new users, beside the bundles"
+		}
+		return Refuse(ErrBundles, mend, "%s", problem)
 	}
 	return g.add(b)
 }
@@ -209,8 +222,10 @@ func (g *gatherer) folder(root string) error {
 			}
 			return nil
 		}
-		_, ok := Recognize(path)
+		kind, ok := Recognize(path)
 		switch why := aside(path); {
+		case isFirstInstall(path) && !g.has(path):
+			return g.firstInstall(path, d)
 		case why != "":
 			g.skip("%s", why)
 			return nil
@@ -221,6 +236,9 @@ func (g *gatherer) folder(root string) error {
 			return nil
 		}
 		b, problem := g.recognize(path)
+		if problem != "" && g.rules.leaveOut(kind) && !kind.Archive && kind.Target != "" && (kind.Version == "" || kind.Version == g.version) {
+			return g.add(Bundle{Path: path, Name: kind.storeName(), Target: kind.Target, Type: kind.Type, Also: true, kind: kind})
+		}
 		if problem != "" {
 			g.skip("%s", problem)
 			return nil
@@ -250,6 +268,9 @@ func (g *gatherer) recognize(path string) (b Bundle, problem string) {
 	kind, ok := Recognize(path)
 	if why := aside(path); why != "" {
 		return b, why
+	}
+	if isFirstInstall(path) {
+		return b, path + " is for a first installation, updaters can't install it"
 	}
 	if ok && kind.Type == "app" && kind.Target == "" && !kind.clash {
 		if arch := machArch(path); arch != "" {
@@ -315,6 +336,9 @@ func samePath(a, b string) bool {
 func (g *gatherer) readSignatures() error {
 	for i := range g.bundles {
 		b := &g.bundles[i]
+		if b.Also {
+			continue
+		}
 		data, err := readSmall(b.Path+".sig", 64<<10)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue

@@ -76,9 +76,13 @@ func TestGather(t *testing.T) {
 	for name, c := range map[string]struct {
 		files    []string
 		explicit []string // TARGET=FILE, FILE in the folder
+		also     []string // FILE or KEY=FILE
 		rules    *Rules
 		want     []string // name: keys
-		skipped  []string // parts of the reasons
+		// downloads, unless nil, are KEY: NAME, and : NAME of a file without a key that
+		// updates nobody
+		downloads []string
+		skipped   []string // parts of the reasons
 	}{
 		"Linux": {
 			files: linuxTree,
@@ -89,7 +93,8 @@ func TestGather(t *testing.T) {
 			files: slices.Concat(linuxTree, linuxV1),
 			want: []string{"App-1.0.0-1.x86_64.rpm: linux-x86_64-rpm", "App_1.0.0_amd64.AppImage.tar.gz: linux-x86_64 linux-x86_64-appimage",
 				"App_1.0.0_amd64.deb: linux-x86_64-deb"},
-			skipped: []string{"AppImage, since "},
+			downloads: []string{"linux-x86_64: App_1.0.0_amd64.AppImage", "linux-x86_64-appimage: App_1.0.0_amd64.AppImage",
+				"linux-x86_64-deb: App_1.0.0_amd64.deb", "linux-x86_64-rpm: App-1.0.0-1.x86_64.rpm"},
 		},
 		"Linux, cross build": {
 			files: linuxArmTree,
@@ -117,34 +122,36 @@ func TestGather(t *testing.T) {
 			want:  []string{"App_1.0.0_x64_en-US.msi: windows-x86_64 windows-x86_64-msi"},
 		},
 		"Windows, v1Compatible": {
-			files: slices.Concat(windowsTree, windowsV1),
-			want:  []string{"App_1.0.0_x64-setup.nsis.zip: windows-x86_64 windows-x86_64-nsis", "App_1.0.0_x64_en-US.msi.zip: windows-x86_64-msi"},
-			skipped: []string{"msi-updater/App_1.0.0_x64_en-US.msi is what the bundler packed", "nsis-updater/App_1.0.0_x64-setup.exe is what the bundler packed",
-				"nsis/App_1.0.0_x64-setup.exe, since ", "msi/App_1.0.0_x64_en-US.msi, since "},
+			files:     slices.Concat(windowsTree, windowsV1),
+			want:      []string{"App_1.0.0_x64-setup.nsis.zip: windows-x86_64 windows-x86_64-nsis", "App_1.0.0_x64_en-US.msi.zip: windows-x86_64-msi"},
+			skipped:   []string{"msi-updater/App_1.0.0_x64_en-US.msi is what the bundler packed", "nsis-updater/App_1.0.0_x64-setup.exe is what the bundler packed"},
+			downloads: []string{"windows-x86_64: App_1.0.0_x64-setup.exe", "windows-x86_64-msi: App_1.0.0_x64_en-US.msi", "windows-x86_64-nsis: App_1.0.0_x64-setup.exe"},
 		},
 		"Windows, MSI in several languages": {
-			files:   []string{"msi/App_1.0.0_x64_de-DE.msi", "msi/App_1.0.0_x64_en-US.msi", "msi/App_1.0.0_x64_es-ES.msi"},
-			want:    []string{"App_1.0.0_x64_en-US.msi: windows-x86_64 windows-x86_64-msi"},
-			skipped: []string{"de-DE.msi, since ", "es-ES.msi, since "},
+			files:     []string{"msi/App_1.0.0_x64_de-DE.msi", "msi/App_1.0.0_x64_en-US.msi", "msi/App_1.0.0_x64_es-ES.msi"},
+			want:      []string{"App_1.0.0_x64_en-US.msi: windows-x86_64 windows-x86_64-msi"},
+			downloads: []string{": App_1.0.0_x64_de-DE.msi", ": App_1.0.0_x64_es-ES.msi", "windows-x86_64: App_1.0.0_x64_en-US.msi", "windows-x86_64-msi: App_1.0.0_x64_en-US.msi"},
 		},
 		"Windows, a language that was chosen": {
 			files: []string{"msi/App_1.0.0_x64_de-DE.msi", "msi/App_1.0.0_x64_en-US.msi"}, explicit: []string{"windows-x86_64=msi/App_1.0.0_x64_de-DE.msi"},
-			want:    []string{"App_1.0.0_x64_de-DE.msi: windows-x86_64 windows-x86_64-msi"},
-			skipped: []string{"en-US.msi, since "},
+			want:      []string{"App_1.0.0_x64_de-DE.msi: windows-x86_64 windows-x86_64-msi"},
+			downloads: []string{": App_1.0.0_x64_en-US.msi", "windows-x86_64: App_1.0.0_x64_de-DE.msi", "windows-x86_64-msi: App_1.0.0_x64_de-DE.msi"},
 		},
 		"macOS": {
 			files: macTree, want: []string{"App_aarch64.app.tar.gz: darwin-aarch64 darwin-aarch64-app"},
-			skipped: []string{"App_1.0.0_aarch64.dmg is for a first installation"},
+			downloads: []string{"darwin-aarch64: App_1.0.0_aarch64.dmg", "darwin-aarch64-dmg: App_1.0.0_aarch64.dmg"},
 		},
 		"macOS, universal": {
-			files:   universalTree,
-			want:    []string{"App_universal.app.tar.gz: darwin-aarch64 darwin-aarch64-app darwin-x86_64 darwin-x86_64-app"},
-			skipped: []string{"App_1.0.0_universal.dmg is for a first installation"},
+			files: universalTree,
+			want:  []string{"App_universal.app.tar.gz: darwin-aarch64 darwin-aarch64-app darwin-x86_64 darwin-x86_64-app"},
+			downloads: []string{"darwin-aarch64: App_1.0.0_universal.dmg", "darwin-aarch64-dmg: App_1.0.0_universal.dmg",
+				"darwin-x86_64: App_1.0.0_universal.dmg", "darwin-x86_64-dmg: App_1.0.0_universal.dmg"},
 		},
 		"macOS, universal beside one architecture": {
-			files:   slices.Concat(macTree, universalTree),
-			want:    []string{"App_aarch64.app.tar.gz: darwin-aarch64 darwin-aarch64-app", "App_universal.app.tar.gz: darwin-x86_64 darwin-x86_64-app"},
-			skipped: []string{"aarch64.dmg", "universal.dmg"},
+			files: slices.Concat(macTree, universalTree),
+			want:  []string{"App_aarch64.app.tar.gz: darwin-aarch64 darwin-aarch64-app", "App_universal.app.tar.gz: darwin-x86_64 darwin-x86_64-app"},
+			downloads: []string{"darwin-aarch64: App_1.0.0_aarch64.dmg", "darwin-aarch64-dmg: App_1.0.0_aarch64.dmg",
+				"darwin-x86_64: App_1.0.0_universal.dmg", "darwin-x86_64-dmg: App_1.0.0_universal.dmg"},
 		},
 		"all that tauri-action uploads": {
 			files: []string{"App_1.0.0_x64-setup.exe", "App_1.0.0_x64_en-US.msi", "App_1.0.0_amd64.AppImage", "App_1.0.0_amd64.deb", "App-1.0.0-1.x86_64.rpm",
@@ -153,7 +160,19 @@ func TestGather(t *testing.T) {
 				"App_1.0.0_amd64.deb: linux-x86_64-deb", "App_1.0.0_x64-setup.exe: windows-x86_64 windows-x86_64-nsis",
 				"App_1.0.0_x64_en-US.msi: windows-x86_64-msi", "App_aarch64.app.tar.gz: darwin-aarch64 darwin-aarch64-app",
 				"App_x64.app.tar.gz: darwin-x86_64 darwin-x86_64-app"},
-			skipped: []string{"aarch64.dmg", "x64.dmg"},
+		},
+		"files that --also names": {
+			files: []string{"App_1.0.0_amd64.AppImage", "portable/App_1.0.0_windows_x64.zip", "App-linux-x86_64.tar.gz", "notes.pdf", "App.dmg"},
+			also:  []string{"portable/App_1.0.0_windows_x64.zip", "App-linux-x86_64.tar.gz", "notes.pdf", "darwin-universal=App.dmg"},
+			want:  []string{"App_1.0.0_amd64.AppImage: linux-x86_64 linux-x86_64-appimage"},
+			downloads: []string{": notes.pdf", "darwin-aarch64: App.dmg", "darwin-aarch64-dmg: App.dmg", "darwin-x86_64: App.dmg", "darwin-x86_64-dmg: App.dmg",
+				"linux-x86_64: App_1.0.0_amd64.AppImage", "linux-x86_64-appimage: App_1.0.0_amd64.AppImage", "linux-x86_64-tar.gz: App-linux-x86_64.tar.gz",
+				"windows-x86_64: App_1.0.0_windows_x64.zip", "windows-x86_64-zip: App_1.0.0_windows_x64.zip"},
+		},
+		"disk images that are left out": {
+			files:   []string{"App_x64.app.tar.gz", "App_0.9.0_x64.dmg", "App_1.0.0.dmg", "rw.123.App_1.0.0_x64.dmg"},
+			want:    []string{"App_x64.app.tar.gz: darwin-x86_64 darwin-x86_64-app"},
+			skipped: []string{"App_0.9.0_x64.dmg is named version 0.9.0", "App_1.0.0.dmg does not name its architecture", "x64.dmg is an unfinished disk image"},
 		},
 		"older builds": {
 			files: []string{"App_0.9.0_x64_en-US.msi", "App_1.0.0_x64_en-US.msi", "App-0.9.0-1.x86_64.rpm"},
@@ -163,7 +182,9 @@ func TestGather(t *testing.T) {
 			files: slices.Concat(linuxTree, windowsTree, macTree), rules: &Rules{Types: []string{"msi", "deb", "appimage"}},
 			want: []string{"App_1.0.0_amd64.AppImage: linux-x86_64 linux-x86_64-appimage", "App_1.0.0_amd64.deb: linux-x86_64-deb",
 				"App_1.0.0_x64_en-US.msi: windows-x86_64 windows-x86_64-msi", "App_aarch64.app.tar.gz: darwin-aarch64 darwin-aarch64-app"},
-			skipped: []string{"aarch64.dmg", "of type rpm, which bundle_types leaves out", "of type nsis, which bundle_types leaves out"},
+			downloads: []string{"darwin-aarch64: App_1.0.0_aarch64.dmg", "darwin-aarch64-dmg: App_1.0.0_aarch64.dmg", "linux-x86_64: App_1.0.0_amd64.AppImage",
+				"linux-x86_64-appimage: App_1.0.0_amd64.AppImage", "linux-x86_64-deb: App_1.0.0_amd64.deb", "linux-x86_64-rpm: App-1.0.0-1.x86_64.rpm",
+				"windows-x86_64: App_1.0.0_x64_en-US.msi", "windows-x86_64-msi: App_1.0.0_x64_en-US.msi", "windows-x86_64-nsis: App_1.0.0_x64-setup.exe"},
 		},
 		"equal names": {
 			files: []string{"target/x86_64-unknown-linux-gnu/App.AppImage", "target/aarch64-unknown-linux-gnu/App.AppImage"},
@@ -193,12 +214,23 @@ func TestGather(t *testing.T) {
 				target, file, _ := strings.Cut(pair, "=")
 				c.explicit[i] = target + "=" + filepath.Join(root, file)
 			}
-			bundles, skipped, err := Gather("1.0.0", []string{root}, c.explicit, c.rules)
+			for i, text := range c.also {
+				if key, file, ok := strings.Cut(text, "="); ok {
+					c.also[i] = key + "=" + filepath.Join(root, file)
+				} else {
+					c.also[i] = filepath.Join(root, text)
+				}
+			}
+			bundles, skipped, err := Gather("1.0.0", []string{root}, c.explicit, c.also, c.rules)
 			if err != nil {
 				t.Fatal(err)
 			}
 			if got := keysByName(bundles); !slices.Equal(got, c.want) {
 				t.Errorf("got  %s\nwant %s", strings.Join(got, "\n     "), strings.Join(c.want, "\n     "))
+			}
+			slices.Sort(c.downloads)
+			if got := downloads(bundles); c.downloads != nil && !slices.Equal(got, c.downloads) {
+				t.Errorf("downloads %s\nwant      %s", strings.Join(got, "\n          "), strings.Join(c.downloads, "\n          "))
 			}
 			if len(skipped) != len(c.skipped) {
 				t.Errorf("skipped %q, want %q", skipped, c.skipped)
@@ -212,9 +244,26 @@ func TestGather(t *testing.T) {
 	}
 }
 
-// keysByName returns NAME: KEY…, sorted.
+// downloads returns KEY: NAME of what new users download, sorted.
+func downloads(bundles []Bundle) (lines []string) {
+	for _, b := range bundles {
+		for _, key := range b.Downloads {
+			lines = append(lines, key+": "+b.Name)
+		}
+		if b.Also && b.Downloads == nil {
+			lines = append(lines, ": "+b.Name)
+		}
+	}
+	slices.Sort(lines)
+	return lines
+}
+
+// keysByName returns NAME: KEY… of updates, sorted.
 func keysByName(bundles []Bundle) (lines []string) {
 	for _, b := range bundles {
+		if b.Also {
+			continue
+		}
 		lines = append(lines, b.Name+": "+strings.Join(b.Keys, " "))
 	}
 	slices.Sort(lines)
@@ -252,7 +301,7 @@ func TestGatherRefuses(t *testing.T) {
 		"explicit twice":        {explicit: []string{"windows-x86_64=" + at("App.zip"), "windows-x86_64=" + at("App_1.0.0_x64-setup.nsis.zip")}, want: "are both for windows-x86_64"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, _, err := Gather("1.0.0", c.paths, c.explicit, &Rules{Types: c.types})
+			_, _, err := Gather("1.0.0", c.paths, c.explicit, nil, &Rules{Types: c.types})
 			var refusal *Refusal
 			if !errors.As(err, &refusal) || refusal.Mend == "" || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("error %v, want a refusal with %q and a mend", err, c.want)
@@ -279,7 +328,7 @@ func TestGatherContent(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "update.bin")
 			write(t, path, append([]byte(c.content), make([]byte, 100)...))
-			bundles, _, err := Gather("1.0.0", nil, []string{c.key + "=" + path}, nil)
+			bundles, _, err := Gather("1.0.0", nil, []string{c.key + "=" + path}, nil, nil)
 			switch {
 			case c.want == "" && !errors.Is(err, ErrBundles):
 				t.Errorf("got %v, %v, want ErrBundles", keysByName(bundles), err)
@@ -293,13 +342,13 @@ func TestGatherContent(t *testing.T) {
 // TestGatherHint follows the hint of a refusal.
 func TestGatherHint(t *testing.T) {
 	root := files(t, "App_1.0.0_x64_de-DE.msi", "App_1.0.0_x64_fr-FR.msi")
-	_, _, err := Gather("1.0.0", []string{root}, nil, nil)
+	_, _, err := Gather("1.0.0", []string{root}, nil, nil, nil)
 	var refusal *Refusal
 	if !errors.As(err, &refusal) {
 		t.Fatalf("error %v, want a refusal", err)
 	}
 	_, pair, ok := strings.Cut(refusal.Mend, "--bundle ")
-	bundles, _, err := Gather("1.0.0", []string{root}, []string{pair}, nil)
+	bundles, _, err := Gather("1.0.0", []string{root}, []string{pair}, nil, nil)
 	if !ok || err != nil || !slices.Equal(keysByName(bundles), []string{"App_1.0.0_x64_de-DE.msi: windows-x86_64 windows-x86_64-msi"}) {
 		t.Errorf("%q leads to %v, %v", refusal.Mend, keysByName(bundles), err)
 	}
@@ -332,7 +381,7 @@ func TestGatherArchitecture(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "target/release/bundle/macos/App.app.tar.gz")
 			write(t, path, archive(t, c.programs))
-			bundles, skipped, err := Gather("1.0.0", []string{filepath.Dir(path)}, nil, nil)
+			bundles, skipped, err := Gather("1.0.0", []string{filepath.Dir(path)}, nil, nil, nil)
 			switch {
 			case c.want == "" && (err == nil || len(skipped) != 1):
 				t.Errorf("got %v, %v", bundles, skipped)

@@ -178,18 +178,8 @@ func Distinct(name, mark string) string {
 	return mark + "_" + name
 }
 
-// firstInstall are the endings of files that install an application and can't
-// update it.
-var firstInstall = []string{".dmg", ".pkg", ".msix", ".appx", ".snap", ".flatpak"}
-
-// aside says why a file of the bundler is not an update bundle; "" for all others.
+// aside says why a file of the bundler is left out; "" for all others.
 func aside(path string) string {
-	lower := strings.ToLower(path)
-	for _, ending := range firstInstall {
-		if strings.HasSuffix(lower, ending) {
-			return path + " is for a first installation, updaters can't install it"
-		}
-	}
 	folder := filepath.Base(filepath.Dir(path))
 	if _, ok := Recognize(path); ok && (folder == "nsis-updater" || folder == "msi-updater") {
 		return path + " is what the bundler packed into the .zip of the same name"

@@ -17,7 +17,7 @@ import (
 	"tsmon/signing"
 )
 
-// Contents is a bundle that was read: its Signature is set.
+// Contents is a bundle that was read: its Signature is set, unless Also is.
 type Contents struct {
 	Bundle
 	Digest signing.Digest
@@ -50,7 +50,7 @@ func (r Reader) Read(ctx context.Context, bundles []Bundle) ([]Contents, error) 
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() (err error) {
 		for _, b := range bundles {
-			if b.Signature == nil {
+			if b.Signature == nil && !b.Also {
 				key, err = r.Unlock()
 				return err
 			}
@@ -119,9 +119,9 @@ func (r Reader) hash(ctx context.Context, b Bundle) (Contents, error) {
 	return c, err
 }
 
-// sign makes the signature of a bundle that has none.
+// sign makes the signature of a bundle that has none and needs one.
 func (r Reader) sign(key signing.PrivateKey, c *Contents) error {
-	if c.Signature != nil {
+	if c.Signature != nil || c.Also {
 		return nil
 	}
 	sig, err := key.Sign(c.Digest, signing.Comment{Time: r.Now(), File: filepath.Base(c.Name), Version: r.Version, Target: c.Target})

@@ -2,6 +2,7 @@ package rotation
 
 import (
 	"context"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -57,7 +58,7 @@ func (h *house) try(version string, key signing.PrivateKey, with ...func(*releas
 	if err := os.WriteFile(filepath.Join(folder, "App_"+version+"_amd64.AppImage"), []byte(strings.Repeat(version, 500)), 0o600); err != nil {
 		h.t.Fatal(err)
 	}
-	bundles, _, err := bundle.Gather(version, []string{folder}, nil, nil)
+	bundles, _, err := bundle.Gather(version, []string{folder}, nil, nil, nil)
 	if err != nil {
 		h.t.Fatal(err)
 	}
@@ -100,6 +101,21 @@ func (h *house) plan(bridge string) *Plan {
 		h.t.Fatal(err)
 	}
 	return p
+}
+
+// log reads the log of stable.
+func (h *house) log() *channels.Log {
+	h.t.Helper()
+	log, err := channels.Repository{Store: h.Store}.Load(h.t.Context(), "stable")
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	return log
+}
+
+// with plans with other trusted keys.
+func (h *house) with(keys signing.Keyring, to signing.PublicKey, bridge string) (*Plan, error) {
+	return plan([]Channel{{Channel: "stable", log: h.log()}}, keys, to, bridge)
 }
 
 // of returns a channel of a plan.
@@ -300,15 +316,51 @@ func TestRefusals(t *testing.T) {
 	refused("no releases", h.Keys, "", ErrNothing, "set trusted_keys (TSMON_TRUSTED_KEYS) to "+h.fresh.Public().String()+" alone")
 	h.publish("1.5.0", h.old)
 	refused("the only key", both(none, none)[1:], "", ErrNothing, "`tsmon keys generate --output FILE`")
+	// follows: generate another with `tsmon keys generate --output FILE`
+	line, err := base64.StdEncoding.DecodeString(h.old.Public().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	line[len(line)-1] ^= 1
+	forged, err := signing.ParsePublicKey(base64.StdEncoding.EncodeToString(line))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := h.with(h.Keys, forged, ""); !errors.Is(err, ErrKey) {
+		t.Errorf("another key of the same id: %v", err)
+	}
+	if p, err := h.with(h.Keys, h.fresh.Public(), ""); err != nil || p.To != h.fresh.Public().ID() {
+		t.Errorf("%+v, %v", p, err)
+	}
+	// follows: generate a new one with `tsmon keys generate --output FILE`
+	if p, err := h.with(both(none, signing.Span{Until: "1.0.0"}), other.Public(), ""); err != nil || p.To != other.Public().ID() {
+		t.Errorf("%+v, %v", p, err)
+	}
 	refused("left before", both(none, signing.Span{Until: "1.0.0"}), "", ErrKey, "`tsmon keys generate --output FILE`")
 	refused("no version", h.Keys, "2.0", manifest.ErrVersion, "such as 1.6.0")
+	// follows: write MAJOR.MINOR.PATCH, such as
+	if p, err := h.with(h.Keys, h.fresh.Public(), "2.0.0"); err != nil || p.Bridge != "2.0.0" {
+		t.Errorf("%+v, %v", p, err)
+	}
 	refused("below", h.Keys, "1.4.0", ErrBridge, "leave out --bridge, or name a version above 1.5.0")
 	refused("another than configured", both(none, signing.Span{From: "1.6.0"}), "1.7.0", ErrBridge, "write from: 1.7.0")
+	// follows: leave out --bridge, or write from: … there
+	for keys, bridge := range map[string]string{"1.6.0": "", "1.7.0": "1.7.0"} {
+		if p, err := h.with(both(none, signing.Span{From: keys}), h.fresh.Public(), bridge); err != nil || p.Bridge != keys {
+			t.Errorf("%+v, %v", p, err)
+		}
+	}
+	// follows: give --bridge with a version above
+	if p, err := h.with(both(signing.Span{From: "1.7.0"}, none), h.fresh.Public(), "1.8.0"); err != nil || p.TrustedKeys[0].Until != "1.8.0" {
+		t.Errorf("%+v, %v", p, err)
+	}
 	refused("upside down", both(signing.Span{From: "1.7.0"}, none), "1.6.0", ErrBridge, "give --bridge with a version above 1.7.0")
 	h.Keys = both(none, none)
 	h.publish("1.6.0", h.fresh)
 	refused("signs already", h.Keys, "", ErrBridge, "--bridge VERSION")
 	// Each way out leads out.
+	// follows: give --bridge VERSION with the first version that was built with it
+	// follows: leave out --bridge, or name a version above …, or one that was published as the bridge
 	for _, bridge := range []string{"1.6.0", "1.5.0", "2.0.0"} {
 		p := *h.Publisher
 		if plan, err := Make(t.Context(), &p, h.fresh.Public(), bridge); err != nil || plan.Bridge != bridge || plan.Channels[0].State != Done {

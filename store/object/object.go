@@ -1,7 +1,8 @@
 // Package object defines the object store that releases are published to: a flat
-// space of keys, each holding a sequence of bytes. All writes are conditional:
+// space of keys, each holding a sequence of bytes. Writes are conditional:
 // Create writes a key that does not exist, Swap replaces a small object whose ETag
-// the caller knows. There is no rename and no append.
+// the caller knows. Delete is for what nothing refers to any more. There is no rename
+// and no append.
 //
 // The adapters dir and s3 pass the suite in objecttest. They guarantee:
 //
@@ -106,6 +107,11 @@ type Store interface {
 	// it exists when it should not or the reverse; like Create's fs.ErrExist that
 	// may follow a lost answer.
 	Swap(ctx context.Context, key, etag string, data []byte, attrs Attributes) (Info, error)
+
+	// Delete removes objects, many with one request where the store can. One that does
+	// not exist is no error. If it fails, some of them may be gone; the same call
+	// again removes the rest.
+	Delete(ctx context.Context, keys ...string) error
 
 	// List yields the objects whose keys begin with prefix and sort after after, in
 	// byte order; both may be empty, and the prefix may end within a segment. It

@@ -51,7 +51,7 @@ type Installed struct {
 	Channel string
 	Client  ClientID
 	Version string
-	Target  string // a platform, such as linux-x86_64
+	Target  string // platform key, such as linux-x86_64 or linux-x86_64-deb
 	Cohort  string // empty: none
 	Seen    time.Time
 }
@@ -78,6 +78,29 @@ type Try struct {
 	// Network is the one that the client was offered the release in, the greatest if
 	// there are several. It counts only with Asked.
 	Network Network
+
+	// Round is the entry of the channel's log with which somebody let the release out,
+	// or let it out again. Of the first times that a store keeps for Outcomes, those of a
+	// lower round are forgotten.
+	Round uint64
+
+	firsts *Firsts // of merged tries
+}
+
+// Firsts are the first times of a try in its round; zero for what was not seen.
+type Firsts struct {
+	Installed time.Time
+	Decided   time.Time // running, failed or crashed
+	Fell      time.Time // failed or crashed
+}
+
+// Firsts returns the first times of a try; for adapters.
+func (t Try) Firsts() Firsts {
+	if t.firsts != nil {
+		return *t.firsts
+	}
+	fell := earliest(t.Failed, t.Crashed)
+	return Firsts{t.Installed, earliest(t.Running, fell), fell}
 }
 
 // Download says that a client fetched a bundle. It is merged into the tries of that

@@ -54,6 +54,14 @@ func compareTries(a, b Try) int {
 
 // Merge merges two tries of one client and release.
 func (t Try) Merge(u Try) Try {
+	firsts := t.Firsts()
+	switch later := u.Firsts(); {
+	case u.Round > t.Round:
+		firsts = later
+	case u.Round == t.Round:
+		firsts = Firsts{earliest(firsts.Installed, later.Installed), earliest(firsts.Decided, later.Decided), earliest(firsts.Fell, later.Fell)}
+	}
+	t.Round, t.firsts = max(t.Round, u.Round), &firsts
 	if t.Asked.IsZero() {
 		t.Network = 0
 	}
@@ -80,6 +88,14 @@ func mergeDownloads(a, b Download) Download {
 // latest returns the later of two times, either of which may be zero.
 func latest(a, b time.Time) time.Time {
 	if a.IsZero() || !b.IsZero() && b.After(a) {
+		return b
+	}
+	return a
+}
+
+// earliest returns the earlier of two times, either of which may be zero.
+func earliest(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
 		return b
 	}
 	return a

@@ -29,12 +29,12 @@ func TestMerge(t *testing.T) {
 			{"beta", a, "1.0.0", "linux-x86_64", "", moment(1)},
 		},
 		Tries: []Try{
-			{"stable", a, "2", none, moment(3), none, moment(9), none, 9},
-			{"stable", a, "2", moment(1), none, moment(8), moment(7), moment(1), 3},
-			{"stable", a, "2", moment(4), moment(6), moment(9), none, moment(2), 2},
-			{"stable", a, "1", none, none, none, none, none, 0},
-			{"stable", b, "2", none, none, none, none, moment(1), 0},
-			{"beta", a, "2", moment(1), none, none, none, none, 0},
+			{"stable", a, "2", none, moment(3), none, moment(9), none, 9, 0, nil},
+			{"stable", a, "2", moment(1), none, moment(8), moment(7), moment(1), 3, 0, nil},
+			{"stable", a, "2", moment(4), moment(6), moment(9), none, moment(2), 2, 0, nil},
+			{"stable", a, "1", none, none, none, none, none, 0, 0, nil},
+			{"stable", b, "2", none, none, none, none, moment(1), 0, 0, nil},
+			{"beta", a, "2", moment(1), none, none, none, none, 0, 0, nil},
 		},
 		Downloads: []Download{{a, "2", moment(2)}, {b, "2", moment(3)}, {a, "2", moment(1)}, {a, "1", moment(9)}},
 	}
@@ -45,10 +45,10 @@ func TestMerge(t *testing.T) {
 			{"stable", a, "1.1.0", "linux-x86_64", "beta", moment(7)},
 		},
 		Tries: []Try{
-			{"beta", a, "2", moment(1), none, none, none, none, 0},
-			{"stable", a, "1", none, none, none, none, none, 0},
-			{"stable", b, "2", none, none, none, none, moment(1), 0},
-			{"stable", a, "2", moment(4), moment(6), moment(9), moment(9), moment(2), 3},
+			{"beta", a, "2", moment(1), none, none, none, none, 0, 0, nil},
+			{"stable", a, "1", none, none, none, none, none, 0, 0, nil},
+			{"stable", b, "2", none, none, none, none, moment(1), 0, 0, nil},
+			{"stable", a, "2", moment(4), moment(6), moment(9), moment(9), moment(2), 3, 0, &Firsts{moment(3), moment(1), moment(1)}},
 		},
 		Downloads: []Download{{b, "2", moment(3)}, {a, "1", moment(9)}, {a, "2", moment(2)}},
 	}
@@ -68,6 +68,25 @@ func TestMerge(t *testing.T) {
 		random.Shuffle(len(s.Installed), func(i, j int) { s.Installed[i], s.Installed[j] = s.Installed[j], s.Installed[i] })
 		random.Shuffle(len(s.Tries), func(i, j int) { s.Tries[i], s.Tries[j] = s.Tries[j], s.Tries[i] })
 		random.Shuffle(len(s.Downloads), func(i, j int) { s.Downloads[i], s.Downloads[j] = s.Downloads[j], s.Downloads[i] })
+	}
+}
+
+// TestMergeRounds: the first times are those of the latest round, whichever comes first.
+func TestMergeRounds(t *testing.T) {
+	tries := []Try{
+		{Asked: moment(1), Installed: moment(1), Crashed: moment(2), Round: 3}, {Running: moment(9), Round: 5}, {Failed: moment(7), Round: 5},
+		{Asked: moment(6), Installed: moment(6), Round: 5}, {Running: moment(4), Round: 4},
+	}
+	want := Firsts{moment(6), moment(7), moment(7)}
+	random := rand.New(rand.NewPCG(1, 2))
+	for range 50 {
+		random.Shuffle(len(tries), func(i, j int) { tries[i], tries[j] = tries[j], tries[i] })
+		left, right := tries[0].Merge(tries[1]).Merge(tries[2]), tries[3].Merge(tries[4])
+		for _, merged := range []Try{left.Merge(right), right.Merge(left).Merge(tries[random.IntN(len(tries))])} {
+			if got := merged.Firsts(); got != want || merged.Round != 5 || !merged.Crashed.Equal(moment(2)) || !merged.Running.Equal(moment(9)) {
+				t.Fatalf("%+v: %+v, want %+v", tries, got, want)
+			}
+		}
 	}
 }
 

@@ -3,37 +3,38 @@ package cli
 import (
 	"strings"
 	"testing"
-	"time"
 
 	"tsmon/api/fleet"
 	"tsmon/cmd/tsmon/config"
 )
 
 // TestGuards: what the configuration leaves out has a default; a wrong value is a
-// usage error that names it.
+// mistake that names it.
 func TestGuards(t *testing.T) {
-	of := func(g config.Guard) (fleet.Guard, error) {
-		all, err := Guards(&config.Config{Channels: map[string]config.Channel{"stable": {Guard: g}}})
-		return all["stable"], err
+	of := func(g config.Guard) (fleet.Guard, config.Mistakes) {
+		c := &config.Config{Channels: map[string]config.Channel{"stable": {Guard: g}}}
+		return Guards(c, nil, nil).Guards["stable"], checkChannels(c)
 	}
-	all, none, tooMuch := 100.0, 0.0, 100.5
-	five, no, minute, seconds := 5, 0, time.Minute, 5*time.Second
+	all, none, tooMuch := config.Percent(100), config.Percent(0), config.Percent(100.5)
+	five, no := 5, 0
 	for name, c := range map[string]struct {
 		set  config.Guard
 		want fleet.Guard
 	}{
-		"defaults": {config.Guard{}, fleet.DefaultGuard},
-		"never":    {config.Guard{Failures: &all}, fleet.Guard{Failures: 100, Clients: 50, Within: time.Hour}},
-		"strict":   {config.Guard{Failures: &none, Clients: &five, Within: &minute}, fleet.Guard{Failures: 0, Clients: 5, Within: time.Minute}},
+		"defaults": {config.Guard{}, fleet.Guard{Failures: 2, Networks: 3}},
+		"never":    {config.Guard{Failures: &all}, fleet.Guard{Failures: 100, Networks: 3}},
+		"strict":   {config.Guard{Failures: &none, Networks: &five}, fleet.Guard{Failures: 0, Networks: 5}},
 	} {
-		if got, err := of(c.set); err != nil || got != c.want {
-			t.Errorf("%s: %+v, %v", name, got, err)
+		if got, mistakes := of(c.set); mistakes != nil || got != c.want {
+			t.Errorf("%s: %+v, %v", name, got, mistakes)
 		}
 	}
-	for name, g := range map[string]config.Guard{"failures": {Failures: &tooMuch}, "clients": {Clients: &no}, "within": {Within: &seconds}} {
-		_, err := of(g)
-		if err == nil || !strings.Contains(err.Error(), "channels.stable.guard") || !strings.Contains(err.Error(), name) || ExitCode(err) != 2 {
-			t.Errorf("%s: %v", name, err)
+	for name, g := range map[string]config.Guard{"failures": {Failures: &tooMuch}, "networks": {Networks: &no}} {
+		if _, found := of(g); len(found) != 1 || found[0].Setting != "channels.stable.guard" || !strings.Contains(found[0].Text, name) || found[0].Mend != guardHint {
+			t.Errorf("%s: %+v", name, found)
 		}
+	}
+	if got := Guards(&config.Config{}, nil, nil).Default; got != (fleet.Guard{Failures: 2, Networks: 3}) {
+		t.Errorf("the guard of a channel that is not configured is %+v", got)
 	}
 }

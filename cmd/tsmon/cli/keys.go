@@ -47,7 +47,7 @@ func TextOrFile(text string) (string, error) {
 // show it.
 func KeyFile(path string) (string, error) {
 	if keyLike.MatchString(path) {
-		return "", WithHint(Usagef("this is a key, not the path of its file"), "TAURI_SIGNING_PRIVATE_KEY takes the key itself")
+		return "", WithHint(Usagef("this is a key, not the path of its file"), "set TAURI_SIGNING_PRIVATE_KEY to the key itself, or name its file")
 	}
 	data, err := ReadSmall(path)
 	return string(data), err

@@ -41,6 +41,16 @@ const clientsTime = 5 * time.Second
 // where there are no records, as in most CI jobs, where they know nobody of the
 // channel, or where they can't be read, which is a warning.
 func (a *App) Clients(c *config.Config) release.Clients {
+	return a.count(c, func(group record.ClientCount) string { return group.Version })
+}
+
+// ClientTypes counts clients by the platform key of what they were installed from, as
+// Clients does.
+func (a *App) ClientTypes(c *config.Config) release.Clients {
+	return a.count(c, func(group record.ClientCount) string { return group.Target })
+}
+
+func (a *App) count(c *config.Config, of func(record.ClientCount) string) release.Clients {
 	return func(ctx context.Context, channel string) (map[string]int, error) {
 		ctx, cancel := context.WithTimeout(ctx, clientsTime)
 		defer cancel()
@@ -50,14 +60,14 @@ func (a *App) Clients(c *config.Config) release.Clients {
 			return err
 		})
 		if err != nil && !errors.Is(err, ErrNoRecords) {
-			a.Warn([]string{fmt.Sprintf("how many clients of %s have which version is not known: %v", channel, err)})
+			a.Warn([]string{fmt.Sprintf("what clients of %s have is not known: %v", channel, err)})
 		}
 		if err != nil || len(groups) == 0 {
 			return nil, nil
 		}
 		known := map[string]int{}
-		for _, g := range groups {
-			known[g.Version] += g.Clients
+		for _, group := range groups {
+			known[of(group)] += group.Clients
 		}
 		return known, nil
 	}

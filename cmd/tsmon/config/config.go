@@ -17,7 +17,7 @@
 //	channels:
 //	  stable: {targets: [windows-x86_64, darwin-x86_64, darwin-aarch64, linux-x86_64], allow_unbound: true}
 //	  lab:    {allow_downgrades: true, rings: true}
-//	  beta:   {follows: stable, prerelease: true, guard: {failures: 5, clients: 20, within: 2h}}
+//	  beta:   {follows: stable, prerelease: true, guard: {failures: 5%, networks: 1}}
 //	server:
 //	  listen: 127.0.0.1:8080
 //	  records: postgres://tsmon@db.example.com/tsmon
@@ -45,14 +45,21 @@ import (
 	"time"
 
 	"github.com/caarlos0/env/v11"
+	"go.yaml.in/yaml/v3"
 )
 
 // Defaults that help and documents repeat.
 const (
-	DefaultListen    = "127.0.0.1:8080"
-	DefaultRefresh   = 5 * time.Second
+	DefaultListen  = "127.0.0.1:8080"
+	DefaultRefresh = 5 * time.Second
+	DefaultDrain   = 5 * time.Second
+	// DefaultDownloads is a little more than the deadline of a request.
+	DefaultDownloads = 25 * time.Second
 	DefaultMaxUpload = 20 << 20
 	DefaultClients   = 100_000
+	// DefaultFailures, in percent, and DefaultNetworks are those of Guard.
+	DefaultFailures  = 2
+	DefaultNetworks  = 3
 	DefaultLogLevel  = "info"
 	DefaultLogFormat = LogJSON
 	// DefaultBroker is the address of the broker in the process. Where it is taken,
@@ -100,9 +107,20 @@ type Channel struct {
 // Guard says when the server halts a rollout of the channel. nil is the server's
 // default.
 type Guard struct {
-	Failures *float64       `yaml:"failures"` // percent of the clients that tried, above which it halts; 100 for never
-	Clients  *int           `yaml:"clients"`  // that have to have tried
-	Within   *time.Duration `yaml:"within"`
+	Failures *Percent `yaml:"failures"` // of the clients, that a release may fail for; 100 for never
+	Networks *int     `yaml:"networks"` // that it must fail in; 1 for a fleet behind one address
+}
+
+// Percent is a percentage, in the file with or without its sign.
+type Percent float64
+
+// UnmarshalYAML reads a number such as 2, 0.5 or 2%.
+func (p *Percent) UnmarshalYAML(node *yaml.Node) error {
+	bare := *node
+	if number := strings.TrimSpace(strings.TrimSuffix(node.Value, "%")); number != "" {
+		bare.Value, bare.Tag, bare.Style = number, "", 0
+	}
+	return bare.Decode((*float64)(p))
 }
 
 // Server configures `tsmon serve` and the data of the monitoring side.
@@ -126,7 +144,11 @@ type Server struct {
 	MetricsKey Secret `yaml:"metrics_key" env:"TSMON_METRICS_KEY"`
 	// Refresh is the longest time for which a served channel may be out of date.
 	Refresh time.Duration `yaml:"refresh" env:"TSMON_REFRESH"`
-	Updates Updates       `yaml:"updates"`
+	// Drain is how long a server that was told to end goes on taking requests while
+	// /readyz fails; DrainDownloads is how long those that run may then take.
+	Drain          time.Duration `yaml:"drain" env:"TSMON_DRAIN"`
+	DrainDownloads time.Duration `yaml:"drain_downloads" env:"TSMON_DRAIN_DOWNLOADS"`
+	Updates        Updates       `yaml:"updates"`
 	// Webhook is the address that events of rollouts are posted to.
 	Webhook Secret  `yaml:"webhook" env:"TSMON_WEBHOOK"`
 	Log     Log     `yaml:"log"`
@@ -239,6 +261,7 @@ func Load(path string, environ []string) (*Config, error) {
 // load reads as much as it can and returns all mistakes.
 func load(path string, environ []string) (*Config, sources, Mistakes) {
 	c, s := &Config{}, sources{vars: env.ToMap(environ)}
+	c.Server.Drain, c.Server.DrainDownloads = DefaultDrain, DefaultDownloads // 0 is a value of theirs
 	if path == "" {
 		path = s.vars["TSMON_CONFIG"]
 	}
@@ -402,6 +425,9 @@ const (
 	maxClients = 10_000_000
 )
 
+// maxDrain bounds Drain and DrainDownloads.
+const maxDrain = time.Hour
+
 // Bounds of Refresh. Asking the store more often gains nothing.
 const (
 	minRefresh = 10 * time.Millisecond
@@ -420,6 +446,11 @@ func (s Server) check() (found Mistakes) {
 	}
 	if s.Refresh < minRefresh || s.Refresh > maxRefresh {
 		found = append(found, wrong("server.refresh", "is not between %s and %s (TSMON_REFRESH)", minRefresh, maxRefresh))
+	}
+	for name, d := range map[string]time.Duration{"server.drain": s.Drain, "server.drain_downloads": s.DrainDownloads} {
+		if d < 0 || d > maxDrain {
+			found = append(found, wrong(name, "is not between 0s and %s (%s)", maxDrain, variables()[name]))
+		}
 	}
 	if !slices.Contains([]string{"debug", "info", "warn", "error"}, s.Log.Level) {
 		found = append(found, wrong("server.log.level", "is not debug, info, warn or error (TSMON_LOG_LEVEL)"))

@@ -108,6 +108,7 @@ func TestMistakesNameTheirPlace(t *testing.T) {
 		"token with a line": {"server: {updates: {token: \"hush\\n\"}}\n", "server.updates.token has a character"},
 		"unknown updates":   {"server: {updates: {tokens: x}}\n", "unknown key tokens; did you mean token?"},
 		"guard of words":    {"channels:\n  stable: {guard: {failures: some}}\n", "line 2: \"some\" is not a number"},
+		"guard of a sign":   {"channels:\n  stable: {guard: {failures: '%'}}\n", "line 2"},
 		"unknown guard":     {"channels:\n  stable: {guard: {failure: 1}}\n", "unknown key failure; did you mean failures?"},
 		"hook nowhere":      {"server: {webhook: hush}\n", "server.webhook is not an absolute http(s) address"},
 		"unknown level":     {"server: {log: {level: loud}}\n", "server.log.level is not debug, info, warn or error"},
@@ -158,14 +159,17 @@ func TestLog(t *testing.T) {
 }
 
 func TestGuard(t *testing.T) {
-	path := written(t, "channels:\n  a: {guard: {failures: 0, clients: 20, within: 2h}}\n  b: {}\n")
+	path := written(t, "channels:\n  a: {guard: {failures: 0, networks: 1}}\n  b: {}\n  c: {guard: {failures: 2.5%}}\n  d: {guard: {failures: \"7 %\"}}\n")
 	c, err := Load(path, []string{"TSMON_DATA=/d", "TSMON_WEBHOOK=https://chat.example.com/hook"})
 	if err != nil || c.Server.Webhook != "https://chat.example.com/hook" {
 		t.Fatalf("%q, %v", string(c.Server.Webhook), err)
 	}
 	a, b := c.Channels["a"].Guard, c.Channels["b"].Guard
-	if a.Failures == nil || *a.Failures != 0 || *a.Clients != 20 || *a.Within != 2*time.Hour || b != (Guard{}) {
+	if a.Failures == nil || *a.Failures != 0 || *a.Networks != 1 || b != (Guard{}) {
 		t.Errorf("%+v, %+v", a, b)
+	}
+	if c, d := c.Channels["c"].Guard.Failures, c.Channels["d"].Guard.Failures; *c != 2.5 || *d != 7 {
+		t.Errorf("%v, %v", *c, *d)
 	}
 }
 

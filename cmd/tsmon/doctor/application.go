@@ -10,8 +10,11 @@ import (
 	"tsmon/cmd/tsmon/tauri"
 )
 
-// application compares the Tauri project with the channels.
-func (p *patient) application(context.Context) []Finding {
+// applicationArea examines the Tauri project.
+type applicationArea struct{ *patient }
+
+// examine compares the Tauri project with the channels.
+func (p applicationArea) examine(context.Context) []Finding {
 	n := &notes{area: areaApplication}
 	switch {
 	case errors.Is(p.projectErr, tauri.ErrNoProject) && p.TauriConf == "":
@@ -40,7 +43,7 @@ func (p *patient) application(context.Context) []Finding {
 	return n.found
 }
 
-func (p *patient) pubkeyLine() string {
+func (p applicationArea) pubkeyLine() string {
 	if len(p.keys) == 1 {
 		return `write "pubkey": "` + p.keys[0].Tauri() + `" into plugins.updater`
 	}
@@ -48,7 +51,7 @@ func (p *patient) pubkeyLine() string {
 }
 
 // mismatch reports a finding of package tauri: a warning if updates work elsewhere.
-func (p *patient) mismatch(n *notes, f tauri.Finding) {
+func (p applicationArea) mismatch(n *notes, f tauri.Finding) {
 	mend := map[string]string{
 		"bundle.targets": "add one of them to bundle.targets, or ignore it if that platform is not built",
 		"dependencies":   "run `tauri add updater`",
@@ -75,7 +78,7 @@ func cutLast(member string) (parent, name string) {
 
 // someEndpointFits reports whether every platform has an endpoint that leads to a
 // channel.
-func (p *patient) someEndpointFits() bool {
+func (p applicationArea) someEndpointFits() bool {
 	for _, platform := range tauri.Platforms() {
 		u := p.project.On(platform).Updater
 		if !slices.ContainsFunc(u.Endpoints, func(endpoint string) bool {

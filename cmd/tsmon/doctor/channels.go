@@ -10,8 +10,11 @@ import (
 	"tsmon/manifest"
 )
 
-// channels compares the manifest of each configured channel with its log.
-func (p *patient) channels(ctx context.Context) []Finding {
+// channelsArea examines the manifests and logs of the channels.
+type channelsArea struct{ *patient }
+
+// examine compares the manifest of each configured channel with its log.
+func (p channelsArea) examine(ctx context.Context) []Finding {
 	n := &notes{area: areaChannels}
 	for _, name := range p.channelNames() {
 		p.channel(ctx, n.at(channels.ManifestKey(name)), name)
@@ -36,7 +39,7 @@ func (p *patient) channelNames() []string {
 	return names
 }
 
-func (p *patient) channel(ctx context.Context, n *notes, name string) {
+func (p channelsArea) channel(ctx context.Context, n *notes, name string) {
 	repository := channels.Repository{Store: p.store}
 	seen, err := repository.Peek(ctx, name)
 	if err != nil {
@@ -72,7 +75,7 @@ func (p *patient) channel(ctx context.Context, n *notes, name string) {
 
 // restore returns the command that writes the manifest again that the log says. It
 // moves nothing else.
-func (p *patient) restore(ctx context.Context, r channels.Repository, name string) string {
+func (p channelsArea) restore(ctx context.Context, r channels.Repository, name string) string {
 	log, err := r.Load(ctx, name)
 	if err != nil || log.Head() == nil {
 		return "`tsmon channel verify " + name + "` shows what is wrong with its log"
@@ -85,7 +88,7 @@ func (p *patient) restore(ctx context.Context, r channels.Repository, name strin
 }
 
 // known wants the log to have the entry that a manifest shows.
-func (p *patient) known(ctx context.Context, n *notes, r channels.Repository, name string, shown *manifest.Manifest) {
+func (p channelsArea) known(ctx context.Context, n *notes, r channels.Repository, name string, shown *manifest.Manifest) {
 	there, err := r.Exists(ctx, name, shown.Sequence)
 	switch {
 	case err != nil:

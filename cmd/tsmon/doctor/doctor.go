@@ -78,7 +78,7 @@ func Areas() []string {
 	return []string{areaConfiguration, areaStorage, areaChannels, areaPublic, areaKeys, areaApplication, areaServer}
 }
 
-// patient is what is examined.
+// patient is what is examined: what the areas share.
 type patient struct {
 	Options
 	config     *config.Config
@@ -131,12 +131,12 @@ func (p *patient) prepare(ctx context.Context) []Finding {
 	}
 	p.project, p.projectErr = p.App.Project(p.TauriConf)
 	return p.sideBySide(ctx, []area{
-		{areaStorage, p.storage},
-		{areaChannels, p.channels},
-		{areaPublic, p.public},
-		{areaKeys, p.keyring},
-		{areaApplication, p.application},
-		{areaServer, p.server},
+		{areaStorage, storageArea{p}.examine},
+		{areaChannels, channelsArea{p}.examine},
+		{areaPublic, publicArea{p}.examine},
+		{areaKeys, keysArea{p}.examine},
+		{areaApplication, applicationArea{p}.examine},
+		{areaServer, serverArea{p}.examine},
 	})
 }
 

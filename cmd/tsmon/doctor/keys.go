@@ -10,9 +10,12 @@ import (
 	"tsmon/signing"
 )
 
-// keyring compares the trusted keys with the applications' and with the private key
+// keysArea examines the trusted, the application's and the private key.
+type keysArea struct{ *patient }
+
+// examine compares the trusted keys with the applications' and with the private key
 // of the environment.
-func (p *patient) keyring(ctx context.Context) []Finding {
+func (p keysArea) examine(ctx context.Context) []Finding {
 	n := &notes{area: areaKeys, where: "trusted_keys"}
 	if len(p.keys) == 0 {
 		n.fail(p.trustApplication(), "no key is trusted, so that nothing can be published")
@@ -34,7 +37,7 @@ func names(keys signing.Keyring) string {
 }
 
 // trustApplication says what trusted_keys should be.
-func (p *patient) trustApplication() string {
+func (p keysArea) trustApplication() string {
 	var keys config.TrustedKeys
 	for _, k := range p.keys {
 		keys = append(keys, config.TrustedKey{Key: k.PublicKey.String(), From: k.From, Until: k.Until})
@@ -53,7 +56,7 @@ func (p *patient) trustApplication() string {
 }
 
 // applicationKeys wants the key that is built into the application to be trusted.
-func (p *patient) applicationKeys(n *notes) {
+func (p keysArea) applicationKeys(n *notes) {
 	if p.project == nil {
 		return
 	}
@@ -77,13 +80,13 @@ func (p *patient) applicationKeys(n *notes) {
 
 // builtIn reports whether trusted_keys says that the project's version has a key, or
 // that version is unknown.
-func (p *patient) builtIn(key signing.PublicKey) bool {
+func (p keysArea) builtIn(key signing.PublicKey) bool {
 	version, err := p.project.Version()
 	return err != nil || p.keys.BuiltInto(version).Trusts(key)
 }
 
 // verifies reports whether the application has a key, or is unknown.
-func (p *patient) verifies(key signing.PublicKey) bool {
+func (p keysArea) verifies(key signing.PublicKey) bool {
 	if p.project == nil || len(p.project.Pubkeys()) == 0 {
 		return true
 	}
@@ -95,7 +98,7 @@ func (p *patient) verifies(key signing.PublicKey) bool {
 
 // privateKey compares the private key of the environment with the trusted keys. It
 // asks for no password.
-func (p *patient) privateKey(ctx context.Context, n *notes) {
+func (p keysArea) privateKey(ctx context.Context, n *notes) {
 	n.at("TAURI_SIGNING_PRIVATE_KEY")
 	silent := *p.App
 	silent.Stdin = nil

@@ -37,7 +37,7 @@ type answer struct {
 }
 
 // fetch asks an address as the updater does, and follows redirects.
-func (p *patient) fetch(ctx context.Context, address string, header http.Header) (*answer, error) {
+func (p publicArea) fetch(ctx context.Context, address string, header http.Header) (*answer, error) {
 	for redirects := range maxRedirects + 1 {
 		got, err := p.fetchOnce(ctx, address, header)
 		if err != nil {
@@ -60,7 +60,7 @@ func (p *patient) fetch(ctx context.Context, address string, header http.Header)
 }
 
 // fetchOnce sends one request. The token goes below public_url only.
-func (p *patient) fetchOnce(ctx context.Context, address string, header http.Header) (*answer, error) {
+func (p publicArea) fetchOnce(ctx context.Context, address string, header http.Header) (*answer, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
 	if err != nil {
 		return nil, err
@@ -78,12 +78,15 @@ func (p *patient) fetchOnce(ctx context.Context, address string, header http.Hea
 	return &answer{Response: response, body: body}, err
 }
 
-func (p *patient) manifestAt(ctx context.Context, base, channel string) (*answer, error) {
+func (p publicArea) manifestAt(ctx context.Context, base, channel string) (*answer, error) {
 	return p.fetch(ctx, base+"/"+channels.ManifestKey(channel), http.Header{"Accept": {"application/json"}, "Cache-Control": {"no-cache"}})
 }
 
-// public compares what clients get with what is in the store.
-func (p *patient) public(ctx context.Context) []Finding {
+// publicArea examines the address where clients find the store.
+type publicArea struct{ *patient }
+
+// examine compares what clients get with what is in the store.
+func (p publicArea) examine(ctx context.Context) []Finding {
 	n := &notes{area: areaPublic, where: "public_url"}
 	if p.config.PublicURL == "" {
 		n.fail("set public_url in tsmon.yaml (TSMON_PUBLIC_URL) to the address where clients find the root of the storage", "public_url is missing, so that nothing can be published")
@@ -116,7 +119,7 @@ func (p *patient) public(ctx context.Context) []Finding {
 }
 
 // answers asks an address that can't be compared with anything yet.
-func (p *patient) answers(ctx context.Context, n *notes) {
+func (p publicArea) answers(ctx context.Context, n *notes) {
 	n.at(p.config.PublicURL)
 	got, err := p.manifestAt(ctx, p.config.PublicURL, p.channelNames()[0])
 	if err != nil {
@@ -133,7 +136,7 @@ func (p *patient) answers(ctx context.Context, n *notes) {
 
 // served wants a channel's manifest at its address. The rest, which is the same for
 // every channel, is examined with the first.
-func (p *patient) served(ctx context.Context, n *notes, name string, stored []byte, first bool) (same bool) {
+func (p publicArea) served(ctx context.Context, n *notes, name string, stored []byte, first bool) (same bool) {
 	n.at(p.config.PublicURL + "/" + channels.ManifestKey(name))
 	got, err := p.manifestAt(ctx, p.config.PublicURL, name)
 	switch {
@@ -177,7 +180,7 @@ func redirected(a *answer) string {
 }
 
 // moved reports whether the channel was moved while it was examined.
-func (p *patient) moved(ctx context.Context, name string, body []byte) bool {
+func (p publicArea) moved(ctx context.Context, name string, body []byte) bool {
 	now, err := channels.Repository{Store: p.store}.Shown(ctx, name)
 	return err == nil && bytes.Equal(now, body)
 }
@@ -206,7 +209,7 @@ func denied(a *answer) bool {
 	return a.StatusCode == http.StatusUnauthorized || a.StatusCode == http.StatusForbidden
 }
 
-func (p *patient) reportDenied(n *notes, a *answer) {
+func (p publicArea) reportDenied(n *notes, a *answer) {
 	switch {
 	case p.config.Server.Updates.Token != "":
 		n.fail("set server.updates.token (TSMON_UPDATES_TOKEN) to the token of the server there", "refuses the configured token (status %d)", a.StatusCode)
@@ -218,7 +221,7 @@ func (p *patient) reportDenied(n *notes, a *answer) {
 }
 
 // reportOther reports a body that differs from the stored manifest.
-func (p *patient) reportOther(ctx context.Context, n *notes, name string, body, stored []byte) {
+func (p publicArea) reportOther(ctx context.Context, n *notes, name string, body, stored []byte) {
 	served, err := manifest.Decode(body)
 	inStore, bad := manifest.Decode(stored)
 	switch {
@@ -237,7 +240,7 @@ func (p *patient) reportOther(ctx context.Context, n *notes, name string, body, 
 const setPublicURL = "set public_url (TSMON_PUBLIC_URL) to "
 
 // found returns the address that serves the storage, empty if it is unknown.
-func (p *patient) found(ctx context.Context, name string, stored []byte) string {
+func (p publicArea) found(ctx context.Context, name string, stored []byte) string {
 	for _, base := range p.candidates() {
 		if got, err := p.manifestAt(ctx, base, name); err == nil && got.StatusCode == http.StatusOK && bytes.Equal(got.body, stored) {
 			return base
@@ -247,7 +250,7 @@ func (p *patient) found(ctx context.Context, name string, stored []byte) string 
 }
 
 // elsewhere says what public_url should be.
-func (p *patient) elsewhere(ctx context.Context, name string, stored []byte) string {
+func (p publicArea) elsewhere(ctx context.Context, name string, stored []byte) string {
 	if base := p.found(ctx, name, stored); base != "" {
 		return setPublicURL + base
 	}
@@ -256,7 +259,7 @@ func (p *patient) elsewhere(ctx context.Context, name string, stored []byte) str
 }
 
 // candidates returns addresses that public_url may have been meant to be.
-func (p *patient) candidates() []string {
+func (p publicArea) candidates() []string {
 	u, err := url.Parse(p.config.PublicURL)
 	if err != nil {
 		return nil
@@ -278,7 +281,7 @@ func (p *patient) candidates() []string {
 }
 
 // caching compares how long caches keep a manifest with what the publisher says.
-func (p *patient) caching(n *notes, a *answer) {
+func (p publicArea) caching(n *notes, a *answer) {
 	wanted, _ := maxAge(channels.CacheControl)
 	header := strings.Join(a.Header.Values("Cache-Control"), ", ")
 	age, stated := maxAge(header)
@@ -312,7 +315,7 @@ func maxAge(header string) (seconds int, stated bool) {
 const certificateLeft = 14
 
 // transport examines TLS and its certificate.
-func (p *patient) transport(n *notes, a *answer) {
+func (p publicArea) transport(n *notes, a *answer) {
 	if a.TLS == nil || len(a.TLS.PeerCertificates) == 0 {
 		if p.project == nil || !p.project.Base.Updater.AllowHTTP {
 			n.warn("serve it over https; release builds of applications ask nothing else", "is not https")
@@ -333,7 +336,7 @@ func validity(n *notes, c *x509.Certificate, now time.Time) {
 }
 
 // bundles asks for the first byte of each bundle of a manifest.
-func (p *patient) bundles(ctx context.Context, n *notes, body []byte) {
+func (p publicArea) bundles(ctx context.Context, n *notes, body []byte) {
 	m, err := manifest.Decode(body)
 	if err != nil {
 		return // reported with the channel
@@ -370,7 +373,7 @@ func (p *patient) bundles(ctx context.Context, n *notes, body []byte) {
 }
 
 // size compares the length of a served bundle with the stored one.
-func (p *patient) size(ctx context.Context, n *notes, a *answer, address string) {
+func (p publicArea) size(ctx context.Context, n *notes, a *answer, address string) {
 	escaped, below := strings.CutPrefix(address, p.config.PublicURL+"/")
 	key, err := url.PathUnescape(escaped)
 	_, total, _ := strings.Cut(a.Header.Get("Content-Range"), "/")

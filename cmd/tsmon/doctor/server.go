@@ -20,8 +20,11 @@ import (
 	"tsmon/store/record"
 )
 
-// server examines what `tsmon serve` needs, and the servers that run.
-func (p *patient) server(ctx context.Context) []Finding {
+// serverArea examines what `tsmon serve` needs, and the servers that run.
+type serverArea struct{ *patient }
+
+// examine asks the back ends, and the servers that run, whether they are ready.
+func (p serverArea) examine(ctx context.Context) []Finding {
 	n := &notes{area: areaServer, where: "server"}
 	if err := p.CheckServer(p.config.Server); err != nil {
 		n.failed(err, "correct it")
@@ -35,7 +38,7 @@ func (p *patient) server(ctx context.Context) []Finding {
 }
 
 // certificate loads the certificate of `tsmon serve`, nil if it has none.
-func (p *patient) certificate(n *notes) *x509.Certificate {
+func (p serverArea) certificate(n *notes) *x509.Certificate {
 	files := p.config.Server.TLS
 	if files.Cert == "" {
 		return nil
@@ -50,7 +53,7 @@ func (p *patient) certificate(n *notes) *x509.Certificate {
 	return pair.Leaf
 }
 
-func (p *patient) records(ctx context.Context, n *notes) {
+func (p serverArea) records(ctx context.Context, n *notes) {
 	err := cli.WithRecords(ctx, p.config, func(s record.Store) error { return s.Ping(ctx) })
 	switch {
 	case errors.Is(err, cli.ErrNoRecords):
@@ -62,7 +65,7 @@ func (p *patient) records(ctx context.Context, n *notes) {
 	}
 }
 
-func (p *patient) series(ctx context.Context, n *notes) {
+func (p serverArea) series(ctx context.Context, n *notes) {
 	file := cli.SeriesFile(p.config)
 	if err := cli.CheckFile(file, cli.ErrNoSeries); errors.Is(err, cli.ErrNoSeries) {
 		n.ok("no time series yet; `tsmon serve` creates %s", file)
@@ -80,7 +83,7 @@ func (p *patient) series(ctx context.Context, n *notes) {
 }
 
 // messages connects to the broker, if there is one outside of the server.
-func (p *patient) messages(ctx context.Context, n *notes) {
+func (p serverArea) messages(ctx context.Context, n *notes) {
 	if p.config.Server.MQTT.URL == "" {
 		n.ok("the broker is inside of `tsmon serve`")
 		return
@@ -165,7 +168,7 @@ var concerns = []string{"updates", "monitoring"}
 
 // ready asks the server at server.listen, and the one behind public_url, whether
 // they are ready. The first may have a certificate, which is not for its address.
-func (p *patient) ready(ctx context.Context, n *notes, certificate *x509.Certificate) {
+func (p serverArea) ready(ctx context.Context, n *notes, certificate *x509.Certificate) {
 	scheme, client := "http", p.http
 	if p.config.Server.TLS.Cert != "" {
 		scheme = "https"
@@ -197,7 +200,7 @@ func clientOf(c *x509.Certificate) *http.Client {
 	return &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots, ServerName: name, MinVersion: tls.VersionTLS12}}}
 }
 
-func (p *patient) readyAt(ctx context.Context, n *notes, client *http.Client, base string) {
+func (p serverArea) readyAt(ctx context.Context, n *notes, client *http.Client, base string) {
 	for _, concern := range concerns {
 		if !readyFor(ctx, n, client, base, concern) {
 			return

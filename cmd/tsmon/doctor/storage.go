@@ -23,8 +23,11 @@ const probeKey = "staged/doctor/check.json"
 
 var probeAttributes = object.Attributes{ContentType: "application/json", CacheControl: "no-store"}
 
-// storage tries what a publish needs of the store.
-func (p *patient) storage(ctx context.Context) []Finding {
+// storageArea examines the store that releases go to.
+type storageArea struct{ *patient }
+
+// examine tries what a publish needs of the store.
+func (p storageArea) examine(ctx context.Context) []Finding {
 	n := &notes{area: areaStorage, where: p.config.Storage}
 	if !strings.HasPrefix(p.config.Storage, "s3:") {
 		if _, err := os.Stat(p.config.Storage); errors.Is(err, fs.ErrNotExist) {
@@ -57,7 +60,7 @@ const (
 
 // endpointClock compares the clock with the Date of the S3 server's answers. It
 // reports whether they differ so much that nothing else works.
-func (p *patient) endpointClock(ctx context.Context, n *notes) (bad bool) {
+func (p storageArea) endpointClock(ctx context.Context, n *notes) (bad bool) {
 	u, err := url.Parse(p.config.Storage)
 	if err != nil || u.Query().Get("endpoint") == "" {
 		return false
@@ -102,7 +105,7 @@ var errOtherBytes = errors.New("the store returns other bytes than were just wri
 
 // writeProbe writes new content to the probe and reads it back. Another
 // examination may be doing the same.
-func (p *patient) writeProbe(ctx context.Context) (data []byte, err error) {
+func (p storageArea) writeProbe(ctx context.Context) (data []byte, err error) {
 	for range 5 {
 		data, err = p.writeOnce(ctx)
 		if !errors.Is(err, object.ErrChanged) {
@@ -112,7 +115,7 @@ func (p *patient) writeProbe(ctx context.Context) (data []byte, err error) {
 	return data, err
 }
 
-func (p *patient) writeOnce(ctx context.Context) ([]byte, error) {
+func (p storageArea) writeOnce(ctx context.Context) ([]byte, error) {
 	before, err := p.store.Stat(ctx, probeKey)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
@@ -138,7 +141,7 @@ func (p *patient) writeOnce(ctx context.Context) ([]byte, error) {
 }
 
 // conditions tries whether two publishers could overwrite each other.
-func (p *patient) conditions(ctx context.Context, n *notes, data []byte) {
+func (p storageArea) conditions(ctx context.Context, n *notes, data []byte) {
 	err := object.CheckConditions(ctx, p.store, probeKey, data, probeAttributes)
 	if err != nil {
 		n.failed(err, "")
@@ -148,7 +151,7 @@ func (p *patient) conditions(ctx context.Context, n *notes, data []byte) {
 }
 
 // listing tries whether an object is listed that was just written.
-func (p *patient) listing(ctx context.Context, n *notes) {
+func (p storageArea) listing(ctx context.Context, n *notes) {
 	for info, err := range p.store.List(ctx, "staged/doctor/", "") {
 		switch {
 		case err != nil:

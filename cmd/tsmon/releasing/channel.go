@@ -22,7 +22,7 @@ import (
 func ChannelCommand(app *cli.App) *cobra.Command {
 	return cli.Group("channel", "Look at channels and their logs, steer rollouts",
 		channelListCommand(app), channelShowCommand(app), channelLogCommand(app), channelVerifyCommand(app),
-		channelRolloutCommand(app), channelAdvanceCommand(app), channelPauseCommand(app), channelResumeCommand(app), channelAdoptionCommand(app))
+		channelRolloutCommand(app), channelAdvanceCommand(app), channelPauseCommand(app), channelResumeCommand(app))
 }
 
 // channelFlag adds --channel, with completion of the configured names.
@@ -116,8 +116,8 @@ func runChannelList(ctx context.Context, app *cli.App) error {
 	return app.Print(states, func(w io.Writer) { cli.Table(w, rows) })
 }
 
-// loadLog reads the log of a channel that shows something.
-func loadLog(ctx context.Context, app *cli.App, channel string) (*channels.Log, *release.Publisher, error) {
+// LoadLog reads the log of a channel that shows something.
+func LoadLog(ctx context.Context, app *cli.App, channel string) (*channels.Log, *release.Publisher, error) {
 	p, err := reader(ctx, app, nil)
 	if err != nil {
 		return nil, nil, err
@@ -136,7 +136,7 @@ func channelShowCommand(app *cli.App) *cobra.Command {
 		Example: "  tsmon channel show stable --json",
 		Args:    cli.Args(1, 1, "one CHANNEL"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			log, p, err := loadLog(cmd.Context(), app, args[0])
+			log, p, err := LoadLog(cmd.Context(), app, args[0])
 			if err != nil {
 				return err
 			}
@@ -148,7 +148,7 @@ func channelShowCommand(app *cli.App) *cobra.Command {
 				fmt.Fprintf(w, "channel:  %s\nversion:  %s\nentry:    %d (%s by %s, %s)\ntargets:  %s\n",
 					s.Channel, s.Version, s.Sequence, s.Action, s.Who, s.When, strings.Join(s.Targets, ", "))
 				if s.Rollout != nil {
-					fmt.Fprintf(w, "rollout:  %s\n", shareText(s.Rollout))
+					fmt.Fprintf(w, "rollout:  %s\n", ShareText(s.Rollout))
 				}
 				if s.Rings {
 					fmt.Fprintf(w, "rings:    %s\n", ringsText(s.Rollout))
@@ -197,7 +197,7 @@ func channelLogCommand(app *cli.App) *cobra.Command {
 }
 
 func runChannelLog(ctx context.Context, app *cli.App, channel string) error {
-	log, _, err := loadLog(ctx, app, channel)
+	log, _, err := LoadLog(ctx, app, channel)
 	if err != nil {
 		return err
 	}

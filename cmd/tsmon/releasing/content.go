@@ -18,7 +18,7 @@ import (
 // ContentFlags describe a release, or the part of it that one job brings.
 type ContentFlags struct {
 	version, notes, notesFile, key string
-	bundles                        []string
+	bundles, also                  []string
 	extra                          manifest.Extra
 }
 
@@ -40,6 +40,11 @@ func (f *ContentFlags) AddPart(cmd *cobra.Command) {
 	flags.StringArrayVar(&f.bundles, "bundle", nil, "a bundle as `TARGET=FILE`, repeatable")
 }
 
+// AddAlso adds the flag for files that only new users download.
+func (f *ContentFlags) AddAlso(cmd *cobra.Command) {
+	cmd.Flags().StringArrayVar(&f.also, "also", nil, "a `FILE`, or KEY=FILE, that new users download beside the bundles, repeatable; KEY is OS-ARCH or OS-ARCH-TYPE")
+}
+
 // check looks at the flags alone.
 func (f *ContentFlags) check() error {
 	switch {
@@ -56,7 +61,7 @@ func (f *ContentFlags) check() error {
 
 // needBundles refuses arguments and flags that name no bundles.
 func (f *ContentFlags) needBundles(args []string) error {
-	if len(args)+len(f.bundles) == 0 {
+	if len(args)+len(f.bundles)+len(f.also) == 0 {
 		return cli.Usagef("name the bundles, or the folder that holds them")
 	}
 	return nil
@@ -81,17 +86,22 @@ func (f *ContentFlags) Gather(ctx context.Context, app *cli.App, c *config.Confi
 	if o.Notes, err = notes(app, f.notes, f.notesFile); err != nil {
 		return o, err
 	}
-	if len(args)+len(f.bundles) == 0 {
+	if len(args)+len(f.bundles)+len(f.also) == 0 {
 		return o, nil
 	}
 	var skipped []string
-	if o.Bundles, skipped, err = bundle.Gather(f.version, args, f.bundles, o.Rules); err != nil {
+	if o.Bundles, skipped, err = bundle.Gather(f.version, args, f.bundles, f.also, o.Rules); err != nil {
 		return o, err
 	}
 	for _, s := range skipped {
 		app.Say("skipped: %s", s)
 	}
-	if slices.ContainsFunc(o.Bundles, func(b bundle.Bundle) bool { return b.Signature == nil }) {
+	for _, b := range o.Bundles {
+		if b.Also {
+			app.Say("for new users: %s", b.Path)
+		}
+	}
+	if slices.ContainsFunc(o.Bundles, func(b bundle.Bundle) bool { return b.Signature == nil && !b.Also }) {
 		o.Unlock, err = app.LockedKey(ctx, c, f.key)
 	}
 	return o, err

@@ -1,6 +1,7 @@
 package releasing
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -142,12 +143,17 @@ func printRecord(w io.Writer, record *release.Record) {
 	if record.Notes != "" {
 		fmt.Fprintf(w, "notes:    %s\n", strings.ReplaceAll(record.Notes, "\n", "\n          "))
 	}
-	rows := [][]string{{"BUNDLE", "PLATFORMS", "BYTES", "BLAKE2B-512"}}
+	rows := [][]string{{"BUNDLE", "PLATFORMS", "DOWNLOADS", "BYTES", "BLAKE2B-512"}}
 	for _, b := range record.Bundles {
-		rows = append(rows, []string{b.Name, strings.Join(b.Keys, ", "), strconv.FormatInt(b.Size, 10), b.BLAKE2b[:min(16, len(b.BLAKE2b))] + "…"})
+		rows = append(rows, []string{b.Name, dash(b.Keys), dash(b.Downloads), strconv.FormatInt(b.Size, 10), b.BLAKE2b[:min(16, len(b.BLAKE2b))] + "…"})
 	}
 	fmt.Fprintln(w)
 	cli.Table(w, rows)
+}
+
+// dash lists keys, or writes - for none.
+func dash(keys []string) string {
+	return cmp.Or(strings.Join(keys, ", "), "-")
 }
 
 // extraText describes the members of a manifest that only applications read.

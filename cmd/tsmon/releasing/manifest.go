@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -15,6 +16,7 @@ import (
 	"tsmon/manifest"
 	"tsmon/manifest/updater"
 	"tsmon/release"
+	"tsmon/release/bundle"
 	"tsmon/store/durable"
 )
 
@@ -58,6 +60,7 @@ func runManifestBuild(ctx context.Context, app *cli.App, f buildFlags, args []st
 	if err != nil {
 		return err
 	}
+	o.Bundles = slices.DeleteFunc(o.Bundles, func(b bundle.Bundle) bool { return b.Also })
 	o.AllowUnbound = f.allowUnbound
 	base, err := baseURL(f, c)
 	if err != nil {

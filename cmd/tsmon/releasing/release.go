@@ -165,6 +165,9 @@ include their target, --bundle TARGET=FILE sets it explicitly. A bundle with a
 private key. The channel moves only once everything is in the store and verified,
 and only if every installed version can update to the release.
 
+Disk images and installers that lie beside the bundles, and the files that --also
+names, are stored for new users and listed in CHANNEL/downloads.json.
+
 With --percent or --steps only a share of the clients of tsmon serve gets it at
 first, see ` + "`tsmon channel rollout --help`" + `.
 
@@ -172,6 +175,7 @@ The same command again does nothing, or completes what was interrupted.`,
 		Example: `  tsmon release publish --version 1.4.0 --notes-file CHANGES.md src-tauri/target/release/bundle
   tsmon release publish --version 1.5.0-beta.1 --channel beta dist/
   tsmon release publish --version 1.6.0 --steps 5,25,50,100 --every 6h dist/
+  tsmon release publish --version 1.4.0 --also windows-x86_64-zip=App-portable.zip dist/
   tsmon release publish --version 1.4.0
   tsmon release publish --version 1.4.0 --dry-run --bundle darwin-universal=App.app.tar.gz`,
 		RunE: func(cmd *cobra.Command, args []string) error { return runPublish(cmd.Context(), app, f, args) },
@@ -179,6 +183,7 @@ The same command again does nothing, or completes what was interrupted.`,
 	f.addReason(cmd, remark)
 	channelFlag(cmd, &f.channel)
 	f.ContentFlags.add(cmd)
+	f.AddAlso(cmd)
 	f.shareFlags.add(cmd)
 	f.moveFlags.add(cmd)
 	return cmd

@@ -37,7 +37,8 @@ requires publishes the release; the others say what is still missing and exit wi
 
 Other bytes for a platform that is staged are refused without --replace; what comes
 after the release was published is refused. The same bytes again change nothing.
-Release notes may come with any job.`,
+Release notes may come with any job. Disk images and installers that lie beside the
+bundles, and the files that --also names, come along for new users.`,
 		Example: `  tsmon release stage --version 1.4.0 src-tauri/target/release/bundle
   tsmon release stage --version 1.4.0 --publish src-tauri/target/release/bundle
   tsmon release stage --version 1.4.0 --replace --bundle windows-x86_64=App-setup.exe`,
@@ -46,6 +47,7 @@ Release notes may come with any job.`,
 		},
 	}
 	f.AddPart(cmd)
+	f.AddAlso(cmd)
 	flags := cmd.Flags()
 	flags.StringVar(&f.channel, "channel", "stable", "`CHANNEL` whose required platforms count, and that --publish moves")
 	flags.BoolVar(&f.publish, "publish", false, "publish once everything that the channel requires is there")

@@ -158,3 +158,40 @@ func (t *temp) rename(key string) error {
 	}
 	return syncParents(t.root, key)
 }
+
+// Delete implements object.Store. Folders stay, since somebody may be about to write
+// into them.
+func (s *Store) Delete(ctx context.Context, keys ...string) error {
+	for _, key := range keys {
+		if err := s.remove(ctx, key); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *Store) remove(ctx context.Context, key string) (err error) {
+	defer s.explain("delete", key, &err)
+	if err := errors.Join(ctx.Err(), object.ValidKey(key)); err != nil {
+		return err
+	}
+	root, err := s.open()
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil // nothing was written yet
+	}
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	_, err = lookUp(root, key)
+	if err == nil {
+		err = root.Remove(key)
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err == nil {
+		err = syncFolder(root, path.Dir(key))
+	}
+	return err
+}

@@ -49,6 +49,8 @@ func Suite(t *testing.T, open func(t *testing.T) object.Store) {
 		{"SwapCreateRace", swapCreateRace},
 		{"SwapChain", swapChain},
 		{"ReadWhileSwapping", readWhileSwapping},
+		{"Delete", deletes},
+		{"DeleteMany", deleteMany},
 		{"ListOrder", listOrder},
 		{"ListPrefixAfter", listPrefixAfter},
 		{"ListStops", listStops},
@@ -75,6 +77,7 @@ func Missing(t *testing.T, s object.Store) {
 		{"CreateLarge", func() error { return tryCreate(ctx, s, "a/c", sample(object.StraightSize+1)) }},
 		{"Swap", func() error { _, err := s.Swap(ctx, "a/b", "", data, object.Attributes{}); return err }},
 		{"SwapOver", func() error { _, err := s.Swap(ctx, "a/b", "abc", data, object.Attributes{}); return err }},
+		{"Delete", func() error { return s.Delete(ctx, "a/b") }},
 		{"List", func() error { _, err := listed(s.List(ctx, "", "")); return err }},
 		{"ListPrefix", func() error { _, err := listed(s.List(ctx, "a/", "a/a")); return err }},
 	} {

@@ -66,13 +66,14 @@ var structure = strings.NewReplacer(
 	" bigint", " INTEGER", " boolean", " INTEGER", " json", " TEXT", " bytea", " BLOB", "(greatest(", "(max(",
 )
 
-var greatest = regexp.MustCompile(`greatest\(([^,()]+), ([^,()]+)\)`)
+var greatest, least = regexp.MustCompile(`greatest\(([^,()]+), ([^,()]+)\)`), regexp.MustCompile(`least\(([^,()]+), ([^,()]+)\)`)
 
-// translate returns a statement in the dialect of SQLite, whose max is NULL if one of
-// several arguments is.
+// translate returns a statement in the dialect of SQLite, whose max and min are NULL if
+// one of several arguments is.
 func translate(statement, schema string) string {
 	statement = strings.NewReplacer("$", "?", "{schema}.", "t$"+schema+"$", "tsmon.", "", " FOR UPDATE", "").Replace(statement)
-	return greatest.ReplaceAllString(statement, "coalesce(max($1, $2), $1, $2)")
+	statement = greatest.ReplaceAllString(statement, "coalesce(max($1, $2), $1, $2)")
+	return least.ReplaceAllString(statement, "coalesce(min($1, $2), $1, $2)")
 }
 
 // Send implements sqlstore.Tx.

@@ -3,6 +3,7 @@ package sqlstore
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"tsmon/store/record"
@@ -34,21 +35,29 @@ func queueInstalled(b *Batch, installed []record.Installed) {
 // queueTries merges a try without Asked into the existing row, if there is one.
 // greatest ignores NULLs.
 func queueTries(b *Batch, tries []record.Try) {
-	b.list("channel text, version text, client bytea, network bigint, asked bigint, installed bigint, running bigint, failed bigint, crashed bigint",
+	b.list("channel text, version text, client bytea, network bigint, asked bigint, installed bigint, running bigint, failed bigint, crashed bigint, round bigint, fetched bigint, decided bigint, fell bigint",
 		rowsOf(tries, func(t record.Try) []any {
+			first := t.Firsts()
 			return []any{t.Channel, t.Version, t.Client[:], int64(t.Network), record.Micros(t.Asked),
-				record.Micros(t.Installed), record.Micros(t.Running), record.Micros(t.Failed), record.Micros(t.Crashed)}
+				record.Micros(t.Installed), record.Micros(t.Running), record.Micros(t.Failed), record.Micros(t.Crashed),
+				int64(t.Round), record.Micros(first.Installed), record.Micros(first.Decided), record.Micros(first.Fell)}
 		}), nil, `
-		INSERT INTO tsmon.tries AS t (channel, version, client, network, asked, installed, running, failed, crashed)
+		INSERT INTO tsmon.tries AS t (channel, version, client, network, asked, installed, running, failed, crashed, round, fetched, decided, fell)
 		SELECT n.channel, n.version, n.client, CASE WHEN n.asked IS NULL THEN 0 ELSE n.network END, coalesce(n.asked, (SELECT o.asked FROM tsmon.tries o
-			WHERE o.channel = n.channel AND o.version = n.version AND o.client = n.client)), n.installed, n.running, n.failed, n.crashed
+			WHERE o.channel = n.channel AND o.version = n.version AND o.client = n.client)), n.installed, n.running, n.failed, n.crashed, n.round, n.fetched, n.decided, n.fell
 		FROM {rows} WHERE n.asked IS NOT NULL OR EXISTS (SELECT 1 FROM tsmon.tries o
 			WHERE o.channel = n.channel AND o.version = n.version AND o.client = n.client)
 		ON CONFLICT (channel, version, client) DO UPDATE SET network = greatest(t.network, excluded.network), asked = greatest(t.asked, excluded.asked),
 			installed = greatest(t.installed, excluded.installed), running = greatest(t.running, excluded.running),
 			failed = greatest(t.failed, excluded.failed), crashed = greatest(t.crashed, excluded.crashed),
 			kept = CASE WHEN excluded.asked > greatest(t.downloaded, t.kept) THEN excluded.asked ELSE t.kept END,
-			kept_from = CASE WHEN excluded.asked > greatest(t.downloaded, t.kept) THEN t.downloaded ELSE t.kept_from END`)
+			kept_from = CASE WHEN excluded.asked > greatest(t.downloaded, t.kept) THEN t.downloaded ELSE t.kept_from END,
+			round = greatest(t.round, excluded.round), `+firstOf("fetched")+`, `+firstOf("decided")+`, `+firstOf("fell"))
+}
+
+// firstOf sets a column to the first time in the latest round.
+func firstOf(column string) string {
+	return strings.ReplaceAll(`{} = CASE WHEN excluded.round > t.round THEN excluded.{} WHEN excluded.round < t.round THEN t.{} ELSE least(t.{}, excluded.{}) END`, "{}", column)
 }
 
 // queueDownloads follows queueTries, since downloads are merged into tries.
@@ -56,7 +65,7 @@ func queueDownloads(b *Batch, downloads []record.Download) {
 	b.list("client bytea, version text, at bigint", rowsOf(downloads, func(d record.Download) []any {
 		return []any{d.Client[:], d.Version, d.Time.UnixMicro()}
 	}), nil, `
-		UPDATE tsmon.tries AS t SET downloaded = greatest(t.downloaded, d.at),
+		UPDATE tsmon.tries AS t SET downloaded = greatest(t.downloaded, d.at), fetched = least(t.fetched, d.at),
 			kept = CASE WHEN t.asked > d.at AND (t.kept IS NULL OR (t.asked, d.at) > (t.kept, t.kept_from)) THEN t.asked ELSE t.kept END,
 			kept_from = CASE WHEN t.asked > d.at AND (t.kept IS NULL OR (t.asked, d.at) > (t.kept, t.kept_from)) THEN d.at ELSE t.kept_from END
 		FROM (SELECT o.channel, o.version, o.client, n.at AS at FROM tsmon.tries o, {rows} WHERE o.client = n.client AND o.version = n.version

@@ -22,6 +22,10 @@ CREATE TABLE tsmon.tries (
     crashed    bigint,
     kept       bigint, -- the latest asked that was later than a download
     kept_from  bigint, -- that download
+    round      bigint NOT NULL, -- what follows are the first times in the latest one
+    fetched    bigint, -- downloaded or installed
+    decided    bigint, -- running, failed or crashed
+    fell       bigint, -- failed or crashed
     seen       bigint NOT NULL GENERATED ALWAYS AS (greatest(asked, coalesce(downloaded, asked), coalesce(installed, asked),
         coalesce(running, asked), coalesce(failed, asked), coalesce(crashed, asked))) STORED, -- the latest of all
     PRIMARY KEY (channel, version, client)

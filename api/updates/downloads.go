@@ -1,0 +1,99 @@
+package updates
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"io/fs"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/go-chi/chi/v5"
+
+	"tsmon/api/web"
+	"tsmon/channels"
+	"tsmon/store/object"
+)
+
+// downloads is what new users of a channel get, rendered from its log: what the store
+// shows of it is not relied on, since it has no signature.
+type downloads struct {
+	channels.Downloads
+	*web.Document
+}
+
+// newDownloads renders the downloads of an entry; changed is when they were.
+func newDownloads(e *channels.Entry, publicURL string, changed time.Time) *downloads {
+	list := e.Downloads(publicURL)
+	data, err := list.Encode()
+	if err != nil {
+		return nil
+	}
+	sum := sha256.Sum256(data)
+	return &downloads{list, web.NewDocument(data, object.Info{ETag: hex.EncodeToString(sum[:16]), ModTime: changed})}
+}
+
+var listEnd = strings.TrimPrefix(channels.DownloadsKey("c"), "c")
+
+// isList reports whether a key is that of a channel's list of downloads.
+func (s *Server) isList(key string) bool {
+	name, ok := strings.CutSuffix(key, listEnd)
+	return ok && channels.CheckName(name) == nil
+}
+
+// list serves downloads.json of a channel.
+func (s *Server) list(ctx context.Context, w http.ResponseWriter, r *http.Request, channel string) {
+	found, err := s.Heads.downloads(ctx, channel)
+	if err == nil && len(found.Files) == 0 {
+		err = fs.ErrNotExist
+	}
+	if err != nil {
+		s.noDocument(w, r, err)
+		return
+	}
+	web.ServeDocument(w, r, found.Document, s.manifest)
+}
+
+// download redirects to the newest file with a key that everybody gets.
+func (s *Server) download(w http.ResponseWriter, r *http.Request) {
+	if !s.allowed(r) {
+		s.Fail(w, r, web.Unauthorized(nil))
+		return
+	}
+	list, err := s.Heads.downloads(r.Context(), chi.URLParam(r, "channel"))
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		s.Fail(w, r, web.Refuse(http.StatusNotFound, "there is no such channel"))
+	case err != nil:
+		s.Fail(w, r, unreadable(r, err))
+	default:
+		file := list.Find(chi.URLParam(r, "key"))
+		if file == nil {
+			s.Fail(w, r, web.Refuse(http.StatusNotFound, "%s has no download %.100q", list.Version, chi.URLParam(r, "key")))
+			return
+		}
+		found(w, file.URL) // for this once: the next release has another
+	}
+}
+
+// downloads returns what new users of a channel get. fs.ErrNotExist if there is no such
+// channel, or it has no log; errUnverified if its log could not be read.
+func (h *Heads) downloads(ctx context.Context, name string) (*downloads, error) {
+	if _, err := h.of(ctx, name); err != nil {
+		return nil, err
+	}
+	c := h.channel(name)
+	if c == nil {
+		return nil, fs.ErrNotExist // it was deleted again
+	}
+	switch offers := c.offers.Load(); {
+	case offers == nil:
+		return nil, errUnverified
+	case offers.list == nil:
+		return nil, fs.ErrNotExist
+	default:
+		return offers.list, nil
+	}
+}

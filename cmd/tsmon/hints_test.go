@@ -1,0 +1,347 @@
+package main
+
+import (
+	"bufio"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// unfollowed lists the hints that no test follows yet. A hint in it that is followed by
+// now, or is gone, has to be taken out; a new hint has to be followed.
+const unfollowed = "testdata/hints.txt"
+
+// TestHints: every hint that the program can print is followed by a test to its end.
+// In a script, `follows TEXT` stands before the commands that do what the hint says; in
+// a Go test, the comment `// follows: TEXT` does. TEXT is the hint, or a
+// long part of it; … stands for what is filled in.
+func TestHints(t *testing.T) {
+	hints, err := collectHints("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(hints) < 300 {
+		t.Errorf("only %d hints were found", len(hints))
+	}
+	var open []string
+	used := map[string]bool{}
+	marks := followed(t)
+	for _, h := range hints {
+		found := false
+		for _, mark := range marks {
+			if h.has(mark) {
+				found, used[mark] = true, true
+			}
+		}
+		if !found {
+			open = append(open, h.String())
+		}
+	}
+	for _, mark := range marks {
+		if !used[mark] {
+			t.Errorf("no hint has the text that a test follows: %s", mark)
+		}
+	}
+	slices.Sort(open)
+	open = slices.Compact(open)
+	data, err := os.ReadFile(unfollowed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	known := strings.Split(strings.TrimSpace(string(data)), "\n")
+	for _, h := range open {
+		if !slices.Contains(known, h) {
+			t.Errorf("no test follows this hint: %s", h)
+		}
+	}
+	for _, h := range known {
+		if !slices.Contains(open, h) {
+			t.Errorf("%s has a hint that is followed, or gone: %s", unfollowed, h)
+		}
+	}
+	if os.Getenv("TSMON_TEST_UPDATE") == "1" {
+		if err := os.WriteFile(unfollowed, []byte(strings.Join(open, "\n")+"\n"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Logf("%d hints, %d of which no test follows", len(hints), len(open))
+}
+
+var markPattern = regexp.MustCompile(`^(?:follows '(.+)'|\s*// follows: (.+))$`)
+
+// followed returns the texts that tests follow. A quote in a script is written twice.
+func followed(t *testing.T) []string {
+	t.Helper()
+	var marks []string
+	err := walk("../..", func(path string) error {
+		if !strings.HasSuffix(path, "_test.go") && !strings.HasSuffix(path, ".txtar") {
+			return nil
+		}
+		file, err := os.Open(path)
+		if err != nil {
+			return err
+		}
+		defer file.Close()
+		lines := bufio.NewScanner(file)
+		lines.Buffer(nil, 1<<20)
+		for lines.Scan() {
+			if m := markPattern.FindStringSubmatch(lines.Text()); m != nil {
+				marks = append(marks, strings.TrimSpace(strings.ReplaceAll(m[1], "''", "'")+m[2]))
+			}
+		}
+		return lines.Err()
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return marks
+}
+
+// walk calls f for each file of the project's packages.
+func walk(root string, f func(path string) error) error {
+	return filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		name := d.Name()
+		if d.IsDir() && path != root && (strings.HasPrefix(name, ".") || name == "node_modules" || name == "packaging") {
+			return filepath.SkipDir
+		}
+		if d.IsDir() {
+			return nil
+		}
+		return f(path)
+	})
+}
+
+// hint is an expression that makes a hint.
+type hint struct {
+	folder string
+	parts  []string // literal texts; what lies between them is filled in
+}
+
+func (h hint) String() string { return h.folder + ": " + strings.Join(h.parts, "…") }
+
+// has reports whether a mark is the hint, or a part of it that is long enough to be of
+// no other.
+func (h hint) has(mark string) bool {
+	text := strings.Join(h.parts, "…")
+	return strings.TrimSpace(text) == mark || len(mark) >= 20 && strings.Contains(text, mark)
+}
+
+// makers are the functions that take a hint: which argument it is, and the folder whose
+// packages mean that by the name.
+var makers = map[string]struct {
+	at     int
+	folder string
+}{
+	"refuse": {1, "release"}, "Refuse": {1, "release"}, "find": {2, "release"}, "WithHint": {1, "cmd/tsmon"},
+	"malformed": {1, "signing"}, "misplaced": {3, "signing"}, "report": {3, "manifest"}, "distrust": {2, "manifest"},
+	"warn": {0, "cmd/tsmon/doctor"}, "fail": {0, "cmd/tsmon/doctor"}, "failed": {1, "cmd/tsmon/doctor"},
+	"mistake": {0, "cmd/tsmon/scaffold"},
+}
+
+// pkg is a parsed package.
+type pkg struct {
+	folder string
+	files  []*ast.File
+	funcs  map[string][]*ast.FuncDecl
+	values map[string]ast.Expr // of constants and variables
+	hints  []hint
+	seen   map[ast.Node]bool
+}
+
+// collectHints parses the packages below a folder and returns their hints.
+func collectHints(root string) ([]hint, error) {
+	packages := map[string]*pkg{}
+	files := token.NewFileSet()
+	err := walk(root, func(path string) error {
+		if !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+			return nil
+		}
+		file, err := parser.ParseFile(files, path, nil, parser.SkipObjectResolution)
+		if err != nil {
+			return err
+		}
+		folder, _ := filepath.Rel(root, filepath.Dir(path))
+		if packages[folder] == nil {
+			packages[folder] = &pkg{folder: folder, funcs: map[string][]*ast.FuncDecl{}, values: map[string]ast.Expr{}, seen: map[ast.Node]bool{}}
+		}
+		packages[folder].add(file)
+		return nil
+	})
+	var all []hint
+	for _, p := range packages {
+		p.collect()
+		all = append(all, p.hints...)
+	}
+	return all, err
+}
+
+func (p *pkg) add(file *ast.File) {
+	p.files = append(p.files, file)
+	for _, d := range file.Decls {
+		switch d := d.(type) {
+		case *ast.FuncDecl:
+			p.funcs[d.Name.Name] = append(p.funcs[d.Name.Name], d)
+		case *ast.GenDecl:
+			for _, s := range d.Specs {
+				if v, ok := s.(*ast.ValueSpec); ok {
+					for i := range min(len(v.Names), len(v.Values)) {
+						p.values[v.Names[i].Name] = v.Values[i]
+					}
+				}
+			}
+		}
+	}
+}
+
+// collect finds the places where a hint is made.
+func (p *pkg) collect() {
+	for _, file := range p.files {
+		var within *ast.FuncDecl
+		ast.Inspect(file, func(n ast.Node) bool {
+			switch n := n.(type) {
+			case *ast.FuncDecl:
+				within = n
+			case *ast.CallExpr:
+				if m, ok := makers[nameOf(n.Fun)]; ok && strings.HasPrefix(p.folder, m.folder) && m.at < len(n.Args) {
+					p.take(n.Args[m.at], within)
+				}
+			case *ast.KeyValueExpr:
+				if key, ok := n.Key.(*ast.Ident); ok && (key.Name == "Mend" || key.Name == "Hint") {
+					p.take(n.Value, within)
+				}
+			case *ast.AssignStmt:
+				for i, left := range n.Lhs {
+					if selector, ok := left.(*ast.SelectorExpr); ok && selector.Sel.Name == "Mend" && i < len(n.Rhs) {
+						p.take(n.Rhs[i], within)
+					}
+				}
+			case *ast.ValueSpec:
+				if len(n.Names) == 1 && n.Names[0].Name == "hints" && len(n.Values) == 1 { // the table of package cli
+					for _, row := range n.Values[0].(*ast.CompositeLit).Elts {
+						p.take(row.(*ast.CompositeLit).Elts[1], nil)
+					}
+				}
+			}
+			return true
+		})
+	}
+}
+
+func nameOf(f ast.Expr) string {
+	switch f := f.(type) {
+	case *ast.Ident:
+		return f.Name
+	case *ast.SelectorExpr:
+		return f.Sel.Name
+	}
+	return ""
+}
+
+// take adds the hints that an expression can become.
+func (p *pkg) take(e ast.Expr, within *ast.FuncDecl) {
+	if p.seen[e] {
+		return
+	}
+	p.seen[e] = true
+	switch e := e.(type) {
+	case *ast.Ident:
+		if value, ok := p.values[e.Name]; ok {
+			p.take(value, nil)
+			return
+		}
+		p.assigned(e.Name, within)
+		return
+	case *ast.CallExpr:
+		if declared := p.funcs[nameOf(e.Fun)]; len(declared) > 0 {
+			for _, f := range declared {
+				p.returned(f)
+			}
+			return
+		}
+	case *ast.IndexExpr: // of a map of hints
+		p.take(e.X, within)
+		return
+	case *ast.CompositeLit:
+		for _, element := range e.Elts {
+			if pair, ok := element.(*ast.KeyValueExpr); ok {
+				p.take(pair.Value, within)
+			}
+		}
+		return
+	}
+	if parts := p.literals(e); len(parts) > 0 {
+		p.hints = append(p.hints, hint{p.folder, parts})
+	}
+}
+
+// assigned adds what a function assigns to a variable.
+func (p *pkg) assigned(name string, within *ast.FuncDecl) {
+	if within == nil {
+		return
+	}
+	ast.Inspect(within, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.AssignStmt:
+			for i, left := range n.Lhs {
+				if id, ok := left.(*ast.Ident); ok && id.Name == name && i < len(n.Rhs) {
+					p.take(n.Rhs[i], within)
+				}
+			}
+		case *ast.ValueSpec:
+			for i, id := range n.Names {
+				if id.Name == name && i < len(n.Values) {
+					p.take(n.Values[i], within)
+				}
+			}
+		}
+		return true
+	})
+}
+
+// returned adds what a function returns.
+func (p *pkg) returned(f *ast.FuncDecl) {
+	ast.Inspect(f, func(n ast.Node) bool {
+		if r, ok := n.(*ast.ReturnStmt); ok && len(r.Results) > 0 {
+			p.take(r.Results[0], f)
+		}
+		return true
+	})
+}
+
+var verb = regexp.MustCompile(`%[-+#0-9.]*[a-z]`)
+
+// literals returns the literal parts of a text, in order.
+func (p *pkg) literals(e ast.Expr) []string {
+	var parts []string
+	ast.Inspect(e, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.BasicLit:
+			if text, err := strconv.Unquote(n.Value); err == nil && n.Kind == token.STRING {
+				for _, part := range verb.Split(text, -1) {
+					if strings.ContainsFunc(part, func(r rune) bool { return r >= 'a' && r <= 'z' }) {
+						parts = append(parts, part)
+					}
+				}
+			}
+		case *ast.Ident:
+			if value, ok := p.values[n.Name].(*ast.BasicLit); ok {
+				if text, err := strconv.Unquote(value.Value); err == nil {
+					parts = append(parts, text)
+				}
+			}
+		}
+		return true
+	})
+	return parts
+}

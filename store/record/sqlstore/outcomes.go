@@ -1,0 +1,102 @@
+package sqlstore
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"tsmon/store/record"
+)
+
+// Crowds implements record.Outcomes. Networks are grouped by size, so that there are
+// few rows however many networks there are.
+func (s Fleet) Crowds(ctx context.Context, r record.Round, now time.Time, ages []time.Duration) (found record.Crowds, err error) {
+	if !record.Storable(r.Channel) || !record.Storable(r.Version) {
+		return found, nil
+	}
+	args := []any{r.Channel, r.Version, int64(r.Round), record.Level(0).Below()}
+	var counts, sums []string
+	count := func(condition string) {
+		name := fmt.Sprint("c", len(counts))
+		counts = append(counts, `count(*) FILTER (WHERE `+condition+`) AS `+name)
+		sums = append(sums, `CAST(sum(`+name+`) AS bigint)`)
+	}
+	for _, stage := range []string{"offered", "waiting", "kept", "healthy", "failing"} {
+		count(`stage = '` + stage + `'`)
+	}
+	for _, age := range ages {
+		n := len(args) + 1
+		args = append(args, now.Add(-age).UnixMicro(), age.Microseconds())
+		count(fmt.Sprintf(`fetched <= $%d`, n))
+		count(fmt.Sprintf(`fetched <= $%d AND (decided IS NULL OR decided > fetched + $%d)`, n, n+1))
+		count(fmt.Sprintf(`fetched <= $%d AND stage = 'failing' AND fell <= fetched + $%d`, n, n+1))
+	}
+	var b Batch
+	var refused *int64
+	b.Query(func(row Scanner) error { return row.Scan(&found.Level, &found.OfNetwork, &refused) },
+		`SELECT level, of_network, refused FROM tsmon.samples WHERE channel = $1 AND version = $2`, r.Channel, r.Version)
+	b.Query(collect(&found.List, scan(func(c *record.Crowd) []any {
+		c.Ages = make([]record.AgeCounts, len(ages))
+		into := []any{&c.Networks, &c.Failed, &c.Offered, &c.Waiting, &c.Kept, &c.Healthy, &c.Failing}
+		for i := range c.Ages {
+			into = append(into, &c.Ages[i].Reached, &c.Ages[i].Waiting, &c.Ages[i].Failing)
+		}
+		return into
+	})), `SELECT count(*), count(*) FILTER (WHERE c4 > 0), `+strings.Join(sums, ", ")+`
+		FROM (SELECT network, `+strings.Join(counts, ", ")+` FROM (
+			SELECT network, fetched, decided, fell,
+				CASE WHEN fell IS NOT NULL AND (crashed >= fell OR running IS NULL OR failed >= running) THEN 'failing'
+					WHEN decided IS NOT NULL THEN 'healthy' WHEN fetched IS NULL THEN 'offered'
+					WHEN kept_from >= fetched AND coalesce(installed < kept_from, TRUE) THEN 'kept' ELSE 'waiting' END AS stage
+			FROM tsmon.tries WHERE channel = $1 AND version = $2 AND round >= $3 AND `+fmt.Sprintf(sampled, "$2", 4)+`) AS a
+		GROUP BY network) AS b GROUP BY c1 + c2 + c3 + c4 ORDER BY c1 + c2 + c3 + c4`, args...)
+	err = s.send(ctx, central("sum up tries", Read), &b)
+	if refused != nil {
+		found.Refused = time.UnixMicro(*refused).UTC()
+	}
+	return found, err
+}
+
+// Refuse implements record.Outcomes.
+func (s Fleet) Refuse(ctx context.Context, channel, version string, at time.Time) error {
+	if at.IsZero() || !record.Storable(channel) || !record.Storable(version) {
+		return fmt.Errorf("refuse a client: %w: at %s", record.ErrInvalid, at)
+	}
+	var b Batch
+	b.Exec(`INSERT INTO tsmon.samples AS s (channel, version, level, below, of_network, refused) VALUES ($1, $2, 0, $3, 0, $4)
+		ON CONFLICT (channel, version) DO UPDATE SET refused = greatest(s.refused, excluded.refused)`,
+		channel, version, record.Level(0).Below(), at.UnixMicro())
+	return s.send(ctx, central("refuse a client", Write), &b)
+}
+
+// KeepSummary implements record.Outcomes.
+func (s Fleet) KeepSummary(ctx context.Context, sum record.Summary) error {
+	if err := sum.Validate(); err != nil {
+		return fmt.Errorf("keep a summary: %w", err)
+	}
+	var b Batch
+	b.Exec(`INSERT INTO tsmon.summaries AS s (channel, version, clients, counted, sums) VALUES ($1, $2, $3, $4, $5)
+		ON CONFLICT (channel, version) DO UPDATE SET clients = excluded.clients, counted = excluded.counted, sums = excluded.sums
+		WHERE (excluded.clients, excluded.counted) > (s.clients, s.counted)`,
+		sum.Channel, sum.Version, sum.Clients, sum.Counted.UnixMicro(), string(sum.Sums))
+	return s.send(ctx, central("keep a summary", Write), &b)
+}
+
+// Summary implements record.Outcomes.
+func (s Fleet) Summary(ctx context.Context, channel, version string) (record.Summary, error) {
+	const what = "read a summary"
+	if !record.Storable(channel) || !record.Storable(version) {
+		return record.Summary{}, fmt.Errorf("%s: %w", what, record.ErrNotFound)
+	}
+	var counted int64
+	var sums string
+	found, err := one(ctx, s.core, central(what, Read), scan(func(sum *record.Summary) []any { return []any{&sum.Clients, &counted, &sums} }),
+		`SELECT clients, counted, sums FROM tsmon.summaries WHERE channel = $1 AND version = $2`, channel, version)
+	if err != nil {
+		return record.Summary{}, err
+	}
+	found.Channel, found.Version, found.Counted, found.Sums = channel, version, time.UnixMicro(counted).UTC(), json.RawMessage(sums)
+	return found, nil
+}
