@@ -91,11 +91,20 @@ type Entry struct {
 	Who      string    `json:"who"`
 	When     time.Time `json:"when"`
 	Why      string    `json:"why,omitempty"`
+	// Origin is the CI job that made the entry, nil if it was made elsewhere.
+	Origin *Origin `json:"origin,omitempty"`
 	// Release is what the channel shows.
 	Release Release `json:"release"`
 	// Rollout is a newer release that only some clients get so far, or nil. All
 	// other clients get Release.
 	Rollout *Rollout `json:"rollout,omitempty"`
+}
+
+// Origin says where an entry comes from, as the environment of a CI job tells.
+type Origin struct {
+	Repository string `json:"repository,omitempty"` // its address
+	Commit     string `json:"commit,omitempty"`     // hash, as the environment has it
+	Run        string `json:"run,omitempty"`        // address of the job or workflow run
 }
 
 // Newest is the newest version that any client gets.

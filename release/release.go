@@ -101,6 +101,7 @@ type Publisher struct {
 	Keys      signing.Keyring
 	Policies  map[string]Policy // by channel name
 	Who       string            // recorded in the log
+	Origin    *channels.Origin  // likewise; nil: no CI job
 	Now       func() time.Time
 	// Clients counts the clients that a change of keys could strand; nil: nothing is
 	// known of them.

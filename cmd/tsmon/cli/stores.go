@@ -71,7 +71,7 @@ func (a *App) Publisher(ctx context.Context, c *config.Config, p *Progress) (*re
 		policies[name] = release.Policy{Targets: channel.Targets, Prerelease: channel.Prerelease, Follows: channel.Follows, AllowUnbound: channel.AllowUnbound,
 			AllowDowngrades: channel.AllowDowngrades, ReadsManifest: readsManifest, Rings: channel.Rings}
 	}
-	publisher := &release.Publisher{Store: store, PublicURL: c.PublicURL, Keys: keys, Policies: policies, Who: a.Who(), Now: a.Now, Clients: a.Clients(c), Types: a.ClientTypes(c)}
+	publisher := &release.Publisher{Store: store, PublicURL: c.PublicURL, Keys: keys, Policies: policies, Who: a.Who(), Origin: a.Origin(), Now: a.Now, Clients: a.Clients(c), Types: a.ClientTypes(c)}
 	if p != nil {
 		publisher.Transferred, publisher.Uploaded, publisher.Step = p.Transferred, p.Uploaded, p.Step
 	}

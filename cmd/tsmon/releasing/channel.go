@@ -182,31 +182,53 @@ func warnBehind(ctx context.Context, app *cli.App, p *release.Publisher, log *ch
 // LogRow is an entry of `tsmon channel log --json`, without its manifest.
 type LogRow struct {
 	ChannelState
-	From string `json:"from,omitempty"`
-	Why  string `json:"why,omitempty"`
+	From   string           `json:"from,omitempty"`
+	Why    string           `json:"why,omitempty"`
+	Origin *channels.Origin `json:"origin,omitempty"`
+}
+
+// commit is the beginning of the commit that an entry comes from.
+func (r *LogRow) commit() string {
+	if r.Origin == nil {
+		return ""
+	}
+	return r.Origin.Commit[:min(len(r.Origin.Commit), 12)]
 }
 
 func channelLogCommand(app *cli.App) *cobra.Command {
-	return &cobra.Command{
-		Use:     "log CHANNEL",
-		Short:   "Show the history of a channel, newest last",
-		Example: "  tsmon channel log stable",
-		Args:    cli.Args(1, 1, "one CHANNEL"),
-		RunE:    func(cmd *cobra.Command, args []string) error { return runChannelLog(cmd.Context(), app, args[0]) },
+	limit := 0
+	cmd := &cobra.Command{
+		Use:   "log CHANNEL",
+		Short: "Show the history of a channel, newest last",
+		Example: `  tsmon channel log stable
+  tsmon channel log stable --limit 20`,
+		Args: cli.Args(1, 1, "one CHANNEL"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if limit < 1 && cmd.Flags().Changed("limit") {
+				return cli.Usagef("--limit is below 1")
+			}
+			return runChannelLog(cmd.Context(), app, args[0], limit)
+		},
 	}
+	cmd.Flags().IntVar(&limit, "limit", 0, "show the newest `N` entries (default all)")
+	return cmd
 }
 
-func runChannelLog(ctx context.Context, app *cli.App, channel string) error {
+func runChannelLog(ctx context.Context, app *cli.App, channel string, limit int) error {
 	log, _, err := LoadLog(ctx, app, channel)
 	if err != nil {
 		return err
 	}
+	shown := log.Entries
+	if limit > 0 {
+		shown = shown[max(0, len(shown)-limit):]
+	}
 	entries := []LogRow{}
-	rows := [][]string{{"ENTRY", "WHEN", "ACTION", "VERSION", "FROM", "WHO", "WHY"}}
-	for _, e := range log.Entries {
-		r := LogRow{stateOf(&e, channel, "", false), e.From, e.Why}
+	rows := [][]string{{"ENTRY", "WHEN", "ACTION", "VERSION", "FROM", "COMMIT", "WHO", "WHY"}}
+	for _, e := range shown {
+		r := LogRow{stateOf(&e, channel, "", false), e.From, e.Why, e.Origin}
 		entries = append(entries, r)
-		rows = append(rows, []string{strconv.FormatUint(r.Sequence, 10), r.When, r.Action, r.versionText(), r.From, r.Who, r.Why})
+		rows = append(rows, []string{strconv.FormatUint(r.Sequence, 10), r.When, r.Action, r.versionText(), r.From, r.commit(), r.Who, r.Why})
 	}
 	return app.Print(entries, func(w io.Writer) { cli.Table(w, rows) })
 }

@@ -29,6 +29,7 @@ func TestContract(t *testing.T) {
 	t.Run("MixedShards", func(t *testing.T) { testMixedShards(t, server) })
 	t.Run("Conflict", func(t *testing.T) { testConflict(t, server) })
 	t.Run("Rollups", func(t *testing.T) { testRollups(t, Options{URL: server.URL}) })
+	t.Run("Resumes", func(t *testing.T) { testResumes(t, server) })
 	t.Run("Down", func(t *testing.T) { testDown(t, server) })
 }
 

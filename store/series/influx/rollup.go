@@ -23,6 +23,8 @@ const (
 	// rollAgain is for how long a day is rolled up again, with what came late; each is
 	// once more before its values are deleted.
 	rollAgain = 3 * day
+
+	perProgress = 30 // days, after which a call that was ended goes on
 )
 
 func rollupsOf(database string) string { return database + series.RollupsSuffix }
@@ -62,9 +64,17 @@ func (s *Store) rollUp(ctx context.Context, database string, k series.Keeping) e
 			}
 		}
 	}
-	for d := done; d.Before(today); d = d.Add(day) {
+	if oldest := s.now().Add(-series.RollupFactor * k.Retention).UTC().Truncate(day); done.Before(oldest) {
+		done = oldest
+	}
+	for d, n := done, 1; d.Before(today); d, n = d.Add(day), n+1 {
 		if err := r.roll(ctx, d); err != nil {
 			return err
+		}
+		if n%perProgress == 0 && !r.anew {
+			if err := r.finish(ctx, d); err != nil {
+				return err
+			}
 		}
 	}
 	return r.finish(ctx, today)
@@ -201,7 +211,10 @@ func (r roller) roll(ctx context.Context, midnight time.Time) error {
 			return err
 		}
 	}
-	return r.send(ctx, rollupsOf(r.database), samples)
+	if err = r.send(ctx, rollupsOf(r.database), samples); errors.Is(err, series.ErrExpired) {
+		return nil
+	}
+	return err
 }
 
 // remove deletes the rollups of a day.

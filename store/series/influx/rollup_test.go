@@ -1,11 +1,19 @@
 package influx
 
 import (
+	"bytes"
+	"errors"
+	"io"
 	"math"
+	"net/http"
+	"net/http/httputil"
+	"net/url"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"tsmon/store/series"
+	"tsmon/store/servertest"
 )
 
 // rolled returns how many values the rollups of m.f hold from start until just before
@@ -95,5 +103,50 @@ func testRollups(t *testing.T, opts Options) {
 	}
 	if count == 1 && math.Abs(sum-want) > 1e-12 {
 		t.Errorf("the mean is %v, not %v", sum, want)
+	}
+}
+
+// testResumes ends the first call of Keep halfway.
+func testResumes(t *testing.T, server *servertest.InfluxDB) {
+	target, err := url.Parse(server.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	forward := httputil.NewSingleHostReverseProxy(target)
+	var writes atomic.Int64
+	proxy := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Query().Get("db") == rollupsOf("resumed") && r.URL.Path == "/write" && writes.Add(1) > 45 {
+			http.Error(w, "no", http.StatusServiceUnavailable)
+			return
+		}
+		body, _ := io.ReadAll(r.Body)
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		forward.ServeHTTP(w, r)
+	})
+	s := open(t, Options{URL: server.URL})
+	if err := s.Create(t.Context(), "resumed"); err != nil {
+		t.Fatal(err)
+	}
+	today := time.Now().UTC().Truncate(day)
+	var samples []series.Sample
+	for i := range 70 {
+		samples = append(samples, series.Sample{Measurement: "m", Fields: map[string]any{"f": 1.0}, Time: today.Add(-time.Duration(i) * day).Add(-time.Hour)})
+	}
+	if err := s.Write(t.Context(), "resumed", samples); err != nil {
+		t.Fatal(err)
+	}
+	k := series.Keeping{Retention: 200 * day}
+	if err := open(t, Options{URL: proxy}).Keep(t.Context(), "resumed", k); !errors.Is(err, series.ErrUnavailable) || writes.Load() <= 45 {
+		t.Errorf("the error is %v after %d writes", err, writes.Load())
+	}
+	r := roller{Store: s, database: "resumed", grain: time.Hour}
+	if done, err := r.progress(t.Context()); err != nil || !done.Equal(today.Add(-41*day)) {
+		t.Errorf("done until %s, %v", done, err)
+	}
+	if err := s.Keep(t.Context(), "resumed", k); err != nil {
+		t.Fatal(err)
+	}
+	if n := rolled(t, s, "resumed", today.Add(-80*day), today); n != 70 {
+		t.Errorf("%d values are rolled up", n)
 	}
 }
