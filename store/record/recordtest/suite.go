@@ -76,6 +76,7 @@ func Suite(t *testing.T, open func(t *testing.T) record.Store) {
 		{"Crowds", crowdsOfNetworks},
 		{"HostileCrowds", hostileCrowds},
 		{"Refusals", refusals},
+		{"Groups", groups},
 		{"Summaries", summaries},
 		{"Downloads", fetched},
 		{"AnyOrder", anyOrder},
