@@ -1,6 +1,7 @@
 package release
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -415,5 +416,5 @@ func (p planner) begin(s *state, c *change, wanted *channels.Rollout) {
 
 // record puts together the record of a release.
 func (p planner) record(o PublishOptions, bundles []Stored) *Record {
-	return &Record{Version: o.Version, Notes: o.Notes, PubDate: p.now.UTC().Truncate(time.Second), Who: p.who, Extra: o.Extra, Bundles: bundles}
+	return &Record{Version: o.Version, Notes: cmp.Or(o.Notes, o.DefaultNotes), PubDate: p.now.UTC().Truncate(time.Second), Who: p.who, Extra: o.Extra, Bundles: bundles}
 }
