@@ -147,7 +147,7 @@ func ExitCode(err error) int {
 		return ExitRefused
 	case is(release.ErrProbe):
 		return ExitFailed
-	case errors.As(err, new(*channels.ConflictError)), is(object.ErrChanged):
+	case errors.As(err, new(*channels.ConflictError)), is(object.ErrChanged), is(record.ErrStale):
 		return ExitConflict
 	case slices.ContainsFunc(trustErrors, is), errors.As(err, &problems) && problems.Trust():
 		return ExitTrust
