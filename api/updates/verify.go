@@ -42,7 +42,7 @@ func newHead(data []byte, info object.Info, rules manifest.Rules) (*head, error)
 func (h *Heads) address(c *channel, shown *head) *head {
 	c.reading.Lock()
 	defer c.reading.Unlock()
-	if shown.addressed || shown.sequence == 0 || shown.sequence > uint64(len(c.log.Entries)) {
+	if shown.addressed || shown.sequence == 0 || c.log.At(shown.sequence) == nil {
 		return shown
 	}
 	next := *shown
@@ -51,7 +51,7 @@ func (h *Heads) address(c *channel, shown *head) *head {
 	if !known || h.publicURL == "" || base == h.publicURL {
 		return &next
 	}
-	m := c.log.Entries[shown.sequence-1].Render(h.publicURL)
+	m := c.log.At(shown.sequence).Render(h.publicURL)
 	if data, err := m.Encode(); err == nil && h.verify(data) == nil {
 		sum := sha256.Sum256(data)
 		next.manifest, next.Document = m, web.NewDocument(data, object.Info{ETag: hex.EncodeToString(sum[:16]), ModTime: shown.stored.ModTime})
