@@ -43,6 +43,7 @@ test-long: tools
 # `make test` has them too, once the server is built.
 test-engines: tools $(TOOLS)/influxd2
 	$(REAL) TSMON_TEST_INFLUXD2=$(TOOLS)/influxd2 go test -count=1 -timeout 14m ./store/series/influx
+	$(REAL) TSMON_TEST_INFLUXD2=$(TOOLS)/influxd2 go test -count=1 -timeout 14m -run TestBuckets ./cmd/tsmon
 
 lint: $(TOOLS)/golangci-lint
 	@test -z "$$(gofmt -l .)" || { gofmt -l .; exit 1; }

@@ -42,6 +42,7 @@ type Options struct {
 	Refresh       time.Duration   // how old a manifest may be
 	PublicURL     string          // of the store, as updates.HeadsOptions
 	Downgrades    map[string]bool // channels that have clients with allowDowngrades
+	Rings         map[string]bool // channels that keep rings
 	Clients       int             // that are recorded of each channel and release; of more a sample
 	ReportSecrets []string        // that applications sign reports with; none: all reports count
 	UpdatesToken  string          // bearer token of /updates/; empty: it is public
@@ -86,7 +87,7 @@ func New(o Options) *Server {
 		metrics: web.Metrics{Registry: registry, Key: o.MetricsKey, BehindProxy: o.BehindProxy},
 	}
 	s.heads = updates.NewHeads(updates.HeadsOptions{
-		Objects: o.Objects, Keys: o.Keys, Interval: o.Refresh, PublicURL: o.PublicURL, Downgrades: o.Downgrades, Registry: registry, Log: o.Log, Now: o.Now,
+		Objects: o.Objects, Keys: o.Keys, Interval: o.Refresh, PublicURL: o.PublicURL, Downgrades: o.Downgrades, Rings: o.Rings, Registry: registry, Log: o.Log, Now: o.Now,
 	})
 	s.fleet = fleet.NewSightings(fleet.Options{
 		Records: o.Records, Clients: o.Clients, Series: o.Series, Channels: s.heads.Channels, Asks: s.heads.TakeAsks, Registry: registry, Log: o.Log, Now: o.Now,
@@ -116,16 +117,15 @@ func withDefaults(o Options) Options {
 	return o
 }
 
+// End makes /readyz fail for good, while requests go on being answered.
+func (s *Server) End() { s.health.End() }
+
 // Channels returns what is known of each channel of the object store, by its name.
 func (s *Server) Channels() map[string]fleet.Channel { return s.heads.Channels() }
 
 // Recorded returns a number that grows whenever this server has recorded something new
 // of clients.
 func (s *Server) Recorded() uint64 { return s.fleet.Recorded() }
-
-// Full says why the clients that are offered a release are not all recorded, empty if
-// they are.
-func (s *Server) Full(channel, version string) string { return s.fleet.Full(channel, version) }
 
 // Watch reads the manifests of all channels before anybody asks for one, and counts
 // the clients that ask, which begins with the first request without it. It also looks

@@ -159,6 +159,7 @@ func (d described) store(tb testing.TB, w *apitest.World) map[string]any {
 	if err := w.Records.Import(tb.Context(), w.Ana.Schema, content); err != nil {
 		tb.Fatal(err)
 	}
+	w.Rings = map[string]bool{"stable": true}
 	w.Desk(tb).PublishWith(tb, "1.4.0", func(o *release.PublishOptions) {
 		o.Bundles = apitest.Bundles(tb, "1.4.0", "App_1.4.0_amd64.AppImage.tar.gz", "App_1.4.0_amd64.deb")
 	})

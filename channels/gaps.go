@@ -228,7 +228,7 @@ func (r Repository) PutBack(ctx context.Context, channel string, data []byte) er
 // shows.
 func Ahead(seen []Pointer) (highest uint64) {
 	for _, p := range seen {
-		highest = max(highest, shownSequence(p.Data))
+		highest = max(highest, p.Sequence())
 	}
 	return highest
 }

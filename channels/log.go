@@ -94,6 +94,8 @@ type Entry struct {
 	Who      string    `json:"who"`
 	When     time.Time `json:"when"`
 	Why      string    `json:"why,omitempty"`
+	// Origin is the CI job that made the entry, nil if it was made elsewhere.
+	Origin *Origin `json:"origin,omitempty"`
 	// Release is what the channel shows.
 	Release Release `json:"release"`
 	// Rollout is a newer release that only some clients get so far, or nil. All
@@ -102,6 +104,13 @@ type Entry struct {
 	// Pruned are versions whose bundles are removed from the store, or lost.
 	Pruned []string `json:"pruned,omitempty"`
 	Lost   []Lost   `json:"lost,omitempty"` // entries before this one
+}
+
+// Origin says where an entry comes from, as the environment of a CI job tells.
+type Origin struct {
+	Repository string `json:"repository,omitempty"` // its address
+	Commit     string `json:"commit,omitempty"`     // hash, as the environment has it
+	Run        string `json:"run,omitempty"`        // address of the job or workflow run
 }
 
 // Newest is the newest version that any client gets.

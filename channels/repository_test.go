@@ -233,7 +233,7 @@ func interleave(t *testing.T, r Repository, random *rand.Rand, each int) {
 			t.Fatal(err)
 		}
 		for i, p := range seen {
-			now := shownSequence(p.Data)
+			now := p.Sequence()
 			if now < before[i] || now == 0 {
 				t.Fatalf("view %d went from entry %d to entry %d", i, before[i], now)
 			}

@@ -240,7 +240,7 @@ func (r Repository) repoint(ctx context.Context, log *Log) (*Log, bool, error) {
 		return nil, false, err
 	}
 	for _, p := range seen {
-		if shown := shownSequence(p.Data); shown > log.last() {
+		if shown := p.Sequence(); shown > log.last() {
 			return nil, false, fmt.Errorf("%w: %s shows entry %d, which is missing", ErrLog, log.Channel, shown)
 		}
 	}
@@ -248,9 +248,10 @@ func (r Repository) repoint(ctx context.Context, log *Log) (*Log, bool, error) {
 	return log, moved, err
 }
 
-// shownSequence returns the entry that a manifest or a list of downloads shows, 0 if it
-// is unreadable.
-func shownSequence(data []byte) uint64 {
+// Sequence returns the entry that a manifest or a list of downloads shows, 0 if it is
+// unreadable.
+func (p Pointer) Sequence() uint64 {
+	data := p.Data
 	if m, err := manifest.Decode(data); err == nil {
 		return m.Sequence
 	}

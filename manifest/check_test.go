@@ -26,8 +26,25 @@ func problem(place string, line, column int, text, mend string) manifest.Problem
 	return manifest.Problem{Place: place, Line: line, Column: column, Problem: text, Mend: mend}
 }
 
+// testFlaws spoils a sound document in ways that the mends undo.
+//
+// follows: leave it out
+// follows: write it
+// follows: keep one; readers disagree about which one counts
+// follows: add the member
+// follows: put the value in quotes
+// follows: write the text again as UTF-8
+// follows: rename or remove it
+// follows: add at least one
+// follows: write one member a platform, such as windows-x86_64
+// follows: write an object with the members
+// follows: write it like 2026-11-21T10:00:00Z
+// follows: leave it to the publishing command, or leave it out
 func testFlaws(t *testing.T, document string, flaws []flaw) {
 	t.Helper()
+	if _, problems := manifest.Check([]byte(document), manifest.Rules{AllowUnbound: true}); len(problems) > 0 {
+		t.Fatalf("the sound document: %v", problems)
+	}
 	for _, f := range flaws {
 		t.Run(f.name, func(t *testing.T) {
 			text := with(t, document, f.before, f.after)

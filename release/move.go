@@ -292,7 +292,8 @@ func (p *Publisher) Pause(ctx context.Context, o Options) (*Plan, error) {
 
 // Advance takes the next step of a channel's rollout if it is due; after the last one,
 // at 100 %, the channel shows the release. Of steps that nobody took in time it takes
-// one, and the next lasts its whole time. With no step due it does what Finish does.
+// one, and the next lasts its whole time. With no step due, or with Hold, it does what
+// Finish does.
 func (p *Publisher) Advance(ctx context.Context, o Options) (*Plan, error) {
 	return p.move(ctx, o, func(pl planner, _ view, s *state) (choice, error) { return pl.advance(s, o) })
 }

@@ -96,13 +96,14 @@ type planner struct {
 	keys      signing.Keyring
 	policies  map[string]Policy
 	who       string
+	origin    *channels.Origin
 	now       time.Time
 }
 
 // planner returns what works out the moves of channels, all of which must be
 // configured, so that a mistyped name doesn't create a channel.
 func (p *Publisher) planner(names ...string) (planner, error) {
-	pl := planner{publicURL: p.PublicURL, keys: p.Keys, policies: p.Policies, who: p.Who, now: p.Now()}
+	pl := planner{publicURL: p.PublicURL, keys: p.Keys, policies: p.Policies, who: p.Who, origin: p.Origin, now: p.Now()}
 	if p.PublicURL == "" {
 		return pl, refuse(ErrConfig, "set public_url in tsmon.yaml or TSMON_PUBLIC_URL to the address where clients find the store", "public_url is missing")
 	}
@@ -182,7 +183,7 @@ type change struct {
 
 // next returns the log entry of a change.
 func (p planner) next(s *state, c change) channels.Entry {
-	e := channels.Entry{Action: c.action, From: c.from, Why: c.why, Who: p.who, When: p.now, Release: c.release, Rollout: c.rollout}
+	e := channels.Entry{Action: c.action, From: c.from, Why: c.why, Who: p.who, Origin: p.origin, When: p.now, Release: c.release, Rollout: c.rollout}
 	if c.others != nil {
 		rollout := *c.rollout
 		rollout.Release = c.release

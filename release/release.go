@@ -101,6 +101,7 @@ type Publisher struct {
 	Keys      signing.Keyring
 	Policies  map[string]Policy // by channel name
 	Who       string            // recorded in the log
+	Origin    *channels.Origin  // likewise; nil: no CI job
 	Now       func() time.Time
 	// Clients counts the clients that a change of keys could strand; nil: nothing is
 	// known of them.
@@ -132,6 +133,8 @@ type Options struct {
 	// Rollout has the Steps, Every and Cohorts that decide who gets the release
 	// first; nil: everybody gets it.
 	Rollout *channels.Rollout
+	// Hold keeps Advance from taking a step that is due.
+	Hold bool
 }
 
 // PublishOptions say what is published.

@@ -58,6 +58,7 @@ type repair struct {
 	files  []spare
 	log    *channels.Log
 	seen   []channels.Pointer
+	end    uint64 // number of the newest entry that there is, or was
 	lost   []channels.Lost
 	gone   []string // versions with bundles that nobody has any more
 	wrong  []string // keys of objects of those, with other bytes than were published
@@ -152,7 +153,11 @@ func (r *repair) mendLog(ctx context.Context) (err error) {
 			return err
 		}
 		restored = restored || left != gap.Lost
-		if left.From <= left.To {
+		switch {
+		case left.From > left.To:
+		case gap.Hash == "": // at the end
+			r.end = left.To
+		default:
 			r.lost = append(r.lost, left)
 		}
 	}
@@ -161,11 +166,11 @@ func (r *repair) mendLog(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	r.log = log
+	r.log, r.end = log, max(r.end, channels.Ahead(r.seen))
 	if err := r.mendEnd(ctx); err != nil {
 		return err
 	}
-	if r.log.Head() == nil && channels.Ahead(r.seen) == 0 {
+	if r.log.Head() == nil && r.end == 0 {
 		return refuse(ErrNoRelease, "publish to it first", "%s shows nothing", r.o.Channel)
 	}
 	return nil
@@ -208,7 +213,7 @@ func (r *repair) mendEnd(ctx context.Context) error {
 			return err
 		}
 		e, _, ok := channels.Candidate(data)
-		if end := r.log.End(); !ok || e.Sequence != end.Sequence+1 || e.Previous != end.Hash || e.Sequence > channels.Ahead(r.seen) {
+		if end := r.log.End(); !ok || e.Sequence != end.Sequence+1 || e.Previous != end.Hash || e.Sequence > r.end {
 			continue
 		}
 		f.used = true
@@ -223,8 +228,8 @@ func (r *repair) mendEnd(ctx context.Context) error {
 		}
 		i = -1 // another may follow it
 	}
-	if end, shown := r.log.End().Sequence, channels.Ahead(r.seen); shown > end {
-		r.lost = append(r.lost, channels.Lost{From: end + 1, To: shown})
+	if end := r.log.End().Sequence; r.end > end {
+		r.lost = append(r.lost, channels.Lost{From: end + 1, To: r.end})
 	}
 	return nil
 }
@@ -420,7 +425,7 @@ func (r *repair) next(ctx context.Context) (channels.Entry, error) {
 		if shown != nil {
 			e.Release, e.Rollout = *shown, nil
 		} else if head == nil {
-			return e, refuse(channels.ErrLog, "`tsmon release publish` under a higher version begins a new log, once "+channels.ManifestKey(r.o.Channel)+" was removed", "all of it is lost, and what %s shows is not in the store", r.o.Channel)
+			return e, refuse(channels.ErrLog, mendWith(r.o.Channel), "all of it is lost, and what %s shows is not in the store", r.o.Channel)
 		}
 	}
 	return r.log.After(to, e), nil

@@ -121,19 +121,20 @@ func TestStrandsNobodyWithoutAWord(t *testing.T) {
 
 func TestWatershedLeadsOver(t *testing.T) {
 	for _, c := range []struct {
-		name     string
-		bridge   func(*PublishOptions)
-		manifest bool // applications read latest.json
-		refused  string
-		warns    string
+		name    string
+		bridge  func(*PublishOptions)
+		policy  Policy
+		refused string
+		warns   string
 	}{
-		{"no watershed", nil, false, "1.0.0 – 1.5.0, which have", ""},
-		{"a watershed", watershed, false, "", "can't be installed by 1.0.0 – 1.5.0 from latest.json"},
-		{"a watershed that latest.json does not know", watershed, true, "could not install it from latest.json, where watersheds don't hold", ""},
+		{"no watershed", nil, Policy{}, "1.0.0 – 1.5.0, which have", ""},
+		{"a watershed", watershed, Policy{}, "", "can't be installed by 1.0.0 – 1.5.0 from latest.json"},
+		{"a watershed that latest.json does not know", watershed, Policy{ReadsManifest: true}, "could not install it from latest.json, where watersheds don't hold", ""},
+		{"a watershed that rings do not know", watershed, Policy{Rings: true}, "could not install it from latest.json, where watersheds don't hold", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := newRotating(t)
-			r.Policies["stable"] = Policy{ReadsManifest: c.manifest}
+			r.Policies["stable"] = c.policy
 			r.must(t, "1.0.0", r.old, nil)
 			r.must(t, "1.5.0", r.old, nil)
 			if plan := r.must(t, "1.6.0", r.old, c.bridge); len(warned(plan)) > 0 {

@@ -117,6 +117,10 @@ func (p *Publisher) verifyShown(ctx context.Context, log *channels.Log, report *
 	}
 	known := map[string]bool{} // manifests that were checked, by their bytes
 	for i, v := range log.Views(r.HasRings(report.Channel)) {
+		if shown := seen[i].Sequence(); shown > log.End().Sequence {
+			report.find(v.Key, fmt.Errorf("%w: %s shows entry %d, which is missing", channels.ErrLog, v.Key, shown), mendWith(report.Channel))
+			continue
+		}
 		p.verifyView(v, seen[i].Data, report)
 		if data := string(seen[i].Data); data != "" && !known[data] && !v.IsList() {
 			known[data] = true

@@ -105,8 +105,8 @@ func (u unsteadyRecords) Diagram(ctx context.Context, schema string, id int64) (
 	return through(ctx, u.f, "records.Diagram", func() (record.Diagram, error) { return u.Store.Diagram(ctx, schema, id) })
 }
 
-func (u unsteadyRecords) SaveDiagram(ctx context.Context, schema string, d record.Diagram, deleted record.Deleted) (int64, error) {
-	return through(ctx, u.f, "records.SaveDiagram", func() (int64, error) { return u.Store.SaveDiagram(ctx, schema, d, deleted) })
+func (u unsteadyRecords) SaveDiagram(ctx context.Context, schema string, d record.Diagram, deleted record.Deleted) (record.DiagramState, error) {
+	return through(ctx, u.f, "records.SaveDiagram", func() (record.DiagramState, error) { return u.Store.SaveDiagram(ctx, schema, d, deleted) })
 }
 
 func (u unsteadyRecords) Menus(ctx context.Context, schema string) ([]record.Menu, error) {

@@ -145,3 +145,13 @@ func (a *admission) full(k sampleKey, now time.Time) string {
 	}
 	return "there is no room for more clients"
 }
+
+// refusedAt returns when a client last found no room in a sample, zero for never.
+func (a *admission) refusedAt(k sampleKey) time.Time {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if s := a.samples[k]; s != nil {
+		return s.refused
+	}
+	return time.Time{}
+}

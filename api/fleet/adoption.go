@@ -28,6 +28,7 @@ type Adoption struct {
 	Versions []VersionCount `json:"versions"` // most clients first
 	Groups   []GroupCount   `json:"groups"`   // the same by version, target and cohort
 	Newest   NewestCounts   `json:"newest"`
+	Guard    *Opinion       `json:"guard,omitempty"` // of the newest release; nil: not asked
 	// Day counts the events of the last 24 hours, Curve the clients that had the newest
 	// version since it came to the channel; nil without time series.
 	Day   map[string]int64 `json:"last_24_hours"`

@@ -19,6 +19,13 @@ type Channel struct {
 	Behind bool // that manifest is older than the log
 }
 
+// ChannelOf returns what the log of a channel says of it, for Guards: the addresses of
+// its offers lead nowhere.
+func ChannelOf(log *channels.Log) (Channel, error) {
+	offers, err := channels.Compile(log, "https://bundles.invalid", nil)
+	return Channel{Offers: offers, Names: NamesOf(log), Shown: true}, err
+}
+
 // roundOf returns the round that what is seen of a client with a release belongs to.
 // Other releases than the newest are let out by nobody: what is seen of them stays in
 // the round that it began in.

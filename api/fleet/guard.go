@@ -45,8 +45,6 @@ type Guards struct {
 	Default  Guard            // of the other channels
 	Channels func() map[string]Channel
 	Records  GuardRecords
-	// Full says why the clients of a release are not all recorded, empty if they are.
-	Full     func(channel, version string) string
 	Recorded func() uint64 // Sightings.Recorded of this server
 	Now      func() time.Time
 }
@@ -121,20 +119,13 @@ func (g *Guards) Judge(ctx context.Context, channel string, c Channel) (*Opinion
 	if err != nil {
 		return nil, fmt.Errorf("judge %s on %s: %w", o.Version, channel, err)
 	}
-	o.decide(g.full(channel, o.Version))
+	o.decide(now.Sub(crowds.Refused) < fullTime)
 	return o, nil
-}
-
-func (g *Guards) full(channel, version string) string {
-	if g.Full == nil {
-		return ""
-	}
-	return g.Full(channel, version)
 }
 
 // decide adds to the verdict what it does not know: from how many networks the clients
 // are, and whether all are recorded.
-func (o *Opinion) decide(full string) {
+func (o *Opinion) decide(full bool) {
 	o.Decision = o.Verdict.Decision
 	if o.Decision != verdict.Continue {
 		o.Why = o.Verdict.Sentence
@@ -147,8 +138,8 @@ func (o *Opinion) decide(full string) {
 	case o.Decision == verdict.Halt && networks < o.Required:
 		o.Decision = verdict.Wait
 		o.Why = fmt.Sprintf("%s All of that is from %s, and a halt requires %d: guard.networks of the channel.", o.Verdict.Sentence, plural(networks, "network", "networks"), o.Required)
-	case o.Decision == verdict.Continue && full != "":
-		o.Decision, o.Why = verdict.Wait, "Not all clients are recorded: "+full+"."
+	case o.Decision == verdict.Continue && full:
+		o.Decision, o.Why = verdict.Wait, o.Verdict.Sentence+" But clients of the release find no room in the records: made-up ones may have taken it."
 	}
 }
 

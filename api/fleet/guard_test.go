@@ -30,17 +30,17 @@ func TestDecide(t *testing.T) {
 		verdict verdict.Decision
 		cause   verdict.Cause
 		spread  Spread
-		full    string
+		full    bool
 		want    verdict.Decision
 		why     bool
 	}{
-		"all is well":             {verdict.Continue, verdict.CauseNone, Spread{Networks: 9}, "", verdict.Continue, false},
-		"full":                    {verdict.Continue, verdict.CauseNone, Spread{Networks: 9}, "no room", verdict.Wait, true},
-		"waiting":                 {verdict.Wait, verdict.CauseEvidence, Spread{Networks: 9}, "no room", verdict.Wait, true},
-		"failing in three":        {verdict.Halt, verdict.CauseLimit, Spread{Networks: 9, Failing: 3}, "no room", verdict.Halt, true},
-		"failing in two":          {verdict.Halt, verdict.CauseLimit, Spread{Networks: 9, Failing: 2}, "", verdict.Wait, true},
-		"never starting in three": {verdict.Halt, verdict.CauseWaiting, Spread{Networks: 3}, "", verdict.Halt, true},
-		"never starting in two":   {verdict.Halt, verdict.CauseWaiting, Spread{Networks: 2}, "", verdict.Wait, true},
+		"all is well":             {verdict.Continue, verdict.CauseNone, Spread{Networks: 9}, false, verdict.Continue, false},
+		"full":                    {verdict.Continue, verdict.CauseNone, Spread{Networks: 9}, true, verdict.Wait, true},
+		"waiting":                 {verdict.Wait, verdict.CauseEvidence, Spread{Networks: 9}, true, verdict.Wait, true},
+		"failing in three":        {verdict.Halt, verdict.CauseLimit, Spread{Networks: 9, Failing: 3}, true, verdict.Halt, true},
+		"failing in two":          {verdict.Halt, verdict.CauseLimit, Spread{Networks: 9, Failing: 2}, false, verdict.Wait, true},
+		"never starting in three": {verdict.Halt, verdict.CauseWaiting, Spread{Networks: 3}, false, verdict.Halt, true},
+		"never starting in two":   {verdict.Halt, verdict.CauseWaiting, Spread{Networks: 2}, false, verdict.Wait, true},
 	} {
 		o := Opinion{Verdict: &verdict.Verdict{Decision: c.verdict, Cause: c.cause, Sentence: "So it is."}, Networks: c.spread, Required: 3}
 		o.decide(c.full)

@@ -39,7 +39,7 @@ func guard(t *testing.T, w *apitest.World) *guarded {
 		own := *g.Publisher
 		own.Who = fmt.Sprint("server ", i)
 		g.stewards = append(g.stewards, &fleet.Steward{Publisher: &own, Webhook: &fleet.Webhook{}, Log: w.Log, Guards: &fleet.Guards{
-			Default: fleet.Guard{Failures: 2, Networks: 3}, Channels: s.Heads.Channels, Records: g.Records, Full: s.Fleet.Full, Recorded: s.Fleet.Recorded, Now: g.Clock.Now,
+			Default: fleet.Guard{Failures: 2, Networks: 3}, Channels: s.Heads.Channels, Records: g.Records, Recorded: s.Fleet.Recorded, Now: g.Clock.Now,
 		}})
 	}
 	return g

@@ -34,6 +34,7 @@ type Options struct {
 type Records interface {
 	record.Installs
 	record.Samples
+	Refuse(ctx context.Context, channel, version string, at time.Time) error
 }
 
 // Sightings collects what is seen of clients. What each of them has goes to the
@@ -64,11 +65,12 @@ type Sightings struct {
 	running sync.WaitGroup
 
 	// Only the goroutine uses these:
-	forgot  time.Time           // when clients were last forgotten
-	counted map[countKey]counts // of this minute
-	unsent  []series.Sample     // not in the time series yet
-	failing bool                // the last write to the records failed
-	full    map[string]string   // what the log says of each channel
+	forgot  time.Time            // when clients were last forgotten
+	counted map[countKey]counts  // of this minute
+	unsent  []series.Sample      // not in the time series yet
+	failing bool                 // the last write to the records failed
+	full    map[string]string    // what the log says of each channel
+	told    map[string]time.Time // that it is full, to the records
 }
 
 // NewSightings returns sightings that begin with the first event or with Start.
@@ -78,7 +80,7 @@ func NewSightings(o Options) *Sightings {
 	reported, _ := lru.New[reportKey, struct{}](maxSeen)
 	return &Sightings{
 		Options: o, metrics: newMetrics(o.Registry), seen: newPending(), offered: offered, reported: reported,
-		before: map[string]map[string]bool{}, counted: map[countKey]counts{}, full: map[string]string{}, admission: newAdmission(o.Clients),
+		before: map[string]map[string]bool{}, counted: map[countKey]counts{}, full: map[string]string{}, told: map[string]time.Time{}, admission: newAdmission(o.Clients),
 	}
 }
 
@@ -156,6 +158,17 @@ func (s *Sightings) noRoom(now time.Time) bool {
 	}
 	s.lost, s.lostAt = "more was seen of clients than this server can keep until it is recorded", now
 	return true
+}
+
+// refused returns when something of a release was last not recorded, zero for never.
+func (s *Sightings) refused(channel, version string) time.Time {
+	s.mu.Lock()
+	lost := s.lostAt
+	s.mu.Unlock()
+	if at := s.admission.refusedAt(sampleKey{channel, version}); at.After(lost) {
+		return at
+	}
+	return lost
 }
 
 // Full says why clients that were offered a release are not all recorded at present,
@@ -368,7 +381,7 @@ func (s *Sightings) writeSightings(ctx context.Context) {
 	}
 	s.metrics.lostSightings.Add(float64(p.lost))
 	if len(p.installed)+len(p.tries)+len(p.downloads) == 0 {
-		s.noteFull()
+		s.noteFull(ctx)
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, sightTime)
@@ -387,7 +400,7 @@ func (s *Sightings) writeSightings(ctx context.Context) {
 	if err == nil {
 		s.bound(ctx)
 	}
-	s.noteFull()
+	s.noteFull(ctx)
 }
 
 // bound keeps the samples below their size.
@@ -408,8 +421,12 @@ func (s *Sightings) bound(ctx context.Context) {
 	}
 }
 
-// noteFull logs and shows when rollouts begin to be full, and when that ends.
-func (s *Sightings) noteFull() {
+// tellFull is how often the records are told that a rollout is full.
+const tellFull = fullTime / 10
+
+// noteFull logs and shows when rollouts begin to be full, and when that ends. It tells
+// the records, and so all who judge the release.
+func (s *Sightings) noteFull(ctx context.Context) {
 	for name, c := range s.Channels() {
 		why, full := "", 0.0
 		if version := c.Rolling(); version != "" {
@@ -419,6 +436,13 @@ func (s *Sightings) noteFull() {
 			full = 1
 		}
 		s.metrics.full.WithLabelValues(name).Set(full)
+		if at := s.refused(name, c.Rolling()); c.Rolling() != "" && at.Sub(s.told[name]) >= tellFull {
+			if err := s.Records.Refuse(ctx, name, c.Rolling(), at); err != nil {
+				s.Log.Warn("that clients of a rollout are not all recorded is not known to other servers", "channel", name, "error", err)
+			} else {
+				s.told[name] = at
+			}
+		}
 		switch before := s.full[name]; {
 		case why != "" && before == "":
 			s.Log.Warn("clients of a rollout are not all recorded: its steps wait", "channel", name, "version", c.Rolling(), "reason", why)

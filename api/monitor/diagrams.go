@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"time"
 
 	"tsmon/api/web"
 	"tsmon/store/record"
@@ -16,6 +17,7 @@ import (
 type diagrams struct {
 	records record.Store
 	gate    *gate
+	now     func() time.Time
 }
 
 // get returns one diagram in an array, which is empty if there is none.
@@ -49,9 +51,11 @@ func integer(query url.Values, name string) (int64, error) {
 type saved struct {
 	Success bool  `json:"success"`
 	ID      int64 `json:"id"`
+	Version int64 `json:"version"`
 }
 
-// save saves a diagram, its objects and what was deleted of it.
+// save saves a diagram, its objects and what was deleted of it. Where the diagram says
+// which version was read, it is refused if that is not the present one.
 func (d *diagrams) save(r *http.Request, who caller) (any, error) {
 	if err := d.gate.permit(r.Context(), who, who.tenant.Settings.SaveMenu, "save diagrams"); err != nil {
 		return nil, err
@@ -60,22 +64,39 @@ func (d *diagrams) save(r *http.Request, who caller) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	id, err := d.records.SaveDiagram(r.Context(), who.tenant.Schema, diagram, deleted)
+	diagram.SavedBy, diagram.SavedAt = who.user.Email, d.now()
+	state, err := d.records.SaveDiagram(r.Context(), who.tenant.Schema, diagram, deleted)
 	target := diagram.ID
 	if err == nil {
-		target = id
+		target = state.Diagram
 	}
 	d.gate.audit(r, record.Audit{
 		Schema: who.tenant.Schema, User: who.user.Email, Action: "save",
 		Target: "diagram " + strconv.FormatInt(target, 10), OK: err == nil,
 	})
-	if errors.Is(err, record.ErrNotFound) {
+	var stale *record.StaleError
+	switch {
+	case errors.Is(err, record.ErrNotFound):
 		return nil, web.Refuse(http.StatusNotFound, "there is no diagram %d", diagram.ID)
-	}
-	if err != nil {
+	case errors.As(err, &stale):
+		return nil, staleSave(who, stale.Present)
+	case err != nil:
 		return nil, err
 	}
-	return web.Done{Success: true, Data: saved{true, id}}, nil
+	return web.Done{Success: true, Data: saved{true, state.Diagram, state.Version}}, nil
+}
+
+// staleSave says who saved a diagram when, as the tenant shows times.
+func staleSave(who caller, present record.DiagramState) error {
+	texts, err := newClock(who.tenant.Settings)
+	if err != nil {
+		return err
+	}
+	by := "an import"
+	if present.SavedBy != "" {
+		by = present.SavedBy + " at " + texts.text(present.SavedAt, false)
+	}
+	return web.Refuse(http.StatusConflict, "the diagram was saved by %s, since it was read: read version %d and save again", by, present.Version)
 }
 
 func readDiagram(r *http.Request) (record.Diagram, record.Deleted, error) {
@@ -89,7 +110,7 @@ func readDiagram(r *http.Request) (record.Diagram, record.Deleted, error) {
 	}
 	var d record.Diagram
 	if err := json.Unmarshal(body.Diagram, &d); len(body.Diagram) == 0 || err != nil {
-		return record.Diagram{}, record.Deleted{}, web.Invalid("diagram has to be an object with id, title, status, backgroundColor and backgroundImg")
+		return record.Diagram{}, record.Deleted{}, web.Invalid("diagram has to be an object with id, version, title, status, backgroundColor and backgroundImg")
 	}
 	d.Objects = body.Objects
 	return d, body.Deleted, checkDiagram(d, body.Deleted)
@@ -108,6 +129,11 @@ func checkDiagram(d record.Diagram, deleted record.Deleted) error {
 	} {
 		if most := max(array.objects, array.gone); most > web.MaxItems {
 			wrong.Add("%s: %d items, at most %d are allowed", array.name, most, web.MaxItems)
+		}
+	}
+	for i, line := range d.Lines {
+		if i < web.MaxItems {
+			checkLine(&wrong, i, line)
 		}
 	}
 	if !showable(d.BackgroundImg) {

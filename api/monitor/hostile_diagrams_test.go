@@ -72,6 +72,20 @@ func hostileSaves(mine int64) map[string]string {
 		"a status of 1e400":              `{"diagram":{"status":1e400}}`,
 		"a status of 2^63":               `{"diagram":{"status":9223372036854775808}}`,
 		"lines of the diagram are wrong": `{"diagram":{"lines":5}}`,
+		"a version that is a text":       fmt.Sprintf(`{"diagram":{"id":%d,"version":"1"}}`, mine),
+		"a version of 1.5":               fmt.Sprintf(`{"diagram":{"id":%d,"version":1.5}}`, mine),
+		"points are an array":            of(`"lines":[{"id":1,"points":[]}]`),
+		"points are a text":              of(`"lines":[{"id":1,"points":"{}"}]`),
+		"a start that is a number":       of(`"lines":[{"id":1,"points":{"start":5}}]`),
+		"an end of texts":                of(`"lines":[{"id":1,"points":{"end":{"left":"1","top":2}}}]`),
+		"a top that is null":             of(`"lines":[{"id":1,"points":{"start":{"left":1,"top":null}}}]`),
+		"a stroke that is a number":      of(`"lines":[{"id":1,"stroke":5}]`),
+		"a width that is a text":         of(`"lines":[{"id":1,"strokeWidth":"2"}]`),
+		"an animation of 1.5":            of(`"lines":[{"id":1,"animation":1.5}]`),
+		"an animation that is true":      of(`"lines":[{"id":1,"animation":true}]`),
+		"invertAnimation is 0":           of(`"lines":[{"id":1,"invertAnimation":0}]`),
+		"the status of a line is a text": of(`"lines":[{"id":1,"status":"1"}]`),
+		"the second line is wrong":       of(`"lines":[{"id":1,"stroke":"#fff"},{"stroke":[]}]`),
 	}
 }
 
@@ -147,7 +161,7 @@ func testHostileMembersOfDiagrams(t *testing.T, w *apitest.World) {
 	}
 	// An id that is written with an escape, or twice, is the last that it says.
 	id := saveAs(ana, `{"diagram":{},"lines":[{"id":501,"\u0069d":502}]}`)
-	ana.Get(fmt.Sprintf("/getObjectCanva?id=%d", id)).WantData(t, fmt.Sprintf(`[{"id":%d,"title":"","status":1,"backgroundColor":"","backgroundImg":"","lines":[{"id":502}],"images":[],"texts":[],"polylines":[]}]`, id))
+	ana.Get(fmt.Sprintf("/getObjectCanva?id=%d", id)).WantData(t, fmt.Sprintf(`[{"id":%d,"version":1,"title":"","status":1,"backgroundColor":"","backgroundImg":"","lines":[{"id":502}],"images":[],"texts":[],"polylines":[]}]`, id))
 	// The highest id that there is leaves room for others.
 	saveAs(ana, fmt.Sprintf(`{"diagram":{"id":%d},"lines":[{"id":9223372036854775807}]}`, id))
 	saveAs(ana, fmt.Sprintf(`{"diagram":{"id":%d},"lines":[{},{}]}`, id))

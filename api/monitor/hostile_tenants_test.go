@@ -66,7 +66,7 @@ func testHostileNeighbours(t *testing.T, w *apitest.World) {
 				{apitest.NewRoute("POST", "/multipleDataTs"+query, batch), fmt.Sprintf(`{"1":%d,"2":%[1]d,"3":null,"4":1}`, i+1)},
 				{apitest.NewRoute("POST", "/seriesDataTs"+query, `[{"measurement":"only_`+other.Schema+`","field":"x",`+span+`,`+named+`}]`), `{"x":[]}`},
 				{apitest.NewRoute("GET", "/getObjectCanva"+query+"&id=1", `{`+named+`}`),
-					fmt.Sprintf(`[{"id":1,"title":"of %[1]s","status":1,"backgroundColor":"","backgroundImg":"","images":[],"texts":[],"polylines":[],
+					fmt.Sprintf(`[{"id":1,"version":1,"title":"of %[1]s","status":1,"backgroundColor":"","backgroundImg":"","images":[],"texts":[],"polylines":[],
 						"lines":[{"id":1,"stroke":"%[1]s","id_tsvars":1,"variable":{"name":"of %[1]s","unit":null,"varsTs":{"measurement":"tanque","field":"nivel"}}}]}]`, own.Schema)},
 				{apitest.NewRoute("GET", "/getVarsTs"+query, ""), fmt.Sprintf(`[{"id":1,"name":"of %[1]s","unit":null,"type":"number","calc":false,"equation":null,"status":true,"varsTs":{"measurement":"tanque","field":"nivel"}},
 					{"id":"only %[1]s","name":"v","unit":null,"type":"number","calc":false,"equation":null,"status":true,"varsTs":{"measurement":"only","field":"x"}}]`, own.Schema)},
@@ -93,7 +93,7 @@ func testHostileNeighbours(t *testing.T, w *apitest.World) {
 		}
 	})
 	clients[0].Get("/getObjectCanva?id=2").WantData(t, `[]`)
-	clients[1].Get("/getObjectCanva?id=2").WantData(t, `[{"id":2,"title":"secret","status":1,"backgroundColor":"","backgroundImg":"","lines":[],"images":[],"texts":[],"polylines":[]}]`)
+	clients[1].Get("/getObjectCanva?id=2").WantData(t, `[{"id":2,"version":1,"title":"secret","status":1,"backgroundColor":"","backgroundImg":"","lines":[],"images":[],"texts":[],"polylines":[]}]`)
 }
 
 func TestHostileSaves(t *testing.T) { testHostileSaves(t, apitest.Embedded(t)) }

@@ -70,6 +70,7 @@ type Server struct {
 	uploads  *uploads
 	lines    *lineWriter
 	writes   *writes
+	keeper   *keeper
 	deadline time.Duration
 	checks   []web.Check
 }
@@ -91,13 +92,14 @@ func New(o Options) *Server {
 		w.forget = []func(string){store.Forget, v.store.Forget} // the cache last, which asks the store
 	}
 	return &Server{
-		gate: g, values: v, diagrams: &diagrams{o.Records, g}, lists: &lists{o.Records}, devices: &devices{o.Messages, g},
+		gate: g, values: v, diagrams: &diagrams{o.Records, g, o.Now}, lists: &lists{o.Records}, devices: &devices{o.Messages, g},
 		uploads: &uploads{
 			objects: o.Objects, files: &web.Files{Responder: respond, Store: o.Objects, Deadline: o.Deadline},
 			keys: o.Uploads, limit: o.MaxUpload, behindProxy: o.BehindProxy, storeTime: o.StoreTime,
 		},
 		lines:    &lineWriter{respond, o.Series, o.Records, o.WriteToken, o.Now},
 		writes:   w,
+		keeper:   &keeper{records: o.Records, series: o.Series, log: o.Log},
 		deadline: o.Deadline,
 		checks: []web.Check{
 			{Name: "records", Concern: concern, Ask: o.Records.Ping}, {Name: "series", Concern: concern, Ask: o.Series.Ping},
@@ -143,13 +145,17 @@ const concern = "monitoring"
 // it: without it only uploads fail.
 func (s *Server) Checks() []web.Check { return s.checks }
 
-// Watch has what commands write to the time series seen within two seconds. It ends with
-// Close, not with the context.
-func (s *Server) Watch(ctx context.Context) { s.writes.watch(ctx) }
+// Watch has what commands write to the time series seen within two seconds, and values
+// deleted by the tenants' retention. It ends with Close, not with the context.
+func (s *Server) Watch(ctx context.Context) {
+	s.writes.watch(ctx)
+	s.keeper.watch(ctx)
+}
 
 // Close ends running queries and Watch. The stores stay open.
 func (s *Server) Close() {
 	s.writes.close()
+	s.keeper.close()
 	s.values.store.Close()
 }
 

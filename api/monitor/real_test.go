@@ -37,6 +37,7 @@ func TestReal(t *testing.T) {
 		"hostile addresses of files":             testHostileFileAddresses,
 		"variables, notifications and charts":    testContents,
 		"diagrams":                               testDiagrams,
+		"versions of diagrams":                   testSaveVersions,
 		"diagrams refused":                       testDiagramsRefused,
 		"uploads":                                testUploads,
 		"publishing":                             testPublishing,

@@ -61,6 +61,47 @@ func testContents(t *testing.T, w *apitest.World) {
 }
 
 // saveAs saves a diagram and returns its id.
+// TestSaveVersions has two users change the diagram that both have read.
+func TestSaveVersions(t *testing.T) { testSaveVersions(t, apitest.Embedded(t)) }
+
+func testSaveVersions(t *testing.T, w *apitest.World) {
+	apitest.ImportGrants(t, w)
+	ana := w.LogIn(t, w.Serve(t), w.Ana)
+	save := func(body string) map[string]any {
+		t.Helper()
+		return ana.Post("/saveDiagram", apitest.Raw(body)).Data(t).(map[string]any)
+	}
+	read := func(id any) map[string]any {
+		t.Helper()
+		return ana.Get(fmt.Sprintf("/getObjectCanva?id=%v", id)).Data(t).([]any)[0].(map[string]any)
+	}
+	id := save(`{"diagram":{"title":"Red"},"lines":[{"stroke":"#f00","points":{"start":{"left":1,"top":2.5}},"strokeWidth":null,"animation":1.0},{"mine":[1]}]}`)["id"]
+	first := read(id)
+	if first["version"] != 1.0 || len(first["lines"].([]any)) != 2 {
+		t.Fatalf("the new diagram is %v", first)
+	}
+	line := first["lines"].([]any)[0].(map[string]any)["id"]
+	if got := save(fmt.Sprintf(`{"diagram":{"id":%v,"version":1,"title":"Red"},"deleted":{"lines":[%v]}}`, id, line)); got["version"] != 2.0 || got["id"] != id {
+		t.Errorf("the save answers %v", got)
+	}
+	stale := fmt.Sprintf(`{"diagram":{"id":%v,"version":1,"title":"Red 2"},"lines":[{"id":%v,"stroke":"#0f0"}]}`, id, line)
+	if text := ana.Post("/saveDiagram", apitest.Raw(stale)).WantFailure(t, 409); !strings.Contains(text, w.Ana.Email) || !strings.Contains(text, " m.") || !strings.Contains(text, "version 2") {
+		t.Errorf("a stale save: %s", text)
+	}
+	if now := read(id); now["version"] != 2.0 || now["title"] != "Red" || len(now["lines"].([]any)) != 1 {
+		t.Errorf("after a stale save: %v", now)
+	}
+	// Without a version, or with null, whatever stands is replaced.
+	for i, version := range []string{"", `"version":null,`, `"version":0,`} {
+		if got := save(fmt.Sprintf(`{"diagram":{"id":%v,%s"title":"%d"},"lines":[{"id":%v}]}`, id, version, i, line)); got["version"] != float64(3+i) {
+			t.Errorf("%q: %v", version, got)
+		}
+	}
+	if got := save(fmt.Sprintf(`{"diagram":{"id":%v,"version":5,"title":"2"}}`, id)); got["version"] != 5.0 {
+		t.Errorf("the same again answers %v", got)
+	}
+}
+
 func saveAs(c apitest.Client, body string) int64 {
 	c.TB.Helper()
 	got := c.Post("/saveDiagram", apitest.Raw(body))
@@ -107,11 +148,13 @@ func testDiagrams(t *testing.T, w *apitest.World) {
 	}
 	// What was read is saved again as it is, with one line gone and one changed.
 	saveAs(ana, fmt.Sprintf(`{"diagram":{"id":%d,"title":"Red 2"},"lines":[{"id":2,"stroke":"#123456"}],"images":[],"texts":[],"polylines":[],"deleted":{"lines":[1,77],"images":[4],"texts":[],"polylines":[]}}`, id))
-	ana.Get(fmt.Sprintf("/getObjectCanva?id=%d", id)).WantData(t, fmt.Sprintf(`[{"id":%d,"title":"Red 2","status":1,"backgroundColor":"","backgroundImg":"",
+	ana.Get(fmt.Sprintf("/getObjectCanva?id=%d", id)).WantData(t, fmt.Sprintf(`[{"id":%d,"version":2,"title":"Red 2","status":1,"backgroundColor":"","backgroundImg":"",
 		"lines":[{"id":2,"stroke":"#123456"},{"id":3,"stroke":"#00f","id_tsvars":null}],"images":[],"texts":[{"id":5,"text":"Hola <b>"}],"polylines":[{"id":6,"points":[[1,2],[3,4]]}]}]`, id))
 	ana.Get("/getObjectCanva?id=4711").WantData(t, `[]`)
 	ana.Get("/getObjectCanva?id=-1").WantData(t, `[]`)
-	// A diagram that was read whole, objects and all, can be sent as diagram.
+	// A diagram that was read whole, objects and all, can be sent as diagram, unless it is stale.
+	ana.Post("/saveDiagram", apitest.Raw(`{"diagram":`+string(apitest.Must[[]byte](t)(json.Marshal(read.Data[0])))+`}`)).WantFailure(t, 409)
+	delete(read.Data[0], "version")
 	whole := string(apitest.Must[[]byte](t)(json.Marshal(read.Data[0])))
 	saveAs(ana, `{"diagram":`+whole+`}`)
 	w.LogIn(t, server, w.Otro).Get(fmt.Sprintf("/getObjectCanva?id=%d", id)).WantData(t, `[]`)
@@ -166,5 +209,5 @@ func testDiagramsRefused(t *testing.T, w *apitest.World) {
 	ana.Get("/getObjectCanva").WantFailure(t, 500)
 	ana.Get("/getObjectCanva?id=uno").WantFailure(t, 500)
 	ana.Get(fmt.Sprintf("/getObjectCanva?id=%d", first)).WantData(t,
-		fmt.Sprintf(`[{"id":%d,"title":"uno","status":1,"backgroundColor":"","backgroundImg":"","lines":[{"id":1,"stroke":"#f00"}],"images":[],"texts":[],"polylines":[]}]`, first))
+		fmt.Sprintf(`[{"id":%d,"version":1,"title":"uno","status":1,"backgroundColor":"","backgroundImg":"","lines":[{"id":1,"stroke":"#f00"}],"images":[],"texts":[],"polylines":[]}]`, first))
 }

@@ -3,6 +3,7 @@ package updates
 import (
 	"context"
 	"errors"
+	"io/fs"
 	"net/http"
 	"strings"
 	"time"
@@ -24,18 +25,11 @@ func (s *Server) file(w http.ResponseWriter, r *http.Request) {
 	defer cancel()
 	// The decoded path: chi's own parameter is escaped where the path has to be.
 	_, key, _ := strings.Cut(r.URL.Path, "/updates/")
-	channel, isManifest := strings.CutSuffix(key, manifestEnd)
+	if channel, ring, ok := manifestIn(key); ok {
+		s.showManifest(ctx, w, r, channel, ring)
+		return
+	}
 	switch {
-	case isManifest && channels.CheckName(channel) == nil:
-		shown, err := s.Heads.of(ctx, channel)
-		if err != nil {
-			s.noDocument(w, r, err)
-			return
-		}
-		web.ServeDocument(w, r, shown.Document, s.manifest)
-		if c := s.Heads.channel(channel); c != nil {
-			c.asks.Add(1)
-		}
 	case s.isList(key):
 		s.list(ctx, w, r, strings.TrimSuffix(key, listEnd))
 	case !isReleaseFile(key):
@@ -59,6 +53,39 @@ func (s *Server) file(w http.ResponseWriter, r *http.Request) {
 			s.downloaded(r, key, 0)
 		}
 	}
+}
+
+// whole is the ring of a manifest that is for the whole channel.
+const whole = -1
+
+// manifestIn returns the channel and the ring of a manifest's key.
+func manifestIn(key string) (channel string, ring int, ok bool) {
+	if channel, ring, ok = channels.RingIn(key); ok {
+		return channel, ring, true
+	}
+	channel, ok = strings.CutSuffix(key, manifestEnd)
+	return channel, whole, ok && channels.CheckName(channel) == nil
+}
+
+// showManifest serves the manifest of a channel or of one of its rings.
+func (s *Server) showManifest(ctx context.Context, w http.ResponseWriter, r *http.Request, name string, ring int) {
+	_, err := s.Heads.of(ctx, name)
+	if err != nil {
+		s.noDocument(w, r, err)
+		return
+	}
+	c := s.Heads.channel(name)
+	if c == nil {
+		s.noDocument(w, r, fs.ErrNotExist) // it was deleted again
+		return
+	}
+	d, err := c.document(ring)
+	if err != nil {
+		s.noDocument(w, r, err)
+		return
+	}
+	web.ServeDocument(w, r, d, s.manifest)
+	c.asks.Add(1)
 }
 
 // downloaded records that a client has a bundle, or will have it after some time.

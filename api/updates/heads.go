@@ -54,6 +54,7 @@ type Heads struct {
 	// manifests in the store.
 	publicURL  string
 	downgrades map[string]bool
+	rings      map[string]bool
 
 	known   atomic.Pointer[map[string]*channel] // copied on change, under mu
 	lookUps singleflight.Group                  // of unknown channels, by name
@@ -77,10 +78,11 @@ type channel struct {
 	head atomic.Pointer[head] // nil while none has verified
 	asks atomic.Int64         // requests for the manifest that are not counted yet
 
-	offers    atomic.Pointer[compiled] // nil while none have verified
-	reading   sync.Mutex               // of what follows
-	log       *channels.Log            // as far as it was read
-	offeredAt string                   // ETag of the manifest that offers goes with
+	offers    atomic.Pointer[compiled]      // nil while none have verified
+	rings     atomic.Pointer[ringDocuments] // nil while they are not known, or not kept
+	reading   sync.Mutex                    // of what follows
+	log       *channels.Log                 // as far as it was read
+	offeredAt string                        // ETag of the manifest that offers goes with
 }
 
 // compiled is a channel's log made ready to answer clients.
@@ -98,6 +100,7 @@ type HeadsOptions struct {
 	// manifests were published with.
 	PublicURL  string
 	Downgrades map[string]bool // channels that have clients with allowDowngrades
+	Rings      map[string]bool // channels that keep rings
 	Interval   time.Duration   // how old a manifest may be
 	Registry   prometheus.Registerer
 	Log        *slog.Logger
@@ -108,7 +111,7 @@ type HeadsOptions struct {
 func NewHeads(o HeadsOptions) *Heads {
 	h := &Heads{
 		store: o.Objects, rules: manifest.Rules{Keys: o.Keys, AllowUnbound: true}, interval: o.Interval, patience: 5 * time.Second, now: o.Now, log: o.Log,
-		alarms: newAlarms(o.Log, o.Registry), publicURL: o.PublicURL, downgrades: o.Downgrades,
+		alarms: newAlarms(o.Log, o.Registry), publicURL: o.PublicURL, downgrades: o.Downgrades, rings: o.Rings,
 		looks: make(chan struct{}, maxLooks),
 	}
 	h.absent, _ = lru.New[string, time.Time](maxAbsent) // fails for sizes below 1 only

@@ -57,7 +57,11 @@ func (h *Heads) readLog(ctx context.Context, c *channel, shown *head) error {
 		return err
 	}
 	c.log = log
-	offers, names, list, err := h.compile(log, shown)
+	publicURL := h.publicURL
+	if publicURL == "" {
+		publicURL, _ = log.Base(&shown.manifest)
+	}
+	offers, names, list, err := h.compile(log, shown, publicURL)
 	if err != nil {
 		h.alarms.raise(key, shown.stored.ETag, err)
 	} else {
@@ -66,6 +70,7 @@ func (h *Heads) readLog(ctx context.Context, c *channel, shown *head) error {
 	if offers != nil {
 		offers.Since, offers.Downgrades = h.decided(c.offers.Load(), offers), h.downgrades[c.name]
 		c.offers.Store(&compiled{offers, names, list})
+		h.readRings(c, publicURL)
 	}
 	c.offeredAt = shown.stored.ETag
 	return nil
@@ -73,14 +78,10 @@ func (h *Heads) readLog(ctx context.Context, c *channel, shown *head) error {
 
 // compile returns the offers, names and downloads of a log. Without a log the manifest counts,
 // which was put there by other means.
-func (h *Heads) compile(log *channels.Log, shown *head) (*channels.Offers, *fleet.Names, *downloads, error) {
+func (h *Heads) compile(log *channels.Log, shown *head, publicURL string) (*channels.Offers, *fleet.Names, *downloads, error) {
 	if log.Head() == nil {
 		offers, err := channels.Foreign(shown.manifest, h.verify)
 		return offers, fleet.NamesIn(shown.manifest), nil, err
-	}
-	publicURL := h.publicURL
-	if publicURL == "" {
-		publicURL, _ = log.Base(&shown.manifest)
 	}
 	offers, err := channels.Compile(log, publicURL, h.verify)
 	return offers, fleet.NamesOf(log), newDownloads(log.Head(), publicURL, shown.stored.ModTime), err

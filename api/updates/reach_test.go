@@ -50,7 +50,7 @@ func TestPlansComeTrue(t *testing.T) {
 		})
 	}
 	t.Logf("cells: %v", total)
-	for _, outcome := range []string{"offered", "current", "ahead", "stranded", "unfit", "misfit", "nothing", "promised"} {
+	for _, outcome := range []string{"offered", "current", "ahead", "stranded", "unfit", "misfit", "nothing", "promised", "ring"} {
 		if !testing.Short() && total[outcome] == 0 {
 			t.Errorf("no cell was %s", outcome)
 		}
@@ -91,7 +91,9 @@ func newGenerated(t *testing.T, seed uint64) *generated {
 	}
 	downgrades := g.chance(50)
 	g.unbound = g.chance(20)
-	policy := release.Policy{Prerelease: true, AllowDowngrades: downgrades, AllowUnbound: g.unbound}
+	rings := seed%2 == 1
+	policy := release.Policy{Prerelease: true, AllowDowngrades: downgrades, AllowUnbound: g.unbound, Rings: rings}
+	g.world.Rings = map[string]bool{"stable": rings, "beta": rings}
 	g.world.Downgrades = map[string]bool{"stable": downgrades, "beta": downgrades}
 	g.desk.Keys, g.desk.PublicURL = g.world.Keys, g.bare.URL
 	g.desk.Policies = map[string]release.Policy{"stable": policy, "beta": policy}
@@ -216,7 +218,7 @@ func (g *generated) move() {
 	server := g.world.Serve(g)
 	for _, each := range append([]*release.Plan{plan}, plan.Followers...) {
 		for _, r := range each.Reach {
-			if r.Address != release.Static || r.Rollout != release.In {
+			if r.Address != release.Static || r.Rollout != release.In || g.ring(each, r) >= 0 {
 				g.compare(server.URL, each, r)
 			}
 		}
@@ -276,7 +278,19 @@ func (g *generated) compare(server string, plan *release.Plan, r release.Reach) 
 	}
 	addresses := []string{server + "/updates/" + plan.Channel + "/{{target}}/{{arch}}/{{current_version}}?bundle_type={{bundle_type}}"}
 	if r.Address == release.Static {
-		addresses = []string{g.bare.URL + "/" + plan.Channel + "/latest.json", server + "/updates/" + plan.Channel + "/latest.json"}
+		var keys []string
+		ring := g.ring(plan, r)
+		if ring < 0 || r.Rollout != release.In || plan.Rollout == nil {
+			keys = append(keys, channels.ManifestKey(plan.Channel))
+		}
+		if ring >= 0 {
+			keys = append(keys, channels.RingKey(plan.Channel, ring))
+			g.compared["ring"]++
+		}
+		addresses = nil
+		for _, key := range keys {
+			addresses = append(addresses, g.bare.URL+"/"+key, server+"/updates/"+key)
+		}
 	}
 	for _, address := range addresses {
 		for _, named := range []string{"", r.Target} {
@@ -289,6 +303,22 @@ func (g *generated) compare(server string, plan *release.Plan, r release.Reach) 
 		}
 		g.compared[strings.Fields(want)[0]]++
 	}
+}
+
+// ring returns a ring that the rollout of a plan includes or not, as the clients of a cell
+// are. -1 if the channel keeps none, or none is so.
+func (g *generated) ring(plan *release.Plan, r release.Reach) int {
+	if !plan.Rings {
+		return -1
+	}
+	from := g.rand.IntN(channels.Rings)
+	for i := range channels.Rings {
+		ring := (from + i) % channels.Rings
+		if plan.Rollout == nil || plan.Rollout.Paused || slices.Contains(plan.Rollout.Rings, ring) == (r.Rollout == release.In) {
+			return ring
+		}
+	}
+	return -1
 }
 
 // ask returns what an installed application gets from an address, and how its update

@@ -96,10 +96,10 @@ func TestSignedReports(t *testing.T) {
 	})
 }
 
-// readmeLine returns the line of the guide that begins so.
-func readmeLine(t *testing.T, begin string) string {
+// readmeLine returns the line of a guide that begins so.
+func readmeLine(t *testing.T, guide, begin string) string {
 	t.Helper()
-	text := apitest.Must[[]byte](t)(os.ReadFile("README.md"))
+	text := apitest.Must[[]byte](t)(os.ReadFile(guide))
 	line := regexp.MustCompile(`(?m)^    (` + regexp.QuoteMeta(begin) + `.*)$`).FindSubmatch(text)
 	if line == nil {
 		t.Fatalf("the guide has no line that begins with %q", begin)
@@ -123,7 +123,7 @@ func demandSignature(t *testing.T, c *exec.Cmd) {
 func TestGuideInJavaScript(t *testing.T) {
 	node := program(t, "node")
 	args := apitest.Must[[]byte](t)(json.Marshal([]string{reportSecret, "id ñ", "1772712000", signedBody}))
-	demandSignature(t, exec.CommandContext(t.Context(), node, "--input-type=module", "-e", readmeLine(t, "const sign")+"\nconsole.log(await sign(..."+string(args)+"))"))
+	demandSignature(t, exec.CommandContext(t.Context(), node, "--input-type=module", "-e", readmeLine(t, "README.md", "const sign")+"\nconsole.log(await sign(..."+string(args)+"))"))
 }
 
 // TestGuideInRust compiles and runs the guide's line.
@@ -135,7 +135,7 @@ func TestGuideInRust(t *testing.T) {
 		apitest.Must[any](t)(nil, os.WriteFile(filepath.Join(folder, name), []byte(text), 0o600))
 	}
 	write("Cargo.toml", "[package]\nname = \"guide\"\nversion = \"0.0.0\"\nedition = \"2021\"\n[dependencies]\nhmac = \"0.12\"\nsha2 = \"0.10\"\nhex = \"0.4\"\n")
-	write("src/main.rs", "use hmac::Mac;\n"+readmeLine(t, "fn sign")+fmt.Sprintf("\nfn main() { println!(\"{}\", sign(%q, \"id ñ\", 1772712000, r#\"%s\"#)) }\n", reportSecret, signedBody))
+	write("src/main.rs", "use hmac::Mac;\n"+readmeLine(t, "README.md", "fn sign")+fmt.Sprintf("\nfn main() { println!(\"{}\", sign(%q, \"id ñ\", 1772712000, r#\"%s\"#)) }\n", reportSecret, signedBody))
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	c := exec.CommandContext(ctx, cargo, "run", "--quiet")

@@ -1,9 +1,10 @@
 // Package updates serves the release store under /updates/, read-only, at the paths
 // of the store itself, so that a bucket and this server are interchangeable:
-// CHANNEL/latest.json and CHANNEL/downloads.json, and releases/VERSION/ with its bundles, signatures and
-// record. Logs, staged bundles and uploads are not part of that tree. Beside it
-// stands the dynamic address, which answers each client by what it has, the links
-// CHANNEL/download/KEY for the buttons of web sites, and
+// CHANNEL/latest.json, CHANNEL/rings/NN/latest.json and CHANNEL/downloads.json, and
+// releases/VERSION/ with its bundles, signatures and record. Logs, staged bundles and
+// uploads are not part of that tree. Beside it stands the dynamic address, which answers
+// each client by what it has, the links CHANNEL/download/KEY for the buttons of web
+// sites, and
 // /updates/report, where applications report what became of a release.
 //
 // Manifests are served from memory and are at most Heads' interval old. Manifests
@@ -70,6 +71,8 @@ func (s *Server) Routes(r chi.Router) {
 	limited := r.With(web.LimitTime(s.Deadline))
 	limited.Get("/updates/{channel}/{target}/{arch}/{version}", s.offer)
 	limited.Post("/updates/report", s.report)
+	r.Get("/updates/{channel}/rings/{ring}/latest.json", s.file)
+	r.Head("/updates/{channel}/rings/{ring}/latest.json", s.file)
 	limited.Get("/updates/{channel}/download/{key}", s.download)
 	limited.Head("/updates/{channel}/download/{key}", s.download)
 	r.Get("/updates/*", s.file)
@@ -114,7 +117,7 @@ func (s *Server) Shortcut(next http.Handler) http.Handler {
 			return
 		}
 		x := s.Observer.Begin(w, r)
-		web.ServeDocument(x, r, shown.Document, s.manifest)
+		web.ServeDocument(x, r, shown, s.manifest)
 		c.asks.Add(1)
 		s.Observer.Finish(x, r, "/updates/*")
 	})
@@ -122,19 +125,24 @@ func (s *Server) Shortcut(next http.Handler) http.Handler {
 
 // atHand returns the channel and the manifest that a request asks for, nil if the
 // request needs the router.
-func (s *Server) atHand(r *http.Request) (*channel, *head) {
-	path, isManifest := strings.CutSuffix(r.URL.Path, manifestEnd)
-	if !isManifest || r.URL.RawPath != "" || r.Method != http.MethodGet && r.Method != http.MethodHead || r.Header["Origin"] != nil || r.Header["Range"] != nil {
+func (s *Server) atHand(r *http.Request) (*channel, *web.Document) {
+	if !strings.HasSuffix(r.URL.Path, manifestEnd) || r.URL.RawPath != "" || r.Method != http.MethodGet && r.Method != http.MethodHead || r.Header["Origin"] != nil || r.Header["Range"] != nil {
 		return nil, nil
 	}
-	name, isUpdate := strings.CutPrefix(strings.TrimPrefix(path, "/api"), "/updates/")
+	key, isUpdate := strings.CutPrefix(strings.TrimPrefix(r.URL.Path, "/api"), "/updates/")
 	if !isUpdate || !s.allowed(r) {
 		return nil, nil
 	}
-	if c := s.Heads.channel(name); c != nil {
-		return c, c.head.Load()
+	name, ring, ok := manifestIn(key)
+	c := s.Heads.channel(name)
+	if !ok || c == nil {
+		return nil, nil
 	}
-	return nil, nil
+	d, err := c.document(ring)
+	if err != nil {
+		return nil, nil // the router says why
+	}
+	return c, d
 }
 
 // allowed reports whether a request has the token, if one is needed.

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"runtime/debug"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -19,7 +20,8 @@ func Alive(*http.Request) (any, error) {
 
 // readiness is what /readyz answers.
 type readiness struct {
-	// Status is ok if everything works, degraded if some concern does, else failing.
+	// Status is ok if everything works, degraded if some concern does, else failing;
+	// ending once the server was told to end.
 	Status   string            `json:"status"`
 	Concerns map[string]string `json:"concerns"` // ok or failing, by name
 	Backends map[string]string `json:"backends"` // ok or failing, by name
@@ -40,6 +42,8 @@ type Health struct {
 	now    func() time.Time
 	log    *slog.Logger
 
+	ending atomic.Bool
+
 	mu      sync.Mutex
 	asked   time.Time
 	last    []error         // by check
@@ -50,6 +54,10 @@ type Health struct {
 func NewHealth(checks []Check, now func() time.Time, log *slog.Logger) *Health {
 	return &Health{checks: checks, now: now, log: log, failing: map[string]bool{}}
 }
+
+// End makes the server unready for good: it is about to end, and a load balancer should
+// send its requests elsewhere.
+func (h *Health) End() { h.ending.Store(true) }
 
 // checkTime is how long all checks may take together.
 const checkTime = 3 * time.Second
@@ -118,6 +126,7 @@ const (
 	statusOK       = "ok"
 	statusDegraded = "degraded"
 	statusFailing  = "failing"
+	statusEnding   = "ending"
 )
 
 // safely turns a panic, which would end the process here, into an error.
@@ -142,15 +151,19 @@ func (h *Health) note(name string, err error) {
 }
 
 // ServeHTTP answers which concerns and back ends work: 503 if the concern that the
-// query's for names does not work, or, without one, if none works.
+// query's for names does not work, or, without one, if none works, and while the server
+// ends.
 func (h *Health) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	found, ok := h.readiness(h.look(r.Context()), r.URL.Query().Get("for"))
 	if !ok {
 		Responder{}.Fail(w, r, Refuse(http.StatusBadRequest, "for has to be updates or monitoring"))
 		return
 	}
+	if h.ending.Load() {
+		found.Status = statusEnding
+	}
 	status := http.StatusOK
-	if found.Status == statusFailing {
+	if found.Status == statusFailing || found.Status == statusEnding {
 		status = http.StatusServiceUnavailable
 	}
 	Send(w, r, status, found)

@@ -177,6 +177,9 @@ func (o *Observer) Finish(x *Exchange, r *http.Request, route string) {
 	if x.schema != "" {
 		line.AddAttrs(slog.String("schema", x.schema), slog.Int64("user", x.user))
 	}
+	if x.cut() {
+		line.AddAttrs(slog.Bool("cut", true))
+	}
 	if x.Problems != "" {
 		line.AddAttrs(slog.String("problems", x.Problems))
 	}
@@ -184,6 +187,13 @@ func (o *Observer) Finish(x *Exchange, r *http.Request, route string) {
 		line.AddAttrs(slog.String("error", x.cause.Error()))
 	}
 	_ = kind.log.Handle(r.Context(), line) // a failing log can't be reported
+}
+
+// cut reports whether the answer ended before all of it was sent: the client went away,
+// or the server ended.
+func (x *Exchange) cut() bool {
+	length, err := strconv.ParseInt(x.Header().Get("Content-Length"), 10, 64)
+	return err == nil && x.bytes > 0 && x.bytes < length
 }
 
 // maxLoggedPath bounds the path in the log, in bytes.

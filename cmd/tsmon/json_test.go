@@ -7,10 +7,13 @@ import (
 	"testing"
 
 	"tsmon/api/fleet"
+	"tsmon/api/fleet/verdict"
+	"tsmon/api/fleet/verdict/simulate"
 	"tsmon/cmd/tsmon/admin"
 	"tsmon/cmd/tsmon/cli"
 	"tsmon/cmd/tsmon/config"
 	"tsmon/cmd/tsmon/doctor"
+	"tsmon/cmd/tsmon/guarding"
 	"tsmon/cmd/tsmon/keys"
 	"tsmon/cmd/tsmon/releasing"
 	"tsmon/cmd/tsmon/scaffold"
@@ -37,7 +40,7 @@ func TestJSONDocument(t *testing.T) {
 		releasing.CheckReport{}, releasing.CheckAttempt{}, manifest.Offer{}, manifest.Platform{}, updater.Event{}, updater.EventData{}, cli.Failure{},
 		admin.CreatedTenant{}, record.Tenant{}, record.Settings{}, admin.ImportedContent{}, admin.UserToken{}, admin.ListedUser{}, admin.WrittenSeries{}, serving.RotatedKey{}, record.Audit{}, serving.DemoFile{}, serving.Secrets{},
 		record.Content{}, record.Variable{}, record.Menu{}, record.Permission{}, record.NotifyEntry{},
-		fleet.Adoption{}, fleet.VersionCount{}, fleet.GroupCount{}, fleet.NewestCounts{}, fleet.CurvePoint{}, fleet.Notice{}, fleet.HaltedNotice{}, build{}, doctor.Report{}, doctor.Finding{}, doctor.Checked{}, config.Setting{}, scaffold.Report{}, scaffold.Written{}, tauri.Finding{},
+		fleet.Adoption{}, fleet.VersionCount{}, fleet.GroupCount{}, fleet.NewestCounts{}, fleet.CurvePoint{}, fleet.Opinion{}, fleet.Spread{}, verdict.Verdict{}, verdict.Share{}, verdict.Ageing{}, verdict.Sums{}, verdict.Age{}, guarding.State{}, simulate.Options{}, simulate.Report{}, simulate.Row{}, simulate.Result{}, simulate.Spread{}, fleet.Notice{}, fleet.HaltedNotice{}, build{}, doctor.Report{}, doctor.Finding{}, doctor.Checked{}, config.Setting{}, scaffold.Report{}, scaffold.Written{}, tauri.Finding{},
 	} {
 		for _, name := range jsonNames(reflect.TypeOf(printed)) {
 			if !strings.Contains(document, "`"+name+"`") && !strings.Contains(document, `"`+name+`"`) {

@@ -31,6 +31,7 @@ type kit struct {
 	url     string // public_url
 	env     []string
 	keys    string
+	rings   bool // stable keeps rings
 }
 
 // storages runs a test on a directory and, where it is to be had, on MinIO.
@@ -115,7 +116,7 @@ func (k *kit) publisher(t *testing.T) *release.Publisher {
 		t.Fatal(err)
 	}
 	return &release.Publisher{Store: k.store, PublicURL: k.url, Keys: keys, Now: time.Now, Who: "test",
-		Policies:    map[string]release.Policy{"stable": {}, "beta": {Follows: "stable", Prerelease: true}},
+		Policies:    map[string]release.Policy{"stable": {Rings: k.rings}, "beta": {Follows: "stable", Prerelease: true}},
 		Transferred: func(string, int, int64) {}, Step: func(string) {}}
 }
 
@@ -176,7 +177,7 @@ func (k *kit) verified(t *testing.T, channel string) string {
 
 // bundles makes a folder with the bundles of a version, whose content depends
 // on version and name only.
-func bundles(t *testing.T, version string, size int, names ...string) string {
+func bundles(t testing.TB, version string, size int, names ...string) string {
 	t.Helper()
 	if len(names) == 0 {
 		names = []string{"App_" + version + "_x64_en-US.msi.zip", "App_universal.app.tar.gz", "App_" + version + "_amd64.AppImage.tar.gz"}

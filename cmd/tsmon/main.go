@@ -17,8 +17,17 @@ import (
 )
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	context.AfterFunc(ctx, stop) // a second signal ends the process at once
+	ctx, cancel := context.WithCancelCause(context.Background())
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	go func() {
+		received := <-signals
+		signal.Reset() // a second signal ends the process at once
+		if received == syscall.SIGTERM {
+			cancel(cli.ErrTerminated)
+		}
+		cancel(nil)
+	}()
 	app := cli.New()
 	os.Exit(app.Run(ctx, rootCommand(app), os.Args[1:]))
 }

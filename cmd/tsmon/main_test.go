@@ -38,8 +38,8 @@ func laterMain() {
 	os.Exit(app.Run(context.Background(), rootCommand(app), os.Args[1:]))
 }
 
-// killedMain is tsmon on a store that kills the process at the moment with the
-// number TSMON_TEST_KILL. Each operation of the store has two moments, counted from
+// killedMain is tsmon, with a clock that may be ahead by LATER, on a store that kills the
+// process at the moment with the number TSMON_TEST_KILL. Each operation of the store has two moments, counted from
 // 1: before it (for an upload, in the middle of its bytes) and after it.
 func killedMain() {
 	at, err := strconv.ParseInt(os.Getenv("TSMON_TEST_KILL"), 10, 64)
@@ -49,6 +49,9 @@ func killedMain() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
 	app := cli.New()
+	if ahead, err := time.ParseDuration(os.Getenv("LATER")); err == nil {
+		app.Now = func() time.Time { return time.Now().Add(ahead) }
+	}
 	app.OpenStore = func(ctx context.Context, storage string) (object.Store, error) {
 		s, err := cli.OpenStore(ctx, storage)
 		return &killing{Store: s, at: at}, err

@@ -12,6 +12,7 @@ import (
 	"tsmon/cmd/tsmon/admin"
 	"tsmon/cmd/tsmon/cli"
 	"tsmon/cmd/tsmon/config"
+	"tsmon/cmd/tsmon/guarding"
 	"tsmon/cmd/tsmon/keys"
 	"tsmon/cmd/tsmon/releasing"
 	"tsmon/cmd/tsmon/serving"
@@ -55,7 +56,7 @@ Environment:
 func rootCommand(app *cli.App) *cobra.Command {
 	root := cli.Group("tsmon", "Release a Tauri desktop application and serve its updates",
 		setup.InitCommand(app), keys.Command(app), releasing.ReleaseCommand(app, staging.StageCommand(app), staging.DiscardCommand(app)), releasing.ManifestCommand(app),
-		releasing.ChannelCommand(app), releasing.UpdateCommand(app), serving.Command(app),
+		channelCommand(app), releasing.UpdateCommand(app), serving.Command(app),
 		admin.TenantCommand(app), admin.UserCommand(app), admin.SeriesCommand(app), setup.DoctorCommand(app), setup.ConfigCommand(app), versionCommand(app), manCommand())
 	root.Long = rootHelp
 	root.SilenceErrors, root.SilenceUsage = true, true
@@ -110,4 +111,11 @@ func versionCommand(app *cli.App) *cobra.Command {
 			return app.Print(v, func(w io.Writer) { fmt.Fprintln(w, v) })
 		},
 	}
+}
+
+// channelCommand returns `tsmon channel`.
+func channelCommand(app *cli.App) *cobra.Command {
+	cmd := releasing.ChannelCommand(app)
+	cmd.AddCommand(guarding.AdoptionCommand(app), guarding.GuardCommand(app))
+	return cmd
 }

@@ -9,6 +9,8 @@ import (
 	"io"
 	"io/fs"
 	"maps"
+	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -106,6 +108,20 @@ func scriptPut(ts *testscript.TestScript, args []string) {
 func scriptLose(ts *testscript.TestScript, keys []string) {
 	for _, key := range keys {
 		ts.Check(behind(ts).lose(key))
+	}
+}
+
+// scriptPublic lets anybody read the storage.
+func scriptPublic(ts *testscript.TestScript, _ []string) {
+	switch s := behind(ts).(type) {
+	case folder:
+		server := httptest.NewServer(http.FileServerFS(os.DirFS(string(s))))
+		ts.Defer(server.Close)
+		ts.Setenv("TSMON_PUBLIC_URL", server.URL)
+	case bucket:
+		policy := `{"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Principal": "*", "Action": "s3:GetObject", "Resource": "arn:aws:s3:::` + s.name + `/desktop/script-release-*"}]}`
+		ts.Check(s.client.SetBucketPolicy(context.Background(), s.name, policy))
+		ts.Setenv("TSMON_PUBLIC_URL", scriptOf(ts).server.Endpoint+"/"+s.name+"/"+strings.TrimSuffix(s.prefix, "/"))
 	}
 }
 

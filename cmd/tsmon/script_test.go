@@ -56,6 +56,8 @@ import (
 //	                            the commands after it do what it says, see TestHints
 //	obey FILE PATH [DIR]        run the command line that a member holds, with DIR in
 //	                            place of the word DIR
+//	public                      let anybody read the storage, as a public bucket does, set
+//	                            TSMON_PUBLIC_URL (on MinIO, of scripts named release-*)
 //	web DIR                     serve files at $WEB; /status/N answers with that
 //	                            status, /stall/… begins and never ends; the file
 //	                            requests lists the requests
@@ -126,6 +128,7 @@ var scriptCommands = map[string]func(*testscript.TestScript, bool, []string){
 	"obey":      positive(2, scriptObey),
 	"follows":   positive(1, scriptFollows),
 	"serve":     positive(0, scriptServe),
+	"public":    positive(0, scriptPublic),
 	"web":       positive(1, scriptWeb),
 	"snapshot":  positive(0, scriptSnapshot),
 	"unchanged": positive(0, scriptUnchanged),
@@ -418,7 +421,7 @@ func scriptServe(ts *testscript.TestScript, _ []string) {
 	}
 	own.serves = beside(ts, "tsmon", "serve", "--listen", own.listen)
 	// Its address is not known yet: it shows what the manifests say.
-	own.serves.Env = append(own.serves.Env, "TSMON_REFRESH=10ms", "TSMON_MQTT_LISTEN=127.0.0.1:0", "TSMON_PUBLIC_URL=")
+	own.serves.Env = append(own.serves.Env, "TSMON_REFRESH=10ms", "TSMON_DRAIN=0s", "TSMON_MQTT_LISTEN=127.0.0.1:0", "TSMON_PUBLIC_URL=")
 	stderr, err := own.serves.StderrPipe()
 	ts.Check(err)
 	ts.Check(own.serves.Start())

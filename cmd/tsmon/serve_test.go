@@ -42,7 +42,7 @@ type served struct {
 func serve(t *testing.T, data string, env []string, args ...string) *served {
 	t.Helper()
 	cmd := exec.Command("tsmon", append([]string{"serve", "--listen", "127.0.0.1:0", "--data", data}, args...)...)
-	cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir(), "TSMON_MQTT_LISTEN=127.0.0.1:0"}, env...)
+	cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir(), "TSMON_MQTT_LISTEN=127.0.0.1:0", "TSMON_DRAIN=0s"}, env...)
 	stderr, err := cmd.StderrPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -272,7 +272,7 @@ func (s *served) values(token string, items []any) (values map[string]*float64) 
 // TestServeDrains lets a request finish that is under way when the server is
 // told to stop.
 func TestServeDrains(t *testing.T) {
-	s := serve(t, filepath.Join(t.TempDir(), "data"), nil, "--demo")
+	s := serve(t, filepath.Join(t.TempDir(), "data"), []string{"TSMON_DRAIN=2s"}, "--demo")
 	d := s.demoReady()
 	address := strings.TrimPrefix(s.base, "http://")
 	connection, err := net.Dial("tcp", address)
@@ -291,6 +291,18 @@ func TestServeDrains(t *testing.T) {
 	}
 	if err := s.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
+	}
+	until(t, "not ready", func() bool {
+		got, err := s.http.Get(s.base + "/readyz")
+		if err != nil {
+			t.Fatal("it ended without a word to load balancers: ", err)
+		}
+		defer got.Body.Close()
+		text, err := io.ReadAll(got.Body)
+		return err == nil && got.StatusCode == 503 && got.Close && strings.Contains(string(text), `"status":"ending"`)
+	})
+	if got, err := s.http.Get(s.base + "/healthz"); err != nil || got.StatusCode != 200 {
+		t.Errorf("requests are no longer taken: %v", err)
 	}
 	until(t, "no new connections", func() bool {
 		c, err := net.Dial("tcp", address)

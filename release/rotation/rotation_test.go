@@ -2,6 +2,7 @@ package rotation
 
 import (
 	"context"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -315,6 +316,22 @@ func TestRefusals(t *testing.T) {
 	refused("no releases", h.Keys, "", ErrNothing, "set trusted_keys (TSMON_TRUSTED_KEYS) to "+h.fresh.Public().String()+" alone")
 	h.publish("1.5.0", h.old)
 	refused("the only key", both(none, none)[1:], "", ErrNothing, "`tsmon keys generate --output FILE`")
+	// follows: generate another with `tsmon keys generate --output FILE`
+	line, err := base64.StdEncoding.DecodeString(h.old.Public().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	line[len(line)-1] ^= 1
+	forged, err := signing.ParsePublicKey(base64.StdEncoding.EncodeToString(line))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := h.with(h.Keys, forged, ""); !errors.Is(err, ErrKey) {
+		t.Errorf("another key of the same id: %v", err)
+	}
+	if p, err := h.with(h.Keys, h.fresh.Public(), ""); err != nil || p.To != h.fresh.Public().ID() {
+		t.Errorf("%+v, %v", p, err)
+	}
 	// follows: generate a new one with `tsmon keys generate --output FILE`
 	if p, err := h.with(both(none, signing.Span{Until: "1.0.0"}), other.Public(), ""); err != nil || p.To != other.Public().ID() {
 		t.Errorf("%+v, %v", p, err)

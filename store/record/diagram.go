@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"iter"
 	"strconv"
+	"time"
 )
 
 // Kind is a kind of object on a diagram.
@@ -33,6 +34,25 @@ type Diagram struct {
 	BackgroundImg   string
 	Members         json.RawMessage // a JSON object of all other members, or nil
 	Objects
+	// Version grows by one with each save that changes something, from 1 on. In a save it
+	// is the one that was read, or 0 to replace any.
+	Version int64
+	SavedBy string    // not in JSON
+	SavedAt time.Time // not in JSON; in milliseconds
+}
+
+// DiagramState is a state of a diagram.
+type DiagramState struct {
+	Diagram int64     `json:"id"`
+	Version int64     `json:"version"`
+	Title   string    `json:"title"`
+	SavedBy string    `json:"savedBy"` // empty if it was imported
+	SavedAt time.Time `json:"savedAt"` // the zero time if it was imported
+}
+
+// State returns what a diagram is called and when it was saved.
+func (d Diagram) State() DiagramState {
+	return DiagramState{d.ID, d.Version, d.Title, d.SavedBy, d.SavedAt}
 }
 
 // Objects are the objects of a diagram by their kinds.
@@ -133,7 +153,7 @@ func (o *Object) UnmarshalJSON(data []byte) error {
 }
 
 // headMembers are the members of a diagram that this package knows.
-var headMembers = []string{"id", "title", "status", "backgroundColor", "backgroundImg", "lines", "images", "texts", "polylines"}
+var headMembers = []string{"id", "version", "title", "status", "backgroundColor", "backgroundImg", "lines", "images", "texts", "polylines"}
 
 // MarshalJSON implements json.Marshaler.
 func (d Diagram) MarshalJSON() ([]byte, error) {
@@ -143,6 +163,9 @@ func (d Diagram) MarshalJSON() ([]byte, error) {
 		return nil, err
 	}
 	dst := appendMember([]byte{'{'}, "id", strconv.AppendInt(nil, d.ID, 10))
+	if d.Version != 0 {
+		dst = appendMember(dst, "version", strconv.AppendInt(nil, d.Version, 10))
+	}
 	dst = appendMembers(dst, d.Head())
 	return append(appendMembers(dst, arrays), '}'), nil
 }
@@ -165,7 +188,7 @@ func (d *Diagram) UnmarshalJSON(data []byte) error {
 		d.Members = nil
 	}
 	for name, into := range map[string]any{
-		"id": &d.ID, "title": &d.Title, "status": &d.Status,
+		"id": &d.ID, "version": &d.Version, "title": &d.Title, "status": &d.Status,
 		"backgroundColor": &d.BackgroundColor, "backgroundImg": &d.BackgroundImg,
 		"lines": &d.Lines, "images": &d.Images, "texts": &d.Texts, "polylines": &d.Polylines,
 	} {
@@ -176,7 +199,7 @@ func (d *Diagram) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// Head returns a diagram without its id and objects as JSON, for adapters.
+// Head returns a diagram without its id, version and objects as JSON, for adapters.
 func (d Diagram) Head() json.RawMessage {
 	dst := appendMember([]byte{'{'}, "title", quote(d.Title))
 	dst = appendMember(dst, "status", strconv.AppendInt(nil, d.Status, 10))

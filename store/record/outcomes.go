@@ -14,6 +14,10 @@ type Outcomes interface {
 	// recorded tries of the release.
 	Crowds(ctx context.Context, r Round, now time.Time, ages []time.Duration) (Crowds, error)
 
+	// Refuse notes that a client of a release was not recorded for lack of room. The latest
+	// time stays.
+	Refuse(ctx context.Context, channel, version string, at time.Time) error
+
 	// KeepSummary stores what a release came to on a channel, for good. Of several
 	// summaries the one of more clients stays, and the later one of as many.
 	// ErrInvalid if s is not valid.
@@ -34,8 +38,9 @@ type Round struct {
 
 // Crowds are the clients that are recorded of a round.
 type Crowds struct {
-	Sample // Rows is not set
-	List   []Crowd
+	Sample  // Rows is not set
+	List    []Crowd
+	Refused time.Time // when a client last found no room; zero: never
 }
 
 // Crowd sums up the networks that each have the same number of clients which fetched

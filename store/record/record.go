@@ -38,6 +38,9 @@ var (
 	// ErrConflict says that an object belongs to another diagram. The error is
 	// a *ConflictError, which names the object.
 	ErrConflict = errors.New("belongs to another diagram")
+	// ErrStale says that a diagram was saved since it was read. The error is a
+	// *StaleError, which says by whom.
+	ErrStale = errors.New("saved by somebody else since it was read")
 	// ErrName says that a schema name breaks the rules of ValidSchema.
 	ErrName = errors.New("not a schema name")
 	// ErrInvalid says that a value can't be stored; the text says which and why.
@@ -58,6 +61,18 @@ func (e *ConflictError) Error() string {
 }
 
 func (e *ConflictError) Unwrap() error { return ErrConflict }
+
+// StaleError names the present state of a diagram, of which another one was to be
+// replaced. It wraps ErrStale.
+type StaleError struct {
+	Present DiagramState
+}
+
+func (e *StaleError) Error() string {
+	return fmt.Sprintf("diagram %d was %v: version %d is of %s", e.Present.Diagram, ErrStale, e.Present.Version, e.Present.SavedBy)
+}
+
+func (e *StaleError) Unwrap() error { return ErrStale }
 
 // Tenants keeps the list of tenants.
 type Tenants interface {
@@ -122,9 +137,25 @@ type Diagrams interface {
 	// one; ErrNotFound if that does not exist. It adds or replaces the objects of d,
 	// an id of 0 standing for a new one, removes those of deleted that exist, and
 	// keeps all others. A *ConflictError says that an object belongs to another
-	// diagram, ErrInvalid that one is named twice. Returns the id of the diagram.
-	SaveDiagram(ctx context.Context, schema string, d Diagram, deleted Deleted) (int64, error)
+	// diagram, ErrInvalid that one is named twice.
+	//
+	// A *StaleError says that d.Version is set and not the present one. What d.SavedBy
+	// and d.SavedAt say is kept with the state, unless the save changes nothing. Returns
+	// the present state.
+	SaveDiagram(ctx context.Context, schema string, d Diagram, deleted Deleted) (DiagramState, error)
+
+	// DiagramStates returns the states of a tenant's diagrams that are kept: the present
+	// one of each and those of up to KeptStates - 1 saves before it, in order of the
+	// diagrams' ids, the newest first.
+	DiagramStates(ctx context.Context, schema string) ([]DiagramState, error)
+
+	// DiagramState returns a diagram as it was in a version, its lines without their
+	// variables. ErrNotFound if that is not kept.
+	DiagramState(ctx context.Context, schema string, id, version int64) (Diagram, error)
 }
+
+// KeptStates is how many states of a diagram are kept.
+const KeptStates = 20
 
 // Access reads menus and the permissions to use them.
 type Access interface {
@@ -151,7 +182,8 @@ type Contents interface {
 	Export(ctx context.Context, schema string) (Content, error)
 
 	// Import adds or replaces the elements of c, diagrams with all their objects,
-	// and keeps all others. Importing the same again changes nothing. New variables
+	// and keeps all others. Importing the same again changes nothing. The replaced state
+	// of a diagram is kept, as in a save. New variables
 	// and charts follow those of earlier imports; replaced ones share out their old
 	// positions in the order of c. A *ConflictError says that an object belongs to a
 	// diagram that is not in c.

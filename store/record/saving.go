@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"time"
 )
 
 // Saving is a validated diagram as rows, for adapters. An adapter locks the tenant,
@@ -12,7 +13,8 @@ type Saving struct {
 	Diagram int64 // 0 for a new one
 	Head    json.RawMessage
 	Rows    []Row
-	Gone    []Ref // to delete
+	Gone    []Ref        // to delete
+	State   DiagramState // to replace if its version is set, then that which is saved
 }
 
 // Row is an object of a diagram.
@@ -24,7 +26,8 @@ type Row struct {
 
 // Prepare validates the arguments of SaveDiagram; its errors wrap ErrInvalid.
 func Prepare(d Diagram, deleted Deleted) (Saving, error) {
-	s := Saving{Diagram: d.ID, Head: d.Head(), Gone: deleted.refs()}
+	d.SavedAt = d.SavedAt.UTC().Truncate(time.Millisecond)
+	s := Saving{Diagram: d.ID, Head: d.Head(), Gone: deleted.refs(), State: d.State()}
 	if d.ID < 0 {
 		return Saving{}, positive("diagram", d.ID)
 	}
@@ -42,7 +45,7 @@ func Prepare(d Diagram, deleted Deleted) (Saving, error) {
 }
 
 func checkHead(d Diagram) error {
-	if err := text("title", d.Title, "backgroundColor", d.BackgroundColor, "backgroundImg", d.BackgroundImg); err != nil {
+	if err := text("savedBy", d.SavedBy, "title", d.Title, "backgroundColor", d.BackgroundColor, "backgroundImg", d.BackgroundImg); err != nil {
 		return err
 	}
 	if len(d.Members) == 0 {
@@ -103,6 +106,47 @@ func (s Saving) Check(owners map[Ref]int64) error {
 		}
 	}
 	return nil
+}
+
+// Follow completes the state of a checked saving with the version after that of the state
+// which it replaces, nil for a new diagram. It returns false if the saving changes
+// nothing; replace says that objects which it does not name go. A *StaleError says that
+// another state should have been replaced.
+func (s *Saving) Follow(prior *Diagram, replace bool) (changed bool, err error) {
+	if prior == nil {
+		s.State.Diagram, s.State.Version = s.Diagram, 1
+		return true, nil
+	}
+	if s.State.Version != 0 && s.State.Version != prior.Version {
+		return false, &StaleError{prior.State()}
+	}
+	if !s.changes(prior, replace) {
+		s.State = prior.State()
+		return false, nil
+	}
+	s.State.Version = prior.Version + 1
+	return true, nil
+}
+
+func (s *Saving) changes(prior *Diagram, replace bool) bool {
+	members := map[Ref]string{}
+	for kind, o := range prior.All() {
+		members[Ref{kind, o.ID}] = string(o.Members)
+	}
+	if string(prior.Head()) != string(s.Head) || replace && len(members) != len(s.Rows) {
+		return true
+	}
+	for _, r := range s.Gone {
+		if _, ok := members[r]; ok {
+			return true
+		}
+	}
+	for _, r := range s.Rows {
+		if was, ok := members[r.Ref]; !ok || was != string(r.Members) {
+			return true
+		}
+	}
+	return false
 }
 
 // New returns how many objects need an id.

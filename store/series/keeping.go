@@ -9,22 +9,29 @@ import (
 // to in each hour.
 const RollupFactor = 5
 
+// RollupsSuffix ends the names of databases that adapters make for that. ValidDatabase
+// refuses it.
+const RollupsSuffix = ".rollups"
+
 // Bounds of Keeping.Retention other than zero.
 const (
 	MinRetention = 24 * time.Hour
 	MaxRetention = 20 * 366 * 24 * time.Hour
 )
 
+// AsItIs stands for the retention that a database has.
+const AsItIs time.Duration = -1
+
 // Keeping says how a database keeps values.
 type Keeping struct {
-	Retention time.Duration  // of a value, counted from its time; zero keeps it for ever
+	Retention time.Duration  // of a value, counted from its time; zero keeps it for ever; or AsItIs
 	Zone      *time.Location // whose days are asked for; nil means UTC
 }
 
-// ValidKeeping reports a retention that is neither zero nor between MinRetention and
-// MaxRetention. The error wraps ErrInvalid.
+// ValidKeeping reports a retention that is neither zero nor AsItIs nor between
+// MinRetention and MaxRetention. The error wraps ErrInvalid.
 func ValidKeeping(k Keeping) error {
-	if k.Retention != 0 && (k.Retention < MinRetention || k.Retention > MaxRetention) {
+	if k.Retention != 0 && k.Retention != AsItIs && (k.Retention < MinRetention || k.Retention > MaxRetention) {
 		return fmt.Errorf("retention: %w: %s is not between %s and %s", ErrInvalid, k.Retention, MinRetention, MaxRetention)
 	}
 	return nil

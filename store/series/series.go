@@ -24,11 +24,11 @@
 //     answers is bounded too.
 //   - Errors match the sentinels of this package or fs.ErrPermission.
 //
-// A database deletes values that are older than its retention, and at first keeps them for
-// ever. What they amounted to in each hour it keeps RollupFactor times as long, and
-// answers with it where windows begin and end at whole hours, or at the midnights of
-// the zone that it was given. Each part of an hour there is as if its values were still
-// there, but for a difference of sums of 1e-12.
+// A database keeps its values for ever, or deletes those that are older than its
+// retention. What they amount to in each hour (or half or quarter of it, where the days
+// of its zone begin there) it keeps RollupFactor times as long. Series answers with that
+// where windows begin and end at such times, as if the values were still there: sums
+// differ by 1e-12 at most.
 package series
 
 import (

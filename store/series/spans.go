@@ -93,3 +93,17 @@ func midnight(number int64, zone *time.Location) time.Time {
 	}
 	return at
 }
+
+// Even returns the greatest length of which all windows begin at multiples since 1970,
+// and which divides an hour.
+func Even(spans []Span) time.Duration {
+	length := int64(time.Hour)
+	for _, s := range spans {
+		for _, n := range []int64{s.Start, s.Every} {
+			for n != 0 {
+				length, n = n, length%n
+			}
+		}
+	}
+	return time.Duration(max(length, -length))
+}

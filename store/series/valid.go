@@ -51,14 +51,18 @@ func ValidName(name string) error {
 }
 
 // ValidDatabase reports why a database's name is not valid: it must pass ValidName,
-// have at most 64 bytes, begin with a letter or a digit and hold nothing but
-// letters, digits, dots, underscores and hyphens. The error wraps ErrName.
+// have at most 64 bytes, begin with a letter or a digit, hold nothing but letters,
+// digits, dots, underscores and hyphens, and not end in RollupsSuffix. The error wraps
+// ErrName.
 func ValidDatabase(name string) error {
 	if err := ValidName(name); err != nil {
 		return fmt.Errorf("database: %w", err)
 	}
 	if len(name) > 64 {
 		return fmt.Errorf("database: %w: %d bytes long, at most 64 are allowed", ErrName, len(name))
+	}
+	if strings.HasSuffix(name, RollupsSuffix) {
+		return fmt.Errorf("database: %w: names that end in %s are reserved", ErrName, RollupsSuffix)
 	}
 	for i, c := range name {
 		letter := unicode.IsLetter(c) || unicode.IsDigit(c)

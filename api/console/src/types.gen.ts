@@ -10,11 +10,13 @@ export type Chart = { component?: string; data?: { [member: string]: unknown } |
 
 export type ChartsAnswer = { data: Array<Chart> };
 
-export type Diagram = { backgroundColor: string; backgroundImg: string; id: number; images: Array<Object>; lines: Array<Line>; polylines: Array<Object>; status: number; texts: Array<Object>; title: string; [member: string]: unknown };
+export type Diagram = { backgroundColor: string; backgroundImg: string; id: number; images: Array<Object>; lines: Array<Line>; polylines: Array<Object>; status: number; texts: Array<Object>; title: string; version: number; [member: string]: unknown };
 
 export type DiagramAnswer = { data: Array<Diagram> };
 
-export type DiagramToSave = { deleted?: { images?: Ids; lines?: Ids; polylines?: Ids; texts?: Ids } | null; diagram: { backgroundColor?: string | null; backgroundImg?: string | null; id?: number | null; status?: number | null; title?: string | null; [member: string]: unknown }; images?: Array<ObjectToSave> | null; lines?: Array<LineToSave> | null; polylines?: Array<ObjectToSave> | null; texts?: Array<ObjectToSave> | null };
+export type DiagramToSave = { deleted?: { images?: Ids; lines?: Ids; polylines?: Ids; texts?: Ids } | null; diagram: { backgroundColor?: string | null; backgroundImg?: string | null; id?: number | null; status?: number | null; title?: string | null; version?: number | null; [member: string]: unknown }; images?: Array<ObjectToSave> | null; lines?: Array<LineToSave> | null; polylines?: Array<ObjectToSave> | null; texts?: Array<ObjectToSave> | null };
+
+export type Downloads = { files: Array<{ blake2b: string; keys: Array<string>; name: string; size: number; url: string }>; pub_date: string; sequence: number; version: string };
 
 export type Failures = Record<string, Message>;
 
@@ -26,7 +28,7 @@ export type Instant = (number) | (string | null);
 
 export type Line = (LineToSave) & ({ id: number; variable?: { name: string; unit: string | null; varsTs: VarsTs } });
 
-export type LineToSave = { animation?: number; id?: number | null; id_tsvars?: OptionalID; invertAnimation?: boolean; points?: { end?: Point; start?: Point }; status?: number; stroke?: string; strokeWidth?: number; [member: string]: unknown };
+export type LineToSave = { animation?: number | null; id?: number | null; id_tsvars?: OptionalID; invertAnimation?: boolean | null; points?: { end?: Point; start?: Point } | null; status?: number | null; stroke?: string | null; strokeWidth?: number | null; [member: string]: unknown };
 
 export type Login = { email: string; schemaName: string; tokenApp: string; ts_name: string };
 
@@ -54,13 +56,13 @@ export type Permission = { id: number; id_menu: number; id_profile: number | nul
 
 export type PermissionsAnswer = { data: Array<Permission> };
 
-export type Point = { left?: number; top?: number };
+export type Point = { left?: number; top?: number } | null;
 
 export type PublishedAnswer = { data: { matched: boolean; reasonCode: number; success: Success; topic: string }; success: Success };
 
 export type Readiness = { backends: Record<string, string>; concerns: Record<string, string>; status: string };
 
-export type SavedAnswer = { data: { id: number; success: Success }; success: Success };
+export type SavedAnswer = { data: { id: number; success: Success; version: number }; success: Success };
 
 export type SeriesAnswer = { data: Record<string, Array<SeriesPoint>> };
 

@@ -21,13 +21,18 @@ func openValues(ctx context.Context, c *config.Config) (cli.SeriesStore, error) 
 	return store, cli.ExplainSeries(err)
 }
 
-// keepValues has the time-series database of a tenant keep values as its settings say.
-func keepValues(ctx context.Context, store series.Store, t record.Tenant) error {
+// keepValues has the time-series database of a tenant keep values as its settings say. A
+// database that an operator gave a retention keeps it, unless one was asked for.
+func keepValues(ctx context.Context, store series.Store, t record.Tenant, asked bool) error {
 	zone, err := monitor.ZoneOf(t.Settings.TimeZone)
 	if err != nil {
 		return err
 	}
-	return store.Keep(ctx, t.TsName, series.Keeping{Retention: time.Duration(t.Settings.Retention), Zone: zone})
+	k := series.Keeping{Retention: time.Duration(t.Settings.Retention), Zone: zone}
+	if k.Retention == 0 && !asked {
+		k.Retention = series.AsItIs
+	}
+	return store.Keep(ctx, t.TsName, k)
 }
 
 // shorter reports whether a retention keeps less than another; zero keeps all.

@@ -111,7 +111,7 @@ func createTenant(ctx context.Context, c *config.Config, t record.Tenant) (creat
 		err = cli.ExplainSeries(values.Create(ctx, t.TsName))
 	}
 	if err == nil {
-		err = cli.ExplainSeries(keepValues(ctx, values, t))
+		err = cli.ExplainSeries(keepValues(ctx, values, t, false))
 	}
 	return created, errors.Join(err, values.Close())
 }
@@ -159,7 +159,7 @@ func settingFlags(cmd *cobra.Command, s *record.Settings) {
 	flags.DurationVar((*time.Duration)(&s.Window), "window", 0, "`TIME` that mean, max, min and sum cover (default 24h)")
 	flags.Int64Var(&s.SaveMenu, "save-menu", 0, "`ID` of the menu item whose permission allows saving diagrams (default: administrators only)")
 	flags.Int64Var(&s.PublishMenu, "publish-menu", 0, "`ID` of the menu item whose permission allows publishing (default: administrators only)")
-	flags.Var((*ageFlag)(&s.Retention), "retention", "`AGE` at which values are deleted: 2y, 6w, 90d or 36h; what they amount to in each hour is kept five times as long where values are embedded (default: never)")
+	flags.Var((*ageFlag)(&s.Retention), "retention", "`AGE` at which values are deleted: 2y, 6w, 90d or 36h; what they amount to in each hour is kept five times as long (default: never)")
 	flags.StringVar(&s.TopicPrefix, "topic-prefix", "", "`TOPIC` that published topics lie under (default: the schema)")
 }
 
@@ -217,8 +217,9 @@ func tenantUpdateCommand(app *cli.App) *cobra.Command {
 the default. Running servers apply them within a minute.
 
 A shorter --retention deletes values. The command says how many, and does nothing
-without --yes. The embedded store deletes whole days, InfluxDB shards of a day or a
-week once all of their values are too old.`,
+without --yes. What values amount to in each hour is kept five times as long. The
+embedded store deletes whole days, InfluxDB shards of a day or a week once all of their
+values are too old; it gets the hourly figures first, which may take minutes.`,
 		Example: `  tsmon tenant update acueducto --save-menu 2 --time-zone America/Bogota
   tsmon tenant update acueducto --retention 2y`,
 		Args: cli.Args(1, 1, "one SCHEMA"),
@@ -270,7 +271,7 @@ func runTenantUpdate(cmd *cobra.Command, app *cli.App, schema string, yes bool) 
 			err = records.UpdateTenant(ctx, updated.Tenant)
 		}
 		if err == nil {
-			err = keepValues(ctx, values, updated.Tenant)
+			err = keepValues(ctx, values, updated.Tenant, cmd.Flags().Changed("retention"))
 		}
 		return errors.Join(cli.ExplainSeries(err), values.Close())
 	})

@@ -9,12 +9,14 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"tsmon/api/fleet"
 	"tsmon/channels"
 	"tsmon/cmd/tsmon/config"
 	"tsmon/manifest"
 	"tsmon/signing"
+	"tsmon/store/record"
 )
 
 // Load reads the configuration and checks it by the rules of the packages that
@@ -43,12 +45,11 @@ func (a *App) Inspect(ctx context.Context) *config.Inspection {
 	if _, err := OpenPresigner(i.Config); err != nil {
 		i.Add(config.Mistakes{{Setting: "server.updates.presign_endpoint", Text: err.Error(), Mend: HintFor(err)}})
 	}
-	if guards, err := Guards(i.Config); err == nil {
-		for name, g := range guards {
-			channel, failures := i.Config.Channels[name], config.Percent(g.Failures)
-			channel.Guard = config.Guard{Failures: &failures, Networks: &g.Networks}
-			i.Config.Channels[name] = channel
-		}
+	for name, channel := range i.Config.Channels {
+		guard := guardOf(channel)
+		failures := config.Percent(guard.Failures)
+		channel.Guard = config.Guard{Failures: &failures, Networks: &guard.Networks}
+		i.Config.Channels[name] = channel
 	}
 	return i
 }
@@ -114,17 +115,13 @@ func checkKeys(c *config.Config) (found config.Mistakes) {
 
 const guardHint = "write it like {failures: 2%, networks: 3}"
 
-// Guards returns, for each channel, when the server halts its rollouts.
-func Guards(c *config.Config) (map[string]fleet.Guard, error) {
+// Guards returns what judges the releases of the channels by some records.
+func Guards(c *config.Config, records record.Store, now func() time.Time) *fleet.Guards {
 	all := map[string]fleet.Guard{}
 	for name, channel := range c.Channels {
-		guard := guardOf(channel)
-		if err := guard.Check(); err != nil {
-			return nil, WithHint(Usagef("channels.%s.guard: %w", name, err), guardHint)
-		}
-		all[name] = guard
+		all[name] = guardOf(channel)
 	}
-	return all, nil
+	return &fleet.Guards{Guards: all, Default: guardOf(config.Channel{}), Records: records, Now: now}
 }
 
 func guardOf(channel config.Channel) fleet.Guard {
@@ -137,4 +134,18 @@ func orDefault[T any](set *T, otherwise T) T {
 		return *set
 	}
 	return otherwise
+}
+
+// Judge returns what the guard thinks of the newest release of a channel. ErrNoRecords if
+// there are none on this machine.
+func (a *App) Judge(ctx context.Context, c *config.Config, log *channels.Log) (opinion *fleet.Opinion, err error) {
+	channel, err := fleet.ChannelOf(log)
+	if err != nil {
+		return nil, err
+	}
+	err = WithRecords(ctx, c, func(records record.Store) (err error) {
+		opinion, err = Guards(c, records, a.Now).Judge(ctx, log.Channel, channel)
+		return err
+	})
+	return opinion, err
 }

@@ -31,6 +31,10 @@ const (
 	ExitTrust    = 5
 )
 
+// ErrTerminated is the cause of a context that ended with SIGTERM, which a service manager
+// sends, rather than with SIGINT, which a person does.
+var ErrTerminated = errors.New("told to end")
+
 // usageError is a wrong flag, argument or configuration.
 type usageError struct{ error }
 
@@ -151,7 +155,7 @@ func ExitCode(err error) int {
 		return ExitRefused
 	case errors.As(err, new(*signing.FormatError)):
 		return ExitTrust
-	case is(manifest.ErrVersion) && !is(manifest.ErrShape):
+	case is(manifest.ErrVersion) && !is(manifest.ErrShape) && !is(channels.ErrLog):
 		return ExitUsage
 	}
 	return ExitFailed

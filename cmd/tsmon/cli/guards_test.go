@@ -9,11 +9,11 @@ import (
 )
 
 // TestGuards: what the configuration leaves out has a default; a wrong value is a
-// usage error that names it.
+// mistake that names it.
 func TestGuards(t *testing.T) {
-	of := func(g config.Guard) (fleet.Guard, error) {
-		all, err := Guards(&config.Config{Channels: map[string]config.Channel{"stable": {Guard: g}}})
-		return all["stable"], err
+	of := func(g config.Guard) (fleet.Guard, config.Mistakes) {
+		c := &config.Config{Channels: map[string]config.Channel{"stable": {Guard: g}}}
+		return Guards(c, nil, nil).Guards["stable"], checkChannels(c)
 	}
 	all, none, tooMuch := config.Percent(100), config.Percent(0), config.Percent(100.5)
 	five, no := 5, 0
@@ -25,14 +25,16 @@ func TestGuards(t *testing.T) {
 		"never":    {config.Guard{Failures: &all}, fleet.Guard{Failures: 100, Networks: 3}},
 		"strict":   {config.Guard{Failures: &none, Networks: &five}, fleet.Guard{Failures: 0, Networks: 5}},
 	} {
-		if got, err := of(c.set); err != nil || got != c.want {
-			t.Errorf("%s: %+v, %v", name, got, err)
+		if got, mistakes := of(c.set); mistakes != nil || got != c.want {
+			t.Errorf("%s: %+v, %v", name, got, mistakes)
 		}
 	}
 	for name, g := range map[string]config.Guard{"failures": {Failures: &tooMuch}, "networks": {Networks: &no}} {
-		_, err := of(g)
-		if err == nil || !strings.Contains(err.Error(), "channels.stable.guard") || !strings.Contains(err.Error(), name) || ExitCode(err) != 2 {
-			t.Errorf("%s: %v", name, err)
+		if _, found := of(g); len(found) != 1 || found[0].Setting != "channels.stable.guard" || !strings.Contains(found[0].Text, name) || found[0].Mend != guardHint {
+			t.Errorf("%s: %+v", name, found)
 		}
+	}
+	if got := Guards(&config.Config{}, nil, nil).Default; got != (fleet.Guard{Failures: 2, Networks: 3}) {
+		t.Errorf("the guard of a channel that is not configured is %+v", got)
 	}
 }

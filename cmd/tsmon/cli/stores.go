@@ -71,7 +71,7 @@ func (a *App) Publisher(ctx context.Context, c *config.Config, p *Progress) (*re
 		policies[name] = release.Policy{Targets: channel.Targets, Prerelease: channel.Prerelease, Follows: channel.Follows, AllowUnbound: channel.AllowUnbound,
 			AllowDowngrades: channel.AllowDowngrades, ReadsManifest: readsManifest, Rings: channel.Rings}
 	}
-	publisher := &release.Publisher{Store: store, PublicURL: c.PublicURL, Keys: keys, Policies: policies, Who: a.Who(), Now: a.Now, Clients: a.Clients(c), Types: a.ClientTypes(c)}
+	publisher := &release.Publisher{Store: store, PublicURL: c.PublicURL, Keys: keys, Policies: policies, Who: a.Who(), Origin: a.Origin(), Now: a.Now, Clients: a.Clients(c), Types: a.ClientTypes(c)}
 	if p != nil {
 		publisher.Transferred, publisher.Uploaded, publisher.Step = p.Transferred, p.Uploaded, p.Step
 	}
@@ -201,6 +201,9 @@ func NoFolder(setting string) error {
 func ExplainSeries(err error) error {
 	if errors.Is(err, fs.ErrPermission) {
 		return WithHint(err, "check TSMON_SERIES_TOKEN and what it may do, or the permissions of the file")
+	}
+	if errors.Is(err, influx.ErrOrg) {
+		return WithHint(err, "set server.series.org (TSMON_SERIES_ORG) to the organisation of a token that may read organisations and create buckets")
 	}
 	return err
 }

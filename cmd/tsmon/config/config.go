@@ -50,8 +50,11 @@ import (
 
 // Defaults that help and documents repeat.
 const (
-	DefaultListen    = "127.0.0.1:8080"
-	DefaultRefresh   = 5 * time.Second
+	DefaultListen  = "127.0.0.1:8080"
+	DefaultRefresh = 5 * time.Second
+	DefaultDrain   = 5 * time.Second
+	// DefaultDownloads is a little more than the deadline of a request.
+	DefaultDownloads = 25 * time.Second
 	DefaultMaxUpload = 20 << 20
 	DefaultClients   = 100_000
 	// DefaultFailures, in percent, and DefaultNetworks are those of Guard.
@@ -141,7 +144,11 @@ type Server struct {
 	MetricsKey Secret `yaml:"metrics_key" env:"TSMON_METRICS_KEY"`
 	// Refresh is the longest time for which a served channel may be out of date.
 	Refresh time.Duration `yaml:"refresh" env:"TSMON_REFRESH"`
-	Updates Updates       `yaml:"updates"`
+	// Drain is how long a server that was told to end goes on taking requests while
+	// /readyz fails; DrainDownloads is how long those that run may then take.
+	Drain          time.Duration `yaml:"drain" env:"TSMON_DRAIN"`
+	DrainDownloads time.Duration `yaml:"drain_downloads" env:"TSMON_DRAIN_DOWNLOADS"`
+	Updates        Updates       `yaml:"updates"`
 	// Webhook is the address that events of rollouts are posted to.
 	Webhook Secret  `yaml:"webhook" env:"TSMON_WEBHOOK"`
 	Log     Log     `yaml:"log"`
@@ -254,6 +261,7 @@ func Load(path string, environ []string) (*Config, error) {
 // load reads as much as it can and returns all mistakes.
 func load(path string, environ []string) (*Config, sources, Mistakes) {
 	c, s := &Config{}, sources{vars: env.ToMap(environ)}
+	c.Server.Drain, c.Server.DrainDownloads = DefaultDrain, DefaultDownloads // 0 is a value of theirs
 	if path == "" {
 		path = s.vars["TSMON_CONFIG"]
 	}
@@ -417,6 +425,9 @@ const (
 	maxClients = 10_000_000
 )
 
+// maxDrain bounds Drain and DrainDownloads.
+const maxDrain = time.Hour
+
 // Bounds of Refresh. Asking the store more often gains nothing.
 const (
 	minRefresh = 10 * time.Millisecond
@@ -435,6 +446,11 @@ func (s Server) check() (found Mistakes) {
 	}
 	if s.Refresh < minRefresh || s.Refresh > maxRefresh {
 		found = append(found, wrong("server.refresh", "is not between %s and %s (TSMON_REFRESH)", minRefresh, maxRefresh))
+	}
+	for name, d := range map[string]time.Duration{"server.drain": s.Drain, "server.drain_downloads": s.DrainDownloads} {
+		if d < 0 || d > maxDrain {
+			found = append(found, wrong(name, "is not between 0s and %s (%s)", maxDrain, variables()[name]))
+		}
 	}
 	if !slices.Contains([]string{"debug", "info", "warn", "error"}, s.Log.Level) {
 		found = append(found, wrong("server.log.level", "is not debug, info, warn or error (TSMON_LOG_LEVEL)"))

@@ -87,6 +87,8 @@ server:
 		"server.behind_proxy=false (file :6)",
 		"server.token_keys=/d/token-keys.json (default )",
 		"server.refresh=5s (default )",
+		"server.drain=5s (default )",
+		"server.drain_downloads=25s (default )",
 		"server.updates.token=*** (environment TSMON_UPDATES_TOKEN)",
 		"server.updates.clients=100000 (default )",
 		"server.webhook=https://chat.example.com/*** (file :10)",

@@ -40,6 +40,16 @@ func TestApplication(t *testing.T) {
 			if mend := c.want(k.level, "application", k.text); !strings.Contains(mend, k.mend) {
 				t.Errorf("the mend is %q", mend)
 			}
+			// follows: write "pubkey": "…" into plugins.updater
+			// follows: write "version": "1.0.0" into it, or give --version to every command
+			// follows: write … into
+			// follows: add one of them to bundle.targets, or ignore it if that platform is not built
+			// follows: `tauri migrate` turns it into a Tauri 2 project
+			// follows: correct the file; `tauri build` reads it, too
+			if err := os.WriteFile("src-tauri/tauri.conf.json", []byte("{"+sound+"}"), 0o644); err != nil {
+				t.Fatal(err)
+			}
+			c.want(doctor.OK, "application", "builds update bundles, and asks the configured channels")
 		})
 	}
 }

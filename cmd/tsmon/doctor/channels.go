@@ -18,6 +18,9 @@ func (p channelsArea) examine(ctx context.Context) []Finding {
 	n := &notes{area: areaChannels}
 	for _, name := range p.channelNames() {
 		p.channel(ctx, n.at(channels.ManifestKey(name)), name)
+		if p.config.Channels[name].Rings {
+			p.rings(ctx, n.at(name+"/rings"), name)
+		}
 	}
 	return n.found
 }

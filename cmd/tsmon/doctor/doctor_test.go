@@ -184,6 +184,7 @@ func TestUnconditionalStore(t *testing.T) {
 	if err := os.Mkdir(other, 0o755); err != nil {
 		t.Fatal(err)
 	}
+	// follows: use a store that honours If-None-Match on PUT, such as MinIO or S3
 	c.environ["TSMON_STORAGE"] = other
 	c.want(doctor.OK, "storage", "honours conditional writes")
 }
@@ -206,6 +207,12 @@ func TestStorageFaults(t *testing.T) {
 			t.Errorf("%v: %s", cause, mend)
 		}
 		c.want(doctor.OK, "keys", "trusted: ")
+		// follows: check the credentials (AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY) and their rights, or the permissions of the folder
+		// follows: check storage; create a bucket with the store's own tools, such as mc mb
+		// follows: make room in the store, then run the same command again
+		// follows: check that the endpoint in storage is up and reachable, then run the same command again
+		c.open = cli.OpenStore
+		c.want(doctor.OK, "storage", "writes, and reads what was written")
 	}
 }
 
@@ -232,6 +239,10 @@ func TestForgetfulStore(t *testing.T) {
 		return stale{store}, err
 	}
 	c.want(doctor.Error, "storage", "the store returns other bytes than were just written")
+	// follows: use a store that is consistent: what was written has to be read from then on
+	// follows: use a store whose listings are consistent, such as MinIO or S3
+	c.open = cli.OpenStore
+	c.want(doctor.OK, "storage", "lists what was written")
 }
 
 type forgetful struct{ object.Store }
@@ -277,6 +288,11 @@ func TestMissingFolder(t *testing.T) {
 	if _, err := os.Stat(c.environ["TSMON_STORAGE"]); !errors.Is(err, fs.ErrNotExist) {
 		t.Error("it was created")
 	}
+	// follows: check storage (TSMON_STORAGE); if it is right, create the folder with mkdir -p, then run `tsmon doctor` again
+	if err := os.MkdirAll(c.environ["TSMON_STORAGE"], 0o755); err != nil {
+		t.Fatal(err)
+	}
+	c.want(doctor.OK, "storage", "writes, and reads what was written")
 }
 
 // TestHanging: an area that does not end in time is reported, the others are, too.
@@ -302,4 +318,7 @@ func TestWrongConfiguration(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(c.storage, "staged")); !errors.Is(err, fs.ErrNotExist) {
 		t.Error("the storage was examined")
 	}
+	// follows: correct it; `tsmon help` and README.md show what a configuration has
+	c.environ["TSMON_REFRESH"] = "1s"
+	c.want(doctor.OK, "keys", "trusted: ")
 }

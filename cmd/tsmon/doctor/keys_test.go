@@ -36,6 +36,7 @@ func TestPrivateKey(t *testing.T) {
 	if !found || !strings.HasPrefix(mend, "set it to the private key of 9409900376B24132") {
 		t.Fatal(mend)
 	}
+	// follows: set it to the private key of …; if the application has the public key of …, set trusted_keys (TSMON_TRUSTED_KEYS) to
 	c.environ["TSMON_TRUSTED_KEYS"] = line
 	c.want(doctor.OK, "keys", "which is trusted")
 
@@ -47,6 +48,7 @@ func TestPrivateKey(t *testing.T) {
 	}
 	c.environ["TAURI_SIGNING_PRIVATE_KEY_PASSWORD"] = "wrong"
 	c.want(doctor.Error, "keys", "wrong password")
+	// follows: set TAURI_SIGNING_PRIVATE_KEY_PASSWORD, then run `tsmon doctor` again
 	c.environ["TAURI_SIGNING_PRIVATE_KEY_PASSWORD"] = read("tauri-password/password.txt")
 	c.want(doctor.OK, "keys", "which is trusted")
 
@@ -54,6 +56,12 @@ func TestPrivateKey(t *testing.T) {
 	c.want(doctor.Error, "keys", "public key")
 	c.environ["TAURI_SIGNING_PRIVATE_KEY_PATH"] = "missing.key"
 	c.want(doctor.Error, "keys", "missing.key")
+	// follows: set it to the private key itself, or to the path of its file
+	c.environ["TAURI_SIGNING_PRIVATE_KEY_PATH"] = filepath.Join(vectors, "tauri-password", "tauri.key")
+	c.want(doctor.OK, "keys", "which is trusted")
 	c.environ["TSMON_TRUSTED_KEYS"], c.environ["TAURI_SIGNING_PRIVATE_KEY_PATH"] = "", ""
 	c.want(doctor.Error, "keys", "no key is trusted")
+	// follows: set trusted_keys (TSMON_TRUSTED_KEYS) to the pubkey of tauri.conf.json; `tsmon keys generate` makes a key pair
+	c.environ["TSMON_TRUSTED_KEYS"] = read("tauri-password/tauri.key.pub")
+	c.want(doctor.OK, "keys", "trusted: ")
 }

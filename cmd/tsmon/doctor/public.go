@@ -169,6 +169,9 @@ func (p publicArea) served(ctx context.Context, n *notes, name string, stored []
 		p.transport(n, got)
 		p.bundles(ctx, n, got.body)
 	}
+	if p.config.Channels[name].Rings {
+		p.rings(ctx, n, name)
+	}
 	return true
 }
 

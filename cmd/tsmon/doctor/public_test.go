@@ -14,6 +14,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -65,6 +66,9 @@ func TestPublicAddress(t *testing.T) {
 	if mend := c.want(doctor.Error, "public address", "answers with status 404"); !strings.Contains(mend, "PUBLIC_URL/stable/latest.json") {
 		t.Error(mend)
 	}
+	// follows: set public_url (TSMON_PUBLIC_URL) to …the address where clients find the root of the storage
+	c.environ["TSMON_PUBLIC_URL"] = server.URL + "/desktop"
+	c.want(doctor.OK, "public address", "serves stable as it is in the store")
 }
 
 // TestPublicFaults: each fault of a public address is told apart.
@@ -103,10 +107,29 @@ func TestPublicFaults(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := newClinic(t)
-			serving(t, c, k.change)
+			var mended atomic.Bool
+			serving(t, c, func(next http.Handler) http.Handler {
+				faulty, sound := k.change(next), goodCaching(next)
+				return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+					if mended.Load() {
+						sound.ServeHTTP(w, r)
+						return
+					}
+					faulty.ServeHTTP(w, r)
+				})
+			})
 			if mend := c.want(k.level, "public address", k.text); !strings.Contains(mend, k.mend) {
 				t.Errorf("the mend is %q", mend)
 			}
+			// follows: serve latest.json with Cache-Control:
+			// follows: let the server honour Range requests, as MinIO, S3, nginx and `tsmon serve` do
+			// follows: serve everything below releases/ of the storage, as it serves latest.json
+			// follows: the log of the server there says why; `tsmon serve` needs the same storage and trusted_keys as here
+			// follows: check public_url (TSMON_PUBLIC_URL), the server there and the network
+			mended.Store(true)
+			c.want(doctor.OK, "public address", "serves stable as it is in the store")
+			c.want(doctor.OK, "public address", "is cached for 60 s at most")
+			c.want(doctor.OK, "public address", "serves 1 bundles of 1.0.0, in parts too")
 		})
 	}
 }
@@ -145,6 +168,11 @@ func TestOlderManifest(t *testing.T) {
 	}
 	c.move("1.1.0")
 	c.want(doctor.Warning, "public address", "serves 1.0.0 (entry 1), where the store has 1.1.0 (entry 2)")
+	// follows: wait a minute, then run `tsmon doctor` again; if it stays, have the cache there honour Cache-Control:
+	if older, err = os.ReadFile(filepath.Join(c.storage, "stable", "latest.json")); err != nil {
+		t.Fatal(err)
+	}
+	c.want(doctor.OK, "public address", "serves stable as it is in the store")
 }
 
 // TestToken: the token goes to the public address, and nowhere else.
@@ -166,8 +194,10 @@ func TestToken(t *testing.T) {
 		})
 	})
 	c.want(doctor.Error, "public address", "refuses to answer without credentials (status 401)")
+	// follows: set server.updates.token (TSMON_UPDATES_TOKEN) to the token that the server there wants
 	c.environ["TSMON_UPDATES_TOKEN"] = "wrong"
 	c.want(doctor.Error, "public address", "refuses the configured token (status 401)")
+	// follows: set server.updates.token (TSMON_UPDATES_TOKEN) to the token of the server there
 	c.environ["TSMON_UPDATES_TOKEN"] = "hush"
 	c.want(doctor.OK, "public address", "serves stable as it is in the store, after 1 redirects to "+strings.TrimPrefix(other.URL, "http://"))
 	if leaked {
@@ -191,8 +221,12 @@ func TestCertificates(t *testing.T) {
 	folder := t.TempDir()
 	c.environ["TSMON_TLS_CERT"], c.environ["TSMON_TLS_KEY"] = filepath.Join(folder, "c.pem"), filepath.Join(folder, "k.pem")
 	c.want(doctor.Error, "server", "no such file")
-	pair := certificate(t, folder, 24*5*time.Hour)
+	// follows: name PEM files of a certificate and its key (TSMON_TLS_CERT and TSMON_TLS_KEY)
+	certificate(t, folder, 24*5*time.Hour)
 	c.want(doctor.Warning, "server", "the certificate ends in 4 days")
+	// follows: renew it, and check that its renewal works
+	pair := certificate(t, folder, 24*90*time.Hour)
+	c.want(doctor.OK, "server", "the certificate is valid for another 89 days")
 
 	// A server that runs with it is asked, though its name is another.
 	running := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

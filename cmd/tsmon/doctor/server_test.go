@@ -67,6 +67,7 @@ func TestBackends(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = broker.Close() })
+	// follows: check the host, the port, the user and the password in server.mqtt.url (TSMON_MQTT_URL)
 	c.environ["TSMON_MQTT_URL"] = "mqtt://" + broker.Addr()
 	c.want(doctor.OK, "server", "the broker takes connections")
 }
@@ -90,6 +91,7 @@ func TestClock(t *testing.T) {
 		level doctor.Level
 		text  string
 	}{
+		// follows: set the clock of this machine, or of the store, by NTP: `timedatectl set-ntp true`
 		0:                {doctor.OK, "the clocks of this machine and of the store agree"},
 		-2 * time.Minute: {doctor.Warning, "behind the store's"},
 		20 * time.Minute: {doctor.Error, "ahead of the store's; S3 refuses requests"},

@@ -10,8 +10,10 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"tsmon/api/fleet/verdict"
 	"tsmon/channels"
 	"tsmon/cmd/tsmon/cli"
+	"tsmon/cmd/tsmon/config"
 	"tsmon/release"
 )
 
@@ -26,7 +28,9 @@ command that was killed. Without anything to do it exits with 0: run it from cro
 a CI schedule where no tsmon serve runs.
 
 A step that nobody took in time is taken now and lasts its whole time; it is not made
-up for.`,
+up for. Where the records of tsmon serve are configured, a step also waits for what is
+known of the one before, as ` + "`tsmon channel guard`" + ` shows; elsewhere time alone decides.
+` + "`tsmon channel rollout CHANNEL --percent N`" + ` goes on regardless.`,
 		Example: `  tsmon channel advance
   tsmon channel advance stable --dry-run`,
 		RunE: func(cmd *cobra.Command, args []string) error { return runAdvance(cmd.Context(), app, f, args) },
@@ -48,7 +52,7 @@ func runAdvance(ctx context.Context, app *cli.App, f moveFlags, names []string) 
 	plans := []*release.Plan{}
 	var failed []error
 	for _, name := range names {
-		plan, err := advance(ctx, p, f.options(name))
+		plan, err := advance(ctx, app, c, p, f.options(name))
 		if plan != nil {
 			plans = append(plans, plan)
 		}
@@ -65,7 +69,7 @@ func runAdvance(ctx context.Context, app *cli.App, f moveFlags, names []string) 
 			}
 			fmt.Fprintf(w, "%s: nothing to do (entry %d)\n", plan.Channel, plan.Sequence)
 			if plan.Rollout != nil {
-				fmt.Fprintf(w, "  %s\n", shareText(plan.Rollout))
+				fmt.Fprintf(w, "  %s\n", ShareText(plan.Rollout))
 			}
 		}
 	})
@@ -78,14 +82,40 @@ func runAdvance(ctx context.Context, app *cli.App, f moveFlags, names []string) 
 // advanceAttempts bounds how often a channel is tried while others move it.
 const advanceAttempts = 5
 
-// advance takes the step of one channel that is due. If somebody else takes it first,
-// what is left is looked at again.
-func advance(ctx context.Context, p *release.Publisher, o release.Options) (plan *release.Plan, err error) {
+// advance takes the step of one channel that is due, unless the guard lets it wait. If
+// somebody else takes it first, what is left is looked at again.
+func advance(ctx context.Context, app *cli.App, c *config.Config, p *release.Publisher, o release.Options) (plan *release.Plan, err error) {
 	for range advanceAttempts {
-		plan, err = p.Advance(ctx, o)
+		var why string
+		if why, err = waits(ctx, app, c, p, o.Channel); err != nil {
+			return nil, err
+		}
+		o.Hold = why != ""
+		if plan, err = p.Advance(ctx, o); err == nil && o.Hold {
+			plan.Warnings = append(plan.Warnings, "the next step waits: "+why)
+		}
 		if !errors.As(err, new(*channels.ConflictError)) {
 			break
 		}
 	}
 	return plan, err
+}
+
+// waits returns why a step that is due has to wait, empty if it has not: where no records
+// of clients are at hand, time alone decides.
+func waits(ctx context.Context, app *cli.App, c *config.Config, p *release.Publisher, channel string) (string, error) {
+	log, err := channels.Repository{Store: p.Store}.Load(ctx, channel)
+	if err != nil || log.Head() == nil || log.Head().Rollout == nil || !log.Head().Rollout.Due(p.Now()) {
+		return "", err
+	}
+	opinion, err := app.Judge(ctx, c, log)
+	switch {
+	case errors.Is(err, cli.ErrNoRecords):
+		return "", nil
+	case err != nil:
+		return "", err
+	case opinion.Decision == verdict.Continue:
+		return "", nil
+	}
+	return opinion.Why, nil
 }

@@ -22,7 +22,7 @@ import (
 func ChannelCommand(app *cli.App) *cobra.Command {
 	return cli.Group("channel", "Look at channels and their logs, steer rollouts",
 		channelListCommand(app), channelShowCommand(app), channelLogCommand(app), channelVerifyCommand(app),
-		channelRepairCommand(app), channelRolloutCommand(app), channelAdvanceCommand(app), channelPauseCommand(app), channelResumeCommand(app), channelAdoptionCommand(app))
+		channelRepairCommand(app), channelRolloutCommand(app), channelAdvanceCommand(app), channelPauseCommand(app), channelResumeCommand(app))
 }
 
 // channelFlag adds --channel, with completion of the configured names.
@@ -116,8 +116,8 @@ func runChannelList(ctx context.Context, app *cli.App) error {
 	return app.Print(states, func(w io.Writer) { cli.Table(w, rows) })
 }
 
-// loadLog reads the log of a channel that shows something.
-func loadLog(ctx context.Context, app *cli.App, channel string) (*channels.Log, *release.Publisher, error) {
+// LoadLog reads the log of a channel that shows something.
+func LoadLog(ctx context.Context, app *cli.App, channel string) (*channels.Log, *release.Publisher, error) {
 	p, err := reader(ctx, app, nil)
 	if err != nil {
 		return nil, nil, err
@@ -136,7 +136,7 @@ func channelShowCommand(app *cli.App) *cobra.Command {
 		Example: "  tsmon channel show stable --json",
 		Args:    cli.Args(1, 1, "one CHANNEL"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			log, p, err := loadLog(cmd.Context(), app, args[0])
+			log, p, err := LoadLog(cmd.Context(), app, args[0])
 			if err != nil {
 				return err
 			}
@@ -148,7 +148,7 @@ func channelShowCommand(app *cli.App) *cobra.Command {
 				fmt.Fprintf(w, "channel:  %s\nversion:  %s\nentry:    %d (%s by %s, %s)\ntargets:  %s\n",
 					s.Channel, s.Version, s.Sequence, s.Action, s.Who, s.When, strings.Join(s.Targets, ", "))
 				if s.Rollout != nil {
-					fmt.Fprintf(w, "rollout:  %s\n", shareText(s.Rollout))
+					fmt.Fprintf(w, "rollout:  %s\n", ShareText(s.Rollout))
 				}
 				if s.Rings {
 					fmt.Fprintf(w, "rings:    %s\n", ringsText(s.Rollout))
@@ -182,31 +182,53 @@ func warnBehind(ctx context.Context, app *cli.App, p *release.Publisher, log *ch
 // LogRow is an entry of `tsmon channel log --json`, without its manifest.
 type LogRow struct {
 	ChannelState
-	From string `json:"from,omitempty"`
-	Why  string `json:"why,omitempty"`
+	From   string           `json:"from,omitempty"`
+	Why    string           `json:"why,omitempty"`
+	Origin *channels.Origin `json:"origin,omitempty"`
+}
+
+// commit is the beginning of the commit that an entry comes from.
+func (r *LogRow) commit() string {
+	if r.Origin == nil {
+		return ""
+	}
+	return r.Origin.Commit[:min(len(r.Origin.Commit), 12)]
 }
 
 func channelLogCommand(app *cli.App) *cobra.Command {
-	return &cobra.Command{
-		Use:     "log CHANNEL",
-		Short:   "Show the history of a channel, newest last",
-		Example: "  tsmon channel log stable",
-		Args:    cli.Args(1, 1, "one CHANNEL"),
-		RunE:    func(cmd *cobra.Command, args []string) error { return runChannelLog(cmd.Context(), app, args[0]) },
+	limit := 0
+	cmd := &cobra.Command{
+		Use:   "log CHANNEL",
+		Short: "Show the history of a channel, newest last",
+		Example: `  tsmon channel log stable
+  tsmon channel log stable --limit 20`,
+		Args: cli.Args(1, 1, "one CHANNEL"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if limit < 1 && cmd.Flags().Changed("limit") {
+				return cli.Usagef("--limit is below 1")
+			}
+			return runChannelLog(cmd.Context(), app, args[0], limit)
+		},
 	}
+	cmd.Flags().IntVar(&limit, "limit", 0, "show the newest `N` entries (default all)")
+	return cmd
 }
 
-func runChannelLog(ctx context.Context, app *cli.App, channel string) error {
-	log, _, err := loadLog(ctx, app, channel)
+func runChannelLog(ctx context.Context, app *cli.App, channel string, limit int) error {
+	log, _, err := LoadLog(ctx, app, channel)
 	if err != nil {
 		return err
 	}
+	shown := log.Entries
+	if limit > 0 {
+		shown = shown[max(0, len(shown)-limit):]
+	}
 	entries := []LogRow{}
-	rows := [][]string{{"ENTRY", "WHEN", "ACTION", "VERSION", "FROM", "WHO", "WHY"}}
-	for _, e := range log.Entries {
-		r := LogRow{stateOf(&e, channel, "", false), e.From, e.Why}
+	rows := [][]string{{"ENTRY", "WHEN", "ACTION", "VERSION", "FROM", "COMMIT", "WHO", "WHY"}}
+	for _, e := range shown {
+		r := LogRow{stateOf(&e, channel, "", false), e.From, e.Why, e.Origin}
 		entries = append(entries, r)
-		rows = append(rows, []string{strconv.FormatUint(r.Sequence, 10), r.When, r.Action, r.versionText(), r.From, r.Who, r.Why})
+		rows = append(rows, []string{strconv.FormatUint(r.Sequence, 10), r.When, r.Action, r.versionText(), r.From, r.commit(), r.Who, r.Why})
 	}
 	return app.Print(entries, func(w io.Writer) { cli.Table(w, rows) })
 }

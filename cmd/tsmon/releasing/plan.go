@@ -31,7 +31,7 @@ func printMove(w io.Writer, p *release.Plan) {
 	}
 	fmt.Fprintf(w, "%s: %s, %s (entry %d, %s)\n", p.Channel, path, state, p.Sequence, p.Action)
 	if p.Rollout != nil {
-		fmt.Fprintf(w, "  %s\n", shareText(p.Rollout))
+		fmt.Fprintf(w, "  %s\n", ShareText(p.Rollout))
 	}
 	fmt.Fprintf(w, "  %s\n", p.URL)
 	if p.Probed {

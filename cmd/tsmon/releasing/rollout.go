@@ -27,7 +27,7 @@ type shareFlags struct {
 func (f *shareFlags) add(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	f.given = flags.Changed
-	flags.IntVar(&f.percent, "percent", 100, "offer it to `N` % of the clients that ask tsmon serve; the others keep the previous release")
+	flags.IntVar(&f.percent, "percent", 100, "offer it to `N` % of the clients that ask tsmon serve or read their ring; the others keep the previous release")
 	flags.IntSliceVar(&f.steps, "steps", nil, "rising `PERCENTAGES`, such as 5,25,50,100")
 	flags.DurationVar(&f.every, "every", 0, "`DURATION` of each step, such as 6h")
 	flags.StringSliceVar(&f.cohorts, "cohort", nil, "`NAME` of a cohort that gets it at once (header X-Tsmon-Cohort), repeatable; without --percent or --steps, only cohorts get it")
@@ -68,8 +68,9 @@ func channelRolloutCommand(app *cli.App) *cobra.Command {
 from now on. A hash of the client's ID decides who gets it: a client that got it at
 5 % gets it at 25 % too. With 100 the channel shows it to everybody.
 
-Only tsmon serve can tell clients apart, at /updates/CHANNEL/{target}/{arch}/
-{current_version}; clients that read latest.json, or send no ID, get it at 100 %.`,
+tsmon serve tells clients apart, at /updates/CHANNEL/{target}/{arch}/{current_version};
+without a server clients read the manifest of their ring, where the channel has
+rings: true. Clients that read latest.json, or send no ID, get it at 100 %.`,
 		Example: `  tsmon channel rollout stable --percent 25
   tsmon channel rollout stable --steps 25,50,100 --every 12h
   tsmon channel rollout stable --percent 100`,
@@ -150,8 +151,8 @@ func percentText(s *release.Share) string {
 	return fmt.Sprintf("%d %%", s.Percent)
 }
 
-// shareText describes a rollout for people.
-func shareText(s *release.Share) string {
+// ShareText describes a rollout for people.
+func ShareText(s *release.Share) string {
 	if s.Paused {
 		return s.Version + " is held back"
 	}

@@ -15,7 +15,9 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/net/http/httpguts"
 
+	"tsmon/channels"
 	"tsmon/cmd/tsmon/cli"
 	"tsmon/cmd/tsmon/config"
 	"tsmon/manifest"
@@ -34,6 +36,7 @@ type updateFlags struct {
 	target, arch   string
 	bundleType     string
 	downgrades     bool
+	id             string // of the installation
 	publicKeys     []string
 	requireVersion bool
 	access         accessFlags
@@ -41,7 +44,7 @@ type updateFlags struct {
 
 func (f *updateFlags) add(cmd *cobra.Command) {
 	flags := cmd.Flags()
-	flags.StringArrayVar(&f.endpoints, "endpoint", nil, "manifest `URL`, may hold {{target}}, {{arch}}, {{current_version}}, {{bundle_type}}; repeatable, asked in order")
+	flags.StringArrayVar(&f.endpoints, "endpoint", nil, "manifest `URL`, may hold {{target}}, {{arch}}, {{current_version}}, {{bundle_type}}, and {{ring}} with --id; repeatable, asked in order")
 	flags.StringVar(&f.current, "current", "", "installed `VERSION`")
 	flags.StringVar(&f.target, "target", hostTarget(), "`OS-ARCH` of the installed application; with --arch its {{target}}: OS, or the key that it sets with target()")
 	flags.StringVar(&f.arch, "arch", "", "the application's {{arch}}: x86_64, i686, aarch64, armv7 or riscv64 (default: that of --target)")
@@ -49,7 +52,20 @@ func (f *updateFlags) add(cmd *cobra.Command) {
 	flags.StringArrayVar(&f.publicKeys, "public-key", nil, "`KEY` that the application trusts, or its file (default trusted_keys)")
 	flags.BoolVar(&f.requireVersion, "require-signed-version", false, "refuse signatures that name no version, as strict applications do")
 	flags.BoolVar(&f.downgrades, "allow-downgrades", false, "take any other version for an update, as applications with allowDowngrades do")
+	flags.StringVar(&f.id, "id", "", "`ID` of the installation: its ring becomes {{ring}}, as the application itself writes it, and X-Tsmon-Client says it to a server")
 	f.access.add(cmd)
+}
+
+// address returns an endpoint as the application gives it to the updater, with its ring.
+func (f updateFlags) address(endpoint string) (string, error) {
+	const ring = "{{ring}}"
+	if !strings.Contains(endpoint, ring) {
+		return endpoint, nil
+	}
+	if f.id == "" {
+		return "", cli.WithHint(cli.Usagef("--endpoint %s needs the ID of an installation", endpoint), "give --id ID, or write the two digits of a ring instead of {{ring}}")
+	}
+	return strings.ReplaceAll(endpoint, ring, fmt.Sprintf("%02d", channels.Ring(f.id))), nil
 }
 
 // hostTarget is the platform key of this machine.
@@ -64,11 +80,19 @@ func (f updateFlags) updater(app *cli.App) (*updater.Updater, error) {
 		return nil, cli.Usagef("--endpoint is missing")
 	case f.current == "":
 		return nil, cli.Usagef("--current is missing")
+	case !httpguts.ValidHeaderFieldValue(f.id):
+		return nil, cli.Usagef("--id can't be sent in a header")
 	}
+	var endpoints []string
 	for _, endpoint := range f.endpoints {
-		if err := checkAddress("--endpoint", endpoint); err != nil {
+		address, err := f.address(endpoint)
+		if err == nil {
+			err = checkAddress("--endpoint", address)
+		}
+		if err != nil {
 			return nil, err
 		}
+		endpoints = append(endpoints, address)
 	}
 	client, err := f.client()
 	if err != nil {
@@ -89,7 +113,10 @@ func (f updateFlags) updater(app *cli.App) (*updater.Updater, error) {
 	if err != nil {
 		return nil, err
 	}
-	u.Endpoints, u.RequireVersion = f.endpoints, f.requireVersion
+	if f.id != "" {
+		u.Header.Set("X-Tsmon-Client", f.id)
+	}
+	u.Endpoints, u.RequireVersion = endpoints, f.requireVersion
 	u.Client = client
 	u.Keys, err = cli.Keyring(keys)
 	return u, err
@@ -151,6 +178,7 @@ not there is an update.
 An endpoint with variables is the dynamic address of a server, one without is a
 manifest. --target and --arch are what {{target}} and {{arch}} become.`,
 		Example: `  tsmon update check --endpoint https://releases.example.com/stable/latest.json --current 1.3.0
+  tsmon update check --endpoint 'https://releases.example.com/stable/rings/{{ring}}/latest.json' --id a1b2 --current 1.3.0
   tsmon update check --endpoint 'https://a.example.com/{{target}}/{{arch}}/{{current_version}}' --current 1.3.0 --target darwin-aarch64 --json
   tsmon update check --endpoint 'https://a.example.com/{{target}}/{{arch}}/{{current_version}}?bundle_type={{bundle_type}}' --current 1.3.0 --target windows --arch x86_64 --bundle-type msi`,
 		Args: cli.NoArgs,
@@ -269,6 +297,9 @@ func channelIn(address string) string {
 	u, err := url.Parse(address)
 	if err != nil {
 		return "the endpoint"
+	}
+	if channel, _, ok := strings.Cut(u.Path, "/rings/"); ok {
+		return path.Base(channel)
 	}
 	if folder, ok := strings.CutSuffix(u.Path, "/latest.json"); ok && path.Base(folder) != "/" && path.Base(folder) != "." {
 		return path.Base(folder)

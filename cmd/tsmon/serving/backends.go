@@ -9,7 +9,6 @@ import (
 	"syscall"
 
 	"tsmon/api"
-	"tsmon/api/fleet"
 	"tsmon/api/monitor"
 	"tsmon/api/monitor/mqtt"
 	"tsmon/api/monitor/token"
@@ -37,7 +36,6 @@ type backends struct {
 	mqttURL string // of the broker in the process, if there is one
 	tokens  *token.Keys
 	trusted signing.Keyring
-	guards  map[string]fleet.Guard
 	secrets Secrets
 }
 
@@ -51,9 +49,6 @@ func openBackends(ctx context.Context, app *cli.App, c *config.Config, log *slog
 		}
 	}()
 	if b.trusted, err = cli.Keyring(c.TrustedKeys); err != nil {
-		return b, err
-	}
-	if b.guards, err = cli.Guards(c); err != nil {
 		return b, err
 	}
 	if err = makeFolder(c); err != nil {
@@ -102,12 +97,12 @@ func (b *backends) options(c *config.Config) api.Options {
 	o := api.Options{
 		Objects: b.objects, Presigner: b.presign, Records: b.records, Series: b.series, Messages: b.mqtt, Tokens: b.tokens, Log: b.log,
 		Origins: c.Server.CORSOrigins, Uploads: monitor.KeyPair{Access: b.secrets.AccessKey, Secret: b.secrets.SecretKey},
-		Keys: b.trusted, Refresh: c.Server.Refresh, PublicURL: c.PublicURL, Downgrades: map[string]bool{}, UpdatesToken: string(c.Server.Updates.Token),
+		Keys: b.trusted, Refresh: c.Server.Refresh, PublicURL: c.PublicURL, Downgrades: map[string]bool{}, Rings: map[string]bool{}, UpdatesToken: string(c.Server.Updates.Token),
 		Clients: c.Server.Updates.Clients, ReportSecrets: texts(c.Server.Updates.ReportSecrets),
 		MaxUpload: c.Server.Upload.MaxBytes, MetricsKey: string(c.Server.MetricsKey), BehindProxy: c.Server.BehindProxy,
 	}
 	for name, channel := range c.Channels {
-		o.Downgrades[name] = channel.AllowDowngrades
+		o.Downgrades[name], o.Rings[name] = channel.AllowDowngrades, channel.Rings
 	}
 	if c.Server.Updates.Redirect == config.RedirectPublic {
 		o.Elsewhere, _ = url.Parse(c.PublicURL) // config checked it

@@ -32,7 +32,9 @@ import (
 // Help is the text of `tsmon serve --help`.
 var Help = fmt.Sprintf(`Serve the monitoring interface, and the updates of the store under /updates/, at
 / and at /api. The address is written to stderr once the server answers; port 0
-picks a free port. SIGINT and SIGTERM stop the server after the running requests.
+picks a free port. SIGINT stops the server after the running requests. With SIGTERM
+/readyz fails first, and for TSMON_DRAIN requests go on being taken. A second signal
+stops it at once.
 
 Without configuration everything is kept in the data folder: records and time
 series in SQLite, files in a folder, the keys of access tokens, and secrets, which
@@ -63,6 +65,9 @@ Environment, besides what %[1]s lists:
   TSMON_METRICS_KEY        bearer token that opens /metrics to other machines
   TSMON_REFRESH            longest time for which a channel is served from memory
                            (default %[3]s)
+  TSMON_DRAIN              how long requests go on being taken after SIGTERM, so that
+                           load balancers learn of it (default %[7]s)
+  TSMON_DRAIN_DOWNLOADS    how long running requests then may take (default %[8]s)
   TSMON_UPDATES_REDIRECT   where clients are redirected for bundles: public, to
                            TSMON_PUBLIC_URL; presigned, to the S3 storage itself,
                            at an address that is valid for 15 minutes (default:
@@ -87,7 +92,8 @@ Environment, besides what %[1]s lists:
 charts and menus, ten days of history, and new values every few seconds. Once it is
 ready, demo.json in the data folder (mode 0600) holds base_url, email, tokenApp,
 schemaName, ts_name, accesskey and secretkey.`,
-	"`tsmon help`", config.DefaultMaxUpload, config.DefaultRefresh, config.DefaultLogLevel, config.DefaultLogFormat, config.DefaultClients)
+	"`tsmon help`", config.DefaultMaxUpload, config.DefaultRefresh, config.DefaultLogLevel, config.DefaultLogFormat, config.DefaultClients,
+	config.DefaultDrain, config.DefaultDownloads)
 
 type serveOptions struct {
 	listen, data string
@@ -153,10 +159,6 @@ func loadWith(app *cli.App, data string) (*config.Config, error) {
 	}
 	return app.Load()
 }
-
-// drain is how long running requests may take after a signal: a little more than
-// their deadline.
-const drain = 25 * time.Second
 
 // gcPercent delays garbage collection. The live heap is a few megabytes, so this costs
 // little memory and saves an eighth of the work of a small answer.
@@ -228,7 +230,7 @@ func serveBackends(ctx context.Context, app *cli.App, c *config.Config, b *backe
 		app.Say("messages for devices at %s", b.mqttURL)
 	}
 	handler.Watch(ctx)
-	err = serveUntil(ctx, server, listener)
+	err = (&ending{server: server, begin: handler.End, drain: c.Server.Drain, downloads: c.Server.DrainDownloads, log: b.log}).serve(ctx, listener)
 	stop()
 	return errors.Join(err, background.Wait())
 }
@@ -248,9 +250,10 @@ func moveChannels(ctx context.Context, app *cli.App, c *config.Config, b *backen
 	}
 	p.Clients = nil // its moves were decided by people, or stop a release
 	p.Who = "tsmon serve at " + address + ", " + app.Who()
+	guards := cli.Guards(c, b.records, time.Now)
+	guards.Channels, guards.Recorded = handler.Channels, handler.Recorded
 	steward := &fleet.Steward{
-		Publisher: p, Log: b.log,
-		Guards:  &fleet.Guards{Guards: b.guards, Channels: handler.Channels, Records: b.records, Full: handler.Full, Recorded: handler.Recorded, Now: time.Now},
+		Publisher: p, Log: b.log, Guards: guards,
 		Webhook: &fleet.Webhook{Address: string(c.Server.Webhook), Log: b.log},
 	}
 	steward.Run(ctx, slices.Collect(maps.Keys(c.Channels)))
@@ -264,27 +267,6 @@ func reachable(address string) string {
 		return netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), at.Port()).String()
 	}
 	return address
-}
-
-// serveUntil serves until the context ends, then lets running requests finish.
-func serveUntil(ctx context.Context, server *http.Server, listener net.Listener) error {
-	failed := make(chan error, 1)
-	go func() { failed <- server.Serve(listener) }()
-	select {
-	case err := <-failed:
-		return err
-	case <-ctx.Done():
-	}
-	ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), drain)
-	defer cancel()
-	err := server.Shutdown(ending)
-	if errors.Is(err, context.DeadlineExceeded) {
-		err = server.Close()
-	}
-	if ended := <-failed; !errors.Is(ended, http.ErrServerClosed) {
-		err = errors.Join(err, ended)
-	}
-	return err
 }
 
 // CheckServer refuses to send tokens over a network without TLS, and origins that no

@@ -27,7 +27,7 @@ func newTransport(l Limits) *transport {
 		TLSHandshakeTimeout:   l.Dial,
 		ResponseHeaderTimeout: l.Stall,
 		IdleConnTimeout:       l.Stall / 2, // before the reader waiting there stalls
-		MaxIdleConnsPerHost:   16,
+		MaxIdleConnsPerHost:   64,          // a move of a channel with rings makes 50 requests at once
 		WriteBufferSize:       64 << 10,
 		ReadBufferSize:        64 << 10,
 		DisableCompression:    true, // objects come as they are

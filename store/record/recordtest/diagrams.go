@@ -54,7 +54,7 @@ func saveAgain(t *testing.T, s record.Store) {
 	deleted := record.Deleted{Lines: []int64{lines[0], 1 << 40}, Images: []int64{1, 2}, Polylines: []int64{d.Texts[0].ID}}
 	got, err := s.SaveDiagram(t.Context(), schema, change, deleted)
 	check(t, err)
-	equal(t, "id", got, id)
+	equal(t, "id", got.Diagram, id)
 
 	d = read(t, s, schema, id)
 	if d.Title != "two" || d.Status != 5 || d.Members != nil || len(d.Texts) != 1 {

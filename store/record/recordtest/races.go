@@ -48,8 +48,9 @@ func saversOfNewDiagrams(t *testing.T, s record.Store) {
 	const savers = 12
 	makeTenant(t, s, schema)
 	made := make([]int64, savers)
-	for _, err := range race(savers, func(i int) (err error) {
-		made[i], err = s.SaveDiagram(t.Context(), schema, record.Diagram{Title: fmt.Sprint(i), Objects: record.Objects{Lines: drawing(20, fmt.Sprint(i))}}, record.Deleted{})
+	for _, err := range race(savers, func(i int) error {
+		saved, err := s.SaveDiagram(t.Context(), schema, record.Diagram{Title: fmt.Sprint(i), Objects: record.Objects{Lines: drawing(20, fmt.Sprint(i))}}, record.Deleted{})
+		made[i] = saved.Diagram
 		return err
 	}) {
 		check(t, err)

@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"reflect"
 	"testing"
+	"time"
 
 	"tsmon/store/record"
 )
@@ -36,6 +37,10 @@ func Suite(t *testing.T, open func(t *testing.T) record.Store) {
 		{"SaveAgain", saveAgain},
 		{"SaveUnknown", saveUnknown},
 		{"SaveInvalid", saveInvalid},
+		{"SaveVersions", saveVersions},
+		{"SaveStates", saveStates},
+		{"ImportStates", importStates},
+		{"SaversOfOneVersion", saversOfOneVersion},
 		{"SaveForeignObjects", saveForeignObjects},
 		{"SaveChosenIDs", saveChosenIDs},
 		{"Members", members},
@@ -70,6 +75,7 @@ func Suite(t *testing.T, open func(t *testing.T) record.Store) {
 		{"Rounds", rounds},
 		{"Crowds", crowdsOfNetworks},
 		{"HostileCrowds", hostileCrowds},
+		{"Refusals", refusals},
 		{"Summaries", summaries},
 		{"Downloads", fetched},
 		{"AnyOrder", anyOrder},
@@ -141,15 +147,17 @@ func drawing(n int, mark string) []record.Object {
 
 func save(t testing.TB, s record.Store, schema string, d record.Diagram) int64 {
 	t.Helper()
-	id, err := s.SaveDiagram(t.Context(), schema, d, record.Deleted{})
+	saved, err := s.SaveDiagram(t.Context(), schema, d, record.Deleted{})
 	check(t, err)
-	return id
+	return saved.Diagram
 }
 
+// read returns a diagram without its version.
 func read(t testing.TB, s record.Store, schema string, id int64) record.Diagram {
 	t.Helper()
 	d, err := s.Diagram(t.Context(), schema, id)
 	check(t, err)
+	d.Version, d.SavedBy, d.SavedAt = 0, "", time.Time{}
 	return d
 }
 

@@ -209,6 +209,24 @@ func crowdsOfNetworks(t *testing.T, s record.Store) {
 	}
 }
 
+// refusals keeps when a client last found no room, beside the sample.
+func refusals(t *testing.T, s record.Store) {
+	sight(t, s, populate(stable, 0, 40, ownNetwork))
+	for _, micros := range []int{5, 7, 6} {
+		check(t, s.Refuse(t.Context(), stable, "2", moment(micros)))
+	}
+	found := sums(t, s, stable, "2", 0)
+	equal(t, "the time", found.Refused, moment(7))
+	equal(t, "the sample of all", bound(t, s, stable, "2", 40), record.Sample{Rows: 40})
+	sample := bound(t, s, stable, "2", 20)
+	check(t, s.Refuse(t.Context(), stable, "2", moment(8)))
+	equal(t, "the sample", sampled(t, s, stable, "2"), sample)
+	equal(t, "the time later", sums(t, s, stable, "2", 0).Refused, moment(8))
+	equal(t, "that of another channel", sums(t, s, beta, "2", 0).Refused, time.Time{})
+	demand(t, s.Refuse(t.Context(), "a\x00", "2", moment(1)), record.ErrInvalid, "a bad name")
+	demand(t, s.Refuse(t.Context(), stable, "2", time.Time{}), record.ErrInvalid, "no time")
+}
+
 func hostileCrowds(t *testing.T, s record.Store) {
 	for _, text := range []string{"a\x00", "\xff", strings.Repeat("x", 1<<20), "'; DROP TABLE tries; --", "{schema}", "$1"} {
 		equal(t, "crowds of "+text, sums(t, s, text, "2", 0), record.Crowds{})

@@ -87,12 +87,14 @@ func calls(s record.Store) map[string]func(ctx context.Context, schema string) e
 			_, err := s.SaveDiagram(ctx, n, record.Diagram{}, record.Deleted{})
 			return err
 		},
-		"Menus":        func(ctx context.Context, n string) error { _, err := s.Menus(ctx, n); return err },
-		"Permissions":  func(ctx context.Context, n string) error { _, err := s.Permissions(ctx, n, 1, 1); return err },
-		"NotifyConfig": func(ctx context.Context, n string) error { _, err := s.NotifyConfig(ctx, n); return err },
-		"Charts":       func(ctx context.Context, n string) error { _, err := s.Charts(ctx, n); return err },
-		"Export":       func(ctx context.Context, n string) error { _, err := s.Export(ctx, n); return err },
-		"Import":       func(ctx context.Context, n string) error { return s.Import(ctx, n, sample()) },
+		"DiagramStates": func(ctx context.Context, n string) error { _, err := s.DiagramStates(ctx, n); return err },
+		"DiagramState":  func(ctx context.Context, n string) error { _, err := s.DiagramState(ctx, n, 1, 1); return err },
+		"Menus":         func(ctx context.Context, n string) error { _, err := s.Menus(ctx, n); return err },
+		"Permissions":   func(ctx context.Context, n string) error { _, err := s.Permissions(ctx, n, 1, 1); return err },
+		"NotifyConfig":  func(ctx context.Context, n string) error { _, err := s.NotifyConfig(ctx, n); return err },
+		"Charts":        func(ctx context.Context, n string) error { _, err := s.Charts(ctx, n); return err },
+		"Export":        func(ctx context.Context, n string) error { _, err := s.Export(ctx, n); return err },
+		"Import":        func(ctx context.Context, n string) error { return s.Import(ctx, n, sample()) },
 	}
 }
 

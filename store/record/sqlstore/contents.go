@@ -154,13 +154,15 @@ func (s *Store) Import(ctx context.Context, schema string, c record.Content) err
 		return fmt.Errorf("import: %w", err)
 	}
 	return s.run(ctx, of(schema, "import", Write), func(ctx context.Context, tx Tx) error {
-		variables, charts, err := prepareImport(ctx, tx, savings)
+		variables, charts, priors, err := prepareImport(ctx, tx, savings)
 		if err != nil {
 			return err
 		}
 		var b Batch
 		queueVariables(&b, c.Variables, record.Positions(variables, c.Variables, record.Variable.Key))
-		queueSavings(&b, savings)
+		if err := queueSavings(&b, savings, priors); err != nil {
+			return err
+		}
 		b.upsert("{schema}.menus", "id", "id bigint, name text, icon text, path text, status boolean",
 			rowsOf(c.Menus, func(m record.Menu) []any { return []any{m.ID, m.Name, m.Icon, m.Path, m.Status} }))
 		b.upsert("{schema}.permissions", "id", "id bigint, menu bigint, profile bigint, user_id bigint, status boolean",
@@ -173,11 +175,12 @@ func (s *Store) Import(ctx context.Context, schema string, c record.Content) err
 }
 
 // prepareImport locks the tenant, removes the objects of the diagrams that are imported, so that
-// an object may move between them, and returns the positions of all variables and charts.
-// A *record.ConflictError says that an object belongs to another diagram.
-func prepareImport(ctx context.Context, tx Tx, savings []record.Saving) (variables, charts map[string]int64, err error) {
+// an object may move between them, and returns the positions of all variables and charts,
+// and the diagrams that are replaced. A *record.ConflictError says that an object belongs
+// to another diagram.
+func prepareImport(ctx context.Context, tx Tx, savings []record.Saving) (variables, charts map[string]int64, priors map[int64]*record.Diagram, err error) {
 	variables, charts = map[string]int64{}, map[string]int64{}
-	found := state{owners: map[record.Ref]int64{}}
+	found := newState()
 	var refs []record.Ref
 	last := int64(0)
 	for _, s := range savings {
@@ -187,20 +190,24 @@ func prepareImport(ctx context.Context, tx Tx, savings []record.Saving) (variabl
 	var b Batch
 	queueLock(&b, &found)
 	b.Exec(`UPDATE {schema}.counters SET next_diagram = $1 WHERE next_diagram < $1`, last+1)
-	b.list("id bigint", rowsOf(savings, func(s record.Saving) []any { return []any{s.Diagram} }), nil,
-		`DELETE FROM {schema}.objects WHERE diagram IN (SELECT n.id FROM {rows})`)
+	queuePriors(&b, &found, savings)
+	b.list("id bigint", diagramRows(savings), nil, `DELETE FROM {schema}.objects WHERE diagram IN (SELECT n.id FROM {rows})`)
 	queueOwners(&b, &found, refs)
 	queuePositions(&b, `SELECT key, position FROM {schema}.variables`, variables)
 	queuePositions(&b, `SELECT key, position FROM {schema}.charts`, charts)
 	if err := tx.Send(ctx, &b, false); err != nil {
-		return nil, nil, err
+		return nil, nil, nil, err
 	}
-	for _, s := range savings {
-		if err := s.Check(found.owners); err != nil {
-			return nil, nil, err
+	for i := range savings {
+		if err := savings[i].Check(found.owners); err != nil {
+			return nil, nil, nil, err
+		}
+		savings[i].State = record.DiagramState{Diagram: savings[i].Diagram, Title: savings[i].State.Title}
+		if _, err := savings[i].Follow(found.priors[savings[i].Diagram], true); err != nil {
+			return nil, nil, nil, err
 		}
 	}
-	return variables, charts, nil
+	return variables, charts, found.priors, nil
 }
 
 func queuePositions(b *Batch, query string, into map[string]int64) {

@@ -1,56 +1,87 @@
 package sqlstore
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"slices"
+	"time"
 
 	"tsmon/store/record"
 )
 
 // selectDiagram returns the head of a diagram as the first row, then its objects.
 const selectDiagram = `
-	SELECT '' AS kind, id, head, NULL, NULL, NULL FROM {schema}.diagrams WHERE id = $1
+	SELECT '' AS kind, version, head, saved_by, NULL, NULL, saved_at FROM {schema}.diagrams WHERE id = $1
 	UNION ALL
-	SELECT o.kind, o.id, o.members, v.name, v.unit, v.vars_ts
+	SELECT o.kind, o.id, o.members, v.name, v.unit, v.vars_ts, NULL
 	FROM {schema}.objects o LEFT JOIN {schema}.variables v ON v.key = o.variable
 	WHERE o.diagram = $1
 	ORDER BY 1, 2`
 
 // Diagram implements record.Diagrams.
 func (s *Store) Diagram(ctx context.Context, schema string, id int64) (d record.Diagram, err error) {
-	rows, err := list(ctx, s.core, of(schema, "read diagram", Read), scanBound, selectDiagram, id)
-	if err != nil {
-		return d, err
-	}
-	if len(rows) == 0 {
-		return d, fmt.Errorf("read diagram of %s: %w", schema, record.ErrNotFound)
-	}
-	if err := json.Unmarshal(rows[0].Members, &d); err != nil {
-		return record.Diagram{}, fmt.Errorf("read diagram of %s: %w", schema, err)
-	}
-	d.ID = id
-	for _, p := range rows[1:] {
+	found := false
+	var b Batch
+	b.Query(func(r Scanner) error {
+		var p placed
+		var name, unit *string
+		var varsTs []byte
+		var at *int64
+		err := r.Scan(&p.kind, &p.ID, (*[]byte)(&p.Members), &name, &unit, &varsTs, &at)
+		switch {
+		case err != nil:
+			return err
+		case !found: // the first row is the diagram
+			found = true
+			d, err = headOf(id, p.Members, p.ID, *name, at)
+			return err
+		case name != nil:
+			p.Variable = &record.Bound{Name: *name, Unit: unit, VarsTs: varsTs}
+		}
 		d.Add(p.kind, p.Object)
+		return nil
+	}, selectDiagram, id)
+	if err := s.send(ctx, of(schema, "read diagram", Read), &b); err != nil {
+		return record.Diagram{}, err
+	}
+	if !found {
+		return d, fmt.Errorf("read diagram of %s: %w", schema, record.ErrNotFound)
 	}
 	return d, nil
 }
 
-func scanBound(r Scanner) (p placed, err error) {
-	var name, unit *string
-	var varsTs []byte
-	err = r.Scan(&p.kind, &p.ID, (*[]byte)(&p.Members), &name, &unit, &varsTs)
-	if name != nil {
-		p.Variable = &record.Bound{Name: *name, Unit: unit, VarsTs: varsTs}
+// headOf returns a diagram without its objects.
+func headOf(id int64, head []byte, version int64, by string, at *int64) (d record.Diagram, err error) {
+	err = json.Unmarshal(head, &d)
+	d.ID, d.Version, d.SavedBy, d.SavedAt = id, version, by, timeOf(at)
+	return d, err
+}
+
+// timeOf returns the time of milliseconds, the zero time for NULL.
+func timeOf(ms *int64) time.Time {
+	if ms == nil {
+		return time.Time{}
 	}
-	return p, err
+	return time.UnixMilli(*ms).UTC()
+}
+
+// millis returns the milliseconds of a time, NULL for the zero time.
+func millis(t time.Time) *int64 {
+	if t.IsZero() {
+		return nil
+	}
+	ms := t.UnixMilli()
+	return &ms
 }
 
 // SaveDiagram implements record.Diagrams, in two round trips.
-func (s *Store) SaveDiagram(ctx context.Context, schema string, d record.Diagram, deleted record.Deleted) (int64, error) {
+func (s *Store) SaveDiagram(ctx context.Context, schema string, d record.Diagram, deleted record.Deleted) (record.DiagramState, error) {
 	saving, err := record.Prepare(d, deleted)
 	if err != nil {
-		return 0, fmt.Errorf("save diagram: %w", err)
+		return record.DiagramState{}, fmt.Errorf("save diagram: %w", err)
 	}
 	err = s.run(ctx, of(schema, "save diagram", Write), func(ctx context.Context, tx Tx) error {
 		found, err := look(ctx, tx, saving)
@@ -60,22 +91,32 @@ func (s *Store) SaveDiagram(ctx context.Context, schema string, d record.Diagram
 		if err := number(ctx, tx, &saving, &found); err != nil {
 			return err
 		}
+		if _, err := saving.Follow(found.priors[saving.Diagram], false); err != nil {
+			return err
+		}
 		var b Batch
-		queueSavings(&b, []record.Saving{saving})
+		if err := queueSavings(&b, []record.Saving{saving}, found.priors); err != nil {
+			return err
+		}
 		b.Exec(`UPDATE {schema}.counters SET next_diagram = $1, next_object = $2`, found.nextDiagram, found.nextObject)
 		return tx.Send(ctx, &b, true)
 	})
 	if err != nil {
-		return 0, err
+		return record.DiagramState{}, err
 	}
-	return saving.Diagram, nil
+	return saving.State, nil
 }
 
 // state is the state of a tenant that a save has locked.
 type state struct {
 	nextDiagram, nextObject int64
 	owners                  map[record.Ref]int64
-	taken                   []int64 // ids in use from nextObject on
+	taken                   []int64                   // ids in use from nextObject on
+	priors                  map[int64]*record.Diagram // what is replaced
+}
+
+func newState() state {
+	return state{owners: map[record.Ref]int64{}, priors: map[int64]*record.Diagram{}}
 }
 
 func queueLock(b *Batch, found *state) {
@@ -85,18 +126,17 @@ func queueLock(b *Batch, found *state) {
 
 // look locks the tenant and reads what a save depends on, in one round trip.
 func look(ctx context.Context, tx Tx, s record.Saving) (state, error) {
-	found := state{owners: map[record.Ref]int64{}}
-	var existing []int64
+	found := newState()
 	var b Batch
 	queueLock(&b, &found)
-	b.Query(collect(&existing, scanID), `SELECT id FROM {schema}.diagrams WHERE id = $1`, s.Diagram)
+	queuePriors(&b, &found, []record.Saving{s})
 	queueOwners(&b, &found, s.Refs())
 	b.Query(collect(&found.taken, scanID), `SELECT o.id FROM {schema}.counters c, {schema}.objects o
 		WHERE o.kind IN ('line', 'image', 'text', 'polyline') AND o.id >= c.next_object AND o.id < c.next_object + $1`, s.New())
 	if err := tx.Send(ctx, &b, false); err != nil {
 		return state{}, err
 	}
-	if s.Diagram != 0 && len(existing) == 0 {
+	if s.Diagram != 0 && found.priors[s.Diagram] == nil {
 		return state{}, record.ErrNotFound
 	}
 	return found, s.Check(found.owners)
@@ -111,6 +151,34 @@ func queueOwners(b *Batch, found *state, refs []record.Ref) {
 		found.owners[ref] = owner
 		return err
 	}, `SELECT o.kind, o.id, o.diagram FROM {schema}.objects o, {rows} WHERE o.kind = n.kind AND o.id = n.id`)
+}
+
+// queuePriors reads the diagrams that savings replace.
+func queuePriors(b *Batch, found *state, savings []record.Saving) {
+	rows := diagramRows(savings)
+	b.list("diagram bigint", rows, func(r Scanner) error {
+		var id, version int64
+		var head []byte
+		var by string
+		var at *int64
+		if err := r.Scan(&id, &head, &version, &by, &at); err != nil {
+			return err
+		}
+		d, err := headOf(id, head, version, by, at)
+		found.priors[id] = &d
+		return err
+	}, `SELECT d.id, d.head, d.version, d.saved_by, d.saved_at FROM {schema}.diagrams d, {rows} WHERE d.id = n.diagram`)
+	b.list("diagram bigint", rows, func(r Scanner) error {
+		p, err := scanPlaced(r)
+		if d := found.priors[p.diagram]; d != nil {
+			d.Add(p.kind, p.Object)
+		}
+		return err
+	}, `SELECT o.diagram, o.kind, o.id, o.members FROM {schema}.objects o, {rows} WHERE o.diagram = n.diagram ORDER BY o.diagram, o.kind, o.id`)
+}
+
+func diagramRows(savings []record.Saving) [][]any {
+	return rowsOf(savings, func(s record.Saving) []any { return []any{s.Diagram} })
 }
 
 func refRows(refs []record.Ref) [][]any {
@@ -139,10 +207,11 @@ func number(ctx context.Context, tx Tx, s *record.Saving, found *state) error {
 	return err
 }
 
-// queueSavings writes diagrams whose objects are checked and have ids.
-func queueSavings(b *Batch, savings []record.Saving) {
+// queueSavings writes diagrams whose objects are checked and have ids, and keeps the
+// states that they replace.
+func queueSavings(b *Batch, savings []record.Saving, priors map[int64]*record.Diagram) error {
 	var gone []record.Ref
-	var objects [][]any
+	var objects, states, old [][]any
 	for _, s := range savings {
 		gone = append(gone, s.Gone...)
 		for _, r := range s.Rows {
@@ -152,10 +221,86 @@ func queueSavings(b *Batch, savings []record.Saving) {
 			}
 			objects = append(objects, []any{string(r.Kind), r.ID, s.Diagram, variable, string(r.Members)})
 		}
+		if prior := priors[s.Diagram]; prior != nil && prior.Version != s.State.Version {
+			text, err := stateOf(*prior)
+			if err != nil {
+				return err
+			}
+			states = append(states, []any{prior.ID, prior.Version, prior.Title, prior.SavedBy, millis(prior.SavedAt), text})
+			old = append(old, []any{prior.ID, s.State.Version - record.KeptStates})
+		}
 	}
-	b.upsert("{schema}.diagrams", "id", "id bigint, head json",
-		rowsOf(savings, func(s record.Saving) []any { return []any{s.Diagram, string(s.Head)} }))
+	b.upsert("{schema}.diagrams", "id", "id bigint, head json, version bigint, saved_by text, saved_at bigint",
+		rowsOf(savings, func(s record.Saving) []any {
+			return []any{s.Diagram, string(s.Head), s.State.Version, s.State.SavedBy, millis(s.State.SavedAt)}
+		}))
 	b.list("kind text, id bigint", refRows(gone), nil,
 		`DELETE FROM {schema}.objects WHERE (kind, id) IN (SELECT n.kind, n.id FROM {rows})`)
 	b.upsert("{schema}.objects", "kind, id", "kind text, id bigint, diagram bigint, variable text, members json", objects)
+	b.upsert("{schema}.states", "diagram, version", "diagram bigint, version bigint, title text, saved_by text, saved_at bigint, state json", states)
+	b.list("owner bigint, oldest bigint", old, nil,
+		`DELETE FROM {schema}.states WHERE EXISTS (SELECT 1 FROM {rows} WHERE n.owner = diagram AND n.oldest >= version)`)
+	return nil
+}
+
+// stateOf returns a diagram as JSON, without its version.
+func stateOf(d record.Diagram) (string, error) {
+	d.Version = 0
+	text, err := json.Marshal(d)
+	return string(text), err
+}
+
+// DiagramStates implements record.Diagrams.
+func (s *Store) DiagramStates(ctx context.Context, schema string) ([]record.DiagramState, error) {
+	var all []record.DiagramState
+	var b Batch
+	b.Query(func(r Scanner) error {
+		var id, version int64
+		var head []byte
+		var by string
+		var at *int64
+		if err := r.Scan(&id, &head, &version, &by, &at); err != nil {
+			return err
+		}
+		d, err := headOf(id, head, version, by, at)
+		all = append(all, d.State())
+		return err
+	}, `SELECT id, head, version, saved_by, saved_at FROM {schema}.diagrams`)
+	b.Query(func(r Scanner) error {
+		var d record.DiagramState
+		var at *int64
+		err := r.Scan(&d.Diagram, &d.Version, &d.Title, &d.SavedBy, &at)
+		d.SavedAt = timeOf(at)
+		all = append(all, d)
+		return err
+	}, `SELECT diagram, version, title, saved_by, saved_at FROM {schema}.states`)
+	err := s.send(ctx, of(schema, "list states of diagrams", Read), &b)
+	slices.SortFunc(all, func(a, b record.DiagramState) int {
+		return cmp.Or(cmp.Compare(a.Diagram, b.Diagram), cmp.Compare(b.Version, a.Version))
+	})
+	return all, err
+}
+
+// DiagramState implements record.Diagrams.
+func (s *Store) DiagramState(ctx context.Context, schema string, id, version int64) (record.Diagram, error) {
+	found, err := one(ctx, s.core, of(schema, "read state of diagram", Read), func(r Scanner) (d record.Diagram, err error) {
+		var text []byte
+		var by string
+		var at *int64
+		if err := r.Scan(&text, &by, &at); err != nil {
+			return d, err
+		}
+		return headOf(id, text, version, by, at)
+	}, `SELECT state, saved_by, saved_at FROM {schema}.states WHERE diagram = $1 AND version = $2`, id, version)
+	if !errors.Is(err, record.ErrNotFound) {
+		return found, err
+	}
+	present, presentErr := s.Diagram(ctx, schema, id)
+	if presentErr != nil || present.Version != version {
+		return record.Diagram{}, cmp.Or(presentErr, err)
+	}
+	for i := range present.Lines {
+		present.Lines[i].Variable = nil
+	}
+	return present, nil
 }

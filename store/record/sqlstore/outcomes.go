@@ -34,8 +34,9 @@ func (s Fleet) Crowds(ctx context.Context, r record.Round, now time.Time, ages [
 		count(fmt.Sprintf(`fetched <= $%d AND stage = 'failing' AND fell <= fetched + $%d`, n, n+1))
 	}
 	var b Batch
-	b.Query(func(row Scanner) error { return row.Scan(&found.Level, &found.OfNetwork) },
-		`SELECT level, of_network FROM tsmon.samples WHERE channel = $1 AND version = $2`, r.Channel, r.Version)
+	var refused *int64
+	b.Query(func(row Scanner) error { return row.Scan(&found.Level, &found.OfNetwork, &refused) },
+		`SELECT level, of_network, refused FROM tsmon.samples WHERE channel = $1 AND version = $2`, r.Channel, r.Version)
 	b.Query(collect(&found.List, scan(func(c *record.Crowd) []any {
 		c.Ages = make([]record.AgeCounts, len(ages))
 		into := []any{&c.Networks, &c.Failed, &c.Offered, &c.Waiting, &c.Kept, &c.Healthy, &c.Failing}
@@ -52,7 +53,22 @@ func (s Fleet) Crowds(ctx context.Context, r record.Round, now time.Time, ages [
 			FROM tsmon.tries WHERE channel = $1 AND version = $2 AND round >= $3 AND `+fmt.Sprintf(sampled, "$2", 4)+`) AS a
 		GROUP BY network) AS b GROUP BY c1 + c2 + c3 + c4 ORDER BY c1 + c2 + c3 + c4`, args...)
 	err = s.send(ctx, central("sum up tries", Read), &b)
+	if refused != nil {
+		found.Refused = time.UnixMicro(*refused).UTC()
+	}
 	return found, err
+}
+
+// Refuse implements record.Outcomes.
+func (s Fleet) Refuse(ctx context.Context, channel, version string, at time.Time) error {
+	if at.IsZero() || !record.Storable(channel) || !record.Storable(version) {
+		return fmt.Errorf("refuse a client: %w: at %s", record.ErrInvalid, at)
+	}
+	var b Batch
+	b.Exec(`INSERT INTO tsmon.samples AS s (channel, version, level, below, of_network, refused) VALUES ($1, $2, 0, $3, 0, $4)
+		ON CONFLICT (channel, version) DO UPDATE SET refused = greatest(s.refused, excluded.refused)`,
+		channel, version, record.Level(0).Below(), at.UnixMicro())
+	return s.send(ctx, central("refuse a client", Write), &b)
 }
 
 // KeepSummary implements record.Outcomes.

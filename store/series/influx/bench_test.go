@@ -95,7 +95,7 @@ func benchmarkQuarter(b *testing.B, server settler, opts Options) {
 // the answer, which it does not decode.
 func post(b *testing.B, s *Store, path, kind string, body io.Reader) int64 {
 	b.Helper()
-	request, err := http.NewRequestWithContext(b.Context(), http.MethodPost, s.client.ServerURL()+path, body)
+	request, err := http.NewRequestWithContext(b.Context(), http.MethodPost, s.client.HTTPService().ServerURL()+path, body)
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -41,7 +41,9 @@ func testRefusals(t *testing.T, server *servertest.InfluxDB2) {
 		return s.Write(t.Context(), database, []series.Sample{{Measurement: "m", Fields: map[string]any{"f": 1.0}, Time: time.Now()}})
 	}
 	fields := func(s *Store, database string) error { _, err := s.Fields(t.Context(), database); return err }
-	keep := func(s *Store, database string) error { return s.Keep(t.Context(), database, series.Keeping{}) }
+	keep := func(s *Store, database string) error {
+		return s.Keep(t.Context(), database, series.Keeping{Retention: 48 * time.Hour})
+	}
 	create := func(s *Store, database string) error { return s.Create(t.Context(), database) }
 	for name, c := range map[string]struct {
 		org, token, database string
@@ -56,7 +58,7 @@ func testRefusals(t *testing.T, server *servertest.InfluxDB2) {
 		"token, write":         {server.Org, "wrong", "refusals", write, fs.ErrPermission, "401"},
 		"token, create":        {server.Org, "wrong", "new", create, fs.ErrPermission, "401"},
 		"reads only":           {server.Org, reads, "refusals", write, fs.ErrPermission, "insufficient permissions for write"},
-		"reads only, keep":     {server.Org, reads, "refusals", keep, fs.ErrPermission, "unauthorized"},
+		"reads only, keep":     {server.Org, reads, "refusals", keep, ErrOrg, "the token may not see it"},
 		"writes only":          {server.Org, writes, "refusals", fields, series.ErrNoDatabase, "or the token may not read it"},
 		"another bucket":       {server.Org, reads, "other", fields, series.ErrNoDatabase, "or the token may not read it"},
 		"no bucket, fields":    {server.Org, server.Token, "none", fields, series.ErrNoDatabase, "there is no such time-series database"},

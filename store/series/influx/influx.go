@@ -17,6 +17,11 @@
 //     next search begins where the value is expected;
 //   - that a key has no value at all, for a minute.
 //
+// A database with a retention has a second one, named after it with .rollups, of what its
+// values amount to in each hour; Keep writes it. Series answers with it for what is older
+// than the retention, as far as windows begin at whole hours or the zone's midnights.
+// Values that are written later than a day before they are deleted are not in it.
+//
 // Values of a new key that another program writes may therefore be seen a minute
 // late. What this store writes is seen at once.
 package influx
@@ -149,6 +154,11 @@ func (s *Store) Create(ctx context.Context, database string) (err error) {
 		return err
 	}
 	defer s.explain(ctx, "create database "+database, &err)
+	return s.make(ctx, database)
+}
+
+// make creates a database if it does not exist.
+func (s *Store) make(ctx context.Context, database string) error {
 	has, err := s.hasBuckets(ctx)
 	if err != nil {
 		return err

@@ -28,6 +28,8 @@ func TestContract(t *testing.T) {
 	t.Run("OneRequest", func(t *testing.T) { testOneRequest(t, server) })
 	t.Run("MixedShards", func(t *testing.T) { testMixedShards(t, server) })
 	t.Run("Conflict", func(t *testing.T) { testConflict(t, server) })
+	t.Run("Rollups", func(t *testing.T) { testRollups(t, Options{URL: server.URL}) })
+	t.Run("Resumes", func(t *testing.T) { testResumes(t, server) })
 	t.Run("Down", func(t *testing.T) { testDown(t, server) })
 }
 
@@ -37,5 +39,6 @@ func TestContract2(t *testing.T) {
 		return open(t, Options{URL: server.URL, Org: server.Org, Token: server.Token, Now: now})
 	})
 	t.Run("Refusals", func(t *testing.T) { testRefusals(t, server) })
+	t.Run("Rollups", func(t *testing.T) { testRollups(t, Options{URL: server.URL, Org: server.Org, Token: server.Token}) })
 	t.Run("Upgraded", func(t *testing.T) { testUpgraded(t, server) })
 }

@@ -125,7 +125,8 @@ func (s *Store) bucketOf(ctx context.Context, database string) (id string, err e
 }
 
 // Keep implements series.Store. The server deletes whole shards, which are up to a
-// week long, once all of their values are too old.
+// week long, once all of their values are too old. Before that, Keep rolls up what they
+// hold; it has to be called each hour for that, and the first time may take minutes.
 func (s *Store) Keep(ctx context.Context, database string, k series.Keeping) (err error) {
 	if err := series.ValidDatabase(database); err != nil {
 		return err
@@ -134,12 +135,94 @@ func (s *Store) Keep(ctx context.Context, database string, k series.Keeping) (er
 		return err
 	}
 	defer s.explain(ctx, "keep values of "+database, &err)
+	now, policy, err := s.retention(ctx, database)
+	if err != nil {
+		return err
+	}
+	if k.Retention == series.AsItIs {
+		k.Retention = now
+	}
+	if k.Retention > 0 {
+		if err := s.rollUp(ctx, database, k); err != nil {
+			return err
+		}
+	}
+	if k.Retention != now {
+		err = s.setRetention(ctx, database, policy, k.Retention)
+	}
+	if err == nil {
+		s.keep(database, s.memory(database)).retain(k.Retention, s.now())
+	}
+	return err
+}
+
+// retention returns that of a database, and on 1.x the name of its policy.
+func (s *Store) retention(ctx context.Context, database string) (retention time.Duration, policy string, err error) {
+	has, err := s.hasBuckets(ctx)
+	if err != nil {
+		return 0, "", err
+	}
+	if has { // which answers the query below with what was set first
+		retention, err = s.bucketRetention(ctx, database)
+		return retention, "", err
+	}
+	q := query{}
+	q.add("SHOW RETENTION POLICIES ON " + q.bind(database))
+	rows, err := s.ask(ctx, database, q)
+	if err != nil {
+		return 0, "", err
+	}
+	for _, r := range rows[0] {
+		for _, cells := range r.Values {
+			if len(cells) != 5 {
+				return 0, "", errIncomplete
+			}
+			if standard, _ := cells[4].(bool); standard {
+				text, _ := cells[1].(string)
+				policy, _ = cells[0].(string)
+				retention, err = time.ParseDuration(text)
+				return retention, policy, err
+			}
+		}
+	}
+	return 0, "", errIncomplete
+}
+
+// bucketRetention returns that of the bucket of a database.
+func (s *Store) bucketRetention(ctx context.Context, database string) (time.Duration, error) {
+	id, err := s.bucketOf(ctx, database)
+	if err != nil {
+		return 0, err
+	}
+	if id == "" {
+		return 0, errHidden
+	}
+	var bucket struct {
+		Rules domain.RetentionRules `json:"retentionRules"`
+	}
+	err = s.api(ctx, http.MethodGet, "buckets/"+url.PathEscape(id), nil, &bucket)
+	if err != nil || len(bucket.Rules) == 0 {
+		return 0, err
+	}
+	return time.Duration(bucket.Rules[0].EverySeconds) * time.Second, nil
+}
+
+// setRetention changes the policy of a database, or on 2.x its bucket.
+func (s *Store) setRetention(ctx context.Context, database, policy string, retention time.Duration) error {
 	has, err := s.hasBuckets(ctx)
 	if err != nil {
 		return err
 	}
+	shard := int64(shardOf(retention) / time.Second)
 	if !has {
-		return s.alterPolicy(ctx, database, k.Retention)
+		duration := "INF"
+		if retention > 0 {
+			duration = fmt.Sprintf("%ds", int64(retention/time.Second))
+		}
+		q := query{}
+		q.add(fmt.Sprintf("ALTER RETENTION POLICY %s ON %s DURATION %s SHARD DURATION %ds", q.bind(policy), q.bind(database), duration, shard))
+		_, err = s.ask(ctx, database, q)
+		return err
 	}
 	id, err := s.bucketOf(ctx, database)
 	if err != nil {
@@ -148,10 +231,10 @@ func (s *Store) Keep(ctx context.Context, database string, k series.Keeping) (er
 	if id == "" {
 		return errHidden
 	}
-	expire, shard := domain.RetentionRuleTypeExpire, int64(shardOf(k.Retention)/time.Second)
+	expire := domain.RetentionRuleTypeExpire
 	change := struct {
 		Rules domain.RetentionRules `json:"retentionRules"`
-	}{domain.RetentionRules{{EverySeconds: int64(k.Retention / time.Second), ShardGroupDurationSeconds: &shard, Type: &expire}}}
+	}{domain.RetentionRules{{EverySeconds: int64(retention / time.Second), ShardGroupDurationSeconds: &shard, Type: &expire}}}
 	return s.api(ctx, http.MethodPatch, "buckets/"+url.PathEscape(id), change, &struct{}{})
 }
 
@@ -165,39 +248,6 @@ func shardOf(retention time.Duration) time.Duration {
 		return day
 	}
 	return time.Hour
-}
-
-// alterPolicy changes the default retention policy of a database of 1.x.
-func (s *Store) alterPolicy(ctx context.Context, database string, retention time.Duration) error {
-	q := query{}
-	q.add("SHOW RETENTION POLICIES ON " + q.bind(database))
-	rows, err := s.ask(ctx, database, q)
-	if err != nil {
-		return err
-	}
-	name := ""
-	for _, r := range rows[0] {
-		for _, cells := range r.Values {
-			if len(cells) != 5 {
-				return errIncomplete
-			}
-			if standard, _ := cells[4].(bool); standard {
-				name, _ = cells[0].(string)
-			}
-		}
-	}
-	if name == "" {
-		return errIncomplete
-	}
-	duration := "INF"
-	if retention > 0 {
-		duration = fmt.Sprintf("%ds", int64(retention/time.Second))
-	}
-	q = query{}
-	q.add(fmt.Sprintf("ALTER RETENTION POLICY %s ON %s DURATION %s SHARD DURATION %ds",
-		q.bind(name), q.bind(database), duration, int64(shardOf(retention)/time.Second)))
-	_, err = s.ask(ctx, database, q)
-	return err
 }
 
 // CountBefore implements series.Store.

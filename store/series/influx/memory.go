@@ -24,6 +24,10 @@ type memory struct {
 	kinds map[series.Key]series.Kind
 	asked time.Time // when kinds were read; zero before
 	lasts map[series.Key]whereabouts
+
+	retention time.Duration // as it was when it was read
+	read      time.Time     // zero before
+
 	// writes counts the writes through this store: an answer that was on its way
 	// during a write may be older than the write.
 	writes int
@@ -193,4 +197,18 @@ func (m *memory) count() int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.writes
+}
+
+// retained returns the cached retention, or false if the server has to be asked.
+func (m *memory) retained(now time.Time) (time.Duration, bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	age := now.Sub(m.read)
+	return m.retention, age >= 0 && age < kindsLife
+}
+
+func (m *memory) retain(retention time.Duration, now time.Time) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.retention, m.read = retention, now
 }

@@ -2,6 +2,7 @@ package influx
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -9,7 +10,8 @@ import (
 	"tsmon/store/series"
 )
 
-// Series implements series.Reader. All ranges go in one request.
+// Series implements series.Reader. All ranges go in one request, and what is deleted of
+// them in a second one, to the database of rollups.
 func (s *Store) Series(ctx context.Context, database string, ranges []series.Range) (_ []series.Result, err error) {
 	if err := series.ValidDatabase(database); err != nil {
 		return nil, err
@@ -22,72 +24,151 @@ func (s *Store) Series(ctx context.Context, database string, ranges []series.Ran
 	for i, r := range ranges {
 		keys[i] = r.Key
 	}
-	_, kinds, err := s.kindsOf(ctx, database, keys)
+	m, kinds, err := s.kindsOf(ctx, database, keys)
 	if err != nil {
 		return nil, err
 	}
-	q := query{}
-	results := make([]series.Result, len(ranges))
-	asked := make([]int, len(ranges)) // statements for each range
-	for i, r := range ranges {
-		if kind := kinds[r.Key]; kind != 0 && kind != series.Text {
-			asked[i] = windowed(&q, r, kind, s.now())
-		}
-	}
-	if q.statements == 0 {
-		return results, nil
-	}
-	rows, err := s.ask(ctx, database, q)
-	if err != nil {
-		return nil, err
-	}
-	for i, n := range asked {
-		if results[i], err = result(rows[:n], ranges[i].Points()); err != nil {
+	border := time.Time{}
+	if slices.ContainsFunc(ranges, func(r series.Range) bool { return s.now().Sub(r.Start) > series.MinRetention }) {
+		if border, err = s.border(ctx, database, m); err != nil {
 			return nil, err
 		}
-		rows = rows[n:]
+	}
+	questions := make([]question, len(ranges))
+	var q, rolled query
+	for i, r := range ranges {
+		if kind := kinds[r.Key]; kind != 0 && kind != series.Text {
+			questions[i] = askRange(&q, &rolled, r, kind, border, s.now())
+		}
+	}
+	rows, err := s.askSome(ctx, database, q)
+	if err != nil {
+		return nil, err
+	}
+	old, err := s.askSome(ctx, rollupsOf(database), rolled)
+	if err != nil && !errors.Is(s.translate(ctx, err), series.ErrNoDatabase) {
+		return nil, err
+	}
+	results := make([]series.Result, len(ranges))
+	for i, one := range questions {
+		w := windows{boolean: kinds[ranges[i].Key] == series.Boolean}
+		for _, answer := range rows[:one.raw] {
+			err = errors.Join(err, w.add(answer))
+		}
+		rows = rows[one.raw:]
+		if old != nil {
+			for _, answer := range old[:one.rolled] {
+				err = errors.Join(err, w.add(answer))
+			}
+			old = old[one.rolled:]
+		}
+		results[i] = w.result(ranges[i].Points())
+	}
+	if errors.Is(err, errIncomplete) {
+		return nil, err
 	}
 	return results, nil
 }
 
-// windowed adds the statements for a range, one for each span: newest window first,
-// one more than the limit. It returns their number. The server's own tz() is not used:
-// it moves windows that have an offset, as weeks do, where the clocks change.
-func windowed(q *query, r series.Range, kind series.Kind, now time.Time) (n int) {
-	function := "mean"
-	if kind == series.Boolean {
-		function = "last"
+// askSome is as ask, but for no statements, which the server does not take.
+func (s *Store) askSome(ctx context.Context, database string, q query) ([][]row, error) {
+	if q.statements == 0 {
+		return nil, nil
 	}
-	for _, span := range slices.Backward(r.Spans()) {
-		start, stop := max(r.Start.UnixNano(), span.Start), min(span.Stop, now.UnixNano()+1)
+	return s.ask(ctx, database, q)
+}
+
+// question is how many statements a range has in each of the two requests.
+type question struct{ raw, rolled int }
+
+// askRange adds the statements for a range: for what is before the border to rolled.
+func askRange(q, rolled *query, r series.Range, kind series.Kind, border, now time.Time) (n question) {
+	start, stop := r.Start.UnixNano(), min(r.Stop.UnixNano(), now.UnixNano()+1)
+	spans := r.Spans()
+	columns := "mean(%s)"
+	if kind == series.Boolean {
+		columns = "last(%s)"
+	}
+	if border.IsZero() || start >= border.UnixNano() || series.Even(spans)%series.Grain(r.Zone) != 0 {
+		n.raw = windowed(q, r, spans, fmt.Sprintf(columns, typed(q, r.Field, kind)), start, stop)
+		return n
+	}
+	middle := min(border.UnixNano(), stop)
+	raw := columns // its own text, since the border may lie within a window
+	if kind != series.Boolean {
+		raw = "sum(%[1]s), count(%[1]s)"
+	}
+	n.raw = windowed(q, r, spans, fmt.Sprintf(raw, typed(q, r.Field, kind)), middle, stop)
+	old := "last(" + rolled.bind(r.Field+".last") + ")"
+	if kind != series.Boolean {
+		old = "sum(" + rolled.bind(r.Field+".sum") + "), sum(" + rolled.bind(r.Field+".count") + ")"
+	}
+	n.rolled = windowed(rolled, r, spans, old, start, middle)
+	return n
+}
+
+// windowed adds the statements for a part of a range, one for each span: newest window
+// first, one more than the limit. It returns their number. The server's own tz() is not
+// used: it moves windows that have an offset, as weeks do, where the clocks change.
+func windowed(q *query, r series.Range, spans []series.Span, columns string, start, stop int64) (n int) {
+	for _, span := range slices.Backward(spans) {
+		start, stop := max(start, span.Start), min(span.Stop, stop)
 		if start >= stop {
 			continue
 		}
 		offset := (span.Start%span.Every + span.Every) % span.Every
-		q.add(fmt.Sprintf("SELECT %s(%s) FROM %s WHERE time >= %d AND time < %d GROUP BY time(%dns, %dns) fill(none) ORDER BY time DESC LIMIT %d",
-			function, typed(q, r.Field, kind), q.bind(r.Measurement), start, stop, span.Every, offset, r.Points()+1))
+		q.add(fmt.Sprintf("SELECT %s FROM %s WHERE time >= %d AND time < %d GROUP BY time(%dns, %dns) fill(none) ORDER BY time DESC LIMIT %d",
+			columns, q.bind(r.Measurement), start, stop, span.Every, offset, r.Points()+1))
 		n++
 	}
 	return n
 }
 
-// result reads the answers to the statements of one range.
-func result(answers [][]row, limit int) (series.Result, error) {
-	var points []series.Point
-	for _, rows := range answers {
-		if len(rows) == 0 {
+// windows are the windows of a range, newest first.
+type windows struct {
+	boolean bool
+	points  []series.Point
+	weights []float64 // of the numbers of points: how many values they are the mean of
+}
+
+// add adds the answer to one statement. A window that is there already has its older
+// values in it.
+func (w *windows) add(rows []row) error {
+	if len(rows) == 0 {
+		return nil
+	}
+	for _, cells := range rows[0].Values {
+		if len(cells) != 2 && len(cells) != 3 {
+			return errIncomplete
+		}
+		when, ok := nanoseconds(cells[0])
+		n, found := number(cells[1])
+		if !ok || !found {
 			continue
 		}
-		for _, cells := range rows[0].Values {
-			if len(cells) != 2 {
-				return series.Result{}, errIncomplete
+		count := 0.0
+		if len(cells) == 3 {
+			if count, found = number(cells[2]); !found || count <= 0 {
+				continue
 			}
-			when, ok := nanoseconds(cells[0])
-			n, found := number(cells[1])
-			if ok && found {
-				points = append(points, series.Point{Time: time.Unix(0, when).UTC(), Number: n})
-			}
+			n /= count
 		}
+		w.put(series.Point{Time: time.Unix(0, when).UTC(), Number: n}, count)
 	}
-	return series.NewestFirst(points, limit), nil
+	return nil
 }
+
+func (w *windows) put(p series.Point, weight float64) {
+	last := len(w.points) - 1
+	if last < 0 || !w.points[last].Time.Equal(p.Time) {
+		w.points, w.weights = append(w.points, p), append(w.weights, weight)
+		return
+	}
+	if !w.boolean { // of which the newer last value counts
+		both := w.weights[last] + weight
+		w.points[last].Number = w.points[last].Number*(w.weights[last]/both) + p.Number*(weight/both)
+		w.weights[last] = both
+	}
+}
+
+func (w *windows) result(limit int) series.Result { return series.NewestFirst(w.points, limit) }

@@ -1,37 +1,57 @@
 package seriestest
 
 import (
+	"math"
+	"slices"
 	"testing"
 	"time"
 
 	"tsmon/store/series"
 )
 
-// keep shortens the retention of a database. Its clock is the machine's, which servers
+// keep shortens the retention of a database, whose hours and days stay as they were. Its clock is the machine's, which servers
 // go by.
 func keep(t *testing.T, f *fixture) {
 	const day = 24 * time.Hour
 	f.now = time.Now().Truncate(time.Second)
-	for ago := range 40 {
-		f.write(t, series.Sample{Measurement: "m", Time: f.now.Add(-time.Duration(ago)*day - time.Minute), Fields: map[string]any{
-			"f": float64(ago), "i": int64(ago), "b": ago%2 == 0, "t": "text",
+	for ago := range 80 {
+		f.write(t, series.Sample{Measurement: "m", Time: f.now.Add(-time.Duration(ago)*day/2 - time.Minute), Fields: map[string]any{
+			"f": float64(ago) / 7, "i": int64(ago), "b": ago%3 == 0, "t": "text",
 		}})
 	}
-	f.wantBefore(t, f.now.Add(-20*day), 4*20)
+	f.wantBefore(t, f.now.Add(-20*day), 4*40)
 	f.wantBefore(t, f.now.Add(-100*day), 0)
-	if err := f.store.Keep(t.Context(), f.database, series.Keeping{Retention: 10 * day}); err != nil {
+	zone, err := time.LoadLocation("America/Bogota")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var ranges []series.Range
+	for _, field := range []string{"f", "i", "b", "none"} {
+		for _, every := range []time.Duration{time.Hour, 6 * time.Hour, day, 7 * day} {
+			start := time.Date(f.now.Year(), f.now.Month(), f.now.Day()-35, 0, 0, 0, 0, zone)
+			ranges = append(ranges, series.Range{Key: key("m", field), Start: start, Stop: f.now, Every: every, Zone: zone})
+		}
+	}
+	before := f.series(t, ranges...)
+	if err := f.store.Keep(t.Context(), f.database, series.Keeping{Retention: 10 * day, Zone: zone}); err != nil {
 		t.Fatal(err)
 	}
 	f.awaitNoneBefore(t, f.now.Add(-18*day)) // the day or week of a value may have newer ones
-	r := series.Range{Key: key("m", "f"), Start: f.now.Add(-9 * day), Stop: f.now, Every: day}
-	results, err := f.store.Series(t.Context(), f.database, []series.Range{r})
-	if err != nil || len(results[0].Points) != 9 && len(results[0].Points) != 10 {
-		t.Errorf("%+v, %v", results, err)
+	for i, result := range f.series(t, ranges...) {
+		if !slices.EqualFunc(result.Points, before[i].Points, func(a, b series.Point) bool {
+			return a.Time.Equal(b.Time) && math.Abs(a.Number-b.Number) < 1e-12*math.Abs(b.Number)+1e-300
+		}) {
+			t.Errorf("%s every %s is\n%+v\nnot\n%+v", ranges[i].Key, ranges[i].Every, result.Points, before[i].Points)
+		}
 	}
 	old := series.Sample{Measurement: "m", Fields: map[string]any{"f": 1.0}, Time: f.now.Add(-12 * day)}
 	recent := series.Sample{Measurement: "m", Fields: map[string]any{"f": 7.0}, Time: f.now.Add(-time.Second)}
 	wantError(t, f.store.Write(t.Context(), f.database, []series.Sample{old, recent}), series.ErrExpired)
 	f.wantLast(t, key("m", "f"), 7, recent.Time)
+	if err := f.store.Keep(t.Context(), f.database, series.Keeping{Retention: series.AsItIs}); err != nil {
+		t.Fatal(err)
+	}
+	wantError(t, f.store.Write(t.Context(), f.database, []series.Sample{old}), series.ErrExpired)
 	if err := f.store.Keep(t.Context(), f.database, series.Keeping{}); err != nil {
 		t.Fatal(err)
 	}
@@ -68,7 +88,7 @@ func (f *fixture) awaitNoneBefore(t *testing.T, when time.Time) {
 }
 
 func keepRefuses(t *testing.T, f *fixture) {
-	for _, retention := range []time.Duration{-1, 1, series.MinRetention - 1, series.MaxRetention + 1} {
+	for _, retention := range []time.Duration{-2, 1, series.MinRetention - 1, series.MaxRetention + 1} {
 		wantError(t, f.store.Keep(t.Context(), f.database, series.Keeping{Retention: retention}), series.ErrInvalid)
 	}
 	for _, zone := range []string{"America/Bogota", "Asia/Kathmandu"} {

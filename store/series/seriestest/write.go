@@ -56,7 +56,7 @@ func badNames(t *testing.T, f *fixture) {
 			wantError(t, f.store.Write(t.Context(), f.database, []series.Sample{sample(k.Measurement, k.Field, 1.0, 0)}), series.ErrName)
 		}
 	}
-	for _, name := range []string{"", "_internal", "a/b", "../a", "a b", "a\"b", "a;b", "a\x00", "a\nb", "-a", ".a", strings.Repeat("x", 65)} {
+	for _, name := range []string{"", "_internal", "a/b", "../a", "a b", "a\"b", "a;b", "a\x00", "a\nb", "-a", ".a", "a.rollups", strings.Repeat("x", 65)} {
 		for method, call := range f.calls() {
 			if err := call(t.Context(), name); err == nil {
 				t.Errorf("%s takes the database %q", method, name)

@@ -28,7 +28,7 @@ func (s *Store) Keep(ctx context.Context, database string, k series.Keeping) (er
 	defer cancel()
 	defer explain(ctx, "keep values of "+database, &err)
 	parts := int(time.Hour / series.Grain(k.Zone))
-	done, err := s.file.Writer.ExecContext(within, "UPDATE databases SET retention = ?1, stale = stale OR parts <> ?2, parts = ?2 WHERE name = ?3",
+	done, err := s.file.Writer.ExecContext(within, "UPDATE databases SET retention = iif(?1 < 0, retention, ?1), stale = stale OR parts <> ?2, parts = ?2 WHERE name = ?3",
 		int64(k.Retention), parts, database)
 	if err != nil {
 		return err

@@ -51,7 +51,7 @@ func (s *scanner) one(ctx context.Context, r series.Range, now time.Time) (serie
 		v := visitor{
 			points: func(points []point) bool { each.add(points); return more() },
 			parts:  func(parts []window) bool { each.addParts(parts); return more() },
-			even:   even(spans),
+			even:   int64(series.Even(spans)),
 		}
 		err := s.scan(ctx, of, r.Start.UnixNano(), stop, v)
 		if err != nil {
@@ -60,20 +60,6 @@ func (s *scanner) one(ctx context.Context, r series.Range, now time.Time) (serie
 		all.join(each, limit+1)
 	}
 	return series.NewestFirst(all.points(limit+1), limit), nil
-}
-
-// even returns the greatest length that divides an hour and of which all windows begin
-// at multiples since 1970.
-func even(spans []series.Span) int64 {
-	length := int64(hourLength)
-	for _, s := range spans {
-		for _, n := range []int64{s.Start, s.Every} {
-			for n != 0 {
-				length, n = n, length%n
-			}
-		}
-	}
-	return max(length, -length)
 }
 
 // window is a window that has points.

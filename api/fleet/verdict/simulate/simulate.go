@@ -25,7 +25,9 @@ type Options struct {
 	Steps     []int         `json:"steps"`     // percentages
 	Every     time.Duration `json:"every_ns"`  // least time of a step, in nanoseconds
 	Clients   []int         `json:"clients"`   // sizes of the fleet
+	Late      []bool        `json:"late"`      // whether the application installs when it is quit, within a day, or at once
 	Multiples []float64     `json:"multiples"` // of the limit, that the release fails for
+	Dead      bool          `json:"dead"`      // also a release that never starts and reports nothing
 	// Before is the multiple of the limit that the release before failed for; below
 	// 0 there was none.
 	Before   float64 `json:"before"`
@@ -37,8 +39,8 @@ type Options struct {
 // Defaults returns the options of the table in the package's README.
 func Defaults(limit float64) Options {
 	return Options{
-		Limit: limit, Steps: []int{5, 25, 50, 100}, Every: time.Hour, Clients: []int{1200, 100_000},
-		Multiples: []float64{0.25, 0.5, 1, 1.5, 2, 5, 10}, Before: 0.5, Rollouts: 2000, Seed: 1,
+		Limit: limit, Steps: []int{5, 25, 50, 100}, Every: time.Hour, Clients: []int{1200, 100_000}, Late: []bool{false, true},
+		Multiples: []float64{0.25, 0.5, 1, 1.5, 2, 5, 10}, Dead: true, Before: 0.5, Rollouts: 2000, Seed: 1,
 	}
 }
 
@@ -63,6 +65,9 @@ func (o *Options) Check() error {
 		return fmt.Errorf("%w: a share of %v away", ErrOptions, o.Away)
 	case !(o.Before <= 1/o.Limit):
 		return fmt.Errorf("%w: the release before fails for %v times the limit", ErrOptions, o.Before)
+	}
+	if len(o.Clients) == 0 || len(o.Late) == 0 || len(o.Multiples) == 0 && !o.Dead {
+		return fmt.Errorf("%w: there is nothing to simulate", ErrOptions)
 	}
 	for _, n := range o.Clients {
 		if n < 1 || n > maxClients {
@@ -118,11 +123,13 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	}
 	report := &Report{Options: o}
 	for _, clients := range o.Clients {
-		for _, late := range []bool{false, true} {
+		for _, late := range o.Late {
 			for _, m := range o.Multiples {
 				report.Rows = append(report.Rows, Row{Clients: clients, Late: late, Multiple: m})
 			}
-			report.Rows = append(report.Rows, Row{Clients: clients, Late: late, Dead: true})
+			if o.Dead {
+				report.Rows = append(report.Rows, Row{Clients: clients, Late: late, Dead: true})
+			}
 		}
 	}
 	runs := make([]run, runtime.GOMAXPROCS(0)) // one a worker; they keep their memory

@@ -4,5 +4,6 @@ CREATE TABLE tsmon.samples (
     level      bigint NOT NULL,
     below      bytea NOT NULL, -- the ids that are in the sample
     of_network bigint NOT NULL, -- the most tries of one network; 0: any number
+    refused    bigint, -- when a client of the release last found no room, in microseconds since 1970
     PRIMARY KEY (channel, version)
 ); -- clustered

@@ -36,8 +36,22 @@ CREATE TABLE {schema}.variables (
 CREATE INDEX variables_by_field ON {schema}.variables (measurement, field);
 
 CREATE TABLE {schema}.diagrams (
-    id   bigint PRIMARY KEY,
-    head json NOT NULL -- the diagram without its id and objects
+    id       bigint PRIMARY KEY,
+    head     json NOT NULL, -- the diagram without its id, version and objects
+    version  bigint NOT NULL,
+    saved_by text NOT NULL,
+    saved_at bigint -- milliseconds since 1970; NULL if it was imported
+);
+
+-- What diagrams were before they were saved.
+CREATE TABLE {schema}.states (
+    diagram  bigint NOT NULL REFERENCES {schema}.diagrams ON DELETE CASCADE,
+    version  bigint NOT NULL,
+    title    text NOT NULL,
+    saved_by text NOT NULL,
+    saved_at bigint,
+    state    json NOT NULL, -- with the objects
+    PRIMARY KEY (diagram, version)
 );
 
 CREATE TABLE {schema}.objects (

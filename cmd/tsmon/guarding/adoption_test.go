@@ -1,4 +1,4 @@
-package releasing
+package guarding
 
 import (
 	"strings"

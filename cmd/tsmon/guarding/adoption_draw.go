@@ -1,4 +1,4 @@
-package releasing
+package guarding
 
 import (
 	"cmp"
@@ -11,6 +11,7 @@ import (
 
 	"tsmon/api/fleet"
 	"tsmon/cmd/tsmon/cli"
+	"tsmon/cmd/tsmon/releasing"
 )
 
 const barWidth = 30 // characters
@@ -19,7 +20,7 @@ const barWidth = 30 // characters
 func drawAdoption(w io.Writer, r *fleet.Adoption) {
 	fmt.Fprintf(w, "%s shows %s", r.Channel, r.Version)
 	if r.Rollout != nil {
-		fmt.Fprintf(w, "; %s", shareText(r.Rollout))
+		fmt.Fprintf(w, "; %s", releasing.ShareText(r.Rollout))
 	}
 	fmt.Fprintf(w, "\n%s in the last 30 days\n", clientsText(r.Clients, r.Sample))
 	if r.Clients > 0 {
@@ -37,6 +38,11 @@ func drawAdoption(w io.Writer, r *fleet.Adoption) {
 		n.Version, n.Running, n.Waiting, n.Offered, n.Failed, n.Crashed, n.Kept)
 	if n.Sample != nil {
 		fmt.Fprintf(w, "(estimated from %s)\n", sampleText(n.Sample))
+	}
+	if o := r.Guard; o != nil {
+		fmt.Fprintf(w, "\nguard: %s: %s\n", o.Decision, cmp.Or(o.Why, o.Verdict.Sentence))
+		drawClients(w, o)
+		fmt.Fprintln(w)
 	}
 	drawCurve(w, r)
 	if r.Day != nil {

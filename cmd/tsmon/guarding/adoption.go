@@ -1,4 +1,4 @@
-package releasing
+package guarding
 
 import (
 	"context"
@@ -12,10 +12,12 @@ import (
 	"tsmon/api/fleet"
 	"tsmon/cmd/tsmon/cli"
 	"tsmon/cmd/tsmon/config"
+	"tsmon/cmd/tsmon/releasing"
 	"tsmon/store/record"
 )
 
-func channelAdoptionCommand(app *cli.App) *cobra.Command {
+// AdoptionCommand returns `tsmon channel adoption`.
+func AdoptionCommand(app *cli.App) *cobra.Command {
 	return &cobra.Command{
 		Use:   "adoption CHANNEL",
 		Short: "Show which versions the clients of a channel have",
@@ -33,7 +35,7 @@ X-Tsmon-Client; requests without one are counted as anonymous.`,
 }
 
 func runAdoption(ctx context.Context, app *cli.App, channel string) error {
-	log, _, err := loadLog(ctx, app, channel)
+	log, _, err := releasing.LoadLog(ctx, app, channel)
 	if err != nil {
 		return err
 	}
@@ -46,6 +48,9 @@ func runAdoption(ctx context.Context, app *cli.App, channel string) error {
 	err = cli.WithRecords(ctx, c, func(records record.Store) error { return result.ReadRecords(ctx, records, now) })
 	if errors.Is(err, cli.ErrNoRecords) {
 		return cli.WithHint(err, "set TSMON_DATA, or TSMON_RECORDS and TSMON_SERIES_URL, as for tsmon serve")
+	}
+	if err == nil {
+		result.Guard, err = app.Judge(ctx, c, log)
 	}
 	if err != nil {
 		return err

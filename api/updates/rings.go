@@ -1,0 +1,72 @@
+package updates
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"io/fs"
+
+	"tsmon/api/web"
+	"tsmon/channels"
+	"tsmon/store/object"
+)
+
+// ringDocuments are the manifests of a channel's rings; nil for one that has not
+// verified yet.
+type ringDocuments [channels.Rings]*web.Document
+
+// readRings renders the manifests of a channel's rings from its log, as they lie in the
+// store. One that does not verify stays as it was.
+func (h *Heads) readRings(c *channel, publicURL string) {
+	if !h.rings[c.name] || c.log.Head() == nil {
+		return
+	}
+	next := ringDocuments{}
+	if before := c.rings.Load(); before != nil {
+		next = *before
+	}
+	type shown struct {
+		version  string
+		sequence uint64
+	}
+	rendered := map[shown]*web.Document{}
+	for ring, v := range c.log.Views(true)[1 : 1+channels.Rings] {
+		m := v.Render(publicURL)
+		is := shown{m.Version, m.Sequence}
+		if _, ok := rendered[is]; !ok {
+			data, err := m.Encode()
+			if err == nil {
+				err = h.verify(data)
+			}
+			if err == nil {
+				sum := sha256.Sum256(data)
+				rendered[is] = web.NewDocument(data, object.Info{ETag: hex.EncodeToString(sum[:16]), ModTime: c.log.Entries[v.Sequence-1].When})
+			} else {
+				rendered[is] = nil // what the log shows has its own alarm
+			}
+		}
+		if d := rendered[is]; d != nil {
+			next[ring] = d
+		}
+	}
+	c.rings.Store(&next)
+}
+
+// document returns the manifest of a channel, or of one of its rings. fs.ErrNotExist if
+// it keeps none, errUnverified if none has verified yet.
+func (c *channel) document(ring int) (*web.Document, error) {
+	if ring == whole {
+		shown, err := c.shown()
+		if err != nil {
+			return nil, err
+		}
+		return shown.Document, nil
+	}
+	switch all := c.rings.Load(); {
+	case all == nil:
+		return nil, fs.ErrNotExist
+	case all[ring] == nil:
+		return nil, errUnverified
+	default:
+		return all[ring], nil
+	}
+}

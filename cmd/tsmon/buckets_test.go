@@ -1,0 +1,45 @@
+package main
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"tsmon/store/servertest"
+)
+
+// TestBuckets has a tenant on InfluxDB 2.x: with a wrong organisation, with the one that
+// the hint asks for, and with a retention.
+func TestBuckets(t *testing.T) {
+	server := servertest.StartInfluxDB2(t)
+	data := t.TempDir()
+	run := func(org string, want int, args ...string) (stdout, stderr string) {
+		t.Helper()
+		env := []string{
+			"TSMON_DATA=" + filepath.Join(data, "data"), "TSMON_SERIES_URL=" + server.URL,
+			"TSMON_SERIES_ORG=" + org, "TSMON_SERIES_TOKEN=" + server.Token,
+		}
+		stdout, stderr, code := command(t, env, "tsmon", args...)
+		if code != want {
+			t.Fatalf("tsmon %s: exit code %d, want %d\n%s", strings.Join(args, " "), code, want, stderr)
+		}
+		return stdout, stderr
+	}
+	create := []string{"tenant", "create", "acueducto", "--ts-name", "ts_acueducto", "--time-zone", "America/Bogota"}
+	_, stderr := run("nobody", 1, create...)
+	for _, says := range []string{`organisation "nobody": not valid: there is no such organisation`, "hint: set server.series.org (TSMON_SERIES_ORG)"} {
+		if !strings.Contains(stderr, says) {
+			t.Errorf("it does not say %q: %s", says, stderr)
+		}
+	}
+	run(server.Org, 0, create...)
+	run(server.Org, 0, "series", "write", "acueducto", manyValues(t))
+	_, stderr = run(server.Org, 3, "tenant", "update", "acueducto", "--retention", "30d")
+	if !strings.Contains(stderr, "values from before") || !strings.Contains(stderr, "hint: add --yes") {
+		t.Errorf("it says %s", stderr)
+	}
+	stdout, _ := run(server.Org, 0, "tenant", "update", "acueducto", "--retention", "30d", "--yes")
+	if !strings.Contains(stdout, "values are deleted") {
+		t.Errorf("it says %s", stdout)
+	}
+}

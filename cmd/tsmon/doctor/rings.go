@@ -1,0 +1,52 @@
+package doctor
+
+import (
+	"context"
+	"net/http"
+
+	"tsmon/channels"
+)
+
+// rings wants the manifests of a channel's rings to show what its log says.
+func (p channelsArea) rings(ctx context.Context, n *notes, name string) {
+	r := channels.Repository{Store: p.store, Rings: []string{name}}
+	seen, err := r.Peek(ctx, name)
+	if err != nil {
+		n.failed(err, "see storage")
+		return
+	}
+	log, err := r.Load(ctx, name)
+	if err != nil || log.Head() == nil {
+		return // what is wrong with the log is found elsewhere
+	}
+	behind := 0
+	for i, v := range log.Views(true)[:1+channels.Rings] {
+		if _, ok := v.Shows(seen[i].Data); i > 0 && !ok {
+			behind++
+		}
+	}
+	if behind > 0 {
+		n.fail("tsmon channel advance "+name, "%d of the %d rings of %s don't show what its log says", behind, channels.Rings, name)
+		return
+	}
+	n.ok("%d rings show what the log of %s says", channels.Rings, name)
+}
+
+// rings wants the manifests of a channel's rings at their addresses; one stands for all.
+func (p publicArea) rings(ctx context.Context, n *notes, name string) {
+	key := channels.RingKey(name, 0)
+	if _, err := p.store.Stat(ctx, key); err != nil {
+		return // what is missing in the store is found elsewhere
+	}
+	n.at(p.config.PublicURL + "/" + key)
+	got, err := p.fetch(ctx, n.where, http.Header{"Accept": {"application/json"}, "Cache-Control": {"no-cache"}})
+	switch {
+	case err != nil:
+		unreachable(n, err)
+	case got.StatusCode != http.StatusOK:
+		n.fail("set rings: true for "+name+" in the tsmon.yaml of the tsmon serve there, or let anybody read "+name+"/rings/ in the bucket",
+			"answers with status %d, not with the manifest of a ring", got.StatusCode)
+	default:
+		n.ok("serves the rings of %s", name)
+	}
+}

@@ -1,0 +1,107 @@
+package main
+
+import (
+	"encoding/binary"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"tsmon/api/fleet"
+	"tsmon/api/fleet/verdict"
+	"tsmon/cmd/tsmon/guarding"
+	"tsmon/release"
+	"tsmon/store/record"
+	"tsmon/store/record/sqlite"
+)
+
+// TestChannelGuard: where the records are, a step waits for what is known of the one
+// before, and the guard says what it thinks; elsewhere time alone decides.
+func TestChannelGuard(t *testing.T) {
+	k := newKit(t, filepath.Join(t.TempDir(), "store"), nil)
+	k.must(t, "release", "publish", "--version", "1.0.0", bundles(t, "1.0.0", 100))
+	k.must(t, "release", "publish", "--version", "1.1.0", "--steps", "5,25,50", "--every", "6h", bundles(t, "1.1.0", 100))
+	elsewhere := append(k.env, "TSMON_DATA="+t.TempDir())
+	if _, stderr, code := command(t, elsewhere, "tsmon", "channel", "guard", "stable"); code != 1 || !strings.Contains(stderr, "hint: set TSMON_DATA or TSMON_RECORDS as for tsmon serve") {
+		t.Errorf("without records: code %d: %s", code, stderr)
+	}
+	later := func(env []string, ahead string) (plans []release.Plan) {
+		t.Helper()
+		stdout, stderr, code := command(t, append(env, "LATER="+ahead), "tsmon-later", "channel", "advance", "stable", "--no-probe", "--json")
+		if code != 0 {
+			t.Fatalf("code %d: %s", code, stderr)
+		}
+		parse(t, stdout, &plans)
+		return plans
+	}
+	if plans := later(elsewhere, "7h"); !plans[0].Changed || plans[0].Rollout.Percent != 25 {
+		t.Errorf("by time alone: %+v", plans[0])
+	}
+
+	data := t.TempDir()
+	records, err := sqlite.Open(t.Context(), filepath.Join(data, "records.db"), sqlite.Limits{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer records.Close()
+	seen := func(from, to int, now time.Time, event func(*record.Try)) {
+		t.Helper()
+		var s record.Sightings
+		for i := range to - from {
+			var id record.ClientID
+			binary.BigEndian.PutUint32(id[:], uint32(from+i)*7919)
+			try := record.Try{Channel: "stable", Client: id, Version: "1.1.0", Asked: now, Network: record.Network(from + i), Round: 2}
+			event(&try)
+			s.Tries = append(s.Tries, try)
+			s.Downloads = append(s.Downloads, record.Download{Client: id, Version: "1.1.0", Time: now})
+			s.Installed = append(s.Installed, record.Installed{Channel: "stable", Client: id, Version: "1.0.0", Target: "linux-x86_64", Seen: now})
+		}
+		if err := records.Sight(t.Context(), s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	here := append(k.env, "TSMON_DATA="+data)
+	guard := func() (s guarding.State) {
+		t.Helper()
+		stdout, stderr, code := command(t, here, "tsmon", "channel", "guard", "stable", "--json")
+		if code != 0 {
+			t.Fatalf("code %d: %s", code, stderr)
+		}
+		parse(t, stdout, &s)
+		return s
+	}
+	if s := guard(); s.Decision != verdict.Continue || s.Limit != 2 || s.Required != 3 || s.Rollout.Percent != 25 {
+		t.Errorf("before anybody fetched it: %+v", s)
+	}
+	now := time.Now()
+	seen(0, 100, now, func(*record.Try) {})
+	if s := guard(); s.Decision != verdict.Wait || s.Verdict.Cause != verdict.CauseEvidence || s.Clients.Waiting != 100 || s.Reach != 25 {
+		t.Errorf("while all wait: %+v", s)
+	}
+	if plans := later(here, "20h"); plans[0].Changed || len(plans[0].Warnings) != 1 || !strings.Contains(plans[0].Warnings[0], "the next step waits: ") {
+		t.Errorf("while all wait: %+v", plans[0])
+	}
+	seen(0, 90, now, func(t *record.Try) { t.Running = now })
+	stdout, _, _ := command(t, here, "tsmon", "channel", "guard", "stable")
+	for _, want := range []string{"stable: 1.1.0 for 25 % of the clients", "\ncontinue: 0 of 100 clients failed", "\nhealthy ", "\nfrom 100 networks, 0 of them with failures; a halt requires 3\n", "failures in a row that would halt it: "} {
+		if !strings.Contains(stdout, want) {
+			t.Errorf("%s lacks %q", stdout, want)
+		}
+	}
+	if plans := later(here, "20h"); !plans[0].Changed || plans[0].Rollout.Percent != 50 {
+		t.Errorf("when most run it: %+v", plans[0])
+	}
+	seen(90, 99, now, func(t *record.Try) { t.Crashed = now })
+	if s := guard(); s.Decision != verdict.Halt || s.Verdict.Cause != verdict.CauseLimit || s.Networks.Failing != 9 {
+		t.Errorf("when nine fail: %+v", s)
+	}
+	var seenBy fleet.Adoption
+	stdout, _, _ = command(t, here, "tsmon", "channel", "adoption", "stable", "--json")
+	parse(t, stdout, &seenBy)
+	if seenBy.Guard == nil || seenBy.Guard.Decision != verdict.Halt || seenBy.Guard.Clients.Failing != 9 {
+		t.Errorf("the adoption has %+v", seenBy.Guard)
+	}
+	if stdout, _, _ = command(t, here, "tsmon", "channel", "adoption", "stable"); !strings.Contains(stdout, "\nguard: halt: 9 of 100 clients failed") {
+		t.Error(stdout)
+	}
+}

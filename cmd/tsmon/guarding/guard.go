@@ -1,0 +1,188 @@
+// Package guarding holds the commands that look at installed clients: `tsmon channel
+// adoption`, and `tsmon channel guard`, which shows what the guard of rollouts thinks and
+// what it does in simulated ones.
+package guarding
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"tsmon/api/fleet"
+	"tsmon/api/fleet/verdict"
+	"tsmon/cmd/tsmon/cli"
+	"tsmon/cmd/tsmon/config"
+	"tsmon/cmd/tsmon/releasing"
+	"tsmon/release"
+)
+
+// GuardCommand returns `tsmon channel guard`.
+func GuardCommand(app *cli.App) *cobra.Command {
+	var simulated bool
+	var f simulateFlags
+	cmd := &cobra.Command{
+		Use:   "guard [CHANNEL]",
+		Short: "Show what the guard thinks of a rollout, or simulate rollouts",
+		Long: `Show what the guard thinks of the newest release of a channel: for how many clients
+it fails, how many run it and how many wait, compared with the release before; how
+sure that is, why the next step waits, and how many more failures would halt the
+rollout. It reads the records that tsmon serve writes, so it needs the server's
+configuration.
+
+With --simulate nothing is read but the configuration. Rollouts are played client by
+client, to show what a limit does before one trusts it: how many are halted, after how
+many clients, and what a plain threshold would do (more than the limit of at least 50
+clients within an hour). Applications install at once, or with --late when they are
+quit, within a day. Without other flags it plays what the guard was designed for, for
+minutes.`,
+		Example: `  tsmon channel guard stable
+  tsmon channel guard --simulate --failures 2 --rate 1,4 --clients 1200 --rollouts 200
+  tsmon channel guard stable --simulate --rate 5 --clients 300 --late`,
+		Args: cli.Args(0, 1, "at most one CHANNEL"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			f.given = cmd.Flags().Changed
+			switch {
+			case simulated:
+				return runSimulate(cmd.Context(), app, f, args)
+			case len(args) == 0:
+				return cli.WithHint(cli.Usagef("name one CHANNEL"), "`tsmon channel list` shows the channels of the store")
+			}
+			if flag := f.first(); flag != "" {
+				return cli.WithHint(cli.Usagef("--%s is for simulated rollouts", flag), "add --simulate")
+			}
+			return runGuard(cmd.Context(), app, args[0])
+		},
+	}
+	cmd.Flags().BoolVar(&simulated, "simulate", false, "play rollouts instead of looking at one")
+	f.add(cmd)
+	return cmd
+}
+
+// State is what `tsmon channel guard` prints.
+type State struct {
+	fleet.Opinion
+	Rollout *release.Share `json:"rollout,omitempty"`
+	Limit   float64        `json:"limit_percent"`
+}
+
+func runGuard(ctx context.Context, app *cli.App, channel string) error {
+	log, _, err := releasing.LoadLog(ctx, app, channel)
+	if err != nil {
+		return err
+	}
+	c, err := app.Load()
+	if err != nil {
+		return err
+	}
+	opinion, err := app.Judge(ctx, c, log)
+	if errors.Is(err, cli.ErrNoRecords) {
+		return cli.WithHint(err, "set TSMON_DATA or TSMON_RECORDS as for tsmon serve")
+	}
+	if err != nil {
+		return err
+	}
+	s := State{Opinion: *opinion, Limit: 100 * opinion.Verdict.Limit}
+	if r := log.Head().Rollout; r != nil {
+		s.Rollout = release.ShareOf(r, false)
+	}
+	return app.Print(s, func(w io.Writer) { s.draw(w) })
+}
+
+// draw writes the state for people.
+func (s *State) draw(w io.Writer) {
+	if s.Rollout != nil {
+		fmt.Fprintf(w, "%s: %s\n", s.Channel, releasing.ShareText(s.Rollout))
+	} else {
+		fmt.Fprintf(w, "%s shows %s to everybody; no rollout is guarded\n", s.Channel, s.Version)
+	}
+	fmt.Fprintf(w, "%s: %s\n", s.Decision, s.Verdict.Sentence)
+	if s.Why != "" && s.Why != s.Verdict.Sentence {
+		fmt.Fprintln(w, s.Why)
+	}
+	drawClients(w, &s.Opinion)
+	fmt.Fprintf(w, "\nfrom %d networks, %d of them with failures; a halt requires %d\n", s.Networks.Networks, s.Networks.Failing, s.Required)
+	if s.Networks.Counted < 1 {
+		fmt.Fprintf(w, "large networks count for less: %s of the clients count\n", percent(s.Networks.Counted))
+	}
+	if s.Sample < s.Networks.Counted {
+		fmt.Fprintf(w, "%s of all clients are recorded\n", percent(s.Sample/s.Networks.Counted))
+	}
+	if s.Rollout == nil {
+		return
+	}
+	if v := s.Verdict; s.Decision != verdict.Halt {
+		fmt.Fprintf(w, "known outcomes: %d; the next step requires %d\n", v.Outcomes, v.Needed)
+		if v.ToHalt > 0 {
+			fmt.Fprintf(w, "failures in a row that would halt it: %d\n", v.ToHalt)
+		}
+		if v.ToSettle > 0 {
+			fmt.Fprintf(w, "more clients, failing as those did, that would settle it: %d\n", v.ToSettle)
+		}
+	}
+}
+
+// drawClients writes what the release and the one before came to.
+func drawClients(w io.Writer, o *fleet.Opinion) {
+	rows := [][]string{{"", o.Version}}
+	if o.BeforeClients != nil {
+		rows[0] = append(rows[0], o.Before)
+	}
+	for _, row := range []struct {
+		name  string
+		count func(*verdict.Sums) int64
+	}{
+		{"failing", func(s *verdict.Sums) int64 { return s.Failing }},
+		{"waiting", func(s *verdict.Sums) int64 { return s.Waiting }},
+		{"healthy", func(s *verdict.Sums) int64 { return s.Healthy }},
+		{"only offered", func(s *verdict.Sums) int64 { return s.Offered }},
+	} {
+		cells := []string{row.name, strconv.FormatInt(row.count(&o.Clients), 10)}
+		if o.BeforeClients != nil {
+			cells = append(cells, strconv.FormatInt(row.count(o.BeforeClients), 10))
+		}
+		rows = append(rows, cells)
+	}
+	rows = append(rows, boundsRow(o))
+	for _, age := range o.Verdict.Ages {
+		rows = append(rows, []string{fmt.Sprintf("waiting after %s", time.Duration(age.Hours*float64(time.Hour))), partText(age.Now), partText(age.Before)})
+	}
+	fmt.Fprintln(w)
+	cli.Table(w, rows)
+}
+
+func boundsRow(o *fleet.Opinion) []string {
+	row := []string{"failing, bounds", boundsText(&o.Verdict.Failing)}
+	if o.Verdict.Before != nil {
+		row = append(row, boundsText(o.Verdict.Before))
+	}
+	return row
+}
+
+func boundsText(s *verdict.Share) string {
+	return fmt.Sprintf("%s to %s", percent(s.Low), percent(s.High))
+}
+
+func partText(s verdict.Share) string {
+	if s.Of == 0 {
+		return "-"
+	}
+	return fmt.Sprintf("%d of %d (%s)", s.Count, s.Of, percent(float64(s.Count)/float64(s.Of)))
+}
+
+func percent(share float64) string { return fmt.Sprintf("%.3g %%", 100*share) }
+
+// limitOf is the limit of a channel, or the default, as a share.
+func limitOf(c *config.Config, args []string) float64 {
+	guards := cli.Guards(c, nil, nil)
+	if len(args) == 1 {
+		if guard, ok := guards.Guards[args[0]]; ok {
+			return guard.Failures / 100
+		}
+	}
+	return guards.Default.Failures / 100
+}

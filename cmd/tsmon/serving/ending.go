@@ -1,0 +1,84 @@
+package serving
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"tsmon/cmd/tsmon/cli"
+)
+
+// ending is a server that ends without failing a request, if it is given the time.
+type ending struct {
+	server    *http.Server
+	begin     func()        // makes the server unready
+	drain     time.Duration // for which requests go on being taken after SIGTERM
+	downloads time.Duration // that running requests then have
+	log       *slog.Logger
+
+	draining atomic.Bool
+	running  sync.WaitGroup // requests
+}
+
+// logTime is how long requests that were cut have to be logged.
+const logTime = 2 * time.Second
+
+// serve serves until the context ends, drains and lets running requests finish.
+func (e *ending) serve(ctx context.Context, listener net.Listener) error {
+	handler := e.server.Handler
+	e.server.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		e.running.Add(1)
+		defer e.running.Done()
+		if e.draining.Load() {
+			w.Header().Set("Connection", "close") // the next request goes elsewhere
+		}
+		handler.ServeHTTP(w, r)
+	})
+	failed := make(chan error, 1)
+	go func() { failed <- e.server.Serve(listener) }()
+	select {
+	case err := <-failed:
+		return err
+	case <-ctx.Done():
+	}
+	drain := time.Duration(0)
+	if errors.Is(context.Cause(ctx), cli.ErrTerminated) {
+		drain = e.drain
+	}
+	e.log.Info("shutting down", "drain", drain.String(), "downloads", e.downloads.String())
+	e.begin()
+	e.draining.Store(true)
+	select {
+	case err := <-failed:
+		return err
+	case <-time.After(drain):
+	}
+	err := e.shutDown(context.WithoutCancel(ctx))
+	if ended := <-failed; !errors.Is(ended, http.ErrServerClosed) {
+		err = errors.Join(err, ended)
+	}
+	return err
+}
+
+// shutDown closes the listener, and the connections when their time is up.
+func (e *ending) shutDown(ctx context.Context) error {
+	inTime, cancel := context.WithTimeout(ctx, e.downloads)
+	defer cancel()
+	err := e.server.Shutdown(inTime)
+	if !errors.Is(err, context.DeadlineExceeded) {
+		return err
+	}
+	err = e.server.Close()
+	logged := make(chan struct{})
+	go func() { e.running.Wait(); close(logged) }()
+	select {
+	case <-logged:
+	case <-time.After(logTime):
+	}
+	return err
+}

@@ -1,0 +1,295 @@
+package influx
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"slices"
+	"time"
+
+	"tsmon/store/series"
+)
+
+// What the values of a database amount to lies in a second one, named as rollupsOf
+// says, under the same measurements. A field has the fields .count, .sum, .min and .max
+// there, a boolean one .count and .last, each with a value for each part of an hour. The
+// measurement of progress tells up to when that is done, and for which parts.
+const (
+	progress = "tsmon"
+	day      = 24 * time.Hour
+
+	// rollAgain is for how long a day is rolled up again, with what came late; each is
+	// once more before its values are deleted.
+	rollAgain = 3 * day
+
+	perProgress = 30 // days, after which a call that was ended goes on
+)
+
+func rollupsOf(database string) string { return database + series.RollupsSuffix }
+
+// rollUp rolls up all days of a database that have ended and are not done.
+func (s *Store) rollUp(ctx context.Context, database string, k series.Keeping) error {
+	other := rollupsOf(database)
+	if err := s.make(ctx, other); err != nil {
+		return err
+	}
+	has, policy, err := s.retention(ctx, other)
+	if want := series.RollupFactor * k.Retention; err == nil && has != want {
+		err = s.setRetention(ctx, other, policy, want)
+	}
+	if err != nil {
+		return err
+	}
+	r := roller{Store: s, database: database, grain: series.Grain(k.Zone)}
+	if r.kinds, err = s.fieldKeys(ctx, database); err != nil {
+		return err
+	}
+	done, err := r.progress(ctx)
+	if err != nil {
+		return err
+	}
+	today := s.now().UTC().Truncate(day)
+	kept := s.now().Add(day - k.Retention).UTC().Truncate(day) // from here on all values are there
+	if done.IsZero() {
+		if done, err = r.first(ctx); err != nil {
+			return err
+		}
+	} else {
+		done = done.Add(-rollAgain)
+		for d := kept; d.Before(kept.Add(rollAgain)) && d.Before(done); d = d.Add(day) {
+			if err := r.roll(ctx, d); err != nil {
+				return err
+			}
+		}
+	}
+	if oldest := s.now().Add(-series.RollupFactor * k.Retention).UTC().Truncate(day); done.Before(oldest) {
+		done = oldest
+	}
+	for d, n := done, 1; d.Before(today); d, n = d.Add(day), n+1 {
+		if err := r.roll(ctx, d); err != nil {
+			return err
+		}
+		if n%perProgress == 0 && !r.anew {
+			if err := r.finish(ctx, d); err != nil {
+				return err
+			}
+		}
+	}
+	return r.finish(ctx, today)
+}
+
+// roller rolls up days of one database.
+type roller struct {
+	*Store
+	database string
+	grain    time.Duration
+	anew     bool // there are longer parts, which have to go
+	kinds    map[series.Key]series.Kind
+}
+
+// progress returns the day up to which all is rolled up, the zero time if nothing is in
+// parts as short as these. Where parts are shorter they stay so: a longer one beside them
+// would count values twice.
+func (r *roller) progress(ctx context.Context) (time.Time, error) {
+	q := query{}
+	q.add(`SELECT last("grain"), "until" FROM "` + progress + `"`)
+	rows, err := r.ask(ctx, rollupsOf(r.database), q)
+	if err != nil || len(rows[0]) == 0 || len(rows[0][0].Values) == 0 || len(rows[0][0].Values[0]) != 3 {
+		return time.Time{}, err
+	}
+	cells := rows[0][0].Values[0]
+	grain, _ := number(cells[1])
+	until, _ := number(cells[2])
+	had := time.Duration(grain) * time.Second
+	if had <= 0 || had > r.grain {
+		r.anew = had > r.grain
+		return time.Time{}, nil
+	}
+	r.grain = had
+	return time.Unix(int64(until), 0).UTC(), nil
+}
+
+// finish stores that all is rolled up until a day.
+func (r roller) finish(ctx context.Context, until time.Time) error {
+	return r.send(ctx, rollupsOf(r.database), []series.Sample{{
+		Measurement: progress, Time: r.now(), Fields: map[string]any{"until": float64(until.Unix()), "grain": r.grain.Seconds()},
+	}})
+}
+
+// fields returns the fields that hold no text, sorted, by measurement.
+func (r roller) fields() map[string][]string {
+	all := map[string][]string{}
+	for key, kind := range r.kinds {
+		if kind != series.Text {
+			all[key.Measurement] = append(all[key.Measurement], key.Field)
+		}
+	}
+	for _, fields := range all {
+		slices.Sort(fields)
+	}
+	return all
+}
+
+// first returns the day of the first value, or now if there is none.
+func (r roller) first(ctx context.Context) (time.Time, error) {
+	q := query{}
+	for m, fields := range r.fields() {
+		for _, field := range fields {
+			q.add("SELECT first(" + typed(&q, field, r.kinds[series.Key{Measurement: m, Field: field}]) + ") FROM " + q.bind(m))
+		}
+	}
+	first := r.now()
+	if q.statements == 0 {
+		return first, nil
+	}
+	rows, err := r.ask(ctx, r.database, q)
+	if err != nil {
+		return first, err
+	}
+	for _, answer := range rows {
+		if len(answer) == 0 || len(answer[0].Values) == 0 || len(answer[0].Values[0]) == 0 {
+			continue
+		}
+		if at, ok := nanoseconds(answer[0].Values[0][0]); ok && at < first.UnixNano() {
+			first = time.Unix(0, at)
+		}
+	}
+	return first.UTC().Truncate(day), nil
+}
+
+// roll rolls up one day.
+func (r roller) roll(ctx context.Context, midnight time.Time) error {
+	fields := r.fields()
+	measurements := slices.Sorted(maps.Keys(fields))
+	q := query{}
+	for _, m := range measurements {
+		text := "SELECT "
+		for i, field := range fields[m] {
+			if i > 0 {
+				text += ", "
+			}
+			kind := r.kinds[series.Key{Measurement: m, Field: field}]
+			for j, part := range partsOf(kind) {
+				if j > 0 {
+					text += ", "
+				}
+				text += part + "(" + typed(&q, field, kind) + ")"
+			}
+		}
+		q.add(fmt.Sprintf("%s FROM %s WHERE time >= %d AND time < %d GROUP BY time(%ds) fill(none)",
+			text, q.bind(m), midnight.UnixNano(), midnight.Add(day).UnixNano(), int64(r.grain/time.Second)))
+	}
+	if q.statements == 0 {
+		return nil
+	}
+	rows, err := r.ask(ctx, r.database, q)
+	if err != nil {
+		return err
+	}
+	var samples []series.Sample
+	for i, m := range measurements {
+		if len(rows[i]) == 0 {
+			continue
+		}
+		for _, cells := range rows[i][0].Values {
+			sample, err := r.sample(m, fields[m], cells)
+			if err != nil {
+				return err
+			}
+			if len(sample.Fields) > 0 {
+				samples = append(samples, sample)
+			}
+		}
+	}
+	if len(samples) == 0 {
+		return nil
+	}
+	if r.anew {
+		if err := r.remove(ctx, midnight); err != nil {
+			return err
+		}
+	}
+	if err = r.send(ctx, rollupsOf(r.database), samples); errors.Is(err, series.ErrExpired) {
+		return nil
+	}
+	return err
+}
+
+// remove deletes the rollups of a day.
+func (r roller) remove(ctx context.Context, midnight time.Time) error {
+	q := query{}
+	q.add(fmt.Sprintf("DELETE WHERE time >= %d AND time < %d", midnight.UnixNano(), midnight.Add(day).UnixNano()))
+	_, err := r.ask(ctx, rollupsOf(r.database), q)
+	if errors.Is(err, errIncomplete) { // 2.x has no result for it
+		return nil
+	}
+	return err
+}
+
+// partsOf returns what a field is rolled up to.
+func partsOf(kind series.Kind) []string {
+	if kind == series.Boolean {
+		return []string{"count", "last"}
+	}
+	return []string{"count", "sum", "min", "max"}
+}
+
+// sample returns a row of an answer as it is stored.
+func (r roller) sample(measurement string, fields []string, cells []any) (series.Sample, error) {
+	s := series.Sample{Measurement: measurement, Fields: map[string]any{}}
+	at, ok := nanoseconds(cells[0])
+	if !ok {
+		return s, errIncomplete
+	}
+	s.Time = time.Unix(0, at)
+	rest := cells[1:]
+	for _, field := range fields {
+		parts := partsOf(r.kinds[series.Key{Measurement: measurement, Field: field}])
+		if len(rest) < len(parts) {
+			return s, errIncomplete
+		}
+		if count, found := number(rest[0]); found && count > 0 {
+			for i, part := range parts {
+				n, _ := number(rest[i])
+				s.Fields[field+"."+part] = n
+			}
+		}
+		rest = rest[len(parts):]
+	}
+	return s, nil
+}
+
+// border returns the time from which on all values of a database are there, the zero
+// time if none were ever deleted.
+func (s *Store) border(ctx context.Context, database string, m *memory) (time.Time, error) {
+	now := s.now()
+	retention, ok := m.retained(now)
+	if !ok {
+		var err error
+		if retention, err = s.retentionSeen(ctx, database); err != nil {
+			return time.Time{}, err
+		}
+		m.retain(retention, now)
+	}
+	if retention == 0 {
+		return time.Time{}, nil
+	}
+	return now.Add(day - retention).UTC().Truncate(day), nil
+}
+
+// retentionSeen is as retention, but zero where the token may not see it: it may be good
+// for reading alone.
+func (s *Store) retentionSeen(ctx context.Context, database string) (time.Duration, error) {
+	retention, _, err := s.retention(ctx, database)
+	if found := err; found != nil {
+		found = s.translate(ctx, err)
+		for _, hidden := range []error{ErrOrg, fs.ErrPermission, series.ErrNoDatabase} {
+			if errors.Is(found, hidden) {
+				return 0, nil
+			}
+		}
+	}
+	return retention, err
+}
