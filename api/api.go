@@ -58,6 +58,7 @@ type Options struct {
 	MetricsKey  string        // bearer token that opens /metrics to other machines; empty: none does
 	BehindProxy bool          // X-Forwarded-For and X-Forwarded-Proto are true
 	Deadline    time.Duration // for a request without files, 20 s by default
+	Webhook     fleet.Webhook
 	StoreTime   time.Duration // for an upload to reach the store, 30 s by default
 	Console     console.Options
 	Now         func() time.Time
@@ -68,6 +69,7 @@ type Server struct {
 	observer *web.Observer
 	heads    *updates.Heads
 	fleet    *fleet.Sightings
+	notifier *fleet.Notifier
 	updates  *updates.Server
 	monitor  *monitor.Server
 	health   *web.Health
@@ -86,9 +88,11 @@ func New(o Options) *Server {
 		observer: web.NewObserver(o.Log, registry, o.BehindProxy), origins: o.Origins, console: o.Console, deadline: o.Deadline,
 		metrics: web.Metrics{Registry: registry, Key: o.MetricsKey, BehindProxy: o.BehindProxy},
 	}
+	s.notifier = fleet.NewNotifier(fleet.NotifierOptions{Webhook: o.Webhook, Records: o.Records, Registry: registry, Log: o.Log, Now: o.Now})
 	s.heads = updates.NewHeads(updates.HeadsOptions{
-		Objects: o.Objects, Keys: o.Keys, Interval: o.Refresh, PublicURL: o.PublicURL, Downgrades: o.Downgrades, Rings: o.Rings, Registry: registry, Log: o.Log, Now: o.Now,
+		Alarm: s.notifier.Alarm, Objects: o.Objects, Keys: o.Keys, Interval: o.Refresh, PublicURL: o.PublicURL, Downgrades: o.Downgrades, Rings: o.Rings, Registry: registry, Log: o.Log, Now: o.Now,
 	})
+	s.notifier.Channels, s.notifier.Moves = s.heads.Channels, s.heads.Moves
 	s.fleet = fleet.NewSightings(fleet.Options{
 		Records: o.Records, Clients: o.Clients, Series: o.Series, Channels: s.heads.Channels, Asks: s.heads.TakeAsks, Registry: registry, Log: o.Log, Now: o.Now,
 	})
@@ -129,16 +133,19 @@ func (s *Server) Recorded() uint64 { return s.fleet.Recorded() }
 
 // Watch reads the manifests of all channels before anybody asks for one, and counts
 // the clients that ask, which begins with the first request without it. It also looks
-// for time series that commands have written. It ends with Close, not with the context.
+// for time series that commands have written, and tells the webhook what happens. It
+// ends with Close, not with the context.
 func (s *Server) Watch(ctx context.Context) {
 	s.updates.Watch(ctx)
 	s.monitor.Watch(ctx)
+	s.notifier.Start(ctx)
 }
 
 // Close ends running queries and Watch, records what was seen of clients, and waits
 // for all three. The stores stay open.
 func (s *Server) Close() {
 	s.monitor.Close()
+	s.notifier.Close()
 	s.updates.Close()
 }
 

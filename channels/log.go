@@ -94,6 +94,8 @@ type Entry struct {
 	Who      string    `json:"who"`
 	When     time.Time `json:"when"`
 	Why      string    `json:"why,omitempty"`
+	// Halted says that a guard decided the pause.
+	Halted bool `json:"halted,omitempty"`
 	// Origin is the CI job that made the entry, nil if it was made elsewhere.
 	Origin *Origin `json:"origin,omitempty"`
 	// Release is what the channel shows.

@@ -258,6 +258,20 @@ func (o *Offers) Share(cohort string) float64 {
 	}
 }
 
+// Hands reports whether the channel shows or rolls out a version, and whether clients
+// like this one may fetch it: anybody, but for a rollout that is paused, whose release
+// only those may fetch that it included before.
+func (o *Offers) Hands(version, id, cohort string) (about, hands bool) {
+	r := o.rollout
+	switch {
+	case o.shown.Version.String() == version:
+		return true, true
+	case r == nil || r.Version != version:
+		return false, false
+	}
+	return true, r.Paused.IsZero() || r.Resume(r.Paused).Admits(id, cohort)
+}
+
 // Newest returns the newest version of the channel, offered or held back.
 func (o *Offers) Newest() string {
 	if o.rollout != nil {

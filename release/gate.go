@@ -117,7 +117,7 @@ func (p planner) checkContents(o PublishOptions) error {
 			return err
 		}
 	}
-	return errors.Join(checkNotes(o.Notes), checkExtra(o.Version, o.Extra))
+	return errors.Join(checkNotes(o.Notes), checkNotes(o.DefaultNotes), checkExtra(o.Version, o.Extra))
 }
 
 func (p planner) checkBundle(o PublishOptions, b bundle.Bundle) error {

@@ -314,7 +314,13 @@ func (p *Publisher) Halt(ctx context.Context, o Options, sequence uint64) (*Plan
 		if head != nil && (head.Sequence != sequence || head.Rollout == nil || !head.Rollout.Paused.IsZero()) {
 			return choice{}, nil
 		}
-		return pl.pause(v, s, o)
+		pause, err := pl.pause(v, s, o)
+		halted := func(record *Record) change {
+			c := pause.to(record)
+			c.halted = true
+			return c
+		}
+		return choice{pause.version, pause.allowUnbound, halted}, err
 	})
 	if conflict := (*channels.ConflictError)(nil); errors.As(err, &conflict) {
 		return &Plan{Action: conflict.Winner.Action, Channel: o.Channel, Version: conflict.Winner.Newest(), Sequence: conflict.Winner.Sequence}, nil

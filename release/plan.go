@@ -1,6 +1,7 @@
 package release
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -178,12 +179,13 @@ type change struct {
 	allowMissing []string
 	allowUnbound bool
 	strand       VersionRange
+	halted       bool // a guard decided it
 	strandAll    bool // what clients get was decided before, or must not wait
 }
 
 // next returns the log entry of a change.
 func (p planner) next(s *state, c change) channels.Entry {
-	e := channels.Entry{Action: c.action, From: c.from, Why: c.why, Who: p.who, Origin: p.origin, When: p.now, Release: c.release, Rollout: c.rollout}
+	e := channels.Entry{Action: c.action, From: c.from, Why: c.why, Who: p.who, Origin: p.origin, When: p.now, Halted: c.halted, Release: c.release, Rollout: c.rollout}
 	if c.others != nil {
 		rollout := *c.rollout
 		rollout.Release = c.release
@@ -414,5 +416,5 @@ func (p planner) begin(s *state, c *change, wanted *channels.Rollout) {
 
 // record puts together the record of a release.
 func (p planner) record(o PublishOptions, bundles []Stored) *Record {
-	return &Record{Version: o.Version, Notes: o.Notes, PubDate: p.now.UTC().Truncate(time.Second), Who: p.who, Extra: o.Extra, Bundles: bundles}
+	return &Record{Version: o.Version, Notes: cmp.Or(o.Notes, o.DefaultNotes), PubDate: p.now.UTC().Truncate(time.Second), Who: p.who, Extra: o.Extra, Bundles: bundles}
 }

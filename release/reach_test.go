@@ -116,6 +116,7 @@ func TestKnownMisfits(t *testing.T) {
 		!strings.Contains(refusal.Mend, "publish linux-x86_64-deb too, or say --allow-missing linux-x86_64-deb") {
 		t.Fatalf("%v", err)
 	}
+	// follows: publish … too, or say --allow-missing … to leave those clients as they are
 	allowed := d.options(t, "1.1.0", "App_1.1.0_amd64.AppImage", "App_1.1.0_x64-setup.exe")
 	allowed.AllowMissing = []string{"linux-x86_64-deb"}
 	if report := d.publish(t, allowed); len(report.Warnings) != 1 || !strings.Contains(report.Warnings[0], "installed from deb") {

@@ -141,9 +141,11 @@ type Options struct {
 type PublishOptions struct {
 	Options
 	Version string
-	Notes   string          // empty: those that were staged
-	Extra   manifest.Extra  // kept in the record
-	Bundles []bundle.Bundle // none: what is staged
+	Notes   string // empty: those that were staged
+	// DefaultNotes are taken where neither Notes nor what was staged has any.
+	DefaultNotes string
+	Extra        manifest.Extra  // kept in the record
+	Bundles      []bundle.Bundle // none: what is staged
 	// Unlock opens the key that signs bundles without a signature; nil: there is
 	// no key.
 	Unlock func() (signing.PrivateKey, error)

@@ -1,9 +1,6 @@
 package fleet
 
-import (
-	"context"
-	"sync"
-)
+import "context"
 
 // MaxBefore is for tests outside of the package.
 const MaxBefore = maxBefore
@@ -18,7 +15,5 @@ func (s *Sightings) CountClients(ctx context.Context) { s.countClients(ctx) }
 // Pass takes the steps that are due and allowed, and judges all releases.
 func (s *Steward) Pass(ctx context.Context) error {
 	s.takeSteps(ctx, newStepLog(s.Log))
-	var calls sync.WaitGroup
-	defer calls.Wait()
-	return s.judge(ctx, newGuardLog(), &calls)
+	return s.judge(ctx, newGuardLog())
 }

@@ -76,6 +76,39 @@ type Opinion struct {
 	Sample   float64 `json:"sample"` // share of the clients that is recorded
 	Networks Spread  `json:"networks"`
 	Required int     `json:"networks_required"` // that a release must fail in to be halted
+	// Groups are the clients by target and cohort, not bounded by network; from Split.
+	Groups []OutcomeGroup `json:"groups,omitempty"`
+}
+
+// OutcomeGroup is what the release came to for the clients of one target and cohort.
+type OutcomeGroup struct {
+	Target  string `json:"target"` // empty: not known
+	Cohort  string `json:"cohort,omitempty"`
+	Failing int64  `json:"failing"`
+	Waiting int64  `json:"waiting"`
+	Healthy int64  `json:"healthy"`
+	Offered int64  `json:"offered"`
+	// Doubt bounds the probability that a release within the limit looks this bad for
+	// this group at any time.
+	Doubt float64 `json:"doubt"`
+}
+
+// Split adds to an opinion what the release came to by target and cohort.
+func (g *Guards) Split(ctx context.Context, o *Opinion, c Channel) error {
+	test, err := verdict.New(o.Verdict.Limit, nil)
+	if err != nil {
+		return err
+	}
+	found, err := g.Records.Groups(ctx, record.Round{Channel: o.Channel, Version: o.Version, Round: c.Round})
+	for i := range found {
+		f := &found[i]
+		v, err := test.Judge(verdict.Sums{Healthy: f.Healthy, Failing: f.Failing, Waiting: f.Waiting + f.Kept, Kept: f.Kept, Offered: f.Offered}, 0)
+		if err != nil {
+			return err
+		}
+		o.Groups = append(o.Groups, OutcomeGroup{f.Target, f.Cohort, f.Failing, f.Waiting + f.Kept, f.Healthy, f.Offered, v.Doubt})
+	}
+	return err
 }
 
 // guard returns the guard of a channel.

@@ -38,7 +38,7 @@ func guard(t *testing.T, w *apitest.World) *guarded {
 	for i, s := range g.servers {
 		own := *g.Publisher
 		own.Who = fmt.Sprint("server ", i)
-		g.stewards = append(g.stewards, &fleet.Steward{Publisher: &own, Webhook: &fleet.Webhook{}, Log: w.Log, Guards: &fleet.Guards{
+		g.stewards = append(g.stewards, &fleet.Steward{Publisher: &own, Log: w.Log, Guards: &fleet.Guards{
 			Default: fleet.Guard{Failures: 2, Networks: 3}, Channels: s.Heads.Channels, Records: g.Records, Recorded: s.Fleet.Recorded, Now: g.Clock.Now,
 		}})
 	}

@@ -102,21 +102,25 @@ func (p *pending) batches() (all []record.Sightings) {
 	return all
 }
 
-// keep puts back what was not written. What was seen since is newer.
-func (p *pending) keep(before pending) {
-	for key, installed := range before.installed {
-		if _, newer := p.installed[key]; !newer && !p.full() {
-			p.installed[key] = installed
+// keep puts back batches that were not written. What was seen since is newer.
+func (p *pending) keep(batches []record.Sightings) {
+	for _, b := range batches {
+		for _, i := range b.Installed {
+			key := clientKey{i.Channel, i.Client}
+			if _, newer := p.installed[key]; !newer && !p.full() {
+				p.installed[key] = i
+			}
 		}
-	}
-	for _, t := range before.tries {
-		if !p.full() {
-			p.try(t)
+		for _, t := range b.Tries {
+			if !p.full() {
+				p.try(t)
+			}
 		}
-	}
-	for key, d := range before.downloads {
-		if _, newer := p.downloads[key]; !newer && !p.full() {
-			p.downloads[key] = d
+		for _, d := range b.Downloads {
+			key := downloadKey{d.Client, d.Version}
+			if _, newer := p.downloads[key]; !newer && !p.full() {
+				p.downloads[key] = d
+			}
 		}
 	}
 }

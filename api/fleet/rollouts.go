@@ -24,7 +24,6 @@ const (
 type Steward struct {
 	Publisher *release.Publisher
 	Guards    *Guards
-	Webhook   *Webhook
 	Log       *slog.Logger
 }
 
@@ -130,8 +129,6 @@ func (l stepLog) waits(o *Opinion) {
 func (s *Steward) halt(ctx context.Context) {
 	next := time.NewTimer(guardInterval)
 	defer next.Stop()
-	var calls sync.WaitGroup
-	defer calls.Wait()
 	seen := newGuardLog()
 	var last look
 	for {
@@ -146,7 +143,7 @@ func (s *Steward) halt(ctx context.Context) {
 			continue
 		}
 		began := time.Now()
-		err := s.judge(ctx, seen, &calls)
+		err := s.judge(ctx, seen)
 		next.Reset(guardPause(time.Since(began)))
 		if err == nil {
 			last = now
@@ -162,10 +159,9 @@ type guardLog struct {
 
 func newGuardLog() guardLog { return guardLog{map[string]bool{}, map[string]time.Time{}} }
 
-// judge keeps what releases come to, pauses rollouts whose release fails, and posts a
-// notice of each that this server was the first to pause. The error is that of the
-// records.
-func (s *Steward) judge(ctx context.Context, seen guardLog, calls *sync.WaitGroup) error {
+// judge keeps what releases come to, and pauses rollouts whose release fails. The error
+// is that of the records.
+func (s *Steward) judge(ctx context.Context, seen guardLog) error {
 	s.keep(ctx, seen)
 	trips, err := s.Guards.Tripped(ctx)
 	once(seen.failing, "", err, func() { s.Log.Error("rollouts are not guarded", "error", err) })
@@ -176,7 +172,6 @@ func (s *Steward) judge(ctx context.Context, seen guardLog, calls *sync.WaitGrou
 		})
 		if report != nil && report.Changed {
 			s.Log.Error("rollout halted", "channel", trip.Channel, "version", trip.Version, "sequence", report.Sequence, "reason", trip.Reason(), "warnings", report.Warnings)
-			calls.Go(func() { s.Webhook.Post(ctx, halted(trip, report, s.Publisher.Now())) })
 		}
 	}
 	return err

@@ -384,23 +384,30 @@ func (s *Sightings) writeSightings(ctx context.Context) {
 		s.noteFull(ctx)
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, sightTime)
-	defer cancel()
-	var err error
-	for _, batch := range p.batches() {
-		if err = s.Records.Sight(ctx, batch); err != nil {
+	s.note(s.writeBatches(ctx, p.batches()))
+	s.bound(ctx)
+	s.noteFull(ctx)
+}
+
+// writeBatches writes to the records. From the first batch that they don't accept on, it
+// keeps what is left.
+func (s *Sightings) writeBatches(ctx context.Context, batches []record.Sightings) error {
+	for i, batch := range batches {
+		if err := s.writeBatch(ctx, batch); err != nil {
 			s.mu.Lock()
-			s.seen.keep(p) // to write a batch again changes nothing
-			s.mu.Unlock()
-			break
+			defer s.mu.Unlock()
+			s.seen.keep(batches[i:])
+			return err
 		}
 		s.recorded.Add(1)
 	}
-	s.note(err)
-	if err == nil {
-		s.bound(ctx)
-	}
-	s.noteFull(ctx)
+	return nil
+}
+
+func (s *Sightings) writeBatch(ctx context.Context, batch record.Sightings) error {
+	ctx, cancel := context.WithTimeout(ctx, sightTime)
+	defer cancel()
+	return s.Records.Sight(ctx, batch)
 }
 
 // bound keeps the samples below their size.

@@ -3,104 +3,48 @@ package fleet
 import (
 	"bytes"
 	"context"
-	"encoding/json"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"net/http"
 	"net/url"
+	"strconv"
+	"strings"
 	"time"
 
-	"tsmon/release"
+	"tsmon/store/record"
 )
 
-// Notice is what every message of the webhook contains. Chat servers show Text.
-// A new event embeds it in a struct of its own.
-type Notice struct {
-	Text     string    `json:"text"`
-	Event    string    `json:"event"`
-	Sequence uint64    `json:"sequence"`
-	Channel  string    `json:"channel"`
-	Version  string    `json:"version"`
-	Time     time.Time `json:"time"`
-}
-
-func (n Notice) notice() Notice { return n }
-
-// HaltedNotice is the event rollout_halted: a guard has halted a rollout.
-type HaltedNotice struct {
-	Notice
-	Failed   int      `json:"failed"`
-	Tried    int      `json:"tried"`
-	Reason   string   `json:"reason"`
-	Warnings []string `json:"warnings,omitempty"` // such as channels that still show the release
-}
-
-func halted(t Trip, r *release.Report, now time.Time) HaltedNotice {
-	text := fmt.Sprintf("The rollout of %s on %s was halted: %s. Clients that have it keep it; `tsmon channel resume %s` lets it go on, `tsmon release rollback` is a person's decision.",
-		t.Version, t.Channel, t.Reason(), t.Channel)
-	return HaltedNotice{
-		Notice: Notice{text, "rollout_halted", r.Sequence, t.Channel, t.Version, now.UTC()},
-		Failed: t.Failed, Tried: t.Tried, Reason: t.Reason(), Warnings: r.Warnings,
-	}
-}
-
-// Webhook posts notices as JSON. The address is a secret: no log line contains it.
+// Webhook is where notices are sent. The headers are those of
+// https://www.standardwebhooks.com.
 type Webhook struct {
-	Address string          // empty: nothing is posted
-	Pauses  []time.Duration // before each try; 0, 2 s, 10 s and 1 min by default
-	Log     *slog.Logger
+	Address string // a secret: no log line contains it; empty: nothing is sent
+	// Secret signs what is sent, as whsec_ and base64, or as any text; empty: nothing
+	// is signed.
+	Secret string
 }
 
 const webhookTime = 10 * time.Second // for each try
 
-var defaultPauses = []time.Duration{0, 2 * time.Second, 10 * time.Second, time.Minute}
-
-// Post sends a notice and tries again where that fails. Once the context has ended
-// it tries once more and gives up.
-func (h *Webhook) Post(ctx context.Context, message interface{ notice() Notice }) {
-	if h.Address == "" {
-		return
-	}
-	n := message.notice()
-	log := h.Log.With("event", n.Event, "channel", n.Channel, "version", n.Version)
-	body, err := json.Marshal(message)
-	if err != nil {
-		log.Error("webhook", "error", err)
-		return
-	}
-	pauses := h.Pauses
-	if pauses == nil {
-		pauses = defaultPauses
-	}
-	for _, pause := range pauses {
-		select {
-		case <-ctx.Done():
-		case <-time.After(pause):
-		}
-		failed := post(context.WithoutCancel(ctx), h.Address, body)
-		if failed == nil {
-			log.Info("webhook posted")
-			return
-		}
-		log.Warn("webhook failed", "error", failed)
-		if ctx.Err() != nil {
-			break
-		}
-	}
-	log.Error("webhook given up")
-}
-
-// post sends JSON. Its errors don't contain the address.
-func post(ctx context.Context, address string, body []byte) error {
+// post sends a message. Its errors don't contain the address.
+func (h Webhook) post(ctx context.Context, m record.Message, now time.Time) error {
 	ctx, cancel := context.WithTimeout(ctx, webhookTime)
 	defer cancel()
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, address, bytes.NewReader(body))
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, h.Address, bytes.NewReader(m.Body))
 	if err != nil {
 		return bareCause(err)
 	}
+	seconds := strconv.FormatInt(now.Unix(), 10)
 	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("User-Agent", "tsmon")
+	r.Header.Set("Webhook-Id", m.ID)
+	r.Header.Set("Webhook-Timestamp", seconds)
+	if h.Secret != "" {
+		r.Header.Set("Webhook-Signature", h.sign(m.ID, seconds, m.Body))
+	}
 	client := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	answer, err := client.Do(r)
 	if err != nil {
@@ -112,6 +56,20 @@ func post(ctx context.Context, address string, body []byte) error {
 		return fmt.Errorf("it answered %s", answer.Status)
 	}
 	return nil
+}
+
+// sign returns the signature of a message: the HMAC-SHA-256 of its ID, the time and the
+// body.
+func (h Webhook) sign(id, seconds string, body []byte) string {
+	key := []byte(h.Secret)
+	if encoded, ok := strings.CutPrefix(h.Secret, "whsec_"); ok {
+		if decoded, err := base64.StdEncoding.DecodeString(encoded); err == nil {
+			key = decoded
+		}
+	}
+	mac := hmac.New(sha256.New, key)
+	fmt.Fprintf(mac, "%s.%s.%s", id, seconds, body)
+	return "v1," + base64.StdEncoding.EncodeToString(mac.Sum(nil))
 }
 
 // bareCause removes the address from an error of package http.

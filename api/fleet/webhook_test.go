@@ -2,33 +2,39 @@ package fleet
 
 import (
 	"context"
+	"encoding/base64"
 	"io"
-	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
 
-	"tsmon/release"
+	"tsmon/store/record"
 )
 
 // hook is a webhook that answers the given statuses, and then 204.
 type hook struct {
 	*httptest.Server
 	statuses chan int
-	bodies   chan string
+	taken    chan taken
+}
+
+// taken is a request that a webhook got.
+type taken struct {
+	http.Header
+	body string
 }
 
 func newHook(t *testing.T, statuses ...int) *hook {
 	t.Helper()
-	h := &hook{statuses: make(chan int, 10), bodies: make(chan string, 10)}
+	h := &hook{statuses: make(chan int, 10), taken: make(chan taken, 2000)}
 	for _, status := range statuses {
 		h.statuses <- status
 	}
 	h.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		text, _ := io.ReadAll(r.Body)
-		h.bodies <- r.Header.Get("Content-Type") + " " + string(text)
+		h.taken <- taken{r.Header, string(text)}
 		select {
 		case status := <-h.statuses:
 			w.Header().Set("Location", "http://"+r.Host+"/elsewhere")
@@ -41,61 +47,59 @@ func newHook(t *testing.T, statuses ...int) *hook {
 	return h
 }
 
-func postTo(ctx context.Context, t *testing.T, address string) string {
-	t.Helper()
-	trip := Trip{Channel: "stable", Version: "1.1.0", Sequence: 2, Failed: 12, Tried: 60, Why: "12 of 60 clients failed"}
-	report := &release.Report{Sequence: 3, Warnings: []string{"beta shows 1.1.0 too"}}
-	var log strings.Builder
-	hook := &Webhook{Address: address, Pauses: []time.Duration{0, time.Millisecond, time.Millisecond, time.Millisecond}, Log: slog.New(slog.NewTextHandler(&log, nil))}
-	hook.Post(ctx, halted(trip, report, time.Unix(0, 0)))
-	return log.String()
-}
-
-func TestWebhook(t *testing.T) {
-	h := newHook(t, 500, 302)
-	if log := postTo(t.Context(), t, h.URL+"/hush"); !strings.Contains(log, "webhook posted") || strings.Contains(log, "hush") {
-		t.Error(log)
-	}
-	close(h.bodies)
-	n := 0
-	for body := range h.bodies {
-		n++
-		for _, want := range []string{"application/json {", `"event":"rollout_halted"`, `"channel":"stable"`, `"version":"1.1.0"`, `"sequence":3`, `"failed":12`, `"tried":60`,
-			`"reason":"12 of 60 clients failed"`, `"warnings":["beta shows 1.1.0 too"]`, `"time":"1970-01-01T00:00:00Z"`, `"text":"The rollout`} {
-			if !strings.Contains(body, want) {
-				t.Errorf("%s lacks %s", body, want)
-			}
+// ids returns the events that the webhook was told of since the last call.
+func (h *hook) ids() (all []string) {
+	for {
+		select {
+		case m := <-h.taken:
+			all = append(all, m.Get("Webhook-Id"))
+		default:
+			return all
 		}
 	}
-	if n != 3 { // a redirection is not followed
-		t.Errorf("it was posted %d times", n)
+}
+
+// TestSign: the signature is the one of the example of Standard Webhooks.
+func TestSign(t *testing.T) {
+	const id, seconds, body = "msg_p5jXN8AQM9LWM0D4loKWxJek", "1614265330", `{"test": 2432232314}`
+	const want = "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE="
+	raw, err := base64.StdEncoding.DecodeString("MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, secret := range []string{"whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", string(raw)} {
+		if got := (Webhook{Secret: secret}).sign(id, seconds, []byte(body)); got != want {
+			t.Errorf("%s: %s", secret, got)
+		}
 	}
 }
 
-// TestWebhookDown: the address is a secret, also where nothing answers.
-func TestWebhookDown(t *testing.T) {
+func TestPost(t *testing.T) {
+	h := newHook(t, 302, 500)
+	webhook := Webhook{Address: h.URL + "/hush", Secret: "sesame, open the door"}
+	m := record.Message{ID: "stable.3.abc", Body: []byte(`{"text":"hi"}`)}
+	for _, want := range []string{"it answered 302 Found", "it answered 500 Internal Server Error", ""} { // a redirection is not followed
+		err := webhook.post(t.Context(), m, time.Unix(1700000000, 0))
+		if got := <-h.taken; err == nil && want != "" || err != nil && err.Error() != want ||
+			got.body != string(m.Body) || got.Get("Content-Type") != "application/json" || got.Get("Webhook-Id") != m.ID ||
+			got.Get("Webhook-Timestamp") != "1700000000" || got.Get("Webhook-Signature") != webhook.sign(m.ID, "1700000000", m.Body) {
+			t.Errorf("%v, %+v", err, got)
+		}
+	}
+	webhook.Secret = ""
+	if err := webhook.post(t.Context(), m, time.Now()); err != nil || (<-h.taken).Header["Webhook-Signature"] != nil {
+		t.Errorf("without a secret: %v", err)
+	}
+}
+
+// TestPostDown: the address is a secret, also where nothing answers.
+func TestPostDown(t *testing.T) {
 	h := newHook(t)
 	h.Close()
 	for _, address := range []string{h.URL + "/hush?token=hush", "http://127.0.0.1:1/hush", "http://[::1]:namedport/hush", "http://hush\x7f/"} {
-		log := postTo(t.Context(), t, address)
-		if strings.Contains(log, "hush") || !strings.Contains(log, "webhook given up") || strings.Count(log, "webhook failed") != len(defaultPauses) {
-			t.Errorf("%s", log)
+		err := Webhook{Address: address}.post(context.Background(), record.Message{}, time.Now())
+		if err == nil || strings.Contains(err.Error(), "hush") {
+			t.Errorf("%v", err)
 		}
-	}
-	if log := postTo(t.Context(), t, ""); log != "" {
-		t.Errorf("without an address: %s", log)
-	}
-}
-
-// TestWebhookAtTheEnd: a server that ends tells it once more, and then gives up.
-func TestWebhookAtTheEnd(t *testing.T) {
-	ended, cancel := context.WithCancel(t.Context())
-	cancel()
-	if log := postTo(ended, t, newHook(t).URL); !strings.Contains(log, "webhook posted") {
-		t.Error(log)
-	}
-	h := newHook(t, 500, 500)
-	if log := postTo(ended, t, h.URL); !strings.Contains(log, "webhook given up") || len(h.bodies) != 1 {
-		t.Errorf("%d times: %s", len(h.bodies), log)
 	}
 }

@@ -89,7 +89,14 @@ func hostileForms(w *apitest.World) map[string]hostileForm {
 		"a header that is none":  {nil, apitest.FormPart("nonsense", "x") + "--b--\r\n", 500},
 		"a name of another kind": {nil, apitest.FormPart(`Content-Disposition: form-data; name*=UTF-8''%66ile%00; filename="a"`, "x") + "--b--\r\n", 500},
 		"another boundary":       {kind("multipart/form-data; boundary=c"), good, 500},
-		"no boundary":            {kind("multipart/form-data"), good, 415},
+		"no boundary at all":     {kind("multipart/form-data"), strings.Replace(good, "--b", "b", 1), 415},
+		"no boundary, no form":   {kind("multipart/form-data"), "--", 415},
+		"no boundary, no line":   {kind("multipart/form-data"), "--" + strings.Repeat("b", 100_000), 415},
+		"no boundary, no body":   {kind("multipart/form-data"), "", 415},
+		"an empty one":           {kind("multipart/form-data"), strings.ReplaceAll(good, "--b", "--"), 415},
+		"a long one":             {kind("multipart/form-data"), strings.ReplaceAll(good, "--b", "--"+strings.Repeat("b", 71)), 415},
+		"one that ends in space": {kind("multipart/form-data"), strings.Replace(good, "--b", "--b ", 1), 415},
+		"no boundary, no end":    {kind("multipart/form-data"), apitest.FilePart("x"), 500},
 		"an empty boundary":      {kind(`multipart/form-data; boundary=""`), good, 500},
 		"JSON":                   {kind("application/json"), good, 415},
 		"a form of another kind": {kind("application/x-www-form-urlencoded"), "file=x", 415},
@@ -122,7 +129,15 @@ func testHostileUploads(t *testing.T, w *apitest.World) {
 			t.Errorf("%d bytes: %d %s", len(content), got.Status, got.Body)
 		}
 	}
-	nothingLeft(t, w, folder, before+2)
+	// A client may leave the boundary out of the header, as spec.md writes it.
+	for _, boundary := range []string{"b", "----WebKitFormBoundary7MA4YWxkTrZu0gW", strings.Repeat("b", 70)} {
+		form := strings.ReplaceAll(apitest.FilePart("-b-b--\n")+"--b--\r\n", "--b", "--"+boundary)
+		got := again.Attempt(apitest.NewRoute("POST", "/upload", form), apitest.UploadHeader(w, map[string]string{"Content-Type": "multipart/form-data"}))
+		if got.Status != 200 || !strings.Contains(string(got.Body), `"size":7`) {
+			t.Errorf("without the boundary %s: %d %s", boundary, got.Status, got.Body)
+		}
+	}
+	nothingLeft(t, w, folder, before+5)
 	// Without keys of its own a server takes nothing.
 	for _, pair := range []monitor.KeyPair{{}, {Access: w.Uploads.Access}, {Secret: w.Uploads.Secret}} {
 		w.Uploads = pair

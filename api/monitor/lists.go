@@ -9,7 +9,18 @@ import (
 )
 
 // lists serves records that are only read.
-type lists struct{ records record.Store }
+type lists struct {
+	records   record.Store
+	variables *known[string, []record.Variable] // by schema
+}
+
+// saved returns the variables of the caller's schema, for a minute also without the
+// records.
+func (l *lists) saved(r *http.Request, who caller) (any, error) {
+	return list(l.variables.get(who.tenant.Schema, func() ([]record.Variable, error) {
+		return l.records.Variables(r.Context(), who.tenant.Schema)
+	}))
+}
 
 // all returns a handler that returns all records of a kind in the caller's schema.
 func all[T any](read func(ctx context.Context, schema string) ([]T, error)) func(*http.Request, caller) (any, error) {

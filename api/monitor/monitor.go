@@ -84,7 +84,7 @@ func New(o Options) *Server {
 	}
 	v := &values{
 		store: series.NewCached(newMeasured(o.Series, o.Registry)), records: o.Records, now: o.Now, deadline: o.Deadline,
-		turns: newTurns(), room: semaphore.NewWeighted(maxHeld),
+		turns: newTurns(), room: semaphore.NewWeighted(maxHeld), names: newKnown[fieldKey, record.ID](o.Now, maxKnownNames),
 	}
 	v.store.Now = o.Now
 	w := &writes{records: o.Records, forget: []func(string){v.store.Forget}}
@@ -92,7 +92,7 @@ func New(o Options) *Server {
 		w.forget = []func(string){store.Forget, v.store.Forget} // the cache last, which asks the store
 	}
 	return &Server{
-		gate: g, values: v, diagrams: &diagrams{o.Records, g, o.Now}, lists: &lists{o.Records}, devices: &devices{o.Messages, g},
+		gate: g, values: v, diagrams: &diagrams{o.Records, g, o.Now}, lists: &lists{o.Records, newKnown[string, []record.Variable](o.Now, maxKnownLists)}, devices: &devices{o.Messages, g},
 		uploads: &uploads{
 			objects: o.Objects, files: &web.Files{Responder: respond, Store: o.Objects, Deadline: o.Deadline},
 			keys: o.Uploads, limit: o.MaxUpload, behindProxy: o.BehindProxy, storeTime: o.StoreTime,
@@ -126,7 +126,7 @@ func (s *Server) Routes(r chi.Router) {
 	post("/multipleDataTs", s.values.batch)
 	get("/getObjectCanva", s.diagrams.get)
 	post("/saveDiagram", s.diagrams.save)
-	get("/getVarsTs", all(s.lists.records.Variables))
+	get("/getVarsTs", s.lists.saved)
 	get("/getConfigNotify", s.lists.notifyConfig)
 	post("/sendConfigMQTT", s.devices.publish)
 	get("/getAllMenu", all(s.lists.records.Menus))

@@ -163,7 +163,7 @@ func (v *values) seriesKeys(ctx context.Context, who caller, items []descriptor)
 	known := map[record.Field]record.ID{}
 	if len(unnamed) > 0 {
 		var err error
-		if known, err = v.records.VariablesByField(ctx, who.tenant.Schema, unnamed); err != nil {
+		if known, err = v.variablesByField(ctx, who.tenant.Schema, unnamed); err != nil {
 			return nil, err
 		}
 	}
@@ -179,6 +179,37 @@ func (v *values) seriesKeys(ctx context.Context, who caller, items []descriptor)
 		}
 	}
 	return separate(keys, items)
+}
+
+// fieldKey is a field of a tenant.
+type fieldKey struct {
+	schema string
+	field  record.Field
+}
+
+// variablesByField returns the ids of variables as the records do, for a minute also
+// without them.
+func (v *values) variablesByField(ctx context.Context, schema string, fields []record.Field) (map[record.Field]record.ID, error) {
+	found, err := v.records.VariablesByField(ctx, schema, fields)
+	if errors.Is(err, record.ErrUnavailable) {
+		found = map[record.Field]record.ID{}
+		for _, field := range fields {
+			id, ok := v.names.last(fieldKey{schema, field})
+			if !ok {
+				return nil, err
+			}
+			if id.Text != "" {
+				found[field] = id
+			}
+		}
+		return found, nil
+	}
+	if err == nil {
+		for _, field := range fields {
+			v.names.set(fieldKey{schema, field}, found[field]) // the zero ID if there is none
+		}
+	}
+	return found, err
 }
 
 func (d descriptor) name() record.Field {

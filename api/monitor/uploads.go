@@ -113,7 +113,7 @@ const maxForm = 64 << 10
 
 // receive copies the one part of a form, named file, to w.
 func receive(r *http.Request, w io.Writer, limit int64) (received, error) {
-	form, err := r.MultipartReader()
+	form, err := formOf(r)
 	if err != nil {
 		return received{}, web.Refuse(http.StatusUnsupportedMediaType, "the body has to be multipart/form-data with one part named file")
 	}
@@ -134,6 +134,26 @@ func receive(r *http.Request, w io.Writer, limit int64) (received, error) {
 		return received{}, brokenForm(err)
 	}
 	return file, nil
+}
+
+// maxBoundary is how long a boundary may be, in bytes.
+const maxBoundary = 70
+
+// formOf returns the form of a request. Where its Content-Type lacks the boundary, as
+// some clients send it, the first line of the body has it.
+func formOf(r *http.Request) (*multipart.Reader, error) {
+	form, err := r.MultipartReader()
+	if !errors.Is(err, http.ErrMissingBoundary) {
+		return form, err
+	}
+	body := bufio.NewReader(r.Body)
+	head, _ := body.Peek(len("--") + maxBoundary + len("\r\n")) // no form is shorter; an error returns with the next read
+	line, _, ended := strings.Cut(string(head), "\r\n")
+	boundary, begins := strings.CutPrefix(line, "--")
+	if !ended || !begins || boundary == "" || strings.TrimRight(boundary, " \t") != boundary {
+		return nil, err
+	}
+	return multipart.NewReader(body, boundary), nil
 }
 
 // brokenForm distinguishes a form that is too large or malformed from one that did

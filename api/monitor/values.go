@@ -24,6 +24,7 @@ type values struct {
 	deadline time.Duration       // for an answer to begin
 	turns    *turns              // of questions for series
 	room     *semaphore.Weighted // for points that are held until they are written
+	names    *known[fieldKey, record.ID]
 }
 
 // batch returns a value for each requested ID, null if it is missing, with one query of

@@ -22,6 +22,7 @@ const maxAlarms = 100
 // replaced. Each is logged and counted once.
 type alarms struct {
 	log          *slog.Logger
+	tell         func(object, etag, problem string) // may be nil
 	badManifests *prometheus.CounterVec
 	unverified   prometheus.Gauge
 
@@ -58,6 +59,9 @@ func (a *alarms) raise(key, etag string, err error) {
 	}
 	cause := fmt.Sprintf("%.1000s", err.Error()) // it may name a problem for each byte
 	a.bad[key] = alarm{etag, cause}
+	if a.tell != nil {
+		a.tell(key, etag, cause)
+	}
 	a.log.Error("an object of the store does not verify and is not shown", "object", key, "etag", etag, "error", cause)
 	a.unverified.Set(float64(len(a.bad)))
 	channel, _, _ := strings.Cut(key, "/")

@@ -41,6 +41,8 @@ func (s *Server) file(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 		web.ServeDocument(w, r, d, s.release)
+	case isBundle(key) && s.withholds(r, key):
+		s.Fail(w, r, web.Refuse(http.StatusForbidden, "the release is paused: only clients that it was offered to get it"))
 	case s.redirects(r) && isBundle(key):
 		s.sendElsewhere(w, key)
 		s.downloaded(r, key, elsewhereTime)
@@ -86,6 +88,15 @@ func (s *Server) showManifest(ctx context.Context, w http.ResponseWriter, r *htt
 	}
 	web.ServeDocument(w, r, d, s.manifest)
 	c.asks.Add(1)
+}
+
+// withholds reports whether a client must not get a bundle, whose release is paused.
+func (s *Server) withholds(r *http.Request, key string) bool {
+	cohort := r.Header.Get(cohortHeader)
+	if channels.CheckCohort(cohort) != nil {
+		cohort = ""
+	}
+	return s.Heads.withholds(strings.Split(key, "/")[1], clientID(r), cohort)
 }
 
 // downloaded records that a client has a bundle, or will have it after some time.

@@ -82,6 +82,8 @@ type channel struct {
 	rings     atomic.Pointer[ringDocuments] // nil while they are not known, or not kept
 	reading   sync.Mutex                    // of what follows
 	log       *channels.Log                 // as far as it was read
+	publicURL string                        // that its manifests are rendered with; empty while that is not known
+	pointer   *pointer                      // as it was last read
 	offeredAt string                        // ETag of the manifest that offers goes with
 }
 
@@ -99,9 +101,10 @@ type HeadsOptions struct {
 	// PublicURL is the address of the store that clients are given; empty: the one that
 	// manifests were published with.
 	PublicURL  string
-	Downgrades map[string]bool // channels that have clients with allowDowngrades
-	Rings      map[string]bool // channels that keep rings
-	Interval   time.Duration   // how old a manifest may be
+	Downgrades map[string]bool                    // channels that have clients with allowDowngrades
+	Rings      map[string]bool                    // channels that keep rings
+	Interval   time.Duration                      // how old a manifest may be
+	Alarm      func(object, etag, problem string) // called when an object does not verify; may be nil
 	Registry   prometheus.Registerer
 	Log        *slog.Logger
 	Now        func() time.Time
@@ -114,6 +117,7 @@ func NewHeads(o HeadsOptions) *Heads {
 		alarms: newAlarms(o.Log, o.Registry), publicURL: o.PublicURL, downgrades: o.Downgrades, rings: o.Rings,
 		looks: make(chan struct{}, maxLooks),
 	}
+	h.alarms.tell = o.Alarm
 	h.absent, _ = lru.New[string, time.Time](maxAbsent) // fails for sizes below 1 only
 	h.known.Store(&map[string]*channel{})
 	return h
@@ -233,55 +237,22 @@ func (h *Heads) refresh(ctx context.Context, c *channel) error {
 	return err
 }
 
-// look updates what a channel shows, if its manifest verifies, and what it offers. A
-// manifest is shown only after the log was read, so that the offers are never behind
-// it. The errors are the store's.
+// look updates what a channel shows and what it offers. Nothing is shown before the log
+// was read, so that the offers are never behind it. The errors are the store's.
 func (h *Heads) look(ctx context.Context, c *channel) error {
-	next, err := h.readHead(ctx, c)
+	at, err := h.readPointer(ctx, c)
 	if err != nil {
 		return err
 	}
-	if next == nil {
-		return nil
-	}
-	err = h.readLog(ctx, c, next)
-	next = h.address(c, next)
-	if shown := c.head.Load(); shown != next && (err == nil || shown == nil) {
-		c.head.Store(next)
-		h.log.Info("channel shown", "channel", c.name, "version", next.version, "sequence", next.sequence)
+	c.pointer = at
+	err = h.readLog(ctx, c, at)
+	if shown := c.head.Load(); err == nil || shown == nil {
+		if next := h.show(c); next != nil && next != shown {
+			c.head.Store(next)
+			h.log.Info("channel shown", "channel", c.name, "version", next.version, "sequence", next.sequence)
+		}
 	}
 	return err
-}
-
-// readHead reads the manifest of a channel if it has changed. Instead of one that
-// does not verify it returns the one that is shown, nil before the first.
-func (h *Heads) readHead(ctx context.Context, c *channel) (*head, error) {
-	key := channels.ManifestKey(c.name)
-	info, err := h.store.Stat(ctx, key)
-	shown := c.head.Load()
-	switch {
-	case err != nil:
-		return nil, err
-	case shown != nil && shown.stored.ETag == info.ETag:
-		h.alarms.clear(key)
-		return shown, nil
-	case h.alarms.raised(key, info.ETag):
-		return shown, nil
-	}
-	data, info, err := object.ReadAll(ctx, h.store, key, manifest.MaxSize)
-	if err != nil && !errors.Is(err, object.ErrTooLarge) {
-		return nil, err
-	}
-	var next *head
-	if err == nil {
-		next, err = newHead(data, info, h.rules)
-	}
-	if err != nil {
-		h.alarms.raise(key, info.ETag, err)
-		return shown, nil
-	}
-	h.alarms.clear(key)
-	return next, nil
 }
 
 // change replaces the known channels.

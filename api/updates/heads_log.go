@@ -1,10 +1,12 @@
 package updates
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 	"time"
 
 	"tsmon/api/fleet"
@@ -30,24 +32,24 @@ func (h *Heads) offers(ctx context.Context, name string) (fleet.Channel, error) 
 
 // with is what is known of a channel that shows a manifest.
 func (c *compiled) with(shown *head) fleet.Channel {
-	return fleet.Channel{Offers: c.Offers, Names: c.names, Shown: shown != nil, Behind: shown != nil && c.Sequence > shown.sequence}
+	return fleet.Channel{Offers: c.Offers, Names: c.names, Shown: shown != nil, Behind: shown != nil && shown.behind}
 }
 
 // readLog updates what a channel offers from its log, which counts also while the
 // manifest is behind it. What does not verify is not offered. The errors are the
 // store's.
-func (h *Heads) readLog(ctx context.Context, c *channel, shown *head) error {
+func (h *Heads) readLog(ctx context.Context, c *channel, at *pointer) error {
 	c.reading.Lock()
 	defer c.reading.Unlock()
 	repository := channels.Repository{Store: h.store}
 	moved, err := repository.Moved(ctx, c.log)
-	if err != nil || !moved && c.offers.Load() != nil && c.offeredAt == shown.stored.ETag {
+	if err != nil || !moved && c.offers.Load() != nil && c.offeredAt == at.stored.ETag {
 		return err
 	}
 	log, err := repository.Extend(ctx, c.log)
 	key := channels.LogPrefix(c.name)
 	if errors.Is(err, channels.ErrLog) {
-		h.alarms.raise(key, shown.stored.ETag, err)
+		h.alarms.raise(key, at.stored.ETag, err)
 		return nil
 	}
 	if err != nil {
@@ -57,34 +59,45 @@ func (h *Heads) readLog(ctx context.Context, c *channel, shown *head) error {
 		return err
 	}
 	c.log = log
-	publicURL := h.publicURL
-	if publicURL == "" {
-		publicURL, _ = log.Base(&shown.manifest)
-	}
-	offers, names, list, err := h.compile(log, shown, publicURL)
+	c.publicURL = h.base(c, at)
+	offers, names, list, err := h.compile(log, at, c.publicURL)
 	if err != nil {
-		h.alarms.raise(key, shown.stored.ETag, err)
+		h.alarms.raise(key, at.stored.ETag, err)
 	} else {
 		h.alarms.clear(key)
 	}
 	if offers != nil {
 		offers.Since, offers.Downgrades = h.decided(c.offers.Load(), offers), h.downgrades[c.name]
 		c.offers.Store(&compiled{offers, names, list})
-		h.readRings(c, publicURL)
+		h.readRings(c, c.publicURL)
 	}
-	c.offeredAt = shown.stored.ETag
+	c.offeredAt = at.stored.ETag
 	return nil
+}
+
+// base returns the public URL that a channel's manifests are rendered with, empty while
+// that is not known.
+func (h *Heads) base(c *channel, at *pointer) string {
+	if h.publicURL == "" && at.m != nil {
+		if publicURL, ok := c.log.Base(at.m); ok {
+			return publicURL
+		}
+	}
+	return cmp.Or(h.publicURL, c.publicURL)
 }
 
 // compile returns the offers, names and downloads of a log. Without a log the manifest counts,
 // which was put there by other means.
-func (h *Heads) compile(log *channels.Log, shown *head, publicURL string) (*channels.Offers, *fleet.Names, *downloads, error) {
+func (h *Heads) compile(log *channels.Log, at *pointer, publicURL string) (*channels.Offers, *fleet.Names, *downloads, error) {
+	if log.Head() == nil && at.m == nil || log.Head() != nil && publicURL == "" {
+		return nil, nil, nil, nil // nothing can be offered; what lies in the place of the manifest has its alarm
+	}
 	if log.Head() == nil {
-		offers, err := channels.Foreign(shown.manifest, h.verify)
-		return offers, fleet.NamesIn(shown.manifest), nil, err
+		offers, err := channels.Foreign(*at.m, h.verify)
+		return offers, fleet.NamesIn(*at.m), nil, err
 	}
 	offers, err := channels.Compile(log, publicURL, h.verify)
-	return offers, fleet.NamesOf(log), newDownloads(log.Head(), publicURL, shown.stored.ModTime), err
+	return offers, fleet.NamesOf(log), newDownloads(log.Head(), publicURL, log.Head().When), err
 }
 
 // decided returns when the newest entry of a log was made, by our own clock if it
@@ -108,6 +121,25 @@ func (h *Heads) verify(data []byte) error {
 	return nil
 }
 
+// withholds reports whether no channel hands a version to a client: the only ones that
+// are about it have paused its rollout, which did not include the client. Who fetches
+// other versions is not known, nor what the clients of a channel with rings were shown.
+func (h *Heads) withholds(version, id, cohort string) bool {
+	withheld := false
+	for name, c := range *h.known.Load() {
+		offers := c.offers.Load()
+		if offers == nil {
+			continue
+		}
+		about, hands := offers.Hands(version, id, cohort)
+		if shown := c.head.Load(); hands || about && h.rings[name] || shown != nil && shown.version == version {
+			return false
+		}
+		withheld = withheld || about
+	}
+	return withheld
+}
+
 // Channels returns what is known of each channel, by its name.
 func (h *Heads) Channels() map[string]fleet.Channel {
 	all := map[string]fleet.Channel{}
@@ -118,6 +150,21 @@ func (h *Heads) Channels() map[string]fleet.Channel {
 		}
 	}
 	return all
+}
+
+// Moves returns the entries of a channel's log behind a number, as far as they are known.
+func (h *Heads) Moves(name string, after uint64) []channels.Entry {
+	c := h.channel(name)
+	if c == nil {
+		return nil
+	}
+	c.reading.Lock()
+	defer c.reading.Unlock()
+	i := slices.IndexFunc(c.log.Entries, func(e channels.Entry) bool { return e.Sequence > after })
+	if i < 0 {
+		return nil
+	}
+	return slices.Clip(c.log.Entries)[i:]
 }
 
 // TakeAsks returns how often each manifest was requested since the last call.

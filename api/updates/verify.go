@@ -2,7 +2,6 @@ package updates
 
 import (
 	"context"
-	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
@@ -12,52 +11,10 @@ import (
 	"slices"
 
 	"tsmon/api/web"
-	"tsmon/manifest"
 	"tsmon/release"
 	"tsmon/signing"
 	"tsmon/store/object"
 )
-
-// head is what a channel shows: a manifest that verified.
-type head struct {
-	stored   object.Info // in the store
-	version  string
-	sequence uint64
-	manifest manifest.Manifest
-	*web.Document
-	addressed bool // it is known whether its addresses are those of this server's public URL
-}
-
-// newHead verifies a manifest. The error says what is wrong with it.
-func newHead(data []byte, info object.Info, rules manifest.Rules) (*head, error) {
-	m, problems := manifest.Check(data, rules)
-	if len(problems) > 0 {
-		return nil, problems
-	}
-	return &head{stored: info, version: m.Version, sequence: m.Sequence, manifest: m.Manifest, Document: web.NewDocument(data, info)}, nil
-}
-
-// address returns a manifest of the log with the addresses of this server's public
-// URL, if it was published with another one.
-func (h *Heads) address(c *channel, shown *head) *head {
-	c.reading.Lock()
-	defer c.reading.Unlock()
-	if shown.addressed || shown.sequence == 0 || c.log.At(shown.sequence) == nil {
-		return shown
-	}
-	next := *shown
-	next.addressed = true
-	base, known := c.log.Base(&shown.manifest)
-	if !known || h.publicURL == "" || base == h.publicURL {
-		return &next
-	}
-	m := c.log.At(shown.sequence).Render(h.publicURL)
-	if data, err := m.Encode(); err == nil && h.verify(data) == nil {
-		sum := sha256.Sum256(data)
-		next.manifest, next.Document = m, web.NewDocument(data, object.Info{ETag: hex.EncodeToString(sum[:16]), ModTime: shown.stored.ModTime})
-	}
-	return &next
-}
 
 // maxRecord bounds the record of a release, in bytes.
 const maxRecord = 1 << 20

@@ -61,10 +61,11 @@ func forged(tb testing.TB, signature, old, new string) string {
 	return base64.StdEncoding.EncodeToString(bytes.ReplaceAll(text, []byte(old), []byte(new)))
 }
 
-// TestBadManifests puts what does not verify in the place of a manifest: the one
-// before goes on being served, and everybody is told.
+// TestBadManifests puts what does not verify, or is not what the log shows, in the place
+// of a manifest: the log's goes on being served, and everybody is told.
 func TestBadManifests(t *testing.T) {
 	w := apitest.Embedded(t)
+	w.Options.PublicURL = "https://releases.example.com/app"
 	d := w.Desk(t)
 	d.PublishVersion(t, "stable", "1.0.0")
 	good, _ := w.Stored(t, "stable/latest.json")
@@ -79,6 +80,17 @@ func TestBadManifests(t *testing.T) {
 				m.Platforms[name] = p
 			}
 		}),
+		"changed notes":  changed(t, good, func(m *manifest.Manifest) { m.Notes = "by hand" }),
+		"a critical one": changed(t, good, func(m *manifest.Manifest) { m.Critical = true }),
+		"another file": changed(t, good, func(m *manifest.Manifest) {
+			p := m.Platforms["linux-x86_64"]
+			p.URL += ".exe"
+			m.Platforms["linux-x86_64"] = p
+		}),
+		"no number":            changed(t, good, func(m *manifest.Manifest) { m.Sequence = 0 }),
+		"a number ahead":       changed(t, good, func(m *manifest.Manifest) { m.Sequence++ }),
+		"a number far ahead":   changed(t, good, func(m *manifest.Manifest) { m.Sequence = 1<<53 - 1 }),
+		"one platform too few": changed(t, good, func(m *manifest.Manifest) { delete(m.Platforms, "linux-x86_64") }),
 		"no signature": changed(t, good, func(m *manifest.Manifest) {
 			m.Platforms["linux-x86_64"] = manifest.Platform{URL: "https://example.com"}
 		}),
@@ -112,11 +124,16 @@ func TestBadManifests(t *testing.T) {
 				t.Errorf("it is counted %s times", n)
 			}
 
-			older := changed(t, good, func(m *manifest.Manifest) { m.Notes, m.Sequence = "by hand", 0 })
-			plant(t, w, "stable/latest.json", older)
+			// The log counts: also while it is so from the start, and for what comes next.
+			fresh := serveStill(t, w)
+			fresh.Heads.Round(t.Context())
+			if got := fresh.Get("/updates/stable/latest.json"); got.Status != 200 || !bytes.Equal(got.Body, good) {
+				t.Errorf("it is served by a new server: %d %.300s", got.Status, got.Body)
+			}
+			plant(t, w, "stable/latest.json", good)
 			nobody.Heads.Round(t.Context())
-			if got := nobody.Get("/updates/stable/latest.json"); got.Status != 200 || !bytes.Equal(got.Body, older) {
-				t.Errorf("the next one: %d %.300s", got.Status, got.Body)
+			if got := nobody.Get("/updates/stable/latest.json"); got.Status != 200 || !bytes.Equal(got.Body, good) {
+				t.Errorf("the good one again: %d %.300s", got.Status, got.Body)
 			}
 			wantUnverified(t, w, nobody, 0)
 		})
@@ -217,14 +234,14 @@ func TestNoKeys(t *testing.T) {
 	good, _ := w.Stored(t, "stable/latest.json")
 	stranger := apitest.Must[signing.PrivateKey](t)(signing.GenerateKey())
 	strange := changed(t, good, resigned(t, stranger, "1.0.0"))
-	plant(t, w, "stable/latest.json", strange)
+	plant(t, w, "other/latest.json", strange) // without a log
 	nobody := serveStill(t, w)
-	if got := nobody.Get("/updates/stable/latest.json"); !bytes.Equal(got.Body, strange) {
+	if got := nobody.Get("/updates/other/latest.json"); !bytes.Equal(got.Body, strange) {
 		t.Errorf("%d %.300s", got.Status, got.Body)
 	}
-	plant(t, w, "stable/latest.json", []byte("{}"))
+	plant(t, w, "other/latest.json", []byte("{}"))
 	nobody.Heads.Round(t.Context())
-	if got := nobody.Get("/updates/stable/latest.json"); !bytes.Equal(got.Body, strange) {
+	if got := nobody.Get("/updates/other/latest.json"); !bytes.Equal(got.Body, strange) {
 		t.Errorf("%d %.300s", got.Status, got.Body)
 	}
 	record, _ := w.Stored(t, "releases/1.0.0/release.json")

@@ -101,6 +101,9 @@ func TestChannelGuard(t *testing.T) {
 	if seenBy.Guard == nil || seenBy.Guard.Decision != verdict.Halt || seenBy.Guard.Clients.Failing != 9 {
 		t.Errorf("the adoption has %+v", seenBy.Guard)
 	}
+	if groups := seenBy.Guard.Groups; len(groups) != 1 || groups[0] != (fleet.OutcomeGroup{Target: "linux-x86_64", Failing: 9, Waiting: 1, Healthy: 90, Doubt: groups[0].Doubt}) || groups[0].Doubt > 0.05 {
+		t.Errorf("by target: %+v", groups)
+	}
 	if stdout, _, _ = command(t, here, "tsmon", "channel", "adoption", "stable"); !strings.Contains(stdout, "\nguard: halt: 9 of 100 clients failed") {
 		t.Error(stdout)
 	}

@@ -40,7 +40,7 @@ func TestJSONDocument(t *testing.T) {
 		releasing.CheckReport{}, releasing.CheckAttempt{}, manifest.Offer{}, manifest.Platform{}, updater.Event{}, updater.EventData{}, cli.Failure{},
 		admin.CreatedTenant{}, record.Tenant{}, record.Settings{}, admin.ImportedContent{}, admin.UserToken{}, admin.ListedUser{}, admin.WrittenSeries{}, serving.RotatedKey{}, record.Audit{}, serving.DemoFile{}, serving.Secrets{},
 		record.Content{}, record.Variable{}, record.Menu{}, record.Permission{}, record.NotifyEntry{},
-		fleet.Adoption{}, fleet.VersionCount{}, fleet.GroupCount{}, fleet.NewestCounts{}, fleet.CurvePoint{}, fleet.Opinion{}, fleet.Spread{}, verdict.Verdict{}, verdict.Share{}, verdict.Ageing{}, verdict.Sums{}, verdict.Age{}, guarding.State{}, simulate.Options{}, simulate.Report{}, simulate.Row{}, simulate.Result{}, simulate.Spread{}, fleet.Notice{}, fleet.HaltedNotice{}, build{}, doctor.Report{}, doctor.Finding{}, doctor.Checked{}, config.Setting{}, scaffold.Report{}, scaffold.Written{}, tauri.Finding{},
+		fleet.Adoption{}, fleet.VersionCount{}, fleet.GroupCount{}, fleet.NewestCounts{}, fleet.CurvePoint{}, fleet.Opinion{}, fleet.OutcomeGroup{}, fleet.Spread{}, verdict.Verdict{}, verdict.Share{}, verdict.Ageing{}, verdict.Sums{}, verdict.Age{}, guarding.State{}, simulate.Options{}, simulate.Report{}, simulate.Row{}, simulate.Result{}, simulate.Spread{}, fleet.Notice{}, fleet.Sampled{}, build{}, doctor.Report{}, doctor.Finding{}, doctor.Checked{}, config.Setting{}, scaffold.Report{}, scaffold.Written{}, tauri.Finding{},
 	} {
 		for _, name := range jsonNames(reflect.TypeOf(printed)) {
 			if !strings.Contains(document, "`"+name+"`") && !strings.Contains(document, `"`+name+`"`) {

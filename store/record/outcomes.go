@@ -14,6 +14,10 @@ type Outcomes interface {
 	// recorded tries of the release.
 	Crowds(ctx context.Context, r Round, now time.Time, ages []time.Duration) (Crowds, error)
 
+	// Groups counts the same clients by what is known of them otherwise, without Ages, in
+	// byte order of target and cohort.
+	Groups(ctx context.Context, r Round) ([]Group, error)
+
 	// Refuse notes that a client of a release was not recorded for lack of room. The latest
 	// time stays.
 	Refuse(ctx context.Context, channel, version string, at time.Time) error
@@ -48,6 +52,13 @@ type Crowds struct {
 type Crowd struct {
 	Networks int
 	Failed   int // networks, of these, with clients that it failed for
+	Counts
+}
+
+// Group are the clients of one target and cohort; both are empty for those of which only
+// the try is recorded.
+type Group struct {
+	Target, Cohort string
 	Counts
 }
 

@@ -223,6 +223,7 @@ type Store interface {
 	Writes
 	Installs
 	Samples
+	Outbox
 	Outcomes
 
 	// Ping returns ErrUnavailable if the store does not answer.

@@ -40,6 +40,8 @@ export type MenusAnswer = { data: Array<Menu> };
 
 export type Message = { message: string };
 
+export type Notice = { channel?: string; event: string; from?: string; id: string; object?: string; problem?: string; rollout?: Share; sequence?: number; text: string; time: string; version?: string; who?: string; why?: string };
+
 export type NotifyAnswer = { data: NotifyConfig };
 
 export type NotifyConfig = Record<string, Record<string, Record<string, Array<{ alarm: boolean; id: number; id_event_ts: number }>>>>;
@@ -71,6 +73,8 @@ export type SeriesName = string;
 export type SeriesPoint = { time: string; ts: number; value: number };
 
 export type SeriesQuery = { field: AskedName; id?: OptionalID; measurement: AskedName; samplingPeriod: string; start?: Instant; stop?: Instant };
+
+export type Share = { cohorts?: Array<string>; due?: string; every?: string; paused: boolean; percent: number; since: string; steps: Array<number> | null; version: string };
 
 export type Success = boolean;
 

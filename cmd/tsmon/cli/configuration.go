@@ -144,7 +144,10 @@ func (a *App) Judge(ctx context.Context, c *config.Config, log *channels.Log) (o
 		return nil, err
 	}
 	err = WithRecords(ctx, c, func(records record.Store) (err error) {
-		opinion, err = Guards(c, records, a.Now).Judge(ctx, log.Channel, channel)
+		guards := Guards(c, records, a.Now)
+		if opinion, err = guards.Judge(ctx, log.Channel, channel); err == nil {
+			err = guards.Split(ctx, opinion, channel)
+		}
 		return err
 	})
 	return opinion, err

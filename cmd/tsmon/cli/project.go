@@ -5,10 +5,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
+	"path/filepath"
 	"time"
 
 	"tsmon/api/fleet"
 	"tsmon/cmd/tsmon/config"
+	"tsmon/cmd/tsmon/notes"
 	"tsmon/cmd/tsmon/tauri"
 	"tsmon/release"
 	"tsmon/store/record"
@@ -25,6 +28,50 @@ func (a *App) Project(file string) (*tauri.Project, error) {
 		}
 	}
 	return tauri.Read(file)
+}
+
+// ProjectVersion returns the version that is given, or else that of the Tauri project
+// below the current folder, which it says.
+func (a *App) ProjectVersion(given string) (string, error) {
+	if given != "" {
+		return given, nil
+	}
+	version := ""
+	project, err := a.Project("")
+	if err == nil {
+		version, err = project.Version()
+	}
+	if errors.Is(err, tauri.ErrNoProject) {
+		err = errors.New("there is no Tauri project here to take it from")
+	}
+	if err != nil {
+		return "", WithHint(Usage(fmt.Errorf("--version is missing: %w", err)), "write --version 1.4.0, or run this in the folder of the project")
+	}
+	a.Say("version %s of %s", version, project.File)
+	return version, nil
+}
+
+// ChangelogNotes returns the section of a version in the CHANGELOG.md of the current
+// folder, or of the folder that holds the Tauri project, and says so. It is empty where
+// there is none; a file that can't be read is a warning.
+func (a *App) ChangelogNotes(version string) string {
+	folders := []string{"."}
+	if project, err := a.Project(""); err == nil {
+		folders = append(folders, filepath.Dir(project.Dir()), project.Dir())
+	}
+	for _, folder := range folders {
+		file := filepath.Join(folder, "CHANGELOG.md")
+		text, err := notes.Section(file, version)
+		switch {
+		case err == nil:
+			a.Say("notes of %s from %s", version, file)
+			return text
+		case errors.Is(err, fs.ErrNotExist), errors.Is(err, notes.ErrNoSection):
+		default:
+			a.Warn([]string{fmt.Sprintf("no notes are taken from it: %v", err)})
+		}
+	}
+	return ""
 }
 
 // ReadsManifest reports whether the Tauri project below the current folder reads

@@ -34,6 +34,7 @@ package config
 
 import (
 	"cmp"
+	"encoding/base64"
 	"fmt"
 	"io"
 	"maps"
@@ -149,10 +150,12 @@ type Server struct {
 	Drain          time.Duration `yaml:"drain" env:"TSMON_DRAIN"`
 	DrainDownloads time.Duration `yaml:"drain_downloads" env:"TSMON_DRAIN_DOWNLOADS"`
 	Updates        Updates       `yaml:"updates"`
-	// Webhook is the address that events of rollouts are posted to.
-	Webhook Secret  `yaml:"webhook" env:"TSMON_WEBHOOK"`
-	Log     Log     `yaml:"log"`
-	Console Console `yaml:"console"`
+	// Webhook is the address that is told of every move of a channel, and of alarms.
+	Webhook Secret `yaml:"webhook" env:"TSMON_WEBHOOK"`
+	// WebhookSecret signs what it is told: whsec_ and base64, or any text.
+	WebhookSecret Secret  `yaml:"webhook_secret" env:"TSMON_WEBHOOK_SECRET"`
+	Log           Log     `yaml:"log"`
+	Console       Console `yaml:"console"`
 }
 
 // Console configures the pages under /console/.
@@ -460,6 +463,14 @@ func (s Server) check() (found Mistakes) {
 	}
 	if s.Webhook != "" && !isAddress(string(s.Webhook)) {
 		found = append(found, wrong("server.webhook", "is not an absolute http(s) address (TSMON_WEBHOOK)"))
+	}
+	if n := len(s.WebhookSecret); n > 0 && n < minSecret {
+		found = append(found, wrong("server.webhook_secret", "has less than %d characters (TSMON_WEBHOOK_SECRET)", minSecret))
+	}
+	if encoded, ok := strings.CutPrefix(string(s.WebhookSecret), "whsec_"); ok {
+		if _, err := base64.StdEncoding.DecodeString(encoded); err != nil {
+			found = append(found, wrong("server.webhook_secret", "is not base64 behind whsec_ (TSMON_WEBHOOK_SECRET)"))
+		}
 	}
 	for _, secret := range s.Updates.ReportSecrets {
 		if len(secret) < minSecret {

@@ -113,6 +113,9 @@ func drawCurve(w io.Writer, r *fleet.Adoption) {
 	for i, p := range r.Curve {
 		line[i] = levels[min(int(p.Clients/highest*float64(len(levels))), len(levels)-1)]
 	}
-	last := r.Curve[len(r.Curve)-1]
-	fmt.Fprintf(w, "%s since %s: %s %.0f\n", r.Newest.Version, r.Curve[0].Time.Format(time.RFC3339), string(line), last.Clients)
+	last, margin := r.Curve[len(r.Curve)-1], ""
+	if last.Margin > 0 {
+		margin = fmt.Sprintf(" ± %d", last.Margin)
+	}
+	fmt.Fprintf(w, "%s since %s: %s %.0f%s\n", r.Newest.Version, r.Curve[0].Time.Format(time.RFC3339), string(line), last.Clients, margin)
 }

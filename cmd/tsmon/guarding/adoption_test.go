@@ -24,7 +24,11 @@ func TestDrawSampled(t *testing.T) {
 			t.Errorf("%s lacks %q", text, want)
 		}
 	}
-	a.Sample, a.Newest.Sample, a.Versions[0].Margin = nil, nil, 0
+	a.Curve = []fleet.CurvePoint{{Clients: 10, Margin: 3}, {Clients: 80, Margin: 24}}
+	if text := draw(); !strings.Contains(text, "▂█ 80 ± 24\n") {
+		t.Error(text)
+	}
+	a.Sample, a.Newest.Sample, a.Versions[0].Margin, a.Curve = nil, nil, 0, nil
 	if text := draw(); strings.Contains(text, "±") || strings.Contains(text, "estimated") {
 		t.Error(text)
 	}

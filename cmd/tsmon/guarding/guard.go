@@ -153,6 +153,24 @@ func drawClients(w io.Writer, o *fleet.Opinion) {
 	}
 	fmt.Fprintln(w)
 	cli.Table(w, rows)
+	drawOutcomes(w, o)
+}
+
+// drawOutcomes writes the clients by target and cohort, if there is more than one kind.
+func drawOutcomes(w io.Writer, o *fleet.Opinion) {
+	if len(o.Groups) < 2 {
+		return
+	}
+	rows := [][]string{{"TARGET", "COHORT", "FAILING", "WAITING", "HEALTHY", "BY CHANCE AT MOST"}}
+	for _, g := range o.Groups {
+		target := g.Target
+		if target == "" {
+			target = "(not known)"
+		}
+		rows = append(rows, []string{target, g.Cohort, strconv.FormatInt(g.Failing, 10), strconv.FormatInt(g.Waiting, 10), strconv.FormatInt(g.Healthy, 10), percent(g.Doubt)})
+	}
+	fmt.Fprintln(w)
+	cli.Table(w, rows)
 }
 
 func boundsRow(o *fleet.Opinion) []string {

@@ -33,8 +33,8 @@ func (f *ContentFlags) add(cmd *cobra.Command) {
 // AddPart adds the flags that a part of a release has.
 func (f *ContentFlags) AddPart(cmd *cobra.Command) {
 	flags := cmd.Flags()
-	flags.StringVar(&f.version, "version", "", "`VERSION` of the release, MAJOR.MINOR.PATCH without a v")
-	flags.StringVar(&f.notes, "notes", "", "release notes")
+	flags.StringVar(&f.version, "version", "", "`VERSION` of the release, MAJOR.MINOR.PATCH without a v (default that of tauri.conf.json)")
+	flags.StringVar(&f.notes, "notes", "", "release notes (default the section of the version in CHANGELOG.md)")
 	flags.StringVar(&f.notesFile, "notes-file", "", "read the release notes from `FILE`, - for stdin")
 	flags.StringVar(&f.key, "key", "", "private key `FILE` for bundles without a .sig (default from the environment)")
 	flags.StringArrayVar(&f.bundles, "bundle", nil, "a bundle as `TARGET=FILE`, repeatable")
@@ -45,11 +45,13 @@ func (f *ContentFlags) AddAlso(cmd *cobra.Command) {
 	cmd.Flags().StringArrayVar(&f.also, "also", nil, "a `FILE`, or KEY=FILE, that new users download beside the bundles, repeatable; KEY is OS-ARCH or OS-ARCH-TYPE")
 }
 
-// check looks at the flags alone.
-func (f *ContentFlags) check() error {
+// check looks at the flags, and takes the version from the Tauri project if none is
+// given.
+func (f *ContentFlags) check(app *cli.App) (err error) {
+	if f.version, err = app.ProjectVersion(f.version); err != nil {
+		return err
+	}
 	switch {
-	case f.version == "":
-		return cli.Usagef("--version is missing")
 	case f.notes != "" && f.notesFile != "":
 		return cli.Usagef("--notes and --notes-file exclude each other")
 	}
@@ -78,13 +80,16 @@ func (f *ContentFlags) GatherPart(ctx context.Context, app *cli.App, c *config.C
 // Gather finds the bundles, if any are named, and reads the notes and, if a bundle
 // has no signature, the private key, which is not decrypted yet.
 func (f *ContentFlags) Gather(ctx context.Context, app *cli.App, c *config.Config, args []string) (o release.PublishOptions, err error) {
-	if err := f.check(); err != nil {
+	if err := f.check(app); err != nil {
 		return o, err
 	}
 	o.Version, o.Extra = f.version, f.extra
 	o.Rules = &bundle.Rules{Types: c.BundleTypes, WindowsInstaller: c.WindowsInstaller}
-	if o.Notes, err = notes(app, f.notes, f.notesFile); err != nil {
+	if o.Notes, err = readNotes(app, f.notes, f.notesFile); err != nil {
 		return o, err
+	}
+	if o.Notes == "" {
+		o.DefaultNotes = app.ChangelogNotes(f.version)
 	}
 	if len(args)+len(f.bundles)+len(f.also) == 0 {
 		return o, nil
@@ -107,7 +112,7 @@ func (f *ContentFlags) Gather(ctx context.Context, app *cli.App, c *config.Confi
 	return o, err
 }
 
-func notes(app *cli.App, notes, file string) (string, error) {
+func readNotes(app *cli.App, notes, file string) (string, error) {
 	if file == "" {
 		return notes, nil
 	}

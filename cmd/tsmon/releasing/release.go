@@ -154,7 +154,7 @@ type publishFlags struct {
 func releasePublishCommand(app *cli.App) *cobra.Command {
 	var f publishFlags
 	cmd := &cobra.Command{
-		Use:   "publish --version V [flags] [DIR|BUNDLE…]",
+		Use:   "publish [--version V] [flags] [DIR|BUNDLE…]",
 		Short: "Upload a release and move a channel to it",
 		Long: `Upload the update bundles of a version and move a channel to it. Without bundles
 it publishes what ` + "`tsmon release stage`" + ` stored, and needs no private key.
@@ -167,6 +167,10 @@ and only if every installed version can update to the release.
 
 Disk images and installers that lie beside the bundles, and the files that --also
 names, are stored for new users and listed in CHANNEL/downloads.json.
+
+Without --version it is the one of the Tauri project in the current folder or below.
+Without notes, given or staged, they are the section of the version in CHANGELOG.md
+beside that project.
 
 With --percent or --steps only a share of the clients of tsmon serve gets it at
 first, see ` + "`tsmon channel rollout --help`" + `.
@@ -192,7 +196,7 @@ The same command again does nothing, or completes what was interrupted.`,
 func runPublish(ctx context.Context, app *cli.App, f publishFlags, args []string) error {
 	rollout, err := f.rollout()
 	if err == nil {
-		err = f.ContentFlags.check()
+		err = f.ContentFlags.check(app)
 	}
 	if err != nil {
 		return err

@@ -21,7 +21,7 @@ import (
 func releaseSignCommand(app *cli.App) *cobra.Command {
 	var version, key string
 	cmd := &cobra.Command{
-		Use:   "sign --version V BUNDLE…",
+		Use:   "sign [--version V] BUNDLE…",
 		Short: "Write BUNDLE.sig for each bundle, as the Tauri CLI does",
 		Long: `Write BUNDLE.sig for each bundle, as the Tauri CLI does: one base64 line. The
 signature is bound to the version, and to the target if the bundle's name has
@@ -34,14 +34,15 @@ If SOURCE_DATE_EPOCH is set, it is the time in the signatures, in seconds since
 		Args: cli.Args(1, -1, "at least one BUNDLE"),
 		RunE: func(cmd *cobra.Command, args []string) error { return runSign(cmd.Context(), app, version, key, args) },
 	}
-	cmd.Flags().StringVar(&version, "version", "", "`VERSION` that the signatures are bound to")
+	cmd.Flags().StringVar(&version, "version", "", "`VERSION` that the signatures are bound to (default that of tauri.conf.json)")
 	cmd.Flags().StringVar(&key, "key", "", "private key `FILE` (default from the environment)")
 	return cmd
 }
 
 func runSign(ctx context.Context, app *cli.App, version, keyFile string, paths []string) error {
-	if version == "" {
-		return cli.Usagef("--version is missing: it is bound into the signature")
+	version, err := app.ProjectVersion(version)
+	if err != nil {
+		return err
 	}
 	paths = slices.DeleteFunc(paths, func(path string) bool {
 		isSignature := strings.HasSuffix(path, ".sig")

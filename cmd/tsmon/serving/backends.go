@@ -9,6 +9,7 @@ import (
 	"syscall"
 
 	"tsmon/api"
+	"tsmon/api/fleet"
 	"tsmon/api/monitor"
 	"tsmon/api/monitor/mqtt"
 	"tsmon/api/monitor/token"
@@ -98,6 +99,7 @@ func (b *backends) options(c *config.Config) api.Options {
 		Objects: b.objects, Presigner: b.presign, Records: b.records, Series: b.series, Messages: b.mqtt, Tokens: b.tokens, Log: b.log,
 		Origins: c.Server.CORSOrigins, Uploads: monitor.KeyPair{Access: b.secrets.AccessKey, Secret: b.secrets.SecretKey},
 		Keys: b.trusted, Refresh: c.Server.Refresh, PublicURL: c.PublicURL, Downgrades: map[string]bool{}, Rings: map[string]bool{}, UpdatesToken: string(c.Server.Updates.Token),
+		Webhook: fleet.Webhook{Address: string(c.Server.Webhook), Secret: string(c.Server.WebhookSecret)},
 		Clients: c.Server.Updates.Clients, ReportSecrets: texts(c.Server.Updates.ReportSecrets),
 		MaxUpload: c.Server.Upload.MaxBytes, MetricsKey: string(c.Server.MetricsKey), BehindProxy: c.Server.BehindProxy,
 	}

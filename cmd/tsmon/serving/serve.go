@@ -83,8 +83,10 @@ Environment, besides what %[1]s lists:
                            secrets, comma-separated, that applications sign reports
                            with; without a signature reports then do not count
                            for or against a release (default: all reports count)
-  TSMON_WEBHOOK            address to POST a JSON notice to when the server halts a
-                           rollout because the release fails
+  TSMON_WEBHOOK            address to POST JSON to about every move of a channel,
+                           and when an object of the store does not verify
+  TSMON_WEBHOOK_SECRET     secret that signs it, any text or whsec_ and base64
+                           (default: it is not signed)
   TSMON_LOG_LEVEL          debug, info, warn or error (default %[4]s)
   TSMON_LOG_FORMAT         json or text (default %[5]s)
 
@@ -254,7 +256,6 @@ func moveChannels(ctx context.Context, app *cli.App, c *config.Config, b *backen
 	guards.Channels, guards.Recorded = handler.Channels, handler.Recorded
 	steward := &fleet.Steward{
 		Publisher: p, Log: b.log, Guards: guards,
-		Webhook: &fleet.Webhook{Address: string(c.Server.Webhook), Log: b.log},
 	}
 	steward.Run(ctx, slices.Collect(maps.Keys(c.Channels)))
 	return nil

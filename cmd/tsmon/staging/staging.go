@@ -25,7 +25,7 @@ type stageFlags struct {
 func StageCommand(app *cli.App) *cobra.Command {
 	var f stageFlags
 	cmd := &cobra.Command{
-		Use:   "stage --version V [--publish] [flags] DIR|BUNDLE…",
+		Use:   "stage [--version V] [--publish] [flags] DIR|BUNDLE…",
 		Short: "Store the bundles of one machine until the release is complete",
 		Long: `Store the update bundles of one machine of a build matrix. Machines may do so in
 any order, and again. Once all are there, ` + "`tsmon release publish --version V`" + ` without
@@ -37,7 +37,8 @@ requires publishes the release; the others say what is still missing and exit wi
 
 Other bytes for a platform that is staged are refused without --replace; what comes
 after the release was published is refused. The same bytes again change nothing.
-Release notes may come with any job. Disk images and installers that lie beside the
+Release notes may come with any job; else the publish takes them from CHANGELOG.md.
+Without --version it is the one of the Tauri project. Disk images and installers that lie beside the
 bundles, and the files that --also names, come along for new users.`,
 		Example: `  tsmon release stage --version 1.4.0 src-tauri/target/release/bundle
   tsmon release stage --version 1.4.0 --publish src-tauri/target/release/bundle

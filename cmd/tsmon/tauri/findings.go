@@ -84,7 +84,13 @@ func (p *Project) checkEndpoints(u Updater, publicURL string, channels []string)
 	}
 	var found []Finding
 	for _, endpoint := range u.Endpoints {
-		if problem := CheckEndpoint(endpoint, publicURL, channels, u.AllowHTTP); problem != "" {
+		problem := CheckEndpoint(endpoint, publicURL, channels, u.AllowHTTP)
+		switch {
+		case problem == "":
+		case strings.HasPrefix(publicURL, "http:") && CheckEndpoint(endpoint, publicURL, channels, true) == "":
+			found = append(found, p.finding("plugins.updater.dangerousInsecureTransportProtocol",
+				endpoint+" "+problem+"; serve public_url over https, or, for a trial, let the application ask over http", "true"))
+		default:
 			found = append(found, p.finding(member, endpoint+" "+problem, suggestion))
 		}
 	}

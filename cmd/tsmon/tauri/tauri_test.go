@@ -341,6 +341,21 @@ func TestCheck(t *testing.T) {
 			t.Errorf("%+v", found)
 		}
 	})
+	t.Run("a server on trial", func(t *testing.T) {
+		const trial = "http://127.0.0.1:8080/updates"
+		check := func(member string) []Finding {
+			conf := strings.Replace(initJSON, public, trial, 1)
+			return mustRead(t, map[string]string{"Cargo.toml": "[dependencies]\ntauri-plugin-updater = \"2\"",
+				"tauri.conf.json": strings.Replace(conf, `"updater": {`, `"updater": {`+member, 1)}).Check(trial, channels)
+		}
+		found := check("")
+		if len(found) != 1 || found[0].Write != `"dangerousInsecureTransportProtocol": true` {
+			t.Fatalf("%+v", found)
+		}
+		if found := check(found[0].Write + ","); len(found) > 0 {
+			t.Errorf("%+v", found)
+		}
+	})
 	t.Run("a platform that nothing updates", func(t *testing.T) {
 		p := mustRead(t, map[string]string{"tauri.conf.json": initJSON, "tauri.macos.conf.json": `{"bundle": {"targets": ["dmg"]}}`})
 		found := p.Check(public, channels)

@@ -209,6 +209,26 @@ func crowdsOfNetworks(t *testing.T, s record.Store) {
 	}
 }
 
+// groups counts clients by target and cohort, and those that only the try is known of.
+func groups(t *testing.T, s record.Store) {
+	for i, a := range []at{{asked: 1, crashed: 2}, {asked: 1, running: 2}, {asked: 1, running: 2}, {asked: 1, fetched: 2}, {asked: 1}} {
+		sight(t, s, a.sightings(stable, "2", i))
+	}
+	sight(t, s, at{asked: 1}.sightings(beta, "2", 0), installed(has(stable, 0, "1", "", 1), has(stable, 1, "2", "b", 1), has(stable, 2, "2", "", 1),
+		record.Installed{Channel: stable, Client: client(3), Version: "1", Target: "darwin-aarch64", Cohort: "b", Seen: moment(1)}, has(beta, 4, "1", "", 1)))
+	found, err := s.Groups(t.Context(), record.Round{Channel: stable, Version: "2"})
+	check(t, err)
+	equal(t, "the groups", found, []record.Group{
+		{Counts: record.Counts{Offered: 1}}, {Target: "darwin-aarch64", Cohort: "b", Counts: record.Counts{Waiting: 1}},
+		{Target: target, Counts: record.Counts{Healthy: 1, Failing: 1}}, {Target: target, Cohort: "b", Counts: record.Counts{Healthy: 1}},
+	})
+	for _, r := range []record.Round{{Channel: stable, Version: "2", Round: 1}, {Channel: "a\x00", Version: "2"}, {Channel: stable, Version: "'; --"}} {
+		found, err := s.Groups(t.Context(), r)
+		check(t, err)
+		equal(t, "the groups of nothing", len(found), 0)
+	}
+}
+
 // refusals keeps when a client last found no room, beside the sample.
 func refusals(t *testing.T, s record.Store) {
 	sight(t, s, populate(stable, 0, 40, ownNetwork))

@@ -71,7 +71,7 @@ var greatest, least = regexp.MustCompile(`greatest\(([^,()]+), ([^,()]+)\)`), re
 // translate returns a statement in the dialect of SQLite, whose max and min are NULL if
 // one of several arguments is.
 func translate(statement, schema string) string {
-	statement = strings.NewReplacer("$", "?", "{schema}.", "t$"+schema+"$", "tsmon.", "", " FOR UPDATE", "").Replace(statement)
+	statement = strings.NewReplacer("$", "?", "{schema}.", "t$"+schema+"$", "tsmon.", "", " FOR UPDATE SKIP LOCKED", "", " FOR UPDATE", "").Replace(statement)
 	statement = greatest.ReplaceAllString(statement, "coalesce(max($1, $2), $1, $2)")
 	return least.ReplaceAllString(statement, "coalesce(min($1, $2), $1, $2)")
 }

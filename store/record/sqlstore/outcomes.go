@@ -10,6 +10,33 @@ import (
 	"tsmon/store/record"
 )
 
+// stage is what a release came to for the client of a row of tsmon.tries, as
+// record.Counts describes it.
+const stage = `CASE WHEN fell IS NOT NULL AND (crashed >= fell OR running IS NULL OR failed >= running) THEN 'failing'
+	WHEN decided IS NOT NULL THEN 'healthy' WHEN fetched IS NULL THEN 'offered'
+	WHEN kept_from >= fetched AND coalesce(installed < kept_from, TRUE) THEN 'kept' ELSE 'waiting' END`
+
+// stages are in the order of record.Counts.
+var stages = []string{"offered", "waiting", "kept", "healthy", "failing"}
+
+// Groups implements record.Outcomes.
+func (s Fleet) Groups(ctx context.Context, r record.Round) ([]record.Group, error) {
+	if !record.Storable(r.Channel) || !record.Storable(r.Version) {
+		return nil, nil
+	}
+	var counts []string
+	for _, name := range stages {
+		counts = append(counts, `count(*) FILTER (WHERE stage = '`+name+`')`)
+	}
+	return list(ctx, s.core, central("count tries by target", Read), scan(func(g *record.Group) []any {
+		return []any{&g.Target, &g.Cohort, &g.Offered, &g.Waiting, &g.Kept, &g.Healthy, &g.Failing}
+	}), `SELECT target, cohort, `+strings.Join(counts, ", ")+` FROM (
+			SELECT coalesce(c.target, '') AS target, coalesce(c.cohort, '') AS cohort, a.stage AS stage FROM (
+				SELECT client, `+stage+` AS stage FROM tsmon.tries WHERE channel = $1 AND version = $2 AND round >= $3 AND `+fmt.Sprintf(sampled, "$2", 4)+`) AS a
+			LEFT JOIN tsmon.clients AS c ON c.channel = $1 AND c.client = a.client) AS b
+		GROUP BY target, cohort ORDER BY target, cohort`, r.Channel, r.Version, int64(r.Round), record.Level(0).Below())
+}
+
 // Crowds implements record.Outcomes. Networks are grouped by size, so that there are
 // few rows however many networks there are.
 func (s Fleet) Crowds(ctx context.Context, r record.Round, now time.Time, ages []time.Duration) (found record.Crowds, err error) {
@@ -23,8 +50,8 @@ func (s Fleet) Crowds(ctx context.Context, r record.Round, now time.Time, ages [
 		counts = append(counts, `count(*) FILTER (WHERE `+condition+`) AS `+name)
 		sums = append(sums, `CAST(sum(`+name+`) AS bigint)`)
 	}
-	for _, stage := range []string{"offered", "waiting", "kept", "healthy", "failing"} {
-		count(`stage = '` + stage + `'`)
+	for _, name := range stages {
+		count(`stage = '` + name + `'`)
 	}
 	for _, age := range ages {
 		n := len(args) + 1
@@ -46,10 +73,7 @@ func (s Fleet) Crowds(ctx context.Context, r record.Round, now time.Time, ages [
 		return into
 	})), `SELECT count(*), count(*) FILTER (WHERE c4 > 0), `+strings.Join(sums, ", ")+`
 		FROM (SELECT network, `+strings.Join(counts, ", ")+` FROM (
-			SELECT network, fetched, decided, fell,
-				CASE WHEN fell IS NOT NULL AND (crashed >= fell OR running IS NULL OR failed >= running) THEN 'failing'
-					WHEN decided IS NOT NULL THEN 'healthy' WHEN fetched IS NULL THEN 'offered'
-					WHEN kept_from >= fetched AND coalesce(installed < kept_from, TRUE) THEN 'kept' ELSE 'waiting' END AS stage
+			SELECT network, fetched, decided, fell, `+stage+` AS stage
 			FROM tsmon.tries WHERE channel = $1 AND version = $2 AND round >= $3 AND `+fmt.Sprintf(sampled, "$2", 4)+`) AS a
 		GROUP BY network) AS b GROUP BY c1 + c2 + c3 + c4 ORDER BY c1 + c2 + c3 + c4`, args...)
 	err = s.send(ctx, central("sum up tries", Read), &b)

@@ -1,0 +1,305 @@
+package fleet
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"tsmon/channels"
+	"tsmon/store/record"
+)
+
+// NotifierOptions are what a Notifier needs.
+type NotifierOptions struct {
+	Webhook  Webhook
+	Records  record.Outbox
+	Channels func() map[string]Channel
+	// Moves returns the entries of a channel's log behind a number, oldest first.
+	Moves    func(channel string, after uint64) []channels.Entry
+	Registry prometheus.Registerer
+	Log      *slog.Logger
+	Now      func() time.Time
+}
+
+// Notifier tells a webhook what happens to channels: of each move, whoever made it and
+// whether or not a server ran, and of alarms. The logs of the channels are the source.
+// The records know which moves were told, and hold the messages until the webhook has
+// taken them, so that each arrives at least once, and as a rule once for all servers
+// that share the records. Nothing is told of what happened before a webhook was first
+// configured.
+//
+// A message is tried again with growing pauses, for noticeLife. At most maxWaiting wait
+// at a time; further moves are told as room appears.
+type Notifier struct {
+	NotifierOptions
+	waiting prometheus.Gauge
+	sent    *prometheus.CounterVec
+
+	mu     sync.Mutex
+	alarms []Notice // that are not in the records yet, at most maxAlarms
+
+	begin   sync.Once
+	stop    context.CancelFunc // nil until it runs
+	running sync.WaitGroup
+
+	// Only the goroutine uses these:
+	told    map[string]uint64 // as far as this server knows
+	looked  time.Time         // when messages were last claimed
+	forgot  time.Time         // when messages were last forgotten
+	failing bool              // the records did not answer the last time
+	lacking bool              // there was no room for messages the last time
+	posting string            // what the log says of the webhook
+}
+
+const (
+	noticeEvery = time.Second // between looks at the channels
+	noticeLife  = 7 * 24 * time.Hour
+	maxWaiting  = 1000
+	maxAlarms   = 100 // that wait for the records
+	maxQueued   = 100 // messages of one transaction
+
+	claimEvery = 5 * time.Second // looks for messages of others, and for those that failed
+	claimed    = 2               // messages at a time
+	claimTime  = 3 * webhookTime // in which they are sent; later another server sends them
+	firstPause = 5 * time.Second // after the first try; it doubles
+	longPause  = time.Hour
+)
+
+// NewNotifier returns a notifier that begins with Start. Close ends it.
+func NewNotifier(o NotifierOptions) *Notifier {
+	n := &Notifier{
+		NotifierOptions: o,
+		waiting: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "tsmon_webhook_waiting", Help: "Messages that the webhook has not taken yet, of all servers.",
+		}),
+		sent: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "tsmon_webhook_messages_total", Help: "Messages that this server sent to the webhook, by result: taken, failed, given_up.",
+		}, []string{"result"}),
+	}
+	o.Registry.MustRegister(n.waiting, n.sent)
+	return n
+}
+
+// Alarm tells of an object that does not verify; of the same version of it once.
+func (n *Notifier) Alarm(object, etag, problem string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.Webhook.Address != "" && len(n.alarms) < maxAlarms {
+		n.alarms = append(n.alarms, alarmOf(object, etag, problem, n.Now()))
+	}
+}
+
+// Start begins to tell, the first time that it is called, if there is a webhook. It ends
+// with Close, not with the context.
+func (n *Notifier) Start(ctx context.Context) {
+	n.begin.Do(func() {
+		if n.Webhook.Address == "" {
+			return
+		}
+		ctx, stop := context.WithCancel(context.WithoutCancel(ctx))
+		n.mu.Lock()
+		n.stop = stop
+		n.mu.Unlock()
+		n.running.Go(func() { n.run(ctx) })
+	})
+}
+
+// Close ends it after the message that is being sent. What is left is sent by another
+// server, or the next one.
+func (n *Notifier) Close() {
+	n.begin.Do(func() {}) // Start does nothing from now on
+	n.mu.Lock()
+	stop := n.stop
+	n.mu.Unlock()
+	if stop != nil {
+		stop()
+	}
+	n.running.Wait()
+}
+
+func (n *Notifier) run(ctx context.Context) {
+	tick := time.NewTicker(noticeEvery)
+	defer tick.Stop()
+	for {
+		n.round(ctx)
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+// round queues what is new and sends what is due.
+func (n *Notifier) round(ctx context.Context) {
+	queued, err := n.queue(ctx)
+	if age := n.Now().Sub(n.looked); err == nil && (queued || age < 0 || age >= claimEvery) {
+		n.looked = n.Now()
+		err = n.deliver(ctx)
+	}
+	if ctx.Err() == nil {
+		n.note(err)
+	}
+}
+
+// queue puts messages about new moves and alarms into the records, if there are any, and
+// reports whether it did.
+func (n *Notifier) queue(ctx context.Context) (bool, error) {
+	known := n.Channels()
+	fresh := n.told == nil
+	for name, c := range known {
+		fresh = fresh || c.Sequence > n.told[name]
+	}
+	n.mu.Lock()
+	alarms := slices.Clone(n.alarms)
+	n.mu.Unlock()
+	if !fresh && len(alarms) == 0 {
+		return false, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, sightTime)
+	defer cancel()
+	told, err := n.Records.Told(ctx, n.Now())
+	if err != nil {
+		return false, err
+	}
+	n.told = told.Moves
+	room := maxWaiting - told.Waiting
+	for _, name := range slices.Sorted(maps.Keys(known)) {
+		if room, err = n.queueMoves(ctx, name, told, room); err != nil {
+			return false, err
+		}
+	}
+	if take := min(len(alarms), room); take > 0 {
+		if err := n.Records.Queue(ctx, "", 0, messagesOf(alarms[:take])); err != nil {
+			return false, err
+		}
+		n.mu.Lock()
+		n.alarms = n.alarms[take:]
+		n.mu.Unlock()
+		room -= take
+	}
+	if lacking := room <= 0; lacking != n.lacking {
+		n.lacking = lacking
+		if lacking {
+			n.Log.Warn("the webhook is told of nothing new until it takes messages", "waiting", maxWaiting)
+		}
+	}
+	return true, nil
+}
+
+// queueMoves queues messages about the moves of a channel that were not told, as far as
+// there is room, and returns how much is left.
+func (n *Notifier) queueMoves(ctx context.Context, channel string, told record.Told, room int) (int, error) {
+	begin, oldest := told.Begin.Truncate(time.Second), n.Now().Add(-noticeLife) // the log has seconds
+	moves := n.Moves(channel, told.Moves[channel])
+	for len(moves) > 0 && room > 0 {
+		var notices []Notice
+		upTo := uint64(0)
+		for len(moves) > 0 && len(notices) < min(room, maxQueued) {
+			e := moves[0]
+			if moves, upTo = moves[1:], e.Sequence; !e.When.Before(begin) && e.When.After(oldest) {
+				notices = append(notices, noticeOf(channel, e))
+			}
+		}
+		if err := n.Records.Queue(ctx, channel, upTo, messagesOf(notices)); err != nil {
+			return room, err
+		}
+		n.told[channel] = upTo
+		room -= len(notices)
+	}
+	return room, nil
+}
+
+func messagesOf(notices []Notice) []record.Message {
+	messages := make([]record.Message, len(notices))
+	for i, notice := range notices {
+		messages[i] = notice.message()
+	}
+	return messages
+}
+
+// deliver sends the messages that are due.
+func (n *Notifier) deliver(ctx context.Context) error {
+	if age := n.Now().Sub(n.forgot); age < 0 || age >= time.Hour {
+		untaken, err := n.Records.ForgetMessages(ctx, n.Now().Add(-noticeLife))
+		if err != nil {
+			return err
+		}
+		if n.forgot = n.Now(); untaken > 0 {
+			n.sent.WithLabelValues("given_up").Add(float64(untaken))
+			n.Log.Error("messages that the webhook did not take are given up", "messages", untaken, "after", noticeLife)
+		}
+	}
+	for {
+		messages, err := n.Records.Claim(ctx, n.Now(), n.Now().Add(claimTime), claimed)
+		all := len(messages) == claimed
+		for _, m := range messages {
+			arrived, failed := n.send(ctx, m)
+			all, err = all && arrived, errors.Join(err, failed)
+		}
+		if err != nil {
+			return err
+		}
+		if !all || ctx.Err() != nil { // there are no more, or the webhook is down
+			break
+		}
+	}
+	told, err := n.Records.Told(ctx, n.Now())
+	n.waiting.Set(float64(told.Waiting))
+	return err
+}
+
+// send sends a message, and records and reports whether it arrived. Once the context has
+// ended it leaves the message to others. The error is that of the records.
+func (n *Notifier) send(ctx context.Context, m record.Message) (arrived bool, err error) {
+	due := n.Now()
+	if ctx.Err() == nil {
+		failed := n.Webhook.post(context.WithoutCancel(ctx), m, n.Now())
+		n.notePost(m, failed)
+		arrived, due = failed == nil, n.Now().Add(pauseAfter(m.Tries))
+	}
+	if arrived {
+		due = time.Time{}
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), sightTime)
+	defer cancel()
+	return arrived, n.Records.Settle(ctx, m.ID, due)
+}
+
+// pauseAfter returns how long a message waits after so many tries.
+func pauseAfter(tries int) time.Duration {
+	return min(firstPause<<min(max(tries, 1)-1, 16), longPause)
+}
+
+// notePost logs a message that arrived, and when the webhook begins to fail.
+func (n *Notifier) notePost(m record.Message, failed error) {
+	log := n.Log.With("message", m.ID, "try", m.Tries)
+	if failed == nil {
+		n.posting = ""
+		n.sent.WithLabelValues("taken").Inc()
+		log.Info("webhook posted")
+		return
+	}
+	n.sent.WithLabelValues("failed").Inc()
+	if text := failed.Error(); text != n.posting {
+		n.posting = text
+		log.Warn("webhook failed; it is tried again", "error", failed)
+	}
+}
+
+// note logs when the records begin to fail, and when they work again.
+func (n *Notifier) note(err error) {
+	switch failing := err != nil; {
+	case failing && !n.failing:
+		n.Log.Warn("the webhook is not told what happens, until the records answer", "error", err)
+	case !failing && n.failing:
+		n.Log.Info("the webhook is told what happens again")
+	}
+	n.failing = err != nil
+}

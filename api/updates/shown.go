@@ -1,0 +1,124 @@
+package updates
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+
+	"tsmon/api/web"
+	"tsmon/channels"
+	"tsmon/manifest"
+	"tsmon/store/object"
+)
+
+// pointer is what lies in the place of a channel's manifest in the store.
+type pointer struct {
+	stored object.Info
+	data   []byte             // as it was read
+	m      *manifest.Manifest // nil if it does not verify
+	fault  error              // why it does not verify
+}
+
+// head is what a channel shows.
+type head struct {
+	version  string
+	sequence uint64
+	data     []byte
+	*web.Document
+	behind bool // the manifest in the store is not that of the log's newest entry
+}
+
+// readPointer reads the manifest of a channel if it has changed.
+func (h *Heads) readPointer(ctx context.Context, c *channel) (*pointer, error) {
+	key := channels.ManifestKey(c.name)
+	info, err := h.store.Stat(ctx, key)
+	if err != nil {
+		return nil, err
+	}
+	if c.pointer != nil && c.pointer.stored.ETag == info.ETag {
+		return c.pointer, nil
+	}
+	data, info, err := object.ReadAll(ctx, h.store, key, manifest.MaxSize)
+	if errors.Is(err, object.ErrTooLarge) {
+		return &pointer{stored: info, fault: err}, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	doc, problems := manifest.Check(data, h.rules)
+	if len(problems) > 0 {
+		return &pointer{stored: info, fault: problems}, nil
+	}
+	return &pointer{stored: info, data: data, m: &doc.Manifest}, nil
+}
+
+// show returns what a channel shows: the newest entry of its log, whatever lies in the
+// place of the manifest, or, without a log, that manifest. What does not verify is not
+// shown, and what did stays. The alarm of the manifest is raised or cleared. nil while
+// nothing has verified.
+func (h *Heads) show(c *channel) *head {
+	c.reading.Lock()
+	defer c.reading.Unlock()
+	shown, at, offers := c.head.Load(), c.pointer, c.offers.Load()
+	entry := c.log.Head()
+	fault := at.fault
+	if fault == nil && entry != nil {
+		fault = forged(c.log, at)
+	}
+	if key := channels.ManifestKey(c.name); fault != nil {
+		h.alarms.raise(key, at.stored.ETag, fault)
+	} else {
+		h.alarms.clear(key)
+	}
+	known := entry != nil && offers != nil && offers.Sequence == entry.Sequence && c.publicURL != ""
+	switch {
+	case known:
+		return logged(entry, c, shown)
+	case shown != nil && (fault != nil || entry != nil):
+		return shown
+	case at.m == nil:
+		return nil
+	case shown != nil && bytes.Equal(shown.data, at.data):
+		return shown
+	}
+	return &head{version: at.m.Version, sequence: at.m.Sequence, data: at.data, Document: web.NewDocument(at.data, at.stored)}
+}
+
+// logged returns what an entry shows; shown, if it is that.
+func logged(entry *channels.Entry, c *channel, shown *head) *head {
+	m := entry.Render(c.publicURL)
+	data, err := m.Encode()
+	if err != nil {
+		return shown
+	}
+	next := &head{version: m.Version, sequence: entry.Sequence, data: data, behind: c.pointer.m == nil || c.pointer.m.Sequence != entry.Sequence || forged(c.log, c.pointer) != nil}
+	switch {
+	case shown != nil && bytes.Equal(shown.data, data) && shown.behind == next.behind:
+		return shown
+	case bytes.Equal(c.pointer.data, data):
+		next.Document = web.NewDocument(data, c.pointer.stored)
+	default:
+		sum := sha256.Sum256(data)
+		next.Document = web.NewDocument(data, object.Info{ETag: hex.EncodeToString(sum[:16]), ModTime: entry.When})
+	}
+	return next
+}
+
+// forged returns an error unless a manifest is what an entry of the log shows, at
+// whatever public URL.
+func forged(log *channels.Log, at *pointer) error {
+	n := at.m.Sequence
+	e := log.At(n)
+	if e == nil {
+		return fmt.Errorf("it is of entry %d, and the log of %s ends at %d", n, log.Channel, log.End().Sequence)
+	}
+	base, ok := log.Base(at.m)
+	shown := e.Render(base)
+	if data, err := shown.Encode(); !ok || err != nil || !bytes.Equal(data, at.data) {
+		return fmt.Errorf("it is not what entry %d of the log of %s shows", n, log.Channel)
+	}
+	return nil
+}

@@ -1,0 +1,69 @@
+package record
+
+import (
+	"context"
+	"fmt"
+	"time"
+)
+
+// Outbox keeps messages of the servers that share the records until somebody outside
+// has taken them. Times are stored in microseconds.
+type Outbox interface {
+	// Told returns what messages tell of so far. The first call, on records without
+	// any, begins at a time.
+	Told(ctx context.Context, begin time.Time) (Told, error)
+
+	// Queue adds messages, due at once, except those whose ID was there before, and
+	// remembers that they tell of the moves of a channel up to one; of none if the
+	// channel is empty. Both happen or neither. ErrInvalid if they are not valid.
+	Queue(ctx context.Context, channel string, upTo uint64, messages []Message) error
+
+	// Claim returns at most limit messages that are due, the oldest first, and makes
+	// them due again at a later time: no other server gets them before. ErrInvalid
+	// unless limit is positive.
+	Claim(ctx context.Context, now, again time.Time, limit int) ([]Message, error)
+
+	// Settle changes when a message is due. Zero means never again: somebody has it.
+	Settle(ctx context.Context, id string, due time.Time) error
+
+	// ForgetMessages deletes the messages made before a time, and returns how many of
+	// them nobody has taken.
+	ForgetMessages(ctx context.Context, before time.Time) (int, error)
+}
+
+// Message is something to be told outside.
+type Message struct {
+	ID   string // of what it tells about, at most 256 bytes
+	Made time.Time
+	Body []byte // at most 64 KiB
+	// Tries is how often the message was claimed. Queue ignores it.
+	Tries int
+}
+
+// Told is what messages tell of.
+type Told struct {
+	Begin   time.Time         // moves before it are told nobody
+	Moves   map[string]uint64 // the number of the last move of each channel
+	Waiting int               // messages that nobody has taken
+}
+
+// maxBody bounds the body of a message.
+const maxBody = 64 << 10
+
+// ValidateMessages reports why messages of a channel can't be stored. Errors wrap
+// ErrInvalid.
+func ValidateMessages(channel string, messages []Message) error {
+	err := installText("channel", channel)
+	for _, m := range messages {
+		switch {
+		case err != nil:
+		case m.ID == "" || m.Made.IsZero():
+			err = fmt.Errorf("%w: a message without an id or a time", ErrInvalid)
+		case len(m.Body) > maxBody:
+			err = fmt.Errorf("%w: a message of more than %d bytes", ErrInvalid, maxBody)
+		default:
+			err = installText("id", m.ID)
+		}
+	}
+	return err
+}

@@ -1,0 +1,91 @@
+package sqlstore
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"tsmon/store/record"
+)
+
+// Told implements record.Outbox.
+func (s Fleet) Told(ctx context.Context, begin time.Time) (told record.Told, err error) {
+	told.Moves = map[string]uint64{}
+	var b Batch
+	b.Exec(`INSERT INTO tsmon.told (channel, sequence) VALUES ('', $1) ON CONFLICT (channel) DO NOTHING`, begin.UnixMicro())
+	b.Query(func(row Scanner) error {
+		var channel string
+		var sequence int64
+		err := row.Scan(&channel, &sequence)
+		if channel == "" {
+			told.Begin = time.UnixMicro(sequence).UTC()
+		} else {
+			told.Moves[channel] = uint64(sequence)
+		}
+		return err
+	}, `SELECT channel, sequence FROM tsmon.told`)
+	b.Query(func(row Scanner) error { return row.Scan(&told.Waiting) }, `SELECT count(*) FROM tsmon.outbox WHERE due IS NOT NULL`)
+	return told, s.send(ctx, central("read what was told", Write), &b)
+}
+
+// Queue implements record.Outbox.
+func (s Fleet) Queue(ctx context.Context, channel string, upTo uint64, messages []record.Message) error {
+	if err := record.ValidateMessages(channel, messages); err != nil {
+		return fmt.Errorf("queue messages: %w", err)
+	}
+	messages = slices.Clone(messages)
+	slices.SortFunc(messages, func(x, y record.Message) int { return strings.Compare(x.ID, y.ID) }) // the order of locks
+	var b Batch
+	b.list("id text, made bigint, body bytea", rowsOf(messages, func(m record.Message) []any {
+		return []any{m.ID, m.Made.UnixMicro(), append([]byte{}, m.Body...)}
+	}), nil, `INSERT INTO tsmon.outbox (id, made, due, tries, body) SELECT n.id, n.made, 0, 0, n.body FROM {rows} WHERE true ON CONFLICT (id) DO NOTHING`)
+	if channel != "" {
+		b.Exec(`INSERT INTO tsmon.told AS t (channel, sequence) VALUES ($1, $2)
+			ON CONFLICT (channel) DO UPDATE SET sequence = greatest(t.sequence, excluded.sequence)`, channel, int64(upTo))
+	}
+	return s.send(ctx, central("queue messages", Write), &b)
+}
+
+// Claim implements record.Outbox.
+func (s Fleet) Claim(ctx context.Context, now, again time.Time, limit int) ([]record.Message, error) {
+	if limit <= 0 {
+		return nil, fmt.Errorf("claim messages: %w: %d of them", record.ErrInvalid, limit)
+	}
+	claimed, err := list(ctx, s.core, central("claim messages", Write), func(row Scanner) (m record.Message, err error) {
+		var made int64
+		err = row.Scan(&m.ID, &made, &m.Tries, &m.Body)
+		m.Made = time.UnixMicro(made).UTC()
+		return m, err
+	}, `WITH few AS MATERIALIZED (SELECT id FROM tsmon.outbox WHERE due <= $1 ORDER BY made, id LIMIT $2 FOR UPDATE SKIP LOCKED)
+		UPDATE tsmon.outbox SET due = $3, tries = tries + 1 WHERE id IN (SELECT id FROM few) RETURNING id, made, tries, body`,
+		now.UnixMicro(), limit, again.UnixMicro())
+	slices.SortFunc(claimed, func(x, y record.Message) int { return cmp.Or(x.Made.Compare(y.Made), strings.Compare(x.ID, y.ID)) })
+	return claimed, err
+}
+
+// Settle implements record.Outbox.
+func (s Fleet) Settle(ctx context.Context, id string, due time.Time) error {
+	if !record.Storable(id) {
+		return nil
+	}
+	var b Batch
+	b.Exec(`UPDATE tsmon.outbox SET due = $2 WHERE id = $1`, id, record.Micros(due))
+	return s.send(ctx, central("settle a message", Write), &b)
+}
+
+// ForgetMessages implements record.Outbox.
+func (s Fleet) ForgetMessages(ctx context.Context, before time.Time) (untaken int, err error) {
+	var b Batch
+	b.Query(func(row Scanner) error {
+		var waits bool
+		err := row.Scan(&waits)
+		if waits {
+			untaken++
+		}
+		return err
+	}, `DELETE FROM tsmon.outbox WHERE made < $1 RETURNING due IS NOT NULL`, before.UnixMicro())
+	return untaken, s.send(ctx, central("forget messages", Write), &b)
+}
