@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"tsmon/store/record"
 )
 
@@ -74,5 +76,20 @@ func TestAdmit(t *testing.T) {
 	now = now.Add(admitTime)
 	if in, _ := admitted(tries, 1000, 1100, one); in != 20 {
 		t.Errorf("%d on the next day", in)
+	}
+}
+
+// TestLostNotAdmitted: a client whose sighting is lost takes nobody's room.
+func TestLostNotAdmitted(t *testing.T) {
+	s := NewSightings(Options{Clients: 10, Registry: prometheus.NewRegistry()})
+	k, now := sampleKey{channel: "stable"}, time.Date(2026, 3, 5, 15, 0, 0, 0, time.UTC)
+	if !s.admit(k, client{id: idOf(0), known: true}, now) {
+		t.Error("a client is not admitted")
+	}
+	for i := range maxSeen {
+		s.seen.install(countKey{channel: "stable"}, "", idOf(i), now)
+	}
+	if s.admit(k, client{id: idOf(1), network: 1, known: true}, now) || len(s.admission.samples[k].clients) != 1 {
+		t.Errorf("%d clients are admitted", len(s.admission.samples[k].clients))
 	}
 }

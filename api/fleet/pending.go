@@ -75,9 +75,13 @@ func (p *pending) install(k countKey, key string, id record.ClientID, now time.T
 	p.installed[clientKey{k.channel, id}] = record.Installed{Channel: k.channel, Client: id, Version: k.version, Target: key, Cohort: k.cohort, Seen: now}
 }
 
+func (p *pending) hasRoom() bool {
+	return len(p.installed) < maxSeen && len(p.tries) < 2*maxSeen && len(p.downloads) < maxSeen
+}
+
 // full reports whether no more fits, and counts what is lost by that.
 func (p *pending) full() bool {
-	if len(p.installed) < maxSeen && len(p.tries) < 2*maxSeen && len(p.downloads) < maxSeen {
+	if p.hasRoom() {
 		return false
 	}
 	p.lost++

@@ -102,9 +102,10 @@ func recordOf(c Client) client {
 	return client{record.ClientID(sum[:16]), networkOf(c.Network), c.ID != ""}
 }
 
-// admit reports whether a client may be recorded in a sample.
+// admit reports whether a client may be recorded in a sample. A client whose sighting is
+// lost must not count as recorded: it would take the room of others for a day.
 func (s *Sightings) admit(k sampleKey, c client, now time.Time) bool {
-	if !c.known || k.version == Other {
+	if !c.known || k.version == Other || !s.hasRoom() {
 		return false
 	}
 	in, refused := s.admission.admit(k, c.id, c.network, now)
@@ -148,6 +149,12 @@ func (s *Sightings) Asked(ctx context.Context, channel string, in Channel, c cha
 		s.seen.try(record.Try{Channel: channel, Client: who.id, Version: answer.Offer.Version, Asked: now, Network: who.network, Round: in.roundOf(answer.Offer.Version)})
 		s.offered.Add(downloadKey{who.id, answer.Offer.Version}, channel)
 	}
+}
+
+func (s *Sightings) hasRoom() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.seen.hasRoom()
 }
 
 // noRoom reports whether no more can be kept until it is in the records. The caller
