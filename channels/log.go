@@ -36,8 +36,9 @@
 //
 // # What is refused
 //
-// Nothing is deleted or rewritten, and a log has no gap: Load fails on a log with
-// a missing entry, or whose hashes don't match.
+// Nothing is deleted or rewritten, and a log has no gap but for entries that a later
+// one says to be lost: Load fails on a log with another missing entry, or whose hashes
+// don't match.
 package channels
 
 import (
@@ -78,11 +79,13 @@ const (
 	Advance  Action = "rollout"  // a rollout has another share, or has ended
 	Pause    Action = "pause"    // the newest release is held back
 	Resume   Action = "resume"   // it is no longer held back
+	Repair   Action = "repair"   // what is lost is said to be; clients get what they got
+	Prune    Action = "prune"    // bundles of old releases are removed; likewise
 )
 
 // Entry is one move of a channel.
 type Entry struct {
-	Sequence uint64    `json:"sequence"`       // from 1, without a gap
+	Sequence uint64    `json:"sequence"`       // from 1, without a gap but for lost ones
 	Previous string    `json:"previous"`       // hex SHA-256 of the previous entry's bytes, empty for the first
 	Action   Action    `json:"action"`         //
 	Version  string    `json:"version"`        // that the channel shows from then on
@@ -100,6 +103,9 @@ type Entry struct {
 	// Rollout is a newer release that only some clients get so far, or nil. All
 	// other clients get Release.
 	Rollout *Rollout `json:"rollout,omitempty"`
+	// Pruned are versions whose bundles are removed from the store, or lost.
+	Pruned []string `json:"pruned,omitempty"`
+	Lost   []Lost   `json:"lost,omitempty"` // entries before this one
 }
 
 // Origin says where an entry comes from, as the environment of a CI job tells.

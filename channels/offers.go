@@ -138,6 +138,15 @@ func (l *Log) watersheds() []Release {
 	return slices.Collect(maps.Values(passed))
 }
 
+// Watersheds returns the versions that older clients must install before a newer one.
+func (l *Log) Watersheds() []string {
+	var versions []string
+	for _, r := range l.watersheds() {
+		versions = append(versions, r.Version)
+	}
+	return versions
+}
+
 // passed returns the standing releases by version, as they were last offered: those
 // that the channel has shown to everybody, and those whose rollout was followed by a
 // newer release. ongoing adds the one that is being rolled out, unless it is paused.

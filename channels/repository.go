@@ -109,8 +109,11 @@ func (r Repository) Extend(ctx context.Context, log *Log) (*Log, error) {
 	if err := CheckName(log.Channel); err != nil {
 		return nil, err
 	}
-	known := uint64(len(log.Entries))
+	known := log.last()
 	count, err := r.count(ctx, log.Channel, known)
+	if errors.Is(err, ErrLog) {
+		return r.past(ctx, log, err)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -123,10 +126,28 @@ func (r Repository) Extend(ctx context.Context, log *Log) (*Log, error) {
 		failed = r.readEntries(ctx, log.Channel, known, raw)
 		longer, err = log.join(raw)
 	}
+	if errors.Is(err, ErrLog) && failed == nil {
+		return r.past(ctx, log, err)
+	}
 	if err != nil {
 		return nil, err
 	}
 	return longer, failed
+}
+
+// past reads a log past the entries that a later one says to be lost; broken is why it
+// could not be read without.
+func (r Repository) past(ctx context.Context, log *Log, broken error) (*Log, error) {
+	longer, gaps, err := r.around(ctx, log)
+	switch {
+	case errors.Is(err, ErrLog):
+		return nil, broken
+	case err != nil:
+		return nil, err
+	case len(gaps) > 0:
+		return nil, gaps[0].Problem
+	}
+	return longer, nil
 }
 
 // readEntries fills in the bytes of the entries behind entry known that are nil. Those
@@ -155,7 +176,7 @@ func (r Repository) readEntries(ctx context.Context, channel string, known uint6
 
 // Moved reports whether an entry follows those of a log.
 func (r Repository) Moved(ctx context.Context, log *Log) (bool, error) {
-	return r.Exists(ctx, log.Channel, uint64(len(log.Entries))+1)
+	return r.Exists(ctx, log.Channel, log.last()+1)
 }
 
 // Exists reports whether the log of a channel has an entry of that number.
@@ -175,7 +196,7 @@ func (l *Log) join(raw [][]byte) (*Log, error) {
 		if data == nil {
 			break
 		}
-		sequence := uint64(len(longer.Entries)) + 1
+		sequence := longer.last() + 1
 		e, err := decodeEntry(data)
 		switch {
 		case err != nil:
@@ -228,12 +249,12 @@ type Position struct {
 }
 
 // End returns the position behind the newest entry.
-func (l *Log) End() Position { return Position{uint64(len(l.Entries)), l.head} }
+func (l *Log) End() Position { return Position{l.last(), l.head} }
 
 // Next completes e as the entry that follows the log: its number, its link to the
 // entry before, and its targets.
 func (l *Log) Next(e Entry) Entry {
-	e.Sequence, e.Previous = uint64(len(l.Entries))+1, l.head
+	e.Sequence, e.Previous = l.last()+1, l.head
 	e.Version, e.Targets = e.Release.Version, slices.Sorted(maps.Keys(e.Release.Platforms))
 	e.When = e.When.UTC().Truncate(time.Second)
 	return e
@@ -243,13 +264,34 @@ func (l *Log) Next(e Entry) Entry {
 // log. The channel shows it once Point or Repoint has run. A *ConflictError if
 // somebody else wrote that number first.
 func (r Repository) Append(ctx context.Context, log *Log, e Entry) (*Log, error) {
-	e = log.Next(e)
+	return r.Enter(ctx, log, log.Next(e))
+}
+
+// Enter is Append of an entry that Next or After completed.
+func (r Repository) Enter(ctx context.Context, log *Log, e Entry) (*Log, error) {
 	head, err := r.enter(ctx, log.Channel, e)
 	if err != nil {
 		return nil, err
 	}
 	entries := append(log.Entries[:len(log.Entries):len(log.Entries)], e)
 	return &Log{Channel: log.Channel, Entries: entries, head: head}, nil
+}
+
+// replace writes a small object, in place of other bytes if there are any.
+func (r Repository) replace(ctx context.Context, key string, data []byte) error {
+	standing, err := r.read(ctx, key, maxEntry)
+	switch {
+	case err == nil && bytes.Equal(standing, data):
+		return nil
+	case err == nil || errors.Is(err, object.ErrTooLarge):
+		err = r.Store.Delete(ctx, key)
+	case errors.Is(err, fs.ErrNotExist):
+		err = nil
+	}
+	if err == nil {
+		_, err = r.Store.Create(ctx, key, bytes.NewReader(data), int64(len(data)), entryAttributes)
+	}
+	return err
 }
 
 // enter writes an entry that Next completed, and returns the hash of its bytes. A

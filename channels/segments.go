@@ -146,7 +146,7 @@ func (r Repository) readSegments(ctx context.Context, channel string, known uint
 // Pack makes the oldest segment that a log lacks, if one is due. It may be called after
 // each move: it looks only now and then.
 func (r Repository) Pack(ctx context.Context, log *Log) error {
-	newest := uint64(len(log.Entries))
+	newest := log.last()
 	if newest < segmentEntries || newest%segmentsEvery != 0 {
 		return nil
 	}

@@ -240,7 +240,7 @@ func (r Repository) repoint(ctx context.Context, log *Log) (*Log, bool, error) {
 		return nil, false, err
 	}
 	for _, p := range seen {
-		if shown := p.Sequence(); shown > uint64(len(log.Entries)) {
+		if shown := p.Sequence(); shown > log.last() {
 			return nil, false, fmt.Errorf("%w: %s shows entry %d, which is missing", ErrLog, log.Channel, shown)
 		}
 	}

@@ -176,7 +176,7 @@ func (p *Publisher) probe(ctx context.Context, plan *Plan) error {
 			plan.Warnings = append(plan.Warnings, fmt.Sprintf("%s, but %v", moved, err))
 		case err != nil:
 			return &Refusal{Cause: fmt.Errorf("%w: %w", ErrProbe, err), Text: moved,
-				Mend: "check that public_url leads to the store; `tsmon manifest validate " + each.URL + "` looks again, --no-probe skips this"}
+				Mend: "check that public_url leads to the store, and that a server runs there; `tsmon manifest validate " + each.URL + "` looks again, --no-probe skips this"}
 		default:
 			each.Probed = true
 		}

@@ -64,7 +64,7 @@ func (l Library) hold(ctx context.Context, records []*Record, v view) (*holding,
 }
 
 func notNamed(version string) error {
-	return refuse(ErrStored, "put the object back from a backup", "no record in %s is the one that the log names", folder(version))
+	return refuse(ErrStored, "`tsmon channel repair CHANNEL --bundle FILE` puts it back, FILE with the bytes of its release.json", "no record in %s is the one that the log names", folder(version))
 }
 
 // logs are those that could be read.
@@ -156,7 +156,7 @@ func (l Library) record(ctx context.Context, version string, number int) (*Recor
 	}
 	var r Record
 	if err := json.Unmarshal(data, &r); err != nil || r.Version != version || (len(r.Bundles) == 0) != r.Discarded || r.Discarded && number == 1 {
-		return nil, refuse(ErrStored, "restore the object from a backup", "%s is not the record of %s", key, version)
+		return nil, refuse(ErrStored, "`tsmon channel repair CHANNEL --bundle FILE` puts it back, FILE with the bytes of its release.json", "%s is not the record of %s", key, version)
 	}
 	r.sum, r.number = sumOf(data), number
 	return &r, nil
@@ -188,6 +188,13 @@ func recordKey(version string, number int) string {
 		return root + version + recordEnd
 	}
 	return fmt.Sprintf("%s%s/release-%d.json", root, version, number)
+}
+
+// versionIn splits the key of an object of a release.
+func versionIn(key string) (version, file string, ok bool) {
+	rest, ok := strings.CutPrefix(key, root)
+	version, file, cut := strings.Cut(rest, "/")
+	return version, file, ok && cut
 }
 
 // IsRecord reports whether a key is that of a release's record.

@@ -75,7 +75,7 @@ func (l Library) verifyStored(ctx context.Context, r *Record, allowUnbound bool)
 }
 
 func (l Library) verifyOne(ctx context.Context, version string, b Stored, allowUnbound bool) error {
-	const mend = "put the object back from a backup, or publish a higher version"
+	const mend = "`tsmon channel repair CHANNEL --bundle FILE` puts it back, FILE with its bytes; else publish a higher version"
 	key := folder(version) + b.Name
 	same, err := l.holds(ctx, key, b.Size, b.CRC64)
 	switch {

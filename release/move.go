@@ -3,6 +3,7 @@ package release
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 
 	"golang.org/x/sync/errgroup"
@@ -22,20 +23,35 @@ func (p *Publisher) look(ctx context.Context) view {
 		s := &state{channel: name, url: p.PublicURL}
 		v[name] = s
 		all.Go(func() {
-			group, ctx := errgroup.WithContext(ctx)
-			group.Go(func() (err error) { s.seen, err = p.channels().Peek(ctx, name); return err })
-			group.Go(func() (err error) { s.log, err = p.channels().Load(ctx, name); return err })
+			group, reading := errgroup.WithContext(ctx)
+			group.Go(func() (err error) { s.seen, err = p.channels().Peek(reading, name); return err })
+			group.Go(func() (err error) { s.log, err = p.channels().Load(reading, name); return err })
 			if p.Clients != nil && p.Keys.Spanned() {
-				group.Go(func() (err error) { s.clients, err = p.Clients(ctx, name); return err })
+				group.Go(func() (err error) { s.clients, err = p.Clients(reading, name); return err })
 			}
 			if p.Types != nil {
-				group.Go(func() (err error) { s.types, err = p.Types(ctx, name); return err })
+				group.Go(func() (err error) { s.types, err = p.Types(reading, name); return err })
 			}
-			s.err = group.Wait()
+			if s.err = group.Wait(); s.err == nil {
+				s.err = p.catchUp(ctx, s)
+			}
 		})
 	}
 	all.Wait()
 	return v
+}
+
+// catchUp refuses a log that ends before the entry that clients are shown: a move would
+// give them an older state. The log may have been read first, and has it by now.
+func (p *Publisher) catchUp(ctx context.Context, s *state) (err error) {
+	shown := channels.Ahead(s.seen)
+	if shown <= s.log.End().Sequence {
+		return nil
+	}
+	if s.log, err = p.channels().Extend(ctx, s.log); err == nil && shown > s.log.End().Sequence {
+		err = fmt.Errorf("%w: %s shows entry %d, which is missing", channels.ErrLog, s.channel, shown)
+	}
+	return err
 }
 
 // Publish uploads a release and moves a channel to it. The same call again finishes

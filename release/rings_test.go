@@ -134,7 +134,7 @@ func TestRingsLater(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(report.Findings) != 100 || report.Findings[7].Object != "stable/rings/07/latest.json" || !strings.Contains(report.Findings[7].Mend, "channel advance stable") {
+	if len(report.Findings) != 100 || report.Findings[7].Object != "stable/rings/07/latest.json" || !strings.Contains(report.Findings[7].Mend, "channel repair stable") {
 		t.Fatalf("%d findings: %+v", len(report.Findings), report.Findings[:min(len(report.Findings), 8)])
 	}
 	for what, move := range map[string]func() (*Plan, error){

@@ -22,12 +22,14 @@ type Finding struct {
 
 // VerifyReport is what was verified of a channel, and its problems.
 type VerifyReport struct {
-	Channel  string    `json:"channel"`
-	Version  string    `json:"version"`         // shown by the head of the log
-	Entries  int       `json:"entries"`         // of the log
-	Rings    bool      `json:"rings,omitempty"` // manifests of rings were verified
-	Releases []string  `json:"releases"`        // that were verified
-	Findings []Finding `json:"findings"`        // empty: the channel is sound
+	Channel  string   `json:"channel"`
+	Version  string   `json:"version"`         // shown by the head of the log
+	Entries  int      `json:"entries"`         // of the log
+	Rings    bool     `json:"rings,omitempty"` // manifests of rings were verified
+	Releases []string `json:"releases"`        // that were verified
+	// Pruned are releases whose bundles are gone, as the log says.
+	Pruned   []string  `json:"pruned,omitempty"`
+	Findings []Finding `json:"findings"` // empty: the channel is sound
 }
 
 // Err joins the findings, nil if there are none.
@@ -46,8 +48,6 @@ func (r *VerifyReport) find(object string, err error, mend string) {
 	r.Findings = append(r.Findings, Finding{Object: object, Problem: err.Error(), Mend: mend, Err: err})
 }
 
-const mendLog = "restore the log's objects from a backup; they are never changed or deleted"
-
 // Verify checks a channel in the store: the numbers and hashes of its log, its
 // manifest and those of its rings byte for byte against the log, and every release in
 // the log: its record, and its bundles by size, checksum and signature. It reads every byte of
@@ -62,7 +62,7 @@ func (p *Publisher) Verify(ctx context.Context, channel string) (*VerifyReport, 
 	report := &VerifyReport{Channel: channel, Findings: []Finding{}}
 	log, err := p.channels().Load(ctx, channel)
 	if errors.Is(err, channels.ErrLog) {
-		report.find("log/"+channel, err, mendLog)
+		report.find("log/"+channel, err, mendWith(channel))
 		return report, nil
 	}
 	if err != nil {
@@ -117,8 +117,8 @@ func (p *Publisher) verifyShown(ctx context.Context, log *channels.Log, report *
 	}
 	known := map[string]bool{} // manifests that were checked, by their bytes
 	for i, v := range log.Views(r.HasRings(report.Channel)) {
-		if shown := seen[i].Sequence(); shown > uint64(len(log.Entries)) {
-			report.find(v.Key, fmt.Errorf("%w: %s shows entry %d, which is missing", channels.ErrLog, v.Key, shown), mendLog)
+		if shown := seen[i].Sequence(); shown > log.End().Sequence {
+			report.find(v.Key, fmt.Errorf("%w: %s shows entry %d, which is missing", channels.ErrLog, v.Key, shown), mendWith(report.Channel))
 			continue
 		}
 		p.verifyView(v, seen[i].Data, report)
@@ -137,7 +137,7 @@ func (p *Publisher) verifyShown(ctx context.Context, log *channels.Log, report *
 
 // verifyView compares a manifest or a list with what it should show.
 func (p *Publisher) verifyView(v channels.View, data []byte, report *VerifyReport) {
-	mend := "`tsmon channel advance " + report.Channel + "` brings it up to date"
+	mend := "`tsmon channel repair " + report.Channel + "` brings it up to date"
 	base, ok := v.Shows(data)
 	switch {
 	case ok && data == nil: // nothing to list
@@ -168,6 +168,9 @@ func (p *Publisher) verifyNoRings(ctx context.Context, report *VerifyReport) err
 // could not be checked.
 func (l Library) verifyRelease(ctx context.Context, log *channels.Log, version string, whole bool, report *VerifyReport) error {
 	record, err := l.Named(ctx, version, log.Record(version))
+	if log.Pruned(version) && (err == nil || errors.Is(err, ErrStored) || errors.Is(err, ErrNoRelease)) {
+		return l.verifyPruned(ctx, version, record, report)
+	}
 	if err == nil {
 		report.Releases = append(report.Releases, version)
 		err = l.verifyStored(ctx, record, true)
@@ -178,7 +181,35 @@ func (l Library) verifyRelease(ctx context.Context, log *channels.Log, version s
 	if err == nil || !faulty(err) {
 		return err
 	}
+	if errors.Is(err, ErrStored) || errors.Is(err, ErrNoRelease) {
+		err = &Refusal{Cause: err, Mend: mendWith(log.Channel)}
+	}
 	report.find(folder(version), err, "publish a higher version; never change the objects of one that was published")
+	return nil
+}
+
+// mendWith says how what is lost is put back.
+func mendWith(channel string) string {
+	return "`tsmon channel repair " + channel + " --bundle FILE` puts back the bytes of lost objects that you still have; without --bundle it has the log say what is lost, once clients are offered a higher version"
+}
+
+// verifyPruned finds bundles of a pruned release that were put back with other bytes.
+func (l Library) verifyPruned(ctx context.Context, version string, record *Record, report *VerifyReport) error {
+	report.Pruned = append(report.Pruned, version)
+	if record == nil {
+		return nil
+	}
+	for _, b := range record.Bundles {
+		key := folder(record.Version) + b.Name
+		same, err := l.holds(ctx, key, b.Size, b.CRC64)
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+		case err != nil:
+			return err
+		case !same:
+			report.find(key, fmt.Errorf("%w: %s has other bytes than were published", ErrStored, key), mendWith(report.Channel))
+		}
+	}
 	return nil
 }
 

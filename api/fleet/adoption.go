@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"tsmon/channels"
+	"tsmon/manifest"
 	"tsmon/release"
 	"tsmon/store/record"
 	"tsmon/store/series"
@@ -26,7 +27,7 @@ type Adoption struct {
 	Clients  int            `json:"clients"`
 	Sample   *Sampled       `json:"sample,omitempty"`
 	Versions []VersionCount `json:"versions"` // most clients first
-	Groups   []GroupCount   `json:"groups"`   // the same by version, target and cohort
+	Groups   []GroupCount   `json:"groups"`   // the same by version, target, type and cohort
 	Newest   NewestCounts   `json:"newest"`
 	Guard    *Opinion       `json:"guard,omitempty"` // of the newest release; nil: not asked
 	// Day counts the events of the last 24 hours, Curve the clients that had the newest
@@ -56,10 +57,11 @@ type VersionCount struct {
 	Margin float64 `json:"percent_margin,omitempty"`
 }
 
-// GroupCount are the clients of one version, target and cohort.
+// GroupCount are the clients of one version, target, type and cohort.
 type GroupCount struct {
 	Version string `json:"version"`
-	Target  string `json:"target"`
+	Target  string `json:"target"`         // OS-ARCH, or Other
+	Type    string `json:"type,omitempty"` // bundle type that they were installed from; empty: not known
 	Cohort  string `json:"cohort,omitempty"`
 	Clients int    `json:"clients"`
 }
@@ -111,7 +113,7 @@ func (a *Adoption) ReadRecords(ctx context.Context, records Records, now time.Ti
 	counts, all := map[string]int{}, 0
 	var level record.Level
 	for _, g := range groups {
-		a.Groups = append(a.Groups, GroupCount{g.Version, g.Target, g.Cohort, g.Estimate()})
+		a.Groups = append(a.Groups, groupOf(g))
 		counts[g.Version] += g.Clients
 		all += g.Clients
 		level = g.Level
@@ -127,6 +129,15 @@ func (a *Adoption) ReadRecords(ctx context.Context, records Records, now time.Ti
 	})
 	a.Newest, err = readNewest(ctx, records, a.Channel, a.Newest.Version)
 	return err
+}
+
+// groupOf splits the platform key that clients are recorded with.
+func groupOf(c record.ClientCount) GroupCount {
+	group := GroupCount{c.Version, c.Target, "", c.Cohort, c.Estimate()}
+	if key, err := manifest.ParseKey(c.Target); err == nil {
+		group.Target, group.Type = key.Target(), key.Type
+	}
+	return group
 }
 
 // readNewest reads what became of a release.

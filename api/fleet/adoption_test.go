@@ -4,6 +4,8 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"math"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -79,4 +81,38 @@ func testSampledAdoption(t *testing.T, w *apitest.World) {
 			t.Errorf("%s is %q, want %d", name, got, want)
 		}
 	}
+}
+
+// TestAdoptionTypes: clients are counted by the type that they were installed from, as
+// far as they name one that their system has.
+func TestAdoptionTypes(t *testing.T) {
+	r := apitest.RollOut(t, apitest.Embedded(t))
+	for id, query := range map[string]string{"a": "?bundle_type=appimage", "b": "?bundle_type=appimage", "c": "", "d": "?bundle_type=msi", "e": "?bundle_type=" + strings.Repeat("x", 2000)} {
+		r.Send("GET", "/updates/"+r.Channel+"/linux/x86_64/1.0.0"+query, nil, apitest.Insider(id))
+	}
+	want := []fleet.GroupCount{
+		{Version: "1.0.0", Target: "linux-x86_64", Cohort: "internal", Clients: 3},
+		{Version: "1.0.0", Target: "linux-x86_64", Type: "appimage", Cohort: "internal", Clients: 2},
+	}
+	waitGroups(t, r, want)
+}
+
+// waitGroups waits until the adoption of a channel has these groups.
+func waitGroups(t *testing.T, r *apitest.Rollout, want []fleet.GroupCount) {
+	t.Helper()
+	log := apitest.Must[*channels.Log](t)(channels.Repository{Store: r.Objects}.Load(t.Context(), r.Channel))
+	var got []fleet.GroupCount
+	defer func() {
+		if !slices.Equal(got, want) {
+			t.Logf("the adoption has %+v", got)
+		}
+	}()
+	apitest.Eventually(t, fmt.Sprintf("%+v", want), func() bool {
+		a := fleet.NewAdoption(log)
+		if err := a.ReadRecords(t.Context(), r.Records, time.Now()); err != nil {
+			t.Fatal(err)
+		}
+		got = a.Groups
+		return slices.Equal(got, want)
+	})
 }

@@ -6,7 +6,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -24,7 +23,6 @@ type tower struct {
 	records record.Store
 	logged  strings.Builder
 
-	mu      sync.Mutex
 	now     time.Time
 	entries []channels.Entry
 }

@@ -39,7 +39,7 @@ func (h *Heads) readRings(c *channel, publicURL string) {
 			}
 			if err == nil {
 				sum := sha256.Sum256(data)
-				rendered[is] = web.NewDocument(data, object.Info{ETag: hex.EncodeToString(sum[:16]), ModTime: c.log.Entries[v.Sequence-1].When})
+				rendered[is] = web.NewDocument(data, object.Info{ETag: hex.EncodeToString(sum[:16]), ModTime: c.log.At(v.Sequence).When})
 			} else {
 				rendered[is] = nil // what the log shows has its own alarm
 			}

@@ -111,11 +111,12 @@ func logged(entry *channels.Entry, c *channel, shown *head) *head {
 // whatever public URL.
 func forged(log *channels.Log, at *pointer) error {
 	n := at.m.Sequence
-	if n == 0 || n > uint64(len(log.Entries)) {
-		return fmt.Errorf("it is of entry %d, and the log of %s ends at %d", n, log.Channel, len(log.Entries))
+	e := log.At(n)
+	if e == nil {
+		return fmt.Errorf("it is of entry %d, and the log of %s ends at %d", n, log.Channel, log.End().Sequence)
 	}
 	base, ok := log.Base(at.m)
-	shown := log.Entries[n-1].Render(base)
+	shown := e.Render(base)
 	if data, err := shown.Encode(); !ok || err != nil || !bytes.Equal(data, at.data) {
 		return fmt.Errorf("it is not what entry %d of the log of %s shows", n, log.Channel)
 	}

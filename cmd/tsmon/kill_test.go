@@ -72,6 +72,16 @@ func TestKilledAnywhere(t *testing.T) {
 				t.Errorf("the number can't be used again: %s", got)
 			}
 		}},
+		{"repair", func(t *testing.T, k *kit, v1, v2 string) {
+			k.must(t, "release", "publish", "--version", "1.0.0", v1)
+			k.must(t, "release", "publish", "--version", "1.1.0", v2)
+			lost := []string{"log/stable/0000000001.json", "releases/1.0.0/App_universal.app.tar.gz", "releases/1.1.0/App_universal.app.tar.gz.sig", "stable/latest.json"}
+			if err := k.store.Delete(t.Context(), lost...); err != nil {
+				t.Fatal(err)
+			}
+		}, func(v1, _ string) []string {
+			return []string{"channel", "repair", "stable", "--bundle", filepath.Join(v1, "App_universal.app.tar.gz")}
+		}, "1.1.0", nil},
 	}
 	storages(t, func(t *testing.T, fresh func(t *testing.T) *kit) {
 		for _, story := range stories {
@@ -112,7 +122,7 @@ func killAt(t *testing.T, k *kit, moment int, ends string, args []string) (finis
 	before := shown(t, k)
 	env := append(k.env, fmt.Sprint("TSMON_TEST_KILL=", moment))
 	killed := args
-	if args[1] != "discard" { // which moves no channel
+	if !slices.Contains([]string{"discard", "repair", "prune"}, args[1]) { // which fetch nothing
 		killed = append(slices.Clone(args), "--no-probe")
 	}
 	_, stderr, code := command(t, env, "tsmon-killed", killed...)

@@ -26,6 +26,7 @@ type backdoor interface {
 	list() (map[string]string, error) // a digest by key
 	get(key string) ([]byte, error)
 	put(key string, data []byte) error
+	lose(key string) error
 	// begun reports an upload of a key that was neither completed nor aborted.
 	begun(key string) (bool, error)
 }
@@ -104,6 +105,12 @@ func scriptPut(ts *testscript.TestScript, args []string) {
 	ts.Check(behind(ts).put(args[1], []byte(ts.ReadFile(args[0]))))
 }
 
+func scriptLose(ts *testscript.TestScript, keys []string) {
+	for _, key := range keys {
+		ts.Check(behind(ts).lose(key))
+	}
+}
+
 // scriptPublic lets anybody read the storage.
 func scriptPublic(ts *testscript.TestScript, _ []string) {
 	switch s := behind(ts).(type) {
@@ -144,6 +151,8 @@ func (f folder) put(key string, data []byte) error {
 	return errors.Join(os.MkdirAll(filepath.Dir(f.path(key)), 0o755), os.WriteFile(f.path(key), data, 0o644))
 }
 
+func (f folder) lose(key string) error { return os.Remove(f.path(key)) }
+
 // begun need not look: list shows temporary files.
 func (f folder) begun(string) (bool, error) { return false, nil }
 
@@ -156,6 +165,10 @@ type bucket struct {
 	client *minio.Core
 	name   string
 	prefix string
+}
+
+func (b bucket) lose(key string) error {
+	return b.client.RemoveObject(context.Background(), b.name, b.prefix+key, minio.RemoveObjectOptions{})
 }
 
 func (b bucket) list() (map[string]string, error) {

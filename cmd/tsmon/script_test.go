@@ -65,6 +65,7 @@ import (
 //	unchanged [PREFIX…]         compare it, or the keys with a prefix
 //	[!] stored KEY…             look for objects in the storage
 //	fetch KEY FILE, put FILE KEY  copy objects without the program
+//	lose KEY…                   remove objects likewise
 //	load [-json] NAME FILE      set a variable to the content of a file, with
 //	                            -json escaped for a JSON string
 //	expand FILE…                replace $variables in files
@@ -134,6 +135,7 @@ var scriptCommands = map[string]func(*testscript.TestScript, bool, []string){
 	"stored":    scriptStored,
 	"fetch":     positive(2, scriptFetch),
 	"put":       positive(2, scriptPut),
+	"lose":      positive(1, scriptLose),
 	"load":      positive(2, scriptLoad),
 	"expand":    positive(1, scriptExpand),
 	"base64":    positive(2, scriptBase64),

@@ -28,7 +28,8 @@ import (
 func TenantCommand(app *cli.App) *cobra.Command {
 	return cli.Group("tenant", "Create and change tenants, export and import what they own",
 		tenantCreateCommand(app), tenantListCommand(app), tenantUpdateCommand(app),
-		tenantExportCommand(app), tenantImportCommand(app), tenantAuditCommand(app))
+		tenantExportCommand(app), tenantImportCommand(app),
+		tenantDiagramsCommand(app), tenantAuditCommand(app))
 }
 
 // withRecords runs f on the configured store of records.

@@ -76,7 +76,7 @@ func (a *App) candidates(cmd *cobra.Command, name string) ([]string, cobra.Shell
 	case kinds[0] == "CHANNEL":
 		find = a.channelNames
 	case kinds[0] == "SCHEMA":
-		find = a.schemas
+		find = a.Schemas
 	case kinds[0] == "VERSION":
 		find = a.versions
 		directive |= cobra.ShellCompDirectiveKeepOrder
@@ -98,13 +98,9 @@ func (a *App) channelNames(*cobra.Command) ([]string, error) {
 	return slices.Sorted(maps.Keys(c.Channels)), nil
 }
 
-// schemas lists the tenants of a file; asking a server might take too long.
-func (a *App) schemas(cmd *cobra.Command) (names []string, err error) {
-	c, err := a.Load()
-	if err != nil || RecordsFile(c) == "" {
-		return nil, err
-	}
-	err = WithRecords(cmd.Context(), c, func(s record.Store) error {
+// Schemas lists the tenants for completion, if their records are a file.
+func (a *App) Schemas(cmd *cobra.Command) (names []string, err error) {
+	err = a.LocalRecords(cmd.Context(), func(s record.Store) error {
 		tenants, err := s.Tenants(cmd.Context())
 		for _, t := range tenants {
 			names = append(names, t.Schema)
@@ -112,6 +108,16 @@ func (a *App) schemas(cmd *cobra.Command) (names []string, err error) {
 		return err
 	})
 	return names, err
+}
+
+// LocalRecords runs f on records that are a file, for completion: asking a server might
+// take too long.
+func (a *App) LocalRecords(ctx context.Context, f func(record.Store) error) error {
+	c, err := a.Load()
+	if err != nil || RecordsFile(c) == "" {
+		return err
+	}
+	return WithRecords(ctx, c, f)
 }
 
 // completionTimeout bounds the questions to a store that is not on this machine.

@@ -124,7 +124,7 @@ var hints = []struct {
 	{record.ErrUnavailable, "check that the database in server.records (TSMON_RECORDS) is up and reachable, then run the same command again"},
 	{series.ErrNoDatabase, "`tsmon tenant create` creates the database of a tenant; `tsmon tenant list` shows them"},
 	{series.ErrUnavailable, "check that the server in server.series (TSMON_SERIES_URL) is up and reachable, then run the same command again"},
-	{channels.ErrLog, "`tsmon channel verify` shows what is wrong; tsmon never changes or deletes an object of the log"},
+	{channels.ErrLog, "`tsmon channel repair CHANNEL` puts it right, with --bundle FILE for each lost object whose bytes you still have; `tsmon channel verify CHANNEL` shows what is wrong"},
 	{updater.ErrTimeout, "check the address and the network"},
 	{updater.ErrStatus, "check the address: a server answers there, but not with this file"},
 	{updater.ErrNoRelease, "check the addresses: every endpoint answered, none with a release"},
@@ -147,7 +147,7 @@ func ExitCode(err error) int {
 		return ExitRefused
 	case is(release.ErrProbe):
 		return ExitFailed
-	case errors.As(err, new(*channels.ConflictError)), is(object.ErrChanged):
+	case errors.As(err, new(*channels.ConflictError)), is(object.ErrChanged), is(record.ErrStale):
 		return ExitConflict
 	case slices.ContainsFunc(trustErrors, is), errors.As(err, &problems) && problems.Trust():
 		return ExitTrust

@@ -53,12 +53,13 @@ func (a *App) ProjectVersion(given string) (string, error) {
 
 // ChangelogNotes returns the section of a version in the CHANGELOG.md of the current
 // folder, or of the folder that holds the Tauri project, and says so. It is empty where
-// there is none; a file that can't be read is a warning.
+// there is none, which it says if there is a file; one that can't be read is a warning.
 func (a *App) ChangelogNotes(version string) string {
 	folders := []string{"."}
 	if project, err := a.Project(""); err == nil {
 		folders = append(folders, filepath.Dir(project.Dir()), project.Dir())
 	}
+	missing := ""
 	for _, folder := range folders {
 		file := filepath.Join(folder, "CHANGELOG.md")
 		text, err := notes.Section(file, version)
@@ -66,10 +67,15 @@ func (a *App) ChangelogNotes(version string) string {
 		case err == nil:
 			a.Say("notes of %s from %s", version, file)
 			return text
-		case errors.Is(err, fs.ErrNotExist), errors.Is(err, notes.ErrNoSection):
+		case errors.Is(err, notes.ErrNoSection):
+			missing = file
+		case errors.Is(err, fs.ErrNotExist):
 		default:
 			a.Warn([]string{fmt.Sprintf("no notes are taken from it: %v", err)})
 		}
+	}
+	if missing != "" {
+		a.Say("%s has no section of %s", missing, version)
 	}
 	return ""
 }

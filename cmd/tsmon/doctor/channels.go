@@ -97,7 +97,7 @@ func (p channelsArea) known(ctx context.Context, n *notes, r channels.Repository
 	case err != nil:
 		n.failed(err, "see storage")
 	case !there:
-		n.fail("restore log/"+name+"/ from a backup; `tsmon channel verify "+name+"` shows what is missing", "%s shows entry %d, which its log lacks", name, shown.Sequence)
+		n.fail("`tsmon channel repair "+name+"` has the log say what is missing, or puts it back, with --bundle FILE", "%s shows entry %d, which its log lacks", name, shown.Sequence)
 	default:
 		n.ok("%s shows %s (entry %d)", name, shown.Version, shown.Sequence)
 	}

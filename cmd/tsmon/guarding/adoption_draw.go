@@ -80,22 +80,22 @@ func portionText(v fleet.VersionCount) string {
 	return text + " %"
 }
 
-// drawGroups writes the clients by platform and cohort, if there is more than one kind.
+// drawGroups writes the clients by platform, type and cohort, if there is more than one kind.
 func drawGroups(w io.Writer, r *fleet.Adoption) {
-	kinds := map[[2]string]int{}
+	kinds := map[[3]string]int{}
 	for _, g := range r.Groups {
-		kinds[[2]string{g.Target, g.Cohort}] += g.Clients
+		kinds[[3]string{g.Target, g.Type, g.Cohort}] += g.Clients
 	}
 	if len(kinds) < 2 {
 		return
 	}
 	var rows [][]string
 	for kind, n := range kinds {
-		rows = append(rows, []string{kind[0], kind[1], strconv.Itoa(n)})
+		rows = append(rows, []string{kind[0], kind[1], kind[2], strconv.Itoa(n)})
 	}
 	slices.SortFunc(rows, slices.Compare)
 	fmt.Fprintln(w)
-	cli.Table(w, append([][]string{{"TARGET", "COHORT", "CLIENTS"}}, rows...))
+	cli.Table(w, append([][]string{{"TARGET", "TYPE", "COHORT", "CLIENTS"}}, rows...))
 }
 
 var levels = []rune("▁▂▃▄▅▆▇█")

@@ -33,3 +33,23 @@ func TestDrawSampled(t *testing.T) {
 		t.Error(text)
 	}
 }
+
+// TestDrawGroups: the table shows clients by target, type and cohort over all versions,
+// where there is more than one kind.
+func TestDrawGroups(t *testing.T) {
+	a := &fleet.Adoption{Channel: "stable", Version: "1.1.0", Groups: []fleet.GroupCount{
+		{Version: "1.1.0", Target: "linux-x86_64", Type: "deb", Cohort: "internal", Clients: 2},
+		{Version: "1.0.0", Target: "linux-x86_64", Type: "deb", Cohort: "internal", Clients: 3},
+		{Version: "1.0.0", Target: "linux-x86_64", Clients: 4},
+	}}
+	var text strings.Builder
+	drawAdoption(&text, a)
+	var rows []string
+	for line := range strings.Lines(text.String()) {
+		rows = append(rows, strings.Join(strings.Fields(line), " "))
+	}
+	all := strings.Join(rows, "\n")
+	if want := "TARGET TYPE COHORT CLIENTS\nlinux-x86_64 4\nlinux-x86_64 deb internal 5\n"; !strings.Contains(all, want) {
+		t.Errorf("%s lacks %s", all, want)
+	}
+}

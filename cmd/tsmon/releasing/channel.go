@@ -22,7 +22,7 @@ import (
 func ChannelCommand(app *cli.App) *cobra.Command {
 	return cli.Group("channel", "Look at channels and their logs, steer rollouts",
 		channelListCommand(app), channelShowCommand(app), channelLogCommand(app), channelVerifyCommand(app),
-		channelRolloutCommand(app), channelAdvanceCommand(app), channelPauseCommand(app), channelResumeCommand(app))
+		channelRepairCommand(app), channelRolloutCommand(app), channelAdvanceCommand(app), channelPauseCommand(app), channelResumeCommand(app))
 }
 
 // channelFlag adds --channel, with completion of the configured names.
@@ -174,7 +174,7 @@ func ringsText(s *release.Share) string {
 func warnBehind(ctx context.Context, app *cli.App, p *release.Publisher, log *channels.Log) error {
 	behind, err := p.Behind(ctx, log)
 	if len(behind) > 0 {
-		app.Warn([]string{fmt.Sprintf("manifests that don't match the log: %d (%s); `tsmon channel advance %s` brings them up to date", len(behind), behind[0], log.Channel)})
+		app.Warn([]string{fmt.Sprintf("manifests that don't match the log: %d (%s); `tsmon channel repair %s` brings them up to date", len(behind), behind[0], log.Channel)})
 	}
 	return err
 }

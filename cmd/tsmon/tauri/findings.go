@@ -79,20 +79,19 @@ func (p *Project) checkEndpoints(u Updater, publicURL string, channels []string)
 		return nil
 	}
 	suggestion := fmt.Sprintf("[%q]", publicURL+"/"+channels[0]+"/latest.json")
-	if len(u.Endpoints) == 0 {
-		return []Finding{p.finding(member, "the application asks nowhere for updates", suggestion)}
-	}
 	var found []Finding
+	if len(u.Endpoints) == 0 {
+		found = append(found, p.finding(member, "the application asks nowhere for updates", suggestion))
+	}
+	trial := strings.HasPrefix(publicURL, "http:")
 	for _, endpoint := range u.Endpoints {
-		problem := CheckEndpoint(endpoint, publicURL, channels, u.AllowHTTP)
-		switch {
-		case problem == "":
-		case strings.HasPrefix(publicURL, "http:") && CheckEndpoint(endpoint, publicURL, channels, true) == "":
-			found = append(found, p.finding("plugins.updater.dangerousInsecureTransportProtocol",
-				endpoint+" "+problem+"; serve public_url over https, or, for a trial, let the application ask over http", "true"))
-		default:
+		if problem := CheckEndpoint(endpoint, publicURL, channels, u.AllowHTTP || trial); problem != "" {
 			found = append(found, p.finding(member, endpoint+" "+problem, suggestion))
 		}
+	}
+	if trial && !u.AllowHTTP {
+		found = append(found, p.finding("plugins.updater.dangerousInsecureTransportProtocol",
+			publicURL+" is not https, which release builds require; serve public_url over https, or, for a trial, let the application ask over http", "true"))
 	}
 	return found
 }

@@ -1,0 +1,242 @@
+package channels
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+)
+
+// Lost says that entries before the one that holds it are gone for good. The log is
+// read without them; should their bytes turn up, they count again.
+type Lost struct {
+	From uint64 `json:"from"` // number of the first
+	To   uint64 `json:"to"`   // number of the last
+	// Hash is the hex SHA-256 of the last, by the entry that follows it; empty if none
+	// does.
+	Hash string `json:"hash,omitempty"`
+}
+
+// Gap is entries of a log that are missing or altered, and that no entry says to be
+// lost.
+type Gap struct {
+	Lost
+	Problem error // wraps ErrLog
+}
+
+// Pruned reports whether the log says that the bundles of a version were removed from
+// the store, or lost, and no entry has offered it since.
+func (l *Log) Pruned(version string) bool {
+	for i := len(l.Entries) - 1; i >= 0; i-- {
+		e := &l.Entries[i]
+		switch {
+		case slices.Contains(e.Pruned, version):
+			return true
+		case e.offers(version):
+			return false
+		}
+	}
+	return false
+}
+
+// last is the number of the newest entry, 0 if there is none.
+func (l *Log) last() uint64 {
+	if head := l.Head(); head != nil {
+		return head.Sequence
+	}
+	return 0
+}
+
+// At returns the entry with a number, nil if there is none.
+func (l *Log) At(sequence uint64) *Entry {
+	i, ok := slices.BinarySearchFunc(l.Entries, sequence, func(e Entry, sequence uint64) int {
+		switch {
+		case e.Sequence < sequence:
+			return -1
+		case e.Sequence > sequence:
+			return 1
+		}
+		return 0
+	})
+	if !ok {
+		return nil
+	}
+	return &l.Entries[i]
+}
+
+// Examine reads a log that may lack entries: what can be read of it, and what is
+// missing or altered and not said to be lost. An entry counts if the one after it has
+// its hash, or if that one is missing.
+func (r Repository) Examine(ctx context.Context, channel string) (*Log, []Gap, error) {
+	if err := CheckName(channel); err != nil {
+		return nil, nil, err
+	}
+	return r.around(ctx, &Log{Channel: channel})
+}
+
+// around extends a log by the entries that follow it, around those that are missing.
+func (r Repository) around(ctx context.Context, log *Log) (*Log, []Gap, error) {
+	present, err := r.numbers(ctx, log.Channel, log.last())
+	if err != nil || len(present) == 0 {
+		return log, nil, err
+	}
+	newest := present[len(present)-1]
+	if newest-log.last() > maxAround {
+		return nil, nil, fmt.Errorf("%w: entries up to %d of %s are missing", ErrLog, newest-1, log.Channel)
+	}
+	raw := make([][]byte, newest-log.last())
+	for i := range raw {
+		if _, ok := slices.BinarySearch(present, log.last()+uint64(i)+1); !ok {
+			raw[i] = []byte{} // readEntries passes over it
+		}
+	}
+	if err := r.readEntries(ctx, log.Channel, log.last(), raw); err != nil {
+		return nil, nil, err
+	}
+	return log.span(raw)
+}
+
+// maxAround bounds the entries of a log that lacks some.
+const maxAround = 1 << 20
+
+// span joins the entries that follow a log from the newest back, since each has the
+// hash of the one before it. Missing ones are empty.
+func (l *Log) span(raw [][]byte) (*Log, []Gap, error) {
+	var entries []Entry // newest first
+	var gaps []Gap
+	want, known := "", false // the hash of the next entry to look at, if it is known
+	head := l.head
+	for i := len(raw) - 1; i >= 0; i-- {
+		sequence := l.last() + uint64(i) + 1
+		e, problem := l.look(raw[i], sequence, want, known)
+		if problem == nil {
+			if len(entries) == 0 {
+				head = hash(raw[i])
+			}
+			entries = append(entries, e)
+			want, known = e.Previous, true
+			continue
+		}
+		if n := len(gaps); n > 0 && gaps[n-1].From == sequence+1 {
+			gaps[n-1].From, gaps[n-1].Problem = sequence, problem
+		} else {
+			gaps = append(gaps, Gap{Lost{From: sequence, To: sequence, Hash: want}, problem})
+		}
+		want, known = "", false
+	}
+	if known && want != l.head {
+		return nil, nil, fmt.Errorf("%w: entry %d of %s does not match the hash of the one before it", ErrLog, l.last()+1, l.Channel)
+	}
+	slices.Reverse(entries)
+	slices.Reverse(gaps)
+	longer := &Log{Channel: l.Channel, Entries: append(slices.Clip(l.Entries), entries...), head: head}
+	gaps = slices.DeleteFunc(gaps, func(g Gap) bool { return longer.declares(g.Lost) })
+	return longer, gaps, nil
+}
+
+// look decodes an entry and says what is wrong with it.
+func (l *Log) look(data []byte, sequence uint64, want string, known bool) (Entry, error) {
+	if len(data) == 0 {
+		return Entry{}, fmt.Errorf("%w: entry %d of %s is missing", ErrLog, sequence, l.Channel)
+	}
+	e, err := decodeEntry(data)
+	switch {
+	case known && hash(data) != want:
+		return e, fmt.Errorf("%w: entry %d of %s does not match the hash of the one before it", ErrLog, sequence+1, l.Channel)
+	case err != nil:
+		return e, fmt.Errorf("%w: entry %d of %s: %w", ErrLog, sequence, l.Channel, err)
+	case e.Sequence != sequence:
+		return e, fmt.Errorf("%w: entry %d of %s has the number %d", ErrLog, sequence, l.Channel, e.Sequence)
+	}
+	return e, nil
+}
+
+// declares reports whether an entry says that others are lost.
+func (l *Log) declares(gap Lost) bool {
+	for _, e := range l.Entries {
+		for _, lost := range e.Lost {
+			if lost.From <= gap.From && lost.To >= gap.To {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// numbers lists the entries behind entry known.
+func (r Repository) numbers(ctx context.Context, channel string, known uint64) ([]uint64, error) {
+	after := ""
+	if known > 0 {
+		after = entryKey(channel, known)
+	}
+	var all []uint64
+	for info, err := range r.Store.List(ctx, LogPrefix(channel), after) {
+		if err != nil {
+			return nil, fmt.Errorf("list the log of %s: %w", channel, err)
+		}
+		sequence, ok := sequenceOf(channel, info.Key)
+		if !ok {
+			return nil, fmt.Errorf("%w: %s is not an entry", ErrLog, info.Key)
+		}
+		all = append(all, sequence)
+	}
+	return all, nil
+}
+
+// Candidate returns the number and the hash of the bytes of an entry; ok is false for
+// other bytes.
+func Candidate(data []byte) (e Entry, sum string, ok bool) {
+	if len(data) > maxEntry {
+		return Entry{}, "", false
+	}
+	e, err := decodeEntry(data)
+	return e, hash(data), err == nil && e.Sequence > 0
+}
+
+// Packed returns the bytes of entries From to To that a segment holds, by number.
+func (r Repository) Packed(ctx context.Context, channel string, gap Lost) map[uint64][]byte {
+	found := map[uint64][]byte{}
+	for first := (gap.From-1)/segmentEntries*segmentEntries + 1; first <= gap.To; first += segmentEntries {
+		data, err := r.read(ctx, segmentKey(channel, first), maxPacked)
+		if err != nil {
+			continue // it is only one of the places to look
+		}
+		entries, err := unpack(data)
+		if err != nil {
+			continue
+		}
+		for i, data := range entries {
+			if n := first + uint64(i); n >= gap.From && n <= gap.To {
+				found[n] = data
+			}
+		}
+	}
+	return found
+}
+
+// PutBack writes the bytes of an entry that the log lacks, in place of other bytes if
+// there are any. The caller has compared them with the hash in the entry that follows.
+func (r Repository) PutBack(ctx context.Context, channel string, data []byte) error {
+	e, _, ok := Candidate(data)
+	if !ok {
+		return errors.New("not an entry")
+	}
+	return r.replace(ctx, entryKey(channel, e.Sequence), data)
+}
+
+// Ahead returns the highest number of an entry that a manifest or a list of the channel
+// shows.
+func Ahead(seen []Pointer) (highest uint64) {
+	for _, p := range seen {
+		highest = max(highest, p.Sequence())
+	}
+	return highest
+}
+
+// After completes e as the entry that follows lost ones: those from the end of the log
+// up to number to.
+func (l *Log) After(to uint64, e Entry) Entry {
+	e = l.Next(e)
+	e.Sequence = max(e.Sequence, to+1)
+	return e
+}

@@ -1,0 +1,79 @@
+package releasing
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"tsmon/cmd/tsmon/cli"
+	"tsmon/release"
+)
+
+func channelRepairCommand(app *cli.App) *cobra.Command {
+	var f moveFlags
+	var files []string
+	cmd := &cobra.Command{
+		Use:   "repair CHANNEL [--bundle FILE…]",
+		Short: "Put a channel right that verify finds fault with",
+		Long: `Put a channel right. What clients read is brought up to date with the log, also
+after public_url has changed. Objects that were lost or changed are put back from the
+files that --bundle names: bundles, release.json files and log entries, which are
+recognised by their digests. What can't be put back the log says to be lost, in a new
+entry, except for bundles that clients are offered: these take their bytes, or a higher
+version. Nothing that is as it was published is rewritten.`,
+		Example: `  tsmon channel repair stable
+  tsmon channel repair stable --bundle backup/App_1.4.0_x64-setup.exe
+  tsmon channel repair stable --bundle backup/log/stable/0000000007.json --dry-run`,
+		Args: cli.Args(1, 1, "one CHANNEL"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return runRepair(cmd.Context(), app, f, release.RepairOptions{Channel: args[0], Files: files})
+		},
+	}
+	cmd.Flags().StringArrayVar(&files, "bundle", nil, "a `FILE` with the bytes of a lost object, repeatable")
+	cmd.Flags().BoolVar(&f.dryRun, "dry-run", false, "print what would be done, write nothing")
+	f.addReason(cmd, remark)
+	return cmd
+}
+
+func runRepair(ctx context.Context, app *cli.App, f moveFlags, o release.RepairOptions) error {
+	f.noProbe = true
+	_, p, progress, err := f.publisher(ctx, app)
+	if err != nil {
+		return err
+	}
+	o.Why, o.DryRun = f.reason, f.dryRun
+	report, err := p.Repair(ctx, o)
+	progress.Done()
+	if err != nil {
+		return err
+	}
+	err = app.Print(report, func(w io.Writer) { printRepair(w, report) })
+	for _, file := range report.Unused {
+		app.Warn([]string{file + " has the bytes of nothing that is lost"})
+	}
+	if err == nil && len(report.Findings) > 0 {
+		refusal := &release.Refusal{Cause: report.Err()}
+		err = cli.WithHint(cli.Reword(refusal, "%s is not sound yet, problems: %d", o.Channel, len(report.Findings)), report.Findings[0].Mend)
+	}
+	return err
+}
+
+func printRepair(w io.Writer, r *release.RepairReport) {
+	for _, m := range r.Mended {
+		fmt.Fprintf(w, "%s: %s\n", m.Object, m.Done)
+	}
+	for _, f := range r.Findings {
+		fmt.Fprintf(w, "%s: %s\n", f.Object, strings.ReplaceAll(f.Problem, "\n", "\n  "))
+	}
+	switch {
+	case r.DryRun && r.Changed:
+		fmt.Fprintf(w, "%s: would be repaired\n", r.Channel)
+	case !r.Changed && len(r.Findings) == 0:
+		fmt.Fprintf(w, "%s: %s, nothing to repair\n", r.Channel, r.Version)
+	case len(r.Findings) == 0:
+		fmt.Fprintf(w, "%s: %s, all is well\n", r.Channel, r.Version)
+	}
+}

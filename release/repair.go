@@ -1,0 +1,520 @@
+package release
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"slices"
+
+	"tsmon/channels"
+	"tsmon/manifest"
+	"tsmon/signing"
+	"tsmon/store/object"
+)
+
+// RepairOptions say which channel is repaired.
+type RepairOptions struct {
+	Channel string
+	Why     string // recorded in the log, if that gets an entry
+	// Files have the bytes of lost objects: bundles, records or log entries, which are
+	// recognised by their digests.
+	Files  []string
+	DryRun bool
+}
+
+// Mended is what Repair did, or would do, about one object.
+type Mended struct {
+	Object string `json:"object"` // key in the store
+	Done   string `json:"done"`
+}
+
+// RepairReport is what Repair did, and what is left.
+type RepairReport struct {
+	Channel string   `json:"channel"`
+	Version string   `json:"version"` // that the channel shows
+	Changed bool     `json:"changed"` // false: there was nothing to do
+	DryRun  bool     `json:"dry_run,omitempty"`
+	Mended  []Mended `json:"mended"`
+	// Sequence is the number of the log entry that says what is lost, 0 if none was
+	// needed.
+	Sequence uint64 `json:"sequence,omitempty"`
+	// Unused are files that are the bytes of nothing that is lost.
+	Unused   []string  `json:"unused,omitempty"`
+	Findings []Finding `json:"findings"` // what is still wrong
+}
+
+// repair is one run of Repair.
+type repair struct {
+	*Publisher
+	o      RepairOptions
+	report *RepairReport
+	files  []spare
+	log    *channels.Log
+	seen   []channels.Pointer
+	end    uint64 // number of the newest entry that there is, or was
+	lost   []channels.Lost
+	gone   []string // versions with bundles that nobody has any more
+	wrong  []string // keys of objects of those, with other bytes than were published
+}
+
+// spare is a file that may have the bytes of a lost object.
+type spare struct {
+	path    string
+	size    int64
+	sha256  string
+	blake2b string
+	used    bool
+}
+
+// Repair brings a channel in order: it puts back the bytes of lost objects that files or
+// segments of the log have, has the log say what is lost for good, and brings what
+// clients read up to date. Nothing that is as it was published is rewritten. The same
+// call again does nothing, or completes what was interrupted.
+func (p *Publisher) Repair(ctx context.Context, o RepairOptions) (*RepairReport, error) {
+	if _, err := p.planner(o.Channel); err != nil {
+		return nil, err
+	}
+	r := &repair{Publisher: p, o: o, report: &RepairReport{Channel: o.Channel, DryRun: o.DryRun, Mended: []Mended{}, Findings: []Finding{}}}
+	for _, step := range []func(context.Context) error{r.readFiles, r.mendLog, r.mendReleases, r.declare, r.mendViews, r.look} {
+		if err := step(ctx); err != nil {
+			return nil, err
+		}
+	}
+	for _, f := range r.files {
+		if !f.used {
+			r.report.Unused = append(r.report.Unused, f.path)
+		}
+	}
+	return r.report, nil
+}
+
+// do records a repair, and carries it out unless only the report is wanted.
+func (r *repair) do(key, done string, f func() error) error {
+	r.report.Mended, r.report.Changed = append(r.report.Mended, Mended{key, done}), true
+	if r.o.DryRun {
+		return nil
+	}
+	return f()
+}
+
+func (r *repair) readFiles(ctx context.Context) error {
+	for _, path := range r.o.Files {
+		f := spare{path: path}
+		file, err := os.Open(path)
+		if err != nil {
+			return refuse(ErrBundles, "check the path", "%v", err)
+		}
+		sum := sha256.New()
+		digest, size, err := signing.HashReader(ctx, io.TeeReader(file, sum))
+		if err = errors.Join(err, file.Close()); err != nil {
+			return err
+		}
+		f.size, f.sha256, f.blake2b = size, hex.EncodeToString(sum.Sum(nil)), hex.EncodeToString(digest[:])
+		r.files = append(r.files, f)
+	}
+	return nil
+}
+
+// bytesOf returns the content of a file with a SHA-256, nil if there is none.
+func (r *repair) bytesOf(sum string) []byte {
+	for i := range r.files {
+		if f := &r.files[i]; f.sha256 == sum && f.size <= maxRecord*4 {
+			if data, err := os.ReadFile(f.path); err == nil && sumOf(data) == sum {
+				f.used = true
+				return data
+			}
+		}
+	}
+	return nil
+}
+
+// mendLog puts back lost entries whose bytes are at hand, and finds those that are lost
+// for good.
+func (r *repair) mendLog(ctx context.Context) (err error) {
+	repository := r.channels()
+	if r.seen, err = repository.Peek(ctx, r.o.Channel); err != nil {
+		return err
+	}
+	log, gaps, err := repository.Examine(ctx, r.o.Channel)
+	if err != nil {
+		return err
+	}
+	restored := false
+	for _, gap := range gaps {
+		left, err := r.fill(ctx, gap.Lost)
+		if err != nil {
+			return err
+		}
+		restored = restored || left != gap.Lost
+		switch {
+		case left.From > left.To:
+		case gap.Hash == "": // at the end
+			r.end = left.To
+		default:
+			r.lost = append(r.lost, left)
+		}
+	}
+	if restored && !r.o.DryRun {
+		if log, _, err = repository.Examine(ctx, r.o.Channel); err != nil {
+			return err
+		}
+	}
+	r.log, r.end = log, max(r.end, channels.Ahead(r.seen))
+	if err := r.mendEnd(ctx); err != nil {
+		return err
+	}
+	if r.log.Head() == nil && r.end == 0 {
+		return refuse(ErrNoRelease, "publish to it first", "%s shows nothing", r.o.Channel)
+	}
+	return nil
+}
+
+// fill puts back the entries of a gap, from the last one, whose hash is known. It
+// returns what is left of the gap.
+func (r *repair) fill(ctx context.Context, gap channels.Lost) (channels.Lost, error) {
+	packed := r.channels().Packed(ctx, r.o.Channel, gap)
+	for gap.From <= gap.To && gap.Hash != "" {
+		data := packed[gap.To]
+		if data == nil || sumOf(data) != gap.Hash {
+			data = r.bytesOf(gap.Hash)
+		}
+		e, sum, ok := channels.Candidate(data)
+		if !ok || sum != gap.Hash || e.Sequence != gap.To {
+			break
+		}
+		err := r.do(fmt.Sprintf("%s%010d.json", channels.LogPrefix(r.o.Channel), e.Sequence), "put back", func() error {
+			return r.channels().PutBack(ctx, r.o.Channel, data)
+		})
+		if err != nil {
+			return gap, err
+		}
+		gap.To, gap.Hash = gap.To-1, e.Previous
+	}
+	return gap, nil
+}
+
+// mendEnd puts back entries behind the end of the log, which what clients read shows
+// to have been there, and says that the others are lost.
+func (r *repair) mendEnd(ctx context.Context) error {
+	for i := 0; i < len(r.files); i++ {
+		f := &r.files[i]
+		if f.used || f.size > maxRecord*4 {
+			continue
+		}
+		data, err := os.ReadFile(f.path)
+		if err != nil {
+			return err
+		}
+		e, _, ok := channels.Candidate(data)
+		if end := r.log.End(); !ok || e.Sequence != end.Sequence+1 || e.Previous != end.Hash || e.Sequence > r.end {
+			continue
+		}
+		f.used = true
+		err = r.do(fmt.Sprintf("%s%010d.json", channels.LogPrefix(r.o.Channel), e.Sequence), "put back", func() error {
+			return r.channels().PutBack(ctx, r.o.Channel, data)
+		})
+		if err != nil || r.o.DryRun {
+			return err
+		}
+		if r.log, err = r.channels().Extend(ctx, r.log); err != nil {
+			return err
+		}
+		i = -1 // another may follow it
+	}
+	if end := r.log.End().Sequence; r.end > end {
+		r.lost = append(r.lost, channels.Lost{From: end + 1, To: r.end})
+	}
+	return nil
+}
+
+// mendReleases puts back the objects of the releases that the log names.
+func (r *repair) mendReleases(ctx context.Context) error {
+	seen := map[string]bool{}
+	for i := range r.log.Entries {
+		e := &r.log.Entries[i]
+		for _, version := range []string{e.Version, e.Newest()} {
+			if seen[version] {
+				continue
+			}
+			seen[version] = true
+			if err := r.mendRelease(ctx, version); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (r *repair) mendRelease(ctx context.Context, version string) error {
+	record, err := r.record(ctx, version)
+	if err != nil {
+		return err
+	}
+	pruned, lost := r.log.Pruned(version), record == nil
+	if record == nil {
+		record = &Record{}
+	}
+	for i := range record.Bundles {
+		b := &record.Bundles[i]
+		ok, err := r.mendBundle(ctx, version, b, pruned)
+		if err != nil {
+			return err
+		}
+		lost = lost || !ok
+	}
+	if lost && !pruned && !r.needed(version) {
+		r.gone = append(r.gone, version)
+	}
+	return nil
+}
+
+// record returns the record of a version that the log names, put back if its bytes are
+// at hand; nil if they are not.
+func (r *repair) record(ctx context.Context, version string) (*Record, error) {
+	l, sum := r.Library(), r.log.Record(version)
+	record, err := l.Named(ctx, version, sum)
+	if err == nil || !errors.Is(err, ErrStored) && !errors.Is(err, ErrNoRelease) {
+		return record, err
+	}
+	data := r.bytesOf(sum)
+	if data == nil {
+		return nil, nil
+	}
+	number := 1
+	for ; number <= maxRecords; number++ {
+		if _, err := l.record(ctx, version, number); err != nil {
+			break // there is none, or it is no record
+		}
+	}
+	key := recordKey(version, number)
+	err = r.do(key, "put back", func() error { return r.replace(ctx, key, data, recordAttributes) })
+	if err != nil || r.o.DryRun {
+		return &Record{}, err
+	}
+	return l.Named(ctx, version, sum)
+}
+
+// mendBundle puts a bundle and its signature back. ok is false if the bundle is lost.
+func (r *repair) mendBundle(ctx context.Context, version string, b *Stored, pruned bool) (ok bool, err error) {
+	l, key := r.Library(), folder(version)+b.Name
+	same, err := l.holds(ctx, key, b.Size, b.CRC64)
+	missing := errors.Is(err, fs.ErrNotExist)
+	switch {
+	case err != nil && !missing:
+		return false, err
+	case !same:
+		if ok, err = r.putBack(ctx, key, b, missing); err != nil || !ok {
+			if !missing && !ok {
+				r.wrong = append(r.wrong, key)
+			}
+			return pruned && missing, err
+		}
+	}
+	if b.Signature == "" {
+		return true, nil
+	}
+	data, err := l.read(ctx, key+".sig", signing.MaxSignature)
+	if err == nil && string(data) == b.Signature {
+		return true, nil
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, object.ErrTooLarge) {
+		return false, err
+	}
+	return true, r.do(key+".sig", "written anew from the record", func() error {
+		return r.replace(ctx, key+".sig", []byte(b.Signature), signatureAttributes)
+	})
+}
+
+// putBack uploads the bytes of a bundle, if a file has them.
+func (r *repair) putBack(ctx context.Context, key string, b *Stored, missing bool) (ok bool, err error) {
+	for i := range r.files {
+		f := &r.files[i]
+		if f.blake2b != b.BLAKE2b || f.size != b.Size {
+			continue
+		}
+		f.used = true
+		return true, r.do(key, "put back", func() error {
+			if !missing {
+				if err := r.Store.Delete(ctx, key); err != nil {
+					return err
+				}
+			}
+			file, err := os.Open(f.path)
+			if err != nil {
+				return err
+			}
+			defer file.Close()
+			if _, err = r.Store.Create(ctx, key, file, b.Size, bundleAttributes); err != nil && !errors.Is(err, fs.ErrExist) {
+				return fmt.Errorf("%s: %w", f.path, err)
+			}
+			return r.Library().compare(ctx, key, b.digest())
+		})
+	}
+	return false, nil
+}
+
+// replace writes a small object, in place of other bytes if there are any.
+func (p *Publisher) replace(ctx context.Context, key string, data []byte, attrs object.Attributes) error {
+	if err := p.Store.Delete(ctx, key); err != nil {
+		return err
+	}
+	_, err := p.Store.Create(ctx, key, bytes.NewReader(data), int64(len(data)), attrs)
+	return err
+}
+
+// needed reports whether clients may be offered a version.
+func (r *repair) needed(version string) bool {
+	head := r.log.Head()
+	return head.Version == version || head.Newest() == version || slices.Contains(r.log.Watersheds(), version)
+}
+
+// declare has the log say what is lost for good, then removes what has other bytes than
+// were published.
+func (r *repair) declare(ctx context.Context) error {
+	if len(r.lost)+len(r.gone) == 0 {
+		return nil
+	}
+	e, err := r.next(ctx)
+	if err != nil {
+		return err
+	}
+	for _, lost := range r.lost {
+		what := fmt.Sprintf("entries %d to %d are said to be lost", lost.From, lost.To)
+		if lost.From == lost.To {
+			what = fmt.Sprintf("entry %d is said to be lost", lost.From)
+		}
+		r.report.Mended = append(r.report.Mended, Mended{channels.LogPrefix(r.o.Channel), what})
+	}
+	for _, version := range r.gone {
+		r.report.Mended = append(r.report.Mended, Mended{folder(version), "bundles are said to be lost"})
+	}
+	r.report.Changed, r.report.Sequence = true, e.Sequence
+	if r.o.DryRun {
+		return nil
+	}
+	if r.log, err = r.channels().Enter(ctx, r.log, e); err != nil {
+		return err
+	}
+	return nil
+}
+
+// next returns the entry that says what is lost. Clients keep what they get: that of
+// the log's head, or, if the end of the log is lost, what the manifest shows.
+func (r *repair) next(ctx context.Context) (channels.Entry, error) {
+	e := channels.Entry{Action: channels.Repair, Who: r.Who, When: r.Now(), Why: cmp.Or(r.o.Why, "what is lost is said to be"), Lost: r.lost, Pruned: r.gone}
+	to := uint64(0)
+	for _, lost := range r.lost {
+		to = max(to, lost.To)
+	}
+	head := r.log.Head()
+	if head != nil {
+		e.Release, e.Rollout = head.Release, head.Rollout
+	}
+	if to > r.log.End().Sequence {
+		shown, err := r.shown(ctx)
+		if err != nil {
+			return e, err
+		}
+		if shown != nil {
+			e.Release, e.Rollout = *shown, nil
+		} else if head == nil {
+			return e, refuse(channels.ErrLog, mendWith(r.o.Channel), "all of it is lost, and what %s shows is not in the store", r.o.Channel)
+		}
+	}
+	return r.log.After(to, e), nil
+}
+
+// shown returns the release that the manifest shows, by its record; nil if that is not
+// the manifest's.
+func (r *repair) shown(ctx context.Context) (*channels.Release, error) {
+	m, err := manifest.Decode(r.seen[0].Data)
+	if err != nil {
+		return nil, nil //nolint:nilerr // it is no manifest of ours
+	}
+	record, err := r.Library().Record(ctx, m.Version)
+	if err != nil {
+		if errors.As(err, new(*Refusal)) {
+			return nil, nil
+		}
+		return nil, err
+	}
+	kept := r.log.Carry(record.release())
+	for key, platform := range m.Platforms {
+		if kept.Platforms[key].Signature != platform.Signature {
+			return nil, nil
+		}
+	}
+	if err := r.Library().verifyStored(ctx, record, true); err != nil {
+		return nil, err
+	}
+	return &kept, nil
+}
+
+// mendViews brings what clients read up to date.
+func (r *repair) mendViews(ctx context.Context) error {
+	if r.o.DryRun {
+		for i, v := range r.log.Views(r.channels().HasRings(r.o.Channel)) {
+			if base, ok := v.Shows(r.seen[i].Data); !ok || base != "" && base != r.PublicURL {
+				r.report.Mended, r.report.Changed = append(r.report.Mended, Mended{v.Key, "rendered anew"}), true
+			}
+		}
+		return nil
+	}
+	before, err := r.channels().Peek(ctx, r.o.Channel)
+	if err != nil {
+		return err
+	}
+	log, _, err := r.channels().Repoint(ctx, r.log)
+	if err != nil {
+		return err
+	}
+	after, err := r.channels().Peek(ctx, r.o.Channel)
+	if err != nil {
+		return err
+	}
+	for i, v := range log.Views(r.channels().HasRings(r.o.Channel)) {
+		if before[i].ETag != after[i].ETag {
+			r.report.Mended, r.report.Changed = append(r.report.Mended, Mended{v.Key, "rendered anew"}), true
+		}
+	}
+	r.log = log
+	return r.dropWrong(ctx)
+}
+
+// dropWrong removes objects of lost bundles that have other bytes than were published.
+func (r *repair) dropWrong(ctx context.Context) error {
+	var doomed []string
+	for _, key := range r.wrong {
+		if version, _, ok := versionIn(key); ok && r.log.Pruned(version) {
+			doomed = append(doomed, key)
+			r.report.Mended, r.report.Changed = append(r.report.Mended, Mended{key, "removed: it has other bytes than were published"}), true
+		}
+	}
+	return r.Store.Delete(ctx, doomed...)
+}
+
+// look says what is still wrong.
+func (r *repair) look(ctx context.Context) error {
+	if head := r.log.Head(); head != nil {
+		r.report.Version = head.Version
+	}
+	if r.o.DryRun {
+		return nil
+	}
+	report, err := r.Verify(ctx, r.o.Channel)
+	if err != nil {
+		return err
+	}
+	r.report.Findings = report.Findings
+	return nil
+}
+
+// Err joins what is still wrong, nil if nothing is.
+func (r *RepairReport) Err() error { return (&VerifyReport{Findings: r.Findings}).Err() }
