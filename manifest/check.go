@@ -249,7 +249,7 @@ func (c *checker) date(n *node) time.Time {
 		return time.Time{}
 	}
 	if !utcDate.MatchString(s) {
-		c.report("pub_date", "", fmt.Sprintf("%q is not in UTC", s), "write "+t.UTC().Format(time.RFC3339))
+		c.report("pub_date", "", fmt.Sprintf("%q is not in UTC", s), "write the same time in UTC: "+t.UTC().Format(time.RFC3339))
 	}
 	return t.UTC().Truncate(time.Second)
 }

@@ -40,6 +40,7 @@ func problem(place string, line, column int, text, mend string) manifest.Problem
 // follows: write an object with the members
 // follows: write it like 2026-11-21T10:00:00Z
 // follows: leave it to the publishing command, or leave it out
+// follows: write the same time in UTC:
 func testFlaws(t *testing.T, document string, flaws []flaw) {
 	t.Helper()
 	if _, problems := manifest.Check([]byte(document), manifest.Rules{AllowUnbound: true}); len(problems) > 0 {
@@ -196,8 +197,8 @@ func TestCheckValues(t *testing.T) {
 		versionFlaw("build metadata", "1.2.3+7", "leave out +7", "such as 1.4.0"),
 		versionFlaw("too long", "1.2.3-"+strings.Repeat("a", 123), "129 characters long", "such as 1.4.0"),
 
-		dateFlaw("other zone", "2026-11-21T10:00:00+01:00", "is not in UTC", "write 2026-11-21T09:00:00Z"),
-		dateFlaw("UTC as an offset", "2026-11-21T10:00:00+00:00", "is not in UTC", "write 2026-11-21T10:00:00Z"),
+		dateFlaw("other zone", "2026-11-21T10:00:00+01:00", "is not in UTC", "write the same time in UTC: 2026-11-21T09:00:00Z"),
+		dateFlaw("UTC as an offset", "2026-11-21T10:00:00+00:00", "is not in UTC", "write the same time in UTC: 2026-11-21T10:00:00Z"),
 		dateFlaw("no zone", "2026-11-21T10:00:00", "is not an RFC 3339 date", "write it like 2026-11-21T10:00:00Z"),
 		dateFlaw("date only", "2026-11-21", "is not an RFC 3339 date", "write it like 2026-11-21T10:00:00Z"),
 		dateFlaw("space", "2026-11-21 10:00:00Z", "is not an RFC 3339 date", "write it like 2026-11-21T10:00:00Z"),

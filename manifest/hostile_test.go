@@ -126,6 +126,7 @@ func TestHugeDocuments(t *testing.T) {
 		t.Errorf("a manifest of the largest size is refused: %v", err)
 	}
 	_, problems := manifest.Check([]byte(fitting+" "), manifest.Rules{})
+	// follows: shorten the notes
 	if want := problem("", 1, 1, "1048577 bytes long, at most 1048576 are allowed", "shorten the notes"); len(problems) != 1 || !is(problems[0], want) {
 		t.Errorf("got %+v, want %+v", problems, want)
 	}

@@ -170,7 +170,7 @@ func (l Library) Named(ctx context.Context, version, sum string) (*Record, error
 			return r, nil
 		}
 		if errors.Is(err, fs.ErrNotExist) && number == 1 {
-			return nil, refuse(ErrNoRelease, "`tsmon release list` shows what is published", "%s is not in the store", version)
+			return nil, refuse(ErrNoRelease, "`tsmon release list` shows what is published and what is staged", "%s is not in the store", version)
 		}
 		if errors.Is(err, fs.ErrNotExist) {
 			break

@@ -322,7 +322,7 @@ func checkRollout(r *channels.Rollout) error {
 	if r == nil || r.Check() == nil {
 		return nil
 	}
-	return &Refusal{Cause: r.Check(), Mend: "write --percent N, or --steps 5,25,50,100 --every 6h"}
+	return &Refusal{Cause: r.Check(), Mend: "write --percent 10, or --steps 5,25,50,100 --every 6h"}
 }
 
 // mayPublish refuses a publish that the bundles can't save.

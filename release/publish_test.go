@@ -144,6 +144,19 @@ func TestFileChangesWhileItIsSent(t *testing.T) {
 				t.Errorf("signed %v: %s stands in the store", signed, key)
 			}
 		}
+		var refusal *Refusal
+		if !errors.As(err, &refusal) || refusal.Mend != "let nothing write to the bundle meanwhile, then run it again" {
+			t.Errorf("signed %v: %+v", signed, refusal)
+		}
+		// follows: let nothing write to the bundle meanwhile, then run it again
+		d.Store = store
+		if signed {
+			d.sign(t, o)
+		}
+		d.publish(t, d.gathered(t, "1.0.0", filepath.Dir(o.Bundles[0].Path)))
+		if got := d.shows(t, "stable"); got != "1.0.0" {
+			t.Errorf("signed %v: stable shows %s", signed, got)
+		}
 	}
 }
 

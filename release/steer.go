@@ -125,7 +125,7 @@ func needsReason(o Options, what string) error {
 	if strings.TrimSpace(o.Why) != "" {
 		return nil
 	}
-	return refuse(ErrConfig, "say why with --reason TEXT; the log keeps it", "%s needs a reason", what)
+	return refuse(ErrConfig, "give --reason TEXT; the channel's log records it", "%s needs a reason", what)
 }
 
 // elsewhere warns of other channels that show the release which a channel leaves.

@@ -27,6 +27,23 @@ func TestMendsMend(t *testing.T) {
 	asFile := func(text string) error { _, err := signing.ReadSignature(text); return err }
 	asPublic := func(text string) error { _, err := signing.ParsePublicKey(text); return err }
 	asPrivate := func(text string) error { _, err := signing.ParsePrivateKey(text); return err }
+	encrypted := testdata(t, "minisign/minisign.key")
+	decrypted := func(text string) error {
+		key, err := signing.ParsePrivateKey(text)
+		if err == nil {
+			_, err = key.Decrypt("")
+		}
+		return err
+	}
+	spoiled := func(file string, at int) string { // one byte of its second line, from the end if negative
+		comment, line, _ := strings.Cut(strings.TrimSpace(file), "\n")
+		data, err := base64.StdEncoding.DecodeString(line)
+		if err != nil {
+			t.Fatal(err)
+		}
+		data[(at+len(data))%len(data)] ^= 1
+		return comment + "\n" + encode(string(data)) + "\n"
+	}
 	old := signing.KeyText{Key: pub, Until: "2.0.0"}
 	asRing := func(keys ...signing.KeyText) error { _, err := signing.ParseKeyring(keys); return err }
 	for _, c := range []struct {
@@ -82,6 +99,16 @@ func TestMendsMend(t *testing.T) {
 		{asRing(signing.KeyText{Key: pub, From: "2.0.0", Until: "1.0.0"}), "from is the first version that has the key, until the first that no longer has it", asRing(signing.KeyText{Key: pub, From: "1.0.0", Until: "2.0.0"})},
 		// follows: write it once, with the first version that has it and the first that no longer has it
 		{asRing(signing.KeyText{Key: pub, From: "1.0.0"}, old), "write it once, with the first version that has it and the first that no longer has it", asRing(signing.KeyText{Key: pub, From: "1.0.0", Until: "2.0.0"})},
+		// follows: one of the two is damaged or forged: remove it
+		{asRing(signing.KeyText{Key: pub}, signing.KeyText{Key: spoiled(pub, -1)}), "one of the two is damaged or forged: remove it", asRing(signing.KeyText{Key: pub})},
+		// follows: only scrypt is known, which minisign and the Tauri CLI use
+		{asPrivate(spoiled(private, 2)), "only scrypt is known, which minisign and the Tauri CLI use", asPrivate(private)},
+		// follows: the file is damaged or hostile: use the key that minisign or the Tauri CLI made
+		{asPrivate(spoiled(encrypted, 45)), "the file is damaged or hostile: use the key that minisign or the Tauri CLI made", asPrivate(encrypted)},
+		// follows: use a backup of the key file
+		{decrypted(spoiled(private, 6+32+16+8+32)), "use a backup of the key file", decrypted(private)},
+		// follows: with shorter comments
+		{asFile(strings.Replace(file, "file:", "file:"+strings.Repeat("x", signing.MaxSignature*3/4), 1)), "sign the bundle again with shorter comments", asFile(file)},
 	} {
 		var format *signing.FormatError
 		if !errors.As(c.wrong, &format) || !strings.Contains(format.Mend, c.mend) {

@@ -20,9 +20,9 @@ import (
 const unfollowed = "testdata/hints.txt"
 
 // TestHints: every hint that the program can print is followed by a test to its end.
-// In a script, `follows TEXT` stands before the commands that do what the hint says; in
-// a Go test, the comment `// follows: TEXT` does. TEXT is the hint, or a
-// long part of it; … stands for what is filled in.
+// In a script, `follows TEXT`, which a condition may precede, stands before the commands
+// that do what the hint says; in a Go test, the comment `// follows: TEXT` does. TEXT is
+// the hint, or a long part of it; … stands for what is filled in.
 func TestHints(t *testing.T) {
 	hints, err := collectHints("../..")
 	if err != nil {
@@ -75,7 +75,7 @@ func TestHints(t *testing.T) {
 	t.Logf("%d hints, %d of which no test follows", len(hints), len(open))
 }
 
-var markPattern = regexp.MustCompile(`^(?:follows '(.+)'|\s*// follows: (.+))$`)
+var markPattern = regexp.MustCompile(`^(?:(?:\[\w+\] )?follows '(.+)'|\s*// follows: (.+))$`)
 
 // followed returns the texts that tests follow. A quote in a script is written twice.
 func followed(t *testing.T) []string {

@@ -81,6 +81,8 @@ func monitoringStory(t *testing.T, env []string) {
 		}
 	}
 
+	restoreStory(t, run, want)
+
 	var first, second admin.UserToken
 	for _, c := range []struct {
 		args []string
@@ -104,6 +106,24 @@ func monitoringStory(t *testing.T, env []string) {
 	run(0, "user", "disable", "acueducto", "ana@example.com")
 	checkValues(t, c)
 	brokenBatch(t, run, c)
+}
+
+// restoreStory imports another diagram in place of one, and restores that.
+func restoreStory(t *testing.T, run func(want int, args ...string) string, want []byte) {
+	t.Helper()
+	other := filepath.Join(t.TempDir(), "other.yaml")
+	if err := os.WriteFile(other, []byte("diagrams: [{id: 1, title: other, texts: [{id: 9}]}]"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	run(0, "tenant", "import", "acueducto", other)
+	run(0, "tenant", "diagrams", "acueducto", "restore", "1", "1", "--dry-run")
+	if got := run(0, "tenant", "export", "acueducto", "--json"); got == string(want) {
+		t.Fatal("the import changed nothing, or --dry-run restored")
+	}
+	run(0, "tenant", "diagrams", "acueducto", "restore", "1", "1")
+	if got := run(0, "tenant", "export", "acueducto", "--json"); got != string(want) {
+		t.Fatalf("restored\n%s\nwant\n%s", got, want)
+	}
 }
 
 // checkUser: the token that was printed last is the one that counts.

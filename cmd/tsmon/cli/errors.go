@@ -176,13 +176,14 @@ func HintFor(err error) string {
 		return "`tsmon channel log " + conflict.Channel + "` shows it; if you still want the move, run the command again"
 	case errors.As(err, &format) && format.Mend != "":
 		return format.Mend
-	case errors.As(err, new(*usageError)):
-		return "--help shows flags and examples"
 	}
 	for _, h := range hints {
 		if errors.Is(err, h.is) {
 			return h.hint
 		}
+	}
+	if errors.As(err, new(*usageError)) {
+		return "--help shows flags and examples"
 	}
 	if errors.As(err, new(*net.OpError)) {
 		return "check the address and the network"

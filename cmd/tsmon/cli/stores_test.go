@@ -39,3 +39,53 @@ func TestLookingCreatesNothing(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestAddressesMend: an address that is refused opens once it is written as its hint says.
+func TestAddressesMend(t *testing.T) {
+	var c config.Config
+	c.Storage = "s3://desktop?endpoint=https://minio.example.com&region=us-east-1"
+	c.Server.Updates.Redirect = config.RedirectPresigned
+	t.Setenv("AWS_ACCESS_KEY_ID", "key")
+	t.Setenv("AWS_SECRET_ACCESS_KEY", "secret")
+	presigner := func() error { _, err := OpenPresigner(&c); return err }
+	records := func() error {
+		store, err := OpenRecords(t.Context(), &c)
+		if err == nil {
+			err = store.Close()
+		}
+		return err
+	}
+	series := func() error {
+		store, err := OpenSeries(t.Context(), &c)
+		if err == nil {
+			err = store.Close()
+		}
+		return err
+	}
+	for _, step := range []struct {
+		set   func(string)
+		open  func() error
+		wrong string
+		hint  string
+		right string
+	}{
+		// follows: write TSMON_UPDATES_PRESIGN_ENDPOINT like https://files.example.com, the address at which clients reach the bucket's server
+		{func(s string) { c.Server.Updates.PresignEndpoint = s }, presigner, "files.example.com/x",
+			"write TSMON_UPDATES_PRESIGN_ENDPOINT like https://files.example.com, the address at which clients reach the bucket's server", "https://files.example.com"},
+		// follows: write it like postgres://USER:PASSWORD@HOST:5432/DATABASE?sslmode=require; special characters of the password as %XX
+		{func(s string) { c.Server.Records = config.Secret(s) }, records, "postgres://tsmon:50%@db.example.com:5432/records",
+			"write it like postgres://USER:PASSWORD@HOST:5432/DATABASE?sslmode=require; special characters of the password as %XX", "postgres://tsmon:50%25@db.example.com:5432/records?sslmode=require"},
+		// follows: set TSMON_SERIES_URL to http(s)://HOST:8086 and TSMON_SERIES_TOKEN to the token
+		{func(s string) { c.Server.Series.URL, c.Server.Series.Token = config.Secret(s), "token" }, series, "influx.example.com",
+			"set TSMON_SERIES_URL to http(s)://HOST:8086 and TSMON_SERIES_TOKEN to the token", "https://influx.example.com:8086"},
+	} {
+		step.set(step.wrong)
+		if err := step.open(); HintFor(err) != step.hint {
+			t.Errorf("%s: %v, hint %q, want %q", step.wrong, err, HintFor(err), step.hint)
+		}
+		step.set(step.right)
+		if err := step.open(); err != nil {
+			t.Errorf("%s: %v", step.right, err)
+		}
+	}
+}

@@ -60,7 +60,7 @@ func (p applicationArea) mismatch(n *notes, f tauri.Finding) {
 		parent, _ := cutLast(f.Member)
 		mend = "write " + f.Write + strings.TrimRight(" into "+parent, " ")
 		if parent == "" {
-			mend = "write " + f.Write
+			mend = "write " + f.Write + " at the top level"
 		}
 	}
 	text := f.Member + ": " + f.Problem

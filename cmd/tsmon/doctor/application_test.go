@@ -24,7 +24,7 @@ func TestApplication(t *testing.T) {
 		"also elsewhere": {strings.Replace(sound, `["https`, `["https://example.org/latest.json", "https`, 1), doctor.Warning, "https://example.org/latest.json is not below", `write "endpoints"`},
 		"no channel":     {strings.Replace(sound, ":9/stable", ":9/nightly", 1), doctor.Error, "names a channel that is none of stable, beta", `write "endpoints"`},
 		"debian only":    {strings.Replace(sound, `"active": true`, `"active": true, "targets": ["deb"]`, 1), doctor.Warning, "none of the bundles for windows", "bundle.targets"},
-		"identifier":     {strings.Replace(sound, "com.example.app", "com.tauri.dev", 1), doctor.Error, "refuses the identifier", `write "identifier": "com.example.app"`},
+		"identifier":     {strings.Replace(sound, "com.example.app", "com.tauri.dev", 1), doctor.Error, "refuses the identifier", `write "identifier": "com.example.app" at the top level`},
 		"version 1":      {`"tauri": {}, "package": {}`, doctor.Error, "a Tauri 1 project", "tauri migrate"},
 		"broken":         {`"version"`, doctor.Error, "tauri.conf.json:1", "correct the file"},
 	} {
@@ -41,6 +41,7 @@ func TestApplication(t *testing.T) {
 				t.Errorf("the mend is %q", mend)
 			}
 			// follows: write "pubkey": "…" into plugins.updater
+			// follows: write … at the top level
 			// follows: write "version": "1.0.0" into it, or give --version to every command
 			// follows: write … into
 			// follows: add one of them to bundle.targets, or ignore it if that platform is not built

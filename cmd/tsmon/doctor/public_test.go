@@ -237,12 +237,18 @@ func TestCertificates(t *testing.T) {
 		}
 		_, _ = w.Write([]byte(`{"status":"ok","backends":{}}`))
 	}))
-	running.TLS = &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}
-	running.StartTLS()
+	startTLS(running, pair)
 	t.Cleanup(running.Close)
 	c.environ["TSMON_LISTEN"] = running.Listener.Addr().String()
 	c.want(doctor.OK, "server", "is ready for updates")
 	c.want(doctor.Error, "server", "the server is not ready: series")
+}
+
+// startTLS starts a server with a certificate.
+func startTLS(server *httptest.Server, pair tls.Certificate) {
+	server.Config.ErrorLog = log.New(io.Discard, "", 0)
+	server.TLS = &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}
+	server.StartTLS()
 }
 
 // certificate writes a certificate for another machine, and its key, to a folder.

@@ -18,6 +18,7 @@ import (
 	"tsmon/api/monitor/mqtt"
 	"tsmon/cmd/tsmon/cli"
 	"tsmon/store/record"
+	"tsmon/store/series"
 )
 
 // serverArea examines what `tsmon serve` needs, and the servers that run.
@@ -59,7 +60,7 @@ func (p serverArea) records(ctx context.Context, n *notes) {
 	case errors.Is(err, cli.ErrNoRecords):
 		n.ok("no records yet; `tsmon serve` creates %s", cli.RecordsFile(p.config))
 	case err != nil:
-		n.failed(err, "check server.records (TSMON_RECORDS)")
+		n.failed(err, "put the database back from a backup, or correct server.records (TSMON_RECORDS)")
 	default:
 		n.ok("the store of records answers")
 	}
@@ -75,8 +76,13 @@ func (p serverArea) series(ctx context.Context, n *notes) {
 	if err == nil {
 		err = errors.Join(store.Ping(ctx), store.Close())
 	}
-	if err != nil {
-		n.failed(cli.ExplainSeries(err), "check server.series (TSMON_SERIES_URL)")
+	const mend = "put the database back from a backup, or correct server.series (TSMON_SERIES_URL)"
+	switch {
+	case errors.Is(err, series.ErrUnavailable) && file != "": // no server is down: the file is damaged
+		n.fail(mend, "%v", err)
+		return
+	case err != nil:
+		n.failed(cli.ExplainSeries(err), mend)
 		return
 	}
 	n.ok("the store of time series answers")

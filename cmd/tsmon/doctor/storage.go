@@ -43,7 +43,7 @@ func (p storageArea) examine(ctx context.Context) []Finding {
 		n.fail("use a store that is consistent: what was written has to be read from then on", "%v", err)
 		return n.found
 	case err != nil:
-		n.failed(err, "check storage, and the credentials and their rights")
+		n.failed(err, checkStorage)
 		return n.found
 	}
 	n.ok("writes, and reads what was written; %s (%d bytes) stays, since tsmon deletes nothing here", probeKey, len(data))
@@ -150,12 +150,17 @@ func (p storageArea) conditions(ctx context.Context, n *notes, data []byte) {
 	n.ok("honours conditional writes, so that of two publishers one wins")
 }
 
+const checkStorage = "check storage, and the credentials and their rights"
+
 // listing tries whether an object is listed that was just written.
 func (p storageArea) listing(ctx context.Context, n *notes) {
 	for info, err := range p.store.List(ctx, "staged/doctor/", "") {
 		switch {
+		case errors.Is(err, fs.ErrPermission):
+			n.fail("allow the credentials to list the bucket", "%v", err)
+			return
 		case err != nil:
-			n.failed(err, "allow the credentials to list the bucket")
+			n.failed(err, checkStorage)
 			return
 		case info.Key == probeKey:
 			n.ok("lists what was written")
