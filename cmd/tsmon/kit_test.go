@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
@@ -120,26 +121,46 @@ func (k *kit) publisher(t *testing.T) *release.Publisher {
 		Transferred: func(string, int, int64) {}, Step: func(string) {}}
 }
 
-// follow lets clients of every version follow a channel's manifest, downloading
-// and verifying what they are offered, and returns the version that it shows.
+// follow lets clients of every version follow a channel's manifest, as it lies in the
+// store and, if that is ahead of it, as the server shows it, downloading and verifying
+// what they are offered. It returns the version that the store shows.
 func (k *kit) follow(t *testing.T, channel string, installed ...string) string {
 	t.Helper()
-	address := k.url + "/" + channel + "/latest.json"
 	stored, err := channels.Repository{Store: k.store}.Shown(t.Context(), channel)
 	if err != nil {
 		t.Fatal(err)
 	}
-	var body []byte
-	until(t, "what the store holds of "+channel, func() bool {
-		if body, err = (&updater.Updater{}).FetchManifest(t.Context(), address); err != nil {
+	m, err := manifest.Decode(stored)
+	if err != nil {
+		t.Fatalf("%s in the store does not validate: %v", channel, err)
+	}
+	bucket := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(stored) }))
+	defer bucket.Close()
+	k.update(t, bucket.URL, m, installed)
+	address := k.url + "/" + channel + "/latest.json"
+	var served []byte
+	var shown *manifest.Manifest
+	until(t, "the server shows "+channel, func() bool {
+		if served, err = (&updater.Updater{}).FetchManifest(t.Context(), address); err != nil {
 			t.Fatal(err)
 		}
-		return bytes.Equal(body, stored)
+		if shown, err = manifest.Decode(served); err != nil {
+			t.Fatalf("%s does not validate: %v", address, err)
+		}
+		return shown.Sequence >= m.Sequence
 	})
-	m, err := manifest.Decode(body)
-	if err != nil {
-		t.Fatalf("%s does not validate: %v", address, err)
+	switch {
+	case shown.Sequence > m.Sequence: // the entry was written, and the manifest not yet
+		k.update(t, address, shown, installed)
+	case !bytes.Equal(served, stored):
+		t.Errorf("%s is not what the store holds:\n%s\n%s", address, served, stored)
 	}
+	return m.Version
+}
+
+// update lets clients of every version install what a manifest at an address offers.
+func (k *kit) update(t *testing.T, address string, m *manifest.Manifest, installed []string) {
+	t.Helper()
 	keys, err := cli.Keyring(config.TrustedKeys{{Key: k.keys}})
 	if err != nil {
 		t.Fatal(err)
@@ -159,7 +180,6 @@ func (k *kit) follow(t *testing.T, channel string, installed ...string) string {
 			}
 		}
 	}
-	return m.Version
 }
 
 // verified wants a channel to be sound in the store, and returns its version.
