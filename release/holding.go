@@ -190,11 +190,11 @@ func recordKey(version string, number int) string {
 	return fmt.Sprintf("%s%s/release-%d.json", root, version, number)
 }
 
-// versionIn splits the key of an object of a release.
-func versionIn(key string) (version, file string, ok bool) {
+// versionIn returns the version in the key of an object of a release.
+func versionIn(key string) (version string, ok bool) {
 	rest, ok := strings.CutPrefix(key, root)
-	version, file, cut := strings.Cut(rest, "/")
-	return version, file, ok && cut
+	version, _, cut := strings.Cut(rest, "/")
+	return version, ok && cut
 }
 
 // IsRecord reports whether a key is that of a release's record.

@@ -492,7 +492,7 @@ func (r *repair) mendViews(ctx context.Context) error {
 func (r *repair) dropWrong(ctx context.Context) error {
 	var doomed []string
 	for _, key := range r.wrong {
-		if version, _, ok := versionIn(key); ok && r.log.Pruned(version) {
+		if version, ok := versionIn(key); ok && r.log.Pruned(version) {
 			doomed = append(doomed, key)
 			r.report.Mended, r.report.Changed = append(r.report.Mended, Mended{key, "removed: it has other bytes than were published"}), true
 		}
