@@ -10,10 +10,10 @@ import (
 	"testing"
 )
 
-// TestKilledAnywhere kills publish, promote, rollback, stage and discard at every
-// storage operation in turn, without the real servers at every third: before it, in the
-// middle of an upload, and after it. Every time each channel must show a whole
-// manifest, old or new, that clients can follow, and the same command again must
+// TestKilledAnywhere kills publish, promote, rollback, stage, discard, prune and repair
+// at every seventh storage operation, or at every one where TSMON_TEST_LONG says so:
+// before it, in the middle of an upload, and after it. Every time each channel must show
+// a whole manifest, old or new, that clients can follow, and the same command again must
 // complete the work.
 func TestKilledAnywhere(t *testing.T) {
 	stories := []struct {
@@ -87,10 +87,10 @@ func TestKilledAnywhere(t *testing.T) {
 		for _, story := range stories {
 			t.Run(story.name, func(t *testing.T) {
 				v1, v2, v3 := bundles(t, "1.0.0", 5000), bundles(t, "1.1.0", 5000), bundles(t, "1.1.0", 5001)
-				step := 3
+				step := 7
 				switch {
 				case testing.Short():
-					step = 9
+					step = 21
 				case os.Getenv("TSMON_TEST_LONG") == "1": // as make test-long says
 					step = 1
 				}
