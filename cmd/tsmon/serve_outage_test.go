@@ -122,17 +122,18 @@ func underLoad(t *testing.T, s *served, d serving.DemoFile, token string, backen
 	items := s.view(token)
 	topic := map[string]any{"topic": d.SchemaName + "/bomba", "data": map[string]any{"source_0": []int{1}}}
 	pollers := map[string]*poller{
-		"records":  {ask: func() (int, []byte) { return s.ask("GET", "/getVarsTs", token, nil) }},
-		"series":   {ask: func() (int, []byte) { return s.ask("POST", "/multipleDataTs", token, items) }},
-		"messages": {ask: func() (int, []byte) { return s.ask("POST", "/sendConfigMQTT", token, topic) }},
-		"objects":  {ask: func() (int, []byte) { return s.upload(d, "hola") }},
+		"records":   {ask: func() (int, []byte) { return s.ask("GET", "/getAllMenu", token, nil) }},
+		"variables": {ask: func() (int, []byte) { return s.ask("GET", "/getVarsTs", token, nil) }},
+		"series":    {ask: func() (int, []byte) { return s.ask("POST", "/multipleDataTs", token, items) }},
+		"messages":  {ask: func() (int, []byte) { return s.ask("POST", "/sendConfigMQTT", token, topic) }},
+		"objects":   {ask: func() (int, []byte) { return s.upload(d, "hola") }},
 	}
 	ctx, stop := context.WithCancel(t.Context())
 	var running sync.WaitGroup
 	for _, p := range pollers {
 		running.Go(func() { p.run(ctx) })
 	}
-	for down := range pollers {
+	for down := range backends {
 		backends[down].Stop()
 		until(t, down+" fails", func() bool {
 			_, status := pollers[down].now()
@@ -157,7 +158,8 @@ func underLoad(t *testing.T, s *served, d serving.DemoFile, token string, backen
 
 // unharmed wants twenty more good answers of everything that does not need the
 // back end that is down. What may be done is looked up in the records, so that
-// messages need them; values do not, for the minute that a user is believed.
+// messages need them; values and saved variables do not, for the minute that a user is
+// believed.
 func unharmed(t *testing.T, pollers map[string]*poller, down string) {
 	t.Helper()
 	others := maps.Clone(pollers)
