@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// TestKilledAnywhere kills publish, promote, rollback, stage, discard, prune and repair
-// at every seventh storage operation, or at every one where TSMON_TEST_LONG says so:
+// TestKilledAnywhere kills publish, promote, rollback, stage, discard and repair at
+// every seventh storage operation, or at every one where TSMON_TEST_LONG says so:
 // before it, in the middle of an upload, and after it. Every time each channel must show
 // a whole manifest, old or new, that clients can follow, and the same command again must
 // complete the work.
