@@ -2,8 +2,6 @@ package updates
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"io/fs"
 	"net/http"
@@ -14,7 +12,6 @@ import (
 
 	"tsmon/api/web"
 	"tsmon/channels"
-	"tsmon/store/object"
 )
 
 // downloads is what new users of a channel get, rendered from its log: what the store
@@ -31,8 +28,7 @@ func newDownloads(e *channels.Entry, publicURL string, changed time.Time) *downl
 	if err != nil {
 		return nil
 	}
-	sum := sha256.Sum256(data)
-	return &downloads{list, web.NewDocument(data, object.Info{ETag: hex.EncodeToString(sum[:16]), ModTime: changed})}
+	return &downloads{list, rendered(data, changed)}
 }
 
 var listEnd = strings.TrimPrefix(channels.DownloadsKey("c"), "c")

@@ -1,13 +1,10 @@
 package updates
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"io/fs"
 
 	"tsmon/api/web"
 	"tsmon/channels"
-	"tsmon/store/object"
 )
 
 // ringDocuments are the manifests of a channel's rings; nil for one that has not
@@ -28,23 +25,22 @@ func (h *Heads) readRings(c *channel, publicURL string) {
 		version  string
 		sequence uint64
 	}
-	rendered := map[shown]*web.Document{}
+	documents := map[shown]*web.Document{}
 	for ring, v := range c.log.Views(true)[1 : 1+channels.Rings] {
 		m := v.Render(publicURL)
 		is := shown{m.Version, m.Sequence}
-		if _, ok := rendered[is]; !ok {
+		if _, ok := documents[is]; !ok {
 			data, err := m.Encode()
 			if err == nil {
 				err = h.verify(data)
 			}
 			if err == nil {
-				sum := sha256.Sum256(data)
-				rendered[is] = web.NewDocument(data, object.Info{ETag: hex.EncodeToString(sum[:16]), ModTime: c.log.At(v.Sequence).When})
+				documents[is] = rendered(data, c.log.At(v.Sequence).When)
 			} else {
-				rendered[is] = nil // what the log shows has its own alarm
+				documents[is] = nil // what the log shows has its own alarm
 			}
 		}
-		if d := rendered[is]; d != nil {
+		if d := documents[is]; d != nil {
 			next[ring] = d
 		}
 	}

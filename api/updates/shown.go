@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"time"
 
 	"tsmon/api/web"
 	"tsmon/channels"
@@ -101,10 +102,15 @@ func logged(entry *channels.Entry, c *channel, shown *head) *head {
 	case bytes.Equal(c.pointer.data, data):
 		next.Document = web.NewDocument(data, c.pointer.stored)
 	default:
-		sum := sha256.Sum256(data)
-		next.Document = web.NewDocument(data, object.Info{ETag: hex.EncodeToString(sum[:16]), ModTime: entry.When})
+		next.Document = rendered(data, entry.When)
 	}
 	return next
+}
+
+// rendered returns a document that the server made itself, changed at a time.
+func rendered(data []byte, changed time.Time) *web.Document {
+	sum := sha256.Sum256(data)
+	return web.NewDocument(data, object.Info{ETag: hex.EncodeToString(sum[:16]), ModTime: changed})
 }
 
 // forged returns an error unless a manifest is what an entry of the log shows, at
