@@ -77,11 +77,11 @@ func surveyed(v Version, logs []*channels.Log) Surveyed {
 // published returns the date in the record of a version that no channel showed.
 func (l Library) published(ctx context.Context, version string) (time.Time, error) {
 	records, err := l.records(ctx, version)
-	if err != nil && !errors.Is(err, ErrStored) {
-		return time.Time{}, err
-	}
-	if err != nil || len(records) == 0 {
+	switch {
+	case errors.Is(err, ErrStored): // one of them is damaged; what is whole can still be listed
 		return time.Time{}, nil
+	case err != nil || len(records) == 0:
+		return time.Time{}, err
 	}
 	return records[len(records)-1].PubDate, nil
 }
