@@ -124,8 +124,12 @@ func (p *Publisher) verifyShown(ctx context.Context, log *channels.Log, report *
 		p.verifyView(v, seen[i].Data, report)
 		if data := string(seen[i].Data); data != "" && !known[data] && !v.IsList() {
 			known[data] = true
-			if _, problems := manifest.Check(seen[i].Data, manifest.Rules{Keys: p.Keys, AllowUnbound: true}); len(problems) > 0 {
-				report.find(v.Key, problems, problems[0].Mend)
+			if _, problems := manifest.Check(seen[i].Data, manifest.Rules{Keys: p.Keys, AllowUnbound: showsUnbound(p.Policies, report.Channel)}); len(problems) > 0 {
+				mend := problems[0].Mend
+				if errors.Is(problems, signing.ErrUnbound) {
+					mend = "publish a higher version with signatures that name it, or set allow_unbound: true for " + report.Channel + " in tsmon.yaml, as on the servers that show it"
+				}
+				report.find(v.Key, problems, mend)
 			}
 		}
 	}
