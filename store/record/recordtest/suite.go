@@ -64,6 +64,7 @@ func Suite(t *testing.T, open func(t *testing.T) record.Store) {
 		{"Empty", empty},
 		{"Audits", audits},
 		{"Writes", writes},
+		{"Secrets", secrets},
 		{"Clients", clientCounts},
 		{"Progress", outcomes},
 		{"LatestStands", latestStands},
