@@ -39,6 +39,7 @@ type Options struct {
 	Log      *slog.Logger
 
 	Keys          signing.Keyring // that manifests must be signed by; empty: only their form is checked
+	Unbound       map[string]bool // channels whose signatures need not name the version
 	Refresh       time.Duration   // how old a manifest may be
 	PublicURL     string          // of the store, as updates.HeadsOptions
 	Downgrades    map[string]bool // channels that have clients with allowDowngrades
@@ -90,7 +91,7 @@ func New(o Options) *Server {
 	}
 	s.notifier = fleet.NewNotifier(fleet.NotifierOptions{Webhook: o.Webhook, Records: o.Records, Registry: registry, Log: o.Log, Now: o.Now})
 	s.heads = updates.NewHeads(updates.HeadsOptions{
-		Alarm: s.notifier.Alarm, Objects: o.Objects, Keys: o.Keys, Interval: o.Refresh, PublicURL: o.PublicURL, Downgrades: o.Downgrades, Rings: o.Rings, Registry: registry, Log: o.Log, Now: o.Now,
+		Alarm: s.notifier.Alarm, Objects: o.Objects, Keys: o.Keys, Interval: o.Refresh, PublicURL: o.PublicURL, Unbound: o.Unbound, Downgrades: o.Downgrades, Rings: o.Rings, Registry: registry, Log: o.Log, Now: o.Now,
 	})
 	s.notifier.Channels, s.notifier.Moves = s.heads.Channels, s.heads.Moves
 	s.fleet = fleet.NewSightings(fleet.Options{
