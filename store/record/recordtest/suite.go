@@ -65,6 +65,7 @@ func Suite(t *testing.T, open func(t *testing.T) record.Store) {
 		{"Audits", audits},
 		{"Writes", writes},
 		{"Clients", clientCounts},
+		{"ClientTargets", clientTargets},
 		{"Progress", outcomes},
 		{"LatestStands", latestStands},
 		{"Kept", kept},
