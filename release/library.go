@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"slices"
 	"strings"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 
@@ -139,16 +140,21 @@ func (l Library) verifyBytes(ctx context.Context, key string, sig signing.Signat
 	}
 }
 
-// objects returns the sizes of what lies in a release's folder, by name.
-func (l Library) objects(ctx context.Context, version string) (map[string]int64, error) {
-	found := map[string]int64{}
+// objects returns the sizes of what lies in a release's folder, by name, and the names
+// of what was written before a time.
+func (l Library) objects(ctx context.Context, version string, before time.Time) (found map[string]int64, old []string, err error) {
+	found = map[string]int64{}
 	for info, err := range l.Store.List(ctx, folder(version), "") {
 		if err != nil {
-			return nil, fmt.Errorf("list %s: %w", folder(version), err)
+			return nil, nil, fmt.Errorf("list %s: %w", folder(version), err)
 		}
-		found[strings.TrimPrefix(info.Key, folder(version))] = info.Size
+		name := strings.TrimPrefix(info.Key, folder(version))
+		found[name] = info.Size
+		if info.ModTime.Before(before) && !IsRecord(info.Key) {
+			old = append(old, name)
+		}
 	}
-	return found, nil
+	return found, old, nil
 }
 
 // settle adapts a bundle to what a publish that never moved a channel left in the

@@ -61,7 +61,11 @@ func (p *Publisher) readStage(ctx context.Context, version string) (*stage, erro
 	st := &stage{view: view{}}
 	var records []*Record
 	var group errgroup.Group
-	group.Go(func() (err error) { st.found, err = library.objects(ctx, version); return err })
+	var old []string
+	group.Go(func() (err error) {
+		st.found, old, err = library.objects(ctx, version, p.Now().Add(-trustAge))
+		return err
+	})
 	group.Go(func() (err error) { st.staged, err = library.staged(ctx, version); return err })
 	group.Go(func() (err error) { records, err = library.records(ctx, version); return err })
 	group.Go(func() error { st.view = p.look(ctx); return nil })
@@ -69,7 +73,31 @@ func (p *Publisher) readStage(ctx context.Context, version string) (*stage, erro
 	if err == nil {
 		st.holding, err = library.hold(ctx, records, st.view)
 	}
+	if err == nil {
+		st.distrust(old)
+	}
 	return st, err
+}
+
+// distrust makes the names of old objects unusable that nothing refers to: Prune may be
+// about to remove them.
+func (st *stage) distrust(old []string) {
+	known := map[string]bool{}
+	for _, record := range st.records {
+		for _, b := range record.Bundles {
+			known[b.Name] = true
+		}
+	}
+	for _, s := range st.staged {
+		for _, b := range s.Bundles {
+			known[b.Name] = true
+		}
+	}
+	for _, name := range old {
+		if name = strings.TrimSuffix(name, ".sig"); !known[name] {
+			st.found[name] = -1 // no bundle has that size
+		}
+	}
 }
 
 // open returns the targets of which something is staged. ours take the place of what

@@ -66,6 +66,7 @@ type Heads struct {
 	mu     sync.Mutex
 	closed bool
 	stop   context.CancelFunc // nil until it runs
+	next   chan struct{}      // closed at the end of the next round; nil while nobody waits
 
 	// Of the goroutine alone:
 	listed bool // the store's channels were listed
@@ -173,6 +174,7 @@ func (h *Heads) run(ctx context.Context) {
 
 // round refreshes every channel, and lists the channels until that has worked once.
 func (h *Heads) round(ctx context.Context) {
+	defer h.awaited()()
 	var errs []error
 	if !h.listed {
 		err := h.list(ctx)
@@ -193,6 +195,33 @@ func (h *Heads) round(ctx context.Context) {
 	errs = append(errs, h.recheck(ctx))
 	if ctx.Err() == nil {
 		h.note(errors.Join(errs...))
+	}
+}
+
+// awaited returns a function that tells those who wait now that a round is over.
+func (h *Heads) awaited() func() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	ended := h.next
+	h.next = nil
+	return func() {
+		if ended != nil {
+			close(ended)
+		}
+	}
+}
+
+// await waits for the end of a round that has not begun yet.
+func (h *Heads) await(ctx context.Context) {
+	h.mu.Lock()
+	if h.next == nil {
+		h.next = make(chan struct{})
+	}
+	next := h.next
+	h.mu.Unlock()
+	select {
+	case <-next:
+	case <-ctx.Done():
 	}
 }
 
