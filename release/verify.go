@@ -52,6 +52,7 @@ func (r *VerifyReport) find(object string, err error, mend string) {
 type verification struct {
 	Library
 	public   string // address of the store, empty if unknown
+	unbound  bool   // signatures need not name the version
 	channels channels.Repository
 	log      *channels.Log
 	report   *VerifyReport
@@ -67,7 +68,7 @@ func (p *Publisher) Verify(ctx context.Context, channel string) (*VerifyReport, 
 	if err := trusts(p.Keys); err != nil {
 		return nil, err
 	}
-	v := &verification{Library: p.Library(), public: p.PublicURL, channels: p.channels(), report: &VerifyReport{Channel: channel, Findings: []Finding{}}}
+	v := &verification{Library: p.Library(), public: p.PublicURL, unbound: showsUnbound(p.Policies, channel), channels: p.channels(), report: &VerifyReport{Channel: channel, Findings: []Finding{}}}
 	log, err := v.channels.Load(ctx, channel)
 	if errors.Is(err, channels.ErrLog) {
 		v.report.find("log/"+channel, err, mendWith(channel))
@@ -132,8 +133,12 @@ func (v *verification) shown(ctx context.Context) error {
 		v.view(view, seen[i].Data)
 		if data := string(seen[i].Data); data != "" && !known[data] && !view.IsList() {
 			known[data] = true
-			if _, problems := manifest.Check(seen[i].Data, manifest.Rules{Keys: v.Keys, AllowUnbound: true}); len(problems) > 0 {
-				v.report.find(view.Key, problems, problems[0].Mend)
+			if _, problems := manifest.Check(seen[i].Data, manifest.Rules{Keys: v.Keys, AllowUnbound: v.unbound}); len(problems) > 0 {
+				mend := problems[0].Mend
+				if errors.Is(problems, signing.ErrUnbound) {
+					mend = "publish a higher version with signatures that name it, or set allow_unbound: true for " + v.log.Channel + " in tsmon.yaml, as on the servers that show it"
+				}
+				v.report.find(view.Key, problems, mend)
 			}
 		}
 	}

@@ -141,8 +141,11 @@ type Server struct {
 	BehindProxy bool `yaml:"behind_proxy" env:"TSMON_BEHIND_PROXY"`
 	// TokenKeys is the file of the keys that sign access tokens.
 	TokenKeys string `yaml:"token_keys" env:"TSMON_TOKEN_KEYS"`
-	// MetricsKey is the bearer token for /metrics from other machines.
+	// MetricsKey is the bearer token for /metrics; empty: nobody sees it at Listen.
 	MetricsKey Secret `yaml:"metrics_key" env:"TSMON_METRICS_KEY"`
+	// MetricsListen is an address that shows /metrics, and nothing else, to anybody who
+	// reaches it; empty for none.
+	MetricsListen string `yaml:"metrics_listen" env:"TSMON_METRICS_LISTEN"`
 	// Refresh is the longest time for which a served channel may be out of date.
 	Refresh time.Duration `yaml:"refresh" env:"TSMON_REFRESH"`
 	// Drain is how long a server that was told to end goes on taking requests while

@@ -62,7 +62,9 @@ Environment, besides what %[1]s lists:
                            share records share it
   TSMON_SERIES_TOKEN       without TSMON_SERIES_URL: the token of /api/v2/write
                            (default: in secrets.json)
-  TSMON_METRICS_KEY        bearer token that opens /metrics to other machines
+  TSMON_METRICS_KEY        bearer token of /metrics (default: nobody sees it)
+  TSMON_METRICS_LISTEN     address that shows /metrics, and nothing else, without a
+                           key to whoever reaches it (default: none)
   TSMON_REFRESH            longest time for which a channel is served from memory
                            (default %[3]s)
   TSMON_DRAIN              how long requests go on being taken after SIGTERM, so that
@@ -231,11 +233,41 @@ func serveBackends(ctx context.Context, app *cli.App, c *config.Config, b *backe
 	if b.mqttURL != "" {
 		app.Say("messages for devices at %s", b.mqttURL)
 	}
+	if address := c.Server.MetricsListen; address != "" {
+		if err := serveMetrics(ctx, app, address, handler.Metrics(), &background); err != nil {
+			stop()
+			return errors.Join(err, background.Wait())
+		}
+	}
 	handler.Watch(ctx)
 	err = (&ending{server: server, begin: handler.End, drain: c.Server.Drain, downloads: c.Server.DrainDownloads, log: b.log}).serve(ctx, listener)
 	stop()
 	return errors.Join(err, background.Wait())
 }
+
+// serveMetrics serves the metrics at an address of their own until the context ends.
+func serveMetrics(ctx context.Context, app *cli.App, address string, metrics http.Handler, background *errgroup.Group) error {
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
+	if err != nil {
+		return cli.WithHint(fmt.Errorf("server.metrics_listen: %w", err), "choose another address with TSMON_METRICS_LISTEN")
+	}
+	server := &http.Server{Handler: metrics, ReadTimeout: metricsTime, WriteTimeout: metricsTime, MaxHeaderBytes: 8 << 10}
+	app.Say("metrics at http://%s/metrics", reachable(listener.Addr().String()))
+	background.Go(func() error {
+		<-ctx.Done()
+		return server.Close()
+	})
+	background.Go(func() error {
+		if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+			return err
+		}
+		return nil
+	})
+	return nil
+}
+
+// metricsTime bounds a request for metrics.
+const metricsTime = 30 * time.Second
 
 // moveChannels finishes and halts rollouts until the context ends. The channels' log
 // names the server by its address, so that two servers of the same user recognise
