@@ -47,7 +47,12 @@ func (p *Publisher) addRelease(ctx context.Context, plan *Plan) error {
 		p.step("uploading %d bundles", len(plan.record.Bundles))
 		return p.Library().add(ctx, plan.record, plan.files, p.Uploaded)
 	case plan.Base.Sequence == 0 && plan.Entry != nil:
-		return p.Library().checkConditions(ctx, plan.Version)
+		if err := p.Library().checkConditions(ctx, plan.Version); err != nil {
+			return err
+		}
+		// Prune may not know of the channel: no entry of its conflicts with the first.
+		v := p.look(ctx)
+		return v.resting(v[plan.Channel], plan.Version, p.Now())
 	}
 	return nil
 }
