@@ -16,9 +16,9 @@ import (
 
 // leftovers finds what no release needs, of versions of which nothing was written for
 // leftoverAge: nobody is publishing them.
-func (r *prune) leftovers(ctx context.Context, doomed []string) error {
-	offered, named := lastOffered(r.logs), map[string]bool{}
-	for _, log := range r.logs {
+func (w *pruning) leftovers(ctx context.Context, doomed []string) error {
+	offered, named := lastOffered(w.logs), map[string]bool{}
+	for _, log := range w.logs {
 		for _, e := range log.Entries {
 			maps.Copy(named, keysIn(&e.Release))
 			if e.Rollout != nil {
@@ -26,33 +26,33 @@ func (r *prune) leftovers(ctx context.Context, doomed []string) error {
 			}
 		}
 	}
-	for version, s := range r.stocks {
-		if r.began.Sub(s.newest) < leftoverAge {
+	for version, s := range w.stocks {
+		if w.began.Sub(s.newest) < leftoverAge {
 			continue
 		}
 		if _, shown := offered[version]; shown {
 			if !slices.Contains(doomed, version) {
-				r.leave(s.objects, func(key string) bool { return named[key] })
+				w.leave(s.objects, func(key string) bool { return named[key] })
 			}
-			r.leave(s.staged, func(string) bool { return false })
+			w.leave(s.staged, func(string) bool { return false })
 			continue
 		}
-		needed, err := r.needed(ctx, version, s)
+		needed, err := w.needed(ctx, version, s)
 		if err != nil {
 			return err
 		}
-		r.leave(s.objects, func(key string) bool { return needed == nil || needed[strings.TrimPrefix(key, folder(version))] })
+		w.leave(s.objects, func(key string) bool { return needed == nil || needed[strings.TrimPrefix(key, folder(version))] })
 	}
-	slices.Sort(r.report.Leftovers)
+	slices.Sort(w.report.Leftovers)
 	return nil
 }
 
 // leave adds objects to the leftovers that are not needed, as the bundle or as its
 // signature.
-func (r *prune) leave(objects []object.Info, needed func(key string) bool) {
+func (w *pruning) leave(objects []object.Info, needed func(key string) bool) {
 	for _, info := range objects {
 		if !needed(info.Key) && !needed(strings.TrimSuffix(info.Key, ".sig")) {
-			r.report.Leftovers = append(r.report.Leftovers, info.Key)
+			w.report.Leftovers = append(w.report.Leftovers, info.Key)
 		}
 	}
 }
@@ -71,20 +71,20 @@ func keysIn(release *channels.Release) map[string]bool {
 
 // needed reads which bundles a version needs that no channel has shown, by name; nil if
 // what says so is damaged.
-func (r *prune) needed(ctx context.Context, version string, s *stock) (map[string]bool, error) {
+func (w *pruning) needed(ctx context.Context, version string, s *stock) (map[string]bool, error) {
 	var record *Record
 	var staged map[string]*Staged
 	var err error
 	if s.record {
 		var records []*Record
-		if records, err = r.Library().records(ctx, version); err == nil && len(records) > 0 {
+		if records, err = w.Library().records(ctx, version); err == nil && len(records) > 0 {
 			if record = records[len(records)-1]; record.Discarded {
 				record = nil
 			}
 		}
 	}
 	if err == nil && len(s.staged) > 0 {
-		staged, err = r.Library().staged(ctx, version)
+		staged, err = w.Library().staged(ctx, version)
 	}
 	for _, s := range staged {
 		err = cmp.Or(err, s.damage)
@@ -96,19 +96,19 @@ func (r *prune) needed(ctx context.Context, version string, s *stock) (map[strin
 }
 
 // unfinished finds uploads of bundles that nobody goes on with.
-func (r *prune) unfinished(ctx context.Context) (left []object.Upload, err error) {
-	store, ok := r.Store.(object.Uploads)
+func (w *pruning) unfinished(ctx context.Context) (left []object.Upload, err error) {
+	store, ok := w.Store.(object.Uploads)
 	if !ok {
 		return nil, nil
 	}
 	uploads, err := store.Unfinished(ctx, root)
 	if errors.Is(err, fs.ErrPermission) {
-		r.report.Warnings = append(r.report.Warnings, fmt.Sprintf("unfinished uploads stay: %v", err))
+		w.report.Warnings = append(w.report.Warnings, fmt.Sprintf("unfinished uploads stay: %v", err))
 		return nil, nil
 	}
 	for _, u := range uploads {
-		if r.began.Sub(u.Begun) >= leftoverAge {
-			left, r.report.Unfinished = append(left, u), append(r.report.Unfinished, u.Key)
+		if w.began.Sub(u.Begun) >= leftoverAge {
+			left, w.report.Unfinished = append(left, u), append(w.report.Unfinished, u.Key)
 		}
 	}
 	return left, err
@@ -116,22 +116,22 @@ func (r *prune) unfinished(ctx context.Context) (left []object.Upload, err error
 
 // clear removes the leftovers and aborts uploads. Of what is staged for a target the
 // object with the highest number counts: it goes last.
-func (r *prune) clear(ctx context.Context, uploads []object.Upload) error {
+func (w *pruning) clear(ctx context.Context, uploads []object.Upload) error {
 	highest := map[string]string{} // by folder
-	for _, key := range r.report.Leftovers {
+	for _, key := range w.report.Leftovers {
 		if strings.HasPrefix(key, stagedRoot) {
 			highest[key[:strings.LastIndex(key, "/")]] = key
 		}
 	}
 	last := slices.Sorted(maps.Values(highest))
-	first := slices.DeleteFunc(slices.Clone(r.report.Leftovers), func(key string) bool { return slices.Contains(last, key) })
-	if err := r.Store.Delete(ctx, first...); err != nil {
+	first := slices.DeleteFunc(slices.Clone(w.report.Leftovers), func(key string) bool { return slices.Contains(last, key) })
+	if err := w.Store.Delete(ctx, first...); err != nil {
 		return err
 	}
-	if err := r.Store.Delete(ctx, last...); err != nil {
+	if err := w.Store.Delete(ctx, last...); err != nil {
 		return err
 	}
-	if store, ok := r.Store.(object.Uploads); ok && len(uploads) > 0 {
+	if store, ok := w.Store.(object.Uploads); ok && len(uploads) > 0 {
 		return store.Abort(ctx, uploads...)
 	}
 	return nil

@@ -63,8 +63,8 @@ const (
 // errPruneTime means that Prune had to stop.
 var errPruneTime = fmt.Errorf("removing bundles took longer than %v; prune again for the rest", pruneTime)
 
-// prune is one run of Prune.
-type prune struct {
+// pruning is one run of Prune.
+type pruning struct {
 	*Publisher
 	o      PruneOptions
 	began  time.Time
@@ -94,53 +94,53 @@ func (p *Publisher) Prune(ctx context.Context, o PruneOptions) (*PruneReport, er
 	if _, err := p.planner(); err != nil {
 		return nil, err
 	}
-	r := &prune{Publisher: p, o: o, began: p.Now().Round(0), stocks: map[string]*stock{},
+	w := &pruning{Publisher: p, o: o, began: p.Now().Round(0), stocks: map[string]*stock{},
 		report: &PruneReport{DryRun: o.DryRun, Pruned: []PrunedRelease{}, Channels: []string{}, Leftovers: []string{}, Unfinished: []string{}}}
-	if err := r.takeStock(ctx); err != nil {
+	if err := w.takeStock(ctx); err != nil {
 		return nil, err
 	}
-	doomed, err := r.prunable(ctx)
+	doomed, err := w.prunable(ctx)
 	if err != nil {
 		return nil, err
 	}
-	if err := r.leftovers(ctx, doomed); err != nil {
+	if err := w.leftovers(ctx, doomed); err != nil {
 		return nil, err
 	}
-	uploads, err := r.unfinished(ctx)
+	uploads, err := w.unfinished(ctx)
 	if err != nil {
 		return nil, err
 	}
 	if !o.DryRun && len(doomed) > 0 {
-		if err := r.say(ctx, doomed); err != nil {
+		if err := w.declare(ctx, doomed); err != nil {
 			return nil, err
 		}
-		if doomed, err = r.stillPrunable(ctx, doomed); err != nil {
+		if doomed, err = w.stillPrunable(ctx, doomed); err != nil {
 			return nil, err
 		}
 	}
 	var keys []string
 	for _, version := range doomed {
 		pruned := PrunedRelease{Version: version}
-		for _, info := range r.stocks[version].objects {
+		for _, info := range w.stocks[version].objects {
 			keys = append(keys, info.Key)
 			pruned.Objects, pruned.Bytes = pruned.Objects+1, pruned.Bytes+info.Size
 		}
-		r.report.Pruned = append(r.report.Pruned, pruned)
+		w.report.Pruned = append(w.report.Pruned, pruned)
 	}
-	r.report.Changed = len(keys)+len(r.report.Leftovers)+len(uploads) > 0
+	w.report.Changed = len(keys)+len(w.report.Leftovers)+len(uploads) > 0
 	if o.DryRun {
-		return r.report, nil
+		return w.report, nil
 	}
-	if err := r.remove(ctx, keys); err != nil {
+	if err := w.remove(ctx, keys); err != nil {
 		return nil, err
 	}
-	return r.report, r.clear(ctx, uploads)
+	return w.report, w.clear(ctx, uploads)
 }
 
 // takeStock lists all that lies in the store of any version.
-func (r *prune) takeStock(ctx context.Context) error {
+func (w *pruning) takeStock(ctx context.Context) error {
 	for _, prefix := range []string{root, stagedRoot} {
-		for info, err := range r.Store.List(ctx, prefix, "") {
+		for info, err := range w.Store.List(ctx, prefix, "") {
 			if err != nil {
 				return fmt.Errorf("list %s: %w", prefix, err)
 			}
@@ -148,10 +148,10 @@ func (r *prune) takeStock(ctx context.Context) error {
 			if _, err := manifest.ParseVersion(version); err != nil {
 				continue
 			}
-			s := r.stocks[version]
+			s := w.stocks[version]
 			if s == nil {
 				s = &stock{}
-				r.stocks[version] = s
+				w.stocks[version] = s
 			}
 			switch {
 			case prefix == stagedRoot:
@@ -170,16 +170,16 @@ func (r *prune) takeStock(ctx context.Context) error {
 }
 
 // prunable reads the logs and returns the versions whose bundles may go, sorted.
-func (r *prune) prunable(ctx context.Context) ([]string, error) {
-	kept, err := r.kept(ctx)
+func (w *pruning) prunable(ctx context.Context) ([]string, error) {
+	kept, err := w.kept(ctx)
 	if err != nil {
 		return nil, err
 	}
-	offered := lastOffered(r.logs)
+	offered := lastOffered(w.logs)
 	var doomed []string
-	for version, s := range r.stocks {
+	for version, s := range w.stocks {
 		last, shown := offered[version]
-		if s.record && len(s.objects) > 0 && shown && !kept[version] && r.began.Sub(last) >= r.o.OlderThan {
+		if s.record && len(s.objects) > 0 && shown && !kept[version] && w.began.Sub(last) >= w.o.OlderThan {
 			doomed = append(doomed, version)
 		}
 	}
@@ -188,29 +188,29 @@ func (r *prune) prunable(ctx context.Context) ([]string, error) {
 }
 
 // kept reads what is new in the logs, and returns the versions that must stay.
-func (r *prune) kept(ctx context.Context) (map[string]bool, error) {
-	names, err := r.channels().Names(ctx)
+func (w *pruning) kept(ctx context.Context) (map[string]bool, error) {
+	names, err := w.channels().Names(ctx)
 	if err != nil {
 		return nil, err
 	}
 	logs, kept := make([]*channels.Log, len(names)), map[string]bool{}
 	for i, name := range names {
 		logs[i] = &channels.Log{Channel: name}
-		if at := slices.IndexFunc(r.logs, func(log *channels.Log) bool { return log.Channel == name }); at >= 0 {
-			logs[i] = r.logs[at]
+		if at := slices.IndexFunc(w.logs, func(log *channels.Log) bool { return log.Channel == name }); at >= 0 {
+			logs[i] = w.logs[at]
 		}
-		if logs[i], err = r.channels().Extend(ctx, logs[i]); err != nil {
+		if logs[i], err = w.channels().Extend(ctx, logs[i]); err != nil {
 			return nil, err
 		}
-		shown, err := r.channels().Peek(ctx, name)
+		shown, err := w.channels().Peek(ctx, name)
 		if err != nil {
 			return nil, err
 		}
-		for _, version := range append(keptBy(logs[i], r.o.Keep), versionsIn(shown)...) {
+		for _, version := range append(keptBy(logs[i], w.o.Keep), versionsIn(shown)...) {
 			kept[version] = true
 		}
 	}
-	r.logs = logs
+	w.logs = logs
 	return kept, nil
 }
 
@@ -269,29 +269,29 @@ func lastOffered(logs []*channels.Log) map[string]time.Time {
 	return offered
 }
 
-// say adds an entry to each log that does not say yet that versions are being pruned,
+// declare adds an entry to each log that does not say yet that versions are being pruned,
 // or that said so some time ago: an entry is what those conflict with who are about to
 // move the channel to one of them.
-func (r *prune) say(ctx context.Context, doomed []string) error {
-	for _, log := range r.logs {
+func (w *pruning) declare(ctx context.Context, doomed []string) error {
+	for _, log := range w.logs {
 		var versions []string
 		for _, version := range doomed {
-			if e := log.PrunedBy(version); e == nil || e.Action != channels.Prune || r.began.Sub(e.When).Abs() > pruneTime/2 {
+			if e := log.PrunedBy(version); e == nil || e.Action != channels.Prune || w.began.Sub(e.When).Abs() > pruneTime/2 {
 				versions = append(versions, version)
 			}
 		}
 		if len(versions) > 0 {
 			head := log.Head()
-			longer, err := r.channels().Append(ctx, log, channels.Entry{Action: channels.Prune, Who: r.Who, When: r.began, Origin: r.Origin, Pruned: versions,
-				Why: cmp.Or(r.o.Why, fmt.Sprintf("bundles of %d old releases are removed", len(versions))), Release: head.Release, Rollout: head.Rollout})
+			longer, err := w.channels().Append(ctx, log, channels.Entry{Action: channels.Prune, Who: w.Who, When: w.began, Origin: w.Origin, Pruned: versions,
+				Why: cmp.Or(w.o.Why, fmt.Sprintf("bundles of %d old releases are removed", len(versions))), Release: head.Release, Rollout: head.Rollout})
 			if err != nil {
 				return err
 			}
 			log = longer
-			r.report.Channels = append(r.report.Channels, log.Channel)
+			w.report.Channels = append(w.report.Channels, log.Channel)
 		}
 		// Without an entry, too, what clients read may be behind.
-		if _, _, err := r.channels().Repoint(ctx, log); err != nil {
+		if _, _, err := w.channels().Repoint(ctx, log); err != nil {
 			return err
 		}
 	}
@@ -300,13 +300,13 @@ func (r *prune) say(ctx context.Context, doomed []string) error {
 
 // stillPrunable returns those of the versions that no channel has come to need since,
 // and that all logs say are pruned.
-func (r *prune) stillPrunable(ctx context.Context, doomed []string) ([]string, error) {
-	kept, err := r.kept(ctx)
+func (w *pruning) stillPrunable(ctx context.Context, doomed []string) ([]string, error) {
+	kept, err := w.kept(ctx)
 	if err != nil {
 		return nil, err
 	}
 	return slices.DeleteFunc(doomed, func(version string) bool {
-		return kept[version] || slices.ContainsFunc(r.logs, func(log *channels.Log) bool { return !log.Pruned(version) })
+		return kept[version] || slices.ContainsFunc(w.logs, func(log *channels.Log) bool { return !log.Pruned(version) })
 	}), nil
 }
 
@@ -335,17 +335,17 @@ func (v view) resting(s *state, version string, now time.Time) error {
 }
 
 // remove removes bundles, in the time that there is for it.
-func (r *prune) remove(ctx context.Context, keys []string) error {
+func (w *pruning) remove(ctx context.Context, keys []string) error {
 	if len(keys) > 0 {
-		r.step("removing %d objects", len(keys))
+		w.step("removing %d objects", len(keys))
 	}
-	ctx, stop := context.WithTimeoutCause(ctx, pruneTime-r.Now().Round(0).Sub(r.began), errPruneTime)
+	ctx, stop := context.WithTimeoutCause(ctx, pruneTime-w.Now().Round(0).Sub(w.began), errPruneTime)
 	defer stop()
 	for part := range slices.Chunk(keys, deletedAtOnce) {
-		if r.Now().Round(0).Sub(r.began) > pruneTime { // ctx does not notice a computer that slept
+		if w.Now().Round(0).Sub(w.began) > pruneTime { // ctx does not notice a computer that slept
 			return errPruneTime
 		}
-		if err := r.Store.Delete(ctx, part...); err != nil {
+		if err := w.Store.Delete(ctx, part...); err != nil {
 			return cmp.Or(timedOut(ctx), err)
 		}
 	}
