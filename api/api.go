@@ -40,6 +40,7 @@ type Options struct {
 	Log      *slog.Logger
 
 	Keys          signing.Keyring // that manifests must be signed by; empty: only their form is checked
+	Unbound       map[string]bool // channels whose signatures need not name the version
 	Refresh       time.Duration   // how old a manifest may be
 	PublicURL     string          // of the store, as updates.HeadsOptions
 	Downgrades    map[string]bool // channels that have clients with allowDowngrades
@@ -56,7 +57,7 @@ type Options struct {
 	Uploads     monitor.KeyPair
 	MaxUpload   int64         // bytes
 	WriteToken  string        // of /api/v2/write; empty: nothing can be written
-	MetricsKey  string        // bearer token that opens /metrics to other machines; empty: none does
+	MetricsKey  string        // bearer token of /metrics; empty: nobody sees it there
 	BehindProxy bool          // X-Forwarded-For and X-Forwarded-Proto are true
 	Deadline    time.Duration // for a request without files, 20 s by default
 	Webhook     fleet.Webhook
@@ -87,11 +88,11 @@ func New(o Options) *Server {
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	s := &Server{
 		observer: web.NewObserver(o.Log, registry, o.BehindProxy), origins: o.Origins, console: o.Console, deadline: o.Deadline,
-		metrics: web.Metrics{Registry: registry, Key: o.MetricsKey, BehindProxy: o.BehindProxy},
+		metrics: web.Metrics{Registry: registry, Key: o.MetricsKey},
 	}
 	s.notifier = fleet.NewNotifier(fleet.NotifierOptions{Webhook: o.Webhook, Records: o.Records, Registry: registry, Log: o.Log, Now: o.Now})
 	s.heads = updates.NewHeads(updates.HeadsOptions{
-		Alarm: s.notifier.Alarm, Objects: o.Objects, Keys: o.Keys, Interval: o.Refresh, PublicURL: o.PublicURL, Downgrades: o.Downgrades, Rings: o.Rings, Registry: registry, Log: o.Log, Now: o.Now,
+		Alarm: s.notifier.Alarm, Objects: o.Objects, Keys: o.Keys, Interval: o.Refresh, PublicURL: o.PublicURL, Unbound: o.Unbound, Downgrades: o.Downgrades, Rings: o.Rings, Registry: registry, Log: o.Log, Now: o.Now,
 	})
 	s.notifier.Channels, s.notifier.Moves = s.heads.Channels, s.heads.Moves
 	s.fleet = fleet.NewSightings(fleet.Options{
@@ -163,6 +164,13 @@ func (s *Server) Handler() http.Handler {
 	root.Mount("/api", routes)
 	root.Mount("/", routes)
 	return s.updates.Shortcut(root)
+}
+
+// Metrics returns the handler of a listener that shows the metrics to anybody, at /metrics.
+func (s *Server) Metrics() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /metrics", s.metrics.Open)
+	return mux
 }
 
 func (s *Server) routes() chi.Router {

@@ -3,9 +3,11 @@ package api_test
 import (
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 
+	"tsmon/api"
 	"tsmon/api/apitest"
 )
 
@@ -28,7 +30,7 @@ func testPrefixes(t *testing.T, w *apitest.World) {
 				t.Errorf("%s%s: %d %v", prefix, path, got.Status, got.Header)
 			}
 		}
-		for _, path := range []string{"/healthz", "/readyz", "/openapi.json", "/metrics"} {
+		for _, path := range []string{"/healthz", "/readyz", "/openapi.json"} {
 			if got := nobody.Get(prefix + path); got.Status != 200 {
 				t.Errorf("%s%s: %d %.200s", prefix, path, got.Status, got.Body)
 			}
@@ -47,12 +49,22 @@ func testHealth(t *testing.T, w *apitest.World) {
 	if got := nobody.Get("/readyz"); got.Status != 200 || string(got.Body) != want {
 		t.Errorf("%d %s\n%s", got.Status, got.Body, w.Logged)
 	}
+	nobody.Get("/metrics").WantFailure(t, 403)
+	own := api.New(w.Options)
+	t.Cleanup(own.Close)
+	metrics := httptest.NewServer(own.Metrics())
+	t.Cleanup(metrics.Close)
+	if response, err := http.Get(metrics.URL + "/metrics"); err != nil || response.StatusCode != 200 {
+		t.Errorf("at an address of their own: %v, %v", response, err)
+	}
+	w.MetricsKey = "key-of-the-metrics"
+	nobody.Base = w.Serve(t).URL
+	nobody.Get("/readyz")
+	nobody.Token = w.MetricsKey
 	if got := nobody.Get("/metrics"); got.Status != 200 || !strings.Contains(string(got.Body), `tsmon_http_request_duration_seconds_count{method="GET",route="/readyz",status="200"} 1`) {
 		t.Errorf("%d %.2000s", got.Status, got.Body)
 	}
-	w.MetricsKey = "key-of-the-metrics"
-	w.BehindProxy = true
-	nobody.Base = w.Serve(t).URL
+	nobody.Token = ""
 	nobody.Get("/metrics").WantFailure(t, 403)
 	nobody.Token = "another"
 	nobody.Get("/metrics").WantFailure(t, 403)

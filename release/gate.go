@@ -165,6 +165,13 @@ func checkExtra(version string, extra manifest.Extra) error {
 	return nil
 }
 
+// showsUnbound reports whether a channel, or the one that it follows, may show signatures
+// that name no version for good, not only for one move. Servers go by the same rule.
+func showsUnbound(policies map[string]Policy, channel string) bool {
+	policy := policies[channel]
+	return policy.AllowUnbound || policies[policy.Follows].AllowUnbound
+}
+
 // MaxNotes bounds release notes, in bytes, so that the manifest stays small.
 const MaxNotes = 128 << 10
 

@@ -2,14 +2,13 @@ package release
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
-	"slices"
 	"strings"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 
@@ -139,16 +138,21 @@ func (l Library) verifyBytes(ctx context.Context, key string, sig signing.Signat
 	}
 }
 
-// objects returns the sizes of what lies in a release's folder, by name.
-func (l Library) objects(ctx context.Context, version string) (map[string]int64, error) {
-	found := map[string]int64{}
+// objects returns the sizes of what lies in a release's folder, by name, and the names
+// of what was written before a time.
+func (l Library) objects(ctx context.Context, version string, before time.Time) (found map[string]int64, old []string, err error) {
+	found = map[string]int64{}
 	for info, err := range l.Store.List(ctx, folder(version), "") {
 		if err != nil {
-			return nil, fmt.Errorf("list %s: %w", folder(version), err)
+			return nil, nil, fmt.Errorf("list %s: %w", folder(version), err)
 		}
-		found[strings.TrimPrefix(info.Key, folder(version))] = info.Size
+		name := strings.TrimPrefix(info.Key, folder(version))
+		found[name] = info.Size
+		if info.ModTime.Before(before) && !IsRecord(info.Key) {
+			old = append(old, name)
+		}
 	}
-	return found, nil
+	return found, old, nil
 }
 
 // settle adapts a bundle to what a publish that never moved a channel left in the
@@ -202,49 +206,6 @@ func (l Library) fits(ctx context.Context, version string, b *Stored, found map[
 // errStale means that somebody else uploads the same release at the same time.
 var errStale = fmt.Errorf("somebody else publishes this version: %w", object.ErrChanged)
 
-// add uploads the bundles of a record that are at hand and creates the record. It
-// also proves that the store honours the conditions that everything relies on.
-// errStale if somebody else has begun the same release in another way.
-func (l Library) add(ctx context.Context, r *Record, files map[string]bundle.Contents, sent func(name string, n int, total int64)) error {
-	bundles := make([]*Stored, len(r.Bundles))
-	for i := range r.Bundles {
-		bundles[i] = &r.Bundles[i]
-	}
-	if err := l.uploadAll(ctx, r.Version, bundles, files, sent); err != nil {
-		return err
-	}
-	data, err := r.encode()
-	if err != nil {
-		return err
-	}
-	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error { return l.create(ctx, recordKey(r.Version, r.number), data, recordAttributes) })
-	group.Go(func() error {
-		b := r.Bundles[slices.IndexFunc(r.Bundles, func(b Stored) bool { return b.updates() })]
-		return object.CheckConditions(ctx, l.Store, folder(r.Version)+b.Name+".sig", []byte(b.Signature), signatureAttributes)
-	})
-	return group.Wait()
-}
-
-// uploadAll uploads those of the bundles whose files are at hand, and the signatures
-// of all.
-func (l Library) uploadAll(ctx context.Context, version string, bundles []*Stored, files map[string]bundle.Contents, sent func(name string, n int, total int64)) error {
-	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(2 * sideBySide)
-	for _, b := range bundles {
-		if file, ok := files[b.BLAKE2b]; ok {
-			group.Go(func() error { return l.upload(ctx, version, *b, file, sent) })
-		}
-		if b.Signature == "" {
-			continue
-		}
-		group.Go(func() error {
-			return l.create(ctx, folder(version)+b.Name+".sig", []byte(b.Signature), signatureAttributes)
-		})
-	}
-	return group.Wait()
-}
-
 // checkConditions has the store prove on a record that it honours conditions.
 func (l Library) checkConditions(ctx context.Context, version string) error {
 	data, err := l.read(ctx, recordKey(version, 1), maxRecord)
@@ -269,28 +230,6 @@ func (l Library) create(ctx context.Context, key string, data []byte, attrs obje
 	return nil
 }
 
-// upload creates the object of a bundle, or compares the one that exists.
-func (l Library) upload(ctx context.Context, version string, b Stored, c bundle.Contents, sent func(name string, n int, total int64)) error {
-	key := folder(version) + b.Name
-	counted := func(int) {}
-	if sent != nil {
-		counted = func(n int) { sent(b.Name, n, b.Size) }
-	}
-	file, err := c.Open(counted)
-	if err != nil {
-		return err
-	}
-	defer file.Close()
-	_, err = l.Store.Create(ctx, key, file, b.Size, bundleAttributes)
-	if errors.Is(err, fs.ErrExist) {
-		err = l.compare(ctx, key, c.Digest)
-	}
-	if err != nil && !errors.As(err, new(*Refusal)) {
-		err = fmt.Errorf("%s: %w", c.Path, err)
-	}
-	return err
-}
-
 // compare fetches a stored bundle and compares its digest.
 func (l Library) compare(ctx context.Context, key string, want signing.Digest) error {
 	body, _, err := l.Store.Get(ctx, key)
@@ -306,62 +245,4 @@ func (l Library) compare(ctx context.Context, key string, want signing.Digest) e
 		return fmt.Errorf("read %s: %w", key, err)
 	}
 	return nil
-}
-
-// recheck verifies a release in the store that is published again. If its signatures
-// are not as good as those of the bundles now, and no channel ever showed it, the
-// result is a record that takes the place of the one in the store.
-func (l Library) recheck(ctx context.Context, o PublishOptions, st *stage, bundles []Stored) (*Record, error) {
-	record := st.counts
-	unbound := slices.ContainsFunc(bundles, func(b Stored) bool { return !b.bound() })
-	err := l.verifyStored(ctx, record, o.AllowUnbound && unbound)
-	if !slices.ContainsFunc(signatureErrors, func(cause error) bool { return errors.Is(err, cause) }) {
-		return record, err
-	}
-	if st.shown != "" {
-		return record, l.verifyStored(ctx, record, o.AllowUnbound)
-	}
-	next := *record
-	next.number, next.sum = st.next(), ""
-	next.Bundles, err = l.settleAll(ctx, o, bundles, st.found)
-	return &next, err
-}
-
-// signatureErrors are the faults of a signature that signing again repairs.
-var signatureErrors = []error{signing.ErrSignature, signing.ErrUntrustedKey, signing.ErrBound, signing.ErrUnbound, signing.ErrLegacy}
-
-// draft puts together the record of a release that no channel showed yet, around what
-// lies in its folder. What the release is added to keeps its notes and members.
-func (l Library) draft(ctx context.Context, pl planner, o PublishOptions, st *stage, bundles []Stored) (*Record, error) {
-	var err error
-	if o.staged {
-		slices.SortFunc(bundles, func(a, b Stored) int { return strings.Compare(a.Name, b.Name) })
-	} else if bundles, err = l.settleAll(ctx, o, bundles, st.found); err != nil {
-		return nil, err
-	}
-	if before := st.counts; before != nil {
-		o.Notes = cmp.Or(o.Notes, before.Notes)
-		o.Extra = cmp.Or(o.Extra, before.Extra)
-	}
-	record := pl.record(o, bundles)
-	record.number = st.next()
-	if !o.staged {
-		return record, nil
-	}
-	err = l.verifyStored(ctx, record, o.AllowUnbound)
-	if errors.Is(err, ErrStored) {
-		err = &Refusal{Cause: err, Mend: "run `tsmon release stage` again on the machine that built it"}
-	}
-	return record, err
-}
-
-// settleAll settles bundles and sorts them by name.
-func (l Library) settleAll(ctx context.Context, o PublishOptions, bundles []Stored, found map[string]int64) ([]Stored, error) {
-	for i := range bundles {
-		if err := l.settle(ctx, o.Version, &bundles[i], found, o.AllowUnbound); err != nil {
-			return nil, err
-		}
-	}
-	slices.SortFunc(bundles, func(a, b Stored) int { return strings.Compare(a.Name, b.Name) })
-	return bundles, nil
 }

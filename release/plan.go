@@ -205,6 +205,9 @@ func (p planner) plan(v view, s *state, c change) (*Plan, error) {
 		Action: c.action, Channel: s.channel, Version: c.release.Version, URL: p.publicURL + "/" + channels.ManifestKey(s.channel),
 		Bundles: c.bundles, Unbound: c.manifest.Unbound(), Warnings: c.warnings, Base: s.log.End(), Rings: p.policies[s.channel].Rings, why: c.why, strand: c.strand, log: s.log, seen: s.seen,
 	}
+	if len(plan.Unbound) > 0 && !showsUnbound(p.policies, s.channel) {
+		plan.Warnings = append(plan.Warnings, "`tsmon serve` shows signatures that name no version only with allow_unbound: true for "+s.channel+" in its tsmon.yaml")
+	}
 	before := s.before()
 	if before != nil {
 		plan.Previous = before.Version.String()

@@ -1,7 +1,6 @@
 package release
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"crypto/sha256"
@@ -9,14 +8,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"slices"
 
 	"tsmon/channels"
 	"tsmon/manifest"
 	"tsmon/signing"
-	"tsmon/store/object"
 )
 
 // RepairOptions say which channel is repaired.
@@ -232,141 +229,6 @@ func (r *repair) mendEnd(ctx context.Context) error {
 		r.lost = append(r.lost, channels.Lost{From: end + 1, To: r.end})
 	}
 	return nil
-}
-
-// mendReleases puts back the objects of the releases that the log names.
-func (r *repair) mendReleases(ctx context.Context) error {
-	seen := map[string]bool{}
-	for i := range r.log.Entries {
-		e := &r.log.Entries[i]
-		for _, version := range []string{e.Version, e.Newest()} {
-			if seen[version] {
-				continue
-			}
-			seen[version] = true
-			if err := r.mendRelease(ctx, version); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-func (r *repair) mendRelease(ctx context.Context, version string) error {
-	record, err := r.record(ctx, version)
-	if err != nil {
-		return err
-	}
-	pruned, lost := r.log.Pruned(version), record == nil
-	if record == nil {
-		record = &Record{}
-	}
-	for i := range record.Bundles {
-		b := &record.Bundles[i]
-		ok, err := r.mendBundle(ctx, version, b, pruned)
-		if err != nil {
-			return err
-		}
-		lost = lost || !ok
-	}
-	if lost && !pruned && !r.needed(version) {
-		r.gone = append(r.gone, version)
-	}
-	return nil
-}
-
-// record returns the record of a version that the log names, put back if its bytes are
-// at hand; nil if they are not.
-func (r *repair) record(ctx context.Context, version string) (*Record, error) {
-	l, sum := r.Library(), r.log.Record(version)
-	record, err := l.Named(ctx, version, sum)
-	if err == nil || !errors.Is(err, ErrStored) && !errors.Is(err, ErrNoRelease) {
-		return record, err
-	}
-	data := r.bytesOf(sum)
-	if data == nil {
-		return nil, nil
-	}
-	number := 1
-	for ; number <= maxRecords; number++ {
-		if _, err := l.record(ctx, version, number); err != nil {
-			break // there is none, or it is no record
-		}
-	}
-	key := recordKey(version, number)
-	err = r.do(key, "put back", func() error { return r.replace(ctx, key, data, recordAttributes) })
-	if err != nil || r.o.DryRun {
-		return &Record{}, err
-	}
-	return l.Named(ctx, version, sum)
-}
-
-// mendBundle puts a bundle and its signature back. ok is false if the bundle is lost.
-func (r *repair) mendBundle(ctx context.Context, version string, b *Stored, pruned bool) (ok bool, err error) {
-	l, key := r.Library(), folder(version)+b.Name
-	same, err := l.holds(ctx, key, b.Size, b.CRC64)
-	missing := errors.Is(err, fs.ErrNotExist)
-	switch {
-	case err != nil && !missing:
-		return false, err
-	case !same:
-		if ok, err = r.putBack(ctx, key, b, missing); err != nil || !ok {
-			if !missing && !ok {
-				r.wrong = append(r.wrong, key)
-			}
-			return pruned && missing, err
-		}
-	}
-	if b.Signature == "" {
-		return true, nil
-	}
-	data, err := l.read(ctx, key+".sig", signing.MaxSignature)
-	if err == nil && string(data) == b.Signature {
-		return true, nil
-	}
-	if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, object.ErrTooLarge) {
-		return false, err
-	}
-	return true, r.do(key+".sig", "written anew from the record", func() error {
-		return r.replace(ctx, key+".sig", []byte(b.Signature), signatureAttributes)
-	})
-}
-
-// putBack uploads the bytes of a bundle, if a file has them.
-func (r *repair) putBack(ctx context.Context, key string, b *Stored, missing bool) (ok bool, err error) {
-	for i := range r.files {
-		f := &r.files[i]
-		if f.blake2b != b.BLAKE2b || f.size != b.Size {
-			continue
-		}
-		f.used = true
-		return true, r.do(key, "put back", func() error {
-			if !missing {
-				if err := r.Store.Delete(ctx, key); err != nil {
-					return err
-				}
-			}
-			file, err := os.Open(f.path)
-			if err != nil {
-				return err
-			}
-			defer file.Close()
-			if _, err = r.Store.Create(ctx, key, file, b.Size, bundleAttributes); err != nil && !errors.Is(err, fs.ErrExist) {
-				return fmt.Errorf("%s: %w", f.path, err)
-			}
-			return r.Library().compare(ctx, key, b.digest())
-		})
-	}
-	return false, nil
-}
-
-// replace writes a small object, in place of other bytes if there are any.
-func (p *Publisher) replace(ctx context.Context, key string, data []byte, attrs object.Attributes) error {
-	if err := p.Store.Delete(ctx, key); err != nil {
-		return err
-	}
-	_, err := p.Store.Create(ctx, key, bytes.NewReader(data), int64(len(data)), attrs)
-	return err
 }
 
 // needed reports whether clients may be offered a version.

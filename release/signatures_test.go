@@ -76,7 +76,7 @@ func TestUnboundFollower(t *testing.T) {
 	o := d.signUnbound(t, d.options(t, "1.0.0"), d.key)
 	o.AllowUnbound = true
 	report := d.publish(t, o)
-	if len(report.Followers) != 1 || report.Followers[0].Version != "1.0.0" || len(report.Followers[0].Unbound) == 0 || len(report.Warnings) > 0 {
+	if len(report.Followers) != 1 || report.Followers[0].Version != "1.0.0" || len(report.Followers[0].Unbound) == 0 || len(report.Warnings) != 1 || !strings.Contains(report.Warnings[0], "allow_unbound: true for stable") {
 		t.Errorf("followers %+v, warnings %q", report.Followers, report.Warnings)
 	}
 }

@@ -87,8 +87,19 @@ func (p planner) rollback(v view, s *state, o RollbackOptions) (choice, error) {
 	}}, err
 }
 
+// decided returns the last entry by which somebody moved a channel: not one about the
+// upkeep of the store.
+func decided(log *channels.Log) *channels.Entry {
+	for i := len(log.Entries) - 1; i >= 0; i-- {
+		if e := &log.Entries[i]; e.Action != channels.Prune && e.Action != channels.Repair {
+			return e
+		}
+	}
+	return log.Head()
+}
+
 func rollbackTarget(log *channels.Log, o RollbackOptions) (string, error) {
-	head := log.Head()
+	head := decided(log)
 	switch {
 	case head == nil:
 		return "", refuse(ErrNoTarget, "publish to it first", "%s shows nothing", log.Channel)
@@ -257,8 +268,8 @@ func (p planner) pause(v view, s *state, o Options) (choice, error) {
 			return c
 		}}, nil
 	}
-	if head.Action == channels.Rollback {
-		return choice{}, wentBack(head, s.channel)
+	if last := decided(s.log); last.Action == channels.Rollback {
+		return choice{}, wentBack(last, s.channel)
 	}
 	version, err := previous(s.log)
 	return choice{version, true, func(record *Record) change {

@@ -48,6 +48,16 @@ func (r *VerifyReport) find(object string, err error, mend string) {
 	r.Findings = append(r.Findings, Finding{Object: object, Problem: err.Error(), Mend: mend, Err: err})
 }
 
+// verification is one run of Verify.
+type verification struct {
+	Library
+	public   string // address of the store, empty if unknown
+	unbound  bool   // signatures need not name the version
+	channels channels.Repository
+	log      *channels.Log
+	report   *VerifyReport
+}
+
 // Verify checks a channel in the store: the numbers and hashes of its log, its
 // manifest and those of its rings byte for byte against the log, and every release in
 // the log: its record, and its bundles by size, checksum and signature. It reads every byte of
@@ -55,15 +65,14 @@ func (r *VerifyReport) find(object string, err error, mend string) {
 //
 // Without a public URL any address will do, if all bundles are there.
 func (p *Publisher) Verify(ctx context.Context, channel string) (*VerifyReport, error) {
-	l := p.Library()
-	if err := trusts(l.Keys); err != nil {
+	if err := trusts(p.Keys); err != nil {
 		return nil, err
 	}
-	report := &VerifyReport{Channel: channel, Findings: []Finding{}}
-	log, err := p.channels().Load(ctx, channel)
+	v := &verification{Library: p.Library(), public: p.PublicURL, unbound: showsUnbound(p.Policies, channel), channels: p.channels(), report: &VerifyReport{Channel: channel, Findings: []Finding{}}}
+	log, err := v.channels.Load(ctx, channel)
 	if errors.Is(err, channels.ErrLog) {
-		report.find("log/"+channel, err, mendWith(channel))
-		return report, nil
+		v.report.find("log/"+channel, err, mendWith(channel))
+		return v.report, nil
 	}
 	if err != nil {
 		return nil, err
@@ -72,8 +81,8 @@ func (p *Publisher) Verify(ctx context.Context, channel string) (*VerifyReport, 
 	if head == nil {
 		return nil, refuse(ErrNoRelease, "`tsmon channel list` shows the channels of the store", "%s shows nothing", channel)
 	}
-	report.Version, report.Entries = head.Version, len(log.Entries)
-	if err := p.verifyShown(ctx, log, report); err != nil {
+	v.log, v.report.Version, v.report.Entries = log, head.Version, len(log.Entries)
+	if err := v.shown(ctx); err != nil {
 		return nil, err
 	}
 	var seen []string
@@ -83,12 +92,12 @@ func (p *Publisher) Verify(ctx context.Context, channel string) (*VerifyReport, 
 				continue
 			}
 			seen = append(seen, version)
-			if err := l.verifyRelease(ctx, log, version, version == head.Version || version == head.Newest(), report); err != nil {
+			if err := v.release(ctx, version, version == head.Version || version == head.Newest()); err != nil {
 				return nil, err
 			}
 		}
 	}
-	return report, nil
+	return v.report, nil
 }
 
 // Behind returns the keys of manifests, the channel's and those of rings, that don't
@@ -107,84 +116,88 @@ func (p *Publisher) Behind(ctx context.Context, log *channels.Log) (keys []strin
 	return keys, nil
 }
 
-// verifyShown compares what clients read, the manifest and those of the rings, with the
+// shown compares what clients read, the manifest and those of the rings, with the
 // log.
-func (p *Publisher) verifyShown(ctx context.Context, log *channels.Log, report *VerifyReport) error {
-	r := p.channels()
-	seen, err := r.Peek(ctx, report.Channel)
+func (v *verification) shown(ctx context.Context) error {
+	seen, err := v.channels.Peek(ctx, v.log.Channel)
 	if err != nil {
 		return err
 	}
 	known := map[string]bool{} // manifests that were checked, by their bytes
-	for i, v := range log.Views(r.HasRings(report.Channel)) {
-		if shown := seen[i].Sequence(); shown > log.End().Sequence {
-			report.find(v.Key, fmt.Errorf("%w: %s shows entry %d, which is missing", channels.ErrLog, v.Key, shown), mendWith(report.Channel))
+	v.report.Rings = v.channels.HasRings(v.log.Channel)
+	for i, view := range v.log.Views(v.report.Rings) {
+		if shown := seen[i].Sequence(); shown > v.log.End().Sequence {
+			v.report.find(view.Key, fmt.Errorf("%w: %s shows entry %d, which is missing", channels.ErrLog, view.Key, shown), mendWith(v.log.Channel))
 			continue
 		}
-		p.verifyView(v, seen[i].Data, report)
-		if data := string(seen[i].Data); data != "" && !known[data] && !v.IsList() {
+		v.view(view, seen[i].Data)
+		if data := string(seen[i].Data); data != "" && !known[data] && !view.IsList() {
 			known[data] = true
-			if _, problems := manifest.Check(seen[i].Data, manifest.Rules{Keys: p.Keys, AllowUnbound: true}); len(problems) > 0 {
-				report.find(v.Key, problems, problems[0].Mend)
+			if _, problems := manifest.Check(seen[i].Data, manifest.Rules{Keys: v.Keys, AllowUnbound: v.unbound}); len(problems) > 0 {
+				mend := problems[0].Mend
+				if errors.Is(problems, signing.ErrUnbound) {
+					mend = "publish a higher version with signatures that name it, or set allow_unbound: true for " + v.log.Channel + " in tsmon.yaml, as on the servers that show it"
+				}
+				v.report.find(view.Key, problems, mend)
 			}
 		}
 	}
-	if report.Rings = r.HasRings(report.Channel); report.Rings {
+	if v.report.Rings {
 		return nil
 	}
-	return p.verifyNoRings(ctx, report)
+	return v.noRings(ctx)
 }
 
-// verifyView compares a manifest or a list with what it should show.
-func (p *Publisher) verifyView(v channels.View, data []byte, report *VerifyReport) {
-	mend := "`tsmon channel repair " + report.Channel + "` brings it up to date"
-	base, ok := v.Shows(data)
+// view compares a manifest or a list with what it should show.
+func (v *verification) view(view channels.View, data []byte) {
+	mend := "`tsmon channel repair " + v.log.Channel + "` brings it up to date"
+	base, ok := view.Shows(data)
 	switch {
 	case ok && data == nil: // nothing to list
 	case data == nil:
-		report.find(v.Key, fmt.Errorf("%w: %s is missing", ErrStored, v.Key), mend)
+		v.report.find(view.Key, fmt.Errorf("%w: %s is missing", ErrStored, view.Key), mend)
 	case !ok:
-		report.find(v.Key, fmt.Errorf("%w: %s is not what entry %d says", ErrStored, v.Key, v.Sequence), mend)
-	case p.PublicURL != "" && base != p.PublicURL && base != "":
-		report.find(v.Key, fmt.Errorf("%w: the addresses in %s lead to %s, public_url is %s", ErrStored, v.Key, base, p.PublicURL), mend)
+		v.report.find(view.Key, fmt.Errorf("%w: %s is not what entry %d says", ErrStored, view.Key, view.Sequence), mend)
+	case v.public != "" && base != v.public && base != "":
+		v.report.find(view.Key, fmt.Errorf("%w: the addresses in %s lead to %s, public_url is %s", ErrStored, view.Key, base, v.public), mend)
 	}
 }
 
-// verifyNoRings finds rings that nobody keeps: their clients would get nothing new.
-func (p *Publisher) verifyNoRings(ctx context.Context, report *VerifyReport) error {
-	key := channels.RingKey(report.Channel, 0)
-	_, err := p.Store.Stat(ctx, key)
+// noRings finds rings that nobody keeps: their clients would get nothing new.
+func (v *verification) noRings(ctx context.Context) error {
+	key := channels.RingKey(v.log.Channel, 0)
+	_, err := v.Store.Stat(ctx, key)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
 	if err == nil {
-		report.find(key, fmt.Errorf("%w: %s has rings that are not kept", ErrStored, report.Channel),
-			"set rings: true for "+report.Channel+" in tsmon.yaml; installed applications may read them")
+		v.report.find(key, fmt.Errorf("%w: %s has rings that are not kept", ErrStored, v.log.Channel),
+			"set rings: true for "+v.log.Channel+" in tsmon.yaml; installed applications may read them")
 	}
 	return err
 }
 
-// verifyRelease checks one release; whole reads every byte. An error means that it
+// release checks one release; whole reads every byte. An error means that it
 // could not be checked.
-func (l Library) verifyRelease(ctx context.Context, log *channels.Log, version string, whole bool, report *VerifyReport) error {
-	record, err := l.Named(ctx, version, log.Record(version))
-	if log.Pruned(version) && (err == nil || errors.Is(err, ErrStored) || errors.Is(err, ErrNoRelease)) {
-		return l.verifyPruned(ctx, version, record, report)
+func (v *verification) release(ctx context.Context, version string, whole bool) error {
+	record, err := v.Named(ctx, version, v.log.Record(version))
+	if v.log.Pruned(version) && (err == nil || errors.Is(err, ErrStored) || errors.Is(err, ErrNoRelease)) {
+		return v.pruned(ctx, version, record)
 	}
 	if err == nil {
-		report.Releases = append(report.Releases, version)
-		err = l.verifyStored(ctx, record, true)
+		v.report.Releases = append(v.report.Releases, version)
+		err = v.verifyStored(ctx, record, true)
 	}
 	if err == nil {
-		err = l.verifySignatures(ctx, record, whole)
+		err = v.signatures(ctx, record, whole)
 	}
 	if err == nil || !faulty(err) {
 		return err
 	}
 	if errors.Is(err, ErrStored) || errors.Is(err, ErrNoRelease) {
-		err = &Refusal{Cause: err, Mend: mendWith(log.Channel)}
+		err = &Refusal{Cause: err, Mend: mendWith(v.log.Channel)}
 	}
-	report.find(folder(version), err, "publish a higher version; never change the objects of one that was published")
+	v.report.find(folder(version), err, "add the key that signed it to trusted_keys, with until: VERSION if it has ended; if the key is there, publish a higher version")
 	return nil
 }
 
@@ -193,35 +206,35 @@ func mendWith(channel string) string {
 	return "`tsmon channel repair " + channel + " --bundle FILE` puts back the bytes of lost objects that you still have; without --bundle it has the log say what is lost, once clients are offered a higher version"
 }
 
-// verifyPruned finds bundles of a pruned release that were put back with other bytes.
-func (l Library) verifyPruned(ctx context.Context, version string, record *Record, report *VerifyReport) error {
-	report.Pruned = append(report.Pruned, version)
+// pruned finds bundles of a pruned release that were put back with other bytes.
+func (v *verification) pruned(ctx context.Context, version string, record *Record) error {
+	v.report.Pruned = append(v.report.Pruned, version)
 	if record == nil {
 		return nil
 	}
 	for _, b := range record.Bundles {
 		key := folder(record.Version) + b.Name
-		same, err := l.holds(ctx, key, b.Size, b.CRC64)
+		same, err := v.holds(ctx, key, b.Size, b.CRC64)
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
 		case err != nil:
 			return err
 		case !same:
-			report.find(key, fmt.Errorf("%w: %s has other bytes than were published", ErrStored, key), mendWith(report.Channel))
+			v.report.find(key, fmt.Errorf("%w: %s has other bytes than were published", ErrStored, key), mendWith(v.log.Channel))
 		}
 	}
 	return nil
 }
 
-// verifySignatures compares the .sig objects with the record, and with whole the
+// signatures compares the .sig objects with the record, and with whole the
 // signatures with every byte of the bundles.
-func (l Library) verifySignatures(ctx context.Context, record *Record, whole bool) error {
+func (v *verification) signatures(ctx context.Context, record *Record, whole bool) error {
 	for _, b := range record.Bundles {
 		if !b.updates() {
 			continue
 		}
 		key := folder(record.Version) + b.Name
-		data, err := l.read(ctx, key+".sig", signing.MaxSignature)
+		data, err := v.read(ctx, key+".sig", signing.MaxSignature)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
@@ -230,7 +243,7 @@ func (l Library) verifySignatures(ctx context.Context, record *Record, whole boo
 		}
 		sig, err := signing.ParseSignature(b.Signature)
 		if err == nil && whole {
-			err = l.verifyBytes(ctx, key, sig)
+			err = v.verifyBytes(ctx, key, sig)
 		}
 		if err != nil {
 			return fmt.Errorf("%s: %w", key, err)

@@ -3,17 +3,17 @@ package fleet
 import (
 	"maps"
 	"slices"
-	"strings"
-	"time"
 
 	"tsmon/store/record"
 )
 
-// maxSeen bounds the clients that are remembered until they are in the records.
+// maxSeen bounds the clients that are remembered until they are in the records, unless
+// samples are larger: a whole one finds room twice.
 const maxSeen = 50_000
 
 // pending is what was seen and is not in the records yet.
 type pending struct {
+	most      int // clients, half of the tries, and downloads
 	installed map[clientKey]record.Installed
 	tries     map[tryKey]record.Try
 	downloads map[downloadKey]record.Download
@@ -41,9 +41,9 @@ type countKey struct{ channel, version, target, cohort string }
 
 type counts [events]int64
 
-func newPending() pending {
+func newPending(clients int) pending {
 	return pending{
-		installed: map[clientKey]record.Installed{}, tries: map[tryKey]record.Try{}, downloads: map[downloadKey]record.Download{},
+		most: max(maxSeen, 2*clients), installed: map[clientKey]record.Installed{}, tries: map[tryKey]record.Try{}, downloads: map[downloadKey]record.Download{},
 		counts: map[countKey]counts{},
 	}
 }
@@ -65,18 +65,17 @@ func (p *pending) try(t record.Try) {
 	p.tries[key] = t
 }
 
-// install records the version that a client has, and the platform key of what it was
-// installed from. A report, which names the platform alone, does not hide the type that
-// the client has just asked with.
-func (p *pending) install(k countKey, key string, id record.ClientID, now time.Time) {
-	if asked := p.installed[clientKey{k.channel, id}].Target; strings.HasPrefix(asked, key+"-") {
-		key = asked
+// install merges what was seen of the version that a client has.
+func (p *pending) install(i record.Installed) {
+	key := clientKey{i.Channel, i.Client}
+	if before, ok := p.installed[key]; ok {
+		i = before.Merge(i)
 	}
-	p.installed[clientKey{k.channel, id}] = record.Installed{Channel: k.channel, Client: id, Version: k.version, Target: key, Cohort: k.cohort, Seen: now}
+	p.installed[key] = i
 }
 
 func (p *pending) hasRoom() bool {
-	return len(p.installed) < maxSeen && len(p.tries) < 2*maxSeen && len(p.downloads) < maxSeen
+	return len(p.installed) < p.most && len(p.tries) < 2*p.most && len(p.downloads) < p.most
 }
 
 // full reports whether no more fits, and counts what is lost by that.
@@ -86,6 +85,17 @@ func (p *pending) full() bool {
 	}
 	p.lost++
 	return true
+}
+
+// prune drops whoever is not in a sample.
+func (p *pending) prune(k sampleKey, in record.Sample) {
+	if k.version == "" {
+		maps.DeleteFunc(p.installed, func(c clientKey, _ record.Installed) bool { return c.channel == k.channel && !in.Holds(c.client) })
+		return
+	}
+	maps.DeleteFunc(p.tries, func(t tryKey, _ record.Try) bool {
+		return t.channel == k.channel && t.version == k.version && !in.Holds(t.client)
+	})
 }
 
 // maxBatch bounds the entries of one write, which delays other writers.
@@ -110,9 +120,8 @@ func (p *pending) batches() (all []record.Sightings) {
 func (p *pending) keep(batches []record.Sightings) {
 	for _, b := range batches {
 		for _, i := range b.Installed {
-			key := clientKey{i.Channel, i.Client}
-			if _, newer := p.installed[key]; !newer && !p.full() {
-				p.installed[key] = i
+			if !p.full() {
+				p.install(i)
 			}
 		}
 		for _, t := range b.Tries {

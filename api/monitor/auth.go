@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net/http"
 	"strconv"
+	"sync"
 	"time"
 
 	lru "github.com/hashicorp/golang-lru/v2"
@@ -36,6 +37,7 @@ type gate struct {
 	tokens   *token.Keys
 	sessions *sessions
 	throttle *web.Throttle
+	refusals *refusals
 	log      *slog.Logger
 	now      func() time.Time
 }
@@ -56,6 +58,9 @@ func (g *gate) private(h func(*http.Request, caller) (any, error)) http.HandlerF
 // if that can't be determined.
 func (g *gate) authenticate(r *http.Request) (caller, error) {
 	claims, err := g.tokens.Verify(web.Bearer(r))
+	if errors.Is(err, token.ErrKeys) {
+		return caller{}, err // 401 would log a user out whose token may be good
+	}
 	if err != nil {
 		return caller{}, web.Unauthorized(err)
 	}
@@ -179,6 +184,37 @@ const (
 	leastAudit = time.Second
 	mostAudit  = 5 * time.Second
 )
+
+// A network gets a row for a failed login each refusedEvery: strangers would fill the
+// records. The log has them all.
+const (
+	refusedEvery  = time.Minute
+	maxRefusedNet = 100_000
+)
+
+// refusals are when a failed login from a network was last recorded.
+type refusals struct {
+	mu   sync.Mutex
+	last *lru.Cache[string, time.Time]
+}
+
+func newRefusals() *refusals {
+	last, _ := lru.New[string, time.Time](maxRefusedNet) // fails for sizes below one
+	return &refusals{last: last}
+}
+
+// due reports whether a failed login is recorded.
+func (f *refusals) due(address string, now time.Time) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	network := web.Network(address, 32, 64)
+	last, seen := f.last.Get(network)
+	if passed := now.Sub(last); seen && passed >= 0 && passed < refusedEvery {
+		return false
+	}
+	f.last.Add(network, now)
+	return true
+}
 
 // audit records who did what. A failure goes to the log: the action is not undone.
 func (g *gate) audit(r *http.Request, a record.Audit) {

@@ -188,6 +188,55 @@ func TestHostileGuessesFromOneAddress(t *testing.T) {
 	nobody.Send("POST", "/loginPartner", w.Ana, http.Header{"X-Forwarded-For": {"192.0.2.8", from(0).Get("X-Forwarded-For")}}).WantFailure(t, 429)
 }
 
+// TestStrangerBehindOurProxy: a stock proxy on this machine gives all clients its own
+// address. A stranger's wrong logins lock out the e-mail address that they are for, and
+// nobody else.
+func TestStrangerBehindOurProxy(t *testing.T) {
+	t.Parallel()
+	w := apitest.Embedded(t)
+	nobody := apitest.Client{TB: t, Base: w.Serve(t).URL}
+	for name, header := range map[string]http.Header{"without headers": nil, "with headers": from(0)} {
+		statuses := make([]int, 101)
+		apitest.Concurrently(len(statuses), func(i int) {
+			guess := apitest.Login{Email: fmt.Sprintf("user-%d@example.com", i), TokenApp: "a guess", Schema: w.Ana.Schema, TsName: w.Ana.TsName}
+			statuses[i] = nobody.Attempt(apitest.NewRoute("POST", "/loginPartner", guess.JSON(t)), header).Status
+		})
+		for i, status := range statuses {
+			if status != 401 {
+				t.Errorf("%s: wrong login %d: %d", name, i, status)
+			}
+		}
+		nobody.Send("POST", "/loginPartner", w.Ana, header).Data(t)
+	}
+	for range 10 {
+		guess := w.Eva
+		guess.TokenApp = "a guess"
+		nobody.Send("POST", "/loginPartner", guess, nil).WantFailure(t, 401)
+	}
+	nobody.Send("POST", "/loginPartner", w.Eva, nil).WantFailure(t, 429)
+	nobody.Send("POST", "/loginPartner", w.Ana, nil).Data(t)
+}
+
+// TestAuditOfFailedLogins: one row a minute and address.
+func TestAuditOfFailedLogins(t *testing.T) {
+	t.Parallel()
+	w := apitest.Embedded(t)
+	w.BehindProxy = true
+	nobody := apitest.Client{TB: t, Base: w.Serve(t).URL}
+	rows := func() int {
+		return len(apitest.Must[[]record.Audit](t)(w.Records.LastAudits(t.Context(), "stranger", 100)))
+	}
+	for minute := range 2 {
+		apitest.Concurrently(30, func(i int) {
+			nobody.Attempt(apitest.NewRoute("POST", "/loginPartner", apitest.Login{Email: fmt.Sprint(minute, i), Schema: "stranger"}.JSON(t)), from(i%2))
+		})
+		if got, want := rows(), 2*(minute+1); got != want {
+			t.Errorf("%d rows after 30 wrong logins a minute from 2 addresses, want %d", got, want)
+		}
+		w.Clock.Move(time.Minute)
+	}
+}
+
 // TestHostileLoginBodies checks that malformed logins do not count as failed ones.
 func TestHostileLoginBodies(t *testing.T) {
 	w := apitest.Embedded(t)

@@ -40,7 +40,7 @@ func (g *gate) login(r *http.Request) (any, error) {
 		return nil, err
 	}
 	n := web.NoteOf(r)
-	wait, err := g.throttle.Begin(r.Context(), n.Address, c.Email)
+	wait, err := g.throttle.Begin(r.Context(), n.Origin, c.Email)
 	if err != nil {
 		return nil, err
 	}
@@ -48,14 +48,16 @@ func (g *gate) login(r *http.Request) (any, error) {
 		return nil, &web.Failure{Status: http.StatusTooManyRequests, Wait: wait, Messages: []string{"too many failed logins: try again later"}}
 	}
 	refused := false
-	defer func() { g.throttle.End(n.Address, c.Email, refused) }()
+	defer func() { g.throttle.End(n.Origin, c.Email, refused) }()
 	refusal := time.NewTimer(refusalTime)
 	defer refusal.Stop()
 	who, err := g.find(r.Context(), c)
 	if refused = errors.As(err, new(*web.Failure)); err != nil && !refused {
 		return nil, err // nothing was learned
 	}
-	g.audit(r, record.Audit{Schema: c.Schema, User: c.Email, Action: "login", Target: c.TsName, OK: err == nil})
+	if err == nil || g.refusals.due(n.Address, g.now()) {
+		g.audit(r, record.Audit{Schema: c.Schema, User: c.Email, Action: "login", Target: c.TsName, OK: err == nil})
+	}
 	if refused {
 		select {
 		case <-refusal.C:

@@ -218,7 +218,7 @@ func TestEveryAnswerHasTime(t *testing.T) {
 	routes := s.Handler()
 	for path, want := range map[string]int{
 		"/updates/stable/latest.json": 304, "/updates/releases/1.0.0/App_universal.app.tar.gz": 302, "/updates/releases/1.0.0/App_universal.app.tar.gz.sig": 304,
-		"/updates/stable/linux/x86_64/1.0.0": 204, "/metrics": 200, "/healthz": 200, "/nothing": 404,
+		"/updates/stable/linux/x86_64/1.0.0": 204, "/metrics": 403, "/healthz": 200, "/nothing": 404,
 	} {
 		for range 2 { // the second time from memory
 			r := httptest.NewRequest("GET", path, nil)

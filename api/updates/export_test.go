@@ -24,6 +24,13 @@ func (h *Heads) Still() { h.begin.Do(func() {}) }
 
 func (h *Heads) Round(ctx context.Context) { h.round(ctx) }
 
+// Awaited reports whether a request waits for a round.
+func (h *Heads) Awaited() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.next != nil
+}
+
 func (h *Heads) SetPatience(d time.Duration) { h.patience = d }
 
 // Version returns the version of the manifest that a channel shows.

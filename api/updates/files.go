@@ -44,7 +44,7 @@ func (s *Server) file(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 		web.ServeDocument(w, r, d, s.release)
-	case isBundle(key) && s.withholds(r, key):
+	case isBundle(key) && s.withholds(ctx, r, key):
 		s.Fail(w, r, web.Refuse(http.StatusForbidden, "the release is paused: only clients that it was offered to get it"))
 	case s.redirects(r) && isBundle(key):
 		s.sendElsewhere(w, key)
@@ -94,12 +94,21 @@ func (s *Server) showManifest(ctx context.Context, w http.ResponseWriter, r *htt
 }
 
 // withholds reports whether a client must not get a bundle, whose release is paused.
-func (s *Server) withholds(r *http.Request, key string) bool {
+// Another server may have seen sooner that it goes on and offered it: nobody is refused
+// before the store was looked at once more, if it answers in time.
+func (s *Server) withholds(ctx context.Context, r *http.Request, key string) bool {
 	cohort := r.Header.Get(cohortHeader)
 	if channels.CheckCohort(cohort) != nil {
 		cohort = ""
 	}
-	return s.Heads.withholds(strings.Split(key, "/")[1], clientID(r), cohort)
+	version, id := strings.Split(key, "/")[1], clientID(r)
+	if !s.Heads.withholds(version, id, cohort) {
+		return false
+	}
+	ctx, cancel := context.WithTimeout(ctx, s.Deadline/2)
+	defer cancel()
+	s.Heads.await(ctx)
+	return s.Heads.withholds(version, id, cohort)
 }
 
 // downloaded records that a client has a bundle, or will have it after some time.

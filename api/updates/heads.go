@@ -19,7 +19,6 @@ import (
 
 	"tsmon/api/fleet"
 	"tsmon/channels"
-	"tsmon/manifest"
 	"tsmon/signing"
 	"tsmon/store/object"
 )
@@ -44,7 +43,8 @@ var errUnverified = errors.New("it does not verify")
 // while the store does not answer. A deleted one is gone.
 type Heads struct {
 	store    object.Store
-	rules    manifest.Rules
+	keys     signing.Keyring
+	unbound  map[string]bool
 	interval time.Duration
 	patience time.Duration // for one answer of the store
 	now      func() time.Time
@@ -66,6 +66,7 @@ type Heads struct {
 	mu     sync.Mutex
 	closed bool
 	stop   context.CancelFunc // nil until it runs
+	next   chan struct{}      // closed at the end of the next round; nil while nobody waits
 
 	// Of the goroutine alone:
 	listed bool // the store's channels were listed
@@ -98,6 +99,9 @@ type compiled struct {
 type HeadsOptions struct {
 	Objects object.Store
 	Keys    signing.Keyring // that manifests must be signed by; empty: only their form is checked
+	// Unbound are the channels whose signatures need not name the version. Of all others
+	// an old bundle could be announced under a new version.
+	Unbound map[string]bool
 	// PublicURL is the address of the store that clients are given; empty: the one that
 	// manifests were published with.
 	PublicURL  string
@@ -113,7 +117,7 @@ type HeadsOptions struct {
 // NewHeads returns heads that begin to read with the first request.
 func NewHeads(o HeadsOptions) *Heads {
 	h := &Heads{
-		store: o.Objects, rules: manifest.Rules{Keys: o.Keys, AllowUnbound: true}, interval: o.Interval, patience: 5 * time.Second, now: o.Now, log: o.Log,
+		store: o.Objects, keys: o.Keys, unbound: o.Unbound, interval: o.Interval, patience: 5 * time.Second, now: o.Now, log: o.Log,
 		alarms: newAlarms(o.Log, o.Registry), publicURL: o.PublicURL, downgrades: o.Downgrades, rings: o.Rings,
 		looks: make(chan struct{}, maxLooks),
 	}
@@ -138,7 +142,7 @@ func (h *Heads) watch(ctx context.Context) {
 			return
 		}
 		h.stop = stop
-		if len(h.rules.Keys) == 0 {
+		if len(h.keys) == 0 {
 			h.log.Warn("no key is trusted: manifests are shown whoever signed their bundles")
 		}
 		h.running.Go(func() { h.run(ctx) })
@@ -173,6 +177,7 @@ func (h *Heads) run(ctx context.Context) {
 
 // round refreshes every channel, and lists the channels until that has worked once.
 func (h *Heads) round(ctx context.Context) {
+	defer h.awaited()()
 	var errs []error
 	if !h.listed {
 		err := h.list(ctx)
@@ -193,6 +198,33 @@ func (h *Heads) round(ctx context.Context) {
 	errs = append(errs, h.recheck(ctx))
 	if ctx.Err() == nil {
 		h.note(errors.Join(errs...))
+	}
+}
+
+// awaited returns a function that tells those who wait now that a round is over.
+func (h *Heads) awaited() func() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	ended := h.next
+	h.next = nil
+	return func() {
+		if ended != nil {
+			close(ended)
+		}
+	}
+}
+
+// await waits for the end of a round that has not begun yet.
+func (h *Heads) await(ctx context.Context) {
+	h.mu.Lock()
+	if h.next == nil {
+		h.next = make(chan struct{})
+	}
+	next := h.next
+	h.mu.Unlock()
+	select {
+	case <-next:
+	case <-ctx.Done():
 	}
 }
 

@@ -93,10 +93,10 @@ func (h *Heads) compile(log *channels.Log, at *pointer, publicURL string) (*chan
 		return nil, nil, nil, nil // nothing can be offered; what lies in the place of the manifest has its alarm
 	}
 	if log.Head() == nil {
-		offers, err := channels.Foreign(*at.m, h.verify)
+		offers, err := channels.Foreign(*at.m, h.verify(log.Channel))
 		return offers, fleet.NamesIn(*at.m), nil, err
 	}
-	offers, err := channels.Compile(log, publicURL, h.verify)
+	offers, err := channels.Compile(log, publicURL, h.verify(log.Channel))
 	return offers, fleet.NamesOf(log), newDownloads(log.Head(), publicURL, log.Head().When), err
 }
 
@@ -113,12 +113,19 @@ func (h *Heads) decided(before *compiled, now *channels.Offers) time.Time {
 	}
 }
 
-// verify returns what is wrong with a manifest.
-func (h *Heads) verify(data []byte) error {
-	if _, problems := manifest.Check(data, h.rules); len(problems) > 0 {
-		return fmt.Errorf("%w", problems)
+// rules are those for the manifests of a channel.
+func (h *Heads) rules(channel string) manifest.Rules {
+	return manifest.Rules{Keys: h.keys, AllowUnbound: h.unbound[channel]}
+}
+
+// verify returns what finds out what is wrong with a manifest of a channel.
+func (h *Heads) verify(channel string) func(data []byte) error {
+	return func(data []byte) error {
+		if _, problems := manifest.Check(data, h.rules(channel)); len(problems) > 0 {
+			return fmt.Errorf("%w", problems)
+		}
+		return nil
 	}
-	return nil
 }
 
 // withholds reports whether no channel hands a version to a client: the only ones that

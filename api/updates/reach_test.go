@@ -95,6 +95,7 @@ func newGenerated(t *testing.T, seed uint64) *generated {
 	policy := release.Policy{Prerelease: true, AllowDowngrades: downgrades, AllowUnbound: g.unbound, Rings: rings}
 	g.world.Rings = map[string]bool{"stable": rings, "beta": rings}
 	g.world.Downgrades = map[string]bool{"stable": downgrades, "beta": downgrades}
+	g.world.Unbound = map[string]bool{"stable": g.unbound, "beta": g.unbound}
 	g.desk.Keys, g.desk.PublicURL = g.world.Keys, g.bare.URL
 	g.desk.Policies = map[string]release.Policy{"stable": policy, "beta": policy}
 	if g.chance(40) {

@@ -32,7 +32,7 @@ func (h *Heads) readRings(c *channel, publicURL string) {
 		if _, ok := documents[is]; !ok {
 			data, err := m.Encode()
 			if err == nil {
-				err = h.verify(data)
+				err = h.verify(c.name)(data)
 			}
 			if err == nil {
 				documents[is] = rendered(data, c.log.At(v.Sequence).When)

@@ -49,7 +49,7 @@ func (h *Heads) readPointer(ctx context.Context, c *channel) (*pointer, error) {
 	if err != nil {
 		return nil, err
 	}
-	doc, problems := manifest.Check(data, h.rules)
+	doc, problems := manifest.Check(data, h.rules(c.name))
 	if len(problems) > 0 {
 		return &pointer{stored: info, fault: problems}, nil
 	}

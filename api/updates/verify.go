@@ -32,7 +32,7 @@ func (h *Heads) record(ctx context.Context, key string) (*web.Document, error) {
 		h.alarms.clear(key)
 		return nil, fmt.Errorf("%s: %w", key, fs.ErrNotExist)
 	case err == nil:
-		err = checkRecord(data, path.Base(path.Dir(key)), h.rules.Keys)
+		err = checkRecord(data, path.Base(path.Dir(key)), h.keys)
 	case !errors.Is(err, object.ErrTooLarge):
 		return nil, err
 	}

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"strconv"
 	"strings"
@@ -15,6 +16,7 @@ import (
 
 	"tsmon/api/apitest"
 	"tsmon/api/updates"
+	"tsmon/channels"
 	"tsmon/manifest"
 	"tsmon/release"
 	"tsmon/signing"
@@ -137,6 +139,45 @@ func TestBadManifests(t *testing.T) {
 			}
 			wantUnverified(t, w, nobody, 0)
 		})
+	}
+}
+
+// TestOldBundleAnnounced: a signature that names no version would let anybody who can
+// write to the store announce an old bundle as a new one, with a log that goes on. Only a
+// channel that is said to have such signatures shows them.
+func TestOldBundleAnnounced(t *testing.T) {
+	for _, allowed := range []bool{false, true} {
+		w := apitest.Embedded(t)
+		w.Options.PublicURL = "https://releases.example.com/app"
+		w.Unbound = map[string]bool{"stable": allowed}
+		d := w.Desk(t)
+		d.PublishVersion(t, "stable", "1.0.0")
+		good, _ := w.Stored(t, "stable/latest.json")
+		u := still(t, w)
+		u.Heads.Round(t.Context())
+		log := apitest.Must[*channels.Log](t)(channels.Repository{Store: w.Objects}.Load(t.Context(), "stable"))
+		e := *log.Head()
+		e.Release.Version = "9.9.9"
+		e.Release.Platforms = maps.Clone(e.Release.Platforms)
+		bare := apitest.Must[signing.Signature](t)(d.Key.Sign(signing.Digest{1}, signing.Comment{}))
+		for name, b := range e.Release.Platforms {
+			b.Signature = bare.String()
+			e.Release.Platforms[name] = b
+		}
+		e.Action, e.When = channels.Publish, w.Now()
+		apitest.Must[*channels.Log](t)(channels.Repository{Store: w.Objects}.Append(t.Context(), log, e))
+		u.Heads.Round(t.Context())
+		got := u.Get("/updates/stable/latest.json")
+		offered := u.Get("/updates/stable/linux/x86_64/1.0.0")
+		switch {
+		case !allowed && (!bytes.Equal(got.Body, good) || bytes.Contains(offered.Body, []byte("9.9.9"))):
+			t.Errorf("an old bundle is announced: %.300s, %d %.300s", got.Body, offered.Status, offered.Body)
+		case allowed && !bytes.Contains(got.Body, []byte("9.9.9")):
+			t.Errorf("a channel that moves over shows %.300s", got.Body)
+		}
+		if !allowed {
+			wantUnverified(t, w, u, 1)
+		}
 	}
 }
 

@@ -30,20 +30,39 @@ func SameSecret(sent, want string) bool {
 	return subtle.ConstantTimeCompare(a[:], b[:]) == 1 && want != ""
 }
 
-// clientAddress returns the address of the connection, or the one that the proxy
-// in front reports.
-func clientAddress(r *http.Request, behindProxy bool) string {
+// Origin is where a request comes from.
+type Origin struct {
+	Address string
+	// Shared says that the address may be that of a proxy, and so of all clients.
+	Shared bool
+}
+
+// originOf returns the address that the proxy in front reports, or that of the
+// connection. That is nobody's own behind a proxy that reports none, if it forwards
+// something, or is on this machine: stock proxies send no header that would tell.
+func originOf(r *http.Request, behindProxy bool) Origin {
 	if behindProxy {
 		hops := strings.Split(strings.Join(r.Header.Values("X-Forwarded-For"), ","), ",")
 		if last, err := netip.ParseAddr(strings.TrimSpace(hops[len(hops)-1])); err == nil {
-			return last.String()
+			return Origin{Address: last.String()}
 		}
 	}
 	host, _, err := net.SplitHostPort(r.RemoteAddr)
 	if err != nil {
-		return r.RemoteAddr
+		return Origin{r.RemoteAddr, true}
 	}
-	return host
+	address, err := netip.ParseAddr(host)
+	return Origin{host, behindProxy || err != nil || address.IsLoopback() || forwarded(r) != ""}
+}
+
+// forwarded returns the name of a header that only proxies send, empty if there is none.
+func forwarded(r *http.Request) string {
+	for _, name := range []string{"X-Forwarded-For", "X-Real-Ip", "Forwarded", "Via"} {
+		if r.Header[name] != nil {
+			return name
+		}
+	}
+	return ""
 }
 
 // ForwardedHost returns the host that the client asked for, as a proxy reports it.

@@ -22,8 +22,8 @@ import (
 // Note is what the log records of a request when it ends. It belongs to the
 // request's goroutine.
 type Note struct {
-	ID       string
-	Address  string // of the client
+	ID string
+	Origin
 	Problems string // with some items of a request that succeeded
 	schema   string
 	user     int64
@@ -90,6 +90,7 @@ type Observer struct {
 	behindProxy bool
 	log         *slog.Logger
 	requests    *prometheus.HistogramVec
+	warned      sync.Once // of headers of a proxy
 
 	mu    sync.RWMutex
 	kinds map[kindKey]kind
@@ -113,7 +114,12 @@ func (o *Observer) Begin(w http.ResponseWriter, r *http.Request) *Exchange {
 	x := &Exchange{ResponseWriter: w, began: time.Now()}
 	extendDeadline(w, x.began)
 	x.ID = newID()
-	x.Address = clientAddress(r, o.behindProxy)
+	x.Origin = originOf(r, o.behindProxy)
+	if name := forwarded(r); name != "" && !o.behindProxy {
+		o.warned.Do(func() {
+			o.log.Warn("a proxy passes requests on, and behind_proxy (TSMON_BEHIND_PROXY) is not set: all clients have its address", "header", name, "address", x.Address)
+		})
+	}
 	x.header[0] = x.ID
 	w.Header()["X-Request-Id"] = x.header[:]
 	return x

@@ -14,12 +14,15 @@ import (
 const (
 	guessWindow   = 5 * time.Minute
 	maxPerUser    = 10      // of one e-mail address from one network address
-	maxPerAddress = 100     // from one network address
+	maxPerAddress = 100     // from one network address, if it is known to be the client's
 	maxGuessers   = 100_000 // that are remembered
 	maxGuess      = 320     // bytes of an e-mail address that count: nobody has a longer one
 )
 
-// Throttle bounds failed logins. Attempts that could fail past the bound wait for
+// Throttle bounds failed logins: of one e-mail address from one network address, and of
+// one network address. An address that many clients may share, as behind a proxy that
+// is not configured, counts with the e-mail address only, so that nobody's wrong logins
+// lock all others out. Attempts that could fail past the bound wait for
 // those under way, so that parallel guesses get no more tries than sequential ones
 // and good logins are not refused for being many.
 type Throttle struct {
@@ -49,22 +52,31 @@ func NewThrottle(now func() time.Time) *Throttle {
 }
 
 // guessersOf returns what an attempt counts against.
-func guessersOf(address, email string) [2]guesser {
-	address = Network(address, 32, 64)
+func guessersOf(from Origin, email string) []guesser {
+	address := Network(from.Address, 32, 64)
 	email = strings.ToLower(email)
 	if len(email) > maxGuess {
 		email = strings.Clone(email[:maxGuess]) // or all of it would be kept
 	}
-	return [2]guesser{{address: address, email: email}, {address: address, any: true}}
+	who := []guesser{{address: address, email: email}}
+	if !from.Shared {
+		who = append(who, guesser{address: address, any: true})
+	}
+	return who
 }
 
-// limits are the bounds for what guessersOf returns.
-var limits = [2]int{maxPerUser, maxPerAddress}
+// limit is how many attempts may fail.
+func (g guesser) limit() int {
+	if g.any {
+		return maxPerAddress
+	}
+	return maxPerUser
+}
 
 // Begin starts an attempt, which End ends, or returns how long to wait before the
 // next.
-func (t *Throttle) Begin(ctx context.Context, address, email string) (wait time.Duration, err error) {
-	who := guessersOf(address, email)
+func (t *Throttle) Begin(ctx context.Context, from Origin, email string) (wait time.Duration, err error) {
+	who := guessersOf(from, email)
 	for {
 		wait, full, changed := t.try(who)
 		if !full {
@@ -80,16 +92,16 @@ func (t *Throttle) Begin(ctx context.Context, address, email string) (wait time.
 
 // try starts an attempt unless there is a wait, or it is full: attempts under
 // way could fail and reach the bound. changed is closed when one of them ends.
-func (t *Throttle) try(who [2]guesser) (wait time.Duration, full bool, changed <-chan struct{}) {
+func (t *Throttle) try(who []guesser) (wait time.Duration, full bool, changed <-chan struct{}) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	now := t.now()
-	for i, limit := range limits {
-		g := t.of(who[i], now)
-		if g.failed >= limit {
+	for _, w := range who {
+		g := t.of(w, now)
+		if g.failed >= w.limit() {
 			wait = max(wait, guessWindow-now.Sub(g.since))
 		}
-		full = full || g.failed+g.running >= limit
+		full = full || g.failed+g.running >= w.limit()
 	}
 	if wait > 0 || full {
 		return wait, wait == 0, t.changed
@@ -115,11 +127,11 @@ func (t *Throttle) of(who guesser, now time.Time) *guesses {
 }
 
 // End ends an attempt.
-func (t *Throttle) End(address, email string, failed bool) {
+func (t *Throttle) End(from Origin, email string, failed bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	now := t.now()
-	for _, who := range guessersOf(address, email) {
+	for _, who := range guessersOf(from, email) {
 		g := t.of(who, now)
 		g.running = max(g.running-1, 0)
 		if !failed {

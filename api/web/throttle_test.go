@@ -19,12 +19,13 @@ func inUse() int64 {
 // guess fails once, and returns how long it would have had to wait instead.
 func guess(t *testing.T, guesses *Throttle, address, email string) time.Duration {
 	t.Helper()
-	wait, err := guesses.Begin(t.Context(), address, email)
+	from := Origin{Address: address}
+	wait, err := guesses.Begin(t.Context(), from, email)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if wait == 0 {
-		guesses.End(address, email, true)
+		guesses.End(from, email, true)
 	}
 	return wait
 }

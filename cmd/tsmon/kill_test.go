@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// TestKilledAnywhere kills publish, promote, rollback, stage, discard and repair at
-// every seventh storage operation, or at every one where TSMON_TEST_LONG says so:
+// TestKilledAnywhere kills publish, promote, rollback, stage, discard, prune and repair
+// at every seventh storage operation, or at every one where TSMON_TEST_LONG says so:
 // before it, in the middle of an upload, and after it. Every time each channel must show
 // a whole manifest, old or new, that clients can follow, and the same command again must
 // complete the work.
@@ -70,6 +70,17 @@ func TestKilledAnywhere(t *testing.T) {
 			k.must(t, "release", "publish", "--version", "1.1.0", v3)
 			if got := k.verified(t, "stable"); got != "1.1.0" {
 				t.Errorf("the number can't be used again: %s", got)
+			}
+		}},
+		{"prune", func(t *testing.T, k *kit, v1, v2 string) {
+			k.must(t, "release", "publish", "--version", "1.0.0", v1)
+			k.must(t, "release", "publish", "--version", "1.1.0", v2)
+			for _, version := range []string{"1.2.0", "1.3.0"} {
+				k.must(t, "release", "publish", "--version", version, bundles(t, version, 100))
+			}
+		}, func(_, _ string) []string { return []string{"release", "prune", "--keep", "1"} }, "1.3.0", func(t *testing.T, k *kit, _, _ string) {
+			if found := k.must(t, "release", "prune", "--keep", "1"); found != "nothing to prune\n" {
+				t.Errorf("there is more: %s", found)
 			}
 		}},
 		{"repair", func(t *testing.T, k *kit, v1, v2 string) {

@@ -156,3 +156,36 @@ func TestServeFileHints(t *testing.T) {
 	}
 	s.stop()
 }
+
+// TestServeMetricsListen: metrics are shown at an address of their own, and nowhere else.
+func TestServeMetricsListen(t *testing.T) {
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	data := filepath.Join(t.TempDir(), "data")
+	env := []string{"TSMON_MQTT_LISTEN=127.0.0.1:0", "TSMON_METRICS_LISTEN=" + taken.Addr().String()}
+	// follows: choose another address with TSMON_METRICS_LISTEN
+	_, stderr, code := command(t, env, "tsmon", "serve", "--data", data, "--listen", "127.0.0.1:0")
+	if code != 1 || !strings.HasSuffix(stderr, "hint: choose another address with TSMON_METRICS_LISTEN\n") {
+		t.Fatalf("exit code %d\n%s", code, stderr)
+	}
+	taken.Close()
+	s := serve(t, data, env)
+	for address, want := range map[string]int{
+		"http://" + taken.Addr().String() + "/metrics": http.StatusOK,
+		"http://" + taken.Addr().String() + "/healthz": http.StatusNotFound,
+		s.base + "/metrics":                            http.StatusForbidden,
+	} {
+		response, err := s.http.Get(address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		response.Body.Close()
+		if response.StatusCode != want {
+			t.Errorf("%s: %d, want %d", address, response.StatusCode, want)
+		}
+	}
+	s.stop()
+}

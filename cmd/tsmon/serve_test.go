@@ -24,6 +24,7 @@ import (
 	"mime/multipart"
 	"os/exec"
 
+	"tsmon/api/apitest"
 	"tsmon/cmd/tsmon/demo"
 	"tsmon/cmd/tsmon/serving"
 )
@@ -35,6 +36,7 @@ type served struct {
 	data string // folder
 	cmd  *exec.Cmd
 	http *http.Client
+	log  apitest.Logged // stderr after it says that it serves
 }
 
 // serve starts the program on a free port and waits until it says that it
@@ -69,7 +71,7 @@ func serve(t testing.TB, data string, env []string, args ...string) *served {
 		}
 	}
 	s.base = strings.TrimSuffix(s.base, "/")
-	go io.Copy(io.Discard, lines) // ends with the process
+	go io.Copy(&s.log, lines) // ends with the process
 	return s
 }
 

@@ -221,6 +221,7 @@ type Store interface {
 	Contents
 	Audits
 	Writes
+	Secrets
 	Installs
 	Samples
 	Outbox

@@ -54,7 +54,7 @@ func benchmarkHand(b *testing.B, s *Store) {
 	for b.Loop() {
 		q := query{}
 		q.add(text)
-		rows, err := s.ask(b.Context(), "bench", q)
+		rows, err := s.server.ask(b.Context(), "bench", q)
 		if err != nil || len(rows[0]) != 17 {
 			b.Fatalf("%d rows, %v", len(rows), err)
 		}
@@ -95,12 +95,12 @@ func benchmarkQuarter(b *testing.B, server settler, opts Options) {
 // the answer, which it does not decode.
 func post(b *testing.B, s *Store, path, kind string, body io.Reader) int64 {
 	b.Helper()
-	request, err := http.NewRequestWithContext(b.Context(), http.MethodPost, s.client.HTTPService().ServerURL()+path, body)
+	request, err := http.NewRequestWithContext(b.Context(), http.MethodPost, s.server.client.HTTPService().ServerURL()+path, body)
 	if err != nil {
 		b.Fatal(err)
 	}
 	request.Header.Set("Content-Type", kind)
-	request.Header.Set("Authorization", s.client.HTTPService().Authorization())
+	request.Header.Set("Authorization", s.server.client.HTTPService().Authorization())
 	answer, err := http.DefaultClient.Do(request)
 	if err != nil {
 		b.Fatal(err)

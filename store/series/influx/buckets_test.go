@@ -17,7 +17,7 @@ import (
 func limited(t *testing.T, s *Store, bucket *domain.Bucket, action domain.PermissionAction) string {
 	t.Helper()
 	permission := domain.Permission{Action: action, Resource: domain.Resource{Type: domain.ResourceTypeBuckets, Id: bucket.Id, OrgID: bucket.OrgID}}
-	made, err := s.client.AuthorizationsAPI().CreateAuthorizationWithOrgID(t.Context(), *bucket.OrgID, []domain.Permission{permission})
+	made, err := s.server.client.AuthorizationsAPI().CreateAuthorizationWithOrgID(t.Context(), *bucket.OrgID, []domain.Permission{permission})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -32,7 +32,7 @@ func testRefusals(t *testing.T, server *servertest.InfluxDB2) {
 			t.Fatal(err)
 		}
 	}
-	bucket, err := all.client.BucketsAPI().FindBucketByName(t.Context(), "refusals")
+	bucket, err := all.server.client.BucketsAPI().FindBucketByName(t.Context(), "refusals")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -78,16 +78,16 @@ func testRefusals(t *testing.T, server *servertest.InfluxDB2) {
 // not that of the database, and a mapping.
 func testUpgraded(t *testing.T, server *servertest.InfluxDB2) {
 	s := open(t, Options{URL: server.URL, Org: server.Org, Token: server.Token})
-	org, err := s.client.OrganizationsAPI().FindOrganizationByName(t.Context(), server.Org)
+	org, err := s.server.client.OrganizationsAPI().FindOrganizationByName(t.Context(), server.Org)
 	if err != nil {
 		t.Fatal(err)
 	}
-	bucket, err := s.client.BucketsAPI().CreateBucketWithName(t.Context(), org, "old/autogen")
+	bucket, err := s.server.client.BucketsAPI().CreateBucketWithName(t.Context(), org, "old/autogen")
 	if err != nil {
 		t.Fatal(err)
 	}
 	yes := true
-	if _, err := s.client.APIClient().PostDBRP(t.Context(), &domain.PostDBRPAllParams{Body: domain.PostDBRPJSONRequestBody{
+	if _, err := s.server.client.APIClient().PostDBRP(t.Context(), &domain.PostDBRPAllParams{Body: domain.PostDBRPJSONRequestBody{
 		BucketID: *bucket.Id, Database: "old", RetentionPolicy: "autogen", Default: &yes, OrgID: org.Id,
 	}}); err != nil {
 		t.Fatal(err)
@@ -105,11 +105,11 @@ func testUpgraded(t *testing.T, server *servertest.InfluxDB2) {
 	if err := s.Keep(t.Context(), "old", series.Keeping{Retention: 48 * time.Hour}); err != nil {
 		t.Fatal(err)
 	}
-	bucket, err = s.client.BucketsAPI().FindBucketByName(t.Context(), "old/autogen")
+	bucket, err = s.server.client.BucketsAPI().FindBucketByName(t.Context(), "old/autogen")
 	if err != nil || bucket.RetentionRules[0].EverySeconds != 48*3600 {
 		t.Errorf("%+v, %v", bucket, err)
 	}
-	if other, err := s.client.BucketsAPI().FindBucketByName(t.Context(), "old"); err == nil {
+	if other, err := s.server.client.BucketsAPI().FindBucketByName(t.Context(), "old"); err == nil {
 		t.Errorf("there is another bucket: %+v", other)
 	}
 }

@@ -15,7 +15,7 @@ func (s *Store) Current(ctx context.Context, database string, wants []series.Wan
 	if err := series.ValidWants(wants); err != nil {
 		return nil, err
 	}
-	defer s.explain(ctx, "current values of "+database, &err)
+	defer s.server.explain(ctx, "current values of "+database, &err)
 	keys := make([]series.Key, len(wants))
 	for i, want := range wants {
 		keys[i] = want.Key
@@ -46,7 +46,7 @@ func (s *Store) fetch(ctx context.Context, database string, p *plan) error {
 	for _, st := range statements {
 		st.write(&q, p.until)
 	}
-	rows, err := s.ask(ctx, database, q)
+	rows, err := s.server.ask(ctx, database, q)
 	if err != nil {
 		return err
 	}

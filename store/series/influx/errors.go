@@ -21,14 +21,14 @@ import (
 var errIncomplete = fmt.Errorf("the answer is not complete: %w", series.ErrUnavailable)
 
 // explain puts an error into the words of the contract and says what was attempted.
-func (s *Store) explain(ctx context.Context, what string, err *error) {
+func (s *server) explain(ctx context.Context, what string, err *error) {
 	if *err != nil {
 		*err = fmt.Errorf("%s: %w", what, s.translate(ctx, *err))
 	}
 }
 
 // translate maps what the client returns to the errors of the contract.
-func (s *Store) translate(ctx context.Context, err error) error {
+func (s *server) translate(ctx context.Context, err error) error {
 	if ctx.Err() != nil && isCancelled(err) {
 		return ctx.Err()
 	}
@@ -69,8 +69,8 @@ func isMalformed(err error) bool {
 // errHidden is what a 2.x says for both.
 var errHidden = fmt.Errorf("%w, or the token may not read it", series.ErrNoDatabase)
 
-// meaning is as the function; a store with an organisation is of 2.x.
-func (s *Store) meaning(e *client.Error) error {
+// meaning is as the function; a server with an organisation is a 2.x.
+func (s *server) meaning(e *client.Error) error {
 	if m := meaning(e); m != series.ErrNoDatabase || s.org == "" { //nolint:errorlint // it wraps nothing
 		return m
 	}

@@ -160,7 +160,7 @@ func testDown(t *testing.T, server *servertest.InfluxDB) {
 func testConflict(t *testing.T, server *servertest.InfluxDB) {
 	s, _, c := watched(t, server, "conflict")
 	put(t, s, "conflict", "m", "g", 1.5, c.Time)
-	if err := s.client.WriteAPIBlocking("", "conflict").WriteRecord(t.Context(), fmt.Sprintf("m f=true %d", c.UnixNano())); err != nil {
+	if err := s.server.client.WriteAPIBlocking("", "conflict").WriteRecord(t.Context(), fmt.Sprintf("m f=true %d", c.UnixNano())); err != nil {
 		t.Fatal(err)
 	}
 	err := s.Write(t.Context(), "conflict", []series.Sample{{Measurement: "m", Fields: map[string]any{"f": 1.5}, Time: c.Time}})

@@ -27,17 +27,11 @@
 package influx
 
 import (
-	"cmp"
 	"context"
 	"errors"
-	"net"
-	"net/http"
 	"net/url"
 	"sync"
 	"time"
-
-	influxdb2 "github.com/influxdata/influxdb-client-go/v2"
-	client "github.com/influxdata/influxdb-client-go/v2/api/http"
 
 	"tsmon/store/series"
 )
@@ -57,15 +51,11 @@ type Options struct {
 
 // Store is one server. Its methods may be called concurrently.
 type Store struct {
-	org    string
-	place  string // the URL without credentials
+	server *server
 	now    func() time.Time
-	client influxdb2.Client
-	http   *http.Client
 
 	mu       sync.Mutex
 	memories map[string]*memory // by database
-	buckets  *bool              // whether the server has some, once that is known
 }
 
 var _ series.Store = (*Store)(nil)
@@ -79,73 +69,24 @@ func Open(opts Options) (*Store, error) {
 	if u.User != nil {
 		return nil, errors.New("the url of the time-series database must not hold credentials; they go into the token, as user:password")
 	}
-	s := &Store{
-		org: opts.Org, place: u.String(), now: opts.Now, http: newHTTP(opts), memories: map[string]*memory{},
-	}
+	s := &Store{server: newServer(opts, u), now: opts.Now, memories: map[string]*memory{}}
 	if s.now == nil {
 		s.now = time.Now
 	}
-	settings := influxdb2.DefaultOptions().SetHTTPClient(s.http).SetApplicationName("tsmon")
-	s.client = influxdb2.NewClientWithOptions(opts.URL, opts.Token, settings)
 	return s, nil
-}
-
-// newHTTP returns a client whose waits and answers are bounded. It follows no
-// redirects: the token is meant for one server.
-func newHTTP(opts Options) *http.Client {
-	dial := cmp.Or(opts.Dial, 3*time.Second)
-	return &http.Client{
-		Timeout:       cmp.Or(opts.Timeout, 15*time.Second),
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-		Transport: bounded{cmp.Or(opts.Answer, 64<<20), &http.Transport{
-			Proxy:               http.ProxyFromEnvironment,
-			DialContext:         (&net.Dialer{Timeout: dial}).DialContext,
-			TLSHandshakeTimeout: dial,
-			MaxIdleConnsPerHost: 16,
-			IdleConnTimeout:     90 * time.Second,
-		}},
-	}
-}
-
-// bounded is a transport whose answers fail with http.MaxBytesError past a size.
-type bounded struct {
-	size int64
-	http.RoundTripper
-}
-
-// RoundTrip implements http.RoundTripper.
-func (b bounded) RoundTrip(r *http.Request) (*http.Response, error) {
-	answer, err := b.RoundTripper.RoundTrip(r)
-	if err == nil {
-		answer.Body = http.MaxBytesReader(nil, answer.Body, b.size)
-	}
-	return answer, err
 }
 
 // Close closes idle connections.
 func (s *Store) Close() error {
-	s.client.Close()
-	s.http.CloseIdleConnections()
+	s.server.client.Close()
+	s.server.http.CloseIdleConnections()
 	return nil
 }
 
 // Ping implements series.Store.
 func (s *Store) Ping(ctx context.Context) (err error) {
-	defer s.explain(ctx, "ping", &err)
-	service := s.client.HTTPService()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, service.ServerURL()+"ping", nil)
-	if err != nil {
-		return err
-	}
-	answer, err := service.DoHTTPRequestWithResponse(request, nil)
-	if err != nil {
-		return err
-	}
-	defer answer.Body.Close()
-	if answer.StatusCode != http.StatusNoContent {
-		return &client.Error{StatusCode: answer.StatusCode}
-	}
-	return nil
+	defer s.server.explain(ctx, "ping", &err)
+	return s.server.ping(ctx)
 }
 
 // Create implements series.Store. On 2.x it creates a bucket with unlimited retention.
@@ -153,21 +94,6 @@ func (s *Store) Create(ctx context.Context, database string) (err error) {
 	if err := series.ValidDatabase(database); err != nil {
 		return err
 	}
-	defer s.explain(ctx, "create database "+database, &err)
-	return s.make(ctx, database)
-}
-
-// make creates a database if it does not exist.
-func (s *Store) make(ctx context.Context, database string) error {
-	has, err := s.hasBuckets(ctx)
-	if err != nil {
-		return err
-	}
-	if has {
-		return s.createBucket(ctx, database)
-	}
-	q := query{}
-	q.add("CREATE DATABASE " + q.bind(database))
-	_, err = s.ask(ctx, "", q)
-	return err
+	defer s.server.explain(ctx, "create database "+database, &err)
+	return s.server.make(ctx, database)
 }

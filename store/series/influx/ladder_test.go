@@ -193,7 +193,7 @@ func testMixedShards(t *testing.T, server *servertest.InfluxDB) {
 		fmt.Sprintf("m f=2.5 %d", c.Add(-time.Hour).UnixNano()), fmt.Sprintf("m f=true %d", c.Add(-20*24*time.Hour).UnixNano()),
 		fmt.Sprintf("n f=7i %d", c.Add(-time.Hour).UnixNano()), fmt.Sprintf("n f=2.5 %d", c.Add(-20*24*time.Hour).UnixNano()),
 	} {
-		if err := s.client.WriteAPIBlocking("", "mixed").WriteRecord(t.Context(), line); err != nil {
+		if err := s.server.client.WriteAPIBlocking("", "mixed").WriteRecord(t.Context(), line); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -69,7 +69,7 @@ func (s *Store) kindsOf(ctx context.Context, database string, keys []series.Key)
 	if ok {
 		return m, kinds, nil
 	}
-	all, err := s.fieldKeys(ctx, database)
+	all, err := s.server.fieldKeys(ctx, database)
 	if err != nil {
 		return nil, nil, err
 	}

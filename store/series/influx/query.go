@@ -70,7 +70,7 @@ type answer struct {
 }
 
 // ask sends a query and returns the rows of each of its statements.
-func (s *Store) ask(ctx context.Context, database string, q query) ([][]row, error) {
+func (s *server) ask(ctx context.Context, database string, q query) ([][]row, error) {
 	form := url.Values{"q": {q.text.String()}, "epoch": {"ns"}}
 	if q.names != nil {
 		params, err := json.Marshal(q.names)

@@ -19,7 +19,7 @@ func (s *Store) Series(ctx context.Context, database string, ranges []series.Ran
 	if err := series.ValidRanges(ranges); err != nil {
 		return nil, err
 	}
-	defer s.explain(ctx, "series of "+database, &err)
+	defer s.server.explain(ctx, "series of "+database, &err)
 	keys := make([]series.Key, len(ranges))
 	for i, r := range ranges {
 		keys[i] = r.Key
@@ -41,12 +41,12 @@ func (s *Store) Series(ctx context.Context, database string, ranges []series.Ran
 			questions[i] = askRange(&q, &rolled, r, kind, border, s.now())
 		}
 	}
-	rows, err := s.askSome(ctx, database, q)
+	rows, err := s.server.askSome(ctx, database, q)
 	if err != nil {
 		return nil, err
 	}
-	old, err := s.askSome(ctx, rollupsOf(database), rolled)
-	if err != nil && !errors.Is(s.translate(ctx, err), series.ErrNoDatabase) {
+	old, err := s.server.askSome(ctx, rollupsOf(database), rolled)
+	if err != nil && !errors.Is(s.server.translate(ctx, err), series.ErrNoDatabase) {
 		return nil, err
 	}
 	results := make([]series.Result, len(ranges))
@@ -71,7 +71,7 @@ func (s *Store) Series(ctx context.Context, database string, ranges []series.Ran
 }
 
 // askSome is as ask, but for no statements, which the server does not take.
-func (s *Store) askSome(ctx context.Context, database string, q query) ([][]row, error) {
+func (s *server) askSome(ctx context.Context, database string, q query) ([][]row, error) {
 	if q.statements == 0 {
 		return nil, nil
 	}

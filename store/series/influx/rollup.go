@@ -32,18 +32,18 @@ func rollupsOf(database string) string { return database + series.RollupsSuffix 
 // rollUp rolls up all days of a database that have ended and are not done.
 func (s *Store) rollUp(ctx context.Context, database string, k series.Keeping) error {
 	other := rollupsOf(database)
-	if err := s.make(ctx, other); err != nil {
+	if err := s.server.make(ctx, other); err != nil {
 		return err
 	}
-	has, policy, err := s.retention(ctx, other)
+	has, policy, err := s.server.retention(ctx, other)
 	if want := series.RollupFactor * k.Retention; err == nil && has != want {
-		err = s.setRetention(ctx, other, policy, want)
+		err = s.server.setRetention(ctx, other, policy, want)
 	}
 	if err != nil {
 		return err
 	}
 	r := roller{Store: s, database: database, grain: series.Grain(k.Zone)}
-	if r.kinds, err = s.fieldKeys(ctx, database); err != nil {
+	if r.kinds, err = s.server.fieldKeys(ctx, database); err != nil {
 		return err
 	}
 	done, err := r.progress(ctx)
@@ -95,7 +95,7 @@ type roller struct {
 func (r *roller) progress(ctx context.Context) (time.Time, error) {
 	q := query{}
 	q.add(`SELECT last("grain"), "until" FROM "` + progress + `"`)
-	rows, err := r.ask(ctx, rollupsOf(r.database), q)
+	rows, err := r.server.ask(ctx, rollupsOf(r.database), q)
 	if err != nil || len(rows[0]) == 0 || len(rows[0][0].Values) == 0 || len(rows[0][0].Values[0]) != 3 {
 		return time.Time{}, err
 	}
@@ -113,7 +113,7 @@ func (r *roller) progress(ctx context.Context) (time.Time, error) {
 
 // finish stores that all is rolled up until a day.
 func (r roller) finish(ctx context.Context, until time.Time) error {
-	return r.send(ctx, rollupsOf(r.database), []series.Sample{{
+	return r.server.send(ctx, rollupsOf(r.database), []series.Sample{{
 		Measurement: progress, Time: r.now(), Fields: map[string]any{"until": float64(until.Unix()), "grain": r.grain.Seconds()},
 	}})
 }
@@ -144,7 +144,7 @@ func (r roller) first(ctx context.Context) (time.Time, error) {
 	if q.statements == 0 {
 		return first, nil
 	}
-	rows, err := r.ask(ctx, r.database, q)
+	rows, err := r.server.ask(ctx, r.database, q)
 	if err != nil {
 		return first, err
 	}
@@ -184,7 +184,7 @@ func (r roller) roll(ctx context.Context, midnight time.Time) error {
 	if q.statements == 0 {
 		return nil
 	}
-	rows, err := r.ask(ctx, r.database, q)
+	rows, err := r.server.ask(ctx, r.database, q)
 	if err != nil {
 		return err
 	}
@@ -211,7 +211,7 @@ func (r roller) roll(ctx context.Context, midnight time.Time) error {
 			return err
 		}
 	}
-	if err = r.send(ctx, rollupsOf(r.database), samples); errors.Is(err, series.ErrExpired) {
+	if err = r.server.send(ctx, rollupsOf(r.database), samples); errors.Is(err, series.ErrExpired) {
 		return nil
 	}
 	return err
@@ -221,7 +221,7 @@ func (r roller) roll(ctx context.Context, midnight time.Time) error {
 func (r roller) remove(ctx context.Context, midnight time.Time) error {
 	q := query{}
 	q.add(fmt.Sprintf("DELETE WHERE time >= %d AND time < %d", midnight.UnixNano(), midnight.Add(day).UnixNano()))
-	_, err := r.ask(ctx, rollupsOf(r.database), q)
+	_, err := r.server.ask(ctx, rollupsOf(r.database), q)
 	if errors.Is(err, errIncomplete) { // 2.x has no result for it
 		return nil
 	}
@@ -268,7 +268,7 @@ func (s *Store) border(ctx context.Context, database string, m *memory) (time.Ti
 	retention, ok := m.retained(now)
 	if !ok {
 		var err error
-		if retention, err = s.retentionSeen(ctx, database); err != nil {
+		if retention, err = s.server.retentionSeen(ctx, database); err != nil {
 			return time.Time{}, err
 		}
 		m.retain(retention, now)
@@ -281,7 +281,7 @@ func (s *Store) border(ctx context.Context, database string, m *memory) (time.Ti
 
 // retentionSeen is as retention, but zero where the token may not see it: it may be good
 // for reading alone.
-func (s *Store) retentionSeen(ctx context.Context, database string) (time.Duration, error) {
+func (s *server) retentionSeen(ctx context.Context, database string) (time.Duration, error) {
 	retention, _, err := s.retention(ctx, database)
 	if found := err; found != nil {
 		found = s.translate(ctx, err)

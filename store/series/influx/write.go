@@ -28,7 +28,7 @@ func (s *Store) Write(ctx context.Context, database string, samples []series.Sam
 	if err := series.ValidSamples(samples); err != nil {
 		return err
 	}
-	defer s.explain(ctx, "write to "+database, &err)
+	defer s.server.explain(ctx, "write to "+database, &err)
 	kinds, err := kindsIn(samples)
 	if err != nil {
 		return err
@@ -42,7 +42,7 @@ func (s *Store) Write(ctx context.Context, database string, samples []series.Sam
 			return conflict(k, have, kind)
 		}
 	}
-	err = s.send(ctx, database, samples)
+	err = s.server.send(ctx, database, samples)
 	if err == nil || errors.Is(err, series.ErrExpired) {
 		m.wrote(kinds)
 	}
@@ -51,7 +51,7 @@ func (s *Store) Write(ctx context.Context, database string, samples []series.Sam
 
 // send sends samples in order. It uses the address of 1.x: on 2.x too, that writes to
 // the bucket which queries of the database read.
-func (s *Store) send(ctx context.Context, database string, samples []series.Sample) error {
+func (s *server) send(ctx context.Context, database string, samples []series.Sample) error {
 	service := s.client.HTTPService()
 	address := service.ServerURL() + "write?" + url.Values{"db": {database}, "precision": {"ns"}}.Encode()
 	var lines []byte
@@ -107,11 +107,11 @@ func (s *Store) Fields(ctx context.Context, database string) (_ map[series.Key]s
 	if err := series.ValidDatabase(database); err != nil {
 		return nil, err
 	}
-	defer s.explain(ctx, "fields of "+database, &err)
-	return s.fieldKeys(ctx, database)
+	defer s.server.explain(ctx, "fields of "+database, &err)
+	return s.server.fieldKeys(ctx, database)
 }
 
-func (s *Store) fieldKeys(ctx context.Context, database string) (map[series.Key]series.Kind, error) {
+func (s *server) fieldKeys(ctx context.Context, database string) (map[series.Key]series.Kind, error) {
 	q := query{}
 	q.add("SHOW FIELD KEYS")
 	rows, err := s.ask(ctx, database, q)

@@ -1,0 +1,109 @@
+package releasing
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"tsmon/cmd/tsmon/cli"
+	"tsmon/release"
+)
+
+type pruneFlags struct {
+	moveFlags
+	keep  int
+	older string
+}
+
+func releasePruneCommand(app *cli.App) *cobra.Command {
+	var f pruneFlags
+	cmd := &cobra.Command{
+		Use:   "prune [--keep N] [--older-than 90d] [--dry-run]",
+		Short: "Remove the bundles of old releases",
+		Long: `Remove the bundles of releases that no client is offered any more: those that are
+not among the N newest of a channel, and that no channel has offered for so long. With
+one of the flags the other does not count.
+
+What a channel offers stays, also in a rollout or as a watershed, and so does what the
+last two rollbacks would lead to, what is staged, and what no channel has shown. The
+logs of all channels say what goes before it goes; records stay, so that no version is
+used twice. What a crashed upload left goes as well, after a day.
+` + "`tsmon channel repair --bundle`" + ` puts bundles back.`,
+		Example: `  tsmon release prune --keep 10 --older-than 90d --dry-run
+  tsmon release prune --keep 10 --older-than 90d`,
+		Args: cli.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return runPrune(cmd.Context(), app, f) },
+	}
+	cmd.Flags().IntVar(&f.keep, "keep", 0, "newest `N` releases of each channel that stay")
+	cmd.Flags().StringVar(&f.older, "older-than", "", "`DURATION` since a channel last offered it, such as 90d or 36h")
+	cmd.Flags().BoolVar(&f.dryRun, "dry-run", false, "print what would be removed, write nothing")
+	f.addReason(cmd, remark)
+	return cmd
+}
+
+// age parses a duration, which may be of days.
+func age(text string) (time.Duration, error) {
+	if days, ok := strings.CutSuffix(text, "d"); ok {
+		if n, err := strconv.ParseUint(days, 10, 16); err == nil {
+			return time.Duration(n) * 24 * time.Hour, nil
+		}
+	}
+	d, err := time.ParseDuration(text)
+	if err == nil && d < 0 {
+		err = fmt.Errorf("%s is negative", text)
+	}
+	return d, err
+}
+
+func runPrune(ctx context.Context, app *cli.App, f pruneFlags) error {
+	o := release.PruneOptions{Keep: f.keep, Why: f.reason, DryRun: f.dryRun}
+	if f.keep <= 0 && f.older == "" {
+		return cli.WithHint(cli.Usagef("--keep and --older-than are missing"), "say --keep 10 --older-than 90d, for example, and see what would go with --dry-run")
+	}
+	if f.older != "" {
+		var err error
+		if o.OlderThan, err = age(f.older); err != nil {
+			return cli.WithHint(cli.Usagef("--older-than: %w", err), "write --older-than 90d or --older-than 36h")
+		}
+	}
+	f.noProbe = true
+	_, p, progress, err := f.publisher(ctx, app)
+	if err != nil {
+		return err
+	}
+	report, err := p.Prune(ctx, o)
+	progress.Done()
+	if err != nil {
+		return err
+	}
+	return app.Print(report, func(w io.Writer) { printPrune(w, report) })
+}
+
+func printPrune(w io.Writer, r *release.PruneReport) {
+	if !r.Changed {
+		fmt.Fprintln(w, "nothing to prune")
+		return
+	}
+	var bytes int64
+	rows := [][]string{{"VERSION", "OBJECTS", "SIZE"}}
+	for _, v := range r.Pruned {
+		bytes += v.Bytes
+		rows = append(rows, []string{v.Version, strconv.Itoa(v.Objects), cli.Size(v.Bytes)})
+	}
+	if len(r.Pruned) > 0 {
+		cli.Table(w, rows)
+	}
+	for _, key := range r.Leftovers {
+		fmt.Fprintf(w, "%s: left by an upload\n", key)
+	}
+	verb := "removed"
+	if r.DryRun {
+		verb = "would be removed"
+	}
+	fmt.Fprintf(w, "%s: bundles of %d releases (%s), leftovers: %d\n", verb, len(r.Pruned), cli.Size(bytes), len(r.Leftovers))
+}

@@ -1,0 +1,170 @@
+// Package vault keeps secrets of servers in the records, encrypted with a secret from
+// outside, so that a copy of the records gives none of them away.
+//
+// A value is sealed with AES-256-GCM under a key that HKDF-SHA256 derives from the
+// outer secret, with a random nonce, and bound to its name: a row under another name
+// does not open. It begins with the format (one byte, 1) and eight bytes that name the
+// key. Of several outer secrets the first seals and each opens, so that they can be
+// changed while servers run: the new one is put first everywhere, then Renew has sealed
+// everything with it, then the old one goes.
+package vault
+
+import (
+	"bytes"
+	"context"
+	"crypto/aes"
+	"crypto/cipher"
+	"crypto/hkdf"
+	"crypto/rand"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+
+	"tsmon/store/record"
+)
+
+// ErrSealed says that none of the outer secrets opens a value, or that it was changed.
+var ErrSealed = errors.New("sealed with another secret than TSMON_SECRET, or changed")
+
+// MinSecret is the least length of an outer secret, in bytes.
+const MinSecret = 32
+
+const (
+	format = 1
+	idSize = 8 // bytes that name a key
+)
+
+// Vault opens and seals values.
+type Vault struct {
+	records record.Secrets
+	keys    []sealer // the first seals
+}
+
+// sealer is a key.
+type sealer struct {
+	cipher.AEAD
+	head []byte // what begins its values
+}
+
+// New returns a vault for outer secrets, the present one first.
+func New(records record.Secrets, secrets []string) (*Vault, error) {
+	v := &Vault{records: records}
+	for i, secret := range secrets {
+		if len(secret) < MinSecret {
+			return nil, fmt.Errorf("secret %d has less than %d characters", i+1, MinSecret)
+		}
+		derived, err := hkdf.Key(sha256.New, []byte(secret), nil, "tsmon vault 1", 32+idSize)
+		if err != nil {
+			return nil, err
+		}
+		block, err := aes.NewCipher(derived[:32])
+		if err != nil {
+			return nil, err
+		}
+		aead, err := cipher.NewGCMWithRandomNonce(block)
+		if err != nil {
+			return nil, err
+		}
+		v.keys = append(v.keys, sealer{aead, append([]byte{format}, derived[32:]...)})
+	}
+	if len(v.keys) == 0 {
+		return nil, errors.New("there is no secret")
+	}
+	return v, nil
+}
+
+func (s sealer) seal(name string, text []byte) []byte {
+	return s.Seal(bytes.Clone(s.head), nil, text, []byte(name)) //nolint:gosec // Seal makes the nonce itself
+}
+
+// open returns what a value holds.
+func (v *Vault) open(name string, value []byte) (text []byte, by sealer, err error) {
+	for _, key := range v.keys {
+		if sealed, ok := bytes.CutPrefix(value, key.head); ok {
+			if text, err := key.Open(nil, nil, sealed, []byte(name)); err == nil {
+				return text, key, nil
+			}
+		}
+	}
+	return nil, sealer{}, fmt.Errorf("the secret %s of the records is %w", name, ErrSealed)
+}
+
+// Row is a value of a vault.
+type Row struct {
+	vault *Vault
+	name  string
+}
+
+// Row returns the value with a name.
+func (v *Vault) Row(name string) Row { return Row{v, name} }
+
+// Get returns the value. record.ErrNotFound if there is none, ErrSealed if it can't be
+// opened.
+func (r Row) Get(ctx context.Context) ([]byte, error) {
+	value, err := r.vault.records.Secret(ctx, r.name)
+	if err != nil {
+		return nil, err
+	}
+	text, _, err := r.vault.open(r.name, value)
+	return text, err
+}
+
+// Create keeps a value, unless there is one, and returns what is kept.
+func (r Row) Create(ctx context.Context, text []byte) ([]byte, error) {
+	if kept, err := r.Get(ctx); !errors.Is(err, record.ErrNotFound) {
+		return kept, err
+	}
+	value, err := r.vault.records.CreateSecret(ctx, r.name, r.vault.keys[0].seal(r.name, text))
+	if err != nil {
+		return nil, err
+	}
+	kept, _, err := r.vault.open(r.name, value)
+	return kept, err
+}
+
+// maxTries bounds attempts to replace a value that others replace, too.
+const maxTries = 10
+
+var errBusy = errors.New("others change the same secret at the moment")
+
+// Replace replaces the value by what change makes of it.
+func (r Row) Replace(ctx context.Context, change func(text []byte) ([]byte, error)) error {
+	return r.replace(ctx, func(text []byte, _ sealer) ([]byte, error) { return change(text) })
+}
+
+func (r Row) replace(ctx context.Context, change func(text []byte, by sealer) ([]byte, error)) error {
+	for range maxTries {
+		value, err := r.vault.records.Secret(ctx, r.name)
+		if err != nil {
+			return err
+		}
+		text, by, err := r.vault.open(r.name, value)
+		if err == nil {
+			text, err = change(text, by)
+		}
+		if err != nil || text == nil {
+			return err
+		}
+		if replaced, err := r.vault.records.ReplaceSecret(ctx, r.name, value, r.vault.keys[0].seal(r.name, text)); replaced || err != nil {
+			return err
+		}
+	}
+	return fmt.Errorf("%w: %s", errBusy, r.name)
+}
+
+// Renew seals the value with the first outer secret, if another one has sealed it.
+func (r Row) Renew(ctx context.Context) (renewed bool, err error) {
+	err = r.replace(ctx, func(text []byte, by sealer) ([]byte, error) {
+		if renewed = !bytes.Equal(by.head, r.vault.keys[0].head); renewed {
+			return text, nil
+		}
+		return nil, nil
+	})
+	if errors.Is(err, record.ErrNotFound) {
+		err = nil
+	}
+	return renewed && err == nil, err
+}
+
+// NewSecret returns an outer secret.
+func NewSecret() string { return rand.Text() + rand.Text() }
