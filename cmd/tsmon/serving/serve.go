@@ -3,6 +3,7 @@
 package serving
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -27,6 +28,7 @@ import (
 	"tsmon/api/web"
 	"tsmon/cmd/tsmon/cli"
 	"tsmon/cmd/tsmon/config"
+	"tsmon/store/record"
 )
 
 // Help is the text of `tsmon serve --help`.
@@ -34,7 +36,9 @@ var Help = fmt.Sprintf(`Serve the monitoring interface, and the updates of the s
 / and at /api. The address is written to stderr once the server answers; port 0
 picks a free port. SIGINT stops the server after the running requests. With SIGTERM
 /readyz fails first, and for TSMON_DRAIN requests go on being taken. A second signal
-stops it at once.
+stops it at once. SIGHUP reads tsmon.yaml and the files that it names again, the
+certificate, keys, tokens, channels' settings and most others; the log says what
+changed, and what needs a restart.
 
 Without configuration everything is kept in the data folder: records and time
 series in SQLite, files in a folder, the keys of access tokens, and secrets, which
@@ -58,8 +62,13 @@ Environment, besides what %[1]s lists:
   TSMON_BEHIND_PROXY       true: a proxy in front terminates TLS and sets
                            X-Forwarded-For and X-Forwarded-Host, or passes Host on
   TSMON_TOKEN_KEYS         file of the keys of access tokens (default
-                           token-keys.json in the data folder); servers that
-                           share records share it
+                           token-keys.json in the data folder)
+  TSMON_SECRET             secret of 32 characters or more, such as openssl rand
+                           -base64 32 prints: the keys of access tokens and the
+                           credentials of uploads and of /api/v2/write lie in the
+                           records, encrypted with it, for all servers that share
+                           them. To change it put the new one first: NEW,OLD
+  TSMON_SECRET_FILE        file with that secret, or several, one a line
   TSMON_SERIES_TOKEN       without TSMON_SERIES_URL: the token of /api/v2/write
                            (default: in secrets.json)
   TSMON_METRICS_KEY        bearer token of /metrics (default: nobody sees it)
@@ -119,14 +128,14 @@ func Command(app *cli.App) *cobra.Command {
 	cmd.Flags().StringVar(&o.listen, "listen", "", "`ADDRESS` to listen on (default server.listen, "+config.DefaultListen+")")
 	cmd.Flags().StringVar(&o.data, "data", "", "`FOLDER` of everything that is not configured elsewhere (default TSMON_DATA)")
 	cmd.Flags().BoolVar(&o.demo, "demo", false, "add a small simulated water network")
-	cmd.AddCommand(rotateKeyCommand(app))
+	cmd.AddCommand(rotateKeyCommand(app), secretsCommand(app))
 	return cmd
 }
 
 // RotatedKey is what `tsmon serve rotate-key` prints.
 type RotatedKey struct {
-	File string `json:"file"`
-	Kid  string `json:"kid"` // name of the new key
+	File string `json:"file,omitempty"` // empty if the keys are in the records
+	Kid  string `json:"kid"`            // name of the new key
 }
 
 func rotateKeyCommand(app *cli.App) *cobra.Command {
@@ -145,15 +154,31 @@ twelve hours logs everybody out. The algorithm stays the same.`,
 			if err != nil {
 				return err
 			}
-			kid, err := token.Rotate(cmd.Context(), c.Server.TokenKeys)
+			kid, err := rotateKey(cmd.Context(), c)
 			if err != nil {
 				return err
 			}
-			return app.Print(RotatedKey{c.Server.TokenKeys, kid}, func(w io.Writer) { fmt.Fprintf(w, "%s: new key %s\n", c.Server.TokenKeys, kid) })
+			return app.Print(RotatedKey{c.Server.TokenKeys, kid}, func(w io.Writer) {
+				fmt.Fprintf(w, "%s: new key %s\n", cmp.Or(c.Server.TokenKeys, "shared keys in the records"), kid)
+			})
 		},
 	}
 	cmd.Flags().StringVar(&data, "data", "", "`FOLDER` of everything that is not configured elsewhere (default TSMON_DATA)")
 	return cmd
+}
+
+func rotateKey(ctx context.Context, c *config.Config) (kid string, err error) {
+	if c.Server.TokenKeys != "" {
+		return token.Rotate(ctx, c.Server.TokenKeys)
+	}
+	err = cli.WithRecords(ctx, c, func(records record.Store) error {
+		shared, err := openVault(c, records)
+		if err == nil {
+			kid, err = token.RotateShared(ctx, shared.Row(tokensRow))
+		}
+		return explainVault(err)
+	})
+	return kid, err
 }
 
 // loadWith reads the configuration with another data folder, if one is given.
@@ -188,16 +213,18 @@ func runServe(ctx context.Context, app *cli.App, o serveOptions) error {
 	}
 	lines := &batchWriter{to: app.Stderr}
 	defer lines.Flush()
-	log := newLog(lines, c.Server.Log)
+	level := new(slog.LevelVar)
+	log := newLog(lines, c.Server.Log, level)
 	b, err := openBackends(ctx, app, c, log)
 	if err != nil {
 		return err
 	}
-	return errors.Join(serveBackends(ctx, app, c, b, before), b.Close())
+	l := &live{app: app, backends: b, options: o, level: level, log: log}
+	return errors.Join(l.serve(ctx, c, before), b.Close())
 }
 
-// serveBackends serves until the context ends, with the demo if before is not nil.
-func serveBackends(ctx context.Context, app *cli.App, c *config.Config, b *backends, before *DemoFile) error {
+// serve serves until the context ends, with the demo if before is not nil.
+func (l *live) serve(ctx context.Context, c *config.Config, before *DemoFile) error {
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", c.Server.Listen)
 	if err != nil {
 		return cli.WithHint(err, "choose another address with --listen")
@@ -205,42 +232,40 @@ func serveBackends(ctx context.Context, app *cli.App, c *config.Config, b *backe
 	scheme := "http"
 	if c.Server.TLS.Cert != "" {
 		scheme = "https"
-		if listener, err = listenTLS(listener, c.Server.TLS, b.log); err != nil {
+		if listener, l.certificate, err = listenTLS(listener, c.Server.TLS, l.log); err != nil {
 			return err
 		}
 	}
-	base := scheme + "://" + reachable(listener.Addr().String())
-	options := b.options(c)
-	options.Console = consoleOptions(c, before != nil)
-	handler := api.New(options)
-	defer handler.Close()
+	l.address = listener.Addr().String()
+	base := scheme + "://" + reachable(l.address)
 	server := &http.Server{
-		Handler:           handler.Handler(),
+		Handler:           l,
 		ReadHeaderTimeout: 10 * time.Second,
 		ReadTimeout:       30 * time.Second,
 		IdleTimeout:       2 * time.Minute,
 		MaxHeaderBytes:    64 << 10,
-		ErrorLog:          slog.NewLogLogger(b.log.Handler(), slog.LevelWarn),
+		ErrorLog:          slog.NewLogLogger(l.log.Handler(), slog.LevelWarn),
 	}
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
+	l.start(ctx, c)
+	defer l.close()
 	var background errgroup.Group
 	if before != nil {
-		background.Go(func() error { return runDemo(ctx, app, c, b, base, before) })
+		background.Go(func() error { return runDemo(ctx, l.app, c, l.backends, base, before) })
 	}
-	background.Go(func() error { return moveChannels(ctx, app, c, b, handler, listener.Addr().String()) })
-	app.Say("serving %s/", base)
-	if b.mqttURL != "" {
-		app.Say("messages for devices at %s", b.mqttURL)
+	background.Go(func() error { l.follow(ctx); return nil })
+	l.app.Say("serving %s/", base)
+	if l.backends.mqttURL != "" {
+		l.app.Say("messages for devices at %s", l.backends.mqttURL)
 	}
 	if address := c.Server.MetricsListen; address != "" {
-		if err := serveMetrics(ctx, app, address, handler.Metrics(), &background); err != nil {
+		if err := serveMetrics(ctx, l.app, address, http.HandlerFunc(l.metrics), &background); err != nil {
 			stop()
 			return errors.Join(err, background.Wait())
 		}
 	}
-	handler.Watch(ctx)
-	err = (&ending{server: server, begin: handler.End, drain: c.Server.Drain, downloads: c.Server.DrainDownloads, log: b.log}).serve(ctx, listener)
+	err = (&ending{server: server, begin: l.unready, drain: c.Server.Drain, downloads: c.Server.DrainDownloads, log: l.log}).serve(ctx, listener)
 	stop()
 	return errors.Join(err, background.Wait())
 }
@@ -279,7 +304,6 @@ func moveChannels(ctx context.Context, app *cli.App, c *config.Config, b *backen
 	}
 	p, err := app.Publisher(ctx, c, nil)
 	if err != nil {
-		b.log.Error("rollouts are neither guarded nor ended by this server", "error", err)
 		return err
 	}
 	p.Clients = nil // its moves were decided by people, or stop a release
