@@ -154,7 +154,7 @@ func Restore(ctx context.Context, r io.Reader, scratch, folder string) (Contents
 			return Contents{}, err
 		}
 	}
-	if _, err := archive.Next(); err != io.EOF { //nolint:errorlint // as it is documented
+	if _, err := archive.Next(); err != io.EOF {
 		return Contents{}, fmt.Errorf("%w: something follows its last file", ErrDamaged)
 	}
 	if folder == "" {

@@ -31,7 +31,7 @@ type Backup struct {
 	backup.Contents
 }
 
-func (b Backup) print(app *cli.App, verb string) error {
+func (b Backup) show(app *cli.App, verb string) error {
 	return app.Print(b, func(w io.Writer) {
 		fmt.Fprintf(w, "%s %s: %d files of %d bytes, made %s\n", verb, b.File, len(b.Files), b.Bytes(), b.Made.Format("2006-01-02 15:04:05 MST"))
 	})
@@ -89,7 +89,7 @@ func runBackupCreate(ctx context.Context, app *cli.App, path string) error {
 	if err != nil {
 		return err
 	}
-	return Backup{File: path, Contents: contents}.print(app, "wrote")
+	return Backup{File: path, Contents: contents}.show(app, "wrote")
 }
 
 // backupSources returns what lies on this machine, by the names that it has in a data
@@ -193,5 +193,5 @@ func runBackupRestore(ctx context.Context, app *cli.App, path, folder string, dr
 	if dryRun {
 		verb = "verified"
 	}
-	return Backup{File: path, Folder: folder, Contents: contents}.print(app, verb)
+	return Backup{File: path, Folder: folder, Contents: contents}.show(app, verb)
 }
