@@ -70,6 +70,8 @@ type Options struct {
 	Deadline    time.Duration // for a request without files, 20 s by default
 	Webhook     fleet.Webhook
 	StoreTime   time.Duration // for an upload to reach the store, 30 s by default
+	KeepAudits  time.Duration // that audit rows are kept; 0: for ever
+	KeepUploads time.Duration // that uploads are kept; 0: for ever
 	Console     console.Options
 	Build       web.Build
 	Now         func() time.Time
@@ -117,7 +119,7 @@ func New(o Options) *Server {
 func newMonitor(o Options, registry *prometheus.Registry) *monitor.Server {
 	return monitor.New(monitor.Options{
 		Objects: o.Objects, Records: o.Records, Series: o.Series, Messages: o.Messages, Tokens: o.Tokens, Registry: registry, Log: o.Log, Now: o.Now,
-		Uploads: o.Uploads, MaxUpload: o.MaxUpload, WriteToken: o.WriteToken, BehindProxy: o.BehindProxy, Deadline: o.Deadline, StoreTime: o.StoreTime,
+		Uploads: o.Uploads, MaxUpload: o.MaxUpload, WriteToken: o.WriteToken, BehindProxy: o.BehindProxy, Deadline: o.Deadline, StoreTime: o.StoreTime, KeepAudits: o.KeepAudits, KeepUploads: o.KeepUploads,
 	})
 }
 
