@@ -61,6 +61,7 @@ func rootCommand(app *cli.App) *cobra.Command {
 	root.Long = rootHelp
 	root.SilenceErrors, root.SilenceUsage = true, true
 	root.Version = version().String()
+	app.Version, app.Commit = version().Version, version().Commit
 	root.Flags().Bool("version", false, "print the version of tsmon")
 	root.SetVersionTemplate("{{.Version}}\n")
 	app.Prepare(root)
