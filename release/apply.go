@@ -44,7 +44,7 @@ func (p *Publisher) Apply(ctx context.Context, plan *Plan) (*Plan, error) {
 func (p *Publisher) addRelease(ctx context.Context, plan *Plan) error {
 	switch {
 	case plan.record != nil:
-		p.step("uploading %d bundles", len(plan.record.Bundles))
+		p.step("uploading bundles: %d", len(plan.record.Bundles))
 		return p.Library().add(ctx, plan.record, plan.files, p.Uploaded)
 	case plan.Base.Sequence == 0 && plan.Entry != nil:
 		return p.Library().checkConditions(ctx, plan.Version)

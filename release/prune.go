@@ -90,7 +90,7 @@ func (p *Publisher) Prune(ctx context.Context, o PruneOptions) (*PruneReport, er
 	if o.DryRun || len(keys) == 0 {
 		return report, nil
 	}
-	p.step("removing %d objects", len(keys))
+	p.step("removing objects: %d", len(keys))
 	return report, p.Store.Delete(ctx, keys...)
 }
 
