@@ -108,15 +108,12 @@ func (k *killing) Swap(ctx context.Context, key, etag string, data []byte, attrs
 
 func (k *killing) Delete(ctx context.Context, keys ...string) error {
 	k.moment()
-	for i, key := range keys {
-		if i > 0 && i == len(keys)/2 {
-			k.moment()
-		}
+	for _, key := range keys {
 		if err := k.Store.Delete(ctx, key); err != nil {
 			return err
 		}
+		k.moment()
 	}
-	k.moment()
 	return nil
 }
 
@@ -135,7 +132,7 @@ func (m momentReader) Read([]byte) (int, error) {
 
 // command runs a command of this test binary in a clean environment plus env. It
 // returns the output and the exit code, -1 if it was killed.
-func command(t *testing.T, env []string, name string, args ...string) (stdout, stderr string, code int) {
+func command(t testing.TB, env []string, name string, args ...string) (stdout, stderr string, code int) {
 	t.Helper()
 	cmd := exec.Command(name, args...)
 	cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir(), "AWS_EC2_METADATA_DISABLED=true"}, env...)
