@@ -55,7 +55,15 @@ func (w *applying) addRelease(ctx context.Context) error {
 		w.step("uploading %d bundles", len(plan.record.Bundles))
 		return upload{w.Library(), plan.record.Version, plan.files, w.Uploaded}.add(ctx, plan.record)
 	case plan.Base.Sequence == 0 && plan.Entry != nil:
-		return w.Library().checkConditions(ctx, plan.Version)
+		if err := w.Library().checkConditions(ctx, plan.Version); err != nil {
+			return err
+		}
+		// Prune may not know of the channel: no entry of its conflicts with the first.
+		v := w.look(ctx)
+		if s := v[plan.Channel]; s.err != nil {
+			return s.err
+		}
+		return v.resting(v[plan.Channel], plan.Version, w.Now())
 	}
 	return nil
 }
@@ -172,27 +180,4 @@ func (w *applying) moveFollower(ctx context.Context, follower *Plan) (*Plan, err
 		}
 		follower = next
 	}
-}
-
-// probe fetches what clients get of every channel that was moved.
-func (w *applying) probe(ctx context.Context) error {
-	plan := w.plan
-	if w.Probe == nil {
-		return nil
-	}
-	for _, each := range append([]*Plan{plan}, plan.Followers...) {
-		w.step("fetching %s as a client", each.URL)
-		err := w.Probe(ctx, each.URL, each.head.Render(w.PublicURL))
-		moved := fmt.Sprintf("%s has moved to %s (entry %d)", each.Channel, each.head.Version, each.head.Sequence)
-		switch {
-		case errors.Is(err, ErrUnseen):
-			plan.Warnings = append(plan.Warnings, fmt.Sprintf("%s, but %v", moved, err))
-		case err != nil:
-			return &Refusal{Cause: fmt.Errorf("%w: %w", ErrProbe, err), Text: moved,
-				Mend: "check that public_url leads to the store, and that a server runs there; `tsmon manifest validate " + each.URL + "` looks again, --no-probe skips this"}
-		default:
-			each.Probed = true
-		}
-	}
-	return nil
 }
