@@ -74,7 +74,8 @@ Environment, besides what %[1]s lists:
   TSMON_SECRET_FILE        file with that secret, or several, one a line
   TSMON_SERIES_TOKEN       without TSMON_SERIES_URL: the token of /api/v2/write
                            (default: in secrets.json)
-  TSMON_METRICS_KEY        bearer token of /metrics (default: nobody sees it)
+  TSMON_METRICS_KEY        bearer token of /metrics and of `+"`channel adoption --server`"+`
+                           (default: nobody sees them)
   TSMON_METRICS_LISTEN     address that shows /metrics, and nothing else, without a
                            key to whoever reaches it (default: none)
   TSMON_REFRESH            longest time for which a channel is served from memory
