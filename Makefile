@@ -1,7 +1,7 @@
 # make demo       the main job, start to end, with nothing but Go
 # make test       all tests, on real servers too
 # make test-long  crashes at every storage operation, the race detector
-# make test-engines  the suite of time series on InfluxDB 2.7, which it builds (15 minutes)
+# make test-engines  the suite of time series on InfluxDB 2.7 and openGemini, which it builds (half an hour)
 # make test-openapi  what Schemathesis finds of the description, which it installs
 # make lint       formatting, vet, linters, module files
 # make bench      the benchmarks, compared with the figures in testdata
@@ -43,8 +43,8 @@ test-long: tools
 	go test -race -count=1 -short -timeout 30m -run 'TestServe|TestCertificate' ./cmd/tsmon/...
 
 # `make test` has them too, once the server is built.
-test-engines: tools test-openapi $(TOOLS)/influxd2
-	$(REAL) TSMON_TEST_INFLUXD2=$(TOOLS)/influxd2 go test -count=1 -timeout 14m ./store/series/influx
+test-engines: tools test-openapi $(TOOLS)/influxd2 $(TOOLS)/opengemini
+	$(REAL) TSMON_TEST_INFLUXD2=$(TOOLS)/influxd2 TSMON_TEST_OPENGEMINI=$(TOOLS)/opengemini go test -count=1 -timeout 25m ./store/series/influx
 	$(REAL) TSMON_TEST_INFLUXD2=$(TOOLS)/influxd2 go test -count=1 -timeout 14m -run TestBuckets ./cmd/tsmon
 
 test-openapi: $(TOOLS)/schemathesis
@@ -96,6 +96,10 @@ $(TOOLS)/influxd:
 
 $(TOOLS)/influxd2:
 	store/servertest/influxdb2.sh $@
+
+# OPENGEMINI_SOURCE may name a folder with its source, else it is fetched from GitHub.
+$(TOOLS)/opengemini:
+	store/servertest/opengemini.sh $@ $(OPENGEMINI_SOURCE)
 
 $(TOOLS)/schemathesis:
 	{ python3 -m venv $@ || { apt-get install -y python3-venv >/dev/null && python3 -m venv $@; } } && \

@@ -1,5 +1,5 @@
-// Package servertest starts real servers for tests: MinIO, InfluxDB, PostgreSQL
-// and Mosquitto.
+// Package servertest starts real servers for tests: MinIO, InfluxDB, openGemini,
+// PostgreSQL and Mosquitto.
 //
 // A server is a child process with an empty data folder. It listens on a free
 // port of the loopback interface, is shared by the subtests of the test that

@@ -238,7 +238,7 @@ type TLS struct {
 	Key  string `yaml:"key" env:"TSMON_TLS_KEY"`
 }
 
-// Series is the store of time series: an InfluxDB, or an SQLite file if no URL is
+// Series is the store of time series: an InfluxDB or openGemini, or an SQLite file if no URL is
 // set.
 type Series struct {
 	URL   Secret `yaml:"url" env:"TSMON_SERIES_URL"` // may hold a password

@@ -19,7 +19,7 @@ func (s *server) make(ctx context.Context, database string) error {
 	if has {
 		return s.createBucket(ctx, database)
 	}
-	q := query{}
+	q := s.query()
 	q.add("CREATE DATABASE " + q.bind(database))
 	_, err = s.ask(ctx, "", q)
 	return err
@@ -75,7 +75,7 @@ func (s *server) retention(ctx context.Context, database string) (retention time
 		retention, err = s.bucketRetention(ctx, database)
 		return retention, "", err
 	}
-	q := query{}
+	q := s.query()
 	q.add("SHOW RETENTION POLICIES ON " + q.bind(database))
 	rows, err := s.ask(ctx, database, q)
 	if err != nil {
@@ -83,10 +83,10 @@ func (s *server) retention(ctx context.Context, database string) (retention time
 	}
 	for _, r := range rows[0] {
 		for _, cells := range r.Values {
-			if len(cells) != 5 {
+			if len(cells) < 5 || len(cells) != len(r.Columns) {
 				return 0, "", errIncomplete
 			}
-			if standard, _ := cells[4].(bool); standard {
+			if standard, _ := cells[len(cells)-1].(bool); standard { // other columns stand between
 				text, _ := cells[1].(string)
 				policy, _ = cells[0].(string)
 				retention, err = time.ParseDuration(text)
@@ -124,11 +124,11 @@ func (s *server) setRetention(ctx context.Context, database, policy string, rete
 	}
 	shard := int64(shardOf(retention) / time.Second)
 	if !has {
-		duration := "INF"
+		duration := "0s" // for ever
 		if retention > 0 {
 			duration = fmt.Sprintf("%ds", int64(retention/time.Second))
 		}
-		q := query{}
+		q := s.query()
 		q.add(fmt.Sprintf("ALTER RETENTION POLICY %s ON %s DURATION %s SHARD DURATION %ds", q.bind(policy), q.bind(database), duration, shard))
 		_, err = s.ask(ctx, database, q)
 		return err

@@ -41,8 +41,8 @@ func (s *Store) Current(ctx context.Context, database string, wants []series.Wan
 
 // fetch runs a plan in one request.
 func (s *Store) fetch(ctx context.Context, database string, p *plan) error {
-	q := query{}
-	statements := p.statements()
+	q := s.server.query()
+	statements := p.statements(q.gemini)
 	for _, st := range statements {
 		st.write(&q, p.until)
 	}

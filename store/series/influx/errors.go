@@ -36,7 +36,7 @@ func (s *server) translate(ctx context.Context, err error) error {
 	if errors.As(err, &large) {
 		return fmt.Errorf("%s: the answer is %w: more than %d bytes", s.place, series.ErrTooLarge, large.Limit)
 	}
-	for _, known := range []error{series.ErrKind, series.ErrUnavailable, series.ErrNoDatabase, series.ErrExpired, ErrOrg} {
+	for _, known := range []error{series.ErrKind, series.ErrUnavailable, series.ErrNoDatabase, series.ErrExpired, series.ErrName, series.ErrInvalid, ErrOrg} {
 		if errors.Is(err, known) {
 			return fmt.Errorf("%s: %w", s.place, err)
 		}
@@ -87,7 +87,7 @@ func meaning(e *client.Error) error {
 		return series.ErrNoDatabase
 	case strings.Contains(message, "field type conflict"):
 		return series.ErrKind
-	case strings.Contains(message, "beyond retention policy"), strings.Contains(message, "outside retention policy"):
+	case strings.Contains(message, "beyond retention policy"), strings.Contains(message, "outside retention policy"), strings.Contains(message, "point time is expired"):
 		return series.ErrExpired
 	case e.StatusCode == http.StatusRequestEntityTooLarge:
 		return series.ErrTooLarge

@@ -1,5 +1,5 @@
 // Package influx keeps time series in InfluxDB, 1.8 or 2.x, through its official
-// client.
+// client, or in openGemini, whose differences gemini.go lists and mends.
 //
 // Queries are InfluxQL, which both versions understand (2.x for every bucket that
 // has a mapping, which it creates with a bucket), with many statements in one
@@ -17,7 +17,7 @@
 //     next search begins where the value is expected;
 //   - that a key has no value at all, for a minute.
 //
-// A database with a retention has a second one, named after it with .rollups, of what its
+// A database with a retention has a second one, named after it with .rollups (~rollups in openGemini), of what its
 // values amount to in each hour; Keep writes it. Series answers with it for what is older
 // than the retention, as far as windows begin at whole hours or the zone's midnights.
 // Values that are written later than a day before they are deleted are not in it.

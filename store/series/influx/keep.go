@@ -46,7 +46,7 @@ func (s *Store) CountBefore(ctx context.Context, database string, t time.Time) (
 		return 0, err
 	}
 	defer s.server.explain(ctx, "count values of "+database, &err)
-	q := query{}
+	q := s.server.query()
 	q.add(fmt.Sprintf("SELECT count(*) FROM /.*/ WHERE time < %d", t.UnixNano()))
 	rows, err := s.server.ask(ctx, database, q)
 	if err != nil {

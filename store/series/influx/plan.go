@@ -52,12 +52,16 @@ type statement struct {
 
 // statements lays out the plan. Cells of a statement have the same WHERE clause, and
 // measurements with the same cells share a statement. A last value whose time is
-// wanted has a statement of its own, since only there the server returns the time.
-func (p *plan) statements() []*statement {
+// wanted has a statement of its own, since only there the server returns the time, and
+// each measurement if they stay apart.
+func (p *plan) statements(apart bool) []*statement {
 	groups := map[string]*statement{}
 	var all []*statement
 	for _, cells := range alike(slices.SortedFunc(maps.Keys(p.cells), compareCells)) {
 		id := identify(cells)
+		if apart {
+			id += " " + cells[0].Measurement
+		}
 		if groups[id] == nil {
 			groups[id] = &statement{cells: cells}
 			all = append(all, groups[id])
@@ -135,6 +139,12 @@ func (st *statement) write(q *query, until int64) {
 func typed(q *query, field string, kind series.Kind) string {
 	if kind == series.Boolean {
 		return q.bind(field) + "::boolean"
+	}
+	if kind == series.Text {
+		return q.bind(field)
+	}
+	if kind == series.Integer && q.gemini {
+		return q.bind(field) + "::integer"
 	}
 	return q.bind(field) + "::float"
 }

@@ -18,6 +18,7 @@ import (
 type query struct {
 	text       strings.Builder
 	statements int
+	gemini     bool                         // the server is openGemini
 	places     map[string]string            // parameters of names
 	names      map[string]map[string]string // by parameter, as the server wants them
 }
@@ -25,11 +26,17 @@ type query struct {
 // plain matches names that are safe within quotes.
 var plain = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,100}$`)
 
+// query returns an empty query in the server's dialect.
+func (s *server) query() query { return query{gemini: s.gemini.is.Load()} }
+
 // bind returns the text that represents a name. A name that is not plain becomes a
 // parameter, which is slower but always read as one identifier.
 func (q *query) bind(name string) string {
 	if plain.MatchString(name) {
 		return `"` + name + `"`
+	}
+	if q.gemini {
+		return quote(name)
 	}
 	if place, ok := q.places[name]; ok {
 		return place
@@ -52,10 +59,21 @@ func (q *query) add(statement string) {
 
 // row is one series of an answer: the values of one measurement.
 type row struct {
-	Name    string   `json:"name"`
-	Columns []string `json:"columns"`
-	Values  [][]any  `json:"values"` // json.Number, bool, string or nil
-	Partial bool     `json:"partial"`
+	Name    string            `json:"name"`
+	Tags    map[string]string `json:"tags"`
+	Columns []string          `json:"columns"`
+	Values  [][]any           `json:"values"` // json.Number, bool, string or nil
+	Partial bool              `json:"partial"`
+}
+
+// oldestFirst reports whether the second of the values is later than the first.
+func (r row) oldestFirst() bool {
+	if len(r.Values) < 2 || len(r.Values[0]) == 0 || len(r.Values[1]) == 0 {
+		return false
+	}
+	first, _ := nanoseconds(r.Values[0][0])
+	second, _ := nanoseconds(r.Values[1][0])
+	return second > first
 }
 
 // answer is the server's response, which may report a failure with status 200.
@@ -124,6 +142,9 @@ func (a answer) rows(statements int) ([][]row, error) {
 	}
 	rows := make([][]row, statements)
 	for i, result := range a.Results {
+		if result.Error == "measurement not found" && result.ID == i && i < statements { // openGemini's word for no row
+			continue
+		}
 		if result.Error != "" {
 			return nil, &client.Error{StatusCode: http.StatusOK, Message: result.Error}
 		}

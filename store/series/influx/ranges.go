@@ -35,7 +35,7 @@ func (s *Store) Series(ctx context.Context, database string, ranges []series.Ran
 		}
 	}
 	questions := make([]question, len(ranges))
-	var q, rolled query
+	q, rolled := s.server.query(), s.server.query()
 	for i, r := range ranges {
 		if kind := kinds[r.Key]; kind != 0 && kind != series.Text {
 			questions[i] = askRange(&q, &rolled, r, kind, border, s.now())
@@ -45,7 +45,7 @@ func (s *Store) Series(ctx context.Context, database string, ranges []series.Ran
 	if err != nil {
 		return nil, err
 	}
-	old, err := s.server.askSome(ctx, rollupsOf(database), rolled)
+	old, err := s.server.askSome(ctx, s.server.rollupsOf(database), rolled)
 	if err != nil && !errors.Is(s.server.translate(ctx, err), series.ErrNoDatabase) {
 		return nil, err
 	}
@@ -107,8 +107,8 @@ func askRange(q, rolled *query, r series.Range, kind series.Kind, border, now ti
 	return n
 }
 
-// windowed adds the statements for a part of a range, one for each span: newest window
-// first, one more than the limit. It returns their number. The server's own tz() is not
+// windowed adds the statements for a part of a range, one for each span, as
+// query.newest has them. It returns their number. The server's own tz() is not
 // used: it moves windows that have an offset, as weeks do, where the clocks change.
 func windowed(q *query, r series.Range, spans []series.Span, columns string, start, stop int64) (n int) {
 	for _, span := range slices.Backward(spans) {
@@ -117,8 +117,8 @@ func windowed(q *query, r series.Range, spans []series.Span, columns string, sta
 			continue
 		}
 		offset := (span.Start%span.Every + span.Every) % span.Every
-		q.add(fmt.Sprintf("SELECT %s FROM %s WHERE time >= %d AND time < %d GROUP BY time(%dns, %dns) fill(none) ORDER BY time DESC LIMIT %d",
-			columns, q.bind(r.Measurement), start, stop, span.Every, offset, r.Points()+1))
+		q.add(fmt.Sprintf("SELECT %s FROM %s WHERE time >= %d AND time < %d GROUP BY time(%dns, %dns) fill(none) %s",
+			columns, q.bind(r.Measurement), start, stop, span.Every, offset, q.newest(columns, r.Points())))
 		n++
 	}
 	return n
@@ -136,6 +136,9 @@ type windows struct {
 func (w *windows) add(rows []row) error {
 	if len(rows) == 0 {
 		return nil
+	}
+	if rows[0].oldestFirst() {
+		slices.Reverse(rows[0].Values)
 	}
 	for _, cells := range rows[0].Values {
 		if len(cells) != 2 && len(cells) != 3 {

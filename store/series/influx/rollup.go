@@ -12,8 +12,8 @@ import (
 	"tsmon/store/series"
 )
 
-// What the values of a database amount to lies in a second one, named as rollupsOf
-// says, under the same measurements. A field has the fields .count, .sum, .min and .max
+// What the values of a database amount to lies in a second one, named as
+// server.rollupsOf says, under the same measurements. A field has the fields .count, .sum, .min and .max
 // there, a boolean one .count and .last, each with a value for each part of an hour. The
 // measurement of progress tells up to when that is done, and for which parts.
 const (
@@ -27,11 +27,9 @@ const (
 	perProgress = 30 // days, after which a call that was ended goes on
 )
 
-func rollupsOf(database string) string { return database + series.RollupsSuffix }
-
 // rollUp rolls up all days of a database that have ended and are not done.
 func (s *Store) rollUp(ctx context.Context, database string, k series.Keeping) error {
-	other := rollupsOf(database)
+	other := s.server.rollupsOf(database)
 	if err := s.server.make(ctx, other); err != nil {
 		return err
 	}
@@ -42,7 +40,7 @@ func (s *Store) rollUp(ctx context.Context, database string, k series.Keeping) e
 	if err != nil {
 		return err
 	}
-	r := roller{Store: s, database: database, grain: series.Grain(k.Zone)}
+	r := roller{Store: s, database: database, grain: s.server.grain(k.Zone)}
 	if r.kinds, err = s.server.fieldKeys(ctx, database); err != nil {
 		return err
 	}
@@ -93,9 +91,9 @@ type roller struct {
 // parts as short as these. Where parts are shorter they stay so: a longer one beside them
 // would count values twice.
 func (r *roller) progress(ctx context.Context) (time.Time, error) {
-	q := query{}
+	q := r.server.query()
 	q.add(`SELECT last("grain"), "until" FROM "` + progress + `"`)
-	rows, err := r.server.ask(ctx, rollupsOf(r.database), q)
+	rows, err := r.server.ask(ctx, r.server.rollupsOf(r.database), q)
 	if err != nil || len(rows[0]) == 0 || len(rows[0][0].Values) == 0 || len(rows[0][0].Values[0]) != 3 {
 		return time.Time{}, err
 	}
@@ -113,7 +111,7 @@ func (r *roller) progress(ctx context.Context) (time.Time, error) {
 
 // finish stores that all is rolled up until a day.
 func (r roller) finish(ctx context.Context, until time.Time) error {
-	return r.server.send(ctx, rollupsOf(r.database), []series.Sample{{
+	return r.server.send(ctx, r.server.rollupsOf(r.database), []series.Sample{{
 		Measurement: progress, Time: r.now(), Fields: map[string]any{"until": float64(until.Unix()), "grain": r.grain.Seconds()},
 	}})
 }
@@ -134,7 +132,7 @@ func (r roller) fields() map[string][]string {
 
 // first returns the day of the first value, or now if there is none.
 func (r roller) first(ctx context.Context) (time.Time, error) {
-	q := query{}
+	q := r.server.query()
 	for m, fields := range r.fields() {
 		for _, field := range fields {
 			q.add("SELECT first(" + typed(&q, field, r.kinds[series.Key{Measurement: m, Field: field}]) + ") FROM " + q.bind(m))
@@ -163,7 +161,7 @@ func (r roller) first(ctx context.Context) (time.Time, error) {
 func (r roller) roll(ctx context.Context, midnight time.Time) error {
 	fields := r.fields()
 	measurements := slices.Sorted(maps.Keys(fields))
-	q := query{}
+	q := r.server.query()
 	for _, m := range measurements {
 		text := "SELECT "
 		for i, field := range fields[m] {
@@ -211,7 +209,7 @@ func (r roller) roll(ctx context.Context, midnight time.Time) error {
 			return err
 		}
 	}
-	if err = r.server.send(ctx, rollupsOf(r.database), samples); errors.Is(err, series.ErrExpired) {
+	if err = r.server.send(ctx, r.server.rollupsOf(r.database), samples); errors.Is(err, series.ErrExpired) {
 		return nil
 	}
 	return err
@@ -219,9 +217,9 @@ func (r roller) roll(ctx context.Context, midnight time.Time) error {
 
 // remove deletes the rollups of a day.
 func (r roller) remove(ctx context.Context, midnight time.Time) error {
-	q := query{}
+	q := r.server.query()
 	q.add(fmt.Sprintf("DELETE WHERE time >= %d AND time < %d", midnight.UnixNano(), midnight.Add(day).UnixNano()))
-	_, err := r.server.ask(ctx, rollupsOf(r.database), q)
+	_, err := r.server.ask(ctx, r.server.rollupsOf(r.database), q)
 	if errors.Is(err, errIncomplete) { // 2.x has no result for it
 		return nil
 	}

@@ -23,7 +23,7 @@ func rolled(t *testing.T, s *Store, database string, start, stop time.Time) int 
 	r := series.Range{Key: series.Key{Measurement: "m", Field: "f.count"}, Start: start, Stop: stop, Every: 15 * time.Minute, Limit: 100_000}
 	q := query{}
 	windowed(&q, r, r.Spans(), `sum("f.count")`, start.UnixNano(), stop.UnixNano())
-	rows, err := s.server.ask(t.Context(), rollupsOf(database), q)
+	rows, err := s.server.ask(t.Context(), s.server.rollupsOf(database), q)
 	if err != nil || len(rows[0]) > 1 {
 		t.Fatalf("%+v, %v", rows, err)
 	}
@@ -115,7 +115,7 @@ func testResumes(t *testing.T, server *servertest.InfluxDB) {
 	forward := httputil.NewSingleHostReverseProxy(target)
 	var writes atomic.Int64
 	proxy := serve(t, func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Query().Get("db") == rollupsOf("resumed") && r.URL.Path == "/write" && writes.Add(1) > 45 {
+		if r.URL.Query().Get("db") == "resumed"+series.RollupsSuffix && r.URL.Path == "/write" && writes.Add(1) > 45 {
 			http.Error(w, "no", http.StatusServiceUnavailable)
 			return
 		}

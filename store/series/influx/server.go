@@ -25,26 +25,28 @@ type server struct {
 	place  string // the URL without credentials
 	client influxdb2.Client
 	http   *http.Client
+	gemini gemini
 
 	mu      sync.Mutex
 	buckets *bool // whether the server has some, once that is known
 }
 
 func newServer(opts Options, u *url.URL) *server {
-	s := &server{org: opts.Org, place: u.String(), http: newHTTP(opts)}
+	s := &server{org: opts.Org, place: u.String()}
+	s.http = newHTTP(opts, s.gemini.recognise)
 	settings := influxdb2.DefaultOptions().SetHTTPClient(s.http).SetApplicationName("tsmon")
 	s.client = influxdb2.NewClientWithOptions(opts.URL, opts.Token, settings)
 	return s
 }
 
 // newHTTP returns a client whose waits and answers are bounded. It follows no
-// redirects: the token is meant for one server.
-func newHTTP(opts Options) *http.Client {
+// redirects: the token is meant for one server. The header of each answer goes to seen.
+func newHTTP(opts Options, seen func(http.Header)) *http.Client {
 	dial := cmp.Or(opts.Dial, 3*time.Second)
 	return &http.Client{
 		Timeout:       cmp.Or(opts.Timeout, 15*time.Second),
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-		Transport: bounded{cmp.Or(opts.Answer, 64<<20), &http.Transport{
+		Transport: bounded{cmp.Or(opts.Answer, 64<<20), seen, &http.Transport{
 			Proxy:               http.ProxyFromEnvironment,
 			DialContext:         (&net.Dialer{Timeout: dial}).DialContext,
 			TLSHandshakeTimeout: dial,
@@ -57,6 +59,7 @@ func newHTTP(opts Options) *http.Client {
 // bounded is a transport whose answers fail with http.MaxBytesError past a size.
 type bounded struct {
 	size int64
+	seen func(http.Header)
 	http.RoundTripper
 }
 
@@ -64,6 +67,7 @@ type bounded struct {
 func (b bounded) RoundTrip(r *http.Request) (*http.Response, error) {
 	answer, err := b.RoundTripper.RoundTrip(r)
 	if err == nil {
+		b.seen(answer.Header)
 		answer.Body = http.MaxBytesReader(nil, answer.Body, b.size)
 	}
 	return answer, err

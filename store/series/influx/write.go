@@ -54,6 +54,12 @@ func (s *Store) Write(ctx context.Context, database string, samples []series.Sam
 func (s *server) send(ctx context.Context, database string, samples []series.Sample) error {
 	service := s.client.HTTPService()
 	address := service.ServerURL() + "write?" + url.Values{"db": {database}, "precision": {"ns"}}.Encode()
+	has := s.gemini.is.Load()
+	if has {
+		if err := s.gemini.storable(samples); err != nil {
+			return err
+		}
+	}
 	var lines []byte
 	var expired error
 	for i, sample := range samples {
@@ -68,6 +74,9 @@ func (s *server) send(ctx context.Context, database string, samples []series.Sam
 			expired = fmt.Errorf("%w: %.200q", series.ErrExpired, refused.Message)
 		}
 		lines = lines[:0]
+	}
+	if has {
+		return errors.Join(expired, s.awaitKept(ctx, database, samples, expired != nil))
 	}
 	return expired
 }
@@ -112,7 +121,7 @@ func (s *Store) Fields(ctx context.Context, database string) (_ map[series.Key]s
 }
 
 func (s *server) fieldKeys(ctx context.Context, database string) (map[series.Key]series.Kind, error) {
-	q := query{}
+	q := s.query()
 	q.add("SHOW FIELD KEYS")
 	rows, err := s.ask(ctx, database, q)
 	if err != nil {

@@ -19,9 +19,30 @@ import (
 // Clock is the time at which the suite asks. It is no round figure.
 var Clock = time.Date(2026, 3, 5, 15, 4, 5, 678_000_000, time.UTC)
 
+// Limits are what an adapter refuses beyond the contract: with ErrName, ErrInvalid and
+// before it writes anything. The suite checks that, and leaves it out elsewhere.
+type Limits struct {
+	Since       time.Time              // no earlier times; zero for no bound
+	Measurement func(name string) bool // takes the name; nil for all
+	Column      func(name string) bool // takes the name of a tag or field; nil for all
+	Integer     int64                  // no greater integers; zero for no bound
+	TagsApart   bool                   // no tag named as a field of its measurement
+}
+
+func (l Limits) takes(measurement string) bool {
+	return l.Measurement == nil || l.Measurement(measurement)
+}
+
+func (l Limits) hasColumn(name string) bool { return l.Column == nil || l.Column(name) }
+
 // Suite runs every test of the contract. Each gets a store from open, which
 // fails the test if there is none to be had, and makes databases of its own in it.
 func Suite(t *testing.T, open func(t *testing.T, now func() time.Time) series.Store) {
+	SuiteWithin(t, Limits{}, open)
+}
+
+// SuiteWithin is as Suite, for an adapter with limits.
+func SuiteWithin(t *testing.T, limits Limits, open func(t *testing.T, now func() time.Time) series.Store) {
 	for _, c := range []struct {
 		name string
 		test func(*testing.T, *fixture)
@@ -46,6 +67,7 @@ func Suite(t *testing.T, open func(t *testing.T, now func() time.Time) series.St
 		{"BadNames", badNames},
 		{"BadSamples", badSamples},
 		{"BadRanges", badRanges},
+		{"BeyondLimits", beyondLimits},
 		{"WritableNames", writableNames},
 		{"HostileNames", hostileNames},
 		{"Thousand", thousand},
@@ -62,7 +84,7 @@ func Suite(t *testing.T, open func(t *testing.T, now func() time.Time) series.St
 		{"WritersAndReaders", writersAndReaders},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			f := &fixture{now: Clock}
+			f := &fixture{now: Clock, limits: limits}
 			f.store = open(t, func() time.Time { return f.now })
 			f.database = f.create(t)
 			c.test(t, f)
@@ -75,6 +97,7 @@ type fixture struct {
 	store    series.Store
 	database string
 	now      time.Time
+	limits   Limits
 }
 
 // create makes another database.

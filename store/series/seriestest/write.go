@@ -1,6 +1,7 @@
 package seriestest
 
 import (
+	"fmt"
 	"maps"
 	"math"
 	"strings"
@@ -121,15 +122,49 @@ var Writable = []string{
 	"a_", "A", "a", "true", "1", "1i", "time2", "name", strings.Repeat("x", 256), strings.Repeat("ñ", 128),
 }
 
+// beyondLimits writes what the adapter can't store, beside what it can.
+func beyondLimits(t *testing.T, f *fixture) {
+	good := sample("m", "f", 1.0, time.Minute)
+	for _, name := range append([]string{"a,b", "a/b"}, Writable...) {
+		if !f.limits.takes(name) {
+			wantError(t, f.store.Write(t.Context(), f.database, []series.Sample{good, sample(name, "f", 1.0, time.Minute)}), series.ErrName)
+		}
+	}
+	if !f.limits.Since.IsZero() {
+		old := good
+		old.Time = f.limits.Since.Add(-1)
+		wantError(t, f.store.Write(t.Context(), f.database, []series.Sample{good, old}), series.ErrInvalid)
+	}
+	if f.limits.Integer != 0 {
+		wantError(t, f.store.Write(t.Context(), f.database, []series.Sample{good, sample("m", "i", f.limits.Integer+1, time.Minute)}), series.ErrInvalid)
+	}
+	for _, name := range Writable {
+		if !f.limits.hasColumn(name) {
+			wantError(t, f.store.Write(t.Context(), f.database, []series.Sample{good, sample("m", name, 1.0, time.Minute)}), series.ErrName)
+		}
+	}
+	if f.limits.TagsApart {
+		wantError(t, f.store.Write(t.Context(), f.database, []series.Sample{good, sample("n", "f", 1.0, time.Minute, "f", "12")}), series.ErrName)
+	}
+	f.wantMissing(t, key("m", "f"))
+}
+
 // writableNames writes under each name, as measurement, field, tag and its
 // value, and reads back that value and no other.
 func writableNames(t *testing.T, f *fixture) {
 	var samples []series.Sample
 	var wants []series.Want
 	for i, name := range Writable {
-		samples = append(samples, sample(name, "f", float64(i), time.Minute), sample("m", name, float64(i), time.Minute),
-			sample(name, name, float64(i), time.Minute, "t"+name[:min(len(name), 200)], name))
-		wants = append(wants, lastOf(name, "f"), lastOf("m", name), lastOf(name, name), series.Want{Key: key(name, name), Aggregate: series.Mean})
+		m, value := name, name
+		if !f.limits.takes(name) {
+			m = fmt.Sprint("m", i)
+		}
+		if !f.limits.hasColumn(name) {
+			name = fmt.Sprint("f", i)
+		}
+		samples = append(samples, sample(m, "f", float64(i), time.Minute), sample("m", name, float64(i), time.Minute),
+			sample(m, name, float64(i), time.Minute, "t"+name[:min(len(name), 200)], value))
+		wants = append(wants, lastOf(m, "f"), lastOf("m", name), lastOf(m, name), series.Want{Key: key(m, name), Aggregate: series.Mean})
 	}
 	wants[0].Aggregate = series.Max
 	f.write(t, samples...)
@@ -139,7 +174,7 @@ func writableNames(t *testing.T, f *fixture) {
 		}
 	}
 	for i, name := range Writable {
-		res := f.series(t, series.Range{Key: key(name, name), Start: at(time.Hour), Stop: Clock, Every: time.Hour})[0]
+		res := f.series(t, series.Range{Key: wants[4*i+3].Key, Start: at(time.Hour), Stop: Clock, Every: time.Hour})[0]
 		if len(res.Points) != 1 || res.Points[0].Number != float64(i) {
 			t.Errorf("the series of %q is %+v", name, res)
 		}
