@@ -3,9 +3,9 @@ package monitor
 import (
 	"context"
 	"log/slog"
-	"sync"
 	"time"
 
+	"tsmon/api/web"
 	"tsmon/store/record"
 	"tsmon/store/series"
 )
@@ -21,31 +21,11 @@ type keeper struct {
 	records record.Store
 	series  series.Store
 	log     *slog.Logger
-	once    sync.Once
-	stop    context.CancelFunc // nil until watch
-	running sync.WaitGroup
+	loop    web.Loop
 }
 
 // watch keeps values until close.
-func (k *keeper) watch(ctx context.Context) {
-	k.once.Do(func() {
-		ctx, k.stop = context.WithCancel(context.WithoutCancel(ctx))
-		k.running.Go(func() { k.run(ctx) })
-	})
-}
-
-func (k *keeper) run(ctx context.Context) {
-	tick := time.NewTicker(keepInterval)
-	defer tick.Stop()
-	for {
-		k.keepAll(ctx)
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return
-		}
-	}
-}
+func (k *keeper) watch(ctx context.Context) { k.loop.Start(ctx, keepInterval, k.keepAll) }
 
 // keepAll goes through all tenants that have a retention. Several servers may do so at
 // once.
@@ -74,10 +54,4 @@ func (k *keeper) keep(ctx context.Context, t record.Tenant) error {
 	return k.series.Keep(ctx, t.TsName, series.Keeping{Retention: time.Duration(t.Settings.Retention), Zone: zone})
 }
 
-func (k *keeper) close() {
-	k.once.Do(func() {})
-	if k.stop != nil {
-		k.stop()
-	}
-	k.running.Wait()
-}
+func (k *keeper) close() { k.loop.Close() }
