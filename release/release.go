@@ -63,6 +63,7 @@ var (
 	ErrShown      = errors.New("a channel has shown the version")
 	ErrNoRelease  = errors.New("no such release")
 	ErrStored     = errors.New("the store does not hold what was published")
+	ErrPruning    = errors.New("its bundles are being removed")
 	ErrNoTarget   = errors.New("there is nothing to go back to")
 	ErrNotes      = errors.New("the notes can't be published")
 	ErrConfig     = errors.New("not configured")

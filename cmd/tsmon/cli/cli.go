@@ -26,10 +26,11 @@ import (
 
 // App is the surroundings of one run of the program.
 type App struct {
-	Stdin          io.Reader
-	Stdout, Stderr io.Writer
-	Environ        []string // NAME=value
-	Now            func() time.Time
+	Stdin           io.Reader
+	Stdout, Stderr  io.Writer
+	Environ         []string // NAME=value
+	Now             func() time.Time
+	Version, Commit string // of the build; empty if unknown
 	// OpenStore opens the object store of a storage setting.
 	OpenStore func(ctx context.Context, storage string) (object.Store, error)
 
