@@ -140,7 +140,7 @@ func (s Fleet) ForgetClients(ctx context.Context, before time.Time) (total int64
 			total += n
 		}
 	}
-	if err == nil && total > 0 {
+	if err == nil {
 		var b Batch
 		b.Exec(`DELETE FROM tsmon.samples AS s WHERE s.version <> '' AND NOT EXISTS (
 			SELECT 1 FROM tsmon.tries AS t WHERE t.channel = s.channel AND t.version = s.version)`)
