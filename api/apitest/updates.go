@@ -40,7 +40,7 @@ func (w *World) ServeUpdates(tb testing.TB) *Updates {
 	routes := chi.NewRouter()
 	routes.Use(observer.Observe, observer.Recover)
 	u.Server.Routes(routes)
-	routes.Get("/readyz", web.NewHealth(u.Server.Checks(), w.Now, w.Log).ServeHTTP)
+	routes.Get("/readyz", web.NewHealth(u.Server.Checks(), w.Now, w.Log, registry).ServeHTTP)
 	routes.Get("/metrics", web.Metrics{Registry: registry}.Open)
 	server := httptest.NewServer(u.Server.Shortcut(routes))
 	tb.Cleanup(func() {

@@ -80,7 +80,7 @@ func New(o Options) *Server {
 	respond := web.Responder{Faults: faults, Problem: conflict}
 	g := &gate{
 		Responder: respond, records: o.Records, tokens: o.Tokens, throttle: web.NewThrottle(o.Now), log: o.Log, now: o.Now,
-		refusals: newRefusals(), sessions: newSessions(o),
+		refusals: newRefusals(), logins: newLogins(o.Registry), sessions: newSessions(o),
 	}
 	v := &values{
 		store: series.NewCached(newMeasured(o.Series, o.Registry)), records: o.Records, now: o.Now, deadline: o.Deadline,

@@ -13,6 +13,7 @@ import (
 	"tsmon/api/monitor"
 	"tsmon/api/monitor/mqtt"
 	"tsmon/api/monitor/token"
+	"tsmon/api/web"
 	"tsmon/cmd/tsmon/cli"
 	"tsmon/cmd/tsmon/config"
 	"tsmon/signing"
@@ -38,12 +39,14 @@ type backends struct {
 	tokens  *token.Keys
 	trusted signing.Keyring
 	secrets Secrets
+	build   web.Build
+	only    string // side that is served, empty for both
 }
 
 // openBackends opens everything. A remote back end that is down is no error: requests
 // connect to it.
-func openBackends(ctx context.Context, app *cli.App, c *config.Config, log *slog.Logger) (b *backends, err error) {
-	b = &backends{log: log}
+func openBackends(ctx context.Context, app *cli.App, c *config.Config, only string, log *slog.Logger) (b *backends, err error) {
+	b = &backends{log: log, only: only, build: web.Build{Version: app.Version, Commit: app.Commit}}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, b.Close())
@@ -67,7 +70,9 @@ func openBackends(ctx context.Context, app *cli.App, c *config.Config, log *slog
 	if err = b.configure(ctx, c); err != nil {
 		return b, err
 	}
-	b.mqtt, b.mqttURL, err = openMessages(ctx, c.Server.MQTT, log)
+	if b.only != api.Updates {
+		b.mqtt, b.mqttURL, err = openMessages(ctx, c.Server.MQTT, log)
+	}
 	return b, err
 }
 
@@ -79,7 +84,9 @@ func (b *backends) configure(ctx context.Context, c *config.Config) (err error) 
 	if b.presign, err = cli.OpenPresigner(c); err != nil {
 		return err
 	}
-	b.tokens, b.secrets, err = openSecrets(ctx, c, b.records, b.log)
+	if b.only != api.Updates { // which knows no users
+		b.tokens, b.secrets, err = openSecrets(ctx, c, b.records, b.log)
+	}
 	return err
 }
 
@@ -96,6 +103,7 @@ func (b *backends) Close() error {
 
 func (b *backends) options(c *config.Config) api.Options {
 	o := api.Options{
+		Only: b.only, Build: b.build,
 		Objects: b.objects, Presigner: b.presign, Records: b.records, Series: b.series, Messages: b.mqtt, Tokens: b.tokens, Log: b.log,
 		Origins: c.Server.CORSOrigins, Uploads: monitor.KeyPair{Access: b.secrets.AccessKey, Secret: b.secrets.SecretKey},
 		Keys: b.trusted, Refresh: c.Server.Refresh, PublicURL: c.PublicURL, Unbound: map[string]bool{}, Downgrades: map[string]bool{}, Rings: map[string]bool{}, UpdatesToken: string(c.Server.Updates.Token),
