@@ -65,11 +65,13 @@ type Options struct {
 	Uploads     monitor.KeyPair
 	MaxUpload   int64         // bytes
 	WriteToken  string        // of /api/v2/write; empty: nothing can be written
-	MetricsKey  string        // bearer token of /metrics; empty: nobody sees it there
+	MetricsKey  string        // bearer token of /metrics and of adoption; empty: nobody sees them there
 	BehindProxy bool          // X-Forwarded-For and X-Forwarded-Proto are true
 	Deadline    time.Duration // for a request without files, 20 s by default
 	Webhook     fleet.Webhook
 	StoreTime   time.Duration // for an upload to reach the store, 30 s by default
+	KeepAudits  time.Duration // that audit rows are kept; 0: for ever
+	KeepUploads time.Duration // that uploads are kept; 0: for ever
 	Console     console.Options
 	Build       web.Build
 	Now         func() time.Time
@@ -117,7 +119,7 @@ func New(o Options) *Server {
 func newMonitor(o Options, registry *prometheus.Registry) *monitor.Server {
 	return monitor.New(monitor.Options{
 		Objects: o.Objects, Records: o.Records, Series: o.Series, Messages: o.Messages, Tokens: o.Tokens, Registry: registry, Log: o.Log, Now: o.Now,
-		Uploads: o.Uploads, MaxUpload: o.MaxUpload, WriteToken: o.WriteToken, BehindProxy: o.BehindProxy, Deadline: o.Deadline, StoreTime: o.StoreTime,
+		Uploads: o.Uploads, MaxUpload: o.MaxUpload, WriteToken: o.WriteToken, BehindProxy: o.BehindProxy, Deadline: o.Deadline, StoreTime: o.StoreTime, KeepAudits: o.KeepAudits, KeepUploads: o.KeepUploads,
 	})
 }
 
@@ -131,7 +133,7 @@ func (s *Server) addUpdates(o Options, registry *prometheus.Registry) {
 		Records: o.Records, Clients: o.Clients, Series: o.Series, Channels: s.heads.Channels, Asks: s.heads.TakeAsks, Registry: registry, Log: o.Log, Now: o.Now,
 	})
 	s.updates = updates.New(updates.Options{
-		Objects: o.Objects, Heads: s.heads, Fleet: s.fleet, Observer: s.observer, Token: o.UpdatesToken, ReportSecrets: o.ReportSecrets,
+		Objects: o.Objects, Heads: s.heads, Fleet: s.fleet, Observer: s.observer, Token: o.UpdatesToken, Key: o.MetricsKey, ReportSecrets: o.ReportSecrets,
 		Elsewhere: o.Elsewhere, Presigner: o.Presigner, BehindProxy: o.BehindProxy, Deadline: o.Deadline, Now: o.Now,
 	})
 }

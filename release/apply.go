@@ -52,7 +52,7 @@ func (w *applying) addRelease(ctx context.Context) error {
 	plan := w.plan
 	switch {
 	case plan.record != nil:
-		w.step("uploading %d bundles", len(plan.record.Bundles))
+		w.step("uploading bundles: %d", len(plan.record.Bundles))
 		return upload{w.Library(), plan.record.Version, plan.files, w.Uploaded}.add(ctx, plan.record)
 	case plan.Base.Sequence == 0 && plan.Entry != nil:
 		if err := w.Library().checkConditions(ctx, plan.Version); err != nil {

@@ -337,7 +337,7 @@ func (v view) resting(s *state, version string, now time.Time) error {
 // remove removes bundles, in the time that there is for it.
 func (w *pruning) remove(ctx context.Context, keys []string) error {
 	if len(keys) > 0 {
-		w.step("removing %d objects", len(keys))
+		w.step("removing objects: %d", len(keys))
 	}
 	ctx, stop := context.WithTimeoutCause(ctx, pruneTime-w.Now().Round(0).Sub(w.began), errPruneTime)
 	defer stop()

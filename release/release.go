@@ -51,6 +51,7 @@ import (
 // Causes of refusals.
 var (
 	ErrBundles    = bundle.ErrBundles
+	ErrNoFile     = bundle.ErrNoFile
 	ErrFile       = bundle.ErrChanged
 	ErrUnsigned   = errors.New("no signature and no key")
 	ErrOtherBytes = errors.New("the version is published with other bytes")

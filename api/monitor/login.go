@@ -96,8 +96,14 @@ func (g *gate) login(r *http.Request) (any, error) {
 	return web.Data{Data: text}, err
 }
 
+// loginTime is how long the records may take for a login, so that people are told soon
+// that the records hang.
+const loginTime = 3 * time.Second
+
 // find returns the user with these credentials, or 401.
 func (g *gate) find(ctx context.Context, c credentials) (caller, error) {
+	ctx, cancel := context.WithTimeout(ctx, loginTime)
+	defer cancel()
 	tenant, tenantErr := g.records.Tenant(ctx, c.Schema)
 	user, userErr := g.records.User(ctx, c.Schema, c.Email)
 	hasToken := user.HasToken(TokenDigest(c.TokenApp))

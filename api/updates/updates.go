@@ -38,6 +38,7 @@ type Options struct {
 	Fleet    *fleet.Sightings
 	Observer *web.Observer
 	Token    string // bearer token; empty: updates are public
+	Key      string // bearer token of what is known of clients; empty: nobody sees it
 	// ReportSecrets are what applications sign reports with; none: all reports count.
 	ReportSecrets []string
 	// Clients are redirected for bundles to Elsewhere, or with Presigner to the store.
@@ -79,6 +80,7 @@ func (s *Server) Routes(r chi.Router) {
 	r.Head("/updates/{channel}/rings/{ring}/latest.json", s.file)
 	limited.Get("/updates/{channel}/download/{key}", s.download)
 	limited.Head("/updates/{channel}/download/{key}", s.download)
+	limited.Get("/updates/{channel}/adoption", s.Open(s.adoption))
 	r.Get("/updates/*", s.file)
 	r.Head("/updates/*", s.file)
 }

@@ -28,7 +28,7 @@ data that the application shows: time series, diagrams, menus and messages.
 Exit codes:
   0  done, or nothing to do
   1  failed
-  2  usage: wrong flags, arguments or configuration
+  2  usage: wrong flags, arguments or configuration, a file that is not there
   3  refused, nothing was moved
   4  conflict: somebody else moved the channel
   5  a signature, key or stored bundle is not to be trusted, or a key can't be used

@@ -14,7 +14,7 @@ import (
 
 // What a struct and a file may grow to, tests aside.
 const (
-	mostMethods   = 30
+	mostMethods   = 31
 	mostFileLines = 500
 )
 

@@ -111,7 +111,7 @@ func (a *App) OpenInput(path string, p *Progress) (io.ReadCloser, error) {
 	}
 	file, err := os.Open(path)
 	if err != nil {
-		return nil, err
+		return nil, Given(err)
 	}
 	info, err := file.Stat()
 	if err == nil && info.IsDir() {
@@ -141,7 +141,7 @@ func ReadSmall(path string) ([]byte, error) {
 	const most = 64 << 10
 	file, err := os.Open(path)
 	if err != nil {
-		return nil, err
+		return nil, Given(err)
 	}
 	defer file.Close()
 	data, err := io.ReadAll(io.LimitReader(file, most+1))

@@ -72,6 +72,9 @@ const (
 // maxDrain bounds Drain and DrainDownloads.
 const maxDrain = time.Hour
 
+// maxDays bounds AuditDays and Upload.Days.
+const maxDays = 36_500
+
 // Bounds of Refresh. Asking the store more often gains nothing.
 const (
 	minRefresh = 10 * time.Millisecond
@@ -87,6 +90,11 @@ func (s Server) check() (found Mistakes) {
 	}
 	if s.Upload.MaxBytes < 0 || s.Upload.MaxBytes > 1<<30 {
 		found = append(found, wrong("server.upload.max_bytes", "is not between 1 and 1 GiB"))
+	}
+	for name, days := range map[string]int{"server.audit_days": s.AuditDays, "server.upload.days": s.Upload.Days} {
+		if days < 0 || days > maxDays {
+			found = append(found, wrong(name, "is not between 0 and %d (%s)", maxDays, variables()[name]))
+		}
 	}
 	if s.Refresh < minRefresh || s.Refresh > maxRefresh {
 		found = append(found, wrong("server.refresh", "is not between %s and %s (TSMON_REFRESH)", minRefresh, maxRefresh))

@@ -110,5 +110,5 @@ func printPrune(w io.Writer, r *release.PruneReport) {
 	if r.DryRun {
 		verb = "would be removed"
 	}
-	fmt.Fprintf(w, "%s: bundles of %d releases (%s), leftovers: %d\n", verb, len(r.Pruned), cli.Size(bytes), len(r.Leftovers)+len(r.Unfinished))
+	fmt.Fprintf(w, "%s: bundles of %s (%s), leftovers: %d\n", verb, cli.Count(len(r.Pruned), "release", "releases"), cli.Size(bytes), len(r.Leftovers)+len(r.Unfinished))
 }

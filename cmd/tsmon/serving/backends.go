@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/url"
 	"syscall"
+	"time"
 
 	"tsmon/api"
 	"tsmon/api/fleet"
@@ -103,6 +104,7 @@ func (b *backends) Close() error {
 
 func (b *backends) options(c *config.Config) api.Options {
 	o := api.Options{
+		KeepAudits: days(c.Server.AuditDays), KeepUploads: days(c.Server.Upload.Days),
 		Only: b.only, Build: b.build,
 		Objects: b.objects, Presigner: b.presign, Records: b.records, Series: b.series, Messages: b.mqtt, Tokens: b.tokens, Log: b.log,
 		Origins: c.Server.CORSOrigins, Uploads: monitor.KeyPair{Access: b.secrets.AccessKey, Secret: b.secrets.SecretKey},
@@ -123,6 +125,8 @@ func (b *backends) options(c *config.Config) api.Options {
 	}
 	return o
 }
+
+func days(n int) time.Duration { return time.Duration(n) * 24 * time.Hour }
 
 func texts(secrets []config.Secret) []string {
 	all := make([]string, len(secrets))

@@ -53,6 +53,9 @@ Environment, besides what %[1]s lists:
                            key pair of uploads (default: in secrets.json in the
                            data folder, generated)
   TSMON_UPLOAD_MAX_BYTES   largest upload (default %[2]d)
+  TSMON_UPLOAD_DAYS        days after which uploads are deleted (default 0: never)
+  TSMON_AUDIT_DAYS         days after which audit rows are deleted; 0 for never
+                           (default %[9]d)
   TSMON_CORS_ORIGINS       origins of web pages that may send requests,
                            comma-separated, besides those of the desktop application
   TSMON_CONSOLE_IMAGES     origins, comma-separated, that pictures of diagrams in
@@ -71,7 +74,8 @@ Environment, besides what %[1]s lists:
   TSMON_SECRET_FILE        file with that secret, or several, one a line
   TSMON_SERIES_TOKEN       without TSMON_SERIES_URL: the token of /api/v2/write
                            (default: in secrets.json)
-  TSMON_METRICS_KEY        bearer token of /metrics (default: nobody sees it)
+  TSMON_METRICS_KEY        bearer token of /metrics and of `+"`channel adoption --server`"+`
+                           (default: nobody sees them)
   TSMON_METRICS_LISTEN     address that shows /metrics, and nothing else, without a
                            key to whoever reaches it (default: none)
   TSMON_REFRESH            longest time for which a channel is served from memory
@@ -109,7 +113,7 @@ charts and menus, ten days of history, and new values every few seconds. Once it
 ready, demo.json in the data folder (mode 0600) holds base_url, email, tokenApp,
 schemaName, ts_name, accesskey and secretkey.`,
 	"`tsmon help`", config.DefaultMaxUpload, config.DefaultRefresh, config.DefaultLogLevel, config.DefaultLogFormat, config.DefaultClients,
-	config.DefaultDrain, config.DefaultDownloads)
+	config.DefaultDrain, config.DefaultDownloads, config.DefaultAuditDays)
 
 type serveOptions struct {
 	listen, data string
