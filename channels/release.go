@@ -156,13 +156,21 @@ func (l *Log) Base(m *manifest.Manifest) (publicURL string, ok bool) {
 // Record returns the SHA-256 of a version's record as the channel's log names it,
 // empty for a version that was never offered.
 func (l *Log) Record(version string) string {
+	if r := l.Release(version); r != nil {
+		return r.Record
+	}
+	return ""
+}
+
+// Release returns a version as the channel first offered it, nil if it never did.
+func (l *Log) Release(version string) *Release {
 	for i := range l.Entries {
 		switch e := &l.Entries[i]; {
 		case e.Version == version:
-			return e.Release.Record
+			return &e.Release
 		case e.Rollout != nil && e.Rollout.Version == version:
-			return e.Rollout.Release.Record
+			return &e.Rollout.Release
 		}
 	}
-	return ""
+	return nil
 }

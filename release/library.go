@@ -2,7 +2,6 @@ package release
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -312,62 +311,4 @@ func (l Library) compare(ctx context.Context, key string, want signing.Digest) e
 		return fmt.Errorf("read %s: %w", key, err)
 	}
 	return nil
-}
-
-// recheck verifies a release in the store that is published again. If its signatures
-// are not as good as those of the bundles now, and no channel ever showed it, the
-// result is a record that takes the place of the one in the store.
-func (l Library) recheck(ctx context.Context, o PublishOptions, st *stage, bundles []Stored) (*Record, error) {
-	record := st.counts
-	unbound := slices.ContainsFunc(bundles, func(b Stored) bool { return !b.bound() })
-	err := l.verifyStored(ctx, record, o.AllowUnbound && unbound)
-	if !slices.ContainsFunc(signatureErrors, func(cause error) bool { return errors.Is(err, cause) }) {
-		return record, err
-	}
-	if st.shown != "" {
-		return record, l.verifyStored(ctx, record, o.AllowUnbound)
-	}
-	next := *record
-	next.number, next.sum = st.next(), ""
-	next.Bundles, err = l.settleAll(ctx, o, bundles, st.found)
-	return &next, err
-}
-
-// signatureErrors are the faults of a signature that signing again repairs.
-var signatureErrors = []error{signing.ErrSignature, signing.ErrUntrustedKey, signing.ErrBound, signing.ErrUnbound, signing.ErrLegacy}
-
-// draft puts together the record of a release that no channel showed yet, around what
-// lies in its folder. What the release is added to keeps its notes and members.
-func (l Library) draft(ctx context.Context, pl planner, o PublishOptions, st *stage, bundles []Stored) (*Record, error) {
-	var err error
-	if o.staged {
-		slices.SortFunc(bundles, func(a, b Stored) int { return strings.Compare(a.Name, b.Name) })
-	} else if bundles, err = l.settleAll(ctx, o, bundles, st.found); err != nil {
-		return nil, err
-	}
-	if before := st.counts; before != nil {
-		o.Notes = cmp.Or(o.Notes, before.Notes)
-		o.Extra = cmp.Or(o.Extra, before.Extra)
-	}
-	record := pl.record(o, bundles)
-	record.number = st.next()
-	if !o.staged {
-		return record, nil
-	}
-	err = l.verifyStored(ctx, record, o.AllowUnbound)
-	if errors.Is(err, ErrStored) {
-		err = &Refusal{Cause: err, Mend: "run `tsmon release stage` again on the machine that built it"}
-	}
-	return record, err
-}
-
-// settleAll settles bundles and sorts them by name.
-func (l Library) settleAll(ctx context.Context, o PublishOptions, bundles []Stored, found map[string]int64) ([]Stored, error) {
-	for i := range bundles {
-		if err := l.settle(ctx, o.Version, &bundles[i], found, o.AllowUnbound); err != nil {
-			return nil, err
-		}
-	}
-	slices.SortFunc(bundles, func(a, b Stored) int { return strings.Compare(a.Name, b.Name) })
-	return bundles, nil
 }

@@ -8,6 +8,7 @@ import (
 
 	"tsmon/manifest"
 	"tsmon/release/bundle"
+	"tsmon/store/object"
 )
 
 // Version is what the store holds of a version.
@@ -18,22 +19,24 @@ type Version struct {
 	// Missing are the platform keys that channels would lack, by channel; those that
 	// would lack none are left out. List leaves it out.
 	Missing map[string][]string
+	// Size is that of everything in its folder, in bytes; only List says it.
+	Size int64
 }
 
 // List returns the versions that are complete or of which something is staged, in the
 // updater's order.
 func (l Library) List(ctx context.Context) ([]Version, error) {
-	complete, err := l.complete(ctx)
+	complete, sizes, err := l.complete(ctx)
 	if err != nil {
 		return nil, err
 	}
-	staged, err := l.versions(ctx, stagedRoot, func(string, string) bool { return true })
+	staged, err := l.versions(ctx, stagedRoot, func(string, object.Info) bool { return true })
 	if err != nil {
 		return nil, err
 	}
 	var all []Version
 	for _, v := range complete {
-		all = append(all, Version{Version: v})
+		all = append(all, Version{Version: v, Size: sizes[v]})
 	}
 	for _, v := range staged {
 		if slices.Contains(complete, v) {
@@ -44,7 +47,7 @@ func (l Library) List(ctx context.Context) ([]Version, error) {
 			return nil, err
 		}
 		if found := standing(targets); len(found) > 0 {
-			all = append(all, Version{Version: v, Staged: found})
+			all = append(all, Version{Version: v, Staged: found, Size: sizes[v]})
 		}
 	}
 	slices.SortFunc(all, func(a, b Version) int { return compareVersions(a.Version, b.Version) })
@@ -62,39 +65,41 @@ func standing(targets map[string]*Staged) []*Staged {
 	return found
 }
 
-// complete returns the versions with a record that was not discarded.
-func (l Library) complete(ctx context.Context) ([]string, error) {
+// complete returns the versions with a record that was not discarded, and the size of
+// every folder of a version, complete or not.
+func (l Library) complete(ctx context.Context) (complete []string, sizes map[string]int64, err error) {
 	several := map[string]bool{} // that have more than one record
-	versions, err := l.versions(ctx, root, func(version, key string) bool {
-		several[version] = several[version] || key == recordKey(version, 2)
-		return key == recordKey(version, 1)
+	sizes = map[string]int64{}
+	versions, err := l.versions(ctx, root, func(version string, info object.Info) bool {
+		sizes[version] += info.Size
+		several[version] = several[version] || info.Key == recordKey(version, 2)
+		return info.Key == recordKey(version, 1)
 	})
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	var complete []string
 	for _, v := range versions {
 		if several[v] {
 			if h, err := l.holding(ctx, v); err != nil {
-				return nil, err
+				return nil, nil, err
 			} else if h.counts == nil {
 				continue
 			}
 		}
 		complete = append(complete, v)
 	}
-	return complete, nil
+	return complete, sizes, nil
 }
 
 // versions returns the folders below a prefix that hold a wanted object.
-func (l Library) versions(ctx context.Context, prefix string, wanted func(version, key string) bool) ([]string, error) {
+func (l Library) versions(ctx context.Context, prefix string, wanted func(version string, info object.Info) bool) ([]string, error) {
 	var versions []string
 	for info, err := range l.Store.List(ctx, prefix, "") {
 		if err != nil {
 			return nil, fmt.Errorf("list %s: %w", prefix, err)
 		}
 		text, _, _ := strings.Cut(strings.TrimPrefix(info.Key, prefix), "/")
-		if _, err := manifest.ParseVersion(text); err == nil && wanted(text, info.Key) {
+		if _, err := manifest.ParseVersion(text); err == nil && wanted(text, info) {
 			versions = append(versions, text)
 		}
 	}

@@ -10,8 +10,6 @@ import (
 
 	"tsmon/channels"
 	"tsmon/manifest"
-	"tsmon/release/bundle"
-	"tsmon/signing"
 )
 
 // look reads all channels, side by side. The manifest of a channel is read before
@@ -54,132 +52,6 @@ func (p *Publisher) catchUp(ctx context.Context, s *state) (err error) {
 	return err
 }
 
-// Publish uploads a release and moves a channel to it. The same call again finishes
-// what an interrupted one began, or does nothing. Errors are a *Refusal, a
-// *channels.ConflictError, those of signing, or the store's.
-func (p *Publisher) Publish(ctx context.Context, o PublishOptions) (*Plan, error) {
-	o.Options = p.allow(o.Options)
-	pl, err := p.planner(o.Channel)
-	if err == nil {
-		err = pl.checkPublish(o)
-	}
-	if err != nil {
-		return nil, err
-	}
-	read, stop := p.reading(ctx, pl, o)
-	defer stop()
-	for attempt := 1; ; attempt++ {
-		plan, err := p.planPublish(ctx, pl, o, read)
-		if err != nil {
-			return nil, err
-		}
-		if plan, err = p.finish(ctx, plan, o.Options); !errors.Is(err, errStale) || attempt == staleAttempts {
-			return plan, err
-		}
-	}
-}
-
-// reading reads bundles while the store answers. read waits for them; stop ends it.
-func (p *Publisher) reading(ctx context.Context, pl planner, o PublishOptions) (read func() ([]bundle.Contents, error), stop func()) {
-	ctx, cancel := context.WithCancel(ctx)
-	read = sync.OnceValues(func() ([]bundle.Contents, error) { return p.readBundles(ctx, pl, o) })
-	var background sync.WaitGroup
-	background.Go(func() { _, _ = read() })
-	return read, func() {
-		cancel()
-		background.Wait()
-	}
-}
-
-// staleAttempts bounds how often a publish is planned anew because somebody else
-// uploads the same release.
-const staleAttempts = 10
-
-// planPublish reads the store and plans. read returns the contents of the bundles;
-// it is waited for only once nothing else refuses the publish. Without bundles, those
-// that are staged are published.
-func (p *Publisher) planPublish(ctx context.Context, pl planner, o PublishOptions, read func() ([]bundle.Contents, error)) (*Plan, error) {
-	st, err := p.lookAtStage(ctx, o.Version)
-	if s := st.view[o.Channel]; s != nil && s.err != nil {
-		return nil, s.err
-	}
-	if err != nil {
-		return nil, err
-	}
-	s := st.view[o.Channel]
-	var ours []Stored
-	if o.staged = len(o.Bundles) == 0; o.staged {
-		if ours, err = st.take(&o); err != nil {
-			return nil, err
-		}
-	}
-	if err := pl.mayPublish(s, o); err != nil {
-		return nil, err
-	}
-	files := map[string]bundle.Contents{}
-	if !o.staged {
-		contents, err := read()
-		if err != nil {
-			return nil, err
-		}
-		for _, c := range contents {
-			stored := storedOf(c)
-			ours = append(ours, stored)
-			files[stored.BLAKE2b] = c
-		}
-		if err := st.leavesNone(o, ours); err != nil {
-			return nil, err
-		}
-	}
-	if st.counts == nil || st.shown == "" && st.counts.extendedBy(ours) {
-		return p.planDraft(ctx, pl, o, st, ours, files)
-	}
-	if err := st.counts.sameBundles(ours, st.shown != ""); err != nil {
-		return nil, err
-	}
-	p.step("%s is in the store already", o.Version)
-	checked, err := p.Library().recheck(ctx, o, st, ours)
-	if err != nil {
-		return nil, err
-	}
-	plan, err := pl.plan(st.view, s, pl.publish(s, o, checked))
-	if err == nil && checked != st.counts {
-		plan.record, plan.files = checked, files
-	}
-	return plan, err
-}
-
-// planDraft plans the publish of a release that has no record yet, or is added to.
-func (p *Publisher) planDraft(ctx context.Context, pl planner, o PublishOptions, st *stage, ours []Stored, files map[string]bundle.Contents) (*Plan, error) {
-	record, err := p.Library().draft(ctx, pl, o, st, ours)
-	if err != nil {
-		return nil, err
-	}
-	s := st.view[o.Channel]
-	plan, err := pl.plan(st.view, s, pl.publish(s, o, record))
-	if err == nil {
-		plan.record, plan.files = record, files
-	}
-	return plan, err
-}
-
-// readBundles hashes the bundles and signs those that have no signature.
-func (p *Publisher) readBundles(ctx context.Context, pl planner, o PublishOptions) ([]bundle.Contents, error) {
-	if len(o.Bundles) == 0 {
-		return nil, nil
-	}
-	p.step("reading %d bundles", len(o.Bundles))
-	reader := bundle.Reader{Version: o.Version, Keys: p.Keys, Now: p.Now, Transferred: p.Transferred,
-		Unlock: func() (signing.PrivateKey, error) {
-			key, err := o.Unlock()
-			if err == nil {
-				err = pl.trusted(key)
-			}
-			return key, err
-		}}
-	return reader.Read(ctx, o.Bundles)
-}
-
 // Build returns the manifest of bundles without publishing anything; baseURL is the
 // address of the folder that they will be in.
 func (p *Publisher) Build(ctx context.Context, o PublishOptions, baseURL string) (*manifest.Manifest, error) {
@@ -191,7 +63,7 @@ func (p *Publisher) Build(ctx context.Context, o PublishOptions, baseURL string)
 	if err != nil {
 		return nil, err
 	}
-	contents, err := p.readBundles(ctx, pl, o)
+	contents, err := publishing{Publisher: p, pl: pl, o: o}.readBundles(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -236,7 +236,7 @@ func (p *Publisher) stillPrunable(ctx context.Context, o PruneOptions, doomed []
 // leftovers returns the objects of versions without a record, of which nothing is
 // staged, that are old enough that nobody is uploading them.
 func (p *Publisher) leftovers(ctx context.Context, held holdings) ([]string, error) {
-	staged, err := p.Library().versions(ctx, stagedRoot, func(string, string) bool { return true })
+	staged, err := p.Library().versions(ctx, stagedRoot, func(string, object.Info) bool { return true })
 	if err != nil {
 		return nil, err
 	}

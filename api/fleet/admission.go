@@ -1,7 +1,10 @@
 package fleet
 
 import (
+	"bytes"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -24,7 +27,9 @@ const (
 type sampleKey struct{ channel, version string }
 
 // admission decides which clients are recorded: those in the sample of the channel and,
-// apart from that, of the release.
+// apart from that, of the release. Where this server alone has seen more clients of a
+// sample than that may hold it makes it smaller at once, before the records do, so that
+// what waits to be recorded is bounded by the sample and not by how fast clients ask.
 type admission struct {
 	most    int // clients of a sample
 	mu      sync.Mutex
@@ -34,7 +39,9 @@ type admission struct {
 // sample is what this server knows of one.
 type sample struct {
 	record.Sample
-	since    time.Time // when the clients were last forgotten
+	ahead    bool         // it is smaller than in the records
+	stored   record.Level // in the records
+	since    time.Time    // when the clients were last forgotten
 	clients  map[record.ClientID]record.Network
 	networks map[record.Network]int // clients from each
 	fresh    int                    // clients since it was last bounded
@@ -66,29 +73,91 @@ func (a *admission) holds(k sampleKey, id record.ClientID, now time.Time) bool {
 	return a.of(k, now).Holds(id)
 }
 
-// admit reports whether a client may be recorded in a sample, and whether it is
-// refused although the sample contains it.
-func (a *admission) admit(k sampleKey, id record.ClientID, network record.Network, now time.Time) (in, refused bool) {
+// admitted is what becomes of a client in a sample.
+type admitted struct {
+	in      bool // it may be recorded
+	refused bool // it may not, although the sample contains it
+	smaller bool // the sample was made smaller for it
+}
+
+// admit decides on a client.
+func (a *admission) admit(k sampleKey, id record.ClientID, network record.Network, now time.Time) (d admitted) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	s := a.of(k, now)
-	if !s.Holds(id) {
-		return false, false
-	}
 	if _, ok := s.clients[id]; ok {
-		return true, false
+		return admitted{in: true}
 	}
-	if s.OfNetwork > 0 && s.networks[network] >= s.OfNetwork || len(s.clients) >= 2*a.most {
-		s.refused = now
-		return false, true
+	for s.Holds(id) {
+		switch full := len(s.clients) >= a.most; {
+		case s.OfNetwork > 0 && s.networks[network] >= s.OfNetwork || full && s.Level == record.MaxLevel:
+			s.refused = now
+			d.refused = true
+			return d
+		case s.networks[network] >= max(1, a.most/networkPart):
+			d.refused = true
+			return d
+		case full:
+			s.shrink(k, a.most)
+			d.smaller = true
+		default:
+			s.clients[id] = network
+			s.networks[network]++
+			s.fresh++
+			d.in = true
+			return d
+		}
 	}
-	if s.networks[network] >= max(1, a.most/networkPart) {
-		return false, true
+	return d
+}
+
+// shrink makes a sample smaller, as the records would.
+func (s *sample) shrink(k sampleKey, most int) {
+	var sizes []int
+	if k.version != "" {
+		sizes = slices.Collect(maps.Values(s.networks))
 	}
-	s.clients[id] = network
-	s.networks[network]++
-	s.fresh++
-	return true, false
+	s.ahead = true
+	s.become(s.Smaller(sizes, most))
+}
+
+// become takes over a sample that is part of the present one. Of a network that has too
+// many clients those with the least IDs stay.
+func (s *sample) become(smaller record.Sample) {
+	kept := make(map[record.ClientID]record.Network, len(s.clients))
+	clear(s.networks)
+	ids := slices.Collect(maps.Keys(s.clients))
+	slices.SortFunc(ids, func(a, b record.ClientID) int { return bytes.Compare(a[:], b[:]) })
+	for _, id := range ids {
+		network := s.clients[id]
+		if smaller.Holds(id) && (smaller.OfNetwork == 0 || s.networks[network] < smaller.OfNetwork) {
+			kept[id] = network
+			s.networks[network]++
+		}
+	}
+	s.Sample, s.clients = smaller, kept
+}
+
+// ahead returns the samples that are smaller than the records know.
+func (a *admission) ahead() (keys []sampleKey) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for k, s := range a.samples {
+		if s.ahead {
+			keys = append(keys, k)
+		}
+	}
+	return keys
+}
+
+// sample returns a sample.
+func (a *admission) sample(k sampleKey) record.Sample {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if s := a.samples[k]; s != nil {
+		return s.Sample
+	}
+	return record.Sample{}
 }
 
 // due returns the samples that have to be bounded.
@@ -97,7 +166,7 @@ func (a *admission) due(now time.Time) (keys []sampleKey) {
 	defer a.mu.Unlock()
 	for k, s := range a.samples {
 		age := now.Sub(s.bounded)
-		if s.fresh > a.most/boundPart || s.fresh > 0 && (age < 0 || age >= boundEvery) {
+		if s.ahead || s.fresh > a.most/boundPart || s.fresh > 0 && (age < 0 || age >= boundEvery) {
 			keys = append(keys, k)
 		} else if s.fresh == 0 && age >= 2*admitTime {
 			delete(a.samples, k) // nobody asks for that release any more
@@ -106,30 +175,20 @@ func (a *admission) due(now time.Time) (keys []sampleKey) {
 	return keys
 }
 
-// bound takes over what the records say of a sample.
-func (a *admission) bound(k sampleKey, found record.Sample, now time.Time) {
+// bound takes over what the records say of a sample, and reports whether that is a
+// smaller share of the clients than they said before.
+func (a *admission) bound(k sampleKey, found record.Sample, now time.Time) (smaller bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	s := a.of(k, now)
-	if found.Level != s.Level {
-		for id, network := range s.clients {
-			if !found.Holds(id) {
-				delete(s.clients, id)
-				s.networks[network]--
-			}
-		}
+	next := s.Within(found) // this server may have made it smaller meanwhile
+	s.ahead = next.Level != found.Level || next.OfNetwork != found.OfNetwork
+	if next.Level != s.Level || next.OfNetwork != s.OfNetwork {
+		s.become(next)
 	}
-	s.Sample, s.fresh, s.bounded = found, 0, now
-}
-
-// rate returns the share of clients that a sample contains.
-func (a *admission) rate(k sampleKey) float64 {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if s := a.samples[k]; s != nil {
-		return s.Rate()
-	}
-	return 1
+	smaller = found.Level > s.stored
+	s.stored, s.fresh, s.bounded = found.Level, 0, now
+	return smaller
 }
 
 // full says why clients that a sample contains are not recorded, empty if they are.

@@ -3,6 +3,8 @@ package fleet
 import (
 	"crypto/sha256"
 	"fmt"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -24,10 +26,10 @@ func TestAdmit(t *testing.T) {
 	clients, tries := sampleKey{"stable", ""}, sampleKey{"stable", "1.1.0"}
 	admitted := func(k sampleKey, from, to int, network func(i int) record.Network) (in, refused int) {
 		for i := from; i < to; i++ {
-			switch ok, no := a.admit(k, idOf(i), network(i), now); {
-			case ok:
+			switch d := a.admit(k, idOf(i), network(i), now); {
+			case d.in:
 				in++
-			case no:
+			case d.refused:
 				refused++
 			}
 		}
@@ -44,18 +46,24 @@ func TestAdmit(t *testing.T) {
 	if in, _ := admitted(tries, 0, 80, one); in != most/networkPart {
 		t.Errorf("%d tries of one network: they are apart from the clients", in)
 	}
-	if in, refused := admitted(clients, 0, 3*most, own); in != 2*most || refused != most {
+	if in, refused := admitted(clients, 0, 3*most, own); in < most || refused != 0 {
 		t.Errorf("%d clients while the records are not asked, %d refused", in, refused)
 	}
-	if why := a.full(clients, now); why != "there is no room for more clients" {
+	if s := a.samples[clients]; s.Level != 2 || len(s.clients) < most/2 || len(s.clients) > most || !slices.Equal(a.ahead(), []sampleKey{clients}) {
+		t.Errorf("%d clients are kept while the records are not asked, at level %d, ahead %v", len(s.clients), s.Level, a.ahead())
+	}
+	if why := a.full(clients, now); why != "" {
 		t.Errorf("full: %q", why)
 	}
 	if len(a.due(now)) != 2 {
 		t.Errorf("%v have to be bounded", a.due(now))
 	}
+	if a.bound(clients, record.Sample{Level: 1}, now); a.sample(clients).Level != 2 || len(a.ahead()) != 1 {
+		t.Errorf("the records, which are behind, make it %+v", a.sample(clients))
+	}
 	a.bound(clients, record.Sample{Level: 2}, now)
 	a.bound(tries, record.Sample{OfNetwork: 20}, now)
-	if len(a.due(now)) != 0 || a.rate(clients) != 0.25 || a.rate(sampleKey{"beta", ""}) != 1 {
+	if len(a.due(now)) != 0 || len(a.ahead()) != 0 || a.sample(sampleKey{"beta", ""}) != (record.Sample{}) {
 		t.Errorf("%v have to be bounded again", a.due(now))
 	}
 	if in, refused := admitted(clients, 5000, 6000, own); in < 200 || in > 300 || refused != 0 {
@@ -79,6 +87,40 @@ func TestAdmit(t *testing.T) {
 	}
 }
 
+// TestAdmitCrowded: of a release that few networks made up most clients of, those of other
+// networks stay, and the networks have room for a few each.
+func TestAdmitCrowded(t *testing.T) {
+	now := time.Date(2026, 3, 5, 15, 0, 0, 0, time.UTC)
+	const most, few, own = 1000, 40, 80
+	a, tries := newAdmission(most), sampleKey{"stable", "1.1.0"}
+	for i := range own {
+		a.admit(tries, idOf(-i-1), record.Network(1000+i), now)
+	}
+	refused := 0
+	for i := range 20 * most {
+		if a.admit(tries, idOf(i), record.Network(i%few), now).refused {
+			refused++
+		}
+	}
+	s := a.samples[tries]
+	if s.Level != 0 || s.OfNetwork != (most/2-own)/few || refused < 18*most || len(s.clients) != own+few*s.OfNetwork {
+		t.Errorf("%+v of %d clients, %d refused", s.Sample, len(s.clients), refused)
+	}
+	for network, n := range s.networks {
+		if n > s.OfNetwork {
+			t.Errorf("%d clients of network %d", n, network)
+		}
+	}
+	for i := range own {
+		if !a.admit(tries, idOf(-i-1), record.Network(1000+i), now).in {
+			t.Fatal("a client of another network is no longer recorded")
+		}
+	}
+	if why := a.full(tries, now); !strings.HasPrefix(why, "there is room for 10 clients of each network only") {
+		t.Errorf("full: %q", why)
+	}
+}
+
 // TestLostNotAdmitted: a client whose sighting is lost takes nobody's room.
 func TestLostNotAdmitted(t *testing.T) {
 	s := NewSightings(Options{Clients: 10, Registry: prometheus.NewRegistry()})
@@ -86,7 +128,7 @@ func TestLostNotAdmitted(t *testing.T) {
 	if !s.admit(k, client{id: idOf(0), known: true}, now) {
 		t.Error("a client is not admitted")
 	}
-	for i := range maxSeen {
+	for i := range s.seen.most {
 		s.seen.install(countKey{channel: "stable"}, "", idOf(i), now)
 	}
 	if s.admit(k, client{id: idOf(1), network: 1, known: true}, now) || len(s.admission.samples[k].clients) != 1 {

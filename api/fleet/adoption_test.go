@@ -53,7 +53,7 @@ func testSampledAdoption(t *testing.T, w *apitest.World) {
 		t.Errorf("all are recorded: %+v", a)
 	}
 	for version, share := range map[string]float64{"": 0.125, "1.1.0": 0.25} {
-		if _, err := w.Records.Bound(t.Context(), r.Channel, version, int(clients*share*1.2)); err != nil {
+		if _, err := w.Records.Bound(t.Context(), r.Channel, version, int(clients*share*1.2), record.Sample{}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -95,21 +95,20 @@ func (s *Sightings) countClients(ctx context.Context) {
 			s.Log.Warn("the clients of updates are not in the time series", "error", err)
 		}
 	}
-	s.forget(ctx, now)
 }
 
-// forget deletes, once a day, the clients that no longer count.
-func (s *Sightings) forget(ctx context.Context, now time.Time) {
-	if age := now.Sub(s.forgot); age >= 0 && age < 24*time.Hour {
-		return
+// forget deletes the clients that no longer count, unless that was done within a day,
+// and returns when it was last done.
+func (s *Sightings) forget(ctx context.Context, forgot time.Time) time.Time {
+	now := s.Now()
+	if age := now.Sub(forgot); age >= 0 && age < 24*time.Hour {
+		return forgot
 	}
-	s.forgot = now
 	n, err := s.Records.ForgetClients(ctx, now.Add(-AdoptionTime))
 	if err != nil {
 		s.Log.Warn("clients that were not seen for long are still recorded, until tomorrow", "error", err)
-		return
-	}
-	if n > 0 {
+	} else if n > 0 {
 		s.Log.Info("clients forgotten that were not seen for long", "rows", n)
 	}
+	return now
 }

@@ -9,11 +9,13 @@ import (
 	"tsmon/store/record"
 )
 
-// maxSeen bounds the clients that are remembered until they are in the records.
+// maxSeen bounds the clients that are remembered until they are in the records, unless
+// samples are larger: a whole one finds room twice.
 const maxSeen = 50_000
 
 // pending is what was seen and is not in the records yet.
 type pending struct {
+	most      int // clients, half of the tries, and downloads
 	installed map[clientKey]record.Installed
 	tries     map[tryKey]record.Try
 	downloads map[downloadKey]record.Download
@@ -41,9 +43,9 @@ type countKey struct{ channel, version, target, cohort string }
 
 type counts [events]int64
 
-func newPending() pending {
+func newPending(clients int) pending {
 	return pending{
-		installed: map[clientKey]record.Installed{}, tries: map[tryKey]record.Try{}, downloads: map[downloadKey]record.Download{},
+		most: max(maxSeen, 2*clients), installed: map[clientKey]record.Installed{}, tries: map[tryKey]record.Try{}, downloads: map[downloadKey]record.Download{},
 		counts: map[countKey]counts{},
 	}
 }
@@ -76,7 +78,7 @@ func (p *pending) install(k countKey, key string, id record.ClientID, now time.T
 }
 
 func (p *pending) hasRoom() bool {
-	return len(p.installed) < maxSeen && len(p.tries) < 2*maxSeen && len(p.downloads) < maxSeen
+	return len(p.installed) < p.most && len(p.tries) < 2*p.most && len(p.downloads) < p.most
 }
 
 // full reports whether no more fits, and counts what is lost by that.
@@ -86,6 +88,17 @@ func (p *pending) full() bool {
 	}
 	p.lost++
 	return true
+}
+
+// prune drops whoever is not in a sample.
+func (p *pending) prune(k sampleKey, in record.Sample) {
+	if k.version == "" {
+		maps.DeleteFunc(p.installed, func(c clientKey, _ record.Installed) bool { return c.channel == k.channel && !in.Holds(c.client) })
+		return
+	}
+	maps.DeleteFunc(p.tries, func(t tryKey, _ record.Try) bool {
+		return t.channel == k.channel && t.version == k.version && !in.Holds(t.client)
+	})
 }
 
 // maxBatch bounds the entries of one write, which delays other writers.

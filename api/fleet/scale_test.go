@@ -12,6 +12,8 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -101,6 +103,8 @@ func benchmarkFleet(b *testing.B, w *apitest.World, clients int, tables func() i
 		b.ReportMetric(float64(clients)/took.Seconds(), "requests/s")
 		b.ReportMetric(float64(times[len(times)*99/100].Microseconds()), "µs-p99")
 		server.Close() // what was seen is recorded then
+		b.ReportMetric(metricOf(b, handler, "tsmon_updates_lost_sightings_total"), "lost")
+		b.ReportMetric(metricOf(b, handler, "tsmon_updates_unrecorded_total"), "unrecorded")
 		runtime.GC()
 		var memory runtime.MemStats
 		runtime.ReadMemStats(&memory)
@@ -174,6 +178,20 @@ func ask(b *testing.B, handler http.Handler, clients int) ([]time.Duration, map[
 	running.Wait()
 	slices.Sort(all)
 	return all, sent
+}
+
+// metricOf returns a number that the server shows.
+func metricOf(b *testing.B, handler http.Handler, name string) (value float64) {
+	r := httptest.NewRequest(http.MethodGet, "/metrics", nil)
+	r.RemoteAddr = "127.0.0.1:9"
+	answer := httptest.NewRecorder()
+	handler.ServeHTTP(answer, r)
+	_, after, ok := strings.Cut(answer.Body.String(), "\n"+name+" ")
+	if !ok {
+		b.Fatalf("the metrics lack %s", name)
+	}
+	text, _, _ := strings.Cut(after, "\n")
+	return apitest.Must[float64](b)(strconv.ParseFloat(text, 64))
 }
 
 // discard keeps the status of an answer alone.

@@ -39,8 +39,8 @@ type Records interface {
 
 // Sightings collects what is seen of clients. What each of them has goes to the
 // records every second, how often each event happened to the time series every
-// minute. No request waits for either. While the records don't answer it keeps up
-// to maxSeen clients and counts the rest as lost.
+// minute. No request waits for either. While the records don't answer it keeps what was
+// seen of as many clients as there may be in two samples, and counts the rest as lost.
 type Sightings struct {
 	Options
 	metrics   *metrics
@@ -64,13 +64,14 @@ type Sightings struct {
 	stop    context.CancelFunc // nil until it runs
 	running sync.WaitGroup
 
-	// Only the goroutine uses these:
-	forgot  time.Time            // when clients were last forgotten
+	// Only the goroutine that writes uses these:
 	counted map[countKey]counts  // of this minute
 	unsent  []series.Sample      // not in the time series yet
 	failing bool                 // the last write to the records failed
 	full    map[string]string    // what the log says of each channel
 	told    map[string]time.Time // that it is full, to the records
+
+	sweeping sweeping
 }
 
 // NewSightings returns sightings that begin with the first event or with Start.
@@ -79,8 +80,9 @@ func NewSightings(o Options) *Sightings {
 	offered, _ := lru.New[downloadKey, string](maxSeen) // fails for sizes below 1 only
 	reported, _ := lru.New[reportKey, struct{}](maxSeen)
 	return &Sightings{
-		Options: o, metrics: newMetrics(o.Registry), seen: newPending(), offered: offered, reported: reported,
+		Options: o, metrics: newMetrics(o.Registry), seen: newPending(o.Clients), offered: offered, reported: reported,
 		before: map[string]map[string]bool{}, counted: map[countKey]counts{}, full: map[string]string{}, told: map[string]time.Time{}, admission: newAdmission(o.Clients),
+		sweeping: sweeping{due: map[sampleKey]bool{}, failing: map[string]bool{}},
 	}
 }
 
@@ -108,11 +110,16 @@ func (s *Sightings) admit(k sampleKey, c client, now time.Time) bool {
 	if !c.known || k.version == Other || !s.hasRoom() {
 		return false
 	}
-	in, refused := s.admission.admit(k, c.id, c.network, now)
-	if refused {
+	d := s.admission.admit(k, c.id, c.network, now)
+	if d.refused {
 		s.metrics.unrecorded.Inc()
 	}
-	return in
+	if d.smaller {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.seen.prune(k, s.admission.sample(k))
+	}
+	return d.in
 }
 
 // Asked records that a client asked a channel and was answered.
@@ -323,6 +330,7 @@ func (s *Sightings) Start(ctx context.Context) {
 		s.stop = stop
 		s.mu.Unlock()
 		s.running.Go(func() { s.run(ctx) })
+		s.running.Go(func() { s.tend(ctx) })
 	})
 }
 
@@ -354,7 +362,6 @@ func (s *Sightings) run(ctx context.Context) {
 			s.writeSightings(ctx)
 		case <-count.C:
 			s.writeCounts(ctx)
-			s.countClients(ctx)
 		case <-ctx.Done():
 			last := context.WithoutCancel(ctx)
 			s.writeSightings(last)
@@ -367,9 +374,10 @@ func (s *Sightings) run(ctx context.Context) {
 // writeSightings writes what was seen since the last time to the records. What they
 // don't accept is kept for the next time.
 func (s *Sightings) writeSightings(ctx context.Context) {
+	s.bound(ctx, s.admission.ahead()) // before rows are missing that it leaves out
 	s.mu.Lock()
 	p := s.seen
-	s.seen = newPending()
+	s.seen = newPending(s.Clients)
 	s.mu.Unlock()
 	for name, n := range s.Asks() { // which don't say who asks or which version they have
 		key := countKey{name, Other, Other, ""}
@@ -392,7 +400,7 @@ func (s *Sightings) writeSightings(ctx context.Context) {
 		return
 	}
 	s.note(s.writeBatches(ctx, p.batches()))
-	s.bound(ctx)
+	s.bound(ctx, s.admission.due(s.Now()))
 	s.noteFull(ctx)
 }
 
@@ -417,18 +425,19 @@ func (s *Sightings) writeBatch(ctx context.Context, batch record.Sightings) erro
 	return s.Records.Sight(ctx, batch)
 }
 
-// bound keeps the samples below their size.
-func (s *Sightings) bound(ctx context.Context) {
-	for _, k := range s.admission.due(s.Now()) {
-		found, err := s.Records.Bound(ctx, k.channel, k.version, s.Clients)
+// bound keeps samples below their size.
+func (s *Sightings) bound(ctx context.Context, keys []sampleKey) {
+	for _, k := range keys {
+		before := s.admission.sample(k)
+		found, err := s.Records.Bound(ctx, k.channel, k.version, s.Clients, before)
 		if err != nil {
 			s.Log.Warn("the number of recorded clients is not bounded", "channel", k.channel, "version", k.version, "error", err)
 			return
 		}
-		if before := s.admission.rate(k); found.Rate() < before {
+		if s.admission.bound(k, found, s.Now()) {
 			s.Log.Info("a smaller share of the clients is recorded", "channel", k.channel, "version", k.version, "share", found.Rate(), "clients", found.Rows)
 		}
-		s.admission.bound(k, found, s.Now())
+		s.sweeping.add(k)
 		if k.version == "" {
 			s.metrics.rate.WithLabelValues(k.channel).Set(found.Rate())
 		}

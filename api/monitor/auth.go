@@ -58,6 +58,9 @@ func (g *gate) private(h func(*http.Request, caller) (any, error)) http.HandlerF
 // if that can't be determined.
 func (g *gate) authenticate(r *http.Request) (caller, error) {
 	claims, err := g.tokens.Verify(web.Bearer(r))
+	if errors.Is(err, token.ErrKeys) {
+		return caller{}, err // 401 would log a user out whose token may be good
+	}
 	if err != nil {
 		return caller{}, web.Unauthorized(err)
 	}

@@ -223,11 +223,12 @@ func (p *pipeline) secrets() map[string]string {
 }
 
 // TestGitHubWorkflow walks the workflows that `tsmon init --ci github` writes: two
-// releases and a pre-release, built on four machines, and a rollback.
+// releases and a pre-release, built on four machines, a rollback, and a step of a rollout.
 func TestGitHubWorkflow(t *testing.T) {
 	storages(t, func(t *testing.T, fresh func(t *testing.T) *kit) {
 		p := newPipeline(t, fresh(t), "github")
-		var release, rollback struct{ Jobs map[string]job }
+		var release, rollback, advance struct{ Jobs map[string]job }
+		readYAML(t, filepath.Join(p.project, ".github/workflows/tsmon-advance.yml"), &advance)
 		readYAML(t, filepath.Join(p.project, ".github/workflows/tsmon-release.yml"), &release)
 		readYAML(t, filepath.Join(p.project, ".github/workflows/tsmon-rollback.yml"), &rollback)
 		matrix := release.Jobs["release"].Strategy.Matrix.Include
@@ -257,7 +258,23 @@ func TestGitHubWorkflow(t *testing.T) {
 		if got := p.verified(t, "stable"); got != "1.0.0" {
 			t.Errorf("after the rollback stable shows %s", got)
 		}
+		p.rollOut(t, "2.0.0")
+		if out := p.github(t, advance.Jobs["advance"], p.secrets()); p.verified(t, "stable") != "2.0.0" {
+			t.Errorf("the step of a rollout is not taken: %s", out)
+		}
 	})
+}
+
+// rollOut publishes a version whose first step was over long ago.
+func (p *pipeline) rollOut(t *testing.T, version string) {
+	t.Helper()
+	args := append([]string{"release", "publish", "--no-probe", "--version", version, "--steps", "5,100", "--every", "6h"}, matrix(t, version)...)
+	if _, stderr, code := command(t, append(p.kit.env, "LATER=-7h"), "tsmon-later", args...); code != 0 {
+		t.Fatal(stderr)
+	}
+	if got := p.verified(t, "stable"); got == version {
+		t.Fatalf("everybody gets %s at once", version)
+	}
 }
 
 // TestGitLabPipeline walks what `tsmon init --ci gitlab` writes.
@@ -289,6 +306,10 @@ func TestGitLabPipeline(t *testing.T) {
 		p.bash(t, append(env, "ROLLBACK_CHANNEL=stable", "ROLLBACK_REASON=crashes at start"), strings.Join(jobs["tsmon rollback"].Script, "\n"))
 		if got := p.verified(t, "stable"); got != "1.0.0" {
 			t.Errorf("after the rollback stable shows %s", got)
+		}
+		p.rollOut(t, "2.0.0")
+		if out := p.bash(t, env, strings.Join(jobs["tsmon advance"].Script, "\n")); p.verified(t, "stable") != "2.0.0" {
+			t.Errorf("the step of a rollout is not taken: %s", out)
 		}
 	})
 }

@@ -10,11 +10,14 @@ import (
 // servers keep the same ones, and a smaller sample is part of the larger one before.
 type Samples interface {
 	// Bound returns the sample of a channel's clients or, with a version, of its tries.
-	// If there are more than most it deletes half of them first: of tries those of the
-	// networks that have the most, as long as that leaves others leastOfNetwork each,
-	// else whoever is no longer in the sample. It blocks other writers for short times
-	// only. ErrInvalid unless most is positive.
-	Bound(ctx context.Context, channel, version string, most int) (Sample, error)
+	// It is no larger than known, which the caller found to be too large itself. If it
+	// has more than most rows it is made Smaller first. Rows that it leaves out count no
+	// more, and stay until Sweep. ErrInvalid unless most is positive.
+	Bound(ctx context.Context, channel, version string, most int, known Sample) (Sample, error)
+
+	// Sweep deletes the rows that are not in a sample. It blocks other writers for short
+	// times only.
+	Sweep(ctx context.Context, channel, version string) error
 
 	// Sample returns the same sample and changes nothing.
 	Sample(ctx context.Context, channel, version string) (Sample, error)
@@ -25,6 +28,28 @@ type Sample struct {
 	Level
 	OfNetwork int // the most clients of one network; 0: any number
 	Rows      int // clients that are recorded
+}
+
+// Smaller returns the next smaller sample, of about half as many clients. Of tries, of
+// which each network has one of sizes, it leaves out those of the networks that have the
+// most, as long as each network keeps leastOfNetwork; else, and of the clients of a
+// channel, for which sizes are nil, whoever is not in the next Level.
+func (s Sample) Smaller(sizes []int, most int) Sample {
+	if n := MostOfNetwork(sizes, most/2); len(sizes) > 0 && n > 0 && (n < s.OfNetwork || s.OfNetwork == 0) {
+		s.OfNetwork = n
+	} else {
+		s.Level++
+	}
+	return s
+}
+
+// Within returns the sample of those who are in both.
+func (s Sample) Within(other Sample) Sample {
+	s.Level = max(s.Level, other.Level)
+	if s.OfNetwork == 0 || other.OfNetwork > 0 && other.OfNetwork < s.OfNetwork {
+		s.OfNetwork = other.OfNetwork
+	}
+	return s
 }
 
 // Level is how many zero bits the ID of a client begins with if it is in a sample.

@@ -7,8 +7,9 @@ case "$COMMAND" in
     if [ -n "$version" ]; then set -- "$@" --to "$version"; fi
     tsmon release rollback "$@"
     ;;
+  advance) tsmon channel advance ;;
   *)
-    echo "command: $COMMAND is none of install, stage, publish, rollback" >&2
+    echo "command: $COMMAND is none of install, stage, publish, rollback, advance" >&2
     exit 2
     ;;
 esac

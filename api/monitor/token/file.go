@@ -74,7 +74,8 @@ func readKeys(path string) ([]key, error) {
 	return keys, nil
 }
 
-// readPrivate reads a regular file that only its owner may use. Windows has no such
+// readPrivate reads a regular file that nobody may change but its owner, and nobody read
+// but its owner and its group, as secrets are mounted in containers. Windows has no such
 // modes; there the folder's access list protects it.
 func readPrivate(path string) ([]byte, error) {
 	fi, err := os.Stat(path)
@@ -83,7 +84,7 @@ func readPrivate(path string) ([]byte, error) {
 		return nil, err
 	case !fi.Mode().IsRegular():
 		return nil, fmt.Errorf("key file %s: not a regular file", path)
-	case runtime.GOOS != "windows" && fi.Mode()&0o077 != 0:
+	case runtime.GOOS != "windows" && fi.Mode()&0o037 != 0:
 		return nil, fmt.Errorf("key file %s: others may use it (mode %04o): chmod 600 %[1]s", path, fi.Mode().Perm())
 	}
 	f, err := os.Open(path)

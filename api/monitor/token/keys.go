@@ -19,21 +19,25 @@ const (
 	unknownEvery = time.Second // the same for a token whose key is unknown
 )
 
-// Keys issues and verifies tokens with the keys of a file. Its methods may be called
-// concurrently. While one of them reads the file, the others use the present keys,
-// except for a token whose key is unknown.
+// ErrKeys means, besides ErrToken, that the key of a token is unknown and newer keys
+// can't be read: nobody knows whether the token is good.
+var ErrKeys = errors.New("the keys can't be read")
+
+// Keys issues and verifies tokens with the keys of a file, or with shared ones. Its
+// methods may be called concurrently. While one of them reads the keys, the others use
+// the present ones, except for a token whose key is unknown.
 type Keys struct {
 	// Now is the clock, time.Now by default. Set it before the first use.
 	Now func() time.Time
 
-	path      string
+	read      func() ([]key, error)
 	parser    *jwt.Parser
 	validator *jwt.Validator
 	verified  *lru.Cache[[sha256.Size]byte, verified] // signatures take longer to verify than most answers
-	live      atomic.Pointer[[]key]                   // newest first, never empty
+	live      atomic.Pointer[[]key]                   // newest first; empty only while shared ones were never read
 
-	looking sync.Mutex // held while the file is read
-	looked  time.Time  // when the file was last read
+	looking sync.Mutex // held while the keys are read
+	looked  time.Time  // when they were last read
 	failed  error      // of the last read
 }
 
@@ -49,12 +53,17 @@ func Open(path string) (*Keys, error) {
 	if err != nil {
 		return nil, err
 	}
-	k := &Keys{Now: time.Now, path: path}
+	return newKeys(keys, func() ([]key, error) { return readKeys(path) })
+}
+
+// newKeys returns keys, which read reads again.
+func newKeys(keys []key, read func() ([]key, error)) (k *Keys, err error) {
+	k = &Keys{Now: time.Now, read: read}
 	if k.verified, err = lru.New[[sha256.Size]byte, verified](maxVerified); err != nil {
 		return nil, err
 	}
-	read := options(func() time.Time { return k.Now() })
-	k.parser, k.validator = jwt.NewParser(read...), jwt.NewValidator(read...)
+	rules := options(func() time.Time { return k.Now() })
+	k.parser, k.validator = jwt.NewParser(rules...), jwt.NewValidator(rules...)
 	k.live.Store(&keys)
 	return k, nil
 }
@@ -85,12 +94,12 @@ func (k *Keys) find(kid string) (key, error) {
 		return keys[i], nil
 	}
 	if failed != nil {
-		return key{}, fmt.Errorf("the key %.80q is unknown, and newer ones can't be read: %w", kid, failed)
+		return key{}, fmt.Errorf("the key %.80q is unknown, and %w: %w", kid, ErrKeys, failed)
 	}
 	return key{}, fmt.Errorf("the key %.80q is unknown", kid)
 }
 
-// look reads the file unless it was read less than every ago. After a failure the keys
+// look reads the keys unless they were read less than every ago. After a failure the keys
 // stay as they are. The caller holds the lock.
 func (k *Keys) look(every time.Duration) {
 	now := k.Now()
@@ -99,7 +108,7 @@ func (k *Keys) look(every time.Duration) {
 	}
 	k.looked = now
 	var keys []key
-	if keys, k.failed = readKeys(k.path); k.failed == nil {
+	if keys, k.failed = k.read(); k.failed == nil {
 		k.live.Store(&keys)
 	}
 }

@@ -16,7 +16,7 @@
 // tokens of more than 8 KiB are refused. Single tokens can't be revoked here: the
 // caller looks up whether the user still has the token version.
 //
-// The key file, which only its owner may read, holds one or two keys. The first, the
+// The key file, which its owner and its group alone may read, holds one or two keys. The first, the
 // newest, signs; both verify:
 //
 //	{"keys": [{"kid": "…", "alg": "EdDSA", "key": "…", "created": "2026-03-05T15:04:05Z"}]}
@@ -29,8 +29,9 @@
 //     algorithm it names.
 //   - Servers that start together without a file end up with the same key, and a crash
 //     leaves the old file or the new one.
-//   - A running server notices a rotation: it rereads the file once a minute, and for
+//   - A running server notices a rotation: it rereads the keys once a minute, and for
 //     an unknown kid at most once a second. If that fails, it keeps its keys.
+//   - Servers that share keys on a Shelf need not reach it to start, nor later.
 //   - No error contains a token or part of a key.
 package token
 
@@ -86,7 +87,11 @@ func (k *Keys) Issue(c Claims) (string, error) {
 	if _, err := p.claims(); err != nil {
 		return "", fmt.Errorf("issue token: %w", err)
 	}
-	newest := k.current()[0]
+	keys := k.current()
+	if len(keys) == 0 {
+		return "", fmt.Errorf("issue token: %w: %w", ErrKeys, k.reread())
+	}
+	newest := keys[0]
 	t := jwt.NewWithClaims(newest.method, p)
 	t.Header["kid"] = newest.Kid
 	signed, err := t.SignedString(newest.private)

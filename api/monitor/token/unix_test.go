@@ -38,7 +38,7 @@ func TestRotateKeepsOwner(t *testing.T) {
 func TestOthersMayNotRead(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "keys.json")
 	write(t, path, keyFile())
-	for _, mode := range []fs.FileMode{0o644, 0o640, 0o604, 0o620, 0o601, 0o777} {
+	for _, mode := range []fs.FileMode{0o644, 0o660, 0o604, 0o620, 0o610, 0o601, 0o777} {
 		if err := os.Chmod(path, mode); err != nil {
 			t.Fatal(err)
 		}
@@ -47,7 +47,7 @@ func TestOthersMayNotRead(t *testing.T) {
 			t.Errorf("%v: rotated", mode)
 		}
 	}
-	for _, mode := range []fs.FileMode{0o600, 0o400} {
+	for _, mode := range []fs.FileMode{0o600, 0o400, 0o440, 0o640} {
 		if err := os.Chmod(path, mode); err != nil {
 			t.Fatal(err)
 		}

@@ -2,7 +2,6 @@ package token
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -71,7 +70,7 @@ func create(path string) error {
 // write writes and syncs a key file under a temporary name, then gives it its own with
 // os.Link, which fails if the file exists, or os.Rename.
 func write(path string, name func(from, to string) error, entries ...entry) error {
-	text, err := json.MarshalIndent(keyFile{entries}, "", "  ")
+	text, err := encodeKeys(entries...)
 	if err != nil {
 		return err
 	}
@@ -81,7 +80,7 @@ func write(path string, name func(from, to string) error, entries ...entry) erro
 	}
 	defer os.Remove(f.Name())
 	defer f.Close()
-	_, err = f.Write(append(text, '\n'))
+	_, err = f.Write(text)
 	if err = errors.Join(err, keepOwner(f, path), f.Sync(), f.Close()); err == nil {
 		err = name(f.Name(), path)
 	}

@@ -139,7 +139,14 @@ type Server struct {
 	// BehindProxy says that a proxy in front terminates TLS and sets
 	// X-Forwarded-For.
 	BehindProxy bool `yaml:"behind_proxy" env:"TSMON_BEHIND_PROXY"`
-	// TokenKeys is the file of the keys that sign access tokens.
+	// Secrets encrypt what servers that share Records share there besides: the keys of
+	// access tokens, and the credentials of uploads and of writing. The first one
+	// encrypts, each decrypts. Without any these lie in files of the data folder.
+	Secrets []Secret `yaml:"secrets" env:"TSMON_SECRET" envSeparator:","`
+	// SecretFile is a file of Secrets, one a line.
+	SecretFile string `yaml:"secret_file" env:"TSMON_SECRET_FILE"`
+	// TokenKeys is the file of the keys that sign access tokens; empty where Secrets are
+	// set: they are in Records.
 	TokenKeys string `yaml:"token_keys" env:"TSMON_TOKEN_KEYS"`
 	// MetricsKey is the bearer token for /metrics; empty: nobody sees it at Listen.
 	MetricsKey Secret `yaml:"metrics_key" env:"TSMON_METRICS_KEY"`
@@ -299,7 +306,7 @@ func (c *Config) resolve(folder string) {
 	if records := string(c.Server.Records); records != "" && !strings.Contains(records, "://") && !filepath.IsAbs(records) {
 		c.Server.Records = Secret(filepath.Join(folder, records))
 	}
-	for _, path := range []*string{&c.Server.TLS.Cert, &c.Server.TLS.Key, &c.Server.TokenKeys} {
+	for _, path := range []*string{&c.Server.TLS.Cert, &c.Server.TLS.Key, &c.Server.TokenKeys, &c.Server.SecretFile} {
 		if *path != "" && !filepath.IsAbs(*path) {
 			*path = filepath.Join(folder, *path)
 		}
@@ -323,7 +330,9 @@ func (c *Config) fill(vars map[string]string) error {
 		c.Data = data
 		c.Server.Series.File = filepath.Join(data, "series.db")
 		c.Server.Records = cmp.Or(c.Server.Records, Secret(filepath.Join(data, "records.db")))
-		c.Server.TokenKeys = cmp.Or(c.Server.TokenKeys, filepath.Join(data, "token-keys.json"))
+		if len(c.Server.Secrets) == 0 && c.Server.SecretFile == "" {
+			c.Server.TokenKeys = cmp.Or(c.Server.TokenKeys, filepath.Join(data, "token-keys.json"))
+		}
 	}
 	if c.Storage == "" {
 		if err != nil {
@@ -424,6 +433,9 @@ func (c *Config) checkRedirect() Mistakes {
 // minSecret is the least length of a secret, in bytes, that can't be guessed.
 const minSecret = 16
 
+// minOuterSecret is the least length of one of Secrets, in bytes.
+const minOuterSecret = 32
+
 // Bounds of Updates.Clients. With fewer an estimate says little; more slow the guard
 // down.
 const (
@@ -474,6 +486,14 @@ func (s Server) check() (found Mistakes) {
 		if _, err := base64.StdEncoding.DecodeString(encoded); err != nil {
 			found = append(found, wrong("server.webhook_secret", "is not base64 behind whsec_ (TSMON_WEBHOOK_SECRET)"))
 		}
+	}
+	for _, secret := range s.Secrets {
+		if len(secret) < minOuterSecret {
+			found = append(found, wrong("server.secrets", "has one of less than %d characters (TSMON_SECRET)", minOuterSecret))
+		}
+	}
+	if len(s.Secrets) > 0 && s.SecretFile != "" {
+		found = append(found, wrong("server.secret_file", "and server.secrets exclude each other (TSMON_SECRET_FILE and TSMON_SECRET)"))
 	}
 	for _, secret := range s.Updates.ReportSecrets {
 		if len(secret) < minSecret {

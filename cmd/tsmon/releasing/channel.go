@@ -124,9 +124,13 @@ func LoadLog(ctx context.Context, app *cli.App, channel string) (*channels.Log, 
 	}
 	log, err := channels.Repository{Store: p.Store}.Load(ctx, channel)
 	if err == nil && log.Head() == nil {
-		err = &release.Refusal{Cause: release.ErrNoRelease, Text: channel + " shows nothing", Mend: "`tsmon channel list` shows the channels of the store"}
+		err = showsNothing(channel)
 	}
 	return log, p, err
+}
+
+func showsNothing(channel string) error {
+	return &release.Refusal{Cause: release.ErrNoRelease, Text: channel + " shows nothing", Mend: "`tsmon channel list` shows the channels of the store"}
 }
 
 func channelShowCommand(app *cli.App) *cobra.Command {
@@ -215,13 +219,9 @@ func channelLogCommand(app *cli.App) *cobra.Command {
 }
 
 func runChannelLog(ctx context.Context, app *cli.App, channel string, limit int) error {
-	log, _, err := LoadLog(ctx, app, channel)
+	shown, err := newestEntries(ctx, app, channel, limit)
 	if err != nil {
 		return err
-	}
-	shown := log.Entries
-	if limit > 0 {
-		shown = shown[max(0, len(shown)-limit):]
 	}
 	entries := []LogRow{}
 	rows := [][]string{{"ENTRY", "WHEN", "ACTION", "VERSION", "FROM", "COMMIT", "WHO", "WHY"}}
@@ -231,6 +231,26 @@ func runChannelLog(ctx context.Context, app *cli.App, channel string, limit int)
 		rows = append(rows, []string{strconv.FormatUint(r.Sequence, 10), r.When, r.Action, r.versionText(), r.From, r.commit(), r.Who, r.Why})
 	}
 	return app.Print(entries, func(w io.Writer) { cli.Table(w, rows) })
+}
+
+// newestEntries reads the newest entries of a log, all for limit 0.
+func newestEntries(ctx context.Context, app *cli.App, channel string, limit int) ([]channels.Entry, error) {
+	if limit == 0 {
+		log, _, err := LoadLog(ctx, app, channel)
+		if err != nil {
+			return nil, err
+		}
+		return log.Entries, nil
+	}
+	p, err := reader(ctx, app, nil)
+	if err != nil {
+		return nil, err
+	}
+	entries, err := channels.Repository{Store: p.Store}.Tail(ctx, channel, limit)
+	if err == nil && len(entries) == 0 {
+		err = showsNothing(channel)
+	}
+	return entries, err
 }
 
 func channelVerifyCommand(app *cli.App) *cobra.Command {

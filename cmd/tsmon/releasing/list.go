@@ -9,10 +9,10 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
-	"tsmon/channels"
 	"tsmon/cmd/tsmon/cli"
 	"tsmon/manifest"
 	"tsmon/release"
@@ -31,8 +31,15 @@ func releaseListCommand(app *cli.App) *cobra.Command {
 
 // ListedRelease is one row of `tsmon release list`.
 type ListedRelease struct {
-	Version  string   `json:"version"`
-	Channels []string `json:"channels"` // that show it to everybody
+	Version string `json:"version"`
+	// Date is when it was published, or something of it last staged.
+	Date     time.Time `json:"date,omitzero"`
+	Size     int64     `json:"size"`     // bytes in the store
+	Channels []string  `json:"channels"` // that show it to everybody
+	// RolledBack are the channels that were rolled back from it.
+	RolledBack []string `json:"rolled_back,omitempty"`
+	// Pruned is true if its bundles were removed from the store.
+	Pruned bool `json:"pruned,omitempty"`
 	// Staged are the targets that are staged of a version that is not complete.
 	Staged []string `json:"staged,omitempty"`
 	// Rollouts are the channels that offer it to some clients.
@@ -44,41 +51,48 @@ func runReleaseList(ctx context.Context, app *cli.App) error {
 	if err != nil {
 		return err
 	}
-	versions, err := p.Library().List(ctx)
+	found, err := p.Library().Survey(ctx)
 	if err != nil {
 		return err
 	}
-	logs, err := channels.Repository{Store: p.Store}.All(ctx)
-	if err != nil {
-		return err
-	}
-	releases := make([]ListedRelease, len(versions))
-	rows := [][]string{{"VERSION", "CHANNELS"}}
-	for i, v := range versions {
-		listed := ListedRelease{Version: v.Version, Channels: []string{}, Rollouts: map[string]*release.Share{}}
-		var texts []string
-		for _, log := range logs {
-			head := log.Head()
-			if head.Version == v.Version {
-				listed.Channels = append(listed.Channels, log.Channel)
-				texts = append(texts, log.Channel)
-			}
-			if head.Rollout != nil && head.Rollout.Version == v.Version {
-				share := release.ShareOf(head.Rollout, p.Policies[log.Channel].Rings)
-				listed.Rollouts[log.Channel] = share
-				texts = append(texts, log.Channel+" ("+percentText(share)+")")
-			}
+	releases := make([]ListedRelease, len(found))
+	rows := [][]string{{"VERSION", "DATE", "SIZE", "CHANNELS"}}
+	for i, s := range found {
+		listed := ListedRelease{Version: s.Version.Version, Date: s.Date, Size: s.Size, Channels: s.Channels, RolledBack: s.RolledBack, Pruned: s.Pruned, Rollouts: map[string]*release.Share{}}
+		for channel, rollout := range s.Rollouts {
+			listed.Rollouts[channel] = release.ShareOf(rollout, p.Policies[channel].Rings)
 		}
-		for _, s := range v.Staged {
+		for _, s := range s.Staged {
 			listed.Staged = append(listed.Staged, s.Target)
 		}
-		if len(listed.Staged) > 0 {
-			texts = append(texts, "staged: "+strings.Join(listed.Staged, ", "))
-		}
 		releases[i] = listed
-		rows = append(rows, []string{v.Version, strings.Join(texts, ", ")})
+		rows = append(rows, listed.row())
 	}
 	return app.Print(releases, func(w io.Writer) { cli.Table(w, rows) })
+}
+
+func (r *ListedRelease) row() []string {
+	date := "-"
+	if !r.Date.IsZero() {
+		date = r.Date.Format(time.DateOnly)
+	}
+	shown := slices.Clone(r.Channels)
+	for _, channel := range slices.Sorted(maps.Keys(r.Rollouts)) {
+		shown = append(shown, channel+" ("+percentText(r.Rollouts[channel])+")")
+	}
+	var texts []string
+	for _, part := range []struct {
+		what  string
+		names []string
+	}{{"", shown}, {"rolled back: ", r.RolledBack}, {"staged: ", r.Staged}} {
+		if len(part.names) > 0 {
+			texts = append(texts, part.what+strings.Join(part.names, ", "))
+		}
+	}
+	if r.Pruned {
+		texts = append(texts, "pruned")
+	}
+	return []string{r.Version, date, cli.Size(r.Size), strings.Join(texts, "; ")}
 }
 
 func releaseShowCommand(app *cli.App) *cobra.Command {

@@ -7,7 +7,8 @@
 // The updater's private key is given only to the step that bundles and signs,
 // after all code of dependencies that builds the application has run. Nothing is
 // run for pull requests. A second workflow, started by hand with a reason, rolls a
-// channel back.
+// channel back. A third takes the steps of rollouts that are due, each hour where a
+// channel keeps rings.
 package scaffold
 
 import (
@@ -119,6 +120,7 @@ type Workflow struct {
 	// Stable is the channel that versions go to, Prerelease that of pre-releases.
 	Stable, Prerelease string
 	S3                 bool // the storage is a bucket, which takes credentials
+	Rings              bool // a channel keeps rings, whose rollouts need no server
 	// Dir is the folder of tsmon.yaml and package.json from the root of the
 	// repository, with slashes; "." is the root.
 	Dir      string
@@ -139,6 +141,7 @@ func (w Workflow) Machines() []Machine {
 // GitHubFiles renders the workflows for GitHub Actions.
 func GitHubFiles(w Workflow) ([]File, error) {
 	return renderAll(w, map[string]string{
+		".github/workflows/tsmon-advance.yml":  "github-advance.yml",
 		".github/workflows/tsmon-release.yml":  "github-release.yml",
 		".github/workflows/tsmon-rollback.yml": "github-rollback.yml",
 	})

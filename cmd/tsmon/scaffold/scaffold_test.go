@@ -103,11 +103,11 @@ func TestConfigFile(t *testing.T) {
 func workflows() map[string]Workflow {
 	channels := []string{"stable", "beta"}
 	return map[string]Workflow{
-		"npm, bucket":       {usual, channels, "stable", "beta", true, ".", managers[4].Frontend},
-		"pnpm, directory":   {[]string{"linux-x86_64"}, channels, "stable", "beta", false, "apps/water desk's $(exit 1)", managers[0].Frontend},
-		"cargo alone":       {usual, []string{"main"}, "main", "main", true, ".", Frontend{Install: cargoCLI, Tauri: "cargo tauri"}},
-		"trunk beside yarn": {usual, channels, "stable", "beta", true, "desktop", Frontend{true, corepack, "yarn install --immutable\n" + cargoCLI, "cargo tauri"}},
-		"every target":      {slices.DeleteFunc(Targets(), func(t string) bool { return t == "windows-aarch64" }), channels, "stable", "beta", true, ".", managers[2].Frontend},
+		"npm, bucket":       {usual, channels, "stable", "beta", true, true, ".", managers[4].Frontend},
+		"pnpm, directory":   {[]string{"linux-x86_64"}, channels, "stable", "beta", false, false, "apps/water desk's $(exit 1)", managers[0].Frontend},
+		"cargo alone":       {usual, []string{"main"}, "main", "main", true, false, ".", Frontend{Install: cargoCLI, Tauri: "cargo tauri"}},
+		"trunk beside yarn": {usual, channels, "stable", "beta", true, true, "desktop", Frontend{true, corepack, "yarn install --immutable\n" + cargoCLI, "cargo tauri"}},
+		"every target":      {slices.DeleteFunc(Targets(), func(t string) bool { return t == "windows-aarch64" }), channels, "stable", "beta", true, false, ".", managers[2].Frontend},
 	}
 }
 
@@ -136,17 +136,21 @@ func TestGitHub(t *testing.T) {
 	for name, w := range workflows() {
 		t.Run(name, func(t *testing.T) {
 			files, err := GitHubFiles(w)
-			if err != nil || len(files) != 2 {
+			if err != nil || len(files) != 3 {
 				t.Fatal(files, err)
 			}
+			var schedule any // of the workflow that advances rollouts
 			for _, f := range files {
 				lint(t, f)
 				var g githubWorkflow
 				if err := yaml.Unmarshal(f.Content, &g); err != nil {
 					t.Fatalf("%s: %v", f.Path, err)
 				}
-				if !reflect.DeepEqual(g.Permissions, map[string]string{"contents": "read"}) || g.Concurrency["cancel-in-progress"] != false || len(g.On) != 1 || g.On["pull_request"] != nil {
+				if !reflect.DeepEqual(g.Permissions, map[string]string{"contents": "read"}) || g.Concurrency["cancel-in-progress"] != false || len(g.On) == 0 || g.On["pull_request"] != nil {
 					t.Errorf("%s: permissions %v, concurrency %v, on %v", f.Path, g.Permissions, g.Concurrency, g.On)
+				}
+				if g.On["schedule"] != nil {
+					schedule = g.On["schedule"]
 				}
 				for _, job := range g.Jobs {
 					if job.Environment != "release" || len(job.Env)+len(g.Env) > 0 {
@@ -162,7 +166,7 @@ func TestGitHub(t *testing.T) {
 						if step.Env["TAURI_SIGNING_PRIVATE_KEY"] != "" && step.Name != "Bundle and sign" {
 							t.Errorf("%s: %s gets the private key", f.Path, step.Name)
 						}
-						if step.Env["AWS_ACCESS_KEY_ID"] != "" != (w.S3 && strings.Contains(step.Run, "tsmon release")) {
+						if step.Env["AWS_ACCESS_KEY_ID"] != "" != (w.S3 && regexp.MustCompile("tsmon (release|channel)").MatchString(step.Run)) {
 							t.Errorf("%s: credentials in %s: %v", f.Path, step.Name, step.Env)
 						}
 						bash(t, step.Run)
@@ -172,12 +176,15 @@ func TestGitHub(t *testing.T) {
 					t.Errorf("%s: matrix %v for %v", f.Path, matrix, w.Targets)
 				}
 			}
-			release, rollback := string(files[0].Content), string(files[1].Content)
+			advance, release, rollback := string(files[0].Content), string(files[1].Content), string(files[2].Content)
 			if !strings.Contains(release, `tsmon release stage --version "${TAG#v}" --channel "$channel" --publish `) || !strings.Contains(release, "bundle --target") {
 				t.Error("nothing is bundled or staged")
 			}
 			if strings.Contains(rollback, "SIGNING") || !strings.Contains(rollback, "workflow_dispatch") || !strings.Contains(rollback, `--reason "$REASON"`) {
 				t.Error("a rollback gets the key, or no reason")
+			}
+			if (schedule != nil) != w.Rings || strings.Contains(advance, "SIGNING") {
+				t.Errorf("rollouts are advanced at %v, with rings: %v", schedule, w.Rings)
 			}
 		})
 	}
@@ -234,6 +241,11 @@ func TestGitLab(t *testing.T) {
 				t.Errorf("%+v", rollback)
 			}
 			bash(t, strings.Join(rollback.Script, "\n"))
+			advance := parsed["tsmon advance"]
+			if len(advance.Rules) != 1 || !strings.Contains(advance.Rules[0]["if"], `== "schedule" && $CI_COMMIT_REF_PROTECTED == "true" && $TSMON_ADVANCE`) || len(advance.Script) != 1 {
+				t.Errorf("%+v", advance)
+			}
+			bash(t, strings.Join(advance.Script, "\n"))
 		})
 	}
 	if _, err := GitLabFiles(Workflow{Targets: []string{"windows-aarch64"}}); err == nil {

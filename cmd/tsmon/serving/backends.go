@@ -70,13 +70,7 @@ func openBackends(ctx context.Context, app *cli.App, c *config.Config, log *slog
 	if b.series, err = cli.OpenSeries(ctx, c); err != nil {
 		return b, err
 	}
-	if c.Server.TokenKeys == "" {
-		return b, cli.NoFolder("server.token_keys (TSMON_TOKEN_KEYS)")
-	}
-	if b.tokens, err = token.Open(c.Server.TokenKeys); err != nil {
-		return b, err
-	}
-	if b.secrets, err = openSecrets(c); err != nil {
+	if b.tokens, b.secrets, err = openSecrets(ctx, c, b.records, log); err != nil {
 		return b, err
 	}
 	b.mqtt, b.mqttURL, err = openMessages(ctx, c.Server.MQTT, log)

@@ -1,17 +1,24 @@
 package serving
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"runtime"
+	"strings"
+	"time"
 
+	"tsmon/api/monitor/token"
 	"tsmon/cmd/tsmon/cli"
 	"tsmon/cmd/tsmon/config"
 	"tsmon/store/durable"
+	"tsmon/store/record"
+	"tsmon/store/record/vault"
 )
 
 // Secrets are the credentials that clients send, besides access tokens.
@@ -21,17 +28,64 @@ type Secrets struct {
 	WriteToken string `json:"write_token"` // of /api/v2/write
 }
 
-// openSecrets returns the configured secrets, and those in the data folder for the
-// others. The first start generates them.
-func openSecrets(c *config.Config) (Secrets, error) {
+// Names of what the vault keeps.
+const (
+	tokensRow = "token keys"
+	clientRow = "client secrets"
+)
+
+// openSecrets opens the keys of access tokens and returns the secrets of clients: those
+// that are configured, and for the others those in the records, which all servers share,
+// or without a secret to encrypt them those in the data folder. Whoever comes first
+// generates them.
+func openSecrets(ctx context.Context, c *config.Config, records record.Store, log *slog.Logger) (keys *token.Keys, set Secrets, err error) {
+	var shared *vault.Vault
+	if isShared(c) {
+		if shared, err = openVault(c, records); err != nil {
+			return nil, set, err
+		}
+		renew(ctx, shared, log)
+	} else if cli.RecordsFile(c) == "" {
+		log.Warn("the keys of access tokens and the secrets of clients lie on this machine, the records on another: if other servers share these, set TSMON_SECRET")
+	}
+	switch {
+	case c.Server.TokenKeys != "":
+		keys, err = token.Open(c.Server.TokenKeys)
+	case shared != nil:
+		keys, err = token.OpenShared(ctx, shared.Row(tokensRow))
+	default:
+		err = cli.NoFolder("server.token_keys (TSMON_TOKEN_KEYS)")
+	}
+	if err != nil {
+		return nil, set, err
+	}
+	set, err = clientSecrets(ctx, c, shared)
+	if errors.Is(err, record.ErrUnavailable) {
+		log.Warn("until the records can be reached and the server is told to reload nothing can be uploaded or written", "error", err)
+		err = nil
+	}
+	return keys, set, err
+}
+
+// isShared reports whether servers share their secrets in the records.
+func isShared(c *config.Config) bool { return len(c.Server.Secrets) > 0 || c.Server.SecretFile != "" }
+
+// clientSecrets returns the configured secrets, and the kept ones for the others.
+func clientSecrets(ctx context.Context, c *config.Config, shared *vault.Vault) (Secrets, error) {
 	set := Secrets{string(c.Server.Upload.AccessKey), string(c.Server.Upload.SecretKey), string(c.Server.Series.Token)}
 	if set.AccessKey != "" && set.WriteToken != "" {
 		return set, nil
 	}
-	if c.Data == "" {
-		return Secrets{}, cli.NoFolder("server.upload (TSMON_UPLOAD_ACCESS_KEY)")
+	var kept Secrets
+	var err error
+	switch {
+	case shared != nil:
+		kept, err = sharedSecrets(ctx, shared)
+	case c.Data == "":
+		err = cli.NoFolder("server.upload (TSMON_UPLOAD_ACCESS_KEY)")
+	default:
+		kept, err = keptSecrets(filepath.Join(c.Data, "secrets.json"))
 	}
-	kept, err := keptSecrets(filepath.Join(c.Data, "secrets.json"))
 	if err != nil {
 		return Secrets{}, err
 	}
@@ -44,11 +98,82 @@ func openSecrets(c *config.Config) (Secrets, error) {
 	return set, nil
 }
 
+// openVault returns what the configured secrets encrypt in the records.
+func openVault(c *config.Config, records record.Secrets) (*vault.Vault, error) {
+	var secrets []string
+	for _, s := range c.Server.Secrets {
+		secrets = append(secrets, string(s))
+	}
+	if path := c.Server.SecretFile; path != "" {
+		text, err := readSecretFile(path)
+		if err != nil {
+			return nil, fmt.Errorf("server.secret_file: %w", err)
+		}
+		secrets = strings.Fields(string(text))
+	}
+	v, err := vault.New(records, secrets)
+	if err != nil {
+		return nil, cli.WithHint(cli.Usage(fmt.Errorf("server.secret_file: %w", err)), "write a secret of 32 characters or more to the file, such as `openssl rand -base64 32` prints")
+	}
+	return v, nil
+}
+
+// readSecretFile reads a file that others than its owner and its group can't read.
+func readSecretFile(path string) ([]byte, error) {
+	info, err := os.Stat(path)
+	if err == nil && info.Mode().Perm()&0o037 != 0 && runtime.GOOS != "windows" {
+		err = cli.WithHint(fmt.Errorf("%s can be read or written by others", path), "chmod 640 "+path)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return cli.ReadSmall(path)
+}
+
+// renewTime bounds the work of a start on the records' secrets.
+const renewTime = 5 * time.Second
+
+// renew encrypts what an older secret has encrypted with the present one.
+func renew(ctx context.Context, shared *vault.Vault, log *slog.Logger) {
+	ctx, cancel := context.WithTimeout(ctx, renewTime)
+	defer cancel()
+	for _, name := range []string{tokensRow, clientRow} {
+		switch renewed, err := shared.Row(name).Renew(ctx); {
+		case err != nil:
+			log.Warn("a shared secret was not encrypted anew", "secret", name, "error", err)
+		case renewed:
+			log.Info("a shared secret is encrypted with the new TSMON_SECRET", "secret", name)
+		}
+	}
+}
+
+// sharedSecrets returns what all servers share, or creates it.
+func sharedSecrets(ctx context.Context, shared *vault.Vault) (kept Secrets, err error) {
+	ctx, cancel := context.WithTimeout(ctx, renewTime)
+	defer cancel()
+	text, err := json.Marshal(newSecrets()) //nolint:gosec // it is encrypted
+	if err == nil {
+		text, err = shared.Row(clientRow).Create(ctx, text)
+	}
+	if err == nil {
+		err = json.Unmarshal(text, &kept)
+	}
+	return kept, explainVault(err)
+}
+
+// explainVault adds what to do where the records are encrypted with another secret.
+func explainVault(err error) error {
+	if errors.Is(err, vault.ErrSealed) {
+		return cli.WithHint(err, "set TSMON_SECRET to what it was, or to NEW,OLD to change it")
+	}
+	return err
+}
+
 // keptSecrets reads the file, or creates it. Servers that start at the same time all
 // get what the first one wrote.
 func keptSecrets(path string) (Secrets, error) {
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
-		text, err := json.MarshalIndent(Secrets{cli.RandomText(), cli.RandomText(), cli.RandomText()}, "", "  ") //nolint:gosec // with mode 0600
+		text, err := json.MarshalIndent(newSecrets(), "", "  ") //nolint:gosec // with mode 0600
 		if err != nil {
 			return Secrets{}, err
 		}

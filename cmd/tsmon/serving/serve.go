@@ -3,6 +3,7 @@
 package serving
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -27,6 +28,7 @@ import (
 	"tsmon/api/web"
 	"tsmon/cmd/tsmon/cli"
 	"tsmon/cmd/tsmon/config"
+	"tsmon/store/record"
 )
 
 // Help is the text of `tsmon serve --help`.
@@ -58,8 +60,13 @@ Environment, besides what %[1]s lists:
   TSMON_BEHIND_PROXY       true: a proxy in front terminates TLS and sets
                            X-Forwarded-For and X-Forwarded-Host, or passes Host on
   TSMON_TOKEN_KEYS         file of the keys of access tokens (default
-                           token-keys.json in the data folder); servers that
-                           share records share it
+                           token-keys.json in the data folder)
+  TSMON_SECRET             secret of 32 characters or more, such as openssl rand
+                           -base64 32 prints: the keys of access tokens and the
+                           credentials of uploads and of /api/v2/write lie in the
+                           records, encrypted with it, for all servers that share
+                           them. To change it put the new one first: NEW,OLD
+  TSMON_SECRET_FILE        file with that secret, or several, one a line
   TSMON_SERIES_TOKEN       without TSMON_SERIES_URL: the token of /api/v2/write
                            (default: in secrets.json)
   TSMON_METRICS_KEY        bearer token of /metrics (default: nobody sees it)
@@ -119,14 +126,14 @@ func Command(app *cli.App) *cobra.Command {
 	cmd.Flags().StringVar(&o.listen, "listen", "", "`ADDRESS` to listen on (default server.listen, "+config.DefaultListen+")")
 	cmd.Flags().StringVar(&o.data, "data", "", "`FOLDER` of everything that is not configured elsewhere (default TSMON_DATA)")
 	cmd.Flags().BoolVar(&o.demo, "demo", false, "add a small simulated water network")
-	cmd.AddCommand(rotateKeyCommand(app))
+	cmd.AddCommand(rotateKeyCommand(app), secretsCommand(app))
 	return cmd
 }
 
 // RotatedKey is what `tsmon serve rotate-key` prints.
 type RotatedKey struct {
-	File string `json:"file"`
-	Kid  string `json:"kid"` // name of the new key
+	File string `json:"file,omitempty"` // empty if the keys are in the records
+	Kid  string `json:"kid"`            // name of the new key
 }
 
 func rotateKeyCommand(app *cli.App) *cobra.Command {
@@ -145,15 +152,31 @@ twelve hours logs everybody out. The algorithm stays the same.`,
 			if err != nil {
 				return err
 			}
-			kid, err := token.Rotate(cmd.Context(), c.Server.TokenKeys)
+			kid, err := rotateKey(cmd.Context(), c)
 			if err != nil {
 				return err
 			}
-			return app.Print(RotatedKey{c.Server.TokenKeys, kid}, func(w io.Writer) { fmt.Fprintf(w, "%s: new key %s\n", c.Server.TokenKeys, kid) })
+			return app.Print(RotatedKey{c.Server.TokenKeys, kid}, func(w io.Writer) {
+				fmt.Fprintf(w, "%s: new key %s\n", cmp.Or(c.Server.TokenKeys, "shared keys in the records"), kid)
+			})
 		},
 	}
 	cmd.Flags().StringVar(&data, "data", "", "`FOLDER` of everything that is not configured elsewhere (default TSMON_DATA)")
 	return cmd
+}
+
+func rotateKey(ctx context.Context, c *config.Config) (kid string, err error) {
+	if c.Server.TokenKeys != "" {
+		return token.Rotate(ctx, c.Server.TokenKeys)
+	}
+	err = cli.WithRecords(ctx, c, func(records record.Store) error {
+		shared, err := openVault(c, records)
+		if err == nil {
+			kid, err = token.RotateShared(ctx, shared.Row(tokensRow))
+		}
+		return explainVault(err)
+	})
+	return kid, err
 }
 
 // loadWith reads the configuration with another data folder, if one is given.

@@ -29,9 +29,14 @@ func ownNetwork(i int) record.Network { return record.Network(i) }
 
 func bound(t *testing.T, s record.Store, channel, version string, most int) record.Sample {
 	t.Helper()
-	sample, err := s.Bound(t.Context(), channel, version, most)
+	sample, err := s.Bound(t.Context(), channel, version, most, record.Sample{})
 	check(t, err)
 	return sample
+}
+
+func sweep(t *testing.T, s record.Store, channel, version string) {
+	t.Helper()
+	check(t, s.Sweep(t.Context(), channel, version))
 }
 
 func sampled(t *testing.T, s record.Store, channel, version string) record.Sample {
@@ -65,17 +70,47 @@ func boundClients(t *testing.T, s record.Store) {
 		sight(t, s, populate(stable, 0, n, ownNetwork)) // by a server that does not know of it
 		equal(t, "the clients in it after others came", clients(t, s, stable, time.Time{})[0].Clients, want.Rows)
 	}
-	bound(t, s, stable, "", 400)
+	sweep(t, s, stable, "")
 	equal(t, "the tries beside them", progress(t, s, stable, "2", time.Time{}), record.Progress{Offered: n})
 	equal(t, "the clients of another channel", clients(t, s, beta, time.Time{}), []record.ClientCount{counted("1", target, "", n)})
 	forget(t, s, moment(2), want.Rows+3*n) // what is not in the sample is not there
 	equal(t, "the sample without clients", bound(t, s, stable, "", 400), record.Sample{Level: 2})
 	for _, most := range []int{0, -1} {
-		_, err := s.Bound(t.Context(), stable, "", most)
+		_, err := s.Bound(t.Context(), stable, "", most, record.Sample{})
 		demand(t, err, record.ErrInvalid, "Bound")
 	}
-	_, err := s.Bound(t.Context(), "a\x00", "", 1)
+	_, err := s.Bound(t.Context(), "a\x00", "", 1, record.Sample{})
 	demand(t, err, record.ErrInvalid, "Bound")
+	sweep(t, s, "a\x00", "")
+}
+
+// boundKnown: a sample is no larger than who bounds it knows, and never grows again.
+func boundKnown(t *testing.T, s record.Store) {
+	const n = 1000
+	sight(t, s, populate(stable, 0, n, func(i int) record.Network { return record.Network(i % 4) }))
+	for _, version := range []string{"", "2"} {
+		for _, c := range []struct {
+			most        int
+			known, want record.Level
+		}{{n, 1, 1}, {400, 0, 2}, {n, 1, 2}, {100, 3, 4}} {
+			sample, err := s.Bound(t.Context(), stable, version, c.most, record.Sample{Level: c.known, OfNetwork: 1 << 20, Rows: 7})
+			check(t, err)
+			if version == "" {
+				equal(t, "the sample", sample, record.Sample{Level: c.want, OfNetwork: 1 << 20, Rows: holding(c.want, n)})
+			} else if sample.Level < c.known || sample.Rows > c.most {
+				t.Errorf("at most %d, known %d: %+v", c.most, c.known, sample)
+			}
+			equal(t, "the sample that others see", sampled(t, s, stable, version), sample)
+			sweep(t, s, stable, version)
+			equal(t, "the sample when it is swept", sampled(t, s, stable, version), sample)
+		}
+	}
+	sight(t, s, populate(beta, 0, n, func(i int) record.Network { return record.Network(i % 4) }))
+	sample, err := s.Bound(t.Context(), beta, "2", n, record.Sample{OfNetwork: 50})
+	check(t, err)
+	equal(t, "the tries of each network", sample, record.Sample{OfNetwork: 50, Rows: 200})
+	sweep(t, s, beta, "2")
+	equal(t, "the tries that stay", progress(t, s, beta, "2", time.Time{}), record.Progress{Offered: 200})
 }
 
 // boundTries: where few networks have most of the tries theirs go first, so that
@@ -94,6 +129,7 @@ func boundTries(t *testing.T, s record.Store) {
 	for range 2 {
 		equal(t, "the sample", bound(t, s, stable, "2", 500), want)
 		equal(t, "the sample again", sampled(t, s, stable, "2"), want)
+		sweep(t, s, stable, "2")
 		equal(t, "the tries in it", progress(t, s, stable, "2", time.Time{}), record.Progress{Offered: want.Rows})
 	}
 	for i := range all.Tries {
@@ -124,7 +160,10 @@ func BoundRace(t *testing.T, stores ...record.Store) {
 				return fmt.Errorf("sight: %w", err)
 			}
 			for _, version := range []string{"", "2"} {
-				if _, err := s.Bound(t.Context(), stable, version, most); err != nil {
+				if _, err := s.Bound(t.Context(), stable, version, most, record.Sample{}); err != nil {
+					return err
+				}
+				if err := s.Sweep(t.Context(), stable, version); err != nil {
 					return err
 				}
 			}

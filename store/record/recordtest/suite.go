@@ -88,6 +88,7 @@ func Suite(t *testing.T, open func(t *testing.T) record.Store) {
 		{"InstallsCancelled", installsCancelled},
 		{"BoundClients", boundClients},
 		{"BoundTries", boundTries},
+		{"BoundKnown", boundKnown},
 		{"BoundRace", boundRace},
 		{"Outbox", outbox},
 		{"OutboxInvalid", outboxInvalid},

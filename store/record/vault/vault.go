@@ -111,6 +111,9 @@ func (r Row) Get(ctx context.Context) ([]byte, error) {
 
 // Create keeps a value, unless there is one, and returns what is kept.
 func (r Row) Create(ctx context.Context, text []byte) ([]byte, error) {
+	if kept, err := r.Get(ctx); !errors.Is(err, record.ErrNotFound) {
+		return kept, err
+	}
 	value, err := r.vault.records.CreateSecret(ctx, r.name, r.vault.keys[0].seal(r.name, text))
 	if err != nil {
 		return nil, err

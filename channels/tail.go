@@ -1,0 +1,76 @@
+package channels
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"tsmon/manifest"
+)
+
+// Tail reads the newest entries of a channel's log, n at most, oldest first, and what
+// leads to them: with a manifest that is not far behind, one object and one list. It
+// checks the hashes between the entries that it returns, and like Load fails with ErrLog
+// if an entry between them is missing that no later one says to be lost.
+func (r Repository) Tail(ctx context.Context, channel string, n int) ([]Entry, error) {
+	if err := CheckName(channel); err != nil {
+		return nil, err
+	}
+	present, err := r.newest(ctx, channel, n)
+	if err != nil || len(present) == 0 {
+		return nil, err
+	}
+	known, newest := present[0]-1, present[len(present)-1]
+	if newest-known > maxAround {
+		return nil, fmt.Errorf("%w: entries up to %d of %s are missing", ErrLog, newest-1, channel)
+	}
+	raw := make([][]byte, newest-known)
+	packed := r.readSegments(ctx, channel, known, raw)
+	entries, err := r.tail(ctx, channel, present, raw)
+	if err != nil && packed { // a segment may not be the log's
+		entries, err = r.tail(ctx, channel, present, make([][]byte, len(raw)))
+	}
+	return entries, err
+}
+
+// newest lists the n highest numbers of entries, or all if there are fewer.
+func (r Repository) newest(ctx context.Context, channel string, n int) ([]uint64, error) {
+	begin := uint64(0) // the list begins behind it
+	if shown, err := r.Shown(ctx, channel); err == nil {
+		if m, err := manifest.Decode(shown); err == nil {
+			begin = m.Sequence - min(m.Sequence, uint64(n))
+		}
+	}
+	present, err := r.numbers(ctx, channel, begin)
+	if err == nil && len(present) < n && begin > 0 { // entries are lost, or the manifest is ahead
+		present, err = r.numbers(ctx, channel, 0)
+	}
+	return present[max(0, len(present)-n):], err
+}
+
+// tail reads and checks the entries of those numbers that raw, which begins with the
+// first of them, does not have.
+func (r Repository) tail(ctx context.Context, channel string, present []uint64, raw [][]byte) ([]Entry, error) {
+	known := present[0] - 1
+	for i := range raw {
+		if _, ok := slices.BinarySearch(present, known+uint64(i)+1); !ok {
+			raw[i] = []byte{} // readEntries passes over it
+		}
+	}
+	if err := r.readEntries(ctx, channel, known, raw); err != nil {
+		return nil, err
+	}
+	before := &Log{Channel: channel}
+	if known > 0 {
+		first, _ := decodeEntry(raw[0]) // span reports what is wrong with it
+		before.Entries, before.head = []Entry{{Sequence: known}}, first.Previous
+	}
+	log, gaps, err := before.span(raw)
+	switch {
+	case err != nil:
+		return nil, err
+	case len(gaps) > 0:
+		return nil, gaps[0].Problem
+	}
+	return log.Entries[len(before.Entries):], nil
+}

@@ -1,0 +1,131 @@
+package main
+
+import (
+	"encoding/json"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"tsmon/cmd/tsmon/serving"
+	"tsmon/store/servertest"
+)
+
+const outerSecret = "an-outer-secret-of-32-characters-or-more"
+
+// TestServersShareSecrets: servers on different data folders accept each other's access
+// tokens and have the same credentials, through a rotation and a change of the secret
+// that all of this is encrypted with.
+func TestServersShareSecrets(t *testing.T) {
+	testServersShareSecrets(t, "TSMON_RECORDS="+filepath.Join(t.TempDir(), "records.db"))
+}
+
+func TestServersShareSecretsOnPostgres(t *testing.T) {
+	testServersShareSecrets(t, "TSMON_RECORDS="+servertest.StartPostgres(t).Database())
+}
+
+func testServersShareSecrets(t *testing.T, records string) {
+	folder := t.TempDir()
+	with := func(secret string) []string { return []string{records, "TSMON_SECRET=" + secret} }
+	env := with(outerSecret)
+	tsmon := func(env []string, into any, args ...string) {
+		t.Helper()
+		stdout, stderr, code := command(t, append(env, "TSMON_DATA="+filepath.Join(folder, "commands")), "tsmon", append(args, "--json")...)
+		if code != 0 {
+			t.Fatalf("%v: exit code %d\n%s", args, code, stderr)
+		}
+		if err := json.Unmarshal([]byte(stdout), into); err != nil {
+			t.Fatalf("%v: %v: %s", args, err, stdout)
+		}
+	}
+	var created struct{ Schema, Email, TokenApp string }
+	tsmon(env, &struct{}{}, "tenant", "create", "acueducto", "--ts-name", "ts_acueducto")
+	tsmon(env, &created, "user", "create", "acueducto", "ana@example.com")
+	who := map[string]string{"email": created.Email, "tokenApp": created.TokenApp, "schemaName": created.Schema, "ts_name": "ts_acueducto"}
+	login := func(s *served) (token string) {
+		t.Helper()
+		s.dataOf(&token, "POST", "/loginPartner", "", who)
+		return token
+	}
+	accepted := func(what string, s *served, token string) {
+		t.Helper()
+		until(t, what, func() bool { // a server looks for new keys once a second
+			status, _ := s.ask("GET", "/getAllMenu", token, nil)
+			return status == http.StatusOK
+		})
+	}
+	one, two := serve(t, filepath.Join(folder, "one"), env), serve(t, filepath.Join(folder, "two"), env)
+	token := login(one)
+	accepted("the token of another server", two, token)
+	var first, same, rotated serving.Secrets
+	tsmon(env, &first, "serve", "secrets")
+	tsmon(env, &same, "serve", "secrets")
+	if first != same || first.AccessKey == "" {
+		t.Errorf("credentials %v, then %v", first, same)
+	}
+	for _, name := range []string{"one/token-keys.json", "two/token-keys.json", "one/secrets.json", "commands/secrets.json"} {
+		if _, err := os.Stat(filepath.Join(folder, name)); !os.IsNotExist(err) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+
+	var key serving.RotatedKey
+	tsmon(env, &key, "serve", "rotate-key")
+	tsmon(env, &rotated, "serve", "secrets", "--rotate")
+	if key.Kid == "" || key.File != "" || rotated == first {
+		t.Errorf("rotated to %v and %v", key, rotated)
+	}
+	three := serve(t, filepath.Join(folder, "three"), env)
+	accepted("the token of the new key", one, login(three))
+	accepted("the token of the key before", three, token)
+
+	// follows: set TSMON_SECRET to what it was, or to NEW,OLD to change it
+	const newSecret = "a-new-outer-secret-of-32-characters-or-more"
+	refused(t, folder, "set TSMON_SECRET to what it was, or to NEW,OLD to change it", with(newSecret)...)
+	serve(t, filepath.Join(folder, "four"), with(newSecret+","+outerSecret)).stop()
+	five := serve(t, filepath.Join(folder, "five"), with(newSecret))
+	accepted("the token of before", five, token)
+	accepted("the token of a server with the new secret", one, login(five))
+	tsmon(with(newSecret), &same, "serve", "secrets")
+	if same != rotated {
+		t.Errorf("credentials are %v, were %v", same, rotated)
+	}
+}
+
+// refused wants that a server does not start, and says what to do.
+func refused(t *testing.T, folder, hint string, env ...string) {
+	t.Helper()
+	_, stderr, code := command(t, append(env, "TSMON_MQTT_LISTEN=127.0.0.1:0"), "tsmon", "serve", "--data", filepath.Join(folder, "refused"), "--listen", "127.0.0.1:0")
+	if code == 0 || !strings.HasSuffix(stderr, "hint: "+hint+"\n") {
+		t.Fatalf("exit code %d\n%s", code, stderr)
+	}
+}
+
+// TestSecretFile: the secret may lie in a file, as containers mount it, that is not for
+// everybody.
+func TestSecretFile(t *testing.T) {
+	folder := t.TempDir()
+	path := filepath.Join(folder, "secret")
+	if err := os.WriteFile(path, []byte("short\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	env := "TSMON_SECRET_FILE=" + path
+	// follows: chmod 640
+	refused(t, folder, "chmod 640 "+path, env)
+	if _, stderr, code := command(t, nil, "chmod", "640", path); code != 0 {
+		t.Fatal(stderr)
+	}
+	// follows: write a secret of 32 characters or more to the file
+	refused(t, folder, "write a secret of 32 characters or more to the file, such as `openssl rand -base64 32` prints", env)
+	if err := os.WriteFile(path, []byte(outerSecret+"\n"), 0o440); err != nil {
+		t.Fatal(err)
+	}
+	serve(t, filepath.Join(folder, "data"), []string{env}).stop()
+	if _, err := os.Stat(filepath.Join(folder, "data", "token-keys.json")); !os.IsNotExist(err) {
+		t.Errorf("keys lie in a file: %v", err)
+	}
+	if _, err := os.Stat(filepath.Join(folder, "data", "records.db")); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,256 @@
+package release
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"tsmon/channels"
+	"tsmon/release/bundle"
+	"tsmon/store/object"
+)
+
+// staging is one run of Stage.
+type staging struct {
+	publishing // of the bundles that the job brings
+	o          StageOptions
+}
+
+// Stage stores the bundles of one job. With Publish, the job that completes what the
+// channel requires publishes the release; of several that do so at once, one does,
+// and the others find it done. The same call again does nothing, or completes what
+// was interrupted. Errors are those of Publish.
+func (p *Publisher) Stage(ctx context.Context, o StageOptions) (*StageReport, error) {
+	o.Options = p.allow(o.Options)
+	pl, err := p.planner(o.Channel)
+	if err == nil {
+		err = pl.checkPublish(o.PublishOptions)
+	}
+	if err != nil {
+		return nil, err
+	}
+	w := staging{publishing{Publisher: p, pl: pl, o: o.PublishOptions}, o}
+	stop := w.start(ctx)
+	defer stop()
+	var report *StageReport
+	for attempt := 1; ; attempt++ {
+		if report, err = w.once(ctx); !errors.Is(err, errStale) || attempt == staleAttempts {
+			break
+		}
+	}
+	if err != nil || !o.Publish {
+		return report, err
+	}
+	return report, w.publishStaged(ctx, report)
+}
+
+// once looks at the store and adds what it lacks.
+func (w *staging) once(ctx context.Context) (report *StageReport, err error) {
+	if w.st, err = w.lookAtStage(ctx, w.o.Version); err != nil {
+		return nil, err
+	}
+	if err := w.pl.mayStage(w.st.view[w.o.Channel], w.o); err != nil {
+		return nil, err
+	}
+	contents, err := w.read()
+	if err != nil {
+		return nil, err
+	}
+	ours, err := w.changes(ctx, contents)
+	if err != nil {
+		return nil, err
+	}
+	if err := w.putAll(ctx, ours, contents); err != nil {
+		return nil, err
+	}
+	return w.report(ctx, ours)
+}
+
+// changes returns the targets that a job changes, and refuses those that it may not
+// change.
+func (w *staging) changes(ctx context.Context, contents []bundle.Contents) (map[string]*Staged, error) {
+	ours := w.pl.stagedOf(w.o.PublishOptions, contents)
+	together, all, err := merged(w.st.open(ours), w.o.Rules)
+	if err != nil {
+		return nil, &Refusal{Cause: err, Mend: "`tsmon release discard " + w.o.Version + "` throws away what is staged; then stage one of them"}
+	}
+	if w.st.shown != "" {
+		return nil, w.st.late(w.o.Version, ours, together, all)
+	}
+	for _, target := range sortedTargets(ours) {
+		changed, err := w.change(ctx, ours[target])
+		if err != nil {
+			return nil, err
+		}
+		if !changed {
+			delete(ours, target)
+		}
+	}
+	if w.st.counts != nil && !w.o.Replace {
+		if err := w.st.differs(w.o.Version, ours); err != nil {
+			return nil, err
+		}
+	}
+	_, err = notesOf(w.o.Version, w.st.open(ours))
+	return ours, err
+}
+
+// change completes what a job brings for one target with what is staged there. It
+// reports whether that changes anything.
+func (w *staging) change(ctx context.Context, ours *Staged) (bool, error) {
+	before := w.st.staged[ours.Target]
+	if before == nil {
+		ours.number = 1
+		return true, nil
+	}
+	ours.number = before.number + 1
+	if len(before.Bundles) == 0 {
+		return true, nil
+	}
+	changed := false
+	for i := range ours.Bundles {
+		b := &ours.Bundles[i]
+		staged := before.find(b)
+		intact := false
+		if staged != nil && staged.BLAKE2b == b.BLAKE2b {
+			var err error
+			if intact, err = w.Library().intact(ctx, w.o.Version, staged, b.Stored, w.o.AllowUnbound); err != nil {
+				return false, err
+			}
+		}
+		switch {
+		case staged == nil:
+			changed = true
+		case staged.BLAKE2b != b.BLAKE2b && !w.o.Replace:
+			return false, refuse(ErrOtherBytes, "if it was built again on purpose, say --replace",
+				"%s of %s was staged with another %s by %s at %s", ours.Target, w.o.Version, b.Type, before.Who, before.When.Format("2006-01-02 15:04:05 MST"))
+		case intact:
+			b.Stored.Name, b.Stored.Signature = staged.Name, staged.Signature
+		default:
+			changed = true
+		}
+	}
+	switch {
+	case ours.Notes == "":
+		ours.Notes = before.Notes
+	case ours.Notes == before.Notes:
+	case before.Notes != "" && !w.o.Replace:
+		return false, refuse(ErrNotes, "say --replace to change them", "%s of %s was staged with other notes", ours.Target, w.o.Version)
+	default:
+		changed = true
+	}
+	for _, b := range before.Bundles {
+		switch {
+		case ours.find(&b) != nil:
+		case w.o.Replace:
+			changed = true
+		default:
+			ours.Bundles = append(ours.Bundles, b)
+		}
+	}
+	return changed, nil
+}
+
+// putAll uploads the bundles of the targets that change, then says so in staged/.
+// errStale if somebody else has changed one of them.
+func (w *staging) putAll(ctx context.Context, ours map[string]*Staged, contents []bundle.Contents) error {
+	if len(ours) == 0 {
+		return nil
+	}
+	library := w.Library()
+	files := map[string]bundle.Contents{}
+	for _, c := range contents {
+		files[storedOf(c).BLAKE2b] = c
+	}
+	var fresh []*Stored
+	for _, target := range sortedTargets(ours) {
+		for i := range ours[target].Bundles {
+			b := &ours[target].Bundles[i].Stored
+			if _, ok := files[b.BLAKE2b]; !ok {
+				continue // staged before
+			}
+			if err := library.settle(ctx, w.o.Version, b, w.st.found, w.o.AllowUnbound); err != nil {
+				return err
+			}
+			fresh = append(fresh, b)
+		}
+	}
+	w.step("uploading %d bundles", len(fresh))
+	if err := library.uploadAll(ctx, w.o.Version, fresh, files, w.Uploaded); err != nil {
+		return err
+	}
+	if i := slices.IndexFunc(fresh, func(b *Stored) bool { return b.updates() }); i >= 0 {
+		b := fresh[i]
+		if err := object.CheckConditions(ctx, w.Store, folder(w.o.Version)+b.Name+".sig", []byte(b.Signature), signatureAttributes); err != nil {
+			return err
+		}
+	}
+	if w.st.counts != nil && w.o.Replace && w.st.differs(w.o.Version, ours) != nil {
+		if err := library.mark(ctx, w.o.Version, w.st.next(), w.Who, w.Now()); err != nil {
+			return err
+		}
+	}
+	for _, target := range sortedTargets(ours) {
+		if err := library.putStaged(ctx, ours[target]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// report looks again at what is staged, and says what the channel lacks. A publish
+// that did not see what this job changed may have begun meanwhile: late is then
+// refused, or, if it may be in time, warned of.
+func (w *staging) report(ctx context.Context, ours map[string]*Staged) (*StageReport, error) {
+	st, err := w.lookAtStage(ctx, w.o.Version)
+	if err != nil {
+		return nil, err
+	}
+	report := &StageReport{Version: w.o.Version, Channel: w.o.Channel, Changed: len(ours) > 0, Staged: []*Staged{}}
+	targets := st.open(nil)
+	report.Staged = append(report.Staged, standing(targets)...)
+	if report.Missing, err = st.missing(w.pl, w.o.Channel, w.o.Rules); err != nil || len(ours) == 0 || st.counts == nil {
+		return report, err
+	}
+	together, all, err := merged(targets, w.o.Rules)
+	if err != nil {
+		return nil, err
+	}
+	late := st.late(w.o.Version, ours, together, all)
+	if late != nil && st.shown == "" && !w.o.Publish {
+		report.Warnings = append(report.Warnings, fmt.Sprintf("a publish of %s has begun without these bundles, or was interrupted; `tsmon release publish --version %s` includes them if it is not too late", w.o.Version, w.o.Version))
+	}
+	if st.shown == "" {
+		late = nil
+	}
+	return report, late
+}
+
+// publishStaged publishes what is staged once nothing is missing. While others move
+// the channel it looks again; they may have published it.
+func (w *staging) publishStaged(ctx context.Context, report *StageReport) error {
+	publish := w.o.PublishOptions
+	publish.Bundles, publish.Notes, publish.Unlock = nil, "", nil
+	for attempt := 1; ; attempt++ {
+		if len(report.Missing) > 0 {
+			return nil
+		}
+		plan, err := w.Publish(ctx, publish)
+		report.Published = plan
+		if err == nil {
+			return nil
+		}
+		if errors.As(err, new(*channels.ConflictError)) && attempt < followAttempts {
+			continue
+		}
+		if !errors.As(err, new(*Refusal)) || plan != nil {
+			return err
+		}
+		// Another job may have published it, and the channel moved on since.
+		if s, err2 := w.channels().Load(ctx, w.o.Channel); err2 == nil && s.Shown(w.o.Version) && !errors.Is(err, ErrOtherBytes) {
+			return nil
+		}
+		return err
+	}
+}

@@ -1,0 +1,87 @@
+package release
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"tsmon/channels"
+)
+
+// Surveyed is a version in the store with what the channels make of it.
+type Surveyed struct {
+	Version
+	// Date is when it was published; of one that is not complete, when something of it
+	// was last staged; zero if no channel showed it and its record can't be read.
+	Date       time.Time
+	Channels   []string                     // that show it to everybody, sorted, not nil
+	Rollouts   map[string]*channels.Rollout // by channel that offers it to some clients
+	RolledBack []string                     // channels that were rolled back from it, sorted
+	Pruned     bool                         // its bundles were removed
+}
+
+// Survey returns the versions of List with what the logs of all channels say of them.
+// Records are read only of versions that no log names.
+func (l Library) Survey(ctx context.Context) ([]Surveyed, error) {
+	versions, err := l.List(ctx)
+	if err != nil {
+		return nil, err
+	}
+	logs, err := channels.Repository{Store: l.Store}.All(ctx)
+	if err != nil {
+		return nil, err
+	}
+	found := make([]Surveyed, len(versions))
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(2 * sideBySide)
+	for i, v := range versions {
+		found[i] = surveyed(v, logs)
+		if found[i].Date.IsZero() {
+			group.Go(func() (err error) { found[i].Date, err = l.published(ctx, v.Version); return err })
+		}
+	}
+	return found, group.Wait()
+}
+
+// surveyed returns what can be said of a version without its record.
+func surveyed(v Version, logs []*channels.Log) Surveyed {
+	s := Surveyed{Version: v, Channels: []string{}, Rollouts: map[string]*channels.Rollout{}}
+	for _, staged := range v.Staged {
+		if staged.When.After(s.Date) {
+			s.Date = staged.When
+		}
+	}
+	for _, log := range logs {
+		released := log.Release(v.Version)
+		if released == nil {
+			continue
+		}
+		s.Date = released.PubDate
+		head := log.Head()
+		if head.Version == v.Version {
+			s.Channels = append(s.Channels, log.Channel)
+		}
+		if head.Rollout != nil && head.Rollout.Version == v.Version {
+			s.Rollouts[log.Channel] = head.Rollout
+		}
+		if log.RolledBack(v.Version) != nil {
+			s.RolledBack = append(s.RolledBack, log.Channel)
+		}
+		s.Pruned = s.Pruned || log.Pruned(v.Version)
+	}
+	return s
+}
+
+// published returns the date in the record of a version that no channel showed.
+func (l Library) published(ctx context.Context, version string) (time.Time, error) {
+	records, err := l.records(ctx, version)
+	switch {
+	case errors.Is(err, ErrStored): // one of them is damaged; what is whole can still be listed
+		return time.Time{}, nil
+	case err != nil || len(records) == 0:
+		return time.Time{}, err
+	}
+	return records[len(records)-1].PubDate, nil
+}
