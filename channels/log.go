@@ -115,10 +115,16 @@ type Entry struct {
 	// Leader is the entry of the channel that this one follows, byte for byte, whose
 	// signatures count for this one. Empty where there are no operators.
 	Leader string `json:"leader,omitempty"`
+	// Expires is until when an entry that waits for signatures may be made, zero for one
+	// that did not wait. Entered is when it was made, which nobody signed: it lies between
+	// When and Expires, and the times of the entry count from it.
+	Expires time.Time `json:"expires,omitzero"`
+	Entered time.Time `json:"entered,omitzero"`
 	// Signatures are those of operators over Payload, armored as OpenSSH writes them.
 	Signatures []string `json:"signatures,omitempty"`
 
 	signers []string // keys whose signatures are good
+	signed  *Entry   // with the times that were signed, if they are others
 }
 
 // Origin says where an entry comes from, as the environment of a CI job tells.
@@ -271,6 +277,9 @@ func sequenceOf(channel, key string) (sequence uint64, ok bool) {
 }
 
 func (e *Entry) encode() ([]byte, error) {
+	if e.signed != nil {
+		e = e.signed
+	}
 	var buf bytes.Buffer
 	enc := json.NewEncoder(&buf)
 	enc.SetEscapeHTML(false)

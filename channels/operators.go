@@ -113,7 +113,10 @@ type Trust struct {
 // Payload returns what operators sign of an entry: its bytes without the signatures.
 func (e *Entry) Payload() ([]byte, error) {
 	bare := *e
-	bare.Signatures = nil
+	if e.signed != nil {
+		bare = *e.signed
+	}
+	bare.Signatures, bare.Entered = nil, time.Time{}
 	return bare.encode()
 }
 
@@ -163,12 +166,43 @@ func readAllSigners(channel string, entries []Entry) error {
 	return group.Wait()
 }
 
+// settle has the times of an entry that waited for signatures count from when it was made.
+func (e *Entry) settle() error {
+	if e.Entered.IsZero() {
+		return nil
+	}
+	if e.Entered.Before(e.When) || e.Entered.After(e.Expires) {
+		return fmt.Errorf("%w: it was made at %s, not between %s and %s", ErrUnsigned, e.Entered.Format(time.RFC3339), e.When.Format(time.RFC3339), e.Expires.Format(time.RFC3339))
+	}
+	signed := *e
+	e.signed = &signed
+	if r := e.Rollout; r != nil {
+		later := *r
+		if r.Since.Equal(e.When) {
+			later.Since = e.Entered
+		}
+		if r.Paused.Equal(e.When) {
+			later.Paused = e.Entered
+		}
+		e.Rollout = &later
+	}
+	e.When = e.Entered
+	return nil
+}
+
 // Operators returns whose signatures the next entry needs, nil if it needs none.
 func (l *Log) Operators() *Operators { return l.operators }
 
-// Lacks reports how many signatures of operators an entry that follows the log has that
-// count, and how many it needs. The error wraps ErrUnsigned if more signatures would not
-// help. Signatures must have been read.
+// Approvals returns how many signatures of operators an entry that follows the log has that
+// count, and how many it needs. The error wraps ErrUnsigned if more would not help.
+func (r Repository) Approvals(log *Log, e Entry) (has, needs int, err error) {
+	if err := e.readSigners(); err != nil {
+		return 0, 0, err
+	}
+	return log.lacks(&e, r.Trust[log.Channel])
+}
+
+// lacks is Approvals of an entry whose signers were read.
 func (l *Log) lacks(e *Entry, trust Trust) (has, needs int, err error) {
 	force := l.operators
 	if force == nil && e.Operators == nil {
@@ -237,6 +271,9 @@ func (l *Log) admit(entries []Entry, head string, trust Trust) error {
 	for i := range entries {
 		if err := l.admits(&entries[i], trust); err != nil {
 			return fmt.Errorf("%w: %w", ErrLog, err)
+		}
+		if err := entries[i].settle(); err != nil {
+			return fmt.Errorf("%w: entry %d of %s: %w", ErrLog, entries[i].Sequence, l.Channel, err)
 		}
 		l.Entries = append(l.Entries, entries[i])
 		if entries[i].Operators != nil {
@@ -330,9 +367,20 @@ func (l *Log) isBack(e *Entry) bool {
 // maxLeader bounds the entry that a follower's entry holds, in bytes.
 const maxLeader = maxEntry
 
+// Witness returns the newest entry that brought a release with all approvals, as Leader holds
+// it, empty if there is none. The steps of its rollout follow from it.
+func (l *Log) Witness(version string) (string, error) {
+	for i := len(l.Entries) - 1; i >= 0; i-- {
+		if e := &l.Entries[i]; l.operators != nil && e.offers(version) && l.operators.count(e.signers) >= l.operators.Approvals {
+			data, err := e.encode()
+			return string(data), err
+		}
+	}
+	return "", nil
+}
+
 // lacksLeader is lacks of an entry that follows another channel: the signatures of the
-// leader's entry count, if that gives the release to everybody and the follower goes
-// forward.
+// leader's entry count, if that brings the release and the follower goes forward.
 func (l *Log) lacksLeader(e *Entry) (has, needs int, err error) {
 	force := l.operators
 	if len(e.Leader) > maxLeader {
@@ -346,12 +394,15 @@ func (l *Log) lacksLeader(e *Entry) (has, needs int, err error) {
 		return 0, 0, fmt.Errorf("%w: the entry that it follows: %w", ErrUnsigned, err)
 	}
 	want := l.Carry(leader.Release)
+	if leader.Rollout != nil && leader.Rollout.Version == e.Version {
+		want = l.Carry(leader.Rollout.Release)
+	}
 	head := l.Head()
 	switch {
 	case leader.Channel != e.From || leader.Channel == l.Channel:
 		return 0, 0, fmt.Errorf("%w: it follows %s with an entry of %q", ErrUnsigned, e.From, leader.Channel)
-	case leader.Rollout != nil || !e.Release.Equal(&want) || len(e.Lost)+len(e.Pruned) > 0:
-		return 0, 0, fmt.Errorf("%w: it is not what entry %d of %s gives everybody", ErrUnsigned, leader.Sequence, e.From)
+	case !e.Release.Equal(&want) || len(e.Lost)+len(e.Pruned) > 0:
+		return 0, 0, fmt.Errorf("%w: it is not what entry %d of %s brings", ErrUnsigned, leader.Sequence, e.From)
 	case head != nil && below(e.Version, head.Version) || l.RolledBack(e.Version) != nil:
 		return 0, 0, fmt.Errorf("%w: it follows %s back", ErrUnsigned, e.From)
 	case e.Rollout != nil && !same(e.Rollout, head.Rollout), e.Rollout == nil && head != nil && head.Rollout != nil && below(e.Version, head.Rollout.Version):

@@ -282,11 +282,10 @@ func (r Repository) Append(ctx context.Context, log *Log, e Entry) (*Log, error)
 // it lacks signatures of operators; nothing was written then.
 func (r Repository) Enter(ctx context.Context, log *Log, e Entry) (*Log, error) {
 	trust := r.Trust[log.Channel]
-	err := e.readSigners()
-	if err == nil {
-		err = log.admits(&e, trust)
+	if err := e.readSigners(); err != nil {
+		return nil, err
 	}
-	if err != nil {
+	if err := log.admits(&e, trust); err != nil {
 		return nil, err
 	}
 	head, err := r.enter(ctx, log.Channel, e)

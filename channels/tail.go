@@ -65,7 +65,7 @@ func (r Repository) tail(ctx context.Context, channel string, present []uint64, 
 		first, _ := decodeEntry(raw[0]) // span reports what is wrong with it
 		before.Entries, before.head = []Entry{{Sequence: known}}, first.Previous
 	}
-	log, gaps, err := before.span(raw)
+	log, gaps, err := before.span(raw, Trust{})
 	switch {
 	case err != nil:
 		return nil, err

@@ -30,6 +30,9 @@ func (p *Publisher) Apply(ctx context.Context, plan *Plan) (*Plan, error) {
 		}
 		return nil, err
 	}
+	if plan.Waiting != nil {
+		return plan, nil
+	}
 	if stays {
 		err = p.moveFollowers(ctx, plan, followers)
 	}
@@ -58,8 +61,8 @@ func (p *Publisher) addRelease(ctx context.Context, plan *Plan) error {
 func (p *Publisher) advance(ctx context.Context, plan *Plan, watched bool) (stays bool, err error) {
 	if plan.Entry != nil {
 		plan.Changed = false
-		log, err := p.channels().Append(ctx, plan.log, *plan.Entry)
-		if err != nil {
+		log, err := p.enter(ctx, plan)
+		if err != nil || plan.Waiting != nil {
 			return false, err
 		}
 		plan.log, plan.Changed = log, true
@@ -126,7 +129,7 @@ func (p *Publisher) moveFollowers(ctx context.Context, leader *Plan, followers [
 			leader.Warnings = append(leader.Warnings, fmt.Sprintf("%s does not follow: %v", followers[i].Channel, err))
 		case err != nil:
 			failed = append(failed, fmt.Errorf("%s has moved to %s, but %s, which follows it, has not: %w", leader.Channel, leader.Version, followers[i].Channel, err))
-		case followers[i].Changed:
+		case followers[i].Changed, followers[i].Waiting != nil:
 			leader.Followers = append(leader.Followers, followers[i])
 		}
 	}
@@ -140,7 +143,10 @@ const followAttempts = 20
 // plans anew; they may have left nothing to do.
 func (p *Publisher) moveFollower(ctx context.Context, leader, follower *Plan) (*Plan, error) {
 	for attempt := 0; ; attempt++ {
-		_, err := p.advance(ctx, follower, false)
+		err := witness(leader, follower)
+		if err == nil {
+			_, err = p.advance(ctx, follower, false)
+		}
 		if !errors.As(err, new(*channels.ConflictError)) || attempt == followAttempts {
 			return follower, err
 		}
@@ -168,6 +174,9 @@ func (p *Publisher) probe(ctx context.Context, plan *Plan) error {
 		return nil
 	}
 	for _, each := range append([]*Plan{plan}, plan.Followers...) {
+		if each.Waiting != nil {
+			continue
+		}
 		p.step("fetching %s as a client", each.URL)
 		err := p.Probe(ctx, each.URL, each.head.Render(p.PublicURL))
 		moved := fmt.Sprintf("%s has moved to %s (entry %d)", each.Channel, each.head.Version, each.head.Sequence)

@@ -210,7 +210,11 @@ func (p *Publisher) sayPruned(ctx context.Context, o PruneOptions, logs []*chann
 		head := log.Head()
 		e := channels.Entry{Action: channels.Prune, Who: p.Who, When: p.Now(), Why: cmp.Or(o.Why, fmt.Sprintf("bundles of %d old releases are removed", len(versions))),
 			Release: head.Release, Rollout: head.Rollout, Pruned: versions}
-		longer, err := p.channels().Append(ctx, log, e)
+		e = log.Next(e)
+		if err := p.sign(ctx, log, &e); err != nil {
+			return err
+		}
+		longer, err := p.channels().Enter(ctx, log, e)
 		if err != nil {
 			return err
 		}

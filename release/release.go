@@ -92,6 +92,8 @@ type Policy struct {
 	// Rings keeps a manifest for each ring. Their clients read those as others read
 	// latest.json.
 	Rings bool
+	// Operators, if any, are proposed: they are in force once an entry holds them.
+	Operators *channels.Operators
 }
 
 // Publisher moves the channels of one store.
@@ -103,6 +105,11 @@ type Publisher struct {
 	Who       string            // recorded in the log
 	Origin    *channels.Origin  // likewise; nil: no CI job
 	Now       func() time.Time
+	// Root are keys each of which may put other operators in force.
+	Root []string
+	// Sign signs with the first of some public keys that it has the private key of. Nil, or
+	// without an answer: entries that need signatures wait for them as plans.
+	Sign Sign
 	// Clients counts the clients that a change of keys could strand; nil: nothing is
 	// known of them.
 	Clients Clients
@@ -175,8 +182,9 @@ func (p *Publisher) Library() Library {
 }
 
 func (p *Publisher) channels() channels.Repository {
-	r := channels.Repository{Store: p.Store, PublicURL: p.PublicURL}
+	r := channels.Repository{Store: p.Store, PublicURL: p.PublicURL, Trust: map[string]channels.Trust{}}
 	for name, policy := range p.Policies {
+		r.Trust[name] = channels.Trust{Operators: policy.Operators, Root: p.Root}
 		if policy.Rings {
 			r.Rings = append(r.Rings, name)
 		}
