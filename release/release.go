@@ -178,7 +178,7 @@ type RollbackOptions struct {
 
 // Library returns the releases of the publisher's store.
 func (p *Publisher) Library() Library {
-	return Library{Store: p.Store, Keys: p.Keys, Transferred: p.Transferred}
+	return Library{Store: p.Store, Keys: p.Keys, Transferred: p.Transferred, Trust: p.channels().Trust}
 }
 
 func (p *Publisher) channels() channels.Repository {
@@ -191,6 +191,9 @@ func (p *Publisher) channels() channels.Repository {
 	}
 	return r
 }
+
+// Repository returns the channels as the publisher reads them.
+func (p *Publisher) Repository() channels.Repository { return p.channels() }
 
 func (p *Publisher) step(format string, args ...any) {
 	if p.Step != nil {

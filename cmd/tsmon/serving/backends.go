@@ -11,6 +11,7 @@ import (
 	"tsmon/api"
 	"tsmon/api/fleet"
 	"tsmon/api/monitor"
+	"tsmon/api/updates"
 	"tsmon/api/monitor/mqtt"
 	"tsmon/api/monitor/token"
 	"tsmon/cmd/tsmon/cli"
@@ -37,6 +38,7 @@ type backends struct {
 	mqttURL string // of the broker in the process, if there is one
 	tokens  *token.Keys
 	trusted signing.Keyring
+	trust   map[string]updates.Trust
 	secrets Secrets
 }
 
@@ -50,6 +52,9 @@ func openBackends(ctx context.Context, app *cli.App, c *config.Config, log *slog
 		}
 	}()
 	if b.trusted, err = cli.Keyring(c.TrustedKeys); err != nil {
+		return b, err
+	}
+	if b.trust, err = cli.Trust(c); err != nil {
 		return b, err
 	}
 	if err = makeFolder(c); err != nil {
@@ -92,7 +97,7 @@ func (b *backends) options(c *config.Config) api.Options {
 	o := api.Options{
 		Objects: b.objects, Presigner: b.presign, Records: b.records, Series: b.series, Messages: b.mqtt, Tokens: b.tokens, Log: b.log,
 		Origins: c.Server.CORSOrigins, Uploads: monitor.KeyPair{Access: b.secrets.AccessKey, Secret: b.secrets.SecretKey},
-		Keys: b.trusted, Refresh: c.Server.Refresh, PublicURL: c.PublicURL, Unbound: map[string]bool{}, Downgrades: map[string]bool{}, Rings: map[string]bool{}, UpdatesToken: string(c.Server.Updates.Token),
+		Keys: b.trusted, Trust: b.trust, Refresh: c.Server.Refresh, PublicURL: c.PublicURL, Unbound: map[string]bool{}, Downgrades: map[string]bool{}, Rings: map[string]bool{}, UpdatesToken: string(c.Server.Updates.Token),
 		Webhook: fleet.Webhook{Address: string(c.Server.Webhook), Secret: string(c.Server.WebhookSecret)},
 		Clients: c.Server.Updates.Clients, ReportSecrets: texts(c.Server.Updates.ReportSecrets),
 		MaxUpload: c.Server.Upload.MaxBytes, MetricsKey: string(c.Server.MetricsKey), BehindProxy: c.Server.BehindProxy,
