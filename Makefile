@@ -2,6 +2,7 @@
 # make test       all tests, on real servers too
 # make test-long  crashes at every storage operation, the race detector
 # make test-engines  the suite of time series on InfluxDB 2.7, which it builds (15 minutes)
+# make test-openapi  what Schemathesis finds of the description, which it installs
 # make lint       formatting, vet, linters, module files
 # make bench      the benchmarks, compared with the figures in testdata
 # make baseline   the benchmarks, kept in testdata
@@ -16,13 +17,14 @@ MINIO := github.com/minio/minio@v0.0.0-20260212201848-7aac2a2c5b7c
 INFLUXD := github.com/influxdata/influxdb/cmd/influxd@v1.8.10
 GOLANGCI := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 BENCHSTAT := golang.org/x/perf/cmd/benchstat@v0.0.0-20260908200009-22c9c6c9d4da
+SCHEMATHESIS := schemathesis==4.32.5
 GORELEASER := github.com/goreleaser/goreleaser/v2@v2.14.3
 ACTIONLINT := github.com/rhysd/actionlint/cmd/actionlint@v1.7.12
 KUBECONFORM := github.com/yannh/kubeconform/cmd/kubeconform@v0.8.0
 DEBIAN := minisign postgresql mosquitto mosquitto-clients chromium
 REAL := TSMON_TEST_REAL=1 TSMON_TEST_MINIO=$(TOOLS)/minio TSMON_TEST_INFLUXD=$(TOOLS)/influxd
 
-.PHONY: build demo test test-long test-engines lint bench baseline tools console-types dist dist-test
+.PHONY: build demo test test-long test-engines test-openapi lint bench baseline tools console-types dist dist-test
 
 build:
 	go build -o bin/tsmon ./cmd/tsmon
@@ -41,9 +43,12 @@ test-long: tools
 	go test -race -count=1 -short -timeout 30m -run 'TestServe|TestCertificate' ./cmd/tsmon/...
 
 # `make test` has them too, once the server is built.
-test-engines: tools $(TOOLS)/influxd2
+test-engines: tools test-openapi $(TOOLS)/influxd2
 	$(REAL) TSMON_TEST_INFLUXD2=$(TOOLS)/influxd2 go test -count=1 -timeout 14m ./store/series/influx
 	$(REAL) TSMON_TEST_INFLUXD2=$(TOOLS)/influxd2 go test -count=1 -timeout 14m -run TestBuckets ./cmd/tsmon
+
+test-openapi: $(TOOLS)/schemathesis
+	TSMON_TEST_SCHEMATHESIS=$(TOOLS)/schemathesis/bin/schemathesis go test -count=1 -timeout 30m -run TestSchemathesis ./api
 
 lint: $(TOOLS)/golangci-lint
 	@test -z "$$(gofmt -l .)" || { gofmt -l .; exit 1; }
@@ -91,6 +96,10 @@ $(TOOLS)/influxd:
 
 $(TOOLS)/influxd2:
 	store/servertest/influxdb2.sh $@
+
+$(TOOLS)/schemathesis:
+	{ python3 -m venv $@ || { apt-get install -y python3-venv >/dev/null && python3 -m venv $@; } } && \
+		$@/bin/pip install -q $(SCHEMATHESIS) || { rm -rf $@; exit 1; }
 
 $(TOOLS)/golangci-lint:
 	GOBIN=$(TOOLS) go install $(GOLANGCI)

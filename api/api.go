@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/go-chi/chi/v5"
@@ -185,10 +186,15 @@ func (s *Server) routes() chi.Router {
 	return r
 }
 
-// notAllowed answers with the methods that an address accepts.
+// notAllowed answers with the methods that an address accepts. One that takes reports is
+// no file, though routes of files match it.
 func notAllowed(routes chi.Routes) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		for _, method := range []string{http.MethodGet, http.MethodHead, http.MethodPost} {
+		methods := []string{http.MethodGet, http.MethodHead, http.MethodPost}
+		if strings.HasSuffix(r.URL.Path, updates.ReportPath) {
+			methods = []string{http.MethodPost}
+		}
+		for _, method := range methods {
 			if routes.Match(chi.NewRouteContext(), method, r.URL.Path) {
 				w.Header().Add("Allow", method)
 			}

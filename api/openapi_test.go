@@ -274,6 +274,7 @@ func TestDescribedFailures(t *testing.T) {
 	}
 	want("values without records", write("tanque nivel=1"), 500)
 	want("no such concern", ana.Get("/readyz?for=billing"), 400)
+	want("an empty concern", ana.Get("/readyz?for="), 400)
 	w.Clock.Move(2 * time.Second) // the back ends are asked once a second
 	want("not ready for monitoring", ana.Get("/readyz?for=monitoring"), 503)
 	want("ready for updates", ana.Get("/readyz?for=updates"), 200)

@@ -76,7 +76,8 @@ func (r Repository) Examine(ctx context.Context, channel string) (*Log, []Gap, e
 
 // around extends a log by the entries that follow it, around those that are missing.
 func (r Repository) around(ctx context.Context, log *Log) (*Log, []Gap, error) {
-	present, err := r.numbers(ctx, log.Channel, log.last())
+	j := r.journal(log.Channel)
+	present, err := j.numbers(ctx, log.last())
 	if err != nil || len(present) == 0 {
 		return log, nil, err
 	}
@@ -90,7 +91,7 @@ func (r Repository) around(ctx context.Context, log *Log) (*Log, []Gap, error) {
 			raw[i] = []byte{} // readEntries passes over it
 		}
 	}
-	if err := r.readEntries(ctx, log.Channel, log.last(), raw); err != nil {
+	if err := j.readEntries(ctx, log.last(), raw); err != nil {
 		return nil, nil, err
 	}
 	return log.span(raw, r.Trust[log.Channel])
@@ -169,26 +170,6 @@ func (l *Log) declares(gap Lost) bool {
 	return false
 }
 
-// numbers lists the entries behind entry known.
-func (r Repository) numbers(ctx context.Context, channel string, known uint64) ([]uint64, error) {
-	after := ""
-	if known > 0 {
-		after = entryKey(channel, known)
-	}
-	var all []uint64
-	for info, err := range r.Store.List(ctx, LogPrefix(channel), after) {
-		if err != nil {
-			return nil, fmt.Errorf("list the log of %s: %w", channel, err)
-		}
-		sequence, ok := sequenceOf(channel, info.Key)
-		if !ok {
-			return nil, fmt.Errorf("%w: %s is not an entry", ErrLog, info.Key)
-		}
-		all = append(all, sequence)
-	}
-	return all, nil
-}
-
 // Candidate returns the number and the hash of the bytes of an entry; ok is false for
 // other bytes.
 func Candidate(data []byte) (e Entry, sum string, ok bool) {
@@ -203,7 +184,7 @@ func Candidate(data []byte) (e Entry, sum string, ok bool) {
 func (r Repository) Packed(ctx context.Context, channel string, gap Lost) map[uint64][]byte {
 	found := map[uint64][]byte{}
 	for first := (gap.From-1)/segmentEntries*segmentEntries + 1; first <= gap.To; first += segmentEntries {
-		data, err := r.read(ctx, segmentKey(channel, first), maxPacked)
+		data, err := r.journal(channel).read(ctx, segmentKey(channel, first), maxPacked)
 		if err != nil {
 			continue // it is only one of the places to look
 		}
@@ -227,7 +208,7 @@ func (r Repository) PutBack(ctx context.Context, channel string, data []byte) er
 	if !ok {
 		return errors.New("not an entry")
 	}
-	return r.replace(ctx, entryKey(channel, e.Sequence), data)
+	return r.journal(channel).replace(ctx, entryKey(channel, e.Sequence), data)
 }
 
 // Ahead returns the highest number of an entry that a manifest or a list of the channel

@@ -262,7 +262,7 @@ func TestForgedEntries(t *testing.T) {
 			if _, err := g.Enter(t.Context(), log, e); !errors.Is(err, ErrUnsigned) {
 				t.Errorf("it is written: %v", err)
 			}
-			if _, err := g.Repository.enter(t.Context(), "stable", e); err != nil { // as the thief does
+			if _, err := g.journal("stable").enter(t.Context(), e); err != nil { // as the thief does
 				t.Fatal(err)
 			}
 			if got, err := g.Load(t.Context(), "stable"); !errors.Is(err, ErrUnsigned) || !errors.Is(err, ErrLog) {
@@ -292,7 +292,7 @@ func TestForgedLogs(t *testing.T) {
 			e := entry(Publish, "9.9.9", "", "")
 			e.Operators = own(g)
 			log := &Log{Channel: "stable"}
-			if _, err := g.Repository.enter(t.Context(), "stable", signed(t, log, e, thief)); err != nil {
+			if _, err := g.journal("stable").enter(t.Context(), signed(t, log, e, thief)); err != nil {
 				t.Fatal(err)
 			}
 			if got, err := g.Load(t.Context(), "stable"); !errors.Is(err, ErrUnsigned) {

@@ -1,7 +1,6 @@
 package channels
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -9,7 +8,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -101,9 +99,6 @@ func (r Repository) Load(ctx context.Context, channel string) (*Log, error) {
 	return r.Extend(ctx, &Log{Channel: channel})
 }
 
-// sideBySide is how many entries are read at once.
-const sideBySide = 32
-
 // Extend reads the entries that follow a log and returns the longer log; log stays
 // as it is. Otherwise it works like Load. If the store fails in between, the log comes
 // as far as it was read, with the error.
@@ -112,7 +107,8 @@ func (r Repository) Extend(ctx context.Context, log *Log) (*Log, error) {
 		return nil, err
 	}
 	known := log.last()
-	count, err := r.count(ctx, log.Channel, known)
+	j := r.journal(log.Channel)
+	count, err := j.count(ctx, known)
 	if errors.Is(err, ErrLog) {
 		return r.past(ctx, log, err)
 	}
@@ -120,13 +116,13 @@ func (r Repository) Extend(ctx context.Context, log *Log) (*Log, error) {
 		return nil, err
 	}
 	raw := make([][]byte, count-known)
-	packed := r.readSegments(ctx, log.Channel, known, raw)
-	failed := r.readEntries(ctx, log.Channel, known, raw)
 	trust := r.Trust[log.Channel]
+	packed := j.readSegments(ctx, known, raw)
+	failed := j.readEntries(ctx, known, raw)
 	longer, err := log.join(raw, trust)
 	if err != nil && packed { // a segment that is not the log's
 		raw = make([][]byte, len(raw))
-		failed = r.readEntries(ctx, log.Channel, known, raw)
+		failed = j.readEntries(ctx, known, raw)
 		longer, err = log.join(raw, trust)
 	}
 	if errors.Is(err, ErrLog) && failed == nil {
@@ -154,30 +150,6 @@ func (r Repository) past(ctx context.Context, log *Log, broken error) (*Log, err
 		return nil, gaps[0].Problem
 	}
 	return longer, longer.vouched(r.Trust[log.Channel])
-}
-
-// readEntries fills in the bytes of the entries behind entry known that are nil. Those
-// that are being read when one fails are still read: a log that is too long for the
-// patience of a caller grows with each attempt.
-func (r Repository) readEntries(ctx context.Context, channel string, known uint64, raw [][]byte) error {
-	var group errgroup.Group
-	var failed atomic.Bool
-	group.SetLimit(sideBySide)
-	for i := range raw {
-		if raw[i] != nil || failed.Load() {
-			continue
-		}
-		group.Go(func() error {
-			data, err := r.read(ctx, entryKey(channel, known+uint64(i)+1), maxEntry)
-			if err != nil {
-				failed.Store(true)
-				return err
-			}
-			raw[i] = data
-			return nil
-		})
-	}
-	return group.Wait()
 }
 
 // Moved reports whether an entry follows those of a log.
@@ -223,35 +195,6 @@ func (l *Log) join(raw [][]byte, trust Trust) (*Log, error) {
 	return longer, longer.admit(entries, head, trust)
 }
 
-// count returns the number of the newest entry. Entries up to known exist; those
-// behind it are checked for gaps.
-func (r Repository) count(ctx context.Context, channel string, known uint64) (uint64, error) {
-	after := ""
-	if known > 0 {
-		after = entryKey(channel, known)
-	}
-	newest := known
-	for info, err := range r.Store.List(ctx, LogPrefix(channel), after) {
-		if err != nil {
-			return 0, fmt.Errorf("list the log of %s: %w", channel, err)
-		}
-		sequence, ok := sequenceOf(channel, info.Key)
-		switch {
-		case !ok:
-			return 0, fmt.Errorf("%w: %s is not an entry", ErrLog, info.Key)
-		case sequence != newest+1:
-			return 0, fmt.Errorf("%w: entry %d of %s is missing", ErrLog, newest+1, channel)
-		}
-		newest = sequence
-	}
-	return newest, nil
-}
-
-func (r Repository) read(ctx context.Context, key string, limit int64) ([]byte, error) {
-	data, _, err := object.ReadAll(ctx, r.Store, key, limit)
-	return data, err
-}
-
 // Position is the end of a log: the number of its last entry and the hash of that
 // entry's bytes, 0 and "" for an empty log.
 type Position struct {
@@ -288,65 +231,12 @@ func (r Repository) Enter(ctx context.Context, log *Log, e Entry) (*Log, error) 
 	if err := log.admits(&e, trust); err != nil {
 		return nil, err
 	}
-	head, err := r.enter(ctx, log.Channel, e)
+	head, err := r.journal(log.Channel).enter(ctx, e)
 	if err != nil {
 		return nil, err
 	}
 	longer := &Log{Channel: log.Channel, Entries: slices.Clip(log.Entries), operators: log.operators}
 	return longer, longer.admit([]Entry{e}, head, trust)
-}
-
-// replace writes a small object, in place of other bytes if there are any.
-func (r Repository) replace(ctx context.Context, key string, data []byte) error {
-	standing, err := r.read(ctx, key, maxEntry)
-	switch {
-	case err == nil && bytes.Equal(standing, data):
-		return nil
-	case err == nil || errors.Is(err, object.ErrTooLarge):
-		err = r.Store.Delete(ctx, key)
-	case errors.Is(err, fs.ErrNotExist):
-		err = nil
-	}
-	if err == nil {
-		_, err = r.Store.Create(ctx, key, bytes.NewReader(data), int64(len(data)), entryAttributes)
-	}
-	return err
-}
-
-// enter writes an entry that Next completed, and returns the hash of its bytes. A
-// *ConflictError if another entry has its number.
-func (r Repository) enter(ctx context.Context, channel string, e Entry) (hashed string, err error) {
-	data, err := e.encode()
-	if err != nil {
-		return "", err
-	}
-	if _, err := decodeEntry(data); err != nil {
-		return "", fmt.Errorf("the entry could not be read back: %w", err)
-	}
-	key := entryKey(channel, e.Sequence)
-	_, err = r.Store.Create(ctx, key, bytes.NewReader(data), int64(len(data)), entryAttributes)
-	if errors.Is(err, fs.ErrExist) {
-		err = r.compare(ctx, channel, key, data)
-	} else if err != nil && r.compare(ctx, channel, key, data) == nil {
-		err = nil // only the answer was lost
-	} else if err != nil {
-		err = fmt.Errorf("write entry %d of %s: %w", e.Sequence, channel, err)
-	}
-	return hash(data), err
-}
-
-// compare accepts an entry of ours that was written though the answer was lost; an
-// entry of somebody else is a *ConflictError.
-func (r Repository) compare(ctx context.Context, channel, key string, ours []byte) error {
-	theirs, err := r.read(ctx, key, maxEntry)
-	if err != nil || bytes.Equal(theirs, ours) {
-		return err
-	}
-	winner, err := decodeEntry(theirs)
-	if err != nil {
-		return fmt.Errorf("%w: %s: %w", ErrLog, key, err)
-	}
-	return &ConflictError{Channel: channel, Winner: winner}
 }
 
 // Shown returns the bytes of a channel's manifest; fs.ErrNotExist if it has
@@ -355,5 +245,5 @@ func (r Repository) Shown(ctx context.Context, channel string) ([]byte, error) {
 	if err := CheckName(channel); err != nil {
 		return nil, err
 	}
-	return r.read(ctx, ManifestKey(channel), manifest.MaxSize)
+	return r.journal(channel).read(ctx, ManifestKey(channel), manifest.MaxSize)
 }

@@ -80,19 +80,19 @@ func unpack(data []byte) ([][]byte, error) {
 
 // segments lists the first entries of the segments of a channel that end behind entry
 // known and not behind newest.
-func (r Repository) segments(ctx context.Context, channel string, known, newest uint64) ([]uint64, error) {
+func (j journal) segments(ctx context.Context, known, newest uint64) ([]uint64, error) {
 	after := ""
 	if whole := known / segmentEntries * segmentEntries; whole > 0 {
-		after = segmentKey(channel, whole-segmentEntries+1)
+		after = segmentKey(j.channel, whole-segmentEntries+1)
 	}
 	var firsts []uint64
-	for info, err := range r.Store.List(ctx, segmentPrefix(channel), after) {
+	for info, err := range j.store.List(ctx, segmentPrefix(j.channel), after) {
 		if err != nil {
 			return nil, err
 		}
 		var first uint64
-		_, _ = fmt.Sscanf(info.Key[len(segmentPrefix(channel)):], "%d", &first) // 0 is no key
-		if info.Key != segmentKey(channel, first) || first%segmentEntries != 1 {
+		_, _ = fmt.Sscanf(info.Key[len(segmentPrefix(j.channel)):], "%d", &first) // 0 is no key
+		if info.Key != segmentKey(j.channel, first) || first%segmentEntries != 1 {
 			continue
 		}
 		if first+segmentEntries-1 > newest {
@@ -105,11 +105,11 @@ func (r Repository) segments(ctx context.Context, channel string, known, newest 
 
 // readSegments fills in the entries behind entry known that segments have. What can't
 // be read or unpacked stays nil. It reports whether any was filled in.
-func (r Repository) readSegments(ctx context.Context, channel string, known uint64, raw [][]byte) bool {
+func (j journal) readSegments(ctx context.Context, known uint64, raw [][]byte) bool {
 	if len(raw) < segmentEntries {
 		return false
 	}
-	firsts, err := r.segments(ctx, channel, known, known+uint64(len(raw)))
+	firsts, err := j.segments(ctx, known, known+uint64(len(raw)))
 	if err != nil {
 		return false
 	}
@@ -118,7 +118,7 @@ func (r Repository) readSegments(ctx context.Context, channel string, known uint
 	group.SetLimit(sideBySide / 4)
 	for i, first := range firsts {
 		group.Go(func() error {
-			data, err := r.read(ctx, segmentKey(channel, first), maxPacked)
+			data, err := j.read(ctx, segmentKey(j.channel, first), maxPacked)
 			if err != nil {
 				return nil //nolint:nilerr // the entries are read one by one
 			}
@@ -126,8 +126,8 @@ func (r Repository) readSegments(ctx context.Context, channel string, known uint
 			if err != nil {
 				return nil //nolint:nilerr // as above
 			}
-			for j, data := range entries {
-				if at := first + uint64(j); at > known {
+			for n, data := range entries {
+				if at := first + uint64(n); at > known {
 					raw[at-known-1], filled[i] = data, true
 				}
 			}
@@ -150,7 +150,8 @@ func (r Repository) Pack(ctx context.Context, log *Log) error {
 	if newest < segmentEntries || newest%segmentsEvery != 0 {
 		return nil
 	}
-	firsts, err := r.segments(ctx, log.Channel, 0, newest)
+	j := r.journal(log.Channel)
+	firsts, err := j.segments(ctx, 0, newest)
 	if err != nil {
 		return err
 	}
@@ -164,7 +165,7 @@ func (r Repository) Pack(ctx context.Context, log *Log) error {
 		return nil
 	}
 	raw := make([][]byte, segmentEntries)
-	if err := r.readEntries(ctx, log.Channel, first-1, raw); err != nil {
+	if err := j.readEntries(ctx, first-1, raw); err != nil {
 		return err
 	}
 	data, err := pack(raw)

@@ -25,10 +25,11 @@ func (r Repository) Tail(ctx context.Context, channel string, n int) ([]Entry, e
 		return nil, fmt.Errorf("%w: entries up to %d of %s are missing", ErrLog, newest-1, channel)
 	}
 	raw := make([][]byte, newest-known)
-	packed := r.readSegments(ctx, channel, known, raw)
-	entries, err := r.tail(ctx, channel, present, raw)
+	j := r.journal(channel)
+	packed := j.readSegments(ctx, known, raw)
+	entries, err := j.tail(ctx, present, raw)
 	if err != nil && packed { // a segment may not be the log's
-		entries, err = r.tail(ctx, channel, present, make([][]byte, len(raw)))
+		entries, err = j.tail(ctx, present, make([][]byte, len(raw)))
 	}
 	return entries, err
 }
@@ -41,26 +42,26 @@ func (r Repository) newest(ctx context.Context, channel string, n int) ([]uint64
 			begin = m.Sequence - min(m.Sequence, uint64(n))
 		}
 	}
-	present, err := r.numbers(ctx, channel, begin)
+	present, err := r.journal(channel).numbers(ctx, begin)
 	if err == nil && len(present) < n && begin > 0 { // entries are lost, or the manifest is ahead
-		present, err = r.numbers(ctx, channel, 0)
+		present, err = r.journal(channel).numbers(ctx, 0)
 	}
 	return present[max(0, len(present)-n):], err
 }
 
 // tail reads and checks the entries of those numbers that raw, which begins with the
 // first of them, does not have.
-func (r Repository) tail(ctx context.Context, channel string, present []uint64, raw [][]byte) ([]Entry, error) {
+func (j journal) tail(ctx context.Context, present []uint64, raw [][]byte) ([]Entry, error) {
 	known := present[0] - 1
 	for i := range raw {
 		if _, ok := slices.BinarySearch(present, known+uint64(i)+1); !ok {
 			raw[i] = []byte{} // readEntries passes over it
 		}
 	}
-	if err := r.readEntries(ctx, channel, known, raw); err != nil {
+	if err := j.readEntries(ctx, known, raw); err != nil {
 		return nil, err
 	}
-	before := &Log{Channel: channel}
+	before := &Log{Channel: j.channel}
 	if known > 0 {
 		first, _ := decodeEntry(raw[0]) // span reports what is wrong with it
 		before.Entries, before.head = []Entry{{Sequence: known}}, first.Previous

@@ -43,6 +43,9 @@ func (l *Log) Views(rings bool) []View {
 // IsList reports whether a view is the list of downloads, and no manifest.
 func (v View) IsList() bool { return v.list }
 
+// Version is what the view shows.
+func (v View) Version() string { return v.release.Version }
+
 // current reports whether a view needs no writing: it has the bytes that it wants, or
 // nothing stands where there is nothing to list.
 func (v View) current(want []byte, seen Pointer) bool {

@@ -11,6 +11,12 @@ import (
 	"tsmon/channels"
 )
 
+// applying is one run of Apply, or its part that moves a follower.
+type applying struct {
+	*Publisher
+	plan *Plan
+}
+
 // Apply carries a plan out: it uploads what is missing, creates the record, appends
 // the entry if the log still ends at Base, updates the manifest, then the channels
 // that follow, and fetches what clients get. It returns the plan as it came out.
@@ -18,12 +24,13 @@ import (
 // *channels.ConflictError if somebody else moved the channel since the plan was
 // made.
 func (p *Publisher) Apply(ctx context.Context, plan *Plan) (*Plan, error) {
-	if err := p.addRelease(ctx, plan); err != nil {
+	w := &applying{p, plan}
+	if err := w.addRelease(ctx); err != nil {
 		return nil, err
 	}
 	followers := plan.Followers
 	plan.Followers = nil
-	stays, err := p.advance(ctx, plan, len(followers) > 0)
+	stays, err := w.advance(ctx, len(followers) > 0)
 	if err != nil {
 		if plan.Entry != nil && plan.Changed {
 			return plan, err
@@ -34,23 +41,24 @@ func (p *Publisher) Apply(ctx context.Context, plan *Plan) (*Plan, error) {
 		return plan, nil
 	}
 	if stays {
-		err = p.moveFollowers(ctx, plan, followers)
+		err = w.moveFollowers(ctx, followers)
 	}
 	if err = errors.Join(append(plan.broken, err)...); err != nil {
 		return plan, err
 	}
-	return plan, p.probe(ctx, plan)
+	return plan, w.probe(ctx)
 }
 
 // addRelease adds the release of a plan to the store, and has the store prove that
 // it honours conditions, before anything relies on them.
-func (p *Publisher) addRelease(ctx context.Context, plan *Plan) error {
+func (w *applying) addRelease(ctx context.Context) error {
+	plan := w.plan
 	switch {
 	case plan.record != nil:
-		p.step("uploading %d bundles", len(plan.record.Bundles))
-		return p.Library().add(ctx, plan.record, plan.files, p.Uploaded)
+		w.step("uploading %d bundles", len(plan.record.Bundles))
+		return upload{w.Library(), plan.record.Version, plan.files, w.Uploaded}.add(ctx, plan.record)
 	case plan.Base.Sequence == 0 && plan.Entry != nil:
-		return p.Library().checkConditions(ctx, plan.Version)
+		return w.Library().checkConditions(ctx, plan.Version)
 	}
 	return nil
 }
@@ -58,10 +66,11 @@ func (p *Publisher) addRelease(ctx context.Context, plan *Plan) error {
 // advance appends the entry of a plan and shows it. stays is false if somebody else
 // has moved the channel on since; whoever did takes the followers along. Then
 // watched adds a request.
-func (p *Publisher) advance(ctx context.Context, plan *Plan, watched bool) (stays bool, err error) {
+func (w *applying) advance(ctx context.Context, watched bool) (stays bool, err error) {
+	plan := w.plan
 	if plan.Entry != nil {
 		plan.Changed = false
-		log, err := p.enter(ctx, plan)
+		log, err := w.enter(ctx, plan)
 		if err != nil || plan.Waiting != nil {
 			return false, err
 		}
@@ -69,17 +78,17 @@ func (p *Publisher) advance(ctx context.Context, plan *Plan, watched bool) (stay
 	}
 	moved := false
 	group, showing := errgroup.WithContext(ctx)
-	group.Go(func() error { return p.show(showing, plan) })
+	group.Go(func() error { return w.show(showing) })
 	if plan.Entry != nil {
 		log := plan.log
 		group.Go(func() error {
-			_ = p.channels().Pack(showing, log) // without it the log is read entry by entry
+			_ = w.channels().Pack(showing, log) // without it the log is read entry by entry
 			return nil
 		})
 	}
 	group.Go(func() (err error) {
 		if watched {
-			moved, err = p.channels().Exists(showing, plan.Channel, plan.Sequence+1)
+			moved, err = w.channels().Exists(showing, plan.Channel, plan.Sequence+1)
 		}
 		return err
 	})
@@ -87,7 +96,7 @@ func (p *Publisher) advance(ctx context.Context, plan *Plan, watched bool) (stay
 		return false, err
 	}
 	if moved && plan.head.Sequence == plan.Sequence {
-		log, _, err := p.channels().Repoint(ctx, plan.log)
+		log, _, err := w.channels().Repoint(ctx, plan.log)
 		if err != nil {
 			return false, err
 		}
@@ -100,12 +109,13 @@ func (p *Publisher) advance(ctx context.Context, plan *Plan, watched bool) (stay
 }
 
 // show brings what clients read up to date; head is then what it shows.
-func (p *Publisher) show(ctx context.Context, plan *Plan) (err error) {
+func (w *applying) show(ctx context.Context) (err error) {
+	plan := w.plan
 	shown := plan.log
 	if plan.Entry != nil {
-		shown, _, err = p.channels().Point(ctx, plan.log, plan.seen)
-	} else if !p.channels().Current(plan.log, plan.seen) {
-		shown, plan.Changed, err = p.channels().Repoint(ctx, plan.log)
+		shown, _, err = w.channels().Point(ctx, plan.log, plan.seen)
+	} else if !w.channels().Current(plan.log, plan.seen) {
+		shown, plan.Changed, err = w.channels().Repoint(ctx, plan.log)
 	}
 	if err == nil {
 		plan.log, plan.head = shown, shown.Head()
@@ -115,11 +125,12 @@ func (p *Publisher) show(ctx context.Context, plan *Plan) (err error) {
 
 // moveFollowers moves the channels that follow a leader, side by side. One that
 // can't follow is a warning: the leader has moved.
-func (p *Publisher) moveFollowers(ctx context.Context, leader *Plan, followers []*Plan) error {
+func (w *applying) moveFollowers(ctx context.Context, followers []*Plan) error {
+	leader := w.plan
 	var group sync.WaitGroup
 	errs := make([]error, len(followers))
 	for i := range followers {
-		group.Go(func() { followers[i], errs[i] = p.moveFollower(ctx, leader, followers[i]) })
+		group.Go(func() { followers[i], errs[i] = w.moveFollower(ctx, followers[i]) })
 	}
 	group.Wait()
 	var failed []error
@@ -141,20 +152,21 @@ const followAttempts = 20
 
 // moveFollower applies the plan of a follower. While others move that channel, it
 // plans anew; they may have left nothing to do.
-func (p *Publisher) moveFollower(ctx context.Context, leader, follower *Plan) (*Plan, error) {
+func (w *applying) moveFollower(ctx context.Context, follower *Plan) (*Plan, error) {
+	leader := w.plan
 	for attempt := 0; ; attempt++ {
 		err := witness(leader, follower)
 		if err == nil {
-			_, err = p.advance(ctx, follower, false)
+			_, err = (&applying{w.Publisher, follower}).advance(ctx, false)
 		}
 		if !errors.As(err, new(*channels.ConflictError)) || attempt == followAttempts {
 			return follower, err
 		}
-		pl, err := p.planner()
+		pl, err := w.planner()
 		if err != nil {
 			return follower, err
 		}
-		v := p.look(ctx)
+		v := w.look(ctx)
 		// A rollback that came in between must not be followed by the release that
 		// it removed.
 		if s := v[leader.Channel]; s.err != nil || s.log.Head().Version != leader.Version {
@@ -166,29 +178,4 @@ func (p *Publisher) moveFollower(ctx context.Context, leader, follower *Plan) (*
 		}
 		follower = next
 	}
-}
-
-// probe fetches what clients get of every channel that was moved.
-func (p *Publisher) probe(ctx context.Context, plan *Plan) error {
-	if p.Probe == nil {
-		return nil
-	}
-	for _, each := range append([]*Plan{plan}, plan.Followers...) {
-		if each.Waiting != nil {
-			continue
-		}
-		p.step("fetching %s as a client", each.URL)
-		err := p.Probe(ctx, each.URL, each.head.Render(p.PublicURL))
-		moved := fmt.Sprintf("%s has moved to %s (entry %d)", each.Channel, each.head.Version, each.head.Sequence)
-		switch {
-		case errors.Is(err, ErrUnseen):
-			plan.Warnings = append(plan.Warnings, fmt.Sprintf("%s, but %v", moved, err))
-		case err != nil:
-			return &Refusal{Cause: fmt.Errorf("%w: %w", ErrProbe, err), Text: moved,
-				Mend: "check that public_url leads to the store, and that a server runs there; `tsmon manifest validate " + each.URL + "` looks again, --no-probe skips this"}
-		default:
-			each.Probed = true
-		}
-	}
-	return nil
 }

@@ -16,6 +16,12 @@ type Discarded struct {
 	Record  bool     `json:"record"`  // it was complete, and shown by no channel
 }
 
+// discarding is one run of Discard.
+type discarding struct {
+	*Publisher
+	done *Discarded
+}
+
 // Discard throws away what is staged of a version and its record, so that other
 // bundles can have the number. A version that a channel showed is refused. Objects
 // stay as they are: marks that follow them say that they count no more.
@@ -23,21 +29,21 @@ func (p *Publisher) Discard(ctx context.Context, version string) (*Discarded, er
 	if _, err := manifest.ParseVersion(version); err != nil {
 		return nil, &Refusal{Cause: err, Mend: "write it like 1.4.0"}
 	}
-	done := &Discarded{Version: version, Staged: []string{}}
+	w := &discarding{p, &Discarded{Version: version, Staged: []string{}}}
 	for attempt := 1; ; attempt++ {
-		err := p.discardOnce(ctx, done)
+		err := w.once(ctx)
 		if !errors.Is(err, errStale) || attempt == staleAttempts {
-			return done, err
+			return w.done, err
 		}
 	}
 }
 
-// discardOnce marks the record first, so that a publish which begins meanwhile takes
+// once marks the record first, so that a publish which begins meanwhile takes
 // nothing that is about to be thrown away. In the end it looks for a publish that
 // began before: a release that a log names counts in spite of the mark.
-func (p *Publisher) discardOnce(ctx context.Context, done *Discarded) error {
-	library := p.Library()
-	st, err := p.readStage(ctx, done.Version)
+func (w *discarding) once(ctx context.Context) error {
+	library, done := w.Library(), w.done
+	st, err := w.readStage(ctx, done.Version)
 	if err == nil {
 		err = st.discardable(done.Version)
 	}
@@ -45,7 +51,7 @@ func (p *Publisher) discardOnce(ctx context.Context, done *Discarded) error {
 		return err
 	}
 	if st.counts != nil {
-		if err := library.mark(ctx, done.Version, st.next(), p.Who, p.Now()); err != nil {
+		if err := library.mark(ctx, done.Version, st.next(), w.Who, w.Now()); err != nil {
 			return err
 		}
 		done.Record, done.Changed = true, true
@@ -55,7 +61,7 @@ func (p *Publisher) discardOnce(ctx context.Context, done *Discarded) error {
 		if len(s.Bundles) == 0 && s.damage == nil {
 			continue
 		}
-		mark := &Staged{Version: done.Version, Target: target, Who: p.Who, When: p.Now().UTC().Truncate(time.Second), Bundles: []StagedBundle{}, number: s.number + 1}
+		mark := &Staged{Version: done.Version, Target: target, Who: w.Who, When: w.Now().UTC().Truncate(time.Second), Bundles: []StagedBundle{}, number: s.number + 1}
 		if err := library.putStaged(ctx, mark); err != nil {
 			return err
 		}
@@ -64,7 +70,7 @@ func (p *Publisher) discardOnce(ctx context.Context, done *Discarded) error {
 	if !done.Changed {
 		return nil
 	}
-	st, err = p.readStage(ctx, done.Version)
+	st, err = w.readStage(ctx, done.Version)
 	if err != nil {
 		return err
 	}

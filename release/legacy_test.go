@@ -1,6 +1,7 @@
 package release
 
 import (
+	"encoding/hex"
 	"errors"
 	"os"
 	"path/filepath"
@@ -8,7 +9,9 @@ import (
 	"strings"
 	"testing"
 
+	"tsmon/release/bundle"
 	"tsmon/signing"
+	"tsmon/store/object"
 )
 
 // TestLegacySignature: a signature over the bytes themselves verifies on the way
@@ -118,5 +121,40 @@ func TestRecordOfAnotherHand(t *testing.T) {
 	report, err := d.Verify(t.Context(), "stable")
 	if err != nil || len(report.Findings) != 1 || !errors.Is(report.Err(), ErrStored) {
 		t.Errorf("%+v, %v", report, err)
+	}
+}
+
+// TestTakenNames: if other bytes lie under every name that a bundle could get, a higher
+// version is published.
+func TestTakenNames(t *testing.T) {
+	d := newDesk(t)
+	o := d.options(t, "1.0.0", "App_1.0.0_amd64.AppImage")
+	file, err := os.Open(o.Bundles[0].Path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	sum, _, err := signing.HashReader(t.Context(), file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	digest := hex.EncodeToString(sum[:])
+	names := []string{"App_1.0.0_amd64.AppImage"}
+	for length := 8; length <= len(digest); length += 8 {
+		names = append(names, bundle.Distinct(names[0], digest[:length]))
+	}
+	for _, name := range names {
+		if _, err := d.Store.Create(t.Context(), folder("1.0.0")+name, strings.NewReader(name), int64(len(name)), object.Attributes{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var refusal *Refusal
+	// follows: publish a higher version
+	if _, err := d.Publish(t.Context(), o); !errors.As(err, &refusal) || refusal.Mend != "publish a higher version" {
+		t.Fatalf("error %v, want a refusal of a version whose names are taken", err)
+	}
+	d.publish(t, d.options(t, "1.0.1", "App_1.0.1_amd64.AppImage"))
+	if got := d.shows(t, "stable"); got != "1.0.1" {
+		t.Errorf("stable shows %s", got)
 	}
 }

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"slices"
 	"strings"
 	"time"
 
@@ -210,49 +209,6 @@ func (l Library) fits(ctx context.Context, version string, b *Stored, found map[
 // errStale means that somebody else uploads the same release at the same time.
 var errStale = fmt.Errorf("somebody else publishes this version: %w", object.ErrChanged)
 
-// add uploads the bundles of a record that are at hand and creates the record. It
-// also proves that the store honours the conditions that everything relies on.
-// errStale if somebody else has begun the same release in another way.
-func (l Library) add(ctx context.Context, r *Record, files map[string]bundle.Contents, sent func(name string, n int, total int64)) error {
-	bundles := make([]*Stored, len(r.Bundles))
-	for i := range r.Bundles {
-		bundles[i] = &r.Bundles[i]
-	}
-	if err := l.uploadAll(ctx, r.Version, bundles, files, sent); err != nil {
-		return err
-	}
-	data, err := r.encode()
-	if err != nil {
-		return err
-	}
-	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error { return l.create(ctx, recordKey(r.Version, r.number), data, recordAttributes) })
-	group.Go(func() error {
-		b := r.Bundles[slices.IndexFunc(r.Bundles, func(b Stored) bool { return b.updates() })]
-		return object.CheckConditions(ctx, l.Store, folder(r.Version)+b.Name+".sig", []byte(b.Signature), signatureAttributes)
-	})
-	return group.Wait()
-}
-
-// uploadAll uploads those of the bundles whose files are at hand, and the signatures
-// of all.
-func (l Library) uploadAll(ctx context.Context, version string, bundles []*Stored, files map[string]bundle.Contents, sent func(name string, n int, total int64)) error {
-	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(2 * sideBySide)
-	for _, b := range bundles {
-		if file, ok := files[b.BLAKE2b]; ok {
-			group.Go(func() error { return l.upload(ctx, version, *b, file, sent) })
-		}
-		if b.Signature == "" {
-			continue
-		}
-		group.Go(func() error {
-			return l.create(ctx, folder(version)+b.Name+".sig", []byte(b.Signature), signatureAttributes)
-		})
-	}
-	return group.Wait()
-}
-
 // checkConditions has the store prove on a record that it honours conditions.
 func (l Library) checkConditions(ctx context.Context, version string) error {
 	data, err := l.read(ctx, recordKey(version, 1), maxRecord)
@@ -275,28 +231,6 @@ func (l Library) create(ctx context.Context, key string, data []byte, attrs obje
 		return fmt.Errorf("write %s: %w", key, err)
 	}
 	return nil
-}
-
-// upload creates the object of a bundle, or compares the one that exists.
-func (l Library) upload(ctx context.Context, version string, b Stored, c bundle.Contents, sent func(name string, n int, total int64)) error {
-	key := folder(version) + b.Name
-	counted := func(int) {}
-	if sent != nil {
-		counted = func(n int) { sent(b.Name, n, b.Size) }
-	}
-	file, err := c.Open(counted)
-	if err != nil {
-		return err
-	}
-	defer file.Close()
-	_, err = l.Store.Create(ctx, key, file, b.Size, bundleAttributes)
-	if errors.Is(err, fs.ErrExist) {
-		err = l.compare(ctx, key, c.Digest)
-	}
-	if err != nil && !errors.As(err, new(*Refusal)) {
-		err = fmt.Errorf("%s: %w", c.Path, err)
-	}
-	return err
 }
 
 // compare fetches a stored bundle and compares its digest.

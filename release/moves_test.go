@@ -9,7 +9,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
+	"tsmon/channels"
 	"tsmon/manifest"
 	"tsmon/signing"
 	"tsmon/store/object"
@@ -214,7 +216,7 @@ func TestFollowing(t *testing.T) {
 func TestProbe(t *testing.T) {
 	d := newDesk(t)
 	var probed []string
-	d.Probe = func(_ context.Context, address string, want manifest.Manifest) error {
+	d.Probe = func(_ context.Context, address string, want manifest.Manifest, _ bool) error {
 		probed = append(probed, address+" "+want.Version)
 		if strings.Contains(address, "/beta/") {
 			return errors.New("stale")
@@ -234,11 +236,60 @@ func TestProbe(t *testing.T) {
 	}
 }
 
+// TestProbeRings: what clients of rings in and out of a rollout get is looked at, too,
+// and bundles only where something moved.
+func TestProbeRings(t *testing.T) {
+	d := newDesk(t)
+	d.Policies = map[string]Policy{"stable": {Rings: true}}
+	d.publish(t, d.options(t, "1.0.0"))
+	var probed []string
+	d.Probe = func(_ context.Context, address string, want manifest.Manifest, bundles bool) error {
+		ring := strings.Contains(address, "/stable/rings/")
+		probed = append(probed, fmt.Sprint(want.Version, " ", want.Sequence, " ", ring, " ", bundles))
+		return nil
+	}
+	for _, c := range []struct {
+		move func() (*Plan, error)
+		want []string
+	}{
+		{func() (*Plan, error) {
+			o := d.options(t, "1.1.0")
+			o.Rollout = &channels.Rollout{Steps: []int{5, 100}, Every: channels.Duration(time.Hour)}
+			return d.Publish(t.Context(), o)
+		}, []string{"1.0.0 2 false true", "1.0.0 1 true true", "1.1.0 2 true true"}},
+		{func() (*Plan, error) { return d.Advance(t.Context(), Options{Channel: "stable"}) },
+			[]string{"1.0.0 2 false false", "1.0.0 1 true false", "1.1.0 2 true false"}},
+		{func() (*Plan, error) {
+			d.later(2 * time.Hour)
+			return d.Advance(t.Context(), Options{Channel: "stable"})
+		},
+			[]string{"1.1.0 3 false true", "1.1.0 3 true true"}},
+	} {
+		probed = nil
+		if _, err := c.move(); err != nil {
+			t.Fatal(err)
+		}
+		if !slices.Equal(probed, c.want) {
+			t.Errorf("probed %q, want %q", probed, c.want)
+		}
+	}
+	d.Probe = func(_ context.Context, address string, _ manifest.Manifest, _ bool) error {
+		if strings.Contains(address, "/rings/") {
+			return errors.New("status 404")
+		}
+		return nil
+	}
+	plan, err := d.Advance(t.Context(), Options{Channel: "stable"})
+	if !errors.Is(err, ErrProbe) || plan == nil || plan.Probed {
+		t.Errorf("no ring is served: %+v, %v", plan, err)
+	}
+}
+
 // TestProbeThatSeesNothing: a move that happened is no failure because a cache still
 // has the old manifest.
 func TestProbeThatSeesNothing(t *testing.T) {
 	d := newDesk(t)
-	d.Probe = func(context.Context, string, manifest.Manifest) error {
+	d.Probe = func(context.Context, string, manifest.Manifest, bool) error {
 		return fmt.Errorf("%w: an older manifest is served", ErrUnseen)
 	}
 	plan := d.publish(t, d.options(t, "1.0.0"))

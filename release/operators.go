@@ -109,7 +109,9 @@ func (p *Publisher) Appoint(ctx context.Context, o Options) (*Plan, error) {
 	if o.DryRun {
 		return plan, nil
 	}
-	_, err = bare.advance(ctx, plan, false)
+	if _, err = (&applying{&bare, plan}).advance(ctx, false); err != nil && !plan.Changed {
+		return nil, err
+	}
 	return plan, err
 }
 

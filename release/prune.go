@@ -49,6 +49,13 @@ const (
 // holdings are the objects of the releases in a store, by version.
 type holdings map[string][]object.Info
 
+// pruning is one run of Prune.
+type pruning struct {
+	*Publisher
+	o      PruneOptions
+	report *PruneReport
+}
+
 // Prune removes the bundles of releases that no client is offered. The logs of all
 // channels say so first, which keeps anybody from moving a channel to one of them
 // meanwhile; then it looks once more, and then bundles and signatures go. Records stay,
@@ -60,19 +67,20 @@ func (p *Publisher) Prune(ctx context.Context, o PruneOptions) (*PruneReport, er
 		return nil, err
 	}
 	report := &PruneReport{DryRun: o.DryRun, Pruned: []PrunedRelease{}, Channels: []string{}, Leftovers: []string{}}
-	logs, doomed, held, err := p.prunable(ctx, o)
+	w := &pruning{p, o, report}
+	logs, doomed, held, err := w.prunable(ctx)
 	if err != nil {
 		return nil, err
 	}
-	leftovers, err := p.leftovers(ctx, held)
+	leftovers, err := w.leftovers(ctx, held)
 	if err != nil {
 		return nil, err
 	}
 	if !o.DryRun && len(doomed) > 0 {
-		if err := p.sayPruned(ctx, o, logs, doomed, report); err != nil {
+		if err := w.declare(ctx, logs, doomed); err != nil {
 			return nil, err
 		}
-		if doomed, err = p.stillPrunable(ctx, o, doomed); err != nil {
+		if doomed, err = w.stillPrunable(ctx, doomed); err != nil {
 			return nil, err
 		}
 	}
@@ -96,9 +104,9 @@ func (p *Publisher) Prune(ctx context.Context, o PruneOptions) (*PruneReport, er
 
 // prunable returns the logs, the versions whose bundles may go, and all objects of
 // releases but for records.
-func (p *Publisher) prunable(ctx context.Context, o PruneOptions) ([]*channels.Log, []string, holdings, error) {
+func (w *pruning) prunable(ctx context.Context) ([]*channels.Log, []string, holdings, error) {
 	held := holdings{}
-	for info, err := range p.Store.List(ctx, root, "") {
+	for info, err := range w.Store.List(ctx, root, "") {
 		if err != nil {
 			return nil, nil, nil, fmt.Errorf("list %s: %w", root, err)
 		}
@@ -111,7 +119,7 @@ func (p *Publisher) prunable(ctx context.Context, o PruneOptions) ([]*channels.L
 		}
 		held[version] = append(held[version], info)
 	}
-	logs, kept, err := p.kept(ctx, o)
+	logs, kept, err := w.kept(ctx)
 	if err != nil {
 		return nil, nil, nil, err
 	}
@@ -121,7 +129,7 @@ func (p *Publisher) prunable(ctx context.Context, o PruneOptions) ([]*channels.L
 			delete(held, version)
 		} else if len(bundles) < len(infos) { // it has a record
 			held[version] = bundles
-			if last, shown := lastOffered(logs, version); shown && !kept[version] && p.Now().Sub(last) >= o.OlderThan {
+			if last, shown := lastOffered(logs, version); shown && !kept[version] && w.Now().Sub(last) >= w.o.OlderThan {
 				doomed = append(doomed, version)
 			} else {
 				delete(held, version)
@@ -133,8 +141,8 @@ func (p *Publisher) prunable(ctx context.Context, o PruneOptions) ([]*channels.L
 }
 
 // kept reads the logs and returns the versions that must stay.
-func (p *Publisher) kept(ctx context.Context, o PruneOptions) ([]*channels.Log, map[string]bool, error) {
-	logs, err := p.channels().All(ctx)
+func (w *pruning) kept(ctx context.Context) ([]*channels.Log, map[string]bool, error) {
+	logs, err := w.channels().All(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -159,8 +167,8 @@ func (p *Publisher) kept(ctx context.Context, o PruneOptions) ([]*channels.Log, 
 		}
 		slices.SortFunc(all, func(a, b string) int { return compareVersions(b, a) })
 		all = slices.Compact(all)
-		versions = append(append(versions, back...), all[:min(max(o.Keep, 0), len(all))]...)
-		shown, err := p.channels().Peek(ctx, log.Channel)
+		versions = append(append(versions, back...), all[:min(max(w.o.Keep, 0), len(all))]...)
+		shown, err := w.channels().Peek(ctx, log.Channel)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -197,38 +205,38 @@ func lastOffered(logs []*channels.Log, version string) (last time.Time, shown bo
 	return last, shown
 }
 
-// sayPruned adds an entry to each log that does not say yet that versions are pruned.
-func (p *Publisher) sayPruned(ctx context.Context, o PruneOptions, logs []*channels.Log, doomed []string, report *PruneReport) error {
+// declare adds an entry to each log that does not say yet that versions are pruned.
+func (w *pruning) declare(ctx context.Context, logs []*channels.Log, doomed []string) error {
 	for _, log := range logs {
 		versions := slices.DeleteFunc(slices.Clone(doomed), log.Pruned)
 		if len(versions) == 0 { // but perhaps what clients read is behind
-			if _, _, err := p.channels().Repoint(ctx, log); err != nil {
+			if _, _, err := w.channels().Repoint(ctx, log); err != nil {
 				return err
 			}
 			continue
 		}
 		head := log.Head()
-		e := channels.Entry{Action: channels.Prune, Who: p.Who, When: p.Now(), Why: cmp.Or(o.Why, fmt.Sprintf("bundles of %d old releases are removed", len(versions))),
+		e := channels.Entry{Action: channels.Prune, Who: w.Who, When: w.Now(), Why: cmp.Or(w.o.Why, fmt.Sprintf("bundles of %d old releases are removed", len(versions))),
 			Release: head.Release, Rollout: head.Rollout, Pruned: versions}
 		e = log.Next(e)
-		if err := p.sign(ctx, log, &e); err != nil {
+		if err := w.sign(ctx, log, &e); err != nil {
 			return err
 		}
-		longer, err := p.channels().Enter(ctx, log, e)
+		longer, err := w.channels().Enter(ctx, log, e)
 		if err != nil {
 			return err
 		}
-		if _, _, err := p.channels().Repoint(ctx, longer); err != nil {
+		if _, _, err := w.channels().Repoint(ctx, longer); err != nil {
 			return err
 		}
-		report.Channels = append(report.Channels, log.Channel)
+		w.report.Channels = append(w.report.Channels, log.Channel)
 	}
 	return nil
 }
 
 // stillPrunable returns those of the versions that no channel has come to need since.
-func (p *Publisher) stillPrunable(ctx context.Context, o PruneOptions, doomed []string) ([]string, error) {
-	logs, kept, err := p.kept(ctx, o)
+func (w *pruning) stillPrunable(ctx context.Context, doomed []string) ([]string, error) {
+	logs, kept, err := w.kept(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -239,8 +247,8 @@ func (p *Publisher) stillPrunable(ctx context.Context, o PruneOptions, doomed []
 
 // leftovers returns the objects of versions without a record, of which nothing is
 // staged, that are old enough that nobody is uploading them.
-func (p *Publisher) leftovers(ctx context.Context, held holdings) ([]string, error) {
-	staged, err := p.Library().versions(ctx, stagedRoot, func(string, object.Info) bool { return true })
+func (w *pruning) leftovers(ctx context.Context, held holdings) ([]string, error) {
+	staged, err := w.Library().versions(ctx, stagedRoot, func(string, object.Info) bool { return true })
 	if err != nil {
 		return nil, err
 	}
@@ -249,12 +257,12 @@ func (p *Publisher) leftovers(ctx context.Context, held holdings) ([]string, err
 		if slices.Contains(staged, version) || slices.ContainsFunc(infos, func(i object.Info) bool { return i.Key == "" }) {
 			continue
 		}
-		records, err := p.Library().records(ctx, version)
+		records, err := w.Library().records(ctx, version)
 		if err != nil || len(records) > 0 {
 			continue
 		}
 		for _, info := range infos {
-			if p.Now().Sub(info.ModTime) >= leftoverAge && strings.HasPrefix(info.Key, root) {
+			if w.Now().Sub(info.ModTime) >= leftoverAge && strings.HasPrefix(info.Key, root) {
 				keys = append(keys, info.Key)
 			}
 		}

@@ -111,8 +111,7 @@ func (t *table) judge(c cell) (Reach, error) {
 		r.Outcome = t.standing(c)
 	}
 	if r.Outcome == "broken" && t.gets(c, offer) {
-		return r, &Refusal{Cause: fmt.Errorf("%w: %w", ErrGate, err), Mend: "publish a bundle that these clients can install",
-			Text: fmt.Sprintf("%s on %s", c.Version, c.Target)}
+		return r, &Refusal{Cause: fmt.Errorf("%w: %w", ErrGate, err), Text: fmt.Sprintf("%s on %s", c.Version, c.Target)}
 	}
 	return r, nil
 }

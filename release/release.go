@@ -116,9 +116,10 @@ type Publisher struct {
 	// Types counts clients by the platform key of what they were installed from, such
 	// as linux-x86_64-deb; nil: nothing is known of them.
 	Types Clients
-	// Probe fetches what clients get once a channel has moved. An error that wraps
-	// ErrUnseen becomes a warning. Nil: nothing is fetched.
-	Probe func(ctx context.Context, manifestURL string, want manifest.Manifest) error
+	// Probe fetches what clients get once a channel has moved, the bundles only if they
+	// are wanted. An error that wraps ErrUnseen becomes a warning. Nil: nothing is
+	// fetched.
+	Probe func(ctx context.Context, manifestURL string, want manifest.Manifest, bundles bool) error
 	// Transferred and Uploaded, if not nil, are called with each piece of a bundle
 	// that was read or sent, concurrently; total is the size of the bundle.
 	Transferred, Uploaded func(bundle string, n int, total int64)

@@ -142,7 +142,7 @@ func (l Library) staged(ctx context.Context, version string) (map[string]*Staged
 		}
 		numbers[target] = max(numbers[target], number)
 		if len(numbers) > maxStaged || number > maxStaged {
-			return nil, refuse(ErrStored, "`tsmon release discard "+version+"` throws it away, then stage under another version", "%s holds more than %d changes", prefix, maxStaged)
+			return nil, refuse(ErrStored, "stage under another version", "%s holds more than %d changes", prefix, maxStaged)
 		}
 	}
 	all := make([]*Staged, 0, len(numbers))

@@ -177,7 +177,7 @@ func (w *staging) putAll(ctx context.Context, ours map[string]*Staged, contents 
 		}
 	}
 	w.step("uploading %d bundles", len(fresh))
-	if err := library.uploadAll(ctx, w.o.Version, fresh, files, w.Uploaded); err != nil {
+	if err := (upload{library, w.o.Version, files, w.Uploaded}).all(ctx, fresh); err != nil {
 		return err
 	}
 	if i := slices.IndexFunc(fresh, func(b *Stored) bool { return b.updates() }); i >= 0 {

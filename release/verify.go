@@ -197,7 +197,7 @@ func (v *verification) release(ctx context.Context, version string, whole bool) 
 	if errors.Is(err, ErrStored) || errors.Is(err, ErrNoRelease) {
 		err = &Refusal{Cause: err, Mend: mendWith(v.log.Channel)}
 	}
-	v.report.find(folder(version), err, "publish a higher version; never change the objects of one that was published")
+	v.report.find(folder(version), err, "add the key that signed it to trusted_keys, with until: VERSION if it has ended; if the key is there, publish a higher version")
 	return nil
 }
 

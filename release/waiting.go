@@ -189,10 +189,10 @@ func (p *Publisher) waiting(ctx context.Context, log *channels.Log, hash string)
 	}
 	var e channels.Entry
 	if err := json.Unmarshal(data, &e); err != nil || sumOf(data) != hash || e.Channel != log.Channel {
-		return nil, refuse(ErrStored, "remove it from the store", "%s is not a plan of %s", key, log.Channel)
+		return nil, fmt.Errorf("%w: %s is not a plan of %s", ErrStored, key, log.Channel)
 	}
 	if payload, err := e.Payload(); err != nil || !bytes.Equal(payload, data) {
-		return nil, refuse(ErrStored, "remove it from the store", "%s is not a plan of %s", key, log.Channel)
+		return nil, fmt.Errorf("%w: %s is not a plan of %s", ErrStored, key, log.Channel)
 	}
 	w := &Waiting{Hash: hash, Channel: log.Channel, Entry: &e, Signed: []string{}, Missing: []string{}, Expires: e.Expires, log: log}
 	if err := p.readSignatures(ctx, w); err != nil {

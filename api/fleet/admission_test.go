@@ -129,7 +129,7 @@ func TestLostNotAdmitted(t *testing.T) {
 		t.Error("a client is not admitted")
 	}
 	for i := range s.seen.most {
-		s.seen.install(countKey{channel: "stable"}, "", idOf(i), now)
+		s.seen.install(record.Installed{Channel: "stable", Client: idOf(i), Seen: now})
 	}
 	if s.admit(k, client{id: idOf(1), network: 1, known: true}, now) || len(s.admission.samples[k].clients) != 1 {
 		t.Errorf("%d clients are admitted", len(s.admission.samples[k].clients))

@@ -97,6 +97,32 @@ func TestAdoptionTypes(t *testing.T) {
 	waitGroups(t, r, want)
 }
 
+// TestAdoptionReported: a report, which names no installer type, does not hide the type
+// that the client asked with, whether that is in the records by then or not.
+func TestAdoptionReported(t *testing.T) {
+	r := apitest.RollOut(t, apitest.Embedded(t))
+	ask := func(id, query string) {
+		r.Send("GET", "/updates/"+r.Channel+"/linux/x86_64/1.0.0"+query, nil, apitest.Insider(id))
+	}
+	ask("a", "?bundle_type=deb")
+	ask("b", "")
+	waitGroups(t, r, []fleet.GroupCount{
+		{Version: "1.0.0", Target: "linux-x86_64", Cohort: "internal", Clients: 1},
+		{Version: "1.0.0", Target: "linux-x86_64", Type: "deb", Cohort: "internal", Clients: 1},
+	})
+	ask("c", "?bundle_type=rpm")
+	for _, id := range []string{"a", "b", "c"} {
+		if got := r.Report(id, "1.1.0", "started"); got.Status != 204 {
+			t.Fatalf("%d %s", got.Status, got.Body)
+		}
+	}
+	waitGroups(t, r, []fleet.GroupCount{
+		{Version: "1.1.0", Target: "linux-x86_64", Cohort: "internal", Clients: 1},
+		{Version: "1.1.0", Target: "linux-x86_64", Type: "deb", Cohort: "internal", Clients: 1},
+		{Version: "1.1.0", Target: "linux-x86_64", Type: "rpm", Cohort: "internal", Clients: 1},
+	})
+}
+
 // waitGroups waits until the adoption of a channel has these groups.
 func waitGroups(t *testing.T, r *apitest.Rollout, want []fleet.GroupCount) {
 	t.Helper()

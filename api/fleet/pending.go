@@ -3,8 +3,6 @@ package fleet
 import (
 	"maps"
 	"slices"
-	"strings"
-	"time"
 
 	"tsmon/store/record"
 )
@@ -67,14 +65,13 @@ func (p *pending) try(t record.Try) {
 	p.tries[key] = t
 }
 
-// install records the version that a client has, and the platform key of what it was
-// installed from. A report, which names the platform alone, does not hide the type that
-// the client has just asked with.
-func (p *pending) install(k countKey, key string, id record.ClientID, now time.Time) {
-	if asked := p.installed[clientKey{k.channel, id}].Target; strings.HasPrefix(asked, key+"-") {
-		key = asked
+// install merges what was seen of the version that a client has.
+func (p *pending) install(i record.Installed) {
+	key := clientKey{i.Channel, i.Client}
+	if before, ok := p.installed[key]; ok {
+		i = before.Merge(i)
 	}
-	p.installed[clientKey{k.channel, id}] = record.Installed{Channel: k.channel, Client: id, Version: k.version, Target: key, Cohort: k.cohort, Seen: now}
+	p.installed[key] = i
 }
 
 func (p *pending) hasRoom() bool {
@@ -123,9 +120,8 @@ func (p *pending) batches() (all []record.Sightings) {
 func (p *pending) keep(batches []record.Sightings) {
 	for _, b := range batches {
 		for _, i := range b.Installed {
-			key := clientKey{i.Channel, i.Client}
-			if _, newer := p.installed[key]; !newer && !p.full() {
-				p.installed[key] = i
+			if !p.full() {
+				p.install(i)
 			}
 		}
 		for _, t := range b.Tries {

@@ -147,7 +147,7 @@ func (s *Sightings) Asked(ctx context.Context, channel string, in Channel, c cha
 		return
 	}
 	if counted {
-		s.seen.install(had, c.Key(), who.id, now)
+		s.seen.install(record.Installed{Channel: channel, Client: who.id, Version: had.version, Target: c.Key(), Cohort: had.cohort, Seen: now, Asked: now})
 	}
 	if runs {
 		s.seen.try(record.Try{Channel: channel, Client: who.id, Version: had.version, Running: now, Round: in.roundOf(had.version)})
@@ -317,7 +317,7 @@ func (s *Sightings) Reported(ctx context.Context, in Channel, r Report, from Cli
 		s.seen.try(t)
 	}
 	if runs {
-		s.seen.install(k, k.target, who.id, now)
+		s.seen.install(record.Installed{Channel: k.channel, Client: who.id, Version: k.version, Target: k.target, Cohort: k.cohort, Seen: now})
 	}
 }
 

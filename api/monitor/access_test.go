@@ -123,7 +123,7 @@ func testMenusAndPermissions(t *testing.T, w *apitest.World) {
 	for _, query := range []string{"id=2&type=id_user", "id=8&type=id_profile", "id=1&type=id_user&profile=8"} {
 		ana.Get("/getPermission?"+query).WantFailure(t, 403)
 	}
-	for _, query := range []string{"", "id=1", "type=id_user", "id=x&type=id_user", "id=1&type=user", "id=1&id=2&type=id_user", "id=1&type=id_user&profile=x", "id=9223372036854775808&type=id_user"} {
+	for _, query := range []string{"", "id=1", "type=id_user", "id=x&type=id_user", "id=1&type=user", "id=1&id=2&type=id_user", "id=1&type=id_user&profile=x", "id=7&type=id_profile&profile=false", "id=9223372036854775808&type=id_user"} {
 		ana.Get("/getPermission?"+query).WantFailure(t, 500)
 	}
 	// What the grants open: a denial of the user's own overrides the profile.

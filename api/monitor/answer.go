@@ -4,9 +4,11 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"math"
 	"net/http"
+	"runtime/debug"
 	"slices"
 	"strconv"
 	"sync"
@@ -98,11 +100,11 @@ func (a *seriesAnswer) begin(ctx context.Context) error {
 	for _, p := range slices.Concat(a.long, a.whole) {
 		might += p.points
 	}
-	room := int64(min(might, partPoints))
+	room := int64(min(might, 2*partPoints)) // a part that is written, and the next one
 	if might > maxPoints || len(a.long) > 0 {
 		room = int64(min(might, maxPoints))
 	}
-	wait, cancel := context.WithTimeout(ctx, a.values.deadline*3/4)
+	wait, cancel := context.WithTimeout(ctx, a.values.deadline/2) // what begins later would not end in its time
 	defer cancel()
 	if err := a.values.room.Acquire(wait, room); err != nil {
 		return busyOr(ctx, err)
@@ -182,34 +184,69 @@ func (a *seriesAnswer) SetHeader(h http.Header) {
 	a.problems.SetHeader(h)
 }
 
-// Stream implements web.Stream.
+// Stream implements web.Stream. While a part is written the next one is read, so that a
+// question that has begun goes on before those that have not, and ends in its time.
 func (a *seriesAnswer) Stream(ctx context.Context, w io.Writer) error {
 	defer a.release()
+	ctx, cancel := context.WithCancel(ctx)
+	parts, failed := a.readAhead(ctx)
+	defer func() {
+		cancel()
+		for range parts { // until the reader has ended
+		}
+	}()
 	out := seriesWriter{out: w, clock: a.clock, next: `{"data":{`}
 	for _, key := range a.empty {
 		out.series(key, nil, 0)
 	}
-	for len(a.held) > 0 || a.left() > 0 {
-		if len(a.held) == 0 {
-			p, err := a.read(ctx, ctx)
-			if err != nil {
-				return err
-			}
-			a.held = append(a.held, p)
-		}
-		for i, result := range a.held[0].results {
-			out.series(a.held[0].keys[i], result.Points, a.held[0].ranges[i].Every)
-		}
-		a.held = a.held[1:]
-		if out.err != nil {
+	held := a.held
+	a.held = nil
+	for len(held) > 0 && out.err == nil {
+		out.part(held[0])
+		held = held[1:]
+	}
+	for p := range parts {
+		if out.part(p); out.err != nil {
 			return out.err
 		}
+	}
+	if *failed != nil {
+		return *failed
 	}
 	if out.next != "," {
 		out.write([]byte(out.next))
 	}
 	out.write([]byte("}}\n"))
 	return out.err
+}
+
+// readAhead reads the parts that are left, one more than was received. The error is set
+// once parts is closed.
+func (a *seriesAnswer) readAhead(ctx context.Context) (parts <-chan part, failed *error) {
+	into := make(chan part)
+	failed = new(error)
+	go func() {
+		defer close(into)
+		defer func() {
+			if found := recover(); found != nil { // in this goroutine it would end the process
+				*failed = fmt.Errorf("panic: %v\n%s", found, debug.Stack())
+			}
+		}()
+		for a.left() > 0 {
+			p, err := a.read(ctx, ctx)
+			if err == nil {
+				select {
+				case into <- p:
+				case <-ctx.Done():
+				}
+				err = ctx.Err()
+			}
+			if *failed = err; err != nil {
+				return
+			}
+		}
+	}()
+	return into, failed
 }
 
 // seriesWriter writes series as the members of an object.
@@ -224,6 +261,13 @@ type seriesWriter struct {
 func (s *seriesWriter) write(text []byte) {
 	if s.err == nil {
 		_, s.err = s.out.Write(text)
+	}
+}
+
+// part writes the series of a part.
+func (s *seriesWriter) part(p part) {
+	for i, result := range p.results {
+		s.series(p.keys[i], result.Points, p.ranges[i].Every)
 	}
 }
 

@@ -136,6 +136,9 @@ func checkDiagram(d record.Diagram, deleted record.Deleted) error {
 			checkLine(&wrong, i, line)
 		}
 	}
+	if d.Version < 0 {
+		wrong.Add("version %d is below zero", d.Version)
+	}
 	if !showable(d.BackgroundImg) {
 		wrong.Add("backgroundImg has to be empty, a path, or an http or https address")
 	}

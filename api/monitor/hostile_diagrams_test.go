@@ -73,6 +73,8 @@ func hostileSaves(mine int64) map[string]string {
 		"a status of 2^63":               `{"diagram":{"status":9223372036854775808}}`,
 		"lines of the diagram are wrong": `{"diagram":{"lines":5}}`,
 		"a version that is a text":       fmt.Sprintf(`{"diagram":{"id":%d,"version":"1"}}`, mine),
+		"a version below 0":              fmt.Sprintf(`{"diagram":{"id":%d,"version":-1}}`, mine),
+		"a new one's version below 0":    `{"diagram":{"version":-1}}`,
 		"a version of 1.5":               fmt.Sprintf(`{"diagram":{"id":%d,"version":1.5}}`, mine),
 		"points are an array":            of(`"lines":[{"id":1,"points":[]}]`),
 		"points are a text":              of(`"lines":[{"id":1,"points":"{}"}]`),

@@ -55,14 +55,14 @@ func (l *lists) permissions(r *http.Request, who caller) (any, error) {
 		return nil, err
 	}
 	var user, profile int64
+	if query.Get("profile") != "" {
+		if profile, err = integer(query, "profile"); err != nil {
+			return nil, err
+		}
+	}
 	switch kind := query.Get("type"); kind {
 	case "id_user":
 		user = id
-		if query.Has("profile") && query.Get("profile") != "" {
-			if profile, err = integer(query, "profile"); err != nil {
-				return nil, err
-			}
-		}
 	case "id_profile":
 		profile = id
 	default:

@@ -30,6 +30,9 @@ func (s *Server) file(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	switch {
+	case strings.HasSuffix(r.URL.Path, ReportPath):
+		w.Header().Set("Allow", http.MethodPost)
+		s.Fail(w, r, web.Refuse(http.StatusMethodNotAllowed, "this address takes POST only"))
 	case s.isList(key):
 		s.list(ctx, w, r, strings.TrimSuffix(key, listEnd))
 	case !isReleaseFile(key):

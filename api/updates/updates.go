@@ -66,11 +66,15 @@ func New(o Options) *Server {
 // Headers are those that clients say who they are by.
 var Headers = []string{clientHeader, cohortHeader, timeHeader, signatureHeader}
 
+// ReportPath is where applications send reports. It takes nothing but POST, whatever
+// files are beside it.
+const ReportPath = "/updates/report"
+
 // Routes adds the routes. Those that carry files take as long as their bytes need.
 func (s *Server) Routes(r chi.Router) {
 	limited := r.With(web.LimitTime(s.Deadline))
 	limited.Get("/updates/{channel}/{target}/{arch}/{version}", s.offer)
-	limited.Post("/updates/report", s.report)
+	limited.Post(ReportPath, s.report)
 	r.Get("/updates/{channel}/rings/{ring}/latest.json", s.file)
 	r.Head("/updates/{channel}/rings/{ring}/latest.json", s.file)
 	limited.Get("/updates/{channel}/download/{key}", s.download)

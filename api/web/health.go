@@ -154,8 +154,9 @@ func (h *Health) note(name string, err error) {
 // query's for names does not work, or, without one, if none works, and while the server
 // ends.
 func (h *Health) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	found, ok := h.readiness(h.look(r.Context()), r.URL.Query().Get("for"))
-	if !ok {
+	query := r.URL.Query()
+	found, ok := h.readiness(h.look(r.Context()), query.Get("for"))
+	if !ok || query.Has("for") && query.Get("for") == "" {
 		Responder{}.Fail(w, r, Refuse(http.StatusBadRequest, "for has to be updates or monitoring"))
 		return
 	}

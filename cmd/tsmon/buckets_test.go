@@ -8,16 +8,17 @@ import (
 	"tsmon/store/servertest"
 )
 
-// TestBuckets has a tenant on InfluxDB 2.x: with a wrong organisation, with the one that
-// the hint asks for, and with a retention.
+// TestBuckets has a tenant on InfluxDB 2.x: with a wrong token and a wrong organisation,
+// with what the hints ask for, and with a retention.
 func TestBuckets(t *testing.T) {
 	server := servertest.StartInfluxDB2(t)
 	data := t.TempDir()
+	token := server.Token
 	run := func(org string, want int, args ...string) (stdout, stderr string) {
 		t.Helper()
 		env := []string{
 			"TSMON_DATA=" + filepath.Join(data, "data"), "TSMON_SERIES_URL=" + server.URL,
-			"TSMON_SERIES_ORG=" + org, "TSMON_SERIES_TOKEN=" + server.Token,
+			"TSMON_SERIES_ORG=" + org, "TSMON_SERIES_TOKEN=" + token,
 		}
 		stdout, stderr, code := command(t, env, "tsmon", args...)
 		if code != want {
@@ -26,7 +27,15 @@ func TestBuckets(t *testing.T) {
 		return stdout, stderr
 	}
 	create := []string{"tenant", "create", "acueducto", "--ts-name", "ts_acueducto", "--time-zone", "America/Bogota"}
-	_, stderr := run("nobody", 1, create...)
+	token = "of somebody else"
+	// follows: check TSMON_SERIES_TOKEN and what it may do, or the permissions of the file
+	_, stderr := run(server.Org, 1, create...)
+	if !strings.HasSuffix(stderr, "\nhint: check TSMON_SERIES_TOKEN and what it may do, or the permissions of the file\n") {
+		t.Errorf("it says %s", stderr)
+	}
+	token = server.Token
+	// follows: set server.series.org (TSMON_SERIES_ORG) to the organisation of a token that may read organisations and create buckets
+	_, stderr = run("nobody", 1, create...)
 	for _, says := range []string{`organisation "nobody": not valid: there is no such organisation`, "hint: set server.series.org (TSMON_SERIES_ORG)"} {
 		if !strings.Contains(stderr, says) {
 			t.Errorf("it does not say %q: %s", says, stderr)

@@ -135,7 +135,7 @@ func (m momentReader) Read([]byte) (int, error) {
 
 // command runs a command of this test binary in a clean environment plus env. It
 // returns the output and the exit code, -1 if it was killed.
-func command(t *testing.T, env []string, name string, args ...string) (stdout, stderr string, code int) {
+func command(t testing.TB, env []string, name string, args ...string) (stdout, stderr string, code int) {
 	t.Helper()
 	cmd := exec.Command(name, args...)
 	cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir(), "AWS_EC2_METADATA_DISABLED=true"}, env...)

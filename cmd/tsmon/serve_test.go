@@ -24,22 +24,24 @@ import (
 	"mime/multipart"
 	"os/exec"
 
+	"tsmon/api/apitest"
 	"tsmon/cmd/tsmon/demo"
 	"tsmon/cmd/tsmon/serving"
 )
 
 // served is a `tsmon serve` that runs as a process of its own.
 type served struct {
-	t    *testing.T
+	t    testing.TB
 	base string // http://127.0.0.1:…
 	data string // folder
 	cmd  *exec.Cmd
 	http *http.Client
+	log  apitest.Logged // stderr after it says that it serves
 }
 
 // serve starts the program on a free port and waits until it says that it
 // serves. It ends with the test.
-func serve(t *testing.T, data string, env []string, args ...string) *served {
+func serve(t testing.TB, data string, env []string, args ...string) *served {
 	t.Helper()
 	cmd := exec.Command("tsmon", append([]string{"serve", "--listen", "127.0.0.1:0", "--data", data}, args...)...)
 	cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir(), "TSMON_MQTT_LISTEN=127.0.0.1:0", "TSMON_DRAIN=0s"}, env...)
@@ -69,7 +71,7 @@ func serve(t *testing.T, data string, env []string, args ...string) *served {
 		}
 	}
 	s.base = strings.TrimSuffix(s.base, "/")
-	go io.Copy(io.Discard, lines) // ends with the process
+	go io.Copy(&s.log, lines) // ends with the process
 	return s
 }
 
@@ -83,7 +85,7 @@ func (s *served) stop() {
 }
 
 // until polls a condition for a minute.
-func until(t *testing.T, what string, condition func() bool) {
+func until(t testing.TB, what string, condition func() bool) {
 	t.Helper()
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()

@@ -32,13 +32,14 @@ var machines = [][]string{
 const matrixTargets = "[windows-x86_64, linux-x86_64, darwin-aarch64, darwin-x86_64]"
 
 // configure has the kit's commands use a configuration of channels.
-func (k *kit) configure(t *testing.T, channels string) {
+func (k *kit) configure(t *testing.T, channels string) (file string) {
 	t.Helper()
-	file := filepath.Join(t.TempDir(), "tsmon.yaml")
+	file = filepath.Join(t.TempDir(), "tsmon.yaml")
 	if err := os.WriteFile(file, []byte("channels:\n"+channels), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	k.env = append(k.env, "TSMON_CONFIG="+file)
+	return file
 }
 
 // matrix makes the folders of the machines.

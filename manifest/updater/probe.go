@@ -46,14 +46,15 @@ type release struct {
 // verifies its bundles as a client does. Errors wrap ErrStale or are those of Check
 // and Fetch.
 func (p *Prober) Probe(ctx context.Context, address string, want manifest.Manifest) error {
-	shown, err := p.await(ctx, address, want)
+	shown, err := p.Await(ctx, address, want)
 	if err != nil {
 		return err
 	}
 	return p.Bundles(ctx, shown, func(_ string, err error) error { return err })
 }
 
-func (p *Prober) await(ctx context.Context, address string, want manifest.Manifest) (*manifest.Manifest, error) {
+// Await is Probe without the bundles. It returns what is shown.
+func (p *Prober) Await(ctx context.Context, address string, want manifest.Manifest) (*manifest.Manifest, error) {
 	patience := time.After(cmp.Or(p.Patience, 15*time.Second))
 	pause := 250 * time.Millisecond
 	for {

@@ -46,7 +46,8 @@ type Sightings struct {
 }
 
 // Installed is the version that a client has. The latest sighting of a channel and
-// client is kept.
+// client is kept, but for its target: that is the one that the client last asked with,
+// whatever it reported since. Until it has asked it is the one of the latest sighting.
 type Installed struct {
 	Channel string
 	Client  ClientID
@@ -54,6 +55,7 @@ type Installed struct {
 	Target  string // platform key, such as linux-x86_64 or linux-x86_64-deb
 	Cohort  string // empty: none
 	Seen    time.Time
+	Asked   time.Time // when it asked with Target; zero for a report, which has no installer type
 }
 
 // Try is the progress of a client with a release of a channel; the time of a step that

@@ -13,7 +13,7 @@ import (
 // into a row by the same rules.
 func (s Sightings) Merge() Sightings {
 	return Sightings{
-		Installed: merge(s.Installed, compareInstalled, mergeInstalled),
+		Installed: merge(s.Installed, compareInstalled, Installed.Merge),
 		Tries:     merge(s.Tries, compareTries, Try.Merge),
 		Downloads: merge(s.Downloads, compareDownloads, mergeDownloads),
 	}
@@ -38,14 +38,34 @@ func compareInstalled(a, b Installed) int {
 	return cmp.Or(strings.Compare(a.Channel, b.Channel), bytes.Compare(a.Client[:], b.Client[:]))
 }
 
-// mergeInstalled returns the later one. At equal times the texts decide, so that the
-// order of merging does not matter.
-func mergeInstalled(a, b Installed) Installed {
-	if cmp.Or(cmp.Compare(a.Seen.UnixMicro(), b.Seen.UnixMicro()), strings.Compare(a.Version, b.Version),
-		strings.Compare(a.Target, b.Target), strings.Compare(a.Cohort, b.Cohort)) < 0 {
-		return b
+// Merge merges two sightings of one client and channel. At equal times the texts decide,
+// so that the order of merging does not matter.
+func (i Installed) Merge(j Installed) Installed {
+	told := i
+	if cmp.Or(cmp.Compare(i.asked(), j.asked()), cmp.Compare(i.reported(), j.reported()), strings.Compare(i.Target, j.Target)) < 0 {
+		told = j
 	}
-	return a
+	if cmp.Or(cmp.Compare(i.Seen.UnixMicro(), j.Seen.UnixMicro()), strings.Compare(i.Version, j.Version), strings.Compare(i.Cohort, j.Cohort)) < 0 {
+		i = j
+	}
+	i.Target, i.Asked = told.Target, told.Asked
+	return i
+}
+
+// asked is when a client asked, in microseconds, 0 for a report.
+func (i Installed) asked() int64 {
+	if i.Asked.IsZero() {
+		return 0
+	}
+	return i.Asked.UnixMicro()
+}
+
+// reported is when a client that has not asked was seen, in microseconds.
+func (i Installed) reported() int64 {
+	if i.Asked.IsZero() {
+		return i.Seen.UnixMicro()
+	}
+	return 0
 }
 
 func compareTries(a, b Try) int {

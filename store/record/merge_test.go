@@ -20,13 +20,13 @@ func TestMerge(t *testing.T) {
 	a, b := ClientID{0: 1}, ClientID{15: 1}
 	s := Sightings{
 		Installed: []Installed{
-			{"stable", a, "1.0.0", "linux-x86_64", "", moment(5)},
-			{"stable", a, "1.1.0", "linux-x86_64", "beta", moment(7)},
-			{"stable", a, "0.9.0", "linux-x86_64", "", moment(6)},
-			{"stable", b, "2.0.0", "x", "c", moment(1)},
-			{"stable", b, "2.0.0", "y", "", moment(1)},
-			{"stable", b, "2.0.0", "x", "d", moment(1).Add(time.Nanosecond)},
-			{"beta", a, "1.0.0", "linux-x86_64", "", moment(1)},
+			{"stable", a, "1.0.0", "linux-x86_64", "", moment(5), none},
+			{"stable", a, "1.1.0", "linux-x86_64", "beta", moment(7), none},
+			{"stable", a, "0.9.0", "linux-x86_64", "", moment(6), none},
+			{"stable", b, "2.0.0", "x", "c", moment(1), none},
+			{"stable", b, "2.0.0", "y", "", moment(1), none},
+			{"stable", b, "2.0.0", "x", "d", moment(1).Add(time.Nanosecond), none},
+			{"beta", a, "1.0.0", "linux-x86_64", "", moment(1), none},
 		},
 		Tries: []Try{
 			{"stable", a, "2", none, moment(3), none, moment(9), none, 9, 0, nil},
@@ -40,9 +40,9 @@ func TestMerge(t *testing.T) {
 	}
 	want := Sightings{
 		Installed: []Installed{
-			{"beta", a, "1.0.0", "linux-x86_64", "", moment(1)},
-			{"stable", b, "2.0.0", "y", "", moment(1)},
-			{"stable", a, "1.1.0", "linux-x86_64", "beta", moment(7)},
+			{"beta", a, "1.0.0", "linux-x86_64", "", moment(1), none},
+			{"stable", b, "2.0.0", "y", "d", moment(1).Add(time.Nanosecond), none},
+			{"stable", a, "1.1.0", "linux-x86_64", "beta", moment(7), none},
 		},
 		Tries: []Try{
 			{"beta", a, "2", moment(1), none, none, none, none, 0, 0, nil},
@@ -90,6 +90,39 @@ func TestMergeRounds(t *testing.T) {
 	}
 }
 
+// TestMergeInstalled: whatever the order, the latest sighting decides the version, and
+// the latest question the target.
+func TestMergeInstalled(t *testing.T) {
+	at := func(version, target string, seen, asked int) Installed {
+		i := Installed{Version: version, Target: target, Seen: moment(seen)}
+		if asked > 0 {
+			i.Asked = moment(asked)
+		}
+		return i
+	}
+	random := rand.New(rand.NewPCG(1, 2))
+	for want, list := range map[Installed][]Installed{
+		at("2", "x-deb", 9, 5): {at("1", "x-rpm", 4, 4), at("1", "x-deb", 5, 5), at("1", "x-app", 5, 5), at("2", "x", 9, 0), at("1", "y", 6, 0)},
+		at("2", "y", 9, 0):     {at("1", "z", 8, 0), at("2", "x", 9, 0), at("2", "y", 9, 0)},
+		at("1", "z", 8, 0):     {at("0", "x", 7, 0), at("1", "z", 8, 0), at("3", "zz", 1, 0)},
+	} {
+		for range 50 {
+			random.Shuffle(len(list), func(i, j int) { list[i], list[j] = list[j], list[i] })
+			middle := random.IntN(len(list)-1) + 1
+			left, right := list[0], list[middle]
+			for _, i := range list[1:middle] {
+				left = left.Merge(i)
+			}
+			for _, i := range list[middle+1:] {
+				right = right.Merge(i)
+			}
+			if got := left.Merge(right); got != want {
+				t.Fatalf("%+v: %+v, want %+v", list, got, want)
+			}
+		}
+	}
+}
+
 func TestMicros(t *testing.T) {
 	for micros, at := range map[int64]time.Time{0: time.Unix(0, 999), -1: time.Unix(0, -1), 1_000_001: time.Unix(1, 1000).In(time.FixedZone("x", 3600))} {
 		if got := Micros(at); got == nil || *got != micros {
@@ -104,7 +137,7 @@ func TestMicros(t *testing.T) {
 func TestSightingsValidate(t *testing.T) {
 	long, longest := strings.Repeat("a", 257), strings.Repeat("a", 256)
 	good := Sightings{
-		Installed: []Installed{{longest, ClientID{}, longest, longest, longest, moment(0)}, {Seen: moment(0)}},
+		Installed: []Installed{{longest, ClientID{}, longest, longest, longest, moment(0), moment(0)}, {Seen: moment(0)}},
 		Tries:     []Try{{Channel: longest, Version: longest}, {}},
 		Downloads: []Download{{Version: longest, Time: moment(0)}},
 	}

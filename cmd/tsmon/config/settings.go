@@ -215,6 +215,28 @@ func (i *Inspection) Settings() (all []Setting) {
 	return all
 }
 
+// Changed returns the names of the settings that differ between two configurations, in
+// order.
+func Changed(a, b *Config) (names []string) {
+	values := [2]map[string]any{}
+	for i, c := range []*Config{a, b} {
+		values[i] = map[string]any{}
+		leaves(reflect.ValueOf(*c), "", func(path string, v reflect.Value) { values[i][path] = v.Interface() })
+	}
+	for path, value := range values[1] {
+		if before, ok := values[0][path]; !ok || !reflect.DeepEqual(before, value) {
+			names = append(names, path)
+		}
+	}
+	for path := range values[0] {
+		if _, ok := values[1][path]; !ok {
+			names = append(names, path)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
 // leaves calls visit with the path of each value. What only the environment sets
 // goes by the name of its variable.
 func leaves(v reflect.Value, path string, visit func(path string, v reflect.Value)) {

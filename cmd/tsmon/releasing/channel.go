@@ -267,19 +267,48 @@ func newestEntries(ctx context.Context, app *cli.App, channel string, limit int)
 }
 
 func channelVerifyCommand(app *cli.App) *cobra.Command {
-	return &cobra.Command{
+	noProbe := false
+	cmd := &cobra.Command{
 		Use:   "verify CHANNEL",
 		Short: "Check log, manifest, releases and bundles of a channel in the store",
 		Long: `Check a channel as it lies in the store: the numbers and hashes of its log, its
 manifest against the head, and every release that the log names, by size,
-checksum and signature; the bundles of the head are read whole.`,
+checksum and signature; the bundles of the head are read whole.
+
+Of a channel that keeps rings it also fetches manifests from the public address, and
+warns if they are not served there; ` + "`tsmon doctor`" + ` looks at the rest of that address.`,
 		Example: "  tsmon channel verify stable",
 		Args:    cli.Args(1, 1, "one CHANNEL"),
-		RunE:    func(cmd *cobra.Command, args []string) error { return runChannelVerify(cmd.Context(), app, args[0]) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return runChannelVerify(cmd.Context(), app, args[0], noProbe)
+		},
 	}
+	cmd.Flags().BoolVar(&noProbe, "no-probe", false, "do not look at the public address")
+	return cmd
 }
 
-func runChannelVerify(ctx context.Context, app *cli.App, channel string) error {
+// warnUnserved warns if what clients of rings read is not served at the public address.
+func warnUnserved(ctx context.Context, app *cli.App, p *release.Publisher, channel string) error {
+	c, err := app.Load()
+	if err != nil || !p.Policies[channel].Rings || p.PublicURL == "" {
+		return err
+	}
+	SetProbe(c, p)
+	err = p.Seen(ctx, channel)
+	switch {
+	case ctx.Err() != nil:
+		return err
+	case err != nil:
+		text := err.Error()
+		if mend := cli.HintFor(err); mend != "" {
+			text += "; " + mend
+		}
+		app.Warn([]string{text})
+	}
+	return nil
+}
+
+func runChannelVerify(ctx context.Context, app *cli.App, channel string, noProbe bool) error {
 	progress := app.NewProgress("verified")
 	p, err := reader(ctx, app, progress)
 	if err != nil {
@@ -298,6 +327,9 @@ func runChannelVerify(ctx context.Context, app *cli.App, channel string) error {
 			fmt.Fprintf(w, "%s: %s, %d entries, %d releases: all is well\n", channel, report.Version, report.Entries, len(report.Releases))
 		}
 	})
+	if err == nil && len(report.Findings) == 0 && !noProbe {
+		err = warnUnserved(ctx, app, p, channel)
+	}
 	if err == nil && len(report.Findings) > 0 {
 		refusal := &release.Refusal{Cause: report.Err()}
 		err = cli.WithHint(cli.Reword(refusal, "%s is not sound, problems: %d", channel, len(report.Findings)), report.Findings[0].Mend)

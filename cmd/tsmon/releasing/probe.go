@@ -23,7 +23,7 @@ const probePatience = 8 * time.Second
 // probe returns the fetch of what clients get. It shows the token, if there is one,
 // and asks caches to revalidate. An address that still shows the old state, asks for a
 // token, or answers too slowly is release.ErrUnseen.
-func probe(client *http.Client, token string, keys signing.Keyring, allowUnbound bool) func(context.Context, string, manifest.Manifest) error {
+func probe(client *http.Client, token string, keys signing.Keyring, allowUnbound bool) func(context.Context, string, manifest.Manifest, bool) error {
 	header := http.Header{}
 	if token != "" {
 		header.Set("Authorization", "Bearer "+token)
@@ -31,8 +31,15 @@ func probe(client *http.Client, token string, keys signing.Keyring, allowUnbound
 	past := &pastCaches{next: client.Transport}
 	client.Transport = past
 	prober := &updater.Prober{HTTP: client, Keys: keys, AllowUnbound: allowUnbound, Header: header, Patience: probePatience}
-	return func(ctx context.Context, address string, want manifest.Manifest) error {
-		err := prober.Probe(ctx, address, want)
+	return func(ctx context.Context, address string, want manifest.Manifest, bundles bool) error {
+		look := prober.Probe
+		if !bundles {
+			look = func(ctx context.Context, address string, want manifest.Manifest) error {
+				_, err := prober.Await(ctx, address, want)
+				return err
+			}
+		}
+		err := look(ctx, address, want)
 		denied := past.denied.Swap(0)
 		switch {
 		case err == nil:

@@ -84,7 +84,7 @@ func TestProbeGetsPastCaches(t *testing.T) {
 					return 200, fresh
 				})
 				begin := time.Now()
-				err := probe(&http.Client{Transport: server}, "", keys, false)(t.Context(), "https://h/stable/latest.json", current)
+				err := probe(&http.Client{Transport: server}, "", keys, false)(t.Context(), "https://h/stable/latest.json", current, true)
 				took := time.Since(begin)
 				switch {
 				case !c.unseen && (err != nil || took > 0):
@@ -111,7 +111,7 @@ func TestProbeWithoutToken(t *testing.T) {
 		return 200, []byte("bundle")
 	})
 	for token, want := range map[string]string{"secret": "", "": "TSMON_UPDATES_TOKEN", "wrong": "refuses the configured token"} {
-		err := probe(&http.Client{Transport: server}, token, keys, false)(t.Context(), "https://h/stable/latest.json", current)
+		err := probe(&http.Client{Transport: server}, token, keys, false)(t.Context(), "https://h/stable/latest.json", current, true)
 		if token == "secret" && err != nil || token != "secret" && (!errors.Is(err, release.ErrUnseen) || !strings.Contains(err.Error(), want)) {
 			t.Errorf("token %q: %v, want %q", token, err, want)
 		}
@@ -131,7 +131,7 @@ func TestProbeWithoutQuery(t *testing.T) {
 		}
 		return 200, []byte("bundle")
 	})
-	if err := probe(&http.Client{Transport: server}, "", keys, false)(t.Context(), "https://h/stable/latest.json", current); err != nil {
+	if err := probe(&http.Client{Transport: server}, "", keys, false)(t.Context(), "https://h/stable/latest.json", current, true); err != nil {
 		t.Error(err)
 	}
 }

@@ -11,9 +11,9 @@ import (
 	"tsmon/api"
 	"tsmon/api/fleet"
 	"tsmon/api/monitor"
-	"tsmon/api/updates"
 	"tsmon/api/monitor/mqtt"
 	"tsmon/api/monitor/token"
+	"tsmon/api/updates"
 	"tsmon/cmd/tsmon/cli"
 	"tsmon/cmd/tsmon/config"
 	"tsmon/signing"
@@ -51,12 +51,6 @@ func openBackends(ctx context.Context, app *cli.App, c *config.Config, log *slog
 			err = errors.Join(err, b.Close())
 		}
 	}()
-	if b.trusted, err = cli.Keyring(c.TrustedKeys); err != nil {
-		return b, err
-	}
-	if b.trust, err = cli.Trust(c); err != nil {
-		return b, err
-	}
 	if err = makeFolder(c); err != nil {
 		return b, err
 	}
@@ -66,20 +60,32 @@ func openBackends(ctx context.Context, app *cli.App, c *config.Config, log *slog
 	if b.objects, err = app.OpenStore(ctx, c.Storage); err != nil {
 		return b, err
 	}
-	if b.presign, err = cli.OpenPresigner(c); err != nil {
-		return b, err
-	}
 	if b.records, err = cli.OpenRecords(ctx, c); err != nil {
 		return b, err
 	}
 	if b.series, err = cli.OpenSeries(ctx, c); err != nil {
 		return b, err
 	}
-	if b.tokens, b.secrets, err = openSecrets(ctx, c, b.records, log); err != nil {
+	if err = b.configure(ctx, c); err != nil {
 		return b, err
 	}
 	b.mqtt, b.mqttURL, err = openMessages(ctx, c.Server.MQTT, log)
 	return b, err
+}
+
+// configure reads what a reload reads again.
+func (b *backends) configure(ctx context.Context, c *config.Config) (err error) {
+	if b.trusted, err = cli.Keyring(c.TrustedKeys); err != nil {
+		return err
+	}
+	if b.trust, err = cli.Trust(c); err != nil {
+		return err
+	}
+	if b.presign, err = cli.OpenPresigner(c); err != nil {
+		return err
+	}
+	b.tokens, b.secrets, err = openSecrets(ctx, c, b.records, b.log)
+	return err
 }
 
 // Close closes what was opened.

@@ -98,4 +98,6 @@ func rotateFile(c *config.Config) error {
 	return durable.Replace(path, 0o600, append(text, '\n'))
 }
 
-func newSecrets() Secrets { return Secrets{cli.RandomText(), cli.RandomText(), cli.RandomText()} }
+func newSecrets() Secrets {
+	return Secrets{AccessKey: cli.RandomText(), SecretKey: cli.RandomText(), WriteToken: cli.RandomText()}
+}

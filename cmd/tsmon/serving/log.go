@@ -75,13 +75,10 @@ func (g *batchWriter) Flush() {
 	g.spare = lines
 }
 
-// newLog returns the server's log. c has been checked.
-func newLog(g *batchWriter, c config.Log) *slog.Logger {
-	var options slog.HandlerOptions
-	var level slog.Level
-	if level.UnmarshalText([]byte(c.Level)) == nil {
-		options.Level = level
-	}
+// newLog returns the server's log, whose level it sets. c has been checked.
+func newLog(g *batchWriter, c config.Log, level *slog.LevelVar) *slog.Logger {
+	_ = level.UnmarshalText([]byte(c.Level)) // else info
+	options := slog.HandlerOptions{Level: level}
 	if c.Format == config.LogText {
 		return slog.New(slog.NewTextHandler(g, &options))
 	}

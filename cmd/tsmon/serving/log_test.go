@@ -43,7 +43,7 @@ func TestLogLines(t *testing.T) {
 			g := &batchWriter{to: &got}
 			r := slog.NewRecord(when, slog.LevelWarn+1, c.message, 0)
 			r.AddAttrs(c.attrs...)
-			for _, h := range []slog.Handler{slog.NewJSONHandler(&want, nil), newLog(g, config.Log{}).Handler()} {
+			for _, h := range []slog.Handler{slog.NewJSONHandler(&want, nil), newLog(g, config.Log{}, new(slog.LevelVar)).Handler()} {
 				for _, h := range []slog.Handler{h, h.WithAttrs(c.with), h.WithAttrs(c.with).WithAttrs(c.with), h.WithGroup("g").WithAttrs(c.with)} {
 					if err := h.Handle(t.Context(), r); err != nil {
 						t.Error(err)
@@ -67,7 +67,7 @@ func TestLogSettings(t *testing.T) {
 	} {
 		var out bytes.Buffer
 		g := &batchWriter{to: &out}
-		log := newLog(g, c)
+		log := newLog(g, c, new(slog.LevelVar))
 		log.Debug("a")
 		log.Info("b", "n", 1)
 		log.Error("c")
@@ -83,7 +83,7 @@ func TestLogHandler(t *testing.T) {
 	g := &batchWriter{to: &out}
 	slogtest.Run(t, func(*testing.T) slog.Handler {
 		out.Reset()
-		return newLog(g, config.Log{}).Handler()
+		return newLog(g, config.Log{}, new(slog.LevelVar)).Handler()
 	}, func(t *testing.T) (m map[string]any) {
 		g.Flush()
 		if err := json.Unmarshal(out.Bytes(), &m); err != nil {
@@ -119,7 +119,7 @@ func (s *slow) Write(p []byte) (int, error) {
 func TestBatchWriter(t *testing.T) {
 	to := &slow{called: make(chan struct{}, 1)}
 	g := &batchWriter{to: to}
-	log := newLog(g, config.Log{})
+	log := newLog(g, config.Log{}, new(slog.LevelVar))
 	const writers, each = 8, 500
 	var wait sync.WaitGroup
 	for i := range writers {
@@ -171,7 +171,7 @@ func TestBatchWriterErrors(t *testing.T) {
 	if _, err := io.WriteString(g, "b\n"); !errors.Is(err, full) {
 		t.Errorf("the error is %v", err)
 	}
-	if err := newLog(g, config.Log{}).Handler().Handle(t.Context(), slog.NewRecord(time.Now(), slog.LevelInfo, "m", 0)); !errors.Is(err, full) {
+	if err := newLog(g, config.Log{}, new(slog.LevelVar)).Handler().Handle(t.Context(), slog.NewRecord(time.Now(), slog.LevelInfo, "m", 0)); !errors.Is(err, full) {
 		t.Errorf("the error is %v", err)
 	}
 }

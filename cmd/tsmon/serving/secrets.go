@@ -26,6 +26,8 @@ type Secrets struct {
 	AccessKey  string `json:"accesskey"`
 	SecretKey  string `json:"secretkey"`
 	WriteToken string `json:"write_token"` // of /api/v2/write
+
+	missing bool // the records, which hold them, could not be reached
 }
 
 // Names of what the vault keeps.
@@ -61,8 +63,8 @@ func openSecrets(ctx context.Context, c *config.Config, records record.Store, lo
 	}
 	set, err = clientSecrets(ctx, c, shared)
 	if errors.Is(err, record.ErrUnavailable) {
-		log.Warn("until the records can be reached and the server is told to reload nothing can be uploaded or written", "error", err)
-		err = nil
+		log.Warn("until the records can be reached nothing can be uploaded or written", "error", err)
+		set.missing, err = true, nil
 	}
 	return keys, set, err
 }
@@ -72,7 +74,7 @@ func isShared(c *config.Config) bool { return len(c.Server.Secrets) > 0 || c.Ser
 
 // clientSecrets returns the configured secrets, and the kept ones for the others.
 func clientSecrets(ctx context.Context, c *config.Config, shared *vault.Vault) (Secrets, error) {
-	set := Secrets{string(c.Server.Upload.AccessKey), string(c.Server.Upload.SecretKey), string(c.Server.Series.Token)}
+	set := Secrets{AccessKey: string(c.Server.Upload.AccessKey), SecretKey: string(c.Server.Upload.SecretKey), WriteToken: string(c.Server.Series.Token)}
 	if set.AccessKey != "" && set.WriteToken != "" {
 		return set, nil
 	}

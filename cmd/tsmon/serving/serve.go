@@ -36,7 +36,9 @@ var Help = fmt.Sprintf(`Serve the monitoring interface, and the updates of the s
 / and at /api. The address is written to stderr once the server answers; port 0
 picks a free port. SIGINT stops the server after the running requests. With SIGTERM
 /readyz fails first, and for TSMON_DRAIN requests go on being taken. A second signal
-stops it at once.
+stops it at once. SIGHUP reads tsmon.yaml and the files that it names again, the
+certificate, keys, tokens, channels' settings and most others; the log says what
+changed, and what needs a restart.
 
 Without configuration everything is kept in the data folder: records and time
 series in SQLite, files in a folder, the keys of access tokens, and secrets, which
@@ -211,16 +213,18 @@ func runServe(ctx context.Context, app *cli.App, o serveOptions) error {
 	}
 	lines := &batchWriter{to: app.Stderr}
 	defer lines.Flush()
-	log := newLog(lines, c.Server.Log)
+	level := new(slog.LevelVar)
+	log := newLog(lines, c.Server.Log, level)
 	b, err := openBackends(ctx, app, c, log)
 	if err != nil {
 		return err
 	}
-	return errors.Join(serveBackends(ctx, app, c, b, before), b.Close())
+	l := &live{app: app, backends: b, options: o, level: level, log: log}
+	return errors.Join(l.serve(ctx, c, before), b.Close())
 }
 
-// serveBackends serves until the context ends, with the demo if before is not nil.
-func serveBackends(ctx context.Context, app *cli.App, c *config.Config, b *backends, before *DemoFile) error {
+// serve serves until the context ends, with the demo if before is not nil.
+func (l *live) serve(ctx context.Context, c *config.Config, before *DemoFile) error {
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", c.Server.Listen)
 	if err != nil {
 		return cli.WithHint(err, "choose another address with --listen")
@@ -228,42 +232,40 @@ func serveBackends(ctx context.Context, app *cli.App, c *config.Config, b *backe
 	scheme := "http"
 	if c.Server.TLS.Cert != "" {
 		scheme = "https"
-		if listener, err = listenTLS(listener, c.Server.TLS, b.log); err != nil {
+		if listener, l.certificate, err = listenTLS(listener, c.Server.TLS, l.log); err != nil {
 			return err
 		}
 	}
-	base := scheme + "://" + reachable(listener.Addr().String())
-	options := b.options(c)
-	options.Console = consoleOptions(c, before != nil)
-	handler := api.New(options)
-	defer handler.Close()
+	l.address = listener.Addr().String()
+	base := scheme + "://" + reachable(l.address)
 	server := &http.Server{
-		Handler:           handler.Handler(),
+		Handler:           l,
 		ReadHeaderTimeout: 10 * time.Second,
 		ReadTimeout:       30 * time.Second,
 		IdleTimeout:       2 * time.Minute,
 		MaxHeaderBytes:    64 << 10,
-		ErrorLog:          slog.NewLogLogger(b.log.Handler(), slog.LevelWarn),
+		ErrorLog:          slog.NewLogLogger(l.log.Handler(), slog.LevelWarn),
 	}
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
+	l.start(ctx, c)
+	defer l.close()
 	var background errgroup.Group
 	if before != nil {
-		background.Go(func() error { return runDemo(ctx, app, c, b, base, before) })
+		background.Go(func() error { return runDemo(ctx, l.app, c, l.backends, base, before) })
 	}
-	background.Go(func() error { return moveChannels(ctx, app, c, b, handler, listener.Addr().String()) })
-	app.Say("serving %s/", base)
-	if b.mqttURL != "" {
-		app.Say("messages for devices at %s", b.mqttURL)
+	background.Go(func() error { l.follow(ctx); return nil })
+	l.app.Say("serving %s/", base)
+	if l.backends.mqttURL != "" {
+		l.app.Say("messages for devices at %s", l.backends.mqttURL)
 	}
 	if address := c.Server.MetricsListen; address != "" {
-		if err := serveMetrics(ctx, app, address, handler.Metrics(), &background); err != nil {
+		if err := serveMetrics(ctx, l.app, address, http.HandlerFunc(l.metrics), &background); err != nil {
 			stop()
 			return errors.Join(err, background.Wait())
 		}
 	}
-	handler.Watch(ctx)
-	err = (&ending{server: server, begin: handler.End, drain: c.Server.Drain, downloads: c.Server.DrainDownloads, log: b.log}).serve(ctx, listener)
+	err = (&ending{server: server, begin: l.unready, drain: c.Server.Drain, downloads: c.Server.DrainDownloads, log: l.log}).serve(ctx, listener)
 	stop()
 	return errors.Join(err, background.Wait())
 }
@@ -302,7 +304,6 @@ func moveChannels(ctx context.Context, app *cli.App, c *config.Config, b *backen
 	}
 	p, err := app.Publisher(ctx, c, nil)
 	if err != nil {
-		b.log.Error("rollouts are neither guarded nor ended by this server", "error", err)
 		return err
 	}
 	p.Clients = nil // its moves were decided by people, or stop a release

@@ -29,16 +29,16 @@ type certificate struct {
 const lookAgain = 30 * time.Second
 
 // listenTLS wraps a listener in TLS.
-func listenTLS(listener net.Listener, files config.TLS, log *slog.Logger) (net.Listener, error) {
+func listenTLS(listener net.Listener, files config.TLS, log *slog.Logger) (net.Listener, *certificate, error) {
 	c := &certificate{files: files, log: log}
 	if err := c.load(); err != nil {
-		return nil, cli.WithHint(fmt.Errorf("server.tls: %w", err), "TSMON_TLS_CERT and TSMON_TLS_KEY name PEM files")
+		return nil, nil, cli.WithHint(fmt.Errorf("server.tls: %w", err), "TSMON_TLS_CERT and TSMON_TLS_KEY name PEM files")
 	}
 	return tls.NewListener(listener, &tls.Config{
 		MinVersion:     tls.VersionTLS12,
 		NextProtos:     []string{"h2", "http/1.1"},
 		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return c.get(), nil },
-	}), nil
+	}), c, nil
 }
 
 // get returns the certificate. While the files can't be read, as during a renewal, it
@@ -52,6 +52,15 @@ func (c *certificate) get() *tls.Certificate {
 		}
 	}
 	return c.loaded
+}
+
+// reload loads the files if they changed, and reports whether they did.
+func (c *certificate) reload() (renewed bool, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	before := c.loaded
+	err = c.load()
+	return c.loaded != before, err
 }
 
 func (c *certificate) load() error {

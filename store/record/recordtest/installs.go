@@ -3,6 +3,7 @@ package recordtest
 import (
 	"context"
 	"encoding/binary"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -93,6 +94,45 @@ func clientCounts(t *testing.T, s record.Store) {
 	))
 	equal(t, "clients after others came late", clients(t, s, stable, none),
 		[]record.ClientCount{counted("1.10.0", target, "", 2), counted("1.10.0", target, "b", 1), counted("1.9.0", target, "", 1), counted("1.9.0", target, "b", 1)})
+}
+
+// clientTargets: the target of a client is the one that it last asked with. What it
+// reports counts only until it has asked, in whatever order that is merged.
+func clientTargets(t *testing.T, s record.Store) {
+	asked := func(version, key string, micros int) record.Installed {
+		i := has(stable, 1, version, "", micros)
+		i.Target, i.Asked = key, i.Seen
+		return i
+	}
+	reported := func(version string, micros int) record.Installed { return has(stable, 1, version, "", micros) }
+	all := []record.Installed{
+		reported("1.0.0", 1), asked("1.0.0", target+"-rpm", 2), asked("1.0.0", target+"-deb", 3), reported("1.1.0", 4),
+		asked("1.0.0", target+"-appimage", 3),
+	}
+	want := []record.ClientCount{counted("1.1.0", target+"-deb", "", 1)}
+	for turn := range 2 * len(all) { // each is the first once and the last once, together and one by one
+		channel := fmt.Sprint("channel-", turn)
+		var order []record.Installed
+		for n := range all {
+			i := all[(n+turn)%len(all)]
+			i.Channel = channel
+			order = append(order, i)
+		}
+		if turn < len(all) {
+			sight(t, s, installed(order...))
+		} else {
+			for _, i := range order {
+				sight(t, s, installed(i))
+			}
+		}
+		equal(t, "targets in "+channel, clients(t, s, channel, time.Time{}), want)
+	}
+	later := has(stable, 2, "1", "", 2)
+	later.Target = "darwin-aarch64"
+	sight(t, s, installed(later), installed(has(stable, 2, "1", "", 1)))
+	equal(t, "never asked", clients(t, s, stable, time.Time{}), []record.ClientCount{counted("1", "darwin-aarch64", "", 1)})
+	sight(t, s, installed(has(stable, 2, "1", "", 3)))
+	equal(t, "reported later", clients(t, s, stable, time.Time{}), []record.ClientCount{counted("1", target, "", 1)})
 }
 
 // notOffered tells of releases that nobody was offered.

@@ -66,6 +66,7 @@ func Suite(t *testing.T, open func(t *testing.T) record.Store) {
 		{"Writes", writes},
 		{"Secrets", secrets},
 		{"Clients", clientCounts},
+		{"ClientTargets", clientTargets},
 		{"Progress", outcomes},
 		{"LatestStands", latestStands},
 		{"Kept", kept},

@@ -24,12 +24,24 @@ func (s Fleet) Sight(ctx context.Context, seen record.Sightings) error {
 	return s.send(ctx, central("sight clients", Write), &b)
 }
 
+// queueInstalled merges by the rules of record.Installed.Merge. asked is NULL for reports.
 func queueInstalled(b *Batch, installed []record.Installed) {
-	const columns = "channel text, client bytea, version text, target text, cohort text, seen bigint"
-	b.list(columns, rowsOf(installed, func(i record.Installed) []any {
-		return []any{i.Channel, i.Client[:], i.Version, i.Target, i.Cohort, i.Seen.UnixMicro()}
-	}), nil, upsert("tsmon.clients AS c", "channel, client", columns)+`
-		WHERE (excluded.seen, excluded.version, excluded.target, excluded.cohort) > (c.seen, c.version, c.target, c.cohort)`)
+	const (
+		later = `(excluded.seen, excluded.version, excluded.cohort) > (c.seen, c.version, c.cohort)`
+		told  = `(coalesce(excluded.asked, 0), CASE WHEN excluded.asked IS NULL THEN excluded.seen ELSE 0 END, excluded.target)
+			> (coalesce(c.asked, 0), CASE WHEN c.asked IS NULL THEN c.seen ELSE 0 END, c.target)`
+	)
+	b.list("channel text, client bytea, version text, target text, cohort text, seen bigint, asked bigint", rowsOf(installed, func(i record.Installed) []any {
+		return []any{i.Channel, i.Client[:], i.Version, i.Target, i.Cohort, i.Seen.UnixMicro(), record.Micros(i.Asked)}
+	}), nil, `
+		INSERT INTO tsmon.clients AS c (channel, client, version, target, cohort, seen, asked)
+		SELECT n.channel, n.client, n.version, n.target, n.cohort, n.seen, n.asked FROM {rows} WHERE true
+		ON CONFLICT (channel, client) DO UPDATE SET
+			version = CASE WHEN `+later+` THEN excluded.version ELSE c.version END,
+			cohort = CASE WHEN `+later+` THEN excluded.cohort ELSE c.cohort END,
+			target = CASE WHEN `+told+` THEN excluded.target ELSE c.target END,
+			seen = greatest(c.seen, excluded.seen), asked = greatest(c.asked, excluded.asked)
+		WHERE `+later+` OR `+told)
 }
 
 // queueTries merges a try without Asked into the existing row, if there is one.

@@ -5,6 +5,7 @@ CREATE TABLE tsmon.clients (
     target  text COLLATE "C" NOT NULL,
     cohort  text COLLATE "C" NOT NULL,
     seen    bigint NOT NULL, -- microseconds since 1970, as all times here
+    asked   bigint, -- when it asked with target; NULL if it has only reported
     PRIMARY KEY (channel, client)
 ); -- clustered
 CREATE INDEX clients_by_version ON tsmon.clients (channel, version, target, cohort, seen);

@@ -1,0 +1,53 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestServerWithoutRings: a server that was started before its channel kept rings answers
+// 404 for them, which every move and verify notice.
+func TestServerWithoutRings(t *testing.T) {
+	k := newKit(t, filepath.Join(t.TempDir(), "store"), nil)
+	config := k.configure(t, "  stable: {}\n")
+	data := t.TempDir()
+	env := append(k.env, "TSMON_REFRESH=50ms", "TSMON_PUBLIC_URL=")
+	s := serve(t, data, env)
+	k.env = append(k.env, "TSMON_PUBLIC_URL="+s.base+"/updates")
+	k.must(t, "release", "publish", "--version", "1.0.0", bundles(t, "1.0.0", 100))
+	if err := os.WriteFile(config, []byte("channels:\n  stable: {rings: true}\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	next := bundles(t, "1.1.0", 100)
+	// follows: set rings: true for … in the tsmon.yaml of the tsmon serve there and start it anew, or let anybody read
+	const mend = "set rings: true for stable in the tsmon.yaml of the tsmon serve there and start it anew"
+	for _, args := range [][]string{
+		{"channel", "advance", "stable"},
+		{"channel", "advance"}, // nothing is left to do, and it is still said
+		{"release", "publish", "--version", "1.1.0", "--percent", "10", next},
+	} {
+		if _, stderr, code := k.tsmon(t, args...); code != 1 || !strings.Contains(stderr, "/stable/rings/") || !strings.Contains(stderr, "404") || !strings.Contains(stderr, "\nhint: "+mend) {
+			t.Errorf("%v: code %d: %s", args, code, stderr)
+		}
+	}
+	if _, stderr, code := k.tsmon(t, "channel", "verify", "stable"); code != 0 || !strings.Contains(stderr, "warning: ") || !strings.Contains(stderr, mend) {
+		t.Errorf("verify: code %d: %s", code, stderr)
+	}
+	if _, stderr, code := k.tsmon(t, "channel", "verify", "stable", "--no-probe", "--quiet"); code != 0 || stderr != "" {
+		t.Errorf("verify of the store alone: code %d: %s", code, stderr)
+	}
+
+	s.stop()
+	serve(t, data, env, "--listen", strings.TrimPrefix(s.base, "http://"))
+	if out := k.must(t, "channel", "advance", "stable", "--json"); !strings.Contains(out, `"probed": true`) {
+		t.Error(out)
+	}
+	if _, stderr, code := k.tsmon(t, "channel", "verify", "stable", "--quiet"); code != 0 || stderr != "" {
+		t.Errorf("verify: code %d: %s", code, stderr)
+	}
+	if out := k.must(t, "channel", "rollout", "stable", "--percent", "100"); !strings.Contains(out, "fetched and verified as a client gets it") {
+		t.Error(out)
+	}
+}

@@ -1,0 +1,218 @@
+package serving
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"os"
+	"os/signal"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"tsmon/api"
+	"tsmon/cmd/tsmon/cli"
+	"tsmon/cmd/tsmon/config"
+)
+
+// live serves with a configuration that can be reloaded: on each reload a new server
+// takes over, on the same back ends, and the one before ends with its last request.
+type live struct {
+	app         *cli.App
+	backends    *backends
+	options     serveOptions
+	address     string       // that it listens on
+	certificate *certificate // nil without TLS
+	level       *slog.LevelVar
+	log         *slog.Logger
+	ended       sync.WaitGroup // generations that were replaced
+
+	mu      sync.RWMutex // of what follows, written by reloads alone
+	config  *config.Config
+	present *generation
+}
+
+// generation is a server with its configuration.
+type generation struct {
+	server  *api.Server
+	handler http.Handler
+	metrics http.Handler
+	running sync.WaitGroup // requests
+	stop    context.CancelFunc
+	moves   sync.WaitGroup // of channels
+}
+
+// start begins a generation and makes it the present one.
+func (l *live) start(ctx context.Context, c *config.Config) {
+	options := l.backends.options(c)
+	options.Console = consoleOptions(c, l.options.demo)
+	server := api.New(options)
+	g := &generation{server: server, handler: server.Handler(), metrics: server.Metrics()}
+	moving, stop := context.WithCancel(ctx)
+	g.stop = stop
+	server.Watch(ctx)
+	l.mu.Lock()
+	before := l.present
+	l.present, l.config = g, c
+	l.mu.Unlock()
+	l.ended.Go(func() { before.end() })
+	g.moves.Go(func() {
+		before.awaitMoves()
+		if err := moveChannels(moving, l.app, c, l.backends, server, l.address); err != nil {
+			l.log.Error("rollouts are neither guarded nor ended by this server", "error", err)
+		}
+	})
+}
+
+// awaitMoves ends the moves of a generation.
+func (g *generation) awaitMoves() {
+	if g != nil {
+		g.stop()
+		g.moves.Wait()
+	}
+}
+
+// end ends a generation after its last request.
+func (g *generation) end() {
+	if g == nil {
+		return
+	}
+	g.awaitMoves()
+	g.running.Wait()
+	g.server.Close()
+}
+
+// enter returns the present generation, whose running is to be ended.
+func (l *live) enter() *generation {
+	l.mu.RLock()
+	defer l.mu.RUnlock()
+	l.present.running.Add(1)
+	return l.present
+}
+
+// ServeHTTP implements http.Handler.
+func (l *live) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	g := l.enter()
+	defer g.running.Done()
+	g.handler.ServeHTTP(w, r)
+}
+
+// metrics serves the metrics of the present generation.
+func (l *live) metrics(w http.ResponseWriter, r *http.Request) {
+	g := l.enter()
+	defer g.running.Done()
+	g.metrics.ServeHTTP(w, r)
+}
+
+// unready makes /readyz fail for good.
+func (l *live) unready() {
+	g := l.enter()
+	defer g.running.Done()
+	g.server.End()
+}
+
+// close ends all generations, whose requests have ended.
+func (l *live) close() {
+	l.present.end()
+	l.ended.Wait()
+}
+
+// retryEvery is how often secrets are looked for that could not be read at the start.
+const retryEvery = 10 * time.Second
+
+// follow reloads on SIGHUP until the context ends.
+func (l *live) follow(ctx context.Context) {
+	hangUps := make(chan os.Signal, 1)
+	signal.Notify(hangUps, syscall.SIGHUP)
+	defer signal.Stop(hangUps)
+	retry := time.NewTicker(retryEvery)
+	defer retry.Stop()
+	for {
+		select {
+		case <-hangUps:
+		case <-retry.C:
+			if !l.backends.secrets.missing {
+				continue
+			}
+		case <-ctx.Done():
+			return
+		}
+		l.reload(ctx)
+	}
+}
+
+// reload reads the configuration and the files that it names, and says what changed. If
+// anything is wrong everything stays as it was.
+func (l *live) reload(ctx context.Context) {
+	changed, restart, err := l.tryReload(ctx)
+	if err != nil {
+		l.log.Error("not reloaded: everything stays as it was", "error", err, "hint", cli.HintFor(err))
+		return
+	}
+	l.log.Info("reloaded", "changed", strings.Join(changed, ", "))
+	if len(restart) > 0 {
+		l.log.Warn("settings changed that need a restart", "settings", strings.Join(restart, ", "))
+	}
+	_ = l.level.UnmarshalText([]byte(l.config.Server.Log.Level)) // it was checked; last, or nothing may be said
+}
+
+func (l *live) tryReload(ctx context.Context) (changed, restart []string, err error) {
+	c, err := l.app.Load()
+	if err != nil {
+		return nil, nil, err
+	}
+	if l.options.listen != "" {
+		c.Server.Listen = l.options.listen
+	}
+	if err := CheckServer(c.Server); err != nil {
+		return nil, nil, err
+	}
+	changed = config.Changed(l.config, c)
+	restart = slices.DeleteFunc(slices.Clone(changed), isReloaded)
+	changed = slices.DeleteFunc(changed, func(name string) bool { return !isReloaded(name) })
+	keepFixed(c, l.config)
+	next := *l.backends
+	if err := next.configure(ctx, c); err != nil {
+		return nil, nil, err
+	}
+	if l.certificate != nil {
+		renewed, err := l.certificate.reload()
+		if err != nil {
+			return nil, nil, fmt.Errorf("server.tls: %w", err)
+		}
+		if renewed {
+			changed = append(changed, "the certificate")
+		}
+	}
+	if !reflect.DeepEqual(next.trusted, l.backends.trusted) && !slices.ContainsFunc(changed, func(name string) bool { return strings.HasPrefix(name, "trusted_keys") }) {
+		changed = append(changed, "trusted_keys")
+	}
+	if next.secrets != l.backends.secrets {
+		changed = append(changed, "the credentials of uploads and of writing")
+	}
+	l.backends = &next
+	l.start(ctx, c)
+	return changed, restart, nil
+}
+
+// fixed are the settings that need a restart, and what lies below them.
+var fixed = []string{
+	"TSMON_DATA", "storage", "server.listen", "server.metrics_listen", "server.records", "server.series", "server.mqtt", "server.tls",
+	"server.drain", "server.drain_downloads", "server.log.format",
+}
+
+func isReloaded(setting string) bool {
+	return !slices.ContainsFunc(fixed, func(name string) bool { return setting == name || strings.HasPrefix(setting, name+".") })
+}
+
+// keepFixed sets what needs a restart as it is in force.
+func keepFixed(c, inForce *config.Config) {
+	c.Data, c.Storage = inForce.Data, inForce.Storage
+	s, f := &c.Server, inForce.Server
+	s.Listen, s.MetricsListen, s.Records, s.Series, s.MQTT, s.TLS = f.Listen, f.MetricsListen, f.Records, f.Series, f.MQTT, f.TLS
+	s.Drain, s.DrainDownloads, s.Log.Format = f.Drain, f.DrainDownloads, f.Log.Format
+}

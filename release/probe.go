@@ -1,0 +1,97 @@
+package release
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"tsmon/channels"
+	"tsmon/manifest"
+)
+
+// probe fetches what clients get of every channel that was moved. Bundles are
+// downloaded unless there was nothing to do, as mostly for steps of rollouts.
+func (w *applying) probe(ctx context.Context) error {
+	plan := w.plan
+	if w.Probe == nil {
+		return nil
+	}
+	for _, each := range append([]*Plan{plan}, plan.Followers...) {
+		if each.Waiting != nil {
+			continue
+		}
+		moved := fmt.Sprintf("%s has moved to %s (entry %d)", each.Channel, each.head.Version, each.head.Sequence)
+		each.Probed = true
+		for _, s := range w.sights(each) {
+			w.step("fetching %s as a client", s.url)
+			err := w.Probe(ctx, s.url, s.want, each.Changed || len(each.Bundles) > 0)
+			if errors.Is(err, ErrUnseen) {
+				each.Probed = false
+				plan.Warnings = append(plan.Warnings, fmt.Sprintf("%s, but %v", moved, err))
+				break // another sight would take as long
+			}
+			if err != nil {
+				each.Probed = false
+				return &Refusal{Cause: fmt.Errorf("%w: %w", ErrProbe, err), Text: moved, Mend: mendSight(each, s.ring)}
+			}
+		}
+	}
+	return nil
+}
+
+// Seen fetches the manifests that clients of a channel read, those of rings, too, without
+// bundles. Errors wrap ErrProbe, or ErrUnseen where only time may be missing.
+func (p *Publisher) Seen(ctx context.Context, channel string) error {
+	log, err := p.channels().Load(ctx, channel)
+	if err != nil || log.Head() == nil || p.Probe == nil {
+		return err
+	}
+	plan := &Plan{Channel: channel, URL: p.PublicURL + "/" + channels.ManifestKey(channel), head: log.Head(), log: log}
+	for _, s := range p.sights(plan) {
+		err := p.Probe(ctx, s.url, s.want, false)
+		if errors.Is(err, ErrUnseen) {
+			return err
+		}
+		if err != nil {
+			return &Refusal{Cause: fmt.Errorf("%w: %w", ErrProbe, err), Mend: mendSight(plan, s.ring)}
+		}
+	}
+	return nil
+}
+
+// sight is an address that clients read, and what they should get there.
+type sight struct {
+	url  string
+	want manifest.Manifest
+	ring bool // it is the manifest of a ring
+}
+
+// mendSight is what to do where a sight of a plan's channel is not as it should be.
+func mendSight(plan *Plan, ring bool) string {
+	if ring {
+		return "set rings: true for " + plan.Channel + " in the tsmon.yaml of the tsmon serve there and start it anew, or let anybody read " + plan.Channel + "/rings/ in the bucket; --no-probe skips this"
+	}
+	return "check that public_url leads to the store, and that a server runs there; `tsmon manifest validate " + plan.URL + "` looks again, --no-probe skips this"
+}
+
+// sights are the manifest of a channel and, of the rings that show the same version, the
+// one that changed last.
+func (p *Publisher) sights(plan *Plan) []sight {
+	all := []sight{{plan.URL, plan.head.Render(p.PublicURL), false}}
+	if !p.Policies[plan.Channel].Rings {
+		return all
+	}
+	newest := map[string]channels.View{}
+	for _, v := range plan.log.Views(true) {
+		if _, _, ok := channels.RingIn(v.Key); ok && v.Sequence > newest[v.Version()].Sequence {
+			newest[v.Version()] = v
+		}
+	}
+	for _, version := range slices.Sorted(maps.Keys(newest)) {
+		v := newest[version]
+		all = append(all, sight{p.PublicURL + "/" + v.Key, v.Render(p.PublicURL), true})
+	}
+	return all
+}
