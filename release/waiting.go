@@ -113,7 +113,15 @@ func (p *Publisher) complete(ctx context.Context, plan *Plan, w *Waiting) (*chan
 	if e.Entered.Before(e.When) {
 		e.Entered = e.When // whose clock was ahead
 	}
-	return p.channels().Enter(ctx, w.log, e)
+	log, err := p.channels().Enter(ctx, w.log, e)
+	if err == nil {
+		doomed := []string{planKey(w.Channel, w.Hash)}
+		for _, who := range w.Signed {
+			doomed = append(doomed, planRoot+w.Channel+"/"+w.Hash+"."+who+".sig")
+		}
+		_ = p.Store.Delete(ctx, doomed...) // what stays is out of date
+	}
+	return log, err
 }
 
 // keep writes the signatures of an entry beside its plan.

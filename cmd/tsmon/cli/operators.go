@@ -113,7 +113,7 @@ func operatorKey(text string) (signing.SSHSigner, error) {
 			return signer, nil
 		}
 	}
-	return signing.SSHSigner{}, WithHint(Usage(fmt.Errorf("TSMON_OPERATOR_KEY: %w", err)), "set it to a private key of ssh-keygen without a passphrase, or its path; one with a passphrase, or of a hardware token, goes into an agent: ssh-add")
+	return signing.SSHSigner{}, WithHint(Usage(fmt.Errorf("the key in TSMON_OPERATOR_KEY: %w", err)), "set it to a private key of ssh-keygen without a passphrase, or its path; one with a passphrase, or of a hardware token, goes into an agent: ssh-add")
 }
 
 // agentSign signs with the first key of the agent that counts.
@@ -127,7 +127,7 @@ func (a *App) agentSign(ctx context.Context, keys []string, data []byte) (string
 	var dialer net.Dialer
 	conn, err := dialer.DialContext(ctx, "unix", socket)
 	if err != nil {
-		return "", nil //nolint:nilerr // an agent that is gone has no keys
+		return "", nil // an agent that is gone has no keys
 	}
 	defer conn.Close()
 	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
