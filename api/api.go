@@ -29,9 +29,17 @@ import (
 	"tsmon/store/series"
 )
 
+// The sides of a server, as /readyz calls them.
+const (
+	Updates    = "updates"
+	Monitoring = "monitoring"
+)
+
 // Options are what a Server needs. Objects, Records, Series, Messages, Tokens, Log,
-// Refresh, Clients and MaxUpload are required.
+// Refresh, Clients and MaxUpload are required, but what the side needs that is not served.
 type Options struct {
+	Only string // Updates or Monitoring; empty: both
+
 	Objects  object.Store
 	Records  record.Store
 	Series   series.Store
@@ -58,16 +66,19 @@ type Options struct {
 	Uploads     monitor.KeyPair
 	MaxUpload   int64         // bytes
 	WriteToken  string        // of /api/v2/write; empty: nothing can be written
-	MetricsKey  string        // bearer token of /metrics; empty: nobody sees it there
+	MetricsKey  string        // bearer token of /metrics and of adoption; empty: nobody sees them there
 	BehindProxy bool          // X-Forwarded-For and X-Forwarded-Proto are true
 	Deadline    time.Duration // for a request without files, 20 s by default
 	Webhook     fleet.Webhook
 	StoreTime   time.Duration // for an upload to reach the store, 30 s by default
+	KeepAudits  time.Duration // that audit rows are kept; 0: for ever
+	KeepUploads time.Duration // that uploads are kept; 0: for ever
 	Console     console.Options
+	Build       web.Build
 	Now         func() time.Time
 }
 
-// Server joins the rooms.
+// Server joins the rooms. What belongs to a side that is not served is nil.
 type Server struct {
 	observer *web.Observer
 	heads    *updates.Heads
@@ -91,6 +102,29 @@ func New(o Options) *Server {
 		observer: web.NewObserver(o.Log, registry, o.BehindProxy), origins: o.Origins, console: o.Console, deadline: o.Deadline,
 		metrics: web.Metrics{Registry: registry, Key: o.MetricsKey},
 	}
+	registry.MustRegister(web.BuildInfo(o.Build))
+	var checks []web.Check
+	if o.Only != Updates {
+		s.monitor = newMonitor(o, registry)
+		checks = s.monitor.Checks()
+	}
+	if o.Only != Monitoring {
+		s.addUpdates(o, registry)
+		checks = append(checks, s.updates.Checks()...)
+	}
+	s.health = web.NewHealth(checks, o.Now, o.Log, registry)
+	s.metrics.Look = s.health.Look
+	return s
+}
+
+func newMonitor(o Options, registry *prometheus.Registry) *monitor.Server {
+	return monitor.New(monitor.Options{
+		Objects: o.Objects, Records: o.Records, Series: o.Series, Messages: o.Messages, Tokens: o.Tokens, Registry: registry, Log: o.Log, Now: o.Now,
+		Uploads: o.Uploads, MaxUpload: o.MaxUpload, WriteToken: o.WriteToken, BehindProxy: o.BehindProxy, Deadline: o.Deadline, StoreTime: o.StoreTime, KeepAudits: o.KeepAudits, KeepUploads: o.KeepUploads,
+	})
+}
+
+func (s *Server) addUpdates(o Options, registry *prometheus.Registry) {
 	s.notifier = fleet.NewNotifier(fleet.NotifierOptions{Webhook: o.Webhook, Records: o.Records, Registry: registry, Log: o.Log, Now: o.Now})
 	s.heads = updates.NewHeads(updates.HeadsOptions{
 		Alarm: s.notifier.Alarm, Objects: o.Objects, Keys: o.Keys, Interval: o.Refresh, PublicURL: o.PublicURL, Unbound: o.Unbound, Trust: o.Trust, Downgrades: o.Downgrades, Rings: o.Rings, Registry: registry, Log: o.Log, Now: o.Now,
@@ -100,15 +134,9 @@ func New(o Options) *Server {
 		Records: o.Records, Clients: o.Clients, Series: o.Series, Channels: s.heads.Channels, Asks: s.heads.TakeAsks, Registry: registry, Log: o.Log, Now: o.Now,
 	})
 	s.updates = updates.New(updates.Options{
-		Objects: o.Objects, Heads: s.heads, Fleet: s.fleet, Observer: s.observer, Token: o.UpdatesToken, ReportSecrets: o.ReportSecrets,
+		Objects: o.Objects, Heads: s.heads, Fleet: s.fleet, Observer: s.observer, Token: o.UpdatesToken, Key: o.MetricsKey, ReportSecrets: o.ReportSecrets,
 		Elsewhere: o.Elsewhere, Presigner: o.Presigner, BehindProxy: o.BehindProxy, Deadline: o.Deadline, Now: o.Now,
 	})
-	s.monitor = monitor.New(monitor.Options{
-		Objects: o.Objects, Records: o.Records, Series: o.Series, Messages: o.Messages, Tokens: o.Tokens, Registry: registry, Log: o.Log, Now: o.Now,
-		Uploads: o.Uploads, MaxUpload: o.MaxUpload, WriteToken: o.WriteToken, BehindProxy: o.BehindProxy, Deadline: o.Deadline, StoreTime: o.StoreTime,
-	})
-	s.health = web.NewHealth(slices.Concat(s.monitor.Checks(), s.updates.Checks()), o.Now, o.Log)
-	return s
 }
 
 func withDefaults(o Options) Options {
@@ -139,17 +167,25 @@ func (s *Server) Recorded() uint64 { return s.fleet.Recorded() }
 // for time series that commands have written, and tells the webhook what happens. It
 // ends with Close, not with the context.
 func (s *Server) Watch(ctx context.Context) {
-	s.updates.Watch(ctx)
-	s.monitor.Watch(ctx)
-	s.notifier.Start(ctx)
+	if s.updates != nil {
+		s.updates.Watch(ctx)
+		s.notifier.Start(ctx)
+	}
+	if s.monitor != nil {
+		s.monitor.Watch(ctx)
+	}
 }
 
 // Close ends running queries and Watch, records what was seen of clients, and waits
 // for all three. The stores stay open.
 func (s *Server) Close() {
-	s.monitor.Close()
-	s.notifier.Close()
-	s.updates.Close()
+	if s.monitor != nil {
+		s.monitor.Close()
+	}
+	if s.updates != nil {
+		s.notifier.Close()
+		s.updates.Close()
+	}
 }
 
 // Handler returns the routes.
@@ -157,13 +193,20 @@ func (s *Server) Handler() http.Handler {
 	routes := s.routes()
 	root := chi.NewRouter()
 	root.Use(s.observer.Observe, s.observer.Recover, web.CORS(s.origins, slices.Concat(monitor.Headers, updates.Headers), monitor.Exposed))
-	root.NotFound(console.Redirect(web.Responder{}.Open(func(*http.Request) (any, error) {
+	nothing := web.Responder{}.Open(func(*http.Request) (any, error) {
 		return nil, web.Refuse(http.StatusNotFound, "there is nothing at this address")
-	})))
+	})
 	root.MethodNotAllowed(notAllowed(root))
-	root.Mount("/console", console.Handler(s.console))
+	if s.monitor != nil { // whose data it shows
+		nothing = console.Redirect(nothing)
+		root.Mount("/console", console.Handler(s.console))
+	}
+	root.NotFound(nothing)
 	root.Mount("/api", routes)
 	root.Mount("/", routes)
+	if s.updates == nil {
+		return root
+	}
 	return s.updates.Shortcut(root)
 }
 
@@ -176,8 +219,12 @@ func (s *Server) Metrics() http.Handler {
 
 func (s *Server) routes() chi.Router {
 	r := chi.NewRouter()
-	s.monitor.Routes(r)
-	s.updates.Routes(r)
+	if s.monitor != nil {
+		s.monitor.Routes(r)
+	}
+	if s.updates != nil {
+		s.updates.Routes(r)
+	}
 	limited := r.With(web.LimitTime(s.deadline))
 	limited.Get("/healthz", web.Responder{}.Open(web.Alive))
 	limited.Get("/readyz", s.health.ServeHTTP)

@@ -26,17 +26,20 @@ type Gap struct {
 
 // Pruned reports whether the log says that the bundles of a version were removed from
 // the store, or lost, and no entry has offered it since.
-func (l *Log) Pruned(version string) bool {
+func (l *Log) Pruned(version string) bool { return l.PrunedBy(version) != nil }
+
+// PrunedBy returns the newest entry that says so, nil if Pruned is false.
+func (l *Log) PrunedBy(version string) *Entry {
 	for i := len(l.Entries) - 1; i >= 0; i-- {
 		e := &l.Entries[i]
 		switch {
 		case slices.Contains(e.Pruned, version):
-			return true
+			return e
 		case e.offers(version):
-			return false
+			return nil
 		}
 	}
-	return false
+	return nil
 }
 
 // last is the number of the newest entry, 0 if there is none.

@@ -55,10 +55,18 @@ func (w *applying) addRelease(ctx context.Context) error {
 	plan := w.plan
 	switch {
 	case plan.record != nil:
-		w.step("uploading %d bundles", len(plan.record.Bundles))
+		w.step("uploading bundles: %d", len(plan.record.Bundles))
 		return upload{w.Library(), plan.record.Version, plan.files, w.Uploaded}.add(ctx, plan.record)
 	case plan.Base.Sequence == 0 && plan.Entry != nil:
-		return w.Library().checkConditions(ctx, plan.Version)
+		if err := w.Library().checkConditions(ctx, plan.Version); err != nil {
+			return err
+		}
+		// Prune may not know of the channel: no entry of its conflicts with the first.
+		v := w.look(ctx)
+		if s := v[plan.Channel]; s.err != nil {
+			return s.err
+		}
+		return v.resting(v[plan.Channel], plan.Version, w.Now())
 	}
 	return nil
 }

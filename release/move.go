@@ -99,6 +99,9 @@ func (p *Publisher) move(ctx context.Context, o Options, choose func(planner, vi
 	}
 	var record *Record
 	if chosen.version != "" {
+		if err := v.resting(s, chosen.version, pl.now); err != nil {
+			return nil, err
+		}
 		p.step("verifying %s in the store", chosen.version)
 		if record, err = p.Library().verified(ctx, chosen.version, v.record(chosen.version), chosen.allowUnbound); err != nil {
 			return nil, err

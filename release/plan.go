@@ -221,6 +221,9 @@ func (p planner) plan(v view, s *state, c change) (*Plan, error) {
 		plan.Rollout = ShareOf(c.rollout, p.policies[s.channel].Rings)
 	}
 	if !c.standing {
+		if err := v.resting(s, c.release.Version, p.now); err != nil {
+			return nil, err
+		}
 		g := gate{keys: p.keys, policy: p.policies[s.channel], log: s.log, before: before, change: c, sequence: entry.Sequence, publicURL: p.publicURL, fleet: s.clients, types: s.types}
 		err := g.covers()
 		if err == nil {

@@ -3,7 +3,9 @@ package release
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -34,239 +36,330 @@ type PruneReport struct {
 	DryRun   bool            `json:"dry_run,omitempty"`
 	Pruned   []PrunedRelease `json:"pruned"` // in the updater's order
 	Channels []string        `json:"channels"`
-	// Leftovers are objects of uploads that never became a release.
+	// Leftovers are the keys of objects that no release needs, sorted: those of uploads
+	// that never became a release, of discarded versions, and what says how a release
+	// was staged that a channel has shown since.
 	Leftovers []string `json:"leftovers"`
+	// Unfinished are the keys of uploads that were begun and not finished.
+	Unfinished []string `json:"unfinished"`
+	Warnings   []string `json:"warnings,omitempty"`
 }
 
 const (
-	// leftoverAge is how old an object of no release must be to be removed, and
-	// trustAge how old one may be that a publish makes part of a release. Between them
-	// lies the time that a command may take.
+	// leftoverAge is how old everything of a version must be for Prune to remove what
+	// no release needs of it, and trustAge how old such an object may be that a publish
+	// makes part of a release. Between them lies the time that a command may take.
 	leftoverAge = 24 * time.Hour
 	trustAge    = leftoverAge / 2
+	// pruneTime is how long after its entries in the logs Prune may remove bundles, and
+	// pruneRest how long no channel can be moved to their versions. Between them lies
+	// what clocks may differ by.
+	pruneTime = 10 * time.Minute
+	pruneRest = 30 * time.Minute
+	// deletedAtOnce is how many objects are removed between two looks at the clock.
+	deletedAtOnce = 1000
 )
 
-// holdings are the objects of the releases in a store, by version.
-type holdings map[string][]object.Info
+// errPruneTime means that Prune had to stop.
+var errPruneTime = fmt.Errorf("removing bundles took longer than %v; prune again for the rest", pruneTime)
 
 // pruning is one run of Prune.
 type pruning struct {
 	*Publisher
 	o      PruneOptions
+	began  time.Time
+	stocks map[string]*stock // by version
+	logs   []*channels.Log
 	report *PruneReport
 }
 
-// Prune removes the bundles of releases that no client is offered. The logs of all
-// channels say so first, which keeps anybody from moving a channel to one of them
-// meanwhile; then it looks once more, and then bundles and signatures go. Records stay,
-// so that a version is never used twice, and Repair can put bundles back. It never
-// removes what a channel offers, in a rollout or to older clients as a watershed, what
-// the last two rollbacks would lead to, what is staged, or what no channel has shown.
+// stock is what a store holds of a version.
+type stock struct {
+	record  bool          // there is one
+	objects []object.Info // in its folder, but for records
+	staged  []object.Info // that say how it was staged
+	newest  time.Time     // when the last of all these was written
+}
+
+// Prune removes the bundles of releases that no client is offered, and what no release
+// needs. It never removes what a channel offers, in a rollout or to older clients as a
+// watershed, what the last two rollbacks would lead to, what is staged, or what no
+// channel has shown. Records stay, so that a version is never used twice, and Repair can
+// put bundles back.
+//
+// The logs of all channels say first which bundles go. Whoever planned a move before
+// that gets a conflict; whoever plans one afterwards can't move a channel to one of those
+// versions for pruneRest. Then Prune looks once more, and removes them within pruneTime.
 func (p *Publisher) Prune(ctx context.Context, o PruneOptions) (*PruneReport, error) {
 	if _, err := p.planner(); err != nil {
 		return nil, err
 	}
-	report := &PruneReport{DryRun: o.DryRun, Pruned: []PrunedRelease{}, Channels: []string{}, Leftovers: []string{}}
-	w := &pruning{p, o, report}
-	logs, doomed, held, err := w.prunable(ctx)
+	w := &pruning{Publisher: p, o: o, began: p.Now().Round(0), stocks: map[string]*stock{},
+		report: &PruneReport{DryRun: o.DryRun, Pruned: []PrunedRelease{}, Channels: []string{}, Leftovers: []string{}, Unfinished: []string{}}}
+	if err := w.takeStock(ctx); err != nil {
+		return nil, err
+	}
+	doomed, err := w.prunable(ctx)
 	if err != nil {
 		return nil, err
 	}
-	leftovers, err := w.leftovers(ctx, held)
+	if err := w.leftovers(ctx, doomed); err != nil {
+		return nil, err
+	}
+	uploads, err := w.unfinished(ctx)
 	if err != nil {
 		return nil, err
 	}
 	if !o.DryRun && len(doomed) > 0 {
-		if err := w.declare(ctx, logs, doomed); err != nil {
+		if err := w.declare(ctx, doomed); err != nil {
 			return nil, err
 		}
 		if doomed, err = w.stillPrunable(ctx, doomed); err != nil {
 			return nil, err
 		}
 	}
-	keys := leftovers
+	var keys []string
 	for _, version := range doomed {
 		pruned := PrunedRelease{Version: version}
-		for _, info := range held[version] {
+		for _, info := range w.stocks[version].objects {
 			keys = append(keys, info.Key)
 			pruned.Objects, pruned.Bytes = pruned.Objects+1, pruned.Bytes+info.Size
 		}
-		report.Pruned = append(report.Pruned, pruned)
+		w.report.Pruned = append(w.report.Pruned, pruned)
 	}
-	report.Leftovers = append(report.Leftovers, leftovers...)
-	report.Changed = len(keys) > 0
-	if o.DryRun || len(keys) == 0 {
-		return report, nil
+	w.report.Changed = len(keys)+len(w.report.Leftovers)+len(uploads) > 0
+	if o.DryRun {
+		return w.report, nil
 	}
-	p.step("removing %d objects", len(keys))
-	return report, p.Store.Delete(ctx, keys...)
+	if err := w.remove(ctx, keys); err != nil {
+		return nil, err
+	}
+	return w.report, w.clear(ctx, uploads)
 }
 
-// prunable returns the logs, the versions whose bundles may go, and all objects of
-// releases but for records.
-func (w *pruning) prunable(ctx context.Context) ([]*channels.Log, []string, holdings, error) {
-	held := holdings{}
-	for info, err := range w.Store.List(ctx, root, "") {
-		if err != nil {
-			return nil, nil, nil, fmt.Errorf("list %s: %w", root, err)
-		}
-		version, ok := versionIn(info.Key)
-		if _, err := manifest.ParseVersion(version); err != nil || !ok {
-			continue
-		}
-		if IsRecord(info.Key) {
-			info.Key = "" // which only marks the version
-		}
-		held[version] = append(held[version], info)
-	}
-	logs, kept, err := w.kept(ctx)
-	if err != nil {
-		return nil, nil, nil, err
-	}
-	var doomed []string
-	for version, infos := range held {
-		if bundles := slices.DeleteFunc(slices.Clone(infos), func(i object.Info) bool { return i.Key == "" }); len(bundles) == 0 {
-			delete(held, version)
-		} else if len(bundles) < len(infos) { // it has a record
-			held[version] = bundles
-			if last, shown := lastOffered(logs, version); shown && !kept[version] && w.Now().Sub(last) >= w.o.OlderThan {
-				doomed = append(doomed, version)
-			} else {
-				delete(held, version)
+// takeStock lists all that lies in the store of any version.
+func (w *pruning) takeStock(ctx context.Context) error {
+	for _, prefix := range []string{root, stagedRoot} {
+		for info, err := range w.Store.List(ctx, prefix, "") {
+			if err != nil {
+				return fmt.Errorf("list %s: %w", prefix, err)
 			}
-		}
-	}
-	slices.SortFunc(doomed, compareVersions)
-	return logs, doomed, held, nil
-}
-
-// kept reads the logs and returns the versions that must stay.
-func (w *pruning) kept(ctx context.Context) ([]*channels.Log, map[string]bool, error) {
-	logs, err := w.channels().All(ctx)
-	if err != nil {
-		return nil, nil, err
-	}
-	kept := map[string]bool{}
-	for _, log := range logs {
-		head, standing := log.Head(), log.Standing()
-		versions := append(log.Watersheds(), head.Version, head.Newest())
-		back := []string{head.Version}
-		for _, e := range slices.Backward(standing) {
-			if !slices.Contains(back, e.Version) && len(back) < 3 {
-				back = append(back, e.Version)
-			}
-		}
-		for _, e := range standing { // watersheds that are held back, too
-			if e.Release.Watershed {
-				versions = append(versions, e.Version)
-			}
-		}
-		var all []string
-		for _, e := range log.Entries {
-			all = append(all, e.Version, e.Newest())
-		}
-		slices.SortFunc(all, func(a, b string) int { return compareVersions(b, a) })
-		all = slices.Compact(all)
-		versions = append(append(versions, back...), all[:min(max(w.o.Keep, 0), len(all))]...)
-		shown, err := w.channels().Peek(ctx, log.Channel)
-		if err != nil {
-			return nil, nil, err
-		}
-		for _, pointer := range shown {
-			if m, err := manifest.Decode(pointer.Data); err == nil {
-				versions = append(versions, m.Version)
-			}
-		}
-		for _, version := range versions {
-			kept[version] = true
-		}
-	}
-	return logs, kept, nil
-}
-
-// lastOffered returns when a channel last ceased to offer a version.
-func lastOffered(logs []*channels.Log, version string) (last time.Time, shown bool) {
-	for _, log := range logs {
-		for i := len(log.Entries) - 1; i >= 0; i-- {
-			e := &log.Entries[i]
-			if e.Version != version && e.Newest() != version {
+			version, _, _ := strings.Cut(strings.TrimPrefix(info.Key, prefix), "/")
+			if _, err := manifest.ParseVersion(version); err != nil {
 				continue
 			}
-			shown = true
-			if i+1 < len(log.Entries) {
-				e = &log.Entries[i+1]
+			s := w.stocks[version]
+			if s == nil {
+				s = &stock{}
+				w.stocks[version] = s
 			}
-			if e.When.After(last) {
-				last = e.When
+			switch {
+			case prefix == stagedRoot:
+				s.staged = append(s.staged, info)
+			case IsRecord(info.Key):
+				s.record = true
+			default:
+				s.objects = append(s.objects, info)
 			}
-			break
-		}
-	}
-	return last, shown
-}
-
-// declare adds an entry to each log that does not say yet that versions are pruned.
-func (w *pruning) declare(ctx context.Context, logs []*channels.Log, doomed []string) error {
-	for _, log := range logs {
-		versions := slices.DeleteFunc(slices.Clone(doomed), log.Pruned)
-		if len(versions) == 0 { // but perhaps what clients read is behind
-			if _, _, err := w.channels().Repoint(ctx, log); err != nil {
-				return err
+			if info.ModTime.After(s.newest) {
+				s.newest = info.ModTime
 			}
-			continue
 		}
-		head := log.Head()
-		e := channels.Entry{Action: channels.Prune, Who: w.Who, When: w.Now(), Why: cmp.Or(w.o.Why, fmt.Sprintf("bundles of %d old releases are removed", len(versions))),
-			Release: head.Release, Rollout: head.Rollout, Pruned: versions}
-		e = log.Next(e)
-		if err := w.sign(ctx, log, &e); err != nil {
-			return err
-		}
-		longer, err := w.channels().Enter(ctx, log, e)
-		if err != nil {
-			return err
-		}
-		if _, _, err := w.channels().Repoint(ctx, longer); err != nil {
-			return err
-		}
-		w.report.Channels = append(w.report.Channels, log.Channel)
 	}
 	return nil
 }
 
-// stillPrunable returns those of the versions that no channel has come to need since.
+// prunable reads the logs and returns the versions whose bundles may go, sorted.
+func (w *pruning) prunable(ctx context.Context) ([]string, error) {
+	kept, err := w.kept(ctx)
+	if err != nil {
+		return nil, err
+	}
+	offered := lastOffered(w.logs)
+	var doomed []string
+	for version, s := range w.stocks {
+		last, shown := offered[version]
+		if s.record && len(s.objects) > 0 && shown && !kept[version] && w.began.Sub(last) >= w.o.OlderThan {
+			doomed = append(doomed, version)
+		}
+	}
+	slices.SortFunc(doomed, compareVersions)
+	return doomed, nil
+}
+
+// kept reads what is new in the logs, and returns the versions that must stay.
+func (w *pruning) kept(ctx context.Context) (map[string]bool, error) {
+	names, err := w.channels().Names(ctx)
+	if err != nil {
+		return nil, err
+	}
+	logs, kept := make([]*channels.Log, len(names)), map[string]bool{}
+	for i, name := range names {
+		logs[i] = &channels.Log{Channel: name}
+		if at := slices.IndexFunc(w.logs, func(log *channels.Log) bool { return log.Channel == name }); at >= 0 {
+			logs[i] = w.logs[at]
+		}
+		if logs[i], err = w.channels().Extend(ctx, logs[i]); err != nil {
+			return nil, err
+		}
+		shown, err := w.channels().Peek(ctx, name)
+		if err != nil {
+			return nil, err
+		}
+		for _, version := range append(keptBy(logs[i], w.o.Keep), versionsIn(shown)...) {
+			kept[version] = true
+		}
+	}
+	w.logs = logs
+	return kept, nil
+}
+
+// keptBy returns the versions that must stay because of a log: what it offers, its
+// watersheds, those that are held back too, what the last two rollbacks would lead to,
+// and the newest.
+func keptBy(log *channels.Log, newest int) []string {
+	head, standing := log.Head(), log.Standing()
+	back := []string{head.Version}
+	for _, e := range slices.Backward(standing) {
+		if len(back) < 3 && !slices.Contains(back, e.Version) {
+			back = append(back, e.Version)
+		}
+	}
+	versions := append(append(log.Watersheds(), head.Newest()), back...)
+	for _, e := range standing {
+		if e.Release.Watershed {
+			versions = append(versions, e.Version)
+		}
+	}
+	var all []string
+	for _, e := range log.Entries {
+		all = append(all, e.Version, e.Newest())
+	}
+	slices.SortFunc(all, func(a, b string) int { return compareVersions(b, a) })
+	all = slices.Compact(all)
+	return append(versions, all[:min(max(newest, 0), len(all))]...)
+}
+
+// versionsIn returns the versions of manifests, which may be behind the log.
+func versionsIn(shown []channels.Pointer) []string {
+	var versions []string
+	for _, pointer := range shown {
+		if m, err := manifest.Decode(pointer.Data); err == nil {
+			versions = append(versions, m.Version)
+		}
+	}
+	return versions
+}
+
+// lastOffered returns when a channel last ceased to offer each version that one has
+// shown; what a channel offers still counts from when it began to.
+func lastOffered(logs []*channels.Log) map[string]time.Time {
+	offered := map[string]time.Time{}
+	for _, log := range logs {
+		for i := range log.Entries {
+			e := &log.Entries[i]
+			until := log.Entries[min(i+1, len(log.Entries)-1)].When
+			for _, version := range []string{e.Version, e.Newest()} {
+				if last, ok := offered[version]; !ok || until.After(last) {
+					offered[version] = until
+				}
+			}
+		}
+	}
+	return offered
+}
+
+// declare adds an entry to each log that does not say yet that versions are being pruned,
+// or that said so some time ago: an entry is what those conflict with who are about to
+// move the channel to one of them.
+func (w *pruning) declare(ctx context.Context, doomed []string) error {
+	for _, log := range w.logs {
+		var versions []string
+		for _, version := range doomed {
+			if e := log.PrunedBy(version); e == nil || e.Action != channels.Prune || w.began.Sub(e.When).Abs() > pruneTime/2 {
+				versions = append(versions, version)
+			}
+		}
+		if len(versions) > 0 {
+			head := log.Head()
+			e := log.Next(channels.Entry{Action: channels.Prune, Who: w.Who, When: w.began, Origin: w.Origin, Pruned: versions,
+				Why: cmp.Or(w.o.Why, fmt.Sprintf("bundles of %d old releases are removed", len(versions))), Release: head.Release, Rollout: head.Rollout})
+			if err := w.sign(ctx, log, &e); err != nil {
+				return err
+			}
+			longer, err := w.channels().Enter(ctx, log, e)
+			if err != nil {
+				return err
+			}
+			log = longer
+			w.report.Channels = append(w.report.Channels, log.Channel)
+		}
+		// Without an entry, too, what clients read may be behind.
+		if _, _, err := w.channels().Repoint(ctx, log); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// stillPrunable returns those of the versions that no channel has come to need since,
+// and that all logs say are pruned.
 func (w *pruning) stillPrunable(ctx context.Context, doomed []string) ([]string, error) {
-	logs, kept, err := w.kept(ctx)
+	kept, err := w.kept(ctx)
 	if err != nil {
 		return nil, err
 	}
 	return slices.DeleteFunc(doomed, func(version string) bool {
-		return kept[version] || slices.ContainsFunc(logs, func(log *channels.Log) bool { return !log.Pruned(version) })
+		return kept[version] || slices.ContainsFunc(w.logs, func(log *channels.Log) bool { return !log.Pruned(version) })
 	}), nil
 }
 
-// leftovers returns the objects of versions without a record, of which nothing is
-// staged, that are old enough that nobody is uploading them.
-func (w *pruning) leftovers(ctx context.Context, held holdings) ([]string, error) {
-	staged, err := w.Library().versions(ctx, stagedRoot, func(string, object.Info) bool { return true })
-	if err != nil {
-		return nil, err
+// resting refuses to move a channel to a version whose bundles Prune may be removing.
+func (v view) resting(s *state, version string, now time.Time) error {
+	if head := s.log.Head(); head != nil && (head.Version == version || head.Newest() == version) {
+		return nil
 	}
-	var keys []string
-	for version, infos := range held {
-		if slices.Contains(staged, version) || slices.ContainsFunc(infos, func(i object.Info) bool { return i.Key == "" }) {
-			continue
-		}
-		records, err := w.Library().records(ctx, version)
-		if err != nil || len(records) > 0 {
-			continue
-		}
-		for _, info := range infos {
-			if w.Now().Sub(info.ModTime) >= leftoverAge && strings.HasPrefix(info.Key, root) {
-				keys = append(keys, info.Key)
+	var by *channels.Entry
+	in, shown := "", s.channel
+	for _, name := range slices.Sorted(maps.Keys(v)) {
+		if log := v[name].log; v[name].err == nil {
+			if e := log.PrunedBy(version); e != nil && e.Action == channels.Prune && now.Sub(e.When) < pruneRest {
+				by, in = e, name
+			}
+			if log.Shown(version) && !s.log.Shown(version) {
+				shown = name
 			}
 		}
 	}
-	slices.Sort(keys)
-	return keys, nil
+	if by == nil {
+		return nil
+	}
+	return refuse(ErrPruning, "from "+by.When.Add(pruneRest).UTC().Format("15:04:05")+" UTC on, `tsmon channel repair "+shown+" --bundle FILE` puts back what is gone, FILE with its bytes; then run the same command again",
+		"entry %d of %s by %s prunes %s", by.Sequence, in, by.Who, version)
+}
+
+// remove removes bundles, in the time that there is for it.
+func (w *pruning) remove(ctx context.Context, keys []string) error {
+	if len(keys) > 0 {
+		w.step("removing objects: %d", len(keys))
+	}
+	ctx, stop := context.WithTimeoutCause(ctx, pruneTime-w.Now().Round(0).Sub(w.began), errPruneTime)
+	defer stop()
+	for part := range slices.Chunk(keys, deletedAtOnce) {
+		if w.Now().Round(0).Sub(w.began) > pruneTime { // ctx does not notice a computer that slept
+			return errPruneTime
+		}
+		if err := w.Store.Delete(ctx, part...); err != nil {
+			return cmp.Or(timedOut(ctx), err)
+		}
+	}
+	return nil
+}
+
+// timedOut returns errPruneTime if that is why ctx has ended.
+func timedOut(ctx context.Context) error {
+	if errors.Is(context.Cause(ctx), errPruneTime) {
+		return errPruneTime
+	}
+	return nil
 }

@@ -133,7 +133,7 @@ func (w publishing) readBundles(ctx context.Context) ([]bundle.Contents, error) 
 	if len(w.o.Bundles) == 0 {
 		return nil, nil
 	}
-	w.step("reading %d bundles", len(w.o.Bundles))
+	w.step("reading bundles: %d", len(w.o.Bundles))
 	reader := bundle.Reader{Version: w.o.Version, Keys: w.Keys, Now: w.Now, Transferred: w.Transferred,
 		Unlock: func() (signing.PrivateKey, error) {
 			key, err := w.o.Unlock()

@@ -51,6 +51,7 @@ import (
 // Causes of refusals.
 var (
 	ErrBundles    = bundle.ErrBundles
+	ErrNoFile     = bundle.ErrNoFile
 	ErrFile       = bundle.ErrChanged
 	ErrUnsigned   = errors.New("no signature and no key")
 	ErrOtherBytes = errors.New("the version is published with other bytes")
@@ -63,6 +64,7 @@ var (
 	ErrShown      = errors.New("a channel has shown the version")
 	ErrNoRelease  = errors.New("no such release")
 	ErrStored     = errors.New("the store does not hold what was published")
+	ErrPruning    = errors.New("its bundles are being removed")
 	ErrNoTarget   = errors.New("there is nothing to go back to")
 	ErrNotes      = errors.New("the notes can't be published")
 	ErrConfig     = errors.New("not configured")

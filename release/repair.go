@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"slices"
 
@@ -105,6 +106,9 @@ func (r *repair) readFiles(ctx context.Context) error {
 	for _, path := range r.o.Files {
 		f := spare{path: path}
 		file, err := os.Open(path)
+		if errors.Is(err, fs.ErrNotExist) {
+			return refuse(ErrNoFile, "check the path", "%s", path)
+		}
 		if err != nil {
 			return refuse(ErrBundles, "check the path", "%v", err)
 		}

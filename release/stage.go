@@ -78,22 +78,29 @@ func (p *Publisher) readStage(ctx context.Context, version string) (*stage, erro
 // distrust makes the names of old objects unusable that nothing refers to: Prune may be
 // about to remove them.
 func (st *stage) distrust(old []string) {
-	known := map[string]bool{}
-	for _, record := range st.records {
-		for _, b := range record.Bundles {
-			known[b.Name] = true
-		}
-	}
-	for _, s := range st.staged {
-		for _, b := range s.Bundles {
-			known[b.Name] = true
-		}
-	}
+	needed := needed(st.counts, st.staged)
 	for _, name := range old {
-		if name = strings.TrimSuffix(name, ".sig"); !known[name] {
+		if name = strings.TrimSuffix(name, ".sig"); !needed[name] {
 			st.found[name] = -1 // no bundle has that size
 		}
 	}
+}
+
+// needed returns the names of the bundles in a version's folder that its record, or
+// what is staged of it, refers to. The record may be nil.
+func needed(record *Record, staged map[string]*Staged) map[string]bool {
+	names := map[string]bool{}
+	if record != nil {
+		for _, b := range record.Bundles {
+			names[b.Name] = true
+		}
+	}
+	for _, s := range staged {
+		for _, b := range s.Bundles {
+			names[b.Name] = true
+		}
+	}
+	return names
 }
 
 // open returns the targets of which something is staged. ours take the place of what

@@ -176,7 +176,7 @@ func (w *staging) putAll(ctx context.Context, ours map[string]*Staged, contents 
 			fresh = append(fresh, b)
 		}
 	}
-	w.step("uploading %d bundles", len(fresh))
+	w.step("uploading bundles: %d", len(fresh))
 	if err := (upload{library, w.o.Version, files, w.Uploaded}).all(ctx, fresh); err != nil {
 		return err
 	}

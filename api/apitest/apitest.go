@@ -170,8 +170,8 @@ func (s *Servers) World(tb testing.TB) *World {
 	return w
 }
 
-// metricsKey opens /metrics.
-const metricsKey = "metrics-of-every-test"
+// MetricsKey opens what the key of the metrics does.
+const MetricsKey = "metrics-of-every-test"
 
 // fill creates the tenants and their users, and sets the other options.
 func (w *World) fill(tb testing.TB, schema, other string) {
@@ -184,7 +184,7 @@ func (w *World) fill(tb testing.TB, schema, other string) {
 	w.Refresh, w.Clients, w.MaxUpload = config.DefaultRefresh, config.DefaultClients, config.DefaultMaxUpload
 	w.Origins = []string{"https://scada.example.com"}
 	w.Uploads = monitor.KeyPair{Access: "access-of-the-test", Secret: "secret-of-the-test"}
-	w.WriteToken, w.MetricsKey = "write-of-the-test", metricsKey
+	w.WriteToken, w.MetricsKey = "write-of-the-test", MetricsKey
 	settings := record.Settings{TimeZone: "America/Bogota", SaveMenu: saveMenu, PublishMenu: publishMenu}
 	for _, t := range []record.Tenant{
 		{Schema: schema, TsName: "ts_" + schema, Settings: settings},

@@ -176,7 +176,7 @@ func (l Login) JSON(tb testing.TB) string {
 // Metric returns the value of a metric, empty if it is missing.
 func (c Client) Metric(name string) string {
 	c.TB.Helper()
-	c.Token = metricsKey
+	c.Token = MetricsKey
 	for line := range strings.Lines(string(c.Get("/metrics").Body)) {
 		if value, ok := strings.CutPrefix(line, name+" "); ok {
 			return strings.TrimSpace(value)

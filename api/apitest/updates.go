@@ -34,13 +34,13 @@ func (w *World) ServeUpdates(tb testing.TB) *Updates {
 		Records: w.Records, Clients: w.Clients, Series: w.Series, Channels: u.Heads.Channels, Asks: u.Heads.TakeAsks, Registry: registry, Log: w.Log, Now: w.Now,
 	})
 	u.Server = updates.New(updates.Options{
-		Objects: w.Objects, Heads: u.Heads, Fleet: u.Fleet, Observer: observer, Token: w.UpdatesToken, ReportSecrets: w.ReportSecrets,
+		Objects: w.Objects, Heads: u.Heads, Fleet: u.Fleet, Observer: observer, Token: w.UpdatesToken, Key: w.MetricsKey, ReportSecrets: w.ReportSecrets,
 		Elsewhere: w.Elsewhere, Presigner: w.Presigner, BehindProxy: w.BehindProxy, Deadline: web.Deadline, Now: w.Now,
 	})
 	routes := chi.NewRouter()
 	routes.Use(observer.Observe, observer.Recover)
 	u.Server.Routes(routes)
-	routes.Get("/readyz", web.NewHealth(u.Server.Checks(), w.Now, w.Log).ServeHTTP)
+	routes.Get("/readyz", web.NewHealth(u.Server.Checks(), w.Now, w.Log, registry).ServeHTTP)
 	routes.Get("/metrics", web.Metrics{Registry: registry}.Open)
 	server := httptest.NewServer(u.Server.Shortcut(routes))
 	tb.Cleanup(func() {

@@ -44,6 +44,7 @@ type sample struct {
 	since    time.Time    // when the clients were last forgotten
 	clients  map[record.ClientID]record.Network
 	networks map[record.Network]int // clients from each
+	wanted   bool                   // somebody was seen to run the release since then
 	fresh    int                    // clients since it was last bounded
 	bounded  time.Time
 	refused  time.Time // when the last client found no room
@@ -66,11 +67,16 @@ func (a *admission) of(k sampleKey, now time.Time) *sample {
 	return s
 }
 
-// holds reports whether a sample contains a client, recorded or not.
-func (a *admission) holds(k sampleKey, id record.ClientID, now time.Time) bool {
+// runs reports whether it is to be recorded that a client runs a release, which is kept
+// of clients that were offered it. While a release is let out that may be any of the
+// sample. Of another one nobody in it may have been offered it, as of what a fleet had
+// before; to look for each of its clients would keep the records busy.
+func (a *admission) runs(k sampleKey, id record.ClientID, rolling bool, now time.Time) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.of(k, now).Holds(id)
+	s := a.of(k, now)
+	s.wanted = true
+	return s.Holds(id) && (rolling || s.bounded.IsZero() || s.Rows > 0 || len(s.clients) > 0)
 }
 
 // admitted is what becomes of a client in a sample.
@@ -138,12 +144,13 @@ func (s *sample) become(smaller record.Sample) {
 	s.Sample, s.clients = smaller, kept
 }
 
-// ahead returns the samples that are smaller than the records know.
-func (a *admission) ahead() (keys []sampleKey) {
+// unsettled returns the samples that are smaller than the records know, and those that
+// nothing is known of yet.
+func (a *admission) unsettled() (keys []sampleKey) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for k, s := range a.samples {
-		if s.ahead {
+		if s.ahead || s.bounded.IsZero() {
 			keys = append(keys, k)
 		}
 	}
@@ -160,13 +167,23 @@ func (a *admission) sample(k sampleKey) record.Sample {
 	return record.Sample{}
 }
 
+// prune drops from a batch whoever is not in the samples.
+func (a *admission) prune(batch *record.Sightings) {
+	batch.Installed = slices.DeleteFunc(batch.Installed, func(i record.Installed) bool {
+		return !a.sample(sampleKey{channel: i.Channel}).Holds(i.Client)
+	})
+	batch.Tries = slices.DeleteFunc(batch.Tries, func(t record.Try) bool {
+		return !a.sample(sampleKey{t.Channel, t.Version}).Holds(t.Client)
+	})
+}
+
 // due returns the samples that have to be bounded.
 func (a *admission) due(now time.Time) (keys []sampleKey) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for k, s := range a.samples {
 		age := now.Sub(s.bounded)
-		if s.ahead || s.fresh > a.most/boundPart || s.fresh > 0 && (age < 0 || age >= boundEvery) {
+		if s.ahead || s.fresh > a.most/boundPart || (s.fresh > 0 || s.wanted && s.Rows == 0) && (age < 0 || age >= boundEvery) {
 			keys = append(keys, k)
 		} else if s.fresh == 0 && age >= 2*admitTime {
 			delete(a.samples, k) // nobody asks for that release any more
@@ -187,7 +204,7 @@ func (a *admission) bound(k sampleKey, found record.Sample, now time.Time) (smal
 		s.become(next)
 	}
 	smaller = found.Level > s.stored
-	s.stored, s.fresh, s.bounded = found.Level, 0, now
+	s.Rows, s.stored, s.wanted, s.fresh, s.bounded = found.Rows, found.Level, false, 0, now
 	return smaller
 }
 

@@ -3,7 +3,6 @@ package fleet
 import (
 	"crypto/sha256"
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -49,8 +48,8 @@ func TestAdmit(t *testing.T) {
 	if in, refused := admitted(clients, 0, 3*most, own); in < most || refused != 0 {
 		t.Errorf("%d clients while the records are not asked, %d refused", in, refused)
 	}
-	if s := a.samples[clients]; s.Level != 2 || len(s.clients) < most/2 || len(s.clients) > most || !slices.Equal(a.ahead(), []sampleKey{clients}) {
-		t.Errorf("%d clients are kept while the records are not asked, at level %d, ahead %v", len(s.clients), s.Level, a.ahead())
+	if s := a.samples[clients]; s.Level != 2 || len(s.clients) < most/2 || len(s.clients) > most || !s.ahead {
+		t.Errorf("%d clients are kept while the records are not asked, at level %d", len(s.clients), s.Level)
 	}
 	if why := a.full(clients, now); why != "" {
 		t.Errorf("full: %q", why)
@@ -58,12 +57,12 @@ func TestAdmit(t *testing.T) {
 	if len(a.due(now)) != 2 {
 		t.Errorf("%v have to be bounded", a.due(now))
 	}
-	if a.bound(clients, record.Sample{Level: 1}, now); a.sample(clients).Level != 2 || len(a.ahead()) != 1 {
+	if a.bound(clients, record.Sample{Level: 1}, now); a.sample(clients).Level != 2 || len(a.unsettled()) != 2 {
 		t.Errorf("the records, which are behind, make it %+v", a.sample(clients))
 	}
 	a.bound(clients, record.Sample{Level: 2}, now)
 	a.bound(tries, record.Sample{OfNetwork: 20}, now)
-	if len(a.due(now)) != 0 || len(a.ahead()) != 0 || a.sample(sampleKey{"beta", ""}) != (record.Sample{}) {
+	if len(a.due(now)) != 0 || len(a.unsettled()) != 0 || a.sample(sampleKey{"beta", ""}) != (record.Sample{}) {
 		t.Errorf("%v have to be bounded again", a.due(now))
 	}
 	if in, refused := admitted(clients, 5000, 6000, own); in < 200 || in > 300 || refused != 0 {
@@ -85,6 +84,36 @@ func TestAdmit(t *testing.T) {
 	if in, _ := admitted(tries, 1000, 1100, one); in != 20 {
 		t.Errorf("%d on the next day", in)
 	}
+}
+
+// TestAdmitRunning: that clients run a release that none of them was offered is not looked
+// up for each of them.
+func TestAdmitRunning(t *testing.T) {
+	now := time.Date(2026, 3, 5, 15, 0, 0, 0, time.UTC)
+	a, k := newAdmission(1000), sampleKey{"stable", "1.1.0"}
+	runs := func(what string, rolling, want bool) {
+		t.Helper()
+		if got := a.runs(k, idOf(1), rolling, now); got != want {
+			t.Errorf("%s: %v", what, got)
+		}
+	}
+	runs("before the records are asked", false, true)
+	a.bound(k, record.Sample{}, now)
+	runs("while the records have nobody", false, false)
+	runs("while it is let out", true, true)
+	if now = now.Add(boundEvery); len(a.due(now)) != 1 {
+		t.Error("the records are not asked again")
+	}
+	a.bound(k, record.Sample{Rows: 1}, now)
+	runs("once the records have somebody", false, true)
+	if now = now.Add(boundEvery); len(a.due(now)) != 0 {
+		t.Error("the records are asked again though they have somebody")
+	}
+	a.bound(k, record.Sample{}, now)
+	a.admit(k, idOf(2), 7, now)
+	runs("once this server offered it to somebody", false, true)
+	a.bound(k, record.Sample{Level: record.MaxLevel, Rows: 1}, now)
+	runs("of a sample without the client", true, false)
 }
 
 // TestAdmitCrowded: of a release that few networks made up most clients of, those of other

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -102,6 +103,58 @@ func NewAdoption(log *channels.Log) *Adoption {
 		a.since = log.Entries[i].When
 	}
 	return a
+}
+
+// Adoption returns the adoption of a channel with a log that is not empty, without what a
+// guard thinks, and without time series if those can't be read.
+func (s *Sightings) Adoption(ctx context.Context, log *channels.Log) (*Adoption, error) {
+	a, now := NewAdoption(log), s.Now()
+	if err := a.ReadRecords(ctx, s.Records, now); err != nil {
+		return nil, err
+	}
+	if err := a.ReadSeries(ctx, s.Series, now); err != nil {
+		s.Log.Warn("the time series of updates can't be read", "channel", log.Channel, "error", err)
+		a.Day, a.Curve = nil, nil
+	}
+	return a, nil
+}
+
+// maxCurve bounds the points of a curve, and maxShown those of what Check accepts.
+const (
+	maxCurve = 10 * curveColumns
+	maxShown = 100_000
+)
+
+// ErrAdoption means that something else than an adoption was read.
+var ErrAdoption = errors.New("not the adoption of a channel")
+
+// Check returns an error unless an adoption that another machine sent is of a channel,
+// and its numbers can be shown. Errors wrap ErrAdoption.
+func (a *Adoption) Check(channel string) error {
+	switch {
+	case a.Channel != channel:
+		return fmt.Errorf("%w: it is of %.70q, not of %s", ErrAdoption, a.Channel, channel)
+	case a.Version == "" || a.Newest.Version == "":
+		return fmt.Errorf("%w: it names no version", ErrAdoption)
+	case len(a.Versions) > maxShown || len(a.Groups) > maxShown || len(a.Curve) > maxCurve:
+		return fmt.Errorf("%w: it is too long", ErrAdoption)
+	}
+	for _, v := range a.Versions {
+		if !(v.Percent >= 0 && v.Percent <= 100) {
+			return fmt.Errorf("%w: %v %% of the clients", ErrAdoption, v.Percent)
+		}
+	}
+	for _, p := range a.Curve {
+		if p.Clients < 0 {
+			return fmt.Errorf("%w: %v clients", ErrAdoption, p.Clients)
+		}
+	}
+	for _, s := range []*Sampled{a.Sample, a.Newest.Sample} {
+		if s != nil && !(s.Share > 0 && s.Share <= 1) {
+			return fmt.Errorf("%w: a sample of %v of the clients", ErrAdoption, s.Share)
+		}
+	}
+	return nil
 }
 
 // ReadRecords reads which versions the clients have.

@@ -1,7 +1,12 @@
 package fleet_test
 
 import (
+	"bytes"
+	"encoding/json"
 	"fmt"
+	"io"
+	"net/http"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -19,33 +24,54 @@ type attacked struct {
 	*guarded
 	computers []computer
 	made      int // ids
+	http      *http.Client
 }
 
 func attack(t *testing.T, w *apitest.World) *attacked {
 	t.Helper()
-	a := &attacked{guarded: guard(t, w), computers: computersOf(1200)}
+	a := &attacked{guarded: guard(t, w), computers: computersOf(1200), http: &http.Client{Transport: &http.Transport{}}}
+	t.Cleanup(a.http.CloseIdleConnections)
 	a.publish("1.0.0", nil)
 	a.publish("1.1.0", &channels.Rollout{Steps: []int{25, 50}, Every: channels.Duration(24 * time.Hour)})
 	return a
 }
 
-// stranger makes clients up: each is offered the release, fetches it and says what became
-// of it. They get by the routes of HTTP, which nothing of this depends on.
-func (a *attacked) stranger(network string, ids int, event string) {
+// stranger makes clients up, who ask from one address, one after the other at one of the
+// servers: each is offered the release, and says what became of it. Who makes ids up can
+// keep those that are offered something.
+func (a *attacked) stranger(address string, ids int, event string) {
 	a.t.Helper()
-	for i := range ids {
+	in := a.servers[0].Heads.Channels()[a.channel]
+	report := apitest.Must[[]byte](a.t)(json.Marshal(apitest.Report{Channel: a.channel, Version: "1.1.0", Target: "linux-x86_64", Event: event}))
+	for ids > 0 {
 		a.made++
-		s := a.servers[i%2]
-		in := s.Heads.Channels()[a.channel]
-		from := fleet.Client{ID: fmt.Sprint("nobody ", a.made), Network: network}
-		asks := channels.Client{Client: manifest.Client{Target: "linux-x86_64", Version: "1.0.0"}, ID: from.ID}
-		answer, err := in.For(asks)
+		id := fmt.Sprint("nobody ", a.made)
+		answer, err := in.For(channels.Client{Client: manifest.Client{Target: "linux-x86_64", Version: "1.0.0"}, ID: id})
 		if err != nil {
 			a.t.Fatal(err)
 		}
-		if s.Fleet.Asked(a.t.Context(), a.channel, in, asks, answer, from); event != "" {
-			s.Fleet.Reported(a.t.Context(), in, fleet.Report{Channel: a.channel, Version: "1.1.0", Target: "linux-x86_64", Event: event, At: a.Clock.Now()}, from)
+		if answer.Offer == nil && in.Rolling() != "" {
+			continue
 		}
+		ids--
+		base := a.servers[a.made%2].Base
+		a.send(http.MethodGet, base+"/updates/"+a.channel+"/linux/x86_64/1.0.0", nil, id, address)
+		if event != "" {
+			a.send(http.MethodPost, base+"/updates/report", report, id, address)
+		}
+	}
+}
+
+// send sends a request of a client that nobody looks at the answer of.
+func (a *attacked) send(method, url string, body []byte, id, address string) {
+	a.t.Helper()
+	r := apitest.Must[*http.Request](a.t)(http.NewRequestWithContext(a.t.Context(), method, url, bytes.NewReader(body)))
+	r.Header = http.Header{apitest.ClientHeader: {id}, "X-Forwarded-For": {address}, "Content-Type": {"application/json"}}
+	answer := apitest.Must[*http.Response](a.t)(a.http.Do(r))
+	defer answer.Body.Close()
+	text := apitest.Must[[]byte](a.t)(io.ReadAll(answer.Body))
+	if answer.StatusCode != http.StatusOK && answer.StatusCode != http.StatusNoContent {
+		a.t.Fatalf("%s %s: %d %s", method, url, answer.StatusCode, text)
 	}
 }
 
@@ -83,7 +109,7 @@ func crashes(i int, _ time.Duration) string {
 // that really fails is halted meanwhile.
 func TestOneAddress(t *testing.T) {
 	flood := func(a *attacked) func() {
-		return func() { a.stranger("198.51.100.0/24", 833, "crashed") }
+		return func() { a.stranger("198.51.100.9", 833, "crashed") }
 	}
 	a := attack(t, apitest.Embedded(t))
 	if why := a.hour(1, runs, flood(a)); why != "" {
@@ -111,24 +137,28 @@ func TestOneAddress(t *testing.T) {
 }
 
 // TestFortyAddresses: forty addresses make up as many clients as the tables have room for,
-// and more. A healthy rollout is not halted, its steps wait while there is no room, and
+// and more: 5,000 each within an hour, or with TSMON_TEST_LONG=1 not a part of that. A
+// healthy rollout is not halted, its steps wait while there is no room, and
 // one that fails is halted, whether the strangers say nothing or praise it.
 func TestFortyAddresses(t *testing.T) {
-	events := []string{"", "started"}
-	if testing.Short() {
-		events = events[1:]
+	events, part := []string{"", "started"}, 10
+	switch {
+	case os.Getenv("TSMON_TEST_LONG") == "1":
+		part = 1
+	case testing.Short():
+		events, part = events[1:], 20
 	}
 	for _, event := range events {
 		flood := func(a *attacked) func() {
 			return func() {
 				for i := range 40 {
-					a.stranger(fmt.Sprintf("203.0.%d.0/24", i), 5000/turns/10*4, event) // a quarter of them is offered it
+					a.stranger(fmt.Sprintf("203.0.%d.9", i), 5000/turns/part, event)
 				}
 			}
 		}
 		small := func() *apitest.World {
 			w := apitest.Embedded(t)
-			w.Clients /= 10 // and the strangers as well
+			w.Clients /= part // as the strangers
 			return w
 		}
 		a := attack(t, small())

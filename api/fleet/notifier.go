@@ -83,6 +83,9 @@ func NewNotifier(o NotifierOptions) *Notifier {
 		}, []string{"result"}),
 	}
 	o.Registry.MustRegister(n.waiting, n.sent)
+	for _, result := range []string{"taken", "failed", "given_up"} {
+		n.sent.WithLabelValues(result)
+	}
 	return n
 }
 

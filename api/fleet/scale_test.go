@@ -82,6 +82,8 @@ const (
 	sampled = 100_000 // clients, the default of server.updates.clients
 	askers  = 8       // clients that ask at a time
 	updated = 30      // percent of the clients that have the newest release
+
+	metricsKey = "metrics-of-the-benchmark"
 )
 
 func benchmarkFleet(b *testing.B, w *apitest.World, clients int, tables func() int64) {
@@ -90,6 +92,7 @@ func benchmarkFleet(b *testing.B, w *apitest.World, clients int, tables func() i
 	desk.PublishWith(b, "1.1.0", func(o *release.PublishOptions) {
 		o.Channel, o.Rollout = "stable", &channels.Rollout{Steps: []int{50}}
 	})
+	w.MetricsKey = metricsKey
 	w.Clients, w.Refresh, w.Log = sampled, time.Second, slog.New(slog.NewJSONHandler(io.Discard, nil))
 	server := api.New(w.Options)
 	b.Cleanup(server.Close)
@@ -183,7 +186,7 @@ func ask(b *testing.B, handler http.Handler, clients int) ([]time.Duration, map[
 // metricOf returns a number that the server shows.
 func metricOf(b *testing.B, handler http.Handler, name string) (value float64) {
 	r := httptest.NewRequest(http.MethodGet, "/metrics", nil)
-	r.RemoteAddr = "127.0.0.1:9"
+	r.Header.Set("Authorization", "Bearer "+metricsKey)
 	answer := httptest.NewRecorder()
 	handler.ServeHTTP(answer, r)
 	_, after, ok := strings.Cut(answer.Body.String(), "\n"+name+" ")

@@ -65,11 +65,12 @@ type Sightings struct {
 	running sync.WaitGroup
 
 	// Only the goroutine that writes uses these:
-	counted map[countKey]counts  // of this minute
-	unsent  []series.Sample      // not in the time series yet
-	failing bool                 // the last write to the records failed
-	full    map[string]string    // what the log says of each channel
-	told    map[string]time.Time // that it is full, to the records
+	counted   map[countKey]counts  // of this minute
+	unsent    []series.Sample      // not in the time series yet
+	failing   bool                 // the last write to the records failed
+	unbounded map[string]bool      // whether samples could not be bounded
+	full      map[string]string    // what the log says of each channel
+	told      map[string]time.Time // that it is full, to the records
 
 	sweeping sweeping
 }
@@ -82,7 +83,7 @@ func NewSightings(o Options) *Sightings {
 	return &Sightings{
 		Options: o, metrics: newMetrics(o.Registry), seen: newPending(o.Clients), offered: offered, reported: reported,
 		before: map[string]map[string]bool{}, counted: map[countKey]counts{}, full: map[string]string{}, told: map[string]time.Time{}, admission: newAdmission(o.Clients),
-		sweeping: sweeping{due: map[sampleKey]bool{}, failing: map[string]bool{}},
+		unbounded: map[string]bool{}, sweeping: sweeping{due: map[sampleKey]bool{}, failing: map[string]bool{}},
 	}
 }
 
@@ -135,7 +136,7 @@ func (s *Sightings) Asked(ctx context.Context, channel string, in Channel, c cha
 		happened = append(happened, eventHeld)
 	}
 	counted := s.admit(sampleKey{channel: channel}, who, now)
-	runs := who.known && had.version != Other && s.admission.holds(sampleKey{channel, had.version}, who.id, now)
+	runs := who.known && had.version != Other && s.admission.runs(sampleKey{channel, had.version}, who.id, in.Rolling() == had.version, now)
 	tries := answer.Offer != nil && s.admit(sampleKey{channel, answer.Offer.Version}, who, now)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -374,7 +375,6 @@ func (s *Sightings) run(ctx context.Context) {
 // writeSightings writes what was seen since the last time to the records. What they
 // don't accept is kept for the next time.
 func (s *Sightings) writeSightings(ctx context.Context) {
-	s.bound(ctx, s.admission.ahead()) // before rows are missing that it leaves out
 	s.mu.Lock()
 	p := s.seen
 	s.seen = newPending(s.Clients)
@@ -405,9 +405,12 @@ func (s *Sightings) writeSightings(ctx context.Context) {
 }
 
 // writeBatches writes to the records. From the first batch that they don't accept on, it
-// keeps what is left.
+// keeps what is left. A sample that has become smaller is bounded first: rows that it
+// leaves out are missing from now on.
 func (s *Sightings) writeBatches(ctx context.Context, batches []record.Sightings) error {
 	for i, batch := range batches {
+		s.bound(ctx, s.admission.unsettled())
+		s.admission.prune(&batch)
 		if err := s.writeBatch(ctx, batch); err != nil {
 			s.mu.Lock()
 			defer s.mu.Unlock()
@@ -430,8 +433,10 @@ func (s *Sightings) bound(ctx context.Context, keys []sampleKey) {
 	for _, k := range keys {
 		before := s.admission.sample(k)
 		found, err := s.Records.Bound(ctx, k.channel, k.version, s.Clients, before)
-		if err != nil {
+		once(s.unbounded, "", err, func() {
 			s.Log.Warn("the number of recorded clients is not bounded", "channel", k.channel, "version", k.version, "error", err)
+		})
+		if err != nil {
 			return
 		}
 		if s.admission.bound(k, found, s.Now()) {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	lru "github.com/hashicorp/golang-lru/v2"
+	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/singleflight"
 
 	"tsmon/api/monitor/token"
@@ -38,6 +39,7 @@ type gate struct {
 	sessions *sessions
 	throttle *web.Throttle
 	refusals *refusals
+	logins   *prometheus.CounterVec
 	log      *slog.Logger
 	now      func() time.Time
 }

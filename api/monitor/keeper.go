@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"tsmon/store/object"
 	"tsmon/store/record"
 	"tsmon/store/series"
 )
@@ -16,11 +17,16 @@ const (
 )
 
 // keeper has time-series databases keep values as long as their tenants' settings say:
-// what they do each hour for that goes on where nobody writes.
+// what they do each hour for that goes on where nobody writes. It deletes old audit rows
+// and uploads, too.
 type keeper struct {
 	records record.Store
 	series  series.Store
+	objects object.Store
 	log     *slog.Logger
+	now     func() time.Time
+	audits  time.Duration // that audit rows are kept; 0: for ever
+	uploads time.Duration // that uploads are kept; 0: for ever
 	once    sync.Once
 	stop    context.CancelFunc // nil until watch
 	running sync.WaitGroup
@@ -39,6 +45,8 @@ func (k *keeper) run(ctx context.Context) {
 	defer tick.Stop()
 	for {
 		k.keepAll(ctx)
+		k.forget(ctx, "audit rows", k.audits, k.forgetAudits)
+		k.forget(ctx, "uploads", k.uploads, k.forgetUploads)
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
@@ -72,6 +80,55 @@ func (k *keeper) keep(ctx context.Context, t record.Tenant) error {
 	ctx, cancel := context.WithTimeout(ctx, keepTime)
 	defer cancel()
 	return k.series.Keep(ctx, t.TsName, series.Keeping{Retention: time.Duration(t.Settings.Retention), Zone: zone})
+}
+
+// forget deletes what is older than a time, unless that is 0.
+func (k *keeper) forget(ctx context.Context, what string, kept time.Duration, f func(ctx context.Context, before time.Time) (int64, error)) {
+	if kept == 0 {
+		return
+	}
+	working, cancel := context.WithTimeout(ctx, keepTime)
+	defer cancel()
+	switch n, err := f(working, k.now().Add(-kept)); {
+	case err != nil && ctx.Err() == nil:
+		k.log.ErrorContext(ctx, "old "+what+" were not deleted", "error", err)
+	case n > 0:
+		k.log.InfoContext(ctx, "old "+what+" were deleted", "count", n)
+	}
+}
+
+func (k *keeper) forgetAudits(ctx context.Context, before time.Time) (all int64, err error) {
+	for {
+		n, err := k.records.ForgetAudits(ctx, before)
+		if all += n; n == 0 || err != nil {
+			return all, err
+		}
+	}
+}
+
+// uploadsAtOnce are deleted with one call.
+const uploadsAtOnce = 1000
+
+func (k *keeper) forgetUploads(ctx context.Context, before time.Time) (n int64, err error) {
+	var old []string
+	for found, err := range k.objects.List(ctx, uploadFolder, "") {
+		if err != nil {
+			return n, err
+		}
+		if found.ModTime.Before(before) {
+			old = append(old, found.Key)
+		}
+		if len(old) == uploadsAtOnce {
+			if err := k.objects.Delete(ctx, old...); err != nil {
+				return n, err
+			}
+			n, old = n+uploadsAtOnce, old[:0]
+		}
+	}
+	if len(old) == 0 {
+		return n, nil
+	}
+	return n + int64(len(old)), k.objects.Delete(ctx, old...)
 }
 
 func (k *keeper) close() {

@@ -8,6 +8,8 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"tsmon/api/monitor/token"
 	"tsmon/api/web"
 	"tsmon/store/record"
@@ -32,6 +34,24 @@ type credentials struct {
 // not reveal what was wrong.
 const refusalTime = 250 * time.Millisecond
 
+// Values of the label of tsmon_logins_total.
+const (
+	loginOK        = "ok"
+	loginRefused   = "refused"
+	loginThrottled = "throttled"
+)
+
+func newLogins(registry prometheus.Registerer) *prometheus.CounterVec {
+	logins := prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "tsmon_logins_total", Help: "Logins by result: ok, refused, throttled.",
+	}, []string{"result"})
+	registry.MustRegister(logins)
+	for _, result := range []string{loginOK, loginRefused, loginThrottled} {
+		logins.WithLabelValues(result)
+	}
+	return logins
+}
+
 // login issues a token. Whichever of the four members is wrong, the answer and the
 // work are the same.
 func (g *gate) login(r *http.Request) (any, error) {
@@ -45,6 +65,7 @@ func (g *gate) login(r *http.Request) (any, error) {
 		return nil, err
 	}
 	if wait > 0 {
+		g.logins.WithLabelValues(loginThrottled).Inc()
 		return nil, &web.Failure{Status: http.StatusTooManyRequests, Wait: wait, Messages: []string{"too many failed logins: try again later"}}
 	}
 	refused := false
@@ -59,12 +80,14 @@ func (g *gate) login(r *http.Request) (any, error) {
 		g.audit(r, record.Audit{Schema: c.Schema, User: c.Email, Action: "login", Target: c.TsName, OK: err == nil})
 	}
 	if refused {
+		g.logins.WithLabelValues(loginRefused).Inc()
 		select {
 		case <-refusal.C:
 		case <-r.Context().Done():
 		}
 		return nil, err
 	}
+	g.logins.WithLabelValues(loginOK).Inc()
 	n.SetUser(who.tenant.Schema, who.user.ID)
 	text, err := g.tokens.Issue(token.Claims{
 		Schema: who.tenant.Schema, TsName: who.tenant.TsName,
@@ -73,8 +96,14 @@ func (g *gate) login(r *http.Request) (any, error) {
 	return web.Data{Data: text}, err
 }
 
+// loginTime is how long the records may take for a login, so that people are told soon
+// that the records hang.
+const loginTime = 3 * time.Second
+
 // find returns the user with these credentials, or 401.
 func (g *gate) find(ctx context.Context, c credentials) (caller, error) {
+	ctx, cancel := context.WithTimeout(ctx, loginTime)
+	defer cancel()
 	tenant, tenantErr := g.records.Tenant(ctx, c.Schema)
 	user, userErr := g.records.User(ctx, c.Schema, c.Email)
 	hasToken := user.HasToken(TokenDigest(c.TokenApp))

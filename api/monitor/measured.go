@@ -21,6 +21,11 @@ func newMeasured(store series.Store, registry prometheus.Registerer) measured {
 		Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 10},
 	}, []string{"question", "outcome"})
 	registry.MustRegister(queries)
+	for _, question := range []string{"current", "series"} {
+		for _, outcome := range []string{"ok", "failed"} {
+			queries.WithLabelValues(question, outcome)
+		}
+	}
 	return measured{store, queries}
 }
 

@@ -58,6 +58,8 @@ type Options struct {
 	BehindProxy bool          // X-Forwarded-Proto is true
 	Deadline    time.Duration // for a request without files, and for a look-up of a user
 	StoreTime   time.Duration // for an upload to reach the store
+	KeepAudits  time.Duration // that audit rows are kept; 0: for ever
+	KeepUploads time.Duration // that uploads are kept; 0: for ever
 }
 
 // Server serves the monitoring interface.
@@ -80,7 +82,7 @@ func New(o Options) *Server {
 	respond := web.Responder{Faults: faults, Problem: conflict}
 	g := &gate{
 		Responder: respond, records: o.Records, tokens: o.Tokens, throttle: web.NewThrottle(o.Now), log: o.Log, now: o.Now,
-		refusals: newRefusals(), sessions: newSessions(o),
+		refusals: newRefusals(), logins: newLogins(o.Registry), sessions: newSessions(o),
 	}
 	v := &values{
 		store: series.NewCached(newMeasured(o.Series, o.Registry)), records: o.Records, now: o.Now, deadline: o.Deadline,
@@ -99,7 +101,7 @@ func New(o Options) *Server {
 		},
 		lines:    &lineWriter{respond, o.Series, o.Records, o.WriteToken, o.Now},
 		writes:   w,
-		keeper:   &keeper{records: o.Records, series: o.Series, log: o.Log},
+		keeper:   &keeper{records: o.Records, series: o.Series, objects: o.Objects, log: o.Log, now: o.Now, audits: o.KeepAudits, uploads: o.KeepUploads},
 		deadline: o.Deadline,
 		checks: []web.Check{
 			{Name: "records", Concern: concern, Ask: o.Records.Ping}, {Name: "series", Concern: concern, Ask: o.Series.Ping},

@@ -172,10 +172,10 @@ func TestShortWay(t *testing.T) {
 		}
 	}
 	// 2 paths × 3 of 4 conditions are 200, for both ways; and one was asked before.
-	if n := nobody.Metric(`tsmon_http_request_duration_seconds_count{method="HEAD",route="/updates/*",status="200"}`); n != "13" {
+	if n := nobody.Metric(`tsmon_http_request_duration_seconds_count{method="HEAD",route="/updates/{channel}/latest.json",status="200"}`); n != "13" {
 		t.Errorf("%s requests were counted, want 13", n)
 	}
-	if n := nobody.Metric(`tsmon_http_request_duration_seconds_count{method="HEAD",route="/updates/*",status="304"}`); n != "4" {
+	if n := nobody.Metric(`tsmon_http_request_duration_seconds_count{method="HEAD",route="/updates/{channel}/latest.json",status="304"}`); n != "4" {
 		t.Errorf("%s requests were counted, want 4", n)
 	}
 	apitest.Eventually(t, "17 requests in the log", func() bool {
@@ -188,7 +188,7 @@ func TestShortWay(t *testing.T) {
 				TookMs                               *float64 `json:"took_ms"` // 0 below a microsecond
 			}
 			apitest.ReadJSON(t, []byte(text), &l)
-			if l.Msg == "request" && l.Method == "HEAD" && l.Route == "/updates/*" && len(l.Request) == 16 && l.Address == "127.0.0.1" && l.Bytes != nil && *l.Bytes == 0 && l.TookMs != nil {
+			if l.Msg == "request" && l.Method == "HEAD" && l.Route == "/updates/{channel}/latest.json" && len(l.Request) == 16 && l.Address == "127.0.0.1" && l.Bytes != nil && *l.Bytes == 0 && l.TookMs != nil {
 				lines[l.Request]++
 			}
 		}

@@ -2,6 +2,7 @@ package updates
 
 import (
 	"fmt"
+	"iter"
 	"log/slog"
 	"maps"
 	"slices"
@@ -30,7 +31,7 @@ type alarms struct {
 	bad map[string]alarm // by key
 }
 
-func newAlarms(log *slog.Logger, registry prometheus.Registerer) *alarms {
+func newAlarms(log *slog.Logger, registry prometheus.Registerer, configured iter.Seq[string]) *alarms {
 	a := &alarms{
 		log: log, bad: map[string]alarm{},
 		badManifests: prometheus.NewCounterVec(prometheus.CounterOpts{
@@ -41,6 +42,9 @@ func newAlarms(log *slog.Logger, registry prometheus.Registerer) *alarms {
 		}),
 	}
 	registry.MustRegister(a.badManifests, a.unverified)
+	for channel := range configured {
+		a.badManifests.WithLabelValues(channel) // a counter that begins with its first event shows no increase
+	}
 	return a
 }
 

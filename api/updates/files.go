@@ -25,6 +25,7 @@ func (s *Server) file(w http.ResponseWriter, r *http.Request) {
 	defer cancel()
 	// The decoded path: chi's own parameter is escaped where the path has to be.
 	_, key, _ := strings.Cut(r.URL.Path, "/updates/")
+	web.NoteOf(r).Route = routeOf(key)
 	if channel, ring, ok := manifestIn(key); ok {
 		s.showManifest(ctx, w, r, channel, ring)
 		return
@@ -58,6 +59,22 @@ func (s *Server) file(w http.ResponseWriter, r *http.Request) {
 			s.downloaded(r, key, 0)
 		}
 	}
+}
+
+// routeOf returns what metrics and log call a file: manifests are small and come from
+// memory, bundles take as long as they need.
+func routeOf(key string) string {
+	switch _, ring, ok := manifestIn(key); {
+	case ok && ring == whole:
+		return "/updates/{channel}" + manifestEnd
+	case ok:
+		return "/updates/{channel}/rings/{ring}" + manifestEnd
+	case isReleaseFile(key) && isBundle(key):
+		return "/updates/releases/{version}/{bundle}"
+	case isReleaseFile(key):
+		return "/updates/releases/{version}/{file}"
+	}
+	return "" // of the router
 }
 
 // whole is the ring of a manifest that is for the whole channel.

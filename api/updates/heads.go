@@ -125,7 +125,7 @@ type HeadsOptions struct {
 func NewHeads(o HeadsOptions) *Heads {
 	h := &Heads{
 		store: o.Objects, keys: o.Keys, unbound: o.Unbound, trust: o.Trust, interval: o.Interval, patience: 5 * time.Second, now: o.Now, log: o.Log,
-		alarms: newAlarms(o.Log, o.Registry), publicURL: o.PublicURL, downgrades: o.Downgrades, rings: o.Rings,
+		alarms: newAlarms(o.Log, o.Registry, maps.Keys(o.Rings)), publicURL: o.PublicURL, downgrades: o.Downgrades, rings: o.Rings,
 		looks: make(chan struct{}, maxLooks),
 	}
 	h.alarms.tell = o.Alarm

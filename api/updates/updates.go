@@ -38,6 +38,7 @@ type Options struct {
 	Fleet    *fleet.Sightings
 	Observer *web.Observer
 	Token    string // bearer token; empty: updates are public
+	Key      string // bearer token of what is known of clients; empty: nobody sees it
 	// ReportSecrets are what applications sign reports with; none: all reports count.
 	ReportSecrets []string
 	// Clients are redirected for bundles to Elsewhere, or with Presigner to the store.
@@ -79,6 +80,7 @@ func (s *Server) Routes(r chi.Router) {
 	r.Head("/updates/{channel}/rings/{ring}/latest.json", s.file)
 	limited.Get("/updates/{channel}/download/{key}", s.download)
 	limited.Head("/updates/{channel}/download/{key}", s.download)
+	limited.Get("/updates/{channel}/adoption", s.Open(s.adoption))
 	r.Get("/updates/*", s.file)
 	r.Head("/updates/*", s.file)
 }
@@ -115,7 +117,7 @@ func (s *Server) Checks() []web.Check {
 // router and CORS, which add nothing to it. It is counted and logged like all others.
 func (s *Server) Shortcut(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		c, shown := s.atHand(r)
+		c, route, shown := s.atHand(r)
 		if shown == nil {
 			next.ServeHTTP(w, r)
 			return
@@ -123,30 +125,30 @@ func (s *Server) Shortcut(next http.Handler) http.Handler {
 		x := s.Observer.Begin(w, r)
 		web.ServeDocument(x, r, shown, s.manifest)
 		c.asks.Add(1)
-		s.Observer.Finish(x, r, "/updates/*")
+		s.Observer.Finish(x, r, route)
 	})
 }
 
-// atHand returns the channel and the manifest that a request asks for, nil if the
-// request needs the router.
-func (s *Server) atHand(r *http.Request) (*channel, *web.Document) {
+// atHand returns the channel and the manifest that a request asks for, and what its route
+// is called; nil if the request needs the router.
+func (s *Server) atHand(r *http.Request) (c *channel, route string, d *web.Document) {
 	if !strings.HasSuffix(r.URL.Path, manifestEnd) || r.URL.RawPath != "" || r.Method != http.MethodGet && r.Method != http.MethodHead || r.Header["Origin"] != nil || r.Header["Range"] != nil {
-		return nil, nil
+		return nil, "", nil
 	}
 	key, isUpdate := strings.CutPrefix(strings.TrimPrefix(r.URL.Path, "/api"), "/updates/")
 	if !isUpdate || !s.allowed(r) {
-		return nil, nil
+		return nil, "", nil
 	}
 	name, ring, ok := manifestIn(key)
-	c := s.Heads.channel(name)
+	c = s.Heads.channel(name)
 	if !ok || c == nil {
-		return nil, nil
+		return nil, "", nil
 	}
 	d, err := c.document(ring)
 	if err != nil {
-		return nil, nil // the router says why
+		return nil, "", nil // the router says why
 	}
-	return c, d
+	return c, routeOf(key), d
 }
 
 // allowed reports whether a request has the token, if one is needed.

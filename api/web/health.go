@@ -9,6 +9,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
 )
 
 // Alive answers that the process runs.
@@ -48,12 +50,20 @@ type Health struct {
 	asked   time.Time
 	last    []error         // by check
 	failing map[string]bool // what the log says
+	up      *prometheus.GaugeVec
 }
 
-// NewHealth returns the health of the back ends that checks ask.
-func NewHealth(checks []Check, now func() time.Time, log *slog.Logger) *Health {
-	return &Health{checks: checks, now: now, log: log, failing: map[string]bool{}}
+// NewHealth returns the health of the back ends that checks ask, which registry shows.
+func NewHealth(checks []Check, now func() time.Time, log *slog.Logger, registry prometheus.Registerer) *Health {
+	h := &Health{checks: checks, now: now, log: log, failing: map[string]bool{}, up: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Name: "tsmon_backend_up", Help: "1 if a back end answers, else 0.",
+	}, []string{"backend", "concern"})}
+	registry.MustRegister(h.up)
+	return h
 }
+
+// Look asks the back ends, at most once a second, for the metrics.
+func (h *Health) Look(ctx context.Context) { h.look(ctx) }
 
 // End makes the server unready for good: it is about to end, and a load balancer should
 // send its requests elsewhere.
@@ -83,6 +93,10 @@ func (h *Health) ask(ctx context.Context) []error {
 	}
 	wait.Wait()
 	for i, c := range h.checks {
+		up := h.up.WithLabelValues(c.Name, c.Concern)
+		if up.Set(1); found[i] != nil {
+			up.Set(0)
+		}
 		h.note(c.Name, found[i])
 	}
 	return found

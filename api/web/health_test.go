@@ -37,7 +37,7 @@ func TestReadinessByConcern(t *testing.T) {
 				{Name: "records", Concern: "monitoring", Ask: func(context.Context) error { return c.records }},
 				{Name: "series", Concern: "monitoring", Ask: func(context.Context) error { return nil }},
 				{Name: "objects", Concern: "updates", Ask: func(context.Context) error { return c.objects }},
-			}, time.Now, log)
+			}, time.Now, log, prometheus.NewRegistry())
 			observer := web.NewObserver(log, prometheus.NewRegistry(), false)
 			handler := observer.Observe(health)
 			for query, want := range c.status {

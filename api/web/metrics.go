@@ -1,7 +1,9 @@
 package web
 
 import (
+	"context"
 	"net/http"
+	"runtime"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
@@ -11,7 +13,8 @@ import (
 // this machine passes on the requests of strangers, and need not say so.
 type Metrics struct {
 	Registry prometheus.Gatherer
-	Key      string // bearer token; empty: nobody
+	Key      string                // bearer token; empty: nobody
+	Look     func(context.Context) // brings gauges up to date; may be nil
 }
 
 // ServeHTTP implements http.Handler.
@@ -25,5 +28,20 @@ func (m Metrics) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // Open serves the metrics to anybody, for a listener of their own.
 func (m Metrics) Open(w http.ResponseWriter, r *http.Request) {
+	if m.Look != nil {
+		m.Look(r.Context())
+	}
 	promhttp.HandlerFor(m.Registry, promhttp.HandlerOpts{}).ServeHTTP(w, r)
+}
+
+// Build is what the program was built from.
+type Build struct{ Version, Commit string }
+
+// BuildInfo returns a metric that is always 1 and names the build in its labels.
+func BuildInfo(b Build) *prometheus.GaugeVec {
+	info := prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Name: "tsmon_build_info", Help: "What the program was built from; always 1.",
+	}, []string{"version", "commit", "go"})
+	info.WithLabelValues(b.Version, b.Commit, runtime.Version()).Set(1)
+	return info
 }

@@ -25,6 +25,7 @@ type Note struct {
 	ID string
 	Origin
 	Problems string // with some items of a request that succeeded
+	Route    string // in metrics and log, if it says more than the pattern of the router
 	schema   string
 	user     int64
 	cause    error
@@ -101,7 +102,7 @@ type Observer struct {
 func NewObserver(log *slog.Logger, registry prometheus.Registerer, behindProxy bool) *Observer {
 	o := &Observer{log: log, behindProxy: behindProxy, kinds: map[kindKey]kind{}, requests: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name: "tsmon_http_request_duration_seconds", Help: "Time that requests took, by route, method and status.",
-		Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 10},
+		Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 10, 60, 600},
 	}, []string{"route", "method", "status"})}
 	registry.MustRegister(o.requests)
 	return o
@@ -163,6 +164,9 @@ func (o *Observer) Finish(x *Exchange, r *http.Request, route string) {
 	}
 	now := time.Now()
 	took := now.Sub(x.began)
+	if x.Route != "" {
+		route = x.Route
+	}
 	kind := o.kindOf(route, r.Method, x.status)
 	kind.count.Observe(took.Seconds())
 	level := slog.LevelInfo

@@ -48,7 +48,7 @@ func TestBuckets(t *testing.T) {
 		t.Errorf("it says %s", stderr)
 	}
 	stdout, _ := run(server.Org, 0, "tenant", "update", "acueducto", "--retention", "30d", "--yes")
-	if !strings.Contains(stdout, "values are deleted") {
+	if !strings.Contains(stdout, " values\n") {
 		t.Errorf("it says %s", stdout)
 	}
 }

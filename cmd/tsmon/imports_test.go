@@ -17,6 +17,7 @@ var allowed = map[string][]string{
 	"store/record":       {"store/sqlitefile"},
 	"store/series":       {"store/sqlitefile"},
 	"store/durable":      {},
+	"store/backup":       {"store/durable", "store/sqlitefile"},
 	"store/servertest":   {},
 	"store/sqlitefile":   {},
 	"manifest":           {"signing"},

@@ -108,15 +108,12 @@ func (k *killing) Swap(ctx context.Context, key, etag string, data []byte, attrs
 
 func (k *killing) Delete(ctx context.Context, keys ...string) error {
 	k.moment()
-	for i, key := range keys {
-		if i > 0 && i == len(keys)/2 {
-			k.moment()
-		}
+	for _, key := range keys {
 		if err := k.Store.Delete(ctx, key); err != nil {
 			return err
 		}
+		k.moment()
 	}
-	k.moment()
 	return nil
 }
 

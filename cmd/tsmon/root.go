@@ -28,7 +28,7 @@ data that the application shows: time series, diagrams, menus and messages.
 Exit codes:
   0  done, or nothing to do
   1  failed
-  2  usage: wrong flags, arguments or configuration
+  2  usage: wrong flags, arguments or configuration, a file that is not there
   3  refused, nothing was moved
   4  conflict: somebody else moved the channel
   5  a signature, key or stored bundle is not to be trusted, or a key can't be used
@@ -59,10 +59,11 @@ func rootCommand(app *cli.App) *cobra.Command {
 	root := cli.Group("tsmon", "Release a Tauri desktop application and serve its updates",
 		setup.InitCommand(app), keys.Command(app), releasing.ReleaseCommand(app, staging.StageCommand(app), staging.DiscardCommand(app)), releasing.PlanCommand(app), releasing.ManifestCommand(app),
 		channelCommand(app), releasing.UpdateCommand(app), serving.Command(app),
-		admin.TenantCommand(app), admin.UserCommand(app), admin.SeriesCommand(app), setup.DoctorCommand(app), setup.ConfigCommand(app), versionCommand(app), manCommand())
+		admin.TenantCommand(app), admin.UserCommand(app), admin.SeriesCommand(app), admin.BackupCommand(app), setup.DoctorCommand(app), setup.ConfigCommand(app), versionCommand(app), manCommand())
 	root.Long = rootHelp
 	root.SilenceErrors, root.SilenceUsage = true, true
 	root.Version = version().String()
+	app.Version, app.Commit = version().Version, version().Commit
 	root.Flags().Bool("version", false, "print the version of tsmon")
 	root.SetVersionTemplate("{{.Version}}\n")
 	app.Prepare(root)

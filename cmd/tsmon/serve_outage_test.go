@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"net"
+	"net/url"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -182,4 +184,115 @@ func answers(pollers map[string]*poller) map[string]int {
 		numbers[name], _ = p.now()
 	}
 	return numbers
+}
+
+// relay passes connections on to a server. While it is held, it takes them, keeps those
+// that are open, and nothing passes.
+type relay struct {
+	net.Listener
+	mu sync.RWMutex // read-locked while bytes pass
+}
+
+func newRelay(t *testing.T, to string) *relay {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { listener.Close() })
+	r := &relay{Listener: listener}
+	go func() {
+		for {
+			from, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			back, err := net.Dial("tcp", to)
+			if err != nil {
+				from.Close()
+				continue
+			}
+			go r.pass(from, back)
+			go r.pass(back, from)
+		}
+	}()
+	return r
+}
+
+// pass copies until one of both connections ends, and ends both.
+func (r *relay) pass(from, to net.Conn) {
+	defer from.Close()
+	defer to.Close()
+	buffer := make([]byte, 16<<10)
+	for {
+		n, err := from.Read(buffer)
+		r.mu.RLock()
+		_, failed := to.Write(buffer[:n])
+		r.mu.RUnlock()
+		if err != nil || failed != nil {
+			return
+		}
+	}
+}
+
+// TestHungBackends has the records and the broker hang: connections stay open and say
+// nothing. People who log in are told soon, and readiness tells load balancers.
+func TestHungBackends(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it starts two servers")
+	}
+	postgres, mosquitto := servertest.StartPostgres(t), servertest.StartMosquitto(t)
+	records, err := url.Parse(postgres.Database())
+	if err != nil {
+		t.Fatal(err)
+	}
+	between := newRelay(t, records.Host)
+	records.Host = between.Addr().String()
+	s := serve(t, filepath.Join(t.TempDir(), "data"), []string{"TSMON_RECORDS=" + records.String(), "TSMON_MQTT_URL=" + mosquitto.URL()}, "--demo")
+	d := s.demoReady()
+	token := s.login(d)
+	says := func(backend, status string) func() bool {
+		return func() bool {
+			_, text := s.ask("GET", "/readyz?for=monitoring", "", nil)
+			return strings.Contains(string(text), fmt.Sprintf("%q:%q", backend, status))
+		}
+	}
+	until(t, "ready", says("messages", "ok"))
+
+	between.mu.Lock()
+	const patience = 10 * time.Second // of which 3 s are the server's
+	began := time.Now()
+	status, text := s.ask("POST", "/loginPartner", "", d)
+	if took := time.Since(began); status != 500 || !strings.Contains(string(text), "records can't be reached") || took > patience {
+		t.Errorf("login after %s: %d %s", took, status, text)
+	}
+	until(t, "readiness tells of the records", says("records", "failing"))
+	between.mu.Unlock()
+	until(t, "the records are back", says("records", "ok"))
+	s.login(d)
+
+	mosquitto.Freeze()
+	topic := map[string]any{"topic": d.SchemaName + "/bomba", "data": map[string]any{"source_0": []int{1}}}
+	if status, text := s.ask("POST", "/sendConfigMQTT", token, topic); status != 500 || !strings.Contains(string(text), "broker") {
+		t.Errorf("a message to a hung broker: %d %s", status, text)
+	}
+	until(t, "readiness tells of the broker", says("messages", "failing"))
+	mosquitto.Thaw()
+	until(t, "the broker is back", says("messages", "ok"))
+	until(t, "messages get through", func() bool {
+		status, _ := s.ask("POST", "/sendConfigMQTT", token, topic)
+		return status == 200
+	})
+
+	for _, b := range []outage{postgres, mosquitto} {
+		b.Stop()
+	}
+	if status, text := s.ask("POST", "/loginPartner", "", d); status != 500 || !strings.Contains(string(text), "records can't be reached") {
+		t.Errorf("login without records: %d %s", status, text)
+	}
+	until(t, "readiness tells that both are away", func() bool {
+		status, _ := s.ask("GET", "/readyz?for=monitoring", "", nil)
+		return status == 503 && says("records", "failing")() && says("messages", "failing")()
+	})
+	s.stop()
 }

@@ -17,6 +17,8 @@ import (
 var (
 	// ErrBundles says that files can't be published as they are.
 	ErrBundles = errors.New("the bundles can't be published")
+	// ErrNoFile says that there is no file of a name that was given.
+	ErrNoFile = errors.New("no such file or folder")
 	// ErrChanged says that a file changed between two reads of it.
 	ErrChanged = errors.New("the file changed while it was read")
 )

@@ -300,7 +300,7 @@ func (r Rules) leaveOut(kind Kind) bool {
 func stat(path string) (fs.FileInfo, error) {
 	info, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		err = Refuse(ErrBundles, "check the path; `tauri build --target TRIPLE` writes to target/TRIPLE/release/bundle", "%s does not exist", path)
+		err = Refuse(ErrNoFile, "check the path; `tauri build --target TRIPLE` writes to target/TRIPLE/release/bundle", "%s", path)
 	}
 	return info, err
 }

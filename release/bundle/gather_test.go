@@ -282,7 +282,7 @@ func TestGatherRefuses(t *testing.T) {
 	}{
 		"nothing there":         {paths: []string{at("none")}, want: "no bundle of version 1.0.0"},
 		"only older":            {paths: []string{at("old")}, want: "is named version 0.9.0"},
-		"no such path":          {paths: []string{at("nowhere")}, want: "does not exist"},
+		"no such path":          {paths: []string{at("nowhere")}, want: "no such file or folder: "},
 		"two languages":         {paths: []string{at("App_1.0.0_x64_de-DE.msi"), at("App_1.0.0_x64_fr-FR.msi")}, want: "are both for windows-x86_64-msi"},
 		"two of one type":       {paths: []string{at("a"), at("b")}, want: "are both for linux-x86_64-appimage"},
 		"unknown name":          {paths: []string{at("App.zip")}, want: "is not named like an update bundle"},
@@ -297,7 +297,7 @@ func TestGatherRefuses(t *testing.T) {
 		"explicit form":         {explicit: []string{"linux-x86_64=" + at("App.zip")}, want: "can't be installed on linux-x86_64"},
 		"explicit disk image":   {explicit: []string{"darwin-aarch64=" + at("App.dmg")}, want: "can't be installed on darwin-aarch64"},
 		"explicit type":         {explicit: []string{"windows-x86_64-nsis=" + at("App_1.0.0_x64_de-DE.msi")}, want: "is not named like a bundle of type nsis"},
-		"explicit missing file": {explicit: []string{"windows-x86_64=" + at("nowhere.zip")}, want: "does not exist"},
+		"explicit missing file": {explicit: []string{"windows-x86_64=" + at("nowhere.zip")}, want: "no such file or folder: "},
 		"explicit twice":        {explicit: []string{"windows-x86_64=" + at("App.zip"), "windows-x86_64=" + at("App_1.0.0_x64-setup.nsis.zip")}, want: "are both for windows-x86_64"},
 	} {
 		t.Run(name, func(t *testing.T) {

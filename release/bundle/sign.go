@@ -2,7 +2,6 @@ package bundle
 
 import (
 	"context"
-	"os"
 
 	"tsmon/manifest"
 	"tsmon/signing"
@@ -29,7 +28,7 @@ func (r Reader) Sign(ctx context.Context, paths []string) ([]Signed, error) {
 	bundles := make([]Bundle, len(paths))
 	for i, path := range paths {
 		kind, _ := Recognize(path)
-		info, err := os.Stat(path)
+		info, err := stat(path)
 		switch {
 		case kind.Version != "" && kind.Version != r.Version:
 			return nil, Refuse(ErrBundles, "give its own version, or rename it", "%s is named version %s, not %s", path, kind.Version, r.Version)

@@ -128,6 +128,28 @@ type Presigner interface {
 	Presign(ctx context.Context, key string, life time.Duration) (*url.URL, error)
 }
 
+// Upload is an upload that was begun and not finished: it takes room, and has no object.
+type Upload struct {
+	Key   string
+	Begun time.Time
+	ID    string // by which the store knows it
+}
+
+// MaxUploads is how many unfinished uploads Unfinished returns at most.
+const MaxUploads = 10_000
+
+// Uploads is a store that keeps what was sent of an unfinished upload until somebody
+// aborts it. A directory does so itself when it is opened.
+type Uploads interface {
+	// Unfinished returns uploads of objects whose keys begin with prefix, those that go
+	// on at the moment too. A store may have forgotten some. fs.ErrPermission if the
+	// credentials don't allow it.
+	Unfinished(ctx context.Context, prefix string) ([]Upload, error)
+
+	// Abort removes what was sent of uploads. One that has ended is no error.
+	Abort(ctx context.Context, uploads ...Upload) error
+}
+
 // ValidKey reports why a key is not valid: keys are UTF-8 of at most 900 bytes,
 // separated by slashes into segments that are not empty and do not begin with a dot,
 // without backslash, colon and control characters. The error wraps ErrBadKey.

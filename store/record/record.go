@@ -28,6 +28,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 )
 
 var (
@@ -198,6 +199,10 @@ type Audits interface {
 
 	// LastAudits returns the newest rows of a schema, newest first.
 	LastAudits(ctx context.Context, schema string, limit int) ([]Audit, error)
+
+	// ForgetAudits deletes some of the rows of before a time, the oldest first, and
+	// returns how many: none once there are none left.
+	ForgetAudits(ctx context.Context, before time.Time) (int64, error)
 }
 
 // Writes says which databases of time series were written to other than by a server, so

@@ -126,8 +126,9 @@ func runTenantImport(ctx context.Context, app *cli.App, schema, path string, dry
 		verb = "valid for"
 	}
 	return app.Print(r, func(w io.Writer) {
-		fmt.Fprintf(w, "%s %s: %d variables, %d diagrams, %d menus, %d permissions, %d device kinds, %d charts\n",
-			verb, schema, r.Variables, r.Diagrams, r.Menus, r.Permissions, r.Notifications, r.Charts)
+		fmt.Fprintf(w, "%s %s: %s, %s, %s, %s, %s, %s\n", verb, schema,
+			cli.Count(r.Variables, "variable", "variables"), cli.Count(r.Diagrams, "diagram", "diagrams"), cli.Count(r.Menus, "menu", "menus"),
+			cli.Count(r.Permissions, "permission", "permissions"), cli.Count(r.Notifications, "device kind", "device kinds"), cli.Count(r.Charts, "chart", "charts"))
 	})
 }
 

@@ -49,7 +49,7 @@ func countDeleted(ctx context.Context, store series.Store, t record.Tenant, now 
 	case err != nil:
 		return nil, err
 	case n > 0 && !yes:
-		err := fmt.Errorf("with a retention of %s %d values from before %s are deleted", t.Settings.Retention, n, since.UTC().Format(time.DateOnly))
+		err := fmt.Errorf("a retention of %s deletes %s from before %s", t.Settings.Retention, cli.Count(n, "value", "values"), since.UTC().Format(time.DateOnly))
 		return nil, cli.WithHint(cli.Refuse(err), "add --yes to delete them")
 	}
 	return &n, nil

@@ -124,7 +124,9 @@ func runSeries(ctx context.Context, app *cli.App, name, path, precision string, 
 	if r.Expired {
 		app.Warn([]string{"some samples were left out: " + w.expired.Error()})
 	}
-	return app.Print(r, func(w io.Writer) { fmt.Fprintf(w, "wrote %d samples to %s\n", r.Samples, r.Database) })
+	return app.Print(r, func(w io.Writer) {
+		fmt.Fprintf(w, "wrote %s to %s\n", cli.Count(r.Samples, "sample", "samples"), r.Database)
+	})
 }
 
 // tellServers has running servers drop what they have cached of a database.
@@ -191,9 +193,9 @@ func (w *batchWriter) explain(path string, err error) error {
 		path = "stdin"
 	}
 	if errors.Is(err, context.Canceled) {
-		return fmt.Errorf("%d samples were written before: %w", w.written, err)
+		return fmt.Errorf("samples written before: %d: %w", w.written, err)
 	}
-	err = cli.ExplainSeries(fmt.Errorf("%s: %w; %d samples were written before", path, err, w.written))
+	err = cli.ExplainSeries(fmt.Errorf("%s: %w; samples written before: %d", path, err, w.written))
 	for _, mistake := range []error{series.ErrInvalid, series.ErrName, series.ErrTooLarge, series.ErrKind} {
 		if !errors.Is(err, mistake) {
 			continue

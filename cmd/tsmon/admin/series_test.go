@@ -18,7 +18,7 @@ func TestBatchWriterCounts(t *testing.T) {
 	w := &batchWriter{store: store, database: "d"}
 	text := strings.Repeat("m v=1 1\n", 3*perBatch)
 	err := w.explain("-", w.writeAll(ctx, series.Lines(strings.NewReader(text), 1, time.Time{})))
-	if err == nil || cli.ExitCode(err) != cli.ExitFailed || !strings.HasPrefix(err.Error(), fmt.Sprintf("%d samples were written before", perBatch)) || store.samples != perBatch {
+	if err == nil || cli.ExitCode(err) != cli.ExitFailed || !strings.HasPrefix(err.Error(), fmt.Sprintf("samples written before: %d", perBatch)) || store.samples != perBatch {
 		t.Errorf("%v, %d samples in the store", err, store.samples)
 	}
 }

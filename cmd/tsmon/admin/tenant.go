@@ -167,9 +167,17 @@ func settingFlags(cmd *cobra.Command, s *record.Settings) {
 // ageFlag is a record.Age as a flag.
 type ageFlag record.Age
 
-func (a *ageFlag) String() string        { return record.Age(*a).String() }
-func (a *ageFlag) Set(text string) error { return (*record.Age)(a).UnmarshalText([]byte(text)) }
-func (a *ageFlag) Type() string          { return "age" }
+func (a *ageFlag) String() string { return record.Age(*a).String() }
+
+// Set reads an age, or says how one is written.
+func (a *ageFlag) Set(text string) error {
+	if err := (*record.Age)(a).UnmarshalText([]byte(text)); err != nil {
+		return cli.WithHint(err, "write it like 2y, 6w, 90d or 36h")
+	}
+	return nil
+}
+
+func (a *ageFlag) Type() string { return "age" }
 
 // maxSpan is the longest time that a series or an aggregate may cover.
 const maxSpan = 366 * 24 * time.Hour
@@ -282,7 +290,7 @@ func runTenantUpdate(cmd *cobra.Command, app *cli.App, schema string, yes bool) 
 	return app.Print(updated, func(w io.Writer) {
 		fmt.Fprintf(w, "updated %s\n", updated.Schema)
 		if n := updated.Deletes; n != nil && *n > 0 {
-			fmt.Fprintf(w, "%d values are deleted\n", *n)
+			fmt.Fprintf(w, "deleted %s\n", cli.Count(*n, "value", "values"))
 		}
 	})
 }

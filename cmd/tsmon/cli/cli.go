@@ -26,10 +26,11 @@ import (
 
 // App is the surroundings of one run of the program.
 type App struct {
-	Stdin          io.Reader
-	Stdout, Stderr io.Writer
-	Environ        []string // NAME=value
-	Now            func() time.Time
+	Stdin           io.Reader
+	Stdout, Stderr  io.Writer
+	Environ         []string // NAME=value
+	Now             func() time.Time
+	Version, Commit string // of the build; empty if unknown
 	// OpenStore opens the object store of a storage setting.
 	OpenStore func(ctx context.Context, storage string) (object.Store, error)
 
@@ -110,7 +111,7 @@ func (a *App) OpenInput(path string, p *Progress) (io.ReadCloser, error) {
 	}
 	file, err := os.Open(path)
 	if err != nil {
-		return nil, err
+		return nil, Given(err)
 	}
 	info, err := file.Stat()
 	if err == nil && info.IsDir() {
@@ -140,7 +141,7 @@ func ReadSmall(path string) ([]byte, error) {
 	const most = 64 << 10
 	file, err := os.Open(path)
 	if err != nil {
-		return nil, err
+		return nil, Given(err)
 	}
 	defer file.Close()
 	data, err := io.ReadAll(io.LimitReader(file, most+1))

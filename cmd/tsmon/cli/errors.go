@@ -54,6 +54,15 @@ type hinted struct {
 
 func (e *hinted) Unwrap() error { return e.error }
 
+// Given makes the error of a file that an argument, a flag or a setting names end with
+// ExitUsage if there is no such file.
+func Given(err error) error {
+	if errors.Is(err, fs.ErrNotExist) {
+		return Usage(err)
+	}
+	return err
+}
+
 // WithHint adds the remedy that is shown below an error. The outermost counts.
 func WithHint(err error, hint string) error { return &hinted{err, hint} }
 
@@ -142,7 +151,7 @@ func ExitCode(err error) int {
 	var problems manifest.Problems
 	is := func(target error) bool { return errors.Is(err, target) }
 	switch {
-	case errors.As(err, new(*usageError)), is(release.ErrConfig), is(channels.ErrName), is(record.ErrName):
+	case errors.As(err, new(*usageError)), is(release.ErrConfig), is(release.ErrNoFile), is(channels.ErrName), is(record.ErrName):
 		return ExitUsage
 	case errors.As(err, new(*refused)), is(record.ErrExists), is(record.ErrConflict):
 		return ExitRefused

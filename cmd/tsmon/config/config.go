@@ -62,6 +62,7 @@ const (
 	DefaultDownloads = 25 * time.Second
 	DefaultMaxUpload = 20 << 20
 	DefaultClients   = 100_000
+	DefaultAuditDays = 730
 	// DefaultFailures, in percent, and DefaultNetworks are those of Guard.
 	DefaultFailures  = 2
 	DefaultNetworks  = 3
@@ -145,7 +146,9 @@ type Server struct {
 	// CORSOrigins are the origins of web pages that may send credentials.
 	CORSOrigins []string `yaml:"cors_origins" env:"TSMON_CORS_ORIGINS" envSeparator:","`
 	Upload      Upload   `yaml:"upload"`
-	TLS         TLS      `yaml:"tls"`
+	// AuditDays is how long audit rows are kept; 0 for ever.
+	AuditDays int `yaml:"audit_days" env:"TSMON_AUDIT_DAYS"`
+	TLS       TLS `yaml:"tls"`
 	// BehindProxy says that a proxy in front terminates TLS and sets
 	// X-Forwarded-For.
 	BehindProxy bool `yaml:"behind_proxy" env:"TSMON_BEHIND_PROXY"`
@@ -237,6 +240,8 @@ type Upload struct {
 	AccessKey Secret `yaml:"access_key" env:"TSMON_UPLOAD_ACCESS_KEY"`
 	SecretKey Secret `yaml:"secret_key" env:"TSMON_UPLOAD_SECRET_KEY"`
 	MaxBytes  int64  `yaml:"max_bytes" env:"TSMON_UPLOAD_MAX_BYTES"`
+	// Days is how long uploads are kept; 0 for ever.
+	Days int `yaml:"days" env:"TSMON_UPLOAD_DAYS"`
 }
 
 // TLS names the files of the server's certificate, with its chain, and its key.
@@ -288,7 +293,7 @@ func Load(path string, environ []string) (*Config, error) {
 // load reads as much as it can and returns all mistakes.
 func load(path string, environ []string) (*Config, sources, Mistakes) {
 	c, s := &Config{}, sources{vars: env.ToMap(environ)}
-	c.Server.Drain, c.Server.DrainDownloads = DefaultDrain, DefaultDownloads // 0 is a value of theirs
+	c.Server.Drain, c.Server.DrainDownloads, c.Server.AuditDays = DefaultDrain, DefaultDownloads, DefaultAuditDays // 0 is a value of theirs
 	if path == "" {
 		path = s.vars["TSMON_CONFIG"]
 	}
@@ -461,6 +466,9 @@ const (
 // maxDrain bounds Drain and DrainDownloads.
 const maxDrain = time.Hour
 
+// maxDays bounds AuditDays and Upload.Days.
+const maxDays = 36_500
+
 // Bounds of Refresh. Asking the store more often gains nothing.
 const (
 	minRefresh = 10 * time.Millisecond
@@ -476,6 +484,11 @@ func (s Server) check() (found Mistakes) {
 	}
 	if s.Upload.MaxBytes < 0 || s.Upload.MaxBytes > 1<<30 {
 		found = append(found, wrong("server.upload.max_bytes", "is not between 1 and 1 GiB"))
+	}
+	for name, days := range map[string]int{"server.audit_days": s.AuditDays, "server.upload.days": s.Upload.Days} {
+		if days < 0 || days > maxDays {
+			found = append(found, wrong(name, "is not between 0 and %d (%s)", maxDays, variables()[name]))
+		}
 	}
 	if s.Refresh < minRefresh || s.Refresh > maxRefresh {
 		found = append(found, wrong("server.refresh", "is not between %s and %s (TSMON_REFRESH)", minRefresh, maxRefresh))

@@ -84,6 +84,7 @@ server:
 		"server.series.token=*** (file :8)",
 		"server.mqtt.url=mqtts://broker:8883 (file :9)",
 		"server.upload.max_bytes=20971520 (default )",
+		"server.audit_days=730 (default )",
 		"server.behind_proxy=false (file :6)",
 		"server.token_keys=/d/token-keys.json (default )",
 		"server.refresh=5s (default )",

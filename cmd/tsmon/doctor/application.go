@@ -92,14 +92,14 @@ func (p applicationArea) someEndpointFits() bool {
 
 // firstRelease returns the command that publishes the project.
 func (p *patient) firstRelease(channel string) string {
-	version, bundles := "1.0.0", "src-tauri/target/release/bundle"
+	version, bundles := " --version 1.0.0", "src-tauri/target/release/bundle"
 	if p.project != nil {
-		if v, err := p.project.Version(); err == nil {
-			version = v
+		if _, err := p.project.Version(); err == nil {
+			version = "" // that of the project
 		}
 		bundles = filepath.ToSlash(filepath.Join(p.project.Dir(), "target/release/bundle"))
 	}
-	command := "after `tauri build`, tsmon release publish --version " + version
+	command := "after `tauri build`, tsmon release publish" + version
 	if channel != "stable" {
 		command += " --channel " + channel
 	}

@@ -56,7 +56,7 @@ func configuration(i *config.Inspection) []Finding {
 	case i.File == "":
 		n.at("").warn("`tsmon init` writes a tsmon.yaml; --config names one elsewhere", "there is no tsmon.yaml here: only the environment and defaults are in force")
 	default:
-		n.at(i.File).ok("no mistakes in %d settings", len(i.Settings()))
+		n.at(i.File).ok("no mistakes in %s", cli.Count(len(i.Settings()), "setting", "settings"))
 	}
 	return n.found
 }

@@ -114,7 +114,7 @@ func TestBundlesElsewhere(t *testing.T) {
 	c.mends(doctor.Error, "public address", "it was published for another public_url", "publish a new version: its manifest has addresses below "+server.URL)
 	c.address = server.URL + "/" + bundleKey
 	c.move("1.1.0")
-	c.want(doctor.OK, "public address", "serves 1 bundles of 1.1.0, in parts too")
+	c.want(doctor.OK, "public address", "serves 1 bundle of 1.1.0, in parts too")
 }
 
 // TestClosedBucket: a bucket that nobody may read is opened, or its server's token set.

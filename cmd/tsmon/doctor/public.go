@@ -14,9 +14,11 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"tsmon/channels"
+	"tsmon/cmd/tsmon/cli"
 	"tsmon/manifest"
 	"tsmon/store/object"
 )
@@ -179,7 +181,7 @@ func redirected(a *answer) string {
 	if a.redirects == 0 {
 		return ""
 	}
-	return fmt.Sprintf(", after %d redirects to %s", a.redirects, a.Request.URL.Host)
+	return fmt.Sprintf(", after %s to %s", cli.Count(a.redirects, "redirect", "redirects"), a.Request.URL.Host)
 }
 
 // moved reports whether the channel was moved while it was examined.
@@ -194,6 +196,8 @@ func unreachable(n *notes, err error) {
 	var host x509.HostnameError
 	var invalid x509.CertificateInvalidError
 	switch {
+	case errors.Is(err, syscall.ECONNREFUSED):
+		mend = "start the server there, such as `tsmon serve`; if one runs elsewhere, correct public_url (TSMON_PUBLIC_URL)"
 	case errors.As(err, &authority):
 		mend = "use a certificate of a public authority, and serve its whole chain"
 	case errors.As(err, &host):
@@ -332,10 +336,10 @@ func (p publicArea) transport(n *notes, a *answer) {
 func validity(n *notes, c *x509.Certificate, now time.Time) {
 	days := int(c.NotAfter.Sub(now).Hours() / 24)
 	if days < certificateLeft {
-		n.warn("renew it, and check that its renewal works", "the certificate ends in %d days, on %s", days, c.NotAfter.UTC().Format(time.DateOnly))
+		n.warn("renew it, and check that its renewal works", "the certificate ends in %s, on %s", cli.Count(days, "day", "days"), c.NotAfter.UTC().Format(time.DateOnly))
 		return
 	}
-	n.ok("the certificate is valid for another %d days", days)
+	n.ok("the certificate is valid for another %s", cli.Count(days, "day", "days"))
 }
 
 // bundles asks for the first byte of each bundle of a manifest.
@@ -371,7 +375,7 @@ func (p publicArea) bundles(ctx context.Context, n *notes, body []byte) {
 	if whole > 0 {
 		n.warn("let the server honour Range requests, as MinIO, S3, nginx and `tsmon serve` do", "%d of %d bundles are served only whole: an interrupted download begins again", whole, ranged+whole)
 	} else if ranged > 0 {
-		n.ok("serves %d bundles of %s, in parts too", ranged, m.Version)
+		n.ok("serves %s of %s, in parts too", cli.Count(ranged, "bundle", "bundles"), m.Version)
 	}
 }
 

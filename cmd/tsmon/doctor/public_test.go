@@ -9,6 +9,7 @@ import (
 	"io"
 	"log"
 	"math/big"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -43,7 +44,7 @@ func serving(t *testing.T, c *clinic, change func(http.Handler) http.Handler) *h
 func TestPublicAddress(t *testing.T) {
 	c := newClinic(t)
 	server := serving(t, c, goodCaching)
-	for _, text := range []string{"serves stable as it is in the store", "is cached for 60 s at most", "serves 1 bundles of 1.0.0, in parts too"} {
+	for _, text := range []string{"serves stable as it is in the store", "is cached for 60 s at most", "serves 1 bundle of 1.0.0, in parts too"} {
 		c.want(doctor.OK, "public address", text)
 	}
 	c.want(doctor.Warning, "public address", "is not https")
@@ -129,7 +130,7 @@ func TestPublicFaults(t *testing.T) {
 			mended.Store(true)
 			c.want(doctor.OK, "public address", "serves stable as it is in the store")
 			c.want(doctor.OK, "public address", "is cached for 60 s at most")
-			c.want(doctor.OK, "public address", "serves 1 bundles of 1.0.0, in parts too")
+			c.want(doctor.OK, "public address", "serves 1 bundle of 1.0.0, in parts too")
 		})
 	}
 }
@@ -199,10 +200,36 @@ func TestToken(t *testing.T) {
 	c.want(doctor.Error, "public address", "refuses the configured token (status 401)")
 	// follows: set server.updates.token (TSMON_UPDATES_TOKEN) to the token of the server there
 	c.environ["TSMON_UPDATES_TOKEN"] = "hush"
-	c.want(doctor.OK, "public address", "serves stable as it is in the store, after 1 redirects to "+strings.TrimPrefix(other.URL, "http://"))
+	c.want(doctor.OK, "public address", "serves stable as it is in the store, after 1 redirect to "+strings.TrimPrefix(other.URL, "http://"))
 	if leaked {
 		t.Error("the token was sent elsewhere")
 	}
+}
+
+// TestNobodyListens: before a server runs, doctor says to start it.
+func TestNobodyListens(t *testing.T) {
+	c := newClinic(t)
+	free, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := free.Addr().String()
+	if err := free.Close(); err != nil {
+		t.Fatal(err)
+	}
+	c.environ["TSMON_PUBLIC_URL"] = "http://" + address
+	// follows: start the server there, such as `tsmon serve`; if one runs elsewhere, correct public_url (TSMON_PUBLIC_URL)
+	if mend := c.want(doctor.Error, "public address", "connection refused"); !strings.HasPrefix(mend, "start the server there, such as `tsmon serve`") {
+		t.Errorf("the mend is %q", mend)
+	}
+	listener, err := net.Listen("tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := &httptest.Server{Listener: listener, Config: &http.Server{Handler: http.NotFoundHandler(), ReadHeaderTimeout: time.Minute}}
+	server.Start()
+	t.Cleanup(server.Close)
+	c.want(doctor.OK, "public address", "a server answers")
 }
 
 // TestCertificates: an unknown authority is an error, a certificate that ends soon a

@@ -18,20 +18,31 @@ import (
 
 // AdoptionCommand returns `tsmon channel adoption`.
 func AdoptionCommand(app *cli.App) *cobra.Command {
-	return &cobra.Command{
+	server := ""
+	cmd := &cobra.Command{
 		Use:   "adoption CHANNEL",
 		Short: "Show which versions the clients of a channel have",
 		Long: `Show which versions the clients of a channel have, and how far and how fast the
 newest release has spread. It reads the records and the time series that tsmon serve
-writes, so it needs the server's configuration.
+writes, so it needs the server's configuration. With --server it asks a server instead,
+which has to have a key (server.metrics_key), and needs nothing but that key, in
+TSMON_METRICS_KEY or tsmon.yaml.
 
 It counts the clients of the last 30 days that send an ID in the header
 X-Tsmon-Client; requests without one are counted as anonymous.`,
 		Example: `  tsmon channel adoption stable
+  tsmon channel adoption stable --server https://releases.example.com
   tsmon channel adoption stable --json`,
 		Args: cli.Args(1, 1, "one CHANNEL"),
-		RunE: func(cmd *cobra.Command, args []string) error { return runAdoption(cmd.Context(), app, args[0]) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if cmd.Flags().Changed("server") {
+				return runAdoptionOf(cmd.Context(), app, server, args[0])
+			}
+			return runAdoption(cmd.Context(), app, args[0])
+		},
 	}
+	cmd.Flags().StringVar(&server, "server", "", "ask the tsmon serve at this `URL` (default the records themselves)")
+	return cmd
 }
 
 func runAdoption(ctx context.Context, app *cli.App, channel string) error {

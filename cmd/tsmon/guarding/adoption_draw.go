@@ -59,7 +59,7 @@ func drawAdoption(w io.Writer, r *fleet.Adoption) {
 // clientsText is a number of clients and, where it is an estimate, how good that is.
 func clientsText(n int, s *fleet.Sampled) string {
 	if s == nil {
-		return fmt.Sprintf("%d clients", n)
+		return cli.Count(n, "client", "clients")
 	}
 	return fmt.Sprintf("%d ± %d clients, estimated from %s,", n, s.Margin, sampleText(s))
 }

@@ -105,7 +105,7 @@ func (s *State) draw(w io.Writer) {
 		fmt.Fprintln(w, s.Why)
 	}
 	drawClients(w, &s.Opinion)
-	fmt.Fprintf(w, "\nfrom %d networks, %d of them with failures; a halt requires %d\n", s.Networks.Networks, s.Networks.Failing, s.Required)
+	fmt.Fprintf(w, "\nfrom %s, %d of them with failures; a halt requires %d\n", cli.Count(s.Networks.Networks, "network", "networks"), s.Networks.Failing, s.Required)
 	if s.Networks.Counted < 1 {
 		fmt.Fprintf(w, "large networks count for less: %s of the clients count\n", percent(s.Networks.Counted))
 	}

@@ -251,7 +251,7 @@ func readKey(ctx context.Context, app *cli.App, c *config.Config, arg string) (k
 		k.unlock, err = app.Unlocker(ctx, c, text)
 	case k.source == "" && !keyText.MatchString(arg):
 		_, missing := os.Stat(arg)
-		err = cmp.Or(missing, err)
+		err = cmp.Or(cli.Given(missing), err)
 	}
 	return k, err
 }

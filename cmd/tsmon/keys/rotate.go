@@ -83,7 +83,7 @@ func newKey(arg string) (key signing.PublicKey, err error) {
 	}
 	if key, err = signing.ParsePublicKey(text); err != nil && text == arg && !keyText.MatchString(arg) {
 		_, missing := os.Stat(arg)
-		err = cmp.Or(missing, err)
+		err = cmp.Or(cli.Given(missing), err)
 	}
 	if _, private := signing.ParsePrivateKey(text); private == nil {
 		err = cli.WithHint(err, "give the file of the public key; for FILE it is FILE.pub")

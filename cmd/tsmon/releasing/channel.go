@@ -324,7 +324,7 @@ func runChannelVerify(ctx context.Context, app *cli.App, channel string, noProbe
 			fmt.Fprintf(w, "%s: %s\n", f.Object, strings.ReplaceAll(f.Problem, "\n", "\n  "))
 		}
 		if len(report.Findings) == 0 {
-			fmt.Fprintf(w, "%s: %s, %d entries, %d releases: all is well\n", channel, report.Version, report.Entries, len(report.Releases))
+			fmt.Fprintf(w, "%s: %s, %s, %s: all is well\n", channel, report.Version, cli.Count(report.Entries, "entry", "entries"), cli.Count(len(report.Releases), "release", "releases"))
 		}
 	})
 	if err == nil && len(report.Findings) == 0 && !noProbe {

@@ -248,11 +248,7 @@ func printValidation(app *cli.App, v Validation, f validateFlags) error {
 	if app.JSON {
 		return cli.Printed(v.Problems)
 	}
-	text := "%d problems"
-	if len(v.Problems) == 1 {
-		text = "%d problem"
-	}
-	return cli.WithHint(cli.Reword(v.Problems, text, len(v.Problems)), "each problem is listed above with its fix")
+	return cli.WithHint(cli.Reword(v.Problems, "%s", cli.Count(len(v.Problems), "problem", "problems")), "each problem is listed above with its fix")
 }
 
 // annotation is a GitHub workflow command. Properties and message are escaped

@@ -32,8 +32,9 @@ one of the flags the other does not count.
 What a channel offers stays, also in a rollout or as a watershed, and so does what the
 last two rollbacks would lead to, what is staged, and what no channel has shown. The
 logs of all channels say what goes before it goes; records stay, so that no version is
-used twice. What a crashed upload left goes as well, after a day.
-` + "`tsmon channel repair --bundle`" + ` puts bundles back.`,
+used twice; for half an hour no channel can go back to one of them. What crashed uploads
+and discarded versions left goes as well, after a day, and so does what says how a
+release was staged. ` + "`tsmon channel repair --bundle`" + ` puts bundles back.`,
 		Example: `  tsmon release prune --keep 10 --older-than 90d --dry-run
   tsmon release prune --keep 10 --older-than 90d`,
 		Args: cli.NoArgs,
@@ -81,6 +82,7 @@ func runPrune(ctx context.Context, app *cli.App, f pruneFlags) error {
 	if err != nil {
 		return err
 	}
+	app.Warn(report.Warnings)
 	return app.Print(report, func(w io.Writer) { printPrune(w, report) })
 }
 
@@ -99,11 +101,14 @@ func printPrune(w io.Writer, r *release.PruneReport) {
 		cli.Table(w, rows)
 	}
 	for _, key := range r.Leftovers {
-		fmt.Fprintf(w, "%s: left by an upload\n", key)
+		fmt.Fprintf(w, "%s: no release needs it\n", key)
+	}
+	for _, key := range r.Unfinished {
+		fmt.Fprintf(w, "%s: an upload that was not finished\n", key)
 	}
 	verb := "removed"
 	if r.DryRun {
 		verb = "would be removed"
 	}
-	fmt.Fprintf(w, "%s: bundles of %d releases (%s), leftovers: %d\n", verb, len(r.Pruned), cli.Size(bytes), len(r.Leftovers))
+	fmt.Fprintf(w, "%s: bundles of %s (%s), leftovers: %d\n", verb, cli.Count(len(r.Pruned), "release", "releases"), cli.Size(bytes), len(r.Leftovers)+len(r.Unfinished))
 }

@@ -57,9 +57,9 @@ func runSign(ctx context.Context, app *cli.App, version, keyFile string, paths [
 	if _, err := manifest.ParseVersion(version); err != nil {
 		return cli.Refuse(err)
 	}
-	for _, path := range paths {
+	for _, path := range paths { // before a password is asked for
 		if _, err := os.Stat(path); err != nil {
-			return err
+			return cli.Given(err)
 		}
 	}
 	c, err := app.Load()

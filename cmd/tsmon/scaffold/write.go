@@ -43,7 +43,14 @@ func (p *plan) compare(context.Context, Env) error {
 			"commit the files; pushing the tag v"+version+" releases that version")
 	default:
 		bundles := filepath.ToSlash(filepath.Join(p.project.Dir(), "target/release/bundle"))
-		r.Next = append(r.Next, "after `tauri build`: tsmon release publish --version "+version+" "+bundles)
+		command := "tsmon release publish "
+		if r.Version == "" { // else it is that of the project
+			command += "--version " + version + " "
+		}
+		if !bucket {
+			r.Next = append(r.Next, "run `tsmon serve`, or another server that shows the directory at public_url")
+		}
+		r.Next = append(r.Next, "after `tauri build`: "+command+bundles)
 	}
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net/url"
 	"syscall"
+	"time"
 
 	"tsmon/api"
 	"tsmon/api/fleet"
@@ -14,6 +15,7 @@ import (
 	"tsmon/api/monitor/mqtt"
 	"tsmon/api/monitor/token"
 	"tsmon/api/updates"
+	"tsmon/api/web"
 	"tsmon/cmd/tsmon/cli"
 	"tsmon/cmd/tsmon/config"
 	"tsmon/signing"
@@ -40,12 +42,14 @@ type backends struct {
 	trusted signing.Keyring
 	trust   map[string]updates.Trust
 	secrets Secrets
+	build   web.Build
+	only    string // side that is served, empty for both
 }
 
 // openBackends opens everything. A remote back end that is down is no error: requests
 // connect to it.
-func openBackends(ctx context.Context, app *cli.App, c *config.Config, log *slog.Logger) (b *backends, err error) {
-	b = &backends{log: log}
+func openBackends(ctx context.Context, app *cli.App, c *config.Config, only string, log *slog.Logger) (b *backends, err error) {
+	b = &backends{log: log, only: only, build: web.Build{Version: app.Version, Commit: app.Commit}}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, b.Close())
@@ -69,7 +73,9 @@ func openBackends(ctx context.Context, app *cli.App, c *config.Config, log *slog
 	if err = b.configure(ctx, c); err != nil {
 		return b, err
 	}
-	b.mqtt, b.mqttURL, err = openMessages(ctx, c.Server.MQTT, log)
+	if b.only != api.Updates {
+		b.mqtt, b.mqttURL, err = openMessages(ctx, c.Server.MQTT, log)
+	}
 	return b, err
 }
 
@@ -84,7 +90,9 @@ func (b *backends) configure(ctx context.Context, c *config.Config) (err error) 
 	if b.presign, err = cli.OpenPresigner(c); err != nil {
 		return err
 	}
-	b.tokens, b.secrets, err = openSecrets(ctx, c, b.records, b.log)
+	if b.only != api.Updates { // which knows no users
+		b.tokens, b.secrets, err = openSecrets(ctx, c, b.records, b.log)
+	}
 	return err
 }
 
@@ -101,6 +109,8 @@ func (b *backends) Close() error {
 
 func (b *backends) options(c *config.Config) api.Options {
 	o := api.Options{
+		KeepAudits: days(c.Server.AuditDays), KeepUploads: days(c.Server.Upload.Days),
+		Only: b.only, Build: b.build,
 		Objects: b.objects, Presigner: b.presign, Records: b.records, Series: b.series, Messages: b.mqtt, Tokens: b.tokens, Log: b.log,
 		Origins: c.Server.CORSOrigins, Uploads: monitor.KeyPair{Access: b.secrets.AccessKey, Secret: b.secrets.SecretKey},
 		Keys: b.trusted, Trust: b.trust, Refresh: c.Server.Refresh, PublicURL: c.PublicURL, Unbound: map[string]bool{}, Downgrades: map[string]bool{}, Rings: map[string]bool{}, UpdatesToken: string(c.Server.Updates.Token),
@@ -120,6 +130,8 @@ func (b *backends) options(c *config.Config) api.Options {
 	}
 	return o
 }
+
+func days(n int) time.Duration { return time.Duration(n) * 24 * time.Hour }
 
 func texts(secrets []config.Secret) []string {
 	all := make([]string, len(secrets))

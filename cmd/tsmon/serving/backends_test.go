@@ -24,7 +24,7 @@ func TestUnreadableDatabase(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		b, err := openBackends(t.Context(), cli.New(), c, slog.New(slog.DiscardHandler))
+		b, err := openBackends(t.Context(), cli.New(), c, "", slog.New(slog.DiscardHandler))
 		if err == nil {
 			_ = b.Close()
 		}

@@ -53,6 +53,9 @@ Environment, besides what %[1]s lists:
                            key pair of uploads (default: in secrets.json in the
                            data folder, generated)
   TSMON_UPLOAD_MAX_BYTES   largest upload (default %[2]d)
+  TSMON_UPLOAD_DAYS        days after which uploads are deleted (default 0: never)
+  TSMON_AUDIT_DAYS         days after which audit rows are deleted; 0 for never
+                           (default %[9]d)
   TSMON_CORS_ORIGINS       origins of web pages that may send requests,
                            comma-separated, besides those of the desktop application
   TSMON_CONSOLE_IMAGES     origins, comma-separated, that pictures of diagrams in
@@ -71,7 +74,8 @@ Environment, besides what %[1]s lists:
   TSMON_SECRET_FILE        file with that secret, or several, one a line
   TSMON_SERIES_TOKEN       without TSMON_SERIES_URL: the token of /api/v2/write
                            (default: in secrets.json)
-  TSMON_METRICS_KEY        bearer token of /metrics (default: nobody sees it)
+  TSMON_METRICS_KEY        bearer token of /metrics and of `+"`channel adoption --server`"+`
+                           (default: nobody sees them)
   TSMON_METRICS_LISTEN     address that shows /metrics, and nothing else, without a
                            key to whoever reaches it (default: none)
   TSMON_REFRESH            longest time for which a channel is served from memory
@@ -101,16 +105,20 @@ Environment, besides what %[1]s lists:
   TSMON_LOG_LEVEL          debug, info, warn or error (default %[4]s)
   TSMON_LOG_FORMAT         json or text (default %[5]s)
 
+--only updates serves nothing but updates, and needs no broker, keys or secrets;
+--only monitoring leaves them out, and moves no channels.
+
 --demo adds a small simulated water network: a tenant with variables, diagrams,
 charts and menus, ten days of history, and new values every few seconds. Once it is
 ready, demo.json in the data folder (mode 0600) holds base_url, email, tokenApp,
 schemaName, ts_name, accesskey and secretkey.`,
 	"`tsmon help`", config.DefaultMaxUpload, config.DefaultRefresh, config.DefaultLogLevel, config.DefaultLogFormat, config.DefaultClients,
-	config.DefaultDrain, config.DefaultDownloads)
+	config.DefaultDrain, config.DefaultDownloads, config.DefaultAuditDays)
 
 type serveOptions struct {
 	listen, data string
 	demo         bool
+	only         string // api.Updates or api.Monitoring, empty for both
 }
 
 // Command returns `tsmon serve`.
@@ -121,16 +129,21 @@ func Command(app *cli.App) *cobra.Command {
 		Short: "Serve the monitoring interface and the updates",
 		Long:  Help,
 		Example: `  tsmon serve --demo
-  tsmon serve --listen 127.0.0.1:8080 --data /var/lib/tsmon`,
+  tsmon serve --listen 127.0.0.1:8080 --data /var/lib/tsmon
+  tsmon serve --only updates`,
 		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return runServe(cmd.Context(), app, o) },
 	}
 	cmd.Flags().StringVar(&o.listen, "listen", "", "`ADDRESS` to listen on (default server.listen, "+config.DefaultListen+")")
 	cmd.Flags().StringVar(&o.data, "data", "", "`FOLDER` of everything that is not configured elsewhere (default TSMON_DATA)")
+	cmd.Flags().StringVar(&o.only, "only", "", "serve one `SIDE` alone: updates or monitoring (default both)")
+	_ = cmd.RegisterFlagCompletionFunc("only", cobra.FixedCompletions(sides, cobra.ShellCompDirectiveNoFileComp)) // fails for unknown flags
 	cmd.Flags().BoolVar(&o.demo, "demo", false, "add a small simulated water network")
 	cmd.AddCommand(rotateKeyCommand(app), secretsCommand(app))
 	return cmd
 }
+
+var sides = []string{api.Updates, api.Monitoring}
 
 // RotatedKey is what `tsmon serve rotate-key` prints.
 type RotatedKey struct {
@@ -194,6 +207,12 @@ func loadWith(app *cli.App, data string) (*config.Config, error) {
 const gcPercent = 400
 
 func runServe(ctx context.Context, app *cli.App, o serveOptions) error {
+	switch {
+	case o.only != "" && !slices.Contains(sides, o.only):
+		return cli.Usagef("--only is updates or monitoring, not %.80q", o.only)
+	case o.only == api.Updates && o.demo:
+		return cli.Usagef("--demo and --only updates exclude each other: the demo is one of monitoring")
+	}
 	c, err := loadWith(app, o.data)
 	if err != nil {
 		return err
@@ -215,7 +234,7 @@ func runServe(ctx context.Context, app *cli.App, o serveOptions) error {
 	defer lines.Flush()
 	level := new(slog.LevelVar)
 	log := newLog(lines, c.Server.Log, level)
-	b, err := openBackends(ctx, app, c, log)
+	b, err := openBackends(ctx, app, c, o.only, log)
 	if err != nil {
 		return err
 	}
@@ -251,6 +270,12 @@ func (l *live) serve(ctx context.Context, c *config.Config, before *DemoFile) er
 	l.start(ctx, c)
 	defer l.close()
 	var background errgroup.Group
+	if address := c.Server.MetricsListen; address != "" {
+		if err := serveMetrics(ctx, l.app, address, http.HandlerFunc(l.metrics), &background); err != nil {
+			stop()
+			return errors.Join(err, background.Wait())
+		}
+	}
 	if before != nil {
 		background.Go(func() error { return runDemo(ctx, l.app, c, l.backends, base, before) })
 	}
@@ -258,12 +283,6 @@ func (l *live) serve(ctx context.Context, c *config.Config, before *DemoFile) er
 	l.app.Say("serving %s/", base)
 	if l.backends.mqttURL != "" {
 		l.app.Say("messages for devices at %s", l.backends.mqttURL)
-	}
-	if address := c.Server.MetricsListen; address != "" {
-		if err := serveMetrics(ctx, l.app, address, http.HandlerFunc(l.metrics), &background); err != nil {
-			stop()
-			return errors.Join(err, background.Wait())
-		}
 	}
 	err = (&ending{server: server, begin: l.unready, drain: c.Server.Drain, downloads: c.Server.DrainDownloads, log: l.log}).serve(ctx, listener)
 	stop()
@@ -298,6 +317,9 @@ const metricsTime = 30 * time.Second
 // names the server by its address, so that two servers of the same user recognise
 // their own entries.
 func moveChannels(ctx context.Context, app *cli.App, c *config.Config, b *backends, handler *api.Server, address string) error {
+	if b.only == api.Monitoring {
+		return nil
+	}
 	if c.PublicURL == "" || len(b.trusted) == 0 {
 		b.log.Info("this server neither guards nor ends rollouts: it has no public_url or no trusted_keys")
 		return nil

@@ -134,9 +134,6 @@ func pour(ctx context.Context, w io.Writer, r io.Reader, size int64) error {
 // syncParents makes the name of key durable, and those of its folders, which another
 // writer may not have synced yet.
 func syncParents(root *os.Root, key string) error {
-	if runtime.GOOS == "windows" {
-		return nil // folders can't be synced there
-	}
 	for dir := path.Dir(key); ; dir = path.Dir(dir) {
 		if err := syncFolder(root, dir); err != nil {
 			return err
@@ -148,6 +145,9 @@ func syncParents(root *os.Root, key string) error {
 }
 
 func syncFolder(root *os.Root, dir string) error {
+	if runtime.GOOS == "windows" {
+		return nil // folders can't be synced there
+	}
 	f, err := root.Open(dir)
 	if err != nil {
 		return err

@@ -160,38 +160,53 @@ func (t *temp) rename(key string) error {
 }
 
 // Delete implements object.Store. Folders stay, since somebody may be about to write
-// into them.
+// into them. Each is synced once for all objects that follow each other in keys.
 func (s *Store) Delete(ctx context.Context, keys ...string) error {
-	for _, key := range keys {
-		if err := s.remove(ctx, key); err != nil {
+	for len(keys) > 0 {
+		folder, n := path.Dir(keys[0]), 1
+		for n < len(keys) && path.Dir(keys[n]) == folder {
+			n++
+		}
+		if err := s.remove(ctx, folder, keys[:n]); err != nil {
 			return err
 		}
+		keys = keys[n:]
 	}
 	return nil
 }
 
-func (s *Store) remove(ctx context.Context, key string) (err error) {
-	defer s.explain("delete", key, &err)
-	if err := errors.Join(ctx.Err(), object.ValidKey(key)); err != nil {
-		return err
-	}
+// remove removes objects of one folder.
+func (s *Store) remove(ctx context.Context, folder string, keys []string) (err error) {
+	key := keys[0]
+	defer func() { s.explain("delete", key, &err) }()
 	root, err := s.open()
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil // nothing was written yet
+		root, err = nil, nil // nothing was written yet
 	}
 	if err != nil {
 		return err
 	}
-	defer root.Close()
-	_, err = lookUp(root, key)
-	if err == nil {
-		err = root.Remove(key)
+	if root != nil {
+		defer root.Close()
 	}
-	if errors.Is(err, fs.ErrNotExist) {
+	removed := false
+	for _, key = range keys {
+		if err := errors.Join(ctx.Err(), object.ValidKey(key)); err != nil {
+			return err
+		}
+		if root == nil {
+			continue
+		}
+		if _, err = lookUp(root, key); err == nil {
+			err = root.Remove(key)
+		}
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		removed = removed || err == nil
+	}
+	if !removed {
 		return nil
 	}
-	if err == nil {
-		err = syncFolder(root, path.Dir(key))
-	}
-	return err
+	return syncFolder(root, folder)
 }

@@ -1,6 +1,7 @@
 package s3
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -11,6 +12,7 @@ import (
 	"sync"
 	"testing"
 	"testing/iotest"
+	"time"
 
 	"github.com/minio/minio-go/v7"
 
@@ -38,6 +40,7 @@ func TestContract(t *testing.T) {
 	t.Run("Missing", func(t *testing.T) { testMissing(t, server) })
 	t.Run("Permission", func(t *testing.T) { testPermission(t, server) })
 	t.Run("NothingLeft", func(t *testing.T) { testNothingLeft(t, server) })
+	t.Run("Unfinished", func(t *testing.T) { testUnfinished(t, server) })
 	t.Run("Headers", func(t *testing.T) { testHeaders(t, server) })
 	t.Run("Foreign", func(t *testing.T) { testForeign(t, server) })
 	t.Run("Down", func(t *testing.T) { testDown(t, server) })
@@ -156,6 +159,55 @@ func testNothingLeft(t *testing.T, server *servertest.MinIO) {
 	left, err := server.Client().ListMultipartUploads(t.Context(), server.Bucket, "", "", "", "", 100)
 	if err != nil || len(left.Uploads) > 0 {
 		t.Errorf("uploads are left: %+v, %v", left.Uploads, err)
+	}
+}
+
+// testUnfinished finds the uploads that a killed process left, and aborts them.
+func testUnfinished(t *testing.T, server *servertest.MinIO) {
+	s, other := open(t, server.URL("unfinished"), Limits{}), open(t, server.URL("elsewhere"), Limits{})
+	begun := time.Now()
+	for i := range 3 {
+		for _, store := range []*Store{s, other} {
+			key := fmt.Sprintf("releases/1.%d.0/bundle", i)
+			id, err := store.begin(t.Context(), key, minio.PutObjectOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			data := make([]byte, 5<<20)
+			if _, err := store.core.PutObjectPart(t.Context(), store.bucket, store.path(key), id, 1, bytes.NewReader(data), int64(len(data)), minio.PutObjectPartOptions{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	left := func(s *Store, prefix string) []object.Upload {
+		t.Helper()
+		found, err := s.Unfinished(t.Context(), prefix)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return found
+	}
+	found := left(s, "releases/1.1.0/")
+	if len(found) != 1 || found[0].Key != "releases/1.1.0/bundle" || found[0].Begun.Sub(begun).Abs() > time.Minute {
+		t.Fatalf("found %+v", found)
+	}
+	for range 2 { // the second time there is nothing any more
+		if err := s.Abort(t.Context(), found...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if ours, theirs := left(s, ""), left(other, ""); len(ours) != 2 || len(theirs) != 3 {
+		t.Errorf("%d of 2 are left, and of the other store %d of 3", len(ours), len(theirs))
+	}
+	if err := errors.Join(s.Abort(t.Context(), left(s, "")...), other.Abort(t.Context(), left(other, "")...)); err != nil {
+		t.Error(err)
+	}
+	if err := s.Abort(t.Context(), object.Upload{Key: "../x", ID: "1"}); !errors.Is(err, object.ErrBadKey) {
+		t.Errorf("of no key: %v", err)
+	}
+	t.Setenv("AWS_SECRET_ACCESS_KEY", "not-the-secret")
+	if _, err := open(t, server.URL("unfinished"), Limits{}).Unfinished(t.Context(), ""); !errors.Is(err, fs.ErrPermission) {
+		t.Errorf("without the right: %v", err)
 	}
 }
 

@@ -225,4 +225,19 @@ func audits(t *testing.T, s record.Store) {
 	list, err = s.LastAudits(ctx, "a\x00", 10)
 	check(t, err)
 	equal(t, "rows of no schema", len(list), 0)
+
+	// Old rows are forgotten, however many.
+	for i := range 20 {
+		check(t, s.Audit(ctx, record.Audit{Schema: "many", Time: now.AddDate(0, 0, i-10)}))
+	}
+	for n := int64(1); n > 0; {
+		n, err = s.ForgetAudits(ctx, now)
+		check(t, err)
+	}
+	list, err = s.LastAudits(ctx, "many", 100)
+	check(t, err)
+	equal(t, "rows that are left", len(list), 10)
+	list, err = s.LastAudits(ctx, first.Schema, 100)
+	check(t, err)
+	equal(t, "rows of that time and later", len(list), 2)
 }

@@ -100,6 +100,19 @@ func (s *Store) LastAudits(ctx context.Context, schema string, limit int) ([]rec
 		FROM tsmon.audits WHERE schema_name = $1 ORDER BY id DESC LIMIT $2`, schema, max(limit, 0))
 }
 
+// forgetAudits bounds the rows that one call of ForgetAudits looks at: they are written in
+// the order of their times.
+const forgetAudits = 5000
+
+// ForgetAudits implements record.Audits.
+func (s *Store) ForgetAudits(ctx context.Context, before time.Time) (n int64, err error) {
+	b := Batch{Statements: []Statement{{
+		SQL:  `DELETE FROM tsmon.audits WHERE at < $1 AND id IN (SELECT id FROM tsmon.audits ORDER BY id LIMIT $2)`,
+		Args: []any{before.UnixMicro(), forgetAudits}, Affected: func(rows int64) { n = rows },
+	}}}
+	return n, s.send(ctx, central("forget audits", Write), &b)
+}
+
 const (
 	userColumns = `id, email, profile, admin, disabled, token_version, token_digest`
 	selectUsers = `SELECT ` + userColumns + ` FROM {schema}.users`

@@ -1,0 +1,197 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"tsmon/cmd/tsmon/cli"
+	"tsmon/cmd/tsmon/config"
+	"tsmon/store/backup"
+	"tsmon/store/durable"
+)
+
+// BackupCommand returns `tsmon backup`.
+func BackupCommand(app *cli.App) *cobra.Command {
+	return cli.Group("backup", "Copy the data folder of a running server, and bring it back", backupCreateCommand(app), backupRestoreCommand(app))
+}
+
+// Backup is what the backup commands print.
+type Backup struct {
+	File   string `json:"file"`
+	Folder string `json:"folder,omitempty"` // that was restored
+	backup.Contents
+}
+
+func (b Backup) show(app *cli.App, verb string) error {
+	return app.Print(b, func(w io.Writer) {
+		fmt.Fprintf(w, "%s %s: %d files of %d bytes, made %s\n", verb, b.File, len(b.Files), b.Bytes(), b.Made.Format("2006-01-02 15:04:05 MST"))
+	})
+}
+
+func backupCreateCommand(app *cli.App) *cobra.Command {
+	return &cobra.Command{
+		Use:   "create FILE",
+		Short: "Copy records, time series, uploads and keys to a file",
+		Long: `Copy what the data folder of the monitoring side holds to a file, while the server
+runs: records and time series as one transaction left each, uploads, and the keys of
+access tokens and the secrets of clients. The file (mode 0600) is as secret as these;
+with TSMON_SECRET keys and secrets are encrypted in it, as they are in the records.
+
+Releases and channels' logs are not part of it: they are in the storage, which
+` + "`tsmon release export`" + ` copies. PostgreSQL, InfluxDB and S3 have backups of their own.`,
+		Example: `  tsmon backup create /var/backups/tsmon-$(date +%F).tar.zst`,
+		Args:    cli.Args(1, 1, "a FILE"),
+		RunE:    func(cmd *cobra.Command, args []string) error { return runBackupCreate(cmd.Context(), app, args[0]) },
+	}
+}
+
+func runBackupCreate(ctx context.Context, app *cli.App, path string) error {
+	c, err := app.Load()
+	if err != nil {
+		return err
+	}
+	sources, err := backupSources(c)
+	if err != nil {
+		return err
+	}
+	if _, err := os.Lstat(path); err == nil {
+		return cli.WithHint(cli.Refuse(fmt.Errorf("%s exists already", path)), "name another FILE, or move that one away")
+	}
+	scratch, err := os.MkdirTemp(filepath.Dir(path), ".tsmon-backup-*")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(scratch)
+	part, err := os.OpenFile(filepath.Join(scratch, "backup"), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	defer part.Close()
+	contents, err := backup.Create(ctx, part, scratch, app.Now(), sources)
+	if err == nil {
+		err = errors.Join(part.Sync(), part.Close())
+	}
+	if err == nil {
+		err = os.Link(part.Name(), path) // which replaces nothing
+	}
+	if err == nil {
+		err = durable.SyncDir(filepath.Dir(path))
+	}
+	if err != nil {
+		return err
+	}
+	return Backup{File: path, Contents: contents}.show(app, "wrote")
+}
+
+// backupSources returns what lies on this machine, by the names that it has in a data
+// folder. Uploads come after the records that refer to them.
+func backupSources(c *config.Config) (sources []backup.Source, err error) {
+	if cli.RecordsFile(c) == "" {
+		return nil, cli.Usagef("the records are in PostgreSQL: pg_dump makes backups of them")
+	}
+	files := []backup.Source{
+		{Name: "records.db", Path: cli.RecordsFile(c)}, {Name: "series.db", Path: cli.SeriesFile(c)},
+		{Name: "token-keys.json", Path: c.Server.TokenKeys}, {Name: "secrets.json", Path: filepath.Join(c.Data, "secrets.json")},
+	}
+	for _, s := range files {
+		switch _, err := os.Stat(s.Path); {
+		case err == nil:
+			sources = append(sources, s)
+		case !errors.Is(err, fs.ErrNotExist):
+			return nil, err
+		}
+	}
+	if !slices.ContainsFunc(sources, func(s backup.Source) bool { return s.Name == "records.db" }) {
+		return nil, fmt.Errorf("%s: %w", cli.RecordsFile(c), cli.ErrNoRecords)
+	}
+	if strings.Contains(c.Storage, "://") {
+		return sources, nil
+	}
+	uploads, err := os.ReadDir(filepath.Join(c.Storage, "uploads"))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	for _, file := range uploads {
+		if file.Type().IsRegular() {
+			sources = append(sources, backup.Source{Name: "objects/uploads/" + file.Name(), Path: filepath.Join(c.Storage, "uploads", file.Name())})
+		}
+	}
+	return sources, nil
+}
+
+func backupRestoreCommand(app *cli.App) *cobra.Command {
+	var data string
+	var dryRun bool
+	cmd := &cobra.Command{
+		Use:   "restore FILE --data FOLDER",
+		Short: "Make a data folder from a backup",
+		Long: `Make a data folder from a backup, which is verified: every file has to be what was
+saved, and each database sound. The folder must not exist or be empty; it gets its name
+when all of it is there. --dry-run verifies only.`,
+		Example: `  tsmon backup restore tsmon-2026-03-05.tar.zst --dry-run
+  tsmon backup restore tsmon-2026-03-05.tar.zst --data /var/lib/tsmon`,
+		Args: cli.Args(1, 1, "a FILE"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return runBackupRestore(cmd.Context(), app, args[0], data, dryRun)
+		},
+	}
+	cmd.Flags().StringVar(&data, "data", "", "`FOLDER` to make (default TSMON_DATA)")
+	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "verify the backup, make nothing")
+	return cmd
+}
+
+func runBackupRestore(ctx context.Context, app *cli.App, path, folder string, dryRun bool) error {
+	if folder == "" {
+		c, err := app.Load()
+		if err != nil {
+			return err
+		}
+		folder = c.Data
+	}
+	if folder == "" {
+		return cli.NoFolder("the folder to make")
+	}
+	folder, err := filepath.Abs(folder)
+	if err != nil {
+		return err
+	}
+	if found, err := os.ReadDir(folder); len(found) > 0 || err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if !dryRun {
+			return cli.WithHint(cli.Refuse(fmt.Errorf("%s: %w", folder, backup.ErrInUse)), "name another folder with --data, or move that one away")
+		}
+	}
+	file, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	if err := os.MkdirAll(filepath.Dir(folder), 0o700); err != nil {
+		return err
+	}
+	scratch, err := os.MkdirTemp(filepath.Dir(folder), ".tsmon-restore-*") // mode 0700
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(scratch)
+	if dryRun {
+		folder = ""
+	}
+	contents, err := backup.Restore(ctx, file, scratch, folder)
+	if err != nil {
+		return err
+	}
+	verb := "restored"
+	if dryRun {
+		verb = "verified"
+	}
+	return Backup{File: path, Folder: folder, Contents: contents}.show(app, verb)
+}

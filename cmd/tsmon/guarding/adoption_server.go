@@ -1,0 +1,123 @@
+package guarding
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"strings"
+	"time"
+
+	"tsmon/api/fleet"
+	"tsmon/channels"
+	"tsmon/cmd/tsmon/cli"
+)
+
+const (
+	adoptionTime = 30 * time.Second
+	maxAdoption  = 16 << 20 // bytes
+)
+
+// runAdoptionOf prints the adoption that a server knows.
+func runAdoptionOf(ctx context.Context, app *cli.App, server, channel string) error {
+	c, err := app.Load()
+	if err != nil {
+		return err
+	}
+	if err := channels.CheckName(channel); err != nil {
+		return cli.Usage(err)
+	}
+	address, err := adoptionAddress(server, channel)
+	if err != nil {
+		return err
+	}
+	if c.Server.MetricsKey == "" {
+		return cli.WithHint(cli.Usagef("there is no key to ask %s with", server), mendKey)
+	}
+	ctx, cancel := context.WithTimeout(ctx, adoptionTime)
+	defer cancel()
+	result, err := askAdoption(ctx, address, string(c.Server.MetricsKey), channel)
+	if err != nil {
+		return err
+	}
+	return app.Print(result, func(w io.Writer) { drawAdoption(w, result) })
+}
+
+const mendKey = "set TSMON_METRICS_KEY (server.metrics_key) to the key of the server there; one without a key tells nobody"
+
+// adoptionAddress returns where a server tells the adoption of a channel. server is the
+// address of the server or of its update tree.
+func adoptionAddress(server, channel string) (string, error) {
+	u, err := url.Parse(server)
+	switch {
+	case err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" || u.Scheme != "http" && u.Scheme != "https":
+		return "", cli.WithHint(cli.Usagef("--server is not the address of a server"), "write --server https://releases.example.com")
+	case u.Scheme == "http" && !isLoopback(u.Hostname()):
+		return "", cli.WithHint(cli.Usagef("--server %s would get the key without TLS", server), "write https://, or ask on the machine of the server, by http://127.0.0.1:8080")
+	}
+	base := strings.TrimSuffix(strings.TrimRight(u.String(), "/"), "/updates")
+	return base + "/updates/" + channel + "/adoption", nil
+}
+
+func isLoopback(host string) bool {
+	ip, err := netip.ParseAddr(host)
+	return host == "localhost" || err == nil && ip.IsLoopback()
+}
+
+// askAdoption fetches an adoption. The key goes nowhere else: redirects are not followed.
+func askAdoption(ctx context.Context, address, key, channel string) (*fleet.Adoption, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
+	if err != nil {
+		return nil, err
+	}
+	request.Header.Set("Authorization", "Bearer "+key)
+	client := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	response, err := client.Do(request)
+	if err != nil {
+		return nil, unanswered(err)
+	}
+	defer response.Body.Close()
+	switch status := response.StatusCode; {
+	case status == http.StatusUnauthorized || status == http.StatusForbidden:
+		return nil, cli.WithHint(fmt.Errorf("%s refuses the key (status %d)", address, status), mendKey)
+	case status == http.StatusNotFound:
+		return nil, cli.WithHint(fmt.Errorf("%s is not there", address),
+			"check channel and address: --server is the address of a tsmon serve that tells adoption, not of a bucket, nor of an older one")
+	case status != http.StatusOK:
+		return nil, cli.WithHint(fmt.Errorf("%s answers with status %d", address, status), mendAnswer)
+	}
+	data, err := io.ReadAll(io.LimitReader(response.Body, maxAdoption+1))
+	if err != nil {
+		return nil, unanswered(err)
+	}
+	var a fleet.Adoption
+	switch {
+	case len(data) > maxAdoption:
+		err = fmt.Errorf("%w: the answer is larger than %d MiB", fleet.ErrAdoption, maxAdoption>>20)
+	default:
+		if err = json.Unmarshal(data, &a); err == nil {
+			err = a.Check(channel)
+		}
+	}
+	if err != nil {
+		return nil, cli.WithHint(fmt.Errorf("%s: %w", address, err), mendAnswer)
+	}
+	a.Guard = nil // which the server does not tell
+	return &a, nil
+}
+
+const mendAnswer = "check that --server is the address of a tsmon serve; its log says why it failed"
+
+// unanswered explains why a server did not answer.
+func unanswered(err error) error {
+	var network net.Error
+	if errors.Is(err, context.DeadlineExceeded) || errors.As(err, &network) && network.Timeout() {
+		err = fmt.Errorf("no answer within %s: %w", adoptionTime, err)
+	}
+	return cli.WithHint(err, "check --server, the server there and the network")
+}

@@ -1,0 +1,40 @@
+package main
+
+import (
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestServeOnly: a server of one side answers nothing of the other, and needs nothing of
+// it.
+func TestServeOnly(t *testing.T) {
+	const updates, monitoring = "/updates/stable/linux/x86_64/1.0.0", "/getAllMenu"
+	for only, want := range map[string]map[string]int{
+		"updates":    {updates: 404, "/updates/stable/latest.json": 404, monitoring: 404, "/console/": 404, "/readyz": 200, "/readyz?for=monitoring": 400, "/healthz": 200},
+		"monitoring": {updates: 404, "/updates/report": 404, monitoring: 401, "/console/": 200, "/readyz": 200, "/readyz?for=updates": 400, "/healthz": 200},
+	} {
+		data := filepath.Join(t.TempDir(), "data")
+		s := serve(t, data, nil, "--only", only)
+		for path, status := range want {
+			if got, text := s.ask(http.MethodGet, path, "", nil); got != status {
+				t.Errorf("--only %s: %s: %d %.200s", only, path, got, text)
+			}
+		}
+		_, ready := s.ask(http.MethodGet, "/readyz", "", nil)
+		if strings.Contains(string(ready), "messages") != (only == "monitoring") {
+			t.Errorf("--only %s is ready by %s", only, ready)
+		}
+		if _, err := os.Stat(filepath.Join(data, "secrets.json")); os.IsNotExist(err) != (only == "updates") {
+			t.Errorf("--only %s: secrets: %v", only, err)
+		}
+		s.stop()
+	}
+	for _, args := range [][]string{{"--only", "nothing"}, {"--only", "updates", "--demo"}} {
+		if _, stderr, code := command(t, nil, "tsmon", append([]string{"serve", "--data", t.TempDir()}, args...)...); code != 2 {
+			t.Errorf("%v: exit code %d\n%s", args, code, stderr)
+		}
+	}
+}

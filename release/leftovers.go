@@ -1,0 +1,138 @@
+package release
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"slices"
+	"strings"
+
+	"tsmon/channels"
+	"tsmon/store/object"
+)
+
+// leftovers finds what no release needs, of versions of which nothing was written for
+// leftoverAge: nobody is publishing them.
+func (w *pruning) leftovers(ctx context.Context, doomed []string) error {
+	offered, named := lastOffered(w.logs), map[string]bool{}
+	for _, log := range w.logs {
+		for _, e := range log.Entries {
+			maps.Copy(named, keysIn(&e.Release))
+			if e.Rollout != nil {
+				maps.Copy(named, keysIn(&e.Rollout.Release))
+			}
+		}
+	}
+	for version, s := range w.stocks {
+		if w.began.Sub(s.newest) < leftoverAge {
+			continue
+		}
+		if _, shown := offered[version]; shown {
+			if !slices.Contains(doomed, version) {
+				w.leave(s.objects, func(key string) bool { return named[key] })
+			}
+			w.leave(s.staged, func(string) bool { return false })
+			continue
+		}
+		needed, err := w.needed(ctx, version, s)
+		if err != nil {
+			return err
+		}
+		w.leave(s.objects, func(key string) bool { return needed == nil || needed[strings.TrimPrefix(key, folder(version))] })
+	}
+	slices.Sort(w.report.Leftovers)
+	return nil
+}
+
+// leave adds objects to the leftovers that are not needed, as the bundle or as its
+// signature.
+func (w *pruning) leave(objects []object.Info, needed func(key string) bool) {
+	for _, info := range objects {
+		if !needed(info.Key) && !needed(strings.TrimSuffix(info.Key, ".sig")) {
+			w.report.Leftovers = append(w.report.Leftovers, info.Key)
+		}
+	}
+}
+
+// keysIn returns the keys of the bundles of a release.
+func keysIn(release *channels.Release) map[string]bool {
+	keys := map[string]bool{}
+	for _, b := range release.Platforms {
+		keys[b.Path] = true
+	}
+	for _, f := range release.Files {
+		keys[f.Path] = true
+	}
+	return keys
+}
+
+// needed reads which bundles a version needs that no channel has shown, by name; nil if
+// what says so is damaged.
+func (w *pruning) needed(ctx context.Context, version string, s *stock) (map[string]bool, error) {
+	var record *Record
+	var staged map[string]*Staged
+	var err error
+	if s.record {
+		var records []*Record
+		if records, err = w.Library().records(ctx, version); err == nil && len(records) > 0 {
+			if record = records[len(records)-1]; record.Discarded {
+				record = nil
+			}
+		}
+	}
+	if err == nil && len(s.staged) > 0 {
+		staged, err = w.Library().staged(ctx, version)
+	}
+	for _, s := range staged {
+		err = cmp.Or(err, s.damage)
+	}
+	if errors.As(err, new(*Refusal)) {
+		return nil, nil
+	}
+	return needed(record, staged), err
+}
+
+// unfinished finds uploads of bundles that nobody goes on with.
+func (w *pruning) unfinished(ctx context.Context) (left []object.Upload, err error) {
+	store, ok := w.Store.(object.Uploads)
+	if !ok {
+		return nil, nil
+	}
+	uploads, err := store.Unfinished(ctx, root)
+	if errors.Is(err, fs.ErrPermission) {
+		w.report.Warnings = append(w.report.Warnings, fmt.Sprintf("unfinished uploads stay: %v", err))
+		return nil, nil
+	}
+	for _, u := range uploads {
+		if w.began.Sub(u.Begun) >= leftoverAge {
+			left, w.report.Unfinished = append(left, u), append(w.report.Unfinished, u.Key)
+		}
+	}
+	return left, err
+}
+
+// clear removes the leftovers and aborts uploads. Of what is staged for a target the
+// object with the highest number counts: it goes last.
+func (w *pruning) clear(ctx context.Context, uploads []object.Upload) error {
+	highest := map[string]string{} // by folder
+	for _, key := range w.report.Leftovers {
+		if strings.HasPrefix(key, stagedRoot) {
+			highest[key[:strings.LastIndex(key, "/")]] = key
+		}
+	}
+	last := slices.Sorted(maps.Values(highest))
+	first := slices.DeleteFunc(slices.Clone(w.report.Leftovers), func(key string) bool { return slices.Contains(last, key) })
+	if err := w.Store.Delete(ctx, first...); err != nil {
+		return err
+	}
+	if err := w.Store.Delete(ctx, last...); err != nil {
+		return err
+	}
+	if store, ok := w.Store.(object.Uploads); ok && len(uploads) > 0 {
+		return store.Abort(ctx, uploads...)
+	}
+	return nil
+}

@@ -1,0 +1,154 @@
+package release
+
+import (
+	"bytes"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"tsmon/channels"
+	"tsmon/store/object"
+	"tsmon/store/object/dir"
+	"tsmon/store/object/s3"
+	"tsmon/store/servertest"
+)
+
+// BenchmarkPrune removes the bundles of all but ten of 1,000 releases of four bundles, or
+// of 100 where TSMON_TEST_LONG is not set; once for each filled store, so that it is run
+// with -benchtime 1x. Of MinIO it counts the requests. lists/op is the time in listings of
+// all releases: what anybody has to ask who does not know what is there.
+func BenchmarkPrune(b *testing.B) {
+	n := 100
+	if os.Getenv("TSMON_TEST_LONG") == "1" {
+		n = 1000
+	}
+	b.Run("dir", func(b *testing.B) {
+		benchmarkPrune(b, n, nil, func(b *testing.B, i int) object.Store {
+			store, err := dir.Open(filepath.Join(b.TempDir(), fmt.Sprint(i)))
+			if err != nil {
+				b.Fatal(err)
+			}
+			return store
+		})
+	})
+	b.Run("minio", func(b *testing.B) {
+		server := servertest.StartMinIO(b)
+		server.Setenv()
+		var requests atomic.Int64
+		target, err := url.Parse(server.Endpoint)
+		if err != nil {
+			b.Fatal(err)
+		}
+		proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			requests.Add(1)
+			(&httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) { // the signature is of the host that was asked
+				r.Out.URL.Scheme, r.Out.URL.Host, r.Out.Host = target.Scheme, target.Host, r.In.Host
+			}}).ServeHTTP(w, r)
+		}))
+		defer proxy.Close()
+		benchmarkPrune(b, n, &requests, func(b *testing.B, i int) object.Store {
+			store, err := s3.Open(strings.ReplaceAll(server.URL(fmt.Sprint(i)), url.QueryEscape(server.Endpoint), url.QueryEscape(proxy.URL)), s3.Limits{})
+			if err != nil {
+				b.Fatal(err)
+			}
+			return store
+		})
+	})
+}
+
+func benchmarkPrune(b *testing.B, n int, requests *atomic.Int64, fresh func(b *testing.B, i int) object.Store) {
+	d := newDesk(b)
+	d.Policies = map[string]Policy{"stable": {}}
+	d.publish(b, d.gathered(b, "1.0.0", large(b, 4, 1000)))
+	template, err := d.Library().Record(b.Context(), "1.0.0")
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.ReportAllocs()
+	asked, lists := int64(0), 0.0
+	for i := 0; b.Loop(); i++ {
+		b.StopTimer()
+		d.Store = fresh(b, i)
+		d.fill(b, *template, n)
+		start := time.Now()
+		for _, err := range d.Store.List(b.Context(), root, "") {
+			if err != nil {
+				b.Fatal(err)
+			}
+		}
+		listed := time.Since(start)
+		before := int64(0)
+		if requests != nil {
+			before = requests.Load()
+		}
+		b.StartTimer()
+		start = time.Now()
+		report, err := d.Prune(b.Context(), PruneOptions{Keep: 10})
+		if err != nil || len(report.Pruned) != n-10 {
+			b.Fatalf("%d of %d are pruned, %v", len(report.Pruned), n-10, err)
+		}
+		lists += float64(time.Since(start)) / float64(listed)
+		if requests != nil {
+			asked += requests.Load() - before
+		}
+	}
+	b.ReportMetric(lists/float64(b.N), "lists/op")
+	if requests != nil {
+		b.ReportMetric(float64(asked)/float64(b.N), "requests/op")
+	}
+}
+
+// fill puts n releases like a record into the store, and a log that showed them all.
+func (d *desk) fill(b *testing.B, record Record, n int) {
+	b.Helper()
+	log := &channels.Log{Channel: "stable"}
+	var group errgroup.Group
+	group.SetLimit(16)
+	for i := range n {
+		record.Version, record.sum = fmt.Sprintf("1.%d.0", i), ""
+		next := record
+		release := next.release()
+		group.Go(func() error {
+			data, err := next.encode()
+			if err != nil {
+				return err
+			}
+			objects := map[string][]byte{recordKey(next.Version, 1): data}
+			for _, bundle := range next.Bundles {
+				objects[folder(next.Version)+bundle.Name] = make([]byte, bundle.Size)
+				objects[folder(next.Version)+bundle.Name+".sig"] = []byte(bundle.Signature)
+			}
+			for key, data := range objects {
+				if _, err := d.Store.Create(b.Context(), key, bytes.NewReader(data), int64(len(data)), bundleAttributes); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		longer, err := d.channels().Append(b.Context(), log, channels.Entry{Action: channels.Publish, Who: "test", When: time.Now(), Release: release})
+		if err != nil {
+			b.Fatal(err)
+		}
+		if log = longer; (i+1)%256 == 0 {
+			if err := d.channels().Pack(b.Context(), log); err != nil {
+				b.Fatal(err)
+			}
+		}
+	}
+	if err := group.Wait(); err != nil {
+		b.Fatal(err)
+	}
+	if _, _, err := d.channels().Repoint(b.Context(), log); err != nil {
+		b.Fatal(err)
+	}
+}

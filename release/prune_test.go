@@ -1,0 +1,385 @@
+package release
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"tsmon/channels"
+	"tsmon/store/object"
+)
+
+// prunes wants a prune to work, and returns what it reports.
+func (d *desk) prunes(t *testing.T, o PruneOptions) *PruneReport {
+	t.Helper()
+	report, err := d.Prune(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return report
+}
+
+func (p *PruneReport) versions() string {
+	var versions []string
+	for _, v := range p.Pruned {
+		versions = append(versions, v.Version)
+	}
+	return strings.Join(versions, " ")
+}
+
+// series publishes 1.0.0 to 1.N-1.0 to stable.
+func (d *desk) series(t *testing.T, n int) {
+	t.Helper()
+	for i := range n {
+		d.publish(t, d.options(t, fmt.Sprintf("1.%d.0", i)))
+	}
+}
+
+// age makes every object a day older.
+func (d *desk) age(t *testing.T) {
+	t.Helper()
+	for key := range d.tree(t) {
+		then := time.Now().Add(-leftoverAge - time.Minute)
+		if err := os.Chtimes(filepath.Join(d.root, key), then, then); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// put writes an object of somebody else.
+func (d *desk) put(t *testing.T, key string) {
+	t.Helper()
+	if _, err := d.Store.Create(t.Context(), key, strings.NewReader("junk"), 4, bundleAttributes); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestPruneKeeps: what the heads, watersheds, rollouts and the next two rollbacks need
+// stays, on whatever channel.
+func TestPruneKeeps(t *testing.T) {
+	d := newDesk(t)
+	d.series(t, 3)
+	shed := d.options(t, "1.3.0")
+	shed.Extra.Watershed = true
+	d.publish(t, shed)
+	for _, version := range []string{"1.4.0", "1.5.0", "1.6.0", "1.7.0"} {
+		d.publish(t, d.options(t, version))
+	}
+	if _, err := d.Rollback(t.Context(), RollbackOptions{Options: Options{Channel: "beta", Why: "crashes"}, To: "1.1.0"}); err != nil {
+		t.Fatal(err)
+	}
+	part := d.options(t, "1.8.0")
+	part.Rollout = &channels.Rollout{Steps: []int{10}}
+	d.publish(t, part)
+	// Stable shows 1.7.0 and rolls 1.8.0 out; 1.6.0 and 1.5.0 are before it. Beta shows
+	// 1.1.0; 1.0.0 is before it.
+	if got := d.prunes(t, PruneOptions{Keep: 1}).versions(); got != "1.2.0 1.4.0" {
+		t.Errorf("pruned: %s", got)
+	}
+	d.sound(t, "stable")
+	d.sound(t, "beta")
+	if got := d.prunes(t, PruneOptions{Keep: 1}); got.Changed {
+		t.Errorf("again: %+v", got)
+	}
+}
+
+// TestPruneRests: for a while no channel can be moved to a version that was pruned, also
+// one that has shown nothing yet; what a channel shows already can be moved as before.
+func TestPruneRests(t *testing.T) {
+	d := newDesk(t)
+	d.Policies["new"] = Policy{}
+	d.series(t, 5)
+	d.prunes(t, PruneOptions{Keep: 1})
+	back := RollbackOptions{Options: Options{Channel: "stable", Why: "crashes"}, To: "1.1.0"}
+	promote := PromoteOptions{Options: Options{Channel: "new"}, From: "stable", Version: "1.1.0"}
+	if _, err := d.Rollback(t.Context(), back); !errors.Is(err, ErrPruning) {
+		t.Errorf("rolled back: %v", err)
+	}
+	if _, err := d.Promote(t.Context(), promote); !errors.Is(err, ErrPruning) {
+		t.Errorf("promoted: %v", err)
+	}
+	if _, err := d.Rollback(t.Context(), RollbackOptions{Options: Options{Channel: "stable", Why: "crashes"}}); err != nil {
+		t.Errorf("the release before: %v", err)
+	}
+	d.later(pruneRest + time.Minute)
+	if _, err := d.Rollback(t.Context(), back); !errors.Is(err, ErrStored) {
+		t.Errorf("rolled back to nothing: %v", err)
+	}
+	d.sound(t, "stable")
+}
+
+// TestPruneAgain: bundles that were put back and go again have an entry again, with which
+// a move conflicts that was planned before.
+func TestPruneAgain(t *testing.T) {
+	d := newDesk(t)
+	d.series(t, 3)
+	o := d.options(t, "1.3.0")
+	d.publish(t, o)
+	d.publish(t, d.options(t, "1.4.0"))
+	d.publish(t, d.options(t, "1.5.0"))
+	d.publish(t, d.options(t, "1.6.0"))
+	d.prunes(t, PruneOptions{Keep: 1})
+	var files []string
+	for _, b := range o.Bundles {
+		files = append(files, b.Path)
+	}
+	if report, err := d.Repair(t.Context(), RepairOptions{Channel: "stable", Files: files}); err != nil || len(report.Findings) > 0 {
+		t.Fatalf("%+v, %v", report, err)
+	}
+	d.later(time.Hour)
+	log, err := d.channels().Load(t.Context(), "stable")
+	if err != nil {
+		t.Fatal(err)
+	}
+	plan, err := d.Rollback(t.Context(), RollbackOptions{Options: Options{Channel: "stable", Why: "crashes", DryRun: true}, To: "1.3.0"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := d.prunes(t, PruneOptions{Keep: 1}); got.versions() != "1.3.0" || !slices.Contains(got.Channels, "stable") {
+		t.Errorf("pruned again: %+v", got)
+	}
+	if _, err := d.Apply(t.Context(), plan); !errors.As(err, new(*channels.ConflictError)) {
+		t.Errorf("moved to what is gone: %v", err)
+	}
+	longer, err := d.channels().Extend(t.Context(), log)
+	if err != nil || len(longer.Entries) != len(log.Entries)+1 {
+		t.Errorf("%d entries after %d, %v", len(longer.Entries), len(log.Entries), err)
+	}
+	d.sound(t, "stable")
+}
+
+// removing is a store that calls a function before it removes objects.
+type removing struct {
+	object.Store
+	before func()
+}
+
+func (r *removing) Delete(ctx context.Context, keys ...string) error {
+	if len(keys) > 0 {
+		r.before()
+	}
+	return r.Store.Delete(ctx, keys...)
+}
+
+// TestPruneMeetsMoves: a move while bundles are about to go is refused, or saves them.
+func TestPruneMeetsMoves(t *testing.T) {
+	d := newDesk(t)
+	d.series(t, 6)
+	store := d.Store
+	back := RollbackOptions{Options: Options{Channel: "stable", Why: "crashes"}, To: "1.0.0"}
+	var during error
+	d.Store = &removing{store, func() {
+		_, during = (&Publisher{Store: store, PublicURL: d.PublicURL, Keys: d.Keys, Policies: d.Policies, Now: time.Now, Who: "other"}).Rollback(t.Context(), back)
+	}}
+	if got := d.prunes(t, PruneOptions{Keep: 1}).versions(); got != "1.0.0 1.1.0 1.2.0" {
+		t.Errorf("pruned: %s", got)
+	}
+	if !errors.Is(during, ErrPruning) {
+		t.Errorf("moved to what is about to go: %v", during)
+	}
+	d.sound(t, "stable")
+	d.sound(t, "beta")
+
+	// Before the first entry it conflicts, and nothing goes.
+	d = newDesk(t)
+	d.series(t, 6)
+	store = d.Store
+	once := false
+	d.Store = &hooked{store, func(key string, r io.Reader) io.Reader {
+		if strings.HasPrefix(key, "log/") && !once {
+			once = true
+			other := *d.Publisher
+			other.Store = store
+			if _, err := other.Rollback(t.Context(), RollbackOptions{Options: Options{Channel: "beta", Why: "crashes"}, To: "1.0.0"}); err != nil {
+				t.Error(err)
+			}
+		}
+		return r
+	}}
+	if _, err := d.Prune(t.Context(), PruneOptions{Keep: 1}); !errors.As(err, new(*channels.ConflictError)) {
+		t.Errorf("pruned in spite of a move: %v", err)
+	}
+	d.sound(t, "beta")
+	d.sound(t, "stable")
+}
+
+// TestPruneTakesTooLong: bundles go in the time that movers know of, or stay.
+func TestPruneTakesTooLong(t *testing.T) {
+	d := newDesk(t)
+	d.series(t, 6)
+	store, before := d.Store, d.tree(t)
+	d.Store = &hooked{store, func(key string, r io.Reader) io.Reader {
+		if strings.HasPrefix(key, "log/") {
+			d.later(pruneTime + time.Minute)
+		}
+		return r
+	}}
+	if _, err := d.Prune(t.Context(), PruneOptions{Keep: 1}); !errors.Is(err, errPruneTime) {
+		t.Errorf("too late, it says %v", err)
+	}
+	after := d.tree(t)
+	for key := range before {
+		if _, ok := after[key]; !ok {
+			t.Errorf("%s is gone", key)
+		}
+	}
+	d.Store = store
+	if got := d.prunes(t, PruneOptions{Keep: 1}).versions(); got != "1.0.0 1.1.0 1.2.0" {
+		t.Errorf("the rest: %s", got)
+	}
+	d.sound(t, "stable")
+}
+
+// TestPruneLeftovers: what no release needs goes after a day, and nothing else.
+func TestPruneLeftovers(t *testing.T) {
+	d := newDesk(t)
+	d.publish(t, d.options(t, "1.0.0"))
+	parts := d.parts(t, "1.1.0")
+	d.stage(t, d.staging("1.1.0", parts[0]))
+	d.stage(t, d.staging("1.1.0", parts[1]))
+	d.take(t, "1.1.0")
+	d.stage(t, d.staging("1.2.0", d.parts(t, "1.2.0")[0])) // in flight
+	d.stage(t, d.staging("1.3.0", d.parts(t, "1.3.0")[0])) // thrown away
+	if _, err := d.Discard(t.Context(), "1.3.0"); err != nil {
+		t.Fatal(err)
+	}
+	d.put(t, "releases/1.0.0/App_0123abcd_amd64.AppImage")
+	d.put(t, "releases/1.9.0/App.AppImage")
+	d.put(t, "releases/1.9.0/App.AppImage.sig")
+	d.put(t, "releases/readme.txt")
+	before := d.tree(t)
+	if got := d.prunes(t, PruneOptions{Keep: 9}); got.Changed {
+		t.Errorf("too early: %+v", got)
+	}
+	d.age(t)
+	dry := d.prunes(t, PruneOptions{Keep: 9, DryRun: true})
+	got := d.prunes(t, PruneOptions{Keep: 9})
+	if !slices.Equal(got.Leftovers, dry.Leftovers) || got.versions() != "" || len(got.Channels) > 0 {
+		t.Errorf("%+v, announced: %+v", got, dry)
+	}
+	after := d.tree(t)
+	for key := range before {
+		_, stays := after[key]
+		goes := strings.HasPrefix(key, "releases/1.9.0/") || strings.HasPrefix(key, "releases/1.3.0/") || strings.HasPrefix(key, "staged/1.1.0/") ||
+			key == "releases/1.0.0/App_0123abcd_amd64.AppImage"
+		if stays == goes {
+			t.Errorf("%s: stays %v", key, stays)
+		}
+	}
+	d.sound(t, "stable")
+	if plan := d.take(t, "1.1.0"); plan.Changed {
+		t.Errorf("what was staged and published is published again: %+v", plan)
+	}
+	d.stage(t, d.staging("1.2.0", d.parts(t, "1.2.0")[1]))
+	d.take(t, "1.2.0")
+	d.publish(t, PublishOptions{Options: Options{Channel: "stable"}, Version: "1.3.0", Bundles: slices.Concat(d.parts(t, "1.3.0")[:2]...), Unlock: d.unlock})
+	d.sound(t, "stable")
+}
+
+// TestPublishTrustsNothingOld: a publish takes no object that Prune may remove.
+func TestPublishTrustsNothingOld(t *testing.T) {
+	d := newDesk(t)
+	d.publish(t, d.options(t, "1.0.0"))
+	d.stage(t, d.staging("1.1.0", d.parts(t, "1.1.0")[0]))
+	if _, err := d.Discard(t.Context(), "1.1.0"); err != nil {
+		t.Fatal(err)
+	}
+	d.age(t)
+	o := PublishOptions{Options: Options{Channel: "stable", AllowMissing: []string{"linux-x86_64"}}, Version: "1.1.0", Bundles: d.parts(t, "1.1.0")[0], Unlock: d.unlock}
+	store := d.Store
+	d.Store = &hooked{store, func(key string, r io.Reader) io.Reader {
+		if key == "releases/1.1.0/release.json" {
+			other := *d.Publisher
+			other.Store = store
+			if _, err := other.Prune(t.Context(), PruneOptions{Keep: 9}); err != nil {
+				t.Error(err)
+			}
+		}
+		return r
+	}}
+	d.publish(t, o)
+	d.sound(t, "stable")
+}
+
+// uploading is a store with unfinished uploads.
+type uploading struct {
+	object.Store
+	uploads []object.Upload
+	err     error
+	aborted []object.Upload
+}
+
+func (u *uploading) Unfinished(_ context.Context, prefix string) (found []object.Upload, err error) {
+	for _, upload := range u.uploads {
+		if strings.HasPrefix(upload.Key, prefix) {
+			found = append(found, upload)
+		}
+	}
+	return found, u.err
+}
+
+func (u *uploading) Abort(_ context.Context, uploads ...object.Upload) error {
+	u.aborted = append(u.aborted, uploads...)
+	return nil
+}
+
+func TestPruneUnfinished(t *testing.T) {
+	d := newDesk(t)
+	d.series(t, 1)
+	old := object.Upload{Key: "releases/1.1.0/a", ID: "1", Begun: time.Now().Add(-25 * time.Hour)}
+	store := &uploading{Store: d.Store, uploads: []object.Upload{old, {Key: "releases/1.1.0/a", ID: "2", Begun: time.Now()}, {Key: "uploads/b", ID: "3", Begun: old.Begun}}}
+	d.Store = store
+	if got := d.prunes(t, PruneOptions{Keep: 1, DryRun: true}); !slices.Equal(got.Unfinished, []string{old.Key}) || !got.Changed || len(store.aborted) > 0 {
+		t.Errorf("announced: %+v, aborted: %v", got, store.aborted)
+	}
+	if got := d.prunes(t, PruneOptions{Keep: 1}); !slices.Equal(got.Unfinished, []string{old.Key}) || !slices.Equal(store.aborted, []object.Upload{old}) {
+		t.Errorf("%+v, aborted: %v", got, store.aborted)
+	}
+	store.err = fs.ErrPermission
+	if got := d.prunes(t, PruneOptions{Keep: 1}); len(got.Warnings) != 1 || got.Changed {
+		t.Errorf("without the right: %+v", got)
+	}
+}
+
+// counting counts what is asked of a store.
+type counting struct {
+	object.Store
+	mu  sync.Mutex
+	got []string
+}
+
+func (c *counting) Get(ctx context.Context, key string) (r io.ReadCloser, info object.Info, err error) {
+	c.mu.Lock()
+	c.got = append(c.got, key)
+	c.mu.Unlock()
+	return c.Store.Get(ctx, key)
+}
+
+// TestPruneReadsNoReleases: it reads the logs and what clients read, and of releases
+// nothing.
+func TestPruneReadsNoReleases(t *testing.T) {
+	d := newDesk(t)
+	d.series(t, 6)
+	store := &counting{Store: d.Store}
+	d.Store = store
+	d.prunes(t, PruneOptions{Keep: 1})
+	for _, key := range store.got {
+		if strings.HasPrefix(key, root) {
+			t.Errorf("it reads %s", key)
+		}
+	}
+	// Twice for each channel the manifest and the list of downloads, and once more to
+	// bring them up to date; each entry once, and each new one twice.
+	if len(store.got) > 2*(6+6+6) {
+		t.Errorf("%d objects are read: %v", len(store.got), store.got)
+	}
+}

@@ -1,0 +1,56 @@
+package s3
+
+import (
+	"context"
+	"strings"
+
+	"tsmon/store/object"
+)
+
+var _ object.Uploads = (*Store)(nil)
+
+// Unfinished implements object.Uploads. It asks for those of the whole bucket: asked for
+// a prefix, MinIO knows only the key that is equal to it. MinIO forgets uploads when it
+// is restarted, and removes them itself after a day.
+func (s *Store) Unfinished(ctx context.Context, prefix string) (found []object.Upload, err error) {
+	defer s.explain(ctx, "list unfinished uploads of", prefix, &err, nil)
+	key, id := "", ""
+	for pages := 0; pages < object.MaxUploads/1000; pages++ {
+		page, err := s.core.ListMultipartUploads(ctx, s.bucket, "", key, id, "", 1000)
+		if err = s.bucketFirst(ctx, err); err != nil {
+			return nil, err
+		}
+		for _, u := range page.Uploads {
+			if name, ours := strings.CutPrefix(u.Key, s.prefix); ours && strings.HasPrefix(name, prefix) && object.ValidKey(name) == nil {
+				found = append(found, object.Upload{Key: name, Begun: u.Initiated, ID: u.UploadID})
+			}
+		}
+		if !page.IsTruncated {
+			break
+		}
+		key, id = page.NextKeyMarker, page.NextUploadIDMarker
+	}
+	return found, nil
+}
+
+// Abort implements object.Uploads.
+func (s *Store) Abort(ctx context.Context, uploads ...object.Upload) error {
+	for _, u := range uploads {
+		if err := s.abortOne(ctx, u); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *Store) abortOne(ctx context.Context, u object.Upload) (err error) {
+	defer s.explain(ctx, "abort the upload of", u.Key, &err, nil)
+	if err := object.ValidKey(u.Key); err != nil {
+		return err
+	}
+	err = s.core.AbortMultipartUpload(ctx, s.bucket, s.path(u.Key), u.ID)
+	if isCode(err, "NoSuchUpload") {
+		return nil
+	}
+	return err
+}
