@@ -55,6 +55,7 @@ type Heads struct {
 	// manifests in the store.
 	publicURL  string
 	downgrades map[string]bool
+	trust      map[string]Trust
 	rings      map[string]bool
 
 	known   atomic.Pointer[map[string]*channel] // copied on change, under mu
@@ -84,6 +85,7 @@ type channel struct {
 	log       *channels.Log                 // as far as it was read
 	publicURL string                        // that its manifests are rendered with; empty while that is not known
 	pointer   *pointer                      // as it was last read
+	unsigned  error                         // why the log is not believed that is in the store, nil if it is
 	offeredAt string                        // ETag of the manifest that offers goes with
 }
 
@@ -94,6 +96,9 @@ type compiled struct {
 	list  *downloads // nil: there is no log
 }
 
+// Trust is what a reader knows of the operators of a channel.
+type Trust = channels.Trust
+
 // HeadsOptions are what Heads need.
 type HeadsOptions struct {
 	Objects object.Store
@@ -101,6 +106,8 @@ type HeadsOptions struct {
 	// Unbound are the channels whose signatures need not name the version. Of all others
 	// an old bundle could be announced under a new version.
 	Unbound map[string]bool
+	// Trust is what is known of the operators of channels, besides their logs.
+	Trust map[string]Trust
 	// PublicURL is the address of the store that clients are given; empty: the one that
 	// manifests were published with.
 	PublicURL  string
@@ -116,7 +123,7 @@ type HeadsOptions struct {
 // NewHeads returns heads that begin to read with the first request.
 func NewHeads(o HeadsOptions) *Heads {
 	h := &Heads{
-		store: o.Objects, keys: o.Keys, unbound: o.Unbound, interval: o.Interval, patience: 5 * time.Second, now: o.Now, log: o.Log,
+		store: o.Objects, keys: o.Keys, unbound: o.Unbound, trust: o.Trust, interval: o.Interval, patience: 5 * time.Second, now: o.Now, log: o.Log,
 		alarms: newAlarms(o.Log, o.Registry, maps.Keys(o.Rings)), publicURL: o.PublicURL, downgrades: o.Downgrades, rings: o.Rings,
 		looks: make(chan struct{}, maxLooks),
 	}

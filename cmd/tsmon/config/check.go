@@ -11,6 +11,7 @@ import (
 )
 
 func (c *Config) check() (found Mistakes) {
+	found = append(found, c.checkOperators()...)
 	if c.PublicURL != "" {
 		u, err := url.Parse(c.PublicURL)
 		switch {

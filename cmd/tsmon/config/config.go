@@ -12,10 +12,14 @@
 //	trusted_keys:
 //	  - {key: RWS…, until: 1.6.0}                  # built into versions below 1.6.0
 //	  - {key: RWT…, from: 1.6.0}                   # and into 1.6.0 and later ones; or only RWT…
+//	operators:                                     # who signs moves, by their OpenSSH keys
+//	  ann: ssh-ed25519 AAAA…
+//	  ci: ssh-ed25519 AAAA…
+//	  guard: {key: ssh-ed25519 AAAA…, only: pause}
 //	bundle_types: [nsis, appimage, deb]            # leaves out msi and rpm
 //	windows_installer: msi                         # for clients that don't name their type
 //	channels:
-//	  stable: {targets: [windows-x86_64, darwin-x86_64, darwin-aarch64, linux-x86_64], allow_unbound: true}
+//	  stable: {targets: [windows-x86_64, darwin-x86_64, darwin-aarch64, linux-x86_64], allow_unbound: true, approvals: 2}
 //	  lab:    {allow_downgrades: true, rings: true}
 //	  beta:   {follows: stable, prerelease: true, guard: {failures: 5%, networks: 1}}
 //	server:
@@ -74,6 +78,8 @@ type Config struct {
 	// TrustedKeys are public keys, or files that hold one, and the versions of the
 	// application that have them.
 	TrustedKeys TrustedKeys `yaml:"trusted_keys" env:"TSMON_TRUSTED_KEYS"`
+	// Operators sign the moves of channels, by name.
+	Operators map[string]Operator `yaml:"operators"`
 	// BundleTypes leaves out the other types of the systems whose types it lists.
 	BundleTypes []string `yaml:"bundle_types"`
 	// WindowsInstaller is what clients get that don't name their type: nsis, the
@@ -100,6 +106,10 @@ type Channel struct {
 	// installations that ask no server.
 	Rings bool  `yaml:"rings"`
 	Guard Guard `yaml:"guard"`
+	// Approvals is how many operators must sign a move, 1 if it is not set;
+	// RollbackApprovals how many a rollback, as many if it is not set.
+	Approvals         int `yaml:"approvals"`
+	RollbackApprovals int `yaml:"rollback_approvals"`
 }
 
 // Guard says when the server halts a rollout of the channel. nil is the server's
@@ -159,6 +169,8 @@ type Server struct {
 	Drain          time.Duration `yaml:"drain" env:"TSMON_DRAIN"`
 	DrainDownloads time.Duration `yaml:"drain_downloads" env:"TSMON_DRAIN_DOWNLOADS"`
 	Updates        Updates       `yaml:"updates"`
+	// OperatorsRoot are OpenSSH keys each of which may put other operators in force.
+	OperatorsRoot []string `yaml:"operators_root"`
 	// Webhook is the address that is told of every move of a channel, and of alarms.
 	Webhook Secret `yaml:"webhook" env:"TSMON_WEBHOOK"`
 	// WebhookSecret signs what it is told: whsec_ and base64, or any text.
@@ -243,7 +255,7 @@ type Series struct {
 	File  string `yaml:"-"` // in the data folder
 }
 
-// Signing holds the variables of the private key, which the Tauri CLI reads, too.
+// Signing holds the variables of private keys. The Tauri CLI reads those of its key, too.
 // They can't be set in the file.
 type Signing struct {
 	Key     Secret `env:"TAURI_SIGNING_PRIVATE_KEY"`      // the key itself or a path
@@ -251,6 +263,8 @@ type Signing struct {
 	// KeyPassword is TAURI_SIGNING_PRIVATE_KEY_PASSWORD, nil if it is not set. An
 	// empty one is a password.
 	KeyPassword *Secret
+	// OperatorKey is the OpenSSH key that signs moves, itself or its path.
+	OperatorKey Secret `env:"TSMON_OPERATOR_KEY"`
 }
 
 // Secret is a text that prints as three asterisks.
