@@ -22,7 +22,7 @@ type staging struct {
 // and the others find it done. The same call again does nothing, or completes what
 // was interrupted. Errors are those of Publish.
 func (p *Publisher) Stage(ctx context.Context, o StageOptions) (*StageReport, error) {
-	o.Options = p.allow(o.Options)
+	o.Options = o.under(p.Policies)
 	pl, err := p.planner(o.Channel)
 	if err == nil {
 		err = pl.checkPublish(o.PublishOptions)

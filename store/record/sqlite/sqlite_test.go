@@ -50,6 +50,18 @@ func TestTwoStores(t *testing.T) {
 	recordtest.SightRace(t, mustOpen(t, path, Limits{}), mustOpen(t, path, Limits{}))
 }
 
+// TestAges lives for many days.
+func TestAges(t *testing.T) {
+	s := mustOpen(t, file(t), Limits{})
+	recordtest.Ages(t, s, func() (bytes int64) {
+		err := s.Readers.QueryRowContext(t.Context(), `SELECT sum(pgsize) FROM dbstat WHERE name LIKE 'clients%' OR name LIKE 'tries%' OR name LIKE 'samples%'`).Scan(&bytes)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return bytes
+	})
+}
+
 func TestStarters(t *testing.T) { recordtest.Starters(t, openStore, file(t)) }
 
 func TestOpenBad(t *testing.T) {
