@@ -47,15 +47,16 @@ type Options struct {
 	Tokens   *token.Keys
 	Log      *slog.Logger
 
-	Keys          signing.Keyring // that manifests must be signed by; empty: only their form is checked
-	Unbound       map[string]bool // channels whose signatures need not name the version
-	Refresh       time.Duration   // how old a manifest may be
-	PublicURL     string          // of the store, as updates.HeadsOptions
-	Downgrades    map[string]bool // channels that have clients with allowDowngrades
-	Rings         map[string]bool // channels that keep rings
-	Clients       int             // that are recorded of each channel and release; of more a sample
-	ReportSecrets []string        // that applications sign reports with; none: all reports count
-	UpdatesToken  string          // bearer token of /updates/; empty: it is public
+	Keys          signing.Keyring          // that manifests must be signed by; empty: only their form is checked
+	Unbound       map[string]bool          // channels whose signatures need not name the version
+	Trust         map[string]updates.Trust // what is known of operators, by channel
+	Refresh       time.Duration            // how old a manifest may be
+	PublicURL     string                   // of the store, as updates.HeadsOptions
+	Downgrades    map[string]bool          // channels that have clients with allowDowngrades
+	Rings         map[string]bool          // channels that keep rings
+	Clients       int                      // that are recorded of each channel and release; of more a sample
+	ReportSecrets []string                 // that applications sign reports with; none: all reports count
+	UpdatesToken  string                   // bearer token of /updates/; empty: it is public
 	// Clients are redirected for bundles to Elsewhere, or with Presigner to the store.
 	// At most one of them is set; without either they get bundles here.
 	Elsewhere *url.URL
@@ -126,7 +127,7 @@ func newMonitor(o Options, registry *prometheus.Registry) *monitor.Server {
 func (s *Server) addUpdates(o Options, registry *prometheus.Registry) {
 	s.notifier = fleet.NewNotifier(fleet.NotifierOptions{Webhook: o.Webhook, Records: o.Records, Registry: registry, Log: o.Log, Now: o.Now})
 	s.heads = updates.NewHeads(updates.HeadsOptions{
-		Alarm: s.notifier.Alarm, Objects: o.Objects, Keys: o.Keys, Interval: o.Refresh, PublicURL: o.PublicURL, Unbound: o.Unbound, Downgrades: o.Downgrades, Rings: o.Rings, Registry: registry, Log: o.Log, Now: o.Now,
+		Alarm: s.notifier.Alarm, Objects: o.Objects, Keys: o.Keys, Interval: o.Refresh, PublicURL: o.PublicURL, Unbound: o.Unbound, Trust: o.Trust, Downgrades: o.Downgrades, Rings: o.Rings, Registry: registry, Log: o.Log, Now: o.Now,
 	})
 	s.notifier.Channels, s.notifier.Moves = s.heads.Channels, s.heads.Moves
 	s.fleet = fleet.NewSightings(fleet.Options{

@@ -97,7 +97,7 @@ func (r Repository) around(ctx context.Context, log *Log) (*Log, []Gap, error) {
 	if err := j.readEntries(ctx, log.last(), raw); err != nil {
 		return nil, nil, err
 	}
-	return log.span(raw)
+	return log.span(raw, r.Trust[log.Channel])
 }
 
 // maxAround bounds the entries of a log that lacks some.
@@ -105,7 +105,7 @@ const maxAround = 1 << 20
 
 // span joins the entries that follow a log from the newest back, since each has the
 // hash of the one before it. Missing ones are empty.
-func (l *Log) span(raw [][]byte) (*Log, []Gap, error) {
+func (l *Log) span(raw [][]byte, trust Trust) (*Log, []Gap, error) {
 	var entries []Entry // newest first
 	var gaps []Gap
 	want, known := "", false // the hash of the next entry to look at, if it is known
@@ -133,7 +133,13 @@ func (l *Log) span(raw [][]byte) (*Log, []Gap, error) {
 	}
 	slices.Reverse(entries)
 	slices.Reverse(gaps)
-	longer := &Log{Channel: l.Channel, Entries: append(slices.Clip(l.Entries), entries...), head: head}
+	longer := &Log{Channel: l.Channel, Entries: slices.Clip(l.Entries), operators: l.operators}
+	if err := readAllSigners(l.Channel, entries); err != nil {
+		return nil, nil, err
+	}
+	if err := longer.admit(entries, head, trust); err != nil {
+		return nil, nil, err
+	}
 	gaps = slices.DeleteFunc(gaps, func(g Gap) bool { return longer.declares(g.Lost) })
 	return longer, gaps, nil
 }

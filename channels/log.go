@@ -65,8 +65,9 @@ var (
 	ErrLog = errors.New("the log is broken")
 )
 
-// maxEntry bounds a log entry, in bytes: two manifests and the fields around them.
-const maxEntry = 2*manifest.MaxSize + 64<<10
+// maxEntry bounds a log entry, in bytes: two manifests, an entry that it follows with one
+// in quotes, and the fields around them.
+const maxEntry = 4*manifest.MaxSize + 64<<10
 
 // Action is why a channel moved.
 type Action string
@@ -81,10 +82,12 @@ const (
 	Resume   Action = "resume"   // it is no longer held back
 	Repair   Action = "repair"   // what is lost is said to be; clients get what they got
 	Prune    Action = "prune"    // bundles of old releases are removed; likewise
+	Appoint  Action = "appoint"  // other operators are in force; likewise
 )
 
 // Entry is one move of a channel.
 type Entry struct {
+	Channel  string    `json:"channel"`        // so that no entry passes for one of another channel
 	Sequence uint64    `json:"sequence"`       // from 1, without a gap but for lost ones
 	Previous string    `json:"previous"`       // hex SHA-256 of the previous entry's bytes, empty for the first
 	Action   Action    `json:"action"`         //
@@ -106,6 +109,22 @@ type Entry struct {
 	// Pruned are versions whose bundles are removed from the store, or lost.
 	Pruned []string `json:"pruned,omitempty"`
 	Lost   []Lost   `json:"lost,omitempty"` // entries before this one
+	// Operators, if any, are in force from this entry on: all that follow need their
+	// signatures, but for what follows from the log itself.
+	Operators *Operators `json:"operators,omitempty"`
+	// Leader is the entry of the channel that this one follows, byte for byte, whose
+	// signatures count for this one. Empty where there are no operators.
+	Leader string `json:"leader,omitempty"`
+	// Expires is until when an entry that waits for signatures may be made, zero for one
+	// that did not wait. Entered is when it was made, which nobody signed: it lies between
+	// When and Expires, and the times of the entry count from it.
+	Expires time.Time `json:"expires,omitzero"`
+	Entered time.Time `json:"entered,omitzero"`
+	// Signatures are those of operators over Payload, armored as OpenSSH writes them.
+	Signatures []string `json:"signatures,omitempty"`
+
+	signers []string // keys whose signatures are good
+	signed  *Entry   // with the times that were signed, if they are others
 }
 
 // Origin says where an entry comes from, as the environment of a CI job tells.
@@ -131,6 +150,8 @@ type Log struct {
 	Channel string
 	Entries []Entry
 	head    string // hash of the last entry's bytes
+	// operators are those in force after the last entry, nil if there are none.
+	operators *Operators
 }
 
 // Head returns the newest entry, nil for a channel that was never moved.
@@ -256,6 +277,9 @@ func sequenceOf(channel, key string) (sequence uint64, ok bool) {
 }
 
 func (e *Entry) encode() ([]byte, error) {
+	if e.signed != nil {
+		e = e.signed
+	}
 	var buf bytes.Buffer
 	enc := json.NewEncoder(&buf)
 	enc.SetEscapeHTML(false)

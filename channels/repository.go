@@ -33,6 +33,8 @@ type Repository struct {
 	// PublicURL is the address of the store, which manifests are rendered with. Only
 	// Current, Point and Repoint need it.
 	PublicURL string
+	// Trust is what is known of the operators of a channel, by name, besides its log.
+	Trust map[string]Trust
 	// Rings names the channels whose rings are kept.
 	Rings []string
 }
@@ -114,16 +116,20 @@ func (r Repository) Extend(ctx context.Context, log *Log) (*Log, error) {
 		return nil, err
 	}
 	raw := make([][]byte, count-known)
+	trust := r.Trust[log.Channel]
 	packed := j.readSegments(ctx, known, raw)
 	failed := j.readEntries(ctx, known, raw)
-	longer, err := log.join(raw)
+	longer, err := log.join(raw, trust)
 	if err != nil && packed { // a segment that is not the log's
 		raw = make([][]byte, len(raw))
 		failed = j.readEntries(ctx, known, raw)
-		longer, err = log.join(raw)
+		longer, err = log.join(raw, trust)
 	}
 	if errors.Is(err, ErrLog) && failed == nil {
 		return r.past(ctx, log, err)
+	}
+	if err == nil {
+		err = longer.vouched(trust)
 	}
 	if err != nil {
 		return nil, err
@@ -143,12 +149,28 @@ func (r Repository) past(ctx context.Context, log *Log, broken error) (*Log, err
 	case len(gaps) > 0:
 		return nil, gaps[0].Problem
 	}
-	return longer, nil
+	return longer, longer.vouched(r.Trust[log.Channel])
 }
 
 // Moved reports whether an entry follows those of a log.
 func (r Repository) Moved(ctx context.Context, log *Log) (bool, error) {
 	return r.Exists(ctx, log.Channel, log.last()+1)
+}
+
+// Stands returns an error unless the store still has the newest entry of a log, as it was
+// read. It wraps ErrLog if the log was shortened or rewritten.
+func (r Repository) Stands(ctx context.Context, log *Log) error {
+	if log.head == "" {
+		return nil // it has no entry, or the newest one is lost
+	}
+	data, err := r.journal(log.Channel).read(ctx, entryKey(log.Channel, log.last()), maxEntry)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return fmt.Errorf("%w: entry %d of %s is gone", ErrLog, log.last(), log.Channel)
+	case errors.Is(err, object.ErrTooLarge), err == nil && hash(data) != log.head:
+		return fmt.Errorf("%w: entry %d of %s is not the one that was read before", ErrLog, log.last(), log.Channel)
+	}
+	return err
 }
 
 // Exists reports whether the log of a channel has an entry of that number.
@@ -162,26 +184,31 @@ func (r Repository) Exists(ctx context.Context, channel string, sequence uint64)
 
 // join decodes the entries that follow a log, up to the first that was not read, and
 // checks their hashes.
-func (l *Log) join(raw [][]byte) (*Log, error) {
-	longer := &Log{Channel: l.Channel, Entries: slices.Clip(l.Entries), head: l.head}
+func (l *Log) join(raw [][]byte, trust Trust) (*Log, error) {
+	longer := &Log{Channel: l.Channel, Entries: slices.Clip(l.Entries), head: l.head, operators: l.operators}
+	var entries []Entry
+	head, sequence := l.head, l.last()
 	for _, data := range raw {
 		if data == nil {
 			break
 		}
-		sequence := longer.last() + 1
+		sequence++
 		e, err := decodeEntry(data)
 		switch {
 		case err != nil:
 			return nil, fmt.Errorf("%w: entry %d of %s: %w", ErrLog, sequence, l.Channel, err)
 		case e.Sequence != sequence:
 			return nil, fmt.Errorf("%w: entry %d of %s has the number %d", ErrLog, sequence, l.Channel, e.Sequence)
-		case e.Previous != longer.head:
+		case e.Previous != head:
 			return nil, fmt.Errorf("%w: entry %d of %s does not match the hash of the one before it", ErrLog, sequence, l.Channel)
 		}
-		longer.Entries = append(longer.Entries, e)
-		longer.head = hash(data)
+		entries = append(entries, e)
+		head = hash(data)
 	}
-	return longer, nil
+	if err := readAllSigners(l.Channel, entries); err != nil {
+		return nil, err
+	}
+	return longer, longer.admit(entries, head, trust)
 }
 
 // Position is the end of a log: the number of its last entry and the hash of that
@@ -195,11 +222,12 @@ type Position struct {
 func (l *Log) End() Position { return Position{l.last(), l.head} }
 
 // Next completes e as the entry that follows the log: its number, its link to the
-// entry before, and its targets.
+// entry before, and its targets. e may be a copy of an entry that was read.
 func (l *Log) Next(e Entry) Entry {
-	e.Sequence, e.Previous = l.last()+1, l.head
+	e.Channel, e.Sequence, e.Previous = l.Channel, l.last()+1, l.head
 	e.Version, e.Targets = e.Release.Version, slices.Sorted(maps.Keys(e.Release.Platforms))
 	e.When = e.When.UTC().Truncate(time.Second)
+	e.signed, e.signers = nil, nil
 	return e
 }
 
@@ -210,14 +238,22 @@ func (r Repository) Append(ctx context.Context, log *Log, e Entry) (*Log, error)
 	return r.Enter(ctx, log, log.Next(e))
 }
 
-// Enter is Append of an entry that Next or After completed.
+// Enter is Append of an entry that Next or After completed. The error wraps ErrUnsigned if
+// it lacks signatures of operators; nothing was written then.
 func (r Repository) Enter(ctx context.Context, log *Log, e Entry) (*Log, error) {
+	trust := r.Trust[log.Channel]
+	if err := e.readSigners(); err != nil {
+		return nil, err
+	}
+	if err := log.admits(&e, trust); err != nil {
+		return nil, err
+	}
 	head, err := r.journal(log.Channel).enter(ctx, e)
 	if err != nil {
 		return nil, err
 	}
-	entries := append(log.Entries[:len(log.Entries):len(log.Entries)], e)
-	return &Log{Channel: log.Channel, Entries: entries, head: head}, nil
+	longer := &Log{Channel: log.Channel, Entries: slices.Clip(log.Entries), operators: log.operators}
+	return longer, longer.admit([]Entry{e}, head, trust)
 }
 
 // Shown returns the bytes of a channel's manifest; fs.ErrNotExist if it has

@@ -37,6 +37,9 @@ func (p *Publisher) Apply(ctx context.Context, plan *Plan) (*Plan, error) {
 		}
 		return nil, err
 	}
+	if plan.Waiting != nil {
+		return plan, nil
+	}
 	if stays {
 		err = w.moveFollowers(ctx, followers)
 	}
@@ -75,17 +78,16 @@ func (w *applying) advance(ctx context.Context, watched bool) (stays bool, err e
 	plan := w.plan
 	if plan.Entry != nil {
 		plan.Changed = false
-		log, err := w.channels().Append(ctx, plan.log, *plan.Entry)
-		if err != nil {
+		log, err := w.enter(ctx, plan)
+		if err != nil || plan.Waiting != nil {
 			return false, err
 		}
 		plan.log, plan.Changed = log, true
 	}
-	moved := false
+	moved, log := false, plan.log // showing replaces the plan's
 	group, showing := errgroup.WithContext(ctx)
 	group.Go(func() error { return w.show(showing) })
 	if plan.Entry != nil {
-		log := plan.log
 		group.Go(func() error {
 			_ = w.channels().Pack(showing, log) // without it the log is read entry by entry
 			return nil
@@ -145,7 +147,7 @@ func (w *applying) moveFollowers(ctx context.Context, followers []*Plan) error {
 			leader.Warnings = append(leader.Warnings, fmt.Sprintf("%s does not follow: %v", followers[i].Channel, err))
 		case err != nil:
 			failed = append(failed, fmt.Errorf("%s has moved to %s, but %s, which follows it, has not: %w", leader.Channel, leader.Version, followers[i].Channel, err))
-		case followers[i].Changed:
+		case followers[i].Changed, followers[i].Waiting != nil:
 			leader.Followers = append(leader.Followers, followers[i])
 		}
 	}
@@ -160,7 +162,10 @@ const followAttempts = 20
 func (w *applying) moveFollower(ctx context.Context, follower *Plan) (*Plan, error) {
 	leader := w.plan
 	for attempt := 0; ; attempt++ {
-		_, err := (&applying{w.Publisher, follower}).advance(ctx, false)
+		err := witness(leader, follower)
+		if err == nil {
+			_, err = (&applying{w.Publisher, follower}).advance(ctx, false)
+		}
 		if !errors.As(err, new(*channels.ConflictError)) || attempt == followAttempts {
 			return follower, err
 		}

@@ -51,7 +51,7 @@ func (l Library) hold(ctx context.Context, records []*Record, v view) (*holding,
 	}
 	h.settle(v.logs())
 	if h.shown == "" {
-		logs, err := channels.Repository{Store: l.Store}.All(ctx)
+		logs, err := channels.Repository{Store: l.Store, Trust: l.Trust}.All(ctx)
 		if err != nil {
 			return nil, err
 		}

@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"tsmon/channels"
 	"tsmon/manifest"
 	"tsmon/release/bundle"
 	"tsmon/signing"
@@ -24,6 +25,8 @@ type Library struct {
 	Keys  signing.Keyring
 	// Transferred, if not nil, is called as Publisher's.
 	Transferred func(bundle string, n int, total int64)
+	// Trust is what is known of the operators of channels.
+	Trust map[string]channels.Trust
 }
 
 // sideBySide is how many bundles are transferred at once.

@@ -31,7 +31,7 @@ func (p *Publisher) look(ctx context.Context) view {
 				group.Go(func() (err error) { s.types, err = p.Types(reading, name); return err })
 			}
 			if s.err = group.Wait(); s.err == nil {
-				s.err = p.catchUp(ctx, s)
+				s.err = s.catchUp(ctx, p.channels())
 			}
 		})
 	}
@@ -41,12 +41,12 @@ func (p *Publisher) look(ctx context.Context) view {
 
 // catchUp refuses a log that ends before the entry that clients are shown: a move would
 // give them an older state. The log may have been read first, and has it by now.
-func (p *Publisher) catchUp(ctx context.Context, s *state) (err error) {
+func (s *state) catchUp(ctx context.Context, r channels.Repository) (err error) {
 	shown := channels.Ahead(s.seen)
 	if shown <= s.log.End().Sequence {
 		return nil
 	}
-	if s.log, err = p.channels().Extend(ctx, s.log); err == nil && shown > s.log.End().Sequence {
+	if s.log, err = r.Extend(ctx, s.log); err == nil && shown > s.log.End().Sequence {
 		err = fmt.Errorf("%w: %s shows entry %d, which is missing", channels.ErrLog, s.channel, shown)
 	}
 	return err
@@ -125,15 +125,15 @@ func (p *Publisher) finish(ctx context.Context, plan *Plan, o Options) (*Plan, e
 	return plan, errors.Join(plan.broken...)
 }
 
-// allow adds what the policy of the channel allows anyway.
-func (p *Publisher) allow(o Options) Options {
-	o.AllowUnbound = o.AllowUnbound || p.Policies[o.Channel].AllowUnbound
+// under adds what the policy of the channel allows anyway.
+func (o Options) under(policies map[string]Policy) Options {
+	o.AllowUnbound = o.AllowUnbound || policies[o.Channel].AllowUnbound
 	return o
 }
 
 // Promote moves a channel to a release that another channel shows or showed.
 func (p *Publisher) Promote(ctx context.Context, o PromoteOptions) (*Plan, error) {
-	o.Options = p.allow(o.Options)
+	o.Options = o.under(p.Policies)
 	return p.move(ctx, o.Options, func(pl planner, v view, s *state) (choice, error) { return pl.promote(v, s, o) }, o.From)
 }
 
@@ -142,7 +142,7 @@ func (p *Publisher) Promote(ctx context.Context, o PromoteOptions) (*Plan, error
 // forward. The same call again, with the same reason and no version, does nothing;
 // going back once more takes a version, so that two people don't go back twice.
 func (p *Publisher) Rollback(ctx context.Context, o RollbackOptions) (*Plan, error) {
-	o.Options = p.allow(o.Options)
+	o.Options = o.under(p.Policies)
 	return p.move(ctx, o.Options, func(pl planner, v view, s *state) (choice, error) { return pl.rollback(v, s, o) })
 }
 

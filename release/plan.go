@@ -51,6 +51,8 @@ type Plan struct {
 	Base channels.Position `json:"base"`
 	// Entry is what the log gets; nil if it has it.
 	Entry *channels.Entry `json:"entry,omitempty"`
+	// Waiting is what the entry waits for, nil if it needs no more signatures.
+	Waiting *Waiting `json:"waiting,omitempty"`
 
 	why    string
 	strand VersionRange
@@ -190,6 +192,9 @@ func (p planner) next(s *state, c change) channels.Entry {
 		rollout := *c.rollout
 		rollout.Release = c.release
 		e.Release, e.Rollout = *c.others, &rollout
+	}
+	if s.log.Head() == nil {
+		e.Operators = p.policies[s.channel].Operators
 	}
 	return s.log.Next(e)
 }

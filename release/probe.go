@@ -19,6 +19,9 @@ func (w *applying) probe(ctx context.Context) error {
 		return nil
 	}
 	for _, each := range append([]*Plan{plan}, plan.Followers...) {
+		if each.Waiting != nil {
+			continue
+		}
 		moved := fmt.Sprintf("%s has moved to %s (entry %d)", each.Channel, each.head.Version, each.head.Sequence)
 		each.Probed = true
 		for _, s := range w.sights(each) {

@@ -25,7 +25,7 @@ type publishing struct {
 // what an interrupted one began, or does nothing. Errors are a *Refusal, a
 // *channels.ConflictError, those of signing, or the store's.
 func (p *Publisher) Publish(ctx context.Context, o PublishOptions) (*Plan, error) {
-	o.Options = p.allow(o.Options)
+	o.Options = o.under(p.Policies)
 	pl, err := p.planner(o.Channel)
 	if err == nil {
 		err = pl.checkPublish(o)

@@ -94,6 +94,8 @@ type Policy struct {
 	// Rings keeps a manifest for each ring. Their clients read those as others read
 	// latest.json.
 	Rings bool
+	// Operators, if any, are proposed: they are in force once an entry holds them.
+	Operators *channels.Operators
 }
 
 // Publisher moves the channels of one store.
@@ -105,6 +107,11 @@ type Publisher struct {
 	Who       string            // recorded in the log
 	Origin    *channels.Origin  // likewise; nil: no CI job
 	Now       func() time.Time
+	// Root are keys each of which may put other operators in force.
+	Root []string
+	// Sign signs with the first of some public keys that it has the private key of. Nil, or
+	// without an answer: entries that need signatures wait for them as plans.
+	Sign Sign
 	// Clients counts the clients that a change of keys could strand; nil: nothing is
 	// known of them.
 	Clients Clients
@@ -174,18 +181,22 @@ type RollbackOptions struct {
 
 // Library returns the releases of the publisher's store.
 func (p *Publisher) Library() Library {
-	return Library{Store: p.Store, Keys: p.Keys, Transferred: p.Transferred}
+	return Library{Store: p.Store, Keys: p.Keys, Transferred: p.Transferred, Trust: p.channels().Trust}
 }
 
 func (p *Publisher) channels() channels.Repository {
-	r := channels.Repository{Store: p.Store, PublicURL: p.PublicURL}
+	r := channels.Repository{Store: p.Store, PublicURL: p.PublicURL, Trust: map[string]channels.Trust{}}
 	for name, policy := range p.Policies {
+		r.Trust[name] = channels.Trust{Operators: policy.Operators, Root: p.Root}
 		if policy.Rings {
 			r.Rings = append(r.Rings, name)
 		}
 	}
 	return r
 }
+
+// Repository returns the channels as the publisher reads them.
+func (p *Publisher) Repository() channels.Repository { return p.channels() }
 
 func (p *Publisher) step(format string, args ...any) {
 	if p.Step != nil {

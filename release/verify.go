@@ -71,7 +71,7 @@ func (p *Publisher) Verify(ctx context.Context, channel string) (*VerifyReport, 
 	v := &verification{Library: p.Library(), public: p.PublicURL, unbound: showsUnbound(p.Policies, channel), channels: p.channels(), report: &VerifyReport{Channel: channel, Findings: []Finding{}}}
 	log, err := v.channels.Load(ctx, channel)
 	if errors.Is(err, channels.ErrLog) {
-		v.report.find("log/"+channel, err, mendWith(channel))
+		v.report.find("log/"+channel, err, mendLog(err, channel))
 		return v.report, nil
 	}
 	if err != nil {

@@ -3,9 +3,9 @@ package monitor
 import (
 	"context"
 	"log/slog"
-	"sync"
 	"time"
 
+	"tsmon/api/web"
 	"tsmon/store/object"
 	"tsmon/store/record"
 	"tsmon/store/series"
@@ -27,32 +27,16 @@ type keeper struct {
 	now     func() time.Time
 	audits  time.Duration // that audit rows are kept; 0: for ever
 	uploads time.Duration // that uploads are kept; 0: for ever
-	once    sync.Once
-	stop    context.CancelFunc // nil until watch
-	running sync.WaitGroup
+	loop    web.Loop
 }
 
-// watch keeps values until close.
-func (k *keeper) watch(ctx context.Context) {
-	k.once.Do(func() {
-		ctx, k.stop = context.WithCancel(context.WithoutCancel(ctx))
-		k.running.Go(func() { k.run(ctx) })
-	})
-}
+// watch looks after them until close.
+func (k *keeper) watch(ctx context.Context) { k.loop.Start(ctx, keepInterval, k.work) }
 
-func (k *keeper) run(ctx context.Context) {
-	tick := time.NewTicker(keepInterval)
-	defer tick.Stop()
-	for {
-		k.keepAll(ctx)
-		k.forget(ctx, "audit rows", k.audits, k.forgetAudits)
-		k.forget(ctx, "uploads", k.uploads, k.forgetUploads)
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return
-		}
-	}
+func (k *keeper) work(ctx context.Context) {
+	k.keepAll(ctx)
+	k.forget(ctx, "audit rows", k.audits, k.forgetAudits)
+	k.forget(ctx, "uploads", k.uploads, k.forgetUploads)
 }
 
 // keepAll goes through all tenants that have a retention. Several servers may do so at
@@ -131,10 +115,4 @@ func (k *keeper) forgetUploads(ctx context.Context, before time.Time) (n int64, 
 	return n + int64(len(old)), k.objects.Delete(ctx, old...)
 }
 
-func (k *keeper) close() {
-	k.once.Do(func() {})
-	if k.stop != nil {
-		k.stop()
-	}
-	k.running.Wait()
-}
+func (k *keeper) close() { k.loop.Close() }

@@ -2,9 +2,9 @@ package monitor
 
 import (
 	"context"
-	"sync"
 	"time"
 
+	"tsmon/api/web"
 	"tsmon/store/record"
 )
 
@@ -15,49 +15,34 @@ const writesInterval = time.Second
 type writes struct {
 	records record.Store
 	forget  []func(database string) // called with each database that was written to
-	once    sync.Once
-	stop    context.CancelFunc // nil until watch
-	running sync.WaitGroup
+	loop    web.Loop
+
+	// Of the loop alone:
+	looked bool
+	known  map[string]int64 // how often each database was written to
 }
 
 // watch looks for writes until close.
-func (w *writes) watch(ctx context.Context) {
-	w.once.Do(func() {
-		ctx, w.stop = context.WithCancel(context.WithoutCancel(ctx))
-		w.running.Go(func() { w.run(ctx) })
-	})
+func (w *writes) watch(ctx context.Context) { w.loop.Start(ctx, writesInterval, w.look) }
+
+// look has forgotten what was written to since it was last called.
+func (w *writes) look(ctx context.Context) {
+	found, err := w.records.Writes(ctx)
+	if !w.looked { // with an error, everything is forgotten when there are some
+		w.known, w.looked = found, true
+	}
+	if err != nil {
+		return // /readyz says so
+	}
+	for database, count := range found {
+		if count == w.known[database] {
+			continue
+		}
+		for _, forget := range w.forget {
+			forget(database)
+		}
+	}
+	w.known = found
 }
 
-func (w *writes) run(ctx context.Context) {
-	tick := time.NewTicker(writesInterval)
-	defer tick.Stop()
-	known, _ := w.records.Writes(ctx) // none: everything is forgotten when there are some
-	for {
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return
-		}
-		found, err := w.records.Writes(ctx)
-		if err != nil {
-			continue // /readyz says so
-		}
-		for database, count := range found {
-			if count == known[database] {
-				continue
-			}
-			for _, forget := range w.forget {
-				forget(database)
-			}
-		}
-		known = found
-	}
-}
-
-func (w *writes) close() {
-	w.once.Do(func() {})
-	if w.stop != nil {
-		w.stop()
-	}
-	w.running.Wait()
-}
+func (w *writes) close() { w.loop.Close() }

@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sync/singleflight"
 
 	"tsmon/api/fleet"
+	"tsmon/api/web"
 	"tsmon/channels"
 	"tsmon/signing"
 	"tsmon/store/object"
@@ -54,21 +55,20 @@ type Heads struct {
 	// manifests in the store.
 	publicURL  string
 	downgrades map[string]bool
+	trust      map[string]Trust
 	rings      map[string]bool
 
 	known   atomic.Pointer[map[string]*channel] // copied on change, under mu
 	lookUps singleflight.Group                  // of unknown channels, by name
 	looks   chan struct{}                       // one element for each of them that runs
 	absent  *lru.Cache[string, time.Time]       // names that no channel has, and until when that is believed
-	begin   sync.Once
-	running sync.WaitGroup
+	loop    web.Loop
 
-	mu     sync.Mutex
-	closed bool
-	stop   context.CancelFunc // nil until it runs
-	next   chan struct{}      // closed at the end of the next round; nil while nobody waits
+	mu   sync.Mutex
+	next chan struct{} // closed at the end of the next round; nil while nobody waits
 
-	// Of the goroutine alone:
+	// Of the loop alone:
+	begun  bool
 	listed bool // the store's channels were listed
 	silent bool // the store did not answer the last time
 }
@@ -85,6 +85,7 @@ type channel struct {
 	log       *channels.Log                 // as far as it was read
 	publicURL string                        // that its manifests are rendered with; empty while that is not known
 	pointer   *pointer                      // as it was last read
+	broken    error                         // why the log is not believed that is in the store, nil if it is
 	offeredAt string                        // ETag of the manifest that offers goes with
 }
 
@@ -95,6 +96,9 @@ type compiled struct {
 	list  *downloads // nil: there is no log
 }
 
+// Trust is what a reader knows of the operators of a channel.
+type Trust = channels.Trust
+
 // HeadsOptions are what Heads need.
 type HeadsOptions struct {
 	Objects object.Store
@@ -102,6 +106,8 @@ type HeadsOptions struct {
 	// Unbound are the channels whose signatures need not name the version. Of all others
 	// an old bundle could be announced under a new version.
 	Unbound map[string]bool
+	// Trust is what is known of the operators of channels, besides their logs.
+	Trust map[string]Trust
 	// PublicURL is the address of the store that clients are given; empty: the one that
 	// manifests were published with.
 	PublicURL  string
@@ -117,7 +123,7 @@ type HeadsOptions struct {
 // NewHeads returns heads that begin to read with the first request.
 func NewHeads(o HeadsOptions) *Heads {
 	h := &Heads{
-		store: o.Objects, keys: o.Keys, unbound: o.Unbound, interval: o.Interval, patience: 5 * time.Second, now: o.Now, log: o.Log,
+		store: o.Objects, keys: o.Keys, unbound: o.Unbound, trust: o.Trust, interval: o.Interval, patience: 5 * time.Second, now: o.Now, log: o.Log,
 		alarms: newAlarms(o.Log, o.Registry, maps.Keys(o.Rings)), publicURL: o.PublicURL, downgrades: o.Downgrades, rings: o.Rings,
 		looks: make(chan struct{}, maxLooks),
 	}
@@ -130,54 +136,17 @@ func NewHeads(o HeadsOptions) *Heads {
 // channel returns a channel that is known, or nil.
 func (h *Heads) channel(name string) *channel { return (*h.known.Load())[name] }
 
-// watch starts the goroutine, the first time that it is called. It outlives the
-// context and ends with close.
-func (h *Heads) watch(ctx context.Context) {
-	h.begin.Do(func() {
-		ctx, stop := context.WithCancel(context.WithoutCancel(ctx))
-		h.mu.Lock()
-		defer h.mu.Unlock()
-		if h.closed {
-			stop()
-			return
-		}
-		h.stop = stop
-		if len(h.keys) == 0 {
-			h.log.Warn("no key is trusted: manifests are shown whoever signed their bundles")
-		}
-		h.running.Go(func() { h.run(ctx) })
-	})
-}
-
-// close ends the goroutine and waits for it.
-func (h *Heads) close() {
-	h.mu.Lock()
-	h.closed = true
-	if h.stop != nil {
-		h.stop()
-	}
-	h.mu.Unlock()
-	h.running.Wait()
-}
-
-// run refreshes a little more often than each interval, so that no head gets older
-// than that. Rounds never overlap, also while the store hangs.
-func (h *Heads) run(ctx context.Context) {
-	tick := time.NewTicker(h.interval * 3 / 4)
-	defer tick.Stop()
-	for {
-		h.round(ctx)
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
-	}
-}
+// watch starts the rounds, a little more often than each interval, so that no head gets
+// older than that. Rounds never overlap, also while the store hangs.
+func (h *Heads) watch(ctx context.Context) { h.loop.Start(ctx, h.interval*3/4, h.round) }
 
 // round refreshes every channel, and lists the channels until that has worked once.
 func (h *Heads) round(ctx context.Context) {
 	defer h.awaited()()
+	if !h.begun && len(h.keys) == 0 {
+		h.log.Warn("no key is trusted: manifests are shown whoever signed their bundles")
+	}
+	h.begun = true
 	var errs []error
 	if !h.listed {
 		err := h.list(ctx)
@@ -331,14 +300,11 @@ func (c *channel) shown() (*head, error) {
 // lookUp adds a channel to the known ones if the store has it. Names that no channel
 // has are remembered for an interval. close waits for it.
 func (h *Heads) lookUp(ctx context.Context, name string) (err error) {
-	h.mu.Lock()
-	if h.closed {
-		h.mu.Unlock()
+	done, ok := h.loop.Join()
+	if !ok {
 		return fmt.Errorf("%w: the server is ending", object.ErrUnavailable)
 	}
-	h.running.Add(1)
-	h.mu.Unlock()
-	defer h.running.Done()
+	defer done()
 	if until, ok := h.absent.Get(name); ok && h.now().Before(until) && !h.now().Add(h.interval).Before(until) { // else the clock was set back
 		return fs.ErrNotExist
 	}

@@ -41,14 +41,21 @@ func (c *compiled) with(shown *head) fleet.Channel {
 func (h *Heads) readLog(ctx context.Context, c *channel, at *pointer) error {
 	c.reading.Lock()
 	defer c.reading.Unlock()
-	repository := channels.Repository{Store: h.store}
+	repository := channels.Repository{Store: h.store, Trust: h.trust}
 	moved, err := repository.Moved(ctx, c.log)
-	if err != nil || !moved && c.offers.Load() != nil && c.offeredAt == at.stored.ETag {
+	if err != nil || !moved && c.broken == nil && c.offers.Load() != nil && c.offeredAt == at.stored.ETag {
 		return err
 	}
-	log, err := repository.Extend(ctx, c.log)
+	log := c.log
+	if !moved {
+		err = repository.Stands(ctx, c.log)
+	}
+	if err == nil {
+		log, err = repository.Extend(ctx, c.log)
+	}
 	key := channels.LogPrefix(c.name)
-	if errors.Is(err, channels.ErrLog) {
+	if c.broken = nil; errors.Is(err, channels.ErrLog) {
+		c.broken = err
 		h.alarms.raise(key, at.stored.ETag, err)
 		return nil
 	}
@@ -91,6 +98,9 @@ func (h *Heads) base(c *channel, at *pointer) string {
 func (h *Heads) compile(log *channels.Log, at *pointer, publicURL string) (*channels.Offers, *fleet.Names, *downloads, error) {
 	if log.Head() == nil && at.m == nil || log.Head() != nil && publicURL == "" {
 		return nil, nil, nil, nil // nothing can be offered; what lies in the place of the manifest has its alarm
+	}
+	if log.Head() == nil && h.trust[log.Channel].Operators != nil {
+		return nil, nil, nil, nil // as above
 	}
 	if log.Head() == nil {
 		offers, err := channels.Foreign(*at.m, h.verify(log.Channel))

@@ -66,8 +66,14 @@ func (h *Heads) show(c *channel) *head {
 	shown, at, offers := c.head.Load(), c.pointer, c.offers.Load()
 	entry := c.log.Head()
 	fault := at.fault
-	if fault == nil && entry != nil {
+	switch {
+	case fault != nil:
+	case entry != nil:
 		fault = forged(c.log, at)
+	case errors.Is(c.broken, channels.ErrUnsigned):
+		fault = c.broken // nor is the manifest
+	case h.trust[c.name].Operators != nil:
+		fault = fmt.Errorf("%w: there is no log", channels.ErrUnsigned)
 	}
 	if key := channels.ManifestKey(c.name); fault != nil {
 		h.alarms.raise(key, at.stored.ETag, fault)
@@ -80,7 +86,7 @@ func (h *Heads) show(c *channel) *head {
 		return logged(entry, c, shown)
 	case shown != nil && (fault != nil || entry != nil):
 		return shown
-	case at.m == nil:
+	case fault != nil || at.m == nil:
 		return nil
 	case shown != nil && bytes.Equal(shown.data, at.data):
 		return shown

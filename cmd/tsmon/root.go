@@ -49,13 +49,15 @@ Environment:
   TAURI_SIGNING_PRIVATE_KEY           private key, itself or its path
   TAURI_SIGNING_PRIVATE_KEY_PATH      path of the private key
   TAURI_SIGNING_PRIVATE_KEY_PASSWORD  its password
+  TSMON_OPERATOR_KEY  OpenSSH key that signs moves, itself or its path (default: the
+                      keys of the agent at SSH_AUTH_SOCK)
   AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, MINIO_ROOT_USER, MINIO_ROOT_PASSWORD
                       credentials of the storage; else ~/.aws/credentials,
                       ~/.mc/config.json or the machine's role`
 
 func rootCommand(app *cli.App) *cobra.Command {
 	root := cli.Group("tsmon", "Release a Tauri desktop application and serve its updates",
-		setup.InitCommand(app), keys.Command(app), releasing.ReleaseCommand(app, staging.StageCommand(app), staging.DiscardCommand(app)), releasing.ManifestCommand(app),
+		setup.InitCommand(app), keys.Command(app), releasing.ReleaseCommand(app, staging.StageCommand(app), staging.DiscardCommand(app)), releasing.PlanCommand(app), releasing.ManifestCommand(app),
 		channelCommand(app), releasing.UpdateCommand(app), serving.Command(app),
 		admin.TenantCommand(app), admin.UserCommand(app), admin.SeriesCommand(app), admin.BackupCommand(app), setup.DoctorCommand(app), setup.ConfigCommand(app), versionCommand(app), manCommand())
 	root.Long = rootHelp

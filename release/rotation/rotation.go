@@ -120,7 +120,7 @@ func Make(ctx context.Context, p *release.Publisher, to signing.PublicKey, bridg
 		all = append(all, Channel{Channel: name, SignedBy: []string{}, ReadsManifest: policy.ReadsManifest, policy: policy})
 	}
 	group, ctx := errgroup.WithContext(ctx)
-	repository := channels.Repository{Store: p.Store}
+	repository := p.Repository()
 	for i := range all {
 		c := &all[i]
 		group.Go(func() (err error) { c.log, err = repository.Load(ctx, c.Channel); return err })

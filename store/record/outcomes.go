@@ -23,7 +23,8 @@ type Outcomes interface {
 	Refuse(ctx context.Context, channel, version string, at time.Time) error
 
 	// KeepSummary stores what a release came to on a channel, for good. Of several
-	// summaries the one of more clients stays, and the later one of as many.
+	// summaries the one of more clients stays, and the later one of as many; that nothing
+	// but the time is new is not written.
 	// ErrInvalid if s is not valid.
 	KeepSummary(ctx context.Context, s Summary) error
 

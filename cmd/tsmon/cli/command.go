@@ -22,7 +22,7 @@ func (a *App) Prepare(root *cobra.Command) {
 			shell.Args, shell.Example = NoArgs, "  "+shell.CommandPath()
 		}
 	}
-	a.complete(root)
+	completion{a}.complete(root)
 }
 
 // Group returns a command that only holds others.

@@ -15,11 +15,14 @@ import (
 	"tsmon/store/record"
 )
 
+// completion answers a shell's questions.
+type completion struct{ *App }
+
 // complete adds completion to a command and all below it, by the placeholders in
 // its usage line and in its flags' descriptions: CHANNEL, SCHEMA and VERSION
 // become names that exist, FILE and the like files, everything else nothing.
 // A command may have completion of its own.
-func (a *App) complete(cmd *cobra.Command) {
+func (a completion) complete(cmd *cobra.Command) {
 	if cmd.ValidArgsFunction == nil {
 		cmd.ValidArgsFunction = func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 			return a.candidates(cmd, placeholder(cmd.Use, len(args)))
@@ -66,7 +69,7 @@ func placeholder(use string, n int) string {
 }
 
 // candidates returns the values for a placeholder.
-func (a *App) candidates(cmd *cobra.Command, name string) ([]string, cobra.ShellCompDirective) {
+func (a completion) candidates(cmd *cobra.Command, name string) ([]string, cobra.ShellCompDirective) {
 	kinds := strings.Split(name, "|")
 	var find func(*cobra.Command) ([]string, error)
 	directive := cobra.ShellCompDirectiveNoFileComp
@@ -90,7 +93,7 @@ func (a *App) candidates(cmd *cobra.Command, name string) ([]string, cobra.Shell
 	return names, directive
 }
 
-func (a *App) channelNames(*cobra.Command) ([]string, error) {
+func (a completion) channelNames(*cobra.Command) ([]string, error) {
 	c, err := a.Load()
 	if err != nil {
 		return nil, err
@@ -125,7 +128,7 @@ const completionTimeout = 3 * time.Second
 
 // versions lists the releases of the store, newest first; where a flag names a
 // channel, those that it has shown.
-func (a *App) versions(cmd *cobra.Command) ([]string, error) {
+func (a completion) versions(cmd *cobra.Command) ([]string, error) {
 	ctx, cancel := context.WithTimeout(cmd.Context(), completionTimeout)
 	defer cancel()
 	c, err := a.Load()

@@ -25,6 +25,7 @@ func (a *App) Load() (*config.Config, error) {
 	i := config.Inspect(a.ConfigPath, a.Environ)
 	if len(i.Mistakes) == 0 {
 		i.Add(checkChannels(i.Config))
+		i.Add(checkOperators(i.Config))
 	}
 	if len(i.Mistakes) > 0 {
 		return nil, WithHint(Usage(i.Mistakes), cmp.Or(i.Mistakes[0].Mend, "`tsmon config check` shows every mistake with its place; see README.md for a configuration, `tsmon help` for the environment"))
@@ -38,6 +39,7 @@ func (a *App) Load() (*config.Config, error) {
 func (a *App) Inspect(ctx context.Context) *config.Inspection {
 	i := config.Inspect(a.ConfigPath, a.Environ)
 	i.Add(checkChannels(i.Config))
+	i.Add(checkOperators(i.Config))
 	i.Add(checkKeys(i.Config))
 	if _, err := a.OpenStore(ctx, i.Config.Storage); err != nil {
 		i.Add(config.Mistakes{{Setting: "storage", Text: err.Error(), Mend: HintFor(err)}})

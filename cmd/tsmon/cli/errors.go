@@ -101,7 +101,7 @@ func Reword(err error, format string, args ...any) error {
 // trustErrors end with ExitTrust.
 var trustErrors = []error{
 	signing.ErrUntrustedKey, signing.ErrNotBuiltIn, signing.ErrSignature, signing.ErrUnbound, signing.ErrBound,
-	signing.ErrPassword, signing.ErrLegacy, release.ErrStored,
+	signing.ErrPassword, signing.ErrLegacy, signing.ErrSSH, release.ErrStored, channels.ErrUnsigned,
 }
 
 // hints are the remedies for errors that carry none, most specific first.
@@ -133,6 +133,7 @@ var hints = []struct {
 	{record.ErrUnavailable, "check that the database in server.records (TSMON_RECORDS) is up and reachable, then run the same command again"},
 	{series.ErrNoDatabase, "`tsmon tenant create` creates the database of a tenant; `tsmon tenant list` shows them"},
 	{series.ErrUnavailable, "check that the server in server.series (TSMON_SERIES_URL) is up and reachable, then run the same command again"},
+	{channels.ErrUnsigned, "`tsmon channel appoint CHANNEL` puts configured operators in force; if they are, somebody wrote to the store who may not: restore the folder of the log from a copy"},
 	{channels.ErrLog, "`tsmon channel repair CHANNEL` puts it right, with --bundle FILE for each lost object whose bytes you still have; `tsmon channel verify CHANNEL` shows what is wrong"},
 	{updater.ErrTimeout, "check the address and the network"},
 	{updater.ErrStatus, "check the address: a server answers there, but not with this file"},
@@ -156,7 +157,7 @@ func ExitCode(err error) int {
 		return ExitRefused
 	case is(release.ErrProbe):
 		return ExitFailed
-	case errors.As(err, new(*channels.ConflictError)), is(object.ErrChanged), is(record.ErrStale):
+	case errors.As(err, new(*channels.ConflictError)), is(object.ErrChanged), is(record.ErrStale), is(release.ErrStale):
 		return ExitConflict
 	case slices.ContainsFunc(trustErrors, is), errors.As(err, &problems) && problems.Trust():
 		return ExitTrust

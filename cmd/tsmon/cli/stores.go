@@ -66,12 +66,17 @@ func (a *App) Publisher(ctx context.Context, c *config.Config, p *Progress) (*re
 		return nil, err
 	}
 	readsManifest := keys.Spanned() && a.ReadsManifest(c) // else every application has every key
+	trust, err := Trust(c)
+	if err != nil {
+		return nil, err
+	}
+	root, _ := Root(c) // Trust has read it
 	policies := map[string]release.Policy{}
 	for name, channel := range c.Channels {
 		policies[name] = release.Policy{Targets: channel.Targets, Prerelease: channel.Prerelease, Follows: channel.Follows, AllowUnbound: channel.AllowUnbound,
-			AllowDowngrades: channel.AllowDowngrades, ReadsManifest: readsManifest, Rings: channel.Rings}
+			AllowDowngrades: channel.AllowDowngrades, ReadsManifest: readsManifest, Rings: channel.Rings, Operators: trust[name].Operators}
 	}
-	publisher := &release.Publisher{Store: store, PublicURL: c.PublicURL, Keys: keys, Policies: policies, Who: a.Who(), Origin: a.Origin(), Now: a.Now, Clients: a.Clients(c), Types: a.ClientTypes(c)}
+	publisher := &release.Publisher{Store: store, PublicURL: c.PublicURL, Keys: keys, Policies: policies, Who: a.Who(), Origin: a.Origin(), Now: a.Now, Root: root, Sign: a.Sign(c), Clients: a.Clients(c), Types: a.ClientTypes(c)}
 	if p != nil {
 		publisher.Transferred, publisher.Uploaded, publisher.Step = p.Transferred, p.Uploaded, p.Step
 	}

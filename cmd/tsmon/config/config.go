@@ -12,10 +12,14 @@
 //	trusted_keys:
 //	  - {key: RWS…, until: 1.6.0}                  # built into versions below 1.6.0
 //	  - {key: RWT…, from: 1.6.0}                   # and into 1.6.0 and later ones; or only RWT…
+//	operators:                                     # who signs moves, by their OpenSSH keys
+//	  ann: ssh-ed25519 AAAA…
+//	  ci: ssh-ed25519 AAAA…
+//	  guard: {key: ssh-ed25519 AAAA…, only: pause}
 //	bundle_types: [nsis, appimage, deb]            # leaves out msi and rpm
 //	windows_installer: msi                         # for clients that don't name their type
 //	channels:
-//	  stable: {targets: [windows-x86_64, darwin-x86_64, darwin-aarch64, linux-x86_64], allow_unbound: true}
+//	  stable: {targets: [windows-x86_64, darwin-x86_64, darwin-aarch64, linux-x86_64], allow_unbound: true, approvals: 2}
 //	  lab:    {allow_downgrades: true, rings: true}
 //	  beta:   {follows: stable, prerelease: true, guard: {failures: 5%, networks: 1}}
 //	server:
@@ -34,14 +38,10 @@ package config
 
 import (
 	"cmp"
-	"encoding/base64"
 	"fmt"
 	"io"
-	"maps"
-	"net/url"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
@@ -78,6 +78,8 @@ type Config struct {
 	// TrustedKeys are public keys, or files that hold one, and the versions of the
 	// application that have them.
 	TrustedKeys TrustedKeys `yaml:"trusted_keys" env:"TSMON_TRUSTED_KEYS"`
+	// Operators sign the moves of channels, by name.
+	Operators map[string]Operator `yaml:"operators"`
 	// BundleTypes leaves out the other types of the systems whose types it lists.
 	BundleTypes []string `yaml:"bundle_types"`
 	// WindowsInstaller is what clients get that don't name their type: nsis, the
@@ -104,6 +106,10 @@ type Channel struct {
 	// installations that ask no server.
 	Rings bool  `yaml:"rings"`
 	Guard Guard `yaml:"guard"`
+	// Approvals is how many operators must sign a move, 1 if it is not set;
+	// RollbackApprovals how many a rollback, as many if it is not set.
+	Approvals         int `yaml:"approvals"`
+	RollbackApprovals int `yaml:"rollback_approvals"`
 }
 
 // Guard says when the server halts a rollout of the channel. nil is the server's
@@ -163,6 +169,8 @@ type Server struct {
 	Drain          time.Duration `yaml:"drain" env:"TSMON_DRAIN"`
 	DrainDownloads time.Duration `yaml:"drain_downloads" env:"TSMON_DRAIN_DOWNLOADS"`
 	Updates        Updates       `yaml:"updates"`
+	// OperatorsRoot are OpenSSH keys each of which may put other operators in force.
+	OperatorsRoot []string `yaml:"operators_root"`
 	// Webhook is the address that is told of every move of a channel, and of alarms.
 	Webhook Secret `yaml:"webhook" env:"TSMON_WEBHOOK"`
 	// WebhookSecret signs what it is told: whsec_ and base64, or any text.
@@ -247,7 +255,7 @@ type Series struct {
 	File  string `yaml:"-"` // in the data folder
 }
 
-// Signing holds the variables of the private key, which the Tauri CLI reads, too.
+// Signing holds the variables of private keys. The Tauri CLI reads those of its key, too.
 // They can't be set in the file.
 type Signing struct {
 	Key     Secret `env:"TAURI_SIGNING_PRIVATE_KEY"`      // the key itself or a path
@@ -255,6 +263,8 @@ type Signing struct {
 	// KeyPassword is TAURI_SIGNING_PRIVATE_KEY_PASSWORD, nil if it is not set. An
 	// empty one is a password.
 	KeyPassword *Secret
+	// OperatorKey is the OpenSSH key that signs moves, itself or its path.
+	OperatorKey Secret `env:"TSMON_OPERATOR_KEY"`
 }
 
 // Secret is a text that prints as three asterisks.
@@ -387,155 +397,4 @@ func trimmed(texts []string) []string {
 		}
 	}
 	return kept
-}
-
-func (c *Config) check() (found Mistakes) {
-	if c.PublicURL != "" {
-		u, err := url.Parse(c.PublicURL)
-		switch {
-		case err != nil || !isAddress(c.PublicURL):
-			found = append(found, wrong("public_url", "is not an absolute http(s) address"))
-		case u.User != nil || u.RawQuery != "" || u.Fragment != "":
-			found = append(found, wrong("public_url", "must have no user, query or fragment"))
-		}
-	}
-	found = append(found, c.checkRedirect()...)
-	found = append(found, checkRecords(string(c.Server.Records))...)
-	found = append(found, c.Server.check()...)
-	for _, name := range slices.Sorted(maps.Keys(c.Channels)) {
-		follows := c.Channels[name].Follows
-		if follows == "" {
-			continue
-		}
-		m := Mistake{Setting: "channels." + name + ".follows", Text: fmt.Sprintf("channels.%s follows %s, which ", name, follows)}
-		if leader, ok := c.Channels[follows]; !ok {
-			m.Text += "is not configured"
-			found = append(found, m)
-		} else if leader.Follows != "" {
-			m.Text += "itself follows another"
-			found = append(found, m)
-		}
-	}
-	return found
-}
-
-func (c *Config) checkRedirect() Mistakes {
-	u := c.Server.Updates
-	const redirect, endpoint = "server.updates.redirect", "server.updates.presign_endpoint"
-	switch {
-	case u.Redirect != "" && u.Redirect != RedirectPublic && u.Redirect != RedirectPresigned:
-		return Mistakes{wrong(redirect, "is neither public (or true), presigned nor false (TSMON_UPDATES_REDIRECT)")}
-	case u.Redirect == RedirectPublic && c.PublicURL == "":
-		return Mistakes{wrong(redirect, "needs public_url, where bundles are (TSMON_UPDATES_REDIRECT and TSMON_PUBLIC_URL)")}
-	case u.Redirect == RedirectPresigned && !strings.HasPrefix(c.Storage, "s3:"):
-		return Mistakes{{Setting: redirect, Text: redirect + ": presigned needs a storage like s3://BUCKET/PREFIX (TSMON_UPDATES_REDIRECT and TSMON_STORAGE)"}}
-	case u.Redirect != RedirectPresigned && u.PresignEndpoint != "":
-		return Mistakes{wrong(endpoint, "needs redirect: presigned (TSMON_UPDATES_PRESIGN_ENDPOINT and TSMON_UPDATES_REDIRECT)")}
-	}
-	return nil
-}
-
-// minSecret is the least length of a secret, in bytes, that can't be guessed.
-const minSecret = 16
-
-// minOuterSecret is the least length of one of Secrets, in bytes.
-const minOuterSecret = 32
-
-// Bounds of Updates.Clients. With fewer an estimate says little; more slow the guard
-// down.
-const (
-	minClients = 1_000
-	maxClients = 10_000_000
-)
-
-// maxDrain bounds Drain and DrainDownloads.
-const maxDrain = time.Hour
-
-// maxDays bounds AuditDays and Upload.Days.
-const maxDays = 36_500
-
-// Bounds of Refresh. Asking the store more often gains nothing.
-const (
-	minRefresh = 10 * time.Millisecond
-	maxRefresh = time.Minute
-)
-
-func (s Server) check() (found Mistakes) {
-	if (s.TLS.Cert == "") != (s.TLS.Key == "") {
-		found = append(found, wrong("server.tls", "needs both cert and key (TSMON_TLS_CERT and TSMON_TLS_KEY)"))
-	}
-	if (s.Upload.AccessKey == "") != (s.Upload.SecretKey == "") {
-		found = append(found, wrong("server.upload", "needs both access_key and secret_key (TSMON_UPLOAD_ACCESS_KEY and TSMON_UPLOAD_SECRET_KEY)"))
-	}
-	if s.Upload.MaxBytes < 0 || s.Upload.MaxBytes > 1<<30 {
-		found = append(found, wrong("server.upload.max_bytes", "is not between 1 and 1 GiB"))
-	}
-	for name, days := range map[string]int{"server.audit_days": s.AuditDays, "server.upload.days": s.Upload.Days} {
-		if days < 0 || days > maxDays {
-			found = append(found, wrong(name, "is not between 0 and %d (%s)", maxDays, variables()[name]))
-		}
-	}
-	if s.Refresh < minRefresh || s.Refresh > maxRefresh {
-		found = append(found, wrong("server.refresh", "is not between %s and %s (TSMON_REFRESH)", minRefresh, maxRefresh))
-	}
-	for name, d := range map[string]time.Duration{"server.drain": s.Drain, "server.drain_downloads": s.DrainDownloads} {
-		if d < 0 || d > maxDrain {
-			found = append(found, wrong(name, "is not between 0s and %s (%s)", maxDrain, variables()[name]))
-		}
-	}
-	if !slices.Contains([]string{"debug", "info", "warn", "error"}, s.Log.Level) {
-		found = append(found, wrong("server.log.level", "is not debug, info, warn or error (TSMON_LOG_LEVEL)"))
-	}
-	if s.Log.Format != LogJSON && s.Log.Format != LogText {
-		found = append(found, wrong("server.log.format", "is neither json nor text (TSMON_LOG_FORMAT)"))
-	}
-	if s.Webhook != "" && !isAddress(string(s.Webhook)) {
-		found = append(found, wrong("server.webhook", "is not an absolute http(s) address (TSMON_WEBHOOK)"))
-	}
-	if n := len(s.WebhookSecret); n > 0 && n < minSecret {
-		found = append(found, wrong("server.webhook_secret", "has less than %d characters (TSMON_WEBHOOK_SECRET)", minSecret))
-	}
-	if encoded, ok := strings.CutPrefix(string(s.WebhookSecret), "whsec_"); ok {
-		if _, err := base64.StdEncoding.DecodeString(encoded); err != nil {
-			found = append(found, wrong("server.webhook_secret", "is not base64 behind whsec_ (TSMON_WEBHOOK_SECRET)"))
-		}
-	}
-	for _, secret := range s.Secrets {
-		if len(secret) < minOuterSecret {
-			found = append(found, wrong("server.secrets", "has one of less than %d characters (TSMON_SECRET)", minOuterSecret))
-		}
-	}
-	if len(s.Secrets) > 0 && s.SecretFile != "" {
-		found = append(found, wrong("server.secret_file", "and server.secrets exclude each other (TSMON_SECRET_FILE and TSMON_SECRET)"))
-	}
-	for _, secret := range s.Updates.ReportSecrets {
-		if len(secret) < minSecret {
-			found = append(found, wrong("server.updates.report_secrets", "has one of less than %d characters (TSMON_UPDATES_REPORT_SECRETS)", minSecret))
-		}
-	}
-	if s.Updates.Clients < minClients || s.Updates.Clients > maxClients {
-		found = append(found, wrong("server.updates.clients", "is not between %d and %d (TSMON_UPDATES_CLIENTS)", minClients, maxClients))
-	}
-	if strings.ContainsFunc(string(s.Updates.Token), func(c rune) bool { return c <= ' ' || c > '~' }) {
-		found = append(found, wrong("server.updates.token", "has a character that clients can't send (TSMON_UPDATES_TOKEN)"))
-	}
-	return found
-}
-
-func isAddress(text string) bool {
-	u, err := url.Parse(text)
-	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != ""
-}
-
-// checkRecords refuses a mistyped URL, which would be taken for a path and shown in
-// errors with its password.
-func checkRecords(records string) Mistakes {
-	scheme, _, isURL := strings.Cut(records, "://")
-	switch {
-	case isURL && (scheme == "postgres" || scheme == "postgresql"):
-		return nil
-	case isURL, strings.Contains(records, "postgres:"), strings.Contains(records, "postgresql:"), strings.Contains(records, "password="):
-		return Mistakes{wrong("server.records", "is neither the path of a file nor like postgres://USER:PASSWORD@HOST/DATABASE")}
-	}
-	return nil
 }

@@ -104,7 +104,7 @@ func advance(ctx context.Context, app *cli.App, c *config.Config, p *release.Pub
 // waits returns why a step that is due has to wait, empty if it has not: where no records
 // of clients are at hand, time alone decides.
 func waits(ctx context.Context, app *cli.App, c *config.Config, p *release.Publisher, channel string) (string, error) {
-	log, err := channels.Repository{Store: p.Store}.Load(ctx, channel)
+	log, err := p.Repository().Load(ctx, channel)
 	if err != nil || log.Head() == nil || log.Head().Rollout == nil || !log.Head().Rollout.Due(p.Now()) {
 		return "", err
 	}

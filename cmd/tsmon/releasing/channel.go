@@ -22,7 +22,7 @@ import (
 func ChannelCommand(app *cli.App) *cobra.Command {
 	return cli.Group("channel", "Look at channels and their logs, steer rollouts",
 		channelListCommand(app), channelShowCommand(app), channelLogCommand(app), channelVerifyCommand(app),
-		channelRepairCommand(app), channelRolloutCommand(app), channelAdvanceCommand(app), channelPauseCommand(app), channelResumeCommand(app))
+		channelRepairCommand(app), channelAppointCommand(app), channelRolloutCommand(app), channelAdvanceCommand(app), channelPauseCommand(app), channelResumeCommand(app))
 }
 
 // channelFlag adds --channel, with completion of the configured names.
@@ -102,7 +102,7 @@ func runChannelList(ctx context.Context, app *cli.App) error {
 	if err != nil {
 		return err
 	}
-	logs, err := channels.Repository{Store: p.Store}.All(ctx)
+	logs, err := p.Repository().All(ctx)
 	if err != nil {
 		return err
 	}
@@ -122,7 +122,7 @@ func LoadLog(ctx context.Context, app *cli.App, channel string) (*channels.Log, 
 	if err != nil {
 		return nil, nil, err
 	}
-	log, err := channels.Repository{Store: p.Store}.Load(ctx, channel)
+	log, err := p.Repository().Load(ctx, channel)
 	if err == nil && log.Head() == nil {
 		err = showsNothing(channel)
 	}
@@ -189,6 +189,8 @@ type LogRow struct {
 	From   string           `json:"from,omitempty"`
 	Why    string           `json:"why,omitempty"`
 	Origin *channels.Origin `json:"origin,omitempty"`
+	// SignedBy are operators, as the entries before name them; what nobody knows is a key.
+	SignedBy []string `json:"signed_by,omitempty"`
 }
 
 // commit is the beginning of the commit that an entry comes from.
@@ -201,20 +203,27 @@ func (r *LogRow) commit() string {
 
 func channelLogCommand(app *cli.App) *cobra.Command {
 	limit := 0
+	var one oneEntry
 	cmd := &cobra.Command{
 		Use:   "log CHANNEL",
 		Short: "Show the history of a channel, newest last",
 		Example: `  tsmon channel log stable
-  tsmon channel log stable --limit 20`,
+  tsmon channel log stable --limit 20
+  tsmon channel log stable --entry 7 --raw > entry
+  tsmon channel log stable --entry 7 --signature ann > entry.sig`,
 		Args: cli.Args(1, 1, "one CHANNEL"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if limit < 1 && cmd.Flags().Changed("limit") {
 				return cli.Usagef("--limit is below 1")
 			}
+			if cmd.Flags().Changed("entry") || one.raw || one.operator != "" {
+				return one.run(cmd.Context(), app, args[0])
+			}
 			return runChannelLog(cmd.Context(), app, args[0], limit)
 		},
 	}
 	cmd.Flags().IntVar(&limit, "limit", 0, "show the newest `N` entries (default all)")
+	one.add(cmd)
 	return cmd
 }
 
@@ -225,8 +234,15 @@ func runChannelLog(ctx context.Context, app *cli.App, channel string, limit int)
 	}
 	entries := []LogRow{}
 	rows := [][]string{{"ENTRY", "WHEN", "ACTION", "VERSION", "FROM", "COMMIT", "WHO", "WHY"}}
+	var force *channels.Operators
+	if p, err := reader(ctx, app, nil); err == nil && limit > 0 {
+		force = p.Policies[channel].Operators // who was in force before is not known
+	}
 	for _, e := range shown {
-		r := LogRow{stateOf(&e, channel, "", false), e.From, e.Why, e.Origin}
+		if e.Operators != nil {
+			force = e.Operators
+		}
+		r := LogRow{stateOf(&e, channel, "", false), e.From, e.Why, e.Origin, signedBy(&e, force)}
 		entries = append(entries, r)
 		rows = append(rows, []string{strconv.FormatUint(r.Sequence, 10), r.When, r.Action, r.versionText(), r.From, r.commit(), r.Who, r.Why})
 	}
@@ -246,7 +262,7 @@ func newestEntries(ctx context.Context, app *cli.App, channel string, limit int)
 	if err != nil {
 		return nil, err
 	}
-	entries, err := channels.Repository{Store: p.Store}.Tail(ctx, channel, limit)
+	entries, err := p.Repository().Tail(ctx, channel, limit)
 	if err == nil && len(entries) == 0 {
 		err = showsNothing(channel)
 	}

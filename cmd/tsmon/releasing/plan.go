@@ -3,6 +3,8 @@ package releasing
 import (
 	"fmt"
 	"io"
+	"strings"
+	"time"
 
 	"tsmon/release"
 )
@@ -22,6 +24,8 @@ func printMove(w io.Writer, p *release.Plan) {
 	switch {
 	case p.DryRun && p.Changed:
 		state = "would move"
+	case p.Waiting != nil:
+		state = "waits for approvals, " + approvals(p.Waiting)
 	case !p.Changed:
 		state = "nothing to do"
 	}
@@ -34,6 +38,10 @@ func printMove(w io.Writer, p *release.Plan) {
 		fmt.Fprintf(w, "  %s\n", ShareText(p.Rollout))
 	}
 	fmt.Fprintf(w, "  %s\n", p.URL)
+	if wait := p.Waiting; wait != nil {
+		fmt.Fprintf(w, "  plan %s, until %s\n", wait.Hash[:12], wait.Expires.Format(time.RFC3339))
+		fmt.Fprintf(w, "  `tsmon plan approve %s --channel %s` by one of: %s\n", wait.Hash[:12], wait.Channel, strings.Join(wait.Missing, ", "))
+	}
 	if p.Probed {
 		fmt.Fprintln(w, "  fetched and verified as a client gets it")
 	}

@@ -14,6 +14,7 @@ import (
 	"tsmon/api/monitor"
 	"tsmon/api/monitor/mqtt"
 	"tsmon/api/monitor/token"
+	"tsmon/api/updates"
 	"tsmon/api/web"
 	"tsmon/cmd/tsmon/cli"
 	"tsmon/cmd/tsmon/config"
@@ -39,6 +40,7 @@ type backends struct {
 	mqttURL string // of the broker in the process, if there is one
 	tokens  *token.Keys
 	trusted signing.Keyring
+	trust   map[string]updates.Trust
 	secrets Secrets
 	build   web.Build
 	only    string // side that is served, empty for both
@@ -82,6 +84,9 @@ func (b *backends) configure(ctx context.Context, c *config.Config) (err error) 
 	if b.trusted, err = cli.Keyring(c.TrustedKeys); err != nil {
 		return err
 	}
+	if b.trust, err = cli.Trust(c); err != nil {
+		return err
+	}
 	if b.presign, err = cli.OpenPresigner(c); err != nil {
 		return err
 	}
@@ -108,7 +113,7 @@ func (b *backends) options(c *config.Config) api.Options {
 		Only: b.only, Build: b.build,
 		Objects: b.objects, Presigner: b.presign, Records: b.records, Series: b.series, Messages: b.mqtt, Tokens: b.tokens, Log: b.log,
 		Origins: c.Server.CORSOrigins, Uploads: monitor.KeyPair{Access: b.secrets.AccessKey, Secret: b.secrets.SecretKey},
-		Keys: b.trusted, Refresh: c.Server.Refresh, PublicURL: c.PublicURL, Unbound: map[string]bool{}, Downgrades: map[string]bool{}, Rings: map[string]bool{}, UpdatesToken: string(c.Server.Updates.Token),
+		Keys: b.trusted, Trust: b.trust, Refresh: c.Server.Refresh, PublicURL: c.PublicURL, Unbound: map[string]bool{}, Downgrades: map[string]bool{}, Rings: map[string]bool{}, UpdatesToken: string(c.Server.Updates.Token),
 		Webhook: fleet.Webhook{Address: string(c.Server.Webhook), Secret: string(c.Server.WebhookSecret)},
 		Clients: c.Server.Updates.Clients, ReportSecrets: texts(c.Server.Updates.ReportSecrets),
 		MaxUpload: c.Server.Upload.MaxBytes, MetricsKey: string(c.Server.MetricsKey), BehindProxy: c.Server.BehindProxy,

@@ -44,6 +44,7 @@ func TestContract(t *testing.T) {
 	t.Run("WritersApart", func(t *testing.T) { testWritersApart(t, server) })
 	t.Run("Old", func(t *testing.T) { testOld(t, server) })
 	t.Run("Starters", func(t *testing.T) { recordtest.Starters(t, openStore, server.Database()) })
+	t.Run("Ages", func(t *testing.T) { testAges(t, server) })
 	t.Run("Trips", func(t *testing.T) { testTrips(t, server) })
 	t.Run("ForgetInPieces", func(t *testing.T) { testForgetInPieces(t, server) })
 	t.Run("ForeignSchema", func(t *testing.T) { testForeignSchema(t, server) })
@@ -58,6 +59,21 @@ func makeTenant(t *testing.T, s *Store, schema string) {
 	if err := s.CreateTenant(t.Context(), record.Tenant{Schema: schema, TsName: "x"}); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// testAges lives for many days.
+func testAges(t *testing.T, server *servertest.Postgres) {
+	s := connect(t, server.Database(), Limits{})
+	recordtest.Ages(t, s, func() (bytes int64) {
+		_, err := s.pool.Exec(t.Context(), `VACUUM (ANALYZE)`)
+		if err == nil {
+			err = s.pool.QueryRow(t.Context(), `SELECT sum(pg_total_relation_size(oid)) FROM pg_class WHERE relkind = 'r' AND relname IN ('clients', 'tries', 'samples')`).Scan(&bytes)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		return bytes
+	})
 }
 
 // testOneConnection makes tenants and saves where every call has to wait for the
@@ -88,6 +104,8 @@ func testTwoStores(t *testing.T, server *servertest.Postgres) {
 	recordtest.BoundRace(t, connect(t, url, Limits{}), connect(t, url, Limits{}))
 	url = server.Database()
 	recordtest.OutboxRace(t, connect(t, url, Limits{}), connect(t, url, Limits{}))
+	url = server.Database()
+	recordtest.TenantDeletedElsewhere(t, connect(t, url, Limits{}), connect(t, url, Limits{}))
 }
 
 // testWritersApart: a server that waits for a row of a client does not keep another one

@@ -127,6 +127,7 @@ func (s Fleet) Progress(ctx context.Context, channel, version string, since, dec
 
 // ForgetClients implements record.Installs, in several transactions, so that others
 // can write in between. What was deleted before an error stays deleted, and is counted.
+// The samples of releases that no try is left of go with them.
 func (s Fleet) ForgetClients(ctx context.Context, before time.Time) (total int64, err error) {
 	forget := s.db.Forget(before)
 	for more := true; more && err == nil; {
@@ -138,6 +139,12 @@ func (s Fleet) ForgetClients(ctx context.Context, before time.Time) (total int64
 		if err == nil {
 			total += n
 		}
+	}
+	if err == nil {
+		var b Batch
+		b.Exec(`DELETE FROM tsmon.samples AS s WHERE s.version <> '' AND NOT EXISTS (
+			SELECT 1 FROM tsmon.tries AS t WHERE t.channel = s.channel AND t.version = s.version)`)
+		err = s.send(ctx, central("forget samples", Write), &b)
 	}
 	return total, err
 }

@@ -103,7 +103,7 @@ func (s Fleet) KeepSummary(ctx context.Context, sum record.Summary) error {
 	var b Batch
 	b.Exec(`INSERT INTO tsmon.summaries AS s (channel, version, clients, counted, sums) VALUES ($1, $2, $3, $4, $5)
 		ON CONFLICT (channel, version) DO UPDATE SET clients = excluded.clients, counted = excluded.counted, sums = excluded.sums
-		WHERE (excluded.clients, excluded.counted) > (s.clients, s.counted)`,
+		WHERE excluded.clients > s.clients OR excluded.clients = s.clients AND excluded.counted > s.counted AND excluded.sums <> s.sums`,
 		sum.Channel, sum.Version, sum.Clients, sum.Counted.UnixMicro(), string(sum.Sums))
 	return s.send(ctx, central("keep a summary", Write), &b)
 }

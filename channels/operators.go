@@ -1,0 +1,412 @@
+package channels
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"tsmon/signing"
+)
+
+// ErrUnsigned means that an entry lacks the signatures of operators that it needs.
+var ErrUnsigned = errors.New("the operators have not signed it")
+
+// Namespace is what the signatures of entries are for, as `ssh-keygen -Y verify -n` takes
+// it.
+const Namespace = "tsmon-log"
+
+const (
+	maxOperators  = 50
+	maxSignatures = 20
+	// ahead is how far in the future a step may lie that nobody signed.
+	ahead = 5 * time.Minute
+)
+
+// Operators say whose signatures the entries of a channel need. They count from the entry
+// on that holds them.
+type Operators struct {
+	Keys map[string]string `json:"keys"` // OpenSSH public keys by name, without comments
+	// Servers are keys of servers by name, which sign pauses and nothing else.
+	Servers map[string]string `json:"servers,omitempty"`
+	// Approvals is how many operators must sign a move; Rollbacks how many a rollback.
+	Approvals int `json:"approvals"`
+	Rollbacks int `json:"rollbacks"`
+}
+
+// Check reports why operators are not possible: there must be 1 to 50, each with a key of
+// its own, and no more approvals than operators. Errors wrap ErrUnsigned.
+func (o *Operators) Check() error {
+	seen := map[string]string{}
+	for _, keys := range []map[string]string{o.Keys, o.Servers} {
+		for who, text := range keys {
+			key, err := signing.ParseSSHKey(text)
+			switch other := seen[text]; {
+			case !name.MatchString(who):
+				return fmt.Errorf("%w: the name %.40q; use lower-case letters, digits and hyphens", ErrUnsigned, who)
+			case err != nil:
+				return fmt.Errorf("%w: the key of %s: %w", ErrUnsigned, who, err)
+			case key.String() != text:
+				return fmt.Errorf("%w: the key of %s has a comment", ErrUnsigned, who)
+			case other != "":
+				return fmt.Errorf("%w: %s and %s have the same key", ErrUnsigned, min(who, other), max(who, other))
+			}
+			seen[text] = who
+		}
+	}
+	switch n := len(o.Keys); {
+	case n == 0 || n+len(o.Servers) > maxOperators:
+		return fmt.Errorf("%w: there are %d operators, 1 to %d are possible", ErrUnsigned, n, maxOperators)
+	case o.Approvals < 1 || o.Approvals > n:
+		return fmt.Errorf("%w: %d approvals of %d operators", ErrUnsigned, o.Approvals, n)
+	case o.Rollbacks < 1 || o.Rollbacks > o.Approvals:
+		return fmt.Errorf("%w: %d approvals of a rollback, 1 to %d are possible", ErrUnsigned, o.Rollbacks, o.Approvals)
+	}
+	return nil
+}
+
+// Equal reports whether two say the same; either may be nil.
+func (o *Operators) Equal(other *Operators) bool {
+	if o == nil || other == nil {
+		return o == other
+	}
+	return maps.Equal(o.Keys, other.Keys) && maps.Equal(o.Servers, other.Servers) && o.Approvals == other.Approvals && o.Rollbacks == other.Rollbacks
+}
+
+// NameOf returns the name of the operator or server with a key, empty if it is nobody's.
+func (o *Operators) NameOf(key string) string {
+	for _, keys := range []map[string]string{o.Keys, o.Servers} {
+		for who, text := range keys {
+			if text == key {
+				return who
+			}
+		}
+	}
+	return ""
+}
+
+// count returns how many of the keys that signed are operators'.
+func (o *Operators) count(signers []string) (n int) {
+	for _, key := range o.Keys {
+		if slices.Contains(signers, key) {
+			n++
+		}
+	}
+	return n
+}
+
+// Trust is what a reader knows of the operators of a channel without its log. The zero
+// value trusts a log that needs no operators, and whatever operators it has.
+type Trust struct {
+	// Operators are those that are configured, nil if none are. A log must hold an entry
+	// that enough of them have signed, which vouches for all before it.
+	Operators *Operators
+	// Root are keys each of which may put other operators in force, for when too many of
+	// their keys are lost.
+	Root []string
+}
+
+// Payload returns what operators sign of an entry: its bytes without the signatures.
+func (e *Entry) Payload() ([]byte, error) {
+	bare := *e
+	if e.signed != nil {
+		bare = *e.signed
+	}
+	bare.Signatures, bare.Entered = nil, time.Time{}
+	return bare.encode()
+}
+
+// Signers returns the keys that signed an entry, whosever they are, each once.
+func (e *Entry) Signers() []string { return e.signers }
+
+// readSigners finds out who signed an entry. It verifies signatures only, so that many
+// entries can be looked at at once.
+func (e *Entry) readSigners() error {
+	e.signers = nil
+	if len(e.Signatures) == 0 {
+		return nil
+	}
+	if len(e.Signatures) > maxSignatures {
+		return fmt.Errorf("%w: it has %d signatures, at most %d are read", ErrUnsigned, len(e.Signatures), maxSignatures)
+	}
+	payload, err := e.Payload()
+	if err != nil {
+		return err
+	}
+	for _, armored := range e.Signatures {
+		key, err := signing.VerifySSH(Namespace, payload, armored)
+		if err != nil {
+			return fmt.Errorf("%w: %w", ErrUnsigned, err)
+		}
+		if text := key.String(); !slices.Contains(e.signers, text) {
+			e.signers = append(e.signers, text)
+		}
+	}
+	return nil
+}
+
+// readAllSigners is readSigners of many entries, side by side.
+func readAllSigners(channel string, entries []Entry) error {
+	var group errgroup.Group
+	group.SetLimit(sideBySide / 4)
+	for i := range entries {
+		if e := &entries[i]; len(e.Signatures) > 0 {
+			group.Go(func() error {
+				if err := e.readSigners(); err != nil {
+					return fmt.Errorf("%w: entry %d of %s: %w", ErrLog, e.Sequence, channel, err)
+				}
+				return nil
+			})
+		}
+	}
+	return group.Wait()
+}
+
+// settle has the times of an entry that waited for signatures count from when it was made.
+func (e *Entry) settle() error {
+	if e.Entered.IsZero() {
+		return nil
+	}
+	if e.Entered.Before(e.When) || e.Entered.After(e.Expires) {
+		return fmt.Errorf("%w: it was made at %s, not between %s and %s", ErrUnsigned, e.Entered.Format(time.RFC3339), e.When.Format(time.RFC3339), e.Expires.Format(time.RFC3339))
+	}
+	signed := *e
+	e.signed = &signed
+	if r := e.Rollout; r != nil {
+		later := *r
+		if r.Since.Equal(e.When) {
+			later.Since = e.Entered
+		}
+		if r.Paused.Equal(e.When) {
+			later.Paused = e.Entered
+		}
+		e.Rollout = &later
+	}
+	e.When = e.Entered
+	return nil
+}
+
+// Operators returns whose signatures the next entry needs, nil if it needs none.
+func (l *Log) Operators() *Operators { return l.operators }
+
+// Approvals returns how many signatures of operators an entry that follows the log has that
+// count, and how many it needs. The error wraps ErrUnsigned if more would not help.
+func (r Repository) Approvals(log *Log, e Entry) (has, needs int, err error) {
+	if err := e.readSigners(); err != nil {
+		return 0, 0, err
+	}
+	return log.lacks(&e, r.Trust[log.Channel])
+}
+
+// lacks is Approvals of an entry whose signers were read.
+func (l *Log) lacks(e *Entry, trust Trust) (has, needs int, err error) {
+	force := l.operators
+	if force == nil && e.Operators == nil {
+		return 0, 0, nil
+	}
+	if e.Channel != l.Channel {
+		return 0, 0, fmt.Errorf("%w: it is an entry of %q", ErrUnsigned, e.Channel)
+	}
+	if e.Operators != nil {
+		return l.lacksChange(e, trust)
+	}
+	has, needs = force.count(e.signers), force.Approvals
+	switch {
+	case e.Action == Advance && l.isStep(e):
+		return has, 0, nil
+	case e.Action == Follow && e.Leader != "":
+		return l.lacksLeader(e)
+	case e.Action == Pause && l.isPause(e):
+		for _, key := range force.Servers {
+			if slices.Contains(e.signers, key) {
+				has++
+			}
+		}
+		needs = 1
+	case e.Action == Prune && l.stays(e):
+		needs = 1
+	case e.Action == Rollback && l.isBack(e):
+		needs = force.Rollbacks
+	}
+	return has, needs, nil
+}
+
+// lacksChange is lacks of an entry that puts operators in force. Those who are must agree,
+// and enough of the new ones must show that they have their keys. A root key does for the
+// former.
+func (l *Log) lacksChange(e *Entry, trust Trust) (has, needs int, err error) {
+	if err := e.Operators.Check(); err != nil {
+		return 0, 0, err
+	}
+	has, needs = e.Operators.count(e.signers), e.Operators.Approvals
+	rooted := slices.ContainsFunc(trust.Root, func(key string) bool { return slices.Contains(e.signers, key) })
+	if l.operators == nil || rooted {
+		return has, needs, nil
+	}
+	if own := l.operators.count(e.signers); l.operators.Approvals-own > needs-has {
+		return own, l.operators.Approvals, nil
+	}
+	return has, needs, nil
+}
+
+// admits returns an error unless an entry that follows the log has the signatures that it
+// needs. It wraps ErrUnsigned.
+func (l *Log) admits(e *Entry, trust Trust) error {
+	has, needs, err := l.lacks(e, trust)
+	if err == nil && has < needs {
+		err = fmt.Errorf("%w: %d of %d", ErrUnsigned, has, needs)
+	}
+	if err != nil {
+		return fmt.Errorf("entry %d of %s: %w", e.Sequence, l.Channel, err)
+	}
+	return nil
+}
+
+// admit appends entries whose signers were read, the last of which has a hash.
+func (l *Log) admit(entries []Entry, head string, trust Trust) error {
+	for i := range entries {
+		if err := l.admits(&entries[i], trust); err != nil {
+			return fmt.Errorf("%w: %w", ErrLog, err)
+		}
+		if err := entries[i].settle(); err != nil {
+			return fmt.Errorf("%w: entry %d of %s: %w", ErrLog, entries[i].Sequence, l.Channel, err)
+		}
+		l.Entries = append(l.Entries, entries[i])
+		if entries[i].Operators != nil {
+			l.operators = entries[i].Operators
+		}
+	}
+	l.head = head
+	return nil
+}
+
+// vouched returns an error unless a reader may believe who the operators of a log are.
+func (l *Log) vouched(trust Trust) error {
+	ours := trust.Operators
+	if ours == nil || l.Head() == nil {
+		return nil
+	}
+	if l.operators == nil {
+		return fmt.Errorf("%w: %w: operators are configured, and no entry of %s has put them in force", ErrLog, ErrUnsigned, l.Channel)
+	}
+	for i := len(l.Entries) - 1; i >= 0; i-- {
+		signers := l.Entries[i].signers
+		if ours.count(signers) >= ours.Approvals || slices.ContainsFunc(trust.Root, func(key string) bool { return slices.Contains(signers, key) }) {
+			return nil
+		}
+	}
+	return fmt.Errorf("%w: %w: no entry of %s has the signatures of %d configured operators", ErrLog, ErrUnsigned, l.Channel, ours.Approvals)
+}
+
+// stays reports whether clients get after an entry what they got before, and nothing is
+// said to be lost.
+func (l *Log) stays(e *Entry) bool {
+	head := l.Head()
+	return head != nil && len(e.Lost) == 0 && head.Release.Equal(&e.Release) && same(head.Rollout, e.Rollout)
+}
+
+// same reports whether two rollouts are equal to the last member.
+func same(a, b *Rollout) bool {
+	x, errX := json.Marshal(a)
+	y, errY := json.Marshal(b)
+	return errX == nil && errY == nil && string(x) == string(y)
+}
+
+// isStep reports whether an entry is the next step of the rollout that runs, not before
+// its time, so that it follows from what was signed.
+func (l *Log) isStep(e *Entry) bool {
+	head := l.Head()
+	if head == nil || head.Rollout == nil || !head.Rollout.Due(e.When) || e.When.Before(head.When) || e.When.After(time.Now().Add(ahead)) || len(e.Lost)+len(e.Pruned) > 0 {
+		return false
+	}
+	next := head.Rollout.Step(e.When)
+	next.Release = l.Carry(next.Release)
+	if next.Complete() {
+		return e.Rollout == nil && e.Release.Equal(&next.Release)
+	}
+	return e.Release.Equal(&head.Release) && same(e.Rollout, next)
+}
+
+// isPause reports whether an entry does nothing but hold the newest release back.
+func (l *Log) isPause(e *Entry) bool {
+	head, r := l.Head(), e.Rollout
+	switch {
+	case head == nil || r == nil || r.Paused.IsZero() || len(e.Lost)+len(e.Pruned) > 0:
+		return false
+	case head.Rollout != nil:
+		return e.Release.Equal(&head.Release) && same(r, head.Rollout.Pause(r.Paused))
+	}
+	standing := l.Standing()
+	for i := len(standing) - 1; i >= 0; i-- {
+		if before := &standing[i]; before.Version != head.Version {
+			want := l.Carry(before.Release)
+			return r.Release.Equal(&head.Release) && e.Release.Equal(&want)
+		}
+	}
+	return false
+}
+
+// isBack reports whether an entry gives everybody a release that they were given before.
+func (l *Log) isBack(e *Entry) bool {
+	if e.Rollout != nil || len(e.Lost)+len(e.Pruned) > 0 {
+		return false
+	}
+	for i := len(l.Entries) - 1; i >= 0; i-- {
+		if before := &l.Entries[i]; before.Version == e.Version {
+			want := l.Carry(before.Release)
+			return e.Release.Equal(&want)
+		}
+	}
+	return false
+}
+
+// maxLeader bounds the entry that a follower's entry holds, in bytes.
+const maxLeader = maxEntry
+
+// Witness returns the newest entry that brought a release with all approvals, as Leader holds
+// it, empty if there is none. The steps of its rollout follow from it.
+func (l *Log) Witness(version string) (string, error) {
+	for i := len(l.Entries) - 1; i >= 0; i-- {
+		if e := &l.Entries[i]; l.operators != nil && e.offers(version) && l.operators.count(e.signers) >= l.operators.Approvals {
+			data, err := e.encode()
+			return string(data), err
+		}
+	}
+	return "", nil
+}
+
+// lacksLeader is lacks of an entry that follows another channel: the signatures of the
+// leader's entry count, if that brings the release and the follower goes forward.
+func (l *Log) lacksLeader(e *Entry) (has, needs int, err error) {
+	force := l.operators
+	if len(e.Leader) > maxLeader {
+		return 0, 0, fmt.Errorf("%w: the entry that it follows has %d bytes", ErrUnsigned, len(e.Leader))
+	}
+	leader, err := decodeEntry([]byte(e.Leader))
+	if err == nil {
+		err = leader.readSigners()
+	}
+	if err != nil {
+		return 0, 0, fmt.Errorf("%w: the entry that it follows: %w", ErrUnsigned, err)
+	}
+	want := l.Carry(leader.Release)
+	if leader.Rollout != nil && leader.Rollout.Version == e.Version {
+		want = l.Carry(leader.Rollout.Release)
+	}
+	head := l.Head()
+	switch {
+	case leader.Channel != e.From || leader.Channel == l.Channel:
+		return 0, 0, fmt.Errorf("%w: it follows %s with an entry of %q", ErrUnsigned, e.From, leader.Channel)
+	case !e.Release.Equal(&want) || len(e.Lost)+len(e.Pruned) > 0:
+		return 0, 0, fmt.Errorf("%w: it is not what entry %d of %s brings", ErrUnsigned, leader.Sequence, e.From)
+	case head != nil && below(e.Version, head.Version) || l.RolledBack(e.Version) != nil:
+		return 0, 0, fmt.Errorf("%w: it follows %s back", ErrUnsigned, e.From)
+	case e.Rollout != nil && !same(e.Rollout, head.Rollout), e.Rollout == nil && head != nil && head.Rollout != nil && below(e.Version, head.Rollout.Version):
+		return 0, 0, fmt.Errorf("%w: it changes the rollout", ErrUnsigned)
+	}
+	return force.count(leader.signers), force.Approvals, nil
+}

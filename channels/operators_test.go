@@ -1,0 +1,420 @@
+package channels
+
+import (
+	"crypto/ed25519"
+	"crypto/rand"
+	"errors"
+	"testing"
+	"time"
+
+	"golang.org/x/crypto/ssh"
+
+	"tsmon/signing"
+)
+
+// operator is somebody with a key.
+func operator(t testing.TB) signing.SSHSigner {
+	t.Helper()
+	_, private, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	plain, err := ssh.NewSignerFromKey(private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	signer, err := signing.NewSSHSigner(plain)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return signer
+}
+
+// signed completes an entry and adds the signatures of operators.
+func signed(t testing.TB, log *Log, e Entry, by ...signing.SSHSigner) Entry {
+	t.Helper()
+	e = log.Next(e)
+	return resign(t, e, by...)
+}
+
+func resign(t testing.TB, e Entry, by ...signing.SSHSigner) Entry {
+	t.Helper()
+	e.Signatures, e.signers = nil, nil
+	payload, err := e.Payload()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, signer := range by {
+		armored, err := signer.Sign(Namespace, payload)
+		if err != nil {
+			t.Fatal(err)
+		}
+		e.Signatures = append(e.Signatures, armored)
+	}
+	return e
+}
+
+// guarded is a store whose channels need two of three operators.
+type guarded struct {
+	Repository
+	ann, bob, cem, server, root signing.SSHSigner
+	operators                   *Operators
+}
+
+func guard(t testing.TB) *guarded {
+	t.Helper()
+	r, _ := newStore(t)
+	g := &guarded{Repository: r, ann: operator(t), bob: operator(t), cem: operator(t), server: operator(t), root: operator(t)}
+	g.operators = &Operators{Keys: map[string]string{"ann": g.ann.Public().String(), "bob": g.bob.Public().String(), "cem": g.cem.Public().String()},
+		Servers: map[string]string{"guard": g.server.Public().String()}, Approvals: 2, Rollbacks: 1}
+	trust := Trust{Operators: g.operators, Root: []string{g.root.Public().String()}}
+	g.Trust = map[string]Trust{"stable": trust, "beta": trust}
+	return g
+}
+
+// enter appends what must be accepted.
+func (g *guarded) enter(t testing.TB, log *Log, e Entry, by ...signing.SSHSigner) *Log {
+	t.Helper()
+	log, err := g.Enter(t.Context(), log, signed(t, log, e, by...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return log
+}
+
+// story is a channel with a release for everybody and another for a fifth.
+func (g *guarded) story(t testing.TB, channel string) *Log {
+	t.Helper()
+	first := entry(Publish, "1.0.0", "", "")
+	first.When, first.Operators = first.When.Add(-10*time.Hour), g.operators
+	log := g.enter(t, &Log{Channel: channel}, first, g.ann, g.bob)
+	second := entry(Publish, "1.1.0", "", "")
+	second.When = second.When.Add(-9 * time.Hour)
+	log = g.enter(t, log, second, g.bob, g.cem)
+	third := entry(Publish, "1.1.0", "", "")
+	third.When = third.When.Add(-7 * time.Hour).UTC().Truncate(time.Second)
+	third.Rollout = &Rollout{ID: "x", Version: "1.2.0", Steps: []int{20, 50, 100}, Every: Duration(6 * time.Hour), Percent: 20, Since: third.When, Release: releaseOf("1.2.0")}
+	return g.enter(t, log, third, g.ann, g.cem)
+}
+
+// TestOperators: what follows from signed entries needs fewer signatures, or none.
+func TestOperators(t *testing.T) {
+	g := guard(t)
+	log := g.story(t, "stable")
+	now := time.Now().UTC().Truncate(time.Second)
+	step := entry(Advance, "1.1.0", "", "step")
+	step.When, step.Rollout = now, log.Head().Rollout.Step(now)
+	log = g.enter(t, log, step)
+	pause := entry(Pause, "1.1.0", "1.2.0", "failures")
+	pause.Rollout = log.Head().Rollout.Pause(now)
+	log = g.enter(t, log, pause, g.server)
+	log = g.enter(t, log, entry(Rollback, "1.0.0", "1.2.0", "crashes"), g.cem)
+	fresh, err := g.Load(t.Context(), "stable")
+	if err != nil || len(fresh.Entries) != 6 || fresh.head != log.head || !fresh.Operators().Equal(g.operators) {
+		t.Fatalf("read: %v, %v", fresh, err)
+	}
+	if n := len(fresh.At(1).Signers()); n != 2 {
+		t.Errorf("entry 1 has %d signers", n)
+	}
+
+	// A follower takes what the signed entry of the leader brings.
+	beta := entry(Publish, "1.0.0", "", "")
+	beta.Operators = g.operators
+	follower := g.enter(t, &Log{Channel: "beta"}, beta, g.ann, g.bob)
+	follow := entry(Follow, "1.1.0", "stable", "")
+	if follow.Leader, err = fresh.Witness("1.1.0"); err != nil {
+		t.Fatal(err)
+	}
+	g.enter(t, follower, follow)
+
+	// Operators are removed, or all of them replaced by a root key.
+	two := &Operators{Keys: map[string]string{"ann": g.ann.Public().String(), "bob": g.bob.Public().String()}, Approvals: 2, Rollbacks: 2}
+	change := *log.Head()
+	change.Action, change.Operators, change.When = Appoint, two, now
+	log = g.enter(t, log, change, g.ann, g.bob)
+	next := operator(t)
+	change.Operators = &Operators{Keys: map[string]string{"new": next.Public().String()}, Approvals: 1, Rollbacks: 1}
+	log = g.enter(t, log, change, g.root, next)
+	g.enter(t, log, entry(Publish, "1.3.0", "", ""), next)
+	if _, err := g.Load(t.Context(), "stable"); err != nil {
+		t.Error(err)
+	}
+	g.Trust["stable"] = Trust{Operators: g.operators}
+	if _, err := g.Load(t.Context(), "stable"); !errors.Is(err, ErrUnsigned) {
+		t.Errorf("operators of a root key that is not ours: %v", err)
+	}
+}
+
+// TestForgedEntries: somebody with the store and the key of one operator, and with that of
+// a server, writes entries that no reader may accept.
+func TestForgedEntries(t *testing.T) {
+	now := time.Now().UTC().Truncate(time.Second)
+	thief := operator(t)
+	for name, forge := range map[string]func(g *guarded, log *Log) Entry{
+		"no signature":  func(_ *guarded, log *Log) Entry { return signed(t, log, entry(Publish, "1.3.0", "", "")) },
+		"one signature": func(g *guarded, log *Log) Entry { return signed(t, log, entry(Publish, "1.3.0", "", ""), g.ann) },
+		"one twice": func(g *guarded, log *Log) Entry {
+			return signed(t, log, entry(Publish, "1.3.0", "", ""), g.ann, g.ann)
+		},
+		"a stranger": func(g *guarded, log *Log) Entry {
+			return signed(t, log, entry(Publish, "1.3.0", "", ""), g.ann, thief)
+		},
+		"a server": func(g *guarded, log *Log) Entry {
+			return signed(t, log, entry(Publish, "1.3.0", "", ""), g.ann, g.server)
+		},
+		"another channel's": func(g *guarded, log *Log) Entry {
+			e := log.Next(entry(Publish, "1.3.0", "", ""))
+			e.Channel = "beta"
+			return resign(t, e, g.ann, g.bob)
+		},
+		"changed notes": func(g *guarded, log *Log) Entry {
+			e := signed(t, log, entry(Publish, "1.3.0", "", ""), g.ann, g.bob)
+			e.Release.Notes = "by hand"
+			return e
+		},
+		"a critical flag": func(g *guarded, log *Log) Entry {
+			e := signed(t, log, entry(Publish, "1.3.0", "", ""), g.ann, g.bob)
+			e.Release.Critical = true
+			return e
+		},
+		"everybody at once": func(_ *guarded, log *Log) Entry {
+			e := entry(Advance, "1.2.0", "", "")
+			e.When = now
+			return log.Next(e)
+		},
+		"a step with another share": func(_ *guarded, log *Log) Entry {
+			e := entry(Advance, "1.1.0", "", "")
+			e.When, e.Rollout = now, log.Head().Rollout.Step(now)
+			e.Rollout.Percent = 100
+			return log.Next(e)
+		},
+		"a step in the future": func(_ *guarded, log *Log) Entry {
+			e := entry(Advance, "1.1.0", "", "")
+			e.When = now.Add(24 * time.Hour)
+			e.Rollout = log.Head().Rollout.Step(e.When)
+			return log.Next(e)
+		},
+		"a step too early": func(_ *guarded, log *Log) Entry {
+			e := entry(Advance, "1.1.0", "", "")
+			e.When = log.Head().When.Add(time.Hour)
+			e.Rollout = log.Head().Rollout.Step(e.When)
+			return log.Next(e)
+		},
+		"a pause with another release": func(g *guarded, log *Log) Entry {
+			e := entry(Pause, "0.9.0", "1.2.0", "")
+			e.Rollout = log.Head().Rollout.Pause(now)
+			return signed(t, log, e, g.server)
+		},
+		"a rollback to what was never shown": func(g *guarded, log *Log) Entry {
+			return signed(t, log, entry(Rollback, "0.9.0", "1.2.0", ""), g.ann)
+		},
+		"a rollback to other bytes": func(g *guarded, log *Log) Entry {
+			e := entry(Rollback, "1.0.0", "1.2.0", "")
+			e.Release.Platforms = map[string]Bundle{"linux-x86_64": {Signature: signature, Path: "releases/1.0.0/other"}}
+			return signed(t, log, e, g.ann)
+		},
+		"lost entries": func(g *guarded, log *Log) Entry {
+			e := *log.Head()
+			e.Action, e.Lost = Repair, []Lost{{From: 1, To: 1}}
+			return signed(t, log, e, g.ann)
+		},
+		"himself as operator": func(_ *guarded, log *Log) Entry {
+			e := *log.Head()
+			e.Action, e.Operators = Appoint, &Operators{Keys: map[string]string{"me": thief.Public().String()}, Approvals: 1, Rollbacks: 1}
+			return signed(t, log, e, thief)
+		},
+		"fewer approvals": func(g *guarded, log *Log) Entry {
+			e := *log.Head()
+			o := *g.operators
+			o.Approvals = 1
+			e.Action, e.Operators = Appoint, &o
+			return signed(t, log, e, g.ann)
+		},
+		"new ones who have no keys": func(g *guarded, log *Log) Entry {
+			e := *log.Head()
+			e.Action, e.Operators = Appoint, &Operators{Keys: map[string]string{"me": thief.Public().String()}, Approvals: 1, Rollbacks: 1}
+			return signed(t, log, e, g.ann, g.bob)
+		},
+		"after it expired": func(g *guarded, log *Log) Entry {
+			e := entry(Publish, "1.3.0", "", "")
+			e.Expires = now.Add(-time.Hour)
+			e = signed(t, log, e, g.ann, g.bob)
+			e.Entered = now
+			return e
+		},
+		"too many signatures": func(g *guarded, log *Log) Entry {
+			e := signed(t, log, entry(Publish, "1.3.0", "", ""), g.ann, g.bob)
+			for len(e.Signatures) <= maxSignatures {
+				e.Signatures = append(e.Signatures, e.Signatures[0])
+			}
+			return e
+		},
+		"no signature at all": func(g *guarded, log *Log) Entry {
+			e := signed(t, log, entry(Publish, "1.3.0", "", ""), g.ann, g.bob)
+			e.Signatures[1] = "-----BEGIN SSH SIGNATURE-----\nU1NIU0lH\n-----END SSH SIGNATURE-----\n"
+			return e
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := guard(t)
+			log := g.story(t, "stable")
+			e := forge(g, log)
+			if _, err := g.Enter(t.Context(), log, e); !errors.Is(err, ErrUnsigned) {
+				t.Errorf("it is written: %v", err)
+			}
+			if _, err := g.journal("stable").enter(t.Context(), e); err != nil { // as the thief does
+				t.Fatal(err)
+			}
+			if got, err := g.Load(t.Context(), "stable"); !errors.Is(err, ErrUnsigned) || !errors.Is(err, ErrLog) {
+				t.Errorf("it is read: %v, %v", got, err)
+			}
+			if got, err := g.Extend(t.Context(), log); !errors.Is(err, ErrUnsigned) {
+				t.Errorf("it is read by who knows the rest: %v, %v", got, err)
+			}
+		})
+	}
+}
+
+// TestForgedLogs: a whole log that a thief wrote is not believed, however it is signed.
+func TestForgedLogs(t *testing.T) {
+	thief := operator(t)
+	for name, own := range map[string]func(g *guarded) *Operators{
+		"without operators": func(*guarded) *Operators { return nil },
+		"with his own": func(*guarded) *Operators {
+			return &Operators{Keys: map[string]string{"me": thief.Public().String()}, Approvals: 1, Rollbacks: 1}
+		},
+		"with himself among ours": func(g *guarded) *Operators {
+			return &Operators{Keys: map[string]string{"me": thief.Public().String(), "ann": g.ann.Public().String(), "bob": g.bob.Public().String()}, Approvals: 1, Rollbacks: 1}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := guard(t)
+			e := entry(Publish, "9.9.9", "", "")
+			e.Operators = own(g)
+			log := &Log{Channel: "stable"}
+			if _, err := g.journal("stable").enter(t.Context(), signed(t, log, e, thief)); err != nil {
+				t.Fatal(err)
+			}
+			if got, err := g.Load(t.Context(), "stable"); !errors.Is(err, ErrUnsigned) {
+				t.Errorf("it is read: %v, %v", got, err)
+			}
+		})
+	}
+}
+
+// TestForgedFollowers: what follows must be what a signed entry of the leader brings.
+func TestForgedFollowers(t *testing.T) {
+	for name, forge := range map[string]func(e *Entry, old string){
+		"another release":      func(e *Entry, _ string) { e.Release = releaseOf("1.3.0") },
+		"another leader":       func(e *Entry, _ string) { e.From = "lab" },
+		"an older entry":       func(e *Entry, old string) { e.Leader, e.Release = old, releaseOf("1.0.0") },
+		"an unsigned entry":    func(e *Entry, _ string) { e.Leader = `{"channel":"stable"}` },
+		"no entry":             func(e *Entry, _ string) { e.Leader = "" },
+		"a rollout of its own": func(e *Entry, _ string) { e.Rollout = rollout(5); e.Rollout.Release = releaseOf(e.Rollout.Version) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := guard(t)
+			leader := g.story(t, "stable")
+			first := entry(Publish, "1.0.5", "", "")
+			first.Operators = g.operators
+			log := g.enter(t, &Log{Channel: "beta"}, first, g.ann, g.bob)
+			e := entry(Follow, "1.1.0", "stable", "")
+			var err error
+			if e.Leader, err = leader.Witness("1.1.0"); err != nil {
+				t.Fatal(err)
+			}
+			old, err := leader.Witness("1.0.0")
+			if err != nil {
+				t.Fatal(err)
+			}
+			forge(&e, old)
+			if e = log.Next(e); name == "a rollout of its own" {
+				e.Rollout.Percent = 5
+			}
+			if _, err := g.Enter(t.Context(), log, e); !errors.Is(err, ErrUnsigned) {
+				t.Errorf("it is accepted: %v", err)
+			}
+		})
+	}
+}
+
+// TestTimesOfAPlan: the times of an entry that waited count from when it was made.
+func TestTimesOfAPlan(t *testing.T) {
+	g := guard(t)
+	log := g.story(t, "stable")
+	e := entry(Publish, "1.1.0", "", "")
+	e.When = e.When.Add(-5 * time.Hour).UTC().Truncate(time.Second)
+	e.Expires = e.When.Add(24 * time.Hour)
+	e.Rollout = &Rollout{ID: "y", Version: "1.3.0", Steps: []int{20, 100}, Every: Duration(time.Hour), Percent: 20, Since: e.When, Release: releaseOf("1.3.0")}
+	e = signed(t, log, e, g.ann, g.bob)
+	e.Entered = e.When.Add(4 * time.Hour)
+	if _, err := g.Enter(t.Context(), log, e); err != nil {
+		t.Fatal(err)
+	}
+	log, err := g.Load(t.Context(), "stable")
+	if err != nil {
+		t.Fatal(err)
+	}
+	head := log.Head()
+	if !head.When.Equal(e.Entered) || !head.Rollout.Since.Equal(e.Entered) {
+		t.Errorf("made at %s, the rollout since %s, want %s", head.When, head.Rollout.Since, e.Entered)
+	}
+	for i, change := range []func(*Entry){func(e *Entry) { e.Entered = e.When.Add(-time.Second) }, func(e *Entry) { e.Entered = e.Expires.Add(time.Second) }} {
+		r := guard(t)
+		fresh := r.story(t, "stable")
+		early := e
+		early.Sequence, early.Previous = fresh.last()+1, fresh.head
+		early = resign(t, early, r.ann, r.bob)
+		change(&early)
+		if _, err := r.Enter(t.Context(), fresh, early); !errors.Is(err, ErrUnsigned) {
+			t.Errorf("%d: accepted: %v", i, err)
+		}
+	}
+}
+
+// TestStands: a log that was read stands until its newest entry is gone or another.
+func TestStands(t *testing.T) {
+	g := guard(t)
+	if err := g.Stands(t.Context(), &Log{Channel: "stable"}); err != nil {
+		t.Errorf("an empty log: %v", err)
+	}
+	log := g.story(t, "stable")
+	if err := g.Stands(t.Context(), log); err != nil {
+		t.Error(err)
+	}
+	key := entryKey("stable", log.last())
+	if err := g.Store.Delete(t.Context(), key); err != nil {
+		t.Fatal(err)
+	}
+	if err := g.Stands(t.Context(), log); !errors.Is(err, ErrLog) {
+		t.Errorf("it was shortened: %v", err)
+	}
+	if err := g.journal("stable").replace(t.Context(), key, []byte(`{}`)); err != nil {
+		t.Fatal(err)
+	}
+	if err := g.Stands(t.Context(), log); !errors.Is(err, ErrLog) {
+		t.Errorf("it was rewritten: %v", err)
+	}
+}
+
+// TestNextOfACopy: an entry that was read, copied and changed is written as it was changed.
+func TestNextOfACopy(t *testing.T) {
+	g := guard(t)
+	log := g.story(t, "stable")
+	e := entry(Publish, "1.3.0", "", "")
+	e.Expires = time.Now().Add(time.Hour)
+	e = signed(t, log, e, g.ann, g.bob)
+	e.Entered = e.When.Add(time.Minute)
+	log, err := g.Enter(t.Context(), log, e)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again := *log.Head()
+	again.Why = "again"
+	again.Entered = time.Time{}
+	log = g.enter(t, log, again, g.bob, g.cem)
+	read, err := g.Load(t.Context(), "stable")
+	if err != nil || read.Head().Why != "again" || read.Head().Sequence != log.last() {
+		t.Errorf("read %+v, %v", read, err)
+	}
+}

@@ -1,0 +1,145 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"net"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/crypto/ssh/agent"
+
+	"tsmon/channels"
+	"tsmon/cmd/tsmon/config"
+	"tsmon/release"
+	"tsmon/signing"
+)
+
+// Operators returns the operators that are configured for a channel, nil if there are
+// none. Without approvals one of them is enough.
+func Operators(c *config.Config, channel string) (*channels.Operators, error) {
+	if len(c.Operators) == 0 {
+		return nil, nil
+	}
+	policy := c.Channels[channel]
+	o := &channels.Operators{Keys: map[string]string{}, Approvals: cmp.Or(policy.Approvals, 1)}
+	o.Rollbacks = cmp.Or(policy.RollbackApprovals, o.Approvals)
+	for name, operator := range c.Operators {
+		key, err := signing.ParseSSHKey(operator.Key)
+		if err != nil {
+			return nil, fmt.Errorf("operators.%s: %w", name, err)
+		}
+		if operator.Only == config.OnlyPause {
+			if o.Servers == nil {
+				o.Servers = map[string]string{}
+			}
+			o.Servers[name] = key.String()
+			continue
+		}
+		o.Keys[name] = key.String()
+	}
+	return o, o.Check()
+}
+
+// Root returns the keys of server.operators_root.
+func Root(c *config.Config) (keys []string, err error) {
+	for _, text := range c.Server.OperatorsRoot {
+		key, err := signing.ParseSSHKey(text)
+		if err != nil {
+			return nil, fmt.Errorf("server.operators_root: %w", err)
+		}
+		keys = append(keys, key.String())
+	}
+	return keys, nil
+}
+
+// Trust returns what readers of the channels know of their operators.
+func Trust(c *config.Config) (map[string]channels.Trust, error) {
+	root, err := Root(c)
+	if err != nil {
+		return nil, Usage(err)
+	}
+	trust := map[string]channels.Trust{}
+	for name := range c.Channels {
+		o, err := Operators(c, name)
+		if err != nil {
+			return nil, Usage(err)
+		}
+		trust[name] = channels.Trust{Operators: o, Root: root}
+	}
+	return trust, nil
+}
+
+// checkOperators returns a mistake for each operator or number that is not possible.
+func checkOperators(c *config.Config) (found config.Mistakes) {
+	const mend = "write them like {ann: ssh-ed25519 AAAA…, guard: {key: ssh-ed25519 AAAA…, only: pause}}, and no more approvals than people"
+	for _, name := range slices.Sorted(maps.Keys(c.Channels)) {
+		if _, err := Operators(c, name); err != nil {
+			found = append(found, config.Mistake{Setting: "channels." + name, Text: "operators of " + name + ": " + err.Error(), Mend: mend})
+		}
+	}
+	if _, err := Root(c); err != nil {
+		found = append(found, config.Mistake{Setting: "server.operators_root", Text: err.Error(), Mend: "write public keys of OpenSSH, such as ssh-ed25519 AAAA…"})
+	}
+	return found
+}
+
+// agentTime bounds the questions to an agent. A hardware token waits to be touched.
+const agentTime = 2 * time.Minute
+
+// Sign returns what signs moves: the key in TSMON_OPERATOR_KEY, else those of the agent at
+// SSH_AUTH_SOCK. It has no key without either.
+func (a *App) Sign(c *config.Config) release.Sign {
+	return func(ctx context.Context, keys []string, data []byte) (string, error) {
+		if text := string(c.Signing.OperatorKey); text != "" {
+			signer, err := operatorKey(text)
+			if err != nil || !slices.Contains(keys, signer.Public().String()) {
+				return "", err
+			}
+			return signer.Sign(channels.Namespace, data)
+		}
+		return a.agentSign(ctx, keys, data)
+	}
+}
+
+func operatorKey(text string) (signing.SSHSigner, error) {
+	content, err := TextOrFile(text)
+	if err == nil {
+		var signer signing.SSHSigner
+		if signer, err = signing.ParseSSHSigner(strings.TrimSpace(content) + "\n"); err == nil {
+			return signer, nil
+		}
+	}
+	return signing.SSHSigner{}, WithHint(Usage(fmt.Errorf("the key in TSMON_OPERATOR_KEY: %w", err)), "set it to a private key of ssh-keygen without a passphrase, or its path; one with a passphrase, or of a hardware token, goes into an agent: ssh-add")
+}
+
+// agentSign signs with the first key of the agent that counts.
+func (a *App) agentSign(ctx context.Context, keys []string, data []byte) (string, error) {
+	socket := a.Variable("SSH_AUTH_SOCK")
+	if socket == "" {
+		return "", nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, agentTime)
+	defer cancel()
+	var dialer net.Dialer
+	conn, err := dialer.DialContext(ctx, "unix", socket)
+	if err != nil {
+		return "", nil // an agent that is gone has no keys
+	}
+	defer conn.Close()
+	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
+	signers, err := agent.NewClient(conn).Signers()
+	if err != nil {
+		return "", fmt.Errorf("ask the agent at SSH_AUTH_SOCK: %w", err)
+	}
+	for _, plain := range signers {
+		signer, err := signing.NewSSHSigner(plain)
+		if err == nil && slices.Contains(keys, signer.Public().String()) {
+			return signer.Sign(channels.Namespace, data)
+		}
+	}
+	return "", nil
+}

@@ -1,0 +1,163 @@
+package config
+
+import (
+	"encoding/base64"
+	"fmt"
+	"maps"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+)
+
+func (c *Config) check() (found Mistakes) {
+	found = append(found, c.checkOperators()...)
+	if c.PublicURL != "" {
+		u, err := url.Parse(c.PublicURL)
+		switch {
+		case err != nil || !isAddress(c.PublicURL):
+			found = append(found, wrong("public_url", "is not an absolute http(s) address"))
+		case u.User != nil || u.RawQuery != "" || u.Fragment != "":
+			found = append(found, wrong("public_url", "must have no user, query or fragment"))
+		}
+	}
+	found = append(found, c.checkRedirect()...)
+	found = append(found, checkRecords(string(c.Server.Records))...)
+	found = append(found, c.Server.check()...)
+	for _, name := range slices.Sorted(maps.Keys(c.Channels)) {
+		follows := c.Channels[name].Follows
+		if follows == "" {
+			continue
+		}
+		m := Mistake{Setting: "channels." + name + ".follows", Text: fmt.Sprintf("channels.%s follows %s, which ", name, follows)}
+		if leader, ok := c.Channels[follows]; !ok {
+			m.Text += "is not configured"
+			found = append(found, m)
+		} else if leader.Follows != "" {
+			m.Text += "itself follows another"
+			found = append(found, m)
+		}
+	}
+	return found
+}
+
+func (c *Config) checkRedirect() Mistakes {
+	u := c.Server.Updates
+	const redirect, endpoint = "server.updates.redirect", "server.updates.presign_endpoint"
+	switch {
+	case u.Redirect != "" && u.Redirect != RedirectPublic && u.Redirect != RedirectPresigned:
+		return Mistakes{wrong(redirect, "is neither public (or true), presigned nor false (TSMON_UPDATES_REDIRECT)")}
+	case u.Redirect == RedirectPublic && c.PublicURL == "":
+		return Mistakes{wrong(redirect, "needs public_url, where bundles are (TSMON_UPDATES_REDIRECT and TSMON_PUBLIC_URL)")}
+	case u.Redirect == RedirectPresigned && !strings.HasPrefix(c.Storage, "s3:"):
+		return Mistakes{{Setting: redirect, Text: redirect + ": presigned needs a storage like s3://BUCKET/PREFIX (TSMON_UPDATES_REDIRECT and TSMON_STORAGE)"}}
+	case u.Redirect != RedirectPresigned && u.PresignEndpoint != "":
+		return Mistakes{wrong(endpoint, "needs redirect: presigned (TSMON_UPDATES_PRESIGN_ENDPOINT and TSMON_UPDATES_REDIRECT)")}
+	}
+	return nil
+}
+
+// minSecret is the least length of a secret, in bytes, that can't be guessed.
+const minSecret = 16
+
+// minOuterSecret is the least length of one of Secrets, in bytes.
+const minOuterSecret = 32
+
+// Bounds of Updates.Clients. With fewer an estimate says little; more slow the guard
+// down.
+const (
+	minClients = 1_000
+	maxClients = 10_000_000
+)
+
+// maxDrain bounds Drain and DrainDownloads.
+const maxDrain = time.Hour
+
+// maxDays bounds AuditDays and Upload.Days.
+const maxDays = 36_500
+
+// Bounds of Refresh. Asking the store more often gains nothing.
+const (
+	minRefresh = 10 * time.Millisecond
+	maxRefresh = time.Minute
+)
+
+func (s Server) check() (found Mistakes) {
+	if (s.TLS.Cert == "") != (s.TLS.Key == "") {
+		found = append(found, wrong("server.tls", "needs both cert and key (TSMON_TLS_CERT and TSMON_TLS_KEY)"))
+	}
+	if (s.Upload.AccessKey == "") != (s.Upload.SecretKey == "") {
+		found = append(found, wrong("server.upload", "needs both access_key and secret_key (TSMON_UPLOAD_ACCESS_KEY and TSMON_UPLOAD_SECRET_KEY)"))
+	}
+	if s.Upload.MaxBytes < 0 || s.Upload.MaxBytes > 1<<30 {
+		found = append(found, wrong("server.upload.max_bytes", "is not between 1 and 1 GiB"))
+	}
+	for name, days := range map[string]int{"server.audit_days": s.AuditDays, "server.upload.days": s.Upload.Days} {
+		if days < 0 || days > maxDays {
+			found = append(found, wrong(name, "is not between 0 and %d (%s)", maxDays, variables()[name]))
+		}
+	}
+	if s.Refresh < minRefresh || s.Refresh > maxRefresh {
+		found = append(found, wrong("server.refresh", "is not between %s and %s (TSMON_REFRESH)", minRefresh, maxRefresh))
+	}
+	for name, d := range map[string]time.Duration{"server.drain": s.Drain, "server.drain_downloads": s.DrainDownloads} {
+		if d < 0 || d > maxDrain {
+			found = append(found, wrong(name, "is not between 0s and %s (%s)", maxDrain, variables()[name]))
+		}
+	}
+	if !slices.Contains([]string{"debug", "info", "warn", "error"}, s.Log.Level) {
+		found = append(found, wrong("server.log.level", "is not debug, info, warn or error (TSMON_LOG_LEVEL)"))
+	}
+	if s.Log.Format != LogJSON && s.Log.Format != LogText {
+		found = append(found, wrong("server.log.format", "is neither json nor text (TSMON_LOG_FORMAT)"))
+	}
+	if s.Webhook != "" && !isAddress(string(s.Webhook)) {
+		found = append(found, wrong("server.webhook", "is not an absolute http(s) address (TSMON_WEBHOOK)"))
+	}
+	if n := len(s.WebhookSecret); n > 0 && n < minSecret {
+		found = append(found, wrong("server.webhook_secret", "has less than %d characters (TSMON_WEBHOOK_SECRET)", minSecret))
+	}
+	if encoded, ok := strings.CutPrefix(string(s.WebhookSecret), "whsec_"); ok {
+		if _, err := base64.StdEncoding.DecodeString(encoded); err != nil {
+			found = append(found, wrong("server.webhook_secret", "is not base64 behind whsec_ (TSMON_WEBHOOK_SECRET)"))
+		}
+	}
+	for _, secret := range s.Secrets {
+		if len(secret) < minOuterSecret {
+			found = append(found, wrong("server.secrets", "has one of less than %d characters (TSMON_SECRET)", minOuterSecret))
+		}
+	}
+	if len(s.Secrets) > 0 && s.SecretFile != "" {
+		found = append(found, wrong("server.secret_file", "and server.secrets exclude each other (TSMON_SECRET_FILE and TSMON_SECRET)"))
+	}
+	for _, secret := range s.Updates.ReportSecrets {
+		if len(secret) < minSecret {
+			found = append(found, wrong("server.updates.report_secrets", "has one of less than %d characters (TSMON_UPDATES_REPORT_SECRETS)", minSecret))
+		}
+	}
+	if s.Updates.Clients < minClients || s.Updates.Clients > maxClients {
+		found = append(found, wrong("server.updates.clients", "is not between %d and %d (TSMON_UPDATES_CLIENTS)", minClients, maxClients))
+	}
+	if strings.ContainsFunc(string(s.Updates.Token), func(c rune) bool { return c <= ' ' || c > '~' }) {
+		found = append(found, wrong("server.updates.token", "has a character that clients can't send (TSMON_UPDATES_TOKEN)"))
+	}
+	return found
+}
+
+func isAddress(text string) bool {
+	u, err := url.Parse(text)
+	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != ""
+}
+
+// checkRecords refuses a mistyped URL, which would be taken for a path and shown in
+// errors with its password.
+func checkRecords(records string) Mistakes {
+	scheme, _, isURL := strings.Cut(records, "://")
+	switch {
+	case isURL && (scheme == "postgres" || scheme == "postgresql"):
+		return nil
+	case isURL, strings.Contains(records, "postgres:"), strings.Contains(records, "postgresql:"), strings.Contains(records, "password="):
+		return Mistakes{wrong("server.records", "is neither the path of a file nor like postgres://USER:PASSWORD@HOST/DATABASE")}
+	}
+	return nil
+}

@@ -1,0 +1,51 @@
+package config
+
+import (
+	"fmt"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// Operator is the OpenSSH public key of somebody who signs moves. In the file it is a
+// text, or a mapping for a server.
+type Operator struct {
+	Key string `yaml:"key"`
+	// Only is OnlyPause for the key of a server, which signs nothing else.
+	Only string `yaml:"only"`
+}
+
+// OnlyPause is a value of Operator.Only.
+const OnlyPause = "pause"
+
+// UnmarshalYAML reads a text or a mapping.
+func (o *Operator) UnmarshalYAML(node *yaml.Node) error {
+	for node.Kind == yaml.AliasNode {
+		node = node.Alias
+	}
+	if node.Kind == yaml.ScalarNode {
+		return node.Decode(&o.Key)
+	}
+	// A decoder for part of a document takes unknown keys.
+	for i := 0; node.Kind == yaml.MappingNode && i+1 < len(node.Content); i += 2 {
+		if name := node.Content[i]; name.Value != "key" && name.Value != "only" {
+			return &yaml.TypeError{Errors: []string{fmt.Sprintf("line %d: field %s not found in type config.Operator", name.Line, name.Value)}}
+		}
+	}
+	type plain Operator
+	return node.Decode((*plain)(o))
+}
+
+// checkOperators looks at what can be judged without the keys.
+func (c *Config) checkOperators() (found Mistakes) {
+	for name, o := range c.Operators {
+		if o.Only != "" && o.Only != OnlyPause {
+			found = append(found, wrong("operators."+name, "may be limited to %s, not to %.40q", OnlyPause, o.Only))
+		}
+	}
+	for name, channel := range c.Channels {
+		if len(c.Operators) == 0 && (channel.Approvals != 0 || channel.RollbackApprovals != 0) {
+			found = append(found, wrong("channels."+name, "has approvals, and there are no operators"))
+		}
+	}
+	return found
+}

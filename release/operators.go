@@ -1,0 +1,124 @@
+package release
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"maps"
+	"slices"
+
+	"tsmon/channels"
+)
+
+// Sign returns the armored signature of data by the first of some OpenSSH public keys that
+// it has the private key of, empty if it has none.
+type Sign func(ctx context.Context, keys []string, data []byte) (armored string, err error)
+
+// sign adds the signature of the operator to an entry that needs some.
+func (p *Publisher) sign(ctx context.Context, log *channels.Log, e *channels.Entry) error {
+	armored, err := p.signature(ctx, log, e)
+	if armored != "" && !slices.Contains(e.Signatures, armored) {
+		e.Signatures = append(e.Signatures, armored)
+	}
+	return err
+}
+
+// signature returns that of the operator over an entry, empty if it needs none, or none of
+// his.
+func (p *Publisher) signature(ctx context.Context, log *channels.Log, e *channels.Entry) (armored string, err error) {
+	var keys []string
+	for _, o := range []*channels.Operators{log.Operators(), e.Operators} {
+		if o != nil {
+			keys = slices.AppendSeq(keys, maps.Values(o.Keys))
+			keys = slices.AppendSeq(keys, maps.Values(o.Servers))
+		}
+	}
+	if len(keys) == 0 || p.Sign == nil {
+		return "", nil
+	}
+	if e.Operators != nil {
+		keys = append(keys, p.Root...)
+	}
+	payload, err := e.Payload()
+	if err != nil {
+		return "", err
+	}
+	return p.Sign(ctx, keys, payload)
+}
+
+// enter appends the entry of a plan, signed. Where it lacks signatures, the plan waits for
+// them in the store, and the log is nil.
+func (p *Publisher) enter(ctx context.Context, plan *Plan) (*channels.Log, error) {
+	e := plan.log.Next(*plan.Entry)
+	if plan.log.Operators() != nil || e.Operators != nil {
+		e.Expires = e.When.Add(planLife)
+	}
+	if err := p.sign(ctx, plan.log, &e); err != nil {
+		return nil, err
+	}
+	has, needs, err := p.channels().Approvals(plan.log, e)
+	switch {
+	case err != nil:
+		return nil, err
+	case has < needs:
+		return p.wait(ctx, plan, e)
+	}
+	return p.channels().Enter(ctx, plan.log, e)
+}
+
+// witness has the entry of a follower hold the signed one that it follows.
+func witness(leader, follower *Plan) (err error) {
+	if follower.Entry != nil && follower.log.Operators() != nil {
+		follower.Entry.Leader, err = leader.log.Witness(follower.Entry.Version)
+	}
+	return err
+}
+
+// Appoint puts the configured operators of a channel in force. Those who are must agree,
+// or a root key.
+func (p *Publisher) Appoint(ctx context.Context, o Options) (*Plan, error) {
+	pl, err := p.planner(o.Channel)
+	if err != nil {
+		return nil, err
+	}
+	wanted := p.Policies[o.Channel].Operators
+	if wanted == nil {
+		return nil, refuse(ErrConfig, "list operators in tsmon.yaml, and set approvals for the channel", "no operators are configured for %s", o.Channel)
+	}
+	bare := *p
+	bare.Policies = maps.Clone(p.Policies)
+	policy := bare.Policies[o.Channel]
+	policy.Operators = nil // whom the log does not know yet
+	bare.Policies[o.Channel] = policy
+	s := bare.look(ctx)[o.Channel]
+	if s.err == nil {
+		s.err = s.shows()
+	}
+	if s.err != nil {
+		return nil, s.err
+	}
+	head := s.log.Head()
+	plan := &Plan{Action: channels.Appoint, Channel: o.Channel, Version: head.Newest(), Previous: head.Version, URL: p.PublicURL + "/" + channels.ManifestKey(o.Channel),
+		Bundles: []Stored{}, Reach: []Reach{}, Base: s.log.End(), log: s.log, seen: s.seen, head: head, Sequence: head.Sequence, DryRun: o.DryRun}
+	if s.log.Operators().Equal(wanted) {
+		return plan, nil
+	}
+	e := s.log.Next(channels.Entry{Action: channels.Appoint, Why: cmp.Or(o.Why, "the configured operators"), Who: pl.who, Origin: pl.origin, When: pl.now,
+		Release: head.Release, Rollout: head.Rollout, Operators: wanted})
+	plan.Entry, plan.Sequence, plan.Changed = &e, e.Sequence, true
+	if o.DryRun {
+		return plan, nil
+	}
+	if _, err = (&applying{&bare, plan}).advance(ctx, false); err != nil && !plan.Changed {
+		return nil, err
+	}
+	return plan, err
+}
+
+// mendLog says how a log is put right that can't be read.
+func mendLog(err error, channel string) string {
+	if errors.Is(err, channels.ErrUnsigned) {
+		return "`tsmon channel appoint " + channel + "` puts operators in force that are configured and not yet known to the log; else somebody wrote to the store who may not: restore log/" + channel + " from a copy"
+	}
+	return mendWith(channel)
+}

@@ -1,0 +1,211 @@
+package release
+
+import (
+	"context"
+	"crypto/ed25519"
+	"crypto/rand"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/crypto/ssh"
+
+	"tsmon/channels"
+	"tsmon/signing"
+)
+
+// operator returns a public key, and what signs with it.
+func operator(t testing.TB) (public string, sign Sign) {
+	t.Helper()
+	_, private, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	plain, err := ssh.NewSignerFromKey(private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	signer, err := signing.NewSSHSigner(plain)
+	if err != nil {
+		t.Fatal(err)
+	}
+	public = signer.Public().String()
+	return public, func(_ context.Context, keys []string, data []byte) (string, error) {
+		if !slices.Contains(keys, public) {
+			return "", nil
+		}
+		return signer.Sign(channels.Namespace, data)
+	}
+}
+
+// approved is a desk whose stable needs two operators, and what each of them signs with.
+func approved(t *testing.T) (d *desk, ann, bob Sign) {
+	t.Helper()
+	d = newDesk(t)
+	annKey, ann := operator(t)
+	bobKey, bob := operator(t)
+	d.Policies["stable"] = Policy{Operators: &channels.Operators{Keys: map[string]string{"ann": annKey, "bob": bobKey}, Approvals: 2, Rollbacks: 1}}
+	d.Sign = ann
+	return d, ann, bob
+}
+
+// TestApprovals: a release is out once two operators have signed it, and not before.
+func TestApprovals(t *testing.T) {
+	d, ann, bob := approved(t)
+	o := d.options(t, "1.0.0")
+	first := d.publish(t, o)
+	if first.Changed || first.Waiting == nil || first.Waiting.Has != 1 || first.Waiting.Needs != 2 || !slices.Equal(first.Waiting.Missing, []string{"bob"}) {
+		t.Fatalf("changed %v, waiting %+v", first.Changed, first.Waiting)
+	}
+	if log, err := d.channels().Load(t.Context(), "stable"); err != nil || log.Head() != nil {
+		t.Fatalf("it moved: %v, %v", log, err)
+	}
+	// The same job again finds its plan, and does not count twice.
+	if again := d.publish(t, o); again.Waiting == nil || again.Waiting.Hash != first.Waiting.Hash || again.Waiting.Has != 1 {
+		t.Errorf("again: %+v", again.Waiting)
+	}
+	if _, err := d.Approve(t.Context(), "stable", first.Waiting.Hash[:8], false); err != nil {
+		t.Fatal(err)
+	}
+	d.Sign = nil
+	if _, err := d.Approve(t.Context(), "stable", "", false); !errors.Is(err, channels.ErrUnsigned) {
+		t.Errorf("nobody approves: %v", err)
+	}
+	if plan, err := d.Approve(t.Context(), "stable", "", true); err != nil || plan.Waiting == nil || plan.Changed {
+		t.Errorf("applied without approval: %+v, %v", plan, err)
+	}
+	d.Sign = bob
+	d.later(time.Hour)
+	plan, err := d.Approve(t.Context(), "stable", "", false)
+	if err != nil || !plan.Changed || plan.Version != "1.0.0" {
+		t.Fatalf("plan %+v, error %v", plan, err)
+	}
+	log := d.log(t, "stable")
+	if n := len(log.Head().Signers()); n != 2 || log.Head().Sequence != 1 || log.Operators() == nil {
+		t.Errorf("the entry has %d signers", n)
+	}
+	if d.log(t, "beta").Head().Version != "1.0.0" {
+		t.Error("beta did not follow")
+	}
+	d.sound(t, "stable")
+
+	// A rollback takes one of them, and what waits meanwhile is out of date.
+	d.publish(t, d.options(t, "1.1.0"))
+	if _, err := d.Approve(t.Context(), "stable", "", true); err != nil {
+		t.Fatal(err)
+	}
+	d.Sign = ann
+	if _, err := d.Approve(t.Context(), "stable", "", false); err != nil {
+		t.Fatal(err)
+	}
+	waits := d.publish(t, d.options(t, "1.2.0"))
+	if waits.Waiting == nil {
+		t.Fatal("1.2.0 does not wait")
+	}
+	if plan, err := d.Rollback(t.Context(), RollbackOptions{Options: Options{Channel: "stable", Why: "crashes"}}); err != nil || !plan.Changed {
+		t.Fatalf("rollback: %+v, %v", plan, err)
+	}
+	d.Sign = bob
+	if _, err := d.Approve(t.Context(), "stable", waits.Waiting.Hash, false); !errors.Is(err, ErrStale) {
+		t.Errorf("an old plan: %v", err)
+	}
+	d.sound(t, "stable")
+}
+
+// TestPlansOfOthers: what else lies where plans do is never made.
+func TestPlansOfOthers(t *testing.T) {
+	d, _, bob := approved(t)
+	waiting := d.publish(t, d.options(t, "1.0.0")).Waiting
+	thiefKey, thief := operator(t)
+	payload, err := waiting.Entry.Payload()
+	if err != nil {
+		t.Fatal(err)
+	}
+	armored, err := thief(t.Context(), []string{thiefKey}, payload)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for key, data := range map[string]string{
+		"plans/stable/" + waiting.Hash + ".bob.sig":                 armored,
+		"plans/stable/" + waiting.Hash + ".root.sig":                armored,
+		"plans/stable/" + waiting.Hash + ".me.sig":                  armored,
+		"plans/stable/" + strings.Repeat("0", 64) + ".json":         string(payload),
+		"plans/stable/" + strings.Repeat("g", 64) + ".json":         "{}",
+		"plans/stable/" + sumOf([]byte("{}")) + ".json":             "{}",
+		"plans/stable/" + sumOf([]byte("not JSON")) + ".json":       "not JSON",
+		"plans/stable/" + sumOf([]byte(`{"sequence":1}`)) + ".json": `{"sequence":1}`,
+	} {
+		if _, err := d.Store.Create(t.Context(), key, strings.NewReader(data), int64(len(data)), recordAttributes); err != nil {
+			t.Fatal(err)
+		}
+	}
+	all, err := d.Waiting(t.Context(), "stable")
+	if err != nil || len(all) != 1 || all[0].Has != 1 || !slices.Equal(all[0].Signed, []string{"ann"}) {
+		t.Fatalf("plans %+v, error %v", all, err)
+	}
+	if plan, err := d.Approve(t.Context(), "stable", "", true); err != nil || plan.Changed {
+		t.Errorf("made: %+v, %v", plan, err)
+	}
+	_ = bob
+}
+
+// TestAppoint: operators are put in force by an entry, and changed by those who are.
+func TestAppoint(t *testing.T) {
+	d, _, bob := approved(t)
+	operators := d.Policies["stable"].Operators
+	d.Policies["stable"] = Policy{}
+	d.publish(t, d.options(t, "1.0.0"))
+	d.Policies["stable"] = Policy{Operators: operators}
+	if _, err := d.Publish(t.Context(), d.options(t, "1.1.0")); !errors.Is(err, channels.ErrUnsigned) {
+		t.Errorf("a publish before they are in force: %v", err)
+	}
+	appoint := func() *Plan {
+		t.Helper()
+		plan, err := d.Appoint(t.Context(), Options{Channel: "stable", Why: "we are two"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return plan
+	}
+	if plan := appoint(); plan.Waiting == nil || plan.Changed {
+		t.Fatalf("plan %+v", plan)
+	}
+	d.Sign = bob
+	if plan := appoint(); plan.Waiting != nil || !plan.Changed {
+		t.Fatalf("plan %+v", plan)
+	}
+	if plan := appoint(); plan.Changed || plan.Waiting != nil {
+		t.Errorf("again: %+v", plan)
+	}
+	d.sound(t, "stable")
+	if plan := d.publish(t, d.options(t, "1.1.0")); plan.Waiting == nil {
+		t.Error("bob alone moves stable")
+	}
+}
+
+// TestSurveyOfForgedLog: what a log says that the operators have not signed is not listed.
+func TestSurveyOfForgedLog(t *testing.T) {
+	d, _, bob := approved(t)
+	d.publish(t, d.options(t, "1.0.0"))
+	d.Sign = bob
+	if _, err := d.Approve(t.Context(), "stable", "", false); err != nil {
+		t.Fatal(err)
+	}
+	if found, err := d.Library().Survey(t.Context()); err != nil || len(found) != 1 {
+		t.Fatalf("%+v, %v", found, err)
+	}
+	thief := channels.Repository{Store: d.Store}
+	log := &channels.Log{Channel: "stable"}
+	if err := d.Store.Delete(t.Context(), "log/stable/0000000001.json"); err != nil {
+		t.Fatal(err)
+	}
+	e := channels.Entry{Channel: "stable", Action: channels.Publish, Who: "me", When: d.Now(), Release: d.log(t, "beta").Head().Release}
+	if _, err := thief.Append(t.Context(), log, e); err != nil {
+		t.Fatal(err)
+	}
+	if found, err := d.Library().Survey(t.Context()); !errors.Is(err, channels.ErrUnsigned) {
+		t.Errorf("%+v, %v", found, err)
+	}
+}

@@ -1,0 +1,384 @@
+package release
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"tsmon/channels"
+	"tsmon/signing"
+	"tsmon/store/object"
+)
+
+// ErrStale means that a plan can't be made any more: the channel has moved on, or too
+// much time has passed.
+var ErrStale = errors.New("the plan is out of date")
+
+const (
+	planRoot = "plans/"
+	// planLife is how long a plan may wait for signatures.
+	planLife = 7 * 24 * time.Hour
+	// maxPlan bounds a plan, and maxPlans how many of a channel are read.
+	maxPlan  = 4 << 20
+	maxPlans = 100
+	maxSig   = 4096
+)
+
+var planHash = regexp.MustCompile(`^[0-9a-f]{64}$`)
+
+// Waiting is a plan that waits for signatures of operators in the store: the entry that it
+// makes, byte for byte as they sign it.
+type Waiting struct {
+	Hash    string          `json:"hash"` // SHA-256 of what is signed, hex
+	Channel string          `json:"channel"`
+	Entry   *channels.Entry `json:"entry"`
+	Signed  []string        `json:"signed"`  // operators who have signed it, sorted
+	Missing []string        `json:"missing"` // who may sign it and has not, sorted
+	Has     int             `json:"has"`     // signatures that count
+	Needs   int             `json:"needs"`
+	Expires time.Time       `json:"expires"`
+	// Stale says why it can't be made any more, empty if it can.
+	Stale string `json:"stale,omitempty"`
+
+	log *channels.Log
+}
+
+func planKey(channel, hash string) string { return planRoot + channel + "/" + hash + ".json" }
+
+// wait leaves the entry of a plan in the store for others to sign. One that says the same
+// and waits already is signed instead, and made if that was the last signature.
+func (p *Publisher) wait(ctx context.Context, plan *Plan, e channels.Entry) (*channels.Log, error) {
+	all, err := p.Waiting(ctx, plan.Channel)
+	if err != nil {
+		return nil, err
+	}
+	for _, w := range all {
+		if w.Stale == "" && w.Entry.Action == e.Action && w.Entry.Release.Equal(&e.Release) && sameRollout(w.Entry.Rollout, e.Rollout) && w.Entry.Operators.Equal(e.Operators) && w.Entry.From == e.From {
+			return p.complete(ctx, plan, w)
+		}
+	}
+	signatures := e.Signatures
+	e.Signatures = nil
+	payload, err := e.Payload()
+	if err != nil {
+		return nil, err
+	}
+	hash := sumOf(payload)
+	key := planKey(plan.Channel, hash)
+	if _, err := p.Store.Create(ctx, key, bytes.NewReader(payload), int64(len(payload)), recordAttributes); err != nil && !errors.Is(err, fs.ErrExist) {
+		return nil, err
+	}
+	e.Signatures = signatures
+	if err := p.keep(ctx, plan.log, hash, &e); err != nil {
+		return nil, err
+	}
+	w, err := p.waiting(ctx, plan.log, hash)
+	if err != nil {
+		return nil, err
+	}
+	return p.complete(ctx, plan, w)
+}
+
+// complete signs a plan that waits, and makes it if it has all signatures. Else the log is
+// nil and plan says what it waits for.
+func (p *Publisher) complete(ctx context.Context, plan *Plan, w *Waiting) (*channels.Log, error) {
+	before := len(w.Entry.Signatures)
+	if err := p.sign(ctx, w.log, w.Entry); err != nil {
+		return nil, err
+	}
+	if len(w.Entry.Signatures) > before {
+		if err := p.keep(ctx, w.log, w.Hash, w.Entry); err != nil {
+			return nil, err
+		}
+		again, err := p.waiting(ctx, w.log, w.Hash)
+		if err != nil {
+			return nil, err
+		}
+		w = again
+	}
+	if w.Has < w.Needs {
+		plan.Waiting = w
+		return nil, nil
+	}
+	e := *w.Entry
+	e.Entered = p.Now().UTC().Truncate(time.Second)
+	if e.Entered.Before(e.When) {
+		e.Entered = e.When // whose clock was ahead
+	}
+	log, err := p.channels().Enter(ctx, w.log, e)
+	if err == nil {
+		doomed := []string{planKey(w.Channel, w.Hash)}
+		for _, who := range w.Signed {
+			doomed = append(doomed, planRoot+w.Channel+"/"+w.Hash+"."+who+".sig")
+		}
+		_ = p.Store.Delete(ctx, doomed...) // what stays is out of date
+	}
+	return log, err
+}
+
+// keep writes the signatures of an entry beside its plan.
+func (p *Publisher) keep(ctx context.Context, log *channels.Log, hash string, e *channels.Entry) error {
+	payload, err := e.Payload()
+	if err != nil {
+		return err
+	}
+	for _, armored := range e.Signatures {
+		key, err := signing.VerifySSH(channels.Namespace, payload, armored)
+		if err != nil {
+			return err
+		}
+		who := "root"
+		for _, o := range []*channels.Operators{log.Operators(), e.Operators} {
+			if o != nil && o.NameOf(key.String()) != "" {
+				who = o.NameOf(key.String())
+			}
+		}
+		at := planRoot + log.Channel + "/" + hash + "." + who + ".sig"
+		if _, err := p.Store.Create(ctx, at, strings.NewReader(armored), int64(len(armored)), recordAttributes); err != nil && !errors.Is(err, fs.ErrExist) {
+			return err
+		}
+	}
+	return nil
+}
+
+// Waiting lists the plans of a channel that wait for signatures, also those that are out
+// of date, sorted by hash.
+func (p *Publisher) Waiting(ctx context.Context, channel string) ([]*Waiting, error) {
+	log, err := p.trusting(channel).Load(ctx, channel)
+	if err != nil {
+		return nil, err
+	}
+	all := []*Waiting{}
+	for info, err := range p.Store.List(ctx, planRoot+channel+"/", "") {
+		if err != nil {
+			return nil, err
+		}
+		hash, ok := strings.CutSuffix(path.Base(info.Key), ".json")
+		if !ok || !planHash.MatchString(hash) || len(all) == maxPlans {
+			continue
+		}
+		w, err := p.waiting(ctx, log, hash)
+		if errors.Is(err, ErrStored) {
+			continue // anybody who can write to the store may have put it there
+		}
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, w)
+	}
+	return all, nil
+}
+
+// trusting is the channels, without insisting that the configured operators of one are in
+// force: a plan may be there to appoint them.
+func (p *Publisher) trusting(channel string) channels.Repository {
+	r := p.channels()
+	r.Trust[channel] = channels.Trust{Root: p.Root}
+	return r
+}
+
+// waiting reads a plan and its signatures.
+func (p *Publisher) waiting(ctx context.Context, log *channels.Log, hash string) (*Waiting, error) {
+	key := planKey(log.Channel, hash)
+	data, _, err := object.ReadAll(ctx, p.Store, key, maxPlan)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, refuse(ErrNoRelease, "`tsmon plan list` shows the plans that wait", "there is no plan %s of %s", hash, log.Channel)
+	}
+	if err != nil {
+		return nil, err
+	}
+	var e channels.Entry
+	if err := json.Unmarshal(data, &e); err != nil || sumOf(data) != hash || e.Channel != log.Channel {
+		return nil, fmt.Errorf("%w: %s is not a plan of %s", ErrStored, key, log.Channel)
+	}
+	if payload, err := e.Payload(); err != nil || !bytes.Equal(payload, data) {
+		return nil, fmt.Errorf("%w: %s is not a plan of %s", ErrStored, key, log.Channel)
+	}
+	w := &Waiting{Hash: hash, Channel: log.Channel, Entry: &e, Signed: []string{}, Missing: []string{}, Expires: e.Expires, log: log}
+	if err := p.readSignatures(ctx, w); err != nil {
+		return nil, err
+	}
+	switch end := log.End(); {
+	case e.Sequence != end.Sequence+1 || e.Previous != end.Hash:
+		w.Stale = fmt.Sprintf("%s ends with entry %d, the plan is for entry %d", log.Channel, end.Sequence, e.Sequence)
+	case p.Now().After(e.Expires):
+		w.Stale = "it expired at " + e.Expires.Format(time.RFC3339)
+	}
+	w.Has, w.Needs, err = p.trusting(log.Channel).Approvals(log, e)
+	if w.Stale == "" && err != nil {
+		w.Stale = err.Error()
+	}
+	return w, nil
+}
+
+// readSignatures reads the good signatures of those who may sign a plan, one of each.
+func (p *Publisher) readSignatures(ctx context.Context, w *Waiting) error {
+	payload, err := w.Entry.Payload()
+	if err != nil {
+		return err
+	}
+	may := map[string]bool{} // by name: has signed
+	for _, o := range []*channels.Operators{w.log.Operators(), w.Entry.Operators} {
+		if o != nil {
+			for who := range o.Keys {
+				may[who] = false
+			}
+			for who := range o.Servers {
+				may[who] = false
+			}
+		}
+	}
+	names := []string{"root"}
+	for who := range may {
+		names = append(names, who)
+	}
+	slices.Sort(names)
+	for _, who := range names {
+		data, _, err := object.ReadAll(ctx, p.Store, planRoot+w.Channel+"/"+w.Hash+"."+who+".sig", maxSig)
+		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, object.ErrTooLarge) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		key, err := signing.VerifySSH(channels.Namespace, payload, string(data))
+		if err != nil || !p.maySign(w, who, key.String()) {
+			continue // not by whom its name says
+		}
+		w.Entry.Signatures = append(w.Entry.Signatures, string(data))
+		may[who] = true
+	}
+	for _, who := range names {
+		switch signed, operator := may[who]; {
+		case signed:
+			w.Signed = append(w.Signed, who)
+		case operator:
+			w.Missing = append(w.Missing, who)
+		}
+	}
+	return nil
+}
+
+// maySign reports whether a key is that of an operator, or a root key.
+func (p *Publisher) maySign(w *Waiting, who, key string) bool {
+	for _, o := range []*channels.Operators{w.log.Operators(), w.Entry.Operators} {
+		if o != nil && o.NameOf(key) == who {
+			return true
+		}
+	}
+	return who == "root" && slices.Contains(p.Root, key)
+}
+
+// FindPlan returns the plan of a channel whose hash begins with a text.
+func (p *Publisher) FindPlan(ctx context.Context, channel, hash string) (*Waiting, error) {
+	all, err := p.Waiting(ctx, channel)
+	if err != nil {
+		return nil, err
+	}
+	var found *Waiting
+	for _, w := range all {
+		if !strings.HasPrefix(w.Hash, hash) || hash == "" && w.Stale != "" {
+			continue
+		}
+		if found != nil {
+			return nil, refuse(ErrConfig, "`tsmon plan list` shows them; name more digits of its hash", "several plans of %s are meant", channel)
+		}
+		found = w
+	}
+	if found == nil {
+		return nil, refuse(ErrNoRelease, "`tsmon plan list` shows the plans that wait", "no such plan of %s waits", channel)
+	}
+	return found, nil
+}
+
+// Approve signs a plan that waits, or with apply only makes it, and makes it if it has all
+// signatures. The bundles of its release were verified in the store before. A plan that was
+// made and then interrupted is completed; without hash, if no other waits. ErrStale if the
+// channel has moved on.
+func (p *Publisher) Approve(ctx context.Context, channel, hash string, apply bool) (*Plan, error) {
+	if _, err := p.planner(channel); err != nil {
+		return nil, err
+	}
+	w, err := p.FindPlan(ctx, channel, hash)
+	if errors.Is(err, ErrNoRelease) || err == nil && w.Stale != "" {
+		if w != nil {
+			hash = w.Hash
+		}
+		if made, failed := p.made(ctx, channel, hash); failed != nil {
+			return nil, failed
+		} else if made {
+			return p.Finish(ctx, channel)
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	if w.Stale != "" {
+		return nil, &Refusal{Cause: ErrStale, Text: w.Stale, Mend: "run the command that made the plan again; it makes another"}
+	}
+	if version := w.Entry.Newest(); w.Entry.Action != channels.Appoint && w.Entry.Action != channels.Pause {
+		record := w.Entry.Release.Record
+		if w.Entry.Rollout != nil {
+			record = w.Entry.Rollout.Release.Record
+		}
+		p.step("verifying %s in the store", version)
+		if _, err := p.Library().verified(ctx, version, record, true); err != nil {
+			return nil, err
+		}
+	}
+	if !apply {
+		armored, err := p.signature(ctx, w.log, w.Entry)
+		if err != nil {
+			return nil, err
+		}
+		if armored == "" {
+			return nil, noOperatorKey()
+		}
+		w.Entry.Signatures = append(w.Entry.Signatures, armored)
+		if err := p.keep(ctx, w.log, w.Hash, w.Entry); err != nil {
+			return nil, err
+		}
+		if w, err = p.waiting(ctx, w.log, w.Hash); err != nil {
+			return nil, err
+		}
+	}
+	plan := &Plan{Action: w.Entry.Action, Channel: channel, Version: w.Entry.Newest(), Previous: "", Sequence: w.Entry.Sequence, URL: p.PublicURL + "/" + channels.ManifestKey(channel),
+		Bundles: []Stored{}, Reach: []Reach{}, Base: w.log.End(), Entry: w.Entry}
+	if head := w.log.Head(); head != nil {
+		plan.Previous = head.Version
+	}
+	by := *p
+	by.Sign = nil // it has signed
+	if log, err := by.complete(ctx, plan, w); err != nil || log == nil {
+		return plan, err
+	}
+	finished, err := p.Finish(ctx, channel)
+	if finished != nil {
+		finished.Changed = true
+		plan = finished
+	}
+	return plan, err
+}
+
+// made reports whether the newest entry of a channel is a plan whose hash begins with a
+// text.
+func (p *Publisher) made(ctx context.Context, channel, hash string) (bool, error) {
+	log, err := p.channels().Load(ctx, channel)
+	if err != nil || log.Head() == nil || log.Head().Entered.IsZero() {
+		return false, err
+	}
+	payload, err := log.Head().Payload()
+	return err == nil && strings.HasPrefix(sumOf(payload), hash), err
+}
+
+func noOperatorKey() error {
+	return refuse(channels.ErrUnsigned, "set TSMON_OPERATOR_KEY to the private key, or its path, of an operator who may sign, or add it to an agent with ssh-add", "none of our keys may sign it")
+}

@@ -1,0 +1,98 @@
+package recordtest
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"testing"
+	"time"
+
+	"tsmon/store/record"
+)
+
+// Ages lives for days on end with a fleet of a few clients and a release a day, and demands
+// that the tables of clients and a pass of the guard stay as they were after 60 days, of
+// which 30 are kept. bytes is the size of those tables, once the database has cleaned up,
+// which it does by itself in the time of a day. There are 120 days, and 10,000 with
+// TSMON_TEST_LONG=1.
+func Ages(t *testing.T, s record.Store, bytes func() int64) {
+	t.Helper()
+	const first, kept, fleet, looks = 60, 30, 100, 20
+	days := 120
+	if os.Getenv("TSMON_TEST_LONG") == "1" {
+		days = 10_000
+	}
+	var size int64
+	var took time.Duration
+	for day := 1; day <= days; day++ {
+		liveDay(t, s, day, fleet, kept)
+		if day != first && day != days {
+			if day%kept == 0 {
+				bytes()
+			}
+			continue
+		}
+		pass := time.Duration(0) // the shortest, which other load changes least
+		for n := range looks {
+			begun := time.Now()
+			judgeDay(t, s, day, fleet)
+			if d := time.Since(begun); n == 0 || d < pass {
+				pass = d
+			}
+		}
+		now := bytes()
+		t.Logf("day %d: %d bytes, a pass takes %s", day, now, pass)
+		if day == first {
+			size, took = now, pass
+			continue
+		}
+		if now > size*3/2 {
+			t.Errorf("the tables of clients grew from %d to %d bytes in %d days", size, now, days-first)
+		}
+		if pass > 4*took {
+			t.Errorf("a pass of the guard took %s, and %s after %d days", took, pass, days-first)
+		}
+	}
+}
+
+func noonOf(day int) time.Time { return moment(0).AddDate(0, 0, day) }
+
+// liveDay lets a fleet move to the release of a day.
+func liveDay(t *testing.T, s record.Store, day, fleet, kept int) {
+	t.Helper()
+	now, before, version := noonOf(day), fmt.Sprint(day-1), fmt.Sprint(day)
+	var asked, runs record.Sightings
+	for i := range fleet {
+		c := digest(i)
+		asked.Installed = append(asked.Installed, record.Installed{Channel: stable, Client: c, Version: before, Target: target, Seen: now})
+		asked.Tries = append(asked.Tries, record.Try{Channel: stable, Client: c, Version: version, Asked: now, Network: record.Network(i), Round: uint64(day)})
+		asked.Downloads = append(asked.Downloads, record.Download{Client: c, Version: version, Time: now})
+		runs.Installed = append(runs.Installed, record.Installed{Channel: stable, Client: c, Version: version, Target: target, Seen: now.Add(time.Hour)})
+		runs.Tries = append(runs.Tries, record.Try{Channel: stable, Client: c, Version: version, Running: now.Add(time.Hour), Round: uint64(day)})
+	}
+	sight(t, s, asked, runs)
+	check(t, s.Refuse(t.Context(), stable, version, now))
+	for _, of := range []string{"", version} {
+		equal(t, "the sample", bound(t, s, stable, of, fleet), record.Sample{Rows: fleet})
+		sweep(t, s, stable, of)
+	}
+	judgeDay(t, s, day, fleet)
+	_, err := s.ForgetClients(t.Context(), now.AddDate(0, 0, -kept))
+	check(t, err)
+}
+
+// judgeDay asks and keeps what a guard does.
+func judgeDay(t *testing.T, s record.Store, day, fleet int) {
+	t.Helper()
+	now, version := noonOf(day).Add(2*time.Hour), fmt.Sprint(day)
+	if day > 1 {
+		_, err := s.Summary(t.Context(), stable, fmt.Sprint(day-1))
+		check(t, err)
+	}
+	found, err := s.Crowds(t.Context(), record.Round{Channel: stable, Version: version, Round: uint64(day)}, now, sumAges)
+	check(t, err)
+	equal(t, "crowds", len(found.List), 1)
+	equal(t, "healthy clients", found.List[0].Healthy, int64(fleet))
+	equal(t, "clients", clients(t, s, stable, now.AddDate(0, 0, -1)), []record.ClientCount{counted(version, target, "", fleet)})
+	check(t, s.KeepSummary(t.Context(), record.Summary{Channel: stable, Version: version, Clients: int64(fleet), Counted: now, Sums: json.RawMessage(`{}`)}))
+}
