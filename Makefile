@@ -21,7 +21,7 @@ SCHEMATHESIS := schemathesis==4.32.5
 GORELEASER := github.com/goreleaser/goreleaser/v2@v2.14.3
 ACTIONLINT := github.com/rhysd/actionlint/cmd/actionlint@v1.7.12
 KUBECONFORM := github.com/yannh/kubeconform/cmd/kubeconform@v0.8.0
-DEBIAN := minisign postgresql mosquitto mosquitto-clients chromium prometheus
+DEBIAN := minisign postgresql mosquitto mosquitto-clients chromium prometheus nginx
 REAL := TSMON_TEST_REAL=1 TSMON_TEST_MINIO=$(TOOLS)/minio TSMON_TEST_INFLUXD=$(TOOLS)/influxd
 
 .PHONY: build demo test test-long test-engines test-openapi lint bench baseline tools console-types dist dist-test
@@ -87,7 +87,7 @@ dist-test: $(TOOLS)/goreleaser $(TOOLS)/actionlint $(TOOLS)/kubeconform $(TOOLS)
 	cd cmd/tsmon/packaging && go vet ./... && go test -count=1 -timeout 60m ./...
 
 tools: $(TOOLS)/minio $(TOOLS)/influxd
-	@(for name in minisign mosquitto_sub chromium promtool; do command -v $$name || exit 1; done) >/dev/null && ls /usr/sbin/mosquitto /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || \
+	@(for name in minisign mosquitto_sub chromium promtool; do command -v $$name || exit 1; done) >/dev/null && ls /usr/sbin/mosquitto /usr/sbin/nginx /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || \
 		{ apt-get update >/dev/null && apt-get install -y $(DEBIAN) >/dev/null; } || \
 		{ echo "install $(DEBIAN) (their Debian names)"; exit 1; }
 

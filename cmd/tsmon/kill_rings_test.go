@@ -3,6 +3,8 @@ package main
 import (
 	"fmt"
 	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -10,7 +12,7 @@ import (
 	"tsmon/manifest"
 )
 
-// TestRingsKilledAnywhere kills moves of a channel that keeps rings at many storage
+// TestRingsKilledAnywhere kills commands on a channel that keeps rings at many storage
 // operations, at each in the long tests. Every time each ring shows a whole manifest, old
 // or new, the same command again completes the work, and the channel verifies.
 func TestRingsKilledAnywhere(t *testing.T) {
@@ -35,12 +37,29 @@ func TestRingsKilledAnywhere(t *testing.T) {
 			}, 5},
 		{"advance", part, func(string, string) []string { return []string{"channel", "advance", "stable"} }, 25},
 		{"rollback", part, func(string, string) []string { return []string{"release", "rollback", "--reason", "crashes"} }, 0},
+		{"repair", func(t *testing.T, k *kit, v1, v2 string) {
+			part(t, k, v1, v2)
+			lost := []string{"log/stable/0000000001.json", "releases/1.0.0/App_universal.app.tar.gz", "stable/latest.json"}
+			for ring := range channels.Rings / 2 {
+				lost = append(lost, fmt.Sprintf("stable/rings/%02d/latest.json", ring))
+			}
+			if err := k.store.Delete(t.Context(), lost...); err != nil {
+				t.Fatal(err)
+			}
+		}, func(v1, _ string) []string {
+			return []string{"channel", "repair", "stable", "--bundle", filepath.Join(v1, "App_universal.app.tar.gz")}
+		}, 5},
+		{"prune", func(t *testing.T, k *kit, v1, v2 string) {
+			for i, folder := range []string{v1, bundles(t, "1.0.1", 100), bundles(t, "1.0.2", 100), v2} {
+				k.must(t, "release", "publish", "--version", []string{"1.0.0", "1.0.1", "1.0.2", "1.1.0"}[i], folder)
+			}
+		}, func(string, string) []string { return []string{"release", "prune", "--keep", "1"} }, 100},
 	}
 	storages(t, func(t *testing.T, fresh func(t *testing.T) *kit) {
 		for _, story := range stories {
 			t.Run(story.name, func(t *testing.T) {
 				v1, v2 := bundles(t, "1.0.0", 5000), bundles(t, "1.1.0", 5000)
-				stride := 47
+				stride := 97
 				switch {
 				case testing.Short():
 					stride = 151
@@ -67,9 +86,9 @@ func TestRingsKilledAnywhere(t *testing.T) {
 	})
 }
 
-// ringed lets stable keep rings.
+// ringed lets stable keep rings. It comes before the first request to the server.
 func (k *kit) ringed(t *testing.T) {
-	k.rings = true
+	k.rings["stable"] = true
 	k.configure(t, "  stable: {rings: true}\n  beta: {follows: stable, prerelease: true}\n")
 }
 
@@ -80,7 +99,11 @@ const later = "LATER=7h"
 // the end.
 func killRingsAt(t *testing.T, k *kit, moment, newer int, args []string) (finished bool) {
 	before := k.ringVersions(t)
-	_, stderr, code := command(t, append(k.env, fmt.Sprint("TSMON_TEST_KILL=", moment), later), "tsmon-killed", append(args[:len(args):len(args)], "--no-probe")...)
+	killed := args
+	if !slices.Contains([]string{"repair", "prune"}, args[1]) { // which fetch nothing
+		killed = append(slices.Clone(args), "--no-probe")
+	}
+	_, stderr, code := command(t, append(k.env, fmt.Sprint("TSMON_TEST_KILL=", moment), later), "tsmon-killed", killed...)
 	if code != 0 && code != -1 {
 		t.Fatalf("exit code %d: %s", code, stderr)
 	}

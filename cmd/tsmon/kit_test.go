@@ -32,7 +32,7 @@ type kit struct {
 	url     string // public_url
 	env     []string
 	keys    string
-	rings   bool // stable keeps rings
+	rings   map[string]bool // channels that keep rings, as the server knows them
 }
 
 // storages runs a test on a directory and, where it is to be had, on MinIO.
@@ -72,7 +72,8 @@ func newKitOn(t *testing.T, w *apitest.World, storage string, env []string) *kit
 		t.Fatal(err)
 	}
 	o := w.Options
-	o.Objects, o.Refresh = store, 10*time.Millisecond
+	rings := map[string]bool{"stable": false, "beta": false}
+	o.Objects, o.Refresh, o.Rings = store, 10*time.Millisecond, rings
 	handler := api.New(o)
 	server := httptest.NewServer(handler.Handler())
 	t.Cleanup(func() {
@@ -88,7 +89,7 @@ func newKitOn(t *testing.T, w *apitest.World, storage string, env []string) *kit
 	if err != nil {
 		t.Fatal(err)
 	}
-	k := &kit{storage: storage, store: store, url: server.URL + "/updates", keys: keys}
+	k := &kit{storage: storage, store: store, url: server.URL + "/updates", keys: keys, rings: rings}
 	k.env = append([]string{"TSMON_STORAGE=" + storage, "TSMON_PUBLIC_URL=" + k.url, "TSMON_TRUSTED_KEYS=" + keys, "TAURI_SIGNING_PRIVATE_KEY=" + key}, env...)
 	return k
 }
@@ -117,7 +118,7 @@ func (k *kit) publisher(t *testing.T) *release.Publisher {
 		t.Fatal(err)
 	}
 	return &release.Publisher{Store: k.store, PublicURL: k.url, Keys: keys, Now: time.Now, Who: "test",
-		Policies:    map[string]release.Policy{"stable": {Rings: k.rings}, "beta": {Follows: "stable", Prerelease: true}},
+		Policies:    map[string]release.Policy{"stable": {Rings: k.rings["stable"]}, "beta": {Follows: "stable", Prerelease: true}},
 		Transferred: func(string, int, int64) {}, Step: func(string) {}}
 }
 

@@ -50,6 +50,11 @@ func TestTwoStores(t *testing.T) {
 	recordtest.SightRace(t, mustOpen(t, path, Limits{}), mustOpen(t, path, Limits{}))
 }
 
+func TestTenantDeletedElsewhere(t *testing.T) {
+	path := file(t)
+	recordtest.TenantDeletedElsewhere(t, mustOpen(t, path, Limits{}), mustOpen(t, path, Limits{}))
+}
+
 // TestAges lives for many days.
 func TestAges(t *testing.T) {
 	s := mustOpen(t, file(t), Limits{})
