@@ -254,7 +254,8 @@ type Store interface {
 	Outbox
 	Outcomes
 
-	// Ping returns ErrUnavailable if the store does not answer.
+	// Ping returns ErrUnavailable if the store does not answer, or is a file whose disk
+	// takes no write.
 	Ping(ctx context.Context) error
 
 	// Close closes the store after the calls that are running.
