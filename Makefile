@@ -3,6 +3,7 @@
 # make test-long  crashes at every storage operation, the race detector
 # make test-engines  the suite of time series on InfluxDB 2.7, which it builds (15 minutes)
 # make test-openapi  what Schemathesis finds of the description, which it installs
+# make test-plugin   an application with the real updater plugin updates itself (needs Rust)
 # make lint       formatting, vet, linters, module files
 # make bench      the benchmarks, compared with the figures in testdata
 # make baseline   the benchmarks, kept in testdata
@@ -21,10 +22,11 @@ SCHEMATHESIS := schemathesis==4.32.5
 GORELEASER := github.com/goreleaser/goreleaser/v2@v2.14.3
 ACTIONLINT := github.com/rhysd/actionlint/cmd/actionlint@v1.7.12
 KUBECONFORM := github.com/yannh/kubeconform/cmd/kubeconform@v0.8.0
-DEBIAN := minisign postgresql mosquitto mosquitto-clients chromium prometheus
+DEBIAN := minisign postgresql mosquitto mosquitto-clients chromium prometheus nginx
+WEBKIT := webkit2gtk-4.1 javascriptcoregtk-4.1
 REAL := TSMON_TEST_REAL=1 TSMON_TEST_MINIO=$(TOOLS)/minio TSMON_TEST_INFLUXD=$(TOOLS)/influxd
 
-.PHONY: build demo test test-long test-engines test-openapi lint bench baseline tools console-types dist dist-test
+.PHONY: build demo test test-long test-engines test-openapi test-plugin lint bench baseline tools console-types dist dist-test
 
 build:
 	go build -o bin/tsmon ./cmd/tsmon
@@ -49,6 +51,14 @@ test-engines: tools test-openapi $(TOOLS)/influxd2
 
 test-openapi: $(TOOLS)/schemathesis
 	TSMON_TEST_SCHEMATHESIS=$(TOOLS)/schemathesis/bin/schemathesis go test -count=1 -timeout 30m -run TestSchemathesis ./api
+
+# Takes half an hour the first time, and a gigabyte.
+test-plugin:
+	@command -v cargo >/dev/null || { echo "install Rust (rustup.rs)"; exit 1; }
+	@pkg-config --exists $(WEBKIT) || { apt-get update >/dev/null && apt-get install -y $(WEBKIT:%=lib%-dev) >/dev/null; } || \
+		{ echo "install $(WEBKIT:%=lib%-dev) (their Debian names)"; exit 1; }
+	cargo build --locked --manifest-path cmd/tsmon/testdata/plugin/Cargo.toml --target-dir $(TOOLS)/plugin
+	TSMON_TEST_PLUGIN=$(TOOLS)/plugin/debug/plugin go test -count=1 -run TestPlugin ./cmd/tsmon
 
 lint: $(TOOLS)/golangci-lint
 	@test -z "$$(gofmt -l .)" || { gofmt -l .; exit 1; }
@@ -84,7 +94,7 @@ dist-test: $(TOOLS)/goreleaser $(TOOLS)/actionlint $(TOOLS)/kubeconform $(TOOLS)
 	cd cmd/tsmon/packaging && go vet ./... && go test -count=1 -timeout 60m ./...
 
 tools: $(TOOLS)/minio $(TOOLS)/influxd
-	@(for name in minisign mosquitto_sub chromium promtool; do command -v $$name || exit 1; done) >/dev/null && ls /usr/sbin/mosquitto /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || \
+	@(for name in minisign mosquitto_sub chromium promtool; do command -v $$name || exit 1; done) >/dev/null && ls /usr/sbin/mosquitto /usr/sbin/nginx /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || \
 		{ apt-get update >/dev/null && apt-get install -y $(DEBIAN) >/dev/null; } || \
 		{ echo "install $(DEBIAN) (their Debian names)"; exit 1; }
 

@@ -371,3 +371,50 @@ func TestTimesOfAPlan(t *testing.T) {
 		}
 	}
 }
+
+// TestStands: a log that was read stands until its newest entry is gone or another.
+func TestStands(t *testing.T) {
+	g := guard(t)
+	if err := g.Stands(t.Context(), &Log{Channel: "stable"}); err != nil {
+		t.Errorf("an empty log: %v", err)
+	}
+	log := g.story(t, "stable")
+	if err := g.Stands(t.Context(), log); err != nil {
+		t.Error(err)
+	}
+	key := entryKey("stable", log.last())
+	if err := g.Store.Delete(t.Context(), key); err != nil {
+		t.Fatal(err)
+	}
+	if err := g.Stands(t.Context(), log); !errors.Is(err, ErrLog) {
+		t.Errorf("it was shortened: %v", err)
+	}
+	if err := g.journal("stable").replace(t.Context(), key, []byte(`{}`)); err != nil {
+		t.Fatal(err)
+	}
+	if err := g.Stands(t.Context(), log); !errors.Is(err, ErrLog) {
+		t.Errorf("it was rewritten: %v", err)
+	}
+}
+
+// TestNextOfACopy: an entry that was read, copied and changed is written as it was changed.
+func TestNextOfACopy(t *testing.T) {
+	g := guard(t)
+	log := g.story(t, "stable")
+	e := entry(Publish, "1.3.0", "", "")
+	e.Expires = time.Now().Add(time.Hour)
+	e = signed(t, log, e, g.ann, g.bob)
+	e.Entered = e.When.Add(time.Minute)
+	log, err := g.Enter(t.Context(), log, e)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again := *log.Head()
+	again.Why = "again"
+	again.Entered = time.Time{}
+	log = g.enter(t, log, again, g.bob, g.cem)
+	read, err := g.Load(t.Context(), "stable")
+	if err != nil || read.Head().Why != "again" || read.Head().Sequence != log.last() {
+		t.Errorf("read %+v, %v", read, err)
+	}
+}

@@ -157,6 +157,22 @@ func (r Repository) Moved(ctx context.Context, log *Log) (bool, error) {
 	return r.Exists(ctx, log.Channel, log.last()+1)
 }
 
+// Stands returns an error unless the store still has the newest entry of a log, as it was
+// read. It wraps ErrLog if the log was shortened or rewritten.
+func (r Repository) Stands(ctx context.Context, log *Log) error {
+	if log.head == "" {
+		return nil // it has no entry, or the newest one is lost
+	}
+	data, err := r.journal(log.Channel).read(ctx, entryKey(log.Channel, log.last()), maxEntry)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return fmt.Errorf("%w: entry %d of %s is gone", ErrLog, log.last(), log.Channel)
+	case errors.Is(err, object.ErrTooLarge), err == nil && hash(data) != log.head:
+		return fmt.Errorf("%w: entry %d of %s is not the one that was read before", ErrLog, log.last(), log.Channel)
+	}
+	return err
+}
+
 // Exists reports whether the log of a channel has an entry of that number.
 func (r Repository) Exists(ctx context.Context, channel string, sequence uint64) (bool, error) {
 	_, err := r.Store.Stat(ctx, entryKey(channel, sequence))
@@ -206,11 +222,12 @@ type Position struct {
 func (l *Log) End() Position { return Position{l.last(), l.head} }
 
 // Next completes e as the entry that follows the log: its number, its link to the
-// entry before, and its targets.
+// entry before, and its targets. e may be a copy of an entry that was read.
 func (l *Log) Next(e Entry) Entry {
 	e.Channel, e.Sequence, e.Previous = l.Channel, l.last()+1, l.head
 	e.Version, e.Targets = e.Release.Version, slices.Sorted(maps.Keys(e.Release.Platforms))
 	e.When = e.When.UTC().Truncate(time.Second)
+	e.signed, e.signers = nil, nil
 	return e
 }
 

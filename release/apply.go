@@ -84,11 +84,10 @@ func (w *applying) advance(ctx context.Context, watched bool) (stays bool, err e
 		}
 		plan.log, plan.Changed = log, true
 	}
-	moved := false
+	moved, log := false, plan.log // showing replaces the plan's
 	group, showing := errgroup.WithContext(ctx)
 	group.Go(func() error { return w.show(showing) })
 	if plan.Entry != nil {
-		log := plan.log
 		group.Go(func() error {
 			_ = w.channels().Pack(showing, log) // without it the log is read entry by entry
 			return nil

@@ -40,15 +40,38 @@ func (g gate) covers() error {
 // mendMissing says what to do about missing platforms. A machine that builds for one
 // of several is told to stage, not to leave the others out.
 func (g gate) mendMissing(missing []string) string {
-	if version := g.manifest.Version; g.action == channels.Publish && slices.ContainsFunc(missing, g.lacksTarget) {
-		return "add the bundles; if other machines build them, run `tsmon release stage --version " + version + " DIR` on each machine, then `tsmon release publish --version " + version + "` without bundles"
+	keys, version := strings.Join(missing, ","), g.manifest.Version
+	switch {
+	case g.action == channels.Rollback:
+		if other := g.covering(missing); other != "" {
+			return "say --to " + other + " instead, which has that, or --allow-missing " + keys + " to leave those clients without updates until a release has that again"
+		}
+		return "say --allow-missing " + keys + " to leave those clients without updates until a release has that again"
+	case g.action != channels.Publish:
+		return "publish a higher version that has that, or say --allow-missing " + keys + " to leave those clients without updates"
+	case slices.ContainsFunc(missing, g.lacksTarget):
+		return "add the bundles; if other machines build them, run `tsmon release stage --version " + version + " DIR` on each machine, then `tsmon release publish --version " + version + " --channel " + g.log.Channel + "` without bundles"
 	}
 	for key := range g.manifest.Platforms {
 		if plain := plainKey(key); strings.HasPrefix(plain, "linux-") && slices.Contains(missing, plain) {
-			return fmt.Sprintf("build an AppImage, list %s under targets instead of %s, or say --allow-missing %s", key, plain, strings.Join(missing, ","))
+			return fmt.Sprintf("build an AppImage, list %s under targets instead of %s, or say --allow-missing %s", key, plain, keys)
 		}
 	}
-	return "add the bundles, or say --allow-missing " + strings.Join(missing, ",") + " to leave those clients without updates"
+	return "add the bundles, or say --allow-missing " + keys + " to leave those clients without updates"
+}
+
+// covering returns the newest version below the one that clients see now which the
+// channel showed with some platform keys and was not rolled back from; empty if there
+// is none.
+func (g gate) covering(keys []string) string {
+	for _, e := range slices.Backward(g.log.Entries) {
+		version, err := manifest.ParseVersion(e.Version)
+		lacks := func(key string) bool { return !slices.Contains(e.Targets, key) }
+		if err == nil && g.before != nil && version.Compare(g.before.Version) < 0 && g.log.RolledBack(e.Version) == nil && !slices.ContainsFunc(keys, lacks) {
+			return e.Version
+		}
+	}
+	return ""
 }
 
 // lacksTarget reports whether a manifest has nothing for the target of a platform

@@ -126,7 +126,7 @@ func (p *Publisher) Look(ctx context.Context, version string, rules *bundle.Rule
 		return nil, refuse(ErrNoRelease, "`tsmon release list` shows what is published and what is staged", "%s is not in the store", version)
 	}
 	for channel := range p.Policies {
-		missing, err := st.missing(planner{policies: p.Policies}, channel, rules)
+		missing, err := st.missing(planner{policies: p.Policies}, channel, version, rules)
 		if err != nil {
 			return nil, err
 		}

@@ -28,6 +28,9 @@ type StageReport struct {
 	// Missing are the platform keys that the channel requires, or has, and that
 	// nobody staged yet.
 	Missing []string `json:"missing"`
+	// Hint says why the version is not published yet, and what leads out; empty without
+	// Publish, or if nothing is missing.
+	Hint string `json:"hint,omitempty"`
 	// Published is the move of the channel, made by this job or another; nil if
 	// the channel did not get the version yet.
 	Published *Plan    `json:"published,omitempty"`
@@ -188,12 +191,16 @@ func (st *stage) leavesNone(o PublishOptions, ours []Stored) error {
 	return nil
 }
 
-// missing returns the platform keys that a channel would lack.
-func (st *stage) missing(pl planner, channel string, rules *bundle.Rules) ([]string, error) {
+// missing returns the platform keys that a channel would lack; none once it has shown
+// the version.
+func (st *stage) missing(pl planner, channel, version string, rules *bundle.Rules) ([]string, error) {
 	all, err := st.bundles(rules)
 	s := st.view[channel]
-	if err != nil || s.err != nil {
+	switch {
+	case err != nil || s.err != nil:
 		return nil, cmp.Or(s.err, err)
+	case s.log.Shown(version):
+		return []string{}, nil
 	}
 	return append([]string{}, pl.completeness(s, all).missing()...), nil
 }
@@ -203,11 +210,24 @@ func (p planner) mayStage(s *state, o StageOptions) error {
 	if s.err != nil || !o.Publish || s.log.Shown(o.Version) {
 		return s.err
 	}
-	if len(p.completeness(s, nil).required()) == 0 {
-		return refuse(ErrConfig, "list what every release must have in tsmon.yaml, such as channels: {"+s.channel+": {targets: [windows-x86_64, linux-x86_64]}}; or leave --publish out, and run `tsmon release publish --version "+o.Version+"` once all is staged",
-			"%s requires no targets, so that nobody knows when the release is complete", s.channel)
+	if len(p.completeness(s, nil).policy.Targets) == 0 {
+		return refuse(ErrConfig, "name all that the matrix builds in tsmon.yaml, such as channels: {"+s.channel+": {targets: [windows-x86_64, linux-x86_64]}}; or leave --publish out, and run `tsmon release publish --version "+o.Version+" --channel "+s.channel+"` once all is staged",
+			"%s requires no targets in tsmon.yaml, so that nobody knows when a release is complete", s.channel)
 	}
 	return p.forward(s, o.Version, o.Rollout)
+}
+
+// waiting says why a version is not published while platform keys are missing, and what
+// leads out. Only once all that the configuration names is there, which is when no other
+// machine can be late, does it tell how to publish without the rest.
+func (p planner) waiting(s *state, version string, missing []string) string {
+	stage := "`tsmon release stage --version " + version + " --channel " + s.channel + " --publish DIR`"
+	required := p.completeness(s, nil).policy.Targets
+	if slices.ContainsFunc(required, func(key string) bool { return slices.Contains(missing, key) || slices.Contains(missing, plainKey(key)) }) {
+		return version + " is published by the machine that stages the rest with " + stage + "; take what is no longer built out of targets in tsmon.yaml"
+	}
+	return s.channel + " shows " + s.before().Version.String() + " with " + strings.Join(missing, ", ") + ", and " + version + " waits for that: stage it with " + stage +
+		", or, if it is no longer built, `tsmon release publish --version " + version + " --channel " + s.channel + " --allow-missing " + strings.Join(missing, ",") + "` publishes without"
 }
 
 // completeness is a gate that knows what a release needs to be complete. A channel

@@ -210,8 +210,14 @@ func (w *staging) report(ctx context.Context, ours map[string]*Staged) (*StageRe
 	report := &StageReport{Version: w.o.Version, Channel: w.o.Channel, Changed: len(ours) > 0, Staged: []*Staged{}}
 	targets := st.open(nil)
 	report.Staged = append(report.Staged, standing(targets)...)
-	if report.Missing, err = st.missing(w.pl, w.o.Channel, w.o.Rules); err != nil || len(ours) == 0 || st.counts == nil {
+	if report.Missing, err = st.missing(w.pl, w.o.Channel, w.o.Version, w.o.Rules); err != nil {
 		return report, err
+	}
+	if w.o.Publish && len(report.Missing) > 0 {
+		report.Hint = w.pl.waiting(st.view[w.o.Channel], w.o.Version, report.Missing)
+	}
+	if len(ours) == 0 || st.counts == nil {
+		return report, nil
 	}
 	together, all, err := merged(targets, w.o.Rules)
 	if err != nil {

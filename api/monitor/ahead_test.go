@@ -5,8 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"golang.org/x/sync/semaphore"
@@ -20,12 +23,16 @@ type asked struct {
 	series.Store
 	count  atomic.Int64
 	read   chan struct{} // gets one for each
+	fields chan string   // gets the first of each, unless it is nil
 	panics int64
 }
 
 func (a *asked) Series(ctx context.Context, database string, ranges []series.Range) ([]series.Result, error) {
 	if a.count.Add(1) == a.panics {
 		panic("at the disco")
+	}
+	if a.fields != nil {
+		a.fields <- ranges[0].Field
 	}
 	results, err := a.Store.Series(ctx, database, ranges)
 	a.read <- struct{}{}
@@ -43,10 +50,11 @@ func (s stuck) Write([]byte) (int, error) {
 	return 0, errGone
 }
 
-// parts returns an answer of n parts, of which one was read, and its store.
-func parts(t *testing.T, n int, panics int64) (*seriesAnswer, *asked) {
+var lately = time.Date(2026, 3, 5, 15, 0, 0, 0, time.UTC)
+
+// asking returns values on an empty store that counts, or panics at a question.
+func asking(t *testing.T, panics int64) (*values, *asked) {
 	t.Helper()
-	now := time.Date(2026, 3, 5, 15, 0, 0, 0, time.UTC)
 	file, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "series.db"), sqlite.Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -55,22 +63,114 @@ func parts(t *testing.T, n int, panics int64) (*seriesAnswer, *asked) {
 	if err := file.Create(t.Context(), "ts"); err != nil {
 		t.Fatal(err)
 	}
-	store := &asked{Store: file, read: make(chan struct{}, n), panics: panics}
-	v := &values{
-		store: series.NewCached(store), now: func() time.Time { return now }, deadline: time.Minute,
+	store := &asked{Store: file, read: make(chan struct{}, 100), panics: panics}
+	return &values{
+		store: series.NewCached(store), now: func() time.Time { return lately }, deadline: 20 * time.Second,
 		turns: newTurns(), room: semaphore.NewWeighted(maxHeld),
-	}
+	}, store
+}
+
+// heavy returns an answer of n parts of one series each, whose fields begin with a name.
+func heavy(v *values, name string, n int) *seriesAnswer {
 	a := newSeriesAnswer(v, "ts", clock{zone: time.UTC})
 	for i := range n {
 		a.add(fmt.Sprint(i), series.Range{
-			Key: series.Key{Measurement: "m", Field: fmt.Sprint("f", i)}, Start: now.Add(-partReads * density), Stop: now, Every: 24 * time.Hour,
+			Key: series.Key{Measurement: "m", Field: fmt.Sprint(name, " ", i)}, Start: lately.Add(-partReads * density), Stop: lately, Every: 24 * time.Hour,
 		})
 	}
+	return a
+}
+
+// parts returns an answer of n parts, of which one was read, and its store.
+func parts(t *testing.T, n int, panics int64) (*seriesAnswer, *asked) {
+	t.Helper()
+	v, store := asking(t, panics)
+	a := heavy(v, "f", n)
 	if err := a.begin(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	<-store.read
 	return a, store
+}
+
+// TestBegunEndFirst: of many questions of one tenant as many are read at a time as there
+// are turns, each to its end, however long their parts take to be written.
+func TestBegunEndFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const questions, size = 8, 4
+		v, store := asking(t, 0)
+		store.fields = make(chan string, questions*size)
+		var all sync.WaitGroup
+		for i := range questions {
+			all.Go(func() {
+				a := heavy(v, fmt.Sprint(i), size)
+				if err := a.begin(t.Context()); err != nil {
+					t.Error(err)
+					return
+				}
+				if err := a.Stream(t.Context(), lazy{}); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		all.Wait()
+		close(store.fields)
+		begun, most := map[string]int{}, 0
+		for field := range store.fields {
+			question, _, _ := strings.Cut(field, " ")
+			if begun[question]++; begun[question] == size {
+				delete(begun, question)
+			}
+			most = max(most, len(begun))
+		}
+		if most > seriesTurns || len(begun) > 0 {
+			t.Errorf("%d questions had begun at a time, and %d did not end", most, len(begun))
+		}
+		if v.turns.free != seriesTurns || len(v.turns.shares) != 0 || !v.room.TryAcquire(maxHeld) {
+			t.Errorf("%d turns are free, %d tenants are left", v.turns.free, len(v.turns.shares))
+		}
+	})
+}
+
+// lazy is a client that needs a while for each piece.
+type lazy struct{}
+
+func (lazy) Write(p []byte) (int, error) {
+	<-time.After(writeTime / 2) // on the test's clock
+	return len(p), nil
+}
+
+// TestBeginsInTime: a question that can't begin within half of an answer's time is
+// refused as busy at that moment, whether it waits for a turn or for room.
+func TestBeginsInTime(t *testing.T) {
+	for name, occupy := range map[string]func(t *testing.T, v *values) error{
+		"turns": func(t *testing.T, v *values) (err error) {
+			for range seriesTurns {
+				err = errors.Join(err, v.turns.take(t.Context(), newTurn("other", 1, 1)))
+			}
+			return err
+		},
+		"room": func(t *testing.T, v *values) error { return v.room.Acquire(t.Context(), maxHeld) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				v, store := asking(t, 0)
+				if err := occupy(t, v); err != nil {
+					t.Fatal(err)
+				}
+				began := time.Now()
+				ctx, cancel := context.WithTimeout(t.Context(), v.deadline)
+				defer cancel()
+				err := heavy(v, "f", 2).begin(ctx)
+				if took := time.Since(began); !errors.Is(err, errBusy) || took != 10*time.Second {
+					t.Errorf("after %s: %v", took, err)
+				}
+				if store.count.Load() != 0 || len(v.turns.waiting) != 0 || v.turns.shares["ts"] != nil {
+					t.Error("something of it is left")
+				}
+			})
+		})
+	}
 }
 
 // TestReadsAhead: while a client takes the first part slowly, the second is read, so that

@@ -42,7 +42,8 @@ type seriesAnswer struct {
 	long     []part // to read, of series that may have to be truncated
 	whole    []part // to read, of others
 	held     []part // read and not yet written
-	release  func() // gives back the room that this answer holds
+	next     *turn  // to read the next part, unless none was read
+	release  func() // gives back the room and the turn that this answer holds
 	cut      []string
 }
 
@@ -109,7 +110,12 @@ func (a *seriesAnswer) begin(ctx context.Context) error {
 	if err := a.values.room.Acquire(wait, room); err != nil {
 		return busyOr(ctx, err)
 	}
-	a.release = sync.OnceFunc(func() { a.values.room.Release(room) })
+	a.release = sync.OnceFunc(func() {
+		if a.next != nil {
+			a.values.turns.forget(a.next)
+		}
+		a.values.room.Release(room)
+	})
 	begun := false
 	defer func() {
 		if !begun {
@@ -155,19 +161,37 @@ func (a *seriesAnswer) left() (points int64) {
 
 // read reads the next part. It may wait for its turn until wait ends.
 func (a *seriesAnswer) read(ctx, wait context.Context) (part, error) {
-	from := &a.long
-	if len(a.long) == 0 {
-		from = &a.whole
+	if a.next == nil {
+		a.next = a.turn()
 	}
-	p := (*from)[0]
-	if err := a.values.turns.take(wait, a.database, p.reads, a.left()); err != nil {
+	now := a.next
+	if err := a.values.turns.take(wait, now); err != nil {
 		return part{}, busyOr(ctx, err)
 	}
-	defer a.values.turns.give(a.database)
+	from := a.from()
+	p := (*from)[0]
 	*from = (*from)[1:]
+	a.next = a.turn()
+	defer a.values.turns.give(now, a.next)
 	var err error
 	p.results, err = a.values.store.Series(ctx, a.database, p.ranges)
 	return p, err
+}
+
+// from returns the parts that the next one is of.
+func (a *seriesAnswer) from() *[]part {
+	if len(a.long) > 0 {
+		return &a.long
+	}
+	return &a.whole
+}
+
+// turn returns a turn for the next part, nil if there is none.
+func (a *seriesAnswer) turn() *turn {
+	if parts := *a.from(); len(parts) > 0 {
+		return newTurn(a.database, parts[0].reads, a.left())
+	}
+	return nil
 }
 
 // busyOr returns errBusy for a wait that ended before the request's own time.

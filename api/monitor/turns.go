@@ -16,6 +16,9 @@ const (
 	seriesTurns = 2
 	// maxWaiting is how many questions may wait.
 	maxWaiting = 1000
+	// writeTime is how long a part may take to be written before what waits for its
+	// question to go on begins: a slow client holds nobody up for longer.
+	writeTime = 2 * time.Second
 	// busyWait is when a client that was refused should try again.
 	busyWait = 5 * time.Second
 )
@@ -38,26 +41,32 @@ type turns struct {
 	passed  int64             // the share of the tenant whose question ran last
 }
 
-// turn is a part of a question that waits.
+// turn is a part of a question.
 type turn struct {
 	tenant string
 	points int64 // to read in this part
 	left   int64 // to read in this part and those after it
+	begun  bool  // a part before this one was read
 	ready  chan struct{}
+	slow   *time.Timer // ends the reservation
+}
+
+func newTurn(tenant string, points, left int64) *turn {
+	return &turn{tenant: tenant, points: points, left: left, ready: make(chan struct{})}
 }
 
 // share is what a tenant has read.
 type share struct {
 	points    int64
 	questions int
+	reserved  []*turn // of questions that write a part, and whose next part nobody took yet
 }
 
 func newTurns() *turns { return &turns{free: seriesTurns, shares: map[string]*share{}} }
 
 // take waits for a turn, which needs give. It returns the context's error, or errBusy if
 // too many wait.
-func (t *turns) take(ctx context.Context, tenant string, points, left int64) error {
-	w := &turn{tenant, points, left, make(chan struct{})}
+func (t *turns) take(ctx context.Context, w *turn) error {
 	if err := t.enter(w); err != nil {
 		return err
 	}
@@ -73,32 +82,70 @@ func (t *turns) take(ctx context.Context, tenant string, points, left int64) err
 		return nil // it was just called
 	}
 	t.waiting = slices.Delete(t.waiting, i, i+1)
-	t.leave(tenant)
+	t.leave(w.tenant)
 	return ctx.Err()
 }
 
 func (t *turns) enter(w *turn) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	t.end(w)
 	if len(t.waiting) >= maxWaiting {
+		t.call()
 		return errBusy
 	}
-	if t.shares[w.tenant] == nil {
-		t.shares[w.tenant] = &share{points: t.passed} // what was read before others came is forgotten
-	}
-	t.shares[w.tenant].questions++
+	t.join(w.tenant)
 	t.waiting = append(t.waiting, w)
 	t.call()
 	return nil
 }
 
-// give ends a tenant's turn.
-func (t *turns) give(tenant string) {
+// give ends a turn. If the question goes on, next is its next turn, which needs take or
+// forget: until then, and for writeTime, no question of the tenant begins that has more
+// left to read.
+func (t *turns) give(w, next *turn) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if next != nil {
+		t.join(next.tenant)
+		next.begun = true
+		next.slow = time.AfterFunc(writeTime, func() { t.forget(next) })
+		s := t.shares[next.tenant]
+		s.reserved = append(s.reserved, next)
+	}
 	t.free++
-	t.leave(tenant)
+	t.leave(w.tenant)
 	t.call()
+}
+
+// forget ends the reservation of a turn, if it has one.
+func (t *turns) forget(next *turn) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.end(next)
+	t.call()
+}
+
+// end ends the reservation of a turn, if it has one.
+func (t *turns) end(next *turn) {
+	s := t.shares[next.tenant]
+	if s == nil {
+		return
+	}
+	i := slices.Index(s.reserved, next)
+	if i < 0 {
+		return
+	}
+	next.slow.Stop()
+	s.reserved = slices.Delete(s.reserved, i, i+1)
+	t.leave(next.tenant)
+}
+
+func (t *turns) join(tenant string) {
+	if t.shares[tenant] == nil {
+		t.shares[tenant] = &share{points: t.passed} // what was read before others came is forgotten
+	}
+	t.shares[tenant].questions++
 }
 
 func (t *turns) leave(tenant string) {
@@ -110,21 +157,33 @@ func (t *turns) leave(tenant string) {
 
 // call calls as many of those that wait as there are free turns.
 func (t *turns) call() {
-	for t.free > 0 && len(t.waiting) > 0 {
-		next := 0
-		for i, w := range t.waiting {
-			if t.before(w, t.waiting[next]) {
-				next = i
-			}
+	for t.free > 0 {
+		w := t.next()
+		if w == nil {
+			return
 		}
-		w := t.waiting[next]
-		t.waiting = slices.Delete(t.waiting, next, next+1)
+		t.waiting = slices.DeleteFunc(t.waiting, func(other *turn) bool { return other == w })
 		t.free--
 		s := t.shares[w.tenant]
 		t.passed = s.points
 		s.points += w.points
 		close(w.ready)
 	}
+}
+
+// next returns the one of those that wait whose turn it is, or nil.
+func (t *turns) next() (next *turn) {
+	for _, w := range t.waiting {
+		if (next == nil || t.before(w, next)) && !t.heldBack(w) {
+			next = w
+		}
+	}
+	return next
+}
+
+// heldBack reports whether a question that has not begun has to let one go on that has.
+func (t *turns) heldBack(w *turn) bool {
+	return !w.begun && slices.ContainsFunc(t.shares[w.tenant].reserved, func(r *turn) bool { return r.left <= w.left })
 }
 
 // before reports whether a goes before b, which has waited longer.

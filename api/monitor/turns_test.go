@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 )
 
 // queue takes turns one after another, in the order in which they are called.
@@ -22,10 +24,11 @@ func (q *queue) ask(ctx context.Context, name string, points, left int64) {
 	before := len(q.waiting)
 	q.mu.Unlock()
 	go func() {
-		err := q.take(ctx, tenant, points, left)
+		w := newTurn(tenant, points, left)
+		err := q.take(ctx, w)
 		if err == nil {
 			q.called <- name
-			q.give(tenant)
+			q.give(w, nil)
 		}
 		q.ended <- err
 	}()
@@ -38,8 +41,9 @@ func (q *queue) ask(ctx context.Context, name string, points, left int64) {
 
 func TestTurns(t *testing.T) {
 	q := &queue{newTurns(), make(chan string, 100), make(chan error, 100)}
+	first := newTurn("first", 1, 1)
 	for range seriesTurns {
-		if err := q.take(t.Context(), "first", 1, 1); err != nil {
+		if err := q.take(t.Context(), newTurn("first", 1, 1)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -55,7 +59,7 @@ func TestTurns(t *testing.T) {
 	if err := <-q.ended; !errors.Is(err, context.Canceled) {
 		t.Fatalf("the one that gave up got %v", err)
 	}
-	q.give("first") // one turn, so that the order is certain
+	q.give(first, nil) // one turn, so that the order is certain
 	var order []string
 	for range 6 {
 		order = append(order, <-q.called)
@@ -69,7 +73,7 @@ func TestTurns(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	q.give("first")
+	q.give(first, nil)
 	if q.free != seriesTurns || len(q.shares) != 0 || len(q.waiting) != 0 {
 		t.Errorf("%d turns are free, %d tenants and %d questions are left", q.free, len(q.shares), len(q.waiting))
 	}
@@ -79,14 +83,14 @@ func TestTurnsAreBounded(t *testing.T) {
 	q := &queue{newTurns(), make(chan string, 100), make(chan error, maxWaiting)}
 	ctx, cancel := context.WithCancel(t.Context())
 	for range seriesTurns {
-		if err := q.take(ctx, "first", 1, 1); err != nil {
+		if err := q.take(ctx, newTurn("first", 1, 1)); err != nil {
 			t.Fatal(err)
 		}
 	}
 	for range maxWaiting {
 		q.ask(ctx, "a", 1, 1)
 	}
-	if err := q.take(ctx, "b", 1, 1); !errors.Is(err, errBusy) {
+	if err := q.take(ctx, newTurn("b", 1, 1)); !errors.Is(err, errBusy) {
 		t.Errorf("one more got %v", err)
 	}
 	cancel()
@@ -95,4 +99,75 @@ func TestTurnsAreBounded(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+}
+
+// between returns turns of which one is taken for good and one was given back by a
+// question of tenant a that has begun, with its next turn. Of those that waited
+// meanwhile, all but "a heavy" have ended.
+func between(t *testing.T) (*queue, *turn) {
+	q := &queue{newTurns(), make(chan string, 10), make(chan error, 10)}
+	begun := newTurn("a", 100, 1000)
+	for _, w := range []*turn{newTurn("z", 1, 1), begun} {
+		if err := q.take(t.Context(), w); err != nil {
+			t.Fatal(err)
+		}
+	}
+	q.ask(t.Context(), "a heavy", 100, 1000)
+	q.ask(t.Context(), "a light", 1, 1)
+	q.ask(t.Context(), "b heavy", 100, 1000)
+	next := newTurn("a", 100, 900)
+	q.give(begun, next)
+	synctest.Wait()
+	if order := fmt.Sprint([]string{<-q.called, <-q.called}); order != "[b heavy a light]" || len(q.called) > 0 {
+		t.Fatalf("while a part is written %v begin, and %d more", order, len(q.called))
+	}
+	return q, next
+}
+
+// TestBegunGoesOn: while a question that has begun writes a part, none of its tenant
+// begins that has more left to read.
+func TestBegunGoesOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q, next := between(t)
+		if err := q.take(t.Context(), next); err != nil {
+			t.Fatal(err)
+		}
+		q.give(next, nil)
+		if name := <-q.called; name != "a heavy" {
+			t.Errorf("%s goes on", name)
+		}
+	})
+}
+
+// TestForgottenTurn: a question that does not go on holds nobody back.
+func TestForgottenTurn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q, next := between(t)
+		q.forget(next)
+		q.forget(next)
+		synctest.Wait()
+		if len(q.called) != 1 {
+			t.Errorf("%d questions go on", len(q.called))
+		}
+		q.give(newTurn("z", 1, 1), nil)
+		if q.free != seriesTurns || len(q.shares) != 0 {
+			t.Errorf("%d turns are free, %d tenants are left", q.free, len(q.shares))
+		}
+	})
+}
+
+// TestSlowClient: a client that takes a part slowly holds others back for writeTime, and
+// its question goes on after them.
+func TestSlowClient(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q, next := between(t)
+		began := time.Now()
+		<-q.called
+		if took := time.Since(began); took != writeTime {
+			t.Errorf("they were held back for %s", took)
+		}
+		if err := q.take(t.Context(), next); err != nil {
+			t.Error(err)
+		}
+	})
 }

@@ -85,7 +85,7 @@ type channel struct {
 	log       *channels.Log                 // as far as it was read
 	publicURL string                        // that its manifests are rendered with; empty while that is not known
 	pointer   *pointer                      // as it was last read
-	unsigned  error                         // why the log is not believed that is in the store, nil if it is
+	broken    error                         // why the log is not believed that is in the store, nil if it is
 	offeredAt string                        // ETag of the manifest that offers goes with
 }
 

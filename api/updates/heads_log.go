@@ -43,15 +43,19 @@ func (h *Heads) readLog(ctx context.Context, c *channel, at *pointer) error {
 	defer c.reading.Unlock()
 	repository := channels.Repository{Store: h.store, Trust: h.trust}
 	moved, err := repository.Moved(ctx, c.log)
-	if err != nil || !moved && c.offers.Load() != nil && c.offeredAt == at.stored.ETag {
+	if err != nil || !moved && c.broken == nil && c.offers.Load() != nil && c.offeredAt == at.stored.ETag {
 		return err
 	}
-	log, err := repository.Extend(ctx, c.log)
-	key := channels.LogPrefix(c.name)
-	if c.unsigned = nil; errors.Is(err, channels.ErrUnsigned) {
-		c.unsigned = err
+	log := c.log
+	if !moved {
+		err = repository.Stands(ctx, c.log)
 	}
-	if errors.Is(err, channels.ErrLog) {
+	if err == nil {
+		log, err = repository.Extend(ctx, c.log)
+	}
+	key := channels.LogPrefix(c.name)
+	if c.broken = nil; errors.Is(err, channels.ErrLog) {
+		c.broken = err
 		h.alarms.raise(key, at.stored.ETag, err)
 		return nil
 	}

@@ -19,5 +19,7 @@ func TestReal(t *testing.T) {
 		"story of a bad release":  testBadRelease,
 		"story of outages":        testStoreOutages,
 		"story of two publishers": testTwoPublishers,
+		"forged entries":          testForgedEntries,
+		"stolen bucket":           testStolenBucket,
 	})
 }

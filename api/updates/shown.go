@@ -70,8 +70,8 @@ func (h *Heads) show(c *channel) *head {
 	case fault != nil:
 	case entry != nil:
 		fault = forged(c.log, at)
-	case c.unsigned != nil:
-		fault = c.unsigned // nor is the manifest
+	case errors.Is(c.broken, channels.ErrUnsigned):
+		fault = c.broken // nor is the manifest
 	case h.trust[c.name].Operators != nil:
 		fault = fmt.Errorf("%w: there is no log", channels.ErrUnsigned)
 	}

@@ -194,7 +194,7 @@ func (p *pkg) collect() {
 				}
 			case *ast.AssignStmt:
 				for i, left := range n.Lhs {
-					if selector, ok := left.(*ast.SelectorExpr); ok && selector.Sel.Name == "Mend" && i < len(n.Rhs) {
+					if selector, ok := left.(*ast.SelectorExpr); ok && (selector.Sel.Name == "Mend" || selector.Sel.Name == "Hint") && i < len(n.Rhs) {
 						p.take(n.Rhs[i], within)
 					}
 				}

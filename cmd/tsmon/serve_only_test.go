@@ -38,3 +38,21 @@ func TestServeOnly(t *testing.T) {
 		}
 	}
 }
+
+// TestReadyFullDisk lets the disk of records or time series take no write: monitoring is
+// not ready, updates are.
+func TestReadyFullDisk(t *testing.T) {
+	for _, file := range []string{"records.db", "series.db"} {
+		data := filepath.Join(t.TempDir(), "data")
+		s := serve(t, data, nil)
+		until(t, "not ready because of "+file, func() bool {
+			_ = os.Symlink("/dev/full", filepath.Join(data, file+".probe")) // which each try removes
+			got, _ := s.ask(http.MethodGet, "/readyz?for=monitoring", "", nil)
+			return got == http.StatusServiceUnavailable
+		})
+		if got, text := s.ask(http.MethodGet, "/readyz?for=updates", "", nil); got != http.StatusOK {
+			t.Errorf("%s: updates: %d %s", file, got, text)
+		}
+		s.stop()
+	}
+}

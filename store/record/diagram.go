@@ -3,6 +3,7 @@ package record
 import (
 	"encoding/json"
 	"iter"
+	"slices"
 	"strconv"
 	"time"
 )
@@ -206,6 +207,14 @@ func (d Diagram) Head() json.RawMessage {
 	dst = appendMember(dst, "backgroundColor", quote(d.BackgroundColor))
 	dst = appendMember(dst, "backgroundImg", quote(d.BackgroundImg))
 	return append(appendMembers(dst, d.Members), '}')
+}
+
+// Shows reports whether a line is bound to the variable with a key.
+func (d Diagram) Shows(key string) bool {
+	return slices.ContainsFunc(d.Lines, func(o Object) bool {
+		id, _, err := o.variable(Line)
+		return err == nil && id != (ID{}) && id.Text == key
+	})
 }
 
 // variable returns the id in id_tsvars, or the zero ID, and the members that are

@@ -191,6 +191,27 @@ type Contents interface {
 	Import(ctx context.Context, schema string, c Content) error
 }
 
+// Deletes deletes what a tenant has, each atomically. ErrNotFound if it is not there. No id
+// of a deleted user or object is given again.
+type Deletes interface {
+	// DeleteTenant deletes a tenant with everything that it owns. Its audit rows stay, and
+	// so does its time-series database, of which this store holds but the name.
+	DeleteTenant(ctx context.Context, schema string) error
+
+	// DeleteUser deletes a user and the permissions that name the user.
+	DeleteUser(ctx context.Context, schema, email string) error
+
+	// DeleteDiagram deletes a diagram with its objects and all states of it.
+	DeleteDiagram(ctx context.Context, schema string, id int64) error
+
+	// DeleteVariable deletes the variable with a key. Lines stay bound to it, and get it
+	// back with the next import of a variable with that key.
+	DeleteVariable(ctx context.Context, schema, key string) error
+
+	// DeleteMenu deletes a menu item and its permissions.
+	DeleteMenu(ctx context.Context, schema string, id int64) error
+}
+
 // Audits is the audit log.
 type Audits interface {
 	// Audit adds a row as a.Clean returns it. Its schema need not be a tenant's: a
@@ -224,6 +245,7 @@ type Store interface {
 	Access
 	Configuration
 	Contents
+	Deletes
 	Audits
 	Writes
 	Secrets
@@ -232,7 +254,8 @@ type Store interface {
 	Outbox
 	Outcomes
 
-	// Ping returns ErrUnavailable if the store does not answer.
+	// Ping returns ErrUnavailable if the store does not answer, or is a file whose disk
+	// takes no write.
 	Ping(ctx context.Context) error
 
 	// Close closes the store after the calls that are running.

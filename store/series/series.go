@@ -244,6 +244,6 @@ type Store interface {
 	// CountBefore returns how many values a database holds from before a time.
 	CountBefore(ctx context.Context, database string, t time.Time) (int64, error)
 
-	// Ping reports whether the database answers.
+	// Ping reports whether the database answers and, if it is a file, the disk takes writes.
 	Ping(ctx context.Context) error
 }

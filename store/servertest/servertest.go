@@ -1,5 +1,5 @@
-// Package servertest starts real servers for tests: MinIO, InfluxDB, PostgreSQL
-// and Mosquitto.
+// Package servertest starts real servers for tests: MinIO, InfluxDB, PostgreSQL,
+// Mosquitto, Prometheus and nginx.
 //
 // A server is a child process with an empty data folder. It listens on a free
 // port of the loopback interface, is shared by the subtests of the test that
@@ -163,8 +163,13 @@ func (p *Process) Stop() {
 // fatal fails the test and shows what the server printed.
 func (p *Process) fatal(what string, err error) {
 	p.tb.Helper()
+	p.tb.Fatalf("%s: %v\n%s", what, err, p.Output())
+}
+
+// Output returns what the server has printed since it was started.
+func (p *Process) Output() string {
 	output, _ := os.ReadFile(p.outputFile())
-	p.tb.Fatalf("%s: %v\n%s", what, err, output)
+	return string(output)
 }
 
 // get reports whether url answers with the given status, and the header of the

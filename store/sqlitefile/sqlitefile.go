@@ -39,6 +39,8 @@ type Options struct {
 // File is an open file.
 type File struct {
 	Writer, Readers *sql.DB
+
+	room *room
 }
 
 // Open opens the file, makes it if its folder exists, and brings its structure up
@@ -55,7 +57,7 @@ func Open(ctx context.Context, path string, opts Options) (*File, error) {
 		return nil, fmt.Errorf("lock: %w", err)
 	}
 	defer lock.Close()
-	f := new(File)
+	f := &File{room: newRoom(path)}
 	if f.Writer, err = connect(path, 1, opts, "immediate", "journal_mode(wal)"); err != nil {
 		return nil, err
 	}

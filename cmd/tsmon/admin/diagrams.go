@@ -26,20 +26,21 @@ var diagramActions = map[string]struct {
 	"list":    {0, 1, "at most one DIAGRAM", "the versions that are kept"},
 	"show":    {2, 2, "a DIAGRAM and a VERSION", "write a version as tenant import reads it"},
 	"restore": {2, 2, "a DIAGRAM and a VERSION", "save a version again"},
+	"delete":  {1, 1, "a DIAGRAM", "delete a diagram and its versions"},
 }
 
 // diagramOptions are the arguments and flags of `tsmon tenant diagrams`.
 type diagramOptions struct {
 	schema, action string
 	id, version    int64 // 0 if not given
-	dryRun         bool
+	deleteFlags
 }
 
 func tenantDiagramsCommand(app *cli.App) *cobra.Command {
 	var o diagramOptions
 	cmd := &cobra.Command{
-		Use:   "diagrams SCHEMA list|show|restore [DIAGRAM] [VERSION]",
-		Short: "List, show and restore earlier versions of diagrams",
+		Use:   "diagrams SCHEMA list|show|restore|delete [DIAGRAM] [VERSION]",
+		Short: "List, show and restore versions of diagrams, and delete diagrams",
 		Long: fmt.Sprintf(`Look after what diagrams were like. Each save that changes a diagram is a version of
 it; the last %d are kept, the present one included.
 
@@ -48,14 +49,17 @@ it; the last %d are kept, the present one included.
                            tenant import reads
   restore DIAGRAM VERSION  save a version again, as a new one: objects that it did not
                            have are removed. The version that it replaces is kept
+  delete DIAGRAM           delete a diagram with all of its versions; without --yes it
+                           only says what would go
 
 DIAGRAM is the ID of a diagram. A restore is refused with exit code 4 if somebody saves
 the diagram meanwhile. Running servers show the restored diagram at once.`, record.KeptStates),
 		Example: `  tsmon tenant diagrams acueducto list
   tsmon tenant diagrams acueducto show 7 12
   tsmon tenant diagrams acueducto restore 7 12 --dry-run
-  tsmon tenant diagrams acueducto restore 7 12`,
-		Args:              cli.Args(2, 4, "a SCHEMA, and list, show or restore"),
+  tsmon tenant diagrams acueducto restore 7 12
+  tsmon tenant diagrams acueducto delete 7 --yes`,
+		Args:              cli.Args(2, 4, "a SCHEMA, and list, show, restore or delete"),
 		ValidArgsFunction: completeDiagrams(app),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := o.parse(args); err != nil {
@@ -64,7 +68,8 @@ the diagram meanwhile. Running servers show the restored diagram at once.`, reco
 			return runTenantDiagrams(cmd.Context(), app, o)
 		},
 	}
-	cmd.Flags().BoolVar(&o.dryRun, "dry-run", false, "say what restore would do, save nothing")
+	cmd.Flags().BoolVar(&o.dryRun, "dry-run", false, "say what restore or delete would do, change nothing")
+	cmd.Flags().BoolVarP(&o.yes, "yes", "y", false, "delete the diagram")
 	return cmd
 }
 
@@ -74,11 +79,13 @@ func (o *diagramOptions) parse(args []string) error {
 	action, known := diagramActions[o.action]
 	switch n := len(args) - 2; {
 	case !known:
-		return cli.Usagef("%.80q is none of list, show and restore, which follow the SCHEMA", o.action)
+		return cli.Usagef("%.80q is none of list, show, restore and delete, which follow the SCHEMA", o.action)
 	case n < action.least || n > action.most:
 		return cli.Usagef("%s takes %s", o.action, action.takes)
-	case o.dryRun && o.action != "restore":
-		return cli.Usagef("--dry-run belongs to restore: %s changes nothing", o.action)
+	case o.dryRun && o.action != "restore" && o.action != "delete":
+		return cli.Usagef("--dry-run belongs to restore and delete: %s changes nothing", o.action)
+	case o.yes && o.action != "delete":
+		return cli.Usagef("--yes belongs to delete")
 	}
 	numbers := []*int64{&o.id, &o.version}
 	for i, text := range args[2:] {
@@ -97,6 +104,8 @@ func runTenantDiagrams(ctx context.Context, app *cli.App, o diagramOptions) erro
 		return runDiagramsList(ctx, app, o)
 	case "show":
 		return runDiagramsShow(ctx, app, o)
+	case "delete":
+		return runDiagramsDelete(ctx, app, o)
 	}
 	return runDiagramsRestore(ctx, app, o)
 }
@@ -232,6 +241,45 @@ func restoreDiagram(ctx context.Context, s record.Store, o diagramOptions, by st
 		err = cli.WithHint(err, fmt.Sprintf("write the version to a file with `tsmon tenant diagrams %s show %d %d`, give the object another ID there, and import the file", o.schema, o.id, o.version))
 	}
 	return RestoredDiagram{o.schema, o.id, o.version, state.Version, state.Title, state.Version != present.Version, o.dryRun}, err
+}
+
+func runDiagramsDelete(ctx context.Context, app *cli.App, o diagramOptions) error {
+	id := strconv.FormatInt(o.id, 10)
+	return runDelete(ctx, app, o.deleteFlags,
+		func(s record.Store) (Deletion, error) {
+			if _, err := s.Tenant(ctx, o.schema); err != nil {
+				return Deletion{}, fmt.Errorf("%.80q: %w", o.schema, err)
+			}
+			d, err := findDiagram(ctx, s, o)
+			return d, explainMissing(err, o.schema, "diagram", "diagrams", id)
+		},
+		func(s record.Store) error {
+			return explainMissing(s.DeleteDiagram(ctx, o.schema, o.id), o.schema, "diagram", "diagrams", id)
+		})
+}
+
+func findDiagram(ctx context.Context, s record.Store, o diagramOptions) (Deletion, error) {
+	present, err := s.Diagram(ctx, o.schema, o.id)
+	if err != nil {
+		return Deletion{}, err
+	}
+	states, err := s.DiagramStates(ctx, o.schema)
+	if err != nil {
+		return Deletion{}, err
+	}
+	d := Deletion{Schema: o.schema, Kind: "diagram", ID: strconv.FormatInt(o.id, 10), Name: present.Title}
+	d.with("lines", len(present.Lines))
+	d.with("images", len(present.Images))
+	d.with("texts", len(present.Texts))
+	d.with("polylines", len(present.Polylines))
+	versions := 0
+	for _, state := range states {
+		if state.Diagram == o.id {
+			versions++
+		}
+	}
+	d.with("versions", versions)
+	return d, nil
 }
 
 // planSave returns what SaveDiagram would on what is stored now.

@@ -26,10 +26,10 @@ import (
 
 // TenantCommand returns `tsmon tenant`.
 func TenantCommand(app *cli.App) *cobra.Command {
-	return cli.Group("tenant", "Create and change tenants, export and import what they own",
-		tenantCreateCommand(app), tenantListCommand(app), tenantUpdateCommand(app),
+	return cli.Group("tenant", "Create, change and delete tenants, export and import what they own",
+		tenantCreateCommand(app), tenantListCommand(app), tenantUpdateCommand(app), tenantDeleteCommand(app),
 		tenantExportCommand(app), tenantImportCommand(app),
-		tenantDiagramsCommand(app), tenantAuditCommand(app))
+		tenantDiagramsCommand(app), tenantVariablesCommand(app), tenantMenusCommand(app), tenantAuditCommand(app))
 }
 
 // withRecords runs f on the configured store of records.

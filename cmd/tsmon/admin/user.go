@@ -16,8 +16,8 @@ import (
 
 // UserCommand returns `tsmon user`.
 func UserCommand(app *cli.App) *cobra.Command {
-	return cli.Group("user", "Create users, disable them and replace their tokens",
-		userCreateCommand(app), userListCommand(app), userDisableCommand(app), userTokenCommand(app))
+	return cli.Group("user", "Create users, disable or delete them and replace their tokens",
+		userCreateCommand(app), userListCommand(app), userDisableCommand(app), userDeleteCommand(app), userTokenCommand(app))
 }
 
 // UserToken is what `tsmon user create` and `tsmon user token` print.

@@ -7,9 +7,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net/http"
 	"net/url"
+	"os"
 	"path"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
@@ -337,6 +340,9 @@ func runDownload(ctx context.Context, app *cli.App, f updateFlags, output string
 	if output == "" {
 		return cli.Usagef("--output is missing")
 	}
+	if err := checkOutput(output); err != nil {
+		return err
+	}
 	u, result, err := check(ctx, app, f, false)
 	if err != nil {
 		return err
@@ -359,6 +365,18 @@ func runDownload(ctx context.Context, app *cli.App, f updateFlags, output string
 	progress.Done()
 	if !app.JSON {
 		fmt.Fprintf(app.Stdout, "%s: version %s, verified\n", output, offer.Version)
+	}
+	return nil
+}
+
+// checkOutput refuses a file that could not be written, before anything is fetched.
+func checkOutput(output string) error {
+	folder := filepath.Dir(output)
+	if info, err := os.Stat(folder); errors.Is(err, fs.ErrNotExist) || err == nil && !info.IsDir() {
+		return cli.WithHint(cli.Usagef("--output %s: there is no folder %s", output, folder), "create the folder, or name a FILE elsewhere with --output")
+	}
+	if info, err := os.Stat(output); err == nil && info.IsDir() {
+		return cli.WithHint(cli.Usagef("--output %s is a folder", output), "name a FILE in it with --output")
 	}
 	return nil
 }

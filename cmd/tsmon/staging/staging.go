@@ -32,8 +32,9 @@ any order, and again. Once all are there, ` + "`tsmon release publish --version 
 bundles publishes them.
 
 With --publish the job that brings the last of the platforms which the channel
-requires publishes the release; the others say what is still missing and exit with
-0. The channel needs targets in tsmon.yaml for that.
+requires, or had, publishes the release; the others say what is still missing, and what
+to do if it is no longer built, and exit with 0. Without targets in tsmon.yaml for the
+channel nobody knows which job is the last, and --publish is refused.
 
 Other bytes for a platform that is staged are refused without --replace; what comes
 after the release was published is refused. The same bytes again change nothing.
@@ -84,6 +85,9 @@ func runStage(ctx context.Context, app *cli.App, f *stageFlags, args []string) e
 	app.Warn(report.Warnings)
 	if printErr := app.Print(report, func(w io.Writer) { printStage(w, report) }); printErr != nil {
 		return printErr
+	}
+	if report.Hint != "" && !app.JSON {
+		app.Say("hint: %s", report.Hint)
 	}
 	if report.Published != nil {
 		for _, moved := range append([]*release.Plan{report.Published}, report.Published.Followers...) {

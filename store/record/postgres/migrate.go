@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/jackc/pgx/v5"
@@ -90,6 +91,14 @@ func (s *server) CreateSchema(ctx context.Context, schema string) error {
 	return s.inTurn(ctx, func() error {
 		return s.locked(ctx, func(c *pgx.Conn) error { return migrate(ctx, c, schema) })
 	})
+}
+
+// Drop implements sqlstore.Database. It waits for those that write, and has others wait.
+func (s *server) Drop(b *sqlstore.Batch, schema string) error {
+	b.Statements = slices.Insert(b.Statements, 0, sqlstore.Statement{SQL: `LOCK TABLE {schema}.counters IN ACCESS EXCLUSIVE MODE`})
+	b.Exec(`DROP SCHEMA {schema} CASCADE`)
+	b.Exec(`DELETE FROM tsmon.migrations WHERE scope = $1`, schema)
+	return nil
 }
 
 // createVersions makes the table of the scopes' versions. Where it exists the

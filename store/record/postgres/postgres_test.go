@@ -104,6 +104,8 @@ func testTwoStores(t *testing.T, server *servertest.Postgres) {
 	recordtest.BoundRace(t, connect(t, url, Limits{}), connect(t, url, Limits{}))
 	url = server.Database()
 	recordtest.OutboxRace(t, connect(t, url, Limits{}), connect(t, url, Limits{}))
+	url = server.Database()
+	recordtest.TenantDeletedElsewhere(t, connect(t, url, Limits{}), connect(t, url, Limits{}))
 }
 
 // testWritersApart: a server that waits for a row of a client does not keep another one

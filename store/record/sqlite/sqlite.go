@@ -70,6 +70,21 @@ func open(ctx context.Context, path string, limits Limits, steps []string) (*Sto
 	return &Store{sqlstore.New(db, limits.Call), db}, nil
 }
 
+// Ping implements record.Store. It fails, too, while the disk takes no write.
+func (s *Store) Ping(ctx context.Context) error {
+	if err := s.Store.Ping(ctx); err != nil {
+		return err
+	}
+	switch err := s.Room(ctx); {
+	case err == nil:
+		return nil
+	case ctx.Err() != nil:
+		return fmt.Errorf("ping records: %w", s.Translate(ctx, err))
+	default:
+		return fmt.Errorf("ping records: %w: %w", record.ErrUnavailable, err)
+	}
+}
+
 // Close implements record.Store. Closing the nil Store of a failed Open does
 // nothing.
 func (s *Store) Close() error {

@@ -50,6 +50,11 @@ func TestTwoStores(t *testing.T) {
 	recordtest.SightRace(t, mustOpen(t, path, Limits{}), mustOpen(t, path, Limits{}))
 }
 
+func TestTenantDeletedElsewhere(t *testing.T) {
+	path := file(t)
+	recordtest.TenantDeletedElsewhere(t, mustOpen(t, path, Limits{}), mustOpen(t, path, Limits{}))
+}
+
 // TestAges lives for many days.
 func TestAges(t *testing.T) {
 	s := mustOpen(t, file(t), Limits{})
@@ -77,6 +82,21 @@ func TestOpenBad(t *testing.T) {
 		} else if err := s.Close(); err != nil {
 			t.Errorf("the store that was not opened can't be closed: %v", err)
 		}
+	}
+}
+
+// TestPingFullDisk lets a write fail beside the file, which can be read.
+func TestPingFullDisk(t *testing.T) {
+	path := file(t)
+	s := mustOpen(t, path, Limits{})
+	if err := os.Symlink("/dev/full", path+".probe"); err != nil {
+		t.Skipf("no /dev/full: %v", err)
+	}
+	if err := s.Ping(t.Context()); !errors.Is(err, record.ErrUnavailable) {
+		t.Errorf("on a full disk the error is %v", err)
+	}
+	if err := s.Ping(t.Context()); err != nil { // the probe is a file again
+		t.Error(err)
 	}
 }
 

@@ -33,6 +33,8 @@ type Database interface {
 	Begin(ctx context.Context, mode Mode, schema string) (Tx, error)
 	// CreateSchema creates the tables of a tenant unless they exist. The name is valid.
 	CreateSchema(ctx context.Context, schema string) error
+	// Drop adds the statements that drop the tables of a tenant to a batch.
+	Drop(b *Batch, schema string) error
 	// Forget returns a function that deletes some of the clients and tries that were
 	// last seen before a time, and reports how many and whether there may be more. Each
 	// call gets a transaction of its own, which it commits.
@@ -176,15 +178,31 @@ func (s *core) run(ctx context.Context, c call, f func(ctx context.Context, tx T
 			return err
 		}
 	}
-	tx, err := s.db.Begin(ctx, c.mode, c.schema)
-	if err == nil {
-		defer tx.Close()
-		err = f(ctx, tx)
-	}
-	if err != nil {
-		return fmt.Errorf("%s: %w", c.what, s.db.Translate(ctx, err))
+	if err := s.transact(ctx, c, f); err != nil {
+		return s.explain(ctx, c, s.db.Translate(ctx, err))
 	}
 	return nil
+}
+
+func (s *core) transact(ctx context.Context, c call, f func(ctx context.Context, tx Tx) error) error {
+	tx, err := s.db.Begin(ctx, c.mode, c.schema)
+	if err != nil {
+		return err
+	}
+	defer tx.Close()
+	return f(ctx, tx)
+}
+
+// explain names what failed. It looks again whether the tenant exists: another process
+// may have deleted it.
+func (s *core) explain(ctx context.Context, c call, err error) error {
+	if c.tenant && ctx.Err() == nil && !errors.Is(err, record.ErrUnavailable) {
+		s.known.Delete(c.schema)
+		if missing := s.find(ctx, c); errors.Is(missing, record.ErrNotFound) {
+			return missing
+		}
+	}
+	return fmt.Errorf("%s: %w", c.what, err)
 }
 
 // find returns record.ErrNotFound if there is no such tenant. It caches existing ones.

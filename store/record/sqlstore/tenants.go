@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"math/rand/v2"
 	"time"
 
 	"tsmon/store/record"
@@ -152,10 +153,15 @@ func (s *Store) CreateUser(ctx context.Context, schema string, u record.User) (r
 	if err := u.Validate(); err != nil {
 		return record.User{}, fmt.Errorf("create user: %w", err)
 	}
-	created, err := list(ctx, s.core, of(schema, "create user", Write), scanUser, `
-		INSERT INTO {schema}.users (email, email_key, profile, admin, disabled, token_digest)
-		VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT (email_key) DO NOTHING RETURNING `+userColumns,
-		u.Email, record.EmailKey(u.Email), u.Profile, u.Admin, u.Disabled, u.TokenDigest)
+	var created []record.User
+	var b Batch
+	b.Exec(`UPDATE {schema}.counters SET next_user = next_user + 1`)
+	b.Query(collect(&created, scanUser), `
+		INSERT INTO {schema}.users (id, email, email_key, profile, admin, disabled, token_version, token_digest)
+		VALUES ((SELECT next_user - 1 FROM {schema}.counters), $1, $2, $3, $4, $5, $6, $7)
+		ON CONFLICT (email_key) DO NOTHING RETURNING `+userColumns,
+		u.Email, record.EmailKey(u.Email), u.Profile, u.Admin, u.Disabled, newTokenVersion(), u.TokenDigest)
+	err := s.send(ctx, of(schema, "create user", Write), &b)
 	switch {
 	case err != nil:
 		return record.User{}, err
@@ -164,6 +170,10 @@ func (s *Store) CreateUser(ctx context.Context, schema string, u record.User) (r
 	}
 	return created[0], nil
 }
+
+// newTokenVersion returns the token version of a new user: one that no user of a deleted
+// tenant of the same name is likely to have had. As a JSON number it is exact everywhere.
+func newTokenVersion() int64 { return 1 + rand.Int64N(1<<48) }
 
 // DisableUser implements record.Users.
 func (s *Store) DisableUser(ctx context.Context, schema, email string) error {

@@ -85,12 +85,15 @@ func (s *Store) Close() error {
 	return s.file.Close()
 }
 
-// Ping implements series.Store.
+// Ping implements series.Store. It fails, too, while the disk takes no write.
 func (s *Store) Ping(ctx context.Context) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
 	defer explain(ctx, "ping", &err)
-	return s.file.Readers.QueryRowContext(ctx, "SELECT count(*) FROM databases").Scan(new(int))
+	if err := s.file.Readers.QueryRowContext(ctx, "SELECT count(*) FROM databases").Scan(new(int)); err != nil {
+		return err
+	}
+	return s.file.Room(ctx)
 }
 
 // Create implements series.Store.

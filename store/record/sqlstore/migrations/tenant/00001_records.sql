@@ -4,18 +4,19 @@ CREATE SCHEMA {schema};
 CREATE TABLE {schema}.counters (
     only_row     boolean PRIMARY KEY DEFAULT true CHECK (only_row),
     next_diagram bigint NOT NULL DEFAULT 1,
-    next_object  bigint NOT NULL DEFAULT 1
+    next_object  bigint NOT NULL DEFAULT 1,
+    next_user    bigint NOT NULL DEFAULT 1 -- no id of a deleted user is given again
 );
 INSERT INTO {schema}.counters DEFAULT VALUES;
 
 CREATE TABLE {schema}.users (
-    id            bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    id            bigint PRIMARY KEY,
     email         text NOT NULL,
     email_key     text COLLATE "C" NOT NULL UNIQUE,
     profile       bigint NOT NULL,
     admin         boolean NOT NULL,
     disabled      boolean NOT NULL,
-    token_version bigint NOT NULL DEFAULT 1,
+    token_version bigint NOT NULL,
     token_digest  bytea
 );
 

@@ -1,0 +1,75 @@
+package sqlstore
+
+import (
+	"context"
+
+	"tsmon/store/record"
+)
+
+// DeleteTenant implements record.Deletes.
+func (s *Store) DeleteTenant(ctx context.Context, schema string) error {
+	var gone []string
+	var b Batch
+	b.Query(collect(&gone, scan(func(name *string) []any { return []any{name} })),
+		`DELETE FROM tsmon.tenants WHERE schema_name = $1 RETURNING schema_name`, schema)
+	c := of(schema, "delete tenant", Write)
+	err := s.run(ctx, c, func(ctx context.Context, tx Tx) error {
+		if err := s.db.Drop(&b, schema); err != nil {
+			return err
+		}
+		return tx.Send(ctx, &b, true)
+	})
+	s.known.Delete(schema)
+	if err == nil && len(gone) == 0 { // another process was faster
+		return s.find(ctx, c)
+	}
+	return err
+}
+
+// DeleteUser implements record.Deletes.
+func (s *Store) DeleteUser(ctx context.Context, schema, email string) error {
+	key := emailKey(email)
+	return s.delete(ctx, of(schema, "delete user", Write), `DELETE FROM {schema}.users WHERE email_key = $1 RETURNING 1`, key,
+		`DELETE FROM {schema}.permissions WHERE user_id IN (SELECT id FROM {schema}.users WHERE email_key = $1)`)
+}
+
+// DeleteDiagram implements record.Deletes.
+func (s *Store) DeleteDiagram(ctx context.Context, schema string, id int64) error {
+	return s.delete(ctx, of(schema, "delete diagram", Write), `DELETE FROM {schema}.diagrams WHERE id = $1 RETURNING 1`, id)
+}
+
+// DeleteVariable implements record.Deletes.
+func (s *Store) DeleteVariable(ctx context.Context, schema, key string) error {
+	if !record.Storable(key) {
+		key = "" // which no variable has
+	}
+	return s.delete(ctx, of(schema, "delete variable", Write), `DELETE FROM {schema}.variables WHERE key = $1 RETURNING 1`, key)
+}
+
+// DeleteMenu implements record.Deletes.
+func (s *Store) DeleteMenu(ctx context.Context, schema string, id int64) error {
+	return s.delete(ctx, of(schema, "delete menu", Write), `DELETE FROM {schema}.menus WHERE id = $1 RETURNING 1`, id)
+}
+
+// delete locks the tenant and executes statements about a key: before, then one that
+// returns a row if it deletes. record.ErrNotFound if it does not.
+func (s *Store) delete(ctx context.Context, c call, statement string, key any, before ...string) error {
+	found := newState()
+	gone := false
+	var b Batch
+	queueLock(&b, &found)
+	for _, other := range before {
+		b.Exec(other, key)
+	}
+	b.Query(func(r Scanner) error {
+		var n int
+		gone = true
+		return r.Scan(&n)
+	}, statement, key)
+	return s.run(ctx, c, func(ctx context.Context, tx Tx) error {
+		if err := tx.Send(ctx, &b, true); err != nil || gone {
+			return err
+		}
+		return record.ErrNotFound
+	})
+}

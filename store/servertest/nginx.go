@@ -1,0 +1,62 @@
+package servertest
+
+import (
+	"fmt"
+	"net"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// Nginx is a proxy.
+type Nginx struct {
+	Process
+	Address string // 127.0.0.1:…
+}
+
+// StartNginx starts an nginx whose http block has what site returns for the address
+// that it is to listen on.
+func StartNginx(tb testing.TB, site func(address string) string) *Nginx {
+	tb.Helper()
+	binary := Find(tb, "", "nginx", "install nginx")
+	s := &Nginx{}
+	s.Process = Process{tb: tb, dir: tb.TempDir(), ready: s.ready}
+	s.stop = syscall.SIGTERM // SIGKILL would leave its workers
+	s.command = func(address string) *exec.Cmd {
+		s.Address = address
+		s.write("nginx.conf", fmt.Sprintf(nginxConfiguration, s.dir, site(address)))
+		return exec.Command(binary, "-e", "stderr", "-p", s.dir, "-c", filepath.Join(s.dir, "nginx.conf"))
+	}
+	s.launch()
+	return s
+}
+
+// nginxConfiguration has what Debian's nginx.conf has besides the site, in the test's
+// folder. It keeps the user: started by root, nginx would become one who can't read that.
+const nginxConfiguration = `
+user root;
+daemon off;
+pid %[1]s/pid;
+worker_processes 2;
+events { worker_connections 768; }
+http {
+access_log off;
+client_body_temp_path %[1]s/body;
+proxy_temp_path %[1]s/proxy;
+fastcgi_temp_path %[1]s/fastcgi;
+uwsgi_temp_path %[1]s/uwsgi;
+scgi_temp_path %[1]s/scgi;
+%[2]s
+}
+`
+
+func (s *Nginx) ready() bool {
+	c, err := net.DialTimeout("tcp", s.Address, time.Second)
+	if err != nil {
+		return false
+	}
+	c.Close()
+	return true
+}
