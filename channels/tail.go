@@ -11,11 +11,29 @@ import (
 // Tail reads the newest entries of a channel's log, n at most, oldest first, and what
 // leads to them: with a manifest that is not far behind, one object and one list. It
 // checks the hashes between the entries that it returns, and like Load fails with ErrLog
-// if an entry between them is missing that no later one says to be lost.
+// if an entry between them is missing that no later one says to be lost. Where operators
+// are configured, or have signed one of the entries, it reads the whole log, since who
+// must sign follows from the entries before.
 func (r Repository) Tail(ctx context.Context, channel string, n int) ([]Entry, error) {
 	if err := CheckName(channel); err != nil {
 		return nil, err
 	}
+	if r.Trust[channel].Operators == nil {
+		entries, err := r.unsignedTail(ctx, channel, n)
+		signed := func(e Entry) bool { return len(e.Signatures) > 0 || e.Operators != nil }
+		if err != nil || !slices.ContainsFunc(entries, signed) {
+			return entries, err
+		}
+	}
+	log, err := r.Load(ctx, channel)
+	if err != nil {
+		return nil, err
+	}
+	return log.Entries[max(0, len(log.Entries)-n):], nil
+}
+
+// unsignedTail is Tail whoever signed the entries.
+func (r Repository) unsignedTail(ctx context.Context, channel string, n int) ([]Entry, error) {
 	present, err := r.newest(ctx, channel, n)
 	if err != nil || len(present) == 0 {
 		return nil, err

@@ -128,3 +128,37 @@ func TestTailOfBrokenLog(t *testing.T) {
 		t.Errorf("an entry of a number far away: %v", err)
 	}
 }
+
+// TestTailOfForgedLog: an entry that the operators have not signed is noticed, by who is
+// told of them or sees a signature.
+func TestTailOfForgedLog(t *testing.T) {
+	for name, by := range map[string][]string{"unsigned": nil, "by one": {"ann"}} {
+		t.Run(name, func(t *testing.T) {
+			g := guard(t)
+			log := g.story(t, "stable")
+			entries, err := g.Tail(t.Context(), "stable", 2)
+			if err != nil || len(entries) != 2 || entries[1].Sequence != 3 || len(entries[1].Signers()) != 2 {
+				t.Fatalf("%+v, %v", entries, err)
+			}
+			forged := entry(Publish, "1.3.0", "", "")
+			if by == nil {
+				forged = signed(t, log, forged)
+			} else {
+				forged = signed(t, log, forged, g.ann)
+			}
+			if _, err := g.journal("stable").enter(t.Context(), forged); err != nil { // as a thief does
+				t.Fatal(err)
+			}
+			stranger := Repository{Store: g.Store}
+			for _, n := range []int{1, 2, 10} {
+				if entries, err := g.Tail(t.Context(), "stable", n); !errors.Is(err, ErrUnsigned) {
+					t.Errorf("the newest %d: %+v, %v", n, entries, err)
+				}
+				entries, err := stranger.Tail(t.Context(), "stable", n)
+				if unseen := by == nil && n == 1; unseen == errors.Is(err, ErrUnsigned) {
+					t.Errorf("the newest %d, by who knows no operators: %+v, %v", n, entries, err)
+				}
+			}
+		})
+	}
+}

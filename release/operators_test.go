@@ -184,3 +184,28 @@ func TestAppoint(t *testing.T) {
 		t.Error("bob alone moves stable")
 	}
 }
+
+// TestSurveyOfForgedLog: what a log says that the operators have not signed is not listed.
+func TestSurveyOfForgedLog(t *testing.T) {
+	d, _, bob := approved(t)
+	d.publish(t, d.options(t, "1.0.0"))
+	d.Sign = bob
+	if _, err := d.Approve(t.Context(), "stable", "", false); err != nil {
+		t.Fatal(err)
+	}
+	if found, err := d.Library().Survey(t.Context()); err != nil || len(found) != 1 {
+		t.Fatalf("%+v, %v", found, err)
+	}
+	thief := channels.Repository{Store: d.Store}
+	log := &channels.Log{Channel: "stable"}
+	if err := d.Store.Delete(t.Context(), "log/stable/0000000001.json"); err != nil {
+		t.Fatal(err)
+	}
+	e := channels.Entry{Channel: "stable", Action: channels.Publish, Who: "me", When: d.Now(), Release: d.log(t, "beta").Head().Release}
+	if _, err := thief.Append(t.Context(), log, e); err != nil {
+		t.Fatal(err)
+	}
+	if found, err := d.Library().Survey(t.Context()); !errors.Is(err, channels.ErrUnsigned) {
+		t.Errorf("%+v, %v", found, err)
+	}
+}

@@ -29,7 +29,7 @@ func (l Library) Survey(ctx context.Context) ([]Surveyed, error) {
 	if err != nil {
 		return nil, err
 	}
-	logs, err := channels.Repository{Store: l.Store}.All(ctx)
+	logs, err := channels.Repository{Store: l.Store, Trust: l.Trust}.All(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -300,13 +300,24 @@ func (p *Publisher) FindPlan(ctx context.Context, channel, hash string) (*Waitin
 }
 
 // Approve signs a plan that waits, or with apply only makes it, and makes it if it has all
-// signatures. The bundles of its release were verified in the store before. ErrStale if the
+// signatures. The bundles of its release were verified in the store before. A plan that was
+// made and then interrupted is completed; without hash, if no other waits. ErrStale if the
 // channel has moved on.
 func (p *Publisher) Approve(ctx context.Context, channel, hash string, apply bool) (*Plan, error) {
 	if _, err := p.planner(channel); err != nil {
 		return nil, err
 	}
 	w, err := p.FindPlan(ctx, channel, hash)
+	if errors.Is(err, ErrNoRelease) || err == nil && w.Stale != "" {
+		if w != nil {
+			hash = w.Hash
+		}
+		if made, failed := p.made(ctx, channel, hash); failed != nil {
+			return nil, failed
+		} else if made {
+			return p.Finish(ctx, channel)
+		}
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -355,6 +366,17 @@ func (p *Publisher) Approve(ctx context.Context, channel, hash string, apply boo
 		plan = finished
 	}
 	return plan, err
+}
+
+// made reports whether the newest entry of a channel is a plan whose hash begins with a
+// text.
+func (p *Publisher) made(ctx context.Context, channel, hash string) (bool, error) {
+	log, err := p.channels().Load(ctx, channel)
+	if err != nil || log.Head() == nil || log.Head().Entered.IsZero() {
+		return false, err
+	}
+	payload, err := log.Head().Payload()
+	return err == nil && strings.HasPrefix(sumOf(payload), hash), err
 }
 
 func noOperatorKey() error {

@@ -1,17 +1,27 @@
 package main
 
 import (
+	"crypto/ed25519"
+	"crypto/rand"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
+
+	"golang.org/x/crypto/ssh"
+
+	"tsmon/channels"
+	"tsmon/signing"
+	"tsmon/store/object"
 )
 
-// TestKilledAnywhere kills publish, promote, rollback, stage, discard, prune and repair
-// at every seventh storage operation, or at every one where TSMON_TEST_LONG says so:
+// TestKilledAnywhere kills publish, promote, rollback, stage, discard, prune, repair, plan
+// approve and plan apply at every seventh storage operation, or at every one where TSMON_TEST_LONG says so:
 // before it, in the middle of an upload, and after it. Every time each channel must show
 // a whole manifest, old or new, that clients can follow, and the same command again must
 // complete the work.
@@ -93,6 +103,26 @@ func TestKilledAnywhere(t *testing.T) {
 		}, func(v1, _ string) []string {
 			return []string{"channel", "repair", "stable", "--bundle", filepath.Join(v1, "App_universal.app.tar.gz")}
 		}, "1.1.0", nil},
+		{"approve", func(t *testing.T, k *kit, v1, v2 string) { k.approvals(t, v1, v2) },
+			func(_, _ string) []string { return []string{"plan", "approve"} }, "1.1.0", nil},
+		{"apply", func(t *testing.T, k *kit, v1, v2 string) {
+			bob := k.approvals(t, v1, v2)
+			waiting, err := k.publisher(t).Waiting(t.Context(), "stable")
+			if err != nil || len(waiting) != 1 {
+				t.Fatalf("%d plans wait: %v", len(waiting), err)
+			}
+			payload, err := waiting[0].Entry.Payload()
+			if err != nil {
+				t.Fatal(err)
+			}
+			armored, err := bob.Sign(channels.Namespace, payload)
+			if err == nil {
+				_, err = k.store.Create(t.Context(), "plans/stable/"+waiting[0].Hash+".bob.sig", strings.NewReader(armored), int64(len(armored)), object.Attributes{})
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}, func(_, _ string) []string { return []string{"plan", "apply"} }, "1.1.0", nil},
 	}
 	storages(t, func(t *testing.T, fresh func(t *testing.T) *kit) {
 		for _, story := range stories {
@@ -125,6 +155,45 @@ func TestKilledAnywhere(t *testing.T) {
 			})
 		}
 	})
+}
+
+// approvals configures two operators who must both sign, publishes 1.0.0, and leaves a plan
+// of 1.1.0 that ann has signed. The environment and what is returned are bob's.
+func (k *kit) approvals(t *testing.T, v1, v2 string) (bob signing.SSHSigner) {
+	t.Helper()
+	folder := t.TempDir()
+	lines := ""
+	for _, who := range []string{"ann", "bob"} {
+		_, private, err := ed25519.GenerateKey(rand.Reader)
+		if err != nil {
+			t.Fatal(err)
+		}
+		plain, err := ssh.NewSignerFromKey(private)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if bob, err = signing.NewSSHSigner(plain); err != nil {
+			t.Fatal(err)
+		}
+		block, err := ssh.MarshalPrivateKey(private, who)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(folder, who), pem.EncodeToMemory(block), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		lines += "  " + who + ": " + bob.Public().String() + "\n"
+	}
+	k.configure(t, "  stable: {approvals: 2}\n  beta: {follows: stable, prerelease: true}\noperators:\n"+lines)
+	by := func(who string) { k.env = append(k.env, "TSMON_OPERATOR_KEY="+filepath.Join(folder, who)) }
+	by("ann")
+	k.must(t, "release", "publish", "--version", "1.0.0", v1)
+	by("bob")
+	k.must(t, "plan", "approve")
+	by("ann")
+	k.must(t, "release", "publish", "--version", "1.1.0", v2)
+	by("bob")
+	return bob
 }
 
 // killAt runs a command that is killed at a moment, looks at what is there, and

@@ -21,7 +21,7 @@ import (
 // fails.
 func TestRollingRestart(t *testing.T) {
 	if testing.Short() {
-		t.Skip("it starts eleven servers")
+		t.Skip("it starts seven servers")
 	}
 	postgres, influx, minio := servertest.StartPostgres(t), servertest.StartInfluxDB(t), servertest.StartMinIO(t)
 	minio.MakeBucket("app")

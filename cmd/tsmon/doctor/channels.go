@@ -3,6 +3,7 @@ package doctor
 import (
 	"cmp"
 	"context"
+	"errors"
 	"maps"
 	"slices"
 
@@ -43,7 +44,10 @@ func (p *patient) channelNames() []string {
 }
 
 func (p channelsArea) channel(ctx context.Context, n *notes, name string) {
-	repository := channels.Repository{Store: p.store}
+	repository := channels.Repository{Store: p.store, Trust: p.trust}
+	if p.trust[name].Operators != nil {
+		p.signed(ctx, n, repository, name)
+	}
 	seen, err := repository.Peek(ctx, name)
 	if err != nil {
 		n.failed(err, "see storage")
@@ -73,6 +77,18 @@ func (p channelsArea) channel(ctx context.Context, n *notes, name string) {
 		n.warn("publish the first release: "+p.firstRelease(leader), "%s shows nothing yet", name)
 	default:
 		p.known(ctx, n, repository, name, shown)
+	}
+}
+
+// signed wants the entries of a log to have the signatures that they need.
+func (p channelsArea) signed(ctx context.Context, n *notes, r channels.Repository, name string) {
+	switch log, err := r.Load(ctx, name); {
+	case errors.Is(err, channels.ErrLog):
+		n.fail("`tsmon channel verify "+name+"` shows what is wrong with its log", "%v", err)
+	case err != nil:
+		n.failed(err, "see storage")
+	case log.Head() != nil:
+		n.ok("the operators have signed the log of %s", name)
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 	"slices"
 	"time"
 
+	"tsmon/channels"
 	"tsmon/cmd/tsmon/cli"
 	"tsmon/cmd/tsmon/config"
 	"tsmon/cmd/tsmon/tauri"
@@ -84,6 +85,7 @@ type patient struct {
 	config     *config.Config
 	file       string // of the configuration, empty if there is none
 	keys       signing.Keyring
+	trust      map[string]channels.Trust
 	store      object.Store
 	project    *tauri.Project // nil if there is none
 	projectErr error
@@ -125,6 +127,9 @@ func (p *patient) prepare(ctx context.Context) []Finding {
 	var err error
 	if p.keys, err = cli.Keyring(p.config.TrustedKeys); err != nil { // Inspect has checked it
 		return []Finding{{areaKeys, Error, err.Error(), "trusted_keys", cli.HintFor(err)}}
+	}
+	if p.trust, err = cli.Trust(p.config); err != nil { // likewise
+		return []Finding{{areaConfiguration, Error, err.Error(), "operators", cli.HintFor(err)}}
 	}
 	if p.store, err = p.App.OpenStore(ctx, p.config.Storage); err != nil { // likewise
 		return []Finding{{areaStorage, Error, err.Error(), p.config.Storage, cli.HintFor(err)}}

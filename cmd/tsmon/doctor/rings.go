@@ -9,7 +9,7 @@ import (
 
 // rings wants the manifests of a channel's rings to show what its log says.
 func (p channelsArea) rings(ctx context.Context, n *notes, name string) {
-	r := channels.Repository{Store: p.store, Rings: []string{name}}
+	r := channels.Repository{Store: p.store, Trust: p.trust, Rings: []string{name}}
 	seen, err := r.Peek(ctx, name)
 	if err != nil {
 		n.failed(err, "see storage")

@@ -235,6 +235,9 @@ func runChannelLog(ctx context.Context, app *cli.App, channel string, limit int)
 	entries := []LogRow{}
 	rows := [][]string{{"ENTRY", "WHEN", "ACTION", "VERSION", "FROM", "COMMIT", "WHO", "WHY"}}
 	var force *channels.Operators
+	if p, err := reader(ctx, app, nil); err == nil && limit > 0 {
+		force = p.Policies[channel].Operators // who was in force before is not known
+	}
 	for _, e := range shown {
 		if e.Operators != nil {
 			force = e.Operators
