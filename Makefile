@@ -1,6 +1,6 @@
 # make demo       the main job, start to end, with nothing but Go
 # make test       all tests, on real servers too
-# make test-long  crashes at every storage operation, the race detector
+# make test-long  crashes at every storage operation, attacks and ages at full size, the race detector
 # make test-engines  the suite of time series on InfluxDB 2.7 and openGemini, which it builds (half an hour)
 # make test-openapi  what Schemathesis finds of the description, which it installs
 # make test-plugin   an application with the real updater plugin updates itself (needs Rust)
@@ -38,9 +38,12 @@ demo:
 test: tools
 	$(REAL) go test -count=1 -timeout 30m ./...
 
-# TSMON_TEST_LONG kills at every storage operation instead of every seventh, which takes hours.
+# TSMON_TEST_LONG kills at every storage operation instead of every seventh, which takes
+# hours; it attacks a rollout with 200,000 made-up clients instead of 20,000, lets a fleet
+# live for 10,000 days instead of 120, and plays the table of the guard's README.
 test-long: tools
 	$(REAL) TSMON_TEST_LONG=1 go test -count=1 -timeout 5h -run 'Kill|Race|Interleav|PlansComeTrue' ./cmd/tsmon ./release ./channels ./api/updates
+	$(REAL) TSMON_TEST_LONG=1 go test -count=1 -timeout 5h -run 'TestOneAddress|TestFortyAddresses|TestTable|TestAges|TestContract/Ages' ./api/fleet/... ./store/record/...
 	go test -race -count=1 -short -timeout 30m $$(go list ./... | grep -v '/cmd/tsmon$$')
 	go test -race -count=1 -short -timeout 30m -run 'TestServe|TestCertificate' ./cmd/tsmon/...
 

@@ -71,7 +71,7 @@ type sight struct {
 // mendSight is what to do where a sight of a plan's channel is not as it should be.
 func mendSight(plan *Plan, ring bool) string {
 	if ring {
-		return "set rings: true for " + plan.Channel + " in the tsmon.yaml of the tsmon serve there and start it anew, or let anybody read " + plan.Channel + "/rings/ in the bucket; --no-probe skips this"
+		return "set rings: true for " + plan.Channel + " in the tsmon.yaml of the tsmon serve there and reload it (SIGHUP), or let anybody read " + plan.Channel + "/rings/ in the bucket; --no-probe skips this"
 	}
 	return "check that public_url leads to the store, and that a server runs there; `tsmon manifest validate " + plan.URL + "` looks again, --no-probe skips this"
 }

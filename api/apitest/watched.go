@@ -11,16 +11,16 @@ import (
 	"tsmon/store/object"
 )
 
-// Eventually polls a condition for twenty seconds, then ends the test.
+// Eventually polls a condition for a minute, then ends the test.
 func Eventually(tb testing.TB, what string, condition func() bool) {
 	tb.Helper()
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
-	for deadline := time.After(20 * time.Second); !condition(); {
+	for deadline := time.After(time.Minute); !condition(); {
 		select {
 		case <-tick.C:
 		case <-deadline:
-			tb.Fatalf("not within twenty seconds: %s", what)
+			tb.Fatalf("not within a minute: %s", what)
 		}
 	}
 }

@@ -71,7 +71,8 @@ type Opinion struct {
 	// what the release before came to.
 	Clients       verdict.Sums  `json:"clients"`
 	BeforeClients *verdict.Sums `json:"before_clients,omitempty"`
-	// Reach is how many clients of the sample the present step can reach; 0 if unknown.
+	// Reach is how many clients of the sample the present step can reach, after a day no
+	// more than were offered the release; 0 if unknown.
 	Reach    int64   `json:"reach"`
 	Sample   float64 `json:"sample"` // share of the clients that is recorded
 	Networks Spread  `json:"networks"`
@@ -141,7 +142,7 @@ func (g *Guards) Judge(ctx context.Context, channel string, c Channel) (*Opinion
 	o.Clients, o.Networks = Bounded(crowds.List, guard.Networks)
 	o.Sample = crowds.Rate() * o.Networks.Counted
 	if crowds.OfNetwork == 0 {
-		if o.Reach, err = g.reach(ctx, channel, c, o.Sample, now); err != nil {
+		if o.Reach, err = g.reach(ctx, channel, c, o, now); err != nil {
 			return nil, err
 		}
 	}
@@ -206,14 +207,21 @@ func (g *Guards) before(ctx context.Context, channel, version string) (*verdict.
 const reachTime = 24 * time.Hour
 
 // reach returns how many clients the present step can reach, of the share that is
-// counted.
-func (g *Guards) reach(ctx context.Context, channel string, c Channel, counted float64, now time.Time) (int64, error) {
+// counted. A small fleet may have far fewer in the step than its share, by the luck of the
+// draw or since others have the release already. All who were seen within reachTime have
+// asked once the channel was left alone for so long: the step then reaches those that were
+// offered the release, and waits for no others.
+func (g *Guards) reach(ctx context.Context, channel string, c Channel, o *Opinion, now time.Time) (int64, error) {
 	groups, err := g.Records.Clients(ctx, channel, now.Add(-reachTime))
 	total := 0.0
 	for _, group := range groups {
 		total += float64(group.Estimate()) * c.Share(group.Cohort)
 	}
-	return int64(total * counted), err
+	reach := int64(total * o.Sample)
+	if now.Sub(c.Since) >= reachTime {
+		reach = min(reach, o.Clients.Handed()+o.Clients.Offered)
+	}
+	return reach, err
 }
 
 // Keep stores what the newest release of a channel came to so far, whoever let it out

@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 )
 
@@ -21,8 +22,8 @@ func TestServerWithoutRings(t *testing.T) {
 		t.Fatal(err)
 	}
 	next := bundles(t, "1.1.0", 100)
-	// follows: set rings: true for … in the tsmon.yaml of the tsmon serve there and start it anew, or let anybody read
-	const mend = "set rings: true for stable in the tsmon.yaml of the tsmon serve there and start it anew"
+	// follows: set rings: true for … in the tsmon.yaml of the tsmon serve there and reload it (SIGHUP), or let anybody read
+	const mend = "set rings: true for stable in the tsmon.yaml of the tsmon serve there and reload it (SIGHUP)"
 	for _, args := range [][]string{
 		{"channel", "advance", "stable"},
 		{"channel", "advance"}, // nothing is left to do, and it is still said
@@ -39,8 +40,13 @@ func TestServerWithoutRings(t *testing.T) {
 		t.Errorf("verify of the store alone: code %d: %s", code, stderr)
 	}
 
-	s.stop()
-	serve(t, data, env, "--listen", strings.TrimPrefix(s.base, "http://"))
+	if err := s.cmd.Process.Signal(syscall.SIGHUP); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "the server shows rings", func() bool {
+		status, _ := s.ask("GET", "/updates/stable/rings/00/latest.json", "", nil)
+		return status == 200
+	})
 	if out := k.must(t, "channel", "advance", "stable", "--json"); !strings.Contains(out, `"probed": true`) {
 		t.Error(out)
 	}

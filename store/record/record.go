@@ -195,7 +195,9 @@ type Contents interface {
 // of a deleted user or object is given again.
 type Deletes interface {
 	// DeleteTenant deletes a tenant with everything that it owns. Its audit rows stay, and
-	// so does its time-series database, of which this store holds but the name.
+	// so does its time-series database, of which this store holds but the name. Beside
+	// other calls for the tenant it or one of them may be ErrUnavailable, since databases
+	// break deadlocks; nothing is deleted then, and it can be repeated.
 	DeleteTenant(ctx context.Context, schema string) error
 
 	// DeleteUser deletes a user and the permissions that name the user.

@@ -99,7 +99,7 @@ func (j job) bundle(version string) {
 	}
 }
 
-// TestAction installs by checksum, publishes two versions and rolls back.
+// TestAction installs by checksum, publishes two versions, rolls back and advances.
 func TestAction(t *testing.T) {
 	j := newJob(t)
 	install, run := steps(t)
@@ -127,8 +127,29 @@ func TestAction(t *testing.T) {
 		t.Fatalf("%v: %s", err, out)
 	}
 	j.wantShown(path, "1.0.0", "crashes at start")
+	j.forgetManifest()
+	if out, err := j.script(run, path, "COMMAND=advance", "VERSION="); err != nil {
+		t.Errorf("%v: %s", err, out)
+	}
+	j.wantManifest("1.0.0")
 	if out, err := j.script(run, path, "COMMAND=bogus", "VERSION="); err == nil || !strings.Contains(out, "bogus is none of") {
 		t.Errorf("%v: %s", err, out)
+	}
+}
+
+// forgetManifest removes what clients of stable read, which advance then writes anew.
+func (j job) forgetManifest() {
+	j.t.Helper()
+	if err := os.Remove(filepath.Join(j.folder, "store", "stable", "latest.json")); err != nil {
+		j.t.Fatal(err)
+	}
+}
+
+func (j job) wantManifest(version string) {
+	j.t.Helper()
+	data, err := os.ReadFile(filepath.Join(j.folder, "store", "stable", "latest.json"))
+	if err != nil || !strings.Contains(string(data), `"version": "`+version+`"`) {
+		j.t.Errorf("stable does not show %s: %v: %s", version, err, data)
 	}
 }
 
@@ -150,7 +171,7 @@ func TestGitLab(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	publish, rollback := gitLabScript(t, data, ".tsmon-publish"), gitLabScript(t, data, ".tsmon-rollback")
+	publish, rollback, advance := gitLabScript(t, data, ".tsmon-publish"), gitLabScript(t, data, ".tsmon-rollback"), gitLabScript(t, data, ".tsmon-advance")
 	j := newJob(t)
 	for _, pair := range j.environ {
 		if name, value, _ := strings.Cut(pair, "="); name == "DOWNLOADS" || name == "CHECKSUMS" {
@@ -168,6 +189,11 @@ func TestGitLab(t *testing.T) {
 	}
 	program := unpacked(t, "linux_amd64")
 	j.wantShown("PATH="+filepath.Dir(program)+":"+os.Getenv("PATH"), "1.0.0", "loses data")
+	j.forgetManifest()
+	if out, err := j.script(advance); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	j.wantManifest("1.0.0")
 }
 
 // gitLabScript returns the script of a job, with the references to other scripts
@@ -193,7 +219,7 @@ func gitLabScript(t *testing.T, data []byte, name string) string {
 			script.WriteString(inner.Value + "\n")
 		}
 	}
-	if !regexp.MustCompile(`tsmon release`).MatchString(script.String()) {
+	if !regexp.MustCompile(`tsmon (release|channel)`).MatchString(script.String()) {
 		t.Fatalf("%s has no script", name)
 	}
 	return script.String()
