@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -18,6 +17,7 @@ import (
 // TestPages opens every page with the demo's data.
 func TestPages(t *testing.T) {
 	f := newFront(t)
+	f.pumping()
 	b := newBrowser(t, 1280, 800)
 	b.do(chromedp.Navigate(f.URL + "/console/"))
 	b.text("Open the demo")
@@ -339,6 +339,7 @@ func TestKeyboard(t *testing.T) {
 // TestDark draws the pages on a dark ground.
 func TestDark(t *testing.T) {
 	f := newFront(t)
+	f.pumping()
 	b := newBrowser(t, 1280, 800)
 	b.do(chromedp.Navigate(f.URL + "/console/"))
 	b.eval(`localStorage.setItem("tsmon.theme", "dark")`)
@@ -432,23 +433,8 @@ func readDemo(t *testing.T) (d demoFile) {
 // tenant's charts draw, and says Sin datos where there is no value.
 func TestAbnormal(t *testing.T) {
 	f := newFront(t)
-	f.intercept(func(w http.ResponseWriter, r *http.Request) bool {
-		if r.URL.Path != "/multipleDataTs" {
-			return false
-		}
-		answer := httptest.NewRecorder()
-		r.Header.Del("Accept-Encoding")
-		f.proxy.ServeHTTP(answer, r)
-		var body struct {
-			Data map[string]any `json:"data"`
-		}
-		if err := json.Unmarshal(answer.Body.Bytes(), &body); err != nil {
-			t.Errorf("%s: %v", answer.Body, err)
-		}
-		body.Data["12"], body.Data["54"], body.Data["11"] = 9.2, 1, nil // discharge pressure, overflow, suction
-		w.Header().Set("Content-Type", "application/json")
-		_ = json.NewEncoder(w).Encode(body) // a browser that went away
-		return true
+	f.change(func(values map[string]any) {
+		values["12"], values["54"], values["11"] = 9.2, 1, nil // discharge pressure, overflow, suction
 	})
 	b := newBrowser(t, 1280, 800)
 	b.enterDemo(f)

@@ -90,6 +90,7 @@ func startDemo() (*demoServer, error) {
 
 // front stands between a browser and the server, and can spoil what passes.
 type front struct {
+	t *testing.T
 	*httptest.Server
 	proxy *httputil.ReverseProxy
 	spoil atomic.Pointer[func(w http.ResponseWriter, r *http.Request) bool]
@@ -110,7 +111,7 @@ func newFront(t *testing.T) *front {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := &front{proxy: &httputil.ReverseProxy{Rewrite: func(p *httputil.ProxyRequest) {
+	f := &front{t: t, proxy: &httputil.ReverseProxy{Rewrite: func(p *httputil.ProxyRequest) {
 		p.SetURL(target)
 		p.Out.Host = p.In.Host
 	}}}
@@ -133,6 +134,39 @@ func (f *front) away() {
 			return false
 		}
 		panic(http.ErrAbortHandler)
+	})
+}
+
+// change changes the values of every batch.
+func (f *front) change(change func(values map[string]any)) {
+	f.intercept(func(w http.ResponseWriter, r *http.Request) bool {
+		if r.URL.Path != "/multipleDataTs" {
+			return false
+		}
+		answer := httptest.NewRecorder()
+		r.Header.Del("Accept-Encoding")
+		f.proxy.ServeHTTP(answer, r)
+		var body struct {
+			Data map[string]any `json:"data"`
+		}
+		if err := json.Unmarshal(answer.Body.Bytes(), &body); err != nil {
+			f.t.Errorf("%s: %v", answer.Body, err)
+		}
+		change(body.Data)
+		w.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(w).Encode(body) // a browser that went away
+		return true
+	})
+}
+
+// pumping lets the demo's pumps run at any hour: nothing stands still.
+func (f *front) pumping() {
+	f.change(func(values map[string]any) {
+		for key, value := range values {
+			if value == 0.0 {
+				values[key] = 1.0
+			}
+		}
 	})
 }
 

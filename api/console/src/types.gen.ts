@@ -1,8 +1,10 @@
 // Code generated from openapi.yaml by go generate. DO NOT EDIT.
 
+export type Adoption = { channel: string; clients: number; curve: Array<{ clients: number; margin?: number; time: string }> | null; groups: Array<{ clients: number; cohort?: string; target: string; type?: string; version: string }>; last_24_hours: Record<string, number> | null; newest: { crashed: number; failed: number; kept: number; offered: number; running: number; sample?: Sampled; version: string; waiting: number }; rollout?: Record<string, unknown>; sample?: Sampled; version: string; versions: Array<{ clients: number; percent: number; percent_margin?: number; version: string }> };
+
 export type AskedName = string;
 
-export type BatchVariable = { calc?: boolean | null; equation?: string | null; id: ID; name?: string | null; status?: boolean | null; type?: string | null; unit?: string | null; varsTs?: unknown | null };
+export type BatchVariable = { calc?: boolean | null; equation?: string | null; id: ID; name?: unknown | null; status?: unknown | null; type?: string | null; unit?: unknown | null; varsTs?: unknown | null };
 
 export type Bytes = string;
 
@@ -22,7 +24,7 @@ export type Failures = Record<string, Message>;
 
 export type ID = (number) | (string);
 
-export type Ids = Array<number> | null;
+export type Ids = Array<number | null> | null;
 
 export type Instant = (number) | (string | null);
 
@@ -63,6 +65,8 @@ export type Point = { left?: number; top?: number } | null;
 export type PublishedAnswer = { data: { matched: boolean; reasonCode: number; success: Success; topic: string }; success: Success };
 
 export type Readiness = { backends: Record<string, string>; concerns: Record<string, string>; status: string };
+
+export type Sampled = { margin: number; of_network?: number; share: number };
 
 export type SavedAnswer = { data: { id: number; success: Success; version: number }; success: Success };
 
