@@ -124,6 +124,25 @@ func (r *Record) Keys() []string {
 	return keys
 }
 
+// without returns the bundles of a record for the targets that others have nothing for.
+func (r *Record) without(others []Stored) []Stored {
+	taken := map[string]bool{}
+	for _, b := range others {
+		for _, key := range b.Keys {
+			taken[plainKey(key)] = true
+		}
+	}
+	var rest []Stored
+	for _, b := range r.Bundles {
+		updates := b.updates()
+		b.Keys = slices.DeleteFunc(slices.Clone(b.Keys), func(key string) bool { return taken[plainKey(key)] })
+		if b.updates() || !updates && !slices.ContainsFunc(others, b.overlaps) {
+			rest = append(rest, b)
+		}
+	}
+	return rest
+}
+
 // Manifest returns the release as clients see it; baseURL is the address of the
 // folder that holds its bundles.
 func (r *Record) Manifest(baseURL string) manifest.Manifest {

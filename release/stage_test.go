@@ -158,6 +158,74 @@ func TestAddedTo(t *testing.T) {
 	}
 }
 
+// TestReplacedInComplete: replacing one target of a release whose publish was
+// interrupted keeps the other targets, whatever moment that stops at.
+func TestReplacedInComplete(t *testing.T) {
+	d := newDesk(t)
+	store, stop := d.Store, errors.New("stop")
+	stopAt := func(prefix string) {
+		d.Store = &hooked{store, func(key string, r io.Reader) io.Reader {
+			if strings.HasPrefix(key, prefix) {
+				return readerFunc(func([]byte) (int, error) { return 0, stop })
+			}
+			return r
+		}}
+	}
+	o := d.options(t, "1.0.0", "App_1.0.0_x64-setup.exe", "App_1.0.0_x64_en-US.msi", "App_1.0.0_amd64.AppImage", "App_1.0.0_amd64.deb", "App_universal.app.tar.gz")
+	o.Notes = "First."
+	stopAt("log/")
+	if _, err := d.Publish(t.Context(), o); !errors.Is(err, stop) {
+		t.Fatalf("error %v, want the interruption", err)
+	}
+	d.Store = store
+	before, err := d.Library().Record(t.Context(), "1.0.0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	windows := d.options(t, "1.0.0", "App_1.0.0_x64-setup.exe")
+	appendTo(t, windows.Bundles, ".exe")
+	windows = d.gathered(t, "1.0.0", filepath.Dir(windows.Bundles[0].Path))
+	arm := d.options(t, "1.0.0", "App_aarch64.app.tar.gz")
+	for _, job := range [][]bundle.Bundle{windows.Bundles, arm.Bundles} {
+		again := d.staging("1.0.0", job)
+		if _, err := d.Stage(t.Context(), again); !errors.Is(err, ErrOtherBytes) {
+			t.Fatalf("error %v, want ErrOtherBytes", err)
+		}
+		again.Replace = true // as the hint says
+		stopAt("staged/")
+		if _, err := d.Stage(t.Context(), again); !errors.Is(err, stop) {
+			t.Fatalf("error %v, want the interruption", err)
+		}
+		d.Store = store
+		if report := d.stage(t, again); !report.Changed {
+			t.Errorf("%+v", report)
+		}
+		if report := d.stage(t, again); report.Changed {
+			t.Errorf("the same again: %+v", report)
+		}
+	}
+	d.take(t, "1.0.0")
+	record, err := d.Library().Record(t.Context(), "1.0.0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	was, now := keysOf(before.Bundles), keysOf(record.Bundles)
+	for _, key := range []string{"linux-x86_64", "linux-x86_64-deb", "darwin-x86_64"} {
+		if now[key] == "" || now[key] != was[key] {
+			t.Errorf("%s has another bundle than before: %s, %s", key, now[key], was[key])
+		}
+	}
+	for _, key := range []string{"windows-x86_64", "windows-x86_64-nsis", "darwin-aarch64"} {
+		if now[key] == "" || now[key] == was[key] {
+			t.Errorf("%s has the bundle of before", key)
+		}
+	}
+	if now["windows-x86_64-msi"] != "" || record.Notes != "First." {
+		t.Errorf("%v, notes %q", now, record.Notes)
+	}
+	d.sound(t, "stable")
+}
+
 // TestDiscardDuringPublish: a publish that moves the channel although its release was
 // discarded meanwhile counts.
 func TestDiscardDuringPublish(t *testing.T) {

@@ -187,7 +187,7 @@ func (w *staging) putAll(ctx context.Context, ours map[string]*Staged, contents 
 		}
 	}
 	if w.st.counts != nil && w.o.Replace && w.st.differs(w.o.Version, ours) != nil {
-		if err := library.mark(ctx, w.o.Version, w.st.next(), w.Who, w.Now()); err != nil {
+		if err := w.reopen(ctx, ours); err != nil {
 			return err
 		}
 	}
@@ -197,6 +197,26 @@ func (w *staging) putAll(ctx context.Context, ours map[string]*Staged, contents 
 		}
 	}
 	return nil
+}
+
+// reopen makes room for what replaces bundles of a complete release: the record that
+// counts from now on has what is staged for no target, or marks the version discarded
+// if that is nothing.
+func (w *staging) reopen(ctx context.Context, ours map[string]*Staged) error {
+	library := w.Library()
+	_, all, err := merged(w.st.open(ours), w.o.Rules)
+	if err != nil {
+		return err
+	}
+	rest := *w.st.counts
+	if rest.Bundles = rest.without(all); !slices.ContainsFunc(rest.Bundles, func(b Stored) bool { return b.updates() }) {
+		return library.mark(ctx, w.o.Version, w.st.next(), w.Who, w.Now())
+	}
+	data, err := rest.encode()
+	if err != nil {
+		return err
+	}
+	return library.create(ctx, recordKey(w.o.Version, w.st.next()), data, recordAttributes)
 }
 
 // report looks again at what is staged, and says what the channel lacks. A publish
