@@ -66,6 +66,13 @@ func (d *desk) put(t *testing.T, key string) {
 // TestPruneKeeps: what the heads, watersheds, rollouts and the next two rollbacks need
 // stays, on whatever channel.
 func TestPruneKeeps(t *testing.T) {
+	for _, o := range []PruneOptions{{Keep: 1}, {}} {
+		t.Run(fmt.Sprintf("keep %d", o.Keep), func(t *testing.T) { testPruneKeeps(t, o) })
+	}
+}
+
+func testPruneKeeps(t *testing.T, o PruneOptions) {
+	t.Helper()
 	d := newDesk(t)
 	d.series(t, 3)
 	shed := d.options(t, "1.3.0")
@@ -82,12 +89,12 @@ func TestPruneKeeps(t *testing.T) {
 	d.publish(t, part)
 	// Stable shows 1.7.0 and rolls 1.8.0 out; 1.6.0 and 1.5.0 are before it. Beta shows
 	// 1.1.0; 1.0.0 is before it.
-	if got := d.prunes(t, PruneOptions{Keep: 1}).versions(); got != "1.2.0 1.4.0" {
+	if got := d.prunes(t, o).versions(); got != "1.2.0 1.4.0" {
 		t.Errorf("pruned: %s", got)
 	}
 	d.sound(t, "stable")
 	d.sound(t, "beta")
-	if got := d.prunes(t, PruneOptions{Keep: 1}); got.Changed {
+	if got := d.prunes(t, o); got.Changed {
 		t.Errorf("again: %+v", got)
 	}
 }
