@@ -236,13 +236,12 @@ func compareVersions(a, b string) int {
 }
 
 // misfits refuses a release that latest.json would give to clients whose type is known
-// and whom it does not suit, unless they may be left without updates. It warns of
-// clients that the channel may have: not of those whose type it never had beside
-// bundles of other types.
+// and whom it does not suit, unless they may be left without updates, or what clients
+// get was decided before. It warns of clients that the channel may have: not of those
+// whose type it never had beside bundles of other types, and not where a channel
+// follows, since its leader has said it.
 func (g gate) misfits(reach []Reach) (warnings []string, err error) {
-	if g.action == channels.Follow {
-		return nil, nil // its leader has said it
-	}
+	refuses := g.action != channels.Rollback && !g.strandAll
 	kinds, files := map[string][]string{}, map[string]string{} // by target
 	for _, r := range reach {
 		key := r.Target + "-" + r.BundleType
@@ -250,10 +249,13 @@ func (g gate) misfits(reach []Reach) (warnings []string, err error) {
 			continue
 		}
 		kinds[r.Target], files[r.Target] = append(kinds[r.Target], r.BundleType), r.Bundle
-		if g.types[key] > 0 && r.Offered == g.manifest.Version && (g.action == channels.Publish || g.action == channels.Promote) && !slices.Contains(g.allowMissing, key) {
+		if g.types[key] > 0 && r.Offered == g.manifest.Version && refuses && !slices.Contains(g.allowMissing, key) {
 			return nil, refuse(ErrGate, "publish "+key+" too, or say --allow-missing "+key+" to leave those clients as they are",
 				"latest.json would give %s clients installed from %s %s, %s (known clients: %d)", r.Target, r.BundleType, r.Bundle, misfitting(r.Target), g.types[key])
 		}
+	}
+	if g.action == channels.Follow {
+		return nil, nil
 	}
 	for _, target := range slices.Sorted(maps.Keys(kinds)) {
 		warnings = append(warnings, fmt.Sprintf("latest.json gives %s clients installed from %s %s, %s; publish their type too, or let them ask tsmon serve, which leaves them out",

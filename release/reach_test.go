@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"tsmon/channels"
 	"tsmon/signing"
@@ -105,7 +106,10 @@ func TestMisfits(t *testing.T) {
 func TestKnownMisfits(t *testing.T) {
 	d := newDesk(t)
 	d.publish(t, d.options(t, "1.0.0", "App_1.0.0_amd64.AppImage", "App_1.0.0_x64-setup.exe"))
-	d.Types = func(context.Context, string) (map[string]int, error) {
+	d.Types = func(_ context.Context, channel string) (map[string]int, error) {
+		if channel != "stable" {
+			return nil, nil
+		}
 		return map[string]int{"linux-x86_64-deb": 4, "linux-x86_64": 7, "windows-x86_64-nsis": 2, "windows-x86_64-msi": 0}, nil
 	}
 	before := d.tree(t)
@@ -129,6 +133,71 @@ func TestKnownMisfits(t *testing.T) {
 	other := d.options(t, "1.3.0", "App_1.3.0_amd64.AppImage", "App_1.3.0_amd64.deb", "App_1.3.0_x64_en-US.msi")
 	other.AllowMissing = []string{"windows-x86_64-nsis"}
 	d.publish(t, other)
+}
+
+// TestKnownMisfitsOfFollowers: a channel whose known clients a release does not suit
+// does not follow to it; a promotion that allows it does.
+func TestKnownMisfitsOfFollowers(t *testing.T) {
+	d := newDesk(t)
+	d.publish(t, d.options(t, "1.0.0", "App_1.0.0_amd64.AppImage"))
+	d.Types = func(_ context.Context, channel string) (map[string]int, error) {
+		if channel != "beta" {
+			return nil, nil
+		}
+		return map[string]int{"linux-x86_64-deb": 4}, nil
+	}
+	report := d.publish(t, d.options(t, "1.1.0", "App_1.1.0_amd64.AppImage"))
+	if !slices.ContainsFunc(report.Warnings, func(w string) bool {
+		return strings.Contains(w, "beta does not follow: ") && strings.Contains(w, "installed from deb App_1.1.0_amd64.AppImage, which they can't install (known clients: 4)")
+	}) || len(report.Followers) > 0 {
+		t.Errorf("%q", report.Warnings)
+	}
+	if stable, beta := d.shows(t, "stable"), d.shows(t, "beta"); stable != "1.1.0" || beta != "1.0.0" {
+		t.Errorf("stable shows %s, beta %s", stable, beta)
+	}
+	promote := PromoteOptions{Options: Options{Channel: "beta"}, From: "stable"}
+	if _, err := d.Promote(t.Context(), promote); !errors.Is(err, ErrGate) {
+		t.Errorf("error %v, want ErrGate", err)
+	}
+	promote.AllowMissing = []string{"linux-x86_64-deb"}
+	if _, err := d.Promote(t.Context(), promote); err != nil || d.shows(t, "beta") != "1.1.0" {
+		t.Errorf("beta shows %s: %v", d.shows(t, "beta"), err)
+	}
+	d.publish(t, d.options(t, "1.2.0", "App_1.2.0_amd64.AppImage", "App_1.2.0_amd64.deb"))
+	if beta := d.shows(t, "beta"); beta != "1.2.0" {
+		t.Errorf("beta shows %s", beta)
+	}
+}
+
+// TestKnownMisfitsOfRollout: a rollout is not widened by hand to clients that turned
+// up meanwhile and that it does not suit; its own steps, which were decided before,
+// warn.
+func TestKnownMisfitsOfRollout(t *testing.T) {
+	d := newDesk(t)
+	d.publish(t, d.options(t, "1.0.0", "App_1.0.0_amd64.AppImage"))
+	o := d.options(t, "1.1.0", "App_1.1.0_amd64.AppImage")
+	o.Rollout = &channels.Rollout{Steps: []int{10, 50, 100}, Every: channels.Duration(time.Hour)}
+	d.publish(t, o)
+	d.Types = func(context.Context, string) (map[string]int, error) {
+		return map[string]int{"linux-x86_64-deb": 4}, nil
+	}
+	wider := Options{Channel: "stable", Rollout: &channels.Rollout{Steps: []int{30, 60, 100}, Every: channels.Duration(time.Hour)}}
+	before := d.tree(t)
+	var refusal *Refusal
+	if _, err := d.Rollout(t.Context(), wider); !errors.As(err, &refusal) || !errors.Is(err, ErrGate) || !maps.Equal(before, d.tree(t)) {
+		t.Fatalf("error %v, want a refusal that changes nothing", err)
+	}
+	// follows: publish … too, or say --allow-missing … to leave those clients as they are
+	wider.AllowMissing = []string{"linux-x86_64-deb"}
+	if plan, err := d.Rollout(t.Context(), wider); err != nil || !plan.Changed {
+		t.Fatalf("%+v, %v", plan, err)
+	}
+	now := d.Now()
+	d.Now = func() time.Time { return now.Add(2 * time.Hour) }
+	report, err := d.Advance(t.Context(), Options{Channel: "stable"})
+	if err != nil || !report.Changed || !slices.ContainsFunc(report.Warnings, func(w string) bool { return strings.Contains(w, "installed from deb") }) {
+		t.Errorf("%+v, %v", report, err)
+	}
 }
 
 // TestReachOfRollout: who is in gets the release, everybody else keeps what there is.

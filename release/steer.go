@@ -184,7 +184,7 @@ func (p planner) roll(s *state, action channels.Action, o Options, next *channel
 		if !next.Complete() {
 			c.rollout, c.others = next, &s.log.Head().Release
 		}
-		c.allowMissing = gate{policy: p.policies[s.channel], before: s.before(), change: c}.missing()
+		c.allowMissing = append(gate{policy: p.policies[s.channel], before: s.before(), change: c}.missing(), o.AllowMissing...)
 		return c
 	}}
 }

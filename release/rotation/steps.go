@@ -16,7 +16,7 @@ import (
 func (r *rotation) steps(configured bool) []Step {
 	g := &guide{r: r, list: []Step{}}
 	if !configured {
-		g.step("", "", "write into tsmon.yaml which versions have which key (TSMON_TRUSTED_KEYS takes the list, too)").Write = r.keysText()
+		g.step("", "", "write into tsmon.yaml which versions have which key (TSMON_TRUSTED_KEYS takes the list, too); a running `tsmon serve` reads its own file again on SIGHUP").Write = r.keysText()
 	}
 	order := r.order()
 	for _, part := range []func(*Channel){g.succeed, g.cross, g.wait, g.sign, g.end} {

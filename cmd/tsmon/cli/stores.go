@@ -65,7 +65,7 @@ func (a *App) Publisher(ctx context.Context, c *config.Config, p *Progress) (*re
 	if err != nil {
 		return nil, err
 	}
-	readsManifest := keys.Spanned() && a.ReadsManifest(c) // else every application has every key
+	reads := a.ReadsManifest(c)
 	trust, err := Trust(c)
 	if err != nil {
 		return nil, err
@@ -74,7 +74,8 @@ func (a *App) Publisher(ctx context.Context, c *config.Config, p *Progress) (*re
 	policies := map[string]release.Policy{}
 	for name, channel := range c.Channels {
 		policies[name] = release.Policy{Targets: channel.Targets, Prerelease: channel.Prerelease, Follows: channel.Follows, AllowUnbound: channel.AllowUnbound,
-			AllowDowngrades: channel.AllowDowngrades, ReadsManifest: readsManifest, Rings: channel.Rings, Operators: trust[name].Operators}
+			AllowDowngrades: channel.AllowDowngrades, Rings: channel.Rings, Operators: trust[name].Operators,
+			ReadsManifest: keys.Spanned() && (reads || channel.ReadsManifest)} // else every application has every key
 	}
 	publisher := &release.Publisher{Store: store, PublicURL: c.PublicURL, Keys: keys, Policies: policies, Who: a.Who(), Origin: a.Origin(), Now: a.Now, Root: root, Sign: a.Sign(c), Clients: a.Clients(c), Types: a.ClientTypes(c)}
 	if p != nil {

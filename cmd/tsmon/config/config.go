@@ -102,6 +102,9 @@ type Channel struct {
 	AllowUnbound bool `yaml:"allow_unbound"`
 	// AllowDowngrades says that the channel has applications with allowDowngrades.
 	AllowDowngrades bool `yaml:"allow_downgrades"`
+	// ReadsManifest says that installed versions read latest.json, also if the project
+	// as it is now asks the server.
+	ReadsManifest bool `yaml:"reads_latest_json"`
 	// Rings keeps a manifest for each hundredth of the clients, for rollouts to
 	// installations that ask no server.
 	Rings bool  `yaml:"rings"`

@@ -46,7 +46,7 @@ trusted_keys: [app.pub, RWfile]
 bundle_types: [deb]
 windows_installer: msi
 channels:
-  stable: {targets: [linux-x86_64], allow_unbound: true, allow_downgrades: true, rings: true}
+  stable: {targets: [linux-x86_64], allow_unbound: true, allow_downgrades: true, reads_latest_json: true, rings: true}
   nightly: {follows: stable, prerelease: true}
 server: {listen: "127.0.0.1:1"}
 `)
@@ -61,7 +61,7 @@ server: {listen: "127.0.0.1:1"}
 	if c.Storage != filepath.Join(folder, "objects") || c.PublicURL != "https://file.example.com/app" || c.Server.Listen != "127.0.0.1:1" {
 		t.Errorf("%+v", c)
 	}
-	if c.TrustedKeys.String() != filepath.Join(folder, "app.pub")+",RWfile" || fmt.Sprint(c.BundleTypes) != "[deb]" || c.WindowsInstaller != "msi" || !c.Channels["stable"].AllowUnbound || !c.Channels["stable"].AllowDowngrades || !c.Channels["stable"].Rings || c.Channels["nightly"].Rings || len(c.Channels) != 2 {
+	if c.TrustedKeys.String() != filepath.Join(folder, "app.pub")+",RWfile" || fmt.Sprint(c.BundleTypes) != "[deb]" || c.WindowsInstaller != "msi" || !c.Channels["stable"].AllowUnbound || !c.Channels["stable"].AllowDowngrades || !c.Channels["stable"].ReadsManifest || !c.Channels["stable"].Rings || c.Channels["nightly"].Rings || len(c.Channels) != 2 {
 		t.Errorf("%+v", c)
 	}
 	c, err = Load("", []string{"TSMON_CONFIG=" + path, "TSMON_STORAGE=s3://b/p", "TSMON_PUBLIC_URL=https://env.example.com", "TSMON_TRUSTED_KEYS=RWa, RWb,", "TSMON_LISTEN=:2"})

@@ -64,7 +64,7 @@ func runRotate(ctx context.Context, app *cli.App, to, bridge string) error {
 	}
 	reads := app.ReadsManifest(c)
 	for name, policy := range p.Policies {
-		policy.ReadsManifest = reads || policy.Rings // which show a manifest likewise
+		policy.ReadsManifest = reads || c.Channels[name].ReadsManifest || policy.Rings // which show a manifest likewise
 		p.Policies[name] = policy
 	}
 	plan, err := rotation.Make(ctx, p, key, bridge)

@@ -38,10 +38,14 @@ type moveFlags struct {
 }
 
 func (f *moveFlags) add(cmd *cobra.Command) {
-	cmd.Flags().StringSliceVar(&f.allowMissing, "allow-missing", nil, "platform `KEY`s that the channel may lose, comma-separated")
+	f.addAllowMissing(cmd)
 	cmd.Flags().BoolVar(&f.allowUnbound, "allow-unbound", false, "accept signatures that name no version; strict applications refuse them")
 	f.addStrand(cmd)
 	f.addDry(cmd)
+}
+
+func (f *moveFlags) addAllowMissing(cmd *cobra.Command) {
+	cmd.Flags().StringSliceVar(&f.allowMissing, "allow-missing", nil, "platform `KEY`s that the channel may lose, comma-separated")
 }
 
 func (f *moveFlags) addStrand(cmd *cobra.Command) {

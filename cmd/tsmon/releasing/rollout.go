@@ -94,6 +94,7 @@ rings: true. Clients that read latest.json, or send no ID, get it at 100 %.`,
 	}
 	share.add(cmd)
 	f.addReason(cmd, remark)
+	f.addAllowMissing(cmd)
 	f.addStrand(cmd)
 	f.addDry(cmd)
 	return cmd
