@@ -124,6 +124,13 @@ func (p *Publisher) planner(names ...string) (planner, error) {
 	return pl, nil
 }
 
+// Configured returns an error unless all channels are configured, and what every move
+// needs is. A command that moves several asks first, so that a mistyped name moves nothing.
+func (p *Publisher) Configured(names ...string) error {
+	_, err := p.planner(names...)
+	return err
+}
+
 func trusts(keys signing.Keyring) error {
 	if len(keys) > 0 {
 		return nil

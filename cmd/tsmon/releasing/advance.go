@@ -49,6 +49,9 @@ func runAdvance(ctx context.Context, app *cli.App, f moveFlags, names []string) 
 	if all {
 		names = slices.Sorted(maps.Keys(c.Channels))
 	}
+	if err := p.Configured(names...); err != nil {
+		return err
+	}
 	plans := []*release.Plan{}
 	var failed []error
 	for _, name := range names {
