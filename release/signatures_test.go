@@ -215,4 +215,19 @@ func TestCoverageOfTypes(t *testing.T) {
 			t.Errorf("%s gets %s, %v", kind, key, err)
 		}
 	}
+	// A type that is required is asked for like a platform.
+	d.Policies["typed"] = Policy{Targets: []string{"linux-x86_64", "linux-x86_64-deb"}}
+	lone := d.options(t, "1.2.0", "App_1.2.0_amd64.AppImage")
+	lone.Channel = "typed"
+	if _, err := d.Publish(t.Context(), lone); !errors.As(err, &refusal) || !errors.Is(err, ErrCoverage) || !strings.HasSuffix(err.Error(), "typed would have no linux-x86_64-deb") {
+		t.Fatalf("error %v, want that the type is missing", err)
+	}
+	if want := "add the bundles, or say --allow-missing linux-x86_64-deb to leave those clients without updates"; refusal.Mend != want {
+		t.Errorf("hint %q, want %q", refusal.Mend, want)
+	}
+	both := d.options(t, "1.2.0", "App_1.2.0_amd64.AppImage", "App_1.2.0_amd64.deb")
+	both.Channel = "typed"
+	if report := d.publish(t, both); !slices.Contains(report.Entry.Targets, "linux-x86_64-deb") {
+		t.Errorf("keys %v", report.Entry.Targets)
+	}
 }

@@ -84,6 +84,27 @@ func testWatersheds(t *testing.T, w *apitest.World) {
 	chains(true, map[string]string{"0.9.0": "1.1.0 1.5.0 1.6.0", "1.4.0": "1.5.0 1.6.0", "1.5.0": "1.6.0"})
 }
 
+// TestWatershedOfOnePlatform: a watershed lets the platforms pass that it has nothing
+// for.
+func TestWatershedOfOnePlatform(t *testing.T) {
+	w := apitest.Embedded(t)
+	d := w.Desk(t)
+	d.PublishVersion(t, "stable", "1.0.0")
+	d.PublishWith(t, "1.1.0", func(o *release.PublishOptions) { o.Extra.Watershed = true }) // for Linux alone
+	d.PublishVersion(t, "stable", "1.2.0")
+	server := w.Serve(t)
+	nobody := apitest.Client{TB: t, Base: server.URL}
+	for path, want := range map[string]string{
+		"linux/x86_64/0.9.0": "1.1.0", "linux/x86_64/1.0.0": "1.1.0", "linux/x86_64/1.1.0": "1.2.0",
+		"windows/x86_64/0.9.0": "1.2.0", "windows/x86_64/1.0.0": "1.2.0", "windows/x86_64/1.1.0": "1.2.0", "windows/x86_64/1.2.0": "none",
+		"darwin/aarch64/0.9.0": "1.2.0", "darwin/x86_64/1.0.0": "1.2.0",
+	} {
+		if got := nobody.Get("/updates/stable/" + path).Version(t); got != want {
+			t.Errorf("%s is offered %s, want %s", path, got, want)
+		}
+	}
+}
+
 // TestBadRelease: a release goes to half of the clients, is paused, goes on to
 // everybody and is rolled back, while clients ask all the time and new ones come.
 func TestBadRelease(t *testing.T) { testBadRelease(t, apitest.Embedded(t)) }
