@@ -173,6 +173,74 @@ func TestRingsLater(t *testing.T) {
 	}
 }
 
+// putRing writes what a ring of stable shows.
+func (d *desk) putRing(t *testing.T, ring int, m manifest.Manifest) {
+	t.Helper()
+	data, err := m.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	info, err := d.Store.Stat(t.Context(), channels.RingKey("stable", ring))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := d.Store.Swap(t.Context(), info.Key, info.ETag, data, recordAttributes); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// wantRingFound wants one finding, at a ring, that Repair mends.
+func (d *desk) wantRingFound(t *testing.T, ring int) {
+	t.Helper()
+	report, err := d.Verify(t.Context(), "stable")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(report.Findings) != 1 || report.Findings[0].Object != channels.RingKey("stable", ring) || !strings.Contains(report.Findings[0].Mend, "channel repair stable") {
+		t.Fatalf("findings: %+v", report.Findings)
+	}
+}
+
+// TestRingBehind: an older manifest of a ring, in which nothing else is wrong, is found
+// and brought up to date.
+func TestRingBehind(t *testing.T) {
+	d := ringed(t)
+	d.publish(t, d.options(t, "1.0.0"))
+	d.part(t, "1.1.0", steps(5, 100))
+	log := d.log(t, "stable")
+	in := log.Head().Rollout.Rings()
+	ring := slices.Index(in[:], true)
+	older := (&channels.Log{Channel: "stable", Entries: log.Entries[:1]}).Views(true)[1+ring].Render(d.PublicURL)
+	d.putRing(t, ring, older)
+	d.wantRingFound(t, ring)
+	if repaired, err := d.Repair(t.Context(), RepairOptions{Channel: "stable"}); err != nil || len(repaired.Findings) > 0 || repaired.Sequence != 0 {
+		t.Fatalf("%+v, %v", repaired, err)
+	}
+	d.wantRings(t, map[string]int{"1.0.0": 95, "1.1.0": 5})
+}
+
+// TestRingAhead: a ring that shows an entry which the log does not have is found.
+// Repair has the log say that the entry is lost. What it may have done to the rollout
+// nobody knows: every ring gets what the channel shows.
+func TestRingAhead(t *testing.T) {
+	d := ringed(t)
+	d.publish(t, d.options(t, "1.0.0"))
+	d.part(t, "1.1.0", steps(5, 100))
+	log := d.log(t, "stable")
+	ahead := log.Views(true)[1+42].Render(d.PublicURL)
+	ahead.Sequence = log.End().Sequence + 1
+	d.putRing(t, 42, ahead)
+	d.wantRingFound(t, 42)
+	lost := log.End().Sequence + 1
+	if repaired, err := d.Repair(t.Context(), RepairOptions{Channel: "stable"}); err != nil || len(repaired.Findings) > 0 || repaired.Sequence != lost+1 {
+		t.Fatalf("%+v, %v", repaired, err)
+	}
+	if end := d.log(t, "stable").Head(); !slices.Equal(end.Lost, []channels.Lost{{From: lost, To: lost}}) {
+		t.Errorf("the log says that %+v are lost", end.Lost)
+	}
+	d.wantRings(t, map[string]int{"1.0.0": 100})
+}
+
 // TestRoundsOfRings: what rings add to a move takes less than half a second, with
 // requests of 30 ms.
 func TestRoundsOfRings(t *testing.T) {

@@ -214,6 +214,9 @@ func killAt(t *testing.T, k *kit, moment int, ends string, args []string) (finis
 			t.Errorf("%s shows %q, neither what it showed, %q, nor what it is to show, %q", channel, after, before[channel], ends)
 		}
 	}
+	if args[1] == "prune" {
+		k.whole(t)
+	}
 	k.must(t, args...)
 	if got := k.verified(t, "stable"); got != ends {
 		t.Errorf("in the end stable shows %s, want %s", got, ends)
@@ -224,6 +227,22 @@ func killAt(t *testing.T, k *kit, moment int, ends string, args []string) (finis
 		t.Errorf("the command a third time wrote to the log:\n%s", again)
 	}
 	return code == 0
+}
+
+// whole wants every channel sound, but for manifests and lists that may be behind its log.
+func (k *kit) whole(t *testing.T) {
+	t.Helper()
+	for _, channel := range []string{"stable", "beta"} {
+		report, err := k.publisher(t).Verify(t.Context(), channel)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range report.Findings {
+			if !strings.HasPrefix(f.Object, channel+"/") || !strings.Contains(f.Mend, "brings it up to date") {
+				t.Errorf("after the kill: %+v", f)
+			}
+		}
+	}
 }
 
 // shown is what clients see of the channels: the version, after following the
