@@ -238,6 +238,25 @@ func TestReadyAfterAKeyWasRemoved(t *testing.T) {
 	}
 }
 
+// TestReadyAfterAKeyEnded: what a key signed that newer applications lack stays good.
+func TestReadyAfterAKeyEnded(t *testing.T) {
+	w := apitest.Embedded(t)
+	w.Desk(t).PublishVersion(t, "stable", "1.0.0")
+	w.Keys[0].Until = "1.5.0"
+	d := w.Desk(t)
+	d.PublishVersion(t, "beta", "2.0.0")
+	c := w.ServeUpdates(t)
+	for _, path := range []string{"/updates/releases/1.0.0/release.json", "/updates/stable/latest.json", "/updates/beta/latest.json", "/updates/releases/2.0.0/release.json"} {
+		if got := c.Get(path); got.Status != 200 {
+			t.Errorf("%s: %d %s", path, got.Status, got.Body)
+		}
+	}
+	if got := linux(c.Client, "0.9.0", "").Version(t); got != "1.0.0" {
+		t.Errorf("a client is offered %s", got)
+	}
+	wantUnverified(t, w, c, 0)
+}
+
 // TestNeverVerified: a channel that never had a manifest that verifies is there,
 // but shows nothing, until it has one.
 func TestNeverVerified(t *testing.T) {
