@@ -219,6 +219,58 @@ func TestPruneMeetsMoves(t *testing.T) {
 	d.sound(t, "stable")
 }
 
+// TestPruneMeetsNewChannel: a channel that appears between the entries and the second
+// look, and shows a version that is to go, saves its bundles. As its log says of none that
+// it goes, all wait for the next run.
+func TestPruneMeetsNewChannel(t *testing.T) {
+	d := newDesk(t)
+	d.Policies["new"] = Policy{}
+	d.series(t, 6)
+	store, entered := d.Store, 0
+	looked, enter, moved := make(chan struct{}), make(chan struct{}), make(chan error, 1)
+	other := *d.Publisher
+	other.Store = &hooked{store, func(key string, r io.Reader) io.Reader {
+		if strings.HasPrefix(key, "log/new/") {
+			close(looked)
+			<-enter
+		}
+		return r
+	}}
+	go func() {
+		_, err := other.Promote(t.Context(), PromoteOptions{Options: Options{Channel: "new"}, From: "stable", Version: "1.0.0"})
+		moved <- err
+	}()
+	select {
+	case <-looked:
+	case err := <-moved:
+		t.Fatalf("moved without an entry: %v", err)
+	}
+	d.Store = &hooked{store, func(key string, r io.Reader) io.Reader {
+		if strings.HasPrefix(key, "log/") {
+			if entered++; entered == 2 { // of beta and stable
+				close(enter)
+				if err := <-moved; err != nil {
+					t.Error(err)
+				}
+			}
+		}
+		return r
+	}}
+	if got := d.prunes(t, PruneOptions{Keep: 1}).versions(); got != "" {
+		t.Errorf("pruned without an entry in the log of the new channel: %s", got)
+	}
+	if entered != 2 {
+		t.Errorf("%d entries, want 2", entered)
+	}
+	d.Store = store
+	if got := d.prunes(t, PruneOptions{Keep: 1}).versions(); got != "1.1.0 1.2.0" {
+		t.Errorf("pruned: %s", got)
+	}
+	for _, channel := range []string{"stable", "beta", "new"} {
+		d.sound(t, channel)
+	}
+}
+
 // TestPruneTakesTooLong: bundles go in the time that movers know of, or stay.
 func TestPruneTakesTooLong(t *testing.T) {
 	d := newDesk(t)
