@@ -146,6 +146,10 @@ func (f *front) change(change func(values map[string]any)) {
 		answer := httptest.NewRecorder()
 		r.Header.Del("Accept-Encoding")
 		f.proxy.ServeHTTP(answer, r)
+		if answer.Code != http.StatusOK { // the browser went away, or its session ended
+			w.WriteHeader(answer.Code)
+			return true
+		}
 		var body struct {
 			Data map[string]any `json:"data"`
 		}
