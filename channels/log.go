@@ -83,7 +83,12 @@ const (
 	Repair   Action = "repair"   // what is lost is said to be; clients get what they got
 	Prune    Action = "prune"    // bundles of old releases are removed; likewise
 	Appoint  Action = "appoint"  // other operators are in force; likewise
+	Accept   Action = "accept"   // entries that were seen and are not in the log are given up; likewise
 )
+
+// Upkeep reports whether an entry leaves clients with what they got: it is about the store
+// or the log.
+func (a Action) Upkeep() bool { return slices.Contains([]Action{Repair, Prune, Appoint, Accept}, a) }
 
 // Entry is one move of a channel.
 type Entry struct {
@@ -109,6 +114,9 @@ type Entry struct {
 	// Pruned are versions whose bundles are removed from the store, or lost.
 	Pruned []string `json:"pruned,omitempty"`
 	Lost   []Lost   `json:"lost,omitempty"` // entries before this one
+	// Accepted is the end of the log that was seen before its newest entries were lost, and
+	// that are given up. It counts where operators are in force.
+	Accepted *Position `json:"accepted,omitempty"`
 	// Operators, if any, are in force from this entry on: all that follow need their
 	// signatures, but for what follows from the log itself.
 	Operators *Operators `json:"operators,omitempty"`
@@ -191,12 +199,12 @@ func (l *Log) Standing() []Entry {
 }
 
 // Round returns the entry with which somebody last let the newest release out: published
-// it, promoted it, or resumed it. Steps, other shares and the way back to a release
-// change nothing of that. 0 if there is none.
+// it, promoted it, or resumed it. Steps, other shares, the way back to a release, and entries
+// that leave clients with what they got change nothing of that. 0 if there is none.
 func (l *Log) Round() uint64 {
 	for i := len(l.Entries) - 1; i >= 0; i-- {
 		e := &l.Entries[i]
-		if e.Newest() == l.Head().Newest() && e.Action != Advance && e.Action != Pause && e.Action != Rollback {
+		if e.Newest() == l.Head().Newest() && !e.Action.Upkeep() && !slices.Contains([]Action{Advance, Pause, Rollback}, e.Action) {
 			return e.Sequence
 		}
 	}

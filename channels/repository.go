@@ -211,16 +211,6 @@ func (l *Log) join(raw [][]byte, trust Trust) (*Log, error) {
 	return longer, longer.admit(entries, head, trust)
 }
 
-// Position is the end of a log: the number of its last entry and the hash of that
-// entry's bytes, 0 and "" for an empty log.
-type Position struct {
-	Sequence uint64 `json:"sequence"`
-	Hash     string `json:"hash"`
-}
-
-// End returns the position behind the newest entry.
-func (l *Log) End() Position { return Position{l.last(), l.head} }
-
 // Next completes e as the entry that follows the log: its number, its link to the
 // entry before, and its targets. e may be a copy of an entry that was read.
 func (l *Log) Next(e Entry) Entry {

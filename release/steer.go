@@ -91,7 +91,7 @@ func (p planner) rollback(v view, s *state, o RollbackOptions) (choice, error) {
 // upkeep of the store.
 func decided(log *channels.Log) *channels.Entry {
 	for i := len(log.Entries) - 1; i >= 0; i-- {
-		if e := &log.Entries[i]; e.Action != channels.Prune && e.Action != channels.Repair {
+		if e := &log.Entries[i]; !e.Action.Upkeep() {
 			return e
 		}
 	}

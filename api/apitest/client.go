@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -183,4 +184,16 @@ func (c Client) Metric(name string) string {
 		}
 	}
 	return ""
+}
+
+// Alarms returns how many alarms of updates are raised.
+func (c Client) Alarms() (n int) {
+	c.TB.Helper()
+	c.Token = MetricsKey
+	for line := range strings.Lines(string(c.Get("/metrics").Body)) {
+		if _, value, ok := strings.Cut(line, "} "); ok && strings.HasPrefix(line, "tsmon_updates_alarms{") {
+			n += Must[int](c.TB)(strconv.Atoi(strings.TrimSpace(value)))
+		}
+	}
+	return n
 }

@@ -206,7 +206,7 @@ func (n *Notifier) queueMoves(ctx context.Context, channel string, told record.T
 		upTo := uint64(0)
 		for len(moves) > 0 && len(notices) < min(room, maxQueued) {
 			e := moves[0]
-			if moves, upTo = moves[1:], e.Sequence; !e.When.Before(begin) && e.When.After(oldest) {
+			if moves, upTo = moves[1:], e.Sequence; !e.Action.Upkeep() && !e.When.Before(begin) && e.When.After(oldest) {
 				notices = append(notices, noticeOf(channel, e))
 			}
 		}

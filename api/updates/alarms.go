@@ -1,6 +1,7 @@
 package updates
 
 import (
+	"errors"
 	"fmt"
 	"iter"
 	"log/slog"
@@ -19,13 +20,35 @@ import (
 // Manifests always are.
 const maxAlarms = 100
 
+// The kinds of alarms, as tsmon_updates_alarms counts them.
+const (
+	kindManifest = "manifest" // latest.json does not verify, or is not what the log shows
+	kindLog      = "log"      // the log can't be read, or shows what does not verify
+	kindUnsigned = "unsigned" // the log lacks signatures of operators
+	kindHistory  = "history"  // the log was shortened or rewritten
+	kindRecord   = "record"   // the record of a release does not verify
+)
+
+var kinds = []string{kindManifest, kindLog, kindUnsigned, kindHistory, kindRecord}
+
+// kindOf returns the kind of the alarm of a log that is not believed.
+func kindOf(err error) string {
+	switch {
+	case errors.Is(err, channels.ErrHistory):
+		return kindHistory
+	case errors.Is(err, channels.ErrUnsigned):
+		return kindUnsigned
+	}
+	return kindLog
+}
+
 // alarms are the objects of the update tree that do not verify, until they are
 // replaced. Each is logged and counted once.
 type alarms struct {
 	log          *slog.Logger
 	tell         func(object, etag, problem string) // may be nil
 	badManifests *prometheus.CounterVec
-	unverified   prometheus.Gauge
+	raisedNow    *prometheus.GaugeVec
 
 	mu  sync.Mutex
 	bad map[string]alarm // by key
@@ -37,37 +60,59 @@ func newAlarms(log *slog.Logger, registry prometheus.Registerer, configured iter
 		badManifests: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "tsmon_updates_bad_manifests_total", Help: "Manifests that did not verify and were not shown, by channel.",
 		}, []string{"channel"}),
-		unverified: prometheus.NewGauge(prometheus.GaugeOpts{
-			Name: "tsmon_updates_unverified", Help: "Manifests and records of releases in the store that do not verify.",
-		}),
+		raisedNow: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "tsmon_updates_alarms", Help: "Objects of the store that are not shown because they can't be believed, by channel (empty for records of releases) and kind: manifest, log, unsigned, history, record.",
+		}, []string{"channel", "kind"}),
 	}
-	registry.MustRegister(a.badManifests, a.unverified)
+	registry.MustRegister(a.badManifests, a.raisedNow)
 	for channel := range configured {
 		a.badManifests.WithLabelValues(channel) // a counter that begins with its first event shows no increase
+		for _, kind := range kinds {
+			if kind != kindRecord {
+				a.raisedNow.WithLabelValues(channel, kind)
+			}
+		}
 	}
+	a.raisedNow.WithLabelValues("", kindRecord)
 	return a
 }
 
 // alarm is what is wrong with one object.
 type alarm struct {
-	etag  string
-	cause string
+	etag, kind string
+	cause      string
+}
+
+// gauge counts the alarms of a kind that are raised for the channel of an object.
+func (a *alarms) gauge(key, kind string) prometheus.Gauge {
+	channel, rest, _ := strings.Cut(key, "/")
+	if name, _, ok := strings.Cut(rest, "/"); ok && key == channels.LogPrefix(name) {
+		channel = name
+	}
+	if kind == kindRecord {
+		channel = ""
+	}
+	return a.raisedNow.WithLabelValues(channel, kind)
 }
 
 // raise records that an object does not verify.
-func (a *alarms) raise(key, etag string, err error) {
+func (a *alarms) raise(key, etag, kind string, err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.bad[key].etag == etag || release.IsRecord(key) && len(a.bad) >= maxAlarms {
+	before, again := a.bad[key]
+	if before.etag == etag && before.kind == kind || release.IsRecord(key) && len(a.bad) >= maxAlarms {
 		return
 	}
 	cause := fmt.Sprintf("%.1000s", err.Error()) // it may name a problem for each byte
-	a.bad[key] = alarm{etag, cause}
+	if again {
+		a.gauge(key, before.kind).Dec()
+	}
+	a.bad[key] = alarm{etag, kind, cause}
+	a.gauge(key, kind).Inc()
 	if a.tell != nil {
 		a.tell(key, etag, cause)
 	}
 	a.log.Error("an object of the store does not verify and is not shown", "object", key, "etag", etag, "error", cause)
-	a.unverified.Set(float64(len(a.bad)))
 	channel, _, _ := strings.Cut(key, "/")
 	if key == channels.ManifestKey(channel) {
 		a.badManifests.WithLabelValues(channel).Inc()
@@ -85,12 +130,13 @@ func (a *alarms) raised(key, etag string) bool {
 func (a *alarms) clear(key string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if _, ok := a.bad[key]; !ok {
+	before, ok := a.bad[key]
+	if !ok {
 		return
 	}
+	a.gauge(key, before.kind).Dec()
 	delete(a.bad, key)
 	a.log.Info("an object of the store verifies again", "object", key)
-	a.unverified.Set(float64(len(a.bad)))
 }
 
 // records returns the keys of the records that do not verify.

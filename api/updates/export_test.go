@@ -53,7 +53,7 @@ func (h *Heads) LookUp(ctx context.Context, name string) (same bool, err error) 
 	return h.channel(name) == known, err
 }
 
-func (h *Heads) Raise(key, etag string, err error) { h.alarms.raise(key, etag, err) }
+func (h *Heads) Raise(key, etag string, err error) { h.alarms.raise(key, etag, kindRecord, err) }
 
 func (h *Heads) Raised(key, etag string) bool { return h.alarms.raised(key, etag) }
 

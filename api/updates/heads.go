@@ -22,6 +22,7 @@ import (
 	"tsmon/channels"
 	"tsmon/signing"
 	"tsmon/store/object"
+	"tsmon/store/record"
 )
 
 const (
@@ -56,6 +57,7 @@ type Heads struct {
 	publicURL  string
 	downgrades map[string]bool
 	trust      map[string]Trust
+	histories  record.Histories
 	rings      map[string]bool
 
 	known   atomic.Pointer[map[string]*channel] // copied on change, under mu
@@ -86,7 +88,15 @@ type channel struct {
 	publicURL string                        // that its manifests are rendered with; empty while that is not known
 	pointer   *pointer                      // as it was last read
 	broken    error                         // why the log is not believed that is in the store, nil if it is
+	tried     string                        // the state in which reload has read the whole log
+	triedAt   time.Time                     // when
+	stood     time.Time                     // when the newest entry of log was last seen to be there
 	offeredAt string                        // ETag of the manifest that offers goes with
+
+	seen       channels.Position // end of the log as it is recorded, if recalled
+	recalled   bool
+	unrecorded bool // the records don't have the end of log yet
+	checked    bool // log goes on from what was recorded
 }
 
 // compiled is a channel's log made ready to answer clients.
@@ -108,6 +118,8 @@ type HeadsOptions struct {
 	Unbound map[string]bool
 	// Trust is what is known of the operators of channels, besides their logs.
 	Trust map[string]Trust
+	// Histories remember what was seen of logs; nil: a server knows what it saw itself.
+	Histories record.Histories
 	// PublicURL is the address of the store that clients are given; empty: the one that
 	// manifests were published with.
 	PublicURL  string
@@ -123,7 +135,7 @@ type HeadsOptions struct {
 // NewHeads returns heads that begin to read with the first request.
 func NewHeads(o HeadsOptions) *Heads {
 	h := &Heads{
-		store: o.Objects, keys: o.Keys, unbound: o.Unbound, trust: o.Trust, interval: o.Interval, patience: 5 * time.Second, now: o.Now, log: o.Log,
+		store: o.Objects, keys: o.Keys, unbound: o.Unbound, trust: o.Trust, histories: o.Histories, interval: o.Interval, patience: 5 * time.Second, now: o.Now, log: o.Log,
 		alarms: newAlarms(o.Log, o.Registry, maps.Keys(o.Rings)), publicURL: o.PublicURL, downgrades: o.Downgrades, rings: o.Rings,
 		looks: make(chan struct{}, maxLooks),
 	}

@@ -43,20 +43,18 @@ func (h *Heads) readLog(ctx context.Context, c *channel, at *pointer) error {
 	defer c.reading.Unlock()
 	repository := channels.Repository{Store: h.store, Trust: h.trust}
 	moved, err := repository.Moved(ctx, c.log)
-	if err != nil || !moved && c.broken == nil && c.offers.Load() != nil && c.offeredAt == at.stored.ETag {
+	age := h.now().Sub(c.stood)
+	if err != nil || !moved && c.broken == nil && !c.unrecorded && c.offers.Load() != nil && c.offeredAt == at.stored.ETag && age >= 0 && age < standsEvery {
 		return err
 	}
-	log := c.log
-	if !moved {
-		err = repository.Stands(ctx, c.log)
-	}
-	if err == nil {
-		log, err = repository.Extend(ctx, c.log)
-	}
+	log, err := h.follow(ctx, repository, c, at, moved)
 	key := channels.LogPrefix(c.name)
-	if c.broken = nil; errors.Is(err, channels.ErrLog) {
+	if c.broken = nil; errors.Is(err, channels.ErrLog) || errors.Is(err, channels.ErrHistory) {
 		c.broken = err
-		h.alarms.raise(key, at.stored.ETag, err)
+		if !c.checked {
+			c.log = &channels.Log{Channel: c.name}
+		}
+		h.alarms.raise(key, at.stored.ETag, kindOf(err), err)
 		return nil
 	}
 	if err != nil {
@@ -65,11 +63,12 @@ func (h *Heads) readLog(ctx context.Context, c *channel, at *pointer) error {
 		}
 		return err
 	}
+	c.checked = true
 	c.log = log
 	c.publicURL = h.base(c, at)
 	offers, names, list, err := h.compile(log, at, c.publicURL)
 	if err != nil {
-		h.alarms.raise(key, at.stored.ETag, err)
+		h.alarms.raise(key, at.stored.ETag, kindLog, err)
 	} else {
 		h.alarms.clear(key)
 	}

@@ -274,7 +274,7 @@ func testStolenBucket(t *testing.T, w *apitest.World) {
 				fresh.Heads.Round(t.Context())
 				shows(t, known, "1.1.0")
 				shows(t, fresh, "")
-				if known.Metric("tsmon_updates_unverified") == "0" || fresh.Metric("tsmon_updates_unverified") == "0" {
+				if known.Alarms() == 0 || fresh.Alarms() == 0 {
 					t.Error("there is no alarm")
 				}
 				g.restore(t, rightful)

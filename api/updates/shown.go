@@ -70,13 +70,13 @@ func (h *Heads) show(c *channel) *head {
 	case fault != nil:
 	case entry != nil:
 		fault = forged(c.log, at)
-	case errors.Is(c.broken, channels.ErrUnsigned):
+	case errors.Is(c.broken, channels.ErrUnsigned), errors.Is(c.broken, channels.ErrHistory):
 		fault = c.broken // nor is the manifest
 	case h.trust[c.name].Operators != nil:
 		fault = fmt.Errorf("%w: there is no log", channels.ErrUnsigned)
 	}
 	if key := channels.ManifestKey(c.name); fault != nil {
-		h.alarms.raise(key, at.stored.ETag, fault)
+		h.alarms.raise(key, at.stored.ETag, kindManifest, fault)
 	} else {
 		h.alarms.clear(key)
 	}
@@ -84,7 +84,7 @@ func (h *Heads) show(c *channel) *head {
 	switch {
 	case known:
 		return logged(entry, c, shown)
-	case shown != nil && (fault != nil || entry != nil):
+	case shown != nil && (fault != nil || entry != nil), !c.checked:
 		return shown
 	case fault != nil || at.m == nil:
 		return nil

@@ -37,7 +37,7 @@ func (h *Heads) record(ctx context.Context, key string) (*web.Document, error) {
 		return nil, err
 	}
 	if err != nil {
-		h.alarms.raise(key, info.ETag, err)
+		h.alarms.raise(key, info.ETag, kindRecord, err)
 		return nil, errUnverified
 	}
 	h.alarms.clear(key)

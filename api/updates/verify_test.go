@@ -9,7 +9,6 @@ import (
 	"io/fs"
 	"maps"
 	"os"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -203,8 +202,8 @@ func wantAlarm(t *testing.T, w *apitest.World, c *apitest.Updates, key string, b
 // ready.
 func wantUnverified(t *testing.T, w *apitest.World, c *apitest.Updates, bad int) {
 	t.Helper()
-	if n := c.Metric("tsmon_updates_unverified"); n != strconv.Itoa(bad) {
-		t.Errorf("%s objects do not verify according to the metrics, want %d", n, bad)
+	if n := c.Alarms(); n != bad {
+		t.Errorf("%d objects do not verify according to the metrics, want %d", n, bad)
 	}
 	w.Clock.Move(2 * time.Second) // the back ends are asked once a second
 	for _, path := range []string{"/readyz", "/readyz?for=updates"} {
@@ -225,7 +224,7 @@ func TestReadyAfterAKeyWasRemoved(t *testing.T) {
 	server := w.Serve(t)
 	c := apitest.Client{TB: t, Base: server.URL}
 	c.Get("/updates/releases/1.0.0/release.json").WantFailure(t, 503)
-	if n := c.Metric("tsmon_updates_unverified"); n == "0" {
+	if c.Alarms() == 0 {
 		t.Error("there is no alarm")
 	}
 	for _, path := range []string{"/readyz", "/readyz?for=updates", "/readyz?for=monitoring"} {

@@ -255,6 +255,7 @@ type Store interface {
 	Samples
 	Outbox
 	Outcomes
+	Histories
 
 	// Ping returns ErrUnavailable if the store does not answer, or is a file whose disk
 	// takes no write.

@@ -70,6 +70,7 @@ func Suite(t *testing.T, open func(t *testing.T) record.Store) {
 		{"Audits", audits},
 		{"Writes", writes},
 		{"Secrets", secrets},
+		{"Histories", histories},
 		{"Clients", clientCounts},
 		{"ClientTargets", clientTargets},
 		{"Progress", outcomes},

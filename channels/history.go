@@ -1,0 +1,79 @@
+package channels
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+// ErrHistory means that a log is not the continuation of one that was seen before: it was
+// shortened or rewritten.
+var ErrHistory = errors.New("it does not continue the log that was seen before")
+
+// Position is the end of a log: the number of its last entry and the hash of that
+// entry's bytes, 0 and "" for an empty log.
+type Position struct {
+	Sequence uint64 `json:"sequence"`
+	Hash     string `json:"hash"`
+}
+
+// String returns SEQUENCE:HASH, as ParsePosition reads it.
+func (p Position) String() string { return strconv.FormatUint(p.Sequence, 10) + ":" + p.Hash }
+
+var hexHash = regexp.MustCompile(`^[0-9a-f]{64}$`)
+
+// ParsePosition reads the end of a log that is not empty, SEQUENCE:HASH.
+func ParsePosition(text string) (Position, error) {
+	digits, hash, _ := strings.Cut(text, ":")
+	sequence, err := strconv.ParseUint(digits, 10, 63)
+	if err != nil || sequence == 0 || !hexHash.MatchString(hash) {
+		return Position{}, fmt.Errorf("%.100q is not SEQUENCE:HASH, a number and 64 hexadecimal digits", text)
+	}
+	return Position{sequence, hash}, nil
+}
+
+// End returns the position behind the newest entry.
+func (l *Log) End() Position { return Position{l.last(), l.head} }
+
+// Continues returns an error unless a log begins with the entries that ended at a
+// position, but for those that it says to be lost. It wraps ErrHistory.
+func (l *Log) Continues(p Position) error {
+	end := l.End()
+	switch {
+	case p.Sequence == 0 || p == end:
+		return nil
+	case p.Sequence > end.Sequence:
+		return fmt.Errorf("%w: %s ends with entry %d, and entry %d was seen", ErrHistory, l.Channel, end.Sequence, p.Sequence)
+	case l.hashAt(p.Sequence) == p.Hash, l.declares(Lost{From: p.Sequence, To: p.Sequence}):
+		return nil
+	}
+	return fmt.Errorf("%w: entry %d of %s is not the one that was seen", ErrHistory, p.Sequence, l.Channel)
+}
+
+// hashAt returns the hash of an entry by the one that follows it, empty if that is not
+// known.
+func (l *Log) hashAt(sequence uint64) string {
+	if next := l.At(sequence + 1); next != nil {
+		return next.Previous
+	}
+	if sequence == l.last() {
+		return l.head
+	}
+	return ""
+}
+
+// Accepts reports whether an entry that operators signed gives up the entries that ended
+// at a position: the log goes on without them, as after a restore from a backup.
+func (l *Log) Accepts(p Position) bool {
+	signed := false
+	for i := range l.Entries {
+		e := &l.Entries[i]
+		if signed && e.Action == Accept && e.Accepted != nil && *e.Accepted == p {
+			return true
+		}
+		signed = signed || e.Operators != nil
+	}
+	return false
+}
