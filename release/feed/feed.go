@@ -42,13 +42,13 @@ var (
 	// ErrOlder means that what comes is older than what is there.
 	ErrOlder = errors.New("it is older than what is here")
 	// ErrForked means that two logs differ in an entry that both have.
-	ErrForked = errors.New("the logs have parted")
+	ErrForked = errors.New("it has another history")
 	// ErrAhead means that entries are missing between what is here and what comes.
 	ErrAhead = errors.New("it begins too late")
 	// ErrDamaged means that a file is not as Export wrote it.
 	ErrDamaged = errors.New("the file is damaged")
 	// ErrMissing means that objects are missing.
-	ErrMissing = errors.New("it is not whole")
+	ErrMissing = errors.New("objects are missing")
 )
 
 // Header is the first member of a file.
@@ -111,7 +111,7 @@ func (r *Report) carried(version string, bytes int64) {
 }
 
 func refuse(cause error, mend, format string, args ...any) error {
-	return &release.Refusal{Cause: fmt.Errorf("%s: %w", fmt.Sprintf(format, args...), cause), Mend: mend}
+	return &release.Refusal{Cause: fmt.Errorf("%w: %s", cause, fmt.Sprintf(format, args...)), Mend: mend}
 }
 
 // shown calls f for each release that entries show, the same one as often as they do.

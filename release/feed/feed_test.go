@@ -263,6 +263,7 @@ func TestMirror(t *testing.T) {
 	if _, err := Mirror(t.Context(), site.Publisher, hq.Store, nil, false); !errors.Is(err, ErrOlder) {
 		t.Errorf("an older store: %v", err)
 	}
+	// follows: wait until the other store has it, or mirror the store that this one was fed from
 	// And goes on another way.
 	hq.publish(t, "stable", "1.3.0")
 	if _, err := Mirror(t.Context(), site.Publisher, hq.Store, nil, false); !errors.Is(err, ErrForked) {

@@ -31,7 +31,9 @@ func Import(ctx context.Context, p *release.Publisher, file io.Reader, dry bool)
 		return nil, im.unread(err)
 	}
 	if err == nil {
-		err = in.whole(in.missingMend())
+		if err = in.whole(); err != nil {
+			err = &release.Refusal{Cause: err, Mend: in.missingMend()}
+		}
 	}
 	if err == nil {
 		err = in.commit(ctx)

@@ -82,11 +82,11 @@ func (in *intake) follow(before *channels.Log, since channels.Position, raw [][]
 	last := since.Sequence + uint64(len(raw))
 	switch {
 	case since.Sequence > end.Sequence:
-		return refuse(ErrAhead, in.again(name, end.Sequence), "%s: it begins behind entry %d, and %s ends at entry %d here", name, since.Sequence, name, end.Sequence)
+		return refuse(ErrAhead, in.again(name, end.Sequence), "%s begins behind entry %d there, and ends at entry %d here", name, since.Sequence, end.Sequence)
 	case last < end.Sequence:
-		return refuse(ErrOlder, in.again(name, end.Sequence), "%s: it ends at entry %d, and %s at entry %d here", name, last, name, end.Sequence)
+		return refuse(ErrOlder, in.again(name, end.Sequence), "%s ends at entry %d there, and at entry %d here", name, last, end.Sequence)
 	case last < before.Begun():
-		return refuse(ErrOlder, in.again(name, end.Sequence), "%s: it ends at entry %d, and one up to entry %d was begun here", name, last, before.Begun())
+		return refuse(ErrOlder, in.again(name, end.Sequence), "%s ends at entry %d there, and entries up to %d were begun here", name, last, before.Begun())
 	case differ(since.Hash, before.HashOf(since.Sequence)):
 		return forked(name, since.Sequence)
 	}
@@ -114,7 +114,7 @@ func (in *intake) follow(before *channels.Log, since channels.Position, raw [][]
 func differ(a, b string) bool { return a != "" && b != "" && a != b }
 
 func forked(name string, sequence uint64) error {
-	return refuse(ErrForked, "`tsmon channel log "+name+"` on both sides shows where they part: somebody has moved the channel on one of them who may not", "%s: entry %d is another one here", name, sequence)
+	return refuse(ErrForked, "`tsmon channel log "+name+"` on both sides shows where they part: somebody has moved the channel on one of them who may not", "entry %[2]d of %[1]s is another one here", name, sequence)
 }
 
 // again says how to get what is missing.
@@ -299,7 +299,7 @@ func (in *intake) missing() []string {
 const maxNamed = 5
 
 // whole returns an error unless everything that the entries need is here.
-func (in *intake) whole(mend string) error {
+func (in *intake) whole() error {
 	keys := in.missing()
 	if len(keys) == 0 {
 		return nil
@@ -308,7 +308,7 @@ func (in *intake) whole(mend string) error {
 	if len(keys) > maxNamed {
 		names += fmt.Sprintf(" and %d more", len(keys)-maxNamed)
 	}
-	return refuse(ErrMissing, mend, "missing: %s", names)
+	return fmt.Errorf("%w: %s", ErrMissing, names)
 }
 
 // commit has the entries count, and shows them. Everything that they need is here.

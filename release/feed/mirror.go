@@ -37,8 +37,8 @@ func Mirror(ctx context.Context, p *release.Publisher, from object.Store, names 
 			return nil, err
 		}
 	}
-	if err := in.whole("`tsmon channel verify` with the other store as storage tells what is wrong there; then run the same command again"); err != nil {
-		return nil, err
+	if err := in.whole(); err != nil {
+		return nil, &release.Refusal{Cause: err, Mend: "`tsmon channel verify` with the other store as storage tells what is wrong there; then run the same command again"}
 	}
 	if err := in.commit(ctx); err != nil {
 		return nil, err
