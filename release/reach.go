@@ -223,11 +223,12 @@ func (g gate) known(entry *channels.Entry) (versions, targets []string) {
 			add(slices.Collect(maps.Keys(e.Rollout.Release.Platforms)))
 		}
 	}
-	slices.SortFunc(versions, compareVersions)
+	slices.SortFunc(versions, CompareVersions)
 	return slices.Compact(versions), slices.Sorted(maps.Keys(on))
 }
 
-func compareVersions(a, b string) int {
+// CompareVersions orders versions as the updater does.
+func CompareVersions(a, b string) int {
 	v, errA := manifest.ParseClientVersion(a)
 	w, errB := manifest.ParseClientVersion(b)
 	if errA == nil && errB == nil {

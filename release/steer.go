@@ -225,7 +225,7 @@ func (p planner) advance(s *state, o Options) (choice, error) {
 		return choice{}, err
 	}
 	r := s.log.Head().Rollout
-	if r == nil || o.Hold || !r.Due(p.now) {
+	if r == nil || o.Hold || !r.Due(p.now) || s.log.Fed() {
 		return p.finish(s)
 	}
 	next := r.Step(p.now.UTC().Truncate(time.Second))
