@@ -58,7 +58,8 @@ type cell struct {
 }
 
 // replay works out what every kind of client gets from the log with the new entry. It
-// refuses what would break clients that get the release of the change.
+// refuses what would break clients that get the release of the change, unless they get
+// it already.
 func (g gate) replay(entry *channels.Entry) ([]Reach, error) {
 	t, err := g.table(entry)
 	if err != nil {
@@ -141,7 +142,7 @@ func (t *table) judge(c cell) (Reach, error) {
 	default:
 		r.Outcome = t.standing(c)
 	}
-	if r.Outcome == "broken" && t.gets(c, offer) {
+	if r.Outcome == "broken" && !t.change.standing && t.gets(c, offer) {
 		return r, &Refusal{Cause: fmt.Errorf("%w: %w", ErrGate, err), Text: fmt.Sprintf("%s on %s", c.Version, c.Target)}
 	}
 	return r, nil
@@ -253,11 +254,12 @@ func (g gate) known(entry *channels.Entry) (versions, targets []string) {
 			add(slices.Collect(maps.Keys(e.Rollout.Release.Platforms)))
 		}
 	}
-	slices.SortFunc(versions, compareVersions)
+	slices.SortFunc(versions, CompareVersions)
 	return slices.Compact(versions), slices.Sorted(maps.Keys(on))
 }
 
-func compareVersions(a, b string) int {
+// CompareVersions orders versions as the updater does.
+func CompareVersions(a, b string) int {
 	v, errA := manifest.ParseClientVersion(a)
 	w, errB := manifest.ParseClientVersion(b)
 	if errA == nil && errB == nil {
