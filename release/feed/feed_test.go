@@ -252,7 +252,7 @@ func TestMirror(t *testing.T) {
 	}
 	site.shows(t, "1.1.0")
 	report, requests := mirror()
-	if report.Changed || requests > 4 { // two lists of the channels, one of the log, one entry
+	if report.Changed || requests > 3 { // a list of each channel, and an entry
 		t.Errorf("without news %d requests, %+v", requests, report)
 	}
 	hq.publish(t, "stable", "1.2.0")
