@@ -2,9 +2,11 @@ package config
 
 import (
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"maps"
 	"net/url"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -12,6 +14,9 @@ import (
 
 func (c *Config) check() (found Mistakes) {
 	found = append(found, c.checkOperators()...)
+	if err := CheckProject(c.Project); c.Project != "" && err != nil {
+		found = append(found, Mistake{Setting: "project", Text: err.Error()})
+	}
 	if c.PublicURL != "" {
 		u, err := url.Parse(c.PublicURL)
 		switch {
@@ -39,6 +44,17 @@ func (c *Config) check() (found Mistakes) {
 		}
 	}
 	return found
+}
+
+var projectName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$`)
+
+// CheckProject reports whether a name can be that of a project, which is also one of a
+// folder.
+func CheckProject(name string) error {
+	if projectName.MatchString(name) {
+		return nil
+	}
+	return errors.New("project is not a name like com.example.app: at most 100 letters, digits, dots and hyphens")
 }
 
 func (c *Config) checkRedirect() Mistakes {

@@ -24,22 +24,26 @@ func (p *plan) compare(context.Context, Env) error {
 		r.Warnings = append(r.Warnings, "storage is a directory; the workflow works only where all its machines share it")
 	}
 	p.compareTargets()
-	secrets := "TAURI_SIGNING_PRIVATE_KEY and TAURI_SIGNING_PRIVATE_KEY_PASSWORD"
-	if bucket {
-		secrets = "TAURI_SIGNING_PRIVATE_KEY, TAURI_SIGNING_PRIVATE_KEY_PASSWORD, AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
-	}
+	signing, credentials := "TAURI_SIGNING_PRIVATE_KEY and TAURI_SIGNING_PRIVATE_KEY_PASSWORD", "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
 	version := r.Version
 	if version == "" {
 		version = "1.0.0"
 	}
 	switch p.CI {
 	case GitHub:
+		secrets := signing
+		if bucket {
+			secrets = strings.ReplaceAll(signing, " and ", ", ") + ", " + credentials
+		}
 		r.Next = append(r.Next, "add the secrets "+secrets+" to an environment named release (Settings, Environments)",
 			"add the variables TSMON_DOWNLOADS and TSMON_CHECKSUMS (Settings, Secrets and variables, Actions)",
 			"commit the files; pushing the tag v"+version+" releases that version")
 	case GitLab:
-		r.Next = append(r.Next, "add the variables "+secrets+", protected, masked, for the environment release (Settings, CI/CD)",
-			"add the variables TSMON_DOWNLOADS and TSMON_CHECKSUMS there, and protect the tags v*",
+		r.Next = append(r.Next, "add the variables "+signing+", protected, masked, for the environment release/sign (Settings, CI/CD)")
+		if bucket {
+			r.Next = append(r.Next, "add the variables "+credentials+" there, for the environments release/*")
+		}
+		r.Next = append(r.Next, "add the variables TSMON_DOWNLOADS and TSMON_CHECKSUMS there, and protect the tags v*",
 			"commit the files; pushing the tag v"+version+" releases that version")
 	default:
 		bundles := filepath.ToSlash(filepath.Join(p.project.Dir(), "target/release/bundle"))
@@ -60,7 +64,7 @@ func (p *plan) compareTargets() {
 	if p.CI == "" {
 		return
 	}
-	channel := p.channels()[0]
+	channel := p.releaseChannel()
 	required := p.config.Channels[channel].Targets
 	if len(required) == 0 {
 		p.report.Warnings = append(p.report.Warnings, "the workflow publishes once all targets are there, but "+channel+" requires none in tsmon.yaml: add targets: ["+strings.Join(RequiredKeys(p.project, p.builds), ", ")+"]")

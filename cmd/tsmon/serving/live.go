@@ -201,7 +201,7 @@ func (l *live) tryReload(ctx context.Context) (changed, restart []string, err er
 
 // fixed are the settings that need a restart, and what lies below them.
 var fixed = []string{
-	"TSMON_DATA", "storage", "server.listen", "server.metrics_listen", "server.records", "server.series", "server.mqtt", "server.tls",
+	"TSMON_DATA", "project", "storage", "server.listen", "server.metrics_listen", "server.records", "server.series", "server.mqtt", "server.tls",
 	"server.drain", "server.drain_downloads", "server.log.format",
 }
 
@@ -211,7 +211,7 @@ func isReloaded(setting string) bool {
 
 // keepFixed sets what needs a restart as it is in force.
 func keepFixed(c, inForce *config.Config) {
-	c.Data, c.Storage = inForce.Data, inForce.Storage
+	c.Project, c.Data, c.Storage = inForce.Project, inForce.Data, inForce.Storage
 	s, f := &c.Server, inForce.Server
 	s.Listen, s.MetricsListen, s.Records, s.Series, s.MQTT, s.TLS = f.Listen, f.MetricsListen, f.Records, f.Series, f.MQTT, f.TLS
 	s.Drain, s.DrainDownloads, s.Log.Format = f.Drain, f.DrainDownloads, f.Log.Format
