@@ -80,6 +80,9 @@ func (j journal) numbers(ctx context.Context, known uint64) (listing, error) {
 		if !ok {
 			return listing{}, fmt.Errorf("%w: %s is not an entry", ErrLog, info.Key)
 		}
+		if len(found.numbers) == maxAround {
+			return listing{}, fmt.Errorf("%w: there are more than %d entries of %s", ErrLog, maxAround, j.channel)
+		}
 		found.numbers = append(found.numbers, sequence)
 	}
 	found.settle(parts)

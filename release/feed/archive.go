@@ -70,7 +70,7 @@ func damaged(err error) error {
 	if errors.Is(err, ErrDamaged) {
 		return err
 	}
-	if err == io.EOF {
+	if errors.Is(err, io.EOF) {
 		err = io.ErrUnexpectedEOF
 	}
 	return fmt.Errorf("%w: %w", ErrDamaged, err)
@@ -79,7 +79,7 @@ func damaged(err error) error {
 // next returns the name and the size of the next member; io.EOF after the last one.
 func (o *opened) next() (name string, size int64, err error) {
 	h, err := o.tar.Next()
-	if err == io.EOF {
+	if errors.Is(err, io.EOF) {
 		return "", 0, o.end()
 	}
 	if err != nil {
@@ -100,7 +100,7 @@ func (o *opened) end() error {
 		switch {
 		case bytes.ContainsFunc(tail[:n], func(c rune) bool { return c != 0 }):
 			return fmt.Errorf("%w: something follows its last member", ErrDamaged)
-		case err == io.EOF:
+		case errors.Is(err, io.EOF):
 			return io.EOF
 		case err != nil:
 			return damaged(err)
@@ -112,7 +112,7 @@ func (o *opened) end() error {
 // Read reads the member.
 func (o *opened) Read(p []byte) (int, error) {
 	n, err := o.tar.Read(p)
-	if err != nil && err != io.EOF {
+	if err != nil && !errors.Is(err, io.EOF) {
 		err = damaged(err)
 	}
 	return n, err

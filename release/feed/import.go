@@ -70,7 +70,7 @@ func (im *importing) all(ctx context.Context) error {
 		return err
 	}
 	name, size, err := im.logs(ctx, h)
-	if err != nil && err != io.EOF {
+	if err != nil && !errors.Is(err, io.EOF) {
 		return err
 	}
 	if settled := im.settle(); settled != nil {
@@ -93,7 +93,7 @@ func (im *importing) all(ctx context.Context) error {
 			return err
 		}
 	}
-	if err != nil && err != io.EOF {
+	if err != nil && !errors.Is(err, io.EOF) {
 		return err
 	}
 	if recorded := im.recall(ctx); recorded != nil {
@@ -107,7 +107,7 @@ func (im *importing) all(ctx context.Context) error {
 			return err
 		}
 	}
-	if err != io.EOF {
+	if !errors.Is(err, io.EOF) {
 		return err
 	}
 	if len(im.spoiled) > 0 {
@@ -179,7 +179,7 @@ func (im *importing) logs(ctx context.Context, h Header) (name string, size int6
 		}
 		raw[channel] = append(raw[channel], data)
 	}
-	if err != nil && err != io.EOF {
+	if err != nil && !errors.Is(err, io.EOF) {
 		return "", 0, err
 	}
 	for _, r := range h.Channels {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"slices"
 
 	"golang.org/x/sync/errgroup"
@@ -15,8 +16,8 @@ import (
 )
 
 // Mirror brings channels from another store to the publisher's, as Import does from a file:
-// all that are configured and that the other store has, unless some are named. A channel
-// without news costs the other store one list and one entry.
+// those that are named, else all that are configured, that the other store has, and that
+// were not moved here. A channel without news costs the other store one list and one entry.
 func Mirror(ctx context.Context, p *release.Publisher, from object.Store, names []string, dry bool) (*Report, error) {
 	in, err := newIntake(ctx, p, dry)
 	if err != nil {
@@ -24,13 +25,8 @@ func Mirror(ctx context.Context, p *release.Publisher, from object.Store, names 
 	}
 	in.mirrors = true
 	m := &mirror{intake: in, from: release.Library{Store: from, Keys: p.Keys, Trust: p.Repository().Trust}}
-	if names, err = m.names(ctx, names); err != nil {
+	if err := m.channels(ctx, names); err != nil {
 		return nil, err
-	}
-	for _, name := range names {
-		if err := m.channel(ctx, name); err != nil {
-			return nil, err
-		}
 	}
 	for _, step := range []func(context.Context) error{func(context.Context) error { return in.settle() }, m.records, in.stock, m.bundles} {
 		if err := step(ctx); err != nil {
@@ -52,37 +48,48 @@ type mirror struct {
 	from release.Library
 }
 
-// names returns the channels that are mirrored, sorted.
-func (m *mirror) names(ctx context.Context, wanted []string) ([]string, error) {
-	if err := m.Configured(wanted...); err != nil {
-		return nil, err
+// channels reads the logs of channels; without names, those of all that are configured,
+// that the other store has, and that are not moved here.
+func (m *mirror) channels(ctx context.Context, names []string) error {
+	if err := m.Configured(names...); err != nil {
+		return err
 	}
-	if len(wanted) > 0 {
-		return slices.Compact(slices.Sorted(slices.Values(wanted))), nil
+	named := len(names) > 0
+	if !named {
+		names = slices.Collect(maps.Keys(m.Policies))
 	}
-	found, err := channels.Repository{Store: m.from.Store}.Names(ctx)
-	if err != nil {
-		return nil, err
+	for _, name := range slices.Compact(slices.Sorted(slices.Values(names))) {
+		if err := m.channel(ctx, name, named); err != nil {
+			return err
+		}
 	}
-	found = slices.DeleteFunc(found, func(name string) bool { return m.Configured(name) != nil })
-	if len(found) == 0 {
-		return nil, &release.Refusal{Cause: fmt.Errorf("%w: the other store has none of the channels in tsmon.yaml", release.ErrNoRelease), Mend: "check the address after --from, and list its channels under channels in tsmon.yaml"}
+	if len(m.deliveries) == 0 {
+		return &release.Refusal{Cause: fmt.Errorf("%w: the other store has none of the channels in tsmon.yaml", release.ErrNoRelease), Mend: "check the address after --from, and list its channels under channels in tsmon.yaml"}
 	}
-	return found, nil
+	return nil
 }
 
 // channel reads what follows the log of a channel, and the entry before it.
-func (m *mirror) channel(ctx context.Context, name string) error {
+func (m *mirror) channel(ctx context.Context, name string, named bool) error {
 	before, err := m.log(ctx, name)
 	if err != nil {
 		return err
 	}
 	end := before.End()
+	own := end.Sequence > 0 && !before.Fed()
+	if own && !named {
+		return nil
+	}
 	since := channels.Position{Sequence: end.Sequence - min(end.Sequence, 1)}
 	since.Hash = before.HashOf(since.Sequence)
 	raw, err := channels.Repository{Store: m.from.Store}.Raw(ctx, name, since.Sequence)
-	if err != nil {
+	switch {
+	case err != nil:
 		return err
+	case len(raw) == 0 && end.Sequence > 0:
+		return refuse(ErrOlder, m.again(name, end.Sequence), "%s has no entry %d there", name, end.Sequence)
+	case len(raw) == 0:
+		return nil
 	}
 	return m.follow(before, since, raw)
 }

@@ -156,7 +156,7 @@ func releaseMirrorCommand(app *cli.App) *cobra.Command {
 		Use:   "mirror [CHANNEL…] --from STORE",
 		Short: "Bring channels from another store to the storage",
 		Long: `Bring channels from another store to the storage: those that are named, else all that
-tsmon.yaml lists and that the store has. It is verified as ` + "`tsmon release import`" + ` does it,
+tsmon.yaml lists, that the store has, and that were not moved here. It is verified as ` + "`tsmon release import`" + ` does it,
 and only what is missing is fetched, so that it may run every few minutes.`,
 		Example: `  tsmon release mirror --from "s3://releases/desktop?endpoint=https://minio.example.com"
   tsmon release mirror stable --from /mnt/releases --dry-run`,
