@@ -165,6 +165,17 @@ func (l *Log) Head() *Entry {
 	return &l.Entries[len(l.Entries)-1]
 }
 
+// Decided returns the last entry by which somebody moved the channel: not one about the
+// upkeep of the store, unless there is no other. nil for a channel that was never moved.
+func (l *Log) Decided() *Entry {
+	for i := len(l.Entries) - 1; i >= 0; i-- {
+		if e := &l.Entries[i]; e.Action != Prune && e.Action != Repair {
+			return e
+		}
+	}
+	return l.Head()
+}
+
 // Shown reports whether any client got a version at any time.
 func (l *Log) Shown(version string) bool {
 	for _, e := range l.Entries {

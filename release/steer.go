@@ -87,19 +87,8 @@ func (p planner) rollback(v view, s *state, o RollbackOptions) (choice, error) {
 	}}, err
 }
 
-// decided returns the last entry by which somebody moved a channel: not one about the
-// upkeep of the store.
-func decided(log *channels.Log) *channels.Entry {
-	for i := len(log.Entries) - 1; i >= 0; i-- {
-		if e := &log.Entries[i]; e.Action != channels.Prune && e.Action != channels.Repair {
-			return e
-		}
-	}
-	return log.Head()
-}
-
 func rollbackTarget(log *channels.Log, o RollbackOptions) (string, error) {
-	head := decided(log)
+	head := log.Decided()
 	switch {
 	case head == nil:
 		return "", refuse(ErrNoTarget, "publish to it first", "%s shows nothing", log.Channel)
@@ -278,7 +267,7 @@ func (p planner) pause(v view, s *state, o Options) (choice, error) {
 			return c
 		}}, nil
 	}
-	if last := decided(s.log); last.Action == channels.Rollback {
+	if last := s.log.Decided(); last.Action == channels.Rollback {
 		return choice{}, wentBack(last, s.channel)
 	}
 	version, err := previous(s.log)

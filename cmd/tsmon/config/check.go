@@ -138,6 +138,12 @@ func (s Server) check() (found Mistakes) {
 			found = append(found, wrong("server.webhook_secret", "is not base64 behind whsec_ (TSMON_WEBHOOK_SECRET)"))
 		}
 	}
+	if n := len(s.Console.Token); n > 0 && n < minSecret {
+		found = append(found, wrong("server.console.token", "has less than %d characters (TSMON_CONSOLE_TOKEN)", minSecret))
+	}
+	if strings.ContainsFunc(string(s.Console.Token), func(c rune) bool { return c <= ' ' || c > '~' }) {
+		found = append(found, wrong("server.console.token", "has a character that browsers can't send (TSMON_CONSOLE_TOKEN)"))
+	}
 	for _, secret := range s.Secrets {
 		if len(secret) < minOuterSecret {
 			found = append(found, wrong("server.secrets", "has one of less than %d characters (TSMON_SECRET)", minOuterSecret))

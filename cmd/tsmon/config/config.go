@@ -34,7 +34,7 @@
 //	  updates: {redirect: presigned, token: …}       # or public
 //	  webhook: https://chat.example.com/hooks/…
 //	  log: {level: info, format: json}               # or text
-//	  console: {images: [https://cdn.example.com]}
+//	  console: {images: [https://cdn.example.com], token: …}
 package config
 
 import (
@@ -193,6 +193,9 @@ type Console struct {
 	// Images are the origins that pictures of diagrams may come from, besides the
 	// server itself.
 	Images []string `yaml:"images" env:"TSMON_CONSOLE_IMAGES" envSeparator:","`
+	// Token is the bearer token of the releases' pages. Without one only this machine
+	// sees them.
+	Token Secret `yaml:"token" env:"TSMON_CONSOLE_TOKEN"`
 }
 
 // Log configures the server's log on stderr.

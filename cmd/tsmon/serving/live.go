@@ -50,6 +50,7 @@ type generation struct {
 func (l *live) start(ctx context.Context, c *config.Config) {
 	options := l.backends.options(c)
 	options.Console = consoleOptions(c, l.options.demo)
+	l.showReleases(ctx, c, &options)
 	server := api.New(options)
 	g := &generation{server: server, handler: server.Handler(), metrics: server.Metrics()}
 	moving, stop := context.WithCancel(ctx)
@@ -66,6 +67,21 @@ func (l *live) start(ctx context.Context, c *config.Config) {
 			l.log.Error("rollouts are neither guarded nor ended by this server", "error", err)
 		}
 	})
+}
+
+// showReleases adds what the pages about releases need. Nothing that they do is written.
+func (l *live) showReleases(ctx context.Context, c *config.Config, o *api.Options) {
+	if o.Only == api.Monitoring {
+		return
+	}
+	o.ConsoleToken, o.Guards = string(c.Server.Console.Token), cli.Guards(c, l.backends.records, time.Now)
+	p, err := l.app.Publisher(ctx, c, nil)
+	if err != nil {
+		l.log.Error("moves can't be rehearsed", "error", err)
+		return
+	}
+	p.Sign, p.Origin = nil, nil
+	o.Publisher = p
 }
 
 // awaitMoves ends the moves of a generation.
