@@ -184,6 +184,7 @@ func (w *World) fill(tb testing.TB, schema, other string) {
 	w.Now = w.Clock.Now
 	w.Refresh, w.Clients, w.MaxUpload = config.DefaultRefresh, config.DefaultClients, config.DefaultMaxUpload
 	w.Origins = []string{"https://scada.example.com"}
+	w.Guards = &fleet.Guards{Default: fleet.Guard{Failures: config.DefaultFailures, Networks: config.DefaultNetworks}, Records: w.Records, Now: w.Clock.Now}
 	w.Uploads = monitor.KeyPair{Access: "access-of-the-test", Secret: "secret-of-the-test"}
 	w.WriteToken, w.MetricsKey = "write-of-the-test", MetricsKey
 	// Which clients are in a sample is the same in every run.
