@@ -49,6 +49,9 @@ func (p *Publisher) signature(ctx context.Context, log *channels.Log, e *channel
 // enter appends the entry of a plan, signed. Where it lacks signatures, the plan waits for
 // them in the store, and the log is nil.
 func (p *Publisher) enter(ctx context.Context, plan *Plan) (*channels.Log, error) {
+	if plan.log.Fed() {
+		return nil, fed(plan.Channel)
+	}
 	e := plan.log.Next(*plan.Entry)
 	if plan.log.Operators() != nil || e.Operators != nil {
 		e.Expires = e.When.Add(planLife)
@@ -110,6 +113,36 @@ func (p *Publisher) Appoint(ctx context.Context, o Options) (*Plan, error) {
 		return plan, nil
 	}
 	if _, err = (&applying{&bare, plan}).advance(ctx, false); err != nil && !plan.Changed {
+		return nil, err
+	}
+	return plan, err
+}
+
+// Accept has the log of a channel give up the entries that ended at a position, which
+// servers have seen and which are lost. Operators must approve that like any other move:
+// what nobody has signed, no server believes.
+func (p *Publisher) Accept(ctx context.Context, channel string, seen channels.Position, why string) (*Plan, error) {
+	pl, err := p.planner(channel)
+	if err != nil {
+		return nil, err
+	}
+	s := p.look(ctx)[channel]
+	if s.err == nil {
+		s.err = s.shows()
+	}
+	if s.err != nil {
+		return nil, s.err
+	}
+	head := s.log.Head()
+	plan := &Plan{Action: channels.Accept, Channel: channel, Version: head.Newest(), Previous: head.Version, URL: p.PublicURL + "/" + channels.ManifestKey(channel),
+		Bundles: []Stored{}, Reach: []Reach{}, Base: s.log.End(), log: s.log, seen: s.seen, head: head, Sequence: head.Sequence}
+	if s.log.Continues(seen) == nil || s.log.Accepts(seen) {
+		return plan, nil
+	}
+	e := s.log.Next(channels.Entry{Action: channels.Accept, Why: cmp.Or(why, "the entries up to "+seen.String()+" are given up"), Who: pl.who, Origin: pl.origin, When: pl.now,
+		Release: head.Release, Rollout: head.Rollout, Accepted: &seen})
+	plan.Entry, plan.Sequence, plan.Changed = &e, e.Sequence, true
+	if _, err = (&applying{p, plan}).advance(ctx, false); err != nil && !plan.Changed {
 		return nil, err
 	}
 	return plan, err

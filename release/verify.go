@@ -22,11 +22,13 @@ type Finding struct {
 
 // VerifyReport is what was verified of a channel, and its problems.
 type VerifyReport struct {
-	Channel  string   `json:"channel"`
-	Version  string   `json:"version"`         // shown by the head of the log
-	Entries  int      `json:"entries"`         // of the log
-	Rings    bool     `json:"rings,omitempty"` // manifests of rings were verified
-	Releases []string `json:"releases"`        // that were verified
+	Channel string `json:"channel"`
+	Version string `json:"version"` // shown by the head of the log
+	Entries int    `json:"entries"` // of the log
+	// End is the end of the log, for a later verification that it goes on from there.
+	End      channels.Position `json:"end"`
+	Rings    bool              `json:"rings,omitempty"` // manifests of rings were verified
+	Releases []string          `json:"releases"`        // that were verified
 	// Pruned are releases whose bundles are gone, as the log says.
 	Pruned   []string  `json:"pruned,omitempty"`
 	Findings []Finding `json:"findings"` // empty: the channel is sound
@@ -40,6 +42,9 @@ func (r *VerifyReport) Err() error {
 	}
 	return errors.Join(errs...)
 }
+
+// MendHistory says what to do about a log that was shortened or rewritten.
+const MendHistory = "bring the rightful log back from a copy; if the store was restored from a backup and nothing newer is left, the same command with --accept gives up what is lost"
 
 func (r *VerifyReport) find(object string, err error, mend string) {
 	if refusal := (*Refusal)(nil); errors.As(err, &refusal) {
@@ -65,6 +70,12 @@ type verification struct {
 //
 // Without a public URL any address will do, if all bundles are there.
 func (p *Publisher) Verify(ctx context.Context, channel string) (*VerifyReport, error) {
+	return p.VerifyFrom(ctx, channel, channels.Position{})
+}
+
+// VerifyFrom is Verify of a log that must go on from a position that was seen before,
+// unless that is the zero value, or an entry of operators gives up what was seen.
+func (p *Publisher) VerifyFrom(ctx context.Context, channel string, from channels.Position) (*VerifyReport, error) {
 	if err := trusts(p.Keys); err != nil {
 		return nil, err
 	}
@@ -81,7 +92,10 @@ func (p *Publisher) Verify(ctx context.Context, channel string) (*VerifyReport, 
 	if head == nil {
 		return nil, refuse(ErrNoRelease, "`tsmon channel list` shows the channels of the store", "%s shows nothing", channel)
 	}
-	v.log, v.report.Version, v.report.Entries = log, head.Version, len(log.Entries)
+	v.log, v.report.Version, v.report.Entries, v.report.End = log, head.Version, len(log.Entries), log.End()
+	if err := log.Continues(from); err != nil && (p.Policies[channel].Operators == nil || !log.Accepts(from)) {
+		v.report.find("log/"+channel, err, MendHistory)
+	}
 	if err := v.shown(ctx); err != nil {
 		return nil, err
 	}

@@ -61,7 +61,7 @@ func (p *Publisher) wait(ctx context.Context, plan *Plan, e channels.Entry) (*ch
 		return nil, err
 	}
 	for _, w := range all {
-		if w.Stale == "" && w.Entry.Action == e.Action && w.Entry.Release.Equal(&e.Release) && sameRollout(w.Entry.Rollout, e.Rollout) && w.Entry.Operators.Equal(e.Operators) && w.Entry.From == e.From {
+		if w.Stale == "" && w.Entry.Action == e.Action && w.Entry.Release.Equal(&e.Release) && sameRollout(w.Entry.Rollout, e.Rollout) && w.Entry.Operators.Equal(e.Operators) && sameAccepted(w.Entry, &e) && w.Entry.From == e.From {
 			return p.complete(ctx, plan, w)
 		}
 	}
@@ -85,6 +85,14 @@ func (p *Publisher) wait(ctx context.Context, plan *Plan, e channels.Entry) (*ch
 		return nil, err
 	}
 	return p.complete(ctx, plan, w)
+}
+
+// sameAccepted reports whether two entries give up the same, or nothing.
+func sameAccepted(a, b *channels.Entry) bool {
+	if a.Accepted == nil || b.Accepted == nil {
+		return a.Accepted == b.Accepted
+	}
+	return *a.Accepted == *b.Accepted
 }
 
 // complete signs a plan that waits, and makes it if it has all signatures. Else the log is
@@ -324,7 +332,7 @@ func (p *Publisher) Approve(ctx context.Context, channel, hash string, apply boo
 	if w.Stale != "" {
 		return nil, &Refusal{Cause: ErrStale, Text: w.Stale, Mend: "run the command that made the plan again; it makes another"}
 	}
-	if version := w.Entry.Newest(); w.Entry.Action != channels.Appoint && w.Entry.Action != channels.Pause {
+	if version := w.Entry.Newest(); w.Entry.Action != channels.Appoint && w.Entry.Action != channels.Accept && w.Entry.Action != channels.Pause {
 		record := w.Entry.Release.Record
 		if w.Entry.Rollout != nil {
 			record = w.Entry.Rollout.Release.Record

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -46,6 +47,7 @@ func kindOf(err error) string {
 // replaced. Each is logged and counted once.
 type alarms struct {
 	log          *slog.Logger
+	now          func() time.Time
 	tell         func(object, etag, problem string) // may be nil
 	badManifests *prometheus.CounterVec
 	raisedNow    *prometheus.GaugeVec
@@ -54,9 +56,9 @@ type alarms struct {
 	bad map[string]alarm // by key
 }
 
-func newAlarms(log *slog.Logger, registry prometheus.Registerer, configured iter.Seq[string]) *alarms {
+func newAlarms(log *slog.Logger, now func() time.Time, registry prometheus.Registerer, configured iter.Seq[string]) *alarms {
 	a := &alarms{
-		log: log, bad: map[string]alarm{},
+		log: log, now: now, bad: map[string]alarm{},
 		badManifests: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "tsmon_updates_bad_manifests_total", Help: "Manifests that did not verify and were not shown, by channel.",
 		}, []string{"channel"}),
@@ -81,6 +83,7 @@ func newAlarms(log *slog.Logger, registry prometheus.Registerer, configured iter
 type alarm struct {
 	etag, kind string
 	cause      string
+	since      time.Time
 }
 
 // gauge counts the alarms of a kind that are raised for the channel of an object.
@@ -107,7 +110,7 @@ func (a *alarms) raise(key, etag, kind string, err error) {
 	if again {
 		a.gauge(key, before.kind).Dec()
 	}
-	a.bad[key] = alarm{etag, kind, cause}
+	a.bad[key] = alarm{etag, kind, cause, a.now()}
 	a.gauge(key, kind).Inc()
 	if a.tell != nil {
 		a.tell(key, etag, cause)
@@ -137,6 +140,24 @@ func (a *alarms) clear(key string) {
 	a.gauge(key, before.kind).Dec()
 	delete(a.bad, key)
 	a.log.Info("an object of the store verifies again", "object", key)
+}
+
+// Alarm is an object of the store that does not verify and is not shown.
+type Alarm struct {
+	Object  string    `json:"object"`
+	Problem string    `json:"problem"`
+	Since   time.Time `json:"since"` // as this server saw it
+}
+
+// all returns the alarms, sorted by object.
+func (a *alarms) all() []Alarm {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	all := []Alarm{}
+	for _, key := range slices.Sorted(maps.Keys(a.bad)) {
+		all = append(all, Alarm{key, a.bad[key].cause, a.bad[key].since})
+	}
+	return all
 }
 
 // records returns the keys of the records that do not verify.

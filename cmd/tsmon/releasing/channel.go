@@ -242,7 +242,7 @@ func runChannelLog(ctx context.Context, app *cli.App, channel string, limit int)
 		if e.Operators != nil {
 			force = e.Operators
 		}
-		r := LogRow{stateOf(&e, channel, "", false), e.From, e.Why, e.Origin, signedBy(&e, force)}
+		r := LogRow{stateOf(&e, channel, "", false), e.From, e.Why, e.Origin, e.SignedBy(force)}
 		entries = append(entries, r)
 		rows = append(rows, []string{strconv.FormatUint(r.Sequence, 10), r.When, r.Action, r.versionText(), r.From, r.commit(), r.Who, r.Why})
 	}
@@ -269,8 +269,15 @@ func newestEntries(ctx context.Context, app *cli.App, channel string, limit int)
 	return entries, err
 }
 
+// verifyFlags are those of `tsmon channel verify`.
+type verifyFlags struct {
+	noProbe bool
+	from    string
+	accept  bool
+}
+
 func channelVerifyCommand(app *cli.App) *cobra.Command {
-	noProbe := false
+	var f verifyFlags
 	cmd := &cobra.Command{
 		Use:   "verify CHANNEL",
 		Short: "Check log, manifest, releases and bundles of a channel in the store",
@@ -278,15 +285,25 @@ func channelVerifyCommand(app *cli.App) *cobra.Command {
 manifest against the head, and every release that the log names, by size,
 checksum and signature; the bundles of the head are read whole.
 
+It prints where the log ends. --from with what an earlier run printed proves that the
+log still goes on from there, and was neither shortened nor rewritten. Servers compare
+logs with what their records say that they have seen, and raise an alarm that names
+SEQUENCE:HASH. After a restore from a backup --accept settles it: where operators are
+configured with an entry of the log, which they must approve, else in the records of the
+servers, which the command must reach. Without --from it gives up what those records say.
+
 Of a channel that keeps rings it also fetches manifests from the public address, and
 warns if they are not served there; ` + "`tsmon doctor`" + ` looks at the rest of that address.`,
-		Example: "  tsmon channel verify stable",
-		Args:    cli.Args(1, 1, "one CHANNEL"),
+		Example: `  tsmon channel verify stable
+  tsmon channel verify stable --from 42:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08`,
+		Args: cli.Args(1, 1, "one CHANNEL"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return runChannelVerify(cmd.Context(), app, args[0], noProbe)
+			return runChannelVerify(cmd.Context(), app, args[0], f)
 		},
 	}
-	cmd.Flags().BoolVar(&noProbe, "no-probe", false, "do not look at the public address")
+	cmd.Flags().BoolVar(&f.noProbe, "no-probe", false, "do not look at the public address")
+	cmd.Flags().StringVar(&f.from, "from", "", "`SEQUENCE:HASH` that the log must go on from")
+	cmd.Flags().BoolVar(&f.accept, "accept", false, "give up what was seen and is not in the log any more, as after a restore")
 	return cmd
 }
 
@@ -311,13 +328,23 @@ func warnUnserved(ctx context.Context, app *cli.App, p *release.Publisher, chann
 	return nil
 }
 
-func runChannelVerify(ctx context.Context, app *cli.App, channel string, noProbe bool) error {
+func runChannelVerify(ctx context.Context, app *cli.App, channel string, f verifyFlags) error {
+	var from channels.Position
+	if f.from != "" {
+		var err error
+		if from, err = channels.ParsePosition(f.from); err != nil {
+			return cli.WithHint(cli.Usagef("--from: %w", err), "`tsmon channel verify CHANNEL` prints where a log ends; a server's alarm names what it has seen")
+		}
+	}
+	if f.accept {
+		return runAccept(ctx, app, channel, from, f.noProbe)
+	}
 	progress := app.NewProgress("verified")
 	p, err := reader(ctx, app, progress)
 	if err != nil {
 		return err
 	}
-	report, err := p.Verify(ctx, channel)
+	report, err := p.VerifyFrom(ctx, channel, from)
 	progress.Done()
 	if err != nil {
 		return err
@@ -327,10 +354,10 @@ func runChannelVerify(ctx context.Context, app *cli.App, channel string, noProbe
 			fmt.Fprintf(w, "%s: %s\n", f.Object, strings.ReplaceAll(f.Problem, "\n", "\n  "))
 		}
 		if len(report.Findings) == 0 {
-			fmt.Fprintf(w, "%s: %s, %s, %s: all is well\n", channel, report.Version, cli.Count(report.Entries, "entry", "entries"), cli.Count(len(report.Releases), "release", "releases"))
+			fmt.Fprintf(w, "%s: %s, %s, %s: all is well\n  the log ends at %s\n", channel, report.Version, cli.Count(report.Entries, "entry", "entries"), cli.Count(len(report.Releases), "release", "releases"), report.End)
 		}
 	})
-	if err == nil && len(report.Findings) == 0 && !noProbe {
+	if err == nil && len(report.Findings) == 0 && !f.noProbe {
 		err = warnUnserved(ctx, app, p, channel)
 	}
 	if err == nil && len(report.Findings) > 0 {

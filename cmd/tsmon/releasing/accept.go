@@ -1,0 +1,85 @@
+package releasing
+
+import (
+	"context"
+	"fmt"
+	"io"
+
+	"tsmon/channels"
+	"tsmon/cmd/tsmon/cli"
+	"tsmon/cmd/tsmon/config"
+	"tsmon/release"
+	"tsmon/store/record"
+)
+
+// Accepted is what `tsmon channel verify --accept` prints where no operators are
+// configured.
+type Accepted struct {
+	Channel string            `json:"channel"`
+	Given   channels.Position `json:"given_up"` // what servers had seen
+	End     channels.Position `json:"end"`      // of the log, which servers show from now on
+	Changed bool              `json:"changed"`
+}
+
+// runAccept gives up what servers have seen of a channel and is not in its log any more.
+func runAccept(ctx context.Context, app *cli.App, channel string, from channels.Position, noProbe bool) error {
+	c, err := app.Load()
+	if err != nil {
+		return err
+	}
+	if len(c.Operators) == 0 {
+		return acceptInRecords(ctx, app, c, channel, from)
+	}
+	if from.Sequence == 0 {
+		err := cli.WithRecords(ctx, c, func(records record.Store) (err error) { from, err = seenIn(ctx, records, channel); return err })
+		if err != nil || from.Sequence == 0 {
+			return cli.WithHint(cli.Usagef("--accept needs --from where the records of the servers are out of reach"), "give --from SEQUENCE:HASH, which the alarm of the server names")
+		}
+	}
+	f := moveFlags{noProbe: noProbe}
+	return f.move(ctx, app, func(_ *config.Config, p *release.Publisher) (*release.Plan, error) {
+		return p.Accept(ctx, channel, from, "")
+	})
+}
+
+func seenIn(ctx context.Context, records record.Histories, channel string) (channels.Position, error) {
+	seen, err := records.Seen(ctx, channel)
+	return channels.Position{Sequence: uint64(seen.Sequence), Hash: seen.Hash}, err //nolint:gosec // above 0, as Validate has it
+}
+
+func acceptInRecords(ctx context.Context, app *cli.App, c *config.Config, channel string, from channels.Position) error {
+	log, _, err := LoadLog(ctx, app, channel)
+	if err != nil {
+		return err
+	}
+	accepted := Accepted{Channel: channel, End: log.End()}
+	err = cli.WithRecords(ctx, c, func(records record.Store) error {
+		seen, err := seenIn(ctx, records, channel)
+		if err != nil {
+			return err
+		}
+		if from.Sequence > 0 && seen != from && log.Continues(seen) != nil {
+			return &release.Refusal{Cause: channels.ErrHistory, Text: fmt.Sprintf("the servers have seen %s, not %s", seen, from), Mend: "repeat it with --from and what the servers have seen"}
+		}
+		accepted.Given = seen
+		if log.Continues(seen) == nil {
+			return nil
+		}
+		old, now := record.Seen{Sequence: int64(seen.Sequence), Hash: seen.Hash}, record.Seen{Sequence: int64(accepted.End.Sequence), Hash: accepted.End.Hash} //nolint:gosec // no log has so many entries
+		accepted.Changed, err = records.See(ctx, channel, old, now)
+		if err == nil && !accepted.Changed {
+			err = fmt.Errorf("%w: a server has recorded another end of the log meanwhile", release.ErrStale)
+		}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	return app.Print(accepted, func(w io.Writer) {
+		if !accepted.Changed {
+			fmt.Fprintf(w, "%s: the log goes on from what was seen, nothing to do\n", channel)
+			return
+		}
+		fmt.Fprintf(w, "%s: servers go on with the log that ends at %s; %s is given up\n", channel, accepted.End, accepted.Given)
+	})
+}

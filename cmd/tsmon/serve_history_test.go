@@ -1,0 +1,128 @@
+package main
+
+import (
+	"crypto/ed25519"
+	"crypto/rand"
+	"encoding/pem"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"golang.org/x/crypto/ssh"
+)
+
+// TestRestoredFromBackup: the store is restored from a backup, in which the newest release
+// is missing. The server goes on with what it showed and says how to accept the backup; one
+// that begins then shows nothing. What the alarm says leads out, with operators and without.
+func TestRestoredFromBackup(t *testing.T) {
+	for _, operators := range []bool{false, true} {
+		t.Run(map[bool]string{false: "by the records", true: "by operators"}[operators], func(t *testing.T) {
+			store := filepath.Join(t.TempDir(), "store")
+			k := newKit(t, store, nil)
+			if operators {
+				key, line := operatorKey(t)
+				k.configure(t, "  stable: {}\noperators: {ann: "+line+"}\n")
+				k.env = append(k.env, "TSMON_OPERATOR_KEY="+key)
+			} else {
+				k.configure(t, "  stable: {}\n")
+			}
+			data := t.TempDir()
+			k.env = append(k.env, "TSMON_PUBLIC_URL=http://127.0.0.1:1/app", "TSMON_DATA="+data)
+			env := append(k.env, "TSMON_REFRESH=50ms")
+			publish := func(version string) {
+				k.must(t, "release", "publish", "--no-probe", "--version", version, bundles(t, version, 100))
+			}
+			publish("1.0.0")
+			backup := filepath.Join(t.TempDir(), "backup")
+			if err := os.CopyFS(backup, os.DirFS(store)); err != nil {
+				t.Fatal(err)
+			}
+			publish("1.1.0")
+			s := serve(t, data, env)
+			shows := func(s *served, status int, version string) {
+				t.Helper()
+				until(t, "the server shows "+version, func() bool {
+					got, body := s.ask("GET", "/updates/stable/latest.json", "", nil)
+					return got == status && strings.Contains(string(body), version)
+				})
+			}
+			shows(s, 200, `"1.1.0"`)
+			end := regexp.MustCompile(`the log ends at (2:[0-9a-f]{64})\n`).FindStringSubmatch(k.must(t, "channel", "verify", "stable", "--no-probe"))
+			if end == nil {
+				t.Fatal("verify does not say where the log ends")
+			}
+			k.must(t, "channel", "verify", "stable", "--no-probe", "--from", end[1])
+
+			if err := os.RemoveAll(store); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.CopyFS(store, os.DirFS(backup)); err != nil {
+				t.Fatal(err)
+			}
+			command := "tsmon channel verify stable --from " + end[1] + " --accept"
+			until(t, "the alarm", func() bool { return strings.Contains(s.log.String(), command) })
+			shows(s, 200, `"1.1.0"`)
+			fresh := serve(t, data, env)
+			shows(fresh, 503, "")
+
+			// follows: bring the rightful log back from a copy; if the store was restored from a backup and nothing newer is left, the same command with --accept gives up what is lost
+			if _, stderr, code := k.tsmon(t, "channel", "verify", "stable", "--no-probe", "--from", end[1]); code != 5 || !strings.Contains(stderr, "--accept") {
+				t.Errorf("code %d: %s", code, stderr)
+			}
+			if !operators {
+				// follows: repeat it with --from and what the servers have seen
+				other := "2:" + strings.Repeat("0", 64)
+				if _, stderr, code := k.tsmon(t, "channel", "verify", "stable", "--from", other, "--accept"); code != 5 || !strings.Contains(stderr, end[1]) {
+					t.Errorf("code %d: %s", code, stderr)
+				}
+			}
+			// follows: `tsmon channel verify CHANNEL` prints where a log ends; a server's alarm names what it has seen
+			if _, stderr, code := k.tsmon(t, "channel", "verify", "stable", "--from", "2"); code != 2 || !strings.Contains(stderr, "hint: ") {
+				t.Errorf("code %d: %s", code, stderr)
+			}
+			if operators { // on a machine that has no records
+				// follows: give --from SEQUENCE:HASH, which the alarm of the server names
+				away := *k
+				away.env = append(away.env, "TSMON_DATA="+t.TempDir())
+				if _, stderr, code := away.tsmon(t, "channel", "verify", "stable", "--no-probe", "--accept"); code != 2 || !strings.Contains(stderr, "--from SEQUENCE:HASH") {
+					t.Errorf("code %d: %s", code, stderr)
+				}
+				away.must(t, "channel", "verify", "stable", "--no-probe", "--from", end[1], "--accept")
+			} else {
+				k.must(t, "channel", "verify", "stable", "--no-probe", "--accept")
+			}
+			shows(s, 200, `"1.0.0"`)
+			shows(fresh, 200, `"1.0.0"`)
+			if out := k.must(t, "channel", "verify", "stable", "--no-probe", "--from", end[1], "--accept"); !strings.Contains(out, "nothing to do") {
+				t.Error(out)
+			}
+			publish("1.2.0")
+			shows(s, 200, `"1.2.0"`)
+			shows(fresh, 200, `"1.2.0"`)
+		})
+	}
+}
+
+// operatorKey returns the file of a new private key, and its public line.
+func operatorKey(t *testing.T) (file, line string) {
+	t.Helper()
+	public, private, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	block, err := ssh.MarshalPrivateKey(private, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	key, err := ssh.NewPublicKey(public)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file = filepath.Join(t.TempDir(), "ann")
+	if err := os.WriteFile(file, pem.EncodeToMemory(block), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file, strings.TrimSpace(string(ssh.MarshalAuthorizedKey(key)))
+}
