@@ -86,8 +86,8 @@ type alarm struct {
 	since      time.Time
 }
 
-// gauge counts the alarms of a kind that are raised for the channel of an object.
-func (a *alarms) gauge(key, kind string) prometheus.Gauge {
+// count adds to the alarms of a kind that are raised for the channel of an object.
+func (a *alarms) count(key, kind string, n float64) {
 	channel, rest, _ := strings.Cut(key, "/")
 	if name, _, ok := strings.Cut(rest, "/"); ok && key == channels.LogPrefix(name) {
 		channel = name
@@ -95,7 +95,7 @@ func (a *alarms) gauge(key, kind string) prometheus.Gauge {
 	if kind == kindRecord {
 		channel = ""
 	}
-	return a.raisedNow.WithLabelValues(channel, kind)
+	a.raisedNow.WithLabelValues(channel, kind).Add(n)
 }
 
 // raise records that an object does not verify.
@@ -108,10 +108,10 @@ func (a *alarms) raise(key, etag, kind string, err error) {
 	}
 	cause := fmt.Sprintf("%.1000s", err.Error()) // it may name a problem for each byte
 	if again {
-		a.gauge(key, before.kind).Dec()
+		a.count(key, before.kind, -1)
 	}
 	a.bad[key] = alarm{etag, kind, cause, a.now()}
-	a.gauge(key, kind).Inc()
+	a.count(key, kind, 1)
 	if a.tell != nil {
 		a.tell(key, etag, cause)
 	}
@@ -137,7 +137,7 @@ func (a *alarms) clear(key string) {
 	if !ok {
 		return
 	}
-	a.gauge(key, before.kind).Dec()
+	a.count(key, before.kind, -1)
 	delete(a.bad, key)
 	a.log.Info("an object of the store verifies again", "object", key)
 }

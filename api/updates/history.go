@@ -105,7 +105,7 @@ func (h *Heads) recall(ctx context.Context, name string) (channels.Position, err
 		return channels.Position{}, nil
 	}
 	seen, err := h.histories.Seen(ctx, name)
-	return channels.Position{Sequence: uint64(seen.Sequence), Hash: seen.Hash}, err //nolint:gosec // above 0, as Validate has it
+	return channels.Position{Sequence: uint64(seen.Sequence), Hash: seen.Hash}, err
 }
 
 // see records the end of a log that goes on from what was seen, and returns the log, longer
@@ -143,5 +143,5 @@ func (h *Heads) see(ctx context.Context, r channels.Repository, c *channel, log 
 }
 
 func seenOf(p channels.Position) record.Seen {
-	return record.Seen{Sequence: int64(p.Sequence), Hash: p.Hash} //nolint:gosec // no log has so many entries
+	return record.Seen{Sequence: int64(p.Sequence), Hash: p.Hash}
 }

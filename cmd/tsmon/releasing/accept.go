@@ -44,7 +44,7 @@ func runAccept(ctx context.Context, app *cli.App, channel string, from channels.
 
 func seenIn(ctx context.Context, records record.Histories, channel string) (channels.Position, error) {
 	seen, err := records.Seen(ctx, channel)
-	return channels.Position{Sequence: uint64(seen.Sequence), Hash: seen.Hash}, err //nolint:gosec // above 0, as Validate has it
+	return channels.Position{Sequence: uint64(seen.Sequence), Hash: seen.Hash}, err
 }
 
 func acceptInRecords(ctx context.Context, app *cli.App, c *config.Config, channel string, from channels.Position) error {
@@ -65,7 +65,7 @@ func acceptInRecords(ctx context.Context, app *cli.App, c *config.Config, channe
 		if log.Continues(seen) == nil {
 			return nil
 		}
-		old, now := record.Seen{Sequence: int64(seen.Sequence), Hash: seen.Hash}, record.Seen{Sequence: int64(accepted.End.Sequence), Hash: accepted.End.Hash} //nolint:gosec // no log has so many entries
+		old, now := record.Seen{Sequence: int64(seen.Sequence), Hash: seen.Hash}, record.Seen{Sequence: int64(accepted.End.Sequence), Hash: accepted.End.Hash}
 		accepted.Changed, err = records.See(ctx, channel, old, now)
 		if err == nil && !accepted.Changed {
 			err = fmt.Errorf("%w: a server has recorded another end of the log meanwhile", release.ErrStale)
