@@ -168,7 +168,11 @@ func (g gate) strands() (warnings []string, err error) {
 		return nil, g.refuseStranding(left, versions, "")
 	}
 	if left := without(static, nil, g.strand); len(left) > 0 && (g.policy.ReadsManifest || g.policy.Rings) {
-		return nil, g.refuseStranding(left, versions, " from latest.json, where watersheds don't hold")
+		where := " from latest.json, where watersheds don't hold"
+		if g.policy.Rings {
+			where = " from latest.json or a ring, where watersheds don't hold"
+		}
+		return nil, g.refuseStranding(left, versions, where)
 	}
 	for _, w := range []struct {
 		versions []string
