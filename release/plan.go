@@ -231,11 +231,16 @@ func (p planner) plan(v view, s *state, c change) (*Plan, error) {
 	}
 	head := s.log.Head()
 	unchanged := head != nil && head.Release.Equal(&entry.Release) && sameRollout(head.Rollout, entry.Rollout)
-	if !c.standing {
+	g := gate{keys: p.keys, policy: p.policies[s.channel], log: s.log, before: before, change: c, sequence: entry.Sequence, publicURL: p.publicURL, fleet: s.clients, types: s.types, unchanged: unchanged}
+	if c.standing {
+		var err error
+		if plan.Reach, err = g.replay(&entry); err != nil {
+			return nil, err
+		}
+	} else {
 		if err := v.resting(s, c.release.Version, p.now); err != nil {
 			return nil, err
 		}
-		g := gate{keys: p.keys, policy: p.policies[s.channel], log: s.log, before: before, change: c, sequence: entry.Sequence, publicURL: p.publicURL, fleet: s.clients, types: s.types, unchanged: unchanged}
 		err := g.covers()
 		if err == nil {
 			err = g.sound()

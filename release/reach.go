@@ -58,7 +58,8 @@ type cell struct {
 }
 
 // replay works out what every kind of client gets from the log with the new entry. It
-// refuses what would break clients that get the release of the change.
+// refuses what would break clients that get the release of the change, unless they get
+// it already.
 func (g gate) replay(entry *channels.Entry) ([]Reach, error) {
 	log := &channels.Log{Channel: g.log.Channel, Entries: append(slices.Clip(g.log.Entries), *entry)}
 	offers, err := channels.Compile(log, g.publicURL, nil)
@@ -110,7 +111,7 @@ func (t *table) judge(c cell) (Reach, error) {
 	default:
 		r.Outcome = t.standing(c)
 	}
-	if r.Outcome == "broken" && t.gets(c, offer) {
+	if r.Outcome == "broken" && !t.change.standing && t.gets(c, offer) {
 		return r, &Refusal{Cause: fmt.Errorf("%w: %w", ErrGate, err), Text: fmt.Sprintf("%s on %s", c.Version, c.Target)}
 	}
 	return r, nil

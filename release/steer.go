@@ -207,7 +207,17 @@ func (p planner) rollout(s *state, o Options) (choice, error) {
 	if sameRollout(now, &next) {
 		return p.roll(s, channels.Advance, o, now), nil
 	}
-	return p.roll(s, channels.Advance, o, next.Begin(p.now.UTC().Truncate(time.Second))), nil
+	chosen := p.roll(s, channels.Advance, o, next.Begin(p.now.UTC().Truncate(time.Second)))
+	if lost := now.Steps[slices.Index(now.Steps, now.Percent)+1:]; len(lost) > 0 && len(next.Steps) == 1 && next.Steps[0] < 100 {
+		to := chosen.to
+		chosen.to = func(record *Record) change {
+			c := to(record)
+			c.warnings = append(c.warnings, fmt.Sprintf("the steps of the rollout end with this: %s stays at %d %% until `tsmon channel rollout %s --percent N` gives it to more; with --steps and --every it has steps again",
+				next.Version, next.Steps[0], s.channel))
+			return c
+		}
+	}
+	return chosen, nil
 }
 
 // advance chooses the next step of a rollout if it is due, else what finish does.

@@ -95,6 +95,22 @@ func TestChannelGuard(t *testing.T) {
 	if s := guard(); s.Decision != verdict.Halt || s.Verdict.Cause != verdict.CauseLimit || s.Networks.Failing != 9 {
 		t.Errorf("when nine fail: %+v", s)
 	}
+	defer func() { // once everybody gets it there is no step to wait, and nothing to halt
+		k.must(t, "channel", "rollout", "stable", "--percent", "100")
+		stdout, _, _ := command(t, here, "tsmon", "channel", "guard", "stable")
+		if !strings.HasPrefix(stdout, "stable shows 1.1.0 to everybody: no step waits, and nothing is halted\n") || !strings.Contains(stdout, "\nfailing  ") {
+			t.Errorf("after the rollout: %s", stdout)
+		}
+		adoption, _, _ := command(t, here, "tsmon", "channel", "adoption", "stable")
+		if !strings.Contains(adoption, "\nguard: no rollout to judge; what is known of 1.1.0:\n") {
+			t.Errorf("after the rollout: %s", adoption)
+		}
+		for _, word := range []string{"halt:", "wait:", "continue:", "a halt requires", "the next step"} {
+			if strings.Contains(stdout+adoption, word) {
+				t.Errorf("after the rollout it says %q: %s%s", word, stdout, adoption)
+			}
+		}
+	}()
 	var seenBy fleet.Adoption
 	stdout, _, _ = command(t, here, "tsmon", "channel", "adoption", "stable", "--json")
 	parse(t, stdout, &seenBy)

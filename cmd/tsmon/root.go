@@ -31,7 +31,7 @@ Exit codes:
   2  usage: wrong flags, arguments or configuration, a file that is not there
   3  refused, nothing was moved
   4  conflict: somebody else moved the channel
-  5  a signature, key or stored bundle is not to be trusted, or a key can't be used
+  5  a signature or key is not to be trusted
 
 Environment:
   TSMON_CONFIG        configuration file (default ./tsmon.yaml, if it exists)
