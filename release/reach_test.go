@@ -173,7 +173,9 @@ func TestKnownMisfitsOfFollowers(t *testing.T) {
 // clients that turned up meanwhile and that it does not suit, until somebody says so;
 // the steps that follow go by that.
 func TestKnownMisfitsOfRollout(t *testing.T) {
-	debs := func(context.Context, string) (map[string]int, error) { return map[string]int{"linux-x86_64-deb": 4}, nil }
+	debs := func(context.Context, string) (map[string]int, error) {
+		return map[string]int{"linux-x86_64-deb": 4}, nil
+	}
 	hourly := func(steps ...int) *channels.Rollout {
 		return &channels.Rollout{Steps: steps, Every: channels.Duration(time.Hour)}
 	}
@@ -274,7 +276,9 @@ func TestKnownMisfitsOfStanding(t *testing.T) {
 			o := d.options(t, "1.1.0", "App_1.1.0_amd64.AppImage")
 			o.Rollout = rollout
 			d.publish(t, o)
-			d.Types = func(context.Context, string) (map[string]int, error) { return map[string]int{"linux-x86_64-deb": 4}, nil }
+			d.Types = func(context.Context, string) (map[string]int, error) {
+				return map[string]int{"linux-x86_64-deb": 4}, nil
+			}
 			if plan := d.publish(t, o); plan.Changed {
 				t.Errorf("%+v", plan)
 			}

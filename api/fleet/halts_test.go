@@ -262,7 +262,9 @@ func TestStepsHeldToTypes(t *testing.T) {
 	g.publish("1.0.0", nil)
 	g.publish("1.1.0", &channels.Rollout{Steps: []int{40, 70, 100}, Every: channels.Duration(6 * time.Hour)})
 	for _, s := range g.stewards {
-		s.Publisher.Types = func(context.Context, string) (map[string]int, error) { return map[string]int{"linux-x86_64-deb": 4}, nil }
+		s.Publisher.Types = func(context.Context, string) (map[string]int, error) {
+			return map[string]int{"linux-x86_64-deb": 4}, nil
+		}
 	}
 	computers := computersOf(120)
 	atOnce := func(int, time.Duration) string { return "1.1.0" }
