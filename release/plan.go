@@ -263,6 +263,8 @@ func (p planner) plan(v view, s *state, c change) (*Plan, error) {
 	}
 	if unchanged {
 		plan.Action, plan.Sequence, plan.head = head.Action, head.Sequence, head
+	} else if s.log.Fed() {
+		return nil, fed(s.channel)
 	} else {
 		plan.Sequence, plan.Changed, plan.Entry, plan.head = entry.Sequence, true, &entry, &entry
 	}
@@ -303,7 +305,7 @@ func (p planner) follow(v view, leader *Plan) {
 // followOne returns the plan of one follower, nil if it has nothing to do.
 func (p planner) followOne(v view, name string, leader *Plan) (*Plan, error) {
 	s := v[name]
-	if s.err != nil {
+	if s.err != nil || s.log.Fed() {
 		return nil, s.err
 	}
 	// What may be missing was allowed for the leader alone. What may be unbound goes

@@ -87,19 +87,8 @@ func (p planner) rollback(v view, s *state, o RollbackOptions) (choice, error) {
 	}}, err
 }
 
-// decided returns the last entry by which somebody moved a channel: not one about the
-// upkeep of the store.
-func decided(log *channels.Log) *channels.Entry {
-	for i := len(log.Entries) - 1; i >= 0; i-- {
-		if e := &log.Entries[i]; e.Action != channels.Prune && e.Action != channels.Repair {
-			return e
-		}
-	}
-	return log.Head()
-}
-
 func rollbackTarget(log *channels.Log, o RollbackOptions) (string, error) {
-	head := decided(log)
+	head := log.Decided()
 	switch {
 	case head == nil:
 		return "", refuse(ErrNoTarget, "publish to it first", "%s shows nothing", log.Channel)
@@ -226,7 +215,7 @@ func (p planner) advance(s *state, o Options) (choice, error) {
 		return choice{}, err
 	}
 	r := s.log.Head().Rollout
-	if r == nil || o.Hold || !r.Due(p.now) {
+	if r == nil || o.Hold || !r.Due(p.now) || s.log.Fed() {
 		return p.finish(s)
 	}
 	next := r.Allow(o.AllowMissing).Step(p.now.UTC().Truncate(time.Second))
@@ -279,7 +268,7 @@ func (p planner) pause(v view, s *state, o Options) (choice, error) {
 			return c
 		}}, nil
 	}
-	if last := decided(s.log); last.Action == channels.Rollback {
+	if last := s.log.Decided(); last.Action == channels.Rollback {
 		return choice{}, wentBack(last, s.channel)
 	}
 	version, err := previous(s.log)

@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/binary"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -81,6 +82,7 @@ func TestChannelGuard(t *testing.T) {
 	if plans := later(here, "20h"); plans[0].Changed || len(plans[0].Warnings) != 1 || !strings.Contains(plans[0].Warnings[0], "the next step waits: ") {
 		t.Errorf("while all wait: %+v", plans[0])
 	}
+	testSharedRecords(t, k, data)
 	seen(0, 90, now, func(t *record.Try) { t.Running = now })
 	stdout, _, _ := command(t, here, "tsmon", "channel", "guard", "stable")
 	for _, want := range []string{"stable: 1.1.0 for 25 % of the clients", "\ncontinue: 0 of 100 clients failed", "\nhealthy ", "\nfrom 100 networks, 0 of them with failures; a halt requires 3\n", "failures in a row that would halt it: "} {
@@ -122,5 +124,31 @@ func TestChannelGuard(t *testing.T) {
 	}
 	if stdout, _, _ = command(t, here, "tsmon", "channel", "adoption", "stable"); !strings.Contains(stdout, "\nguard: halt: 9 of 100 clients failed") {
 		t.Error(stdout)
+	}
+}
+
+// testSharedRecords: a project without a name reads the records that all such projects
+// share, and says so where they make its step wait; one with a name has its own.
+func testSharedRecords(t *testing.T, k *kit, data string) {
+	t.Helper()
+	home, settings := t.TempDir(), filepath.Join(t.TempDir(), "tsmon.yaml")
+	if err := os.Symlink(data, filepath.Join(home, "tsmon")); err != nil {
+		t.Fatal(err)
+	}
+	env := append(k.env, "TSMON_DATA=", "XDG_DATA_HOME="+home, "LATER=20h", "TSMON_CONFIG="+settings)
+	for name, waits := range map[string]bool{"": true, "project: com.example.two\n": false} {
+		if err := os.WriteFile(settings, []byte(name), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		stdout, stderr, code := command(t, env, "tsmon-later", "channel", "advance", "stable", "--dry-run", "--json")
+		if code != 0 {
+			t.Fatalf("code %d: %s", code, stderr)
+		}
+		var plans []release.Plan
+		parse(t, stdout, &plans)
+		warned := strings.Contains(strings.Join(plans[0].Warnings, "\n"), filepath.Join(home, "tsmon", "records.db")+", which all projects without a name share: if another project's tsmon serve wrote it, give this one its own with project: NAME in tsmon.yaml")
+		if plans[0].Changed == waits || warned != waits {
+			t.Errorf("%q: %+v", name, plans[0])
+		}
 	}
 }
