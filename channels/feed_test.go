@@ -8,6 +8,7 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"tsmon/store/object"
@@ -32,13 +33,19 @@ func sourceOf(t testing.TB, n int) (Repository, *Log, [][]byte) {
 // failing fails to create the object with a number, from 1.
 type failing struct {
 	object.Store
-	at int
+	at atomic.Int64 // counts down
+}
+
+func failingAt(store object.Store, at int) *failing {
+	f := &failing{Store: store}
+	f.at.Store(int64(at))
+	return f
 }
 
 var errKilled = errors.New("killed")
 
 func (f *failing) Create(ctx context.Context, key string, r io.Reader, size int64, attrs object.Attributes) (object.Info, error) {
-	if f.at--; f.at == 0 {
+	if f.at.Add(-1) == 0 {
 		return object.Info{}, errKilled
 	}
 	return f.Store.Create(ctx, key, r, size, attrs)
@@ -62,7 +69,7 @@ func TestFeed(t *testing.T) {
 			t.Fatalf("%+v, %v", longer, err)
 		}
 		broken := site
-		broken.Store = &failing{Store: site.Store, at: at}
+		broken.Store = failingAt(site.Store, at)
 		err = broken.Feed(ctx, log, raw[2:])
 		for _, known := range []*Log{{Channel: "stable"}, log} {
 			seen, loadErr := site.Extend(ctx, known)
@@ -101,7 +108,7 @@ func TestFeedOverOne(t *testing.T) {
 	_, source, raw := sourceOf(t, 5)
 	site, _ := newStore(t)
 	broken := site
-	broken.Store = &failing{Store: site.Store, at: 3}
+	broken.Store = failingAt(site.Store, 3)
 	none := &Log{Channel: "stable"}
 	if err := broken.Feed(t.Context(), none, raw[:3]); !errors.Is(err, errKilled) {
 		t.Fatal(err)

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -243,7 +244,7 @@ func TestMirror(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return report, counting.n
+		return report, int(counting.n.Load())
 	}
 	hq.publish(t, "stable", "1.0.0")
 	hq.publish(t, "stable", "1.1.0")
@@ -280,16 +281,16 @@ func TestMirror(t *testing.T) {
 // counting counts the requests to a store.
 type counting struct {
 	object.Store
-	n int
+	n atomic.Int64
 }
 
 func (c *counting) Get(ctx context.Context, key string) (io.ReadCloser, object.Info, error) {
-	c.n++
+	c.n.Add(1)
 	return c.Store.Get(ctx, key)
 }
 
 func (c *counting) List(ctx context.Context, prefix, after string) iter.Seq2[object.Info, error] {
-	c.n++
+	c.n.Add(1)
 	return c.Store.List(ctx, prefix, after)
 }
 

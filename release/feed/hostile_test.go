@@ -13,6 +13,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/klauspost/compress/zstd"
@@ -402,20 +403,20 @@ func TestQuorum(t *testing.T) {
 // killed fails every operation from one on.
 type killed struct {
 	object.Store
-	left int
+	left atomic.Int64
 }
 
 var errKilled = errors.New("killed")
 
 func (k *killed) Create(ctx context.Context, key string, r io.Reader, size int64, attrs object.Attributes) (object.Info, error) {
-	if k.left--; k.left < 0 {
+	if k.left.Add(-1) < 0 {
 		return object.Info{}, errKilled
 	}
 	return k.Store.Create(ctx, key, r, size, attrs)
 }
 
 func (k *killed) Swap(ctx context.Context, key, etag string, data []byte, attrs object.Attributes) (object.Info, error) {
-	if k.left--; k.left < 0 {
+	if k.left.Add(-1) < 0 {
 		return object.Info{}, errKilled
 	}
 	return k.Store.Swap(ctx, key, etag, data, attrs)
@@ -436,7 +437,9 @@ func TestKilledImport(t *testing.T) {
 		site := newPlace(t, "http://10.0.0.7/updates", hq.key)
 		site.must(t, first)
 		broken := *site.Publisher
-		broken.Store = &killed{site.Store, at}
+		dying := &killed{Store: site.Store}
+		dying.left.Store(int64(at))
+		broken.Store = dying
 		_, err := Import(t.Context(), &broken, bytes.NewReader(second), false)
 		if err != nil && !errors.Is(err, errKilled) {
 			t.Fatal(err)

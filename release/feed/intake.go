@@ -262,11 +262,13 @@ func (in *intake) stock(ctx context.Context) error {
 // bring takes the bytes of a bundle that is lacking.
 func (in *intake) bring(ctx context.Context, b piece, r io.Reader) error {
 	key := release.BundleKey(b.version, b.Name)
-	r = counted{r, func(n int) {
-		if in.Uploaded != nil {
-			in.Uploaded(key, n, b.Size)
-		}
-	}}
+	tell := in.Uploaded
+	if in.dry {
+		tell = in.Transferred
+	}
+	if tell != nil {
+		r = counted{r, func(n int) { tell(key, n, b.Size) }}
+	}
 	var err error
 	if in.dry {
 		_, err = io.Copy(io.Discard, b.Checked(r))
