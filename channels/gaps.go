@@ -227,7 +227,7 @@ func (r Repository) PutBack(ctx context.Context, channel string, data []byte) er
 // Ahead returns the highest number of an entry that a manifest or a list of the channel
 // shows.
 func Ahead(seen []Pointer) (highest uint64) {
-	for _, p := range seen {
+	for _, p := range Distinct(seen) {
 		highest = max(highest, p.Sequence())
 	}
 	return highest

@@ -249,7 +249,7 @@ func keptBy(log *channels.Log, newest int) []string {
 // versionsIn returns the versions of manifests, which may be behind the log.
 func versionsIn(shown []channels.Pointer) []string {
 	var versions []string
-	for _, pointer := range shown {
+	for _, pointer := range channels.Distinct(shown) {
 		if m, err := manifest.Decode(pointer.Data); err == nil {
 			versions = append(versions, m.Version)
 		}

@@ -161,14 +161,18 @@ func (g gate) strands() (warnings []string, err error) {
 		return nil, err
 	}
 	static, server := without(after.Manifest, before.Manifest, VersionRange{}), without(after.Server, before.Server, VersionRange{})
-	if g.strandAll {
+	if g.strandAll || g.unchanged {
 		return nil, nil
 	}
 	if left := without(server, nil, g.strand); len(left) > 0 && (g.fleet == nil || g.count(left) > 0) {
 		return nil, g.refuseStranding(left, versions, "")
 	}
 	if left := without(static, nil, g.strand); len(left) > 0 && (g.policy.ReadsManifest || g.policy.Rings) {
-		return nil, g.refuseStranding(left, versions, " from latest.json, where watersheds don't hold")
+		where := " from latest.json, where watersheds don't hold"
+		if g.policy.Rings {
+			where = " from latest.json or a ring, where watersheds don't hold"
+		}
+		return nil, g.refuseStranding(left, versions, where)
 	}
 	for _, w := range []struct {
 		versions []string

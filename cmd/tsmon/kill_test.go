@@ -88,8 +88,12 @@ func TestKilledAnywhere(t *testing.T) {
 			for _, version := range []string{"1.2.0", "1.3.0"} {
 				k.must(t, "release", "publish", "--version", version, bundles(t, version, 100))
 			}
+			k.litter(t)
+			k.begin(t)
+			k.env = append(k.env, "LATER="+later.String())
 		}, func(_, _ string) []string { return []string{"release", "prune", "--keep", "1"} }, "1.3.0", func(t *testing.T, k *kit, _, _ string) {
-			if found := k.must(t, "release", "prune", "--keep", "1"); found != "nothing to prune\n" {
+			k.swept(t)
+			if found := k.mustLater(t, "release", "prune", "--keep", "1"); found != "nothing to prune\n" {
 				t.Errorf("there is more: %s", found)
 			}
 		}},
@@ -240,12 +244,12 @@ func killAt(t *testing.T, k *kit, moment int, ends string, args []string) (finis
 	if slices.Contains([]string{"prune", "import", "mirror"}, args[1]) {
 		k.whole(t)
 	}
-	k.must(t, args...)
+	k.mustLater(t, args...)
 	if got := k.verified(t, "stable"); got != ends {
 		t.Errorf("in the end stable shows %s, want %s", got, ends)
 	}
 	log := k.must(t, "channel", "log", "stable")
-	k.must(t, args...)
+	k.mustLater(t, args...)
 	if again := k.must(t, "channel", "log", "stable"); again != log {
 		t.Errorf("the command a third time wrote to the log:\n%s", again)
 	}
@@ -266,6 +270,16 @@ func (k *kit) whole(t *testing.T) {
 			}
 		}
 	}
+}
+
+// mustLater is must with a clock that may be ahead by LATER.
+func (k *kit) mustLater(t *testing.T, args ...string) string {
+	t.Helper()
+	stdout, stderr, code := command(t, k.env, "tsmon-later", args...)
+	if code != 0 {
+		t.Fatalf("tsmon %s: exit code %d\n%s", strings.Join(args, " "), code, stderr)
+	}
+	return stdout
 }
 
 // shown is what clients see of the channels: the version, after following the

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -32,7 +33,9 @@ type kit struct {
 	url     string // public_url
 	env     []string
 	keys    string
-	rings   map[string]bool // channels that keep rings, as the server knows them
+	rings   map[string]bool   // channels that keep rings, as the server knows them
+	stop    func()            // ends the server
+	minio   *servertest.MinIO // nil on a directory
 }
 
 // storages runs a test on a directory and, where it is to be had, on MinIO.
@@ -54,7 +57,9 @@ func storages(t *testing.T, test func(t *testing.T, fresh func(t *testing.T) *ki
 		n, w := 0, apitest.Embedded(t)
 		test(t, func(t *testing.T) *kit {
 			n++
-			return newKitOn(t, w, server.URL(fmt.Sprintf("desktop/%d", n)), env)
+			k := newKitOn(t, w, server.URL(fmt.Sprintf("desktop/%d", n)), env)
+			k.minio = server
+			return k
 		})
 	})
 }
@@ -76,10 +81,11 @@ func newKitOn(t *testing.T, w *apitest.World, storage string, env []string) *kit
 	o.Objects, o.Refresh, o.Rings = store, 10*time.Millisecond, rings
 	handler := api.New(o)
 	server := httptest.NewServer(handler.Handler())
-	t.Cleanup(func() {
+	stop := sync.OnceFunc(func() {
 		server.Close()
 		handler.Close()
 	})
+	t.Cleanup(stop)
 	public, err := os.ReadFile("testdata/unencrypted.pub")
 	if err != nil {
 		t.Fatal(err)
@@ -89,7 +95,7 @@ func newKitOn(t *testing.T, w *apitest.World, storage string, env []string) *kit
 	if err != nil {
 		t.Fatal(err)
 	}
-	k := &kit{storage: storage, store: store, url: server.URL + "/updates", keys: keys, rings: rings}
+	k := &kit{storage: storage, store: store, url: server.URL + "/updates", keys: keys, rings: rings, stop: stop}
 	k.env = append([]string{"TSMON_STORAGE=" + storage, "TSMON_PUBLIC_URL=" + k.url, "TSMON_TRUSTED_KEYS=" + keys, "TAURI_SIGNING_PRIVATE_KEY=" + key}, env...)
 	return k
 }
