@@ -2,11 +2,11 @@ package main
 
 import (
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"tsmon/channels"
 	"tsmon/manifest"
@@ -59,13 +59,7 @@ func TestRingsKilledAnywhere(t *testing.T) {
 		for _, story := range stories {
 			t.Run(story.name, func(t *testing.T) {
 				v1, v2 := bundles(t, "1.0.0", 5000), bundles(t, "1.1.0", 5000)
-				stride := 97
-				switch {
-				case testing.Short():
-					stride = 151
-				case os.Getenv("TSMON_TEST_LONG") == "1":
-					stride = 1
-				}
+				stride := stride(t, 193, 487)
 				for moment := 1; ; moment += stride {
 					finished := false
 					t.Run(fmt.Sprint(moment), func(t *testing.T) {
@@ -93,7 +87,7 @@ func (k *kit) ringed(t *testing.T) {
 }
 
 // later is how far ahead the clock is of commands that take a step.
-const later = "LATER=7h"
+const later = 7 * time.Hour
 
 // killRingsAt is killAt of a channel with rings. newer is how many rings show 1.1.0 in
 // the end.
@@ -103,18 +97,12 @@ func killRingsAt(t *testing.T, k *kit, moment, newer int, args []string) (finish
 	if !slices.Contains([]string{"repair", "prune"}, args[1]) { // which fetch nothing
 		killed = append(slices.Clone(args), "--no-probe")
 	}
-	_, stderr, code := command(t, append(k.env, fmt.Sprint("TSMON_TEST_KILL=", moment), later), "tsmon-killed", killed...)
+	_, stderr, code := command(t, append(k.env, fmt.Sprint("TSMON_TEST_KILL=", moment), fmt.Sprint("LATER=", later)), "tsmon-killed", killed...)
 	if code != 0 && code != -1 {
 		t.Fatalf("exit code %d: %s", code, stderr)
 	}
-	again := func(what string) {
-		t.Helper()
-		if _, stderr, code := command(t, append(k.env, later), "tsmon-later", args...); code != 0 {
-			t.Fatalf("%s: exit code %d: %s", what, code, stderr)
-		}
-	}
 	crashed := k.ringVersions(t)
-	again("again")
+	k.mustAt(t, later, args...)
 	k.verified(t, "stable")
 	ends := k.ringVersions(t)
 	n := 0
@@ -130,7 +118,7 @@ func killRingsAt(t *testing.T, k *kit, moment, newer int, args []string) (finish
 		t.Errorf("%d rings show 1.1.0, want %d", n, newer)
 	}
 	log := k.must(t, "channel", "log", "stable")
-	again("a third time")
+	k.mustAt(t, later, args...)
 	if after := k.must(t, "channel", "log", "stable"); after != log {
 		t.Errorf("the command a third time wrote to the log:\n%s", after)
 	}

@@ -17,14 +17,23 @@ import (
 
 	"tsmon/cmd/tsmon/cli"
 	"tsmon/store/object"
+	"tsmon/store/servertest"
 )
 
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){
+	testscript.Main(sharing{m}, map[string]func(){
 		"tsmon":        main,
 		"tsmon-killed": killedMain,
 		"tsmon-later":  laterMain,
 	})
+}
+
+// sharing ends the servers that tests share after them.
+type sharing struct{ *testing.M }
+
+func (s sharing) Run() int {
+	defer servertest.EndShared()
+	return s.M.Run()
 }
 
 // laterMain is tsmon whose clock is ahead by the duration LATER.
