@@ -74,8 +74,13 @@ type Options struct {
 	KeepAudits  time.Duration // that audit rows are kept; 0: for ever
 	KeepUploads time.Duration // that uploads are kept; 0: for ever
 	Console     console.Options
-	Build       web.Build
-	Now         func() time.Time
+	// ConsoleToken is the bearer token of the pages about releases; empty: this machine
+	// alone sees them. Guards and Publisher are what they show; nil: they show less.
+	ConsoleToken string
+	Guards       *fleet.Guards
+	Publisher    *updates.Publisher
+	Build        web.Build
+	Now          func() time.Time
 }
 
 // Server joins the rooms. What belongs to a side that is not served is nil.
@@ -85,6 +90,7 @@ type Server struct {
 	fleet    *fleet.Sightings
 	notifier *fleet.Notifier
 	updates  *updates.Server
+	releases *updates.Releases
 	monitor  *monitor.Server
 	health   *web.Health
 	metrics  web.Metrics
@@ -103,6 +109,7 @@ func New(o Options) *Server {
 		metrics: web.Metrics{Registry: registry, Key: o.MetricsKey},
 	}
 	registry.MustRegister(web.BuildInfo(o.Build))
+	s.console.Releases, s.console.Monitoring = o.Only != Monitoring, o.Only != Updates
 	var checks []web.Check
 	if o.Only != Updates {
 		s.monitor = newMonitor(o, registry)
@@ -136,6 +143,9 @@ func (s *Server) addUpdates(o Options, registry *prometheus.Registry) {
 	s.updates = updates.New(updates.Options{
 		Objects: o.Objects, Heads: s.heads, Fleet: s.fleet, Observer: s.observer, Token: o.UpdatesToken, Key: o.MetricsKey, ReportSecrets: o.ReportSecrets,
 		Elsewhere: o.Elsewhere, Presigner: o.Presigner, BehindProxy: o.BehindProxy, Deadline: o.Deadline, Now: o.Now,
+	})
+	s.releases = updates.NewReleases(updates.ReleasesOptions{
+		Heads: s.heads, Fleet: s.fleet, Guards: o.Guards, Publisher: o.Publisher, Token: o.ConsoleToken, BehindProxy: o.BehindProxy, Deadline: o.Deadline, Log: o.Log, Now: o.Now,
 	})
 }
 
@@ -224,6 +234,7 @@ func (s *Server) routes() chi.Router {
 	}
 	if s.updates != nil {
 		s.updates.Routes(r)
+		s.releases.Routes(r)
 	}
 	limited := r.With(web.LimitTime(s.deadline))
 	limited.Get("/healthz", web.Responder{}.Open(web.Alive))

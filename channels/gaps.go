@@ -80,9 +80,15 @@ func (r Repository) Examine(ctx context.Context, channel string) (*Log, []Gap, e
 // around extends a log by the entries that follow it, around those that are missing.
 func (r Repository) around(ctx context.Context, log *Log) (*Log, []Gap, error) {
 	j := r.journal(log.Channel)
-	present, err := j.numbers(ctx, log.last())
-	if err != nil || len(present) == 0 {
+	found, err := j.numbers(ctx, log.last())
+	if err != nil {
 		return log, nil, err
+	}
+	present := found.numbers
+	if len(present) == 0 {
+		same := *log
+		same.note(found)
+		return &same, nil, nil
 	}
 	newest := present[len(present)-1]
 	if newest-log.last() > maxAround {
@@ -97,7 +103,11 @@ func (r Repository) around(ctx context.Context, log *Log) (*Log, []Gap, error) {
 	if err := j.readEntries(ctx, log.last(), raw); err != nil {
 		return nil, nil, err
 	}
-	return log.span(raw, r.Trust[log.Channel])
+	longer, gaps, err := log.span(raw, r.Trust[log.Channel])
+	if err == nil {
+		longer.note(found)
+	}
+	return longer, gaps, err
 }
 
 // maxAround bounds the entries of a log that lacks some.
@@ -133,7 +143,7 @@ func (l *Log) span(raw [][]byte, trust Trust) (*Log, []Gap, error) {
 	}
 	slices.Reverse(entries)
 	slices.Reverse(gaps)
-	longer := &Log{Channel: l.Channel, Entries: slices.Clip(l.Entries), operators: l.operators}
+	longer := &Log{Channel: l.Channel, Entries: slices.Clip(l.Entries), operators: l.operators, fed: l.fed}
 	if err := readAllSigners(l.Channel, entries); err != nil {
 		return nil, nil, err
 	}
@@ -217,7 +227,7 @@ func (r Repository) PutBack(ctx context.Context, channel string, data []byte) er
 // Ahead returns the highest number of an entry that a manifest or a list of the channel
 // shows.
 func Ahead(seen []Pointer) (highest uint64) {
-	for _, p := range seen {
+	for _, p := range Distinct(seen) {
 		highest = max(highest, p.Sequence())
 	}
 	return highest

@@ -50,34 +50,43 @@ func (j journal) readEntries(ctx context.Context, known uint64, raw [][]byte) er
 
 // count returns the number of the newest entry. Entries up to known exist; those
 // behind it are checked for gaps.
-func (j journal) count(ctx context.Context, known uint64) (uint64, error) {
-	present, err := j.numbers(ctx, known)
-	for i, sequence := range present {
+func (j journal) count(ctx context.Context, known uint64) (uint64, listing, error) {
+	found, err := j.numbers(ctx, known)
+	for i, sequence := range found.numbers {
 		if want := known + uint64(i) + 1; sequence != want {
-			return 0, fmt.Errorf("%w: entry %d of %s is missing", ErrLog, want, j.channel)
+			return 0, found, fmt.Errorf("%w: entry %d of %s is missing", ErrLog, want, j.channel)
 		}
 	}
-	return known + uint64(len(present)), err
+	return known + uint64(len(found.numbers)), found, err
 }
 
-// numbers lists the entries behind entry known.
-func (j journal) numbers(ctx context.Context, known uint64) ([]uint64, error) {
+// numbers lists the entries behind entry known that count.
+func (j journal) numbers(ctx context.Context, known uint64) (listing, error) {
 	after := ""
 	if known > 0 {
 		after = entryKey(j.channel, known)
 	}
-	var all []uint64
+	var found listing
+	var parts []part
 	for info, err := range j.store.List(ctx, LogPrefix(j.channel), after) {
 		if err != nil {
-			return nil, fmt.Errorf("list the log of %s: %w", j.channel, err)
+			return listing{}, fmt.Errorf("list the log of %s: %w", j.channel, err)
+		}
+		if p, ok := partOf(j.channel, info.Key); ok {
+			parts = append(parts, p)
+			continue
 		}
 		sequence, ok := sequenceOf(j.channel, info.Key)
 		if !ok {
-			return nil, fmt.Errorf("%w: %s is not an entry", ErrLog, info.Key)
+			return listing{}, fmt.Errorf("%w: %s is not an entry", ErrLog, info.Key)
 		}
-		all = append(all, sequence)
+		if len(found.numbers) == maxAround {
+			return listing{}, fmt.Errorf("%w: there are more than %d entries of %s", ErrLog, maxAround, j.channel)
+		}
+		found.numbers = append(found.numbers, sequence)
 	}
-	return all, nil
+	found.settle(parts)
+	return found, nil
 }
 
 func (j journal) read(ctx context.Context, key string, limit int64) ([]byte, error) {

@@ -7,6 +7,7 @@
 //	stable/rings/00/latest.json  … 99/, the same for one hundredth of the clients each
 //	stable/downloads.json        what new users download, of a channel that has such files
 //	log/stable/0000000001.json   the log, append-only, one entry per move
+//	log/stable/0000000012-0000000040.part   which of them came together from another store
 //	segments/stable/0000000001-0000000256.zst   the same entries packed
 //
 // # The log is the truth, manifests and downloads are its views
@@ -152,6 +153,8 @@ type Log struct {
 	head    string // hash of the last entry's bytes
 	// operators are those in force after the last entry, nil if there are none.
 	operators *Operators
+	fed       bool
+	begun     uint64 // see Begun
 }
 
 // Head returns the newest entry, nil for a channel that was never moved.
@@ -160,6 +163,17 @@ func (l *Log) Head() *Entry {
 		return nil
 	}
 	return &l.Entries[len(l.Entries)-1]
+}
+
+// Decided returns the last entry by which somebody moved the channel: not one about the
+// upkeep of the store, unless there is no other. nil for a channel that was never moved.
+func (l *Log) Decided() *Entry {
+	for i := len(l.Entries) - 1; i >= 0; i-- {
+		if e := &l.Entries[i]; e.Action != Prune && e.Action != Repair {
+			return e
+		}
+	}
+	return l.Head()
 }
 
 // Shown reports whether any client got a version at any time.

@@ -120,6 +120,31 @@ func (e *Entry) Payload() ([]byte, error) {
 	return bare.encode()
 }
 
+// InForce returns the operators that the newest entry up to a number put in force, itself
+// included; nil if there are none.
+func (l *Log) InForce(sequence uint64) (force *Operators) {
+	for i := range l.Entries {
+		if e := &l.Entries[i]; e.Sequence <= sequence && e.Operators != nil {
+			force = e.Operators
+		}
+	}
+	return force
+}
+
+// SignedBy names those who signed an entry, in the order of its signatures. One whom the
+// operators in force don't name is shown with the key.
+func (e *Entry) SignedBy(force *Operators) []string {
+	var names []string
+	for _, key := range e.Signers() {
+		who := key
+		if force != nil && force.NameOf(key) != "" {
+			who = force.NameOf(key)
+		}
+		names = append(names, who)
+	}
+	return names
+}
+
 // Signers returns the keys that signed an entry, whosever they are, each once.
 func (e *Entry) Signers() []string { return e.signers }
 

@@ -108,7 +108,7 @@ func (r Repository) Extend(ctx context.Context, log *Log) (*Log, error) {
 	}
 	known := log.last()
 	j := r.journal(log.Channel)
-	count, err := j.count(ctx, known)
+	count, found, err := j.count(ctx, known)
 	if errors.Is(err, ErrLog) {
 		return r.past(ctx, log, err)
 	}
@@ -134,6 +134,7 @@ func (r Repository) Extend(ctx context.Context, log *Log) (*Log, error) {
 	if err != nil {
 		return nil, err
 	}
+	longer.note(found)
 	return longer, failed
 }
 
@@ -185,7 +186,7 @@ func (r Repository) Exists(ctx context.Context, channel string, sequence uint64)
 // join decodes the entries that follow a log, up to the first that was not read, and
 // checks their hashes.
 func (l *Log) join(raw [][]byte, trust Trust) (*Log, error) {
-	longer := &Log{Channel: l.Channel, Entries: slices.Clip(l.Entries), head: l.head, operators: l.operators}
+	longer := &Log{Channel: l.Channel, Entries: slices.Clip(l.Entries), head: l.head, operators: l.operators, fed: l.fed}
 	var entries []Entry
 	head, sequence := l.head, l.last()
 	for _, data := range raw {
@@ -239,8 +240,12 @@ func (r Repository) Append(ctx context.Context, log *Log, e Entry) (*Log, error)
 }
 
 // Enter is Append of an entry that Next or After completed. The error wraps ErrUnsigned if
-// it lacks signatures of operators; nothing was written then.
+// it lacks signatures of operators, and ErrFed if the channel is fed; nothing was written
+// then.
 func (r Repository) Enter(ctx context.Context, log *Log, e Entry) (*Log, error) {
+	if log.fed {
+		return nil, fmt.Errorf("%s can't be moved: %w", log.Channel, ErrFed)
+	}
 	trust := r.Trust[log.Channel]
 	if err := e.readSigners(); err != nil {
 		return nil, err

@@ -146,14 +146,24 @@ func (j journal) readSegments(ctx context.Context, known uint64, raw [][]byte) b
 // Pack makes the oldest segment that a log lacks, if one is due. It may be called after
 // each move: it looks only now and then.
 func (r Repository) Pack(ctx context.Context, log *Log) error {
-	newest := log.last()
-	if newest < segmentEntries || newest%segmentsEvery != 0 {
+	if newest := log.last(); newest < segmentEntries || newest%segmentsEvery != 0 {
 		return nil
+	}
+	_, err := r.packNext(ctx, log)
+	return err
+}
+
+// packNext makes the oldest segment that a log lacks. made is false if it lacks none, or
+// somebody else has made it.
+func (r Repository) packNext(ctx context.Context, log *Log) (made bool, err error) {
+	newest := log.last()
+	if newest < segmentEntries {
+		return false, nil
 	}
 	j := r.journal(log.Channel)
 	firsts, err := j.segments(ctx, 0, newest)
 	if err != nil {
-		return err
+		return false, err
 	}
 	first := uint64(1)
 	for _, at := range firsts {
@@ -162,19 +172,19 @@ func (r Repository) Pack(ctx context.Context, log *Log) error {
 		}
 	}
 	if first+segmentEntries-1 > newest {
-		return nil
+		return false, nil
 	}
 	raw := make([][]byte, segmentEntries)
 	if err := j.readEntries(ctx, first-1, raw); err != nil {
-		return err
+		return false, err
 	}
 	data, err := pack(raw)
 	if err != nil {
-		return err
+		return false, err
 	}
 	_, err = r.Store.Create(ctx, segmentKey(log.Channel, first), bytes.NewReader(data), int64(len(data)), object.Attributes{ContentType: "application/zstd", CacheControl: entryAttributes.CacheControl})
 	if errors.Is(err, fs.ErrExist) {
-		return nil
+		return false, nil
 	}
-	return err
+	return err == nil, err
 }

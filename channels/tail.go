@@ -60,10 +60,11 @@ func (r Repository) newest(ctx context.Context, channel string, n int) ([]uint64
 			begin = m.Sequence - min(m.Sequence, uint64(n))
 		}
 	}
-	present, err := r.journal(channel).numbers(ctx, begin)
-	if err == nil && len(present) < n && begin > 0 { // entries are lost, or the manifest is ahead
-		present, err = r.journal(channel).numbers(ctx, 0)
+	found, err := r.journal(channel).numbers(ctx, begin)
+	if err == nil && len(found.numbers) < n && begin > 0 { // entries are lost, or the manifest is ahead
+		found, err = r.journal(channel).numbers(ctx, 0)
 	}
+	present := found.numbers
 	return present[max(0, len(present)-n):], err
 }
 

@@ -111,6 +111,20 @@ type Pointer struct {
 	ETag string
 }
 
+// Distinct returns one of the views with each content: most rings show the same, and it is
+// decoded once.
+func Distinct(seen []Pointer) []Pointer {
+	var different []Pointer
+	known := map[string]bool{}
+	for _, p := range seen {
+		if data := string(p.Data); !known[data] {
+			known[data] = true
+			different = append(different, p)
+		}
+	}
+	return different
+}
+
 // atOnce is how many views are read or written at once.
 const atOnce = 50
 
@@ -242,10 +256,8 @@ func (r Repository) repoint(ctx context.Context, log *Log) (*Log, bool, error) {
 	if log, err = r.Extend(ctx, log); err != nil {
 		return nil, false, err
 	}
-	for _, p := range seen {
-		if shown := p.Sequence(); shown > log.last() {
-			return nil, false, fmt.Errorf("%w: %s shows entry %d, which is missing", ErrLog, log.Channel, shown)
-		}
+	if shown := Ahead(seen); shown > log.last() {
+		return nil, false, fmt.Errorf("%w: %s shows entry %d, which is missing", ErrLog, log.Channel, shown)
 	}
 	moved, err := r.swap(ctx, log, seen)
 	return log, moved, err

@@ -14,8 +14,11 @@ import (
 	"tsmon/store/object"
 )
 
-// leftovers finds what no release needs, of versions of which nothing was written for
-// leftoverAge: nobody is publishing them.
+// leftovers adds to the report the objects that Prune removes besides the bundles of doomed
+// versions. It passes over versions with an object younger than leftoverAge, since
+// somebody may be publishing them. Of a version that a channel has shown, all staging
+// records go, and all bundles that no log entry names, unless the version is doomed. Of any
+// other version, bundles go that neither its record nor its staging records name.
 func (w *pruning) leftovers(ctx context.Context, doomed []string) error {
 	offered, named := lastOffered(w.logs), map[string]bool{}
 	for _, log := range w.logs {
@@ -47,8 +50,8 @@ func (w *pruning) leftovers(ctx context.Context, doomed []string) error {
 	return nil
 }
 
-// leave adds objects to the leftovers that are not needed, as the bundle or as its
-// signature.
+// leave adds objects to the leftovers unless they, or the bundles that they are the
+// signatures of, are needed.
 func (w *pruning) leave(objects []object.Info, needed func(key string) bool) {
 	for _, info := range objects {
 		if !needed(info.Key) && !needed(strings.TrimSuffix(info.Key, ".sig")) {
@@ -69,8 +72,8 @@ func keysIn(release *channels.Release) map[string]bool {
 	return keys
 }
 
-// needed reads which bundles a version needs that no channel has shown, by name; nil if
-// what says so is damaged.
+// needed returns the names of the bundles that the record and the staging records of an
+// unreleased version refer to, or nil if one of these can't be read.
 func (w *pruning) needed(ctx context.Context, version string, s *stock) (map[string]bool, error) {
 	var record *Record
 	var staged map[string]*Staged

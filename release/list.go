@@ -50,7 +50,7 @@ func (l Library) List(ctx context.Context) ([]Version, error) {
 			all = append(all, Version{Version: v, Staged: found, Size: sizes[v]})
 		}
 	}
-	slices.SortFunc(all, func(a, b Version) int { return compareVersions(a.Version, b.Version) })
+	slices.SortFunc(all, func(a, b Version) int { return CompareVersions(a.Version, b.Version) })
 	return all, nil
 }
 
@@ -103,7 +103,7 @@ func (l Library) versions(ctx context.Context, prefix string, wanted func(versio
 			versions = append(versions, text)
 		}
 	}
-	slices.SortFunc(versions, compareVersions)
+	slices.SortFunc(versions, CompareVersions)
 	return slices.Compact(versions), nil
 }
 

@@ -49,6 +49,9 @@ func (p *Publisher) signature(ctx context.Context, log *channels.Log, e *channel
 // enter appends the entry of a plan, signed. Where it lacks signatures, the plan waits for
 // them in the store, and the log is nil.
 func (p *Publisher) enter(ctx context.Context, plan *Plan) (*channels.Log, error) {
+	if plan.log.Fed() {
+		return nil, fed(plan.Channel)
+	}
 	e := plan.log.Next(*plan.Entry)
 	if plan.log.Operators() != nil || e.Operators != nil {
 		e.Expires = e.When.Add(planLife)

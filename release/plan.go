@@ -227,11 +227,16 @@ func (p planner) plan(v view, s *state, c change) (*Plan, error) {
 	if c.rollout != nil {
 		plan.Rollout = ShareOf(c.rollout, p.policies[s.channel].Rings)
 	}
-	if !c.standing {
+	g := gate{keys: p.keys, policy: p.policies[s.channel], log: s.log, before: before, change: c, sequence: entry.Sequence, publicURL: p.publicURL, fleet: s.clients, types: s.types}
+	if c.standing {
+		var err error
+		if plan.Reach, err = g.replay(&entry); err != nil {
+			return nil, err
+		}
+	} else {
 		if err := v.resting(s, c.release.Version, p.now); err != nil {
 			return nil, err
 		}
-		g := gate{keys: p.keys, policy: p.policies[s.channel], log: s.log, before: before, change: c, sequence: entry.Sequence, publicURL: p.publicURL, fleet: s.clients, types: s.types}
 		err := g.covers()
 		if err == nil {
 			err = g.sound()
@@ -254,6 +259,8 @@ func (p planner) plan(v view, s *state, c change) (*Plan, error) {
 	}
 	if head := s.log.Head(); head != nil && head.Release.Equal(&entry.Release) && sameRollout(head.Rollout, entry.Rollout) {
 		plan.Action, plan.Sequence, plan.head = head.Action, head.Sequence, head
+	} else if s.log.Fed() {
+		return nil, fed(s.channel)
 	} else {
 		plan.Sequence, plan.Changed, plan.Entry, plan.head = entry.Sequence, true, &entry, &entry
 	}
@@ -294,7 +301,7 @@ func (p planner) follow(v view, leader *Plan) {
 // followOne returns the plan of one follower, nil if it has nothing to do.
 func (p planner) followOne(v view, name string, leader *Plan) (*Plan, error) {
 	s := v[name]
-	if s.err != nil {
+	if s.err != nil || s.log.Fed() {
 		return nil, s.err
 	}
 	// What may be missing was allowed for the leader alone. What may be unbound goes

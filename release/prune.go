@@ -183,7 +183,7 @@ func (w *pruning) prunable(ctx context.Context) ([]string, error) {
 			doomed = append(doomed, version)
 		}
 	}
-	slices.SortFunc(doomed, compareVersions)
+	slices.SortFunc(doomed, CompareVersions)
 	return doomed, nil
 }
 
@@ -219,6 +219,12 @@ func (w *pruning) kept(ctx context.Context) (map[string]bool, error) {
 // and the newest.
 func keptBy(log *channels.Log, newest int) []string {
 	head, standing := log.Head(), log.Standing()
+	if head == nil {
+		return nil // a delivery of its first entries is under way
+	}
+	if log.Fed() { // whose log alone says what goes
+		newest = 2 * len(log.Entries)
+	}
 	back := []string{head.Version}
 	for _, e := range slices.Backward(standing) {
 		if len(back) < 3 && !slices.Contains(back, e.Version) {
@@ -235,7 +241,7 @@ func keptBy(log *channels.Log, newest int) []string {
 	for _, e := range log.Entries {
 		all = append(all, e.Version, e.Newest())
 	}
-	slices.SortFunc(all, func(a, b string) int { return compareVersions(b, a) })
+	slices.SortFunc(all, func(a, b string) int { return CompareVersions(b, a) })
 	all = slices.Compact(all)
 	return append(versions, all[:min(max(newest, 0), len(all))]...)
 }
@@ -243,7 +249,7 @@ func keptBy(log *channels.Log, newest int) []string {
 // versionsIn returns the versions of manifests, which may be behind the log.
 func versionsIn(shown []channels.Pointer) []string {
 	var versions []string
-	for _, pointer := range shown {
+	for _, pointer := range channels.Distinct(shown) {
 		if m, err := manifest.Decode(pointer.Data); err == nil {
 			versions = append(versions, m.Version)
 		}
@@ -274,6 +280,9 @@ func lastOffered(logs []*channels.Log) map[string]time.Time {
 // move the channel to one of them.
 func (w *pruning) declare(ctx context.Context, doomed []string) error {
 	for _, log := range w.logs {
+		if log.Fed() {
+			continue // it needs none of them
+		}
 		var versions []string
 		for _, version := range doomed {
 			if e := log.PrunedBy(version); e == nil || e.Action != channels.Prune || w.began.Sub(e.When).Abs() > pruneTime/2 {
@@ -310,7 +319,7 @@ func (w *pruning) stillPrunable(ctx context.Context, doomed []string) ([]string,
 		return nil, err
 	}
 	return slices.DeleteFunc(doomed, func(version string) bool {
-		return kept[version] || slices.ContainsFunc(w.logs, func(log *channels.Log) bool { return !log.Pruned(version) })
+		return kept[version] || slices.ContainsFunc(w.logs, func(log *channels.Log) bool { return !log.Fed() && !log.Pruned(version) })
 	}), nil
 }
 

@@ -58,15 +58,13 @@ type cell struct {
 }
 
 // replay works out what every kind of client gets from the log with the new entry. It
-// refuses what would break clients that get the release of the change.
+// refuses what would break clients that get the release of the change, unless they get
+// it already.
 func (g gate) replay(entry *channels.Entry) ([]Reach, error) {
-	log := &channels.Log{Channel: g.log.Channel, Entries: append(slices.Clip(g.log.Entries), *entry)}
-	offers, err := channels.Compile(log, g.publicURL, nil)
+	t, err := g.table(entry)
 	if err != nil {
 		return nil, err
 	}
-	offers.Downgrades = g.policy.AllowDowngrades
-	t := table{gate: g, offers: offers, verified: map[manifest.Offer]error{}}
 	var reach []Reach
 	for _, c := range t.cells(entry) {
 		r, err := t.judge(c)
@@ -78,11 +76,45 @@ func (g gate) replay(entry *channels.Entry) ([]Reach, error) {
 	return reach, nil
 }
 
+// Replay returns what every kind of client got from an entry of a log, by the keys and the
+// policy of now. Nil without a log entry of that number, or without trusted keys.
+func (p *Publisher) Replay(log *channels.Log, sequence uint64) ([]Reach, error) {
+	entry := log.At(sequence)
+	if entry == nil || len(p.Keys) == 0 {
+		return nil, nil
+	}
+	i := slices.IndexFunc(log.Entries, func(e channels.Entry) bool { return e.Sequence == sequence })
+	g := gate{keys: p.Keys, policy: p.Policies[log.Channel], log: &channels.Log{Channel: log.Channel, Entries: log.Entries[:i]}, publicURL: p.PublicURL,
+		change: change{allowUnbound: true, manifest: entry.Render(p.PublicURL)}}
+	g.allowMissing = g.missing()
+	t, err := g.table(entry)
+	if err != nil {
+		return nil, err
+	}
+	var reach []Reach
+	for _, c := range t.cells(entry) {
+		r, _ := t.judge(c) // what would have refused it says the cell
+		reach = append(reach, r)
+	}
+	return reach, nil
+}
+
 // table judges cells.
 type table struct {
 	gate
 	offers   *channels.Offers
 	verified map[manifest.Offer]error // of what was judged, by offer
+}
+
+// table returns what judges the cells of the log with the new entry.
+func (g gate) table(entry *channels.Entry) (*table, error) {
+	log := &channels.Log{Channel: g.log.Channel, Entries: append(slices.Clip(g.log.Entries), *entry)}
+	offers, err := channels.Compile(log, g.publicURL, nil)
+	if err != nil {
+		return nil, err
+	}
+	offers.Downgrades = g.policy.AllowDowngrades
+	return &table{gate: g, offers: offers, verified: map[manifest.Offer]error{}}, nil
 }
 
 // judge works out one cell: what the address answers, then what the client makes of it.
@@ -110,7 +142,7 @@ func (t *table) judge(c cell) (Reach, error) {
 	default:
 		r.Outcome = t.standing(c)
 	}
-	if r.Outcome == "broken" && t.gets(c, offer) {
+	if r.Outcome == "broken" && !t.change.standing && t.gets(c, offer) {
 		return r, &Refusal{Cause: fmt.Errorf("%w: %w", ErrGate, err), Text: fmt.Sprintf("%s on %s", c.Version, c.Target)}
 	}
 	return r, nil
@@ -222,11 +254,12 @@ func (g gate) known(entry *channels.Entry) (versions, targets []string) {
 			add(slices.Collect(maps.Keys(e.Rollout.Release.Platforms)))
 		}
 	}
-	slices.SortFunc(versions, compareVersions)
+	slices.SortFunc(versions, CompareVersions)
 	return slices.Compact(versions), slices.Sorted(maps.Keys(on))
 }
 
-func compareVersions(a, b string) int {
+// CompareVersions orders versions as the updater does.
+func CompareVersions(a, b string) int {
 	v, errA := manifest.ParseClientVersion(a)
 	w, errB := manifest.ParseClientVersion(b)
 	if errA == nil && errB == nil {

@@ -247,6 +247,9 @@ func (r *repair) declare(ctx context.Context) error {
 	if len(r.lost)+len(r.gone) == 0 {
 		return nil
 	}
+	if r.log.Fed() {
+		return fed(r.o.Channel)
+	}
 	e, err := r.next(ctx)
 	if err != nil {
 		return err

@@ -87,19 +87,8 @@ func (p planner) rollback(v view, s *state, o RollbackOptions) (choice, error) {
 	}}, err
 }
 
-// decided returns the last entry by which somebody moved a channel: not one about the
-// upkeep of the store.
-func decided(log *channels.Log) *channels.Entry {
-	for i := len(log.Entries) - 1; i >= 0; i-- {
-		if e := &log.Entries[i]; e.Action != channels.Prune && e.Action != channels.Repair {
-			return e
-		}
-	}
-	return log.Head()
-}
-
 func rollbackTarget(log *channels.Log, o RollbackOptions) (string, error) {
-	head := decided(log)
+	head := log.Decided()
 	switch {
 	case head == nil:
 		return "", refuse(ErrNoTarget, "publish to it first", "%s shows nothing", log.Channel)
@@ -206,7 +195,17 @@ func (p planner) rollout(s *state, o Options) (choice, error) {
 	if sameRollout(now, &next) {
 		return p.roll(s, channels.Advance, o, now), nil
 	}
-	return p.roll(s, channels.Advance, o, next.Begin(p.now.UTC().Truncate(time.Second))), nil
+	chosen := p.roll(s, channels.Advance, o, next.Begin(p.now.UTC().Truncate(time.Second)))
+	if lost := now.Steps[slices.Index(now.Steps, now.Percent)+1:]; len(lost) > 0 && len(next.Steps) == 1 && next.Steps[0] < 100 {
+		to := chosen.to
+		chosen.to = func(record *Record) change {
+			c := to(record)
+			c.warnings = append(c.warnings, fmt.Sprintf("the steps of the rollout end with this: %s stays at %d %% until `tsmon channel rollout %s --percent N` gives it to more; with --steps and --every it has steps again",
+				next.Version, next.Steps[0], s.channel))
+			return c
+		}
+	}
+	return chosen, nil
 }
 
 // advance chooses the next step of a rollout if it is due, else what finish does.
@@ -215,7 +214,7 @@ func (p planner) advance(s *state, o Options) (choice, error) {
 		return choice{}, err
 	}
 	r := s.log.Head().Rollout
-	if r == nil || o.Hold || !r.Due(p.now) {
+	if r == nil || o.Hold || !r.Due(p.now) || s.log.Fed() {
 		return p.finish(s)
 	}
 	next := r.Step(p.now.UTC().Truncate(time.Second))
@@ -268,7 +267,7 @@ func (p planner) pause(v view, s *state, o Options) (choice, error) {
 			return c
 		}}, nil
 	}
-	if last := decided(s.log); last.Action == channels.Rollback {
+	if last := s.log.Decided(); last.Action == channels.Rollback {
 		return choice{}, wentBack(last, s.channel)
 	}
 	version, err := previous(s.log)

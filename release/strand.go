@@ -35,7 +35,7 @@ func ParseVersionRange(text string) (VersionRange, error) {
 		return VersionRange{text, text}, nil
 	case len(found) != 1:
 		return VersionRange{}, fmt.Errorf("%w: %.300q is not like 1.0.0-1.2.0", manifest.ErrVersion, text)
-	case compareVersions(found[0].First, found[0].Last) > 0:
+	case CompareVersions(found[0].First, found[0].Last) > 0:
 		return VersionRange{}, fmt.Errorf("%w: the range %s begins above its end", manifest.ErrVersion, text)
 	}
 	return found[0], nil
@@ -55,7 +55,7 @@ func (r VersionRange) String() string {
 }
 
 func (r VersionRange) contains(version string) bool {
-	return r != VersionRange{} && compareVersions(r.First, version) <= 0 && compareVersions(version, r.Last) <= 0
+	return r != VersionRange{} && CompareVersions(r.First, version) <= 0 && CompareVersions(version, r.Last) <= 0
 }
 
 // Clients counts the clients of a channel by the version that they have. A nil map
@@ -140,7 +140,7 @@ func Installed(log *channels.Log, known map[string]int) []string {
 			versions[version] = true
 		}
 	}
-	return slices.SortedFunc(maps.Keys(versions), compareVersions)
+	return slices.SortedFunc(maps.Keys(versions), CompareVersions)
 }
 
 // strands refuses a change that offers installed applications what they can't verify
@@ -168,7 +168,11 @@ func (g gate) strands() (warnings []string, err error) {
 		return nil, g.refuseStranding(left, versions, "")
 	}
 	if left := without(static, nil, g.strand); len(left) > 0 && (g.policy.ReadsManifest || g.policy.Rings) {
-		return nil, g.refuseStranding(left, versions, " from latest.json, where watersheds don't hold")
+		where := " from latest.json, where watersheds don't hold"
+		if g.policy.Rings {
+			where = " from latest.json or a ring, where watersheds don't hold"
+		}
+		return nil, g.refuseStranding(left, versions, where)
 	}
 	for _, w := range []struct {
 		versions []string
@@ -185,7 +189,7 @@ func (g gate) strands() (warnings []string, err error) {
 func (g gate) refuseStranding(left, versions []string, where string) error {
 	mend := "lead them over with a bridge release, which `tsmon keys rotate --to FILE` plans for the new public key; or say --strand " +
 		VersionRange{left[0], left[len(left)-1]}.String() + " to leave them behind"
-	below := slices.DeleteFunc(versions, func(v string) bool { return compareVersions(v, g.manifest.Version) >= 0 })
+	below := slices.DeleteFunc(versions, func(v string) bool { return CompareVersions(v, g.manifest.Version) >= 0 })
 	for _, key := range g.keys {
 		if !slices.ContainsFunc(below, func(v string) bool { return !key.Contains(v) }) {
 			mend = "sign it with the private key of " + key.ID() + ", which they have; or " + mend

@@ -130,7 +130,7 @@ func TestWatershedLeadsOver(t *testing.T) {
 		{"no watershed", nil, Policy{}, "1.0.0 – 1.5.0, which have", ""},
 		{"a watershed", watershed, Policy{}, "", "can't be installed by 1.0.0 – 1.5.0 from latest.json"},
 		{"a watershed that latest.json does not know", watershed, Policy{ReadsManifest: true}, "could not install it from latest.json, where watersheds don't hold", ""},
-		{"a watershed that rings do not know", watershed, Policy{Rings: true}, "could not install it from latest.json, where watersheds don't hold", ""},
+		{"a watershed that rings do not know", watershed, Policy{Rings: true}, "could not install it from latest.json or a ring, where watersheds don't hold", ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := newRotating(t)
@@ -311,7 +311,7 @@ func FuzzVersionRange(f *testing.F) {
 // version comes first.
 func TestSpansFollowTheUpdatersOrder(t *testing.T) {
 	versions := strings.Fields("0.0.0 1.0.0-0 1.0.0-1 1.0.0-2 1.0.0-10 1.0.0-alpha 1.0.0-alpha.1 1.0.0-alpha.beta 1.0.0-beta.2 1.0.0-beta.11 1.0.0-rc-1 1.0.0 1.0.1 1.2.0 1.10.0 2.0.0-rc.1 2.0.0")
-	if !slices.IsSortedFunc(versions, compareVersions) {
+	if !slices.IsSortedFunc(versions, CompareVersions) {
 		t.Fatal("the versions are not in order")
 	}
 	for i, bound := range versions {

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"tsmon/api"
+	"tsmon/api/fleet"
 	"tsmon/api/monitor"
 	"tsmon/api/monitor/mqtt"
 	"tsmon/api/monitor/token"
@@ -183,8 +184,13 @@ func (w *World) fill(tb testing.TB, schema, other string) {
 	w.Now = w.Clock.Now
 	w.Refresh, w.Clients, w.MaxUpload = config.DefaultRefresh, config.DefaultClients, config.DefaultMaxUpload
 	w.Origins = []string{"https://scada.example.com"}
+	w.Guards = &fleet.Guards{Default: fleet.Guard{Failures: config.DefaultFailures, Networks: config.DefaultNetworks}, Records: w.Records, Now: w.Clock.Now}
 	w.Uploads = monitor.KeyPair{Access: "access-of-the-test", Secret: "secret-of-the-test"}
 	w.WriteToken, w.MetricsKey = "write-of-the-test", MetricsKey
+	// Which clients are in a sample is the same in every run.
+	if _, err := w.Records.CreateSecret(tb.Context(), fleet.SaltName, []byte("the salt of every test")); err != nil {
+		tb.Fatal(err)
+	}
 	settings := record.Settings{TimeZone: "America/Bogota", SaveMenu: saveMenu, PublishMenu: publishMenu}
 	for _, t := range []record.Tenant{
 		{Schema: schema, TsName: "ts_" + schema, Settings: settings},

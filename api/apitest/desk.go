@@ -28,11 +28,13 @@ func (w *World) Desk(tb testing.TB) Desk {
 	tb.Helper()
 	key := Must[signing.PrivateKey](tb)(signing.GenerateKey())
 	w.Keys = append(w.Keys, signing.TrustedKey{PublicKey: key.Public()})
-	return Desk{&release.Publisher{
+	publisher := &release.Publisher{
 		Store: w.Objects, PublicURL: "https://releases.example.com/app", Keys: w.Keys, Who: "test", Now: w.Clock.Now,
 		Policies:    map[string]release.Policy{"stable": {}, "beta": {Prerelease: true}},
 		Transferred: func(string, int, int64) {}, Step: func(string) {},
-	}, key}
+	}
+	w.Publisher = publisher
+	return Desk{publisher, key}
 }
 
 func (d Desk) unlock() (signing.PrivateKey, error) { return d.Key, nil }

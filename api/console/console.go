@@ -1,5 +1,5 @@
-// Package console serves the web pages for people: the monitoring of water
-// networks and the editor of their diagrams.
+// Package console serves the web pages for people: the releases of an application and
+// their channels, the monitoring of water networks and the editor of their diagrams.
 //
 // The pages are static files, embedded in the binary. They are built from the
 // TypeScript in src by `go generate ./api/console` and committed in dist, so that
@@ -13,10 +13,10 @@
 package console
 
 import (
+	"bytes"
 	"fmt"
 	"net/http"
 	"net/url"
-	"path"
 	"strings"
 )
 
@@ -24,6 +24,9 @@ import (
 
 // Options configure the console. The zero value is usable.
 type Options struct {
+	// Releases and Monitoring say which pages there are.
+	Releases, Monitoring bool
+
 	// Images are the origins, such as https://cdn.example.com, that pictures of
 	// diagrams may come from, besides this server.
 	Images []string
@@ -46,6 +49,8 @@ type Login struct {
 // and POST for the demo's login.
 func Handler(o Options) http.Handler {
 	s := &server{Options: o, policy: policy(o.Images)}
+	s.page = assets()["index.html"]
+	s.page = newAsset("index.html", bytes.Replace(s.page.plain, []byte("<html "), []byte(`<html data-sides="`+s.sides()+`" `), 1))
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /console", func(w http.ResponseWriter, r *http.Request) {
 		http.Redirect(w, r, "/console/", http.StatusPermanentRedirect)
@@ -86,6 +91,19 @@ func CheckImages(origins []string) error {
 type server struct {
 	Options
 	policy string
+	page   asset
+}
+
+// sides names the pages that there are, as the page reads them.
+func (s *server) sides() string {
+	var sides []string
+	if s.Releases {
+		sides = append(sides, "releases")
+	}
+	if s.Monitoring {
+		sides = append(sides, "monitoring")
+	}
+	return strings.Join(sides, " ")
 }
 
 // policy returns the Content-Security-Policy of every answer.
@@ -110,12 +128,13 @@ func (s *server) protect(h http.Header) {
 // file serves one of the embedded files; the page itself at /console/.
 func (s *server) file(w http.ResponseWriter, r *http.Request) {
 	name := strings.TrimPrefix(r.URL.Path, "/console/")
-	if name == "" {
-		name = "index.html"
-	}
 	s.protect(w.Header())
+	if name == "" {
+		s.page.serve(w, r)
+		return
+	}
 	a, ok := assets()[name]
-	if !ok || name == "index.html" && path.Base(r.URL.Path) == name {
+	if !ok || name == "index.html" {
 		http.Error(w, "there is no such page", http.StatusNotFound)
 		return
 	}

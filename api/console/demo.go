@@ -2,15 +2,15 @@ package console
 
 import (
 	"encoding/json"
-	"net"
 	"net/http"
-	"net/netip"
+
+	"tsmon/api/web"
 )
 
 // hasDemo tells the login page whether to offer the demo.
 func (s *server) hasDemo(w http.ResponseWriter, r *http.Request) {
 	known := false
-	if s.Demo != nil && fromThisMachine(r) {
+	if s.Demo != nil && web.FromThisMachine(r) {
 		_, known = s.Demo()
 	}
 	s.sendJSON(w, map[string]bool{"demo": known})
@@ -25,7 +25,7 @@ func (s *server) demoLogin(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "there is no demo", http.StatusNotFound)
 		return
 	}
-	if !fromThisMachine(r) || !sameOrigin(r) {
+	if !web.FromThisMachine(r) || !sameOrigin(r) {
 		http.Error(w, "the demo is open to this machine only", http.StatusForbidden)
 		return
 	}
@@ -45,32 +45,8 @@ func (s *server) sendJSON(w http.ResponseWriter, body any) {
 	_ = json.NewEncoder(w).Encode(body) // the client may be gone
 }
 
-// fromThisMachine reports whether a request was made on this machine, to a name of
-// this machine, and without a proxy.
-func fromThisMachine(r *http.Request) bool {
-	for _, name := range []string{"Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Real-Ip", "Via"} {
-		if r.Header.Get(name) != "" {
-			return false
-		}
-	}
-	return isLocal(r.RemoteAddr) && isLocal(r.Host)
-}
-
-func isLocal(hostport string) bool {
-	host, _, err := net.SplitHostPort(hostport)
-	if err != nil {
-		host = hostport
-	}
-	ip, err := netip.ParseAddr(host)
-	return host == "localhost" || err == nil && ip.Unmap().IsLoopback()
-}
-
 // sameOrigin reports whether a browser says that its page came from this server.
-// Requests of other programs carry neither header and are refused.
+// Requests of other programs, which say nothing, are refused.
 func sameOrigin(r *http.Request) bool {
-	if site := r.Header.Get("Sec-Fetch-Site"); site != "" && site != "same-origin" {
-		return false
-	}
-	origin := r.Header.Get("Origin")
-	return origin == "http://"+r.Host || origin == "https://"+r.Host
+	return !web.OtherSite(r) && r.Header.Get("Sec-Fetch-Site") != "none" && r.Header.Get("Origin") != ""
 }

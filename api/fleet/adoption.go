@@ -256,6 +256,58 @@ func (a *Adoption) readCurve(ctx context.Context, store series.Store, now time.T
 	return nil
 }
 
+// VersionCurve is how many clients had a version, by time.
+type VersionCurve struct {
+	Version string       `json:"version"`
+	Points  []CurvePoint `json:"points"`
+}
+
+// maxHistory bounds the versions of a History.
+const maxHistory = 8
+
+// History returns how the clients of a channel moved between versions in the last 30 days,
+// or since a time: of the versions that most have now, and the newest. It is empty where
+// there are no time series.
+func (s *Sightings) History(ctx context.Context, a *Adoption, since time.Time) ([]VersionCurve, error) {
+	now := s.Now()
+	if first := now.Add(-AdoptionTime); since.Before(first) {
+		since = first
+	}
+	since = since.Truncate(time.Minute)
+	var ranges []series.Range
+	history := []VersionCurve{}
+	add := func(version string) {
+		if len(history) == maxHistory || slices.ContainsFunc(history, func(c VersionCurve) bool { return c.Version == version }) {
+			return
+		}
+		history = append(history, VersionCurve{Version: version, Points: []CurvePoint{}})
+		ranges = append(ranges, series.Range{Key: series.Key{Measurement: ClientsMeasurement(a.Channel), Field: version},
+			Start: since, Stop: now.Add(time.Second), Every: max(time.Minute, (now.Sub(since) / curveColumns).Round(time.Minute))})
+	}
+	add(a.Newest.Version)
+	for _, v := range a.Versions {
+		add(v.Version)
+	}
+	results, err := s.Series.Series(ctx, Database, ranges)
+	if errors.Is(err, series.ErrNoDatabase) {
+		return []VersionCurve{}, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	for i := range history {
+		for _, p := range results[i].Points {
+			history[i].Points = append(history[i].Points, a.point(p.Time, p.Number))
+		}
+		for _, v := range a.Versions {
+			if v.Version == history[i].Version {
+				history[i].Points = append(history[i].Points, a.point(now, float64(v.Clients)))
+			}
+		}
+	}
+	return history, nil
+}
+
 func (a *Adoption) point(at time.Time, clients float64) CurvePoint {
 	return CurvePoint{at.UTC(), clients, a.level.Margin(int(clients) >> a.level)}
 }

@@ -40,7 +40,9 @@ func testBurst(t *testing.T, w *apitest.World) {
 			Records: w.Records, Clients: most, Series: w.Series, Channels: known, Asks: func() map[string]int64 { return nil },
 			Registry: prometheus.NewRegistry(), Log: w.Log, Now: w.Now,
 		})
-		s.Still()
+		if err := s.Still(t.Context()); err != nil {
+			t.Fatal(err)
+		}
 		servers = append(servers, s)
 	}
 	ask := func(s *fleet.Sightings, i int) {

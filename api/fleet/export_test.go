@@ -6,7 +6,10 @@ import "context"
 const MaxBefore = maxBefore
 
 // Still keeps the goroutine from starting: the test calls WriteSightings.
-func (s *Sightings) Still() { s.begin.Do(func() {}) }
+func (s *Sightings) Still(ctx context.Context) error {
+	s.begin.Do(func() {})
+	return s.salt.learn(ctx)
+}
 
 func (s *Sightings) WriteSightings(ctx context.Context) {
 	s.writeSightings(ctx)

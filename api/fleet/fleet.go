@@ -6,7 +6,7 @@
 //
 // No text of a client becomes a name in the records, the time series or the metrics
 // unless the channel's log contains it; everything else is Other. A client's ID is
-// kept as a digest.
+// kept as a digest with a salt, which the records hold.
 package fleet
 
 import "tsmon/channels"

@@ -31,7 +31,9 @@ func guard(t *testing.T, w *apitest.World) *guarded {
 	g.Policies[g.channel] = release.Policy{}
 	for range 2 {
 		u := w.ServeUpdates(t)
-		u.Fleet.Still()
+		if err := u.Fleet.Still(t.Context()); err != nil {
+			t.Fatal(err)
+		}
 		g.servers = append(g.servers, u)
 	}
 	g.Desk.PublicURL = g.servers[0].Base + "/updates"

@@ -1,7 +1,6 @@
 package fleet
 
 import (
-	"hash/fnv"
 	"math"
 	"slices"
 
@@ -129,12 +128,4 @@ func weigh(all []weighed) verdict.Sums {
 		age.Waiting = min(age.Reached-age.Failing, total(func(s *verdict.Sums) int64 { return s.Ages[k].Waiting }))
 	}
 	return sum
-}
-
-// networkOf returns the part of the networks that a network belongs to.
-func networkOf(network string) record.Network {
-	h := fnv.New32a()
-	_, _ = h.Write([]byte(network)) // does not fail
-	sum := h.Sum32()
-	return record.Network(sum ^ sum>>16)
 }

@@ -3,7 +3,6 @@ package fleet
 import (
 	"cmp"
 	"context"
-	"crypto/sha256"
 	"log/slog"
 	"strings"
 	"sync"
@@ -34,17 +33,21 @@ type Options struct {
 type Records interface {
 	record.Installs
 	record.Samples
+	CreateSecret(ctx context.Context, name string, value []byte) ([]byte, error)
 	Refuse(ctx context.Context, channel, version string, at time.Time) error
 }
 
 // Sightings collects what is seen of clients. What each of them has goes to the
 // records every second, how often each event happened to the time series every
 // minute. No request waits for either. While the records don't answer it keeps what was
-// seen of as many clients as there may be in two samples, and counts the rest as lost.
+// seen of as many clients as there may be in two samples, and counts the rest as lost;
+// all of it if they never answered since Start, since clients are recorded by a digest
+// with a salt that the records hold.
 type Sightings struct {
 	Options
 	metrics   *metrics
 	admission *admission
+	salt      salt
 
 	mu   sync.Mutex
 	seen pending
@@ -83,7 +86,7 @@ func NewSightings(o Options) *Sightings {
 	return &Sightings{
 		Options: o, metrics: newMetrics(o.Registry), seen: newPending(o.Clients), offered: offered, reported: reported,
 		before: map[string]map[string]bool{}, counted: map[countKey]counts{}, full: map[string]string{}, told: map[string]time.Time{}, admission: newAdmission(o.Clients),
-		unbounded: map[string]bool{}, sweeping: sweeping{due: map[sampleKey]bool{}, failing: map[string]bool{}},
+		salt: salt{records: o.Records}, unbounded: map[string]bool{}, sweeping: sweeping{due: map[sampleKey]bool{}, failing: map[string]bool{}},
 	}
 }
 
@@ -100,9 +103,16 @@ type client struct {
 	known   bool // it has an ID
 }
 
-func recordOf(c Client) client {
-	sum := sha256.Sum256([]byte("tsmon client\x00" + c.ID))
-	return client{record.ClientID(sum[:16]), networkOf(c.Network), c.ID != ""}
+// recordOf returns how a client is recorded: not at all while the salt is not known.
+func (s *Sightings) recordOf(c Client, now time.Time) client {
+	who, ok := s.salt.client(c)
+	if !ok && c.ID != "" {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.seen.lost++
+		s.lost, s.lostAt = "the records could not be read since this server was started", now
+	}
+	return who
 }
 
 // admit reports whether a client may be recorded in a sample. A client whose sighting is
@@ -126,7 +136,8 @@ func (s *Sightings) admit(k sampleKey, c client, now time.Time) bool {
 // Asked records that a client asked a channel and was answered.
 func (s *Sightings) Asked(ctx context.Context, channel string, in Channel, c channels.Client, answer channels.Answer, from Client) {
 	s.Start(ctx)
-	who, now := recordOf(from), s.Now()
+	now := s.Now()
+	who := s.recordOf(from, now)
 	had := countKey{channel, s.version(in, channel, c.Version), c.Target, in.Cohort(c.Cohort)}
 	happened := []event{eventCheck}
 	if c.ID == "" {
@@ -239,7 +250,8 @@ func (s *Sightings) Downloaded(ctx context.Context, version, file, cohort string
 		return
 	}
 	s.Start(ctx)
-	who, now := recordOf(from), s.Now()
+	now := s.Now()
+	who := s.recordOf(from, now)
 	known := false
 	for _, k := range offering {
 		known = s.admit(sampleKey{k.channel, version}, who, now) || known
@@ -288,7 +300,8 @@ type reportKey struct {
 // client's event counts once a day.
 func (s *Sightings) Reported(ctx context.Context, in Channel, r Report, from Client) {
 	s.Start(ctx)
-	who, now := recordOf(from), s.Now()
+	now := s.Now()
+	who := s.recordOf(from, now)
 	k := countKey{r.Channel, in.Version(r.Version), in.Target(r.Target), in.Cohort(r.Cohort)}
 	happened := reportable[r.Event]
 	proven := !r.At.IsZero()
@@ -322,17 +335,24 @@ func (s *Sightings) Reported(ctx context.Context, in Channel, r Report, from Cli
 	}
 }
 
-// Start begins to write what was seen, the first time that it is called. Writing
-// ends with Close, not with the context.
+// Start reads the salt, for which it waits at most saltTime, and begins to write what was
+// seen, the first time that it is called. Writing ends with Close, not with the context.
 func (s *Sightings) Start(ctx context.Context) {
 	s.begin.Do(func() {
 		ctx, stop := context.WithCancel(context.WithoutCancel(ctx))
 		s.mu.Lock()
 		s.stop = stop
 		s.mu.Unlock()
+		s.note(s.learnSalt(ctx, saltTime))
 		s.running.Go(func() { s.run(ctx) })
 		s.running.Go(func() { s.tend(ctx) })
 	})
+}
+
+func (s *Sightings) learnSalt(ctx context.Context, wait time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, wait)
+	defer cancel()
+	return s.salt.learn(ctx)
 }
 
 // Close writes what is left and waits until that is done.
@@ -395,6 +415,11 @@ func (s *Sightings) writeSightings(ctx context.Context) {
 		s.counted[key] = sum
 	}
 	s.metrics.lostSightings.Add(float64(p.lost))
+	if err := s.learnSalt(ctx, sightTime); err != nil {
+		s.note(err)
+		s.noteFull(ctx)
+		return
+	}
 	if len(p.installed)+len(p.tries)+len(p.downloads) == 0 {
 		s.noteFull(ctx)
 		return

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -23,6 +24,7 @@ const maxAlarms = 100
 // replaced. Each is logged and counted once.
 type alarms struct {
 	log          *slog.Logger
+	now          func() time.Time
 	tell         func(object, etag, problem string) // may be nil
 	badManifests *prometheus.CounterVec
 	unverified   prometheus.Gauge
@@ -31,9 +33,9 @@ type alarms struct {
 	bad map[string]alarm // by key
 }
 
-func newAlarms(log *slog.Logger, registry prometheus.Registerer, configured iter.Seq[string]) *alarms {
+func newAlarms(log *slog.Logger, now func() time.Time, registry prometheus.Registerer, configured iter.Seq[string]) *alarms {
 	a := &alarms{
-		log: log, bad: map[string]alarm{},
+		log: log, now: now, bad: map[string]alarm{},
 		badManifests: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "tsmon_updates_bad_manifests_total", Help: "Manifests that did not verify and were not shown, by channel.",
 		}, []string{"channel"}),
@@ -52,6 +54,7 @@ func newAlarms(log *slog.Logger, registry prometheus.Registerer, configured iter
 type alarm struct {
 	etag  string
 	cause string
+	since time.Time
 }
 
 // raise records that an object does not verify.
@@ -62,7 +65,7 @@ func (a *alarms) raise(key, etag string, err error) {
 		return
 	}
 	cause := fmt.Sprintf("%.1000s", err.Error()) // it may name a problem for each byte
-	a.bad[key] = alarm{etag, cause}
+	a.bad[key] = alarm{etag, cause, a.now()}
 	if a.tell != nil {
 		a.tell(key, etag, cause)
 	}
@@ -91,6 +94,24 @@ func (a *alarms) clear(key string) {
 	delete(a.bad, key)
 	a.log.Info("an object of the store verifies again", "object", key)
 	a.unverified.Set(float64(len(a.bad)))
+}
+
+// Alarm is an object of the store that does not verify and is not shown.
+type Alarm struct {
+	Object  string    `json:"object"`
+	Problem string    `json:"problem"`
+	Since   time.Time `json:"since"` // as this server saw it
+}
+
+// all returns the alarms, sorted by object.
+func (a *alarms) all() []Alarm {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	all := []Alarm{}
+	for _, key := range slices.Sorted(maps.Keys(a.bad)) {
+		all = append(all, Alarm{key, a.bad[key].cause, a.bad[key].since})
+	}
+	return all
 }
 
 // records returns the keys of the records that do not verify.

@@ -66,11 +66,12 @@ type Heads struct {
 
 	mu   sync.Mutex
 	next chan struct{} // closed at the end of the next round; nil while nobody waits
+	// away is since when the store has not answered, zero if it did the last time.
+	away time.Time
 
 	// Of the loop alone:
 	begun  bool
 	listed bool // the store's channels were listed
-	silent bool // the store did not answer the last time
 }
 
 // channel is one that the store has.
@@ -124,7 +125,7 @@ type HeadsOptions struct {
 func NewHeads(o HeadsOptions) *Heads {
 	h := &Heads{
 		store: o.Objects, keys: o.Keys, unbound: o.Unbound, trust: o.Trust, interval: o.Interval, patience: 5 * time.Second, now: o.Now, log: o.Log,
-		alarms: newAlarms(o.Log, o.Registry, maps.Keys(o.Rings)), publicURL: o.PublicURL, downgrades: o.Downgrades, rings: o.Rings,
+		alarms: newAlarms(o.Log, o.Now, o.Registry, maps.Keys(o.Rings)), publicURL: o.PublicURL, downgrades: o.Downgrades, rings: o.Rings,
 		looks: make(chan struct{}, maxLooks),
 	}
 	h.alarms.tell = o.Alarm
@@ -199,13 +200,23 @@ func (h *Heads) await(ctx context.Context) {
 
 // note logs when the store stops answering and when it answers again.
 func (h *Heads) note(err error) {
-	switch silent := err != nil; {
-	case silent && !h.silent:
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	switch silent := !h.away.IsZero(); {
+	case err != nil && !silent:
+		h.away = h.now()
 		h.log.Warn("the store does not answer: channels are shown as they last were", "error", err)
-	case !silent && h.silent:
+	case err == nil && silent:
+		h.away = time.Time{}
 		h.log.Info("the store answers again: channels are shown as they are")
 	}
-	h.silent = err != nil
+}
+
+// awaySince returns since when the store has not answered, zero if it answers.
+func (h *Heads) awaySince() time.Time {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.away
 }
 
 // list looks up the channels that have a log.

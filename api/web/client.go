@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"slices"
 	"strings"
 )
 
@@ -63,6 +64,43 @@ func forwarded(r *http.Request) string {
 		}
 	}
 	return ""
+}
+
+// FromThisMachine reports whether a request was made on this machine, to a name of this
+// machine, which a page that was resolved to this address by a stranger does not have, and
+// with nothing in between: no header says that it was passed on, whatever its value.
+func FromThisMachine(r *http.Request) bool {
+	for name := range r.Header {
+		if strings.HasPrefix(name, "X-Forwarded") || slices.Contains(passedOn, name) {
+			return false
+		}
+	}
+	return isLocal(r.RemoteAddr) && isLocal(r.Host)
+}
+
+// passedOn are headers, besides X-Forwarded-…, that proxies and tunnels add.
+var passedOn = []string{
+	"Forwarded", "Via", "X-Real-Ip", "X-Client-Ip", "X-Cluster-Client-Ip", "X-Original-Forwarded-For", "X-Original-Host", "X-Originating-Ip",
+	"X-Proxyuser-Ip", "True-Client-Ip", "Cf-Connecting-Ip", "Cf-Ray", "Fastly-Client-Ip", "Fly-Client-Ip", "Cdn-Loop",
+}
+
+func isLocal(hostport string) bool {
+	host, _, err := net.SplitHostPort(hostport)
+	if err != nil {
+		host = strings.TrimSuffix(strings.TrimPrefix(hostport, "["), "]")
+	}
+	ip, err := netip.ParseAddr(host)
+	return host == "localhost" || err == nil && ip.Unmap().IsLoopback()
+}
+
+// OtherSite reports whether a browser says that a request comes from a page of another
+// server. Other programs send neither header.
+func OtherSite(r *http.Request) bool {
+	site, origin := r.Header.Get("Sec-Fetch-Site"), r.Header.Values("Origin")
+	if site != "" && site != "same-origin" && site != "none" {
+		return true
+	}
+	return len(origin) > 1 || len(origin) == 1 && origin[0] != "http://"+r.Host && origin[0] != "https://"+r.Host
 }
 
 // ForwardedHost returns the host that the client asked for, as a proxy reports it.

@@ -32,6 +32,26 @@ func TestHelpListsVariables(t *testing.T) {
 	}
 }
 
+// TestExitCodesInDocuments: the README lists the exit codes that help lists, in its words.
+func TestExitCodesInDocuments(t *testing.T) {
+	readme, err := os.ReadFile("../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, codes, _ := strings.Cut(rootHelp, "Exit codes:\n")
+	codes, _, _ = strings.Cut(codes, "\n\n")
+	lines := strings.Split(codes, "\n")
+	if len(lines) != cli.ExitTrust+1 {
+		t.Fatalf("help lists %q", lines)
+	}
+	for code, line := range lines {
+		meaning, found := strings.CutPrefix(line, fmt.Sprintf("  %d  ", code))
+		if !found || !strings.Contains(string(readme), fmt.Sprintf("\n| %d | %s |\n", code, meaning)) {
+			t.Errorf("the README lacks %q", line)
+		}
+	}
+}
+
 // TestDefaultsInDocuments: what help and documents say of a default is the default.
 func TestDefaultsInDocuments(t *testing.T) {
 	description, err := os.ReadFile("../../api/openapi.yaml")

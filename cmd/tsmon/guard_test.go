@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/binary"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -82,6 +83,7 @@ func TestChannelGuard(t *testing.T) {
 	if plans := later(here, "20h"); plans[0].Changed || len(plans[0].Warnings) != 1 || !strings.Contains(plans[0].Warnings[0], "the next step waits: ") {
 		t.Errorf("while all wait: %+v", plans[0])
 	}
+	testSharedRecords(t, k, data)
 	seen(0, 90, now, func(t *record.Try) { t.Running = now })
 	stdout, _, _ := command(t, here, "tsmon", "channel", "guard", "stable")
 	for _, want := range []string{"stable: 1.1.0 for 25 % of the clients", "\ncontinue: 0 of 100 clients failed", "\nhealthy ", "\nfrom 100 networks, 0 of them with failures; a halt requires 3\n", "failures in a row that would halt it: "} {
@@ -96,6 +98,22 @@ func TestChannelGuard(t *testing.T) {
 	if s := guard(); s.Decision != verdict.Halt || s.Verdict.Cause != verdict.CauseLimit || s.Networks.Failing != 9 {
 		t.Errorf("when nine fail: %+v", s)
 	}
+	defer func() { // once everybody gets it there is no step to wait, and nothing to halt
+		k.must(t, "channel", "rollout", "stable", "--percent", "100")
+		stdout, _, _ := command(t, here, "tsmon", "channel", "guard", "stable")
+		if !strings.HasPrefix(stdout, "stable shows 1.1.0 to everybody: no step waits, and nothing is halted\n") || !strings.Contains(stdout, "\nfailing  ") {
+			t.Errorf("after the rollout: %s", stdout)
+		}
+		adoption, _, _ := command(t, here, "tsmon", "channel", "adoption", "stable")
+		if !strings.Contains(adoption, "\nguard: no rollout to judge; what is known of 1.1.0:\n") {
+			t.Errorf("after the rollout: %s", adoption)
+		}
+		for _, word := range []string{"halt:", "wait:", "continue:", "a halt requires", "the next step"} {
+			if strings.Contains(stdout+adoption, word) {
+				t.Errorf("after the rollout it says %q: %s%s", word, stdout, adoption)
+			}
+		}
+	}()
 	var seenBy fleet.Adoption
 	stdout, _, _ = command(t, here, "tsmon", "channel", "adoption", "stable", "--json")
 	parse(t, stdout, &seenBy)
@@ -107,5 +125,31 @@ func TestChannelGuard(t *testing.T) {
 	}
 	if stdout, _, _ = command(t, here, "tsmon", "channel", "adoption", "stable"); !strings.Contains(stdout, "\nguard: halt: 9 of 100 clients failed") {
 		t.Error(stdout)
+	}
+}
+
+// testSharedRecords: a project without a name reads the records that all such projects
+// share, and says so where they make its step wait; one with a name has its own.
+func testSharedRecords(t *testing.T, k *kit, data string) {
+	t.Helper()
+	home, settings := t.TempDir(), filepath.Join(t.TempDir(), "tsmon.yaml")
+	if err := os.Symlink(data, filepath.Join(home, "tsmon")); err != nil {
+		t.Fatal(err)
+	}
+	env := append(k.env, "TSMON_DATA=", "XDG_DATA_HOME="+home, "LATER=20h", "TSMON_CONFIG="+settings)
+	for name, waits := range map[string]bool{"": true, "project: com.example.two\n": false} {
+		if err := os.WriteFile(settings, []byte(name), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		stdout, stderr, code := command(t, env, "tsmon-later", "channel", "advance", "stable", "--dry-run", "--json")
+		if code != 0 {
+			t.Fatalf("code %d: %s", code, stderr)
+		}
+		var plans []release.Plan
+		parse(t, stdout, &plans)
+		warned := strings.Contains(strings.Join(plans[0].Warnings, "\n"), filepath.Join(home, "tsmon", "records.db")+", which all projects without a name share: if another project's tsmon serve wrote it, give this one its own with project: NAME in tsmon.yaml")
+		if plans[0].Changed == waits || warned != waits {
+			t.Errorf("%q: %+v", name, plans[0])
+		}
 	}
 }

@@ -47,6 +47,53 @@ func TestHints(t *testing.T) {
 	t.Logf("%d hints", len(hints))
 }
 
+// TestFindingsHaveMends: no finding of the doctor that is not ok is without a mend, which
+// TestHints wants followed.
+func TestFindingsHaveMends(t *testing.T) {
+	files := token.NewFileSet()
+	found := 0
+	err := walk("doctor", func(path string) error {
+		if !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+			return nil
+		}
+		file, err := parser.ParseFile(files, path, nil, parser.SkipObjectResolution)
+		if err != nil {
+			return err
+		}
+		p := &pkg{folder: "cmd/tsmon/doctor"}
+		ast.Inspect(file, func(n ast.Node) bool {
+			var mend ast.Expr
+			switch n := n.(type) {
+			case *ast.CallExpr:
+				if m, ok := makers[nameOf(n.Fun)]; ok && m.folder == p.folder && m.at < len(n.Args) {
+					mend = n.Args[m.at]
+				}
+			case *ast.CompositeLit:
+				if mend = p.mendOf(n); mend != nil && nameOf(n.Elts[1]) == "OK" {
+					return true
+				}
+				for _, element := range n.Elts {
+					if pair, ok := element.(*ast.KeyValueExpr); ok && nameOf(n.Type) == "Finding" {
+						t.Errorf("%s: write the members of a Finding without names: %s", files.Position(n.Pos()), nameOf(pair.Key))
+					}
+				}
+			}
+			if mend == nil {
+				return true
+			}
+			found++
+			if text, ok := mend.(*ast.BasicLit); ok && text.Value == `""` {
+				t.Errorf("%s: this finding has no mend", files.Position(n.Pos()))
+			}
+			return true
+		})
+		return nil
+	})
+	if err != nil || found < 70 {
+		t.Errorf("%v; %d findings", err, found)
+	}
+}
+
 var markPattern = regexp.MustCompile(`^(?:(?:\[\w+\] )?follows '(.+)'|\s*// follows: (.+))$`)
 
 // followed returns the texts that tests follow. A quote in a script is written twice.
@@ -188,6 +235,10 @@ func (p *pkg) collect() {
 				if m, ok := makers[nameOf(n.Fun)]; ok && strings.HasPrefix(p.folder, m.folder) && m.at < len(n.Args) {
 					p.take(n.Args[m.at], within)
 				}
+			case *ast.CompositeLit:
+				if mend := p.mendOf(n); mend != nil {
+					p.take(mend, within)
+				}
 			case *ast.KeyValueExpr:
 				if key, ok := n.Key.(*ast.Ident); ok && (key.Name == "Mend" || key.Name == "Hint") {
 					p.take(n.Value, within)
@@ -208,6 +259,18 @@ func (p *pkg) collect() {
 			return true
 		})
 	}
+}
+
+// mendOf returns the mend of a doctor's Finding whose members have no names, else nil.
+func (p *pkg) mendOf(l *ast.CompositeLit) ast.Expr {
+	const members, mend = 5, 4
+	if p.folder != "cmd/tsmon/doctor" || len(l.Elts) != members || l.Type != nil && nameOf(l.Type) != "Finding" {
+		return nil
+	}
+	if _, named := l.Elts[mend].(*ast.KeyValueExpr); named {
+		return nil
+	}
+	return l.Elts[mend]
 }
 
 func nameOf(f ast.Expr) string {
@@ -237,7 +300,7 @@ func (p *pkg) take(e ast.Expr, within *ast.FuncDecl) {
 	case *ast.CallExpr:
 		if declared := p.funcs[nameOf(e.Fun)]; len(declared) > 0 {
 			for _, f := range declared {
-				p.returned(f)
+				p.returned(f, 0)
 			}
 			return
 		}
@@ -266,8 +329,17 @@ func (p *pkg) assigned(name string, within *ast.FuncDecl) {
 		switch n := n.(type) {
 		case *ast.AssignStmt:
 			for i, left := range n.Lhs {
-				if id, ok := left.(*ast.Ident); ok && id.Name == name && i < len(n.Rhs) {
+				id, ok := left.(*ast.Ident)
+				switch {
+				case !ok || id.Name != name:
+				case i < len(n.Rhs) && len(n.Lhs) == len(n.Rhs):
 					p.take(n.Rhs[i], within)
+				default: // of several results of a function
+					if call, ok := n.Rhs[0].(*ast.CallExpr); ok {
+						for _, f := range p.funcs[nameOf(call.Fun)] {
+							p.returned(f, i)
+						}
+					}
 				}
 			}
 		case *ast.ValueSpec:
@@ -281,11 +353,11 @@ func (p *pkg) assigned(name string, within *ast.FuncDecl) {
 	})
 }
 
-// returned adds what a function returns.
-func (p *pkg) returned(f *ast.FuncDecl) {
+// returned adds what a function returns, as its result of a number.
+func (p *pkg) returned(f *ast.FuncDecl, result int) {
 	ast.Inspect(f, func(n ast.Node) bool {
-		if r, ok := n.(*ast.ReturnStmt); ok && len(r.Results) > 0 {
-			p.take(r.Results[0], f)
+		if r, ok := n.(*ast.ReturnStmt); ok && result < len(r.Results) {
+			p.take(r.Results[result], f)
 		}
 		return true
 	})

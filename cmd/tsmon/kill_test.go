@@ -20,8 +20,8 @@ import (
 	"tsmon/store/object"
 )
 
-// TestKilledAnywhere kills publish, promote, rollback, stage, discard, prune, repair, plan
-// approve and plan apply at a storage operation out of many, or at every one where TSMON_TEST_LONG says so:
+// TestKilledAnywhere kills publish, promote, rollback, stage, discard, prune, repair, import, mirror,
+// plan approve and plan apply at a storage operation out of many, or at every one where TSMON_TEST_LONG says so:
 // before it, in the middle of an upload, and after it. Every time each channel must show
 // a whole manifest, old or new, that clients can follow, and the same command again must
 // complete the work.
@@ -88,8 +88,12 @@ func TestKilledAnywhere(t *testing.T) {
 			for _, version := range []string{"1.2.0", "1.3.0"} {
 				k.must(t, "release", "publish", "--version", version, bundles(t, version, 100))
 			}
+			k.litter(t)
+			k.begin(t)
+			k.env = append(k.env, "LATER="+later.String())
 		}, func(_, _ string) []string { return []string{"release", "prune", "--keep", "1"} }, "1.3.0", func(t *testing.T, k *kit, _, _ string) {
-			if found := k.must(t, "release", "prune", "--keep", "1"); found != "nothing to prune\n" {
+			k.swept(t)
+			if found := k.mustLater(t, "release", "prune", "--keep", "1"); found != "nothing to prune\n" {
 				t.Errorf("there is more: %s", found)
 			}
 		}},
@@ -103,6 +107,14 @@ func TestKilledAnywhere(t *testing.T) {
 		}, func(v1, _ string) []string {
 			return []string{"channel", "repair", "stable", "--bundle", filepath.Join(v1, "App_universal.app.tar.gz")}
 		}, "1.1.0", nil},
+		{"import", func(t *testing.T, k *kit, v1, v2 string) {
+			k.feed(t, v1, v2)
+			k.must(t, "release", "import", v1+".tar.zst")
+		}, func(_, v2 string) []string { return []string{"release", "import", v2 + ".tar.zst"} }, "1.1.0", nil},
+		{"mirror", func(t *testing.T, k *kit, v1, v2 string) {
+			k.feed(t, v1, v2)
+			k.must(t, "release", "import", v1+".tar.zst")
+		}, func(v1, _ string) []string { return []string{"release", "mirror", "--from", v1 + ".hq"} }, "1.1.0", nil},
 		{"approve", func(t *testing.T, k *kit, v1, v2 string) { k.approvals(t, v1, v2) },
 			func(_, _ string) []string { return []string{"plan", "approve"} }, "1.1.0", nil},
 		{"apply", func(t *testing.T, k *kit, v1, v2 string) {
@@ -165,6 +177,21 @@ func stride(t *testing.T, onDir, onMinIO int) int {
 	return onDir
 }
 
+// feed publishes 1.0.0 and 1.1.0 to the store v1.hq, and exports what each brings to
+// v1.tar.zst and v2.tar.zst, unless they are there.
+func (k *kit) feed(t *testing.T, v1, v2 string) {
+	t.Helper()
+	if _, err := os.Stat(v2 + ".tar.zst"); err == nil {
+		return
+	}
+	hq := *k
+	hq.env = append(slices.Clone(k.env), "TSMON_STORAGE="+v1+".hq")
+	hq.must(t, "release", "publish", "--no-probe", "--version", "1.0.0", v1)
+	hq.must(t, "release", "export", "stable", "beta", "--output", v1+".tar.zst")
+	hq.must(t, "release", "publish", "--no-probe", "--version", "1.1.0", v2)
+	hq.must(t, "release", "export", "stable", "beta", "--since", "stable=1,beta=1", "--output", v2+".tar.zst")
+}
+
 // approvals configures two operators who must both sign, publishes 1.0.0, and leaves a plan
 // of 1.1.0 that ann has signed. The environment and what is returned are bob's.
 func (k *kit) approvals(t *testing.T, v1, v2 string) (bob signing.SSHSigner) {
@@ -210,7 +237,7 @@ func killAt(t *testing.T, k *kit, moment int, ends string, args []string) (finis
 	before := shown(t, k)
 	env := append(k.env, fmt.Sprint("TSMON_TEST_KILL=", moment))
 	killed := args
-	if !slices.Contains([]string{"discard", "repair", "prune"}, args[1]) { // which fetch nothing
+	if !slices.Contains([]string{"discard", "repair", "prune", "import", "mirror"}, args[1]) { // which fetch nothing
 		killed = append(slices.Clone(args), "--no-probe")
 	}
 	_, stderr, code := command(t, env, "tsmon-killed", killed...)
@@ -222,15 +249,15 @@ func killAt(t *testing.T, k *kit, moment int, ends string, args []string) (finis
 			t.Errorf("%s shows %q, neither what it showed, %q, nor what it is to show, %q", channel, after, before[channel], ends)
 		}
 	}
-	if args[1] == "prune" {
+	if slices.Contains([]string{"prune", "import", "mirror"}, args[1]) {
 		k.whole(t)
 	}
-	k.must(t, args...)
+	k.mustLater(t, args...)
 	if got := k.verified(t, "stable"); got != ends {
 		t.Errorf("in the end stable shows %s, want %s", got, ends)
 	}
 	log := k.must(t, "channel", "log", "stable")
-	k.must(t, args...)
+	k.mustLater(t, args...)
 	if again := k.must(t, "channel", "log", "stable"); again != log {
 		t.Errorf("the command a third time wrote to the log:\n%s", again)
 	}
@@ -251,6 +278,16 @@ func (k *kit) whole(t *testing.T) {
 			}
 		}
 	}
+}
+
+// mustLater is must with a clock that may be ahead by LATER.
+func (k *kit) mustLater(t *testing.T, args ...string) string {
+	t.Helper()
+	stdout, stderr, code := command(t, k.env, "tsmon-later", args...)
+	if code != 0 {
+		t.Fatalf("tsmon %s: exit code %d\n%s", strings.Join(args, " "), code, stderr)
+	}
+	return stdout
 }
 
 // shown is what clients see of the channels: the version, after following the

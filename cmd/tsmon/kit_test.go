@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -32,7 +33,9 @@ type kit struct {
 	url     string // public_url
 	env     []string
 	keys    string
-	rings   map[string]bool // channels that keep rings, as the server knows them
+	rings   map[string]bool   // channels that keep rings, as the server knows them
+	stop    func()            // ends the server
+	minio   *servertest.MinIO // nil on a directory
 }
 
 // storages runs a test on a directory and, where it is to be had, on MinIO.
@@ -53,7 +56,9 @@ func storages(t *testing.T, test func(t *testing.T, fresh func(t *testing.T) *ki
 		n, w := 0, apitest.Embedded(t)
 		test(t, func(t *testing.T) *kit {
 			n++
-			return newKitOn(t, w, server.URL(fmt.Sprintf("desktop/%d", n)), server.Env())
+			k := newKitOn(t, w, server.URL(fmt.Sprintf("desktop/%d", n)), server.Env())
+			k.minio = server
+			return k
 		})
 	})
 }
@@ -78,10 +83,11 @@ func newKitOn(t *testing.T, w *apitest.World, storage string, env []string) *kit
 	}
 	handler := api.New(o)
 	server := httptest.NewServer(handler.Handler())
-	t.Cleanup(func() {
+	stop := sync.OnceFunc(func() {
 		server.Close()
 		handler.Close()
 	})
+	t.Cleanup(stop)
 	public, err := os.ReadFile("testdata/unencrypted.pub")
 	if err != nil {
 		t.Fatal(err)
@@ -91,7 +97,7 @@ func newKitOn(t *testing.T, w *apitest.World, storage string, env []string) *kit
 	if err != nil {
 		t.Fatal(err)
 	}
-	k := &kit{storage: storage, store: store, url: server.URL + "/updates", keys: keys, rings: rings}
+	k := &kit{storage: storage, store: store, url: server.URL + "/updates", keys: keys, rings: rings, stop: stop}
 	k.env = append([]string{"TSMON_STORAGE=" + storage, "TSMON_PUBLIC_URL=" + k.url, "TSMON_TRUSTED_KEYS=" + keys, "TAURI_SIGNING_PRIVATE_KEY=" + key}, env...)
 	return k
 }
@@ -106,17 +112,10 @@ func (k *kit) tsmon(t *testing.T, args ...string) (stdout, stderr string, code i
 // and wants success.
 func (k *kit) must(t *testing.T, args ...string) string {
 	t.Helper()
-	return k.mustAt(t, 0, args...)
-}
-
-// mustAt is must with a clock that is ahead.
-func (k *kit) mustAt(t *testing.T, ahead time.Duration, args ...string) string {
-	t.Helper()
 	var stdout, stderr bytes.Buffer
 	app := cli.New()
 	app.Stdin, app.Stdout, app.Stderr = strings.NewReader(""), &stdout, &stderr
 	app.Environ = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir()}, k.env...)
-	app.Now = func() time.Time { return time.Now().Add(ahead) }
 	if code := app.Run(t.Context(), rootCommand(app), args); code != 0 {
 		t.Fatalf("tsmon %s: exit code %d\n%s", strings.Join(args, " "), code, &stderr)
 	}

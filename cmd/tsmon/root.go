@@ -31,7 +31,7 @@ Exit codes:
   2  usage: wrong flags, arguments or configuration, a file that is not there
   3  refused, nothing was moved
   4  conflict: somebody else moved the channel
-  5  a signature, key or stored bundle is not to be trusted, or a key can't be used
+  5  a signature or key is not to be trusted
 
 Environment:
   TSMON_CONFIG        configuration file (default ./tsmon.yaml, if it exists)
@@ -40,7 +40,9 @@ Environment:
   TSMON_TRUSTED_KEYS  public keys, comma-separated: the base64 line of a .pub
                       file, the RW… key itself, or a file
   TSMON_LISTEN        address of tsmon serve (default ` + config.DefaultListen + `)
-  TSMON_DATA          folder of everything that is not configured elsewhere
+  TSMON_DATA          folder of everything that is not configured elsewhere (default
+                      ~/.local/share/tsmon, or projects/NAME there, with project:
+                      NAME in tsmon.yaml)
   TSMON_RECORDS       postgres://… or an SQLite file (default records.db in the
                       data folder)
   TSMON_SERIES_URL, TSMON_SERIES_ORG, TSMON_SERIES_TOKEN

@@ -74,7 +74,7 @@ func scriptUnchanged(ts *testscript.TestScript, prefixes []string) {
 	}
 }
 
-func union(a, b map[string]string) map[string]string {
+func union[T any](a, b map[string]T) map[string]T {
 	all := maps.Clone(a)
 	maps.Copy(all, b)
 	return all

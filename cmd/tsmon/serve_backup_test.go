@@ -69,6 +69,9 @@ func TestBackup(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if _, stderr := run(2, "restore", filepath.Join(folder, "none")); !strings.HasSuffix(stderr, "hint: check the path\n") {
+		t.Error(stderr)
+	}
 	run(1, "restore", file, "--data", filepath.Join(folder, "damaged"))
 	if _, err := os.Stat(filepath.Join(folder, "damaged")); !os.IsNotExist(err) {
 		t.Errorf("a damaged backup was restored: %v", err)

@@ -27,7 +27,7 @@ func TestRollingRestart(t *testing.T) {
 	postgres, influx, minio := servertest.SharedPostgres(t), servertest.StartInfluxDB(t), servertest.SharedMinIO(t)
 	minio.MakeBucket("app")
 	env := append(minio.Env(), "TSMON_RECORDS="+postgres.Database(), "TSMON_SERIES_URL="+influx.URL, "TSMON_STORAGE="+minio.URL("app"),
-		"TSMON_SECRET="+outerSecret, "TSMON_BEHIND_PROXY=true", "TSMON_DRAIN=1s")
+		"TSMON_SECRET="+outerSecret, "TSMON_BEHIND_PROXY=true", "TSMON_DRAIN=5s")
 	folder := t.TempDir()
 	data := func(i int) string { return filepath.Join(folder, fmt.Sprint(i)) }
 	servers := []*served{serve(t, data(0), env, "--demo")}

@@ -20,6 +20,10 @@ import (
 // ErrStale means that an address still shows an older state of a channel.
 var ErrStale = errors.New("an older manifest is served")
 
+// errOther means that an address shows the state that was published with other content:
+// until a server has looked, its addresses may still lead to where the store was before.
+var errOther = errors.New("other content than was published")
+
 // Prober fetches a manifest and its bundles as clients do, and verifies the
 // signatures. Each bundle is downloaded once, however many channels show it.
 type Prober struct {
@@ -28,7 +32,7 @@ type Prober struct {
 	AllowUnbound bool        // accept signatures that name no version
 	Header       http.Header // the applications' own
 	Token        Token
-	// Patience is how long Probe waits for caches to drop an older manifest; 0: 15 s.
+	// Patience is how long Probe waits for servers and caches to drop an older manifest; 0: 15 s.
 	Patience time.Duration
 
 	mu       sync.Mutex
@@ -61,7 +65,7 @@ func (p *Prober) Await(ctx context.Context, address string, want manifest.Manife
 		shown, err := p.Manifest(ctx, address, want)
 		// A server may cache for a moment that there was no such channel.
 		first := want.Sequence == 1 && errors.Is(err, ErrStatus) && !errors.Is(err, ErrDenied)
-		if !errors.Is(err, ErrStale) && !first {
+		if !errors.Is(err, ErrStale) && !errors.Is(err, errOther) && !first {
 			return shown, err
 		}
 		select {
@@ -89,8 +93,13 @@ func (p *Prober) Manifest(ctx context.Context, address string, want manifest.Man
 		return nil, fmt.Errorf("%s: %w: version %s, entry %d", address, ErrStale, shown.Version, shown.Sequence)
 	}
 	expected, err := want.Encode()
-	if err == nil && shown.Sequence == want.Sequence && !bytes.Equal(body, expected) {
-		err = fmt.Errorf("%s: shows entry %d with other content than was published", address, want.Sequence)
+	if err != nil || shown.Sequence > want.Sequence || bytes.Equal(body, expected) {
+		return shown, err
+	}
+	err = fmt.Errorf("%s: shows entry %d with %w", address, want.Sequence, errOther)
+	if changes := manifest.Diff(&want, shown); len(changes) > 0 {
+		first := changes[0]
+		err = fmt.Errorf("%w: %s is %.300q, not %.300q", err, first.Place, first.After, first.Before)
 	}
 	return shown, err
 }

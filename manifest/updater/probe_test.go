@@ -102,7 +102,7 @@ func TestProbe(t *testing.T) {
 		{"as published", current, current, false, false, nil, "", yes},
 		{"later state", at("1.2.0", 6), current, false, false, nil, "", yes},
 		{"older state", at("1.0.0", 4), current, false, false, updater.ErrStale, "version 1.0.0, entry 4", no},
-		{"other content", noted, current, false, false, nil, "shows entry 5 with other content than was published", no},
+		{"other content", noted, current, false, false, nil, `shows entry 5 with other content than was published: notes is "Other fixes.", not "Fixes."`, no},
 		{"changed bundle", with("/changed", "1.1.0"), with("/changed", "1.1.0"), false, false, signing.ErrSignature, "/changed: ", yes},
 		{"missing bundle", with("/missing", "1.1.0"), with("/missing", "1.1.0"), false, false, updater.ErrStatus, "/missing: unexpected status 404", yes},
 		{"unbound", with("/windows", ""), with("/windows", ""), false, false, signing.ErrUnbound, "/windows: ", either},
@@ -121,7 +121,7 @@ func TestProbe(t *testing.T) {
 				t.Errorf("ended with %v, want %v and %q", err, s.err, s.says)
 			}
 			if s.err == nil && errors.Is(err, updater.ErrStale) {
-				t.Errorf("%v invites to wait", err)
+				t.Errorf("%v says that it is older", err)
 			}
 			asked := c.asked()
 			if asked[0] != "/latest.json" || s.bundles != either && (len(asked) > 1) != (s.bundles == yes) {
@@ -162,30 +162,43 @@ func TestProbeDeniedDoesNotWait(t *testing.T) {
 	}
 }
 
-// Probe waits until a cache drops an older state.
+// Probe waits until a cache drops an older state, and until a server has seen that the
+// store has another address.
 func TestProbeWaitsForCaches(t *testing.T) {
-	c := newChannel(t)
-	want := c.at("1.1.0", 5)
-	c.show(c.at("1.0.0", 4))
-	asked := 0
-	client := &http.Client{Transport: transport(func(r *http.Request) (*http.Response, error) {
-		if strings.HasSuffix(r.URL.Path, "/latest.json") {
-			if asked++; asked == 2 {
-				c.show(want)
+	for name, before := range map[string]func(*channel, *manifest.Manifest){
+		"older state": func(c *channel, m *manifest.Manifest) { *m = c.at("1.0.0", 4) },
+		"old address": func(c *channel, m *manifest.Manifest) {
+			p := m.Platforms["windows-x86_64"]
+			p.URL = "https://old.example.com/windows"
+			m.Platforms["windows-x86_64"] = p
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := newChannel(t)
+			shown, want := c.at("1.1.0", 5), c.at("1.1.0", 5)
+			before(c, &shown)
+			c.show(shown)
+			asked := 0
+			client := &http.Client{Transport: transport(func(r *http.Request) (*http.Response, error) {
+				if strings.HasSuffix(r.URL.Path, "/latest.json") {
+					if asked++; asked == 2 {
+						c.show(want)
+					}
+				}
+				return http.DefaultTransport.RoundTrip(r)
+			})}
+			p := &updater.Prober{HTTP: client, Keys: c.keys()}
+			if err := p.Probe(t.Context(), c.URL+"/latest.json", want); err != nil || asked != 2 {
+				t.Errorf("ended with %v after %d questions", err, asked)
 			}
-		}
-		return http.DefaultTransport.RoundTrip(r)
-	})}
-	p := &updater.Prober{HTTP: client, Keys: c.keys()}
-	if err := p.Probe(t.Context(), c.URL+"/latest.json", want); err != nil || asked != 2 {
-		t.Errorf("ended with %v after %d questions", err, asked)
-	}
-	if c.count("/universal") != 1 || c.count("/windows") != 1 {
-		t.Errorf("%v was asked for", c.asked())
+			if c.count("/universal") != 1 || c.count("/windows") != 1 {
+				t.Errorf("%v was asked for", c.asked())
+			}
+		})
 	}
 }
 
-// Patience applies to older states only: requests become less frequent, and a slow
+// Patience applies to what may change by itself: requests become less frequent, and a slow
 // answer is not cut off.
 func TestProbePatience(t *testing.T) {
 	key := newSigner(t)

@@ -21,11 +21,13 @@ type rotation struct {
 	bridge   *semver.Version
 	from     signing.Keyring // keys that have signed so far
 	keys     signing.Keyring // what trusted_keys has to say
+
+	configure func(channel, like string) string // lines of tsmon.yaml
 }
 
 // plan works out a rotation. It reads and writes nothing.
-func plan(all []Channel, trusted signing.Keyring, to signing.PublicKey, bridge string) (*Plan, error) {
-	r := &rotation{channels: all, shown: map[string]bool{}, to: to}
+func plan(all []Channel, trusted signing.Keyring, to signing.PublicKey, bridge string, configure func(channel, like string) string) (*Plan, error) {
+	r := &rotation{channels: all, shown: map[string]bool{}, to: to, configure: configure}
 	for i := range all {
 		if head := all[i].log.Head(); head != nil {
 			all[i].Version, all[i].SignedBy = head.Version, signers(&head.Release)

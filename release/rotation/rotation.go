@@ -109,8 +109,9 @@ type Step struct {
 
 // Make reads the channels of a publisher and plans the rotation to a key. bridge is
 // the first version with that key; empty: the one that trusted_keys names, else the
-// next minor version. Errors are a *release.Refusal or the store's.
-func Make(ctx context.Context, p *release.Publisher, to signing.PublicKey, bridge string) (*Plan, error) {
+// next minor version. configure returns the lines of tsmon.yaml that give a new channel
+// the settings of another. Errors are a *release.Refusal or the store's.
+func Make(ctx context.Context, p *release.Publisher, to signing.PublicKey, bridge string, configure func(channel, like string) string) (*Plan, error) {
 	if len(p.Keys) == 0 {
 		return nil, refuse(release.ErrConfig, "set trusted_keys in tsmon.yaml or TSMON_TRUSTED_KEYS to the pubkey of tauri.conf.json", "trusted_keys is empty")
 	}
@@ -131,7 +132,7 @@ func Make(ctx context.Context, p *release.Publisher, to signing.PublicKey, bridg
 	if err := group.Wait(); err != nil {
 		return nil, err
 	}
-	return plan(all, p.Keys, to, bridge)
+	return plan(all, p.Keys, to, bridge, configure)
 }
 
 func refuse(cause error, mend, format string, args ...any) error {

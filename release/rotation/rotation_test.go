@@ -89,7 +89,7 @@ func toSome(o *release.PublishOptions) { o.Rollout = &channels.Rollout{Steps: []
 // plan plans the rotation, and does what it says about trusted_keys.
 func (h *house) plan(bridge string) *Plan {
 	h.t.Helper()
-	p, err := Make(h.t.Context(), h.Publisher, h.fresh.Public(), bridge)
+	p, err := Make(h.t.Context(), h.Publisher, h.fresh.Public(), bridge, func(channel, like string) string { return channel + " like " + like })
 	if err != nil {
 		h.t.Fatal(err)
 	}
@@ -115,7 +115,7 @@ func (h *house) log() *channels.Log {
 
 // with plans with other trusted keys.
 func (h *house) with(keys signing.Keyring, to signing.PublicKey, bridge string) (*Plan, error) {
-	return plan([]Channel{{Channel: "stable", log: h.log()}}, keys, to, bridge)
+	return plan([]Channel{{Channel: "stable", log: h.log()}}, keys, to, bridge, func(channel, like string) string { return channel + " like " + like })
 }
 
 // of returns a channel of a plan.
@@ -305,7 +305,7 @@ func TestRefusals(t *testing.T) {
 		t.Helper()
 		p := *h.Publisher
 		p.Keys = keys
-		_, err := Make(t.Context(), &p, h.fresh.Public(), bridge)
+		_, err := Make(t.Context(), &p, h.fresh.Public(), bridge, func(channel, like string) string { return channel + " like " + like })
 		var refusal *release.Refusal
 		if !errors.Is(err, is) || !errors.As(err, &refusal) || !strings.Contains(refusal.Mend, mend) {
 			t.Errorf("%s: %v (%+v), want %v: %s", name, err, refusal, is, mend)
@@ -363,13 +363,13 @@ func TestRefusals(t *testing.T) {
 	// follows: leave out --bridge, or name a version above …, or one that was published as the bridge
 	for _, bridge := range []string{"1.6.0", "1.5.0", "2.0.0"} {
 		p := *h.Publisher
-		if plan, err := Make(t.Context(), &p, h.fresh.Public(), bridge); err != nil || plan.Bridge != bridge || plan.Channels[0].State != Done {
+		if plan, err := Make(t.Context(), &p, h.fresh.Public(), bridge, func(channel, like string) string { return channel + " like " + like }); err != nil || plan.Bridge != bridge || plan.Channels[0].State != Done {
 			t.Errorf("%+v, %v", plan, err)
 		}
 	}
 	down := errors.New("the records are down")
 	h.Clients = func(context.Context, string) (map[string]int, error) { return nil, down }
-	if _, err := Make(t.Context(), h.Publisher, other.Public(), ""); !errors.Is(err, down) {
+	if _, err := Make(t.Context(), h.Publisher, other.Public(), "", func(channel, like string) string { return channel + " like " + like }); !errors.Is(err, down) {
 		t.Errorf("%v", err)
 	}
 }

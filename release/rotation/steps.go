@@ -16,7 +16,7 @@ import (
 func (r *rotation) steps(configured bool) []Step {
 	g := &guide{r: r, list: []Step{}}
 	if !configured {
-		g.step("", "", "write into tsmon.yaml which versions have which key (TSMON_TRUSTED_KEYS takes the list, too); a running `tsmon serve` reads its own file again on SIGHUP").Write = r.keysText()
+		g.step("", "", "write into tsmon.yaml which versions have which key (TSMON_TRUSTED_KEYS takes the list, too); a running `tsmon serve` needs them before the new key signs, and reads its own file again on SIGHUP").Write = r.keysText()
 	}
 	order := r.order()
 	for _, part := range []func(*Channel){g.succeed, g.cross, g.wait, g.sign, g.end} {
@@ -113,8 +113,8 @@ func (g *guide) succeed(c *Channel) {
 		g.source = c.Channel
 	}
 	if c.successor != "" && g.r.find(c.successor) == nil {
-		g.step(c.Channel, "", "add the channel %s to tsmon.yaml, with the settings of %s: its clients read latest.json, where watersheds don't hold, so that %s stays at %s, signed by %s, and what %s signs goes to %s",
-			c.successor, c.Channel, c.Channel, g.r.bridge, g.r.from.IDs(), g.r.to.ID(), c.successor)
+		g.step(c.Channel, "", "add the channel %s to tsmon.yaml, with the settings of %s: its clients read latest.json, where watersheds don't hold, so that %s stays at %s, signed by %s, and what %s signs goes to %s; if clients read the bucket itself, let everybody read %s/ there",
+			c.successor, c.Channel, c.Channel, g.r.bridge, g.r.from.IDs(), g.r.to.ID(), c.successor, c.successor).Write = g.r.configure(c.successor, c.Channel)
 	}
 }
 
@@ -173,8 +173,12 @@ func (g *guide) sign(c *Channel) {
 	case c.log.Head().Action == channels.Promote && c.successor == "":
 		g.step(c.Channel, "tsmon release promote --from "+c.log.Head().From+" --to "+c.Channel, "from then on it takes what %s signs", g.r.to.ID())
 	default:
+		workflow := ""
+		if to != c {
+			workflow = "; `tsmon init --ci github --force`, or gitlab, writes a workflow that publishes to " + to.Channel + ", which tauri.conf.json names by then"
+		}
 		g.step(to.Channel, "tsmon release publish --channel "+to.Channel+" --version "+g.r.after(c)+" DIR",
-			"build what comes next with the new key, too, and sign it with the private key of %s", g.r.to.ID())
+			"build what comes next with the new key, too, and sign it with the private key of %s%s", g.r.to.ID(), workflow)
 	}
 }
 

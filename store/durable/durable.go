@@ -5,6 +5,7 @@ package durable
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -14,21 +15,33 @@ import (
 // Replace writes a file in place of the one at path, if there is one, whose owner it
 // keeps: what an administrator replaces stays readable for the server.
 func Replace(path string, mode fs.FileMode, content []byte) error {
-	return write(path, mode, content, os.Rename)
+	return write(path, mode, bytesOf(content), os.Rename)
 }
 
 // Create writes a new file. fs.ErrExist if there is one.
 func Create(path string, mode fs.FileMode, content []byte) error {
+	return write(path, mode, bytesOf(content), os.Link)
+}
+
+// CreateBy is Create of what a function writes, whose errors it returns.
+func CreateBy(path string, mode fs.FileMode, content func(w io.Writer) error) error {
 	return write(path, mode, content, os.Link)
 }
 
+func bytesOf(content []byte) func(w io.Writer) error {
+	return func(w io.Writer) error {
+		_, err := w.Write(content)
+		return err
+	}
+}
+
 // write writes a temporary file, and has name, os.Rename or os.Link, give it its name.
-func write(path string, mode fs.FileMode, content []byte, name func(from, to string) error) error {
+func write(path string, mode fs.FileMode, content func(w io.Writer) error, name func(from, to string) error) error {
 	f, err := os.CreateTemp(filepath.Dir(path), ".tsmon-*") // mode 0600
 	if err == nil {
 		defer os.Remove(f.Name())
 		defer f.Close()
-		_, err = f.Write(content)
+		err = content(f)
 		err = errors.Join(err, f.Chmod(mode), keepOwner(f, path), f.Sync(), f.Close())
 	}
 	if err == nil {

@@ -5,8 +5,8 @@ import (
 	"fmt"
 )
 
-// Secrets keeps what several servers share and nobody else may read. The caller encrypts
-// it: see package vault.
+// Secrets keeps what several servers share and nobody else may know. What may not be read
+// in a copy of the records either the caller encrypts: see package vault.
 type Secrets interface {
 	// Secret returns what is kept under a name. ErrNotFound if there is nothing.
 	Secret(ctx context.Context, name string) ([]byte, error)

@@ -164,16 +164,16 @@ func runBackupRestore(ctx context.Context, app *cli.App, path, folder string, dr
 	if err != nil {
 		return err
 	}
+	file, err := os.Open(path)
+	if err != nil {
+		return cli.Given(err)
+	}
+	defer file.Close()
 	if found, err := os.ReadDir(folder); len(found) > 0 || err != nil && !errors.Is(err, fs.ErrNotExist) {
 		if !dryRun {
 			return cli.WithHint(cli.Refuse(fmt.Errorf("%s: %w", folder, backup.ErrInUse)), "name another folder with --data, or move that one away")
 		}
 	}
-	file, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	defer file.Close()
 	if err := os.MkdirAll(filepath.Dir(folder), 0o700); err != nil {
 		return err
 	}

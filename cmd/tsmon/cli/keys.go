@@ -83,7 +83,24 @@ func (a *App) Unlocker(ctx context.Context, c *config.Config, text string) (unlo
 			return nil, err
 		}
 	}
-	return func() (signing.PrivateKey, error) { return file.Decrypt(password) }, nil
+	return func() (signing.PrivateKey, error) {
+		key, err := file.Decrypt(password)
+		if errors.Is(err, signing.ErrPassword) && password == "" {
+			return key, Reword(err, "the private key is encrypted, and %s", a.noPassword(c))
+		}
+		return key, err
+	}, nil
+}
+
+// noPassword says why there is no password.
+func (a *App) noPassword(c *config.Config) string {
+	switch {
+	case c.Signing.KeyPassword != nil:
+		return "TAURI_SIGNING_PRIVATE_KEY_PASSWORD is empty"
+	case IsTerminal(a.Stdin):
+		return "no password was typed"
+	}
+	return "TAURI_SIGNING_PRIVATE_KEY_PASSWORD is not set"
 }
 
 // privateKeyText returns the text of the signing key and its source, which never

@@ -2,9 +2,11 @@ package config
 
 import (
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"maps"
 	"net/url"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -12,6 +14,9 @@ import (
 
 func (c *Config) check() (found Mistakes) {
 	found = append(found, c.checkOperators()...)
+	if err := CheckProject(c.Project); c.Project != "" && err != nil {
+		found = append(found, Mistake{Setting: "project", Text: err.Error()})
+	}
 	if c.PublicURL != "" {
 		u, err := url.Parse(c.PublicURL)
 		switch {
@@ -39,6 +44,17 @@ func (c *Config) check() (found Mistakes) {
 		}
 	}
 	return found
+}
+
+var projectName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$`)
+
+// CheckProject reports whether a name can be that of a project, which is also one of a
+// folder.
+func CheckProject(name string) error {
+	if projectName.MatchString(name) {
+		return nil
+	}
+	return errors.New("project is not a name like com.example.app: at most 100 letters, digits, dots and hyphens")
 }
 
 func (c *Config) checkRedirect() Mistakes {
@@ -121,6 +137,12 @@ func (s Server) check() (found Mistakes) {
 		if _, err := base64.StdEncoding.DecodeString(encoded); err != nil {
 			found = append(found, wrong("server.webhook_secret", "is not base64 behind whsec_ (TSMON_WEBHOOK_SECRET)"))
 		}
+	}
+	if n := len(s.Console.Token); n > 0 && n < minSecret {
+		found = append(found, wrong("server.console.token", "has less than %d characters (TSMON_CONSOLE_TOKEN)", minSecret))
+	}
+	if strings.ContainsFunc(string(s.Console.Token), func(c rune) bool { return c <= ' ' || c > '~' }) {
+		found = append(found, wrong("server.console.token", "has a character that browsers can't send (TSMON_CONSOLE_TOKEN)"))
 	}
 	for _, secret := range s.Secrets {
 		if len(secret) < minOuterSecret {

@@ -7,6 +7,7 @@
 // Load fails with every mistake that it finds; Inspect returns them beside the
 // settings in force and where each comes from.
 //
+//	project: com.example.app                       # whose data folder is its own
 //	storage: s3://releases/desktop?endpoint=https://minio.example.com
 //	public_url: https://releases.example.com/desktop
 //	trusted_keys:
@@ -33,7 +34,7 @@
 //	  updates: {redirect: presigned, token: …}       # or public
 //	  webhook: https://chat.example.com/hooks/…
 //	  log: {level: info, format: json}               # or text
-//	  console: {images: [https://cdn.example.com]}
+//	  console: {images: [https://cdn.example.com], token: …}
 package config
 
 import (
@@ -71,6 +72,9 @@ const (
 
 // Config is everything that can be configured.
 type Config struct {
+	// Project names the application, so that its data folder is its own where TSMON_DATA
+	// is not set. Without it all projects of a user share one.
+	Project string `yaml:"project"`
 	// Storage is s3://BUCKET/PREFIX?endpoint=URL or a directory.
 	Storage string `yaml:"storage" env:"TSMON_STORAGE"`
 	// PublicURL is the address where clients find the root of the storage.
@@ -89,7 +93,9 @@ type Config struct {
 	Server           Server             `yaml:"server"`
 	// Data is the folder of everything that is not configured elsewhere, empty if
 	// there is no home folder for its default.
-	Data    string  `yaml:"-" env:"TSMON_DATA"`
+	Data string `yaml:"-" env:"TSMON_DATA"`
+	// Shared is true if Data is the folder that projects without a name share.
+	Shared  bool    `yaml:"-"`
 	Signing Signing `yaml:"-"`
 }
 
@@ -187,6 +193,9 @@ type Console struct {
 	// Images are the origins that pictures of diagrams may come from, besides the
 	// server itself.
 	Images []string `yaml:"images" env:"TSMON_CONSOLE_IMAGES" envSeparator:","`
+	// Token is the bearer token of the releases' pages. Without one only this machine
+	// sees them.
+	Token Secret `yaml:"token" env:"TSMON_CONSOLE_TOKEN"`
 }
 
 // Log configures the server's log on stderr.
@@ -345,6 +354,9 @@ func isFile(path string) bool {
 func (c *Config) fill(vars map[string]string) error {
 	data, err := dataFolder(vars)
 	if err == nil {
+		if c.Shared = vars["TSMON_DATA"] == "" && c.Project == ""; vars["TSMON_DATA"] == "" && CheckProject(c.Project) == nil {
+			data = filepath.Join(data, "projects", c.Project)
+		}
 		c.Data = data
 		c.Server.Series.File = filepath.Join(data, "series.db")
 		c.Server.Records = cmp.Or(c.Server.Records, Secret(filepath.Join(data, "records.db")))
@@ -380,7 +392,7 @@ func (c *Config) fill(vars map[string]string) error {
 	return nil
 }
 
-// dataFolder returns TSMON_DATA or its default.
+// dataFolder returns TSMON_DATA or the folder of projects without a name.
 func dataFolder(vars map[string]string) (string, error) {
 	if data := vars["TSMON_DATA"]; data != "" {
 		return data, nil

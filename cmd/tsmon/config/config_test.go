@@ -282,3 +282,37 @@ func FuzzFile(f *testing.F) {
 		(&Inspection{Config: c, sources: s}).Settings()
 	})
 }
+
+// TestProjectFolder: a project that has a name has a data folder of its own, unless
+// TSMON_DATA names one.
+func TestProjectFolder(t *testing.T) {
+	home := t.TempDir()
+	for _, c := range []struct {
+		file, variable, data string
+		shared               bool
+	}{
+		{"", "", "tsmon", true},
+		{"project: com.example.app", "", "tsmon/projects/com.example.app", false},
+		{"project: com.example.other", "", "tsmon/projects/com.example.other", false},
+		{"project: com.example.app", "here", "here", false},
+		{"", "here", "here", false},
+	} {
+		file := filepath.Join(t.TempDir(), "tsmon.yaml")
+		if err := os.WriteFile(file, []byte(c.file), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		vars := []string{"XDG_DATA_HOME=" + home}
+		if c.variable != "" {
+			vars = append(vars, "TSMON_DATA="+filepath.Join(home, c.variable))
+		}
+		got, err := Load(file, vars)
+		if want := filepath.Join(home, c.data); err != nil || got.Data != want || got.Shared != c.shared || string(got.Server.Records) != filepath.Join(want, "records.db") || got.Storage != filepath.Join(want, "objects") {
+			t.Errorf("%+v: %v, %+v", c, err, got)
+		}
+	}
+	for _, name := range []string{"..", "../other", "a/b", ".hidden", "a b", "a\\b", strings.Repeat("a", 101)} {
+		if CheckProject(name) == nil {
+			t.Errorf("%q is a project", name)
+		}
+	}
+}

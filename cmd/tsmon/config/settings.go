@@ -303,3 +303,30 @@ func (s Secret) place() string {
 	}
 	return string(s)
 }
+
+// ChannelLike writes a channel that has the settings of another, as lines of the file.
+func (c *Config) ChannelLike(channel, like string) string {
+	settings := map[string]any{}
+	leaves(reflect.ValueOf(c.Channels[like]), "", func(path string, v reflect.Value) {
+		above, name := lastName(path)
+		switch {
+		case above != "": // of guard, which holds what is set alone
+			inner, _ := settings[above].(map[string]any)
+			if inner == nil {
+				inner = map[string]any{}
+			}
+			inner[name] = v.Interface()
+			settings[above] = inner
+		case !v.IsZero():
+			settings[name] = v.Interface()
+		}
+	})
+	var node yaml.Node
+	err := node.Encode(settings)
+	node.Style = yaml.FlowStyle
+	flow, marshalled := yaml.Marshal(&node)
+	if err != nil || marshalled != nil {
+		return "channels:\n  " + channel + ": {}" // lists and plain values always encode
+	}
+	return "channels:\n  " + channel + ": " + strings.TrimSpace(string(flow))
+}

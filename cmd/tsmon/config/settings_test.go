@@ -2,6 +2,9 @@ package config
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 )
@@ -118,5 +121,28 @@ func TestMistypedVariables(t *testing.T) {
 	i := Inspect("", []string{"TSMON_DATA=/d", "TSMON_CONFIG=", "TSMON_PUBLICURL=x", "TSMON_TEST_REAL=1", "TSMON_STORAGES=x", "PATH=/bin"})
 	if got := i.Mistyped(); fmt.Sprint(got) != "map[TSMON_PUBLICURL:TSMON_PUBLIC_URL TSMON_STORAGES:TSMON_STORAGE]" {
 		t.Error(got)
+	}
+}
+
+// TestChannelLike: the lines give a channel the settings of another, and nothing else.
+func TestChannelLike(t *testing.T) {
+	for name, settings := range map[string]string{
+		"plain":  "{}",
+		"all":    "{targets: [linux-x86_64, windows-x86_64-msi], prerelease: true, follows: other, allow_unbound: true, allow_downgrades: true, reads_latest_json: true, rings: true, guard: {failures: 0%, networks: 1}, approvals: 2, rollback_approvals: 1}",
+		"a half": "{guard: {failures: 0.5%}}",
+	} {
+		read := func(lines string) Channel {
+			t.Helper()
+			file := filepath.Join(t.TempDir(), "tsmon.yaml")
+			if err := os.WriteFile(file, []byte("operators: {a: x}\n"+lines), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			return Inspect(file, []string{"TSMON_DATA=" + t.TempDir()}).Config.Channels["stable-2"]
+		}
+		c := &Config{Channels: map[string]Channel{"stable": read("channels:\n  stable-2: " + settings)}}
+		lines := c.ChannelLike("stable-2", "stable")
+		if got := read(lines); !reflect.DeepEqual(got, c.Channels["stable"]) || strings.Count(lines, "\n") != 1 {
+			t.Errorf("%s: %s\n%+v\nwant\n%+v", name, lines, got, c.Channels["stable"])
+		}
 	}
 }

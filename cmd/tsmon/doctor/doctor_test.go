@@ -28,6 +28,7 @@ const publicKey = "RWQyQbJ2A5AJlDVY0WSoA33TGnpfwzD/SXmimPMPOb3xv+BdquqfHJ9c"
 
 // clinic is an installation to examine: a folder, and what the environment says.
 type clinic struct {
+	key     *signing.PrivateKey // of all releases, made by the first move
 	t       *testing.T
 	storage string
 	address string // of the published bundle
@@ -60,7 +61,13 @@ func (c *clinic) examine() *doctor.Report {
 	for name, value := range c.environ {
 		app.Environ = append(app.Environ, name+"="+value)
 	}
-	return doctor.Run(c.t.Context(), doctor.Options{App: app, CheckServer: c.check, Limit: c.limit})
+	report := doctor.Run(c.t.Context(), doctor.Options{App: app, CheckServer: c.check, Limit: c.limit})
+	for _, f := range report.Findings {
+		if (f.Mend == "") != (f.Level == doctor.OK) {
+			c.t.Errorf("%s, %s: %s: the mend is %q", f.Area, f.Level, f.What, f.Mend)
+		}
+	}
+	return report
 }
 
 // want examines, and wants a finding of that level, area and text. It returns the mend.
@@ -121,15 +128,18 @@ func (c *clinic) move(version string) {
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	key, err := signing.GenerateKey()
-	if err != nil {
-		c.t.Fatal(err)
+	if c.key == nil {
+		key, err := signing.GenerateKey()
+		if err != nil {
+			c.t.Fatal(err)
+		}
+		c.key = &key
 	}
 	digest, _, err := signing.HashReader(c.t.Context(), strings.NewReader("bundle"))
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	signature, err := key.Sign(digest, signing.Comment{Time: time.Unix(1, 0), File: "App", Version: version})
+	signature, err := c.key.Sign(digest, signing.Comment{Time: time.Unix(1, 0), File: "App", Version: version})
 	if err != nil {
 		c.t.Fatal(err)
 	}
@@ -300,11 +310,17 @@ func TestHanging(t *testing.T) {
 	c := newClinic(t)
 	c.limit = 100 * time.Millisecond
 	ended := make(chan struct{})
-	defer close(ended)
 	c.check = func(config.Server) error { <-ended; return nil }
 	r := c.examine()
-	c.wantIn(r, doctor.Error, "server", "not examined within 100ms")
+	// follows: run `tsmon doctor` again; if it happens again, something that the configuration names answers too slowly
+	mend := c.wantIn(r, doctor.Error, "server", "not examined within 100ms")
 	c.wantIn(r, doctor.OK, "keys", "trusted: ")
+	if !strings.HasPrefix(mend, "run `tsmon doctor` again") {
+		t.Error(mend)
+	}
+	close(ended)
+	c.limit = time.Minute
+	c.want(doctor.OK, "server", "no records yet")
 }
 
 // TestWrongConfiguration: nothing else is examined.
@@ -318,6 +334,10 @@ func TestWrongConfiguration(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(c.storage, "staged")); !errors.Is(err, fs.ErrNotExist) {
 		t.Error("the storage was examined")
 	}
+	// follows: correct the configuration, then run `tsmon doctor` again
+	c.mends(doctor.Warning, "configuration", "nothing else was examined", "correct the configuration, then run `tsmon doctor` again")
+	c.environ["TSMON_REFRESH"] = "5s"
+	c.want(doctor.OK, "server", "no records yet")
 	// follows: correct it; `tsmon help` and README.md show what a configuration has
 	c.environ["TSMON_REFRESH"] = "1s"
 	c.want(doctor.OK, "keys", "trusted: ")

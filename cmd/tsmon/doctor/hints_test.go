@@ -133,8 +133,8 @@ func TestClosedBucket(t *testing.T) {
 	})
 	c.open = func(ctx context.Context, _ string) (object.Store, error) { return cli.OpenStore(ctx, c.storage) }
 	c.environ["TSMON_STORAGE"] = "s3://bucket/desktop?endpoint=" + server.URL
-	// follows: let everybody read the bucket (`mc anonymous set download ALIAS/BUCKET/PREFIX`), or set server.updates.token (TSMON_UPDATES_TOKEN) if the server there wants one
-	const mend = "let everybody read the bucket (`mc anonymous set download ALIAS/BUCKET/PREFIX`), or set server.updates.token (TSMON_UPDATES_TOKEN) if the server there wants one"
+	// follows: / and releases/ in the bucket, and nothing else (`mc anonymous set download ALIAS/BUCKET/PREFIX/releases`), or set server.updates.token (TSMON_UPDATES_TOKEN) if the server there wants one
+	const mend = "let everybody read stable/, beta/ and releases/ in the bucket, and nothing else (`mc anonymous set download ALIAS/BUCKET/PREFIX/releases`), or set server.updates.token (TSMON_UPDATES_TOKEN) if the server there wants one"
 	c.mends(doctor.Error, "public address", "refuses to answer without credentials (status 403)", mend)
 	c.environ["TSMON_UPDATES_TOKEN"] = "hush"
 	c.want(doctor.OK, "public address", "serves stable as it is in the store")

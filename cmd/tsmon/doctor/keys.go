@@ -65,7 +65,7 @@ func (p keysArea) applicationKeys(n *notes) {
 		key, err := signing.ParsePublicKey(text)
 		switch {
 		case err != nil:
-			n.failed(err, "")
+			n.failed(err, "write the content of the .pub file there, as `tsmon keys show FILE.pub` prints it after pubkey:")
 		case p.keys.Trusts(key) && !p.builtIn(key):
 			n.fail("correct from and until of the key in trusted_keys, or build with the key that they say; `tsmon keys rotate --to FILE` plans the change of a key",
 				"the application verifies updates with %s, which trusted_keys does not give to its version", key.ID())
@@ -116,7 +116,7 @@ func (p keysArea) privateKey(ctx context.Context, n *notes) {
 	case errors.Is(err, signing.ErrPassword) && p.config.Signing.KeyPassword == nil:
 		n.warn("set TAURI_SIGNING_PRIVATE_KEY_PASSWORD, then run `tsmon doctor` again", "the private key has a password, so that it can't be compared")
 	case err != nil:
-		n.failed(err, "")
+		n.failed(err, "set it to the private key itself, or to the path of its file")
 	case p.keys.Trusts(private.Public()) && !p.verifies(private.Public()):
 		n.warn("set it to the private key of the application's pubkey, unless you build the first release with a new pubkey, which the old key has to sign",
 			"the private key is that of %s, which is trusted, but is not the pubkey of %s", private.Public().ID(), p.project.File)

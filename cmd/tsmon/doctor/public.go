@@ -12,6 +12,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -20,6 +21,7 @@ import (
 	"tsmon/channels"
 	"tsmon/cmd/tsmon/cli"
 	"tsmon/manifest"
+	"tsmon/signing"
 	"tsmon/store/object"
 )
 
@@ -221,7 +223,7 @@ func (p publicArea) reportDenied(n *notes, a *answer) {
 	case p.config.Server.Updates.Token != "":
 		n.fail("set server.updates.token (TSMON_UPDATES_TOKEN) to the token of the server there", "refuses the configured token (status %d)", a.StatusCode)
 	case strings.HasPrefix(p.config.Storage, "s3:"):
-		n.fail("let everybody read the bucket (`mc anonymous set download ALIAS/BUCKET/PREFIX`), or set server.updates.token (TSMON_UPDATES_TOKEN) if the server there wants one", "refuses to answer without credentials (status %d)", a.StatusCode)
+		n.fail("let everybody read "+strings.Join(p.channelNames(), "/, ")+"/ and releases/ in the bucket, and nothing else (`mc anonymous set download ALIAS/BUCKET/PREFIX/releases`), or set server.updates.token (TSMON_UPDATES_TOKEN) if the server there wants one", "refuses to answer without credentials (status %d)", a.StatusCode)
 	default:
 		n.fail("set server.updates.token (TSMON_UPDATES_TOKEN) to the token that the server there wants", "refuses to answer without credentials (status %d)", a.StatusCode)
 	}
@@ -236,12 +238,32 @@ func (p publicArea) reportOther(ctx context.Context, n *notes, name string, body
 		n.warn("see channels", "can't be compared: the store has no valid manifest of %s", name)
 	case err != nil:
 		n.fail(p.elsewhere(ctx, name, stored), "serves something else than the manifest in the store: %v", err)
+	case served.Sequence < inStore.Sequence && served.Sequence > 0 && !sharesKey(served, inStore):
+		n.fail("if a `tsmon serve` runs there, write the trusted_keys of here into its tsmon.yaml and reload it (SIGHUP); if not, have the cache there honour Cache-Control: "+channels.CacheControl,
+			"serves %s (entry %d), where the store has %s (entry %d), which another key signed: a server that does not trust it keeps the older one", served.Version, served.Sequence, inStore.Version, inStore.Sequence)
 	case served.Sequence < inStore.Sequence && served.Sequence > 0:
 		n.warn("wait a minute, then run `tsmon doctor` again; if it stays, have the cache there honour Cache-Control: "+channels.CacheControl,
 			"serves %s (entry %d), where the store has %s (entry %d)", served.Version, served.Sequence, inStore.Version, inStore.Sequence)
 	default:
 		n.fail(p.elsewhere(ctx, name, stored), "serves other bytes than the store has: %s (entry %d) instead of %s (entry %d)", served.Version, served.Sequence, inStore.Version, inStore.Sequence)
 	}
+}
+
+// sharesKey reports whether some key signed bundles of both manifests, as far as their
+// signatures can be read.
+func sharesKey(a, b *manifest.Manifest) bool {
+	first, second := signers(a), signers(b)
+	return len(first) == 0 || len(second) == 0 || slices.ContainsFunc(first, func(id string) bool { return slices.Contains(second, id) })
+}
+
+// signers returns the ids of the keys that signed bundles of a manifest.
+func signers(m *manifest.Manifest) (ids []string) {
+	for _, platform := range m.Platforms {
+		if s, err := signing.ParseSignature(platform.Signature); err == nil {
+			ids = append(ids, s.KeyID())
+		}
+	}
+	return ids
 }
 
 const setPublicURL = "set public_url (TSMON_PUBLIC_URL) to "

@@ -144,7 +144,7 @@ func (p storageArea) writeOnce(ctx context.Context) ([]byte, error) {
 func (p storageArea) conditions(ctx context.Context, n *notes, data []byte) {
 	err := object.CheckConditions(ctx, p.store, probeKey, data, probeAttributes)
 	if err != nil {
-		n.failed(err, "")
+		n.failed(err, checkStorage)
 		return
 	}
 	n.ok("honours conditional writes, so that of two publishers one wins")

@@ -40,7 +40,11 @@ func drawAdoption(w io.Writer, r *fleet.Adoption) {
 		fmt.Fprintf(w, "(estimated from %s)\n", sampleText(n.Sample))
 	}
 	if o := r.Guard; o != nil {
-		fmt.Fprintf(w, "\nguard: %s: %s\n", o.Decision, cmp.Or(o.Why, o.Verdict.Sentence))
+		if r.Rollout == nil {
+			fmt.Fprintln(w, "\nguard: no rollout to judge; what is known of", o.Version+":")
+		} else {
+			fmt.Fprintf(w, "\nguard: %s: %s\n", o.Decision, cmp.Or(o.Why, o.Verdict.Sentence))
+		}
 		drawClients(w, o)
 		fmt.Fprintln(w)
 	}

@@ -95,11 +95,12 @@ func runGuard(ctx context.Context, app *cli.App, channel string) error {
 
 // draw writes the state for people.
 func (s *State) draw(w io.Writer) {
-	if s.Rollout != nil {
-		fmt.Fprintf(w, "%s: %s\n", s.Channel, releasing.ShareText(s.Rollout))
-	} else {
-		fmt.Fprintf(w, "%s shows %s to everybody; no rollout is guarded\n", s.Channel, s.Version)
+	if s.Rollout == nil {
+		fmt.Fprintf(w, "%s shows %s to everybody: no step waits, and nothing is halted\n", s.Channel, s.Version)
+		drawClients(w, &s.Opinion)
+		return
 	}
+	fmt.Fprintf(w, "%s: %s\n", s.Channel, releasing.ShareText(s.Rollout))
 	fmt.Fprintf(w, "%s: %s\n", s.Decision, s.Verdict.Sentence)
 	if s.Why != "" && s.Why != s.Verdict.Sentence {
 		fmt.Fprintln(w, s.Why)
@@ -111,9 +112,6 @@ func (s *State) draw(w io.Writer) {
 	}
 	if s.Sample < s.Networks.Counted {
 		fmt.Fprintf(w, "%s of all clients are recorded\n", percent(s.Sample/s.Networks.Counted))
-	}
-	if s.Rollout == nil {
-		return
 	}
 	if v := s.Verdict; s.Decision != verdict.Halt {
 		fmt.Fprintf(w, "known outcomes: %d; the next step requires %d\n", v.Outcomes, v.Needed)

@@ -67,7 +67,7 @@ func runRotate(ctx context.Context, app *cli.App, to, bridge string) error {
 		policy.ReadsManifest = reads || c.Channels[name].ReadsManifest || policy.Rings // which show a manifest likewise
 		p.Policies[name] = policy
 	}
-	plan, err := rotation.Make(ctx, p, key, bridge)
+	plan, err := rotation.Make(ctx, p, key, bridge, c.ChannelLike)
 	if err != nil {
 		return err
 	}

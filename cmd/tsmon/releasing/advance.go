@@ -96,6 +96,9 @@ func advance(ctx context.Context, app *cli.App, c *config.Config, p *release.Pub
 		o.Hold = why != ""
 		if plan, err = p.Advance(ctx, o); err == nil && o.Hold {
 			plan.Warnings = append(plan.Warnings, "the next step waits: "+why)
+			if c.Shared && cli.RecordsFile(c) != "" {
+				plan.Warnings = append(plan.Warnings, "what is known of clients was read from "+cli.RecordsFile(c)+", which all projects without a name share: if another project's tsmon serve wrote it, give this one its own with project: NAME in tsmon.yaml")
+			}
 		}
 		if !errors.As(err, new(*channels.ConflictError)) {
 			break

@@ -242,7 +242,7 @@ func runChannelLog(ctx context.Context, app *cli.App, channel string, limit int)
 		if e.Operators != nil {
 			force = e.Operators
 		}
-		r := LogRow{stateOf(&e, channel, "", false), e.From, e.Why, e.Origin, signedBy(&e, force)}
+		r := LogRow{stateOf(&e, channel, "", false), e.From, e.Why, e.Origin, e.SignedBy(force)}
 		entries = append(entries, r)
 		rows = append(rows, []string{strconv.FormatUint(r.Sequence, 10), r.When, r.Action, r.versionText(), r.From, r.commit(), r.Who, r.Why})
 	}

@@ -49,33 +49,13 @@ func (o *oneEntry) run(ctx context.Context, app *cli.App, channel string) error 
 		}
 		return err
 	}
-	var force *channels.Operators
-	for i := range log.Entries {
-		if before := &log.Entries[i]; before.Sequence <= e.Sequence && before.Operators != nil {
-			force = before.Operators
-		}
-	}
-	for i, who := range signedBy(e, force) {
+	for i, who := range e.SignedBy(log.InForce(e.Sequence)) {
 		if who == o.operator {
 			_, err := io.WriteString(app.Stdout, e.Signatures[i])
 			return err
 		}
 	}
 	return &release.Refusal{Cause: channels.ErrUnsigned, Text: fmt.Sprintf("%s has not signed entry %d of %s", o.operator, o.number, channel), Mend: "`tsmon channel log " + channel + " --json` lists who signed each entry"}
-}
-
-// signedBy names those who signed an entry, in the order of its signatures. One whom the
-// operators in force don't name is shown with the key.
-func signedBy(e *channels.Entry, force *channels.Operators) []string {
-	var names []string
-	for _, key := range e.Signers() {
-		who := key
-		if force != nil && force.NameOf(key) != "" {
-			who = force.NameOf(key)
-		}
-		names = append(names, who)
-	}
-	return names
 }
 
 func channelAppointCommand(app *cli.App) *cobra.Command {

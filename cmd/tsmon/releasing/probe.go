@@ -40,14 +40,19 @@ func probe(client *http.Client, token string, keys signing.Keyring, allowUnbound
 			}
 		}
 		err := look(ctx, address, want)
-		denied := past.denied.Swap(0)
+		denied := past.denied.Swap(nil)
 		switch {
 		case err == nil:
 			return nil
-		case denied != 0 && token == "":
-			return fmt.Errorf("%w: public_url asks for a token (status %d), set server.updates.token or TSMON_UPDATES_TOKEN", release.ErrUnseen, denied)
-		case denied != 0:
-			return fmt.Errorf("%w: public_url refuses the configured token (status %d)", release.ErrUnseen, denied)
+		case denied != nil && token != "":
+			return fmt.Errorf("%w: public_url refuses the configured token (status %d)", release.ErrUnseen, denied.status)
+		case denied != nil && denied.status == http.StatusForbidden:
+			return fmt.Errorf("%w: clients may not read %s (status 403): let everybody read releases/ and the folder of each channel in the storage, such as stable/, or set server.updates.token (TSMON_UPDATES_TOKEN) if the server there wants one",
+				release.ErrUnseen, denied.address)
+		case denied != nil:
+			return fmt.Errorf("%w: public_url asks for a token (status %d), set server.updates.token or TSMON_UPDATES_TOKEN", release.ErrUnseen, denied.status)
+		case errors.Is(err, updater.ErrStale) && keys.Spanned():
+			return fmt.Errorf("%w: %w; a server or a cache may keep it for up to a minute, and a tsmon serve for good, if its trusted_keys lack the key of the new one", release.ErrUnseen, err)
 		case errors.Is(err, updater.ErrStale):
 			return fmt.Errorf("%w: %w; a server or a cache may keep it for up to a minute", release.ErrUnseen, err)
 		case errors.Is(err, updater.ErrTimeout):
@@ -61,17 +66,23 @@ func probe(client *http.Client, token string, keys signing.Keyring, allowUnbound
 // query that no cache has seen, unless the server refuses that.
 type pastCaches struct {
 	next   http.RoundTripper
-	denied atomic.Int32 // status of the last answer that asked for credentials
+	denied atomic.Pointer[denial] // the last answer that asked for credentials
+}
+
+// denial is an answer that asked for credentials.
+type denial struct {
+	status  int
+	address string
 }
 
 func (p *pastCaches) RoundTrip(r *http.Request) (*http.Response, error) {
 	if !strings.HasSuffix(r.URL.Path, "/latest.json") {
-		return p.watch(p.next.RoundTrip(r))
+		return p.ask(r)
 	}
 	plain := r.Clone(r.Context())
 	plain.Header.Set("Cache-Control", "no-cache")
 	if r.URL.RawQuery != "" {
-		return p.watch(p.next.RoundTrip(plain)) // which a signature may cover
+		return p.ask(plain) // which a signature may cover
 	}
 	fresh := plain.Clone(r.Context())
 	fresh.URL.RawQuery = "fresh=" + strconv.FormatInt(time.Now().UnixNano(), 36)
@@ -80,13 +91,14 @@ func (p *pastCaches) RoundTrip(r *http.Request) (*http.Response, error) {
 		return response, err
 	}
 	response.Body.Close()
-	return p.watch(p.next.RoundTrip(plain))
+	return p.ask(plain)
 }
 
-// watch notes answers that ask for credentials.
-func (p *pastCaches) watch(response *http.Response, err error) (*http.Response, error) {
+// ask notes answers that ask for credentials.
+func (p *pastCaches) ask(r *http.Request) (*http.Response, error) {
+	response, err := p.next.RoundTrip(r)
 	if err == nil && (response.StatusCode == http.StatusUnauthorized || response.StatusCode == http.StatusForbidden) {
-		p.denied.Store(int32(response.StatusCode))
+		p.denied.Store(&denial{response.StatusCode, r.URL.Redacted()})
 	}
 	return response, err
 }

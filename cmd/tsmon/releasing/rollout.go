@@ -29,7 +29,7 @@ func (f *shareFlags) add(cmd *cobra.Command) {
 	f.given = flags.Changed
 	flags.IntVar(&f.percent, "percent", 100, "offer it to `N` % of the clients that ask tsmon serve or read their ring; the others keep the previous release")
 	flags.IntSliceVar(&f.steps, "steps", nil, "rising `PERCENTAGES`, such as 5,25,50,100")
-	flags.DurationVar(&f.every, "every", 0, "`DURATION` of each step, such as 6h")
+	flags.DurationVar(&f.every, "every", 0, "`DURATION` of each step, such as 6h; at least 1m")
 	flags.StringSliceVar(&f.cohorts, "cohort", nil, "`NAME` of a cohort that gets it at once (header X-Tsmon-Cohort), repeatable; without --percent or --steps, only cohorts get it")
 }
 

@@ -161,7 +161,7 @@ func tauriError(err error) error {
 // existing tsmon.yaml, the environment or the person who is asked.
 func (p *plan) decide(_ context.Context, env Env) error {
 	_, err := os.Lstat(env.ConfigFile)
-	p.kept = err == nil && !p.Force && p.Storage == "" && p.PublicURL == ""
+	p.kept = err == nil && p.Storage == "" && p.PublicURL == ""
 	if !p.kept {
 		if p.Storage, err = p.answer(env, p.Storage, "TSMON_STORAGE", "--storage", "Storage (s3://BUCKET/PREFIX?endpoint=URL, or a directory): "); err != nil {
 			return err
@@ -226,7 +226,7 @@ func (p *plan) configure(ctx context.Context, env Env) error {
 	var err error
 	if p.kept {
 		if p.config, err = config.Load(env.ConfigFile, nil); err != nil {
-			return &Error{Err: err, Hint: "correct the file, or have --force replace it"}
+			return &Error{Err: err, Hint: "correct the file, or have --force with --storage and --public-url replace it"}
 		}
 		p.report.Files = append(p.report.Files, Written{Path: env.ConfigFile, Action: Keep})
 		p.builds = p.configuredBuilds()
@@ -239,8 +239,20 @@ func (p *plan) configure(ctx context.Context, env Env) error {
 	p.report.Targets = RequiredKeys(p.project, p.builds)
 	c := Config{Name: p.project.Base.ProductName, Storage: p.Storage, PublicURL: strings.TrimRight(p.PublicURL, "/"), Required: p.report.Targets,
 		KeySource: "plugins.updater.pubkey of " + filepath.ToSlash(p.project.File)}
+	if id := p.project.Base.Identifier; id != tauri.DefaultIdentifier && config.CheckProject(id) == nil {
+		c.Project = id
+	}
 	for _, key := range p.keys {
 		c.Keys = append(c.Keys, key.String())
+	}
+	asks := p.project.Asks(c.PublicURL)
+	for channel, reads := range asks {
+		if reads {
+			c.Static = append(c.Static, channel)
+		}
+	}
+	if len(asks) == 0 {
+		c.Static = []string{"stable"} // which Check suggests
 	}
 	content, err := ConfigFile(c)
 	if err != nil {
@@ -277,13 +289,13 @@ func checkedConfig(content []byte) (*config.Config, error) {
 }
 
 // configuredBuilds are the targets to build for a tsmon.yaml that stays: those
-// that its first channel requires.
+// that the channel requires which versions go to.
 func (p *plan) configuredBuilds() []string {
 	if len(p.Targets) > 0 {
 		return p.Targets
 	}
 	var builds []string
-	for _, key := range p.config.Channels[p.channels()[0]].Targets {
+	for _, key := range p.config.Channels[p.releaseChannel()].Targets {
 		for _, target := range Targets() {
 			if (key == target || strings.HasPrefix(key, target+"-")) && !slices.Contains(builds, target) {
 				builds = append(builds, target)
@@ -313,6 +325,18 @@ func (p *plan) channels() []string {
 	return names
 }
 
+// releaseChannel returns the channel that versions go to: the one that the application
+// asks, if releases are published to it, else the first.
+func (p *plan) releaseChannel() string {
+	names, asks := p.channels(), p.project.Asks(p.config.PublicURL)
+	for _, name := range names {
+		if _, asked := asks[name]; asked && p.config.Channels[name].Follows == "" && !p.config.Channels[name].Prerelease {
+			return name
+		}
+	}
+	return names[0]
+}
+
 // workflows renders the files of the CI system.
 func (p *plan) workflows(context.Context, Env) error {
 	if p.CI == "" {
@@ -327,7 +351,7 @@ func (p *plan) workflows(context.Context, Env) error {
 		return err
 	}
 	channels := p.channels()
-	w := Workflow{Targets: p.builds, Channels: channels, Stable: channels[0], Prerelease: channels[0],
+	w := Workflow{Targets: p.builds, Channels: channels, Stable: p.releaseChannel(), Prerelease: p.releaseChannel(),
 		S3: strings.HasPrefix(p.config.Storage, "s3:"), Dir: filepath.ToSlash(dir)}
 	w.Rings = slices.ContainsFunc(channels, func(name string) bool { return p.config.Channels[name].Rings })
 	if i := slices.IndexFunc(channels, func(name string) bool { return p.config.Channels[name].Prerelease }); i >= 0 {

@@ -95,6 +95,7 @@ var platforms = map[string]string{"linux": tauri.Linux, "windows": tauri.Windows
 // Config is what tsmon.yaml says.
 type Config struct {
 	Name      string // of the application, for a comment
+	Project   string // empty for none
 	Storage   string
 	PublicURL string
 	Keys      []string // RW… lines
@@ -102,7 +103,13 @@ type Config struct {
 	// Required are platform keys that every release must have; empty leaves that
 	// to be decided.
 	Required []string
+	// Static are those of the channels stable and beta whose latest.json the application
+	// reads.
+	Static []string
 }
+
+// Reads reports whether the application reads the latest.json of a channel.
+func (c Config) Reads(channel string) bool { return slices.Contains(c.Static, channel) }
 
 // File is a file to write.
 type File struct {

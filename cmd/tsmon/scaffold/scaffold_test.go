@@ -68,7 +68,8 @@ func TestTargets(t *testing.T) {
 func TestConfigFile(t *testing.T) {
 	for _, c := range []Config{
 		{Storage: "s3://releases/desktop?endpoint=https://minio.example.com&region=us-east-1", PublicURL: "https://example.com/app", Keys: []string{"RWQ+/="}},
-		{Name: "a \"b\"\n- c", Storage: "./a: b # c", PublicURL: "https://example.com/'", Keys: []string{"RWa", "RWb"}, KeySource: "tauri.conf.json", Required: []string{"linux-x86_64", "windows-x86_64"}},
+		{Name: "a \"b\"\n- c", Storage: "./a: b # c", PublicURL: "https://example.com/'", Keys: []string{"RWa", "RWb"}, KeySource: "tauri.conf.json", Required: []string{"linux-x86_64", "windows-x86_64"}, Project: "com.example.app", Static: []string{"stable", "beta"}},
+		{Storage: "a", PublicURL: "https://example.com", Static: []string{"stable"}},
 		{Storage: "yes", PublicURL: "123"},
 	} {
 		content, err := ConfigFile(c)
@@ -76,6 +77,7 @@ func TestConfigFile(t *testing.T) {
 			t.Fatal(err)
 		}
 		var got struct {
+			Project   string
 			Storage   string
 			PublicURL string   `yaml:"public_url"`
 			Keys      []string `yaml:"trusted_keys"`
@@ -83,6 +85,7 @@ func TestConfigFile(t *testing.T) {
 				Targets    []string
 				Follows    string
 				Prerelease bool
+				Reads      bool `yaml:"reads_latest_json"`
 			}
 		}
 		dec := yaml.NewDecoder(bytes.NewReader(content))
@@ -92,6 +95,11 @@ func TestConfigFile(t *testing.T) {
 		}
 		if got.Storage != c.Storage || got.PublicURL != c.PublicURL || !slices.Equal(got.Keys, c.Keys) || !slices.Equal(got.Channels["stable"].Targets, c.Required) {
 			t.Errorf("%+v from %+v", got, c)
+		}
+		for _, channel := range []string{"stable", "beta"} {
+			if got.Channels[channel].Reads != slices.Contains(c.Static, channel) || got.Project != c.Project {
+				t.Errorf("%s: %+v from %+v", channel, got, c)
+			}
 		}
 		if beta := got.Channels["beta"]; beta.Follows != "stable" || !beta.Prerelease {
 			t.Errorf("beta: %+v", beta)
@@ -233,19 +241,24 @@ func TestGitLab(t *testing.T) {
 				}
 			}
 			release := parsed[".tsmon-release"]
-			if release.Environment["name"] != "release" || len(release.Rules) != 1 || !strings.Contains(release.Rules[0]["if"], `CI_COMMIT_REF_PROTECTED == "true"`) {
+			if release.Environment["name"] != "release/sign" || len(release.Rules) != 1 || !strings.Contains(release.Rules[0]["if"], `CI_COMMIT_REF_PROTECTED == "true"`) {
 				t.Errorf("%+v", release)
 			}
 			rollback := parsed["tsmon rollback"]
-			if len(rollback.Rules) != 1 || rollback.Rules[0]["when"] != "manual" || len(rollback.Script) != 1 {
+			if rollback.Environment["name"] != "release/move" || len(rollback.Rules) != 1 || rollback.Rules[0]["when"] != "manual" || len(rollback.Script) != 1 {
 				t.Errorf("%+v", rollback)
 			}
 			bash(t, strings.Join(rollback.Script, "\n"))
 			advance := parsed["tsmon advance"]
-			if len(advance.Rules) != 1 || !strings.Contains(advance.Rules[0]["if"], `== "schedule" && $CI_COMMIT_REF_PROTECTED == "true" && $TSMON_ADVANCE`) || len(advance.Script) != 1 {
+			if advance.Environment["name"] != "release/move" || len(advance.Rules) != 1 || !strings.Contains(advance.Rules[0]["if"], `== "schedule" && $CI_COMMIT_REF_PROTECTED == "true" && $TSMON_ADVANCE`) || len(advance.Script) != 1 {
 				t.Errorf("%+v", advance)
 			}
 			bash(t, strings.Join(advance.Script, "\n"))
+			for name, job := range parsed { // what signs is of the scope release/sign
+				if strings.HasPrefix(name, "tsmon ") && job.Extends == "" && job.Environment["name"] != "release/move" {
+					t.Errorf("%s gets the private key", name)
+				}
+			}
 		})
 	}
 	if _, err := GitLabFiles(Workflow{Targets: []string{"windows-aarch64"}}); err == nil {
@@ -285,9 +298,9 @@ func gitlabJobs(t *testing.T, content []byte) map[string]gitlabJob {
 // The signing key and the credentials reach the Tauri CLI's bundling and tsmon,
 // and nothing before.
 func TestGitLabSecrets(t *testing.T) {
-	server := downloads(t, "#!/bin/sh\necho tsmon $AWS_SECRET_ACCESS_KEY $TAURI_SIGNING_PRIVATE_KEY $* >> \"$CI_PROJECT_DIR/calls\"\n")
+	server := downloads(t, "#!/bin/sh\necho tsmon $AWS_SECRET_ACCESS_KEY $TSMON_OPERATOR_KEY $TAURI_SIGNING_PRIVATE_KEY $* >> \"$CI_PROJECT_DIR/calls\"\n")
 	dir := t.TempDir()
-	tool := "#!/bin/sh\necho ${0##*/} $TAURI_SIGNING_PRIVATE_KEY $AWS_SECRET_ACCESS_KEY $* >> \"$CI_PROJECT_DIR/calls\"\n"
+	tool := "#!/bin/sh\necho ${0##*/} $TAURI_SIGNING_PRIVATE_KEY $TSMON_OPERATOR_KEY $AWS_SECRET_ACCESS_KEY $* >> \"$CI_PROJECT_DIR/calls\"\n"
 	if err := os.Mkdir(filepath.Join(dir, "app's desk"), 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -303,7 +316,7 @@ func TestGitLabSecrets(t *testing.T) {
 	cmd := exec.Command("bash", "-s", "x86_64-unknown-linux-gnu")
 	cmd.Stdin = bytes.NewReader(files[0].Content)
 	cmd.Env = append(server, "PATH="+dir+":"+os.Getenv("PATH"), "CI_PROJECT_DIR="+dir, "CI_COMMIT_TAG=v1.5.0-beta.1",
-		"TAURI_SIGNING_PRIVATE_KEY=KEY", "AWS_ACCESS_KEY_ID=ID", "AWS_SECRET_ACCESS_KEY=SECRET")
+		"TAURI_SIGNING_PRIVATE_KEY=KEY", "TSMON_OPERATOR_KEY=OPERATOR", "AWS_ACCESS_KEY_ID=ID", "AWS_SECRET_ACCESS_KEY=SECRET")
 	cmd.Env = append(cmd.Env, "TSMON_DOWNLOADS="+variable(server, "DOWNLOADS"), "TSMON_CHECKSUMS="+variable(server, "CHECKSUMS"))
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
@@ -317,7 +330,7 @@ corepack enable
 pnpm install --frozen-lockfile
 pnpm exec tauri build --no-bundle --target x86_64-unknown-linux-gnu
 pnpm KEY exec tauri bundle --target x86_64-unknown-linux-gnu
-tsmon SECRET release stage --version 1.5.0-beta.1 --channel beta --publish ` + dir + `/target/x86_64-unknown-linux-gnu/release/bundle
+tsmon SECRET OPERATOR release stage --version 1.5.0-beta.1 --channel beta --publish ` + dir + `/target/x86_64-unknown-linux-gnu/release/bundle
 `
 	if string(calls) != want {
 		t.Errorf("%s\nwant\n%s", calls, want)

@@ -24,9 +24,9 @@ func (p *plan) compare(context.Context, Env) error {
 		r.Warnings = append(r.Warnings, "storage is a directory; the workflow works only where all its machines share it")
 	}
 	p.compareTargets()
-	secrets := "TAURI_SIGNING_PRIVATE_KEY and TAURI_SIGNING_PRIVATE_KEY_PASSWORD"
-	if bucket {
-		secrets = "TAURI_SIGNING_PRIVATE_KEY, TAURI_SIGNING_PRIVATE_KEY_PASSWORD, AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
+	signing, credentials := "TAURI_SIGNING_PRIVATE_KEY and TAURI_SIGNING_PRIVATE_KEY_PASSWORD", "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
+	if bucket && !strings.HasSuffix(p.config.PublicURL, "/updates") { // else tsmon serve shows it
+		r.Next = append(r.Next, "let everybody read "+strings.Join(p.channels(), "/, ")+"/ and releases/ in the bucket, and nothing else: the guide (release/README.md, Configure the storage) has the policy")
 	}
 	version := r.Version
 	if version == "" {
@@ -34,12 +34,19 @@ func (p *plan) compare(context.Context, Env) error {
 	}
 	switch p.CI {
 	case GitHub:
+		secrets := signing
+		if bucket {
+			secrets = strings.ReplaceAll(signing, " and ", ", ") + ", " + credentials
+		}
 		r.Next = append(r.Next, "add the secrets "+secrets+" to an environment named release (Settings, Environments)",
 			"add the variables TSMON_DOWNLOADS and TSMON_CHECKSUMS (Settings, Secrets and variables, Actions)",
 			"commit the files; pushing the tag v"+version+" releases that version")
 	case GitLab:
-		r.Next = append(r.Next, "add the variables "+secrets+", protected, masked, for the environment release (Settings, CI/CD)",
-			"add the variables TSMON_DOWNLOADS and TSMON_CHECKSUMS there, and protect the tags v*",
+		r.Next = append(r.Next, "add the variables "+signing+", protected, masked, for the environment release/sign (Settings, CI/CD)")
+		if bucket {
+			r.Next = append(r.Next, "add the variables "+credentials+" there, for the environments release/*")
+		}
+		r.Next = append(r.Next, "add the variables TSMON_DOWNLOADS and TSMON_CHECKSUMS there, and protect the tags v*",
 			"commit the files; pushing the tag v"+version+" releases that version")
 	default:
 		bundles := filepath.ToSlash(filepath.Join(p.project.Dir(), "target/release/bundle"))
@@ -60,7 +67,7 @@ func (p *plan) compareTargets() {
 	if p.CI == "" {
 		return
 	}
-	channel := p.channels()[0]
+	channel := p.releaseChannel()
 	required := p.config.Channels[channel].Targets
 	if len(required) == 0 {
 		p.report.Warnings = append(p.report.Warnings, "the workflow publishes once all targets are there, but "+channel+" requires none in tsmon.yaml: add targets: ["+strings.Join(RequiredKeys(p.project, p.builds), ", ")+"]")

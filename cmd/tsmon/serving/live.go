@@ -50,6 +50,7 @@ type generation struct {
 func (l *live) start(ctx context.Context, c *config.Config) {
 	options := l.backends.options(c)
 	options.Console = consoleOptions(c, l.options.demo)
+	l.showReleases(ctx, c, &options)
 	server := api.New(options)
 	g := &generation{server: server, handler: server.Handler(), metrics: server.Metrics()}
 	moving, stop := context.WithCancel(ctx)
@@ -66,6 +67,21 @@ func (l *live) start(ctx context.Context, c *config.Config) {
 			l.log.Error("rollouts are neither guarded nor ended by this server", "error", err)
 		}
 	})
+}
+
+// showReleases adds what the pages about releases need. Nothing that they do is written.
+func (l *live) showReleases(ctx context.Context, c *config.Config, o *api.Options) {
+	if o.Only == api.Monitoring {
+		return
+	}
+	o.ConsoleToken, o.Guards = string(c.Server.Console.Token), cli.Guards(c, l.backends.records, time.Now)
+	p, err := l.app.Publisher(ctx, c, nil)
+	if err != nil {
+		l.log.Error("moves can't be rehearsed", "error", err)
+		return
+	}
+	p.Sign, p.Origin = nil, nil
+	o.Publisher = p
 }
 
 // awaitMoves ends the moves of a generation.
@@ -201,7 +217,7 @@ func (l *live) tryReload(ctx context.Context) (changed, restart []string, err er
 
 // fixed are the settings that need a restart, and what lies below them.
 var fixed = []string{
-	"TSMON_DATA", "storage", "server.listen", "server.metrics_listen", "server.records", "server.series", "server.mqtt", "server.tls",
+	"TSMON_DATA", "project", "storage", "server.listen", "server.metrics_listen", "server.records", "server.series", "server.mqtt", "server.tls",
 	"server.drain", "server.drain_downloads", "server.log.format",
 }
 
@@ -211,7 +227,7 @@ func isReloaded(setting string) bool {
 
 // keepFixed sets what needs a restart as it is in force.
 func keepFixed(c, inForce *config.Config) {
-	c.Data, c.Storage = inForce.Data, inForce.Storage
+	c.Project, c.Data, c.Storage = inForce.Project, inForce.Data, inForce.Storage
 	s, f := &c.Server, inForce.Server
 	s.Listen, s.MetricsListen, s.Records, s.Series, s.MQTT, s.TLS = f.Listen, f.MetricsListen, f.Records, f.Series, f.MQTT, f.TLS
 	s.Drain, s.DrainDownloads, s.Log.Format = f.Drain, f.DrainDownloads, f.Log.Format

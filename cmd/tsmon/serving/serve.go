@@ -60,6 +60,9 @@ Environment, besides what %[1]s lists:
                            comma-separated, besides those of the desktop application
   TSMON_CONSOLE_IMAGES     origins, comma-separated, that pictures of diagrams in
                            the console may come from, besides this server
+  TSMON_CONSOLE_TOKEN      bearer token of the console's pages about releases
+                           (default: only this machine sees them, and nobody
+                           through a proxy)
   TSMON_TLS_CERT, TSMON_TLS_KEY   files of the certificate and its key; they are
                            read again when they change
   TSMON_BEHIND_PROXY       true: a proxy in front terminates TLS and sets

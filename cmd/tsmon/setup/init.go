@@ -33,9 +33,12 @@ and required. What keeps clients from their updates (endpoints that lead
 elsewhere, no updater artifacts) is listed with the line to write.
 
 On a terminal init asks for what is missing; --yes takes the defaults instead.
+Versions go to the channel that the application asks, stable unless tsmon.yaml has
+another.
+
 An existing file is kept if it is the same and never replaced without --force.
-An existing tsmon.yaml is used as it is unless --storage or --public-url says
-otherwise.`,
+An existing tsmon.yaml is used as it is, also with --force, unless --storage or
+--public-url says otherwise: --ci github --force writes the workflow anew.`,
 		Example: `  tsmon init --storage 's3://releases/desktop?endpoint=https://minio.example.com' --public-url https://releases.example.com/desktop --ci github
   tsmon init --storage ./releases --public-url https://updates.example.com/updates --targets windows-x86_64,linux-x86_64 --dry-run
   tsmon init --storage ./releases --public-url https://updates.example.com/updates --yes`,

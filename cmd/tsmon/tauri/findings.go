@@ -17,8 +17,8 @@ type Finding struct {
 	Write   string `json:"write,omitempty"` // what to write, in the format of File
 }
 
-// defaultIdentifier is what `tauri init` writes and `tauri build` refuses.
-const defaultIdentifier = "com.tauri.dev"
+// DefaultIdentifier is what `tauri init` writes and `tauri build` refuses.
+const DefaultIdentifier = "com.tauri.dev"
 
 // Check compares the project with where its releases are published: the
 // addresses at which clients find the given channels are PUBLICURL/CHANNEL/…
@@ -49,8 +49,8 @@ func (p *Project) finding(member, problem, value string) Finding {
 
 func (p *Project) checkBundle(platform string, c Config) []Finding {
 	var found []Finding
-	if c.Identifier == defaultIdentifier {
-		found = append(found, p.finding("identifier", "`tauri build` refuses the identifier "+defaultIdentifier, `"com.example.app"`))
+	if c.Identifier == DefaultIdentifier {
+		found = append(found, p.finding("identifier", "`tauri build` refuses the identifier "+DefaultIdentifier, `"com.example.app"`))
 	}
 	if !c.Bundle.Active {
 		found = append(found, p.finding("bundle.active", "`tauri build` makes no bundles", "true"))
@@ -149,20 +149,30 @@ func isManifest(path string) bool {
 }
 
 // ReadsManifest reports whether the application of any platform reads a manifest
-// below publicURL: whether that is the first of its endpoints there, since later ones
-// are asked only if those before fail.
+// below publicURL.
 func (p *Project) ReadsManifest(publicURL string) bool {
+	for _, reads := range p.Asks(publicURL) {
+		if reads {
+			return true
+		}
+	}
+	return false
+}
+
+// Asks returns the channels that the application asks below publicURL, on any platform,
+// and whether it reads their manifest there or asks the server. It is by the first of the
+// endpoints there, since later ones are asked only if those before fail.
+func (p *Project) Asks(publicURL string) map[string]bool {
+	reads := map[string]bool{}
 	for _, platform := range Platforms() {
 		for _, endpoint := range p.On(platform).Updater.Endpoints {
-			if _, path, _, below := splitEndpoint(plainEndpoint(endpoint), publicURL); below {
-				if isManifest(path) {
-					return true
-				}
+			if channel, path, _, below := splitEndpoint(plainEndpoint(endpoint), publicURL); below {
+				reads[channel] = reads[channel] || isManifest(path)
 				break
 			}
 		}
 	}
-	return false
+	return reads
 }
 
 // checkPlugin looks for the updater plugin among the dependencies.

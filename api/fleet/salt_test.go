@@ -1,0 +1,158 @@
+package fleet_test
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"tsmon/api/apitest"
+	"tsmon/api/fleet"
+	"tsmon/channels"
+	"tsmon/manifest"
+	"tsmon/release"
+	"tsmon/store/record"
+)
+
+// watch returns a server's sightings of a channel that shows 1.0.0, and a function by
+// which a client asks it. The test writes what was seen.
+func watch(t *testing.T, w *apitest.World, channel string, clients int) (*fleet.Sightings, func(id, network string)) {
+	t.Helper()
+	log := apitest.Must[*channels.Log](t)(channels.Repository{Store: w.Objects}.Load(t.Context(), channel))
+	in := apitest.Must[fleet.Channel](t)(fleet.ChannelOf(log))
+	s := fleet.NewSightings(fleet.Options{
+		Records: w.Records, Clients: clients, Series: w.Series, Channels: func() map[string]fleet.Channel { return map[string]fleet.Channel{channel: in} },
+		Asks: func() map[string]int64 { return nil }, Registry: prometheus.NewRegistry(), Log: w.Log, Now: w.Now,
+	})
+	return s, func(id, network string) {
+		c := channels.Client{Client: manifest.Client{Target: "linux-x86_64", Version: "1.0.0"}, ID: id}
+		s.Asked(t.Context(), channel, in, c, apitest.Must[channels.Answer](t)(in.For(c)), fleet.Client{ID: id, Network: network})
+	}
+}
+
+func publishOne(t *testing.T, w *apitest.World) (channel string) {
+	t.Helper()
+	desk := w.Desk(t)
+	channel = fmt.Sprint("c", apitest.Number.Add(1))
+	desk.Policies[channel] = release.Policy{}
+	desk.PublishWith(t, "1.0.0", func(o *release.PublishOptions) { o.Channel = channel })
+	return channel
+}
+
+// ground returns made-up IDs whose digests begin with so many zero bits under a salt that
+// their maker guesses.
+func ground(salt string, bits, count int) (ids []string) {
+	for i := 0; len(ids) < count; i++ {
+		id := fmt.Sprint("made up ", i)
+		sum := sha256.Sum256([]byte(salt + "client\x00" + id))
+		if record.Level(bits).Holds(record.ClientID(sum[:16])) {
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}
+
+// TestGround: who makes up clients for the sample without the salt makes it no smaller than
+// as many other clients would; with the salt they would leave less than a sixtieth of it.
+func TestGround(t *testing.T) {
+	const most, real, bits, networks = 200, 300, 8, 40
+	levelWith := func(t *testing.T, ids []string) record.Level {
+		w := apitest.Embedded(t)
+		channel := publishOne(t, w)
+		s, ask := watch(t, w, channel, most)
+		if err := s.Still(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		for i := range real {
+			ask(fmt.Sprint("real ", i), fmt.Sprint(i))
+		}
+		for i, id := range ids {
+			ask(id, fmt.Sprint("theirs ", i%networks))
+		}
+		s.WriteSightings(t.Context())
+		return apitest.Must[record.Sample](t)(w.Records.Sample(t.Context(), channel, "")).Level
+	}
+	var plain []string
+	for i := range most * 2 {
+		plain = append(plain, fmt.Sprint("plain ", i))
+	}
+	honest := levelWith(t, plain)
+	if honest < 1 || honest > 3 {
+		t.Fatalf("the sample of %d clients is at level %d", real+len(plain), honest)
+	}
+	for _, guess := range []string{"", "tsmon ", "the wrong salt of the test", strings.Repeat("\x00", 32)} {
+		if got := levelWith(t, ground(guess, bits, len(plain))); got > honest {
+			t.Errorf("made up with the salt %q they move the sample to level %d, others to %d", guess, got, honest)
+		}
+	}
+	if got := levelWith(t, ground("the salt of every test", bits, len(plain))); got < bits {
+		t.Errorf("with the salt of the records the sample is at level %d: the test makes IDs up in another way than clients are recorded", got)
+	}
+}
+
+// TestSaltStays: a client is the same on all servers that share the records, and after a
+// restart; and no salt is known without the records.
+func TestSaltStays(t *testing.T) {
+	w := apitest.Embedded(t)
+	channel := publishOne(t, w)
+	for range 3 {
+		s, ask := watch(t, w, channel, 100)
+		s.Start(t.Context())
+		ask("a", "1")
+		ask("b", "1")
+		s.Close()
+	}
+	clients := apitest.Must[[]record.ClientCount](t)(w.Records.Clients(t.Context(), channel, time.Time{}))
+	if len(clients) != 1 || clients[0].Clients != 2 {
+		t.Errorf("two clients of three servers are recorded as %+v", clients)
+	}
+}
+
+// awayRecords keep no secret while they are told so.
+type awayRecords struct {
+	record.Store
+	away *bool
+}
+
+func (a awayRecords) CreateSecret(ctx context.Context, name string, value []byte) ([]byte, error) {
+	if *a.away {
+		return nil, errors.Join(record.ErrUnavailable, errors.New("away"))
+	}
+	return a.Store.CreateSecret(ctx, name, value)
+}
+
+// TestSaltAway: a server that never reached its records records nobody, says so, lets no
+// step be taken, and begins once they answer.
+func TestSaltAway(t *testing.T) {
+	w := apitest.Embedded(t)
+	channel, away := publishOne(t, w), true
+	w.Records = awayRecords{w.Records, &away}
+	s, ask := watch(t, w, channel, 100)
+	if err := s.Still(t.Context()); !errors.Is(err, record.ErrUnavailable) {
+		t.Fatalf("the salt of records that are away: %v", err)
+	}
+	ask("a", "1")
+	s.WriteSightings(t.Context())
+	if why := s.Full(channel, "1.0.0"); why == "" {
+		t.Error("steps don't wait")
+	}
+	if !strings.Contains(w.Logged.String(), "sightings of clients can't be recorded") {
+		t.Error("the log does not say so")
+	}
+	away = false
+	s.WriteSightings(t.Context())
+	ask("a", "1")
+	s.WriteSightings(t.Context())
+	clients := apitest.Must[[]record.ClientCount](t)(w.Records.Clients(t.Context(), channel, time.Time{}))
+	if len(clients) != 1 || clients[0].Clients != 1 {
+		t.Errorf("they are recorded as %+v", clients)
+	}
+	if !strings.Contains(w.Logged.String(), "sightings of clients are recorded again") {
+		t.Error("the log does not say that it is over")
+	}
+}

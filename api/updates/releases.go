@@ -1,0 +1,165 @@
+package updates
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/go-chi/chi/v5"
+	lru "github.com/hashicorp/golang-lru/v2"
+	"golang.org/x/sync/singleflight"
+
+	"tsmon/api/fleet"
+	"tsmon/api/web"
+	"tsmon/channels"
+	"tsmon/release"
+)
+
+// Publisher is what moves are rehearsed with.
+type Publisher = release.Publisher
+
+// ReleasesOptions are what Releases need.
+type ReleasesOptions struct {
+	Heads *Heads
+	Fleet *fleet.Sightings
+	// Guards say what they think of releases; nil: nobody asks them.
+	Guards *fleet.Guards
+	// Publisher rehearses moves and reads the releases of the store. It signs nothing;
+	// nil: the store's releases are not shown, and nothing is rehearsed.
+	Publisher   *Publisher
+	Token       string // bearer token of all routes; empty: only this machine gets answers
+	BehindProxy bool   // a proxy is in front: no request is this machine's
+	Deadline    time.Duration
+	Log         *slog.Logger
+	Now         func() time.Time
+}
+
+// Releases serve what people look at before they move a channel, and rehearse the move.
+// They read, and write nothing.
+type Releases struct {
+	ReleasesOptions
+	web.Responder
+	answers    *answers
+	rehearsing chan struct{} // one element for each rehearsal that runs
+}
+
+// maxRehearsals bounds the rehearsals that run at once: each reads the logs of all
+// channels, and compares the bundles in the store.
+const maxRehearsals = 2
+
+// NewReleases returns the routes.
+func NewReleases(o ReleasesOptions) *Releases {
+	return &Releases{ReleasesOptions: o, answers: newAnswers(o.Now, o.Deadline), rehearsing: make(chan struct{}, maxRehearsals)}
+}
+
+// Routes adds the routes.
+func (s *Releases) Routes(r chi.Router) {
+	limited := r.With(web.LimitTime(s.Deadline))
+	limited.Get("/releases/overview", s.admitted(s.overview))
+	limited.Get("/releases/versions", s.admitted(s.versions))
+	limited.Get("/releases/versions/{version}", s.admitted(s.version))
+	limited.Get("/releases/channels/{channel}/adoption", s.admitted(s.adoption))
+	limited.Get("/releases/channels/{channel}/log", s.admitted(s.entries))
+	limited.Get("/releases/channels/{channel}/log/{sequence}", s.admitted(s.entry))
+	limited.Get("/releases/channels/{channel}/plans", s.admitted(s.plans))
+	limited.Post("/releases/channels/{channel}/rehearse", s.admitted(s.rehearse))
+}
+
+// admitted answers those who have the token. Without one it answers this machine, and no
+// pages of other servers that are open there.
+func (s *Releases) admitted(h func(*http.Request) (any, error)) http.HandlerFunc {
+	return s.Open(func(r *http.Request) (any, error) {
+		switch {
+		case web.SameSecret(web.Bearer(r), s.Token):
+		case s.Token != "":
+			return nil, web.Unauthorized(nil)
+		case s.BehindProxy || !web.FromThisMachine(r) || web.OtherSite(r):
+			return nil, web.Refuse(http.StatusForbidden, "without server.console.token (TSMON_CONSOLE_TOKEN) releases are shown on the server's own machine alone")
+		}
+		body, err := h(r)
+		return body, web.BadRequest(err)
+	})
+}
+
+// log returns the log of a channel as far as it is known.
+func (s *Releases) log(r *http.Request) (*channels.Log, error) {
+	name := chi.URLParam(r, "channel")
+	if channels.CheckName(name) != nil {
+		return nil, web.Refuse(http.StatusNotFound, "there is no such channel")
+	}
+	_, err := s.Heads.of(r.Context(), name)
+	log := s.Heads.knownLog(name)
+	switch {
+	case log.Head() != nil: // it counts whether or not the manifest verifies
+		return log, nil
+	case errors.Is(err, errUnverified):
+		return nil, unreadable(r, err)
+	case s.Publisher != nil && s.configured(name):
+		return log, nil
+	}
+	return nil, web.Refuse(http.StatusNotFound, "there is no such channel")
+}
+
+func (s *Releases) configured(channel string) bool {
+	_, ok := s.Publisher.Policies[channel]
+	return ok
+}
+
+// shownBy returns what a known channel shows, nil if nothing has verified.
+func (h *Heads) shownBy(channel string) *head {
+	if c := h.channel(channel); c != nil {
+		return c.head.Load()
+	}
+	return nil
+}
+
+// knownLog returns the log of a channel as far as it is known.
+func (h *Heads) knownLog(channel string) *channels.Log {
+	return &channels.Log{Channel: channel, Entries: h.Moves(channel, 0)}
+}
+
+// answers are kept for a moment, so that many open pages cost what one does.
+type answers struct {
+	now      func() time.Time
+	deadline time.Duration
+	asking   singleflight.Group
+	kept     *lru.Cache[string, answer]
+}
+
+type answer struct {
+	body any
+	at   time.Time
+}
+
+const (
+	// answerAge is how old an answer may be.
+	answerAge  = 3 * time.Second
+	maxAnswers = 100
+)
+
+func newAnswers(now func() time.Time, deadline time.Duration) *answers {
+	kept, _ := lru.New[string, answer](maxAnswers) // fails for sizes below 1 only
+	return &answers{now: now, deadline: deadline, kept: kept}
+}
+
+// get returns the answer that find gives, or gave a moment ago. It is called once for all
+// who ask at the same time, with a context that ends with none of them.
+func (a *answers) get(ctx context.Context, key string, find func(context.Context) (any, error)) (any, error) {
+	body, err, _ := a.asking.Do(key, func() (any, error) {
+		if known, ok := a.kept.Get(key); ok {
+			if age := a.now().Sub(known.at); age >= 0 && age < answerAge {
+				return known.body, nil
+			}
+		}
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), a.deadline)
+		defer cancel()
+		body, err := find(ctx)
+		if err == nil {
+			a.kept.Add(key, answer{body, a.now()})
+		}
+		return body, err
+	})
+	return body, err
+}

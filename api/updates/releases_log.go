@@ -1,0 +1,201 @@
+package updates
+
+import (
+	"context"
+	"net/http"
+	"path"
+	"strconv"
+	"time"
+
+	"github.com/go-chi/chi/v5"
+
+	"tsmon/api/fleet"
+	"tsmon/api/web"
+	"tsmon/channels"
+	"tsmon/manifest"
+	"tsmon/release"
+)
+
+const (
+	defaultEntries = 50
+	maxEntries     = 200 // of one answer
+)
+
+// EntryRow is an entry of a channel's log.
+type EntryRow struct {
+	Sequence uint64           `json:"sequence"`
+	Action   channels.Action  `json:"action"`
+	Version  string           `json:"version"` // that everybody gets from then on
+	Newest   string           `json:"newest"`  // that the entry is about
+	From     string           `json:"from,omitempty"`
+	Who      string           `json:"who"`
+	When     time.Time        `json:"when"`
+	Why      string           `json:"why,omitempty"`
+	Halted   bool             `json:"halted,omitempty"` // a guard decided the pause
+	Origin   *channels.Origin `json:"origin,omitempty"`
+	Rollout  *release.Share   `json:"rollout,omitempty"`
+	SignedBy []string         `json:"signed_by"` // operators; what they don't name is a key
+	Needs    int              `json:"needs"`     // signatures of operators; 0: none were in force
+	Pruned   []string         `json:"pruned,omitempty"`
+}
+
+func rowOf(log *channels.Log, e *channels.Entry) EntryRow {
+	row := EntryRow{Sequence: e.Sequence, Action: e.Action, Version: e.Version, Newest: e.Newest(), From: e.From, Who: e.Who, When: e.When, Why: e.Why,
+		Halted: e.Halted, Origin: e.Origin, SignedBy: []string{}, Pruned: e.Pruned}
+	if e.Rollout != nil {
+		row.Rollout = release.ShareOf(e.Rollout, false)
+	}
+	force := log.InForce(e.Sequence)
+	row.SignedBy = append(row.SignedBy, e.SignedBy(force)...)
+	if force != nil {
+		row.Needs = force.Approvals
+		if e.Action == channels.Rollback {
+			row.Needs = force.Rollbacks
+		}
+	}
+	return row
+}
+
+// EntryPage is a part of a log.
+type EntryPage struct {
+	Channel string     `json:"channel"`
+	Entries []EntryRow `json:"entries"` // newest first
+	More    bool       `json:"more"`    // there are older ones
+}
+
+// entries answers the newest entries of a log, or those before a number.
+func (s *Releases) entries(r *http.Request) (any, error) {
+	limit, before, err := pageOf(r)
+	if err != nil {
+		return nil, err
+	}
+	log, err := s.log(r)
+	if err != nil {
+		return nil, err
+	}
+	page := EntryPage{Channel: log.Channel, Entries: []EntryRow{}}
+	for i := len(log.Entries) - 1; i >= 0; i-- {
+		if e := &log.Entries[i]; before == 0 || e.Sequence < before {
+			if len(page.Entries) == limit {
+				page.More = true
+				break
+			}
+			page.Entries = append(page.Entries, rowOf(log, e))
+		}
+	}
+	return page, nil
+}
+
+func pageOf(r *http.Request) (limit int, before uint64, err error) {
+	limit = defaultEntries
+	query := r.URL.Query()
+	if text := query.Get("limit"); text != "" {
+		if limit, err = strconv.Atoi(text); err != nil || limit < 1 || limit > maxEntries {
+			return 0, 0, web.Invalid("limit is a number from 1 to %d", maxEntries)
+		}
+	}
+	if text := query.Get("before"); text != "" {
+		if before, err = strconv.ParseUint(text, 10, 63); err != nil {
+			return 0, 0, web.Invalid("before is the number of an entry")
+		}
+	}
+	return limit, before, nil
+}
+
+// EntryDetail is an entry with what it gives clients.
+type EntryDetail struct {
+	EntryRow
+	Manifest manifest.Manifest `json:"manifest"` // that everybody gets
+	// Rolling is the manifest of the newest release while only some clients get it.
+	Rolling *manifest.Manifest `json:"rolling,omitempty"`
+	Changes []manifest.Change  `json:"changes"` // of what everybody gets, to the entry before
+	// Reach is what every kind of client got, as far as that was known at the time.
+	Reach    []release.Reach `json:"reach"`
+	ReachCut int             `json:"reach_cut,omitempty"` // kinds of clients of the oldest versions that are left out
+}
+
+func (s *Releases) entry(r *http.Request) (any, error) {
+	sequence, err := strconv.ParseUint(chi.URLParam(r, "sequence"), 10, 63)
+	if err != nil {
+		return nil, web.Invalid("the number of an entry is a whole number")
+	}
+	log, err := s.log(r)
+	if err != nil {
+		return nil, err
+	}
+	e := log.At(sequence)
+	if e == nil {
+		return nil, web.Refuse(http.StatusNotFound, "%s has no entry %d", log.Channel, sequence)
+	}
+	base := s.Heads.baseOf(log.Channel)
+	d := EntryDetail{EntryRow: rowOf(log, e), Manifest: e.Render(base), Changes: []manifest.Change{}, Reach: []release.Reach{}}
+	if e.Rollout != nil {
+		rolling := e.Rollout.Release.Render(base, e.Sequence)
+		d.Rolling = &rolling
+	}
+	if before := log.At(sequence - 1); before != nil {
+		was := before.Render(base)
+		d.Changes = append(d.Changes, manifest.Diff(&was, &d.Manifest)...)
+	}
+	if s.Publisher != nil {
+		reach, err := s.Publisher.Replay(log, sequence)
+		if err != nil {
+			return nil, err
+		}
+		kept, cut := bounded(reach)
+		d.Reach, d.ReachCut = append(d.Reach, kept...), cut
+	}
+	return d, nil
+}
+
+// maxReach bounds the cells of a plan's table in an answer.
+const maxReach = 20_000
+
+// bounded returns the cells of the newest versions, and how many others there are.
+func bounded(reach []release.Reach) (kept []release.Reach, cut int) {
+	cut = max(0, len(reach)-maxReach)
+	return reach[cut:], cut
+}
+
+// baseOf returns the public URL that a channel's manifests are rendered with, empty while
+// that is not known.
+func (h *Heads) baseOf(channel string) string {
+	c := h.channel(channel)
+	if c == nil {
+		return h.publicURL
+	}
+	c.reading.Lock()
+	defer c.reading.Unlock()
+	return c.publicURL
+}
+
+// Spread is how the releases of a channel spread, by time and by version.
+type Spread struct {
+	*fleet.Adoption
+	History []fleet.VersionCurve `json:"history"`
+}
+
+func (s *Releases) adoption(r *http.Request) (any, error) {
+	log, err := s.log(r)
+	if err != nil {
+		return nil, err
+	}
+	if log.Head() == nil {
+		return nil, web.Refuse(http.StatusNotFound, "%s shows nothing yet", log.Channel)
+	}
+	return s.answers.get(r.Context(), "adoption "+log.Channel, func(ctx context.Context) (any, error) {
+		a, err := s.Fleet.Adoption(ctx, log)
+		if err != nil {
+			return nil, err
+		}
+		a.Guard = s.opinion(ctx, log)
+		history, err := s.Fleet.History(ctx, a, log.Entries[0].When)
+		if err != nil {
+			s.Log.Warn("the time series of updates can't be read", "channel", log.Channel, "error", err)
+			history = []fleet.VersionCurve{}
+		}
+		return Spread{a, history}, nil
+	})
+}
+
+func fileName(key string) string { return path.Base(key) }

@@ -1,0 +1,194 @@
+package channels
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"tsmon/store/object"
+)
+
+// sourceOf returns a store with a log of n entries unlike any other, and their bytes.
+func sourceOf(t testing.TB, n int) (Repository, *Log, [][]byte) {
+	t.Helper()
+	r, _ := newStore(t)
+	var entries []Entry
+	for i := range n {
+		entries = append(entries, entry(Publish, fmt.Sprintf("1.%d.0", i), "", rand.Text()))
+	}
+	log := moved(t, r, "stable", entries...)
+	raw, err := r.Raw(t.Context(), "stable", 0)
+	if err != nil || len(raw) != n {
+		t.Fatalf("%d entries, %v", len(raw), err)
+	}
+	return r, log, raw
+}
+
+// failing fails to create the object with a number, from 1.
+type failing struct {
+	object.Store
+	at atomic.Int64 // counts down
+}
+
+func failingAt(store object.Store, at int) *failing {
+	f := &failing{Store: store}
+	f.at.Store(int64(at))
+	return f
+}
+
+var errKilled = errors.New("killed")
+
+func (f *failing) Create(ctx context.Context, key string, r io.Reader, size int64, attrs object.Attributes) (object.Info, error) {
+	if f.at.Add(-1) == 0 {
+		return object.Info{}, errKilled
+	}
+	return f.Store.Create(ctx, key, r, size, attrs)
+}
+
+// TestFeed: entries of another store count together, and no sooner.
+func TestFeed(t *testing.T) {
+	_, source, raw := sourceOf(t, 5)
+	for at := 1; at <= 6; at++ {
+		site, _ := newStore(t)
+		ctx := t.Context()
+		if err := site.Feed(ctx, &Log{Channel: "stable"}, raw[:2]); err != nil {
+			t.Fatal(err)
+		}
+		log, err := site.Load(ctx, "stable")
+		if err != nil || log.End().Sequence != 2 || !log.Fed() || log.Begun() != 0 {
+			t.Fatalf("%+v, %v", log, err)
+		}
+		longer, err := site.Follow(log, raw[2:])
+		if err != nil || longer.End() != source.End() {
+			t.Fatalf("%+v, %v", longer, err)
+		}
+		broken := site
+		broken.Store = failingAt(site.Store, at)
+		err = broken.Feed(ctx, log, raw[2:])
+		for _, known := range []*Log{{Channel: "stable"}, log} {
+			seen, loadErr := site.Extend(ctx, known)
+			if loadErr != nil {
+				t.Fatalf("killed at %d: %v", at, loadErr)
+			}
+			want := log.End()
+			if err == nil {
+				want = source.End()
+			}
+			if seen.End() != want || !seen.Fed() || err == nil && seen.Begun() != 0 || err != nil && at > 1 && seen.Begun() != 5 {
+				t.Errorf("killed at %d: the log ends at %+v, begun %d, want %+v", at, seen.End(), seen.Begun(), want)
+			}
+		}
+		if seen, gaps, examineErr := site.Examine(ctx, "stable"); examineErr != nil || len(gaps) > 0 || err != nil && seen.End() != log.End() {
+			t.Errorf("killed at %d: %v, %v", at, gaps, examineErr)
+		}
+		if err == nil && at < 4 {
+			t.Errorf("the creation with number %d did not fail", at)
+		}
+		if err := site.Feed(ctx, log, raw[2:]); err != nil {
+			t.Fatalf("again: %v", err)
+		}
+		whole, err := site.Load(ctx, "stable")
+		if err != nil || whole.End() != source.End() {
+			t.Errorf("in the end %+v, %v", whole.End(), err)
+		}
+		if _, err := site.Append(ctx, whole, entry(Publish, "9.0.0", "", "")); !errors.Is(err, ErrFed) {
+			t.Errorf("a move of one's own: %v", err)
+		}
+	}
+}
+
+// TestFeedOverOne: a longer delivery takes the place of a shorter one that was begun.
+func TestFeedOverOne(t *testing.T) {
+	_, source, raw := sourceOf(t, 5)
+	site, _ := newStore(t)
+	broken := site
+	broken.Store = failingAt(site.Store, 3)
+	none := &Log{Channel: "stable"}
+	if err := broken.Feed(t.Context(), none, raw[:3]); !errors.Is(err, errKilled) {
+		t.Fatal(err)
+	}
+	if err := site.Feed(t.Context(), none, raw); err != nil {
+		t.Fatal(err)
+	}
+	if log, err := site.Load(t.Context(), "stable"); err != nil || log.End() != source.End() || log.Begun() != 0 {
+		t.Errorf("%+v, %v", log, err)
+	}
+}
+
+// TestFollowHostile: entries that don't follow are refused whole.
+func TestFollowHostile(t *testing.T) {
+	r, _, raw := sourceOf(t, 4)
+	_, _, other := sourceOf(t, 5)
+	beta, _ := newStore(t)
+	moved(t, beta, "beta", entry(Publish, "1.0.0", "", ""))
+	ofBeta, err := beta.Raw(t.Context(), "beta", 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	log, err := r.Follow(&Log{Channel: "stable"}, raw[:2])
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, hostile := range map[string][][]byte{
+		"of another log":     other[2:],
+		"one left out":       raw[3:],
+		"in another order":   {raw[3], raw[2]},
+		"changed":            {raw[2][:len(raw[2])-1], raw[3]},
+		"missing in between": {{}, raw[3]},
+		"missing at the end": {raw[2], {}},
+		"of another channel": ofBeta,
+		"too large":          {append(slices.Clone(raw[2]), strings.Repeat(" ", maxEntry)...)},
+		"no entry":           {[]byte("{}")},
+	} {
+		if longer, err := r.Follow(log, hostile); !errors.Is(err, ErrLog) {
+			t.Errorf("%s: follows: %v, %v", name, longer != nil, err)
+		}
+	}
+}
+
+// TestRawIgnoresWrongSegments: a segment that is not the log's is not taken over.
+func TestRawIgnoresWrongSegments(t *testing.T) {
+	r, log, raw := sourceOf(t, segmentEntries+1)
+	_, _, other := sourceOf(t, segmentEntries)
+	data, err := pack(other)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Store.Delete(t.Context(), segmentKey("stable", 1)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.Store.Create(t.Context(), segmentKey("stable", 1), strings.NewReader(string(data)), int64(len(data)), entryAttributes); err != nil {
+		t.Fatal(err)
+	}
+	again, err := r.Raw(t.Context(), "stable", 0)
+	if err != nil || !slices.EqualFunc(again, raw, func(a, b []byte) bool { return string(a) == string(b) }) {
+		t.Errorf("%d entries, %v", len(again), err)
+	}
+	for _, n := range []uint64{1, 200, uint64(len(raw))} {
+		if log.HashOf(n) != hash(raw[n-1]) {
+			t.Errorf("the hash of entry %d", n)
+		}
+	}
+}
+
+// TestParts: only the keys that Feed writes say what comes together.
+func TestParts(t *testing.T) {
+	for key, want := range map[string]bool{
+		"log/stable/0000000001-0000000002.part":  true,
+		"log/stable/0000000002-0000000001.part":  false,
+		"log/stable/0000000000-0000000001.part":  false,
+		"log/stable/1-2.part":                    false,
+		"log/stable/0000000001-0000000002.parts": false,
+		"log/beta/0000000001-0000000002.part":    false,
+	} {
+		if p, ok := partOf("stable", key); ok != want {
+			t.Errorf("%s: %+v, %v", key, p, ok)
+		}
+	}
+}

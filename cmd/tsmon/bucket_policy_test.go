@@ -1,0 +1,65 @@
+package main
+
+import (
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"tsmon/store/servertest"
+)
+
+// TestBucketPolicy: where clients may not read the bucket, publish and doctor say what
+// they have to; the policy in the guide lets them read that, and nothing else.
+func TestBucketPolicy(t *testing.T) {
+	minio := servertest.StartMinIO(t)
+	minio.MakeBucket("releases")
+	guide, err := os.ReadFile("../../release/README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, policy, found := strings.Cut(string(guide), "```json\n{\"Version\"")
+	policy, _, closed := strings.Cut(policy, "\n```")
+	if !found || !closed {
+		t.Fatal("the guide has no policy")
+	}
+	public := minio.Endpoint + "/releases/desktop"
+	settings := filepath.Join(t.TempDir(), "tsmon.yaml")
+	text := "storage: s3://releases/desktop?endpoint=" + minio.Endpoint + "\npublic_url: " + public + "\ntrusted_keys: [testdata/unencrypted.pub]\n"
+	if err := os.WriteFile(settings, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	env := append(minio.Env(), "TSMON_CONFIG="+settings, "TSMON_DATA="+t.TempDir(), "TAURI_SIGNING_PRIVATE_KEY=testdata/unencrypted.key", "AWS_EC2_METADATA_DISABLED=true")
+	publish := []string{"release", "publish", "--version", "1.0.0", bundles(t, "1.0.0", 100)}
+	_, stderr, code := command(t, env, "tsmon", publish...)
+	if code != 0 || !strings.Contains(stderr, "clients may not read "+public+"/stable/latest.json") || !strings.Contains(stderr, "(status 403): let everybody read releases/ and the folder of each channel in the storage, such as stable/, or set") {
+		t.Fatalf("code %d: %s", code, stderr)
+	}
+	stdout, _, _ := command(t, env, "tsmon", "doctor")
+	if !strings.Contains(stdout, "let everybody read stable/, beta/ and releases/ in the bucket, and nothing else") {
+		t.Errorf("doctor says %s", stdout)
+	}
+	if err := minio.Client().SetBucketPolicy(t.Context(), "releases", "{\"Version\""+policy); err != nil {
+		t.Fatal(err)
+	}
+	if stdout, stderr, code = command(t, env, "tsmon", publish...); code != 0 || !strings.Contains(stdout, "fetched and verified as a client gets it") || strings.Contains(stderr, "warning:") {
+		t.Errorf("after the policy: code %d: %s%s", code, stdout, stderr)
+	}
+	for path, want := range map[string]int{"/stable/latest.json": 200, "/beta/latest.json": 200, "/releases/1.0.0/release.json": 200, "/log/stable/0000000001.json": 403, "/uploads/x": 403, "/": 403} {
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, public+path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		response, err := http.DefaultClient.Do(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, _ = io.Copy(io.Discard, response.Body) // only the status counts
+		response.Body.Close()
+		if response.StatusCode != want {
+			t.Errorf("%s: status %d, want %d", path, response.StatusCode, want)
+		}
+	}
+}

@@ -1,0 +1,221 @@
+package releasing
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"tsmon/cmd/tsmon/cli"
+	"tsmon/release/feed"
+	"tsmon/store/durable"
+)
+
+func releaseExportCommand(app *cli.App) *cobra.Command {
+	var file string
+	var since []string
+	var dryRun bool
+	cmd := &cobra.Command{
+		Use:   "export CHANNEL… --output FILE [--since N]",
+		Short: "Write channels to a file for a site without internet",
+		Long: `Write channels to one file: their logs byte for byte, and the releases that they are
+about, with bundles and signatures. A site takes it with ` + "`tsmon release import`" + `.
+
+--since leaves out what a site has that ends at that entry (` + "`tsmon channel list`" + ` there
+says so); of several channels, --since stable=12,beta=9. The same history gives the same
+file. It gets its name when all of it is there.`,
+		Example: `  tsmon release export stable --output site.tar.zst
+  tsmon release export stable --since 12 --output site.tar.zst
+  tsmon release export stable beta --since stable=12,beta=9 --output site.tar.zst`,
+		Args: cli.Args(1, -1, "a CHANNEL"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return runExport(cmd.Context(), app, args, since, file, dryRun)
+		},
+	}
+	cmd.Flags().StringVar(&file, "output", "", "the `FILE` to write (required)")
+	cmd.Flags().StringSliceVar(&since, "since", nil, "`ENTRY` that the site's log ends with, or CHANNEL=ENTRY of several channels")
+	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "print what would be exported, write nothing")
+	return cmd
+}
+
+// sinceOf parses --since.
+func sinceOf(names, texts []string) (map[string]uint64, error) {
+	since := map[string]uint64{}
+	for _, text := range texts {
+		name, number, named := strings.Cut(text, "=")
+		if !named && len(names) == 1 {
+			name, number = names[0], text
+		}
+		n, err := strconv.ParseUint(number, 10, 32)
+		if err != nil || name == "" {
+			return nil, cli.WithHint(cli.Usagef("--since %q is not the number of an entry", text), "write --since 12, or --since stable=12,beta=9 for several channels")
+		}
+		since[name] = n
+	}
+	return since, nil
+}
+
+func runExport(ctx context.Context, app *cli.App, names, texts []string, file string, dryRun bool) error {
+	since, err := sinceOf(names, texts)
+	if err != nil {
+		return err
+	}
+	if file == "" && !dryRun {
+		return cli.WithHint(cli.Usagef("--output is missing"), "say --output site.tar.zst, for example")
+	}
+	if _, err := os.Lstat(file); err == nil {
+		return alreadyThere(file)
+	}
+	c, err := app.Load()
+	if err != nil {
+		return err
+	}
+	progress := app.NewProgress("read")
+	p, err := app.Publisher(ctx, c, progress)
+	if err != nil {
+		return err
+	}
+	x, err := feed.NewExport(ctx, p, names, since)
+	if err == nil && x.Report.Changed && !dryRun {
+		err = durable.CreateBy(file, 0o644, func(w io.Writer) error { return x.Write(ctx, w) })
+		if errors.Is(err, fs.ErrExist) {
+			err = alreadyThere(file)
+		}
+		x.Report.File = file
+	}
+	progress.Done()
+	if err != nil {
+		return err
+	}
+	x.Report.DryRun = dryRun
+	return app.Print(x.Report, func(w io.Writer) { printFeed(w, &x.Report, "exported") })
+}
+
+func alreadyThere(file string) error {
+	return cli.WithHint(cli.Refuse(fmt.Errorf("%s exists already", file)), "name another FILE, or move that one away")
+}
+
+func releaseImportCommand(app *cli.App) *cobra.Command {
+	var dryRun bool
+	cmd := &cobra.Command{
+		Use:   "import FILE",
+		Short: "Bring channels from a file of release export to the storage",
+		Long: `Bring channels from a file of ` + "`tsmon release export`" + ` to the storage. Everything is verified
+as if it came from a stranger: entries must follow those that are here, with the
+signatures of the operators that are configured here; bundles must be signed by
+trusted_keys. Then all of it counts at once, and manifests are rendered with the site's
+own public_url. Interrupted, the channel stays as it was, and the same command again
+completes it; what is here already is not written twice.
+
+A channel that is fed can't be moved at the site. To hold a release back, have
+applications follow a channel of the site's own, and promote to it.`,
+		Example: `  tsmon release import /media/usb/site.tar.zst --dry-run
+  tsmon release import /media/usb/site.tar.zst`,
+		Args: cli.Args(1, 1, "a FILE"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return runImport(cmd.Context(), app, args[0], dryRun)
+		},
+	}
+	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "verify the whole file, write nothing")
+	return cmd
+}
+
+func runImport(ctx context.Context, app *cli.App, path string, dryRun bool) error {
+	c, err := app.Load()
+	if err != nil {
+		return err
+	}
+	file, err := os.Open(path)
+	if err != nil {
+		return cli.Given(err)
+	}
+	defer file.Close()
+	progress := app.NewProgress("read")
+	p, err := app.Publisher(ctx, c, progress)
+	if err != nil {
+		return err
+	}
+	report, err := feed.Import(ctx, p, file, dryRun)
+	progress.Done()
+	if err != nil {
+		return err
+	}
+	return app.Print(report, func(w io.Writer) { printFeed(w, report, "imported") })
+}
+
+func releaseMirrorCommand(app *cli.App) *cobra.Command {
+	var from string
+	var dryRun bool
+	cmd := &cobra.Command{
+		Use:   "mirror [CHANNEL…] --from STORE",
+		Short: "Bring channels from another store to the storage",
+		Long: `Bring channels from another store to the storage: those that are named, else all that
+tsmon.yaml lists, that the store has, and that were not moved here. It is verified as ` + "`tsmon release import`" + ` does it,
+and only what is missing is fetched, so that it may run every few minutes.`,
+		Example: `  tsmon release mirror --from "s3://releases/desktop?endpoint=https://minio.example.com"
+  tsmon release mirror stable --from /mnt/releases --dry-run`,
+		Args: cli.Args(0, -1, "CHANNELs"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return runMirror(cmd.Context(), app, args, from, dryRun)
+		},
+	}
+	cmd.Flags().StringVar(&from, "from", "", "the `STORE` to read, written like storage in tsmon.yaml (required)")
+	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "fetch and verify, write nothing")
+	return cmd
+}
+
+func runMirror(ctx context.Context, app *cli.App, names []string, from string, dryRun bool) error {
+	if from == "" {
+		return cli.WithHint(cli.Usagef("--from is missing"), "say --from /mnt/releases or --from s3://BUCKET/PREFIX?endpoint=URL")
+	}
+	c, err := app.Load()
+	if err != nil {
+		return err
+	}
+	progress := app.NewProgress("fetched")
+	p, err := app.Publisher(ctx, c, progress)
+	if err != nil {
+		return err
+	}
+	source, err := app.OpenStore(ctx, from)
+	if err != nil {
+		return err
+	}
+	report, err := feed.Mirror(ctx, p, source, names, dryRun)
+	progress.Done()
+	if err != nil {
+		return err
+	}
+	return app.Print(report, func(w io.Writer) { printFeed(w, report, "mirrored") })
+}
+
+func printFeed(w io.Writer, r *feed.Report, verb string) {
+	var bytes int64
+	bundles := 0
+	for _, release := range r.Releases {
+		bundles += release.Bundles
+		bytes += release.Bytes
+	}
+	if r.DryRun {
+		verb = "would be " + verb
+	}
+	for _, c := range r.Channels {
+		if c.Sequence == c.Since {
+			fmt.Fprintf(w, "%s: %s, nothing new (entry %d)\n", c.Channel, c.Version, c.Sequence)
+			continue
+		}
+		fmt.Fprintf(w, "%s: %s, %s: entries %d to %d\n", c.Channel, c.Version, verb, c.Since+1, c.Sequence)
+	}
+	if bundles > 0 {
+		fmt.Fprintf(w, "%s of %s, %s\n", cli.Count(bundles, "bundle", "bundles"), cli.Count(len(r.Releases), "release", "releases"), cli.Size(bytes))
+	}
+	if r.File != "" {
+		fmt.Fprintf(w, "wrote %s\n", r.File)
+	}
+}

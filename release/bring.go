@@ -1,0 +1,229 @@
+package release
+
+import (
+	"context"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"io/fs"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/minio/crc64nvme"
+
+	"tsmon/channels"
+	"tsmon/signing"
+	"tsmon/store/object"
+)
+
+// What brings releases from one store to another. The bytes are held to the record, the
+// record to the log, and the log to whoever signed it.
+
+// MaxRecord bounds a record, in bytes.
+const MaxRecord = maxRecord
+
+// fed refuses to move a channel that has the log of another store.
+func fed(channel string) error {
+	return refuse(channels.ErrFed, "move it where its log comes from, then bring it here with `tsmon release import` or `tsmon release mirror`; to hold a release back here, promote it from "+channel+" to a channel of this site", "%s can't be moved here", channel)
+}
+
+// RecordKey returns the key of the first record of a version.
+func RecordKey(version string) string { return recordKey(version, 1) }
+
+// BundleKey returns the key of a bundle of a version.
+func BundleKey(version, name string) string { return folder(version) + name }
+
+// VersionIn returns the version in the key of an object of a release.
+func VersionIn(key string) (version string, ok bool) { return versionIn(key) }
+
+// SumOf returns the SHA-256 by which logs name a record with these bytes, hex.
+func SumOf(data []byte) string { return sumOf(data) }
+
+// RecordData returns the bytes of the record of a version with a SHA-256 that a log names.
+func (l Library) RecordData(ctx context.Context, version, sum string) ([]byte, error) {
+	r, err := l.Named(ctx, version, sum)
+	if err != nil {
+		return nil, err
+	}
+	data, err := l.read(ctx, recordKey(version, r.number), maxRecord)
+	if err == nil && sumOf(data) != r.sum {
+		err = notNamed(version)
+	}
+	return data, err
+}
+
+// DecodeRecord reads the bytes of a record that comes from elsewhere. The names of its
+// bundles are fit to be keys of theirs. Errors wrap ErrStored.
+func DecodeRecord(version string, data []byte) (*Record, error) {
+	var r Record
+	fault := func(format string, args ...any) (*Record, error) {
+		return nil, fmt.Errorf("%w: the record of %s: %s", ErrStored, version, fmt.Sprintf(format, args...))
+	}
+	if err := json.Unmarshal(data, &r); err != nil {
+		return fault("%v", err)
+	}
+	if r.Version != version || r.Discarded || len(r.Bundles) == 0 {
+		return fault("it is not one")
+	}
+	names := map[string]bool{}
+	for _, b := range r.Bundles {
+		key := BundleKey(version, b.Name)
+		switch {
+		case object.ValidKey(key) != nil || strings.Contains(b.Name, "/") || IsRecord(key) || strings.HasSuffix(b.Name, ".sig"):
+			return fault("%.70q can't be the name of a bundle", b.Name)
+		case names[b.Name]:
+			return fault("there are two bundles %q", b.Name)
+		case b.Size < 0 || b.digest() == signing.Digest{}:
+			return fault("%q has no size or digest", b.Name)
+		case len(b.Signature) > signing.MaxSignature:
+			return fault("the signature of %q is too long", b.Name)
+		}
+		names[b.Name] = true
+	}
+	r.sum, r.number = sumOf(data), 1
+	return &r, nil
+}
+
+// Backs returns an error unless a release in a log is what its record says. It wraps
+// ErrStored.
+func (r *Record) Backs(shown *channels.Release) error {
+	own := r.release()
+	if own.Record != shown.Record || own.Version != shown.Version || own.Notes != shown.Notes || !own.PubDate.Equal(shown.PubDate) ||
+		!maps.Equal(own.Platforms, shown.Platforms) || !slices.EqualFunc(own.Files, shown.Files, sameFile) {
+		return fmt.Errorf("%w: the log shows another %s than its record", ErrStored, shown.Version)
+	}
+	return nil
+}
+
+func sameFile(a, b channels.File) bool {
+	return a.Path == b.Path && a.Size == b.Size && a.BLAKE2b == b.BLAKE2b && slices.Equal(a.Keys, b.Keys)
+}
+
+// PutRecord adds a record to those of its version, unless it is one of them.
+func (l Library) PutRecord(ctx context.Context, version string, data []byte) error {
+	for number := 1; number <= maxRecords; number++ {
+		r, err := l.record(ctx, version, number)
+		if err == nil && r.sum == sumOf(data) {
+			return nil
+		}
+		if errors.Is(err, fs.ErrNotExist) {
+			err = l.create(ctx, recordKey(version, number), data, recordAttributes)
+			if errors.Is(err, errStale) {
+				continue // somebody else was first
+			}
+			return err
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return refuse(ErrStored, "release under another version", "%s has more than %d records", folder(version), maxRecords)
+}
+
+// Whole reports whether the store has a bundle of a version, with its signature. A
+// *Refusal with ErrOtherBytes if it has other bytes in its place.
+func (l Library) Whole(ctx context.Context, version string, b Stored) (bool, error) {
+	key := BundleKey(version, b.Name)
+	same, err := l.holds(ctx, key, b.Size, b.CRC64)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return false, nil
+	case err != nil:
+		return false, fmt.Errorf("check %s: %w", key, err)
+	case !same:
+		return false, otherBytes(key)
+	case b.Signature == "":
+		return true, nil
+	}
+	line, err := l.read(ctx, key+".sig", signing.MaxSignature)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err == nil && string(line) != b.Signature {
+		err = otherBytes(key + ".sig")
+	}
+	return err == nil, err
+}
+
+func otherBytes(key string) error {
+	return refuse(ErrOtherBytes, "`tsmon channel repair CHANNEL --bundle FILE` puts it right if a channel shows it, FILE with its bytes; else remove the object", "%s has other bytes here", key)
+}
+
+// Accept returns an error unless the signature of a bundle of a version is good, as far as
+// can be said without its bytes.
+func (l Library) Accept(version string, b Stored, allowUnbound bool) error {
+	if !b.updates() {
+		return nil
+	}
+	sig, err := l.Keys.Accept(b.Signature, b.claim(version, allowUnbound))
+	if err == nil {
+		err = l.Keys.VerifyDigest(sig, b.digest())
+	}
+	if errors.Is(err, signing.ErrLegacy) {
+		return nil // it takes the bytes
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", BundleKey(version, b.Name), err)
+	}
+	return nil
+}
+
+// Bring creates a bundle of a version, and its signature, from r, whose bytes must be those
+// of the record; else the error is ErrBytes or that of r, and no object is created. It may
+// leave r unread if the store has the bundle.
+func (l Library) Bring(ctx context.Context, version string, b Stored, r io.Reader, allowUnbound bool) error {
+	key := BundleKey(version, b.Name)
+	_, err := l.Store.Create(ctx, key, b.Checked(r), b.Size, bundleAttributes)
+	if err == nil || errors.Is(err, fs.ErrExist) {
+		err = l.verifyOne(ctx, version, b, allowUnbound)
+	}
+	if err == nil && b.Signature != "" {
+		err = l.create(ctx, key+".sig", []byte(b.Signature), signatureAttributes)
+	}
+	return err
+}
+
+// ErrBytes means that bytes are not those of a record.
+var ErrBytes = errors.New("they are not the bytes that were published")
+
+// Checked returns a reader of the bytes of a bundle. It returns the last of them only if
+// all are those of the record; else it fails with ErrBytes, or the error of r.
+func (s *Stored) Checked(r io.Reader) io.Reader {
+	return &checked{r: object.Exactly(r, s.Size), want: s, left: s.Size, digest: signing.NewHash(), crc: crc64nvme.New()}
+}
+
+type checked struct {
+	r      io.Reader
+	want   *Stored
+	left   int64
+	digest hash.Hash
+	crc    hash.Hash64
+	err    error
+}
+
+func (c *checked) Read(p []byte) (int, error) {
+	if c.err != nil || len(p) == 0 {
+		return 0, c.err
+	}
+	n, err := c.r.Read(p)
+	_, _ = c.digest.Write(p[:n]) // hashes don't fail
+	_, _ = c.crc.Write(p[:n])
+	c.left -= int64(n)
+	if err != nil && err != io.EOF {
+		c.err = err
+		return 0, err
+	}
+	if c.left > 0 {
+		return n, nil
+	}
+	if hex.EncodeToString(c.digest.Sum(nil)) != c.want.BLAKE2b || checksumText(c.crc.Sum64()) != c.want.CRC64 {
+		c.err = fmt.Errorf("%s: %w", c.want.Name, ErrBytes)
+		return 0, c.err
+	}
+	c.err = io.EOF
+	return n, nil
+}

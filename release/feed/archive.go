@@ -1,0 +1,158 @@
+package feed
+
+import (
+	"archive/tar"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/klauspost/compress/zstd"
+)
+
+// archive writes a file.
+type archive struct {
+	tar  *tar.Writer
+	zstd *zstd.Encoder
+}
+
+func newArchive(w io.Writer) (*archive, error) {
+	z, err := zstd.NewWriter(w, zstd.WithEncoderConcurrency(1), zstd.WithEncoderLevel(zstd.SpeedDefault))
+	if err != nil {
+		return nil, err
+	}
+	return &archive{tar.NewWriter(z), z}, nil
+}
+
+// add writes a member of size bytes.
+func (a *archive) add(name string, size int64, r io.Reader) error {
+	// The time is the same in all files, so that they are the same.
+	err := a.tar.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: name, Size: size, Mode: 0o644, ModTime: time.Unix(0, 0), Format: tar.FormatPAX})
+	if err == nil {
+		_, err = io.Copy(a.tar, r)
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	return nil
+}
+
+func (a *archive) addBytes(name string, data []byte) error {
+	return a.add(name, int64(len(data)), bytes.NewReader(data))
+}
+
+func (a *archive) close() error { return errors.Join(a.tar.Close(), a.zstd.Close()) }
+
+const (
+	// maxWindow bounds the memory of the decoder, in bytes.
+	maxWindow = 64 << 20
+	// maxTail bounds what may follow the last member, which is padding.
+	maxTail = 1 << 20
+)
+
+// opened reads a file. Its errors wrap ErrDamaged.
+type opened struct {
+	tar  *tar.Reader
+	zstd *zstd.Decoder
+}
+
+func openArchive(r io.Reader) (*opened, error) {
+	z, err := zstd.NewReader(r, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(maxWindow), zstd.WithDecoderLowmem(true))
+	if err != nil {
+		return nil, damaged(err)
+	}
+	return &opened{tar.NewReader(z), z}, nil
+}
+
+func damaged(err error) error {
+	if errors.Is(err, ErrDamaged) {
+		return err
+	}
+	if errors.Is(err, io.EOF) {
+		err = io.ErrUnexpectedEOF
+	}
+	return fmt.Errorf("%w: %w", ErrDamaged, err)
+}
+
+// next returns the name and the size of the next member; io.EOF after the last one.
+func (o *opened) next() (name string, size int64, err error) {
+	h, err := o.tar.Next()
+	if errors.Is(err, io.EOF) {
+		return "", 0, o.end()
+	}
+	if err != nil {
+		return "", 0, damaged(err)
+	}
+	if h.Typeflag != tar.TypeReg || h.Size < 0 || len(h.Name) > 1000 {
+		return "", 0, fmt.Errorf("%w: %.100q is no plain file", ErrDamaged, h.Name)
+	}
+	return h.Name, h.Size, nil
+}
+
+// end reads what follows the last member, and with it the checksum. It returns io.EOF.
+func (o *opened) end() error {
+	tail := make([]byte, 4096)
+	for left := maxTail; left > 0; {
+		n, err := o.zstd.Read(tail)
+		left -= n
+		switch {
+		case bytes.ContainsFunc(tail[:n], func(c rune) bool { return c != 0 }):
+			return fmt.Errorf("%w: something follows its last member", ErrDamaged)
+		case errors.Is(err, io.EOF):
+			return io.EOF
+		case err != nil:
+			return damaged(err)
+		}
+	}
+	return fmt.Errorf("%w: it does not end", ErrDamaged)
+}
+
+// Read reads the member.
+func (o *opened) Read(p []byte) (int, error) {
+	n, err := o.tar.Read(p)
+	if err != nil && !errors.Is(err, io.EOF) {
+		err = damaged(err)
+	}
+	return n, err
+}
+
+// data returns the bytes of a member of at most limit.
+func (o *opened) data(name string, size, limit int64) ([]byte, error) {
+	if size > limit {
+		return nil, fmt.Errorf("%w: %s has %d bytes, at most %d are possible", ErrDamaged, name, size, limit)
+	}
+	data := make([]byte, size)
+	if _, err := io.ReadFull(o, data); err != nil {
+		return nil, damaged(err)
+	}
+	return data, nil
+}
+
+// header reads the first member.
+func (o *opened) header() (h Header, err error) {
+	name, size, err := o.next()
+	if err != nil {
+		return h, damaged(err)
+	}
+	if name != headerName {
+		return h, fmt.Errorf("%w: %.100q is not the first member of an export", ErrDamaged, name)
+	}
+	data, err := o.data(name, size, maxHeader)
+	if err != nil {
+		return h, err
+	}
+	err = json.Unmarshal(data, &h)
+	switch {
+	case err != nil:
+		return h, damaged(err)
+	case h.Format != headerFormat || len(h.Channels) == 0 || len(h.Channels) > maxChannels:
+		return h, fmt.Errorf("%w: %s is not the one of an export", ErrDamaged, headerName)
+	case h.Version != headerVersion:
+		return h, fmt.Errorf("%w: its format is %d, this program knows %d", ErrDamaged, h.Version, headerVersion)
+	}
+	return h, nil
+}
+
+func (o *opened) close() { o.zstd.Close() }

@@ -1,0 +1,205 @@
+package feed
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"slices"
+
+	"tsmon/channels"
+	"tsmon/release"
+)
+
+// Export is what a file will hold.
+type Export struct {
+	Report    Report
+	publisher *release.Publisher
+	header    Header
+	raw       map[string][][]byte // entries behind Since, by channel; lost ones are empty
+	records   []record
+	bundles   []piece
+}
+
+// record is the record of a release.
+type record struct {
+	key  string
+	data []byte
+}
+
+// piece is a bundle of a version.
+type piece struct {
+	version string
+	release.Stored
+}
+
+// NewExport reads what a file of channels holds: their logs behind the entry with the
+// number that since has for them, and what a store with the log up to there lacks.
+func NewExport(ctx context.Context, p *release.Publisher, names []string, since map[string]uint64) (*Export, error) {
+	if err := p.Configured(names...); err != nil {
+		return nil, err
+	}
+	x := &Export{publisher: p, header: Header{Format: headerFormat, Version: headerVersion}, raw: map[string][][]byte{},
+		Report: Report{Channels: []Channel{}, Releases: []Release{}}}
+	needed, has, sums := []string{}, map[string]bool{}, map[string]string{}
+	var told []string // versions that the new entries are about
+	for _, name := range slices.Compact(slices.Sorted(slices.Values(names))) {
+		log, err := x.channel(ctx, name, since[name])
+		if err != nil {
+			return nil, err
+		}
+		earlier := until(log, since[name])
+		for _, version := range lasting(earlier) {
+			has[version] = true
+		}
+		needed = append(needed, lasting(log)...)
+		shown(log.Entries[len(earlier.Entries):], func(r *channels.Release) {
+			if sums[r.Version] == "" {
+				sums[r.Version] = r.Record
+				told = append(told, r.Version)
+			}
+		})
+	}
+	told = slices.DeleteFunc(told, func(version string) bool { return has[version] })
+	for _, version := range told {
+		if err := x.release(ctx, version, sums[version], slices.Contains(needed, version)); err != nil {
+			return nil, err
+		}
+	}
+	for _, c := range x.Report.Channels {
+		x.Report.Changed = x.Report.Changed || c.Sequence > c.Since
+	}
+	return x, nil
+}
+
+// channel reads the log of a channel.
+func (x *Export) channel(ctx context.Context, name string, since uint64) (*channels.Log, error) {
+	repository := x.publisher.Repository()
+	raw, err := repository.Raw(ctx, name, 0)
+	if err != nil {
+		return nil, err
+	}
+	log, err := repository.Follow(&channels.Log{Channel: name}, raw)
+	if err != nil {
+		return nil, err
+	}
+	head, end := log.Head(), log.End()
+	switch {
+	case head == nil:
+		return nil, &release.Refusal{Cause: fmt.Errorf("%w: %s shows nothing", release.ErrNoRelease, name), Mend: "`tsmon channel list` shows the channels of the store"}
+	case since > end.Sequence:
+		return nil, refuse(ErrOlder, "`tsmon channel log "+name+"` shows its entries; leave --since out for all of them", "%s ends at entry %d, before entry %d", name, end.Sequence, since)
+	}
+	x.raw[name] = raw[since:]
+	x.header.Channels = append(x.header.Channels, Range{name, channels.Position{Sequence: since, Hash: log.HashOf(since)}, end})
+	x.Report.Channels = append(x.Report.Channels, Channel{name, head.Version, since, end.Sequence})
+	return log, nil
+}
+
+// release adds a release: its record, and its bundles if they are needed. Of one that was
+// pruned the record may be gone, too.
+func (x *Export) release(ctx context.Context, version, sum string, needed bool) error {
+	library := x.publisher.Library()
+	data, err := library.RecordData(ctx, version, sum)
+	if err != nil && !needed && (errors.Is(err, release.ErrNoRelease) || errors.Is(err, release.ErrStored)) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	r, err := release.DecodeRecord(version, data)
+	if err != nil {
+		return err
+	}
+	x.records = append(x.records, record{release.RecordKey(version), data})
+	if !needed {
+		return nil
+	}
+	for _, b := range r.Bundles {
+		x.bundles = append(x.bundles, piece{version, b})
+		x.Report.carried(version, b.Size)
+	}
+	return nil
+}
+
+// Write writes the file. It fails with ErrBytes if the store holds other bytes than were
+// published.
+func (x *Export) Write(ctx context.Context, w io.Writer) error {
+	a, err := newArchive(w)
+	if err != nil {
+		return err
+	}
+	head, err := json.MarshalIndent(x.header, "", "  ")
+	if err != nil {
+		return err
+	}
+	if err := a.addBytes(headerName, append(head, '\n')); err != nil {
+		return err
+	}
+	for _, c := range x.header.Channels {
+		for i, data := range x.raw[c.Channel] {
+			if len(data) == 0 {
+				continue // it is lost
+			}
+			if err := a.addBytes(channels.EntryKey(c.Channel, c.Since.Sequence+uint64(i)+1), data); err != nil {
+				return err
+			}
+		}
+	}
+	for _, r := range x.records {
+		if err := a.addBytes(r.key, r.data); err != nil {
+			return err
+		}
+	}
+	for _, b := range x.bundles {
+		if err := x.bundle(ctx, a, b); err != nil {
+			return err
+		}
+	}
+	return a.close()
+}
+
+// bundle copies a bundle and its signature.
+func (x *Export) bundle(ctx context.Context, a *archive, b piece) error {
+	key := release.BundleKey(b.version, b.Name)
+	if b.Signature != "" {
+		if err := a.addBytes(key+".sig", []byte(b.Signature)); err != nil {
+			return err
+		}
+	}
+	body, info, err := x.publisher.Store.Get(ctx, key)
+	if errors.Is(err, fs.ErrNotExist) {
+		return refuse(release.ErrStored, repairMend, "%s is gone", key)
+	}
+	if err != nil {
+		return err
+	}
+	defer body.Close()
+	if info.Size == b.Size {
+		err = a.add(key, b.Size, counted{b.Checked(body), func(n int) {
+			if x.publisher.Transferred != nil {
+				x.publisher.Transferred(key, n, b.Size)
+			}
+		}})
+	}
+	if info.Size != b.Size || errors.Is(err, release.ErrBytes) {
+		return refuse(release.ErrStored, repairMend, "%s has other bytes than were published", key)
+	}
+	return err
+}
+
+const repairMend = "`tsmon channel repair CHANNEL --bundle FILE` puts it back, FILE with its bytes; then export again"
+
+// counted tells how much was read.
+type counted struct {
+	io.Reader
+	tell func(n int)
+}
+
+func (c counted) Read(p []byte) (int, error) {
+	n, err := c.Reader.Read(p)
+	c.tell(n)
+	return n, err
+}

@@ -1,0 +1,345 @@
+package feed
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
+
+	"tsmon/channels"
+	"tsmon/manifest"
+	"tsmon/release"
+)
+
+// intake is what comes to a store: nothing of it counts before commit.
+type intake struct {
+	*release.Publisher
+	dry        bool
+	mirrors    bool // it comes from a store
+	report     *Report
+	standing   []*channels.Log // of all channels that can be read
+	deliveries []*delivery
+	sums       map[string]string // SHA-256 of the records of the releases that new entries are about
+	needed     map[string]bool   // of those, the ones whose bundles must be there
+	unbound    map[string]bool   // and those whose signatures need not name the version
+	records    map[string]*release.Record
+	data       map[string][]byte // of those records
+
+	mu      sync.Mutex
+	lacking map[string]piece // by key
+}
+
+// delivery is what comes of one channel.
+type delivery struct {
+	before, after *channels.Log
+	raw           [][]byte // of the entries in between
+}
+
+// sideBySide is how many bundles are looked at or brought at once.
+const sideBySide = 4
+
+func newIntake(ctx context.Context, p *release.Publisher, dry bool) (*intake, error) {
+	in := &intake{Publisher: p, dry: dry, report: &Report{DryRun: dry, Channels: []Channel{}, Releases: []Release{}},
+		sums: map[string]string{}, needed: map[string]bool{}, unbound: map[string]bool{}, records: map[string]*release.Record{}, data: map[string][]byte{}, lacking: map[string]piece{}}
+	repository := p.Repository()
+	names, err := repository.Names(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range names {
+		log, err := repository.Load(ctx, name)
+		if errors.Is(err, channels.ErrLog) {
+			continue // it is an error only if it is fed
+		}
+		if err != nil {
+			return nil, err
+		}
+		in.standing = append(in.standing, log)
+	}
+	return in, nil
+}
+
+// log returns the log of a channel that is fed.
+func (in *intake) log(ctx context.Context, name string) (*channels.Log, error) {
+	if err := in.Configured(name); err != nil {
+		return nil, err
+	}
+	if i := slices.IndexFunc(in.standing, func(log *channels.Log) bool { return log.Channel == name }); i >= 0 {
+		return in.standing[i], nil
+	}
+	return in.Repository().Load(ctx, name) // there is none, a delivery was begun, or it is broken
+}
+
+// follow takes the entries of a channel behind an earlier one.
+func (in *intake) follow(before *channels.Log, since channels.Position, raw [][]byte) error {
+	name, end := before.Channel, before.End()
+	last := since.Sequence + uint64(len(raw))
+	switch {
+	case since.Sequence > end.Sequence:
+		return refuse(ErrAhead, in.again(name, end.Sequence), "%s begins behind entry %d there, and ends at entry %d here", name, since.Sequence, end.Sequence)
+	case last < end.Sequence:
+		return refuse(ErrOlder, in.again(name, end.Sequence), "%s ends at entry %d there, and at entry %d here", name, last, end.Sequence)
+	case last < before.Begun():
+		return refuse(ErrOlder, in.again(name, end.Sequence), "%s ends at entry %d there, and entries up to %d were begun here", name, last, before.Begun())
+	case differ(since.Hash, before.HashOf(since.Sequence)):
+		return forked(name, since.Sequence)
+	}
+	for n := since.Sequence + 1; n <= end.Sequence; n++ {
+		if data := raw[n-since.Sequence-1]; len(data) > 0 && differ(release.SumOf(data), before.HashOf(n)) {
+			return forked(name, n)
+		}
+	}
+	fresh := raw[end.Sequence-since.Sequence:]
+	if len(fresh) > 0 && len(fresh[0]) > 0 && end.Hash != "" {
+		if e, _, ok := channels.Candidate(fresh[0]); ok && e.Previous != end.Hash {
+			return forked(name, end.Sequence)
+		}
+	}
+	after, err := in.Repository().Follow(before, fresh)
+	if err != nil {
+		return &release.Refusal{Cause: err, Mend: "nothing of it is believed: take it again from where it was made; `tsmon channel verify " + name + "` there tells whether that log is sound, and operators in tsmon.yaml here must be those of its entries"}
+	}
+	in.deliveries = append(in.deliveries, &delivery{before, after, fresh})
+	in.report.Channels = append(in.report.Channels, Channel{name, "", end.Sequence, after.End().Sequence})
+	return nil
+}
+
+// differ reports whether two hashes are known and not the same.
+func differ(a, b string) bool { return a != "" && b != "" && a != b }
+
+func forked(name string, sequence uint64) error {
+	return refuse(ErrForked, "`tsmon channel log "+name+"` on both sides shows where they part: somebody has moved the channel on one of them who may not", "entry %[2]d of %[1]s is another one here", name, sequence)
+}
+
+// again says how to get what is missing.
+func (in *intake) again(name string, since uint64) string {
+	if in.mirrors {
+		return "wait until the other store has it, or mirror the store that this one was fed from"
+	}
+	return fmt.Sprintf("`tsmon release export %s --since %d --output FILE`, where it comes from, writes what is missing here", name, since)
+}
+
+// missingMend is again for all channels.
+func (in *intake) missingMend() string {
+	var names, since []string
+	for _, d := range in.deliveries {
+		names = append(names, d.before.Channel)
+		since = append(since, fmt.Sprintf("%s=%d", d.before.Channel, d.before.End().Sequence))
+	}
+	return fmt.Sprintf("`tsmon release export %s --since %s --output FILE`, where it comes from, writes what is missing here", strings.Join(names, " "), strings.Join(since, ","))
+}
+
+// settle finds out which releases the new entries are about, once all logs are known.
+func (in *intake) settle() error {
+	for i, d := range in.deliveries {
+		in.report.Channels[i].Version = ""
+		if head := d.after.Head(); head != nil {
+			in.report.Channels[i].Version = head.Version
+		}
+		logs := append(slices.Clone(in.standing), d.after)
+		var err error
+		fresh := d.after.Entries[len(d.before.Entries):]
+		shown(fresh, func(r *channels.Release) {
+			for _, log := range logs {
+				if sum := log.Record(r.Version); sum != "" && sum != r.Record {
+					err = refuse(release.ErrOtherBytes, "release it under another version, there or here", "%s is another release in %s", r.Version, log.Channel)
+				}
+			}
+			if sum := in.sums[r.Version]; sum != "" && sum != r.Record {
+				err = refuse(release.ErrOtherBytes, "release it under another version, there or here", "%s is not the same release in all channels", r.Version)
+			}
+			in.sums[r.Version] = r.Record
+			in.unbound[r.Version] = in.unbound[r.Version] || in.Policies[d.after.Channel].AllowUnbound
+		})
+		if err != nil {
+			return err
+		}
+		has := lasting(d.before)
+		for _, version := range lasting(d.after) {
+			if in.sums[version] != "" && !slices.Contains(has, version) {
+				in.needed[version] = true
+			}
+		}
+		if err := in.presentable(d); err != nil {
+			return err
+		}
+		if len(fresh) > 0 {
+			in.report.Changed = true
+		}
+	}
+	return nil
+}
+
+// presentable holds what clients will read to the same rules as every manifest.
+func (in *intake) presentable(d *delivery) error {
+	rules := manifest.Rules{Keys: in.Keys, AllowUnbound: in.Policies[d.after.Channel].AllowUnbound}
+	head := d.after.Head()
+	if head == nil || len(d.raw) == 0 {
+		return nil
+	}
+	shows := []channels.Release{head.Release}
+	if head.Rollout != nil {
+		shows = append(shows, head.Rollout.Release)
+	}
+	for _, r := range shows {
+		m := r.Render(in.PublicURL, head.Sequence)
+		data, err := m.Encode()
+		if err != nil {
+			return err
+		}
+		if _, problems := manifest.Check(data, rules); len(problems) > 0 {
+			return &release.Refusal{Cause: fmt.Errorf("%s: %s: %w", d.after.Channel, r.Version, problems), Mend: problems[0].Mend}
+		}
+	}
+	return nil
+}
+
+// record takes the bytes of a release's record.
+func (in *intake) record(version string, data []byte) error {
+	sum, wanted := in.sums[version]
+	if !wanted || in.data[version] != nil {
+		return fmt.Errorf("%w: a record of %.70q does not belong to it", ErrDamaged, version)
+	}
+	if release.SumOf(data) != sum {
+		return fmt.Errorf("%w: the record of %s is not the one that the log names", ErrDamaged, version)
+	}
+	record, err := release.DecodeRecord(version, data)
+	if err != nil {
+		return err
+	}
+	for _, d := range in.deliveries {
+		shown(d.after.Entries[len(d.before.Entries):], func(r *channels.Release) {
+			if r.Version == version && err == nil {
+				err = record.Backs(r)
+			}
+		})
+	}
+	if err != nil {
+		return &release.Refusal{Cause: err, Mend: "nothing of it is believed: `tsmon channel verify` where it comes from tells what is wrong"}
+	}
+	if in.needed[version] {
+		for _, b := range record.Bundles {
+			if err := in.Library().Accept(version, b, in.unbound[version]); err != nil {
+				return err
+			}
+		}
+	}
+	in.records[version], in.data[version] = record, data
+	return nil
+}
+
+// stock finds out which bundles are needed and not here, once all records are known.
+func (in *intake) stock(ctx context.Context) error {
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(2 * sideBySide)
+	for version := range in.needed {
+		record := in.records[version]
+		if record == nil {
+			continue
+		}
+		for _, b := range record.Bundles {
+			group.Go(func() error {
+				whole, err := in.Library().Whole(ctx, version, b)
+				if err != nil || whole {
+					return err
+				}
+				in.mu.Lock()
+				defer in.mu.Unlock()
+				in.lacking[release.BundleKey(version, b.Name)] = piece{version, b}
+				return nil
+			})
+		}
+	}
+	return group.Wait()
+}
+
+// bring takes the bytes of a bundle that is lacking.
+func (in *intake) bring(ctx context.Context, b piece, r io.Reader) error {
+	key := release.BundleKey(b.version, b.Name)
+	tell := in.Uploaded
+	if in.dry {
+		tell = in.Transferred
+	}
+	if tell != nil {
+		r = counted{r, func(n int) { tell(key, n, b.Size) }}
+	}
+	var err error
+	if in.dry {
+		_, err = io.Copy(io.Discard, b.Checked(r))
+	} else {
+		err = in.Library().Bring(ctx, b.version, b.Stored, r, in.unbound[b.version])
+	}
+	if err != nil {
+		return err
+	}
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	delete(in.lacking, key)
+	in.report.carried(b.version, b.Size)
+	return nil
+}
+
+// missing lists what is needed and not here, sorted.
+func (in *intake) missing() []string {
+	keys := slices.Collect(maps.Keys(in.lacking))
+	for version := range in.needed {
+		if in.records[version] == nil {
+			keys = append(keys, release.RecordKey(version))
+		}
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+// maxNamed is how many missing objects an error names.
+const maxNamed = 5
+
+// whole returns an error unless everything that the entries need is here.
+func (in *intake) whole() error {
+	keys := in.missing()
+	if len(keys) == 0 {
+		return nil
+	}
+	names := strings.Join(keys[:min(len(keys), maxNamed)], ", ")
+	if len(keys) > maxNamed {
+		names += fmt.Sprintf(" and %d more", len(keys)-maxNamed)
+	}
+	return fmt.Errorf("%w: %s", ErrMissing, names)
+}
+
+// commit has the entries count, and shows them. Everything that they need is here.
+func (in *intake) commit(ctx context.Context) error {
+	slices.SortFunc(in.report.Releases, func(a, b Release) int { return release.CompareVersions(a.Version, b.Version) })
+	if in.dry {
+		return nil
+	}
+	for _, version := range slices.Sorted(maps.Keys(in.data)) {
+		if err := in.Library().PutRecord(ctx, version, in.data[version]); err != nil {
+			return err
+		}
+	}
+	repository := in.Repository()
+	for _, d := range in.deliveries {
+		if err := repository.Feed(ctx, d.before, d.raw); err != nil {
+			return err
+		}
+		if d.after.Head() == nil {
+			continue
+		}
+		log, moved, err := repository.Repoint(ctx, d.before)
+		if err != nil {
+			return err
+		}
+		in.report.Changed = in.report.Changed || moved
+		if len(d.raw) > 0 {
+			_ = repository.PackAll(ctx, log) // without segments it is read entry by entry
+		}
+	}
+	return nil
+}

@@ -1,0 +1,142 @@
+package feed
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"slices"
+
+	"golang.org/x/sync/errgroup"
+
+	"tsmon/channels"
+	"tsmon/release"
+	"tsmon/store/object"
+)
+
+// Mirror brings channels from another store to the publisher's, as Import does from a file:
+// those that are named, else all that are configured, that the other store has, and that
+// were not moved here. A channel without news costs the other store one list and one entry.
+func Mirror(ctx context.Context, p *release.Publisher, from object.Store, names []string, dry bool) (*Report, error) {
+	in, err := newIntake(ctx, p, dry)
+	if err != nil {
+		return nil, err
+	}
+	in.mirrors = true
+	m := &mirror{intake: in, from: release.Library{Store: from, Keys: p.Keys, Trust: p.Repository().Trust}}
+	if err := m.channels(ctx, names); err != nil {
+		return nil, err
+	}
+	for _, step := range []func(context.Context) error{func(context.Context) error { return in.settle() }, m.records, in.stock, m.bundles} {
+		if err := step(ctx); err != nil {
+			return nil, err
+		}
+	}
+	if err := in.whole(); err != nil {
+		return nil, &release.Refusal{Cause: err, Mend: "`tsmon channel verify` with the other store as storage tells what is wrong there; then run the same command again"}
+	}
+	if err := in.commit(ctx); err != nil {
+		return nil, err
+	}
+	return in.report, nil
+}
+
+// mirror is one run of Mirror.
+type mirror struct {
+	*intake
+	from release.Library
+}
+
+// channels reads the logs of channels; without names, those of all that are configured,
+// that the other store has, and that are not moved here.
+func (m *mirror) channels(ctx context.Context, names []string) error {
+	if err := m.Configured(names...); err != nil {
+		return err
+	}
+	named := len(names) > 0
+	if !named {
+		names = slices.Collect(maps.Keys(m.Policies))
+	}
+	for _, name := range slices.Compact(slices.Sorted(slices.Values(names))) {
+		if err := m.channel(ctx, name, named); err != nil {
+			return err
+		}
+	}
+	if len(m.deliveries) == 0 {
+		return &release.Refusal{Cause: fmt.Errorf("%w: the other store has none of the channels in tsmon.yaml", release.ErrNoRelease), Mend: "check the address after --from, and list its channels under channels in tsmon.yaml"}
+	}
+	return nil
+}
+
+// channel reads what follows the log of a channel, and the entry before it.
+func (m *mirror) channel(ctx context.Context, name string, named bool) error {
+	before, err := m.log(ctx, name)
+	if err != nil {
+		return err
+	}
+	end := before.End()
+	own := end.Sequence > 0 && !before.Fed()
+	if own && !named {
+		return nil
+	}
+	since := channels.Position{Sequence: end.Sequence - min(end.Sequence, 1)}
+	since.Hash = before.HashOf(since.Sequence)
+	raw, err := channels.Repository{Store: m.from.Store}.Raw(ctx, name, since.Sequence)
+	switch {
+	case err != nil:
+		return err
+	case len(raw) == 0 && end.Sequence > 0:
+		return refuse(ErrOlder, m.again(name, end.Sequence), "%s has no entry %d there", name, end.Sequence)
+	case len(raw) == 0:
+		return nil
+	}
+	return m.follow(before, since, raw)
+}
+
+// records reads the records that are needed.
+func (m *mirror) records(ctx context.Context) error {
+	for version := range m.needed {
+		data, err := m.from.RecordData(ctx, version, m.sums[version])
+		switch {
+		case errors.Is(err, release.ErrNoRelease), errors.Is(err, release.ErrStored):
+		case err != nil:
+			return err
+		default:
+			if err := m.record(version, data); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// bundles brings the bundles that are lacking, side by side.
+func (m *mirror) bundles(ctx context.Context) error {
+	var all []piece
+	for _, b := range m.lacking {
+		all = append(all, b)
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(sideBySide)
+	for _, b := range all {
+		group.Go(func() error {
+			body, info, err := m.from.Store.Get(ctx, release.BundleKey(b.version, b.Name))
+			if errors.Is(err, fs.ErrNotExist) {
+				return nil // it stays lacking
+			}
+			if err != nil {
+				return err
+			}
+			defer body.Close()
+			if info.Size != b.Size {
+				return nil
+			}
+			if err = m.bring(ctx, b, body); errors.Is(err, release.ErrBytes) {
+				return nil
+			}
+			return err
+		})
+	}
+	return group.Wait()
+}
