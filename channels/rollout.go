@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"tsmon/manifest"
 )
 
 // ErrRollout means that a rollout breaks the rules of Rollout.Check, or that the
@@ -27,6 +29,9 @@ type Rollout struct {
 	Since   time.Time `json:"since"`   // when it was taken
 	// Cohorts are included from the beginning.
 	Cohorts []string `json:"cohorts,omitempty"`
+	// AllowMissing are platform keys, sorted, whose clients somebody said to leave as
+	// they are: the steps that follow go by that.
+	AllowMissing []string `json:"allow_missing,omitempty"`
 	// Paused is when it was paused: it includes nobody meanwhile, and no step ends.
 	Paused time.Time `json:"paused,omitzero"`
 	// Release is what the included clients get.
@@ -49,12 +54,13 @@ func (d *Duration) UnmarshalText(text []byte) error {
 const (
 	maxSteps   = 100
 	maxCohorts = 20
+	maxMissing = 100
 	minEvery   = time.Minute
 )
 
 // Check reports why a rollout is invalid: it must have 1 to 100 rising steps from 0
-// to 100, a duration if there are several, and at most 20 cohorts that pass
-// CheckCohort. Errors wrap ErrRollout.
+// to 100, a duration if there are several, at most 20 cohorts that pass CheckCohort,
+// and at most 100 platform keys. Errors wrap ErrRollout.
 func (r *Rollout) Check() error {
 	switch {
 	case len(r.Steps) == 0 || len(r.Steps) > maxSteps:
@@ -63,6 +69,8 @@ func (r *Rollout) Check() error {
 		return fmt.Errorf("%w: steps need a duration of at least %s each", ErrRollout, minEvery)
 	case len(r.Cohorts) > maxCohorts:
 		return fmt.Errorf("%w: it has %d cohorts, at most %d are allowed", ErrRollout, len(r.Cohorts), maxCohorts)
+	case len(r.AllowMissing) > maxMissing:
+		return fmt.Errorf("%w: %d platform keys may be missing, at most %d are allowed", ErrRollout, len(r.AllowMissing), maxMissing)
 	}
 	before := -1
 	for _, percent := range r.Steps {
@@ -74,6 +82,11 @@ func (r *Rollout) Check() error {
 	for _, cohort := range r.Cohorts {
 		if err := CheckCohort(cohort); err != nil {
 			return err
+		}
+	}
+	for _, key := range r.AllowMissing {
+		if _, err := manifest.ParseKey(key); err != nil {
+			return fmt.Errorf("%w: %w", ErrRollout, err)
 		}
 	}
 	return nil
@@ -103,6 +116,16 @@ func CheckCohort(cohort string) error {
 		return fmt.Errorf("%w: cohort %.40q; use lower-case letters, digits and hyphens", ErrRollout, cohort)
 	}
 	return nil
+}
+
+// Allow returns the rollout with further platform keys in AllowMissing.
+func (r Rollout) Allow(keys []string) *Rollout {
+	if len(keys) > 0 {
+		all := slices.Concat(r.AllowMissing, keys)
+		slices.Sort(all)
+		r.AllowMissing = slices.Compact(all)
+	}
+	return &r
 }
 
 // Begin returns the rollout as it begins with its first step.

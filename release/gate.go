@@ -24,6 +24,8 @@ type gate struct {
 	publicURL string
 	fleet     map[string]int // clients by version, nil if nothing is known of them
 	types     map[string]int // clients by platform key, likewise
+	// unchanged says that clients get already what they are to get.
+	unchanged bool
 	change
 }
 

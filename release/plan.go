@@ -76,7 +76,9 @@ type Share struct {
 	Since   time.Time         `json:"since"`           // when this step was taken
 	Due     time.Time         `json:"due,omitzero"`    // when the next step is due
 	Cohorts []string          `json:"cohorts,omitempty"`
-	Paused  bool              `json:"paused"`
+	// AllowMissing are platform keys whose clients are left as they are on purpose.
+	AllowMissing []string `json:"allow_missing,omitempty"`
+	Paused       bool     `json:"paused"`
 	// Rings are those that it includes, where the channel keeps rings.
 	Rings []int `json:"rings,omitempty"`
 }
@@ -84,7 +86,7 @@ type Share struct {
 // ShareOf describes a rollout, with its rings if the channel keeps them.
 func ShareOf(r *channels.Rollout, rings bool) *Share {
 	_, due, _ := r.Next()
-	s := &Share{Version: r.Version, Percent: r.Share(), Steps: r.Steps, Every: r.Every, Since: r.Since, Due: due, Cohorts: r.Cohorts, Paused: !r.Paused.IsZero()}
+	s := &Share{Version: r.Version, Percent: r.Share(), Steps: r.Steps, Every: r.Every, Since: r.Since, Due: due, Cohorts: r.Cohorts, AllowMissing: r.AllowMissing, Paused: !r.Paused.IsZero()}
 	for ring, in := range r.Rings() {
 		if in && rings {
 			s.Rings = append(s.Rings, ring)
@@ -227,7 +229,9 @@ func (p planner) plan(v view, s *state, c change) (*Plan, error) {
 	if c.rollout != nil {
 		plan.Rollout = ShareOf(c.rollout, p.policies[s.channel].Rings)
 	}
-	g := gate{keys: p.keys, policy: p.policies[s.channel], log: s.log, before: before, change: c, sequence: entry.Sequence, publicURL: p.publicURL, fleet: s.clients, types: s.types}
+	head := s.log.Head()
+	unchanged := head != nil && head.Release.Equal(&entry.Release) && sameRollout(head.Rollout, entry.Rollout)
+	g := gate{keys: p.keys, policy: p.policies[s.channel], log: s.log, before: before, change: c, sequence: entry.Sequence, publicURL: p.publicURL, fleet: s.clients, types: s.types, unchanged: unchanged}
 	if c.standing {
 		var err error
 		if plan.Reach, err = g.replay(&entry); err != nil {
@@ -257,7 +261,7 @@ func (p planner) plan(v view, s *state, c change) (*Plan, error) {
 		}
 		plan.Warnings = append(append(plan.Warnings, misfits...), left...)
 	}
-	if head := s.log.Head(); head != nil && head.Release.Equal(&entry.Release) && sameRollout(head.Rollout, entry.Rollout) {
+	if unchanged {
 		plan.Action, plan.Sequence, plan.head = head.Action, head.Sequence, head
 	} else if s.log.Fed() {
 		return nil, fed(s.channel)
@@ -275,7 +279,7 @@ func sameRollout(a, b *channels.Rollout) bool {
 	if a == nil || b == nil {
 		return a == b
 	}
-	return a.ID == b.ID && slices.Equal(a.Steps, b.Steps) && a.Every == b.Every && a.Percent == b.Percent && slices.Equal(a.Cohorts, b.Cohorts) &&
+	return a.ID == b.ID && slices.Equal(a.Steps, b.Steps) && a.Every == b.Every && a.Percent == b.Percent && slices.Equal(a.Cohorts, b.Cohorts) && slices.Equal(a.AllowMissing, b.AllowMissing) &&
 		a.Paused.IsZero() == b.Paused.IsZero() && a.Release.Equal(&b.Release)
 }
 
@@ -425,11 +429,12 @@ func (p planner) begin(s *state, c *change, wanted *channels.Rollout) {
 	switch {
 	case head != nil && head.Rollout != nil && head.Rollout.Version == c.release.Version:
 		c.rollout, c.others = head.Rollout, &head.Release
+		c.allowMissing = slices.Concat(c.allowMissing, head.Rollout.AllowMissing)
 		c.warnings = append(c.warnings, fmt.Sprintf("%s is being rolled out already; `tsmon channel rollout %s --percent N` changes that", c.release.Version, s.channel))
 		return
 	case wanted == nil || wanted.Steps[0] == 100 || head.Version == c.release.Version:
 	default:
-		fresh := wanted.Begin(p.now.UTC().Truncate(time.Second))
+		fresh := wanted.Allow(c.allowMissing).Begin(p.now.UTC().Truncate(time.Second))
 		fresh.ID = s.channel + "/" + strconv.FormatUint(head.Sequence+1, 10)
 		fresh.Version = c.release.Version
 		c.rollout, c.others = fresh, &head.Release

@@ -269,12 +269,13 @@ func CompareVersions(a, b string) int {
 }
 
 // misfits refuses a release that latest.json would give to clients whose type is known
-// and whom it does not suit, unless they may be left without updates, or what clients
-// get was decided before. It warns of clients that the channel may have: not of those
+// and whom it does not suit, unless they may be left without updates, or clients get
+// it, or got it before. The steps of a rollout are refused too. It warns of clients that the channel may have: not of those
 // whose type it never had beside bundles of other types, and not where a channel
 // follows, since its leader has said it.
 func (g gate) misfits(reach []Reach) (warnings []string, err error) {
-	refuses := g.action != channels.Rollback && !g.strandAll
+	step := g.action == channels.Advance && g.strandAll
+	refuses := g.action != channels.Rollback && !g.unchanged && (step || !g.strandAll)
 	kinds, files := map[string][]string{}, map[string]string{} // by target
 	for _, r := range reach {
 		key := r.Target + "-" + r.BundleType
@@ -283,7 +284,7 @@ func (g gate) misfits(reach []Reach) (warnings []string, err error) {
 		}
 		kinds[r.Target], files[r.Target] = append(kinds[r.Target], r.BundleType), r.Bundle
 		if g.types[key] > 0 && r.Offered == g.manifest.Version && refuses && !slices.Contains(g.allowMissing, key) {
-			return nil, refuse(ErrGate, "publish "+key+" too, or say --allow-missing "+key+" to leave those clients as they are",
+			return nil, refuse(ErrGate, g.mendMisfit(key, step),
 				"latest.json would give %s clients installed from %s %s, %s (known clients: %d)", r.Target, r.BundleType, r.Bundle, misfitting(r.Target), g.types[key])
 		}
 	}
@@ -295,6 +296,18 @@ func (g gate) misfits(reach []Reach) (warnings []string, err error) {
 			target, strings.Join(kinds[target], " or "), files[target], misfitting(target)))
 	}
 	return warnings, nil
+}
+
+// mendMisfit says what to do about clients of a platform key that a release does not
+// suit; step is true for a step of a rollout whose time has come.
+func (g gate) mendMisfit(key string, step bool) string {
+	switch {
+	case step:
+		return "`tsmon channel advance " + g.log.Channel + " --allow-missing " + key + "` takes this step and those after it and leaves those clients as they are; else publish a higher version that has " + key + " too"
+	case g.action == channels.Publish:
+		return "publish " + key + " too, or say --allow-missing " + key + " to leave those clients as they are"
+	}
+	return "say --allow-missing " + key + " to leave those clients as they are, or publish a higher version that has " + key + " too"
 }
 
 // misfitting says what becomes of a client that takes a bundle of another type.

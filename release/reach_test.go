@@ -169,34 +169,120 @@ func TestKnownMisfitsOfFollowers(t *testing.T) {
 	}
 }
 
-// TestKnownMisfitsOfRollout: a rollout is not widened by hand to clients that turned
-// up meanwhile and that it does not suit; its own steps, which were decided before,
-// warn.
+// TestKnownMisfitsOfRollout: no step of a rollout, by hand or by time, is taken to
+// clients that turned up meanwhile and that it does not suit, until somebody says so;
+// the steps that follow go by that.
 func TestKnownMisfitsOfRollout(t *testing.T) {
-	d := newDesk(t)
-	d.publish(t, d.options(t, "1.0.0", "App_1.0.0_amd64.AppImage"))
-	o := d.options(t, "1.1.0", "App_1.1.0_amd64.AppImage")
-	o.Rollout = &channels.Rollout{Steps: []int{10, 50, 100}, Every: channels.Duration(time.Hour)}
-	d.publish(t, o)
-	d.Types = func(context.Context, string) (map[string]int, error) {
+	debs := func(context.Context, string) (map[string]int, error) {
 		return map[string]int{"linux-x86_64-deb": 4}, nil
 	}
-	wider := Options{Channel: "stable", Rollout: &channels.Rollout{Steps: []int{30, 60, 100}, Every: channels.Duration(time.Hour)}}
-	before := d.tree(t)
-	var refusal *Refusal
-	if _, err := d.Rollout(t.Context(), wider); !errors.As(err, &refusal) || !errors.Is(err, ErrGate) || !maps.Equal(before, d.tree(t)) {
-		t.Fatalf("error %v, want a refusal that changes nothing", err)
+	hourly := func(steps ...int) *channels.Rollout {
+		return &channels.Rollout{Steps: steps, Every: channels.Duration(time.Hour)}
 	}
-	// follows: publish … too, or say --allow-missing … to leave those clients as they are
-	wider.AllowMissing = []string{"linux-x86_64-deb"}
-	if plan, err := d.Rollout(t.Context(), wider); err != nil || !plan.Changed {
-		t.Fatalf("%+v, %v", plan, err)
+	begin := func(t *testing.T, allow ...string) *desk {
+		d := newDesk(t)
+		d.publish(t, d.options(t, "1.0.0", "App_1.0.0_amd64.AppImage"))
+		o := d.options(t, "1.1.0", "App_1.1.0_amd64.AppImage")
+		o.Rollout, o.AllowMissing = hourly(10, 50, 100), allow
+		d.publish(t, o)
+		d.Types = debs
+		return d
 	}
-	now := d.Now()
-	d.Now = func() time.Time { return now.Add(2 * time.Hour) }
-	report, err := d.Advance(t.Context(), Options{Channel: "stable"})
-	if err != nil || !report.Changed || !slices.ContainsFunc(report.Warnings, func(w string) bool { return strings.Contains(w, "installed from deb") }) {
-		t.Errorf("%+v, %v", report, err)
+	steps := func(t *testing.T, d *desk, until int) {
+		t.Helper()
+		for {
+			d.later(2 * time.Hour)
+			plan, err := d.Advance(t.Context(), Options{Channel: "stable"})
+			if err != nil || !plan.Changed || !slices.ContainsFunc(plan.Warnings, func(w string) bool { return strings.Contains(w, "installed from deb") }) {
+				t.Fatalf("%+v, %v", plan, err)
+			}
+			if plan.Rollout == nil {
+				break
+			}
+		}
+		if n := len(d.log(t, "stable").Entries); n != until {
+			t.Errorf("%d entries, want %d", n, until)
+		}
+	}
+	refused := func(t *testing.T, d *desk, mend string, move func() (*Plan, error)) {
+		t.Helper()
+		before := d.tree(t)
+		var refusal *Refusal
+		if _, err := move(); !errors.As(err, &refusal) || !errors.Is(err, ErrGate) || !maps.Equal(before, d.tree(t)) || refusal.Mend != mend {
+			t.Fatalf("error %v, want a refusal that changes nothing", err)
+		}
+	}
+	t.Run("by hand", func(t *testing.T) {
+		d := begin(t)
+		wider := Options{Channel: "stable", Rollout: hourly(30, 60, 100)}
+		refused(t, d, "say --allow-missing linux-x86_64-deb to leave those clients as they are, or publish a higher version that has linux-x86_64-deb too",
+			func() (*Plan, error) { return d.Rollout(t.Context(), wider) })
+		// follows: say --allow-missing … to leave those clients as they are, or publish a higher version that has
+		wider.AllowMissing = []string{"linux-x86_64-deb"}
+		if plan, err := d.Rollout(t.Context(), wider); err != nil || !plan.Changed || !slices.Equal(plan.Rollout.AllowMissing, wider.AllowMissing) {
+			t.Fatalf("%+v, %v", plan, err)
+		}
+		steps(t, d, 5)
+	})
+	t.Run("by time", func(t *testing.T) {
+		d := begin(t)
+		if plan, err := d.Advance(t.Context(), Options{Channel: "stable"}); err != nil || plan.Changed {
+			t.Errorf("%+v, %v: no step is due", plan, err)
+		}
+		d.later(2 * time.Hour)
+		refused(t, d, "`tsmon channel advance stable --allow-missing linux-x86_64-deb` takes this step and those after it and leaves those clients as they are; else publish a higher version that has linux-x86_64-deb too",
+			func() (*Plan, error) { return d.Advance(t.Context(), Options{Channel: "stable"}) })
+		// follows: `tsmon channel advance … --allow-missing …` takes this step and those after it and leaves those clients as they are; else publish a higher version that has
+		if plan, err := d.Advance(t.Context(), Options{Channel: "stable", AllowMissing: []string{"linux-x86_64-deb"}}); err != nil || plan.Rollout == nil || plan.Rollout.Percent != 50 {
+			t.Fatalf("%+v, %v", plan, err)
+		}
+		steps(t, d, 4)
+	})
+	t.Run("a higher version", func(t *testing.T) {
+		d := begin(t)
+		o := d.options(t, "1.2.0", "App_1.2.0_amd64.AppImage", "App_1.2.0_amd64.deb")
+		o.Rollout = hourly(10, 100)
+		d.publish(t, o)
+		d.later(2 * time.Hour)
+		if plan, err := d.Advance(t.Context(), Options{Channel: "stable"}); err != nil || plan.Rollout != nil || len(plan.Warnings) > 0 {
+			t.Errorf("%+v, %v", plan, err)
+		}
+	})
+	t.Run("said when it was published", func(t *testing.T) {
+		d := begin(t, "linux-x86_64-rpm", "linux-x86_64-deb")
+		if kept := d.log(t, "stable").Head().Rollout.AllowMissing; !slices.Equal(kept, []string{"linux-x86_64-deb", "linux-x86_64-rpm"}) {
+			t.Errorf("the entry keeps %q", kept)
+		}
+		steps(t, d, 4)
+	})
+	t.Run("a pause between", func(t *testing.T) {
+		d := begin(t, "linux-x86_64-deb")
+		for _, move := range []func(context.Context, Options) (*Plan, error){d.Pause, d.Resume} {
+			if _, err := move(t.Context(), Options{Channel: "stable", Why: "support is flooded"}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		steps(t, d, 6)
+	})
+}
+
+// TestKnownMisfitsOfStanding: what clients get already is published again without a
+// refusal, whoever turned up since; a job may run twice.
+func TestKnownMisfitsOfStanding(t *testing.T) {
+	for name, rollout := range map[string]*channels.Rollout{"to everybody": nil, "a rollout": {Steps: []int{10}}} {
+		t.Run(name, func(t *testing.T) {
+			d := newDesk(t)
+			d.publish(t, d.options(t, "1.0.0", "App_1.0.0_amd64.AppImage"))
+			o := d.options(t, "1.1.0", "App_1.1.0_amd64.AppImage")
+			o.Rollout = rollout
+			d.publish(t, o)
+			d.Types = func(context.Context, string) (map[string]int, error) {
+				return map[string]int{"linux-x86_64-deb": 4}, nil
+			}
+			if plan := d.publish(t, o); plan.Changed {
+				t.Errorf("%+v", plan)
+			}
+		})
 	}
 }
 

@@ -173,7 +173,7 @@ func (p planner) roll(s *state, action channels.Action, o Options, next *channel
 		if !next.Complete() {
 			c.rollout, c.others = next, &s.log.Head().Release
 		}
-		c.allowMissing = append(gate{policy: p.policies[s.channel], before: s.before(), change: c}.missing(), o.AllowMissing...)
+		c.allowMissing = slices.Concat(gate{policy: p.policies[s.channel], before: s.before(), change: c}.missing(), next.AllowMissing, o.AllowMissing)
 		return c
 	}}
 }
@@ -192,6 +192,7 @@ func (p planner) rollout(s *state, o Options) (choice, error) {
 	if o.Rollout.Cohorts != nil { // else they stay in
 		next.Cohorts = o.Rollout.Cohorts
 	}
+	next = *next.Allow(o.AllowMissing)
 	if sameRollout(now, &next) {
 		return p.roll(s, channels.Advance, o, now), nil
 	}
@@ -217,7 +218,7 @@ func (p planner) advance(s *state, o Options) (choice, error) {
 	if r == nil || o.Hold || !r.Due(p.now) || s.log.Fed() {
 		return p.finish(s)
 	}
-	next := r.Step(p.now.UTC().Truncate(time.Second))
+	next := r.Allow(o.AllowMissing).Step(p.now.UTC().Truncate(time.Second))
 	o.Why = cmp.Or(o.Why, fmt.Sprintf("step %d of %d", slices.Index(r.Steps, next.Percent)+1, len(r.Steps)))
 	return p.roll(s, channels.Advance, o, next), nil
 }

@@ -161,7 +161,7 @@ func (g gate) strands() (warnings []string, err error) {
 		return nil, err
 	}
 	static, server := without(after.Manifest, before.Manifest, VersionRange{}), without(after.Server, before.Server, VersionRange{})
-	if g.strandAll {
+	if g.strandAll || g.unchanged {
 		return nil, nil
 	}
 	if left := without(server, nil, g.strand); len(left) > 0 && (g.fleet == nil || g.count(left) > 0) {

@@ -1,9 +1,13 @@
 package fleet_test
 
 import (
+	"context"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"slices"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -248,4 +252,54 @@ func testInstallsLate(t *testing.T, w *apitest.World) {
 	if took := log.Head().When.Sub(log.Entries[1].When); took < 18*time.Hour {
 		t.Errorf("the rollout took %s", took)
 	}
+}
+
+// TestStepsHeldToTypes: a server takes no step of a healthy rollout that latest.json would
+// break known clients with, says what leads out, and goes on once somebody did that.
+func TestStepsHeldToTypes(t *testing.T) {
+	var logged lines
+	w := apitest.Embedded(t)
+	w.Log = slog.New(slog.NewTextHandler(&logged, nil))
+	g := guard(t, w)
+	g.publish("1.0.0", nil)
+	g.publish("1.1.0", &channels.Rollout{Steps: []int{40, 70, 100}, Every: channels.Duration(6 * time.Hour)})
+	for _, s := range g.stewards {
+		s.Publisher.Types = func(context.Context, string) (map[string]int, error) {
+			return map[string]int{"linux-x86_64-deb": 4}, nil
+		}
+	}
+	computers := computersOf(120)
+	atOnce := func(int, time.Duration) string { return "1.1.0" }
+	refused := func() bool { return strings.Contains(logged.String(), "a channel could not be brought up to date") }
+	if g.live(computers, 48, atOnce, refused); !refused() || g.log().Head().Sequence != 2 {
+		t.Fatalf("the log ends with entry %d: %s", g.log().Head().Sequence, &logged)
+	}
+	if want := "tsmon channel advance " + g.channel + " --allow-missing linux-x86_64-deb"; !strings.Contains(logged.String(), want) {
+		t.Errorf("%s\nwant the hint %s", &logged, want)
+	}
+	if plan, err := g.stewards[0].Publisher.Advance(t.Context(), release.Options{Channel: g.channel, AllowMissing: []string{"linux-x86_64-deb"}}); err != nil || !plan.Changed {
+		t.Fatalf("%+v, %v", plan, err)
+	}
+	g.settle()
+	if g.live(computers, 96, atOnce, func() bool { return g.log().Head().Rollout == nil }); g.log().Head().Version != "1.1.0" {
+		t.Errorf("the log ends with entry %d, %s: %s", g.log().Head().Sequence, g.log().Head().Version, &logged)
+	}
+}
+
+// lines keeps what several goroutines write.
+type lines struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (l *lines) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *lines) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
 }

@@ -108,7 +108,11 @@ func (l stepLog) failed(channel string, err error) bool {
 		return true
 	}
 	once(l.failing, channel, err, func() {
-		l.Error("a channel could not be brought up to date", "channel", channel, "error", err)
+		args := []any{"channel", channel, "error", err}
+		if refusal := (*release.Refusal)(nil); errors.As(err, &refusal) && refusal.Mend != "" {
+			args = append(args, "hint", refusal.Mend)
+		}
+		l.Error("a channel could not be brought up to date", args...)
 	})
 	return err != nil
 }

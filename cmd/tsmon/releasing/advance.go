@@ -30,12 +30,16 @@ a CI schedule where no tsmon serve runs.
 A step that nobody took in time is taken now and lasts its whole time; it is not made
 up for. Where the records of tsmon serve are configured, a step also waits for what is
 known of the one before, as ` + "`tsmon channel guard`" + ` shows; elsewhere time alone decides.
-` + "`tsmon channel rollout CHANNEL --percent N`" + ` goes on regardless.`,
+` + "`tsmon channel rollout CHANNEL --percent N`" + ` goes on regardless.
+
+A step that latest.json would break known clients with is refused; --allow-missing
+leaves those as they are, for this step and all that follow it.`,
 		Example: `  tsmon channel advance
   tsmon channel advance stable --dry-run`,
 		RunE: func(cmd *cobra.Command, args []string) error { return runAdvance(cmd.Context(), app, f, args) },
 	}
 	f.addReason(cmd, remark)
+	f.addAllowMissing(cmd)
 	f.addDry(cmd)
 	return cmd
 }
