@@ -82,7 +82,10 @@ func ringStories() []ringStory {
 // TestRingsKilled kills the process of commands on a channel that keeps rings at a few
 // storage operations. TestRingsKilledAnywhere has the others.
 func TestRingsKilled(t *testing.T) {
-	const stride = 301
+	stride := 301
+	if os.Getenv("TSMON_TEST_LONG") == "1" {
+		stride = 97
+	}
 	storages(t, func(t *testing.T, fresh func(t *testing.T) *kit) {
 		for _, story := range ringStories() {
 			t.Run(story.name, func(t *testing.T) {
