@@ -227,7 +227,7 @@ func TestOffersNeverUnverified(t *testing.T) {
 	foreign := w.Desk(t) // whose key the server that runs does not know
 	foreign.Keys = append(foreign.Keys, d.Keys...)
 	foreign.PublishWith(t, "1.1.0", func(o *release.PublishOptions) { o.Rollout = &channels.Rollout{Steps: []int{99}} })
-	seen(t, "the alarm", func() bool { return nobody.Metric("tsmon_updates_unverified") == "1" })
+	seen(t, "the alarm", func() bool { return nobody.Alarms() == 1 })
 	for i := range 50 {
 		if got := linux(nobody, "0.9.0", fmt.Sprint(i)).Version(t); got != "1.0.0" {
 			t.Fatalf("a client is offered %s, which no trusted key signed", got)
