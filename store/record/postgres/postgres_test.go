@@ -45,6 +45,7 @@ func TestContract(t *testing.T) {
 	t.Run("Old", func(t *testing.T) { testOld(t, server) })
 	t.Run("Starters", func(t *testing.T) { recordtest.Starters(t, openStore, server.Database()) })
 	t.Run("Ages", func(t *testing.T) { testAges(t, server) })
+	t.Run("Growth", func(t *testing.T) { testGrowth(t, server) })
 	t.Run("Trips", func(t *testing.T) { testTrips(t, server) })
 	t.Run("ForgetInPieces", func(t *testing.T) { testForgetInPieces(t, server) })
 	t.Run("ForeignSchema", func(t *testing.T) { testForeignSchema(t, server) })
@@ -64,7 +65,19 @@ func makeTenant(t *testing.T, s *Store, schema string) {
 // testAges lives for many days.
 func testAges(t *testing.T, server *servertest.Postgres) {
 	s := connect(t, server.Database(), Limits{})
-	recordtest.Ages(t, s, func() (bytes int64) {
+	recordtest.Ages(t, s, vacuumed(t, s))
+}
+
+// testGrowth lets a fleet grow.
+func testGrowth(t *testing.T, server *servertest.Postgres) {
+	s := connect(t, server.Database(), Limits{})
+	recordtest.Growth(t, s, vacuumed(t, s))
+}
+
+// vacuumed returns a function that cleans up, as the server does by itself, and returns
+// the size of the tables of clients.
+func vacuumed(t *testing.T, s *Store) func() int64 {
+	return func() (bytes int64) {
 		_, err := s.pool.Exec(t.Context(), `VACUUM (ANALYZE)`)
 		if err == nil {
 			err = s.pool.QueryRow(t.Context(), `SELECT sum(pg_total_relation_size(oid)) FROM pg_class WHERE relkind = 'r' AND relname IN ('clients', 'tries', 'samples')`).Scan(&bytes)
@@ -73,7 +86,7 @@ func testAges(t *testing.T, server *servertest.Postgres) {
 			t.Fatal(err)
 		}
 		return bytes
-	})
+	}
 }
 
 // testOneConnection makes tenants and saves where every call has to wait for the

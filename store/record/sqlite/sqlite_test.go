@@ -67,6 +67,17 @@ func TestAges(t *testing.T) {
 	})
 }
 
+// TestGrowth measures the whole file.
+func TestGrowth(t *testing.T) {
+	s := mustOpen(t, file(t), Limits{})
+	recordtest.Growth(t, s, func() (bytes int64) {
+		if err := s.Readers.QueryRowContext(t.Context(), `SELECT page_count * page_size FROM pragma_page_count, pragma_page_size`).Scan(&bytes); err != nil {
+			t.Fatal(err)
+		}
+		return bytes
+	})
+}
+
 func TestStarters(t *testing.T) { recordtest.Starters(t, openStore, file(t)) }
 
 func TestOpenBad(t *testing.T) {
