@@ -2,12 +2,31 @@ package sqlstore
 
 import (
 	"context"
+	"errors"
+	"math/rand/v2"
+	"time"
 
 	"tsmon/store/record"
 )
 
-// DeleteTenant implements record.Deletes.
+// DeleteTenant implements record.Deletes. It begins again where others are in its way.
 func (s *Store) DeleteTenant(ctx context.Context, schema string) error {
+	ctx, cancel := context.WithTimeout(ctx, s.limit)
+	defer cancel()
+	for {
+		err := s.dropTenant(ctx, schema)
+		if !errors.Is(err, ErrLocked) {
+			return err
+		}
+		select {
+		case <-time.After(10*time.Millisecond + rand.N(50*time.Millisecond)):
+		case <-ctx.Done():
+			return err
+		}
+	}
+}
+
+func (s *Store) dropTenant(ctx context.Context, schema string) error {
 	var gone []string
 	var b Batch
 	b.Query(collect(&gone, scan(func(name *string) []any { return []any{name} })),
