@@ -222,11 +222,17 @@ func (r Repository) PutBack(ctx context.Context, channel string, data []byte) er
 	return r.journal(channel).replace(ctx, entryKey(channel, e.Sequence), data)
 }
 
+// maxAhead bounds how many entries can be lost at the end of a log. No log has a number
+// further behind it, and somebody put there what shows one.
+const maxAhead = 1 << 20
+
 // Ahead returns the highest number of an entry that a manifest or a list of the channel
-// shows.
-func Ahead(seen []Pointer) (highest uint64) {
+// shows, whose log ends with entry end.
+func Ahead(seen []Pointer, end uint64) (highest uint64) {
 	for _, p := range Distinct(seen) {
-		highest = max(highest, p.Sequence())
+		if shown := p.Sequence(); shown <= end || shown-end <= maxAhead {
+			highest = max(highest, shown)
+		}
 	}
 	return highest
 }

@@ -256,7 +256,7 @@ func (r Repository) repoint(ctx context.Context, log *Log) (*Log, bool, error) {
 	if log, err = r.Extend(ctx, log); err != nil {
 		return nil, false, err
 	}
-	if shown := Ahead(seen); shown > log.last() {
+	if shown := Ahead(seen, log.last()); shown > log.last() {
 		return nil, false, fmt.Errorf("%w: %s shows entry %d, which is missing", ErrLog, log.Channel, shown)
 	}
 	moved, err := r.swap(ctx, log, seen)

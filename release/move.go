@@ -42,7 +42,7 @@ func (p *Publisher) look(ctx context.Context) view {
 // catchUp refuses a log that ends before the entry that clients are shown: a move would
 // give them an older state. The log may have been read first, and has it by now.
 func (s *state) catchUp(ctx context.Context, r channels.Repository) (err error) {
-	shown := channels.Ahead(s.seen)
+	shown := channels.Ahead(s.seen, s.log.End().Sequence)
 	if shown <= s.log.End().Sequence {
 		return nil
 	}

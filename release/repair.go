@@ -167,7 +167,7 @@ func (r *repair) mendLog(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	r.log, r.end = log, max(r.end, channels.Ahead(r.seen))
+	r.log, r.end = log, max(r.end, channels.Ahead(r.seen, log.End().Sequence))
 	if err := r.mendEnd(ctx); err != nil {
 		return err
 	}

@@ -140,7 +140,7 @@ func (v *verification) shown(ctx context.Context) error {
 	known := map[string]bool{} // manifests that were checked, by their bytes
 	v.report.Rings = v.channels.HasRings(v.log.Channel)
 	for i, view := range v.log.Views(v.report.Rings) {
-		if shown := seen[i].Sequence(); shown > v.log.End().Sequence {
+		if shown := channels.Ahead(seen[i:i+1], v.log.End().Sequence); shown > v.log.End().Sequence {
 			v.report.find(view.Key, fmt.Errorf("%w: %s shows entry %d, which is missing", channels.ErrLog, view.Key, shown), mendWith(v.log.Channel))
 			continue
 		}

@@ -266,6 +266,52 @@ func TestServeDemo(t *testing.T) {
 	}
 }
 
+// TestDemoOfOthers: the demo goes beside no other tenant, and a server warns while the
+// demo's administrator is left.
+func TestDemoOfOthers(t *testing.T) {
+	const warning = "the administrator of the demo can still log in"
+	data := filepath.Join(t.TempDir(), "data")
+	s := serve(t, data, nil, "--demo")
+	s.demoReady()
+	s.stop()
+	if strings.Contains(s.log.String(), warning) {
+		t.Error("the demo warns of itself")
+	}
+	left := serve(t, data, nil)
+	until(t, "the warning", func() bool { return strings.Contains(left.log.String(), warning) })
+	left.stop()
+	if !strings.Contains(left.log.String(), "tsmon tenant delete demo --yes") {
+		t.Errorf("it does not say what to do: %s", left.log.String())
+	}
+
+	env := []string{"TSMON_DATA=" + data}
+	run := func(args ...string) {
+		t.Helper()
+		if _, stderr, code := command(t, env, "tsmon", args...); code != 0 {
+			t.Fatalf("tsmon %s: exit code %d\n%s", strings.Join(args, " "), code, stderr)
+		}
+	}
+	run("tenant", "create", "acueducto", "--ts-name", "ts_acueducto")
+	run("tenant", "delete", "demo", "--yes")
+	_, stderr, code := command(t, nil, "tsmon", "serve", "--demo", "--data", data, "--listen", "127.0.0.1:0")
+	// follows: give the demo a folder of its own with --data FOLDER, and unset TSMON_RECORDS and server.records
+	if code != 2 || !strings.Contains(stderr, "the tenant acueducto") || !strings.Contains(stderr, "\nhint: give the demo a folder of its own with --data FOLDER") {
+		t.Errorf("beside another tenant: exit code %d\n%s", code, stderr)
+	}
+	stdout, stderr, code := command(t, env, "tsmon", "tenant", "list", "--json")
+	if code != 0 || strings.Contains(stdout, `"demo"`) || !strings.Contains(stdout, `"acueducto"`) {
+		t.Errorf("exit code %d: %s%s", code, stdout, stderr)
+	}
+	own := serve(t, filepath.Join(t.TempDir(), "data"), nil, "--demo")
+	own.login(own.demoReady())
+	own.stop()
+	gone := serve(t, data, nil)
+	gone.stop() // which waits for what looks for the administrator
+	if strings.Contains(gone.log.String(), warning) {
+		t.Errorf("it still warns: %s", gone.log.String())
+	}
+}
+
 func (s *served) values(token string, items []any) (values map[string]*float64) {
 	s.t.Helper()
 	s.dataOf(&values, "POST", "/multipleDataTs", token, items)

@@ -3,11 +3,15 @@ package updater
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
+	"net/http"
+	"net/url"
 	"os"
+	"path"
 	"path/filepath"
 	"sync/atomic"
 	"time"
@@ -17,6 +21,16 @@ import (
 
 // maxBundle bounds a bundle, in bytes.
 const maxBundle = 16 << 30
+
+// maxUnstated bounds a bundle whose release states no size, in bytes. The updater holds
+// a bundle in memory.
+const maxUnstated = 2 << 30
+
+// maxRecord bounds the record of a release, in bytes.
+const maxRecord = 4 << 20
+
+// ErrSize is the error of a bundle that is larger than its release states.
+var ErrSize = errors.New("the bundle is too large")
 
 // maxDownload bounds the time of a download that never quite stalls.
 const maxDownload = 4 * time.Hour
@@ -44,7 +58,9 @@ type EventData struct {
 }
 
 // Download fetches an offer's bundle to a temporary file, verifies it as the updater
-// does, and renames it to path, with mode 0644. An existing file is replaced.
+// does, and renames it to path, with mode 0644. An existing file is replaced. It takes no
+// more than the size that the record of the release states beside the bundle, or 2 GiB
+// where there is none. Errors wrap ErrSize where the bundle is larger.
 func (u *Updater) Download(ctx context.Context, offer *manifest.Offer, path string, events func(Event)) error {
 	tmp, err := os.CreateTemp(filepath.Dir(path), ".download-*")
 	if at := (*fs.PathError)(nil); errors.As(err, &at) {
@@ -55,7 +71,11 @@ func (u *Updater) Download(ctx context.Context, offer *manifest.Offer, path stri
 	}
 	defer os.Remove(tmp.Name())
 	defer tmp.Close()
-	if err := u.Fetch(ctx, offer, tmp, events); err != nil {
+	limit, err := u.stated(ctx, offer)
+	if err != nil {
+		return fmt.Errorf("%s: %w", offer.URL, err)
+	}
+	if err := u.fetch(ctx, offer, tmp, events, limit); err != nil {
 		return err
 	}
 	if err := finish(tmp); err != nil {
@@ -77,6 +97,11 @@ func finish(tmp *os.File) error {
 // Fetch writes an offer's bundle to w and verifies it. Nothing written can be
 // trusted unless Fetch returns nil.
 func (u *Updater) Fetch(ctx context.Context, offer *manifest.Offer, w io.Writer, events func(Event)) error {
+	return u.fetch(ctx, offer, w, events, maxBundle)
+}
+
+// fetch is Fetch of at most limit bytes.
+func (u *Updater) fetch(ctx context.Context, offer *manifest.Offer, w io.Writer, events func(Event), limit int64) error {
 	verifier, err := offer.Verifier(u.Keys, u.RequireVersion)
 	if err != nil {
 		return fmt.Errorf("%s: %w", offer.URL, err)
@@ -91,8 +116,11 @@ func (u *Updater) Fetch(ctx context.Context, offer *manifest.Offer, w io.Writer,
 	if err := checkStatus(response.StatusCode); err != nil {
 		return fmt.Errorf("%s: %w", offer.URL, err)
 	}
+	if response.ContentLength > limit {
+		return fmt.Errorf("%s: %w: it has %d bytes, at most %d were expected", offer.URL, ErrSize, response.ContentLength, limit)
+	}
 	body := &meter{r: response.Body, total: response.ContentLength, events: events, alive: alive}
-	if err := body.copy(io.MultiWriter(w, verifier)); err != nil {
+	if err := body.copy(io.MultiWriter(w, verifier), limit); err != nil {
 		return fmt.Errorf("%s: %w", offer.URL, cause(ctx, err))
 	}
 	events(Event{Event: "Finished"})
@@ -100,6 +128,50 @@ func (u *Updater) Fetch(ctx context.Context, offer *manifest.Offer, w io.Writer,
 		return fmt.Errorf("%s: %w", offer.URL, err)
 	}
 	return nil
+}
+
+// stated returns how many bytes an offer's bundle may have: what release.json beside it
+// says, or maxUnstated where there is none, as with a manifest that somebody wrote by hand.
+// The error is why a record could not be read.
+func (u *Updater) stated(ctx context.Context, offer *manifest.Offer) (int64, error) {
+	address, err := url.Parse(offer.URL)
+	if err != nil {
+		return maxUnstated, nil // the download says what is wrong with it
+	}
+	folder, name := path.Split(address.Path)
+	if path.Base(path.Dir(path.Clean(folder))) != "releases" {
+		return maxUnstated, nil
+	}
+	address = &url.URL{Scheme: address.Scheme, Host: address.Host, Path: folder + "release.json"}
+	ctx, cancel := context.WithTimeoutCause(ctx, cmp.Or(u.CheckTimeout, 30*time.Second), ErrTimeout)
+	defer cancel()
+	response, err := u.get(ctx, address.String(), "application/json")
+	if err != nil {
+		return 0, cause(ctx, err)
+	}
+	defer response.Body.Close()
+	if response.StatusCode != http.StatusOK {
+		return maxUnstated, nil
+	}
+	var record struct {
+		Bundles []struct {
+			Name string `json:"name"`
+			Size int64  `json:"size"`
+		} `json:"bundles"`
+	}
+	data, err := io.ReadAll(io.LimitReader(response.Body, maxRecord))
+	if err != nil {
+		return 0, cause(ctx, err)
+	}
+	if json.Unmarshal(data, &record) != nil {
+		return maxUnstated, nil // something else that is called so
+	}
+	for _, b := range record.Bundles {
+		if b.Name == name && b.Size > 0 {
+			return min(b.Size, maxBundle), nil
+		}
+	}
+	return maxUnstated, nil
 }
 
 // watch cancels the context when no byte arrives within the start time-out, or for
@@ -132,12 +204,20 @@ type meter struct {
 	alive  func()
 }
 
-func (m *meter) copy(w io.Writer) error {
-	n, err := io.CopyBuffer(struct{ io.Writer }{w}, io.LimitReader(m, maxBundle+1), make([]byte, chunk))
-	if err == nil && n > maxBundle {
-		err = fmt.Errorf("larger than %d bytes", int64(maxBundle))
+// copy copies at most limit bytes to w.
+func (m *meter) copy(w io.Writer, limit int64) error {
+	n, err := io.CopyBuffer(struct{ io.Writer }{w}, io.LimitReader(m, limit), make([]byte, chunk))
+	if err != nil || n < limit {
+		return err
 	}
-	return err
+	switch n, err := io.ReadFull(m.r, make([]byte, 1)); {
+	case n > 0:
+		return fmt.Errorf("%w: at most %d bytes were expected", ErrSize, limit)
+	case errors.Is(err, io.EOF):
+		return nil
+	default:
+		return err
+	}
 }
 
 func (m *meter) Read(p []byte) (int, error) {

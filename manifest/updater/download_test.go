@@ -209,6 +209,59 @@ func TestDownloadFailures(t *testing.T) {
 	}
 }
 
+// A bundle has at most the size that the record of its release states: an endless answer
+// is cut off there, and leaves no file.
+func TestDownloadIsBounded(t *testing.T) {
+	const bundle = "the bundle"
+	key := newSigner(t)
+	taken := 0
+	endless := func(w http.ResponseWriter, r *http.Request) {
+		for r.Context().Err() == nil {
+			if _, err := io.WriteString(w, strings.Repeat("x", 1<<10)); err != nil {
+				return
+			}
+		}
+	}
+	record := text(200, fmt.Sprintf(`{"version":"1.1.0","bundles":[{"name":"Other.zip","size":99999},{"name":"App.zip","size":%d}]}`, len(bundle)))
+	for name, c := range map[string]struct {
+		record, bundle http.HandlerFunc
+		err            error
+	}{
+		"as stated":          {record, text(200, bundle), nil},
+		"without a length":   {record, chunked(bundle), nil},
+		"endless":            {record, endless, updater.ErrSize},
+		"announced too long": {record, text(200, bundle+"x"), updater.ErrSize},
+		"one byte too many":  {record, chunked(bundle + "x"), updater.ErrSize},
+		"no record":          {text(404, ""), text(200, bundle), nil},
+		"no record, announced as enormous": {text(404, ""), func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Length", "3221225472")
+		}, updater.ErrSize},
+		"a page for a record":          {text(200, "<html>"), chunked(bundle), nil},
+		"an endless record":            {endless, text(200, bundle), nil},
+		"a record of other files":      {text(200, `{"bundles":[{"name":"x","size":1}]}`), text(200, bundle), nil},
+		"a record that gives no bytes": {text(200, `{"bundles":[{"name":"App.zip","size":0}]}`), text(200, bundle), nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newServer(t, map[string]http.HandlerFunc{"/d/releases/1.1.0/App.zip": c.bundle, "/d/releases/1.1.0/release.json": c.record})
+			offer := &manifest.Offer{Version: "1.1.0", Platform: manifest.Platform{URL: s.URL + "/d/releases/1.1.0/App.zip", Signature: key.sign(bundle, "1.1.0")}}
+			u := &updater.Updater{Keys: key.keys(), RequireVersion: true, HTTP: s.Client()}
+			dir := t.TempDir()
+			taken = 0
+			err := u.Download(t.Context(), offer, filepath.Join(dir, "App.zip"), func(e updater.Event) { taken += e.Data.ChunkLength })
+			want := map[string]string{}
+			if c.err == nil {
+				want["App.zip"] = bundle
+			}
+			if got := folder(t, dir); !errors.Is(err, c.err) || fmt.Sprint(got) != fmt.Sprint(want) {
+				t.Errorf("%v, left %.100q; want %v", err, got, c.err)
+			}
+			if taken > len(bundle)+1 {
+				t.Errorf("took %d bytes", taken)
+			}
+		})
+	}
+}
+
 // Unbound signatures are accepted unless the application requires a version.
 func TestDownloadUnbound(t *testing.T) {
 	key := newSigner(t)

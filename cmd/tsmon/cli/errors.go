@@ -137,6 +137,7 @@ var hints = []struct {
 	{channels.ErrLog, "`tsmon channel repair CHANNEL` puts it right, with --bundle FILE for each lost object whose bytes you still have; `tsmon channel verify CHANNEL` shows what is wrong"},
 	{updater.ErrTimeout, "check the address and the network"},
 	{updater.ErrStatus, "check the address: a server answers there, but not with this file"},
+	{updater.ErrSize, "check the address: what it answers is larger than what was released; `tsmon channel verify CHANNEL` compares the storage"},
 	{updater.ErrNoRelease, "check the addresses: every endpoint answered, none with a release"},
 	{manifest.ErrNotJSON, "the updater stops here without asking further endpoints: serve JSON, or a status outside 2xx"},
 	{manifest.ErrShape, "`tsmon manifest validate URL` names every deviation"},

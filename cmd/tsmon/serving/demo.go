@@ -76,6 +76,32 @@ func leftDemo(c *config.Config, wanted bool) (*DemoFile, error) {
 	return &before, err
 }
 
+// mendDemo says how a demo gets records of its own.
+const mendDemo = "give the demo a folder of its own with --data FOLDER, and unset TSMON_RECORDS and server.records"
+
+// onlyDemo refuses records that hold tenants besides the demo's.
+func onlyDemo(ctx context.Context, records record.Store) error {
+	tenants, err := records.Tenants(ctx)
+	if err != nil {
+		return err
+	}
+	for _, t := range tenants {
+		if t.Schema != demoTenant.Schema {
+			return cli.WithHint(cli.Usagef("the records hold the tenant %s: the demo, whose administrator anybody may be, does not go beside it", t.Schema), mendDemo)
+		}
+	}
+	return nil
+}
+
+// warnOfDemo logs that the administrator of an earlier demo can still log in.
+func warnOfDemo(ctx context.Context, b *backends) {
+	u, err := b.records.User(ctx, demoTenant.Schema, demoEmail)
+	if err == nil && len(u.TokenDigest) > 0 {
+		b.log.Warn("the administrator of the demo can still log in", "schema", demoTenant.Schema, "user", demoEmail,
+			"mend", fmt.Sprintf("tsmon tenant delete %s --yes", demoTenant.Schema))
+	}
+}
+
 // runDemo fills the demo's tenant, writes demo.json, and adds measurements until the
 // context ends. It retries what fails.
 func runDemo(ctx context.Context, app *cli.App, c *config.Config, b *backends, base string, before *DemoFile) error {
@@ -112,6 +138,9 @@ func runDemo(ctx context.Context, app *cli.App, c *config.Config, b *backends, b
 // prepareDemo creates what does not exist yet. The token of an earlier start stays
 // valid; if it is lost, the user gets a new one.
 func prepareDemo(ctx context.Context, app *cli.App, b *backends, before *DemoFile) (*demo.Network, error) {
+	if err := onlyDemo(ctx, b.records); err != nil { // records may have been down when the server started
+		return nil, err
+	}
 	t, err := b.records.Tenant(ctx, demoTenant.Schema) // its settings may have been changed
 	if errors.Is(err, record.ErrNotFound) {
 		t, err = demoTenant, b.records.CreateTenant(ctx, demoTenant)

@@ -114,7 +114,8 @@ Environment, besides what %[1]s lists:
 --demo adds a small simulated water network: a tenant with variables, diagrams,
 charts and menus, ten days of history, and new values every few seconds. Once it is
 ready, demo.json in the data folder (mode 0600) holds base_url, email, tokenApp,
-schemaName, ts_name, accesskey and secretkey.`,
+schemaName, ts_name, accesskey and secretkey. It is refused where the records hold
+other tenants.`,
 	"`tsmon help`", config.DefaultMaxUpload, config.DefaultRefresh, config.DefaultLogLevel, config.DefaultLogFormat, config.DefaultClients,
 	config.DefaultDrain, config.DefaultDownloads, config.DefaultAuditDays)
 
@@ -241,6 +242,11 @@ func runServe(ctx context.Context, app *cli.App, o serveOptions) error {
 	if err != nil {
 		return err
 	}
+	if before != nil {
+		if err := onlyDemo(ctx, b.records); err != nil && !errors.Is(err, record.ErrUnavailable) {
+			return errors.Join(err, b.Close())
+		}
+	}
 	l := &live{app: app, backends: b, options: o, level: level, log: log}
 	return errors.Join(l.serve(ctx, c, before), b.Close())
 }
@@ -281,6 +287,8 @@ func (l *live) serve(ctx context.Context, c *config.Config, before *DemoFile) er
 	}
 	if before != nil {
 		background.Go(func() error { return runDemo(ctx, l.app, c, l.backends, base, before) })
+	} else if l.options.only != api.Updates {
+		background.Go(func() error { warnOfDemo(ctx, l.backends); return nil })
 	}
 	background.Go(func() error { l.follow(ctx); return nil })
 	l.app.Say("serving %s/", base)
