@@ -28,7 +28,7 @@ func (w *World) ServeUpdates(tb testing.TB) *Updates {
 	registry := prometheus.NewRegistry()
 	observer := web.NewObserver(w.Log, registry, w.BehindProxy)
 	u := &Updates{Heads: updates.NewHeads(updates.HeadsOptions{
-		Objects: w.Objects, Histories: w.Records, Keys: w.Keys, Unbound: w.Unbound, Trust: w.Trust, Downgrades: w.Downgrades, Rings: w.Rings, Interval: w.Refresh, PublicURL: w.Options.PublicURL, Registry: registry, Log: w.Log, Now: w.Now,
+		Objects: w.Objects, Histories: fleet.Histories{Records: w.Records}, Keys: w.Keys, Unbound: w.Unbound, Trust: w.Trust, Downgrades: w.Downgrades, Rings: w.Rings, Interval: w.Refresh, PublicURL: w.Options.PublicURL, Registry: registry, Log: w.Log, Now: w.Now,
 	})}
 	u.Fleet = fleet.NewSightings(fleet.Options{
 		Records: w.Records, Clients: w.Clients, Series: w.Series, Channels: u.Heads.Channels, Asks: u.Heads.TakeAsks, Registry: registry, Log: w.Log, Now: w.Now,

@@ -22,7 +22,6 @@ import (
 	"tsmon/channels"
 	"tsmon/signing"
 	"tsmon/store/object"
-	"tsmon/store/record"
 )
 
 const (
@@ -57,7 +56,7 @@ type Heads struct {
 	publicURL  string
 	downgrades map[string]bool
 	trust      map[string]Trust
-	histories  record.Histories
+	histories  Histories
 	rings      map[string]bool
 
 	known   atomic.Pointer[map[string]*channel] // copied on change, under mu
@@ -120,7 +119,7 @@ type HeadsOptions struct {
 	// Trust is what is known of the operators of channels, besides their logs.
 	Trust map[string]Trust
 	// Histories remember what was seen of logs; nil: a server knows what it saw itself.
-	Histories record.Histories
+	Histories Histories
 	// PublicURL is the address of the store that clients are given; empty: the one that
 	// manifests were published with.
 	PublicURL  string

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"tsmon/channels"
-	"tsmon/store/record"
 )
 
 const (
@@ -17,6 +16,15 @@ const (
 	// seeAttempts bounds how often the end of a log is recorded while other servers do.
 	seeAttempts = 3
 )
+
+// Histories remember how far servers have seen each log; fleet.Histories do so in records.
+type Histories interface {
+	// Seen returns the end of a channel's log as it was last seen, the zero value if
+	// nobody has.
+	Seen(ctx context.Context, channel string) (channels.Position, error)
+	// See replaces what Seen returns, and reports false if that is not old any more.
+	See(ctx context.Context, channel string, old, end channels.Position) (bool, error)
+}
 
 // follow returns the log of a channel, if it goes on from what was seen of it, by this
 // server or by one that shares the records. The error wraps ErrLog or ErrHistory if the log
@@ -104,8 +112,7 @@ func (h *Heads) recall(ctx context.Context, name string) (channels.Position, err
 	if h.histories == nil {
 		return channels.Position{}, nil
 	}
-	seen, err := h.histories.Seen(ctx, name)
-	return channels.Position{Sequence: uint64(seen.Sequence), Hash: seen.Hash}, err
+	return h.histories.Seen(ctx, name)
 }
 
 // see records the end of a log that goes on from what was seen, and returns the log, longer
@@ -118,7 +125,7 @@ func (h *Heads) see(ctx context.Context, r channels.Repository, c *channel, log 
 		if !c.unrecorded {
 			return log, nil
 		}
-		replaced, err := h.histories.See(ctx, c.name, seenOf(c.seen), seenOf(end))
+		replaced, err := h.histories.See(ctx, c.name, c.seen, end)
 		if err != nil {
 			return log, nil //nolint:nilerr // the log is known, and the next round tries again
 		}
@@ -140,8 +147,4 @@ func (h *Heads) see(ctx context.Context, r channels.Repository, c *channel, log 
 		log, c.seen = longer, seen
 	}
 	return log, nil
-}
-
-func seenOf(p channels.Position) record.Seen {
-	return record.Seen{Sequence: int64(p.Sequence), Hash: p.Hash}
 }
