@@ -207,10 +207,8 @@ func (s *Server) Handler() http.Handler {
 		return nil, web.Refuse(http.StatusNotFound, "there is nothing at this address")
 	})
 	root.MethodNotAllowed(notAllowed(root))
-	if s.monitor != nil { // whose data it shows
-		nothing = console.Redirect(nothing)
-		root.Mount("/console", console.Handler(s.console))
-	}
+	nothing = console.Redirect(nothing)
+	root.Mount("/console", console.Handler(s.console))
 	root.NotFound(nothing)
 	root.Mount("/api", routes)
 	root.Mount("/", routes)

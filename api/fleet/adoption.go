@@ -266,8 +266,8 @@ type VersionCurve struct {
 const maxHistory = 8
 
 // History returns how the clients of a channel moved between versions in the last 30 days,
-// or since a time: of the versions that most have now, and the newest. It is empty where
-// there are no time series.
+// or since a time: of the versions that most have now, and the newest. Where there
+// are no time series yet it has the present alone.
 func (s *Sightings) History(ctx context.Context, a *Adoption, since time.Time) ([]VersionCurve, error) {
 	now := s.Now()
 	if first := now.Add(-AdoptionTime); since.Before(first) {
@@ -289,15 +289,14 @@ func (s *Sightings) History(ctx context.Context, a *Adoption, since time.Time) (
 		add(v.Version)
 	}
 	results, err := s.Series.Series(ctx, Database, ranges)
-	if errors.Is(err, series.ErrNoDatabase) {
-		return []VersionCurve{}, nil
-	}
-	if err != nil {
+	if err != nil && !errors.Is(err, series.ErrNoDatabase) {
 		return nil, err
 	}
 	for i := range history {
-		for _, p := range results[i].Points {
-			history[i].Points = append(history[i].Points, a.point(p.Time, p.Number))
+		if err == nil { // else there are no time series yet
+			for _, p := range results[i].Points {
+				history[i].Points = append(history[i].Points, a.point(p.Time, p.Number))
+			}
 		}
 		for _, v := range a.Versions {
 			if v.Version == history[i].Version {

@@ -6,11 +6,14 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"tsmon/channels"
 )
 
 // TestServerWithoutRings: a server that was started before its channel kept rings answers
 // 404 for them, which every move and verify notice.
 func TestServerWithoutRings(t *testing.T) {
+	t.Parallel()
 	k := newKit(t, filepath.Join(t.TempDir(), "store"), nil)
 	config := k.configure(t, "  stable: {}\n")
 	data := t.TempDir()
@@ -56,4 +59,39 @@ func TestServerWithoutRings(t *testing.T) {
 	if out := k.must(t, "channel", "rollout", "stable", "--percent", "100"); !strings.Contains(out, "fetched and verified as a client gets it") {
 		t.Error(out)
 	}
+}
+
+// TestServerStepsRings: a server takes the step that is due, and writes the rings that its
+// entry adds: in the store they show what the log says.
+func TestServerStepsRings(t *testing.T) {
+	storages(t, func(t *testing.T, fresh func(t *testing.T) *kit) {
+		k := fresh(t)
+		k.ringed(t)
+		k.env = append(k.env, "LATER=-7h")
+		k.must(t, "release", "publish", "--version", "1.0.0", bundles(t, "1.0.0", 100))
+		k.mustLater(t, "release", "publish", "--version", "1.1.0", "--steps", "5,25,100", "--every", "6h", bundles(t, "1.1.0", 100))
+		before := k.ringVersions(t)
+		s := serve(t, t.TempDir(), append(k.env, "TSMON_REFRESH=50ms"))
+		var after [channels.Rings]string
+		until(t, "25 rings show the release", func() bool {
+			after = k.ringVersions(t)
+			return strings.Count(strings.Join(after[:], ","), "1.1.0 of ") == 25
+		})
+		s.stop()
+		for ring, version := range before {
+			switch {
+			case after[ring] == version:
+			case version != "1.0.0 of 1" || after[ring] != "1.1.0 of 3":
+				t.Errorf("ring %d showed %s and shows %s", ring, version, after[ring])
+			}
+		}
+		log, err := k.publisher(t).Repository().Load(t.Context(), "stable")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if e := log.Head(); e.Sequence != 3 || e.Action != channels.Advance || !strings.HasPrefix(e.Who, "tsmon serve at ") {
+			t.Errorf("entry %d is %s by %s", e.Sequence, e.Action, e.Who)
+		}
+		k.verified(t, "stable")
+	})
 }

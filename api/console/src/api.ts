@@ -31,7 +31,8 @@ interface Request {
   signal?: AbortSignal;
 }
 
-async function send<T>(r: Request): Promise<T> {
+/** Sends a request and returns the decoded answer, or throws a Failure. */
+export async function send<T>(r: Request): Promise<T> {
   const headers: Record<string, string> = { Accept: "application/json" };
   if (r.body !== undefined) headers["Content-Type"] = "application/json";
   if (r.token) headers.Authorization = "Bearer " + r.token;

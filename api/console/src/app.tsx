@@ -14,7 +14,11 @@ import { Failure } from "./api";
 
 type Page = ComponentType<{ route: Route }>;
 
+/** The sides that the server has: pages of others are not shown. */
+const sides = (document.documentElement.dataset.sides ?? "monitoring").split(" ");
+
 interface Entry {
+  side: "releases" | "monitoring";
   path: string;
   title: Key;
   key: string;
@@ -22,21 +26,28 @@ interface Entry {
 }
 
 /** The pages in the order of the navigation. Larger ones are loaded when opened. */
-const pages: Entry[] = [
-  { path: "network", title: "network", key: "n", page: async () => Network },
-  { path: "charts", title: "charts", key: "c", page: async () => (await import("./pages/charts")).Charts },
-  { path: "boards", title: "boards", key: "b", page: async () => (await import("./pages/boards")).Boards },
-  { path: "diagrams", title: "diagrams", key: "d", page: async () => (await import("./pages/diagrams")).Diagrams },
-  { path: "devices", title: "devices", key: "v", page: async () => (await import("./pages/devices")).Devices },
-  { path: "access", title: "access", key: "a", page: async () => (await import("./pages/access")).Access },
+const all: Entry[] = [
+  { side: "releases", path: "releases", title: "releases", key: "r", page: async () => (await import("./pages/releases")).Releases },
+  { side: "monitoring", path: "network", title: "network", key: "n", page: async () => Network },
+  { side: "monitoring", path: "charts", title: "charts", key: "c", page: async () => (await import("./pages/charts")).Charts },
+  { side: "monitoring", path: "boards", title: "boards", key: "b", page: async () => (await import("./pages/boards")).Boards },
+  { side: "monitoring", path: "diagrams", title: "diagrams", key: "d", page: async () => (await import("./pages/diagrams")).Diagrams },
+  { side: "monitoring", path: "devices", title: "devices", key: "v", page: async () => (await import("./pages/devices")).Devices },
+  { side: "monitoring", path: "access", title: "access", key: "a", page: async () => (await import("./pages/access")).Access },
 ];
+
+const pages = all.filter((p) => sides.includes(p.side));
+
+/** The page that opens first: that of the network, where there is one. */
+const first = pages.find((p) => p.side === "monitoring") ?? pages[0]!;
 
 export function App(): JSX.Element {
   useStore(language);
   const who = useStore(session);
   const at = useStore(route);
   const [help, setHelp] = useState(false);
-  const entry = pages.find((p) => p.path === at.path[0]) ?? pages[0]!;
+  const entry = pages.find((p) => p.path === at.path[0]) ?? first;
+  const open = who !== null || entry.side === "releases";
   useKeys({
     "?": () => setHelp(true),
     "/": focusSearch,
@@ -44,18 +55,18 @@ export function App(): JSX.Element {
   });
   useEffect(() => {
     document.documentElement.lang = language.get();
-    document.title = (who ? t(entry.title) : t("login")) + " · tsmon";
+    document.title = (open ? t(entry.title) : t("login")) + " · tsmon";
   });
   return (
     <>
       <a class="skip" href="#main" onClick={skip}>{t("skip")}</a>
       <header class="bar">
         <span class="brand">tsmon</span>
-        {who && <Navigation current={entry} />}
+        <Navigation current={open ? entry : null} loggedIn={who !== null} />
         <Settings loggedIn={who !== null} help={() => setHelp(true)} />
       </header>
       <main id="main" tabIndex={-1}>
-        {who ? <Lazy key={entry.path} entry={entry} route={at} /> : <Login />}
+        {open ? <Lazy key={entry.path} entry={entry} route={at} /> : <Login />}
       </main>
       {help && <Help close={() => setHelp(false)} />}
     </>
@@ -71,12 +82,17 @@ function focusSearch(): void {
   document.querySelector<HTMLInputElement>("[data-search]")?.focus();
 }
 
-function Navigation({ current }: { current: Entry }): JSX.Element {
+/** Who is not logged in sees the pages that need no login, and the way to it. */
+function Navigation({ current, loggedIn }: { current: Entry | null; loggedIn: boolean }): JSX.Element | null {
+  const shown = pages.filter((p) => loggedIn || p.side === "releases");
+  const login = !loggedIn && sides.includes("monitoring");
+  if (shown.length === 0) return null;
   return (
     <nav aria-label={t("pages")}>
-      {pages.map((p) => (
+      {shown.map((p) => (
         <a key={p.path} href={href(p.path)} aria-current={p === current ? "page" : undefined}>{t(p.title)}</a>
       ))}
+      {login && <a href={href(first.path)} aria-current={current === null ? "page" : undefined}>{t("logInPage")}</a>}
     </nav>
   );
 }

@@ -4,6 +4,7 @@ import "uplot.css";
 import "./css/base.css";
 import "./css/pages.css";
 import "./css/diagram.css";
+import "./css/releases.css";
 
 applyTheme(keptTheme());
 const root = document.getElementById("app")!;

@@ -112,7 +112,7 @@ export type SeriesPoint = { time: string; ts: number; value: number };
 
 export type SeriesQuery = { field: AskedName; id?: OptionalID; measurement: AskedName; samplingPeriod: string; start?: Instant; stop?: Instant };
 
-export type Share = { cohorts?: Array<string>; due?: string; every?: string; paused: boolean; percent: number; since: string; steps: Array<number> | null; version: string };
+export type Share = { allow_missing?: Array<string>; cohorts?: Array<string>; due?: string; every?: string; paused: boolean; percent: number; since: string; steps: Array<number> | null; version: string };
 
 export type Success = boolean;
 

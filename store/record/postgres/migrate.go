@@ -97,12 +97,19 @@ func (s *server) CreateSchema(ctx context.Context, schema string) error {
 	})
 }
 
-// Drop implements sqlstore.Database. It waits for those that write, and has others wait.
+// Drop implements sqlstore.Database. It first locks all tables, and gives way where one
+// is not free soon: it lets go of them long before the server looks for a deadlock, which
+// is after a second, so that nobody's call is the victim of one.
 func (s *server) Drop(b *sqlstore.Batch, schema string) error {
-	b.Statements = slices.Insert(b.Statements, 0, sqlstore.Statement{SQL: `LOCK TABLE {schema}.counters IN ACCESS EXCLUSIVE MODE`})
+	tables, err := sqlstore.Tables()
+	var drop sqlstore.Batch
+	drop.Exec(`SET LOCAL lock_timeout = '50ms'`) // for each table
+	drop.Exec(`LOCK TABLE ` + strings.Join(tables, ", ") + ` IN ACCESS EXCLUSIVE MODE`)
+	drop.Exec(`SET LOCAL lock_timeout = 0`)
+	b.Statements = slices.Concat(drop.Statements, b.Statements)
 	b.Exec(`DROP SCHEMA {schema} CASCADE`)
 	b.Exec(`DELETE FROM tsmon.migrations WHERE scope = $1`, schema)
-	return nil
+	return err
 }
 
 // createVersions makes the table of the scopes' versions. Where it exists the

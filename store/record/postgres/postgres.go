@@ -168,6 +168,8 @@ func kind(pg *pgconn.PgError, err error) error {
 		return fmt.Errorf("%w: %w", record.ErrNotFound, err)
 	case "23505", "42P06": // unique violation, duplicate schema
 		return fmt.Errorf("%w: %w", record.ErrExists, err)
+	case "40001", "40P01", "55P03": // serialization failure, deadlock, lock not available
+		return fmt.Errorf("%w: %w", sqlstore.ErrLocked, err)
 	}
 	switch pg.Code[:2] {
 	case "22", "23", "54": // data exception, integrity constraint, limit exceeded

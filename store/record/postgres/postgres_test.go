@@ -15,6 +15,7 @@ import (
 
 	"tsmon/store/record"
 	"tsmon/store/record/recordtest"
+	"tsmon/store/record/sqlstore"
 	"tsmon/store/servertest"
 )
 
@@ -42,6 +43,7 @@ func TestContract(t *testing.T) {
 	t.Run("OneConnection", func(t *testing.T) { testOneConnection(t, server) })
 	t.Run("TwoStores", func(t *testing.T) { testTwoStores(t, server) })
 	t.Run("WritersApart", func(t *testing.T) { testWritersApart(t, server) })
+	t.Run("DeleteBesideReaders", func(t *testing.T) { testDeleteBesideReaders(t, server) })
 	t.Run("Old", func(t *testing.T) { testOld(t, server) })
 	t.Run("Starters", func(t *testing.T) { recordtest.Starters(t, openStore, server.Database()) })
 	t.Run("Ages", func(t *testing.T) { testAges(t, server) })
@@ -180,6 +182,44 @@ func testOld(t *testing.T, server *servertest.Postgres) {
 			t.Error(err)
 		}
 		recordtest.Sighted(t, s)
+	}
+}
+
+// testDeleteBesideReaders deletes a tenant while another session reads its tables in any
+// order: neither side fails.
+func testDeleteBesideReaders(t *testing.T, server *servertest.Postgres) {
+	url := server.Database()
+	s, other := connect(t, url, Limits{}), connect(t, url, Limits{})
+	tables, err := sqlstore.Tables()
+	if err != nil || len(tables) < 8 {
+		t.Fatalf("tables of a tenant: %v, %v", tables, err)
+	}
+	for n := range tables {
+		makeTenant(t, s, "a")
+		reader, err := other.pool.Begin(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		read := func(table string) {
+			if _, err := reader.Exec(t.Context(), `SELECT FROM `+strings.Replace(table, "{schema}", "a", 1)); err != nil {
+				t.Errorf("read %s after %s, beside a delete: %v", table, tables[n], err)
+			}
+		}
+		read(tables[n])
+		done := make(chan error, 1)
+		go func() { done <- s.DeleteTenant(t.Context(), "a") }()
+		for blocked := false; !blocked; {
+			err := other.pool.QueryRow(t.Context(), `SELECT EXISTS (SELECT 1 FROM pg_catalog.pg_locks WHERE NOT granted)`).Scan(&blocked)
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, table := range tables {
+			read(table)
+		}
+		if err := errors.Join(reader.Rollback(t.Context()), <-done); err != nil {
+			t.Errorf("delete beside a reader of %s: %v", tables[n], err)
+		}
 	}
 }
 

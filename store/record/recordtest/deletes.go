@@ -143,38 +143,45 @@ func deleteVariableAndMenu(t *testing.T, s record.Store) {
 	}
 }
 
-// deleteWhileSaving deletes a diagram, and then the tenant, while others save: each save
-// succeeds, finds nothing or gives way, and leaves nothing behind.
+// deleteWhileSaving deletes a diagram, and then the tenant, while others save and read:
+// each call succeeds or finds nothing, and leaves nothing behind.
 func deleteWhileSaving(t *testing.T, s record.Store) {
-	const savers = 6
+	const rounds, others = 6, 8
 	ctx := t.Context()
-	makeTenant(t, s, schema)
-	id := save(t, s, schema, record.Diagram{Title: "a"})
-	for _, remove := range []func() error{
-		func() error { return s.DeleteDiagram(ctx, schema, id) },
-		func() error {
-			err := s.DeleteTenant(ctx, schema)
-			for range savers { // as many as can be in its way
-				if errors.Is(err, record.ErrUnavailable) {
-					err = s.DeleteTenant(ctx, schema)
-				}
-			}
-			return err
-		},
-	} {
-		for _, err := range race(savers+1, func(i int) error {
-			if i == savers/2 {
-				return remove()
-			}
-			_, err := s.SaveDiagram(ctx, schema, record.Diagram{ID: id, Objects: record.Objects{Lines: drawing(20, "a")}}, record.Deleted{})
-			if errors.Is(err, record.ErrNotFound) || errors.Is(err, record.ErrUnavailable) {
-				err = nil
-			}
-			return err
-		}) {
-			check(t, err)
+	for range rounds {
+		makeTenant(t, s, schema)
+		check(t, s.Import(ctx, schema, sample()))
+		id := save(t, s, schema, record.Diagram{Title: "a"})
+		uses := []func() error{
+			func() error {
+				_, err := s.SaveDiagram(ctx, schema, record.Diagram{ID: id, Objects: record.Objects{Lines: drawing(20, "a")}}, record.Deleted{})
+				return err
+			},
+			func() error { _, err := s.Diagram(ctx, schema, id); return err },
+			func() error { _, err := s.Export(ctx, schema); return err },
+			func() error { return s.Import(ctx, schema, sample()) },
+			func() error { return s.DeleteMenu(ctx, schema, 1) },
+			func() error { return s.DeleteUser(ctx, schema, "a@b") },
 		}
-		_, err := s.Diagram(ctx, schema, id)
-		demand(t, err, record.ErrNotFound, "a deleted diagram")
+		for _, remove := range []func() error{
+			func() error { return s.DeleteDiagram(ctx, schema, id) },
+			func() error { return s.DeleteTenant(ctx, schema) },
+		} {
+			for _, err := range race(others+1, func(i int) error {
+				if i == others/2 {
+					return remove()
+				}
+				for n := range uses {
+					if err := uses[(i+n)%len(uses)](); err != nil && !errors.Is(err, record.ErrNotFound) {
+						return err
+					}
+				}
+				return nil
+			}) {
+				check(t, err)
+			}
+			_, err := s.Diagram(ctx, schema, id)
+			demand(t, err, record.ErrNotFound, "a deleted diagram")
+		}
 	}
 }

@@ -55,14 +55,11 @@ func (d *database) CreateSchema(ctx context.Context, schema string) error {
 	return begun.Commit()
 }
 
-var tables = regexp.MustCompile(`CREATE TABLE ({schema}\.\w+)`)
-
 // Drop implements sqlstore.Database. The tables that refer to others go first.
 func (d *database) Drop(b *sqlstore.Batch, _ string) error {
-	steps, err := sqlstore.Steps(sqlstore.Tenant)
-	found := tables.FindAllStringSubmatch(strings.Join(steps, "\n"), -1)
-	for _, table := range slices.Backward(found) {
-		b.Exec(`DROP TABLE ` + table[1])
+	tables, err := sqlstore.Tables()
+	for _, table := range slices.Backward(tables) {
+		b.Exec(`DROP TABLE ` + table)
 	}
 	return err
 }

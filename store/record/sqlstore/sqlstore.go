@@ -33,7 +33,8 @@ type Database interface {
 	Begin(ctx context.Context, mode Mode, schema string) (Tx, error)
 	// CreateSchema creates the tables of a tenant unless they exist. The name is valid.
 	CreateSchema(ctx context.Context, schema string) error
-	// Drop adds the statements that drop the tables of a tenant to a batch.
+	// Drop adds the statements that drop the tables of a tenant to a batch. The batch fails
+	// with ErrLocked where others use them, and may then be sent again.
 	Drop(b *Batch, schema string) error
 	// Forget returns a function that deletes some of the clients and tries that were
 	// last seen before a time, and reports how many and whether there may be more. Each
@@ -42,6 +43,9 @@ type Database interface {
 	// Translate maps an error of the driver to those of package record.
 	Translate(ctx context.Context, err error) error
 }
+
+// ErrLocked is the record.ErrUnavailable of a transaction that gave way to another one.
+var ErrLocked = fmt.Errorf("%w: others use what it needs", record.ErrUnavailable)
 
 // Tx is a transaction.
 type Tx interface {
@@ -129,7 +133,15 @@ func rowsOf[T any](list []T, values func(T) []any) [][]any {
 type Store struct {
 	*core
 	Fleet
+	tenants
+	contents
 }
+
+// tenants are tenants, their users, and the trail of what was done to them.
+type tenants struct{ *core }
+
+// contents are what a tenant's application shows: diagrams, variables, menus, charts.
+type contents struct{ *core }
 
 // Fleet implements record.Installs.
 type Fleet struct{ *core }
@@ -144,7 +156,7 @@ type core struct {
 // New returns the store of a database. Calls take at most limit.
 func New(db Database, limit time.Duration) *Store {
 	c := &core{db: db, limit: limit}
-	return &Store{c, Fleet{c}}
+	return &Store{c, Fleet{c}, tenants{c}, contents{c}}
 }
 
 // Ping implements record.Store.

@@ -3,6 +3,8 @@ package sqlstore
 import (
 	"embed"
 	"io/fs"
+	"regexp"
+	"strings"
 )
 
 //go:embed migrations
@@ -30,4 +32,16 @@ func Steps(part string) ([]string, error) {
 		steps[i] = string(text)
 	}
 	return steps, nil
+}
+
+var table = regexp.MustCompile(`CREATE TABLE ({schema}\.\w+)`)
+
+// Tables returns the tables of a tenant, {schema}.name. Those that refer to others come
+// after them.
+func Tables() (names []string, err error) {
+	steps, err := Steps(Tenant)
+	for _, found := range table.FindAllStringSubmatch(strings.Join(steps, "\n"), -1) {
+		names = append(names, found[1])
+	}
+	return names, err
 }
