@@ -63,7 +63,9 @@ func mosquittoSub(t *testing.T, program string, w *apitest.World) {
 	go func() { ended <- cmd.Wait() }()
 	// Until it has subscribed nobody matches, and the answer says so. It may say so, too,
 	// of the first message that is delivered, if the client subscribed meanwhile.
-	send := func() any { return ana.Post("/sendConfigMQTT", apitest.Raw(`{"topic":"`+topic+`","data":{"source_0":[4,8]}}`)).Data(t) }
+	send := func() any {
+		return ana.Post("/sendConfigMQTT", apitest.Raw(`{"topic":"`+topic+`","data":{"source_0":[4,8]}}`)).Data(t)
+	}
 	matched := false
 	for deadline := time.Now().Add(2 * time.Minute); !matched && time.Now().Before(deadline); {
 		matched = send().(map[string]any)["matched"] == true
