@@ -38,8 +38,8 @@ demo:
 test: tools
 	$(REAL) go test -count=1 -timeout 30m ./...
 
-# TSMON_TEST_LONG kills at every storage operation instead of every seventh, which takes
-# hours; it attacks a rollout with 200,000 made-up clients instead of 20,000, lets a fleet
+# TSMON_TEST_LONG kills at every storage operation instead of one in eleven or more, which
+# takes hours; it attacks a rollout with 200,000 made-up clients instead of 20,000, lets a fleet
 # live for 10,000 days instead of 120, and plays the table of the guard's README.
 test-long: tools
 	$(REAL) TSMON_TEST_LONG=1 go test -count=1 -timeout 5h -run 'Kill|Race|Interleav|PlansComeTrue|PruneMeetsEverybody|SixteenMoversOfRings' ./cmd/tsmon ./release ./channels ./api/updates

@@ -120,15 +120,15 @@ func (l *Log) span(raw [][]byte, trust Trust) (*Log, []Gap, error) {
 	var gaps []Gap
 	want, known := "", false // the hash of the next entry to look at, if it is known
 	head := l.head
-	for i := len(raw) - 1; i >= 0; i-- {
+	for i, d := range slices.Backward(decodeAll(raw)) {
 		sequence := l.last() + uint64(i) + 1
-		e, problem := l.look(raw[i], sequence, want, known)
+		problem := l.look(d, sequence, want, known)
 		if problem == nil {
 			if len(entries) == 0 {
-				head = hash(raw[i])
+				head = d.hash
 			}
-			entries = append(entries, e)
-			want, known = e.Previous, true
+			entries = append(entries, d.entry)
+			want, known = d.entry.Previous, true
 			continue
 		}
 		if n := len(gaps); n > 0 && gaps[n-1].From == sequence+1 {
@@ -154,21 +154,19 @@ func (l *Log) span(raw [][]byte, trust Trust) (*Log, []Gap, error) {
 	return longer, gaps, nil
 }
 
-// look decodes an entry and says what is wrong with it.
-func (l *Log) look(data []byte, sequence uint64, want string, known bool) (Entry, error) {
-	if len(data) == 0 {
-		return Entry{}, fmt.Errorf("%w: entry %d of %s is missing", ErrLog, sequence, l.Channel)
-	}
-	e, err := decodeEntry(data)
+// look says what is wrong with an entry.
+func (l *Log) look(d decoded, sequence uint64, want string, known bool) error {
 	switch {
-	case known && hash(data) != want:
-		return e, fmt.Errorf("%w: entry %d of %s does not match the hash of the one before it", ErrLog, sequence+1, l.Channel)
-	case err != nil:
-		return e, fmt.Errorf("%w: entry %d of %s: %w", ErrLog, sequence, l.Channel, err)
-	case e.Sequence != sequence:
-		return e, fmt.Errorf("%w: entry %d of %s has the number %d", ErrLog, sequence, l.Channel, e.Sequence)
+	case d.hash == "":
+		return fmt.Errorf("%w: entry %d of %s is missing", ErrLog, sequence, l.Channel)
+	case known && d.hash != want:
+		return fmt.Errorf("%w: entry %d of %s does not match the hash of the one before it", ErrLog, sequence+1, l.Channel)
+	case d.err != nil:
+		return fmt.Errorf("%w: entry %d of %s: %w", ErrLog, sequence, l.Channel, d.err)
+	case d.entry.Sequence != sequence:
+		return fmt.Errorf("%w: entry %d of %s has the number %d", ErrLog, sequence, l.Channel, d.entry.Sequence)
 	}
-	return e, nil
+	return nil
 }
 
 // declares reports whether an entry says that others are lost.

@@ -50,10 +50,13 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"tsmon/manifest"
 )
@@ -305,9 +308,13 @@ func (e *Entry) encode() ([]byte, error) {
 	return buf.Bytes(), err
 }
 
-// decodeEntry reads an entry and checks that clients can read its manifests. Stricter rules for new manifests don't apply: a log
-// outlives them.
-func decodeEntry(data []byte) (Entry, error) {
+// decodeEntry reads an entry and checks that clients can read its manifests. Stricter rules
+// for new manifests don't apply: a log outlives them.
+func decodeEntry(data []byte) (Entry, error) { return decodeAfter(data, nil) }
+
+// decodeAfter is decodeEntry of an entry that follows one that was checked, nil if none
+// was. Most entries show the releases of the one before, which are not checked again.
+func decodeAfter(data []byte, before *Entry) (Entry, error) {
 	var e Entry
 	if err := json.Unmarshal(data, &e); err != nil {
 		return Entry{}, err
@@ -315,8 +322,10 @@ func decodeEntry(data []byte) (Entry, error) {
 	if _, err := manifest.ParseVersion(e.Version); err != nil {
 		return Entry{}, err
 	}
-	if err := e.Release.check(e.Sequence); err != nil {
-		return Entry{}, fmt.Errorf("its release: %w", err)
+	if before == nil || !before.Release.Equal(&e.Release) {
+		if err := e.Release.check(e.Sequence); err != nil {
+			return Entry{}, fmt.Errorf("its release: %w", err)
+		}
 	}
 	if e.Release.Version != e.Version {
 		return Entry{}, fmt.Errorf("its release is %s, not %s", e.Release.Version, e.Version)
@@ -324,7 +333,42 @@ func decodeEntry(data []byte) (Entry, error) {
 	if e.Rollout == nil {
 		return e, nil
 	}
-	return e, e.Rollout.verify(e.Sequence)
+	known := before != nil && before.Rollout != nil && before.Rollout.Release.Equal(&e.Rollout.Release)
+	return e, e.Rollout.verify(e.Sequence, known)
+}
+
+// decoded is what became of the bytes of an entry.
+type decoded struct {
+	entry Entry
+	hash  string
+	err   error
+}
+
+// decodeAll decodes entries that follow one another, of which missing ones are empty, on
+// all processors.
+func decodeAll(raw [][]byte) []decoded {
+	const atOnce = 64 // enough that entries with one release come together
+	all := make([]decoded, len(raw))
+	var group errgroup.Group
+	group.SetLimit(runtime.GOMAXPROCS(0))
+	for begin := 0; begin < len(raw); begin += atOnce {
+		group.Go(func() error {
+			var before *Entry
+			for i := begin; i < min(begin+atOnce, len(raw)); i++ {
+				if len(raw[i]) == 0 {
+					continue
+				}
+				d := &all[i]
+				d.hash = hash(raw[i])
+				if d.entry, d.err = decodeAfter(raw[i], before); d.err == nil {
+					before = &d.entry
+				}
+			}
+			return nil
+		})
+	}
+	_ = group.Wait() // none fails
+	return all
 }
 
 func hash(data []byte) string {

@@ -187,24 +187,24 @@ func (r Repository) Exists(ctx context.Context, channel string, sequence uint64)
 // checks their hashes.
 func (l *Log) join(raw [][]byte, trust Trust) (*Log, error) {
 	longer := &Log{Channel: l.Channel, Entries: slices.Clip(l.Entries), head: l.head, operators: l.operators, fed: l.fed}
-	var entries []Entry
+	if end := slices.IndexFunc(raw, func(data []byte) bool { return data == nil }); end >= 0 {
+		raw = raw[:end]
+	}
+	entries := make([]Entry, len(raw))
 	head, sequence := l.head, l.last()
-	for _, data := range raw {
-		if data == nil {
-			break
-		}
+	for i, d := range decodeAll(raw) {
 		sequence++
-		e, err := decodeEntry(data)
 		switch {
-		case err != nil:
-			return nil, fmt.Errorf("%w: entry %d of %s: %w", ErrLog, sequence, l.Channel, err)
-		case e.Sequence != sequence:
-			return nil, fmt.Errorf("%w: entry %d of %s has the number %d", ErrLog, sequence, l.Channel, e.Sequence)
-		case e.Previous != head:
+		case len(raw[i]) == 0:
+			return nil, fmt.Errorf("%w: entry %d of %s is empty", ErrLog, sequence, l.Channel)
+		case d.err != nil:
+			return nil, fmt.Errorf("%w: entry %d of %s: %w", ErrLog, sequence, l.Channel, d.err)
+		case d.entry.Sequence != sequence:
+			return nil, fmt.Errorf("%w: entry %d of %s has the number %d", ErrLog, sequence, l.Channel, d.entry.Sequence)
+		case d.entry.Previous != head:
 			return nil, fmt.Errorf("%w: entry %d of %s does not match the hash of the one before it", ErrLog, sequence, l.Channel)
 		}
-		entries = append(entries, e)
-		head = hash(data)
+		entries[i], head = d.entry, d.hash
 	}
 	if err := readAllSigners(l.Channel, entries); err != nil {
 		return nil, err

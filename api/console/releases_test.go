@@ -186,41 +186,6 @@ func (b *browser) fill(selector, text string) {
 	b.press(text)
 }
 
-// audit fails for what makes a page hard to use: controls without a name, a page wider
-// than its window, text below the contrast of 4.5 to 1, identifiers that repeat.
-func (b *browser) audit(what string) {
-	b.t.Helper()
-	if problems := value[[]string](b, auditScript); len(problems) > 0 {
-		b.t.Errorf("%s: %s", what, strings.Join(problems, "; "))
-	}
-}
-
-const auditScript = `(() => {
-	const problems = [];
-	if (document.documentElement.scrollWidth > innerWidth + 1) problems.push("wider than the window: " + document.documentElement.scrollWidth);
-	const seen = e => e.checkVisibility();
-	for (const e of document.querySelectorAll("a, button, input, select, summary")) {
-		const name = e.getAttribute("aria-label") || e.innerText || [...(e.labels ?? [])].map(l => l.innerText).join("");
-		if (seen(e) && !String(name).trim()) problems.push("no name: " + e.outerHTML.slice(0, 80));
-	}
-	const light = c => { const [r, g, b] = c.map(v => (v /= 255) <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4); return 0.2126 * r + 0.7152 * g + 0.0722 * b; };
-	const rgb = text => text.match(/[\d.]+/g).map(Number);
-	const ground = e => { for (; e; e = e.parentElement) { const c = rgb(getComputedStyle(e).backgroundColor); if (c.length === 3 || c[3] > 0) return c.slice(0, 3); } return [255, 255, 255]; };
-	const walk = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
-	while (walk.nextNode()) {
-		const e = walk.currentNode.parentElement;
-		if (!walk.currentNode.data.trim() || !seen(e) || e.closest(".hidden, .skip, option")) continue;
-		const a = light(rgb(getComputedStyle(e).color).slice(0, 3)), c = light(ground(e));
-		const contrast = (Math.max(a, c) + 0.05) / (Math.min(a, c) + 0.05);
-		if (contrast < 4.5) problems.push("contrast " + contrast.toFixed(1) + ": " + walk.currentNode.data.trim().slice(0, 40));
-	}
-	const levels = [...document.querySelectorAll("h1, h2, h3")].map(h => +h.tagName[1]);
-	if (levels[0] !== 1 || levels.some((l, i) => i > 0 && l > levels[i - 1] + 1)) problems.push("headings " + levels);
-	const ids = [...document.querySelectorAll("[id]")].map(e => e.id);
-	if (new Set(ids).size !== ids.length) problems.push("ids repeat: " + ids);
-	return [...new Set(problems)];
-})()`
-
 // TestBadRelease: a release fails, its share stands above the guard's line, the rollback
 // is rehearsed, and the command of the page makes it.
 func TestBadRelease(t *testing.T) {

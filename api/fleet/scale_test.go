@@ -1,6 +1,7 @@
 package fleet_test
 
 import (
+	"database/sql"
 	"fmt"
 	"io"
 	"log/slog"
@@ -19,6 +20,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
+	_ "github.com/jackc/pgx/v5/stdlib" // the driver pgx
 
 	"tsmon/api"
 	"tsmon/api/apitest"
@@ -50,6 +52,7 @@ func BenchmarkFleet(b *testing.B) {
 			b.Cleanup(func() { records.Close() })
 			w.Records = records
 			benchmarkFleet(b, w, clients, func() (bytes int64) {
+				logTables(b, "sqlite", filepath.Join(folder, "records.db"), `SELECT name, sum(pgsize), sum(CASE WHEN pagetype = 'leaf' THEN ncell ELSE 0 END) FROM dbstat GROUP BY name ORDER BY 2 DESC LIMIT 8`)
 				for _, file := range apitest.Must[[]string](b)(filepath.Glob(filepath.Join(folder, "*"))) {
 					bytes += apitest.Must[os.FileInfo](b)(os.Stat(file)).Size()
 				}
@@ -65,6 +68,9 @@ func BenchmarkFleet(b *testing.B) {
 			b.Cleanup(func() { records.Close() })
 			w.Records = records
 			benchmarkFleet(b, w, clients, func() (bytes int64) {
+				logTables(b, "pgx", url, `SELECT c.relname, pg_relation_size(c.oid), c.reltuples::bigint FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+					WHERE n.nspname = 'tsmon' AND c.relkind IN ('r', 'i') ORDER BY 2 DESC LIMIT 8`)
+				logTables(b, "pgx", url, `SELECT relname || ' live, dead', n_live_tup, n_dead_tup FROM pg_stat_user_tables WHERE schemaname = 'tsmon' AND n_live_tup > 100`)
 				pool := apitest.Must[*pgxpool.Pool](b)(pgxpool.New(b.Context(), url))
 				defer pool.Close()
 				err := pool.QueryRow(b.Context(), `SELECT sum(pg_total_relation_size(c.oid)) FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
@@ -75,6 +81,25 @@ func BenchmarkFleet(b *testing.B) {
 				return bytes
 			})
 		})
+	}
+}
+
+// logTables logs the names, bytes and rows that a query finds.
+func logTables(b *testing.B, driver, name, query string) {
+	db := apitest.Must[*sql.DB](b)(sql.Open(driver, name))
+	defer db.Close()
+	rows := apitest.Must[*sql.Rows](b)(db.QueryContext(b.Context(), query))
+	defer rows.Close()
+	for rows.Next() {
+		var table string
+		var bytes, entries int64
+		if err := rows.Scan(&table, &bytes, &entries); err != nil {
+			b.Fatal(err)
+		}
+		b.Logf("%s: %d bytes, %d rows", table, bytes, entries)
+	}
+	if err := rows.Err(); err != nil {
+		b.Fatal(err)
 	}
 }
 

@@ -19,6 +19,7 @@ import (
 // TestChannelGuard: where the records are, a step waits for what is known of the one
 // before, and the guard says what it thinks; elsewhere time alone decides.
 func TestChannelGuard(t *testing.T) {
+	t.Parallel()
 	k := newKit(t, filepath.Join(t.TempDir(), "store"), nil)
 	k.must(t, "release", "publish", "--version", "1.0.0", bundles(t, "1.0.0", 100))
 	k.must(t, "release", "publish", "--version", "1.1.0", "--steps", "5,25,50", "--every", "6h", bundles(t, "1.1.0", 100))

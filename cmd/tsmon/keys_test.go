@@ -10,6 +10,7 @@ import (
 // TestKeysAreNotShown: no output shows a private key that was given in place of its
 // path, or as an argument.
 func TestKeysAreNotShown(t *testing.T) {
+	t.Parallel()
 	data, err := os.ReadFile("testdata/unencrypted.key")
 	if err != nil {
 		t.Fatal(err)

@@ -82,9 +82,9 @@ func ringStories() []ringStory {
 // TestRingsKilled kills the process of commands on a channel that keeps rings at a few
 // storage operations. TestRingsKilledAnywhere has the others.
 func TestRingsKilled(t *testing.T) {
-	stride := 151
-	if testing.Short() {
-		stride = 301
+	stride := 301
+	if os.Getenv("TSMON_TEST_LONG") == "1" {
+		stride = 97
 	}
 	storages(t, func(t *testing.T, fresh func(t *testing.T) *kit) {
 		for _, story := range ringStories() {
@@ -121,8 +121,12 @@ func TestRingsKilledAnywhere(t *testing.T) {
 			t.Run(story.name, func(t *testing.T) {
 				v1, v2 := bundles(t, "1.0.0", 5000), bundles(t, "1.1.0", 5000)
 				k := fresh(t)
-				if k.minio != nil && stride == 1 {
+				stride := stride
+				switch {
+				case k.minio != nil && stride == 1:
 					stride = 7
+				case k.minio != nil:
+					stride *= 4
 				}
 				k.ringed(t)
 				story.before(t, k, v1, v2)

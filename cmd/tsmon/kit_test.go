@@ -39,8 +39,9 @@ type kit struct {
 }
 
 // storages runs a test on a directory and, where it is to be had, on MinIO.
-// fresh returns an empty storage each time.
+// fresh returns an empty storage each time. Both run beside other tests.
 func storages(t *testing.T, test func(t *testing.T, fresh func(t *testing.T) *kit)) {
+	t.Parallel()
 	t.Run("dir", func(t *testing.T) {
 		t.Parallel()
 		w := apitest.Embedded(t)
@@ -50,14 +51,12 @@ func storages(t *testing.T, test func(t *testing.T, fresh func(t *testing.T) *ki
 		return // the race detector's run, which is slow
 	}
 	t.Run("minio", func(t *testing.T) {
-		server := servertest.StartMinIO(t)
-		t.Setenv("AWS_ACCESS_KEY_ID", server.AccessKey)
-		t.Setenv("AWS_SECRET_ACCESS_KEY", server.SecretKey)
-		env := []string{"AWS_ACCESS_KEY_ID=" + server.AccessKey, "AWS_SECRET_ACCESS_KEY=" + server.SecretKey}
+		t.Parallel()
+		server := servertest.SharedMinIO(t)
 		n, w := 0, apitest.Embedded(t)
 		test(t, func(t *testing.T) *kit {
 			n++
-			k := newKitOn(t, w, server.URL(fmt.Sprintf("desktop/%d", n)), env)
+			k := newKitOn(t, w, server.URL(fmt.Sprintf("desktop/%d", n)), server.Env())
 			k.minio = server
 			return k
 		})
@@ -79,6 +78,9 @@ func newKitOn(t *testing.T, w *apitest.World, storage string, env []string) *kit
 	o := w.Options
 	rings := map[string]bool{"stable": false, "beta": false}
 	o.Objects, o.Refresh, o.Rings = store, 10*time.Millisecond, rings
+	if strings.HasPrefix(storage, "s3:") {
+		o.Refresh = 50 * time.Millisecond // MinIO would do little else than answer
+	}
 	handler := api.New(o)
 	server := httptest.NewServer(handler.Handler())
 	stop := sync.OnceFunc(func() {
@@ -106,14 +108,18 @@ func (k *kit) tsmon(t *testing.T, args ...string) (stdout, stderr string, code i
 	return command(t, k.env, "tsmon", args...)
 }
 
-// must runs the program and wants success.
+// must runs a command in the test's process, which takes less time than one of its own,
+// and wants success.
 func (k *kit) must(t *testing.T, args ...string) string {
 	t.Helper()
-	stdout, stderr, code := k.tsmon(t, args...)
-	if code != 0 {
-		t.Fatalf("tsmon %s: exit code %d\n%s", strings.Join(args, " "), code, stderr)
+	var stdout, stderr bytes.Buffer
+	app := cli.New()
+	app.Stdin, app.Stdout, app.Stderr = strings.NewReader(""), &stdout, &stderr
+	app.Environ = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir()}, k.env...)
+	if code := app.Run(t.Context(), rootCommand(app), args); code != 0 {
+		t.Fatalf("tsmon %s: exit code %d\n%s", strings.Join(args, " "), code, &stderr)
 	}
-	return stdout
+	return stdout.String()
 }
 
 // publisher works on the storage inside the test process.

@@ -11,14 +11,23 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"tsmon/cmd/tsmon/cli"
+	"tsmon/store/servertest"
 )
 
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){
+	testscript.Main(sharing{m}, map[string]func(){
 		"tsmon":        main,
 		"tsmon-killed": killedMain,
 		"tsmon-later":  laterMain,
 	})
+}
+
+// sharing ends the servers that tests share after them.
+type sharing struct{ *testing.M }
+
+func (s sharing) Run() int {
+	defer servertest.EndShared()
+	return s.M.Run()
 }
 
 // laterMain is tsmon whose clock is ahead by the duration LATER, if it is set.

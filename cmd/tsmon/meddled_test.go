@@ -51,6 +51,7 @@ func (m *meddled) fails(t *testing.T, k *kit, code int, hint string, args ...str
 
 // TestConflictHints: what is said to do where somebody else moves the channel leads out.
 func TestConflictHints(t *testing.T) {
+	t.Parallel()
 	k := newKit(t, filepath.Join(t.TempDir(), "store"), nil)
 	k.must(t, "release", "publish", "--version", "1.0.0", bundles(t, "1.0.0", 100))
 	theirs, ours := bundles(t, "1.1.0", 100), bundles(t, "1.2.0", 100)
@@ -97,6 +98,7 @@ func TestConflictHints(t *testing.T) {
 // TestDamageHint: bytes that are damaged on the way to the disk get no name, and the same
 // command again publishes.
 func TestDamageHint(t *testing.T) {
+	t.Parallel()
 	const size = 1234567
 	k := newKit(t, filepath.Join(t.TempDir(), "store"), nil)
 	damaged := ""

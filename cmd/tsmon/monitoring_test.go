@@ -23,13 +23,14 @@ import (
 // TestMonitoring tells the story of one tenant on files, and on PostgreSQL and
 // InfluxDB.
 func TestMonitoring(t *testing.T) {
+	t.Parallel()
 	t.Run("files", func(t *testing.T) {
 		monitoringStory(t, []string{"TSMON_DATA=" + filepath.Join(t.TempDir(), "data")})
 	})
 	t.Run("servers", func(t *testing.T) {
 		data := filepath.Join(t.TempDir(), "data")
 		monitoringStory(t, []string{
-			"TSMON_DATA=" + data, "TSMON_RECORDS=" + servertest.StartPostgres(t).Database(), "TSMON_SERIES_URL=" + servertest.StartInfluxDB(t).URL,
+			"TSMON_DATA=" + data, "TSMON_RECORDS=" + servertest.SharedPostgres(t).Database(), "TSMON_SERIES_URL=" + servertest.StartInfluxDB(t).URL,
 		})
 		if _, err := os.Stat(data); err == nil {
 			t.Error("a data folder was made that nothing lies in")

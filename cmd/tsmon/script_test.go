@@ -78,13 +78,14 @@ import (
 // Without what tmpfs or needs require, the script is skipped; it fails if
 // TSMON_TEST_REAL is 1.
 func TestScripts(t *testing.T) {
+	t.Parallel()
 	t.Run("dir", func(t *testing.T) {
 		t.Parallel()
 		runScripts(t, nil, func(name string) bool { return !strings.HasPrefix(name, "minio-") })
 	})
 	t.Run("minio", func(t *testing.T) {
 		t.Parallel()
-		runScripts(t, servertest.StartMinIO(t), func(name string) bool {
+		runScripts(t, servertest.SharedMinIO(t), func(name string) bool {
 			return strings.HasPrefix(name, "minio-") || strings.HasPrefix(name, "release-") || slices.Contains(hintsOfStores, name)
 		})
 	})

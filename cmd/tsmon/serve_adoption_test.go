@@ -12,6 +12,7 @@ import (
 
 // TestAdoptionOfServer: a maintainer without the records asks a server, with its key.
 func TestAdoptionOfServer(t *testing.T) {
+	t.Parallel()
 	k := newKit(t, filepath.Join(t.TempDir(), "store"), nil)
 	k.must(t, "release", "publish", "--version", "1.0.0", bundles(t, "1.0.0", 100))
 	k.must(t, "release", "publish", "--version", "1.1.0", bundles(t, "1.1.0", 100))
@@ -105,6 +106,7 @@ func TestAdoptionOfServer(t *testing.T) {
 // TestAdoptionOfStrangers: what another server answers is bounded and checked, and the key
 // goes nowhere else.
 func TestAdoptionOfStrangers(t *testing.T) {
+	t.Parallel()
 	const good = `"channel":"stable","version":"1.0.0","clients":1,"newest":{"version":"1.0.0"}`
 	answers := map[string]http.HandlerFunc{}
 	answer := func(name, body string) {

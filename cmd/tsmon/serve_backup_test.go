@@ -12,6 +12,7 @@ import (
 
 // TestBackup: what was copied of a running server is verified, and served by another.
 func TestBackup(t *testing.T) {
+	t.Parallel()
 	folder := t.TempDir()
 	data, file, restored := filepath.Join(folder, "data"), filepath.Join(folder, "tsmon.tar.zst"), filepath.Join(folder, "restored")
 	env := []string{"TSMON_DATA=" + data}

@@ -19,9 +19,8 @@ import (
 // clients report that a release fails. Whichever lives halts the rollout, once, and tells
 // the webhook, once; the other learns of it when it is back.
 func TestServeGuardSurvives(t *testing.T) {
-	objects, records := servertest.StartMinIO(t), servertest.StartPostgres(t)
-	t.Setenv("AWS_ACCESS_KEY_ID", objects.AccessKey)
-	t.Setenv("AWS_SECRET_ACCESS_KEY", objects.SecretKey)
+	t.Parallel()
+	objects, records := servertest.SharedMinIO(t), servertest.SharedPostgres(t)
 	objects.MakeBucket("fleet")
 	for dies := range 2 {
 		t.Run(fmt.Sprint("without server ", dies), func(t *testing.T) {

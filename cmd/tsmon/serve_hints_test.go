@@ -16,6 +16,7 @@ import (
 // TestServeHints: where tsmon serve refuses to start, what its hint says is done, and
 // the server works.
 func TestServeHints(t *testing.T) {
+	t.Parallel()
 	const cors, images = "https://a.example.com", "https://pictures.example.com"
 	folder := t.TempDir()
 	cert, key := filepath.Join(folder, "server.crt"), filepath.Join(folder, "server.key")
@@ -108,6 +109,7 @@ func (s *served) answers(path, origin string) (status int, header http.Header) {
 
 // TestServeFileHints: files that tsmon serve refuses are mended as its hints say.
 func TestServeFileHints(t *testing.T) {
+	t.Parallel()
 	data := filepath.Join(t.TempDir(), "data")
 	secrets, cert, key := filepath.Join(data, "secrets.json"), filepath.Join(data, "server.crt"), filepath.Join(data, "server.key")
 	serve(t, data, nil).stop()
@@ -159,6 +161,7 @@ func TestServeFileHints(t *testing.T) {
 
 // TestServeMetricsListen: metrics are shown at an address of their own, and nowhere else.
 func TestServeMetricsListen(t *testing.T) {
+	t.Parallel()
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

@@ -11,6 +11,7 @@ import (
 // TestServeOnly: a server of one side answers nothing of the other, and needs nothing of
 // it.
 func TestServeOnly(t *testing.T) {
+	t.Parallel()
 	const updates, monitoring = "/updates/stable/linux/x86_64/1.0.0", "/getAllMenu"
 	for only, want := range map[string]map[string]int{
 		"updates":    {updates: 404, "/updates/stable/latest.json": 404, monitoring: 404, "/console/": 200, "/console/demo": 200, "/releases/overview": 200, "/readyz": 200, "/readyz?for=monitoring": 400, "/healthz": 200},
@@ -42,6 +43,7 @@ func TestServeOnly(t *testing.T) {
 // TestReadyFullDisk lets the disk of records or time series take no write: monitoring is
 // not ready, updates are.
 func TestReadyFullDisk(t *testing.T) {
+	t.Parallel()
 	for _, file := range []string{"records.db", "series.db"} {
 		data := filepath.Join(t.TempDir(), "data")
 		s := serve(t, data, nil)

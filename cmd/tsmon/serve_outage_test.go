@@ -80,6 +80,7 @@ func (p *poller) now() (int, int) {
 // TestOutages takes each back end away and gives it back: before the server
 // starts, and under load.
 func TestOutages(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("it starts four servers")
 	}
@@ -238,6 +239,7 @@ func (r *relay) pass(from, to net.Conn) {
 // TestHungBackends has the records and the broker hang: connections stay open and say
 // nothing. People who log in are told soon, and readiness tells load balancers.
 func TestHungBackends(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("it starts two servers")
 	}

@@ -16,8 +16,8 @@ import (
 // TestServePresigned: bundles of a private bucket reach an application that has the
 // token, also by another name than the server knows the bucket by.
 func TestServePresigned(t *testing.T) {
-	minio := servertest.StartMinIO(t)
-	minio.Setenv()
+	t.Parallel()
+	minio := servertest.SharedMinIO(t)
 	k := newKit(t, minio.URL("desktop"), minio.Env())
 	for i, endpoint := range []string{"", strings.Replace(minio.Endpoint, "127.0.0.1", "localhost", 1)} {
 		testServePresigned(t, k, fmt.Sprintf("1.0.%d", i), endpoint, cmp.Or(endpoint, minio.Endpoint))

@@ -23,6 +23,7 @@ import (
 // certificate. No request fails meanwhile, one that began before is answered, and a
 // mistake changes nothing.
 func TestServeReload(t *testing.T) {
+	t.Parallel()
 	folder := t.TempDir()
 	file, cert, key := filepath.Join(folder, "tsmon.yaml"), filepath.Join(folder, "server.crt"), filepath.Join(folder, "server.key")
 	configure := func(storage, rest string) {

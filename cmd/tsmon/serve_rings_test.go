@@ -13,6 +13,7 @@ import (
 // TestServerWithoutRings: a server that was started before its channel kept rings answers
 // 404 for them, which every move and verify notice.
 func TestServerWithoutRings(t *testing.T) {
+	t.Parallel()
 	k := newKit(t, filepath.Join(t.TempDir(), "store"), nil)
 	config := k.configure(t, "  stable: {}\n")
 	data := t.TempDir()

@@ -20,10 +20,11 @@ import (
 // after another, behind nginx as the guide configures it, while clients go on: no request
 // fails.
 func TestRollingRestart(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("it starts seven servers")
 	}
-	postgres, influx, minio := servertest.StartPostgres(t), servertest.StartInfluxDB(t), servertest.StartMinIO(t)
+	postgres, influx, minio := servertest.SharedPostgres(t), servertest.StartInfluxDB(t), servertest.SharedMinIO(t)
 	minio.MakeBucket("app")
 	env := append(minio.Env(), "TSMON_RECORDS="+postgres.Database(), "TSMON_SERIES_URL="+influx.URL, "TSMON_STORAGE="+minio.URL("app"),
 		"TSMON_SECRET="+outerSecret, "TSMON_BEHIND_PROXY=true", "TSMON_DRAIN=5s")

@@ -21,6 +21,7 @@ import (
 // TestServeRollout: two servers and a publisher that share a storage. Clients
 // with an id are told by their share, and the servers see a pause.
 func TestServeRollout(t *testing.T) {
+	t.Parallel()
 	k := newKit(t, filepath.Join(t.TempDir(), "store"), nil)
 	env := append(k.env, "TSMON_REFRESH=50ms")
 	servers := []*served{serve(t, filepath.Join(t.TempDir(), "a"), env), serve(t, filepath.Join(t.TempDir(), "b"), env)}
@@ -62,6 +63,7 @@ func TestServeRollout(t *testing.T) {
 // TestAdvanceRollouts: whoever comes after the last step is due gives the release to
 // everybody, and the channels that follow move along.
 func TestAdvanceRollouts(t *testing.T) {
+	t.Parallel()
 	k := newKit(t, filepath.Join(t.TempDir(), "store"), nil)
 	k.must(t, "release", "publish", "--version", "1.0.0", bundles(t, "1.0.0", 100))
 	k.must(t, "release", "publish", "--version", "1.1.0", "--steps", "5,100", "--every", "1m", bundles(t, "1.1.0", 100))
@@ -81,6 +83,7 @@ func TestAdvanceRollouts(t *testing.T) {
 // clients report to fail, and tell the webhook, once. What the clients have is
 // seen from the command line.
 func TestServeGuard(t *testing.T) {
+	t.Parallel()
 	var mu sync.Mutex
 	var told []string
 	tries := 0
@@ -178,6 +181,7 @@ func parse(t *testing.T, text string, into any) {
 // TestShares: flags that say nothing, or something else than a share, release
 // nothing.
 func TestShares(t *testing.T) {
+	t.Parallel()
 	k := newKit(t, filepath.Join(t.TempDir(), "store"), nil)
 	k.must(t, "release", "publish", "--version", "1.0.0", bundles(t, "1.0.0", 100))
 	next := bundles(t, "1.1.0", 100)
@@ -206,6 +210,7 @@ func TestShares(t *testing.T) {
 
 // TestPrivateProbe: what a server shows with a token alone is fetched with it.
 func TestPrivateProbe(t *testing.T) {
+	t.Parallel()
 	storage := filepath.Join(t.TempDir(), "store")
 	k := newKit(t, storage, nil)
 	s := serve(t, t.TempDir(), append(k.env, "TSMON_REFRESH=50ms", "TSMON_UPDATES_TOKEN=sesame", "TSMON_PUBLIC_URL="))

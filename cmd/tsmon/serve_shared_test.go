@@ -18,11 +18,13 @@ const outerSecret = "an-outer-secret-of-32-characters-or-more"
 // tokens and have the same credentials, through a rotation and a change of the secret
 // that all of this is encrypted with.
 func TestServersShareSecrets(t *testing.T) {
+	t.Parallel()
 	testServersShareSecrets(t, "TSMON_RECORDS="+filepath.Join(t.TempDir(), "records.db"))
 }
 
 func TestServersShareSecretsOnPostgres(t *testing.T) {
-	testServersShareSecrets(t, "TSMON_RECORDS="+servertest.StartPostgres(t).Database())
+	t.Parallel()
+	testServersShareSecrets(t, "TSMON_RECORDS="+servertest.SharedPostgres(t).Database())
 }
 
 func testServersShareSecrets(t *testing.T, records string) {
@@ -105,6 +107,7 @@ func refused(t *testing.T, folder, hint string, env ...string) {
 // TestSecretFile: the secret may lie in a file, as containers mount it, that is not for
 // everybody.
 func TestSecretFile(t *testing.T) {
+	t.Parallel()
 	folder := t.TempDir()
 	path := filepath.Join(folder, "secret")
 	if err := os.WriteFile(path, []byte("short\n"), 0o644); err != nil {

@@ -207,6 +207,7 @@ func (s *served) view(token string) (items []any) {
 // TestServeDemo starts the demo as the README says, lets it live, and starts it
 // again.
 func TestServeDemo(t *testing.T) {
+	t.Parallel()
 	data := filepath.Join(t.TempDir(), "data")
 	s := serve(t, data, nil, "--demo")
 	d := s.demoReady()
@@ -274,6 +275,7 @@ func (s *served) values(token string, items []any) (values map[string]*float64) 
 // TestServeDrains lets a request finish that is under way when the server is
 // told to stop.
 func TestServeDrains(t *testing.T) {
+	t.Parallel()
 	s := serve(t, filepath.Join(t.TempDir(), "data"), []string{"TSMON_DRAIN=2s"}, "--demo")
 	d := s.demoReady()
 	address := strings.TrimPrefix(s.base, "http://")
@@ -343,6 +345,7 @@ func writeCertificate(t *testing.T, cert, key string) {
 }
 
 func TestServeTLS(t *testing.T) {
+	t.Parallel()
 	folder := t.TempDir()
 	cert, key := filepath.Join(folder, "server.crt"), filepath.Join(folder, "server.key")
 	writeCertificate(t, cert, key)
@@ -367,6 +370,7 @@ func TestServeTLS(t *testing.T) {
 // TestServeRefuses: what would be dangerous or could never work ends at once,
 // with a remedy and without a secret.
 func TestServeRefuses(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		args, env []string
 		want      string

@@ -11,6 +11,7 @@ import (
 // TestServeUpdates starts a server whose updates are private and whose bundles
 // are elsewhere, and then one that trusts another key.
 func TestServeUpdates(t *testing.T) {
+	t.Parallel()
 	k := newKit(t, filepath.Join(t.TempDir(), "store"), nil)
 	k.must(t, "release", "publish", "--no-probe", "--version", "1.0.0", bundles(t, "1.0.0", 100))
 	const token = "token-of-the-updates"

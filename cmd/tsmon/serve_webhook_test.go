@@ -92,6 +92,7 @@ func (h *hook) tried() int {
 // described, also if the server is killed while the webhook is down and the channel
 // moves while none runs.
 func TestServeWebhook(t *testing.T) {
+	t.Parallel()
 	h := newHook(t)
 	storage := filepath.Join(t.TempDir(), "store")
 	k := newKit(t, storage, nil)

@@ -12,6 +12,7 @@ import (
 // TestUnreachableHints: where a back end does not answer, the same command works once it
 // does.
 func TestUnreachableHints(t *testing.T) {
+	t.Parallel()
 	postgres, influx := servertest.StartPostgres(t), servertest.StartInfluxDB(t)
 	env := []string{"TSMON_RECORDS=" + postgres.Database(), "TSMON_SERIES_URL=" + influx.URL, "TSMON_DATA=" + filepath.Join(t.TempDir(), "data")}
 	must := func(args ...string) string {

@@ -316,6 +316,7 @@ func TestGitLabPipeline(t *testing.T) {
 
 // TestAction runs the script of the GitHub action, and the jobs of the GitLab template.
 func TestAction(t *testing.T) {
+	t.Parallel()
 	script, err := os.ReadFile("../../.github/actions/tsmon/run.sh")
 	if err != nil {
 		t.Fatal(err)

@@ -15,12 +15,13 @@ import (
 // TestWrittenIsSeen has a running server asked for a mean that it has cached, and that
 // a command then changes.
 func TestWrittenIsSeen(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("it starts four servers")
 	}
 	t.Run("files", func(t *testing.T) { writtenIsSeen(t, nil) })
 	t.Run("servers", func(t *testing.T) {
-		writtenIsSeen(t, []string{"TSMON_RECORDS=" + servertest.StartPostgres(t).Database(), "TSMON_SERIES_URL=" + servertest.StartInfluxDB(t).URL})
+		writtenIsSeen(t, []string{"TSMON_RECORDS=" + servertest.SharedPostgres(t).Database(), "TSMON_SERIES_URL=" + servertest.StartInfluxDB(t).URL})
 	})
 }
 

@@ -22,8 +22,7 @@ type Installs interface {
 	// Progress counts the clients of a channel by their outcome with a release, if
 	// that was seen since a time. A download before decided, when the release was
 	// last decided on, does not make a client Kept: it has yet to try again. Of a
-	// release with a sample it counts those clients. The cost
-	// is that of the clients seen since then.
+	// release with a sample it counts those clients.
 	Progress(ctx context.Context, channel, version string, since, decided time.Time) (Progress, error)
 
 	// ForgetClients deletes clients and tries that were last seen before a time, and

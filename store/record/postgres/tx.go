@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -124,25 +125,58 @@ func unnest(columns []sqlstore.Column) string {
 	return "unnest(" + strings.Join(arrays, ", ") + ") AS n (" + strings.Join(names, ", ") + ")"
 }
 
-// forgetPiece bounds the rows that one transaction deletes from a table.
+// forgetPiece bounds the rows of a table that one transaction looks at.
 const forgetPiece = 5000
 
-// Forget implements sqlstore.Database. It leaves rows that somebody writes at the moment:
-// those are seen again, and waiting for them could be in a circle.
+// Forget implements sqlstore.Database. It walks through the tables in order of their
+// keys, a piece at a time, and leaves rows that somebody writes at the moment: those are
+// seen again, and waiting for them could be in a circle.
 func (s *server) Forget(before time.Time) func(ctx context.Context, tx sqlstore.Tx) (n int64, more bool, err error) {
+	walks := []*walk{
+		{table: "tsmon.clients", key: "channel, client", last: []any{"", []byte{}}},
+		{table: "tsmon.tries", key: "channel, version, client", last: []any{"", "", []byte{}}},
+	}
 	return func(ctx context.Context, tx sqlstore.Tx) (n int64, more bool, err error) {
 		var b sqlstore.Batch
-		for _, table := range []string{"tsmon.clients", "tsmon.tries"} {
-			b.Statements = append(b.Statements, sqlstore.Statement{
-				SQL:  fmt.Sprintf(`DELETE FROM %[1]s WHERE ctid = ANY(ARRAY(SELECT ctid FROM %[1]s WHERE seen < $1 ORDER BY seen LIMIT $2 FOR UPDATE SKIP LOCKED))`, table),
-				Args: []any{before.UnixMicro(), forgetPiece},
-				Affected: func(deleted int64) {
-					n += deleted
-					more = more || deleted == forgetPiece
-				},
-			})
+		for _, w := range walks {
+			w.forget(&b, before, &n)
 		}
 		err = tx.Send(ctx, &b, true) // counts
-		return n, more, err
+		walks = slices.DeleteFunc(walks, func(w *walk) bool { return !w.more })
+		return n, len(walks) > 0, err
 	}
+}
+
+// walk is how far Forget came with a table.
+type walk struct {
+	table, key string
+	last       []any // the key that the last piece ended with
+	more       bool
+}
+
+// forget adds the statement that deletes, of the next piece, the rows of which nothing was
+// seen since a time, and counts them.
+func (w *walk) forget(b *sqlstore.Batch, before time.Time, n *int64) {
+	marks := "$3"
+	for i := range w.last[1:] {
+		marks += fmt.Sprintf(", $%d", i+4)
+	}
+	args := append([]any{before.UnixMicro(), forgetPiece}, w.last...)
+	w.more = false
+	b.Query(func(row sqlstore.Scanner) error {
+		var gone, piece int64
+		into := []any{&gone, &piece}
+		for i := range w.last {
+			into = append(into, &w.last[i])
+		}
+		err := row.Scan(into...)
+		w.more = piece == forgetPiece
+		*n += gone
+		return err
+	}, strings.NewReplacer("{table}", w.table, "{key}", w.key, "{last}", marks, "{down}", strings.ReplaceAll(w.key, ",", " DESC,")+" DESC").Replace(`
+		WITH piece AS MATERIALIZED (SELECT {key}, ctid AS at, seen FROM {table} WHERE ({key}) > ({last}) ORDER BY {key} LIMIT $2),
+			gone AS (DELETE FROM {table} WHERE ctid = ANY(ARRAY(SELECT ctid FROM {table}
+				WHERE ctid = ANY(ARRAY(SELECT at FROM piece WHERE seen < $1)) AND seen < $1 FOR UPDATE SKIP LOCKED)) RETURNING 1)
+		SELECT (SELECT count(*) FROM gone), (SELECT count(*) FROM piece), {key} FROM piece
+		ORDER BY {down} LIMIT 1`), args...)
 }

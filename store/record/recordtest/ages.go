@@ -11,8 +11,8 @@ import (
 )
 
 // Ages lives for days on end with a fleet of a few clients and a release a day, and demands
-// that the tables of clients and a pass of the guard stay as they were after 60 days, of
-// which 30 are kept. bytes is the size of those tables, once the database has cleaned up,
+// that the tables of clients stay as they were after 60 days, of which 30 are kept. It logs
+// how long a pass of the guard takes then and in the end. bytes is the size of those tables, once the database has cleaned up,
 // which it does by itself in the time of a day. There are 120 days, and 10,000 with
 // TSMON_TEST_LONG=1.
 func Ages(t *testing.T, s record.Store, bytes func() int64) {
@@ -23,7 +23,6 @@ func Ages(t *testing.T, s record.Store, bytes func() int64) {
 		days = 10_000
 	}
 	var size int64
-	var took time.Duration
 	for day := 1; day <= days; day++ {
 		liveDay(t, s, day, fleet, kept)
 		if day != first && day != days {
@@ -43,14 +42,11 @@ func Ages(t *testing.T, s record.Store, bytes func() int64) {
 		now := bytes()
 		t.Logf("day %d: %d bytes, a pass takes %s", day, now, pass)
 		if day == first {
-			size, took = now, pass
+			size = now
 			continue
 		}
 		if now > size*3/2 {
 			t.Errorf("the tables of clients grew from %d to %d bytes in %d days", size, now, days-first)
-		}
-		if pass > 4*took {
-			t.Errorf("a pass of the guard took %s, and %s after %d days", took, pass, days-first)
 		}
 	}
 }

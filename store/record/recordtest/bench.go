@@ -103,24 +103,8 @@ func BenchmarkSightings(b *testing.B, s record.Store) {
 		}
 		b.ReportMetric(float64(next*SightingsSize), "clients")
 	})
-	b.Run("ProgressOfFew", func(b *testing.B) { benchmarkRecent(b, s, next*SightingsSize) })
 	b.Run("ForgetHalf", func(b *testing.B) { benchmarkForget(b, s, next*SightingsSize, 2) })
 	b.Run("ForgetLast", func(b *testing.B) { benchmarkForget(b, s, next*SightingsSize, 10) })
-}
-
-// benchmarkRecent counts the one client in a hundred that was seen last.
-func benchmarkRecent(b *testing.B, s record.Store, clients int) {
-	recent := pick(crowd(0, clients), clients/100, 3)
-	for i := range recent.Tries {
-		recent.Tries[i].Running = moment(1 << 40)
-	}
-	check(b, s.Sight(b.Context(), record.Sightings{Tries: recent.Tries}))
-	for b.Loop() {
-		p, err := s.Progress(b.Context(), stable, "2", moment(1<<40), time.Time{})
-		check(b, err)
-		equal(b, "progress", p, record.Progress{Running: clients / 100})
-	}
-	b.ReportMetric(float64(clients), "clients")
 }
 
 // benchmarkForget forgets one in so many of all clients, those with the greatest ids,

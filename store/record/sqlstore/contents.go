@@ -63,12 +63,12 @@ func scanChart(r Scanner) (c record.Chart, err error) {
 }
 
 // Variables implements record.Variables.
-func (s *Store) Variables(ctx context.Context, schema string) ([]record.Variable, error) {
+func (s contents) Variables(ctx context.Context, schema string) ([]record.Variable, error) {
 	return list(ctx, s.core, of(schema, "read variables", Read), scanVariable, selectVariables)
 }
 
 // VariablesByField implements record.Variables.
-func (s *Store) VariablesByField(ctx context.Context, schema string, fields []record.Field) (map[record.Field]record.ID, error) {
+func (s contents) VariablesByField(ctx context.Context, schema string, fields []record.Field) (map[record.Field]record.ID, error) {
 	var wanted []record.Field
 	for _, f := range fields {
 		if f.Measurement != "" && record.Storable(f.Measurement) && record.Storable(f.Field) {
@@ -90,18 +90,18 @@ func (s *Store) VariablesByField(ctx context.Context, schema string, fields []re
 }
 
 // Menus implements record.Access.
-func (s *Store) Menus(ctx context.Context, schema string) ([]record.Menu, error) {
+func (s contents) Menus(ctx context.Context, schema string) ([]record.Menu, error) {
 	return list(ctx, s.core, of(schema, "read menus", Read), scanMenu, selectMenus)
 }
 
 // Permissions implements record.Access.
-func (s *Store) Permissions(ctx context.Context, schema string, user, profile int64) ([]record.Permission, error) {
+func (s contents) Permissions(ctx context.Context, schema string, user, profile int64) ([]record.Permission, error) {
 	return list(ctx, s.core, of(schema, "read permissions", Read), scanPermission,
 		selectPermissions+` WHERE user_id = $1 OR profile = $2 ORDER BY id`, user, profile)
 }
 
 // NotifyConfig implements record.Configuration.
-func (s *Store) NotifyConfig(ctx context.Context, schema string) (record.NotifyConfig, error) {
+func (s contents) NotifyConfig(ctx context.Context, schema string) (record.NotifyConfig, error) {
 	rows, err := list(ctx, s.core, of(schema, "read notification configuration", Read), scanNotification, selectNotifications)
 	if err != nil {
 		return nil, err
@@ -110,12 +110,12 @@ func (s *Store) NotifyConfig(ctx context.Context, schema string) (record.NotifyC
 }
 
 // Charts implements record.Configuration.
-func (s *Store) Charts(ctx context.Context, schema string) ([]record.Chart, error) {
+func (s contents) Charts(ctx context.Context, schema string) ([]record.Chart, error) {
 	return list(ctx, s.core, of(schema, "read charts", Read), scanChart, selectCharts)
 }
 
 // Export implements record.Contents, in one round trip.
-func (s *Store) Export(ctx context.Context, schema string) (c record.Content, err error) {
+func (s contents) Export(ctx context.Context, schema string) (c record.Content, err error) {
 	var b Batch
 	var objects []placed
 	var notifications []record.NotifyRow
@@ -141,7 +141,7 @@ func (s *Store) Export(ctx context.Context, schema string) (c record.Content, er
 }
 
 // Import implements record.Contents, in two round trips.
-func (s *Store) Import(ctx context.Context, schema string, c record.Content) error {
+func (s contents) Import(ctx context.Context, schema string, c record.Content) error {
 	if err := c.Validate(); err != nil {
 		return fmt.Errorf("import: %w", err)
 	}

@@ -10,7 +10,7 @@ import (
 )
 
 // DeleteTenant implements record.Deletes. It begins again where others are in its way.
-func (s *Store) DeleteTenant(ctx context.Context, schema string) error {
+func (s tenants) DeleteTenant(ctx context.Context, schema string) error {
 	ctx, cancel := context.WithTimeout(ctx, s.limit)
 	defer cancel()
 	for {
@@ -26,7 +26,7 @@ func (s *Store) DeleteTenant(ctx context.Context, schema string) error {
 	}
 }
 
-func (s *Store) dropTenant(ctx context.Context, schema string) error {
+func (s tenants) dropTenant(ctx context.Context, schema string) error {
 	var gone []string
 	var b Batch
 	b.Query(collect(&gone, scan(func(name *string) []any { return []any{name} })),
@@ -46,19 +46,19 @@ func (s *Store) dropTenant(ctx context.Context, schema string) error {
 }
 
 // DeleteUser implements record.Deletes.
-func (s *Store) DeleteUser(ctx context.Context, schema, email string) error {
+func (s tenants) DeleteUser(ctx context.Context, schema, email string) error {
 	key := emailKey(email)
 	return s.delete(ctx, of(schema, "delete user", Write), `DELETE FROM {schema}.users WHERE email_key = $1 RETURNING 1`, key,
 		`DELETE FROM {schema}.permissions WHERE user_id IN (SELECT id FROM {schema}.users WHERE email_key = $1)`)
 }
 
 // DeleteDiagram implements record.Deletes.
-func (s *Store) DeleteDiagram(ctx context.Context, schema string, id int64) error {
+func (s contents) DeleteDiagram(ctx context.Context, schema string, id int64) error {
 	return s.delete(ctx, of(schema, "delete diagram", Write), `DELETE FROM {schema}.diagrams WHERE id = $1 RETURNING 1`, id)
 }
 
 // DeleteVariable implements record.Deletes.
-func (s *Store) DeleteVariable(ctx context.Context, schema, key string) error {
+func (s contents) DeleteVariable(ctx context.Context, schema, key string) error {
 	if !record.Storable(key) {
 		key = "" // which no variable has
 	}
@@ -66,13 +66,13 @@ func (s *Store) DeleteVariable(ctx context.Context, schema, key string) error {
 }
 
 // DeleteMenu implements record.Deletes.
-func (s *Store) DeleteMenu(ctx context.Context, schema string, id int64) error {
+func (s contents) DeleteMenu(ctx context.Context, schema string, id int64) error {
 	return s.delete(ctx, of(schema, "delete menu", Write), `DELETE FROM {schema}.menus WHERE id = $1 RETURNING 1`, id)
 }
 
 // delete locks the tenant and executes statements about a key: before, then one that
 // returns a row if it deletes. record.ErrNotFound if it does not.
-func (s *Store) delete(ctx context.Context, c call, statement string, key any, before ...string) error {
+func (s *core) delete(ctx context.Context, c call, statement string, key any, before ...string) error {
 	found := newState()
 	gone := false
 	var b Batch

@@ -22,7 +22,7 @@ const selectDiagram = `
 	ORDER BY 1, 2`
 
 // Diagram implements record.Diagrams.
-func (s *Store) Diagram(ctx context.Context, schema string, id int64) (d record.Diagram, err error) {
+func (s contents) Diagram(ctx context.Context, schema string, id int64) (d record.Diagram, err error) {
 	found := false
 	var b Batch
 	b.Query(func(r Scanner) error {
@@ -78,7 +78,7 @@ func millis(t time.Time) *int64 {
 }
 
 // SaveDiagram implements record.Diagrams, in two round trips.
-func (s *Store) SaveDiagram(ctx context.Context, schema string, d record.Diagram, deleted record.Deleted) (record.DiagramState, error) {
+func (s contents) SaveDiagram(ctx context.Context, schema string, d record.Diagram, deleted record.Deleted) (record.DiagramState, error) {
 	saving, err := record.Prepare(d, deleted)
 	if err != nil {
 		return record.DiagramState{}, fmt.Errorf("save diagram: %w", err)
@@ -251,7 +251,7 @@ func stateOf(d record.Diagram) (string, error) {
 }
 
 // DiagramStates implements record.Diagrams.
-func (s *Store) DiagramStates(ctx context.Context, schema string) ([]record.DiagramState, error) {
+func (s contents) DiagramStates(ctx context.Context, schema string) ([]record.DiagramState, error) {
 	var all []record.DiagramState
 	var b Batch
 	b.Query(func(r Scanner) error {
@@ -282,7 +282,7 @@ func (s *Store) DiagramStates(ctx context.Context, schema string) ([]record.Diag
 }
 
 // DiagramState implements record.Diagrams.
-func (s *Store) DiagramState(ctx context.Context, schema string, id, version int64) (record.Diagram, error) {
+func (s contents) DiagramState(ctx context.Context, schema string, id, version int64) (record.Diagram, error) {
 	found, err := one(ctx, s.core, of(schema, "read state of diagram", Read), func(r Scanner) (d record.Diagram, err error) {
 		var text []byte
 		var by string

@@ -97,15 +97,10 @@ func (s Fleet) Clients(ctx context.Context, channel string, since time.Time) ([]
 		GROUP BY version, target, cohort ORDER BY version, target, cohort`, channel, since.UnixMicro(), record.Level(0).Below())
 }
 
-// Progress implements record.Installs. Where all tries count it reads them in the order
-// of the table, since SQLite takes longer by the index.
+// Progress implements record.Installs.
 func (s Fleet) Progress(ctx context.Context, channel, version string, since, decided time.Time) (record.Progress, error) {
 	if !record.Storable(channel) || !record.Storable(version) {
 		return record.Progress{}, nil
-	}
-	recent := ` AND seen >= $3`
-	if since.IsZero() {
-		recent = ``
 	}
 	return one(ctx, s.core, central("count tries", Read), scan(func(p *record.Progress) []any {
 		return []any{&p.Crashed, &p.Running, &p.Failed, &p.Kept, &p.Waiting, &p.Offered}
@@ -121,7 +116,7 @@ func (s Fleet) Progress(ctx context.Context, channel, version string, since, dec
 				FROM (SELECT *, greatest(failed, stuck) AS unwell
 					FROM (SELECT asked, running, failed, crashed, greatest(downloaded, installed) AS fetched,
 						CASE WHEN kept_from >= $4 AND coalesce(installed < kept_from, TRUE) THEN kept END AS stuck
-						FROM tsmon.tries WHERE channel = $1 AND version = $2 AND `+fmt.Sprintf(sampled, "$2", 5)+recent+`) AS a) AS b) AS c) AS d
+						FROM tsmon.tries WHERE channel = $1 AND version = $2 AND `+fmt.Sprintf(sampled, "$2", 5)+`) AS a) AS b) AS c) AS d
 		WHERE at >= $3`, channel, version, since.UnixMicro(), decided.UnixMicro(), record.Level(0).Below())
 }
 

@@ -133,7 +133,15 @@ func rowsOf[T any](list []T, values func(T) []any) [][]any {
 type Store struct {
 	*core
 	Fleet
+	tenants
+	contents
 }
+
+// tenants are tenants, their users, and the trail of what was done to them.
+type tenants struct{ *core }
+
+// contents are what a tenant's application shows: diagrams, variables, menus, charts.
+type contents struct{ *core }
 
 // Fleet implements record.Installs.
 type Fleet struct{ *core }
@@ -148,7 +156,7 @@ type core struct {
 // New returns the store of a database. Calls take at most limit.
 func New(db Database, limit time.Duration) *Store {
 	c := &core{db: db, limit: limit}
-	return &Store{c, Fleet{c}}
+	return &Store{c, Fleet{c}, tenants{c}, contents{c}}
 }
 
 // Ping implements record.Store.

@@ -24,18 +24,18 @@ func scanTenant(r Scanner) (t record.Tenant, err error) {
 }
 
 // Tenants implements record.Tenants.
-func (s *Store) Tenants(ctx context.Context) ([]record.Tenant, error) {
+func (s tenants) Tenants(ctx context.Context) ([]record.Tenant, error) {
 	return list(ctx, s.core, central("list tenants", Read), scanTenant, selectTenants+` ORDER BY schema_name`)
 }
 
 // Tenant implements record.Tenants.
-func (s *Store) Tenant(ctx context.Context, schema string) (record.Tenant, error) {
+func (s tenants) Tenant(ctx context.Context, schema string) (record.Tenant, error) {
 	return one(ctx, s.core, of(schema, "read tenant", Read), scanTenant, selectTenant, schema)
 }
 
 // CreateTenant implements record.Tenants. It creates the schema first; after a crash
 // the next call completes the tenant.
-func (s *Store) CreateTenant(ctx context.Context, t record.Tenant) error {
+func (s tenants) CreateTenant(ctx context.Context, t record.Tenant) error {
 	settings, err := encodeSettings(t)
 	if err != nil {
 		return fmt.Errorf("create tenant: %w", err)
@@ -68,7 +68,7 @@ func encodeSettings(t record.Tenant) (string, error) {
 }
 
 // UpdateTenant implements record.Tenants.
-func (s *Store) UpdateTenant(ctx context.Context, t record.Tenant) error {
+func (s tenants) UpdateTenant(ctx context.Context, t record.Tenant) error {
 	settings, err := encodeSettings(t)
 	if err != nil {
 		return fmt.Errorf("update tenant: %w", err)
@@ -79,7 +79,7 @@ func (s *Store) UpdateTenant(ctx context.Context, t record.Tenant) error {
 }
 
 // Audit implements record.Audits.
-func (s *Store) Audit(ctx context.Context, a record.Audit) error {
+func (s tenants) Audit(ctx context.Context, a record.Audit) error {
 	a = a.Clean()
 	var b Batch
 	b.Exec(`INSERT INTO tsmon.audits (at, schema_name, user_email, action, target, address, request, ok)
@@ -88,7 +88,7 @@ func (s *Store) Audit(ctx context.Context, a record.Audit) error {
 }
 
 // LastAudits implements record.Audits.
-func (s *Store) LastAudits(ctx context.Context, schema string, limit int) ([]record.Audit, error) {
+func (s tenants) LastAudits(ctx context.Context, schema string, limit int) ([]record.Audit, error) {
 	if !record.Storable(schema) {
 		return nil, nil
 	}
@@ -106,7 +106,7 @@ func (s *Store) LastAudits(ctx context.Context, schema string, limit int) ([]rec
 const forgetAudits = 5000
 
 // ForgetAudits implements record.Audits.
-func (s *Store) ForgetAudits(ctx context.Context, before time.Time) (n int64, err error) {
+func (s tenants) ForgetAudits(ctx context.Context, before time.Time) (n int64, err error) {
 	b := Batch{Statements: []Statement{{
 		SQL:  `DELETE FROM tsmon.audits WHERE at < $1 AND id IN (SELECT id FROM tsmon.audits ORDER BY id LIMIT $2)`,
 		Args: []any{before.UnixMicro(), forgetAudits}, Affected: func(rows int64) { n = rows },
@@ -124,12 +124,12 @@ var scanUser = scan(func(u *record.User) []any {
 })
 
 // Users implements record.Users.
-func (s *Store) Users(ctx context.Context, schema string) ([]record.User, error) {
+func (s tenants) Users(ctx context.Context, schema string) ([]record.User, error) {
 	return list(ctx, s.core, of(schema, "list users", Read), scanUser, selectUsers+` ORDER BY id`)
 }
 
 // User implements record.Users.
-func (s *Store) User(ctx context.Context, schema, email string) (record.User, error) {
+func (s tenants) User(ctx context.Context, schema, email string) (record.User, error) {
 	return one(ctx, s.core, of(schema, "read user", Read), scanUser, selectUsers+` WHERE email_key = $1`, emailKey(email))
 }
 
@@ -144,12 +144,12 @@ func emailKey(email string) *string {
 }
 
 // UserByID implements record.Users.
-func (s *Store) UserByID(ctx context.Context, schema string, id int64) (record.User, error) {
+func (s tenants) UserByID(ctx context.Context, schema string, id int64) (record.User, error) {
 	return one(ctx, s.core, of(schema, "read user", Read), scanUser, selectUsers+` WHERE id = $1`, id)
 }
 
 // CreateUser implements record.Users.
-func (s *Store) CreateUser(ctx context.Context, schema string, u record.User) (record.User, error) {
+func (s tenants) CreateUser(ctx context.Context, schema string, u record.User) (record.User, error) {
 	if err := u.Validate(); err != nil {
 		return record.User{}, fmt.Errorf("create user: %w", err)
 	}
@@ -176,7 +176,7 @@ func (s *Store) CreateUser(ctx context.Context, schema string, u record.User) (r
 func newTokenVersion() int64 { return 1 + rand.Int64N(1<<48) }
 
 // DisableUser implements record.Users.
-func (s *Store) DisableUser(ctx context.Context, schema, email string) error {
+func (s tenants) DisableUser(ctx context.Context, schema, email string) error {
 	_, err := one(ctx, s.core, of(schema, "disable user", Write), scanID, `
 		UPDATE {schema}.users SET token_version = token_version + CASE WHEN disabled THEN 0 ELSE 1 END, disabled = true
 		WHERE email_key = $1 RETURNING id`, emailKey(email))
@@ -184,7 +184,7 @@ func (s *Store) DisableUser(ctx context.Context, schema, email string) error {
 }
 
 // SetUserToken implements record.Users.
-func (s *Store) SetUserToken(ctx context.Context, schema, email string, digest []byte) error {
+func (s tenants) SetUserToken(ctx context.Context, schema, email string, digest []byte) error {
 	_, err := one(ctx, s.core, of(schema, "set token of user", Write), scanID, `
 		UPDATE {schema}.users SET token_version = token_version + 1, token_digest = $1
 		WHERE email_key = $2 RETURNING id`, digest, emailKey(email))

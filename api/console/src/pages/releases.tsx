@@ -49,12 +49,14 @@ function Overview(): JSX.Element {
 function Alarms({ of: o }: { of: ReleasesOverview }): JSX.Element | null {
   if (o.alarms.length === 0 && !o.away) return null;
   return (
-    <ul class="alarms" role="alert" aria-label={t("alarms")}>
-      {o.away && <li>▲ {t("storeAway")} <Age at={Date.parse(o.away)} /></li>}
-      {o.alarms.map((a) => (
-        <li key={a.object}>▲ <b>{a.object}</b> {t("alarmText")} <Age at={Date.parse(a.since)} /><div lang="en">{a.problem}</div></li>
-      ))}
-    </ul>
+    <div class="alarms" role="alert">
+      <ul aria-label={t("alarms")}>
+        {o.away && <li>▲ {t("storeAway")} <Age at={Date.parse(o.away)} /></li>}
+        {o.alarms.map((a) => (
+          <li key={a.object}>▲ <b>{a.object}</b> {t("alarmText")} <Age at={Date.parse(a.since)} /><div lang="en">{a.problem}</div></li>
+        ))}
+      </ul>
+    </div>
   );
 }
 

@@ -36,18 +36,20 @@ interface Props {
   cut: number;
   spread: ReleaseSpread | null;
   percent: number;
+  /** Names the table where a page has several. */
+  label?: string;
 }
 
 /** Who gets what, by what is installed, with the number of clients where it is known. */
-export function ReachTable({ reach, cut, spread, percent }: Props): JSX.Element {
+export function ReachTable({ reach, cut, spread, percent, label = t("reachTitle") }: Props): JSX.Element {
   const groups = useMemo(() => groupReach(reach, spread && spread.clients > 0 ? spread.groups : null, percent), [reach, spread, percent]);
   const counted = spread !== null && spread.clients > 0;
   if (reach.length === 0) return <p class="dim">{t("reachNone")}</p>;
   return (
     <>
-      <div class="scroll" tabIndex={0} role="region" aria-label={t("reachTitle")}>
+      <div class="scroll" tabIndex={0} role="region" aria-label={label}>
         <table class="plain striped reach">
-          <caption class="hidden">{t("reachTitle")}</caption>
+          <caption class="hidden">{label}</caption>
           <thead><tr><th scope="col">{t("installed")}</th>{counted && <th scope="col">{t("clients")}</th>}<th scope="col">{t("gets")}</th><th scope="col">{t("onWhat")}</th></tr></thead>
           <tbody>
             {groups.flatMap((g) => g.lots.map((l, i) => (

@@ -70,11 +70,11 @@ function Detail({ of: d }: { of: LogDetail }): JSX.Element {
         <dd>{d.signed_by.length > 0 ? d.signed_by.join(", ") : t("signedNobody")}{d.needs > 0 && ` (${t("signedOf", { has: d.signed_by.length, needs: d.needs })})`}</dd>
       </dl>
       <h3>{t("reachTitle")}</h3>
-      <ReachTable reach={d.reach} cut={d.reach_cut ?? 0} spread={null} percent={d.rollout?.percent ?? 100} />
+      <ReachTable reach={d.reach} cut={d.reach_cut ?? 0} spread={null} percent={d.rollout?.percent ?? 100} label={`${d.sequence}: ${t("reachTitle")}`} />
       {d.changes.length > 0 && (
         <>
           <h3>{t("changes")}</h3>
-          <div class="scroll" tabIndex={0} role="region" aria-label={t("changes")}>
+          <div class="scroll" tabIndex={0} role="region" aria-label={`${d.sequence}: ${t("changes")}`}>
             <table class="plain changes">
               <thead><tr><th scope="col">{t("member")}</th><th scope="col">{t("was")}</th><th scope="col">{t("became")}</th></tr></thead>
               <tbody>{d.changes.map((c) => <tr key={c.place}><th scope="row">{c.place}</th><td>{c.before || "–"}</td><td>{c.after || "–"}</td></tr>)}</tbody>

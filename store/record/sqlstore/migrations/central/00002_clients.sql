@@ -8,7 +8,6 @@ CREATE TABLE tsmon.clients (
     asked   bigint, -- when it asked with target; NULL if it has only reported
     PRIMARY KEY (channel, client)
 ); -- clustered
-CREATE INDEX clients_by_version ON tsmon.clients (channel, version, target, cohort, seen);
 
 CREATE TABLE tsmon.tries (
     channel    text COLLATE "C" NOT NULL,
@@ -32,4 +31,3 @@ CREATE TABLE tsmon.tries (
     PRIMARY KEY (channel, version, client)
 ); -- clustered
 CREATE INDEX tries_by_client ON tsmon.tries (client, version);
-CREATE INDEX tries_by_time ON tsmon.tries (channel, version, seen);

@@ -1,0 +1,79 @@
+package servertest
+
+import (
+	"crypto/rand"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// shared are the servers that the tests of a package share, nil before somebody asked.
+var shared struct {
+	sync.Mutex
+	minio    *MinIO
+	postgres *Postgres
+	ends     []func()
+}
+
+// SharedMinIO returns a MinIO with an empty bucket that nobody else has. The tests of a
+// package share the server, which the first of them starts, and must leave it running;
+// EndShared ends it. From then on the variables of the test's process give it access.
+func SharedMinIO(tb testing.TB) *MinIO {
+	tb.Helper()
+	shared.Lock()
+	defer shared.Unlock()
+	if shared.minio == nil {
+		server := StartMinIO(lasting{tb})
+		for _, pair := range server.Env() {
+			name, value, _ := strings.Cut(pair, "=")
+			if err := os.Setenv(name, value); err != nil {
+				tb.Fatal(err)
+			}
+		}
+		shared.minio = server
+	}
+	own := *shared.minio
+	own.tb, own.Bucket = tb, "bucket-"+strings.ToLower(rand.Text()[:8])
+	own.MakeBucket(own.Bucket)
+	return &own
+}
+
+// SharedPostgres returns a PostgreSQL that is shared likewise. Who asks for a Database
+// has that alone.
+func SharedPostgres(tb testing.TB) *Postgres {
+	tb.Helper()
+	shared.Lock()
+	defer shared.Unlock()
+	if shared.postgres == nil {
+		shared.postgres = StartPostgres(lasting{tb})
+	}
+	own := *shared.postgres
+	own.tb = tb
+	return &own
+}
+
+// EndShared ends the shared servers that were started. TestMain calls it after the tests.
+func EndShared() {
+	shared.Lock()
+	defer shared.Unlock()
+	for i := len(shared.ends) - 1; i >= 0; i-- {
+		shared.ends[i]()
+	}
+	shared.minio, shared.postgres, shared.ends = nil, nil, nil
+}
+
+// lasting is a test whose server outlives it. Whoever uses it holds the lock of shared.
+type lasting struct{ testing.TB }
+
+func (lasting) Cleanup(end func()) { shared.ends = append(shared.ends, end) }
+
+func (l lasting) TempDir() string {
+	l.Helper()
+	dir, err := os.MkdirTemp("", "tsmon-shared-")
+	if err != nil {
+		l.Fatal(err)
+	}
+	l.Cleanup(func() { _ = os.RemoveAll(dir) }) // in the system's folder of such
+	return dir
+}
