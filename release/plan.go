@@ -190,6 +190,7 @@ type change struct {
 	allowMissing []string
 	allowUnbound bool
 	strand       VersionRange
+	staged       bool // the bundles are those that were staged
 	halted       bool // a guard decided it
 	strandAll    bool // what clients get was decided before, or must not wait
 }
@@ -359,7 +360,7 @@ func (p planner) mayPublish(s *state, o PublishOptions) error {
 	if err := p.forward(s, o.Version, o.Rollout); err != nil {
 		return err
 	}
-	c := change{action: channels.Publish, manifest: manifest.Manifest{Version: o.Version, Platforms: map[string]manifest.Platform{}}, allowMissing: o.AllowMissing}
+	c := change{action: channels.Publish, manifest: manifest.Manifest{Version: o.Version, Platforms: map[string]manifest.Platform{}}, allowMissing: o.AllowMissing, staged: o.staged}
 	for _, b := range o.Bundles {
 		for _, key := range b.Keys {
 			c.manifest.Platforms[key] = manifest.Platform{}
