@@ -439,6 +439,10 @@ func (p planner) begin(s *state, c *change, wanted *channels.Rollout) {
 		fresh.ID = s.channel + "/" + strconv.FormatUint(head.Sequence+1, 10)
 		fresh.Version = c.release.Version
 		c.rollout, c.others = fresh, &head.Release
+		if policy := p.policies[s.channel]; policy.ReadsManifest && !policy.Rings {
+			c.warnings = append(c.warnings, fmt.Sprintf("clients that read %s get nothing of %s before 100 %%: set rings: true for %s, whose applications then read their ring, or have them ask `tsmon serve`",
+				channels.ManifestKey(s.channel), c.release.Version, s.channel))
+		}
 	}
 	if head != nil && head.Rollout != nil {
 		c.warnings = append(c.warnings, fmt.Sprintf("the rollout of %s ends with this", head.Rollout.Version))
