@@ -53,8 +53,8 @@ var ErrUnverified = errors.New("the release does not verify")
 type Answer struct {
 	Offer *manifest.Offer // nil: the client has what there is for it
 	// Extra are the members that only applications read: Watershed of what is offered,
-	// MinimumVersion of Goal, and Critical if the client has a critical release ahead
-	// of it on its way there.
+	// MinimumVersion of Goal if the client is below that, and Critical if it has a
+	// critical release ahead of it on its way there.
 	Extra manifest.Extra
 	// Back is true if the offer is below what the client has.
 	Back bool
@@ -191,9 +191,8 @@ func (o *Offers) Decide(c manifest.Client, in bool) (Answer, error) {
 		return Answer{}, err // 204 would keep a client from its other endpoints
 	}
 	answer.Extra = next.Extra
-	answer.Extra.MinimumVersion = goal.MinimumVersion
 	if installed, err := manifest.ParseClientVersion(c.Version); err == nil {
-		answer.Extra.Critical = goal.CriticalTo(installed)
+		answer.Extra.Critical, answer.Extra.MinimumVersion = goal.CriticalTo(installed), goal.MinimumTo(installed)
 	}
 	if answer.Offer != nil {
 		c.Downgrades = false

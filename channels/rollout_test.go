@@ -365,10 +365,11 @@ func TestExtraReachesClients(t *testing.T) {
 	o := compiled(t, log.Entries...)
 	for installed, want := range map[string]manifest.Extra{
 		"1.0.0":      {MinimumVersion: "1.0.5", Critical: true, Watershed: true},
-		"1.1.0":      {MinimumVersion: "1.0.5", Critical: true},
-		"1.2.0-rc.1": {MinimumVersion: "1.0.5", Critical: true},
-		"1.2.0":      {MinimumVersion: "1.0.5"},
-		"v1.3.0+7":   {MinimumVersion: "1.0.5"},
+		"1.0.4":      {MinimumVersion: "1.0.5", Critical: true, Watershed: true},
+		"1.1.0":      {Critical: true},
+		"1.2.0-rc.1": {Critical: true},
+		"1.2.0":      {},
+		"v1.3.0+7":   {},
 	} {
 		answer, err := o.For(Client{Client: manifest.Client{Version: installed, Target: "linux-x86_64"}})
 		if err != nil || answer.Extra != want {

@@ -271,6 +271,15 @@ func (r *Response) CriticalTo(installed Version) bool {
 	return installed.Compare(below) < 0
 }
 
+// MinimumTo returns the minimum version, empty for an installed version that is not
+// below it.
+func (r *Response) MinimumTo(installed Version) string {
+	if minimum, err := ParseVersion(r.MinimumVersion); err != nil || installed.Compare(minimum) >= 0 {
+		return ""
+	}
+	return r.MinimumVersion
+}
+
 func (r *Response) offer(c Client, key string, p Platform) *Offer {
 	return &Offer{Version: r.Version.String(), Current: c.Version, Key: key, Notes: r.Notes, PubDate: r.PubDate, Platform: p}
 }

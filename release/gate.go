@@ -44,7 +44,8 @@ func (g gate) covers() error {
 }
 
 // mendMissing says what to do about missing platforms. A machine that builds for one
-// of several is told to stage, not to leave the others out.
+// of several is told to stage; only who publishes what all have staged may leave the
+// others out.
 func (g gate) mendMissing(missing []string) string {
 	keys, version := strings.Join(missing, ","), g.manifest.Version
 	switch {
@@ -55,15 +56,18 @@ func (g gate) mendMissing(missing []string) string {
 		return "say --allow-missing " + keys + " to leave those clients without updates until a release has that again"
 	case g.action != channels.Publish:
 		return "publish a higher version that has that, or say --allow-missing " + keys + " to leave those clients without updates"
-	case slices.ContainsFunc(missing, g.lacksTarget):
-		return "add the bundles; if other machines build them, run `tsmon release stage --version " + version + " DIR` on each machine, then `tsmon release publish --version " + version + " --channel " + g.log.Channel + "` without bundles"
-	}
-	for key := range g.manifest.Platforms {
-		if plain := plainKey(key); strings.HasPrefix(plain, "linux-") && slices.Contains(missing, plain) {
-			return fmt.Sprintf("build an AppImage, list %s under targets instead of %s, or say --allow-missing %s", key, plain, keys)
+	case g.staged && slices.ContainsFunc(missing, g.requires):
+		return "stage the rest with `tsmon release stage --version " + version + " DIR`; take what is no longer built out of targets in tsmon.yaml"
+	case g.staged:
+		return "stage the rest with `tsmon release stage --version " + version + " DIR`, or say --allow-missing " + keys + " to leave those clients without updates"
+	case !slices.ContainsFunc(missing, g.lacksTarget):
+		for key := range g.manifest.Platforms {
+			if plain := plainKey(key); strings.HasPrefix(plain, "linux-") && slices.Contains(missing, plain) {
+				return fmt.Sprintf("build an AppImage, list %s under targets instead of %s, or say --allow-missing %s", key, plain, keys)
+			}
 		}
 	}
-	return "add the bundles, or say --allow-missing " + keys + " to leave those clients without updates"
+	return "add the bundles; if other machines build them, run `tsmon release stage --version " + version + " DIR` on each machine, then `tsmon release publish --version " + version + " --channel " + g.log.Channel + "` without bundles"
 }
 
 // covering returns the newest version below the one that clients see now which the
@@ -78,6 +82,11 @@ func (g gate) covering(keys []string) string {
 		}
 	}
 	return ""
+}
+
+// requires reports whether the channel's policy names a platform key, or a type of it.
+func (g gate) requires(key string) bool {
+	return slices.ContainsFunc(g.policy.Targets, func(target string) bool { return key == target || key == plainKey(target) })
 }
 
 // lacksTarget reports whether a manifest has nothing for the target of a platform

@@ -193,6 +193,7 @@ type change struct {
 	allowMissing []string
 	allowUnbound bool
 	strand       VersionRange
+	staged       bool // the bundles are those that were staged
 	halted       bool // a guard decided it
 	strandAll    bool // what clients get was decided before, or must not wait
 }
@@ -362,7 +363,7 @@ func (p planner) mayPublish(s *state, o PublishOptions) error {
 	if err := p.forward(s, o.Version, o.Rollout); err != nil {
 		return err
 	}
-	c := change{action: channels.Publish, manifest: manifest.Manifest{Version: o.Version, Platforms: map[string]manifest.Platform{}}, allowMissing: o.AllowMissing}
+	c := change{action: channels.Publish, manifest: manifest.Manifest{Version: o.Version, Platforms: map[string]manifest.Platform{}}, allowMissing: o.AllowMissing, staged: o.staged}
 	for _, b := range o.Bundles {
 		for _, key := range b.Keys {
 			c.manifest.Platforms[key] = manifest.Platform{}
@@ -441,6 +442,10 @@ func (p planner) begin(s *state, c *change, wanted *channels.Rollout) {
 		fresh.ID = s.channel + "/" + strconv.FormatUint(head.Sequence+1, 10)
 		fresh.Version = c.release.Version
 		c.rollout, c.others = fresh, &head.Release
+		if policy := p.policies[s.channel]; policy.ReadsManifest && !policy.Rings {
+			c.warnings = append(c.warnings, fmt.Sprintf("clients that read %s get nothing of %s before 100 %%: set rings: true for %s, whose applications then read their ring, or have them ask `tsmon serve`",
+				channels.ManifestKey(s.channel), c.release.Version, s.channel))
+		}
 	}
 	if head != nil && head.Rollout != nil {
 		c.warnings = append(c.warnings, fmt.Sprintf("the rollout of %s ends with this", head.Rollout.Version))

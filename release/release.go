@@ -90,7 +90,7 @@ type Policy struct {
 	// them back.
 	AllowDowngrades bool
 	// ReadsManifest says that applications are known to read latest.json, where a
-	// watershed does not hold.
+	// watershed does not hold and, without Rings, no rollout shows.
 	ReadsManifest bool
 	// Rings keeps a manifest for each ring. Their clients read those as others read
 	// latest.json.

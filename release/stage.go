@@ -219,7 +219,7 @@ func (p planner) mayStage(s *state, o StageOptions) error {
 
 // waiting says why a version is not published while platform keys are missing, and what
 // leads out. Only once all that the configuration names is there, which is when no other
-// machine can be late, does it tell how to publish without the rest.
+// machine can be late, does it lead to a publish without the rest.
 func (p planner) waiting(s *state, version string, missing []string) string {
 	stage := "`tsmon release stage --version " + version + " --channel " + s.channel + " --publish DIR`"
 	required := p.completeness(s, nil).policy.Targets
@@ -227,7 +227,7 @@ func (p planner) waiting(s *state, version string, missing []string) string {
 		return version + " is published by the machine that stages the rest with " + stage + "; take what is no longer built out of targets in tsmon.yaml"
 	}
 	return s.channel + " shows " + s.before().Version.String() + " with " + strings.Join(missing, ", ") + ", and " + version + " waits for that: stage it with " + stage +
-		", or, if it is no longer built, `tsmon release publish --version " + version + " --channel " + s.channel + " --allow-missing " + strings.Join(missing, ",") + "` publishes without"
+		"; if it is no longer built, `tsmon release publish --version " + version + " --channel " + s.channel + "` says how to go on without"
 }
 
 // completeness is a gate that knows what a release needs to be complete. A channel

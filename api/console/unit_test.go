@@ -22,7 +22,7 @@ func TestUnits(t *testing.T) {
 		JSX: api.JSXAutomatic, JSXImportSource: "preact",
 		Alias: map[string]string{
 			"preact": folder + "/preact/preact.mjs", "preact/hooks": folder + "/preact/hooks.mjs",
-			"preact/jsx-runtime": folder + "/preact/jsxRuntime.mjs",
+			"preact/jsx-runtime": folder + "/preact/jsxRuntime.mjs", "uplot": folder + "/uplot/uPlot.esm.js",
 		},
 	})
 	if len(built.Errors) > 0 {

@@ -70,7 +70,7 @@ func testRollout(t *testing.T, w *apitest.World) {
 	d.PublishWith(t, "1.0.0", func(*release.PublishOptions) {})
 	d.PublishWith(t, "1.1.0", func(o *release.PublishOptions) {
 		o.Rollout = &channels.Rollout{Steps: []int{25, 50}, Every: channels.Duration(time.Hour), Cohorts: []string{"internal"}}
-		o.Extra = manifest.Extra{MinimumVersion: "1.0.0", Critical: true}
+		o.Extra = manifest.Extra{MinimumVersion: "1.1.0", Critical: true}
 	})
 	server := w.Serve(t)
 	nobody := apitest.Client{TB: t, Base: server.URL}
@@ -100,7 +100,7 @@ func testRollout(t *testing.T, w *apitest.World) {
 	}
 	got := nobody.Send("GET", "/updates/stable/linux/x86_64/1.0.0", nil, http.Header{cohortHeader: {"internal"}})
 	var extra manifest.Extra
-	if err := json.Unmarshal(got.Body, &extra); got.Version(t) != "1.1.0" || err != nil || extra != (manifest.Extra{MinimumVersion: "1.0.0", Critical: true}) {
+	if err := json.Unmarshal(got.Body, &extra); got.Version(t) != "1.1.0" || err != nil || extra != (manifest.Extra{MinimumVersion: "1.1.0", Critical: true}) {
 		t.Errorf("a cohort is told %s", got.Body)
 	}
 	// The next step has all of the first. Held clients that are up to date hear so.

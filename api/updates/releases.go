@@ -2,7 +2,9 @@ package updates
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"time"
@@ -43,6 +45,7 @@ type Releases struct {
 	web.Responder
 	answers    *answers
 	rehearsing chan struct{} // one element for each rehearsal that runs
+	guesses    *web.Throttle
 }
 
 // maxRehearsals bounds the rehearsals that run at once: each reads the logs of all
@@ -51,7 +54,7 @@ const maxRehearsals = 2
 
 // NewReleases returns the routes.
 func NewReleases(o ReleasesOptions) *Releases {
-	return &Releases{ReleasesOptions: o, answers: newAnswers(o.Now, o.Deadline), rehearsing: make(chan struct{}, maxRehearsals)}
+	return &Releases{ReleasesOptions: o, answers: newAnswers(o.Now, o.Deadline), rehearsing: make(chan struct{}, maxRehearsals), guesses: web.NewThrottle(o.Now)}
 }
 
 // Routes adds the routes.
@@ -71,16 +74,40 @@ func (s *Releases) Routes(r chi.Router) {
 // pages of other servers that are open there.
 func (s *Releases) admitted(h func(*http.Request) (any, error)) http.HandlerFunc {
 	return s.Open(func(r *http.Request) (any, error) {
-		switch {
-		case web.SameSecret(web.Bearer(r), s.Token):
-		case s.Token != "":
-			return nil, web.Unauthorized(nil)
-		case s.BehindProxy || !web.FromThisMachine(r) || web.OtherSite(r):
+		if s.Token != "" {
+			if err := s.checkToken(r); err != nil {
+				return nil, err
+			}
+		} else if s.BehindProxy || !web.FromThisMachine(r) || web.OtherSite(r) {
 			return nil, web.Refuse(http.StatusForbidden, "without server.console.token (TSMON_CONSOLE_TOKEN) releases are shown on the server's own machine alone")
 		}
 		body, err := h(r)
 		return body, web.BadRequest(err)
 	})
+}
+
+// checkToken returns why a request may not pass. Wrong tokens are bounded as failed logins
+// are, a token taking the place of the e-mail address: nobody's guesses behind a proxy that
+// is not configured lock out those who have the token.
+func (s *Releases) checkToken(r *http.Request) error {
+	token := web.Bearer(r)
+	if token == "" { // nothing was guessed
+		return web.Unauthorized(nil)
+	}
+	from, guess := web.NoteOf(r).Origin, fmt.Sprintf("%x", sha256.Sum256([]byte(token)))
+	wait, err := s.guesses.Begin(r.Context(), from, guess)
+	if err != nil {
+		return err
+	}
+	if wait > 0 {
+		return &web.Failure{Status: http.StatusTooManyRequests, Wait: wait, Messages: []string{"too many wrong tokens: try again later"}}
+	}
+	good := web.SameSecret(token, s.Token)
+	s.guesses.End(from, guess, !good)
+	if !good {
+		return web.Unauthorized(nil)
+	}
+	return nil
 }
 
 // log returns the log of a channel as far as it is known.

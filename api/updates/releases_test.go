@@ -111,6 +111,57 @@ func TestReleasesAdmission(t *testing.T) {
 	}
 }
 
+// TestReleasesGuesses: wrong tokens are bounded as failed logins are. Who asks without one
+// guesses nothing; nobody locks out others, also where all seem to come from one address.
+func TestReleasesGuesses(t *testing.T) {
+	const token = "token-of-the-pages"
+	w := apitest.Embedded(t)
+	w.ConsoleToken = token
+	now := time.Now()
+	w.Now = func() time.Time { return now }
+	server := api.New(w.Options)
+	t.Cleanup(server.Close)
+	ask := func(address, token string) *httptest.ResponseRecorder {
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/releases/overview", nil)
+		r.RemoteAddr, r.Host = address+":5000", "tsmon.example.com"
+		if token != "" {
+			r.Header.Set("Authorization", "Bearer "+token)
+		}
+		got := httptest.NewRecorder()
+		server.Handler().ServeHTTP(got, r)
+		return got
+	}
+	want := func(what string, got *httptest.ResponseRecorder, status int) {
+		t.Helper()
+		if got.Code != status {
+			t.Errorf("%s: %d %s, want %d", what, got.Code, got.Body, status)
+		}
+		if wait := got.Header().Get("Retry-After"); (status == http.StatusTooManyRequests) != (wait != "") {
+			t.Errorf("%s: Retry-After is %q", what, wait)
+		}
+	}
+	for range 200 {
+		want("no token", ask("192.0.2.7", ""), 401)
+	}
+	for i := range 100 {
+		want("a guess", ask("192.0.2.7", fmt.Sprint("guess-", i)), 401)
+		want("a guess behind a proxy", ask("127.0.0.1", fmt.Sprint("guess-", i)), 401)
+	}
+	want("a guess too many", ask("192.0.2.7", "guess"), 429)
+	want("the token after a guess too many", ask("192.0.2.7", token), 429)
+	want("the token from another address", ask("192.0.2.8", token), 200)
+	want("the token behind the proxy", ask("127.0.0.1", token), 200)
+	now = now.Add(5 * time.Minute)
+	want("the token, later", ask("192.0.2.7", token), 200)
+	for range 10 {
+		want("one guess", ask("127.0.0.1", "guess"), 401)
+	}
+	want("one guess, again", ask("127.0.0.1", "guess"), 429)
+	for range 200 {
+		want("the token, often", ask("192.0.2.7", token), 200)
+	}
+}
+
 // read decodes the answer of a route.
 func read[T any](t *testing.T, got apitest.Answer) (v T) {
 	t.Helper()

@@ -51,7 +51,7 @@ func network(t *testing.T) []byte {
 	if err != nil {
 		t.Fatal(err)
 	}
-	text, err := content.EncodeJSON(f.Content)
+	text, err := content.EncodeJSON(f.Owned)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -108,6 +108,12 @@ type Users interface {
 	// ErrExists if the address is taken.
 	CreateUser(ctx context.Context, schema string, u User) (User, error)
 
+	// ImportUsers adds users with their ids and digests, or replaces those of the same id
+	// and address, all of them or none. New ones get a token version of their own; that
+	// of a user whose digest changes or who is disabled rises. ErrExists if an id or an
+	// address is another user's, ErrInvalid if two of the list share one.
+	ImportUsers(ctx context.Context, schema string, users []User) error
+
 	// DisableUser disables a user and raises the token version, unless the user is
 	// disabled. ErrNotFound if there is none.
 	DisableUser(ctx context.Context, schema, email string) error
@@ -195,9 +201,8 @@ type Contents interface {
 // of a deleted user or object is given again.
 type Deletes interface {
 	// DeleteTenant deletes a tenant with everything that it owns. Its audit rows stay, and
-	// so does its time-series database, of which this store holds but the name. Beside
-	// other calls for the tenant it or one of them may be ErrUnavailable, since databases
-	// break deadlocks; nothing is deleted then, and it can be repeated.
+	// so does its time-series database, of which this store holds but the name. Other calls
+	// for the tenant end before it or find nothing.
 	DeleteTenant(ctx context.Context, schema string) error
 
 	// DeleteUser deletes a user and the permissions that name the user.

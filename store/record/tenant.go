@@ -127,6 +127,23 @@ func (u User) Validate() error {
 	return text("email", u.Email)
 }
 
+const maxUser = 1 << 53 // which JSON keeps everywhere
+
+// ValidateUsers reports why users can't be imported: each has an id and an address of its
+// own.
+func ValidateUsers(users []User) error {
+	err := unique("users", len(users), func(i int) (int64, error) {
+		if id := users[i].ID; id < 1 || id > maxUser {
+			return 0, fmt.Errorf("%w: id %d is not in 1 to %d", ErrInvalid, id, int64(maxUser))
+		}
+		return users[i].ID, users[i].Validate()
+	})
+	if err == nil {
+		err = unique("users", len(users), func(i int) (string, error) { return EmailKey(users[i].Email), nil })
+	}
+	return err
+}
+
 // Audit is a row of the audit log.
 type Audit struct {
 	Time    time.Time `json:"time"`

@@ -28,8 +28,10 @@ func readNetwork(t testing.TB) record.Content {
 
 // TestContentComesBack: what is written, as YAML and as JSON, is read as the same.
 func TestContentComesBack(t *testing.T) {
-	network := readNetwork(t)
-	want, err := EncodeJSON(network)
+	owned := Owned{Content: readNetwork(t), Users: Users{
+		{ID: 3, Email: "Ñ@b", Profile: 7, Admin: true, TokenDigest: bytes.Repeat([]byte{0, 0xff}, 16)}, {ID: 4, Email: "b@b", Disabled: true},
+	}}
+	want, err := EncodeJSON(owned)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -38,7 +40,7 @@ func TestContentComesBack(t *testing.T) {
 			t.Errorf("%s was not kept:\n%s", kept, want)
 		}
 	}
-	asYAML, err := EncodeYAML(network)
+	asYAML, err := EncodeYAML(owned)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -48,7 +50,7 @@ func TestContentComesBack(t *testing.T) {
 			t.Errorf("%s: %v\n%s", name, err, text)
 			continue
 		}
-		if got, err := EncodeJSON(f.Content); err != nil || !bytes.Equal(got, want) {
+		if got, err := EncodeJSON(f.Owned); err != nil || !bytes.Equal(got, want) {
 			t.Errorf("%s: %v\n%s\nwant\n%s", name, err, got, want)
 		}
 	}
@@ -59,7 +61,13 @@ func TestContentMistakes(t *testing.T) {
 	for name, c := range map[string]struct{ file, text, want string }{
 		"unknown section":     {"a.yaml", "menus: []\nmenues: []\n", `line 2: the file has no member "menues"`},
 		"unknown member":      {"a.yaml", "menus:\n  - {id: 1, name: x}\n  - {id: 2, name: y, colour: red}\n", `line 3: menus[1] has no member "colour"`},
-		"users":               {"a.yaml", "users: []\n", `line 1: the file has no member "users"`},
+		"users":               {"a.yaml", "users:\n  - {id: 1, email: a}\n", `line 2: users[0]: not valid: "a" is not an e-mail address`},
+		"a user's token":      {"a.yaml", "users:\n  - {id: 1, email: a@b, tokenApp: x}\n", `line 2: users[0] has no member "tokenApp"`},
+		"a short digest":      {"a.yaml", "users:\n  - {id: 1, email: a@b, token_digest: \"00ff\"}\n", "line 2: users[0].token_digest is not the 64 hexadecimal digits"},
+		"no digest":           {"a.yaml", "users:\n  - {id: 1, email: a@b, token_digest: []}\n", "line 2: users[0].token_digest is not"},
+		"user twice":          {"a.yaml", "users:\n  - {id: 1, email: a@b}\n  - {id: 1, email: b@b}\n", "line 3: users[1] has the id of line 2, 1"},
+		"address twice":       {"a.yaml", "users:\n  - {id: 1, email: a@b}\n  - {id: 2, email: A@b}\n", "users[1]: not valid: duplicate of users[0]"},
+		"user zero":           {"a.yaml", "users:\n  - {id: 0, email: a@b}\n", "line 2: users[0]: not valid: id 0 is not in 1"},
 		"unknown in JSON":     {"a.json", "{\n \"menus\": [\n  {\"id\": 1, \"name\": \"x\",\n   \"colour\": 1}]}", `line 4: menus[0] has no member "colour"`},
 		"other case":          {"a.yaml", "menus:\n  - {ID: 1, name: x}\n", `line 2: menus[0] has no member "ID"; line 2: menus[0] lacks the member id`},
 		"all are named":       {"a.yaml", "charts: {}\nmenus:\n  - {id: x, name: 1}\n", "line 1: charts is not a list but an object; line 3: menus[0].id is not an integer but a text; line 3: menus[0].name is not a text but a number"},
@@ -146,13 +154,14 @@ func FuzzContent(f *testing.F) {
 	f.Add(`{"charts": [{"id": 1, "x": "\u0085\u2028\ufeff\n  a: b\t", "": 1e400, "~": -0, "y": 0.10}]}`)
 	f.Add("charts: [{id: 0x1f, x: 1_000, y: 2024-01-01, z: .5, ? : x, 'é ': |\n  a\n\n  }]")
 	f.Add("notifications: {a: {? \"\\x85\" : {1.0: []}}}")
+	f.Add("users: [{id: 1, email: é@b, profile: 0x7, disabled: true, token_digest: '" + strings.Repeat("00", 32) + "'}]")
 	f.Fuzz(func(t *testing.T, text string) {
 		first, err := Read("a.yaml", strings.NewReader(text))
 		if err != nil {
 			return
 		}
-		for name, encode := range map[string]func(record.Content) ([]byte, error){"a.yaml": EncodeYAML, "a.json": EncodeJSON} {
-			written, err := encode(first.Content)
+		for name, encode := range map[string]func(Owned) ([]byte, error){"a.yaml": EncodeYAML, "a.json": EncodeJSON} {
+			written, err := encode(first.Owned)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -163,7 +172,7 @@ func FuzzContent(f *testing.F) {
 			if err != nil {
 				t.Fatalf("%s: %v\n%s", name, err, written)
 			}
-			if got, want := decoded(t, second.Content), decoded(t, first.Content); !reflect.DeepEqual(got, want) {
+			if got, want := decoded(t, second.Owned), decoded(t, first.Owned); !reflect.DeepEqual(got, want) {
 				t.Fatalf("%s: %v, want %v\n%s", name, got, want, written)
 			}
 		}
@@ -171,8 +180,8 @@ func FuzzContent(f *testing.F) {
 }
 
 // decoded is a content as values, numbers as they are written.
-func decoded(t *testing.T, c record.Content) (v any) {
-	data, err := json.Marshal(filled(c))
+func decoded(t *testing.T, c Owned) (v any) {
+	data, err := json.Marshal(c.filled())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,9 +1,10 @@
-// Package content reads and writes what a tenant owns, except its users, as a YAML
-// or JSON file. Reading checks the whole file and reports each mistake with its
+// Package content reads and writes what a tenant owns as a YAML or JSON file, its users
+// only where that is asked for. Reading checks the whole file and reports each mistake with its
 // line.
 package content
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -26,9 +27,9 @@ var ErrInvalid = errors.New("invalid content")
 
 // File is a file that was read and checked.
 type File struct {
-	Content record.Content
-	name    string
-	root    *yaml.Node // with the lines; nil in an empty file
+	Owned
+	name string
+	root *yaml.Node // with the lines; nil in an empty file
 }
 
 // Read reads and checks a file. It fails with ErrInvalid if the file breaks a rule.
@@ -53,12 +54,12 @@ func Read(name string, r io.Reader) (*File, error) {
 	if fileShape(c, root, ""); len(c.mistakes) > 0 {
 		return nil, invalid(name, c.mistakes...)
 	}
-	if err := json.Unmarshal(text, &f.Content); err != nil {
+	if err := json.Unmarshal(text, &f.Owned); err != nil {
 		return nil, invalid(name, err)
 	}
 	f.checkValues(c)
 	if len(c.mistakes) == 0 {
-		if err := f.Content.Validate(); err != nil {
+		if err := cmp.Or(f.Content.Validate(), record.ValidateUsers(f.Users.Records())); err != nil {
 			c.mistakes = append(c.mistakes, err)
 		}
 	}
@@ -124,7 +125,12 @@ func (f *File) checkValues(c *checker) {
 	for i, n := range f.elements("charts") {
 		c.alone(n, "charts", i, record.Content{Charts: all.Charts[i : i+1]})
 	}
-	for _, section := range []string{"variables", "diagrams", "menus", "permissions", "charts"} {
+	for i, n := range f.elements("users") {
+		if err := record.ValidateUsers(f.Users[i : i+1].Records()); err != nil {
+			c.add(n, "users[%d]: %v", i, errors.Unwrap(err))
+		}
+	}
+	for _, section := range []string{"variables", "diagrams", "menus", "permissions", "charts", "users"} {
 		c.uniqueIDs(section, f.elements(section))
 	}
 }

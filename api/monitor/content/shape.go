@@ -1,6 +1,8 @@
 package content
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"maps"
 	"slices"
@@ -38,6 +40,11 @@ var (
 		"permissions":   optional(list(permissionShape)),
 		"notifications": optional(mapping(mapping(mapping(list(entryShape))))),
 		"charts":        optional(list(chartShape)),
+		"users":         optional(list(userShape)),
+	})
+	userShape = closed(map[string]member{
+		"id": required(integerShape), "email": required(textShape), "profile": optional(integerShape),
+		"admin": optional(boolShape), "disabled": optional(boolShape), "token_digest": optional(digestShape),
 	})
 	variableShape = computable("varsTs", closed(map[string]member{
 		"id": required(idShape), "name": required(textShape), "unit": optional(orNull(textShape)),
@@ -257,4 +264,11 @@ func find(n *yaml.Node, name string) *yaml.Node {
 		}
 	}
 	return nil
+}
+
+// digestShape is the SHA-256 of a token.
+func digestShape(c *checker, n *yaml.Node, place string) {
+	if sum, err := hex.DecodeString(n.Value); kindOf(n) != "a text" || err != nil || len(sum) != sha256.Size {
+		c.add(n, "%s is not the %d hexadecimal digits of a digest, as a text", orFile(place), 2*sha256.Size)
+	}
 }

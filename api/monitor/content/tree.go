@@ -262,20 +262,20 @@ func checkJSON(data []byte) error {
 
 // EncodeJSON returns a content as indented JSON, with numbers and escapes as they
 // are stored.
-func EncodeJSON(c record.Content) ([]byte, error) {
+func EncodeJSON(c Owned) ([]byte, error) {
 	var text bytes.Buffer
 	enc := json.NewEncoder(&text)
 	enc.SetEscapeHTML(false)
 	enc.SetIndent("", "  ")
-	if err := enc.Encode(filled(c)); err != nil {
+	if err := enc.Encode(c.filled()); err != nil {
 		return nil, err
 	}
 	return []byte(escapeActive(text.String())), nil
 }
 
 // EncodeYAML returns a content as YAML that Read decodes to the same content.
-func EncodeYAML(c record.Content) ([]byte, error) {
-	data, err := json.Marshal(filled(c))
+func EncodeYAML(c Owned) ([]byte, error) {
+	data, err := json.Marshal(c.filled())
 	if err != nil {
 		return nil, err
 	}
@@ -335,8 +335,8 @@ func isActive(r rune) bool {
 }
 
 // filled replaces missing sections by empty ones.
-func filled(c record.Content) record.Content {
-	sections := reflect.ValueOf(&c).Elem()
+func (c Owned) filled() Owned {
+	sections := reflect.ValueOf(&c.Content).Elem()
 	for i := range sections.NumField() {
 		switch section := sections.Field(i); {
 		case !section.IsNil():

@@ -17,28 +17,37 @@ import (
 
 func tenantExportCommand(app *cli.App) *cobra.Command {
 	var output string
+	var users bool
 	cmd := &cobra.Command{
 		Use:   "export SCHEMA",
-		Short: "Write what a tenant owns, except its users, as YAML or JSON",
-		Long: `Write a consistent copy of what a tenant owns, except users and their tokens, as a
-file that tenant import reads: variables, diagrams, menus, permissions,
-notification configuration and charts. It is JSON with --json or if the name of the
-file ends in .json, else YAML.`,
+		Short: "Write what a tenant owns as YAML or JSON",
+		Long: `Write a consistent copy of what a tenant owns as a file that tenant import reads:
+variables, diagrams, menus, permissions, notification configuration and charts. It is
+JSON with --json or if the name of the file ends in .json, else YAML.
+
+With --users the file has the users too, with the digests of their partner tokens: where
+it is imported, they log in with the tokens that they have. No token can be told from it.`,
 		Example: `  tsmon tenant export acueducto --output acueducto.yaml
+  tsmon tenant export acueducto --users --output acueducto.yaml
   tsmon tenant export acueducto --json`,
 		Args: cli.Args(1, 1, "one SCHEMA"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return runTenantExport(cmd.Context(), app, args[0], output)
+			return runTenantExport(cmd.Context(), app, args[0], output, users)
 		},
 	}
 	cmd.Flags().StringVarP(&output, "output", "o", "", "write to `FILE` (default stdout)")
+	cmd.Flags().BoolVar(&users, "users", false, "write users and the digests of their tokens too")
 	return cmd
 }
 
-func runTenantExport(ctx context.Context, app *cli.App, schema, output string) error {
-	var owned record.Content
+func runTenantExport(ctx context.Context, app *cli.App, schema, output string, users bool) error {
+	var owned content.Owned
 	err := withRecords(ctx, app, func(s record.Store) (err error) {
-		owned, err = s.Export(ctx, schema)
+		if owned.Content, err = s.Export(ctx, schema); err != nil || !users {
+			return err
+		}
+		list, err := s.Users(ctx, schema)
+		owned.Users = content.UsersOf(list)
 		return err
 	})
 	if err != nil {
@@ -71,6 +80,10 @@ permissions, notifications and charts, each of which the file may leave out. An
 item replaces the stored one with its ID; everything else stays, so importing the
 same file again changes nothing. FILE - is stdin.
 
+Users, of a file that tenant export --users wrote, come first, with their IDs and
+tokens: all of them, or nothing is stored if another user has such an ID or address
+(exit code 3).
+
 The file is checked first. Mistakes are reported with their lines, and then
 nothing is stored (exit code 3). A file has at most 32 MiB; YAML anchors, aliases
 and custom tags are not supported.`,
@@ -96,6 +109,7 @@ type ImportedContent struct {
 	Permissions   int    `json:"permissions"`
 	Notifications int    `json:"notifications"` // device kinds
 	Charts        int    `json:"charts"`
+	Users         int    `json:"users"`
 }
 
 func runTenantImport(ctx context.Context, app *cli.App, schema, path string, dryRun bool) error {
@@ -114,13 +128,22 @@ func runTenantImport(ctx context.Context, app *cli.App, schema, path string, dry
 		if dryRun {
 			return nil
 		}
+		if len(file.Users) > 0 {
+			err := s.ImportUsers(ctx, schema, file.Users.Records())
+			if errors.Is(err, record.ErrExists) {
+				err = cli.WithHint(err, "delete that user with `tsmon user delete`, or take users out of the file; nothing was imported")
+			}
+			if err != nil {
+				return err
+			}
+		}
 		return s.Import(ctx, schema, file.Content)
 	})
 	if err != nil {
 		return err
 	}
 	c := file.Content
-	r := ImportedContent{schema, dryRun, len(c.Variables), len(c.Diagrams), len(c.Menus), len(c.Permissions), len(c.Notifications), len(c.Charts)}
+	r := ImportedContent{schema, dryRun, len(c.Variables), len(c.Diagrams), len(c.Menus), len(c.Permissions), len(c.Notifications), len(c.Charts), len(file.Users)}
 	verb := "imported into"
 	if dryRun {
 		verb = "valid for"
@@ -129,6 +152,9 @@ func runTenantImport(ctx context.Context, app *cli.App, schema, path string, dry
 		fmt.Fprintf(w, "%s %s: %s, %s, %s, %s, %s, %s\n", verb, schema,
 			cli.Count(r.Variables, "variable", "variables"), cli.Count(r.Diagrams, "diagram", "diagrams"), cli.Count(r.Menus, "menu", "menus"),
 			cli.Count(r.Permissions, "permission", "permissions"), cli.Count(r.Notifications, "device kind", "device kinds"), cli.Count(r.Charts, "chart", "charts"))
+		if r.Users > 0 {
+			fmt.Fprintf(w, "with %s\n", cli.Count(r.Users, "user", "users"))
+		}
 	})
 }
 

@@ -164,7 +164,7 @@ func runDiagramsShow(ctx context.Context, app *cli.App, o diagramOptions) error 
 	if app.JSON {
 		encode = content.EncodeJSON
 	}
-	text, err := encode(record.Content{Diagrams: []record.Diagram{d}})
+	text, err := encode(content.Owned{Content: record.Content{Diagrams: []record.Diagram{d}}})
 	if err != nil {
 		return err
 	}

@@ -256,10 +256,11 @@ func TestCertificates(t *testing.T) {
 	c.want(doctor.OK, "server", "the certificate is valid for another 89 days")
 
 	// A server that runs with it is asked, though its name is another.
+	status, body := http.StatusServiceUnavailable, `{"status":"failing","backends":{"series":"failing","records":"ok"}}`
 	running := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/readyz" && r.URL.Query().Get("for") == "monitoring" {
-			w.WriteHeader(http.StatusServiceUnavailable)
-			_, _ = w.Write([]byte(`{"status":"failing","backends":{"series":"failing","records":"ok"}}`))
+			w.WriteHeader(status)
+			_, _ = w.Write([]byte(body))
 			return
 		}
 		_, _ = w.Write([]byte(`{"status":"ok","backends":{}}`))
@@ -269,6 +270,11 @@ func TestCertificates(t *testing.T) {
 	c.environ["TSMON_LISTEN"] = running.Listener.Addr().String()
 	c.want(doctor.OK, "server", "is ready for updates")
 	c.want(doctor.Error, "server", "the server is not ready: series")
+
+	status, body = http.StatusBadRequest, `{"error1":{"message":"for has to be updates"}}`
+	c.want(doctor.OK, "server", "is not for monitoring")
+	status, body = http.StatusNotFound, "not found"
+	c.want(doctor.OK, "server", "something else than `tsmon serve` answers")
 }
 
 // startTLS starts a server with a certificate.

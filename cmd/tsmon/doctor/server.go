@@ -235,9 +235,15 @@ func readyFor(ctx context.Context, n *notes, client *http.Client, base, concern 
 	var state struct {
 		Status   string
 		Backends map[string]string
+		Error1   struct{ Message string }
 	}
 	body := io.LimitReader(response.Body, 1<<16)
-	if err := json.NewDecoder(body).Decode(&state); err != nil || state.Status == "" {
+	err = json.NewDecoder(body).Decode(&state)
+	if err == nil && response.StatusCode == http.StatusBadRequest && state.Error1.Message != "" {
+		n.ok("the server at %s is not for %s", base, concern) // serve --only
+		return true
+	}
+	if err != nil || state.Status == "" {
 		n.ok("something else than `tsmon serve` answers at %s (status %d)", base, response.StatusCode)
 		return false
 	}

@@ -154,7 +154,7 @@ type CheckReport struct {
 	Version   string `json:"version,omitempty"` // announced, also when there is no update
 	// Critical is true if a critical release is ahead of the client.
 	Critical bool `json:"critical,omitempty"`
-	// MinimumVersion is the oldest version that may remain in use, if there is one.
+	// MinimumVersion is the oldest version that may remain in use, if Current is below it.
 	MinimumVersion string          `json:"minimum_version,omitempty"`
 	Endpoint       string          `json:"endpoint"` // whose answer counted
 	Offer          *manifest.Offer `json:"offer,omitempty"`
@@ -248,7 +248,7 @@ func suits(app *cli.App, c manifest.Client, offer *manifest.Offer) error {
 func reportOf(f updateFlags, result *updater.Result) CheckReport {
 	r := CheckReport{Available: result.Offer != nil, Current: f.current, Version: result.Shows, Endpoint: result.URL, Offer: result.Offer}
 	if current, err := manifest.ParseClientVersion(f.current); err == nil && result.Offer != nil {
-		r.Critical, r.MinimumVersion = result.Response.CriticalTo(current), result.Response.MinimumVersion
+		r.Critical, r.MinimumVersion = result.Response.CriticalTo(current), result.Response.MinimumTo(current)
 	}
 	for _, attempt := range result.Attempts {
 		row := CheckAttempt{Attempt: attempt}

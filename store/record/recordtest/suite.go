@@ -31,6 +31,7 @@ func Suite(t *testing.T, open func(t *testing.T) record.Store) {
 		{"TenantsApart", tenantsApart},
 		{"Users", users},
 		{"UserTokens", userTokens},
+		{"ImportUsers", importUsers},
 		{"HostileEmails", hostileEmails},
 		{"CreateUserRace", createUserRace},
 		{"SaveNew", saveNew},

@@ -75,6 +75,9 @@ func calls(s record.Store) map[string]func(ctx context.Context, schema string) e
 			_, err := s.CreateUser(ctx, n, record.User{Email: "a@b"})
 			return err
 		},
+		"ImportUsers": func(ctx context.Context, n string) error {
+			return s.ImportUsers(ctx, n, []record.User{{ID: 1, Email: "a@b"}})
+		},
 		"DisableUser":  func(ctx context.Context, n string) error { return s.DisableUser(ctx, n, "a@b") },
 		"SetUserToken": func(ctx context.Context, n string) error { return s.SetUserToken(ctx, n, "a@b", []byte("x")) },
 		"Variables":    func(ctx context.Context, n string) error { _, err := s.Variables(ctx, n); return err },

@@ -3,6 +3,7 @@ package recordtest
 import (
 	"bytes"
 	"errors"
+	"math"
 	"strings"
 	"testing"
 
@@ -64,6 +65,75 @@ func userTokens(t *testing.T, s record.Store) {
 	}
 	demand(t, s.SetUserToken(ctx, schema, "nobody@b", digest), record.ErrNotFound, "SetUserToken")
 	demand(t, s.DisableUser(ctx, schema, "nobody@b"), record.ErrNotFound, "DisableUser")
+}
+
+// importUsers carries users from a tenant to another one, and refuses those in whose place
+// others are.
+func importUsers(t *testing.T, s record.Store) {
+	ctx := t.Context()
+	makeTenant(t, s, schema)
+	makeTenant(t, s, "other")
+	digest := bytes.Repeat([]byte{0, 0xff}, 16)
+	users := []record.User{
+		{ID: 3, Email: "Ana@b", Profile: 7, Admin: true, TokenDigest: digest},
+		{ID: 5, Email: "ñ@b", Disabled: true},
+	}
+	check(t, s.ImportUsers(ctx, schema, nil))
+	check(t, s.ImportUsers(ctx, schema, users))
+	first, err := s.Users(ctx, schema)
+	check(t, err)
+	equal(t, "number of users", len(first), 2)
+	for i, u := range first {
+		if u.TokenVersion < 1 {
+			t.Errorf("the token version of %s is %d", u.Email, u.TokenVersion)
+		}
+		users[i].TokenVersion = u.TokenVersion
+	}
+	equal(t, "users", first, users)
+	check(t, s.ImportUsers(ctx, schema, users))
+	again, err := s.Users(ctx, schema)
+	check(t, err)
+	equal(t, "users after the same import", again, first)
+	next, err := s.CreateUser(ctx, schema, record.User{Email: "next@b"})
+	check(t, err)
+	equal(t, "the next user", next.ID, int64(6))
+
+	before, err := s.Users(ctx, schema)
+	check(t, err)
+	for name, c := range map[string]struct {
+		users []record.User
+		want  error
+	}{
+		"another's address":  {[]record.User{{ID: 9, Email: "new@b"}, {ID: 8, Email: "aNA@b"}}, record.ErrExists},
+		"another's id":       {[]record.User{{ID: 9, Email: "new@b"}, {ID: 3, Email: "bea@b"}}, record.ErrExists},
+		"an id twice":        {[]record.User{{ID: 9, Email: "new@b"}, {ID: 9, Email: "bea@b"}}, record.ErrInvalid},
+		"an address twice":   {[]record.User{{ID: 9, Email: "new@b"}, {ID: 10, Email: "New@b"}}, record.ErrInvalid},
+		"no id":              {[]record.User{{Email: "new@b"}}, record.ErrInvalid},
+		"the last id":        {[]record.User{{ID: math.MaxInt64, Email: "new@b"}}, record.ErrInvalid},
+		"no address":         {[]record.User{{ID: 9, Email: "new"}}, record.ErrInvalid},
+		"a hostile address":  {[]record.User{{ID: 9, Email: "a@b\x00"}}, record.ErrInvalid},
+		"a negative profile": {[]record.User{{ID: 9, Email: "new@b", Profile: -1}}, record.ErrInvalid},
+	} {
+		demand(t, s.ImportUsers(ctx, schema, c.users), c.want, name)
+	}
+	after, err := s.Users(ctx, schema)
+	check(t, err)
+	equal(t, "users after what was refused", after, before)
+	others, err := s.Users(ctx, "other")
+	check(t, err)
+	equal(t, "users of the other tenant", len(others), 0)
+
+	users[0].TokenDigest, users[1].Disabled = nil, false
+	check(t, s.ImportUsers(ctx, schema, users))
+	changed, err := s.Users(ctx, schema)
+	check(t, err)
+	equal(t, "a version after the digest changed", changed[0].TokenVersion, first[0].TokenVersion+1)
+	equal(t, "a version after the user was let in", changed[1].TokenVersion, first[1].TokenVersion)
+	users[1].Disabled = true
+	check(t, s.ImportUsers(ctx, schema, users))
+	out, err := s.UserByID(ctx, schema, 5)
+	check(t, err)
+	equal(t, "a version after the user was disabled", out.TokenVersion, first[1].TokenVersion+1)
 }
 
 func hostileEmails(t *testing.T, s record.Store) {

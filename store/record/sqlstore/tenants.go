@@ -1,10 +1,12 @@
 package sqlstore
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"tsmon/store/record"
@@ -169,6 +171,68 @@ func (s tenants) CreateUser(ctx context.Context, schema string, u record.User) (
 		return record.User{}, fmt.Errorf("create user of %s: %s is %w", schema, u.Email, record.ErrExists)
 	}
 	return created[0], nil
+}
+
+// ImportUsers implements record.Users.
+func (s *Store) ImportUsers(ctx context.Context, schema string, users []record.User) error {
+	if err := record.ValidateUsers(users); err != nil {
+		return fmt.Errorf("import users: %w", err)
+	}
+	return s.run(ctx, of(schema, "import users", Write), func(ctx context.Context, tx Tx) error {
+		var have []record.User
+		var look, b Batch
+		look.Exec(`UPDATE {schema}.counters SET next_user = greatest(next_user, $1)`, nextUser(users))
+		look.Query(collect(&have, scanUser), selectUsers)
+		if err := tx.Send(ctx, &look, false); err != nil {
+			return err
+		}
+		merged, err := mergeUsers(have, users)
+		if err != nil {
+			return err
+		}
+		b.upsert("{schema}.users", "id",
+			"id bigint, email text, email_key text, profile bigint, admin boolean, disabled boolean, token_version bigint, token_digest bytea",
+			rowsOf(merged, func(u record.User) []any {
+				return []any{u.ID, u.Email, record.EmailKey(u.Email), u.Profile, u.Admin, u.Disabled, u.TokenVersion, u.TokenDigest}
+			}))
+		return tx.Send(ctx, &b, true)
+	})
+}
+
+func nextUser(users []record.User) int64 {
+	next := int64(1)
+	for _, u := range users {
+		next = max(next, u.ID+1)
+	}
+	return next
+}
+
+// mergeUsers returns users with the token versions that they get beside those that there
+// are.
+func mergeUsers(have, users []record.User) ([]record.User, error) {
+	byID, byKey := map[int64]record.User{}, map[string]int64{}
+	for _, u := range have {
+		byID[u.ID], byKey[record.EmailKey(u.Email)] = u, u.ID
+	}
+	merged := slices.Clone(users)
+	for i, u := range users {
+		key := record.EmailKey(u.Email)
+		old, replaces := byID[u.ID]
+		switch owner, taken := byKey[key]; {
+		case taken && owner != u.ID:
+			return nil, fmt.Errorf("users[%d]: %s is the user %d: %w", i, u.Email, owner, record.ErrExists)
+		case replaces && record.EmailKey(old.Email) != key:
+			return nil, fmt.Errorf("users[%d]: the user %d is %s: %w", i, u.ID, old.Email, record.ErrExists)
+		case !replaces:
+			merged[i].TokenVersion = newTokenVersion()
+		default:
+			merged[i].TokenVersion = old.TokenVersion
+			if !bytes.Equal(old.TokenDigest, u.TokenDigest) || u.Disabled && !old.Disabled {
+				merged[i].TokenVersion++
+			}
+		}
+	}
+	return merged, nil
 }
 
 // newTokenVersion returns the token version of a new user: one that no user of a deleted

@@ -67,6 +67,12 @@ interface Loaded {
   plans: WaitingPlans;
 }
 
+/** Whether an object is of a channel, or of a release that its history names. */
+export function concerns(object: string, channel: string, versions: string[]): boolean {
+  const [folder = "", version = ""] = object.split("/");
+  return folder === "releases" ? versions.includes(version) : object.split("/").includes(channel);
+}
+
 function Channel({ name }: { name: string }): JSX.Element {
   const watched = useWatch<Loaded>(async (signal) => {
     const at = "channels/" + encodeURIComponent(name) + "/";
@@ -84,7 +90,7 @@ function Channel({ name }: { name: string }): JSX.Element {
         const versions = [...new Set(log.entries.flatMap((e) => [e.newest, e.version]))].filter((v) => v !== c?.newest);
         return (
           <>
-            <Alarms of={{ ...o, alarms: o.alarms.filter((a) => a.object.split("/").includes(name)) }} />
+            <Alarms of={{ ...o, alarms: o.alarms.filter((a) => concerns(a.object, name, c ? [c.newest, ...versions] : versions)) }} />
             {c ? <ChannelState of={c} heading="h1" /> : <h1>{name}</h1>}
             <Waits of={plans} />
             {spread && <Spread of={spread} />}

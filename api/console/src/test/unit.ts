@@ -12,6 +12,9 @@ import { ago, isMissing, isState, number, show } from "../format";
 import { choose } from "../i18n";
 import { bandLevel, colorLevel, limitsOf } from "../limits";
 import { grantOf } from "../pages/access";
+import { concerns } from "../pages/releases";
+import { groupReach } from "../releases/reach";
+import { tableOf } from "../releases/spread";
 import { parseHash } from "../router";
 import { parse } from "../session";
 import { lateSince, path } from "../sparkline";
@@ -151,7 +154,31 @@ function others(): void {
   same("grants", [grantOf(rows, 3, "id_profile"), grantOf(rows, 3, "id_user"), grantOf(rows, 4, "id_user")], [true, false, null]);
 }
 
-for (const test of [displayRules, variables, limits, tables, periods, editing, drawing, others]) {
+function releases(): void {
+  const cell = (version: string, address: string, rollout: string, outcome: string, bundle_type = "deb") =>
+    ({ version, target: "linux-x86_64", bundle_type, address, rollout, downgrades: false, outcome, offered: outcome === "offered" ? "1.2.0" : "" }) as never;
+  const all = (version: string, outcome: string) => ["static", "dynamic"].flatMap((a) => ["in", "out"].map((side) => cell(version, a, side, outcome)));
+  const clients = (version: string, n: number) => ({ version, target: "linux-x86_64", type: "deb", clients: n });
+  const counts = [clients("1.0.0", 30), clients("1.1.0", 10), clients("1.2.0", 5)];
+  const brief = (groups: ReturnType<typeof groupReach>) => groups.map((g) => [g.first, g.last, g.versions, ...g.lots.map((l) => [l.outcome, l.about + String(l.clients), ...l.on.map((o) => o.ways)])]);
+  same("versions that get the same are one group", brief(groupReach([...all("1.0.0", "offered"), ...all("1.1.0", "offered"), ...all("1.2.0", "current")], counts, 100)),
+    [["1.0.0", "1.1.0", 2, ["offered", "40", ""]], ["1.2.0", "1.2.0", 1, ["current", "5", ""]]]);
+  const half = ["static", "dynamic"].flatMap((a) => [cell("1.0.0", a, "in", "offered"), cell("1.0.0", a, "out", "current")]);
+  same("a rollout's share is an estimate", brief(groupReach(half, counts, 25)), [["1.0.0", "1.0.0", 1, ["offered", "≈8", "in"], ["current", "≈23", "out"]]]);
+  const split = ["in", "out"].flatMap((side) => [cell("1.0.0", "static", side, "offered"), cell("1.0.0", "dynamic", side, "current")]);
+  same("by address it is the most", brief(groupReach(split, counts, 100)), [["1.0.0", "1.0.0", 1, ["offered", "≤30", "static"], ["current", "≤30", "dynamic"]]]);
+  const types = [...all("1.0.0", "offered"), cell("1.0.0", "static", "in", "misfit", "rpm")];
+  same("kinds that nobody has count nothing", brief(groupReach(types, counts, 100)).flat().slice(3), [["offered", "30", ""], ["misfit", "0", "static in"]]);
+  same("without a fleet there are no numbers", brief(groupReach(all("1.0.0", "offered"), null, 100)), [["1.0.0", "1.0.0", 1, ["offered", "null", ""]]]);
+  same("nothing", groupReach([], counts, 100), []);
+  const curve = (version: string, ...points: [string, number][]) => ({ version, points: points.map(([time, n]) => ({ time, clients: n })) });
+  same("curves share their times", tableOf([curve("1.1.0", ["1970-01-01T00:02:00Z", 5]), curve("1.0.0", ["1970-01-01T00:01:00Z", 9], ["1970-01-01T00:02:00Z", 4])] as never),
+    { times: [60, 120], columns: [[undefined, 5], [9, 4]] });
+  same("alarms of a channel", ["stable/latest.json", "stable/rings/07/latest.json", "log/stable/0000000001.json", "releases/1.0.0/release.json", "releases/2.0.0/release.json", "beta/latest.json"]
+    .map((object) => concerns(object, "stable", ["1.0.0"])), [true, true, true, true, false, false]);
+}
+
+for (const test of [displayRules, variables, limits, tables, periods, editing, drawing, others, releases]) {
   try {
     test();
   } catch (error) {
