@@ -59,6 +59,7 @@ var (
 	ErrRolledBack = errors.New("the version was rolled back")
 	ErrPrerelease = errors.New("the channel takes no pre-releases")
 	ErrCoverage   = errors.New("platforms would be lost")
+	ErrMissing    = errors.New("platforms are missing") // which the channel never had
 	ErrGate       = errors.New("installed applications could not update")
 	ErrStaged     = errors.New("other bundles are staged")
 	ErrShown      = errors.New("a channel has shown the version")
