@@ -157,6 +157,10 @@ func (e *Entry) Newest() string {
 // offers reports whether any client gets a version.
 func (e *Entry) offers(version string) bool { return e.Version == version || e.Newest() == version }
 
+// WentBack reports whether e is a rollback to a lower version than the channel had: one
+// with a version may also restore a higher one.
+func (e *Entry) WentBack() bool { return e.Action == Rollback && below(e.Version, e.From) }
+
 // Log is the history of one channel, oldest first.
 type Log struct {
 	Channel string

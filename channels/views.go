@@ -159,18 +159,19 @@ func (r Repository) Peek(ctx context.Context, channel string) ([]Pointer, error)
 // HasRings reports whether the rings of a channel are kept.
 func (r Repository) HasRings(channel string) bool { return slices.Contains(r.Rings, channel) }
 
-// Current reports whether the views that were seen are those of a log.
-func (r Repository) Current(log *Log, seen []Pointer) bool {
+// Behind returns the keys of the views that were seen and are not those of a log.
+func (r Repository) Behind(log *Log, seen []Pointer) ([]string, error) {
 	want, err := r.render(log)
 	if err != nil {
-		return false
+		return nil, err
 	}
+	var keys []string
 	for i, v := range log.Views(r.HasRings(log.Channel)) {
 		if !v.current(want[i], seen[i]) {
-			return false
+			keys = append(keys, v.Key)
 		}
 	}
-	return true
+	return keys, nil
 }
 
 func (r Repository) render(log *Log) ([][]byte, error) {

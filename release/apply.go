@@ -121,8 +121,11 @@ func (w *applying) show(ctx context.Context) (err error) {
 	shown := plan.log
 	if plan.Entry != nil {
 		shown, _, err = w.channels().Point(ctx, plan.log, plan.seen)
-	} else if !w.channels().Current(plan.log, plan.seen) {
+	} else if behind, unknown := w.channels().Behind(plan.log, plan.seen); unknown != nil || len(behind) > 0 {
 		shown, plan.Changed, err = w.channels().Repoint(ctx, plan.log)
+		if plan.Changed {
+			plan.Rendered = behind
+		}
 	}
 	if err == nil {
 		plan.log, plan.head = shown, shown.Head()

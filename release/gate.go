@@ -36,7 +36,11 @@ func (g gate) covers() error {
 	if len(missing) == 0 {
 		return nil
 	}
-	return refuse(ErrCoverage, g.mendMissing(missing), "%s would have no %s", g.log.Channel, strings.Join(missing, ", "))
+	cause := ErrMissing
+	if g.before != nil && slices.ContainsFunc(missing, func(key string) bool { _, had := g.before.Platforms[key]; return had }) {
+		cause = ErrCoverage
+	}
+	return refuse(cause, g.mendMissing(missing), "%s would have no %s", g.log.Channel, strings.Join(missing, ", "))
 }
 
 // mendMissing says what to do about missing platforms. A machine that builds for one

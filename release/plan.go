@@ -26,9 +26,12 @@ type Plan struct {
 	Version  string          `json:"version"`            // that the plan is about
 	Previous string          `json:"previous,omitempty"` // version that the channel showed
 	Sequence uint64          `json:"sequence"`
-	// Changed is false if there is nothing to do. Apply makes it true if only the
-	// manifest was behind the log.
+	// Changed is false if there is nothing to do. Apply makes it true if only what
+	// clients read was behind the log.
 	Changed bool `json:"changed"`
+	// Rendered are the keys of what clients read that was behind the log and was
+	// brought up to date without a new entry.
+	Rendered []string `json:"rendered,omitempty"`
 	// DryRun is true if the plan is not to be applied.
 	DryRun  bool     `json:"dry_run,omitempty"`
 	URL     string   `json:"url"` // of the manifest
@@ -439,6 +442,10 @@ func (p planner) begin(s *state, c *change, wanted *channels.Rollout) {
 		fresh.ID = s.channel + "/" + strconv.FormatUint(head.Sequence+1, 10)
 		fresh.Version = c.release.Version
 		c.rollout, c.others = fresh, &head.Release
+		if policy := p.policies[s.channel]; policy.ReadsManifest && !policy.Rings {
+			c.warnings = append(c.warnings, fmt.Sprintf("clients that read %s get nothing of %s before 100 %%: set rings: true for %s, whose applications then read their ring, or have them ask `tsmon serve`",
+				channels.ManifestKey(s.channel), c.release.Version, s.channel))
+		}
 	}
 	if head != nil && head.Rollout != nil {
 		c.warnings = append(c.warnings, fmt.Sprintf("the rollout of %s ends with this", head.Rollout.Version))

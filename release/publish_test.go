@@ -277,7 +277,7 @@ func TestRefusals(t *testing.T) {
 		"required platform": {func(t *testing.T, d *desk) PublishOptions {
 			d.Policies["stable"] = Policy{Targets: []string{"darwin-aarch64"}}
 			return d.options(t, "1.0.0")
-		}, ErrCoverage},
+		}, ErrMissing},
 		"pre-release": {func(t *testing.T, d *desk) PublishOptions { return d.options(t, "1.0.0-beta.1") }, ErrPrerelease},
 		"unsigned": {func(t *testing.T, d *desk) PublishOptions {
 			o := d.options(t, "1.0.0")

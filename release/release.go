@@ -59,6 +59,7 @@ var (
 	ErrRolledBack = errors.New("the version was rolled back")
 	ErrPrerelease = errors.New("the channel takes no pre-releases")
 	ErrCoverage   = errors.New("platforms would be lost")
+	ErrMissing    = errors.New("platforms are missing") // which the channel never had
 	ErrGate       = errors.New("installed applications could not update")
 	ErrStaged     = errors.New("other bundles are staged")
 	ErrShown      = errors.New("a channel has shown the version")
@@ -89,7 +90,7 @@ type Policy struct {
 	// them back.
 	AllowDowngrades bool
 	// ReadsManifest says that applications are known to read latest.json, where a
-	// watershed does not hold.
+	// watershed does not hold and, without Rings, no rollout shows.
 	ReadsManifest bool
 	// Rings keeps a manifest for each ring. Their clients read those as others read
 	// latest.json.

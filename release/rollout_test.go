@@ -562,3 +562,31 @@ func TestHaltRace(t *testing.T) {
 		t.Errorf("%d servers paused it, the log ends with entry %d, %s", changed, head.Sequence, head.Action)
 	}
 }
+
+// TestRolloutReachesNobody warns of shares that no reader of latest.json is part of.
+func TestRolloutReachesNobody(t *testing.T) {
+	for name, c := range map[string]struct {
+		policy Policy
+		share  *channels.Rollout
+		warned bool
+	}{
+		"steps":         {Policy{ReadsManifest: true}, steps(5, 100), true},
+		"everybody":     {Policy{ReadsManifest: true}, steps(100), false},
+		"no rollout":    {Policy{ReadsManifest: true}, nil, false},
+		"rings":         {Policy{ReadsManifest: true, Rings: true}, steps(5, 100), false},
+		"server, maybe": {Policy{}, steps(5, 100), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := newDesk(t)
+			d.Policies["stable"] = c.policy
+			d.publish(t, d.options(t, "1.0.0"))
+			report := d.part(t, "1.1.0", c.share)
+			warned := slices.ContainsFunc(report.Warnings, func(w string) bool {
+				return strings.HasPrefix(w, "clients that read stable/latest.json get nothing of 1.1.0 before 100 %: set rings: true for stable")
+			})
+			if warned != c.warned {
+				t.Errorf("%q", report.Warnings)
+			}
+		})
+	}
+}

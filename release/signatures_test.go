@@ -191,8 +191,8 @@ func TestCoverageOfTypes(t *testing.T) {
 	packages := d.options(t, "1.0.0", "App_1.0.0_amd64.deb", "App_1.0.0_x64-setup.exe")
 	_, err := d.Publish(t.Context(), packages)
 	var refusal *Refusal
-	if !errors.As(err, &refusal) || !errors.Is(err, ErrCoverage) {
-		t.Fatalf("error %v, want ErrCoverage", err)
+	if !errors.As(err, &refusal) || !errors.Is(err, ErrMissing) {
+		t.Fatalf("error %v, want ErrMissing", err)
 	}
 	if want := "build an AppImage, list linux-x86_64-deb under targets instead of linux-x86_64, or say --allow-missing linux-x86_64"; refusal.Mend != want {
 		t.Errorf("hint %q, want %q", refusal.Mend, want)
@@ -219,7 +219,7 @@ func TestCoverageOfTypes(t *testing.T) {
 	d.Policies["typed"] = Policy{Targets: []string{"linux-x86_64", "linux-x86_64-deb"}}
 	lone := d.options(t, "1.2.0", "App_1.2.0_amd64.AppImage")
 	lone.Channel = "typed"
-	if _, err := d.Publish(t.Context(), lone); !errors.As(err, &refusal) || !errors.Is(err, ErrCoverage) || !strings.HasSuffix(err.Error(), "typed would have no linux-x86_64-deb") {
+	if _, err := d.Publish(t.Context(), lone); !errors.As(err, &refusal) || !errors.Is(err, ErrMissing) || !strings.HasSuffix(err.Error(), "typed would have no linux-x86_64-deb") {
 		t.Fatalf("error %v, want that the type is missing", err)
 	}
 	if want := "add the bundles; if other machines build them, run `tsmon release stage --version 1.2.0 DIR` on each machine, then `tsmon release publish --version 1.2.0 --channel typed` without bundles"; refusal.Mend != want {

@@ -80,7 +80,7 @@ func (p planner) rollback(v view, s *state, o RollbackOptions) (choice, error) {
 		c := p.changeTo(record, channels.Rollback, o.Options)
 		c.from = head.Newest()
 		c.warnings = p.elsewhere(v, s, version)
-		if head.Action == channels.Rollback && head.Version == version {
+		if head.WentBack() && head.Version == version {
 			c.warnings = append(c.warnings, fmt.Sprintf("%s was rolled back to %s before, by %s: %s", s.channel, version, head.Who, head.Why))
 		}
 		return c
@@ -98,9 +98,9 @@ func rollbackTarget(log *channels.Log, o RollbackOptions) (string, error) {
 		return o.To, nil
 	case head.Rollout != nil:
 		return head.Version, nil // which the other clients have
-	case head.Action == channels.Rollback && head.Why == o.Why:
+	case head.WentBack() && head.Why == o.Why:
 		return head.Version, nil // the same command again
-	case head.Action == channels.Rollback:
+	case head.WentBack():
 		return "", wentBack(head, log.Channel) // two people may be rolling back the same release
 	}
 	return previous(log)
@@ -128,13 +128,17 @@ func needsReason(o Options, what string) error {
 	return refuse(ErrConfig, "give --reason TEXT; the channel's log records it", "%s needs a reason", what)
 }
 
-// elsewhere warns of other channels that show the release which a channel leaves.
+// elsewhere warns of other channels that show the release which a channel leaves for a
+// lower one.
 func (p planner) elsewhere(v view, s *state, to string) []string {
 	var warnings []string
 	left := s.log.Head().Newest()
+	if CompareVersions(to, left) >= 0 {
+		return nil
+	}
 	for _, name := range p.channels() {
 		other := v[name]
-		if name == s.channel || other.err != nil || other.log.Head() == nil || other.log.Head().Version != left || left == to {
+		if name == s.channel || other.err != nil || other.log.Head() == nil || other.log.Head().Version != left {
 			continue
 		}
 		warnings = append(warnings, fmt.Sprintf("%s shows %s too: `tsmon release rollback --channel %s --reason TEXT` takes it back there", name, left, name))
@@ -268,7 +272,7 @@ func (p planner) pause(v view, s *state, o Options) (choice, error) {
 			return c
 		}}, nil
 	}
-	if last := s.log.Decided(); last.Action == channels.Rollback {
+	if last := s.log.Decided(); last.WentBack() {
 		return choice{}, wentBack(last, s.channel)
 	}
 	version, err := previous(s.log)

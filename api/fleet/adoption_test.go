@@ -81,6 +81,15 @@ func testSampledAdoption(t *testing.T, w *apitest.World) {
 			t.Errorf("%s is %q, want %d", name, got, want)
 		}
 	}
+	r.Server.Close() // what was counted is in the time series then
+	w.Settle(fleet.Database)
+	a = read()
+	if err := a.ReadSeries(t.Context(), w.Series, time.Now()); err != nil || len(a.Curve) < 2 {
+		t.Fatalf("the curve is %+v, %v", a.Curve, err)
+	}
+	for _, p := range a.Curve {
+		near(fmt.Sprint("the curve at ", p.Time), p.Clients, have, float64(p.Margin))
+	}
 }
 
 // TestAdoptionTypes: clients are counted by the type that they were installed from, as

@@ -71,6 +71,9 @@ func noticeOf(channel string, e channels.Entry) Notice {
 		n.Version = e.From
 	}
 	t := telling[action]
+	if e.Action == channels.Rollback && !e.WentBack() {
+		t.text = "%[1]s shows %[2]s again, after %[3]s: %[4]s"
+	}
 	n.Event, n.Text = t.event, fmt.Sprintf(t.text, channel, n.Version, n.From, n.Why, share)
 	return n
 }

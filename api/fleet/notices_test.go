@@ -21,6 +21,7 @@ func TestNotices(t *testing.T) {
 		{channels.Entry{Action: channels.Promote, Version: "1.1.0", From: "beta"}, "promote", "1.1.0", "1.1.0 was promoted from beta to stable for everybody."},
 		{channels.Entry{Action: channels.Follow, Version: "1.1.0", From: "beta"}, "follow", "1.1.0", "stable shows 1.1.0 now, as beta does for everybody."},
 		{channels.Entry{Action: channels.Rollback, Version: "1.0.0", From: "1.1.0", Why: "it is slow"}, "rollback", "1.0.0", "stable went back from 1.1.0 to 1.0.0: it is slow"},
+		{channels.Entry{Action: channels.Rollback, Version: "1.1.0", From: "1.0.0", Why: "it was the driver"}, "rollback", "1.1.0", "stable shows 1.1.0 again, after 1.0.0: it was the driver"},
 		{channels.Entry{Action: channels.Advance, Version: "1.0.0", Rollout: rollout}, "step", "1.1.0", "1.1.0 is on stable for 5 % of the clients."},
 		{channels.Entry{Action: channels.Advance, Version: "1.1.0"}, "step", "1.1.0", "1.1.0 is on stable for everybody."},
 		{channels.Entry{Action: channels.Pause, Version: "1.0.0", From: "1.1.0", Why: "crashes"}, "pause", "1.1.0", "1.1.0 is paused on stable: crashes"},

@@ -1,10 +1,12 @@
 package fleet_test
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -16,7 +18,9 @@ import (
 	"tsmon/channels"
 	"tsmon/manifest"
 	"tsmon/release"
+	"tsmon/store/backup"
 	"tsmon/store/record"
+	"tsmon/store/record/sqlite"
 )
 
 // watch returns a server's sightings of a channel that shows 1.0.0, and a function by
@@ -110,6 +114,49 @@ func TestSaltStays(t *testing.T) {
 	clients := apitest.Must[[]record.ClientCount](t)(w.Records.Clients(t.Context(), channel, time.Time{}))
 	if len(clients) != 1 || clients[0].Clients != 2 {
 		t.Errorf("two clients of three servers are recorded as %+v", clients)
+	}
+}
+
+// TestSaltReopened: the clients of a file of records are the same once it was closed and
+// opened again, and in the copy that a backup makes of it.
+func TestSaltReopened(t *testing.T) {
+	w, folder := apitest.Embedded(t), t.TempDir()
+	channel, path := publishOne(t, w), filepath.Join(folder, "records.db")
+	see := func(path string) (salt []byte, clients int) {
+		t.Helper()
+		records := apitest.Must[*sqlite.Store](t)(sqlite.Open(t.Context(), path, sqlite.Limits{}))
+		defer records.Close()
+		w.Records = records
+		s, ask := watch(t, w, channel, 100)
+		s.Start(t.Context())
+		ask("a", "1")
+		ask("b", "1")
+		s.Close()
+		for _, c := range apitest.Must[[]record.ClientCount](t)(records.Clients(t.Context(), channel, time.Time{})) {
+			clients += c.Clients
+		}
+		return apitest.Must[[]byte](t)(records.Secret(t.Context(), fleet.SaltName)), clients
+	}
+	first, _ := see(path)
+	again, clients := see(path)
+	if !bytes.Equal(first, again) || clients != 2 {
+		t.Errorf("reopened: %d clients, the salt %x became %x", clients, first, again)
+	}
+	var packed bytes.Buffer
+	sources := []backup.Source{{Name: "records.db", Path: path}}
+	if _, err := backup.Create(t.Context(), &packed, t.TempDir(), w.Now(), sources); err != nil {
+		t.Fatal(err)
+	}
+	restored := filepath.Join(folder, "restored")
+	if _, err := backup.Restore(t.Context(), &packed, t.TempDir(), restored); err != nil {
+		t.Fatal(err)
+	}
+	back, clients := see(filepath.Join(restored, "records.db"))
+	if !bytes.Equal(first, back) || clients != 2 {
+		t.Errorf("restored: %d clients, the salt %x became %x", clients, first, back)
+	}
+	if other, clients := see(filepath.Join(folder, "other.db")); bytes.Equal(first, other) || clients != 2 {
+		t.Errorf("other records: %d clients, and the salt %x", clients, other)
 	}
 }
 

@@ -52,9 +52,11 @@ func BenchmarkFleet(b *testing.B) {
 			b.Cleanup(func() { records.Close() })
 			w.Records = records
 			benchmarkFleet(b, w, clients, func() (bytes int64) {
-				logTables(b, "sqlite", filepath.Join(folder, "records.db"), `SELECT name, sum(pgsize), sum(CASE WHEN pagetype = 'leaf' THEN ncell ELSE 0 END) FROM dbstat GROUP BY name ORDER BY 2 DESC LIMIT 8`)
+				logTables(b, "sqlite", filepath.Join(folder, "records.db"), `SELECT name, sum(pgsize), sum(CASE WHEN pagetype = 'leaf' THEN ncell ELSE 0 END) FROM dbstat GROUP BY name ORDER BY 2 DESC LIMIT 4`)
 				for _, file := range apitest.Must[[]string](b)(filepath.Glob(filepath.Join(folder, "*"))) {
-					bytes += apitest.Must[os.FileInfo](b)(os.Stat(file)).Size()
+					size := apitest.Must[os.FileInfo](b)(os.Stat(file)).Size()
+					b.Logf("%s: %d bytes", filepath.Base(file), size)
+					bytes += size
 				}
 				return bytes
 			})
@@ -69,7 +71,7 @@ func BenchmarkFleet(b *testing.B) {
 			w.Records = records
 			benchmarkFleet(b, w, clients, func() (bytes int64) {
 				logTables(b, "pgx", url, `SELECT c.relname, pg_relation_size(c.oid), c.reltuples::bigint FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
-					WHERE n.nspname = 'tsmon' AND c.relkind IN ('r', 'i') ORDER BY 2 DESC LIMIT 8`)
+					WHERE n.nspname = 'tsmon' AND c.relkind IN ('r', 'i') ORDER BY 2 DESC LIMIT 5`)
 				logTables(b, "pgx", url, `SELECT relname || ' live, dead', n_live_tup, n_dead_tup FROM pg_stat_user_tables WHERE schemaname = 'tsmon' AND n_live_tup > 100`)
 				pool := apitest.Must[*pgxpool.Pool](b)(pgxpool.New(b.Context(), url))
 				defer pool.Close()

@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/binary"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -94,6 +95,18 @@ func TestChannelGuard(t *testing.T) {
 	if plans := later(here, "20h"); !plans[0].Changed || plans[0].Rollout.Percent != 50 {
 		t.Errorf("when most run it: %+v", plans[0])
 	}
+	more := int(guard().Verdict.ToHalt)
+	if more < 3 || more > 9 || !strings.Contains(stdout, fmt.Sprintf("failures in a row that would halt it: %d", more)) {
+		t.Fatalf("%d more failures are said to halt it: %s", more, stdout)
+	}
+	seen(90, 90+more-1, now, func(t *record.Try) { t.Crashed = now })
+	if s := guard(); s.Decision == verdict.Halt || s.Verdict.ToHalt != 1 {
+		t.Errorf("one failure before it would halt: %+v", s)
+	}
+	seen(90, 90+more, now, func(t *record.Try) { t.Crashed = now })
+	if s := guard(); s.Decision != verdict.Halt || s.Verdict.ToHalt != 0 {
+		t.Errorf("after the failures that would halt it: %+v", s)
+	}
 	seen(90, 99, now, func(t *record.Try) { t.Crashed = now })
 	if s := guard(); s.Decision != verdict.Halt || s.Verdict.Cause != verdict.CauseLimit || s.Networks.Failing != 9 {
 		t.Errorf("when nine fail: %+v", s)
@@ -119,6 +132,9 @@ func TestChannelGuard(t *testing.T) {
 	parse(t, stdout, &seenBy)
 	if seenBy.Guard == nil || seenBy.Guard.Decision != verdict.Halt || seenBy.Guard.Clients.Failing != 9 {
 		t.Errorf("the adoption has %+v", seenBy.Guard)
+	}
+	if v := seenBy.Guard.Verdict; v.Failing.Count != 9 || v.Failing.Of != 100 || v.Failing.Low <= 0.02 || v.Failing.High <= 0.09 || v.Doubt <= 0 || v.Doubt > verdict.LimitError || !v.First {
+		t.Errorf("the adoption has the verdict %+v", v)
 	}
 	if groups := seenBy.Guard.Groups; len(groups) != 1 || groups[0] != (fleet.OutcomeGroup{Target: "linux-x86_64", Failing: 9, Waiting: 1, Healthy: 90, Doubt: groups[0].Doubt}) || groups[0].Doubt > 0.05 {
 		t.Errorf("by target: %+v", groups)

@@ -86,10 +86,14 @@ func TestScripts(t *testing.T) {
 	t.Run("minio", func(t *testing.T) {
 		t.Parallel()
 		runScripts(t, servertest.SharedMinIO(t), func(name string) bool {
-			return strings.HasPrefix(name, "minio-") || strings.HasPrefix(name, "release-")
+			return strings.HasPrefix(name, "minio-") || strings.HasPrefix(name, "release-") || slices.Contains(hintsOfStores, name)
 		})
 	})
 }
+
+// hintsOfStores are the scripts about hints of releases that don't spoil the files of a
+// directory.
+var hintsOfStores = []string{"hints-address.txtar", "hints-operators.txtar", "hints-release.txtar", "hints-update.txtar"}
 
 // TestExamples: the help of every command that does something has an example.
 func TestExamples(t *testing.T) {
@@ -427,12 +431,15 @@ func scriptServe(ts *testscript.TestScript, _ []string) {
 	ts.Check(err)
 	ts.Check(own.serves.Start())
 	lines := bufio.NewReader(stderr)
-	silent := time.AfterFunc(20*time.Second, func() { _ = own.serves.Process.Kill() })
-	first, _ := lines.ReadString('\n')
+	silent := time.AfterFunc(time.Minute, func() { _ = own.serves.Process.Kill() })
+	var address, line string
+	for ok := false; !ok && err == nil; { // what channels show can be said before it
+		line, err = lines.ReadString('\n')
+		address, ok = strings.CutPrefix(strings.TrimSpace(line), "serving ")
+	}
 	silent.Stop()
-	address, ok := strings.CutPrefix(strings.TrimSpace(first), "serving ")
-	if !ok {
-		ts.Fatalf("tsmon serve says %q", first)
+	if err != nil {
+		ts.Fatalf("tsmon serve says %q: %v", line, err)
 	}
 	go io.Copy(io.Discard, lines) // ends with the process
 	own.listen = strings.Trim(strings.TrimPrefix(address, "http:"), "/")

@@ -295,6 +295,48 @@ func TestManifest(t *testing.T) {
 	}
 }
 
+// TestManifestFollowers: a channel that follows one that stays at the bridge stays there,
+// too. The plan says so until another channel follows the successor.
+func TestManifestFollowers(t *testing.T) {
+	follows := func(leader string) release.Policy {
+		return release.Policy{ReadsManifest: true, Prerelease: true, Follows: leader}
+	}
+	h := newHouse(t, map[string]release.Policy{"stable": {ReadsManifest: true}, "beta": follows("stable")})
+	h.publish("1.0.0", h.old)
+	told := func() (texts []string) {
+		t.Helper()
+		for _, s := range h.plan("").Next {
+			if s.Channel == "beta" {
+				texts = append(texts, s.Text)
+			}
+		}
+		return texts
+	}
+	want := []string{"add a channel that follows stable-2 to tsmon.yaml, such as beta-2, with the other settings of beta, which stays at the bridge, for it follows stable; have the bridge read beta-2/latest.json where it read beta/latest.json"}
+	if got := told(); !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+	h.Policies["stable-2"] = release.Policy{ReadsManifest: true}
+	if got := told(); !slices.Equal(got, want) {
+		t.Errorf("with stable-2 alone: %q, want %q", got, want)
+	}
+	h.Policies["beta-2"] = follows("stable-2")
+	if got := told(); got != nil {
+		t.Errorf("%q, want nothing more for beta", got)
+	}
+	h.publish("1.1.0", h.old, watershed)
+	if _, err := h.Promote(t.Context(), release.PromoteOptions{Options: release.Options{Channel: "stable-2"}, From: "stable"}); err != nil {
+		t.Fatal(err)
+	}
+	h.publish("1.1.1", h.fresh, on("stable-2"))
+	p := h.plan("")
+	for channel, version := range map[string]string{"stable": "1.1.0", "beta": "1.1.0", "stable-2": "1.1.1", "beta-2": "1.1.1"} {
+		if got := h.of(p, channel).Version; got != version {
+			t.Errorf("%s shows %s, want %s", channel, got, version)
+		}
+	}
+}
+
 func TestRefusals(t *testing.T) {
 	h := newHouse(t, stable())
 	other := newPair(t)

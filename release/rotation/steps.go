@@ -76,14 +76,19 @@ func (r *rotation) findSuccessor(c *Channel) {
 	if !c.ReadsManifest || c.policy.Follows != "" || c.State != Bridge && c.State != Rolling && c.State != Waiting {
 		return
 	}
-	stem := strings.TrimRight(c.Channel, "0123456789")
-	number, err := strconv.Atoi(c.Channel[len(stem):])
-	if err != nil {
-		stem, number = c.Channel+"-", 1
-	}
-	if c.successor = stem + strconv.Itoa(number+1); channels.CheckName(c.successor) != nil {
+	if c.successor = following(c.Channel); channels.CheckName(c.successor) != nil {
 		c.successor = "next" // the name was too long
 	}
+}
+
+// following returns a channel's name with the next number.
+func following(name string) string {
+	stem := strings.TrimRight(name, "0123456789")
+	number, err := strconv.Atoi(name[len(stem):])
+	if err != nil {
+		stem, number = name+"-", 1
+	}
+	return stem + strconv.Itoa(number+1)
 }
 
 // find returns a configured channel, nil if there is none of that name.
@@ -115,6 +120,20 @@ func (g *guide) succeed(c *Channel) {
 	if c.successor != "" && g.r.find(c.successor) == nil {
 		g.step(c.Channel, "", "add the channel %s to tsmon.yaml, with the settings of %s: its clients read latest.json, where watersheds don't hold, so that %s stays at %s, signed by %s, and what %s signs goes to %s; if clients read the bucket itself, let everybody read %s/ there",
 			c.successor, c.Channel, c.Channel, g.r.bridge, g.r.from.IDs(), g.r.to.ID(), c.successor, c.successor).Write = g.r.configure(c.successor, c.Channel)
+	}
+	if c.successor != "" && !slices.ContainsFunc(g.r.channels, func(f Channel) bool { return f.policy.Follows == c.successor }) {
+		g.followers(c)
+	}
+}
+
+// followers says which channels stay at the bridge because they follow one that does.
+func (g *guide) followers(c *Channel) {
+	for _, f := range g.r.channels {
+		if f.policy.Follows == c.Channel && f.State != Empty {
+			next := following(f.Channel)
+			g.step(f.Channel, "", "add a channel that follows %s to tsmon.yaml, such as %s, with the other settings of %s, which stays at the bridge, for it follows %s; have the bridge read %s/latest.json where it read %s/latest.json",
+				c.successor, next, f.Channel, c.Channel, next, f.Channel)
+		}
 	}
 }
 

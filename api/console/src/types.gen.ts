@@ -142,4 +142,4 @@ export type VarsTsB = Record<string, { calc_field: SeriesName; measure: SeriesNa
 
 export type WaitingPlans = { plans: Array<{ command: string; entry: LogRow; expires: string; has: number; hash: string; missing: Array<string>; needs: number; signed: Array<string>; stale?: string }> };
 
-export type WantedMove = { every?: string; from?: string; move: string; reason?: string; steps?: Array<number> | null; to?: string };
+export type WantedMove = { every?: string | null; from?: string | null; move: string; reason?: string | null; steps?: Array<number | null> | null; to?: string | null };

@@ -75,7 +75,7 @@ func (a *App) Publisher(ctx context.Context, c *config.Config, p *Progress) (*re
 	for name, channel := range c.Channels {
 		policies[name] = release.Policy{Targets: channel.Targets, Prerelease: channel.Prerelease, Follows: channel.Follows, AllowUnbound: channel.AllowUnbound,
 			AllowDowngrades: channel.AllowDowngrades, Rings: channel.Rings, Operators: trust[name].Operators,
-			ReadsManifest: keys.Spanned() && (reads || channel.ReadsManifest)} // else every application has every key
+			ReadsManifest: reads || channel.ReadsManifest}
 	}
 	publisher := &release.Publisher{Store: store, PublicURL: c.PublicURL, Keys: keys, Policies: policies, Who: a.Who(), Origin: a.Origin(), Now: a.Now, Root: root, Sign: a.Sign(c), Clients: a.Clients(c), Types: a.ClientTypes(c)}
 	if p != nil {

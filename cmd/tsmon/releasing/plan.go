@@ -3,6 +3,7 @@ package releasing
 import (
 	"fmt"
 	"io"
+	"path"
 	"strings"
 	"time"
 
@@ -28,12 +29,14 @@ func printMove(w io.Writer, p *release.Plan) {
 		state = "waits for approvals, " + approvals(p.Waiting)
 	case !p.Changed:
 		state = "nothing to do"
+	case len(p.Rendered) > 0:
+		state = renderedText(p.Rendered) + " brought up to date"
 	}
-	path := p.Version
+	versions := p.Version
 	if p.Previous != "" && p.Previous != p.Version {
-		path = p.Previous + " → " + p.Version
+		versions = p.Previous + " → " + p.Version
 	}
-	fmt.Fprintf(w, "%s: %s, %s (entry %d, %s)\n", p.Channel, path, state, p.Sequence, p.Action)
+	fmt.Fprintf(w, "%s: %s, %s (entry %d, %s)\n", p.Channel, versions, state, p.Sequence, p.Action)
 	if p.Rollout != nil {
 		fmt.Fprintf(w, "  %s\n", ShareText(p.Rollout))
 	}
@@ -45,4 +48,25 @@ func printMove(w io.Writer, p *release.Plan) {
 	if p.Probed {
 		fmt.Fprintln(w, "  fetched and verified as a client gets it")
 	}
+}
+
+// renderedText names views: rings by their number, others by the file.
+func renderedText(keys []string) string {
+	var names []string
+	rings := 0
+	for _, key := range keys {
+		if strings.Contains(key, "/rings/") {
+			rings++
+		} else {
+			names = append(names, path.Base(key))
+		}
+	}
+	switch rings {
+	case 0:
+	case 1:
+		names = append(names, "1 ring")
+	default:
+		names = append(names, fmt.Sprintf("%d rings", rings))
+	}
+	return strings.Join(names, " and ")
 }

@@ -93,7 +93,7 @@ type plan struct {
 	keys    []signing.PublicKey
 	root    string // of the repository
 	config  *config.Config
-	kept    bool     // tsmon.yaml is there and stays
+	kept    bool     // tsmon.yaml is there and stays, but for its storage and address
 	builds  []string // OS-ARCH
 	report  *Report
 	files   []File // paths as they are opened
@@ -161,7 +161,7 @@ func tauriError(err error) error {
 // existing tsmon.yaml, the environment or the person who is asked.
 func (p *plan) decide(_ context.Context, env Env) error {
 	_, err := os.Lstat(env.ConfigFile)
-	p.kept = err == nil && p.Storage == "" && p.PublicURL == ""
+	p.kept = err == nil
 	if !p.kept {
 		if p.Storage, err = p.answer(env, p.Storage, "TSMON_STORAGE", "--storage", "Storage (s3://BUCKET/PREFIX?endpoint=URL, or a directory): "); err != nil {
 			return err
@@ -221,16 +221,10 @@ func repositoryRoot() (string, error) {
 	}
 }
 
-// configure reads tsmon.yaml where it stays, else renders and checks it.
+// configure reads the tsmon.yaml that is there, else renders and checks one.
 func (p *plan) configure(ctx context.Context, env Env) error {
-	var err error
 	if p.kept {
-		if p.config, err = config.Load(env.ConfigFile, nil); err != nil {
-			return &Error{Err: err, Hint: "correct the file, or have --force with --storage and --public-url replace it"}
-		}
-		p.report.Files = append(p.report.Files, Written{Path: env.ConfigFile, Action: Keep})
-		p.builds = p.configuredBuilds()
-		return nil
+		return p.existing(ctx, env)
 	}
 	p.builds = p.Targets
 	if len(p.builds) == 0 && p.CI != "" {
@@ -261,12 +255,18 @@ func (p *plan) configure(ctx context.Context, env Env) error {
 	if p.config, err = checkedConfig(content); err != nil {
 		return &Error{Err: err, Hint: "check --storage and --public-url"}
 	}
-	if strings.Contains(p.Storage, "://") || strings.HasPrefix(p.Storage, "s3:") {
-		if err := env.CheckStorage(ctx, p.Storage); err != nil {
-			return err
-		}
+	if err := p.checkStorage(ctx, env); err != nil {
+		return err
 	}
 	p.files = append(p.files, File{Path: env.ConfigFile, Content: content})
+	return nil
+}
+
+// checkStorage reports what is wrong with the bucket that was chosen, if one was.
+func (p *plan) checkStorage(ctx context.Context, env Env) error {
+	if strings.Contains(p.Storage, "://") || strings.HasPrefix(p.Storage, "s3:") {
+		return env.CheckStorage(ctx, p.Storage)
+	}
 	return nil
 }
 
@@ -278,7 +278,7 @@ func checkedConfig(content []byte) (*config.Config, error) {
 	}
 	defer os.RemoveAll(dir)
 	path := filepath.Join(dir, "tsmon.yaml")
-	if err := os.WriteFile(path, content, 0o600); err != nil {
+	if err := os.WriteFile(path, content, 0o600); err != nil { //nolint:gosec // the path is our own
 		return nil, err
 	}
 	c, err := config.Load(path, nil)

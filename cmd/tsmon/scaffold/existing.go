@@ -1,0 +1,93 @@
+package scaffold
+
+import (
+	"context"
+	"errors"
+	"os"
+	"reflect"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"tsmon/cmd/tsmon/config"
+)
+
+// existing reads the tsmon.yaml that is there. It stays as it is, but for a storage
+// and an address that were chosen and are others.
+func (p *plan) existing(ctx context.Context, env Env) error {
+	var err error
+	if p.config, err = config.Load(env.ConfigFile, nil); err != nil {
+		return &Error{Err: err, Hint: "correct the file, or remove it to have init write it anew"}
+	}
+	before, err := os.ReadFile(env.ConfigFile)
+	if err != nil {
+		return err
+	}
+	content := before
+	for name, value := range map[string]string{"storage": p.Storage, "public_url": strings.TrimRight(p.PublicURL, "/")} {
+		if value == "" {
+			continue
+		}
+		if content, err = withSetting(content, name, value); err != nil {
+			return mistake("write "+name+": "+value+" into "+env.ConfigFile, "%s: %s can't be changed there: %w", env.ConfigFile, name, err)
+		}
+	}
+	if string(content) == string(before) {
+		p.report.Files = append(p.report.Files, Written{Path: env.ConfigFile, Action: Keep})
+	} else {
+		changed, err := checkedConfig(content)
+		if err != nil {
+			return &Error{Err: err, Hint: "check --storage and --public-url"}
+		}
+		if err := p.checkStorage(ctx, env); err != nil {
+			return err
+		}
+		p.config.Storage, p.config.PublicURL = changed.Storage, changed.PublicURL
+		p.files = append(p.files, File{Path: env.ConfigFile, Content: content})
+	}
+	p.builds = p.configuredBuilds()
+	return nil
+}
+
+var errOwnLine = errors.New("it has no line of its own")
+
+// withSetting returns a configuration with another value of one setting at its top,
+// which has a line of its own. Every other line stays as it is.
+func withSetting(before []byte, name, value string) ([]byte, error) {
+	var root yaml.Node
+	want := map[string]any{}
+	if err := yaml.Unmarshal(before, &root); err != nil {
+		return nil, err
+	}
+	if len(root.Content) == 0 || root.Content[0].Kind != yaml.MappingNode {
+		return nil, errOwnLine
+	}
+	if err := root.Decode(&want); err != nil {
+		return nil, err
+	}
+	if is, _ := want[name].(string); strings.TrimRight(is, "/") == strings.TrimRight(value, "/") {
+		return before, nil
+	}
+	want[name] = value
+	written, err := scalar(value)
+	if err != nil {
+		return nil, err
+	}
+	lines := strings.SplitAfter(string(before), "\n")
+	for i, top := 0, root.Content[0].Content; i+1 < len(top); i += 2 {
+		if top[i].Value != name {
+			continue
+		}
+		line := name + ": " + written
+		if comment := top[i+1].LineComment; comment != "" {
+			line += "    " + comment
+		}
+		old := lines[top[i].Line-1]
+		lines[top[i].Line-1] = line + old[len(strings.TrimRight(old, "\r\n")):]
+	}
+	content, is := []byte(strings.Join(lines, "")), map[string]any{}
+	if err := yaml.Unmarshal(content, &is); err != nil || !reflect.DeepEqual(is, want) {
+		return nil, errOwnLine
+	}
+	return content, nil
+}
