@@ -41,6 +41,7 @@ type Options struct {
 	Only string // Updates or Monitoring; empty: both
 
 	Objects  object.Store
+	Store    string // names Objects for what Records keep of its logs
 	Records  record.Store
 	Series   series.Store
 	Messages monitor.Publisher
@@ -134,7 +135,7 @@ func newMonitor(o Options, registry *prometheus.Registry) *monitor.Server {
 func (s *Server) addUpdates(o Options, registry *prometheus.Registry) {
 	s.notifier = fleet.NewNotifier(fleet.NotifierOptions{Webhook: o.Webhook, Records: o.Records, Registry: registry, Log: o.Log, Now: o.Now})
 	s.heads = updates.NewHeads(updates.HeadsOptions{
-		Alarm: s.notifier.Alarm, Objects: o.Objects, Keys: o.Keys, Interval: o.Refresh, PublicURL: o.PublicURL, Histories: fleet.Histories{Records: o.Records}, Unbound: o.Unbound, Trust: o.Trust, Downgrades: o.Downgrades, Rings: o.Rings, Registry: registry, Log: o.Log, Now: o.Now,
+		Alarm: s.notifier.Alarm, Objects: o.Objects, Keys: o.Keys, Interval: o.Refresh, PublicURL: o.PublicURL, Histories: fleet.Histories{Records: o.Records, Store: o.Store}, Unbound: o.Unbound, Trust: o.Trust, Downgrades: o.Downgrades, Rings: o.Rings, Registry: registry, Log: o.Log, Now: o.Now,
 	})
 	s.notifier.Channels, s.notifier.Moves = s.heads.Channels, s.heads.Moves
 	s.fleet = fleet.NewSightings(fleet.Options{

@@ -2,6 +2,8 @@ package fleet
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 
 	"tsmon/channels"
 	"tsmon/store/record"
@@ -9,14 +11,17 @@ import (
 
 // Histories remember in the records how far servers have seen each log. Without Records
 // they remember nothing.
-type Histories struct{ Records record.Histories }
+type Histories struct {
+	Records record.Histories
+	Store   string // where the logs lie, see config.Config.StoreName; another store has other logs
+}
 
 // Seen returns the end of a channel's log as it was last seen, the zero value if nobody has.
 func (h Histories) Seen(ctx context.Context, channel string) (channels.Position, error) {
 	if h.Records == nil {
 		return channels.Position{}, nil
 	}
-	seen, err := h.Records.Seen(ctx, channel)
+	seen, err := h.Records.Seen(ctx, h.log(channel))
 	return channels.Position{Sequence: uint64(seen.Sequence), Hash: seen.Hash}, err
 }
 
@@ -25,9 +30,15 @@ func (h Histories) See(ctx context.Context, channel string, old, end channels.Po
 	if h.Records == nil {
 		return true, nil
 	}
-	return h.Records.See(ctx, channel, seenOf(old), seenOf(end))
+	return h.Records.See(ctx, h.log(channel), seenOf(old), seenOf(end))
 }
 
 func seenOf(p channels.Position) record.Seen {
 	return record.Seen{Sequence: int64(p.Sequence), Hash: p.Hash}
+}
+
+// log names the log of a channel in the records.
+func (h Histories) log(channel string) string {
+	sum := sha256.Sum256([]byte(h.Store))
+	return hex.EncodeToString(sum[:8]) + "/" + channel
 }

@@ -77,7 +77,7 @@ func newKitOn(t *testing.T, w *apitest.World, storage string, env []string) *kit
 	}
 	o := w.Options
 	rings := map[string]bool{"stable": false, "beta": false}
-	o.Objects, o.Refresh, o.Rings = store, 10*time.Millisecond, rings
+	o.Objects, o.Store, o.Refresh, o.Rings = store, storage, 10*time.Millisecond, rings
 	if strings.HasPrefix(storage, "s3:") {
 		o.Refresh = 50 * time.Millisecond // MinIO would do little else than answer
 	}

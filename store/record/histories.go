@@ -5,16 +5,16 @@ import (
 	"fmt"
 )
 
-// Histories keeps how far servers have seen the log of each channel, so that none of them
-// shows a log that was shortened or rewritten.
+// Histories keeps how far servers have seen each log, which a short text names, so that
+// none of them shows a log that was shortened or rewritten.
 type Histories interface {
-	// Seen returns the end of a channel's log as it was last seen. The zero value if
+	// Seen returns the end of a log as it was last seen. The zero value if
 	// nobody has seen it.
-	Seen(ctx context.Context, channel string) (Seen, error)
+	Seen(ctx context.Context, log string) (Seen, error)
 
 	// See replaces what Seen returns, and reports false if that is not old any more.
 	// ErrInvalid if seen is not valid.
-	See(ctx context.Context, channel string, old, seen Seen) (bool, error)
+	See(ctx context.Context, log string, old, seen Seen) (bool, error)
 }
 
 // Seen is the end of a log.
@@ -23,11 +23,11 @@ type Seen struct {
 	Hash     string // of its bytes, at most 64 bytes
 }
 
-// Validate reports why the end of a log can't be stored for a channel. Errors wrap
+// Validate reports why the end of a log can't be stored under a name. Errors wrap
 // ErrInvalid.
-func (s Seen) Validate(channel string) error {
+func (s Seen) Validate(log string) error {
 	if s.Sequence < 1 || s.Hash == "" || len(s.Hash) > 64 {
 		return fmt.Errorf("%w: the end of a log, entry %d", ErrInvalid, s.Sequence)
 	}
-	return installText("channel", channel, "hash", s.Hash)
+	return installText("log", log, "hash", s.Hash)
 }

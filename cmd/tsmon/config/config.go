@@ -345,6 +345,18 @@ func (c *Config) resolve(folder string) {
 	}
 }
 
+// StoreName names the storage for what the records keep of it: the bucket and prefix,
+// however a machine reaches them, or the directory.
+func (c *Config) StoreName() string {
+	if name, _, remote := strings.Cut(c.Storage, "?"); remote || strings.Contains(name, "://") {
+		return strings.TrimRight(name, "/")
+	}
+	if path, err := filepath.Abs(c.Storage); err == nil {
+		return path
+	}
+	return c.Storage
+}
+
 func isFile(path string) bool {
 	info, err := os.Stat(path)
 	return err == nil && info.Mode().IsRegular()

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 
+	"tsmon/api/fleet"
 	"tsmon/channels"
 	"tsmon/cmd/tsmon/cli"
 	"tsmon/cmd/tsmon/config"
@@ -31,7 +32,10 @@ func runAccept(ctx context.Context, app *cli.App, channel string, from channels.
 		return acceptInRecords(ctx, app, c, channel, from)
 	}
 	if from.Sequence == 0 {
-		err := cli.WithRecords(ctx, c, func(records record.Store) (err error) { from, err = seenIn(ctx, records, channel); return err })
+		err := cli.WithRecords(ctx, c, func(records record.Store) (err error) {
+			from, err = histories(c, records).Seen(ctx, channel)
+			return err
+		})
 		if err != nil || from.Sequence == 0 {
 			return cli.WithHint(cli.Usagef("--accept needs --from where the records of the servers are out of reach"), "give --from SEQUENCE:HASH, which the alarm of the server names")
 		}
@@ -42,9 +46,8 @@ func runAccept(ctx context.Context, app *cli.App, channel string, from channels.
 	})
 }
 
-func seenIn(ctx context.Context, records record.Histories, channel string) (channels.Position, error) {
-	seen, err := records.Seen(ctx, channel)
-	return channels.Position{Sequence: uint64(seen.Sequence), Hash: seen.Hash}, err
+func histories(c *config.Config, records record.Store) fleet.Histories {
+	return fleet.Histories{Records: records, Store: c.StoreName()}
 }
 
 func acceptInRecords(ctx context.Context, app *cli.App, c *config.Config, channel string, from channels.Position) error {
@@ -54,7 +57,7 @@ func acceptInRecords(ctx context.Context, app *cli.App, c *config.Config, channe
 	}
 	accepted := Accepted{Channel: channel, End: log.End()}
 	err = cli.WithRecords(ctx, c, func(records record.Store) error {
-		seen, err := seenIn(ctx, records, channel)
+		seen, err := histories(c, records).Seen(ctx, channel)
 		if err != nil {
 			return err
 		}
@@ -65,8 +68,7 @@ func acceptInRecords(ctx context.Context, app *cli.App, c *config.Config, channe
 		if log.Continues(seen) == nil {
 			return nil
 		}
-		old, now := record.Seen{Sequence: int64(seen.Sequence), Hash: seen.Hash}, record.Seen{Sequence: int64(accepted.End.Sequence), Hash: accepted.End.Hash}
-		accepted.Changed, err = records.See(ctx, channel, old, now)
+		accepted.Changed, err = histories(c, records).See(ctx, channel, seen, accepted.End)
 		if err == nil && !accepted.Changed {
 			err = fmt.Errorf("%w: a server has recorded another end of the log meanwhile", release.ErrStale)
 		}

@@ -10,11 +10,11 @@ import (
 var scanSeen = scan(func(s *record.Seen) []any { return []any{&s.Sequence, &s.Hash} })
 
 // Seen implements record.Histories.
-func (s *Store) Seen(ctx context.Context, channel string) (record.Seen, error) {
-	if !record.Storable(channel) {
+func (s *Store) Seen(ctx context.Context, log string) (record.Seen, error) {
+	if !record.Storable(log) {
 		return record.Seen{}, nil
 	}
-	seen, err := one(ctx, s.core, central("read the end of a log", Read), scanSeen, `SELECT sequence, hash FROM tsmon.seen WHERE channel = $1`, channel)
+	seen, err := one(ctx, s.core, central("read the end of a log", Read), scanSeen, `SELECT sequence, hash FROM tsmon.seen WHERE log = $1`, log)
 	if errors.Is(err, record.ErrNotFound) {
 		return record.Seen{}, nil
 	}
@@ -22,13 +22,13 @@ func (s *Store) Seen(ctx context.Context, channel string) (record.Seen, error) {
 }
 
 // See implements record.Histories.
-func (s *Store) See(ctx context.Context, channel string, old, seen record.Seen) (bool, error) {
-	if err := seen.Validate(channel); err != nil {
+func (s *Store) See(ctx context.Context, log string, old, seen record.Seen) (bool, error) {
+	if err := seen.Validate(log); err != nil {
 		return false, err
 	}
-	statement, args := `UPDATE tsmon.seen SET sequence = $2, hash = $3 WHERE channel = $1 AND sequence = $4 AND hash = $5 RETURNING sequence, hash`, []any{channel, seen.Sequence, seen.Hash, old.Sequence, old.Hash}
+	statement, args := `UPDATE tsmon.seen SET sequence = $2, hash = $3 WHERE log = $1 AND sequence = $4 AND hash = $5 RETURNING sequence, hash`, []any{log, seen.Sequence, seen.Hash, old.Sequence, old.Hash}
 	if old == (record.Seen{}) {
-		statement, args = `INSERT INTO tsmon.seen (channel, sequence, hash) VALUES ($1, $2, $3) ON CONFLICT (channel) DO NOTHING RETURNING sequence, hash`, args[:3]
+		statement, args = `INSERT INTO tsmon.seen (log, sequence, hash) VALUES ($1, $2, $3) ON CONFLICT (log) DO NOTHING RETURNING sequence, hash`, args[:3]
 	}
 	replaced, err := list(ctx, s.core, central("record the end of a log", Write), scanSeen, statement, args...)
 	return len(replaced) == 1, err

@@ -1,6 +1,6 @@
--- The ends of the logs of channels, as servers have seen them.
+-- The ends of logs, each of a channel in a store, as servers have seen them.
 CREATE TABLE tsmon.seen (
-    channel  text COLLATE "C" PRIMARY KEY,
+    log      text COLLATE "C" PRIMARY KEY,
     sequence bigint NOT NULL,
     hash     text NOT NULL
 ); -- clustered
