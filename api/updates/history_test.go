@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"tsmon/api/apitest"
+	"tsmon/api/fleet"
 	"tsmon/channels"
-	"tsmon/store/record"
 )
 
 // TestHistory: a log that was shortened or rewritten is shown neither by a server that saw
@@ -119,7 +119,7 @@ func TestHistoryAccepted(t *testing.T) {
 	shows(t, fresh, "")
 	end := g.log(t).End()
 	see := func(old, seen channels.Position) bool {
-		return apitest.Must[bool](t)(w.Records.See(t.Context(), "stable", record.Seen{Sequence: int64(old.Sequence), Hash: old.Hash}, record.Seen{Sequence: int64(seen.Sequence), Hash: seen.Hash}))
+		return apitest.Must[bool](t)(fleet.Histories{Records: w.Records}.See(t.Context(), "stable", old, seen))
 	}
 	if !see(lost, end) {
 		t.Fatal("the records don't have what was seen")
@@ -164,9 +164,12 @@ func TestHistoryOfSeveral(t *testing.T) {
 		shows(t, u, "1.8.0")
 		wantUnverified(t, w, u, 0)
 	}
-	seen := apitest.Must[record.Seen](t)(w.Records.Seen(t.Context(), "stable"))
+	seen := apitest.Must[channels.Position](t)(fleet.Histories{Records: w.Records}.Seen(t.Context(), "stable"))
 	if seen.Sequence != 9 {
 		t.Errorf("the records have entry %d, want 9", seen.Sequence)
+	}
+	if other := apitest.Must[channels.Position](t)(fleet.Histories{Records: w.Records, Store: "s3://other"}.Seen(t.Context(), "stable")); other.Sequence != 0 {
+		t.Errorf("another store's log ends at entry %d", other.Sequence)
 	}
 }
 
