@@ -34,7 +34,10 @@ func newReleasing(t *testing.T, token string) *releasing {
 	}
 	findChromium(t)
 	if _, err := exec.LookPath("ssh-keygen"); err != nil {
-		t.Skip("there is no ssh-keygen")
+		if os.Getenv("TSMON_TEST_REAL") == "1" {
+			t.Fatal(err)
+		}
+		t.Skip(err)
 	}
 	demo, err := theDemo()
 	if err != nil {

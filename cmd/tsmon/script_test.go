@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
@@ -9,8 +8,6 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
-	"net/http"
-	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -415,79 +412,6 @@ func member(value any, path []string) (text string, found bool) {
 		}
 	}
 	return "", false
-}
-
-func scriptServe(ts *testscript.TestScript, _ []string) {
-	own := scriptOf(ts)
-	own.stopServing()
-	if own.listen == "" {
-		own.listen = "127.0.0.1:0"
-		ts.Defer(own.stopServing)
-	}
-	own.serves = beside(ts, "tsmon", "serve", "--listen", own.listen)
-	// Its address is not known yet: it shows what the manifests say.
-	own.serves.Env = append(own.serves.Env, "TSMON_REFRESH=10ms", "TSMON_DRAIN=0s", "TSMON_MQTT_LISTEN=127.0.0.1:0", "TSMON_PUBLIC_URL=")
-	stderr, err := own.serves.StderrPipe()
-	ts.Check(err)
-	ts.Check(own.serves.Start())
-	lines := bufio.NewReader(stderr)
-	silent := time.AfterFunc(time.Minute, func() { _ = own.serves.Process.Kill() })
-	var address, line string
-	for ok := false; !ok && err == nil; { // what channels show can be said before it
-		line, err = lines.ReadString('\n')
-		address, ok = strings.CutPrefix(strings.TrimSpace(line), "serving ")
-	}
-	silent.Stop()
-	if err != nil {
-		ts.Fatalf("tsmon serve says %q: %v", line, err)
-	}
-	go io.Copy(io.Discard, lines) // ends with the process
-	own.listen = strings.Trim(strings.TrimPrefix(address, "http:"), "/")
-	ts.Setenv("TSMON_PUBLIC_URL", address+"updates")
-}
-
-// stopServing ends the script's tsmon serve, which then writes what it knows.
-func (s *script) stopServing() {
-	if s.serves == nil {
-		return
-	}
-	_ = s.serves.Process.Signal(syscall.SIGTERM)
-	err := s.serves.Wait()
-	s.serves = nil
-	if err != nil {
-		s.t.Fatal("tsmon serve: ", err)
-	}
-}
-
-func scriptWeb(ts *testscript.TestScript, args []string) {
-	files := http.FileServerFS(os.DirFS(ts.MkAbs(args[0])))
-	requests, err := os.Create(ts.MkAbs("requests"))
-	ts.Check(err)
-	var mu sync.Mutex
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		mu.Lock()
-		fmt.Fprintln(requests, r.Method, r.RequestURI)
-		mu.Unlock()
-		status, hasStatus := strings.CutPrefix(r.URL.Path, "/status/")
-		status, _, _ = strings.Cut(status, "/")
-		switch {
-		case hasStatus:
-			code, _ := strconv.Atoi(status)
-			w.WriteHeader(code)
-		case strings.HasPrefix(r.URL.Path, "/stall/"):
-			w.Write(make([]byte, 1000))
-			_ = http.NewResponseController(w).Flush() // a failure shows in the script
-			<-r.Context().Done()
-		default:
-			files.ServeHTTP(w, r)
-		}
-	}))
-	ts.Defer(func() {
-		server.CloseClientConnections()
-		server.Close()
-		requests.Close()
-	})
-	ts.Setenv("WEB", server.URL)
 }
 
 func scriptLoad(ts *testscript.TestScript, args []string) {

@@ -15,9 +15,9 @@ import (
 	"tsmon/store/object"
 )
 
-// Mirror brings channels from another store to the publisher's, as Import does from a file:
-// those that are named, else all that are configured, that the other store has, and that
-// were not moved here. A channel without news costs the other store one list and one entry.
+// Mirror brings channels from another store to the publisher's, as Import does from a file.
+// Without names it brings each configured channel of the other store, unless it was moved
+// here. A channel without news costs the other store one list and one entry.
 func Mirror(ctx context.Context, p *release.Publisher, from object.Store, names []string, dry bool) (*Report, error) {
 	in, err := newIntake(ctx, p, dry)
 	if err != nil {

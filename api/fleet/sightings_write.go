@@ -1,0 +1,184 @@
+package fleet
+
+import (
+	"context"
+	"time"
+
+	"tsmon/store/record"
+)
+
+// Start reads the salt, for which it waits at most saltTime, and begins to write what was
+// seen, the first time that it is called. Writing ends with Close, not with the context.
+func (s *Sightings) Start(ctx context.Context) {
+	s.begin.Do(func() {
+		ctx, stop := context.WithCancel(context.WithoutCancel(ctx))
+		s.mu.Lock()
+		s.stop = stop
+		s.mu.Unlock()
+		s.note(s.learnSalt(ctx, saltTime))
+		s.running.Go(func() { s.run(ctx) })
+		s.running.Go(func() { s.tend(ctx) })
+	})
+}
+
+func (s *Sightings) learnSalt(ctx context.Context, wait time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, wait)
+	defer cancel()
+	return s.salt.learn(ctx)
+}
+
+// Close writes what is left and waits until that is done.
+func (s *Sightings) Close() {
+	s.begin.Do(func() {}) // Start does nothing from now on
+	s.mu.Lock()
+	stop := s.stop
+	s.mu.Unlock()
+	if stop != nil {
+		stop()
+	}
+	s.running.Wait()
+}
+
+func (s *Sightings) run(ctx context.Context) {
+	sight, count := time.NewTicker(sightEvery), time.NewTicker(countEvery)
+	defer sight.Stop()
+	defer count.Stop()
+	for {
+		select {
+		case <-sight.C:
+			s.writeSightings(ctx)
+		case <-count.C:
+			s.writeCounts(ctx)
+		case <-ctx.Done():
+			last := context.WithoutCancel(ctx)
+			s.writeSightings(last)
+			s.writeCounts(last)
+			return
+		}
+	}
+}
+
+// writeSightings writes what was seen since the last time to the records. What they
+// don't accept is kept for the next time.
+func (s *Sightings) writeSightings(ctx context.Context) {
+	s.mu.Lock()
+	p := s.seen
+	s.seen = newPending(s.Clients)
+	s.mu.Unlock()
+	for name, n := range s.Asks() { // which don't say who asks or which version they have
+		key := countKey{name, Other, Other, ""}
+		c := p.counts[key]
+		c[eventCheck] += n
+		c[eventAnonymous] += n
+		p.counts[key] = c
+	}
+	for key, c := range p.counts {
+		s.metrics.count(key, c)
+		sum := s.counted[key]
+		for e, n := range c {
+			sum[e] += n
+		}
+		s.counted[key] = sum
+	}
+	s.metrics.lostSightings.Add(float64(p.lost))
+	if err := s.learnSalt(ctx, sightTime); err != nil {
+		s.note(err)
+		s.noteFull(ctx)
+		return
+	}
+	if len(p.installed)+len(p.tries)+len(p.downloads) == 0 {
+		s.noteFull(ctx)
+		return
+	}
+	s.note(s.writeBatches(ctx, p.batches()))
+	s.bound(ctx, s.admission.due(s.Now()))
+	s.noteFull(ctx)
+}
+
+// writeBatches writes to the records. From the first batch that they don't accept on, it
+// keeps what is left. A sample that has become smaller is bounded first: rows that it
+// leaves out are missing from now on.
+func (s *Sightings) writeBatches(ctx context.Context, batches []record.Sightings) error {
+	for i, batch := range batches {
+		s.bound(ctx, s.admission.unsettled())
+		s.admission.prune(&batch)
+		if err := s.writeBatch(ctx, batch); err != nil {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			s.seen.keep(batches[i:])
+			return err
+		}
+		s.recorded.Add(1)
+	}
+	return nil
+}
+
+func (s *Sightings) writeBatch(ctx context.Context, batch record.Sightings) error {
+	ctx, cancel := context.WithTimeout(ctx, sightTime)
+	defer cancel()
+	return s.Records.Sight(ctx, batch)
+}
+
+// bound keeps samples below their size.
+func (s *Sightings) bound(ctx context.Context, keys []sampleKey) {
+	for _, k := range keys {
+		before := s.admission.sample(k)
+		found, err := s.Records.Bound(ctx, k.channel, k.version, s.Clients, before)
+		once(s.unbounded, "", err, func() {
+			s.Log.Warn("the number of recorded clients is not bounded", "channel", k.channel, "version", k.version, "error", err)
+		})
+		if err != nil {
+			return
+		}
+		if s.admission.bound(k, found, s.Now()) {
+			s.Log.Info("a smaller share of the clients is recorded", "channel", k.channel, "version", k.version, "share", found.Rate(), "clients", found.Rows)
+		}
+		s.sweeping.add(k)
+		if k.version == "" {
+			s.metrics.rate.WithLabelValues(k.channel).Set(found.Rate())
+		}
+	}
+}
+
+// noteFull logs and shows when rollouts begin to be full, and when that ends. It tells
+// the records, and so all who judge the release.
+func (s *Sightings) noteFull(ctx context.Context) {
+	for name, c := range s.Channels() {
+		why, full := "", 0.0
+		if version := c.Rolling(); version != "" {
+			why = s.Full(name, version)
+		}
+		if why != "" {
+			full = 1
+		}
+		s.metrics.full.WithLabelValues(name).Set(full)
+		if at := s.refused(name, c.Rolling()); c.Rolling() != "" && at.Sub(s.told[name]) >= tellFull {
+			if err := s.Records.Refuse(ctx, name, c.Rolling(), at); err != nil {
+				s.Log.Warn("that clients of a rollout are not all recorded is not known to other servers", "channel", name, "error", err)
+			} else {
+				s.told[name] = at
+			}
+		}
+		switch before := s.full[name]; {
+		case why != "" && before == "":
+			s.Log.Warn("clients of a rollout are not all recorded: its steps wait", "channel", name, "version", c.Rolling(), "reason", why)
+		case why == "" && before != "":
+			s.Log.Info("clients of a rollout are all recorded again", "channel", name)
+		}
+		s.full[name] = why
+	}
+}
+
+// Recorded returns a number that grows whenever something new is in the records.
+func (s *Sightings) Recorded() uint64 { return s.recorded.Load() }
+
+// note logs when writing to the records begins to fail, and when it works again.
+func (s *Sightings) note(err error) {
+	switch failing := err != nil; {
+	case failing && !s.failing:
+		s.Log.Warn("sightings of clients can't be recorded", "error", err)
+	case !failing && s.failing:
+		s.Log.Info("sightings of clients are recorded again")
+	}
+	s.failing = err != nil
+}
