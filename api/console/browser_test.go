@@ -338,6 +338,12 @@ func TestKeyboard(t *testing.T) {
 	b.until(`location.hash === "#/boards"`)
 	press("g", "d")
 	b.until(`location.hash === "#/diagrams"`)
+	// The page is drawn anew between the two keys.
+	press("g")
+	b.visit("#/boards")
+	b.until(`document.querySelectorAll(".board .number").length > 10`)
+	press("c")
+	b.until(`location.hash.startsWith("#/charts")`)
 }
 
 // TestDark draws the pages on a dark ground.

@@ -193,8 +193,9 @@ window.clearTimeout = id => { long.delete(id); stop(id); };`
 
 // browser is a tab of Chromium.
 type browser struct {
-	t   *testing.T
-	ctx context.Context
+	t     *testing.T
+	ctx   context.Context
+	typed time.Time // when the last key was pressed, as the page is told
 
 	mu       sync.Mutex
 	problems []string // exceptions, and what the policy refused
@@ -208,7 +209,7 @@ func newBrowser(t *testing.T, width, height int64) *browser {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 5*time.Minute) // the cleanup needs it
 	ctx, stop := chromedp.NewExecAllocator(ctx, options...)
 	ctx, end := chromedp.NewContext(ctx)
-	b := &browser{t: t, ctx: ctx}
+	b := &browser{t: t, typed: time.Now(), ctx: ctx}
 	b.do(chromedp.EmulateViewport(width, height))
 	if err := chromedp.Listen(ctx, b.note); err != nil {
 		t.Fatal(err)
@@ -321,11 +322,14 @@ func (b *browser) shot(name string) {
 	}
 }
 
-// press types keys as a keyboard does: what a page prevents is not typed.
+// press types keys as a keyboard does: what a page prevents is not typed. For the
+// page 50 ms lie between two keys, however busy the machine is.
 func (b *browser) press(keys string, modifiers ...chromedp.Modifier) {
 	b.t.Helper()
 	for _, r := range keys {
+		b.typed = b.typed.Add(50 * time.Millisecond)
 		down := kb.Encode(r)[0]
+		down.Timestamp = input.TimeSinceEpoch(float64(b.typed.UnixMilli()) / 1000)
 		if events := kb.Encode(r); len(events) == 3 && len(modifiers) == 0 {
 			down.Text, down.UnmodifiedText = events[1].Text, events[1].UnmodifiedText
 		}

@@ -1,4 +1,4 @@
-import { useEffect } from "preact/hooks";
+import { useEffect, useRef } from "preact/hooks";
 
 /** Reports whether keys belong to the element, which takes text. */
 function takesText(target: EventTarget | null): boolean {
@@ -13,13 +13,17 @@ const pause = 1200;
  * being filled in. "Escape" also works there.
  */
 export function useKeys(handlers: Record<string, () => void>): void {
+  const current = useRef(handlers);
+  current.current = handlers;
+  // One listener for the life of the component: a page that is drawn between two
+  // keys, as when its data arrives, must not forget the first.
   useEffect(() => {
     let first = "";
     let at = 0;
     const pressed = (e: KeyboardEvent) => {
       if (e.ctrlKey || e.metaKey || e.altKey || e.defaultPrevented || (takesText(e.target) && e.key !== "Escape")) return;
       const sequence = e.timeStamp - at < pause ? first + " " + e.key : "";
-      const handler = handlers[sequence] ?? handlers[e.key];
+      const handler = current.current[sequence] ?? current.current[e.key];
       first = e.key;
       at = e.timeStamp;
       if (!handler) return;
@@ -29,5 +33,5 @@ export function useKeys(handlers: Record<string, () => void>): void {
     };
     document.addEventListener("keydown", pressed);
     return () => document.removeEventListener("keydown", pressed);
-  });
+  }, []);
 }
