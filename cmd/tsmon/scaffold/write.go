@@ -62,13 +62,18 @@ func (p *plan) compare(context.Context, Env) error {
 	return nil
 }
 
-// compareTargets warns of a tsmon.yaml that the workflow's jobs can't complete.
+// compareTargets warns of a tsmon.yaml that the workflow's jobs can't complete, or that
+// stays with other targets than were given.
 func (p *plan) compareTargets() {
+	channel := p.releaseChannel()
+	required := p.config.Channels[channel].Targets
+	if wanted := RequiredKeys(p.project, p.Targets); p.kept && len(p.Targets) > 0 && !slices.Equal(required, wanted) {
+		p.report.Warnings = append(p.report.Warnings, "the targets of "+channel+" in tsmon.yaml stay as they are; write targets: ["+strings.Join(wanted, ", ")+"] there")
+		return
+	}
 	if p.CI == "" {
 		return
 	}
-	channel := p.releaseChannel()
-	required := p.config.Channels[channel].Targets
 	if len(required) == 0 {
 		p.report.Warnings = append(p.report.Warnings, "the workflow publishes once all targets are there, but "+channel+" requires none in tsmon.yaml: add targets: ["+strings.Join(RequiredKeys(p.project, p.builds), ", ")+"]")
 	}
