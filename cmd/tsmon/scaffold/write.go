@@ -25,6 +25,9 @@ func (p *plan) compare(context.Context, Env) error {
 	}
 	p.compareTargets()
 	signing, credentials := "TAURI_SIGNING_PRIVATE_KEY and TAURI_SIGNING_PRIVATE_KEY_PASSWORD", "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
+	if len(p.config.Operators) > 0 {
+		signing = "TAURI_SIGNING_PRIVATE_KEY, TAURI_SIGNING_PRIVATE_KEY_PASSWORD and TSMON_OPERATOR_KEY"
+	}
 	if bucket && !strings.HasSuffix(p.config.PublicURL, "/updates") { // else tsmon serve shows it
 		r.Next = append(r.Next, "let everybody read "+strings.Join(p.channels(), "/, ")+"/ and releases/ in the bucket, and nothing else: the guide (release/README.md, Configure the storage) has the policy")
 	}
