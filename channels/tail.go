@@ -85,7 +85,7 @@ func (j journal) tail(ctx context.Context, present []uint64, raw [][]byte) ([]En
 		first, _ := decodeEntry(raw[0]) // span reports what is wrong with it
 		before.Entries, before.head = []Entry{{Sequence: known}}, first.Previous
 	}
-	log, gaps, err := before.span(raw, Trust{})
+	log, gaps, err := extension{Log: before}.span(raw)
 	switch {
 	case err != nil:
 		return nil, err
