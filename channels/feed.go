@@ -239,7 +239,7 @@ func (j journal) put(ctx context.Context, sequence uint64, data []byte) error {
 func (r Repository) PackAll(ctx context.Context, log *Log) error {
 	for made := true; made; {
 		var err error
-		if made, err = r.packNext(ctx, log); err != nil {
+		if made, err = r.journal(log.Channel).packNext(ctx, log.last()); err != nil {
 			return err
 		}
 	}

@@ -74,19 +74,18 @@ func (r Repository) Examine(ctx context.Context, channel string) (*Log, []Gap, e
 	if err := CheckName(channel); err != nil {
 		return nil, nil, err
 	}
-	return r.around(ctx, &Log{Channel: channel})
+	return r.journal(channel).around(ctx, r.extension(&Log{Channel: channel}))
 }
 
 // around extends a log by the entries that follow it, around those that are missing.
-func (r Repository) around(ctx context.Context, log *Log) (*Log, []Gap, error) {
-	j := r.journal(log.Channel)
+func (j journal) around(ctx context.Context, log extension) (*Log, []Gap, error) {
 	found, err := j.numbers(ctx, log.last())
 	if err != nil {
-		return log, nil, err
+		return nil, nil, err
 	}
 	present := found.numbers
 	if len(present) == 0 {
-		same := *log
+		same := *log.Log
 		same.note(found)
 		return &same, nil, nil
 	}
@@ -103,7 +102,7 @@ func (r Repository) around(ctx context.Context, log *Log) (*Log, []Gap, error) {
 	if err := j.readEntries(ctx, log.last(), raw); err != nil {
 		return nil, nil, err
 	}
-	longer, gaps, err := r.extension(log).span(raw)
+	longer, gaps, err := log.span(raw)
 	if err == nil {
 		longer.note(found)
 	}

@@ -55,7 +55,7 @@ func (r Repository) Names(ctx context.Context) ([]string, error) {
 	var names []string
 	after := ""
 	for {
-		name, err := r.nextName(ctx, after)
+		name, err := nextName(ctx, r.Store, after)
 		if err != nil || name == "" {
 			slices.Sort(names)
 			return names, err
@@ -65,8 +65,9 @@ func (r Repository) Names(ctx context.Context) ([]string, error) {
 	}
 }
 
-func (r Repository) nextName(ctx context.Context, after string) (string, error) {
-	for info, err := range r.Store.List(ctx, logRoot, after) {
+// nextName returns a channel whose log lies behind a key, empty if there is none.
+func nextName(ctx context.Context, store object.Store, after string) (string, error) {
+	for info, err := range store.List(ctx, logRoot, after) {
 		if err != nil {
 			return "", fmt.Errorf("list the channels: %w", err)
 		}
@@ -141,7 +142,7 @@ func (r Repository) Extend(ctx context.Context, log *Log) (*Log, error) {
 // past reads a log past the entries that a later one says to be lost; broken is why it
 // could not be read without.
 func (r Repository) past(ctx context.Context, log *Log, broken error) (*Log, error) {
-	longer, gaps, err := r.around(ctx, log)
+	longer, gaps, err := r.journal(log.Channel).around(ctx, r.extension(log))
 	switch {
 	case errors.Is(err, ErrLog):
 		return nil, broken
