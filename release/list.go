@@ -30,7 +30,7 @@ func (l Library) List(ctx context.Context) ([]Version, error) {
 	if err != nil {
 		return nil, err
 	}
-	staged, err := l.versions(ctx, stagedRoot, func(string, object.Info) bool { return true })
+	staged, err := versionsBelow(ctx, l.Store, stagedRoot, func(string, object.Info) bool { return true })
 	if err != nil {
 		return nil, err
 	}
@@ -70,7 +70,7 @@ func standing(targets map[string]*Staged) []*Staged {
 func (l Library) complete(ctx context.Context) (complete []string, sizes map[string]int64, err error) {
 	several := map[string]bool{} // that have more than one record
 	sizes = map[string]int64{}
-	versions, err := l.versions(ctx, root, func(version string, info object.Info) bool {
+	versions, err := versionsBelow(ctx, l.Store, root, func(version string, info object.Info) bool {
 		sizes[version] += info.Size
 		several[version] = several[version] || info.Key == recordKey(version, 2)
 		return info.Key == recordKey(version, 1)
@@ -91,10 +91,10 @@ func (l Library) complete(ctx context.Context) (complete []string, sizes map[str
 	return complete, sizes, nil
 }
 
-// versions returns the folders below a prefix that hold a wanted object.
-func (l Library) versions(ctx context.Context, prefix string, wanted func(version string, info object.Info) bool) ([]string, error) {
+// versionsBelow returns the folders below a prefix that hold a wanted object.
+func versionsBelow(ctx context.Context, store object.Store, prefix string, wanted func(version string, info object.Info) bool) ([]string, error) {
 	var versions []string
-	for info, err := range l.Store.List(ctx, prefix, "") {
+	for info, err := range store.List(ctx, prefix, "") {
 		if err != nil {
 			return nil, fmt.Errorf("list %s: %w", prefix, err)
 		}
