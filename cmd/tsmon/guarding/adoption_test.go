@@ -53,3 +53,16 @@ func TestDrawGroups(t *testing.T) {
 		t.Errorf("%s lacks %s", all, want)
 	}
 }
+
+// TestDrawOutcomes: the table by target says how likely chance alone is, and never that it
+// is impossible.
+func TestDrawOutcomes(t *testing.T) {
+	o := &fleet.Opinion{Groups: []fleet.OutcomeGroup{{Target: "linux-x86_64", Failing: 20, Doubt: 1e-17}, {Failing: 1, Doubt: 0.25}}}
+	var text strings.Builder
+	drawOutcomes(&text, o)
+	for _, want := range []string{"below 0.1 %\n", "at most 25 %\n", "(not known)"} {
+		if !strings.Contains(text.String(), want) {
+			t.Errorf("%s lacks %q", &text, want)
+		}
+	}
+}
