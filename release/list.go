@@ -21,12 +21,13 @@ type Version struct {
 	Missing map[string][]string
 	// Size is that of everything in its folder, in bytes; only List says it.
 	Size int64
+	keys map[string]bool // of everything in its folder; only List says them
 }
 
 // List returns the versions that are complete or of which something is staged, in the
 // updater's order.
 func (l Library) List(ctx context.Context) ([]Version, error) {
-	complete, sizes, err := l.complete(ctx)
+	complete, folders, err := l.complete(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -36,7 +37,7 @@ func (l Library) List(ctx context.Context) ([]Version, error) {
 	}
 	var all []Version
 	for _, v := range complete {
-		all = append(all, Version{Version: v, Size: sizes[v]})
+		all = append(all, Version{Version: v, Size: folders[v].size, keys: folders[v].keys})
 	}
 	for _, v := range staged {
 		if slices.Contains(complete, v) {
@@ -47,7 +48,7 @@ func (l Library) List(ctx context.Context) ([]Version, error) {
 			return nil, err
 		}
 		if found := standing(targets); len(found) > 0 {
-			all = append(all, Version{Version: v, Staged: found, Size: sizes[v]})
+			all = append(all, Version{Version: v, Staged: found, Size: folders[v].size, keys: folders[v].keys})
 		}
 	}
 	slices.SortFunc(all, func(a, b Version) int { return CompareVersions(a.Version, b.Version) })
@@ -65,13 +66,24 @@ func standing(targets map[string]*Staged) []*Staged {
 	return found
 }
 
-// complete returns the versions with a record that was not discarded, and the size of
-// every folder of a version, complete or not.
-func (l Library) complete(ctx context.Context) (complete []string, sizes map[string]int64, err error) {
+// holdings are what the folder of a version holds.
+type holdings struct {
+	size int64 // of all objects, in bytes
+	keys map[string]bool
+}
+
+// complete returns the versions with a record that was not discarded, and what every
+// folder of a version holds, complete or not.
+func (l Library) complete(ctx context.Context) (complete []string, folders map[string]holdings, err error) {
 	several := map[string]bool{} // that have more than one record
-	sizes = map[string]int64{}
+	folders = map[string]holdings{}
 	versions, err := l.versions(ctx, root, func(version string, info object.Info) bool {
-		sizes[version] += info.Size
+		f := folders[version]
+		if f.keys == nil {
+			f.keys = map[string]bool{}
+		}
+		f.size, f.keys[info.Key] = f.size+info.Size, true
+		folders[version] = f
 		several[version] = several[version] || info.Key == recordKey(version, 2)
 		return info.Key == recordKey(version, 1)
 	})
@@ -88,7 +100,7 @@ func (l Library) complete(ctx context.Context) (complete []string, sizes map[str
 		}
 		complete = append(complete, v)
 	}
-	return complete, sizes, nil
+	return complete, folders, nil
 }
 
 // versions returns the folders below a prefix that hold a wanted object.

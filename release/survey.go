@@ -3,6 +3,7 @@ package release
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -19,7 +20,7 @@ type Surveyed struct {
 	Channels   []string                     // that show it to everybody, sorted, not nil
 	Rollouts   map[string]*channels.Rollout // by channel that offers it to some clients
 	RolledBack []string                     // channels that were rolled back from it, sorted
-	Pruned     bool                         // its bundles were removed
+	Pruned     bool                         // bundles of it were removed, or are lost, and were not put back
 }
 
 // Survey returns the versions of List with what the logs of all channels say of them.
@@ -69,9 +70,20 @@ func surveyed(v Version, logs []*channels.Log) Surveyed {
 		if log.RolledBack(v.Version) != nil {
 			s.RolledBack = append(s.RolledBack, log.Channel)
 		}
-		s.Pruned = s.Pruned || log.Pruned(v.Version)
+		s.Pruned = s.Pruned || log.Pruned(v.Version) && !v.has(released)
 	}
 	return s
+}
+
+// has reports whether everything is there that clients and new users download of a
+// release. It looks at names only.
+func (v Version) has(r *channels.Release) bool {
+	for _, b := range r.Platforms {
+		if !v.keys[b.Path] {
+			return false
+		}
+	}
+	return !slices.ContainsFunc(r.Files, func(f channels.File) bool { return !v.keys[f.Path] })
 }
 
 // published returns the date in the record of a version that no channel showed.

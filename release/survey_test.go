@@ -58,3 +58,40 @@ func TestSurvey(t *testing.T) {
 		}
 	}
 }
+
+// TestSurveyPruned: a release is pruned until all its bundles are back.
+func TestSurveyPruned(t *testing.T) {
+	d := newDesk(t)
+	first := d.options(t, "1.0.0")
+	d.publish(t, first)
+	for _, version := range []string{"1.1.0", "1.2.0", "1.3.0"} {
+		d.publish(t, d.options(t, version))
+	}
+	want := func(when, versions string) {
+		t.Helper()
+		found, err := d.Library().Survey(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		var pruned []string
+		for _, s := range found {
+			if s.Pruned {
+				pruned = append(pruned, s.Version.Version)
+			}
+		}
+		if got := strings.Join(pruned, " "); got != versions {
+			t.Errorf("%s %q are pruned, want %q", when, got, versions)
+		}
+	}
+	want("before", "")
+	d.prunes(t, PruneOptions{Keep: 1})
+	want("after prune", "1.0.0")
+	for i, b := range first.Bundles {
+		want("before a bundle is put back", "1.0.0")
+		if _, err := d.Repair(t.Context(), RepairOptions{Channel: "stable", Files: []string{b.Path}}); err != nil {
+			t.Fatalf("bundle %d: %v", i, err)
+		}
+	}
+	want("with all bundles", "")
+	d.sound(t, "stable")
+}

@@ -33,7 +33,7 @@ type VersionRow struct {
 	Channels   []string       `json:"channels"`      // that show it to everybody
 	Rollouts   map[string]int `json:"rollouts"`      // percentage by channel that offers it to some; 0 while paused
 	RolledBack []string       `json:"rolled_back"`   // channels that were rolled back from it
-	Pruned     bool           `json:"pruned"`        // its bundles were removed
+	Pruned     bool           `json:"pruned"`        // bundles of it were removed, and not put back
 	Staged     []string       `json:"staged"`        // targets that wait to be published; empty if it is complete
 }
 

@@ -123,7 +123,7 @@ func TestServeFileHints(t *testing.T) {
 	if err := os.Chmod(secrets, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	// follows: chmod 600
+	// follows: chmod
 	refused("chmod 600 " + secrets)
 	if _, stderr, code := command(t, nil, "chmod", "600", secrets); code != 0 {
 		t.Fatal(stderr)

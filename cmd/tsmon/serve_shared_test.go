@@ -114,7 +114,7 @@ func TestSecretFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	env := "TSMON_SECRET_FILE=" + path
-	// follows: chmod 640
+	// follows: chmod
 	refused(t, folder, "chmod 640 "+path, env)
 	if _, stderr, code := command(t, nil, "chmod", "640", path); code != 0 {
 		t.Fatal(stderr)

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"regexp"
+	"runtime"
 	"strings"
 
 	"golang.org/x/term"
@@ -60,21 +62,21 @@ var keyLike = regexp.MustCompile(`untrusted comment|^[\sA-Za-z0-9+/=]{100,}$|\n`
 // empty, and asks for its password. unlock decrypts the key, which takes a tenth of
 // a second for a Tauri key; it is nil if there is no key.
 func (a *App) LockedKey(ctx context.Context, c *config.Config, file string) (unlock func() (signing.PrivateKey, error), err error) {
-	source, text, err := privateKeyText(c, file)
+	source, path, text, err := privateKeyText(c, file)
 	if err != nil || text == "" {
 		return nil, err
 	}
-	unlock, err = a.Unlocker(ctx, c, text)
+	key, err := signing.ParsePrivateKey(text)
 	if err != nil {
-		err = fmt.Errorf("%s: %w", source, err)
+		return nil, fmt.Errorf("%s: %w", source, err)
 	}
-	return unlock, err
+	return a.Unlocker(ctx, c, key, path)
 }
 
-// Unlocker parses a private key and asks for its password if it has one.
-func (a *App) Unlocker(ctx context.Context, c *config.Config, text string) (unlock func() (signing.PrivateKey, error), err error) {
-	file, err := signing.ParsePrivateKey(text)
-	if err != nil {
+// Unlocker asks for the password of a private key if it has one. It refuses a key whose
+// file, if path names one, others can read.
+func (a *App) Unlocker(ctx context.Context, c *config.Config, file signing.KeyFile, path string) (unlock func() (signing.PrivateKey, error), err error) {
+	if err := privateFile(path); err != nil {
 		return nil, err
 	}
 	password := ""
@@ -103,24 +105,43 @@ func (a *App) noPassword(c *config.Config) string {
 	return "TAURI_SIGNING_PRIVATE_KEY_PASSWORD is not set"
 }
 
-// privateKeyText returns the text of the signing key and its source, which never
-// shows a literal key.
-func privateKeyText(c *config.Config, file string) (source, text string, err error) {
+// privateFile refuses a private key's file that anybody may read. Its group may, as
+// secrets are mounted in containers. An empty path is no file.
+func privateFile(path string) error {
+	if path == "" {
+		return nil
+	}
+	return CheckMode(path, 0o037, "600")
+}
+
+// CheckMode refuses a file with one of the permissions, and says to give it those of mend.
+// What is no regular file, such as a pipe, has none that count, nor has any on Windows.
+func CheckMode(path string, refused fs.FileMode, mend string) error {
+	info, err := os.Stat(path)
+	if err == nil && info.Mode().IsRegular() && info.Mode().Perm()&refused != 0 && runtime.GOOS != "windows" {
+		err = WithHint(fmt.Errorf("%s can be read or written by others", path), "chmod "+mend+" "+path)
+	}
+	return err
+}
+
+// privateKeyText returns the text of the signing key, its source, which never shows a
+// literal key, and its file, if it has one.
+func privateKeyText(c *config.Config, file string) (source, path, text string, err error) {
 	switch {
 	case file != "":
 		text, err = KeyFile(file)
-		return file, text, err
+		return file, file, text, err
 	case c.Signing.Key != "":
 		literal := string(c.Signing.Key)
 		if text, err = TextOrFile(literal); text != literal {
-			return literal, text, err
+			return literal, literal, text, err
 		}
-		return "the key in TAURI_SIGNING_PRIVATE_KEY, which names no file", literal, err
+		return "the key in TAURI_SIGNING_PRIVATE_KEY, which names no file", "", literal, err
 	case c.Signing.KeyPath != "":
 		text, err = KeyFile(c.Signing.KeyPath)
-		return c.Signing.KeyPath, text, err
+		return c.Signing.KeyPath, c.Signing.KeyPath, text, err
 	}
-	return "", "", nil
+	return "", "", "", nil
 }
 
 // Password returns the password in the environment, else what is typed on a

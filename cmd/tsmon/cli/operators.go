@@ -110,7 +110,10 @@ func operatorKey(text string) (signing.SSHSigner, error) {
 	if err == nil {
 		var signer signing.SSHSigner
 		if signer, err = signing.ParseSSHSigner(strings.TrimSpace(content) + "\n"); err == nil {
-			return signer, nil
+			if content != text {
+				err = privateFile(text)
+			}
+			return signer, err
 		}
 	}
 	return signing.SSHSigner{}, WithHint(Usage(fmt.Errorf("the key in TSMON_OPERATOR_KEY: %w", err)), "set it to a private key of ssh-keygen without a passphrase, or its path; one with a passphrase, or of a hardware token, goes into an agent: ssh-add")

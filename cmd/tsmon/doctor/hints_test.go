@@ -18,6 +18,7 @@ import (
 	"tsmon/cmd/tsmon/cli"
 	"tsmon/cmd/tsmon/doctor"
 	"tsmon/store/object"
+	"tsmon/store/servertest"
 )
 
 // mends wants a finding with that mend.
@@ -216,6 +217,9 @@ func TestPluginHint(t *testing.T) {
 func TestUnknownKey(t *testing.T) {
 	vectors, err := filepath.Abs("../../../signing/testdata")
 	if err != nil {
+		t.Fatal(err)
+	}
+	if err := servertest.HideKeys(filepath.Join(vectors, "*", "*.key")); err != nil {
 		t.Fatal(err)
 	}
 	c := newClinic(t)

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"tsmon/cmd/tsmon/doctor"
+	"tsmon/store/servertest"
 )
 
 // TestPrivateKey: the key of the environment is compared without asking for its
@@ -23,8 +24,29 @@ func TestPrivateKey(t *testing.T) {
 		}
 		return strings.TrimSpace(string(data))
 	}
+	if err := servertest.HideKeys(filepath.Join(vectors, "*", "*.key")); err != nil {
+		t.Fatal(err)
+	}
 	c := newClinic(t)
 	c.want(doctor.OK, "keys", "no private key in the environment")
+
+	// A key that others can read.
+	loose := filepath.Join(t.TempDir(), "loose.key")
+	if err := os.WriteFile(loose, []byte(read("minisign/unencrypted.key")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c.environ["TAURI_SIGNING_PRIVATE_KEY"] = loose
+	if err := os.Chmod(loose, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	// follows: chmod
+	if mend := c.want(doctor.Error, "keys", "can be read or written by others"); mend != "chmod 600 "+loose {
+		t.Fatal(mend)
+	}
+	if err := os.Chmod(loose, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c.want(doctor.OK, "keys", "the private key is that of 9409900376B24132, which is trusted")
 
 	c.environ["TAURI_SIGNING_PRIVATE_KEY"] = read("minisign/unencrypted.key")
 	c.want(doctor.OK, "keys", "the private key is that of 9409900376B24132, which is trusted")

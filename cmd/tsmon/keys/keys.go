@@ -243,12 +243,12 @@ func readKey(ctx context.Context, app *cli.App, c *config.Config, arg string) (k
 	if k.public, err = signing.ParsePublicKey(text); err == nil {
 		return k, nil
 	}
-	_, private := signing.ParsePrivateKey(text)
+	private, failed := signing.ParsePrivateKey(text)
 	switch {
-	case private == nil && k.source == "":
+	case failed == nil && k.source == "":
 		return k, cli.WithHint(cli.Usagef("a private key is among the arguments, where every process can read it"), "give its file; consider this key compromised")
-	case private == nil:
-		k.unlock, err = app.Unlocker(ctx, c, text)
+	case failed == nil:
+		k.unlock, err = app.Unlocker(ctx, c, private, k.source)
 	case k.source == "" && !keyText.MatchString(arg):
 		_, missing := os.Stat(arg)
 		err = cmp.Or(cli.Given(missing), err)

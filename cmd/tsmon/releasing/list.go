@@ -38,7 +38,8 @@ type ListedRelease struct {
 	Channels []string  `json:"channels"` // that show it to everybody
 	// RolledBack are the channels that were rolled back from it.
 	RolledBack []string `json:"rolled_back,omitempty"`
-	// Pruned is true if its bundles were removed from the store.
+	// Pruned is true if bundles of it were removed from the store, or are lost, and were
+	// not put back.
 	Pruned bool `json:"pruned,omitempty"`
 	// Staged are the targets that are staged of a version that is not complete.
 	Staged []string `json:"staged,omitempty"`

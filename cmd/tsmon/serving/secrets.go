@@ -9,7 +9,6 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"time"
 
@@ -122,11 +121,7 @@ func openVault(c *config.Config, records record.Secrets) (*vault.Vault, error) {
 
 // readSecretFile reads a file that others than its owner and its group can't read.
 func readSecretFile(path string) ([]byte, error) {
-	info, err := os.Stat(path)
-	if err == nil && info.Mode().Perm()&0o037 != 0 && runtime.GOOS != "windows" {
-		err = cli.WithHint(fmt.Errorf("%s can be read or written by others", path), "chmod 640 "+path)
-	}
-	if err != nil {
+	if err := cli.CheckMode(path, 0o037, "640"); err != nil {
 		return nil, err
 	}
 	return cli.ReadSmall(path)
@@ -183,11 +178,7 @@ func keptSecrets(path string) (Secrets, error) {
 			return Secrets{}, err
 		}
 	}
-	info, err := os.Stat(path)
-	if err == nil && info.Mode().Perm()&0o077 != 0 && runtime.GOOS != "windows" {
-		err = cli.WithHint(fmt.Errorf("%s can be read by others", path), "chmod 600 "+path)
-	}
-	if err != nil {
+	if err := cli.CheckMode(path, 0o077, "600"); err != nil {
 		return Secrets{}, err
 	}
 	text, err := cli.ReadSmall(path)
