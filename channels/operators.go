@@ -1,7 +1,6 @@
 package channels
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -110,13 +109,14 @@ type Trust struct {
 	Root []string
 }
 
-// Payload returns what operators sign of an entry: its bytes without the signatures.
+// Payload returns what operators sign of an entry: its bytes without the signatures,
+// and without what is known only once it is made.
 func (e *Entry) Payload() ([]byte, error) {
 	bare := *e
 	if e.signed != nil {
 		bare = *e.signed
 	}
-	bare.Signatures, bare.Entered = nil, time.Time{}
+	bare.Signatures, bare.Entered, bare.Nonce = nil, time.Time{}, ""
 	return bare.encode()
 }
 
@@ -191,13 +191,18 @@ func readAllSigners(channel string, entries []Entry) error {
 	return group.Wait()
 }
 
+// timely returns an error if an entry was made before it was planned, or after it expired.
+func (e *Entry) timely() error {
+	if !e.Entered.IsZero() && (e.Entered.Before(e.When) || e.Entered.After(e.Expires)) {
+		return fmt.Errorf("%w: it was made at %s, not between %s and %s", ErrUnsigned, e.Entered.Format(time.RFC3339), e.When.Format(time.RFC3339), e.Expires.Format(time.RFC3339))
+	}
+	return nil
+}
+
 // settle has the times of an entry that waited for signatures count from when it was made.
 func (e *Entry) settle() error {
-	if e.Entered.IsZero() {
-		return nil
-	}
-	if e.Entered.Before(e.When) || e.Entered.After(e.Expires) {
-		return fmt.Errorf("%w: it was made at %s, not between %s and %s", ErrUnsigned, e.Entered.Format(time.RFC3339), e.When.Format(time.RFC3339), e.Expires.Format(time.RFC3339))
+	if err := e.timely(); err != nil || e.Entered.IsZero() {
+		return err
 	}
 	signed := *e
 	e.signed = &signed
@@ -224,173 +229,8 @@ func (r Repository) Approvals(log *Log, e Entry) (has, needs int, err error) {
 	if err := e.readSigners(); err != nil {
 		return 0, 0, err
 	}
-	return log.lacks(&e, r.Trust[log.Channel])
+	return r.extension(log).lacks(&e)
 }
-
-// lacks is Approvals of an entry whose signers were read.
-func (l *Log) lacks(e *Entry, trust Trust) (has, needs int, err error) {
-	force := l.operators
-	if force == nil && e.Operators == nil {
-		return 0, 0, nil
-	}
-	if e.Channel != l.Channel {
-		return 0, 0, fmt.Errorf("%w: it is an entry of %q", ErrUnsigned, e.Channel)
-	}
-	if e.Operators != nil {
-		return l.lacksChange(e, trust)
-	}
-	has, needs = force.count(e.signers), force.Approvals
-	switch {
-	case e.Action == Advance && l.isStep(e):
-		return has, 0, nil
-	case e.Action == Follow && e.Leader != "":
-		return l.lacksLeader(e)
-	case e.Action == Pause && l.isPause(e):
-		for _, key := range force.Servers {
-			if slices.Contains(e.signers, key) {
-				has++
-			}
-		}
-		needs = 1
-	case e.Action == Prune && l.stays(e):
-		needs = 1
-	case e.Action == Rollback && l.isBack(e):
-		needs = force.Rollbacks
-	}
-	return has, needs, nil
-}
-
-// lacksChange is lacks of an entry that puts operators in force. Those who are must agree,
-// and enough of the new ones must show that they have their keys. A root key does for the
-// former.
-func (l *Log) lacksChange(e *Entry, trust Trust) (has, needs int, err error) {
-	if err := e.Operators.Check(); err != nil {
-		return 0, 0, err
-	}
-	has, needs = e.Operators.count(e.signers), e.Operators.Approvals
-	rooted := slices.ContainsFunc(trust.Root, func(key string) bool { return slices.Contains(e.signers, key) })
-	if l.operators == nil || rooted {
-		return has, needs, nil
-	}
-	if own := l.operators.count(e.signers); l.operators.Approvals-own > needs-has {
-		return own, l.operators.Approvals, nil
-	}
-	return has, needs, nil
-}
-
-// admits returns an error unless an entry that follows the log has the signatures that it
-// needs. It wraps ErrUnsigned.
-func (l *Log) admits(e *Entry, trust Trust) error {
-	has, needs, err := l.lacks(e, trust)
-	if err == nil && has < needs {
-		err = fmt.Errorf("%w: %d of %d", ErrUnsigned, has, needs)
-	}
-	if err != nil {
-		return fmt.Errorf("entry %d of %s: %w", e.Sequence, l.Channel, err)
-	}
-	return nil
-}
-
-// admit appends entries whose signers were read, the last of which has a hash.
-func (l *Log) admit(entries []Entry, head string, trust Trust) error {
-	for i := range entries {
-		if err := l.admits(&entries[i], trust); err != nil {
-			return fmt.Errorf("%w: %w", ErrLog, err)
-		}
-		if err := entries[i].settle(); err != nil {
-			return fmt.Errorf("%w: entry %d of %s: %w", ErrLog, entries[i].Sequence, l.Channel, err)
-		}
-		l.Entries = append(l.Entries, entries[i])
-		if entries[i].Operators != nil {
-			l.operators = entries[i].Operators
-		}
-	}
-	l.head = head
-	return nil
-}
-
-// vouched returns an error unless a reader may believe who the operators of a log are.
-func (l *Log) vouched(trust Trust) error {
-	ours := trust.Operators
-	if ours == nil || l.Head() == nil {
-		return nil
-	}
-	if l.operators == nil {
-		return fmt.Errorf("%w: %w: operators are configured, and no entry of %s has put them in force", ErrLog, ErrUnsigned, l.Channel)
-	}
-	for i := len(l.Entries) - 1; i >= 0; i-- {
-		signers := l.Entries[i].signers
-		if ours.count(signers) >= ours.Approvals || slices.ContainsFunc(trust.Root, func(key string) bool { return slices.Contains(signers, key) }) {
-			return nil
-		}
-	}
-	return fmt.Errorf("%w: %w: no entry of %s has the signatures of %d configured operators", ErrLog, ErrUnsigned, l.Channel, ours.Approvals)
-}
-
-// stays reports whether clients get after an entry what they got before, and nothing is
-// said to be lost.
-func (l *Log) stays(e *Entry) bool {
-	head := l.Head()
-	return head != nil && len(e.Lost) == 0 && head.Release.Equal(&e.Release) && same(head.Rollout, e.Rollout)
-}
-
-// same reports whether two rollouts are equal to the last member.
-func same(a, b *Rollout) bool {
-	x, errX := json.Marshal(a)
-	y, errY := json.Marshal(b)
-	return errX == nil && errY == nil && string(x) == string(y)
-}
-
-// isStep reports whether an entry is the next step of the rollout that runs, not before
-// its time, so that it follows from what was signed.
-func (l *Log) isStep(e *Entry) bool {
-	head := l.Head()
-	if head == nil || head.Rollout == nil || !head.Rollout.Due(e.When) || e.When.Before(head.When) || e.When.After(time.Now().Add(ahead)) || len(e.Lost)+len(e.Pruned) > 0 {
-		return false
-	}
-	next := head.Rollout.Step(e.When)
-	next.Release = l.Carry(next.Release)
-	if next.Complete() {
-		return e.Rollout == nil && e.Release.Equal(&next.Release)
-	}
-	return e.Release.Equal(&head.Release) && same(e.Rollout, next)
-}
-
-// isPause reports whether an entry does nothing but hold the newest release back.
-func (l *Log) isPause(e *Entry) bool {
-	head, r := l.Head(), e.Rollout
-	switch {
-	case head == nil || r == nil || r.Paused.IsZero() || len(e.Lost)+len(e.Pruned) > 0:
-		return false
-	case head.Rollout != nil:
-		return e.Release.Equal(&head.Release) && same(r, head.Rollout.Pause(r.Paused))
-	}
-	standing := l.Standing()
-	for i := len(standing) - 1; i >= 0; i-- {
-		if before := &standing[i]; before.Version != head.Version {
-			want := l.Carry(before.Release)
-			return r.Release.Equal(&head.Release) && e.Release.Equal(&want)
-		}
-	}
-	return false
-}
-
-// isBack reports whether an entry gives everybody a release that they were given before.
-func (l *Log) isBack(e *Entry) bool {
-	if e.Rollout != nil || len(e.Lost)+len(e.Pruned) > 0 {
-		return false
-	}
-	for i := len(l.Entries) - 1; i >= 0; i-- {
-		if before := &l.Entries[i]; before.Version == e.Version {
-			want := l.Carry(before.Release)
-			return e.Release.Equal(&want)
-		}
-	}
-	return false
-}
-
-// maxLeader bounds the entry that a follower's entry holds, in bytes.
-const maxLeader = maxEntry
 
 // Witness returns the newest entry that brought a release with all approvals, as Leader holds
 // it, empty if there is none. The steps of its rollout follow from it.
@@ -402,36 +242,4 @@ func (l *Log) Witness(version string) (string, error) {
 		}
 	}
 	return "", nil
-}
-
-// lacksLeader is lacks of an entry that follows another channel: the signatures of the
-// leader's entry count, if that brings the release and the follower goes forward.
-func (l *Log) lacksLeader(e *Entry) (has, needs int, err error) {
-	force := l.operators
-	if len(e.Leader) > maxLeader {
-		return 0, 0, fmt.Errorf("%w: the entry that it follows has %d bytes", ErrUnsigned, len(e.Leader))
-	}
-	leader, err := decodeEntry([]byte(e.Leader))
-	if err == nil {
-		err = leader.readSigners()
-	}
-	if err != nil {
-		return 0, 0, fmt.Errorf("%w: the entry that it follows: %w", ErrUnsigned, err)
-	}
-	want := l.Carry(leader.Release)
-	if leader.Rollout != nil && leader.Rollout.Version == e.Version {
-		want = l.Carry(leader.Rollout.Release)
-	}
-	head := l.Head()
-	switch {
-	case leader.Channel != e.From || leader.Channel == l.Channel:
-		return 0, 0, fmt.Errorf("%w: it follows %s with an entry of %q", ErrUnsigned, e.From, leader.Channel)
-	case !e.Release.Equal(&want) || len(e.Lost)+len(e.Pruned) > 0:
-		return 0, 0, fmt.Errorf("%w: it is not what entry %d of %s brings", ErrUnsigned, leader.Sequence, e.From)
-	case head != nil && below(e.Version, head.Version) || l.RolledBack(e.Version) != nil:
-		return 0, 0, fmt.Errorf("%w: it follows %s back", ErrUnsigned, e.From)
-	case e.Rollout != nil && !same(e.Rollout, head.Rollout), e.Rollout == nil && head != nil && head.Rollout != nil && below(e.Version, head.Rollout.Version):
-		return 0, 0, fmt.Errorf("%w: it changes the rollout", ErrUnsigned)
-	}
-	return force.count(leader.signers), force.Approvals, nil
 }

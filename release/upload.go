@@ -64,6 +64,16 @@ func (u upload) all(ctx context.Context, bundles []*Stored) error {
 	return group.Wait()
 }
 
+// atHand counts the bundles whose files are at hand.
+func (u upload) atHand(bundles []Stored) (n int) {
+	for _, b := range bundles {
+		if _, ok := u.files[b.BLAKE2b]; ok {
+			n++
+		}
+	}
+	return n
+}
+
 // one creates the object of a bundle, or compares the one that exists.
 func (u upload) one(ctx context.Context, b Stored, c bundle.Contents) error {
 	key := folder(u.version) + b.Name
@@ -78,7 +88,7 @@ func (u upload) one(ctx context.Context, b Stored, c bundle.Contents) error {
 	defer file.Close()
 	_, err = u.Store.Create(ctx, key, file, b.Size, bundleAttributes)
 	if errors.Is(err, fs.ErrExist) {
-		err = u.compare(ctx, key, c.Digest)
+		err = compare(ctx, u.Store, key, c.Digest)
 	}
 	if err != nil && !errors.As(err, new(*Refusal)) {
 		err = fmt.Errorf("%s: %w", c.Path, err)

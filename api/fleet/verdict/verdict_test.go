@@ -5,7 +5,6 @@ import (
 	"math/rand/v2"
 	"strings"
 	"testing"
-	"time"
 
 	"tsmon/api/fleet/verdict"
 )
@@ -55,12 +54,13 @@ func TestDecisions(t *testing.T) {
 		"few outcomes":                   {0.02, nil, verdict.Sums{Healthy: 40, Waiting: 20}, 60, verdict.Wait, verdict.CauseEvidence, "48 clients; there are 40"},
 		"one failure":                    {0.02, nil, verdict.Sums{Failing: 1}, 1, verdict.Continue, verdict.CauseNone, "1 of 1 client failed"},
 		"twice as many as the limit":     {0.02, nil, verdict.Sums{Healthy: 960, Failing: 40}, 1000, verdict.Halt, verdict.CauseLimit, "Halt"},
+		"a little more":                  {0.02, nil, verdict.Sums{Healthy: 985, Failing: 36}, 1000, verdict.Halt, verdict.CauseLimit, "with a probability of at most 1.02 %."},
 		"as many as the limit":           {0.02, nil, verdict.Sums{Healthy: 980, Failing: 20}, 1000, verdict.Continue, verdict.CauseNone, "Continue"},
 		"half of the first twenty":       {0.02, nil, verdict.Sums{Healthy: 10, Failing: 10}, 60, verdict.Halt, verdict.CauseLimit, "Halt"},
 		"failures known before the rest": {0.02, nil, verdict.Sums{Failing: 20, Waiting: 980}, 1000, verdict.Wait, verdict.CauseEvidence, "Wait"},
 		"suspicious outcomes":            {0.02, nil, verdict.Sums{Healthy: 46, Failing: 4, Waiting: 10}, 60, verdict.Wait, verdict.CauseEarly, "suspiciously"},
 		"limit 0, no failure":            {0, nil, verdict.Sums{Healthy: 60}, 60, verdict.Continue, verdict.CauseNone, "Continue"},
-		"limit 0, a failure":             {0, nil, verdict.Sums{Healthy: 1000, Failing: 1}, 60, verdict.Halt, verdict.CauseLimit, "at most 0 %"},
+		"limit 0, a failure":             {0, nil, verdict.Sums{Healthy: 1000, Failing: 1}, 60, verdict.Halt, verdict.CauseLimit, "with a probability below 0.1 %."},
 		"limit 100 %":                    {1, &late, verdict.Sums{Failing: 1000}, 1000, verdict.Continue, verdict.CauseNone, "off"},
 		"clients that wait as before":    {0.02, &late, curve(300, 3, 3, 96, 88, 63), 300, verdict.Wait, verdict.CauseEvidence, "Wait"},
 		"installed as late as before":    {0.02, &late, curve(300, 3, 4, 95, 90, 65, 6), 300, verdict.Continue, verdict.CauseNone, "Continue"},
@@ -145,24 +145,6 @@ func TestNeverMilder(t *testing.T) {
 			if severity[worse.Decision] < severity[v.Decision] || v.Decision == verdict.Halt && more.Decision != verdict.Halt {
 				t.Fatalf("%+v: %s\none fails: %s\none more fails: %s", now, v.Sentence, worse.Sentence, more.Sentence)
 			}
-		}
-	}
-}
-
-func TestMayStep(t *testing.T) {
-	for _, c := range []struct {
-		v       *verdict.Verdict
-		elapsed time.Duration
-		want    bool
-	}{
-		{&verdict.Verdict{Decision: verdict.Continue}, time.Hour, true},
-		{&verdict.Verdict{Decision: verdict.Continue}, time.Hour - 1, false},
-		{&verdict.Verdict{Decision: verdict.Wait}, 100 * time.Hour, false},
-		{&verdict.Verdict{Decision: verdict.Halt}, 100 * time.Hour, false},
-		{nil, time.Hour, false},
-	} {
-		if got := verdict.MayStep(c.v, c.elapsed, time.Hour); got != c.want {
-			t.Errorf("%+v after %s: %v", c.v, c.elapsed, got)
 		}
 	}
 }

@@ -62,6 +62,27 @@ func probe(client *http.Client, token string, keys signing.Keyring, allowUnbound
 	}
 }
 
+// readable returns the look at a file of a release before a channel shows it. Status 403
+// alone tells that clients may not read it: other servers know only later what there is.
+func readable(client *http.Client) func(ctx context.Context, address string) error {
+	client.Timeout = probePatience
+	return func(ctx context.Context, address string) error {
+		request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
+		if err != nil {
+			return nil
+		}
+		response, err := client.Do(request)
+		if err != nil {
+			return nil
+		}
+		defer response.Body.Close()
+		if response.StatusCode == http.StatusForbidden {
+			return fmt.Errorf("%s answers with status %d", request.URL.Redacted(), response.StatusCode)
+		}
+		return nil
+	}
+}
+
 // pastCaches sends requests for manifests past caches: with no-cache, and with a
 // query that no cache has seen, unless the server refuses that.
 type pastCaches struct {
