@@ -26,6 +26,7 @@ type gate struct {
 	types     map[string]int // clients by platform key, likewise
 	// unchanged says that clients get already what they are to get.
 	unchanged bool
+	view      view // all channels
 	change
 }
 

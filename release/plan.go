@@ -235,7 +235,7 @@ func (p planner) plan(v view, s *state, c change) (*Plan, error) {
 	}
 	head := s.log.Head()
 	unchanged := head != nil && head.Release.Equal(&entry.Release) && sameRollout(head.Rollout, entry.Rollout)
-	g := gate{keys: p.keys, policy: p.policies[s.channel], log: s.log, before: before, change: c, sequence: entry.Sequence, publicURL: p.publicURL, fleet: s.clients, types: s.types, unchanged: unchanged}
+	g := gate{keys: p.keys, policy: p.policies[s.channel], log: s.log, before: before, change: c, sequence: entry.Sequence, publicURL: p.publicURL, fleet: s.clients, types: s.types, unchanged: unchanged, view: v}
 	if c.standing {
 		var err error
 		if plan.Reach, err = g.replay(&entry); err != nil {

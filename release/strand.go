@@ -196,7 +196,26 @@ func (g gate) refuseStranding(left, versions []string, where string) error {
 			break
 		}
 	}
+	if next := g.successor(); next != "" {
+		mend = "publish it with --channel " + next + ", whose applications have that key; or " + mend
+	}
 	return refuse(ErrStrands, mend, "%s is signed by %s, and %s, which have %s, could not install it%s%s", g.manifest.Version, g.signers(), spread(left), g.have(left), where, g.counted(left, where))
+}
+
+// successor returns another channel that a release may be published to without stranding
+// anybody, as is there after a rotation. Empty if there is none.
+func (g gate) successor() string {
+	for _, name := range slices.Sorted(maps.Keys(g.view)) {
+		other := g.view[name]
+		if g.action != channels.Publish || name == g.log.Channel || other.err != nil || other.log.Head() == nil || other.log.Head().Action == channels.Follow {
+			continue
+		}
+		after, err := Strands(Then(other.log, g.release), Installed(other.log, other.clients), Lacks(g.keys))
+		if err == nil && len(after.Manifest)+len(after.Server) == 0 && CompareVersions(g.manifest.Version, other.log.Head().Newest()) > 0 {
+			return name
+		}
+	}
+	return ""
 }
 
 // signers names the keys of the new manifest's signatures.

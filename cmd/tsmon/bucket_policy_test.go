@@ -92,7 +92,7 @@ func TestBucketHalfPublic(t *testing.T) {
 		"TSMON_DATA="+t.TempDir(), "TAURI_SIGNING_PRIVATE_KEY=testdata/unencrypted.key", "AWS_EC2_METADATA_DISABLED=true")
 	publish := []string{"release", "publish", "--version", "1.0.0", bundles(t, "1.0.0", 100)}
 	_, stderr, code := command(t, env, "tsmon", publish...)
-	if code != 0 || !strings.Contains(stderr, "clients may not read "+public+"/stable/latest.json") || !strings.Contains(stderr, "(status 403): let everybody read releases/ and the folder of each channel in the storage, such as stable/, or set") {
+	if code != 0 || !strings.Contains(stderr, "clients may not read "+public+"/stable/latest.json") || !strings.Contains(stderr, "(status 403): let everybody read releases/ and the folder of each channel in the storage, this one, too, or set") {
 		t.Fatalf("code %d: %s", code, stderr)
 	}
 	open("releases", "stable", "beta")

@@ -141,8 +141,8 @@ func (g *guide) followers(c *Channel) {
 	for _, f := range g.r.channels {
 		if f.policy.Follows == c.Channel && f.State != Empty && !told {
 			next := following(f.Channel)
-			g.step(f.Channel, "", "add a channel that follows %s to tsmon.yaml, such as %s, with the other settings of %s, which stays at the bridge, for it follows %s; have the bridge read %s",
-				c.successor, next, f.Channel, c.Channel, moved(f.policy, next, "where it read", f.Channel)).Write = g.r.configure(next, f.Channel, c.successor)
+			g.step(f.Channel, "", "add a channel that follows %s to tsmon.yaml, such as %s, with the other settings of %s, which stays at the bridge, for it follows %s; have the bridge read %s; if clients read the bucket itself, let everybody read %s/ there",
+				c.successor, next, f.Channel, c.Channel, moved(f.policy, next, "where it read", f.Channel), next).Write = g.r.configure(next, f.Channel, c.successor)
 		}
 	}
 }

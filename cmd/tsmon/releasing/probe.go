@@ -47,7 +47,7 @@ func probe(client *http.Client, token string, keys signing.Keyring, allowUnbound
 		case denied != nil && token != "":
 			return fmt.Errorf("%w: public_url refuses the configured token (status %d)", release.ErrUnseen, denied.status)
 		case denied != nil && denied.status == http.StatusForbidden:
-			return fmt.Errorf("%w: clients may not read %s (status 403): let everybody read releases/ and the folder of each channel in the storage, such as stable/, or set server.updates.token (TSMON_UPDATES_TOKEN) if the server there wants one",
+			return fmt.Errorf("%w: clients may not read %s (status 403): let everybody read releases/ and the folder of each channel in the storage, this one, too, or set server.updates.token (TSMON_UPDATES_TOKEN) if the server there wants one",
 				release.ErrUnseen, denied.address)
 		case denied != nil:
 			return fmt.Errorf("%w: public_url asks for a token (status %d), set server.updates.token or TSMON_UPDATES_TOKEN", release.ErrUnseen, denied.status)
