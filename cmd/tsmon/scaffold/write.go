@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"tsmon/cmd/tsmon/config"
 )
 
 // compare lists what keeps clients from their updates, and what is left to do.
@@ -58,7 +60,7 @@ func (p *plan) compare(context.Context, Env) error {
 			command += "--version " + version + " "
 		}
 		if !bucket {
-			r.Next = append(r.Next, "run `tsmon serve`, or another server that shows the directory at public_url")
+			r.Next = append(r.Next, "run `"+config.ServeCommand(p.config.PublicURL, "")+"`, or another server that shows the directory at public_url")
 		}
 		r.Next = append(r.Next, "after `tauri build`: "+command+bundles)
 	}
