@@ -44,7 +44,7 @@ test: tools
 # takes hours; it attacks a rollout with 200,000 made-up clients instead of 20,000, lets a fleet
 # live for 10,000 days instead of 120, and plays the table of the guard's README.
 test-long: tools
-	$(REAL) TSMON_TEST_LONG=1 go test -count=1 -timeout 5h -run 'Kill|Race|Interleav|PlansComeTrue|PruneMeetsEverybody|SixteenMoversOfRings' ./cmd/tsmon ./release ./channels ./api/updates
+	$(REAL) TSMON_TEST_LONG=1 go test -count=1 -timeout 5h -run 'Kill|Race|Interleav|PlansComeTrue|PruneMeetsEverybody|SixteenMoversOfRings' ./cmd/tsmon ./release ./channels ./api/updates ./store/series/sqlite
 	$(REAL) TSMON_TEST_LONG=1 go test -count=1 -timeout 5h -run 'TestOneAddress|TestFortyAddresses|TestTable|TestAges|TestContract/Ages' ./api/fleet/... ./store/record/...
 	go test -race -count=1 -short -timeout 30m $$(go list ./... | grep -v '/cmd/tsmon$$')
 	go test -race -count=1 -short -timeout 30m -run 'TestServe|TestCertificate' ./cmd/tsmon/...
