@@ -74,7 +74,7 @@ func (a *App) Publisher(ctx context.Context, c *config.Config, p *Progress) (*re
 	policies := map[string]release.Policy{}
 	for name, channel := range c.Channels {
 		policies[name] = release.Policy{Targets: channel.Targets, Prerelease: channel.Prerelease, Follows: channel.Follows, AllowUnbound: channel.AllowUnbound,
-			AllowDowngrades: channel.AllowDowngrades, Rings: channel.Rings, Operators: trust[name].Operators,
+			AllowDowngrades: channel.AllowDowngrades, Rings: channel.Rings, Operators: trust[name].Operators, PlanLife: channel.ApprovalsWithin,
 			ReadsManifest: reads || channel.ReadsManifest}
 	}
 	publisher := &release.Publisher{Store: store, PublicURL: c.PublicURL, Keys: keys, Policies: policies, Who: a.Who(), Origin: a.Origin(), Now: a.Now, Root: root, Sign: a.Sign(c), Clients: a.Clients(c), Types: a.ClientTypes(c)}

@@ -119,6 +119,8 @@ type Channel struct {
 	// RollbackApprovals how many a rollback, as many if it is not set.
 	Approvals         int `yaml:"approvals"`
 	RollbackApprovals int `yaml:"rollback_approvals"`
+	// ApprovalsWithin is how long a plan may wait for them, a week if it is not set.
+	ApprovalsWithin time.Duration `yaml:"approvals_within"`
 }
 
 // Guard says when the server halts a rollout of the channel. nil is the server's
