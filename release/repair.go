@@ -280,7 +280,8 @@ func (r *repair) declare(ctx context.Context) error {
 // next returns the entry that lists the losses. Clients keep what they get: the release
 // of the log's head, or that of the manifest if the end of the log is lost.
 func (r *repair) next(ctx context.Context) (channels.Entry, error) {
-	e := channels.Entry{Action: channels.Repair, Who: r.Who, When: r.Now(), Why: cmp.Or(r.o.Why, "what is lost is said to be"), Lost: r.lost, Pruned: r.gone}
+	e := channels.Entry{Action: channels.Repair, Who: r.Who, When: r.Now(), Origin: r.Origin, Why: cmp.Or(r.o.Why, "what is lost is said to be"),
+		Lost: r.lost, Pruned: r.gone}
 	to := uint64(0)
 	for _, lost := range r.lost {
 		to = max(to, lost.To)

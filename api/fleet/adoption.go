@@ -266,11 +266,13 @@ type VersionCurve struct {
 const maxHistory = 8
 
 // History returns how the clients of a channel moved between versions in the last 30 days,
-// or since a time: of the versions that most have now, and the newest. Where there
-// are no time series yet it has the present alone.
-func (s *Sightings) History(ctx context.Context, a *Adoption, since time.Time) ([]VersionCurve, error) {
+// or since its log begins: of the newest version, of those that most have now, and of those
+// that the log showed last, also where nobody has them any more. Where there are no time
+// series yet it has the present alone.
+func (s *Sightings) History(ctx context.Context, a *Adoption, log *channels.Log) ([]VersionCurve, error) {
 	now := s.Now()
-	if first := now.Add(-AdoptionTime); since.Before(first) {
+	since := now.Add(-AdoptionTime)
+	if first := log.Entries[0].When; first.After(since) {
 		since = first
 	}
 	since = since.Truncate(time.Minute)
@@ -288,23 +290,30 @@ func (s *Sightings) History(ctx context.Context, a *Adoption, since time.Time) (
 	for _, v := range a.Versions {
 		add(v.Version)
 	}
+	for _, e := range slices.Backward(log.Entries) {
+		add(e.Newest())
+	}
 	results, err := s.Series.Series(ctx, Database, ranges)
-	if err != nil && !errors.Is(err, series.ErrNoDatabase) {
+	switch {
+	case errors.Is(err, series.ErrNoDatabase):
+		results = make([]series.Result, len(ranges))
+	case err != nil:
 		return nil, err
 	}
 	for i := range history {
-		if err == nil { // else there are no time series yet
-			for _, p := range results[i].Points {
-				history[i].Points = append(history[i].Points, a.point(p.Time, p.Number))
-			}
+		c := &history[i]
+		for _, p := range results[i].Points {
+			c.Points = append(c.Points, a.point(p.Time, p.Number))
 		}
-		for _, v := range a.Versions {
-			if v.Version == history[i].Version {
-				history[i].Points = append(history[i].Points, a.point(now, float64(v.Clients)))
-			}
+		has := slices.IndexFunc(a.Versions, func(v VersionCount) bool { return v.Version == c.Version })
+		switch {
+		case has >= 0:
+			c.Points = append(c.Points, a.point(now, float64(a.Versions[has].Clients)))
+		case len(c.Points) > 0: // nobody has it any more
+			c.Points = append(c.Points, a.point(now, 0))
 		}
 	}
-	return history, nil
+	return slices.DeleteFunc(history, func(c VersionCurve) bool { return len(c.Points) == 0 && c.Version != a.Newest.Version }), nil
 }
 
 func (a *Adoption) point(at time.Time, clients float64) CurvePoint {

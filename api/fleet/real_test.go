@@ -15,5 +15,6 @@ func TestReal(t *testing.T) {
 		"a release never starts":  testNeverStarts,
 		"a release installs late": testInstallsLate,
 		"a sampled adoption":      testSampledAdoption,
+		"a history":               testHistory,
 	})
 }

@@ -189,7 +189,7 @@ func (s *Releases) adoption(r *http.Request) (any, error) {
 			return nil, err
 		}
 		a.Guard = s.opinion(ctx, log)
-		history, err := s.Fleet.History(ctx, a, log.Entries[0].When)
+		history, err := s.Fleet.History(ctx, a, log)
 		if err != nil {
 			s.Log.Warn("the time series of updates can't be read", "channel", log.Channel, "error", err)
 			history = []fleet.VersionCurve{}

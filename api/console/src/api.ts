@@ -8,7 +8,8 @@ import type {
 
 /** An answer other than success; status 0 means that there was none. */
 export class Failure extends Error {
-  constructor(readonly status: number, message: string) {
+  /** wait is after how many seconds to try again, 0 if the server does not say. */
+  constructor(readonly status: number, message: string, readonly wait = 0) {
     super(message);
   }
 }
@@ -48,18 +49,20 @@ export async function send<T>(r: Request): Promise<T> {
     if (r.signal?.aborted) throw error;
     throw new Failure(0, "");
   }
-  if (!answer.ok) throw failure(answer.status, text);
+  if (!answer.ok) throw failure(answer, text);
   return JSON.parse(text) as T;
 }
 
 /** Joins the messages of an answer as spec.md says. */
-function failure(status: number, text: string): Failure {
+function failure(answer: Response, text: string): Failure {
+  const { status } = answer;
+  const wait = Number(answer.headers.get("Retry-After")) || 0;
   try {
     const body = JSON.parse(text) as Record<string, { message?: string }>;
     const messages = Object.keys(body).sort().map((name) => body[name]?.message ?? "");
-    return new Failure(status, messages.filter(Boolean).join(" "));
+    return new Failure(status, messages.filter(Boolean).join(" "), wait);
   } catch {
-    return new Failure(status, "");
+    return new Failure(status, "", wait);
   }
 }
 
@@ -134,6 +137,6 @@ export async function upload(file: File, accesskey: string, secretkey: string): 
   body.append("file", file);
   const answer = await fetch(new URL("upload", base), { method: "POST", headers: { accesskey, secretkey }, body });
   const text = await answer.text();
-  if (!answer.ok) throw failure(answer.status, text);
+  if (!answer.ok) throw failure(answer, text);
   return (JSON.parse(text) as Data<Upload>).data;
 }

@@ -35,6 +35,7 @@ export function useLoad<T>(load: () => Promise<T>, deps: unknown[] = []): Loaded
 /** What a failure means, as a sentence. */
 export function sentence(error: Failure): string {
   if (error.status === 0) return t("unreachable");
+  if (error.status === 429) return t("throttled", { minutes: Math.max(1, Math.ceil(error.wait / 60)) });
   return error.message || t("failedStatus", { status: error.status });
 }
 

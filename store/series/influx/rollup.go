@@ -111,7 +111,7 @@ func (r *roller) progress(ctx context.Context) (time.Time, error) {
 
 // finish stores that all is rolled up until a day.
 func (r roller) finish(ctx context.Context, until time.Time) error {
-	return r.server.send(ctx, r.server.rollupsOf(r.database), []series.Sample{{
+	return r.store(ctx, []series.Sample{{
 		Measurement: progress, Time: r.now(), Fields: map[string]any{"until": float64(until.Unix()), "grain": r.grain.Seconds()},
 	}})
 }
@@ -209,10 +209,19 @@ func (r roller) roll(ctx context.Context, midnight time.Time) error {
 			return err
 		}
 	}
-	if err = r.server.send(ctx, r.server.rollupsOf(r.database), samples); errors.Is(err, series.ErrExpired) {
+	if err = r.store(ctx, samples); errors.Is(err, series.ErrExpired) {
 		return nil
 	}
 	return err
+}
+
+// store writes to the database of rollups.
+func (r roller) store(ctx context.Context, samples []series.Sample) error {
+	text, err := encode(samples, unchecked)
+	if err != nil {
+		return err
+	}
+	return r.server.send(ctx, r.server.rollupsOf(r.database), samples, text)
 }
 
 // remove deletes the rollups of a day.

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"sync"
 
 	"tsmon/store/series"
 )
@@ -25,33 +26,65 @@ func (s *Store) Write(ctx context.Context, database string, samples []series.Sam
 	if err := series.ValidDatabase(database); err != nil {
 		return err
 	}
-	if err := series.ValidSamples(samples); err != nil {
-		return err
-	}
-	defer s.server.explain(ctx, "write to "+database, &err)
-	kinds, err := kindsIn(samples)
+	var check series.Encoder
+	text, err := encode(samples, check.Append)
 	if err != nil {
 		return err
 	}
+	defer s.server.explain(ctx, "write to "+database, &err)
+	kinds := check.Kinds()
 	m, known, err := s.kindsOf(ctx, database, slices.Collect(maps.Keys(kinds)))
 	if err != nil {
 		return err
 	}
 	for k, kind := range kinds {
 		if have, ok := known[k]; ok && have != kind {
-			return conflict(k, have, kind)
+			return series.OtherKind(k, have, kind)
 		}
 	}
-	err = s.server.send(ctx, database, samples)
+	err = s.server.send(ctx, database, samples, text)
 	if err == nil || errors.Is(err, series.ErrExpired) {
 		m.wrote(kinds)
 	}
 	return err
 }
 
-// send sends samples in order. It uses the address of 1.x: on 2.x too, that writes to
-// the bucket which queries of the database read.
-func (s *server) send(ctx context.Context, database string, samples []series.Sample) error {
+// encoding is samples as line protocol.
+type encoding struct {
+	lines []byte
+	ends  []int // of the requests that lines are divided into
+}
+
+// encodings have room for lines: new memory costs as much as what is written to it.
+var encodings = sync.Pool{New: func() any { return new(encoding) }}
+
+// encode appends samples one after another. The text goes back to encodings once no
+// request can read it any more.
+func encode(samples []series.Sample, add func([]byte, series.Sample) ([]byte, error)) (*encoding, error) {
+	e := encodings.Get().(*encoding)
+	e.lines, e.ends = e.lines[:0], e.ends[:0]
+	begin := 0
+	for i, sample := range samples {
+		var err error
+		if e.lines, err = add(e.lines, sample); err != nil {
+			encodings.Put(e)
+			return nil, err
+		}
+		if len(e.lines)-begin >= perRequest || i == len(samples)-1 {
+			begin = len(e.lines)
+			e.ends = append(e.ends, begin)
+		}
+	}
+	return e, nil
+}
+
+// unchecked encodes what this package computed, whose names and sums may be longer and
+// larger than those of samples.
+func unchecked(dst []byte, s series.Sample) ([]byte, error) { return series.AppendLine(dst, s), nil }
+
+// send sends the text of samples in order. It uses the address of 1.x: on 2.x too, that
+// writes to the bucket which queries of the database read.
+func (s *server) send(ctx context.Context, database string, samples []series.Sample, text *encoding) error {
 	service := s.client.HTTPService()
 	address := service.ServerURL() + "write?" + url.Values{"db": {database}, "precision": {"ns"}}.Encode()
 	has := s.gemini.is.Load()
@@ -60,21 +93,19 @@ func (s *server) send(ctx context.Context, database string, samples []series.Sam
 			return err
 		}
 	}
-	var lines []byte
 	var expired error
-	for i, sample := range samples {
-		if lines = series.AppendLine(lines, sample); len(lines) < perRequest && i < len(samples)-1 {
-			continue
-		}
+	begin := 0
+	for _, end := range text.ends {
 		// Its error has a type of its own, which is no nil error.
-		if refused := service.DoPostRequest(ctx, address, bytes.NewReader(lines), nil, discard); refused != nil {
+		if refused := service.DoPostRequest(ctx, address, bytes.NewReader(text.lines[begin:end]), nil, discard); refused != nil {
 			if !errors.Is(meaning(refused), series.ErrExpired) {
-				return refused
+				return refused // a request that was cut may go on reading the text
 			}
 			expired = fmt.Errorf("%w: %.200q", series.ErrExpired, refused.Message)
 		}
-		lines = lines[:0]
+		begin = end
 	}
+	encodings.Put(text)
 	if has {
 		return errors.Join(expired, s.awaitKept(ctx, database, samples, expired != nil))
 	}
@@ -85,29 +116,6 @@ func (s *server) send(ctx context.Context, database string, samples []series.Sam
 func discard(answer *http.Response) error {
 	_, err := io.Copy(io.Discard, answer.Body)
 	return errors.Join(err, answer.Body.Close())
-}
-
-// kindsIn returns the kinds of the fields that samples hold.
-func kindsIn(samples []series.Sample) (map[series.Key]series.Kind, error) {
-	kinds := map[series.Key]series.Kind{}
-	for _, sample := range samples {
-		for field, value := range sample.Fields {
-			k := series.Key{Measurement: sample.Measurement, Field: field}
-			kind, err := series.KindOf(value)
-			if err != nil {
-				return nil, err
-			}
-			if have, ok := kinds[k]; ok && have != kind {
-				return nil, conflict(k, have, kind)
-			}
-			kinds[k] = kind
-		}
-	}
-	return kinds, nil
-}
-
-func conflict(k series.Key, have, kind series.Kind) error {
-	return fmt.Errorf("%s holds %s, not %s: %w", k, have, kind, series.ErrKind)
 }
 
 // Fields implements series.Store. A field whose kind differs between shards has the

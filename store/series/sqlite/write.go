@@ -190,7 +190,7 @@ func (b *batch) stream(ctx context.Context, of stream, value any) (source, error
 		b.found[of] = found
 	}
 	if found.kind != kind {
-		return source{}, fmt.Errorf("%s holds %s, not %s: %w", of.key, found.kind, kind, series.ErrKind)
+		return source{}, series.OtherKind(of.key, found.kind, kind)
 	}
 	return found, nil
 }

@@ -7,6 +7,7 @@ export const en = {
   // States
   loading: "Loading…", failedTitle: "This could not be loaded.", failedStatus: "The server answered {status}.",
   unreachable: "The server can't be reached.", retry: "Try again", forbiddenTitle: "You have no access to this.",
+  throttled: "Too many wrong attempts. Try again in {minutes} min.",
   updated: "Updated", staleSince: "No new values since {time}.", staleHolds: "The values shown are from",
   noMatch: "Nothing matches.", search: "Search",
   // Login

@@ -9,6 +9,7 @@ export const es: Record<keyof typeof en, string> = {
   // Estados
   loading: "Cargando…", failedTitle: "No se pudo cargar.", failedStatus: "El servidor respondió {status}.",
   unreachable: "No se puede alcanzar el servidor.", retry: "Reintentar", forbiddenTitle: "No tiene acceso a esto.",
+  throttled: "Demasiados intentos fallidos. Intente de nuevo en {minutes} min.",
   updated: "Actualizado", staleSince: "Sin valores nuevos desde las {time}.", staleHolds: "Los valores mostrados son de",
   noMatch: "No hay coincidencias.", search: "Buscar",
   // Ingreso

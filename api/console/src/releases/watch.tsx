@@ -48,7 +48,7 @@ interface WhenProps<T> {
 /** Draws what is watched, or why it can't be. */
 export function Seen<T>({ of, children }: WhenProps<T>): JSX.Element {
   const error = of.failed?.error;
-  if (error?.status === 401) return <TokenForm />;
+  if (error?.status === 401 || (error?.status === 429 && of.data === null)) return <TokenForm problem={error.status === 429 ? sentence(error) : ""} />;
   if (error?.status === 403) return <Forbidden error={error} />;
   if (of.data === null) return error ? <Failed error={error} retry={of.reload} /> : <Skeleton />;
   return (
@@ -61,8 +61,8 @@ export function Seen<T>({ of, children }: WhenProps<T>): JSX.Element {
   );
 }
 
-/** Asks for the token of the configuration. */
-function TokenForm(): JSX.Element {
+/** Asks for the token of the configuration; problem says why the last one could not be tried. */
+function TokenForm({ problem }: { problem: string }): JSX.Element {
   const wrong = useStore(refused);
   const submit = (e: SubmitEvent) => {
     e.preventDefault();
@@ -73,7 +73,7 @@ function TokenForm(): JSX.Element {
       <form onSubmit={submit}>
         <h2>{t("tokenTitle")}</h2>
         <p class="dim">{t("tokenText")} <code>server.console.token</code></p>
-        {wrong && <p class="problem" role="alert">{t("tokenRefused")}</p>}
+        {(problem || wrong) && <p class="problem" role="alert">{problem || t("tokenRefused")}</p>}
         <label>{t("token")} <input name="token" type="password" required autocomplete="off" data-search /></label>
         <button type="submit" class="primary">{t("show")}</button>
       </form>
