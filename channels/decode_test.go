@@ -85,7 +85,7 @@ func benchmarkJoin(b *testing.B, moves int) {
 	runtime.GC()
 	b.ReportAllocs()
 	for b.Loop() {
-		longer, err := (&Log{Channel: "stable"}).join(raw, Trust{})
+		longer, err := extension{Log: &Log{Channel: "stable"}}.join(raw)
 		if err != nil || longer.End() != log.End() {
 			b.Fatal(err)
 		}

@@ -63,16 +63,22 @@ func (l *listing) settle(parts []part) {
 	l.numbers, l.fed = l.numbers[:end], len(parts) > 0
 }
 
+// deliveries is what a log knows of where its entries come from.
+type deliveries struct {
+	fed   bool
+	begun uint64
+}
+
 // Fed reports whether the channel is fed.
-func (l *Log) Fed() bool { return l.fed }
+func (d deliveries) Fed() bool { return d.fed }
 
 // Begun returns the last entry of a delivery that was begun and is not complete, 0 if
 // there is none.
-func (l *Log) Begun() uint64 { return l.begun }
+func (d deliveries) Begun() uint64 { return d.begun }
 
 // note keeps what a listing says of deliveries.
-func (l *Log) note(found listing) {
-	l.fed, l.begun = l.fed || found.fed, found.begun
+func (d *deliveries) note(found listing) {
+	d.fed, d.begun = d.fed || found.fed, found.begun
 }
 
 // HashOf returns the hex SHA-256 of an entry's bytes, empty if the log does not tell.
@@ -169,22 +175,22 @@ func (r Repository) Follow(log *Log, raw [][]byte) (*Log, error) {
 			return nil, fmt.Errorf("%w: entry %d is one of %q, not of %s", ErrLog, e.Sequence, e.Channel, log.Channel)
 		}
 	}
-	trust := r.Trust[log.Channel]
+	shorter := r.extension(log)
 	var longer *Log
 	var err error
 	if lost := slices.ContainsFunc(raw, func(data []byte) bool { return len(data) == 0 }); lost {
 		var gaps []Gap
-		if longer, gaps, err = log.span(raw, trust); err == nil && len(gaps) > 0 {
+		if longer, gaps, err = shorter.span(raw); err == nil && len(gaps) > 0 {
 			err = gaps[0].Problem
 		}
 	} else {
-		longer, err = log.join(raw, trust)
+		longer, err = shorter.join(raw)
 	}
 	if err != nil {
 		return nil, err
 	}
-	longer.fed, longer.begun = log.fed, log.begun
-	return longer, longer.vouched(trust)
+	longer.deliveries = log.deliveries
+	return longer, r.extension(longer).vouched()
 }
 
 // Feed writes the bytes of entries that follow a log, as Follow has accepted them. They
@@ -233,7 +239,7 @@ func (j journal) put(ctx context.Context, sequence uint64, data []byte) error {
 func (r Repository) PackAll(ctx context.Context, log *Log) error {
 	for made := true; made; {
 		var err error
-		if made, err = r.packNext(ctx, log); err != nil {
+		if made, err = r.journal(log.Channel).packNext(ctx, log.last()); err != nil {
 			return err
 		}
 	}

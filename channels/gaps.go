@@ -74,19 +74,18 @@ func (r Repository) Examine(ctx context.Context, channel string) (*Log, []Gap, e
 	if err := CheckName(channel); err != nil {
 		return nil, nil, err
 	}
-	return r.around(ctx, &Log{Channel: channel})
+	return r.journal(channel).around(ctx, r.extension(&Log{Channel: channel}))
 }
 
 // around extends a log by the entries that follow it, around those that are missing.
-func (r Repository) around(ctx context.Context, log *Log) (*Log, []Gap, error) {
-	j := r.journal(log.Channel)
+func (j journal) around(ctx context.Context, log extension) (*Log, []Gap, error) {
 	found, err := j.numbers(ctx, log.last())
 	if err != nil {
-		return log, nil, err
+		return nil, nil, err
 	}
 	present := found.numbers
 	if len(present) == 0 {
-		same := *log
+		same := *log.Log
 		same.note(found)
 		return &same, nil, nil
 	}
@@ -103,7 +102,7 @@ func (r Repository) around(ctx context.Context, log *Log) (*Log, []Gap, error) {
 	if err := j.readEntries(ctx, log.last(), raw); err != nil {
 		return nil, nil, err
 	}
-	longer, gaps, err := log.span(raw, r.Trust[log.Channel])
+	longer, gaps, err := log.span(raw)
 	if err == nil {
 		longer.note(found)
 	}
@@ -112,62 +111,6 @@ func (r Repository) around(ctx context.Context, log *Log) (*Log, []Gap, error) {
 
 // maxAround bounds the entries of a log that lacks some.
 const maxAround = 1 << 20
-
-// span joins the entries that follow a log from the newest back, since each has the
-// hash of the one before it. Missing ones are empty.
-func (l *Log) span(raw [][]byte, trust Trust) (*Log, []Gap, error) {
-	var entries []Entry // newest first
-	var gaps []Gap
-	want, known := "", false // the hash of the next entry to look at, if it is known
-	head := l.head
-	for i, d := range slices.Backward(decodeAll(raw)) {
-		sequence := l.last() + uint64(i) + 1
-		problem := l.look(d, sequence, want, known)
-		if problem == nil {
-			if len(entries) == 0 {
-				head = d.hash
-			}
-			entries = append(entries, d.entry)
-			want, known = d.entry.Previous, true
-			continue
-		}
-		if n := len(gaps); n > 0 && gaps[n-1].From == sequence+1 {
-			gaps[n-1].From, gaps[n-1].Problem = sequence, problem
-		} else {
-			gaps = append(gaps, Gap{Lost{From: sequence, To: sequence, Hash: want}, problem})
-		}
-		want, known = "", false
-	}
-	if known && want != l.head {
-		return nil, nil, fmt.Errorf("%w: entry %d of %s does not match the hash of the one before it", ErrLog, l.last()+1, l.Channel)
-	}
-	slices.Reverse(entries)
-	slices.Reverse(gaps)
-	longer := &Log{Channel: l.Channel, Entries: slices.Clip(l.Entries), operators: l.operators, fed: l.fed}
-	if err := readAllSigners(l.Channel, entries); err != nil {
-		return nil, nil, err
-	}
-	if err := longer.admit(entries, head, trust); err != nil {
-		return nil, nil, err
-	}
-	gaps = slices.DeleteFunc(gaps, func(g Gap) bool { return longer.declares(g.Lost) })
-	return longer, gaps, nil
-}
-
-// look says what is wrong with an entry.
-func (l *Log) look(d decoded, sequence uint64, want string, known bool) error {
-	switch {
-	case d.hash == "":
-		return fmt.Errorf("%w: entry %d of %s is missing", ErrLog, sequence, l.Channel)
-	case known && d.hash != want:
-		return fmt.Errorf("%w: entry %d of %s does not match the hash of the one before it", ErrLog, sequence+1, l.Channel)
-	case d.err != nil:
-		return fmt.Errorf("%w: entry %d of %s: %w", ErrLog, sequence, l.Channel, d.err)
-	case d.entry.Sequence != sequence:
-		return fmt.Errorf("%w: entry %d of %s has the number %d", ErrLog, sequence, l.Channel, d.entry.Sequence)
-	}
-	return nil
-}
 
 // declares reports whether an entry says that others are lost.
 func (l *Log) declares(gap Lost) bool {

@@ -46,22 +46,10 @@ func (l *Log) Continues(p Position) error {
 		return nil
 	case p.Sequence > end.Sequence:
 		return fmt.Errorf("%w: %s ends with entry %d, and entry %d was seen", ErrHistory, l.Channel, end.Sequence, p.Sequence)
-	case l.hashAt(p.Sequence) == p.Hash, l.declares(Lost{From: p.Sequence, To: p.Sequence}):
+	case l.HashOf(p.Sequence) == p.Hash, l.declares(Lost{From: p.Sequence, To: p.Sequence}):
 		return nil
 	}
 	return fmt.Errorf("%w: entry %d of %s is not the one that was seen", ErrHistory, p.Sequence, l.Channel)
-}
-
-// hashAt returns the hash of an entry by the one that follows it, empty if that is not
-// known.
-func (l *Log) hashAt(sequence uint64) string {
-	if next := l.At(sequence + 1); next != nil {
-		return next.Previous
-	}
-	if sequence == l.last() {
-		return l.head
-	}
-	return ""
 }
 
 // Accepts reports whether an entry that operators signed gives up the entries that ended

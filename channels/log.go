@@ -168,8 +168,7 @@ type Log struct {
 	head    string // hash of the last entry's bytes
 	// operators are those in force after the last entry, nil if there are none.
 	operators *Operators
-	fed       bool
-	begun     uint64 // see Begun
+	deliveries
 }
 
 // Head returns the newest entry, nil for a channel that was never moved.

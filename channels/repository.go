@@ -55,7 +55,7 @@ func (r Repository) Names(ctx context.Context) ([]string, error) {
 	var names []string
 	after := ""
 	for {
-		name, err := r.nextName(ctx, after)
+		name, err := nextName(ctx, r.Store, after)
 		if err != nil || name == "" {
 			slices.Sort(names)
 			return names, err
@@ -65,8 +65,9 @@ func (r Repository) Names(ctx context.Context) ([]string, error) {
 	}
 }
 
-func (r Repository) nextName(ctx context.Context, after string) (string, error) {
-	for info, err := range r.Store.List(ctx, logRoot, after) {
+// nextName returns a channel whose log lies behind a key, empty if there is none.
+func nextName(ctx context.Context, store object.Store, after string) (string, error) {
+	for info, err := range store.List(ctx, logRoot, after) {
 		if err != nil {
 			return "", fmt.Errorf("list the channels: %w", err)
 		}
@@ -116,20 +117,20 @@ func (r Repository) Extend(ctx context.Context, log *Log) (*Log, error) {
 		return nil, err
 	}
 	raw := make([][]byte, count-known)
-	trust := r.Trust[log.Channel]
+	shorter := r.extension(log)
 	packed := j.readSegments(ctx, known, raw)
 	failed := j.readEntries(ctx, known, raw)
-	longer, err := log.join(raw, trust)
+	longer, err := shorter.join(raw)
 	if err != nil && packed { // a segment that is not the log's
 		raw = make([][]byte, len(raw))
 		failed = j.readEntries(ctx, known, raw)
-		longer, err = log.join(raw, trust)
+		longer, err = shorter.join(raw)
 	}
 	if errors.Is(err, ErrLog) && failed == nil {
 		return r.past(ctx, log, err)
 	}
 	if err == nil {
-		err = longer.vouched(trust)
+		err = r.extension(longer).vouched()
 	}
 	if err != nil {
 		return nil, err
@@ -141,7 +142,7 @@ func (r Repository) Extend(ctx context.Context, log *Log) (*Log, error) {
 // past reads a log past the entries that a later one says to be lost; broken is why it
 // could not be read without.
 func (r Repository) past(ctx context.Context, log *Log, broken error) (*Log, error) {
-	longer, gaps, err := r.around(ctx, log)
+	longer, gaps, err := r.journal(log.Channel).around(ctx, r.extension(log))
 	switch {
 	case errors.Is(err, ErrLog):
 		return nil, broken
@@ -150,7 +151,7 @@ func (r Repository) past(ctx context.Context, log *Log, broken error) (*Log, err
 	case len(gaps) > 0:
 		return nil, gaps[0].Problem
 	}
-	return longer, longer.vouched(r.Trust[log.Channel])
+	return longer, r.extension(longer).vouched()
 }
 
 // Moved reports whether an entry follows those of a log.
@@ -183,35 +184,6 @@ func (r Repository) Exists(ctx context.Context, channel string, sequence uint64)
 	return err == nil, err
 }
 
-// join decodes the entries that follow a log, up to the first that was not read, and
-// checks their hashes.
-func (l *Log) join(raw [][]byte, trust Trust) (*Log, error) {
-	longer := &Log{Channel: l.Channel, Entries: slices.Clip(l.Entries), head: l.head, operators: l.operators, fed: l.fed}
-	if end := slices.IndexFunc(raw, func(data []byte) bool { return data == nil }); end >= 0 {
-		raw = raw[:end]
-	}
-	entries := make([]Entry, len(raw))
-	head, sequence := l.head, l.last()
-	for i, d := range decodeAll(raw) {
-		sequence++
-		switch {
-		case len(raw[i]) == 0:
-			return nil, fmt.Errorf("%w: entry %d of %s is empty", ErrLog, sequence, l.Channel)
-		case d.err != nil:
-			return nil, fmt.Errorf("%w: entry %d of %s: %w", ErrLog, sequence, l.Channel, d.err)
-		case d.entry.Sequence != sequence:
-			return nil, fmt.Errorf("%w: entry %d of %s has the number %d", ErrLog, sequence, l.Channel, d.entry.Sequence)
-		case d.entry.Previous != head:
-			return nil, fmt.Errorf("%w: entry %d of %s does not match the hash of the one before it", ErrLog, sequence, l.Channel)
-		}
-		entries[i], head = d.entry, d.hash
-	}
-	if err := readAllSigners(l.Channel, entries); err != nil {
-		return nil, err
-	}
-	return longer, longer.admit(entries, head, trust)
-}
-
 // Next completes e as the entry that follows the log: its number, its link to the
 // entry before, and its targets. e may be a copy of an entry that was read.
 func (l *Log) Next(e Entry) Entry {
@@ -236,19 +208,18 @@ func (r Repository) Enter(ctx context.Context, log *Log, e Entry) (*Log, error) 
 	if log.fed {
 		return nil, fmt.Errorf("%s can't be moved: %w", log.Channel, ErrFed)
 	}
-	trust := r.Trust[log.Channel]
 	if err := e.readSigners(); err != nil {
 		return nil, err
 	}
-	if err := log.admits(&e, trust); err != nil {
+	longer := r.extension(log).copied()
+	if err := longer.admits(&e); err != nil {
 		return nil, err
 	}
 	head, err := r.journal(log.Channel).enter(ctx, e)
 	if err != nil {
 		return nil, err
 	}
-	longer := &Log{Channel: log.Channel, Entries: slices.Clip(log.Entries), operators: log.operators}
-	return longer, longer.admit([]Entry{e}, head, trust)
+	return longer.Log, longer.admit([]Entry{e}, head)
 }
 
 // Shown returns the bytes of a channel's manifest; fs.ErrNotExist if it has

@@ -149,18 +149,16 @@ func (r Repository) Pack(ctx context.Context, log *Log) error {
 	if newest := log.last(); newest < segmentEntries || newest%segmentsEvery != 0 {
 		return nil
 	}
-	_, err := r.packNext(ctx, log)
+	_, err := r.journal(log.Channel).packNext(ctx, log.last())
 	return err
 }
 
-// packNext makes the oldest segment that a log lacks. made is false if it lacks none, or
+// packNext makes the oldest segment that a log with newest entries lacks. made is false if it lacks none, or
 // somebody else has made it.
-func (r Repository) packNext(ctx context.Context, log *Log) (made bool, err error) {
-	newest := log.last()
+func (j journal) packNext(ctx context.Context, newest uint64) (made bool, err error) {
 	if newest < segmentEntries {
 		return false, nil
 	}
-	j := r.journal(log.Channel)
 	firsts, err := j.segments(ctx, 0, newest)
 	if err != nil {
 		return false, err
@@ -182,7 +180,7 @@ func (r Repository) packNext(ctx context.Context, log *Log) (made bool, err erro
 	if err != nil {
 		return false, err
 	}
-	_, err = r.Store.Create(ctx, segmentKey(log.Channel, first), bytes.NewReader(data), int64(len(data)), object.Attributes{ContentType: "application/zstd", CacheControl: entryAttributes.CacheControl})
+	_, err = j.store.Create(ctx, segmentKey(j.channel, first), bytes.NewReader(data), int64(len(data)), object.Attributes{ContentType: "application/zstd", CacheControl: entryAttributes.CacheControl})
 	if errors.Is(err, fs.ErrExist) {
 		return false, nil
 	}

@@ -19,7 +19,7 @@ func (r Repository) Tail(ctx context.Context, channel string, n int) ([]Entry, e
 		return nil, err
 	}
 	if r.Trust[channel].Operators == nil {
-		entries, err := r.unsignedTail(ctx, channel, n)
+		entries, err := r.journal(channel).newest(ctx, n)
 		signed := func(e Entry) bool { return len(e.Signatures) > 0 || e.Operators != nil }
 		if err != nil || !slices.ContainsFunc(entries, signed) {
 			return entries, err
@@ -32,18 +32,17 @@ func (r Repository) Tail(ctx context.Context, channel string, n int) ([]Entry, e
 	return log.Entries[max(0, len(log.Entries)-n):], nil
 }
 
-// unsignedTail is Tail whoever signed the entries.
-func (r Repository) unsignedTail(ctx context.Context, channel string, n int) ([]Entry, error) {
-	present, err := r.newest(ctx, channel, n)
+// newest is Tail whoever signed the entries.
+func (j journal) newest(ctx context.Context, n int) ([]Entry, error) {
+	present, err := j.newestNumbers(ctx, n)
 	if err != nil || len(present) == 0 {
 		return nil, err
 	}
 	known, newest := present[0]-1, present[len(present)-1]
 	if newest-known > maxAround {
-		return nil, fmt.Errorf("%w: entries up to %d of %s are missing", ErrLog, newest-1, channel)
+		return nil, fmt.Errorf("%w: entries up to %d of %s are missing", ErrLog, newest-1, j.channel)
 	}
 	raw := make([][]byte, newest-known)
-	j := r.journal(channel)
 	packed := j.readSegments(ctx, known, raw)
 	entries, err := j.tail(ctx, present, raw)
 	if err != nil && packed { // a segment may not be the log's
@@ -52,17 +51,17 @@ func (r Repository) unsignedTail(ctx context.Context, channel string, n int) ([]
 	return entries, err
 }
 
-// newest lists the n highest numbers of entries, or all if there are fewer.
-func (r Repository) newest(ctx context.Context, channel string, n int) ([]uint64, error) {
+// newestNumbers lists the n highest numbers of entries, or all if there are fewer.
+func (j journal) newestNumbers(ctx context.Context, n int) ([]uint64, error) {
 	begin := uint64(0) // the list begins behind it
-	if shown, err := r.Shown(ctx, channel); err == nil {
+	if shown, err := j.read(ctx, ManifestKey(j.channel), manifest.MaxSize); err == nil {
 		if m, err := manifest.Decode(shown); err == nil {
 			begin = m.Sequence - min(m.Sequence, uint64(n))
 		}
 	}
-	found, err := r.journal(channel).numbers(ctx, begin)
+	found, err := j.numbers(ctx, begin)
 	if err == nil && len(found.numbers) < n && begin > 0 { // entries are lost, or the manifest is ahead
-		found, err = r.journal(channel).numbers(ctx, 0)
+		found, err = j.numbers(ctx, 0)
 	}
 	present := found.numbers
 	return present[max(0, len(present)-n):], err
@@ -85,7 +84,7 @@ func (j journal) tail(ctx context.Context, present []uint64, raw [][]byte) ([]En
 		first, _ := decodeEntry(raw[0]) // span reports what is wrong with it
 		before.Entries, before.head = []Entry{{Sequence: known}}, first.Previous
 	}
-	log, gaps, err := before.span(raw, Trust{})
+	log, gaps, err := extension{Log: before}.span(raw)
 	switch {
 	case err != nil:
 		return nil, err

@@ -75,6 +75,9 @@ func (v View) Shows(data []byte) (publicURL string, ok bool) {
 
 // render returns the bytes of views. Those that show the same share them.
 func render(views []View, publicURL string) ([][]byte, error) {
+	if publicURL == "" {
+		return nil, errors.New("the public URL of the store is not known")
+	}
 	type same struct {
 		release  *Release
 		sequence uint64
@@ -161,7 +164,7 @@ func (r Repository) HasRings(channel string) bool { return slices.Contains(r.Rin
 
 // Behind returns the keys of the views that were seen and are not those of a log.
 func (r Repository) Behind(log *Log, seen []Pointer) ([]string, error) {
-	want, err := r.render(log)
+	want, err := render(log.Views(r.HasRings(log.Channel)), r.PublicURL)
 	if err != nil {
 		return nil, err
 	}
@@ -172,13 +175,6 @@ func (r Repository) Behind(log *Log, seen []Pointer) ([]string, error) {
 		}
 	}
 	return keys, nil
-}
-
-func (r Repository) render(log *Log) ([][]byte, error) {
-	if r.PublicURL == "" {
-		return nil, errors.New("the public URL of the store is not known")
-	}
-	return render(log.Views(r.HasRings(log.Channel)), r.PublicURL)
 }
 
 // Point shows a log whose last entry was written after the views were seen. If a view
@@ -195,7 +191,7 @@ func (r Repository) Point(ctx context.Context, log *Log, seen []Pointer) (shown 
 // swap writes the views that are not as a log wants them, side by side. The error is
 // object.ErrChanged only if nothing else failed.
 func (r Repository) swap(ctx context.Context, log *Log, seen []Pointer) (moved bool, err error) {
-	want, err := r.render(log)
+	want, err := render(log.Views(r.HasRings(log.Channel)), r.PublicURL)
 	if err != nil {
 		return false, err
 	}

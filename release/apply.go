@@ -58,7 +58,7 @@ func (w *applying) addRelease(ctx context.Context) error {
 		w.step("uploading bundles: %d", len(plan.record.Bundles))
 		return upload{w.Library(), plan.record.Version, plan.files, w.Uploaded}.add(ctx, plan.record)
 	case plan.Base.Sequence == 0 && plan.Entry != nil:
-		if err := w.Library().checkConditions(ctx, plan.Version); err != nil {
+		if err := checkConditions(ctx, w.Store, plan.Version); err != nil {
 			return err
 		}
 		// Prune may not know of the channel: no entry of its conflicts with the first.

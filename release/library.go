@@ -210,12 +210,12 @@ func (l Library) fits(ctx context.Context, version string, b *Stored, found map[
 var errStale = fmt.Errorf("somebody else publishes this version: %w", object.ErrChanged)
 
 // checkConditions has the store prove on a record that it honours conditions.
-func (l Library) checkConditions(ctx context.Context, version string) error {
-	data, err := l.read(ctx, recordKey(version, 1), maxRecord)
+func checkConditions(ctx context.Context, store object.Store, version string) error {
+	data, _, err := object.ReadAll(ctx, store, recordKey(version, 1), maxRecord)
 	if err != nil {
 		return err
 	}
-	return object.CheckConditions(ctx, l.Store, recordKey(version, 1), data, recordAttributes)
+	return object.CheckConditions(ctx, store, recordKey(version, 1), data, recordAttributes)
 }
 
 // create writes a small object, or accepts an equal one.
@@ -234,8 +234,8 @@ func (l Library) create(ctx context.Context, key string, data []byte, attrs obje
 }
 
 // compare fetches a stored bundle and compares its digest.
-func (l Library) compare(ctx context.Context, key string, want signing.Digest) error {
-	body, _, err := l.Store.Get(ctx, key)
+func compare(ctx context.Context, store object.Store, key string, want signing.Digest) error {
+	body, _, err := store.Get(ctx, key)
 	if err != nil {
 		return fmt.Errorf("read %s: %w", key, err)
 	}

@@ -31,7 +31,7 @@ func (l Library) List(ctx context.Context) ([]Version, error) {
 	if err != nil {
 		return nil, err
 	}
-	staged, err := l.versions(ctx, stagedRoot, func(string, object.Info) bool { return true })
+	staged, err := versionsBelow(ctx, l.Store, stagedRoot, func(string, object.Info) bool { return true })
 	if err != nil {
 		return nil, err
 	}
@@ -77,7 +77,7 @@ type holdings struct {
 func (l Library) complete(ctx context.Context) (complete []string, folders map[string]holdings, err error) {
 	several := map[string]bool{} // that have more than one record
 	folders = map[string]holdings{}
-	versions, err := l.versions(ctx, root, func(version string, info object.Info) bool {
+	versions, err := versionsBelow(ctx, l.Store, root, func(version string, info object.Info) bool {
 		f := folders[version]
 		if f.keys == nil {
 			f.keys = map[string]bool{}
@@ -103,10 +103,10 @@ func (l Library) complete(ctx context.Context) (complete []string, folders map[s
 	return complete, folders, nil
 }
 
-// versions returns the folders below a prefix that hold a wanted object.
-func (l Library) versions(ctx context.Context, prefix string, wanted func(version string, info object.Info) bool) ([]string, error) {
+// versionsBelow returns the folders below a prefix that hold a wanted object.
+func versionsBelow(ctx context.Context, store object.Store, prefix string, wanted func(version string, info object.Info) bool) ([]string, error) {
 	var versions []string
-	for info, err := range l.Store.List(ctx, prefix, "") {
+	for info, err := range store.List(ctx, prefix, "") {
 		if err != nil {
 			return nil, fmt.Errorf("list %s: %w", prefix, err)
 		}

@@ -131,7 +131,7 @@ func (r *repair) putBack(ctx context.Context, key string, b *Stored, missing boo
 			if _, err = r.Store.Create(ctx, key, file, b.Size, bundleAttributes); err != nil && !errors.Is(err, fs.ErrExist) {
 				return fmt.Errorf("%s: %w", f.path, err)
 			}
-			return r.Library().compare(ctx, key, b.digest())
+			return compare(ctx, r.Store, key, b.digest())
 		})
 	}
 	return false, nil

@@ -78,7 +78,7 @@ func (u upload) one(ctx context.Context, b Stored, c bundle.Contents) error {
 	defer file.Close()
 	_, err = u.Store.Create(ctx, key, file, b.Size, bundleAttributes)
 	if errors.Is(err, fs.ErrExist) {
-		err = u.compare(ctx, key, c.Digest)
+		err = compare(ctx, u.Store, key, c.Digest)
 	}
 	if err != nil && !errors.As(err, new(*Refusal)) {
 		err = fmt.Errorf("%s: %w", c.Path, err)

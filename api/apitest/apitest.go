@@ -115,7 +115,13 @@ func Must[T any](tb testing.TB) func(T, error) T {
 // Embedded returns a world on SQLite, a folder and a broker in the process.
 func Embedded(tb testing.TB) *World {
 	tb.Helper()
-	folder := tb.TempDir()
+	return EmbeddedIn(tb, tb.TempDir())
+}
+
+// EmbeddedIn returns a world on SQLite in a folder, with the names that `tsmon serve` gives
+// what is in its data folder. A server may take it over when the test of the world has ended.
+func EmbeddedIn(tb testing.TB, folder string) *World {
+	tb.Helper()
 	w := &World{Settle: func(string) {}}
 	w.Objects = Must[*dir.Store](tb)(dir.Open(filepath.Join(folder, "objects")))
 	records := Must[*recordfile.Store](tb)(recordfile.Open(tb.Context(), filepath.Join(folder, "records.db"), recordfile.Limits{}))

@@ -25,26 +25,33 @@ type releasing struct {
 	base   string // of the server
 }
 
-// newReleasing makes keys, operators and a configuration, and publishes 1.0.0 to everybody
-// and 1.1.0 to half of the clients of stable.
-func newReleasing(t *testing.T, token string) *releasing {
+// newProject returns an empty project of its own.
+func newProject(t *testing.T, token string) *releasing {
 	t.Helper()
 	if testing.Short() {
 		t.Skip("a browser is slow under the race detector")
 	}
 	findChromium(t)
-	if _, err := exec.LookPath("ssh-keygen"); err != nil {
-		if os.Getenv("TSMON_TEST_REAL") == "1" {
-			t.Fatal(err)
-		}
-		t.Skip(err)
-	}
 	demo, err := theDemo()
 	if err != nil {
 		t.Fatal(err)
 	}
 	r := &releasing{t: t, folder: t.TempDir(), binary: filepath.Join(demo.data, "tsmon")}
 	r.env = []string{"HOME=" + r.folder, "PATH=" + demo.data + ":" + os.Getenv("PATH"), "GITHUB_ACTIONS=", "TSMON_DATA=" + filepath.Join(r.folder, "data"), "TSMON_CONSOLE_TOKEN=" + token}
+	return r
+}
+
+// newReleasing makes keys, operators and a configuration, and publishes 1.0.0 to everybody
+// and 1.1.0 to half of the clients of stable.
+func newReleasing(t *testing.T, token string) *releasing {
+	t.Helper()
+	r := newProject(t, token)
+	if _, err := exec.LookPath("ssh-keygen"); err != nil {
+		if os.Getenv("TSMON_TEST_REAL") == "1" {
+			t.Fatal(err)
+		}
+		t.Skip(err)
+	}
 	operators := ""
 	for _, who := range []string{"maintainer", "ci"} {
 		r.run("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", who, "-f", who)

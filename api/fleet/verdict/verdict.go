@@ -21,7 +21,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"time"
 )
 
 // Bounds on the probability of halting without cause, however often one looks.
@@ -166,11 +165,6 @@ func (g *Guard) Holds(now *Sums, reach int64) Cause {
 func (g *Guard) Needed(now *Sums, reach int64) int64 {
 	share := max(handedShare*float64(now.Handed()-now.Ages[settles].Waiting), reachShare*float64(max(reach, now.Handed())))
 	return min(g.enough, int64(math.Ceil(g.comes*share)))
-}
-
-// MayStep reports whether a rollout's next step may be taken now.
-func MayStep(v *Verdict, elapsed, every time.Duration) bool {
-	return v != nil && v.Decision == Continue && elapsed >= every
 }
 
 // refuted tests a claim about failures. Clients count in the order in which they

@@ -5,7 +5,6 @@ import (
 	"math/rand/v2"
 	"strings"
 	"testing"
-	"time"
 
 	"tsmon/api/fleet/verdict"
 )
@@ -145,24 +144,6 @@ func TestNeverMilder(t *testing.T) {
 			if severity[worse.Decision] < severity[v.Decision] || v.Decision == verdict.Halt && more.Decision != verdict.Halt {
 				t.Fatalf("%+v: %s\none fails: %s\none more fails: %s", now, v.Sentence, worse.Sentence, more.Sentence)
 			}
-		}
-	}
-}
-
-func TestMayStep(t *testing.T) {
-	for _, c := range []struct {
-		v       *verdict.Verdict
-		elapsed time.Duration
-		want    bool
-	}{
-		{&verdict.Verdict{Decision: verdict.Continue}, time.Hour, true},
-		{&verdict.Verdict{Decision: verdict.Continue}, time.Hour - 1, false},
-		{&verdict.Verdict{Decision: verdict.Wait}, 100 * time.Hour, false},
-		{&verdict.Verdict{Decision: verdict.Halt}, 100 * time.Hour, false},
-		{nil, time.Hour, false},
-	} {
-		if got := verdict.MayStep(c.v, c.elapsed, time.Hour); got != c.want {
-			t.Errorf("%+v after %s: %v", c.v, c.elapsed, got)
 		}
 	}
 }

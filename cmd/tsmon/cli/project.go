@@ -2,19 +2,14 @@ package cli
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"path/filepath"
-	"time"
 
-	"tsmon/api/fleet"
 	"tsmon/cmd/tsmon/config"
 	"tsmon/cmd/tsmon/notes"
 	"tsmon/cmd/tsmon/tauri"
-	"tsmon/release"
-	"tsmon/store/record"
 )
 
 // Project reads the Tauri project of a file or folder, or, if file is empty, the one
@@ -85,43 +80,4 @@ func (a *App) ChangelogNotes(version string) string {
 func (a *App) ReadsManifest(c *config.Config) bool {
 	project, err := a.Project("")
 	return err == nil && project.ReadsManifest(c.PublicURL)
-}
-
-// clientsTime bounds how long a move waits for the records of clients.
-const clientsTime = 5 * time.Second
-
-// Clients counts clients by version from the records of tsmon serve. Nothing is known
-// where there are no records, as in most CI jobs, where they know nobody of the
-// channel, or where they can't be read, which is a warning.
-func (a *App) Clients(c *config.Config) release.Clients {
-	return a.count(c, func(group record.ClientCount) string { return group.Version })
-}
-
-// ClientTypes counts clients by the platform key of what they were installed from, as
-// Clients does.
-func (a *App) ClientTypes(c *config.Config) release.Clients {
-	return a.count(c, func(group record.ClientCount) string { return group.Target })
-}
-
-func (a *App) count(c *config.Config, of func(record.ClientCount) string) release.Clients {
-	return func(ctx context.Context, channel string) (map[string]int, error) {
-		ctx, cancel := context.WithTimeout(ctx, clientsTime)
-		defer cancel()
-		var groups []record.ClientCount
-		err := WithRecords(ctx, c, func(records record.Store) (err error) {
-			groups, err = records.Clients(ctx, channel, a.Now().Add(-fleet.AdoptionTime))
-			return err
-		})
-		if err != nil && !errors.Is(err, ErrNoRecords) {
-			a.Warn([]string{fmt.Sprintf("what clients of %s have is not known: %v", channel, err)})
-		}
-		if err != nil || len(groups) == 0 {
-			return nil, nil
-		}
-		known := map[string]int{}
-		for _, group := range groups {
-			known[of(group)] += group.Clients
-		}
-		return known, nil
-	}
 }

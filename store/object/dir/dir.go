@@ -67,16 +67,6 @@ func Open(root string) (*Store, error) {
 	return s, nil
 }
 
-// OpenExisting is like Open, but object.ErrNoStore if there is no such folder. It is
-// for commands that only read, so that a wrong path is not an empty store.
-func OpenExisting(root string) (*Store, error) {
-	s, err := Open(root)
-	if err == nil && !s.made.Load() {
-		return nil, fmt.Errorf("open store: %w: there is no folder %s", object.ErrNoStore, s.root)
-	}
-	return s, err
-}
-
 // open opens the root for one operation, so that one that has disappeared or been
 // remounted is noticed. fs.ErrNotExist if it has not been created yet.
 func (s *Store) open() (*os.Root, error) {

@@ -72,26 +72,6 @@ func TestOpenNowhere(t *testing.T) {
 	}
 }
 
-func TestOpenExisting(t *testing.T) {
-	root := filepath.Join(t.TempDir(), "root")
-	for _, path := range []string{root, filepath.Join(root, "below")} {
-		if _, err := dir.OpenExisting(path); !errors.Is(err, object.ErrNoStore) || errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), path) {
-			t.Errorf("%s: %v", path, err)
-		}
-		if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
-			t.Errorf("it was made: %v", err)
-		}
-	}
-	mustCreate(t, open(t, root), "key", "x")
-	s, err := dir.OpenExisting(root)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if info, err := s.Stat(t.Context(), "key"); err != nil || info.Size != 1 {
-		t.Errorf("%v, %v", info, err)
-	}
-}
-
 // TestOpenMakesNothing: a store that was never written to is empty, and its
 // folder comes with the first write.
 func TestOpenMakesNothing(t *testing.T) {

@@ -15,7 +15,6 @@ import (
 	"crypto/aes"
 	"crypto/cipher"
 	"crypto/hkdf"
-	"crypto/rand"
 	"crypto/sha256"
 	"errors"
 	"fmt"
@@ -165,6 +164,3 @@ func (r Row) Renew(ctx context.Context) (renewed bool, err error) {
 	}
 	return renewed && err == nil, err
 }
-
-// NewSecret returns an outer secret.
-func NewSecret() string { return rand.Text() + rand.Text() }

@@ -58,7 +58,7 @@ export function Plot(props: PlotProps): JSX.Element {
   }, [identity]);
   const { start, stop } = props.range;
   useEffect(() => plot.current?.setData(data(props.table)), [props.table, start, stop]);
-  return <div class="plot" ref={ref} style={{ minHeight: props.height }} onDblClick={() => props.zoom?.(null)} />;
+  return <div class="plot" ref={ref} style={{ minHeight: props.height + "px" }} onDblClick={() => props.zoom?.(null)} />;
 }
 
 function data(table: Table): uPlot.AlignedData {

@@ -24,9 +24,9 @@ export function Login(): JSX.Element {
   const why = useStore(ended);
   const [busy, setBusy] = useState(false);
   const [problem, setProblem] = useState("");
-  const [demo, setDemo] = useState(false);
+  const [demo, setDemo] = useState<boolean | null>(null); // null: not known yet
   useEffect(() => {
-    hasDemo().then(setDemo, () => undefined);
+    hasDemo().then(setDemo, () => setDemo(false));
   }, []);
   const enter = async (ask: () => Promise<string>) => {
     setBusy(true);
@@ -55,7 +55,7 @@ export function Login(): JSX.Element {
           <button type="button" class="primary" disabled={busy} onClick={() => void enter(demoLogin)}>{t("demoOpen")}</button>
         </section>
       )}
-      <form onSubmit={submit}>
+      {demo !== null && <form onSubmit={submit}>
         {fields.map((f) => (
           <label key={f.name}>
             {t(f.label)}
@@ -66,7 +66,7 @@ export function Login(): JSX.Element {
           </label>
         ))}
         <button type="submit" class={demo ? "" : "primary"} disabled={busy}>{t(busy ? "loggingIn" : "logIn")}</button>
-      </form>
+      </form>}
       {problem && <p role="alert" class="problem">{problem}</p>}
     </div>
   );

@@ -1,0 +1,307 @@
+package channels
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// extension is a log that is being extended by entries, each of which must have the
+// signatures that the ones before it and the reader's trust demand.
+type extension struct {
+	*Log
+	trust Trust
+}
+
+// extension returns a log to be extended with what is known of the channel's operators.
+func (r Repository) extension(log *Log) extension { return extension{log, r.Trust[log.Channel]} }
+
+// copied returns an extension that leaves the log as it is.
+func (x extension) copied() extension {
+	longer := *x.Log
+	longer.Entries, longer.begun = slices.Clip(x.Entries), 0
+	return extension{&longer, x.trust}
+}
+
+// join decodes the entries that follow a log, up to the first that was not read, and
+// checks their hashes.
+func (x extension) join(raw [][]byte) (*Log, error) {
+	longer := x.copied()
+	if end := slices.IndexFunc(raw, func(data []byte) bool { return data == nil }); end >= 0 {
+		raw = raw[:end]
+	}
+	entries := make([]Entry, len(raw))
+	head, sequence := x.head, x.last()
+	for i, d := range decodeAll(raw) {
+		sequence++
+		switch {
+		case len(raw[i]) == 0:
+			return nil, fmt.Errorf("%w: entry %d of %s is empty", ErrLog, sequence, x.Channel)
+		case d.err != nil:
+			return nil, fmt.Errorf("%w: entry %d of %s: %w", ErrLog, sequence, x.Channel, d.err)
+		case d.entry.Sequence != sequence:
+			return nil, fmt.Errorf("%w: entry %d of %s has the number %d", ErrLog, sequence, x.Channel, d.entry.Sequence)
+		case d.entry.Previous != head:
+			return nil, fmt.Errorf("%w: entry %d of %s does not match the hash of the one before it", ErrLog, sequence, x.Channel)
+		}
+		entries[i], head = d.entry, d.hash
+	}
+	if err := readAllSigners(x.Channel, entries); err != nil {
+		return nil, err
+	}
+	return longer.Log, longer.admit(entries, head)
+}
+
+// span joins the entries that follow a log from the newest back, since each has the
+// hash of the one before it. Missing ones are empty.
+func (x extension) span(raw [][]byte) (*Log, []Gap, error) {
+	var entries []Entry // newest first
+	var gaps []Gap
+	want, known := "", false // the hash of the next entry to look at, if it is known
+	head := x.head
+	for i, d := range slices.Backward(decodeAll(raw)) {
+		sequence := x.last() + uint64(i) + 1
+		problem := x.look(d, sequence, want, known)
+		if problem == nil {
+			if len(entries) == 0 {
+				head = d.hash
+			}
+			entries = append(entries, d.entry)
+			want, known = d.entry.Previous, true
+			continue
+		}
+		if n := len(gaps); n > 0 && gaps[n-1].From == sequence+1 {
+			gaps[n-1].From, gaps[n-1].Problem = sequence, problem
+		} else {
+			gaps = append(gaps, Gap{Lost{From: sequence, To: sequence, Hash: want}, problem})
+		}
+		want, known = "", false
+	}
+	if known && want != x.head {
+		return nil, nil, fmt.Errorf("%w: entry %d of %s does not match the hash of the one before it", ErrLog, x.last()+1, x.Channel)
+	}
+	slices.Reverse(entries)
+	slices.Reverse(gaps)
+	longer := x.copied()
+	if err := readAllSigners(x.Channel, entries); err != nil {
+		return nil, nil, err
+	}
+	if err := longer.admit(entries, head); err != nil {
+		return nil, nil, err
+	}
+	gaps = slices.DeleteFunc(gaps, func(g Gap) bool { return longer.declares(g.Lost) })
+	return longer.Log, gaps, nil
+}
+
+// look says what is wrong with an entry.
+func (x extension) look(d decoded, sequence uint64, want string, known bool) error {
+	switch {
+	case d.hash == "":
+		return fmt.Errorf("%w: entry %d of %s is missing", ErrLog, sequence, x.Channel)
+	case known && d.hash != want:
+		return fmt.Errorf("%w: entry %d of %s does not match the hash of the one before it", ErrLog, sequence+1, x.Channel)
+	case d.err != nil:
+		return fmt.Errorf("%w: entry %d of %s: %w", ErrLog, sequence, x.Channel, d.err)
+	case d.entry.Sequence != sequence:
+		return fmt.Errorf("%w: entry %d of %s has the number %d", ErrLog, sequence, x.Channel, d.entry.Sequence)
+	}
+	return nil
+}
+
+// lacks is Approvals of an entry whose signers were read.
+func (x extension) lacks(e *Entry) (has, needs int, err error) {
+	force := x.operators
+	if force == nil && e.Operators == nil {
+		return 0, 0, nil
+	}
+	if e.Channel != x.Channel {
+		return 0, 0, fmt.Errorf("%w: it is an entry of %q", ErrUnsigned, e.Channel)
+	}
+	if e.Operators != nil {
+		return x.lacksChange(e)
+	}
+	has, needs = force.count(e.signers), force.Approvals
+	switch {
+	case e.Action == Advance && x.isStep(e):
+		return has, 0, nil
+	case e.Action == Follow && e.Leader != "":
+		return x.lacksLeader(e)
+	case e.Action == Pause && x.isPause(e):
+		for _, key := range force.Servers {
+			if slices.Contains(e.signers, key) {
+				has++
+			}
+		}
+		needs = 1
+	case e.Action == Prune && x.stays(e):
+		needs = 1
+	case e.Action == Rollback && x.isBack(e):
+		needs = force.Rollbacks
+	}
+	return has, needs, nil
+}
+
+// lacksChange is lacks of an entry that puts operators in force. Those who are must agree,
+// and enough of the new ones must show that they have their keys. A root key does for the
+// former.
+func (x extension) lacksChange(e *Entry) (has, needs int, err error) {
+	if err := e.Operators.Check(); err != nil {
+		return 0, 0, err
+	}
+	has, needs = e.Operators.count(e.signers), e.Operators.Approvals
+	rooted := slices.ContainsFunc(x.trust.Root, func(key string) bool { return slices.Contains(e.signers, key) })
+	if x.operators == nil || rooted {
+		return has, needs, nil
+	}
+	if own := x.operators.count(e.signers); x.operators.Approvals-own > needs-has {
+		return own, x.operators.Approvals, nil
+	}
+	return has, needs, nil
+}
+
+// admits returns an error unless an entry that follows the log has the signatures that it
+// needs. It wraps ErrUnsigned.
+func (x extension) admits(e *Entry) error {
+	has, needs, err := x.lacks(e)
+	if err == nil && has < needs {
+		err = fmt.Errorf("%w: %d of %d", ErrUnsigned, has, needs)
+	}
+	if err != nil {
+		return fmt.Errorf("entry %d of %s: %w", e.Sequence, x.Channel, err)
+	}
+	return nil
+}
+
+// admit appends entries whose signers were read, the last of which has a hash.
+func (x extension) admit(entries []Entry, head string) error {
+	for i := range entries {
+		if err := x.admits(&entries[i]); err != nil {
+			return fmt.Errorf("%w: %w", ErrLog, err)
+		}
+		if err := entries[i].settle(); err != nil {
+			return fmt.Errorf("%w: entry %d of %s: %w", ErrLog, entries[i].Sequence, x.Channel, err)
+		}
+		x.Entries = append(x.Entries, entries[i])
+		if entries[i].Operators != nil {
+			x.operators = entries[i].Operators
+		}
+	}
+	x.head = head
+	return nil
+}
+
+// vouched returns an error unless a reader may believe who the operators of a log are.
+func (x extension) vouched() error {
+	ours := x.trust.Operators
+	if ours == nil || x.Head() == nil {
+		return nil
+	}
+	if x.operators == nil {
+		return fmt.Errorf("%w: %w: operators are configured, and no entry of %s has put them in force", ErrLog, ErrUnsigned, x.Channel)
+	}
+	for i := len(x.Entries) - 1; i >= 0; i-- {
+		signers := x.Entries[i].signers
+		if ours.count(signers) >= ours.Approvals || slices.ContainsFunc(x.trust.Root, func(key string) bool { return slices.Contains(signers, key) }) {
+			return nil
+		}
+	}
+	return fmt.Errorf("%w: %w: no entry of %s has the signatures of %d configured operators", ErrLog, ErrUnsigned, x.Channel, ours.Approvals)
+}
+
+// maxLeader bounds the entry that a follower's entry holds, in bytes.
+const maxLeader = maxEntry
+
+// lacksLeader is lacks of an entry that follows another channel: the signatures of the
+// leader's entry count, if that brings the release and the follower goes forward.
+func (x extension) lacksLeader(e *Entry) (has, needs int, err error) {
+	force := x.operators
+	if len(e.Leader) > maxLeader {
+		return 0, 0, fmt.Errorf("%w: the entry that it follows has %d bytes", ErrUnsigned, len(e.Leader))
+	}
+	leader, err := decodeEntry([]byte(e.Leader))
+	if err == nil {
+		err = leader.readSigners()
+	}
+	if err != nil {
+		return 0, 0, fmt.Errorf("%w: the entry that it follows: %w", ErrUnsigned, err)
+	}
+	want := x.Carry(leader.Release)
+	if leader.Rollout != nil && leader.Rollout.Version == e.Version {
+		want = x.Carry(leader.Rollout.Release)
+	}
+	head := x.Head()
+	switch {
+	case leader.Channel != e.From || leader.Channel == x.Channel:
+		return 0, 0, fmt.Errorf("%w: it follows %s with an entry of %q", ErrUnsigned, e.From, leader.Channel)
+	case !e.Release.Equal(&want) || len(e.Lost)+len(e.Pruned) > 0:
+		return 0, 0, fmt.Errorf("%w: it is not what entry %d of %s brings", ErrUnsigned, leader.Sequence, e.From)
+	case head != nil && below(e.Version, head.Version) || x.RolledBack(e.Version) != nil:
+		return 0, 0, fmt.Errorf("%w: it follows %s back", ErrUnsigned, e.From)
+	case e.Rollout != nil && !same(e.Rollout, head.Rollout), e.Rollout == nil && head != nil && head.Rollout != nil && below(e.Version, head.Rollout.Version):
+		return 0, 0, fmt.Errorf("%w: it changes the rollout", ErrUnsigned)
+	}
+	return force.count(leader.signers), force.Approvals, nil
+}
+
+// stays reports whether clients get after an entry what they got before, and nothing is
+// said to be lost.
+func (x extension) stays(e *Entry) bool {
+	head := x.Head()
+	return head != nil && len(e.Lost) == 0 && head.Release.Equal(&e.Release) && same(head.Rollout, e.Rollout)
+}
+
+// same reports whether two rollouts are equal to the last member.
+func same(a, b *Rollout) bool {
+	x, errX := json.Marshal(a)
+	y, errY := json.Marshal(b)
+	return errX == nil && errY == nil && string(x) == string(y)
+}
+
+// isStep reports whether an entry is the next step of the rollout that runs, not before
+// its time, so that it follows from what was signed.
+func (x extension) isStep(e *Entry) bool {
+	head := x.Head()
+	if head == nil || head.Rollout == nil || !head.Rollout.Due(e.When) || e.When.Before(head.When) || e.When.After(time.Now().Add(ahead)) || len(e.Lost)+len(e.Pruned) > 0 {
+		return false
+	}
+	next := head.Rollout.Step(e.When)
+	next.Release = x.Carry(next.Release)
+	if next.Complete() {
+		return e.Rollout == nil && e.Release.Equal(&next.Release)
+	}
+	return e.Release.Equal(&head.Release) && same(e.Rollout, next)
+}
+
+// isPause reports whether an entry does nothing but hold the newest release back.
+func (x extension) isPause(e *Entry) bool {
+	head, r := x.Head(), e.Rollout
+	switch {
+	case head == nil || r == nil || r.Paused.IsZero() || len(e.Lost)+len(e.Pruned) > 0:
+		return false
+	case head.Rollout != nil:
+		return e.Release.Equal(&head.Release) && same(r, head.Rollout.Pause(r.Paused))
+	}
+	standing := x.Standing()
+	for i := len(standing) - 1; i >= 0; i-- {
+		if before := &standing[i]; before.Version != head.Version {
+			want := x.Carry(before.Release)
+			return r.Release.Equal(&head.Release) && e.Release.Equal(&want)
+		}
+	}
+	return false
+}
+
+// isBack reports whether an entry gives everybody a release that they were given before.
+func (x extension) isBack(e *Entry) bool {
+	if e.Rollout != nil || len(e.Lost)+len(e.Pruned) > 0 {
+		return false
+	}
+	for i := len(x.Entries) - 1; i >= 0; i-- {
+		if before := &x.Entries[i]; before.Version == e.Version {
+			want := x.Carry(before.Release)
+			return e.Release.Equal(&want)
+		}
+	}
+	return false
+}

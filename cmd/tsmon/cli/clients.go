@@ -1,0 +1,57 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"tsmon/api/fleet"
+	"tsmon/cmd/tsmon/config"
+	"tsmon/release"
+	"tsmon/store/record"
+)
+
+// clientsTime bounds how long a move waits for the records of clients.
+const clientsTime = 5 * time.Second
+
+// KnownClients counts the clients of channels from the records of tsmon serve. Nothing is
+// known where there are no records, as in most CI jobs, where they know nobody of the
+// channel, or where they can't be read, which is a warning.
+type KnownClients struct {
+	App    *App
+	Config *config.Config
+}
+
+// ByVersion counts clients by version.
+func (k KnownClients) ByVersion() release.Clients {
+	return k.by(func(group record.ClientCount) string { return group.Version })
+}
+
+// ByType counts clients by the platform key of what they were installed from.
+func (k KnownClients) ByType() release.Clients {
+	return k.by(func(group record.ClientCount) string { return group.Target })
+}
+
+func (k KnownClients) by(of func(record.ClientCount) string) release.Clients {
+	return func(ctx context.Context, channel string) (map[string]int, error) {
+		ctx, cancel := context.WithTimeout(ctx, clientsTime)
+		defer cancel()
+		var groups []record.ClientCount
+		err := WithRecords(ctx, k.Config, func(records record.Store) (err error) {
+			groups, err = records.Clients(ctx, channel, k.App.Now().Add(-fleet.AdoptionTime))
+			return err
+		})
+		if err != nil && !errors.Is(err, ErrNoRecords) {
+			k.App.Warn([]string{fmt.Sprintf("what clients of %s have is not known: %v", channel, err)})
+		}
+		if err != nil || len(groups) == 0 {
+			return nil, nil
+		}
+		known := map[string]int{}
+		for _, group := range groups {
+			known[of(group)] += group.Clients
+		}
+		return known, nil
+	}
+}
