@@ -177,8 +177,8 @@ func (p *Publisher) Waiting(ctx context.Context, channel string) ([]*Waiting, er
 			continue
 		}
 		w, err := p.waiting(ctx, log, hash)
-		if errors.Is(err, ErrStored) {
-			continue // anybody who can write to the store may have put it there
+		if errors.Is(err, ErrStored) || errors.Is(err, ErrNoRelease) {
+			continue // anybody who can write to the store may have put it there, or it was made meanwhile
 		}
 		if err != nil {
 			return nil, err
