@@ -83,7 +83,7 @@ func (r *Rollout) WaitProgress(t *testing.T, want record.Progress) {
 		}
 	}()
 	Eventually(t, fmt.Sprintf("%+v", want), func() bool {
-		got = Must[record.Progress](t)(r.Records.Progress(t.Context(), r.Channel, "1.1.0", time.Time{}, time.Time{}))
+		got = Must[record.Progress](t)(r.Records.Progress(t.Context(), r.Channel, "1.1.0"))
 		return got == want
 	})
 }

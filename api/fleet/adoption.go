@@ -195,7 +195,7 @@ func groupOf(c record.ClientCount) GroupCount {
 
 // readNewest reads what became of a release.
 func readNewest(ctx context.Context, records Records, channel, version string) (NewestCounts, error) {
-	p, err := records.Progress(ctx, channel, version, time.Time{}, time.Time{})
+	p, err := records.Progress(ctx, channel, version)
 	s, err2 := records.Sample(ctx, channel, version)
 	of := s.Level.Estimate
 	return NewestCounts{version, of(p.Offered), of(p.Waiting), of(p.Running), of(p.Kept), of(p.Failed), of(p.Crashed), sampled(s)}, errors.Join(err, err2)

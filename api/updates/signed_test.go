@@ -96,6 +96,32 @@ func TestSignedReports(t *testing.T) {
 	})
 }
 
+// TestSignedElsewhere: a signed report that is sent again to another server, which has not
+// seen it, changes nothing.
+func TestSignedElsewhere(t *testing.T) {
+	w := apitest.Embedded(t)
+	w.ReportSecrets = []string{reportSecret}
+	r := apitest.RollOut(t, w)
+	other := w.ServeUpdates(t)
+	apitest.Eventually(t, "the channel", func() bool { return other.Get("/updates/"+r.Channel+"/latest.json").Status == http.StatusOK })
+	send := func(to *apitest.Updates, id, event string, ago time.Duration) {
+		t.Helper()
+		body := string(apitest.Must[[]byte](t)(json.Marshal(report(r.Channel, "1.1.0", "linux-x86_64", event))))
+		if got := to.Send("POST", "/updates/report", strings.NewReader(body), signed(reportSecret, id, fmt.Sprint(w.Now().Add(-ago).Unix()), body)); got.Status != http.StatusNoContent {
+			t.Errorf("%s: %d %s", event, got.Status, got.Body)
+		}
+	}
+	r.Check("a", "1.0.0")
+	r.Check("b", "1.0.0")
+	r.WaitProgress(t, record.Progress{Offered: 2})
+	send(r.Updates, "a", "failed", 2*time.Minute)
+	send(r.Updates, "a", "started", time.Minute)
+	r.WaitProgress(t, record.Progress{Running: 1, Offered: 1})
+	send(other, "a", "failed", 2*time.Minute) // again
+	send(other, "b", "crashed", 0)
+	r.WaitProgress(t, record.Progress{Running: 1, Crashed: 1})
+}
+
 // readmeLine returns the line of a guide that begins so.
 func readmeLine(t *testing.T, guide, begin string) string {
 	t.Helper()

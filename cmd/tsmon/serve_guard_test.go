@@ -38,8 +38,8 @@ func TestServeGuardSurvives(t *testing.T) {
 			env := append(k.env, "TSMON_REFRESH=50ms", "TSMON_WEBHOOK="+h.URL, "TSMON_WEBHOOK_SECRET="+h.secret)
 			servers := []*served{serve(t, t.TempDir(), env), serve(t, t.TempDir(), env)}
 			testGuardSurvives(t, k, env, servers, dies)
-			if halts := slices.DeleteFunc(h.told("stable"), func(e string) bool { return e != "halt 1.1.0" }); len(halts) != 1 {
-				t.Errorf("the webhook was told %q", h.told("stable"))
+			if halts := slices.DeleteFunc(h.told("stable"), func(e string) bool { return e != "halt 1.1.0" }); len(halts) != 1 || len(h.wrong) > 0 {
+				t.Errorf("the webhook was told %q; wrong: %q", h.told("stable"), h.wrong)
 			}
 		})
 	}

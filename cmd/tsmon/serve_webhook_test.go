@@ -9,8 +9,10 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 
@@ -89,7 +91,7 @@ func (h *hook) tried() int {
 }
 
 // TestServeWebhook: what happens to a channel is told once, signed and as it is
-// described, also if the server is killed while the webhook is down and the channel
+// described, as is an alarm, also if the server is killed while the webhook is down and the channel
 // moves while none runs.
 func TestServeWebhook(t *testing.T) {
 	t.Parallel()
@@ -116,7 +118,24 @@ func TestServeWebhook(t *testing.T) {
 	h.open = true
 	h.mu.Unlock()
 	servers := []*served{serve(t, shared, env), serve(t, shared, env)}
-	want := []string{"publish 1.0.0", "publish 1.1.0", "pause 1.1.0", "resume 1.1.0", "step 1.1.0", "rollback 0.9.0"}
+	garbage := filepath.Join(t.TempDir(), "garbage")
+	until(t, "the present release", func() bool {
+		_, a := servers[0].ask("GET", "/updates/stable/latest.json", "", nil)
+		_, b := servers[1].ask("GET", "/updates/stable/latest.json", "", nil)
+		return strings.Contains(string(a), `"0.9.0"`) && strings.Contains(string(b), `"0.9.0"`)
+	})
+	err := os.WriteFile(garbage, []byte("not a manifest"), 0o600)
+	if err == nil {
+		err = os.Rename(garbage, filepath.Join(storage, "stable", "latest.json"))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	until(t, "the alarm", func() bool { return slices.Contains(h.told(""), "alarm ") })
+	k.must(t, "channel", "repair", "stable")
+	k.must(t, "release", "publish", "--channel", "beta", "--version", "1.2.0", bundles(t, "1.2.0", 100))
+	k.must(t, "release", "promote", "--from", "beta", "--to", "stable")
+	want := []string{"publish 1.0.0", "publish 1.1.0", "pause 1.1.0", "resume 1.1.0", "step 1.1.0", "rollback 0.9.0", "promote 1.2.0"}
 	told := func() []string {
 		return slices.DeleteFunc(h.told("stable"), func(e string) bool { return e == "publish 0.9.0" }) // in the second in which the server began
 	}
@@ -124,7 +143,7 @@ func TestServeWebhook(t *testing.T) {
 	for _, s := range servers {
 		s.stop()
 	}
-	if got := told(); !slices.Equal(got, want) || len(h.wrong) > 0 {
-		t.Errorf("the webhook was told %q, want %q; wrong: %q", got, want, h.wrong)
+	if got, alarms := told(), h.told(""); !slices.Equal(got, want) || !slices.Equal(alarms, []string{"alarm "}) || len(h.wrong) > 0 {
+		t.Errorf("the webhook was told %q and %q, want %q; wrong: %q", got, alarms, want, h.wrong)
 	}
 }

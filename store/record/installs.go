@@ -19,11 +19,9 @@ type Installs interface {
 	// order of version, target and cohort. Of a channel with a sample it counts those.
 	Clients(ctx context.Context, channel string, since time.Time) ([]ClientCount, error)
 
-	// Progress counts the clients of a channel by their outcome with a release, if
-	// that was seen since a time. A download before decided, when the release was
-	// last decided on, does not make a client Kept: it has yet to try again. Of a
+	// Progress counts the clients of a channel by their outcome with a release. Of a
 	// release with a sample it counts those clients.
-	Progress(ctx context.Context, channel, version string, since, decided time.Time) (Progress, error)
+	Progress(ctx context.Context, channel, version string) (Progress, error)
 
 	// ForgetClients deletes clients and tries that were last seen before a time, and
 	// returns the number of rows. It blocks other writers for short times only.
@@ -123,7 +121,7 @@ type ClientCount struct {
 func (c ClientCount) Estimate() int { return c.Level.Estimate(c.Clients) }
 
 // Progress counts clients by their outcome with a release. Each client counts once,
-// as the first of these that was seen in the period:
+// as the first of these that was seen:
 //
 //   - Crashed: it reported a crash, even if it was started again;
 //   - the latest of Running, Failed and Kept, where Failed precedes Kept and Kept

@@ -8,7 +8,8 @@
 // The structure of a file is a list of steps; its user_version counts those that
 // it has seen. Open applies the others under a lock on the file's name with .lock
 // appended, and refuses a file that a newer program has written. The lock file
-// stays; SQLite keeps its -wal and -shm files beside it.
+// stays; SQLite keeps its -wal and -shm files beside it. The write-ahead log, which grows
+// while somebody reads, is cut to 8 MiB once that has ended.
 package sqlitefile
 
 import (
@@ -36,6 +37,10 @@ type Options struct {
 	Pragmas []string      // of all connections, such as synchronous(full)
 }
 
+// maxLog is what is left of a write-ahead log once it has been copied to the file, in
+// bytes: twice the length at which SQLite begins to copy it.
+const maxLog = 8 << 20
+
 // File is an open file.
 type File struct {
 	Writer, Readers *sql.DB
@@ -58,7 +63,7 @@ func Open(ctx context.Context, path string, opts Options) (*File, error) {
 	}
 	defer lock.Close()
 	f := &File{room: newRoom(path)}
-	if f.Writer, err = connect(path, 1, opts, "immediate", "journal_mode(wal)"); err != nil {
+	if f.Writer, err = connect(path, 1, opts, "immediate", "journal_mode(wal)", fmt.Sprintf("journal_size_limit(%d)", maxLog)); err != nil {
 		return nil, err
 	}
 	if err = migrate(ctx, f.Writer, opts.Steps); err == nil {

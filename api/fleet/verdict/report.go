@@ -166,7 +166,7 @@ func (g *Guard) sentence(v *Verdict, now *Sums) string {
 	fmt.Fprintf(&b, "; running: %d, waiting: %d, limit: %s.", now.Healthy, now.Waiting, percent(g.limit.p))
 	switch v.Cause {
 	case CauseLimit:
-		fmt.Fprintf(&b, " Halt: a release within the limit would look this bad with a probability of at most %s.", percent(v.Doubt))
+		fmt.Fprintf(&b, " Halt: a release within the limit would look this bad with a probability %s.", Chance(v.Doubt))
 	case CauseSettled:
 		age := now.Ages[g.settledBadly(now)]
 		fmt.Fprintf(&b, " Halt: %d of %s that came to an outcome within %s failed.", age.Failing, clients(age.Reached-age.Waiting), hours(MarkAges[g.settledBadly(now)]))
@@ -200,6 +200,14 @@ func (g *Guard) waitingSentence(b *strings.Builder, v *Verdict, now *Sums) {
 	n, o := now.Ages[k], g.before.Ages[before]
 	fmt.Fprintf(b, " %s: %s after fetching it, %d of %s were still waiting; with the release before, %d of %s after %s.", verb,
 		hours(MarkAges[k]), n.Waiting, clients(n.Reached), o.Waiting, clients(o.Reached), hours(MarkAges[before]))
+}
+
+// Chance says to people how small a probability is that a bound is known of.
+func Chance(bound float64) string {
+	if bound < 0.001 {
+		return "below 0.1 %"
+	}
+	return "of at most " + percent(bound)
 }
 
 func percent(x float64) string     { return fmt.Sprintf("%.3g %%", math.Round(x*1e4)/100) }

@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"tsmon/api/fleet"
+	"tsmon/api/fleet/verdict"
+	"tsmon/release"
 )
 
 // TestDrawSampled: figures of a sample say that they are estimates, and how good ones.
@@ -51,5 +53,32 @@ func TestDrawGroups(t *testing.T) {
 	all := strings.Join(rows, "\n")
 	if want := "TARGET TYPE COHORT CLIENTS\nlinux-x86_64 4\nlinux-x86_64 deb internal 5\n"; !strings.Contains(all, want) {
 		t.Errorf("%s lacks %s", all, want)
+	}
+}
+
+// TestDrawOpinion: an adoption shows what the release and the one before came to, with
+// bounds. The table by target says how likely chance alone is, never that it is impossible.
+func TestDrawOpinion(t *testing.T) {
+	o := &fleet.Opinion{
+		Version: "1.1.0", Before: "1.0.0", Decision: verdict.Halt, Why: "it fails",
+		Clients: verdict.Sums{Failing: 21, Waiting: 5, Healthy: 74, Offered: 3}, BeforeClients: &verdict.Sums{Failing: 4, Healthy: 396},
+		Groups: []fleet.OutcomeGroup{{Target: "linux-x86_64", Failing: 20, Waiting: 5, Healthy: 70, Doubt: 1e-17}, {Failing: 1, Healthy: 4, Doubt: 0.25}},
+	}
+	guard, err := verdict.New(0.02, o.BeforeClients)
+	if err == nil {
+		o.Verdict, err = guard.Judge(o.Clients, 0)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	var text strings.Builder
+	drawAdoption(&text, &fleet.Adoption{Channel: "stable", Version: "1.0.0", Rollout: &release.Share{Version: "1.1.0", Percent: 5}, Guard: o})
+	for _, want := range []string{
+		"guard: halt: it fails\n", "\n                 1.1.0             1.0.0\nfailing          21                4\nwaiting          5                 0\nhealthy          74                396\n",
+		"\nfailing, bounds  12.1 % to 32.4 %  0.0774 % to 3.91 %\n", "linux-x86_64", "below 0.1 %\n", "at most 25 %\n", "(not known)",
+	} {
+		if !strings.Contains(text.String(), want) {
+			t.Errorf("%s lacks %q", &text, want)
+		}
 	}
 }

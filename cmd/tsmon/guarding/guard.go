@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -159,13 +160,13 @@ func drawOutcomes(w io.Writer, o *fleet.Opinion) {
 	if len(o.Groups) < 2 {
 		return
 	}
-	rows := [][]string{{"TARGET", "COHORT", "FAILING", "WAITING", "HEALTHY", "BY CHANCE AT MOST"}}
+	rows := [][]string{{"TARGET", "COHORT", "FAILING", "WAITING", "HEALTHY", "BY CHANCE"}}
 	for _, g := range o.Groups {
 		target := g.Target
 		if target == "" {
 			target = "(not known)"
 		}
-		rows = append(rows, []string{target, g.Cohort, strconv.FormatInt(g.Failing, 10), strconv.FormatInt(g.Waiting, 10), strconv.FormatInt(g.Healthy, 10), percent(g.Doubt)})
+		rows = append(rows, []string{target, g.Cohort, strconv.FormatInt(g.Failing, 10), strconv.FormatInt(g.Waiting, 10), strconv.FormatInt(g.Healthy, 10), strings.TrimPrefix(verdict.Chance(g.Doubt), "of ")})
 	}
 	fmt.Fprintln(w)
 	cli.Table(w, rows)

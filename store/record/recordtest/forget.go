@@ -26,13 +26,13 @@ func forgetClients(t *testing.T, s record.Store) {
 	forget(t, s, moment(3), 0)
 	forget(t, s, moment(5).Add(999), 2)
 	equal(t, "clients of beta", len(clients(t, s, beta, none)), 0)
-	equal(t, "tries of beta", progress(t, s, beta, "2", none), record.Progress{})
+	equal(t, "tries of beta", progress(t, s, beta, "2"), record.Progress{})
 	equal(t, "clients of stable", clients(t, s, stable, none), []record.ClientCount{counted("1", target, "", 2)})
 	forget(t, s, moment(6), 2)
 	equal(t, "clients of stable", clients(t, s, stable, none), []record.ClientCount{counted("1", target, "", 1)})
-	equal(t, "tries of stable", progress(t, s, stable, "2", none), failed)
+	equal(t, "tries of stable", progress(t, s, stable, "2"), failed)
 	sight(t, s, tries(record.Try{Channel: stable, Client: client(1), Version: "2", Running: moment(9)}))
-	equal(t, "what comes after", progress(t, s, stable, "2", none), failed)
+	equal(t, "what comes after", progress(t, s, stable, "2"), failed)
 	forget(t, s, moment(1000), 2)
 	forget(t, s, moment(1000), 0)
 }
@@ -47,7 +47,7 @@ func forgetByLatest(t *testing.T, s record.Store) {
 	sight(t, s, at{asked: 8, fetched: 7, installed: 6, running: 5, failed: 4, crashed: 3}.sightings(beta, "2", 100))
 	forget(t, s, moment(8), 0)
 	forget(t, s, moment(9), 1)
-	equal(t, "tries of beta", progress(t, s, beta, "2", time.Time{}), record.Progress{})
+	equal(t, "tries of beta", progress(t, s, beta, "2"), record.Progress{})
 	forget(t, s, moment(10), len(all))
 }
 
@@ -66,6 +66,6 @@ func forgetMany(t *testing.T, s record.Store) {
 		sight(t, s, c)
 		forget(t, s, moment(9), many-few)
 		equal(t, fmt.Sprint("clients that stay ", i), clients(t, s, stable, time.Time{}), []record.ClientCount{counted("1", target, "", few)})
-		equal(t, fmt.Sprint("tries that stay ", i), progress(t, s, stable, "2", time.Time{}), record.Progress{Failed: few})
+		equal(t, fmt.Sprint("tries that stay ", i), progress(t, s, stable, "2"), record.Progress{Failed: few})
 	}
 }

@@ -54,15 +54,10 @@ func clients(t testing.TB, s record.Store, channel string, since time.Time) []re
 	return list
 }
 
-// progress counts tries of a release that was decided on before all of them.
-func progress(t testing.TB, s record.Store, channel, version string, since time.Time) record.Progress {
+// progress counts the tries of a release.
+func progress(t testing.TB, s record.Store, channel, version string) record.Progress {
 	t.Helper()
-	return progressOf(t, s, channel, version, since, time.Time{})
-}
-
-func progressOf(t testing.TB, s record.Store, channel, version string, since, decided time.Time) record.Progress {
-	t.Helper()
-	p, err := s.Progress(t.Context(), channel, version, since, decided)
+	p, err := s.Progress(t.Context(), channel, version)
 	check(t, err)
 	return p
 }
@@ -137,7 +132,6 @@ func clientTargets(t *testing.T, s record.Store) {
 
 // notOffered tells of releases that nobody was offered.
 func notOffered(t *testing.T, s record.Store) {
-	var none time.Time
 	all := func(version string) record.Try {
 		return record.Try{Channel: stable, Client: client(1), Version: version, Installed: moment(2), Running: moment(3), Failed: moment(4), Crashed: moment(5)}
 	}
@@ -146,39 +140,38 @@ func notOffered(t *testing.T, s record.Store) {
 	}
 	sight(t, s, tries(all("1"), all("2"), all("2")), downloads(record.Download{Client: client(1), Version: "1", Time: moment(1)}))
 	sight(t, s, tries(asked("1")))
-	equal(t, "offered afterwards", progress(t, s, stable, "1", none), record.Progress{Offered: 1})
-	equal(t, "never offered", progress(t, s, stable, "2", none), record.Progress{})
+	equal(t, "offered afterwards", progress(t, s, stable, "1"), record.Progress{Offered: 1})
+	equal(t, "never offered", progress(t, s, stable, "2"), record.Progress{})
 	sight(t, s, tries(all("1")))
-	equal(t, "offered before", progress(t, s, stable, "1", none), record.Progress{Crashed: 1})
+	equal(t, "offered before", progress(t, s, stable, "1"), record.Progress{Crashed: 1})
 	sight(t, s, tries(all("3"), asked("3")), tries(asked("4"), all("4")))
 	for _, version := range []string{"3", "4"} {
-		equal(t, "offered in the same sightings "+version, progress(t, s, stable, version, none), record.Progress{Crashed: 1})
+		equal(t, "offered in the same sightings "+version, progress(t, s, stable, version), record.Progress{Crashed: 1})
 	}
 	for _, other := range []record.Try{{Channel: beta, Client: client(1), Version: "5"}, {Channel: stable, Client: client(2), Version: "5"}, {Channel: stable, Client: client(1), Version: "6"}} {
 		other.Running = moment(1)
 		sight(t, s, tries(asked("5")), tries(other))
 	}
-	equal(t, "others running", progress(t, s, stable, "5", none), record.Progress{Offered: 1})
+	equal(t, "others running", progress(t, s, stable, "5"), record.Progress{Offered: 1})
 }
 
 func fetched(t *testing.T, s record.Store) {
-	var none time.Time
 	asked := func(channel string, c int, version string) record.Try {
 		return record.Try{Channel: channel, Client: client(c), Version: version, Asked: moment(5)}
 	}
 	sight(t, s, tries(asked(stable, 1, "1"), asked(beta, 1, "1"), asked(stable, 2, "1"), asked(stable, 1, "2")),
 		downloads(record.Download{Client: client(1), Version: "1", Time: moment(7)}, record.Download{Client: client(1), Version: "1", Time: moment(6)},
 			record.Download{Client: client(3), Version: "1", Time: moment(6)}, record.Download{Client: client(2), Version: "2", Time: moment(6)}))
-	equal(t, "one of two", progress(t, s, stable, "1", none), record.Progress{Waiting: 1, Offered: 1})
-	equal(t, "in the other channel", progress(t, s, beta, "1", none), record.Progress{Waiting: 1})
-	equal(t, "another version", progress(t, s, stable, "2", none), record.Progress{Offered: 1})
-	equal(t, "the latest", progress(t, s, beta, "1", moment(7)), record.Progress{Waiting: 1})
-	equal(t, "after the latest", progress(t, s, beta, "1", moment(8)), record.Progress{})
-	sight(t, s, downloads(record.Download{Client: client(1), Version: "1", Time: moment(9)}))
-	equal(t, "a later one", progress(t, s, beta, "1", moment(9)), record.Progress{Waiting: 1})
-	sight(t, s, downloads(record.Download{Client: client(1), Version: "1", Time: moment(5)}))
-	equal(t, "an earlier one", progress(t, s, beta, "1", moment(9)), record.Progress{Waiting: 1})
-	equal(t, "after the later one", progress(t, s, beta, "1", moment(10)), record.Progress{})
+	equal(t, "one of two", progress(t, s, stable, "1"), record.Progress{Waiting: 1, Offered: 1})
+	equal(t, "in the other channel", progress(t, s, beta, "1"), record.Progress{Waiting: 1})
+	equal(t, "another version", progress(t, s, stable, "2"), record.Progress{Offered: 1})
+	for _, c := range []struct {
+		then at
+		want record.Progress
+	}{{ask(7), waiting}, {ask(8), stuck}, {fetch(9), stuck}, {fetch(5), stuck}, {at{installed: 8}, waiting}, {ask(9), waiting}, {ask(10), stuck}, {at{installed: 9}, waiting}} {
+		sight(t, s, c.then.sightings(beta, "1", 1)) // the latest download is of 7, then of 9
+		equal(t, fmt.Sprintf("then %+v", c.then), progress(t, s, beta, "1"), c.want)
+	}
 }
 
 func hostileSightings(t *testing.T, s record.Store) {
@@ -193,7 +186,7 @@ func hostileSightings(t *testing.T, s record.Store) {
 	}
 	for _, text := range good {
 		equal(t, "clients of "+text, clients(t, s, text, none), []record.ClientCount{counted(text, text, text, 1)})
-		equal(t, "progress of "+text, progress(t, s, text, text, none), record.Progress{Waiting: 1})
+		equal(t, "progress of "+text, progress(t, s, text, text), record.Progress{Waiting: 1})
 	}
 	for _, text := range []string{"a\x00", "\xff", "a\xc3", strings.Repeat("x", 257), strings.Repeat("x", 1<<20)} {
 		first := record.Installed{Channel: "first", Client: client(0), Seen: moment(1)}
@@ -205,8 +198,8 @@ func hostileSightings(t *testing.T, s record.Store) {
 			demand(t, s.Sight(t.Context(), bad), record.ErrInvalid, "sight")
 		}
 		equal(t, "clients of what can't be stored", len(clients(t, s, text, none)), 0)
-		equal(t, "progress of what can't be stored", progress(t, s, text, "", none), record.Progress{})
-		equal(t, "progress of a version that can't be stored", progress(t, s, "", text, none), record.Progress{})
+		equal(t, "progress of what can't be stored", progress(t, s, text, ""), record.Progress{})
+		equal(t, "progress of a version that can't be stored", progress(t, s, "", text), record.Progress{})
 	}
 	equal(t, "what stood beside it", len(clients(t, s, "first", none)), 0)
 }
@@ -223,7 +216,7 @@ func installsCancelled(t *testing.T, s record.Store) {
 		demand(t, s.Sight(ctx, crowd(1, 2)), kind, "Sight")
 		_, err := s.Clients(ctx, stable, time.Time{})
 		demand(t, err, kind, "Clients")
-		_, err = s.Progress(ctx, stable, "2", time.Time{}, time.Time{})
+		_, err = s.Progress(ctx, stable, "2")
 		demand(t, err, kind, "Progress")
 		n, err := s.ForgetClients(ctx, moment(1000))
 		demand(t, err, kind, "ForgetClients")

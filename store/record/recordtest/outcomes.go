@@ -2,6 +2,7 @@ package recordtest
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -38,71 +39,64 @@ var (
 	offered = record.Progress{Offered: 1}
 )
 
-// outcomes makes a client of each way in which a release can end up, and asks at
-// the microsecond of its time, and after it.
+// outcomes makes a client of each way in which a release can end up.
 func outcomes(t *testing.T, s record.Store) {
-	var none time.Time
 	for i, c := range []struct {
 		seen at
 		want record.Progress
-		time int
-		then record.Progress // asked for after that time
 	}{
-		{at{asked: 1}, offered, 1, record.Progress{}},
-		{at{asked: 1, fetched: 1}, waiting, 1, record.Progress{}},
-		{at{asked: 1, fetched: 3}, waiting, 3, record.Progress{}},
-		{at{asked: 4, installed: 3}, waiting, 3, record.Progress{}},
-		{at{asked: 1, fetched: 3, installed: 5}, waiting, 5, record.Progress{}},
-		{at{asked: 1, fetched: 5, installed: 3}, waiting, 5, record.Progress{}},
+		{at{asked: 1}, offered},
+		{at{asked: 1, fetched: 1}, waiting},
+		{at{asked: 1, fetched: 3}, waiting},
+		{at{asked: 4, installed: 3}, waiting},
+		{at{asked: 1, fetched: 3, installed: 5}, waiting},
+		{at{asked: 1, fetched: 5, installed: 3}, waiting},
 		// Kept, unless it said since that it waits.
-		{at{asked: 4, fetched: 3}, stuck, 4, record.Progress{}},
-		{at{asked: 9, fetched: 3, installed: 2}, stuck, 9, record.Progress{}},
-		{at{asked: 9, fetched: 3, installed: 3}, waiting, 3, record.Progress{}},
-		{at{asked: 9, fetched: 3, installed: 5}, waiting, 5, record.Progress{}},
-		{at{asked: 9, fetched: 6, installed: 5}, stuck, 9, record.Progress{}},
+		{at{asked: 4, fetched: 3}, stuck},
+		{at{asked: 9, fetched: 3, installed: 2}, stuck},
+		{at{asked: 9, fetched: 3, installed: 3}, waiting},
+		{at{asked: 9, fetched: 3, installed: 5}, waiting},
+		{at{asked: 9, fetched: 6, installed: 5}, stuck},
 		// The last of running, failed and kept.
-		{at{asked: 1, failed: 2}, failed, 2, record.Progress{}},
-		{at{asked: 1, running: 2}, running, 2, record.Progress{}},
-		{at{asked: 1, running: 2, failed: 3}, failed, 3, record.Progress{}},
-		{at{asked: 1, running: 3, failed: 2}, running, 3, record.Progress{}},
-		{at{asked: 1, running: 2, failed: 2}, failed, 2, record.Progress{}},
-		{at{asked: 4, fetched: 3, failed: 2}, stuck, 4, record.Progress{}},
-		{at{asked: 4, fetched: 3, failed: 4}, failed, 4, record.Progress{}},
-		{at{asked: 4, fetched: 3, failed: 5}, failed, 5, record.Progress{}},
-		{at{asked: 4, fetched: 3, running: 2}, stuck, 4, record.Progress{}},
-		{at{asked: 4, fetched: 3, running: 4}, stuck, 4, record.Progress{}},
-		{at{asked: 4, fetched: 3, running: 5}, running, 5, record.Progress{}},
-		{at{asked: 4, fetched: 3, running: 5, failed: 5}, failed, 5, record.Progress{}},
-		{at{asked: 4, fetched: 3, running: 6, failed: 5}, running, 6, record.Progress{}},
-		{at{asked: 6, fetched: 3, running: 4, failed: 5}, stuck, 6, record.Progress{}},
+		{at{asked: 1, failed: 2}, failed},
+		{at{asked: 1, running: 2}, running},
+		{at{asked: 1, running: 2, failed: 3}, failed},
+		{at{asked: 1, running: 3, failed: 2}, running},
+		{at{asked: 1, running: 2, failed: 2}, failed},
+		{at{asked: 4, fetched: 3, failed: 2}, stuck},
+		{at{asked: 4, fetched: 3, failed: 4}, failed},
+		{at{asked: 4, fetched: 3, failed: 5}, failed},
+		{at{asked: 4, fetched: 3, running: 2}, stuck},
+		{at{asked: 4, fetched: 3, running: 4}, stuck},
+		{at{asked: 4, fetched: 3, running: 5}, running},
+		{at{asked: 4, fetched: 3, running: 5, failed: 5}, failed},
+		{at{asked: 4, fetched: 3, running: 6, failed: 5}, running},
+		{at{asked: 6, fetched: 3, running: 4, failed: 5}, stuck},
 		// Whatever came after is of no account.
-		{at{asked: 5, fetched: 6, installed: 7, running: 2}, running, 2, record.Progress{}},
-		{at{asked: 5, fetched: 6, installed: 7, failed: 2}, failed, 2, record.Progress{}},
-		{at{asked: 9, fetched: 3, installed: 5, failed: 2}, failed, 2, record.Progress{}},
-		// A crash stands, as long as it counts.
-		{at{asked: 1, crashed: 2}, crashed, 2, record.Progress{}},
-		{at{asked: 9, crashed: 2}, crashed, 2, offered},
-		{at{asked: 1, fetched: 9, crashed: 2}, crashed, 2, waiting},
-		{at{asked: 1, installed: 9, crashed: 2}, crashed, 2, waiting},
-		{at{asked: 1, running: 9, crashed: 2}, crashed, 2, running},
-		{at{asked: 1, running: 9, failed: 1, crashed: 10}, crashed, 10, record.Progress{}},
-		{at{asked: 1, failed: 9, crashed: 2}, crashed, 2, failed},
-		{at{asked: 9, fetched: 8, running: 7, failed: 6, crashed: 5}, crashed, 5, stuck},
+		{at{asked: 5, fetched: 6, installed: 7, running: 2}, running},
+		{at{asked: 5, fetched: 6, installed: 7, failed: 2}, failed},
+		{at{asked: 9, fetched: 3, installed: 5, failed: 2}, failed},
+		// A crash stands.
+		{at{asked: 1, crashed: 2}, crashed},
+		{at{asked: 9, crashed: 2}, crashed},
+		{at{asked: 1, fetched: 9, crashed: 2}, crashed},
+		{at{asked: 1, installed: 9, crashed: 2}, crashed},
+		{at{asked: 1, running: 9, crashed: 2}, crashed},
+		{at{asked: 1, running: 9, failed: 1, crashed: 10}, crashed},
+		{at{asked: 1, failed: 9, crashed: 2}, crashed},
+		{at{asked: 9, fetched: 8, running: 7, failed: 6, crashed: 5}, crashed},
 	} {
 		version := fmt.Sprint(i)
 		sight(t, s, c.seen.sightings(stable, version, 7))
-		what := fmt.Sprintf("%+v", c.seen)
-		equal(t, what, progress(t, s, stable, version, none), c.want)
-		equal(t, what+" at its microsecond", progress(t, s, stable, version, moment(c.time)), c.want)
-		equal(t, what+" within its microsecond", progress(t, s, stable, version, moment(c.time).Add(999)), c.want)
-		equal(t, what+" a microsecond later", progress(t, s, stable, version, moment(c.time+1)), c.then)
+		equal(t, fmt.Sprintf("%+v", c.seen), progress(t, s, stable, version), c.want)
 		sight(t, s, c.seen.sightings(stable, "all", i))
 	}
-	equal(t, "all outcomes", progress(t, s, stable, "all", none), record.Progress{Crashed: 8, Running: 5, Failed: 8, Kept: 7, Waiting: 7, Offered: 1})
-	equal(t, "outcomes in another channel", progress(t, s, beta, "all", none), record.Progress{})
+	equal(t, "all outcomes", progress(t, s, stable, "all"), record.Progress{Crashed: 8, Running: 5, Failed: 8, Kept: 7, Waiting: 7, Offered: 1})
+	equal(t, "outcomes in another channel", progress(t, s, beta, "all"), record.Progress{})
 }
 
-// latestStands sees everything at three times, in every order.
+// latestStands sees everything at three times, in every order: the latest is what a
+// try was last seen with.
 func latestStands(t *testing.T, s record.Store) {
 	for kind, c := range []struct {
 		seen func(micros int) at
@@ -121,20 +115,19 @@ func latestStands(t *testing.T, s record.Store) {
 			for _, micros := range order {
 				sight(t, s, c.seen(micros).sightings(stable, version, 1))
 			}
-			what := fmt.Sprintf("%+v, %v", c.want, order)
-			equal(t, what, progress(t, s, stable, version, moment(7)), c.want)
-			equal(t, what+" after it", progress(t, s, stable, version, moment(8)), record.Progress{})
+			equal(t, fmt.Sprintf("%+v, %v", c.want, order), progress(t, s, stable, version), c.want)
 		}
 	}
+	forget(t, s, moment(7), 0)
+	forget(t, s, moment(8), 36)
 }
 
 // keptCase is what a release comes to whose asks and downloads are merged one
 // after the other.
 type keptCase struct {
 	steps      []at
-	kept, from int // 0: it is not kept
-	otherwise  record.Progress
-	time       int // of otherwise: what it is if the download does not count
+	kept, from int             // when it was offered it again, and fetched it; 0: it is not kept
+	otherwise  record.Progress // what it is if it is not, or no longer
 }
 
 func ask(micros int) at   { return at{asked: micros} }
@@ -143,32 +136,32 @@ func fetch(micros int) at { return at{fetched: micros} }
 // kept asks what becomes of a client that is offered again what it fetched.
 func kept(t *testing.T, s record.Store) {
 	for i, c := range []keptCase{
-		{[]at{ask(1)}, 0, 0, offered, 1},
-		{[]at{ask(1), fetch(2)}, 0, 0, waiting, 2},
-		{[]at{ask(1), fetch(2), ask(2)}, 0, 0, waiting, 2},
-		{[]at{ask(2), fetch(2)}, 0, 0, waiting, 2},
-		{[]at{ask(1), fetch(2), ask(3)}, 3, 2, waiting, 2},
-		{[]at{{asked: 3, fetched: 2}}, 3, 2, waiting, 2},
-		{[]at{ask(1), {asked: 3, fetched: 2}}, 3, 2, waiting, 2},
+		{[]at{ask(1)}, 0, 0, offered},
+		{[]at{ask(1), fetch(2)}, 0, 0, waiting},
+		{[]at{ask(1), fetch(2), ask(2)}, 0, 0, waiting},
+		{[]at{ask(2), fetch(2)}, 0, 0, waiting},
+		{[]at{ask(1), fetch(2), ask(3)}, 3, 2, waiting},
+		{[]at{{asked: 3, fetched: 2}}, 3, 2, waiting},
+		{[]at{ask(1), {asked: 3, fetched: 2}}, 3, 2, waiting},
 		// It is fetched again.
-		{[]at{ask(1), fetch(2), ask(3), fetch(4)}, 3, 2, waiting, 4},
-		{[]at{ask(1), fetch(2), ask(3), fetch(3)}, 3, 2, waiting, 3},
-		{[]at{ask(1), fetch(2), ask(3), fetch(4), ask(5)}, 5, 4, waiting, 4},
-		{[]at{{asked: 3, fetched: 2}, {asked: 5, fetched: 4}}, 5, 4, waiting, 4},
-		{[]at{ask(1), fetch(2), ask(3), fetch(4), ask(5), fetch(6)}, 5, 4, waiting, 6},
-		{[]at{ask(1), fetch(2), ask(3), ask(5), fetch(6)}, 5, 2, waiting, 6},
-		{[]at{ask(1), fetch(2), ask(3), {asked: 5, fetched: 6}}, 5, 2, waiting, 6},
+		{[]at{ask(1), fetch(2), ask(3), fetch(4)}, 3, 2, waiting},
+		{[]at{ask(1), fetch(2), ask(3), fetch(3)}, 3, 2, waiting},
+		{[]at{ask(1), fetch(2), ask(3), fetch(4), ask(5)}, 5, 4, waiting},
+		{[]at{{asked: 3, fetched: 2}, {asked: 5, fetched: 4}}, 5, 4, waiting},
+		{[]at{ask(1), fetch(2), ask(3), fetch(4), ask(5), fetch(6)}, 5, 4, waiting},
+		{[]at{ask(1), fetch(2), ask(3), ask(5), fetch(6)}, 5, 2, waiting},
+		{[]at{ask(1), fetch(2), ask(3), {asked: 5, fetched: 6}}, 5, 2, waiting},
 		// Something comes late.
-		{[]at{ask(1), fetch(2), ask(5), ask(3)}, 5, 2, waiting, 2},
-		{[]at{ask(1), fetch(2), ask(5), ask(1)}, 5, 2, waiting, 2},
-		{[]at{ask(5), fetch(2), fetch(3)}, 5, 3, waiting, 3},
-		{[]at{ask(5), fetch(3), fetch(2)}, 5, 3, waiting, 3},
-		{[]at{ask(5), fetch(6), fetch(2)}, 5, 2, waiting, 6},
-		{[]at{ask(2), fetch(2), ask(2), fetch(1)}, 2, 1, waiting, 2},
-		{[]at{ask(1), fetch(2), ask(3), fetch(6), ask(5), fetch(4)}, 5, 4, waiting, 6},
+		{[]at{ask(1), fetch(2), ask(5), ask(3)}, 5, 2, waiting},
+		{[]at{ask(1), fetch(2), ask(5), ask(1)}, 5, 2, waiting},
+		{[]at{ask(5), fetch(2), fetch(3)}, 5, 3, waiting},
+		{[]at{ask(5), fetch(3), fetch(2)}, 5, 3, waiting},
+		{[]at{ask(5), fetch(6), fetch(2)}, 5, 2, waiting},
+		{[]at{ask(2), fetch(2), ask(2), fetch(1)}, 2, 1, waiting},
+		{[]at{ask(1), fetch(2), ask(3), fetch(6), ask(5), fetch(4)}, 5, 4, waiting},
 		// What else is merged changes nothing of it.
-		{[]at{ask(1), fetch(2), ask(3), {installed: 1}}, 3, 2, waiting, 2},
-		{[]at{ask(1), fetch(2), ask(3), fetch(4), {installed: 1}}, 3, 2, waiting, 4},
+		{[]at{ask(1), fetch(2), ask(3), {installed: 1}}, 3, 2, waiting},
+		{[]at{ask(1), fetch(2), ask(3), fetch(4), {installed: 1}}, 3, 2, waiting},
 	} {
 		version := fmt.Sprint(i)
 		for _, step := range c.steps {
@@ -176,25 +169,31 @@ func kept(t *testing.T, s record.Store) {
 			seen.Tries = append(seen.Tries, step.sightings(beta, version, 1).Tries...)
 			sight(t, s, seen, seen)
 		}
-		c.demand(t, s, stable, version)
-		c.demand(t, s, beta, version)
+		c.demand(t, s, version)
 	}
 }
 
-// demand asks since when a client is kept, and of which download.
-func (c keptCase) demand(t *testing.T, s record.Store, channel, version string) {
+// demand asks what it came to for client 1 on both channels. Then it adds what only shows
+// when that client was offered the release again, and which download that was.
+func (c keptCase) demand(t *testing.T, s record.Store, version string) {
 	t.Helper()
-	var none time.Time
-	what := fmt.Sprintf("%s, %+v", channel, c.steps)
-	if c.kept != 0 {
-		equal(t, what+" when it is kept", progressOf(t, s, channel, version, moment(c.kept), moment(c.from)), stuck)
-		equal(t, what+" after it is kept", progressOf(t, s, channel, version, moment(c.kept+1), moment(c.from)), record.Progress{})
-		equal(t, what+" decided within the microsecond", progressOf(t, s, channel, version, none, moment(c.from).Add(999)), stuck)
+	if c.kept == 0 {
+		for _, channel := range []string{stable, beta} {
+			equal(t, fmt.Sprintf("%s, %+v", channel, c.steps), progress(t, s, channel, version), c.otherwise)
+		}
+		return
 	}
-	decided := moment(c.from + 1)
-	equal(t, what+" decided later", progressOf(t, s, channel, version, none, decided), c.otherwise)
-	equal(t, what+" decided later, at its time", progressOf(t, s, channel, version, moment(c.time), decided), c.otherwise)
-	equal(t, what+" decided later, after it", progressOf(t, s, channel, version, moment(c.time+1), decided), record.Progress{})
+	for _, then := range []struct {
+		channel string
+		at
+		want record.Progress
+	}{
+		{stable, at{}, stuck}, {stable, at{running: c.kept}, stuck}, {stable, at{running: c.kept + 1}, running},
+		{beta, at{}, stuck}, {beta, at{installed: c.from - 1}, stuck}, {beta, at{installed: c.from}, c.otherwise},
+	} {
+		sight(t, s, then.sightings(then.channel, version, 1))
+		equal(t, fmt.Sprintf("%s, %+v, then %+v", then.channel, c.steps, then.at), progress(t, s, then.channel, version), then.want)
+	}
 }
 
 // keptInAnyOrder merges an ask and a download, the former after the latter, in
@@ -205,13 +204,13 @@ func keptInAnyOrder(t *testing.T, s record.Store) {
 			if first == (at{}) && i == 1 {
 				continue // nothing to merge the download into
 			}
-			c := keptCase{append([]at{first}, order...), 5, 4, waiting, 4}
+			c := keptCase{append([]at{first}, order...), 5, 4, waiting}
 			version := fmt.Sprint(first, i)
 			for _, step := range c.steps {
-				sight(t, s, step.sightings(stable, version, 1))
-				sight(t, s, at{asked: 3, fetched: 7}.sightings(stable, version+"'", 1), at{asked: 9, fetched: 8}.sightings(beta, version, 2))
+				sight(t, s, step.sightings(stable, version, 1), step.sightings(beta, version, 1))
+				sight(t, s, at{asked: 3, fetched: 7}.sightings(stable, version+"'", 1), at{asked: 9, fetched: 8}.sightings("other", version, 2))
 			}
-			c.demand(t, s, stable, version)
+			c.demand(t, s, version)
 		}
 	}
 }
@@ -219,26 +218,17 @@ func keptInAnyOrder(t *testing.T, s record.Store) {
 // keptRepeated tells what was merged in order of time again, in that order and the
 // other.
 func keptRepeated(t *testing.T, s record.Store) {
-	steps := []at{ask(1), fetch(2), ask(3), ask(4), fetch(5), fetch(6), ask(7), {installed: 8, running: 8}, fetch(9)}
-	for i, step := range steps {
-		sight(t, s, step.sightings(stable, "2", 1))
-		want := everyProgress(t, s)
-		for n := range i + 1 {
-			sight(t, s, steps[n].sightings(stable, "2", 1))
+	steps := []at{ask(1), fetch(2), ask(3), ask(4), fetch(5), fetch(6), ask(7), {installed: 8}, fetch(9), ask(10)}
+	cases := []keptCase{{nil, 0, 0, offered}, {nil, 0, 0, waiting}, {nil, 3, 2, waiting}, {nil, 4, 2, waiting}, {nil, 4, 2, waiting},
+		{nil, 4, 2, waiting}, {nil, 7, 6, waiting}, {nil, 0, 0, waiting}, {nil, 0, 0, waiting}, {nil, 10, 9, waiting}}
+	for i, c := range cases {
+		version, told := fmt.Sprint(i), steps[:i+1]
+		backwards := slices.Clone(told)
+		slices.Reverse(backwards)
+		c.steps = slices.Concat(told, told, backwards)
+		for _, step := range c.steps {
+			sight(t, s, step.sightings(stable, version, 1), step.sightings(beta, version, 1))
 		}
-		for n := range i + 1 {
-			sight(t, s, steps[i-n].sightings(stable, "2", 1))
-		}
-		equal(t, fmt.Sprintf("%+v", steps[:i+1]), everyProgress(t, s), want)
+		c.demand(t, s, version)
 	}
-}
-
-// everyProgress returns what release 2 came to since every microsecond, and
-// decided on at every one.
-func everyProgress(t *testing.T, s record.Store) (list []record.Progress) {
-	t.Helper()
-	for micros := range 10 {
-		list = append(list, progress(t, s, stable, "2", moment(micros)), progressOf(t, s, stable, "2", moment(1), moment(micros)))
-	}
-	return list
 }

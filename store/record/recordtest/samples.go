@@ -71,7 +71,7 @@ func boundClients(t *testing.T, s record.Store) {
 		equal(t, "the clients in it after others came", clients(t, s, stable, time.Time{})[0].Clients, want.Rows)
 	}
 	sweep(t, s, stable, "")
-	equal(t, "the tries beside them", progress(t, s, stable, "2", time.Time{}), record.Progress{Offered: n})
+	equal(t, "the tries beside them", progress(t, s, stable, "2"), record.Progress{Offered: n})
 	equal(t, "the clients of another channel", clients(t, s, beta, time.Time{}), []record.ClientCount{counted("1", target, "", n)})
 	forget(t, s, moment(2), want.Rows+3*n) // what is not in the sample is not there
 	equal(t, "the sample without clients", bound(t, s, stable, "", 400), record.Sample{Level: 2})
@@ -110,7 +110,7 @@ func boundKnown(t *testing.T, s record.Store) {
 	check(t, err)
 	equal(t, "the tries of each network", sample, record.Sample{OfNetwork: 50, Rows: 200})
 	sweep(t, s, beta, "2")
-	equal(t, "the tries that stay", progress(t, s, beta, "2", time.Time{}), record.Progress{Offered: 200})
+	equal(t, "the tries that stay", progress(t, s, beta, "2"), record.Progress{Offered: 200})
 }
 
 // boundTries: where few networks have most of the tries theirs go first, so that
@@ -130,20 +130,20 @@ func boundTries(t *testing.T, s record.Store) {
 		equal(t, "the sample", bound(t, s, stable, "2", 500), want)
 		equal(t, "the sample again", sampled(t, s, stable, "2"), want)
 		sweep(t, s, stable, "2")
-		equal(t, "the tries in it", progress(t, s, stable, "2", time.Time{}), record.Progress{Offered: want.Rows})
+		equal(t, "the tries in it", progress(t, s, stable, "2"), record.Progress{Offered: want.Rows})
 	}
 	for i := range all.Tries {
 		all.Tries[i].Asked, all.Tries[i].Failed = time.Time{}, moment(2)
 	}
 	sight(t, s, record.Sightings{Tries: all.Tries[:own]})
-	equal(t, "those of the other networks", progress(t, s, stable, "2", time.Time{}), record.Progress{Failed: own, Offered: want.Rows - own})
+	equal(t, "those of the other networks", progress(t, s, stable, "2"), record.Progress{Failed: own, Offered: want.Rows - own})
 	equal(t, "the clients beside them", bound(t, s, stable, "", 5000).Rows, own+few*each)
 
 	sight(t, s, populate(beta, 0, 1000, ownNetwork))
 	want = record.Sample{Level: 2, Rows: holding(2, 1000)}
 	equal(t, "the sample where networks have one each", bound(t, s, beta, "2", 400), want)
 	sight(t, s, populate(beta, 0, 1000, ownNetwork)) // by a server that does not know of it
-	equal(t, "the tries in it after others came", progress(t, s, beta, "2", time.Time{}), record.Progress{Offered: want.Rows})
+	equal(t, "the tries in it after others came", progress(t, s, beta, "2"), record.Progress{Offered: want.Rows})
 	equal(t, "the sample of nobody", sampled(t, s, "a\x00", "2"), record.Sample{})
 }
 

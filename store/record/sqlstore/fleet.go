@@ -98,7 +98,7 @@ func (s Fleet) Clients(ctx context.Context, channel string, since time.Time) ([]
 }
 
 // Progress implements record.Installs.
-func (s Fleet) Progress(ctx context.Context, channel, version string, since, decided time.Time) (record.Progress, error) {
+func (s Fleet) Progress(ctx context.Context, channel, version string) (record.Progress, error) {
 	if !record.Storable(channel) || !record.Storable(version) {
 		return record.Progress{}, nil
 	}
@@ -109,15 +109,14 @@ func (s Fleet) Progress(ctx context.Context, channel, version string, since, dec
 			count(*) FILTER (WHERE stage = 'failed'), count(*) FILTER (WHERE stage = 'kept'),
 			count(*) FILTER (WHERE stage = 'waiting'), count(*) FILTER (WHERE stage = 'offered')
 		FROM (SELECT
-			CASE WHEN crashed >= $3 THEN 'crashed' WHEN failed = last THEN 'failed' WHEN stuck = last THEN 'kept' WHEN running = last THEN 'running'
-				WHEN fetched IS NOT NULL THEN 'waiting' ELSE 'offered' END AS stage,
-			CASE WHEN crashed >= $3 THEN crashed ELSE coalesce(last, fetched, asked) END AS at
+			CASE WHEN crashed IS NOT NULL THEN 'crashed' WHEN failed = last THEN 'failed' WHEN stuck = last THEN 'kept' WHEN running = last THEN 'running'
+				WHEN coalesce(downloaded, installed) IS NOT NULL THEN 'waiting' ELSE 'offered' END AS stage
 			FROM (SELECT *, greatest(unwell, running) AS last
 				FROM (SELECT *, greatest(failed, stuck) AS unwell
-					FROM (SELECT asked, running, failed, crashed, greatest(downloaded, installed) AS fetched,
-						CASE WHEN kept_from >= $4 AND coalesce(installed < kept_from, TRUE) THEN kept END AS stuck
-						FROM tsmon.tries WHERE channel = $1 AND version = $2 AND `+fmt.Sprintf(sampled, "$2", 5)+`) AS a) AS b) AS c) AS d
-		WHERE at >= $3`, channel, version, since.UnixMicro(), decided.UnixMicro(), record.Level(0).Below())
+					FROM (SELECT downloaded, installed, running, failed, crashed,
+						CASE WHEN coalesce(installed < kept_from, TRUE) THEN kept END AS stuck
+						FROM tsmon.tries WHERE channel = $1 AND version = $2 AND `+fmt.Sprintf(sampled, "$2", 3)+`) AS a) AS b) AS c) AS d`,
+		channel, version, record.Level(0).Below())
 }
 
 // ForgetClients implements record.Installs, in several transactions, so that others

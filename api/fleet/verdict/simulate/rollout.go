@@ -65,9 +65,7 @@ func (r *run) enter(now, percent int) {
 	for ; r.entered < share; r.entered++ {
 		fetch, takes := r.draw(hour, hour) // takes until it asks with the new version
 		fetch += now
-		chance, installs := r.draw(1<<30, day)
-		gone := r.dead || float64(chance) >= (1-r.away)*(1<<30)
-		fails := !gone && float64(chance) < r.fails*(1-r.away)*(1<<30)
+		fails, gone, installs := r.fate()
 		switch {
 		case gone:
 			takes = horizon
@@ -100,6 +98,37 @@ func (r *run) enter(now, percent int) {
 			r.at(fetch + age).waiting[k]++
 		}
 	}
+}
+
+// fate draws whether the release fails for a client, whether that is not seen again, and
+// when its application is quit.
+func (r *run) fate() (fails, gone bool, quit int) {
+	chance, quit := r.draw(1<<30, day)
+	gone = r.dead || float64(chance) >= (1-r.away)*(1<<30)
+	return !gone && float64(chance) < r.fails*(1-r.away)*(1<<30), gone, quit
+}
+
+// oneByOne plays the same clients one after the other: the outcome of each is seen before the
+// next one fetches the release, and there are no steps. Clients that are not seen again
+// wait.
+func (r *run) oneByOne(by rule) ending {
+	var now seen
+	for range r.clients {
+		r.draw(hour, hour) // when they ask does not matter
+		fails, gone, _ := r.fate()
+		switch {
+		case gone:
+			now.Waiting++
+		case fails:
+			now.Failing++
+		default:
+			now.Healthy++
+		}
+		if fails && by.halts(&now) { // nothing else makes a halt more likely
+			return r.end(&now, ending{halted: true, percent: 100})
+		}
+	}
+	return r.end(&now, ending{percent: 100})
 }
 
 // draw returns two independent numbers, from 0 to below a and b.

@@ -95,6 +95,7 @@ type Row struct {
 	Multiple  float64 `json:"multiple"`       // of the limit
 	Dead      bool    `json:"dead,omitempty"` // the release never starts and reports nothing
 	Guard     Result  `json:"guard"`          // sequential test
+	Seen      Result  `json:"seen"`           // the same if the outcome of each client were seen before the next one fetches it, without steps
 	Threshold Result  `json:"threshold"`      // more than the limit of at least 50 clients within an hour
 }
 
@@ -149,7 +150,7 @@ func (o *Options) simulate(ctx context.Context, row *Row, runs []run) error {
 		return err
 	}
 	rules := [2]rule{guarded{guard}, threshold{o.Limit, 50}}
-	endings := [2][]ending{make([]ending, o.Rollouts), make([]ending, o.Rollouts)}
+	endings := [3][]ending{make([]ending, o.Rollouts), make([]ending, o.Rollouts), make([]ending, o.Rollouts)}
 	var next atomic.Int64
 	var workers sync.WaitGroup
 	for worker := range runs {
@@ -161,11 +162,13 @@ func (o *Options) simulate(ctx context.Context, row *Row, runs []run) error {
 					r.random = rand.New(rand.NewPCG(o.Seed, uint64(i)))
 					endings[k][i] = r.roll(o.Steps, o.Every, by)
 				}
+				r.random = rand.New(rand.NewPCG(o.Seed, uint64(i)))
+				endings[2][i] = r.oneByOne(rules[0])
 			}
 		})
 	}
 	workers.Wait()
-	row.Guard, row.Threshold = sumUp(endings[0]), sumUp(endings[1])
+	row.Guard, row.Threshold, row.Seen = sumUp(endings[0]), sumUp(endings[1]), sumUp(endings[2])
 	return ctx.Err()
 }
 
@@ -219,7 +222,7 @@ func spread(of []int64) Spread {
 func (r *Report) WriteText(w io.Writer) error {
 	fmt.Fprintf(w, "%d rollouts a row, limit %g %%, steps %v %% of at least %s\n\n", r.Options.Rollouts, r.Options.Limit*100, r.Options.Steps, r.Options.Every)
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(t, "clients\tinstalls\tfails for\thalted\theld\tafter outcomes\tfetched by\tfurthest\t|\tthreshold: halted\tafter outcomes\tfetched by\t")
+	fmt.Fprintln(t, "clients\tinstalls\tfails for\thalted\theld\tafter outcomes\tfetched by\tfurthest\t|\teach seen: halted\tafter\t|\tthreshold: halted\tafter outcomes\tfetched by\t")
 	for _, row := range r.Rows {
 		installs, fails := "at once", fmt.Sprintf("%g × limit", row.Multiple)
 		if row.Late {
@@ -228,14 +231,14 @@ func (r *Report) WriteText(w io.Writer) error {
 		if row.Dead {
 			fails = "never starts"
 		}
-		fmt.Fprintf(t, "%d\t%s\t%s\t%.1f %%\t%.1f %%\t%s\t%s\t%d %%\t|\t%.1f %%\t%s\t%s\t\n", row.Clients, installs, fails,
+		fmt.Fprintf(t, "%d\t%s\t%s\t%.1f %%\t%.1f %%\t%s\t%s\t%d %%\t|\t%.1f %%\t%s\t|\t%.1f %%\t%s\t%s\t\n", row.Clients, installs, fails,
 			row.Guard.Halted*100, row.Guard.Held*100, row.Guard.Outcomes.text(row.Guard), row.Guard.Fetched.text(row.Guard), row.Guard.Percent,
-			row.Threshold.Halted*100, row.Threshold.Outcomes.text(row.Threshold), row.Threshold.Fetched.text(row.Threshold))
+			row.Seen.Halted*100, row.Seen.Fetched.text(row.Seen), row.Threshold.Halted*100, row.Threshold.Outcomes.text(row.Threshold), row.Threshold.Fetched.text(row.Threshold))
 	}
 	if err := t.Flush(); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintln(w, "\nOutcomes and fetches are counted when the rollout is halted: median, and 95th percentile in brackets.")
+	_, err := fmt.Fprintln(w, "\nOutcomes and fetches are counted when the rollout is halted: median, and 95th percentile in brackets.\nEach seen: the guard, if the outcome of each client were seen before the next one fetches the release.")
 	return err
 }
 

@@ -60,7 +60,11 @@ func TestGoals(t *testing.T) {
 			case row.Multiple == 0.5 && g.Halted > 0.01,
 				row.Multiple == 1 && g.Halted > 0.05+slack(0.05, o.Rollouts),
 				row.Multiple == 2 && g.Halted < least-slack(least, o.Rollouts),
-				row.Multiple == 10 && (g.Halted < 0.95 || g.Outcomes.P95 > 60 || g.Fetched.P95 > 60):
+				row.Multiple == 10 && (g.Halted < 0.95 || g.Outcomes.P95 > 60 || g.Fetched.P95 > 60),
+				row.Multiple == 0.5 && row.Seen.Halted > 0.01,
+				row.Multiple == 1 && row.Seen.Halted > 0.05+slack(0.05, o.Rollouts),
+				row.Multiple == 2 && row.Seen.Halted < least-slack(least, o.Rollouts),
+				row.Multiple == 10 && (row.Seen.Halted < 0.95 || row.Seen.Fetched.P95 > 60):
 				t.Errorf("away %g: %+v", away, row)
 			case g.Held > 0:
 				t.Errorf("away %g: held for good: %+v", away, row)
@@ -71,10 +75,12 @@ func TestGoals(t *testing.T) {
 
 // TestLargeFleet: what holds for a small fleet holds for a large one.
 func TestLargeFleet(t *testing.T) {
-	o := few(t, 20_000, 0.5, 2)
-	o.Rollouts /= 50
+	o := few(t, 20_000, 0.5, 2, 10)
+	o.Rollouts /= 5
 	for _, row := range simulated(t, o).Rows {
-		if g := row.Guard; row.Multiple == 0.5 && g.Halted > 0 || (row.Multiple == 2 || row.Dead) && g.Halted < 1 || row.Dead && g.Percent > 5 || g.Held > 0 {
+		if g := row.Guard; row.Multiple == 0.5 && g.Halted > 0 || (row.Multiple == 2 || row.Dead) && g.Halted < 1 || row.Dead && g.Percent > 5 || g.Held > 0 ||
+			row.Multiple == 0.5 && row.Seen.Halted > 0 || row.Multiple == 10 && (row.Seen.Halted < 1 || row.Seen.Fetched.P95 > 60 || !row.Late && g.Outcomes.P95 > 60) ||
+			row.Dead && row.Seen.Halted > 0 {
 			t.Errorf("%+v", row)
 		}
 	}

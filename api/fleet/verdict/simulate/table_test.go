@@ -52,7 +52,7 @@ func tableRow(row Row) string {
 	if row.Dead {
 		fails = "never starts"
 	}
-	return fmt.Sprintf("| %s | %s | %s | %.1f %% | %s | %s | %d %% | %.1f %% | %s | %s |", clients, installs, fails,
+	return fmt.Sprintf("| %s | %s | %s | %.1f %% | %s | %s | %d %% | %.1f %% | %s | %.1f %% | %s | %s |", clients, installs, fails,
 		row.Guard.Halted*100, row.Guard.Outcomes.text(row.Guard), row.Guard.Fetched.text(row.Guard), row.Guard.Percent,
-		row.Threshold.Halted*100, row.Threshold.Outcomes.text(row.Threshold), row.Threshold.Fetched.text(row.Threshold))
+		row.Seen.Halted*100, row.Seen.Fetched.text(row.Seen), row.Threshold.Halted*100, row.Threshold.Outcomes.text(row.Threshold), row.Threshold.Fetched.text(row.Threshold))
 }
