@@ -45,7 +45,7 @@ func testHealth(t *testing.T, w *apitest.World) {
 	if got := nobody.Get("/healthz"); got.Status != 200 || string(got.Body) != "{\"status\":\"ok\"}\n" {
 		t.Errorf("%d %s", got.Status, got.Body)
 	}
-	want := `{"status":"ok","concerns":{"monitoring":"ok","updates":"ok"},"backends":{"messages":"ok","objects":"ok","records":"ok","series":"ok"}}` + "\n"
+	want := `{"status":"ok","concerns":{"monitoring":"ok","updates":"ok"},"backends":{"messages":"ok","objects":"ok","records":"ok","series":"ok","uploads":"ok"}}` + "\n"
 	if got := nobody.Get("/readyz"); got.Status != 200 || string(got.Body) != want {
 		t.Errorf("%d %s\n%s", got.Status, got.Body, w.Logged)
 	}

@@ -132,6 +132,9 @@ type Entry struct {
 	// When and Expires, and the times of the entry count from it.
 	Expires time.Time `json:"expires,omitzero"`
 	Entered time.Time `json:"entered,omitzero"`
+	// Nonce is a random text that whoever wrote the entry made up, and nobody signed: of two
+	// who make the same move in the same second, it tells who wrote it.
+	Nonce string `json:"nonce,omitempty"`
 	// Signatures are those of operators over Payload, armored as OpenSSH writes them.
 	Signatures []string `json:"signatures,omitempty"`
 

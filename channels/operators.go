@@ -109,13 +109,14 @@ type Trust struct {
 	Root []string
 }
 
-// Payload returns what operators sign of an entry: its bytes without the signatures.
+// Payload returns what operators sign of an entry: its bytes without the signatures,
+// and without what is known only once it is made.
 func (e *Entry) Payload() ([]byte, error) {
 	bare := *e
 	if e.signed != nil {
 		bare = *e.signed
 	}
-	bare.Signatures, bare.Entered = nil, time.Time{}
+	bare.Signatures, bare.Entered, bare.Nonce = nil, time.Time{}, ""
 	return bare.encode()
 }
 
@@ -190,13 +191,18 @@ func readAllSigners(channel string, entries []Entry) error {
 	return group.Wait()
 }
 
+// timely returns an error if an entry was made before it was planned, or after it expired.
+func (e *Entry) timely() error {
+	if !e.Entered.IsZero() && (e.Entered.Before(e.When) || e.Entered.After(e.Expires)) {
+		return fmt.Errorf("%w: it was made at %s, not between %s and %s", ErrUnsigned, e.Entered.Format(time.RFC3339), e.When.Format(time.RFC3339), e.Expires.Format(time.RFC3339))
+	}
+	return nil
+}
+
 // settle has the times of an entry that waited for signatures count from when it was made.
 func (e *Entry) settle() error {
-	if e.Entered.IsZero() {
-		return nil
-	}
-	if e.Entered.Before(e.When) || e.Entered.After(e.Expires) {
-		return fmt.Errorf("%w: it was made at %s, not between %s and %s", ErrUnsigned, e.Entered.Format(time.RFC3339), e.When.Format(time.RFC3339), e.Expires.Format(time.RFC3339))
+	if err := e.timely(); err != nil || e.Entered.IsZero() {
+		return err
 	}
 	signed := *e
 	e.signed = &signed

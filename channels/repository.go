@@ -1,7 +1,9 @@
 package channels
 
 import (
+	"cmp"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -190,7 +192,7 @@ func (l *Log) Next(e Entry) Entry {
 	e.Channel, e.Sequence, e.Previous = l.Channel, l.last()+1, l.head
 	e.Version, e.Targets = e.Release.Version, slices.Sorted(maps.Keys(e.Release.Platforms))
 	e.When = e.When.UTC().Truncate(time.Second)
-	e.signed, e.signers = nil, nil
+	e.Nonce, e.signed, e.signers = "", nil, nil
 	return e
 }
 
@@ -212,9 +214,10 @@ func (r Repository) Enter(ctx context.Context, log *Log, e Entry) (*Log, error) 
 		return nil, err
 	}
 	longer := r.extension(log).copied()
-	if err := longer.admits(&e); err != nil {
+	if err := cmp.Or(longer.admits(&e), e.timely()); err != nil {
 		return nil, err
 	}
+	e.Nonce = rand.Text()
 	head, err := r.journal(log.Channel).enter(ctx, e)
 	if err != nil {
 		return nil, err

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"iter"
 	"math/rand/v2"
 	"os"
@@ -113,10 +114,36 @@ func TestAppendConflict(t *testing.T) {
 	if !errors.As(err, &conflict) || conflict.Winner.Version != "1.1.0" || conflict.Winner.Who != "alice" || conflict.Winner.Sequence != 2 {
 		t.Fatalf("error %v, want a conflict won by alice", err)
 	}
-	// The very same entry again: its answer was lost the first time.
-	if _, err := r.Append(t.Context(), base, first); err != nil {
-		t.Errorf("the same entry again: %v", err)
+	// The very same move again, in the same second by the same name, is another's.
+	if _, err := r.Append(t.Context(), base, first); !errors.As(err, &conflict) || conflict.Winner.Version != "1.1.0" {
+		t.Errorf("the same move again: error %v, want a conflict", err)
 	}
+}
+
+// TestAppendWithoutAnswer: an entry that was written counts as ours though the answer was
+// lost, or the client of the store sent it twice and was told that it is there.
+func TestAppendWithoutAnswer(t *testing.T) {
+	for name, lost := range map[string]error{"lost": errors.New("connection reset"), "sent twice": fs.ErrExist} {
+		r, _ := newStore(t)
+		base := moved(t, r, "stable", entry(Publish, "1.0.0", "", ""))
+		r.Store = forgetful{r.Store, lost}
+		if log, err := r.Append(t.Context(), base, entry(Publish, "1.1.0", "", "")); err != nil || log.last() != 2 {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// forgetful is a store that creates objects and answers with an error.
+type forgetful struct {
+	object.Store
+	answer error
+}
+
+func (f forgetful) Create(ctx context.Context, key string, r io.Reader, size int64, attrs object.Attributes) (object.Info, error) {
+	if info, err := f.Store.Create(ctx, key, r, size, attrs); err != nil {
+		return info, err
+	}
+	return object.Info{}, f.answer
 }
 
 func TestLoadRefusesBrokenLogs(t *testing.T) {

@@ -17,8 +17,8 @@ type applying struct {
 	plan *Plan
 }
 
-// Apply carries a plan out: it uploads what is missing, creates the record, appends
-// the entry if the log still ends at Base, updates the manifest, then the channels
+// Apply carries a plan out: it uploads what is missing, creates the record, looks whether
+// clients may read that, appends the entry if the log still ends at Base, updates the manifest, then the channels
 // that follow, and fetches what clients get. It returns the plan as it came out.
 // With an error, the plan is nil unless the channel has moved. A
 // *channels.ConflictError if somebody else moved the channel since the plan was
@@ -26,6 +26,9 @@ type applying struct {
 func (p *Publisher) Apply(ctx context.Context, plan *Plan) (*Plan, error) {
 	w := &applying{p, plan}
 	if err := w.addRelease(ctx); err != nil {
+		return nil, err
+	}
+	if err := w.readable(ctx); err != nil {
 		return nil, err
 	}
 	followers := plan.Followers
@@ -55,8 +58,11 @@ func (w *applying) addRelease(ctx context.Context) error {
 	plan := w.plan
 	switch {
 	case plan.record != nil:
-		w.step("uploading bundles: %d", len(plan.record.Bundles))
-		return upload{w.Library(), plan.record.Version, plan.files, w.Uploaded}.add(ctx, plan.record)
+		u := upload{w.Library(), plan.record.Version, plan.files, w.Uploaded}
+		if n := u.atHand(plan.record.Bundles); n > 0 { // else they were staged
+			w.step("uploading files: %d", n)
+		}
+		return u.add(ctx, plan.record)
 	case plan.Base.Sequence == 0 && plan.Entry != nil:
 		if err := checkConditions(ctx, w.Store, plan.Version); err != nil {
 			return err

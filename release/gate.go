@@ -26,6 +26,7 @@ type gate struct {
 	types     map[string]int // clients by platform key, likewise
 	// unchanged says that clients get already what they are to get.
 	unchanged bool
+	view      view // all channels
 	change
 }
 
@@ -67,7 +68,27 @@ func (g gate) mendMissing(missing []string) string {
 			}
 		}
 	}
-	return "add the bundles; if other machines build them, run `tsmon release stage --version " + version + " DIR` on each machine, then `tsmon release publish --version " + version + " --channel " + g.log.Channel + "` without bundles"
+	mend := "add the bundles; if other machines build them, run `tsmon release stage --version " + version + " DIR` on each machine, then `tsmon release publish --version " + version + " --channel " + g.log.Channel + "` without bundles"
+	if has := g.plainKeys(); len(has) > 0 && g.onlyRequired(missing) {
+		return mend + "; if nobody builds them, name under targets in tsmon.yaml what is built, " + g.log.Channel + ": {targets: [" + strings.Join(has, ", ") + "]}, as `tsmon init --targets " + strings.Join(has, ",") + "` writes it"
+	}
+	return mend
+}
+
+// plainKeys returns the platform keys of the manifest without a bundle type, sorted.
+func (g gate) plainKeys() []string {
+	return slices.DeleteFunc(g.manifest.Keys(), func(key string) bool { return plainKey(key) != key })
+}
+
+// onlyRequired reports whether the configuration alone asks for some platform keys: no
+// client has had them.
+func (g gate) onlyRequired(keys []string) bool {
+	return !slices.ContainsFunc(keys, func(key string) bool {
+		if g.before != nil && g.before.Platforms[key] != (manifest.Platform{}) {
+			return true
+		}
+		return !g.requires(key)
+	})
 }
 
 // covering returns the newest version below the one that clients see now which the

@@ -122,6 +122,11 @@ func (p *Publisher) finish(ctx context.Context, plan *Plan, o Options) (*Plan, e
 	for _, each := range append([]*Plan{plan}, plan.Followers...) {
 		each.DryRun = true
 	}
+	if plan.Entry == nil && plan.log != nil && len(plan.seen) > 0 {
+		if behind, err := p.channels().Behind(plan.log, plan.seen); err == nil && len(behind) > 0 {
+			plan.Rendered, plan.Changed = behind, true
+		}
+	}
 	return plan, errors.Join(plan.broken...)
 }
 

@@ -26,11 +26,11 @@ type Plan struct {
 	Version  string          `json:"version"`            // that the plan is about
 	Previous string          `json:"previous,omitempty"` // version that the channel showed
 	Sequence uint64          `json:"sequence"`
-	// Changed is false if there is nothing to do. Apply makes it true if only what
-	// clients read was behind the log.
+	// Changed is false if there is nothing to do. Without an Entry it is true if only what
+	// clients read was behind the log, once Apply or a dry run has looked.
 	Changed bool `json:"changed"`
 	// Rendered are the keys of what clients read that was behind the log and was
-	// brought up to date without a new entry.
+	// brought up to date without a new entry, or would be.
 	Rendered []string `json:"rendered,omitempty"`
 	// DryRun is true if the plan is not to be applied.
 	DryRun  bool     `json:"dry_run,omitempty"`
@@ -235,7 +235,7 @@ func (p planner) plan(v view, s *state, c change) (*Plan, error) {
 	}
 	head := s.log.Head()
 	unchanged := head != nil && head.Release.Equal(&entry.Release) && sameRollout(head.Rollout, entry.Rollout)
-	g := gate{keys: p.keys, policy: p.policies[s.channel], log: s.log, before: before, change: c, sequence: entry.Sequence, publicURL: p.publicURL, fleet: s.clients, types: s.types, unchanged: unchanged}
+	g := gate{keys: p.keys, policy: p.policies[s.channel], log: s.log, before: before, change: c, sequence: entry.Sequence, publicURL: p.publicURL, fleet: s.clients, types: s.types, unchanged: unchanged, view: v}
 	if c.standing {
 		var err error
 		if plan.Reach, err = g.replay(&entry); err != nil {

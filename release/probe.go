@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"tsmon/channels"
 	"tsmon/manifest"
@@ -37,6 +38,26 @@ func (w *applying) probe(ctx context.Context) error {
 				return &Refusal{Cause: fmt.Errorf("%w: %w", ErrProbe, err), Text: moved, Mend: mendSight(each, s.ring)}
 			}
 		}
+	}
+	return nil
+}
+
+// readable refuses a move to a release whose files clients may not read: they would be
+// shown a manifest that they could not follow. One file tells, for access is given to
+// folders; a signature, for nobody counts its downloads.
+func (w *applying) readable(ctx context.Context) error {
+	plan := w.plan
+	if w.Readable == nil || plan.Entry == nil || plan.Action != channels.Publish && plan.Action != channels.Promote {
+		return nil
+	}
+	offered := (&Record{Version: plan.Version, Bundles: plan.Bundles}).Manifest(w.PublicURL + "/" + strings.TrimSuffix(folder(plan.Version), "/"))
+	keys := offered.Keys()
+	if len(keys) == 0 {
+		return nil
+	}
+	if err := w.Readable(ctx, offered.Platforms[keys[0]].URL+".sig"); err != nil {
+		return refuse(ErrHidden, "let everybody read releases/ and the folder of each channel in the storage, such as "+plan.Channel+"/, and nothing else, with the policy in the guide (release/README.md, Configure the storage), or set server.updates.token (TSMON_UPDATES_TOKEN) if the server there wants one; then run the same command again. `tsmon doctor` looks at the rest of public_url, --no-probe skips this",
+			"%s stays as it is: %v", plan.Channel, err)
 	}
 	return nil
 }

@@ -285,7 +285,7 @@ func (g gate) misfits(reach []Reach) (warnings []string, err error) {
 		kinds[r.Target], files[r.Target] = append(kinds[r.Target], r.BundleType), r.Bundle
 		if g.types[key] > 0 && r.Offered == g.manifest.Version && refuses && !slices.Contains(g.allowMissing, key) {
 			return nil, refuse(ErrGate, g.mendMisfit(key, step),
-				"latest.json would give %s clients installed from %s %s, %s (known clients: %d)", r.Target, r.BundleType, r.Bundle, misfitting(r.Target), g.types[key])
+				"latest.json would give %s clients installed from %s %s, %s (such clients that tsmon serve knows: %d)", r.Target, r.BundleType, r.Bundle, misfitting(r.Target), g.types[key])
 		}
 	}
 	if g.action == channels.Follow {

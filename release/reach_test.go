@@ -116,7 +116,7 @@ func TestKnownMisfits(t *testing.T) {
 	_, err := d.Publish(t.Context(), d.options(t, "1.1.0", "App_1.1.0_amd64.AppImage", "App_1.1.0_x64-setup.exe"))
 	var refusal *Refusal
 	if !errors.As(err, &refusal) || !errors.Is(err, ErrGate) || !maps.Equal(before, d.tree(t)) ||
-		!strings.Contains(err.Error(), "linux-x86_64 clients installed from deb App_1.1.0_amd64.AppImage, which they can't install (known clients: 4)") ||
+		!strings.Contains(err.Error(), "linux-x86_64 clients installed from deb App_1.1.0_amd64.AppImage, which they can't install (such clients that tsmon serve knows: 4)") ||
 		!strings.Contains(refusal.Mend, "publish linux-x86_64-deb too, or say --allow-missing linux-x86_64-deb") {
 		t.Fatalf("%v", err)
 	}
@@ -148,7 +148,7 @@ func TestKnownMisfitsOfFollowers(t *testing.T) {
 	}
 	report := d.publish(t, d.options(t, "1.1.0", "App_1.1.0_amd64.AppImage"))
 	if !slices.ContainsFunc(report.Warnings, func(w string) bool {
-		return strings.Contains(w, "beta does not follow: ") && strings.Contains(w, "installed from deb App_1.1.0_amd64.AppImage, which they can't install (known clients: 4)")
+		return strings.Contains(w, "beta does not follow: ") && strings.Contains(w, "installed from deb App_1.1.0_amd64.AppImage, which they can't install (such clients that tsmon serve knows: 4)")
 	}) || len(report.Followers) > 0 {
 		t.Errorf("%q", report.Warnings)
 	}

@@ -69,6 +69,7 @@ var (
 	ErrNoTarget   = errors.New("there is nothing to go back to")
 	ErrNotes      = errors.New("the notes can't be published")
 	ErrConfig     = errors.New("not configured")
+	ErrHidden     = errors.New("clients may not read what would be published")
 	ErrProbe      = errors.New("clients don't get what was published")
 )
 
@@ -125,6 +126,10 @@ type Publisher struct {
 	// are wanted. An error that wraps ErrUnseen becomes a warning. Nil: nothing is
 	// fetched.
 	Probe func(ctx context.Context, manifestURL string, want manifest.Manifest, bundles bool) error
+	// Readable fetches a small file of a release that is in the store, before a channel moves
+	// to that. It returns an error if clients may not read it, and nil where it can't tell.
+	// Nil: nothing is fetched.
+	Readable func(ctx context.Context, address string) error
 	// Transferred and Uploaded, if not nil, are called with each piece of a bundle
 	// that was read or sent, concurrently; total is the size of the bundle.
 	Transferred, Uploaded func(bundle string, n int, total int64)

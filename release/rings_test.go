@@ -141,6 +141,10 @@ func TestRingsLater(t *testing.T) {
 		"finish":  func() (*Plan, error) { return d.Finish(t.Context(), "stable") },
 		"advance": func() (*Plan, error) { return d.Advance(t.Context(), Options{Channel: "stable"}) },
 	} {
+		dry, err := d.Advance(t.Context(), Options{Channel: "stable", DryRun: true})
+		if err != nil || !dry.Changed || dry.Entry != nil || len(dry.Rendered) < 30 {
+			t.Fatalf("a dry run before %s: %+v, %v", what, dry, err)
+		}
 		if plan, err := move(); err != nil || plan.Entry != nil {
 			t.Fatalf("%s: %+v, %v", what, plan, err)
 		}

@@ -222,7 +222,7 @@ func TestCoverageOfTypes(t *testing.T) {
 	if _, err := d.Publish(t.Context(), lone); !errors.As(err, &refusal) || !errors.Is(err, ErrMissing) || !strings.HasSuffix(err.Error(), "typed would have no linux-x86_64-deb") {
 		t.Fatalf("error %v, want that the type is missing", err)
 	}
-	if want := "add the bundles; if other machines build them, run `tsmon release stage --version 1.2.0 DIR` on each machine, then `tsmon release publish --version 1.2.0 --channel typed` without bundles"; refusal.Mend != want {
+	if want := "add the bundles; if other machines build them, run `tsmon release stage --version 1.2.0 DIR` on each machine, then `tsmon release publish --version 1.2.0 --channel typed` without bundles; if nobody builds them, name under targets in tsmon.yaml what is built, typed: {targets: [linux-x86_64]}, as `tsmon init --targets linux-x86_64` writes it"; refusal.Mend != want {
 		t.Errorf("hint %q, want %q", refusal.Mend, want)
 	}
 	both := d.options(t, "1.2.0", "App_1.2.0_amd64.AppImage", "App_1.2.0_amd64.deb")

@@ -284,6 +284,37 @@ func TestStagedTooLate(t *testing.T) {
 	}
 }
 
+// TestCompletedInOneSecond: of two jobs that complete a release in the same second, under
+// the same name, one says that it moved the channel.
+func TestCompletedInOneSecond(t *testing.T) {
+	d := newDesk(t)
+	d.Policies["stable"] = Policy{Targets: []string{"linux-x86_64"}}
+	o := d.staging("1.0.0", d.options(t, "1.0.0").Bundles)
+	o.Publish = true
+	twin := *d.Publisher
+	var first *StageReport
+	d.Store = &hooked{d.Store, func(key string, r io.Reader) io.Reader {
+		if key == "log/stable/0000000001.json" && first == nil {
+			first = &StageReport{}
+			report, err := twin.Stage(t.Context(), o)
+			if err != nil {
+				t.Error(err)
+				return r
+			}
+			first = report
+		}
+		return r
+	}}
+	second := d.stage(t, o)
+	if first == nil || first.Published == nil || !first.Published.Changed {
+		t.Errorf("the first job: %+v", first)
+	}
+	if p := second.Published; p == nil || p.Changed || p.Sequence != 1 {
+		t.Errorf("the second job: %+v", p)
+	}
+	d.sound(t, "stable")
+}
+
 // TestNotesAtOnce: two jobs that bring different notes at the same moment don't decide
 // by chance.
 func TestNotesAtOnce(t *testing.T) {

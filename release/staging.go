@@ -176,7 +176,9 @@ func (w *staging) putAll(ctx context.Context, ours map[string]*Staged, contents 
 			fresh = append(fresh, b)
 		}
 	}
-	w.step("uploading bundles: %d", len(fresh))
+	if len(fresh) > 0 { // else the notes alone change
+		w.step("uploading files: %d", len(fresh))
+	}
 	if err := (upload{library, w.o.Version, files, w.Uploaded}).all(ctx, fresh); err != nil {
 		return err
 	}
@@ -275,6 +277,9 @@ func (w *staging) publishStaged(ctx context.Context, report *StageReport) error 
 		}
 		// Another job may have published it, and the channel moved on since.
 		if s, err2 := w.channels().Load(ctx, w.o.Channel); err2 == nil && s.Shown(w.o.Version) && !errors.Is(err, ErrOtherBytes) {
+			if back := s.RolledBack(w.o.Version); back != nil {
+				report.Warnings = append(report.Warnings, fmt.Sprintf("%s was published, and left %s with entry %d by %s: %s; it stays rolled back", w.o.Version, w.o.Channel, back.Sequence, back.Who, back.Why))
+			}
 			return nil
 		}
 		return err

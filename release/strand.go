@@ -179,7 +179,7 @@ func (g gate) strands() (warnings []string, err error) {
 		where    string
 	}{{server, ""}, {without(static, server, VersionRange{}), " from latest.json"}} {
 		if len(w.versions) > 0 {
-			warnings = append(warnings, fmt.Sprintf("%s, which is signed by %s, can't be installed by %s%s%s", g.manifest.Version, g.signers(), spread(w.versions), w.where, g.counted(w.versions)))
+			warnings = append(warnings, fmt.Sprintf("%s, which is signed by %s, can't be installed by %s%s%s", g.manifest.Version, g.signers(), spread(w.versions), w.where, g.counted(w.versions, w.where)))
 		}
 	}
 	return warnings, nil
@@ -196,7 +196,26 @@ func (g gate) refuseStranding(left, versions []string, where string) error {
 			break
 		}
 	}
-	return refuse(ErrStrands, mend, "%s is signed by %s, and %s, which have %s, could not install it%s%s", g.manifest.Version, g.signers(), spread(left), g.have(left), where, g.counted(left))
+	if next := g.successor(); next != "" {
+		mend = "publish it with --channel " + next + ", whose applications have that key; or " + mend
+	}
+	return refuse(ErrStrands, mend, "%s is signed by %s, and %s, which have %s, could not install it%s%s", g.manifest.Version, g.signers(), spread(left), g.have(left), where, g.counted(left, where))
+}
+
+// successor returns another channel that a release may be published to without stranding
+// anybody, as is there after a rotation. Empty if there is none.
+func (g gate) successor() string {
+	for _, name := range slices.Sorted(maps.Keys(g.view)) {
+		other := g.view[name]
+		if g.action != channels.Publish || name == g.log.Channel || other.err != nil || other.log.Head() == nil || other.log.Head().Action == channels.Follow {
+			continue
+		}
+		after, err := Strands(Then(other.log, g.release), Installed(other.log, other.clients), Lacks(g.keys))
+		if err == nil && len(after.Manifest)+len(after.Server) == 0 && CompareVersions(g.manifest.Version, other.log.Head().Newest()) > 0 {
+			return name
+		}
+	}
+	return ""
 }
 
 // signers names the keys of the new manifest's signatures.
@@ -232,10 +251,14 @@ func (g gate) count(versions []string) int {
 	return n
 }
 
-// counted says how many clients have some versions.
-func (g gate) counted(versions []string) string {
-	if g.fleet == nil {
+// counted says how many clients have some versions. Those that read a manifest, which where
+// says unless it is empty, are not known to be among them: tsmon serve knows who asks it.
+func (g gate) counted(versions []string, where string) string {
+	switch {
+	case g.fleet == nil:
 		return fmt.Sprintf(" (known versions: %d; how many clients have them is not known here)", len(versions))
+	case where != "":
+		return fmt.Sprintf(" (clients of these versions that tsmon serve knows: %d; it knows none that only read manifests)", g.count(versions))
 	}
 	return fmt.Sprintf(" (known clients: %d)", g.count(versions))
 }

@@ -64,6 +64,16 @@ func (u upload) all(ctx context.Context, bundles []*Stored) error {
 	return group.Wait()
 }
 
+// atHand counts the bundles whose files are at hand.
+func (u upload) atHand(bundles []Stored) (n int) {
+	for _, b := range bundles {
+		if _, ok := u.files[b.BLAKE2b]; ok {
+			n++
+		}
+	}
+	return n
+}
+
 // one creates the object of a bundle, or compares the one that exists.
 func (u upload) one(ctx context.Context, b Stored, c bundle.Contents) error {
 	key := folder(u.version) + b.Name

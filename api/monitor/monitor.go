@@ -104,8 +104,10 @@ func New(o Options) *Server {
 		keeper:   &keeper{records: o.Records, series: o.Series, objects: o.Objects, log: o.Log, now: o.Now, audits: o.KeepAudits, uploads: o.KeepUploads},
 		deadline: o.Deadline,
 		checks: []web.Check{
-			{Name: "records", Concern: concern, Ask: o.Records.Ping}, {Name: "series", Concern: concern, Ask: o.Series.Ping},
+			{Name: "records", Concern: concern, Ask: o.Records.Ping, Write: o.Records.TryWrite},
+			{Name: "series", Concern: concern, Ask: o.Series.Ping, Write: trySeries(o.Records, o.Series)},
 			{Name: "messages", Concern: concern, Ask: o.Messages.Ping},
+			{Name: "uploads", Concern: concern, Partly: true, Write: tryUpload(o.Objects)},
 		},
 	}
 }
@@ -143,8 +145,8 @@ func (s *Server) Routes(r chi.Router) {
 // concern is what /readyz calls this side of the server.
 const concern = "monitoring"
 
-// Checks are the health of what monitoring depends on. The object store is no part of
-// it: without it only uploads fail.
+// Checks are the health of what monitoring depends on. Without the object store only
+// uploads fail.
 func (s *Server) Checks() []web.Check { return s.checks }
 
 // Watch has what commands write to the time series seen within two seconds, and values

@@ -22,13 +22,16 @@ import (
 	"tsmon/release"
 	"tsmon/release/bundle"
 	"tsmon/signing"
+	"tsmon/store/object"
 	"tsmon/store/object/dir"
+	"tsmon/store/object/s3"
+	"tsmon/store/servertest"
 )
 
 // TestPlansComeTrue generates fleets and moves of their channels. Whatever a plan's
 // table says of a kind of client, the updater of such a client then gets, from a
-// server and from the bare directory: the version, the file, and the same end of the
-// download, verified with the one key that its build has.
+// server and from the bare directory, or the bare bucket: the version, the file, and the
+// same end of the download, verified with the one key that its build has.
 func TestPlansComeTrue(t *testing.T) {
 	fleets := 12
 	switch {
@@ -40,13 +43,7 @@ func TestPlansComeTrue(t *testing.T) {
 	total := map[string]int{}
 	for seed := range fleets {
 		t.Run(fmt.Sprint("fleet", seed), func(t *testing.T) {
-			g := newGenerated(t, uint64(seed))
-			for range 8 {
-				g.move()
-			}
-			for outcome, n := range g.compared {
-				total[outcome] += n
-			}
+			newGenerated(t, uint64(seed), bareFolder(t)).run(8, total)
 		})
 	}
 	t.Logf("cells: %v", total)
@@ -57,13 +54,54 @@ func TestPlansComeTrue(t *testing.T) {
 	}
 }
 
+// TestPlansComeTrueInBucket is TestPlansComeTrue for a few fleets, with and without rings,
+// in a bucket that everybody may read.
+func TestPlansComeTrueInBucket(t *testing.T) {
+	server := servertest.StartMinIO(t)
+	server.Setenv()
+	policy := `{"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Principal": "*", "Action": "s3:GetObject", "Resource": "arn:aws:s3:::` + server.Bucket + `/*"}]}`
+	if err := server.Client().SetBucketPolicy(t.Context(), server.Bucket, policy); err != nil {
+		t.Fatal(err)
+	}
+	total := map[string]int{}
+	for _, seed := range []uint64{1, 2, 3} {
+		t.Run(fmt.Sprint("fleet", seed), func(t *testing.T) {
+			prefix := fmt.Sprint("fleet", seed)
+			objects := apitest.Must[object.Store](t)(s3.Open(server.URL(prefix), s3.Limits{}))
+			newGenerated(t, seed, bareStore{objects, server.Endpoint + "/" + server.Bucket + "/" + prefix}).run(5, total)
+		})
+	}
+	t.Logf("cells: %v", total)
+	for _, outcome := range []string{"offered", "current", "ring"} {
+		if total[outcome] == 0 {
+			t.Errorf("no cell was %s", outcome)
+		}
+	}
+}
+
+// bareStore is a store, and the address where clients find it without a server of ours.
+type bareStore struct {
+	objects object.Store
+	address string
+}
+
+// bareFolder is a directory that a web server shows.
+func bareFolder(t *testing.T) bareStore {
+	t.Helper()
+	root := filepath.Join(t.TempDir(), "objects")
+	objects := apitest.Must[*dir.Store](t)(dir.Open(root))
+	bare := httptest.NewServer(http.FileServer(http.Dir(root)))
+	t.Cleanup(bare.Close)
+	return bareStore{objects, bare.URL}
+}
+
 // generated is a fleet whose channels move by chance.
 type generated struct {
 	*testing.T
 	rand     *rand.Rand
 	world    *apitest.World
 	desk     apitest.Desk
-	bare     *httptest.Server // the directory
+	bare     string // address of the store without a server
 	old, new signing.PrivateKey
 	turn     string   // version from which on builds have the new key; empty: all have the old one
 	unbound  bool     // the channels accept signatures without a version
@@ -76,13 +114,10 @@ type generated struct {
 
 const everyone = "internal" // the cohort that every rollout includes
 
-func newGenerated(t *testing.T, seed uint64) *generated {
+func newGenerated(t *testing.T, seed uint64, in bareStore) *generated {
 	g := &generated{T: t, rand: rand.New(rand.NewPCG(seed, 9)), world: apitest.Embedded(t), compared: map[string]int{},
 		versions: []string{"1.0.0", "1.1.0-beta.1", "1.1.0-beta.2", "1.1.0", "1.2.0", "1.2.1", "2.0.0-rc.1", "2.0.0", "2.1.0", "10.0.0"}}
-	root := filepath.Join(t.TempDir(), "objects")
-	g.world.Objects = apitest.Must[*dir.Store](t)(dir.Open(root))
-	g.bare = httptest.NewServer(http.FileServer(http.Dir(root)))
-	t.Cleanup(g.bare.Close)
+	g.world.Objects, g.bare = in.objects, in.address
 	g.desk = g.world.Desk(t)
 	g.old, g.new = g.desk.Key, apitest.Must[signing.PrivateKey](t)(signing.GenerateKey())
 	if g.chance(60) {
@@ -96,7 +131,7 @@ func newGenerated(t *testing.T, seed uint64) *generated {
 	g.world.Rings = map[string]bool{"stable": rings, "beta": rings}
 	g.world.Downgrades = map[string]bool{"stable": downgrades, "beta": downgrades}
 	g.world.Unbound = map[string]bool{"stable": g.unbound, "beta": g.unbound}
-	g.desk.Keys, g.desk.PublicURL = g.world.Keys, g.bare.URL
+	g.desk.Keys, g.desk.PublicURL = g.world.Keys, g.bare
 	g.desk.Policies = map[string]release.Policy{"stable": policy, "beta": policy}
 	if g.chance(40) {
 		policy.Follows = "stable"
@@ -106,6 +141,17 @@ func newGenerated(t *testing.T, seed uint64) *generated {
 		return map[string]int{"0.9.0": 3, "1.1.5+build.7": 1, "v1.0.1": 2}, nil
 	}
 	return g
+}
+
+// run makes some moves, and adds the cells that were compared to total, by outcome.
+func (g *generated) run(moves int, total map[string]int) {
+	g.Helper()
+	for range moves {
+		g.move()
+	}
+	for outcome, n := range g.compared {
+		total[outcome] += n
+	}
 }
 
 func (g *generated) chance(percent int) bool { return g.rand.IntN(100) < percent }
@@ -290,7 +336,7 @@ func (g *generated) compare(server string, plan *release.Plan, r release.Reach) 
 		}
 		addresses = nil
 		for _, key := range keys {
-			addresses = append(addresses, g.bare.URL+"/"+key, server+"/updates/"+key)
+			addresses = append(addresses, g.bare+"/"+key, server+"/updates/"+key)
 		}
 	}
 	for _, address := range addresses {

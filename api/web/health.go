@@ -2,6 +2,7 @@ package web
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -22,25 +23,28 @@ func Alive(*http.Request) (any, error) {
 
 // readiness is what /readyz answers.
 type readiness struct {
-	// Status is ok if everything works, degraded if some concern does, else failing;
+	// Status is ok if everything works, degraded if some concern does or lacks a part, else failing;
 	// ending once the server was told to end.
 	Status   string            `json:"status"`
 	Concerns map[string]string `json:"concerns"` // ok or failing, by name
 	Backends map[string]string `json:"backends"` // ok or failing, by name
 }
 
-// Check asks one back end whether it answers.
+// Check asks one back end whether it answers, and whether it takes a write, which a full
+// disk would refuse. Either may be nil.
 type Check struct {
 	Name    string
 	Concern string // what can't work without it, such as updates
+	Partly  bool   // the concern works without it, but not all of it
 	Ask     func(context.Context) error
+	Write   func(context.Context) error // at most every 30 s while it succeeds
 }
 
 // Health asks the back ends, at most once a second, and serves /readyz. A concern
-// works if all of its back ends do; a load balancer asks for the one that it balances
-// with ?for=CONCERN.
+// works if all of its back ends do that are no part; a load balancer asks for the one that
+// it balances with ?for=CONCERN.
 type Health struct {
-	checks []Check
+	checks []*asked
 	now    func() time.Time
 	log    *slog.Logger
 
@@ -53,12 +57,22 @@ type Health struct {
 	up      *prometheus.GaugeVec
 }
 
+// asked is a back end as it was last found.
+type asked struct {
+	Check
+	turn  chan struct{} // holds a value while it is asked
+	wrote time.Time     // when it last took a write
+}
+
 // NewHealth returns the health of the back ends that checks ask, which registry shows.
 func NewHealth(checks []Check, now func() time.Time, log *slog.Logger, registry prometheus.Registerer) *Health {
-	h := &Health{checks: checks, now: now, log: log, failing: map[string]bool{}, up: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+	h := &Health{now: now, log: log, failing: map[string]bool{}, up: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "tsmon_backend_up", Help: "1 if a back end answers, else 0.",
 	}, []string{"backend", "concern"})}
 	registry.MustRegister(h.up)
+	for _, c := range checks {
+		h.checks = append(h.checks, &asked{Check: c, turn: make(chan struct{}, 1)})
+	}
 	return h
 }
 
@@ -69,8 +83,10 @@ func (h *Health) Look(ctx context.Context) { h.look(ctx) }
 // send its requests elsewhere.
 func (h *Health) End() { h.ending.Store(true) }
 
-// checkTime is how long all checks may take together.
-const checkTime = 3 * time.Second
+const (
+	checkTime = 3 * time.Second  // for all checks together
+	roomTime  = 30 * time.Second // how long a back end that took a write is believed to take another
+)
 
 // look returns what each back end last answered.
 func (h *Health) look(ctx context.Context) []error {
@@ -89,7 +105,7 @@ func (h *Health) ask(ctx context.Context) []error {
 	found := make([]error, len(h.checks))
 	var wait sync.WaitGroup
 	for i, c := range h.checks {
-		wait.Go(func() { found[i] = safely(ctx, c.Ask) })
+		wait.Go(func() { found[i] = c.ask(ctx, h.now()) })
 	}
 	wait.Wait()
 	for i, c := range h.checks {
@@ -102,19 +118,63 @@ func (h *Health) ask(ctx context.Context) []error {
 	return found
 }
 
+var errHangs = errors.New("it has not answered the question before")
+
+// ask asks unless a question hangs, as one of a broken disk may, which can't be
+// interrupted.
+func (a *asked) ask(ctx context.Context, now time.Time) error {
+	select {
+	case a.turn <- struct{}{}:
+	default:
+		return errHangs
+	}
+	done := make(chan error, 1)
+	go func() {
+		err := safely(ctx, func(ctx context.Context) error { return a.try(ctx, now) })
+		<-a.turn
+		done <- err
+	}()
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+func (a *asked) try(ctx context.Context, now time.Time) error {
+	if a.Ask != nil {
+		if err := a.Ask(ctx); err != nil {
+			return err
+		}
+	}
+	if age := now.Sub(a.wrote); a.Write == nil || age >= 0 && age < roomTime {
+		return nil
+	}
+	err := a.Write(ctx)
+	if err == nil {
+		a.wrote = now
+	}
+	return err
+}
+
 // readiness sums up the back ends of a concern, or of all concerns if it is empty.
 // ok is false if there is no such concern.
 func (h *Health) readiness(found []error, concern string) (r readiness, ok bool) {
 	r = readiness{Concerns: map[string]string{}, Backends: map[string]string{}}
+	lacking := false
 	for i, c := range h.checks {
 		if concern != "" && c.Concern != concern {
 			continue
 		}
-		if found[i] != nil {
-			r.Backends[c.Name], r.Concerns[c.Concern] = statusFailing, statusFailing
-			continue
-		}
 		r.Backends[c.Name] = statusOK
+		if found[i] != nil {
+			r.Backends[c.Name] = statusFailing
+			lacking = lacking || c.Partly
+			if !c.Partly {
+				r.Concerns[c.Concern] = statusFailing
+			}
+		}
 		if r.Concerns[c.Concern] == "" {
 			r.Concerns[c.Concern] = statusOK
 		}
@@ -125,13 +185,13 @@ func (h *Health) readiness(found []error, concern string) (r readiness, ok bool)
 			working++
 		}
 	}
-	switch working {
-	case len(r.Concerns):
-		r.Status = statusOK
-	case 0:
+	switch {
+	case working == 0:
 		r.Status = statusFailing
-	default:
+	case working < len(r.Concerns) || lacking:
 		r.Status = statusDegraded
+	default:
+		r.Status = statusOK
 	}
 	return r, len(r.Concerns) > 0
 }

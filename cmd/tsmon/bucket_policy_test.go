@@ -8,11 +8,13 @@ import (
 	"strings"
 	"testing"
 
+	"tsmon/cmd/tsmon/cli"
 	"tsmon/store/servertest"
 )
 
-// TestBucketPolicy: where clients may not read the bucket, publish and doctor say what
-// they have to; the policy in the guide lets them read that, and nothing else.
+// TestBucketPolicy: where clients may not read the bucket, publish moves no channel, and it
+// and doctor say what they have to; the policy in the guide lets them read that, and nothing
+// else, and the same command then publishes.
 func TestBucketPolicy(t *testing.T) {
 	minio := servertest.StartMinIO(t)
 	minio.MakeBucket("releases")
@@ -34,8 +36,11 @@ func TestBucketPolicy(t *testing.T) {
 	env := append(minio.Env(), "TSMON_CONFIG="+settings, "TSMON_DATA="+t.TempDir(), "TAURI_SIGNING_PRIVATE_KEY=testdata/unencrypted.key", "AWS_EC2_METADATA_DISABLED=true")
 	publish := []string{"release", "publish", "--version", "1.0.0", bundles(t, "1.0.0", 100)}
 	_, stderr, code := command(t, env, "tsmon", publish...)
-	if code != 0 || !strings.Contains(stderr, "clients may not read "+public+"/stable/latest.json") || !strings.Contains(stderr, "(status 403): let everybody read releases/ and the folder of each channel in the storage, such as stable/, or set") {
+	if code != cli.ExitRefused || !strings.Contains(stderr, "error: clients may not read what would be published: stable stays as it is: "+public+"/releases/1.0.0/App_universal.app.tar.gz.sig answers with status 403") {
 		t.Fatalf("code %d: %s", code, stderr)
+	}
+	if stdout, stderr, code := command(t, env, "tsmon", "channel", "list"); code != 0 || strings.Contains(stdout, "stable") {
+		t.Fatalf("the channel has moved: code %d: %s%s", code, stdout, stderr)
 	}
 	stdout, _, _ := command(t, env, "tsmon", "doctor")
 	if !strings.Contains(stdout, "let everybody read stable/, beta/ and releases/ in the bucket, and nothing else") {
@@ -44,6 +49,7 @@ func TestBucketPolicy(t *testing.T) {
 	if err := minio.Client().SetBucketPolicy(t.Context(), "releases", "{\"Version\""+policy); err != nil {
 		t.Fatal(err)
 	}
+	// follows: let everybody read releases/ and the folder of each channel in the storage, such as …/, and nothing else, with the policy in the guide
 	if stdout, stderr, code = command(t, env, "tsmon", publish...); code != 0 || !strings.Contains(stdout, "fetched and verified as a client gets it") || strings.Contains(stderr, "warning:") {
 		t.Errorf("after the policy: code %d: %s%s", code, stdout, stderr)
 	}
@@ -61,5 +67,36 @@ func TestBucketPolicy(t *testing.T) {
 		if response.StatusCode != want {
 			t.Errorf("%s: status %d, want %d", path, response.StatusCode, want)
 		}
+	}
+}
+
+// TestBucketHalfPublic: where clients may read releases and not the channel, which is told
+// only once it shows something, publish warns; what it says leads out.
+func TestBucketHalfPublic(t *testing.T) {
+	minio := servertest.StartMinIO(t)
+	minio.MakeBucket("releases")
+	public := minio.Endpoint + "/releases/desktop"
+	open := func(folders ...string) {
+		t.Helper()
+		var resources []string
+		for _, folder := range folders {
+			resources = append(resources, `"arn:aws:s3:::releases/desktop/`+folder+`/*"`)
+		}
+		policy := `{"Version": "2012-10-17", "Statement": [{"Effect": "Allow", "Principal": "*", "Action": "s3:GetObject", "Resource": [` + strings.Join(resources, ", ") + `]}]}`
+		if err := minio.Client().SetBucketPolicy(t.Context(), "releases", policy); err != nil {
+			t.Fatal(err)
+		}
+	}
+	open("releases")
+	env := append(minio.Env(), "TSMON_STORAGE=s3://releases/desktop?endpoint="+minio.Endpoint, "TSMON_PUBLIC_URL="+public, "TSMON_TRUSTED_KEYS=testdata/unencrypted.pub",
+		"TSMON_DATA="+t.TempDir(), "TAURI_SIGNING_PRIVATE_KEY=testdata/unencrypted.key", "AWS_EC2_METADATA_DISABLED=true")
+	publish := []string{"release", "publish", "--version", "1.0.0", bundles(t, "1.0.0", 100)}
+	_, stderr, code := command(t, env, "tsmon", publish...)
+	if code != 0 || !strings.Contains(stderr, "clients may not read "+public+"/stable/latest.json") || !strings.Contains(stderr, "(status 403): let everybody read releases/ and the folder of each channel in the storage, this one, too, or set") {
+		t.Fatalf("code %d: %s", code, stderr)
+	}
+	open("releases", "stable", "beta")
+	if stdout, stderr, code := command(t, env, "tsmon", publish...); code != 0 || !strings.Contains(stdout, "fetched and verified as a client gets it") || strings.Contains(stderr, "warning:") {
+		t.Errorf("after the policy: code %d: %s%s", code, stdout, stderr)
 	}
 }

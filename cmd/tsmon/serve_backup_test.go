@@ -22,14 +22,14 @@ func TestBackup(t *testing.T) {
 	s.dataOf(&token, "POST", "/loginPartner", "", who)
 	run := func(code int, args ...string) (stdout, stderr string) {
 		t.Helper()
-		stdout, stderr, got := command(t, env, "tsmon", append([]string{"backup"}, args...)...)
+		stdout, stderr, got := command(t, env, "tsmon", args...)
 		if got != code {
 			t.Fatalf("%v: exit code %d, want %d\n%s", args, got, code, stderr)
 		}
 		return stdout, stderr
 	}
 	var made, verified admin.Backup
-	stdout, _ := run(0, "create", file, "--json")
+	stdout, _ := run(0, "backup", "create", file, "--json")
 	if err := json.Unmarshal([]byte(stdout), &made); err != nil || len(made.Files) < 4 {
 		t.Fatalf("%v: %s", err, stdout)
 	}
@@ -37,19 +37,19 @@ func TestBackup(t *testing.T) {
 		t.Errorf("%v, %v", info.Mode(), err)
 	}
 	// follows: name another FILE, or move that one away
-	if _, stderr := run(3, "create", file); !strings.HasSuffix(stderr, "hint: name another FILE, or move that one away\n") {
+	if _, stderr := run(3, "backup", "create", file); !strings.HasSuffix(stderr, "hint: name another FILE, or move that one away\n") {
 		t.Error(stderr)
 	}
-	run(0, "create", file+".2")
-	stdout, _ = run(0, "restore", file, "--dry-run", "--json")
+	run(0, "backup", "create", file+".2")
+	stdout, _ = run(0, "backup", "restore", file, "--dry-run", "--json")
 	if err := json.Unmarshal([]byte(stdout), &verified); err != nil || len(verified.Files) != len(made.Files) || verified.Folder != "" {
 		t.Errorf("%v: %s", err, stdout)
 	}
 	// follows: name another folder with --data, or move that one away
-	if _, stderr := run(3, "restore", file); !strings.HasSuffix(stderr, "hint: name another folder with --data, or move that one away\n") {
+	if _, stderr := run(3, "backup", "restore", file); !strings.HasSuffix(stderr, "hint: name another folder with --data, or move that one away\n") {
 		t.Error(stderr)
 	}
-	run(0, "restore", file, "--data", restored)
+	run(0, "backup", "restore", file, "--data", restored)
 	s.stop()
 	left, err := filepath.Glob(filepath.Join(folder, ".tsmon-*"))
 	if err != nil || len(left) > 0 {
@@ -69,10 +69,10 @@ func TestBackup(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, stderr := run(2, "restore", filepath.Join(folder, "none")); !strings.HasSuffix(stderr, "hint: check the path\n") {
+	if _, stderr := run(2, "backup", "restore", filepath.Join(folder, "none")); !strings.HasSuffix(stderr, "hint: check the path\n") {
 		t.Error(stderr)
 	}
-	run(1, "restore", file, "--data", filepath.Join(folder, "damaged"))
+	run(1, "backup", "restore", file, "--data", filepath.Join(folder, "damaged"))
 	if _, err := os.Stat(filepath.Join(folder, "damaged")); !os.IsNotExist(err) {
 		t.Errorf("a damaged backup was restored: %v", err)
 	}

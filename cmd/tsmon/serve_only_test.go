@@ -46,7 +46,8 @@ func TestReadyFullDisk(t *testing.T) {
 	t.Parallel()
 	for _, file := range []string{"records.db", "series.db"} {
 		data := filepath.Join(t.TempDir(), "data")
-		s := serve(t, data, nil)
+		s := serve(t, data, nil, "--demo") // a tenant, whose series are tried
+		s.demoReady()
 		until(t, "not ready because of "+file, func() bool {
 			_ = os.Symlink("/dev/full", filepath.Join(data, file+".probe")) // which each try removes
 			got, _ := s.ask(http.MethodGet, "/readyz?for=monitoring", "", nil)

@@ -101,7 +101,7 @@ func TestOutages(t *testing.T) {
 	if status, text := s.ask("GET", "/healthz", "", nil); status != 200 {
 		t.Errorf("with everything down: %d %s", status, text)
 	}
-	if status, text := s.ask("GET", "/readyz", "", nil); status != 503 || strings.Count(string(text), `"failing"`) != 7 {
+	if status, text := s.ask("GET", "/readyz", "", nil); status != 503 || strings.Count(string(text), `"failing"`) != 8 {
 		t.Errorf("with everything down: %d %s", status, text)
 	}
 	if status, text := s.ask("POST", "/loginPartner", "", d); status != 500 || problemOf(status, text, 0) != "" {

@@ -27,6 +27,7 @@ import (
 	"tsmon/api/apitest"
 	"tsmon/cmd/tsmon/demo"
 	"tsmon/cmd/tsmon/serving"
+	"tsmon/store/record"
 )
 
 // served is a `tsmon serve` that runs as a process of its own.
@@ -259,6 +260,20 @@ func TestServeDemo(t *testing.T) {
 	}
 	again.values(token, items) // the access token lives on, too
 	again.stop()
+
+	env := []string{"TSMON_DATA=" + data}
+	var audits []record.Audit
+	stdout, stderr, code := command(t, env, "tsmon", "tenant", "audit", "demo", "--json")
+	parse(t, stdout, &audits)
+	if code != 0 || !slices.ContainsFunc(audits, func(a record.Audit) bool { return a.Action == "login" && a.OK && a.User != "" && !a.Time.IsZero() }) {
+		t.Errorf("the audit rows after a login: %d %s%s", code, stdout, stderr)
+	}
+	if stdout, _, code := command(t, env, "tsmon", "tenant", "audit", "demo", "--limit", "1"); code != 0 || strings.Count(stdout, "\n") != 2 || !strings.HasPrefix(stdout, "TIME ") {
+		t.Errorf("one row: %d %q", code, stdout)
+	}
+	if _, stderr, code := command(t, env, "tsmon", "tenant", "audit", "demo", "--limit", "0"); code != 2 || !strings.Contains(stderr, "--limit is from 1 to 100000") {
+		t.Errorf("no row: %d %s", code, stderr)
+	}
 	for _, name := range []string{"records.db", "series.db", "secrets.json", "token-keys.json"} {
 		if info, err := os.Stat(filepath.Join(data, name)); err != nil || info.Mode().Perm() != 0o600 {
 			t.Errorf("%s: %v %v", name, info.Mode(), err)

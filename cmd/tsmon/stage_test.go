@@ -66,22 +66,35 @@ func matrix(t *testing.T, version string) []string {
 }
 
 // stageAll lets the jobs of some versions stage and publish, all at once. Every job
-// must exit with 0.
+// must exit with 0, and one job of each version say that it moved the channel.
 func stageAll(t *testing.T, k *kit, channels map[string]string) {
 	t.Helper()
 	var wg sync.WaitGroup
+	var mu sync.Mutex
+	moved := map[string]int{} // by version
 	for version, channel := range channels {
 		folders := matrix(t, version)
 		for _, i := range rand.Perm(len(folders)) {
 			wg.Go(func() {
-				_, stderr, code := k.tsmon(t, "release", "stage", "--no-probe", "--publish", "--version", version, "--channel", channel, folders[i])
-				if code != 0 {
-					t.Errorf("%s on %s: exit code %d: %s", version, channel, code, stderr)
+				stdout, stderr, code := k.tsmon(t, "release", "stage", "--json", "--no-probe", "--publish", "--version", version, "--channel", channel, folders[i])
+				var report release.StageReport
+				if err := json.Unmarshal([]byte(stdout), &report); code != 0 || err != nil {
+					t.Errorf("%s on %s: exit code %d, %v: %s", version, channel, code, err, stderr)
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				if p := report.Published; p != nil && p.Changed {
+					moved[version]++
 				}
 			})
 		}
 	}
 	wg.Wait()
+	for version, channel := range channels {
+		if moved[version] != 1 {
+			t.Errorf("%d jobs say that they moved %s to %s", moved[version], channel, version)
+		}
+	}
 }
 
 // publishedOnce wants a channel's log to end with the only entry of a version, which

@@ -22,11 +22,11 @@ type rotation struct {
 	from     signing.Keyring // keys that have signed so far
 	keys     signing.Keyring // what trusted_keys has to say
 
-	configure func(channel, like string) string // lines of tsmon.yaml
+	configure Configure // lines of tsmon.yaml
 }
 
 // plan works out a rotation. It reads and writes nothing.
-func plan(all []Channel, trusted signing.Keyring, to signing.PublicKey, bridge string, configure func(channel, like string) string) (*Plan, error) {
+func plan(all []Channel, trusted signing.Keyring, to signing.PublicKey, bridge string, configure Configure) (*Plan, error) {
 	r := &rotation{channels: all, shown: map[string]bool{}, to: to, configure: configure}
 	for i := range all {
 		if head := all[i].log.Head(); head != nil {

@@ -107,11 +107,14 @@ type Step struct {
 	Command string `json:"command,omitempty"` // command line; DIR is a folder of bundles
 }
 
+// Configure returns the lines of tsmon.yaml that give a new channel the settings of
+// another. If follows is not empty, that is what the new one follows instead.
+type Configure func(channel, like, follows string) string
+
 // Make reads the channels of a publisher and plans the rotation to a key. bridge is
 // the first version with that key; empty: the one that trusted_keys names, else the
-// next minor version. configure returns the lines of tsmon.yaml that give a new channel
-// the settings of another. Errors are a *release.Refusal or the store's.
-func Make(ctx context.Context, p *release.Publisher, to signing.PublicKey, bridge string, configure func(channel, like string) string) (*Plan, error) {
+// next minor version. Errors are a *release.Refusal or the store's.
+func Make(ctx context.Context, p *release.Publisher, to signing.PublicKey, bridge string, configure Configure) (*Plan, error) {
 	if len(p.Keys) == 0 {
 		return nil, refuse(release.ErrConfig, "set trusted_keys in tsmon.yaml or TSMON_TRUSTED_KEYS to the pubkey of tauri.conf.json", "trusted_keys is empty")
 	}

@@ -86,10 +86,15 @@ func on(channel string) func(*release.PublishOptions) {
 
 func toSome(o *release.PublishOptions) { o.Rollout = &channels.Rollout{Steps: []int{10}} }
 
+// written stands for the lines of a channel in tsmon.yaml.
+func written(channel, like, follows string) string {
+	return strings.TrimSuffix(channel+" like "+like+" after "+follows, " after ")
+}
+
 // plan plans the rotation, and does what it says about trusted_keys.
 func (h *house) plan(bridge string) *Plan {
 	h.t.Helper()
-	p, err := Make(h.t.Context(), h.Publisher, h.fresh.Public(), bridge, func(channel, like string) string { return channel + " like " + like })
+	p, err := Make(h.t.Context(), h.Publisher, h.fresh.Public(), bridge, written)
 	if err != nil {
 		h.t.Fatal(err)
 	}
@@ -115,7 +120,7 @@ func (h *house) log() *channels.Log {
 
 // with plans with other trusted keys.
 func (h *house) with(keys signing.Keyring, to signing.PublicKey, bridge string) (*Plan, error) {
-	return plan([]Channel{{Channel: "stable", log: h.log()}}, keys, to, bridge, func(channel, like string) string { return channel + " like " + like })
+	return plan([]Channel{{Channel: "stable", log: h.log()}}, keys, to, bridge, written)
 }
 
 // of returns a channel of a plan.
@@ -307,12 +312,12 @@ func TestManifestFollowers(t *testing.T) {
 		t.Helper()
 		for _, s := range h.plan("").Next {
 			if s.Channel == "beta" {
-				texts = append(texts, s.Text)
+				texts = append(texts, s.Text, s.Write)
 			}
 		}
 		return texts
 	}
-	want := []string{"add a channel that follows stable-2 to tsmon.yaml, such as beta-2, with the other settings of beta, which stays at the bridge, for it follows stable; have the bridge read beta-2/latest.json where it read beta/latest.json"}
+	want := []string{"add a channel that follows stable-2 to tsmon.yaml, such as beta-2, with the other settings of beta, which stays at the bridge, for it follows stable; have the bridge read beta-2/latest.json where it read beta/latest.json; if clients read the bucket itself, let everybody read beta-2/ there", "beta-2 like beta after stable-2"}
 	if got := told(); !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}
@@ -328,11 +333,40 @@ func TestManifestFollowers(t *testing.T) {
 	if _, err := h.Promote(t.Context(), release.PromoteOptions{Options: release.Options{Channel: "stable-2"}, From: "stable"}); err != nil {
 		t.Fatal(err)
 	}
+	late := h.Policies["beta-2"] // which is added last, when stable-2 shows something already
+	delete(h.Policies, "beta-2")
 	h.publish("1.1.1", h.fresh, on("stable-2"))
+	h.Policies["beta-3"] = late
+	if got := commands(h.plan("")); !strings.Contains(got, "tsmon release promote --from stable-2 --to beta-3") {
+		t.Errorf("a follower that shows nothing: %s", got)
+	}
+	if _, err := h.Promote(t.Context(), release.PromoteOptions{Options: release.Options{Channel: "beta-3"}, From: "stable-2"}); err != nil {
+		t.Fatal(err)
+	}
+	h.Policies["beta-2"] = late
+	h.publish("1.1.2", h.fresh, on("stable-2"))
 	p := h.plan("")
-	for channel, version := range map[string]string{"stable": "1.1.0", "beta": "1.1.0", "stable-2": "1.1.1", "beta-2": "1.1.1"} {
+	for channel, version := range map[string]string{"stable": "1.1.0", "beta": "1.1.0", "stable-2": "1.1.2", "beta-2": "1.1.2", "beta-3": "1.1.2"} {
 		if got := h.of(p, channel).Version; got != version {
 			t.Errorf("%s shows %s, want %s", channel, got, version)
+		}
+	}
+}
+
+// TestRotationOfRings: the bridge asks for its ring of the next channel.
+func TestRotationOfRings(t *testing.T) {
+	h := newHouse(t, map[string]release.Policy{"stable": {ReadsManifest: true, Rings: true}, "beta": {ReadsManifest: true, Rings: true, Follows: "stable"}})
+	h.publish("1.0.0", h.old)
+	var texts []string
+	for _, s := range h.plan("").Next {
+		texts = append(texts, s.Text)
+	}
+	for _, want := range []string{
+		"and reading stable-2/rings/NN/latest.json instead of stable/rings/NN/latest.json, and stable-2/latest.json where it read stable/latest.json",
+		"have the bridge read beta-2/rings/NN/latest.json where it read beta/rings/NN/latest.json, and beta-2/latest.json where it read beta/latest.json",
+	} {
+		if !strings.Contains(strings.Join(texts, "\n"), want) {
+			t.Errorf("no step says %q: %q", want, texts)
 		}
 	}
 }
@@ -347,7 +381,7 @@ func TestRefusals(t *testing.T) {
 		t.Helper()
 		p := *h.Publisher
 		p.Keys = keys
-		_, err := Make(t.Context(), &p, h.fresh.Public(), bridge, func(channel, like string) string { return channel + " like " + like })
+		_, err := Make(t.Context(), &p, h.fresh.Public(), bridge, written)
 		var refusal *release.Refusal
 		if !errors.Is(err, is) || !errors.As(err, &refusal) || !strings.Contains(refusal.Mend, mend) {
 			t.Errorf("%s: %v (%+v), want %v: %s", name, err, refusal, is, mend)
@@ -405,13 +439,13 @@ func TestRefusals(t *testing.T) {
 	// follows: leave out --bridge, or name a version above …, or one that was published as the bridge
 	for _, bridge := range []string{"1.6.0", "1.5.0", "2.0.0"} {
 		p := *h.Publisher
-		if plan, err := Make(t.Context(), &p, h.fresh.Public(), bridge, func(channel, like string) string { return channel + " like " + like }); err != nil || plan.Bridge != bridge || plan.Channels[0].State != Done {
+		if plan, err := Make(t.Context(), &p, h.fresh.Public(), bridge, written); err != nil || plan.Bridge != bridge || plan.Channels[0].State != Done {
 			t.Errorf("%+v, %v", plan, err)
 		}
 	}
 	down := errors.New("the records are down")
 	h.Clients = func(context.Context, string) (map[string]int, error) { return nil, down }
-	if _, err := Make(t.Context(), h.Publisher, other.Public(), "", func(channel, like string) string { return channel + " like " + like }); !errors.Is(err, down) {
+	if _, err := Make(t.Context(), h.Publisher, other.Public(), "", written); !errors.Is(err, down) {
 		t.Errorf("%v", err)
 	}
 }

@@ -119,22 +119,40 @@ func (g *guide) succeed(c *Channel) {
 	}
 	if c.successor != "" && g.r.find(c.successor) == nil {
 		g.step(c.Channel, "", "add the channel %s to tsmon.yaml, with the settings of %s: its clients read latest.json, where watersheds don't hold, so that %s stays at %s, signed by %s, and what %s signs goes to %s; if clients read the bucket itself, let everybody read %s/ there",
-			c.successor, c.Channel, c.Channel, g.r.bridge, g.r.from.IDs(), g.r.to.ID(), c.successor, c.successor).Write = g.r.configure(c.successor, c.Channel)
+			c.successor, c.Channel, c.Channel, g.r.bridge, g.r.from.IDs(), g.r.to.ID(), c.successor, c.successor).Write = g.r.configure(c.successor, c.Channel, "")
 	}
-	if c.successor != "" && !slices.ContainsFunc(g.r.channels, func(f Channel) bool { return f.policy.Follows == c.successor }) {
+	if c.successor != "" {
 		g.followers(c)
 	}
 }
 
-// followers says which channels stay at the bridge because they follow one that does.
+// followers says which channels stay at the bridge because they follow one that does, until
+// others follow its successor; and how those get what that shows already.
 func (g *guide) followers(c *Channel) {
+	next, told := g.r.find(c.successor), false
 	for _, f := range g.r.channels {
-		if f.policy.Follows == c.Channel && f.State != Empty {
-			next := following(f.Channel)
-			g.step(f.Channel, "", "add a channel that follows %s to tsmon.yaml, such as %s, with the other settings of %s, which stays at the bridge, for it follows %s; have the bridge read %s/latest.json where it read %s/latest.json",
-				c.successor, next, f.Channel, c.Channel, next, f.Channel)
+		if f.policy.Follows != c.successor {
+			continue
+		}
+		if told = true; f.State == Empty && next != nil && next.State != Empty {
+			g.step(f.Channel, "tsmon release promote --from "+c.successor+" --to "+f.Channel, "give %s what %s, which it follows, shows already", f.Channel, c.successor)
 		}
 	}
+	for _, f := range g.r.channels {
+		if f.policy.Follows == c.Channel && f.State != Empty && !told {
+			next := following(f.Channel)
+			g.step(f.Channel, "", "add a channel that follows %s to tsmon.yaml, such as %s, with the other settings of %s, which stays at the bridge, for it follows %s; have the bridge read %s; if clients read the bucket itself, let everybody read %s/ there",
+				c.successor, next, f.Channel, c.Channel, moved(f.policy, next, "where it read", f.Channel), next).Write = g.r.configure(next, f.Channel, c.successor)
+		}
+	}
+}
+
+// moved says what applications read that read the manifests of another channel before.
+func moved(policy release.Policy, next, before, channel string) string {
+	if policy.Rings {
+		return next + "/rings/NN/latest.json " + before + " " + channel + "/rings/NN/latest.json, and " + next + "/latest.json where it read " + channel + "/latest.json"
+	}
+	return next + "/latest.json " + before + " " + channel + "/latest.json"
 }
 
 // cross brings a channel to the bridge, unless it moves along with another.
@@ -148,7 +166,7 @@ func (g *guide) cross(c *Channel) {
 		g.source = c.Channel
 		endpoint, along := "", ""
 		if c.successor != "" {
-			endpoint = ", and reading " + c.successor + "/latest.json instead of " + c.Channel + "/latest.json"
+			endpoint = ", and reading " + moved(c.policy, c.successor, "instead of", c.Channel)
 		}
 		for _, f := range g.r.channels {
 			if f.policy.Follows == c.Channel && f.State == Bridge {

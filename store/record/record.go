@@ -262,9 +262,13 @@ type Store interface {
 	Outcomes
 	Histories
 
-	// Ping returns ErrUnavailable if the store does not answer, or is a file whose disk
-	// takes no write.
+	// Ping returns ErrUnavailable if the store does not answer.
 	Ping(ctx context.Context) error
+
+	// TryWrite writes something of no meaning that needs room, about 64 KiB.
+	// ErrUnavailable if the store takes no write, because its disk is full or it is
+	// read-only.
+	TryWrite(ctx context.Context) error
 
 	// Close closes the store after the calls that are running.
 	Close() error

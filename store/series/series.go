@@ -244,6 +244,10 @@ type Store interface {
 	// CountBefore returns how many values a database holds from before a time.
 	CountBefore(ctx context.Context, database string, t time.Time) (int64, error)
 
-	// Ping reports whether the database answers and, if it is a file, the disk takes writes.
+	// Ping reports whether the server answers.
 	Ping(ctx context.Context) error
+
+	// TryWrite writes something that no reader sees, and reports whether a database
+	// takes it: the disk has room and is not read-only.
+	TryWrite(ctx context.Context, database string) error
 }

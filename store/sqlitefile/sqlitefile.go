@@ -45,7 +45,7 @@ const maxLog = 8 << 20
 type File struct {
 	Writer, Readers *sql.DB
 
-	room *room
+	probe string // the file that Room writes
 }
 
 // Open opens the file, makes it if its folder exists, and brings its structure up
@@ -62,7 +62,7 @@ func Open(ctx context.Context, path string, opts Options) (*File, error) {
 		return nil, fmt.Errorf("lock: %w", err)
 	}
 	defer lock.Close()
-	f := &File{room: newRoom(path)}
+	f := &File{probe: path + ".probe"}
 	if f.Writer, err = connect(path, 1, opts, "immediate", "journal_mode(wal)", fmt.Sprintf("journal_size_limit(%d)", maxLog)); err != nil {
 		return nil, err
 	}

@@ -115,11 +115,10 @@ type Channel struct {
 	// installations that ask no server.
 	Rings bool  `yaml:"rings"`
 	Guard Guard `yaml:"guard"`
-	// Approvals is how many operators must sign a move, 1 if it is not set;
-	// RollbackApprovals how many a rollback, as many if it is not set.
+	// Approvals is how many operators must sign a move, 1 if it is not set.
 	Approvals         int `yaml:"approvals"`
-	RollbackApprovals int `yaml:"rollback_approvals"`
-	// ApprovalsWithin is how long a plan may wait for them, a week if it is not set.
+	RollbackApprovals int `yaml:"rollback_approvals"` // how many must sign a rollback; Approvals if it is not set
+	// ApprovalsWithin is how long a plan may wait for approvals; a week if it is not set.
 	ApprovalsWithin time.Duration `yaml:"approvals_within"`
 }
 
@@ -144,6 +143,7 @@ func (p *Percent) UnmarshalYAML(node *yaml.Node) error {
 
 // Server configures `tsmon serve` and the data of the monitoring side.
 type Server struct {
+	// Listen is the address of the server.
 	Listen string `yaml:"listen" env:"TSMON_LISTEN"`
 	// Records is postgres://… or the path of an SQLite file. The URL may hold a
 	// password.
@@ -176,8 +176,9 @@ type Server struct {
 	// Refresh is the longest time for which a served channel may be out of date.
 	Refresh time.Duration `yaml:"refresh" env:"TSMON_REFRESH"`
 	// Drain is how long a server that was told to end goes on taking requests while
-	// /readyz fails; DrainDownloads is how long those that run may then take.
-	Drain          time.Duration `yaml:"drain" env:"TSMON_DRAIN"`
+	// /readyz fails.
+	Drain time.Duration `yaml:"drain" env:"TSMON_DRAIN"`
+	// DrainDownloads is how long the requests that run may then take.
 	DrainDownloads time.Duration `yaml:"drain_downloads" env:"TSMON_DRAIN_DOWNLOADS"`
 	Updates        Updates       `yaml:"updates"`
 	// OperatorsRoot are OpenSSH keys each of which may put other operators in force.
@@ -247,26 +248,26 @@ type MQTT struct {
 // Upload is the key pair that uploads have to send; the server generates one if
 // none is set.
 type Upload struct {
-	AccessKey Secret `yaml:"access_key" env:"TSMON_UPLOAD_ACCESS_KEY"`
-	SecretKey Secret `yaml:"secret_key" env:"TSMON_UPLOAD_SECRET_KEY"`
-	MaxBytes  int64  `yaml:"max_bytes" env:"TSMON_UPLOAD_MAX_BYTES"`
+	AccessKey Secret `yaml:"access_key" env:"TSMON_UPLOAD_ACCESS_KEY"` // the header accesskey
+	SecretKey Secret `yaml:"secret_key" env:"TSMON_UPLOAD_SECRET_KEY"` // the header secretkey
+	MaxBytes  int64  `yaml:"max_bytes" env:"TSMON_UPLOAD_MAX_BYTES"`   // of one upload
 	// Days is how long uploads are kept; 0 for ever.
 	Days int `yaml:"days" env:"TSMON_UPLOAD_DAYS"`
 }
 
 // TLS names the files of the server's certificate, with its chain, and its key.
 type TLS struct {
-	Cert string `yaml:"cert" env:"TSMON_TLS_CERT"`
-	Key  string `yaml:"key" env:"TSMON_TLS_KEY"`
+	Cert string `yaml:"cert" env:"TSMON_TLS_CERT"` // file of the certificate with its chain
+	Key  string `yaml:"key" env:"TSMON_TLS_KEY"`   // file of its private key
 }
 
 // Series is the store of time series: an InfluxDB or openGemini, or an SQLite file if no URL is
 // set.
 type Series struct {
-	URL   Secret `yaml:"url" env:"TSMON_SERIES_URL"` // may hold a password
-	Org   string `yaml:"org" env:"TSMON_SERIES_ORG"`
-	Token Secret `yaml:"token" env:"TSMON_SERIES_TOKEN"`
-	File  string `yaml:"-"` // in the data folder
+	URL   Secret `yaml:"url" env:"TSMON_SERIES_URL"`     // may hold a password
+	Org   string `yaml:"org" env:"TSMON_SERIES_ORG"`     // of an InfluxDB 2
+	Token Secret `yaml:"token" env:"TSMON_SERIES_TOKEN"` // that reads, writes and creates databases
+	File  string `yaml:"-"`                              // in the data folder
 }
 
 // Signing holds the variables of private keys. The Tauri CLI reads those of its key, too.

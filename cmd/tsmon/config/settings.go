@@ -2,6 +2,7 @@ package config
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -304,10 +305,13 @@ func (s Secret) place() string {
 	return string(s)
 }
 
-// ChannelLike writes a channel that has the settings of another, as lines of the file.
-func (c *Config) ChannelLike(channel, like string) string {
+// ChannelLike writes a channel that has the settings of another, as lines of the file. If
+// follows is not empty, that is what it follows instead.
+func (c *Config) ChannelLike(channel, like, follows string) string {
 	settings := map[string]any{}
-	leaves(reflect.ValueOf(c.Channels[like]), "", func(path string, v reflect.Value) {
+	wanted := c.Channels[like]
+	wanted.Follows = cmp.Or(follows, wanted.Follows)
+	leaves(reflect.ValueOf(wanted), "", func(path string, v reflect.Value) {
 		above, name := lastName(path)
 		switch {
 		case above != "": // of guard, which holds what is set alone

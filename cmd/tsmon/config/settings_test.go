@@ -140,9 +140,14 @@ func TestChannelLike(t *testing.T) {
 			return Inspect(file, []string{"TSMON_DATA=" + t.TempDir()}).Config.Channels["stable-2"]
 		}
 		c := &Config{Channels: map[string]Channel{"stable": read("channels:\n  stable-2: " + settings)}}
-		lines := c.ChannelLike("stable-2", "stable")
+		lines := c.ChannelLike("stable-2", "stable", "")
 		if got := read(lines); !reflect.DeepEqual(got, c.Channels["stable"]) || strings.Count(lines, "\n") != 1 {
 			t.Errorf("%s: %s\n%+v\nwant\n%+v", name, lines, got, c.Channels["stable"])
+		}
+		want := c.Channels["stable"]
+		want.Follows = "next"
+		if got := read(c.ChannelLike("stable-2", "stable", "next")); !reflect.DeepEqual(got, want) {
+			t.Errorf("%s, following another:\n%+v\nwant\n%+v", name, got, want)
 		}
 	}
 }

@@ -95,6 +95,7 @@ func (p channelsArea) channel(ctx context.Context, n *notes, name string) {
 		n.warn("publish the first release: "+p.firstRelease(leader), "%s shows nothing yet", name)
 	default:
 		p.known(ctx, n, repository, name, shown)
+		p.spreads(ctx, n, repository, name)
 	}
 }
 

@@ -32,6 +32,20 @@ func (p channelsArea) rings(ctx context.Context, n *notes, name string) {
 	n.ok("%d rings show what the log of %s says", channels.Rings, name)
 }
 
+// spreads warns of a rollout that readers of latest.json are not in.
+func (p channelsArea) spreads(ctx context.Context, n *notes, r channels.Repository, name string) {
+	c := p.config.Channels[name]
+	reads := c.ReadsManifest || p.project != nil && p.project.ReadsManifest(p.config.PublicURL)
+	newest, err := r.Tail(ctx, name, 1)
+	if err != nil || len(newest) == 0 || c.Rings || !reads {
+		return // what is wrong with the log is found elsewhere
+	}
+	if rollout := newest[0].Rollout; rollout != nil && rollout.Paused.IsZero() {
+		n.warn("`tsmon channel rollout "+name+" --percent 100` gives it to everybody; for steps, set rings: true for "+name+", whose applications then read their ring, or have them ask `tsmon serve`",
+			"clients that read latest.json get nothing of %s, which is for %d %% of the others", rollout.Version, rollout.Share())
+	}
+}
+
 // rings wants the manifests of a channel's rings at their addresses; one stands for all.
 func (p publicArea) rings(ctx context.Context, n *notes, name string) {
 	key := channels.RingKey(name, 0)

@@ -7,6 +7,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -245,6 +246,12 @@ func runChannelLog(ctx context.Context, app *cli.App, channel string, limit int)
 		r := LogRow{stateOf(&e, channel, "", false), e.From, e.Why, e.Origin, e.SignedBy(force)}
 		entries = append(entries, r)
 		rows = append(rows, []string{strconv.FormatUint(r.Sequence, 10), r.When, r.Action, r.versionText(), r.From, r.commit(), r.Who, r.Why})
+	}
+	const commit = 5
+	if !slices.ContainsFunc(rows[1:], func(row []string) bool { return row[commit] != "" }) { // none is from a CI job
+		for i, row := range rows {
+			rows[i] = slices.Delete(row, commit, commit+1)
+		}
 	}
 	return app.Print(entries, func(w io.Writer) { cli.Table(w, rows) })
 }

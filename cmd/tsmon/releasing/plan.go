@@ -23,6 +23,8 @@ func PrintPlan(w io.Writer, plan *release.Plan, verbose bool) {
 func printMove(w io.Writer, p *release.Plan) {
 	state := "moved"
 	switch {
+	case p.DryRun && len(p.Rendered) > 0:
+		state = "would bring " + renderedText(p.Rendered) + " up to date"
 	case p.DryRun && p.Changed:
 		state = "would move"
 	case p.Waiting != nil:

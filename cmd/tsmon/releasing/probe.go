@@ -47,7 +47,7 @@ func probe(client *http.Client, token string, keys signing.Keyring, allowUnbound
 		case denied != nil && token != "":
 			return fmt.Errorf("%w: public_url refuses the configured token (status %d)", release.ErrUnseen, denied.status)
 		case denied != nil && denied.status == http.StatusForbidden:
-			return fmt.Errorf("%w: clients may not read %s (status 403): let everybody read releases/ and the folder of each channel in the storage, such as stable/, or set server.updates.token (TSMON_UPDATES_TOKEN) if the server there wants one",
+			return fmt.Errorf("%w: clients may not read %s (status 403): let everybody read releases/ and the folder of each channel in the storage, this one, too, or set server.updates.token (TSMON_UPDATES_TOKEN) if the server there wants one",
 				release.ErrUnseen, denied.address)
 		case denied != nil:
 			return fmt.Errorf("%w: public_url asks for a token (status %d), set server.updates.token or TSMON_UPDATES_TOKEN", release.ErrUnseen, denied.status)
@@ -59,6 +59,27 @@ func probe(client *http.Client, token string, keys signing.Keyring, allowUnbound
 			return fmt.Errorf("%w: %w", release.ErrUnseen, err)
 		}
 		return err
+	}
+}
+
+// readable returns the look at a file of a release before a channel shows it. Status 403
+// alone tells that clients may not read it: other servers know only later what there is.
+func readable(client *http.Client) func(ctx context.Context, address string) error {
+	client.Timeout = probePatience
+	return func(ctx context.Context, address string) error {
+		request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
+		if err != nil {
+			return nil
+		}
+		response, err := client.Do(request)
+		if err != nil {
+			return nil
+		}
+		defer response.Body.Close()
+		if response.StatusCode == http.StatusForbidden {
+			return fmt.Errorf("%s answers with status %d", request.URL.Redacted(), response.StatusCode)
+		}
+		return nil
 	}
 }
 

@@ -175,10 +175,14 @@ func warnOf(app *cli.App, plan *release.Plan) {
 	}
 }
 
-// SetProbe has a publisher fetch what clients get once a channel has moved.
+// SetProbe has a publisher fetch what clients get once a channel has moved, and look before
+// whether they may.
 func SetProbe(c *config.Config, p *release.Publisher) {
 	// Whether a signature may be unbound was decided for the move.
 	p.Probe = probe(httpClient(), string(c.Server.Updates.Token), p.Keys, true)
+	if c.Server.Updates.Token == "" { // else clients have one, and who refuses it is not known
+		p.Readable = readable(httpClient())
+	}
 }
 
 type publishFlags struct {

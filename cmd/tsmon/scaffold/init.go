@@ -352,7 +352,7 @@ func (p *plan) workflows(context.Context, Env) error {
 	}
 	channels := p.channels()
 	w := Workflow{Targets: p.builds, Channels: channels, Stable: p.releaseChannel(), Prerelease: p.releaseChannel(),
-		S3: strings.HasPrefix(p.config.Storage, "s3:"), Dir: filepath.ToSlash(dir)}
+		S3: strings.HasPrefix(p.config.Storage, "s3:"), Operators: len(p.config.Operators) > 0, Dir: filepath.ToSlash(dir)}
 	w.Rings = slices.ContainsFunc(channels, func(name string) bool { return p.config.Channels[name].Rings })
 	if i := slices.IndexFunc(channels, func(name string) bool { return p.config.Channels[name].Prerelease }); i >= 0 {
 		w.Prerelease = channels[i]

@@ -128,6 +128,7 @@ type Workflow struct {
 	Stable, Prerelease string
 	S3                 bool // the storage is a bucket, which takes credentials
 	Rings              bool // a channel keeps rings, whose rollouts need no server
+	Operators          bool // moves are signed, so that what publishes gets an operator's key
 	// Dir is the folder of tsmon.yaml and package.json from the root of the
 	// repository, with slashes; "." is the root.
 	Dir      string

@@ -111,11 +111,11 @@ func TestConfigFile(t *testing.T) {
 func workflows() map[string]Workflow {
 	channels := []string{"stable", "beta"}
 	return map[string]Workflow{
-		"npm, bucket":       {usual, channels, "stable", "beta", true, true, ".", managers[4].Frontend},
-		"pnpm, directory":   {[]string{"linux-x86_64"}, channels, "stable", "beta", false, false, "apps/water desk's $(exit 1)", managers[0].Frontend},
-		"cargo alone":       {usual, []string{"main"}, "main", "main", true, false, ".", Frontend{Install: cargoCLI, Tauri: "cargo tauri"}},
-		"trunk beside yarn": {usual, channels, "stable", "beta", true, true, "desktop", Frontend{true, corepack, "yarn install --immutable\n" + cargoCLI, "cargo tauri"}},
-		"every target":      {slices.DeleteFunc(Targets(), func(t string) bool { return t == "windows-aarch64" }), channels, "stable", "beta", true, false, ".", managers[2].Frontend},
+		"npm, bucket":       {usual, channels, "stable", "beta", true, true, true, ".", managers[4].Frontend},
+		"pnpm, directory":   {[]string{"linux-x86_64"}, channels, "stable", "beta", false, false, false, "apps/water desk's $(exit 1)", managers[0].Frontend},
+		"cargo alone":       {usual, []string{"main"}, "main", "main", true, false, false, ".", Frontend{Install: cargoCLI, Tauri: "cargo tauri"}},
+		"trunk beside yarn": {usual, channels, "stable", "beta", true, true, true, "desktop", Frontend{true, corepack, "yarn install --immutable\n" + cargoCLI, "cargo tauri"}},
+		"every target":      {slices.DeleteFunc(Targets(), func(t string) bool { return t == "windows-aarch64" }), channels, "stable", "beta", true, false, false, ".", managers[2].Frontend},
 	}
 }
 
@@ -177,6 +177,9 @@ func TestGitHub(t *testing.T) {
 						if step.Env["AWS_ACCESS_KEY_ID"] != "" != (w.S3 && regexp.MustCompile("tsmon (release|channel)").MatchString(step.Run)) {
 							t.Errorf("%s: credentials in %s: %v", f.Path, step.Name, step.Env)
 						}
+						if step.Env["TSMON_OPERATOR_KEY"] != "" != (w.Operators && strings.Contains(step.Run, "tsmon release stage")) {
+							t.Errorf("%s: an operator's key in %s: %v", f.Path, step.Name, step.Env)
+						}
 						bash(t, step.Run)
 					}
 				}
@@ -232,6 +235,11 @@ func TestGitLab(t *testing.T) {
 			}
 			script, jobs := files[0], files[1]
 			bash(t, string(script.Content))
+			for _, f := range files {
+				if strings.Contains(string(f.Content), "TSMON_OPERATOR_KEY") != w.Operators {
+					t.Errorf("%s: an operator's key, with operators: %v", f.Path, w.Operators)
+				}
+			}
 			parsed := gitlabJobs(t, jobs.Content)
 			for _, m := range w.Machines() {
 				job := parsed["tsmon "+m.Target]
@@ -309,7 +317,7 @@ func TestGitLabSecrets(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	files, err := GitLabFiles(Workflow{Targets: usual, Stable: "stable", Prerelease: "beta", S3: true, Dir: "app's desk", Frontend: managers[0].Frontend})
+	files, err := GitLabFiles(Workflow{Targets: usual, Stable: "stable", Prerelease: "beta", S3: true, Operators: true, Dir: "app's desk", Frontend: managers[0].Frontend})
 	if err != nil {
 		t.Fatal(err)
 	}

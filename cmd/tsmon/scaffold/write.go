@@ -25,6 +25,9 @@ func (p *plan) compare(context.Context, Env) error {
 	}
 	p.compareTargets()
 	signing, credentials := "TAURI_SIGNING_PRIVATE_KEY and TAURI_SIGNING_PRIVATE_KEY_PASSWORD", "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
+	if len(p.config.Operators) > 0 {
+		signing = "TAURI_SIGNING_PRIVATE_KEY, TAURI_SIGNING_PRIVATE_KEY_PASSWORD and TSMON_OPERATOR_KEY"
+	}
 	if bucket && !strings.HasSuffix(p.config.PublicURL, "/updates") { // else tsmon serve shows it
 		r.Next = append(r.Next, "let everybody read "+strings.Join(p.channels(), "/, ")+"/ and releases/ in the bucket, and nothing else: the guide (release/README.md, Configure the storage) has the policy")
 	}
@@ -62,13 +65,18 @@ func (p *plan) compare(context.Context, Env) error {
 	return nil
 }
 
-// compareTargets warns of a tsmon.yaml that the workflow's jobs can't complete.
+// compareTargets warns of a tsmon.yaml that the workflow's jobs can't complete, or that
+// stays with other targets than were given.
 func (p *plan) compareTargets() {
+	channel := p.releaseChannel()
+	required := p.config.Channels[channel].Targets
+	if wanted := RequiredKeys(p.project, p.Targets); p.kept && len(p.Targets) > 0 && !slices.Equal(required, wanted) {
+		p.report.Warnings = append(p.report.Warnings, "the targets of "+channel+" in tsmon.yaml stay as they are; write targets: ["+strings.Join(wanted, ", ")+"] there")
+		return
+	}
 	if p.CI == "" {
 		return
 	}
-	channel := p.releaseChannel()
-	required := p.config.Channels[channel].Targets
 	if len(required) == 0 {
 		p.report.Warnings = append(p.report.Warnings, "the workflow publishes once all targets are there, but "+channel+" requires none in tsmon.yaml: add targets: ["+strings.Join(RequiredKeys(p.project, p.builds), ", ")+"]")
 	}

@@ -102,7 +102,7 @@ func printInit(w io.Writer, r *scaffold.Report) {
 	fmt.Fprintf(w, "%s: %s\n", r.Project, strings.Join(strings.Fields(r.Name+" "+r.Version+" "+r.Identifier), " "))
 	fmt.Fprintf(w, "trusted key: %s\n", strings.Join(r.KeyIDs, ", "))
 	if len(r.Targets) > 0 {
-		fmt.Fprintf(w, "required targets: %s\n", strings.Join(r.Targets, ", "))
+		fmt.Fprintf(w, "required targets: %s (--targets names others)\n", strings.Join(r.Targets, ", "))
 	}
 	verbs := map[string]string{scaffold.Create: "wrote", scaffold.Replace: "replaced", scaffold.Keep: "kept"}
 	for _, f := range r.Files {

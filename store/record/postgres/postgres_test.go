@@ -53,6 +53,7 @@ func TestContract(t *testing.T) {
 	t.Run("ForeignSchema", func(t *testing.T) { testForeignSchema(t, server) })
 	t.Run("HalfMadeTenant", func(t *testing.T) { testHalfMadeTenant(t, server) })
 	t.Run("Locked", func(t *testing.T) { testLocked(t, server) })
+	t.Run("ReadOnly", func(t *testing.T) { testReadOnly(t, server) })
 	t.Run("Restart", func(t *testing.T) { testRestart(t, server) })
 	t.Run("Down", func(t *testing.T) { testDown(t, server) })
 }
@@ -295,6 +296,24 @@ func testLocked(t *testing.T, server *servertest.Postgres) {
 	}
 	if _, err := s.SaveDiagram(t.Context(), "a", record.Diagram{}, record.Deleted{}); err != nil {
 		t.Error(err)
+	}
+}
+
+// testReadOnly has a server answer that takes no writes, as a standby does.
+func testReadOnly(t *testing.T, server *servertest.Postgres) {
+	url := server.Database()
+	s := connect(t, url, Limits{})
+	makeTenant(t, s, "a")
+	if err := s.TryWrite(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	server.Exec("postgres", "ALTER DATABASE "+url[strings.LastIndex(url, "/")+1:strings.Index(url, "?")]+" SET default_transaction_read_only = on")
+	s = connect(t, url, Limits{})
+	if err := s.Ping(t.Context()); err != nil {
+		t.Errorf("it answers: %v", err)
+	}
+	if err := s.TryWrite(t.Context()); !errors.Is(err, record.ErrUnavailable) {
+		t.Errorf("without writes the error is %v", err)
 	}
 }
 

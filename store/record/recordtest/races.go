@@ -146,6 +146,7 @@ func cancelled(t *testing.T, s record.Store) {
 	}
 	demand(t, s.CreateTenant(ctx, record.Tenant{Schema: "late", TsName: "x"}), context.Canceled, "CreateTenant")
 	demand(t, s.Ping(ctx), context.Canceled, "Ping")
+	demand(t, s.TryWrite(ctx), context.Canceled, "TryWrite")
 	past, cancel := context.WithDeadline(t.Context(), time.Now().Add(-time.Second))
 	defer cancel()
 	for method, call := range calls(s) {

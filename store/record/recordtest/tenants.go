@@ -15,6 +15,8 @@ import (
 func tenants(t *testing.T, s record.Store) {
 	ctx := t.Context()
 	check(t, s.Ping(ctx))
+	check(t, s.TryWrite(ctx))
+	check(t, s.TryWrite(ctx))
 	list, err := s.Tenants(ctx)
 	check(t, err)
 	equal(t, "tenants of an empty store", len(list), 0)

@@ -70,19 +70,15 @@ func open(ctx context.Context, path string, limits Limits, steps []string) (*Sto
 	return &Store{sqlstore.New(db, limits.Call), db}, nil
 }
 
-// Ping implements record.Store. It fails, too, while the disk takes no write.
-func (s *Store) Ping(ctx context.Context) error {
-	if err := s.Store.Ping(ctx); err != nil {
-		return err
+// TryWrite implements record.Store. It writes beside the file, and ends with the write.
+func (s *Store) TryWrite(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return s.Translate(ctx, err)
 	}
-	switch err := s.Room(ctx); {
-	case err == nil:
-		return nil
-	case ctx.Err() != nil:
-		return fmt.Errorf("ping records: %w", s.Translate(ctx, err))
-	default:
-		return fmt.Errorf("ping records: %w: %w", record.ErrUnavailable, err)
+	if err := s.Room(); err != nil {
+		return fmt.Errorf("try a write of records: %w: %w", record.ErrUnavailable, err)
 	}
+	return nil
 }
 
 // Close implements record.Store. Closing the nil Store of a failed Open does

@@ -96,17 +96,17 @@ func TestOpenBad(t *testing.T) {
 	}
 }
 
-// TestPingFullDisk lets a write fail beside the file, which can be read.
-func TestPingFullDisk(t *testing.T) {
+// TestTryWriteFullDisk lets a write fail beside the file, which can be read.
+func TestTryWriteFullDisk(t *testing.T) {
 	path := file(t)
 	s := mustOpen(t, path, Limits{})
 	if err := os.Symlink("/dev/full", path+".probe"); err != nil {
 		t.Skipf("no /dev/full: %v", err)
 	}
-	if err := s.Ping(t.Context()); !errors.Is(err, record.ErrUnavailable) {
+	if err := s.TryWrite(t.Context()); !errors.Is(err, record.ErrUnavailable) {
 		t.Errorf("on a full disk the error is %v", err)
 	}
-	if err := s.Ping(t.Context()); err != nil { // the probe is a file again
+	if err := s.TryWrite(t.Context()); err != nil { // the probe is a file again
 		t.Error(err)
 	}
 }

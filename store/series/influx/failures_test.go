@@ -144,8 +144,10 @@ func testDown(t *testing.T, server *servertest.InfluxDB) {
 		})
 	}
 	all.Wait()
-	if err := direct.Ping(t.Context()); !errors.Is(err, series.ErrUnavailable) {
-		t.Errorf("the error is %v", err)
+	for _, err := range []error{direct.Ping(t.Context()), direct.TryWrite(t.Context(), "down")} {
+		if !errors.Is(err, series.ErrUnavailable) {
+			t.Errorf("the error is %v", err)
+		}
 	}
 	server.Start()
 	if err := direct.Ping(t.Context()); err != nil {

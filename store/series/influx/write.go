@@ -2,7 +2,10 @@ package influx
 
 import (
 	"bytes"
+	"cmp"
 	"context"
+	"crypto/rand"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"io"
@@ -10,6 +13,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strings"
 	"sync"
 
 	"tsmon/store/series"
@@ -82,11 +86,47 @@ func encode(samples []series.Sample, add func([]byte, series.Sample) ([]byte, er
 // larger than those of samples.
 func unchecked(dst []byte, s series.Sample) ([]byte, error) { return series.AppendLine(dst, s), nil }
 
-// send sends the text of samples in order. It uses the address of 1.x: on 2.x too, that
-// writes to the bucket which queries of the database read.
-func (s *server) send(ctx context.Context, database string, samples []series.Sample, text *encoding) error {
+// post writes lines. It uses the address of 1.x: on 2.x too, that writes to the bucket
+// which queries of the database read.
+func (s *server) post(ctx context.Context, database string, lines []byte) error {
 	service := s.client.HTTPService()
 	address := service.ServerURL() + "write?" + url.Values{"db": {database}, "precision": {"ns"}}.Encode()
+	refused := service.DoPostRequest(ctx, address, bytes.NewReader(lines), nil, discard)
+	switch {
+	case refused == nil: // which is no nil error
+		return nil
+	case errors.Is(meaning(refused), series.ErrExpired):
+		return fmt.Errorf("%w: %.200q", series.ErrExpired, refused.Message)
+	}
+	return refused
+}
+
+// hidden is the measurement that TryWrite writes. Readers can't name it.
+const hidden = "_tsmon"
+
+// hiddenBytes are more than what may be free in the last block of the server's log.
+const hiddenBytes = 4200
+
+// TryWrite implements series.Store. It leaves one point a day, of 4 KiB, in a measurement
+// that nothing lists.
+func (s *Store) TryWrite(ctx context.Context, database string) (err error) {
+	if err := series.ValidDatabase(database); err != nil {
+		return err
+	}
+	defer s.server.explain(ctx, "try a write to "+database, &err)
+	filler := make([]byte, hiddenBytes*3/4)
+	rand.Read(filler) // never fails; the log is compressed
+	line := series.AppendLine(nil, series.Sample{
+		Measurement: hidden, Fields: map[string]any{"filler": base64.StdEncoding.EncodeToString(filler)}, Time: s.now().Truncate(day),
+	})
+	if err := s.server.post(ctx, database, line); !errors.Is(err, series.ErrExpired) {
+		return err
+	}
+	return nil // it keeps less than a day
+}
+
+// send sends the text of samples in order.
+func (s *server) send(ctx context.Context, database string, samples []series.Sample, text *encoding) error {
 	has := s.gemini.is.Load()
 	if has {
 		if err := s.gemini.storable(samples); err != nil {
@@ -96,13 +136,11 @@ func (s *server) send(ctx context.Context, database string, samples []series.Sam
 	var expired error
 	begin := 0
 	for _, end := range text.ends {
-		// Its error has a type of its own, which is no nil error.
-		if refused := service.DoPostRequest(ctx, address, bytes.NewReader(text.lines[begin:end]), nil, discard); refused != nil {
-			if !errors.Is(meaning(refused), series.ErrExpired) {
-				return refused // a request that was cut may go on reading the text
-			}
-			expired = fmt.Errorf("%w: %.200q", series.ErrExpired, refused.Message)
+		err := s.post(ctx, database, text.lines[begin:end])
+		if err != nil && !errors.Is(err, series.ErrExpired) {
+			return err // a request that was cut may go on reading the text
 		}
+		expired = cmp.Or(err, expired)
 		begin = end
 	}
 	encodings.Put(text)
@@ -137,6 +175,9 @@ func (s *server) fieldKeys(ctx context.Context, database string) (map[series.Key
 	}
 	kinds := map[series.Key]series.Kind{}
 	for _, r := range rows[0] {
+		if strings.HasPrefix(r.Name, "_") { // which no reader can name
+			continue
+		}
 		for _, cells := range r.Values {
 			if len(cells) != 2 {
 				return nil, errIncomplete

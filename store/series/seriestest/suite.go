@@ -69,6 +69,7 @@ func SuiteWithin(t *testing.T, limits Limits, open func(t *testing.T, now func()
 		{"BadRanges", badRanges},
 		{"BeyondLimits", beyondLimits},
 		{"WritableNames", writableNames},
+		{"TryWrite", tryWrite},
 		{"HostileNames", hostileNames},
 		{"Thousand", thousand},
 		{"SeriesMeans", seriesMeans},
@@ -249,6 +250,22 @@ func empty(t *testing.T, f *fixture) {
 	}
 }
 
+// tryWrite tries writes that nobody sees.
+func tryWrite(t *testing.T, f *fixture) {
+	for range 2 {
+		if err := f.store.TryWrite(t.Context(), f.database); err != nil {
+			t.Error(err)
+		}
+	}
+	wantError(t, f.store.TryWrite(t.Context(), "no-such-database"), series.ErrNoDatabase)
+	if fields, err := f.store.Fields(t.Context(), f.database); err != nil || len(fields) != 0 {
+		t.Errorf("fields %v, error %v", fields, err)
+	}
+	if n, err := f.store.CountBefore(t.Context(), f.database, Clock.AddDate(10, 0, 0)); err != nil || n != 0 {
+		t.Errorf("%d values, error %v", n, err)
+	}
+}
+
 func noDatabase(t *testing.T, f *fixture) {
 	for name, call := range f.calls() {
 		t.Run(name, func(t *testing.T) { wantError(t, call(t.Context(), "no-such-database"), series.ErrNoDatabase) })
@@ -287,5 +304,6 @@ func cancelled(t *testing.T, f *fixture) {
 	}
 	t.Run("Create", func(t *testing.T) { wantError(t, f.store.Create(ctx, "db-cancelled"), context.Canceled) })
 	t.Run("Ping", func(t *testing.T) { wantError(t, f.store.Ping(ctx), context.Canceled) })
+	t.Run("TryWrite", func(t *testing.T) { wantError(t, f.store.TryWrite(ctx, f.database), context.Canceled) })
 	f.wantMissing(t, key("m", "f"))
 }

@@ -85,15 +85,23 @@ func (s *Store) Close() error {
 	return s.file.Close()
 }
 
-// Ping implements series.Store. It fails, too, while the disk takes no write.
+// Ping implements series.Store.
 func (s *Store) Ping(ctx context.Context) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
 	defer explain(ctx, "ping", &err)
-	if err := s.file.Readers.QueryRowContext(ctx, "SELECT count(*) FROM databases").Scan(new(int)); err != nil {
+	return s.file.Readers.QueryRowContext(ctx, "SELECT count(*) FROM databases").Scan(new(int))
+}
+
+// TryWrite implements series.Store. It writes beside the file, and ends with the write.
+func (s *Store) TryWrite(ctx context.Context, database string) (err error) {
+	ctx, cancel := context.WithTimeout(ctx, s.timeout)
+	defer cancel()
+	defer explain(ctx, "try a write to "+database, &err)
+	if _, _, err := find(ctx, s.file.Readers, database); err != nil {
 		return err
 	}
-	return s.file.Room(ctx)
+	return s.file.Room()
 }
 
 // Create implements series.Store.
