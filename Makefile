@@ -4,6 +4,7 @@
 # make test-engines  the suite of time series on InfluxDB 2.7 and openGemini, which it builds (half an hour)
 # make test-openapi  what Schemathesis finds of the description, which it installs
 # make test-plugin   an application with the real updater plugin updates itself (needs Rust)
+# make test-windows  the Windows program under wine, which it installs
 # make lint       formatting, vet, linters, module files
 # make bench      the benchmarks, compared with the figures in testdata
 # make baseline   the benchmarks, kept in testdata
@@ -23,10 +24,11 @@ GORELEASER := github.com/goreleaser/goreleaser/v2@v2.14.3
 ACTIONLINT := github.com/rhysd/actionlint/cmd/actionlint@v1.7.12
 KUBECONFORM := github.com/yannh/kubeconform/cmd/kubeconform@v0.8.0
 DEBIAN := minisign postgresql mosquitto mosquitto-clients chromium prometheus nginx
+MINGW := x86_64-w64-mingw32
 WEBKIT := webkit2gtk-4.1 javascriptcoregtk-4.1
 REAL := TSMON_TEST_REAL=1 TSMON_TEST_MINIO=$(TOOLS)/minio TSMON_TEST_INFLUXD=$(TOOLS)/influxd
 
-.PHONY: build demo test test-long test-engines test-openapi test-plugin lint bench baseline tools console-types dist dist-test
+.PHONY: build demo test test-long test-engines test-openapi test-plugin test-windows lint bench baseline tools console-types dist dist-test
 
 build:
 	go build -o bin/tsmon ./cmd/tsmon
@@ -42,7 +44,7 @@ test: tools
 # takes hours; it attacks a rollout with 200,000 made-up clients instead of 20,000, lets a fleet
 # live for 10,000 days instead of 120, and plays the table of the guard's README.
 test-long: tools
-	$(REAL) TSMON_TEST_LONG=1 go test -count=1 -timeout 5h -run 'Kill|Race|Interleav|PlansComeTrue|PruneMeetsEverybody|SixteenMoversOfRings' ./cmd/tsmon ./release ./channels ./api/updates
+	$(REAL) TSMON_TEST_LONG=1 go test -count=1 -timeout 5h -run 'Kill|Race|Interleav|PlansComeTrue|PruneMeetsEverybody|SixteenMoversOfRings' ./cmd/tsmon ./release ./channels ./api/updates ./store/series/sqlite
 	$(REAL) TSMON_TEST_LONG=1 go test -count=1 -timeout 5h -run 'TestOneAddress|TestFortyAddresses|TestTable|TestAges|TestContract/Ages' ./api/fleet/... ./store/record/...
 	go test -race -count=1 -short -timeout 30m $$(go list ./... | grep -v '/cmd/tsmon$$')
 	go test -race -count=1 -short -timeout 30m -run 'TestServe|TestCertificate' ./cmd/tsmon/...
@@ -62,6 +64,16 @@ test-plugin:
 		{ echo "install $(WEBKIT:%=lib%-dev) (their Debian names)"; exit 1; }
 	cargo build --locked --manifest-path cmd/tsmon/testdata/plugin/Cargo.toml --target-dir $(TOOLS)/plugin
 	TSMON_TEST_PLUGIN=$(TOOLS)/plugin/debug/plugin go test -count=1 -run TestPlugin ./cmd/tsmon
+
+# Go needs a library of Windows that Debian's wine lacks.
+test-windows: tools
+	@ls /usr/lib/wine/wine64 >/dev/null 2>&1 && command -v $(MINGW)-gcc >/dev/null || \
+		{ apt-get update >/dev/null && apt-get install -y --no-install-recommends wine64 gcc-mingw-w64-x86-64-win32 >/dev/null; } || \
+		{ echo "install wine64 gcc-mingw-w64-x86-64-win32 (their Debian names)"; exit 1; }
+	mkdir -p $(TOOLS)/windows
+	CGO_ENABLED=0 GOOS=windows GOARCH=amd64 go build -o $(TOOLS)/windows/tsmon.exe ./cmd/tsmon
+	$(MINGW)-gcc -shared -o $(TOOLS)/windows/bcryptprimitives.dll cmd/tsmon/testdata/windows/bcryptprimitives.c -ladvapi32
+	$(REAL) TSMON_TEST_WINDOWS=$(TOOLS)/windows go test -count=1 -timeout 20m -run TestWindows ./cmd/tsmon
 
 lint: $(TOOLS)/golangci-lint
 	@test -z "$$(gofmt -l .)" || { gofmt -l .; exit 1; }

@@ -214,7 +214,8 @@ func (b *browser) drawLine(x1, y1, x2, y2 float64) {
 	b.do(chromedp.DragAndDropXY(x1*m[0]+m[1], y1*m[0]+m[2], x2*m[0]+m[1], y2*m[0]+m[2], 5))
 }
 
-// TestConflict shows both states when somebody else has saved meanwhile.
+// TestConflict shows both states when a second person has saved meanwhile, loses neither,
+// and saves one over the other only when told to.
 func TestConflict(t *testing.T) {
 	f := newFront(t)
 	b := newBrowser(t, 1280, 800)
@@ -223,25 +224,46 @@ func TestConflict(t *testing.T) {
 	b.drawLine(200, 200, 400, 200)
 	b.click("Save")
 	b.until(`/diagrams\/\d+\/edit/.test(location.hash)`)
-	b.text("Line") // with its id
-	b.until(`![...document.querySelectorAll(".objects button")].some(e => e.innerText.includes("new"))`)
+	saved := func(b *browser, objects int) {
+		t.Helper()
+		b.until(fmt.Sprintf(`document.querySelectorAll(".objects button").length === %d && ![...document.querySelectorAll(".objects button")].some(e => e.innerText.includes("new"))`, objects))
+	}
+	saved(b, 1)
+	place := value[string](b, "location.hash")
+
+	second := newBrowser(t, 1280, 800)
+	second.enterDemo(f)
+	second.visit(place)
+	saved(second, 1)
+	second.drawLine(200, 400, 600, 400)
+	second.click("Save")
+	saved(second, 2)
+
 	b.drawLine(200, 300, 600, 500)
-	f.intercept(func(w http.ResponseWriter, r *http.Request) bool {
-		if r.URL.Path != "/saveDiagram" {
-			return false
-		}
-		w.WriteHeader(http.StatusConflict)
-		_, _ = w.Write([]byte(`{"error1":{"message":"the diagram has changed"}}`)) // a browser that went away
-		return true
-	})
 	b.click("Save")
 	b.text("Somebody else has saved this diagram")
 	b.until(`document.querySelectorAll("dialog svg.diagram").length === 2`)
+	const lines = `[...document.querySelectorAll("dialog svg.diagram")].map(e => e.querySelectorAll("[data-kind=lines]").length)`
+	if mine, theirs := value[[]int](b, lines)[0], value[[]int](b, lines)[1]; mine != 2 || theirs != 2 {
+		t.Errorf("mine has %d lines, theirs %d, want two each", mine, theirs)
+	}
+	b.audit("conflict")
 	b.shot("conflict")
-	f.back()
+	b.click("Discard yours and load theirs")
+	b.until(`document.querySelector("dialog") === null`)
+	saved(b, 2)
+
+	second.drawLine(700, 200, 800, 200)
+	second.click("Save")
+	saved(second, 3)
+	b.drawLine(200, 300, 600, 500)
+	b.click("Save")
 	b.click("Save yours over theirs")
-	b.until(`document.querySelector("dialog") === null && document.querySelectorAll(".objects button").length === 2`)
-	b.until(`![...document.querySelectorAll(".objects button")].some(e => e.innerText.includes("new"))`)
+	b.until(`document.querySelector("dialog") === null`)
+	saved(b, 3)
+	second.visit("#/network")
+	second.visit(strings.TrimSuffix(place, "/edit"))
+	second.until(`document.querySelectorAll("svg.diagram [data-kind=lines]").length === 3 && !document.querySelector("svg.diagram line[x1='700']")`)
 }
 
 // TestForbidden says that a save needs a grant, and keeps the changes.
@@ -385,6 +407,8 @@ func TestExport(t *testing.T) {
 	b.until(`saved.length === 2 && saved[1].type === "image/png" && saved[1].size > 10000`)
 	place := value[[]float64](b, `(r => [r.left, r.top, r.width, r.height])(document.querySelector(".u-over").getBoundingClientRect())`)
 	x, y := place[0]+place[2]/2, place[1]+place[3]/2
+	b.do(chromedp.MouseEvent(chromedp.MouseMoved, x, y))
+	b.until(`!document.body.innerText.includes("Drag to zoom in") && [...document.querySelectorAll(".u-cursor-x")].every(e => !e.style.transform.includes("-10px"))`) // one crosshair for both
 	b.do(chromedp.DragAndDropXY(x, y, x+200, y, 5))
 	b.until(`/from=\d+&to=\d+/.test(location.hash) && document.querySelectorAll(".u-over").length === 2`)
 	const hours = `(([, from, to]) => (to - from) / 3600000)(location.hash.match(/from=(\d+)&to=(\d+)/))`

@@ -347,3 +347,53 @@ func TestReleasesKeyboard(t *testing.T) {
 	b.press("gr")
 	b.until(`location.hash === "#/releases"`)
 }
+
+// TestRehearsals: the page works out each kind of move, says what it would refuse, and
+// gives commands that do with --dry-run what it said.
+func TestRehearsals(t *testing.T) {
+	r := newReleasing(t, "")
+	r.publish("beta", "1.2.0-beta.1") // which waits for a second signature
+	r.serve()
+	b := newBrowser(t, 1280, 1100)
+	b.enter(r, "")
+	b.visit("#/releases/channel/stable")
+	rehearse := func(move string, fields map[string]string) {
+		t.Helper()
+		b.until(`Boolean(document.querySelector(".rehearse select[name=move]"))`)
+		b.eval(`(e => { e.value = ` + quote(move) + `; e.dispatchEvent(new Event("change", {bubbles: true})); })(document.querySelector(".rehearse select[name=move]"))`)
+		for name, text := range fields {
+			b.until(`Boolean(document.querySelector(".rehearse [name=` + name + `]"))`)
+			b.eval(`document.querySelector(".rehearse [name=` + name + `]").value = ` + quote(text))
+		}
+		b.click(".rehearse button[type=submit]")
+		b.until(`!document.querySelector(".rehearse button[type=submit]").disabled && Boolean(document.querySelector(".rehearse .result, .rehearse .problem"))`)
+	}
+	before := r.run(r.binary, "channel", "log", "stable", "--json")
+	for _, c := range []struct {
+		move    string
+		fields  map[string]string
+		command string
+	}{
+		{"rollout", map[string]string{"steps": "75", "reason": "slower"}, "tsmon channel rollout stable --percent 75 --reason 'slower'"},
+		{"pause", map[string]string{"reason": "support is flooded"}, "tsmon channel pause stable --reason 'support is flooded'"},
+		{"rollback", map[string]string{"to": "1.0.0", "reason": "crashes"}, "tsmon release rollback --channel stable --to 1.0.0 --reason 'crashes'"},
+	} {
+		rehearse(c.move, c.fields)
+		b.text("Who gets what")
+		command := value[string](b, `document.querySelector(".rehearse .command pre").innerText`)
+		if command != c.command {
+			t.Errorf("%s: the command is %s, want %s", c.move, command, c.command)
+		}
+		r.run("sh", "-c", command+" --dry-run")
+		b.shot("rehearse-" + c.move)
+	}
+	rehearse("promote", map[string]string{"from": "beta", "reason": "good"})
+	b.text("beta")
+	b.shot("rehearse-refused")
+	if said := value[string](b, `document.querySelector(".rehearse .result, .rehearse .problem").innerText`); strings.Contains(said, "would be entry") || value[bool](b, `Boolean(document.querySelector(".rehearse .command"))`) {
+		t.Errorf("a promotion from a channel that shows nothing: %s", said)
+	}
+	if after := r.run(r.binary, "channel", "log", "stable", "--json"); after != before {
+		t.Errorf("rehearsals moved the channel: %s", after)
+	}
+}

@@ -33,10 +33,10 @@ import (
 )
 
 // BenchmarkFleet measures what clients of several numbers cost that ask the dynamic
-// address once each, as fast as it answers, after some of them asked before: requests a second and their times through the whole
-// handler; then memory, the bytes of the tables, a pass of the guard, a report of the
-// adoption and by how much that is wrong. With TSMON_TEST_LONG also for 1 and 10
-// million. See SCALE.md.
+// address once each, as fast as it answers, after some of them asked before: requests a
+// second and their times through the whole handler; then memory, the bytes of the tables,
+// a pass of the guard, a report of the adoption and by how much that is wrong. With
+// TSMON_TEST_LONG also for 1 and 10 million. See SCALE.md.
 func BenchmarkFleet(b *testing.B) {
 	sizes := []int{100_000}
 	if os.Getenv("TSMON_TEST_LONG") != "" {

@@ -372,3 +372,24 @@ func testDays(t *testing.T, w *apitest.World) {
 		}
 	}
 }
+
+// TestMinusZero has a sensor measure -0, which is 0 wherever it is read.
+func TestMinusZero(t *testing.T) {
+	w := apitest.Embedded(t)
+	w.Write(t, w.Ana.TsName, fmt.Sprintf("tanque nivel=-0 %d\n", w.Clock.Now().Add(-time.Minute).UnixMilli()))
+	ana := w.LogIn(t, w.Serve(t), w.Ana)
+	var batch []string
+	for i, kind := range []string{"last", "mean", "max", "min", "sum"} {
+		batch = append(batch, apitest.Item(i, `"type":"`+kind+`"`, apitest.FormNivel))
+	}
+	for path, body := range map[string]string{
+		"/multipleDataTs": "[" + strings.Join(batch, ",") + "," + apitest.Item(9, `"calc":true,"equation":"-a"`, `{"a":{"calc_field":"nivel","measure":"tanque"}}`) + "]",
+		"/dataTs":         `{"measurement":"tanque","calc_field":"nivel"}`,
+		"/seriesDataTs":   `[{"measurement":"tanque","field":"nivel","samplingPeriod":"1h"}]`,
+	} {
+		got := ana.Post(path, apitest.Raw(body))
+		if text := string(got.Body); got.Status != 200 || strings.Contains(text, ":-0") || strings.Contains(text, "null") || !strings.Contains(text, ":0") {
+			t.Errorf("%s: %d %s", path, got.Status, text)
+		}
+	}
+}

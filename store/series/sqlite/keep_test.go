@@ -160,8 +160,8 @@ func TestExpired(t *testing.T) {
 	}
 }
 
-// TestKilledUpkeep kills a process at each statement of packing, deleting and making
-// rollups anew.
+// TestKilledUpkeep kills a process at statements of packing, deleting and making rollups
+// anew.
 func TestKilledUpkeep(t *testing.T) {
 	const variable = "TSMON_TEST_UPKEEP"
 	if text := os.Getenv(variable); text != "" {
@@ -191,7 +191,7 @@ func TestKilledUpkeep(t *testing.T) {
 		t.Fatal(err)
 	}
 	kills := 0
-	for step := 0; ; step += 1 + step/8 {
+	for step := 0; ; step = after(step) {
 		program := exec.Command(os.Args[0], "-test.run=^TestKilledUpkeep$")
 		program.Env = append(os.Environ(), variable+"="+strconv.Itoa(step), variable+"_FILE="+y.file(t), variable+"_NOW="+y.now.Format(time.RFC3339))
 		output, err := program.CombinedOutput()

@@ -295,7 +295,16 @@ func (k killed) Done() <-chan struct{} {
 	return k.Context.Done()
 }
 
-// TestKilledPacking kills a process at each statement of packing.
+// after returns the next statement to be killed at: with TSMON_TEST_LONG each, else fewer
+// and fewer.
+func after(step int) int {
+	if os.Getenv("TSMON_TEST_LONG") == "1" {
+		return step + 1
+	}
+	return step + 1 + step/8
+}
+
+// TestKilledPacking kills a process at statements of packing.
 func TestKilledPacking(t *testing.T) {
 	const variable = "TSMON_TEST_PACK"
 	if text := os.Getenv(variable); text != "" {
@@ -312,7 +321,7 @@ func TestKilledPacking(t *testing.T) {
 	y := newYears(t, filepath.Join(t.TempDir(), "series.db"), 3)
 	y.store.packing.hour = y.now.Truncate(time.Hour) // so that writing doesn't pack
 	kills := 0
-	for step := 0; ; step += 1 + step/8 {
+	for step := 0; ; step = after(step) {
 		samples := y.samples()
 		y.model.write(samples)
 		if err := y.store.Write(t.Context(), "db", samples); err != nil {
