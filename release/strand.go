@@ -177,7 +177,7 @@ func (g gate) strands() (warnings []string, err error) {
 	for _, w := range []struct {
 		versions []string
 		where    string
-	}{{server, ""}, {without(static, server, VersionRange{}), " from latest.json"}} {
+	}{{server, ""}, {without(static, server, VersionRange{}), " from " + channels.ManifestKey(g.log.Channel)}} {
 		if len(w.versions) > 0 {
 			warnings = append(warnings, fmt.Sprintf("%s, which is signed by %s, can't be installed by %s%s%s", g.manifest.Version, g.signers(), spread(w.versions), w.where, g.counted(w.versions, w.where)))
 		}

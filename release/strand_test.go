@@ -128,7 +128,7 @@ func TestWatershedLeadsOver(t *testing.T) {
 		warns   string
 	}{
 		{"no watershed", nil, Policy{}, "1.0.0 – 1.5.0, which have", ""},
-		{"a watershed", watershed, Policy{}, "", "can't be installed by 1.0.0 – 1.5.0 from latest.json"},
+		{"a watershed", watershed, Policy{}, "", "can't be installed by 1.0.0 – 1.5.0 from stable/latest.json"},
 		{"a watershed that latest.json does not know", watershed, Policy{ReadsManifest: true}, "could not install it from latest.json, where watersheds don't hold", ""},
 		{"a watershed that rings do not know", watershed, Policy{Rings: true}, "could not install it from latest.json or a ring, where watersheds don't hold", ""},
 	} {

@@ -92,7 +92,7 @@ func TestScripts(t *testing.T) {
 
 // hintsOfStores are the scripts about hints of releases that don't spoil the files of a
 // directory.
-var hintsOfStores = []string{"hints-address.txtar", "hints-operators.txtar", "hints-release.txtar", "hints-update.txtar"}
+var hintsOfStores = []string{"hints-address.txtar", "hints-operators.txtar", "hints-release.txtar", "hints-stage.txtar", "hints-store.txtar", "hints-update.txtar"}
 
 // TestExamples: the help of every command that does something has an example.
 func TestExamples(t *testing.T) {
