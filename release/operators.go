@@ -54,7 +54,7 @@ func (p *Publisher) enter(ctx context.Context, plan *Plan) (*channels.Log, error
 	}
 	e := plan.log.Next(*plan.Entry)
 	if plan.log.Operators() != nil || e.Operators != nil {
-		e.Expires = e.When.Add(planLife)
+		e.Expires = e.When.Add(cmp.Or(p.Policies[plan.Channel].PlanLife, planLife))
 	}
 	if err := p.sign(ctx, plan.log, &e); err != nil {
 		return nil, err

@@ -114,6 +114,36 @@ func TestApprovals(t *testing.T) {
 	d.sound(t, "stable")
 }
 
+// TestPlanLife: a plan that waited longer than the policy allows is not made, though all
+// have signed it in the end; another is.
+func TestPlanLife(t *testing.T) {
+	d, ann, bob := approved(t)
+	policy := d.Policies["stable"]
+	policy.PlanLife = 2 * time.Hour
+	d.Policies["stable"] = policy
+	d.Sign = ann
+	waits := d.publish(t, d.options(t, "1.0.0")).Waiting
+	if got := waits.Expires.Sub(waits.Entry.When); got != 2*time.Hour {
+		t.Errorf("it waits for %v", got)
+	}
+	d.later(3 * time.Hour)
+	d.Sign = bob
+	if _, err := d.Approve(t.Context(), "stable", waits.Hash, false); !errors.Is(err, ErrStale) {
+		t.Errorf("an expired plan: %v", err)
+	}
+	if _, err := d.Await(t.Context(), &Plan{Channel: "stable", Waiting: waits}); !errors.Is(err, ErrStale) {
+		t.Errorf("waiting for an expired plan: %v", err)
+	}
+	again := d.publish(t, d.options(t, "1.0.0")).Waiting
+	if again == nil || again.Hash == waits.Hash {
+		t.Fatalf("the command again leaves %+v", again)
+	}
+	d.Sign = ann
+	if plan, err := d.Approve(t.Context(), "stable", again.Hash, false); err != nil || !plan.Changed {
+		t.Errorf("plan %+v, error %v", plan, err)
+	}
+}
+
 // TestPlansOfOthers: what else lies where plans do is never made.
 func TestPlansOfOthers(t *testing.T) {
 	d, _, bob := approved(t)

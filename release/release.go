@@ -98,6 +98,8 @@ type Policy struct {
 	Rings bool
 	// Operators, if any, are proposed: they are in force once an entry holds them.
 	Operators *channels.Operators
+	// PlanLife is how long a plan may wait for their signatures, 0: a week.
+	PlanLife time.Duration
 }
 
 // Publisher moves the channels of one store.

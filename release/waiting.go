@@ -24,7 +24,7 @@ var ErrStale = errors.New("the plan is out of date")
 
 const (
 	planRoot = "plans/"
-	// planLife is how long a plan may wait for signatures.
+	// planLife is how long a plan may wait for signatures where the policy does not say.
 	planLife = 7 * 24 * time.Hour
 	// maxPlan bounds a plan, and maxPlans how many of a channel are read.
 	maxPlan  = 4 << 20
@@ -47,6 +47,9 @@ type Waiting struct {
 	Expires time.Time       `json:"expires"`
 	// Stale says why it can't be made any more, empty if it can.
 	Stale string `json:"stale,omitempty"`
+	// Reach is who gets what once it is made; nil where clients get what they got, where it
+	// can't be made, and in a list.
+	Reach []Reach `json:"reach,omitempty"`
 
 	log *channels.Log
 }
@@ -174,8 +177,8 @@ func (p *Publisher) Waiting(ctx context.Context, channel string) ([]*Waiting, er
 			continue
 		}
 		w, err := p.waiting(ctx, log, hash)
-		if errors.Is(err, ErrStored) {
-			continue // anybody who can write to the store may have put it there
+		if errors.Is(err, ErrStored) || errors.Is(err, ErrNoRelease) {
+			continue // anybody who can write to the store may have put it there, or it was made meanwhile
 		}
 		if err != nil {
 			return nil, err
@@ -376,15 +379,26 @@ func (p *Publisher) Approve(ctx context.Context, channel, hash string, apply boo
 	return plan, err
 }
 
-// made reports whether the newest entry of a channel is a plan whose hash begins with a
-// text.
+// made reports whether an entry of a channel is a plan whose hash begins with a text;
+// without hash, whether the newest one is a plan.
 func (p *Publisher) made(ctx context.Context, channel, hash string) (bool, error) {
 	log, err := p.channels().Load(ctx, channel)
-	if err != nil || log.Head() == nil || log.Head().Entered.IsZero() {
+	if err != nil {
 		return false, err
 	}
-	payload, err := log.Head().Payload()
-	return err == nil && strings.HasPrefix(sumOf(payload), hash), err
+	for i := range log.Entries {
+		e := &log.Entries[len(log.Entries)-1-i]
+		if !e.Entered.IsZero() {
+			payload, err := e.Payload()
+			if err != nil || strings.HasPrefix(sumOf(payload), hash) {
+				return err == nil, err
+			}
+		}
+		if hash == "" {
+			break
+		}
+	}
+	return false, nil
 }
 
 func noOperatorKey() error {

@@ -72,6 +72,8 @@ import (
 //	tmpfs DIR SIZE              mount a file system of that size there
 //	needs PROGRAM               skip without it
 //
+// The condition [minio] holds on MinIO.
+//
 // Without what tmpfs or needs require, the script is skipped; it fails if
 // TSMON_TEST_REAL is 1.
 func TestScripts(t *testing.T) {
@@ -116,6 +118,12 @@ func runScripts(t *testing.T, server *servertest.MinIO, wanted func(name string)
 		RequireUniqueNames: true,
 		Setup:              func(env *testscript.Env) error { return setUp(env, server) },
 		Cmds:               scriptCommands,
+		Condition: func(name string) (bool, error) {
+			if name != "minio" {
+				return false, fmt.Errorf("unknown condition %q", name)
+			}
+			return server != nil, nil
+		},
 	})
 }
 

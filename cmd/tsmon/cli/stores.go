@@ -74,7 +74,7 @@ func (a *App) Publisher(ctx context.Context, c *config.Config, p *Progress) (*re
 	policies := map[string]release.Policy{}
 	for name, channel := range c.Channels {
 		policies[name] = release.Policy{Targets: channel.Targets, Prerelease: channel.Prerelease, Follows: channel.Follows, AllowUnbound: channel.AllowUnbound,
-			AllowDowngrades: channel.AllowDowngrades, Rings: channel.Rings, Operators: trust[name].Operators,
+			AllowDowngrades: channel.AllowDowngrades, Rings: channel.Rings, Operators: trust[name].Operators, PlanLife: channel.ApprovalsWithin,
 			ReadsManifest: reads || channel.ReadsManifest}
 	}
 	known := KnownClients{a, c}

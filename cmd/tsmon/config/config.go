@@ -118,6 +118,8 @@ type Channel struct {
 	// Approvals is how many operators must sign a move, 1 if it is not set.
 	Approvals         int `yaml:"approvals"`
 	RollbackApprovals int `yaml:"rollback_approvals"` // how many must sign a rollback; Approvals if it is not set
+	// ApprovalsWithin is how long a plan may wait for approvals; a week if it is not set.
+	ApprovalsWithin time.Duration `yaml:"approvals_within"`
 }
 
 // Guard says when the server halts a rollout of the channel. nil is the server's

@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"time"
 
 	"go.yaml.in/yaml/v3"
 )
@@ -35,6 +36,9 @@ func (o *Operator) UnmarshalYAML(node *yaml.Node) error {
 	return node.Decode((*plain)(o))
 }
 
+// maxPlanLife bounds how long a plan may wait for signatures.
+const maxPlanLife = 90 * 24 * time.Hour
+
 // checkOperators looks at what can be judged without the keys.
 func (c *Config) checkOperators() (found Mistakes) {
 	for name, o := range c.Operators {
@@ -45,6 +49,9 @@ func (c *Config) checkOperators() (found Mistakes) {
 	for name, channel := range c.Channels {
 		if len(c.Operators) == 0 && (channel.Approvals != 0 || channel.RollbackApprovals != 0) {
 			found = append(found, wrong("channels."+name, "has approvals, and there are no operators"))
+		}
+		if d := channel.ApprovalsWithin; d != 0 && (d < time.Minute || d > maxPlanLife) {
+			found = append(found, wrong("channels."+name+".approvals_within", "is not between 1m and %s", maxPlanLife))
 		}
 	}
 	return found

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"maps"
 	"slices"
+	"strings"
 
 	"tsmon/channels"
 	"tsmon/manifest"
@@ -23,7 +24,24 @@ func (p channelsArea) examine(ctx context.Context) []Finding {
 			p.rings(ctx, n.at(name+"/rings"), name)
 		}
 	}
+	p.unprotected(n.at("operators"))
 	return n.found
+}
+
+// unprotected says what anybody with a bucket's credentials can do to channels that no
+// operators sign. A folder is protected by the machine that it is on.
+func (p channelsArea) unprotected(n *notes) {
+	var bare []string
+	for _, name := range p.channelNames() {
+		if p.trust[name].Operators == nil {
+			bare = append(bare, name)
+		}
+	}
+	if len(bare) == 0 || !strings.HasPrefix(p.config.Storage, "s3:") {
+		return
+	}
+	n.warn("list operators in tsmon.yaml, such as `operators: {ann: ssh-ed25519 AAAA…}`, and put them in force: `tsmon channel appoint "+bare[0]+"`",
+		"no operators sign %s: who has the bucket's credentials can offer clients any release that was signed, older ones too, end rollouts, and change notes and flags", strings.Join(bare, ", "))
 }
 
 // channelNames returns the configured channels: those that clients of a new project

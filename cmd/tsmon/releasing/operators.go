@@ -78,6 +78,7 @@ many keys are lost, a key of server.operators_root takes the place of the former
 	}
 	f.addReason(cmd, remark)
 	f.addDry(cmd)
+	f.addWait(cmd)
 	return cmd
 }
 
@@ -141,10 +142,10 @@ func planState(w *release.Waiting) string {
 }
 
 func planShowCommand(app *cli.App) *cobra.Command {
-	channel := ""
+	channel, verbose := "", false
 	cmd := &cobra.Command{
 		Use:     "show [HASH] [--channel CHANNEL]",
-		Short:   "Show a plan that waits",
+		Short:   "Show a plan that waits, and who gets what once it is made",
 		Example: "  tsmon plan show 3f9a",
 		Args:    cli.Args(0, 1, "at most one HASH"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -152,19 +153,20 @@ func planShowCommand(app *cli.App) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			w, err := p.FindPlan(cmd.Context(), channel, strings.Join(args, ""))
+			w, err := p.ShowPlan(cmd.Context(), channel, strings.Join(args, ""))
 			if err != nil {
 				return err
 			}
-			return app.Print(w, func(out io.Writer) { printWaiting(out, w) })
+			return app.Print(w, func(out io.Writer) { printWaiting(out, w, p.Policies[channel].Rings, verbose) })
 		},
 	}
 	channelFlag(cmd, &channel)
+	cmd.Flags().BoolVar(&verbose, "verbose", false, "list every installed version, instead of ranges that get the same")
 	return cmd
 }
 
-// printWaiting writes what a plan does, and what it waits for, for people.
-func printWaiting(out io.Writer, w *release.Waiting) {
+// printWaiting writes what a plan does, what it waits for, and who gets what, for people.
+func printWaiting(out io.Writer, w *release.Waiting, rings, verbose bool) {
 	e := w.Entry
 	fmt.Fprintf(out, "plan %s\n%s: %s %s (entry %d) by %s at %s\n", w.Hash, w.Channel, e.Action, e.Newest(), e.Sequence, e.Who, e.When.Format(time.RFC3339))
 	if e.Why != "" {
@@ -182,6 +184,10 @@ func printWaiting(out io.Writer, w *release.Waiting) {
 		fmt.Fprintf(out, ", by %s", strings.Join(w.Signed, ", "))
 	}
 	fmt.Fprintf(out, "\nmay sign: %s\n%s\n", strings.Join(w.Missing, ", "), planState(w))
+	if len(w.Reach) > 0 {
+		fmt.Fprintln(out)
+		printTable(out, w.Reach, rings, verbose)
+	}
 }
 
 func namesOf(keys map[string]string) []string {
@@ -204,6 +210,7 @@ func planMakeCommand(app *cli.App, apply bool, cmd *cobra.Command) *cobra.Comman
 		})
 	}
 	channelFlag(cmd, &channel)
+	f.addWait(cmd)
 	cmd.Flags().BoolVar(&f.noProbe, "no-probe", false, "do not fetch the public address afterwards as a client would")
 	return cmd
 }

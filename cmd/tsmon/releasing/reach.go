@@ -13,19 +13,24 @@ import (
 	"tsmon/release"
 )
 
-// printReach writes who gets what, and whom a rollback does not reach.
-func printReach(w io.Writer, p *release.Plan, verbose bool) {
+// printTable writes who gets what.
+func printTable(w io.Writer, reach []release.Reach, rings, verbose bool) {
 	rows := [][]string{{"INSTALLED", "GETS", "ON"}}
 	static := "latest.json"
-	if p.Rings {
+	if rings {
 		static = "latest.json or ring"
 	}
-	for _, g := range groupReach(p.Reach, static, verbose) {
+	for _, g := range groupReach(reach, static, verbose) {
 		rows = append(rows, g.rows()...)
 	}
 	if len(rows) > 1 { // a pause may change nothing for clients
 		cli.Table(w, rows)
 	}
+}
+
+// printReach writes who gets what, and whom a rollback does not reach.
+func printReach(w io.Writer, p *release.Plan, verbose bool) {
+	printTable(w, p.Reach, p.Rings, verbose)
 	if p.Action == channels.Rollback && slices.ContainsFunc(p.Reach, func(r release.Reach) bool { return r.Outcome == "ahead" }) {
 		fmt.Fprintf(w, "\nnot reached: clients on a version above %s keep it, the updater only goes forward;\na fixed build with a higher version reaches them\n", p.Version)
 	}

@@ -25,6 +25,9 @@ func openStore(_ context.Context, url string) (record.Store, error) {
 	return Open(url, Limits{Conns: 1})
 }
 
+// patient are limits for tests in which many write at once, on a machine that may be busy.
+var patient = Limits{Call: 2 * time.Minute}
+
 // connect opens a store whose connections find no table that a statement does
 // not qualify.
 func connect(t testing.TB, url string, limits Limits) *Store {
@@ -39,7 +42,7 @@ func connect(t testing.TB, url string, limits Limits) *Store {
 
 func TestContract(t *testing.T) {
 	server := servertest.StartPostgres(t)
-	recordtest.Suite(t, func(t *testing.T) record.Store { return connect(t, server.Database(), Limits{}) })
+	recordtest.Suite(t, func(t *testing.T) record.Store { return connect(t, server.Database(), patient) })
 	t.Run("OneConnection", func(t *testing.T) { testOneConnection(t, server) })
 	t.Run("TwoStores", func(t *testing.T) { testTwoStores(t, server) })
 	t.Run("WritersApart", func(t *testing.T) { testWritersApart(t, server) })
@@ -115,20 +118,20 @@ func testOneConnection(t *testing.T, server *servertest.Postgres) {
 // testTwoStores sights clients through two stores, as two servers would.
 func testTwoStores(t *testing.T, server *servertest.Postgres) {
 	url := server.Database()
-	recordtest.SightRace(t, connect(t, url, Limits{}), connect(t, url, Limits{}))
+	recordtest.SightRace(t, connect(t, url, patient), connect(t, url, patient))
 	url = server.Database()
-	recordtest.BoundRace(t, connect(t, url, Limits{}), connect(t, url, Limits{}))
+	recordtest.BoundRace(t, connect(t, url, patient), connect(t, url, patient))
 	url = server.Database()
-	recordtest.OutboxRace(t, connect(t, url, Limits{}), connect(t, url, Limits{}))
+	recordtest.OutboxRace(t, connect(t, url, patient), connect(t, url, patient))
 	url = server.Database()
-	recordtest.TenantDeletedElsewhere(t, connect(t, url, Limits{}), connect(t, url, Limits{}))
+	recordtest.TenantDeletedElsewhere(t, connect(t, url, patient), connect(t, url, patient))
 }
 
 // testWritersApart: a server that waits for a row of a client does not keep another one
 // from writing other clients.
 func testWritersApart(t *testing.T, server *servertest.Postgres) {
 	url := server.Database()
-	waiting, other := connect(t, url, Limits{}), connect(t, url, Limits{})
+	waiting, other := connect(t, url, patient), connect(t, url, patient)
 	all := recordtest.Sightings(2)
 	one := record.Sightings{Installed: all.Installed[:1]}
 	if err := waiting.Sight(t.Context(), one); err != nil {

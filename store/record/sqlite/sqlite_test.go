@@ -24,6 +24,9 @@ func openStore(ctx context.Context, path string) (record.Store, error) {
 	return Open(ctx, path, Limits{})
 }
 
+// patient are limits for tests in which many write at once, on a machine that may be busy.
+var patient = Limits{Call: 2 * time.Minute}
+
 func mustOpen(t testing.TB, path string, limits Limits) *Store {
 	t.Helper()
 	s, err := Open(t.Context(), path, limits)
@@ -41,23 +44,23 @@ func mustOpen(t testing.TB, path string, limits Limits) *Store {
 func file(t testing.TB) string { return filepath.Join(t.TempDir(), "a folder %20 #ñ?.db") }
 
 func TestContract(t *testing.T) {
-	recordtest.Suite(t, func(t *testing.T) record.Store { return mustOpen(t, file(t), Limits{}) })
+	recordtest.Suite(t, func(t *testing.T) record.Store { return mustOpen(t, file(t), patient) })
 }
 
 // TestTwoStores sights clients through two stores, as two processes would.
 func TestTwoStores(t *testing.T) {
 	path := file(t)
-	recordtest.SightRace(t, mustOpen(t, path, Limits{}), mustOpen(t, path, Limits{}))
+	recordtest.SightRace(t, mustOpen(t, path, patient), mustOpen(t, path, patient))
 }
 
 func TestTenantDeletedElsewhere(t *testing.T) {
 	path := file(t)
-	recordtest.TenantDeletedElsewhere(t, mustOpen(t, path, Limits{}), mustOpen(t, path, Limits{}))
+	recordtest.TenantDeletedElsewhere(t, mustOpen(t, path, patient), mustOpen(t, path, patient))
 }
 
 // TestAges lives for many days.
 func TestAges(t *testing.T) {
-	s := mustOpen(t, file(t), Limits{})
+	s := mustOpen(t, file(t), patient)
 	recordtest.Ages(t, s, func() (bytes int64) {
 		err := s.Readers.QueryRowContext(t.Context(), `SELECT sum(pgsize) FROM dbstat WHERE name LIKE 'clients%' OR name LIKE 'tries%' OR name LIKE 'samples%'`).Scan(&bytes)
 		if err != nil {
@@ -69,7 +72,7 @@ func TestAges(t *testing.T) {
 
 // TestGrowth measures the whole file.
 func TestGrowth(t *testing.T) {
-	s := mustOpen(t, file(t), Limits{})
+	s := mustOpen(t, file(t), patient)
 	recordtest.Growth(t, s, func() (bytes int64) {
 		if err := s.Readers.QueryRowContext(t.Context(), `SELECT page_count * page_size FROM pragma_page_count, pragma_page_size`).Scan(&bytes); err != nil {
 			t.Fatal(err)
