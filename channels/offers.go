@@ -179,7 +179,11 @@ func (o *Offers) Decide(c manifest.Client, in bool) (Answer, error) {
 	goal := o.Shown(in)
 	answer := Answer{Held: o.rollout != nil && goal == o.shown, Goal: goal.Version.String()}
 	c.Downgrades = o.Downgrades
-	next, err := o.next(goal, c)
+	installed, err := manifest.ParseClientVersion(c.Version)
+	if err != nil {
+		return Answer{}, err
+	}
+	next, err := o.next(goal, c, installed)
 	if err != nil {
 		return Answer{}, err
 	}
@@ -191,15 +195,8 @@ func (o *Offers) Decide(c manifest.Client, in bool) (Answer, error) {
 		return Answer{}, err // 204 would keep a client from its other endpoints
 	}
 	answer.Extra = next.Extra
-	if installed, err := manifest.ParseClientVersion(c.Version); err == nil {
-		answer.Extra.Critical, answer.Extra.MinimumVersion = goal.CriticalTo(installed), goal.MinimumTo(installed)
-	}
-	if answer.Offer != nil {
-		c.Downgrades = false
-		forward, err := next.Updates(c)
-		answer.Back = !forward
-		return answer, err
-	}
+	answer.Extra.Critical, answer.Extra.MinimumVersion = goal.CriticalTo(installed), goal.MinimumTo(installed)
+	answer.Back = answer.Offer != nil && next.Version.Compare(installed) <= 0
 	return answer, nil
 }
 
@@ -214,13 +211,9 @@ func (o *Offers) Shown(in bool) *manifest.Response {
 
 // next is the first watershed on a client's way to its goal, else the goal. A
 // watershed without a bundle for the client lets it pass.
-func (o *Offers) next(goal *manifest.Response, c manifest.Client) (*manifest.Response, error) {
-	version, err := manifest.ParseClientVersion(c.Version)
-	if err != nil {
-		return nil, err
-	}
+func (o *Offers) next(goal *manifest.Response, c manifest.Client, installed manifest.Version) (*manifest.Response, error) {
 	for _, w := range o.watersheds {
-		if w.version.Compare(version) <= 0 || w.version.Compare(goal.Version) >= 0 {
+		if w.version.Compare(installed) <= 0 || w.version.Compare(goal.Version) >= 0 {
 			continue
 		}
 		if w.response == nil {

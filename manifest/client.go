@@ -264,7 +264,10 @@ func (r *Response) Updates(c Client) (bool, error) {
 // CriticalTo reports whether an installed version has a critical release ahead of it,
 // up to that of the answer.
 func (r *Response) CriticalTo(installed Version) bool {
-	below, err := ParseVersion(r.CriticalBelow)
+	below, err := Version{}, ErrVersion
+	if r.CriticalBelow != "" {
+		below, err = ParseVersion(r.CriticalBelow)
+	}
 	if err != nil {
 		return r.Critical && installed.Compare(r.Version) < 0
 	}
@@ -274,6 +277,9 @@ func (r *Response) CriticalTo(installed Version) bool {
 // MinimumTo returns the minimum version, empty for an installed version that is not
 // below it.
 func (r *Response) MinimumTo(installed Version) string {
+	if r.MinimumVersion == "" {
+		return ""
+	}
 	if minimum, err := ParseVersion(r.MinimumVersion); err != nil || installed.Compare(minimum) >= 0 {
 		return ""
 	}
