@@ -62,24 +62,27 @@ func probe(client *http.Client, token string, keys signing.Keyring, allowUnbound
 	}
 }
 
-// readable returns the look at a file of a release before a channel shows it. Status 403
-// alone tells that clients may not read it: other servers know only later what there is.
+// readable returns the look at a file before a channel moves. Status 403 alone tells that
+// clients may not read it: other servers know only later what there is. The query keeps
+// caches from remembering that a file was missing; a server that refuses it is asked without.
 func readable(client *http.Client) func(ctx context.Context, address string) error {
 	client.Timeout = probePatience
 	return func(ctx context.Context, address string) error {
-		request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
-		if err != nil {
-			return nil
+		for _, query := range []string{"?fresh=" + strconv.FormatInt(time.Now().UnixNano(), 36), ""} {
+			request, err := http.NewRequestWithContext(ctx, http.MethodGet, address+query, nil)
+			if err != nil {
+				return nil
+			}
+			response, err := client.Do(request)
+			if err != nil {
+				return nil
+			}
+			response.Body.Close()
+			if response.StatusCode != http.StatusForbidden {
+				return nil
+			}
 		}
-		response, err := client.Do(request)
-		if err != nil {
-			return nil
-		}
-		defer response.Body.Close()
-		if response.StatusCode == http.StatusForbidden {
-			return fmt.Errorf("%s answers with status %d", request.URL.Redacted(), response.StatusCode)
-		}
-		return nil
+		return fmt.Errorf("%s answers with status %d", address, http.StatusForbidden)
 	}
 }
 
