@@ -23,7 +23,7 @@ func (w *applying) probe(ctx context.Context) error {
 		if each.Waiting != nil {
 			continue
 		}
-		moved := fmt.Sprintf("%s has moved to %s (entry %d)", each.Channel, each.head.Version, each.head.Sequence)
+		moved := movedTo(each)
 		each.Probed = true
 		for _, s := range w.sights(each) {
 			w.step("fetching %s as a client", s.url)
@@ -40,6 +40,15 @@ func (w *applying) probe(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// movedTo says what a channel shows after a plan.
+func movedTo(plan *Plan) string {
+	head := plan.head
+	if r := head.Rollout; r != nil && r.Paused.IsZero() {
+		return fmt.Sprintf("%s shows %s to everybody and rolls out %s (entry %d)", plan.Channel, head.Version, r.Version, head.Sequence)
+	}
+	return fmt.Sprintf("%s has moved to %s (entry %d)", plan.Channel, head.Version, head.Sequence)
 }
 
 // readable refuses a move to a release whose files, or to a channel whose folder, clients may

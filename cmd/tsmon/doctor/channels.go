@@ -129,15 +129,10 @@ func (p channelsArea) signed(ctx context.Context, n *notes, r channels.Repositor
 // restore returns the command that writes the manifest again that the log says. It
 // moves nothing else.
 func (p channelsArea) restore(ctx context.Context, r channels.Repository, name string) string {
-	log, err := r.Load(ctx, name)
-	if err != nil || log.Head() == nil {
+	if log, err := r.Load(ctx, name); err != nil || log.Head() == nil {
 		return "`tsmon channel verify " + name + "` shows what is wrong with its log"
 	}
-	head := log.Head()
-	if head.Rollout != nil {
-		return "run the command again that moved " + name + " last; `tsmon channel log " + name + "` shows it"
-	}
-	return "tsmon release rollback --channel " + name + " --to " + head.Version + " --reason restore"
+	return "tsmon channel repair " + name
 }
 
 // known wants the log to have the entry that a manifest shows.

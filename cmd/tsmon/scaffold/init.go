@@ -131,7 +131,7 @@ func (p *plan) readProject(_ context.Context, env Env) error {
 	}
 	pubkeys := project.Pubkeys()
 	if len(pubkeys) == 0 {
-		return mistake("`tsmon keys generate --output ~/.tauri/app.key` makes a key and prints the pubkey line; write it into plugins.updater of "+project.File+", then run init again",
+		return mistake("`tsmon keys generate --output ~/.tauri/app.key` makes a key and prints the pubkey line, or `tsmon keys show ~/.tauri/app.key.pub` shows it if you have one; write it into plugins.updater of "+project.File+", then run init again",
 			"%s has no plugins.updater.pubkey, the key that clients verify updates with", project.File)
 	}
 	for _, text := range pubkeys {

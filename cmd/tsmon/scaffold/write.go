@@ -66,7 +66,7 @@ func (p *plan) compare(context.Context, Env) error {
 			command += "--version " + version + " "
 		}
 		if !bucket {
-			r.Next = append(r.Next, "run `tsmon serve`, or another server that shows the directory at public_url")
+			r.Next = append(r.Next, "run `"+config.ServeCommand(p.config.PublicURL, "")+"`, or another server that shows the directory at public_url")
 		}
 		r.Next = append(r.Next, "after `tauri build`: "+command+bundles)
 	}
