@@ -69,21 +69,26 @@ func readable(client *http.Client) func(ctx context.Context, address string) err
 	client.Timeout = probePatience
 	return func(ctx context.Context, address string) error {
 		for _, query := range []string{"?fresh=" + strconv.FormatInt(time.Now().UnixNano(), 36), ""} {
-			request, err := http.NewRequestWithContext(ctx, http.MethodGet, address+query, nil)
-			if err != nil {
-				return nil
-			}
-			response, err := client.Do(request)
-			if err != nil {
-				return nil
-			}
-			response.Body.Close()
-			if response.StatusCode != http.StatusForbidden {
+			if !forbids(ctx, client, address+query) {
 				return nil
 			}
 		}
 		return fmt.Errorf("%s answers with status %d", address, http.StatusForbidden)
 	}
+}
+
+// forbids reports whether an address answers with status 403.
+func forbids(ctx context.Context, client *http.Client, address string) bool {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
+	if err != nil {
+		return false
+	}
+	response, err := client.Do(request)
+	if err != nil {
+		return false
+	}
+	response.Body.Close()
+	return response.StatusCode == http.StatusForbidden
 }
 
 // pastCaches sends requests for manifests past caches: with no-cache, and with a
