@@ -92,11 +92,26 @@ func (p channelsArea) channel(ctx context.Context, n *notes, name string) {
 		n.fail(p.restore(ctx, repository, name), "%s shows %s (entry %d), but its log goes on", name, shown.Version, shown.Sequence)
 	case pointer.Data == nil:
 		leader := cmp.Or(p.config.Channels[name].Follows, name) // which takes its followers along
+		if key := p.newKey(); key != "" {
+			n.warn("`tsmon keys rotate --to "+key+"` says what comes next; if it names no step for "+leader+", publish the first release: "+p.firstRelease(leader), "%s shows nothing yet", name)
+			return
+		}
 		n.warn("publish the first release: "+p.firstRelease(leader), "%s shows nothing yet", name)
 	default:
 		p.known(ctx, n, repository, name, shown)
 		p.spreads(ctx, n, repository, name)
 	}
+}
+
+// newKey returns the key, or its file, that trusted_keys give to later versions, empty if
+// there is none.
+func (p *patient) newKey() string {
+	for _, k := range p.config.TrustedKeys {
+		if k.From != "" && k.Until == "" {
+			return k.Key
+		}
+	}
+	return ""
 }
 
 // signed wants the entries of a log to have the signatures that they need.
