@@ -339,6 +339,7 @@ func TestKeyboard(t *testing.T) {
 	b := newBrowser(t, 1280, 800)
 	b.enterDemo(f)
 	press := func(keys ...string) { b.press(strings.Join(keys, "")) }
+	sequence := func(first, second rune) { b.sequence(first, second, func() {}) }
 	press("/", "potencia bomba")
 	b.until(`document.activeElement.type === "search" && document.querySelectorAll(".card").length === 4`)
 	press(kb.Escape, "?")
@@ -346,7 +347,7 @@ func TestKeyboard(t *testing.T) {
 	b.shot("keys")
 	press(kb.Escape)
 	b.until(`document.querySelector("dialog") === null`)
-	press("g", "c")
+	sequence('g', 'c')
 	b.until(`document.querySelector("[role=combobox]") !== null`)
 	press("/")
 	b.until(`location.hash.startsWith("#/charts") && document.activeElement.getAttribute("role") === "combobox"`)
@@ -356,15 +357,15 @@ func TestKeyboard(t *testing.T) {
 	b.eval("document.activeElement.blur()")
 	press("3")
 	b.until(`location.hash.includes("p=7d")`)
-	press("g", "b")
+	sequence('g', 'b')
 	b.until(`location.hash === "#/boards"`)
-	press("g", "d")
+	sequence('g', 'd')
 	b.until(`location.hash === "#/diagrams"`)
 	// The page is drawn anew between the two keys.
-	press("g")
-	b.visit("#/boards")
-	b.until(`document.querySelectorAll(".board .number").length > 10`)
-	press("c")
+	b.sequence('g', 'c', func() {
+		b.visit("#/boards")
+		b.until(`document.querySelectorAll(".board .number").length > 10`)
+	})
 	b.until(`location.hash.startsWith("#/charts")`)
 }
 

@@ -193,9 +193,8 @@ window.clearTimeout = id => { long.delete(id); stop(id); };`
 
 // browser is a tab of Chromium.
 type browser struct {
-	t     *testing.T
-	ctx   context.Context
-	typed time.Time // when the last key was pressed, as the page is told
+	t   *testing.T
+	ctx context.Context
 
 	mu       sync.Mutex
 	problems []string // exceptions, and what the policy refused
@@ -209,7 +208,7 @@ func newBrowser(t *testing.T, width, height int64) *browser {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 5*time.Minute) // the cleanup needs it
 	ctx, stop := chromedp.NewExecAllocator(ctx, options...)
 	ctx, end := chromedp.NewContext(ctx)
-	b := &browser{t: t, typed: time.Now(), ctx: ctx}
+	b := &browser{t: t, ctx: ctx}
 	b.do(chromedp.EmulateViewport(width, height))
 	if err := chromedp.Listen(ctx, b.note); err != nil {
 		t.Fatal(err)
@@ -322,26 +321,43 @@ func (b *browser) shot(name string) {
 	}
 }
 
-// press types keys as a keyboard does: what a page prevents is not typed. For the
-// page 50 ms lie between two keys, however busy the machine is.
+// press types keys as a keyboard does: what a page prevents is not typed.
 func (b *browser) press(keys string, modifiers ...chromedp.Modifier) {
 	b.t.Helper()
 	for _, r := range keys {
-		b.typed = b.typed.Add(50 * time.Millisecond)
-		down := kb.Encode(r)[0]
-		down.Timestamp = input.TimeSinceEpoch(float64(b.typed.UnixMilli()) / 1000)
-		if events := kb.Encode(r); len(events) == 3 && len(modifiers) == 0 {
-			down.Text, down.UnmodifiedText = events[1].Text, events[1].UnmodifiedText
-		}
-		for _, m := range modifiers {
-			down.Modifiers |= int64(m)
-		}
-		up := *down
-		up.Type, up.Text, up.UnmodifiedText = kb.KeyUp, "", ""
-		for _, event := range []input.DispatchKeyEventParams{*down, up} {
-			if _, err := chromedp.Call(b.ctx, input.DispatchKeyEvent, event); err != nil {
-				b.t.Fatal(err)
-			}
+		b.key(r, time.Time{}, modifiers...)
+	}
+}
+
+// sequence presses two keys, between which something may happen. For the page 50 ms lie
+// between them, however busy the machine is.
+func (b *browser) sequence(first, second rune, between func()) {
+	b.t.Helper()
+	now := time.Now()
+	b.key(first, now)
+	between()
+	b.key(second, now.Add(50*time.Millisecond))
+}
+
+// key presses a key; at is when, for the page, zero for now.
+func (b *browser) key(r rune, at time.Time, modifiers ...chromedp.Modifier) {
+	b.t.Helper()
+	events := kb.Encode(r)
+	down := events[0]
+	if !at.IsZero() {
+		down.Timestamp = input.TimeSinceEpoch(float64(at.UnixMilli()) / 1000)
+	}
+	if len(events) == 3 && len(modifiers) == 0 {
+		down.Text, down.UnmodifiedText = events[1].Text, events[1].UnmodifiedText
+	}
+	for _, m := range modifiers {
+		down.Modifiers |= int64(m)
+	}
+	up := *down
+	up.Type, up.Text, up.UnmodifiedText = kb.KeyUp, "", ""
+	for _, event := range []input.DispatchKeyEventParams{*down, up} {
+		if _, err := chromedp.Call(b.ctx, input.DispatchKeyEvent, event); err != nil {
+			b.t.Fatal(err)
 		}
 	}
 }
