@@ -18,8 +18,9 @@ type applying struct {
 }
 
 // Apply carries a plan out: it uploads what is missing, creates the record, looks whether
-// clients may read that, appends the entry if the log still ends at Base, updates the manifest, then the channels
-// that follow, and fetches what clients get. It returns the plan as it came out.
+// clients may read that and the channel's folder, appends the entry if the log still ends at
+// Base, updates the manifest, then the channels that follow, and fetches what clients get. It
+// returns the plan as it came out.
 // With an error, the plan is nil unless the channel has moved. A
 // *channels.ConflictError if somebody else moved the channel since the plan was
 // made.

@@ -375,3 +375,46 @@ func FuzzRecord(f *testing.F) {
 		}
 	})
 }
+
+// TestChannelHidden: a channel whose folder clients may not read is not moved. Before its
+// first release, a store that answers 403 for what is missing can't tell, and it moves.
+func TestChannelHidden(t *testing.T) {
+	for name, c := range map[string]struct {
+		hidden string // folder that clients may not read
+		strict bool   // what is missing is answered with 403, too
+		first  error  // of the first release
+		second error
+	}{
+		"all is read":          {"", false, nil, nil},
+		"all is read, strict":  {"", true, nil, nil},
+		"the channel":          {"/stable/", false, ErrHidden, ErrHidden},
+		"the channel, strict":  {"/stable/", true, nil, ErrHidden},
+		"the releases":         {"/releases/", false, ErrHidden, ErrHidden},
+		"the releases, strict": {"/releases/", true, ErrHidden, ErrHidden},
+		"another":              {"/beta/", false, nil, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := newDesk(t)
+			look := func(ctx context.Context, address string) error {
+				path := strings.TrimPrefix(address, d.PublicURL)
+				_, missing := d.Store.Stat(ctx, path[1:])
+				if c.hidden != "" && strings.HasPrefix(path, c.hidden) || c.strict && missing != nil {
+					return errors.New("status 403")
+				}
+				return nil
+			}
+			for _, move := range []struct {
+				version string
+				want    error
+			}{{"1.0.0", c.first}, {"1.1.0", c.second}} {
+				o := d.options(t, move.version)
+				d.Readable = look
+				if _, err := d.Publish(t.Context(), o); !errors.Is(err, move.want) {
+					t.Fatalf("%s: %v, want %v", move.version, err, move.want)
+				}
+				d.Readable = nil
+				d.publish(t, o) // or nothing is left to do
+			}
+		})
+	}
+}

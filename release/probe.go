@@ -23,7 +23,7 @@ func (w *applying) probe(ctx context.Context) error {
 		if each.Waiting != nil {
 			continue
 		}
-		moved := fmt.Sprintf("%s has moved to %s (entry %d)", each.Channel, each.head.Version, each.head.Sequence)
+		moved := movedTo(each)
 		each.Probed = true
 		for _, s := range w.sights(each) {
 			w.step("fetching %s as a client", s.url)
@@ -42,24 +42,51 @@ func (w *applying) probe(ctx context.Context) error {
 	return nil
 }
 
-// readable refuses a move to a release whose files clients may not read: they would be
-// shown a manifest that they could not follow. One file tells, for access is given to
-// folders; a signature, for nobody counts its downloads.
+// movedTo says what a channel shows after a plan.
+func movedTo(plan *Plan) string {
+	head := plan.head
+	if r := head.Rollout; r != nil && r.Paused.IsZero() {
+		return fmt.Sprintf("%s shows %s to everybody and rolls out %s (entry %d)", plan.Channel, head.Version, r.Version, head.Sequence)
+	}
+	return fmt.Sprintf("%s has moved to %s (entry %d)", plan.Channel, head.Version, head.Sequence)
+}
+
+// readable refuses a move to a release whose files, or to a channel whose folder, clients may
+// not read: they would be shown a manifest that they could not follow, or none. One file of
+// each tells, for access is given to folders; of a release a signature, for nobody counts its
+// downloads.
 func (w *applying) readable(ctx context.Context) error {
 	plan := w.plan
 	if w.Readable == nil || plan.Entry == nil || plan.Action != channels.Publish && plan.Action != channels.Promote {
 		return nil
 	}
-	offered := (&Record{Version: plan.Version, Bundles: plan.Bundles}).Manifest(w.PublicURL + "/" + strings.TrimSuffix(folder(plan.Version), "/"))
+	files := w.PublicURL + "/" + strings.TrimSuffix(folder(plan.Version), "/")
+	offered := (&Record{Version: plan.Version, Bundles: plan.Bundles}).Manifest(files)
 	keys := offered.Keys()
 	if len(keys) == 0 {
 		return nil
 	}
-	if err := w.Readable(ctx, offered.Platforms[keys[0]].URL+".sig"); err != nil {
+	hidden := w.Readable(ctx, offered.Platforms[keys[0]].URL+".sig")
+	if hidden == nil {
+		if hidden = w.Readable(ctx, plan.URL); hidden != nil && !w.tells(ctx, plan.Channel, files) {
+			return nil
+		}
+	}
+	if hidden != nil {
 		return refuse(ErrHidden, "let everybody read releases/ and the folder of each channel in the storage, such as "+plan.Channel+"/, and nothing else, with the policy in the guide (release/README.md, Configure the storage), or set server.updates.token (TSMON_UPDATES_TOKEN) if the server there wants one; then run the same command again. `tsmon doctor` looks at the rest of public_url, --no-probe skips this",
-			"%s stays as it is: %v", plan.Channel, err)
+			"%s stays as it is: %v", plan.Channel, hidden)
 	}
 	return nil
+}
+
+// tells reports whether a channel's manifest that can't be read means that its folder can't.
+// Before the first one some stores, as Amazon's, answer so for what is missing, too, and then
+// do it in the readable folder of a release as well.
+func (w *applying) tells(ctx context.Context, channel, files string) bool {
+	if _, err := w.Store.Stat(ctx, channels.ManifestKey(channel)); err == nil {
+		return true
+	}
+	return w.Readable(ctx, files+"/missing") == nil
 }
 
 // Seen fetches the manifests that clients of a channel read, those of rings, too, without

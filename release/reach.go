@@ -270,9 +270,9 @@ func CompareVersions(a, b string) int {
 
 // misfits refuses a release that latest.json would give to clients whose type is known
 // and whom it does not suit, unless they may be left without updates, or clients get
-// it, or got it before. The steps of a rollout are refused too. It warns of clients that the channel may have: not of those
-// whose type it never had beside bundles of other types, and not where a channel
-// follows, since its leader has said it.
+// it, or got it before. The steps of a rollout are refused, too. It warns of clients that
+// the channel may have: not of those whose type it never had beside bundles of other
+// types, and not where a channel follows, since its leader has said it.
 func (g gate) misfits(reach []Reach) (warnings []string, err error) {
 	step := g.action == channels.Advance && g.strandAll
 	refuses := g.action != channels.Rollback && !g.unchanged && (step || !g.strandAll)

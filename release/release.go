@@ -126,8 +126,9 @@ type Publisher struct {
 	// are wanted. An error that wraps ErrUnseen becomes a warning. Nil: nothing is
 	// fetched.
 	Probe func(ctx context.Context, manifestURL string, want manifest.Manifest, bundles bool) error
-	// Readable fetches a small file of a release that is in the store, before a channel moves
-	// to that. It returns an error if clients may not read it, and nil where it can't tell.
+	// Readable fetches a small file from below PublicURL before a channel moves. It returns an
+	// error if clients may not read it, and nil if they may, if it is missing, or where it
+	// can't tell.
 	// Nil: nothing is fetched.
 	Readable func(ctx context.Context, address string) error
 	// Transferred and Uploaded, if not nil, are called with each piece of a bundle

@@ -62,6 +62,30 @@ func forged(tb testing.TB, signature, old, new string) string {
 	return base64.StdEncoding.EncodeToString(bytes.ReplaceAll(text, []byte(old), []byte(new)))
 }
 
+// TestOlderManifest: the manifest of an older release, whose signatures are good, is not
+// shown under the number of the present one.
+func TestOlderManifest(t *testing.T) {
+	w := apitest.Embedded(t)
+	w.Options.PublicURL = "https://releases.example.com/app"
+	d := w.Desk(t)
+	d.PublishVersion(t, "stable", "1.0.0")
+	older, _ := w.Stored(t, "stable/latest.json")
+	d.PublishVersion(t, "stable", "1.1.0")
+	good, _ := w.Stored(t, "stable/latest.json")
+	nobody := serveStill(t, w)
+	nobody.Heads.Round(t.Context())
+	plant(t, w, "stable/latest.json", changed(t, older, func(m *manifest.Manifest) { m.Sequence = 2 }))
+	nobody.Heads.Round(t.Context())
+	fresh := serveStill(t, w)
+	fresh.Heads.Round(t.Context())
+	for _, server := range []*apitest.Updates{nobody, fresh} {
+		if got := server.Get("/updates/stable/latest.json"); got.Status != 200 || !bytes.Equal(got.Body, good) {
+			t.Errorf("it is served: %d %.300s", got.Status, got.Body)
+		}
+	}
+	wantAlarm(t, w, nobody, "stable/latest.json", 1)
+}
+
 // TestBadManifests puts what does not verify, or is not what the log shows, in the place
 // of a manifest: the log's goes on being served, and everybody is told.
 func TestBadManifests(t *testing.T) {
@@ -81,8 +105,9 @@ func TestBadManifests(t *testing.T) {
 				m.Platforms[name] = p
 			}
 		}),
-		"changed notes":  changed(t, good, func(m *manifest.Manifest) { m.Notes = "by hand" }),
-		"a critical one": changed(t, good, func(m *manifest.Manifest) { m.Critical = true }),
+		"changed notes":     changed(t, good, func(m *manifest.Manifest) { m.Notes = "by hand" }),
+		"a critical one":    changed(t, good, func(m *manifest.Manifest) { m.Critical = true }),
+		"a minimum version": changed(t, good, func(m *manifest.Manifest) { m.MinimumVersion = "1.0.0" }),
 		"another file": changed(t, good, func(m *manifest.Manifest) {
 			p := m.Platforms["linux-x86_64"]
 			p.URL += ".exe"

@@ -70,8 +70,9 @@ func TestBucketPolicy(t *testing.T) {
 	}
 }
 
-// TestBucketHalfPublic: where clients may read releases and not the channel, which is told
-// only once it shows something, publish warns; what it says leads out.
+// TestBucketHalfPublic: where clients may read releases and not the channel, publish moves
+// nothing, before the first release and later; of a channel that moves along it warns. What
+// these say, and what update check says of the bucket, leads out.
 func TestBucketHalfPublic(t *testing.T) {
 	minio := servertest.StartMinIO(t)
 	minio.MakeBucket("releases")
@@ -87,16 +88,30 @@ func TestBucketHalfPublic(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	open("releases")
 	env := append(minio.Env(), "TSMON_STORAGE=s3://releases/desktop?endpoint="+minio.Endpoint, "TSMON_PUBLIC_URL="+public, "TSMON_TRUSTED_KEYS=testdata/unencrypted.pub",
 		"TSMON_DATA="+t.TempDir(), "TAURI_SIGNING_PRIVATE_KEY=testdata/unencrypted.key", "AWS_EC2_METADATA_DISABLED=true")
-	publish := []string{"release", "publish", "--version", "1.0.0", bundles(t, "1.0.0", 100)}
-	_, stderr, code := command(t, env, "tsmon", publish...)
-	if code != 0 || !strings.Contains(stderr, "clients may not read "+public+"/stable/latest.json") || !strings.Contains(stderr, "(status 403): let everybody read releases/ and the folder of each channel in the storage, this one, too, or set") {
-		t.Fatalf("code %d: %s", code, stderr)
-	}
-	open("releases", "stable", "beta")
-	if stdout, stderr, code := command(t, env, "tsmon", publish...); code != 0 || !strings.Contains(stdout, "fetched and verified as a client gets it") || strings.Contains(stderr, "warning:") {
-		t.Errorf("after the policy: code %d: %s%s", code, stdout, stderr)
+	check := []string{"update", "check", "--current", "0.9.0", "--target", "darwin-aarch64", "--endpoint", public + "/stable/latest.json"}
+	for _, version := range []string{"1.0.0", "1.1.0"} {
+		publish := []string{"release", "publish", "--version", version, bundles(t, version, 100)}
+		open("releases")
+		_, stderr, code := command(t, env, "tsmon", publish...)
+		if code != cli.ExitRefused || !strings.Contains(stderr, "error: clients may not read what would be published: stable stays as it is: "+public+"/stable/latest.json answers with status 403") {
+			t.Fatalf("%s: code %d: %s", version, code, stderr)
+		}
+		// follows: if a bucket answers there, let everybody read releases/ and the folder of each channel in it, with the policy in the guide (release/README.md, Configure the storage); if a server wants a token
+		if _, stderr, code = command(t, env, "tsmon", check...); code != 1 || !strings.Contains(stderr, "hint: if a bucket answers there, let everybody read releases/ and the folder of each channel in it") {
+			t.Fatalf("%s: code %d: %s", version, code, stderr)
+		}
+		open("releases", "stable")
+		if _, stderr, code = command(t, env, "tsmon", publish...); code != 0 || !strings.Contains(stderr, "clients may not read "+public+"/beta/latest.json") || !strings.Contains(stderr, "(status 403): let everybody read releases/ and the folder of each channel in the storage, this one, too, or set") {
+			t.Fatalf("%s: code %d: %s", version, code, stderr)
+		}
+		if stdout, stderr, code := command(t, env, "tsmon", check...); code != 0 || !strings.Contains(stdout, version) {
+			t.Fatalf("%s: code %d: %s%s", version, code, stdout, stderr)
+		}
+		open("releases", "stable", "beta")
+		if stdout, stderr, code := command(t, env, "tsmon", publish...); code != 0 || !strings.Contains(stdout, "fetched and verified as a client gets it") || strings.Contains(stderr, "clients may not read") {
+			t.Errorf("%s, after the policy: code %d: %s%s", version, code, stdout, stderr)
+		}
 	}
 }

@@ -63,9 +63,9 @@ func (p *Prober) Await(ctx context.Context, address string, want manifest.Manife
 	pause := 250 * time.Millisecond
 	for {
 		shown, err := p.Manifest(ctx, address, want)
-		// A server may cache for a moment that there was no such channel.
-		first := want.Sequence == 1 && errors.Is(err, ErrStatus) && !errors.Is(err, ErrDenied)
-		if !errors.Is(err, ErrStale) && !errors.Is(err, errOther) && !first {
+		// A server may cache for a moment that there was no such manifest.
+		missing := errors.Is(err, ErrStatus) && !errors.Is(err, ErrDenied)
+		if !errors.Is(err, ErrStale) && !errors.Is(err, errOther) && !missing {
 			return shown, err
 		}
 		select {

@@ -134,7 +134,7 @@ func TestProbe(t *testing.T) {
 func TestProbeReportsBadManifests(t *testing.T) {
 	c := newChannel(t)
 	want := c.at("1.1.0", 5)
-	p := &updater.Prober{Keys: c.keys()}
+	p := &updater.Prober{Keys: c.keys(), Patience: time.Millisecond}
 	body := `{"version":"v1.1.0"}`
 	c.shows.Store(&body)
 	var problems manifest.Problems
@@ -195,6 +195,27 @@ func TestProbeWaitsForCaches(t *testing.T) {
 				t.Errorf("%v was asked for", c.asked())
 			}
 		})
+	}
+}
+
+// TestProbeWaitsForAServer: a server may believe for a moment that there is no manifest,
+// as after one was lost and written again.
+func TestProbeWaitsForAServer(t *testing.T) {
+	c := newChannel(t)
+	want := c.at("1.1.0", 5)
+	c.show(want)
+	asked := 0
+	client := &http.Client{Transport: transport(func(r *http.Request) (*http.Response, error) {
+		if asked++; asked == 1 {
+			answer := respond(r, strings.NewReader(""), 0)
+			answer.StatusCode = http.StatusNotFound
+			return answer, nil
+		}
+		return http.DefaultTransport.RoundTrip(r)
+	})}
+	p := &updater.Prober{HTTP: client, Keys: c.keys()}
+	if _, err := p.Await(t.Context(), c.URL+"/latest.json", want); err != nil || asked != 2 {
+		t.Errorf("ended with %v after %d requests", err, asked)
 	}
 }
 

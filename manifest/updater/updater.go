@@ -47,6 +47,8 @@ var (
 	ErrStatus = errors.New("unexpected status")
 	// ErrDenied is an ErrStatus of 401 or 403.
 	ErrDenied = fmt.Errorf("access denied: %w", ErrStatus)
+	// ErrForbidden is an ErrDenied of 403, as buckets answer what nobody may read.
+	ErrForbidden = fmt.Errorf("%w", ErrDenied)
 	// ErrTimeout means that an answer or a download did not start, or stalled.
 	ErrTimeout = errors.New("time-out")
 
@@ -192,7 +194,9 @@ func (u *Updater) get(ctx context.Context, address, accept string) (*http.Respon
 
 func checkStatus(status int) error {
 	switch {
-	case status == http.StatusUnauthorized, status == http.StatusForbidden:
+	case status == http.StatusForbidden:
+		return fmt.Errorf("%w %d", ErrForbidden, status)
+	case status == http.StatusUnauthorized:
 		return fmt.Errorf("%w %d", ErrDenied, status)
 	case status < 200 || status > 299:
 		return fmt.Errorf("%w %d", ErrStatus, status)

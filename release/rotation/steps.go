@@ -19,7 +19,7 @@ func (r *rotation) steps(configured bool) []Step {
 		g.step("", "", "write into tsmon.yaml which versions have which key (TSMON_TRUSTED_KEYS takes the list, too); a running `tsmon serve` needs them before the new key signs, and reads its own file again on SIGHUP").Write = r.keysText()
 	}
 	order := r.order()
-	for _, part := range []func(*Channel){g.succeed, g.cross, g.wait, g.sign, g.end} {
+	for _, part := range []func(*Channel){g.succeed, g.cross, g.wait, g.sign, g.keep, g.end} {
 		for _, c := range order {
 			part(c)
 		}
@@ -183,8 +183,16 @@ func (g *guide) cross(c *Channel) {
 		}
 		g.step("", "", "build %s, the bridge, with the new key in tauri.conf.json%s", g.bridge, endpoint).Write = `"pubkey": "` + g.r.to.Tauri() + `"`
 		g.step(c.Channel, "tsmon release publish --channel "+c.Channel+" --version "+g.bridge+" --watershed"+strand+" DIR",
-			"sign it with the private key of %s, as the last release of that key, and publish it%s%s", g.r.from.IDs(), along, instead)
+			"sign it with the private key of %s, as the last release of that key, and publish it%s%s; %s", g.r.from.IDs(), along, instead, g.pipeline(c))
 	}
+}
+
+// pipeline says how several machines publish the bridge of a channel.
+func (g *guide) pipeline(c *Channel) string {
+	if c.successor != "" {
+		return "if a pipeline builds it, its `tsmon release stage --channel " + c.Channel + " --publish` does that, for latest.json needs no watershed"
+	}
+	return "if a pipeline builds it, leave --publish out of its `tsmon release stage`, and run `tsmon release publish --channel " + c.Channel + " --version " + g.r.bridge.String() + " --watershed` once all machines have staged"
 }
 
 // wait says what a channel that has the bridge waits for.
@@ -220,18 +228,23 @@ func (g *guide) sign(c *Channel) {
 	default:
 		workflow := ""
 		if to != c {
-			workflow = "; `tsmon init --ci github --force`, or gitlab, writes a workflow that publishes to " + to.Channel + ", which tauri.conf.json names by then"
+			workflow = "; after the bridge is published, and not before, `tsmon init --ci github --force`, or gitlab, writes a workflow that publishes to " + to.Channel + ", which tauri.conf.json names by then"
 		}
 		g.step(to.Channel, "tsmon release publish --channel "+to.Channel+" --version "+g.r.after(c)+" DIR",
 			"build what comes next with the new key, too, and sign it with the private key of %s%s", g.r.to.ID(), workflow)
 	}
 }
 
-// end says what becomes of the old key.
+// keep says what stays of the old key.
+func (g *guide) keep(c *Channel) {
+	if c.policy.Follows == "" && c.State == Done {
+		g.step(c.Channel, "", "keep all lines of trusted_keys, and the bridge, which leads older clients over%s", clients(g.r.below(c)))
+	}
+}
+
+// end says, last of all, how a channel that stays at the bridge gets the new key.
 func (g *guide) end(c *Channel) {
-	switch {
-	case c.policy.Follows != "": // as its leader
-	case c.State == Waiting:
+	if c.policy.Follows == "" && c.State == Waiting {
 		left := c.Stranded.Server
 		if c.ReadsManifest {
 			left = c.Stranded.Manifest
@@ -242,9 +255,6 @@ func (g *guide) end(c *Channel) {
 			command = "tsmon release promote --from " + next.Channel + " --to " + c.Channel + strand
 		}
 		g.step(c.Channel, command, "once nobody is left below the bridge on %s, the new key may sign there, too", c.Channel)
-	case c.State == Done:
-		below := g.r.below(c)
-		g.step(c.Channel, "", "keep all lines of trusted_keys, and the bridge, which leads older clients over%s", clients(below))
 	}
 }
 

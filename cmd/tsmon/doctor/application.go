@@ -90,18 +90,44 @@ func (p applicationArea) someEndpointFits() bool {
 	return true
 }
 
-// firstRelease returns the command that publishes the project.
+// firstRelease returns the command that publishes the project, or, where several machines
+// build what the channel requires, the one that each of them runs.
 func (p *patient) firstRelease(channel string) string {
-	version, bundles := " --version 1.0.0", "src-tauri/target/release/bundle"
+	version, known, bundles := "1.0.0", false, "src-tauri/target/release/bundle"
 	if p.project != nil {
-		if _, err := p.project.Version(); err == nil {
-			version = "" // that of the project
+		if is, err := p.project.Version(); err == nil {
+			version, known = is, true
 		}
 		bundles = filepath.ToSlash(filepath.Join(p.project.Dir(), "target/release/bundle"))
 	}
-	command := "after `tauri build`, tsmon release publish" + version
+	command := "after `tauri build`, tsmon release publish"
+	several := machines(p.config.Channels[channel].Targets) > 1
+	if several {
+		command = "on each machine, after `tauri build`, tsmon release stage"
+	}
+	if several || !known { // else it is that of the project
+		command += " --version " + version
+	}
 	if channel != "stable" {
 		command += " --channel " + channel
 	}
+	if several {
+		command += " --publish"
+	}
 	return command + " " + bundles
+}
+
+// machines counts those that build some platform keys. A Mac builds for both of its
+// architectures.
+func machines(keys []string) int {
+	needed := map[string]bool{}
+	for _, key := range keys {
+		parts := strings.SplitN(key, "-", 3)
+		if parts[0] == "darwin" || len(parts) == 1 {
+			needed[parts[0]] = true
+			continue
+		}
+		needed[parts[0]+"-"+parts[1]] = true
+	}
+	return len(needed)
 }

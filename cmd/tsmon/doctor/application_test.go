@@ -16,17 +16,19 @@ func TestApplication(t *testing.T) {
 		level      doctor.Level
 		text, mend string
 	}{
-		"sound":          {sound, doctor.OK, "builds update bundles, and asks the configured channels", ""},
-		"no key":         {strings.Replace(sound, publicKey, "", 1), doctor.Error, "plugins.updater.pubkey is missing", `write "pubkey": "`},
-		"no artifacts":   {strings.Replace(sound, `, "createUpdaterArtifacts": true`, "", 1), doctor.Error, "bundle.createUpdaterArtifacts", `write "createUpdaterArtifacts": true into bundle`},
-		"no version":     {strings.Replace(sound, `"version": "1.0.0", `, "", 1), doctor.Warning, "no version", `write "version"`},
-		"elsewhere":      {strings.Replace(sound, "127.0.0.1:9/stable", "example.org/stable", 1), doctor.Error, "is not below https://127.0.0.1:9", `write "endpoints": ["https://127.0.0.1:9/stable/latest.json"] into plugins.updater`},
-		"also elsewhere": {strings.Replace(sound, `["https`, `["https://example.org/latest.json", "https`, 1), doctor.Warning, "https://example.org/latest.json is not below", `write "endpoints"`},
-		"no channel":     {strings.Replace(sound, ":9/stable", ":9/nightly", 1), doctor.Error, "names a channel that is none of stable, beta", `write "endpoints"`},
-		"debian only":    {strings.Replace(sound, `"active": true`, `"active": true, "targets": ["deb"]`, 1), doctor.Warning, "none of the bundles for windows", "bundle.targets"},
-		"identifier":     {strings.Replace(sound, "com.example.app", "com.tauri.dev", 1), doctor.Error, "refuses the identifier", `write "identifier": "com.example.app" at the top level`},
-		"version 1":      {`"tauri": {}, "package": {}`, doctor.Error, "a Tauri 1 project", "tauri migrate"},
-		"broken":         {`"version"`, doctor.Error, "tauri.conf.json:1", "correct the file"},
+		"sound":               {sound, doctor.OK, "builds update bundles, and asks the configured channels", ""},
+		"no key":              {strings.Replace(sound, publicKey, "", 1), doctor.Error, "plugins.updater.pubkey is missing", `write "pubkey": "`},
+		"no artifacts":        {strings.Replace(sound, `, "createUpdaterArtifacts": true`, "", 1), doctor.Error, "bundle.createUpdaterArtifacts", `write "createUpdaterArtifacts": true into bundle`},
+		"no version":          {strings.Replace(sound, `"version": "1.0.0", `, "", 1), doctor.Warning, "no version", `write "version"`},
+		"elsewhere":           {strings.Replace(sound, "127.0.0.1:9/stable", "example.org/stable", 1), doctor.Error, "is not below https://127.0.0.1:9", `write "endpoints": ["https://127.0.0.1:9/stable/latest.json"] into plugins.updater`},
+		"also elsewhere":      {strings.Replace(sound, `["https`, `["https://example.org/latest.json", "https`, 1), doctor.Warning, "https://example.org/latest.json is not below", `write "endpoints"`},
+		"server elsewhere":    {strings.Replace(sound, "127.0.0.1:9/stable/latest.json", "example.org/beta/{{target}}/{{arch}}/{{current_version}}?bundle_type={{bundle_type}}", 1), doctor.Error, "is not below https://127.0.0.1:9", `write "endpoints": ["https://127.0.0.1:9/beta/{{target}}/{{arch}}/{{current_version}}?bundle_type={{bundle_type}}"] into plugins.updater`},
+		"channel with a typo": {strings.Replace(sound, "stable/latest.json", "stabel/{{target}}/{{arch}}/{{current_version}}?bundle_type={{bundle_type}}", 1), doctor.Error, "names a channel that is none of stable, beta", `write "endpoints": ["https://127.0.0.1:9/stable/{{target}}/{{arch}}/{{current_version}}?bundle_type={{bundle_type}}"] into plugins.updater`},
+		"no channel":          {strings.Replace(sound, ":9/stable", ":9/nightly", 1), doctor.Error, "names a channel that is none of stable, beta", `write "endpoints"`},
+		"debian only":         {strings.Replace(sound, `"active": true`, `"active": true, "targets": ["deb"]`, 1), doctor.Warning, "none of the bundles for windows", "bundle.targets"},
+		"identifier":          {strings.Replace(sound, "com.example.app", "com.tauri.dev", 1), doctor.Error, "refuses the identifier", `write "identifier": "com.example.app" at the top level`},
+		"version 1":           {`"tauri": {}, "package": {}`, doctor.Error, "a Tauri 1 project", "tauri migrate"},
+		"broken":              {`"version"`, doctor.Error, "tauri.conf.json:1", "correct the file"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := newClinic(t)

@@ -92,11 +92,26 @@ func (p channelsArea) channel(ctx context.Context, n *notes, name string) {
 		n.fail(p.restore(ctx, repository, name), "%s shows %s (entry %d), but its log goes on", name, shown.Version, shown.Sequence)
 	case pointer.Data == nil:
 		leader := cmp.Or(p.config.Channels[name].Follows, name) // which takes its followers along
+		if key := p.newKey(); key != "" {
+			n.warn("`tsmon keys rotate --to "+key+"` says what comes next; if it names no step for "+leader+", publish the first release: "+p.firstRelease(leader), "%s shows nothing yet", name)
+			return
+		}
 		n.warn("publish the first release: "+p.firstRelease(leader), "%s shows nothing yet", name)
 	default:
 		p.known(ctx, n, repository, name, shown)
 		p.spreads(ctx, n, repository, name)
 	}
+}
+
+// newKey returns the key, or its file, that trusted_keys give to later versions, empty if
+// there is none.
+func (p *patient) newKey() string {
+	for _, k := range p.config.TrustedKeys {
+		if k.From != "" && k.Until == "" {
+			return k.Key
+		}
+	}
+	return ""
 }
 
 // signed wants the entries of a log to have the signatures that they need.
@@ -114,15 +129,10 @@ func (p channelsArea) signed(ctx context.Context, n *notes, r channels.Repositor
 // restore returns the command that writes the manifest again that the log says. It
 // moves nothing else.
 func (p channelsArea) restore(ctx context.Context, r channels.Repository, name string) string {
-	log, err := r.Load(ctx, name)
-	if err != nil || log.Head() == nil {
+	if log, err := r.Load(ctx, name); err != nil || log.Head() == nil {
 		return "`tsmon channel verify " + name + "` shows what is wrong with its log"
 	}
-	head := log.Head()
-	if head.Rollout != nil {
-		return "run the command again that moved " + name + " last; `tsmon channel log " + name + "` shows it"
-	}
-	return "tsmon release rollback --channel " + name + " --to " + head.Version + " --reason restore"
+	return "tsmon channel repair " + name
 }
 
 // known wants the log to have the entry that a manifest shows.

@@ -93,7 +93,7 @@ func TestDamagedManifest(t *testing.T) {
 	}
 	// follows: see channels
 	c.mends(doctor.Warning, "public address", "the store has no valid manifest of stable", "see channels")
-	c.mends(doctor.Error, "channels", "stable shows something that is no manifest", "tsmon release rollback --channel stable --to 1.0.0 --reason restore")
+	c.mends(doctor.Error, "channels", "stable shows something that is no manifest", "tsmon channel repair stable")
 	if err := os.WriteFile(path, sound, 0o644); err != nil { // what that command writes, as its own script shows
 		t.Fatal(err)
 	}

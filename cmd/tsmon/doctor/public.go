@@ -20,6 +20,7 @@ import (
 
 	"tsmon/channels"
 	"tsmon/cmd/tsmon/cli"
+	"tsmon/cmd/tsmon/config"
 	"tsmon/manifest"
 	"tsmon/signing"
 	"tsmon/store/object"
@@ -127,7 +128,7 @@ func (p publicArea) answers(ctx context.Context, n *notes) {
 	n.at(p.config.PublicURL)
 	got, err := p.manifestAt(ctx, p.config.PublicURL, p.channelNames()[0])
 	if err != nil {
-		unreachable(n, err)
+		p.unreachable(n, err)
 		return
 	}
 	p.transport(n, got)
@@ -148,7 +149,7 @@ func (p publicArea) served(ctx context.Context, n *notes, name string, stored []
 		if base := p.found(ctx, name, stored); base != "" {
 			n.fail(setPublicURL+base, "clients can't ask it: %v", err)
 		} else {
-			unreachable(n, err)
+			p.unreachable(n, err)
 		}
 		return false
 	case denied(got):
@@ -192,14 +193,15 @@ func (p publicArea) moved(ctx context.Context, name string, body []byte) bool {
 	return err == nil && bytes.Equal(now, body)
 }
 
-func unreachable(n *notes, err error) {
+// unreachable says what to do about an address that does not answer.
+func (p publicArea) unreachable(n *notes, err error) {
 	mend := "check public_url (TSMON_PUBLIC_URL), the server there and the network"
 	var authority x509.UnknownAuthorityError
 	var host x509.HostnameError
 	var invalid x509.CertificateInvalidError
 	switch {
 	case errors.Is(err, syscall.ECONNREFUSED):
-		mend = "start the server there, such as `tsmon serve`; if one runs elsewhere, correct public_url (TSMON_PUBLIC_URL)"
+		mend = "start the server there, such as `" + config.ServeCommand(p.config.PublicURL, p.config.Server.Listen) + "`; if one runs elsewhere, correct public_url (TSMON_PUBLIC_URL)"
 	case errors.As(err, &authority):
 		mend = "use a certificate of a public authority, and serve its whole chain"
 	case errors.As(err, &host):
@@ -381,7 +383,7 @@ func (p publicArea) bundles(ctx context.Context, n *notes, body []byte) {
 		got, err := p.fetch(ctx, address, http.Header{"Range": {"bytes=0-0"}})
 		switch {
 		case err != nil:
-			unreachable(n, err)
+			p.unreachable(n, err)
 		case got.StatusCode == http.StatusPartialContent:
 			ranged++
 			p.size(ctx, n, got, address)

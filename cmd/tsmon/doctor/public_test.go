@@ -218,8 +218,8 @@ func TestNobodyListens(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.environ["TSMON_PUBLIC_URL"] = "http://" + address
-	// follows: start the server there, such as `tsmon serve`; if one runs elsewhere, correct public_url (TSMON_PUBLIC_URL)
-	if mend := c.want(doctor.Error, "public address", "connection refused"); !strings.HasPrefix(mend, "start the server there, such as `tsmon serve`") {
+	// follows: start the server there, such as `…`; if one runs elsewhere, correct public_url (TSMON_PUBLIC_URL)
+	if mend := c.want(doctor.Error, "public address", "connection refused"); !strings.HasPrefix(mend, "start the server there, such as `tsmon serve --listen "+address+"`") {
 		t.Errorf("the mend is %q", mend)
 	}
 	listener, err := net.Listen("tcp", address)

@@ -56,9 +56,9 @@ func (p publicArea) rings(ctx context.Context, n *notes, name string) {
 	got, err := p.fetch(ctx, n.where, http.Header{"Accept": {"application/json"}, "Cache-Control": {"no-cache"}})
 	switch {
 	case err != nil:
-		unreachable(n, err)
+		p.unreachable(n, err)
 	case got.StatusCode != http.StatusOK:
-		n.fail("set rings: true for "+name+" in the tsmon.yaml of the tsmon serve there, or let anybody read "+name+"/rings/ in the bucket",
+		n.fail("set rings: true for "+name+" in the tsmon.yaml of the tsmon serve there and reload it (SIGHUP), or let anybody read "+name+"/rings/ in the bucket",
 			"answers with status %d, not with the manifest of a ring", got.StatusCode)
 	default:
 		n.ok("serves the rings of %s", name)

@@ -40,9 +40,13 @@ func (f accessFlags) client(c *config.Config) (*updater.Updater, error) {
 		Token: updater.Token{Secret: string(c.Server.Updates.Token), Below: c.PublicURL}}, nil
 }
 
-// hintAccess adds the remedy to an error that a missing token caused.
+// hintAccess adds the remedy to an error that a missing token caused, or a bucket that
+// nobody may read.
 func hintAccess(err error) error {
-	if errors.Is(err, updater.ErrDenied) {
+	switch {
+	case errors.Is(err, updater.ErrForbidden):
+		return cli.WithHint(err, "if a bucket answers there, let everybody read releases/ and the folder of each channel in it, with the policy in the guide (release/README.md, Configure the storage); if a server wants a token, give --header 'Authorization: Bearer TOKEN', or for addresses below public_url set TSMON_UPDATES_TOKEN")
+	case errors.Is(err, updater.ErrDenied):
 		return cli.WithHint(err, "give --header 'Authorization: Bearer TOKEN', or for addresses below public_url set TSMON_UPDATES_TOKEN")
 	}
 	return err

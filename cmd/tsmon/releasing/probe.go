@@ -62,25 +62,33 @@ func probe(client *http.Client, token string, keys signing.Keyring, allowUnbound
 	}
 }
 
-// readable returns the look at a file of a release before a channel shows it. Status 403
-// alone tells that clients may not read it: other servers know only later what there is.
+// readable returns the look at a file before a channel moves. Status 403 alone tells that
+// clients may not read it: other servers know only later what there is. The query keeps
+// caches from remembering that a file was missing; a server that refuses it is asked without.
 func readable(client *http.Client) func(ctx context.Context, address string) error {
 	client.Timeout = probePatience
 	return func(ctx context.Context, address string) error {
-		request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
-		if err != nil {
-			return nil
+		for _, query := range []string{"?fresh=" + strconv.FormatInt(time.Now().UnixNano(), 36), ""} {
+			if !forbids(ctx, client, address+query) {
+				return nil
+			}
 		}
-		response, err := client.Do(request)
-		if err != nil {
-			return nil
-		}
-		defer response.Body.Close()
-		if response.StatusCode == http.StatusForbidden {
-			return fmt.Errorf("%s answers with status %d", request.URL.Redacted(), response.StatusCode)
-		}
-		return nil
+		return fmt.Errorf("%s answers with status %d", address, http.StatusForbidden)
 	}
+}
+
+// forbids reports whether an address answers with status 403.
+func forbids(ctx context.Context, client *http.Client, address string) bool {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
+	if err != nil {
+		return false
+	}
+	response, err := client.Do(request)
+	if err != nil {
+		return false
+	}
+	response.Body.Close()
+	return response.StatusCode == http.StatusForbidden
 }
 
 // pastCaches sends requests for manifests past caches: with no-cache, and with a

@@ -135,3 +135,36 @@ func TestProbeWithoutQuery(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestReadable: status 403 alone says that clients may not read a file, and not where only
+// the query is refused, which keeps caches from remembering what was missing.
+func TestReadable(t *testing.T) {
+	for name, c := range map[string]struct {
+		query, plain int // statuses
+		asked        int
+		readable     bool
+	}{
+		"there":         {200, 200, 1, true},
+		"missing":       {404, 404, 1, true},
+		"broken":        {500, 500, 1, true},
+		"a token":       {401, 401, 1, true},
+		"hidden":        {403, 403, 2, false},
+		"no queries":    {403, 200, 2, true},
+		"none, missing": {403, 404, 2, true},
+	} {
+		asked := 0
+		server := transportFunc(func(r *http.Request) (int, []byte) {
+			if asked++; r.URL.Query().Has("fresh") {
+				return c.query, nil
+			}
+			return c.plain, nil
+		})
+		err := readable(&http.Client{Transport: server})(t.Context(), "https://h/stable/latest.json")
+		if (err == nil) != c.readable || asked != c.asked {
+			t.Errorf("%s: %v after %d requests", name, err, asked)
+		}
+		if err != nil && !strings.Contains(err.Error(), "https://h/stable/latest.json answers with status 403") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

@@ -1,6 +1,34 @@
 package scaffold
 
-import "testing"
+import (
+	"testing"
+
+	"tsmon/cmd/tsmon/config"
+	"tsmon/cmd/tsmon/tauri"
+)
+
+// TestPrereleaseChannel: pre-releases go to a channel beside that of releases, also once a
+// new key has led both elsewhere.
+func TestPrereleaseChannel(t *testing.T) {
+	stable, pre := config.Channel{}, config.Channel{Prerelease: true}
+	beta, beta2 := config.Channel{Prerelease: true, Follows: "stable"}, config.Channel{Prerelease: true, Follows: "stable-2"}
+	for name, c := range map[string]struct {
+		channels map[string]config.Channel
+		want     string
+	}{
+		"follows":              {map[string]config.Channel{"stable": stable, "beta": beta}, "beta"},
+		"follows nothing":      {map[string]config.Channel{"stable": stable, "beta": pre}, "beta"},
+		"follows another":      {map[string]config.Channel{"stable": stable, "alpha": beta2, "beta": beta, "stable-2": stable}, "beta"},
+		"a follower and one":   {map[string]config.Channel{"stable": stable, "alpha": pre, "beta": beta}, "beta"},
+		"one beside followers": {map[string]config.Channel{"stable": stable, "stable-2": stable, "beta-2": beta2, "edge": pre}, "edge"},
+		"none":                 {map[string]config.Channel{"stable": stable}, "stable"},
+	} {
+		p := &plan{config: &config.Config{Channels: c.channels}, project: &tauri.Project{}}
+		if got := p.prereleaseChannel(); got != c.want {
+			t.Errorf("%s: %s, want %s", name, got, c.want)
+		}
+	}
+}
 
 func TestWithSetting(t *testing.T) {
 	for name, c := range map[string]struct{ before, want string }{

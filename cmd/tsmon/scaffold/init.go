@@ -131,7 +131,7 @@ func (p *plan) readProject(_ context.Context, env Env) error {
 	}
 	pubkeys := project.Pubkeys()
 	if len(pubkeys) == 0 {
-		return mistake("`tsmon keys generate --output ~/.tauri/app.key` makes a key and prints the pubkey line; write it into plugins.updater of "+project.File+", then run init again",
+		return mistake("`tsmon keys generate --output ~/.tauri/app.key` makes a key and prints the pubkey line, or `tsmon keys show ~/.tauri/app.key.pub` shows it if you have one; write it into plugins.updater of "+project.File+", then run init again",
 			"%s has no plugins.updater.pubkey, the key that clients verify updates with", project.File)
 	}
 	for _, text := range pubkeys {
@@ -337,6 +337,20 @@ func (p *plan) releaseChannel() string {
 	return names[0]
 }
 
+// prereleaseChannel returns the channel that pre-releases go to: of those that accept
+// them, the one that follows the channel of releases, else one that follows none, else any.
+// Without one it is the channel of releases, which refuses them.
+func (p *plan) prereleaseChannel() string {
+	stable := p.releaseChannel()
+	accepting := slices.DeleteFunc(p.channels(), func(name string) bool { return !p.config.Channels[name].Prerelease })
+	for _, follows := range []string{stable, ""} {
+		if i := slices.IndexFunc(accepting, func(name string) bool { return p.config.Channels[name].Follows == follows }); i >= 0 {
+			return accepting[i]
+		}
+	}
+	return append(accepting, stable)[0]
+}
+
 // workflows renders the files of the CI system.
 func (p *plan) workflows(context.Context, Env) error {
 	if p.CI == "" {
@@ -351,12 +365,9 @@ func (p *plan) workflows(context.Context, Env) error {
 		return err
 	}
 	channels := p.channels()
-	w := Workflow{Targets: p.builds, Channels: channels, Stable: p.releaseChannel(), Prerelease: p.releaseChannel(),
+	w := Workflow{Targets: p.builds, Channels: channels, Stable: p.releaseChannel(), Prerelease: p.prereleaseChannel(),
 		S3: strings.HasPrefix(p.config.Storage, "s3:"), Operators: len(p.config.Operators) > 0, Dir: filepath.ToSlash(dir)}
 	w.Rings = slices.ContainsFunc(channels, func(name string) bool { return p.config.Channels[name].Rings })
-	if i := slices.IndexFunc(channels, func(name string) bool { return p.config.Channels[name].Prerelease }); i >= 0 {
-		w.Prerelease = channels[i]
-	}
 	if w.Frontend, err = DetectFrontend(here, p.root); err != nil {
 		return err
 	}

@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"tsmon/cmd/tsmon/config"
 )
 
 // compare lists what keeps clients from their updates, and what is left to do.
@@ -35,6 +37,10 @@ func (p *plan) compare(context.Context, Env) error {
 	if version == "" {
 		version = "1.0.0"
 	}
+	release := "commit the files; pushing the tag v" + version + " releases that version"
+	if p.kept {
+		release += "; if it is published already, write a higher one into " + p.project.File + " first"
+	}
 	switch p.CI {
 	case GitHub:
 		secrets := signing
@@ -43,14 +49,16 @@ func (p *plan) compare(context.Context, Env) error {
 		}
 		r.Next = append(r.Next, "add the secrets "+secrets+" to an environment named release (Settings, Environments)",
 			"add the variables TSMON_DOWNLOADS and TSMON_CHECKSUMS (Settings, Secrets and variables, Actions)",
-			"commit the files; pushing the tag v"+version+" releases that version")
+			release)
+		p.rotating("the secret")
 	case GitLab:
 		r.Next = append(r.Next, "add the variables "+signing+", protected, masked, for the environment release/sign (Settings, CI/CD)")
 		if bucket {
 			r.Next = append(r.Next, "add the variables "+credentials+" there, for the environments release/*")
 		}
 		r.Next = append(r.Next, "add the variables TSMON_DOWNLOADS and TSMON_CHECKSUMS there, and protect the tags v*",
-			"commit the files; pushing the tag v"+version+" releases that version")
+			release)
+		p.rotating("the variable")
 	default:
 		bundles := filepath.ToSlash(filepath.Join(p.project.Dir(), "target/release/bundle"))
 		command := "tsmon release publish "
@@ -58,11 +66,20 @@ func (p *plan) compare(context.Context, Env) error {
 			command += "--version " + version + " "
 		}
 		if !bucket {
-			r.Next = append(r.Next, "run `tsmon serve`, or another server that shows the directory at public_url")
+			r.Next = append(r.Next, "run `"+config.ServeCommand(p.config.PublicURL, "")+"`, or another server that shows the directory at public_url")
 		}
 		r.Next = append(r.Next, "after `tauri build`: "+command+bundles)
 	}
 	return nil
+}
+
+// rotating says, where trusted_keys give a new key to later versions, which private key CI
+// has to have, and when.
+func (p *plan) rotating(secret string) {
+	i := slices.IndexFunc(p.config.TrustedKeys, func(k config.TrustedKey) bool { return k.From != "" && k.Until == "" })
+	if i >= 0 {
+		p.report.Next = append(p.report.Next, secret+" TAURI_SIGNING_PRIVATE_KEY is the private key that signs the next release: replace the old one by the new one only once `tsmon keys rotate --to "+p.config.TrustedKeys[i].Key+"` says that the new key signs")
+	}
 }
 
 // compareTargets warns of a tsmon.yaml that the workflow's jobs can't complete, or that

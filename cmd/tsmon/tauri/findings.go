@@ -5,6 +5,7 @@ import (
 	"net/url"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -78,15 +79,14 @@ func (p *Project) checkEndpoints(u Updater, publicURL string, channels []string)
 	if publicURL == "" || len(channels) == 0 {
 		return nil
 	}
-	suggestion := fmt.Sprintf("[%q]", publicURL+"/"+channels[0]+"/latest.json")
 	var found []Finding
 	if len(u.Endpoints) == 0 {
-		found = append(found, p.finding(member, "the application asks nowhere for updates", suggestion))
+		found = append(found, p.finding(member, "the application asks nowhere for updates", suggestEndpoints([]string{""}, publicURL, channels)))
 	}
 	trial := strings.HasPrefix(publicURL, "http:")
 	for _, endpoint := range u.Endpoints {
 		if problem := CheckEndpoint(endpoint, publicURL, channels, u.AllowHTTP || trial); problem != "" {
-			found = append(found, p.finding(member, endpoint+" "+problem, suggestion))
+			found = append(found, p.finding(member, endpoint+" "+problem, suggestEndpoints(u.Endpoints, publicURL, channels)))
 		}
 	}
 	if trial && !u.AllowHTTP {
@@ -94,6 +94,31 @@ func (p *Project) checkEndpoints(u Updater, publicURL string, channels []string)
 			publicURL+" is not https, which release builds require; serve public_url over https, or, for a trial, let the application ask over http", "true"))
 	}
 	return found
+}
+
+// suggestEndpoints returns endpoints below a public URL, as a list in JSON: each at its channel, if
+// there is one of that name, and of its form, so that an application that asks a server
+// goes on doing so.
+func suggestEndpoints(endpoints []string, publicURL string, channels []string) string {
+	var suggested []string
+	for _, endpoint := range endpoints {
+		channel, path := channels[0], staticPath
+		for _, name := range channels {
+			if strings.Contains(endpoint, "/"+name+"/") {
+				channel = name
+			}
+		}
+		switch plain := plainEndpoint(endpoint); {
+		case strings.Contains(plain, "{{current_version}}"):
+			path = dynamicPath + "?" + bundleType
+		case strings.Contains(plain, "/rings/"):
+			path = plain[strings.LastIndex(plain, "/rings/")+1:]
+		}
+		if address := strconv.Quote(strings.TrimRight(publicURL, "/") + "/" + channel + "/" + path); !slices.Contains(suggested, address) {
+			suggested = append(suggested, address)
+		}
+	}
+	return "[" + strings.Join(suggested, ", ") + "]"
 }
 
 // Paths below a channel that clients may ask.

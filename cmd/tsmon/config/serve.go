@@ -1,0 +1,26 @@
+package config
+
+import (
+	"cmp"
+	"net"
+	"net/url"
+)
+
+// ServeCommand returns the command that starts a server at a public URL. It has --listen
+// where the URL is this machine's, over http, with another port than listen, the setting;
+// elsewhere something stands before the server.
+func ServeCommand(publicURL, listen string) string {
+	const plain = "tsmon serve"
+	u, err := url.Parse(publicURL)
+	if err != nil || u.Scheme != "http" {
+		return plain
+	}
+	host, port := u.Hostname(), cmp.Or(u.Port(), "80")
+	if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
+		return plain
+	}
+	if _, own, err := net.SplitHostPort(cmp.Or(listen, DefaultListen)); err == nil && own == port {
+		return plain
+	}
+	return plain + " --listen " + net.JoinHostPort(host, port)
+}
