@@ -122,7 +122,7 @@ func (g *guide) succeed(c *Channel) {
 	}
 	if c.successor != "" && g.r.find(c.successor) == nil {
 		g.step(c.Channel, "", "add the channel %s to tsmon.yaml, with the settings of %s: its clients read latest.json, where watersheds don't hold, so that %s stays at %s, signed by %s, and what %s signs goes to %s; if clients read the bucket itself, let everybody read %s/ there",
-			c.successor, c.Channel, c.Channel, g.r.bridge, g.r.from.IDs(), g.r.to.ID(), c.successor, c.successor).Write = g.r.configure(c.successor, c.Channel, "")
+			c.successor, c.Channel, c.Channel, g.bridge, g.r.from.IDs(), g.r.to.ID(), c.successor, c.successor).Write = g.r.configure(c.successor, c.Channel, "")
 	}
 	if c.successor != "" {
 		g.followers(c)
@@ -183,16 +183,18 @@ func (g *guide) cross(c *Channel) {
 		}
 		g.step("", "", "build %s, the bridge, with the new key in tauri.conf.json%s", g.bridge, endpoint).Write = `"pubkey": "` + g.r.to.Tauri() + `"`
 		g.step(c.Channel, "tsmon release publish --channel "+c.Channel+" --version "+g.bridge+" --watershed"+strand+" DIR",
-			"sign it with the private key of %s, as the last release of that key, and publish it%s%s; %s", g.r.from.IDs(), along, instead, g.pipeline(c))
+			"sign it with the private key of %s, as the last release of that key, and publish it%s%s; %s", g.r.from.IDs(), along, instead, g.pipeline(c, strand))
 	}
 }
 
-// pipeline says how several machines publish the bridge of a channel.
-func (g *guide) pipeline(c *Channel) string {
+// pipeline says how several machines publish the bridge of a channel. strand is the flag
+// that a publish of it needs, after a space.
+func (g *guide) pipeline(c *Channel, strand string) string {
+	stage := "`tsmon release stage"
 	if c.successor != "" {
-		return "if a pipeline builds it, its `tsmon release stage --channel " + c.Channel + " --publish` does that, for latest.json needs no watershed"
+		return "if a pipeline builds it, its " + stage + " --channel " + c.Channel + " --publish" + strand + "` does that, for latest.json needs no watershed"
 	}
-	return "if a pipeline builds it, leave --publish out of its `tsmon release stage`, and run `tsmon release publish --channel " + c.Channel + " --version " + g.r.bridge.String() + " --watershed` once all machines have staged"
+	return "if a pipeline builds it, leave --publish out of its " + stage + strand + "`, and run `tsmon release publish --channel " + c.Channel + " --version " + g.bridge + " --watershed" + strand + "` once all machines have staged"
 }
 
 // wait says what a channel that has the bridge waits for.
