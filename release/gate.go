@@ -27,6 +27,8 @@ type gate struct {
 	// unchanged says that clients get already what they are to get.
 	unchanged bool
 	view      view // all channels
+	// part says that the release is what one job of a build matrix brings.
+	part bool
 	change
 }
 

@@ -120,6 +120,11 @@ func (r *Record) has(b Stored) bool {
 	})
 }
 
+// signed reports whether a record has the bytes of a bundle, signed by the same key.
+func (r *Record) signed(b Stored) bool {
+	return slices.ContainsFunc(r.Bundles, func(other Stored) bool { return other.same(b) && other.signer() == b.signer() })
+}
+
 // record returns the SHA-256 of the record that the logs name for a version, empty if
 // none does.
 func (v view) record(version string) string {

@@ -159,8 +159,8 @@ func (l Library) objects(ctx context.Context, version string, before time.Time) 
 }
 
 // settle adapts a bundle to what a publish that never moved a channel left in the
-// release's folder. A signature that is as good as the bundle's own is kept. If the
-// bundle was built or signed again since, its name belongs to other objects, and the
+// release's folder. A signature by the same key that is as good as the bundle's own is
+// kept. If the bundle was built or signed again since, its name belongs to other objects, and the
 // bundle gets a name with the beginning of its digest.
 func (l Library) settle(ctx context.Context, version string, b *Stored, found map[string]int64, allowUnbound bool) error {
 	name := b.Name
@@ -199,8 +199,8 @@ func (l Library) fits(ctx context.Context, version string, b *Stored, found map[
 	if err == nil {
 		err = l.Keys.VerifyDigest(sig, b.digest())
 	}
-	if err != nil {
-		return false, nil //nolint:nilerr // it belongs to other bytes
+	if err != nil || sig.KeyID() != b.signer() {
+		return false, nil //nolint:nilerr // it belongs to other bytes, or another key made it
 	}
 	b.Signature = string(line)
 	return true, nil

@@ -409,6 +409,7 @@ func (p planner) forward(s *state, version string, rollout *channels.Rollout) er
 // publish returns the change to a release that mayPublish accepted.
 func (p planner) publish(s *state, o PublishOptions, record *Record) change {
 	c := p.changeTo(record, channels.Publish, o.Options)
+	c.staged = o.staged
 	p.begin(s, &c, o.Rollout)
 	if o.Extra != record.Extra {
 		c.warnings = append(c.warnings, "--watershed, --minimum-version or --critical differ from what "+o.Version+" was published with, which stays")

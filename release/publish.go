@@ -146,13 +146,14 @@ func (w publishing) readBundles(ctx context.Context) ([]bundle.Contents, error) 
 }
 
 // recheck verifies a release in the store that is published again. If its signatures
-// are not as good as those of the bundles now, and no channel ever showed it, the
+// are not as good as those of the bundles now, or by other keys, and no channel ever showed it, the
 // result is a record that takes the place of the one in the store.
 func (w publishing) recheck(ctx context.Context, bundles []Stored) (*Record, error) {
 	record := w.st.counts
 	unbound := slices.ContainsFunc(bundles, func(b Stored) bool { return !b.bound() })
 	err := w.Library().verifyStored(ctx, record, w.o.AllowUnbound && unbound)
-	if !slices.ContainsFunc(signatureErrors, func(cause error) bool { return errors.Is(err, cause) }) {
+	again := w.st.shown == "" && slices.ContainsFunc(bundles, func(b Stored) bool { return !record.signed(b) })
+	if !(again && err == nil) && !slices.ContainsFunc(signatureErrors, func(cause error) bool { return errors.Is(err, cause) }) {
 		return record, err
 	}
 	if w.st.shown != "" {

@@ -105,6 +105,15 @@ func (s *Stored) bound() bool {
 	return err == nil && bound
 }
 
+// signer returns the id of the key that its signature names; empty without one.
+func (s *Stored) signer() string {
+	sig, err := signing.ParseSignature(s.Signature)
+	if err != nil {
+		return ""
+	}
+	return sig.KeyID()
+}
+
 // claim is what the record says about the bundle's signature.
 func (s *Stored) claim(version string, allowUnbound bool) signing.Claim {
 	return signing.Claim{Version: version, Targets: s.Keys, AllowUnbound: allowUnbound}

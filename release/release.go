@@ -61,7 +61,7 @@ var (
 	ErrCoverage   = errors.New("platforms would be lost")
 	ErrMissing    = errors.New("platforms are missing") // which the channel never had
 	ErrGate       = errors.New("installed applications could not update")
-	ErrStaged     = errors.New("other bundles are staged")
+	ErrStaged     = errors.New("the version is staged with other bundles")
 	ErrShown      = errors.New("a channel has shown the version")
 	ErrNoRelease  = errors.New("no such release")
 	ErrStored     = errors.New("the store does not hold what was published")

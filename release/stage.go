@@ -126,7 +126,8 @@ func (st *stage) bundles(rules *bundle.Rules) ([]Stored, error) {
 	if err != nil || st.counts == nil {
 		return all, err
 	}
-	if !slices.ContainsFunc(all, func(b Stored) bool { return !st.counts.has(b) }) {
+	stands := func(b Stored) bool { return st.counts.has(b) && (st.shown != "" || st.counts.signed(b)) }
+	if !slices.ContainsFunc(all, func(b Stored) bool { return !stands(b) }) {
 		return slices.Clone(st.counts.Bundles), nil
 	}
 	for _, b := range st.counts.Bundles {
@@ -258,7 +259,7 @@ func (st *stage) differs(version string, ours map[string]*Staged) error {
 		for _, b := range ours[target].Bundles {
 			for _, other := range st.counts.Bundles {
 				if other.BLAKE2b != b.BLAKE2b && b.overlaps(other) {
-					return refuse(ErrOtherBytes, "if it was built again on purpose, say --replace", "%s is complete with another %s, and was shown by no channel yet", version, b.what())
+					return refuse(ErrStaged, "if it was built again on purpose, say --replace", "%s is complete with another %s, and was shown by no channel yet", version, b.what())
 				}
 			}
 		}

@@ -138,8 +138,8 @@ func TestAddedTo(t *testing.T) {
 	if _, err := d.Publish(t.Context(), other); !errors.Is(err, ErrOtherBytes) {
 		t.Errorf("publish: %v, want ErrOtherBytes", err)
 	}
-	if _, err := d.Stage(t.Context(), d.staging("1.0.0", other.Bundles)); !errors.Is(err, ErrOtherBytes) {
-		t.Errorf("stage: %v, want ErrOtherBytes", err)
+	if _, err := d.Stage(t.Context(), d.staging("1.0.0", other.Bundles)); !errors.Is(err, ErrStaged) {
+		t.Errorf("stage: %v, want ErrStaged", err)
 	}
 	linux := d.options(t, "1.0.0", "App_1.0.0_amd64.AppImage")
 	report := d.stage(t, d.staging("1.0.0", linux.Bundles))
@@ -188,8 +188,8 @@ func TestReplacedInComplete(t *testing.T) {
 	arm := d.options(t, "1.0.0", "App_aarch64.app.tar.gz")
 	for _, job := range [][]bundle.Bundle{windows.Bundles, arm.Bundles} {
 		again := d.staging("1.0.0", job)
-		if _, err := d.Stage(t.Context(), again); !errors.Is(err, ErrOtherBytes) {
-			t.Fatalf("error %v, want ErrOtherBytes", err)
+		if _, err := d.Stage(t.Context(), again); !errors.Is(err, ErrStaged) {
+			t.Fatalf("error %v, want ErrStaged", err)
 		}
 		again.Replace = true // as the hint says
 		stopAt("staged/")

@@ -238,7 +238,8 @@ func (l Library) putStaged(ctx context.Context, s *Staged) error {
 var stagedAttributes = object.Attributes{ContentType: "application/json", CacheControl: "private, no-cache"}
 
 // intact reports whether the store holds a staged bundle, with a signature as good as
-// that of the same bytes now.
+// that of the same bytes now. One by another key is not: who brings the bundle says which
+// key signs it.
 func (l Library) intact(ctx context.Context, version string, staged *StagedBundle, ours Stored, allowUnbound bool) (bool, error) {
 	same, err := l.holds(ctx, folder(version)+staged.Name, staged.Size, staged.CRC64)
 	if errors.Is(err, fs.ErrNotExist) || err == nil && !same {
@@ -251,5 +252,5 @@ func (l Library) intact(ctx context.Context, version string, staged *StagedBundl
 	if err == nil {
 		err = l.Keys.VerifyDigest(sig, ours.digest())
 	}
-	return err == nil, nil
+	return err == nil && sig.KeyID() == ours.signer(), nil
 }

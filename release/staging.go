@@ -71,6 +71,11 @@ func (w *staging) once(ctx context.Context) (report *StageReport, err error) {
 // change.
 func (w *staging) changes(ctx context.Context, contents []bundle.Contents) (map[string]*Staged, error) {
 	ours := w.pl.stagedOf(w.o.PublishOptions, contents)
+	if w.st.shown == "" {
+		if err := w.strands(contents); err != nil {
+			return nil, err
+		}
+	}
 	together, all, err := merged(w.st.open(ours), w.o.Rules)
 	if err != nil {
 		return nil, &Refusal{Cause: err, Mend: "`tsmon release discard " + w.o.Version + "` throws away what is staged; then stage one of them"}
@@ -94,6 +99,25 @@ func (w *staging) changes(ctx context.Context, contents []bundle.Contents) (map[
 	}
 	_, err = notesOf(w.o.Version, w.st.open(ours))
 	return ours, err
+}
+
+// strands refuses bundles that a publish would refuse because installed applications lack
+// the key that signed them. Without Publish another channel may have been meant, whose
+// applications have it.
+func (w *staging) strands(contents []bundle.Contents) error {
+	record := &Record{Version: w.o.Version, Extra: w.o.Extra}
+	for _, c := range contents {
+		record.Bundles = append(record.Bundles, storedOf(c))
+	}
+	s := w.st.view[w.o.Channel]
+	c := w.pl.publish(s, PublishOptions{Options: w.o.Options, Extra: w.o.Extra}, record)
+	c.manifest = record.Manifest("")
+	g := gate{keys: w.pl.keys, policy: w.pl.policies[s.channel], log: s.log, fleet: s.clients, view: w.st.view, part: true, change: c}
+	_, err := g.strands()
+	if err != nil && !w.o.Publish && g.successor() != "" {
+		return nil
+	}
+	return err
 }
 
 // change completes what a job brings for one target with what is staged there. It
@@ -123,7 +147,7 @@ func (w *staging) change(ctx context.Context, ours *Staged) (bool, error) {
 		case staged == nil:
 			changed = true
 		case staged.BLAKE2b != b.BLAKE2b && !w.o.Replace:
-			return false, refuse(ErrOtherBytes, "if it was built again on purpose, say --replace",
+			return false, refuse(ErrStaged, "if it was built again on purpose, say --replace",
 				"%s of %s was staged with another %s by %s at %s", ours.Target, w.o.Version, b.Type, before.Who, before.When.Format("2006-01-02 15:04:05 MST"))
 		case intact:
 			b.Stored.Name, b.Stored.Signature = staged.Name, staged.Signature

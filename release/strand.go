@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"path"
 	"slices"
 	"strings"
 
@@ -189,11 +190,14 @@ func (g gate) strands() (warnings []string, err error) {
 func (g gate) refuseStranding(left, versions []string, where string) error {
 	mend := "lead them over with a bridge release, which `tsmon keys rotate --to FILE` plans for the new public key; or say --strand " +
 		VersionRange{left[0], left[len(left)-1]}.String() + " to leave them behind"
-	below := slices.DeleteFunc(versions, func(v string) bool { return CompareVersions(v, g.manifest.Version) >= 0 })
-	for _, key := range g.keys {
-		if !slices.ContainsFunc(below, func(v string) bool { return !key.Contains(v) }) {
-			mend = "sign it with the private key of " + key.ID() + ", which they have; or " + mend
-			break
+	if key := g.signable(versions); key != "" {
+		switch {
+		case g.part:
+			mend = "give this job the private key of " + key + ", which they have, in TAURI_SIGNING_PRIVATE_KEY, or sign with that by `tsmon release sign`, and stage it again; or " + mend
+		case g.staged && strings.Contains(g.signers(), " and "):
+			mend = "stage what another key signed again, signed with the private key of " + key + ", which they have; or " + mend
+		default:
+			mend = "sign it with the private key of " + key + ", which they have; or " + mend
 		}
 	}
 	if next := g.successor(); next != "" {
@@ -218,12 +222,45 @@ func (g gate) successor() string {
 	return ""
 }
 
-// signers names the keys of the new manifest's signatures.
+// signable returns the id of a trusted key whose signature of the new release strands
+// nobody. Empty if there is none.
+func (g gate) signable(versions []string) string {
+	before, err := Strands(g.log, versions, Lacks(g.keys))
+	if err != nil {
+		return ""
+	}
+	for _, key := range g.keys {
+		signed := Lacks(g.keys)
+		after, err := Strands(Then(g.log, g.release), versions, func(offer *manifest.Offer) bool {
+			if offer.Version == g.release.Version {
+				return !key.Contains(offer.Current)
+			}
+			return signed(offer)
+		})
+		if err != nil || len(without(after.Server, before.Server, VersionRange{})) > 0 {
+			continue
+		}
+		if !g.policy.ReadsManifest && !g.policy.Rings || len(without(after.Manifest, before.Manifest, VersionRange{})) == 0 {
+			return key.ID()
+		}
+	}
+	return ""
+}
+
+// signers names the keys of the new manifest's signatures. If there are several, or the
+// release is one job's part, it says which bundles each has signed.
 func (g gate) signers() string {
-	var ids []string
-	for _, key := range g.manifest.Keys() {
-		if s, err := signing.ParseSignature(g.manifest.Platforms[key].Signature); err == nil && !slices.Contains(ids, s.KeyID()) {
-			ids = append(ids, s.KeyID())
+	bundles := map[string][]string{}
+	for _, b := range g.release.Platforms {
+		if s, err := signing.ParseSignature(b.Signature); err == nil && !slices.Contains(bundles[s.KeyID()], path.Base(b.Path)) {
+			bundles[s.KeyID()] = append(bundles[s.KeyID()], path.Base(b.Path))
+		}
+	}
+	ids := slices.Sorted(maps.Keys(bundles))
+	for i, id := range ids {
+		if len(bundles) > 1 || g.part {
+			slices.Sort(bundles[id])
+			ids[i] = id + " (" + strings.Join(bundles[id], ", ") + ")"
 		}
 	}
 	return strings.Join(ids, " and ")

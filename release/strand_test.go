@@ -323,3 +323,115 @@ func TestSpansFollowTheUpdatersOrder(t *testing.T) {
 		}
 	}
 }
+
+// stages stages one bundle of a version, signed by key.
+func (r *rotating) stages(t *testing.T, version, name string, key signing.PrivateKey, with func(*StageOptions)) (*StageReport, error) {
+	t.Helper()
+	r.key = key
+	o := r.staging(version, r.options(t, version, name).Bundles)
+	if with != nil {
+		with(&o)
+	}
+	return r.Stage(t.Context(), o)
+}
+
+// TestStagedByWrongKey: a job that signs with a key which installed applications lack is
+// refused before it uploads, and the same job with the right key goes on.
+func TestStagedByWrongKey(t *testing.T) {
+	r := newRotating(t)
+	r.Policies["stable"] = Policy{Targets: []string{"windows-x86_64", "linux-x86_64"}}
+	names := []string{"App_1.5.1_x64-setup.exe", "App_1.5.1_amd64.AppImage"}
+	r.must(t, "1.5.0", r.old, func(o *PublishOptions) {
+		o.Bundles = r.options(t, "1.5.0", "App_1.5.0_x64-setup.exe", "App_1.5.0_amd64.AppImage").Bundles
+	})
+	before := r.tree(t)
+	for _, publish := range []bool{false, true} {
+		_, err := r.stages(t, "1.5.1", names[0], r.next, func(o *StageOptions) { o.Publish = publish })
+		refusedFor(t, err, "1.5.1 is signed by "+r.next.Public().ID()+" ("+names[0]+"), and 1.5.0, which have "+r.old.Public().ID(),
+			"give this job the private key of "+r.old.Public().ID()+", which they have, ", "and stage it again", "--strand 1.5.0 ")
+	}
+	if !maps.Equal(r.tree(t), before) {
+		t.Error("a refusal has changed the store")
+	}
+	for i, name := range names {
+		if _, err := r.stages(t, "1.5.1", name, r.old, func(o *StageOptions) { o.Publish = i == 1 }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// Past the end of the old key, which the channel's clients no longer have.
+	r.must(t, "1.6.0", r.old, func(o *PublishOptions) {
+		watershed(o)
+		o.Bundles = r.options(t, "1.6.0", "App_1.6.0_x64-setup.exe", "App_1.6.0_amd64.AppImage").Bundles
+	})
+	_, err := r.stages(t, "1.6.1", "App_1.6.1_amd64.AppImage", r.old, nil)
+	refusedFor(t, err, "and 1.6.0, which have "+r.next.Public().ID(), "give this job the private key of "+r.next.Public().ID()+",")
+	if _, err := r.stages(t, "1.6.1", "App_1.6.1_amd64.AppImage", r.next, nil); err != nil {
+		t.Error(err)
+	}
+	// It is meant.
+	if _, err := r.stages(t, "1.6.2", "App_1.6.2_amd64.AppImage", r.old, func(o *StageOptions) { o.Strand = VersionRange{"1.6.0", "1.6.0"} }); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestStagedAnewByRightKey: what a job staged with another key is replaced by the same
+// bytes with the right signature: at once, and after all is thrown away; nor does it win
+// in a release that was complete. No object changes.
+func TestStagedAnewByRightKey(t *testing.T) {
+	names := []string{"App_1.5.1_x64-setup.exe", "App_1.5.1_amd64.AppImage"}
+	for _, between := range []string{"nothing", "discard", "replace", "interrupted publish"} {
+		t.Run(between, func(t *testing.T) {
+			r := newRotating(t)
+			r.must(t, "1.5.0", r.old, nil)
+			spans := r.Keys
+			r.Keys = signing.Keyring{{PublicKey: r.old.Public()}, {PublicKey: r.next.Public()}} // as if that machine did not know
+			for i, name := range names {
+				if _, err := r.stages(t, "1.5.1", name, []signing.PrivateKey{r.old, r.next}[i], nil); err != nil {
+					t.Fatal(err)
+				}
+			}
+			publish := PublishOptions{Options: Options{Channel: "stable", AllowMissing: []string{"windows-x86_64-msi"}}, Version: "1.5.1"}
+			if between == "interrupted publish" {
+				store := r.Store
+				r.Store = &failing{store, "log/"}
+				if _, err := r.Publish(t.Context(), publish); !errors.Is(err, errFailing) {
+					t.Fatalf("%v, want errFailing", err)
+				}
+				r.Store = store
+			}
+			r.Keys = spans
+			before := r.tree(t)
+			_, err := r.Publish(t.Context(), publish)
+			refusedFor(t, err, r.old.Public().ID()+" ("+names[0]+")", r.next.Public().ID()+" ("+names[1]+")", " and ",
+				"stage what another key signed again, signed with the private key of "+r.old.Public().ID()+", which they have")
+			again := names[1:]
+			if between == "discard" {
+				if _, err := r.Discard(t.Context(), "1.5.1"); err != nil {
+					t.Fatal(err)
+				}
+				again = names
+			}
+			for _, name := range again {
+				for _, changed := range []bool{true, false} {
+					report, err := r.stages(t, "1.5.1", name, r.old, func(o *StageOptions) { o.Replace = between == "replace" })
+					if err != nil || report.Changed != changed {
+						t.Fatalf("%+v, %v, want changed: %t", report, err, changed)
+					}
+				}
+			}
+			plan := r.publish(t, publish)
+			for key, b := range plan.Entry.Release.Platforms {
+				if sig, err := signing.ParseSignature(b.Signature); err != nil || sig.KeyID() != r.old.Public().ID() {
+					t.Errorf("%s is signed by %s, %v", key, sig.KeyID(), err)
+				}
+			}
+			r.sound(t, "stable")
+			after := r.tree(t)
+			for key, content := range before {
+				if strings.HasPrefix(key, "releases/") && after[key] != content {
+					t.Errorf("%s has changed", key)
+				}
+			}
+		})
+	}
+}

@@ -241,13 +241,22 @@ func (r *rotation) lacks(next string) func(*manifest.Offer) bool {
 	}
 }
 
-// after returns the version that follows what a channel shows, and the bridge.
+// after returns a version that follows what a channel shows, and the bridge.
 func (r *rotation) after(c *Channel) string {
 	newest := r.bridge
 	if v, err := semver.StrictNewVersion(c.log.Head().Newest()); err == nil && v.GreaterThan(newest) {
 		newest = v
 	}
-	return semver.New(newest.Major(), newest.Minor(), newest.Patch()+1, "", "").String()
+	return r.standing(semver.New(newest.Major(), newest.Minor(), newest.Patch()+1, "", ""))
+}
+
+// standing returns a version, or the first patch after it, that no channel was rolled back
+// from: nobody can publish that again.
+func (r *rotation) standing(v *semver.Version) string {
+	for slices.ContainsFunc(r.channels, func(c Channel) bool { return c.log.RolledBack(v.String()) != nil }) {
+		v = semver.New(v.Major(), v.Minor(), v.Patch()+1, "", "")
+	}
+	return v.String()
 }
 
 // without returns the texts that are not among others, never nil.

@@ -507,3 +507,33 @@ func TestAgreesWithThePublisher(t *testing.T) {
 		}
 	}
 }
+
+// TestRolledBackIsNotProposed: no step publishes a version that was rolled back, be it the
+// bridge or what comes next, and what the steps say instead leads over.
+func TestRolledBackIsNotProposed(t *testing.T) {
+	h := newHouse(t, stable())
+	back := func(to string) {
+		t.Helper()
+		if _, err := h.Rollback(t.Context(), release.RollbackOptions{Options: release.Options{Channel: "stable", Why: "crashes"}, To: to}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	h.publish("1.0.0", h.old)
+	h.plan("")
+	h.publish("1.1.0", h.old, watershed)
+	back("1.0.0")
+	p := h.plan("")
+	if got := commands(p); !p.Configured || p.Bridge != "1.1.0" || !strings.Contains(got, "--version 1.1.1 --watershed --strand 1.1.0 DIR") || strings.Contains(got, "--version 1.1.0 ") {
+		t.Errorf("bridge %s, configured %t:\n%s", p.Bridge, p.Configured, got)
+	}
+	h.publish("1.1.1", h.old, watershed, func(o *release.PublishOptions) {
+		o.Strand = release.VersionRange{First: "1.1.0", Last: "1.1.0"}
+	})
+	h.publish("1.1.2", h.fresh)
+	back("1.1.1")
+	p = h.plan("")
+	if got := commands(p); !strings.Contains(got, "--version 1.1.3 DIR") {
+		t.Errorf("after a second rollback:\n%s", got)
+	}
+	h.publish("1.1.3", h.fresh)
+}

@@ -14,7 +14,7 @@ import (
 
 // steps lists what is left to do, in order.
 func (r *rotation) steps(configured bool) []Step {
-	g := &guide{r: r, list: []Step{}}
+	g := &guide{r: r, list: []Step{}, bridge: r.standing(r.bridge)}
 	if !configured {
 		g.step("", "", "write into tsmon.yaml which versions have which key (TSMON_TRUSTED_KEYS takes the list, too); a running `tsmon serve` needs them before the new key signs, and reads its own file again on SIGHUP").Write = r.keysText()
 	}
@@ -103,6 +103,9 @@ func (r *rotation) find(name string) *Channel {
 type guide struct {
 	r    *rotation
 	list []Step
+	// bridge is the version that leads over: the bridge, or, if that was rolled back, one
+	// that takes its place.
+	bridge string
 	// source is a channel that shows the bridge by then, empty if none does.
 	source string
 }
@@ -114,12 +117,12 @@ func (g *guide) step(channel, command, format string, args ...any) *Step {
 
 // succeed adds a channel where applications read latest.json.
 func (g *guide) succeed(c *Channel) {
-	if b := g.r.bridge.String(); g.source == "" && c.State != Rolling && c.log.Shown(b) && c.log.RolledBack(b) == nil {
+	if b := g.bridge; g.source == "" && c.State != Rolling && c.log.Shown(b) && c.log.RolledBack(b) == nil {
 		g.source = c.Channel
 	}
 	if c.successor != "" && g.r.find(c.successor) == nil {
 		g.step(c.Channel, "", "add the channel %s to tsmon.yaml, with the settings of %s: its clients read latest.json, where watersheds don't hold, so that %s stays at %s, signed by %s, and what %s signs goes to %s; if clients read the bucket itself, let everybody read %s/ there",
-			c.successor, c.Channel, c.Channel, g.r.bridge, g.r.from.IDs(), g.r.to.ID(), c.successor, c.successor).Write = g.r.configure(c.successor, c.Channel, "")
+			c.successor, c.Channel, c.Channel, g.bridge, g.r.from.IDs(), g.r.to.ID(), c.successor, c.successor).Write = g.r.configure(c.successor, c.Channel, "")
 	}
 	if c.successor != "" {
 		g.followers(c)
@@ -161,7 +164,7 @@ func (g *guide) cross(c *Channel) {
 	switch {
 	case c.State != Bridge || leader != nil && (leader.State == Bridge || leader.State == Rolling):
 	case g.source != "":
-		g.step(c.Channel, "tsmon release promote --from "+g.source+" --to "+c.Channel+" "+g.r.bridge.String(), "give %s the bridge, too", c.Channel)
+		g.step(c.Channel, "tsmon release promote --from "+g.source+" --to "+c.Channel+" "+g.bridge, "give %s the bridge, too", c.Channel)
 	default:
 		g.source = c.Channel
 		endpoint, along := "", ""
@@ -173,18 +176,25 @@ func (g *guide) cross(c *Channel) {
 				along += "; " + f.Channel + " moves along"
 			}
 		}
-		g.step("", "", "build %s, the bridge, with the new key in tauri.conf.json%s", g.r.bridge, endpoint).Write = `"pubkey": "` + g.r.to.Tauri() + `"`
-		g.step(c.Channel, "tsmon release publish --channel "+c.Channel+" --version "+g.r.bridge.String()+" --watershed DIR",
-			"sign it with the private key of %s, as the last release of that key, and publish it%s; %s", g.r.from.IDs(), along, g.pipeline(c))
+		strand, instead := "", ""
+		if gone := g.r.bridge.String(); gone != g.bridge {
+			strand = " --strand " + gone
+			instead = "; " + gone + " was rolled back, and whoever has it can't install what that key signs"
+		}
+		g.step("", "", "build %s, the bridge, with the new key in tauri.conf.json%s", g.bridge, endpoint).Write = `"pubkey": "` + g.r.to.Tauri() + `"`
+		g.step(c.Channel, "tsmon release publish --channel "+c.Channel+" --version "+g.bridge+" --watershed"+strand+" DIR",
+			"sign it with the private key of %s, as the last release of that key, and publish it%s%s; %s", g.r.from.IDs(), along, instead, g.pipeline(c, strand))
 	}
 }
 
-// pipeline says how several machines publish the bridge of a channel.
-func (g *guide) pipeline(c *Channel) string {
+// pipeline says how several machines publish the bridge of a channel. strand is the flag
+// that a publish of it needs, after a space.
+func (g *guide) pipeline(c *Channel, strand string) string {
+	stage := "`tsmon release stage"
 	if c.successor != "" {
-		return "if a pipeline builds it, its `tsmon release stage --channel " + c.Channel + " --publish` does that, for latest.json needs no watershed"
+		return "if a pipeline builds it, its " + stage + " --channel " + c.Channel + " --publish" + strand + "` does that, for latest.json needs no watershed"
 	}
-	return "if a pipeline builds it, leave --publish out of its `tsmon release stage`, and run `tsmon release publish --channel " + c.Channel + " --version " + g.r.bridge.String() + " --watershed` once all machines have staged"
+	return "if a pipeline builds it, leave --publish out of its " + stage + strand + "`, and run `tsmon release publish --channel " + c.Channel + " --version " + g.bridge + " --watershed" + strand + "` once all machines have staged"
 }
 
 // wait says what a channel that has the bridge waits for.
@@ -199,7 +209,7 @@ func (g *guide) wait(c *Channel) {
 		g.step(c.Channel, "", "leave %s at %s until older clients have it: it is no watershed there, and the new key would strand %s%s", c.Channel, c.Version, spread(c.Stranded.Server), clients(c.Stranded.Clients))
 	}
 	if next := g.r.find(c.successor); c.successor != "" && (next == nil || next.State == Empty) {
-		g.step(c.successor, "tsmon release promote --from "+c.Channel+" --to "+c.successor+" "+g.r.bridge.String(), "show the bridge there, too, where it looks for what comes next")
+		g.step(c.successor, "tsmon release promote --from "+c.Channel+" --to "+c.successor+" "+g.bridge, "show the bridge there, too, where it looks for what comes next")
 	}
 }
 

@@ -25,18 +25,27 @@ func Command(app *cli.App) *cobra.Command {
 
 // Key is what the keys commands print.
 type Key struct {
-	Source    string `json:"source,omitempty"` // file, "private key" or "trusted_keys"
-	KeyID     string `json:"key_id"`           // 16 hex digits, as minisign prints it
-	PublicKey string `json:"public_key"`       // RW… line
-	Pubkey    string `json:"pubkey"`           // value of plugins.updater.pubkey in tauri.conf.json
-	From      string `json:"from,omitempty"`   // first version of the application that has the key
-	Until     string `json:"until,omitempty"`  // first that no longer has it
+	Source    string `json:"source,omitempty"`     // file, "private key" or "trusted_keys"
+	KeyID     string `json:"key_id"`               // 16 hex digits, as minisign prints it
+	PublicKey string `json:"public_key,omitempty"` // RW… line; empty for a signature
+	Pubkey    string `json:"pubkey,omitempty"`     // value of plugins.updater.pubkey in tauri.conf.json, likewise
+	From      string `json:"from,omitempty"`       // first version of the application that has the key
+	Until     string `json:"until,omitempty"`      // first that no longer has it
+	Version   string `json:"version,omitempty"`    // that a signature is bound to; nothing has verified it
+	Target    string `json:"target,omitempty"`     // likewise
+	Filename  string `json:"file,omitempty"`       // the name that a signature gives its bundle
 	Private   string `json:"private_key_file,omitempty"`
 	Public    string `json:"public_key_file,omitempty"`
 }
 
 func reportKey(k signing.PublicKey) Key {
 	return Key{KeyID: k.ID(), PublicKey: k.String(), Pubkey: k.Tauri()}
+}
+
+func reportSignature(s *signing.Signature) Key {
+	version, _ := s.Version()
+	target, _ := s.Target()
+	return Key{KeyID: s.KeyID(), Version: version, Target: target, Filename: s.Filename()}
 }
 
 type generateOptions struct {
@@ -146,13 +155,15 @@ func showCommand(app *cli.App) *cobra.Command {
 	var file string
 	cmd := &cobra.Command{
 		Use:   "show [KEY…]",
-		Short: "Print the id and the public key of keys in any format, never a secret",
+		Short: "Print the id and the public key of keys in any format, or who signed, never a secret",
 		Long: `Print the id and the public key of each KEY: a public key or its file (Tauri's
 base64, minisign's .pub file, the RW… line), or the file of a private key (Tauri
-or minisign), which is decrypted. Without arguments, print the signing key of the
-environment and the trusted keys.`,
+or minisign), which is decrypted. Of a signature's file, print the id of the key and
+the version and target that it says it is for; nothing is verified. Without arguments,
+print the signing key of the environment and the trusted keys.`,
 		Example: `  tsmon keys show ~/.tauri/app.key.pub
   tsmon keys show --key ~/.tauri/app.key
+  tsmon keys show App_1.4.0_amd64.AppImage.sig
   tsmon keys show RWRC+sAtu3Ij2SAENippEc3ou4a5ZGC7BVgi2Ld+chrr+pL7chP3/7gD`,
 		RunE: func(cmd *cobra.Command, args []string) error { return runShow(cmd.Context(), app, args, file) },
 	}
@@ -182,17 +193,22 @@ func runShow(ctx context.Context, app *cli.App, args []string, file string) erro
 			k.public = private.Public()
 		}
 		reports[i] = reportKey(k.public)
+		if k.signature != nil {
+			reports[i] = reportSignature(k.signature)
+		}
 		reports[i].Source, reports[i].From, reports[i].Until = k.source, k.span.From, k.span.Until
 	}
 	return app.Print(reports, func(w io.Writer) { printKeys(w, reports) })
 }
 
-// shownKey is a public key, or a private one that is still locked.
+// shownKey is a public key, a private one that is still locked, or a signature.
 type shownKey struct {
 	source string // empty for a public key among the arguments
 	public signing.PublicKey
 	span   signing.Span // of a trusted key
 	unlock func() (signing.PrivateKey, error)
+
+	signature *signing.Signature
 }
 
 // keysToShow reads all keys before any is unlocked, so that a wrong argument is
@@ -231,7 +247,7 @@ func keysToShow(ctx context.Context, app *cli.App, c *config.Config, args []stri
 // be secret.
 var keyText = regexp.MustCompile(`^[\sA-Za-z0-9+/=]{40,}$|untrusted comment|\n`)
 
-// readKey reads a public key, or the private key in a file.
+// readKey reads a public key, a signature, or the private key in a file.
 func readKey(ctx context.Context, app *cli.App, c *config.Config, arg string) (k shownKey, err error) {
 	text, err := cli.TextOrFile(arg)
 	if err != nil {
@@ -241,6 +257,10 @@ func readKey(ctx context.Context, app *cli.App, c *config.Config, arg string) (k
 		k.source = arg
 	}
 	if k.public, err = signing.ParsePublicKey(text); err == nil {
+		return k, nil
+	}
+	if signature, failed := signing.ReadSignature(text); failed == nil {
+		k.signature = &signature
 		return k, nil
 	}
 	private, failed := signing.ParsePrivateKey(text)
@@ -264,7 +284,12 @@ func printKeys(w io.Writer, reports []Key) {
 		if r.Source != "" {
 			fmt.Fprintf(w, "source:      %s\n", r.Source)
 		}
-		fmt.Fprintf(w, "key id:      %s\npublic key:  %s\npubkey:      %s\n", r.KeyID, r.PublicKey, r.Pubkey)
+		fmt.Fprintf(w, "key id:      %s\n", r.KeyID)
+		if r.PublicKey == "" {
+			fmt.Fprintf(w, "version:     %s\ntarget:      %s\nfile:        %s\n", cmp.Or(r.Version, "none"), cmp.Or(r.Target, "none"), cmp.Or(r.Filename, "none"))
+			continue
+		}
+		fmt.Fprintf(w, "public key:  %s\npubkey:      %s\n", r.PublicKey, r.Pubkey)
 		if span := (signing.Span{From: r.From, Until: r.Until}); span != (signing.Span{}) {
 			fmt.Fprintf(w, "built in:    %s\n", span)
 		}

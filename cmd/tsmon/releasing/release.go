@@ -59,8 +59,22 @@ func (f *moveFlags) addAllowMissing(cmd *cobra.Command) {
 	cmd.Flags().StringSliceVar(&f.allowMissing, "allow-missing", nil, "platform `KEY`s that the channel may lose, comma-separated")
 }
 
-func (f *moveFlags) addStrand(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&f.strand, "strand", "", "installed versions, as a `RANGE` such as 1.0.0-1.2.0, that may be offered what the keys that they have can't verify")
+func (f *moveFlags) addStrand(cmd *cobra.Command) { AddStrand(cmd, &f.strand) }
+
+// AddStrand adds --strand.
+func AddStrand(cmd *cobra.Command, text *string) {
+	cmd.Flags().StringVar(text, "strand", "", "installed versions, as a `RANGE` such as 1.0.0-1.2.0, that may be offered what the keys that they have can't verify")
+}
+
+// ParseStrand parses what --strand was given; empty is the empty range.
+func ParseStrand(text string) (strand release.VersionRange, err error) {
+	if text == "" {
+		return strand, nil
+	}
+	if strand, err = release.ParseVersionRange(text); err != nil {
+		err = cli.WithHint(cli.Usagef("--strand: %w", err), "write --strand 1.0.0-1.2.0 for the versions from 1.0.0 to 1.2.0")
+	}
+	return strand, err
 }
 
 // addDry adds the flags of every command that moves a channel.
@@ -84,10 +98,8 @@ func (f *moveFlags) check() error {
 	if f.wait < 0 {
 		return cli.Usagef("--wait is a time such as 30m, not %v", f.wait)
 	}
-	if f.strand != "" {
-		if _, err := release.ParseVersionRange(f.strand); err != nil {
-			return cli.WithHint(cli.Usagef("--strand: %w", err), "write --strand 1.0.0-1.2.0 for the versions from 1.0.0 to 1.2.0")
-		}
+	if _, err := ParseStrand(f.strand); err != nil {
+		return err
 	}
 	if len(f.reason) > 1000 || strings.ContainsFunc(f.reason, unicode.IsControl) {
 		return cli.Usagef("--reason is one line of at most 1000 bytes")
@@ -108,7 +120,7 @@ func (f *moveFlags) needReason() error {
 }
 
 func (f *moveFlags) options(channel string) release.Options {
-	strand, _ := release.ParseVersionRange(f.strand) // check has parsed it
+	strand, _ := ParseStrand(f.strand) // check has parsed it
 	return release.Options{Channel: channel, Strand: strand, Why: f.reason, AllowMissing: f.allowMissing, AllowUnbound: f.allowUnbound, DryRun: f.dryRun}
 }
 

@@ -17,7 +17,7 @@ import (
 
 type stageFlags struct {
 	releasing.ContentFlags
-	channel                            string
+	channel, strand                    string
 	publish, replace, unbound, noProbe bool
 }
 
@@ -37,7 +37,10 @@ to do if it is no longer built, and exit with 0. Without targets in tsmon.yaml f
 channel nobody knows which job is the last, and --publish is refused.
 
 Other bytes for a platform that is staged are refused without --replace; what comes
-after the release was published is refused. The same bytes again change nothing.
+after the release was published is refused. The same bytes again change nothing, but
+for a signature by another key, which takes the place of the one that was staged.
+Bundles that are signed by a key which installed applications lack are refused before
+anything is uploaded; --strand leaves those behind on purpose.
 Release notes may come with any job; else the publish takes them from CHANGELOG.md.
 Without --version it is the one of the Tauri project. Disk images and installers that lie beside the
 bundles, and the files that --also names, come along for new users.`,
@@ -55,6 +58,7 @@ bundles, and the files that --also names, come along for new users.`,
 	flags.BoolVar(&f.publish, "publish", false, "publish once everything that the channel requires is there")
 	flags.BoolVar(&f.replace, "replace", false, "replace what is staged for these platforms")
 	flags.BoolVar(&f.unbound, "allow-unbound", false, "accept signatures that name no version; strict applications refuse them")
+	releasing.AddStrand(cmd, &f.strand)
 	flags.BoolVar(&f.noProbe, "no-probe", false, "do not fetch the public address afterwards as a client would")
 	return cmd
 }
@@ -64,11 +68,15 @@ func runStage(ctx context.Context, app *cli.App, f *stageFlags, args []string) e
 	if err != nil {
 		return err
 	}
+	strand, err := releasing.ParseStrand(f.strand)
+	if err != nil {
+		return err
+	}
 	content, err := f.GatherPart(ctx, app, c, args)
 	if err != nil {
 		return err
 	}
-	content.Channel, content.AllowUnbound = f.channel, f.unbound
+	content.Channel, content.AllowUnbound, content.Strand = f.channel, f.unbound, strand
 	progress := app.NewProgress("read")
 	p, err := app.Publisher(ctx, c, progress)
 	if err != nil {
