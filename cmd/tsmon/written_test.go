@@ -55,7 +55,8 @@ func writtenIsSeen(t *testing.T, env []string) {
 		}
 		written := time.Now()
 		until(t, "the mean is "+want, func() bool { return mean() == want })
-		if took := time.Since(written); took > 2*time.Second {
+		took := time.Since(written) // aggregates that nobody writes to are kept for 30 s
+		if t.Logf("the mean is %s after %s", want, took); took > 20*time.Second {
 			t.Errorf("the mean was %s after %s", want, took)
 		}
 	}

@@ -137,8 +137,6 @@ func TestDownloadProgress(t *testing.T) {
 func TestDownloadFailures(t *testing.T) {
 	const bundle = "the bundle"
 	key, stranger := newSigner(t), newSigner(t)
-	closed := newServer(t, nil)
-	closed.Close()
 	signature := key.sign(bundle, "1.1.0")
 	var form *signing.FormatError
 	const unasked, started, whole = "no request", "Started Progress", "Started Progress Finished"
@@ -163,7 +161,7 @@ func TestDownloadFailures(t *testing.T) {
 		{"server error", text(503, bundle), nil, updater.ErrStatus, "unexpected status 503", ""},
 		{"endless redirect", func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/x", http.StatusFound) }, nil, nil, "stopped after 10 redirects", ""},
 		{"redirect to nothing", func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/gone", http.StatusFound) }, nil, updater.ErrStatus, "unexpected status 404", ""},
-		{"no server", nil, func(o *manifest.Offer) { o.URL = closed.URL }, nil, "refused", ""},
+		{"no server", nil, func(o *manifest.Offer) { o.URL = "http://127.0.0.1:1/x" }, nil, "refused", ""},
 		{"no address", nil, func(o *manifest.Offer) { o.URL = "http://h:port/" }, nil, "not an address", ""},
 		{"other key", text(200, bundle), func(o *manifest.Offer) { o.Signature = stranger.sign(bundle, "1.1.0") }, signing.ErrUntrustedKey, "", unasked},
 		{"other version", text(200, bundle), func(o *manifest.Offer) { o.Version = "1.2.0" }, signing.ErrBound, `"1.1.0" is signed`, unasked},
