@@ -76,7 +76,6 @@ func TestGoals(t *testing.T) {
 // TestLargeFleet: what holds for a small fleet holds for a large one.
 func TestLargeFleet(t *testing.T) {
 	o := few(t, 20_000, 0.5, 2, 10)
-	o.Rollouts /= 5
 	for _, row := range simulated(t, o).Rows {
 		if g := row.Guard; row.Multiple == 0.5 && g.Halted > 0 || (row.Multiple == 2 || row.Dead) && g.Halted < 1 || row.Dead && g.Percent > 5 || g.Held > 0 ||
 			row.Multiple == 0.5 && row.Seen.Halted > 0 || row.Multiple == 10 && (row.Seen.Halted < 1 || row.Seen.Fetched.P95 > 60 || !row.Late && g.Outcomes.P95 > 60) ||
