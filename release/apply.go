@@ -26,6 +26,13 @@ type applying struct {
 // made.
 func (p *Publisher) Apply(ctx context.Context, plan *Plan) (*Plan, error) {
 	w := &applying{p, plan}
+	if plan.record == nil && plan.Base.Sequence == 0 && plan.Entry != nil {
+		drop, err := w.claim(ctx)
+		if err != nil {
+			return nil, err
+		}
+		defer drop()
+	}
 	if err := w.addRelease(ctx); err != nil {
 		return nil, err
 	}

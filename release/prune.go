@@ -314,12 +314,16 @@ func (w *pruning) declare(ctx context.Context, doomed []string) error {
 // stillPrunable returns those of the versions that no channel has come to need since,
 // and that all logs say are pruned.
 func (w *pruning) stillPrunable(ctx context.Context, doomed []string) ([]string, error) {
+	claimed, err := w.claimed(ctx)
+	if err != nil {
+		return nil, err
+	}
 	kept, err := w.kept(ctx)
 	if err != nil {
 		return nil, err
 	}
 	return slices.DeleteFunc(doomed, func(version string) bool {
-		return kept[version] || slices.ContainsFunc(w.logs, func(log *channels.Log) bool { return !log.Fed() && !log.Pruned(version) })
+		return claimed[version] || kept[version] || slices.ContainsFunc(w.logs, func(log *channels.Log) bool { return !log.Fed() && !log.Pruned(version) })
 	}), nil
 }
 

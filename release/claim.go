@@ -1,0 +1,49 @@
+package release
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"fmt"
+	"strings"
+	"time"
+
+	"tsmon/store/object"
+)
+
+// claims is the folder of the versions that somebody is about to make the first of a
+// channel. No entry of such a channel can conflict with one of Prune, so whoever moves it
+// writes a claim before he looks whether the version is being pruned, and Prune says that
+// it is before it looks for claims: one of them sees the other.
+const claims = stagedRoot + "moves/"
+
+// claim writes a claim and returns what removes it. One that stays, as after a crash,
+// keeps a version for pruneRest.
+func (w *applying) claim(ctx context.Context) (drop func(), err error) {
+	key := claims + w.plan.Version + "/" + w.plan.Channel + "-" + rand.Text()
+	if _, err := w.Store.Create(ctx, key, bytes.NewReader(nil), 0, object.Attributes{}); err != nil {
+		return nil, fmt.Errorf("write %s: %w", key, err)
+	}
+	return func() { _ = w.Store.Delete(context.WithoutCancel(ctx), key) }, nil // prune removes it later
+}
+
+// claimed returns the versions that are claimed, and removes old claims.
+func (w *pruning) claimed(ctx context.Context) (map[string]bool, error) {
+	found := map[string]bool{}
+	var old []string
+	for info, err := range w.Store.List(ctx, claims, "") {
+		if err != nil {
+			return nil, fmt.Errorf("list %s: %w", claims, err)
+		}
+		if time.Since(info.ModTime) > pruneRest {
+			old = append(old, info.Key)
+			continue
+		}
+		version, _, _ := strings.Cut(strings.TrimPrefix(info.Key, claims), "/")
+		found[version] = true
+	}
+	if len(old) > 0 {
+		_ = w.Store.Delete(ctx, old...) // the next prune tries again
+	}
+	return found, nil
+}
