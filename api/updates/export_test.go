@@ -20,13 +20,7 @@ var (
 )
 
 // Still keeps rounds from beginning by themselves: the test calls Round.
-func (h *Heads) Still() {
-	h.quiet = 1
-	h.loop.Start(context.Background(), time.Hour, func(context.Context) {})
-}
-
-// Quiet has rounds without news ask for the next entry alone, as they do in a server.
-func (h *Heads) Quiet() { h.quiet = quietRounds }
+func (h *Heads) Still() { h.loop.Start(context.Background(), time.Hour, func(context.Context) {}) }
 
 func (h *Heads) Round(ctx context.Context) { h.round(ctx) }
 

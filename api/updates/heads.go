@@ -27,10 +27,6 @@ import (
 const (
 	// maxLooks bounds the concurrent requests to the store, of each kind.
 	maxLooks = 4
-	// quietRounds is in which round of a channel without news its manifest in the store is
-	// looked at again, which can only differ if somebody put it there. The others ask for
-	// the next entry of the log alone.
-	quietRounds = 10
 	// maxAbsent bounds the remembered names that no channel has.
 	maxAbsent = 1000
 )
@@ -39,9 +35,8 @@ const (
 var errUnverified = errors.New("it does not verify")
 
 // Heads keep the manifests of all channels in memory, so that a request costs the
-// store nothing. One goroutine asks for the next entry of each log at least every
-// interval; it compares the ETags of manifests in every tenth round, and reads one only
-// when its ETag has changed. An unknown channel is looked
+// store nothing. One goroutine compares the store's ETags at least every interval
+// and reads a manifest only when its ETag has changed. An unknown channel is looked
 // up when it is first requested, once for all concurrent requests; a name without a
 // channel is not looked up again for an interval.
 //
@@ -53,7 +48,6 @@ type Heads struct {
 	unbound  map[string]bool
 	interval time.Duration
 	patience time.Duration // for one answer of the store
-	quiet    int           // see quietRounds
 	now      func() time.Time
 	log      *slog.Logger
 	alarms   *alarms
@@ -103,8 +97,6 @@ type channel struct {
 	recalled   bool
 	unrecorded bool // the records don't have the end of log yet
 	checked    bool // log goes on from what was recorded
-	agreed     bool // the manifest in the store was that of log's newest entry
-	rounds     int  // since it was looked at
 }
 
 // compiled is a channel's log made ready to answer clients.
@@ -143,7 +135,7 @@ type HeadsOptions struct {
 // NewHeads returns heads that begin to read with the first request.
 func NewHeads(o HeadsOptions) *Heads {
 	h := &Heads{
-		store: o.Objects, keys: o.Keys, unbound: o.Unbound, trust: o.Trust, histories: o.Histories, interval: o.Interval, patience: 5 * time.Second, quiet: quietRounds, now: o.Now, log: o.Log,
+		store: o.Objects, keys: o.Keys, unbound: o.Unbound, trust: o.Trust, histories: o.Histories, interval: o.Interval, patience: 5 * time.Second, now: o.Now, log: o.Log,
 		alarms: newAlarms(o.Log, o.Now, o.Registry, maps.Keys(o.Rings)), publicURL: o.PublicURL, downgrades: o.Downgrades, rings: o.Rings,
 		looks: make(chan struct{}, maxLooks),
 	}
@@ -271,12 +263,6 @@ func (h *Heads) refresh(ctx context.Context, c *channel) error {
 // look updates what a channel shows and what it offers. Nothing is shown before the log
 // was read, so that the offers are never behind it. The errors are the store's.
 func (h *Heads) look(ctx context.Context, c *channel) error {
-	if c.rounds++; c.rounds < h.quiet && h.settled(c) {
-		if moved, err := (channels.Repository{Store: h.store}).Moved(ctx, c.log); err != nil || !moved {
-			return err
-		}
-	}
-	c.rounds = 0
 	at, err := h.readPointer(ctx, c)
 	if err != nil {
 		return err
@@ -290,15 +276,6 @@ func (h *Heads) look(ctx context.Context, c *channel) error {
 		}
 	}
 	return err
-}
-
-// settled reports whether a channel can only have changed if its log goes on, or if
-// somebody changed what lies in the store.
-func (h *Heads) settled(c *channel) bool {
-	c.reading.Lock()
-	defer c.reading.Unlock()
-	age := h.now().Sub(c.stood)
-	return c.agreed && c.broken == nil && !c.unrecorded && c.offeredAt == c.pointer.stored.ETag && age >= 0 && age < standsEvery
 }
 
 // change replaces the known channels.

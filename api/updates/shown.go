@@ -81,7 +81,6 @@ func (h *Heads) show(c *channel) *head {
 		h.alarms.clear(key)
 	}
 	known := entry != nil && offers != nil && offers.Sequence == entry.Sequence && c.publicURL != ""
-	c.agreed = known && fault == nil && at.m.Sequence == entry.Sequence
 	switch {
 	case known:
 		return logged(entry, c, shown)
