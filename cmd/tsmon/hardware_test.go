@@ -118,7 +118,9 @@ func TestTokenAndCI(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		as := func(variable string) { k.env = append(plain[:len(plain):len(plain)], "TSMON_CONFIG="+settings, variable) }
+		as := func(variable string) {
+			k.env = append(plain[:len(plain):len(plain)], "TSMON_CONFIG="+settings, variable)
+		}
 		token, job := "SSH_AUTH_SOCK="+socket, "TSMON_OPERATOR_KEY="+ci
 		shows := func(want string) {
 			t.Helper()
