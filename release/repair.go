@@ -23,8 +23,13 @@ type RepairOptions struct {
 	Why     string // recorded in the log, if that gets an entry
 	// Files have the bytes of lost objects: bundles, records or log entries, which are
 	// recognised by their digests.
-	Files  []string
-	DryRun bool
+	Files []string
+	// Own has the channel moved here again, where its log passes for that of another store.
+	Own bool
+	// TakeOut is a folder that entries at the end of the log are moved to which operators
+	// have not signed, or that don't follow from those before. Empty: they stay.
+	TakeOut string
+	DryRun  bool
 }
 
 // Mended is what Repair did, or would do, about one object.
@@ -80,7 +85,7 @@ func (p *Publisher) Repair(ctx context.Context, o RepairOptions) (*RepairReport,
 		return nil, err
 	}
 	r := &repair{Publisher: p, o: o, report: &RepairReport{Channel: o.Channel, DryRun: o.DryRun, Mended: []Mended{}, Findings: []Finding{}}}
-	for _, step := range []func(context.Context) error{r.readFiles, r.mendLog, r.mendReleases, r.declare, r.mendViews, r.look} {
+	for _, step := range []func(context.Context) error{r.readFiles, r.takeOut, r.own, r.mendLog, r.dropStrays, r.mendReleases, r.declare, r.mendViews, r.look} {
 		if err := step(ctx); err != nil {
 			return nil, err
 		}
