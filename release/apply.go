@@ -1,6 +1,7 @@
 package release
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -92,7 +93,7 @@ func (w *applying) advance(ctx context.Context, watched bool) (stays bool, err e
 	plan := w.plan
 	if plan.Entry != nil {
 		plan.Changed = false
-		log, err := w.enter(ctx, plan)
+		log, err := w.enter(ctx)
 		if err != nil || plan.Waiting != nil {
 			return false, err
 		}
@@ -127,6 +128,30 @@ func (w *applying) advance(ctx context.Context, watched bool) (stays bool, err e
 		plan.Warnings = append(plan.Warnings, fmt.Sprintf("%s has moved on to %s meanwhile (entry %d by %s)", plan.Channel, head.Version, head.Sequence, head.Who))
 	}
 	return plan.head.Version == plan.Version, nil
+}
+
+// enter appends the entry of a plan, signed. Where it lacks signatures, the plan waits for
+// them in the store, and the log is nil.
+func (w *applying) enter(ctx context.Context) (*channels.Log, error) {
+	plan, plans := w.plan, w.Plans()
+	if plan.log.Fed() {
+		return nil, fed(plan.Channel)
+	}
+	e := plan.log.Next(*plan.Entry)
+	if plan.log.Operators() != nil || e.Operators != nil {
+		e.Expires = e.When.Add(cmp.Or(w.Policies[plan.Channel].PlanLife, planLife))
+	}
+	if err := plans.addSignature(ctx, plan.log, &e); err != nil {
+		return nil, err
+	}
+	has, needs, err := plans.channels.Approvals(plan.log, e)
+	switch {
+	case err != nil:
+		return nil, err
+	case has < needs:
+		return plans.wait(ctx, plan, e)
+	}
+	return plans.channels.Enter(ctx, plan.log, e)
 }
 
 // show brings what clients read up to date; head is then what it shows.

@@ -293,7 +293,7 @@ func (w *pruning) declare(ctx context.Context, doomed []string) error {
 			head := log.Head()
 			e := log.Next(channels.Entry{Action: channels.Prune, Who: w.Who, When: w.began, Origin: w.Origin, Pruned: versions,
 				Why: cmp.Or(w.o.Why, fmt.Sprintf("bundles of %d old releases are removed", len(versions))), Release: head.Release, Rollout: head.Rollout})
-			if err := w.sign(ctx, log, &e); err != nil {
+			if err := w.Plans().addSignature(ctx, log, &e); err != nil {
 				return err
 			}
 			longer, err := w.channels().Enter(ctx, log, e)

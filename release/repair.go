@@ -268,7 +268,7 @@ func (r *repair) declare(ctx context.Context) error {
 	if r.o.DryRun {
 		return nil
 	}
-	if err := r.sign(ctx, r.log, &e); err != nil {
+	if err := r.Plans().addSignature(ctx, r.log, &e); err != nil {
 		return err
 	}
 	if r.log, err = r.channels().Enter(ctx, r.log, e); err != nil {
