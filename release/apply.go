@@ -77,7 +77,7 @@ func (w *applying) addRelease(ctx context.Context) error {
 			return err
 		}
 		// Prune may not know of the channel: no entry of its conflicts with the first.
-		v := w.look(ctx)
+		v := w.Inspector().look(ctx)
 		if s := v[plan.Channel]; s.err != nil {
 			return s.err
 		}
@@ -104,13 +104,13 @@ func (w *applying) advance(ctx context.Context, watched bool) (stays bool, err e
 	group.Go(func() error { return w.show(showing) })
 	if plan.Entry != nil {
 		group.Go(func() error {
-			_ = w.channels().Pack(showing, log) // without it the log is read entry by entry
+			_ = w.Repository().Pack(showing, log) // without it the log is read entry by entry
 			return nil
 		})
 	}
 	group.Go(func() (err error) {
 		if watched {
-			moved, err = w.channels().Exists(showing, plan.Channel, plan.Sequence+1)
+			moved, err = w.Repository().Exists(showing, plan.Channel, plan.Sequence+1)
 		}
 		return err
 	})
@@ -118,7 +118,7 @@ func (w *applying) advance(ctx context.Context, watched bool) (stays bool, err e
 		return false, err
 	}
 	if moved && plan.head.Sequence == plan.Sequence {
-		log, _, err := w.channels().Repoint(ctx, plan.log)
+		log, _, err := w.Repository().Repoint(ctx, plan.log)
 		if err != nil {
 			return false, err
 		}
@@ -159,9 +159,9 @@ func (w *applying) show(ctx context.Context) (err error) {
 	plan := w.plan
 	shown := plan.log
 	if plan.Entry != nil {
-		shown, _, err = w.channels().Point(ctx, plan.log, plan.seen)
-	} else if behind, unknown := w.channels().Behind(plan.log, plan.seen); unknown != nil || len(behind) > 0 {
-		shown, plan.Changed, err = w.channels().Repoint(ctx, plan.log)
+		shown, _, err = w.Repository().Point(ctx, plan.log, plan.seen)
+	} else if behind, unknown := w.Repository().Behind(plan.log, plan.seen); unknown != nil || len(behind) > 0 {
+		shown, plan.Changed, err = w.Repository().Repoint(ctx, plan.log)
 		if plan.Changed {
 			plan.Rendered = behind
 		}
@@ -215,7 +215,7 @@ func (w *applying) moveFollower(ctx context.Context, follower *Plan) (*Plan, err
 		if err != nil {
 			return follower, err
 		}
-		v := w.look(ctx)
+		v := w.Inspector().look(ctx)
 		// A rollback that came in between must not be followed by the release that
 		// it removed.
 		if s := v[leader.Channel]; s.err != nil || s.log.Head().Version != leader.Version {

@@ -20,7 +20,7 @@ func (p *Publisher) ShowPlan(ctx context.Context, channel, hash string) (*Waitin
 		return w, err
 	}
 	after := &channels.Log{Channel: w.Channel, Entries: append(slices.Clip(w.log.Entries), *w.Entry)}
-	w.Reach, err = p.Replay(after, w.Entry.Sequence)
+	w.Reach, err = p.Inspector().Replay(after, w.Entry.Sequence)
 	return w, err
 }
 

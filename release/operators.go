@@ -70,7 +70,7 @@ func (p *Publisher) Appoint(ctx context.Context, o Options) (*Plan, error) {
 	policy := bare.Policies[o.Channel]
 	policy.Operators = nil // whom the log does not know yet
 	bare.Policies[o.Channel] = policy
-	s := bare.look(ctx)[o.Channel]
+	s := bare.Inspector().look(ctx)[o.Channel]
 	if s.err == nil {
 		s.err = s.shows()
 	}
@@ -103,7 +103,7 @@ func (p *Publisher) Accept(ctx context.Context, channel string, seen channels.Po
 	if err != nil {
 		return nil, err
 	}
-	s := p.look(ctx)[channel]
+	s := p.Inspector().look(ctx)[channel]
 	if s.err == nil {
 		s.err = s.shows()
 	}

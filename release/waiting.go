@@ -67,7 +67,7 @@ type Plans struct {
 
 // Plans returns the plans of the publisher's store.
 func (p *Publisher) Plans() Plans {
-	return Plans{store: p.Store, channels: p.channels(), root: p.Root, sign: p.Sign, now: p.Now}
+	return Plans{store: p.Store, channels: p.Repository(), root: p.Root, sign: p.Sign, now: p.Now}
 }
 
 func planKey(channel, hash string) string { return planRoot + channel + "/" + hash + ".json" }

@@ -268,7 +268,7 @@ func killAt(t *testing.T, k *kit, moment int, ends string, args []string) (finis
 func (k *kit) whole(t *testing.T) {
 	t.Helper()
 	for _, channel := range []string{"stable", "beta"} {
-		report, err := k.publisher(t).Verify(t.Context(), channel)
+		report, err := k.publisher(t).Inspector().Verify(t.Context(), channel)
 		if err != nil {
 			t.Fatal(err)
 		}
