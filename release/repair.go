@@ -27,7 +27,8 @@ type RepairOptions struct {
 	// Own has the channel moved here again, where its log passes for that of another store.
 	Own bool
 	// TakeOut is a folder that entries at the end of the log are moved to which operators
-	// have not signed, or that don't follow from those before. Empty: they stay.
+	// have not signed, or that don't follow from those before; manifests that show entries
+	// behind the others are rendered anew. Empty: they stay.
 	TakeOut string
 	DryRun  bool
 }
@@ -85,7 +86,13 @@ func (p *Publisher) Repair(ctx context.Context, o RepairOptions) (*RepairReport,
 		return nil, err
 	}
 	r := &repair{Publisher: p, o: o, report: &RepairReport{Channel: o.Channel, DryRun: o.DryRun, Mended: []Mended{}, Findings: []Finding{}}}
-	for _, step := range []func(context.Context) error{r.readFiles, r.takeOut, r.own, r.mendLog, r.dropStrays, r.mendReleases, r.declare, r.mendViews, r.look} {
+	if err := r.readFiles(ctx); err != nil {
+		return nil, err
+	}
+	if done, err := r.takeOut(ctx); err != nil || done {
+		return r.report, err
+	}
+	for _, step := range []func(context.Context) error{r.own, r.mendLog, r.dropStrays, r.mendReleases, r.declare, r.mendViews, r.look} {
 		if err := step(ctx); err != nil {
 			return nil, err
 		}
@@ -144,7 +151,7 @@ func (r *repair) bytesOf(sum string) []byte {
 // mendLog puts back lost entries whose bytes are at hand, and finds those that are lost
 // for good.
 func (r *repair) mendLog(ctx context.Context) (err error) {
-	repository := r.channels()
+	repository := r.Repository()
 	if r.seen, err = repository.Peek(ctx, r.o.Channel); err != nil {
 		return err
 	}
@@ -185,7 +192,7 @@ func (r *repair) mendLog(ctx context.Context) (err error) {
 // fill puts back the entries of a gap, from the last one, whose hash is known. It
 // returns what is left of the gap.
 func (r *repair) fill(ctx context.Context, gap channels.Lost) (channels.Lost, error) {
-	packed := r.channels().Packed(ctx, r.o.Channel, gap)
+	packed := r.Repository().Packed(ctx, r.o.Channel, gap)
 	for gap.From <= gap.To && gap.Hash != "" {
 		data := packed[gap.To]
 		if data == nil || sumOf(data) != gap.Hash {
@@ -196,7 +203,7 @@ func (r *repair) fill(ctx context.Context, gap channels.Lost) (channels.Lost, er
 			break
 		}
 		err := r.do(fmt.Sprintf("%s%010d.json", channels.LogPrefix(r.o.Channel), e.Sequence), "put back", func() error {
-			return r.channels().PutBack(ctx, r.o.Channel, data)
+			return r.Repository().PutBack(ctx, r.o.Channel, data)
 		})
 		if err != nil {
 			return gap, err
@@ -209,6 +216,17 @@ func (r *repair) fill(ctx context.Context, gap channels.Lost) (channels.Lost, er
 // mendEnd puts back entries behind the end of the log, which what clients read shows
 // to have been there, and says that the others are lost.
 func (r *repair) mendEnd(ctx context.Context) error {
+	if err := r.putBackEnd(ctx, r.end); err != nil {
+		return err
+	}
+	if end := r.log.End().Sequence; r.end > end {
+		r.lost = append(r.lost, channels.Lost{From: end + 1, To: r.end})
+	}
+	return nil
+}
+
+// putBackEnd puts back the entries behind the end of the log, up to a number, that files have.
+func (r *repair) putBackEnd(ctx context.Context, last uint64) error {
 	for i := 0; i < len(r.files); i++ {
 		f := &r.files[i]
 		if f.used || f.size > maxRecord*4 {
@@ -219,23 +237,20 @@ func (r *repair) mendEnd(ctx context.Context) error {
 			return err
 		}
 		e, _, ok := channels.Candidate(data)
-		if end := r.log.End(); !ok || e.Sequence != end.Sequence+1 || e.Previous != end.Hash || e.Sequence > r.end {
+		if end := r.log.End(); !ok || e.Sequence != end.Sequence+1 || e.Previous != end.Hash || e.Sequence > last {
 			continue
 		}
 		f.used = true
 		err = r.do(fmt.Sprintf("%s%010d.json", channels.LogPrefix(r.o.Channel), e.Sequence), "put back", func() error {
-			return r.channels().PutBack(ctx, r.o.Channel, data)
+			return r.Repository().PutBack(ctx, r.o.Channel, data)
 		})
 		if err != nil || r.o.DryRun {
 			return err
 		}
-		if r.log, err = r.channels().Extend(ctx, r.log); err != nil {
+		if r.log, err = r.Repository().Extend(ctx, r.log); err != nil {
 			return err
 		}
 		i = -1 // another may follow it
-	}
-	if end := r.log.End().Sequence; r.end > end {
-		r.lost = append(r.lost, channels.Lost{From: end + 1, To: r.end})
 	}
 	return nil
 }
@@ -273,10 +288,10 @@ func (r *repair) declare(ctx context.Context) error {
 	if r.o.DryRun {
 		return nil
 	}
-	if err := r.sign(ctx, r.log, &e); err != nil {
+	if err := r.Plans().addSignature(ctx, r.log, &e); err != nil {
 		return err
 	}
-	if r.log, err = r.channels().Enter(ctx, r.log, e); err != nil {
+	if r.log, err = r.Repository().Enter(ctx, r.log, e); err != nil {
 		return err
 	}
 	return nil
@@ -338,26 +353,26 @@ func (r *repair) shown(ctx context.Context) (*channels.Release, error) {
 // mendViews brings what clients read up to date.
 func (r *repair) mendViews(ctx context.Context) error {
 	if r.o.DryRun {
-		for i, v := range r.log.Views(r.channels().HasRings(r.o.Channel)) {
+		for i, v := range r.log.Views(r.Repository().HasRings(r.o.Channel)) {
 			if base, ok := v.Shows(r.seen[i].Data); !ok || base != "" && base != r.PublicURL {
 				r.report.Mended, r.report.Changed = append(r.report.Mended, Mended{v.Key, "rendered anew"}), true
 			}
 		}
 		return nil
 	}
-	before, err := r.channels().Peek(ctx, r.o.Channel)
+	before, err := r.Repository().Peek(ctx, r.o.Channel)
 	if err != nil {
 		return err
 	}
-	log, _, err := r.channels().Repoint(ctx, r.log)
+	log, _, err := r.Repository().Repoint(ctx, r.log)
 	if err != nil {
 		return err
 	}
-	after, err := r.channels().Peek(ctx, r.o.Channel)
+	after, err := r.Repository().Peek(ctx, r.o.Channel)
 	if err != nil {
 		return err
 	}
-	for i, v := range log.Views(r.channels().HasRings(r.o.Channel)) {
+	for i, v := range log.Views(r.Repository().HasRings(r.o.Channel)) {
 		if before[i].ETag != after[i].ETag {
 			r.report.Mended, r.report.Changed = append(r.report.Mended, Mended{v.Key, "rendered anew"}), true
 		}
@@ -386,7 +401,7 @@ func (r *repair) look(ctx context.Context) error {
 	if r.o.DryRun {
 		return nil
 	}
-	report, err := r.Verify(ctx, r.o.Channel)
+	report, err := r.Inspector().Verify(ctx, r.o.Channel)
 	if err != nil {
 		return err
 	}

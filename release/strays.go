@@ -18,11 +18,11 @@ const deliveryRest = time.Hour
 
 // abandoned returns what no reader of a channel's log heeds, but for what may be of a delivery
 // that is still under way.
-func (p *Publisher) abandoned(ctx context.Context, channel string) ([]channels.Stray, error) {
-	strays, err := p.channels().Strays(ctx, channel)
+func (in Inspector) abandoned(ctx context.Context, channel string) ([]channels.Stray, error) {
+	strays, err := in.channels.Strays(ctx, channel)
 	var old []channels.Stray
 	for _, s := range strays {
-		if !s.Begun || p.Now().Sub(s.Written) > deliveryRest {
+		if !s.Begun || in.now().Sub(s.Written) > deliveryRest {
 			old = append(old, s)
 		}
 	}
@@ -31,8 +31,8 @@ func (p *Publisher) abandoned(ctx context.Context, channel string) ([]channels.S
 
 // strays finds what no reader of the log heeds, and that somebody wrote there who may not, or
 // did not end.
-func (v *verification) strays(ctx context.Context, p *Publisher) error {
-	found, err := p.abandoned(ctx, v.report.Channel)
+func (v *verification) strays(ctx context.Context) error {
+	found, err := v.abandoned(ctx, v.report.Channel)
 	if err == nil && v.log != nil {
 		var wrong []channels.Stray
 		wrong, err = v.channels.WrongSegments(ctx, v.log)
@@ -46,11 +46,11 @@ func (v *verification) strays(ctx context.Context, p *Publisher) error {
 
 // dropStrays removes what verification.strays finds.
 func (r *repair) dropStrays(ctx context.Context) error {
-	found, err := r.abandoned(ctx, r.o.Channel)
+	found, err := r.Inspector().abandoned(ctx, r.o.Channel)
 	if err != nil {
 		return err
 	}
-	wrong, err := r.channels().WrongSegments(ctx, r.log)
+	wrong, err := r.Repository().WrongSegments(ctx, r.log)
 	if err != nil {
 		return err
 	}
@@ -60,7 +60,7 @@ func (r *repair) dropStrays(ctx context.Context) error {
 		}
 	}
 	if len(wrong) > 0 && !r.o.DryRun {
-		return r.channels().PackAll(ctx, r.log)
+		return r.Repository().PackAll(ctx, r.log)
 	}
 	return nil
 }
@@ -70,7 +70,7 @@ func (r *repair) own(ctx context.Context) error {
 	if !r.o.Own {
 		return nil
 	}
-	marks, err := r.channels().Marks(ctx, r.o.Channel)
+	marks, err := r.Repository().Marks(ctx, r.o.Channel)
 	if err != nil {
 		return err
 	}
@@ -82,22 +82,47 @@ func (r *repair) own(ctx context.Context) error {
 	return nil
 }
 
-// takeOut moves the entries at the end of the log that keep it from being read to a folder.
-func (r *repair) takeOut(ctx context.Context) error {
+// takeOut moves the entries at the end of the log that keep it from being read to a folder,
+// and has clients read what the log shows without them. done says that nothing can be said of
+// the rest, because only the report is wanted.
+func (r *repair) takeOut(ctx context.Context) (done bool, err error) {
 	if r.o.TakeOut == "" {
-		return nil
+		return false, nil
 	}
-	_, keys, err := r.channels().Rightful(ctx, r.o.Channel)
+	repository := r.Repository()
+	seen, err := repository.Peek(ctx, r.o.Channel)
 	if err != nil {
-		return err
+		return false, err
+	}
+	log, keys, err := repository.Rightful(ctx, r.o.Channel)
+	if err != nil {
+		return false, err
 	}
 	for _, key := range keys {
 		file := filepath.Join(r.o.TakeOut, strings.ReplaceAll(path.Clean(key), "/", "-"))
 		if err := r.do(key, "moved to "+file, func() error { return r.moveTo(ctx, key, file) }); err != nil {
-			return err
+			return false, err
 		}
 	}
-	return nil
+	if len(keys) > 0 && r.o.DryRun {
+		return true, nil
+	}
+	if len(keys) > 0 {
+		r.log = log
+		_, last, _ := channels.SequenceIn(keys[len(keys)-1])
+		if err := r.putBackEnd(ctx, last); err != nil {
+			return false, err
+		}
+		log = r.log
+	}
+	ahead := channels.Ahead(seen, log.End().Sequence) > log.End().Sequence
+	if ahead && log.Head() != nil {
+		err = r.do(channels.ManifestKey(r.o.Channel), "rendered anew", func() error {
+			_, _, err := repository.Point(ctx, log, seen)
+			return err
+		})
+	}
+	return false, err
 }
 
 // moveTo moves an object to a new file.
@@ -111,7 +136,7 @@ func (r *repair) moveTo(ctx context.Context, key, file string) error {
 	}
 	kept, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
-		return refuse(ErrNoFile, "name another folder, or move that file away", "%v", err)
+		return &Refusal{Cause: err, Mend: "name another folder, or move that file away"}
 	}
 	_, err = kept.Write(data)
 	if err = errors.Join(err, kept.Sync(), kept.Close()); err != nil {

@@ -27,8 +27,9 @@ version. Nothing that is as it was published is rewritten. Objects among the log
 no reader heeds are removed; those of an import an hour after it was interrupted.
 
 --take-out moves entries to a folder that stand at the end of the log and keep it from
-being read, such as forged ones that operators have not signed: it must be read with the
-operators that count. --bundle puts back what was taken out by mistake. --own is for a
+being read, such as forged ones that operators have not signed, and gives no heed to what
+clients read that is ahead of the others. Run it with the operators that count; what was
+taken out by mistake can be copied back to the log. --own is for a
 store that nobody feeds any more, or where somebody forged the marks of deliveries.`,
 		Example: `  tsmon channel repair stable
   tsmon channel repair stable --bundle backup/App_1.4.0_x64-setup.exe
