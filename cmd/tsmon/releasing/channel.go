@@ -281,6 +281,7 @@ type verifyFlags struct {
 	noProbe bool
 	from    string
 	accept  bool
+	dryRun  bool
 }
 
 func channelVerifyCommand(app *cli.App) *cobra.Command {
@@ -302,6 +303,7 @@ servers, which the command must reach. Without --from it gives up what those rec
 Of a channel that keeps rings it also fetches manifests from the public address, and
 warns if they are not served there; ` + "`tsmon doctor`" + ` looks at the rest of that address.`,
 		Example: `  tsmon channel verify stable
+  tsmon channel verify stable --accept --dry-run
   tsmon channel verify stable --from 42:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08`,
 		Args: cli.Args(1, 1, "one CHANNEL"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -311,6 +313,7 @@ warns if they are not served there; ` + "`tsmon doctor`" + ` looks at the rest o
 	cmd.Flags().BoolVar(&f.noProbe, "no-probe", false, "do not look at the public address")
 	cmd.Flags().StringVar(&f.from, "from", "", "`SEQUENCE:HASH` that the log must go on from")
 	cmd.Flags().BoolVar(&f.accept, "accept", false, "give up what was seen and is not in the log any more, as after a restore")
+	cmd.Flags().BoolVar(&f.dryRun, "dry-run", false, "with --accept: print what would be given up, write nothing")
 	return cmd
 }
 
@@ -343,8 +346,11 @@ func runChannelVerify(ctx context.Context, app *cli.App, channel string, f verif
 			return cli.WithHint(cli.Usagef("--from: %w", err), "`tsmon channel verify CHANNEL` prints where a log ends; a server's alarm names what it has seen")
 		}
 	}
+	if f.dryRun && !f.accept {
+		return cli.Usagef("--dry-run goes with --accept: verify writes nothing")
+	}
 	if f.accept {
-		return runAccept(ctx, app, channel, from, f.noProbe)
+		return runAccept(ctx, app, channel, from, moveFlags{noProbe: f.noProbe, dryRun: f.dryRun})
 	}
 	progress := app.NewProgress("verified")
 	p, err := reader(ctx, app, progress)
