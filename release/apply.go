@@ -232,5 +232,5 @@ func (w *applying) moveFollower(ctx context.Context, follower *Plan) (*Plan, err
 
 // fed refuses to move a channel that has the log of another store.
 func fed(channel string) error {
-	return refuse(channels.ErrFed, "move it where its log comes from, then bring it here with `tsmon release import` or `tsmon release mirror`; to hold a release back here, promote it from "+channel+" to a channel of this site", "%s can't be moved here", channel)
+	return refuse(channels.ErrFed, "move it where its log comes from, then bring it here with `tsmon release import` or `tsmon release mirror`; to hold a release back here, promote it from "+channel+" to a channel of this site; if nothing feeds this store, `tsmon channel repair "+channel+" --own` has the channel moved here", "%s can't be moved here", channel)
 }

@@ -129,7 +129,7 @@ func (p *Publisher) Accept(ctx context.Context, channel string, seen channels.Po
 // mendLog says how a log is put right that can't be read.
 func mendLog(err error, channel string) string {
 	if errors.Is(err, channels.ErrUnsigned) {
-		return "`tsmon channel appoint " + channel + "` puts operators in force that are configured and not yet known to the log; else somebody wrote to the store who may not: restore log/" + channel + " from a copy"
+		return "`tsmon channel appoint " + channel + "` puts operators in force that are configured and not yet known to the log; else somebody wrote to the store who may not: `tsmon channel repair " + channel + " --take-out FOLDER` moves what they wrote behind the rightful entries to FOLDER"
 	}
-	return mendWith(channel)
+	return mendWith(channel) + "; --take-out FOLDER moves away what somebody wrote behind the rightful entries"
 }

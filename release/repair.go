@@ -24,8 +24,14 @@ type RepairOptions struct {
 	Why     string // recorded in the log, if that gets an entry
 	// Files have the bytes of lost objects: bundles, records or log entries, which are
 	// recognised by their digests.
-	Files  []string
-	DryRun bool
+	Files []string
+	// Own has the channel moved here again, where its log passes for that of another store.
+	Own bool
+	// TakeOut is a folder that entries at the end of the log are moved to which operators
+	// have not signed, or that don't follow from those before; manifests that show entries
+	// behind the others are rendered anew. Empty: they stay.
+	TakeOut string
+	DryRun  bool
 }
 
 // Mended is what Repair did, or would do, about one object.
@@ -81,7 +87,13 @@ func (p *Publisher) Repair(ctx context.Context, o RepairOptions) (*RepairReport,
 		return nil, err
 	}
 	r := &repair{Publisher: p, o: o, report: &RepairReport{Channel: o.Channel, DryRun: o.DryRun, Mended: []Mended{}, Findings: []Finding{}}}
-	for _, step := range []func(context.Context) error{r.readFiles, r.mendLog, r.mendReleases, r.declare, r.mendViews, r.look} {
+	if err := r.readFiles(ctx); err != nil {
+		return nil, err
+	}
+	if done, err := r.takeOut(ctx); err != nil || done {
+		return r.report, err
+	}
+	for _, step := range []func(context.Context) error{r.own, r.mendLog, r.dropStrays, r.mendReleases, r.declare, r.mendViews, r.look} {
 		if err := step(ctx); err != nil {
 			return nil, err
 		}
@@ -205,6 +217,17 @@ func (r *repair) fill(ctx context.Context, gap channels.Lost) (channels.Lost, er
 // mendEnd puts back entries behind the end of the log, which what clients read shows
 // to have been there, and says that the others are lost.
 func (r *repair) mendEnd(ctx context.Context) error {
+	if err := r.putBackEnd(ctx, r.end); err != nil {
+		return err
+	}
+	if end := r.log.End().Sequence; r.end > end {
+		r.lost = append(r.lost, channels.Lost{From: end + 1, To: r.end})
+	}
+	return nil
+}
+
+// putBackEnd puts back the entries behind the end of the log, up to a number, that files have.
+func (r *repair) putBackEnd(ctx context.Context, last uint64) error {
 	for i := 0; i < len(r.files); i++ {
 		f := &r.files[i]
 		if f.used || f.size > library.MaxRecord*4 {
@@ -215,7 +238,7 @@ func (r *repair) mendEnd(ctx context.Context) error {
 			return err
 		}
 		e, _, ok := channels.Candidate(data)
-		if end := r.log.End(); !ok || e.Sequence != end.Sequence+1 || e.Previous != end.Hash || e.Sequence > r.end {
+		if end := r.log.End(); !ok || e.Sequence != end.Sequence+1 || e.Previous != end.Hash || e.Sequence > last {
 			continue
 		}
 		f.used = true
@@ -229,9 +252,6 @@ func (r *repair) mendEnd(ctx context.Context) error {
 			return err
 		}
 		i = -1 // another may follow it
-	}
-	if end := r.log.End().Sequence; r.end > end {
-		r.lost = append(r.lost, channels.Lost{From: end + 1, To: r.end})
 	}
 	return nil
 }

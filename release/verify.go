@@ -26,6 +26,8 @@ type VerifyReport struct {
 	Channel string `json:"channel"`
 	Version string `json:"version"` // shown by the head of the log
 	Entries int    `json:"entries"` // of the log
+	// Fed says that the log is that of another store, which alone moves the channel.
+	Fed bool `json:"fed,omitempty"`
 	// End is the end of the log, for a later verification that it goes on from there.
 	End      channels.Position `json:"end"`
 	Rings    bool              `json:"rings,omitempty"` // manifests of rings were verified
@@ -82,7 +84,7 @@ func (in Inspector) VerifyFrom(ctx context.Context, channel string, from channel
 	log, err := v.channels.Load(ctx, channel)
 	if errors.Is(err, channels.ErrLog) {
 		v.report.find("log/"+channel, err, mendLog(err, channel))
-		return v.report, nil
+		return v.report, v.strays(ctx)
 	}
 	if err != nil {
 		return nil, err
@@ -92,8 +94,12 @@ func (in Inspector) VerifyFrom(ctx context.Context, channel string, from channel
 		return nil, refuse(library.ErrNoRelease, "`tsmon channel list` shows the channels of the store", "%s shows nothing", channel)
 	}
 	v.log, v.report.Version, v.report.Entries, v.report.End = log, head.Version, len(log.Entries), log.End()
+	v.report.Fed = log.Fed()
 	if err := log.Continues(from); err != nil && (in.policies[channel].Operators == nil || !log.Accepts(from)) {
 		v.report.find("log/"+channel, err, MendHistory)
+	}
+	if err := v.strays(ctx); err != nil {
+		return nil, err
 	}
 	if err := v.shown(ctx); err != nil {
 		return nil, err

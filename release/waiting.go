@@ -221,6 +221,9 @@ func (p Plans) read(ctx context.Context, log *channels.Log, hash string) (*Waiti
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, refuse(library.ErrNoRelease, "`tsmon plan list` shows the plans that wait", "there is no plan %s of %s", hash, log.Channel)
 	}
+	if errors.Is(err, object.ErrTooLarge) {
+		return nil, fmt.Errorf("%w: %s is not a plan of %s", library.ErrStored, key, log.Channel)
+	}
 	if err != nil {
 		return nil, err
 	}

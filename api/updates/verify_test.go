@@ -88,8 +88,9 @@ func TestOlderManifest(t *testing.T) {
 
 // TestBadManifests puts what does not verify, or is not what the log shows, in the place
 // of a manifest: the log's goes on being served, and everybody is told.
-func TestBadManifests(t *testing.T) {
-	w := apitest.Embedded(t)
+func TestBadManifests(t *testing.T) { testBadManifests(t, apitest.Embedded(t)) }
+
+func testBadManifests(t *testing.T, w *apitest.World) {
 	w.Options.PublicURL = "https://releases.example.com/app"
 	d := w.Desk(t)
 	d.PublishVersion(t, "stable", "1.0.0")
