@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"tsmon/channels"
+	"tsmon/release/library"
 )
 
 // Sign returns the armored signature of data by the first of some OpenSSH public keys that
@@ -79,7 +80,7 @@ func (p *Publisher) Appoint(ctx context.Context, o Options) (*Plan, error) {
 	}
 	head := s.log.Head()
 	plan := &Plan{Action: channels.Appoint, Channel: o.Channel, Version: head.Newest(), Previous: head.Version, URL: p.PublicURL + "/" + channels.ManifestKey(o.Channel),
-		Bundles: []Stored{}, Reach: []Reach{}, Base: s.log.End(), log: s.log, seen: s.seen, head: head, Sequence: head.Sequence, DryRun: o.DryRun}
+		Bundles: []library.Stored{}, Reach: []Reach{}, Base: s.log.End(), log: s.log, seen: s.seen, head: head, Sequence: head.Sequence, DryRun: o.DryRun}
 	if s.log.Operators().Equal(wanted) {
 		return plan, nil
 	}
@@ -112,7 +113,7 @@ func (p *Publisher) Accept(ctx context.Context, channel string, seen channels.Po
 	}
 	head := s.log.Head()
 	plan := &Plan{Action: channels.Accept, Channel: channel, Version: head.Newest(), Previous: head.Version, URL: p.PublicURL + "/" + channels.ManifestKey(channel),
-		Bundles: []Stored{}, Reach: []Reach{}, Base: s.log.End(), log: s.log, seen: s.seen, head: head, Sequence: head.Sequence}
+		Bundles: []library.Stored{}, Reach: []Reach{}, Base: s.log.End(), log: s.log, seen: s.seen, head: head, Sequence: head.Sequence}
 	if s.log.Continues(seen) == nil || s.log.Accepts(seen) {
 		return plan, nil
 	}

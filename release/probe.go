@@ -10,6 +10,7 @@ import (
 
 	"tsmon/channels"
 	"tsmon/manifest"
+	"tsmon/release/library"
 )
 
 // probe fetches what clients get of every channel that was moved. Bundles are
@@ -60,8 +61,8 @@ func (w *applying) readable(ctx context.Context) error {
 	if w.Readable == nil || plan.Entry == nil || plan.Action != channels.Publish && plan.Action != channels.Promote {
 		return nil
 	}
-	files := w.PublicURL + "/" + strings.TrimSuffix(folder(plan.Version), "/")
-	offered := (&Record{Version: plan.Version, Bundles: plan.Bundles}).Manifest(files)
+	files := w.PublicURL + "/" + strings.TrimSuffix(library.Folder(plan.Version), "/")
+	offered := (&library.Record{Version: plan.Version, Bundles: plan.Bundles}).Manifest(files)
 	keys := offered.Keys()
 	if len(keys) == 0 {
 		return nil

@@ -14,6 +14,7 @@ import (
 
 	"tsmon/channels"
 	"tsmon/manifest"
+	"tsmon/release/library"
 	"tsmon/signing"
 )
 
@@ -138,8 +139,8 @@ func (r *repair) readFiles(ctx context.Context) error {
 // bytesOf returns the content of a file with a SHA-256, nil if there is none.
 func (r *repair) bytesOf(sum string) []byte {
 	for i := range r.files {
-		if f := &r.files[i]; f.sha256 == sum && f.size <= maxRecord*4 {
-			if data, err := os.ReadFile(f.path); err == nil && sumOf(data) == sum {
+		if f := &r.files[i]; f.sha256 == sum && f.size <= library.MaxRecord*4 {
+			if data, err := os.ReadFile(f.path); err == nil && library.SumOf(data) == sum {
 				f.used = true
 				return data
 			}
@@ -184,7 +185,7 @@ func (r *repair) mendLog(ctx context.Context) (err error) {
 		return err
 	}
 	if r.log.Head() == nil && r.end == 0 {
-		return refuse(ErrNoRelease, "publish to it first", "%s shows nothing", r.o.Channel)
+		return refuse(library.ErrNoRelease, "publish to it first", "%s shows nothing", r.o.Channel)
 	}
 	return nil
 }
@@ -195,7 +196,7 @@ func (r *repair) fill(ctx context.Context, gap channels.Lost) (channels.Lost, er
 	packed := r.Repository().Packed(ctx, r.o.Channel, gap)
 	for gap.From <= gap.To && gap.Hash != "" {
 		data := packed[gap.To]
-		if data == nil || sumOf(data) != gap.Hash {
+		if data == nil || library.SumOf(data) != gap.Hash {
 			data = r.bytesOf(gap.Hash)
 		}
 		e, sum, ok := channels.Candidate(data)
@@ -229,7 +230,7 @@ func (r *repair) mendEnd(ctx context.Context) error {
 func (r *repair) putBackEnd(ctx context.Context, last uint64) error {
 	for i := 0; i < len(r.files); i++ {
 		f := &r.files[i]
-		if f.used || f.size > maxRecord*4 {
+		if f.used || f.size > library.MaxRecord*4 {
 			continue
 		}
 		data, err := os.ReadFile(f.path)
@@ -282,7 +283,7 @@ func (r *repair) declare(ctx context.Context) error {
 		r.report.Mended = append(r.report.Mended, Mended{channels.LogPrefix(r.o.Channel), what})
 	}
 	for _, version := range r.gone {
-		r.report.Mended = append(r.report.Mended, Mended{folder(version), "bundles are said to be lost"})
+		r.report.Mended = append(r.report.Mended, Mended{library.Folder(version), "bundles are said to be lost"})
 	}
 	r.report.Changed, r.report.Sequence = true, e.Sequence
 	if r.o.DryRun {
@@ -338,13 +339,13 @@ func (r *repair) shown(ctx context.Context) (*channels.Release, error) {
 		}
 		return nil, err
 	}
-	kept := r.log.Carry(record.release())
+	kept := r.log.Carry(record.Release())
 	for key, platform := range m.Platforms {
 		if kept.Platforms[key].Signature != platform.Signature {
 			return nil, nil
 		}
 	}
-	if err := r.Library().verifyStored(ctx, record, true); err != nil {
+	if err := r.Library().VerifyStored(ctx, record, true); err != nil {
 		return nil, err
 	}
 	return &kept, nil
@@ -385,7 +386,7 @@ func (r *repair) mendViews(ctx context.Context) error {
 func (r *repair) dropWrong(ctx context.Context) error {
 	var doomed []string
 	for _, key := range r.wrong {
-		if version, ok := versionIn(key); ok && r.log.Pruned(version) {
+		if version, ok := library.VersionIn(key); ok && r.log.Pruned(version) {
 			doomed = append(doomed, key)
 			r.report.Mended, r.report.Changed = append(r.report.Mended, Mended{key, "removed: it has other bytes than were published"}), true
 		}

@@ -8,6 +8,7 @@ import (
 
 	"tsmon/channels"
 	"tsmon/release"
+	"tsmon/release/library"
 )
 
 // Check verifies a file that Export wrote from the first entry on, as Import does, and
@@ -36,7 +37,7 @@ func Check(ctx context.Context, p *release.Publisher, file io.Reader, channel st
 	}
 	i := slices.IndexFunc(in.deliveries, func(d *delivery) bool { return d.after.Channel == channel })
 	if i < 0 {
-		return nil, refuse(release.ErrNoRelease, "name one of its channels, as `tsmon release import FILE --dry-run` lists them", "the file has nothing of %s", channel)
+		return nil, refuse(library.ErrNoRelease, "name one of its channels, as `tsmon release import FILE --dry-run` lists them", "the file has nothing of %s", channel)
 	}
 	log := in.deliveries[i].after
 	report := &release.VerifyReport{Channel: channel, Entries: len(log.Entries), End: log.End(), Releases: lasting(log), Findings: []release.Finding{}}

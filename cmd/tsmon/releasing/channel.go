@@ -19,6 +19,7 @@ import (
 	"tsmon/cmd/tsmon/cli"
 	"tsmon/release"
 	"tsmon/release/feed"
+	"tsmon/release/library"
 )
 
 // ChannelCommand returns `tsmon channel`.
@@ -133,7 +134,7 @@ func LoadLog(ctx context.Context, app *cli.App, channel string) (*channels.Log, 
 }
 
 func showsNothing(channel string) error {
-	return &release.Refusal{Cause: release.ErrNoRelease, Text: channel + " shows nothing", Mend: "`tsmon channel list` shows the channels of the store"}
+	return &release.Refusal{Cause: library.ErrNoRelease, Text: channel + " shows nothing", Mend: "`tsmon channel list` shows the channels of the store"}
 }
 
 func channelShowCommand(app *cli.App) *cobra.Command {
