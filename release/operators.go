@@ -99,7 +99,7 @@ func (p *Publisher) Appoint(ctx context.Context, o Options) (*Plan, error) {
 // Accept has the log of a channel give up the entries that ended at a position, which
 // servers have seen and which are lost. Operators must approve that like any other move:
 // what nobody has signed, no server believes.
-func (p *Publisher) Accept(ctx context.Context, channel string, seen channels.Position, why string) (*Plan, error) {
+func (p *Publisher) Accept(ctx context.Context, channel string, seen channels.Position, why string, dry bool) (*Plan, error) {
 	pl, err := p.planner(channel)
 	if err != nil {
 		return nil, err
@@ -120,6 +120,9 @@ func (p *Publisher) Accept(ctx context.Context, channel string, seen channels.Po
 	e := s.log.Next(channels.Entry{Action: channels.Accept, Why: cmp.Or(why, "the entries up to "+seen.String()+" are given up"), Who: pl.who, Origin: pl.origin, When: pl.now,
 		Release: head.Release, Rollout: head.Rollout, Accepted: &seen})
 	plan.Entry, plan.Sequence, plan.Changed = &e, e.Sequence, true
+	if plan.DryRun = dry; dry {
+		return plan, nil
+	}
 	if _, err = (&applying{p, plan}).advance(ctx, false); err != nil && !plan.Changed {
 		return nil, err
 	}

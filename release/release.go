@@ -136,6 +136,9 @@ type Publisher struct {
 	Step func(text string)
 }
 
+// ErrWithheld means that a server answers that it shows nothing of the channel.
+var ErrWithheld = errors.New("the server shows nothing of the channel")
+
 // ErrUnseen means that a probe could not see whether clients get the new state.
 var ErrUnseen = errors.New("it is not known yet whether clients get it")
 
