@@ -14,6 +14,7 @@ import (
 
 	"tsmon/channels"
 	"tsmon/manifest"
+	"tsmon/release/library"
 	"tsmon/signing"
 )
 
@@ -138,8 +139,8 @@ func (r *repair) readFiles(ctx context.Context) error {
 // bytesOf returns the content of a file with a SHA-256, nil if there is none.
 func (r *repair) bytesOf(sum string) []byte {
 	for i := range r.files {
-		if f := &r.files[i]; f.sha256 == sum && f.size <= maxRecord*4 {
-			if data, err := os.ReadFile(f.path); err == nil && sumOf(data) == sum {
+		if f := &r.files[i]; f.sha256 == sum && f.size <= library.MaxRecord*4 {
+			if data, err := os.ReadFile(f.path); err == nil && library.SumOf(data) == sum {
 				f.used = true
 				return data
 			}
@@ -155,7 +156,7 @@ func (r *repair) mendLog(ctx context.Context) (err error) {
 	if r.seen, err = repository.Peek(ctx, r.o.Channel); err != nil {
 		return err
 	}
-	log, gaps, err := repository.Examine(ctx, r.o.Channel)
+	log, gaps, err := repository.Salvage().Examine(ctx, r.o.Channel)
 	if err != nil {
 		return err
 	}
@@ -175,7 +176,7 @@ func (r *repair) mendLog(ctx context.Context) (err error) {
 		}
 	}
 	if restored && !r.o.DryRun {
-		if log, _, err = repository.Examine(ctx, r.o.Channel); err != nil {
+		if log, _, err = repository.Salvage().Examine(ctx, r.o.Channel); err != nil {
 			return err
 		}
 	}
@@ -184,7 +185,7 @@ func (r *repair) mendLog(ctx context.Context) (err error) {
 		return err
 	}
 	if r.log.Head() == nil && r.end == 0 {
-		return refuse(ErrNoRelease, "publish to it first", "%s shows nothing", r.o.Channel)
+		return refuse(library.ErrNoRelease, "publish to it first", "%s shows nothing", r.o.Channel)
 	}
 	return nil
 }
@@ -192,10 +193,10 @@ func (r *repair) mendLog(ctx context.Context) (err error) {
 // fill puts back the entries of a gap, from the last one, whose hash is known. It
 // returns what is left of the gap.
 func (r *repair) fill(ctx context.Context, gap channels.Lost) (channels.Lost, error) {
-	packed := r.Repository().Packed(ctx, r.o.Channel, gap)
+	packed := r.Repository().Salvage().Packed(ctx, r.o.Channel, gap)
 	for gap.From <= gap.To && gap.Hash != "" {
 		data := packed[gap.To]
-		if data == nil || sumOf(data) != gap.Hash {
+		if data == nil || library.SumOf(data) != gap.Hash {
 			data = r.bytesOf(gap.Hash)
 		}
 		e, sum, ok := channels.Candidate(data)
@@ -203,7 +204,7 @@ func (r *repair) fill(ctx context.Context, gap channels.Lost) (channels.Lost, er
 			break
 		}
 		err := r.do(fmt.Sprintf("%s%010d.json", channels.LogPrefix(r.o.Channel), e.Sequence), "put back", func() error {
-			return r.Repository().PutBack(ctx, r.o.Channel, data)
+			return r.Repository().Salvage().PutBack(ctx, r.o.Channel, data)
 		})
 		if err != nil {
 			return gap, err
@@ -229,7 +230,7 @@ func (r *repair) mendEnd(ctx context.Context) error {
 func (r *repair) putBackEnd(ctx context.Context, last uint64) error {
 	for i := 0; i < len(r.files); i++ {
 		f := &r.files[i]
-		if f.used || f.size > maxRecord*4 {
+		if f.used || f.size > library.MaxRecord*4 {
 			continue
 		}
 		data, err := os.ReadFile(f.path)
@@ -242,7 +243,7 @@ func (r *repair) putBackEnd(ctx context.Context, last uint64) error {
 		}
 		f.used = true
 		err = r.do(fmt.Sprintf("%s%010d.json", channels.LogPrefix(r.o.Channel), e.Sequence), "put back", func() error {
-			return r.Repository().PutBack(ctx, r.o.Channel, data)
+			return r.Repository().Salvage().PutBack(ctx, r.o.Channel, data)
 		})
 		if err != nil || r.o.DryRun {
 			return err
@@ -282,7 +283,7 @@ func (r *repair) declare(ctx context.Context) error {
 		r.report.Mended = append(r.report.Mended, Mended{channels.LogPrefix(r.o.Channel), what})
 	}
 	for _, version := range r.gone {
-		r.report.Mended = append(r.report.Mended, Mended{folder(version), "bundles are said to be lost"})
+		r.report.Mended = append(r.report.Mended, Mended{library.Folder(version), "bundles are said to be lost"})
 	}
 	r.report.Changed, r.report.Sequence = true, e.Sequence
 	if r.o.DryRun {
@@ -338,13 +339,13 @@ func (r *repair) shown(ctx context.Context) (*channels.Release, error) {
 		}
 		return nil, err
 	}
-	kept := r.log.Carry(record.release())
+	kept := r.log.Carry(record.Release())
 	for key, platform := range m.Platforms {
 		if kept.Platforms[key].Signature != platform.Signature {
 			return nil, nil
 		}
 	}
-	if err := r.Library().verifyStored(ctx, record, true); err != nil {
+	if err := r.Library().VerifyStored(ctx, record, true); err != nil {
 		return nil, err
 	}
 	return &kept, nil
@@ -385,7 +386,7 @@ func (r *repair) mendViews(ctx context.Context) error {
 func (r *repair) dropWrong(ctx context.Context) error {
 	var doomed []string
 	for _, key := range r.wrong {
-		if version, ok := versionIn(key); ok && r.log.Pruned(version) {
+		if version, ok := library.VersionIn(key); ok && r.log.Pruned(version) {
 			doomed = append(doomed, key)
 			r.report.Mended, r.report.Changed = append(r.report.Mended, Mended{key, "removed: it has other bytes than were published"}), true
 		}

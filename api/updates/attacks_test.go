@@ -17,6 +17,7 @@ import (
 	"tsmon/channels"
 	"tsmon/manifest"
 	"tsmon/release"
+	"tsmon/release/library"
 	"tsmon/store/object"
 )
 
@@ -290,5 +291,5 @@ func (g *guarded) end(t *testing.T, objects map[string][]byte) channels.Position
 	if err := json.Unmarshal(objects[attackedHead], &e); err != nil {
 		t.Fatal(err)
 	}
-	return channels.Position{Sequence: e.Sequence, Hash: release.SumOf(objects[attackedHead])}
+	return channels.Position{Sequence: e.Sequence, Hash: library.SumOf(objects[attackedHead])}
 }
