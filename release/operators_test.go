@@ -1,6 +1,7 @@
 package release
 
 import (
+	"context"
 	"errors"
 	"slices"
 	"strings"
