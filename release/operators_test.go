@@ -1,51 +1,23 @@
 package release
 
 import (
-	"context"
-	"crypto/ed25519"
-	"crypto/rand"
 	"errors"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	"golang.org/x/crypto/ssh"
-
 	"tsmon/channels"
-	"tsmon/signing"
+	"tsmon/release/library"
+	"tsmon/signing/signingtest"
 )
-
-// operator returns a public key, and what signs with it.
-func operator(t testing.TB) (public string, sign Sign) {
-	t.Helper()
-	_, private, err := ed25519.GenerateKey(rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	plain, err := ssh.NewSignerFromKey(private)
-	if err != nil {
-		t.Fatal(err)
-	}
-	signer, err := signing.NewSSHSigner(plain)
-	if err != nil {
-		t.Fatal(err)
-	}
-	public = signer.Public().String()
-	return public, func(_ context.Context, keys []string, data []byte) (string, error) {
-		if !slices.Contains(keys, public) {
-			return "", nil
-		}
-		return signer.Sign(channels.Namespace, data)
-	}
-}
 
 // approved is a desk whose stable needs two operators, and what each of them signs with.
 func approved(t *testing.T) (d *desk, ann, bob Sign) {
 	t.Helper()
 	d = newDesk(t)
-	annKey, ann := operator(t)
-	bobKey, bob := operator(t)
+	annKey, ann := signingtest.Sign(t, channels.Namespace)
+	bobKey, bob := signingtest.Sign(t, channels.Namespace)
 	d.Policies["stable"] = Policy{Operators: &channels.Operators{Keys: map[string]string{"ann": annKey, "bob": bobKey}, Approvals: 2, Rollbacks: 1}}
 	d.Sign = ann
 	return d, ann, bob
@@ -148,7 +120,7 @@ func TestPlanLife(t *testing.T) {
 func TestPlansOfOthers(t *testing.T) {
 	d, _, bob := approved(t)
 	waiting := d.publish(t, d.options(t, "1.0.0")).Waiting
-	thiefKey, thief := operator(t)
+	thiefKey, thief := signingtest.Sign(t, channels.Namespace)
 	payload, err := waiting.Entry.Payload()
 	if err != nil {
 		t.Fatal(err)
@@ -158,16 +130,16 @@ func TestPlansOfOthers(t *testing.T) {
 		t.Fatal(err)
 	}
 	for key, data := range map[string]string{
-		"plans/stable/" + waiting.Hash + ".bob.sig":                 armored,
-		"plans/stable/" + waiting.Hash + ".root.sig":                armored,
-		"plans/stable/" + waiting.Hash + ".me.sig":                  armored,
-		"plans/stable/" + strings.Repeat("0", 64) + ".json":         string(payload),
-		"plans/stable/" + strings.Repeat("g", 64) + ".json":         "{}",
-		"plans/stable/" + sumOf([]byte("{}")) + ".json":             "{}",
-		"plans/stable/" + sumOf([]byte("not JSON")) + ".json":       "not JSON",
-		"plans/stable/" + sumOf([]byte(`{"sequence":1}`)) + ".json": `{"sequence":1}`,
+		"plans/stable/" + waiting.Hash + ".bob.sig":                         armored,
+		"plans/stable/" + waiting.Hash + ".root.sig":                        armored,
+		"plans/stable/" + waiting.Hash + ".me.sig":                          armored,
+		"plans/stable/" + strings.Repeat("0", 64) + ".json":                 string(payload),
+		"plans/stable/" + strings.Repeat("g", 64) + ".json":                 "{}",
+		"plans/stable/" + library.SumOf([]byte("{}")) + ".json":             "{}",
+		"plans/stable/" + library.SumOf([]byte("not JSON")) + ".json":       "not JSON",
+		"plans/stable/" + library.SumOf([]byte(`{"sequence":1}`)) + ".json": `{"sequence":1}`,
 	} {
-		if _, err := d.Store.Create(t.Context(), key, strings.NewReader(data), int64(len(data)), recordAttributes); err != nil {
+		if _, err := d.Store.Create(t.Context(), key, strings.NewReader(data), int64(len(data)), library.RecordAttributes); err != nil {
 			t.Fatal(err)
 		}
 	}

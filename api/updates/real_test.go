@@ -21,5 +21,8 @@ func TestReal(t *testing.T) {
 		"story of two publishers": testTwoPublishers,
 		"forged entries":          testForgedEntries,
 		"stolen bucket":           testStolenBucket,
+		"attacks":                 testAttacks,
+		"bad manifests":           testBadManifests,
+		"history":                 testHistory,
 	})
 }

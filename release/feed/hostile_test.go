@@ -3,9 +3,6 @@ package feed
 import (
 	"archive/tar"
 	"bytes"
-	"context"
-	"crypto/ed25519"
-	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"io"
@@ -15,11 +12,12 @@ import (
 	"testing"
 
 	"github.com/klauspost/compress/zstd"
-	"golang.org/x/crypto/ssh"
 
 	"tsmon/channels"
 	"tsmon/release"
+	"tsmon/release/library"
 	"tsmon/signing"
+	"tsmon/signing/signingtest"
 	"tsmon/store/object"
 )
 
@@ -189,7 +187,7 @@ func TestHostileFiles(t *testing.T) {
 		},
 		"a huge record": func(all []member) ([]member, string) {
 			i := index(t, all, "releases/1.1.0/release.json")
-			all[i].data += strings.Repeat(" ", release.MaxRecord)
+			all[i].data += strings.Repeat(" ", library.MaxRecord)
 			return all, ""
 		},
 		"a huge header":    func(all []member) ([]member, string) { all[0].data += strings.Repeat(" ", maxHeader); return all, "" },
@@ -251,11 +249,11 @@ func TestStrangers(t *testing.T) {
 	// follows: release it under another version, there or here
 	busy := newPlace(t, "http://10.0.0.9", hq.key)
 	busy.publish(t, "beta", "1.0.0")
-	if _, err := busy.take(t, first); !errors.Is(err, release.ErrOtherBytes) {
+	if _, err := busy.take(t, first); !errors.Is(err, library.ErrOtherBytes) {
 		t.Errorf("other bytes at a version: %v", err)
 	}
 	hq.publish(t, "stable", "1.0.1")
-	if _, err := busy.take(t, hq.export(t, 0)); !errors.Is(err, release.ErrOtherBytes) {
+	if _, err := busy.take(t, hq.export(t, 0)); !errors.Is(err, library.ErrOtherBytes) {
 		t.Errorf("other bytes at a version: %v", err)
 	}
 	busy.Policies["stable"] = release.Policy{}
@@ -268,7 +266,7 @@ func TestStrangers(t *testing.T) {
 	if _, err := taken.Store.Create(t.Context(), key, strings.NewReader("x"), 1, object.Attributes{}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := taken.take(t, first); !errors.Is(err, release.ErrOtherBytes) {
+	if _, err := taken.take(t, first); !errors.Is(err, library.ErrOtherBytes) {
 		t.Errorf("an object in the place: %v", err)
 	}
 	if err := taken.Store.Delete(t.Context(), key); err != nil {
@@ -306,7 +304,7 @@ func TestLyingRecord(t *testing.T) {
 	}
 	all[0].data = string(data)
 	// follows: nothing of it is believed: `tsmon channel verify` where it comes from tells what is wrong
-	if _, err := site.take(t, together(t, all, "")); !errors.Is(err, release.ErrStored) {
+	if _, err := site.take(t, together(t, all, "")); !errors.Is(err, library.ErrStored) {
 		t.Errorf("%v", err)
 	}
 	if report, err := hq.Inspector().Verify(t.Context(), "stable"); err != nil || len(report.Findings) > 0 {
@@ -315,36 +313,12 @@ func TestLyingRecord(t *testing.T) {
 	site.must(t, hq.export(t, 0))
 }
 
-// operator returns a public key, and what signs with it.
-func operator(t testing.TB) (public string, sign release.Sign) {
-	t.Helper()
-	_, private, err := ed25519.GenerateKey(rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	plain, err := ssh.NewSignerFromKey(private)
-	if err != nil {
-		t.Fatal(err)
-	}
-	signer, err := signing.NewSSHSigner(plain)
-	if err != nil {
-		t.Fatal(err)
-	}
-	public = signer.Public().String()
-	return public, func(_ context.Context, keys []string, data []byte) (string, error) {
-		if !slices.Contains(keys, public) {
-			return "", nil
-		}
-		return signer.Sign(channels.Namespace, data)
-	}
-}
-
 // TestQuorum: a site believes what its operators have signed, whoever brings it.
 func TestQuorum(t *testing.T) {
 	hq, site := sides(t)
-	annKey, ann := operator(t)
-	bobKey, bob := operator(t)
-	eveKey, _ := operator(t)
+	annKey, ann := signingtest.Sign(t, channels.Namespace)
+	bobKey, bob := signingtest.Sign(t, channels.Namespace)
+	eveKey, _ := signingtest.Sign(t, channels.Namespace)
 	ours := release.Policy{Operators: &channels.Operators{Keys: map[string]string{"ann": annKey, "bob": bobKey}, Approvals: 2, Rollbacks: 1}}
 	hq.Policies["stable"], site.Policies["stable"] = ours, ours
 	hq.Sign = ann
