@@ -1,6 +1,6 @@
 // The keys of the editor.
 
-import { useEffect, useRef } from "preact/hooks";
+import { useLayoutEffect, useRef } from "preact/hooks";
 import type { Key } from "../i18n";
 
 export type Tool = "select" | "line" | "polyline" | "text" | "image";
@@ -30,7 +30,7 @@ const arrows: Record<string, [number, number]> = { ArrowLeft: [-1, 0], ArrowRigh
 export function useEditorKeys(actions: Actions): void {
   const latest = useRef(actions);
   latest.current = actions;
-  useEffect(() => {
+  useLayoutEffect(() => { // what is seen takes keys
     const pressed = (e: KeyboardEvent) => {
       const handler = e.defaultPrevented ? undefined : handlerOf(e, latest.current);
       if (!handler) return;
