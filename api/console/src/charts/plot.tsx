@@ -111,7 +111,7 @@ function spread(low: number | null, high: number | null): [number, number] {
 /** Labels of the time axis: hours, days where a day begins, and both if ticks are far apart. */
 function ticks(times: number[]): string[] {
   const step = (times[1] ?? 0) - (times[0] ?? 0);
-  const time = new Intl.DateTimeFormat(locale(), { hour: "2-digit", minute: "2-digit", ...(step < 60 && { second: "2-digit" }) });
+  const time = new Intl.DateTimeFormat(locale(), { hour: "numeric", minute: "2-digit", ...(step < 60 && { second: "2-digit" }) });
   const date = new Intl.DateTimeFormat(locale(), { day: "numeric", month: "short" });
   return times.map((s) => {
     const at = new Date(s * 1000);
