@@ -219,7 +219,7 @@ func TestBadRelease(t *testing.T) {
 	b.shot("releases-token")
 	b.enter(r, consoleToken)
 	r.fleet()
-	b.text("Failing")
+	b.text("Above the limit: failing")
 	b.until(`/\d+ of 60 have it/.test(document.body.innerText)`)
 	b.until(`document.body.innerText.includes("limit 2%")`)
 	b.audit("overview")
