@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
-	"time"
 )
 
 // extension is a log that is being extended by entries, each of which must have the
@@ -262,7 +261,7 @@ func same(a, b *Rollout) bool {
 // its time, so that it follows from what was signed.
 func (x extension) isStep(e *Entry) bool {
 	head := x.Head()
-	if head == nil || head.Rollout == nil || !head.Rollout.Due(e.When) || e.When.Before(head.When) || e.When.After(time.Now().Add(ahead)) || len(e.Lost)+len(e.Pruned) > 0 {
+	if head == nil || head.Rollout == nil || !head.Rollout.Due(e.When) || e.When.Before(head.When) || len(e.Lost)+len(e.Pruned) > 0 {
 		return false
 	}
 	next := head.Rollout.Step(e.When)

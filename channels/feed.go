@@ -159,9 +159,9 @@ func linked(raw [][]byte) bool {
 }
 
 // Follow returns a log extended by the bytes of the entries that follow it, of which lost
-// ones are empty. It checks what Extend does: numbers, hashes, and operators. Errors wrap
+// ones are empty. It checks what Extend does: numbers, hashes, operators, and times. Errors wrap
 // ErrLog.
-func (r Repository) Follow(log *Log, raw [][]byte) (*Log, error) {
+func (r Repository) Follow(ctx context.Context, log *Log, raw [][]byte) (*Log, error) {
 	size := 0
 	for i, data := range raw {
 		size += len(data)
@@ -190,7 +190,7 @@ func (r Repository) Follow(log *Log, raw [][]byte) (*Log, error) {
 		return nil, err
 	}
 	longer.deliveries = log.deliveries
-	return longer, r.extension(longer).vouched()
+	return longer, r.believe(ctx, log, longer)
 }
 
 // Feed writes the bytes of entries that follow a log, as Follow has accepted them. They

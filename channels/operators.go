@@ -22,8 +22,6 @@ const Namespace = "tsmon-log"
 const (
 	maxOperators  = 50
 	maxSignatures = 20
-	// ahead is how far in the future a step may lie that nobody signed.
-	ahead = 5 * time.Minute
 )
 
 // Operators say whose signatures the entries of a channel need. They count from the entry

@@ -103,6 +103,7 @@ var codes = map[string]error{
 	"ConditionalRequestConflict":     errRefused,
 	"XMinioStorageFull":              object.ErrFull,
 	"XMinioAdminBucketQuotaExceeded": object.ErrFull,
+	"RequestTimeTooSkewed":           object.ErrClock,
 	"BadDigest":                      object.ErrCorrupt,
 	"XAmzContentChecksumMismatch":    object.ErrCorrupt,
 	"XAmzContentSHA256Mismatch":      object.ErrCorrupt,
@@ -123,6 +124,9 @@ func (s *Store) answered(a minio.ErrorResponse) error {
 	cause, known := codes[a.Code]
 	if !known {
 		cause = byStatus(a.StatusCode)
+	}
+	if cause == fs.ErrPermission && s.wire.skewed() { // the answer to HEAD has no code
+		cause = object.ErrClock
 	}
 	switch {
 	case a.StatusCode == 0: // made up by the client library
