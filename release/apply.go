@@ -1,6 +1,7 @@
 package release
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -76,7 +77,7 @@ func (w *applying) addRelease(ctx context.Context) error {
 			return err
 		}
 		// Prune may not know of the channel: no entry of its conflicts with the first.
-		v := w.look(ctx)
+		v := w.Inspector().look(ctx)
 		if s := v[plan.Channel]; s.err != nil {
 			return s.err
 		}
@@ -92,7 +93,7 @@ func (w *applying) advance(ctx context.Context, watched bool) (stays bool, err e
 	plan := w.plan
 	if plan.Entry != nil {
 		plan.Changed = false
-		log, err := w.enter(ctx, plan)
+		log, err := w.enter(ctx)
 		if err != nil || plan.Waiting != nil {
 			return false, err
 		}
@@ -103,13 +104,13 @@ func (w *applying) advance(ctx context.Context, watched bool) (stays bool, err e
 	group.Go(func() error { return w.show(showing) })
 	if plan.Entry != nil {
 		group.Go(func() error {
-			_ = w.channels().Pack(showing, log) // without it the log is read entry by entry
+			_ = w.Repository().Pack(showing, log) // without it the log is read entry by entry
 			return nil
 		})
 	}
 	group.Go(func() (err error) {
 		if watched {
-			moved, err = w.channels().Exists(showing, plan.Channel, plan.Sequence+1)
+			moved, err = w.Repository().Exists(showing, plan.Channel, plan.Sequence+1)
 		}
 		return err
 	})
@@ -117,7 +118,7 @@ func (w *applying) advance(ctx context.Context, watched bool) (stays bool, err e
 		return false, err
 	}
 	if moved && plan.head.Sequence == plan.Sequence {
-		log, _, err := w.channels().Repoint(ctx, plan.log)
+		log, _, err := w.Repository().Repoint(ctx, plan.log)
 		if err != nil {
 			return false, err
 		}
@@ -129,14 +130,38 @@ func (w *applying) advance(ctx context.Context, watched bool) (stays bool, err e
 	return plan.head.Version == plan.Version, nil
 }
 
+// enter appends the entry of a plan, signed. Where it lacks signatures, the plan waits for
+// them in the store, and the log is nil.
+func (w *applying) enter(ctx context.Context) (*channels.Log, error) {
+	plan, plans := w.plan, w.Plans()
+	if plan.log.Fed() {
+		return nil, fed(plan.Channel)
+	}
+	e := plan.log.Next(*plan.Entry)
+	if plan.log.Operators() != nil || e.Operators != nil {
+		e.Expires = e.When.Add(cmp.Or(w.Policies[plan.Channel].PlanLife, planLife))
+	}
+	if err := plans.addSignature(ctx, plan.log, &e); err != nil {
+		return nil, err
+	}
+	has, needs, err := plans.channels.Approvals(plan.log, e)
+	switch {
+	case err != nil:
+		return nil, err
+	case has < needs:
+		return plans.wait(ctx, plan, e)
+	}
+	return plans.channels.Enter(ctx, plan.log, e)
+}
+
 // show brings what clients read up to date; head is then what it shows.
 func (w *applying) show(ctx context.Context) (err error) {
 	plan := w.plan
 	shown := plan.log
 	if plan.Entry != nil {
-		shown, _, err = w.channels().Point(ctx, plan.log, plan.seen)
-	} else if behind, unknown := w.channels().Behind(plan.log, plan.seen); unknown != nil || len(behind) > 0 {
-		shown, plan.Changed, err = w.channels().Repoint(ctx, plan.log)
+		shown, _, err = w.Repository().Point(ctx, plan.log, plan.seen)
+	} else if behind, unknown := w.Repository().Behind(plan.log, plan.seen); unknown != nil || len(behind) > 0 {
+		shown, plan.Changed, err = w.Repository().Repoint(ctx, plan.log)
 		if plan.Changed {
 			plan.Rendered = behind
 		}
@@ -190,7 +215,7 @@ func (w *applying) moveFollower(ctx context.Context, follower *Plan) (*Plan, err
 		if err != nil {
 			return follower, err
 		}
-		v := w.look(ctx)
+		v := w.Inspector().look(ctx)
 		// A rollback that came in between must not be followed by the release that
 		// it removed.
 		if s := v[leader.Channel]; s.err != nil || s.log.Head().Version != leader.Version {

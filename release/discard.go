@@ -43,7 +43,7 @@ func (p *Publisher) Discard(ctx context.Context, version string) (*Discarded, er
 // began before: a release that a log names counts in spite of the mark.
 func (w *discarding) once(ctx context.Context) error {
 	library, done := w.Library(), w.done
-	st, err := w.readStage(ctx, done.Version)
+	st, err := w.Inspector().readStage(ctx, done.Version)
 	if err == nil {
 		err = st.discardable(done.Version)
 	}
@@ -70,7 +70,7 @@ func (w *discarding) once(ctx context.Context) error {
 	if !done.Changed {
 		return nil
 	}
-	st, err = w.readStage(ctx, done.Version)
+	st, err = w.Inspector().readStage(ctx, done.Version)
 	if err != nil {
 		return err
 	}

@@ -131,7 +131,7 @@ func TestHaltRace(t *testing.T) {
 			changed++
 		}
 	}
-	log, err := d.channels().Load(t.Context(), "stable")
+	log, err := d.Repository().Load(t.Context(), "stable")
 	if err != nil {
 		t.Fatal(err)
 	}

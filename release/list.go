@@ -119,13 +119,13 @@ func versionsBelow(ctx context.Context, store object.Store, prefix string, wante
 	return slices.Compact(versions), nil
 }
 
-// Look returns what the store holds of a version. A *Refusal with ErrNoRelease if
+// Version returns what the store holds of a version. A *Refusal with ErrNoRelease if
 // that is nothing.
-func (p *Publisher) Look(ctx context.Context, version string, rules *bundle.Rules) (*Version, error) {
+func (in Inspector) Version(ctx context.Context, version string, rules *bundle.Rules) (*Version, error) {
 	if _, err := manifest.ParseVersion(version); err != nil {
 		return nil, &Refusal{Cause: err, Mend: "write it like 1.4.0"}
 	}
-	st, err := p.lookAtStage(ctx, version)
+	st, err := in.lookAtStage(ctx, version)
 	if err != nil {
 		return nil, err
 	}
@@ -137,8 +137,8 @@ func (p *Publisher) Look(ctx context.Context, version string, rules *bundle.Rule
 	case found.Record == nil && len(found.Staged) == 0:
 		return nil, refuse(ErrNoRelease, "`tsmon release list` shows what is published and what is staged", "%s is not in the store", version)
 	}
-	for channel := range p.Policies {
-		missing, err := st.missing(planner{policies: p.Policies}, channel, version, rules)
+	for channel := range in.policies {
+		missing, err := st.missing(planner{policies: in.policies}, channel, version, rules)
 		if err != nil {
 			return nil, err
 		}

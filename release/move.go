@@ -3,54 +3,10 @@ package release
 import (
 	"context"
 	"errors"
-	"fmt"
-	"sync"
-
-	"golang.org/x/sync/errgroup"
 
 	"tsmon/channels"
 	"tsmon/manifest"
 )
-
-// look reads all channels, side by side. The manifest of a channel is read before
-// anything is written, as Point needs it.
-func (p *Publisher) look(ctx context.Context) view {
-	v := view{}
-	var all sync.WaitGroup
-	for name := range p.Policies {
-		s := &state{channel: name, url: p.PublicURL}
-		v[name] = s
-		all.Go(func() {
-			group, reading := errgroup.WithContext(ctx)
-			group.Go(func() (err error) { s.seen, err = p.channels().Peek(reading, name); return err })
-			group.Go(func() (err error) { s.log, err = p.channels().Load(reading, name); return err })
-			if p.Clients != nil && p.Keys.Spanned() {
-				group.Go(func() (err error) { s.clients, err = p.Clients(reading, name); return err })
-			}
-			if p.Types != nil {
-				group.Go(func() (err error) { s.types, err = p.Types(reading, name); return err })
-			}
-			if s.err = group.Wait(); s.err == nil {
-				s.err = s.catchUp(ctx, p.channels())
-			}
-		})
-	}
-	all.Wait()
-	return v
-}
-
-// catchUp refuses a log that ends before the entry that clients are shown: a move would
-// give them an older state. The log may have been read first, and has it by now.
-func (s *state) catchUp(ctx context.Context, r channels.Repository) (err error) {
-	shown := channels.Ahead(s.seen, s.log.End().Sequence)
-	if shown <= s.log.End().Sequence {
-		return nil
-	}
-	if s.log, err = r.Extend(ctx, s.log); err == nil && shown > s.log.End().Sequence {
-		err = fmt.Errorf("%w: %s shows entry %d, which is missing", channels.ErrLog, s.channel, shown)
-	}
-	return err
-}
 
 // Build returns the manifest of bundles without publishing anything; baseURL is the
 // address of the folder that they will be in.
@@ -85,7 +41,7 @@ func (p *Publisher) move(ctx context.Context, o Options, choose func(planner, vi
 	if err != nil {
 		return nil, err
 	}
-	v := p.look(ctx)
+	v := p.Inspector().look(ctx)
 	s := v[o.Channel]
 	if s.err != nil {
 		return nil, s.err
@@ -123,7 +79,7 @@ func (p *Publisher) finish(ctx context.Context, plan *Plan, o Options) (*Plan, e
 		each.DryRun = true
 	}
 	if plan.Entry == nil && plan.log != nil && len(plan.seen) > 0 {
-		if behind, err := p.channels().Behind(plan.log, plan.seen); err == nil && len(behind) > 0 {
+		if behind, err := p.Repository().Behind(plan.log, plan.seen); err == nil && len(behind) > 0 {
 			plan.Rendered, plan.Changed = behind, true
 		}
 	}

@@ -25,7 +25,7 @@ func (d *desk) rollback(t testing.TB, channel, to, why string) (*Report, error) 
 // shows is the version that a channel's manifest shows.
 func (d *desk) shows(t testing.TB, channel string) string {
 	t.Helper()
-	data, err := d.channels().Shown(t.Context(), channel)
+	data, err := d.Repository().Shown(t.Context(), channel)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -319,18 +319,18 @@ func TestVerifyFindsDamage(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			d := newDesk(t)
 			d.publish(t, d.options(t, "1.0.0"))
-			if report, err := d.Verify(t.Context(), "stable"); err != nil || len(report.Findings) > 0 {
+			if report, err := d.Inspector().Verify(t.Context(), "stable"); err != nil || len(report.Findings) > 0 {
 				t.Fatalf("before: %+v, %v", report, err)
 			}
 			overwrite(t, filepath.Join(d.root, damage))
-			report, err := d.Verify(t.Context(), "stable")
+			report, err := d.Inspector().Verify(t.Context(), "stable")
 			if err != nil || len(report.Findings) == 0 || report.Findings[0].Mend == "" || report.Err() == nil {
 				t.Errorf("%+v, %v", report, err)
 			}
 			if err := os.Remove(filepath.Join(d.root, damage)); err != nil {
 				t.Fatal(err)
 			}
-			report, err = d.Verify(t.Context(), "stable")
+			report, err = d.Inspector().Verify(t.Context(), "stable")
 			if name == "entry" { // of one: nothing is left of the channel
 				if !errors.Is(err, ErrNoRelease) {
 					t.Errorf("without it: %+v, %v", report, err)

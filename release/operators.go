@@ -14,8 +14,8 @@ import (
 // it has the private key of, empty if it has none.
 type Sign func(ctx context.Context, keys []string, data []byte) (armored string, err error)
 
-// sign adds the signature of the operator to an entry that needs some.
-func (p *Publisher) sign(ctx context.Context, log *channels.Log, e *channels.Entry) error {
+// addSignature adds the signature of the operator to an entry that needs some.
+func (p Plans) addSignature(ctx context.Context, log *channels.Log, e *channels.Entry) error {
 	armored, err := p.signature(ctx, log, e)
 	if armored != "" && !slices.Contains(e.Signatures, armored) {
 		e.Signatures = append(e.Signatures, armored)
@@ -25,7 +25,7 @@ func (p *Publisher) sign(ctx context.Context, log *channels.Log, e *channels.Ent
 
 // signature returns that of the operator over an entry, empty if it needs none, or none of
 // his.
-func (p *Publisher) signature(ctx context.Context, log *channels.Log, e *channels.Entry) (armored string, err error) {
+func (p Plans) signature(ctx context.Context, log *channels.Log, e *channels.Entry) (armored string, err error) {
 	var keys []string
 	for _, o := range []*channels.Operators{log.Operators(), e.Operators} {
 		if o != nil {
@@ -33,40 +33,17 @@ func (p *Publisher) signature(ctx context.Context, log *channels.Log, e *channel
 			keys = slices.AppendSeq(keys, maps.Values(o.Servers))
 		}
 	}
-	if len(keys) == 0 || p.Sign == nil {
+	if len(keys) == 0 || p.sign == nil {
 		return "", nil
 	}
 	if e.Operators != nil {
-		keys = append(keys, p.Root...)
+		keys = append(keys, p.root...)
 	}
 	payload, err := e.Payload()
 	if err != nil {
 		return "", err
 	}
-	return p.Sign(ctx, keys, payload)
-}
-
-// enter appends the entry of a plan, signed. Where it lacks signatures, the plan waits for
-// them in the store, and the log is nil.
-func (p *Publisher) enter(ctx context.Context, plan *Plan) (*channels.Log, error) {
-	if plan.log.Fed() {
-		return nil, fed(plan.Channel)
-	}
-	e := plan.log.Next(*plan.Entry)
-	if plan.log.Operators() != nil || e.Operators != nil {
-		e.Expires = e.When.Add(cmp.Or(p.Policies[plan.Channel].PlanLife, planLife))
-	}
-	if err := p.sign(ctx, plan.log, &e); err != nil {
-		return nil, err
-	}
-	has, needs, err := p.channels().Approvals(plan.log, e)
-	switch {
-	case err != nil:
-		return nil, err
-	case has < needs:
-		return p.wait(ctx, plan, e)
-	}
-	return p.channels().Enter(ctx, plan.log, e)
+	return p.sign(ctx, keys, payload)
 }
 
 // witness has the entry of a follower hold the signed one that it follows.
@@ -93,7 +70,7 @@ func (p *Publisher) Appoint(ctx context.Context, o Options) (*Plan, error) {
 	policy := bare.Policies[o.Channel]
 	policy.Operators = nil // whom the log does not know yet
 	bare.Policies[o.Channel] = policy
-	s := bare.look(ctx)[o.Channel]
+	s := bare.Inspector().look(ctx)[o.Channel]
 	if s.err == nil {
 		s.err = s.shows()
 	}
@@ -126,7 +103,7 @@ func (p *Publisher) Accept(ctx context.Context, channel string, seen channels.Po
 	if err != nil {
 		return nil, err
 	}
-	s := p.look(ctx)[channel]
+	s := p.Inspector().look(ctx)[channel]
 	if s.err == nil {
 		s.err = s.shows()
 	}

@@ -59,7 +59,7 @@ func TestApprovals(t *testing.T) {
 	if first.Changed || first.Waiting == nil || first.Waiting.Has != 1 || first.Waiting.Needs != 2 || !slices.Equal(first.Waiting.Missing, []string{"bob"}) {
 		t.Fatalf("changed %v, waiting %+v", first.Changed, first.Waiting)
 	}
-	if log, err := d.channels().Load(t.Context(), "stable"); err != nil || log.Head() != nil {
+	if log, err := d.Repository().Load(t.Context(), "stable"); err != nil || log.Head() != nil {
 		t.Fatalf("it moved: %v, %v", log, err)
 	}
 	// The same job again finds its plan, and does not count twice.
@@ -171,7 +171,7 @@ func TestPlansOfOthers(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	all, err := d.Waiting(t.Context(), "stable")
+	all, err := d.Plans().List(t.Context(), "stable")
 	if err != nil || len(all) != 1 || all[0].Has != 1 || !slices.Equal(all[0].Signed, []string{"ann"}) {
 		t.Fatalf("plans %+v, error %v", all, err)
 	}

@@ -25,7 +25,7 @@ func (w *applying) probe(ctx context.Context) error {
 		}
 		moved := movedTo(each)
 		each.Probed = true
-		for _, s := range w.sights(each) {
+		for _, s := range w.Inspector().sights(each) {
 			w.step("fetching %s as a client", s.url)
 			err := w.Probe(ctx, s.url, s.want, each.Changed || len(each.Bundles) > 0)
 			if errors.Is(err, ErrUnseen) {
@@ -91,14 +91,14 @@ func (w *applying) tells(ctx context.Context, channel, files string) bool {
 
 // Seen fetches the manifests that clients of a channel read, those of rings, too, without
 // bundles. Errors wrap ErrProbe, or ErrUnseen where only time may be missing.
-func (p *Publisher) Seen(ctx context.Context, channel string) error {
-	log, err := p.channels().Load(ctx, channel)
-	if err != nil || log.Head() == nil || p.Probe == nil {
+func (in Inspector) Seen(ctx context.Context, channel string) error {
+	log, err := in.channels.Load(ctx, channel)
+	if err != nil || log.Head() == nil || in.probe == nil {
 		return err
 	}
-	plan := &Plan{Channel: channel, URL: p.PublicURL + "/" + channels.ManifestKey(channel), head: log.Head(), log: log}
-	for _, s := range p.sights(plan) {
-		err := p.Probe(ctx, s.url, s.want, false)
+	plan := &Plan{Channel: channel, URL: in.public + "/" + channels.ManifestKey(channel), head: log.Head(), log: log}
+	for _, s := range in.sights(plan) {
+		err := in.probe(ctx, s.url, s.want, false)
 		if errors.Is(err, ErrUnseen) {
 			return err
 		}
@@ -126,9 +126,9 @@ func mendSight(plan *Plan, ring bool) string {
 
 // sights are the manifest of a channel and, of the rings that show the same version, the
 // one that changed last.
-func (p *Publisher) sights(plan *Plan) []sight {
-	all := []sight{{plan.URL, plan.head.Render(p.PublicURL), false}}
-	if !p.Policies[plan.Channel].Rings {
+func (in Inspector) sights(plan *Plan) []sight {
+	all := []sight{{plan.URL, plan.head.Render(in.public), false}}
+	if !in.policies[plan.Channel].Rings {
 		return all
 	}
 	newest := map[string]channels.View{}
@@ -139,7 +139,7 @@ func (p *Publisher) sights(plan *Plan) []sight {
 	}
 	for _, version := range slices.Sorted(maps.Keys(newest)) {
 		v := newest[version]
-		all = append(all, sight{p.PublicURL + "/" + v.Key, v.Render(p.PublicURL), true})
+		all = append(all, sight{in.public + "/" + v.Key, v.Render(in.public), true})
 	}
 	return all
 }

@@ -189,7 +189,7 @@ func (w *pruning) prunable(ctx context.Context) ([]string, error) {
 
 // kept reads what is new in the logs, and returns the versions that must stay.
 func (w *pruning) kept(ctx context.Context) (map[string]bool, error) {
-	names, err := w.channels().Names(ctx)
+	names, err := w.Repository().Names(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -199,10 +199,10 @@ func (w *pruning) kept(ctx context.Context) (map[string]bool, error) {
 		if at := slices.IndexFunc(w.logs, func(log *channels.Log) bool { return log.Channel == name }); at >= 0 {
 			logs[i] = w.logs[at]
 		}
-		if logs[i], err = w.channels().Extend(ctx, logs[i]); err != nil {
+		if logs[i], err = w.Repository().Extend(ctx, logs[i]); err != nil {
 			return nil, err
 		}
-		shown, err := w.channels().Peek(ctx, name)
+		shown, err := w.Repository().Peek(ctx, name)
 		if err != nil {
 			return nil, err
 		}
@@ -293,10 +293,10 @@ func (w *pruning) declare(ctx context.Context, doomed []string) error {
 			head := log.Head()
 			e := log.Next(channels.Entry{Action: channels.Prune, Who: w.Who, When: w.began, Origin: w.Origin, Pruned: versions,
 				Why: cmp.Or(w.o.Why, fmt.Sprintf("bundles of %d old releases are removed", len(versions))), Release: head.Release, Rollout: head.Rollout})
-			if err := w.sign(ctx, log, &e); err != nil {
+			if err := w.Plans().addSignature(ctx, log, &e); err != nil {
 				return err
 			}
-			longer, err := w.channels().Enter(ctx, log, e)
+			longer, err := w.Repository().Enter(ctx, log, e)
 			if err != nil {
 				return err
 			}
@@ -304,7 +304,7 @@ func (w *pruning) declare(ctx context.Context, doomed []string) error {
 			w.report.Channels = append(w.report.Channels, log.Channel)
 		}
 		// Without an entry, too, what clients read may be behind.
-		if _, _, err := w.channels().Repoint(ctx, log); err != nil {
+		if _, _, err := w.Repository().Repoint(ctx, log); err != nil {
 			return err
 		}
 	}

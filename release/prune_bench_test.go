@@ -135,12 +135,12 @@ func (d *desk) fill(b *testing.B, record Record, n int) {
 			}
 			return nil
 		})
-		longer, err := d.channels().Append(b.Context(), log, channels.Entry{Action: channels.Publish, Who: "test", When: time.Now(), Release: release})
+		longer, err := d.Repository().Append(b.Context(), log, channels.Entry{Action: channels.Publish, Who: "test", When: time.Now(), Release: release})
 		if err != nil {
 			b.Fatal(err)
 		}
 		if log = longer; (i+1)%256 == 0 {
-			if err := d.channels().Pack(b.Context(), log); err != nil {
+			if err := d.Repository().Pack(b.Context(), log); err != nil {
 				b.Fatal(err)
 			}
 		}
@@ -148,7 +148,7 @@ func (d *desk) fill(b *testing.B, record Record, n int) {
 	if err := group.Wait(); err != nil {
 		b.Fatal(err)
 	}
-	if _, _, err := d.channels().Repoint(b.Context(), log); err != nil {
+	if _, _, err := d.Repository().Repoint(b.Context(), log); err != nil {
 		b.Fatal(err)
 	}
 }

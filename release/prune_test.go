@@ -143,7 +143,7 @@ func TestPruneAgain(t *testing.T) {
 		t.Fatalf("%+v, %v", report, err)
 	}
 	d.later(time.Hour)
-	log, err := d.channels().Load(t.Context(), "stable")
+	log, err := d.Repository().Load(t.Context(), "stable")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -157,7 +157,7 @@ func TestPruneAgain(t *testing.T) {
 	if _, err := d.Apply(t.Context(), plan); !errors.As(err, new(*channels.ConflictError)) {
 		t.Errorf("moved to what is gone: %v", err)
 	}
-	longer, err := d.channels().Extend(t.Context(), log)
+	longer, err := d.Repository().Extend(t.Context(), log)
 	if err != nil || len(longer.Entries) != len(log.Entries)+1 {
 		t.Errorf("%d entries after %d, %v", len(longer.Entries), len(log.Entries), err)
 	}

@@ -68,7 +68,7 @@ const staleAttempts = 10
 // nothing else refuses the publish. Without bundles, those that are staged are published:
 // w is a copy, which they complete.
 func (w publishing) plan(ctx context.Context) (*Plan, error) {
-	st, err := w.lookAtStage(ctx, w.o.Version)
+	st, err := w.Inspector().lookAtStage(ctx, w.o.Version)
 	if s := st.view[w.o.Channel]; s != nil && s.err != nil {
 		return nil, s.err
 	}

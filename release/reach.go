@@ -78,14 +78,14 @@ func (g gate) replay(entry *channels.Entry) ([]Reach, error) {
 
 // Replay returns what every kind of client got from an entry of a log, by the keys and the
 // policy of now. Nil without a log entry of that number, or without trusted keys.
-func (p *Publisher) Replay(log *channels.Log, sequence uint64) ([]Reach, error) {
+func (in Inspector) Replay(log *channels.Log, sequence uint64) ([]Reach, error) {
 	entry := log.At(sequence)
-	if entry == nil || len(p.Keys) == 0 {
+	if entry == nil || len(in.Keys) == 0 {
 		return nil, nil
 	}
 	i := slices.IndexFunc(log.Entries, func(e channels.Entry) bool { return e.Sequence == sequence })
-	g := gate{keys: p.Keys, policy: p.Policies[log.Channel], log: &channels.Log{Channel: log.Channel, Entries: log.Entries[:i]}, publicURL: p.PublicURL,
-		change: change{allowUnbound: true, manifest: entry.Render(p.PublicURL)}}
+	g := gate{keys: in.Keys, policy: in.policies[log.Channel], log: &channels.Log{Channel: log.Channel, Entries: log.Entries[:i]}, publicURL: in.public,
+		change: change{allowUnbound: true, manifest: entry.Render(in.public)}}
 	g.allowMissing = g.missing()
 	t, err := g.table(entry)
 	if err != nil {

@@ -398,7 +398,7 @@ func TestReachRefuses(t *testing.T) {
 
 func (d *desk) log(t testing.TB, channel string) *channels.Log {
 	t.Helper()
-	log, err := d.channels().Load(t.Context(), channel)
+	log, err := d.Repository().Load(t.Context(), channel)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -190,10 +190,11 @@ type RollbackOptions struct {
 
 // Library returns the releases of the publisher's store.
 func (p *Publisher) Library() Library {
-	return Library{Store: p.Store, Keys: p.Keys, Transferred: p.Transferred, Trust: p.channels().Trust}
+	return Library{Store: p.Store, Keys: p.Keys, Transferred: p.Transferred, Trust: p.Repository().Trust}
 }
 
-func (p *Publisher) channels() channels.Repository {
+// Repository returns the channels as the publisher reads them.
+func (p *Publisher) Repository() channels.Repository {
 	r := channels.Repository{Store: p.Store, PublicURL: p.PublicURL, Trust: map[string]channels.Trust{}}
 	for name, policy := range p.Policies {
 		r.Trust[name] = channels.Trust{Operators: policy.Operators, Root: p.Root}
@@ -203,9 +204,6 @@ func (p *Publisher) channels() channels.Repository {
 	}
 	return r
 }
-
-// Repository returns the channels as the publisher reads them.
-func (p *Publisher) Repository() channels.Repository { return p.channels() }
 
 func (p *Publisher) step(format string, args ...any) {
 	if p.Step != nil {

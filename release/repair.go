@@ -139,7 +139,7 @@ func (r *repair) bytesOf(sum string) []byte {
 // mendLog puts back lost entries whose bytes are at hand, and finds those that are lost
 // for good.
 func (r *repair) mendLog(ctx context.Context) (err error) {
-	repository := r.channels()
+	repository := r.Repository()
 	if r.seen, err = repository.Peek(ctx, r.o.Channel); err != nil {
 		return err
 	}
@@ -180,7 +180,7 @@ func (r *repair) mendLog(ctx context.Context) (err error) {
 // fill puts back the entries of a gap, from the last one, whose hash is known. It
 // returns what is left of the gap.
 func (r *repair) fill(ctx context.Context, gap channels.Lost) (channels.Lost, error) {
-	packed := r.channels().Packed(ctx, r.o.Channel, gap)
+	packed := r.Repository().Packed(ctx, r.o.Channel, gap)
 	for gap.From <= gap.To && gap.Hash != "" {
 		data := packed[gap.To]
 		if data == nil || sumOf(data) != gap.Hash {
@@ -191,7 +191,7 @@ func (r *repair) fill(ctx context.Context, gap channels.Lost) (channels.Lost, er
 			break
 		}
 		err := r.do(fmt.Sprintf("%s%010d.json", channels.LogPrefix(r.o.Channel), e.Sequence), "put back", func() error {
-			return r.channels().PutBack(ctx, r.o.Channel, data)
+			return r.Repository().PutBack(ctx, r.o.Channel, data)
 		})
 		if err != nil {
 			return gap, err
@@ -219,12 +219,12 @@ func (r *repair) mendEnd(ctx context.Context) error {
 		}
 		f.used = true
 		err = r.do(fmt.Sprintf("%s%010d.json", channels.LogPrefix(r.o.Channel), e.Sequence), "put back", func() error {
-			return r.channels().PutBack(ctx, r.o.Channel, data)
+			return r.Repository().PutBack(ctx, r.o.Channel, data)
 		})
 		if err != nil || r.o.DryRun {
 			return err
 		}
-		if r.log, err = r.channels().Extend(ctx, r.log); err != nil {
+		if r.log, err = r.Repository().Extend(ctx, r.log); err != nil {
 			return err
 		}
 		i = -1 // another may follow it
@@ -268,10 +268,10 @@ func (r *repair) declare(ctx context.Context) error {
 	if r.o.DryRun {
 		return nil
 	}
-	if err := r.sign(ctx, r.log, &e); err != nil {
+	if err := r.Plans().addSignature(ctx, r.log, &e); err != nil {
 		return err
 	}
-	if r.log, err = r.channels().Enter(ctx, r.log, e); err != nil {
+	if r.log, err = r.Repository().Enter(ctx, r.log, e); err != nil {
 		return err
 	}
 	return nil
@@ -333,26 +333,26 @@ func (r *repair) shown(ctx context.Context) (*channels.Release, error) {
 // mendViews brings what clients read up to date.
 func (r *repair) mendViews(ctx context.Context) error {
 	if r.o.DryRun {
-		for i, v := range r.log.Views(r.channels().HasRings(r.o.Channel)) {
+		for i, v := range r.log.Views(r.Repository().HasRings(r.o.Channel)) {
 			if base, ok := v.Shows(r.seen[i].Data); !ok || base != "" && base != r.PublicURL {
 				r.report.Mended, r.report.Changed = append(r.report.Mended, Mended{v.Key, "rendered anew"}), true
 			}
 		}
 		return nil
 	}
-	before, err := r.channels().Peek(ctx, r.o.Channel)
+	before, err := r.Repository().Peek(ctx, r.o.Channel)
 	if err != nil {
 		return err
 	}
-	log, _, err := r.channels().Repoint(ctx, r.log)
+	log, _, err := r.Repository().Repoint(ctx, r.log)
 	if err != nil {
 		return err
 	}
-	after, err := r.channels().Peek(ctx, r.o.Channel)
+	after, err := r.Repository().Peek(ctx, r.o.Channel)
 	if err != nil {
 		return err
 	}
-	for i, v := range log.Views(r.channels().HasRings(r.o.Channel)) {
+	for i, v := range log.Views(r.Repository().HasRings(r.o.Channel)) {
 		if before[i].ETag != after[i].ETag {
 			r.report.Mended, r.report.Changed = append(r.report.Mended, Mended{v.Key, "rendered anew"}), true
 		}
@@ -381,7 +381,7 @@ func (r *repair) look(ctx context.Context) error {
 	if r.o.DryRun {
 		return nil
 	}
-	report, err := r.Verify(ctx, r.o.Channel)
+	report, err := r.Inspector().Verify(ctx, r.o.Channel)
 	if err != nil {
 		return err
 	}

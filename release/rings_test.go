@@ -21,7 +21,7 @@ func ringed(t *testing.T) *desk {
 // rings returns how many rings show each version, as they lie in the store.
 func (d *desk) rings(t *testing.T, channel string) map[string]int {
 	t.Helper()
-	seen, err := d.channels().Peek(t.Context(), channel)
+	seen, err := d.Repository().Peek(t.Context(), channel)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -130,7 +130,7 @@ func TestRingsLater(t *testing.T) {
 	d.publish(t, d.options(t, "1.0.0"))
 	d.part(t, "1.1.0", steps(5, 100))
 	d.Policies["stable"] = Policy{Rings: true}
-	report, err := d.Verify(t.Context(), "stable")
+	report, err := d.Inspector().Verify(t.Context(), "stable")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -149,7 +149,7 @@ func TestRingsLater(t *testing.T) {
 			t.Fatalf("%s: %+v, %v", what, plan, err)
 		}
 		d.wantRings(t, map[string]int{"1.0.0": 95, "1.1.0": 5})
-		stale, err := d.channels().Peek(t.Context(), "stable")
+		stale, err := d.Repository().Peek(t.Context(), "stable")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -168,7 +168,7 @@ func TestRingsLater(t *testing.T) {
 	d.part(t, "1.2.0", steps(50, 100))
 	d.wantRings(t, map[string]int{"1.0.0": 50, "1.2.0": 50})
 	d.Policies["stable"] = Policy{}
-	report, err = d.Verify(t.Context(), "stable")
+	report, err = d.Inspector().Verify(t.Context(), "stable")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -196,7 +196,7 @@ func (d *desk) putRing(t *testing.T, ring int, m manifest.Manifest) {
 // wantRingFound wants one finding, at a ring, that Repair mends.
 func (d *desk) wantRingFound(t *testing.T, ring int) {
 	t.Helper()
-	report, err := d.Verify(t.Context(), "stable")
+	report, err := d.Inspector().Verify(t.Context(), "stable")
 	if err != nil {
 		t.Fatal(err)
 	}

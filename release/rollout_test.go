@@ -36,11 +36,11 @@ func steps(percent ...int) *channels.Rollout {
 // state is what a channel shows to everybody, and what is being rolled out.
 func (d *desk) state(t *testing.T, channel string) (shown, part string, percent int) {
 	t.Helper()
-	log, err := d.channels().Load(t.Context(), channel)
+	log, err := d.Repository().Load(t.Context(), channel)
 	if err != nil {
 		t.Fatal(err)
 	}
-	data, err := d.channels().Shown(t.Context(), channel)
+	data, err := d.Repository().Shown(t.Context(), channel)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -130,14 +130,14 @@ func TestRolloutStory(t *testing.T) {
 	}
 	d.wantState(t, "stable", "1.1.0", "", 0)
 	d.wantState(t, "beta", "1.1.0", "", 0)
-	data, err := d.channels().Shown(t.Context(), "stable")
+	data, err := d.Repository().Shown(t.Context(), "stable")
 	if err != nil {
 		t.Fatal(err)
 	}
 	if m, err := manifest.Decode(data); err != nil || m.Extra != first.Extra || m.CriticalBelow != "1.1.0" {
 		t.Errorf("the manifest's members for the application are %+v, %v", m.Extra, err)
 	}
-	report2, err := d.Verify(t.Context(), "stable")
+	report2, err := d.Inspector().Verify(t.Context(), "stable")
 	if err != nil || len(report2.Findings) > 0 {
 		t.Errorf("%+v, %v", report2, err)
 	}
@@ -146,7 +146,7 @@ func TestRolloutStory(t *testing.T) {
 // advance takes the step that is due, and wants the channel to be at an entry then.
 func (d *desk) advance(t *testing.T, channel string, sequence uint64) *Report {
 	t.Helper()
-	before, err := d.channels().Load(t.Context(), channel)
+	before, err := d.Repository().Load(t.Context(), channel)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -338,12 +338,12 @@ func TestFinishAfterACrash(t *testing.T) {
 	d.publish(t, d.options(t, "1.0.0"))
 	d.part(t, "1.1.0", steps(10, 100))
 	d.later(6 * time.Hour)
-	log, err := d.channels().Load(t.Context(), "stable")
+	log, err := d.Repository().Load(t.Context(), "stable")
 	if err != nil {
 		t.Fatal(err)
 	}
 	head := log.Head()
-	if _, err := d.channels().Append(t.Context(), log, channels.Entry{Action: channels.Advance, Version: "1.1.0", Release: head.Rollout.Release, Who: "test", When: d.Now()}); err != nil {
+	if _, err := d.Repository().Append(t.Context(), log, channels.Entry{Action: channels.Advance, Version: "1.1.0", Release: head.Rollout.Release, Who: "test", When: d.Now()}); err != nil {
 		t.Fatal(err)
 	}
 	if report, err := d.Finish(t.Context(), "stable"); err != nil || !report.Changed {
@@ -414,7 +414,7 @@ func TestVerifyOfARollout(t *testing.T) {
 	if err := os.WriteFile(bundle, []byte("other bytes"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	report, err := d.Verify(t.Context(), "stable")
+	report, err := d.Inspector().Verify(t.Context(), "stable")
 	if err != nil || len(report.Findings) != 1 || !slices.Contains(report.Releases, "1.1.0") {
 		t.Errorf("%+v, %v", report, err)
 	}

@@ -46,8 +46,8 @@ type stage struct {
 }
 
 // lookAtStage reads everything that a version consists of, and refuses what is damaged.
-func (p *Publisher) lookAtStage(ctx context.Context, version string) (*stage, error) {
-	st, err := p.readStage(ctx, version)
+func (in Inspector) lookAtStage(ctx context.Context, version string) (*stage, error) {
+	st, err := in.readStage(ctx, version)
 	for _, target := range sortedTargets(st.staged) {
 		err = cmp.Or(err, st.staged[target].damage)
 	}
@@ -55,22 +55,21 @@ func (p *Publisher) lookAtStage(ctx context.Context, version string) (*stage, er
 }
 
 // readStage reads everything that a version consists of.
-func (p *Publisher) readStage(ctx context.Context, version string) (*stage, error) {
-	library := p.Library()
+func (in Inspector) readStage(ctx context.Context, version string) (*stage, error) {
 	st := &stage{view: view{}}
 	var records []*Record
 	var group errgroup.Group
 	var old []string
 	group.Go(func() (err error) {
-		st.found, old, err = library.objects(ctx, version, p.Now().Add(-trustAge))
+		st.found, old, err = in.objects(ctx, version, in.now().Add(-trustAge))
 		return err
 	})
-	group.Go(func() (err error) { st.staged, err = library.staged(ctx, version); return err })
-	group.Go(func() (err error) { records, err = library.records(ctx, version); return err })
-	group.Go(func() error { st.view = p.look(ctx); return nil })
+	group.Go(func() (err error) { st.staged, err = in.staged(ctx, version); return err })
+	group.Go(func() (err error) { records, err = in.records(ctx, version); return err })
+	group.Go(func() error { st.view = in.look(ctx); return nil })
 	err := group.Wait()
 	if err == nil {
-		st.holding, err = library.hold(ctx, records, st.view)
+		st.holding, err = in.hold(ctx, records, st.view)
 	}
 	if err == nil {
 		st.distrust(old)

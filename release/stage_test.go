@@ -51,7 +51,7 @@ func (d *desk) take(t *testing.T, version string) *Plan {
 
 func (d *desk) sound(t *testing.T, channel string) {
 	t.Helper()
-	if report, err := d.Verify(t.Context(), channel); err != nil || len(report.Findings) > 0 {
+	if report, err := d.Inspector().Verify(t.Context(), channel); err != nil || len(report.Findings) > 0 {
 		t.Errorf("%+v, %v", report, err)
 	}
 }
@@ -273,7 +273,7 @@ func TestStagedTooLate(t *testing.T) {
 		}}
 		_, published := d.Publish(t.Context(), PublishOptions{Options: Options{Channel: "stable"}, Version: "1.0.0"})
 		d.sound(t, "stable")
-		log, logErr := d.channels().Load(t.Context(), "stable")
+		log, logErr := d.Repository().Load(t.Context(), "stable")
 		if logErr != nil || len(log.Entries) != 1 {
 			t.Fatalf("%d entries, %v", len(log.Entries), logErr)
 		}

@@ -47,7 +47,7 @@ func (p *Publisher) Stage(ctx context.Context, o StageOptions) (*StageReport, er
 
 // once looks at the store and adds what it lacks.
 func (w *staging) once(ctx context.Context) (report *StageReport, err error) {
-	if w.st, err = w.lookAtStage(ctx, w.o.Version); err != nil {
+	if w.st, err = w.Inspector().lookAtStage(ctx, w.o.Version); err != nil {
 		return nil, err
 	}
 	if err := w.pl.mayStage(w.st.view[w.o.Channel], w.o); err != nil {
@@ -249,7 +249,7 @@ func (w *staging) reopen(ctx context.Context, ours map[string]*Staged) error {
 // that did not see what this job changed may have begun meanwhile: late is then
 // refused, or, if it may be in time, warned of.
 func (w *staging) report(ctx context.Context, ours map[string]*Staged) (*StageReport, error) {
-	st, err := w.lookAtStage(ctx, w.o.Version)
+	st, err := w.Inspector().lookAtStage(ctx, w.o.Version)
 	if err != nil {
 		return nil, err
 	}
@@ -300,7 +300,7 @@ func (w *staging) publishStaged(ctx context.Context, report *StageReport) error 
 			return err
 		}
 		// Another job may have published it, and the channel moved on since.
-		if s, err2 := w.channels().Load(ctx, w.o.Channel); err2 == nil && s.Shown(w.o.Version) && !errors.Is(err, ErrOtherBytes) {
+		if s, err2 := w.Repository().Load(ctx, w.o.Channel); err2 == nil && s.Shown(w.o.Version) && !errors.Is(err, ErrOtherBytes) {
 			if back := s.RolledBack(w.o.Version); back != nil {
 				report.Warnings = append(report.Warnings, fmt.Sprintf("%s was published, and left %s with entry %d by %s: %s; it stays rolled back", w.o.Version, w.o.Channel, back.Sequence, back.Who, back.Why))
 			}

@@ -55,12 +55,10 @@ func (r *VerifyReport) find(object string, err error, mend string) {
 
 // verification is one run of Verify.
 type verification struct {
-	Library
-	public   string // address of the store, empty if unknown
-	unbound  bool   // signatures need not name the version
-	channels channels.Repository
-	log      *channels.Log
-	report   *VerifyReport
+	Inspector
+	unbound bool // signatures need not name the version
+	log     *channels.Log
+	report  *VerifyReport
 }
 
 // Verify checks a channel in the store: the numbers and hashes of its log, its
@@ -69,17 +67,17 @@ type verification struct {
 // the bundles that the head offers.
 //
 // Without a public URL any address will do, if all bundles are there.
-func (p *Publisher) Verify(ctx context.Context, channel string) (*VerifyReport, error) {
-	return p.VerifyFrom(ctx, channel, channels.Position{})
+func (in Inspector) Verify(ctx context.Context, channel string) (*VerifyReport, error) {
+	return in.VerifyFrom(ctx, channel, channels.Position{})
 }
 
 // VerifyFrom is Verify of a log that must go on from a position that was seen before,
 // unless that is the zero value, or an entry of operators gives up what was seen.
-func (p *Publisher) VerifyFrom(ctx context.Context, channel string, from channels.Position) (*VerifyReport, error) {
-	if err := trusts(p.Keys); err != nil {
+func (in Inspector) VerifyFrom(ctx context.Context, channel string, from channels.Position) (*VerifyReport, error) {
+	if err := trusts(in.Keys); err != nil {
 		return nil, err
 	}
-	v := &verification{Library: p.Library(), public: p.PublicURL, unbound: showsUnbound(p.Policies, channel), channels: p.channels(), report: &VerifyReport{Channel: channel, Findings: []Finding{}}}
+	v := &verification{Inspector: in, unbound: showsUnbound(in.policies, channel), report: &VerifyReport{Channel: channel, Findings: []Finding{}}}
 	log, err := v.channels.Load(ctx, channel)
 	if errors.Is(err, channels.ErrLog) {
 		v.report.find("log/"+channel, err, mendLog(err, channel))
@@ -93,7 +91,7 @@ func (p *Publisher) VerifyFrom(ctx context.Context, channel string, from channel
 		return nil, refuse(ErrNoRelease, "`tsmon channel list` shows the channels of the store", "%s shows nothing", channel)
 	}
 	v.log, v.report.Version, v.report.Entries, v.report.End = log, head.Version, len(log.Entries), log.End()
-	if err := log.Continues(from); err != nil && (p.Policies[channel].Operators == nil || !log.Accepts(from)) {
+	if err := log.Continues(from); err != nil && (in.policies[channel].Operators == nil || !log.Accepts(from)) {
 		v.report.find("log/"+channel, err, MendHistory)
 	}
 	if err := v.shown(ctx); err != nil {
@@ -116,8 +114,8 @@ func (p *Publisher) VerifyFrom(ctx context.Context, channel string, from channel
 
 // Behind returns the keys of manifests, the channel's and those of rings, that don't
 // show what a log wants, as after a publisher that was killed.
-func (p *Publisher) Behind(ctx context.Context, log *channels.Log) (keys []string, err error) {
-	r := p.channels()
+func (in Inspector) Behind(ctx context.Context, log *channels.Log) (keys []string, err error) {
+	r := in.channels
 	seen, err := r.Peek(ctx, log.Channel)
 	if err != nil {
 		return nil, err

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"path"
 	"regexp"
 	"slices"
@@ -54,12 +55,27 @@ type Waiting struct {
 	log *channels.Log
 }
 
+// Plans are the moves of a store's channels that wait for signatures of operators, and who
+// signs them here.
+type Plans struct {
+	store    object.Store
+	channels channels.Repository
+	root     []string // keys that may appoint operators
+	sign     Sign     // nil: nobody signs here
+	now      func() time.Time
+}
+
+// Plans returns the plans of the publisher's store.
+func (p *Publisher) Plans() Plans {
+	return Plans{store: p.Store, channels: p.Repository(), root: p.Root, sign: p.Sign, now: p.Now}
+}
+
 func planKey(channel, hash string) string { return planRoot + channel + "/" + hash + ".json" }
 
 // wait leaves the entry of a plan in the store for others to sign. One that says the same
 // and waits already is signed instead, and made if that was the last signature.
-func (p *Publisher) wait(ctx context.Context, plan *Plan, e channels.Entry) (*channels.Log, error) {
-	all, err := p.Waiting(ctx, plan.Channel)
+func (p Plans) wait(ctx context.Context, plan *Plan, e channels.Entry) (*channels.Log, error) {
+	all, err := p.List(ctx, plan.Channel)
 	if err != nil {
 		return nil, err
 	}
@@ -76,14 +92,14 @@ func (p *Publisher) wait(ctx context.Context, plan *Plan, e channels.Entry) (*ch
 	}
 	hash := sumOf(payload)
 	key := planKey(plan.Channel, hash)
-	if _, err := p.Store.Create(ctx, key, bytes.NewReader(payload), int64(len(payload)), recordAttributes); err != nil && !errors.Is(err, fs.ErrExist) {
+	if _, err := p.store.Create(ctx, key, bytes.NewReader(payload), int64(len(payload)), recordAttributes); err != nil && !errors.Is(err, fs.ErrExist) {
 		return nil, err
 	}
 	e.Signatures = signatures
 	if err := p.keep(ctx, plan.log, hash, &e); err != nil {
 		return nil, err
 	}
-	w, err := p.waiting(ctx, plan.log, hash)
+	w, err := p.read(ctx, plan.log, hash)
 	if err != nil {
 		return nil, err
 	}
@@ -100,16 +116,16 @@ func sameAccepted(a, b *channels.Entry) bool {
 
 // complete signs a plan that waits, and makes it if it has all signatures. Else the log is
 // nil and plan says what it waits for.
-func (p *Publisher) complete(ctx context.Context, plan *Plan, w *Waiting) (*channels.Log, error) {
+func (p Plans) complete(ctx context.Context, plan *Plan, w *Waiting) (*channels.Log, error) {
 	before := len(w.Entry.Signatures)
-	if err := p.sign(ctx, w.log, w.Entry); err != nil {
+	if err := p.addSignature(ctx, w.log, w.Entry); err != nil {
 		return nil, err
 	}
 	if len(w.Entry.Signatures) > before {
 		if err := p.keep(ctx, w.log, w.Hash, w.Entry); err != nil {
 			return nil, err
 		}
-		again, err := p.waiting(ctx, w.log, w.Hash)
+		again, err := p.read(ctx, w.log, w.Hash)
 		if err != nil {
 			return nil, err
 		}
@@ -120,23 +136,23 @@ func (p *Publisher) complete(ctx context.Context, plan *Plan, w *Waiting) (*chan
 		return nil, nil
 	}
 	e := *w.Entry
-	e.Entered = p.Now().UTC().Truncate(time.Second)
+	e.Entered = p.now().UTC().Truncate(time.Second)
 	if e.Entered.Before(e.When) {
 		e.Entered = e.When // whose clock was ahead
 	}
-	log, err := p.channels().Enter(ctx, w.log, e)
+	log, err := p.channels.Enter(ctx, w.log, e)
 	if err == nil {
 		doomed := []string{planKey(w.Channel, w.Hash)}
 		for _, who := range w.Signed {
 			doomed = append(doomed, planRoot+w.Channel+"/"+w.Hash+"."+who+".sig")
 		}
-		_ = p.Store.Delete(ctx, doomed...) // what stays is out of date
+		_ = p.store.Delete(ctx, doomed...) // what stays is out of date
 	}
 	return log, err
 }
 
 // keep writes the signatures of an entry beside its plan.
-func (p *Publisher) keep(ctx context.Context, log *channels.Log, hash string, e *channels.Entry) error {
+func (p Plans) keep(ctx context.Context, log *channels.Log, hash string, e *channels.Entry) error {
 	payload, err := e.Payload()
 	if err != nil {
 		return err
@@ -153,22 +169,22 @@ func (p *Publisher) keep(ctx context.Context, log *channels.Log, hash string, e 
 			}
 		}
 		at := planRoot + log.Channel + "/" + hash + "." + who + ".sig"
-		if _, err := p.Store.Create(ctx, at, strings.NewReader(armored), int64(len(armored)), recordAttributes); err != nil && !errors.Is(err, fs.ErrExist) {
+		if _, err := p.store.Create(ctx, at, strings.NewReader(armored), int64(len(armored)), recordAttributes); err != nil && !errors.Is(err, fs.ErrExist) {
 			return err
 		}
 	}
 	return nil
 }
 
-// Waiting lists the plans of a channel that wait for signatures, also those that are out
+// List returns the plans of a channel that wait for signatures, also those that are out
 // of date, sorted by hash.
-func (p *Publisher) Waiting(ctx context.Context, channel string) ([]*Waiting, error) {
+func (p Plans) List(ctx context.Context, channel string) ([]*Waiting, error) {
 	log, err := p.trusting(channel).Load(ctx, channel)
 	if err != nil {
 		return nil, err
 	}
 	all := []*Waiting{}
-	for info, err := range p.Store.List(ctx, planRoot+channel+"/", "") {
+	for info, err := range p.store.List(ctx, planRoot+channel+"/", "") {
 		if err != nil {
 			return nil, err
 		}
@@ -176,7 +192,7 @@ func (p *Publisher) Waiting(ctx context.Context, channel string) ([]*Waiting, er
 		if !ok || !planHash.MatchString(hash) || len(all) == maxPlans {
 			continue
 		}
-		w, err := p.waiting(ctx, log, hash)
+		w, err := p.read(ctx, log, hash)
 		if errors.Is(err, ErrStored) || errors.Is(err, ErrNoRelease) {
 			continue // anybody who can write to the store may have put it there, or it was made meanwhile
 		}
@@ -190,16 +206,17 @@ func (p *Publisher) Waiting(ctx context.Context, channel string) ([]*Waiting, er
 
 // trusting is the channels, without insisting that the configured operators of one are in
 // force: a plan may be there to appoint them.
-func (p *Publisher) trusting(channel string) channels.Repository {
-	r := p.channels()
-	r.Trust[channel] = channels.Trust{Root: p.Root}
+func (p Plans) trusting(channel string) channels.Repository {
+	r := p.channels
+	r.Trust = maps.Clone(r.Trust)
+	r.Trust[channel] = channels.Trust{Root: p.root}
 	return r
 }
 
 // waiting reads a plan and its signatures.
-func (p *Publisher) waiting(ctx context.Context, log *channels.Log, hash string) (*Waiting, error) {
+func (p Plans) read(ctx context.Context, log *channels.Log, hash string) (*Waiting, error) {
 	key := planKey(log.Channel, hash)
-	data, _, err := object.ReadAll(ctx, p.Store, key, maxPlan)
+	data, _, err := object.ReadAll(ctx, p.store, key, maxPlan)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, refuse(ErrNoRelease, "`tsmon plan list` shows the plans that wait", "there is no plan %s of %s", hash, log.Channel)
 	}
@@ -220,7 +237,7 @@ func (p *Publisher) waiting(ctx context.Context, log *channels.Log, hash string)
 	switch end := log.End(); {
 	case e.Sequence != end.Sequence+1 || e.Previous != end.Hash:
 		w.Stale = fmt.Sprintf("%s ends with entry %d, the plan is for entry %d", log.Channel, end.Sequence, e.Sequence)
-	case p.Now().After(e.Expires):
+	case p.now().After(e.Expires):
 		w.Stale = "it expired at " + e.Expires.Format(time.RFC3339)
 	}
 	w.Has, w.Needs, err = p.trusting(log.Channel).Approvals(log, e)
@@ -231,7 +248,7 @@ func (p *Publisher) waiting(ctx context.Context, log *channels.Log, hash string)
 }
 
 // readSignatures reads the good signatures of those who may sign a plan, one of each.
-func (p *Publisher) readSignatures(ctx context.Context, w *Waiting) error {
+func (p Plans) readSignatures(ctx context.Context, w *Waiting) error {
 	payload, err := w.Entry.Payload()
 	if err != nil {
 		return err
@@ -253,7 +270,7 @@ func (p *Publisher) readSignatures(ctx context.Context, w *Waiting) error {
 	}
 	slices.Sort(names)
 	for _, who := range names {
-		data, _, err := object.ReadAll(ctx, p.Store, planRoot+w.Channel+"/"+w.Hash+"."+who+".sig", maxSig)
+		data, _, err := object.ReadAll(ctx, p.store, planRoot+w.Channel+"/"+w.Hash+"."+who+".sig", maxSig)
 		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, object.ErrTooLarge) {
 			continue
 		}
@@ -279,18 +296,18 @@ func (p *Publisher) readSignatures(ctx context.Context, w *Waiting) error {
 }
 
 // maySign reports whether a key is that of an operator, or a root key.
-func (p *Publisher) maySign(w *Waiting, who, key string) bool {
+func (p Plans) maySign(w *Waiting, who, key string) bool {
 	for _, o := range []*channels.Operators{w.log.Operators(), w.Entry.Operators} {
 		if o != nil && o.NameOf(key) == who {
 			return true
 		}
 	}
-	return who == "root" && slices.Contains(p.Root, key)
+	return who == "root" && slices.Contains(p.root, key)
 }
 
-// FindPlan returns the plan of a channel whose hash begins with a text.
-func (p *Publisher) FindPlan(ctx context.Context, channel, hash string) (*Waiting, error) {
-	all, err := p.Waiting(ctx, channel)
+// Find returns the plan of a channel whose hash begins with a text.
+func (p Plans) Find(ctx context.Context, channel, hash string) (*Waiting, error) {
+	all, err := p.List(ctx, channel)
 	if err != nil {
 		return nil, err
 	}
@@ -310,79 +327,10 @@ func (p *Publisher) FindPlan(ctx context.Context, channel, hash string) (*Waitin
 	return found, nil
 }
 
-// Approve signs a plan that waits, or with apply only makes it, and makes it if it has all
-// signatures. The bundles of its release were verified in the store before. A plan that was
-// made and then interrupted is completed; without hash, if no other waits. ErrStale if the
-// channel has moved on.
-func (p *Publisher) Approve(ctx context.Context, channel, hash string, apply bool) (*Plan, error) {
-	if _, err := p.planner(channel); err != nil {
-		return nil, err
-	}
-	w, err := p.FindPlan(ctx, channel, hash)
-	if errors.Is(err, ErrNoRelease) || err == nil && w.Stale != "" {
-		if w != nil {
-			hash = w.Hash
-		}
-		if made, failed := p.made(ctx, channel, hash); failed != nil {
-			return nil, failed
-		} else if made {
-			return p.Finish(ctx, channel)
-		}
-	}
-	if err != nil {
-		return nil, err
-	}
-	if w.Stale != "" {
-		return nil, &Refusal{Cause: ErrStale, Text: w.Stale, Mend: "run the command that made the plan again; it makes another"}
-	}
-	if version := w.Entry.Newest(); w.Entry.Action != channels.Appoint && w.Entry.Action != channels.Accept && w.Entry.Action != channels.Pause {
-		record := w.Entry.Release.Record
-		if w.Entry.Rollout != nil {
-			record = w.Entry.Rollout.Release.Record
-		}
-		p.step("verifying %s in the store", version)
-		if _, err := p.Library().verified(ctx, version, record, true); err != nil {
-			return nil, err
-		}
-	}
-	if !apply {
-		armored, err := p.signature(ctx, w.log, w.Entry)
-		if err != nil {
-			return nil, err
-		}
-		if armored == "" {
-			return nil, noOperatorKey()
-		}
-		w.Entry.Signatures = append(w.Entry.Signatures, armored)
-		if err := p.keep(ctx, w.log, w.Hash, w.Entry); err != nil {
-			return nil, err
-		}
-		if w, err = p.waiting(ctx, w.log, w.Hash); err != nil {
-			return nil, err
-		}
-	}
-	plan := &Plan{Action: w.Entry.Action, Channel: channel, Version: w.Entry.Newest(), Previous: "", Sequence: w.Entry.Sequence, URL: p.PublicURL + "/" + channels.ManifestKey(channel),
-		Bundles: []Stored{}, Reach: []Reach{}, Base: w.log.End(), Entry: w.Entry}
-	if head := w.log.Head(); head != nil {
-		plan.Previous = head.Version
-	}
-	by := *p
-	by.Sign = nil // it has signed
-	if log, err := by.complete(ctx, plan, w); err != nil || log == nil {
-		return plan, err
-	}
-	finished, err := p.Finish(ctx, channel)
-	if finished != nil {
-		finished.Changed = true
-		plan = finished
-	}
-	return plan, err
-}
-
 // made reports whether an entry of a channel is a plan whose hash begins with a text;
 // without hash, whether the newest one is a plan.
-func (p *Publisher) made(ctx context.Context, channel, hash string) (bool, error) {
-	log, err := p.channels().Load(ctx, channel)
+func (p Plans) made(ctx context.Context, channel, hash string) (bool, error) {
+	log, err := p.channels.Load(ctx, channel)
 	if err != nil {
 		return false, err
 	}
@@ -399,8 +347,4 @@ func (p *Publisher) made(ctx context.Context, channel, hash string) (bool, error
 		}
 	}
 	return false, nil
-}
-
-func noOperatorKey() error {
-	return refuse(channels.ErrUnsigned, "set TSMON_OPERATOR_KEY to the private key, or its path, of an operator who may sign, or add it to an agent with ssh-add", "none of our keys may sign it")
 }

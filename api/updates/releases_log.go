@@ -138,7 +138,7 @@ func (s *Releases) entry(r *http.Request) (any, error) {
 		d.Changes = append(d.Changes, manifest.Diff(&was, &d.Manifest)...)
 	}
 	if s.Publisher != nil {
-		reach, err := s.Publisher.Replay(log, sequence)
+		reach, err := s.Publisher.Inspector().Replay(log, sequence)
 		if err != nil {
 			return nil, err
 		}

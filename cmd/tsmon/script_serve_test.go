@@ -14,13 +14,17 @@ import (
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"tsmon/store/servertest"
 )
 
 func scriptServe(ts *testscript.TestScript, _ []string) {
 	own := scriptOf(ts)
 	own.stopServing()
 	if own.listen == "" {
-		own.listen = "127.0.0.1:0"
+		var err error
+		own.listen, err = servertest.FreeAddress()
+		ts.Check(err)
 		ts.Defer(own.stopServing)
 	}
 	own.serves = beside(ts, "tsmon", "serve", "--listen", own.listen)
@@ -31,14 +35,15 @@ func scriptServe(ts *testscript.TestScript, _ []string) {
 	ts.Check(own.serves.Start())
 	lines := bufio.NewReader(stderr)
 	silent := time.AfterFunc(time.Minute, func() { _ = own.serves.Process.Kill() })
-	var address, line string
+	var address, line, said string
 	for ok := false; !ok && err == nil; { // what channels show can be said before it
 		line, err = lines.ReadString('\n')
+		said += line
 		address, ok = strings.CutPrefix(strings.TrimSpace(line), "serving ")
 	}
 	silent.Stop()
 	if err != nil {
-		ts.Fatalf("tsmon serve says %q: %v", line, err)
+		ts.Fatalf("tsmon serve says %q: %v", said, err)
 	}
 	go io.Copy(io.Discard, lines) // ends with the process
 	own.listen = strings.Trim(strings.TrimPrefix(address, "http:"), "/")

@@ -17,7 +17,7 @@ func TestAdoptionOfServer(t *testing.T) {
 	k.must(t, "release", "publish", "--version", "1.0.0", bundles(t, "1.0.0", 100))
 	k.must(t, "release", "publish", "--version", "1.1.0", bundles(t, "1.1.0", 100))
 	data := t.TempDir()
-	s := serve(t, data, append(k.env, "TSMON_REFRESH=50ms", "TSMON_METRICS_KEY=sesame"))
+	s := serve(t, data, append(k.env, "TSMON_REFRESH=50ms", "TSMON_METRICS_KEY=sesame-open-the-door"))
 	check := func(id, version string) {
 		t.Helper()
 		if _, stderr, code := command(t, k.env, "tsmon", "update", "check", "--current", version, "--target", "linux-x86_64",
@@ -40,7 +40,7 @@ func TestAdoptionOfServer(t *testing.T) {
 	var seen fleet.Adoption
 	until(t, "the server counts three clients", func() bool {
 		seen = fleet.Adoption{}
-		stdout, stderr, code := elsewhere("sesame", "stable", "--server", s.base, "--json")
+		stdout, stderr, code := elsewhere("sesame-open-the-door", "stable", "--server", s.base, "--json")
 		if code != 0 {
 			t.Fatal(stderr)
 		}
@@ -53,7 +53,7 @@ func TestAdoptionOfServer(t *testing.T) {
 	if len(seen.Groups) != 2 || seen.Groups[0].Target != "linux-x86_64" {
 		t.Errorf("groups %+v", seen.Groups)
 	}
-	if stdout, stderr, code := elsewhere("sesame", "stable", "--server", s.base+"/updates/"); code != 0 || !strings.Contains(stdout, "stable shows 1.1.0\n3 clients in the last 30 days\n") {
+	if stdout, stderr, code := elsewhere("sesame-open-the-door", "stable", "--server", s.base+"/updates/"); code != 0 || !strings.Contains(stdout, "stable shows 1.1.0\n3 clients in the last 30 days\n") {
 		t.Errorf("code %d: %s%s", code, stdout, stderr)
 	}
 	var here fleet.Adoption
@@ -83,21 +83,21 @@ func TestAdoptionOfServer(t *testing.T) {
 	}{
 		// follows: set TSMON_METRICS_KEY (server.metrics_key) to the key of the server there; one without a key tells nobody
 		{"no key", "", []string{"stable", "--server", s.base}, 2, "set TSMON_METRICS_KEY (server.metrics_key) to the key of the server there"},
-		{"another key", "open", []string{"stable", "--server", s.base}, 1, "refuses the key (status 403)\nhint: set TSMON_METRICS_KEY"},
-		{"a server without a key", "sesame", []string{"stable", "--server", quiet.base}, 1, "refuses the key (status 403)\nhint: set TSMON_METRICS_KEY"},
+		{"another key", "another-door-another-key", []string{"stable", "--server", s.base}, 1, "refuses the key (status 403)\nhint: set TSMON_METRICS_KEY"},
+		{"a server without a key", "sesame-open-the-door", []string{"stable", "--server", quiet.base}, 1, "refuses the key (status 403)\nhint: set TSMON_METRICS_KEY"},
 		// follows: check channel and address: --server is the address of a tsmon serve that tells adoption, not of a bucket, nor of an older one
-		{"no such channel", "sesame", []string{"nightly", "--server", s.base}, 1, "is not there\nhint: check channel and address"},
-		{"no channel at all", "sesame", []string{"../x", "--server", s.base}, 2, "not a channel name"},
+		{"no such channel", "sesame-open-the-door", []string{"nightly", "--server", s.base}, 1, "is not there\nhint: check channel and address"},
+		{"no channel at all", "sesame-open-the-door", []string{"../x", "--server", s.base}, 2, "not a channel name"},
 		// follows: check --server, the server there and the network
-		{"a server that is away", "sesame", []string{"stable", "--server", closed.URL}, 1, "hint: check --server, the server there and the network"},
+		{"a server that is away", "sesame-open-the-door", []string{"stable", "--server", closed.URL}, 1, "hint: check --server, the server there and the network"},
 		// follows: write https://, or ask on the machine of the server, by http://127.0.0.1:8080
-		{"no TLS", "sesame", []string{"stable", "--server", "http://releases.example.com"}, 2, "would get the key without TLS\nhint: write https://"},
+		{"no TLS", "sesame-open-the-door", []string{"stable", "--server", "http://releases.example.com"}, 2, "would get the key without TLS\nhint: write https://"},
 		// follows: write --server https://releases.example.com
-		{"no address", "sesame", []string{"stable", "--server", "releases.example.com"}, 2, "hint: write --server https://releases.example.com"},
-		{"an empty address", "sesame", []string{"stable", "--server", ""}, 2, "is not the address of a server"},
-		{"a secret in the address", "sesame", []string{"stable", "--server", "https://ana:geheim@releases.example.com"}, 2, "is not the address of a server"},
+		{"no address", "sesame-open-the-door", []string{"stable", "--server", "releases.example.com"}, 2, "hint: write --server https://releases.example.com"},
+		{"an empty address", "sesame-open-the-door", []string{"stable", "--server", ""}, 2, "is not the address of a server"},
+		{"a secret in the address", "sesame-open-the-door", []string{"stable", "--server", "https://ana:geheim@releases.example.com"}, 2, "is not the address of a server"},
 	} {
-		if stdout, stderr, code := elsewhere(c.key, c.args...); code != c.code || stdout != "" || !strings.Contains(stderr, c.wants) || strings.Contains(stderr, "sesame") || strings.Contains(stderr, "geheim") {
+		if stdout, stderr, code := elsewhere(c.key, c.args...); code != c.code || stdout != "" || !strings.Contains(stderr, c.wants) || strings.Contains(stderr, "sesame-open-the-door") || strings.Contains(stderr, "geheim") {
 			t.Errorf("%s: code %d: %s%s", c.what, code, stdout, stderr)
 		}
 	}
@@ -134,7 +134,7 @@ func TestAdoptionOfStrangers(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			server := httptest.NewServer(h)
 			defer server.Close()
-			stdout, stderr, code := command(t, []string{"TSMON_METRICS_KEY=sesame"}, "tsmon", "channel", "adoption", "stable", "--server", server.URL)
+			stdout, stderr, code := command(t, []string{"TSMON_METRICS_KEY=sesame-open-the-door"}, "tsmon", "channel", "adoption", "stable", "--server", server.URL)
 			if code != 1 || stdout != "" || !strings.Contains(stderr, "\nhint: check ") || strings.Contains(stderr, "panic") {
 				t.Errorf("code %d: %s%.500s", code, stdout, stderr)
 			}
@@ -149,7 +149,7 @@ func TestAdoptionOfStrangers(t *testing.T) {
 		_, _ = w.Write([]byte(`{` + good + `,"versions":[{"version":"1.0.0\u001b[2J\n9.9.9","percent":1}],"guard":{"decision":"halt"}}`))
 	}))
 	defer server.Close()
-	stdout, stderr, code := command(t, []string{"TSMON_METRICS_KEY=sesame"}, "tsmon", "channel", "adoption", "stable", "--server", server.URL)
+	stdout, stderr, code := command(t, []string{"TSMON_METRICS_KEY=sesame-open-the-door"}, "tsmon", "channel", "adoption", "stable", "--server", server.URL)
 	if code != 0 || strings.Contains(stdout, "\x1b") || strings.Contains(stdout, "\n9.9.9") || strings.Contains(stdout, "guard") {
 		t.Errorf("code %d: %q%s", code, stdout, stderr)
 	}

@@ -133,7 +133,7 @@ func (p *place) tree(t testing.TB) map[string]string {
 // shows wants a sound channel that shows a version.
 func (p *place) shows(t testing.TB, version string) {
 	t.Helper()
-	report, err := p.Verify(t.Context(), "stable")
+	report, err := p.Inspector().Verify(t.Context(), "stable")
 	if version == "" {
 		if !errors.Is(err, release.ErrNoRelease) {
 			t.Errorf("it shows %+v, %v, want nothing", report, err)
@@ -333,7 +333,7 @@ func TestMovesOfAFedChannel(t *testing.T) {
 	hq.publish(t, "stable", "1.4.0")
 	site.must(t, hq.export(t, 4))
 	site.shows(t, "1.4.0")
-	if report, err := site.Verify(t.Context(), "beta"); err != nil || report.Version != "1.3.0" || len(report.Findings) > 0 {
+	if report, err := site.Inspector().Verify(t.Context(), "beta"); err != nil || report.Version != "1.3.0" || len(report.Findings) > 0 {
 		t.Errorf("%+v, %v", report, err)
 	}
 }

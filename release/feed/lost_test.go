@@ -63,7 +63,7 @@ func TestRollout(t *testing.T) {
 		t.Fatal(err)
 	}
 	site.shows(t, "1.1.0")
-	if report, err := site.Verify(t.Context(), "stable"); err != nil || !report.Rings {
+	if report, err := site.Inspector().Verify(t.Context(), "stable"); err != nil || !report.Rings {
 		t.Errorf("%+v, %v", report, err)
 	}
 	sameLog(t, hq, site)

@@ -9,7 +9,9 @@ package servertest
 
 import (
 	"errors"
+	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"os"
@@ -79,8 +81,10 @@ func (p *Process) launch() {
 	p.tb.Cleanup(p.Stop)
 	var err error
 	for range 3 {
-		p.address = freePort(p.tb)
-		if err = p.start(); err == nil {
+		if p.address, err = FreeAddress(); err == nil {
+			err = p.start()
+		}
+		if err == nil {
 			return
 		}
 		p.Stop()
@@ -88,14 +92,18 @@ func (p *Process) launch() {
 	p.fatal("start", err)
 }
 
-func freePort(tb testing.TB) string {
-	tb.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		tb.Fatal(err)
+// FreeAddress returns an address of this machine where nobody listens. Its port is below
+// those that systems give to outgoing connections (32768 and up on Linux, 49152 on others),
+// so that a server that was stopped can start there again.
+func FreeAddress() (string, error) {
+	var err error
+	for range 100 {
+		var l net.Listener
+		if l, err = net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", 15_000+rand.N(17_000))); err == nil {
+			return l.Addr().String(), l.Close()
+		}
 	}
-	defer l.Close()
-	return l.Addr().String()
+	return "", err
 }
 
 // Start starts the server after Stop, at the same address and with the same data.

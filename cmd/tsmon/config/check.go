@@ -138,6 +138,9 @@ func (s Server) check() (found Mistakes) {
 			found = append(found, wrong("server.webhook_secret", "is not base64 behind whsec_ (TSMON_WEBHOOK_SECRET)"))
 		}
 	}
+	if n := len(s.MetricsKey); n > 0 && n < minSecret {
+		found = append(found, wrong("server.metrics_key", "has less than %d characters (TSMON_METRICS_KEY)", minSecret))
+	}
 	if n := len(s.Console.Token); n > 0 && n < minSecret {
 		found = append(found, wrong("server.console.token", "has less than %d characters (TSMON_CONSOLE_TOKEN)", minSecret))
 	}

@@ -177,7 +177,7 @@ func ringsText(s *release.Share) string {
 // warnBehind warns if a manifest does not match the log, as after a publisher that
 // was killed.
 func warnBehind(ctx context.Context, app *cli.App, p *release.Publisher, log *channels.Log) error {
-	behind, err := p.Behind(ctx, log)
+	behind, err := p.Inspector().Behind(ctx, log)
 	if len(behind) > 0 {
 		app.Warn([]string{fmt.Sprintf("manifests that don't match the log: %d (%s); `tsmon channel repair %s` brings them up to date", len(behind), behind[0], log.Channel)})
 	}
@@ -321,7 +321,7 @@ func warnUnserved(ctx context.Context, app *cli.App, p *release.Publisher, chann
 		return err
 	}
 	SetProbe(c, p)
-	err = p.Seen(ctx, channel)
+	err = p.Inspector().Seen(ctx, channel)
 	switch {
 	case ctx.Err() != nil:
 		return err
@@ -351,7 +351,7 @@ func runChannelVerify(ctx context.Context, app *cli.App, channel string, f verif
 	if err != nil {
 		return err
 	}
-	report, err := p.VerifyFrom(ctx, channel, from)
+	report, err := p.Inspector().VerifyFrom(ctx, channel, from)
 	progress.Done()
 	if err != nil {
 		return err

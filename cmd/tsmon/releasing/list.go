@@ -125,7 +125,7 @@ func runReleaseShow(ctx context.Context, app *cli.App, version string) error {
 	if err != nil {
 		return err
 	}
-	found, err := p.Look(ctx, version, &bundle.Rules{Types: c.BundleTypes, WindowsInstaller: c.WindowsInstaller})
+	found, err := p.Inspector().Version(ctx, version, &bundle.Rules{Types: c.BundleTypes, WindowsInstaller: c.WindowsInstaller})
 	if err != nil {
 		return err
 	}

@@ -115,7 +115,7 @@ func planListCommand(app *cli.App) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			all, err := p.Waiting(cmd.Context(), channel)
+			all, err := p.Plans().List(cmd.Context(), channel)
 			if err != nil {
 				return err
 			}

@@ -25,6 +25,7 @@ import (
 	"tsmon/cmd/tsmon/config"
 	"tsmon/manifest"
 	"tsmon/manifest/updater"
+	"tsmon/signing"
 )
 
 // UpdateCommand returns `tsmon update`.
@@ -359,7 +360,9 @@ func runDownload(ctx context.Context, app *cli.App, f updateFlags, output string
 		return nil
 	}
 	progress := app.NewProgress("downloaded")
-	if err := u.Download(ctx, offer, output, downloadEvents(app, progress, output)); err != nil {
+	if err := u.Download(ctx, offer, output, downloadEvents(app, progress, output)); errors.Is(err, signing.ErrSignature) {
+		return cli.WithHint(err, "what is stored there is not what was signed: `tsmon channel verify CHANNEL` compares the storage, and `tsmon channel repair CHANNEL --bundle FILE` puts back the bytes that were")
+	} else if err != nil {
 		return hintAccess(err)
 	}
 	progress.Done()

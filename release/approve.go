@@ -1,0 +1,129 @@
+package release
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"tsmon/channels"
+)
+
+// awaitEvery is how often a plan is looked at that others are to sign. Each look costs a
+// few requests.
+const awaitEvery = 2 * time.Second
+
+// ShowPlan is Plans.Find with the table of who gets what.
+func (p *Publisher) ShowPlan(ctx context.Context, channel, hash string) (*Waiting, error) {
+	w, err := p.Plans().Find(ctx, channel, hash)
+	if err != nil || w.Stale != "" || w.Entry.Action.Upkeep() {
+		return w, err
+	}
+	after := &channels.Log{Channel: w.Channel, Entries: append(slices.Clip(w.log.Entries), *w.Entry)}
+	w.Reach, err = p.Inspector().Replay(after, w.Entry.Sequence)
+	return w, err
+}
+
+// Approve signs a plan that waits, or with apply only makes it, and makes it if it has all
+// signatures. The bundles of its release were verified in the store before. A plan that was
+// made and then interrupted is completed; without hash, if no other waits. ErrStale if the
+// channel has moved on.
+func (p *Publisher) Approve(ctx context.Context, channel, hash string, apply bool) (*Plan, error) {
+	if _, err := p.planner(channel); err != nil {
+		return nil, err
+	}
+	plans := p.Plans()
+	w, err := plans.Find(ctx, channel, hash)
+	if errors.Is(err, ErrNoRelease) || err == nil && w.Stale != "" {
+		if w != nil {
+			hash = w.Hash
+		}
+		if made, failed := plans.made(ctx, channel, hash); failed != nil {
+			return nil, failed
+		} else if made {
+			return p.Finish(ctx, channel)
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	if w.Stale != "" {
+		return nil, &Refusal{Cause: ErrStale, Text: w.Stale, Mend: "run the command that made the plan again; it makes another"}
+	}
+	if version := w.Entry.Newest(); w.Entry.Action != channels.Appoint && w.Entry.Action != channels.Accept && w.Entry.Action != channels.Pause {
+		record := w.Entry.Release.Record
+		if w.Entry.Rollout != nil {
+			record = w.Entry.Rollout.Release.Record
+		}
+		p.step("verifying %s in the store", version)
+		if _, err := p.Library().verified(ctx, version, record, true); err != nil {
+			return nil, err
+		}
+	}
+	if !apply {
+		armored, err := plans.signature(ctx, w.log, w.Entry)
+		if err != nil {
+			return nil, err
+		}
+		if armored == "" {
+			return nil, noOperatorKey()
+		}
+		w.Entry.Signatures = append(w.Entry.Signatures, armored)
+		if err := plans.keep(ctx, w.log, w.Hash, w.Entry); err != nil {
+			return nil, err
+		}
+		if w, err = plans.read(ctx, w.log, w.Hash); err != nil {
+			return nil, err
+		}
+	}
+	plan := &Plan{Action: w.Entry.Action, Channel: channel, Version: w.Entry.Newest(), Previous: "", Sequence: w.Entry.Sequence, URL: p.PublicURL + "/" + channels.ManifestKey(channel),
+		Bundles: []Stored{}, Reach: []Reach{}, Base: w.log.End(), Entry: w.Entry}
+	if head := w.log.Head(); head != nil {
+		plan.Previous = head.Version
+	}
+	plans.sign = nil // it has signed
+	if log, err := plans.complete(ctx, plan, w); err != nil || log == nil {
+		return plan, err
+	}
+	finished, err := p.Finish(ctx, channel)
+	if finished != nil {
+		finished.Changed = true
+		plan = finished
+	}
+	return plan, err
+}
+
+// Await waits until a plan that lacks signatures is made, by whoever brings the last one,
+// and returns it as it came out. Should that one be interrupted, Await makes it. The error
+// wraps ErrStale once the plan can't be made any more, and is that of ctx when that ends
+// first. Failures of the store are waited out.
+func (p *Publisher) Await(ctx context.Context, plan *Plan) (*Plan, error) {
+	plans, hash, log := p.Plans(), plan.Waiting.Hash, plan.Waiting.log
+	for {
+		w, err := plans.read(ctx, log, hash)
+		if errors.Is(err, ErrNoRelease) || err == nil && (w.Stale != "" || w.Has >= w.Needs) {
+			made, err := p.Approve(ctx, plan.Channel, hash, true)
+			if err != nil {
+				return nil, err
+			}
+			if made.Waiting == nil {
+				plan.Waiting, plan.Changed = nil, true
+				plan.Rendered, plan.Followers, plan.Probed = made.Rendered, made.Followers, made.Probed
+				plan.Warnings = append(plan.Warnings, made.Warnings...)
+				return plan, nil
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-time.After(awaitEvery):
+		}
+		if longer, err := plans.trusting(plan.Channel).Extend(ctx, log); err == nil {
+			log = longer
+		}
+	}
+}
+
+func noOperatorKey() error {
+	return refuse(channels.ErrUnsigned, "set TSMON_OPERATOR_KEY to the private key, or its path, of an operator who may sign, or add it to an agent with ssh-add", "none of our keys may sign it")
+}

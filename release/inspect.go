@@ -1,0 +1,69 @@
+package release
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"tsmon/channels"
+	"tsmon/manifest"
+)
+
+// Inspector says what a store holds and what its channels show. It changes nothing.
+type Inspector struct {
+	Library
+	channels       channels.Repository
+	policies       map[string]Policy // by channel name
+	public         string            // address of the store, empty if unknown
+	clients, types Clients           // as the Publisher's
+	probe          func(ctx context.Context, manifestURL string, want manifest.Manifest, bundles bool) error
+	now            func() time.Time
+}
+
+// Inspector returns the one of the publisher's store.
+func (p *Publisher) Inspector() Inspector {
+	return Inspector{Library: p.Library(), channels: p.Repository(), policies: p.Policies, public: p.PublicURL, clients: p.Clients, types: p.Types, probe: p.Probe, now: p.Now}
+}
+
+// look reads all channels, side by side. The manifest of a channel is read before
+// anything is written, as Point needs it.
+func (in Inspector) look(ctx context.Context) view {
+	v := view{}
+	var all sync.WaitGroup
+	for name := range in.policies {
+		s := &state{channel: name, url: in.public}
+		v[name] = s
+		all.Go(func() {
+			group, reading := errgroup.WithContext(ctx)
+			group.Go(func() (err error) { s.seen, err = in.channels.Peek(reading, name); return err })
+			group.Go(func() (err error) { s.log, err = in.channels.Load(reading, name); return err })
+			if in.clients != nil && in.Keys.Spanned() {
+				group.Go(func() (err error) { s.clients, err = in.clients(reading, name); return err })
+			}
+			if in.types != nil {
+				group.Go(func() (err error) { s.types, err = in.types(reading, name); return err })
+			}
+			if s.err = group.Wait(); s.err == nil {
+				s.err = s.catchUp(ctx, in.channels)
+			}
+		})
+	}
+	all.Wait()
+	return v
+}
+
+// catchUp refuses a log that ends before the entry that clients are shown: a move would
+// give them an older state. The log may have been read first, and has it by now.
+func (s *state) catchUp(ctx context.Context, r channels.Repository) (err error) {
+	shown := channels.Ahead(s.seen, s.log.End().Sequence)
+	if shown <= s.log.End().Sequence {
+		return nil
+	}
+	if s.log, err = r.Extend(ctx, s.log); err == nil && shown > s.log.End().Sequence {
+		err = fmt.Errorf("%w: %s shows entry %d, which is missing", channels.ErrLog, s.channel, shown)
+	}
+	return err
+}
