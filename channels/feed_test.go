@@ -64,7 +64,7 @@ func TestFeed(t *testing.T) {
 		if err != nil || log.End().Sequence != 2 || !log.Fed() || log.Begun() != 0 {
 			t.Fatalf("%+v, %v", log, err)
 		}
-		longer, err := site.Follow(log, raw[2:])
+		longer, err := site.Follow(t.Context(), log, raw[2:])
 		if err != nil || longer.End() != source.End() {
 			t.Fatalf("%+v, %v", longer, err)
 		}
@@ -131,7 +131,7 @@ func TestFollowHostile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	log, err := r.Follow(&Log{Channel: "stable"}, raw[:2])
+	log, err := r.Follow(t.Context(), &Log{Channel: "stable"}, raw[:2])
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -146,7 +146,7 @@ func TestFollowHostile(t *testing.T) {
 		"too large":          {append(slices.Clone(raw[2]), strings.Repeat(" ", maxEntry)...)},
 		"no entry":           {[]byte("{}")},
 	} {
-		if longer, err := r.Follow(log, hostile); !errors.Is(err, ErrLog) {
+		if longer, err := r.Follow(t.Context(), log, hostile); !errors.Is(err, ErrLog) {
 			t.Errorf("%s: follows: %v, %v", name, longer != nil, err)
 		}
 	}

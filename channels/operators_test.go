@@ -188,12 +188,6 @@ func TestForgedEntries(t *testing.T) {
 			e.Rollout.Percent = 100
 			return log.Next(e)
 		},
-		"a step in the future": func(_ *guarded, log *Log) Entry {
-			e := entry(Advance, "1.1.0", "", "")
-			e.When = now.Add(24 * time.Hour)
-			e.Rollout = log.Head().Rollout.Step(e.When)
-			return log.Next(e)
-		},
 		"a step too early": func(_ *guarded, log *Log) Entry {
 			e := entry(Advance, "1.1.0", "", "")
 			e.When = log.Head().When.Add(time.Hour)

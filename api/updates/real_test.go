@@ -21,5 +21,6 @@ func TestReal(t *testing.T) {
 		"story of two publishers": testTwoPublishers,
 		"forged entries":          testForgedEntries,
 		"stolen bucket":           testStolenBucket,
+		"the future":              testFuture,
 	})
 }

@@ -30,7 +30,7 @@ func TestChannelGuard(t *testing.T) {
 	}
 	later := func(env []string, ahead string) (plans []release.Plan) {
 		t.Helper()
-		stdout, stderr, code := command(t, append(env, "LATER="+ahead), "tsmon-later", "channel", "advance", "stable", "--no-probe", "--json")
+		stdout, stderr, code := command(t, append(env, "LATER="+ahead), "tsmon", "channel", "advance", "stable", "--no-probe", "--json")
 		if code != 0 {
 			t.Fatalf("code %d: %s", code, stderr)
 		}
@@ -157,7 +157,7 @@ func testSharedRecords(t *testing.T, k *kit, data string) {
 		if err := os.WriteFile(settings, []byte(name), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		stdout, stderr, code := command(t, env, "tsmon-later", "channel", "advance", "stable", "--dry-run", "--json")
+		stdout, stderr, code := command(t, env, "tsmon", "channel", "advance", "stable", "--dry-run", "--json")
 		if code != 0 {
 			t.Fatalf("code %d: %s", code, stderr)
 		}

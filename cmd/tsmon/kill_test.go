@@ -283,7 +283,7 @@ func (k *kit) whole(t *testing.T) {
 // mustLater is must with a clock that may be ahead by LATER.
 func (k *kit) mustLater(t *testing.T, args ...string) string {
 	t.Helper()
-	stdout, stderr, code := command(t, k.env, "tsmon-later", args...)
+	stdout, stderr, code := command(t, k.env, "tsmon", args...)
 	if code != 0 {
 		t.Fatalf("tsmon %s: exit code %d\n%s", strings.Join(args, " "), code, stderr)
 	}

@@ -75,6 +75,8 @@ func newKitOn(t *testing.T, w *apitest.World, storage string, env []string) *kit
 	if err != nil {
 		t.Fatal(err)
 	}
+	// Tests move the clock ahead: what the server and the test itself read is never too early.
+	store = timedStore(store, func() time.Time { return time.Now().AddDate(100, 0, 0) })
 	o := w.Options
 	rings := map[string]bool{"stable": false, "beta": false}
 	o.Objects, o.Store, o.Refresh, o.Rings = store, storage, 10*time.Millisecond, rings
@@ -116,6 +118,11 @@ func (k *kit) must(t *testing.T, args ...string) string {
 	app := cli.New()
 	app.Stdin, app.Stdout, app.Stderr = strings.NewReader(""), &stdout, &stderr
 	app.Environ = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir()}, k.env...)
+	for _, variable := range k.env {
+		if later, ok := strings.CutPrefix(variable, "LATER="); ok {
+			moveClocks(app, later, "")
+		}
+	}
 	if code := app.Run(t.Context(), rootCommand(app), args); code != 0 {
 		t.Fatalf("tsmon %s: exit code %d\n%s", strings.Join(args, " "), code, &stderr)
 	}
@@ -129,9 +136,11 @@ func (k *kit) publisher(t *testing.T) *release.Publisher {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &release.Publisher{Store: k.store, PublicURL: k.url, Keys: keys, Now: time.Now, Who: "test",
+	p := &release.Publisher{PublicURL: k.url, Keys: keys, Now: time.Now, Who: "test",
 		Policies:    map[string]release.Policy{"stable": {Rings: k.rings["stable"]}, "beta": {Follows: "stable", Prerelease: true}},
 		Transferred: func(string, int, int64) {}, Step: func(string) {}}
+	p.Store = timedStore(k.store, func() time.Time { return p.Now() })
+	return p
 }
 
 // follow lets clients of every version follow a channel's manifest, as it lies in the

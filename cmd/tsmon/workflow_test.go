@@ -269,7 +269,7 @@ func TestGitHubWorkflow(t *testing.T) {
 func (p *pipeline) rollOut(t *testing.T, version string) {
 	t.Helper()
 	args := append([]string{"release", "publish", "--no-probe", "--version", version, "--steps", "5,100", "--every", "6h"}, matrix(t, version)...)
-	if _, stderr, code := command(t, append(p.kit.env, "LATER=-7h"), "tsmon-later", args...); code != 0 {
+	if _, stderr, code := command(t, append(p.kit.env, "LATER=-7h"), "tsmon", args...); code != 0 {
 		t.Fatal(stderr)
 	}
 	if got := p.verified(t, "stable"); got == version {
