@@ -176,6 +176,7 @@ func (r Repository) Follow(ctx context.Context, log *Log, raw [][]byte) (*Log, e
 		}
 	}
 	shorter := r.extension(log)
+	shorter.thorough = true
 	var longer *Log
 	var err error
 	if lost := slices.ContainsFunc(raw, func(data []byte) bool { return len(data) == 0 }); lost {

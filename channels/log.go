@@ -138,8 +138,9 @@ type Entry struct {
 	// Signatures are those of operators over Payload, armored as OpenSSH writes them.
 	Signatures []string `json:"signatures,omitempty"`
 
-	signers []string // keys whose signatures are good
-	signed  *Entry   // with the times that were signed, if they are others
+	signers  []string // keys whose signatures are good
+	verified bool     // signers is known
+	signed   *Entry   // with the times that were signed, if they are others
 }
 
 // Origin says where an entry comes from, as the environment of a CI job tells.

@@ -39,7 +39,7 @@ func signed(t testing.TB, log *Log, e Entry, by ...signing.SSHSigner) Entry {
 
 func resign(t testing.TB, e Entry, by ...signing.SSHSigner) Entry {
 	t.Helper()
-	e.Signatures, e.signers = nil, nil
+	e.Signatures, e.signers, e.verified = nil, nil, false
 	payload, err := e.Payload()
 	if err != nil {
 		t.Fatal(err)

@@ -37,6 +37,9 @@ type Repository struct {
 	PublicURL string
 	// Trust is what is known of the operators of a channel, by name, besides its log.
 	Trust map[string]Trust
+	// Thorough verifies all signatures of a log, also those of entries that a later one
+	// vouches for: whoever signs an entry has verified what is before it.
+	Thorough bool
 	// AnyTime reads logs that have entries from the future, so that one can follow that
 	// accepts them.
 	AnyTime bool
@@ -204,7 +207,7 @@ func (l *Log) Next(e Entry) Entry {
 	e.Channel, e.Sequence, e.Previous = l.Channel, l.last()+1, l.head
 	e.Version, e.Targets = e.Release.Version, slices.Sorted(maps.Keys(e.Release.Platforms))
 	e.When = l.catchUp(e.When.UTC().Truncate(time.Second))
-	e.Nonce, e.signed, e.signers = "", nil, nil
+	e.Nonce, e.signed, e.signers, e.verified = "", nil, nil, false
 	return e
 }
 
@@ -222,6 +225,7 @@ func (r Repository) Enter(ctx context.Context, log *Log, e Entry) (*Log, error) 
 	if log.fed {
 		return nil, fmt.Errorf("%s can't be moved: %w", log.Channel, ErrFed)
 	}
+	e.verified = false // it may have got another signature
 	if err := e.readSigners(); err != nil {
 		return nil, err
 	}

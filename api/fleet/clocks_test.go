@@ -76,7 +76,7 @@ func testClockAhead(t *testing.T, w *apitest.World) {
 }
 
 // TestClockAheadAtStart: a server that starts with a wrong clock, beside a folder whose time
-// is the same, ends no step either if the clock is put right within half a minute; one that
+// is the same, ends no step either if the clock is put right within 20 seconds; one that
 // finds a step over waits as long, and takes it then.
 func TestClockAheadAtStart(t *testing.T) {
 	g := guard(t, apitest.Embedded(t))
@@ -109,7 +109,7 @@ func TestClockAheadAtStart(t *testing.T) {
 	g.stewards[1].Elapsed = func() time.Duration { return passed }
 	server = g.stewards[1]
 	pass(2, 0)
-	pass(2, 29*time.Second)
+	pass(2, 19*time.Second)
 	pass(3, time.Second)
 }
 

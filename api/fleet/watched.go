@@ -5,7 +5,7 @@ import "time"
 // watchTime is how long a server watches a step before it may be over, also one that was
 // due before the server began. A clock that NTP puts right after the start of a machine is
 // right by then.
-const watchTime = 30 * time.Second
+const watchTime = 20 * time.Second
 
 // watched decides when steps are over by a clock that nobody can set: the monotonic one of
 // this machine. A step has to be over by its own date, and the time has to have passed that

@@ -50,8 +50,8 @@ func (k *kit) dies(t *testing.T, moment int, ahead time.Duration, args ...string
 	store := &killing{Store: k.store, at: int64(moment)}
 	var out, errs bytes.Buffer
 	app := &cli.App{Stdin: strings.NewReader(""), Stdout: &out, Stderr: &errs, Environ: k.env,
-		OpenStore: func(context.Context, string) (object.Store, error) { return store, nil }}
-	moveClocks(app, ahead.String(), "")
+		Now: func() time.Time { return time.Now().Add(ahead) }}
+	app.OpenStore = func(context.Context, string) (object.Store, error) { return timedStore(store, app.Now), nil }
 	code = app.Run(t.Context(), rootCommand(app), args)
 	return errs.String(), code, store.count.Load() < store.at
 }

@@ -129,6 +129,13 @@ func (k *kit) must(t *testing.T, args ...string) string {
 	return stdout.String()
 }
 
+// reader is publisher for what only reads, whatever times the entries have.
+func (k *kit) reader(t *testing.T) *release.Publisher {
+	p := k.publisher(t)
+	p.Store = k.store
+	return p
+}
+
 // publisher works on the storage inside the test process.
 func (k *kit) publisher(t *testing.T) *release.Publisher {
 	t.Helper()
@@ -207,7 +214,7 @@ func (k *kit) update(t *testing.T, address string, m *manifest.Manifest, install
 // verified wants a channel to be sound in the store, and returns its version.
 func (k *kit) verified(t *testing.T, channel string) string {
 	t.Helper()
-	report, err := k.publisher(t).Inspector().Verify(context.WithoutCancel(t.Context()), channel)
+	report, err := k.reader(t).Inspector().Verify(context.WithoutCancel(t.Context()), channel)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -41,7 +41,7 @@ var (
 	// ErrUnavailable says that the store can't be reached or did not answer in time.
 	ErrUnavailable = errors.New("the store does not answer")
 	// ErrClock says that the clock of this machine and that of the store differ too much.
-	ErrClock = errors.New("the clocks of this machine and of the store differ")
+	ErrClock = errors.New("clocks differ")
 	// ErrFull says that the store has no room left.
 	ErrFull = errors.New("the store is full")
 	// ErrCorrupt says that the store holds other bytes than were sent.

@@ -299,6 +299,9 @@ SEQUENCE:HASH. After a restore from a backup --accept settles it: where operator
 configured with an entry of the log, which they must approve, else in the records of the
 servers, which the command must reach. Without --from it gives up what those records say.
 
+A log with an entry that is later than the store's own time is not sound. --accept has it
+go on from now with what that entry brought, on that channel alone.
+
 Of a channel that keeps rings it also fetches manifests from the public address, and
 warns if they are not served there; ` + "`tsmon doctor`" + ` looks at the rest of that address.`,
 		Example: `  tsmon channel verify stable
