@@ -8,16 +8,19 @@ import (
 	"fmt"
 	"io/fs"
 	"slices"
+	"sort"
 	"strings"
 
 	"golang.org/x/sync/errgroup"
 )
 
-// A channel is fed if its entries come from another store, byte for byte. An object such
-// as log/stable/0000000012-0000000040.part, written before them, says which entries come
-// together: they count once the last one is there. Readers thus never see what was in
-// force between two deliveries, and a delivery that was interrupted is none. The object
-// stays, and says that the channel is fed.
+// A channel is fed if its entries come from another store, byte for byte. A mark such as
+// log/stable/0000000012-0000000040.part, written before them, says which entries come
+// together. Its first entry is written last, and none of them counts before: readers never
+// see what was in force between two deliveries, and a delivery that was interrupted is none.
+// Marks stay. A channel is fed if they cover every entry that it has; those of a channel
+// with entries of its own say nothing. So a forged mark hides no entry that is there, and
+// whoever forges marks for all of a log has its moves refused, and no more.
 
 // ErrFed means that a channel has the log of another store, which alone may move it.
 var ErrFed = errors.New("its log comes from another store")
@@ -46,21 +49,50 @@ func partOf(channel, key string) (p part, ok bool) {
 // listing is what lies in the log of a channel behind a number.
 type listing struct {
 	numbers []uint64 // of the entries that count, rising
+	parts   []part   // by their first entries
 	fed     bool
-	begun   uint64 // the last entry of a delivery that is not complete, 0 if all are
+	hidden  []uint64 // of the entries that don't count, rising
+	strange []string // keys of objects that are no part of a log
+}
+
+// covered reports whether the parts have all entries.
+func (l *listing) covered() bool {
+	at := 0
+	for _, p := range l.parts {
+		for at < len(l.numbers) && l.numbers[at] >= p.from && l.numbers[at] <= p.to {
+			at++
+		}
+	}
+	return at == len(l.numbers)
 }
 
 // settle drops the entries of deliveries that are not complete, and those behind them.
-func (l *listing) settle(parts []part) {
-	end := len(l.numbers)
-	for _, p := range parts {
-		if _, whole := slices.BinarySearch(l.numbers, p.to); whole {
-			continue
-		}
-		at, _ := slices.BinarySearch(l.numbers, p.from)
-		end, l.begun = min(end, at), max(l.begun, p.to)
+func (l *listing) settle() {
+	if !l.fed {
+		return
 	}
-	l.numbers, l.fed = l.numbers[:end], len(parts) > 0
+	end, all := len(l.numbers), l.numbers
+	for _, p := range l.parts {
+		end = min(end, l.whole(p))
+	}
+	if end < len(all) {
+		l.numbers, l.hidden = all[:end], all[end:]
+	}
+}
+
+// whole returns how many entries count as far as a part tells: those before it while its
+// first one is missing, and all once its last one is there, too. In between another delivery
+// with the same beginning is complete, and those up to the first missing one count.
+func (l *listing) whole(p part) int {
+	first, begun := slices.BinarySearch(l.numbers, p.from)
+	_, ended := slices.BinarySearch(l.numbers, p.to)
+	switch {
+	case !begun:
+		return first
+	case ended:
+		return len(l.numbers)
+	}
+	return first + sort.Search(len(l.numbers)-first, func(i int) bool { return l.numbers[first+i] != p.from+uint64(i) })
 }
 
 // deliveries is what a log knows of where its entries come from.
@@ -72,13 +104,16 @@ type deliveries struct {
 // Fed reports whether the channel is fed.
 func (d deliveries) Fed() bool { return d.fed }
 
-// Begun returns the last entry of a delivery that was begun and is not complete, 0 if
+// Begun returns the highest entry that is there of a delivery that is not complete, 0 if
 // there is none.
 func (d deliveries) Begun() uint64 { return d.begun }
 
 // note keeps what a listing says of deliveries.
 func (d *deliveries) note(found listing) {
-	d.fed, d.begun = d.fed || found.fed, found.begun
+	d.fed, d.begun = found.fed, 0
+	if n := len(found.hidden); n > 0 {
+		d.begun = found.hidden[n-1]
+	}
 }
 
 // HashOf returns the hex SHA-256 of an entry's bytes, empty if the log does not tell.
@@ -99,7 +134,7 @@ func (r Repository) Raw(ctx context.Context, channel string, after uint64) ([][]
 		return nil, err
 	}
 	j := r.journal(channel)
-	found, err := j.numbers(ctx, after)
+	found, err := j.numbers(ctx, after, false)
 	if err != nil || len(found.numbers) == 0 {
 		return nil, err
 	}
@@ -194,8 +229,8 @@ func (r Repository) Follow(ctx context.Context, log *Log, raw [][]byte) (*Log, e
 	return longer, r.believe(ctx, log, longer)
 }
 
-// Feed writes the bytes of entries that follow a log, as Follow has accepted them. They
-// count once the last one is there; the same call again completes it. Of a longer log that
+// Feed writes the bytes of entries that follow a log, as Follow has accepted them. The
+// last of them is not lost. They count once all are there; the same call again completes it. Of a longer log that
 // stands in the place it takes the bytes that are the same. A *ConflictError if another
 // entry has one of the numbers.
 func (r Repository) Feed(ctx context.Context, log *Log, raw [][]byte) error {
@@ -204,23 +239,32 @@ func (r Repository) Feed(ctx context.Context, log *Log, raw [][]byte) error {
 	}
 	j := r.journal(log.Channel)
 	first := log.last() + 1
-	p := part{first, first + uint64(len(raw)) - 1}
-	_, err := r.Store.Create(ctx, p.key(log.Channel), strings.NewReader(""), 0, entryAttributes)
-	if err != nil && !errors.Is(err, fs.ErrExist) {
-		return fmt.Errorf("write %s: %w", p.key(log.Channel), err)
+	opening := slices.IndexFunc(raw, func(data []byte) bool { return len(data) > 0 })
+	last := len(raw) - 1
+	var marks []part
+	if head := log.Head(); head != nil && !log.fed {
+		marks = append(marks, part{log.Entries[0].Sequence, head.Sequence})
+	}
+	for _, p := range append(marks, part{first + uint64(opening), first + uint64(last)}) {
+		_, err := r.Store.Create(ctx, p.key(log.Channel), strings.NewReader(""), 0, entryAttributes)
+		if err != nil && !errors.Is(err, fs.ErrExist) {
+			return fmt.Errorf("write %s: %w", p.key(log.Channel), err)
+		}
 	}
 	group, writing := errgroup.WithContext(ctx)
 	group.SetLimit(sideBySide)
-	last := len(raw) - 1
 	for i, data := range raw[:last] {
-		if len(data) > 0 {
+		if len(data) > 0 && i != opening {
 			group.Go(func() error { return j.put(writing, first+uint64(i), data) })
 		}
 	}
 	if err := group.Wait(); err != nil {
 		return err
 	}
-	return j.put(ctx, p.to, raw[last])
+	if err := j.put(ctx, first+uint64(last), raw[last]); err != nil || opening == last {
+		return err
+	}
+	return j.put(ctx, first+uint64(opening), raw[opening])
 }
 
 // put writes the bytes of an entry, or accepts the same.

@@ -80,7 +80,7 @@ func TestFeed(t *testing.T) {
 			if err == nil {
 				want = source.End()
 			}
-			if seen.End() != want || !seen.Fed() || err == nil && seen.Begun() != 0 || err != nil && at > 1 && seen.Begun() != 5 {
+			if seen.End() != want || !seen.Fed() || err == nil && seen.Begun() != 0 || err != nil && at > 2 && seen.Begun() != uint64(at)+1 {
 				t.Errorf("killed at %d: the log ends at %+v, begun %d, want %+v", at, seen.End(), seen.Begun(), want)
 			}
 		}
@@ -173,6 +173,140 @@ func TestRawIgnoresWrongSegments(t *testing.T) {
 	for _, n := range []uint64{1, 200, uint64(len(raw))} {
 		if log.HashOf(n) != hash(raw[n-1]) {
 			t.Errorf("the hash of entry %d", n)
+		}
+	}
+}
+
+// TestForgedMarks: whoever can write to a store and has no key hides no entry of a channel by
+// marks, neither from one who begins nor from one who knew the log, and such marks are named.
+func TestForgedMarks(t *testing.T) {
+	for name, c := range map[string]struct {
+		fed   bool
+		marks []string
+		want  bool // the log passes for fed
+	}{
+		"behind the end":              {false, []string{"0000000006-0000000009"}, false},
+		"of the next entry":           {false, []string{"0000000006-0000000006"}, false},
+		"over the end":                {false, []string{"0000000003-0000000009"}, false},
+		"in between":                  {false, []string{"0000000002-0000000003"}, false},
+		"of all but the first":        {false, []string{"0000000002-0000000005"}, false},
+		"of all":                      {false, []string{"0000000001-0000000005"}, true},
+		"of all, in parts":            {false, []string{"0000000001-0000000002", "0000000003-0000000005"}, true},
+		"of all, and more":            {false, []string{"0000000001-9999999999"}, true},
+		"fed: behind the end":         {true, []string{"0000000006-9999999999"}, true},
+		"fed: over the end":           {true, []string{"0000000003-9999999999"}, true},
+		"fed: over all":               {true, []string{"0000000001-9999999999", "0000000002-0000000009"}, true},
+		"fed: of one that was before": {true, []string{"0000000001-0000000003"}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r, log, raw := sourceOf(t, 5)
+			if c.fed {
+				site, _ := newStore(t)
+				if err := site.Feed(t.Context(), &Log{Channel: "stable"}, raw); err != nil {
+					t.Fatal(err)
+				}
+				r = site
+			}
+			known, err := r.Load(t.Context(), "stable")
+			if err != nil || known.Fed() != c.fed {
+				t.Fatalf("fed %v, %v", known.Fed(), err)
+			}
+			for _, mark := range append(c.marks, "x", "9999") {
+				key := LogPrefix("stable") + mark + ".part"
+				if _, err := r.Store.Create(t.Context(), key, strings.NewReader(""), 0, entryAttributes); err != nil {
+					t.Fatal(err)
+				}
+			}
+			part := &Log{Channel: "stable"}
+			if part, err = r.Follow(t.Context(), part, raw[:4]); err != nil {
+				t.Fatal(err)
+			}
+			part.deliveries = known.deliveries
+			for _, from := range []*Log{{Channel: "stable"}, known, part} {
+				got, err := r.Extend(t.Context(), from)
+				if err != nil || got.End() != log.End() || got.Begun() != 0 {
+					t.Errorf("from entry %d: %+v, begun %d, %v", from.last(), got.End(), got.Begun(), err)
+				}
+				if from.last() == 0 && got.Fed() != c.want {
+					t.Errorf("fed: %v", got.Fed())
+				}
+			}
+			if tail, err := r.Tail(t.Context(), "stable", 2); err != nil || len(tail) != 2 || tail[1].Sequence != 5 {
+				t.Errorf("the tail: %v, %v", tail, err)
+			}
+			strays, err := r.Strays(t.Context(), "stable")
+			want := 2
+			for _, mark := range c.marks {
+				if p, ok := partOf("stable", LogPrefix("stable")+mark+".part"); ok && (!c.want || p.to > 5) {
+					want++
+				}
+			}
+			if err != nil || len(strays) != want {
+				t.Errorf("strays %v, %v, want %d", strays, err, want)
+			}
+			for _, s := range strays {
+				if s.Written.IsZero() || !errors.Is(s.Problem, ErrLog) {
+					t.Errorf("%+v", s)
+				}
+			}
+			if !c.want {
+				next, err := r.Append(t.Context(), known, entry(Publish, "9.0.0", "", ""))
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, from := range []*Log{{Channel: "stable"}, known, part} {
+					if got, err := r.Extend(t.Context(), from); err != nil || got.End() != next.End() {
+						t.Errorf("the next move, from entry %d: %+v, %v", from.last(), got.End(), err)
+					}
+				}
+				return
+			}
+			marks, err := r.Marks(t.Context(), "stable")
+			if err != nil || len(marks) < len(c.marks) {
+				t.Errorf("marks %v, %v", marks, err)
+			}
+			if err := r.Store.Delete(t.Context(), marks...); err != nil {
+				t.Fatal(err)
+			}
+			own, err := r.Load(t.Context(), "stable")
+			if err != nil || own.Fed() || own.End() != log.End() {
+				t.Errorf("in the end %+v, fed %v, %v", own.End(), own.Fed(), err)
+			}
+		})
+	}
+}
+
+// TestFeedOwn: a log of one's own, such as the copy of a store, is fed from then on.
+func TestFeedOwn(t *testing.T) {
+	_, source, raw := sourceOf(t, 5)
+	site, _ := newStore(t)
+	for i, data := range raw[:3] {
+		if err := site.journal("stable").put(t.Context(), uint64(i)+1, data); err != nil {
+			t.Fatal(err)
+		}
+	}
+	own, err := site.Load(t.Context(), "stable")
+	if err != nil || own.Fed() || own.last() != 3 {
+		t.Fatalf("%+v, %v", own, err)
+	}
+	for at := range 4 {
+		broken := site
+		broken.Store = failingAt(site.Store, at+1)
+		if err := broken.Feed(t.Context(), own, raw[3:]); !errors.Is(err, errKilled) {
+			t.Fatalf("killed at %d: %v", at, err)
+		}
+		for _, from := range []*Log{{Channel: "stable"}, own} {
+			if seen, err := site.Extend(t.Context(), from); err != nil || seen.last() != 3 {
+				t.Errorf("killed at %d: %v", at, err)
+			}
+		}
+	}
+	if err := site.Feed(t.Context(), own, raw[3:]); err != nil {
+		t.Fatal(err)
+	}
+	for _, from := range []*Log{{Channel: "stable"}, own} {
+		if seen, err := site.Extend(t.Context(), from); err != nil || seen.End() != source.End() || !seen.Fed() {
+			t.Errorf("in the end %+v, fed %v, %v", seen, seen.Fed(), err)
 		}
 	}
 }

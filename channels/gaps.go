@@ -79,7 +79,7 @@ func (r Repository) Examine(ctx context.Context, channel string) (*Log, []Gap, e
 
 // around extends a log by the entries that follow it, around those that are missing.
 func (j journal) around(ctx context.Context, log extension) (*Log, []Gap, error) {
-	found, err := j.numbers(ctx, log.last())
+	found, err := j.numbers(ctx, log.last(), log.fed)
 	if err != nil {
 		return nil, nil, err
 	}

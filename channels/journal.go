@@ -2,10 +2,12 @@ package channels
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 	"sync/atomic"
 
 	"golang.org/x/sync/errgroup"
@@ -37,6 +39,9 @@ func (j journal) readEntries(ctx context.Context, known uint64, raw [][]byte) er
 		}
 		group.Go(func() error {
 			data, err := j.read(ctx, entryKey(j.channel, known+uint64(i)+1), maxEntry)
+			if errors.Is(err, object.ErrTooLarge) {
+				data, err = []byte{0}, nil // no entry: the log is at fault, not the store
+			}
 			if err != nil {
 				failed.Store(true)
 				return err
@@ -48,10 +53,10 @@ func (j journal) readEntries(ctx context.Context, known uint64, raw [][]byte) er
 	return group.Wait()
 }
 
-// count returns the number of the newest entry. Entries up to known exist; those
-// behind it are checked for gaps.
-func (j journal) count(ctx context.Context, known uint64) (uint64, listing, error) {
-	found, err := j.numbers(ctx, known)
+// count returns the number of the newest entry. Entries up to known exist, of a log that was
+// fed or not; those behind it are checked for gaps.
+func (j journal) count(ctx context.Context, known uint64, fed bool) (uint64, listing, error) {
+	found, err := j.numbers(ctx, known, fed)
 	for i, sequence := range found.numbers {
 		if want := known + uint64(i) + 1; sequence != want {
 			return 0, found, fmt.Errorf("%w: entry %d of %s is missing", ErrLog, want, j.channel)
@@ -60,32 +65,54 @@ func (j journal) count(ctx context.Context, known uint64) (uint64, listing, erro
 	return known + uint64(len(found.numbers)), found, err
 }
 
-// numbers lists the entries behind entry known that count.
-func (j journal) numbers(ctx context.Context, known uint64) (listing, error) {
+// numbers lists the entries behind entry known that count; fed is what was known of the log
+// up to there. Whatever else lies among them is passed over.
+func (j journal) numbers(ctx context.Context, known uint64, fed bool) (listing, error) {
+	found, err := j.list(ctx, known)
+	if err != nil {
+		return listing{}, err
+	}
+	found.fed = len(found.parts) > 0 && found.covered()
+	switch {
+	case known == 0:
+	case len(found.parts) == 0 && len(found.numbers) == 0, found.fed && fed, len(found.parts) == 0 && !fed:
+		found.fed = fed
+	default: // the marks before known count, too
+		if found, err = j.list(ctx, 0); err != nil {
+			return listing{}, err
+		}
+		found.fed = len(found.parts) > 0 && found.covered()
+	}
+	found.settle()
+	at, _ := slices.BinarySearch(found.numbers, known+1)
+	found.numbers = found.numbers[at:]
+	return found, nil
+}
+
+// list lists what lies behind entry known, whether it counts or not.
+func (j journal) list(ctx context.Context, known uint64) (listing, error) {
 	after := ""
 	if known > 0 {
 		after = entryKey(j.channel, known)
 	}
 	var found listing
-	var parts []part
 	for info, err := range j.store.List(ctx, LogPrefix(j.channel), after) {
 		if err != nil {
 			return listing{}, fmt.Errorf("list the log of %s: %w", j.channel, err)
 		}
+		if len(found.numbers)+len(found.parts)+len(found.strange) == maxAround {
+			return listing{}, fmt.Errorf("%w: there are more than %d objects in the log of %s", ErrLog, maxAround, j.channel)
+		}
 		if p, ok := partOf(j.channel, info.Key); ok {
-			parts = append(parts, p)
-			continue
+			found.parts = append(found.parts, p)
+		} else if sequence, ok := sequenceOf(j.channel, info.Key); ok {
+			found.numbers = append(found.numbers, sequence)
+		} else {
+			found.strange = append(found.strange, info.Key)
 		}
-		sequence, ok := sequenceOf(j.channel, info.Key)
-		if !ok {
-			return listing{}, fmt.Errorf("%w: %s is not an entry", ErrLog, info.Key)
-		}
-		if len(found.numbers) == maxAround {
-			return listing{}, fmt.Errorf("%w: there are more than %d entries of %s", ErrLog, maxAround, j.channel)
-		}
-		found.numbers = append(found.numbers, sequence)
 	}
-	found.settle(parts)
+	slices.Sort(found.numbers) // keys of more than ten digits are not in their order
+	slices.SortFunc(found.parts, func(a, b part) int { return cmp.Or(cmp.Compare(a.from, b.from), cmp.Compare(a.to, b.to)) })
 	return found, nil
 }
 

@@ -117,7 +117,7 @@ func (r Repository) Extend(ctx context.Context, log *Log) (*Log, error) {
 	}
 	known := log.last()
 	j := r.journal(log.Channel)
-	count, found, err := j.count(ctx, known)
+	count, found, err := j.count(ctx, known, log.fed)
 	if errors.Is(err, ErrLog) {
 		return r.past(ctx, log, err)
 	}

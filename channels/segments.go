@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"strconv"
+	"strings"
 
 	"github.com/klauspost/compress/zstd"
 	"golang.org/x/sync/errgroup"
@@ -32,6 +33,15 @@ func segmentPrefix(channel string) string { return segmentRoot + channel + "/" }
 // segmentKey returns the key of a segment, by the number of its first entry.
 func segmentKey(channel string, first uint64) string {
 	return fmt.Sprintf("%s%010d-%010d.zst", segmentPrefix(channel), first, first+segmentEntries-1)
+}
+
+// firstOf returns the first entry of the segment with a key, 0 for other keys.
+func firstOf(channel, key string) (first uint64) {
+	_, _ = fmt.Sscanf(strings.TrimPrefix(key, segmentPrefix(channel)), "%d", &first) // 0 is no key
+	if key != segmentKey(channel, first) || first%segmentEntries != 1 {
+		return 0
+	}
+	return first
 }
 
 // pack returns the bytes of a segment.
@@ -90,9 +100,8 @@ func (j journal) segments(ctx context.Context, known, newest uint64) ([]uint64, 
 		if err != nil {
 			return nil, err
 		}
-		var first uint64
-		_, _ = fmt.Sscanf(info.Key[len(segmentPrefix(j.channel)):], "%d", &first) // 0 is no key
-		if info.Key != segmentKey(j.channel, first) || first%segmentEntries != 1 {
+		first := firstOf(j.channel, info.Key)
+		if first == 0 {
 			continue
 		}
 		if first+segmentEntries-1 > newest {

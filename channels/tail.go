@@ -59,9 +59,9 @@ func (j journal) newestNumbers(ctx context.Context, n int) ([]uint64, error) {
 			begin = m.Sequence - min(m.Sequence, uint64(n))
 		}
 	}
-	found, err := j.numbers(ctx, begin)
+	found, err := j.numbers(ctx, begin, false)
 	if err == nil && len(found.numbers) < n && begin > 0 { // entries are lost, or the manifest is ahead
-		found, err = j.numbers(ctx, 0)
+		found, err = j.numbers(ctx, 0, false)
 	}
 	present := found.numbers
 	return present[max(0, len(present)-n):], err

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"tsmon/channels"
+	"tsmon/release/library"
 )
 
 // applying is one run of Apply, or its part that moves a follower.
@@ -67,13 +68,13 @@ func (w *applying) addRelease(ctx context.Context) error {
 	plan := w.plan
 	switch {
 	case plan.record != nil:
-		u := upload{w.Library(), plan.record.Version, plan.files, w.Uploaded}
-		if n := u.atHand(plan.record.Bundles); n > 0 { // else they were staged
+		u := library.NewUpload(w.Library(), plan.record.Version, plan.files, w.Uploaded)
+		if n := u.AtHand(plan.record.Bundles); n > 0 { // else they were staged
 			w.step("uploading files: %d", n)
 		}
-		return u.add(ctx, plan.record)
+		return u.Add(ctx, plan.record)
 	case plan.Base.Sequence == 0 && plan.Entry != nil:
-		if err := checkConditions(ctx, w.Store, plan.Version); err != nil {
+		if err := library.CheckConditions(ctx, w.Store, plan.Version); err != nil {
 			return err
 		}
 		// Prune may not know of the channel: no entry of its conflicts with the first.
@@ -230,4 +231,9 @@ func (w *applying) moveFollower(ctx context.Context, follower *Plan) (*Plan, err
 		}
 		follower = next
 	}
+}
+
+// fed refuses to move a channel that has the log of another store.
+func fed(channel string) error {
+	return refuse(channels.ErrFed, "move it where its log comes from, then bring it here with `tsmon release import` or `tsmon release mirror`; to hold a release back here, promote it from "+channel+" to a channel of this site; if nothing feeds this store, `tsmon channel repair "+channel+" --own` has the channel moved here", "%s can't be moved here", channel)
 }

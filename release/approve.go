@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"tsmon/channels"
+	"tsmon/release/library"
 )
 
 // awaitEvery is how often a plan is looked at that others are to sign. Each look costs a
@@ -34,7 +35,7 @@ func (p *Publisher) Approve(ctx context.Context, channel, hash string, apply boo
 	}
 	plans := p.Plans()
 	w, err := plans.Find(ctx, channel, hash)
-	if errors.Is(err, ErrNoRelease) || err == nil && w.Stale != "" {
+	if errors.Is(err, library.ErrNoRelease) || err == nil && w.Stale != "" {
 		if w != nil {
 			hash = w.Hash
 		}
@@ -56,7 +57,7 @@ func (p *Publisher) Approve(ctx context.Context, channel, hash string, apply boo
 			record = w.Entry.Rollout.Release.Record
 		}
 		p.step("verifying %s in the store", version)
-		if _, err := p.Library().verified(ctx, version, record, true); err != nil {
+		if _, err := p.Library().Verified(ctx, version, record, true); err != nil {
 			return nil, err
 		}
 	}
@@ -77,7 +78,7 @@ func (p *Publisher) Approve(ctx context.Context, channel, hash string, apply boo
 		}
 	}
 	plan := &Plan{Action: w.Entry.Action, Channel: channel, Version: w.Entry.Newest(), Previous: "", Sequence: w.Entry.Sequence, URL: p.PublicURL + "/" + channels.ManifestKey(channel),
-		Bundles: []Stored{}, Reach: []Reach{}, Base: w.log.End(), Entry: w.Entry}
+		Bundles: []library.Stored{}, Reach: []Reach{}, Base: w.log.End(), Entry: w.Entry}
 	if head := w.log.Head(); head != nil {
 		plan.Previous = head.Version
 	}
@@ -101,7 +102,7 @@ func (p *Publisher) Await(ctx context.Context, plan *Plan) (*Plan, error) {
 	plans, hash, log := p.Plans(), plan.Waiting.Hash, plan.Waiting.log
 	for {
 		w, err := plans.read(ctx, log, hash)
-		if errors.Is(err, ErrNoRelease) || err == nil && (w.Stale != "" || w.Has >= w.Needs) {
+		if errors.Is(err, library.ErrNoRelease) || err == nil && (w.Stale != "" || w.Has >= w.Needs) {
 			made, err := p.Approve(ctx, plan.Channel, hash, true)
 			if err != nil {
 				return nil, err

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"tsmon/release/library"
 	"tsmon/store/object"
 )
 
@@ -15,7 +16,7 @@ import (
 // channel. No entry of such a channel can conflict with one of Prune, so whoever moves it
 // writes a claim before he looks whether the version is being pruned, and Prune says that
 // it is before it looks for claims: one of them sees the other.
-const claims = stagedRoot + "moves/"
+const claims = library.StagedRoot + "moves/"
 
 // claim writes a claim and returns what removes it. One that stays, as after a crash,
 // keeps a version for pruneRest.

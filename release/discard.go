@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"tsmon/manifest"
+	"tsmon/release/library"
 )
 
 // Discarded is what was thrown away of a version.
@@ -32,7 +33,7 @@ func (p *Publisher) Discard(ctx context.Context, version string) (*Discarded, er
 	w := &discarding{p, &Discarded{Version: version, Staged: []string{}}}
 	for attempt := 1; ; attempt++ {
 		err := w.once(ctx)
-		if !errors.Is(err, errStale) || attempt == staleAttempts {
+		if !errors.Is(err, library.ErrRaced) || attempt == staleAttempts {
 			return w.done, err
 		}
 	}
@@ -42,7 +43,7 @@ func (p *Publisher) Discard(ctx context.Context, version string) (*Discarded, er
 // nothing that is about to be thrown away. In the end it looks for a publish that
 // began before: a release that a log names counts in spite of the mark.
 func (w *discarding) once(ctx context.Context) error {
-	library, done := w.Library(), w.done
+	releases, done := w.Library(), w.done
 	st, err := w.Inspector().readStage(ctx, done.Version)
 	if err == nil {
 		err = st.discardable(done.Version)
@@ -50,19 +51,19 @@ func (w *discarding) once(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if st.counts != nil {
-		if err := library.mark(ctx, done.Version, st.next(), w.Who, w.Now()); err != nil {
+	if st.Counts != nil {
+		if err := releases.MarkDiscarded(ctx, done.Version, st.Next(), w.Who, w.Now()); err != nil {
 			return err
 		}
 		done.Record, done.Changed = true, true
 	}
-	for _, target := range sortedTargets(st.staged) {
+	for _, target := range library.SortedTargets(st.staged) {
 		s := st.staged[target]
-		if len(s.Bundles) == 0 && s.damage == nil {
+		if len(s.Bundles) == 0 && s.Damage == nil {
 			continue
 		}
-		mark := &Staged{Version: done.Version, Target: target, Who: w.Who, When: w.Now().UTC().Truncate(time.Second), Bundles: []StagedBundle{}, number: s.number + 1}
-		if err := library.putStaged(ctx, mark); err != nil {
+		mark := &library.Staged{Version: done.Version, Target: target, Who: w.Who, When: w.Now().UTC().Truncate(time.Second), Bundles: []library.StagedBundle{}, Number: s.Number + 1}
+		if err := releases.PutStaged(ctx, mark); err != nil {
 			return err
 		}
 		done.Staged, done.Changed = append(done.Staged, target), true
@@ -78,19 +79,8 @@ func (w *discarding) once(ctx context.Context) error {
 }
 
 func (st *stage) discardable(version string) error {
-	if st.shown == "" {
+	if st.Shown == "" {
 		return nil
 	}
-	return refuse(ErrShown, "publish a higher version; what clients may have stays", "%s has shown %s", st.shown, version)
-}
-
-// mark creates the record that says that those before it are discarded. errStale if
-// somebody else has created another.
-func (l Library) mark(ctx context.Context, version string, number int, who string, now time.Time) error {
-	r := &Record{Version: version, Who: who, PubDate: now.UTC().Truncate(time.Second), Discarded: true, Bundles: []Stored{}}
-	data, err := r.encode()
-	if err != nil {
-		return err
-	}
-	return l.create(ctx, recordKey(version, number), data, recordAttributes)
+	return refuse(ErrShown, "publish a higher version; what clients may have stays", "%s has shown %s", st.Shown, version)
 }

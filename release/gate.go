@@ -10,6 +10,7 @@ import (
 	"tsmon/channels"
 	"tsmon/manifest"
 	"tsmon/release/bundle"
+	"tsmon/release/library"
 	"tsmon/signing"
 	"tsmon/store/object"
 )
@@ -65,7 +66,7 @@ func (g gate) mendMissing(missing []string) string {
 		return "stage the rest with `tsmon release stage --version " + version + " DIR`, or say --allow-missing " + keys + " to leave those clients without updates"
 	case !slices.ContainsFunc(missing, g.lacksTarget):
 		for key := range g.manifest.Platforms {
-			if plain := plainKey(key); strings.HasPrefix(plain, "linux-") && slices.Contains(missing, plain) {
+			if plain := library.PlainKey(key); strings.HasPrefix(plain, "linux-") && slices.Contains(missing, plain) {
 				return fmt.Sprintf("build an AppImage, list %s under targets instead of %s, or say --allow-missing %s", key, plain, keys)
 			}
 		}
@@ -79,7 +80,7 @@ func (g gate) mendMissing(missing []string) string {
 
 // plainKeys returns the platform keys of the manifest without a bundle type, sorted.
 func (g gate) plainKeys() []string {
-	return slices.DeleteFunc(g.manifest.Keys(), func(key string) bool { return plainKey(key) != key })
+	return slices.DeleteFunc(g.manifest.Keys(), func(key string) bool { return library.PlainKey(key) != key })
 }
 
 // onlyRequired reports whether the configuration alone asks for some platform keys: no
@@ -109,27 +110,18 @@ func (g gate) covering(keys []string) string {
 
 // requires reports whether the channel's policy names a platform key, or a type of it.
 func (g gate) requires(key string) bool {
-	return slices.ContainsFunc(g.policy.Targets, func(target string) bool { return key == target || key == plainKey(target) })
+	return slices.ContainsFunc(g.policy.Targets, func(target string) bool { return key == target || key == library.PlainKey(target) })
 }
 
 // lacksTarget reports whether a manifest has nothing for the target of a platform
 // key, of whatever type.
 func (g gate) lacksTarget(key string) bool {
 	for other := range g.manifest.Platforms {
-		if plainKey(other) == plainKey(key) {
+		if library.PlainKey(other) == library.PlainKey(key) {
 			return false
 		}
 	}
 	return true
-}
-
-// plainKey returns a platform key without its bundle type.
-func plainKey(text string) string {
-	key, err := manifest.ParseKey(text)
-	if err != nil {
-		return text
-	}
-	return key.Target()
 }
 
 // missing returns the platform keys that clients rely on and the manifest lacks,
@@ -142,7 +134,7 @@ func (g gate) missing() []string {
 	slices.Sort(missing)
 	missing = slices.Compact(missing)
 	return slices.DeleteFunc(slices.Clone(missing), func(key string) bool {
-		return plainKey(key) != key && slices.Contains(missing, plainKey(key))
+		return library.PlainKey(key) != key && slices.Contains(missing, library.PlainKey(key))
 	})
 }
 
@@ -182,7 +174,7 @@ func (p planner) checkContents(o PublishOptions) error {
 }
 
 func (p planner) checkBundle(o PublishOptions, b bundle.Bundle) error {
-	if err := object.ValidKey(folder(o.Version) + b.Name); err != nil {
+	if err := object.ValidKey(library.Folder(o.Version) + b.Name); err != nil {
 		return refuse(ErrBundles, "rename the file", "%s: %v", b.Path, err)
 	}
 	if b.Also {

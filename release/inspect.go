@@ -10,11 +10,12 @@ import (
 
 	"tsmon/channels"
 	"tsmon/manifest"
+	"tsmon/release/library"
 )
 
 // Inspector says what a store holds and what its channels show. It changes nothing.
 type Inspector struct {
-	Library
+	library.Library
 	channels       channels.Repository
 	policies       map[string]Policy // by channel name
 	public         string            // address of the store, empty if unknown
@@ -66,4 +67,26 @@ func (s *state) catchUp(ctx context.Context, r channels.Repository) (err error) 
 		err = fmt.Errorf("%w: %s shows entry %d, which is missing", channels.ErrLog, s.channel, shown)
 	}
 	return err
+}
+
+// logs are those that could be read.
+func (v view) logs() []*channels.Log {
+	var logs []*channels.Log
+	for _, s := range v {
+		if s.err == nil {
+			logs = append(logs, s.log)
+		}
+	}
+	return logs
+}
+
+// record returns the SHA-256 of the record that the logs name for a version, empty if
+// none does.
+func (v view) record(version string) string {
+	for _, log := range v.logs() {
+		if sum := log.Record(version); sum != "" {
+			return sum
+		}
+	}
+	return ""
 }

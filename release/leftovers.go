@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"tsmon/channels"
+	"tsmon/release/library"
 	"tsmon/store/object"
 )
 
@@ -44,7 +45,9 @@ func (w *pruning) leftovers(ctx context.Context, doomed []string) error {
 		if err != nil {
 			return err
 		}
-		w.leave(s.objects, func(key string) bool { return needed == nil || needed[strings.TrimPrefix(key, folder(version))] })
+		w.leave(s.objects, func(key string) bool {
+			return needed == nil || needed[strings.TrimPrefix(key, library.Folder(version))]
+		})
 	}
 	slices.Sort(w.report.Leftovers)
 	return nil
@@ -75,22 +78,22 @@ func keysIn(release *channels.Release) map[string]bool {
 // needed returns the names of the bundles that the record and the staging records of an
 // unreleased version refer to, or nil if one of these can't be read.
 func (w *pruning) needed(ctx context.Context, version string, s *stock) (map[string]bool, error) {
-	var record *Record
-	var staged map[string]*Staged
+	var record *library.Record
+	var staged map[string]*library.Staged
 	var err error
 	if s.record {
-		var records []*Record
-		if records, err = w.Library().records(ctx, version); err == nil && len(records) > 0 {
+		var records []*library.Record
+		if records, err = w.Library().Records(ctx, version); err == nil && len(records) > 0 {
 			if record = records[len(records)-1]; record.Discarded {
 				record = nil
 			}
 		}
 	}
 	if err == nil && len(s.staged) > 0 {
-		staged, err = w.Library().staged(ctx, version)
+		staged, err = w.Library().Staged(ctx, version)
 	}
 	for _, s := range staged {
-		err = cmp.Or(err, s.damage)
+		err = cmp.Or(err, s.Damage)
 	}
 	if errors.As(err, new(*Refusal)) {
 		return nil, nil
@@ -104,7 +107,7 @@ func (w *pruning) unfinished(ctx context.Context) (left []object.Upload, err err
 	if !ok {
 		return nil, nil
 	}
-	uploads, err := store.Unfinished(ctx, root)
+	uploads, err := store.Unfinished(ctx, library.Root)
 	if errors.Is(err, fs.ErrPermission) {
 		w.report.Warnings = append(w.report.Warnings, fmt.Sprintf("unfinished uploads stay: %v", err))
 		return nil, nil
@@ -122,7 +125,7 @@ func (w *pruning) unfinished(ctx context.Context) (left []object.Upload, err err
 func (w *pruning) clear(ctx context.Context, uploads []object.Upload) error {
 	highest := map[string]string{} // by folder
 	for _, key := range w.report.Leftovers {
-		if strings.HasPrefix(key, stagedRoot) {
+		if strings.HasPrefix(key, library.StagedRoot) {
 			highest[key[:strings.LastIndex(key, "/")]] = key
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"tsmon/release/bundle"
+	"tsmon/release/library"
 	"tsmon/signing"
 	"tsmon/store/object"
 )
@@ -114,12 +115,12 @@ func TestRecordOfAnotherHand(t *testing.T) {
 			return d.Publish(t.Context(), o)
 		},
 	} {
-		if _, err := move(); !errors.Is(err, ErrStored) {
+		if _, err := move(); !errors.Is(err, library.ErrStored) {
 			t.Errorf("%s: %v, want ErrStored", name, err)
 		}
 	}
 	report, err := d.Inspector().Verify(t.Context(), "stable")
-	if err != nil || len(report.Findings) != 1 || !errors.Is(report.Err(), ErrStored) {
+	if err != nil || len(report.Findings) != 1 || !errors.Is(report.Err(), library.ErrStored) {
 		t.Errorf("%+v, %v", report, err)
 	}
 }
@@ -144,7 +145,7 @@ func TestTakenNames(t *testing.T) {
 		names = append(names, bundle.Distinct(names[0], digest[:length]))
 	}
 	for _, name := range names {
-		if _, err := d.Store.Create(t.Context(), folder("1.0.0")+name, strings.NewReader(name), int64(len(name)), object.Attributes{}); err != nil {
+		if _, err := d.Store.Create(t.Context(), library.Folder("1.0.0")+name, strings.NewReader(name), int64(len(name)), object.Attributes{}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 
 	"tsmon/channels"
 	"tsmon/manifest"
+	"tsmon/release/library"
 )
 
 // Build returns the manifest of bundles without publishing anything; baseURL is the
@@ -25,7 +26,7 @@ func (p *Publisher) Build(ctx context.Context, o PublishOptions, baseURL string)
 	}
 	record := pl.record(o, nil)
 	for _, c := range contents {
-		record.Bundles = append(record.Bundles, storedOf(c))
+		record.Bundles = append(record.Bundles, library.StoredOf(c))
 	}
 	m := record.Manifest(baseURL)
 	return &m, nil
@@ -53,13 +54,13 @@ func (p *Publisher) move(ctx context.Context, o Options, choose func(planner, vi
 	case chosen.to == nil:
 		return &Plan{Action: head.Action, Channel: s.channel, Version: head.Newest(), Sequence: head.Sequence}, nil
 	}
-	var record *Record
+	var record *library.Record
 	if chosen.version != "" {
 		if err := v.resting(s, chosen.version, pl.now); err != nil {
 			return nil, err
 		}
 		p.step("verifying %s in the store", chosen.version)
-		if record, err = p.Library().verified(ctx, chosen.version, v.record(chosen.version), chosen.allowUnbound); err != nil {
+		if record, err = p.Library().Verified(ctx, chosen.version, v.record(chosen.version), chosen.allowUnbound); err != nil {
 			return nil, err
 		}
 	}
@@ -165,7 +166,7 @@ func (p *Publisher) Halt(ctx context.Context, o Options, sequence uint64) (*Plan
 			return choice{}, nil
 		}
 		pause, err := pl.pause(v, s, o)
-		halted := func(record *Record) change {
+		halted := func(record *library.Record) change {
 			c := pause.to(record)
 			c.halted = true
 			return c

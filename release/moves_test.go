@@ -13,6 +13,7 @@ import (
 
 	"tsmon/channels"
 	"tsmon/manifest"
+	"tsmon/release/library"
 	"tsmon/signing"
 	"tsmon/store/object"
 )
@@ -93,12 +94,12 @@ func TestRollbackIsHeldToTheGate(t *testing.T) {
 	}{
 		"bundle changed": {func(t *testing.T, d *desk) {
 			overwrite(t, filepath.Join(d.root, "releases/1.0.0/App_1.0.0_x64_en-US.msi.zip"))
-		}, ErrStored},
+		}, library.ErrStored},
 		"record gone": {func(t *testing.T, d *desk) {
 			if err := os.Remove(filepath.Join(d.root, "releases/1.0.0/release.json")); err != nil {
 				t.Fatal(err)
 			}
-		}, ErrNoRelease},
+		}, library.ErrNoRelease},
 		"key no longer trusted": {func(t *testing.T, d *desk) { d.Keys = signing.Keyring{{PublicKey: newDesk(t).key.Public()}} }, signing.ErrUntrustedKey},
 		"platform lost": {func(t *testing.T, d *desk) {
 			d.publish(t, d.options(t, "1.2.0", "App_1.2.0_x64_en-US.msi.zip", "App_1.2.0_amd64.AppImage.tar.gz", "App_universal.app.tar.gz"))
@@ -332,7 +333,7 @@ func TestVerifyFindsDamage(t *testing.T) {
 			}
 			report, err = d.Inspector().Verify(t.Context(), "stable")
 			if name == "entry" { // of one: nothing is left of the channel
-				if !errors.Is(err, ErrNoRelease) {
+				if !errors.Is(err, library.ErrNoRelease) {
 					t.Errorf("without it: %+v, %v", report, err)
 				}
 			} else if err != nil || len(report.Findings) == 0 {
@@ -369,7 +370,7 @@ func FuzzRecord(f *testing.F) {
 			t.Errorf("accepted %+v", r)
 		}
 		if err == nil {
-			if err := d.Library().verifyStored(t.Context(), r, false); err == nil {
+			if err := d.Library().VerifyStored(t.Context(), r, false); err == nil {
 				t.Error("verified a release that has no bundles in the store")
 			}
 		}

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"tsmon/channels"
+	"tsmon/release/library"
 )
 
 // Sign returns the armored signature of data by the first of some OpenSSH public keys that
@@ -79,7 +80,7 @@ func (p *Publisher) Appoint(ctx context.Context, o Options) (*Plan, error) {
 	}
 	head := s.log.Head()
 	plan := &Plan{Action: channels.Appoint, Channel: o.Channel, Version: head.Newest(), Previous: head.Version, URL: p.PublicURL + "/" + channels.ManifestKey(o.Channel),
-		Bundles: []Stored{}, Reach: []Reach{}, Base: s.log.End(), log: s.log, seen: s.seen, head: head, Sequence: head.Sequence, DryRun: o.DryRun}
+		Bundles: []library.Stored{}, Reach: []Reach{}, Base: s.log.End(), log: s.log, seen: s.seen, head: head, Sequence: head.Sequence, DryRun: o.DryRun}
 	if s.log.Operators().Equal(wanted) {
 		return plan, nil
 	}
@@ -99,7 +100,7 @@ func (p *Publisher) Appoint(ctx context.Context, o Options) (*Plan, error) {
 // servers have seen and which are lost, and has it go on behind entries from the future,
 // which count from then on; the zero value gives up nothing. Operators must approve that
 // like any other move: what nobody has signed, no server believes.
-func (p *Publisher) Accept(ctx context.Context, channel string, seen channels.Position, why string) (*Plan, error) {
+func (p *Publisher) Accept(ctx context.Context, channel string, seen channels.Position, why string, dry bool) (*Plan, error) {
 	pl, err := p.planner(channel)
 	if err != nil {
 		return nil, err
@@ -119,7 +120,7 @@ func (p *Publisher) Accept(ctx context.Context, channel string, seen channels.Po
 	}
 	head := s.log.Head()
 	plan := &Plan{Action: channels.Accept, Channel: channel, Version: head.Newest(), Previous: head.Version, URL: p.PublicURL + "/" + channels.ManifestKey(channel),
-		Bundles: []Stored{}, Reach: []Reach{}, Base: s.log.End(), log: s.log, seen: s.seen, head: head, Sequence: head.Sequence}
+		Bundles: []library.Stored{}, Reach: []Reach{}, Base: s.log.End(), log: s.log, seen: s.seen, head: head, Sequence: head.Sequence}
 	lost := s.log.Continues(seen) != nil && !s.log.Accepts(seen)
 	if !lost && !early {
 		return plan, nil
@@ -133,6 +134,9 @@ func (p *Publisher) Accept(ctx context.Context, channel string, seen channels.Po
 	}
 	e = s.log.Next(e)
 	plan.Entry, plan.Sequence, plan.Changed = &e, e.Sequence, true
+	if plan.DryRun = dry; dry {
+		return plan, nil
+	}
 	if _, err = (&applying{p, plan}).advance(ctx, false); err != nil && !plan.Changed {
 		return nil, err
 	}
@@ -145,7 +149,7 @@ func mendLog(err error, channel string) string {
 		return mendFuture(channel)
 	}
 	if errors.Is(err, channels.ErrUnsigned) {
-		return "`tsmon channel appoint " + channel + "` puts operators in force that are configured and not yet known to the log; else somebody wrote to the store who may not: restore log/" + channel + " from a copy"
+		return "`tsmon channel appoint " + channel + "` puts operators in force that are configured and not yet known to the log; else somebody wrote to the store who may not: `tsmon channel repair " + channel + " --take-out FOLDER` moves what they wrote behind the rightful entries to FOLDER"
 	}
-	return mendWith(channel)
+	return mendWith(channel) + "; --take-out FOLDER moves away what somebody wrote behind the rightful entries"
 }

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"tsmon/channels"
+	"tsmon/release/library"
 	"tsmon/signing"
 )
 
@@ -158,16 +159,16 @@ func TestPlansOfOthers(t *testing.T) {
 		t.Fatal(err)
 	}
 	for key, data := range map[string]string{
-		"plans/stable/" + waiting.Hash + ".bob.sig":                 armored,
-		"plans/stable/" + waiting.Hash + ".root.sig":                armored,
-		"plans/stable/" + waiting.Hash + ".me.sig":                  armored,
-		"plans/stable/" + strings.Repeat("0", 64) + ".json":         string(payload),
-		"plans/stable/" + strings.Repeat("g", 64) + ".json":         "{}",
-		"plans/stable/" + sumOf([]byte("{}")) + ".json":             "{}",
-		"plans/stable/" + sumOf([]byte("not JSON")) + ".json":       "not JSON",
-		"plans/stable/" + sumOf([]byte(`{"sequence":1}`)) + ".json": `{"sequence":1}`,
+		"plans/stable/" + waiting.Hash + ".bob.sig":                         armored,
+		"plans/stable/" + waiting.Hash + ".root.sig":                        armored,
+		"plans/stable/" + waiting.Hash + ".me.sig":                          armored,
+		"plans/stable/" + strings.Repeat("0", 64) + ".json":                 string(payload),
+		"plans/stable/" + strings.Repeat("g", 64) + ".json":                 "{}",
+		"plans/stable/" + library.SumOf([]byte("{}")) + ".json":             "{}",
+		"plans/stable/" + library.SumOf([]byte("not JSON")) + ".json":       "not JSON",
+		"plans/stable/" + library.SumOf([]byte(`{"sequence":1}`)) + ".json": `{"sequence":1}`,
 	} {
-		if _, err := d.Store.Create(t.Context(), key, strings.NewReader(data), int64(len(data)), recordAttributes); err != nil {
+		if _, err := d.Store.Create(t.Context(), key, strings.NewReader(data), int64(len(data)), library.RecordAttributes); err != nil {
 			t.Fatal(err)
 		}
 	}

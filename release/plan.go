@@ -13,6 +13,7 @@ import (
 	"tsmon/channels"
 	"tsmon/manifest"
 	"tsmon/release/bundle"
+	"tsmon/release/library"
 	"tsmon/signing"
 )
 
@@ -33,10 +34,10 @@ type Plan struct {
 	// brought up to date without a new entry, or would be.
 	Rendered []string `json:"rendered,omitempty"`
 	// DryRun is true if the plan is not to be applied.
-	DryRun  bool     `json:"dry_run,omitempty"`
-	URL     string   `json:"url"` // of the manifest
-	Bundles []Stored `json:"bundles"`
-	Reach   []Reach  `json:"reach"`
+	DryRun  bool             `json:"dry_run,omitempty"`
+	URL     string           `json:"url"` // of the manifest
+	Bundles []library.Stored `json:"bundles"`
+	Reach   []Reach          `json:"reach"`
 	// Rollout says who gets Version if not everybody does.
 	Rollout *Share `json:"rollout,omitempty"`
 	// Rings is true if the channel keeps rings. Their clients are the static ones in
@@ -62,7 +63,7 @@ type Plan struct {
 	head   *channels.Entry    // what the channel shows: Entry, or the end of the log
 	log    *channels.Log      // that the plan was made for
 	seen   []channels.Pointer // the views when the plan was made
-	record *Record            // to be created; nil if it exists
+	record *library.Record    // to be created; nil if it exists
 	files  map[string]bundle.Contents
 	broken []error // channels that should move along and can't be read
 }
@@ -188,7 +189,7 @@ type change struct {
 	// release, and all other clients get others.
 	rollout      *channels.Rollout
 	others       *channels.Release
-	bundles      []Stored
+	bundles      []library.Stored
 	warnings     []string
 	allowMissing []string
 	allowUnbound bool
@@ -407,7 +408,7 @@ func (p planner) forward(s *state, version string, rollout *channels.Rollout) er
 }
 
 // publish returns the change to a release that mayPublish accepted.
-func (p planner) publish(s *state, o PublishOptions, record *Record) change {
+func (p planner) publish(s *state, o PublishOptions, record *library.Record) change {
 	c := p.changeTo(record, channels.Publish, o.Options)
 	c.staged = o.staged
 	p.begin(s, &c, o.Rollout)
@@ -421,8 +422,8 @@ func (p planner) publish(s *state, o PublishOptions, record *Record) change {
 }
 
 // changeTo returns the change that gives a release to everybody.
-func (p planner) changeTo(record *Record, action channels.Action, o Options) change {
-	return change{action: action, why: o.Why, release: record.release(),
+func (p planner) changeTo(record *library.Record, action channels.Action, o Options) change {
+	return change{action: action, why: o.Why, release: record.Release(),
 		bundles: record.Bundles, allowMissing: o.AllowMissing, allowUnbound: o.AllowUnbound, strand: o.Strand}
 }
 
@@ -454,6 +455,6 @@ func (p planner) begin(s *state, c *change, wanted *channels.Rollout) {
 }
 
 // record puts together the record of a release.
-func (p planner) record(o PublishOptions, bundles []Stored) *Record {
-	return &Record{Version: o.Version, Notes: cmp.Or(o.Notes, o.DefaultNotes), PubDate: p.now.UTC().Truncate(time.Second), Who: p.who, Extra: o.Extra, Bundles: bundles}
+func (p planner) record(o PublishOptions, bundles []library.Stored) *library.Record {
+	return &library.Record{Version: o.Version, Notes: cmp.Or(o.Notes, o.DefaultNotes), PubDate: p.now.UTC().Truncate(time.Second), Who: p.who, Extra: o.Extra, Bundles: bundles}
 }

@@ -10,6 +10,7 @@ import (
 
 	"tsmon/channels"
 	"tsmon/manifest"
+	"tsmon/release/library"
 )
 
 // probe fetches what clients get of every channel that was moved. Bundles are
@@ -35,7 +36,7 @@ func (w *applying) probe(ctx context.Context) error {
 			}
 			if err != nil {
 				each.Probed = false
-				return &Refusal{Cause: fmt.Errorf("%w: %w", ErrProbe, err), Text: moved, Mend: mendSight(each, s.ring)}
+				return &Refusal{Cause: fmt.Errorf("%w: %w", ErrProbe, err), Text: moved, Mend: mendSight(each, s.ring, err)}
 			}
 		}
 	}
@@ -60,8 +61,8 @@ func (w *applying) readable(ctx context.Context) error {
 	if w.Readable == nil || plan.Entry == nil || plan.Action != channels.Publish && plan.Action != channels.Promote {
 		return nil
 	}
-	files := w.PublicURL + "/" + strings.TrimSuffix(folder(plan.Version), "/")
-	offered := (&Record{Version: plan.Version, Bundles: plan.Bundles}).Manifest(files)
+	files := w.PublicURL + "/" + strings.TrimSuffix(library.Folder(plan.Version), "/")
+	offered := (&library.Record{Version: plan.Version, Bundles: plan.Bundles}).Manifest(files)
 	keys := offered.Keys()
 	if len(keys) == 0 {
 		return nil
@@ -103,7 +104,7 @@ func (in Inspector) Seen(ctx context.Context, channel string) error {
 			return err
 		}
 		if err != nil {
-			return &Refusal{Cause: fmt.Errorf("%w: %w", ErrProbe, err), Mend: mendSight(plan, s.ring)}
+			return &Refusal{Cause: fmt.Errorf("%w: %w", ErrProbe, err), Mend: mendSight(plan, s.ring, err)}
 		}
 	}
 	return nil
@@ -117,7 +118,10 @@ type sight struct {
 }
 
 // mendSight is what to do where a sight of a plan's channel is not as it should be.
-func mendSight(plan *Plan, ring bool) string {
+func mendSight(plan *Plan, ring bool, err error) string {
+	if errors.Is(err, ErrWithheld) {
+		return "look for the alarm of the server there: it shows nothing of a channel that it does not believe. If the store was begun anew, or restored from a backup, `tsmon channel verify " + plan.Channel + " --accept` gives up what the server had seen; --no-probe skips this"
+	}
 	if ring {
 		return "set rings: true for " + plan.Channel + " in the tsmon.yaml of the tsmon serve there and reload it (SIGHUP), or let anybody read " + plan.Channel + "/rings/ in the bucket; --no-probe skips this"
 	}

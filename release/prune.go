@@ -12,6 +12,7 @@ import (
 
 	"tsmon/channels"
 	"tsmon/manifest"
+	"tsmon/release/library"
 	"tsmon/store/object"
 )
 
@@ -142,7 +143,7 @@ func (p *Publisher) Prune(ctx context.Context, o PruneOptions) (*PruneReport, er
 
 // takeStock lists all that lies in the store of any version.
 func (w *pruning) takeStock(ctx context.Context) error {
-	for _, prefix := range []string{root, stagedRoot} {
+	for _, prefix := range []string{library.Root, library.StagedRoot} {
 		for info, err := range w.Store.List(ctx, prefix, "") {
 			if err != nil {
 				return fmt.Errorf("list %s: %w", prefix, err)
@@ -157,9 +158,9 @@ func (w *pruning) takeStock(ctx context.Context) error {
 				w.stocks[version] = s
 			}
 			switch {
-			case prefix == stagedRoot:
+			case prefix == library.StagedRoot:
 				s.staged = append(s.staged, info)
-			case IsRecord(info.Key):
+			case library.IsRecord(info.Key):
 				s.record = true
 			default:
 				s.objects = append(s.objects, info)
@@ -186,7 +187,7 @@ func (w *pruning) prunable(ctx context.Context) ([]string, error) {
 			doomed = append(doomed, version)
 		}
 	}
-	slices.SortFunc(doomed, CompareVersions)
+	slices.SortFunc(doomed, library.CompareVersions)
 	return doomed, nil
 }
 
@@ -244,7 +245,7 @@ func keptBy(log *channels.Log, newest int) []string {
 	for _, e := range log.Entries {
 		all = append(all, e.Version, e.Newest())
 	}
-	slices.SortFunc(all, func(a, b string) int { return CompareVersions(b, a) })
+	slices.SortFunc(all, func(a, b string) int { return library.CompareVersions(b, a) })
 	all = slices.Compact(all)
 	return append(versions, all[:min(max(newest, 0), len(all))]...)
 }

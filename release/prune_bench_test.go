@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"tsmon/channels"
+	"tsmon/release/library"
 	"tsmon/store/object"
 	"tsmon/store/object/dir"
 	"tsmon/store/object/s3"
@@ -81,7 +82,7 @@ func benchmarkPrune(b *testing.B, n int, requests *atomic.Int64, fresh func(b *t
 		d.Store = fresh(b, i)
 		d.fill(b, *template, n)
 		start := time.Now()
-		for _, err := range d.Store.List(b.Context(), root, "") {
+		for _, err := range d.Store.List(b.Context(), library.Root, "") {
 			if err != nil {
 				b.Fatal(err)
 			}
@@ -109,27 +110,27 @@ func benchmarkPrune(b *testing.B, n int, requests *atomic.Int64, fresh func(b *t
 }
 
 // fill puts n releases like a record into the store, and a log that showed them all.
-func (d *desk) fill(b *testing.B, record Record, n int) {
+func (d *desk) fill(b *testing.B, record library.Record, n int) {
 	b.Helper()
 	log := &channels.Log{Channel: "stable"}
 	var group errgroup.Group
 	group.SetLimit(16)
 	for i := range n {
-		record.Version, record.sum = fmt.Sprintf("1.%d.0", i), ""
+		record.Version, record.Sum = fmt.Sprintf("1.%d.0", i), ""
 		next := record
-		release := next.release()
+		release := next.Release()
 		group.Go(func() error {
-			data, err := next.encode()
+			data, err := next.Encode()
 			if err != nil {
 				return err
 			}
-			objects := map[string][]byte{recordKey(next.Version, 1): data}
+			objects := map[string][]byte{library.RecordKey(next.Version, 1): data}
 			for _, bundle := range next.Bundles {
-				objects[folder(next.Version)+bundle.Name] = make([]byte, bundle.Size)
-				objects[folder(next.Version)+bundle.Name+".sig"] = []byte(bundle.Signature)
+				objects[library.Folder(next.Version)+bundle.Name] = make([]byte, bundle.Size)
+				objects[library.Folder(next.Version)+bundle.Name+".sig"] = []byte(bundle.Signature)
 			}
 			for key, data := range objects {
-				if _, err := d.Store.Create(b.Context(), key, bytes.NewReader(data), int64(len(data)), bundleAttributes); err != nil {
+				if _, err := d.Store.Create(b.Context(), key, bytes.NewReader(data), int64(len(data)), library.BundleAttributes); err != nil {
 					return err
 				}
 			}

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"tsmon/channels"
+	"tsmon/release/library"
 	"tsmon/store/object"
 )
 
@@ -58,7 +59,7 @@ func (d *desk) age(t *testing.T) {
 // put writes an object of somebody else.
 func (d *desk) put(t *testing.T, key string) {
 	t.Helper()
-	if _, err := d.Store.Create(t.Context(), key, strings.NewReader("junk"), 4, bundleAttributes); err != nil {
+	if _, err := d.Store.Create(t.Context(), key, strings.NewReader("junk"), 4, library.BundleAttributes); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -118,7 +119,7 @@ func TestPruneRests(t *testing.T) {
 		t.Errorf("the release before: %v", err)
 	}
 	d.later(pruneRest + time.Minute)
-	if _, err := d.Rollback(t.Context(), back); !errors.Is(err, ErrStored) {
+	if _, err := d.Rollback(t.Context(), back); !errors.Is(err, library.ErrStored) {
 		t.Errorf("rolled back to nothing: %v", err)
 	}
 	d.sound(t, "stable")
@@ -432,7 +433,7 @@ func TestPruneReadsNoReleases(t *testing.T) {
 	d.Store = store
 	d.prunes(t, PruneOptions{Keep: 1})
 	for _, key := range store.got {
-		if strings.HasPrefix(key, root) {
+		if strings.HasPrefix(key, library.Root) {
 			t.Errorf("it reads %s", key)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"sync"
 
 	"tsmon/release/bundle"
+	"tsmon/release/library"
 	"tsmon/signing"
 )
 
@@ -41,7 +42,7 @@ func (p *Publisher) Publish(ctx context.Context, o PublishOptions) (*Plan, error
 		if err != nil {
 			return nil, err
 		}
-		if plan, err = p.finish(ctx, plan, o.Options); !errors.Is(err, errStale) || attempt == staleAttempts {
+		if plan, err = p.finish(ctx, plan, o.Options); !errors.Is(err, library.ErrRaced) || attempt == staleAttempts {
 			return plan, err
 		}
 	}
@@ -77,7 +78,7 @@ func (w publishing) plan(ctx context.Context) (*Plan, error) {
 	}
 	w.st = st
 	s := st.view[w.o.Channel]
-	var ours []Stored
+	var ours []library.Stored
 	if w.o.staged = len(w.o.Bundles) == 0; w.o.staged {
 		if ours, err = st.take(&w.o); err != nil {
 			return nil, err
@@ -93,7 +94,7 @@ func (w publishing) plan(ctx context.Context) (*Plan, error) {
 			return nil, err
 		}
 		for _, c := range contents {
-			stored := storedOf(c)
+			stored := library.StoredOf(c)
 			ours = append(ours, stored)
 			files[stored.BLAKE2b] = c
 		}
@@ -101,14 +102,14 @@ func (w publishing) plan(ctx context.Context) (*Plan, error) {
 			return nil, err
 		}
 	}
-	if st.counts == nil || st.shown == "" && st.counts.extendedBy(ours) {
+	if st.Counts == nil || st.Shown == "" && st.Counts.ExtendedBy(ours) {
 		record, err := w.draft(ctx, ours)
 		if err != nil {
 			return nil, err
 		}
 		return w.planOf(s, record, files)
 	}
-	if err := st.counts.sameBundles(ours, st.shown != ""); err != nil {
+	if err := st.Counts.SameBundles(ours, st.Shown != ""); err != nil {
 		return nil, err
 	}
 	w.step("%s is in the store already", w.o.Version)
@@ -120,9 +121,9 @@ func (w publishing) plan(ctx context.Context) (*Plan, error) {
 }
 
 // planOf returns the plan of a publish. A record that is not the store's is created.
-func (w publishing) planOf(s *state, record *Record, files map[string]bundle.Contents) (*Plan, error) {
+func (w publishing) planOf(s *state, record *library.Record, files map[string]bundle.Contents) (*Plan, error) {
 	plan, err := w.pl.plan(w.st.view, s, w.pl.publish(s, w.o, record))
-	if err == nil && record != w.st.counts {
+	if err == nil && record != w.st.Counts {
 		plan.record, plan.files = record, files
 	}
 	return plan, err
@@ -148,19 +149,19 @@ func (w publishing) readBundles(ctx context.Context) ([]bundle.Contents, error) 
 // recheck verifies a release in the store that is published again. If its signatures
 // are not as good as those of the bundles now, or by other keys, and no channel ever showed it, the
 // result is a record that takes the place of the one in the store.
-func (w publishing) recheck(ctx context.Context, bundles []Stored) (*Record, error) {
-	record := w.st.counts
-	unbound := slices.ContainsFunc(bundles, func(b Stored) bool { return !b.bound() })
-	err := w.Library().verifyStored(ctx, record, w.o.AllowUnbound && unbound)
-	again := w.st.shown == "" && slices.ContainsFunc(bundles, func(b Stored) bool { return !record.signed(b) })
+func (w publishing) recheck(ctx context.Context, bundles []library.Stored) (*library.Record, error) {
+	record := w.st.Counts
+	unbound := slices.ContainsFunc(bundles, func(b library.Stored) bool { return !b.Bound() })
+	err := w.Library().VerifyStored(ctx, record, w.o.AllowUnbound && unbound)
+	again := w.st.Shown == "" && slices.ContainsFunc(bundles, func(b library.Stored) bool { return !record.Signed(b) })
 	if !(again && err == nil) && !slices.ContainsFunc(signatureErrors, func(cause error) bool { return errors.Is(err, cause) }) {
 		return record, err
 	}
-	if w.st.shown != "" {
-		return record, w.Library().verifyStored(ctx, record, w.o.AllowUnbound)
+	if w.st.Shown != "" {
+		return record, w.Library().VerifyStored(ctx, record, w.o.AllowUnbound)
 	}
 	next := *record
-	next.number, next.sum = w.st.next(), ""
+	next.Number, next.Sum = w.st.Next(), ""
 	next.Bundles, err = w.settleAll(ctx, bundles)
 	return &next, err
 }
@@ -170,37 +171,37 @@ var signatureErrors = []error{signing.ErrSignature, signing.ErrUntrustedKey, sig
 
 // draft puts together the record of a release that no channel showed yet, around what
 // lies in its folder. What the release is added to keeps its notes and members.
-func (w publishing) draft(ctx context.Context, bundles []Stored) (*Record, error) {
+func (w publishing) draft(ctx context.Context, bundles []library.Stored) (*library.Record, error) {
 	var err error
 	if w.o.staged {
-		slices.SortFunc(bundles, func(a, b Stored) int { return strings.Compare(a.Name, b.Name) })
+		slices.SortFunc(bundles, func(a, b library.Stored) int { return strings.Compare(a.Name, b.Name) })
 	} else if bundles, err = w.settleAll(ctx, bundles); err != nil {
 		return nil, err
 	}
-	if before := w.st.counts; before != nil {
+	if before := w.st.Counts; before != nil {
 		w.o.Notes = cmp.Or(w.o.Notes, before.Notes)
 		w.o.Extra = cmp.Or(w.o.Extra, before.Extra)
 	}
 	record := w.pl.record(w.o, bundles)
-	record.number = w.st.next()
+	record.Number = w.st.Next()
 	if !w.o.staged {
 		return record, nil
 	}
-	err = w.Library().verifyStored(ctx, record, w.o.AllowUnbound)
-	if errors.Is(err, ErrStored) {
+	err = w.Library().VerifyStored(ctx, record, w.o.AllowUnbound)
+	if errors.Is(err, library.ErrStored) {
 		err = &Refusal{Cause: err, Mend: "run `tsmon release stage` again on the machine that built it"}
 	}
 	return record, err
 }
 
 // settleAll settles bundles and sorts them by name.
-func (w publishing) settleAll(ctx context.Context, bundles []Stored) ([]Stored, error) {
-	library := w.Library()
+func (w publishing) settleAll(ctx context.Context, bundles []library.Stored) ([]library.Stored, error) {
+	releases := w.Library()
 	for i := range bundles {
-		if err := library.settle(ctx, w.o.Version, &bundles[i], w.st.found, w.o.AllowUnbound); err != nil {
+		if err := releases.Settle(ctx, w.o.Version, &bundles[i], w.st.found, w.o.AllowUnbound); err != nil {
 			return nil, err
 		}
 	}
-	slices.SortFunc(bundles, func(a, b Stored) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortFunc(bundles, func(a, b library.Stored) int { return strings.Compare(a.Name, b.Name) })
 	return bundles, nil
 }

@@ -14,6 +14,7 @@ import (
 
 	"tsmon/channels"
 	"tsmon/release/bundle"
+	"tsmon/release/library"
 	"tsmon/signing"
 	"tsmon/store/object"
 	"tsmon/store/object/dir"
@@ -275,11 +276,11 @@ func TestRefusals(t *testing.T) {
 			o := d.options(t, "1.0.0")
 			appendTo(t, o.Bundles, ".zip")
 			return d.gathered(t, "1.0.0", filepath.Dir(o.Bundles[0].Path))
-		}, ErrOtherBytes},
+		}, library.ErrOtherBytes},
 		"other platforms": {func(t *testing.T, d *desk) PublishOptions {
 			d.publish(t, d.options(t, "1.0.0"))
 			return d.options(t, "1.0.0", "App_1.0.0_x64_en-US.msi.zip", "App_1.0.0_amd64.AppImage.tar.gz", "App_universal.app.tar.gz")
-		}, ErrOtherBytes},
+		}, library.ErrOtherBytes},
 		"lost platform": {func(t *testing.T, d *desk) PublishOptions {
 			d.publish(t, d.options(t, "1.0.0"))
 			return d.options(t, "1.1.0", "App_1.1.0_x64_en-US.msi.zip")
@@ -323,7 +324,7 @@ func TestRefusals(t *testing.T) {
 			d.publish(t, o)
 			overwrite(t, filepath.Join(d.root, "releases/1.0.0", o.Bundles[0].Name))
 			return o
-		}, ErrStored},
+		}, library.ErrStored},
 		"bundle gone": {func(t *testing.T, d *desk) PublishOptions {
 			o := d.options(t, "1.0.0")
 			d.publish(t, o)
@@ -331,7 +332,7 @@ func TestRefusals(t *testing.T) {
 				t.Fatal(err)
 			}
 			return o
-		}, ErrStored},
+		}, library.ErrStored},
 		"store without conditions": {func(t *testing.T, d *desk) PublishOptions {
 			d.Store = &careless{d.Store}
 			return d.options(t, "1.0.0")
@@ -433,7 +434,7 @@ func TestRebuilt(t *testing.T) {
 	put(t, d.Store, "releases/1.0.0/"+name, "an earlier build")
 	report := d.publish(t, o)
 	stem := strings.TrimSuffix(name, ".AppImage.tar.gz")
-	i := slices.IndexFunc(report.Bundles, func(b Stored) bool { return strings.HasPrefix(b.Name, stem) })
+	i := slices.IndexFunc(report.Bundles, func(b library.Stored) bool { return strings.HasPrefix(b.Name, stem) })
 	if want := stem + "_" + report.Bundles[i].BLAKE2b[:8] + ".AppImage.tar.gz"; report.Bundles[i].Name != want {
 		t.Errorf("stored as %s, want %s", report.Bundles[i].Name, want)
 	}

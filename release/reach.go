@@ -13,6 +13,7 @@ import (
 	"tsmon/channels"
 	"tsmon/manifest"
 	"tsmon/release/bundle"
+	"tsmon/release/library"
 	"tsmon/signing"
 )
 
@@ -254,18 +255,8 @@ func (g gate) known(entry *channels.Entry) (versions, targets []string) {
 			add(slices.Collect(maps.Keys(e.Rollout.Release.Platforms)))
 		}
 	}
-	slices.SortFunc(versions, CompareVersions)
+	slices.SortFunc(versions, library.CompareVersions)
 	return slices.Compact(versions), slices.Sorted(maps.Keys(on))
-}
-
-// CompareVersions orders versions as the updater does.
-func CompareVersions(a, b string) int {
-	v, errA := manifest.ParseClientVersion(a)
-	w, errB := manifest.ParseClientVersion(b)
-	if errA == nil && errB == nil {
-		return v.Compare(w)
-	}
-	return strings.Compare(a, b)
 }
 
 // misfits refuses a release that latest.json would give to clients whose type is known

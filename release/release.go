@@ -44,6 +44,7 @@ import (
 	"tsmon/channels"
 	"tsmon/manifest"
 	"tsmon/release/bundle"
+	"tsmon/release/library"
 	"tsmon/signing"
 	"tsmon/store/object"
 )
@@ -54,7 +55,6 @@ var (
 	ErrNoFile     = bundle.ErrNoFile
 	ErrFile       = bundle.ErrChanged
 	ErrUnsigned   = errors.New("no signature and no key")
-	ErrOtherBytes = errors.New("the version is published with other bytes")
 	ErrBelowHead  = errors.New("the channel is ahead")
 	ErrRolledBack = errors.New("the version was rolled back")
 	ErrPrerelease = errors.New("the channel takes no pre-releases")
@@ -63,8 +63,6 @@ var (
 	ErrGate       = errors.New("installed applications could not update")
 	ErrStaged     = errors.New("the version is staged with other bundles")
 	ErrShown      = errors.New("a channel has shown the version")
-	ErrNoRelease  = errors.New("no such release")
-	ErrStored     = errors.New("the store does not hold what was published")
 	ErrPruning    = errors.New("its bundles are being removed")
 	ErrNoTarget   = errors.New("there is nothing to go back to")
 	ErrNotes      = errors.New("the notes can't be published")
@@ -138,6 +136,9 @@ type Publisher struct {
 	Step func(text string)
 }
 
+// ErrWithheld means that a server answers that it shows nothing of the channel.
+var ErrWithheld = errors.New("the server shows nothing of the channel")
+
 // ErrUnseen means that a probe could not see whether clients get the new state.
 var ErrUnseen = errors.New("it is not known yet whether clients get it")
 
@@ -189,8 +190,8 @@ type RollbackOptions struct {
 }
 
 // Library returns the releases of the publisher's store.
-func (p *Publisher) Library() Library {
-	return Library{Store: p.Store, Keys: p.Keys, Transferred: p.Transferred, Trust: p.Repository().Trust}
+func (p *Publisher) Library() library.Library {
+	return library.Library{Store: p.Store, Keys: p.Keys, Transferred: p.Transferred, Trust: p.Repository().Trust}
 }
 
 // Repository returns the channels as the publisher reads them.

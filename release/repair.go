@@ -14,6 +14,7 @@ import (
 
 	"tsmon/channels"
 	"tsmon/manifest"
+	"tsmon/release/library"
 	"tsmon/signing"
 )
 
@@ -23,8 +24,14 @@ type RepairOptions struct {
 	Why     string // recorded in the log, if that gets an entry
 	// Files have the bytes of lost objects: bundles, records or log entries, which are
 	// recognised by their digests.
-	Files  []string
-	DryRun bool
+	Files []string
+	// Own has the channel moved here again, where its log passes for that of another store.
+	Own bool
+	// TakeOut is a folder that entries at the end of the log are moved to which operators
+	// have not signed, or that don't follow from those before; manifests that show entries
+	// behind the others are rendered anew. Empty: they stay.
+	TakeOut string
+	DryRun  bool
 }
 
 // Mended is what Repair did, or would do, about one object.
@@ -80,7 +87,13 @@ func (p *Publisher) Repair(ctx context.Context, o RepairOptions) (*RepairReport,
 		return nil, err
 	}
 	r := &repair{Publisher: p, o: o, report: &RepairReport{Channel: o.Channel, DryRun: o.DryRun, Mended: []Mended{}, Findings: []Finding{}}}
-	for _, step := range []func(context.Context) error{r.readFiles, r.mendLog, r.mendReleases, r.declare, r.mendViews, r.look} {
+	if err := r.readFiles(ctx); err != nil {
+		return nil, err
+	}
+	if done, err := r.takeOut(ctx); err != nil || done {
+		return r.report, err
+	}
+	for _, step := range []func(context.Context) error{r.own, r.mendLog, r.dropStrays, r.mendReleases, r.declare, r.mendViews, r.look} {
 		if err := step(ctx); err != nil {
 			return nil, err
 		}
@@ -126,8 +139,8 @@ func (r *repair) readFiles(ctx context.Context) error {
 // bytesOf returns the content of a file with a SHA-256, nil if there is none.
 func (r *repair) bytesOf(sum string) []byte {
 	for i := range r.files {
-		if f := &r.files[i]; f.sha256 == sum && f.size <= maxRecord*4 {
-			if data, err := os.ReadFile(f.path); err == nil && sumOf(data) == sum {
+		if f := &r.files[i]; f.sha256 == sum && f.size <= library.MaxRecord*4 {
+			if data, err := os.ReadFile(f.path); err == nil && library.SumOf(data) == sum {
 				f.used = true
 				return data
 			}
@@ -172,7 +185,7 @@ func (r *repair) mendLog(ctx context.Context) (err error) {
 		return err
 	}
 	if r.log.Head() == nil && r.end == 0 {
-		return refuse(ErrNoRelease, "publish to it first", "%s shows nothing", r.o.Channel)
+		return refuse(library.ErrNoRelease, "publish to it first", "%s shows nothing", r.o.Channel)
 	}
 	return nil
 }
@@ -183,7 +196,7 @@ func (r *repair) fill(ctx context.Context, gap channels.Lost) (channels.Lost, er
 	packed := r.Repository().Packed(ctx, r.o.Channel, gap)
 	for gap.From <= gap.To && gap.Hash != "" {
 		data := packed[gap.To]
-		if data == nil || sumOf(data) != gap.Hash {
+		if data == nil || library.SumOf(data) != gap.Hash {
 			data = r.bytesOf(gap.Hash)
 		}
 		e, sum, ok := channels.Candidate(data)
@@ -204,9 +217,20 @@ func (r *repair) fill(ctx context.Context, gap channels.Lost) (channels.Lost, er
 // mendEnd puts back entries behind the end of the log, which what clients read shows
 // to have been there, and says that the others are lost.
 func (r *repair) mendEnd(ctx context.Context) error {
+	if err := r.putBackEnd(ctx, r.end); err != nil {
+		return err
+	}
+	if end := r.log.End().Sequence; r.end > end {
+		r.lost = append(r.lost, channels.Lost{From: end + 1, To: r.end})
+	}
+	return nil
+}
+
+// putBackEnd puts back the entries behind the end of the log, up to a number, that files have.
+func (r *repair) putBackEnd(ctx context.Context, last uint64) error {
 	for i := 0; i < len(r.files); i++ {
 		f := &r.files[i]
-		if f.used || f.size > maxRecord*4 {
+		if f.used || f.size > library.MaxRecord*4 {
 			continue
 		}
 		data, err := os.ReadFile(f.path)
@@ -214,7 +238,7 @@ func (r *repair) mendEnd(ctx context.Context) error {
 			return err
 		}
 		e, _, ok := channels.Candidate(data)
-		if end := r.log.End(); !ok || e.Sequence != end.Sequence+1 || e.Previous != end.Hash || e.Sequence > r.end {
+		if end := r.log.End(); !ok || e.Sequence != end.Sequence+1 || e.Previous != end.Hash || e.Sequence > last {
 			continue
 		}
 		f.used = true
@@ -228,9 +252,6 @@ func (r *repair) mendEnd(ctx context.Context) error {
 			return err
 		}
 		i = -1 // another may follow it
-	}
-	if end := r.log.End().Sequence; r.end > end {
-		r.lost = append(r.lost, channels.Lost{From: end + 1, To: r.end})
 	}
 	return nil
 }
@@ -262,7 +283,7 @@ func (r *repair) declare(ctx context.Context) error {
 		r.report.Mended = append(r.report.Mended, Mended{channels.LogPrefix(r.o.Channel), what})
 	}
 	for _, version := range r.gone {
-		r.report.Mended = append(r.report.Mended, Mended{folder(version), "bundles are said to be lost"})
+		r.report.Mended = append(r.report.Mended, Mended{library.Folder(version), "bundles are said to be lost"})
 	}
 	r.report.Changed, r.report.Sequence = true, e.Sequence
 	if r.o.DryRun {
@@ -318,13 +339,13 @@ func (r *repair) shown(ctx context.Context) (*channels.Release, error) {
 		}
 		return nil, err
 	}
-	kept := r.log.Carry(record.release())
+	kept := r.log.Carry(record.Release())
 	for key, platform := range m.Platforms {
 		if kept.Platforms[key].Signature != platform.Signature {
 			return nil, nil
 		}
 	}
-	if err := r.Library().verifyStored(ctx, record, true); err != nil {
+	if err := r.Library().VerifyStored(ctx, record, true); err != nil {
 		return nil, err
 	}
 	return &kept, nil
@@ -365,7 +386,7 @@ func (r *repair) mendViews(ctx context.Context) error {
 func (r *repair) dropWrong(ctx context.Context) error {
 	var doomed []string
 	for _, key := range r.wrong {
-		if version, ok := versionIn(key); ok && r.log.Pruned(version) {
+		if version, ok := library.VersionIn(key); ok && r.log.Pruned(version) {
 			doomed = append(doomed, key)
 			r.report.Mended, r.report.Changed = append(r.report.Mended, Mended{key, "removed: it has other bytes than were published"}), true
 		}

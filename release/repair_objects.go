@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+
+	"tsmon/release/library"
 	"tsmon/signing"
 	"tsmon/store/object"
 )
@@ -36,7 +38,7 @@ func (r *repair) mendRelease(ctx context.Context, version string) error {
 	}
 	pruned, lost := r.log.Pruned(version), record == nil
 	if record == nil {
-		record = &Record{}
+		record = &library.Record{}
 	}
 	for i := range record.Bundles {
 		b := &record.Bundles[i]
@@ -54,10 +56,10 @@ func (r *repair) mendRelease(ctx context.Context, version string) error {
 
 // record returns the record of a version that the log names, put back if its bytes are
 // at hand; nil if they are not.
-func (r *repair) record(ctx context.Context, version string) (*Record, error) {
+func (r *repair) record(ctx context.Context, version string) (*library.Record, error) {
 	l, sum := r.Library(), r.log.Record(version)
 	record, err := l.Named(ctx, version, sum)
-	if err == nil || !errors.Is(err, ErrStored) && !errors.Is(err, ErrNoRelease) {
+	if err == nil || !errors.Is(err, library.ErrStored) && !errors.Is(err, library.ErrNoRelease) {
 		return record, err
 	}
 	data := r.bytesOf(sum)
@@ -65,23 +67,23 @@ func (r *repair) record(ctx context.Context, version string) (*Record, error) {
 		return nil, nil
 	}
 	number := 1
-	for ; number <= maxRecords; number++ {
-		if _, err := l.record(ctx, version, number); err != nil {
+	for ; number <= library.MaxRecords; number++ {
+		if _, err := l.Numbered(ctx, version, number); err != nil {
 			break // there is none, or it is no record
 		}
 	}
-	key := recordKey(version, number)
-	err = r.do(key, "put back", func() error { return r.replace(ctx, key, data, recordAttributes) })
+	key := library.RecordKey(version, number)
+	err = r.do(key, "put back", func() error { return r.replace(ctx, key, data, library.RecordAttributes) })
 	if err != nil || r.o.DryRun {
-		return &Record{}, err
+		return &library.Record{}, err
 	}
 	return l.Named(ctx, version, sum)
 }
 
 // mendBundle puts a bundle and its signature back. ok is false if the bundle is lost.
-func (r *repair) mendBundle(ctx context.Context, version string, b *Stored, pruned bool) (ok bool, err error) {
-	l, key := r.Library(), folder(version)+b.Name
-	same, err := l.holds(ctx, key, b.Size, b.CRC64)
+func (r *repair) mendBundle(ctx context.Context, version string, b *library.Stored, pruned bool) (ok bool, err error) {
+	l, key := r.Library(), library.Folder(version)+b.Name
+	same, err := l.Holds(ctx, key, b.Size, b.CRC64)
 	missing := errors.Is(err, fs.ErrNotExist)
 	switch {
 	case err != nil && !missing:
@@ -97,7 +99,7 @@ func (r *repair) mendBundle(ctx context.Context, version string, b *Stored, prun
 	if b.Signature == "" {
 		return true, nil
 	}
-	data, err := l.read(ctx, key+".sig", signing.MaxSignature)
+	data, err := l.Read(ctx, key+".sig", signing.MaxSignature)
 	if err == nil && string(data) == b.Signature {
 		return true, nil
 	}
@@ -105,12 +107,12 @@ func (r *repair) mendBundle(ctx context.Context, version string, b *Stored, prun
 		return false, err
 	}
 	return true, r.do(key+".sig", "written anew from the record", func() error {
-		return r.replace(ctx, key+".sig", []byte(b.Signature), signatureAttributes)
+		return r.replace(ctx, key+".sig", []byte(b.Signature), library.SignatureAttributes)
 	})
 }
 
 // putBack uploads the bytes of a bundle, if a file has them.
-func (r *repair) putBack(ctx context.Context, key string, b *Stored, missing bool) (ok bool, err error) {
+func (r *repair) putBack(ctx context.Context, key string, b *library.Stored, missing bool) (ok bool, err error) {
 	for i := range r.files {
 		f := &r.files[i]
 		if f.blake2b != b.BLAKE2b || f.size != b.Size {
@@ -128,10 +130,10 @@ func (r *repair) putBack(ctx context.Context, key string, b *Stored, missing boo
 				return err
 			}
 			defer file.Close()
-			if _, err = r.Store.Create(ctx, key, file, b.Size, bundleAttributes); err != nil && !errors.Is(err, fs.ErrExist) {
+			if _, err = r.Store.Create(ctx, key, file, b.Size, library.BundleAttributes); err != nil && !errors.Is(err, fs.ErrExist) {
 				return fmt.Errorf("%s: %w", f.path, err)
 			}
-			return compare(ctx, r.Store, key, b.digest())
+			return library.CompareDigest(ctx, r.Store, key, b.Digest())
 		})
 	}
 	return false, nil

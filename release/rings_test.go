@@ -9,6 +9,7 @@ import (
 
 	"tsmon/channels"
 	"tsmon/manifest"
+	"tsmon/release/library"
 )
 
 // ringed is a desk whose stable channel keeps rings.
@@ -159,7 +160,7 @@ func TestRingsLater(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if _, err := d.Store.Swap(t.Context(), channels.RingKey("stable", ring), p.ETag, data, recordAttributes); err != nil {
+			if _, err := d.Store.Swap(t.Context(), channels.RingKey("stable", ring), p.ETag, data, library.RecordAttributes); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -188,7 +189,7 @@ func (d *desk) putRing(t *testing.T, ring int, m manifest.Manifest) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := d.Store.Swap(t.Context(), info.Key, info.ETag, data, recordAttributes); err != nil {
+	if _, err := d.Store.Swap(t.Context(), info.Key, info.ETag, data, library.RecordAttributes); err != nil {
 		t.Fatal(err)
 	}
 }

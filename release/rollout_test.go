@@ -13,6 +13,7 @@ import (
 
 	"tsmon/channels"
 	"tsmon/manifest"
+	"tsmon/release/library"
 )
 
 // later moves the publisher's clock.
@@ -162,7 +163,7 @@ func (d *desk) advance(t *testing.T, channel string, sequence uint64) *Report {
 // everybody, and to the channels that follow.
 func TestAdvance(t *testing.T) {
 	d := newDesk(t)
-	if _, err := d.Advance(t.Context(), Options{Channel: "stable"}); !errors.Is(err, ErrNoRelease) {
+	if _, err := d.Advance(t.Context(), Options{Channel: "stable"}); !errors.Is(err, library.ErrNoRelease) {
 		t.Errorf("an empty channel: %v", err)
 	}
 	d.publish(t, d.options(t, "1.0.0"))
@@ -233,7 +234,7 @@ func TestAdvanceOfADamagedRelease(t *testing.T) {
 	d.part(t, "1.1.0", steps(5, 100))
 	d.later(6 * time.Hour)
 	overwrite(t, filepath.Join(d.root, "releases/1.1.0/App_1.1.0_amd64.AppImage.tar.gz"))
-	if _, err := d.Advance(t.Context(), Options{Channel: "stable"}); !errors.Is(err, ErrStored) {
+	if _, err := d.Advance(t.Context(), Options{Channel: "stable"}); !errors.Is(err, library.ErrStored) {
 		t.Errorf("error %v, want ErrStored", err)
 	}
 	d.wantState(t, "stable", "1.0.0", "1.1.0", 5)

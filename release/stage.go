@@ -9,7 +9,9 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"tsmon/manifest"
 	"tsmon/release/bundle"
+	"tsmon/release/library"
 )
 
 // StageOptions say what a job of a build matrix brings.
@@ -21,10 +23,10 @@ type StageOptions struct {
 
 // StageReport is what is staged of a version.
 type StageReport struct {
-	Version string    `json:"version"`
-	Channel string    `json:"channel"`
-	Changed bool      `json:"changed"` // false: the bundles were there before
-	Staged  []*Staged `json:"staged"`  // by target, sorted
+	Version string            `json:"version"`
+	Channel string            `json:"channel"`
+	Changed bool              `json:"changed"` // false: the bundles were there before
+	Staged  []*library.Staged `json:"staged"`  // by target, sorted
 	// Missing are the platform keys that the channel requires, or has, and that
 	// nobody staged yet.
 	Missing []string `json:"missing"`
@@ -39,17 +41,17 @@ type StageReport struct {
 
 // stage is what the store holds of a version, and how the channels stand.
 type stage struct {
-	*holding
-	staged map[string]*Staged // with the marks of what was discarded
-	found  map[string]int64   // objects in the release's folder
+	*library.RecordSet
+	staged map[string]*library.Staged // with the marks of what was discarded
+	found  map[string]int64           // objects in the release's folder
 	view   view
 }
 
 // lookAtStage reads everything that a version consists of, and refuses what is damaged.
 func (in Inspector) lookAtStage(ctx context.Context, version string) (*stage, error) {
 	st, err := in.readStage(ctx, version)
-	for _, target := range sortedTargets(st.staged) {
-		err = cmp.Or(err, st.staged[target].damage)
+	for _, target := range library.SortedTargets(st.staged) {
+		err = cmp.Or(err, st.staged[target].Damage)
 	}
 	return st, err
 }
@@ -57,19 +59,19 @@ func (in Inspector) lookAtStage(ctx context.Context, version string) (*stage, er
 // readStage reads everything that a version consists of.
 func (in Inspector) readStage(ctx context.Context, version string) (*stage, error) {
 	st := &stage{view: view{}}
-	var records []*Record
+	var records []*library.Record
 	var group errgroup.Group
 	var old []string
 	group.Go(func() (err error) {
-		st.found, old, err = in.objects(ctx, version, in.now().Add(-trustAge))
+		st.found, old, err = in.Objects(ctx, version, in.now().Add(-trustAge))
 		return err
 	})
-	group.Go(func() (err error) { st.staged, err = in.staged(ctx, version); return err })
-	group.Go(func() (err error) { records, err = in.records(ctx, version); return err })
+	group.Go(func() (err error) { st.staged, err = in.Staged(ctx, version); return err })
+	group.Go(func() (err error) { records, err = in.Records(ctx, version); return err })
 	group.Go(func() error { st.view = in.look(ctx); return nil })
 	err := group.Wait()
 	if err == nil {
-		st.holding, err = in.hold(ctx, records, st.view)
+		st.RecordSet, err = in.Decide(ctx, records, st.view.logs())
 	}
 	if err == nil {
 		st.distrust(old)
@@ -80,7 +82,7 @@ func (in Inspector) readStage(ctx context.Context, version string) (*stage, erro
 // distrust makes the names of old objects unusable that nothing refers to: Prune may be
 // about to remove them.
 func (st *stage) distrust(old []string) {
-	needed := needed(st.counts, st.staged)
+	needed := needed(st.Counts, st.staged)
 	for _, name := range old {
 		if name = strings.TrimSuffix(name, ".sig"); !needed[name] {
 			st.found[name] = -1 // no bundle has that size
@@ -90,7 +92,7 @@ func (st *stage) distrust(old []string) {
 
 // needed returns the names of the bundles in a version's folder that its record, or
 // what is staged of it, refers to. The record may be nil.
-func needed(record *Record, staged map[string]*Staged) map[string]bool {
+func needed(record *library.Record, staged map[string]*library.Staged) map[string]bool {
 	names := map[string]bool{}
 	if record != nil {
 		for _, b := range record.Bundles {
@@ -107,8 +109,8 @@ func needed(record *Record, staged map[string]*Staged) map[string]bool {
 
 // open returns the targets of which something is staged. ours take the place of what
 // is.
-func (st *stage) open(ours map[string]*Staged) map[string]*Staged {
-	targets := map[string]*Staged{}
+func (st *stage) open(ours map[string]*library.Staged) map[string]*library.Staged {
+	targets := map[string]*library.Staged{}
 	for target, s := range st.staged {
 		if len(s.Bundles) > 0 {
 			targets[target] = s
@@ -120,72 +122,55 @@ func (st *stage) open(ours map[string]*Staged) map[string]*Staged {
 
 // bundles returns what a release of all that is staged would consist of: that, and
 // what the record of a release that no channel showed has for other platforms.
-func (st *stage) bundles(rules *bundle.Rules) ([]Stored, error) {
-	_, all, err := merged(st.open(nil), rules)
-	if err != nil || st.counts == nil {
+func (st *stage) bundles(rules *bundle.Rules) ([]library.Stored, error) {
+	_, all, err := library.Merged(st.open(nil), rules)
+	if err != nil || st.Counts == nil {
 		return all, err
 	}
-	stands := func(b Stored) bool { return st.counts.has(b) && (st.shown != "" || st.counts.signed(b)) }
-	if !slices.ContainsFunc(all, func(b Stored) bool { return !stands(b) }) {
-		return slices.Clone(st.counts.Bundles), nil
+	stands := func(b library.Stored) bool { return st.Counts.Has(b) && (st.Shown != "" || st.Counts.Signed(b)) }
+	if !slices.ContainsFunc(all, func(b library.Stored) bool { return !stands(b) }) {
+		return slices.Clone(st.Counts.Bundles), nil
 	}
-	for _, b := range st.counts.Bundles {
-		if st.shown == "" && !slices.ContainsFunc(all, b.overlaps) {
+	for _, b := range st.Counts.Bundles {
+		if st.Shown == "" && !slices.ContainsFunc(all, b.Overlaps) {
 			all = append(all, b)
 		}
 	}
 	return all, nil
 }
 
-// what names a bundle by its platforms, or a download by its name.
-func (s *Stored) what() string {
-	if s.updates() {
-		return strings.Join(s.Keys, ", ")
-	}
-	return s.Name
-}
-
-// overlaps reports whether two bundles are for the same platform key, or two downloads
-// for the same new users.
-func (s *Stored) overlaps(other Stored) bool {
-	if !s.updates() && !other.updates() {
-		return s.Name == other.Name || slices.ContainsFunc(s.Downloads, func(key string) bool { return slices.Contains(other.Downloads, key) })
-	}
-	return slices.ContainsFunc(s.Keys, func(key string) bool { return slices.Contains(other.Keys, key) })
-}
-
 // take completes a publish with what is staged.
-func (st *stage) take(o *PublishOptions) ([]Stored, error) {
+func (st *stage) take(o *PublishOptions) ([]library.Stored, error) {
 	all, err := st.bundles(o.Rules)
 	if err != nil {
 		return nil, &Refusal{Cause: err, Mend: "`tsmon release discard " + o.Version + "` throws away what is staged; then stage one of them"}
 	}
 	if len(all) == 0 {
-		return nil, refuse(ErrNoRelease, "name the bundles to publish, or stage them first with `tsmon release stage --version "+o.Version+"`", "nothing is staged of %s", o.Version)
+		return nil, refuse(library.ErrNoRelease, "name the bundles to publish, or stage them first with `tsmon release stage --version "+o.Version+"`", "nothing is staged of %s", o.Version)
 	}
 	for _, b := range all {
-		o.Bundles = append(o.Bundles, bundle.Bundle{Name: b.Name, Type: b.Type, Keys: b.Keys, Downloads: b.Downloads, Size: b.Size, Also: !b.updates()})
+		o.Bundles = append(o.Bundles, bundle.Bundle{Name: b.Name, Type: b.Type, Keys: b.Keys, Downloads: b.Downloads, Size: b.Size, Also: !b.Updates()})
 	}
-	if o.Notes == "" && st.shown == "" {
+	if o.Notes == "" && st.Shown == "" {
 		o.Notes, err = notesOf(o.Version, st.open(nil))
 	}
 	return all, err
 }
 
 // leavesNone refuses a publish of bundles that leaves out what is staged.
-func (st *stage) leavesNone(o PublishOptions, ours []Stored) error {
-	if st.shown != "" {
+func (st *stage) leavesNone(o PublishOptions, ours []library.Stored) error {
+	if st.Shown != "" {
 		return nil
 	}
 	targets := st.open(nil)
-	_, all, err := merged(targets, o.Rules)
+	_, all, err := library.Merged(targets, o.Rules)
 	if err != nil {
 		return err
 	}
 	for _, b := range all {
-		if !slices.ContainsFunc(ours, b.same) {
+		if !slices.ContainsFunc(ours, b.Same) {
 			return refuse(ErrStaged, "`tsmon release publish --version "+o.Version+"` without bundles publishes what is staged, `tsmon release discard "+o.Version+"` throws it away",
-				"%s of %s is staged, and not among these bundles", b.what(), o.Version)
+				"%s of %s is staged, and not among these bundles", b.Label(), o.Version)
 		}
 	}
 	return nil
@@ -223,7 +208,9 @@ func (p planner) mayStage(s *state, o StageOptions) error {
 func (p planner) waiting(s *state, version string, missing []string) string {
 	stage := "`tsmon release stage --version " + version + " --channel " + s.channel + " --publish DIR`"
 	required := p.completeness(s, nil).policy.Targets
-	if slices.ContainsFunc(required, func(key string) bool { return slices.Contains(missing, key) || slices.Contains(missing, plainKey(key)) }) {
+	if slices.ContainsFunc(required, func(key string) bool {
+		return slices.Contains(missing, key) || slices.Contains(missing, library.PlainKey(key))
+	}) {
 		return version + " is published by the machine that stages the rest with " + stage + "; take what is no longer built out of targets in tsmon.yaml"
 	}
 	return s.channel + " shows " + s.before().Version.String() + " with " + strings.Join(missing, ", ") + ", and " + version + " waits for that: stage it with " + stage +
@@ -232,36 +219,83 @@ func (p planner) waiting(s *state, version string, missing []string) string {
 
 // completeness is a gate that knows what a release needs to be complete. A channel
 // that names no targets needs those of the channel that it follows.
-func (p planner) completeness(s *state, bundles []Stored) gate {
+func (p planner) completeness(s *state, bundles []library.Stored) gate {
 	policy := p.policies[s.channel]
 	if len(policy.Targets) == 0 {
 		policy.Targets = p.policies[policy.Follows].Targets
 	}
-	return gate{policy: policy, log: s.log, before: s.before(), change: change{manifest: (&Record{Bundles: bundles}).Manifest("")}}
+	return gate{policy: policy, log: s.log, before: s.before(), change: change{manifest: (&library.Record{Bundles: bundles}).Manifest("")}}
 }
 
 // late refuses bundles of a version that a channel has shown, unless the release
 // has them.
-func (st *stage) late(version string, ours map[string]*Staged, together []bundle.Bundle, all []Stored) error {
+func (st *stage) late(version string, ours map[string]*library.Staged, together []bundle.Bundle, all []library.Stored) error {
 	for i, b := range together {
-		if ours[b.Target] == nil || st.counts.has(all[i]) {
+		if ours[b.Target] == nil || st.Counts.Has(all[i]) {
 			continue
 		}
-		return refuse(ErrOtherBytes, "publish a higher version: this one can't change any more", "%s showed %s without this %s", st.shown, version, all[i].what())
+		return refuse(library.ErrOtherBytes, "publish a higher version: this one can't change any more", "%s showed %s without this %s", st.Shown, version, all[i].Label())
 	}
 	return nil
 }
 
 // differs refuses bundles other than those of a record that no channel showed.
-func (st *stage) differs(version string, ours map[string]*Staged) error {
-	for _, target := range sortedTargets(ours) {
+func (st *stage) differs(version string, ours map[string]*library.Staged) error {
+	for _, target := range library.SortedTargets(ours) {
 		for _, b := range ours[target].Bundles {
-			for _, other := range st.counts.Bundles {
-				if other.BLAKE2b != b.BLAKE2b && b.overlaps(other) {
-					return refuse(ErrStaged, "if it was built again on purpose, say --replace", "%s is complete with another %s, and was shown by no channel yet", version, b.what())
+			for _, other := range st.Counts.Bundles {
+				if other.BLAKE2b != b.BLAKE2b && b.Overlaps(other) {
+					return refuse(ErrStaged, "if it was built again on purpose, say --replace", "%s is complete with another %s, and was shown by no channel yet", version, b.Label())
 				}
 			}
 		}
 	}
 	return nil
+}
+
+// Version returns what the store holds of a version. A *Refusal with ErrNoRelease if
+// that is nothing.
+func (in Inspector) Version(ctx context.Context, version string, rules *bundle.Rules) (*library.Version, error) {
+	if _, err := manifest.ParseVersion(version); err != nil {
+		return nil, &Refusal{Cause: err, Mend: "write it like 1.4.0"}
+	}
+	st, err := in.lookAtStage(ctx, version)
+	if err != nil {
+		return nil, err
+	}
+	found := &library.Version{Version: version, Record: st.Counts, Staged: library.Standing(st.staged), Missing: map[string][]string{}}
+	switch {
+	case st.Shown != "":
+		found.Staged = nil
+		return found, nil
+	case found.Record == nil && len(found.Staged) == 0:
+		return nil, refuse(library.ErrNoRelease, "`tsmon release list` shows what is published and what is staged", "%s is not in the store", version)
+	}
+	for channel := range in.policies {
+		missing, err := st.missing(planner{policies: in.policies}, channel, version, rules)
+		if err != nil {
+			return nil, err
+		}
+		if len(missing) > 0 {
+			found.Missing[channel] = missing
+		}
+	}
+	return found, nil
+}
+
+// notesOf returns the notes that jobs brought, and refuses two that differ.
+func notesOf(version string, targets map[string]*library.Staged) (string, error) {
+	notes, from := "", ""
+	for _, target := range library.SortedTargets(targets) {
+		s := targets[target]
+		switch {
+		case s.Notes == "" || s.Notes == notes || len(s.Bundles) == 0:
+		case notes != "":
+			return "", refuse(ErrNotes, "stage without notes; once all is there, `tsmon release publish --version "+version+" --notes TEXT` says which count",
+				"%s was staged with other notes than %s", target, from)
+		default:
+			notes, from = s.Notes, target
+		}
+	}
+	return notes, nil
 }

@@ -2,7 +2,6 @@ package release
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"io"
 	"path/filepath"
@@ -12,6 +11,7 @@ import (
 	"time"
 
 	"tsmon/release/bundle"
+	"tsmon/release/library"
 	"tsmon/signing"
 )
 
@@ -57,7 +57,7 @@ func (d *desk) sound(t *testing.T, channel string) {
 }
 
 // keysOf maps the platform keys of bundles to their digests.
-func keysOf(bundles []Stored) map[string]string {
+func keysOf(bundles []library.Stored) map[string]string {
 	keys := map[string]string{}
 	for _, b := range bundles {
 		for _, key := range b.Keys {
@@ -81,9 +81,9 @@ func TestStagedLikeGathered(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		var whole []Stored
+		var whole []library.Stored
 		for _, b := range gathered {
-			whole = append(whole, Stored{Keys: b.Keys, BLAKE2b: digestOf(t, b.Path)})
+			whole = append(whole, library.Stored{Keys: b.Keys, BLAKE2b: digestOf(t, b.Path)})
 		}
 		staged, want := keysOf(plan.Bundles), keysOf(whole)
 		if len(staged) != 10 || len(want) != 10 {
@@ -110,7 +110,7 @@ func digestOf(t *testing.T, path string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	stored := storedOf(contents[0])
+	stored := library.StoredOf(contents[0])
 	return stored.BLAKE2b
 }
 
@@ -135,7 +135,7 @@ func TestAddedTo(t *testing.T) {
 	other := d.options(t, "1.0.0", "App_1.0.0_x64-setup.exe")
 	appendTo(t, other.Bundles, ".exe")
 	other = d.gathered(t, "1.0.0", filepath.Dir(other.Bundles[0].Path))
-	if _, err := d.Publish(t.Context(), other); !errors.Is(err, ErrOtherBytes) {
+	if _, err := d.Publish(t.Context(), other); !errors.Is(err, library.ErrOtherBytes) {
 		t.Errorf("publish: %v, want ErrOtherBytes", err)
 	}
 	if _, err := d.Stage(t.Context(), d.staging("1.0.0", other.Bundles)); !errors.Is(err, ErrStaged) {
@@ -245,7 +245,7 @@ func TestDiscardDuringPublish(t *testing.T) {
 	if again := d.publish(t, o); again.Changed {
 		t.Errorf("%+v", again)
 	}
-	if record, err := d.Library().Record(t.Context(), "1.0.0"); err != nil || record.number != 1 {
+	if record, err := d.Library().Record(t.Context(), "1.0.0"); err != nil || record.Number != 1 {
 		t.Errorf("%+v, %v", record, err)
 	}
 	if _, err := d.Discard(t.Context(), "1.0.0"); !errors.Is(err, ErrShown) {
@@ -366,44 +366,6 @@ func TestSignedAgainStaged(t *testing.T) {
 	d.sound(t, "stable")
 }
 
-// TestDecodeStaged: what somebody wrote into staged/ is refused or harmless.
-func TestDecodeStaged(t *testing.T) {
-	good := Staged{Version: "1.0.0", Target: "linux-x86_64", Bundles: []StagedBundle{{File: "a.deb", Stored: Stored{Name: "a.deb", Keys: []string{"linux-x86_64-deb"}}}}}
-	edit := func(change func(*Staged)) string {
-		s := good
-		s.Bundles = slices.Clone(good.Bundles)
-		change(&s)
-		data, err := json.Marshal(s)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return string(data)
-	}
-	if _, err := decodeStaged("1.0.0", "linux-x86_64", []byte(edit(func(*Staged) {}))); err != nil {
-		t.Error(err)
-	}
-	for name, bad := range map[string]string{
-		"empty":                      "",
-		"an array":                   "[]",
-		"a page":                     "<!DOCTYPE html>",
-		"another version":            edit(func(s *Staged) { s.Version = "1.0.1" }),
-		"another target":             edit(func(s *Staged) { s.Target = "linux-aarch64" }),
-		"out of its folder":          edit(func(s *Staged) { s.Bundles[0].Name = "../2.0.0/a.deb" }),
-		"a folder":                   edit(func(s *Staged) { s.Bundles[0].Name = "b/a.deb" }),
-		"hidden":                     edit(func(s *Staged) { s.Bundles[0].Name = ".a.deb" }),
-		"no name":                    edit(func(s *Staged) { s.Bundles[0].Name = "" }),
-		"no file":                    edit(func(s *Staged) { s.Bundles[0].File = "" }),
-		"a strange download":         edit(func(s *Staged) { s.Bundles[0].Keys, s.Bundles[0].Downloads = nil, []string{"../x"} }),
-		"a download strangely given": edit(func(s *Staged) { s.Bundles[0].Keys, s.Bundles[0].Given = nil, []string{"x"} }),
-		"a strange key":              edit(func(s *Staged) { s.Bundles[0].Keys = []string{"x"} }),
-		"strangely given":            edit(func(s *Staged) { s.Bundles[0].Given = []string{"../x"} }),
-	} {
-		if _, err := decodeStaged("1.0.0", "linux-x86_64", []byte(bad)); err == nil {
-			t.Errorf("%s was accepted", name)
-		}
-	}
-}
-
 // TestStagedOfAnotherHand: what was written over in staged/ or in the release's folder
 // is not published, and staging again or discarding leads out.
 func TestStagedOfAnotherHand(t *testing.T) {
@@ -412,7 +374,7 @@ func TestStagedOfAnotherHand(t *testing.T) {
 	d.stage(t, d.staging("1.0.0", parts[0]))
 	put(t, d.Store, "staged/1.0.0/windows-x86_64/0002.json", "{}")
 	publish := PublishOptions{Options: Options{Channel: "stable"}, Version: "1.0.0"}
-	if _, err := d.Publish(t.Context(), publish); !errors.Is(err, ErrStored) {
+	if _, err := d.Publish(t.Context(), publish); !errors.Is(err, library.ErrStored) {
 		t.Errorf("%v, want ErrStored", err)
 	}
 	if _, err := d.Discard(t.Context(), "1.0.0"); err != nil {
@@ -420,7 +382,7 @@ func TestStagedOfAnotherHand(t *testing.T) {
 	}
 	d.stage(t, d.staging("1.0.0", parts[0]))
 	overwrite(t, filepath.Join(d.root, "releases/1.0.0/App_1.0.0_x64-setup.exe"))
-	if _, err := d.Publish(t.Context(), publish); !errors.Is(err, ErrStored) {
+	if _, err := d.Publish(t.Context(), publish); !errors.Is(err, library.ErrStored) {
 		t.Errorf("%v, want ErrStored", err)
 	}
 	d.stage(t, d.staging("1.0.0", parts[0]))

@@ -1,13 +1,18 @@
 package release
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"path"
 	"slices"
+	"strings"
+	"time"
 
 	"tsmon/channels"
 	"tsmon/release/bundle"
+	"tsmon/release/library"
 	"tsmon/store/object"
 )
 
@@ -35,7 +40,7 @@ func (p *Publisher) Stage(ctx context.Context, o StageOptions) (*StageReport, er
 	defer stop()
 	var report *StageReport
 	for attempt := 1; ; attempt++ {
-		if report, err = w.once(ctx); !errors.Is(err, errStale) || attempt == staleAttempts {
+		if report, err = w.once(ctx); !errors.Is(err, library.ErrRaced) || attempt == staleAttempts {
 			break
 		}
 	}
@@ -69,21 +74,21 @@ func (w *staging) once(ctx context.Context) (report *StageReport, err error) {
 
 // changes returns the targets that a job changes, and refuses those that it may not
 // change.
-func (w *staging) changes(ctx context.Context, contents []bundle.Contents) (map[string]*Staged, error) {
+func (w *staging) changes(ctx context.Context, contents []bundle.Contents) (map[string]*library.Staged, error) {
 	ours := w.pl.stagedOf(w.o.PublishOptions, contents)
-	if w.st.shown == "" {
+	if w.st.Shown == "" {
 		if err := w.strands(contents); err != nil {
 			return nil, err
 		}
 	}
-	together, all, err := merged(w.st.open(ours), w.o.Rules)
+	together, all, err := library.Merged(w.st.open(ours), w.o.Rules)
 	if err != nil {
 		return nil, &Refusal{Cause: err, Mend: "`tsmon release discard " + w.o.Version + "` throws away what is staged; then stage one of them"}
 	}
-	if w.st.shown != "" {
+	if w.st.Shown != "" {
 		return nil, w.st.late(w.o.Version, ours, together, all)
 	}
-	for _, target := range sortedTargets(ours) {
+	for _, target := range library.SortedTargets(ours) {
 		changed, err := w.change(ctx, ours[target])
 		if err != nil {
 			return nil, err
@@ -92,7 +97,7 @@ func (w *staging) changes(ctx context.Context, contents []bundle.Contents) (map[
 			delete(ours, target)
 		}
 	}
-	if w.st.counts != nil && !w.o.Replace {
+	if w.st.Counts != nil && !w.o.Replace {
 		if err := w.st.differs(w.o.Version, ours); err != nil {
 			return nil, err
 		}
@@ -105,9 +110,9 @@ func (w *staging) changes(ctx context.Context, contents []bundle.Contents) (map[
 // the key that signed them. Without Publish another channel may have been meant, whose
 // applications have it.
 func (w *staging) strands(contents []bundle.Contents) error {
-	record := &Record{Version: w.o.Version, Extra: w.o.Extra}
+	record := &library.Record{Version: w.o.Version, Extra: w.o.Extra}
 	for _, c := range contents {
-		record.Bundles = append(record.Bundles, storedOf(c))
+		record.Bundles = append(record.Bundles, library.StoredOf(c))
 	}
 	s := w.st.view[w.o.Channel]
 	c := w.pl.publish(s, PublishOptions{Options: w.o.Options, Extra: w.o.Extra}, record)
@@ -122,24 +127,24 @@ func (w *staging) strands(contents []bundle.Contents) error {
 
 // change completes what a job brings for one target with what is staged there. It
 // reports whether that changes anything.
-func (w *staging) change(ctx context.Context, ours *Staged) (bool, error) {
+func (w *staging) change(ctx context.Context, ours *library.Staged) (bool, error) {
 	before := w.st.staged[ours.Target]
 	if before == nil {
-		ours.number = 1
+		ours.Number = 1
 		return true, nil
 	}
-	ours.number = before.number + 1
+	ours.Number = before.Number + 1
 	if len(before.Bundles) == 0 {
 		return true, nil
 	}
 	changed := false
 	for i := range ours.Bundles {
 		b := &ours.Bundles[i]
-		staged := before.find(b)
+		staged := before.Find(b)
 		intact := false
 		if staged != nil && staged.BLAKE2b == b.BLAKE2b {
 			var err error
-			if intact, err = w.Library().intact(ctx, w.o.Version, staged, b.Stored, w.o.AllowUnbound); err != nil {
+			if intact, err = w.Library().Intact(ctx, w.o.Version, staged, b.Stored, w.o.AllowUnbound); err != nil {
 				return false, err
 			}
 		}
@@ -166,7 +171,7 @@ func (w *staging) change(ctx context.Context, ours *Staged) (bool, error) {
 	}
 	for _, b := range before.Bundles {
 		switch {
-		case ours.find(&b) != nil:
+		case ours.Find(&b) != nil:
 		case w.o.Replace:
 			changed = true
 		default:
@@ -177,24 +182,24 @@ func (w *staging) change(ctx context.Context, ours *Staged) (bool, error) {
 }
 
 // putAll uploads the bundles of the targets that change, then says so in staged/.
-// errStale if somebody else has changed one of them.
-func (w *staging) putAll(ctx context.Context, ours map[string]*Staged, contents []bundle.Contents) error {
+// library.ErrRaced if somebody else has changed one of them.
+func (w *staging) putAll(ctx context.Context, ours map[string]*library.Staged, contents []bundle.Contents) error {
 	if len(ours) == 0 {
 		return nil
 	}
-	library := w.Library()
+	releases := w.Library()
 	files := map[string]bundle.Contents{}
 	for _, c := range contents {
-		files[storedOf(c).BLAKE2b] = c
+		files[library.StoredOf(c).BLAKE2b] = c
 	}
-	var fresh []*Stored
-	for _, target := range sortedTargets(ours) {
+	var fresh []*library.Stored
+	for _, target := range library.SortedTargets(ours) {
 		for i := range ours[target].Bundles {
 			b := &ours[target].Bundles[i].Stored
 			if _, ok := files[b.BLAKE2b]; !ok {
 				continue // staged before
 			}
-			if err := library.settle(ctx, w.o.Version, b, w.st.found, w.o.AllowUnbound); err != nil {
+			if err := releases.Settle(ctx, w.o.Version, b, w.st.found, w.o.AllowUnbound); err != nil {
 				return err
 			}
 			fresh = append(fresh, b)
@@ -203,22 +208,22 @@ func (w *staging) putAll(ctx context.Context, ours map[string]*Staged, contents 
 	if len(fresh) > 0 { // else the notes alone change
 		w.step("uploading files: %d", len(fresh))
 	}
-	if err := (upload{library, w.o.Version, files, w.Uploaded}).all(ctx, fresh); err != nil {
+	if err := library.NewUpload(releases, w.o.Version, files, w.Uploaded).All(ctx, fresh); err != nil {
 		return err
 	}
-	if i := slices.IndexFunc(fresh, func(b *Stored) bool { return b.updates() }); i >= 0 {
+	if i := slices.IndexFunc(fresh, func(b *library.Stored) bool { return b.Updates() }); i >= 0 {
 		b := fresh[i]
-		if err := object.CheckConditions(ctx, w.Store, folder(w.o.Version)+b.Name+".sig", []byte(b.Signature), signatureAttributes); err != nil {
+		if err := object.CheckConditions(ctx, w.Store, library.Folder(w.o.Version)+b.Name+".sig", []byte(b.Signature), library.SignatureAttributes); err != nil {
 			return err
 		}
 	}
-	if w.st.counts != nil && w.o.Replace && w.st.differs(w.o.Version, ours) != nil {
+	if w.st.Counts != nil && w.o.Replace && w.st.differs(w.o.Version, ours) != nil {
 		if err := w.reopen(ctx, ours); err != nil {
 			return err
 		}
 	}
-	for _, target := range sortedTargets(ours) {
-		if err := library.putStaged(ctx, ours[target]); err != nil {
+	for _, target := range library.SortedTargets(ours) {
+		if err := releases.PutStaged(ctx, ours[target]); err != nil {
 			return err
 		}
 	}
@@ -228,52 +233,52 @@ func (w *staging) putAll(ctx context.Context, ours map[string]*Staged, contents 
 // reopen makes room for what replaces bundles of a complete release: the record that
 // counts from now on has what is staged for no target, or marks the version discarded
 // if that is nothing.
-func (w *staging) reopen(ctx context.Context, ours map[string]*Staged) error {
-	library := w.Library()
-	_, all, err := merged(w.st.open(ours), w.o.Rules)
+func (w *staging) reopen(ctx context.Context, ours map[string]*library.Staged) error {
+	releases := w.Library()
+	_, all, err := library.Merged(w.st.open(ours), w.o.Rules)
 	if err != nil {
 		return err
 	}
-	rest := *w.st.counts
-	if rest.Bundles = rest.without(all); !slices.ContainsFunc(rest.Bundles, func(b Stored) bool { return b.updates() }) {
-		return library.mark(ctx, w.o.Version, w.st.next(), w.Who, w.Now())
+	rest := *w.st.Counts
+	if rest.Bundles = rest.Without(all); !slices.ContainsFunc(rest.Bundles, func(b library.Stored) bool { return b.Updates() }) {
+		return releases.MarkDiscarded(ctx, w.o.Version, w.st.Next(), w.Who, w.Now())
 	}
-	data, err := rest.encode()
+	data, err := rest.Encode()
 	if err != nil {
 		return err
 	}
-	return library.create(ctx, recordKey(w.o.Version, w.st.next()), data, recordAttributes)
+	return releases.Create(ctx, library.RecordKey(w.o.Version, w.st.Next()), data, library.RecordAttributes)
 }
 
 // report looks again at what is staged, and says what the channel lacks. A publish
 // that did not see what this job changed may have begun meanwhile: late is then
 // refused, or, if it may be in time, warned of.
-func (w *staging) report(ctx context.Context, ours map[string]*Staged) (*StageReport, error) {
+func (w *staging) report(ctx context.Context, ours map[string]*library.Staged) (*StageReport, error) {
 	st, err := w.Inspector().lookAtStage(ctx, w.o.Version)
 	if err != nil {
 		return nil, err
 	}
-	report := &StageReport{Version: w.o.Version, Channel: w.o.Channel, Changed: len(ours) > 0, Staged: []*Staged{}}
+	report := &StageReport{Version: w.o.Version, Channel: w.o.Channel, Changed: len(ours) > 0, Staged: []*library.Staged{}}
 	targets := st.open(nil)
-	report.Staged = append(report.Staged, standing(targets)...)
+	report.Staged = append(report.Staged, library.Standing(targets)...)
 	if report.Missing, err = st.missing(w.pl, w.o.Channel, w.o.Version, w.o.Rules); err != nil {
 		return report, err
 	}
 	if w.o.Publish && len(report.Missing) > 0 {
 		report.Hint = w.pl.waiting(st.view[w.o.Channel], w.o.Version, report.Missing)
 	}
-	if len(ours) == 0 || st.counts == nil {
+	if len(ours) == 0 || st.Counts == nil {
 		return report, nil
 	}
-	together, all, err := merged(targets, w.o.Rules)
+	together, all, err := library.Merged(targets, w.o.Rules)
 	if err != nil {
 		return nil, err
 	}
 	late := st.late(w.o.Version, ours, together, all)
-	if late != nil && st.shown == "" && !w.o.Publish {
+	if late != nil && st.Shown == "" && !w.o.Publish {
 		report.Warnings = append(report.Warnings, fmt.Sprintf("a publish of %s has begun without these bundles, or was interrupted; `tsmon release publish --version %s` includes them if it is not too late", w.o.Version, w.o.Version))
 	}
-	if st.shown == "" {
+	if st.Shown == "" {
 		late = nil
 	}
 	return report, late
@@ -300,7 +305,7 @@ func (w *staging) publishStaged(ctx context.Context, report *StageReport) error 
 			return err
 		}
 		// Another job may have published it, and the channel moved on since.
-		if s, err2 := w.Repository().Load(ctx, w.o.Channel); err2 == nil && s.Shown(w.o.Version) && !errors.Is(err, ErrOtherBytes) {
+		if s, err2 := w.Repository().Load(ctx, w.o.Channel); err2 == nil && s.Shown(w.o.Version) && !errors.Is(err, library.ErrOtherBytes) {
 			if back := s.RolledBack(w.o.Version); back != nil {
 				report.Warnings = append(report.Warnings, fmt.Sprintf("%s was published, and left %s with entry %d by %s: %s; it stays rolled back", w.o.Version, w.o.Channel, back.Sequence, back.Who, back.Why))
 			}
@@ -308,4 +313,23 @@ func (w *staging) publishStaged(ctx context.Context, report *StageReport) error 
 		}
 		return err
 	}
+}
+
+// stagedOf groups the bundles of a job by target.
+func (p planner) stagedOf(o PublishOptions, contents []bundle.Contents) map[string]*library.Staged {
+	targets := map[string]*library.Staged{}
+	for _, c := range contents {
+		target := c.Target
+		if target == "" && len(c.Given) > 0 { // one file for several
+			target = library.PlainKey(c.Given[0])
+		}
+		target = cmp.Or(target, library.AnyTarget)
+		s := targets[target]
+		if s == nil {
+			s = &library.Staged{Version: o.Version, Target: target, Who: p.who, When: p.now.UTC().Truncate(time.Second), Notes: o.Notes}
+			targets[target] = s
+		}
+		s.Bundles = append(s.Bundles, library.StagedBundle{Stored: library.StoredOf(c), File: path.Base(strings.ReplaceAll(c.Path, `\`, "/")), Given: c.Given})
+	}
+	return targets
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"tsmon/channels"
+	"tsmon/release/library"
 )
 
 // choice is what a channel is to be moved to. to returns the change that the record
@@ -17,7 +18,7 @@ import (
 type choice struct {
 	version      string
 	allowUnbound bool
-	to           func(*Record) change
+	to           func(*library.Record) change
 }
 
 // promote chooses a release that From shows, or has shown without a rollback since.
@@ -33,7 +34,7 @@ func (p planner) promote(v view, s *state, o PromoteOptions) (choice, error) {
 	if err == nil {
 		err = p.forward(s, version, o.Rollout)
 	}
-	return choice{version, o.AllowUnbound, func(record *Record) change {
+	return choice{version, o.AllowUnbound, func(record *library.Record) change {
 		c := p.changeTo(record, channels.Promote, o.Options)
 		c.from = o.From
 		p.begin(s, &c, o.Rollout)
@@ -48,7 +49,7 @@ func promotable(log *channels.Log, version string) (string, error) {
 	head := log.Head()
 	switch {
 	case head == nil:
-		return "", refuse(ErrNoRelease, "publish to it first", "%s shows nothing", log.Channel)
+		return "", refuse(library.ErrNoRelease, "publish to it first", "%s shows nothing", log.Channel)
 	case version == "":
 		return head.Version, nil
 	case head.Rollout == nil || head.Rollout.Version != version:
@@ -66,7 +67,7 @@ func promotable(log *channels.Log, version string) (string, error) {
 	if back := log.RolledBack(version); back != nil {
 		return "", refuse(ErrRolledBack, "promote a release that stands", "%s left %s with entry %d: %s", version, log.Channel, back.Sequence, back.Why)
 	}
-	return "", refuse(ErrNoRelease, "`tsmon channel log "+log.Channel+"` shows what it had", "%s never showed %s", log.Channel, version)
+	return "", refuse(library.ErrNoRelease, "`tsmon channel log "+log.Channel+"` shows what it had", "%s never showed %s", log.Channel, version)
 }
 
 // rollback chooses the release that a channel goes back to.
@@ -75,7 +76,7 @@ func (p planner) rollback(v view, s *state, o RollbackOptions) (choice, error) {
 		return choice{}, err
 	}
 	version, err := rollbackTarget(s.log, o)
-	return choice{version, o.AllowUnbound, func(record *Record) change {
+	return choice{version, o.AllowUnbound, func(record *library.Record) change {
 		head := s.log.Head()
 		c := p.changeTo(record, channels.Rollback, o.Options)
 		c.from = head.Newest()
@@ -133,7 +134,7 @@ func needsReason(o Options, what string) error {
 func (p planner) elsewhere(v view, s *state, to string) []string {
 	var warnings []string
 	left := s.log.Head().Newest()
-	if CompareVersions(to, left) >= 0 {
+	if library.CompareVersions(to, left) >= 0 {
 		return nil
 	}
 	for _, name := range p.channels() {
@@ -151,7 +152,7 @@ func (s *state) shows() error {
 	if s.log.Head() != nil {
 		return nil
 	}
-	return refuse(ErrNoRelease, "publish to it first", "%s shows nothing", s.channel)
+	return refuse(library.ErrNoRelease, "publish to it first", "%s shows nothing", s.channel)
 }
 
 // rolling returns the rollout of a channel, paused or not.
@@ -170,7 +171,7 @@ func (s *state) rolling() (*channels.Rollout, error) {
 // roll chooses the next state of a channel's rollout, whose release was judged when
 // it was published.
 func (p planner) roll(s *state, action channels.Action, o Options, next *channels.Rollout) choice {
-	return choice{next.Version, true, func(record *Record) change {
+	return choice{next.Version, true, func(record *library.Record) change {
 		c := change{action: action, why: o.Why, release: next.Release, bundles: record.Bundles, allowUnbound: true,
 			strand: o.Strand, strandAll: action != channels.Advance || o.Rollout == nil}
 		c.manifest = c.release.Render(p.publicURL, 0)
@@ -203,7 +204,7 @@ func (p planner) rollout(s *state, o Options) (choice, error) {
 	chosen := p.roll(s, channels.Advance, o, next.Begin(p.now.UTC().Truncate(time.Second)))
 	if lost := now.Steps[slices.Index(now.Steps, now.Percent)+1:]; len(lost) > 0 && len(next.Steps) == 1 && next.Steps[0] < 100 {
 		to := chosen.to
-		chosen.to = func(record *Record) change {
+		chosen.to = func(record *library.Record) change {
 			c := to(record)
 			c.warnings = append(c.warnings, fmt.Sprintf("the steps of the rollout end with this: %s stays at %d %% until `tsmon channel rollout %s --percent N` gives it to more; with --steps and --every it has steps again",
 				next.Version, next.Steps[0], s.channel))
@@ -245,7 +246,7 @@ func (p planner) finish(s *state) (choice, error) {
 		return choice{}, err
 	}
 	head := s.log.Head()
-	return choice{to: func(*Record) change {
+	return choice{to: func(*library.Record) change {
 		return change{action: head.Action, release: head.Release, rollout: head.Rollout, standing: true}
 	}}, nil
 }
@@ -263,7 +264,7 @@ func (p planner) pause(v view, s *state, o Options) (choice, error) {
 	head := s.log.Head()
 	now := p.now.UTC().Truncate(time.Second)
 	if head.Rollout != nil {
-		return choice{to: func(*Record) change {
+		return choice{to: func(*library.Record) change {
 			c := change{action: channels.Pause, from: head.Newest(), why: o.Why, release: head.Release, rollout: head.Rollout, standing: true,
 				warnings: p.elsewhere(v, s, head.Version)}
 			if head.Rollout.Paused.IsZero() {
@@ -276,7 +277,7 @@ func (p planner) pause(v view, s *state, o Options) (choice, error) {
 		return choice{}, wentBack(last, s.channel)
 	}
 	version, err := previous(s.log)
-	return choice{version, true, func(record *Record) change {
+	return choice{version, true, func(record *library.Record) change {
 		c := p.changeTo(record, channels.Pause, o)
 		c.from, c.allowUnbound, c.warnings = head.Version, true, p.elsewhere(v, s, version)
 		c.rollout = &channels.Rollout{ID: s.channel + "/" + strconv.FormatUint(head.Sequence+1, 10), Version: head.Version,

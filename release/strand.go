@@ -11,6 +11,7 @@ import (
 
 	"tsmon/channels"
 	"tsmon/manifest"
+	"tsmon/release/library"
 	"tsmon/signing"
 )
 
@@ -36,7 +37,7 @@ func ParseVersionRange(text string) (VersionRange, error) {
 		return VersionRange{text, text}, nil
 	case len(found) != 1:
 		return VersionRange{}, fmt.Errorf("%w: %.300q is not like 1.0.0-1.2.0", manifest.ErrVersion, text)
-	case CompareVersions(found[0].First, found[0].Last) > 0:
+	case library.CompareVersions(found[0].First, found[0].Last) > 0:
 		return VersionRange{}, fmt.Errorf("%w: the range %s begins above its end", manifest.ErrVersion, text)
 	}
 	return found[0], nil
@@ -56,7 +57,7 @@ func (r VersionRange) String() string {
 }
 
 func (r VersionRange) contains(version string) bool {
-	return r != VersionRange{} && CompareVersions(r.First, version) <= 0 && CompareVersions(version, r.Last) <= 0
+	return r != VersionRange{} && library.CompareVersions(r.First, version) <= 0 && library.CompareVersions(version, r.Last) <= 0
 }
 
 // Clients counts the clients of a channel by the version that they have. A nil map
@@ -141,7 +142,7 @@ func Installed(log *channels.Log, known map[string]int) []string {
 			versions[version] = true
 		}
 	}
-	return slices.SortedFunc(maps.Keys(versions), CompareVersions)
+	return slices.SortedFunc(maps.Keys(versions), library.CompareVersions)
 }
 
 // strands refuses a change that offers installed applications what they can't verify
@@ -215,7 +216,7 @@ func (g gate) successor() string {
 			continue
 		}
 		after, err := Strands(Then(other.log, g.release), Installed(other.log, other.clients), Lacks(g.keys))
-		if err == nil && len(after.Manifest)+len(after.Server) == 0 && CompareVersions(g.manifest.Version, other.log.Head().Newest()) > 0 {
+		if err == nil && len(after.Manifest)+len(after.Server) == 0 && library.CompareVersions(g.manifest.Version, other.log.Head().Newest()) > 0 {
 			return name
 		}
 	}

@@ -10,6 +10,7 @@ import (
 
 	"tsmon/channels"
 	"tsmon/manifest"
+	"tsmon/release/library"
 	"tsmon/signing"
 )
 
@@ -311,7 +312,7 @@ func FuzzVersionRange(f *testing.F) {
 // version comes first.
 func TestSpansFollowTheUpdatersOrder(t *testing.T) {
 	versions := strings.Fields("0.0.0 1.0.0-0 1.0.0-1 1.0.0-2 1.0.0-10 1.0.0-alpha 1.0.0-alpha.1 1.0.0-alpha.beta 1.0.0-beta.2 1.0.0-beta.11 1.0.0-rc-1 1.0.0 1.0.1 1.2.0 1.10.0 2.0.0-rc.1 2.0.0")
-	if !slices.IsSortedFunc(versions, CompareVersions) {
+	if !slices.IsSortedFunc(versions, library.CompareVersions) {
 		t.Fatal("the versions are not in order")
 	}
 	for i, bound := range versions {

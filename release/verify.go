@@ -9,6 +9,7 @@ import (
 
 	"tsmon/channels"
 	"tsmon/manifest"
+	"tsmon/release/library"
 	"tsmon/signing"
 )
 
@@ -25,6 +26,8 @@ type VerifyReport struct {
 	Channel string `json:"channel"`
 	Version string `json:"version"` // shown by the head of the log
 	Entries int    `json:"entries"` // of the log
+	// Fed says that the log is that of another store, which alone moves the channel.
+	Fed bool `json:"fed,omitempty"`
 	// End is the end of the log, for a later verification that it goes on from there.
 	End      channels.Position `json:"end"`
 	Rings    bool              `json:"rings,omitempty"` // manifests of rings were verified
@@ -82,18 +85,22 @@ func (in Inspector) VerifyFrom(ctx context.Context, channel string, from channel
 	log, err := v.channels.Load(ctx, channel)
 	if errors.Is(err, channels.ErrLog) {
 		v.report.find("log/"+channel, err, mendLog(err, channel))
-		return v.report, nil
+		return v.report, v.strays(ctx)
 	}
 	if err != nil {
 		return nil, err
 	}
 	head := log.Head()
 	if head == nil {
-		return nil, refuse(ErrNoRelease, "`tsmon channel list` shows the channels of the store", "%s shows nothing", channel)
+		return nil, refuse(library.ErrNoRelease, "`tsmon channel list` shows the channels of the store", "%s shows nothing", channel)
 	}
 	v.log, v.report.Version, v.report.Entries, v.report.End = log, head.Version, len(log.Entries), log.End()
+	v.report.Fed = log.Fed()
 	if err := log.Continues(from); err != nil && (in.policies[channel].Operators == nil || !log.Accepts(from)) {
 		v.report.find("log/"+channel, err, MendHistory)
+	}
+	if err := v.strays(ctx); err != nil {
+		return nil, err
 	}
 	if err := v.shown(ctx); err != nil {
 		return nil, err
@@ -168,11 +175,11 @@ func (v *verification) view(view channels.View, data []byte) {
 	switch {
 	case ok && data == nil: // nothing to list
 	case data == nil:
-		v.report.find(view.Key, fmt.Errorf("%w: %s is missing", ErrStored, view.Key), mend)
+		v.report.find(view.Key, fmt.Errorf("%w: %s is missing", library.ErrStored, view.Key), mend)
 	case !ok:
-		v.report.find(view.Key, fmt.Errorf("%w: %s is not what entry %d says", ErrStored, view.Key, view.Sequence), mend)
+		v.report.find(view.Key, fmt.Errorf("%w: %s is not what entry %d says", library.ErrStored, view.Key, view.Sequence), mend)
 	case v.public != "" && base != v.public && base != "":
-		v.report.find(view.Key, fmt.Errorf("%w: the addresses in %s lead to %s, public_url is %s", ErrStored, view.Key, base, v.public), mend)
+		v.report.find(view.Key, fmt.Errorf("%w: the addresses in %s lead to %s, public_url is %s", library.ErrStored, view.Key, base, v.public), mend)
 	}
 }
 
@@ -184,7 +191,7 @@ func (v *verification) noRings(ctx context.Context) error {
 		return nil
 	}
 	if err == nil {
-		v.report.find(key, fmt.Errorf("%w: %s has rings that are not kept", ErrStored, v.log.Channel),
+		v.report.find(key, fmt.Errorf("%w: %s has rings that are not kept", library.ErrStored, v.log.Channel),
 			"set rings: true for "+v.log.Channel+" in tsmon.yaml; installed applications may read them")
 	}
 	return err
@@ -194,12 +201,12 @@ func (v *verification) noRings(ctx context.Context) error {
 // could not be checked.
 func (v *verification) release(ctx context.Context, version string, whole bool) error {
 	record, err := v.Named(ctx, version, v.log.Record(version))
-	if v.log.Pruned(version) && (err == nil || errors.Is(err, ErrStored) || errors.Is(err, ErrNoRelease)) {
+	if v.log.Pruned(version) && (err == nil || errors.Is(err, library.ErrStored) || errors.Is(err, library.ErrNoRelease)) {
 		return v.pruned(ctx, version, record)
 	}
 	if err == nil {
 		v.report.Releases = append(v.report.Releases, version)
-		err = v.verifyStored(ctx, record, true)
+		err = v.VerifyStored(ctx, record, true)
 	}
 	if err == nil {
 		err = v.signatures(ctx, record, whole)
@@ -207,10 +214,10 @@ func (v *verification) release(ctx context.Context, version string, whole bool) 
 	if err == nil || !faulty(err) {
 		return err
 	}
-	if errors.Is(err, ErrStored) || errors.Is(err, ErrNoRelease) {
+	if errors.Is(err, library.ErrStored) || errors.Is(err, library.ErrNoRelease) {
 		err = &Refusal{Cause: err, Mend: mendWith(v.log.Channel)}
 	}
-	v.report.find(folder(version), err, "add the key that signed it to trusted_keys, with until: VERSION if it has ended; if the key is there, publish a higher version")
+	v.report.find(library.Folder(version), err, "add the key that signed it to trusted_keys, with until: VERSION if it has ended; if the key is there, publish a higher version")
 	return nil
 }
 
@@ -220,20 +227,20 @@ func mendWith(channel string) string {
 }
 
 // pruned finds bundles of a pruned release that were put back with other bytes.
-func (v *verification) pruned(ctx context.Context, version string, record *Record) error {
+func (v *verification) pruned(ctx context.Context, version string, record *library.Record) error {
 	v.report.Pruned = append(v.report.Pruned, version)
 	if record == nil {
 		return nil
 	}
 	for _, b := range record.Bundles {
-		key := folder(record.Version) + b.Name
-		same, err := v.holds(ctx, key, b.Size, b.CRC64)
+		key := library.Folder(record.Version) + b.Name
+		same, err := v.Holds(ctx, key, b.Size, b.CRC64)
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
 		case err != nil:
 			return err
 		case !same:
-			v.report.find(key, fmt.Errorf("%w: %s has other bytes than were published", ErrStored, key), mendWith(v.log.Channel))
+			v.report.find(key, fmt.Errorf("%w: %s has other bytes than were published", library.ErrStored, key), mendWith(v.log.Channel))
 		}
 	}
 	return nil
@@ -241,22 +248,22 @@ func (v *verification) pruned(ctx context.Context, version string, record *Recor
 
 // signatures compares the .sig objects with the record, and with whole the
 // signatures with every byte of the bundles.
-func (v *verification) signatures(ctx context.Context, record *Record, whole bool) error {
+func (v *verification) signatures(ctx context.Context, record *library.Record, whole bool) error {
 	for _, b := range record.Bundles {
-		if !b.updates() {
+		if !b.Updates() {
 			continue
 		}
-		key := folder(record.Version) + b.Name
-		data, err := v.read(ctx, key+".sig", signing.MaxSignature)
+		key := library.Folder(record.Version) + b.Name
+		data, err := v.Read(ctx, key+".sig", signing.MaxSignature)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
 		if string(data) != b.Signature {
-			return fmt.Errorf("%w: %s.sig is not the published signature", ErrStored, key)
+			return fmt.Errorf("%w: %s.sig is not the published signature", library.ErrStored, key)
 		}
 		sig, err := signing.ParseSignature(b.Signature)
 		if err == nil && whole {
-			err = v.verifyBytes(ctx, key, sig)
+			err = v.VerifyBytes(ctx, key, sig)
 		}
 		if err != nil {
 			return fmt.Errorf("%s: %w", key, err)
@@ -267,6 +274,6 @@ func (v *verification) signatures(ctx context.Context, record *Record, whole boo
 
 // faulty distinguishes problems of a release from failures to check it.
 func faulty(err error) bool {
-	return errors.As(err, new(*signing.FormatError)) || slices.ContainsFunc([]error{ErrNoRelease, ErrStored, signing.ErrSignature,
+	return errors.As(err, new(*signing.FormatError)) || slices.ContainsFunc([]error{library.ErrNoRelease, library.ErrStored, signing.ErrSignature,
 		signing.ErrUntrustedKey, signing.ErrBound, signing.ErrUnbound, signing.ErrLegacy}, func(cause error) bool { return errors.Is(err, cause) })
 }

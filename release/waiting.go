@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"tsmon/channels"
+	"tsmon/release/library"
 	"tsmon/signing"
 	"tsmon/store/object"
 )
@@ -90,9 +91,9 @@ func (p Plans) wait(ctx context.Context, plan *Plan, e channels.Entry) (*channel
 	if err != nil {
 		return nil, err
 	}
-	hash := sumOf(payload)
+	hash := library.SumOf(payload)
 	key := planKey(plan.Channel, hash)
-	if _, err := p.store.Create(ctx, key, bytes.NewReader(payload), int64(len(payload)), recordAttributes); err != nil && !errors.Is(err, fs.ErrExist) {
+	if _, err := p.store.Create(ctx, key, bytes.NewReader(payload), int64(len(payload)), library.RecordAttributes); err != nil && !errors.Is(err, fs.ErrExist) {
 		return nil, err
 	}
 	e.Signatures = signatures
@@ -172,7 +173,7 @@ func (p Plans) keep(ctx context.Context, log *channels.Log, hash string, e *chan
 			}
 		}
 		at := planRoot + log.Channel + "/" + hash + "." + who + ".sig"
-		if _, err := p.store.Create(ctx, at, strings.NewReader(armored), int64(len(armored)), recordAttributes); err != nil && !errors.Is(err, fs.ErrExist) {
+		if _, err := p.store.Create(ctx, at, strings.NewReader(armored), int64(len(armored)), library.RecordAttributes); err != nil && !errors.Is(err, fs.ErrExist) {
 			return err
 		}
 	}
@@ -196,7 +197,7 @@ func (p Plans) List(ctx context.Context, channel string) ([]*Waiting, error) {
 			continue
 		}
 		w, err := p.read(ctx, log, hash)
-		if errors.Is(err, ErrStored) || errors.Is(err, ErrNoRelease) {
+		if errors.Is(err, library.ErrStored) || errors.Is(err, library.ErrNoRelease) {
 			continue // anybody who can write to the store may have put it there, or it was made meanwhile
 		}
 		if err != nil {
@@ -221,17 +222,20 @@ func (p Plans) read(ctx context.Context, log *channels.Log, hash string) (*Waiti
 	key := planKey(log.Channel, hash)
 	data, _, err := object.ReadAll(ctx, p.store, key, maxPlan)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, refuse(ErrNoRelease, "`tsmon plan list` shows the plans that wait", "there is no plan %s of %s", hash, log.Channel)
+		return nil, refuse(library.ErrNoRelease, "`tsmon plan list` shows the plans that wait", "there is no plan %s of %s", hash, log.Channel)
+	}
+	if errors.Is(err, object.ErrTooLarge) {
+		return nil, fmt.Errorf("%w: %s is not a plan of %s", library.ErrStored, key, log.Channel)
 	}
 	if err != nil {
 		return nil, err
 	}
 	var e channels.Entry
-	if err := json.Unmarshal(data, &e); err != nil || sumOf(data) != hash || e.Channel != log.Channel {
-		return nil, fmt.Errorf("%w: %s is not a plan of %s", ErrStored, key, log.Channel)
+	if err := json.Unmarshal(data, &e); err != nil || library.SumOf(data) != hash || e.Channel != log.Channel {
+		return nil, fmt.Errorf("%w: %s is not a plan of %s", library.ErrStored, key, log.Channel)
 	}
 	if payload, err := e.Payload(); err != nil || !bytes.Equal(payload, data) {
-		return nil, fmt.Errorf("%w: %s is not a plan of %s", ErrStored, key, log.Channel)
+		return nil, fmt.Errorf("%w: %s is not a plan of %s", library.ErrStored, key, log.Channel)
 	}
 	w := &Waiting{Hash: hash, Channel: log.Channel, Entry: &e, Signed: []string{}, Missing: []string{}, Expires: e.Expires, log: log}
 	if err := p.readSignatures(ctx, w); err != nil {
@@ -325,7 +329,7 @@ func (p Plans) Find(ctx context.Context, channel, hash string) (*Waiting, error)
 		found = w
 	}
 	if found == nil {
-		return nil, refuse(ErrNoRelease, "`tsmon plan list` shows the plans that wait", "no such plan of %s waits", channel)
+		return nil, refuse(library.ErrNoRelease, "`tsmon plan list` shows the plans that wait", "no such plan of %s waits", channel)
 	}
 	return found, nil
 }
@@ -341,7 +345,7 @@ func (p Plans) made(ctx context.Context, channel, hash string) (bool, error) {
 		e := &log.Entries[len(log.Entries)-1-i]
 		if !e.Entered.IsZero() {
 			payload, err := e.Payload()
-			if err != nil || strings.HasPrefix(sumOf(payload), hash) {
+			if err != nil || strings.HasPrefix(library.SumOf(payload), hash) {
 				return err == nil, err
 			}
 		}

@@ -5,6 +5,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -149,6 +150,26 @@ func TestAdoption(t *testing.T) {
 		t.Errorf("on the fifteenth day it has %v, want %v", rows, want)
 	}
 	b.shot("adoption-crosshair")
+
+	// A rehearsal counts the clients that it is about.
+	b.fill(".rehearse input[name=reason]", "slow")
+	b.press("\r")
+	b.text("Not reached: who has a version above 1.1.0 keeps it.")
+	said := value[string](b, `document.querySelector(".rehearse .result").innerText`)
+	if want := fmt.Sprintf("Clients: %d,%03d.", now["1.2.0"]/1000, now["1.2.0"]%1000); !strings.Contains(said, want) {
+		t.Errorf("the rehearsal lacks %q: %s", want, said)
+	}
+	for version, n := range now {
+		var row string
+		if n > 0 {
+			row = value[string](b, `[...document.querySelectorAll(".rehearse .reach tbody tr")].find(e => e.querySelector("th")?.innerText === `+quote(version)+`)?.querySelector("td.number").innerText.replace(/[^0-9]/g, "") ?? "no row"`)
+		}
+		if n > 0 && row != fmt.Sprint(n) {
+			t.Errorf("the rehearsal counts %s clients of %s, want %d", row, version, n)
+		}
+	}
+	b.eval(`document.querySelector(".rehearse").scrollIntoView()`)
+	b.shot("adoption-rehearsal")
 
 	b.eval(`document.querySelector(".timeline summary").click()`)
 	b.text("0123abc")

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"regexp"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -136,14 +138,15 @@ func TestMemory(t *testing.T) {
 	}
 }
 
-// TestBrowserLanguage: a page speaks the language of the browser, and writes numbers as
-// its region does.
+// TestBrowserLanguage: a page speaks the language of the browser, and writes numbers and
+// times as its region does.
 func TestBrowserLanguage(t *testing.T) {
 	f := newFront(t)
-	for _, c := range []struct{ languages, lang, button, number string }{
-		{"es-CO,es,en", "es", "Abrir la demostración", "1.234,5"},
-		{"en-GB,en", "en", "Open the demo", "1,234.5"},
-		{"de-DE,de", "en", "Open the demo", "1,234.5"},
+	for _, c := range []struct{ languages, lang, button, number, time string }{
+		{"es-CO,es,en", "es", "Abrir la demostración", "1.234,5", `^\d{1,2}/\d{1,2}/\d{4}, \d{1,2}:\d\d:\d\d [ap]\. m\.$`},
+		{"es-ES,es", "es", "Abrir la demostración", "1.234,5", `^\d{1,2} [a-z]{3,4} \d{4}, \d{1,2}:\d\d:\d\d$`},
+		{"en-GB,en", "en", "Open the demo", "1,234.5", `^\d{1,2} [A-Z][a-z]{2,3} \d{4}, \d\d:\d\d:\d\d$`},
+		{"de-DE,de", "en", "Open the demo", "1,234.5", `^[A-Z][a-z]{2} \d{1,2}, \d{4}, \d{1,2}:\d\d:\d\d [AP]M$`},
 	} {
 		b := newBrowser(t, 800, 600)
 		if _, err := chromedp.Call(b.ctx, emulation.SetUserAgentOverride, emulation.SetUserAgentOverrideParams{UserAgent: "test", AcceptLanguage: c.languages}); err != nil {
@@ -158,6 +161,10 @@ func TestBrowserLanguage(t *testing.T) {
 		b.until(`document.querySelectorAll(".card .number").length > 10`)
 		if mark := c.number[len(c.number)-2:][:1]; !value[bool](b, fmt.Sprintf(`[...document.querySelectorAll(".card .number")].some(e => /^\d+\%s\d+$/.test(e.innerText.trim()))`, mark)) {
 			t.Errorf("%s: no number has the decimal %q", c.languages, mark)
+		}
+		b.until(`document.querySelector("time.age") !== null`)
+		if at := strings.Join(strings.Fields(value[string](b, `document.querySelector("time.age").title`)), " "); !regexp.MustCompile(c.time).MatchString(at) {
+			t.Errorf("%s: a time is %q, want %s", c.languages, at, c.time)
 		}
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"tsmon/api/fleet/verdict"
 	"tsmon/channels"
 	"tsmon/release"
+	"tsmon/release/library"
 )
 
 const (
@@ -124,7 +125,7 @@ func (l stepLog) early(channel string, early bool) {
 // failed reports whether there is an error. That somebody else moves the channel, or
 // that it shows nothing, is nothing to log.
 func (l stepLog) failed(channel string, err error) bool {
-	if errors.As(err, new(*channels.ConflictError)) || errors.Is(err, release.ErrNoRelease) {
+	if errors.As(err, new(*channels.ConflictError)) || errors.Is(err, library.ErrNoRelease) {
 		return true
 	}
 	once(l.failing, channel, err, func() {

@@ -14,7 +14,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"tsmon/channels"
-	"tsmon/release"
+	"tsmon/release/library"
 )
 
 // maxAlarms bounds the records that are remembered because they do not verify.
@@ -106,7 +106,7 @@ func (a *alarms) raise(key, etag, kind string, err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	before, again := a.bad[key]
-	if before.etag == etag && before.kind == kind || release.IsRecord(key) && len(a.bad) >= maxAlarms {
+	if before.etag == etag && before.kind == kind || library.IsRecord(key) && len(a.bad) >= maxAlarms {
 		return
 	}
 	cause := fmt.Sprintf("%.1000s", err.Error()) // it may name a problem for each byte
@@ -167,5 +167,5 @@ func (a *alarms) all() []Alarm {
 func (a *alarms) records() []string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return slices.DeleteFunc(slices.Sorted(maps.Keys(a.bad)), func(key string) bool { return !release.IsRecord(key) })
+	return slices.DeleteFunc(slices.Sorted(maps.Keys(a.bad)), func(key string) bool { return !library.IsRecord(key) })
 }

@@ -10,7 +10,7 @@ import (
 
 	"tsmon/api/web"
 	"tsmon/channels"
-	"tsmon/release"
+	"tsmon/release/library"
 	"tsmon/store/object"
 )
 
@@ -38,7 +38,7 @@ func (s *Server) file(w http.ResponseWriter, r *http.Request) {
 		s.list(ctx, w, r, strings.TrimSuffix(key, listEnd))
 	case !isReleaseFile(key):
 		s.Fail(w, r, web.Refuse(http.StatusNotFound, "there is no such file"))
-	case release.IsRecord(key):
+	case library.IsRecord(key):
 		d, err := s.Heads.record(ctx, key)
 		if err != nil {
 			s.noDocument(w, r, err)

@@ -22,5 +22,8 @@ func TestReal(t *testing.T) {
 		"forged entries":          testForgedEntries,
 		"stolen bucket":           testStolenBucket,
 		"the future":              testFuture,
+		"attacks":                 testAttacks,
+		"bad manifests":           testBadManifests,
+		"history":                 testHistory,
 	})
 }

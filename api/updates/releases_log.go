@@ -89,13 +89,13 @@ func (s *Releases) entries(r *http.Request) (any, error) {
 func pageOf(r *http.Request) (limit int, before uint64, err error) {
 	limit = defaultEntries
 	query := r.URL.Query()
-	if text := query.Get("limit"); text != "" {
-		if limit, err = strconv.Atoi(text); err != nil || limit < 1 || limit > maxEntries {
+	if query.Has("limit") {
+		if limit, err = strconv.Atoi(query.Get("limit")); err != nil || limit < 1 || limit > maxEntries {
 			return 0, 0, web.Invalid("limit is a number from 1 to %d", maxEntries)
 		}
 	}
-	if text := query.Get("before"); text != "" {
-		if before, err = strconv.ParseUint(text, 10, 63); err != nil {
+	if query.Has("before") {
+		if before, err = strconv.ParseUint(query.Get("before"), 10, 63); err != nil {
 			return 0, 0, web.Invalid("before is the number of an entry")
 		}
 	}

@@ -232,7 +232,7 @@ func TestReleases(t *testing.T) {
 	for path, status := range map[string]int{
 		"/releases/channels/nightly/log": 404, "/releases/channels/..%2fstable/log": 404, "/releases/channels/Stable/log": 404, "/releases/channels/stable/log/3": 404, "/releases/channels/stable/log/0": 404,
 		"/releases/channels/stable/log/x": 400, "/releases/channels/stable/log/-1": 400, "/releases/channels/stable/log/99999999999999999999": 400, "/releases/channels/stable/log?limit=0": 400,
-		"/releases/channels/stable/log?limit=201": 400, "/releases/channels/stable/log?before=x": 400, "/releases/versions/9.9.9": 404, "/releases/versions/..%2f..": 404, "/releases/versions/x": 404,
+		"/releases/channels/stable/log?limit=201": 400, "/releases/channels/stable/log?before=x": 400, "/releases/channels/stable/log?before=": 400, "/releases/channels/stable/log?limit=": 400, "/releases/versions/9.9.9": 404, "/releases/versions/..%2f..": 404, "/releases/versions/x": 404,
 		"/releases/channels/beta/adoption": 404, "/releases": 404, "/releases/channels": 404, "/releases/channels/releases/log": 404,
 	} {
 		c.Get(path).WantFailure(t, status)

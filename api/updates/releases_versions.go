@@ -13,6 +13,7 @@ import (
 	"tsmon/channels"
 	"tsmon/manifest"
 	"tsmon/release"
+	"tsmon/release/library"
 	"tsmon/signing"
 )
 
@@ -54,7 +55,7 @@ func (s *Releases) versions(r *http.Request) (any, error) {
 	})
 }
 
-func versionRow(f *release.Surveyed) VersionRow {
+func versionRow(f *library.Surveyed) VersionRow {
 	row := VersionRow{Version: f.Version.Version, Date: f.Date, Size: f.Size, Channels: f.Channels, Rollouts: map[string]int{},
 		RolledBack: append([]string{}, f.RolledBack...), Pruned: f.Pruned, Staged: []string{}}
 	for name, rollout := range f.Rollouts {
@@ -107,7 +108,7 @@ func (s *Releases) version(r *http.Request) (any, error) {
 	return d, nil
 }
 
-func bundleRow(b release.Stored, keys signing.Keyring) BundleRow {
+func bundleRow(b library.Stored, keys signing.Keyring) BundleRow {
 	row := BundleRow{Name: b.Name, Keys: append([]string{}, b.Keys...), Size: b.Size, BLAKE2b: b.BLAKE2b}
 	if sig, err := signing.ParseSignature(b.Signature); b.Signature != "" && err == nil {
 		row.KeyID = sig.KeyID()
@@ -140,7 +141,7 @@ func noPublisher() error {
 
 // readable turns the error of a log that is not believed into an answer.
 func readable(err error) error {
-	if errors.Is(err, channels.ErrLog) || errors.Is(err, channels.ErrUnsigned) || errors.Is(err, release.ErrStored) {
+	if errors.Is(err, channels.ErrLog) || errors.Is(err, channels.ErrUnsigned) || errors.Is(err, library.ErrStored) {
 		return &web.Failure{Status: http.StatusServiceUnavailable, Cause: err, Messages: []string{"what the store holds is not what was published, or can't be read: `tsmon channel verify` says what"}}
 	}
 	return err

@@ -28,11 +28,11 @@ func testFuture(t *testing.T, w *apitest.World) {
 		"time comes":   func() { w.Clock.Move(365 * 24 * time.Hour) },
 		"it is undone": func() { g.restore(t, rightful) },
 		"it is accepted": func() {
-			plan, err := d.Accept(t.Context(), "stable", channels.Position{}, "")
+			plan, err := d.Accept(t.Context(), "stable", channels.Position{}, "", false)
 			if err != nil || !plan.Changed || plan.Sequence != 4 || !strings.Contains(plan.Entry.Why, "a clock that was ahead") {
 				t.Fatalf("%+v, %v", plan, err)
 			}
-			if again, err := d.Accept(t.Context(), "stable", channels.Position{}, ""); err != nil || again.Changed {
+			if again, err := d.Accept(t.Context(), "stable", channels.Position{}, "", false); err != nil || again.Changed {
 				t.Fatalf("%+v, %v", again, err)
 			}
 		},

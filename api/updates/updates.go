@@ -27,7 +27,7 @@ import (
 	"tsmon/api/fleet"
 	"tsmon/api/web"
 	"tsmon/channels"
-	"tsmon/release"
+	"tsmon/release/library"
 	"tsmon/store/object"
 )
 
@@ -172,5 +172,5 @@ func cachesFor(private bool) caches {
 		}
 		return []string{header}
 	}
-	return caches{values(channels.CacheControl), values(release.CacheControl)}
+	return caches{values(channels.CacheControl), values(library.CacheControl)}
 }

@@ -11,7 +11,7 @@ import (
 	"slices"
 
 	"tsmon/api/web"
-	"tsmon/release"
+	"tsmon/release/library"
 	"tsmon/signing"
 	"tsmon/store/object"
 )
@@ -64,18 +64,18 @@ func (h *Heads) recheck(ctx context.Context) error {
 // discarded reports whether a record is the mark of a release that was thrown away
 // before a channel showed it. The first one of a version never is.
 func discarded(data []byte) bool {
-	var r release.Record
+	var r library.Record
 	return json.Unmarshal(data, &r) == nil && r.Discarded && len(r.Bundles) == 0
 }
 
 // checkRecord returns an error unless data is the record of a version whose bundles
 // are signed by trusted keys, or signed at all where no key is trusted.
 func checkRecord(data []byte, version string, keys signing.Keyring) error {
-	var r release.Record
+	var r library.Record
 	if err := json.Unmarshal(data, &r); err != nil {
 		return fmt.Errorf("not a record: %w", err)
 	}
-	if r.Version != version || !slices.ContainsFunc(r.Bundles, func(b release.Stored) bool { return len(b.Keys) > 0 }) {
+	if r.Version != version || !slices.ContainsFunc(r.Bundles, func(b library.Stored) bool { return len(b.Keys) > 0 }) {
 		return fmt.Errorf("not the record of %s", version)
 	}
 	for _, b := range r.Bundles {
@@ -91,7 +91,7 @@ func checkRecord(data []byte, version string, keys signing.Keyring) error {
 
 // checkBundle verifies a bundle's signature over the digest in the record. A legacy
 // signature covers the bytes themselves: only its key is checked.
-func checkBundle(b release.Stored, version string, keys signing.Keyring) error {
+func checkBundle(b library.Stored, version string, keys signing.Keyring) error {
 	sig, err := keys.Accept(b.Signature, signing.Claim{Version: version, Targets: b.Keys, AllowUnbound: true, AnyKey: len(keys) == 0})
 	if err != nil || len(keys) == 0 {
 		return err

@@ -17,7 +17,7 @@ import (
 	"tsmon/api/updates"
 	"tsmon/channels"
 	"tsmon/manifest"
-	"tsmon/release"
+	"tsmon/release/library"
 	"tsmon/signing"
 	"tsmon/store/object"
 )
@@ -88,8 +88,9 @@ func TestOlderManifest(t *testing.T) {
 
 // TestBadManifests puts what does not verify, or is not what the log shows, in the place
 // of a manifest: the log's goes on being served, and everybody is told.
-func TestBadManifests(t *testing.T) {
-	w := apitest.Embedded(t)
+func TestBadManifests(t *testing.T) { testBadManifests(t, apitest.Embedded(t)) }
+
+func testBadManifests(t *testing.T, w *apitest.World) {
 	w.Options.PublicURL = "https://releases.example.com/app"
 	d := w.Desk(t)
 	d.PublishVersion(t, "stable", "1.0.0")
@@ -335,9 +336,9 @@ func TestNoKeys(t *testing.T) {
 }
 
 // edited is a record after a change to it.
-func edited(t *testing.T, data []byte, change func(*release.Record)) []byte {
+func edited(t *testing.T, data []byte, change func(*library.Record)) []byte {
 	t.Helper()
-	var r release.Record
+	var r library.Record
 	apitest.ReadJSON(t, data, &r)
 	change(&r)
 	return apitest.Must[[]byte](t)(json.Marshal(r))
@@ -355,19 +356,19 @@ func TestBadRecords(t *testing.T) {
 		return apitest.Must[signing.Signature](t)(key.Sign(signing.Digest{1}, comment)).String()
 	}
 	for name, bad := range map[string][]byte{
-		"another digest":     edited(t, good, func(r *release.Record) { r.Bundles[0].BLAKE2b = strings.Repeat("0", 128) }),
-		"half a digest":      edited(t, good, func(r *release.Record) { r.Bundles[0].BLAKE2b = r.Bundles[0].BLAKE2b[:64] }),
-		"no digest":          edited(t, good, func(r *release.Record) { r.Bundles[0].BLAKE2b = "x" }),
-		"another key":        edited(t, good, func(r *release.Record) { r.Bundles[1].Signature = sign(stranger, signing.Comment{Version: "1.0.0"}) }),
-		"another version":    edited(t, good, func(r *release.Record) { r.Bundles[1].Signature = sign(d.Key, signing.Comment{Version: "1.0.1"}) }),
-		"another target":     edited(t, good, func(r *release.Record) { r.Bundles[0].Keys = []string{"windows-i686"} }),
-		"another's record":   edited(t, good, func(r *release.Record) { r.Version = "1.0.1" }),
-		"no signature":       edited(t, good, func(r *release.Record) { r.Bundles[2].Signature = "" }),
-		"no bundle":          edited(t, good, func(r *release.Record) { r.Bundles = nil }),
-		"discarded":          edited(t, good, func(r *release.Record) { r.Bundles, r.Discarded = nil, true }),
+		"another digest":     edited(t, good, func(r *library.Record) { r.Bundles[0].BLAKE2b = strings.Repeat("0", 128) }),
+		"half a digest":      edited(t, good, func(r *library.Record) { r.Bundles[0].BLAKE2b = r.Bundles[0].BLAKE2b[:64] }),
+		"no digest":          edited(t, good, func(r *library.Record) { r.Bundles[0].BLAKE2b = "x" }),
+		"another key":        edited(t, good, func(r *library.Record) { r.Bundles[1].Signature = sign(stranger, signing.Comment{Version: "1.0.0"}) }),
+		"another version":    edited(t, good, func(r *library.Record) { r.Bundles[1].Signature = sign(d.Key, signing.Comment{Version: "1.0.1"}) }),
+		"another target":     edited(t, good, func(r *library.Record) { r.Bundles[0].Keys = []string{"windows-i686"} }),
+		"another's record":   edited(t, good, func(r *library.Record) { r.Version = "1.0.1" }),
+		"no signature":       edited(t, good, func(r *library.Record) { r.Bundles[2].Signature = "" }),
+		"no bundle":          edited(t, good, func(r *library.Record) { r.Bundles = nil }),
+		"discarded":          edited(t, good, func(r *library.Record) { r.Bundles, r.Discarded = nil, true }),
 		"a page":             []byte("<!DOCTYPE html>"),
 		"half of it":         good[:len(good)/2],
-		"another signature":  edited(t, good, func(r *release.Record) { r.Bundles[0].Signature = r.Bundles[1].Signature }),
+		"another signature":  edited(t, good, func(r *library.Record) { r.Bundles[0].Signature = r.Bundles[1].Signature }),
 		"too large":          append(bytes.Clone(good), bytes.Repeat([]byte(" "), updates.MaxRecord)...),
 		"an array":           []byte("[]"),
 		"nothing whatsoever": {},
@@ -397,7 +398,7 @@ func TestLaterRecords(t *testing.T) {
 	d := w.Desk(t)
 	d.PublishVersion(t, "stable", "1.0.0")
 	good, _ := w.Stored(t, "releases/1.0.0/release.json")
-	mark := edited(t, good, func(r *release.Record) { r.Bundles, r.Discarded = nil, true })
+	mark := edited(t, good, func(r *library.Record) { r.Bundles, r.Discarded = nil, true })
 	plant(t, w, "releases/1.0.0/release-2.json", mark)
 	plant(t, w, "releases/1.0.0/release-3.json", good)
 	plant(t, w, "releases/1.0.0/release-4.json", mark[:len(mark)/2])
@@ -433,7 +434,7 @@ func TestLegacyRecord(t *testing.T) {
 	}
 	keys := apitest.Must[signing.Keyring](t)(signing.ParseKeyring([]signing.KeyText{{Key: read("minisign.pub")}}))
 	sig := apitest.Must[signing.Signature](t)(signing.ParseSignature(base64.StdEncoding.EncodeToString([]byte(read("bundle.tar.gz.legacy.minisig")))))
-	b := release.Stored{Keys: []string{"linux-x86_64"}, BLAKE2b: strings.Repeat("0", 128), Signature: sig.String()}
+	b := library.Stored{Keys: []string{"linux-x86_64"}, BLAKE2b: strings.Repeat("0", 128), Signature: sig.String()}
 	if err := updates.CheckBundle(b, "1.2.3", keys); err != nil {
 		t.Error(err)
 	}
@@ -459,7 +460,7 @@ func FuzzCheckRecord(f *testing.F) {
 		if updates.CheckRecord(data, "1.0.0", keys) != nil {
 			return
 		}
-		var r release.Record
+		var r library.Record
 		apitest.ReadJSON(t, data, &r)
 		for _, b := range r.Bundles {
 			if len(b.Keys) > 0 && (b.Signature != sig.String() || !strings.HasPrefix(b.BLAKE2b, strings.Repeat("0", 128))) {

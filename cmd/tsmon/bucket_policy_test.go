@@ -114,4 +114,26 @@ func TestBucketHalfPublic(t *testing.T) {
 			t.Errorf("%s, after the policy: code %d: %s%s", version, code, stdout, stderr)
 		}
 	}
+	// A download meets the same, and so does a promotion to a channel that clients may not read.
+	file := filepath.Join(t.TempDir(), "App.tar.gz")
+	download := append([]string{"update", "download", "--output", file}, check[2:]...)
+	open("stable", "beta")
+	if _, stderr, code := command(t, env, "tsmon", download...); code != 1 || !strings.Contains(stderr, "hint: if a bucket answers there, let everybody read releases/") {
+		t.Errorf("code %d: %s", code, stderr)
+	}
+	open("releases", "beta")
+	if _, stderr, code := command(t, env, "tsmon", "release", "publish", "--channel", "beta", "--version", "1.2.0", bundles(t, "1.2.0", 100)); code != 0 {
+		t.Fatalf("code %d: %s", code, stderr)
+	}
+	promote := []string{"release", "promote", "--from", "beta", "--to", "stable"}
+	if _, stderr, code := command(t, env, "tsmon", promote...); code != cli.ExitRefused || !strings.Contains(stderr, "stable stays as it is: "+public+"/stable/latest.json answers with status 403") {
+		t.Errorf("code %d: %s", code, stderr)
+	}
+	open("releases", "stable", "beta")
+	if stdout, stderr, code := command(t, env, "tsmon", promote...); code != 0 || !strings.Contains(stdout, "stable: 1.1.0 → 1.2.0") {
+		t.Errorf("code %d: %s%s", code, stdout, stderr)
+	}
+	if stdout, stderr, code := command(t, env, "tsmon", download...); code != 0 || !strings.Contains(stdout, "version 1.2.0, verified") {
+		t.Errorf("code %d: %s%s", code, stdout, stderr)
+	}
 }

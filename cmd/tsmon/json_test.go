@@ -19,11 +19,13 @@ import (
 	"tsmon/cmd/tsmon/scaffold"
 	"tsmon/cmd/tsmon/serving"
 	"tsmon/cmd/tsmon/tauri"
+	"tsmon/cmd/tsmon/updating"
 	"tsmon/manifest"
 	"tsmon/manifest/updater"
 	"tsmon/release"
 	"tsmon/release/bundle"
 	"tsmon/release/feed"
+	"tsmon/release/library"
 	"tsmon/release/rotation"
 	"tsmon/store/record"
 )
@@ -36,9 +38,9 @@ func TestJSONDocument(t *testing.T) {
 	}
 	document := string(data)
 	for _, printed := range []any{
-		keys.Key{}, rotation.Plan{}, rotation.Key{}, rotation.Channel{}, rotation.Lost{}, release.Stranded{}, rotation.Step{}, bundle.Signed{}, release.Plan{}, release.Reach{}, release.Stored{}, release.Record{}, releasing.ListedRelease{}, releasing.ShownRelease{}, release.StageReport{}, release.Staged{}, release.StagedBundle{}, release.Discarded{},
-		feed.Report{}, feed.Channel{}, feed.Release{}, releasing.ChannelState{}, releasing.LogRow{}, release.VerifyReport{}, release.Finding{}, releasing.Validation{}, manifest.Problem{}, manifest.Change{},
-		releasing.CheckReport{}, releasing.CheckAttempt{}, manifest.Offer{}, manifest.Platform{}, updater.Event{}, updater.EventData{}, cli.Failure{},
+		keys.Key{}, rotation.Plan{}, rotation.Key{}, rotation.Channel{}, rotation.Lost{}, release.Stranded{}, rotation.Step{}, bundle.Signed{}, release.Plan{}, release.Reach{}, library.Stored{}, library.Record{}, releasing.ListedRelease{}, releasing.ShownRelease{}, release.StageReport{}, library.Staged{}, library.StagedBundle{}, release.Discarded{},
+		feed.Report{}, feed.Channel{}, feed.Release{}, releasing.ChannelState{}, releasing.LogRow{}, release.VerifyReport{}, release.Finding{}, updating.Validation{}, manifest.Problem{}, manifest.Change{},
+		updating.CheckReport{}, updating.CheckAttempt{}, manifest.Offer{}, manifest.Platform{}, updater.Event{}, updater.EventData{}, cli.Failure{},
 		admin.CreatedTenant{}, record.Tenant{}, record.Settings{}, admin.ImportedContent{}, admin.ListedVersion{}, admin.RestoredDiagram{}, admin.Deletion{}, admin.Part{}, admin.Use{}, admin.UserToken{}, admin.ListedUser{}, admin.WrittenSeries{}, serving.RotatedKey{}, record.Audit{}, serving.DemoFile{}, serving.Secrets{},
 		record.Content{}, record.Variable{}, record.Menu{}, record.Permission{}, record.NotifyEntry{},
 		fleet.Adoption{}, fleet.VersionCount{}, fleet.GroupCount{}, fleet.NewestCounts{}, fleet.CurvePoint{}, fleet.Opinion{}, fleet.OutcomeGroup{}, fleet.Spread{}, verdict.Verdict{}, verdict.Share{}, verdict.Ageing{}, verdict.Sums{}, verdict.Age{}, guarding.State{}, simulate.Options{}, simulate.Report{}, simulate.Row{}, simulate.Result{}, simulate.Spread{}, fleet.Notice{}, fleet.Sampled{}, build{}, doctor.Report{}, doctor.Finding{}, doctor.Checked{}, config.Setting{}, scaffold.Report{}, scaffold.Written{}, tauri.Finding{},

@@ -75,11 +75,9 @@ func newKitOn(t *testing.T, w *apitest.World, storage string, env []string) *kit
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Tests move the clock ahead: what the server and the test itself read is never too early.
-	store = timedStore(store, func() time.Time { return time.Now().AddDate(100, 0, 0) })
 	o := w.Options
 	rings := map[string]bool{"stable": false, "beta": false}
-	o.Objects, o.Store, o.Refresh, o.Rings = store, storage, 10*time.Millisecond, rings
+	o.Objects, o.Store, o.Refresh, o.Rings = anyTime(store), storage, 10*time.Millisecond, rings
 	if strings.HasPrefix(storage, "s3:") {
 		o.Refresh = 50 * time.Millisecond // MinIO would do little else than answer
 	}
@@ -132,8 +130,13 @@ func (k *kit) must(t *testing.T, args ...string) string {
 // reader is publisher for what only reads, whatever times the entries have.
 func (k *kit) reader(t *testing.T) *release.Publisher {
 	p := k.publisher(t)
-	p.Store = k.store
+	p.Store = anyTime(k.store)
 	return p
+}
+
+// anyTime is a store for those who only read what was written by clocks that tests moved.
+func anyTime(s object.Store) object.Store {
+	return timedStore(s, func() time.Time { return time.Now().AddDate(100, 0, 0) })
 }
 
 // publisher works on the storage inside the test process.

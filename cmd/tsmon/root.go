@@ -18,6 +18,7 @@ import (
 	"tsmon/cmd/tsmon/serving"
 	"tsmon/cmd/tsmon/setup"
 	"tsmon/cmd/tsmon/staging"
+	"tsmon/cmd/tsmon/updating"
 )
 
 const rootHelp = `tsmon releases a Tauri desktop application: it signs update bundles, publishes
@@ -59,8 +60,8 @@ Environment:
 
 func rootCommand(app *cli.App) *cobra.Command {
 	root := cli.Group("tsmon", "Release a Tauri desktop application and serve its updates",
-		setup.InitCommand(app), keys.Command(app), releasing.ReleaseCommand(app, staging.StageCommand(app), staging.DiscardCommand(app)), releasing.PlanCommand(app), releasing.ManifestCommand(app),
-		channelCommand(app), releasing.UpdateCommand(app), serving.Command(app),
+		setup.InitCommand(app), keys.Command(app), releasing.ReleaseCommand(app, staging.StageCommand(app), staging.DiscardCommand(app)), releasing.PlanCommand(app), updating.ManifestCommand(app),
+		channelCommand(app), updating.UpdateCommand(app), serving.Command(app),
 		admin.TenantCommand(app), admin.UserCommand(app), admin.SeriesCommand(app), admin.BackupCommand(app), setup.DoctorCommand(app), setup.ConfigCommand(app), versionCommand(app), manCommand())
 	root.Long = rootHelp
 	root.SilenceErrors, root.SilenceUsage = true, true

@@ -1,13 +1,22 @@
 package main
 
 import (
+	"bytes"
+	"encoding/base64"
 	"encoding/json"
+	"io"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
+	"github.com/klauspost/compress/zstd"
+
 	"tsmon/cmd/tsmon/admin"
+	"tsmon/cmd/tsmon/serving"
+	"tsmon/store/record/sqlite"
+	"tsmon/store/record/vault"
 )
 
 // TestBackup: what was copied of a running server is verified, and served by another.
@@ -75,5 +84,103 @@ func TestBackup(t *testing.T) {
 	run(1, "backup", "restore", file, "--data", filepath.Join(folder, "damaged"))
 	if _, err := os.Stat(filepath.Join(folder, "damaged")); !os.IsNotExist(err) {
 		t.Errorf("a damaged backup was restored: %v", err)
+	}
+}
+
+// TestSealedBackup: with TSMON_SECRET no key can be read in a backup, not even one that lies
+// in the data folder from before; without it the keys are there, as the help says.
+func TestSealedBackup(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	data := filepath.Join(folder, "data")
+	tsmon := func(into any, env []string, args ...string) {
+		t.Helper()
+		stdout, stderr, code := command(t, append(env, "TSMON_DATA="+data), "tsmon", append(args, "--json")...)
+		if code != 0 || json.Unmarshal([]byte(stdout), into) != nil {
+			t.Fatalf("%v: exit code %d\n%s%s", args, code, stdout, stderr)
+		}
+	}
+	saved := func(name string, env []string) []byte {
+		t.Helper()
+		tsmon(&admin.Backup{}, env, "backup", "create", filepath.Join(folder, name))
+		file, err := os.Open(filepath.Join(folder, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer file.Close()
+		unpacked, err := zstd.NewReader(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer unpacked.Close()
+		content, err := io.ReadAll(io.LimitReader(unpacked, 1<<26))
+		if err != nil || !bytes.Contains(content, []byte("ts_acueducto")) {
+			t.Fatalf("%d bytes, %v", len(content), err)
+		}
+		return content
+	}
+	var user struct{ TokenApp string }
+	tsmon(&struct{}{}, nil, "tenant", "create", "acueducto", "--ts-name", "ts_acueducto")
+	tsmon(&user, nil, "user", "create", "acueducto", "ana@example.com")
+	if len(user.TokenApp) < 20 {
+		t.Fatalf("%+v", user)
+	}
+	// keys returns what must not be known: the secrets of clients, and the keys of tokens.
+	keys := func(env []string, tokens func() []byte) (all []string) {
+		t.Helper()
+		serve(t, data, env).stop()
+		var clients serving.Secrets
+		tsmon(&clients, env, "serve", "secrets")
+		all = []string{clients.AccessKey, clients.SecretKey, clients.WriteToken}
+		for _, found := range regexp.MustCompile(`"[A-Za-z0-9+/_=-]{40,}"`).FindAll(tokens(), -1) {
+			all = append(all, strings.Trim(string(found), `"`))
+		}
+		if len(all) < 4 {
+			t.Fatalf("%d keys", len(all))
+		}
+		return all
+	}
+	open := keys(nil, func() []byte {
+		text, err := os.ReadFile(filepath.Join(data, "token-keys.json"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return text
+	})
+	content := saved("open", nil)
+	for _, key := range open {
+		if !bytes.Contains(content, []byte(key)) {
+			t.Errorf("a restored server does not have %q", key)
+		}
+	}
+	if bytes.Contains(content, []byte(user.TokenApp)) {
+		t.Error("it has the token of a user")
+	}
+
+	env := []string{"TSMON_SECRET=" + outerSecret}
+	sealed := keys(env, func() []byte {
+		records, err := sqlite.Open(t.Context(), filepath.Join(data, "records.db"), sqlite.Limits{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer records.Close()
+		shared, err := vault.New(records, []string{outerSecret})
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := shared.Row("token keys").Get(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return text
+	})
+	content = saved("sealed", env)
+	for _, key := range append(append(sealed, open...), user.TokenApp, outerSecret) {
+		raw, _ := base64.RawURLEncoding.DecodeString(strings.TrimRight(key, "="))
+		for _, part := range []string{key, key[:len(key)/2], key[len(key)/2:], string(raw)} {
+			if len(part) >= 8 && bytes.Contains(content, []byte(part)) {
+				t.Errorf("%q of %q can be read", part, key)
+			}
+		}
 	}
 }

@@ -94,9 +94,24 @@ func TestRestoredFromBackup(t *testing.T) {
 				if _, stderr, code := away.tsmon(t, "channel", "verify", "stable", "--no-probe", "--accept"); code != 2 || !strings.Contains(stderr, "--from SEQUENCE:HASH") {
 					t.Errorf("code %d: %s", code, stderr)
 				}
-				away.must(t, "channel", "verify", "stable", "--no-probe", "--from", end[1], "--accept")
+				accept := []string{"channel", "verify", "stable", "--no-probe", "--from", end[1], "--accept"}
+				if out := away.must(t, append(accept, "--dry-run")...); !strings.Contains(out, "would move") {
+					t.Error(out)
+				}
+				shows(fresh, 503, "") // it gave nothing up
+				away.must(t, accept...)
 			} else {
-				k.must(t, "channel", "verify", "stable", "--no-probe", "--accept")
+				accept := []string{"channel", "verify", "stable", "--no-probe", "--accept"}
+				if out := k.must(t, append(accept, "--dry-run")...); !strings.Contains(out, "stable: servers would go on with the log that ends at 1:") || !strings.Contains(out, end[1]) {
+					t.Error(out)
+				}
+				if out := k.must(t, append(accept, "--dry-run", "--json")...); !strings.Contains(out, `"dry_run": true`) {
+					t.Error(out)
+				}
+				shows(fresh, 503, "") // it gave nothing up
+				if out := k.must(t, accept...); !strings.Contains(out, "stable: servers go on with") {
+					t.Error(out)
+				}
 			}
 			shows(s, 200, `"1.0.0"`)
 			shows(fresh, 200, `"1.0.0"`)
@@ -108,6 +123,43 @@ func TestRestoredFromBackup(t *testing.T) {
 			shows(fresh, 200, `"1.2.0"`)
 		})
 	}
+}
+
+// TestBegunAnew: the store is begun anew, and the server that begins then answers 503 by what
+// the records have seen. What publish says then leads out.
+func TestBegunAnew(t *testing.T) {
+	store := filepath.Join(t.TempDir(), "store")
+	k := newKit(t, store, nil)
+	k.configure(t, "  stable: {}\n")
+	data := t.TempDir()
+	k.env = append(k.env, "TSMON_DATA="+data)
+	begin := func() {
+		s := serve(t, data, append(k.env, "TSMON_REFRESH=50ms", "TSMON_PUBLIC_URL="))
+		k.env = append(k.env, "TSMON_PUBLIC_URL="+s.base+"/updates")
+	}
+	begin()
+	for _, version := range []string{"1.0.0", "1.1.0"} {
+		k.must(t, "release", "publish", "--version", version, bundles(t, version, 100))
+	}
+	if err := os.RemoveAll(store); err != nil {
+		t.Fatal(err)
+	}
+	begin()
+	publish := []string{"release", "publish", "--version", "1.2.0", bundles(t, "1.2.0", 100)}
+	// follows: look for the alarm of the server there: it shows nothing of a channel that it does not believe. If the store was begun anew, or restored from a backup, `tsmon channel verify … --accept` gives up what the server had seen; --no-probe skips this
+	_, stderr, code := k.tsmon(t, publish...)
+	_, hint, _ := strings.Cut(stderr, "restored from a backup, `tsmon ")
+	hint, _, found := strings.Cut(hint, "` gives up")
+	if code != 1 || !found || !strings.Contains(stderr, "the server shows nothing of the channel") {
+		t.Fatalf("code %d: %s", code, stderr)
+	}
+	if out := k.must(t, strings.Fields(hint)...); !strings.Contains(out, "stable: servers go on with the log that ends at 1:") {
+		t.Error(out)
+	}
+	until(t, "the server shows 1.2.0", func() bool {
+		_, stderr, code := k.tsmon(t, publish...)
+		return code == 0 && !strings.Contains(stderr, "warning:")
+	})
 }
 
 // operatorKey returns the file of a new private key, and its public line.

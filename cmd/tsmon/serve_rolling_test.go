@@ -30,10 +30,17 @@ func TestRollingRestart(t *testing.T) {
 		"TSMON_SECRET="+outerSecret, "TSMON_BEHIND_PROXY=true", "TSMON_DRAIN=5s")
 	folder := t.TempDir()
 	data := func(i int) string { return filepath.Join(folder, fmt.Sprint(i)) }
-	servers := []*served{serve(t, data(0), env, "--demo")}
+	listen := func() string {
+		address, err := servertest.FreeAddress() // each starts again where nginx looks for it
+		if err != nil {
+			t.Fatal(err)
+		}
+		return address
+	}
+	servers := []*served{serve(t, data(0), env, "--demo", "--listen", listen())}
 	d := servers[0].demoReady()
 	for i := 1; i < 3; i++ {
-		servers = append(servers, serve(t, data(i), env))
+		servers = append(servers, serve(t, data(i), env, "--listen", listen()))
 	}
 	proxy := behindNginx(t, servers)
 	for _, s := range servers {

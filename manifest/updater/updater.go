@@ -45,6 +45,9 @@ var (
 	ErrNoRelease = errors.New("no endpoint has a release")
 	// ErrStatus means that an address answered with a status outside 2xx.
 	ErrStatus = errors.New("unexpected status")
+	// ErrWithheld is ErrStatus of 503, with which tsmon serve answers for a channel that it
+	// does not believe.
+	ErrWithheld = fmt.Errorf("%w", ErrStatus)
 	// ErrDenied is an ErrStatus of 401 or 403.
 	ErrDenied = fmt.Errorf("access denied: %w", ErrStatus)
 	// ErrForbidden is an ErrDenied of 403, as buckets answer what nobody may read.
@@ -198,6 +201,8 @@ func checkStatus(status int) error {
 		return fmt.Errorf("%w %d", ErrForbidden, status)
 	case status == http.StatusUnauthorized:
 		return fmt.Errorf("%w %d", ErrDenied, status)
+	case status == http.StatusServiceUnavailable:
+		return fmt.Errorf("%w %d", ErrWithheld, status)
 	case status < 200 || status > 299:
 		return fmt.Errorf("%w %d", ErrStatus, status)
 	}

@@ -11,6 +11,7 @@ import (
 
 	"tsmon/channels"
 	"tsmon/release"
+	"tsmon/release/library"
 )
 
 // Export is what a file will hold.
@@ -32,7 +33,7 @@ type record struct {
 // piece is a bundle of a version.
 type piece struct {
 	version string
-	release.Stored
+	library.Stored
 }
 
 // NewExport reads what a file of channels holds: their logs behind the entry with the
@@ -88,7 +89,7 @@ func (x *Export) channel(ctx context.Context, name string, since uint64) (*chann
 	head, end := log.Head(), log.End()
 	switch {
 	case head == nil:
-		return nil, &release.Refusal{Cause: fmt.Errorf("%w: %s shows nothing", release.ErrNoRelease, name), Mend: "`tsmon channel list` shows the channels of the store"}
+		return nil, &release.Refusal{Cause: fmt.Errorf("%w: %s shows nothing", library.ErrNoRelease, name), Mend: "`tsmon channel list` shows the channels of the store"}
 	case since > end.Sequence:
 		return nil, refuse(ErrOlder, "`tsmon channel log "+name+"` shows its entries; leave --since out for all of them", "%s ends at entry %d, before entry %d", name, end.Sequence, since)
 	}
@@ -101,19 +102,19 @@ func (x *Export) channel(ctx context.Context, name string, since uint64) (*chann
 // release adds a release: its record, and its bundles if they are needed. Of one that was
 // pruned the record may be gone, too.
 func (x *Export) release(ctx context.Context, version, sum string, needed bool) error {
-	library := x.publisher.Library()
-	data, err := library.RecordData(ctx, version, sum)
-	if err != nil && !needed && (errors.Is(err, release.ErrNoRelease) || errors.Is(err, release.ErrStored)) {
+	releases := x.publisher.Library()
+	data, err := releases.RecordData(ctx, version, sum)
+	if err != nil && !needed && (errors.Is(err, library.ErrNoRelease) || errors.Is(err, library.ErrStored)) {
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	r, err := release.DecodeRecord(version, data)
+	r, err := library.DecodeRecord(version, data)
 	if err != nil {
 		return err
 	}
-	x.records = append(x.records, record{release.RecordKey(version), data})
+	x.records = append(x.records, record{library.RecordKey(version, 1), data})
 	if !needed {
 		return nil
 	}
@@ -163,7 +164,7 @@ func (x *Export) Write(ctx context.Context, w io.Writer) error {
 
 // bundle copies a bundle and its signature.
 func (x *Export) bundle(ctx context.Context, a *archive, b piece) error {
-	key := release.BundleKey(b.version, b.Name)
+	key := library.BundleKey(b.version, b.Name)
 	if b.Signature != "" {
 		if err := a.addBytes(key+".sig", []byte(b.Signature)); err != nil {
 			return err
@@ -171,7 +172,7 @@ func (x *Export) bundle(ctx context.Context, a *archive, b piece) error {
 	}
 	body, info, err := x.publisher.Store.Get(ctx, key)
 	if errors.Is(err, fs.ErrNotExist) {
-		return refuse(release.ErrStored, repairMend, "%s is gone", key)
+		return refuse(library.ErrStored, repairMend, "%s is gone", key)
 	}
 	if err != nil {
 		return err
@@ -184,8 +185,8 @@ func (x *Export) bundle(ctx context.Context, a *archive, b piece) error {
 			}
 		}})
 	}
-	if info.Size != b.Size || errors.Is(err, release.ErrBytes) {
-		return refuse(release.ErrStored, repairMend, "%s has other bytes than were published", key)
+	if info.Size != b.Size || errors.Is(err, library.ErrBytes) {
+		return refuse(library.ErrStored, repairMend, "%s has other bytes than were published", key)
 	}
 	return err
 }

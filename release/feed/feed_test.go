@@ -18,6 +18,7 @@ import (
 	"tsmon/channels"
 	"tsmon/release"
 	"tsmon/release/bundle"
+	"tsmon/release/library"
 	"tsmon/signing"
 	"tsmon/store/object"
 	"tsmon/store/object/dir"
@@ -145,7 +146,7 @@ func (p *place) shows(t testing.TB, version string) {
 	t.Helper()
 	report, err := p.Inspector().Verify(t.Context(), "stable")
 	if version == "" {
-		if !errors.Is(err, release.ErrNoRelease) {
+		if !errors.Is(err, library.ErrNoRelease) {
 			t.Errorf("it shows %+v, %v, want nothing", report, err)
 		}
 		return

@@ -19,6 +19,7 @@ import (
 
 	"tsmon/channels"
 	"tsmon/release"
+	"tsmon/release/library"
 	"tsmon/signing"
 	"tsmon/store/object"
 )
@@ -189,7 +190,7 @@ func TestHostileFiles(t *testing.T) {
 		},
 		"a huge record": func(all []member) ([]member, string) {
 			i := index(t, all, "releases/1.1.0/release.json")
-			all[i].data += strings.Repeat(" ", release.MaxRecord)
+			all[i].data += strings.Repeat(" ", library.MaxRecord)
 			return all, ""
 		},
 		"a huge header":    func(all []member) ([]member, string) { all[0].data += strings.Repeat(" ", maxHeader); return all, "" },
@@ -251,11 +252,11 @@ func TestStrangers(t *testing.T) {
 	// follows: release it under another version, there or here
 	busy := newPlace(t, "http://10.0.0.9", hq.key)
 	busy.publish(t, "beta", "1.0.0")
-	if _, err := busy.take(t, first); !errors.Is(err, release.ErrOtherBytes) {
+	if _, err := busy.take(t, first); !errors.Is(err, library.ErrOtherBytes) {
 		t.Errorf("other bytes at a version: %v", err)
 	}
 	hq.publish(t, "stable", "1.0.1")
-	if _, err := busy.take(t, hq.export(t, 0)); !errors.Is(err, release.ErrOtherBytes) {
+	if _, err := busy.take(t, hq.export(t, 0)); !errors.Is(err, library.ErrOtherBytes) {
 		t.Errorf("other bytes at a version: %v", err)
 	}
 	busy.Policies["stable"] = release.Policy{}
@@ -268,7 +269,7 @@ func TestStrangers(t *testing.T) {
 	if _, err := taken.Store.Create(t.Context(), key, strings.NewReader("x"), 1, object.Attributes{}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := taken.take(t, first); !errors.Is(err, release.ErrOtherBytes) {
+	if _, err := taken.take(t, first); !errors.Is(err, library.ErrOtherBytes) {
 		t.Errorf("an object in the place: %v", err)
 	}
 	if err := taken.Store.Delete(t.Context(), key); err != nil {
@@ -306,7 +307,7 @@ func TestLyingRecord(t *testing.T) {
 	}
 	all[0].data = string(data)
 	// follows: nothing of it is believed: `tsmon channel verify` where it comes from tells what is wrong
-	if _, err := site.take(t, together(t, all, "")); !errors.Is(err, release.ErrStored) {
+	if _, err := site.take(t, together(t, all, "")); !errors.Is(err, library.ErrStored) {
 		t.Errorf("%v", err)
 	}
 	if report, err := hq.Inspector().Verify(t.Context(), "stable"); err != nil || len(report.Findings) > 0 {

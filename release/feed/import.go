@@ -10,6 +10,7 @@ import (
 
 	"tsmon/channels"
 	"tsmon/release"
+	"tsmon/release/library"
 )
 
 // Import brings what a file holds to the publisher's store. With dry it only verifies. See
@@ -81,11 +82,11 @@ func (im *importing) all(ctx context.Context) error {
 		if total += size; total > maxRecords {
 			return fmt.Errorf("%w: its records have more than %d bytes", ErrDamaged, maxRecords)
 		}
-		data, err := im.file.data(name, size, release.MaxRecord)
+		data, err := im.file.data(name, size, library.MaxRecord)
 		if err != nil {
 			return err
 		}
-		version, _ := release.VersionIn(name)
+		version, _ := library.VersionIn(name)
 		if im.here(version) {
 			continue
 		}
@@ -118,8 +119,8 @@ func (im *importing) all(ctx context.Context) error {
 
 // isRecord reports whether a member is the record of a release.
 func isRecord(name string) bool {
-	version, ok := release.VersionIn(name)
-	return ok && name == release.RecordKey(version)
+	version, ok := library.VersionIn(name)
+	return ok && name == library.RecordKey(version, 1)
 }
 
 // here reports whether only entries that are here already are about a version.
@@ -135,7 +136,7 @@ func (im *importing) recall(ctx context.Context) error {
 		}
 		data, err := im.Library().RecordData(ctx, version, im.sums[version])
 		switch {
-		case errors.Is(err, release.ErrNoRelease), errors.Is(err, release.ErrStored):
+		case errors.Is(err, library.ErrNoRelease), errors.Is(err, library.ErrStored):
 		case err != nil:
 			return err
 		default:
@@ -195,7 +196,7 @@ func (im *importing) logs(ctx context.Context, h Header) (name string, size int6
 
 // object takes a bundle or its signature, which the record has, too.
 func (im *importing) object(ctx context.Context, name string, size int64) error {
-	version, _ := release.VersionIn(name)
+	version, _ := library.VersionIn(name)
 	if im.here(version) {
 		return nil
 	}
@@ -204,7 +205,7 @@ func (im *importing) object(ctx context.Context, name string, size int64) error 
 		return fmt.Errorf("%w: %.100q does not belong to it", ErrDamaged, name)
 	}
 	for _, b := range record.Bundles {
-		switch key := release.BundleKey(version, b.Name); name {
+		switch key := library.BundleKey(version, b.Name); name {
 		case key + ".sig":
 			data, err := im.file.data(name, size, int64(len(b.Signature)))
 			if err == nil && string(data) != b.Signature {
@@ -220,7 +221,7 @@ func (im *importing) object(ctx context.Context, name string, size int64) error 
 				return nil
 			}
 			err := im.bring(ctx, lacking, im.file)
-			if errors.Is(err, release.ErrBytes) {
+			if errors.Is(err, library.ErrBytes) {
 				im.spoiled = append(im.spoiled, key)
 				return nil // the others can still be had
 			}

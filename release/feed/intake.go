@@ -15,6 +15,7 @@ import (
 	"tsmon/channels"
 	"tsmon/manifest"
 	"tsmon/release"
+	"tsmon/release/library"
 )
 
 // intake is what comes to a store: nothing of it counts before commit.
@@ -28,7 +29,7 @@ type intake struct {
 	sums       map[string]string // SHA-256 of the records of the releases that new entries are about
 	needed     map[string]bool   // of those, the ones whose bundles must be there
 	unbound    map[string]bool   // and those whose signatures need not name the version
-	records    map[string]*release.Record
+	records    map[string]*library.Record
 	data       map[string][]byte // of those records
 
 	mu      sync.Mutex
@@ -46,7 +47,7 @@ const sideBySide = 4
 
 func newIntake(ctx context.Context, p *release.Publisher, dry bool) (*intake, error) {
 	in := &intake{Publisher: p, dry: dry, report: &Report{DryRun: dry, Channels: []Channel{}, Releases: []Release{}},
-		sums: map[string]string{}, needed: map[string]bool{}, unbound: map[string]bool{}, records: map[string]*release.Record{}, data: map[string][]byte{}, lacking: map[string]piece{}}
+		sums: map[string]string{}, needed: map[string]bool{}, unbound: map[string]bool{}, records: map[string]*library.Record{}, data: map[string][]byte{}, lacking: map[string]piece{}}
 	repository := p.Repository()
 	names, err := repository.Names(ctx)
 	if err != nil {
@@ -91,7 +92,7 @@ func (in *intake) follow(ctx context.Context, before *channels.Log, since channe
 		return forked(name, since.Sequence)
 	}
 	for n := since.Sequence + 1; n <= end.Sequence; n++ {
-		if data := raw[n-since.Sequence-1]; len(data) > 0 && differ(release.SumOf(data), before.HashOf(n)) {
+		if data := raw[n-since.Sequence-1]; len(data) > 0 && differ(library.SumOf(data), before.HashOf(n)) {
 			return forked(name, n)
 		}
 	}
@@ -151,11 +152,11 @@ func (in *intake) settle() error {
 		shown(fresh, func(r *channels.Release) {
 			for _, log := range logs {
 				if sum := log.Record(r.Version); sum != "" && sum != r.Record {
-					err = refuse(release.ErrOtherBytes, "release it under another version, there or here", "%s is another release in %s", r.Version, log.Channel)
+					err = refuse(library.ErrOtherBytes, "release it under another version, there or here", "%s is another release in %s", r.Version, log.Channel)
 				}
 			}
 			if sum := in.sums[r.Version]; sum != "" && sum != r.Record {
-				err = refuse(release.ErrOtherBytes, "release it under another version, there or here", "%s is not the same release in all channels", r.Version)
+				err = refuse(library.ErrOtherBytes, "release it under another version, there or here", "%s is not the same release in all channels", r.Version)
 			}
 			in.sums[r.Version] = r.Record
 			in.unbound[r.Version] = in.unbound[r.Version] || in.Policies[d.after.Channel].AllowUnbound
@@ -209,10 +210,10 @@ func (in *intake) record(version string, data []byte) error {
 	if !wanted || in.data[version] != nil {
 		return fmt.Errorf("%w: a record of %.70q does not belong to it", ErrDamaged, version)
 	}
-	if release.SumOf(data) != sum {
+	if library.SumOf(data) != sum {
 		return fmt.Errorf("%w: the record of %s is not the one that the log names", ErrDamaged, version)
 	}
-	record, err := release.DecodeRecord(version, data)
+	record, err := library.DecodeRecord(version, data)
 	if err != nil {
 		return err
 	}
@@ -254,7 +255,7 @@ func (in *intake) stock(ctx context.Context) error {
 				}
 				in.mu.Lock()
 				defer in.mu.Unlock()
-				in.lacking[release.BundleKey(version, b.Name)] = piece{version, b}
+				in.lacking[library.BundleKey(version, b.Name)] = piece{version, b}
 				return nil
 			})
 		}
@@ -264,7 +265,7 @@ func (in *intake) stock(ctx context.Context) error {
 
 // bring takes the bytes of a bundle that is lacking.
 func (in *intake) bring(ctx context.Context, b piece, r io.Reader) error {
-	key := release.BundleKey(b.version, b.Name)
+	key := library.BundleKey(b.version, b.Name)
 	tell := in.Uploaded
 	if in.dry {
 		tell = in.Transferred
@@ -293,7 +294,7 @@ func (in *intake) missing() []string {
 	keys := slices.Collect(maps.Keys(in.lacking))
 	for version := range in.needed {
 		if in.records[version] == nil {
-			keys = append(keys, release.RecordKey(version))
+			keys = append(keys, library.RecordKey(version, 1))
 		}
 	}
 	slices.Sort(keys)
@@ -318,7 +319,7 @@ func (in *intake) whole() error {
 
 // commit has the entries count, and shows them. Everything that they need is here.
 func (in *intake) commit(ctx context.Context) error {
-	slices.SortFunc(in.report.Releases, func(a, b Release) int { return release.CompareVersions(a.Version, b.Version) })
+	slices.SortFunc(in.report.Releases, func(a, b Release) int { return library.CompareVersions(a.Version, b.Version) })
 	if in.dry {
 		return nil
 	}

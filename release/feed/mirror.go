@@ -12,6 +12,7 @@ import (
 
 	"tsmon/channels"
 	"tsmon/release"
+	"tsmon/release/library"
 	"tsmon/store/object"
 )
 
@@ -24,7 +25,7 @@ func Mirror(ctx context.Context, p *release.Publisher, from object.Store, names 
 		return nil, err
 	}
 	in.mirrors = true
-	m := &mirror{intake: in, from: release.Library{Store: from, Keys: p.Keys, Trust: p.Repository().Trust}}
+	m := &mirror{intake: in, from: library.Library{Store: from, Keys: p.Keys, Trust: p.Repository().Trust}}
 	if err := m.channels(ctx, names); err != nil {
 		return nil, err
 	}
@@ -45,7 +46,7 @@ func Mirror(ctx context.Context, p *release.Publisher, from object.Store, names 
 // mirror is one run of Mirror.
 type mirror struct {
 	*intake
-	from release.Library
+	from library.Library
 }
 
 // channels reads the logs of channels; without names, those of all that are configured,
@@ -64,7 +65,7 @@ func (m *mirror) channels(ctx context.Context, names []string) error {
 		}
 	}
 	if len(m.deliveries) == 0 {
-		return &release.Refusal{Cause: fmt.Errorf("%w: the other store has none of the channels in tsmon.yaml", release.ErrNoRelease), Mend: "check the address after --from, and list its channels under channels in tsmon.yaml"}
+		return &release.Refusal{Cause: fmt.Errorf("%w: the other store has none of the channels in tsmon.yaml", library.ErrNoRelease), Mend: "check the address after --from, and list its channels under channels in tsmon.yaml"}
 	}
 	return nil
 }
@@ -99,7 +100,7 @@ func (m *mirror) records(ctx context.Context) error {
 	for version := range m.needed {
 		data, err := m.from.RecordData(ctx, version, m.sums[version])
 		switch {
-		case errors.Is(err, release.ErrNoRelease), errors.Is(err, release.ErrStored):
+		case errors.Is(err, library.ErrNoRelease), errors.Is(err, library.ErrStored):
 		case err != nil:
 			return err
 		default:
@@ -121,7 +122,7 @@ func (m *mirror) bundles(ctx context.Context) error {
 	group.SetLimit(sideBySide)
 	for _, b := range all {
 		group.Go(func() error {
-			body, info, err := m.from.Store.Get(ctx, release.BundleKey(b.version, b.Name))
+			body, info, err := m.from.Store.Get(ctx, library.BundleKey(b.version, b.Name))
 			if errors.Is(err, fs.ErrNotExist) {
 				return nil // it stays lacking
 			}
@@ -132,7 +133,7 @@ func (m *mirror) bundles(ctx context.Context) error {
 			if info.Size != b.Size {
 				return nil
 			}
-			if err = m.bring(ctx, b, body); errors.Is(err, release.ErrBytes) {
+			if err = m.bring(ctx, b, body); errors.Is(err, library.ErrBytes) {
 				return nil
 			}
 			return err

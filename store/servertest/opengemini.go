@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -94,13 +95,14 @@ members = [%[13]q]
 // freePorts returns addresses that differ.
 func freePorts(tb testing.TB, n int) (addresses []string) {
 	tb.Helper()
-	for range n {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
+	for len(addresses) < n {
+		address, err := FreeAddress()
 		if err != nil {
 			tb.Fatal(err)
 		}
-		defer l.Close()
-		addresses = append(addresses, l.Addr().String())
+		if !slices.Contains(addresses, address) {
+			addresses = append(addresses, address)
+		}
 	}
 	return addresses
 }

@@ -100,7 +100,10 @@ func backupSources(c *config.Config) (sources []backup.Source, err error) {
 	}
 	files := []backup.Source{
 		{Name: "records.db", Path: cli.RecordsFile(c)}, {Name: "series.db", Path: cli.SeriesFile(c)},
-		{Name: "token-keys.json", Path: c.Server.TokenKeys}, {Name: "secrets.json", Path: filepath.Join(c.Data, "secrets.json")},
+		{Name: "token-keys.json", Path: c.Server.TokenKeys},
+	}
+	if !c.Server.HasSecret() { // else the file is from before, and open
+		files = append(files, backup.Source{Name: "secrets.json", Path: filepath.Join(c.Data, "secrets.json")})
 	}
 	for _, s := range files {
 		switch _, err := os.Stat(s.Path); {

@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"tsmon/channels"
-	"tsmon/release"
+	"tsmon/release/library"
 	"tsmon/store/record"
 )
 
@@ -139,7 +139,7 @@ func (a completion) versions(cmd *cobra.Command) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	found, err := release.Library{Store: store}.List(ctx)
+	found, err := library.Library{Store: store}.List(ctx)
 	var versions []string
 	for _, v := range found {
 		versions = append(versions, v.Version)

@@ -15,6 +15,7 @@ import (
 	"tsmon/manifest"
 	"tsmon/manifest/updater"
 	"tsmon/release"
+	"tsmon/release/library"
 	"tsmon/signing"
 	"tsmon/store/object"
 	"tsmon/store/record"
@@ -101,7 +102,7 @@ func Reword(err error, format string, args ...any) error {
 // trustErrors end with ExitTrust.
 var trustErrors = []error{
 	signing.ErrUntrustedKey, signing.ErrNotBuiltIn, signing.ErrSignature, signing.ErrUnbound, signing.ErrBound,
-	signing.ErrPassword, signing.ErrLegacy, signing.ErrSSH, release.ErrStored, channels.ErrUnsigned, channels.ErrHistory,
+	signing.ErrPassword, signing.ErrLegacy, signing.ErrSSH, library.ErrStored, channels.ErrUnsigned, channels.ErrHistory,
 }
 
 // hints are the remedies for errors that carry none, most specific first.

@@ -98,6 +98,10 @@ const (
 	maxRefresh = time.Minute
 )
 
+// HasSecret reports whether the keys of access tokens and the secrets of clients lie in the
+// records, encrypted.
+func (s Server) HasSecret() bool { return len(s.Secrets) > 0 || s.SecretFile != "" }
+
 func (s Server) check() (found Mistakes) {
 	if (s.TLS.Cert == "") != (s.TLS.Key == "") {
 		found = append(found, wrong("server.tls", "needs both cert and key (TSMON_TLS_CERT and TSMON_TLS_KEY)"))

@@ -375,7 +375,7 @@ func (c *Config) fill(vars map[string]string) error {
 		c.Data = data
 		c.Server.Series.File = filepath.Join(data, "series.db")
 		c.Server.Records = cmp.Or(c.Server.Records, Secret(filepath.Join(data, "records.db")))
-		if len(c.Server.Secrets) == 0 && c.Server.SecretFile == "" {
+		if !c.Server.HasSecret() {
 			c.Server.TokenKeys = cmp.Or(c.Server.TokenKeys, filepath.Join(data, "token-keys.json"))
 		}
 	}

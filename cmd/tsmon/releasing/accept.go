@@ -21,10 +21,11 @@ type Accepted struct {
 	Given   channels.Position `json:"given_up"` // what servers had seen
 	End     channels.Position `json:"end"`      // of the log, which servers show from now on
 	Changed bool              `json:"changed"`
+	DryRun  bool              `json:"dry_run,omitempty"` // nothing was written
 }
 
 // runAccept gives up what servers have seen of a channel and is not in its log any more.
-func runAccept(ctx context.Context, app *cli.App, channel string, from channels.Position, noProbe bool) error {
+func runAccept(ctx context.Context, app *cli.App, channel string, from channels.Position, f moveFlags) error {
 	c, err := app.Load()
 	if err != nil {
 		return err
@@ -32,7 +33,7 @@ func runAccept(ctx context.Context, app *cli.App, channel string, from channels.
 	_, _, err = LoadLog(ctx, app, channel)
 	early := errors.Is(err, channels.ErrFuture)
 	if len(c.Operators) == 0 && !early {
-		return acceptInRecords(ctx, app, c, channel, from)
+		return acceptInRecords(ctx, app, c, channel, from, f.dryRun)
 	}
 	if from.Sequence == 0 && !early {
 		err := cli.WithRecords(ctx, c, func(records record.Store) (err error) {
@@ -43,9 +44,8 @@ func runAccept(ctx context.Context, app *cli.App, channel string, from channels.
 			return cli.WithHint(cli.Usagef("--accept needs --from where the records of the servers are out of reach"), "give --from SEQUENCE:HASH, which the alarm of the server names")
 		}
 	}
-	f := moveFlags{noProbe: noProbe}
 	return f.move(ctx, app, func(_ *config.Config, p *release.Publisher) (*release.Plan, error) {
-		return p.Accept(ctx, channel, from, "")
+		return p.Accept(ctx, channel, from, "", f.dryRun)
 	})
 }
 
@@ -53,12 +53,12 @@ func histories(c *config.Config, records record.Store) fleet.Histories {
 	return fleet.Histories{Records: records, Store: c.StoreName()}
 }
 
-func acceptInRecords(ctx context.Context, app *cli.App, c *config.Config, channel string, from channels.Position) error {
+func acceptInRecords(ctx context.Context, app *cli.App, c *config.Config, channel string, from channels.Position, dry bool) error {
 	log, _, err := LoadLog(ctx, app, channel)
 	if err != nil {
 		return err
 	}
-	accepted := Accepted{Channel: channel, End: log.End()}
+	accepted := Accepted{Channel: channel, End: log.End(), DryRun: dry}
 	err = cli.WithRecords(ctx, c, func(records record.Store) error {
 		seen, err := histories(c, records).Seen(ctx, channel)
 		if err != nil {
@@ -69,6 +69,9 @@ func acceptInRecords(ctx context.Context, app *cli.App, c *config.Config, channe
 		}
 		accepted.Given = seen
 		if log.Continues(seen) == nil {
+			return nil
+		}
+		if accepted.Changed = true; dry {
 			return nil
 		}
 		accepted.Changed, err = histories(c, records).See(ctx, channel, seen, accepted.End)
@@ -83,6 +86,10 @@ func acceptInRecords(ctx context.Context, app *cli.App, c *config.Config, channe
 	return app.Print(accepted, func(w io.Writer) {
 		if !accepted.Changed {
 			fmt.Fprintf(w, "%s: the log goes on from what was seen, nothing to do\n", channel)
+			return
+		}
+		if dry {
+			fmt.Fprintf(w, "%s: servers would go on with the log that ends at %s; %s would be given up\n", channel, accepted.End, accepted.Given)
 			return
 		}
 		fmt.Fprintf(w, "%s: servers go on with the log that ends at %s; %s is given up\n", channel, accepted.End, accepted.Given)

@@ -15,6 +15,7 @@ import (
 	"tsmon/cmd/tsmon/cli"
 	"tsmon/cmd/tsmon/config"
 	"tsmon/release"
+	"tsmon/release/library"
 )
 
 func channelAdvanceCommand(app *cli.App) *cobra.Command {
@@ -63,7 +64,7 @@ func runAdvance(ctx context.Context, app *cli.App, f moveFlags, names []string) 
 		if plan != nil {
 			plans = append(plans, plan)
 		}
-		if err != nil && !(all && errors.Is(err, release.ErrNoRelease)) {
+		if err != nil && !(all && errors.Is(err, library.ErrNoRelease)) {
 			failed = append(failed, err)
 		}
 	}

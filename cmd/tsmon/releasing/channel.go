@@ -1,6 +1,7 @@
 package releasing
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -17,6 +18,8 @@ import (
 	"tsmon/channels"
 	"tsmon/cmd/tsmon/cli"
 	"tsmon/release"
+	"tsmon/release/feed"
+	"tsmon/release/library"
 )
 
 // ChannelCommand returns `tsmon channel`.
@@ -131,7 +134,7 @@ func LoadLog(ctx context.Context, app *cli.App, channel string) (*channels.Log, 
 }
 
 func showsNothing(channel string) error {
-	return &release.Refusal{Cause: release.ErrNoRelease, Text: channel + " shows nothing", Mend: "`tsmon channel list` shows the channels of the store"}
+	return &release.Refusal{Cause: library.ErrNoRelease, Text: channel + " shows nothing", Mend: "`tsmon channel list` shows the channels of the store"}
 }
 
 func channelShowCommand(app *cli.App) *cobra.Command {
@@ -281,6 +284,8 @@ type verifyFlags struct {
 	noProbe bool
 	from    string
 	accept  bool
+	dryRun  bool
+	file    string
 }
 
 func channelVerifyCommand(app *cli.App) *cobra.Command {
@@ -302,9 +307,14 @@ servers, which the command must reach. Without --from it gives up what those rec
 A log with an entry that is later than the store's own time is not sound. --accept has it
 go on from now with what that entry brought, on that channel alone.
 
+--file verifies what a file of ` + "`tsmon release export`" + ` holds, whole and offline, with the keys
+and operators of tsmon.yaml.
+
 Of a channel that keeps rings it also fetches manifests from the public address, and
 warns if they are not served there; ` + "`tsmon doctor`" + ` looks at the rest of that address.`,
 		Example: `  tsmon channel verify stable
+  tsmon channel verify stable --accept --dry-run
+  tsmon channel verify stable --file site.tar.zst
   tsmon channel verify stable --from 42:9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08`,
 		Args: cli.Args(1, 1, "one CHANNEL"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -314,6 +324,8 @@ warns if they are not served there; ` + "`tsmon doctor`" + ` looks at the rest o
 	cmd.Flags().BoolVar(&f.noProbe, "no-probe", false, "do not look at the public address")
 	cmd.Flags().StringVar(&f.from, "from", "", "`SEQUENCE:HASH` that the log must go on from")
 	cmd.Flags().BoolVar(&f.accept, "accept", false, "give up what was seen and is not in the log any more, as after a restore")
+	cmd.Flags().BoolVar(&f.dryRun, "dry-run", false, "with --accept: print what would be given up, write nothing")
+	cmd.Flags().StringVar(&f.file, "file", "", "verify this `FILE` of release export, and reach no store")
 	return cmd
 }
 
@@ -346,8 +358,17 @@ func runChannelVerify(ctx context.Context, app *cli.App, channel string, f verif
 			return cli.WithHint(cli.Usagef("--from: %w", err), "`tsmon channel verify CHANNEL` prints where a log ends; a server's alarm names what it has seen")
 		}
 	}
+	if f.dryRun && !f.accept {
+		return cli.Usagef("--dry-run goes with --accept: verify writes nothing")
+	}
+	if f.file != "" && f.accept {
+		return cli.Usagef("--accept is about a store, not a --file")
+	}
 	if f.accept {
-		return runAccept(ctx, app, channel, from, f.noProbe)
+		return runAccept(ctx, app, channel, from, moveFlags{noProbe: f.noProbe, dryRun: f.dryRun})
+	}
+	if f.file != "" {
+		return verifyFile(ctx, app, channel, f.file, from)
 	}
 	progress := app.NewProgress("verified")
 	p, err := reader(ctx, app, progress)
@@ -359,7 +380,47 @@ func runChannelVerify(ctx context.Context, app *cli.App, channel string, f verif
 	if err != nil {
 		return err
 	}
-	err = app.Print(report, func(w io.Writer) {
+	if err = printVerified(app, report); err == nil && !f.noProbe {
+		err = warnUnserved(ctx, app, p, channel)
+	}
+	return err
+}
+
+// verifyFile verifies an export, with an empty store in the place of the configured one.
+func verifyFile(ctx context.Context, app *cli.App, channel, path string, from channels.Position) (err error) {
+	loaded, err := app.Load()
+	if err != nil {
+		return err
+	}
+	file, err := os.Open(path)
+	if err != nil {
+		return cli.Given(err)
+	}
+	defer file.Close()
+	nowhere, err := os.MkdirTemp("", "tsmon-verify-")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(nowhere)) }()
+	c := *loaded
+	c.Storage, c.PublicURL = nowhere, cmp.Or(c.PublicURL, "https://offline.invalid")
+	progress := app.NewProgress("verified")
+	p, err := app.Publisher(ctx, &c, progress)
+	if err != nil {
+		return err
+	}
+	report, err := feed.Check(ctx, p, file, channel, from)
+	progress.Done()
+	if err != nil {
+		return err
+	}
+	return printVerified(app, report)
+}
+
+// printVerified prints a report, and returns an error if it has findings.
+func printVerified(app *cli.App, report *release.VerifyReport) error {
+	channel := report.Channel
+	err := app.Print(report, func(w io.Writer) {
 		for _, f := range report.Findings {
 			fmt.Fprintf(w, "%s: %s\n", f.Object, strings.ReplaceAll(f.Problem, "\n", "\n  "))
 		}
@@ -367,9 +428,6 @@ func runChannelVerify(ctx context.Context, app *cli.App, channel string, f verif
 			fmt.Fprintf(w, "%s: %s, %s, %s: all is well\n  the log ends at %s\n", channel, report.Version, cli.Count(report.Entries, "entry", "entries"), cli.Count(len(report.Releases), "release", "releases"), report.End)
 		}
 	})
-	if err == nil && len(report.Findings) == 0 && !f.noProbe {
-		err = warnUnserved(ctx, app, p, channel)
-	}
 	if err == nil && len(report.Findings) > 0 {
 		refusal := &release.Refusal{Cause: report.Err()}
 		err = cli.WithHint(cli.Reword(refusal, "%s is not sound, problems: %d", channel, len(report.Findings)), report.Findings[0].Mend)

@@ -22,7 +22,8 @@ type ContentFlags struct {
 	extra                          manifest.Extra
 }
 
-func (f *ContentFlags) add(cmd *cobra.Command) {
+// Add adds the flags of a release.
+func (f *ContentFlags) Add(cmd *cobra.Command) {
 	f.AddPart(cmd)
 	flags := cmd.Flags()
 	flags.StringVar(&f.extra.MinimumVersion, "minimum-version", "", "oldest `VERSION` that may still be used, for the application to read")

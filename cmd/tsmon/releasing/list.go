@@ -17,6 +17,7 @@ import (
 	"tsmon/manifest"
 	"tsmon/release"
 	"tsmon/release/bundle"
+	"tsmon/release/library"
 )
 
 func releaseListCommand(app *cli.App) *cobra.Command {
@@ -109,9 +110,9 @@ func releaseShowCommand(app *cli.App) *cobra.Command {
 // ShownRelease is what `tsmon release show` prints: the record of a release that is
 // complete, and what is staged of one that no channel showed.
 type ShownRelease struct {
-	*release.Record
+	*library.Record
 	Version string            `json:"version"`
-	Staged  []*release.Staged `json:"staged,omitempty"`
+	Staged  []*library.Staged `json:"staged,omitempty"`
 	// Missing are the platform keys that channels still lack, by channel.
 	Missing map[string][]string `json:"missing,omitempty"`
 }
@@ -150,7 +151,7 @@ func runReleaseShow(ctx context.Context, app *cli.App, version string) error {
 	})
 }
 
-func printRecord(w io.Writer, record *release.Record) {
+func printRecord(w io.Writer, record *library.Record) {
 	fmt.Fprintf(w, "version:  %s\ndate:     %s\nby:       %s\n", record.Version, record.PubDate.Format("2006-01-02 15:04:05 MST"), record.Who)
 	if text := extraText(record.Extra); text != "" {
 		fmt.Fprintf(w, "clients:  %s\n", text)

@@ -15,6 +15,7 @@ import (
 	"tsmon/cmd/tsmon/cli"
 	"tsmon/cmd/tsmon/config"
 	"tsmon/release"
+	"tsmon/release/library"
 )
 
 // oneEntry has the flags that show one entry of a log as operators signed it.
@@ -40,7 +41,7 @@ func (o *oneEntry) run(ctx context.Context, app *cli.App, channel string) error 
 	}
 	e := log.At(o.number)
 	if e == nil {
-		return &release.Refusal{Cause: release.ErrNoRelease, Text: fmt.Sprintf("%s has no entry %d", channel, o.number), Mend: "`tsmon channel log " + channel + "` shows its entries"}
+		return &release.Refusal{Cause: library.ErrNoRelease, Text: fmt.Sprintf("%s has no entry %d", channel, o.number), Mend: "`tsmon channel log " + channel + "` shows its entries"}
 	}
 	if o.raw {
 		payload, err := e.Payload()

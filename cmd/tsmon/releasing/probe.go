@@ -55,6 +55,8 @@ func probe(client *http.Client, token string, keys signing.Keyring, allowUnbound
 			return fmt.Errorf("%w: %w; a server or a cache may keep it for up to a minute, and a tsmon serve for good, if its trusted_keys lack the key of the new one", release.ErrUnseen, err)
 		case errors.Is(err, updater.ErrStale):
 			return fmt.Errorf("%w: %w; a server or a cache may keep it for up to a minute", release.ErrUnseen, err)
+		case errors.Is(err, updater.ErrWithheld):
+			return fmt.Errorf("%w: %w", release.ErrWithheld, err)
 		case errors.Is(err, updater.ErrTimeout):
 			return fmt.Errorf("%w: %w", release.ErrUnseen, err)
 		}

@@ -1,5 +1,4 @@
-// Package releasing holds the commands of the release side: keys, releases, channels
-// and manifests, and what an installed application would be offered.
+// Package releasing holds the commands of the release side: releases, channels and plans.
 //
 // A command that moves a channel builds options from its flags, has package release
 // plan and apply the move, and prints the plan.
@@ -191,9 +190,9 @@ func warnOf(app *cli.App, plan *release.Plan) {
 // whether they may.
 func SetProbe(c *config.Config, p *release.Publisher) {
 	// Whether a signature may be unbound was decided for the move.
-	p.Probe = probe(httpClient(), string(c.Server.Updates.Token), p.Keys, true)
+	p.Probe = probe(cli.HTTPClient(), string(c.Server.Updates.Token), p.Keys, true)
 	if c.Server.Updates.Token == "" { // else clients have one, and who refuses it is not known
-		p.Readable = readable(httpClient())
+		p.Readable = readable(cli.HTTPClient())
 	}
 }
 
@@ -239,7 +238,7 @@ The same command again does nothing, or completes what was interrupted.`,
 	}
 	f.addReason(cmd, remark)
 	channelFlag(cmd, &f.channel)
-	f.ContentFlags.add(cmd)
+	f.Add(cmd)
 	f.AddAlso(cmd)
 	f.shareFlags.add(cmd)
 	f.moveFlags.add(cmd)

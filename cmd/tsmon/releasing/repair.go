@@ -14,7 +14,7 @@ import (
 
 func channelRepairCommand(app *cli.App) *cobra.Command {
 	var f moveFlags
-	var files []string
+	var o release.RepairOptions
 	cmd := &cobra.Command{
 		Use:   "repair CHANNEL [--bundle FILE…]",
 		Short: "Put a channel right that verify finds fault with",
@@ -23,16 +23,27 @@ after public_url has changed. Objects that were lost or changed are put back fro
 files that --bundle names: bundles, release.json files and log entries, which are
 recognised by their digests. What can't be put back the log says to be lost, in a new
 entry, except for bundles that clients are offered: these take their bytes, or a higher
-version. Nothing that is as it was published is rewritten.`,
+version. Nothing that is as it was published is rewritten. Objects among the log that
+no reader heeds are removed; those of an import an hour after it was interrupted.
+
+--take-out moves entries to a folder that stand at the end of the log and keep it from
+being read, such as forged ones that operators have not signed, and gives no heed to what
+clients read that is ahead of the others. Run it with the operators that count; what was
+taken out by mistake can be copied back to the log. --own is for a
+store that nobody feeds any more, or where somebody forged the marks of deliveries.`,
 		Example: `  tsmon channel repair stable
   tsmon channel repair stable --bundle backup/App_1.4.0_x64-setup.exe
-  tsmon channel repair stable --bundle backup/log/stable/0000000007.json --dry-run`,
+  tsmon channel repair stable --bundle backup/log/stable/0000000007.json --dry-run
+  tsmon channel repair stable --take-out forged`,
 		Args: cli.Args(1, 1, "one CHANNEL"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return runRepair(cmd.Context(), app, f, release.RepairOptions{Channel: args[0], Files: files})
+			o.Channel = args[0]
+			return runRepair(cmd.Context(), app, f, o)
 		},
 	}
-	cmd.Flags().StringArrayVar(&files, "bundle", nil, "a `FILE` with the bytes of a lost object, repeatable")
+	cmd.Flags().StringArrayVar(&o.Files, "bundle", nil, "a `FILE` with the bytes of a lost object, repeatable")
+	cmd.Flags().BoolVar(&o.Own, "own", false, "have the channel moved here whose log passes for that of another store")
+	cmd.Flags().StringVar(&o.TakeOut, "take-out", "", "move forged entries behind the rightful ones to `FOLDER`")
 	cmd.Flags().BoolVar(&f.dryRun, "dry-run", false, "print what would be done, write nothing")
 	f.addReason(cmd, remark)
 	return cmd

@@ -43,7 +43,7 @@ func runSecrets(ctx context.Context, app *cli.App, data string, rotate bool) err
 		return err
 	}
 	var set Secrets
-	if isShared(c) {
+	if c.Server.HasSecret() {
 		err = cli.WithRecords(ctx, c, func(records record.Store) error {
 			set, err = sharedCredentials(ctx, c, records, rotate)
 			return err

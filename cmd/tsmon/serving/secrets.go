@@ -41,7 +41,7 @@ const (
 // generates them.
 func openSecrets(ctx context.Context, c *config.Config, records record.Store, log *slog.Logger) (keys *token.Keys, set Secrets, err error) {
 	var shared *vault.Vault
-	if isShared(c) {
+	if c.Server.HasSecret() {
 		if shared, err = openVault(c, records); err != nil {
 			return nil, set, err
 		}
@@ -67,9 +67,6 @@ func openSecrets(ctx context.Context, c *config.Config, records record.Store, lo
 	}
 	return keys, set, err
 }
-
-// isShared reports whether servers share their secrets in the records.
-func isShared(c *config.Config) bool { return len(c.Server.Secrets) > 0 || c.Server.SecretFile != "" }
 
 // clientSecrets returns the configured secrets, and the kept ones for the others.
 func clientSecrets(ctx context.Context, c *config.Config, shared *vault.Vault) (Secrets, error) {

@@ -1,8 +1,14 @@
 package influx
 
 import (
+	"bytes"
 	"errors"
+	"io"
 	"io/fs"
+	"net/http"
+	"net/http/httputil"
+	"net/url"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -69,6 +75,60 @@ func testRefusals(t *testing.T, server *servertest.InfluxDB2) {
 			err := c.call(open(t, Options{URL: server.URL, Org: c.org, Token: c.token}), c.database)
 			if !errors.Is(err, c.want) || !strings.Contains(err.Error(), c.says) {
 				t.Errorf("the error is %v, not %q with %q", err, c.want, c.says)
+			}
+		})
+	}
+}
+
+// testCalled has the server call itself what it likes, in headers and texts: its buckets are
+// made, written, read and limited all the same.
+func testCalled(t *testing.T, server *servertest.InfluxDB2) {
+	target, err := url.Parse(server.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, version := range map[string]string{"called_dev": "dev", "called_none": "", "called_one": "1.8.10"} {
+		t.Run(name, func(t *testing.T) {
+			called := 0
+			proxy := httputil.NewSingleHostReverseProxy(target)
+			proxy.ModifyResponse = func(answer *http.Response) error {
+				body, err := io.ReadAll(answer.Body)
+				if err != nil {
+					return err
+				}
+				for header, value := range answer.Header {
+					if strings.Contains(value[0], "2.7.12") {
+						called++
+						answer.Header.Set(header, version)
+					}
+				}
+				body = bytes.ReplaceAll(body, []byte("v2.7.12"), []byte(version))
+				answer.Header.Set("Content-Length", strconv.Itoa(len(body)))
+				answer.Body = io.NopCloser(bytes.NewReader(body))
+				return nil
+			}
+			s := open(t, Options{URL: serve(t, proxy.ServeHTTP), Org: server.Org, Token: server.Token})
+			if err := s.Create(t.Context(), name); err != nil {
+				t.Fatal(err)
+			}
+			if err := s.Write(t.Context(), name, []series.Sample{{Measurement: "m", Fields: map[string]any{"f": 1.5}, Time: time.Now().Add(-time.Minute)}}); err != nil {
+				t.Fatal(err)
+			}
+			if v := get(t, s, name, wantFor("m", "f"))[0]; v.Number != 1.5 {
+				t.Errorf("the value is %+v", v)
+			}
+			if err := s.Keep(t.Context(), name, series.Keeping{Retention: 48 * time.Hour}); err != nil {
+				t.Fatal(err)
+			}
+			bucket, err := s.server.client.BucketsAPI().FindBucketByName(t.Context(), name)
+			if err != nil || bucket.RetentionRules[0].EverySeconds != 48*3600 {
+				t.Errorf("%+v, %v", bucket, err)
+			}
+			if err := s.Write(t.Context(), "none", []series.Sample{{Measurement: "m", Fields: map[string]any{"f": 1.5}, Time: time.Now()}}); !errors.Is(err, series.ErrNoDatabase) {
+				t.Errorf("without a bucket the error is %v", err)
+			}
+			if called == 0 {
+				t.Error("no answer had a version")
 			}
 		})
 	}

@@ -1,13 +1,9 @@
 package sqlite
 
 import (
-	"bytes"
 	"maps"
-	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"testing"
 	"time"
 
@@ -157,57 +153,5 @@ func TestExpired(t *testing.T) {
 	}
 	if got := y.answers(t, 9, 24*time.Hour); !sameAnswers(got, want) || y.count(t, "chunks") > 0 {
 		t.Errorf("%+v, not %+v", got, want)
-	}
-}
-
-// TestKilledUpkeep kills a process at statements of packing, deleting and making rollups
-// anew.
-func TestKilledUpkeep(t *testing.T) {
-	const variable = "TSMON_TEST_UPKEEP"
-	if text := os.Getenv(variable); text != "" {
-		left, err := strconv.Atoi(text)
-		if err != nil {
-			t.Fatal(err)
-		}
-		now, err := time.Parse(time.RFC3339, os.Getenv(variable+"_NOW"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		s := open(t, os.Getenv(variable+"_FILE"), Options{Now: func() time.Time { return now }})
-		if err := s.upkeep(killed{t.Context(), &left}, now); err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	y := newYears(t, filepath.Join(t.TempDir(), "series.db"), 1)
-	y.now = y.now.Truncate(time.Second)
-	y.store.packing.hour = y.now.Truncate(time.Hour) // so that writing doesn't pack
-	y.writeDays(t, 12)
-	want := map[time.Duration]map[string][]series.Point{}
-	for _, every := range []time.Duration{time.Hour, 24 * time.Hour} {
-		want[every] = y.answers(t, 11, every)
-	}
-	if _, err := y.store.file.Writer.Exec("UPDATE databases SET retention = ?, parts = 2, stale = 1", 72*time.Hour); err != nil {
-		t.Fatal(err)
-	}
-	kills := 0
-	for step := 0; ; step = after(step) {
-		program := exec.Command(os.Args[0], "-test.run=^TestKilledUpkeep$")
-		program.Env = append(os.Environ(), variable+"="+strconv.Itoa(step), variable+"_FILE="+y.file(t), variable+"_NOW="+y.now.Format(time.RFC3339))
-		output, err := program.CombinedOutput()
-		for every, want := range want {
-			if got := y.answers(t, 11, every); !sameAnswers(got, want) {
-				t.Fatalf("step %d: windows of %s are\n%+v\nnot\n%+v", step, every, got, want)
-			}
-		}
-		if err == nil {
-			break
-		}
-		if kills++; bytes.Contains(output, []byte("FAIL")) {
-			t.Fatalf("step %d: %s", step, output)
-		}
-	}
-	if blocks := y.count(t, "blocks"); kills < 10 || blocks > 4*5 || y.count(t, "chunks") > 0 {
-		t.Errorf("it was killed %d times, %d blocks are left", kills, blocks)
 	}
 }

@@ -1,13 +1,10 @@
 package sqlite
 
 import (
-	"bytes"
-	"context"
 	"fmt"
 	"math"
 	"math/rand/v2"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -143,8 +140,11 @@ type years struct {
 	zone  *time.Location
 }
 
+// present is when a life begins.
+var present = time.Date(2026, 3, 5, 15, 4, 5, 0, time.UTC)
+
 func newYears(t *testing.T, name string, seed byte) *years {
-	y := &years{Rand: rand.New(rand.NewChaCha8([32]byte{seed})), model: model{}, now: time.Date(2026, 3, 5, 15, 4, 5, 0, time.UTC)}
+	y := &years{Rand: rand.New(rand.NewChaCha8([32]byte{seed})), model: model{}, now: present}
 	zone, err := time.LoadLocation([]string{"UTC", "America/Bogota", "America/New_York", "Asia/Kathmandu", "Asia/Kolkata"}[seed%5])
 	if err != nil {
 		t.Fatal(err)
@@ -277,82 +277,6 @@ func TestPackedIsSmall(t *testing.T) {
 	if each := float64(info.Size()) / (fields * minutes); each > 2 {
 		t.Errorf("%.2f bytes a value", each)
 	}
-}
-
-// killed is a context that kills the process when a statement begins.
-type killed struct {
-	context.Context
-	left *int
-}
-
-func (k killed) Done() <-chan struct{} {
-	if *k.left--; *k.left < 0 {
-		if self, err := os.FindProcess(os.Getpid()); err == nil {
-			self.Kill()
-		}
-		select {} // until it is dead
-	}
-	return k.Context.Done()
-}
-
-// after returns the next statement to be killed at: with TSMON_TEST_LONG each, else fewer
-// and fewer.
-func after(step int) int {
-	if os.Getenv("TSMON_TEST_LONG") == "1" {
-		return step + 1
-	}
-	return step + 1 + step/8
-}
-
-// TestKilledPacking kills a process at statements of packing.
-func TestKilledPacking(t *testing.T) {
-	const variable = "TSMON_TEST_PACK"
-	if text := os.Getenv(variable); text != "" {
-		left, err := strconv.Atoi(text)
-		if err != nil {
-			t.Fatal(err)
-		}
-		s := open(t, os.Getenv(variable+"_FILE"), Options{})
-		if err := s.pack(killed{t.Context(), &left}, time.Now()); err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	y := newYears(t, filepath.Join(t.TempDir(), "series.db"), 3)
-	y.store.packing.hour = y.now.Truncate(time.Hour) // so that writing doesn't pack
-	kills := 0
-	for step := 0; ; step = after(step) {
-		samples := y.samples()
-		y.model.write(samples)
-		if err := y.store.Write(t.Context(), "db", samples); err != nil {
-			t.Fatal(err)
-		}
-		program := exec.Command(os.Args[0], "-test.run=^TestKilledPacking$")
-		program.Env = append(os.Environ(), variable+"="+strconv.Itoa(step), variable+"_FILE="+y.file(t))
-		output, err := program.CombinedOutput()
-		y.check(t)
-		if err == nil {
-			break
-		}
-		if kills++; bytes.Contains(output, []byte("FAIL")) {
-			t.Fatalf("step %d: %s", step, output)
-		}
-	}
-	if kills < 10 {
-		t.Errorf("it was killed %d times", kills)
-	}
-	left := y.count(t, "chunks")
-	if blocks := y.count(t, "blocks"); left > 0 || blocks == 0 {
-		t.Errorf("%d chunks and %d blocks are left", left, blocks)
-	}
-}
-
-func (y *years) file(t *testing.T) (name string) {
-	t.Helper()
-	if err := y.store.file.Writer.QueryRow("SELECT file FROM pragma_database_list").Scan(&name); err != nil {
-		t.Fatal(err)
-	}
-	return name
 }
 
 func (y *years) count(t *testing.T, table string) (n int) {

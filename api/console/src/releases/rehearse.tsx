@@ -9,7 +9,7 @@ import type { MovePlan, Rehearsal, ReleaseChannel, ReleaseSpread, WaitingPlans }
 import { sentence } from "../ui";
 import { ask } from "./access";
 import { ReachTable } from "./table";
-import { act, rolling } from "./words";
+import { act, count, rolling } from "./words";
 
 const moves: [move: string, title: Key][] = [["rollback", "moveRollback"], ["pause", "movePause"], ["resume", "moveResume"], ["rollout", "moveRollout"], ["promote", "movePromote"]];
 
@@ -81,10 +81,10 @@ function Plan({ of: p, cut, spread }: { of: MovePlan; cut: number; spread: Relea
   const left = spread && spread.clients > 0 ? spread.versions.filter((v) => ahead.some((r) => r.version === v.version)).reduce((n, v) => n + v.clients, 0) : null;
   return (
     <>
-      <p><b>{p.channel}: {p.previous && p.previous !== p.version ? p.previous + " → " : ""}{p.version}</b> {p.changed ? t("planEntry", { sequence: p.sequence }) : t("planNothing")}{p.rollout && ". " + rolling(p.rollout, undefined)}</p>
+      <p><b>{p.channel}: {p.previous && p.previous !== p.version ? p.previous + " → " : ""}{p.version}</b> {p.changed ? t("planEntry", { sequence: p.sequence }) : t("planNothing")}{p.rollout && `. ${p.rollout.paused ? "" : p.rollout.percent + " % "}${rolling(p.rollout, undefined)}`}</p>
       {p.warnings?.map((w) => <p key={w} class="stale" lang="en"><span aria-hidden="true">⚠ </span>{w}</p>)}
       {p.unbound && p.unbound.length > 0 && <p class="stale"><span aria-hidden="true">⚠ </span>{t("planUnbound", { keys: p.unbound.join(", ") })}</p>}
-      {ahead.length > 0 && <p class="flag abnormal-text">▲ {t("notReached", { version: p.version })}{left !== null && " " + t("notReachedClients", { count: left })}</p>}
+      {ahead.length > 0 && <p class="flag abnormal-text">▲ {t("notReached", { version: p.version })}{left !== null && " " + t("notReachedClients", { count: count(left) })}</p>}
       <ReachTable reach={p.reach ?? []} cut={cut} spread={spread} percent={p.rollout?.percent ?? 100} />
     </>
   );

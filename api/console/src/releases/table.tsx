@@ -50,7 +50,7 @@ export function ReachTable({ reach, cut, spread, percent, label = t("reachTitle"
       <div class="scroll" tabIndex={0} role="region" aria-label={label}>
         <table class="plain striped reach">
           <caption class="hidden">{label}</caption>
-          <thead><tr><th scope="col">{t("installed")}</th>{counted && <th scope="col">{t("clients")}</th>}<th scope="col">{t("gets")}</th><th scope="col">{t("onWhat")}</th></tr></thead>
+          <thead><tr><th scope="col">{t("installed")}</th>{counted && <th scope="col" class="number">{t("clients")}</th>}<th scope="col">{t("gets")}</th><th scope="col">{t("onWhat")}</th></tr></thead>
           <tbody>
             {groups.flatMap((g) => g.lots.map((l, i) => (
               <tr key={g.first + i} class={bad(l) ? "wrong" : ""}>

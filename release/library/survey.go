@@ -1,4 +1,4 @@
-package release
+package library
 
 import (
 	"context"
@@ -88,7 +88,7 @@ func (v Version) has(r *channels.Release) bool {
 
 // published returns the date in the record of a version that no channel showed.
 func (l Library) published(ctx context.Context, version string) (time.Time, error) {
-	records, err := l.records(ctx, version)
+	records, err := l.Records(ctx, version)
 	switch {
 	case errors.Is(err, ErrStored): // one of them is damaged; what is whole can still be listed
 		return time.Time{}, nil

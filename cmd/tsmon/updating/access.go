@@ -1,11 +1,10 @@
-package releasing
+package updating
 
 import (
 	"errors"
 	"net/http"
 	"net/url"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 	"golang.org/x/net/http/httpguts"
@@ -36,7 +35,7 @@ func (f accessFlags) client(c *config.Config) (*updater.Updater, error) {
 		}
 		header.Add(name, value)
 	}
-	return &updater.Updater{HTTP: httpClient(), Header: header,
+	return &updater.Updater{HTTP: cli.HTTPClient(), Header: header,
 		Token: updater.Token{Secret: string(c.Server.Updates.Token), Below: c.PublicURL}}, nil
 }
 
@@ -50,13 +49,6 @@ func hintAccess(err error) error {
 		return cli.WithHint(err, "give --header 'Authorization: Bearer TOKEN', or for addresses below public_url set TSMON_UPDATES_TOKEN")
 	}
 	return err
-}
-
-// httpClient waits at most 30 s for the head of an answer.
-func httpClient() *http.Client {
-	transport := http.DefaultTransport.(*http.Transport).Clone()
-	transport.ResponseHeaderTimeout = 30 * time.Second
-	return &http.Client{Transport: transport}
 }
 
 // checkAddress refuses what is no absolute http(s) address. The updater's variables,

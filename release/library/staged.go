@@ -1,4 +1,4 @@
-package release
+package library
 
 import (
 	"cmp"
@@ -21,7 +21,7 @@ import (
 )
 
 const (
-	stagedRoot = "staged/"
+	StagedRoot = "staged/"
 	// maxStaged bounds the targets of a version and, for each, how often it is
 	// replaced or discarded.
 	maxStaged = 1000
@@ -38,8 +38,8 @@ type Staged struct {
 	Notes   string         `json:"notes,omitempty"`
 	Bundles []StagedBundle `json:"bundles"` // none: what was staged is discarded
 
-	number int
-	damage error // why the object can't be read
+	Number int   `json:"-"` // of the object, from 1
+	Damage error `json:"-"` // why the object can't be read
 }
 
 // StagedBundle is a bundle that waits for its release. Its keys are those that it
@@ -50,38 +50,19 @@ type StagedBundle struct {
 	Given []string `json:"given,omitempty"` // platform keys that --bundle named
 }
 
-// anyTarget stands for the target of files that name none.
-const anyTarget = "any"
+// AnyTarget stands for the target of files that name none.
+const AnyTarget = "any"
 
 func stagedKey(version, target string, number int) string {
-	return fmt.Sprintf("%s%s/%s/%04d.json", stagedRoot, version, target, number)
+	return fmt.Sprintf("%s%s/%s/%04d.json", StagedRoot, version, target, number)
 }
 
-// stagedOf groups the bundles of a job by target.
-func (p planner) stagedOf(o PublishOptions, contents []bundle.Contents) map[string]*Staged {
-	targets := map[string]*Staged{}
-	for _, c := range contents {
-		target := c.Target
-		if target == "" && len(c.Given) > 0 { // one file for several
-			target = plainKey(c.Given[0])
-		}
-		target = cmp.Or(target, anyTarget)
-		s := targets[target]
-		if s == nil {
-			s = &Staged{Version: o.Version, Target: target, Who: p.who, When: p.now.UTC().Truncate(time.Second), Notes: o.Notes}
-			targets[target] = s
-		}
-		s.Bundles = append(s.Bundles, StagedBundle{Stored: storedOf(c), File: path.Base(strings.ReplaceAll(c.Path, `\`, "/")), Given: c.Given})
-	}
-	return targets
-}
-
-// find returns what another bundle takes the place of, nil if there is nothing: the
+// Find returns what another bundle takes the place of, nil if there is nothing: the
 // bundle of its type, or, of what only new users download, the file of its name.
-func (s *Staged) find(other *StagedBundle) *StagedBundle {
+func (s *Staged) Find(other *StagedBundle) *StagedBundle {
 	for i := range s.Bundles {
 		b := &s.Bundles[i]
-		if b.updates() == other.updates() && (b.updates() && b.Type == other.Type || !b.updates() && b.File == other.File) {
+		if b.Updates() == other.Updates() && (b.Updates() && b.Type == other.Type || !b.Updates() && b.File == other.File) {
 			return &s.Bundles[i]
 		}
 	}
@@ -98,18 +79,18 @@ func decodeStaged(version, target string, data []byte) (*Staged, error) {
 	if s.Version != version || s.Target != target {
 		return nil, fmt.Errorf("it is about %s of %s", s.Target, s.Version)
 	}
-	if _, err := manifest.ParseKey(target); err != nil && target != manifest.Universal && target != anyTarget {
+	if _, err := manifest.ParseKey(target); err != nil && target != manifest.Universal && target != AnyTarget {
 		return nil, err
 	}
 	for _, b := range s.Bundles {
-		err := object.ValidKey(folder(version) + b.Name)
+		err := object.ValidKey(Folder(version) + b.Name)
 		switch {
 		case err != nil:
 			return nil, err
 		case strings.Contains(b.Name, "/") || b.File == "":
 			return nil, fmt.Errorf("%q is no bundle", b.Name)
 		}
-		if !b.updates() {
+		if !b.Updates() {
 			for _, key := range append(slices.Clone(b.Given), b.Downloads...) {
 				if err := bundle.CheckDownload(key); err != nil {
 					return nil, err
@@ -126,11 +107,11 @@ func decodeStaged(version, target string, data []byte) (*Staged, error) {
 	return &s, nil
 }
 
-// staged returns what is staged of a version, by target, with the marks of what was
+// Staged returns what is staged of a version, by target, with the marks of what was
 // discarded and with what is damaged.
-func (l Library) staged(ctx context.Context, version string) (map[string]*Staged, error) {
+func (l Library) Staged(ctx context.Context, version string) (map[string]*Staged, error) {
 	numbers := map[string]int{}
-	prefix := stagedRoot + version + "/"
+	prefix := StagedRoot + version + "/"
 	for info, err := range l.Store.List(ctx, prefix, "") {
 		if err != nil {
 			return nil, fmt.Errorf("list %s: %w", prefix, err)
@@ -142,14 +123,14 @@ func (l Library) staged(ctx context.Context, version string) (map[string]*Staged
 		}
 		numbers[target] = max(numbers[target], number)
 		if len(numbers) > maxStaged || number > maxStaged {
-			return nil, refuse(ErrStored, "stage under another version", "%s holds more than %d changes", prefix, maxStaged)
+			return nil, bundle.Refuse(ErrStored, "stage under another version", "%s holds more than %d changes", prefix, maxStaged)
 		}
 	}
 	all := make([]*Staged, 0, len(numbers))
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(2 * sideBySide)
 	for target, number := range numbers {
-		s := &Staged{Target: target, number: number}
+		s := &Staged{Target: target, Number: number}
 		all = append(all, s)
 		group.Go(func() error { return l.readStaged(ctx, version, s) })
 	}
@@ -162,29 +143,29 @@ func (l Library) staged(ctx context.Context, version string) (map[string]*Staged
 }
 
 func (l Library) readStaged(ctx context.Context, version string, s *Staged) error {
-	key := stagedKey(version, s.Target, s.number)
-	data, err := l.read(ctx, key, maxRecord)
+	key := stagedKey(version, s.Target, s.Number)
+	data, err := l.Read(ctx, key, MaxRecord)
 	if err != nil {
 		return fmt.Errorf("read %s: %w", key, err)
 	}
 	read, err := decodeStaged(version, s.Target, data)
 	if err != nil {
-		s.damage = refuse(ErrStored, "`tsmon release discard "+version+"` throws away what is staged; then stage all targets again", "%s: %v", key, err)
+		s.Damage = bundle.Refuse(ErrStored, "`tsmon release discard "+version+"` throws away what is staged; then stage all targets again", "%s: %v", key, err)
 		return nil
 	}
-	read.number = s.number
+	read.Number = s.Number
 	*s = *read
 	return nil
 }
 
-// merged returns the bundles of targets with the keys that they have together.
-func merged(targets map[string]*Staged, rules *bundle.Rules) ([]bundle.Bundle, []Stored, error) {
+// Merged returns the bundles of targets with the keys that they have together.
+func Merged(targets map[string]*Staged, rules *bundle.Rules) ([]bundle.Bundle, []Stored, error) {
 	var bundles []bundle.Bundle
 	stored := map[string]Stored{}
 	for target, s := range targets {
 		for _, b := range s.Bundles {
 			at := path.Join(target, b.File)
-			bundles = append(bundles, bundle.Bundle{Path: at, Name: b.Name, Target: target, Type: b.Type, Size: b.Size, Given: b.Given, Also: !b.updates()})
+			bundles = append(bundles, bundle.Bundle{Path: at, Name: b.Name, Target: target, Type: b.Type, Size: b.Size, Given: b.Given, Also: !b.Updates()})
 			stored[at] = b.Stored
 		}
 	}
@@ -200,24 +181,8 @@ func merged(targets map[string]*Staged, rules *bundle.Rules) ([]bundle.Bundle, [
 	return bundles, all, err
 }
 
-// notesOf returns the notes that jobs brought, and refuses two that differ.
-func notesOf(version string, targets map[string]*Staged) (string, error) {
-	notes, from := "", ""
-	for _, target := range sortedTargets(targets) {
-		s := targets[target]
-		switch {
-		case s.Notes == "" || s.Notes == notes || len(s.Bundles) == 0:
-		case notes != "":
-			return "", refuse(ErrNotes, "stage without notes; once all is there, `tsmon release publish --version "+version+" --notes TEXT` says which count",
-				"%s was staged with other notes than %s", target, from)
-		default:
-			notes, from = s.Notes, target
-		}
-	}
-	return notes, nil
-}
-
-func sortedTargets(targets map[string]*Staged) []string {
+// SortedTargets returns the targets, sorted.
+func SortedTargets(targets map[string]*Staged) []string {
 	var names []string
 	for target := range targets {
 		names = append(names, target)
@@ -226,31 +191,31 @@ func sortedTargets(targets map[string]*Staged) []string {
 	return names
 }
 
-// putStaged writes the next object of a target. errStale if somebody else has.
-func (l Library) putStaged(ctx context.Context, s *Staged) error {
+// PutStaged writes the next object of a target. ErrRaced if somebody else has.
+func (l Library) PutStaged(ctx context.Context, s *Staged) error {
 	data, err := json.MarshalIndent(s, "", "  ")
 	if err != nil {
 		return err
 	}
-	return l.create(ctx, stagedKey(s.Version, s.Target, s.number), append(data, '\n'), stagedAttributes)
+	return l.Create(ctx, stagedKey(s.Version, s.Target, s.Number), append(data, '\n'), stagedAttributes)
 }
 
 var stagedAttributes = object.Attributes{ContentType: "application/json", CacheControl: "private, no-cache"}
 
-// intact reports whether the store holds a staged bundle, with a signature as good as
+// Intact reports whether the store holds a staged bundle, with a signature as good as
 // that of the same bytes now. One by another key is not: who brings the bundle says which
 // key signs it.
-func (l Library) intact(ctx context.Context, version string, staged *StagedBundle, ours Stored, allowUnbound bool) (bool, error) {
-	same, err := l.holds(ctx, folder(version)+staged.Name, staged.Size, staged.CRC64)
+func (l Library) Intact(ctx context.Context, version string, staged *StagedBundle, ours Stored, allowUnbound bool) (bool, error) {
+	same, err := l.Holds(ctx, Folder(version)+staged.Name, staged.Size, staged.CRC64)
 	if errors.Is(err, fs.ErrNotExist) || err == nil && !same {
 		return false, nil
 	}
-	if err != nil || staged.Signature == ours.Signature || !ours.updates() {
+	if err != nil || staged.Signature == ours.Signature || !ours.Updates() {
 		return true, err
 	}
-	sig, err := l.Keys.Accept(staged.Signature, ours.claim(version, allowUnbound && !ours.bound()))
+	sig, err := l.Keys.Accept(staged.Signature, ours.claim(version, allowUnbound && !ours.Bound()))
 	if err == nil {
-		err = l.Keys.VerifyDigest(sig, ours.digest())
+		err = l.Keys.VerifyDigest(sig, ours.Digest())
 	}
 	return err == nil && sig.KeyID() == ours.signer(), nil
 }

@@ -1,4 +1,14 @@
-package release
+// Package library holds the releases of a store: their records, their bundles, and what is
+// staged of them.
+//
+//	releases/1.4.0/<bundle>        an update bundle, immutable
+//	releases/1.4.0/<bundle>.sig    its signature as clients read it, immutable
+//	releases/1.4.0/release.json    the Record, written last: the release is complete
+//	staged/1.4.0/<target>/…        what one job of a build matrix brought
+//
+// A record is decided by the log of a channel that names it; the library reads logs and
+// never writes one. Bytes get a final name only once their digests match.
+package library
 
 import (
 	"crypto/sha256"
@@ -18,19 +28,22 @@ import (
 )
 
 const (
-	root      = "releases/"
+	// Root is the folder of all releases.
+	Root      = "releases/"
 	recordEnd = "/release.json"
-	maxRecord = 1 << 20
+	// MaxRecord bounds a record, in bytes.
+	MaxRecord = 1 << 20
 )
 
 // CacheControl is the header of everything in a release's folder, wherever it is
 // served: it never changes.
 const CacheControl = "public, max-age=31536000, immutable"
 
+// How objects of a release are stored.
 var (
-	bundleAttributes    = object.Attributes{ContentType: "application/octet-stream", CacheControl: CacheControl}
-	signatureAttributes = object.Attributes{ContentType: "text/plain; charset=utf-8", CacheControl: CacheControl}
-	recordAttributes    = object.Attributes{ContentType: "application/json", CacheControl: CacheControl}
+	BundleAttributes    = object.Attributes{ContentType: "application/octet-stream", CacheControl: CacheControl}
+	SignatureAttributes = object.Attributes{ContentType: "text/plain; charset=utf-8", CacheControl: CacheControl}
+	RecordAttributes    = object.Attributes{ContentType: "application/json", CacheControl: CacheControl}
 )
 
 // Record is release.json: what a release consists of. Its presence means that the
@@ -48,8 +61,8 @@ type Record struct {
 	// has no bundles.
 	Discarded bool `json:"discarded,omitempty"`
 
-	number int    // of the object, from 1
-	sum    string // hex SHA-256 of the object; empty if there is none
+	Number int    `json:"-"` // of the object, from 1
+	Sum    string `json:"-"` // hex SHA-256 of the object; empty if there is none
 }
 
 // Stored is a bundle in the store, or a file that new users download and that updates
@@ -66,7 +79,8 @@ type Stored struct {
 	Downloads []string `json:"downloads,omitempty"`
 }
 
-func storedOf(c bundle.Contents) Stored {
+// StoredOf describes a bundle as its record does.
+func StoredOf(c bundle.Contents) Stored {
 	s := Stored{Name: c.Name, Keys: sorted(c.Keys), Downloads: c.Downloads, Type: c.Type, Size: c.Size,
 		BLAKE2b: hex.EncodeToString(c.Digest[:]), CRC64: checksumText(c.CRC64)}
 	if c.Signature != nil {
@@ -80,24 +94,24 @@ func sorted(keys []string) []string {
 	return append([]string{}, slices.Sorted(slices.Values(keys))...)
 }
 
-// updates reports whether clients install it over an older version.
-func (s *Stored) updates() bool { return len(s.Keys) > 0 }
+// Updates reports whether clients install it over an older version.
+func (s *Stored) Updates() bool { return len(s.Keys) > 0 }
 
 // download reports whether new users download it.
-func (s *Stored) download() bool { return len(s.Downloads) > 0 || !s.updates() }
+func (s *Stored) download() bool { return len(s.Downloads) > 0 || !s.Updates() }
 
-// digest decodes the recorded digest; a malformed one gives the zero digest, which
+// Digest decodes the recorded digest; a malformed one gives the zero digest, which
 // no signature matches.
-func (s *Stored) digest() (d signing.Digest) {
+func (s *Stored) Digest() (d signing.Digest) {
 	if raw, err := hex.DecodeString(s.BLAKE2b); err == nil && len(raw) == len(d) {
 		copy(d[:], raw)
 	}
 	return d
 }
 
-// bound reports whether the signature names a version, or needs to name none.
-func (s *Stored) bound() bool {
-	if !s.updates() {
+// Bound reports whether the signature names a version, or needs to name none.
+func (s *Stored) Bound() bool {
+	if !s.Updates() {
 		return true
 	}
 	sig, err := signing.ParseSignature(s.Signature)
@@ -121,7 +135,8 @@ func (s *Stored) claim(version string, allowUnbound bool) signing.Claim {
 
 func checksumText(crc uint64) string { return fmt.Sprintf("%016x", crc) }
 
-func folder(version string) string { return root + version + "/" }
+// Folder is the key below which a version lies, with a slash at its end.
+func Folder(version string) string { return Root + version + "/" }
 
 // Keys returns the platform keys of all bundles, sorted.
 func (r *Record) Keys() []string {
@@ -133,19 +148,19 @@ func (r *Record) Keys() []string {
 	return keys
 }
 
-// without returns the bundles of a record for the targets that others have nothing for.
-func (r *Record) without(others []Stored) []Stored {
+// Without returns the bundles of a record for the targets that others have nothing for.
+func (r *Record) Without(others []Stored) []Stored {
 	taken := map[string]bool{}
 	for _, b := range others {
 		for _, key := range b.Keys {
-			taken[plainKey(key)] = true
+			taken[PlainKey(key)] = true
 		}
 	}
 	var rest []Stored
 	for _, b := range r.Bundles {
-		updates := b.updates()
-		b.Keys = slices.DeleteFunc(slices.Clone(b.Keys), func(key string) bool { return taken[plainKey(key)] })
-		if b.updates() || !updates && !slices.ContainsFunc(others, b.overlaps) {
+		updates := b.Updates()
+		b.Keys = slices.DeleteFunc(slices.Clone(b.Keys), func(key string) bool { return taken[PlainKey(key)] })
+		if b.Updates() || !updates && !slices.ContainsFunc(others, b.Overlaps) {
 			rest = append(rest, b)
 		}
 	}
@@ -164,55 +179,57 @@ func (r *Record) Manifest(baseURL string) manifest.Manifest {
 	return m
 }
 
-// release returns the release as a channel's log keeps it.
-func (r *Record) release() channels.Release {
-	sum := r.sum
+// Release returns the release as a channel's log keeps it.
+func (r *Record) Release() channels.Release {
+	sum := r.Sum
 	if sum == "" {
-		data, _ := r.encode() // whose error ends the upload
-		sum = sumOf(data)
+		data, _ := r.Encode() // whose error ends the upload
+		sum = SumOf(data)
 	}
 	kept := channels.Release{Version: r.Version, Notes: r.Notes, PubDate: r.PubDate, Extra: r.Extra, Record: sum, Platforms: map[string]channels.Bundle{}}
 	for _, b := range r.Bundles {
 		if b.download() {
-			kept.Files = append(kept.Files, channels.File{Path: folder(r.Version) + b.Name, Size: b.Size, BLAKE2b: b.BLAKE2b, Keys: b.Downloads})
+			kept.Files = append(kept.Files, channels.File{Path: Folder(r.Version) + b.Name, Size: b.Size, BLAKE2b: b.BLAKE2b, Keys: b.Downloads})
 		}
 		for _, key := range b.Keys {
-			kept.Platforms[key] = channels.Bundle{Signature: b.Signature, Path: folder(r.Version) + b.Name}
+			kept.Platforms[key] = channels.Bundle{Signature: b.Signature, Path: Folder(r.Version) + b.Name}
 		}
 	}
 	return kept
 }
 
-func sumOf(data []byte) string {
+// SumOf returns the SHA-256 by which logs name a record with these bytes, hex.
+func SumOf(data []byte) string {
 	sum := sha256.Sum256(data)
 	return hex.EncodeToString(sum[:])
 }
 
-func (r *Record) encode() ([]byte, error) {
+// Encode returns the bytes of the record's object.
+func (r *Record) Encode() ([]byte, error) {
 	data, err := json.MarshalIndent(r, "", "  ")
 	return append(data, '\n'), err
 }
 
-// sameBundles refuses bundles that are not those of a release in the store: the same
+// SameBundles refuses bundles that are not those of a release in the store: the same
 // bytes for the same platforms, whatever their names. shown says whether a channel
 // showed it.
-func (r *Record) sameBundles(ours []Stored, shown bool) error {
+func (r *Record) SameBundles(ours []Stored, shown bool) error {
 	mend := "a version's bytes never change: publish a higher version"
 	if !shown {
 		mend = "no channel ever showed it: `tsmon release discard " + r.Version + "` throws it away"
 	}
 	published := map[string]Stored{}
 	for _, b := range r.Bundles {
-		if b.updates() {
+		if b.Updates() {
 			published[strings.Join(b.Keys, ", ")] = b
 		}
 	}
 	updates := 0
 	all := strings.Join(r.Keys(), ", ")
 	for _, b := range ours {
-		if !b.updates() {
-			if !r.has(b) {
-				return refuse(ErrOtherBytes, mend, "version %s was published without this %s, or with another", r.Version, b.Name)
+		if !b.Updates() {
+			if !r.Has(b) {
+				return bundle.Refuse(ErrOtherBytes, mend, "version %s was published without this %s, or with another", r.Version, b.Name)
 			}
 			continue
 		}
@@ -221,13 +238,39 @@ func (r *Record) sameBundles(ours []Stored, shown bool) error {
 		other, ok := published[keys]
 		switch {
 		case !ok:
-			return refuse(ErrOtherBytes, mend, "%s was published for %s, not for %s as %s is", r.Version, all, keys, b.Name)
+			return bundle.Refuse(ErrOtherBytes, mend, "%s was published for %s, not for %s as %s is", r.Version, all, keys, b.Name)
 		case b.BLAKE2b != other.BLAKE2b:
-			return refuse(ErrOtherBytes, mend, "%s of version %s has other bytes than the published one", b.Name, r.Version)
+			return bundle.Refuse(ErrOtherBytes, mend, "%s of version %s has other bytes than the published one", b.Name, r.Version)
 		}
 	}
 	if updates != len(published) {
-		return refuse(ErrOtherBytes, "give all its bundles; "+mend, "%s was published for %s", r.Version, all)
+		return bundle.Refuse(ErrOtherBytes, "give all its bundles; "+mend, "%s was published for %s", r.Version, all)
 	}
 	return nil
+}
+
+// PlainKey returns a platform key without its bundle type.
+func PlainKey(text string) string {
+	key, err := manifest.ParseKey(text)
+	if err != nil {
+		return text
+	}
+	return key.Target()
+}
+
+// Overlaps reports whether two bundles are for the same platform key, or two downloads
+// for the same new users.
+func (s *Stored) Overlaps(other Stored) bool {
+	if !s.Updates() && !other.Updates() {
+		return s.Name == other.Name || slices.ContainsFunc(s.Downloads, func(key string) bool { return slices.Contains(other.Downloads, key) })
+	}
+	return slices.ContainsFunc(s.Keys, func(key string) bool { return slices.Contains(other.Keys, key) })
+}
+
+// Label names a bundle by its platforms, or a download by its name.
+func (s *Stored) Label() string {
+	if s.Updates() {
+		return strings.Join(s.Keys, ", ")
+	}
+	return s.Name
 }

@@ -1,4 +1,4 @@
-package release
+package library
 
 import (
 	"context"
@@ -21,33 +21,39 @@ type upload struct {
 	sent    func(name string, n int, total int64)
 }
 
-// add uploads the bundles of a record that are at hand and creates the record. It
+// NewUpload returns the upload of a version's files, by BLAKE2b. sent, if not nil, is called
+// with each piece of a bundle that was sent, concurrently.
+func NewUpload(l Library, version string, files map[string]bundle.Contents, sent func(name string, n int, total int64)) upload {
+	return upload{l, version, files, sent}
+}
+
+// Add uploads the bundles of a record that are at hand and creates the record. It
 // also proves that the store honours the conditions that everything relies on.
-// errStale if somebody else has begun the same release in another way.
-func (u upload) add(ctx context.Context, r *Record) error {
+// ErrRaced if somebody else has begun the same release in another way.
+func (u upload) Add(ctx context.Context, r *Record) error {
 	bundles := make([]*Stored, len(r.Bundles))
 	for i := range r.Bundles {
 		bundles[i] = &r.Bundles[i]
 	}
-	if err := u.all(ctx, bundles); err != nil {
+	if err := u.All(ctx, bundles); err != nil {
 		return err
 	}
-	data, err := r.encode()
+	data, err := r.Encode()
 	if err != nil {
 		return err
 	}
 	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error { return u.create(ctx, recordKey(r.Version, r.number), data, recordAttributes) })
+	group.Go(func() error { return u.Create(ctx, RecordKey(r.Version, r.Number), data, RecordAttributes) })
 	group.Go(func() error {
-		b := r.Bundles[slices.IndexFunc(r.Bundles, func(b Stored) bool { return b.updates() })]
-		return object.CheckConditions(ctx, u.Store, folder(r.Version)+b.Name+".sig", []byte(b.Signature), signatureAttributes)
+		b := r.Bundles[slices.IndexFunc(r.Bundles, func(b Stored) bool { return b.Updates() })]
+		return object.CheckConditions(ctx, u.Store, Folder(r.Version)+b.Name+".sig", []byte(b.Signature), SignatureAttributes)
 	})
 	return group.Wait()
 }
 
-// all uploads those of the bundles whose files are at hand, and the signatures
+// All uploads those of the bundles whose files are at hand, and the signatures
 // of all.
-func (u upload) all(ctx context.Context, bundles []*Stored) error {
+func (u upload) All(ctx context.Context, bundles []*Stored) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(2 * sideBySide)
 	for _, b := range bundles {
@@ -58,14 +64,14 @@ func (u upload) all(ctx context.Context, bundles []*Stored) error {
 			continue
 		}
 		group.Go(func() error {
-			return u.create(ctx, folder(u.version)+b.Name+".sig", []byte(b.Signature), signatureAttributes)
+			return u.Create(ctx, Folder(u.version)+b.Name+".sig", []byte(b.Signature), SignatureAttributes)
 		})
 	}
 	return group.Wait()
 }
 
-// atHand counts the bundles whose files are at hand.
-func (u upload) atHand(bundles []Stored) (n int) {
+// AtHand counts the bundles whose files are at hand.
+func (u upload) AtHand(bundles []Stored) (n int) {
 	for _, b := range bundles {
 		if _, ok := u.files[b.BLAKE2b]; ok {
 			n++
@@ -76,7 +82,7 @@ func (u upload) atHand(bundles []Stored) (n int) {
 
 // one creates the object of a bundle, or compares the one that exists.
 func (u upload) one(ctx context.Context, b Stored, c bundle.Contents) error {
-	key := folder(u.version) + b.Name
+	key := Folder(u.version) + b.Name
 	counted := func(int) {}
 	if u.sent != nil {
 		counted = func(n int) { u.sent(b.Name, n, b.Size) }
@@ -86,11 +92,11 @@ func (u upload) one(ctx context.Context, b Stored, c bundle.Contents) error {
 		return err
 	}
 	defer file.Close()
-	_, err = u.Store.Create(ctx, key, file, b.Size, bundleAttributes)
+	_, err = u.Store.Create(ctx, key, file, b.Size, BundleAttributes)
 	if errors.Is(err, fs.ErrExist) {
-		err = compare(ctx, u.Store, key, c.Digest)
+		err = CompareDigest(ctx, u.Store, key, c.Digest)
 	}
-	if err != nil && !errors.As(err, new(*Refusal)) {
+	if err != nil && !errors.As(err, new(*bundle.Refusal)) {
 		err = fmt.Errorf("%s: %w", c.Path, err)
 	}
 	return err

@@ -1,4 +1,4 @@
-package release
+package library
 
 import (
 	"context"
@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"tsmon/manifest"
-	"tsmon/release/bundle"
 	"tsmon/store/object"
 )
 
@@ -31,7 +30,7 @@ func (l Library) List(ctx context.Context) ([]Version, error) {
 	if err != nil {
 		return nil, err
 	}
-	staged, err := versionsBelow(ctx, l.Store, stagedRoot, func(string, object.Info) bool { return true })
+	staged, err := versionsBelow(ctx, l.Store, StagedRoot, func(string, object.Info) bool { return true })
 	if err != nil {
 		return nil, err
 	}
@@ -43,11 +42,11 @@ func (l Library) List(ctx context.Context) ([]Version, error) {
 		if slices.Contains(complete, v) {
 			continue
 		}
-		targets, err := l.staged(ctx, v)
+		targets, err := l.Staged(ctx, v)
 		if err != nil {
 			return nil, err
 		}
-		if found := standing(targets); len(found) > 0 {
+		if found := Standing(targets); len(found) > 0 {
 			all = append(all, Version{Version: v, Staged: found, Size: folders[v].size, keys: folders[v].keys})
 		}
 	}
@@ -55,10 +54,10 @@ func (l Library) List(ctx context.Context) ([]Version, error) {
 	return all, nil
 }
 
-// standing returns the targets of which something is staged, sorted.
-func standing(targets map[string]*Staged) []*Staged {
+// Standing returns the targets of which something is staged, sorted.
+func Standing(targets map[string]*Staged) []*Staged {
 	var found []*Staged
-	for _, target := range sortedTargets(targets) {
+	for _, target := range SortedTargets(targets) {
 		if s := targets[target]; len(s.Bundles) > 0 {
 			found = append(found, s)
 		}
@@ -77,24 +76,24 @@ type holdings struct {
 func (l Library) complete(ctx context.Context) (complete []string, folders map[string]holdings, err error) {
 	several := map[string]bool{} // that have more than one record
 	folders = map[string]holdings{}
-	versions, err := versionsBelow(ctx, l.Store, root, func(version string, info object.Info) bool {
+	versions, err := versionsBelow(ctx, l.Store, Root, func(version string, info object.Info) bool {
 		f := folders[version]
 		if f.keys == nil {
 			f.keys = map[string]bool{}
 		}
 		f.size, f.keys[info.Key] = f.size+info.Size, true
 		folders[version] = f
-		several[version] = several[version] || info.Key == recordKey(version, 2)
-		return info.Key == recordKey(version, 1)
+		several[version] = several[version] || info.Key == RecordKey(version, 2)
+		return info.Key == RecordKey(version, 1)
 	})
 	if err != nil {
 		return nil, nil, err
 	}
 	for _, v := range versions {
 		if several[v] {
-			if h, err := l.holding(ctx, v); err != nil {
+			if h, err := l.recordSet(ctx, v); err != nil {
 				return nil, nil, err
-			} else if h.counts == nil {
+			} else if h.Counts == nil {
 				continue
 			}
 		}
@@ -119,32 +118,12 @@ func versionsBelow(ctx context.Context, store object.Store, prefix string, wante
 	return slices.Compact(versions), nil
 }
 
-// Version returns what the store holds of a version. A *Refusal with ErrNoRelease if
-// that is nothing.
-func (in Inspector) Version(ctx context.Context, version string, rules *bundle.Rules) (*Version, error) {
-	if _, err := manifest.ParseVersion(version); err != nil {
-		return nil, &Refusal{Cause: err, Mend: "write it like 1.4.0"}
+// CompareVersions orders versions as the updater does.
+func CompareVersions(a, b string) int {
+	v, errA := manifest.ParseClientVersion(a)
+	w, errB := manifest.ParseClientVersion(b)
+	if errA == nil && errB == nil {
+		return v.Compare(w)
 	}
-	st, err := in.lookAtStage(ctx, version)
-	if err != nil {
-		return nil, err
-	}
-	found := &Version{Version: version, Record: st.counts, Staged: standing(st.staged), Missing: map[string][]string{}}
-	switch {
-	case st.shown != "":
-		found.Staged = nil
-		return found, nil
-	case found.Record == nil && len(found.Staged) == 0:
-		return nil, refuse(ErrNoRelease, "`tsmon release list` shows what is published and what is staged", "%s is not in the store", version)
-	}
-	for channel := range in.policies {
-		missing, err := st.missing(planner{policies: in.policies}, channel, version, rules)
-		if err != nil {
-			return nil, err
-		}
-		if len(missing) > 0 {
-			found.Missing[channel] = missing
-		}
-	}
-	return found, nil
+	return strings.Compare(a, b)
 }

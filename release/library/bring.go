@@ -1,4 +1,4 @@
-package release
+package library
 
 import (
 	"context"
@@ -16,6 +16,7 @@ import (
 	"github.com/minio/crc64nvme"
 
 	"tsmon/channels"
+	"tsmon/release/bundle"
 	"tsmon/signing"
 	"tsmon/store/object"
 )
@@ -23,25 +24,8 @@ import (
 // What brings releases from one store to another. The bytes are held to the record, the
 // record to the log, and the log to whoever signed it.
 
-// MaxRecord bounds a record, in bytes.
-const MaxRecord = maxRecord
-
-// fed refuses to move a channel that has the log of another store.
-func fed(channel string) error {
-	return refuse(channels.ErrFed, "move it where its log comes from, then bring it here with `tsmon release import` or `tsmon release mirror`; to hold a release back here, promote it from "+channel+" to a channel of this site", "%s can't be moved here", channel)
-}
-
-// RecordKey returns the key of the first record of a version.
-func RecordKey(version string) string { return recordKey(version, 1) }
-
 // BundleKey returns the key of a bundle of a version.
-func BundleKey(version, name string) string { return folder(version) + name }
-
-// VersionIn returns the version in the key of an object of a release.
-func VersionIn(key string) (version string, ok bool) { return versionIn(key) }
-
-// SumOf returns the SHA-256 by which logs name a record with these bytes, hex.
-func SumOf(data []byte) string { return sumOf(data) }
+func BundleKey(version, name string) string { return Folder(version) + name }
 
 // RecordData returns the bytes of the record of a version with a SHA-256 that a log names.
 func (l Library) RecordData(ctx context.Context, version, sum string) ([]byte, error) {
@@ -49,8 +33,8 @@ func (l Library) RecordData(ctx context.Context, version, sum string) ([]byte, e
 	if err != nil {
 		return nil, err
 	}
-	data, err := l.read(ctx, recordKey(version, r.number), maxRecord)
-	if err == nil && sumOf(data) != r.sum {
+	data, err := l.Read(ctx, RecordKey(version, r.Number), MaxRecord)
+	if err == nil && SumOf(data) != r.Sum {
 		err = notNamed(version)
 	}
 	return data, err
@@ -77,21 +61,21 @@ func DecodeRecord(version string, data []byte) (*Record, error) {
 			return fault("%.70q can't be the name of a bundle", b.Name)
 		case names[b.Name]:
 			return fault("there are two bundles %q", b.Name)
-		case b.Size < 0 || b.digest() == signing.Digest{}:
+		case b.Size < 0 || b.Digest() == signing.Digest{}:
 			return fault("%q has no size or digest", b.Name)
 		case len(b.Signature) > signing.MaxSignature:
 			return fault("the signature of %q is too long", b.Name)
 		}
 		names[b.Name] = true
 	}
-	r.sum, r.number = sumOf(data), 1
+	r.Sum, r.Number = SumOf(data), 1
 	return &r, nil
 }
 
 // Backs returns an error unless a release in a log is what its record says. It wraps
 // ErrStored.
 func (r *Record) Backs(shown *channels.Release) error {
-	own := r.release()
+	own := r.Release()
 	if own.Record != shown.Record || own.Version != shown.Version || own.Notes != shown.Notes || !own.PubDate.Equal(shown.PubDate) ||
 		!maps.Equal(own.Platforms, shown.Platforms) || !slices.EqualFunc(own.Files, shown.Files, sameFile) {
 		return fmt.Errorf("%w: the log shows another %s than its record", ErrStored, shown.Version)
@@ -105,14 +89,14 @@ func sameFile(a, b channels.File) bool {
 
 // PutRecord adds a record to those of its version, unless it is one of them.
 func (l Library) PutRecord(ctx context.Context, version string, data []byte) error {
-	for number := 1; number <= maxRecords; number++ {
-		r, err := l.record(ctx, version, number)
-		if err == nil && r.sum == sumOf(data) {
+	for number := 1; number <= MaxRecords; number++ {
+		r, err := l.Numbered(ctx, version, number)
+		if err == nil && r.Sum == SumOf(data) {
 			return nil
 		}
 		if errors.Is(err, fs.ErrNotExist) {
-			err = l.create(ctx, recordKey(version, number), data, recordAttributes)
-			if errors.Is(err, errStale) {
+			err = l.Create(ctx, RecordKey(version, number), data, RecordAttributes)
+			if errors.Is(err, ErrRaced) {
 				continue // somebody else was first
 			}
 			return err
@@ -121,14 +105,14 @@ func (l Library) PutRecord(ctx context.Context, version string, data []byte) err
 			return err
 		}
 	}
-	return refuse(ErrStored, "release under another version", "%s has more than %d records", folder(version), maxRecords)
+	return bundle.Refuse(ErrStored, "release under another version", "%s has more than %d records", Folder(version), MaxRecords)
 }
 
 // Whole reports whether the store has a bundle of a version, with its signature. A
 // *Refusal with ErrOtherBytes if it has other bytes in its place.
 func (l Library) Whole(ctx context.Context, version string, b Stored) (bool, error) {
 	key := BundleKey(version, b.Name)
-	same, err := l.holds(ctx, key, b.Size, b.CRC64)
+	same, err := l.Holds(ctx, key, b.Size, b.CRC64)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return false, nil
@@ -139,7 +123,7 @@ func (l Library) Whole(ctx context.Context, version string, b Stored) (bool, err
 	case b.Signature == "":
 		return true, nil
 	}
-	line, err := l.read(ctx, key+".sig", signing.MaxSignature)
+	line, err := l.Read(ctx, key+".sig", signing.MaxSignature)
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
 	}
@@ -150,18 +134,18 @@ func (l Library) Whole(ctx context.Context, version string, b Stored) (bool, err
 }
 
 func otherBytes(key string) error {
-	return refuse(ErrOtherBytes, "`tsmon channel repair CHANNEL --bundle FILE` puts it right if a channel shows it, FILE with its bytes; else remove the object", "%s has other bytes here", key)
+	return bundle.Refuse(ErrOtherBytes, "`tsmon channel repair CHANNEL --bundle FILE` puts it right if a channel shows it, FILE with its bytes; else remove the object", "%s has other bytes here", key)
 }
 
 // Accept returns an error unless the signature of a bundle of a version is good, as far as
 // can be said without its bytes.
 func (l Library) Accept(version string, b Stored, allowUnbound bool) error {
-	if !b.updates() {
+	if !b.Updates() {
 		return nil
 	}
 	sig, err := l.Keys.Accept(b.Signature, b.claim(version, allowUnbound))
 	if err == nil {
-		err = l.Keys.VerifyDigest(sig, b.digest())
+		err = l.Keys.VerifyDigest(sig, b.Digest())
 	}
 	if errors.Is(err, signing.ErrLegacy) {
 		return nil // it takes the bytes
@@ -177,12 +161,12 @@ func (l Library) Accept(version string, b Stored, allowUnbound bool) error {
 // leave r unread if the store has the bundle.
 func (l Library) Bring(ctx context.Context, version string, b Stored, r io.Reader, allowUnbound bool) error {
 	key := BundleKey(version, b.Name)
-	_, err := l.Store.Create(ctx, key, b.Checked(r), b.Size, bundleAttributes)
+	_, err := l.Store.Create(ctx, key, b.Checked(r), b.Size, BundleAttributes)
 	if err == nil || errors.Is(err, fs.ErrExist) {
 		err = l.verifyOne(ctx, version, b, allowUnbound)
 	}
 	if err == nil && b.Signature != "" {
-		err = l.create(ctx, key+".sig", []byte(b.Signature), signatureAttributes)
+		err = l.Create(ctx, key+".sig", []byte(b.Signature), SignatureAttributes)
 	}
 	return err
 }

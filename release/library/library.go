@@ -1,4 +1,4 @@
-package release
+package library
 
 import (
 	"bytes"
@@ -29,6 +29,13 @@ type Library struct {
 	Trust map[string]channels.Trust
 }
 
+// Causes of refusals.
+var (
+	ErrOtherBytes = errors.New("the version is published with other bytes")
+	ErrNoRelease  = errors.New("no such release")
+	ErrStored     = errors.New("the store does not hold what was published")
+)
+
 // sideBySide is how many bundles are transferred at once.
 const sideBySide = 4
 
@@ -37,37 +44,38 @@ const sideBySide = 4
 func (l Library) Record(ctx context.Context, version string) (*Record, error) {
 	v, err := manifest.ParseVersion(version)
 	if err != nil {
-		return nil, &Refusal{Cause: err, Mend: "write it like 1.4.0"}
+		return nil, &bundle.Refusal{Cause: err, Mend: "write it like 1.4.0"}
 	}
-	h, err := l.holding(ctx, v.String())
+	h, err := l.recordSet(ctx, v.String())
 	switch {
 	case err != nil:
 		return nil, err
-	case h.counts == nil:
-		return nil, refuse(ErrNoRelease, "`tsmon release list` shows what is published and what is staged", "%s is not in the store", version)
+	case h.Counts == nil:
+		return nil, bundle.Refuse(ErrNoRelease, "`tsmon release list` shows what is published and what is staged", "%s is not in the store", version)
 	}
-	return h.counts, nil
+	return h.Counts, nil
 }
 
-func (l Library) read(ctx context.Context, key string, limit int64) ([]byte, error) {
+// Read returns a small object whole.
+func (l Library) Read(ctx context.Context, key string, limit int64) ([]byte, error) {
 	data, _, err := object.ReadAll(ctx, l.Store, key, limit)
 	return data, err
 }
 
-// verified returns the record of a version with the SHA-256 that a log names, whose
+// Verified returns the record of a version with the SHA-256 that a log names, whose
 // bundles in the store match it.
-func (l Library) verified(ctx context.Context, version, sum string, allowUnbound bool) (*Record, error) {
+func (l Library) Verified(ctx context.Context, version, sum string, allowUnbound bool) (*Record, error) {
 	record, err := l.Named(ctx, version, sum)
 	if err != nil {
 		return nil, err
 	}
-	return record, l.verifyStored(ctx, record, allowUnbound)
+	return record, l.VerifyStored(ctx, record, allowUnbound)
 }
 
-// verifyStored compares the bundles in the store with the record and their
+// VerifyStored compares the bundles in the store with the record and their
 // signatures with the trusted keys, without fetching them where the store keeps
 // a checksum.
-func (l Library) verifyStored(ctx context.Context, r *Record, allowUnbound bool) error {
+func (l Library) VerifyStored(ctx context.Context, r *Record, allowUnbound bool) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(2 * sideBySide)
 	for _, b := range r.Bundles {
@@ -78,26 +86,26 @@ func (l Library) verifyStored(ctx context.Context, r *Record, allowUnbound bool)
 
 func (l Library) verifyOne(ctx context.Context, version string, b Stored, allowUnbound bool) error {
 	const mend = "`tsmon channel repair CHANNEL --bundle FILE` puts it back, FILE with its bytes; else publish a higher version"
-	key := folder(version) + b.Name
-	same, err := l.holds(ctx, key, b.Size, b.CRC64)
+	key := Folder(version) + b.Name
+	same, err := l.Holds(ctx, key, b.Size, b.CRC64)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return refuse(ErrStored, mend, "%s is gone", key)
+		return bundle.Refuse(ErrStored, mend, "%s is gone", key)
 	case err != nil:
 		return fmt.Errorf("check %s: %w", key, err)
 	case !same:
-		return refuse(ErrStored, mend, "%s has other bytes than were published", key)
+		return bundle.Refuse(ErrStored, mend, "%s has other bytes than were published", key)
 	}
-	if !b.updates() {
+	if !b.Updates() {
 		return nil
 	}
 	sig, err := l.Keys.Accept(b.Signature, b.claim(version, allowUnbound))
 	if err != nil {
 		return err
 	}
-	err = l.Keys.VerifyDigest(sig, b.digest())
+	err = l.Keys.VerifyDigest(sig, b.Digest())
 	if errors.Is(err, signing.ErrLegacy) {
-		err = l.verifyBytes(ctx, key, sig)
+		err = l.VerifyBytes(ctx, key, sig)
 	}
 	if err != nil {
 		return fmt.Errorf("%s: %w", key, err)
@@ -105,8 +113,8 @@ func (l Library) verifyOne(ctx context.Context, version string, b Stored, allowU
 	return nil
 }
 
-// holds compares an object with a size and a checksum.
-func (l Library) holds(ctx context.Context, key string, size int64, crc64 string) (bool, error) {
+// Holds compares an object with a size and a checksum.
+func (l Library) Holds(ctx context.Context, key string, size int64, crc64 string) (bool, error) {
 	var info object.Info
 	var crc uint64
 	group, ctx := errgroup.WithContext(ctx)
@@ -116,8 +124,8 @@ func (l Library) holds(ctx context.Context, key string, size int64, crc64 string
 	return err == nil && info.Size == size && checksumText(crc) == crc64, err
 }
 
-// verifyBytes fetches a stored bundle and verifies its signature.
-func (l Library) verifyBytes(ctx context.Context, key string, sig signing.Signature) error {
+// VerifyBytes fetches a stored bundle and verifies its signature.
+func (l Library) VerifyBytes(ctx context.Context, key string, sig signing.Signature) error {
 	verifier, err := l.Keys.Verifier(sig)
 	if err != nil {
 		return err
@@ -141,15 +149,15 @@ func (l Library) verifyBytes(ctx context.Context, key string, sig signing.Signat
 	}
 }
 
-// objects returns the sizes of what lies in a release's folder, by name, and the names
+// Objects returns the sizes of what lies in a release's folder, by name, and the names
 // of what was written before a time.
-func (l Library) objects(ctx context.Context, version string, before time.Time) (found map[string]int64, old []string, err error) {
+func (l Library) Objects(ctx context.Context, version string, before time.Time) (found map[string]int64, old []string, err error) {
 	found = map[string]int64{}
-	for info, err := range l.Store.List(ctx, folder(version), "") {
+	for info, err := range l.Store.List(ctx, Folder(version), "") {
 		if err != nil {
-			return nil, nil, fmt.Errorf("list %s: %w", folder(version), err)
+			return nil, nil, fmt.Errorf("list %s: %w", Folder(version), err)
 		}
-		name := strings.TrimPrefix(info.Key, folder(version))
+		name := strings.TrimPrefix(info.Key, Folder(version))
 		found[name] = info.Size
 		if info.ModTime.Before(before) && !IsRecord(info.Key) {
 			old = append(old, name)
@@ -158,11 +166,11 @@ func (l Library) objects(ctx context.Context, version string, before time.Time) 
 	return found, old, nil
 }
 
-// settle adapts a bundle to what a publish that never moved a channel left in the
+// Settle adapts a bundle to what a publish that never moved a channel left in the
 // release's folder. A signature by the same key that is as good as the bundle's own is
 // kept. If the bundle was built or signed again since, its name belongs to other objects, and the
 // bundle gets a name with the beginning of its digest.
-func (l Library) settle(ctx context.Context, version string, b *Stored, found map[string]int64, allowUnbound bool) error {
+func (l Library) Settle(ctx context.Context, version string, b *Stored, found map[string]int64, allowUnbound bool) error {
 	name := b.Name
 	for length := 8; ; length += 8 {
 		free, err := l.fits(ctx, version, b, found, allowUnbound)
@@ -170,7 +178,7 @@ func (l Library) settle(ctx context.Context, version string, b *Stored, found ma
 		case err != nil || free:
 			return err
 		case length > len(b.BLAKE2b):
-			return refuse(ErrOtherBytes, "publish a higher version", "%s is taken", folder(version)+b.Name)
+			return bundle.Refuse(ErrOtherBytes, "publish a higher version", "%s is taken", Folder(version)+b.Name)
 		}
 		b.Name = bundle.Distinct(name, b.BLAKE2b[:length])
 	}
@@ -179,25 +187,25 @@ func (l Library) settle(ctx context.Context, version string, b *Stored, found ma
 // fits reports whether a bundle can have its name. It adopts the signature that
 // lies under the name.
 func (l Library) fits(ctx context.Context, version string, b *Stored, found map[string]int64, allowUnbound bool) (bool, error) {
-	key := folder(version) + b.Name
+	key := Folder(version) + b.Name
 	if size, ok := found[b.Name]; ok {
 		if size != b.Size {
 			return false, nil
 		}
-		if same, err := l.holds(ctx, key, b.Size, b.CRC64); err != nil || !same {
+		if same, err := l.Holds(ctx, key, b.Size, b.CRC64); err != nil || !same {
 			return false, err
 		}
 	}
-	if _, ok := found[b.Name+".sig"]; !ok || !b.updates() {
+	if _, ok := found[b.Name+".sig"]; !ok || !b.Updates() {
 		return true, nil
 	}
-	line, err := l.read(ctx, key+".sig", signing.MaxSignature)
+	line, err := l.Read(ctx, key+".sig", signing.MaxSignature)
 	if err != nil || string(line) == b.Signature {
 		return true, err
 	}
-	sig, err := l.Keys.Accept(string(line), b.claim(version, allowUnbound && !b.bound()))
+	sig, err := l.Keys.Accept(string(line), b.claim(version, allowUnbound && !b.Bound()))
 	if err == nil {
-		err = l.Keys.VerifyDigest(sig, b.digest())
+		err = l.Keys.VerifyDigest(sig, b.Digest())
 	}
 	if err != nil || sig.KeyID() != b.signer() {
 		return false, nil //nolint:nilerr // it belongs to other bytes, or another key made it
@@ -206,25 +214,25 @@ func (l Library) fits(ctx context.Context, version string, b *Stored, found map[
 	return true, nil
 }
 
-// errStale means that somebody else uploads the same release at the same time.
-var errStale = fmt.Errorf("somebody else publishes this version: %w", object.ErrChanged)
+// ErrRaced means that somebody else uploads the same release at the same time.
+var ErrRaced = fmt.Errorf("somebody else publishes this version: %w", object.ErrChanged)
 
-// checkConditions has the store prove on a record that it honours conditions.
-func checkConditions(ctx context.Context, store object.Store, version string) error {
-	data, _, err := object.ReadAll(ctx, store, recordKey(version, 1), maxRecord)
+// CheckConditions has the store prove on a record that it honours conditions.
+func CheckConditions(ctx context.Context, store object.Store, version string) error {
+	data, _, err := object.ReadAll(ctx, store, RecordKey(version, 1), MaxRecord)
 	if err != nil {
 		return err
 	}
-	return object.CheckConditions(ctx, store, recordKey(version, 1), data, recordAttributes)
+	return object.CheckConditions(ctx, store, RecordKey(version, 1), data, RecordAttributes)
 }
 
-// create writes a small object, or accepts an equal one.
-func (l Library) create(ctx context.Context, key string, data []byte, attrs object.Attributes) error {
+// Create writes a small object, or accepts an equal one.
+func (l Library) Create(ctx context.Context, key string, data []byte, attrs object.Attributes) error {
 	_, err := l.Store.Create(ctx, key, bytes.NewReader(data), int64(len(data)), attrs)
 	if errors.Is(err, fs.ErrExist) {
 		var standing []byte
-		if standing, err = l.read(ctx, key, maxRecord); err == nil && !bytes.Equal(standing, data) {
-			err = errStale
+		if standing, err = l.Read(ctx, key, MaxRecord); err == nil && !bytes.Equal(standing, data) {
+			err = ErrRaced
 		}
 	}
 	if err != nil {
@@ -233,8 +241,8 @@ func (l Library) create(ctx context.Context, key string, data []byte, attrs obje
 	return nil
 }
 
-// compare fetches a stored bundle and compares its digest.
-func compare(ctx context.Context, store object.Store, key string, want signing.Digest) error {
+// CompareDigest fetches a stored bundle and compares its digest.
+func CompareDigest(ctx context.Context, store object.Store, key string, want signing.Digest) error {
 	body, _, err := store.Get(ctx, key)
 	if err != nil {
 		return fmt.Errorf("read %s: %w", key, err)
@@ -242,10 +250,21 @@ func compare(ctx context.Context, store object.Store, key string, want signing.D
 	defer body.Close()
 	digest, _, err := signing.HashReader(ctx, body)
 	if err == nil && digest != want {
-		err = errStale
+		err = ErrRaced
 	}
 	if err != nil {
 		return fmt.Errorf("read %s: %w", key, err)
 	}
 	return nil
+}
+
+// MarkDiscarded creates the record that says that those before it are discarded. ErrRaced if
+// somebody else has created another.
+func (l Library) MarkDiscarded(ctx context.Context, version string, number int, who string, now time.Time) error {
+	r := &Record{Version: version, Who: who, PubDate: now.UTC().Truncate(time.Second), Discarded: true, Bundles: []Stored{}}
+	data, err := r.Encode()
+	if err != nil {
+		return err
+	}
+	return l.Create(ctx, RecordKey(version, number), data, RecordAttributes)
 }

@@ -1,4 +1,6 @@
-package releasing
+// Package updating has the commands that stand where an installed application stands: update …,
+// and manifest …, which is about what such applications read.
+package updating
 
 import (
 	"cmp"

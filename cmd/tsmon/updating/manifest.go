@@ -1,4 +1,4 @@
-package releasing
+package updating
 
 import (
 	"cmp"
@@ -13,6 +13,7 @@ import (
 
 	"tsmon/cmd/tsmon/cli"
 	"tsmon/cmd/tsmon/config"
+	"tsmon/cmd/tsmon/releasing"
 	"tsmon/manifest"
 	"tsmon/manifest/updater"
 	"tsmon/release"
@@ -27,7 +28,7 @@ func ManifestCommand(app *cli.App) *cobra.Command {
 }
 
 type buildFlags struct {
-	ContentFlags
+	releasing.ContentFlags
 	baseURL, output string
 	allowUnbound    bool
 }
@@ -47,7 +48,7 @@ key.`,
 	flags.StringVar(&f.baseURL, "base-url", "", "`URL` of the folder for the bundles (default public_url/releases/VERSION)")
 	flags.StringVarP(&f.output, "output", "o", "-", "write to `FILE`")
 	flags.BoolVar(&f.allowUnbound, "allow-unbound", false, "accept signatures that name no version; strict applications refuse them")
-	f.ContentFlags.add(cmd)
+	f.Add(cmd)
 	return cmd
 }
 
@@ -62,7 +63,7 @@ func runManifestBuild(ctx context.Context, app *cli.App, f buildFlags, args []st
 	}
 	o.Bundles = slices.DeleteFunc(o.Bundles, func(b bundle.Bundle) bool { return b.Also })
 	o.AllowUnbound = f.allowUnbound
-	base, err := baseURL(f, c)
+	base, err := baseURL(f.baseURL, o.Version, c)
 	if err != nil {
 		return err
 	}
@@ -80,11 +81,11 @@ func runManifestBuild(ctx context.Context, app *cli.App, f buildFlags, args []st
 	return writeManifest(app, m, f.output)
 }
 
-// baseURL is the address of the folder for the bundles.
-func baseURL(f buildFlags, c *config.Config) (string, error) {
-	base := f.baseURL
+// baseURL is the address of the folder for the bundles: what was given, else the
+// release's folder.
+func baseURL(base, version string, c *config.Config) (string, error) {
 	if base == "" && c.PublicURL != "" {
-		base = c.PublicURL + "/releases/" + f.version
+		base = c.PublicURL + "/releases/" + version
 	}
 	if base == "" {
 		return "", cli.Usagef("--base-url is missing, and public_url is not configured")

@@ -1,0 +1,200 @@
+package channels
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"time"
+
+	"tsmon/store/object"
+)
+
+// Stray is an object among the entries of a log that no reader heeds.
+type Stray struct {
+	Key     string
+	Problem error     // wraps ErrLog
+	Written time.Time // by the clock of the store
+	// Begun says that it belongs to a delivery that is not complete, and may become so.
+	Begun bool
+}
+
+// Strays returns the objects among the entries of a channel's log that no reader heeds,
+// sorted by key: foreign ones, marks of deliveries in a log with entries of its own, and what
+// came of a delivery that is not complete.
+func (r Repository) Strays(ctx context.Context, channel string) ([]Stray, error) {
+	if err := CheckName(channel); err != nil {
+		return nil, err
+	}
+	j := r.journal(channel)
+	found, err := j.numbers(ctx, 0, false)
+	if err != nil {
+		return nil, err
+	}
+	var strays []Stray
+	add := func(key, problem string, begun bool) {
+		strays = append(strays, Stray{Key: key, Problem: fmt.Errorf("%w: %s %s", ErrLog, key, problem), Begun: begun})
+	}
+	for _, key := range found.strange {
+		add(key, "is not an entry", false)
+	}
+	for _, p := range found.parts {
+		_, ended := slices.BinarySearch(found.numbers, p.to)
+		switch {
+		case !found.fed:
+			add(p.key(channel), "says that entries come from another store, and others were made here", false)
+		case !ended:
+			add(p.key(channel), "begins a delivery that is not complete", true)
+		}
+	}
+	for _, sequence := range found.hidden {
+		add(entryKey(channel, sequence), "is of a delivery that is not complete", true)
+	}
+	return strays, r.date(ctx, channel, strays)
+}
+
+// date fills in when strays were written. What is of a delivery has the time of the newest.
+func (r Repository) date(ctx context.Context, channel string, strays []Stray) error {
+	if len(strays) == 0 {
+		return nil
+	}
+	slices.SortFunc(strays, func(a, b Stray) int { return cmp.Compare(a.Key, b.Key) })
+	var newest time.Time
+	for info, err := range r.Store.List(ctx, LogPrefix(channel), "") {
+		if err != nil {
+			return fmt.Errorf("list the log of %s: %w", channel, err)
+		}
+		at, ok := slices.BinarySearchFunc(strays, info.Key, func(s Stray, key string) int { return cmp.Compare(s.Key, key) })
+		if !ok {
+			continue
+		}
+		if strays[at].Written = info.ModTime; strays[at].Begun && info.ModTime.After(newest) {
+			newest = info.ModTime
+		}
+	}
+	for i := range strays {
+		if strays[i].Begun {
+			strays[i].Written = newest
+		}
+	}
+	return nil
+}
+
+// Marks returns the keys of the marks of deliveries. Without them the log is the store's own:
+// nobody feeds it any more, or somebody forged them.
+func (r Repository) Marks(ctx context.Context, channel string) (keys []string, err error) {
+	found, err := r.journal(channel).list(ctx, 0)
+	for _, p := range found.parts {
+		keys = append(keys, p.key(channel))
+	}
+	return keys, err
+}
+
+// WrongSegments returns the segments of a channel that are not its log's. Readers ignore
+// them, and take longer.
+func (r Repository) WrongSegments(ctx context.Context, log *Log) ([]Stray, error) {
+	var wrong []Stray
+	add := func(info object.Info, problem string) {
+		wrong = append(wrong, Stray{Key: info.Key, Problem: fmt.Errorf("%w: %s %s", ErrLog, info.Key, problem), Written: info.ModTime})
+	}
+	seen := 0
+	for info, err := range r.Store.List(ctx, segmentPrefix(log.Channel), "") {
+		if err != nil {
+			return nil, fmt.Errorf("list the segments of %s: %w", log.Channel, err)
+		}
+		if seen++; seen > maxAround {
+			return nil, fmt.Errorf("%w: there are more than %d objects among the segments of %s", ErrLog, maxAround, log.Channel)
+		}
+		first := firstOf(log.Channel, info.Key)
+		if first == 0 {
+			add(info, "is not a segment")
+			continue
+		}
+		right, err := r.isSegment(ctx, log, first)
+		if err != nil {
+			return nil, err
+		}
+		if !right {
+			add(info, "does not have the entries of the log")
+		}
+	}
+	return wrong, nil
+}
+
+// isSegment reports whether a segment has the entries of a log, as far as their hashes are
+// known.
+func (r Repository) isSegment(ctx context.Context, log *Log, first uint64) (bool, error) {
+	data, err := r.journal(log.Channel).read(ctx, segmentKey(log.Channel, first), maxPacked)
+	if err != nil {
+		return errors.Is(err, fs.ErrNotExist), ignoring(err, fs.ErrNotExist, object.ErrTooLarge)
+	}
+	entries, err := unpack(data)
+	if err != nil || first+segmentEntries-1 > log.last() {
+		return false, nil //nolint:nilerr // that is the answer
+	}
+	for i, data := range entries {
+		if want := log.HashOf(first + uint64(i)); want != "" && want != hash(data) {
+			return false, nil
+		}
+	}
+	return true, nil
+}
+
+// ignoring returns an error unless it is one of those that are expected.
+func ignoring(err error, expected ...error) error {
+	if slices.ContainsFunc(expected, func(e error) bool { return errors.Is(err, e) }) {
+		return nil
+	}
+	return err
+}
+
+// maxIntruders bounds the entries at the end of a log that Rightful sets aside.
+const maxIntruders = 100
+
+// Rightful returns a log without the entries at its end for which it can't be read, as
+// where somebody wrote some who may not, and the keys of those. ErrLog if there are more than
+// a hundred, or another entry is at fault.
+func (r Repository) Rightful(ctx context.Context, channel string) (*Log, []string, error) {
+	log, err := r.Load(ctx, channel)
+	if !errors.Is(err, ErrLog) {
+		return log, nil, err
+	}
+	broken, j := err, r.journal(channel)
+	found, err := j.numbers(ctx, 0, false)
+	if err != nil {
+		return nil, nil, err
+	}
+	var intruders []string
+	var raw [][]byte
+	for n := len(found.numbers); n > 0 && len(intruders) < maxIntruders; n-- {
+		intruders = append(intruders, entryKey(channel, found.numbers[n-1]))
+		var newest uint64
+		if n > 1 {
+			newest = found.numbers[n-2]
+		}
+		if newest > maxAround {
+			continue
+		}
+		if raw == nil {
+			raw = make([][]byte, newest)
+			for i := range raw {
+				if _, ok := slices.BinarySearch(found.numbers, uint64(i)+1); !ok {
+					raw[i] = []byte{} // readEntries passes over it
+				}
+			}
+			if err := j.readEntries(ctx, 0, raw); err != nil {
+				return nil, nil, err
+			}
+		}
+		raw = raw[:newest]
+		log, gaps, err := r.extension(&Log{Channel: channel}).span(raw)
+		if err == nil && len(gaps) == 0 && r.extension(log).vouched() == nil {
+			log.note(found)
+			slices.Reverse(intruders)
+			return log, intruders, nil
+		}
+	}
+	return nil, nil, broken
+}

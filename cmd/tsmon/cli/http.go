@@ -1,0 +1,13 @@
+package cli
+
+import (
+	"net/http"
+	"time"
+)
+
+// HTTPClient returns a client that waits at most 30 s for the head of an answer.
+func HTTPClient() *http.Client {
+	transport := http.DefaultTransport.(*http.Transport).Clone()
+	transport.ResponseHeaderTimeout = 30 * time.Second
+	return &http.Client{Transport: transport}
+}

@@ -1,0 +1,192 @@
+package library
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strconv"
+	"strings"
+
+	"tsmon/channels"
+	"tsmon/release/bundle"
+	"tsmon/store/object"
+)
+
+// RecordSet is the records of a version. Several come about when a release that no
+// channel showed is added to or discarded: each is a new object, release.json,
+// release-2.json and so on, created only where none stands, so that of two publishers
+// at once one learns of the other.
+type RecordSet struct {
+	records []*Record // oldest first
+	// counts is the record that a log names, else the newest; nil if there is none or
+	// it is the mark of a discarded release.
+	Counts *Record
+	Shown  string // a channel that shows or showed the version; empty: none
+}
+
+// Next is the number of the record that would follow.
+func (h *RecordSet) Next() int { return len(h.records) + 1 }
+
+// MaxRecords bounds how often a release may be added to or discarded.
+const MaxRecords = 1000
+
+// recordSet reads the records of a version and looks for it in the logs of all
+// channels.
+func (l Library) recordSet(ctx context.Context, version string) (*RecordSet, error) {
+	records, err := l.Records(ctx, version)
+	if err != nil {
+		return nil, err
+	}
+	return l.Decide(ctx, records, nil)
+}
+
+// Decide looks for the version of records in logs, then in those of all other channels of
+// the store.
+func (l Library) Decide(ctx context.Context, records []*Record, logs []*channels.Log) (*RecordSet, error) {
+	h := &RecordSet{records: records}
+	if len(records) == 0 {
+		return h, nil
+	}
+	h.settle(logs)
+	if h.Shown == "" {
+		all, err := channels.Repository{Store: l.Store, Trust: l.Trust}.All(ctx)
+		if err != nil {
+			return nil, err
+		}
+		h.settle(all)
+	}
+	if h.Shown != "" && h.Counts == nil {
+		return nil, notNamed(records[0].Version)
+	}
+	return h, nil
+}
+
+func notNamed(version string) error {
+	return bundle.Refuse(ErrStored, "`tsmon channel repair CHANNEL --bundle FILE` puts it back, FILE with the bytes of its release.json", "no record in %s is the one that the log names", Folder(version))
+}
+
+// settle decides which record counts.
+func (h *RecordSet) settle(logs []*channels.Log) {
+	newest := h.records[len(h.records)-1]
+	if h.Counts = newest; newest.Discarded {
+		h.Counts = nil
+	}
+	for _, log := range logs {
+		if !log.Shown(h.records[0].Version) {
+			continue
+		}
+		h.Shown, h.Counts = log.Channel, nil
+		for _, r := range h.records {
+			if r.Sum == log.Record(r.Version) {
+				h.Counts = r
+				return
+			}
+		}
+	}
+}
+
+// ExtendedBy reports whether bundles are those of a record, and more.
+func (r *Record) ExtendedBy(ours []Stored) bool {
+	for _, b := range r.Bundles {
+		if b.Updates() && !slices.ContainsFunc(ours, b.Same) {
+			return false
+		}
+	}
+	return slices.ContainsFunc(ours, func(own Stored) bool { return !slices.ContainsFunc(r.Bundles, own.Same) })
+}
+
+// Same reports whether two are the same bytes for the same use.
+func (s *Stored) Same(other Stored) bool {
+	return s.BLAKE2b == other.BLAKE2b && (s.Overlaps(other) || !s.Updates() && !other.Updates())
+}
+
+// Has reports whether a record has the bytes of a bundle for its keys.
+func (r *Record) Has(b Stored) bool {
+	return slices.ContainsFunc(r.Bundles, func(other Stored) bool {
+		return other.BLAKE2b == b.BLAKE2b && !slices.ContainsFunc(b.Keys, func(key string) bool { return !slices.Contains(other.Keys, key) })
+	})
+}
+
+// Signed reports whether a record has the bytes of a bundle, signed by the same key.
+func (r *Record) Signed(b Stored) bool {
+	return slices.ContainsFunc(r.Bundles, func(other Stored) bool { return other.Same(b) && other.signer() == b.signer() })
+}
+
+// Records reads all records of a version, oldest first.
+func (l Library) Records(ctx context.Context, version string) ([]*Record, error) {
+	var records []*Record
+	for number := 1; number <= MaxRecords; number++ {
+		r, err := l.Numbered(ctx, version, number)
+		if errors.Is(err, fs.ErrNotExist) {
+			return records, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		records = append(records, r)
+	}
+	return nil, bundle.Refuse(ErrStored, "release under another version", "%s has more than %d records", Folder(version), MaxRecords)
+}
+
+// Numbered reads one record of a version; fs.ErrNotExist if there is none.
+func (l Library) Numbered(ctx context.Context, version string, number int) (*Record, error) {
+	key := RecordKey(version, number)
+	data, _, err := object.ReadAll(ctx, l.Store, key, MaxRecord)
+	if err != nil {
+		return nil, err
+	}
+	var r Record
+	if err := json.Unmarshal(data, &r); err != nil || r.Version != version || (len(r.Bundles) == 0) != r.Discarded || r.Discarded && number == 1 {
+		return nil, bundle.Refuse(ErrStored, "`tsmon channel repair CHANNEL --bundle FILE` puts it back, FILE with the bytes of its release.json", "%s is not the record of %s", key, version)
+	}
+	r.Sum, r.Number = SumOf(data), number
+	return &r, nil
+}
+
+// Named returns the record of a version with a SHA-256 that a log names.
+func (l Library) Named(ctx context.Context, version, sum string) (*Record, error) {
+	for number := 1; number <= MaxRecords; number++ {
+		r, err := l.Numbered(ctx, version, number)
+		if err == nil && !r.Discarded && (r.Sum == sum || sum == "") {
+			return r, nil
+		}
+		if errors.Is(err, fs.ErrNotExist) && number == 1 {
+			return nil, bundle.Refuse(ErrNoRelease, "`tsmon release list` shows what is published and what is staged", "%s is not in the store", version)
+		}
+		if errors.Is(err, fs.ErrNotExist) {
+			break
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return nil, notNamed(version)
+}
+
+// RecordKey is the key of a version's record with a number, from 1.
+func RecordKey(version string, number int) string {
+	if number == 1 {
+		return Root + version + recordEnd
+	}
+	return fmt.Sprintf("%s%s/release-%d.json", Root, version, number)
+}
+
+// VersionIn returns the version in the key of an object of a release.
+func VersionIn(key string) (version string, ok bool) {
+	rest, ok := strings.CutPrefix(key, Root)
+	version, _, cut := strings.Cut(rest, "/")
+	return version, ok && cut
+}
+
+// IsRecord reports whether a key is that of a release's record.
+func IsRecord(key string) bool {
+	version, file, _ := strings.Cut(strings.TrimPrefix(key, Root), "/")
+	number := 1
+	if text, several := strings.CutPrefix(strings.TrimSuffix(file, ".json"), "release-"); several {
+		number, _ = strconv.Atoi(text) // 0 makes another key
+	}
+	return RecordKey(version, number) == key
+}

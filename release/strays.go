@@ -1,0 +1,146 @@
+package release
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"tsmon/channels"
+	"tsmon/store/object"
+)
+
+// deliveryRest is how old what a delivery left must be before it is taken for abandoned.
+const deliveryRest = time.Hour
+
+// abandoned returns what no reader of a channel's log heeds, but for what may be of a delivery
+// that is still under way.
+func (in Inspector) abandoned(ctx context.Context, channel string) ([]channels.Stray, error) {
+	strays, err := in.channels.Strays(ctx, channel)
+	var old []channels.Stray
+	for _, s := range strays {
+		if !s.Begun || in.now().Sub(s.Written) > deliveryRest {
+			old = append(old, s)
+		}
+	}
+	return old, err
+}
+
+// strays finds what no reader of the log heeds, and that somebody wrote there who may not, or
+// did not end.
+func (v *verification) strays(ctx context.Context) error {
+	found, err := v.abandoned(ctx, v.report.Channel)
+	if err == nil && v.log != nil {
+		var wrong []channels.Stray
+		wrong, err = v.channels.WrongSegments(ctx, v.log)
+		found = append(found, wrong...)
+	}
+	for _, s := range found {
+		v.report.find(s.Key, s.Problem, "`tsmon channel repair "+v.report.Channel+"` removes it")
+	}
+	return err
+}
+
+// dropStrays removes what verification.strays finds.
+func (r *repair) dropStrays(ctx context.Context) error {
+	found, err := r.Inspector().abandoned(ctx, r.o.Channel)
+	if err != nil {
+		return err
+	}
+	wrong, err := r.Repository().WrongSegments(ctx, r.log)
+	if err != nil {
+		return err
+	}
+	for _, s := range append(found, wrong...) {
+		if err := r.do(s.Key, "removed: nothing heeds it", func() error { return r.Store.Delete(ctx, s.Key) }); err != nil {
+			return err
+		}
+	}
+	if len(wrong) > 0 && !r.o.DryRun {
+		return r.Repository().PackAll(ctx, r.log)
+	}
+	return nil
+}
+
+// own has a channel moved here again that passes for one that is fed.
+func (r *repair) own(ctx context.Context) error {
+	if !r.o.Own {
+		return nil
+	}
+	marks, err := r.Repository().Marks(ctx, r.o.Channel)
+	if err != nil {
+		return err
+	}
+	for _, key := range marks {
+		if err := r.do(key, "removed: the channel is moved here", func() error { return r.Store.Delete(ctx, key) }); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// takeOut moves the entries at the end of the log that keep it from being read to a folder,
+// and has clients read what the log shows without them. done says that nothing can be said of
+// the rest, because only the report is wanted.
+func (r *repair) takeOut(ctx context.Context) (done bool, err error) {
+	if r.o.TakeOut == "" {
+		return false, nil
+	}
+	repository := r.Repository()
+	seen, err := repository.Peek(ctx, r.o.Channel)
+	if err != nil {
+		return false, err
+	}
+	log, keys, err := repository.Rightful(ctx, r.o.Channel)
+	if err != nil {
+		return false, err
+	}
+	for _, key := range keys {
+		file := filepath.Join(r.o.TakeOut, strings.ReplaceAll(path.Clean(key), "/", "-"))
+		if err := r.do(key, "moved to "+file, func() error { return r.moveTo(ctx, key, file) }); err != nil {
+			return false, err
+		}
+	}
+	if len(keys) > 0 && r.o.DryRun {
+		return true, nil
+	}
+	if len(keys) > 0 {
+		r.log = log
+		_, last, _ := channels.SequenceIn(keys[len(keys)-1])
+		if err := r.putBackEnd(ctx, last); err != nil {
+			return false, err
+		}
+		log = r.log
+	}
+	ahead := channels.Ahead(seen, log.End().Sequence) > log.End().Sequence
+	if ahead && log.Head() != nil {
+		err = r.do(channels.ManifestKey(r.o.Channel), "rendered anew", func() error {
+			_, _, err := repository.Point(ctx, log, seen)
+			return err
+		})
+	}
+	return false, err
+}
+
+// moveTo moves an object to a new file.
+func (r *repair) moveTo(ctx context.Context, key, file string) error {
+	data, _, err := object.ReadAll(ctx, r.Store, key, channels.MaxEntry)
+	if err != nil && !errors.Is(err, object.ErrTooLarge) { // what is too large is no entry
+		return err
+	}
+	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
+		return err
+	}
+	kept, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return &Refusal{Cause: err, Mend: "name another folder, or move that file away"}
+	}
+	_, err = kept.Write(data)
+	if err = errors.Join(err, kept.Sync(), kept.Close()); err != nil {
+		return err
+	}
+	return r.Store.Delete(ctx, key)
+}
