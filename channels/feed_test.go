@@ -84,7 +84,7 @@ func TestFeed(t *testing.T) {
 				t.Errorf("killed at %d: the log ends at %+v, begun %d, want %+v", at, seen.End(), seen.Begun(), want)
 			}
 		}
-		if seen, gaps, examineErr := site.Examine(ctx, "stable"); examineErr != nil || len(gaps) > 0 || err != nil && seen.End() != log.End() {
+		if seen, gaps, examineErr := site.Salvage().Examine(ctx, "stable"); examineErr != nil || len(gaps) > 0 || err != nil && seen.End() != log.End() {
 			t.Errorf("killed at %d: %v, %v", at, gaps, examineErr)
 		}
 		if err == nil && at < 4 {
@@ -234,7 +234,7 @@ func TestForgedMarks(t *testing.T) {
 			if tail, err := r.Tail(t.Context(), "stable", 2); err != nil || len(tail) != 2 || tail[1].Sequence != 5 {
 				t.Errorf("the tail: %v, %v", tail, err)
 			}
-			strays, err := r.Strays(t.Context(), "stable")
+			strays, err := r.Salvage().Strays(t.Context(), "stable")
 			want := 2
 			for _, mark := range c.marks {
 				if p, ok := partOf("stable", LogPrefix("stable")+mark+".part"); ok && (!c.want || p.to > 5) {
@@ -261,7 +261,7 @@ func TestForgedMarks(t *testing.T) {
 				}
 				return
 			}
-			marks, err := r.Marks(t.Context(), "stable")
+			marks, err := r.Salvage().Marks(t.Context(), "stable")
 			if err != nil || len(marks) < len(c.marks) {
 				t.Errorf("marks %v, %v", marks, err)
 			}

@@ -70,11 +70,11 @@ func (l *Log) At(sequence uint64) *Entry {
 // Examine reads a log that may lack entries: what can be read of it, and what is
 // missing or altered and not said to be lost. An entry counts if the one after it has
 // its hash, or if that one is missing.
-func (r Repository) Examine(ctx context.Context, channel string) (*Log, []Gap, error) {
+func (s Salvage) Examine(ctx context.Context, channel string) (*Log, []Gap, error) {
 	if err := CheckName(channel); err != nil {
 		return nil, nil, err
 	}
-	return r.journal(channel).around(ctx, r.extension(&Log{Channel: channel}))
+	return s.r.journal(channel).around(ctx, s.r.extension(&Log{Channel: channel}))
 }
 
 // around extends a log by the entries that follow it, around those that are missing.
@@ -135,10 +135,10 @@ func Candidate(data []byte) (e Entry, sum string, ok bool) {
 }
 
 // Packed returns the bytes of entries From to To that a segment holds, by number.
-func (r Repository) Packed(ctx context.Context, channel string, gap Lost) map[uint64][]byte {
+func (s Salvage) Packed(ctx context.Context, channel string, gap Lost) map[uint64][]byte {
 	found := map[uint64][]byte{}
 	for first := (gap.From-1)/segmentEntries*segmentEntries + 1; first <= gap.To; first += segmentEntries {
-		data, err := r.journal(channel).read(ctx, segmentKey(channel, first), maxPacked)
+		data, err := s.r.journal(channel).read(ctx, segmentKey(channel, first), maxPacked)
 		if err != nil {
 			continue // it is only one of the places to look
 		}
@@ -157,12 +157,12 @@ func (r Repository) Packed(ctx context.Context, channel string, gap Lost) map[ui
 
 // PutBack writes the bytes of an entry that the log lacks, in place of other bytes if
 // there are any. The caller has compared them with the hash in the entry that follows.
-func (r Repository) PutBack(ctx context.Context, channel string, data []byte) error {
+func (s Salvage) PutBack(ctx context.Context, channel string, data []byte) error {
 	e, _, ok := Candidate(data)
 	if !ok {
 		return errors.New("not an entry")
 	}
-	return r.journal(channel).replace(ctx, entryKey(channel, e.Sequence), data)
+	return s.r.journal(channel).replace(ctx, entryKey(channel, e.Sequence), data)
 }
 
 // maxAhead bounds how many entries can be lost at the end of a log. No log has a number

@@ -12,6 +12,13 @@ import (
 	"tsmon/store/object"
 )
 
+// Salvage reads a log that may be damaged, says what is left of it and what no reader
+// heeds, and puts entries back.
+type Salvage struct{ r Repository }
+
+// Salvage returns the one of the repository's logs.
+func (r Repository) Salvage() Salvage { return Salvage{r} }
+
 // Stray is an object among the entries of a log that no reader heeds.
 type Stray struct {
 	Key     string
@@ -24,11 +31,11 @@ type Stray struct {
 // Strays returns the objects among the entries of a channel's log that no reader heeds,
 // sorted by key: foreign ones, marks of deliveries in a log with entries of its own, and what
 // came of a delivery that is not complete.
-func (r Repository) Strays(ctx context.Context, channel string) ([]Stray, error) {
+func (s Salvage) Strays(ctx context.Context, channel string) ([]Stray, error) {
 	if err := CheckName(channel); err != nil {
 		return nil, err
 	}
-	j := r.journal(channel)
+	j := s.r.journal(channel)
 	found, err := j.numbers(ctx, 0, false)
 	if err != nil {
 		return nil, err
@@ -52,17 +59,17 @@ func (r Repository) Strays(ctx context.Context, channel string) ([]Stray, error)
 	for _, sequence := range found.hidden {
 		add(entryKey(channel, sequence), "is of a delivery that is not complete", true)
 	}
-	return strays, r.date(ctx, channel, strays)
+	return strays, s.date(ctx, channel, strays)
 }
 
 // date fills in when strays were written. What is of a delivery has the time of the newest.
-func (r Repository) date(ctx context.Context, channel string, strays []Stray) error {
+func (s Salvage) date(ctx context.Context, channel string, strays []Stray) error {
 	if len(strays) == 0 {
 		return nil
 	}
 	slices.SortFunc(strays, func(a, b Stray) int { return cmp.Compare(a.Key, b.Key) })
 	var newest time.Time
-	for info, err := range r.Store.List(ctx, LogPrefix(channel), "") {
+	for info, err := range s.r.Store.List(ctx, LogPrefix(channel), "") {
 		if err != nil {
 			return fmt.Errorf("list the log of %s: %w", channel, err)
 		}
@@ -84,8 +91,8 @@ func (r Repository) date(ctx context.Context, channel string, strays []Stray) er
 
 // Marks returns the keys of the marks of deliveries. Without them the log is the store's own:
 // nobody feeds it any more, or somebody forged them.
-func (r Repository) Marks(ctx context.Context, channel string) (keys []string, err error) {
-	found, err := r.journal(channel).list(ctx, 0)
+func (s Salvage) Marks(ctx context.Context, channel string) (keys []string, err error) {
+	found, err := s.r.journal(channel).list(ctx, 0)
 	for _, p := range found.parts {
 		keys = append(keys, p.key(channel))
 	}
@@ -94,13 +101,13 @@ func (r Repository) Marks(ctx context.Context, channel string) (keys []string, e
 
 // WrongSegments returns the segments of a channel that are not its log's. Readers ignore
 // them, and take longer.
-func (r Repository) WrongSegments(ctx context.Context, log *Log) ([]Stray, error) {
+func (s Salvage) WrongSegments(ctx context.Context, log *Log) ([]Stray, error) {
 	var wrong []Stray
 	add := func(info object.Info, problem string) {
 		wrong = append(wrong, Stray{Key: info.Key, Problem: fmt.Errorf("%w: %s %s", ErrLog, info.Key, problem), Written: info.ModTime})
 	}
 	seen := 0
-	for info, err := range r.Store.List(ctx, segmentPrefix(log.Channel), "") {
+	for info, err := range s.r.Store.List(ctx, segmentPrefix(log.Channel), "") {
 		if err != nil {
 			return nil, fmt.Errorf("list the segments of %s: %w", log.Channel, err)
 		}
@@ -112,7 +119,7 @@ func (r Repository) WrongSegments(ctx context.Context, log *Log) ([]Stray, error
 			add(info, "is not a segment")
 			continue
 		}
-		right, err := r.isSegment(ctx, log, first)
+		right, err := s.isSegment(ctx, log, first)
 		if err != nil {
 			return nil, err
 		}
@@ -125,8 +132,8 @@ func (r Repository) WrongSegments(ctx context.Context, log *Log) ([]Stray, error
 
 // isSegment reports whether a segment has the entries of a log, as far as their hashes are
 // known.
-func (r Repository) isSegment(ctx context.Context, log *Log, first uint64) (bool, error) {
-	data, err := r.journal(log.Channel).read(ctx, segmentKey(log.Channel, first), maxPacked)
+func (s Salvage) isSegment(ctx context.Context, log *Log, first uint64) (bool, error) {
+	data, err := s.r.journal(log.Channel).read(ctx, segmentKey(log.Channel, first), maxPacked)
 	if err != nil {
 		return errors.Is(err, fs.ErrNotExist), ignoring(err, fs.ErrNotExist, object.ErrTooLarge)
 	}
@@ -156,12 +163,12 @@ const maxIntruders = 100
 // Rightful returns a log without the entries at its end for which it can't be read, as
 // where somebody wrote some who may not, and the keys of those. ErrLog if there are more than
 // a hundred, or another entry is at fault.
-func (r Repository) Rightful(ctx context.Context, channel string) (*Log, []string, error) {
-	log, err := r.Load(ctx, channel)
+func (s Salvage) Rightful(ctx context.Context, channel string) (*Log, []string, error) {
+	log, err := s.r.Load(ctx, channel)
 	if !errors.Is(err, ErrLog) {
 		return log, nil, err
 	}
-	broken, j := err, r.journal(channel)
+	broken, j := err, s.r.journal(channel)
 	found, err := j.numbers(ctx, 0, false)
 	if err != nil {
 		return nil, nil, err
@@ -189,8 +196,8 @@ func (r Repository) Rightful(ctx context.Context, channel string) (*Log, []strin
 			}
 		}
 		raw = raw[:newest]
-		log, gaps, err := r.extension(&Log{Channel: channel}).span(raw)
-		if err == nil && len(gaps) == 0 && r.extension(log).vouched() == nil {
+		log, gaps, err := s.r.extension(&Log{Channel: channel}).span(raw)
+		if err == nil && len(gaps) == 0 && s.r.extension(log).vouched() == nil {
 			log.note(found)
 			slices.Reverse(intruders)
 			return log, intruders, nil

@@ -156,7 +156,7 @@ func (r *repair) mendLog(ctx context.Context) (err error) {
 	if r.seen, err = repository.Peek(ctx, r.o.Channel); err != nil {
 		return err
 	}
-	log, gaps, err := repository.Examine(ctx, r.o.Channel)
+	log, gaps, err := repository.Salvage().Examine(ctx, r.o.Channel)
 	if err != nil {
 		return err
 	}
@@ -176,7 +176,7 @@ func (r *repair) mendLog(ctx context.Context) (err error) {
 		}
 	}
 	if restored && !r.o.DryRun {
-		if log, _, err = repository.Examine(ctx, r.o.Channel); err != nil {
+		if log, _, err = repository.Salvage().Examine(ctx, r.o.Channel); err != nil {
 			return err
 		}
 	}
@@ -193,7 +193,7 @@ func (r *repair) mendLog(ctx context.Context) (err error) {
 // fill puts back the entries of a gap, from the last one, whose hash is known. It
 // returns what is left of the gap.
 func (r *repair) fill(ctx context.Context, gap channels.Lost) (channels.Lost, error) {
-	packed := r.Repository().Packed(ctx, r.o.Channel, gap)
+	packed := r.Repository().Salvage().Packed(ctx, r.o.Channel, gap)
 	for gap.From <= gap.To && gap.Hash != "" {
 		data := packed[gap.To]
 		if data == nil || library.SumOf(data) != gap.Hash {
@@ -204,7 +204,7 @@ func (r *repair) fill(ctx context.Context, gap channels.Lost) (channels.Lost, er
 			break
 		}
 		err := r.do(fmt.Sprintf("%s%010d.json", channels.LogPrefix(r.o.Channel), e.Sequence), "put back", func() error {
-			return r.Repository().PutBack(ctx, r.o.Channel, data)
+			return r.Repository().Salvage().PutBack(ctx, r.o.Channel, data)
 		})
 		if err != nil {
 			return gap, err
@@ -243,7 +243,7 @@ func (r *repair) putBackEnd(ctx context.Context, last uint64) error {
 		}
 		f.used = true
 		err = r.do(fmt.Sprintf("%s%010d.json", channels.LogPrefix(r.o.Channel), e.Sequence), "put back", func() error {
-			return r.Repository().PutBack(ctx, r.o.Channel, data)
+			return r.Repository().Salvage().PutBack(ctx, r.o.Channel, data)
 		})
 		if err != nil || r.o.DryRun {
 			return err

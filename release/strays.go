@@ -19,7 +19,7 @@ const deliveryRest = time.Hour
 // abandoned returns what no reader of a channel's log heeds, but for what may be of a delivery
 // that is still under way.
 func (in Inspector) abandoned(ctx context.Context, channel string) ([]channels.Stray, error) {
-	strays, err := in.channels.Strays(ctx, channel)
+	strays, err := in.channels.Salvage().Strays(ctx, channel)
 	var old []channels.Stray
 	for _, s := range strays {
 		if !s.Begun || in.now().Sub(s.Written) > deliveryRest {
@@ -35,7 +35,7 @@ func (v *verification) strays(ctx context.Context) error {
 	found, err := v.abandoned(ctx, v.report.Channel)
 	if err == nil && v.log != nil {
 		var wrong []channels.Stray
-		wrong, err = v.channels.WrongSegments(ctx, v.log)
+		wrong, err = v.channels.Salvage().WrongSegments(ctx, v.log)
 		found = append(found, wrong...)
 	}
 	for _, s := range found {
@@ -50,7 +50,7 @@ func (r *repair) dropStrays(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	wrong, err := r.Repository().WrongSegments(ctx, r.log)
+	wrong, err := r.Repository().Salvage().WrongSegments(ctx, r.log)
 	if err != nil {
 		return err
 	}
@@ -70,7 +70,7 @@ func (r *repair) own(ctx context.Context) error {
 	if !r.o.Own {
 		return nil
 	}
-	marks, err := r.Repository().Marks(ctx, r.o.Channel)
+	marks, err := r.Repository().Salvage().Marks(ctx, r.o.Channel)
 	if err != nil {
 		return err
 	}
@@ -94,7 +94,7 @@ func (r *repair) takeOut(ctx context.Context) (done bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	log, keys, err := repository.Rightful(ctx, r.o.Channel)
+	log, keys, err := repository.Salvage().Rightful(ctx, r.o.Channel)
 	if err != nil {
 		return false, err
 	}

@@ -26,9 +26,9 @@ func (h *Heads) Round(ctx context.Context) { h.round(ctx) }
 
 // Awaited reports whether a request waits for a round.
 func (h *Heads) Awaited() bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.next != nil
+	h.rounds.mu.Lock()
+	defer h.rounds.mu.Unlock()
+	return h.rounds.next != nil
 }
 
 func (h *Heads) SetPatience(d time.Duration) { h.patience = d }

@@ -56,7 +56,6 @@ type Heads struct {
 	publicURL  string
 	downgrades map[string]bool
 	trust      map[string]Trust
-	histories  Histories
 	rings      map[string]bool
 
 	known   atomic.Pointer[map[string]*channel] // copied on change, under mu
@@ -65,10 +64,10 @@ type Heads struct {
 	absent  *lru.Cache[string, time.Time]       // names that no channel has, and until when that is believed
 	loop    web.Loop
 
-	mu   sync.Mutex
-	next chan struct{} // closed at the end of the next round; nil while nobody waits
-	// away is since when the store has not answered, zero if it did the last time.
-	away time.Time
+	rounds   rounds
+	follower follower
+
+	mu sync.Mutex
 
 	// Of the loop alone:
 	begun  bool
@@ -135,9 +134,9 @@ type HeadsOptions struct {
 // NewHeads returns heads that begin to read with the first request.
 func NewHeads(o HeadsOptions) *Heads {
 	h := &Heads{
-		store: o.Objects, keys: o.Keys, unbound: o.Unbound, trust: o.Trust, histories: o.Histories, interval: o.Interval, patience: 5 * time.Second, now: o.Now, log: o.Log,
+		store: o.Objects, keys: o.Keys, unbound: o.Unbound, trust: o.Trust, interval: o.Interval, patience: 5 * time.Second, now: o.Now, log: o.Log,
 		alarms: newAlarms(o.Log, o.Now, o.Registry, maps.Keys(o.Rings)), publicURL: o.PublicURL, downgrades: o.Downgrades, rings: o.Rings,
-		looks: make(chan struct{}, maxLooks),
+		looks: make(chan struct{}, maxLooks), rounds: rounds{now: o.Now, log: o.Log}, follower: follower{o.Histories, o.Trust, o.Now},
 	}
 	h.alarms.tell = o.Alarm
 	h.absent, _ = lru.New[string, time.Time](maxAbsent) // fails for sizes below 1 only
@@ -154,7 +153,7 @@ func (h *Heads) watch(ctx context.Context) { h.loop.Start(ctx, h.interval*3/4, h
 
 // round refreshes every channel, and lists the channels until that has worked once.
 func (h *Heads) round(ctx context.Context) {
-	defer h.awaited()()
+	defer h.rounds.awaited()()
 	if !h.begun && len(h.keys) == 0 {
 		h.log.Warn("no key is trusted: manifests are shown whoever signed their bundles")
 	}
@@ -178,56 +177,8 @@ func (h *Heads) round(ctx context.Context) {
 	}
 	errs = append(errs, h.recheck(ctx))
 	if ctx.Err() == nil {
-		h.note(errors.Join(errs...))
+		h.rounds.note(errors.Join(errs...))
 	}
-}
-
-// awaited returns a function that tells those who wait now that a round is over.
-func (h *Heads) awaited() func() {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	ended := h.next
-	h.next = nil
-	return func() {
-		if ended != nil {
-			close(ended)
-		}
-	}
-}
-
-// await waits for the end of a round that has not begun yet.
-func (h *Heads) await(ctx context.Context) {
-	h.mu.Lock()
-	if h.next == nil {
-		h.next = make(chan struct{})
-	}
-	next := h.next
-	h.mu.Unlock()
-	select {
-	case <-next:
-	case <-ctx.Done():
-	}
-}
-
-// note logs when the store stops answering and when it answers again.
-func (h *Heads) note(err error) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	switch silent := !h.away.IsZero(); {
-	case err != nil && !silent:
-		h.away = h.now()
-		h.log.Warn("the store does not answer: channels are shown as they last were", "error", err)
-	case err == nil && silent:
-		h.away = time.Time{}
-		h.log.Info("the store answers again: channels are shown as they are")
-	}
-}
-
-// awaySince returns since when the store has not answered, zero if it answers.
-func (h *Heads) awaySince() time.Time {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.away
 }
 
 // list looks up the channels that have a log.

@@ -47,7 +47,7 @@ func (h *Heads) readLog(ctx context.Context, c *channel, at *pointer) error {
 	if err != nil || !moved && c.broken == nil && !c.unrecorded && c.offers.Load() != nil && c.offeredAt == at.stored.ETag && age >= 0 && age < standsEvery {
 		return err
 	}
-	log, err := h.follow(ctx, repository, c, at, moved)
+	log, err := h.follower.follow(ctx, repository, c, at, moved)
 	key := channels.LogPrefix(c.name)
 	if c.broken = nil; errors.Is(err, channels.ErrLog) || errors.Is(err, channels.ErrHistory) {
 		c.broken = err

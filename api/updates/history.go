@@ -26,12 +26,19 @@ type Histories interface {
 	See(ctx context.Context, channel string, old, end channels.Position) (bool, error)
 }
 
+// follower reads the logs of channels, and believes what goes on from what was seen.
+type follower struct {
+	histories Histories // nil: this server knows what it saw itself
+	trust     map[string]Trust
+	now       func() time.Time
+}
+
 // follow returns the log of a channel, if it goes on from what was seen of it, by this
 // server or by one that shares the records. The error wraps ErrLog or ErrHistory if the log
 // is at fault; with others the log may come as far as it was read.
-func (h *Heads) follow(ctx context.Context, r channels.Repository, c *channel, at *pointer, moved bool) (log *channels.Log, err error) {
+func (f follower) follow(ctx context.Context, r channels.Repository, c *channel, at *pointer, moved bool) (log *channels.Log, err error) {
 	if !c.recalled {
-		if c.seen, err = h.recall(ctx, c.name); err != nil {
+		if c.seen, err = f.recall(ctx, c.name); err != nil {
 			return nil, err
 		}
 		c.recalled = true
@@ -40,50 +47,50 @@ func (h *Heads) follow(ctx context.Context, r channels.Repository, c *channel, a
 		err = r.Stands(ctx, c.log)
 	}
 	if err == nil {
-		c.stood = h.now()
+		c.stood = f.now()
 		log, err = r.Extend(ctx, c.log)
 	}
 	if errors.Is(err, channels.ErrLog) && c.checked {
-		return h.reload(ctx, r, c, at, err)
+		return f.reload(ctx, r, c, at, err)
 	}
 	if err != nil {
 		return log, err
 	}
 	if !c.checked {
-		if c.seen, err = h.recall(ctx, c.name); err == nil {
-			err = h.history(c, log, c.seen)
+		if c.seen, err = f.recall(ctx, c.name); err == nil {
+			err = f.history(c, log, c.seen)
 		}
 		if err != nil {
 			return nil, err
 		}
 	}
-	return h.see(ctx, r, c, log)
+	return f.see(ctx, r, c, log)
 }
 
 // reload reads a log from its beginning that does not go on from what is known of it, for
 // whether somebody has accepted that. It does so once for each state of the channel and
 // every minute, and else returns why it is not believed.
-func (h *Heads) reload(ctx context.Context, r channels.Repository, c *channel, at *pointer, broken error) (*channels.Log, error) {
-	seen, err := h.recall(ctx, c.name)
+func (f follower) reload(ctx context.Context, r channels.Repository, c *channel, at *pointer, broken error) (*channels.Log, error) {
+	seen, err := f.recall(ctx, c.name)
 	if err != nil {
 		return nil, err
 	}
-	age := h.now().Sub(c.triedAt)
+	age := f.now().Sub(c.triedAt)
 	if state := at.stored.ETag + " " + seen.String(); c.tried != state || age < 0 || age >= standsEvery {
 		log, err := r.Load(ctx, c.name)
 		if err == nil {
-			err = h.history(c, log, seen)
+			err = f.history(c, log, seen)
 		}
 		switch {
 		case err == nil:
 			c.seen = seen
-			return h.see(ctx, r, c, log)
+			return f.see(ctx, r, c, log)
 		case errors.Is(err, channels.ErrHistory):
 			broken = err
 		case !errors.Is(err, channels.ErrLog):
 			return nil, err
 		}
-		c.tried, c.triedAt = state, h.now()
+		c.tried, c.triedAt = state, f.now()
 	} else if c.broken != nil {
 		broken = c.broken
 	}
@@ -93,14 +100,14 @@ func (h *Heads) reload(ctx context.Context, r channels.Repository, c *channel, a
 // history returns an error unless a log continues what was seen, by this server and by
 // those that share the records, or operators have given that up. What somebody put into
 // the records since counts more than what this server saw.
-func (h *Heads) history(c *channel, log *channels.Log, seen channels.Position) error {
+func (f follower) history(c *channel, log *channels.Log, seen channels.Position) error {
 	positions := []channels.Position{seen}
 	if seen == c.seen {
 		positions = append(positions, c.log.End())
 	}
 	for _, p := range positions {
 		err := log.Continues(p)
-		if err != nil && (h.trust[c.name].Operators == nil || !log.Accepts(p)) {
+		if err != nil && (f.trust[c.name].Operators == nil || !log.Accepts(p)) {
 			return fmt.Errorf("%w; if the store was restored from a backup, `tsmon channel verify %s --from %s --accept` accepts what it has now", err, c.name, p)
 		}
 	}
@@ -108,24 +115,24 @@ func (h *Heads) history(c *channel, log *channels.Log, seen channels.Position) e
 }
 
 // recall returns the end of a channel's log as it was recorded.
-func (h *Heads) recall(ctx context.Context, name string) (channels.Position, error) {
-	if h.histories == nil {
+func (f follower) recall(ctx context.Context, name string) (channels.Position, error) {
+	if f.histories == nil {
 		return channels.Position{}, nil
 	}
-	return h.histories.Seen(ctx, name)
+	return f.histories.Seen(ctx, name)
 }
 
 // see records the end of a log that goes on from what was seen, and returns the log, longer
 // where another server has seen more of it. While the records don't answer, the next round
 // records it.
-func (h *Heads) see(ctx context.Context, r channels.Repository, c *channel, log *channels.Log) (*channels.Log, error) {
+func (f follower) see(ctx context.Context, r channels.Repository, c *channel, log *channels.Log) (*channels.Log, error) {
 	for range seeAttempts {
 		end := log.End()
-		c.unrecorded = h.histories != nil && end.Sequence > 0 && end != c.seen
+		c.unrecorded = f.histories != nil && end.Sequence > 0 && end != c.seen
 		if !c.unrecorded {
 			return log, nil
 		}
-		replaced, err := h.histories.See(ctx, c.name, c.seen, end)
+		replaced, err := f.histories.See(ctx, c.name, c.seen, end)
 		if err != nil {
 			return log, nil //nolint:nilerr // the log is known, and the next round tries again
 		}
@@ -133,7 +140,7 @@ func (h *Heads) see(ctx context.Context, r channels.Repository, c *channel, log 
 			c.seen, c.unrecorded = end, false
 			return log, nil
 		}
-		seen, err := h.recall(ctx, c.name)
+		seen, err := f.recall(ctx, c.name)
 		if err != nil {
 			return log, nil //nolint:nilerr // as above
 		}
@@ -141,7 +148,7 @@ func (h *Heads) see(ctx context.Context, r channels.Repository, c *channel, log 
 		if err != nil {
 			return nil, err
 		}
-		if err := h.history(c, longer, seen); err != nil {
+		if err := f.history(c, longer, seen); err != nil {
 			return nil, err
 		}
 		log, c.seen = longer, seen
