@@ -185,11 +185,9 @@ func (x extension) admit(entries []Entry, head string) error {
 	if err != nil {
 		return err
 	}
-	voucher := -1
-	if !x.thorough {
-		if voucher, err = x.voucher(entries, forces); err != nil {
-			return err
-		}
+	voucher, err := x.voucher(entries, forces)
+	if err != nil {
+		return err
 	}
 	if err := readAllSigners(x.Channel, entries[voucher+1:]); err != nil {
 		return err
@@ -232,9 +230,10 @@ func (x extension) forces(entries []Entry) ([]*Operators, error) {
 }
 
 // voucher returns the index of the newest entry that has the signatures of all operators
-// that those in force ask for, and of those that are configured; -1 if there is none.
+// that those in force ask for, and of those that are configured; -1 if there is none, or
+// none counts.
 func (x extension) voucher(entries []Entry, forces []*Operators) (int, error) {
-	for i := len(entries) - 1; i >= 0 && forces[i] != nil; i-- {
+	for i := len(entries) - 1; i >= 0 && forces[i] != nil && !x.thorough; i-- {
 		e, force := &entries[i], forces[i]
 		if len(e.Signatures) < force.Approvals || e.Channel != x.Channel {
 			continue

@@ -11,6 +11,8 @@ import (
 	"sort"
 	"strings"
 
+	"tsmon/channels/segment"
+
 	"golang.org/x/sync/errgroup"
 )
 
@@ -162,8 +164,8 @@ func (r Repository) Raw(ctx context.Context, channel string, after uint64) ([][]
 // readWithin is readEntries of as many bytes as are taken over at once.
 func (j journal) readWithin(ctx context.Context, known uint64, raw [][]byte) error {
 	size := 0
-	for at := 0; at < len(raw); at += segmentEntries {
-		some := raw[at:min(at+segmentEntries, len(raw))]
+	for at := 0; at < len(raw); at += segment.Entries {
+		some := raw[at:min(at+segment.Entries, len(raw))]
 		if err := j.readEntries(ctx, known+uint64(at), some); err != nil {
 			return err
 		}

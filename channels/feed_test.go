@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"tsmon/channels/segment"
 	"tsmon/store/object"
 )
 
@@ -154,16 +155,16 @@ func TestFollowHostile(t *testing.T) {
 
 // TestRawIgnoresWrongSegments: a segment that is not the log's is not taken over.
 func TestRawIgnoresWrongSegments(t *testing.T) {
-	r, log, raw := sourceOf(t, segmentEntries+1)
-	_, _, other := sourceOf(t, segmentEntries)
-	data, err := pack(other)
+	r, log, raw := sourceOf(t, segment.Entries+1)
+	_, _, other := sourceOf(t, segment.Entries)
+	data, err := segment.Pack(other)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := r.Store.Delete(t.Context(), segmentKey("stable", 1)); err != nil {
+	if err := r.Store.Delete(t.Context(), segment.Key("stable", 1)); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := r.Store.Create(t.Context(), segmentKey("stable", 1), strings.NewReader(string(data)), int64(len(data)), entryAttributes); err != nil {
+	if _, err := r.Store.Create(t.Context(), segment.Key("stable", 1), strings.NewReader(string(data)), int64(len(data)), entryAttributes); err != nil {
 		t.Fatal(err)
 	}
 	again, err := r.Raw(t.Context(), "stable", 0)

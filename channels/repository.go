@@ -206,7 +206,7 @@ func (r Repository) Exists(ctx context.Context, channel string, sequence uint64)
 func (l *Log) Next(e Entry) Entry {
 	e.Channel, e.Sequence, e.Previous = l.Channel, l.last()+1, l.head
 	e.Version, e.Targets = e.Release.Version, slices.Sorted(maps.Keys(e.Release.Platforms))
-	e.When = l.catchUp(e.When.UTC().Truncate(time.Second))
+	e.When = catchUp(l, e.When.UTC().Truncate(time.Second))
 	e.Nonce, e.signed, e.signers, e.verified = "", nil, nil, false
 	return e
 }
@@ -238,9 +238,9 @@ func (r Repository) Enter(ctx context.Context, log *Log, e Entry) (*Log, error) 
 		return nil, err
 	}
 	if !e.Entered.IsZero() {
-		e.Entered = log.catchUp(e.Entered)
+		e.Entered = catchUp(log, e.Entered)
 	}
-	if err := log.mayEnter(&e, now); err != nil {
+	if err := mayEnter(log, &e, now); err != nil {
 		return nil, err
 	}
 	e.Nonce = rand.Text()

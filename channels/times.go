@@ -29,7 +29,7 @@ func (e *Entry) made() time.Time {
 
 // catchUp returns the time of an entry that follows a log, or the log's where that is a
 // little later: the clocks of those who write are not the same.
-func (l *Log) catchUp(t time.Time) time.Time {
+func catchUp(l *Log, t time.Time) time.Time {
 	if head := l.Head(); head != nil && t.Before(head.When) && head.When.Sub(t) <= Tolerance {
 		return head.When
 	}
@@ -38,7 +38,7 @@ func (l *Log) catchUp(t time.Time) time.Time {
 
 // mayEnter returns an error if an entry that is to follow the log now is from the future,
 // or from before the log's newest entry. It wraps object.ErrClock.
-func (l *Log) mayEnter(e *Entry, now time.Time) error {
+func mayEnter(l *Log, e *Entry, now time.Time) error {
 	at, head := e.made(), l.Head()
 	switch {
 	case at.After(now.Add(Tolerance)):
@@ -51,13 +51,12 @@ func (l *Log) mayEnter(e *Entry, now time.Time) error {
 
 func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 
-// early returns the first of the entries behind the first n that is from the future, and
-// that no entry of the right time accepts; nil if there is none.
-func (l *Log) early(n int, now time.Time) *Entry {
+// early returns the first of some entries that is from the future, and that no later one of
+// the right time accepts; nil if there is none.
+func early(entries []Entry, now time.Time) (first *Entry) {
 	limit := now.Add(Tolerance)
-	var first *Entry
-	for i := n; i < len(l.Entries); i++ {
-		switch e := &l.Entries[i]; {
+	for i := range entries {
+		switch e := &entries[i]; {
 		case e.When.After(limit) && first == nil:
 			first = e
 		case e.Action == Accept && !e.When.After(limit):
@@ -77,7 +76,7 @@ func (r Repository) timely(ctx context.Context, log *Log, n int) error {
 	if err != nil {
 		return err
 	}
-	if e := log.early(n, now); e != nil {
+	if e := early(log.Entries[n:], now); e != nil {
 		return fmt.Errorf("%w: %w: entry %d of %s is of %s, and the store's time is %s", ErrLog, ErrFuture, e.Sequence, log.Channel, stamp(e.When), stamp(now))
 	}
 	return nil

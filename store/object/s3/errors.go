@@ -134,7 +134,7 @@ func (s *Store) answered(a minio.ErrorResponse) error {
 	case cause == fs.ErrNotExist || cause == errRefused || cause == object.ErrRange:
 		return cause
 	case cause == fs.ErrPermission && s.identity.none.Load():
-		return s.anonymous()
+		return anonymous(s.place())
 	case cause == errRejected && a.Region != "" && a.Region != s.region:
 		return fmt.Errorf("%s: the bucket is in another region; add region=%.40q to the storage url", s.place(), a.Region)
 	}
@@ -142,8 +142,8 @@ func (s *Store) answered(a minio.ErrorResponse) error {
 }
 
 // anonymous is the error of a request that needs credentials when none were found.
-func (s *Store) anonymous() error {
-	return fmt.Errorf("%s: %w: no credentials were found; set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY", s.place(), fs.ErrPermission)
+func anonymous(place string) error {
+	return fmt.Errorf("%s: %w: no credentials were found; set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY", place, fs.ErrPermission)
 }
 
 // byStatus maps the status of an answer without a known code.
