@@ -187,7 +187,7 @@ func (o *Offers) Decide(c manifest.Client, in bool) (Answer, error) {
 	if err != nil {
 		return Answer{}, err
 	}
-	answer.Offer, err = next.Choose(c)
+	answer.Offer, err = next.Choose(c, installed)
 	switch {
 	case errors.Is(err, manifest.ErrUnfit):
 		answer.Unfit = err
@@ -219,7 +219,7 @@ func (o *Offers) next(goal *manifest.Response, c manifest.Client, installed mani
 		if w.response == nil {
 			return nil, fmt.Errorf("%s: %w", w.version, ErrUnverified)
 		}
-		if offer, err := w.response.Choose(c); err == nil && offer != nil {
+		if offer, err := w.response.Choose(c, installed); err == nil && offer != nil {
 			return w.response, nil
 		}
 	}

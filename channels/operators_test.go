@@ -1,34 +1,13 @@
 package channels
 
 import (
-	"crypto/ed25519"
-	"crypto/rand"
 	"errors"
 	"testing"
 	"time"
 
-	"golang.org/x/crypto/ssh"
-
 	"tsmon/signing"
+	"tsmon/signing/signingtest"
 )
-
-// operator is somebody with a key.
-func operator(t testing.TB) signing.SSHSigner {
-	t.Helper()
-	_, private, err := ed25519.GenerateKey(rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	plain, err := ssh.NewSignerFromKey(private)
-	if err != nil {
-		t.Fatal(err)
-	}
-	signer, err := signing.NewSSHSigner(plain)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return signer
-}
 
 // signed completes an entry and adds the signatures of operators.
 func signed(t testing.TB, log *Log, e Entry, by ...signing.SSHSigner) Entry {
@@ -64,7 +43,7 @@ type guarded struct {
 func guard(t testing.TB) *guarded {
 	t.Helper()
 	r, _ := newStore(t)
-	g := &guarded{Repository: r, ann: operator(t), bob: operator(t), cem: operator(t), server: operator(t), root: operator(t)}
+	g := &guarded{Repository: r, ann: signingtest.Operator(t), bob: signingtest.Operator(t), cem: signingtest.Operator(t), server: signingtest.Operator(t), root: signingtest.Operator(t)}
 	g.operators = &Operators{Keys: map[string]string{"ann": g.ann.Public().String(), "bob": g.bob.Public().String(), "cem": g.cem.Public().String()},
 		Servers: map[string]string{"guard": g.server.Public().String()}, Approvals: 2, Rollbacks: 1}
 	trust := Trust{Operators: g.operators, Root: []string{g.root.Public().String()}}
@@ -132,7 +111,7 @@ func TestOperators(t *testing.T) {
 	change := *log.Head()
 	change.Action, change.Operators, change.When = Appoint, two, now
 	log = g.enter(t, log, change, g.ann, g.bob)
-	next := operator(t)
+	next := signingtest.Operator(t)
 	change.Operators = &Operators{Keys: map[string]string{"new": next.Public().String()}, Approvals: 1, Rollbacks: 1}
 	log = g.enter(t, log, change, g.root, next)
 	g.enter(t, log, entry(Publish, "1.3.0", "", ""), next)
@@ -149,7 +128,7 @@ func TestOperators(t *testing.T) {
 // a server, writes entries that no reader may accept.
 func TestForgedEntries(t *testing.T) {
 	now := time.Now().UTC().Truncate(time.Second)
-	thief := operator(t)
+	thief := signingtest.Operator(t)
 	for name, forge := range map[string]func(g *guarded, log *Log) Entry{
 		"no signature":  func(_ *guarded, log *Log) Entry { return signed(t, log, entry(Publish, "1.3.0", "", "")) },
 		"one signature": func(g *guarded, log *Log) Entry { return signed(t, log, entry(Publish, "1.3.0", "", ""), g.ann) },
@@ -271,7 +250,7 @@ func TestForgedEntries(t *testing.T) {
 
 // TestForgedLogs: a whole log that a thief wrote is not believed, however it is signed.
 func TestForgedLogs(t *testing.T) {
-	thief := operator(t)
+	thief := signingtest.Operator(t)
 	for name, own := range map[string]func(g *guarded) *Operators{
 		"without operators": func(*guarded) *Operators { return nil },
 		"with his own": func(*guarded) *Operators {

@@ -361,14 +361,26 @@ func (c *checker) url(place, key string, p Platform) {
 	}
 }
 
+// addressed returns the last part of an address's path, unescaped.
+func addressed(address string) string {
+	if _, rest, ok := strings.Cut(address, "://"); ok && !strings.ContainsAny(rest, "%?#") {
+		if i := strings.LastIndexByte(rest, '/'); i >= 0 && i < len(rest)-1 {
+			return rest[i+1:] // without parsing it, for every client that asks
+		}
+	}
+	u, err := url.Parse(address)
+	if err != nil {
+		return ""
+	}
+	return path.Base(u.Path)
+}
+
 // bundleName returns the file name in a bundle's address, or the one that was
 // signed where the address has none that tells the kind of file.
 func bundleName(p Platform) string {
-	if u, err := url.Parse(p.URL); err == nil {
-		name := path.Base(u.Path)
-		if _, known := (Key{}).Installs(name); known {
-			return name
-		}
+	name := addressed(p.URL)
+	if _, _, known := fileKind(name); known {
+		return name
 	}
 	sig, _ := signing.ParseSignature(p.Signature)
 	return sig.Filename()

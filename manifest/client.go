@@ -239,8 +239,8 @@ type Offer struct {
 // then looks up the platform of a newer one. It returns nil when the client is up
 // to date. Errors wrap ErrTarget or, for the client's own version, ErrVersion.
 func (r *Response) OfferTo(c Client) (*Offer, error) {
-	updates, err := r.Updates(c)
-	if err != nil || !updates {
+	installed, err := ParseClientVersion(c.Version)
+	if err != nil || !r.updates(installed, c.Downgrades) {
 		return nil, err
 	}
 	key, p, err := r.Lookup(c)
@@ -250,15 +250,10 @@ func (r *Response) OfferTo(c Client) (*Offer, error) {
 	return r.offer(c, key, p), nil
 }
 
-// Updates reports whether the version of an answer is an update for a client. Errors
-// wrap ErrVersion.
-func (r *Response) Updates(c Client) (bool, error) {
-	current, err := ParseClientVersion(c.Version)
-	if err != nil {
-		return false, err
-	}
-	order := r.Version.Compare(current)
-	return order > 0 || c.Downgrades && order != 0, nil
+// updates reports whether the version of an answer is an update for an installed one.
+func (r *Response) updates(installed Version, downgrades bool) bool {
+	order := r.Version.Compare(installed)
+	return order > 0 || downgrades && order != 0
 }
 
 // CriticalTo reports whether an installed version has a critical release ahead of it,

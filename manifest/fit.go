@@ -91,13 +91,10 @@ func (k Key) wanted() string {
 }
 
 // Choose decides for a server what a client is offered: nil if it is up to date. It
-// never offers what Suits refuses. Errors wrap ErrTarget, also for a client that is up
-// to date, ErrUnfit or ErrVersion.
-func (r *Response) Choose(c Client) (*Offer, error) {
-	updates, err := r.Updates(c)
-	if err != nil {
-		return nil, err
-	}
+// never offers what Suits refuses. The installed version is that of the client. Errors wrap
+// ErrTarget, also for a client that is up to date, or ErrUnfit.
+func (r *Response) Choose(c Client, installed Version) (*Offer, error) {
+	updates := r.updates(installed, c.Downgrades)
 	key, p, err := r.Lookup(c)
 	switch {
 	case err != nil && !r.serves(c.Target):

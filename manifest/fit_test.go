@@ -59,9 +59,21 @@ func TestSuits(t *testing.T) {
 		{"plan9-mips", "deb", "plan9-mips", "A.AppImage", nil},
 	} {
 		client := manifest.Client{Target: c.target, BundleType: c.kind}
-		err := client.Suits(c.key, manifest.Platform{URL: "https://h/" + c.file + "?v=1"})
-		if !errors.Is(err, c.want) || (err == nil) != (c.want == nil) {
-			t.Errorf("%s (%s): %s under %q: %v, want %v", c.target, c.kind, c.file, c.key, err, c.want)
+		for _, address := range []string{"https://h/FILE", "https://h/FILE?v=1", "https://h/a.AppImage/FILE#A.deb", "https://h/1%2e0/FILE", "https://h/A.deb/FILE/"} {
+			err := client.Suits(c.key, manifest.Platform{URL: strings.Replace(address, "FILE", c.file, 1)})
+			if !errors.Is(err, c.want) || (err == nil) != (c.want == nil) {
+				t.Errorf("%s (%s): %s in %s under %q: %v, want %v", c.target, c.kind, c.file, address, c.key, err, c.want)
+			}
+		}
+	}
+}
+
+// TestNoFile: an address whose host only looks like a file tells nothing.
+func TestNoFile(t *testing.T) {
+	client := manifest.Client{Target: "linux-x86_64", BundleType: "deb"}
+	for _, address := range []string{"https://example.rpm", "https://example.rpm/", "https://example.rpm?A.rpm", "https://h/?A.rpm", "A.rpm://h/x", "https://h/.rpm"} {
+		if err := client.Suits("linux-x86_64-deb", manifest.Platform{URL: address}); err != nil {
+			t.Errorf("%s: %v", address, err)
 		}
 	}
 }
@@ -87,9 +99,8 @@ func TestChoose(t *testing.T) {
 		{"no type where there is a deb", "linux-x86_64-deb=A.deb", "1.0.0", "linux-x86_64", "", "", manifest.ErrUnfit},
 		{"another platform", all, "1.0.0", "linux-aarch64", "deb", "", manifest.ErrTarget},
 		{"another platform, up to date", all, "1.1.0", "linux-aarch64", "", "", manifest.ErrTarget},
-		{"no version", all, "one", "linux-x86_64", "deb", "", manifest.ErrVersion},
 	} {
-		offer, err := files(t, "1.1.0", c.files).Choose(manifest.Client{Version: c.installed, Target: c.target, BundleType: c.kind})
+		offer, err := files(t, "1.1.0", c.files).Choose(manifest.Client{Version: c.installed, Target: c.target, BundleType: c.kind}, version(t, c.installed))
 		got := ""
 		if offer != nil {
 			got = strings.TrimPrefix(offer.URL, "https://h/")

@@ -19,32 +19,31 @@ import (
 const claims = library.StagedRoot + "moves/"
 
 // claim writes a claim and returns what removes it. One that stays, as after a crash,
-// keeps a version for pruneRest.
+// keeps a version from Prune for pruneRest, and is then a leftover.
 func (w *applying) claim(ctx context.Context) (drop func(), err error) {
 	key := claims + w.plan.Version + "/" + w.plan.Channel + "-" + rand.Text()
 	if _, err := w.Store.Create(ctx, key, bytes.NewReader(nil), 0, object.Attributes{}); err != nil {
 		return nil, fmt.Errorf("write %s: %w", key, err)
 	}
-	return func() { _ = w.Store.Delete(context.WithoutCancel(ctx), key) }, nil // prune removes it later
+	return func() { _ = w.Store.Delete(context.WithoutCancel(ctx), key) }, nil // prune removes it once it is old
 }
 
-// claimed returns the versions that are claimed, and removes old claims.
+// isOldClaim reports whether an object is a claim of somebody who must have ended.
+func isOldClaim(info object.Info) bool {
+	return strings.HasPrefix(info.Key, claims) && time.Since(info.ModTime) > pruneRest
+}
+
+// claimed returns the versions that are claimed.
 func (w *pruning) claimed(ctx context.Context) (map[string]bool, error) {
 	found := map[string]bool{}
-	var old []string
 	for info, err := range w.Store.List(ctx, claims, "") {
 		if err != nil {
 			return nil, fmt.Errorf("list %s: %w", claims, err)
 		}
-		if time.Since(info.ModTime) > pruneRest {
-			old = append(old, info.Key)
-			continue
+		if !isOldClaim(info) {
+			version, _, _ := strings.Cut(strings.TrimPrefix(info.Key, claims), "/")
+			found[version] = true
 		}
-		version, _, _ := strings.Cut(strings.TrimPrefix(info.Key, claims), "/")
-		found[version] = true
-	}
-	if len(old) > 0 {
-		_ = w.Store.Delete(ctx, old...) // the next prune tries again
 	}
 	return found, nil
 }

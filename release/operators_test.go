@@ -1,52 +1,23 @@
 package release
 
 import (
-	"context"
-	"crypto/ed25519"
-	"crypto/rand"
 	"errors"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	"golang.org/x/crypto/ssh"
-
 	"tsmon/channels"
 	"tsmon/release/library"
-	"tsmon/signing"
+	"tsmon/signing/signingtest"
 )
-
-// operator returns a public key, and what signs with it.
-func operator(t testing.TB) (public string, sign Sign) {
-	t.Helper()
-	_, private, err := ed25519.GenerateKey(rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	plain, err := ssh.NewSignerFromKey(private)
-	if err != nil {
-		t.Fatal(err)
-	}
-	signer, err := signing.NewSSHSigner(plain)
-	if err != nil {
-		t.Fatal(err)
-	}
-	public = signer.Public().String()
-	return public, func(_ context.Context, keys []string, data []byte) (string, error) {
-		if !slices.Contains(keys, public) {
-			return "", nil
-		}
-		return signer.Sign(channels.Namespace, data)
-	}
-}
 
 // approved is a desk whose stable needs two operators, and what each of them signs with.
 func approved(t *testing.T) (d *desk, ann, bob Sign) {
 	t.Helper()
 	d = newDesk(t)
-	annKey, ann := operator(t)
-	bobKey, bob := operator(t)
+	annKey, ann := signingtest.Sign(t, channels.Namespace)
+	bobKey, bob := signingtest.Sign(t, channels.Namespace)
 	d.Policies["stable"] = Policy{Operators: &channels.Operators{Keys: map[string]string{"ann": annKey, "bob": bobKey}, Approvals: 2, Rollbacks: 1}}
 	d.Sign = ann
 	return d, ann, bob
@@ -149,7 +120,7 @@ func TestPlanLife(t *testing.T) {
 func TestPlansOfOthers(t *testing.T) {
 	d, _, bob := approved(t)
 	waiting := d.publish(t, d.options(t, "1.0.0")).Waiting
-	thiefKey, thief := operator(t)
+	thiefKey, thief := signingtest.Sign(t, channels.Namespace)
 	payload, err := waiting.Entry.Payload()
 	if err != nil {
 		t.Fatal(err)

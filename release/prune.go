@@ -39,7 +39,7 @@ type PruneReport struct {
 	Channels []string        `json:"channels"`
 	// Leftovers are the keys of objects that no release needs, sorted: those of uploads
 	// that never became a release, of discarded versions, and what says how a release
-	// was staged that a channel has shown since.
+	// was staged that a channel has shown since, or that it was about to be shown first.
 	Leftovers []string `json:"leftovers"`
 	// Unfinished are the keys of uploads that were begun and not finished.
 	Unfinished []string `json:"unfinished"`
@@ -141,12 +141,15 @@ func (p *Publisher) Prune(ctx context.Context, o PruneOptions) (*PruneReport, er
 	return w.report, w.clear(ctx, uploads)
 }
 
-// takeStock lists all that lies in the store of any version.
+// takeStock lists all that lies in the store of any version. Old claims are leftovers.
 func (w *pruning) takeStock(ctx context.Context) error {
 	for _, prefix := range []string{library.Root, library.StagedRoot} {
 		for info, err := range w.Store.List(ctx, prefix, "") {
 			if err != nil {
 				return fmt.Errorf("list %s: %w", prefix, err)
+			}
+			if isOldClaim(info) {
+				w.report.Leftovers = append(w.report.Leftovers, info.Key)
 			}
 			version, _, _ := strings.Cut(strings.TrimPrefix(info.Key, prefix), "/")
 			if _, err := manifest.ParseVersion(version); err != nil {

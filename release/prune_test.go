@@ -100,6 +100,31 @@ func testPruneKeeps(t *testing.T, o PruneOptions) {
 	}
 }
 
+// TestPruneClaims: what says that somebody is about to make a version the first of a
+// channel goes once it is old, also where nothing else does.
+func TestPruneClaims(t *testing.T) {
+	d := newDesk(t)
+	d.series(t, 1)
+	old, young := claims+"1.0.0/new-OLD", claims+"1.0.0/new-YOUNG"
+	d.put(t, old)
+	d.put(t, young)
+	then := time.Now().Add(-pruneRest - time.Minute)
+	if err := os.Chtimes(filepath.Join(d.root, old), then, then); err != nil {
+		t.Fatal(err)
+	}
+	for _, dry := range []bool{true, false} {
+		if r := d.prunes(t, PruneOptions{Keep: 10, DryRun: dry}); !r.Changed || !slices.Equal(r.Leftovers, []string{old}) {
+			t.Errorf("dry run %v: %+v", dry, r)
+		}
+		if tree := d.tree(t); (tree[old] != "") != dry || tree[young] == "" {
+			t.Errorf("dry run %v: there are %d bytes of the old, %d of the young", dry, len(tree[old]), len(tree[young]))
+		}
+	}
+	if r := d.prunes(t, PruneOptions{Keep: 10}); r.Changed {
+		t.Errorf("again: %+v", r)
+	}
+}
+
 // TestPruneRests: for a while no channel can be moved to a version that was pruned, also
 // one that has shown nothing yet; what a channel shows already can be moved as before.
 func TestPruneRests(t *testing.T) {

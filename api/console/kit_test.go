@@ -202,9 +202,10 @@ type browser struct {
 
 // newBrowser opens a tab. It ends with the test, which fails if the page had
 // exceptions or broke its own policy.
-func newBrowser(t *testing.T, width, height int64) *browser {
+func newBrowser(t *testing.T, width, height int64, more ...chromedp.ExecAllocatorOption) *browser {
 	t.Helper()
 	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(findChromium(t)), chromedp.NoSandbox, chromedp.UserDataDir(t.TempDir()))
+	options = append(options, more...)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 5*time.Minute) // the cleanup needs it
 	ctx, stop := chromedp.NewExecAllocator(ctx, options...)
 	ctx, end := chromedp.NewContext(ctx)

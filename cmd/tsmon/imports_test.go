@@ -28,7 +28,7 @@ var allowed = map[string][]string{
 	"api/web":            {"store/object"},
 	"api/fleet":          {"release", "release/library", "channels", "manifest", "store/record", "store/series"},
 	"api/updates":        {"api/web", "api/fleet", "release", "release/library", "channels", "manifest", "signing", "store/object"},
-	"api/monitor":        {"api/web", "store/object", "store/record", "store/series"},
+	"api/monitor":        {"api/web", "store/durable", "store/object", "store/record", "store/series"},
 	"api/console":        {"api/web"},
 	"api":                {"api/web", "api/fleet", "api/updates", "api/monitor", "api/console", "signing", "store/object", "store/record", "store/series"},
 	"api/apitest":        {},

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"tsmon/api/monitor/mqtt"
+	"tsmon/store/servertest"
 )
 
 // TestServeHints: where tsmon serve refuses to start, what its hint says is done, and
@@ -20,7 +21,7 @@ func TestServeHints(t *testing.T) {
 	const cors, images = "https://a.example.com", "https://pictures.example.com"
 	folder := t.TempDir()
 	cert, key := filepath.Join(folder, "server.crt"), filepath.Join(folder, "server.key")
-	writeCertificate(t, cert, key)
+	servertest.Certificate(t, cert, key)
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -151,7 +152,7 @@ func TestServeFileHints(t *testing.T) {
 	// follows: TSMON_TLS_CERT and TSMON_TLS_KEY name PEM files
 	env := []string{"TSMON_TLS_CERT=" + cert, "TSMON_TLS_KEY=" + key}
 	refused("TSMON_TLS_CERT and TSMON_TLS_KEY name PEM files", env...)
-	writeCertificate(t, cert, key)
+	servertest.Certificate(t, cert, key)
 	s := serve(t, data, env)
 	if !strings.HasPrefix(s.base, "https://") {
 		t.Errorf("it serves %s", s.base)

@@ -1,14 +1,8 @@
 package main
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
-	"crypto/x509"
-	"encoding/pem"
 	"io"
-	"math/big"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -17,6 +11,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"tsmon/store/servertest"
 )
 
 // TestServeReload: SIGHUP has a running server use another configuration and another
@@ -33,7 +29,7 @@ func TestServeReload(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	writeCertificate(t, cert, key)
+	servertest.Certificate(t, cert, key)
 	configure("objects", "  updates: {token: first}\n")
 	s := serve(t, filepath.Join(folder, "data"), []string{"TSMON_CONFIG=" + file})
 	insecure := func() *http.Client {
@@ -96,7 +92,7 @@ func TestServeReload(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	certify(t, cert, key)
+	servertest.Certificate(t, cert, key)
 	configure("elsewhere", "  updates: {token: second}\n  log: {level: warn}\nchannels: {lab: {rings: true}}\n")
 	hangUp()
 	until(t, "the new token", func() bool { return says("second") == 404 })
@@ -135,27 +131,4 @@ func TestServeReload(t *testing.T) {
 		t.Errorf("of %d requests %d failed", asked.Load(), failed.Load())
 	}
 	s.stop()
-}
-
-// certify writes a certificate with a serial number that no other has, and its key.
-func certify(t *testing.T, cert, key string) {
-	t.Helper()
-	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	template := &x509.Certificate{SerialNumber: big.NewInt(time.Now().UnixNano()), NotAfter: time.Now().Add(time.Hour)}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, &private.PublicKey, private)
-	if err != nil {
-		t.Fatal(err)
-	}
-	encoded, err := x509.MarshalPKCS8PrivateKey(private)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for path, block := range map[string]*pem.Block{cert: {Type: "CERTIFICATE", Bytes: der}, key: {Type: "PRIVATE KEY", Bytes: encoded}} {
-		if err := os.WriteFile(path, pem.EncodeToMemory(block), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
 }

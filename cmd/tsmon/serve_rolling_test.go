@@ -121,7 +121,7 @@ func behindNginx(t *testing.T, servers []*served) *served {
 	text, _, _ = strings.Cut(text, "```")
 	folder := t.TempDir()
 	cert, key := filepath.Join(folder, "cert"), filepath.Join(folder, "key")
-	writeCertificate(t, cert, key)
+	servertest.Certificate(t, cert, key)
 	site := func(address string) string {
 		site := text
 		for old, replacement := range map[string]string{

@@ -93,6 +93,35 @@ func testServersShareSecrets(t *testing.T, records string) {
 	if same != rotated {
 		t.Errorf("credentials are %v, were %v", same, rotated)
 	}
+
+	// A server without the secret would have keys of its own, and refuse every second token.
+	// follows: set TSMON_SECRET to that of the other servers
+	const hint = "set TSMON_SECRET to that of the other servers"
+	refused(t, folder, hint, records)
+	for _, args := range [][]string{{"serve", "secrets"}, {"serve", "rotate-key"}} {
+		_, stderr, code := command(t, []string{records, "TSMON_DATA=" + filepath.Join(folder, "other")}, "tsmon", args...)
+		if code != 3 || !strings.HasSuffix(stderr, "hint: "+hint+"\n") {
+			t.Errorf("%v: exit code %d\n%s", args, code, stderr)
+		}
+	}
+	if left, err := filepath.Glob(filepath.Join(folder, "other", "*.json")); err != nil || len(left) > 0 {
+		t.Errorf("%v, %v", left, err)
+	}
+}
+
+// TestWriteToken: the token of an InfluxDB is its own, and nobody writes there through tsmon.
+func TestWriteToken(t *testing.T) {
+	t.Parallel()
+	for _, series := range []string{"", "TSMON_SERIES_URL=http://127.0.0.1:1"} {
+		stdout, stderr, code := command(t, []string{"TSMON_DATA=" + t.TempDir(), "TSMON_SERIES_TOKEN=operator", series}, "tsmon", "serve", "secrets", "--json")
+		var set serving.Secrets
+		if err := json.Unmarshal([]byte(stdout), &set); err != nil || code != 0 {
+			t.Fatalf("exit code %d, %v\n%s", code, err, stderr)
+		}
+		if want := map[bool]string{true: "operator"}[series == ""]; set.WriteToken != want || set.AccessKey == "" {
+			t.Errorf("%q: %+v", series, set)
+		}
+	}
 }
 
 // refused wants that a server does not start, and says what to do.

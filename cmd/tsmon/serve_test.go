@@ -1,18 +1,19 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
-	"encoding/pem"
 	"fmt"
 	"io"
 	"maps"
+	"mime/multipart"
 	"net"
 	"net/http"
-	"net/http/httptest"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -20,14 +21,11 @@ import (
 	"testing"
 	"time"
 
-	"bufio"
-	"mime/multipart"
-	"os/exec"
-
 	"tsmon/api/apitest"
 	"tsmon/cmd/tsmon/demo"
 	"tsmon/cmd/tsmon/serving"
 	"tsmon/store/record"
+	"tsmon/store/servertest"
 )
 
 // served is a `tsmon serve` that runs as a process of its own.
@@ -394,28 +392,11 @@ func TestServeDrains(t *testing.T) {
 	}
 }
 
-// writeCertificate writes a certificate for 127.0.0.1 and its key.
-func writeCertificate(t *testing.T, cert, key string) {
-	t.Helper()
-	server := httptest.NewTLSServer(nil)
-	defer server.Close()
-	pair := server.TLS.Certificates[0]
-	private, err := x509.MarshalPKCS8PrivateKey(pair.PrivateKey)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for path, block := range map[string]*pem.Block{cert: {Type: "CERTIFICATE", Bytes: pair.Certificate[0]}, key: {Type: "PRIVATE KEY", Bytes: private}} {
-		if err := os.WriteFile(path, pem.EncodeToMemory(block), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-}
-
 func TestServeTLS(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
 	cert, key := filepath.Join(folder, "server.crt"), filepath.Join(folder, "server.key")
-	writeCertificate(t, cert, key)
+	servertest.Certificate(t, cert, key)
 	s := serve(t, filepath.Join(folder, "data"), []string{"TSMON_TLS_CERT=" + cert, "TSMON_TLS_KEY=" + key})
 	pool := x509.NewCertPool()
 	text, err := os.ReadFile(cert)

@@ -3,9 +3,6 @@ package feed
 import (
 	"archive/tar"
 	"bytes"
-	"context"
-	"crypto/ed25519"
-	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"io"
@@ -15,12 +12,12 @@ import (
 	"testing"
 
 	"github.com/klauspost/compress/zstd"
-	"golang.org/x/crypto/ssh"
 
 	"tsmon/channels"
 	"tsmon/release"
 	"tsmon/release/library"
 	"tsmon/signing"
+	"tsmon/signing/signingtest"
 	"tsmon/store/object"
 )
 
@@ -316,36 +313,12 @@ func TestLyingRecord(t *testing.T) {
 	site.must(t, hq.export(t, 0))
 }
 
-// operator returns a public key, and what signs with it.
-func operator(t testing.TB) (public string, sign release.Sign) {
-	t.Helper()
-	_, private, err := ed25519.GenerateKey(rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	plain, err := ssh.NewSignerFromKey(private)
-	if err != nil {
-		t.Fatal(err)
-	}
-	signer, err := signing.NewSSHSigner(plain)
-	if err != nil {
-		t.Fatal(err)
-	}
-	public = signer.Public().String()
-	return public, func(_ context.Context, keys []string, data []byte) (string, error) {
-		if !slices.Contains(keys, public) {
-			return "", nil
-		}
-		return signer.Sign(channels.Namespace, data)
-	}
-}
-
 // TestQuorum: a site believes what its operators have signed, whoever brings it.
 func TestQuorum(t *testing.T) {
 	hq, site := sides(t)
-	annKey, ann := operator(t)
-	bobKey, bob := operator(t)
-	eveKey, _ := operator(t)
+	annKey, ann := signingtest.Sign(t, channels.Namespace)
+	bobKey, bob := signingtest.Sign(t, channels.Namespace)
+	eveKey, _ := signingtest.Sign(t, channels.Namespace)
 	ours := release.Policy{Operators: &channels.Operators{Keys: map[string]string{"ann": annKey, "bob": bobKey}, Approvals: 2, Rollbacks: 1}}
 	hq.Policies["stable"], site.Policies["stable"] = ours, ours
 	hq.Sign = ann

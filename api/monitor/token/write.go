@@ -7,10 +7,11 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"runtime"
 	"time"
 
 	"github.com/gofrs/flock"
+
+	"tsmon/store/durable"
 )
 
 // lockWait bounds the wait for another rotation.
@@ -33,8 +34,12 @@ func Rotate(ctx context.Context, path string) (kid string, err error) {
 		return "", err
 	}
 	fresh := newEntry(keys[0].Alg)
-	if err := write(path, os.Rename, fresh, keys[0].entry); err != nil {
-		return "", err
+	text, err := encodeKeys(fresh, keys[0].entry)
+	if err == nil {
+		err = durable.Replace(path, 0o600, text)
+	}
+	if err != nil {
+		return "", fmt.Errorf("key file: %w", err)
 	}
 	return fresh.Kid, nil
 }
@@ -60,47 +65,12 @@ func create(path string) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return err
 	}
-	err := write(path, os.Link, newEntry(algEdDSA))
-	if errors.Is(err, fs.ErrExist) {
-		return nil
-	}
-	return err
-}
-
-// write writes and syncs a key file under a temporary name, then gives it its own with
-// os.Link, which fails if the file exists, or os.Rename.
-func write(path string, name func(from, to string) error, entries ...entry) error {
-	text, err := encodeKeys(entries...)
-	if err != nil {
-		return err
-	}
-	f, err := os.CreateTemp(filepath.Dir(path), ".keys-*") // mode 0600
-	if err != nil {
-		return fmt.Errorf("write key file %s: %w", path, err)
-	}
-	defer os.Remove(f.Name())
-	defer f.Close()
-	_, err = f.Write(text)
-	if err = errors.Join(err, keepOwner(f, path), f.Sync(), f.Close()); err == nil {
-		err = name(f.Name(), path)
-	}
+	text, err := encodeKeys(newEntry(algEdDSA))
 	if err == nil {
-		err = syncFolder(filepath.Dir(path))
+		err = durable.Create(path, 0o600, text)
 	}
-	if err != nil {
-		return fmt.Errorf("write key file %s: %w", path, err)
+	if err != nil && !errors.Is(err, fs.ErrExist) {
+		return fmt.Errorf("key file: %w", err)
 	}
 	return nil
-}
-
-func syncFolder(dir string) error {
-	if runtime.GOOS == "windows" {
-		return nil // folders can't be synced there
-	}
-	f, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	return f.Sync()
 }

@@ -63,7 +63,10 @@ func age(text string) (time.Duration, error) {
 
 func runPrune(ctx context.Context, app *cli.App, f pruneFlags) error {
 	o := release.PruneOptions{Keep: f.keep, Why: f.reason, DryRun: f.dryRun}
-	if f.keep <= 0 && f.older == "" {
+	if f.keep < 0 {
+		return cli.WithHint(cli.Usagef("--keep %d: it can't be negative", f.keep), "write --keep 10")
+	}
+	if f.keep == 0 && f.older == "" {
 		return cli.WithHint(cli.Usagef("--keep and --older-than are missing"), "say --keep 10 --older-than 90d, for example, and see what would go with --dry-run")
 	}
 	if f.older != "" {

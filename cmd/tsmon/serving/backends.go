@@ -112,7 +112,7 @@ func (b *backends) options(c *config.Config) api.Options {
 		KeepAudits: days(c.Server.AuditDays), KeepUploads: days(c.Server.Upload.Days),
 		Only: b.only, Build: b.build,
 		Objects: b.objects, Store: c.StoreName(), Presigner: b.presign, Records: b.records, Series: b.series, Messages: b.mqtt, Tokens: b.tokens, Log: b.log,
-		Origins: c.Server.CORSOrigins, Uploads: monitor.KeyPair{Access: b.secrets.AccessKey, Secret: b.secrets.SecretKey},
+		Origins: c.Server.CORSOrigins, Uploads: monitor.KeyPair{Access: b.secrets.AccessKey, Secret: b.secrets.SecretKey}, WriteToken: b.secrets.WriteToken,
 		Keys: b.trusted, Trust: b.trust, Refresh: c.Server.Refresh, PublicURL: c.PublicURL, Unbound: map[string]bool{}, Downgrades: map[string]bool{}, Rings: map[string]bool{}, UpdatesToken: string(c.Server.Updates.Token),
 		Webhook: fleet.Webhook{Address: string(c.Server.Webhook), Secret: string(c.Server.WebhookSecret)},
 		Clients: c.Server.Updates.Clients, ReportSecrets: texts(c.Server.Updates.ReportSecrets),
@@ -124,9 +124,6 @@ func (b *backends) options(c *config.Config) api.Options {
 	}
 	if c.Server.Updates.Redirect == config.RedirectPublic {
 		o.Elsewhere, _ = url.Parse(c.PublicURL) // config checked it
-	}
-	if cli.SeriesFile(c) != "" { // InfluxDB has its own address for writing
-		o.WriteToken = b.secrets.WriteToken
 	}
 	return o
 }

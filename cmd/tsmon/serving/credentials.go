@@ -49,7 +49,7 @@ func runSecrets(ctx context.Context, app *cli.App, data string, rotate bool) err
 			return err
 		})
 	} else {
-		if rotate {
+		if err = checkOpenFile(ctx, c); err == nil && rotate {
 			err = rotateFile(c)
 		}
 		if err == nil {

@@ -24,7 +24,7 @@ import (
 type Secrets struct {
 	AccessKey  string `json:"accesskey"`
 	SecretKey  string `json:"secretkey"`
-	WriteToken string `json:"write_token"` // of /api/v2/write
+	WriteToken string `json:"write_token"` // of /api/v2/write; empty where the series are in InfluxDB
 
 	missing bool // the records, which hold them, could not be reached
 }
@@ -46,6 +46,8 @@ func openSecrets(ctx context.Context, c *config.Config, records record.Store, lo
 			return nil, set, err
 		}
 		renew(ctx, shared, log)
+	} else if err = checkOpen(ctx, records); err != nil {
+		return nil, set, err
 	} else if cli.RecordsFile(c) == "" {
 		log.Warn("the keys of access tokens and the secrets of clients lie on this machine, the records on another: if other servers share these, set TSMON_SECRET")
 	}
@@ -68,10 +70,37 @@ func openSecrets(ctx context.Context, c *config.Config, records record.Store, lo
 	return keys, set, err
 }
 
+// checkOpen refuses to have keys of one's own where the records hold those of other servers,
+// which have a secret: the tokens of one server would be wrong for another.
+func checkOpen(ctx context.Context, records record.Secrets) error {
+	ctx, cancel := context.WithTimeout(ctx, renewTime)
+	defer cancel()
+	for _, name := range []string{tokensRow, clientRow} {
+		if _, err := records.Secret(ctx, name); err == nil {
+			return cli.WithHint(cli.Refuse(fmt.Errorf("the records hold the %s of servers that have a TSMON_SECRET, and there is none", name)),
+				"set TSMON_SECRET to that of the other servers")
+		}
+	}
+	return nil // nor is it known while the records are away
+}
+
+// checkOpenFile is checkOpen for a command. Without records there are no such keys.
+func checkOpenFile(ctx context.Context, c *config.Config) error {
+	err := cli.WithRecords(ctx, c, func(records record.Store) error { return checkOpen(ctx, records) })
+	if errors.Is(err, cli.ErrNoRecords) || errors.Is(err, record.ErrUnavailable) {
+		return nil
+	}
+	return err
+}
+
 // clientSecrets returns the configured secrets, and the kept ones for the others.
 func clientSecrets(ctx context.Context, c *config.Config, shared *vault.Vault) (Secrets, error) {
-	set := Secrets{AccessKey: string(c.Server.Upload.AccessKey), SecretKey: string(c.Server.Upload.SecretKey), WriteToken: string(c.Server.Series.Token)}
-	if set.AccessKey != "" && set.WriteToken != "" {
+	set := Secrets{AccessKey: string(c.Server.Upload.AccessKey), SecretKey: string(c.Server.Upload.SecretKey)}
+	elsewhere := cli.SeriesFile(c) == "" // InfluxDB has its own address for writing, and its own tokens
+	if !elsewhere {
+		set.WriteToken = string(c.Server.Series.Token)
+	}
+	if set.AccessKey != "" && (elsewhere || set.WriteToken != "") {
 		return set, nil
 	}
 	var kept Secrets
@@ -90,7 +119,7 @@ func clientSecrets(ctx context.Context, c *config.Config, shared *vault.Vault) (
 	if set.AccessKey == "" {
 		set.AccessKey, set.SecretKey = kept.AccessKey, kept.SecretKey
 	}
-	if set.WriteToken == "" {
+	if !elsewhere && set.WriteToken == "" {
 		set.WriteToken = kept.WriteToken
 	}
 	return set, nil

@@ -185,6 +185,11 @@ twelve hours logs everybody out. The algorithm stays the same.`,
 }
 
 func rotateKey(ctx context.Context, c *config.Config) (kid string, err error) {
+	if !c.Server.HasSecret() {
+		if err := checkOpenFile(ctx, c); err != nil {
+			return "", err
+		}
+	}
 	if c.Server.TokenKeys != "" {
 		return token.Rotate(ctx, c.Server.TokenKeys)
 	}
