@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"tsmon/signing"
+	"tsmon/signing/signingtest"
 )
 
 // TestVoucher: what somebody without a quorum puts behind the newest entry that has one is
@@ -48,7 +49,7 @@ func TestVoucher(t *testing.T) {
 			write(move(log(), "9.1.0"), g.server, g.server)
 		}},
 		"another's signature": {forge: func(g *guarded, log func() *Log, write write) {
-			write(move(log(), "9.0.0"), operator(t), operator(t))
+			write(move(log(), "9.0.0"), signingtest.Operator(t), signingtest.Operator(t))
 		}},
 		"unsigned, and then by two": {vouched: true, forge: func(g *guarded, log func() *Log, write write) {
 			write(move(log(), "9.0.0"))

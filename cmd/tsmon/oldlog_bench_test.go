@@ -2,8 +2,6 @@ package main
 
 import (
 	"context"
-	"crypto/ed25519"
-	"crypto/rand"
 	"fmt"
 	"io"
 	"iter"
@@ -14,8 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/crypto/ssh"
-
 	"tsmon/api"
 	"tsmon/api/apitest"
 	"tsmon/channels"
@@ -24,6 +20,7 @@ import (
 	"tsmon/release"
 	"tsmon/release/bundle"
 	"tsmon/signing"
+	"tsmon/signing/signingtest"
 	"tsmon/store/object"
 )
 
@@ -59,7 +56,7 @@ func benchmarkOldLog(b *testing.B, n int, signed bool) {
 	var sign release.Sign
 	trust := map[string]channels.Trust{}
 	if signed {
-		key := newOperator(b)
+		key := signingtest.Operator(b)
 		sign = func(_ context.Context, _ []string, data []byte) (string, error) {
 			return key.Sign(channels.Namespace, data)
 		}
@@ -111,23 +108,6 @@ func readingTime(b *testing.B, r channels.Repository, store object.Store, thorou
 		b.Fatal(err)
 	}
 	return time.Since(began).Seconds()
-}
-
-// newOperator returns an operator with a key of OpenSSH.
-func newOperator(b *testing.B) signing.SSHSigner {
-	_, private, err := ed25519.GenerateKey(rand.Reader)
-	if err != nil {
-		b.Fatal(err)
-	}
-	plain, err := ssh.NewSignerFromKey(private)
-	if err != nil {
-		b.Fatal(err)
-	}
-	signer, err := signing.NewSSHSigner(plain)
-	if err != nil {
-		b.Fatal(err)
-	}
-	return signer
 }
 
 // lengthen adds entries to the log of stable, until it has n, and packs them.
