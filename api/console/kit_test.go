@@ -43,9 +43,7 @@ func TestMain(m *testing.M) {
 	code := m.Run()
 	if demoStarted.Load() {
 		if s, err := theDemo(); err == nil {
-			_ = s.cmd.Process.Kill()
-			_ = s.cmd.Wait()
-			_ = os.RemoveAll(s.data)
+			s.end()
 		}
 	}
 	os.Exit(code)
@@ -55,6 +53,18 @@ var demoStarted atomic.Bool
 
 func startDemo() (*demoServer, error) {
 	demoStarted.Store(true)
+	return startServer()
+}
+
+// end kills the server and removes its data.
+func (s *demoServer) end() {
+	_ = s.cmd.Process.Kill()
+	_ = s.cmd.Wait()
+	_ = os.RemoveAll(s.data)
+}
+
+// startServer starts a demo with further variables.
+func startServer(env ...string) (*demoServer, error) {
 	folder, err := os.MkdirTemp("", "tsmon-console")
 	if err != nil {
 		return nil, err
@@ -64,7 +74,7 @@ func startDemo() (*demoServer, error) {
 		return nil, fmt.Errorf("%w: %s", err, out)
 	}
 	cmd := exec.Command(binary, "serve", "--demo", "--listen", "127.0.0.1:0", "--data", filepath.Join(folder, "data"))
-	cmd.Env = []string{"HOME=" + folder, "TSMON_MQTT_LISTEN=127.0.0.1:0"}
+	cmd.Env = append([]string{"HOME=" + folder, "TSMON_MQTT_LISTEN=127.0.0.1:0"}, env...)
 	stderr, err := cmd.StderrPipe()
 	if err != nil {
 		return nil, err
@@ -107,6 +117,12 @@ func newFront(t *testing.T) *front {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return frontOf(t, s)
+}
+
+// frontOf starts a front before a server.
+func frontOf(t *testing.T, s *demoServer) *front {
+	t.Helper()
 	target, err := url.Parse(s.base)
 	if err != nil {
 		t.Fatal(err)
