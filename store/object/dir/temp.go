@@ -115,9 +115,9 @@ func (s *Store) Now(context.Context) (time.Time, error) {
 	name := tempPrefix + rand.Text()
 	f, err := root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 	if err != nil {
-		return time.Now(), nil //nolint:nilerr // we may not write, or nobody has yet
+		return time.Now(), nil // we may not write, or nobody has yet
 	}
-	defer root.Remove(name) //nolint:errcheck // sweep removes it later
+	defer root.Remove(name) // else sweep does it later
 	defer f.Close()
 	info, err := f.Stat()
 	if err != nil {

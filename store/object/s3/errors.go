@@ -125,7 +125,7 @@ func (s *Store) answered(a minio.ErrorResponse) error {
 	if !known {
 		cause = byStatus(a.StatusCode)
 	}
-	if cause == fs.ErrPermission && s.wire.skewed() { // the answer to HEAD has no code
+	if errors.Is(cause, fs.ErrPermission) && s.wire.skewed() { // the answer to HEAD has no code
 		cause = object.ErrClock
 	}
 	switch {
