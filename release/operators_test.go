@@ -1,6 +1,7 @@
 package release
 
 import (
+	"context"
 	"errors"
 	"slices"
 	"strings"
@@ -209,5 +210,35 @@ func TestSurveyOfForgedLog(t *testing.T) {
 	}
 	if found, err := d.Library().Survey(t.Context()); !errors.Is(err, channels.ErrUnsigned) {
 		t.Errorf("%+v, %v", found, err)
+	}
+}
+
+// TestPlanOfAnyFleet: what is known of the fleet is no part of a plan: it keeps its hash, and
+// the signatures that it has, while clients come and go.
+func TestPlanOfAnyFleet(t *testing.T) {
+	d, ann, bob := approved(t)
+	d.publish(t, d.options(t, "1.0.0"))
+	d.Sign = bob
+	if _, err := d.Approve(t.Context(), "stable", "", false); err != nil {
+		t.Fatal(err)
+	}
+	d.Sign = ann
+	o := d.options(t, "1.1.0")
+	var first *Waiting
+	for n := 1; n <= 3; n++ {
+		d.Clients = func(context.Context, string) (map[string]int, error) { return map[string]int{"1.0.0": 10 * n}, nil }
+		d.Types = func(context.Context, string) (map[string]int, error) {
+			return map[string]int{"linux-x86_64-appimage": 7 * n}, nil
+		}
+		waits := d.publish(t, o).Waiting
+		if waits == nil {
+			t.Fatal("it does not wait")
+		}
+		if first == nil {
+			first = waits
+		}
+		if waits.Hash != first.Hash || waits.Has != 1 {
+			t.Errorf("with %d clients: plan %s has %d signatures, want %s", 10*n, waits.Hash, waits.Has, first.Hash)
+		}
 	}
 }

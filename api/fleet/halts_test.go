@@ -15,6 +15,7 @@ import (
 	"tsmon/api/fleet"
 	"tsmon/channels"
 	"tsmon/release"
+	"tsmon/store/object"
 )
 
 // guarded is a channel that two servers, which share their stores, answer for and
@@ -284,6 +285,28 @@ func TestStepsHeldToTypes(t *testing.T) {
 	g.settle()
 	if g.live(computers, 96, atOnce, func() bool { return g.log().Head().Rollout == nil }); g.log().Head().Version != "1.1.0" {
 		t.Errorf("the log ends with entry %d, %s: %s", g.log().Head().Sequence, g.log().Head().Version, &logged)
+	}
+}
+
+// TestFedChannelIsNotHalted: the guard of a site can't pause a channel whose log comes from
+// another store. It says so, and what to do.
+func TestFedChannelIsNotHalted(t *testing.T) {
+	var logged lines
+	w := apitest.Embedded(t)
+	w.Log = slog.New(slog.NewTextHandler(&logged, nil))
+	g := guard(t, w)
+	g.publish("1.0.0", nil)
+	g.publish("1.1.0", daily())
+	mark := "log/" + g.channel + "/0000000001-0000000002.part"
+	apitest.Must[object.Info](t)(g.Objects.Create(t.Context(), mark, strings.NewReader(""), 0, object.Attributes{}))
+	said := func() bool { return strings.Contains(logged.String(), "a rollout that fails is not halted as a whole") }
+	computers := computersOf(1200)
+	g.live(computers, 12, func(int, time.Duration) string { return "failed" }, said)
+	if want := "promote it from " + g.channel + " to a channel of this site"; !said() || !strings.Contains(logged.String(), want) {
+		t.Errorf("want %s in %s", want, &logged)
+	}
+	if end := g.log().End(); end.Sequence != 2 {
+		t.Errorf("the log ends with entry %d", end.Sequence)
 	}
 }
 

@@ -129,13 +129,18 @@ func (l stepLog) failed(channel string, err error) bool {
 		return true
 	}
 	once(l.failing, channel, err, func() {
-		args := []any{"channel", channel, "error", err}
-		if refusal := (*release.Refusal)(nil); errors.As(err, &refusal) && refusal.Mend != "" {
-			args = append(args, "hint", refusal.Mend)
-		}
-		l.Error("a channel could not be brought up to date", args...)
+		l.Error("a channel could not be brought up to date", withHint(err, "channel", channel)...)
 	})
 	return err != nil
+}
+
+// withHint adds an error, and what to do about it, to what a line of the log says.
+func withHint(err error, args ...any) []any {
+	args = append(args, "error", err)
+	if refusal := (*release.Refusal)(nil); errors.As(err, &refusal) && refusal.Mend != "" {
+		args = append(args, "hint", refusal.Mend)
+	}
+	return args
 }
 
 // waits logs why a step waits, when it begins to wait and when it no longer does.
@@ -193,7 +198,7 @@ func (s *Steward) judge(ctx context.Context, seen guardLog) error {
 	for _, trip := range trips {
 		report, err := s.Publisher.Halt(ctx, release.Options{Channel: trip.Channel, Why: trip.Reason()}, trip.Sequence)
 		once(seen.failing, trip.Channel, err, func() {
-			s.Log.Error("a rollout that fails is not halted as a whole", "channel", trip.Channel, "version", trip.Version, "error", err)
+			s.Log.Error("a rollout that fails is not halted as a whole", withHint(err, "channel", trip.Channel, "version", trip.Version)...)
 		})
 		if report != nil && report.Changed {
 			s.Log.Error("rollout halted", "channel", trip.Channel, "version", trip.Version, "sequence", report.Sequence, "reason", trip.Reason(), "warnings", report.Warnings)

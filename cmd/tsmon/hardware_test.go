@@ -1,11 +1,14 @@
 package main
 
 import (
+	"crypto/ecdsa"
 	"crypto/ed25519"
+	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/json"
 	"errors"
+	"math/big"
 	"net"
 	"os"
 	"os/exec"
@@ -21,10 +24,10 @@ import (
 	"tsmon/store/servertest"
 )
 
-// hardware is an agent with a hardware token, a FIDO authenticator with an sk-ssh-ed25519 key.
+// hardware is an agent with a hardware token, a FIDO authenticator.
 type hardware struct {
 	agent.Agent // nil: nothing else is asked of it
-	private     ed25519.PrivateKey
+	sign        func(data []byte) []byte
 	public      ssh.PublicKey
 	untouched   atomic.Bool // its signatures say that nobody touched it
 	counter     atomic.Uint32
@@ -32,20 +35,53 @@ type hardware struct {
 
 const application = "ssh:"
 
-// newToken starts an agent with a token, and returns the path of its socket.
+// newToken starts an agent with a token of an sk-ssh-ed25519 key, and returns the path of its
+// socket.
 func newToken(t *testing.T) (k *hardware, socket string) {
 	t.Helper()
 	public, private, err := ed25519.GenerateKey(rand.Reader)
 	if err != nil {
 		t.Fatal(err)
 	}
-	k = &hardware{private: private}
-	k.public, err = ssh.ParsePublicKey(ssh.Marshal(struct {
+	k = &hardware{sign: func(data []byte) []byte { return ed25519.Sign(private, data) }}
+	return k, k.serve(t, ssh.Marshal(struct {
 		Name        string
 		Key         []byte
 		Application string
 	}{ssh.KeyAlgoSKED25519, public, application}))
+}
+
+// newECDSAToken is newToken of an sk-ecdsa-sha2-nistp256 key.
+func newECDSAToken(t *testing.T) (k *hardware, socket string) {
+	t.Helper()
+	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
+		t.Fatal(err)
+	}
+	point, err := private.PublicKey.Bytes()
+	if err != nil {
+		t.Fatal(err)
+	}
+	k = &hardware{sign: func(data []byte) []byte {
+		digest := sha256.Sum256(data)
+		r, s, err := ecdsa.Sign(rand.Reader, private, digest[:])
+		if err != nil {
+			return nil // which verifies nowhere
+		}
+		return ssh.Marshal(struct{ R, S *big.Int }{r, s})
+	}}
+	return k, k.serve(t, ssh.Marshal(struct {
+		Name, Curve string
+		Key         []byte
+		Application string
+	}{ssh.KeyAlgoSKECDSA256, "nistp256", point, application}))
+}
+
+// serve answers for the token with a public key.
+func (k *hardware) serve(t *testing.T, public []byte) (socket string) {
+	t.Helper()
+	var err error
+	if k.public, err = ssh.ParsePublicKey(public); err != nil {
 		t.Fatal(err)
 	}
 	folder, err := os.MkdirTemp("", "agent") // the path of a socket has 108 bytes at the most
@@ -71,7 +107,7 @@ func newToken(t *testing.T) (k *hardware, socket string) {
 			}()
 		}
 	}()
-	return k, socket
+	return socket
 }
 
 func (k *hardware) List() ([]*agent.Key, error) {
@@ -93,7 +129,7 @@ func (k *hardware) Sign(key ssh.PublicKey, data []byte) (*ssh.Signature, error) 
 	}
 	app, message := sha256.Sum256([]byte(application)), sha256.Sum256(data)
 	signed := append(append(app[:], ssh.Marshal(said)...), message[:]...)
-	return &ssh.Signature{Format: k.public.Type(), Blob: ed25519.Sign(k.private, signed), Rest: ssh.Marshal(said)}, nil
+	return &ssh.Signature{Format: k.public.Type(), Blob: k.sign(signed), Rest: ssh.Marshal(said)}, nil
 }
 
 // TestTokenAndCI: stable moves with the signatures of a CI job and of a person whose key is
@@ -210,4 +246,25 @@ func TestTokenAndCI(t *testing.T) {
 		k.must(t, "plan", "approve", "--no-probe")
 		shows("1.2.0")
 	})
+}
+
+// TestECDSAToken: the key of a hardware token may be one of ecdsa, and must be touched, too.
+func TestECDSAToken(t *testing.T) {
+	k := newKit(t, filepath.Join(t.TempDir(), "store"), nil)
+	ann, socket := newECDSAToken(t)
+	k.configure(t, "  stable: {}\noperators: {ann: "+strings.TrimSpace(string(ssh.MarshalAuthorizedKey(ann.public)))+"}\n")
+	k.env = append(k.env, "SSH_AUTH_SOCK="+socket)
+	publish := []string{"release", "publish", "--no-probe", "--version", "1.0.0", bundles(t, "1.0.0", 100)}
+	ann.untouched.Store(true)
+	if _, stderr, code := k.tsmon(t, publish...); code == 0 {
+		t.Errorf("published by a token that nobody touched: %s", stderr)
+	}
+	ann.untouched.Store(false)
+	k.must(t, publish...)
+	if got := k.verified(t, "stable"); got != "1.0.0" {
+		t.Errorf("stable shows %s", got)
+	}
+	if out := k.must(t, "channel", "log", "stable", "--json"); !strings.Contains(out, `"ann"`) {
+		t.Errorf("who signed it: %s", out)
+	}
 }

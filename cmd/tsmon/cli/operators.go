@@ -28,6 +28,9 @@ func Operators(c *config.Config, channel string) (*channels.Operators, error) {
 	o := &channels.Operators{Keys: map[string]string{}, Approvals: cmp.Or(policy.Approvals, 1)}
 	o.Rollbacks = cmp.Or(policy.RollbackApprovals, o.Approvals)
 	for name, operator := range c.Operators {
+		if len(policy.Operators) > 0 && !slices.Contains(policy.Operators, name) {
+			continue
+		}
 		key, err := signing.ParseSSHKey(operator.Key)
 		if err != nil {
 			return nil, fmt.Errorf("operators.%s: %w", name, err)

@@ -115,6 +115,8 @@ type Channel struct {
 	// installations that ask no server.
 	Rings bool  `yaml:"rings"`
 	Guard Guard `yaml:"guard"`
+	// Operators are the names of those who sign moves of the channel; all if it is not set.
+	Operators []string `yaml:"operators"`
 	// Approvals is how many operators must sign a move, 1 if it is not set.
 	Approvals         int `yaml:"approvals"`
 	RollbackApprovals int `yaml:"rollback_approvals"` // how many must sign a rollback; Approvals if it is not set

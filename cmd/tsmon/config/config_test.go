@@ -95,6 +95,7 @@ func TestMistakesNameTheirPlace(t *testing.T) {
 		"refresh too long":  {"server: {refresh: 61s}\n", "server.refresh is not between"},
 		"refresh backwards": {"server: {refresh: -5s}\n", "server.refresh is not between"},
 		"plans too long":    {"operators: {a: x}\nchannels: {stable: {approvals_within: 2161h}}\n", "channels.stable.approvals_within is not between 1m and 2160h0m0s"},
+		"another operator":  {"operators: {a: x}\nchannels: {stable: {operators: [a, b]}}\n", `channels.stable.operators names "b", who is none of the operators`},
 		"plans too short":   {"operators: {a: x}\nchannels: {stable: {approvals_within: 59s}}\n", "channels.stable.approvals_within is not between"},
 		"refresh of what":   {"server: {refresh: 5}\n", "line 1: \"5\" is not a duration, such as 5s"},
 		"refresh as words":  {"server: {refresh: often}\n", "line 1: \"often\" is not a duration, such as 5s"},

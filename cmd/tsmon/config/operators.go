@@ -50,6 +50,11 @@ func (c *Config) checkOperators() (found Mistakes) {
 		if len(c.Operators) == 0 && (channel.Approvals != 0 || channel.RollbackApprovals != 0) {
 			found = append(found, wrong("channels."+name, "has approvals, and there are no operators"))
 		}
+		for _, operator := range channel.Operators {
+			if _, ok := c.Operators[operator]; !ok {
+				found = append(found, wrong("channels."+name+".operators", "names %.40q, who is none of the operators", operator))
+			}
+		}
 		if d := channel.ApprovalsWithin; d != 0 && (d < time.Minute || d > maxPlanLife) {
 			found = append(found, wrong("channels."+name+".approvals_within", "is not between 1m and %s", maxPlanLife))
 		}

@@ -128,7 +128,7 @@ func TestMistypedVariables(t *testing.T) {
 func TestChannelLike(t *testing.T) {
 	for name, settings := range map[string]string{
 		"plain":  "{}",
-		"all":    "{targets: [linux-x86_64, windows-x86_64-msi], prerelease: true, follows: other, allow_unbound: true, allow_downgrades: true, reads_latest_json: true, rings: true, guard: {failures: 0%, networks: 1}, approvals: 2, rollback_approvals: 1, approvals_within: 48h}",
+		"all":    "{targets: [linux-x86_64, windows-x86_64-msi], prerelease: true, follows: other, allow_unbound: true, allow_downgrades: true, reads_latest_json: true, rings: true, guard: {failures: 0%, networks: 1}, approvals: 2, rollback_approvals: 1, approvals_within: 48h, operators: [a]}",
 		"a half": "{guard: {failures: 0.5%}}",
 	} {
 		read := func(lines string) Channel {
