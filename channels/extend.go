@@ -3,6 +3,7 @@ package channels
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 )
 
@@ -24,6 +25,18 @@ func (x extension) copied() extension {
 	longer := *x.Log
 	longer.Entries, longer.begun = slices.Clip(x.Entries), 0
 	return extension{&longer, x.trust, x.thorough}
+}
+
+// precede keeps the hash of the newest entry before lost ones.
+func (x extension) precede(sequence uint64, hash string) {
+	if sequence == 0 {
+		return
+	}
+	x.ends = maps.Clone(x.ends) // a copy may share it
+	if x.ends == nil {
+		x.ends = map[uint64]string{}
+	}
+	x.ends[sequence] = hash
 }
 
 // join decodes the entries that follow a log, up to the first that was not read, and
@@ -59,12 +72,16 @@ func (x extension) span(raw [][]byte) (*Log, []Gap, error) {
 	var gaps []Gap
 	want, known := "", false // the hash of the next entry to look at, if it is known
 	head := x.head
+	longer := x.copied()
 	for i, d := range slices.Backward(decodeAll(raw)) {
 		sequence := x.last() + uint64(i) + 1
 		problem := x.look(d, sequence, want, known)
 		if problem == nil {
-			if len(entries) == 0 {
+			switch {
+			case len(entries) == 0:
 				head = d.hash
+			case !known:
+				longer.precede(sequence, d.hash)
 			}
 			entries = append(entries, d.entry)
 			want, known = d.entry.Previous, true
@@ -80,9 +97,12 @@ func (x extension) span(raw [][]byte) (*Log, []Gap, error) {
 	if known && want != x.head {
 		return nil, nil, fmt.Errorf("%w: entry %d of %s does not match the hash of the one before it", ErrLog, x.last()+1, x.Channel)
 	}
+	if !known && len(entries) > 0 {
+		longer.precede(x.last(), x.head)
+	}
 	slices.Reverse(entries)
 	slices.Reverse(gaps)
-	longer := x.copied()
+	longer.thorough = longer.thorough || len(gaps) > 0 // no hash connects what is before one
 	if err := longer.admit(entries, head); err != nil {
 		return nil, nil, err
 	}

@@ -126,7 +126,7 @@ func (l *Log) HashOf(sequence uint64) string {
 	if next := l.At(sequence + 1); next != nil {
 		return next.Previous
 	}
-	return ""
+	return l.ends[sequence]
 }
 
 // Raw reads the bytes of the entries behind a number, oldest first, whoever made and

@@ -170,6 +170,9 @@ type Log struct {
 	Channel string
 	Entries []Entry
 	head    string // hash of the last entry's bytes
+	// ends has the hashes of the entries that stand before lost ones, by number: no entry
+	// that is there holds them.
+	ends map[uint64]string
 	// operators are those in force after the last entry, nil if there are none.
 	operators *Operators
 	deliveries

@@ -248,6 +248,9 @@ func (r Repository) Enter(ctx context.Context, log *Log, e Entry) (*Log, error) 
 	if err != nil {
 		return nil, err
 	}
+	if e.Sequence > log.last()+1 {
+		longer.precede(log.last(), log.head)
+	}
 	return longer.Log, longer.admit([]Entry{e}, head)
 }
 

@@ -55,8 +55,8 @@ export function number(value: number): string {
 export function clock(ms: number, now = Date.now()): string {
   const today = new Date(ms).toDateString() === new Date(now).toDateString();
   const options: Intl.DateTimeFormatOptions = today
-    ? { hour: "2-digit", minute: "2-digit" }
-    : { day: "2-digit", month: "short", hour: "2-digit", minute: "2-digit" };
+    ? { hour: "numeric", minute: "2-digit" }
+    : { day: "2-digit", month: "short", hour: "numeric", minute: "2-digit" };
   return format("time", options).format(ms);
 }
 

@@ -84,6 +84,10 @@ func acceptInRecords(ctx context.Context, app *cli.App, c *config.Config, channe
 		return err
 	}
 	return app.Print(accepted, func(w io.Writer) {
+		if !accepted.Changed && from.Sequence > 0 && log.Continues(from) != nil {
+			fmt.Fprintf(w, "%s: servers have seen %s, and the log goes on from there; none asks for %s, nothing to do\n", channel, accepted.Given, from)
+			return
+		}
 		if !accepted.Changed {
 			fmt.Fprintf(w, "%s: the log goes on from what was seen, nothing to do\n", channel)
 			return

@@ -74,7 +74,7 @@ function options(element: HTMLElement, latest: { current: PlotProps }): uPlot.Op
   });
   const words = new Intl.NumberFormat(locale(), { maximumFractionDigits: 3 });
   return {
-    width: element.clientWidth || 600, height: p.height, padding: [8, 12, 0, 0], legend: { show: false },
+    width: element.clientWidth || 600, height: p.height, padding: [8, 28, 0, 0], legend: { show: false },
     cursor: { sync: { key: crosshair, setSeries: false, filters: { pub: shared, sub: () => true } }, drag: { x: true, y: false, setScale: false }, points: { size: 6 }, y: false },
     scales: {
       x: { time: true, range: () => [latest.current.range.start / 1000, latest.current.range.stop / 1000] },
@@ -106,7 +106,7 @@ function spread(low: number | null, high: number | null): [number, number] {
 /** Labels of the time axis: hours, days where a day begins, and both if ticks are far apart. */
 function ticks(times: number[]): string[] {
   const step = (times[1] ?? 0) - (times[0] ?? 0);
-  const time = new Intl.DateTimeFormat(locale(), { hour: "2-digit", minute: "2-digit", ...(step < 60 && { second: "2-digit" }) });
+  const time = new Intl.DateTimeFormat(locale(), { hour: "numeric", minute: "2-digit", ...(step < 60 && { second: "2-digit" }) });
   const date = new Intl.DateTimeFormat(locale(), { day: "numeric", month: "short" });
   return times.map((s) => {
     const at = new Date(s * 1000);

@@ -91,7 +91,7 @@ function Channel({ name }: { name: string }): JSX.Element {
         return (
           <>
             <Alarms of={{ ...o, alarms: o.alarms.filter((a) => concerns(a.object, name, c ? [c.newest, ...versions] : versions)) }} />
-            {c ? <ChannelState of={c} heading="h1" /> : <h1>{name}</h1>}
+            {c ? <ChannelState of={c} heading="h1" waits={plans.plans.some((p) => !p.stale)} /> : <h1>{name}</h1>}
             <Waits of={plans} />
             {spread && <Spread of={spread} />}
             {c && c.version !== "" && o.rehearses && <Rehearse of={c} others={o.channels.map((x) => x.channel).filter((x) => x !== name)} versions={versions} spread={spread} />}

@@ -10,16 +10,17 @@ import { act, count, failing, isLink, rolling } from "./words";
 interface Props {
   of: ReleaseChannel;
   heading: "h1" | "h2";
+  /** Whether a move waits for signatures. */
+  waits?: boolean;
 }
 
-export function ChannelState({ of: c, heading: H }: Props): JSX.Element {
+export function ChannelState({ of: c, heading: H, waits = false }: Props): JSX.Element {
   const name = H === "h2" ? <a href={href("releases/channel/" + c.channel)}>{c.channel}</a> : c.channel;
   if (!c.version) {
     return (
       <section class="panel channel" aria-label={c.channel}>
         <H>{name}</H>
-        <p class="dim">{t("channelEmpty")}</p>
-        <pre>tsmon release publish --channel {c.channel} DIR</pre>
+        {waits ? <p class="dim">{t("channelWaits")}</p> : <><p class="dim">{t("channelEmpty")}</p><pre>tsmon release publish --channel {c.channel} DIR</pre></>}
       </section>
     );
   }

@@ -79,7 +79,7 @@ function Failing({ of: g }: { of: GuardOpinion }): JSX.Element {
         <rect class="limit" x={x(limit) - 0.2} width="0.4" height="10" />
         {before && before.of > 0 && <rect class="step" x={x(before.count / before.of) - 0.2} y="1" width="0.4" height="8" />}
       </svg>
-      <p class="dim">{t("failingLegend", { limit: share(limit), low: share(now.low), high: share(now.high) })}</p>
+      <p class="dim">{t("failingLegend", { limit: share(limit), low: share(now.low), high: share(now.high) })}{before && before.of > 0 && " " + t("failingMark")}</p>
       {g.why && <p lang="en">{g.why}</p>}
     </div>
   );

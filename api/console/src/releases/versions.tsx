@@ -23,7 +23,7 @@ export function Versions(): JSX.Element {
           : (
             <div class="scroll" tabIndex={0} role="region" aria-label={t("versions")}>
               <table class="plain striped">
-                <thead><tr><th scope="col">{t("version")}</th><th scope="col">{t("published")}</th><th scope="col">{t("size")}</th><th scope="col">{t("shownBy")}</th></tr></thead>
+                <thead><tr><th scope="col">{t("version")}</th><th scope="col">{t("published")}</th><th scope="col" class="number">{t("size")}</th><th scope="col">{t("shownBy")}</th></tr></thead>
                 <tbody>
                   {v.versions.map((r) => (
                     <tr key={r.version}>
@@ -67,7 +67,7 @@ export function Version({ version }: { version: string }): JSX.Element {
           <div class="scroll" tabIndex={0} role="region" aria-label={t("bundles")}>
             <table class="plain striped">
               <caption class="hidden">{t("bundles")}</caption>
-              <thead><tr><th scope="col">{t("file")}</th><th scope="col">{t("platforms")}</th><th scope="col">{t("size")}</th><th scope="col">{t("signedWith")}</th></tr></thead>
+              <thead><tr><th scope="col">{t("file")}</th><th scope="col">{t("platforms")}</th><th scope="col" class="number">{t("size")}</th><th scope="col">{t("signedWith")}</th></tr></thead>
               <tbody>
                 {v.bundles.map((b) => (
                   <tr key={b.name}>

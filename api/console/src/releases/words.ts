@@ -13,7 +13,7 @@ export const share = (x: number): string => new Intl.NumberFormat(locale(), { st
 export function size(bytes: number): string {
   const units = ["byte", "kilobyte", "megabyte", "gigabyte"] as const;
   const n = Math.min(units.length - 1, Math.max(0, Math.floor(Math.log10(Math.max(1, bytes)) / 3)));
-  return new Intl.NumberFormat(locale(), { style: "unit", unit: units[n]!, unitDisplay: "short", maximumFractionDigits: n === 0 ? 0 : 1 }).format(bytes / 1000 ** n);
+  return new Intl.NumberFormat(locale(), { style: "unit", unit: units[n]!, unitDisplay: n === 0 ? "long" : "short", maximumFractionDigits: n === 0 ? 0 : 1 }).format(bytes / 1000 ** n);
 }
 
 const actions: Record<string, Key> = {
