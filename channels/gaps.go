@@ -1,6 +1,7 @@
 package channels
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -54,15 +55,7 @@ func (l *Log) last() uint64 {
 
 // At returns the entry with a number, nil if there is none.
 func (l *Log) At(sequence uint64) *Entry {
-	i, ok := slices.BinarySearchFunc(l.Entries, sequence, func(e Entry, sequence uint64) int {
-		switch {
-		case e.Sequence < sequence:
-			return -1
-		case e.Sequence > sequence:
-			return 1
-		}
-		return 0
-	})
+	i, ok := slices.BinarySearchFunc(l.Entries, sequence, func(e Entry, sequence uint64) int { return cmp.Compare(e.Sequence, sequence) })
 	if !ok {
 		return nil
 	}

@@ -199,12 +199,7 @@ func (l *Log) Decided() *Entry {
 
 // Shown reports whether any client got a version at any time.
 func (l *Log) Shown(version string) bool {
-	for _, e := range l.Entries {
-		if e.offers(version) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(l.Entries, func(e Entry) bool { return e.offers(version) })
 }
 
 // Standing returns the entries whose releases were not rolled back, oldest first:

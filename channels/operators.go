@@ -159,9 +159,7 @@ func (e *Entry) readSigners() error {
 	if e.verified {
 		return nil
 	}
-	e.signers = nil
-	if len(e.Signatures) == 0 {
-		e.verified = true
+	if e.signers, e.verified = nil, len(e.Signatures) == 0; e.verified {
 		return nil
 	}
 	if len(e.Signatures) > maxSignatures {

@@ -165,10 +165,19 @@ func (r Repository) past(ctx context.Context, log *Log, broken error) (*Log, err
 // believe returns an error unless a log that was read may be believed, as far as that does
 // not follow from its entries alone.
 func (r Repository) believe(ctx context.Context, before, log *Log) error {
-	if err := r.extension(log).vouched(); err != nil {
+	known := len(before.Entries)
+	err := r.extension(log).vouched()
+	if err != nil || r.AnyTime || len(log.Entries) <= known {
 		return err
 	}
-	return r.timely(ctx, log, len(before.Entries))
+	now, err := r.Store.Now(ctx)
+	if err != nil {
+		return err
+	}
+	if e := early(log.Entries[known:], now); e != nil {
+		return fmt.Errorf("%w: %w: entry %d of %s is of %s, and the store's time is %s", ErrLog, ErrFuture, e.Sequence, log.Channel, stamp(e.When), stamp(now))
+	}
+	return nil
 }
 
 // Moved reports whether an entry follows those of a log.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"slices"
 
 	"golang.org/x/sync/errgroup"
 
@@ -71,12 +72,7 @@ func (j journal) readSegments(ctx context.Context, known uint64, raw [][]byte) b
 		})
 	}
 	_ = group.Wait() // none fails
-	for _, ok := range filled {
-		if ok {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(filled, true)
 }
 
 // Pack makes the oldest segment that a log lacks, if one is due. It may be called after

@@ -1,7 +1,6 @@
 package channels
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"time"
@@ -64,20 +63,4 @@ func early(entries []Entry, now time.Time) (first *Entry) {
 		}
 	}
 	return first
-}
-
-// timely returns an error if one of the entries behind the first n of a log is from the
-// future. It wraps ErrFuture and ErrLog.
-func (r Repository) timely(ctx context.Context, log *Log, n int) error {
-	if r.AnyTime || len(log.Entries) <= n {
-		return nil
-	}
-	now, err := r.Store.Now(ctx)
-	if err != nil {
-		return err
-	}
-	if e := early(log.Entries[n:], now); e != nil {
-		return fmt.Errorf("%w: %w: entry %d of %s is of %s, and the store's time is %s", ErrLog, ErrFuture, e.Sequence, log.Channel, stamp(e.When), stamp(now))
-	}
-	return nil
 }
