@@ -158,14 +158,6 @@ func (e *Entry) Newest() string {
 	return e.Version
 }
 
-// Brings returns the release that e is about: that of the rollout, if there is one.
-func (e *Entry) Brings() *Release {
-	if e.Rollout != nil {
-		return &e.Rollout.Release
-	}
-	return &e.Release
-}
-
 // offers reports whether any client gets a version.
 func (e *Entry) offers(version string) bool { return e.Version == version || e.Newest() == version }
 

@@ -1,7 +1,6 @@
 package channels
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -240,40 +239,6 @@ func (r Repository) Approvals(log *Log, e Entry) (has, needs int, err error) {
 		return 0, 0, err
 	}
 	return r.extension(log).lacks(&e)
-}
-
-// MaySign names the operators whose signatures of an entry can count where others are in
-// force, as SignerOf does, sorted.
-func (e *Entry) MaySign(force *Operators) (names []string) {
-	for _, o := range []*Operators{force, e.Operators} {
-		if o == nil {
-			continue
-		}
-		keys := maps.Clone(o.Keys)
-		if e.Action == Pause {
-			maps.Copy(keys, o.Servers)
-		}
-		for _, key := range keys {
-			names = append(names, e.SignerOf(force, key))
-		}
-	}
-	slices.Sort(names)
-	return slices.Compact(names)
-}
-
-// SignerOf names the operator with a key of those who may sign an entry, empty if it is
-// nobody's. One whose key the entry replaces is NAME.new with the new one: both may have to
-// sign.
-func (e *Entry) SignerOf(force *Operators, key string) (who string) {
-	if force != nil {
-		who = force.NameOf(key)
-	}
-	if who == "" && e.Operators != nil {
-		if who = e.Operators.NameOf(key); force != nil && cmp.Or(force.Keys[who], force.Servers[who]) != "" {
-			who += ".new"
-		}
-	}
-	return who
 }
 
 // Witness returns the newest entry that brought a release with all approvals, as Leader holds

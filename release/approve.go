@@ -45,7 +45,7 @@ func (p *Publisher) Approve(ctx context.Context, channel, hash string, apply boo
 	if err != nil {
 		return nil, err
 	}
-	if shown := w.Entry.Brings(); w.Entry.Action != channels.Appoint && w.Entry.Action != channels.Accept && w.Entry.Action != channels.Pause {
+	if shown := Brings(w.Entry); w.Entry.Action != channels.Appoint && w.Entry.Action != channels.Accept && w.Entry.Action != channels.Pause {
 		p.step("verifying %s in the store", shown.Version)
 		if _, err := p.Library().Verified(ctx, shown.Version, shown.Record, true); err != nil {
 			return nil, err
@@ -135,4 +135,12 @@ func (p *Publisher) completed(ctx context.Context, channel, hash string, why err
 		return nil, why
 	}
 	return plan, err
+}
+
+// Brings returns the release that an entry is about: that of its rollout, if it has one.
+func Brings(e *channels.Entry) *channels.Release {
+	if e.Rollout != nil {
+		return &e.Rollout.Release
+	}
+	return &e.Release
 }

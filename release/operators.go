@@ -10,6 +10,7 @@ import (
 
 	"tsmon/channels"
 	"tsmon/release/library"
+	"tsmon/release/quorum"
 )
 
 // Sign returns the armored signature of data by the first of some OpenSSH public keys that
@@ -54,7 +55,7 @@ func nobodySigns(err error, log *channels.Log, e *channels.Entry) error {
 	if !errors.Is(err, ErrNoKey) {
 		return err
 	}
-	return refuse(err, "set TSMON_OPERATOR_KEY to the private key, or its path, of an operator who may sign, or add it to an agent with ssh-add", "entry %d of %s may be signed by: %s", e.Sequence, log.Channel, strings.Join(e.MaySign(log.Operators()), ", "))
+	return refuse(err, "set TSMON_OPERATOR_KEY to the private key, or its path, of an operator who may sign, or add it to an agent with ssh-add", "entry %d of %s may be signed by: %s", e.Sequence, log.Channel, strings.Join(quorum.MaySign(log.Operators(), e), ", "))
 }
 
 // witness has the entry of a follower hold the signed one that it follows.

@@ -17,6 +17,7 @@ import (
 
 	"tsmon/channels"
 	"tsmon/release/library"
+	"tsmon/release/quorum"
 	"tsmon/signing"
 	"tsmon/store/object"
 )
@@ -63,8 +64,8 @@ type Waiting struct {
 	Needs   int             `json:"needs"`
 	// Quorums are, of a plan that puts operators in force while others are, those of both:
 	// it needs them all.
-	Quorums []Quorum  `json:"quorums,omitempty"`
-	Expires time.Time `json:"expires"`
+	Quorums []quorum.Quorum `json:"quorums,omitempty"`
+	Expires time.Time       `json:"expires"`
 	// Stale says why it can't be made any more, empty if it can.
 	Stale string `json:"stale,omitempty"`
 	// Reach is who gets what once it is made; nil where clients get what they got, where it
@@ -73,38 +74,6 @@ type Waiting struct {
 
 	log  *channels.Log
 	keys []string // that signed it
-}
-
-// Quorum says how many of some operators have signed a plan.
-type Quorum struct {
-	Of      string   `json:"of"` // "in force" or "new"
-	Has     int      `json:"has"`
-	Needs   int      `json:"needs"`
-	Missing []string `json:"missing"` // who may sign and has not, sorted
-}
-
-// quorums counts the signatures of those who must agree to a change of operators.
-func (w *Waiting) quorums() (all []Quorum) {
-	former, fresh := w.log.Operators(), w.Entry.Operators
-	if former == nil || fresh == nil || slices.Contains(w.Signed, root) {
-		return nil
-	}
-	for _, q := range []struct {
-		of string
-		*channels.Operators
-	}{{"in force", former}, {"new", fresh}} {
-		count := Quorum{Of: q.of, Needs: q.Approvals, Missing: []string{}}
-		for who, key := range q.Keys {
-			if slices.Contains(w.keys, key) {
-				count.Has++
-			} else {
-				count.Missing = append(count.Missing, who)
-			}
-		}
-		slices.Sort(count.Missing)
-		all = append(all, count)
-	}
-	return all
 }
 
 // Plans are the moves of a store's channels that wait for signatures of operators, and who
@@ -213,7 +182,7 @@ func (p Plans) signer(w *Waiting, armored string) (string, error) {
 		return "", err
 	}
 	key, err := signing.VerifySSH(channels.Namespace, payload, armored)
-	return cmp.Or(w.Entry.SignerOf(w.log.Operators(), key.String()), root), err
+	return cmp.Or(quorum.SignerOf(w.log.Operators(), w.Entry, key.String()), root), err
 }
 
 // keep writes the signatures of an entry beside its plan.
@@ -227,7 +196,7 @@ func (p Plans) keep(ctx context.Context, log *channels.Log, hash string, e *chan
 		if err != nil {
 			return err
 		}
-		at := planRoot + log.Channel + "/" + hash + "." + cmp.Or(e.SignerOf(log.Operators(), key.String()), root) + ".sig"
+		at := planRoot + log.Channel + "/" + hash + "." + cmp.Or(quorum.SignerOf(log.Operators(), e, key.String()), root) + ".sig"
 		if _, err := p.store.Create(ctx, at, strings.NewReader(armored), int64(len(armored)), library.RecordAttributes); err != nil && !errors.Is(err, fs.ErrExist) {
 			return err
 		}
@@ -296,7 +265,9 @@ func (p Plans) read(ctx context.Context, log *channels.Log, hash string) (*Waiti
 	if err := p.readSignatures(ctx, w); err != nil {
 		return nil, err
 	}
-	w.Quorums = w.quorums()
+	if !slices.Contains(w.Signed, root) { // who does for those in force
+		w.Quorums = quorum.Of(log.Operators(), w.Entry, w.keys)
+	}
 	switch end := log.End(); {
 	case e.Sequence != end.Sequence+1 || e.Previous != end.Hash:
 		w.Stale = fmt.Sprintf("another entry came first: %s ends with entry %d, and the plan would follow entry %d", log.Channel, end.Sequence, e.Sequence-1)
@@ -320,7 +291,7 @@ func (p Plans) readSignatures(ctx context.Context, w *Waiting) error {
 		return err
 	}
 	may := map[string]bool{} // by name: has signed
-	for _, who := range w.Entry.MaySign(w.log.Operators()) {
+	for _, who := range quorum.MaySign(w.log.Operators(), w.Entry) {
 		may[who] = false
 	}
 	names := slices.Sorted(maps.Keys(may))
@@ -336,7 +307,7 @@ func (p Plans) readSignatures(ctx context.Context, w *Waiting) error {
 			return err
 		}
 		key, err := signing.VerifySSH(channels.Namespace, payload, string(data))
-		if signer := w.Entry.SignerOf(w.log.Operators(), key.String()); err != nil || cmp.Or(signer, root) != who || signer == "" && !slices.Contains(p.root, key.String()) {
+		if signer := quorum.SignerOf(w.log.Operators(), w.Entry, key.String()); err != nil || cmp.Or(signer, root) != who || signer == "" && !slices.Contains(p.root, key.String()) {
 			continue // not by whom its name says
 		}
 		w.keys = append(w.keys, key.String())

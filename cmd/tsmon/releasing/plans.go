@@ -126,7 +126,7 @@ func printWaiting(out io.Writer, w *release.Waiting, rings, verbose bool) {
 	if o := e.Operators; o != nil {
 		fmt.Fprintf(out, "  from then on %d of these must sign: %s\n", o.Approvals, strings.Join(namesOf(o.Keys), ", "))
 	}
-	printBrings(out, e.Brings())
+	printBrings(out, release.Brings(e))
 	fmt.Fprintf(out, "approvals: %s", approvals(w))
 	if len(w.Signed) > 0 {
 		fmt.Fprintf(out, ", by %s", strings.Join(w.Signed, ", "))
