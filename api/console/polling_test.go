@@ -109,8 +109,8 @@ func networkPlace(name string) struct{ place, shown string } {
 	panic(name)
 }
 
-// TestMemory: a page that polls for an hour, by a clock that runs faster, keeps no more
-// than one that has polled for half an hour.
+// TestMemory: a page that polls for two hours, by a clock that runs faster, keeps no more
+// than after the first of them.
 func TestMemory(t *testing.T) {
 	f := newFront(t)
 	b := newBrowser(t, 1280, 800)
@@ -128,11 +128,25 @@ func TestMemory(t *testing.T) {
 		}
 		return heap.UsedSize, value[int](b, `document.getElementsByTagName("*").length`)
 	}
-	f.polled(60) // what it caches is there, and its code is compiled
-	before, nodes := used()
-	f.polled(120) // every 30 seconds
-	after, nodesAfter := used()
-	t.Logf("%.2f MB and %d elements after half an hour, %.2f MB and %d an hour later", before/1e6, nodes, after/1e6, nodesAfter)
+	// What a collection leaves differs by some hundred kilobytes from one to the next: the
+	// most of three is compared with the least of three an hour later.
+	few := func() (least, most float64, nodes int) {
+		t.Helper()
+		for i := range 3 {
+			f.polled(30)
+			bytes, n := used()
+			if i == 0 {
+				least, most = bytes, bytes
+			}
+			least, most, nodes = min(least, bytes), max(most, bytes), max(nodes, n)
+		}
+		return least, most, nodes
+	}
+	f.polled(30) // what it caches is there, and its code is compiled
+	_, before, nodes := few()
+	f.polled(60) // every 30 seconds
+	after, _, nodesAfter := few()
+	t.Logf("%.2f MB and %d elements after an hour, %.2f MB and %d an hour later", before/1e6, nodes, after/1e6, nodesAfter)
 	if after > before*1.15+200_000 || nodesAfter > nodes+20 {
 		t.Errorf("%.0f bytes and %d elements became %.0f and %d", before, nodes, after, nodesAfter)
 	}
