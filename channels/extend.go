@@ -311,9 +311,15 @@ func (x extension) isPause(e *Entry) bool {
 	return false
 }
 
-// isBack reports whether an entry gives everybody a release that they were given before.
+// isBack reports whether an entry takes everybody back to a release that they were given
+// before, and that the channel has not left by a rollback since. Other rollbacks, such as one
+// that brings a bad release again, need all approvals.
 func (x extension) isBack(e *Entry) bool {
-	if e.Rollout != nil || len(e.Lost)+len(e.Pruned) > 0 {
+	head := x.Head()
+	if head == nil || e.Rollout != nil || len(e.Lost)+len(e.Pruned) > 0 {
+		return false
+	}
+	if !below(e.Version, head.Newest()) || below(head.Version, e.Version) || x.RolledBack(e.Version) != nil {
 		return false
 	}
 	for i := len(x.Entries) - 1; i >= 0; i-- {
