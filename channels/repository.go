@@ -81,18 +81,26 @@ func nextName(ctx context.Context, store object.Store, after string) (string, er
 	return "", nil
 }
 
-// All reads the logs of all channels, sorted by name, side by side.
+// All reads the logs of all channels, sorted by name, side by side. With an error it
+// returns those that can be read.
 func (r Repository) All(ctx context.Context) ([]*Log, error) {
 	names, err := r.Names(ctx)
 	if err != nil {
 		return nil, err
 	}
-	logs := make([]*Log, len(names))
-	group, ctx := errgroup.WithContext(ctx)
+	logs, errs := make([]*Log, len(names)), make([]error, len(names))
+	var group errgroup.Group
 	for i, name := range names {
-		group.Go(func() (err error) { logs[i], err = r.Load(ctx, name); return err })
+		group.Go(func() error { logs[i], errs[i] = r.Load(ctx, name); return nil })
 	}
-	return logs, group.Wait()
+	_ = group.Wait() // errors are in errs
+	readable := logs[:0]
+	for i, log := range logs {
+		if errs[i] == nil {
+			readable = append(readable, log)
+		}
+	}
+	return readable, errors.Join(errs...)
 }
 
 // Load reads the whole log of a channel and checks that it has no gap and that
