@@ -81,18 +81,21 @@ lint: $(TOOLS)/golangci-lint
 	$(TOOLS)/golangci-lint run ./...
 	go mod tidy -diff
 
-# Packages whose benchmarks have figures to compare with.
+# Packages whose benchmarks have figures to compare with, and how often each runs.
 BENCHED = $$(git ls-files '*/testdata/bench.txt' | sed 's|/testdata/bench.txt||')
+COUNT   = 6
 
 bench: $(TOOLS)/benchstat
-	@for p in $(BENCHED); do \
-		go test -run '^$$' -bench . -benchmem -count 6 ./$$p > bin/bench.txt || exit 1; \
+	@set -- $(BENCHED); test $$# -gt 0 || { echo "no package has figures: make baseline"; exit 1; }; mkdir -p bin; \
+	for p; do \
+		go test -run '^$$' -bench . -benchmem -count $(COUNT) ./$$p > bin/bench.txt || exit 1; \
 		$(TOOLS)/benchstat $$p/testdata/bench.txt bin/bench.txt; \
 	done
 
+baseline: BENCHED = $$(git grep -l '^func Benchmark' -- '*_test.go' | xargs -n1 dirname | sort -u)
 baseline:
-	@for p in $$(git grep -l '^func Benchmark' -- '*_test.go' | xargs -n1 dirname | sort -u); do \
-		mkdir -p $$p/testdata && go test -run '^$$' -bench . -benchmem -count 6 ./$$p > $$p/testdata/bench.txt || exit 1; \
+	@for p in $(BENCHED); do \
+		mkdir -p $$p/testdata && go test -run '^$$' -bench . -benchmem -count $(COUNT) ./$$p > $$p/testdata/bench.txt || exit 1; \
 	done
 
 console-types:

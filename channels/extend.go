@@ -5,24 +5,26 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"time"
 )
 
 // extension is a log that is being extended by entries, each of which must have the
 // signatures that the ones before it and the reader's trust demand.
 type extension struct {
 	*Log
-	trust Trust
+	trust    Trust
+	thorough bool // all signatures are verified
 }
 
 // extension returns a log to be extended with what is known of the channel's operators.
-func (r Repository) extension(log *Log) extension { return extension{log, r.Trust[log.Channel]} }
+func (r Repository) extension(log *Log) extension {
+	return extension{log, r.Trust[log.Channel], r.Thorough}
+}
 
 // copied returns an extension that leaves the log as it is.
 func (x extension) copied() extension {
 	longer := *x.Log
 	longer.Entries, longer.begun = slices.Clip(x.Entries), 0
-	return extension{&longer, x.trust}
+	return extension{&longer, x.trust, x.thorough}
 }
 
 // precede keeps the hash of the newest entry before lost ones.
@@ -59,9 +61,6 @@ func (x extension) join(raw [][]byte) (*Log, error) {
 			return nil, fmt.Errorf("%w: entry %d of %s does not match the hash of the one before it", ErrLog, sequence, x.Channel)
 		}
 		entries[i], head = d.entry, d.hash
-	}
-	if err := readAllSigners(x.Channel, entries); err != nil {
-		return nil, err
 	}
 	return longer.Log, longer.admit(entries, head)
 }
@@ -103,9 +102,7 @@ func (x extension) span(raw [][]byte) (*Log, []Gap, error) {
 	}
 	slices.Reverse(entries)
 	slices.Reverse(gaps)
-	if err := readAllSigners(x.Channel, entries); err != nil {
-		return nil, nil, err
-	}
+	longer.thorough = longer.thorough || len(gaps) > 0 // no hash connects what is before one
 	if err := longer.admit(entries, head); err != nil {
 		return nil, nil, err
 	}
@@ -192,22 +189,91 @@ func (x extension) admits(e *Entry) error {
 	return nil
 }
 
-// admit appends entries whose signers were read, the last of which has a hash.
+// admit appends entries, the last of which has a hash, if they have the signatures that
+// they need.
+//
+// A signature covers the hash of the entry before, and so the whole log up to there, which
+// the program reads and verifies before it signs. The newest entry that has all signatures
+// therefore vouches for those before it, and only those behind it are verified one by one,
+// unless the reader is thorough. Entries that put operators in force always are, since they
+// say whose signatures count; else somebody with the keys of operators who were removed
+// could vouch for himself. An entry without its quorum that a quorum has signed another
+// behind is thus found by thorough readers alone: it takes a quorum that signs what its own
+// program refuses.
 func (x extension) admit(entries []Entry, head string) error {
+	forces, err := x.forces(entries)
+	if err != nil {
+		return err
+	}
+	voucher, err := x.voucher(entries, forces)
+	if err != nil {
+		return err
+	}
+	if err := readAllSigners(x.Channel, entries[voucher+1:]); err != nil {
+		return err
+	}
 	for i := range entries {
-		if err := x.admits(&entries[i]); err != nil {
-			return fmt.Errorf("%w: %w", ErrLog, err)
+		if i > voucher {
+			if err := x.admits(&entries[i]); err != nil {
+				return fmt.Errorf("%w: %w", ErrLog, err)
+			}
 		}
 		if err := entries[i].settle(); err != nil {
 			return fmt.Errorf("%w: entry %d of %s: %w", ErrLog, entries[i].Sequence, x.Channel, err)
 		}
 		x.Entries = append(x.Entries, entries[i])
-		if entries[i].Operators != nil {
-			x.operators = entries[i].Operators
-		}
+		x.operators = forces[i]
 	}
 	x.head = head
 	return nil
+}
+
+// forces returns who is in force behind each of the entries. It verifies those that put
+// operators in force.
+func (x extension) forces(entries []Entry) ([]*Operators, error) {
+	all := make([]*Operators, len(entries))
+	so := extension{Log: &Log{Channel: x.Channel, operators: x.operators}, trust: x.trust}
+	for i := range entries {
+		if e := &entries[i]; e.Operators != nil {
+			err := e.readSigners()
+			if err == nil {
+				err = so.admits(e)
+			}
+			if err != nil {
+				return nil, fmt.Errorf("%w: entry %d of %s: %w", ErrLog, e.Sequence, x.Channel, err)
+			}
+			so.operators = e.Operators
+		}
+		all[i] = so.operators
+	}
+	return all, nil
+}
+
+// voucher returns the index of the newest entry that has the signatures of all operators
+// that those in force ask for, and of those that are configured; -1 if there is none, or
+// none counts.
+func (x extension) voucher(entries []Entry, forces []*Operators) (int, error) {
+	for i := len(entries) - 1; i >= 0 && forces[i] != nil && !x.thorough; i-- {
+		e, force := &entries[i], forces[i]
+		if len(e.Signatures) < force.Approvals || e.Channel != x.Channel {
+			continue
+		}
+		if err := e.readSigners(); err != nil {
+			return 0, fmt.Errorf("%w: entry %d of %s: %w", ErrLog, e.Sequence, x.Channel, err)
+		}
+		if force.count(e.signers) >= force.Approvals && x.configured(e) {
+			return i, nil
+		}
+	}
+	return -1, nil
+}
+
+// configured reports whether enough of the operators that the reader knows of have signed an
+// entry, or a root key; also if it knows of none.
+func (x extension) configured(e *Entry) bool {
+	ours := x.trust.Operators
+	return ours == nil || ours.count(e.signers) >= ours.Approvals ||
+		slices.ContainsFunc(x.trust.Root, func(key string) bool { return slices.Contains(e.signers, key) })
 }
 
 // vouched returns an error unless a reader may believe who the operators of a log are.
@@ -220,8 +286,7 @@ func (x extension) vouched() error {
 		return fmt.Errorf("%w: %w: operators are configured, and no entry of %s has put them in force", ErrLog, ErrUnsigned, x.Channel)
 	}
 	for i := len(x.Entries) - 1; i >= 0; i-- {
-		signers := x.Entries[i].signers
-		if ours.count(signers) >= ours.Approvals || slices.ContainsFunc(x.trust.Root, func(key string) bool { return slices.Contains(signers, key) }) {
+		if x.configured(&x.Entries[i]) {
 			return nil
 		}
 	}
@@ -281,7 +346,7 @@ func same(a, b *Rollout) bool {
 // its time, so that it follows from what was signed.
 func (x extension) isStep(e *Entry) bool {
 	head := x.Head()
-	if head == nil || head.Rollout == nil || !head.Rollout.Due(e.When) || e.When.Before(head.When) || e.When.After(time.Now().Add(ahead)) || len(e.Lost)+len(e.Pruned) > 0 {
+	if head == nil || head.Rollout == nil || !head.Rollout.Due(e.When) || e.When.Before(head.When) || len(e.Lost)+len(e.Pruned) > 0 {
 		return false
 	}
 	next := head.Rollout.Step(e.When)

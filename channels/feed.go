@@ -11,6 +11,8 @@ import (
 	"sort"
 	"strings"
 
+	"tsmon/channels/segment"
+
 	"golang.org/x/sync/errgroup"
 )
 
@@ -162,8 +164,8 @@ func (r Repository) Raw(ctx context.Context, channel string, after uint64) ([][]
 // readWithin is readEntries of as many bytes as are taken over at once.
 func (j journal) readWithin(ctx context.Context, known uint64, raw [][]byte) error {
 	size := 0
-	for at := 0; at < len(raw); at += segmentEntries {
-		some := raw[at:min(at+segmentEntries, len(raw))]
+	for at := 0; at < len(raw); at += segment.Entries {
+		some := raw[at:min(at+segment.Entries, len(raw))]
 		if err := j.readEntries(ctx, known+uint64(at), some); err != nil {
 			return err
 		}
@@ -194,9 +196,9 @@ func linked(raw [][]byte) bool {
 }
 
 // Follow returns a log extended by the bytes of the entries that follow it, of which lost
-// ones are empty. It checks what Extend does: numbers, hashes, and operators. Errors wrap
+// ones are empty. It checks what Extend does: numbers, hashes, operators, and times. Errors wrap
 // ErrLog.
-func (r Repository) Follow(log *Log, raw [][]byte) (*Log, error) {
+func (r Repository) Follow(ctx context.Context, log *Log, raw [][]byte) (*Log, error) {
 	size := 0
 	for i, data := range raw {
 		size += len(data)
@@ -211,6 +213,7 @@ func (r Repository) Follow(log *Log, raw [][]byte) (*Log, error) {
 		}
 	}
 	shorter := r.extension(log)
+	shorter.thorough = true
 	var longer *Log
 	var err error
 	if lost := slices.ContainsFunc(raw, func(data []byte) bool { return len(data) == 0 }); lost {
@@ -225,7 +228,7 @@ func (r Repository) Follow(log *Log, raw [][]byte) (*Log, error) {
 		return nil, err
 	}
 	longer.deliveries = log.deliveries
-	return longer, r.extension(longer).vouched()
+	return longer, r.believe(ctx, log, longer)
 }
 
 // Feed writes the bytes of entries that follow a log, as Follow has accepted them. The

@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"tsmon/channels/segment"
 	"tsmon/store/object"
 )
 
@@ -64,7 +65,7 @@ func TestFeed(t *testing.T) {
 		if err != nil || log.End().Sequence != 2 || !log.Fed() || log.Begun() != 0 {
 			t.Fatalf("%+v, %v", log, err)
 		}
-		longer, err := site.Follow(log, raw[2:])
+		longer, err := site.Follow(t.Context(), log, raw[2:])
 		if err != nil || longer.End() != source.End() {
 			t.Fatalf("%+v, %v", longer, err)
 		}
@@ -131,7 +132,7 @@ func TestFollowHostile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	log, err := r.Follow(&Log{Channel: "stable"}, raw[:2])
+	log, err := r.Follow(t.Context(), &Log{Channel: "stable"}, raw[:2])
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -146,7 +147,7 @@ func TestFollowHostile(t *testing.T) {
 		"too large":          {append(slices.Clone(raw[2]), strings.Repeat(" ", maxEntry)...)},
 		"no entry":           {[]byte("{}")},
 	} {
-		if longer, err := r.Follow(log, hostile); !errors.Is(err, ErrLog) {
+		if longer, err := r.Follow(t.Context(), log, hostile); !errors.Is(err, ErrLog) {
 			t.Errorf("%s: follows: %v, %v", name, longer != nil, err)
 		}
 	}
@@ -154,16 +155,16 @@ func TestFollowHostile(t *testing.T) {
 
 // TestRawIgnoresWrongSegments: a segment that is not the log's is not taken over.
 func TestRawIgnoresWrongSegments(t *testing.T) {
-	r, log, raw := sourceOf(t, segmentEntries+1)
-	_, _, other := sourceOf(t, segmentEntries)
-	data, err := pack(other)
+	r, log, raw := sourceOf(t, segment.Entries+1)
+	_, _, other := sourceOf(t, segment.Entries)
+	data, err := segment.Pack(other)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := r.Store.Delete(t.Context(), segmentKey("stable", 1)); err != nil {
+	if err := r.Store.Delete(t.Context(), segment.Key("stable", 1)); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := r.Store.Create(t.Context(), segmentKey("stable", 1), strings.NewReader(string(data)), int64(len(data)), entryAttributes); err != nil {
+	if _, err := r.Store.Create(t.Context(), segment.Key("stable", 1), strings.NewReader(string(data)), int64(len(data)), entryAttributes); err != nil {
 		t.Fatal(err)
 	}
 	again, err := r.Raw(t.Context(), "stable", 0)
@@ -218,7 +219,7 @@ func TestForgedMarks(t *testing.T) {
 				}
 			}
 			part := &Log{Channel: "stable"}
-			if part, err = r.Follow(part, raw[:4]); err != nil {
+			if part, err = r.Follow(t.Context(), part, raw[:4]); err != nil {
 				t.Fatal(err)
 			}
 			part.deliveries = known.deliveries

@@ -1,10 +1,13 @@
 package channels
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
+
+	"tsmon/channels/segment"
 )
 
 // Lost says that entries before the one that holds it are gone for good. The log is
@@ -52,15 +55,7 @@ func (l *Log) last() uint64 {
 
 // At returns the entry with a number, nil if there is none.
 func (l *Log) At(sequence uint64) *Entry {
-	i, ok := slices.BinarySearchFunc(l.Entries, sequence, func(e Entry, sequence uint64) int {
-		switch {
-		case e.Sequence < sequence:
-			return -1
-		case e.Sequence > sequence:
-			return 1
-		}
-		return 0
-	})
+	i, ok := slices.BinarySearchFunc(l.Entries, sequence, func(e Entry, sequence uint64) int { return cmp.Compare(e.Sequence, sequence) })
 	if !ok {
 		return nil
 	}
@@ -137,12 +132,12 @@ func Candidate(data []byte) (e Entry, sum string, ok bool) {
 // Packed returns the bytes of entries From to To that a segment holds, by number.
 func (s Salvage) Packed(ctx context.Context, channel string, gap Lost) map[uint64][]byte {
 	found := map[uint64][]byte{}
-	for first := (gap.From-1)/segmentEntries*segmentEntries + 1; first <= gap.To; first += segmentEntries {
-		data, err := s.r.journal(channel).read(ctx, segmentKey(channel, first), maxPacked)
+	for first := (gap.From-1)/segment.Entries*segment.Entries + 1; first <= gap.To; first += segment.Entries {
+		data, err := s.r.journal(channel).read(ctx, segment.Key(channel, first), segment.MaxSize)
 		if err != nil {
 			continue // it is only one of the places to look
 		}
-		entries, err := unpack(data)
+		entries, err := segment.Unpack(data)
 		if err != nil {
 			continue
 		}

@@ -138,8 +138,9 @@ type Entry struct {
 	// Signatures are those of operators over Payload, armored as OpenSSH writes them.
 	Signatures []string `json:"signatures,omitempty"`
 
-	signers []string // keys whose signatures are good
-	signed  *Entry   // with the times that were signed, if they are others
+	signers  []string // keys whose signatures are good
+	verified bool     // signers is known
+	signed   *Entry   // with the times that were signed, if they are others
 }
 
 // Origin says where an entry comes from, as the environment of a CI job tells.
@@ -198,12 +199,7 @@ func (l *Log) Decided() *Entry {
 
 // Shown reports whether any client got a version at any time.
 func (l *Log) Shown(version string) bool {
-	for _, e := range l.Entries {
-		if e.offers(version) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(l.Entries, func(e Entry) bool { return e.offers(version) })
 }
 
 // Standing returns the entries whose releases were not rolled back, oldest first:

@@ -279,5 +279,11 @@ func (o *Offers) Older(text string) bool {
 	return err == nil && err2 == nil && version.Compare(newest) < 0
 }
 
-// Due reports whether it is time for the next step of a rollout.
-func (o *Offers) Due(now time.Time) bool { return o.rollout != nil && o.rollout.Due(now) }
+// NextStep returns when the next step of a rollout is due; false if there is none.
+func (o *Offers) NextStep() (due time.Time, ok bool) {
+	if o.rollout == nil {
+		return time.Time{}, false
+	}
+	_, due, ok = o.rollout.Next()
+	return due, ok
+}

@@ -22,8 +22,6 @@ const Namespace = "tsmon-log"
 const (
 	maxOperators  = 50
 	maxSignatures = 20
-	// ahead is how far in the future a step may lie that nobody signed.
-	ahead = 5 * time.Minute
 )
 
 // Operators say whose signatures the entries of a channel need. They count from the entry
@@ -147,13 +145,22 @@ func (e *Entry) SignedBy(force *Operators) []string {
 }
 
 // Signers returns the keys that signed an entry, whosever they are, each once.
-func (e *Entry) Signers() []string { return e.signers }
+func (e *Entry) Signers() []string {
+	if e.verified {
+		return e.signers
+	}
+	own := *e
+	_ = own.readSigners() // a signature that is not good is nobody's
+	return own.signers
+}
 
 // readSigners finds out who signed an entry. It verifies signatures only, so that many
 // entries can be looked at at once.
 func (e *Entry) readSigners() error {
-	e.signers = nil
-	if len(e.Signatures) == 0 {
+	if e.verified {
+		return nil
+	}
+	if e.signers, e.verified = nil, len(e.Signatures) == 0; e.verified {
 		return nil
 	}
 	if len(e.Signatures) > maxSignatures {
@@ -172,6 +179,7 @@ func (e *Entry) readSigners() error {
 			e.signers = append(e.signers, text)
 		}
 	}
+	e.verified = true
 	return nil
 }
 
@@ -227,6 +235,7 @@ func (l *Log) Operators() *Operators { return l.operators }
 // Approvals returns how many signatures of operators an entry that follows the log has that
 // count, and how many it needs. The error wraps ErrUnsigned if more would not help.
 func (r Repository) Approvals(log *Log, e Entry) (has, needs int, err error) {
+	e.verified = false // it may have got another
 	if err := e.readSigners(); err != nil {
 		return 0, 0, err
 	}
@@ -237,7 +246,7 @@ func (r Repository) Approvals(log *Log, e Entry) (has, needs int, err error) {
 // it, empty if there is none. The steps of its rollout follow from it.
 func (l *Log) Witness(version string) (string, error) {
 	for i := len(l.Entries) - 1; i >= 0; i-- {
-		if e := &l.Entries[i]; l.operators != nil && e.offers(version) && l.operators.count(e.signers) >= l.operators.Approvals {
+		if e := &l.Entries[i]; l.operators != nil && e.offers(version) && l.operators.count(e.Signers()) >= l.operators.Approvals {
 			data, err := e.encode()
 			return string(data), err
 		}

@@ -37,6 +37,12 @@ type Repository struct {
 	PublicURL string
 	// Trust is what is known of the operators of a channel, by name, besides its log.
 	Trust map[string]Trust
+	// Thorough verifies all signatures of a log, also those of entries that a later one
+	// vouches for: whoever signs an entry has verified what is before it.
+	Thorough bool
+	// AnyTime reads logs that have entries from the future, so that one can follow that
+	// accepts them.
+	AnyTime bool
 	// Rings names the channels whose rings are kept.
 	Rings []string
 }
@@ -140,7 +146,7 @@ func (r Repository) Extend(ctx context.Context, log *Log) (*Log, error) {
 		return r.past(ctx, log, err)
 	}
 	if err == nil {
-		err = r.extension(longer).vouched()
+		err = r.believe(ctx, log, longer)
 	}
 	if err != nil {
 		return nil, err
@@ -161,7 +167,25 @@ func (r Repository) past(ctx context.Context, log *Log, broken error) (*Log, err
 	case len(gaps) > 0:
 		return nil, gaps[0].Problem
 	}
-	return longer, r.extension(longer).vouched()
+	return longer, r.believe(ctx, log, longer)
+}
+
+// believe returns an error unless a log that was read may be believed, as far as that does
+// not follow from its entries alone.
+func (r Repository) believe(ctx context.Context, before, log *Log) error {
+	known := len(before.Entries)
+	err := r.extension(log).vouched()
+	if err != nil || r.AnyTime || len(log.Entries) <= known {
+		return err
+	}
+	now, err := r.Store.Now(ctx)
+	if err != nil {
+		return err
+	}
+	if e := early(log.Entries[known:], now); e != nil {
+		return fmt.Errorf("%w: %w: entry %d of %s is of %s, and the store's time is %s", ErrLog, ErrFuture, e.Sequence, log.Channel, stamp(e.When), stamp(now))
+	}
+	return nil
 }
 
 // Moved reports whether an entry follows those of a log.
@@ -199,8 +223,8 @@ func (r Repository) Exists(ctx context.Context, channel string, sequence uint64)
 func (l *Log) Next(e Entry) Entry {
 	e.Channel, e.Sequence, e.Previous = l.Channel, l.last()+1, l.head
 	e.Version, e.Targets = e.Release.Version, slices.Sorted(maps.Keys(e.Release.Platforms))
-	e.When = e.When.UTC().Truncate(time.Second)
-	e.Nonce, e.signed, e.signers = "", nil, nil
+	e.When = catchUp(l, e.When.UTC().Truncate(time.Second))
+	e.Nonce, e.signed, e.signers, e.verified = "", nil, nil, false
 	return e
 }
 
@@ -212,17 +236,28 @@ func (r Repository) Append(ctx context.Context, log *Log, e Entry) (*Log, error)
 }
 
 // Enter is Append of an entry that Next or After completed. The error wraps ErrUnsigned if
-// it lacks signatures of operators, and ErrFed if the channel is fed; nothing was written
-// then.
+// it lacks signatures of operators, ErrFed if the channel is fed, and object.ErrClock if it
+// is from the future or older than the log; nothing was written then.
 func (r Repository) Enter(ctx context.Context, log *Log, e Entry) (*Log, error) {
 	if log.fed {
 		return nil, fmt.Errorf("%s can't be moved: %w", log.Channel, ErrFed)
 	}
+	e.verified = false // it may have got another signature
 	if err := e.readSigners(); err != nil {
 		return nil, err
 	}
 	longer := r.extension(log).copied()
 	if err := cmp.Or(longer.admits(&e), e.timely()); err != nil {
+		return nil, err
+	}
+	now, err := r.Store.Now(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if !e.Entered.IsZero() {
+		e.Entered = catchUp(log, e.Entered)
+	}
+	if err := mayEnter(log, &e, now); err != nil {
 		return nil, err
 	}
 	e.Nonce = rand.Text()

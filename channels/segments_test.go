@@ -14,6 +14,7 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 
+	"tsmon/channels/segment"
 	"tsmon/store/object"
 )
 
@@ -76,7 +77,7 @@ func loads(t *testing.T, r Repository, from, want *Log, most int64) {
 // TestSegments reads a long log by its segments, and one by one where they are wrong.
 func TestSegments(t *testing.T) {
 	r, root := newStore(t)
-	log := longLog(t, root, 2*segmentEntries+3*segmentsEvery)
+	log := longLog(t, root, 2*segment.Entries+3*segmentsEvery)
 	none := &Log{Channel: "stable"}
 	loads(t, r, none, log, int64(len(log.Entries)))
 	for range 3 {
@@ -107,13 +108,13 @@ func TestSegments(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	plain, err := unpack(good)
+	plain, err := segment.Unpack(good)
 	if err != nil {
 		t.Fatal(err)
 	}
 	changed := append([][]byte{}, plain...)
 	changed[100] = bytes.Replace(plain[100], []byte(`"who": "test"`), []byte(`"who": "eve!"`), 1)
-	forged, err := pack(changed)
+	forged, err := segment.Pack(changed)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -122,11 +123,11 @@ func TestSegments(t *testing.T) {
 		"half of it":     good[:len(good)/2],
 		"another's":      other,
 		"text":           []byte("not packed"),
-		"a bomb":         w.EncodeAll(make([]byte, maxUnpacked+1), nil),
+		"a bomb":         w.EncodeAll(make([]byte, 64<<20+1), nil),
 		"a false length": w.EncodeAll([]byte("99999999999\n{}"), nil),
 		"no length":      w.EncodeAll([]byte("{}"), nil),
 		"too few":        w.EncodeAll([]byte("2\n{}"), nil),
-		"too many":       w.EncodeAll([]byte(strings.Repeat("2\n{}", segmentEntries+1)), nil),
+		"too many":       w.EncodeAll([]byte(strings.Repeat("2\n{}", segment.Entries+1)), nil),
 		"a forged entry": forged,
 	} {
 		if err := os.WriteFile(first, data, 0o644); err != nil {
@@ -139,16 +140,16 @@ func TestSegments(t *testing.T) {
 // TestPackIsRare: a move looks for a segment to make only now and then.
 func TestPackIsRare(t *testing.T) {
 	r, root := newStore(t)
-	log := longLog(t, root, segmentEntries+segmentsEvery)
-	for n := segmentEntries - segmentsEvery; n < segmentEntries+segmentsEvery; n++ {
+	log := longLog(t, root, segment.Entries+segmentsEvery)
+	for n := segment.Entries - segmentsEvery; n < segment.Entries+segmentsEvery; n++ {
 		store := &counted{Store: r.Store}
 		part := &Log{Channel: "stable", Entries: log.Entries[:n], head: log.Entries[n].Previous}
 		if err := (Repository{Store: store}).Pack(t.Context(), part); err != nil {
 			t.Fatal(err)
 		}
 		want := int64(0)
-		if n == segmentEntries {
-			want = segmentEntries
+		if n == segment.Entries {
+			want = segment.Entries
 		}
 		if got := store.gets.Load(); got != want {
 			t.Errorf("after entry %d, %d entries were read, want %d", n, got, want)
@@ -178,22 +179,22 @@ func TestExtendGoesOn(t *testing.T) {
 }
 
 func FuzzUnpack(f *testing.F) {
-	whole, err := pack(bytes.Fields(bytes.Repeat([]byte("{} "), segmentEntries)))
+	whole, err := segment.Pack(bytes.Fields(bytes.Repeat([]byte("{} "), segment.Entries)))
 	if err != nil {
 		f.Fatal(err)
 	}
 	f.Add(whole)
 	f.Add([]byte("2\n{}"))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		raw, err := unpack(data)
+		raw, err := segment.Unpack(data)
 		if err != nil {
 			return
 		}
-		again, err := pack(raw)
+		again, err := segment.Pack(raw)
 		if err != nil {
 			t.Fatal(err)
 		}
-		back, err := unpack(again)
+		back, err := segment.Unpack(again)
 		if err != nil || len(back) != len(raw) {
 			t.Fatalf("%d entries of %d, %v", len(back), len(raw), err)
 		}

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"tsmon/channels/segment"
 	"tsmon/store/object"
 )
 
@@ -107,14 +108,14 @@ func (s Salvage) WrongSegments(ctx context.Context, log *Log) ([]Stray, error) {
 		wrong = append(wrong, Stray{Key: info.Key, Problem: fmt.Errorf("%w: %s %s", ErrLog, info.Key, problem), Written: info.ModTime})
 	}
 	seen := 0
-	for info, err := range s.r.Store.List(ctx, segmentPrefix(log.Channel), "") {
+	for info, err := range s.r.Store.List(ctx, segment.Prefix(log.Channel), "") {
 		if err != nil {
 			return nil, fmt.Errorf("list the segments of %s: %w", log.Channel, err)
 		}
 		if seen++; seen > maxAround {
 			return nil, fmt.Errorf("%w: there are more than %d objects among the segments of %s", ErrLog, maxAround, log.Channel)
 		}
-		first := firstOf(log.Channel, info.Key)
+		first := segment.First(log.Channel, info.Key)
 		if first == 0 {
 			add(info, "is not a segment")
 			continue
@@ -133,12 +134,12 @@ func (s Salvage) WrongSegments(ctx context.Context, log *Log) ([]Stray, error) {
 // isSegment reports whether a segment has the entries of a log, as far as their hashes are
 // known.
 func (s Salvage) isSegment(ctx context.Context, log *Log, first uint64) (bool, error) {
-	data, err := s.r.journal(log.Channel).read(ctx, segmentKey(log.Channel, first), maxPacked)
+	data, err := s.r.journal(log.Channel).read(ctx, segment.Key(log.Channel, first), segment.MaxSize)
 	if err != nil {
 		return errors.Is(err, fs.ErrNotExist), ignoring(err, fs.ErrNotExist, object.ErrTooLarge)
 	}
-	entries, err := unpack(data)
-	if err != nil || first+segmentEntries-1 > log.last() {
+	entries, err := segment.Unpack(data)
+	if err != nil || first+segment.Entries-1 > log.last() {
 		return false, nil //nolint:nilerr // that is the answer
 	}
 	for i, data := range entries {

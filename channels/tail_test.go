@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"tsmon/channels/segment"
 )
 
 // tails reads the newest entries of a log and wants those of another, with so many reads
@@ -29,7 +31,7 @@ func tails(t *testing.T, r Repository, n int, want []Entry, most int64) {
 // TestTail: the end of a long log costs what it has, wherever the manifest stands.
 func TestTail(t *testing.T) {
 	r, root := newStore(t)
-	const whole = 2*segmentEntries + 3*segmentsEvery
+	const whole = 2*segment.Entries + 3*segmentsEvery
 	log := longLog(t, root, whole)
 	tails(t, r, 5, log.Entries[whole-5:], 6) // without a manifest
 	for range 2 {
@@ -55,7 +57,7 @@ func TestTail(t *testing.T) {
 			}
 			tails(t, r, 1, log.Entries[whole-1:], 2)
 			tails(t, r, 5, log.Entries[whole-5:], 6)
-			tails(t, r, 400, log.Entries[whole-400:], 403-segmentEntries)
+			tails(t, r, 400, log.Entries[whole-400:], 403-segment.Entries)
 			tails(t, r, whole, log.Entries, 3+3*segmentsEvery)
 			tails(t, r, 10*whole, log.Entries, 3+3*segmentsEvery)
 		})

@@ -138,6 +138,9 @@ func (w *applying) enter(ctx context.Context) (*channels.Log, error) {
 	if plan.log.Fed() {
 		return nil, fed(plan.Channel)
 	}
+	if err := agrees(ctx, w.Store, w.Now()); err != nil {
+		return nil, err
+	}
 	e := plan.log.Next(*plan.Entry)
 	if plan.log.Operators() != nil || e.Operators != nil {
 		e.Expires = e.When.Add(cmp.Or(w.Policies[plan.Channel].PlanLife, planLife))

@@ -73,6 +73,11 @@ func (p *Publisher) move(ctx context.Context, o Options, choose func(planner, vi
 
 // finish applies a plan, unless only the plan is wanted.
 func (p *Publisher) finish(ctx context.Context, plan *Plan, o Options) (*Plan, error) {
+	if plan.Entry != nil {
+		if err := agrees(ctx, p.Store, p.Now()); err != nil {
+			return nil, err
+		}
+	}
 	if !o.DryRun {
 		return p.Apply(ctx, plan)
 	}
@@ -130,9 +135,18 @@ func (p *Publisher) Pause(ctx context.Context, o Options) (*Plan, error) {
 // Advance takes the next step of a channel's rollout if it is due; after the last one,
 // at 100 %, the channel shows the release. Of steps that nobody took in time it takes
 // one, and the next lasts its whole time. With no step due, or with Hold, it does what
-// Finish does.
+// Finish does. A step is due by the time of the store, too.
 func (p *Publisher) Advance(ctx context.Context, o Options) (*Plan, error) {
-	return p.move(ctx, o, func(pl planner, _ view, s *state) (choice, error) { return pl.advance(s, o) })
+	now, err := p.Store.Now(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return p.move(ctx, o, func(pl planner, _ view, s *state) (choice, error) {
+		if now.Before(pl.now) {
+			pl.now = now
+		}
+		return pl.advance(s, o)
+	})
 }
 
 // Finish does what is left of a move that was recorded in the log and then

@@ -109,14 +109,21 @@ func stillBare(channel string) string {
 }
 
 // Accept has the log of a channel give up the entries that ended at a position, which
-// servers have seen and which are lost. Operators must approve that like any other move:
-// what nobody has signed, no server believes.
+// servers have seen and which are lost, and has it go on behind entries from the future,
+// which count from then on; the zero value gives up nothing. Operators must approve that
+// like any other move: what nobody has signed, no server believes.
 func (p *Publisher) Accept(ctx context.Context, channel string, seen channels.Position, why string, dry bool) (*Plan, error) {
 	pl, err := p.planner(channel)
 	if err != nil {
 		return nil, err
 	}
-	s := p.Inspector().look(ctx)[channel]
+	in := p.Inspector()
+	s := in.look(ctx)[channel]
+	early := errors.Is(s.err, channels.ErrFuture)
+	if early {
+		in.channels.AnyTime = true
+		s = in.look(ctx)[channel]
+	}
 	if s.err == nil {
 		s.err = s.shows()
 	}
@@ -126,11 +133,18 @@ func (p *Publisher) Accept(ctx context.Context, channel string, seen channels.Po
 	head := s.log.Head()
 	plan := &Plan{Action: channels.Accept, Channel: channel, Version: head.Newest(), Previous: head.Version, URL: p.PublicURL + "/" + channels.ManifestKey(channel),
 		Bundles: []library.Stored{}, Reach: []Reach{}, Base: s.log.End(), log: s.log, seen: s.seen, head: head, Sequence: head.Sequence}
-	if s.log.Continues(seen) == nil || s.log.Accepts(seen) {
+	lost := s.log.Continues(seen) != nil && !s.log.Accepts(seen)
+	if !lost && !early {
 		return plan, nil
 	}
-	e := s.log.Next(channels.Entry{Action: channels.Accept, Why: cmp.Or(why, "the entries up to "+seen.String()+" are given up"), Who: pl.who, Origin: pl.origin, When: pl.now,
-		Release: head.Release, Rollout: head.Rollout, Accepted: &seen})
+	e := channels.Entry{Action: channels.Accept, Who: pl.who, Origin: pl.origin, When: pl.now, Release: head.Release, Rollout: head.Rollout}
+	if e.Why = why; lost {
+		e.Why, e.Accepted = cmp.Or(why, "the entries up to "+seen.String()+" are given up"), &seen
+	}
+	if early {
+		e.Why = cmp.Or(e.Why, "entries were made by a clock that was ahead")
+	}
+	e = s.log.Next(e)
 	plan.Entry, plan.Sequence, plan.Changed = &e, e.Sequence, true
 	if plan.DryRun = dry; dry {
 		return plan, nil
@@ -143,6 +157,9 @@ func (p *Publisher) Accept(ctx context.Context, channel string, seen channels.Po
 
 // mendLog says how a log is put right that can't be read.
 func mendLog(err error, channel string) string {
+	if errors.Is(err, channels.ErrFuture) {
+		return mendFuture(channel)
+	}
 	if errors.Is(err, channels.ErrUnsigned) {
 		return "`tsmon channel appoint " + channel + "` puts operators in force that are configured and not yet known to the log; else somebody wrote to the store who may not: `tsmon channel repair " + channel + " --take-out FOLDER` moves what they wrote behind the rightful entries to FOLDER"
 	}

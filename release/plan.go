@@ -114,7 +114,7 @@ type planner struct {
 func (p *Publisher) planner(names ...string) (planner, error) {
 	pl := planner{publicURL: p.PublicURL, keys: p.Keys, policies: p.Policies, who: p.Who, origin: p.Origin, now: p.Now()}
 	if p.PublicURL == "" {
-		return pl, refuse(ErrConfig, "set public_url in tsmon.yaml or TSMON_PUBLIC_URL to the address where clients find the store", "public_url is missing")
+		return pl, refuse(ErrConfig, "set public_url in tsmon.yaml or TSMON_PUBLIC_URL to the address where clients find the store; if a tsmon.yaml has it, run this in its folder, or name it with --config FILE", "public_url is missing")
 	}
 	if err := trusts(p.Keys); err != nil {
 		return pl, err

@@ -95,6 +95,9 @@ func (p *Publisher) Prune(ctx context.Context, o PruneOptions) (*PruneReport, er
 	if _, err := p.planner(); err != nil {
 		return nil, err
 	}
+	if err := agrees(ctx, p.Store, p.Now()); err != nil {
+		return nil, err // it would remove what is not old
+	}
 	w := &pruning{Publisher: p, o: o, began: p.Now().Round(0), stocks: map[string]*stock{},
 		report: &PruneReport{DryRun: o.DryRun, Pruned: []PrunedRelease{}, Channels: []string{}, Leftovers: []string{}, Unfinished: []string{}}}
 	if err := w.takeStock(ctx); err != nil {

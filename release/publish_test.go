@@ -38,11 +38,21 @@ func newDesk(t testing.TB) *desk {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &desk{root: root, key: key, Publisher: &Publisher{
-		Store: store, PublicURL: "https://releases.example.com/app", Keys: signing.Keyring{{PublicKey: key.Public()}}, Who: "test", Now: time.Now,
+	d := &desk{root: root, key: key}
+	d.Publisher = &Publisher{
+		Store: timed{store, func() time.Time { return d.Now() }}, PublicURL: "https://releases.example.com/app", Keys: signing.Keyring{{PublicKey: key.Public()}}, Who: "test", Now: time.Now,
 		Policies: map[string]Policy{"stable": {}, "beta": {Follows: "stable", Prerelease: true}},
-	}}
+	}
+	return d
 }
+
+// timed is a store with a time of its own: for most tests that of who moves its channels.
+type timed struct {
+	object.Store
+	now func() time.Time
+}
+
+func (s timed) Now(context.Context) (time.Time, error) { return s.now(), nil }
 
 // options are those of a publish of freshly made bundles to stable.
 func (d *desk) options(t testing.TB, version string, names ...string) PublishOptions {
@@ -446,7 +456,7 @@ func TestSameReleaseAtOnce(t *testing.T) {
 		d := newDesk(t)
 		o := d.options(t, "1.0.0")
 		rival := *d.Publisher
-		rival.Who, rival.Now = "rival", func() time.Time { return time.Unix(1_700_000_000, 0) }
+		rival.Who, rival.Now = "rival", func() time.Time { return time.Now().Add(-time.Minute) }
 		done := false
 		d.Store = &hooked{d.Store, func(key string, r io.Reader) io.Reader {
 			if strings.HasSuffix(key, at) && !done {

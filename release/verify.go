@@ -81,6 +81,7 @@ func (in Inspector) VerifyFrom(ctx context.Context, channel string, from channel
 		return nil, err
 	}
 	v := &verification{Inspector: in, unbound: showsUnbound(in.policies, channel), report: &VerifyReport{Channel: channel, Findings: []Finding{}}}
+	v.channels.Thorough = true
 	log, err := v.channels.Load(ctx, channel)
 	if errors.Is(err, channels.ErrLog) {
 		v.report.find("log/"+channel, err, mendLog(err, channel))

@@ -136,6 +136,9 @@ func (p Plans) complete(ctx context.Context, plan *Plan, w *Waiting) (*channels.
 		plan.Waiting = w
 		return nil, nil
 	}
+	if err := agrees(ctx, p.store, p.now()); err != nil {
+		return nil, err
+	}
 	e := *w.Entry
 	e.Entered = p.now().UTC().Truncate(time.Second)
 	if e.Entered.Before(e.When) {
@@ -206,11 +209,11 @@ func (p Plans) List(ctx context.Context, channel string) ([]*Waiting, error) {
 }
 
 // trusting is the channels, without insisting that the configured operators of one are in
-// force: a plan may be there to appoint them.
+// force, nor on the times of entries: a plan may be there to appoint them, or to accept those.
 func (p Plans) trusting(channel string) channels.Repository {
 	r := p.channels
 	r.Trust = maps.Clone(r.Trust)
-	r.Trust[channel] = channels.Trust{Root: p.root}
+	r.Trust[channel], r.AnyTime = channels.Trust{Root: p.root}, true
 	return r
 }
 

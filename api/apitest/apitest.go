@@ -5,6 +5,7 @@ package apitest
 
 import (
 	"bytes"
+	"context"
 	"log/slog"
 	"net/http/httptest"
 	"path/filepath"
@@ -72,6 +73,14 @@ func (c *Clock) Move(d time.Duration) {
 	defer c.mu.Unlock()
 	c.moved += d
 }
+
+// timed is a store whose time is that of a clock.
+type timed struct {
+	object.Store
+	clock *Clock
+}
+
+func (s timed) Now(context.Context) (time.Time, error) { return s.clock.Now(), nil }
 
 // Logged is a log that a test can read.
 type Logged struct {
@@ -184,6 +193,7 @@ const MetricsKey = "metrics-of-every-test"
 func (w *World) fill(tb testing.TB, schema, other string) {
 	tb.Helper()
 	w.Logged, w.Clock = &Logged{}, &Clock{}
+	w.Objects = timed{w.Objects, w.Clock}
 	w.Log = slog.New(slog.NewJSONHandler(w.Logged, nil))
 	w.Tokens = Must[*token.Keys](tb)(token.Open(filepath.Join(tb.TempDir(), "keys", "token-keys.json")))
 	w.Tokens.Now = w.Clock.Now

@@ -132,7 +132,7 @@ func TestAdoption(t *testing.T) {
 	b.text("came to nothing")
 	b.shot("adoption-overview")
 	b.visit("#/releases/channel/stable")
-	b.text("Adoption, last 30 days")
+	b.text("Adoption since ")
 	b.until(`document.querySelectorAll(".panel .u-over").length === 1 && document.querySelectorAll(".panel .legend tr").length === 3`)
 	now := spreading(28)
 	b.until(fmt.Sprintf(`document.querySelector(".panel .legend").innerText.includes("1.2.0") && document.querySelector(".panel .legend").innerText.replace(/[.,\s]/g, "").includes("120%d")`, now["1.2.0"]))

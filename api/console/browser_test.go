@@ -181,7 +181,7 @@ func TestDraft(t *testing.T) {
 	b.click("Open the demo")
 	b.until(`document.querySelectorAll(".card .number").length > 10`)
 	b.visit("#/diagrams/new")
-	b.text("Not saved yet")
+	b.text("not saved yet")
 	b.drawLine(200, 300, 400, 300)
 	b.until(`document.querySelectorAll(".objects button").length === 2`)
 	b.press("zz", chromedp.ModifierCtrl)

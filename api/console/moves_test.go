@@ -48,8 +48,8 @@ func TestRehearsedMoves(t *testing.T) {
 		says, command string
 		then          []string
 	}{
-		{"resume", map[string]string{"reason": "it is quiet again"}, "stable: 1.0.0 → 1.1.0 would be entry 4. 50 % of the clients", "tsmon channel resume stable --reason 'it is quiet again'", []string{"resume of 1.1.0", "it is quiet again"}},
-		{"promote", map[string]string{"from": "beta", "reason": "a good week"}, "stable: 1.0.0 → 1.2.0 would be entry 5", "tsmon release promote --from beta --to stable --reason 'a good week'", []string{"promote 1.2.0 from beta", "a good week", "Everybody gets it."}},
+		{"resume", map[string]string{"reason": "it is quiet again"}, "stable: 1.0.0 → 1.1.0 would be entry 4. 50 % of the clients", "tsmon channel resume stable --reason 'it is quiet again'", []string{"Resume of 1.1.0", "it is quiet again"}},
+		{"promote", map[string]string{"from": "beta", "reason": "a good week"}, "stable: 1.0.0 → 1.2.0 would be entry 5", "tsmon release promote --from beta --to stable --reason 'a good week'", []string{"Promote 1.2.0 from beta", "a good week", "Everybody gets it."}},
 	} {
 		if command := b.rehearse(c.move, c.fields); command != c.command {
 			t.Errorf("%s: the command is %q, want %s", c.move, command, c.command)

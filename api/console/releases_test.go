@@ -219,7 +219,7 @@ func TestBadRelease(t *testing.T) {
 	b.shot("releases-token")
 	b.enter(r, consoleToken)
 	r.fleet()
-	b.text("failing")
+	b.text("Above the limit: failing")
 	b.until(`/\d+ of 60 have it/.test(document.body.innerText)`)
 	b.until(`document.body.innerText.includes("limit 2%")`)
 	b.audit("overview")
@@ -228,7 +228,7 @@ func TestBadRelease(t *testing.T) {
 		t.Error("the token is in the address")
 	}
 	b.click("stable")
-	b.text("Adoption, last 30 days")
+	b.text("Adoption since ")
 	b.fill(".rehearse input[name=reason]", "it's slow; $HOME")
 	b.press("\r")
 	b.text("Not reached: who has a version above 1.0.0 keeps it.")
@@ -250,7 +250,7 @@ func TestBadRelease(t *testing.T) {
 		t.Errorf("a rehearsal moved the channel: %s", after)
 	}
 	r.run("sh", "-c", command+" --no-probe")
-	b.text("rollback from 1.1.0 to 1.0.0")
+	b.text("Rollback from 1.1.0 to 1.0.0")
 	b.text("it's slow; $HOME")
 	b.eval(`document.querySelector(".timeline summary").click()`)
 	b.text("latest.json")

@@ -42,10 +42,11 @@ func guard(t *testing.T, w *apitest.World) *guarded {
 		g.servers = append(g.servers, u)
 	}
 	g.Desk.PublicURL = g.servers[0].Base + "/updates"
+	began := g.Clock.Now()
 	for i, s := range g.servers {
 		own := *g.Publisher
 		own.Who = fmt.Sprint("server ", i)
-		g.stewards = append(g.stewards, &fleet.Steward{Publisher: &own, Log: w.Log, Guards: &fleet.Guards{
+		g.stewards = append(g.stewards, &fleet.Steward{Publisher: &own, Log: w.Log, Elapsed: func() time.Duration { return g.Clock.Now().Sub(began) }, Guards: &fleet.Guards{
 			Default: fleet.Guard{Failures: 2, Networks: 3}, Channels: s.Heads.Channels, Records: g.Records, Recorded: s.Fleet.Recorded, Now: g.Clock.Now,
 		}})
 	}

@@ -16,5 +16,6 @@ func TestReal(t *testing.T) {
 		"a release installs late": testInstallsLate,
 		"a sampled adoption":      testSampledAdoption,
 		"a history":               testHistory,
+		"a clock that is ahead":   testClockAhead,
 	})
 }

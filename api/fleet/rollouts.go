@@ -26,6 +26,11 @@ type Steward struct {
 	Publisher *release.Publisher
 	Guards    *Guards
 	Log       *slog.Logger
+	// Elapsed is a clock that nobody sets, by which steps have to be over, too; nil: the
+	// monotonic one of this machine.
+	Elapsed func() time.Duration
+
+	steps *watched
 }
 
 // Run looks after the channels until the context ends. It begins with those in
@@ -57,13 +62,19 @@ func (s *Steward) advance(ctx context.Context, configured []string) {
 
 // takeSteps takes the steps that are due and that the evidence allows.
 func (s *Steward) takeSteps(ctx context.Context, log stepLog) {
+	if s.steps == nil {
+		s.steps = newWatched(s.Guards.Now, s.Elapsed)
+	}
 	for name, c := range s.Guards.Channels() {
 		switch {
 		case !c.Shown:
 		case c.Behind:
 			s.finish(ctx, name, log)
-		case c.Due(s.Guards.Now()):
-			s.step(ctx, name, c, log)
+		default:
+			over, early := s.steps.over(name, c)
+			if log.early(name, early); over {
+				s.step(ctx, name, c, log)
+			}
 		}
 	}
 }
@@ -96,10 +107,19 @@ type stepLog struct {
 	*slog.Logger
 	failing map[string]bool
 	waiting map[string]string
+	tooSoon map[string]bool
 }
 
 func newStepLog(log *slog.Logger) stepLog {
-	return stepLog{log, map[string]bool{}, map[string]string{}}
+	return stepLog{log, map[string]bool{}, map[string]string{}, map[string]bool{}}
+}
+
+// early logs once that a step is over by its date alone.
+func (l stepLog) early(channel string, early bool) {
+	if early && !l.tooSoon[channel] {
+		l.Info("the next step of a rollout waits until this server has watched the present one for long enough: it began lately, or its clock was set ahead", "channel", channel)
+	}
+	l.tooSoon[channel] = early
 }
 
 // failed reports whether there is an error. That somebody else moves the channel, or

@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/sync/semaphore"
 
+	"tsmon/api/monitor/times"
 	"tsmon/store/series"
 	"tsmon/store/series/sqlite"
 )
@@ -72,7 +73,7 @@ func asking(t *testing.T, panics int64) (*values, *asked) {
 
 // heavy returns an answer of n parts of one series each, whose fields begin with a name.
 func heavy(v *values, name string, n int) *seriesAnswer {
-	a := newSeriesAnswer(v, "ts", clock{zone: time.UTC})
+	a := newSeriesAnswer(v, "ts", times.Clock{Zone: time.UTC})
 	for i := range n {
 		a.add(fmt.Sprint(i), series.Range{
 			Key: series.Key{Measurement: "m", Field: fmt.Sprint(name, " ", i)}, Start: lately.Add(-partReads * density), Stop: lately, Every: 24 * time.Hour,

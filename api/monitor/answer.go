@@ -14,6 +14,7 @@ import (
 	"sync"
 	"time"
 
+	"tsmon/api/monitor/times"
 	"tsmon/api/web"
 	"tsmon/store/series"
 )
@@ -35,7 +36,7 @@ const (
 type seriesAnswer struct {
 	values   *values
 	database string
-	clock    clock
+	clock    times.Clock
 	keys     map[string]bool // those that have been added
 	empty    []string        // keys of series that can't be asked for
 	problems problems
@@ -56,7 +57,7 @@ type part struct {
 	results []series.Result
 }
 
-func newSeriesAnswer(v *values, database string, texts clock) *seriesAnswer {
+func newSeriesAnswer(v *values, database string, texts times.Clock) *seriesAnswer {
 	return &seriesAnswer{values: v, database: database, clock: texts, keys: map[string]bool{}}
 }
 
@@ -276,7 +277,7 @@ func (a *seriesAnswer) readAhead(ctx context.Context) (parts <-chan part, failed
 // seriesWriter writes series as the members of an object.
 type seriesWriter struct {
 	out   io.Writer
-	clock clock
+	clock times.Clock
 	next  string // before the next member
 	line  []byte
 	err   error // the first one
@@ -320,7 +321,7 @@ func (s *seriesWriter) series(key string, points []series.Point, every time.Dura
 // appendTime appends the time text as a JSON string. A layout may hold what JSON escapes.
 func (s *seriesWriter) appendTime(dst []byte, t time.Time, seconds bool) []byte {
 	start := len(dst)
-	dst = append(s.clock.appendText(append(dst, '"'), t, seconds), '"')
+	dst = append(s.clock.AppendText(append(dst, '"'), t, seconds), '"')
 	for _, c := range dst[start+1 : len(dst)-1] {
 		if c < ' ' || c == '"' || c == '\\' {
 			text, _ := json.Marshal(string(dst[start+1 : len(dst)-1])) // a string can be marshalled

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"tsmon/api/monitor/times"
 	"tsmon/api/web"
 	"tsmon/store/record"
 )
@@ -88,13 +89,13 @@ func (d *diagrams) save(r *http.Request, who caller) (any, error) {
 
 // staleSave says who saved a diagram when, as the tenant shows times.
 func staleSave(who caller, present record.DiagramState) error {
-	texts, err := newClock(who.tenant.Settings)
+	texts, err := times.NewClock(who.tenant.Settings)
 	if err != nil {
 		return err
 	}
 	by := "an import"
 	if present.SavedBy != "" {
-		by = present.SavedBy + " at " + texts.text(present.SavedAt, false)
+		by = present.SavedBy + " at " + texts.Text(present.SavedAt, false)
 	}
 	return web.Refuse(http.StatusConflict, "the diagram was saved by %s, since it was read: read version %d and save again", by, present.Version)
 }

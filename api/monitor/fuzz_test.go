@@ -17,6 +17,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"tsmon/api/monitor/times"
 	"tsmon/api/web"
 	"tsmon/store/record"
 	"tsmon/store/series"
@@ -107,7 +108,7 @@ func FuzzSeries(f *testing.F) {
 			wantRefusal(t, err)
 			return
 		}
-		answer := newSeriesAnswer(v, "db", clock{})
+		answer := newSeriesAnswer(v, "db", times.Clock{})
 		for i, r := range ranges {
 			if err := series.ValidRanges([]series.Range{r}); err != nil && !errors.Is(err, series.ErrName) {
 				t.Errorf("item %d: %v", i, err)
@@ -272,34 +273,6 @@ func FuzzTime(f *testing.F) {
 			}
 		case !strings.Contains(raw, `"`):
 			t.Errorf("%q passes as %s", raw, got)
-		}
-	})
-}
-
-func FuzzClock(f *testing.F) {
-	for _, layout := range []string{"", defaultLayout, "2006-01-02T15:04:05", "PM PM 04", "04PM05", "Jan _2 15.04", "\xff", "PM"} {
-		f.Add(layout, "America/Bogota", int64(1772723045000), true)
-	}
-	f.Add(defaultLayout, "../../etc/passwd", int64(math.MaxInt64), false)
-	f.Add(defaultLayout, "Asia/Kathmandu", int64(math.MinInt64), true)
-	f.Fuzz(func(t *testing.T, layout, zone string, ms int64, seconds bool) {
-		clock, err := newClock(record.Settings{TimeLayout: layout, TimeZone: zone})
-		if err != nil {
-			return
-		}
-		at := time.UnixMilli(ms)
-		text := clock.text(at, seconds)
-		if strings.Contains(clock.layout, "PM") && !strings.Contains(text, " m.") {
-			t.Errorf("%q has neither a. m. nor p. m.: %q", layout, text)
-		}
-		if year := at.Year(); clock.layout == defaultLayout && zone == "" && year >= 0 && year < 10_000 {
-			want := at.UTC().Format("02/01/06, 03:04")
-			if seconds {
-				want = at.UTC().Format("02/01/06, 03:04:05")
-			}
-			if !strings.HasPrefix(text, want+" ") {
-				t.Errorf("%q, want %q", text, want)
-			}
 		}
 	})
 }

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"time"
 
+	"tsmon/api/monitor/times"
 	"tsmon/api/web"
 	"tsmon/store/object"
 	"tsmon/store/record"
@@ -57,7 +58,7 @@ func (k *keeper) keepAll(ctx context.Context) {
 }
 
 func (k *keeper) keep(ctx context.Context, t record.Tenant) error {
-	zone, err := ZoneOf(t.Settings.TimeZone)
+	zone, err := times.ZoneOf(t.Settings.TimeZone)
 	if err != nil {
 		return err
 	}

@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"time"
 
+	"tsmon/api/monitor/times"
 	"tsmon/api/web"
 	"tsmon/store/record"
 	"tsmon/store/series"
@@ -37,11 +38,11 @@ func (v *values) series(r *http.Request, who caller) (any, error) {
 	if err := web.AtMost("the query", len(items)); err != nil {
 		return nil, err
 	}
-	texts, err := newClock(who.tenant.Settings)
+	texts, err := times.NewClock(who.tenant.Settings)
 	if err != nil {
 		return nil, err
 	}
-	ranges, err := v.ranges(items, who, texts.zone)
+	ranges, err := v.ranges(items, who, texts.Zone)
 	if err != nil {
 		return nil, err
 	}

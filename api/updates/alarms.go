@@ -27,16 +27,19 @@ const (
 	kindLog      = "log"      // the log can't be read, or shows what does not verify
 	kindUnsigned = "unsigned" // the log lacks signatures of operators
 	kindHistory  = "history"  // the log was shortened or rewritten
+	kindClock    = "clock"    // the log has entries from the future
 	kindRecord   = "record"   // the record of a release does not verify
 )
 
-var kinds = []string{kindManifest, kindLog, kindUnsigned, kindHistory, kindRecord}
+var kinds = []string{kindManifest, kindLog, kindUnsigned, kindHistory, kindClock, kindRecord}
 
 // kindOf returns the kind of the alarm of a log that is not believed.
 func kindOf(err error) string {
 	switch {
 	case errors.Is(err, channels.ErrHistory):
 		return kindHistory
+	case errors.Is(err, channels.ErrFuture):
+		return kindClock
 	case errors.Is(err, channels.ErrUnsigned):
 		return kindUnsigned
 	}
@@ -63,7 +66,7 @@ func newAlarms(log *slog.Logger, now func() time.Time, registry prometheus.Regis
 			Name: "tsmon_updates_bad_manifests_total", Help: "Manifests that did not verify and were not shown, by channel.",
 		}, []string{"channel"}),
 		raisedNow: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: "tsmon_updates_alarms", Help: "Objects of the store that are not shown because they can't be believed, by channel (empty for records of releases) and kind: manifest, log, unsigned, history, record.",
+			Name: "tsmon_updates_alarms", Help: "Objects of the store that are not shown because they can't be believed, by channel (empty for records of releases) and kind: manifest, log, unsigned, history, clock, record.",
 		}, []string{"channel", "kind"}),
 	}
 	registry.MustRegister(a.badManifests, a.raisedNow)

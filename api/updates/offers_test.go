@@ -288,7 +288,8 @@ func (d *discarded) WriteHeader(status int)      { d.status = status }
 // unfinished names the channels that somebody should bring up to date.
 func unfinished(s *api.Server, now time.Time) (names []string) {
 	for name, c := range s.Channels() {
-		if c.Shown && (c.Due(now) || c.Behind) {
+		due, steps := c.NextStep()
+		if c.Shown && (steps && !now.Before(due) || c.Behind) {
 			names = append(names, name)
 		}
 	}

@@ -21,6 +21,7 @@ func TestReal(t *testing.T) {
 		"story of two publishers": testTwoPublishers,
 		"forged entries":          testForgedEntries,
 		"stolen bucket":           testStolenBucket,
+		"the future":              testFuture,
 		"attacks":                 testAttacks,
 		"bad manifests":           testBadManifests,
 		"history":                 testHistory,

@@ -33,7 +33,8 @@ type ChannelState struct {
 	Rings   bool   `json:"rings,omitempty"` // that it keeps
 	// Last is the move that decided on this, nil without a log.
 	Last *EntryRow `json:"last,omitempty"`
-	// Since is when the newest version came to the channel.
+	// Since is when the newest version came to the channel, for the last time if it did
+	// several times, as by a rollback.
 	Since     time.Time      `json:"since,omitzero"`
 	Platforms []string       `json:"platforms"` // platform keys of the newest version, sorted
 	Files     []string       `json:"files"`     // names of their bundles, in the same order
@@ -50,6 +51,9 @@ type AdoptionRow struct {
 	Have    int                `json:"have"`    // the newest version
 	Newest  fleet.NewestCounts `json:"newest"`
 	Guard   *fleet.Opinion     `json:"guard,omitempty"`
+	// Left is how many still have what the channel was rolled back from, if a rollback was
+	// the last move.
+	Left int `json:"left,omitempty"`
 	// Unserved are the platform keys that clients were installed from and that the newest
 	// version has no bundle for, with the number of clients.
 	Unserved map[string]int `json:"unserved"`
@@ -92,7 +96,7 @@ func (s *Releases) channelState(ctx context.Context, name string) ChannelState {
 	c.Version, c.Newest, c.Before = head.Version, head.Newest(), log.Before()
 	last := rowOf(log, log.Decided())
 	c.Last = &last
-	if i := slices.IndexFunc(log.Entries, func(e channels.Entry) bool { return e.Newest() == c.Newest }); i >= 0 {
+	for i := len(log.Entries) - 1; i >= 0 && log.Entries[i].Newest() == c.Newest; i-- {
 		c.Since = log.Entries[i].When
 	}
 	newest := &head.Release
@@ -136,6 +140,9 @@ func (s *Releases) adoptionRow(ctx context.Context, log *channels.Log, newest *c
 	for _, v := range a.Versions {
 		if v.Version == a.Newest.Version {
 			row.Have = v.Clients
+		}
+		if last := log.Decided(); last.Action == channels.Rollback && last.From == v.Version {
+			row.Left = v.Clients
 		}
 	}
 	for _, g := range a.Groups {

@@ -73,7 +73,7 @@ func TestVerdictsAgree(t *testing.T) {
 			if !c.good {
 				rerecord(t, w, &e.Release)
 			}
-			first := apitest.Must[*channels.Log](t)(r.Follow(&channels.Log{Channel: "beta"}, [][]byte{firstEntry(t, w)}))
+			first := apitest.Must[*channels.Log](t)(r.Follow(t.Context(), &channels.Log{Channel: "beta"}, [][]byte{firstEntry(t, w)}))
 			if err := w.Objects.Delete(t.Context(), "log/beta/0000000002.json"); err != nil {
 				t.Fatal(err)
 			}

@@ -30,7 +30,7 @@ func TestChannelGuard(t *testing.T) {
 	}
 	later := func(env []string, ahead string) (plans []release.Plan) {
 		t.Helper()
-		stdout, stderr, code := command(t, append(env, "LATER="+ahead), "tsmon-later", "channel", "advance", "stable", "--no-probe", "--json")
+		stdout, stderr, code := command(t, append(env, "LATER="+ahead, "SKEW="), "tsmon", "channel", "advance", "stable", "--no-probe", "--json")
 		if code != 0 {
 			t.Fatalf("code %d: %s", code, stderr)
 		}
@@ -63,7 +63,7 @@ func TestChannelGuard(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	here := append(k.env, "TSMON_DATA="+data)
+	here := append(k.env, "TSMON_DATA="+data, "LATER=20h", "SKEW=-20h") // now, on a store that has moves of later
 	guard := func() (s guarding.State) {
 		t.Helper()
 		stdout, stderr, code := command(t, here, "tsmon", "channel", "guard", "stable", "--json")
@@ -112,7 +112,9 @@ func TestChannelGuard(t *testing.T) {
 		t.Errorf("when nine fail: %+v", s)
 	}
 	defer func() { // once everybody gets it there is no step to wait, and nothing to halt
-		k.must(t, "channel", "rollout", "stable", "--percent", "100")
+		if _, stderr, code := command(t, append(here, "SKEW="), "tsmon", "channel", "rollout", "stable", "--percent", "100"); code != 0 {
+			t.Fatal(stderr)
+		}
 		stdout, _, _ := command(t, here, "tsmon", "channel", "guard", "stable")
 		if !strings.HasPrefix(stdout, "stable shows 1.1.0 to everybody: no step waits, and nothing is halted\n") || !strings.Contains(stdout, "\nfailing  ") {
 			t.Errorf("after the rollout: %s", stdout)
@@ -157,7 +159,7 @@ func testSharedRecords(t *testing.T, k *kit, data string) {
 		if err := os.WriteFile(settings, []byte(name), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		stdout, stderr, code := command(t, env, "tsmon-later", "channel", "advance", "stable", "--dry-run", "--json")
+		stdout, stderr, code := command(t, env, "tsmon", "channel", "advance", "stable", "--dry-run", "--json")
 		if code != 0 {
 			t.Fatalf("code %d: %s", code, stderr)
 		}

@@ -245,7 +245,7 @@ func (c *commandCheck) minisign(words []string) string {
 // which a test gives to MinIO.
 func (c *commandCheck) mc(words []string) string {
 	line := strings.Join(words, " ")
-	for _, good := range []string{"cp latest.json ALIAS/releases/desktop/stable/latest.json", "anonymous set download ALIAS/releases/desktop/stable", "anonymous set-json policy.json ALIAS/releases"} {
+	for _, good := range []string{"cp latest.json ALIAS/releases/desktop/stable/latest.json", "anonymous set download ALIAS/releases/desktop/stable", "anonymous set-json policy.json ALIAS/releases", "version enable ALIAS/releases"} {
 		if line == good {
 			return ""
 		}

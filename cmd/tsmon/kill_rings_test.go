@@ -268,7 +268,7 @@ func (k *kit) killRings(t *testing.T, story ringStory, args []string, killed fun
 // end is where the log of stable ends.
 func (k *kit) end(t *testing.T) channels.Position {
 	t.Helper()
-	log, err := k.publisher(t).Repository().Load(t.Context(), "stable")
+	log, err := k.reader(t).Repository().Load(t.Context(), "stable")
 	if err != nil {
 		t.Fatal(err)
 	}

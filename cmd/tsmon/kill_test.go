@@ -119,7 +119,7 @@ func TestKilledAnywhere(t *testing.T) {
 			func(_, _ string) []string { return []string{"plan", "approve"} }, "1.1.0", nil},
 		{"apply", func(t *testing.T, k *kit, v1, v2 string) {
 			bob := k.approvals(t, v1, v2)
-			waiting, err := k.publisher(t).Plans().List(t.Context(), "stable")
+			waiting, err := k.reader(t).Plans().List(t.Context(), "stable")
 			if err != nil || len(waiting) != 1 {
 				t.Fatalf("%d plans wait: %v", len(waiting), err)
 			}
@@ -268,7 +268,7 @@ func killAt(t *testing.T, k *kit, moment int, ends string, args []string) (finis
 func (k *kit) whole(t *testing.T) {
 	t.Helper()
 	for _, channel := range []string{"stable", "beta"} {
-		report, err := k.publisher(t).Inspector().Verify(t.Context(), channel)
+		report, err := k.reader(t).Inspector().Verify(t.Context(), channel)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -283,7 +283,7 @@ func (k *kit) whole(t *testing.T) {
 // mustLater is must with a clock that may be ahead by LATER.
 func (k *kit) mustLater(t *testing.T, args ...string) string {
 	t.Helper()
-	stdout, stderr, code := command(t, k.env, "tsmon-later", args...)
+	stdout, stderr, code := command(t, k.env, "tsmon", args...)
 	if code != 0 {
 		t.Fatalf("tsmon %s: exit code %d\n%s", strings.Join(args, " "), code, stderr)
 	}

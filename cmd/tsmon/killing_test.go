@@ -18,7 +18,7 @@ import (
 	"tsmon/store/object"
 )
 
-// killedMain is tsmon, with a clock that may be ahead by LATER, on a store that kills the
+// killedMain is tsmon, in a world that may be ahead by LATER, on a store that kills the
 // process at the moment with the number TSMON_TEST_KILL.
 func killedMain() {
 	at, err := strconv.ParseInt(os.Getenv("TSMON_TEST_KILL"), 10, 64)
@@ -28,7 +28,6 @@ func killedMain() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
 	app := cli.New()
-	app.Now = laterNow(os.Getenv("LATER"))
 	app.OpenStore = func(ctx context.Context, storage string) (object.Store, error) {
 		s, err := cli.OpenStore(ctx, storage)
 		return &killing{Store: s, at: at, kill: func() {
@@ -38,6 +37,7 @@ func killedMain() {
 			select {}
 		}}, err
 	}
+	moveClocks(app, os.Getenv("LATER"), "")
 	os.Exit(app.Run(ctx, rootCommand(app), os.Args[1:]))
 }
 
@@ -50,8 +50,8 @@ func (k *kit) dies(t *testing.T, moment int, ahead time.Duration, args ...string
 	store := &killing{Store: k.store, at: int64(moment)}
 	var out, errs bytes.Buffer
 	app := &cli.App{Stdin: strings.NewReader(""), Stdout: &out, Stderr: &errs, Environ: k.env,
-		Now:       func() time.Time { return time.Now().Add(ahead) },
-		OpenStore: func(context.Context, string) (object.Store, error) { return store, nil }}
+		Now: func() time.Time { return time.Now().Add(ahead) }}
+	app.OpenStore = func(context.Context, string) (object.Store, error) { return timedStore(store, app.Now), nil }
 	code = app.Run(t.Context(), rootCommand(app), args)
 	return errs.String(), code, store.count.Load() < store.at
 }

@@ -77,7 +77,7 @@ func newKitOn(t *testing.T, w *apitest.World, storage string, env []string) *kit
 	}
 	o := w.Options
 	rings := map[string]bool{"stable": false, "beta": false}
-	o.Objects, o.Store, o.Refresh, o.Rings = store, storage, 10*time.Millisecond, rings
+	o.Objects, o.Store, o.Refresh, o.Rings = anyTime(store), storage, 10*time.Millisecond, rings
 	if strings.HasPrefix(storage, "s3:") {
 		o.Refresh = 50 * time.Millisecond // MinIO would do little else than answer
 	}
@@ -116,10 +116,27 @@ func (k *kit) must(t *testing.T, args ...string) string {
 	app := cli.New()
 	app.Stdin, app.Stdout, app.Stderr = strings.NewReader(""), &stdout, &stderr
 	app.Environ = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + t.TempDir()}, k.env...)
+	for _, variable := range k.env {
+		if later, ok := strings.CutPrefix(variable, "LATER="); ok {
+			moveClocks(app, later, "")
+		}
+	}
 	if code := app.Run(t.Context(), rootCommand(app), args); code != 0 {
 		t.Fatalf("tsmon %s: exit code %d\n%s", strings.Join(args, " "), code, &stderr)
 	}
 	return stdout.String()
+}
+
+// reader is publisher for what only reads, whatever times the entries have.
+func (k *kit) reader(t *testing.T) *release.Publisher {
+	p := k.publisher(t)
+	p.Store = anyTime(k.store)
+	return p
+}
+
+// anyTime is a store for those who only read what was written by clocks that tests moved.
+func anyTime(s object.Store) object.Store {
+	return timedStore(s, func() time.Time { return time.Now().AddDate(100, 0, 0) })
 }
 
 // publisher works on the storage inside the test process.
@@ -129,9 +146,11 @@ func (k *kit) publisher(t *testing.T) *release.Publisher {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &release.Publisher{Store: k.store, PublicURL: k.url, Keys: keys, Now: time.Now, Who: "test",
+	p := &release.Publisher{PublicURL: k.url, Keys: keys, Now: time.Now, Who: "test",
 		Policies:    map[string]release.Policy{"stable": {Rings: k.rings["stable"]}, "beta": {Follows: "stable", Prerelease: true}},
 		Transferred: func(string, int, int64) {}, Step: func(string) {}}
+	p.Store = timedStore(k.store, func() time.Time { return p.Now() })
+	return p
 }
 
 // follow lets clients of every version follow a channel's manifest, as it lies in the
@@ -198,7 +217,7 @@ func (k *kit) update(t *testing.T, address string, m *manifest.Manifest, install
 // verified wants a channel to be sound in the store, and returns its version.
 func (k *kit) verified(t *testing.T, channel string) string {
 	t.Helper()
-	report, err := k.publisher(t).Inspector().Verify(context.WithoutCancel(t.Context()), channel)
+	report, err := k.reader(t).Inspector().Verify(context.WithoutCancel(t.Context()), channel)
 	if err != nil {
 		t.Fatal(err)
 	}

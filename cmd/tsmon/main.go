@@ -16,7 +16,10 @@ import (
 	"tsmon/cmd/tsmon/cli"
 )
 
-func main() {
+func main() { os.Exit(run(cli.New())) }
+
+// run runs the command of the process until a signal ends it, and returns the exit code.
+func run(app *cli.App) int {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
@@ -28,6 +31,5 @@ func main() {
 		}
 		cancel(nil)
 	}()
-	app := cli.New()
-	os.Exit(app.Run(ctx, rootCommand(app), os.Args[1:]))
+	return app.Run(ctx, rootCommand(app), os.Args[1:])
 }

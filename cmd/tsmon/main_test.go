@@ -11,14 +11,14 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"tsmon/cmd/tsmon/cli"
+	"tsmon/store/object"
 	"tsmon/store/servertest"
 )
 
 func TestMain(m *testing.M) {
 	testscript.Main(sharing{m}, map[string]func(){
-		"tsmon":        main,
+		"tsmon":        laterMain,
 		"tsmon-killed": killedMain,
-		"tsmon-later":  laterMain,
 	})
 }
 
@@ -33,23 +33,59 @@ func (s sharing) Run() int {
 	return s.M.Run()
 }
 
-// laterMain is tsmon whose clock is ahead by the duration LATER, if it is set.
+// laterMain is tsmon in a world that is ahead by the duration LATER, with a clock that is
+// wrong by the duration SKEW, if they are set.
 func laterMain() {
 	app := cli.New()
-	app.Now = laterNow(os.Getenv("LATER"))
-	os.Exit(app.Run(context.Background(), rootCommand(app), os.Args[1:]))
+	moveClocks(app, os.Getenv("LATER"), os.Getenv("SKEW"))
+	os.Exit(run(app))
 }
 
-// laterNow returns a clock that is ahead by a duration, or not if it is empty.
-func laterNow(ahead string) func() time.Time {
-	if ahead == "" {
-		return time.Now
+// moveClocks moves the clock of a command and that of its store; skew only the former.
+func moveClocks(app *cli.App, later, skew string) {
+	ahead := durationOf(later)
+	own := ahead + durationOf(skew)
+	app.Now = func() time.Time { return time.Now().Add(own) }
+	if ahead == 0 {
+		return
 	}
-	by, err := time.ParseDuration(ahead)
+	open := app.OpenStore
+	app.OpenStore = func(ctx context.Context, storage string) (object.Store, error) {
+		s, err := open(ctx, storage)
+		return timedStore(s, func() time.Time { return time.Now().Add(ahead) }), err
+	}
+}
+
+// durationOf returns a duration, 0 for an empty text.
+func durationOf(text string) time.Duration {
+	if text == "" {
+		return 0
+	}
+	d, err := time.ParseDuration(text)
 	if err != nil {
 		panic(err)
 	}
-	return func() time.Time { return time.Now().Add(by) }
+	return d
+}
+
+// timed is a store with a time of its own.
+type timed struct {
+	object.Store
+	now func() time.Time
+}
+
+func (s timed) Now(context.Context) (time.Time, error) { return s.now(), nil }
+
+// timedStore returns a store with a time of its own.
+func timedStore(s object.Store, now func() time.Time) object.Store {
+	own := timed{s, now}
+	if uploads, ok := s.(object.Uploads); ok {
+		return struct {
+			timed
+			object.Uploads
+		}{own, uploads}
+	}
+	return own
 }
 
 // command runs a command of this test binary in a clean environment plus env. It

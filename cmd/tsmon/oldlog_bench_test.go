@@ -20,6 +20,7 @@ import (
 	"tsmon/release"
 	"tsmon/release/bundle"
 	"tsmon/signing"
+	"tsmon/signing/signingtest"
 	"tsmon/store/object"
 )
 
@@ -29,14 +30,18 @@ import (
 //	go test -run '^$' -bench OldLog -benchtime 1x ./cmd/tsmon
 //
 // It reports the medians of seconds, and requests in a row, which don't depend on what else
-// the machine does; and how many requests a round of the server takes without news.
+// the machine does; and how many requests a round of the server takes without news. With
+// operators each entry is signed. Reading the log is what a publish and a start have to do
+// of that: read-s as they do it, thorough-s as `channel verify` does, without the way there.
 func BenchmarkOldLog(b *testing.B) {
 	for _, n := range []int{10, 100, 1000, 10_000} {
-		b.Run(fmt.Sprintf("entries=%d", n), func(b *testing.B) { benchmarkOldLog(b, n) })
+		for _, signed := range []bool{false, true} {
+			b.Run(fmt.Sprintf("entries=%d,signed=%t", n, signed), func(b *testing.B) { benchmarkOldLog(b, n, signed) })
+		}
 	}
 }
 
-func benchmarkOldLog(b *testing.B, n int) {
+func benchmarkOldLog(b *testing.B, n int, signed bool) {
 	w := apitest.Embedded(b)
 	store := w.Options.Objects
 	key, err := signing.GenerateKey()
@@ -48,6 +53,17 @@ func benchmarkOldLog(b *testing.B, n int) {
 		b.Fatal(err)
 	}
 	p := &release.Publisher{Store: store, PublicURL: "https://releases.example.com", Keys: keys, Who: "bench", Now: time.Now, Policies: map[string]release.Policy{"stable": {}}}
+	var sign release.Sign
+	trust := map[string]channels.Trust{}
+	if signed {
+		key := signingtest.Operator(b)
+		sign = func(_ context.Context, _ []string, data []byte) (string, error) {
+			return key.Sign(channels.Namespace, data)
+		}
+		operators := &channels.Operators{Keys: map[string]string{"ci": key.Public().String()}, Approvals: 1, Rollbacks: 1}
+		p.Policies["stable"], p.Sign = release.Policy{Operators: operators}, sign
+		trust["stable"] = channels.Trust{Operators: operators}
+	}
 	publish := func(version string) {
 		found, _, err := bundle.Gather(version, []string{bundles(b, version, 100)}, nil, nil, nil)
 		if err != nil {
@@ -60,8 +76,9 @@ func benchmarkOldLog(b *testing.B, n int) {
 		}
 	}
 	publish("1.0.0")
-	lengthen(b, p.Repository(), n)
-	var publishing, cold, publishRow, coldRow []float64
+	lengthen(b, p.Repository(), n, sign)
+	w.Options.Trust = trust
+	var publishing, cold, publishRow, coldRow, reading, thorough, served []float64
 	for minor := 1; b.Loop(); minor++ {
 		for turn := range 3 {
 			far := &afar{Store: store}
@@ -70,24 +87,48 @@ func benchmarkOldLog(b *testing.B, n int) {
 			publish(fmt.Sprintf("1.%d.%d", minor, turn))
 			publishing = append(publishing, time.Since(began).Seconds())
 			publishRow = append(publishRow, float64(far.depth))
-			seconds, row, round := coldStart(b, w.Options, keys)
+			seconds, row, round, request := coldStart(b, w.Options, keys)
+			served = append(served, request)
 			cold, coldRow = append(cold, seconds), append(coldRow, row)
+			reading, thorough = append(reading, readingTime(b, p.Repository(), store, false)), append(thorough, readingTime(b, p.Repository(), store, true))
 			b.ReportMetric(round, "round-requests")
 		}
 	}
-	for name, all := range map[string][]float64{"publish-s": publishing, "cold-s": cold, "publish-row": publishRow, "cold-row": coldRow} {
+	for name, all := range map[string][]float64{"publish-s": publishing, "cold-s": cold, "read-s": reading, "thorough-s": thorough, "served-µs": served, "publish-row": publishRow, "cold-row": coldRow} {
 		slices.Sort(all)
 		b.ReportMetric(all[len(all)/2], name)
 	}
 }
 
+// readingTime returns the seconds that reading the log of stable takes.
+func readingTime(b *testing.B, r channels.Repository, store object.Store, thorough bool) float64 {
+	r.Store, r.Thorough = store, thorough
+	began := time.Now()
+	if _, err := r.Load(b.Context(), "stable"); err != nil {
+		b.Fatal(err)
+	}
+	return time.Since(began).Seconds()
+}
+
 // lengthen adds entries to the log of stable, until it has n, and packs them.
-func lengthen(b *testing.B, r channels.Repository, n int) {
+func lengthen(b *testing.B, r channels.Repository, n int, sign release.Sign) {
 	log, err := r.Load(b.Context(), "stable")
 	for err == nil && len(log.Entries) < n {
 		e := *log.Head()
+		e.Operators, e.Signatures, e.Expires, e.Entered = nil, nil, time.Time{}, time.Time{}
 		e.Why = fmt.Sprint("the move with the number ", len(log.Entries))
-		log, err = r.Append(b.Context(), log, e)
+		if e = log.Next(e); sign != nil {
+			payload, failed := e.Payload()
+			if failed != nil {
+				b.Fatal(failed)
+			}
+			armored, failed := sign(b.Context(), nil, payload)
+			if failed != nil {
+				b.Fatal(failed)
+			}
+			e.Signatures = []string{armored}
+		}
+		log, err = r.Enter(b.Context(), log, e)
 	}
 	if err == nil {
 		_, _, err = r.Repoint(b.Context(), log)
@@ -101,7 +142,8 @@ func lengthen(b *testing.B, r channels.Repository, n int) {
 }
 
 // coldStart starts a server and waits until it shows stable on both addresses.
-func coldStart(b *testing.B, o api.Options, keys signing.Keyring) (seconds, row, round float64) {
+// Then served is the microseconds of an answer on the dynamic one.
+func coldStart(b *testing.B, o api.Options, keys signing.Keyring) (seconds, row, round, served float64) {
 	far := &afar{Store: o.Objects}
 	o.Objects, o.Keys, o.Refresh, o.PublicURL = far, keys, time.Second, "https://releases.example.com"
 	began := time.Now()
@@ -118,10 +160,16 @@ func coldStart(b *testing.B, o api.Options, keys signing.Keyring) (seconds, row,
 		}
 	}
 	seconds, row = time.Since(began).Seconds(), float64(far.depth)
+	const answers = 500
+	began = time.Now()
+	for range answers {
+		handler.Handler().ServeHTTP(httptest.NewRecorder(), httptest.NewRequestWithContext(b.Context(), http.MethodGet, "/updates/stable/linux-x86_64/x86_64/0.9.0", nil))
+	}
+	served = float64(time.Since(began).Microseconds()) / answers
 	before, rounds := far.seen()
 	for deadline := time.Now().Add(time.Minute); ; <-time.After(distant) {
 		if requests, now := far.seen(); now >= rounds+3 {
-			return seconds, row, float64(requests-before) / float64(now-rounds)
+			return seconds, row, float64(requests-before) / float64(now-rounds), served
 		}
 		if time.Now().After(deadline) {
 			b.Fatal("the server does not look for news")

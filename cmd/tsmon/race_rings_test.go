@@ -34,7 +34,7 @@ func TestSixteenMoversOfRings(t *testing.T) {
 				}[i%4]
 				wg.Go(func() {
 					for range 4 {
-						_, stderr, code := command(t, append(k.env, fmt.Sprintf("LATER=%dh", 2*(round+1))), "tsmon-later", append(args, "--no-probe")...)
+						_, stderr, code := command(t, append(k.env, fmt.Sprintf("LATER=%dh", 2*(round+1))), "tsmon", append(args, "--no-probe")...)
 						mu.Lock()
 						codes[code]++
 						mu.Unlock()

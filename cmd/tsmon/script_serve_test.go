@@ -29,7 +29,7 @@ func scriptServe(ts *testscript.TestScript, _ []string) {
 	}
 	own.serves = beside(ts, "tsmon", "serve", "--listen", own.listen)
 	// Its address is not known yet: it shows what the manifests say.
-	own.serves.Env = append(own.serves.Env, "TSMON_REFRESH=10ms", "TSMON_DRAIN=0s", "TSMON_MQTT_LISTEN=127.0.0.1:0", "TSMON_PUBLIC_URL=")
+	own.serves.Env = append(own.serves.Env, "TSMON_REFRESH=10ms", "TSMON_DRAIN=0s", "TSMON_MQTT_LISTEN=127.0.0.1:0", "TSMON_PUBLIC_URL=", "LATER="+ts.Getenv("LATER"))
 	stderr, err := own.serves.StderrPipe()
 	ts.Check(err)
 	ts.Check(own.serves.Start())

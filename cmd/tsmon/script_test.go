@@ -32,7 +32,8 @@ import (
 //
 // In a script TSMON_STORAGE, TSMON_TRUSTED_KEYS and TAURI_SIGNING_PRIVATE_KEY are
 // set, $VECTORS is the folder of keys and signatures of other tools, $CONTENT the
-// folder of a tenant's file, tsmon-later is tsmon with a clock that is ahead by $LATER,
+// folder of a tenant's file, $LATER the duration by which commands and the store are ahead
+// of now, $SKEW the one by which the clocks of commands differ from the store's,
 // and these commands exist besides those of testscript:
 //
 //	exits CODE PROGRAM ARG…     run it and require that exit code

@@ -86,13 +86,19 @@ func (s *served) stop() {
 // until polls a condition for a minute.
 func until(t testing.TB, what string, condition func() bool) {
 	t.Helper()
+	within(t, time.Minute, what, condition)
+}
+
+// within is until with another bound.
+func within(t testing.TB, bound time.Duration, what string, condition func() bool) {
+	t.Helper()
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
-	for deadline := time.After(time.Minute); !condition(); {
+	for deadline := time.After(bound); !condition(); {
 		select {
 		case <-tick.C:
 		case <-deadline:
-			t.Fatalf("not within a minute: %s", what)
+			t.Fatalf("not within %s: %s", bound, what)
 		}
 	}
 }

@@ -161,7 +161,7 @@ func (s stuck) Create(ctx context.Context, key string, r io.Reader, size int64, 
 func (k *kit) complete(t *testing.T, version, folder string) {
 	t.Helper()
 	p := k.publisher(t)
-	p.Store = stuck{k.store}
+	p.Store = stuck{p.Store}
 	bundles, _, err := bundle.Gather(version, []string{folder}, nil, nil, nil)
 	if err != nil {
 		t.Fatal(err)

@@ -82,7 +82,7 @@ func (x *Export) channel(ctx context.Context, name string, since uint64) (*chann
 	if err != nil {
 		return nil, err
 	}
-	log, err := repository.Follow(&channels.Log{Channel: name}, raw)
+	log, err := repository.Follow(ctx, &channels.Log{Channel: name}, raw)
 	if err != nil {
 		return nil, err
 	}

@@ -38,11 +38,21 @@ func newPlace(t testing.TB, url string, key signing.PrivateKey) *place {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &place{root: root, key: key, Publisher: &release.Publisher{
-		Store: store, PublicURL: url, Keys: signing.Keyring{{PublicKey: key.Public()}}, Who: "test", Now: time.Now,
+	p := &place{root: root, key: key}
+	p.Publisher = &release.Publisher{
+		Store: timed{store, func() time.Time { return p.Now() }}, PublicURL: url, Keys: signing.Keyring{{PublicKey: key.Public()}}, Who: "test", Now: time.Now,
 		Policies: map[string]release.Policy{"stable": {}, "beta": {Prerelease: true}},
-	}}
+	}
+	return p
 }
+
+// timed is a store with a time of its own, that of who moves its channels.
+type timed struct {
+	object.Store
+	now func() time.Time
+}
+
+func (s timed) Now(context.Context) (time.Time, error) { return s.now(), nil }
 
 // sides are where releases are made, and a site that trusts them.
 func sides(t testing.TB) (hq, site *place) {

@@ -187,7 +187,7 @@ func (im *importing) logs(ctx context.Context, h Header) (name string, size int6
 		if have := r.Since.Sequence + uint64(len(raw[r.Channel])); have != r.Until.Sequence {
 			return "", 0, fmt.Errorf("%w: entries of %s end at %d, not at %d", ErrDamaged, r.Channel, have, r.Until.Sequence)
 		}
-		if err := im.follow(before[r.Channel], r.Since, raw[r.Channel]); err != nil {
+		if err := im.follow(ctx, before[r.Channel], r.Since, raw[r.Channel]); err != nil {
 			return "", 0, err
 		}
 	}

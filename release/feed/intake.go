@@ -78,7 +78,7 @@ func (in *intake) log(ctx context.Context, name string) (*channels.Log, error) {
 }
 
 // follow takes the entries of a channel behind an earlier one.
-func (in *intake) follow(before *channels.Log, since channels.Position, raw [][]byte) error {
+func (in *intake) follow(ctx context.Context, before *channels.Log, since channels.Position, raw [][]byte) error {
 	name, end := before.Channel, before.End()
 	last := since.Sequence + uint64(len(raw))
 	switch {
@@ -102,7 +102,10 @@ func (in *intake) follow(before *channels.Log, since channels.Position, raw [][]
 			return forked(name, end.Sequence)
 		}
 	}
-	after, err := in.Repository().Follow(before, fresh)
+	after, err := in.Repository().Follow(ctx, before, fresh)
+	if errors.Is(err, channels.ErrFuture) {
+		return &release.Refusal{Cause: err, Mend: "set the clock of this site's store by NTP, or of the machine that keeps it; if that is right, `tsmon channel verify " + name + "` where it comes from says what leads out"}
+	}
 	if err != nil {
 		return &release.Refusal{Cause: err, Mend: "nothing of it is believed: take it again from where it was made; `tsmon channel verify " + name + "` there tells whether that log is sound, and operators in tsmon.yaml here must be those of its entries"}
 	}

@@ -92,7 +92,7 @@ func (m *mirror) channel(ctx context.Context, name string, named bool) error {
 	case len(raw) == 0:
 		return nil
 	}
-	return m.follow(before, since, raw)
+	return m.follow(ctx, before, since, raw)
 }
 
 // records reads the records that are needed.

@@ -40,6 +40,8 @@ var (
 	ErrNoStore = errors.New("the store does not exist")
 	// ErrUnavailable says that the store can't be reached or did not answer in time.
 	ErrUnavailable = errors.New("the store does not answer")
+	// ErrClock says that the clock of this machine and that of the store differ too much.
+	ErrClock = errors.New("clocks differ")
 	// ErrFull says that the store has no room left.
 	ErrFull = errors.New("the store is full")
 	// ErrCorrupt says that the store holds other bytes than were sent.
@@ -112,6 +114,11 @@ type Store interface {
 	// not exist is no error. If it fails, some of them may be gone; the same call
 	// again removes the rest.
 	Delete(ctx context.Context, keys ...string) error
+
+	// Now returns the time of the store, which all who use it share, to the second: that of
+	// an answer of a few seconds ago at most, or the one that a new file gets. A folder that
+	// nobody may write to has the time of this machine.
+	Now(ctx context.Context) (time.Time, error)
 
 	// List yields the objects whose keys begin with prefix and sort after after, in
 	// byte order; both may be empty, and the prefix may end within a segment. It

@@ -57,6 +57,10 @@ export function App(): JSX.Element {
     document.documentElement.lang = language.get();
     document.title = (open ? t(entry.title) : t("login")) + " · tsmon";
   });
+  // Who logged in or went to another page goes on at its beginning, unless something has the focus.
+  useEffect(() => {
+    if (document.activeElement === document.body) document.getElementById("main")?.focus({ preventScroll: true });
+  }, [who !== null, entry]);
   return (
     <>
       <a class="skip" href="#main" onClick={skip}>{t("skip")}</a>
@@ -147,17 +151,32 @@ function Help({ close }: { close: () => void }): JSX.Element {
     ["/", t("keySearch")],
     ...pages.map((p): [string, string] => ["g " + p.key, t(p.title)]),
     ["1 – 5", t("keyPeriods")],
-    ["e", t("keyEdit")],
-    ["Ctrl S / ⌘ S", t("keySave")],
-    ["Ctrl Z / ⌘ Z", t("keyUndo")],
     ["?", t("keys")],
     ["Esc", t("close")],
   ];
+  const editor: [string, string][] = [
+    ["e", t("keyEdit")],
+    ["v l p t i", t("keyTools")],
+    ["Enter", t("keyPlace")],
+    ["← ↑ ↓ →", t("keyArrows")],
+    ["⇧ ← ↑ ↓ →", t("keyFar")],
+    ["Delete", t("keyDelete")],
+    ["Ctrl A / ⌘ A", t("keyAll")],
+    ["Ctrl D / ⌘ D", t("keyDuplicate")],
+    ["Ctrl Z / ⌘ Z", t("undo")],
+    ["Ctrl Y / ⌘ ⇧ Z", t("redo")],
+    ["Ctrl S / ⌘ S", t("keySave")],
+  ];
+  const table = (of: [string, string][]) => (
+    <table class="plain">
+      <tbody>{of.map(([key, what]) => <tr key={key}><th scope="row"><kbd>{key}</kbd></th><td>{what}</td></tr>)}</tbody>
+    </table>
+  );
+  const monitors = sides.includes("monitoring");
   return (
     <Dialog title={t("keys")} close={close}>
-      <table class="plain">
-        <tbody>{rows.map(([key, what]) => <tr key={key}><th scope="row"><kbd>{key}</kbd></th><td>{what}</td></tr>)}</tbody>
-      </table>
+      {table(rows)}
+      {monitors && <><h3>{t("diagrams")}</h3>{table(editor)}</>}
     </Dialog>
   );
 }

@@ -1,4 +1,4 @@
-import { useEffect, useRef } from "preact/hooks";
+import { useLayoutEffect, useRef } from "preact/hooks";
 
 /** Reports whether keys belong to the element, which takes text. */
 function takesText(target: EventTarget | null): boolean {
@@ -17,7 +17,7 @@ export function useKeys(handlers: Record<string, () => void>): void {
   current.current = handlers;
   // One listener for the life of the component: a page that is drawn between two
   // keys, as when its data arrives, must not forget the first.
-  useEffect(() => {
+  useLayoutEffect(() => {
     let first = "";
     let at = 0;
     const pressed = (e: KeyboardEvent) => {

@@ -1,5 +1,5 @@
 import type { JSX } from "preact";
-import { useId, useState } from "preact/hooks";
+import { useId, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { t } from "./i18n";
 import { search, type Var } from "./variables";
 
@@ -38,17 +38,33 @@ export function Picker({ label, from, pick, value = "", searchKey }: PickerProps
     e.stopPropagation();
   };
   const open = text !== null && matches.length > 0;
+  const field = useRef<HTMLInputElement>(null);
+  const listed = useRef<HTMLUListElement>(null);
+  useLayoutEffect(() => {
+    if (!open) return undefined;
+    const put = () => place(listed.current!, field.current!);
+    put();
+    addEventListener("scroll", put, true);
+    addEventListener("resize", put);
+    visualViewport?.addEventListener("resize", put);
+    return () => {
+      removeEventListener("scroll", put, true);
+      removeEventListener("resize", put);
+      visualViewport?.removeEventListener("resize", put);
+    };
+  }, [open]);
+  useLayoutEffect(() => listed.current?.children[active]?.scrollIntoView({ block: "nearest" }), [active]);
   return (
     <div class="picker">
       <label for={id + "i"}>{label}</label>
       <input
-        id={id + "i"} role="combobox" aria-expanded={open} aria-controls={id + "l"} aria-autocomplete="list"
+        id={id + "i"} ref={field} role="combobox" data-typed={text !== null} aria-expanded={open} aria-controls={id + "l"} aria-autocomplete="list"
         aria-activedescendant={open ? id + active : undefined} autocomplete="off" spellcheck={false}
         placeholder={t("typeName")} value={text ?? value} data-search={searchKey}
         onInput={(e) => { setText(e.currentTarget.value); setActive(0); }}
         onFocus={(e) => e.currentTarget.select()} onBlur={() => setText(null)} onKeyDown={pressed}
       />
-      <ul id={id + "l"} role="listbox" aria-label={label} hidden={!open}>
+      <ul id={id + "l"} ref={listed} role="listbox" aria-label={label} hidden={!open}>
         {matches.map((v, i) => (
           <li
             key={v.key} id={id + i} role="option" aria-selected={i === active}
@@ -61,4 +77,22 @@ export function Picker({ label, from, pick, value = "", searchKey }: PickerProps
       {text !== null && text !== "" && matches.length === 0 && <p class="dim" role="status">{t("noMatch")}</p>}
     </div>
   );
+}
+
+/**
+ * Puts the list below its field, or above where there is more room. It is placed in the
+ * window: a panel that scrolls would cut it off, and a keyboard on the screen cover it.
+ */
+function place(list: HTMLElement, field: HTMLElement): void {
+  const at = field.getBoundingClientRect();
+  const top = visualViewport?.offsetTop ?? 0;
+  const bottom = top + (visualViewport?.height ?? innerHeight);
+  const [below, above] = [bottom - at.bottom - 8, at.top - top - 8];
+  const down = below >= Math.min(240, list.scrollHeight) || below >= above;
+  const width = Math.min(Math.max(at.width, 280), innerWidth - 16);
+  list.style.width = width + "px";
+  list.style.left = Math.max(8, Math.min(at.left, innerWidth - width - 8)) + "px";
+  list.style.maxHeight = Math.max(80, Math.min(320, down ? below : above)) + "px";
+  list.style.top = down ? at.bottom + 2 + "px" : "auto";
+  list.style.bottom = down ? "auto" : innerHeight - at.top + 2 + "px";
 }

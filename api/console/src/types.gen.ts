@@ -26,7 +26,7 @@ export type FailingShare = { count: number; high: number; low: number; of: numbe
 
 export type Failures = Record<string, Message>;
 
-export type GuardOpinion = { before?: string; decision: string; verdict: { bar: number; before?: FailingShare; failing: FailingShare; limit: number; sentence: string; [member: string]: unknown }; version: string; why?: string; [member: string]: unknown };
+export type GuardOpinion = { before?: string; decision: string; networks?: { failing: number; fetched: number; [member: string]: unknown }; networks_required?: number; verdict: { bar: number; before?: FailingShare; cause?: string; decision: string; failing: FailingShare; first: boolean; limit: number; needed: number; outcomes: number; sentence: string; to_halt?: number; [member: string]: unknown }; version: string; why?: string; [member: string]: unknown };
 
 export type ID = (number) | (string);
 
@@ -86,7 +86,7 @@ export type Readiness = { backends: Record<string, string>; concerns: Record<str
 
 export type Rehearsal = { command: string; plan?: MovePlan; reach_cut?: number; refusal?: { mend?: string; text: string } };
 
-export type ReleaseChannel = { adoption?: { clients: number; guard?: GuardOpinion; have: number; newest: NewestCounts; unserved: Record<string, number> }; approvals?: number; before: string; behind: boolean; channel: string; files: Array<string>; last?: LogRow; missing: Array<string>; newest: string; next_step?: number; platforms: Array<string>; rings?: boolean; rollout?: ReleaseShare; shown: boolean; since?: string; version: string };
+export type ReleaseChannel = { adoption?: { clients: number; guard?: GuardOpinion; have: number; left?: number; newest: NewestCounts; unserved: Record<string, number> }; approvals?: number; before: string; behind: boolean; channel: string; files: Array<string>; last?: LogRow; missing: Array<string>; newest: string; next_step?: number; platforms: Array<string>; rings?: boolean; rollout?: ReleaseShare; shown: boolean; since?: string; version: string };
 
 export type ReleaseOrigin = { commit?: string; repository?: string; run?: string };
 

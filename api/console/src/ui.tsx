@@ -73,6 +73,11 @@ export function Forbidden({ error }: { error: Failure }): JSX.Element {
   return <div class="state" role="alert"><p><b>{t("forbiddenTitle")}</b> {sentence(error)}</p></div>;
 }
 
+/** Words of the program itself, which speaks English; what stands between backticks is code. */
+export function Said({ text }: { text: string }): JSX.Element {
+  return <q class="said" lang="en">{text.split("`").map((part, i) => (i % 2 === 1 ? <code key={i}>{part}</code> : part))}</q>;
+}
+
 export function Empty({ children }: { children: ComponentChildren }): JSX.Element {
   return <div class="state">{children}</div>;
 }

@@ -185,7 +185,7 @@ func (g *Guard) sentence(v *Verdict, now *Sums) string {
 		fmt.Fprintf(&b, " %s in a row would halt it.", plural(v.ToHalt, "more failure", "more failures"))
 	}
 	if v.First {
-		b.WriteString(" There is no release before it to compare with: reports and the limit alone decide.")
+		b.WriteString(" Nothing is known of a release before it: reports and the limit alone decide.")
 	}
 	return b.String()
 }

@@ -49,7 +49,7 @@ func TestDecisions(t *testing.T) {
 	}{
 		"nothing known, nobody to ask":   {0.02, nil, verdict.Sums{}, 0, verdict.Continue, verdict.CauseNone, "by time alone"},
 		"nothing known yet":              {0.02, nil, verdict.Sums{}, 60, verdict.Wait, verdict.CauseEvidence, "the outcome of 30 clients; there are 0 so far"},
-		"a first release":                {0.02, nil, verdict.Sums{Healthy: 60}, 60, verdict.Continue, verdict.CauseNone, "no release before it"},
+		"a first release":                {0.02, nil, verdict.Sums{Healthy: 60}, 60, verdict.Continue, verdict.CauseNone, "Nothing is known of a release before it"},
 		"the second has something":       {0.02, &prompt, verdict.Sums{Healthy: 60}, 60, verdict.Continue, verdict.CauseNone, "Continue"},
 		"few outcomes":                   {0.02, nil, verdict.Sums{Healthy: 40, Waiting: 20}, 60, verdict.Wait, verdict.CauseEvidence, "48 clients; there are 40"},
 		"one failure":                    {0.02, nil, verdict.Sums{Failing: 1}, 1, verdict.Continue, verdict.CauseNone, "1 of 1 client failed"},
@@ -69,7 +69,7 @@ func TestDecisions(t *testing.T) {
 		"never starts, late":             {0.02, &late, curve(60, 0, 5, 100, 100, 100, 100, 100), 60, verdict.Halt, verdict.CauseWaiting, "81 h"},
 		"a weekend, late":                {0.02, &late, curve(60, 0, 4, 100, 100, 98, 95), 60, verdict.Wait, verdict.CauseEvidence, "Wait"},
 		"after the weekend, late":        {0.02, &late, curve(60, 0, 5, 100, 100, 98, 95, 5), 60, verdict.Continue, verdict.CauseNone, "Continue"},
-		"never starts, nothing before":   {0.02, nil, curve(60, 0, 6, 100, 100, 100, 100, 100, 100), 60, verdict.Wait, verdict.CauseEvidence, "no release before it"},
+		"never starts, nothing before":   {0.02, nil, curve(60, 0, 6, 100, 100, 100, 100, 100, 100), 60, verdict.Wait, verdict.CauseEvidence, "Nothing is known of a release before it"},
 		"a third does not start":         {0.02, &prompt, curve(300, 3, 3, 60, 35, 35), 300, verdict.Halt, verdict.CauseWaiting, "Halt"},
 		"a few more wait":                {0.02, &prompt, curve(1200, 12, 4, 35, 5, 4, 3), 1200, verdict.Continue, verdict.CauseNone, "Continue"},
 		"far more wait":                  {0.02, &prompt, curve(1000, 10, 2, 85, 20), 1000, verdict.Wait, verdict.CauseWaiting, "3 h after fetching it, 200 of 1000"},

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"tsmon/api/monitor"
+	"tsmon/api/monitor/times"
 	"tsmon/cmd/tsmon/cli"
 	"tsmon/cmd/tsmon/config"
 	"tsmon/store/record"
@@ -24,7 +24,7 @@ func openValues(ctx context.Context, c *config.Config) (cli.SeriesStore, error) 
 // keepValues has the time-series database of a tenant keep values as its settings say. A
 // database that an operator gave a retention keeps it, unless one was asked for.
 func keepValues(ctx context.Context, store series.Store, t record.Tenant, asked bool) error {
-	zone, err := monitor.ZoneOf(t.Settings.TimeZone)
+	zone, err := times.ZoneOf(t.Settings.TimeZone)
 	if err != nil {
 		return err
 	}

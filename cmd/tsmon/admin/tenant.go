@@ -18,6 +18,7 @@ import (
 	"tsmon/api/fleet"
 	"tsmon/api/monitor"
 	"tsmon/api/monitor/mqtt"
+	"tsmon/api/monitor/times"
 	"tsmon/cmd/tsmon/cli"
 	"tsmon/cmd/tsmon/config"
 	"tsmon/store/record"
@@ -193,7 +194,7 @@ func checkTenant(t record.Tenant) error {
 		return fmt.Errorf("--ts-name: %s is reserved for the time series of updates", t.TsName)
 	}
 	s := t.Settings
-	if err := monitor.CheckSettings(s); err != nil {
+	if err := times.CheckSettings(s); err != nil {
 		return err
 	}
 	switch {

@@ -134,6 +134,8 @@ var hints = []struct {
 	{record.ErrUnavailable, "check that the database in server.records (TSMON_RECORDS) is up and reachable, then run the same command again"},
 	{series.ErrNoDatabase, "`tsmon tenant create` creates the database of a tenant; `tsmon tenant list` shows them"},
 	{series.ErrUnavailable, "check that the server in server.series (TSMON_SERIES_URL) is up and reachable, then run the same command again"},
+	{object.ErrClock, release.MendClock},
+	{channels.ErrFuture, "`tsmon channel verify CHANNEL` says what leads out"},
 	{channels.ErrUnsigned, "`tsmon channel appoint CHANNEL` puts configured operators in force; if they are, somebody wrote to the store who may not: restore the folder of the log from a copy"},
 	{channels.ErrLog, "`tsmon channel repair CHANNEL` puts it right, with --bundle FILE for each lost object whose bytes you still have; `tsmon channel verify CHANNEL` shows what is wrong"},
 	{updater.ErrTimeout, "check the address and the network"},
@@ -155,7 +157,7 @@ func ExitCode(err error) int {
 	switch {
 	case errors.As(err, new(*usageError)), is(release.ErrConfig), is(release.ErrNoFile), is(channels.ErrName), is(record.ErrName):
 		return ExitUsage
-	case errors.As(err, new(*refused)), is(record.ErrExists), is(record.ErrConflict):
+	case errors.As(err, new(*refused)), is(record.ErrExists), is(record.ErrConflict), is(object.ErrClock):
 		return ExitRefused
 	case is(release.ErrProbe):
 		return ExitFailed

@@ -65,7 +65,9 @@ func (p *patient) channelNames() []string {
 func (p channelsArea) channel(ctx context.Context, n *notes, name string) {
 	repository := channels.Repository{Store: p.store, Trust: p.trust}
 	if p.trust[name].Operators != nil {
-		p.signed(ctx, n, repository, name)
+		thorough := repository
+		thorough.Thorough = true
+		p.signed(ctx, n, thorough, name)
 	}
 	seen, err := repository.Peek(ctx, name)
 	if err != nil {

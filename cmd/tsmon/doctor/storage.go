@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"tsmon/cmd/tsmon/cli"
+	"tsmon/release"
 	"tsmon/store/object"
 )
 
@@ -83,7 +84,6 @@ func (p storageArea) endpointClock(ctx context.Context, n *notes) (bad bool) {
 
 // clock reports by how much this machine's clock is ahead of the store's.
 func clock(n *notes, ahead time.Duration) (bad bool) {
-	const mend = "set the clock of this machine, or of the store, by NTP: `timedatectl set-ntp true`"
 	ahead = ahead.Round(time.Second)
 	way := "ahead of"
 	if ahead < 0 {
@@ -91,10 +91,10 @@ func clock(n *notes, ahead time.Duration) (bad bool) {
 	}
 	switch skew := ahead.Abs(); {
 	case skew > badSkew:
-		n.fail(mend, "this machine's clock is %v %s the store's; S3 refuses requests that are 15 minutes off", skew, way)
+		n.fail(release.MendClock, "this machine's clock is %v %s the store's; S3 refuses requests that are 15 minutes off", skew, way)
 		return true
 	case skew > oddSkew:
-		n.warn(mend, "this machine's clock is %v %s the store's", skew, way)
+		n.warn(release.MendClock, "this machine's clock is %v %s the store's", skew, way)
 	default:
 		n.ok("the clocks of this machine and of the store agree")
 	}

@@ -2,6 +2,7 @@ package releasing
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 
@@ -29,10 +30,12 @@ func runAccept(ctx context.Context, app *cli.App, channel string, from channels.
 	if err != nil {
 		return err
 	}
-	if len(c.Operators) == 0 {
+	_, _, err = LoadLog(ctx, app, channel)
+	early := errors.Is(err, channels.ErrFuture)
+	if len(c.Operators) == 0 && !early {
 		return acceptInRecords(ctx, app, c, channel, from, f.dryRun)
 	}
-	if from.Sequence == 0 {
+	if from.Sequence == 0 && !early {
 		err := cli.WithRecords(ctx, c, func(records record.Store) (err error) {
 			from, err = histories(c, records).Seen(ctx, channel)
 			return err

@@ -304,6 +304,9 @@ SEQUENCE:HASH. After a restore from a backup --accept settles it: where operator
 configured with an entry of the log, which they must approve, else in the records of the
 servers, which the command must reach. Without --from it gives up what those records say.
 
+A log with an entry that is later than the store's own time is not sound. --accept has it
+go on from now with what that entry brought, on that channel alone.
+
 --file verifies what a file of ` + "`tsmon release export`" + ` holds, whole and offline, with the keys
 and operators of tsmon.yaml.
 

@@ -3,6 +3,7 @@ package dir
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -99,6 +100,30 @@ func (t *temp) compare(ctx context.Context, sum uint64, size int64) error {
 			object.ErrCorrupt, t.desc.Size, back.Sum64(), size, sum)
 	}
 	return nil
+}
+
+// Now implements object.Store.
+func (s *Store) Now(context.Context) (time.Time, error) {
+	root, err := s.open()
+	if errors.Is(err, fs.ErrNotExist) {
+		return time.Now(), nil // nothing was written yet
+	}
+	if err != nil {
+		return time.Time{}, fmt.Errorf("the time of the store: %w", translate(err))
+	}
+	defer root.Close()
+	name := tempPrefix + rand.Text()
+	f, err := root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	if err != nil {
+		return time.Now(), nil // we may not write, or nobody has yet
+	}
+	defer root.Remove(name) // else sweep does it later
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return time.Time{}, fmt.Errorf("the time of the store: %w", translate(err))
+	}
+	return info.ModTime(), nil
 }
 
 // info describes the object as which the file is named key.

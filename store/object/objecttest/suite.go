@@ -51,6 +51,7 @@ func Suite(t *testing.T, open func(t *testing.T) object.Store) {
 		{"ReadWhileSwapping", readWhileSwapping},
 		{"Delete", deletes},
 		{"DeleteMany", deleteMany},
+		{"Now", now},
 		{"ListOrder", listOrder},
 		{"ListPrefixAfter", listPrefixAfter},
 		{"ListStops", listStops},

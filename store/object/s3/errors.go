@@ -103,6 +103,7 @@ var codes = map[string]error{
 	"ConditionalRequestConflict":     errRefused,
 	"XMinioStorageFull":              object.ErrFull,
 	"XMinioAdminBucketQuotaExceeded": object.ErrFull,
+	"RequestTimeTooSkewed":           object.ErrClock,
 	"BadDigest":                      object.ErrCorrupt,
 	"XAmzContentChecksumMismatch":    object.ErrCorrupt,
 	"XAmzContentSHA256Mismatch":      object.ErrCorrupt,
@@ -124,13 +125,16 @@ func (s *Store) answered(a minio.ErrorResponse) error {
 	if !known {
 		cause = byStatus(a.StatusCode)
 	}
+	if errors.Is(cause, fs.ErrPermission) && s.wire.skewed() { // the answer to HEAD has no code
+		cause = object.ErrClock
+	}
 	switch {
 	case a.StatusCode == 0: // made up by the client library
 		return fmt.Errorf("%s: %w", s.place(), errUnlike)
 	case cause == fs.ErrNotExist || cause == errRefused || cause == object.ErrRange:
 		return cause
 	case cause == fs.ErrPermission && s.identity.none.Load():
-		return s.anonymous()
+		return anonymous(s.place())
 	case cause == errRejected && a.Region != "" && a.Region != s.region:
 		return fmt.Errorf("%s: the bucket is in another region; add region=%.40q to the storage url", s.place(), a.Region)
 	}
@@ -138,8 +142,8 @@ func (s *Store) answered(a minio.ErrorResponse) error {
 }
 
 // anonymous is the error of a request that needs credentials when none were found.
-func (s *Store) anonymous() error {
-	return fmt.Errorf("%s: %w: no credentials were found; set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY", s.place(), fs.ErrPermission)
+func anonymous(place string) error {
+	return fmt.Errorf("%s: %w: no credentials were found; set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY", place, fs.ErrPermission)
 }
 
 // byStatus maps the status of an answer without a known code.

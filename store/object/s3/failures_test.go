@@ -60,6 +60,14 @@ func failing(status int, code string) http.HandlerFunc {
 	}
 }
 
+// skewed has an answer say that it is an hour later than it is.
+func skewed(answer http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Date", time.Now().Add(time.Hour).UTC().Format(http.TimeFormat))
+		answer(w, r)
+	}
+}
+
 // silent reads a request and waits until the client hangs up.
 func silent(_ http.ResponseWriter, r *http.Request) {
 	io.Copy(io.Discard, r.Body)
@@ -73,7 +81,7 @@ func TestEachFails(t *testing.T) {
 	}{
 		"403":        {failing(403, "AccessDenied"), fs.ErrPermission},
 		"403 empty":  {failing(403, ""), fs.ErrPermission},
-		"403 skewed": {failing(403, "RequestTimeTooSkewed"), fs.ErrPermission},
+		"403 skewed": {skewed(failing(403, "RequestTimeTooSkewed")), object.ErrClock},
 		"404 bucket": {failing(404, "NoSuchBucket"), object.ErrNoStore},
 		"404 web":    {http.NotFound, object.ErrNoStore},
 		"500":        {failing(500, "InternalError"), object.ErrUnavailable},

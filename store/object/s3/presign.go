@@ -51,7 +51,7 @@ func (s *Store) Presign(ctx context.Context, key string, life time.Duration) (_ 
 	}
 	address, err := s.core.PresignedGetObject(ctx, s.bucket, s.path(key), life, notShared)
 	if err != nil && s.identity.none.Load() {
-		return nil, s.anonymous()
+		return nil, anonymous(s.place())
 	}
 	return address, err
 }

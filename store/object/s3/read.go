@@ -12,6 +12,7 @@ import (
 	"iter"
 	"math"
 	"strings"
+	"time"
 
 	"github.com/minio/crc64nvme"
 	"github.com/minio/minio-go/v7"
@@ -161,6 +162,22 @@ func (s *Store) bucketFirst(ctx context.Context, err error) error {
 		return err
 	}
 	return cmp.Or(s.bucketErr(ctx), err)
+}
+
+// Now implements object.Store. It makes a request unless another one was answered lately.
+func (s *Store) Now(ctx context.Context) (_ time.Time, err error) {
+	defer s.explain(ctx, "tell the time of", "", &err, nil)
+	now, ok := s.wire.now()
+	if ok {
+		return now, nil
+	}
+	if err := s.bucketErr(ctx); err != nil {
+		return time.Time{}, err
+	}
+	if now, ok = s.wire.now(); !ok {
+		return time.Time{}, errUnlike
+	}
+	return now, nil
 }
 
 // bucketErr returns object.ErrNoStore if there is no such bucket.

@@ -57,6 +57,7 @@ type Store struct {
 	location
 	core     *minio.Core
 	identity *identity
+	wire     *transport
 	parts    chan []byte // at most four buffers for parts
 	seen     atomic.Bool // the bucket was there
 }
@@ -82,18 +83,18 @@ func Open(rawURL string, limits Limits) (*Store, error) {
 }
 
 func openAt(loc location, limits Limits) (*Store, error) {
-	id := newIdentity()
+	id, wire := newIdentity(), newTransport(limits)
 	core, err := minio.NewCore(loc.endpoint.Host, &minio.Options{
 		Creds:      credentials.New(id),
 		Secure:     loc.endpoint.Scheme == "https",
 		Region:     loc.region,
-		Transport:  newTransport(limits),
+		Transport:  wire,
 		MaxRetries: limits.Tries,
 	})
 	if err != nil {
 		return nil, errors.New("the host of the endpoint is not usable") // err repeats it
 	}
-	s := &Store{location: loc, core: core, identity: id, parts: make(chan []byte, maxParts)}
+	s := &Store{location: loc, core: core, identity: id, wire: wire, parts: make(chan []byte, maxParts)}
 	for range maxParts {
 		s.parts <- nil
 	}

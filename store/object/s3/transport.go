@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/url"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -17,11 +18,17 @@ import (
 var errHungUp = errors.New("the server closed the connection")
 
 // transport makes requests with every wait bounded.
-type transport struct{ base *http.Transport }
+type transport struct {
+	base *http.Transport
+	told atomic.Pointer[told] // nil before the first answer
+}
+
+// told is the time of the server, as an answer said it.
+type told struct{ date, at time.Time }
 
 func newTransport(l Limits) *transport {
 	d := &dialer{Dialer: net.Dialer{Timeout: l.Dial, KeepAlive: 30 * time.Second}, stall: l.Stall}
-	return &transport{&http.Transport{
+	return &transport{base: &http.Transport{
 		Proxy:                 proxy,
 		DialContext:           d.dial,
 		TLSHandshakeTimeout:   l.Dial,
@@ -40,10 +47,38 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		return nil, errHungUp
 	}
+	if err == nil {
+		if date, err := http.ParseTime(answer.Header.Get("Date")); err == nil {
+			t.told.Store(&told{date, time.Now()})
+		}
+	}
 	if err == nil && answer.StatusCode == http.StatusOK && r.URL.Query().Has("list-type") {
 		return listing(answer)
 	}
 	return answer, err
+}
+
+// tellAge is how long the time of an answer is believed to have gone on as ours does. A
+// machine that slept does not know for how long.
+const tellAge = 10 * time.Second
+
+// now returns the time of the server; ok is false if no answer has said it lately.
+func (t *transport) now() (now time.Time, ok bool) {
+	last := t.told.Load()
+	if last == nil {
+		return time.Time{}, false
+	}
+	age := time.Since(last.at) // whatever the clock is set to meanwhile
+	return last.date.Add(age), age < tellAge
+}
+
+// maxSkew is how far our clock may differ: S3 refuses requests that are 15 minutes off.
+const maxSkew = 14 * time.Minute
+
+// skewed reports whether the last answer was made at a time that our clock is far from.
+func (t *transport) skewed() bool {
+	last := t.told.Load()
+	return last != nil && last.at.Round(0).Sub(last.date).Abs() > maxSkew
 }
 
 // maxListing bounds one page of a list, of 1000 keys at most.

@@ -24,6 +24,8 @@ interface PlotProps {
   unit: string;
   range: Range;
   height: number;
+  /** Whether the vertical axis begins at zero. */
+  zero?: boolean;
   /** The row under the crosshair, or null. */
   hover?: (row: number | null) => void;
   zoom?: (range: Range | null) => void;
@@ -74,17 +76,17 @@ function options(element: HTMLElement, latest: { current: PlotProps }): uPlot.Op
   });
   const words = new Intl.NumberFormat(locale(), { maximumFractionDigits: 3 });
   return {
-    width: element.clientWidth || 600, height: p.height, padding: [8, 28, 0, 0], legend: { show: false },
+    width: element.clientWidth || 600, height: p.height, padding: [8, 36, 0, 0], legend: { show: false },
     cursor: { sync: { key: crosshair, setSeries: false, filters: { pub: shared, sub: () => true } }, drag: { x: true, y: false, setScale: false }, points: { size: 6 }, y: false },
     scales: {
       x: { time: true, range: () => [latest.current.range.start / 1000, latest.current.range.stop / 1000] },
-      y: { range: (_, low, high) => spread(low, high) },
+      y: { range: (_, low, high) => (p.zero ? [0, Math.max(1, high) * 1.08] : spread(low, high)) },
     },
     axes: [
       { ...axis(), size: 28, space: 84, values: (_, times) => ticks(times) },
       { ...axis(), size: 56, values: (_, all) => all.map((v) => words.format(v)) },
     ],
-    series: [{}, ...p.lines.map((line) => ({ label: line.name, width: 1.75, spanGaps: false, points: { show: false }, ...styleOf(element, line.color) }))],
+    series: [{}, ...p.lines.map((line) => ({ label: line.name, width: 1.75, spanGaps: false, points: { show: (u: uPlot, i: number) => alone(u.data[i]!), size: 6 }, ...styleOf(element, line.color) }))],
     hooks: {
       setCursor: [(u) => latest.current.hover?.(u.cursor.idx ?? null)],
       setSelect: [(u) => {
@@ -95,6 +97,9 @@ function options(element: HTMLElement, latest: { current: PlotProps }): uPlot.Op
     },
   };
 }
+
+/** Whether a series has one value only, which no line shows. */
+const alone = (values: uPlot.AlignedData[number]): boolean => (values as (number | null | undefined)[]).filter((v) => v != null).length === 1;
 
 /** The range of the vertical axis: some room, and a flat line in the middle. */
 function spread(low: number | null, high: number | null): [number, number] {

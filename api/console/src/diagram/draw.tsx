@@ -127,7 +127,7 @@ function Text({ item, live }: { item: Item; live: Live | undefined }): JSX.Eleme
   );
 }
 
-/** Values of lines, at the middle of the longest line of each variable, and of pictures. */
+/** Values of lines, at the middle of the longest of those that are one pipe, and of pictures. */
 function Values({ doc, live }: { doc: Doc; live: Live }): JSX.Element {
   const taken = obstacles(doc);
   const canvas = canvasOf(doc);
@@ -137,7 +137,7 @@ function Values({ doc, live }: { doc: Doc; live: Live }): JSX.Element {
     taken.others.push(box);
     tags.push(<Tag key={key} box={box} rows={rows} />);
   };
-  for (const { item, v } of longestLines(doc, live.byId)) {
+  for (const { item, v } of labelledLines(doc, live.byId)) {
     const box = boxOf("lines", item);
     const [x, y] = [(box.left + box.right) / 2, (box.top + box.bottom) / 2];
     const steep = box.bottom - box.top > box.right - box.left;
@@ -153,17 +153,28 @@ function Values({ doc, live }: { doc: Doc; live: Live }): JSX.Element {
   return <g class={live.poll.failed ? "values old" : "values"}>{tags}</g>;
 }
 
-/** The longest line that each variable is bound to; of equal ones the level one. */
-function longestLines(doc: Doc, byId: ById): { item: Item; v: Var }[] {
-  const longest = new Map<string, { item: Item; length: number; v: Var }>();
+/**
+ * The lines that bear their variable's value: of lines with the same variable that meet,
+ * which are one pipe, the longest; of equal ones the level one.
+ */
+export function labelledLines(doc: Doc, byId: ById): { item: Item; v: Var }[] {
+  const pipes: { v: Var; ends: string[]; longest: Item; length: number }[] = [];
   for (const item of doc.lines.filter(isShown)) {
     const v = varsOf("lines", item, byId)[0];
     if (!v) continue;
     const box = boxOf("lines", item);
     const length = Math.hypot(box.right - box.left, box.bottom - box.top) + (box.top === box.bottom ? 1 : 0);
-    if (length > (longest.get(v.key)?.length ?? -1)) longest.set(v.key, { item, length, v });
+    const pipe = { v, ends: pointsOf("lines", item).map((p) => p.left + "," + p.top), longest: item, length };
+    for (let i = pipes.length - 1; i >= 0; i--) {
+      const other = pipes[i]!;
+      if (other.v.key !== v.key || !other.ends.some((end) => pipe.ends.includes(end))) continue;
+      if (other.length >= pipe.length) Object.assign(pipe, { longest: other.longest, length: other.length });
+      pipe.ends.push(...other.ends);
+      pipes.splice(i, 1);
+    }
+    pipes.push(pipe);
   }
-  return [...longest.values()];
+  return pipes.map(({ longest, v }) => ({ item: longest, v }));
 }
 
 const rowHeight = 17;

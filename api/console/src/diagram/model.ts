@@ -130,14 +130,12 @@ export function changes(before: Doc | null, now: Doc): DiagramToSave {
   const body = { diagram: now.head, lines: [], images: [], texts: [], polylines: [], deleted: {} } as DiagramToSave & Record<Kind, unknown[]>;
   for (const kind of kinds) {
     const old = new Map(before?.[kind].map((item) => [item.id, item]));
-    body[kind] = now[kind].filter((item) => !same(old.get(item.id), item)).map((item) => toSave(kind, item));
+    body[kind] = now[kind].filter((item) => !alike(kind, old.get(item.id), item)).map((item) => toSave(kind, item));
     const kept = new Set(now[kind].map((item) => item.id));
     body.deleted![kind] = [...old.keys()].filter((id) => id > 0 && !kept.has(id));
   }
   return body;
 }
-
-const same = (a: Item | undefined, b: Item) => a === b || (a !== undefined && JSON.stringify(a) === JSON.stringify(b));
 
 function toSave(kind: Kind, item: Item): Record<string, unknown> {
   const { id, ...rest } = item;
@@ -145,8 +143,33 @@ function toSave(kind: Kind, item: Item): Record<string, unknown> {
   return id > 0 ? { id, ...rest } : rest;
 }
 
-/** How many objects two states of a diagram differ in. */
-export function differences(a: Doc, b: Doc): number {
-  const body = changes(a, b);
-  return kinds.reduce((sum, kind) => sum + (body[kind]?.length ?? 0) + (body.deleted?.[kind]?.length ?? 0), 0);
+/** What is saved of an object, as a text to compare. */
+export const saves = (kind: Kind, item: Item): string => JSON.stringify(sorted(toSave(kind, item)));
+
+/** The value with the members of its objects in one order. */
+function sorted(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(sorted);
+  if (typeof value !== "object" || value === null) return value;
+  return Object.fromEntries(Object.entries(value).filter(([, v]) => v !== undefined).sort(([a], [b]) => (a < b ? -1 : 1)).map(([k, v]) => [k, sorted(v)]));
 }
+
+const alike = (kind: Kind, a: Item | undefined, b: Item) => a === b || (a !== undefined && saves(kind, a) === saves(kind, b));
+
+/** The objects that two states of a diagram differ in. */
+export function differing(a: Doc, b: Doc): Ref[] {
+  return kinds.flatMap((kind) => {
+    const other = new Map(a[kind].map((item) => [item.id, item]));
+    const now = new Set(b[kind].map((item) => item.id));
+    const changed = b[kind].filter((item) => !alike(kind, other.get(item.id), item));
+    return [...changed, ...a[kind].filter((item) => !now.has(item.id))].map((item) => ({ kind, id: item.id }));
+  });
+}
+
+/** The settings that two states of a diagram differ in, but for its version. */
+export function settings(a: Doc, b: Doc): string[] {
+  const names = new Set([...Object.keys(a.head), ...Object.keys(b.head)]);
+  return [...names].filter((name) => name !== "version" && JSON.stringify(a.head[name]) !== JSON.stringify(b.head[name]));
+}
+
+/** Whether two states of a diagram differ in what is saved. */
+export const differ = (a: Doc, b: Doc): boolean => a !== b && (settings(a, b).length > 0 || differing(a, b).length > 0);

@@ -3,7 +3,7 @@ import { useMemo, useRef, useState } from "preact/hooks";
 import { Drawing } from "../diagram/draw";
 import { boxOf, canvasOf, find, kinds, pointsOf, sameRef, type ById, type Doc, type Kind, type Point, type Ref } from "../diagram/model";
 import { t } from "../i18n";
-import type { Tool } from "./editor";
+import type { Tool } from "./keys";
 import { add, fresh, grid, move, movePoint, set, snap, snapMove } from "./operations";
 
 interface CanvasProps {
@@ -14,7 +14,7 @@ interface CanvasProps {
   choose: (refs: Ref[]) => void;
   commit: (doc: Doc) => void;
   /** Is called when a tool has drawn what it draws. */
-  done: () => void;
+  done: (kind: Kind) => void;
 }
 
 /** What the pointer holds. What it would change is drawn and not committed yet. */
@@ -22,7 +22,8 @@ type Grip =
   | { kind: "objects"; from: Point; refs: Ref[] }
   | { kind: "corner"; ref: Ref; index: number }
   | { kind: "size"; ref: Ref }
-  | { kind: "line"; start: Point };
+  | { kind: "line"; start: Point }
+  | { kind: "text"; at: Point };
 
 export function Canvas(props: CanvasProps): JSX.Element {
   const { doc, tool, chosen } = props;
@@ -37,7 +38,7 @@ export function Canvas(props: CanvasProps): JSX.Element {
     props.commit(added.doc);
     props.choose([added.ref]);
     setCorners([]);
-    props.done();
+    props.done(kind);
   };
   const endPolyline = () => corners.length > 1 && finish("polylines", fresh.polyline(corners));
   const down = (e: PointerEvent) => {
@@ -49,7 +50,8 @@ export function Canvas(props: CanvasProps): JSX.Element {
     if (tool === "select") setGrip(grasp(e, at, props));
     else if (tool === "line") setGrip({ kind: "line", start: to });
     else if (tool === "polyline") setCorners([...corners, to]);
-    else finish(tool === "text" ? "texts" : "images", tool === "text" ? fresh.text(to, t("toolText")) : fresh.image(to));
+    else if (tool === "text") setGrip({ kind: "text", at: to }); // its field gets the focus, which a pointer that goes down takes
+    else finish("images", fresh.image(to));
   };
   const moved = (e: PointerEvent) => {
     if (grip) setDraft(drag(doc, grip, toCanvas(svg.current!, e), e.altKey));
@@ -58,7 +60,8 @@ export function Canvas(props: CanvasProps): JSX.Element {
     if (grip?.kind === "line") {
       const end = e.altKey ? toCanvas(svg.current!, e) : snap(doc, toCanvas(svg.current!, e));
       if (Math.hypot(end.left - grip.start.left, end.top - grip.start.top) >= grid) finish("lines", fresh.line(grip.start, end));
-    } else if (draft) props.commit(draft);
+    } else if (grip?.kind === "text") finish("texts", fresh.text(grip.at, t("toolText")));
+    else if (draft) props.commit(draft);
     setGrip(null);
     setDraft(null);
   };
@@ -73,7 +76,7 @@ export function Canvas(props: CanvasProps): JSX.Element {
   };
   return (
     <svg
-      ref={svg} class={"canvas diagram tool-" + tool} viewBox={`0 0 ${width} ${height}`} tabindex={0} role="application" aria-label={t("canvasLabel")}
+      ref={svg} class={"canvas diagram tool-" + tool} viewBox={`0 0 ${width} ${height}`} tabindex={0} role="application" aria-label={t("canvasLabel")} aria-describedby="drawing-hint"
       onPointerDown={down} onPointerMove={moved} onPointerUp={up} onDblClick={endPolyline} onKeyDown={pressed}
     >
       <Still doc={drawn} byId={props.byId} />
@@ -135,6 +138,8 @@ function drag(doc: Doc, grip: Grip, at: Point, free: boolean): Doc {
     }
     case "line":
       return add(doc, "lines", fresh.line(grip.start, free ? at : snap(doc, at))).doc;
+    case "text":
+      return doc;
   }
 }
 

@@ -1,86 +1,132 @@
 import type { JSX } from "preact";
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import * as api from "../api";
-import { changes, differences, find, kinds, text, toDoc, type ById, type Doc, type Kind, type Ref } from "../diagram/model";
+import { changes, differ, find, kinds, text, toDoc, type ById, type Doc, type Ref } from "../diagram/model";
+import { clock } from "../format";
 import { t, type Key } from "../i18n";
-import { href } from "../router";
 import type { Var } from "../variables";
 import { sentence } from "../ui";
+import { Bar, Objects } from "./bar";
 import { Canvas } from "./canvas";
 import { Conflict } from "./conflict";
 import { keepDraft, keptDraft } from "./draft";
 import * as history from "./history";
+import { useEditorKeys, type Tool } from "./keys";
 import { continueIds, duplicate, move, remove } from "./operations";
-import { Properties } from "./properties";
-
-export type Tool = "select" | "line" | "polyline" | "text" | "image";
-
-const tools: { tool: Tool; key: string; label: Key; sign: string }[] = [
-  { tool: "select", key: "v", label: "toolSelect", sign: "⬉" },
-  { tool: "line", key: "l", label: "toolLine", sign: "╱" },
-  { tool: "polyline", key: "p", label: "toolPolyline", sign: "⌵" },
-  { tool: "text", key: "t", label: "toolText", sign: "T" },
-  { tool: "image", key: "i", label: "toolImage", sign: "▣" },
-];
+import { Properties, takeTyped } from "./properties";
 
 interface EditorProps {
   id: number;
   loaded: Doc;
   vars: Var[];
   byId: ById;
-  /** Is called with the diagram's id after a save; then loaded is what was stored. */
-  saved: (id: number) => void;
+  /** Is called with the diagram's id to read it again; then loaded is what is stored. */
+  reload: (id: number) => void;
 }
 
 /** How a save went. */
-type Saving = { state: "idle" | "busy" | "done" } | { state: "failed"; message: string } | { state: "conflict"; theirs: Doc };
+type Saving =
+  | { state: "idle" | "busy" | "done" | "unchanged" | "theirs" | "taken" }
+  | { state: "failed"; message: string }
+  | { state: "conflict"; theirs: Doc; message: string };
 
-export function Editor({ id, loaded, vars, byId, saved }: EditorProps): JSX.Element {
-  const [steps, setSteps] = useState(() => resume(id, loaded));
+/** What the diagram is read again for, and the state that the server was sent or had. */
+interface Reading {
+  why: "saved" | "look" | "take";
+  sent: Doc;
+}
+
+export function Editor({ id, loaded, vars, byId, reload }: EditorProps): JSX.Element {
+  const [draft] = useState(() => keptDraft(id));
+  const [steps, setSteps] = useState(() => resume(draft?.doc, loaded));
   const [chosen, setChosen] = useState<Ref[]>([]);
   const [tool, setTool] = useState<Tool>("select");
   const [saving, setSaving] = useState<Saving>({ state: "idle" });
+  const [asked, setAsked] = useState(0); // how often a save was asked for
   const opened = useRef(loaded);
-  useEffect(() => {
-    if (loaded === opened.current) return;
-    opened.current = loaded;
-    setSteps(history.begin(loaded)); // after a save: new objects have their ids now
-    setChosen([]);
-  }, [loaded]);
+  const reading = useRef<Reading | null>(null);
+  const root = useRef<HTMLDivElement>(null);
+  const words = useRef(false); // a new text waits for its words
   const doc = steps.now;
-  const commit = (next: Doc) => {
-    setSteps((h) => history.commit(h, next));
-    setSaving((s) => (s.state === "done" ? { state: "idle" } : s));
-  };
+  const dirty = differ(loaded, doc);
   const selection = chosen.filter((ref) => find(doc, ref));
-  const dirty = doc !== loaded && (differences(loaded, doc) > 0 || JSON.stringify(doc.head) !== JSON.stringify(loaded.head));
-  const save = () => void store(id, changes(id > 0 ? loaded : null, doc), setSaving, saved);
-  useEffect(() => keepDraft(id, dirty ? doc : null), [doc, dirty]);
+  const read = (of: Reading, newId = id) => { reading.current = of; reload(newId); };
+  const store = async (body: ReturnType<typeof changes>) => {
+    setSaving({ state: "busy" });
+    try {
+      const newId = await api.saveDiagram(body);
+      keepDraft(id, null);
+      read({ why: "saved", sent: doc }, newId);
+    } catch (error) {
+      const failure = api.asFailure(error);
+      const theirs = failure.status === 409 ? await api.diagram(id).catch(() => null) : null;
+      setSaving(theirs ? { state: "conflict", theirs: toDoc(theirs), message: failure.message } : { state: "failed", message: sentence(failure) });
+    }
+  };
+  useLayoutEffect(() => {
+    if (asked === 0 || saving.state === "busy") return;
+    if (dirty) void store(changes(id > 0 ? loaded : null, doc));
+    else if (id > 0) read({ why: "look", sent: loaded });
+    else setSaving({ state: "unchanged" });
+  }, [asked]);
+  useLayoutEffect(() => {
+    if (loaded === opened.current) return;
+    const { why, sent } = reading.current ?? { why: "look", sent: opened.current };
+    const newer = loaded.head.version !== opened.current.head.version;
+    opened.current = loaded;
+    const { history: next, renamed } = history.rebase(steps, sent, loaded);
+    setSteps(why === "take" ? history.commit(next, loaded) : next);
+    setChosen((refs) => refs.map(renamed));
+    setSaving({ state: why === "saved" ? "done" : why === "take" ? "taken" : newer ? "theirs" : "unchanged" });
+  }, [loaded]);
+  const commit = (next: Doc, topic?: string) => {
+    setSteps((h) => history.commit(h, next, topic));
+    setSaving((s) => (s.state === "busy" ? s : { state: "idle" }));
+  };
+  const save = () => { takeTyped(); setAsked((n) => n + 1); };
+  const undo = () => setSteps(history.undo);
+  const redo = () => setSteps(history.redo);
+  useLayoutEffect(() => keepDraft(id, dirty ? doc : null), [doc, dirty]);
   useLeaveWarning(dirty);
+  const draw = () => root.current?.querySelector<SVGSVGElement>(".canvas")?.focus({ preventScroll: true });
+  // What had the focus may be gone: the drawing is where a person goes on.
+  useLayoutEffect(() => {
+    const field = words.current && root.current?.querySelector<HTMLInputElement>("[data-words]");
+    if (field) {
+      words.current = false;
+      field.focus();
+      field.select();
+    } else if (document.activeElement?.matches("body, main") && !document.querySelector("dialog")) draw();
+  });
+  const drop = () => commit(remove(doc, selection));
   useEditorKeys({
-    tool: setTool, save,
-    undo: () => setSteps(history.undo), redo: () => setSteps(history.redo),
+    tool: setTool, save, undo, redo, remove: drop,
     all: () => setChosen(kinds.flatMap((kind) => doc[kind].map((item) => ({ kind, id: item.id })))),
     none: () => { setTool("select"); setChosen([]); },
-    remove: () => commit(remove(doc, selection)),
     duplicate: () => { const copy = duplicate(doc, selection); commit(copy.doc); setChosen(copy.refs); },
     move: (dx, dy) => selection.length > 0 && commit(move(doc, selection, dx, dy)),
   });
+  const status = statusOf(saving, dirty, draft && doc === draft.doc ? draft.at : 0);
   return (
-    <div class="editor">
+    <div class="editor" ref={root}>
       <Bar
-        {...{ id, tool, setTool, saving, dirty, save }} title={text(doc.head.title)}
-        undo={steps.past.length > 0 ? () => setSteps(history.undo) : undefined}
-        redo={steps.future.length > 0 ? () => setSteps(history.redo) : undefined}
+        {...{ id, tool, setTool, dirty, save, draw, status }} title={text(doc.head.title)} busy={saving.state === "busy"}
+        undo={steps.past.length > 0 ? undo : undefined} redo={steps.future.length > 0 ? redo : undefined}
       />
       <Objects doc={doc} chosen={selection} choose={setChosen} />
-      <Canvas doc={doc} byId={byId} tool={tool} chosen={selection} choose={setChosen} commit={commit} done={() => setTool("select")} />
-      <Properties doc={doc} chosen={selection} vars={vars} byId={byId} commit={commit} remove={() => commit(remove(doc, selection))} />
+      <div class="stage">
+        <Canvas
+          doc={doc} byId={byId} tool={tool} chosen={selection} choose={setChosen} commit={commit}
+          done={(kind) => { words.current = kind === "texts"; setTool("select"); }}
+        />
+        <p class="dim" id="drawing-hint">{t(tool === "select" ? "hintSelect" : "hintTool")}</p>
+      </div>
+      <Properties doc={doc} chosen={selection} vars={vars} byId={byId} commit={commit} remove={drop} />
       {saving.state === "conflict" && (
         <Conflict
-          mine={doc} theirs={saving.theirs} close={() => setSaving({ state: "idle" })}
-          takeTheirs={() => { setSaving({ state: "idle" }); keepDraft(id, null); saved(id); }}
-          keepMine={() => void store(id, overwrite(saving.theirs, doc), setSaving, saved)}
+          mine={doc} theirs={saving.theirs} message={saving.message} close={() => setSaving({ state: "idle" })}
+          takeTheirs={() => { setSaving({ state: "busy" }); read({ why: "take", sent: loaded }); }}
+          keepMine={() => void store(overwrite(saving.theirs, doc))}
         />
       )}
     </div>
@@ -88,8 +134,7 @@ export function Editor({ id, loaded, vars, byId, saved }: EditorProps): JSX.Elem
 }
 
 /** Goes on with the changes that were not saved when the editor was left. */
-function resume(id: number, loaded: Doc): history.History {
-  const draft = keptDraft(id);
+function resume(draft: Doc | undefined, loaded: Doc): history.History {
   if (!draft) return history.begin(loaded);
   continueIds(draft);
   return history.commit(history.begin(loaded), draft);
@@ -100,18 +145,14 @@ export function overwrite(theirs: Doc, mine: Doc): ReturnType<typeof changes> {
   return changes(theirs, { ...mine, head: { ...mine.head, version: theirs.head.version } });
 }
 
-async function store(id: number, body: ReturnType<typeof changes>, set: (s: Saving) => void, saved: (id: number) => void): Promise<void> {
-  set({ state: "busy" });
-  try {
-    const newId = await api.saveDiagram(body);
-    keepDraft(id, null);
-    set({ state: "done" });
-    saved(newId);
-  } catch (error) {
-    const failure = api.asFailure(error);
-    const theirs = failure.status === 409 ? await api.diagram(id).catch(() => null) : null;
-    set(theirs ? { state: "conflict", theirs: toDoc(theirs) } : { state: "failed", message: sentence(failure) });
-  }
+/** What the bar says about saving; resumed is when a draft was left that nobody changed since, or 0. */
+function statusOf(saving: Saving, dirty: boolean, resumed: number): { text: string; failed: boolean } {
+  if (saving.state === "failed") return { text: saving.message, failed: true };
+  if (saving.state === "busy") return { text: t("saving"), failed: false };
+  if (dirty) return { text: resumed > 0 ? t("draftResumed", { time: clock(resumed) }) : t("unsaved"), failed: false };
+  const words: Partial<Record<Saving["state"], Key>> = { done: "savedDone", unchanged: "nothingToSave", theirs: "savedByOthers", taken: "tookTheirs" };
+  const key = words[saving.state];
+  return { text: key ? t(key) : "", failed: false };
 }
 
 /** Asks before a page with unsaved changes is closed. */
@@ -122,113 +163,4 @@ function useLeaveWarning(dirty: boolean): void {
     window.addEventListener("beforeunload", warn);
     return () => window.removeEventListener("beforeunload", warn);
   }, [dirty]);
-}
-
-interface Actions {
-  tool: (tool: Tool) => void;
-  save: () => void;
-  undo: () => void;
-  redo: () => void;
-  all: () => void;
-  none: () => void;
-  remove: () => void;
-  duplicate: () => void;
-  move: (dx: number, dy: number) => void;
-}
-
-const arrows: Record<string, [number, number]> = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] };
-
-function useEditorKeys(actions: Actions): void {
-  const latest = useRef(actions);
-  latest.current = actions;
-  useEffect(() => {
-    const pressed = (e: KeyboardEvent) => {
-      const handler = e.defaultPrevented ? undefined : handlerOf(e, latest.current);
-      if (!handler) return;
-      e.preventDefault();
-      handler();
-    };
-    document.addEventListener("keydown", pressed);
-    return () => document.removeEventListener("keydown", pressed);
-  }, []);
-}
-
-function handlerOf(e: KeyboardEvent, a: Actions): (() => void) | undefined {
-  const control = e.ctrlKey || e.metaKey;
-  const key = e.key.toLowerCase();
-  if (control && key === "s") return a.save;
-  const element = e.target as HTMLElement;
-  if (/^(INPUT|TEXTAREA|SELECT)$/.test(element.tagName) || element.closest("dialog")) return undefined;
-  if (control) {
-    if (key === "z") return e.shiftKey ? a.redo : a.undo;
-    return { y: a.redo, a: a.all, d: a.duplicate }[key];
-  }
-  const way = arrows[e.key];
-  if (way && element.closest(".canvas, .objects, body")) return () => a.move(way[0] * (e.shiftKey ? 10 : 1), way[1] * (e.shiftKey ? 10 : 1));
-  if (key === "delete" || key === "backspace") return a.remove;
-  if (key === "escape") return a.none;
-  const found = tools.find((x) => x.key === key);
-  return found && !e.altKey ? () => a.tool(found.tool) : undefined;
-}
-
-interface BarProps {
-  id: number;
-  title: string;
-  tool: Tool;
-  setTool: (tool: Tool) => void;
-  saving: Saving;
-  dirty: boolean;
-  save: () => void;
-  undo: (() => void) | undefined;
-  redo: (() => void) | undefined;
-}
-
-function Bar({ id, title, tool, setTool, saving, dirty, save, undo, redo }: BarProps): JSX.Element {
-  const busy = saving.state === "busy";
-  return (
-    <div class="tools editor-bar" role="toolbar" aria-label={t("edit")}>
-      <h1>{title}</h1>
-      {tools.map((x) => (
-        <button type="button" key={x.tool} aria-pressed={tool === x.tool} title={`${t(x.label)} (${x.key.toUpperCase()})`} onClick={() => setTool(x.tool)}>
-          <span aria-hidden="true">{x.sign} </span>{t(x.label)}
-        </button>
-      ))}
-      <button type="button" disabled={!undo} onClick={undo} title="Ctrl Z">{t("undo")}</button>
-      <button type="button" disabled={!redo} onClick={redo} title="Ctrl ⇧ Z">{t("redo")}</button>
-      <span class="space" />
-      <span class={saving.state === "failed" ? "problem" : "dim"} role={saving.state === "failed" ? "alert" : "status"}>
-        {saving.state === "failed" ? saving.message : busy ? t("saving") : saving.state === "done" ? t("savedDone") : dirty ? t("unsaved") : ""}
-      </span>
-      <button type="button" class="primary" disabled={busy || !dirty} onClick={save} title="Ctrl S / ⌘ S">{t("save")}</button>
-      <a class="button" href={href(id > 0 ? "diagrams/" + id : "diagrams")}>{t("leaveEditor")}</a>
-    </div>
-  );
-}
-
-/** What an object is called in lists. */
-export function label(kind: Kind, doc: Doc, ref: Ref): string {
-  const item = find(doc, ref);
-  const own = text(item?.text) || text(item?.title);
-  const names: Record<Kind, Key> = { lines: "toolLine", images: "toolImage", texts: "toolText", polylines: "toolPolyline" };
-  return own || t(names[kind]) + " " + (ref.id > 0 ? ref.id : t("isNew"));
-}
-
-function Objects({ doc, chosen, choose }: { doc: Doc; chosen: Ref[]; choose: (refs: Ref[]) => void }): JSX.Element {
-  return (
-    <aside class="objects" aria-label={t("objects")}>
-      <h2>{t("objects")}</h2>
-      <ul>
-        {kinds.flatMap((kind) => doc[kind].map((item) => {
-          const isChosen = chosen.some((ref) => ref.kind === kind && ref.id === item.id);
-          return (
-            <li key={kind + item.id}>
-              <button type="button" class="quiet" aria-pressed={isChosen} onClick={() => choose([{ kind, id: item.id }])}>
-                {label(kind, doc, { kind, id: item.id })}
-              </button>
-            </li>
-          );
-        }))}
-      </ul>
-    </aside>
-  );
 }

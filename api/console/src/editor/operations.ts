@@ -5,7 +5,7 @@ import { boxOf, find, kinds, pointsOf, sameRef, withPoints, type Doc, type Item,
 let lastNew = 0;
 
 /** An id for an object that is not saved yet: unique and below zero. */
-const newId = () => --lastNew;
+export const newId = (): number => --lastNew;
 
 /** Lets the ids of new objects go on below those of a diagram. */
 export function continueIds(doc: Doc): void {

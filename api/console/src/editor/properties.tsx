@@ -4,7 +4,7 @@ import { find, num, pointsOf, text, varsOf, withPoints, type ById, type Doc, typ
 import { t, type Key } from "../i18n";
 import { Picker } from "../picker";
 import type { Var } from "../variables";
-import { label } from "./editor";
+import { label } from "./bar";
 import { replace, set, setHead } from "./operations";
 import { Upload } from "./upload";
 
@@ -13,7 +13,8 @@ interface PropertiesProps {
   chosen: Ref[];
   vars: Var[];
   byId: ById;
-  commit: (doc: Doc) => void;
+  /** Takes the next state; those with the same topic are one step to undo. */
+  commit: (doc: Doc, topic?: string) => void;
   remove: () => void;
 }
 
@@ -24,7 +25,7 @@ export function Properties({ doc, chosen, vars, byId, commit, remove }: Properti
       {chosen.length === 0 || !ref ? <DiagramFields doc={doc} commit={commit} />
         : chosen.length > 1 ? <><h2>{t("chosenCount", { count: chosen.length })}</h2><p class="dim">{t("chosenHint")}</p></>
           : <ObjectFields key={ref.kind + ref.id} doc={doc} of={ref} vars={vars} byId={byId} commit={commit} />}
-      {chosen.length > 0 && <button type="button" onClick={remove}>{t("delete")}</button>}
+      {chosen.length > 0 && <button type="button" class="delete" onClick={remove}><span aria-hidden="true">✕</span> {t("delete")}</button>}
     </aside>
   );
 }
@@ -34,11 +35,35 @@ interface FieldProps {
   value: string | number;
   type?: "text" | "number" | "color" | "url";
   put: (value: string) => void;
+  /** The field of a text's words, which a new text is typed into. */
+  words?: boolean;
 }
 
-/** A field that takes effect when it is left or Enter is pressed, as one step to undo. */
-function Field({ label, value, type = "text", put }: FieldProps): JSX.Element {
+/** Counts the visits to fields: what is typed in one is one step to undo. */
+let visits = 0;
+
+/** The members whose fields take effect with each key. */
+const typedMembers = ["title", "text", "stroke", "fill", "backgroundColor"];
+
+/** The step that a change of these members belongs to. */
+const topicOf = (of: string, members: Record<string, unknown>) => {
+  const names = Object.keys(members);
+  return names.every((name) => typedMembers.includes(name)) ? [visits, of, ...names].join(" ") : undefined;
+};
+
+/** Lets a field that is being filled in take effect, as if it were left. */
+export function takeTyped(): void {
+  const field = document.activeElement;
+  if (field instanceof HTMLInputElement && field.dataset.typed === "true") field.dispatchEvent(new Event("change", { bubbles: true }));
+}
+
+/**
+ * A field. Words and colours take effect with each key; numbers and addresses, which
+ * would be wrong halfway, when the field is left, Enter is pressed or the diagram saved.
+ */
+function Field({ label, value, type = "text", put, words }: FieldProps): JSX.Element {
   const [typed, setTyped] = useState<string | null>(null);
+  const live = type === "text" || type === "color";
   const taken = (text: string) => {
     setTyped(null);
     if (text !== String(value)) put(text);
@@ -48,7 +73,8 @@ function Field({ label, value, type = "text", put }: FieldProps): JSX.Element {
       {label}
       <input
         type={(type === "url" ? "text" : type) as "text"} value={typed ?? value} step={type === "number" ? "any" : undefined} spellcheck={false}
-        onInput={(e) => setTyped(e.currentTarget.value)} onChange={(e) => taken(e.currentTarget.value)}
+        data-typed={typed !== null} data-words={words} onFocus={() => visits++}
+        onInput={(e) => (live ? put : setTyped)(e.currentTarget.value)} onChange={live ? undefined : (e) => taken(e.currentTarget.value)}
       />
     </label>
   );
@@ -58,9 +84,9 @@ function Check({ label, value, put }: { label: string; value: boolean; put: (val
   return <label class="check"><input type="checkbox" checked={value} onChange={(e) => put(e.currentTarget.checked)} /> {label}</label>;
 }
 
-function DiagramFields({ doc, commit }: { doc: Doc; commit: (doc: Doc) => void }): JSX.Element {
+function DiagramFields({ doc, commit }: Pick<PropertiesProps, "doc" | "commit">): JSX.Element {
   const head = doc.head;
-  const put = (members: Record<string, unknown>) => commit(setHead(doc, members));
+  const put = (members: Record<string, unknown>) => commit(setHead(doc, members), topicOf("", members));
   return (
     <>
       <h2>{t("diagram")}</h2>
@@ -82,10 +108,10 @@ interface ObjectProps extends Pick<PropertiesProps, "doc" | "vars" | "byId" | "c
 function ObjectFields({ doc, of, vars, byId, commit }: ObjectProps): JSX.Element | null {
   const item = find(doc, of);
   if (!item) return null;
-  const put = (members: Record<string, unknown>) => commit(set(doc, of, members));
+  const put = (members: Record<string, unknown>) => commit(set(doc, of, members), topicOf(of.kind + of.id, members));
   return (
     <>
-      <h2>{label(of.kind, doc, of)}</h2>
+      <h2>{label(doc, of)}</h2>
       {fieldsOf[of.kind](item, put)}
       <Place kind={of.kind} item={item} change={(change) => commit(replace(doc, of, change))} />
       {of.kind !== "polylines" && <Binding kind={of.kind} item={item} vars={vars} byId={byId} put={put} />}
@@ -117,7 +143,7 @@ const fieldsOf: Record<Kind, (item: Item, put: Put) => JSX.Element> = {
   ),
   texts: (item, put) => (
     <>
-      <Field label={t("toolText")} value={text(item.text)} put={(v) => put({ text: v })} />
+      <Field label={t("toolText")} value={text(item.text)} put={(v) => put({ text: v })} words />
       <Field label={t("fontSize")} type="number" value={num(item.fontSize, 16)} put={(v) => put({ fontSize: positive(v, 16) })} />
       <Field label={t("color")} type="color" value={text(item.fill, "#1f2428")} put={(fill) => put({ fill })} />
     </>

@@ -3,6 +3,7 @@ import { useMemo, useState } from "preact/hooks";
 import * as api from "../api";
 import { altText, diagramVars, Drawing, paper } from "../diagram/draw";
 import { canvasOf, emptyDoc, text, toDoc, type ById, type Doc } from "../diagram/model";
+import { keepDraft, keptDraft } from "../editor/draft";
 import { Editor } from "../editor/editor";
 import { t } from "../i18n";
 import { useKeys } from "../keys";
@@ -12,7 +13,7 @@ import { go, href, type Route } from "../router";
 import { session } from "../session";
 import { keep, kept } from "../store";
 import { toVar, type Var } from "../variables";
-import { Empty, Freshness, useLoad, When } from "../ui";
+import { Age, Empty, Freshness, useLoad, When } from "../ui";
 
 export function Diagrams({ route }: { route: Route }): JSX.Element {
   const [, id, mode] = route.path;
@@ -77,8 +78,9 @@ function List(): JSX.Element {
         <button type="submit" class="primary">{t("open")}</button>
         <a class="button" href={href("diagrams/new")}>{t("newDiagram")}</a>
       </form>
+      <DraftNotice id={0} />
       {known.length === 0
-        ? <Empty><p>{t("noRecents")}</p></Empty>
+        ? <Empty><p>{t("noRecents")}</p><pre>tsmon tenant diagrams {session.get()?.schema || "SCHEMA"} list</pre></Empty>
         : <ul class="links">{known.map((r) => <li key={r.id}><a href={href("diagrams/" + r.id)}><b>{r.title}</b> <span class="dim">{r.id}</span></a></li>)}</ul>}
     </>
   );
@@ -108,6 +110,7 @@ function Picture({ id, doc, byId, limits }: Known & { id: number }): JSX.Element
         <a class="button" href={href("diagrams")}>{t("otherDiagram")}</a>
         <a class="button" href={href(`diagrams/${id}/edit`)}>{t("edit")}</a>
       </div>
+      <DraftNotice id={id} />
       <div class="diagram-frame" tabindex={0} role="group" aria-label={text(doc.head.title)}>
         <svg class="diagram" viewBox={`0 0 ${width} ${height}`} role="img" aria-label={altText(doc)} style={{ background: paper(doc) }}>
           <Drawing doc={doc} live={live} />
@@ -117,13 +120,27 @@ function Picture({ id, doc, byId, limits }: Known & { id: number }): JSX.Element
   );
 }
 
+/** Says that changes to a diagram are kept in this tab, if there are any. */
+function DraftNotice({ id }: { id: number }): JSX.Element | null {
+  const [draft, setDraft] = useState(() => keptDraft(id));
+  if (!draft) return null;
+  const drop = () => { keepDraft(id, null); setDraft(null); };
+  return (
+    <div class="notice draft" role="status">
+      <span>{t(id > 0 ? "draftKept" : "draftNew")} <Age at={draft.at} /></span>
+      <a class="button" href={href(id > 0 ? `diagrams/${id}/edit` : "diagrams/new")}>{t("draftGoOn")}</a>
+      <button type="button" onClick={drop}>{t("draftDrop")}</button>
+    </div>
+  );
+}
+
 function Edit({ id }: { id: number }): JSX.Element {
   const [saves, setSaves] = useState(0);
   const loaded = useLoad(() => load(id), [id, saves]);
-  const saved = (newId: number) => (newId === id ? setSaves((n) => n + 1) : go(`diagrams/${newId}/edit`));
+  const reload = (newId: number) => (newId === id ? setSaves((n) => n + 1) : go(`diagrams/${newId}/edit`));
   return (
     <When of={loaded}>
-      {(data) => (data === "missing" ? <Missing id={id} /> : <Editor key={id} id={id} loaded={data.doc} vars={data.vars} byId={data.byId} saved={saved} />)}
+      {(data) => (data === "missing" ? <Missing id={id} /> : <Editor key={id} id={id} loaded={data.doc} vars={data.vars} byId={data.byId} reload={reload} />)}
     </When>
   );
 }

@@ -2,6 +2,7 @@ import type { JSX } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import { demoLogin, Failure, hasDemo, login } from "../api";
 import { t, type Key } from "../i18n";
+import { keepsDrafts } from "../editor/draft";
 import { begin, ended } from "../session";
 import { keep, kept, useStore } from "../store";
 import { sentence } from "../ui";
@@ -48,7 +49,7 @@ export function Login(): JSX.Element {
   return (
     <div class="login">
       <h1>{t("login")}</h1>
-      {why && <p role="status" class="notice">{t(why === "expired" ? "endedExpired" : "endedLeft")}</p>}
+      {why && <p role="status" class="notice">{t(why === "expired" ? "endedExpired" : "endedLeft")}{keepsDrafts() && " " + t("endedDrafts")}</p>}
       {demo && (
         <section>
           <p>{t("demoText")}</p>

@@ -107,7 +107,7 @@ function Card({ v, value, level, polled, late, noteLate }: CardProps): JSX.Eleme
           : <span class={shown.missing ? "missing" : "number"}>{shown.text}</span>}
         {shown.unit && <span class="unit"> {shown.unit}</span>}
       </p>
-      <Footer points={points} level={level} late={late} v={v} now={now} />
+      <Footer points={points} level={level} late={late} v={v} value={value} now={now} />
     </li>
   );
 }
@@ -117,11 +117,13 @@ interface FooterProps {
   level: Level;
   late: number | null;
   v: Var;
+  value: number | null | undefined;
   now: number;
 }
 
-function Footer({ points, level, late, v, now }: FooterProps): JSX.Element {
-  const [low, high] = rangeOf(points ?? []);
+function Footer({ points, level, late, v, value, now }: FooterProps): JSX.Element {
+  // The value is newer than its history.
+  const [low, high] = rangeOf([...(points ?? []), ...(typeof value === "number" ? [[now, value] as Point] : [])]);
   return (
     <>
       {points && points.length > 1 ? <Sparkline points={points} name={v.name} /> : <div class="sparkline" />}

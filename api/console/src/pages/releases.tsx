@@ -2,7 +2,7 @@ import type { JSX } from "preact";
 import { t } from "../i18n";
 import { href, type Route } from "../router";
 import type { LogPage, ReleasesOverview, ReleaseSpread, WaitingPlans } from "../types.gen";
-import { Age, Empty } from "../ui";
+import { Age, Empty, Said } from "../ui";
 import { ask } from "../releases/access";
 import { ChannelState } from "../releases/channel";
 import { Rehearse, Waits } from "../releases/rehearse";
@@ -53,7 +53,7 @@ function Alarms({ of: o }: { of: ReleasesOverview }): JSX.Element | null {
       <ul aria-label={t("alarms")}>
         {o.away && <li>▲ {t("storeAway")} <Age at={Date.parse(o.away)} /></li>}
         {o.alarms.map((a) => (
-          <li key={a.object}>▲ <b>{a.object}</b> {t("alarmText")} <Age at={Date.parse(a.since)} /><div lang="en">{a.problem}</div></li>
+          <li key={a.object}>▲ <b>{a.object}</b> {t("alarmText")} <Age at={Date.parse(a.since)} /><div><Said text={a.problem} /></div></li>
         ))}
       </ul>
     </div>
@@ -94,7 +94,7 @@ function Channel({ name }: { name: string }): JSX.Element {
             {c ? <ChannelState of={c} heading="h1" waits={plans.plans.some((p) => !p.stale)} /> : <h1>{name}</h1>}
             <Waits of={plans} />
             {spread && <Spread of={spread} />}
-            {c && c.version !== "" && o.rehearses && <Rehearse of={c} others={o.channels.map((x) => x.channel).filter((x) => x !== name)} versions={versions} spread={spread} />}
+            {c && c.version !== "" && o.rehearses && <Rehearse of={c} others={o.channels.map((x) => x.channel).filter((x) => x !== name)} versions={versions} spread={spread} entries={log.entries} />}
             {log.entries.length > 0 && <Timeline channel={name} page={log} />}
           </>
         );

@@ -5,7 +5,9 @@ import { t } from "../i18n";
 import { href } from "../router";
 import type { LogRow, ReleaseChannel, ReleaseShare } from "../types.gen";
 import { Age } from "../ui";
-import { act, count, failing, isLink, rolling } from "./words";
+import { FailingShare } from "./spread";
+import { alarmOf } from "./verdict";
+import { act, count, isLink, rolling, sentenceOf } from "./words";
 
 interface Props {
   of: ReleaseChannel;
@@ -25,14 +27,19 @@ export function ChannelState({ of: c, heading: H, waits = false }: Props): JSX.E
     );
   }
   const rollout = c.rollout;
+  const bad = c.adoption?.guard && alarmOf(c.adoption.guard);
   return (
-    <section class="panel channel" aria-label={c.channel}>
+    <section class={"panel channel " + (bad || "")} aria-label={c.channel}>
       <H>{name} <b>{c.newest}</b></H>
       {rollout ? <Rollout of={rollout} next={c.next_step} others={c.version} /> : <p>{t("everybody")}</p>}
       <p class="dim">
         {c.since && <>{t("since")} <Age at={Date.parse(c.since)} />. </>}
         {c.last && <Last of={c.last} />}
+        {c.last && c.since !== c.last.when && <> · <Age at={Date.parse(c.last.when)} /></>}
       </p>
+      {c.last?.action === "rollback" && c.last.from && (
+        <p class="flag abnormal-text">▲ {t("wasRolledBack", { version: c.last.from })}{c.adoption && c.adoption.clients > 0 && " " + t("stillHave", { count: count(c.adoption.left ?? 0) })}</p>
+      )}
       {!c.shown && <p class="flag severe-text">▲ {t("notShown")}</p>}
       {c.behind && <p class="flag abnormal-text">▲ {t("behind")}</p>}
       {c.last?.halted && rollout?.paused && <p class="flag severe-text">▲ {t("halted")}</p>}
@@ -65,14 +72,15 @@ function Spread({ of: c }: { of: ReleaseChannel }): JSX.Element {
   const a = c.adoption!;
   if (a.clients === 0) return <p class="dim">{t("noClients")}</p>;
   const n = a.newest;
-  const halt = a.guard?.decision === "halt";
   return (
-    <p>
-      {t("hasIt", { have: count(a.have), clients: count(a.clients) })}
-      {a.guard && <> · <span class={halt ? "flag severe-text" : ""}>{halt && "▲ "}{failing(a.guard)}</span></>}
-      {n.waiting > 0 && <> · {t("waitingFor", { count: count(n.waiting) })}</>}
-      {n.kept > 0 && <> · <span class="flag abnormal-text">{t("cameToNothing", { count: count(n.kept) })}</span></>}
-    </p>
+    <>
+      <p>
+        {sentenceOf(t("hasIt", { have: count(a.have), clients: count(a.clients) }))}
+        {n.waiting > 0 && <> · {t("waitingFor", { count: count(n.waiting) })}</>}
+        {n.kept > 0 && <> · <span class="flag abnormal-text">{t("cameToNothing", { count: count(n.kept) })}</span></>}
+      </p>
+      {a.guard && <FailingShare of={a.guard} />}
+    </>
   );
 }
 

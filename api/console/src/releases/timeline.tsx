@@ -4,7 +4,7 @@ import type { JSX } from "preact";
 import { useState } from "preact/hooks";
 import { t } from "../i18n";
 import type { LogDetail, LogPage, LogRow } from "../types.gen";
-import { Age, useLoad, When } from "../ui";
+import { Age, Said, useLoad, When } from "../ui";
 import { ask } from "./access";
 import { ReachTable } from "./table";
 import { act, isLink } from "./words";
@@ -43,7 +43,7 @@ function Entry({ channel, of: e }: { channel: string; of: LogRow }): JSX.Element
           <span class="dim">{e.sequence}</span> <b>{act(e)}</b>
           {e.halted && <span class="flag severe-text"> ▲ {t("halted")}</span>}
           {" "}<span class="dim">{e.who}{e.needs > 0 && ` (${t("signedOf", { has: e.signed_by.length, needs: e.needs })})`}</span>
-          {e.why && <q class="why">{e.why}</q>}
+          {e.why && (e.halted ? <span class="why"><Said text={e.why} /></span> : <q class="why">{e.why}</q>)}
         </summary>
         {open && <Opened channel={channel} sequence={e.sequence} />}
       </details>

@@ -4,11 +4,11 @@ import type { JSX } from "preact";
 import { exact } from "../format";
 import { t } from "../i18n";
 import { href } from "../router";
-import type { ReleaseVersion, ReleaseVersions } from "../types.gen";
+import type { ReleaseSpread, ReleaseVersion, ReleaseVersions } from "../types.gen";
 import { Age, Empty } from "../ui";
 import { ask } from "./access";
 import { Seen, useWatch } from "./watch";
-import { count, size } from "./words";
+import { count, sentenceOf, size } from "./words";
 
 type Row = ReleaseVersions["versions"][number];
 
@@ -43,11 +43,13 @@ export function Versions(): JSX.Element {
   );
 }
 
+/** The channels that show a version, those of rollouts with their share. */
+const shownBy = (r: Row): string => [...r.channels, ...Object.entries(r.rollouts).map(([channel, percent]) => `${channel} ${percent} %`)].join(", ");
+
 function standing(r: Row): JSX.Element {
-  const parts = [...r.channels, ...Object.entries(r.rollouts).map(([channel, percent]) => `${channel} ${percent} %`)];
   return (
     <>
-      {parts.join(", ")}
+      {shownBy(r)}
       {r.rolled_back.length > 0 && <span class="flag abnormal-text"> {t("rolledBack", { channels: r.rolled_back.join(", ") })}</span>}
       {r.pruned && <span class="dim"> {t("prunedText")}</span>}
       {r.staged.length > 0 && <span class="dim"> {t("staged", { targets: r.staged.join(", ") })}</span>}
@@ -56,12 +58,26 @@ function standing(r: Row): JSX.Element {
 }
 
 export function Version({ version }: { version: string }): JSX.Element {
-  const watched = useWatch((signal) => ask<ReleaseVersion>("versions/" + encodeURIComponent(version), undefined, signal), [version]);
+  const watched = useWatch(async (signal) => {
+    const [detail, all] = await Promise.all([
+      ask<ReleaseVersion>("versions/" + encodeURIComponent(version), undefined, signal), ask<ReleaseVersions>("versions", undefined, signal),
+    ]);
+    const row = all.versions.find((r) => r.version === version);
+    const left = await Promise.all((row?.rolled_back ?? []).map(async (channel) => {
+      const spread = await ask<ReleaseSpread>(`channels/${channel}/adoption`, undefined, signal).catch(() => null);
+      return { channel, clients: spread?.clients ? spread.versions.find((x) => x.version === version)?.clients ?? 0 : null };
+    }));
+    return { v: detail, row, left };
+  }, [version]);
   return (
     <Seen of={watched}>
-      {(v) => (
+      {({ v, row, left }) => (
         <>
           <h1>{v.version}</h1>
+          {left.map((l) => (
+            <p key={l.channel} class="flag abnormal-text">▲ {sentenceOf(t("rolledBack", { channels: l.channel }))}.{l.clients !== null && " " + t("stillHave", { count: count(l.clients) })}</p>
+          ))}
+          {row && (row.channels.length > 0 || Object.keys(row.rollouts).length > 0) && <p>{t("shownBy")}: {shownBy(row)}</p>}
           <p class="dim">{exact(Date.parse(v.pub_date))}, {v.who}</p>
           {v.notes && <pre tabIndex={0}>{v.notes}</pre>}
           <div class="scroll" tabIndex={0} role="region" aria-label={t("bundles")}>

@@ -21,14 +21,19 @@ const actions: Record<string, Key> = {
   repair: "actRepair", prune: "actPrune", appoint: "actAppoint",
 };
 
-/** What an entry did, as a phrase. */
-export function act(e: Pick<LogRow, "action" | "version" | "newest" | "from" | "rollout" | "pruned">): string {
+/** What an entry did, as a sentence begins. */
+export const act = (e: Parameters<typeof phrase>[0]): string => sentenceOf(phrase(e));
+
+function phrase(e: Pick<LogRow, "action" | "version" | "newest" | "from" | "rollout" | "pruned">): string {
   const key = actions[e.action];
   if (!key) return e.action + " " + e.newest;
   const percent = e.rollout ? e.rollout.percent + " %" : "100 %";
   const text = t(key, { version: e.action === "rollback" ? e.version : e.newest, from: e.from ?? "", percent, pruned: (e.pruned ?? []).join(", ") });
   return e.rollout && ["publish", "promote"].includes(e.action) ? text + " " + t("toShare", { percent }) : text;
 }
+
+/** The text as a sentence begins. */
+export const sentenceOf = (text: string): string => text.slice(0, 1).toLocaleUpperCase(locale()) + text.slice(1);
 
 /** How a rollout stands, as a phrase. */
 export function rolling(r: ReleaseShare, next: number | undefined): string {

@@ -4,8 +4,10 @@ import { lastBefore, csv, join } from "../charts/table";
 import { queryOf, refresh, sampling, spanOf } from "../charts/periods";
 import { flowOf } from "../diagram/flow";
 import { beside, boxAt, obstacles } from "../diagram/layout";
-import { changes, emptyDoc, toDoc, varsOf, type Doc } from "../diagram/model";
-import { begin, commit, redo, undo } from "../editor/history";
+import { labelledLines } from "../diagram/draw";
+import { changes, differ, differing, emptyDoc, settings, toDoc, varsOf, type Doc, type Item } from "../diagram/model";
+import { savedBy } from "../editor/conflict";
+import { begin, commit, rebase, redo, undo } from "../editor/history";
 import { overwrite } from "../editor/editor";
 import { add, duplicate, fresh, move, movePoint, remove, set, snap } from "../editor/operations";
 import { ago, isMissing, isState, number, show } from "../format";
@@ -14,7 +16,8 @@ import { bandLevel, colorLevel, limitsOf } from "../limits";
 import { grantOf } from "../pages/access";
 import { concerns } from "../pages/releases";
 import { groupReach } from "../releases/reach";
-import { tableOf } from "../releases/spread";
+import { colorsOf, tableOf } from "../releases/spread";
+import { alarmOf, opinionOf } from "../releases/verdict";
 import { parseHash } from "../router";
 import { parse } from "../session";
 import { lateSince, path } from "../sparkline";
@@ -121,7 +124,37 @@ function editing(): void {
   const theirs: Doc = { ...set(before, { kind: "texts", id: 2 }, { text: "theirs" }), head: { ...before.head, version: 5 } };
   const body = overwrite(theirs, moved);
   same("overwriting takes the present version", [(body.diagram as { version?: number }).version, body.lines?.length, body.texts], [5, 1, [{ id: 2, text: "T", left: 5, top: 5 }]]);
+  const typed = commit(commit(commit(begin(before), moved, "a"), added.doc, "a"), bent, "b");
+  same("what is typed in one field is one step", [undo(typed).now === added.doc, undo(undo(typed)).now === before], [true, true]);
   same("a new diagram", changes(null, emptyDoc("x")).diagram.title, "x");
+}
+
+function saving(): void {
+  const before = doc();
+  const first = add(before, "texts", fresh.text({ left: 1, top: 2 }, "a"));
+  const second = add(first.doc, "texts", fresh.text({ left: 3, top: 4 }, "b"));
+  const sent = remove(second.doc, [{ kind: "lines", id: 1 }]);
+  const answer = (made: Doc, version: number): Doc => JSON.parse(JSON.stringify({ ...made, head: { ...made.head, version } }));
+  const stored = answer({ ...sent, texts: sent.texts.map((item, i) => (item.id < 0 ? { ...item, id: 10 + i } : item)) }, 5);
+  const { history, renamed } = rebase(commit(commit(begin(before), first.doc), sent), sent, stored);
+  same("after a save there is nothing to save", [history.now === stored, differ(stored, history.now)], [true, false]);
+  same("what was chosen stays chosen", [renamed(first.ref), renamed(second.ref)], [{ kind: "texts", id: 11 }, { kind: "texts", id: 12 }]);
+  const back = changes(stored, undo(history).now);
+  same("a step back after a save has the new ids and version", [back.diagram.version, back.texts, back.deleted?.texts], [5, [], [12]]);
+  same("what was deleted comes back as a new object", back.lines?.map((l) => [l.id, l["custom" as never]]), [[undefined, "kept"]]);
+  const more = rebase(commit(commit(begin(before), sent), move(sent, [first.ref], 5, 5)), sent, stored).history;
+  same("what was changed after the save stays", changes(stored, more.now).texts?.map((x) => [x.id, x.left, x.top]), [[11, 6, 7]]);
+  const theirs = answer(set(before, { kind: "texts", id: 2 }, { text: "theirs" }), 7);
+  const taken = commit(rebase(commit(begin(before), sent), before, theirs).history, theirs);
+  same("what was discarded can be had back", [undo(taken).now.head.version, undo(taken).now.texts.map((x) => x.text)], [7, ["T", "a", "b"]]);
+  same("who saved, and when", [savedBy("the diagram was saved by a b@example.com at 23/11/26, 05:30:12 a. m., since it was read: read version 4 and save again"), savedBy("the diagram was saved by an import, since it was read")],
+    [{ who: "a b@example.com", when: "23/11/26, 05:30:12 a. m" }, null]);
+  same("settings differ, but for the version", settings(before, { ...before, head: { ...before.head, version: 9, title: "x", height: 5 } }), ["title", "height"]);
+  same("objects that differ", differing(theirs, sent), [{ kind: "lines", id: 1 }, { kind: "texts", id: 2 }, first.ref, second.ref]);
+  same("the order of members is no difference", differ(before, { ...before, texts: [{ top: 5, left: 5, text: "T", id: 2 }] }), false);
+  const line = (id: number, x1: number, x2: number, v = 7): Item => ({ id, points: { start: { left: x1, top: 0 }, end: { left: x2, top: 0 } }, id_tsvars: v, variable: { name: "Q", unit: "l/s", varsTs: { measurement: "m", field: "q" + v } } });
+  const labelled = (...lines: Item[]) => labelledLines({ ...before, lines }, new Map()).map(({ item }) => item.id).sort();
+  same("a value stands at each pipe, once", [labelled(line(1, 0, 10), line(2, 10, 40), line(3, 60, 90)), labelled(line(1, 0, 10), line(2, 20, 60), line(3, 10, 20)), labelled(line(1, 0, 10), line(2, 10, 20, 8))], [[2, 3], [2], [1, 2]]);
 }
 
 function drawing(): void {
@@ -174,11 +207,22 @@ function releases(): void {
   const curve = (version: string, ...points: [string, number][]) => ({ version, points: points.map(([time, n]) => ({ time, clients: n })) });
   same("curves share their times", tableOf([curve("1.1.0", ["1970-01-01T00:02:00Z", 5]), curve("1.0.0", ["1970-01-01T00:01:00Z", 9], ["1970-01-01T00:02:00Z", 4])] as never),
     { times: [60, 120], columns: [[undefined, 5], [9, 4]] });
+  const old = colorsOf(["1.1.0", "1.0.0"]);
+  same("versions keep their colours", colorsOf(["1.3.0", "1.2.0", "1.1.0", "1.0.0"]).slice(2), old);
+  same("no two have the same colour", new Set(colorsOf(["8", "7", "6", "5", "4", "3", "2", "1"])).size, 8);
+  const opinion = (decision: string, count: number, of: number, low: number, more: object = {}) =>
+    ({ version: "1.1.0", before: "1.0.0", decision, networks_required: 3, networks: { fetched: 2, failing: 1 }, verdict: { decision, sentence: "", first: false, outcomes: of, needed: 20, limit: 0.02, bar: 0.02, failing: { count, of, low, high: 1 }, ...more } }) as never;
+  same("alarms", [alarmOf(opinion("wait", 0, 5, 0)), alarmOf(opinion("wait", 1, 5, 0.01)), alarmOf(opinion("wait", 3, 5, 0.2)), alarmOf(opinion("halt", 1, 100, 0)), alarmOf(opinion("wait", 0, 0, 0))], ["", "abnormal", "severe", "severe", ""]);
+  same("why it waits", [opinionOf(opinion("wait", 0, 5, 0, { cause: "evidence", to_halt: 3 }), true), opinionOf(opinion("wait", 0, 5, 0, { cause: "evidence" }), false)],
+    [["The next step waits: it needs to know what became of 20 clients, and knows it of 5.", "Failures in a row that would stop it: 3."], []]);
+  same("why it is stopped", ["limit", "settled", "before", "waiting"].map((cause) => opinionOf(opinion("halt", 9, 10, 0.5, { cause }), true)[0]!.split(":")[0]), ["Stop it", "Stop it", "Stop it", "Stop it"]);
+  same("too few networks", opinionOf({ ...(opinion("halt", 9, 10, 0.5, { cause: "limit" }) as object), decision: "wait" } as never, true).at(-1), "Networks that this comes from: 1. The guard stops a rollout only if it fails in 3.");
+  same("nothing known", [opinionOf(opinion("continue", 0, 5, 0, { first: true }), true), opinionOf(opinion("continue", 0, 0, 0, { needed: 0 }), false)], [["Nothing stands in the way of the next step.", "Nothing is known of how a release before it did, so the limit alone decides."], []]);
   same("alarms of a channel", ["stable/latest.json", "stable/rings/07/latest.json", "log/stable/0000000001.json", "releases/1.0.0/release.json", "releases/2.0.0/release.json", "beta/latest.json"]
     .map((object) => concerns(object, "stable", ["1.0.0"])), [true, true, true, true, false, false]);
 }
 
-for (const test of [displayRules, variables, limits, tables, periods, editing, drawing, others, releases]) {
+for (const test of [displayRules, variables, limits, tables, periods, editing, saving, drawing, others, releases]) {
   try {
     test();
   } catch (error) {

@@ -1,8 +1,10 @@
-package monitor
+package times
 
 import (
+	"math"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -22,11 +24,11 @@ func TestClockText(t *testing.T) {
 		{"2 de January de 2006 (MST)", "", "5 de agosto de 2026 (-05)"},
 		{"PM PM 03", "", "p. m. p. m. 03"},
 	} {
-		got, err := newClock(record.Settings{TimeZone: "America/Bogota", TimeLayout: c.layout, Language: c.language})
+		got, err := NewClock(record.Settings{TimeZone: "America/Bogota", TimeLayout: c.layout, Language: c.language})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if text := got.text(at, false); text != c.want {
+		if text := got.Text(at, false); text != c.want {
 			t.Errorf("%q in %q: %q, want %q", c.layout, c.language, text, c.want)
 		}
 	}
@@ -69,4 +71,32 @@ func TestZoneData(t *testing.T) {
 	if _, offset := time.Date(2026, 3, 5, 0, 0, 0, 0, zone).Zone(); offset != -5*3600 {
 		t.Errorf("the offset is %d s", offset)
 	}
+}
+
+func FuzzClock(f *testing.F) {
+	for _, layout := range []string{"", defaultLayout, "2006-01-02T15:04:05", "PM PM 04", "04PM05", "Jan _2 15.04", "\xff", "PM"} {
+		f.Add(layout, "America/Bogota", int64(1772723045000), true)
+	}
+	f.Add(defaultLayout, "../../etc/passwd", int64(math.MaxInt64), false)
+	f.Add(defaultLayout, "Asia/Kathmandu", int64(math.MinInt64), true)
+	f.Fuzz(func(t *testing.T, layout, zone string, ms int64, seconds bool) {
+		clock, err := NewClock(record.Settings{TimeLayout: layout, TimeZone: zone})
+		if err != nil {
+			return
+		}
+		at := time.UnixMilli(ms)
+		text := clock.Text(at, seconds)
+		if strings.Contains(clock.layout, "PM") && !strings.Contains(text, " m.") {
+			t.Errorf("%q has neither a. m. nor p. m.: %q", layout, text)
+		}
+		if year := at.Year(); clock.layout == defaultLayout && zone == "" && year >= 0 && year < 10_000 {
+			want := at.UTC().Format("02/01/06, 03:04")
+			if seconds {
+				want = at.UTC().Format("02/01/06, 03:04:05")
+			}
+			if !strings.HasPrefix(text, want+" ") {
+				t.Errorf("%q, want %q", text, want)
+			}
+		}
+	})
 }

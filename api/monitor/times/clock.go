@@ -1,4 +1,6 @@
-package monitor
+// Package times writes times as a tenant wants them, by the zones of the toolchain, which
+// are the same on every machine.
+package times
 
 import (
 	"fmt"
@@ -8,9 +10,9 @@ import (
 	"tsmon/store/record"
 )
 
-// clock formats the time text of points.
-type clock struct {
-	zone     *time.Location
+// Clock formats the time text of points.
+type Clock struct {
+	Zone     *time.Location
 	language language
 	layout   string
 }
@@ -41,17 +43,17 @@ var spanish = language{
 
 // CheckSettings returns why times can't be shown by a tenant's settings.
 func CheckSettings(s record.Settings) error {
-	c, err := newClock(s)
+	c, err := NewClock(s)
 	if err != nil {
 		return err
 	}
 	night := time.Date(2001, 11, 22, 3, 44, 55, 0, time.UTC)
-	c.zone = time.UTC
-	text := c.text(night, false)
+	c.Zone = time.UTC
+	text := c.Text(night, false)
 	switch {
 	case text == c.layout:
 		return fmt.Errorf("the time layout %.80q shows no time", c.layout)
-	case text != c.text(night.Add(time.Hour), false) && text == c.text(night.Add(12*time.Hour), false):
+	case text != c.Text(night.Add(time.Hour), false) && text == c.Text(night.Add(12*time.Hour), false):
 		return fmt.Errorf("the time layout %.80q shows both halves of the day alike: write PM where a. m. or p. m. belongs, or 15 for the hour", c.layout)
 	case strings.Contains(strings.ToLower(c.layout), "p. m.") || strings.Contains(strings.ToLower(c.layout), "a. m."):
 		return fmt.Errorf("the time layout %.80q shows one half of the day always: write PM where a. m. or p. m. belongs", c.layout)
@@ -59,34 +61,36 @@ func CheckSettings(s record.Settings) error {
 	return nil
 }
 
-func newClock(s record.Settings) (clock, error) {
+// NewClock returns the one of a tenant's settings.
+func NewClock(s record.Settings) (Clock, error) {
 	zone, err := ZoneOf(s.TimeZone)
 	if err != nil {
-		return clock{}, fmt.Errorf("the time zone %w", err)
+		return Clock{}, fmt.Errorf("the time zone %w", err)
 	}
 	names, ok := languages[s.Language]
 	if !ok {
-		return clock{}, fmt.Errorf("the language %.40q is neither es nor en", s.Language)
+		return Clock{}, fmt.Errorf("the language %.40q is neither es nor en", s.Language)
 	}
 	layout := s.TimeLayout
 	if layout == "" {
 		layout = defaultLayout
 	}
-	return clock{zone, names, layout}, nil
+	return Clock{zone, names, layout}, nil
 }
 
-// text formats a time by a layout of Go, whose PM stands for the half of the day. Names
+// Text formats a time by a layout of Go, whose PM stands for the half of the day. Names
 // are those of the language. Seconds are added if the layout has none.
-func (c clock) text(t time.Time, seconds bool) string {
-	return string(c.appendText(nil, t, seconds))
+func (c Clock) Text(t time.Time, seconds bool) string {
+	return string(c.AppendText(nil, t, seconds))
 }
 
-func (c clock) appendText(dst []byte, t time.Time, seconds bool) []byte {
+// AppendText is Text that appends to dst.
+func (c Clock) AppendText(dst []byte, t time.Time, seconds bool) []byte {
 	layout := c.layout
 	if seconds && !strings.Contains(layout, "05") {
 		layout = strings.Replace(layout, "04", "04:05", 1)
 	}
-	t = t.In(c.zone)
+	t = t.In(c.Zone)
 	for layout != "" {
 		at, length, name := c.language.next(layout, t)
 		dst = append(t.AppendFormat(dst, layout[:at]), name...)

@@ -1,4 +1,4 @@
-package monitor
+package times
 
 import (
 	"archive/zip"
