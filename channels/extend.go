@@ -29,14 +29,9 @@ func (x extension) copied() extension {
 
 // precede keeps the hash of the newest entry before lost ones.
 func (x extension) precede(sequence uint64, hash string) {
-	if sequence == 0 {
-		return
-	}
-	x.ends = maps.Clone(x.ends) // a copy may share it
-	if x.ends == nil {
-		x.ends = map[uint64]string{}
-	}
-	x.ends[sequence] = hash
+	ends := map[uint64]string{sequence: hash}
+	maps.Copy(ends, x.ends)
+	x.ends = ends // others may have the old one
 }
 
 // join decodes the entries that follow a log, up to the first that was not read, and
@@ -381,10 +376,8 @@ func (x extension) isPause(e *Entry) bool {
 // that brings a bad release again, need all approvals.
 func (x extension) isBack(e *Entry) bool {
 	head := x.Head()
-	if head == nil || e.Rollout != nil || len(e.Lost)+len(e.Pruned) > 0 {
-		return false
-	}
-	if !below(e.Version, head.Newest()) || below(head.Version, e.Version) || x.RolledBack(e.Version) != nil {
+	if head == nil || e.Rollout != nil || len(e.Lost)+len(e.Pruned) > 0 ||
+		!below(e.Version, head.Newest()) || below(head.Version, e.Version) || x.RolledBack(e.Version) != nil {
 		return false
 	}
 	for i := len(x.Entries) - 1; i >= 0; i-- {

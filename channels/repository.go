@@ -10,9 +10,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"time"
-
-	"golang.org/x/sync/errgroup"
 
 	"tsmon/manifest"
 	"tsmon/store/object"
@@ -95,18 +94,16 @@ func (r Repository) All(ctx context.Context) ([]*Log, error) {
 		return nil, err
 	}
 	logs, errs := make([]*Log, len(names)), make([]error, len(names))
-	var group errgroup.Group
+	var group sync.WaitGroup
 	for i, name := range names {
-		group.Go(func() error { logs[i], errs[i] = r.Load(ctx, name); return nil })
+		group.Go(func() {
+			if logs[i], errs[i] = r.Load(ctx, name); errs[i] != nil {
+				logs[i] = nil // which may be a part of it
+			}
+		})
 	}
-	_ = group.Wait() // errors are in errs
-	readable := logs[:0]
-	for i, log := range logs {
-		if errs[i] == nil {
-			readable = append(readable, log)
-		}
-	}
-	return readable, errors.Join(errs...)
+	group.Wait()
+	return slices.DeleteFunc(logs, func(log *Log) bool { return log == nil }), errors.Join(errs...)
 }
 
 // Load reads the whole log of a channel and checks that it has no gap and that
