@@ -145,15 +145,22 @@ func (w *applying) enter(ctx context.Context) (*channels.Log, error) {
 	if plan.log.Operators() != nil || e.Operators != nil {
 		e.Expires = e.When.Add(cmp.Or(w.Policies[plan.Channel].PlanLife, planLife))
 	}
-	if err := plans.addSignature(ctx, plan.log, &e); err != nil {
-		return nil, err
+	unsigned := plans.addSignature(ctx, plan.log, &e)
+	if unsigned != nil && !errors.Is(unsigned, ErrNoKey) {
+		return nil, unsigned
 	}
 	has, needs, err := plans.channels.Approvals(plan.log, e)
 	switch {
 	case err != nil:
 		return nil, err
+	case has < needs && errors.Is(unsigned, ErrNotOperator) && e.Action != channels.Follow: // whoever leads has moved
+		return nil, nobodySigns(unsigned, plan.log, &e)
 	case has < needs:
-		return plans.wait(ctx, plan, e)
+		log, err := plans.wait(ctx, plan, e)
+		if plan.Waiting != nil && unsigned != nil {
+			plan.Warnings = append(plan.Warnings, unsigned.Error())
+		}
+		return log, err
 	}
 	return plans.channels.Enter(ctx, plan.log, e)
 }

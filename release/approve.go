@@ -1,6 +1,7 @@
 package release
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -28,46 +29,43 @@ func (p *Publisher) ShowPlan(ctx context.Context, channel, hash string) (*Waitin
 // Approve signs a plan that waits, or with apply only makes it, and makes it if it has all
 // signatures. The bundles of its release were verified in the store before. A plan that was
 // made and then interrupted is completed; without hash, if no other waits. ErrStale if the
-// channel has moved on.
+// channel has moved on; ErrNoKey if nobody signs here who may.
 func (p *Publisher) Approve(ctx context.Context, channel, hash string, apply bool) (*Plan, error) {
 	if _, err := p.planner(channel); err != nil {
 		return nil, err
 	}
 	plans := p.Plans()
 	w, err := plans.Find(ctx, channel, hash)
-	if errors.Is(err, library.ErrNoRelease) || err == nil && w.Stale != "" {
-		if w != nil {
-			hash = w.Hash
-		}
-		if made, failed := plans.made(ctx, channel, hash); failed != nil {
-			return nil, failed
-		} else if made {
-			return p.Finish(ctx, channel)
-		}
+	if err == nil && w.Stale != "" {
+		hash, err = w.Hash, &Refusal{Cause: ErrStale, Text: w.Stale, Mend: "run the command that made the plan again; it makes another"}
+	}
+	if errors.Is(err, ErrNoPlan) || errors.Is(err, ErrStale) {
+		return p.completed(ctx, channel, hash, err)
 	}
 	if err != nil {
 		return nil, err
 	}
-	if w.Stale != "" {
-		return nil, &Refusal{Cause: ErrStale, Text: w.Stale, Mend: "run the command that made the plan again; it makes another"}
-	}
-	if version := w.Entry.Newest(); w.Entry.Action != channels.Appoint && w.Entry.Action != channels.Accept && w.Entry.Action != channels.Pause {
-		record := w.Entry.Release.Record
-		if w.Entry.Rollout != nil {
-			record = w.Entry.Rollout.Release.Record
-		}
-		p.step("verifying %s in the store", version)
-		if _, err := p.Library().Verified(ctx, version, record, true); err != nil {
+	if shown := Brings(w.Entry); w.Entry.Action != channels.Appoint && w.Entry.Action != channels.Accept && w.Entry.Action != channels.Pause {
+		p.step("verifying %s in the store", shown.Version)
+		if _, err := p.Library().Verified(ctx, shown.Version, shown.Record, true); err != nil {
 			return nil, err
 		}
 	}
+	var warnings []string
 	if !apply {
 		armored, err := plans.signature(ctx, w.log, w.Entry)
-		if err != nil {
-			return nil, err
+		if err == nil && armored == "" {
+			err = ErrNoKey
 		}
-		if armored == "" {
-			return nil, noOperatorKey()
+		if err != nil {
+			return nil, nobodySigns(err, w.log, w.Entry)
+		}
+		if before := len(w.Signed); before > 0 {
+			if again, err := plans.signer(w, armored); err != nil {
+				return nil, err
+			} else if slices.Contains(w.Signed, again) {
+				warnings = append(warnings, again+" had signed the plan already: it counts once")
+			}
 		}
 		w.Entry.Signatures = append(w.Entry.Signatures, armored)
 		if err := plans.keep(ctx, w.log, w.Hash, w.Entry); err != nil {
@@ -78,7 +76,7 @@ func (p *Publisher) Approve(ctx context.Context, channel, hash string, apply boo
 		}
 	}
 	plan := &Plan{Action: w.Entry.Action, Channel: channel, Version: w.Entry.Newest(), Previous: "", Sequence: w.Entry.Sequence, URL: p.PublicURL + "/" + channels.ManifestKey(channel),
-		Bundles: []library.Stored{}, Reach: []Reach{}, Base: w.log.End(), Entry: w.Entry}
+		Bundles: []library.Stored{}, Reach: []Reach{}, Base: w.log.End(), Entry: w.Entry, Warnings: warnings}
 	if head := w.log.Head(); head != nil {
 		plan.Previous = head.Version
 	}
@@ -89,6 +87,7 @@ func (p *Publisher) Approve(ctx context.Context, channel, hash string, apply boo
 	finished, err := p.Finish(ctx, channel)
 	if finished != nil {
 		finished.Changed = true
+		finished.Previous, finished.Rendered, finished.Warnings = plan.Previous, nil, append(warnings, finished.Warnings...)
 		plan = finished
 	}
 	return plan, err
@@ -102,7 +101,7 @@ func (p *Publisher) Await(ctx context.Context, plan *Plan) (*Plan, error) {
 	plans, hash, log := p.Plans(), plan.Waiting.Hash, plan.Waiting.log
 	for {
 		w, err := plans.read(ctx, log, hash)
-		if errors.Is(err, library.ErrNoRelease) || err == nil && (w.Stale != "" || w.Has >= w.Needs) {
+		if errors.Is(err, ErrNoPlan) || err == nil && (w.Stale != "" || w.Has >= w.Needs) {
 			made, err := p.Approve(ctx, plan.Channel, hash, true)
 			if err != nil {
 				return nil, err
@@ -125,6 +124,23 @@ func (p *Publisher) Await(ctx context.Context, plan *Plan) (*Plan, error) {
 	}
 }
 
-func noOperatorKey() error {
-	return refuse(channels.ErrUnsigned, "set TSMON_OPERATOR_KEY to the private key, or its path, of an operator who may sign, or add it to an agent with ssh-add", "none of our keys may sign it")
+// completed finishes what a plan left undone that was made and interrupted. Where there is
+// no such plan, or without hash nothing to do, it returns why none can be approved.
+func (p *Publisher) completed(ctx context.Context, channel, hash string, why error) (*Plan, error) {
+	if made, err := p.Plans().made(ctx, channel, hash); err != nil || !made {
+		return nil, cmp.Or(err, why)
+	}
+	plan, err := p.Finish(ctx, channel)
+	if err == nil && hash == "" && !plan.Changed && errors.Is(why, ErrStale) {
+		return nil, why
+	}
+	return plan, err
+}
+
+// Brings returns the release that an entry is about: that of its rollout, if it has one.
+func Brings(e *channels.Entry) *channels.Release {
+	if e.Rollout != nil {
+		return &e.Rollout.Release
+	}
+	return &e.Release
 }

@@ -6,13 +6,16 @@ import (
 	"errors"
 	"maps"
 	"slices"
+	"strings"
 
 	"tsmon/channels"
 	"tsmon/release/library"
+	"tsmon/release/quorum"
 )
 
 // Sign returns the armored signature of data by the first of some OpenSSH public keys that
-// it has the private key of, empty if it has none.
+// it has the private key of. Without any it is empty, or the error wraps ErrNoKey and says
+// where none was found.
 type Sign func(ctx context.Context, keys []string, data []byte) (armored string, err error)
 
 // addSignature adds the signature of the operator to an entry that needs some.
@@ -45,6 +48,14 @@ func (p Plans) signature(ctx context.Context, log *channels.Log, e *channels.Ent
 		return "", err
 	}
 	return p.sign(ctx, keys, payload)
+}
+
+// nobodySigns says who may sign an entry, of an error that wraps ErrNoKey; others stay.
+func nobodySigns(err error, log *channels.Log, e *channels.Entry) error {
+	if !errors.Is(err, ErrNoKey) {
+		return err
+	}
+	return refuse(err, "set TSMON_OPERATOR_KEY to the private key, or its path, of an operator who may sign, or add it to an agent with ssh-add", "entry %d of %s may be signed by: %s", e.Sequence, log.Channel, strings.Join(quorum.MaySign(log.Operators(), e), ", "))
 }
 
 // witness has the entry of a follower hold the signed one that it follows.

@@ -44,7 +44,7 @@ func TestApprovals(t *testing.T) {
 		t.Fatal(err)
 	}
 	d.Sign = nil
-	if _, err := d.Approve(t.Context(), "stable", "", false); !errors.Is(err, channels.ErrUnsigned) {
+	if _, err := d.Approve(t.Context(), "stable", "", false); !errors.Is(err, ErrNoKey) {
 		t.Errorf("nobody approves: %v", err)
 	}
 	if plan, err := d.Approve(t.Context(), "stable", "", true); err != nil || plan.Waiting == nil || plan.Changed {

@@ -2,6 +2,7 @@ package release
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -16,6 +17,7 @@ import (
 
 	"tsmon/channels"
 	"tsmon/release/library"
+	"tsmon/release/quorum"
 	"tsmon/signing"
 	"tsmon/store/object"
 )
@@ -24,8 +26,22 @@ import (
 // much time has passed.
 var ErrStale = errors.New("the plan is out of date")
 
+// ErrNoPlan means that no such plan waits, ErrSeveral that several do.
+var (
+	ErrNoPlan  = errors.New("no such plan")
+	ErrSeveral = errors.New("several plans are meant")
+)
+
+// ErrNoKey means that there is no private key here of somebody who may sign; ErrNotOperator,
+// which wraps it, that one was named, and it is that of nobody who may.
+var (
+	ErrNoKey       = errors.New("nobody who may sign does so here")
+	ErrNotOperator = fmt.Errorf("%w: the key is no operator's", ErrNoKey)
+)
+
 const (
 	planRoot = "plans/"
+	root     = "root" // who signs with a key of Publisher.Root
 	// planLife is how long a plan may wait for signatures where the policy does not say.
 	planLife = 7 * 24 * time.Hour
 	// maxPlan bounds a plan, and maxPlans how many of a channel are read.
@@ -46,6 +62,9 @@ type Waiting struct {
 	Missing []string        `json:"missing"` // who may sign it and has not, sorted
 	Has     int             `json:"has"`     // signatures that count
 	Needs   int             `json:"needs"`
+	// Quorums are, of a plan that puts operators in force while others are, those of both:
+	// it needs them all.
+	Quorums []quorum.Quorum `json:"quorums,omitempty"`
 	Expires time.Time       `json:"expires"`
 	// Stale says why it can't be made any more, empty if it can.
 	Stale string `json:"stale,omitempty"`
@@ -53,7 +72,8 @@ type Waiting struct {
 	// can't be made, and in a list.
 	Reach []Reach `json:"reach,omitempty"`
 
-	log *channels.Log
+	log  *channels.Log
+	keys []string // that signed it
 }
 
 // Plans are the moves of a store's channels that wait for signatures of operators, and who
@@ -119,7 +139,7 @@ func sameAccepted(a, b *channels.Entry) bool {
 // nil and plan says what it waits for.
 func (p Plans) complete(ctx context.Context, plan *Plan, w *Waiting) (*channels.Log, error) {
 	before := len(w.Entry.Signatures)
-	if err := p.addSignature(ctx, w.log, w.Entry); err != nil {
+	if err := p.addSignature(ctx, w.log, w.Entry); err != nil && !errors.Is(err, ErrNoKey) {
 		return nil, err
 	}
 	if len(w.Entry.Signatures) > before {
@@ -155,6 +175,16 @@ func (p Plans) complete(ctx context.Context, plan *Plan, w *Waiting) (*channels.
 	return log, err
 }
 
+// signer names who made a signature of a plan.
+func (p Plans) signer(w *Waiting, armored string) (string, error) {
+	payload, err := w.Entry.Payload()
+	if err != nil {
+		return "", err
+	}
+	key, err := signing.VerifySSH(channels.Namespace, payload, armored)
+	return cmp.Or(quorum.SignerOf(w.log.Operators(), w.Entry, key.String()), root), err
+}
+
 // keep writes the signatures of an entry beside its plan.
 func (p Plans) keep(ctx context.Context, log *channels.Log, hash string, e *channels.Entry) error {
 	payload, err := e.Payload()
@@ -166,13 +196,7 @@ func (p Plans) keep(ctx context.Context, log *channels.Log, hash string, e *chan
 		if err != nil {
 			return err
 		}
-		who := "root"
-		for _, o := range []*channels.Operators{log.Operators(), e.Operators} {
-			if o != nil && o.NameOf(key.String()) != "" {
-				who = o.NameOf(key.String())
-			}
-		}
-		at := planRoot + log.Channel + "/" + hash + "." + who + ".sig"
+		at := planRoot + log.Channel + "/" + hash + "." + cmp.Or(quorum.SignerOf(log.Operators(), e, key.String()), root) + ".sig"
 		if _, err := p.store.Create(ctx, at, strings.NewReader(armored), int64(len(armored)), library.RecordAttributes); err != nil && !errors.Is(err, fs.ErrExist) {
 			return err
 		}
@@ -197,7 +221,7 @@ func (p Plans) List(ctx context.Context, channel string) ([]*Waiting, error) {
 			continue
 		}
 		w, err := p.read(ctx, log, hash)
-		if errors.Is(err, library.ErrStored) || errors.Is(err, library.ErrNoRelease) {
+		if errors.Is(err, library.ErrStored) || errors.Is(err, ErrNoPlan) {
 			continue // anybody who can write to the store may have put it there, or it was made meanwhile
 		}
 		if err != nil {
@@ -222,7 +246,7 @@ func (p Plans) read(ctx context.Context, log *channels.Log, hash string) (*Waiti
 	key := planKey(log.Channel, hash)
 	data, _, err := object.ReadAll(ctx, p.store, key, maxPlan)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, refuse(library.ErrNoRelease, "`tsmon plan list` shows the plans that wait", "there is no plan %s of %s", hash, log.Channel)
+		return nil, refuse(ErrNoPlan, "`tsmon plan list` shows the plans that wait", "%s of %s was withdrawn, or made", hash[:12], log.Channel)
 	}
 	if errors.Is(err, object.ErrTooLarge) {
 		return nil, fmt.Errorf("%w: %s is not a plan of %s", library.ErrStored, key, log.Channel)
@@ -241,9 +265,15 @@ func (p Plans) read(ctx context.Context, log *channels.Log, hash string) (*Waiti
 	if err := p.readSignatures(ctx, w); err != nil {
 		return nil, err
 	}
+	if !slices.Contains(w.Signed, root) { // who does for those in force
+		w.Quorums = quorum.Of(log.Operators(), w.Entry, w.keys)
+	}
 	switch end := log.End(); {
 	case e.Sequence != end.Sequence+1 || e.Previous != end.Hash:
-		w.Stale = fmt.Sprintf("%s ends with entry %d, the plan is for entry %d", log.Channel, end.Sequence, e.Sequence)
+		w.Stale = fmt.Sprintf("another entry came first: %s ends with entry %d, and the plan would follow entry %d", log.Channel, end.Sequence, e.Sequence-1)
+		if e.Sequence == end.Sequence+1 {
+			w.Stale = fmt.Sprintf("entry %d of %s is another than the one that the plan would follow", end.Sequence, log.Channel)
+		}
 	case p.now().After(e.Expires):
 		w.Stale = "it expired at " + e.Expires.Format(time.RFC3339)
 	}
@@ -261,21 +291,13 @@ func (p Plans) readSignatures(ctx context.Context, w *Waiting) error {
 		return err
 	}
 	may := map[string]bool{} // by name: has signed
-	for _, o := range []*channels.Operators{w.log.Operators(), w.Entry.Operators} {
-		if o != nil {
-			for who := range o.Keys {
-				may[who] = false
-			}
-			for who := range o.Servers {
-				may[who] = false
-			}
-		}
+	for _, who := range quorum.MaySign(w.log.Operators(), w.Entry) {
+		may[who] = false
 	}
-	names := []string{"root"}
-	for who := range may {
-		names = append(names, who)
+	names := slices.Sorted(maps.Keys(may))
+	if _, taken := may[root]; !taken {
+		names = append(names, root)
 	}
-	slices.Sort(names)
 	for _, who := range names {
 		data, _, err := object.ReadAll(ctx, p.store, planRoot+w.Channel+"/"+w.Hash+"."+who+".sig", maxSig)
 		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, object.ErrTooLarge) {
@@ -285,9 +307,10 @@ func (p Plans) readSignatures(ctx context.Context, w *Waiting) error {
 			return err
 		}
 		key, err := signing.VerifySSH(channels.Namespace, payload, string(data))
-		if err != nil || !p.maySign(w, who, key.String()) {
+		if signer := quorum.SignerOf(w.log.Operators(), w.Entry, key.String()); err != nil || cmp.Or(signer, root) != who || signer == "" && !slices.Contains(p.root, key.String()) {
 			continue // not by whom its name says
 		}
+		w.keys = append(w.keys, key.String())
 		w.Entry.Signatures = append(w.Entry.Signatures, string(data))
 		may[who] = true
 	}
@@ -302,36 +325,61 @@ func (p Plans) readSignatures(ctx context.Context, w *Waiting) error {
 	return nil
 }
 
-// maySign reports whether a key is that of an operator, or a root key.
-func (p Plans) maySign(w *Waiting, who, key string) bool {
-	for _, o := range []*channels.Operators{w.log.Operators(), w.Entry.Operators} {
-		if o != nil && o.NameOf(key) == who {
-			return true
-		}
-	}
-	return who == "root" && slices.Contains(p.root, key)
-}
-
-// Find returns the plan of a channel whose hash begins with a text.
+// Find returns the plan of a channel whose hash begins with a text, ErrNoPlan if there is
+// none, and ErrSeveral if there are more. Without a text it is the only one that is not out
+// of date; ErrStale if all are.
 func (p Plans) Find(ctx context.Context, channel, hash string) (*Waiting, error) {
 	all, err := p.List(ctx, channel)
 	if err != nil {
 		return nil, err
 	}
-	var found *Waiting
-	for _, w := range all {
-		if !strings.HasPrefix(w.Hash, hash) || hash == "" && w.Stale != "" {
-			continue
-		}
-		if found != nil {
-			return nil, refuse(ErrConfig, "`tsmon plan list` shows them; name more digits of its hash", "several plans of %s are meant", channel)
-		}
-		found = w
+	found := slices.DeleteFunc(slices.Clone(all), func(w *Waiting) bool {
+		return !strings.HasPrefix(w.Hash, hash) || hash == "" && w.Stale != ""
+	})
+	switch {
+	case len(found) == 1:
+		return found[0], nil
+	case len(found) > 1 && hash == "":
+		return nil, several("%d of %s wait", len(found), channel)
+	case len(found) > 1:
+		return nil, several("%d of %s begin with %s", len(found), channel, hash)
+	case hash != "":
+		return nil, refuse(ErrNoPlan, "`tsmon plan list` shows the plans that wait", "none of %s begins with %s", channel, hash)
+	case len(all) > 0:
+		return nil, refuse(ErrStale, "run the command that made it again, which makes another; `tsmon plan withdraw "+all[0].Hash[:12]+" --channel "+channel+"` removes it", "none of %s waits but %s: %s", channel, all[0].Hash[:12], all[0].Stale)
 	}
-	if found == nil {
-		return nil, refuse(library.ErrNoRelease, "`tsmon plan list` shows the plans that wait", "no such plan of %s waits", channel)
+	return nil, refuse(ErrNoPlan, "`tsmon plan list` shows the plans that wait", "none of %s waits", channel)
+}
+
+func several(format string, args ...any) error {
+	return refuse(ErrSeveral, "`tsmon plan list` shows them; name more digits of its hash", format, args...)
+}
+
+// Withdraw removes a plan, out of date or not, with its signatures, and returns it. A dry
+// run removes nothing.
+func (p Plans) Withdraw(ctx context.Context, channel, hash string, dry bool) (*Waiting, error) {
+	w, err := p.Find(ctx, channel, hash)
+	if err != nil || dry {
+		return w, err
 	}
-	return found, nil
+	return w, p.remove(ctx, channel, w.Hash)
+}
+
+// remove removes a plan and its signatures; the plan goes last, so that it can be repeated.
+func (p Plans) remove(ctx context.Context, channel, hash string) error {
+	var signatures []string
+	for info, err := range p.store.List(ctx, planRoot+channel+"/"+hash+".", "") {
+		if err != nil {
+			return err
+		}
+		if strings.HasSuffix(info.Key, ".sig") && len(signatures) < maxPlans {
+			signatures = append(signatures, info.Key)
+		}
+	}
+	if err := p.store.Delete(ctx, signatures...); err != nil {
+		return err
+	}
+	return p.store.Delete(ctx, planKey(channel, hash))
 }
 
 // made reports whether an entry of a channel is a plan whose hash begins with a text;

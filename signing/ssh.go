@@ -47,6 +47,9 @@ func (k SSHKey) String() string {
 	return strings.TrimSpace(string(ssh.MarshalAuthorizedKey(k.key)))
 }
 
+// Fingerprint returns what `ssh-keygen -l` prints of the key.
+func (k SSHKey) Fingerprint() string { return ssh.FingerprintSHA256(k.key) }
+
 // VerifySSH verifies an armored signature, as `ssh-keygen -Y sign` makes it, and returns
 // the key that made it, whosever that is. Errors wrap ErrSSH or ErrSignature.
 func VerifySSH(namespace string, data []byte, armored string) (SSHKey, error) {

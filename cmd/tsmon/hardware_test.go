@@ -177,14 +177,14 @@ func TestTokenAndCI(t *testing.T) {
 		}
 		as(token)
 		ann.untouched.Store(true)
-		if _, stderr, code := k.tsmon(t, "plan", "approve", "--no-probe"); code == 0 {
+		if _, stderr, code := k.tsmon(t, "plan", "approve", k.onlyPlan(t), "--no-probe"); code == 0 {
 			t.Errorf("approved by a token that nobody touched: %s", stderr)
 		}
 		if out := k.must(t, "plan", "list"); !strings.Contains(out, "1 of 2") {
 			t.Error(out)
 		}
 		ann.untouched.Store(false)
-		if out := k.must(t, "plan", "approve", "--no-probe"); !strings.Contains(out, "(entry 1, publish)") {
+		if out := k.must(t, "plan", "approve", k.onlyPlan(t), "--no-probe"); !strings.Contains(out, "(entry 1, publish)") {
 			t.Error(out)
 		}
 		shows("1.0.0")
@@ -210,14 +210,14 @@ func TestTokenAndCI(t *testing.T) {
 		// A thief with all that the job has moves nothing, whatever he tries.
 		as(job)
 		publish("1.1.0")
-		for _, args := range [][]string{{"plan", "approve", "--no-probe"}, {"plan", "apply", "--no-probe"},
+		for _, args := range [][]string{{"plan", "approve", k.onlyPlan(t), "--no-probe"}, {"plan", "apply", "--no-probe"},
 			{"channel", "rollout", "stable", "--percent", "100", "--no-probe"}, {"channel", "pause", "stable", "--reason", "x", "--no-probe"},
 			{"release", "rollback", "--channel", "stable", "--to", "1.0.0", "--reason", "x", "--no-probe"}, {"channel", "advance", "stable", "--no-probe"}} {
 			_, _, _ = k.tsmon(t, args...)
 		}
 		configure("  ci: " + ciLine + "\n  bob: " + bobLine + "\n")
 		_, _, _ = k.tsmon(t, "channel", "appoint", "stable", "--no-probe")
-		_, _, _ = k.tsmon(t, "plan", "approve", "--no-probe")
+		_, _, _ = k.tsmon(t, "plan", "approve", k.onlyPlan(t), "--no-probe")
 		configure("  ann: " + annLine + "\n  ci: " + ciLine + "\n")
 		shows("1.0.0")
 
@@ -238,12 +238,12 @@ func TestTokenAndCI(t *testing.T) {
 			t.Fatal(out)
 		}
 		as(token)
-		if _, _, code := k.tsmon(t, "plan", "approve", "--no-probe"); code != 5 {
+		if _, _, code := k.tsmon(t, "plan", "approve", k.onlyPlan(t), "--no-probe"); code != 5 {
 			t.Errorf("the token of somebody who was removed: exit code %d", code)
 		}
 		shows("1.0.0")
 		as("TSMON_OPERATOR_KEY=" + bob)
-		k.must(t, "plan", "approve", "--no-probe")
+		k.must(t, "plan", "approve", k.onlyPlan(t), "--no-probe")
 		shows("1.2.0")
 	})
 }

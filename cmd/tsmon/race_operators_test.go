@@ -64,7 +64,7 @@ func TestSixteenMoversWithApprovals(t *testing.T) {
 					switch {
 					case code == cli.ExitDone:
 						return
-					case code == cli.ExitConflict && (strings.Contains(stderr, "the plan is for entry ") || strings.Contains(stderr, "somebody else moved stable first: entry ")):
+					case code == cli.ExitConflict && (strings.Contains(stderr, "another entry came first: ") || strings.Contains(stderr, "somebody else moved stable first: entry ")):
 					default:
 						t.Errorf("approve %s: exit code %d: %s", version, code, stderr)
 						return

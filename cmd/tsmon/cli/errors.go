@@ -102,7 +102,7 @@ func Reword(err error, format string, args ...any) error {
 // trustErrors end with ExitTrust.
 var trustErrors = []error{
 	signing.ErrUntrustedKey, signing.ErrNotBuiltIn, signing.ErrSignature, signing.ErrUnbound, signing.ErrBound,
-	signing.ErrPassword, signing.ErrLegacy, signing.ErrSSH, library.ErrStored, channels.ErrUnsigned, channels.ErrHistory,
+	signing.ErrPassword, signing.ErrLegacy, signing.ErrSSH, library.ErrStored, release.ErrNoKey, channels.ErrUnsigned, channels.ErrHistory,
 }
 
 // hints are the remedies for errors that carry none, most specific first.
@@ -155,7 +155,7 @@ func ExitCode(err error) int {
 	var problems manifest.Problems
 	is := func(target error) bool { return errors.Is(err, target) }
 	switch {
-	case errors.As(err, new(*usageError)), is(release.ErrConfig), is(release.ErrNoFile), is(channels.ErrName), is(record.ErrName):
+	case errors.As(err, new(*usageError)), is(release.ErrConfig), is(release.ErrSeveral), is(release.ErrNoFile), is(channels.ErrName), is(record.ErrName):
 		return ExitUsage
 	case errors.As(err, new(*refused)), is(record.ErrExists), is(record.ErrConflict), is(object.ErrClock):
 		return ExitRefused

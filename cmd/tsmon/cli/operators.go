@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"io/fs"
 	"maps"
 	"net"
 	"slices"
@@ -99,8 +100,11 @@ func (a *App) Sign(c *config.Config) release.Sign {
 	return func(ctx context.Context, keys []string, data []byte) (string, error) {
 		if text := string(c.Signing.OperatorKey); text != "" {
 			signer, err := operatorKey(text)
-			if err != nil || !slices.Contains(keys, signer.Public().String()) {
+			if err != nil {
 				return "", err
+			}
+			if !slices.Contains(keys, signer.Public().String()) {
+				return "", fmt.Errorf("%w: %s in TSMON_OPERATOR_KEY", release.ErrNotOperator, signer.Public().Fingerprint())
 			}
 			return signer.Sign(channels.Namespace, data)
 		}
@@ -110,7 +114,11 @@ func (a *App) Sign(c *config.Config) release.Sign {
 
 func operatorKey(text string) (signing.SSHSigner, error) {
 	content, err := TextOrFile(text)
-	if err == nil {
+	switch {
+	case err != nil:
+	case content == text && !strings.Contains(text, "PRIVATE KEY"):
+		err = fmt.Errorf("it names no file that there is: %w", fs.ErrNotExist)
+	default:
 		var signer signing.SSHSigner
 		if signer, err = signing.ParseSSHSigner(strings.TrimSpace(content) + "\n"); err == nil {
 			if content != text {
@@ -126,14 +134,14 @@ func operatorKey(text string) (signing.SSHSigner, error) {
 func (a *App) agentSign(ctx context.Context, keys []string, data []byte) (string, error) {
 	socket := a.Variable("SSH_AUTH_SOCK")
 	if socket == "" {
-		return "", nil
+		return "", fmt.Errorf("%w: TSMON_OPERATOR_KEY is not set, and SSH_AUTH_SOCK names no agent", release.ErrNoKey)
 	}
 	ctx, cancel := context.WithTimeout(ctx, agentTime)
 	defer cancel()
 	var dialer net.Dialer
 	conn, err := dialer.DialContext(ctx, "unix", socket)
 	if err != nil {
-		return "", nil // an agent that is gone has no keys
+		return "", fmt.Errorf("%w: TSMON_OPERATOR_KEY is not set, and the agent at SSH_AUTH_SOCK does not answer", release.ErrNoKey)
 	}
 	defer conn.Close()
 	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
@@ -147,5 +155,5 @@ func (a *App) agentSign(ctx context.Context, keys []string, data []byte) (string
 			return signer.Sign(channels.Namespace, data)
 		}
 	}
-	return "", nil
+	return "", fmt.Errorf("%w: TSMON_OPERATOR_KEY is not set, and none of the %d keys of the agent is an operator's", release.ErrNoKey, len(signers))
 }

@@ -76,7 +76,7 @@ func initEnv(ctx context.Context, app *cli.App, yes bool) scaffold.Env {
 		Write: func(path string, content []byte) error { return durable.Replace(path, 0o644, content) },
 	}
 	if cli.IsTerminal(app.Stdin) && !yes {
-		env.Ask = func(prompt string) (string, error) { return ask(ctx, app.Stdin, app.Stderr, prompt) }
+		env.Ask = func(prompt string) (string, error) { return cli.Ask(ctx, app.Stdin, app.Stderr, prompt) }
 	}
 	return env
 }
@@ -125,47 +125,4 @@ func printInit(w io.Writer, r *scaffold.Report) {
 	for _, step := range r.Next {
 		fmt.Fprintf(w, "- %s\n", step)
 	}
-}
-
-// ask writes a question and returns the line that answers it, without spaces
-// around it. An interrupt ends the wait; the read itself ends with the process.
-func ask(ctx context.Context, in io.Reader, out io.Writer, prompt string) (string, error) {
-	fmt.Fprint(out, prompt)
-	type answer struct {
-		line string
-		err  error
-	}
-	answers := make(chan answer, 1)
-	go func() {
-		line, err := readLine(in)
-		answers <- answer{line, err}
-	}()
-	select {
-	case a := <-answers:
-		return strings.TrimSpace(a.line), a.err
-	case <-ctx.Done():
-		return "", ctx.Err()
-	}
-}
-
-// maxAnswer bounds an answer, in bytes.
-const maxAnswer = 4096
-
-// readLine reads up to a line break, and no byte of what follows.
-func readLine(in io.Reader) (string, error) {
-	var line []byte
-	for one := make([]byte, 1); len(line) < maxAnswer; {
-		n, err := in.Read(one)
-		if n == 1 && one[0] == '\n' {
-			return string(line), nil
-		}
-		line = append(line, one[:n]...)
-		if errors.Is(err, io.EOF) {
-			return string(line), nil
-		}
-		if err != nil {
-			return "", err
-		}
-	}
-	return "", cli.Usagef("the answer is longer than %d bytes", maxAnswer)
 }

@@ -1,0 +1,264 @@
+package releasing
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"tsmon/channels"
+	"tsmon/cmd/tsmon/cli"
+	"tsmon/cmd/tsmon/config"
+	"tsmon/release"
+)
+
+// PlanCommand returns `tsmon plan`.
+func PlanCommand(app *cli.App) *cobra.Command {
+	return cli.Group("plan", "Approve moves that wait for the signatures of operators",
+		planListCommand(app), planShowCommand(app),
+		planMakeCommand(app, false, &cobra.Command{
+			Use:   "approve [HASH] [--channel CHANNEL]",
+			Short: "Sign a plan, and make it if that was the last signature",
+			Long: `Verify the bundles of a plan in the store and sign it with the key in
+TSMON_OPERATOR_KEY, or in the agent. Whoever brings the last signature makes the move.
+The first digits of HASH are enough. Without it, on a terminal, the only plan of the
+channel is shown, as by ` + "`tsmon plan show`" + `, and signed once you have said yes.`,
+			Example: "  tsmon plan approve 3f9a\n  tsmon plan approve --channel beta",
+		}), planWithdrawCommand(app),
+		planMakeCommand(app, true, &cobra.Command{
+			Use:   "apply [HASH] [--channel CHANNEL]",
+			Short: "Make a plan that has all signatures, without signing it",
+			Long: `Make a plan that has all signatures. That is needed only where the last one was
+brought by a command that was interrupted.`,
+			Example: "  tsmon plan apply 3f9a",
+		}))
+}
+
+func planListCommand(app *cli.App) *cobra.Command {
+	channel := ""
+	cmd := &cobra.Command{
+		Use:     "list [--channel CHANNEL]",
+		Short:   "List the plans that wait, of all channels or of one",
+		Example: "  tsmon plan list\n  tsmon plan list --channel beta",
+		Args:    cli.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			p, err := reader(cmd.Context(), app, nil)
+			if err != nil {
+				return err
+			}
+			names := []string{channel}
+			if channel == "" {
+				names = slices.Sorted(maps.Keys(p.Policies))
+			}
+			all, failed := []*release.Waiting{}, []error{}
+			for _, name := range names {
+				some, err := p.Plans().List(cmd.Context(), name)
+				all, failed = append(all, some...), append(failed, err)
+			}
+			rows := [][]string{{"PLAN", "CHANNEL", "ACTION", "VERSION", "BY", "SIGNED", "APPROVALS", "STATE"}}
+			for _, w := range all {
+				rows = append(rows, []string{w.Hash[:12], w.Channel, string(w.Entry.Action), w.Entry.Newest(), w.Entry.Who, strings.Join(w.Signed, ","), approvals(w), planState(w)})
+			}
+			return cmp.Or(app.Print(all, func(w io.Writer) { cli.Table(w, rows) }), errors.Join(failed...))
+		},
+	}
+	cmd.Flags().StringVar(&channel, "channel", "", "`CHANNEL` whose plans are listed (default: all that tsmon.yaml names)")
+	return cmd
+}
+
+func approvals(w *release.Waiting) string {
+	return strconv.Itoa(w.Has) + " of " + strconv.Itoa(w.Needs)
+}
+
+func planState(w *release.Waiting) string {
+	if w.Stale != "" {
+		return "out of date: " + w.Stale
+	}
+	return "waits until " + w.Expires.Format(time.RFC3339)
+}
+
+func planShowCommand(app *cli.App) *cobra.Command {
+	channel, verbose := "", false
+	cmd := &cobra.Command{
+		Use:     "show [HASH] [--channel CHANNEL]",
+		Short:   "Show a plan that waits, and who gets what once it is made",
+		Example: "  tsmon plan show 3f9a",
+		Args:    cli.Args(0, 1, "at most one HASH"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			p, err := reader(cmd.Context(), app, nil)
+			if err != nil {
+				return err
+			}
+			w, err := p.ShowPlan(cmd.Context(), channel, strings.Join(args, ""))
+			if err != nil {
+				return err
+			}
+			return app.Print(w, func(out io.Writer) { printWaiting(out, w, p.Policies[channel].Rings, verbose) })
+		},
+	}
+	channelFlag(cmd, &channel)
+	cmd.Flags().BoolVar(&verbose, "verbose", false, "list every installed version, instead of ranges that get the same")
+	return cmd
+}
+
+// printWaiting writes what a plan does, what it waits for, and who gets what, for people.
+func printWaiting(out io.Writer, w *release.Waiting, rings, verbose bool) {
+	e := w.Entry
+	fmt.Fprintf(out, "plan %s\n%s: %s %s (entry %d)\n", w.Hash, w.Channel, e.Action, e.Newest(), e.Sequence)
+	fmt.Fprintf(out, "  says it is from %s, %s\n", e.Who, e.When.Format(time.RFC3339))
+	if o := e.Origin; o != nil {
+		fmt.Fprintf(out, "  and was made by %s\n", strings.Join(strings.Fields(o.Run+" "+o.Repository+" "+o.Commit), " "))
+	}
+	if e.Why != "" {
+		fmt.Fprintf(out, "  reason: %s\n", cli.OneLine(e.Why))
+	}
+	if e.Rollout != nil {
+		fmt.Fprintf(out, "  %s; the others keep %s\n", ShareText(release.ShareOf(e.Rollout, false)), e.Version)
+	}
+	if o := e.Operators; o != nil {
+		fmt.Fprintf(out, "  from then on %d of these must sign: %s\n", o.Approvals, strings.Join(namesOf(o.Keys), ", "))
+	}
+	printBrings(out, release.Brings(e))
+	fmt.Fprintf(out, "approvals: %s", approvals(w))
+	if len(w.Signed) > 0 {
+		fmt.Fprintf(out, ", by %s", strings.Join(w.Signed, ", "))
+	}
+	fmt.Fprintln(out)
+	for _, q := range w.Quorums {
+		fmt.Fprintf(out, "  of those %s: %d of %d; may sign: %s\n", q.Of, q.Has, q.Needs, cmp.Or(strings.Join(q.Missing, ", "), "nobody else"))
+	}
+	if len(w.Quorums) == 0 {
+		fmt.Fprintf(out, "may sign: %s\n", cmp.Or(strings.Join(w.Missing, ", "), "nobody else"))
+	}
+	fmt.Fprintln(out, planState(w))
+	if len(w.Reach) > 0 {
+		fmt.Fprintln(out)
+		printTable(out, w.Reach, rings, verbose)
+	}
+}
+
+// printBrings writes what whoever signs a release answers for.
+func printBrings(out io.Writer, r *channels.Release) {
+	fmt.Fprintf(out, "  record of %s: %s\n", r.Version, r.Record)
+	if r.Critical {
+		fmt.Fprintln(out, "  critical: applications should not let people put it off")
+	}
+	if r.CriticalBelow != "" && r.CriticalBelow != r.Version {
+		fmt.Fprintf(out, "  critical for versions below %s\n", r.CriticalBelow)
+	}
+	if r.MinimumVersion != "" {
+		fmt.Fprintf(out, "  minimum version: %s\n", r.MinimumVersion)
+	}
+	if r.Watershed {
+		fmt.Fprintln(out, "  watershed: older versions must install it before anything newer")
+	}
+	if r.Notes == "" {
+		fmt.Fprintln(out, "  notes: none")
+		return
+	}
+	fmt.Fprintln(out, "  notes:")
+	for line := range strings.Lines(r.Notes) {
+		fmt.Fprintf(out, "    | %s\n", strings.TrimRight(line, "\r\n"))
+	}
+}
+
+func namesOf(keys map[string]string) []string {
+	names := make([]string, 0, len(keys))
+	for name := range keys {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// planMakeCommand completes cmd, which approves a plan, or only applies it.
+func planMakeCommand(app *cli.App, apply bool, cmd *cobra.Command) *cobra.Command {
+	var f moveFlags
+	channel := ""
+	cmd.Args = cli.Args(0, 1, "at most one HASH")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		return f.move(cmd.Context(), app, func(_ *config.Config, p *release.Publisher) (*release.Plan, error) {
+			hash := strings.Join(args, "")
+			if hash == "" && !apply {
+				var err error
+				if hash, err = askToSign(cmd.Context(), app, p, channel, f.verbose); err != nil {
+					return nil, err
+				}
+			}
+			return p.Approve(cmd.Context(), channel, hash, apply)
+		})
+	}
+	channelFlag(cmd, &channel)
+	f.addWait(cmd)
+	cmd.Flags().BoolVar(&f.noProbe, "no-probe", false, "do not fetch the public address afterwards as a client would")
+	return cmd
+}
+
+// askToSign shows the only plan of a channel, and returns its hash once somebody at the
+// terminal has agreed to sign it.
+func askToSign(ctx context.Context, app *cli.App, p *release.Publisher, channel string, verbose bool) (string, error) {
+	if !cli.IsTerminal(app.Stdin) {
+		return "", cli.WithHint(cli.Usagef("which plan is to be signed?"), "look at it with `tsmon plan show --channel "+channel+"`, and name its HASH, whose first digits are enough")
+	}
+	w, err := p.ShowPlan(ctx, channel, "")
+	if err != nil {
+		return "", err
+	}
+	printWaiting(app.Stderr, w, p.Policies[channel].Rings, verbose)
+	answer, err := cli.Ask(ctx, app.Stdin, app.Stderr, "\nSign this plan? [y/N] ")
+	if err == nil && !slices.Contains([]string{"y", "yes"}, strings.ToLower(answer)) {
+		err = cli.Refuse(errors.New("the plan was not signed"))
+	}
+	return w.Hash, err
+}
+
+// Withdrawn is what `tsmon plan withdraw` prints.
+type Withdrawn struct {
+	Channel string   `json:"channel"`
+	Hash    string   `json:"hash"`
+	Signed  []string `json:"signed"` // operators whose signatures went with it
+	Changed bool     `json:"changed"`
+	DryRun  bool     `json:"dry_run,omitempty"`
+}
+
+func planWithdrawCommand(app *cli.App) *cobra.Command {
+	channel, dry := "", false
+	cmd := &cobra.Command{
+		Use:   "withdraw HASH [--channel CHANNEL]",
+		Short: "Remove a plan and its signatures, so that nobody makes it",
+		Long: `Remove a plan and its signatures, whether it waits or is out of date. Whoever may write
+to the store can do that; it takes no operator. Release prune removes plans that were out of
+date for a day.`,
+		Example: "  tsmon plan withdraw 3f9a\n  tsmon plan withdraw 3f9a --channel beta --dry-run",
+		Args:    cli.Args(1, 1, "one HASH"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			p, err := reader(cmd.Context(), app, nil)
+			if err != nil {
+				return err
+			}
+			w, err := p.Plans().Withdraw(cmd.Context(), channel, args[0], dry)
+			if err != nil {
+				return err
+			}
+			result := Withdrawn{Channel: channel, Hash: w.Hash, Signed: w.Signed, Changed: !dry, DryRun: dry}
+			return app.Print(result, func(out io.Writer) {
+				verb := "removed"
+				if dry {
+					verb = "would be removed"
+				}
+				fmt.Fprintf(out, "plan %s of %s: %s %s (entry %d), %s\n", w.Hash[:12], channel, w.Entry.Action, w.Entry.Newest(), w.Entry.Sequence, verb)
+			})
+		},
+	}
+	channelFlag(cmd, &channel)
+	cmd.Flags().BoolVar(&dry, "dry-run", false, "say what would be removed, write nothing")
+	return cmd
+}

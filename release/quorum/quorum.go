@@ -1,0 +1,73 @@
+// Package quorum says who may sign an entry of a log, and how many of them have.
+package quorum
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+
+	"tsmon/channels"
+)
+
+// Quorum says how many of some operators have signed an entry.
+type Quorum struct {
+	Of      string   `json:"of"` // "in force" or "new"
+	Has     int      `json:"has"`
+	Needs   int      `json:"needs"`
+	Missing []string `json:"missing"` // who may sign and has not, sorted
+}
+
+// Of counts the signatures of those who must agree to an entry that puts operators in force
+// where others are: of both. It is nil for any other entry. signed are the keys that signed.
+func Of(force *channels.Operators, e *channels.Entry, signed []string) (all []Quorum) {
+	if force == nil || e.Operators == nil {
+		return nil
+	}
+	for i, o := range []*channels.Operators{force, e.Operators} {
+		q := Quorum{Of: []string{"in force", "new"}[i], Needs: o.Approvals, Missing: []string{}}
+		for who, key := range o.Keys {
+			if slices.Contains(signed, key) {
+				q.Has++
+			} else {
+				q.Missing = append(q.Missing, who)
+			}
+		}
+		slices.Sort(q.Missing)
+		all = append(all, q)
+	}
+	return all
+}
+
+// MaySign names the operators whose signatures of an entry can count where others are in
+// force, as SignerOf does, sorted.
+func MaySign(force *channels.Operators, e *channels.Entry) (names []string) {
+	for _, o := range []*channels.Operators{force, e.Operators} {
+		if o == nil {
+			continue
+		}
+		keys := maps.Clone(o.Keys)
+		if e.Action == channels.Pause {
+			maps.Copy(keys, o.Servers)
+		}
+		for _, key := range keys {
+			names = append(names, SignerOf(force, e, key))
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// SignerOf names the operator with a key of those who may sign an entry, empty if it is
+// nobody's. One whose key the entry replaces is NAME.new with the new one: both may have to
+// sign.
+func SignerOf(force *channels.Operators, e *channels.Entry, key string) (who string) {
+	if force != nil {
+		who = force.NameOf(key)
+	}
+	if who == "" && e.Operators != nil {
+		if who = e.Operators.NameOf(key); force != nil && cmp.Or(force.Keys[who], force.Servers[who]) != "" {
+			who += ".new"
+		}
+	}
+	return who
+}
