@@ -84,17 +84,19 @@ func (in *intake) follow(ctx context.Context, before *channels.Log, since channe
 	switch {
 	case since.Sequence > end.Sequence:
 		return refuse(ErrAhead, in.again(name, end.Sequence), "%s begins behind entry %d there, and ends at entry %d here", name, since.Sequence, end.Sequence)
+	case differ(since.Hash, before.HashOf(since.Sequence)):
+		return forked(name, since.Sequence)
+	}
+	for n := since.Sequence + 1; n <= min(last, end.Sequence); n++ {
+		if data := raw[n-since.Sequence-1]; len(data) > 0 && differ(library.SumOf(data), before.HashOf(n)) {
+			return forked(name, n)
+		}
+	}
+	switch {
 	case last < end.Sequence:
 		return refuse(ErrOlder, in.older(name, last, end.Sequence), "%s ends at entry %d there, and at entry %d here", name, last, end.Sequence)
 	case last < before.Begun():
 		return refuse(ErrOlder, in.again(name, end.Sequence), "%s ends at entry %d there, and entries up to %d were begun here", name, last, before.Begun())
-	case differ(since.Hash, before.HashOf(since.Sequence)):
-		return forked(name, since.Sequence)
-	}
-	for n := since.Sequence + 1; n <= end.Sequence; n++ {
-		if data := raw[n-since.Sequence-1]; len(data) > 0 && differ(library.SumOf(data), before.HashOf(n)) {
-			return forked(name, n)
-		}
 	}
 	fresh := raw[end.Sequence-since.Sequence:]
 	if len(fresh) > 0 && len(fresh[0]) > 0 && end.Hash != "" {
