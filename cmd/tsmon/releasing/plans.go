@@ -235,8 +235,7 @@ func planWithdrawCommand(app *cli.App) *cobra.Command {
 		Use:   "withdraw HASH [--channel CHANNEL]",
 		Short: "Remove a plan and its signatures, so that nobody makes it",
 		Long: `Remove a plan and its signatures, whether it waits or is out of date. Whoever may write
-to the store can do that; it takes no operator. Release prune removes plans that were out of
-date for a day.`,
+to the store can do that; it takes no operator.`,
 		Example: "  tsmon plan withdraw 3f9a\n  tsmon plan withdraw 3f9a --channel beta --dry-run",
 		Args:    cli.Args(1, 1, "one HASH"),
 		RunE: func(cmd *cobra.Command, args []string) error {
