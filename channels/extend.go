@@ -29,14 +29,9 @@ func (x extension) copied() extension {
 
 // precede keeps the hash of the newest entry before lost ones.
 func (x extension) precede(sequence uint64, hash string) {
-	if sequence == 0 {
-		return
-	}
-	x.ends = maps.Clone(x.ends) // a copy may share it
-	if x.ends == nil {
-		x.ends = map[uint64]string{}
-	}
-	x.ends[sequence] = hash
+	ends := map[uint64]string{sequence: hash}
+	maps.Copy(ends, x.ends)
+	x.ends = ends // others may have the old one
 }
 
 // join decodes the entries that follow a log, up to the first that was not read, and
@@ -376,9 +371,13 @@ func (x extension) isPause(e *Entry) bool {
 	return false
 }
 
-// isBack reports whether an entry gives everybody a release that they were given before.
+// isBack reports whether an entry takes everybody back to a release that they were given
+// before, and that the channel has not left by a rollback since. Other rollbacks, such as one
+// that brings a bad release again, need all approvals.
 func (x extension) isBack(e *Entry) bool {
-	if e.Rollout != nil || len(e.Lost)+len(e.Pruned) > 0 {
+	head := x.Head()
+	if head == nil || e.Rollout != nil || len(e.Lost)+len(e.Pruned) > 0 ||
+		!below(e.Version, head.Newest()) || below(head.Version, e.Version) || x.RolledBack(e.Version) != nil {
 		return false
 	}
 	for i := len(x.Entries) - 1; i >= 0; i-- {

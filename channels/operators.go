@@ -30,7 +30,8 @@ type Operators struct {
 	Keys map[string]string `json:"keys"` // OpenSSH public keys by name, without comments
 	// Servers are keys of servers by name, which sign pauses and nothing else.
 	Servers map[string]string `json:"servers,omitempty"`
-	// Approvals is how many operators must sign a move; Rollbacks how many a rollback.
+	// Approvals is how many operators must sign a move; Rollbacks how many a rollback to a
+	// lower version that was not rolled back from before.
 	Approvals int `json:"approvals"`
 	Rollbacks int `json:"rollbacks"`
 }

@@ -186,6 +186,22 @@ func TestForgedEntries(t *testing.T) {
 			e.Release.Platforms = map[string]Bundle{"linux-x86_64": {Signature: signature, Path: "releases/1.0.0/other"}}
 			return signed(t, log, e, g.ann)
 		},
+		"a rollback up to what was rolled back": func(g *guarded, log *Log) Entry {
+			log = g.enter(t, log, entry(Rollback, "1.0.0", "1.2.0", ""), g.ann)
+			return signed(t, log, entry(Rollback, "1.1.0", "1.0.0", ""), g.ann)
+		},
+		"a rollback down to what was rolled back": func(g *guarded, log *Log) Entry {
+			log = g.enter(t, log, entry(Rollback, "1.0.0", "1.2.0", ""), g.ann)
+			log = g.enter(t, log, entry(Publish, "1.3.0", "", ""), g.ann, g.bob)
+			return signed(t, log, entry(Rollback, "1.1.0", "1.3.0", ""), g.ann)
+		},
+		"a rollback up to what a rollout showed": func(g *guarded, log *Log) Entry {
+			return signed(t, log, entry(Rollback, "1.2.0", "1.1.0", ""), g.ann)
+		},
+		"a rollback to what is shown": func(g *guarded, log *Log) Entry {
+			log = g.enter(t, log, entry(Rollback, "1.1.0", "1.2.0", ""), g.ann)
+			return signed(t, log, entry(Rollback, "1.1.0", "1.1.0", ""), g.ann)
+		},
 		"lost entries": func(g *guarded, log *Log) Entry {
 			e := *log.Head()
 			e.Action, e.Lost = Repair, []Lost{{From: 1, To: 1}}
@@ -232,6 +248,10 @@ func TestForgedEntries(t *testing.T) {
 			g := guard(t)
 			log := g.story(t, "stable")
 			e := forge(g, log)
+			log, err := g.Load(t.Context(), "stable") // with what came before e
+			if err != nil {
+				t.Fatal(err)
+			}
 			if _, err := g.Enter(t.Context(), log, e); !errors.Is(err, ErrUnsigned) {
 				t.Errorf("it is written: %v", err)
 			}

@@ -10,9 +10,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"time"
-
-	"golang.org/x/sync/errgroup"
 
 	"tsmon/manifest"
 	"tsmon/store/object"
@@ -87,18 +86,24 @@ func nextName(ctx context.Context, store object.Store, after string) (string, er
 	return "", nil
 }
 
-// All reads the logs of all channels, sorted by name, side by side.
+// All reads the logs of all channels, sorted by name, side by side. With an error it
+// returns those that can be read.
 func (r Repository) All(ctx context.Context) ([]*Log, error) {
 	names, err := r.Names(ctx)
 	if err != nil {
 		return nil, err
 	}
-	logs := make([]*Log, len(names))
-	group, ctx := errgroup.WithContext(ctx)
+	logs, errs := make([]*Log, len(names)), make([]error, len(names))
+	var group sync.WaitGroup
 	for i, name := range names {
-		group.Go(func() (err error) { logs[i], err = r.Load(ctx, name); return err })
+		group.Go(func() {
+			if logs[i], errs[i] = r.Load(ctx, name); errs[i] != nil {
+				logs[i] = nil // which may be a part of it
+			}
+		})
 	}
-	return logs, group.Wait()
+	group.Wait()
+	return slices.DeleteFunc(logs, func(log *Log) bool { return log == nil }), errors.Join(errs...)
 }
 
 // Load reads the whole log of a channel and checks that it has no gap and that

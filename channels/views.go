@@ -231,7 +231,8 @@ const repointAttempts = 50
 
 // Repoint brings the views of a channel up to date with its log, of which log is a
 // part that is known, perhaps none. It returns the log as it is shown and whether a
-// view changed.
+// view changed. ErrLog if a view shows an entry that the log lacks, unless operators are in
+// force: nobody has signed a view, and it is no evidence against a signed log.
 func (r Repository) Repoint(ctx context.Context, log *Log) (shown *Log, moved bool, err error) {
 	for range repointAttempts {
 		var once bool
@@ -253,7 +254,7 @@ func (r Repository) repoint(ctx context.Context, log *Log) (*Log, bool, error) {
 	if log, err = r.Extend(ctx, log); err != nil {
 		return nil, false, err
 	}
-	if shown := Ahead(seen, log.last()); shown > log.last() {
+	if shown := Ahead(seen, log.last()); shown > log.last() && log.operators == nil {
 		return nil, false, fmt.Errorf("%w: %s shows entry %d, which is missing", ErrLog, log.Channel, shown)
 	}
 	moved, err := r.swap(ctx, log, seen)

@@ -57,7 +57,8 @@ func (in Inspector) look(ctx context.Context) view {
 }
 
 // catchUp refuses a log that ends before the entry that clients are shown: a move would
-// give them an older state. The log may have been read first, and has it by now.
+// give them an older state. The log may have been read first, and has it by now. Of a log
+// whose entries operators sign it is kept in ahead.
 func (s *state) catchUp(ctx context.Context, r channels.Repository) (err error) {
 	shown := channels.Ahead(s.seen, s.log.End().Sequence)
 	if shown <= s.log.End().Sequence {
@@ -65,6 +66,9 @@ func (s *state) catchUp(ctx context.Context, r channels.Repository) (err error) 
 	}
 	if s.log, err = r.Extend(ctx, s.log); err == nil && shown > s.log.End().Sequence {
 		err = fmt.Errorf("%w: %s shows entry %d, which is missing", channels.ErrLog, s.channel, shown)
+		if s.log.Operators() != nil {
+			s.ahead, err = err, nil
+		}
 	}
 	return err
 }

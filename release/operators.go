@@ -82,7 +82,8 @@ func (p *Publisher) Appoint(ctx context.Context, o Options) (*Plan, error) {
 	policy := bare.Policies[o.Channel]
 	policy.Operators = nil // whom the log does not know yet
 	bare.Policies[o.Channel] = policy
-	s := bare.Inspector().look(ctx)[o.Channel]
+	v := bare.Inspector().look(ctx)
+	s := v[o.Channel]
 	if s.err == nil {
 		s.err = s.shows()
 	}
@@ -90,7 +91,13 @@ func (p *Publisher) Appoint(ctx context.Context, o Options) (*Plan, error) {
 		return nil, s.err
 	}
 	head := s.log.Head()
-	plan := &Plan{Action: channels.Appoint, Channel: o.Channel, Version: head.Newest(), Previous: head.Version, URL: p.PublicURL + "/" + channels.ManifestKey(o.Channel),
+	var bareOnes []string
+	for _, name := range pl.channels() {
+		if other := v[name]; name != o.Channel && errors.Is(other.err, channels.ErrUnsigned) {
+			bareOnes = append(bareOnes, stillBare(name))
+		}
+	}
+	plan := &Plan{Action: channels.Appoint, Warnings: bareOnes, Channel: o.Channel, Version: head.Newest(), Previous: head.Version, URL: p.PublicURL + "/" + channels.ManifestKey(o.Channel),
 		Bundles: []library.Stored{}, Reach: []Reach{}, Base: s.log.End(), log: s.log, seen: s.seen, head: head, Sequence: head.Sequence, DryRun: o.DryRun}
 	if s.log.Operators().Equal(wanted) {
 		return plan, nil
@@ -105,6 +112,11 @@ func (p *Publisher) Appoint(ctx context.Context, o Options) (*Plan, error) {
 		return nil, err
 	}
 	return plan, err
+}
+
+// stillBare says that a channel waits for its operators.
+func stillBare(channel string) string {
+	return "nothing moves " + channel + " before the operators that are configured for it are in force there, too: `tsmon channel appoint " + channel + "`"
 }
 
 // Accept has the log of a channel give up the entries that ended at a position, which

@@ -11,6 +11,7 @@ import (
 	"tsmon/channels"
 	"tsmon/release/library"
 	"tsmon/signing/signingtest"
+	"tsmon/store/object"
 )
 
 // approved is a desk whose stable needs two operators, and what each of them signs with.
@@ -240,5 +241,72 @@ func TestPlanOfAnyFleet(t *testing.T) {
 		if waits.Hash != first.Hash || waits.Has != 1 {
 			t.Errorf("with %d clients: plan %s has %d signatures, want %s", 10*n, waits.Hash, waits.Has, first.Hash)
 		}
+	}
+}
+
+// TestForgedPointer: a manifest that shows an entry which a signed log lacks is no evidence
+// against it: it holds up no rollback, and repair renders it anew without an entry.
+func TestForgedPointer(t *testing.T) {
+	for name, c := range map[string]struct {
+		sequence string
+		by       func(t *testing.T, d *desk)
+	}{
+		"rollback, one ahead": {`"sequence": 3`, goBack},
+		"rollback, far ahead": {`"sequence": 900`, goBack},
+		"repair, by nobody":   {`"sequence": 3`, repairAlone},
+		"repair, far ahead":   {`"sequence": 900`, repairAlone},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d, ann, bob := approved(t)
+			for _, version := range []string{"1.0.0", "1.1.0"} {
+				d.Sign = ann
+				d.publish(t, d.options(t, version))
+				d.Sign = bob
+				if _, err := d.Approve(t.Context(), "stable", "", false); err != nil {
+					t.Fatal(err)
+				}
+			}
+			const key = "stable/latest.json"
+			data, info, err := object.ReadAll(t.Context(), d.Store, key, 1<<20)
+			if err != nil {
+				t.Fatal(err)
+			}
+			forged := strings.Replace(string(data), `"sequence": 2`, c.sequence, 1)
+			if _, err := d.Store.Swap(t.Context(), key, info.ETag, []byte(forged), object.Attributes{}); err != nil || forged == string(data) {
+				t.Fatal(err)
+			}
+			if _, err := d.Publish(t.Context(), d.options(t, "1.2.0")); !errors.Is(err, channels.ErrLog) {
+				t.Errorf("a publish: %v", err)
+			}
+			c.by(t, d)
+			d.sound(t, "stable")
+			if waits := d.publish(t, d.options(t, "1.2.0")); waits.Waiting == nil {
+				t.Errorf("a publish afterwards: %+v", waits)
+			}
+		})
+	}
+}
+
+func goBack(t *testing.T, d *desk) {
+	t.Helper()
+	plan, err := d.Rollback(t.Context(), RollbackOptions{Options: Options{Channel: "stable", Why: "crashes"}})
+	if err != nil || !plan.Changed || plan.Version != "1.0.0" || len(plan.Warnings) == 0 {
+		t.Fatalf("rollback: %+v, %v", plan, err)
+	}
+}
+
+func repairAlone(t *testing.T, d *desk) {
+	t.Helper()
+	sign := d.Sign
+	d.Sign = nil
+	for _, want := range []bool{true, false} {
+		report, err := d.Repair(t.Context(), RepairOptions{Channel: "stable"})
+		if err != nil || report.Err() != nil || report.Changed != want || report.Sequence != 0 || len(report.Warnings) > 0 != want {
+			t.Fatalf("repair: %+v, %v", report, err)
+		}
+	}
+	d.Sign = sign
+	if head := d.log(t, "stable").Head(); head.Sequence != 2 {
+		t.Errorf("the log ends with entry %d", head.Sequence)
 	}
 }

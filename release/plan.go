@@ -155,6 +155,9 @@ type state struct {
 	clients map[string]int // by version, nil if nothing is known of them
 	types   map[string]int // clients by platform key, likewise
 	err     error          // it could not be read
+	// ahead says that what clients read shows an entry that the log lacks, whose entries
+	// operators sign: somebody forged that, or the entry is lost.
+	ahead error
 }
 
 // view is the channels as they were read.
@@ -199,6 +202,18 @@ type change struct {
 	strandAll    bool // what clients get was decided before, or must not wait
 }
 
+// retreats reports whether a change is one that must not wait for a channel to be repaired:
+// it takes a bad release out of the way, or follows.
+func (c change) retreats() bool {
+	return c.action == channels.Rollback || c.action == channels.Pause || c.action == channels.Follow
+}
+
+// noEvidence says what became of views that are ahead of a log which operators sign.
+func noEvidence(channel string, ahead error) string {
+	return fmt.Sprintf("%v: it is rendered anew from the log, whose entries are signed. If a server raises an alarm, the entry was there and is lost: `tsmon channel repair %s --bundle FILE` puts it back before anything else moves, `tsmon channel verify %s --accept` gives it up",
+		ahead, channel, channel)
+}
+
 // next returns the log entry of a change.
 func (p planner) next(s *state, c change) channels.Entry {
 	e := channels.Entry{Action: c.action, From: c.from, Why: c.why, Who: p.who, Origin: p.origin, When: p.now, Halted: c.halted, Release: c.release, Rollout: c.rollout}
@@ -226,6 +241,9 @@ func (p planner) plan(v view, s *state, c change) (*Plan, error) {
 	}
 	if len(plan.Unbound) > 0 && !showsUnbound(p.policies, s.channel) {
 		plan.Warnings = append(plan.Warnings, "`tsmon serve` shows signatures that name no version only with allow_unbound: true for "+s.channel+" in its tsmon.yaml")
+	}
+	if s.ahead != nil {
+		plan.Warnings = append(plan.Warnings, noEvidence(s.channel, s.ahead))
 	}
 	before := s.before()
 	if before != nil {
@@ -270,6 +288,8 @@ func (p planner) plan(v view, s *state, c change) (*Plan, error) {
 		plan.Action, plan.Sequence, plan.head = head.Action, head.Sequence, head
 	} else if s.log.Fed() {
 		return nil, fed(s.channel)
+	} else if s.ahead != nil && !c.retreats() {
+		return nil, s.ahead
 	} else {
 		plan.Sequence, plan.Changed, plan.Entry, plan.head = entry.Sequence, true, &entry, &entry
 	}
@@ -299,6 +319,8 @@ func (p planner) follow(v view, leader *Plan) {
 		switch {
 		case errors.As(err, new(*Refusal)):
 			leader.Warnings = append(leader.Warnings, fmt.Sprintf("%s does not follow: %v", name, err))
+		case leader.Action == channels.Appoint && errors.Is(err, channels.ErrUnsigned): // appointed one after the other
+			leader.Warnings = append(leader.Warnings, stillBare(name))
 		case err != nil:
 			leader.broken = append(leader.broken, fmt.Errorf("%s has moved to %s, but %s, which follows it, has not: %w", leader.Channel, leader.Version, name, err))
 		case follower != nil:

@@ -50,6 +50,8 @@ type RepairReport struct {
 	// Sequence is the number of the log entry that says what is lost, 0 if none was
 	// needed.
 	Sequence uint64 `json:"sequence,omitempty"`
+	// Warnings are what somebody has to look at who knows what was there.
+	Warnings []string `json:"warnings,omitempty"`
 	// Unused are files that are the bytes of nothing that is lost.
 	Unused   []string  `json:"unused,omitempty"`
 	Findings []Finding `json:"findings"` // what is still wrong
@@ -64,6 +66,7 @@ type repair struct {
 	log    *channels.Log
 	seen   []channels.Pointer
 	end    uint64 // number of the newest entry that there is, or was
+	behind uint64 // number of the newest object behind the end of the log, 0 if there is none
 	lost   []channels.Lost
 	gone   []string // versions with bundles that nobody has any more
 	wrong  []string // keys of objects of those, with other bytes than were published
@@ -170,7 +173,7 @@ func (r *repair) mendLog(ctx context.Context) (err error) {
 		switch {
 		case left.From > left.To:
 		case gap.Hash == "": // at the end
-			r.end = left.To
+			r.end, r.behind = left.To, left.To
 		default:
 			r.lost = append(r.lost, left)
 		}
@@ -220,7 +223,11 @@ func (r *repair) mendEnd(ctx context.Context) error {
 	if err := r.putBackEnd(ctx, r.end); err != nil {
 		return err
 	}
-	if end := r.log.End().Sequence; r.end > end {
+	switch end := r.log.End().Sequence; {
+	case r.end <= end:
+	case r.log.Operators() != nil && r.behind <= end:
+		r.report.Warnings = append(r.report.Warnings, noEvidence(r.o.Channel, fmt.Errorf("%s shows entry %d, which is missing", r.o.Channel, r.end)))
+	default:
 		r.lost = append(r.lost, channels.Lost{From: end + 1, To: r.end})
 	}
 	return nil

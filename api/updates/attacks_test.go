@@ -128,7 +128,7 @@ var attacks = map[string]attack{
 	"pointer: a page":         {do: planted("stable/latest.json", "<!DOCTYPE html>"), fresh: "1.1.0", alarm: true, names: "stable/latest.json"},
 	"pointer: changed":        {do: edits("stable/latest.json", `"version": "1.1.0"`, `"version": "6.6.6"`), fresh: "1.1.0", alarm: true, names: "stable/latest.json"},
 	"pointer: far ahead":      {do: edits("stable/latest.json", `"sequence": 2`, `"sequence": 9007199254740991`), fresh: "1.1.0", alarm: true, names: "stable/latest.json"},
-	"pointer: one ahead":      {do: edits("stable/latest.json", `"sequence": 2`, `"sequence": 3`), fresh: "1.1.0", alarm: true, names: "stable/latest.json", mend: release.RepairOptions{TakeOut: "forged"}, refused: channels.ErrLog},
+	"pointer: one ahead":      {do: edits("stable/latest.json", `"sequence": 2`, `"sequence": 3`), fresh: "1.1.0", alarm: true, names: "stable/latest.json", refused: channels.ErrLog},
 	"pointer: endless":        {do: planted("stable/latest.json", strings.Repeat(" ", manifest.MaxSize+1)), fresh: "1.1.0", alarm: true, names: "stable/latest.json"},
 	"downloads: others":       {do: planted("stable/downloads.json", `{"version":"6.6.6","sequence":2,"files":[]}`), fresh: "1.1.0", names: "stable/downloads.json"},
 	"claim: of what is to be": {do: planted("staged/moves/1.2.0/stable-x", ""), fresh: "1.1.0"},

@@ -217,7 +217,13 @@ func TestTokenAndCI(t *testing.T) {
 		}
 		configure("  ci: " + ciLine + "\n  bob: " + bobLine + "\n")
 		_, _, _ = k.tsmon(t, "channel", "appoint", "stable", "--no-probe")
-		_, _, _ = k.tsmon(t, "plan", "approve", k.onlyPlan(t), "--no-probe")
+		waiting, err := k.publisher(t).Plans().List(t.Context(), "stable")
+		if err != nil || len(waiting) < 2 {
+			t.Fatalf("%d plans wait: %v", len(waiting), err)
+		}
+		for _, w := range waiting {
+			_, _, _ = k.tsmon(t, "plan", "approve", w.Hash, "--no-probe")
+		}
 		configure("  ann: " + annLine + "\n  ci: " + ciLine + "\n")
 		shows("1.0.0")
 

@@ -230,7 +230,7 @@ func TestStrangers(t *testing.T) {
 	if _, err := newPlace(t, "http://10.0.0.8", hq.key).take(t, stranger.export(t, 0)); !errors.Is(err, signing.ErrUntrustedKey) {
 		t.Errorf("other keys: %v", err)
 	}
-	// follows: `tsmon channel log …` on both sides shows where they part: somebody has moved the channel on one of them who may not
+	// follows: `tsmon channel log …` on both sides shows where they part: somebody has moved the channel on one of them who may not, or the origin was restored from a backup and moved on: then the site begins anew in another storage
 	twin := newPlace(t, "https://hq.example.com/app", hq.key)
 	twin.Who = "another"
 	twin.publish(t, "stable", "1.0.0")

@@ -84,17 +84,19 @@ func (in *intake) follow(ctx context.Context, before *channels.Log, since channe
 	switch {
 	case since.Sequence > end.Sequence:
 		return refuse(ErrAhead, in.again(name, end.Sequence), "%s begins behind entry %d there, and ends at entry %d here", name, since.Sequence, end.Sequence)
-	case last < end.Sequence:
-		return refuse(ErrOlder, in.again(name, end.Sequence), "%s ends at entry %d there, and at entry %d here", name, last, end.Sequence)
-	case last < before.Begun():
-		return refuse(ErrOlder, in.again(name, end.Sequence), "%s ends at entry %d there, and entries up to %d were begun here", name, last, before.Begun())
 	case differ(since.Hash, before.HashOf(since.Sequence)):
 		return forked(name, since.Sequence)
 	}
-	for n := since.Sequence + 1; n <= end.Sequence; n++ {
+	for n := since.Sequence + 1; n <= min(last, end.Sequence); n++ {
 		if data := raw[n-since.Sequence-1]; len(data) > 0 && differ(library.SumOf(data), before.HashOf(n)) {
 			return forked(name, n)
 		}
+	}
+	switch {
+	case last < end.Sequence:
+		return refuse(ErrOlder, in.older(name, last, end.Sequence), "%s ends at entry %d there, and at entry %d here", name, last, end.Sequence)
+	case last < before.Begun():
+		return refuse(ErrOlder, in.again(name, end.Sequence), "%s ends at entry %d there, and entries up to %d were begun here", name, last, before.Begun())
 	}
 	fresh := raw[end.Sequence-since.Sequence:]
 	if len(fresh) > 0 && len(fresh[0]) > 0 && end.Hash != "" {
@@ -118,7 +120,7 @@ func (in *intake) follow(ctx context.Context, before *channels.Log, since channe
 func differ(a, b string) bool { return a != "" && b != "" && a != b }
 
 func forked(name string, sequence uint64) error {
-	return refuse(ErrForked, "`tsmon channel log "+name+"` on both sides shows where they part: somebody has moved the channel on one of them who may not", "entry %[2]d of %[1]s is another one here", name, sequence)
+	return refuse(ErrForked, "`tsmon channel log "+name+"` on both sides shows where they part: somebody has moved the channel on one of them who may not, or the origin was restored from a backup and moved on: then the site begins anew in another storage", "entry %[2]d of %[1]s is another one here", name, sequence)
 }
 
 // again says how to get what is missing.
@@ -127,6 +129,14 @@ func (in *intake) again(name string, since uint64) string {
 		return "wait until the other store has it, or mirror the store that this one was fed from"
 	}
 	return fmt.Sprintf("`tsmon release export %s --since %d --output FILE`, where it comes from, writes what is missing here", name, since)
+}
+
+// older says what to do about a log that ends before the one here.
+func (in *intake) older(name string, last, end uint64) string {
+	if in.mirrors {
+		return in.again(name, end)
+	}
+	return fmt.Sprintf("take a newer file. If its origin was restored from a backup, `tsmon release export %s --since %d --output FILE` here writes what was lost there, and `tsmon release import FILE` there brings it back", name, last)
 }
 
 // missingMend is again for all channels.

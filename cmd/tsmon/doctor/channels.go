@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -125,7 +126,43 @@ func (p channelsArea) signed(ctx context.Context, n *notes, r channels.Repositor
 		n.failed(err, "see storage")
 	case log.Head() != nil:
 		n.ok("the operators have signed the log of %s", name)
+		if text := differences(log.Operators(), p.trust[name].Operators); text != "" && !log.Fed() {
+			n.warn("compare with what you last decided, as after a restore from a backup, then put tsmon.yaml right, or in force: `tsmon channel appoint "+name+"`",
+				"tsmon.yaml has other operators for %s than those in force: %s", name, text)
+		}
 	}
+}
+
+// differences says how the operators that are configured differ from those in force, empty
+// if they don't.
+func differences(force, configured *channels.Operators) string {
+	if force.Equal(configured) {
+		return ""
+	}
+	var found []string
+	list := func(what string, has, lacks map[string]string) {
+		var names []string
+		for _, name := range slices.Sorted(maps.Keys(has)) {
+			if lacks[name] != has[name] {
+				names = append(names, name)
+			}
+		}
+		if len(names) > 0 {
+			found = append(found, what+": "+strings.Join(names, ", "))
+		}
+	}
+	list("only in force", force.Keys, configured.Keys)
+	list("only in tsmon.yaml", configured.Keys, force.Keys)
+	list("servers only in force", force.Servers, configured.Servers)
+	list("servers only in tsmon.yaml", configured.Servers, force.Servers)
+	count := func(what string, force, configured int) {
+		if force != configured {
+			found = append(found, fmt.Sprintf("%s: %d in force, %d in tsmon.yaml", what, force, configured))
+		}
+	}
+	count("approvals", force.Approvals, configured.Approvals)
+	count("rollback_approvals", force.Rollbacks, configured.Rollbacks)
+	return strings.Join(found, "; ")
 }
 
 // restore returns the command that writes the manifest again that the log says. It

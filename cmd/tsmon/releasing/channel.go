@@ -106,9 +106,9 @@ func runChannelList(ctx context.Context, app *cli.App) error {
 	if err != nil {
 		return err
 	}
-	logs, err := p.Repository().All(ctx)
-	if err != nil {
-		return err
+	logs, failed := p.Repository().All(ctx)
+	if failed != nil && len(logs) == 0 {
+		return failed
 	}
 	states := []ChannelState{}
 	rows := [][]string{{"CHANNEL", "VERSION", "ENTRY", "ACTION", "WHEN", "WHO"}}
@@ -117,7 +117,7 @@ func runChannelList(ctx context.Context, app *cli.App) error {
 		states = append(states, s)
 		rows = append(rows, []string{s.Channel, s.versionText(), strconv.FormatUint(s.Sequence, 10), s.Action, s.When, s.Who})
 	}
-	return app.Print(states, func(w io.Writer) { cli.Table(w, rows) })
+	return errors.Join(app.Print(states, func(w io.Writer) { cli.Table(w, rows) }), failed)
 }
 
 // LoadLog reads the log of a channel that shows something.

@@ -62,6 +62,7 @@ func runRepair(ctx context.Context, app *cli.App, f moveFlags, o release.RepairO
 		return err
 	}
 	err = app.Print(report, func(w io.Writer) { printRepair(w, report) })
+	app.Warn(report.Warnings)
 	for _, file := range report.Unused {
 		app.Warn([]string{file + " has the bytes of nothing that is lost"})
 	}
