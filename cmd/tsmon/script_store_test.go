@@ -135,7 +135,7 @@ func (f folder) list() (map[string]string, error) {
 		if errors.Is(err, fs.ErrNotExist) && key == "." {
 			return nil
 		}
-		if err != nil || d.IsDir() || strings.HasPrefix(key, ".tsmon/lock-") {
+		if err != nil || d.IsDir() || strings.HasPrefix(key, ".tsmon/lock-") || strings.HasPrefix(key, ".tsmon/clock-") {
 			return err
 		}
 		data, err := f.get(key)

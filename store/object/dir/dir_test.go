@@ -140,7 +140,7 @@ func TestSweep(t *testing.T) {
 	if err := os.Mkdir(private, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	for name, age := range map[string]time.Duration{"temp-old": 25 * time.Hour, "temp-new": 23 * time.Hour, "lock-old": 9999 * time.Hour} {
+	for name, age := range map[string]time.Duration{"temp-old": 25 * time.Hour, "clock-old": 25 * time.Hour, "temp-new": 23 * time.Hour, "lock-old": 9999 * time.Hour} {
 		name = filepath.Join(private, name)
 		if err := os.WriteFile(name, nil, 0o644); err != nil {
 			t.Fatal(err)

@@ -19,8 +19,9 @@ import (
 )
 
 const (
-	private    = ".tsmon"           // the folder of temporary files and locks
-	tempPrefix = private + "/temp-" // what the name of a temporary file begins with
+	private     = ".tsmon"            // the folder of temporary files and locks
+	tempPrefix  = private + "/temp-"  // what the name of a temporary file begins with
+	clockPrefix = private + "/clock-" // and that of an empty one that shows what time it is
 )
 
 // temp is a temporary file that holds a whole object.
@@ -112,7 +113,7 @@ func (s *Store) Now(context.Context) (time.Time, error) {
 		return time.Time{}, fmt.Errorf("the time of the store: %w", translate(err))
 	}
 	defer root.Close()
-	name := tempPrefix + rand.Text()
+	name := clockPrefix + rand.Text()
 	f, err := root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 	if err != nil {
 		return time.Now(), nil // we may not write, or nobody has yet
@@ -181,7 +182,7 @@ func syncFolder(root *os.Root, dir string) error {
 	return f.Sync()
 }
 
-// sweep removes temporary files that were last written before a time. It ignores
+// sweep removes files of these kinds that were last written before a time. It ignores
 // errors: users who may only read the store can't remove them.
 func sweep(root *os.Root, before time.Time) {
 	f, err := root.Open(private)
@@ -193,7 +194,7 @@ func sweep(root *os.Root, before time.Time) {
 	for _, name := range names {
 		name = private + "/" + name
 		fi, err := root.Lstat(name)
-		if err == nil && strings.HasPrefix(name, tempPrefix) && olderThan(fi, before) {
+		if err == nil && (strings.HasPrefix(name, tempPrefix) || strings.HasPrefix(name, clockPrefix)) && olderThan(fi, before) {
 			root.Remove(name)
 		}
 	}
