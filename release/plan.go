@@ -155,8 +155,8 @@ type state struct {
 	clients map[string]int // by version, nil if nothing is known of them
 	types   map[string]int // clients by platform key, likewise
 	err     error          // it could not be read
-	// ahead says that what clients read shows an entry that the log lacks, whose entries
-	// operators sign: somebody forged that, or the entry is lost.
+	// ahead is set if the manifest names an entry that the signed log lacks: the manifest is
+	// forged, or the entry is lost.
 	ahead error
 }
 

@@ -32,8 +32,8 @@ var (
 	ErrSeveral = errors.New("several plans are meant")
 )
 
-// ErrNoKey means that there is no private key here of somebody who may sign; ErrNotOperator,
-// which wraps it, that one was named, and it is that of nobody who may.
+// ErrNoKey means that no private key of an operator is here. ErrNotOperator wraps it: a key
+// was named, and its owner may not sign.
 var (
 	ErrNoKey       = errors.New("nobody who may sign does so here")
 	ErrNotOperator = fmt.Errorf("%w: the key is no operator's", ErrNoKey)

@@ -109,7 +109,7 @@ func planShowCommand(app *cli.App) *cobra.Command {
 	return cmd
 }
 
-// printWaiting writes what a plan does, what it waits for, and who gets what, for people.
+// printWaiting writes a plan for people: its move, its missing signatures, its table.
 func printWaiting(out io.Writer, w *release.Waiting, rings, verbose bool) {
 	e := w.Entry
 	fmt.Fprintf(out, "plan %s\n%s: %s %s (entry %d)\n", w.Hash, w.Channel, e.Action, e.Newest(), e.Sequence)
