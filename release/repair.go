@@ -338,7 +338,7 @@ func (r *repair) next(ctx context.Context) (channels.Entry, error) {
 func (r *repair) shown(ctx context.Context) (*channels.Release, error) {
 	m, err := manifest.Decode(r.seen[0].Data)
 	if err != nil {
-		return nil, nil //nolint:nilerr // it is no manifest of ours
+		return nil, nil // it is no manifest of ours
 	}
 	records, err := r.Library().Records(ctx, m.Version)
 	if err != nil {
