@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"tsmon/channels"
+	"tsmon/release/upkeep"
 	"tsmon/signing/signingtest"
 	"tsmon/store/object"
 )
@@ -75,7 +76,7 @@ func TestRepairByTwo(t *testing.T) {
 			damage(t, d)
 			repair := func(sign Sign) (*RepairReport, error) {
 				d.Sign = sign
-				return d.Repair(t.Context(), RepairOptions{Channel: "stable"})
+				return d.Repair(t.Context(), upkeep.RepairOptions{Channel: "stable"})
 			}
 			first, err := repair(nil)
 			if err != nil || first.Waiting == nil || first.Waiting.Needs != 2 || first.Waiting.Has != 0 || first.Sequence != 0 {
@@ -102,7 +103,7 @@ func TestRepairByTwo(t *testing.T) {
 			if err != nil || !plan.Changed || plan.Action != channels.Repair {
 				t.Fatalf("bob: %+v, %v", plan, err)
 			}
-			rest, err := d.Repair(t.Context(), RepairOptions{Channel: "stable", Rest: true})
+			rest, err := d.Repair(t.Context(), upkeep.RepairOptions{Channel: "stable", Rest: true})
 			if err != nil || rest.Err() != nil {
 				t.Fatalf("the rest: %+v, %v", rest, err)
 			}
@@ -133,7 +134,7 @@ func TestMovesOfABrokenLog(t *testing.T) {
 	if _, err := d.Store.Stat(t.Context(), "log/stable/0000000004.json"); err == nil {
 		t.Error("an entry follows a broken log")
 	}
-	report, err := d.Repair(t.Context(), RepairOptions{Channel: "stable"})
+	report, err := d.Repair(t.Context(), upkeep.RepairOptions{Channel: "stable"})
 	if err != nil || report.Waiting == nil {
 		t.Fatalf("%+v, %v", report, err)
 	}
@@ -159,7 +160,7 @@ func TestRepairTurnedUp(t *testing.T) {
 	}
 	d.loses(t, key)
 	d.Sign = ann
-	report, err := d.Repair(t.Context(), RepairOptions{Channel: "stable"})
+	report, err := d.Repair(t.Context(), upkeep.RepairOptions{Channel: "stable"})
 	if err != nil || report.Waiting == nil {
 		t.Fatalf("%+v, %v", report, err)
 	}

@@ -11,11 +11,12 @@ import (
 
 	"tsmon/cmd/tsmon/cli"
 	"tsmon/release"
+	"tsmon/release/upkeep"
 )
 
 func channelRepairCommand(app *cli.App) *cobra.Command {
 	var f moveFlags
-	var o release.RepairOptions
+	var o upkeep.RepairOptions
 	cmd := &cobra.Command{
 		Use:   "repair CHANNEL [--bundle FILE…]",
 		Short: "Put a channel right that verify finds fault with",
@@ -52,7 +53,7 @@ store that nobody feeds any more, or where somebody forged the marks of deliveri
 	return cmd
 }
 
-func runRepair(ctx context.Context, app *cli.App, f moveFlags, o release.RepairOptions) error {
+func runRepair(ctx context.Context, app *cli.App, f moveFlags, o upkeep.RepairOptions) error {
 	f.noProbe = true
 	_, p, progress, err := f.publisher(ctx, app)
 	if err != nil {
@@ -77,7 +78,7 @@ func runRepair(ctx context.Context, app *cli.App, f moveFlags, o release.RepairO
 }
 
 // awaitRepair waits for the signatures that the entry of a repair lacks, then does the rest.
-func (f *moveFlags) awaitRepair(ctx context.Context, app *cli.App, p *release.Publisher, o release.RepairOptions, report *release.RepairReport) (*release.RepairReport, error) {
+func (f *moveFlags) awaitRepair(ctx context.Context, app *cli.App, p *release.Publisher, o upkeep.RepairOptions, report *release.RepairReport) (*release.RepairReport, error) {
 	w := report.Waiting
 	if _, err := f.await(ctx, app, p, &release.Plan{Channel: o.Channel, Waiting: w}); err != nil {
 		return report, err
@@ -93,7 +94,7 @@ func (f *moveFlags) awaitRepair(ctx context.Context, app *cli.App, p *release.Pu
 
 // repairRest does what is left of a repair whose entry was just made.
 func repairRest(ctx context.Context, app *cli.App, p *release.Publisher, channel string) error {
-	report, err := p.Repair(ctx, release.RepairOptions{Channel: channel, Rest: true})
+	report, err := p.Repair(ctx, upkeep.RepairOptions{Channel: channel, Rest: true})
 	if err != nil {
 		return err
 	}
