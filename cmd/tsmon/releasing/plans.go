@@ -60,8 +60,11 @@ func planListCommand(app *cli.App) *cobra.Command {
 			}
 			all, failed := []*release.Waiting{}, []error{}
 			for _, name := range names {
-				some, err := p.Plans().List(cmd.Context(), name)
+				some, more, err := p.Plans().List(cmd.Context(), name)
 				all, failed = append(all, some...), append(failed, err)
+				if more {
+					app.Warn([]string{fmt.Sprintf("only %d of the plans of %s are listed, those that somebody signed first: `tsmon plan show HASH --channel %s` finds any, and whoever may write to the store can clear its folder plans/%s", len(some), name, name, name)})
+				}
 			}
 			rows := [][]string{{"PLAN", "CHANNEL", "ACTION", "VERSION", "BY", "SIGNED", "APPROVALS", "STATE"}}
 			for _, w := range all {
