@@ -237,7 +237,7 @@ func askToSign(ctx context.Context, app *cli.App, p *release.Publisher, channel 
 	printWaiting(app.Stderr, w, p.Policies[channel].Rings, verbose)
 	answer, err := cli.Ask(ctx, app.Stdin, app.Stderr, "\nSign this plan? [y/N] ")
 	if err == nil && !slices.Contains([]string{"y", "yes"}, strings.ToLower(answer)) {
-		err = cli.Refuse(errors.New("the plan was not signed"))
+		err = cli.WithHint(cli.Refuse(errors.New("the plan was not signed")), "without a yes nothing is signed: `tsmon plan show "+w.Hash[:12]+" --channel "+channel+"` shows the plan again")
 	}
 	return w.Hash, err
 }
