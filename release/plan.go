@@ -14,6 +14,7 @@ import (
 	"tsmon/manifest"
 	"tsmon/release/bundle"
 	"tsmon/release/library"
+	"tsmon/release/quorum"
 	"tsmon/release/upkeep"
 	"tsmon/signing"
 )
@@ -58,6 +59,8 @@ type Plan struct {
 	Entry *channels.Entry `json:"entry,omitempty"`
 	// Waiting is what the entry waits for, nil if it needs no more signatures.
 	Waiting *Waiting `json:"waiting,omitempty"`
+	// Needs says, of a dry run, whose signatures the entry takes; nil if it takes none.
+	Needs *quorum.Need `json:"needs,omitempty"`
 
 	why    string
 	strand VersionRange

@@ -100,6 +100,9 @@ func (p Plans) wait(ctx context.Context, plan *Plan, e channels.Entry) (*channel
 	p.tidy(ctx, all)
 	for _, w := range all {
 		if w.Stale == "" && !w.Expires.After(e.Expires) && w.Entry.Action == e.Action && w.Entry.Release.Equal(&e.Release) && sameRollout(w.Entry.Rollout, e.Rollout) && w.Entry.Operators.Equal(e.Operators) && sameLosses(w.Entry, &e) && w.Entry.From == e.From {
+			if e.Why != "" && e.Why != w.Entry.Why {
+				plan.Warnings = append(plan.Warnings, "the plan stays as others signed it, and your reason is not kept; its own is: "+cmp.Or(w.Entry.Why, "none"))
+			}
 			return p.complete(ctx, plan, w)
 		}
 	}
@@ -134,6 +137,24 @@ func sameLosses(a, b *channels.Entry) bool {
 		return a.Accepted == b.Accepted
 	}
 	return *a.Accepted == *b.Accepted
+}
+
+// needs returns whose signatures an entry that follows a log takes, nil if it takes none.
+func (p Plans) needs(log *channels.Log, e *channels.Entry) (*quorum.Need, error) {
+	_, n, err := p.trusting(log.Channel).Approvals(log, *e)
+	if err != nil || n == 0 {
+		return nil, err
+	}
+	return &quorum.Need{Approvals: n, MaySign: quorum.MaySign(log.Operators(), e), Quorums: quorum.Of(log.Operators(), e, nil)}, nil
+}
+
+// rehearse marks a plan, which is not to be applied, with whose signatures it takes.
+func (p Plans) rehearse(plan *Plan) (err error) {
+	plan.DryRun = true
+	if plan.Entry != nil && plan.Action != channels.Follow { // which goes by the signatures of its leader's
+		plan.Needs, err = p.needs(plan.log, plan.Entry)
+	}
+	return err
 }
 
 // complete signs a plan that waits, and makes it if it has all signatures. Else the log is
