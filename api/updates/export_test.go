@@ -58,3 +58,6 @@ func (h *Heads) Raise(key, etag string, err error) { h.alarms.raise(key, etag, k
 func (h *Heads) Raised(key, etag string) bool { return h.alarms.raised(key, etag) }
 
 func (h *Heads) Alarms() int { return len(h.alarms.bad) }
+
+// Await waits for the end of a round that has not begun yet.
+func (h *Heads) Await(ctx context.Context) { h.rounds.await(ctx) }

@@ -35,8 +35,9 @@ const (
 var errUnverified = errors.New("it does not verify")
 
 // Heads keep the manifests of all channels in memory, so that a request costs the
-// store nothing. One goroutine compares the store's ETags at least every interval
-// and reads a manifest only when its ETag has changed. An unknown channel is looked
+// store nothing. One goroutine compares the store's ETags at least every interval,
+// and reads a manifest and the log only when that has changed; the log also every minute,
+// and in each round while a release is being rolled out. An unknown channel is looked
 // up when it is first requested, once for all concurrent requests; a name without a
 // channel is not looked up again for an interval.
 //
@@ -153,7 +154,8 @@ func (h *Heads) watch(ctx context.Context) { h.loop.Start(ctx, h.interval*3/4, h
 
 // round refreshes every channel, and lists the channels until that has worked once.
 func (h *Heads) round(ctx context.Context) {
-	defer h.rounds.awaited()()
+	waits, over := h.rounds.awaited()
+	defer over()
 	if !h.begun && len(h.keys) == 0 {
 		h.log.Warn("no key is trusted: manifests are shown whoever signed their bundles")
 	}
@@ -169,7 +171,7 @@ func (h *Heads) round(ctx context.Context) {
 	var group errgroup.Group
 	group.SetLimit(maxLooks)
 	for _, c := range known {
-		group.Go(func() error { failed <- h.refresh(ctx, c); return nil })
+		group.Go(func() error { failed <- h.refresh(ctx, c, waits); return nil })
 	}
 	_ = group.Wait() // the errors are in failed
 	for range known {
@@ -198,10 +200,10 @@ func (h *Heads) list(ctx context.Context) error {
 }
 
 // refresh updates a known channel. One whose manifest is gone is removed.
-func (h *Heads) refresh(ctx context.Context, c *channel) error {
+func (h *Heads) refresh(ctx context.Context, c *channel, whole bool) error {
 	ctx, cancel := context.WithTimeout(ctx, h.patience)
 	defer cancel()
-	err := h.look(ctx, c)
+	err := h.look(ctx, c, whole)
 	if errors.Is(err, fs.ErrNotExist) {
 		h.log.Warn("the manifest of a channel is gone", "channel", c.name)
 		h.alarms.clear(channels.ManifestKey(c.name))
@@ -213,12 +215,19 @@ func (h *Heads) refresh(ctx context.Context, c *channel) error {
 
 // look updates what a channel shows and what it offers. Nothing is shown before the log
 // was read, so that the offers are never behind it. The errors are the store's.
-func (h *Heads) look(ctx context.Context, c *channel) error {
+//
+// A move writes its entry first and the manifest last. While that is the one of the newest
+// entry that is known and nothing is being rolled out, no move was finished, and the manifest
+// is all that is asked for: unless whole, the log is looked at every standsEvery.
+func (h *Heads) look(ctx context.Context, c *channel, whole bool) error {
 	at, err := h.readPointer(ctx, c)
 	if err != nil {
 		return err
 	}
 	c.pointer = at
+	if !whole && h.settled(c) {
+		return nil
+	}
 	err = h.readLog(ctx, c, at)
 	if shown := c.head.Load(); err == nil || shown == nil {
 		if next := h.show(c); next != nil && next != shown {
@@ -295,7 +304,7 @@ func (h *Heads) lookUp(ctx context.Context, name string) (err error) {
 			err = fmt.Errorf("panic: %v\n%s", found, debug.Stack())
 		}
 	}()
-	err = h.look(ctx, c)
+	err = h.look(ctx, c, true)
 	if errors.Is(err, fs.ErrNotExist) {
 		h.absent.Add(name, h.now().Add(h.interval))
 	}
