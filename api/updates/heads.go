@@ -64,6 +64,7 @@ type Heads struct {
 	looks   chan struct{}                       // one element for each of them that runs
 	absent  *lru.Cache[string, time.Time]       // names that no channel has, and until when that is believed
 	loop    web.Loop
+	older   web.Loop // reads whole logs
 
 	rounds   rounds
 	follower follower
@@ -92,6 +93,10 @@ type channel struct {
 	triedAt   time.Time                     // when
 	stood     time.Time                     // when the newest entry of log was last seen to be there
 	offeredAt string                        // ETag of the manifest that offers goes with
+
+	uncompiled error     // what is wrong with what log shows
+	whole      time.Time // when the log was last read from its beginning
+	altered    error     // what is wrong with entries before the end of log, as of then
 
 	seen       channels.Position // end of the log as it is recorded, if recalled
 	recalled   bool
@@ -150,7 +155,16 @@ func (h *Heads) channel(name string) *channel { return (*h.known.Load())[name] }
 
 // watch starts the rounds, a little more often than each interval, so that no head gets
 // older than that. Rounds never overlap, also while the store hangs.
-func (h *Heads) watch(ctx context.Context) { h.loop.Start(ctx, h.interval*3/4, h.round) }
+func (h *Heads) watch(ctx context.Context) {
+	h.loop.Start(ctx, h.interval*3/4, h.round)
+	h.older.Start(ctx, standsEvery, h.rereadOldest)
+}
+
+// close ends the rounds and what looks after older entries, and waits for both.
+func (h *Heads) close() {
+	h.older.Close()
+	h.loop.Close()
+}
 
 // round refreshes every channel, and lists the channels until that has worked once.
 func (h *Heads) round(ctx context.Context) {
@@ -298,7 +312,7 @@ func (h *Heads) lookUp(ctx context.Context, name string) (err error) {
 	case <-ctx.Done():
 		return fmt.Errorf("%w: too many look-ups", object.ErrUnavailable)
 	}
-	c := &channel{name: name, log: &channels.Log{Channel: name}}
+	c := &channel{name: name, log: &channels.Log{Channel: name}, whole: h.now()}
 	defer func() {
 		if found := recover(); found != nil { // in this goroutine it would end the process
 			err = fmt.Errorf("panic: %v\n%s", found, debug.Stack())

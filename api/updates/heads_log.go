@@ -82,17 +82,13 @@ func (h *Heads) readLog(ctx context.Context, c *channel, at *pointer) error {
 	c.log = log
 	c.publicURL = h.base(c, at)
 	offers, names, list, err := h.compile(log, at, c.publicURL)
-	if err != nil {
-		h.alarms.raise(key, at.stored.ETag, kindLog, err)
-	} else {
-		h.alarms.clear(key)
-	}
+	c.uncompiled, c.offeredAt = err, at.stored.ETag
+	h.judgeLog(c)
 	if offers != nil {
 		offers.Since, offers.Downgrades = h.decided(c.offers.Load(), offers), h.downgrades[c.name]
 		c.offers.Store(&compiled{offers, names, list})
 		h.readRings(c, c.publicURL)
 	}
-	c.offeredAt = at.stored.ETag
 	return nil
 }
 

@@ -95,7 +95,7 @@ func (s *Server) Watch(ctx context.Context) {
 
 // Close ends Watch, records what was seen of clients and waits for both.
 func (s *Server) Close() {
-	s.Heads.loop.Close()
+	s.Heads.close()
 	s.Fleet.Close()
 }
 
