@@ -3,6 +3,8 @@ package release
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -11,6 +13,7 @@ import (
 	"tsmon/channels"
 	"tsmon/manifest"
 	"tsmon/release/library"
+	"tsmon/release/upkeep"
 )
 
 // Inspector says what a store holds and what its channels show. It changes nothing.
@@ -93,4 +96,28 @@ func (v view) record(version string) string {
 		}
 	}
 	return ""
+}
+
+// resting refuses to move a channel to a version whose bundles Prune may be removing.
+func (v view) resting(s *state, version string, now time.Time) error {
+	if head := s.log.Head(); head != nil && (head.Version == version || head.Newest() == version) {
+		return nil
+	}
+	var by *channels.Entry
+	in, shown := "", s.channel
+	for _, name := range slices.Sorted(maps.Keys(v)) {
+		if log := v[name].log; v[name].err == nil {
+			if e := log.PrunedBy(version); e != nil && e.Action == channels.Prune && now.Sub(e.When) < upkeep.Rest {
+				by, in = e, name
+			}
+			if log.Shown(version) && !s.log.Shown(version) {
+				shown = name
+			}
+		}
+	}
+	if by == nil {
+		return nil
+	}
+	return refuse(ErrPruning, "from "+by.When.Add(upkeep.Rest).UTC().Format("15:04:05")+" UTC on, `tsmon channel repair "+shown+" --bundle FILE` puts back what is gone, FILE with its bytes; then run the same command again",
+		"entry %d of %s by %s prunes %s", by.Sequence, in, by.Who, version)
 }

@@ -18,8 +18,8 @@ import (
 // where none was found.
 type Sign func(ctx context.Context, keys []string, data []byte) (armored string, err error)
 
-// addSignature adds the signature of the operator to an entry that needs some.
-func (p Plans) addSignature(ctx context.Context, log *channels.Log, e *channels.Entry) error {
+// AddSignature adds the signature of the operator to an entry that needs some.
+func (p Plans) AddSignature(ctx context.Context, log *channels.Log, e *channels.Entry) error {
 	armored, err := p.signature(ctx, log, e)
 	if armored != "" && !slices.Contains(e.Signatures, armored) {
 		e.Signatures = append(e.Signatures, armored)
@@ -164,15 +164,4 @@ func (p *Publisher) Accept(ctx context.Context, channel string, seen channels.Po
 		return nil, err
 	}
 	return plan, err
-}
-
-// mendLog says how a log is put right that can't be read.
-func mendLog(err error, channel string) string {
-	if errors.Is(err, channels.ErrFuture) {
-		return mendFuture(channel)
-	}
-	if errors.Is(err, channels.ErrUnsigned) {
-		return "`tsmon channel appoint " + channel + "` puts operators in force that are configured and not yet known to the log; else somebody wrote to the store who may not: `tsmon channel repair " + channel + " --take-out FOLDER` moves what they wrote behind the rightful entries to FOLDER"
-	}
-	return mendWith(channel) + "; --take-out FOLDER moves away what somebody wrote behind the rightful entries"
 }

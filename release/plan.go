@@ -14,6 +14,7 @@ import (
 	"tsmon/manifest"
 	"tsmon/release/bundle"
 	"tsmon/release/library"
+	"tsmon/release/upkeep"
 	"tsmon/signing"
 )
 
@@ -116,7 +117,7 @@ func (p *Publisher) planner(names ...string) (planner, error) {
 	if p.PublicURL == "" {
 		return pl, refuse(ErrConfig, "set public_url in tsmon.yaml or TSMON_PUBLIC_URL to the address where clients find the store; if a tsmon.yaml has it, run this in its folder, or name it with --config FILE", "public_url is missing")
 	}
-	if err := trusts(p.Keys); err != nil {
+	if err := library.CheckKeys(p.Keys); err != nil {
 		return pl, err
 	}
 	for _, name := range names {
@@ -135,13 +136,6 @@ func (p *Publisher) planner(names ...string) (planner, error) {
 func (p *Publisher) Configured(names ...string) error {
 	_, err := p.planner(names...)
 	return err
-}
-
-func trusts(keys signing.Keyring) error {
-	if len(keys) > 0 {
-		return nil
-	}
-	return refuse(ErrConfig, "set trusted_keys in tsmon.yaml or TSMON_TRUSTED_KEYS to the pubkey of tauri.conf.json", "trusted_keys is empty")
 }
 
 func (p planner) channels() []string { return slices.Sorted(maps.Keys(p.policies)) }
@@ -208,12 +202,6 @@ func (c change) retreats() bool {
 	return c.action == channels.Rollback || c.action == channels.Pause || c.action == channels.Follow
 }
 
-// noEvidence says what became of views that are ahead of a log which operators sign.
-func noEvidence(channel string, ahead error) string {
-	return fmt.Sprintf("%v: it is rendered anew from the log, whose entries are signed. If a server raises an alarm, the entry was there and is lost: `tsmon channel repair %s --bundle FILE` puts it back before anything else moves, `tsmon channel verify %s --accept` gives it up",
-		ahead, channel, channel)
-}
-
 // next returns the log entry of a change.
 func (p planner) next(s *state, c change) channels.Entry {
 	e := channels.Entry{Action: c.action, From: c.from, Why: c.why, Who: p.who, Origin: p.origin, When: p.now, Halted: c.halted, Release: c.release, Rollout: c.rollout}
@@ -243,7 +231,7 @@ func (p planner) plan(v view, s *state, c change) (*Plan, error) {
 		plan.Warnings = append(plan.Warnings, "`tsmon serve` shows signatures that name no version only with allow_unbound: true for "+s.channel+" in its tsmon.yaml")
 	}
 	if s.ahead != nil {
-		plan.Warnings = append(plan.Warnings, noEvidence(s.channel, s.ahead))
+		plan.Warnings = append(plan.Warnings, upkeep.NoEvidence(s.channel, s.ahead))
 	}
 	before := s.before()
 	if before != nil {
@@ -287,7 +275,7 @@ func (p planner) plan(v view, s *state, c change) (*Plan, error) {
 	if unchanged {
 		plan.Action, plan.Sequence, plan.head = head.Action, head.Sequence, head
 	} else if s.log.Fed() {
-		return nil, fed(s.channel)
+		return nil, upkeep.Fed(s.channel)
 	} else if s.ahead != nil && !c.retreats() {
 		return nil, s.ahead
 	} else {

@@ -45,6 +45,7 @@ import (
 	"tsmon/manifest"
 	"tsmon/release/bundle"
 	"tsmon/release/library"
+	"tsmon/release/upkeep"
 	"tsmon/signing"
 	"tsmon/store/object"
 )
@@ -66,7 +67,7 @@ var (
 	ErrPruning    = errors.New("its bundles are being removed")
 	ErrNoTarget   = errors.New("there is nothing to go back to")
 	ErrNotes      = errors.New("the notes can't be published")
-	ErrConfig     = errors.New("not configured")
+	ErrConfig     = library.ErrConfig
 	ErrHidden     = errors.New("clients may not read what would be published")
 	ErrProbe      = errors.New("clients don't get what was published")
 )
@@ -204,6 +205,12 @@ func (p *Publisher) Repository() channels.Repository {
 		}
 	}
 	return r
+}
+
+// Keeper returns what keeps the publisher's store in order.
+func (p *Publisher) Keeper() upkeep.Keeper {
+	return upkeep.Keeper{Library: p.Library(), Channels: p.Repository(), Ready: p.Configured, Sign: p.Plans().AddSignature, Who: p.Who, Origin: p.Origin, Now: p.Now, Step: p.step,
+		Unbound: func(channel string) bool { return showsUnbound(p.Policies, channel) }}
 }
 
 func (p *Publisher) step(format string, args ...any) {

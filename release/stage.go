@@ -12,6 +12,7 @@ import (
 	"tsmon/manifest"
 	"tsmon/release/bundle"
 	"tsmon/release/library"
+	"tsmon/release/upkeep"
 )
 
 // StageOptions say what a job of a build matrix brings.
@@ -63,7 +64,7 @@ func (in Inspector) readStage(ctx context.Context, version string) (*stage, erro
 	var group errgroup.Group
 	var old []string
 	group.Go(func() (err error) {
-		st.found, old, err = in.Objects(ctx, version, in.now().Add(-trustAge))
+		st.found, old, err = in.Objects(ctx, version, in.now().Add(-upkeep.TrustAge))
 		return err
 	})
 	group.Go(func() (err error) { st.staged, err = in.Staged(ctx, version); return err })
@@ -82,29 +83,12 @@ func (in Inspector) readStage(ctx context.Context, version string) (*stage, erro
 // distrust makes the names of old objects unusable that nothing refers to: Prune may be
 // about to remove them.
 func (st *stage) distrust(old []string) {
-	needed := needed(st.Counts, st.staged)
+	needed := library.Needed(st.Counts, st.staged)
 	for _, name := range old {
 		if name = strings.TrimSuffix(name, ".sig"); !needed[name] {
 			st.found[name] = -1 // no bundle has that size
 		}
 	}
-}
-
-// needed returns the names of the bundles in a version's folder that its record, or
-// what is staged of it, refers to. The record may be nil.
-func needed(record *library.Record, staged map[string]*library.Staged) map[string]bool {
-	names := map[string]bool{}
-	if record != nil {
-		for _, b := range record.Bundles {
-			names[b.Name] = true
-		}
-	}
-	for _, s := range staged {
-		for _, b := range s.Bundles {
-			names[b.Name] = true
-		}
-	}
-	return names
 }
 
 // open returns the targets of which something is staged. ours take the place of what

@@ -260,7 +260,7 @@ func TestEndedKeyTurnsNothingBad(t *testing.T) {
 	}
 	r.must(t, "1.7.0", r.next, nil)
 	r.Keys[0].Until = "0.0.1"
-	report, err := r.Inspector().Verify(t.Context(), "stable")
+	report, err := r.Keeper().Verify(t.Context(), "stable")
 	if err != nil || report.Err() != nil {
 		t.Errorf("%v, %v", err, report.Err())
 	}

@@ -139,7 +139,7 @@ func sameAccepted(a, b *channels.Entry) bool {
 // nil and plan says what it waits for.
 func (p Plans) complete(ctx context.Context, plan *Plan, w *Waiting) (*channels.Log, error) {
 	before := len(w.Entry.Signatures)
-	if err := p.addSignature(ctx, w.log, w.Entry); err != nil && !errors.Is(err, ErrNoKey) {
+	if err := p.AddSignature(ctx, w.log, w.Entry); err != nil && !errors.Is(err, ErrNoKey) {
 		return nil, err
 	}
 	if len(w.Entry.Signatures) > before {
@@ -156,7 +156,7 @@ func (p Plans) complete(ctx context.Context, plan *Plan, w *Waiting) (*channels.
 		plan.Waiting = w
 		return nil, nil
 	}
-	if err := agrees(ctx, p.store, p.now()); err != nil {
+	if err := library.CheckClock(ctx, p.store, p.now()); err != nil {
 		return nil, err
 	}
 	e := *w.Entry

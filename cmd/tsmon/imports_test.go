@@ -24,7 +24,8 @@ var allowed = map[string][]string{
 	"channels":           {"manifest", "signing", "store/object"},
 	"release/bundle":     {"manifest", "signing"},
 	"release/library":    {"release/bundle", "channels", "manifest", "signing", "store/object"},
-	"release":            {"release/library", "release/bundle", "channels", "manifest", "signing", "store/object"},
+	"release/upkeep":     {"release/library", "release/bundle", "channels", "manifest", "signing", "store/object"},
+	"release":            {"release/upkeep", "release/library", "release/bundle", "channels", "manifest", "signing", "store/object"},
 	"api/web":            {"store/object"},
 	"api/fleet":          {"release", "release/library", "channels", "manifest", "store/record", "store/series"},
 	"api/updates":        {"api/web", "api/fleet", "release", "release/library", "channels", "manifest", "signing", "store/object"},
@@ -129,6 +130,8 @@ func TestMayImport(t *testing.T) {
 		{"api/web", "store/record", false},
 		{"release/bundle", "channels", false},
 		{"release/library", "release", false},
+		{"release/upkeep", "release", false},
+		{"release/library", "release/upkeep", false},
 		{"newroom", "signing", false},
 		{"cmd/tsmon/config", "signing", false},
 	} {

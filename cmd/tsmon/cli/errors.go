@@ -134,7 +134,7 @@ var hints = []struct {
 	{record.ErrUnavailable, "check that the database in server.records (TSMON_RECORDS) is up and reachable, then run the same command again"},
 	{series.ErrNoDatabase, "`tsmon tenant create` creates the database of a tenant; `tsmon tenant list` shows them"},
 	{series.ErrUnavailable, "check that the server in server.series (TSMON_SERIES_URL) is up and reachable, then run the same command again"},
-	{object.ErrClock, release.MendClock},
+	{object.ErrClock, library.MendClock},
 	{channels.ErrFuture, "`tsmon channel verify CHANNEL` says what leads out"},
 	{channels.ErrUnsigned, "`tsmon channel appoint CHANNEL` puts configured operators in force; if they are, somebody wrote to the store who may not: restore the folder of the log from a copy"},
 	{channels.ErrLog, "`tsmon channel repair CHANNEL` puts it right, with --bundle FILE for each lost object whose bytes you still have; `tsmon channel verify CHANNEL` shows what is wrong"},

@@ -20,6 +20,7 @@ import (
 	"tsmon/release"
 	"tsmon/release/feed"
 	"tsmon/release/library"
+	"tsmon/release/upkeep"
 )
 
 // ChannelCommand returns `tsmon channel`.
@@ -180,7 +181,7 @@ func ringsText(s *release.Share) string {
 // warnBehind warns if a manifest does not match the log, as after a publisher that
 // was killed.
 func warnBehind(ctx context.Context, app *cli.App, p *release.Publisher, log *channels.Log) error {
-	behind, err := p.Inspector().Behind(ctx, log)
+	behind, err := p.Keeper().Behind(ctx, log)
 	if len(behind) > 0 {
 		app.Warn([]string{fmt.Sprintf("manifests that don't match the log: %d (%s); `tsmon channel repair %s` brings them up to date", len(behind), behind[0], log.Channel)})
 	}
@@ -375,7 +376,7 @@ func runChannelVerify(ctx context.Context, app *cli.App, channel string, f verif
 	if err != nil {
 		return err
 	}
-	report, err := p.Inspector().VerifyFrom(ctx, channel, from)
+	report, err := p.Keeper().VerifyFrom(ctx, channel, from)
 	progress.Done()
 	if err != nil {
 		return err
@@ -418,7 +419,7 @@ func verifyFile(ctx context.Context, app *cli.App, channel, path string, from ch
 }
 
 // printVerified prints a report, and returns an error if it has findings.
-func printVerified(app *cli.App, report *release.VerifyReport) error {
+func printVerified(app *cli.App, report *upkeep.VerifyReport) error {
 	channel := report.Channel
 	err := app.Print(report, func(w io.Writer) {
 		for _, f := range report.Findings {

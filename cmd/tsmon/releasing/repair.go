@@ -10,11 +10,12 @@ import (
 
 	"tsmon/cmd/tsmon/cli"
 	"tsmon/release"
+	"tsmon/release/upkeep"
 )
 
 func channelRepairCommand(app *cli.App) *cobra.Command {
 	var f moveFlags
-	var o release.RepairOptions
+	var o upkeep.RepairOptions
 	cmd := &cobra.Command{
 		Use:   "repair CHANNEL [--bundle FILE…]",
 		Short: "Put a channel right that verify finds fault with",
@@ -49,14 +50,14 @@ store that nobody feeds any more, or where somebody forged the marks of deliveri
 	return cmd
 }
 
-func runRepair(ctx context.Context, app *cli.App, f moveFlags, o release.RepairOptions) error {
+func runRepair(ctx context.Context, app *cli.App, f moveFlags, o upkeep.RepairOptions) error {
 	f.noProbe = true
 	_, p, progress, err := f.publisher(ctx, app)
 	if err != nil {
 		return err
 	}
 	o.Why, o.DryRun = f.reason, f.dryRun
-	report, err := p.Repair(ctx, o)
+	report, err := p.Keeper().Repair(ctx, o)
 	progress.Done()
 	if err != nil {
 		return err
@@ -73,7 +74,7 @@ func runRepair(ctx context.Context, app *cli.App, f moveFlags, o release.RepairO
 	return err
 }
 
-func printRepair(w io.Writer, r *release.RepairReport) {
+func printRepair(w io.Writer, r *upkeep.RepairReport) {
 	for _, m := range r.Mended {
 		fmt.Fprintf(w, "%s: %s\n", m.Object, m.Done)
 	}

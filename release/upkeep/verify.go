@@ -1,4 +1,4 @@
-package release
+package upkeep
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 
 	"tsmon/channels"
 	"tsmon/manifest"
+	"tsmon/release/bundle"
 	"tsmon/release/library"
 	"tsmon/signing"
 )
@@ -50,7 +51,7 @@ func (r *VerifyReport) Err() error {
 const MendHistory = "bring the rightful log back from a copy; if the store was restored from a backup and nothing newer is left, the same command with --accept gives up what is lost"
 
 func (r *VerifyReport) find(object string, err error, mend string) {
-	if refusal := (*Refusal)(nil); errors.As(err, &refusal) {
+	if refusal := (*bundle.Refusal)(nil); errors.As(err, &refusal) {
 		mend = refusal.Mend
 	}
 	r.Findings = append(r.Findings, Finding{Object: object, Problem: err.Error(), Mend: mend, Err: err})
@@ -58,10 +59,9 @@ func (r *VerifyReport) find(object string, err error, mend string) {
 
 // verification is one run of Verify.
 type verification struct {
-	Inspector
-	unbound bool // signatures need not name the version
-	log     *channels.Log
-	report  *VerifyReport
+	Keeper
+	log    *channels.Log
+	report *VerifyReport
 }
 
 // Verify checks a channel in the store: the numbers and hashes of its log, its
@@ -70,21 +70,21 @@ type verification struct {
 // the bundles that the head offers.
 //
 // Without a public URL any address will do, if all bundles are there.
-func (in Inspector) Verify(ctx context.Context, channel string) (*VerifyReport, error) {
-	return in.VerifyFrom(ctx, channel, channels.Position{})
+func (k Keeper) Verify(ctx context.Context, channel string) (*VerifyReport, error) {
+	return k.VerifyFrom(ctx, channel, channels.Position{})
 }
 
 // VerifyFrom is Verify of a log that must go on from a position that was seen before,
 // unless that is the zero value, or an entry of operators gives up what was seen.
-func (in Inspector) VerifyFrom(ctx context.Context, channel string, from channels.Position) (*VerifyReport, error) {
-	if err := trusts(in.Keys); err != nil {
+func (k Keeper) VerifyFrom(ctx context.Context, channel string, from channels.Position) (*VerifyReport, error) {
+	if err := library.CheckKeys(k.Library.Keys); err != nil {
 		return nil, err
 	}
-	v := &verification{Inspector: in, unbound: showsUnbound(in.policies, channel), report: &VerifyReport{Channel: channel, Findings: []Finding{}}}
-	v.channels.Thorough = true
-	log, err := v.channels.Load(ctx, channel)
+	v := &verification{Keeper: k, report: &VerifyReport{Channel: channel, Findings: []Finding{}}}
+	v.Channels.Thorough = true
+	log, err := v.Channels.Load(ctx, channel)
 	if errors.Is(err, channels.ErrLog) {
-		v.report.find("log/"+channel, err, mendLog(err, channel))
+		v.report.find("log/"+channel, err, mendUnread(err, channel))
 		return v.report, v.strays(ctx)
 	}
 	if err != nil {
@@ -92,11 +92,11 @@ func (in Inspector) VerifyFrom(ctx context.Context, channel string, from channel
 	}
 	head := log.Head()
 	if head == nil {
-		return nil, refuse(library.ErrNoRelease, "`tsmon channel list` shows the channels of the store", "%s shows nothing", channel)
+		return nil, bundle.Refuse(library.ErrNoRelease, "`tsmon channel list` shows the channels of the store", "%s shows nothing", channel)
 	}
 	v.log, v.report.Version, v.report.Entries, v.report.End = log, head.Version, len(log.Entries), log.End()
 	v.report.Fed = log.Fed()
-	if err := log.Continues(from); err != nil && (in.policies[channel].Operators == nil || !log.Accepts(from)) {
+	if err := log.Continues(from); err != nil && (k.Channels.Trust[channel].Operators == nil || !log.Accepts(from)) {
 		v.report.find("log/"+channel, err, MendHistory)
 	}
 	if err := v.strays(ctx); err != nil {
@@ -122,8 +122,8 @@ func (in Inspector) VerifyFrom(ctx context.Context, channel string, from channel
 
 // Behind returns the keys of manifests, the channel's and those of rings, that don't
 // show what a log wants, as after a publisher that was killed.
-func (in Inspector) Behind(ctx context.Context, log *channels.Log) (keys []string, err error) {
-	r := in.channels
+func (k Keeper) Behind(ctx context.Context, log *channels.Log) (keys []string, err error) {
+	r := k.Channels
 	seen, err := r.Peek(ctx, log.Channel)
 	if err != nil {
 		return nil, err
@@ -139,12 +139,12 @@ func (in Inspector) Behind(ctx context.Context, log *channels.Log) (keys []strin
 // shown compares what clients read, the manifest and those of the rings, with the
 // log.
 func (v *verification) shown(ctx context.Context) error {
-	seen, err := v.channels.Peek(ctx, v.log.Channel)
+	seen, err := v.Channels.Peek(ctx, v.log.Channel)
 	if err != nil {
 		return err
 	}
 	known := map[string]bool{} // manifests that were checked, by their bytes
-	v.report.Rings = v.channels.HasRings(v.log.Channel)
+	v.report.Rings = v.Channels.HasRings(v.log.Channel)
 	for i, view := range v.log.Views(v.report.Rings) {
 		if shown := channels.Ahead(seen[i:i+1], v.log.End().Sequence); shown > v.log.End().Sequence {
 			v.report.find(view.Key, fmt.Errorf("%w: %s shows entry %d, which is missing", channels.ErrLog, view.Key, shown), mendWith(v.log.Channel))
@@ -153,7 +153,7 @@ func (v *verification) shown(ctx context.Context) error {
 		v.view(view, seen[i].Data)
 		if data := string(seen[i].Data); data != "" && !known[data] && !view.IsList() {
 			known[data] = true
-			if _, problems := manifest.Check(seen[i].Data, manifest.Rules{Keys: v.Keys, AllowUnbound: v.unbound}); len(problems) > 0 {
+			if _, problems := manifest.Check(seen[i].Data, manifest.Rules{Keys: v.Library.Keys, AllowUnbound: v.Unbound(v.log.Channel)}); len(problems) > 0 {
 				mend := problems[0].Mend
 				if errors.Is(problems, signing.ErrUnbound) {
 					mend = "publish a higher version with signatures that name it, or set allow_unbound: true for " + v.log.Channel + " in tsmon.yaml, as on the servers that show it"
@@ -178,15 +178,15 @@ func (v *verification) view(view channels.View, data []byte) {
 		v.report.find(view.Key, fmt.Errorf("%w: %s is missing", library.ErrStored, view.Key), mend)
 	case !ok:
 		v.report.find(view.Key, fmt.Errorf("%w: %s is not what entry %d says", library.ErrStored, view.Key, view.Sequence), mend)
-	case v.public != "" && base != v.public && base != "":
-		v.report.find(view.Key, fmt.Errorf("%w: the addresses in %s lead to %s, public_url is %s", library.ErrStored, view.Key, base, v.public), mend)
+	case v.Channels.PublicURL != "" && base != v.Channels.PublicURL && base != "":
+		v.report.find(view.Key, fmt.Errorf("%w: the addresses in %s lead to %s, public_url is %s", library.ErrStored, view.Key, base, v.Channels.PublicURL), mend)
 	}
 }
 
 // noRings finds rings that nobody keeps: their clients would get nothing new.
 func (v *verification) noRings(ctx context.Context) error {
 	key := channels.RingKey(v.log.Channel, 0)
-	_, err := v.Store.Stat(ctx, key)
+	_, err := v.Library.Store.Stat(ctx, key)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -200,13 +200,13 @@ func (v *verification) noRings(ctx context.Context) error {
 // release checks one release; whole reads every byte. An error means that it
 // could not be checked.
 func (v *verification) release(ctx context.Context, version string, whole bool) error {
-	record, err := v.Named(ctx, version, v.log.Record(version))
+	record, err := v.Library.Named(ctx, version, v.log.Record(version))
 	if v.log.Pruned(version) && (err == nil || errors.Is(err, library.ErrStored) || errors.Is(err, library.ErrNoRelease)) {
 		return v.pruned(ctx, version, record)
 	}
 	if err == nil {
 		v.report.Releases = append(v.report.Releases, version)
-		err = v.VerifyStored(ctx, record, true)
+		err = v.Library.VerifyStored(ctx, record, true)
 	}
 	if err == nil {
 		err = v.signatures(ctx, record, whole)
@@ -215,7 +215,7 @@ func (v *verification) release(ctx context.Context, version string, whole bool) 
 		return err
 	}
 	if errors.Is(err, library.ErrStored) || errors.Is(err, library.ErrNoRelease) {
-		err = &Refusal{Cause: err, Mend: mendWith(v.log.Channel)}
+		err = &bundle.Refusal{Cause: err, Mend: mendWith(v.log.Channel)}
 	}
 	v.report.find(library.Folder(version), err, "add the key that signed it to trusted_keys, with until: VERSION if it has ended; if the key is there, publish a higher version")
 	return nil
@@ -226,6 +226,22 @@ func mendWith(channel string) string {
 	return "`tsmon channel repair " + channel + " --bundle FILE` puts back the bytes of lost objects that you still have; without --bundle it has the log say what is lost, once clients are offered a higher version"
 }
 
+// mendUnread says how a log is put right that can't be read.
+func mendUnread(err error, channel string) string {
+	if errors.Is(err, channels.ErrFuture) {
+		return mendFuture(channel)
+	}
+	if errors.Is(err, channels.ErrUnsigned) {
+		return "`tsmon channel appoint " + channel + "` puts operators in force that are configured and not yet known to the log; else somebody wrote to the store who may not: `tsmon channel repair " + channel + " --take-out FOLDER` moves what they wrote behind the rightful entries to FOLDER"
+	}
+	return mendWith(channel) + "; --take-out FOLDER moves away what somebody wrote behind the rightful entries"
+}
+
+// mendFuture says what to do about an entry from the future.
+func mendFuture(channel string) string {
+	return "wait until then, or set the store's clock by NTP if that is wrong; if the entry was made by a wrong clock, `tsmon channel verify " + channel + " --accept` has the log go on from now"
+}
+
 // pruned finds bundles of a pruned release that were put back with other bytes.
 func (v *verification) pruned(ctx context.Context, version string, record *library.Record) error {
 	v.report.Pruned = append(v.report.Pruned, version)
@@ -234,7 +250,7 @@ func (v *verification) pruned(ctx context.Context, version string, record *libra
 	}
 	for _, b := range record.Bundles {
 		key := library.Folder(record.Version) + b.Name
-		same, err := v.Holds(ctx, key, b.Size, b.CRC64)
+		same, err := v.Library.Holds(ctx, key, b.Size, b.CRC64)
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
 		case err != nil:
@@ -254,7 +270,7 @@ func (v *verification) signatures(ctx context.Context, record *library.Record, w
 			continue
 		}
 		key := library.Folder(record.Version) + b.Name
-		data, err := v.Read(ctx, key+".sig", signing.MaxSignature)
+		data, err := v.Library.Read(ctx, key+".sig", signing.MaxSignature)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
@@ -263,7 +279,7 @@ func (v *verification) signatures(ctx context.Context, record *library.Record, w
 		}
 		sig, err := signing.ParseSignature(b.Signature)
 		if err == nil && whole {
-			err = v.VerifyBytes(ctx, key, sig)
+			err = v.Library.VerifyBytes(ctx, key, sig)
 		}
 		if err != nil {
 			return fmt.Errorf("%s: %w", key, err)

@@ -1,4 +1,4 @@
-package release
+package upkeep
 
 import (
 	"cmp"
@@ -14,6 +14,7 @@ import (
 
 	"tsmon/channels"
 	"tsmon/manifest"
+	"tsmon/release/bundle"
 	"tsmon/release/library"
 	"tsmon/signing"
 )
@@ -59,7 +60,7 @@ type RepairReport struct {
 
 // repair is one run of Repair.
 type repair struct {
-	*Publisher
+	Keeper
 	o      RepairOptions
 	report *RepairReport
 	files  []spare
@@ -85,11 +86,11 @@ type spare struct {
 // segments of the log have, has the log say what is lost for good, and brings what
 // clients read up to date. Nothing that is as it was published is rewritten. The same
 // call again does nothing, or completes what was interrupted.
-func (p *Publisher) Repair(ctx context.Context, o RepairOptions) (*RepairReport, error) {
-	if _, err := p.planner(o.Channel); err != nil {
+func (k Keeper) Repair(ctx context.Context, o RepairOptions) (*RepairReport, error) {
+	if err := k.Ready(o.Channel); err != nil {
 		return nil, err
 	}
-	r := &repair{Publisher: p, o: o, report: &RepairReport{Channel: o.Channel, DryRun: o.DryRun, Mended: []Mended{}, Findings: []Finding{}}}
+	r := &repair{Keeper: k, o: o, report: &RepairReport{Channel: o.Channel, DryRun: o.DryRun, Mended: []Mended{}, Findings: []Finding{}}}
 	if err := r.readFiles(ctx); err != nil {
 		return nil, err
 	}
@@ -123,10 +124,10 @@ func (r *repair) readFiles(ctx context.Context) error {
 		f := spare{path: path}
 		file, err := os.Open(path)
 		if errors.Is(err, fs.ErrNotExist) {
-			return refuse(ErrNoFile, "check the path", "%s", path)
+			return bundle.Refuse(bundle.ErrNoFile, "check the path", "%s", path)
 		}
 		if err != nil {
-			return refuse(ErrBundles, "check the path", "%v", err)
+			return bundle.Refuse(bundle.ErrBundles, "check the path", "%v", err)
 		}
 		sum := sha256.New()
 		digest, size, err := signing.HashReader(ctx, io.TeeReader(file, sum))
@@ -155,7 +156,7 @@ func (r *repair) bytesOf(sum string) []byte {
 // mendLog puts back lost entries whose bytes are at hand, and finds those that are lost
 // for good.
 func (r *repair) mendLog(ctx context.Context) (err error) {
-	repository := r.Repository()
+	repository := r.Channels
 	if r.seen, err = repository.Peek(ctx, r.o.Channel); err != nil {
 		return err
 	}
@@ -188,7 +189,7 @@ func (r *repair) mendLog(ctx context.Context) (err error) {
 		return err
 	}
 	if r.log.Head() == nil && r.end == 0 {
-		return refuse(library.ErrNoRelease, "publish to it first", "%s shows nothing", r.o.Channel)
+		return bundle.Refuse(library.ErrNoRelease, "publish to it first", "%s shows nothing", r.o.Channel)
 	}
 	return nil
 }
@@ -196,7 +197,7 @@ func (r *repair) mendLog(ctx context.Context) (err error) {
 // fill puts back the entries of a gap, from the last one, whose hash is known. It
 // returns what is left of the gap.
 func (r *repair) fill(ctx context.Context, gap channels.Lost) (channels.Lost, error) {
-	packed := r.Repository().Salvage().Packed(ctx, r.o.Channel, gap)
+	packed := r.Channels.Salvage().Packed(ctx, r.o.Channel, gap)
 	for gap.From <= gap.To && gap.Hash != "" {
 		data := packed[gap.To]
 		if data == nil || library.SumOf(data) != gap.Hash {
@@ -207,7 +208,7 @@ func (r *repair) fill(ctx context.Context, gap channels.Lost) (channels.Lost, er
 			break
 		}
 		err := r.do(fmt.Sprintf("%s%010d.json", channels.LogPrefix(r.o.Channel), e.Sequence), "put back", func() error {
-			return r.Repository().Salvage().PutBack(ctx, r.o.Channel, data)
+			return r.Channels.Salvage().PutBack(ctx, r.o.Channel, data)
 		})
 		if err != nil {
 			return gap, err
@@ -226,7 +227,7 @@ func (r *repair) mendEnd(ctx context.Context) error {
 	switch end := r.log.End().Sequence; {
 	case r.end <= end:
 	case r.log.Operators() != nil && r.behind <= end:
-		r.report.Warnings = append(r.report.Warnings, noEvidence(r.o.Channel, fmt.Errorf("%s shows entry %d, which is missing", r.o.Channel, r.end)))
+		r.report.Warnings = append(r.report.Warnings, NoEvidence(r.o.Channel, fmt.Errorf("%s shows entry %d, which is missing", r.o.Channel, r.end)))
 	default:
 		r.lost = append(r.lost, channels.Lost{From: end + 1, To: r.end})
 	}
@@ -250,12 +251,12 @@ func (r *repair) putBackEnd(ctx context.Context, last uint64) error {
 		}
 		f.used = true
 		err = r.do(fmt.Sprintf("%s%010d.json", channels.LogPrefix(r.o.Channel), e.Sequence), "put back", func() error {
-			return r.Repository().Salvage().PutBack(ctx, r.o.Channel, data)
+			return r.Channels.Salvage().PutBack(ctx, r.o.Channel, data)
 		})
 		if err != nil || r.o.DryRun {
 			return err
 		}
-		if r.log, err = r.Repository().Extend(ctx, r.log); err != nil {
+		if r.log, err = r.Channels.Extend(ctx, r.log); err != nil {
 			return err
 		}
 		i = -1 // another may follow it
@@ -276,7 +277,7 @@ func (r *repair) declare(ctx context.Context) error {
 		return nil
 	}
 	if r.log.Fed() {
-		return fed(r.o.Channel)
+		return Fed(r.o.Channel)
 	}
 	e, err := r.next(ctx)
 	if err != nil {
@@ -296,10 +297,10 @@ func (r *repair) declare(ctx context.Context) error {
 	if r.o.DryRun {
 		return nil
 	}
-	if err := r.Plans().addSignature(ctx, r.log, &e); err != nil {
+	if err := r.Sign(ctx, r.log, &e); err != nil {
 		return err
 	}
-	if r.log, err = r.Repository().Enter(ctx, r.log, e); err != nil {
+	if r.log, err = r.Channels.Enter(ctx, r.log, e); err != nil {
 		return err
 	}
 	return nil
@@ -326,7 +327,7 @@ func (r *repair) next(ctx context.Context) (channels.Entry, error) {
 		if shown != nil {
 			e.Release, e.Rollout = *shown, nil
 		} else if head == nil {
-			return e, refuse(channels.ErrLog, mendWith(r.o.Channel), "all of it is lost, and what %s shows is not in the store", r.o.Channel)
+			return e, bundle.Refuse(channels.ErrLog, mendWith(r.o.Channel), "all of it is lost, and what %s shows is not in the store", r.o.Channel)
 		}
 	}
 	return r.log.After(to, e), nil
@@ -339,9 +340,9 @@ func (r *repair) shown(ctx context.Context) (*channels.Release, error) {
 	if err != nil {
 		return nil, nil //nolint:nilerr // it is no manifest of ours
 	}
-	record, err := r.Library().Record(ctx, m.Version)
+	record, err := r.Library.Record(ctx, m.Version)
 	if err != nil {
-		if errors.As(err, new(*Refusal)) {
+		if errors.As(err, new(*bundle.Refusal)) {
 			return nil, nil
 		}
 		return nil, err
@@ -352,7 +353,7 @@ func (r *repair) shown(ctx context.Context) (*channels.Release, error) {
 			return nil, nil
 		}
 	}
-	if err := r.Library().VerifyStored(ctx, record, true); err != nil {
+	if err := r.Library.VerifyStored(ctx, record, true); err != nil {
 		return nil, err
 	}
 	return &kept, nil
@@ -361,26 +362,26 @@ func (r *repair) shown(ctx context.Context) (*channels.Release, error) {
 // mendViews brings what clients read up to date.
 func (r *repair) mendViews(ctx context.Context) error {
 	if r.o.DryRun {
-		for i, v := range r.log.Views(r.Repository().HasRings(r.o.Channel)) {
-			if base, ok := v.Shows(r.seen[i].Data); !ok || base != "" && base != r.PublicURL {
+		for i, v := range r.log.Views(r.Channels.HasRings(r.o.Channel)) {
+			if base, ok := v.Shows(r.seen[i].Data); !ok || base != "" && base != r.Channels.PublicURL {
 				r.report.Mended, r.report.Changed = append(r.report.Mended, Mended{v.Key, "rendered anew"}), true
 			}
 		}
 		return nil
 	}
-	before, err := r.Repository().Peek(ctx, r.o.Channel)
+	before, err := r.Channels.Peek(ctx, r.o.Channel)
 	if err != nil {
 		return err
 	}
-	log, _, err := r.Repository().Repoint(ctx, r.log)
+	log, _, err := r.Channels.Repoint(ctx, r.log)
 	if err != nil {
 		return err
 	}
-	after, err := r.Repository().Peek(ctx, r.o.Channel)
+	after, err := r.Channels.Peek(ctx, r.o.Channel)
 	if err != nil {
 		return err
 	}
-	for i, v := range log.Views(r.Repository().HasRings(r.o.Channel)) {
+	for i, v := range log.Views(r.Channels.HasRings(r.o.Channel)) {
 		if before[i].ETag != after[i].ETag {
 			r.report.Mended, r.report.Changed = append(r.report.Mended, Mended{v.Key, "rendered anew"}), true
 		}
@@ -398,7 +399,7 @@ func (r *repair) dropWrong(ctx context.Context) error {
 			r.report.Mended, r.report.Changed = append(r.report.Mended, Mended{key, "removed: it has other bytes than were published"}), true
 		}
 	}
-	return r.Store.Delete(ctx, doomed...)
+	return r.Library.Store.Delete(ctx, doomed...)
 }
 
 // look says what is still wrong.
@@ -409,7 +410,7 @@ func (r *repair) look(ctx context.Context) error {
 	if r.o.DryRun {
 		return nil
 	}
-	report, err := r.Inspector().Verify(ctx, r.o.Channel)
+	report, err := r.Verify(ctx, r.o.Channel)
 	if err != nil {
 		return err
 	}
