@@ -86,16 +86,16 @@ BENCHED = $$(git ls-files '*/testdata/bench.txt' | sed 's|/testdata/bench.txt||'
 COUNT   = 6
 
 bench: $(TOOLS)/benchstat
-	@set -- $(BENCHED); test $$# -gt 0 || { echo "no package has figures: make baseline"; exit 1; }; mkdir -p bin; \
+	@set -- $(BENCHED); test $$# -gt 0 || { echo "no package has figures: make baseline BENCHED=PACKAGE"; exit 1; }; mkdir -p bin; \
 	for p; do \
 		go test -run '^$$' -bench . -benchmem -count $(COUNT) ./$$p > bin/bench.txt || exit 1; \
 		$(TOOLS)/benchstat $$p/testdata/bench.txt bin/bench.txt; \
 	done
 
-baseline: BENCHED = $$(git grep -l '^func Benchmark' -- '*_test.go' | xargs -n1 dirname | sort -u)
+# make baseline BENCHED=PACKAGE adds one.
 baseline:
 	@for p in $(BENCHED); do \
-		mkdir -p $$p/testdata && go test -run '^$$' -bench . -benchmem -count $(COUNT) ./$$p > $$p/testdata/bench.txt || exit 1; \
+		mkdir -p $$p/testdata bin && go test -run '^$$' -bench . -benchmem -count $(COUNT) ./$$p > bin/bench.txt && mv bin/bench.txt $$p/testdata/bench.txt || exit 1; \
 	done
 
 console-types:

@@ -25,8 +25,7 @@ import (
 func ReleaseCommand(app *cli.App, others ...*cobra.Command) *cobra.Command {
 	return cli.Group("release", "Sign, stage, publish, promote and roll back releases",
 		append([]*cobra.Command{releaseSignCommand(app), releasePublishCommand(app), releasePromoteCommand(app),
-			releaseRollbackCommand(app), releaseListCommand(app), releaseShowCommand(app), releasePruneCommand(app),
-			releaseExportCommand(app), releaseImportCommand(app), releaseMirrorCommand(app)}, others...)...)
+			releaseRollbackCommand(app), releaseListCommand(app), releaseShowCommand(app), releasePruneCommand(app)}, others...)...)
 }
 
 // moveFlags are what publish, promote and rollback have in common.
