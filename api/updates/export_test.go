@@ -22,11 +22,11 @@ var (
 // Still keeps rounds from beginning by themselves: the test calls Round.
 func (h *Heads) Still() {
 	h.loop.Start(context.Background(), time.Hour, func(context.Context) {})
-	h.older.Start(context.Background(), time.Hour, func(context.Context) {})
+	h.older.loop.Start(context.Background(), time.Hour, func(context.Context) {})
 }
 
 // Reread reads a whole log, if one is due.
-func (h *Heads) Reread(ctx context.Context) { h.rereadOldest(ctx) }
+func (h *Heads) Reread(ctx context.Context) { h.older.next(ctx, *h.known.Load()) }
 
 func (h *Heads) Round(ctx context.Context) { h.round(ctx) }
 

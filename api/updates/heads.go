@@ -64,7 +64,7 @@ type Heads struct {
 	looks   chan struct{}                       // one element for each of them that runs
 	absent  *lru.Cache[string, time.Time]       // names that no channel has, and until when that is believed
 	loop    web.Loop
-	older   web.Loop // reads whole logs
+	older   older
 
 	rounds   rounds
 	follower follower
@@ -145,6 +145,7 @@ func NewHeads(o HeadsOptions) *Heads {
 		looks: make(chan struct{}, maxLooks), rounds: rounds{now: o.Now, log: o.Log}, follower: follower{o.Histories, o.Trust, o.Now},
 	}
 	h.alarms.tell = o.Alarm
+	h.older.store, h.older.trust, h.older.now, h.older.alarms = o.Objects, o.Trust, o.Now, h.alarms
 	h.absent, _ = lru.New[string, time.Time](maxAbsent) // fails for sizes below 1 only
 	h.known.Store(&map[string]*channel{})
 	return h
@@ -157,12 +158,12 @@ func (h *Heads) channel(name string) *channel { return (*h.known.Load())[name] }
 // older than that. Rounds never overlap, also while the store hangs.
 func (h *Heads) watch(ctx context.Context) {
 	h.loop.Start(ctx, h.interval*3/4, h.round)
-	h.older.Start(ctx, standsEvery, h.rereadOldest)
+	h.older.loop.Start(ctx, standsEvery, func(ctx context.Context) { h.older.next(ctx, *h.known.Load()) })
 }
 
 // close ends the rounds and what looks after older entries, and waits for both.
 func (h *Heads) close() {
-	h.older.Close()
+	h.older.loop.Close()
 	h.loop.Close()
 }
 
@@ -239,7 +240,7 @@ func (h *Heads) look(ctx context.Context, c *channel, whole bool) error {
 		return err
 	}
 	c.pointer = at
-	if !whole && h.settled(c) {
+	if !whole && c.settled(h.now()) {
 		return nil
 	}
 	err = h.readLog(ctx, c, at)

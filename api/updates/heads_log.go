@@ -38,16 +38,16 @@ func (c *compiled) with(shown *head) fleet.Channel {
 // settled reports whether a channel shows the newest entry of its log, as its manifest in
 // the store does, the log was looked at lately, and nothing is being rolled out: a pause
 // holds at once, also where its manifest could not be written.
-func (h *Heads) settled(c *channel) bool {
+func (c *channel) settled(now time.Time) bool {
 	c.reading.Lock()
 	defer c.reading.Unlock()
 	shown, offers := c.head.Load(), c.offers.Load()
-	return shown != nil && !shown.behind && c.log.Head() != nil && h.lately(c) && offers.Rolling() == "" && c.offeredAt == c.pointer.stored.ETag
+	return shown != nil && !shown.behind && c.log.Head() != nil && c.lately(now) && offers.Rolling() == "" && c.offeredAt == c.pointer.stored.ETag
 }
 
 // lately reports whether a log is believed, recorded, and was looked at within standsEvery.
-func (h *Heads) lately(c *channel) bool {
-	age := h.now().Sub(c.stood)
+func (c *channel) lately(now time.Time) bool {
+	age := now.Sub(c.stood)
 	return c.broken == nil && !c.unrecorded && c.offers.Load() != nil && age >= 0 && age < standsEvery
 }
 
@@ -59,7 +59,7 @@ func (h *Heads) readLog(ctx context.Context, c *channel, at *pointer) error {
 	defer c.reading.Unlock()
 	repository := channels.Repository{Store: h.store, Trust: h.trust}
 	moved, err := repository.Moved(ctx, c.log)
-	if err != nil || !moved && h.lately(c) && c.offeredAt == at.stored.ETag {
+	if err != nil || !moved && c.lately(h.now()) && c.offeredAt == at.stored.ETag {
 		return err
 	}
 	log, err := h.follower.follow(ctx, repository, c, at, moved)
@@ -83,7 +83,7 @@ func (h *Heads) readLog(ctx context.Context, c *channel, at *pointer) error {
 	c.publicURL = h.base(c, at)
 	offers, names, list, err := h.compile(log, at, c.publicURL)
 	c.uncompiled, c.offeredAt = err, at.stored.ETag
-	h.judgeLog(c)
+	h.alarms.judgeLog(c)
 	if offers != nil {
 		offers.Since, offers.Downgrades = h.decided(c.offers.Load(), offers), h.downgrades[c.name]
 		c.offers.Store(&compiled{offers, names, list})

@@ -5,7 +5,9 @@ import (
 	"errors"
 	"time"
 
+	"tsmon/api/web"
 	"tsmon/channels"
+	"tsmon/store/object"
 )
 
 const (
@@ -14,70 +16,79 @@ const (
 	wholePatience = 2 * time.Minute
 )
 
-// rereadOldest reads one log from its beginning and verifies all of its signatures: the one
-// that was not read for longest, if that is due. Rounds look at the end of a log alone, so
-// that what somebody changed before it is found here. What is shown stays; the alarm is that
-// of a server that begins then, and is looked after every standsEvery.
-func (h *Heads) rereadOldest(ctx context.Context) {
+// older looks after what stands before the end of logs. Rounds look at the end alone, so what
+// somebody changed before it is found here. What is shown stays; the alarm is that of a
+// server that begins then, and is looked after every standsEvery.
+type older struct {
+	store  object.Store
+	trust  map[string]Trust
+	now    func() time.Time
+	alarms *alarms
+	loop   web.Loop
+}
+
+// next reads one log from its beginning and verifies all of its signatures: the one that was
+// not read for longest, if that is due.
+func (o *older) next(ctx context.Context, known map[string]*channel) {
 	var oldest *channel
 	var since time.Time
-	for _, c := range *h.known.Load() {
-		if at, due := h.rereadDue(c); due && (oldest == nil || at.Before(since)) {
+	for _, c := range known {
+		if at, due := c.rereadDue(o.now()); due && (oldest == nil || at.Before(since)) {
 			oldest, since = c, at
 		}
 	}
 	if oldest != nil {
-		h.reread(ctx, oldest)
+		o.read(ctx, oldest)
 	}
 }
 
 // rereadDue returns when a log was last read from its beginning, and whether that is to be
 // done again. A log that is not believed is read anew by rounds.
-func (h *Heads) rereadDue(c *channel) (at time.Time, due bool) {
+func (c *channel) rereadDue(now time.Time) (at time.Time, due bool) {
 	c.reading.Lock()
 	defer c.reading.Unlock()
-	age, every := h.now().Sub(c.whole), wholeEvery
+	age, every := now.Sub(c.whole), wholeEvery
 	if c.altered != nil {
 		every = standsEvery
 	}
 	return c.whole, c.log.Head() != nil && c.broken == nil && (age < 0 || age >= every)
 }
 
-// reread reads a log from its beginning and raises or clears the alarm of its older entries.
-func (h *Heads) reread(ctx context.Context, c *channel) {
+// read reads a log from its beginning and raises or clears the alarm of its older entries.
+func (o *older) read(ctx context.Context, c *channel) {
 	ctx, cancel := context.WithTimeout(ctx, wholePatience)
 	defer cancel()
 	c.reading.Lock()
 	known := c.log.End()
 	c.reading.Unlock()
-	log, err := channels.Repository{Store: h.store, Trust: h.trust, Thorough: true}.Load(ctx, c.name)
+	log, err := channels.Repository{Store: o.store, Trust: o.trust, Thorough: true}.Load(ctx, c.name)
 	if err == nil {
 		err = log.Continues(known)
 	}
-	if ctx.Err() != nil {
-		return
+	if errors.Is(ctx.Err(), context.Canceled) {
+		return // the server ends
 	}
 	c.reading.Lock()
 	defer c.reading.Unlock()
-	c.whole = h.now()
+	c.whole = o.now()
 	if err != nil && !errors.Is(err, channels.ErrLog) && !errors.Is(err, channels.ErrHistory) {
 		c.whole = c.whole.Add(standsEvery - wholeEvery) // the store is away: soon again
 		return
 	}
 	c.altered = err
-	h.judgeLog(c)
+	o.alarms.judgeLog(c)
 }
 
 // judgeLog raises or clears the alarm of a log whose end is believed.
-func (h *Heads) judgeLog(c *channel) {
+func (a *alarms) judgeLog(c *channel) {
 	key := channels.LogPrefix(c.name)
 	switch {
 	case c.broken != nil: // it was raised
 	case c.uncompiled != nil:
-		h.alarms.raise(key, c.offeredAt, kindLog, c.uncompiled)
+		a.raise(key, c.offeredAt, kindLog, c.uncompiled)
 	case c.altered != nil:
-		h.alarms.raise(key, c.offeredAt, kindOf(c.altered), c.altered)
+		a.raise(key, c.offeredAt, kindOf(c.altered), c.altered)
 	default:
-		h.alarms.clear(key)
+		a.clear(key)
 	}
 }
