@@ -216,7 +216,7 @@ func planMakeCommand(app *cli.App, apply bool, cmd *cobra.Command) *cobra.Comman
 		})
 	}
 	channelFlag(cmd, &channel)
-	f.addWait(cmd)
+	f.wait.Add(cmd)
 	cmd.Flags().BoolVar(&f.noProbe, "no-probe", false, "do not fetch the public address afterwards as a client would")
 	return cmd
 }
