@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"tsmon/channels"
+	"tsmon/release/gate"
 	"tsmon/release/library"
 	"tsmon/release/quorum"
 	"tsmon/signing"
@@ -70,7 +71,7 @@ type Waiting struct {
 	Stale string `json:"stale,omitempty"`
 	// Reach is who gets what once it is made; nil where clients get what they got, where it
 	// can't be made, and in a list.
-	Reach []Reach `json:"reach,omitempty"`
+	Reach []gate.Reach `json:"reach,omitempty"`
 
 	log  *channels.Log
 	keys []string // that signed it

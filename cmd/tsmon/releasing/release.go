@@ -16,6 +16,7 @@ import (
 	"tsmon/cmd/tsmon/config"
 	"tsmon/manifest"
 	"tsmon/release"
+	"tsmon/release/gate"
 )
 
 // ReleaseCommand returns `tsmon release`; others are commands of other packages.
@@ -57,11 +58,11 @@ func AddStrand(cmd *cobra.Command, text *string) {
 }
 
 // ParseStrand parses what --strand was given; empty is the empty range.
-func ParseStrand(text string) (strand release.VersionRange, err error) {
+func ParseStrand(text string) (strand gate.VersionRange, err error) {
 	if text == "" {
 		return strand, nil
 	}
-	if strand, err = release.ParseVersionRange(text); err != nil {
+	if strand, err = gate.ParseVersionRange(text); err != nil {
 		err = cli.WithHint(cli.Usagef("--strand: %w", err), "write --strand 1.0.0-1.2.0 for the versions from 1.0.0 to 1.2.0")
 	}
 	return strand, err
