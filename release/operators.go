@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"tsmon/channels"
+	"tsmon/release/gate"
 	"tsmon/release/library"
 	"tsmon/release/quorum"
 )
@@ -98,7 +99,7 @@ func (p *Publisher) Appoint(ctx context.Context, o Options) (*Plan, error) {
 		}
 	}
 	plan := &Plan{Action: channels.Appoint, Warnings: bareOnes, Channel: o.Channel, Version: head.Newest(), Previous: head.Version, URL: p.PublicURL + "/" + channels.ManifestKey(o.Channel),
-		Bundles: []library.Stored{}, Reach: []Reach{}, Base: s.log.End(), log: s.log, seen: s.seen, head: head, Sequence: head.Sequence, DryRun: o.DryRun}
+		Bundles: []library.Stored{}, Reach: []gate.Reach{}, Base: s.log.End(), log: s.log, seen: s.seen, head: head, Sequence: head.Sequence, DryRun: o.DryRun}
 	if s.log.Operators().Equal(wanted) {
 		return plan, nil
 	}
@@ -143,7 +144,7 @@ func (p *Publisher) Accept(ctx context.Context, channel string, seen channels.Po
 	}
 	head := s.log.Head()
 	plan := &Plan{Action: channels.Accept, Channel: channel, Version: head.Newest(), Previous: head.Version, URL: p.PublicURL + "/" + channels.ManifestKey(channel),
-		Bundles: []library.Stored{}, Reach: []Reach{}, Base: s.log.End(), log: s.log, seen: s.seen, head: head, Sequence: head.Sequence}
+		Bundles: []library.Stored{}, Reach: []gate.Reach{}, Base: s.log.End(), log: s.log, seen: s.seen, head: head, Sequence: head.Sequence}
 	lost := s.log.Continues(seen) != nil && !s.log.Accepts(seen)
 	if !lost && !early {
 		return plan, nil

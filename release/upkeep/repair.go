@@ -32,7 +32,10 @@ type RepairOptions struct {
 	// have not signed, or that don't follow from those before; manifests that show entries
 	// behind the others are rendered anew. Empty: they stay.
 	TakeOut string
-	DryRun  bool
+	// Rest does only what is left of a repair whose entry stands: nothing more is said to be
+	// lost.
+	Rest   bool
+	DryRun bool
 }
 
 // Mended is what Repair did, or would do, about one object.
@@ -51,6 +54,9 @@ type RepairReport struct {
 	// Sequence is the number of the log entry that says what is lost, 0 if none was
 	// needed.
 	Sequence uint64 `json:"sequence,omitempty"`
+	// Waits says that this entry lacks signatures of operators: nothing is said to be lost yet,
+	// and Findings are empty.
+	Waits bool `json:"-"`
 	// Warnings are what somebody has to look at who knows what was there.
 	Warnings []string `json:"warnings,omitempty"`
 	// Unused are files that are the bytes of nothing that is lost.
@@ -270,10 +276,9 @@ func (r *repair) needed(version string) bool {
 	return head.Version == version || head.Newest() == version || slices.Contains(r.log.Watersheds(), version)
 }
 
-// declare has the log say what is lost for good, then removes what has other bytes than
-// were published.
+// declare has the log say what is lost for good, or leaves a plan for the operators to sign.
 func (r *repair) declare(ctx context.Context) error {
-	if len(r.lost)+len(r.gone) == 0 {
+	if len(r.lost)+len(r.gone) == 0 || r.o.Rest {
 		return nil
 	}
 	if r.log.Fed() {
@@ -282,6 +287,16 @@ func (r *repair) declare(ctx context.Context) error {
 	e, err := r.next(ctx)
 	if err != nil {
 		return err
+	}
+	if !r.o.DryRun {
+		longer, err := r.Enter(ctx, r.log, e)
+		if err != nil {
+			return err
+		}
+		if r.report.Waits = longer == nil; longer == nil {
+			return nil
+		}
+		r.log = longer
 	}
 	for _, lost := range r.lost {
 		what := fmt.Sprintf("entries %d to %d are said to be lost", lost.From, lost.To)
@@ -294,15 +309,6 @@ func (r *repair) declare(ctx context.Context) error {
 		r.report.Mended = append(r.report.Mended, Mended{library.Folder(version), "bundles are said to be lost"})
 	}
 	r.report.Changed, r.report.Sequence = true, e.Sequence
-	if r.o.DryRun {
-		return nil
-	}
-	if err := r.Sign(ctx, r.log, &e); err != nil {
-		return err
-	}
-	if r.log, err = r.Channels.Enter(ctx, r.log, e); err != nil {
-		return err
-	}
 	return nil
 }
 
@@ -311,15 +317,11 @@ func (r *repair) declare(ctx context.Context) error {
 func (r *repair) next(ctx context.Context) (channels.Entry, error) {
 	e := channels.Entry{Action: channels.Repair, Who: r.Who, When: r.Now(), Origin: r.Origin, Why: cmp.Or(r.o.Why, "what is lost is said to be"),
 		Lost: r.lost, Pruned: r.gone}
-	to := uint64(0)
-	for _, lost := range r.lost {
-		to = max(to, lost.To)
-	}
 	head := r.log.Head()
 	if head != nil {
 		e.Release, e.Rollout = head.Release, head.Rollout
 	}
-	if to > r.log.End().Sequence {
+	if slices.ContainsFunc(r.lost, func(lost channels.Lost) bool { return lost.To > r.log.End().Sequence }) {
 		shown, err := r.shown(ctx)
 		if err != nil {
 			return e, err
@@ -330,37 +332,48 @@ func (r *repair) next(ctx context.Context) (channels.Entry, error) {
 			return e, bundle.Refuse(channels.ErrLog, mendWith(r.o.Channel), "all of it is lost, and what %s shows is not in the store", r.o.Channel)
 		}
 	}
-	return r.log.After(to, e), nil
+	return r.log.Next(e), nil
 }
 
-// shown returns the release that the manifest shows, by its record; nil if that is not
-// the manifest's.
+// shown returns the release that the manifest shows, by the record that has its signatures;
+// nil if none has. Which one the log names is not known: its end is lost.
 func (r *repair) shown(ctx context.Context) (*channels.Release, error) {
 	m, err := manifest.Decode(r.seen[0].Data)
 	if err != nil {
-		return nil, nil //nolint:nilerr // it is no manifest of ours
+		return nil, nil // it is no manifest of ours
 	}
-	record, err := r.Library.Record(ctx, m.Version)
+	records, err := r.Library.Records(ctx, m.Version)
 	if err != nil {
 		if errors.As(err, new(*bundle.Refusal)) {
 			return nil, nil
 		}
 		return nil, err
 	}
-	kept := r.log.Carry(record.Release())
-	for key, platform := range m.Platforms {
-		if kept.Platforms[key].Signature != platform.Signature {
-			return nil, nil
+	for _, record := range slices.Backward(records) {
+		kept := r.log.Carry(record.Release())
+		if !record.Discarded && shows(m, &kept) {
+			return &kept, r.Library.VerifyStored(ctx, record, true)
 		}
 	}
-	if err := r.Library.VerifyStored(ctx, record, true); err != nil {
-		return nil, err
-	}
-	return &kept, nil
+	return nil, nil
 }
 
-// mendViews brings what clients read up to date.
+// shows reports whether a manifest has the signatures of a release.
+func shows(m *manifest.Manifest, release *channels.Release) bool {
+	for key, platform := range m.Platforms {
+		if release.Platforms[key].Signature != platform.Signature {
+			return false
+		}
+	}
+	return true
+}
+
+// mendViews brings what clients read up to date, unless the log can't be read before an entry
+// that waits.
 func (r *repair) mendViews(ctx context.Context) error {
+	if r.report.Waits && len(r.lost) > 0 {
+		return nil
+	}
 	if r.o.DryRun {
 		for i, v := range r.log.Views(r.Channels.HasRings(r.o.Channel)) {
 			if base, ok := v.Shows(r.seen[i].Data); !ok || base != "" && base != r.Channels.PublicURL {
@@ -407,7 +420,7 @@ func (r *repair) look(ctx context.Context) error {
 	if head := r.log.Head(); head != nil {
 		r.report.Version = head.Version
 	}
-	if r.o.DryRun {
+	if r.o.DryRun || r.report.Waits {
 		return nil
 	}
 	report, err := r.Verify(ctx, r.o.Channel)

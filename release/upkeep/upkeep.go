@@ -26,7 +26,10 @@ type Keeper struct {
 	Unbound func(channel string) bool
 	// Sign adds the signature of the operator who works here to an entry that follows a
 	// log and needs one.
-	Sign   func(ctx context.Context, log *channels.Log, e *channels.Entry) error
+	Sign func(ctx context.Context, log *channels.Log, e *channels.Entry) error
+	// Enter appends an entry that Next completed to a log, signed by that operator. The log is
+	// nil if the entry lacks signatures, which it then waits for.
+	Enter  func(ctx context.Context, log *channels.Log, e channels.Entry) (*channels.Log, error)
 	Who    string           // recorded in the log
 	Origin *channels.Origin // likewise; nil: no CI job
 	Now    func() time.Time
