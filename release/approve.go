@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"tsmon/channels"
+	"tsmon/release/gate"
 	"tsmon/release/library"
 )
 
@@ -76,7 +77,7 @@ func (p *Publisher) Approve(ctx context.Context, channel, hash string, apply boo
 		}
 	}
 	plan := &Plan{Action: w.Entry.Action, Channel: channel, Version: w.Entry.Newest(), Previous: "", Sequence: w.Entry.Sequence, URL: p.PublicURL + "/" + channels.ManifestKey(channel),
-		Bundles: []library.Stored{}, Reach: []Reach{}, Base: w.log.End(), Entry: w.Entry, Warnings: warnings}
+		Bundles: []library.Stored{}, Reach: []gate.Reach{}, Base: w.log.End(), Entry: w.Entry, Warnings: warnings}
 	if head := w.log.Head(); head != nil {
 		plan.Previous = head.Version
 	}

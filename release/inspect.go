@@ -12,6 +12,7 @@ import (
 
 	"tsmon/channels"
 	"tsmon/manifest"
+	"tsmon/release/gate"
 	"tsmon/release/library"
 	"tsmon/release/upkeep"
 )
@@ -74,6 +75,19 @@ func (s *state) catchUp(ctx context.Context, r channels.Repository) (err error) 
 		}
 	}
 	return err
+}
+
+// Replay returns what every kind of client got from an entry of a log, by the keys and the
+// policy of now. Nil without a log entry of that number, or without trusted keys.
+func (in Inspector) Replay(log *channels.Log, sequence uint64) ([]gate.Reach, error) {
+	entry := log.At(sequence)
+	if entry == nil || len(in.Keys) == 0 {
+		return nil, nil
+	}
+	i := slices.IndexFunc(log.Entries, func(e channels.Entry) bool { return e.Sequence == sequence })
+	policy := in.policies[log.Channel]
+	return gate.Move{Manifest: entry.Render(in.public), Keys: in.Keys, PublicURL: in.public, Log: &channels.Log{Channel: log.Channel, Entries: log.Entries[:i]},
+		Targets: policy.Targets, Rings: policy.Rings, ReadsManifest: policy.ReadsManifest, Downgrades: policy.AllowDowngrades, AllowUnbound: true}.Past(entry)
 }
 
 // logs are those that could be read.

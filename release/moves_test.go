@@ -13,6 +13,7 @@ import (
 
 	"tsmon/channels"
 	"tsmon/manifest"
+	"tsmon/release/gate"
 	"tsmon/release/library"
 	"tsmon/signing"
 	"tsmon/store/object"
@@ -186,7 +187,7 @@ func TestFollowersKeepTheirPlatforms(t *testing.T) {
 	if !slices.ContainsFunc(report.Warnings, func(w string) bool { return strings.Contains(w, "beta does not follow") }) {
 		t.Errorf("warnings %q", report.Warnings)
 	}
-	i := slices.IndexFunc(report.Reach, func(r Reach) bool { return r.Target == "windows-x86_64" })
+	i := slices.IndexFunc(report.Reach, func(r gate.Reach) bool { return r.Target == "windows-x86_64" })
 	if report.Reach[i].Outcome != "dropped" {
 		t.Errorf("windows clients: %+v", report.Reach[i])
 	}

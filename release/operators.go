@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"tsmon/channels"
+	"tsmon/release/gate"
 	"tsmon/release/library"
 	"tsmon/release/quorum"
 )
@@ -67,8 +68,9 @@ func witness(leader, follower *Plan) (err error) {
 }
 
 // Appoint puts the configured operators of a channel in force. Those who are must agree,
-// or a root key.
-func (p *Publisher) Appoint(ctx context.Context, o Options) (*Plan, error) {
+// or a root key. It warns of channels that wait for theirs, but for those that the caller
+// appoints along with it.
+func (p *Publisher) Appoint(ctx context.Context, o Options, along ...string) (*Plan, error) {
 	pl, err := p.planner(o.Channel)
 	if err != nil {
 		return nil, err
@@ -93,12 +95,12 @@ func (p *Publisher) Appoint(ctx context.Context, o Options) (*Plan, error) {
 	head := s.log.Head()
 	var bareOnes []string
 	for _, name := range pl.channels() {
-		if other := v[name]; name != o.Channel && errors.Is(other.err, channels.ErrUnsigned) {
+		if other := v[name]; name != o.Channel && !slices.Contains(along, name) && errors.Is(other.err, channels.ErrUnsigned) {
 			bareOnes = append(bareOnes, stillBare(name))
 		}
 	}
 	plan := &Plan{Action: channels.Appoint, Warnings: bareOnes, Channel: o.Channel, Version: head.Newest(), Previous: head.Version, URL: p.PublicURL + "/" + channels.ManifestKey(o.Channel),
-		Bundles: []library.Stored{}, Reach: []Reach{}, Base: s.log.End(), log: s.log, seen: s.seen, head: head, Sequence: head.Sequence, DryRun: o.DryRun}
+		Bundles: []library.Stored{}, Reach: []gate.Reach{}, Base: s.log.End(), log: s.log, seen: s.seen, head: head, Sequence: head.Sequence, DryRun: o.DryRun}
 	if s.log.Operators().Equal(wanted) {
 		return plan, nil
 	}
@@ -106,7 +108,7 @@ func (p *Publisher) Appoint(ctx context.Context, o Options) (*Plan, error) {
 		Release: head.Release, Rollout: head.Rollout, Operators: wanted})
 	plan.Entry, plan.Sequence, plan.Changed = &e, e.Sequence, true
 	if o.DryRun {
-		return plan, nil
+		return plan, p.Plans().rehearse(plan)
 	}
 	if _, err = (&applying{&bare, plan}).advance(ctx, false); err != nil && !plan.Changed {
 		return nil, err
@@ -143,7 +145,7 @@ func (p *Publisher) Accept(ctx context.Context, channel string, seen channels.Po
 	}
 	head := s.log.Head()
 	plan := &Plan{Action: channels.Accept, Channel: channel, Version: head.Newest(), Previous: head.Version, URL: p.PublicURL + "/" + channels.ManifestKey(channel),
-		Bundles: []library.Stored{}, Reach: []Reach{}, Base: s.log.End(), log: s.log, seen: s.seen, head: head, Sequence: head.Sequence}
+		Bundles: []library.Stored{}, Reach: []gate.Reach{}, Base: s.log.End(), log: s.log, seen: s.seen, head: head, Sequence: head.Sequence}
 	lost := s.log.Continues(seen) != nil && !s.log.Accepts(seen)
 	if !lost && !early {
 		return plan, nil
@@ -157,8 +159,8 @@ func (p *Publisher) Accept(ctx context.Context, channel string, seen channels.Po
 	}
 	e = s.log.Next(e)
 	plan.Entry, plan.Sequence, plan.Changed = &e, e.Sequence, true
-	if plan.DryRun = dry; dry {
-		return plan, nil
+	if dry {
+		return plan, p.Plans().rehearse(plan)
 	}
 	if _, err = (&applying{p, plan}).advance(ctx, false); err != nil && !plan.Changed {
 		return nil, err

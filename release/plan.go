@@ -13,7 +13,9 @@ import (
 	"tsmon/channels"
 	"tsmon/manifest"
 	"tsmon/release/bundle"
+	"tsmon/release/gate"
 	"tsmon/release/library"
+	"tsmon/release/quorum"
 	"tsmon/release/upkeep"
 	"tsmon/signing"
 )
@@ -38,7 +40,7 @@ type Plan struct {
 	DryRun  bool             `json:"dry_run,omitempty"`
 	URL     string           `json:"url"` // of the manifest
 	Bundles []library.Stored `json:"bundles"`
-	Reach   []Reach          `json:"reach"`
+	Reach   []gate.Reach     `json:"reach"`
 	// Rollout says who gets Version if not everybody does.
 	Rollout *Share `json:"rollout,omitempty"`
 	// Rings is true if the channel keeps rings. Their clients are the static ones in
@@ -58,9 +60,11 @@ type Plan struct {
 	Entry *channels.Entry `json:"entry,omitempty"`
 	// Waiting is what the entry waits for, nil if it needs no more signatures.
 	Waiting *Waiting `json:"waiting,omitempty"`
+	// Needs says, of a dry run, whose signatures the entry takes; nil if it takes none.
+	Needs *quorum.Need `json:"needs,omitempty"`
 
 	why    string
-	strand VersionRange
+	strand gate.VersionRange
 	head   *channels.Entry    // what the channel shows: Entry, or the end of the log
 	log    *channels.Log      // that the plan was made for
 	seen   []channels.Pointer // the views when the plan was made
@@ -190,7 +194,7 @@ type change struct {
 	warnings     []string
 	allowMissing []string
 	allowUnbound bool
-	strand       VersionRange
+	strand       gate.VersionRange
 	staged       bool // the bundles are those that were staged
 	halted       bool // a guard decided it
 	strandAll    bool // what clients get was decided before, or must not wait
@@ -242,36 +246,18 @@ func (p planner) plan(v view, s *state, c change) (*Plan, error) {
 	}
 	head := s.log.Head()
 	unchanged := head != nil && head.Release.Equal(&entry.Release) && sameRollout(head.Rollout, entry.Rollout)
-	g := gate{keys: p.keys, policy: p.policies[s.channel], log: s.log, before: before, change: c, sequence: entry.Sequence, publicURL: p.publicURL, fleet: s.clients, types: s.types, unchanged: unchanged, view: v}
-	if c.standing {
-		var err error
-		if plan.Reach, err = g.replay(&entry); err != nil {
-			return nil, err
-		}
-	} else {
+	if !c.standing {
 		if err := v.resting(s, c.release.Version, p.now); err != nil {
 			return nil, err
 		}
-		err := g.covers()
-		if err == nil {
-			err = g.sound()
-		}
-		if err == nil {
-			plan.Reach, err = g.replay(&entry)
-		}
-		if err != nil {
-			return nil, err
-		}
-		misfits, err := g.misfits(plan.Reach)
-		if err != nil {
-			return nil, err
-		}
-		left, err := g.strands()
-		if err != nil {
-			return nil, err
-		}
-		plan.Warnings = append(append(plan.Warnings, misfits...), left...)
 	}
+	move := p.move(s, c)
+	move.Before, move.Unchanged, move.Others = before, unchanged, v.others(s)
+	reach, warnings, err := move.Judge(&entry)
+	if err != nil {
+		return nil, err
+	}
+	plan.Reach, plan.Warnings = reach, append(plan.Warnings, warnings...)
 	if unchanged {
 		plan.Action, plan.Sequence, plan.head = head.Action, head.Sequence, head
 	} else if s.log.Fed() {
@@ -285,6 +271,25 @@ func (p planner) plan(v view, s *state, c change) (*Plan, error) {
 		p.follow(v, plan)
 	}
 	return plan, nil
+}
+
+// move is a change as the gate judges it.
+func (p planner) move(s *state, c change) gate.Move {
+	policy := p.policies[s.channel]
+	return gate.Move{Action: c.action, Release: c.release, Manifest: c.manifest, Keys: p.keys, PublicURL: p.publicURL, Log: s.log, Before: s.before(), Fleet: s.clients, Types: s.types,
+		Targets: policy.Targets, Rings: policy.Rings, ReadsManifest: policy.ReadsManifest, Downgrades: policy.AllowDowngrades, AllowMissing: c.allowMissing, AllowUnbound: c.allowUnbound,
+		Strand: c.strand, Standing: c.standing, Staged: c.staged, StrandAll: c.strandAll}
+}
+
+// others returns the channels that could be read, without that of s, sorted by name.
+func (v view) others(s *state) []gate.Channel {
+	var others []gate.Channel
+	for _, name := range slices.Sorted(maps.Keys(v)) {
+		if other := v[name]; name != s.channel && other.err == nil {
+			others = append(others, gate.Channel{Log: other.log, Fleet: other.clients})
+		}
+	}
+	return others
 }
 
 // sameRollout compares what was decided, not when.
@@ -380,7 +385,7 @@ func (p planner) mayPublish(s *state, o PublishOptions) error {
 			c.manifest.Platforms[key] = manifest.Platform{}
 		}
 	}
-	return gate{policy: p.policies[s.channel], log: s.log, before: s.before(), change: c}.covers()
+	return p.move(s, c).Covers()
 }
 
 // forward refuses a version that doesn't move the channel forward.

@@ -11,6 +11,7 @@ import (
 
 	"tsmon/manifest"
 	"tsmon/release/bundle"
+	"tsmon/release/gate"
 	"tsmon/release/library"
 	"tsmon/release/upkeep"
 )
@@ -171,7 +172,7 @@ func (st *stage) missing(pl planner, channel, version string, rules *bundle.Rule
 	case s.log.Shown(version):
 		return []string{}, nil
 	}
-	return append([]string{}, pl.completeness(s, all).missing()...), nil
+	return append([]string{}, pl.completeness(s, all).Missing()...), nil
 }
 
 // mayStage refuses what the channel would refuse whatever else is staged.
@@ -179,7 +180,7 @@ func (p planner) mayStage(s *state, o StageOptions) error {
 	if s.err != nil || !o.Publish || s.log.Shown(o.Version) {
 		return s.err
 	}
-	if len(p.completeness(s, nil).policy.Targets) == 0 {
+	if len(p.completeness(s, nil).Targets) == 0 {
 		return refuse(ErrConfig, "name all that the matrix builds in tsmon.yaml, such as channels: {"+s.channel+": {targets: [windows-x86_64, linux-x86_64]}}; or leave --publish out, and run `tsmon release publish --version "+o.Version+" --channel "+s.channel+"` once all is staged",
 			"%s requires no targets in tsmon.yaml, so that nobody knows when a release is complete", s.channel)
 	}
@@ -191,7 +192,7 @@ func (p planner) mayStage(s *state, o StageOptions) error {
 // machine can be late, does it lead to a publish without the rest.
 func (p planner) waiting(s *state, version string, missing []string) string {
 	stage := "`tsmon release stage --version " + version + " --channel " + s.channel + " --publish DIR`"
-	required := p.completeness(s, nil).policy.Targets
+	required := p.completeness(s, nil).Targets
 	if slices.ContainsFunc(required, func(key string) bool {
 		return slices.Contains(missing, key) || slices.Contains(missing, library.PlainKey(key))
 	}) {
@@ -201,14 +202,14 @@ func (p planner) waiting(s *state, version string, missing []string) string {
 		"; if it is no longer built, `tsmon release publish --version " + version + " --channel " + s.channel + "` says how to go on without"
 }
 
-// completeness is a gate that knows what a release needs to be complete. A channel
+// completeness is a move that knows what a release needs to be complete. A channel
 // that names no targets needs those of the channel that it follows.
-func (p planner) completeness(s *state, bundles []library.Stored) gate {
-	policy := p.policies[s.channel]
-	if len(policy.Targets) == 0 {
-		policy.Targets = p.policies[policy.Follows].Targets
+func (p planner) completeness(s *state, bundles []library.Stored) gate.Move {
+	move := p.move(s, change{manifest: (&library.Record{Bundles: bundles}).Manifest("")})
+	if len(move.Targets) == 0 {
+		move.Targets = p.policies[p.policies[s.channel].Follows].Targets
 	}
-	return gate{policy: policy, log: s.log, before: s.before(), change: change{manifest: (&library.Record{Bundles: bundles}).Manifest("")}}
+	return move
 }
 
 // late refuses bundles of a version that a channel has shown, unless the release

@@ -49,7 +49,7 @@ store that nobody feeds any more, or where somebody forged the marks of deliveri
 	cmd.Flags().StringVar(&o.TakeOut, "take-out", "", "move forged entries behind the rightful ones to `FOLDER`")
 	cmd.Flags().BoolVar(&f.dryRun, "dry-run", false, "print what would be done, write nothing")
 	f.addReason(cmd, remark)
-	f.addWait(cmd)
+	f.wait.Add(cmd)
 	return cmd
 }
 
@@ -66,7 +66,7 @@ func runRepair(ctx context.Context, app *cli.App, f moveFlags, o upkeep.RepairOp
 		return err
 	}
 	var failed error
-	if report.Waiting != nil && f.wait > 0 {
+	if report.Waiting != nil && f.wait.Duration > 0 {
 		report, failed = f.awaitRepair(ctx, app, p, o, report)
 	}
 	err = app.Print(report, func(w io.Writer) { printRepair(w, report) })
@@ -80,7 +80,7 @@ func runRepair(ctx context.Context, app *cli.App, f moveFlags, o upkeep.RepairOp
 // awaitRepair waits for the signatures that the entry of a repair lacks, then does the rest.
 func (f *moveFlags) awaitRepair(ctx context.Context, app *cli.App, p *release.Publisher, o upkeep.RepairOptions, report *release.RepairReport) (*release.RepairReport, error) {
 	w := report.Waiting
-	if _, err := f.await(ctx, app, p, &release.Plan{Channel: o.Channel, Waiting: w}); err != nil {
+	if _, err := f.wait.Await(ctx, app, p, &release.Plan{Channel: o.Channel, Waiting: w}); err != nil {
 		return report, err
 	}
 	rest, err := p.Repair(ctx, o)
@@ -125,6 +125,7 @@ func printRepair(w io.Writer, r *release.RepairReport) {
 		printToApprove(w, wait)
 	case r.DryRun && r.Changed:
 		fmt.Fprintf(w, "%s: would be repaired\n", r.Channel)
+		printNeeds(w, r.Needs)
 	case !r.Changed && len(r.Findings) == 0:
 		fmt.Fprintf(w, "%s: %s, nothing to repair\n", r.Channel, r.Version)
 	case len(r.Findings) == 0:
