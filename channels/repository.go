@@ -158,11 +158,13 @@ func (r Repository) past(ctx context.Context, log *Log, broken error) (*Log, err
 	longer, gaps, err := r.journal(log.Channel).around(ctx, r.extension(log))
 	switch {
 	case errors.Is(err, ErrLog):
-		return nil, broken
+		return nil, r.blame(worse(broken, err), Intruder)
 	case err != nil:
 		return nil, err
+	case len(gaps) > 0 && gaps[0].Hash != "":
+		return nil, r.blame(gaps[0].Problem, Damaged)
 	case len(gaps) > 0:
-		return nil, gaps[0].Problem
+		return nil, r.blame(gaps[0].Problem, Intruder)
 	}
 	return longer, r.believe(ctx, log, longer)
 }
@@ -183,6 +185,15 @@ func (r Repository) believe(ctx context.Context, before, log *Log) error {
 		return fmt.Errorf("%w: %w: entry %d of %s is of %s, and the store's time is %s", ErrLog, ErrFuture, e.Sequence, log.Channel, stamp(e.When), stamp(now))
 	}
 	return nil
+}
+
+// blame returns a fault with who is to blame, if the channel has operators, whose
+// signatures tell.
+func (r Repository) blame(err error, b Blame) error {
+	if fault := faultOf(err); r.Trust[fault.Channel].Operators != nil || errors.Is(err, ErrUnsigned) {
+		fault.Blame = b
+	}
+	return err
 }
 
 // Moved reports whether an entry follows those of a log.

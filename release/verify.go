@@ -29,7 +29,9 @@ type VerifyReport struct {
 	// Fed says that the log is that of another store, which alone moves the channel.
 	Fed bool `json:"fed,omitempty"`
 	// End is the end of the log, for a later verification that it goes on from there.
-	End      channels.Position `json:"end"`
+	End channels.Position `json:"end"`
+	// Seen is the end of the log as servers have seen it, if it was compared with that.
+	Seen     channels.Position `json:"seen,omitzero"`
 	Rings    bool              `json:"rings,omitempty"` // manifests of rings were verified
 	Releases []string          `json:"releases"`        // that were verified
 	// Pruned are releases whose bundles are gone, as the log says.
@@ -46,8 +48,11 @@ func (r *VerifyReport) Err() error {
 	return errors.Join(errs...)
 }
 
-// MendHistory says what to do about a log that was shortened or rewritten.
-const MendHistory = "bring the rightful log back from a copy; if the store was restored from a backup and nothing newer is left, the same command with --accept gives up what is lost"
+// MendHistory says what to do about the log of a channel that was shortened or rewritten
+// since a position was seen.
+func MendHistory(channel string, seen channels.Position) string {
+	return "bring the rightful log back from a copy; if the store was restored from a backup and nothing newer is left, `tsmon channel verify " + channel + " --from " + seen.String() + " --accept` gives up what is lost"
+}
 
 func (r *VerifyReport) find(object string, err error, mend string) {
 	if refusal := (*Refusal)(nil); errors.As(err, &refusal) {
@@ -84,7 +89,7 @@ func (in Inspector) VerifyFrom(ctx context.Context, channel string, from channel
 	v.channels.Thorough = true
 	log, err := v.channels.Load(ctx, channel)
 	if errors.Is(err, channels.ErrLog) {
-		v.report.find("log/"+channel, err, mendLog(err, channel))
+		v.report.find(FaultyObject(err, channel), err, MendLog(err, channel))
 		return v.report, v.strays(ctx)
 	}
 	if err != nil {
@@ -97,7 +102,7 @@ func (in Inspector) VerifyFrom(ctx context.Context, channel string, from channel
 	v.log, v.report.Version, v.report.Entries, v.report.End = log, head.Version, len(log.Entries), log.End()
 	v.report.Fed = log.Fed()
 	if err := log.Continues(from); err != nil && (in.policies[channel].Operators == nil || !log.Accepts(from)) {
-		v.report.find("log/"+channel, err, MendHistory)
+		v.report.find("log/"+channel, err, MendHistory(channel, from))
 	}
 	if err := v.strays(ctx); err != nil {
 		return nil, err

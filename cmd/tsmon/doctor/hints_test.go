@@ -92,7 +92,7 @@ func TestDamagedManifest(t *testing.T) {
 		t.Fatal(err)
 	}
 	// follows: see channels
-	c.mends(doctor.Warning, "public address", "the store has no valid manifest of stable", "see channels")
+	c.mends(doctor.Warning, "public address", "serves something else than the store has, which is not to be believed", "see channels")
 	c.mends(doctor.Error, "channels", "stable shows something that is no manifest", "tsmon channel repair stable")
 	if err := os.WriteFile(path, sound, 0o644); err != nil { // what that command writes, as its own script shows
 		t.Fatal(err)

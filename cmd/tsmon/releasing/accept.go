@@ -36,11 +36,7 @@ func runAccept(ctx context.Context, app *cli.App, channel string, from channels.
 		return acceptInRecords(ctx, app, c, channel, from, f.dryRun)
 	}
 	if from.Sequence == 0 && !early {
-		err := cli.WithRecords(ctx, c, func(records record.Store) (err error) {
-			from, err = histories(c, records).Seen(ctx, channel)
-			return err
-		})
-		if err != nil || from.Sequence == 0 {
+		if from, err = cli.Seen(ctx, c, channel); err != nil || from.Sequence == 0 {
 			return cli.WithHint(cli.Usagef("--accept needs --from where the records of the servers are out of reach"), "give --from SEQUENCE:HASH, which the alarm of the server names")
 		}
 	}

@@ -8,7 +8,6 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -187,98 +186,6 @@ func warnBehind(ctx context.Context, app *cli.App, p *release.Publisher, log *ch
 	return err
 }
 
-// LogRow is an entry of `tsmon channel log --json`, without its manifest.
-type LogRow struct {
-	ChannelState
-	From   string           `json:"from,omitempty"`
-	Why    string           `json:"why,omitempty"`
-	Origin *channels.Origin `json:"origin,omitempty"`
-	// SignedBy are operators, as the entries before name them; what nobody knows is a key.
-	SignedBy []string `json:"signed_by,omitempty"`
-}
-
-// commit is the beginning of the commit that an entry comes from.
-func (r *LogRow) commit() string {
-	if r.Origin == nil {
-		return ""
-	}
-	return r.Origin.Commit[:min(len(r.Origin.Commit), 12)]
-}
-
-func channelLogCommand(app *cli.App) *cobra.Command {
-	limit := 0
-	var one oneEntry
-	cmd := &cobra.Command{
-		Use:   "log CHANNEL",
-		Short: "Show the history of a channel, newest last",
-		Example: `  tsmon channel log stable
-  tsmon channel log stable --limit 20
-  tsmon channel log stable --entry 7 --raw > entry
-  tsmon channel log stable --entry 7 --signature ann > entry.sig`,
-		Args: cli.Args(1, 1, "one CHANNEL"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if limit < 1 && cmd.Flags().Changed("limit") {
-				return cli.Usagef("--limit is below 1")
-			}
-			if cmd.Flags().Changed("entry") || one.raw || one.operator != "" {
-				return one.run(cmd.Context(), app, args[0])
-			}
-			return runChannelLog(cmd.Context(), app, args[0], limit)
-		},
-	}
-	cmd.Flags().IntVar(&limit, "limit", 0, "show the newest `N` entries (default all)")
-	one.add(cmd)
-	return cmd
-}
-
-func runChannelLog(ctx context.Context, app *cli.App, channel string, limit int) error {
-	shown, err := newestEntries(ctx, app, channel, limit)
-	if err != nil {
-		return err
-	}
-	entries := []LogRow{}
-	rows := [][]string{{"ENTRY", "WHEN", "ACTION", "VERSION", "FROM", "COMMIT", "WHO", "WHY"}}
-	var force *channels.Operators
-	if p, err := reader(ctx, app, nil); err == nil && limit > 0 {
-		force = p.Policies[channel].Operators // who was in force before is not known
-	}
-	for _, e := range shown {
-		if e.Operators != nil {
-			force = e.Operators
-		}
-		r := LogRow{stateOf(&e, channel, "", false), e.From, e.Why, e.Origin, e.SignedBy(force)}
-		entries = append(entries, r)
-		rows = append(rows, []string{strconv.FormatUint(r.Sequence, 10), r.When, r.Action, r.versionText(), r.From, r.commit(), r.Who, r.Why})
-	}
-	const commit = 5
-	if !slices.ContainsFunc(rows[1:], func(row []string) bool { return row[commit] != "" }) { // none is from a CI job
-		for i, row := range rows {
-			rows[i] = slices.Delete(row, commit, commit+1)
-		}
-	}
-	return app.Print(entries, func(w io.Writer) { cli.Table(w, rows) })
-}
-
-// newestEntries reads the newest entries of a log, all for limit 0.
-func newestEntries(ctx context.Context, app *cli.App, channel string, limit int) ([]channels.Entry, error) {
-	if limit == 0 {
-		log, _, err := LoadLog(ctx, app, channel)
-		if err != nil {
-			return nil, err
-		}
-		return log.Entries, nil
-	}
-	p, err := reader(ctx, app, nil)
-	if err != nil {
-		return nil, err
-	}
-	entries, err := p.Repository().Tail(ctx, channel, limit)
-	if err == nil && len(entries) == 0 {
-		err = showsNothing(channel)
-	}
-	return entries, err
-}
-
 // verifyFlags are those of `tsmon channel verify`.
 type verifyFlags struct {
 	noProbe bool
@@ -300,7 +207,8 @@ checksum and signature; the bundles of the head are read whole.
 It prints where the log ends. --from with what an earlier run printed proves that the
 log still goes on from there, and was neither shortened nor rewritten. Servers compare
 logs with what their records say that they have seen, and raise an alarm that names
-SEQUENCE:HASH. After a restore from a backup --accept settles it: where operators are
+SEQUENCE:HASH. Without --from, the log must go on from what those records say, if
+server.records of tsmon.yaml leads to them. After a restore from a backup --accept settles it: where operators are
 configured with an entry of the log, which they must approve, else in the records of the
 servers, which the command must reach. Without --from it gives up what those records say.
 
@@ -375,15 +283,36 @@ func runChannelVerify(ctx context.Context, app *cli.App, channel string, f verif
 	if err != nil {
 		return err
 	}
-	report, err := p.Inspector().VerifyFrom(ctx, channel, from)
+	seen, err := seenByServers(ctx, app, channel, from)
+	if err != nil {
+		return err
+	}
+	report, err := p.Inspector().VerifyFrom(ctx, channel, cmp.Or(from, seen))
 	progress.Done()
 	if err != nil {
 		return err
+	}
+	if report.End.Sequence > 0 {
+		report.Seen = seen
 	}
 	if err = printVerified(app, report); err == nil && !f.noProbe {
 		err = warnUnserved(ctx, app, p, channel)
 	}
 	return err
+}
+
+// seenByServers returns how far servers have seen the log of a channel, the zero value where
+// no records are configured that know it, or another position is to be compared with.
+func seenByServers(ctx context.Context, app *cli.App, channel string, from channels.Position) (channels.Position, error) {
+	c, err := app.Load()
+	if err != nil || from.Sequence > 0 {
+		return channels.Position{}, err
+	}
+	seen, err := cli.Seen(ctx, c, channel)
+	if err != nil && !errors.Is(err, cli.ErrNoRecords) {
+		app.Warn([]string{fmt.Sprintf("what servers have seen of %s is not known, so that nothing tells whether its log was shortened: %v", channel, err)})
+	}
+	return seen, nil
 }
 
 // verifyFile verifies an export, with an empty store in the place of the configured one.
@@ -426,6 +355,9 @@ func printVerified(app *cli.App, report *release.VerifyReport) error {
 		}
 		if len(report.Findings) == 0 {
 			fmt.Fprintf(w, "%s: %s, %s, %s: all is well\n  the log ends at %s\n", channel, report.Version, cli.Count(report.Entries, "entry", "entries"), cli.Count(len(report.Releases), "release", "releases"), report.End)
+			if report.Seen.Sequence > 0 {
+				fmt.Fprintf(w, "  it goes on from %s, up to which servers have seen it\n", report.Seen)
+			}
 		}
 	})
 	if err == nil && len(report.Findings) > 0 {

@@ -2,6 +2,7 @@ package releasing
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 
@@ -12,6 +13,7 @@ import (
 	"tsmon/cmd/tsmon/config"
 	"tsmon/release"
 	"tsmon/release/library"
+	"tsmon/store/object"
 )
 
 // oneEntry has the flags that show one entry of a log as operators signed it.
@@ -31,7 +33,14 @@ func (o *oneEntry) run(ctx context.Context, app *cli.App, channel string) error 
 	if o.number == 0 || o.raw == (o.operator != "") {
 		return cli.WithHint(cli.Usagef("--entry goes with --raw or with --signature"), "write --entry 7 --raw, or --entry 7 --signature ann")
 	}
-	log, _, err := LoadLog(ctx, app, channel)
+	log, p, err := LoadLog(ctx, app, channel)
+	if errors.Is(err, channels.ErrLog) && o.raw { // to be looked at
+		data, _, failed := object.ReadAll(ctx, p.Store, channels.EntryKey(channel, o.number), channels.MaxEntry)
+		if failed == nil {
+			failed = app.Write(data)
+		}
+		return errors.Join(err, failed)
+	}
 	if err != nil {
 		return err
 	}
