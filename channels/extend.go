@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+
+	"tsmon/channels/fault"
 )
 
 // extension is a log that is being extended by entries, each of which must have the
@@ -18,6 +20,11 @@ type extension struct {
 // extension returns a log to be extended with what is known of the channel's operators.
 func (r Repository) extension(log *Log) extension {
 	return extension{log, r.Trust[log.Channel], r.Thorough}
+}
+
+// faulty returns why an entry keeps a log from being read.
+func faulty(channel string, sequence uint64, format string, args ...any) error {
+	return fault.New(fmt.Errorf("%w: "+format, append([]any{ErrLog}, args...)...), channel, entryKey(channel, sequence), sequence)
 }
 
 // copied returns an extension that leaves the log as it is.
@@ -45,15 +52,12 @@ func (x extension) join(raw [][]byte) (*Log, error) {
 	head, sequence := x.head, x.last()
 	for i, d := range decodeAll(raw) {
 		sequence++
-		switch {
-		case len(raw[i]) == 0:
-			return nil, faulty(x.Channel, sequence, "entry %d of %s is empty", sequence, x.Channel)
-		case d.err != nil:
-			return nil, faulty(x.Channel, sequence, "entry %d of %s: %w", sequence, x.Channel, d.err)
-		case d.entry.Sequence != sequence:
-			return nil, faulty(x.Channel, sequence, "entry %d of %s has the number %d", sequence, x.Channel, d.entry.Sequence)
-		case d.entry.Previous != head:
-			return nil, faulty(x.Channel, sequence, "entry %d of %s does not match the hash of the one before it", sequence, x.Channel)
+		err := x.look(d, sequence, "", false)
+		if err == nil && d.entry.Previous != head {
+			err = faulty(x.Channel, sequence, "entry %d of %s does not match the hash of the one before it", sequence, x.Channel)
+		}
+		if err != nil {
+			return nil, err
 		}
 		entries[i], head = d.entry, d.hash
 	}
@@ -278,14 +282,14 @@ func (x extension) vouched() error {
 		return nil
 	}
 	if x.operators == nil {
-		return &Fault{error: distrusted{"operators are configured, and no entry of " + x.Channel + " has put them in force", ErrBare}, Channel: x.Channel}
+		return fault.Distrust("operators are configured, and no entry of "+x.Channel+" has put them in force", x.Channel, ErrLog, ErrUnsigned, fault.ErrBare)
 	}
 	for i := len(x.Entries) - 1; i >= 0; i-- {
 		if x.configured(&x.Entries[i]) {
 			return nil
 		}
 	}
-	return &Fault{error: distrusted{fmt.Sprintf("no entry of %s has the signatures of %d configured operators: others sign it", x.Channel, ours.Approvals), ErrStrangers}, Channel: x.Channel}
+	return fault.Distrust(fmt.Sprintf("no entry of %s has the signatures of %d configured operators: others sign it", x.Channel, ours.Approvals), x.Channel, ErrLog, ErrUnsigned, fault.ErrStrangers)
 }
 
 // maxLeader bounds the entry that a follower's entry holds, in bytes.

@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"tsmon/channels/fault"
 	"tsmon/manifest"
 	"tsmon/store/object"
 )
@@ -158,13 +159,13 @@ func (r Repository) past(ctx context.Context, log *Log, broken error) (*Log, err
 	longer, gaps, err := r.journal(log.Channel).around(ctx, r.extension(log))
 	switch {
 	case errors.Is(err, ErrLog):
-		return nil, r.blame(worse(broken, err), Intruder)
+		return nil, r.blame(fault.Worse(broken, err), fault.Intruder)
 	case err != nil:
 		return nil, err
 	case len(gaps) > 0 && gaps[0].Hash != "":
-		return nil, r.blame(gaps[0].Problem, Damaged)
+		return nil, r.blame(gaps[0].Problem, fault.Damaged)
 	case len(gaps) > 0:
-		return nil, r.blame(gaps[0].Problem, Intruder)
+		return nil, r.blame(gaps[0].Problem, fault.Intruder)
 	}
 	return longer, r.believe(ctx, log, longer)
 }
@@ -189,9 +190,9 @@ func (r Repository) believe(ctx context.Context, before, log *Log) error {
 
 // blame returns a fault with who is to blame, if the channel has operators, whose
 // signatures tell.
-func (r Repository) blame(err error, b Blame) error {
-	if fault := faultOf(err); r.Trust[fault.Channel].Operators != nil || errors.Is(err, ErrUnsigned) {
-		fault.Blame = b
+func (r Repository) blame(err error, b fault.Blame) error {
+	if f := fault.Of(err, ""); r.Trust[f.Channel].Operators != nil || errors.Is(err, ErrUnsigned) {
+		f.Blame = b
 	}
 	return err
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"tsmon/channels"
+	"tsmon/channels/fault"
 	"tsmon/release/library"
 	"tsmon/release/quorum"
 )
@@ -168,26 +169,18 @@ func (p *Publisher) Accept(ctx context.Context, channel string, seen channels.Po
 
 // MendLog says how the log of a channel is put right that can't be read.
 func MendLog(err error, channel string) string {
-	fault := &channels.Fault{Channel: channel}
-	errors.As(err, &fault)
+	f := fault.Of(err, channel)
 	switch {
 	case errors.Is(err, channels.ErrFuture):
 		return mendFuture(channel)
-	case errors.Is(err, channels.ErrBare):
+	case errors.Is(err, fault.ErrBare):
 		return "`tsmon channel appoint " + channel + "` puts them in force; if another store feeds this one, run it there, and bring the log here again"
-	case errors.Is(err, channels.ErrStrangers):
+	case errors.Is(err, fault.ErrStrangers):
 		return "write the operators of " + channel + " into tsmon.yaml as it has them where the channel is moved; if they are to change, `tsmon channel appoint " + channel + "` there has those in force approve it"
-	case fault.Blame == channels.Intruder:
-		return "somebody wrote " + fault.Object() + " who may not: `tsmon channel repair " + channel + " --take-out FOLDER` moves it to FOLDER, with what stands behind it; if it was rightful once, add --bundle FILE with those bytes"
-	case fault.Blame == channels.Damaged:
+	case f.Blame == fault.Intruder:
+		return "somebody wrote " + f.Object + " who may not: `tsmon channel repair " + channel + " --take-out FOLDER` moves it to FOLDER, with what stands behind it; if it was rightful once, add --bundle FILE with those bytes"
+	case f.Blame == fault.Damaged:
 		return mendWith(channel)
 	}
 	return mendWith(channel) + "; --take-out FOLDER moves away what somebody wrote behind the rightful entries"
-}
-
-// FaultyObject returns the key of what is at fault in the log of a channel.
-func FaultyObject(err error, channel string) string {
-	fault := &channels.Fault{Channel: channel}
-	errors.As(err, &fault)
-	return fault.Object()
 }

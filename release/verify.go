@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"tsmon/channels"
+	"tsmon/channels/fault"
 	"tsmon/manifest"
 	"tsmon/release/library"
 	"tsmon/signing"
@@ -89,7 +90,7 @@ func (in Inspector) VerifyFrom(ctx context.Context, channel string, from channel
 	v.channels.Thorough = true
 	log, err := v.channels.Load(ctx, channel)
 	if errors.Is(err, channels.ErrLog) {
-		v.report.find(FaultyObject(err, channel), err, MendLog(err, channel))
+		v.report.find(fault.Of(err, channel).Object, err, MendLog(err, channel))
 		return v.report, v.strays(ctx)
 	}
 	if err != nil {

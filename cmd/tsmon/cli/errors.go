@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"tsmon/channels"
+	"tsmon/channels/fault"
 	"tsmon/manifest"
 	"tsmon/manifest/updater"
 	"tsmon/release"
@@ -181,7 +182,7 @@ func HintFor(err error) string {
 	var refusal *release.Refusal
 	var format *signing.FormatError
 	var conflict *channels.ConflictError
-	var fault *channels.Fault
+	var broken *fault.Fault
 	switch {
 	case errors.As(err, &own):
 		return own.hint
@@ -191,8 +192,8 @@ func HintFor(err error) string {
 		return "`tsmon channel log " + conflict.Channel + "` shows it; if you still want the move, run the command again"
 	case errors.As(err, &format) && format.Mend != "":
 		return format.Mend
-	case errors.As(err, &fault):
-		return release.MendLog(err, fault.Channel)
+	case errors.As(err, &broken):
+		return release.MendLog(err, broken.Channel)
 	}
 	for _, h := range hints {
 		if errors.Is(err, h.is) {

@@ -148,6 +148,9 @@ func (c *clinic) move(version string) {
 	if _, err := c.store().Create(c.t.Context(), library.BundleKey(version, bundleName), strings.NewReader("bundle"), 6, object.Attributes{}); err != nil {
 		c.t.Fatal(err)
 	}
+	if err := (library.Library{Store: c.store()}).Create(c.t.Context(), library.BundleKey(version, bundleName)+".sig", []byte(signature.String()), object.Attributes{}); err != nil {
+		c.t.Fatal(err)
+	}
 	crc, err := c.store().Checksum(c.t.Context(), library.BundleKey(version, bundleName))
 	if err != nil {
 		c.t.Fatal(err)

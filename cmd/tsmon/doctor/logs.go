@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"tsmon/channels"
+	"tsmon/channels/fault"
 	"tsmon/cmd/tsmon/cli"
 	"tsmon/release"
 )
@@ -46,10 +47,10 @@ func (p *patient) read(ctx context.Context, s *standing, name string) {
 	r := channels.Repository{Store: p.store, Trust: p.trust, Thorough: true}
 	log, err := r.Load(ctx, name)
 	if s.err = err; err != nil {
-		if errors.Is(err, channels.ErrBare) || errors.Is(err, channels.ErrStrangers) {
+		if errors.Is(err, fault.ErrBare) || errors.Is(err, fault.ErrStrangers) {
 			s.where, s.mend = "operators", release.MendLog(err, name)
 		} else if errors.Is(err, channels.ErrLog) {
-			s.where, s.mend = release.FaultyObject(err, name), release.MendLog(err, name)
+			s.where, s.mend = fault.Of(err, name).Object, release.MendLog(err, name)
 		}
 		return
 	}
@@ -59,7 +60,7 @@ func (p *patient) read(ctx context.Context, s *standing, name string) {
 		return // what is wrong with the records is found elsewhere
 	}
 	if err := log.Continues(seen); err != nil && (p.trust[name].Operators == nil || !log.Accepts(seen)) {
-		s.err, s.where, s.mend = err, release.FaultyObject(err, name), release.MendHistory(name, seen)
+		s.err, s.where, s.mend = err, fault.Of(err, name).Object, release.MendHistory(name, seen)
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	"tsmon/channels"
 	"tsmon/cmd/tsmon/cli"
 	"tsmon/cmd/tsmon/config"
+	"tsmon/cmd/tsmon/showing"
 	"tsmon/release"
 	"tsmon/release/library"
 )
@@ -77,7 +78,7 @@ func runAdvance(ctx context.Context, app *cli.App, f moveFlags, names []string) 
 			}
 			fmt.Fprintf(w, "%s: nothing to do (entry %d)\n", plan.Channel, plan.Sequence)
 			if plan.Rollout != nil {
-				fmt.Fprintf(w, "  %s\n", ShareText(plan.Rollout))
+				fmt.Fprintf(w, "  %s\n", showing.ShareText(plan.Rollout))
 			}
 		}
 	})

@@ -1,4 +1,4 @@
-package releasing
+package showing
 
 import (
 	"cmp"
@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"tsmon/channels"
+	"tsmon/channels/fault"
 	"tsmon/cmd/tsmon/cli"
 	"tsmon/release"
 	"tsmon/store/object"
@@ -38,7 +39,7 @@ func (r *LogRow) commit() string {
 	return r.Origin.Commit[:min(len(r.Origin.Commit), 12)]
 }
 
-func channelLogCommand(app *cli.App) *cobra.Command {
+func LogCommand(app *cli.App) *cobra.Command {
 	limit := 0
 	var one oneEntry
 	cmd := &cobra.Command{
@@ -72,7 +73,7 @@ func runChannelLog(ctx context.Context, app *cli.App, channel string, limit int)
 	entries := []LogRow{}
 	rows := [][]string{{"ENTRY", "WHEN", "ACTION", "VERSION", "FROM", "COMMIT", "WHO", "SIGNED BY", "WHY"}}
 	var force *channels.Operators
-	if p, err := reader(ctx, app, nil); err == nil && limit > 0 {
+	if p, err := Reader(ctx, app, nil); err == nil && limit > 0 {
 		force = p.Policies[channel].Operators // who was in force before is not known
 	}
 	for _, e := range shown.entries {
@@ -108,7 +109,7 @@ func runChannelLog(ctx context.Context, app *cli.App, channel string, limit int)
 // newestEntries reads the newest entries of a log, all for limit 0. Of a log that is broken
 // it returns what can be read, with the error.
 func newestEntries(ctx context.Context, app *cli.App, channel string, limit int) (*legible, error) {
-	p, err := reader(ctx, app, nil)
+	p, err := Reader(ctx, app, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -132,7 +133,7 @@ func newestEntries(ctx context.Context, app *cli.App, channel string, limit int)
 	case err != nil:
 		return nil, err
 	case len(found.entries) == 0:
-		return nil, showsNothing(channel)
+		return nil, ShowsNothing(channel)
 	}
 	return found, nil
 }
@@ -148,19 +149,21 @@ type legible struct {
 func legibleOf(ctx context.Context, p *release.Publisher, channel string, broken error) (*legible, error) {
 	r := p.Repository()
 	found := &legible{refused: map[uint64]string{}}
-	if errors.Is(broken, channels.ErrBare) || errors.Is(broken, channels.ErrStrangers) {
+	if errors.Is(broken, fault.ErrBare) || errors.Is(broken, fault.ErrStrangers) {
 		r.Trust = maps.Clone(r.Trust)
 		delete(r.Trust, channel)
 	}
-	log, keys, err := r.Salvage().Rightful(ctx, channel)
-	if errors.Is(err, channels.ErrLog) {
-		var gaps []channels.Gap
-		if log, gaps, err = r.Salvage().Examine(ctx, channel); err != nil {
-			return nil, broken
-		}
+	if log, gaps, err := r.Salvage().Examine(ctx, channel); err == nil && fault.Of(broken, channel).Blame != fault.Intruder {
 		for _, gap := range gaps {
 			found.refuse(channels.Entry{Sequence: gap.To}, gap.Problem)
 		}
+		found.entries = append(found.entries, log.Entries...)
+		slices.SortFunc(found.entries, func(a, b channels.Entry) int { return cmp.Compare(a.Sequence, b.Sequence) })
+		return found, nil
+	}
+	log, keys, err := r.Salvage().Rightful(ctx, channel)
+	if errors.Is(err, channels.ErrLog) {
+		return nil, broken
 	}
 	if err != nil {
 		return nil, err
