@@ -16,6 +16,7 @@ export GOFLAGS ?= -buildvcs=false
 
 TOOLS := $(CURDIR)/.tools
 MINIO := github.com/minio/minio@v0.0.0-20260212201848-7aac2a2c5b7c
+MC := github.com/minio/mc@v0.0.0-20250313080218-cf909e1063a9
 INFLUXD := github.com/influxdata/influxdb/cmd/influxd@v1.8.10
 GOLANGCI := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 BENCHSTAT := golang.org/x/perf/cmd/benchstat@v0.0.0-20260908200009-22c9c6c9d4da
@@ -23,10 +24,10 @@ SCHEMATHESIS := schemathesis==4.32.5
 GORELEASER := github.com/goreleaser/goreleaser/v2@v2.14.3
 ACTIONLINT := github.com/rhysd/actionlint/cmd/actionlint@v1.7.12
 KUBECONFORM := github.com/yannh/kubeconform/cmd/kubeconform@v0.8.0
-DEBIAN := minisign postgresql mosquitto mosquitto-clients chromium prometheus nginx
+DEBIAN := minisign postgresql mosquitto mosquitto-clients chromium prometheus nginx curl openssl openssh-client
 MINGW := x86_64-w64-mingw32
 WEBKIT := webkit2gtk-4.1 javascriptcoregtk-4.1
-REAL := TSMON_TEST_REAL=1 TSMON_TEST_MINIO=$(TOOLS)/minio TSMON_TEST_INFLUXD=$(TOOLS)/influxd
+REAL := TSMON_TEST_REAL=1 TSMON_TEST_MINIO=$(TOOLS)/minio TSMON_TEST_INFLUXD=$(TOOLS)/influxd TSMON_TEST_MC=$(TOOLS)/mc
 
 .PHONY: build demo test test-long test-engines test-openapi test-plugin test-windows lint bench baseline tools console-types dist dist-test
 
@@ -86,16 +87,16 @@ BENCHED = $$(git ls-files '*/testdata/bench.txt' | sed 's|/testdata/bench.txt||'
 COUNT   = 6
 
 bench: $(TOOLS)/benchstat
-	@set -- $(BENCHED); test $$# -gt 0 || { echo "no package has figures: make baseline"; exit 1; }; mkdir -p bin; \
+	@set -- $(BENCHED); test $$# -gt 0 || { echo "no package has figures: make baseline BENCHED=PACKAGE"; exit 1; }; mkdir -p bin; \
 	for p; do \
 		go test -run '^$$' -bench . -benchmem -count $(COUNT) ./$$p > bin/bench.txt || exit 1; \
 		$(TOOLS)/benchstat $$p/testdata/bench.txt bin/bench.txt; \
 	done
 
-baseline: BENCHED = $$(git grep -l '^func Benchmark' -- '*_test.go' | xargs -n1 dirname | sort -u)
+# make baseline BENCHED=PACKAGE adds one.
 baseline:
 	@for p in $(BENCHED); do \
-		mkdir -p $$p/testdata && go test -run '^$$' -bench . -benchmem -count $(COUNT) ./$$p > $$p/testdata/bench.txt || exit 1; \
+		mkdir -p $$p/testdata bin && go test -run '^$$' -bench . -benchmem -count $(COUNT) ./$$p > bin/bench.txt && mv bin/bench.txt $$p/testdata/bench.txt || exit 1; \
 	done
 
 console-types:
@@ -111,13 +112,16 @@ dist: $(TOOLS)/goreleaser
 dist-test: $(TOOLS)/goreleaser $(TOOLS)/actionlint $(TOOLS)/kubeconform $(TOOLS)/bookworm
 	cd cmd/tsmon/packaging && go vet ./... && go test -count=1 -timeout 60m ./...
 
-tools: $(TOOLS)/minio $(TOOLS)/influxd
-	@(for name in minisign mosquitto_sub chromium promtool; do command -v $$name || exit 1; done) >/dev/null && ls /usr/sbin/mosquitto /usr/sbin/nginx /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || \
+tools: $(TOOLS)/minio $(TOOLS)/mc $(TOOLS)/influxd
+	@(for name in minisign mosquitto_sub chromium promtool curl openssl ssh-keygen; do command -v $$name || exit 1; done) >/dev/null && ls /usr/sbin/mosquitto /usr/sbin/nginx /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || \
 		{ apt-get update >/dev/null && apt-get install -y $(DEBIAN) >/dev/null; } || \
 		{ echo "install $(DEBIAN) (their Debian names)"; exit 1; }
 
 $(TOOLS)/minio:
 	GOBIN=$(TOOLS) go install $(MINIO)
+
+$(TOOLS)/mc:
+	GOBIN=$(TOOLS) go install $(MC)
 
 $(TOOLS)/influxd:
 	GOBIN=$(TOOLS) go install $(INFLUXD)

@@ -162,7 +162,7 @@ func (x extension) lacks(e *Entry) (has, needs int, err error) {
 // former.
 func (x extension) lacksChange(e *Entry) (has, needs int, err error) {
 	if err := e.Operators.Check(); err != nil {
-		return 0, 0, err
+		return 0, 0, fmt.Errorf("%w: %w", ErrUnsigned, err)
 	}
 	has, needs = e.Operators.count(e.signers), e.Operators.Approvals
 	rooted := slices.ContainsFunc(x.trust.Root, func(key string) bool { return slices.Contains(e.signers, key) })

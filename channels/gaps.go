@@ -173,11 +173,3 @@ func Ahead(seen []Pointer, end uint64) (highest uint64) {
 	}
 	return highest
 }
-
-// After completes e as the entry that follows lost ones: those from the end of the log
-// up to number to.
-func (l *Log) After(to uint64, e Entry) Entry {
-	e = l.Next(e)
-	e.Sequence = max(e.Sequence, to+1)
-	return e
-}

@@ -14,14 +14,14 @@ func TestContinuesPastLostEntries(t *testing.T) {
 	for name, c := range map[string]struct {
 		lose  []uint64 // entries whose bytes go
 		lost  Lost     // as the log says then
-		to    uint64   // highest number that was given away
+		end   bool     // the end of the log is lost
 		stays []uint64 // entries that the log must be known to go on from
 	}{
-		"behind the end":       {nil, Lost{From: 5, To: 5}, 5, []uint64{1, 3, 4}},
-		"far behind the end":   {nil, Lost{From: 5, To: 900}, 900, []uint64{1, 4}},
-		"at the end":           {[]uint64{3, 4}, Lost{From: 3, To: 4}, 4, []uint64{1, 2}},
-		"in the middle":        {[]uint64{2}, Lost{From: 2, To: 2}, 0, []uint64{1, 2, 3, 4}},
-		"several in the midst": {[]uint64{2, 3}, Lost{From: 2, To: 3}, 0, []uint64{1, 3, 4}},
+		"behind the end":       {nil, Lost{From: 5, To: 5}, true, []uint64{1, 3, 4}},
+		"far behind the end":   {nil, Lost{From: 5, To: 900}, true, []uint64{1, 4}},
+		"at the end":           {[]uint64{3, 4}, Lost{From: 3, To: 4}, true, []uint64{1, 2}},
+		"in the middle":        {[]uint64{2}, Lost{From: 2, To: 2}, false, []uint64{1, 2, 3, 4}},
+		"several in the midst": {[]uint64{2, 3}, Lost{From: 2, To: 3}, false, []uint64{1, 3, 4}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r, root := newStore(t)
@@ -41,7 +41,7 @@ func TestContinuesPastLostEntries(t *testing.T) {
 			}
 			e := entry(Repair, "1.0.0", "", "")
 			e.Lost = []Lost{c.lost}
-			entered, err := r.Enter(t.Context(), log, log.After(c.to, e))
+			entered, err := r.Enter(t.Context(), log, log.Next(e))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -64,7 +64,7 @@ func TestContinuesPastLostEntries(t *testing.T) {
 						t.Errorf("%s, from entry %d: %v", who, n, err)
 					}
 				}
-				if err := log.Continues(Position{c.stays[len(c.stays)-1], strings.Repeat("0", 64)}); c.to > 0 && !errors.Is(err, ErrHistory) {
+				if err := log.Continues(Position{c.stays[len(c.stays)-1], strings.Repeat("0", 64)}); c.end && !errors.Is(err, ErrHistory) {
 					t.Errorf("%s, from another entry: %v", who, err)
 				}
 			}

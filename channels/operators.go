@@ -37,7 +37,7 @@ type Operators struct {
 }
 
 // Check reports why operators are not possible: there must be 1 to 50, each with a key of
-// its own, and no more approvals than operators. Errors wrap ErrUnsigned.
+// its own, and no more approvals than operators.
 func (o *Operators) Check() error {
 	seen := map[string]string{}
 	for _, keys := range []map[string]string{o.Keys, o.Servers} {
@@ -45,24 +45,24 @@ func (o *Operators) Check() error {
 			key, err := signing.ParseSSHKey(text)
 			switch other := seen[text]; {
 			case !name.MatchString(who):
-				return fmt.Errorf("%w: the name %.40q; use lower-case letters, digits and hyphens", ErrUnsigned, who)
+				return fmt.Errorf("the name %.40q can't be one: use lower-case letters, digits and hyphens", who)
 			case err != nil:
-				return fmt.Errorf("%w: the key of %s: %w", ErrUnsigned, who, err)
+				return fmt.Errorf("the key of %s: %w", who, err)
 			case key.String() != text:
-				return fmt.Errorf("%w: the key of %s has a comment", ErrUnsigned, who)
+				return fmt.Errorf("the key of %s has a comment", who)
 			case other != "":
-				return fmt.Errorf("%w: %s and %s have the same key", ErrUnsigned, min(who, other), max(who, other))
+				return fmt.Errorf("%s and %s have the same key", min(who, other), max(who, other))
 			}
 			seen[text] = who
 		}
 	}
 	switch n := len(o.Keys); {
 	case n == 0 || n+len(o.Servers) > maxOperators:
-		return fmt.Errorf("%w: there are %d operators, 1 to %d are possible", ErrUnsigned, n, maxOperators)
+		return fmt.Errorf("there are %d operators, 1 to %d are possible", n, maxOperators)
 	case o.Approvals < 1 || o.Approvals > n:
-		return fmt.Errorf("%w: %d approvals of %d operators", ErrUnsigned, o.Approvals, n)
+		return fmt.Errorf("%d approvals are asked of %d operators", o.Approvals, n)
 	case o.Rollbacks < 1 || o.Rollbacks > o.Approvals:
-		return fmt.Errorf("%w: %d approvals of a rollback, 1 to %d are possible", ErrUnsigned, o.Rollbacks, o.Approvals)
+		return fmt.Errorf("%d approvals are asked for a rollback, 1 to %d are possible", o.Rollbacks, o.Approvals)
 	}
 	return nil
 }

@@ -227,13 +227,17 @@ func (r Repository) Exists(ctx context.Context, channel string, sequence uint64)
 	return err == nil, err
 }
 
-// Next completes e as the entry that follows the log: its number, its link to the
-// entry before, and its targets. e may be a copy of an entry that was read.
+// Next completes e as the entry that follows the log, and those behind its end that e says
+// to be lost: its number, its link to the entry before, and its targets. e may be a copy of
+// an entry that was read.
 func (l *Log) Next(e Entry) Entry {
 	e.Channel, e.Sequence, e.Previous = l.Channel, l.last()+1, l.head
 	e.Version, e.Targets = e.Release.Version, slices.Sorted(maps.Keys(e.Release.Platforms))
 	e.When = catchUp(l, e.When.UTC().Truncate(time.Second))
 	e.Nonce, e.signed, e.signers, e.verified = "", nil, nil, false
+	for _, lost := range e.Lost {
+		e.Sequence = max(e.Sequence, lost.To+1)
+	}
 	return e
 }
 
@@ -244,7 +248,7 @@ func (r Repository) Append(ctx context.Context, log *Log, e Entry) (*Log, error)
 	return r.Enter(ctx, log, log.Next(e))
 }
 
-// Enter is Append of an entry that Next or After completed. The error wraps ErrUnsigned if
+// Enter is Append of an entry that Next completed. The error wraps ErrUnsigned if
 // it lacks signatures of operators, ErrFed if the channel is fed, and object.ErrClock if it
 // is from the future or older than the log; nothing was written then.
 func (r Repository) Enter(ctx context.Context, log *Log, e Entry) (*Log, error) {

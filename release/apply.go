@@ -11,6 +11,7 @@ import (
 
 	"tsmon/channels"
 	"tsmon/release/library"
+	"tsmon/release/upkeep"
 )
 
 // applying is one run of Apply, or its part that moves a follower.
@@ -29,7 +30,7 @@ type applying struct {
 func (p *Publisher) Apply(ctx context.Context, plan *Plan) (*Plan, error) {
 	w := &applying{p, plan}
 	if plan.record == nil && plan.Base.Sequence == 0 && plan.Entry != nil {
-		drop, err := w.claim(ctx)
+		drop, err := upkeep.Claim(ctx, w.Store, plan.Version, plan.Channel)
 		if err != nil {
 			return nil, err
 		}
@@ -136,16 +137,16 @@ func (w *applying) advance(ctx context.Context, watched bool) (stays bool, err e
 func (w *applying) enter(ctx context.Context) (*channels.Log, error) {
 	plan, plans := w.plan, w.Plans()
 	if plan.log.Fed() {
-		return nil, fed(plan.Channel)
+		return nil, upkeep.Fed(plan.Channel)
 	}
-	if err := agrees(ctx, w.Store, w.Now()); err != nil {
+	if err := library.CheckClock(ctx, w.Store, w.Now()); err != nil {
 		return nil, err
 	}
 	e := plan.log.Next(*plan.Entry)
 	if plan.log.Operators() != nil || e.Operators != nil {
 		e.Expires = e.When.Add(cmp.Or(w.Policies[plan.Channel].PlanLife, planLife))
 	}
-	unsigned := plans.addSignature(ctx, plan.log, &e)
+	unsigned := plans.AddSignature(ctx, plan.log, &e)
 	if unsigned != nil && !errors.Is(unsigned, ErrNoKey) {
 		return nil, unsigned
 	}
@@ -238,9 +239,4 @@ func (w *applying) moveFollower(ctx context.Context, follower *Plan) (*Plan, err
 		}
 		follower = next
 	}
-}
-
-// fed refuses to move a channel that has the log of another store.
-func fed(channel string) error {
-	return refuse(channels.ErrFed, "move it where its log comes from, then bring it here with `tsmon release import` or `tsmon release mirror`; to hold a release back here, promote it from "+channel+" to a channel of this site; if nothing feeds this store, `tsmon channel repair "+channel+" --own` has the channel moved here", "%s can't be moved here", channel)
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"tsmon/channels"
+	"tsmon/release/gate"
 	"tsmon/release/library"
 )
 
@@ -45,7 +46,7 @@ func (p *Publisher) Approve(ctx context.Context, channel, hash string, apply boo
 	if err != nil {
 		return nil, err
 	}
-	if shown := Brings(w.Entry); w.Entry.Action != channels.Appoint && w.Entry.Action != channels.Accept && w.Entry.Action != channels.Pause {
+	if shown := Brings(w.Entry); bringsNew(w) {
 		p.step("verifying %s in the store", shown.Version)
 		if _, err := p.Library().Verified(ctx, shown.Version, shown.Record, true); err != nil {
 			return nil, err
@@ -76,7 +77,7 @@ func (p *Publisher) Approve(ctx context.Context, channel, hash string, apply boo
 		}
 	}
 	plan := &Plan{Action: w.Entry.Action, Channel: channel, Version: w.Entry.Newest(), Previous: "", Sequence: w.Entry.Sequence, URL: p.PublicURL + "/" + channels.ManifestKey(channel),
-		Bundles: []library.Stored{}, Reach: []Reach{}, Base: w.log.End(), Entry: w.Entry, Warnings: warnings}
+		Bundles: []library.Stored{}, Reach: []gate.Reach{}, Base: w.log.End(), Entry: w.Entry, Warnings: warnings}
 	if head := w.log.Head(); head != nil {
 		plan.Previous = head.Version
 	}
@@ -135,6 +136,18 @@ func (p *Publisher) completed(ctx context.Context, channel, hash string, why err
 		return nil, why
 	}
 	return plan, err
+}
+
+// bringsNew reports whether clients get a release by a plan that they have not been given as
+// the log stands.
+func bringsNew(w *Waiting) bool {
+	switch head := w.log.Head(); w.Entry.Action {
+	case channels.Appoint, channels.Accept, channels.Pause:
+		return false
+	case channels.Repair:
+		return head == nil || !head.Release.Equal(&w.Entry.Release)
+	}
+	return true
 }
 
 // Brings returns the release that an entry is about: that of its rollout, if it has one.

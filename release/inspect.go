@@ -3,6 +3,8 @@ package release
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -10,7 +12,9 @@ import (
 
 	"tsmon/channels"
 	"tsmon/manifest"
+	"tsmon/release/gate"
 	"tsmon/release/library"
+	"tsmon/release/upkeep"
 )
 
 // Inspector says what a store holds and what its channels show. It changes nothing.
@@ -73,6 +77,19 @@ func (s *state) catchUp(ctx context.Context, r channels.Repository) (err error) 
 	return err
 }
 
+// Replay returns what every kind of client got from an entry of a log, by the keys and the
+// policy of now. Nil without a log entry of that number, or without trusted keys.
+func (in Inspector) Replay(log *channels.Log, sequence uint64) ([]gate.Reach, error) {
+	entry := log.At(sequence)
+	if entry == nil || len(in.Keys) == 0 {
+		return nil, nil
+	}
+	i := slices.IndexFunc(log.Entries, func(e channels.Entry) bool { return e.Sequence == sequence })
+	policy := in.policies[log.Channel]
+	return gate.Move{Manifest: entry.Render(in.public), Keys: in.Keys, PublicURL: in.public, Log: &channels.Log{Channel: log.Channel, Entries: log.Entries[:i]},
+		Targets: policy.Targets, Rings: policy.Rings, ReadsManifest: policy.ReadsManifest, Downgrades: policy.AllowDowngrades, AllowUnbound: true}.Past(entry)
+}
+
 // logs are those that could be read.
 func (v view) logs() []*channels.Log {
 	var logs []*channels.Log
@@ -93,4 +110,28 @@ func (v view) record(version string) string {
 		}
 	}
 	return ""
+}
+
+// resting refuses to move a channel to a version whose bundles Prune may be removing.
+func (v view) resting(s *state, version string, now time.Time) error {
+	if head := s.log.Head(); head != nil && (head.Version == version || head.Newest() == version) {
+		return nil
+	}
+	var by *channels.Entry
+	in, shown := "", s.channel
+	for _, name := range slices.Sorted(maps.Keys(v)) {
+		if log := v[name].log; v[name].err == nil {
+			if e := log.PrunedBy(version); e != nil && e.Action == channels.Prune && now.Sub(e.When) < upkeep.Rest {
+				by, in = e, name
+			}
+			if log.Shown(version) && !s.log.Shown(version) {
+				shown = name
+			}
+		}
+	}
+	if by == nil {
+		return nil
+	}
+	return refuse(ErrPruning, "from "+by.When.Add(upkeep.Rest).UTC().Format("15:04:05")+" UTC on, `tsmon channel repair "+shown+" --bundle FILE` puts back what is gone, FILE with its bytes; then run the same command again",
+		"entry %d of %s by %s prunes %s", by.Sequence, in, by.Who, version)
 }

@@ -65,7 +65,7 @@ func TestNewAddress(t *testing.T) {
 	d.publish(t, o)
 	before := d.tree(t)
 	d.PublicURL = "https://cdn.example.com"
-	report, err := d.Inspector().Verify(t.Context(), "stable")
+	report, err := d.Keeper().Verify(t.Context(), "stable")
 	if err != nil || len(report.Findings) != 1 || !strings.Contains(report.Findings[0].Problem, "lead to https://releases.example.com/app, public_url is https://cdn.example.com") {
 		t.Errorf("%+v, %v", report, err)
 	}
@@ -73,7 +73,7 @@ func TestNewAddress(t *testing.T) {
 	if !again.Changed || again.Sequence != 1 || again.Entry != nil {
 		t.Errorf("changed %v, entry %d", again.Changed, again.Sequence)
 	}
-	if report, err := d.Inspector().Verify(t.Context(), "stable"); err != nil || report.Err() != nil {
+	if report, err := d.Keeper().Verify(t.Context(), "stable"); err != nil || report.Err() != nil {
 		t.Errorf("%+v, %v", report, err)
 	}
 	after := d.tree(t)
@@ -84,7 +84,7 @@ func TestNewAddress(t *testing.T) {
 	delete(after, "stable/latest.json")
 	sameTree(t, before, after)
 	d.PublicURL = "" // it is not configured: any address will do
-	if report, err := d.Inspector().Verify(t.Context(), "stable"); err != nil || report.Err() != nil {
+	if report, err := d.Keeper().Verify(t.Context(), "stable"); err != nil || report.Err() != nil {
 		t.Errorf("%+v, %v", report, err)
 	}
 }
@@ -119,7 +119,7 @@ func TestRecordOfAnotherHand(t *testing.T) {
 			t.Errorf("%s: %v, want ErrStored", name, err)
 		}
 	}
-	report, err := d.Inspector().Verify(t.Context(), "stable")
+	report, err := d.Keeper().Verify(t.Context(), "stable")
 	if err != nil || len(report.Findings) != 1 || !errors.Is(report.Err(), library.ErrStored) {
 		t.Errorf("%+v, %v", report, err)
 	}

@@ -13,7 +13,7 @@ import (
 // address of the folder that they will be in.
 func (p *Publisher) Build(ctx context.Context, o PublishOptions, baseURL string) (*manifest.Manifest, error) {
 	pl := planner{keys: p.Keys, who: p.Who, now: p.Now()}
-	err := trusts(p.Keys)
+	err := library.CheckKeys(p.Keys)
 	if err == nil {
 		err = pl.checkPublish(o)
 	}
@@ -74,7 +74,7 @@ func (p *Publisher) move(ctx context.Context, o Options, choose func(planner, vi
 // finish applies a plan, unless only the plan is wanted.
 func (p *Publisher) finish(ctx context.Context, plan *Plan, o Options) (*Plan, error) {
 	if plan.Entry != nil {
-		if err := agrees(ctx, p.Store, p.Now()); err != nil {
+		if err := library.CheckClock(ctx, p.Store, p.Now()); err != nil {
 			return nil, err
 		}
 	}

@@ -13,6 +13,7 @@ import (
 
 	"tsmon/channels"
 	"tsmon/manifest"
+	"tsmon/release/gate"
 	"tsmon/release/library"
 	"tsmon/signing"
 	"tsmon/store/object"
@@ -186,7 +187,7 @@ func TestFollowersKeepTheirPlatforms(t *testing.T) {
 	if !slices.ContainsFunc(report.Warnings, func(w string) bool { return strings.Contains(w, "beta does not follow") }) {
 		t.Errorf("warnings %q", report.Warnings)
 	}
-	i := slices.IndexFunc(report.Reach, func(r Reach) bool { return r.Target == "windows-x86_64" })
+	i := slices.IndexFunc(report.Reach, func(r gate.Reach) bool { return r.Target == "windows-x86_64" })
 	if report.Reach[i].Outcome != "dropped" {
 		t.Errorf("windows clients: %+v", report.Reach[i])
 	}
@@ -320,18 +321,18 @@ func TestVerifyFindsDamage(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			d := newDesk(t)
 			d.publish(t, d.options(t, "1.0.0"))
-			if report, err := d.Inspector().Verify(t.Context(), "stable"); err != nil || len(report.Findings) > 0 {
+			if report, err := d.Keeper().Verify(t.Context(), "stable"); err != nil || len(report.Findings) > 0 {
 				t.Fatalf("before: %+v, %v", report, err)
 			}
 			overwrite(t, filepath.Join(d.root, damage))
-			report, err := d.Inspector().Verify(t.Context(), "stable")
+			report, err := d.Keeper().Verify(t.Context(), "stable")
 			if err != nil || len(report.Findings) == 0 || report.Findings[0].Mend == "" || report.Err() == nil {
 				t.Errorf("%+v, %v", report, err)
 			}
 			if err := os.Remove(filepath.Join(d.root, damage)); err != nil {
 				t.Fatal(err)
 			}
-			report, err = d.Inspector().Verify(t.Context(), "stable")
+			report, err = d.Keeper().Verify(t.Context(), "stable")
 			if name == "entry" { // of one: nothing is left of the channel
 				if !errors.Is(err, library.ErrNoRelease) {
 					t.Errorf("without it: %+v, %v", report, err)

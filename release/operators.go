@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"tsmon/channels"
-	"tsmon/channels/fault"
+	"tsmon/release/gate"
 	"tsmon/release/library"
 	"tsmon/release/quorum"
 )
@@ -19,8 +19,8 @@ import (
 // where none was found.
 type Sign func(ctx context.Context, keys []string, data []byte) (armored string, err error)
 
-// addSignature adds the signature of the operator to an entry that needs some.
-func (p Plans) addSignature(ctx context.Context, log *channels.Log, e *channels.Entry) error {
+// AddSignature adds the signature of the operator to an entry that needs some.
+func (p Plans) AddSignature(ctx context.Context, log *channels.Log, e *channels.Entry) error {
 	armored, err := p.signature(ctx, log, e)
 	if armored != "" && !slices.Contains(e.Signatures, armored) {
 		e.Signatures = append(e.Signatures, armored)
@@ -99,7 +99,7 @@ func (p *Publisher) Appoint(ctx context.Context, o Options) (*Plan, error) {
 		}
 	}
 	plan := &Plan{Action: channels.Appoint, Warnings: bareOnes, Channel: o.Channel, Version: head.Newest(), Previous: head.Version, URL: p.PublicURL + "/" + channels.ManifestKey(o.Channel),
-		Bundles: []library.Stored{}, Reach: []Reach{}, Base: s.log.End(), log: s.log, seen: s.seen, head: head, Sequence: head.Sequence, DryRun: o.DryRun}
+		Bundles: []library.Stored{}, Reach: []gate.Reach{}, Base: s.log.End(), log: s.log, seen: s.seen, head: head, Sequence: head.Sequence, DryRun: o.DryRun}
 	if s.log.Operators().Equal(wanted) {
 		return plan, nil
 	}
@@ -144,7 +144,7 @@ func (p *Publisher) Accept(ctx context.Context, channel string, seen channels.Po
 	}
 	head := s.log.Head()
 	plan := &Plan{Action: channels.Accept, Channel: channel, Version: head.Newest(), Previous: head.Version, URL: p.PublicURL + "/" + channels.ManifestKey(channel),
-		Bundles: []library.Stored{}, Reach: []Reach{}, Base: s.log.End(), log: s.log, seen: s.seen, head: head, Sequence: head.Sequence}
+		Bundles: []library.Stored{}, Reach: []gate.Reach{}, Base: s.log.End(), log: s.log, seen: s.seen, head: head, Sequence: head.Sequence}
 	lost := s.log.Continues(seen) != nil && !s.log.Accepts(seen)
 	if !lost && !early {
 		return plan, nil
@@ -165,22 +165,4 @@ func (p *Publisher) Accept(ctx context.Context, channel string, seen channels.Po
 		return nil, err
 	}
 	return plan, err
-}
-
-// MendLog says how the log of a channel is put right that can't be read.
-func MendLog(err error, channel string) string {
-	f := fault.Of(err, channel)
-	switch {
-	case errors.Is(err, channels.ErrFuture):
-		return mendFuture(channel)
-	case errors.Is(err, fault.ErrBare):
-		return "`tsmon channel appoint " + channel + "` puts them in force; if another store feeds this one, run it there, and bring the log here again"
-	case errors.Is(err, fault.ErrStrangers):
-		return "write the operators of " + channel + " into tsmon.yaml as it has them where the channel is moved; if they are to change, `tsmon channel appoint " + channel + "` there has those in force approve it"
-	case f.Blame == fault.Intruder:
-		return "somebody wrote " + f.Object + " who may not: `tsmon channel repair " + channel + " --take-out FOLDER` moves it to FOLDER, with what stands behind it; if it was rightful once, add --bundle FILE with those bytes"
-	case f.Blame == fault.Damaged:
-		return mendWith(channel)
-	}
-	return mendWith(channel) + "; --take-out FOLDER moves away what somebody wrote behind the rightful entries"
 }

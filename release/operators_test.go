@@ -10,6 +10,7 @@ import (
 
 	"tsmon/channels"
 	"tsmon/release/library"
+	"tsmon/release/upkeep"
 	"tsmon/signing/signingtest"
 	"tsmon/store/object"
 )
@@ -300,7 +301,7 @@ func repairAlone(t *testing.T, d *desk) {
 	sign := d.Sign
 	d.Sign = nil
 	for _, want := range []bool{true, false} {
-		report, err := d.Repair(t.Context(), RepairOptions{Channel: "stable"})
+		report, err := d.Keeper().Repair(t.Context(), upkeep.RepairOptions{Channel: "stable"})
 		if err != nil || report.Err() != nil || report.Changed != want || report.Sequence != 0 || len(report.Warnings) > 0 != want {
 			t.Fatalf("repair: %+v, %v", report, err)
 		}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"tsmon/channels"
+	"tsmon/release/upkeep"
 )
 
 // TestEveryMoveNamesItsRun: whatever a CI job does to a channel, its entry of the log has
@@ -29,12 +30,12 @@ func TestEveryMoveNamesItsRun(t *testing.T) {
 			_, err := d.Promote(t.Context(), PromoteOptions{Options: Options{Channel: "late"}, From: "stable"})
 			return err
 		},
-		func() error { _, err := d.Prune(t.Context(), PruneOptions{Keep: 1}); return err },
+		func() error { _, err := d.Keeper().Prune(t.Context(), upkeep.PruneOptions{Keep: 1}); return err },
 		func() error {
 			if err := os.Remove(filepath.Join(d.root, "log", "stable", "0000000001.json")); err != nil {
 				return err
 			}
-			_, err := d.Repair(t.Context(), RepairOptions{Channel: "stable"})
+			_, err := d.Keeper().Repair(t.Context(), upkeep.RepairOptions{Channel: "stable"})
 			return err
 		},
 	} {

@@ -13,7 +13,9 @@ import (
 	"tsmon/channels"
 	"tsmon/manifest"
 	"tsmon/release/bundle"
+	"tsmon/release/gate"
 	"tsmon/release/library"
+	"tsmon/release/upkeep"
 	"tsmon/signing"
 )
 
@@ -37,7 +39,7 @@ type Plan struct {
 	DryRun  bool             `json:"dry_run,omitempty"`
 	URL     string           `json:"url"` // of the manifest
 	Bundles []library.Stored `json:"bundles"`
-	Reach   []Reach          `json:"reach"`
+	Reach   []gate.Reach     `json:"reach"`
 	// Rollout says who gets Version if not everybody does.
 	Rollout *Share `json:"rollout,omitempty"`
 	// Rings is true if the channel keeps rings. Their clients are the static ones in
@@ -59,7 +61,7 @@ type Plan struct {
 	Waiting *Waiting `json:"waiting,omitempty"`
 
 	why    string
-	strand VersionRange
+	strand gate.VersionRange
 	head   *channels.Entry    // what the channel shows: Entry, or the end of the log
 	log    *channels.Log      // that the plan was made for
 	seen   []channels.Pointer // the views when the plan was made
@@ -116,7 +118,7 @@ func (p *Publisher) planner(names ...string) (planner, error) {
 	if p.PublicURL == "" {
 		return pl, refuse(ErrConfig, "set public_url in tsmon.yaml or TSMON_PUBLIC_URL to the address where clients find the store; if a tsmon.yaml has it, run this in its folder, or name it with --config FILE", "public_url is missing")
 	}
-	if err := trusts(p.Keys); err != nil {
+	if err := library.CheckKeys(p.Keys); err != nil {
 		return pl, err
 	}
 	for _, name := range names {
@@ -135,13 +137,6 @@ func (p *Publisher) planner(names ...string) (planner, error) {
 func (p *Publisher) Configured(names ...string) error {
 	_, err := p.planner(names...)
 	return err
-}
-
-func trusts(keys signing.Keyring) error {
-	if len(keys) > 0 {
-		return nil
-	}
-	return refuse(ErrConfig, "set trusted_keys in tsmon.yaml or TSMON_TRUSTED_KEYS to the pubkey of tauri.conf.json", "trusted_keys is empty")
 }
 
 func (p planner) channels() []string { return slices.Sorted(maps.Keys(p.policies)) }
@@ -196,7 +191,7 @@ type change struct {
 	warnings     []string
 	allowMissing []string
 	allowUnbound bool
-	strand       VersionRange
+	strand       gate.VersionRange
 	staged       bool // the bundles are those that were staged
 	halted       bool // a guard decided it
 	strandAll    bool // what clients get was decided before, or must not wait
@@ -206,12 +201,6 @@ type change struct {
 // it takes a bad release out of the way, or follows.
 func (c change) retreats() bool {
 	return c.action == channels.Rollback || c.action == channels.Pause || c.action == channels.Follow
-}
-
-// noEvidence says what became of views that are ahead of a log which operators sign.
-func noEvidence(channel string, ahead error) string {
-	return fmt.Sprintf("%v: it is rendered anew from the log, whose entries are signed. If a server raises an alarm, the entry was there and is lost: `tsmon channel repair %s --bundle FILE` puts it back before anything else moves, `tsmon channel verify %s --accept` gives it up",
-		ahead, channel, channel)
 }
 
 // next returns the log entry of a change.
@@ -243,7 +232,7 @@ func (p planner) plan(v view, s *state, c change) (*Plan, error) {
 		plan.Warnings = append(plan.Warnings, "`tsmon serve` shows signatures that name no version only with allow_unbound: true for "+s.channel+" in its tsmon.yaml")
 	}
 	if s.ahead != nil {
-		plan.Warnings = append(plan.Warnings, noEvidence(s.channel, s.ahead))
+		plan.Warnings = append(plan.Warnings, upkeep.NoEvidence(s.channel, s.ahead))
 	}
 	before := s.before()
 	if before != nil {
@@ -254,40 +243,22 @@ func (p planner) plan(v view, s *state, c change) (*Plan, error) {
 	}
 	head := s.log.Head()
 	unchanged := head != nil && head.Release.Equal(&entry.Release) && sameRollout(head.Rollout, entry.Rollout)
-	g := gate{keys: p.keys, policy: p.policies[s.channel], log: s.log, before: before, change: c, sequence: entry.Sequence, publicURL: p.publicURL, fleet: s.clients, types: s.types, unchanged: unchanged, view: v}
-	if c.standing {
-		var err error
-		if plan.Reach, err = g.replay(&entry); err != nil {
-			return nil, err
-		}
-	} else {
+	if !c.standing {
 		if err := v.resting(s, c.release.Version, p.now); err != nil {
 			return nil, err
 		}
-		err := g.covers()
-		if err == nil {
-			err = g.sound()
-		}
-		if err == nil {
-			plan.Reach, err = g.replay(&entry)
-		}
-		if err != nil {
-			return nil, err
-		}
-		misfits, err := g.misfits(plan.Reach)
-		if err != nil {
-			return nil, err
-		}
-		left, err := g.strands()
-		if err != nil {
-			return nil, err
-		}
-		plan.Warnings = append(append(plan.Warnings, misfits...), left...)
 	}
+	move := p.move(s, c)
+	move.Before, move.Unchanged, move.Others = before, unchanged, v.others(s)
+	reach, warnings, err := move.Judge(&entry)
+	if err != nil {
+		return nil, err
+	}
+	plan.Reach, plan.Warnings = reach, append(plan.Warnings, warnings...)
 	if unchanged {
 		plan.Action, plan.Sequence, plan.head = head.Action, head.Sequence, head
 	} else if s.log.Fed() {
-		return nil, fed(s.channel)
+		return nil, upkeep.Fed(s.channel)
 	} else if s.ahead != nil && !c.retreats() {
 		return nil, s.ahead
 	} else {
@@ -297,6 +268,25 @@ func (p planner) plan(v view, s *state, c change) (*Plan, error) {
 		p.follow(v, plan)
 	}
 	return plan, nil
+}
+
+// move is a change as the gate judges it.
+func (p planner) move(s *state, c change) gate.Move {
+	policy := p.policies[s.channel]
+	return gate.Move{Action: c.action, Release: c.release, Manifest: c.manifest, Keys: p.keys, PublicURL: p.publicURL, Log: s.log, Before: s.before(), Fleet: s.clients, Types: s.types,
+		Targets: policy.Targets, Rings: policy.Rings, ReadsManifest: policy.ReadsManifest, Downgrades: policy.AllowDowngrades, AllowMissing: c.allowMissing, AllowUnbound: c.allowUnbound,
+		Strand: c.strand, Standing: c.standing, Staged: c.staged, StrandAll: c.strandAll}
+}
+
+// others returns the channels that could be read, without that of s, sorted by name.
+func (v view) others(s *state) []gate.Channel {
+	var others []gate.Channel
+	for _, name := range slices.Sorted(maps.Keys(v)) {
+		if other := v[name]; name != s.channel && other.err == nil {
+			others = append(others, gate.Channel{Log: other.log, Fleet: other.clients})
+		}
+	}
+	return others
 }
 
 // sameRollout compares what was decided, not when.
@@ -392,7 +382,7 @@ func (p planner) mayPublish(s *state, o PublishOptions) error {
 			c.manifest.Platforms[key] = manifest.Platform{}
 		}
 	}
-	return gate{policy: p.policies[s.channel], log: s.log, before: s.before(), change: c}.covers()
+	return p.move(s, c).Covers()
 }
 
 // forward refuses a version that doesn't move the channel forward.

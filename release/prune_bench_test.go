@@ -18,6 +18,7 @@ import (
 
 	"tsmon/channels"
 	"tsmon/release/library"
+	"tsmon/release/upkeep"
 	"tsmon/store/object"
 	"tsmon/store/object/dir"
 	"tsmon/store/object/s3"
@@ -94,7 +95,7 @@ func benchmarkPrune(b *testing.B, n int, requests *atomic.Int64, fresh func(b *t
 		}
 		b.StartTimer()
 		start = time.Now()
-		report, err := d.Prune(b.Context(), PruneOptions{Keep: 10})
+		report, err := d.Keeper().Prune(b.Context(), upkeep.PruneOptions{Keep: 10})
 		if err != nil || len(report.Pruned) != n-10 {
 			b.Fatalf("%d of %d are pruned, %v", len(report.Pruned), n-10, err)
 		}

@@ -16,20 +16,21 @@ import (
 
 	"tsmon/channels"
 	"tsmon/release/library"
+	"tsmon/release/upkeep"
 	"tsmon/store/object"
 )
 
 // prunes wants a prune to work, and returns what it reports.
-func (d *desk) prunes(t *testing.T, o PruneOptions) *PruneReport {
+func (d *desk) prunes(t *testing.T, o upkeep.PruneOptions) *upkeep.PruneReport {
 	t.Helper()
-	report, err := d.Prune(t.Context(), o)
+	report, err := d.Keeper().Prune(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return report
 }
 
-func (p *PruneReport) versions() string {
+func versionsOf(p *upkeep.PruneReport) string {
 	var versions []string
 	for _, v := range p.Pruned {
 		versions = append(versions, v.Version)
@@ -49,7 +50,7 @@ func (d *desk) series(t *testing.T, n int) {
 func (d *desk) age(t *testing.T) {
 	t.Helper()
 	for key := range d.tree(t) {
-		then := time.Now().Add(-leftoverAge - time.Minute)
+		then := time.Now().Add(-2*upkeep.TrustAge - time.Minute)
 		if err := os.Chtimes(filepath.Join(d.root, key), then, then); err != nil {
 			t.Fatal(err)
 		}
@@ -67,12 +68,12 @@ func (d *desk) put(t *testing.T, key string) {
 // TestPruneKeeps: what the heads, watersheds, rollouts and the next two rollbacks need
 // stays, on whatever channel.
 func TestPruneKeeps(t *testing.T) {
-	for _, o := range []PruneOptions{{Keep: 1}, {}} {
+	for _, o := range []upkeep.PruneOptions{{Keep: 1}, {}} {
 		t.Run(fmt.Sprintf("keep %d", o.Keep), func(t *testing.T) { testPruneKeeps(t, o) })
 	}
 }
 
-func testPruneKeeps(t *testing.T, o PruneOptions) {
+func testPruneKeeps(t *testing.T, o upkeep.PruneOptions) {
 	t.Helper()
 	d := newDesk(t)
 	d.series(t, 3)
@@ -90,7 +91,7 @@ func testPruneKeeps(t *testing.T, o PruneOptions) {
 	d.publish(t, part)
 	// Stable shows 1.7.0 and rolls 1.8.0 out; 1.6.0 and 1.5.0 are before it. Beta shows
 	// 1.1.0; 1.0.0 is before it.
-	if got := d.prunes(t, o).versions(); got != "1.2.0 1.4.0" {
+	if got := versionsOf(d.prunes(t, o)); got != "1.2.0 1.4.0" {
 		t.Errorf("pruned: %s", got)
 	}
 	d.sound(t, "stable")
@@ -105,22 +106,22 @@ func testPruneKeeps(t *testing.T, o PruneOptions) {
 func TestPruneClaims(t *testing.T) {
 	d := newDesk(t)
 	d.series(t, 1)
-	old, young := claims+"1.0.0/new-OLD", claims+"1.0.0/new-YOUNG"
+	old, young := library.StagedRoot+"moves/1.0.0/new-OLD", library.StagedRoot+"moves/1.0.0/new-YOUNG"
 	d.put(t, old)
 	d.put(t, young)
-	then := time.Now().Add(-pruneRest - time.Minute)
+	then := time.Now().Add(-upkeep.Rest - time.Minute)
 	if err := os.Chtimes(filepath.Join(d.root, old), then, then); err != nil {
 		t.Fatal(err)
 	}
 	for _, dry := range []bool{true, false} {
-		if r := d.prunes(t, PruneOptions{Keep: 10, DryRun: dry}); !r.Changed || !slices.Equal(r.Leftovers, []string{old}) {
+		if r := d.prunes(t, upkeep.PruneOptions{Keep: 10, DryRun: dry}); !r.Changed || !slices.Equal(r.Leftovers, []string{old}) {
 			t.Errorf("dry run %v: %+v", dry, r)
 		}
 		if tree := d.tree(t); (tree[old] != "") != dry || tree[young] == "" {
 			t.Errorf("dry run %v: there are %d bytes of the old, %d of the young", dry, len(tree[old]), len(tree[young]))
 		}
 	}
-	if r := d.prunes(t, PruneOptions{Keep: 10}); r.Changed {
+	if r := d.prunes(t, upkeep.PruneOptions{Keep: 10}); r.Changed {
 		t.Errorf("again: %+v", r)
 	}
 }
@@ -131,7 +132,7 @@ func TestPruneRests(t *testing.T) {
 	d := newDesk(t)
 	d.Policies["new"] = Policy{}
 	d.series(t, 5)
-	d.prunes(t, PruneOptions{Keep: 1})
+	d.prunes(t, upkeep.PruneOptions{Keep: 1})
 	back := RollbackOptions{Options: Options{Channel: "stable", Why: "crashes"}, To: "1.1.0"}
 	promote := PromoteOptions{Options: Options{Channel: "new"}, From: "stable", Version: "1.1.0"}
 	if _, err := d.Rollback(t.Context(), back); !errors.Is(err, ErrPruning) {
@@ -143,7 +144,7 @@ func TestPruneRests(t *testing.T) {
 	if _, err := d.Rollback(t.Context(), RollbackOptions{Options: Options{Channel: "stable", Why: "crashes"}}); err != nil {
 		t.Errorf("the release before: %v", err)
 	}
-	d.later(pruneRest + time.Minute)
+	d.later(upkeep.Rest + time.Minute)
 	if _, err := d.Rollback(t.Context(), back); !errors.Is(err, library.ErrStored) {
 		t.Errorf("rolled back to nothing: %v", err)
 	}
@@ -160,12 +161,12 @@ func TestPruneAgain(t *testing.T) {
 	d.publish(t, d.options(t, "1.4.0"))
 	d.publish(t, d.options(t, "1.5.0"))
 	d.publish(t, d.options(t, "1.6.0"))
-	d.prunes(t, PruneOptions{Keep: 1})
+	d.prunes(t, upkeep.PruneOptions{Keep: 1})
 	var files []string
 	for _, b := range o.Bundles {
 		files = append(files, b.Path)
 	}
-	if report, err := d.Repair(t.Context(), RepairOptions{Channel: "stable", Files: files}); err != nil || len(report.Findings) > 0 {
+	if report, err := d.Keeper().Repair(t.Context(), upkeep.RepairOptions{Channel: "stable", Files: files}); err != nil || len(report.Findings) > 0 {
 		t.Fatalf("%+v, %v", report, err)
 	}
 	d.later(time.Hour)
@@ -177,7 +178,7 @@ func TestPruneAgain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := d.prunes(t, PruneOptions{Keep: 1}); got.versions() != "1.3.0" || !slices.Contains(got.Channels, "stable") {
+	if got := d.prunes(t, upkeep.PruneOptions{Keep: 1}); versionsOf(got) != "1.3.0" || !slices.Contains(got.Channels, "stable") {
 		t.Errorf("pruned again: %+v", got)
 	}
 	if _, err := d.Apply(t.Context(), plan); !errors.As(err, new(*channels.ConflictError)) {
@@ -213,7 +214,7 @@ func TestPruneMeetsMoves(t *testing.T) {
 	d.Store = &removing{store, func() {
 		_, during = (&Publisher{Store: store, PublicURL: d.PublicURL, Keys: d.Keys, Policies: d.Policies, Now: time.Now, Who: "other"}).Rollback(t.Context(), back)
 	}}
-	if got := d.prunes(t, PruneOptions{Keep: 1}).versions(); got != "1.0.0 1.1.0 1.2.0" {
+	if got := versionsOf(d.prunes(t, upkeep.PruneOptions{Keep: 1})); got != "1.0.0 1.1.0 1.2.0" {
 		t.Errorf("pruned: %s", got)
 	}
 	if !errors.Is(during, ErrPruning) {
@@ -238,7 +239,7 @@ func TestPruneMeetsMoves(t *testing.T) {
 		}
 		return r
 	}}
-	if _, err := d.Prune(t.Context(), PruneOptions{Keep: 1}); !errors.As(err, new(*channels.ConflictError)) {
+	if _, err := d.Keeper().Prune(t.Context(), upkeep.PruneOptions{Keep: 1}); !errors.As(err, new(*channels.ConflictError)) {
 		t.Errorf("pruned in spite of a move: %v", err)
 	}
 	d.sound(t, "beta")
@@ -282,14 +283,14 @@ func TestPruneMeetsNewChannel(t *testing.T) {
 		}
 		return r
 	}}
-	if got := d.prunes(t, PruneOptions{Keep: 1}).versions(); got != "" {
+	if got := versionsOf(d.prunes(t, upkeep.PruneOptions{Keep: 1})); got != "" {
 		t.Errorf("pruned without an entry in the log of the new channel: %s", got)
 	}
 	if entered != 2 {
 		t.Errorf("%d entries, want 2", entered)
 	}
 	d.Store = store
-	if got := d.prunes(t, PruneOptions{Keep: 1}).versions(); got != "1.1.0 1.2.0" {
+	if got := versionsOf(d.prunes(t, upkeep.PruneOptions{Keep: 1})); got != "1.1.0 1.2.0" {
 		t.Errorf("pruned: %s", got)
 	}
 	for _, channel := range []string{"stable", "beta", "new"} {
@@ -302,13 +303,15 @@ func TestPruneTakesTooLong(t *testing.T) {
 	d := newDesk(t)
 	d.series(t, 6)
 	store, before := d.Store, d.tree(t)
+	at := d.Now()
+	d.Now = func() time.Time { return at }
 	d.Store = &hooked{store, func(key string, r io.Reader) io.Reader {
 		if strings.HasPrefix(key, "log/") {
-			d.later(pruneTime + time.Minute)
+			at = at.Add(upkeep.PruneTime + time.Minute)
 		}
 		return r
 	}}
-	if _, err := d.Prune(t.Context(), PruneOptions{Keep: 1}); !errors.Is(err, errPruneTime) {
+	if _, err := d.Keeper().Prune(t.Context(), upkeep.PruneOptions{Keep: 1}); !errors.Is(err, upkeep.ErrPruneTime) {
 		t.Errorf("too late, it says %v", err)
 	}
 	after := d.tree(t)
@@ -318,7 +321,7 @@ func TestPruneTakesTooLong(t *testing.T) {
 		}
 	}
 	d.Store = store
-	if got := d.prunes(t, PruneOptions{Keep: 1}).versions(); got != "1.0.0 1.1.0 1.2.0" {
+	if got := versionsOf(d.prunes(t, upkeep.PruneOptions{Keep: 1})); got != "1.0.0 1.1.0 1.2.0" {
 		t.Errorf("the rest: %s", got)
 	}
 	d.sound(t, "stable")
@@ -342,13 +345,13 @@ func TestPruneLeftovers(t *testing.T) {
 	d.put(t, "releases/1.9.0/App.AppImage.sig")
 	d.put(t, "releases/readme.txt")
 	before := d.tree(t)
-	if got := d.prunes(t, PruneOptions{Keep: 9}); got.Changed {
+	if got := d.prunes(t, upkeep.PruneOptions{Keep: 9}); got.Changed {
 		t.Errorf("too early: %+v", got)
 	}
 	d.age(t)
-	dry := d.prunes(t, PruneOptions{Keep: 9, DryRun: true})
-	got := d.prunes(t, PruneOptions{Keep: 9})
-	if !slices.Equal(got.Leftovers, dry.Leftovers) || got.versions() != "" || len(got.Channels) > 0 {
+	dry := d.prunes(t, upkeep.PruneOptions{Keep: 9, DryRun: true})
+	got := d.prunes(t, upkeep.PruneOptions{Keep: 9})
+	if !slices.Equal(got.Leftovers, dry.Leftovers) || versionsOf(got) != "" || len(got.Channels) > 0 {
 		t.Errorf("%+v, announced: %+v", got, dry)
 	}
 	after := d.tree(t)
@@ -385,7 +388,7 @@ func TestPublishTrustsNothingOld(t *testing.T) {
 		if key == "releases/1.1.0/release.json" {
 			other := *d.Publisher
 			other.Store = store
-			if _, err := other.Prune(t.Context(), PruneOptions{Keep: 9}); err != nil {
+			if _, err := other.Keeper().Prune(t.Context(), upkeep.PruneOptions{Keep: 9}); err != nil {
 				t.Error(err)
 			}
 		}
@@ -423,14 +426,14 @@ func TestPruneUnfinished(t *testing.T) {
 	old := object.Upload{Key: "releases/1.1.0/a", ID: "1", Begun: time.Now().Add(-25 * time.Hour)}
 	store := &uploading{Store: d.Store, uploads: []object.Upload{old, {Key: "releases/1.1.0/a", ID: "2", Begun: time.Now()}, {Key: "uploads/b", ID: "3", Begun: old.Begun}}}
 	d.Store = store
-	if got := d.prunes(t, PruneOptions{Keep: 1, DryRun: true}); !slices.Equal(got.Unfinished, []string{old.Key}) || !got.Changed || len(store.aborted) > 0 {
+	if got := d.prunes(t, upkeep.PruneOptions{Keep: 1, DryRun: true}); !slices.Equal(got.Unfinished, []string{old.Key}) || !got.Changed || len(store.aborted) > 0 {
 		t.Errorf("announced: %+v, aborted: %v", got, store.aborted)
 	}
-	if got := d.prunes(t, PruneOptions{Keep: 1}); !slices.Equal(got.Unfinished, []string{old.Key}) || !slices.Equal(store.aborted, []object.Upload{old}) {
+	if got := d.prunes(t, upkeep.PruneOptions{Keep: 1}); !slices.Equal(got.Unfinished, []string{old.Key}) || !slices.Equal(store.aborted, []object.Upload{old}) {
 		t.Errorf("%+v, aborted: %v", got, store.aborted)
 	}
 	store.err = fs.ErrPermission
-	if got := d.prunes(t, PruneOptions{Keep: 1}); len(got.Warnings) != 1 || got.Changed {
+	if got := d.prunes(t, upkeep.PruneOptions{Keep: 1}); len(got.Warnings) != 1 || got.Changed {
 		t.Errorf("without the right: %+v", got)
 	}
 }
@@ -456,7 +459,7 @@ func TestPruneReadsNoReleases(t *testing.T) {
 	d.series(t, 6)
 	store := &counting{Store: d.Store}
 	d.Store = store
-	d.prunes(t, PruneOptions{Keep: 1})
+	d.prunes(t, upkeep.PruneOptions{Keep: 1})
 	for _, key := range store.got {
 		if strings.HasPrefix(key, library.Root) {
 			t.Errorf("it reads %s", key)

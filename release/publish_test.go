@@ -420,7 +420,7 @@ func TestInterruptedSigning(t *testing.T) {
 			t.Errorf("the manifest's signature of %s is not the stored one", b.Name)
 		}
 	}
-	if report, err := d.Inspector().Verify(t.Context(), "stable"); err != nil || len(report.Findings) > 0 {
+	if report, err := d.Keeper().Verify(t.Context(), "stable"); err != nil || len(report.Findings) > 0 {
 		t.Errorf("%+v, %v", report, err)
 	}
 }
@@ -444,7 +444,7 @@ func TestRebuilt(t *testing.T) {
 	if again := d.publish(t, o); again.Changed {
 		t.Errorf("again: %+v", again)
 	}
-	if report, err := d.Inspector().Verify(t.Context(), "stable"); err != nil || len(report.Findings) > 0 {
+	if report, err := d.Keeper().Verify(t.Context(), "stable"); err != nil || len(report.Findings) > 0 {
 		t.Errorf("%+v, %v", report, err)
 	}
 }
@@ -470,7 +470,7 @@ func TestSameReleaseAtOnce(t *testing.T) {
 		if plan := d.publish(t, o); plan.Changed || plan.Entry != nil || plan.Sequence != 1 {
 			t.Errorf("overtaken at %s: %+v", at, plan)
 		}
-		if report, err := d.Inspector().Verify(t.Context(), "stable"); err != nil || len(report.Findings) > 0 {
+		if report, err := d.Keeper().Verify(t.Context(), "stable"); err != nil || len(report.Findings) > 0 {
 			t.Errorf("overtaken at %s: %+v, %v", at, report, err)
 		}
 	}

@@ -44,7 +44,9 @@ import (
 	"tsmon/channels"
 	"tsmon/manifest"
 	"tsmon/release/bundle"
+	"tsmon/release/gate"
 	"tsmon/release/library"
+	"tsmon/release/upkeep"
 	"tsmon/signing"
 	"tsmon/store/object"
 )
@@ -58,15 +60,16 @@ var (
 	ErrBelowHead  = errors.New("the channel is ahead")
 	ErrRolledBack = errors.New("the version was rolled back")
 	ErrPrerelease = errors.New("the channel takes no pre-releases")
-	ErrCoverage   = errors.New("platforms would be lost")
-	ErrMissing    = errors.New("platforms are missing") // which the channel never had
-	ErrGate       = errors.New("installed applications could not update")
+	ErrCoverage   = gate.ErrCoverage
+	ErrMissing    = gate.ErrMissing
+	ErrGate       = gate.ErrGate
+	ErrStrands    = gate.ErrStrands
 	ErrStaged     = errors.New("the version is staged with other bundles")
 	ErrShown      = errors.New("a channel has shown the version")
 	ErrPruning    = errors.New("its bundles are being removed")
 	ErrNoTarget   = errors.New("there is nothing to go back to")
 	ErrNotes      = errors.New("the notes can't be published")
-	ErrConfig     = errors.New("not configured")
+	ErrConfig     = library.ErrConfig
 	ErrHidden     = errors.New("clients may not read what would be published")
 	ErrProbe      = errors.New("clients don't get what was published")
 )
@@ -136,6 +139,10 @@ type Publisher struct {
 	Step func(text string)
 }
 
+// Clients counts the clients of a channel by the version that they have. A nil map
+// means that nothing is known of them.
+type Clients func(ctx context.Context, channel string) (map[string]int, error)
+
 // ErrWithheld means that a server answers that it shows nothing of the channel.
 var ErrWithheld = errors.New("the server shows nothing of the channel")
 
@@ -145,11 +152,11 @@ var ErrUnseen = errors.New("it is not known yet whether clients get it")
 // Options say how a channel is moved.
 type Options struct {
 	Channel      string
-	Why          string       // recorded in the log
-	AllowMissing []string     // platform keys that the channel may lose
-	AllowUnbound bool         // accept signatures that are bound to no version
-	Strand       VersionRange // installed versions that may get what they can't verify
-	DryRun       bool         // return the plan without applying it
+	Why          string            // recorded in the log
+	AllowMissing []string          // platform keys that the channel may lose
+	AllowUnbound bool              // accept signatures that are bound to no version
+	Strand       gate.VersionRange // installed versions that may get what they can't verify
+	DryRun       bool              // return the plan without applying it
 	// Rollout has the Steps, Every and Cohorts that decide who gets the release
 	// first; nil: everybody gets it.
 	Rollout *channels.Rollout
@@ -204,6 +211,12 @@ func (p *Publisher) Repository() channels.Repository {
 		}
 	}
 	return r
+}
+
+// Keeper returns what keeps the publisher's store in order.
+func (p *Publisher) Keeper() upkeep.Keeper {
+	return upkeep.Keeper{Library: p.Library(), Channels: p.Repository(), Ready: p.Configured, Sign: p.Plans().AddSignature, Enter: enters(p, &Plan{}), Who: p.Who, Origin: p.Origin, Now: p.Now, Step: p.step,
+		Unbound: func(channel string) bool { return showsUnbound(p.Policies, channel) }}
 }
 
 func (p *Publisher) step(format string, args ...any) {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"tsmon/channels"
+	"tsmon/release/gate"
 	"tsmon/signing"
 )
 
@@ -67,7 +68,7 @@ func TestReplay(t *testing.T) {
 			t.Errorf("entry %d, which the end of the log lacks: %v %v", none, got, err)
 		}
 	}
-	if got, err := d.Inspector().Replay(end, 3); err != nil || !slices.ContainsFunc(got, func(r Reach) bool { return r.Version == "1.1.0" && r.Offered == "1.2.0" }) {
+	if got, err := d.Inspector().Replay(end, 3); err != nil || !slices.ContainsFunc(got, func(r gate.Reach) bool { return r.Version == "1.1.0" && r.Offered == "1.2.0" }) {
 		t.Errorf("from the end of the log: %+v %v", got, err)
 	}
 

@@ -10,6 +10,7 @@ import (
 	"tsmon/channels"
 	"tsmon/manifest"
 	"tsmon/release/library"
+	"tsmon/release/upkeep"
 )
 
 // ringed is a desk whose stable channel keeps rings.
@@ -131,7 +132,7 @@ func TestRingsLater(t *testing.T) {
 	d.publish(t, d.options(t, "1.0.0"))
 	d.part(t, "1.1.0", steps(5, 100))
 	d.Policies["stable"] = Policy{Rings: true}
-	report, err := d.Inspector().Verify(t.Context(), "stable")
+	report, err := d.Keeper().Verify(t.Context(), "stable")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -169,7 +170,7 @@ func TestRingsLater(t *testing.T) {
 	d.part(t, "1.2.0", steps(50, 100))
 	d.wantRings(t, map[string]int{"1.0.0": 50, "1.2.0": 50})
 	d.Policies["stable"] = Policy{}
-	report, err = d.Inspector().Verify(t.Context(), "stable")
+	report, err = d.Keeper().Verify(t.Context(), "stable")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -197,7 +198,7 @@ func (d *desk) putRing(t *testing.T, ring int, m manifest.Manifest) {
 // wantRingFound wants one finding, at a ring, that Repair mends.
 func (d *desk) wantRingFound(t *testing.T, ring int) {
 	t.Helper()
-	report, err := d.Inspector().Verify(t.Context(), "stable")
+	report, err := d.Keeper().Verify(t.Context(), "stable")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -218,7 +219,7 @@ func TestRingBehind(t *testing.T) {
 	older := (&channels.Log{Channel: "stable", Entries: log.Entries[:1]}).Views(true)[1+ring].Render(d.PublicURL)
 	d.putRing(t, ring, older)
 	d.wantRingFound(t, ring)
-	if repaired, err := d.Repair(t.Context(), RepairOptions{Channel: "stable"}); err != nil || len(repaired.Findings) > 0 || repaired.Sequence != 0 {
+	if repaired, err := d.Keeper().Repair(t.Context(), upkeep.RepairOptions{Channel: "stable"}); err != nil || len(repaired.Findings) > 0 || repaired.Sequence != 0 {
 		t.Fatalf("%+v, %v", repaired, err)
 	}
 	d.wantRings(t, map[string]int{"1.0.0": 95, "1.1.0": 5})
@@ -237,7 +238,7 @@ func TestRingAhead(t *testing.T) {
 	d.putRing(t, 42, ahead)
 	d.wantRingFound(t, 42)
 	lost := log.End().Sequence + 1
-	if repaired, err := d.Repair(t.Context(), RepairOptions{Channel: "stable"}); err != nil || len(repaired.Findings) > 0 || repaired.Sequence != lost+1 {
+	if repaired, err := d.Keeper().Repair(t.Context(), upkeep.RepairOptions{Channel: "stable"}); err != nil || len(repaired.Findings) > 0 || repaired.Sequence != lost+1 {
 		t.Fatalf("%+v, %v", repaired, err)
 	}
 	if end := d.log(t, "stable").Head(); !slices.Equal(end.Lost, []channels.Lost{{From: lost, To: lost}}) {

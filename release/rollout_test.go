@@ -138,7 +138,7 @@ func TestRolloutStory(t *testing.T) {
 	if m, err := manifest.Decode(data); err != nil || m.Extra != first.Extra || m.CriticalBelow != "1.1.0" {
 		t.Errorf("the manifest's members for the application are %+v, %v", m.Extra, err)
 	}
-	report2, err := d.Inspector().Verify(t.Context(), "stable")
+	report2, err := d.Keeper().Verify(t.Context(), "stable")
 	if err != nil || len(report2.Findings) > 0 {
 		t.Errorf("%+v, %v", report2, err)
 	}
@@ -415,7 +415,7 @@ func TestVerifyOfARollout(t *testing.T) {
 	if err := os.WriteFile(bundle, []byte("other bytes"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	report, err := d.Inspector().Verify(t.Context(), "stable")
+	report, err := d.Keeper().Verify(t.Context(), "stable")
 	if err != nil || len(report.Findings) != 1 || !slices.Contains(report.Releases, "1.1.0") {
 		t.Errorf("%+v, %v", report, err)
 	}

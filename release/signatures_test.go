@@ -134,7 +134,7 @@ func TestSignedAgain(t *testing.T) {
 					t.Errorf("%s has changed", key)
 				}
 			}
-			verified, err := d.Inspector().Verify(t.Context(), "stable")
+			verified, err := d.Keeper().Verify(t.Context(), "stable")
 			if err != nil || verified.Err() != nil {
 				t.Errorf("%v, %v", err, verified.Err())
 			}

@@ -11,7 +11,9 @@ import (
 
 	"tsmon/manifest"
 	"tsmon/release/bundle"
+	"tsmon/release/gate"
 	"tsmon/release/library"
+	"tsmon/release/upkeep"
 )
 
 // StageOptions say what a job of a build matrix brings.
@@ -63,7 +65,7 @@ func (in Inspector) readStage(ctx context.Context, version string) (*stage, erro
 	var group errgroup.Group
 	var old []string
 	group.Go(func() (err error) {
-		st.found, old, err = in.Objects(ctx, version, in.now().Add(-trustAge))
+		st.found, old, err = in.Objects(ctx, version, in.now().Add(-upkeep.TrustAge))
 		return err
 	})
 	group.Go(func() (err error) { st.staged, err = in.Staged(ctx, version); return err })
@@ -82,29 +84,12 @@ func (in Inspector) readStage(ctx context.Context, version string) (*stage, erro
 // distrust makes the names of old objects unusable that nothing refers to: Prune may be
 // about to remove them.
 func (st *stage) distrust(old []string) {
-	needed := needed(st.Counts, st.staged)
+	needed := library.Needed(st.Counts, st.staged)
 	for _, name := range old {
 		if name = strings.TrimSuffix(name, ".sig"); !needed[name] {
 			st.found[name] = -1 // no bundle has that size
 		}
 	}
-}
-
-// needed returns the names of the bundles in a version's folder that its record, or
-// what is staged of it, refers to. The record may be nil.
-func needed(record *library.Record, staged map[string]*library.Staged) map[string]bool {
-	names := map[string]bool{}
-	if record != nil {
-		for _, b := range record.Bundles {
-			names[b.Name] = true
-		}
-	}
-	for _, s := range staged {
-		for _, b := range s.Bundles {
-			names[b.Name] = true
-		}
-	}
-	return names
 }
 
 // open returns the targets of which something is staged. ours take the place of what
@@ -187,7 +172,7 @@ func (st *stage) missing(pl planner, channel, version string, rules *bundle.Rule
 	case s.log.Shown(version):
 		return []string{}, nil
 	}
-	return append([]string{}, pl.completeness(s, all).missing()...), nil
+	return append([]string{}, pl.completeness(s, all).Missing()...), nil
 }
 
 // mayStage refuses what the channel would refuse whatever else is staged.
@@ -195,7 +180,7 @@ func (p planner) mayStage(s *state, o StageOptions) error {
 	if s.err != nil || !o.Publish || s.log.Shown(o.Version) {
 		return s.err
 	}
-	if len(p.completeness(s, nil).policy.Targets) == 0 {
+	if len(p.completeness(s, nil).Targets) == 0 {
 		return refuse(ErrConfig, "name all that the matrix builds in tsmon.yaml, such as channels: {"+s.channel+": {targets: [windows-x86_64, linux-x86_64]}}; or leave --publish out, and run `tsmon release publish --version "+o.Version+" --channel "+s.channel+"` once all is staged",
 			"%s requires no targets in tsmon.yaml, so that nobody knows when a release is complete", s.channel)
 	}
@@ -207,7 +192,7 @@ func (p planner) mayStage(s *state, o StageOptions) error {
 // machine can be late, does it lead to a publish without the rest.
 func (p planner) waiting(s *state, version string, missing []string) string {
 	stage := "`tsmon release stage --version " + version + " --channel " + s.channel + " --publish DIR`"
-	required := p.completeness(s, nil).policy.Targets
+	required := p.completeness(s, nil).Targets
 	if slices.ContainsFunc(required, func(key string) bool {
 		return slices.Contains(missing, key) || slices.Contains(missing, library.PlainKey(key))
 	}) {
@@ -217,14 +202,14 @@ func (p planner) waiting(s *state, version string, missing []string) string {
 		"; if it is no longer built, `tsmon release publish --version " + version + " --channel " + s.channel + "` says how to go on without"
 }
 
-// completeness is a gate that knows what a release needs to be complete. A channel
+// completeness is a move that knows what a release needs to be complete. A channel
 // that names no targets needs those of the channel that it follows.
-func (p planner) completeness(s *state, bundles []library.Stored) gate {
-	policy := p.policies[s.channel]
-	if len(policy.Targets) == 0 {
-		policy.Targets = p.policies[policy.Follows].Targets
+func (p planner) completeness(s *state, bundles []library.Stored) gate.Move {
+	move := p.move(s, change{manifest: (&library.Record{Bundles: bundles}).Manifest("")})
+	if len(move.Targets) == 0 {
+		move.Targets = p.policies[p.policies[s.channel].Follows].Targets
 	}
-	return gate{policy: policy, log: s.log, before: s.before(), change: change{manifest: (&library.Record{Bundles: bundles}).Manifest("")}}
+	return move
 }
 
 // late refuses bundles of a version that a channel has shown, unless the release

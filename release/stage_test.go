@@ -51,7 +51,7 @@ func (d *desk) take(t *testing.T, version string) *Plan {
 
 func (d *desk) sound(t *testing.T, channel string) {
 	t.Helper()
-	if report, err := d.Inspector().Verify(t.Context(), channel); err != nil || len(report.Findings) > 0 {
+	if report, err := d.Keeper().Verify(t.Context(), channel); err != nil || len(report.Findings) > 0 {
 		t.Errorf("%+v, %v", report, err)
 	}
 }

@@ -117,9 +117,10 @@ func (w *staging) strands(contents []bundle.Contents) error {
 	s := w.st.view[w.o.Channel]
 	c := w.pl.publish(s, PublishOptions{Options: w.o.Options, Extra: w.o.Extra}, record)
 	c.manifest = record.Manifest("")
-	g := gate{keys: w.pl.keys, policy: w.pl.policies[s.channel], log: s.log, fleet: s.clients, view: w.st.view, part: true, change: c}
-	_, err := g.strands()
-	if err != nil && !w.o.Publish && g.successor() != "" {
+	move := w.pl.move(s, c)
+	move.Part, move.Others = true, w.st.view.others(s)
+	_, err := move.LeavesBehind()
+	if err != nil && !w.o.Publish && move.Successor() != "" {
 		return nil
 	}
 	return err

@@ -178,7 +178,7 @@ func (p planner) roll(s *state, action channels.Action, o Options, next *channel
 		if !next.Complete() {
 			c.rollout, c.others = next, &s.log.Head().Release
 		}
-		c.allowMissing = slices.Concat(gate{policy: p.policies[s.channel], before: s.before(), change: c}.missing(), next.AllowMissing, o.AllowMissing)
+		c.allowMissing = slices.Concat(p.move(s, c).Missing(), next.AllowMissing, o.AllowMissing)
 		return c
 	}}
 }
@@ -284,7 +284,7 @@ func (p planner) pause(v view, s *state, o Options) (choice, error) {
 			Steps: []int{100}, Percent: 100, Since: now, Paused: now, Release: head.Release}
 		c.manifest = c.release.Render(p.publicURL, 0)
 		c.strandAll = true
-		if lost := (gate{policy: p.policies[s.channel], before: s.before(), change: c}).missing(); len(lost) > 0 {
+		if lost := p.move(s, c).Missing(); len(lost) > 0 {
 			c.allowMissing = lost // a bad release is worse than none
 			c.warnings = append(c.warnings, fmt.Sprintf("%s has nothing for %s meanwhile", s.channel, strings.Join(lost, ", ")))
 		}

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"tsmon/release/upkeep"
 )
 
 // TestSurvey: the date of a release that no channel showed is that of its record, and a
@@ -84,11 +86,11 @@ func TestSurveyPruned(t *testing.T) {
 		}
 	}
 	want("before", "")
-	d.prunes(t, PruneOptions{Keep: 1})
+	d.prunes(t, upkeep.PruneOptions{Keep: 1})
 	want("after prune", "1.0.0")
 	for i, b := range first.Bundles {
 		want("before a bundle is put back", "1.0.0")
-		if _, err := d.Repair(t.Context(), RepairOptions{Channel: "stable", Files: []string{b.Path}}); err != nil {
+		if _, err := d.Keeper().Repair(t.Context(), upkeep.RepairOptions{Channel: "stable", Files: []string{b.Path}}); err != nil {
 			t.Fatalf("bundle %d: %v", i, err)
 		}
 	}

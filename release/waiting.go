@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"tsmon/channels"
+	"tsmon/release/gate"
 	"tsmon/release/library"
 	"tsmon/release/quorum"
 	"tsmon/signing"
@@ -70,7 +71,7 @@ type Waiting struct {
 	Stale string `json:"stale,omitempty"`
 	// Reach is who gets what once it is made; nil where clients get what they got, where it
 	// can't be made, and in a list.
-	Reach []Reach `json:"reach,omitempty"`
+	Reach []gate.Reach `json:"reach,omitempty"`
 
 	log  *channels.Log
 	keys []string // that signed it
@@ -101,7 +102,7 @@ func (p Plans) wait(ctx context.Context, plan *Plan, e channels.Entry) (*channel
 		return nil, err
 	}
 	for _, w := range all {
-		if w.Stale == "" && w.Entry.Action == e.Action && w.Entry.Release.Equal(&e.Release) && sameRollout(w.Entry.Rollout, e.Rollout) && w.Entry.Operators.Equal(e.Operators) && sameAccepted(w.Entry, &e) && w.Entry.From == e.From {
+		if w.Stale == "" && w.Entry.Action == e.Action && w.Entry.Release.Equal(&e.Release) && sameRollout(w.Entry.Rollout, e.Rollout) && w.Entry.Operators.Equal(e.Operators) && sameLosses(w.Entry, &e) && w.Entry.From == e.From {
 			return p.complete(ctx, plan, w)
 		}
 	}
@@ -127,8 +128,11 @@ func (p Plans) wait(ctx context.Context, plan *Plan, e channels.Entry) (*channel
 	return p.complete(ctx, plan, w)
 }
 
-// sameAccepted reports whether two entries give up the same, or nothing.
-func sameAccepted(a, b *channels.Entry) bool {
+// sameLosses reports whether two entries give up the same, and say the same to be lost.
+func sameLosses(a, b *channels.Entry) bool {
+	if !slices.Equal(a.Lost, b.Lost) || !slices.Equal(a.Pruned, b.Pruned) {
+		return false
+	}
 	if a.Accepted == nil || b.Accepted == nil {
 		return a.Accepted == b.Accepted
 	}
@@ -139,7 +143,7 @@ func sameAccepted(a, b *channels.Entry) bool {
 // nil and plan says what it waits for.
 func (p Plans) complete(ctx context.Context, plan *Plan, w *Waiting) (*channels.Log, error) {
 	before := len(w.Entry.Signatures)
-	if err := p.addSignature(ctx, w.log, w.Entry); err != nil && !errors.Is(err, ErrNoKey) {
+	if err := p.AddSignature(ctx, w.log, w.Entry); err != nil && !errors.Is(err, ErrNoKey) {
 		return nil, err
 	}
 	if len(w.Entry.Signatures) > before {
@@ -156,7 +160,7 @@ func (p Plans) complete(ctx context.Context, plan *Plan, w *Waiting) (*channels.
 		plan.Waiting = w
 		return nil, nil
 	}
-	if err := agrees(ctx, p.store, p.now()); err != nil {
+	if err := library.CheckClock(ctx, p.store, p.now()); err != nil {
 		return nil, err
 	}
 	e := *w.Entry
@@ -207,7 +211,7 @@ func (p Plans) keep(ctx context.Context, log *channels.Log, hash string, e *chan
 // List returns the plans of a channel that wait for signatures, also those that are out
 // of date, sorted by hash.
 func (p Plans) List(ctx context.Context, channel string) ([]*Waiting, error) {
-	log, err := p.trusting(channel).Load(ctx, channel)
+	log, broken, err := p.load(ctx, channel)
 	if err != nil {
 		return nil, err
 	}
@@ -227,9 +231,26 @@ func (p Plans) List(ctx context.Context, channel string) ([]*Waiting, error) {
 		if err != nil {
 			return nil, err
 		}
+		if broken != nil && w.Stale == "" && w.Entry.Action != channels.Repair {
+			w.Stale = broken.Error()
+		}
 		all = append(all, w)
 	}
 	return all, nil
+}
+
+// load reads the log of a channel. Of one that lacks entries it returns what there is, and why
+// it is broken: a plan may wait to say that those are lost.
+func (p Plans) load(ctx context.Context, channel string) (log *channels.Log, broken, err error) {
+	r := p.trusting(channel)
+	log, err = r.Load(ctx, channel)
+	if !errors.Is(err, channels.ErrLog) {
+		return log, nil, err
+	}
+	if around, _, failed := r.Salvage().Examine(ctx, channel); failed == nil {
+		return around, err, nil
+	}
+	return nil, nil, err
 }
 
 // trusting is the channels, without insisting that the configured operators of one are in
@@ -268,13 +289,7 @@ func (p Plans) read(ctx context.Context, log *channels.Log, hash string) (*Waiti
 	if !slices.Contains(w.Signed, root) { // who does for those in force
 		w.Quorums = quorum.Of(log.Operators(), w.Entry, w.keys)
 	}
-	switch end := log.End(); {
-	case e.Sequence != end.Sequence+1 || e.Previous != end.Hash:
-		w.Stale = fmt.Sprintf("another entry came first: %s ends with entry %d, and the plan would follow entry %d", log.Channel, end.Sequence, e.Sequence-1)
-		if e.Sequence == end.Sequence+1 {
-			w.Stale = fmt.Sprintf("entry %d of %s is another than the one that the plan would follow", end.Sequence, log.Channel)
-		}
-	case p.now().After(e.Expires):
+	if w.Stale = misplaced(log, &e); w.Stale == "" && p.now().After(e.Expires) {
 		w.Stale = "it expired at " + e.Expires.Format(time.RFC3339)
 	}
 	w.Has, w.Needs, err = p.trusting(log.Channel).Approvals(log, e)
@@ -282,6 +297,24 @@ func (p Plans) read(ctx context.Context, log *channels.Log, hash string) (*Waiti
 		w.Stale = err.Error()
 	}
 	return w, nil
+}
+
+// misplaced says why an entry does not follow a log, empty if it does.
+func misplaced(log *channels.Log, e *channels.Entry) string {
+	end := log.End()
+	switch next := log.Next(*e); {
+	case e.Sequence != next.Sequence:
+		return fmt.Sprintf("another entry came first: %s ends with entry %d, and the plan would follow entry %d", log.Channel, end.Sequence, e.Sequence-1)
+	case e.Previous != next.Previous:
+		return fmt.Sprintf("entry %d of %s is another than the one that the plan would follow", end.Sequence, log.Channel)
+	}
+	for _, lost := range e.Lost {
+		at, _ := slices.BinarySearchFunc(log.Entries, lost.From, func(e channels.Entry, n uint64) int { return cmp.Compare(e.Sequence, n) })
+		if at < len(log.Entries) && log.Entries[at].Sequence <= lost.To {
+			return fmt.Sprintf("it says that entry %d of %s is lost, which is there", log.Entries[at].Sequence, log.Channel)
+		}
+	}
+	return ""
 }
 
 // readSignatures reads the good signatures of those who may sign a plan, one of each.

@@ -18,6 +18,7 @@ import (
 	"tsmon/manifest"
 	"tsmon/release"
 	"tsmon/release/library"
+	"tsmon/release/upkeep"
 	"tsmon/store/object"
 )
 
@@ -32,7 +33,7 @@ type attack struct {
 	names string
 	// mend are what `channel repair` is told besides the channel; lost has it get the bytes
 	// of an object as they were.
-	mend release.RepairOptions
+	mend upkeep.RepairOptions
 	lost string
 	// refused is why a move is refused until then, nil if it is not.
 	refused error
@@ -96,21 +97,21 @@ func appends(change func(*channels.Entry)) func(*testing.T, *guarded) {
 // attacks are those on each kind of object, by what is attacked.
 var attacks = map[string]attack{
 	"log: an entry nobody signed": {do: appends(func(e *channels.Entry) { e.Release.Critical = true }),
-		alarm: true, names: attackedNext, mend: release.RepairOptions{TakeOut: "forged"}, refused: channels.ErrUnsigned},
+		alarm: true, names: attackedNext, mend: upkeep.RepairOptions{TakeOut: "forged"}, refused: channels.ErrUnsigned},
 	"log: the signatures of another": {do: func(t *testing.T, g *guarded) {
 		log := g.log(t)
 		g.steal(t, log.Next(*log.Head()))
-	}, alarm: true, names: attackedNext, mend: release.RepairOptions{TakeOut: "forged"}, refused: channels.ErrUnsigned},
+	}, alarm: true, names: attackedNext, mend: upkeep.RepairOptions{TakeOut: "forged"}, refused: channels.ErrUnsigned},
 	"log: no entry behind the newest": {do: planted(attackedNext, "{}"),
-		alarm: true, names: attackedNext, mend: release.RepairOptions{TakeOut: "forged"}, refused: channels.ErrLog},
+		alarm: true, names: attackedNext, mend: upkeep.RepairOptions{TakeOut: "forged"}, refused: channels.ErrLog},
 	"log: an entry far away": {do: planted("log/stable/0900000000.json", "{}"),
-		alarm: true, names: "log/stable/0900000000.json", mend: release.RepairOptions{TakeOut: "forged"}, refused: channels.ErrLog},
+		alarm: true, names: "log/stable/0900000000.json", mend: upkeep.RepairOptions{TakeOut: "forged"}, refused: channels.ErrLog},
 	"log: an endless entry": {do: planted(attackedNext, strings.Repeat(" ", channels.MaxEntry+1)),
-		alarm: true, names: attackedNext, mend: release.RepairOptions{TakeOut: "forged"}, refused: channels.ErrLog},
+		alarm: true, names: attackedNext, mend: upkeep.RepairOptions{TakeOut: "forged"}, refused: channels.ErrLog},
 	"log: another first entry": {do: edits(attackedFirst, `"who": "`, `"who": "not `),
 		alarm: true, names: attackedFirst, older: true, lost: attackedFirst, refused: channels.ErrLog},
 	"log: the newest entry changed": {do: edits(attackedHead, `"who": "`, `"who": "not `),
-		alarm: true, names: attackedHead, mend: release.RepairOptions{TakeOut: "forged"}, lost: attackedHead, refused: channels.ErrLog},
+		alarm: true, names: attackedHead, mend: upkeep.RepairOptions{TakeOut: "forged"}, lost: attackedHead, refused: channels.ErrLog},
 	"log: the newest entry gone": {do: removes(attackedHead),
 		alarm: true, names: "stable/latest.json", lost: attackedHead, refused: channels.ErrLog},
 	"log: the first entry gone": {do: removes(attackedFirst),
@@ -120,7 +121,7 @@ var attacks = map[string]attack{
 	"mark: behind the end":   {do: planted("log/stable/0000000003-0000000009.part", ""), fresh: "1.1.0", names: "log/stable/0000000003-0000000009.part"},
 	"mark: over the end":     {do: planted("log/stable/0000000002-9999999999.part", ""), fresh: "1.1.0", names: "log/stable/0000000002-9999999999.part"},
 	"mark: of the first":     {do: planted("log/stable/0000000001-0000000001.part", ""), fresh: "1.1.0", names: "log/stable/0000000001-0000000001.part"},
-	"mark: of the whole log": {do: planted("log/stable/0000000001-0000000002.part", ""), fresh: "1.1.0", mend: release.RepairOptions{Own: true}, refused: channels.ErrFed},
+	"mark: of the whole log": {do: planted("log/stable/0000000001-0000000002.part", ""), fresh: "1.1.0", mend: upkeep.RepairOptions{Own: true}, refused: channels.ErrFed},
 
 	"segment: garbage":   {do: planted("segments/stable/0000000001-0000000256.zst", "x"), fresh: "1.1.0", names: "segments/stable/0000000001-0000000256.zst"},
 	"segment: of no log": {do: planted("segments/stable/x", ""), fresh: "1.1.0", names: "segments/stable/x"},
@@ -201,11 +202,11 @@ func testAttacks(t *testing.T, w *apitest.World) {
 // named wants verification to find what is wrong, and that alone.
 func (a attack) named(t *testing.T, g *guarded) {
 	t.Helper()
-	report, err := g.desk.Inspector().Verify(t.Context(), "stable")
+	report, err := g.desk.Keeper().Verify(t.Context(), "stable")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(report.Findings) > 0 != (a.names != "") || a.names != "" && !slices.ContainsFunc(report.Findings, func(f release.Finding) bool { return f.Object == a.names && f.Mend != "" }) {
+	if len(report.Findings) > 0 != (a.names != "") || a.names != "" && !slices.ContainsFunc(report.Findings, func(f upkeep.Finding) bool { return f.Object == a.names && f.Mend != "" }) {
 		t.Errorf("findings %+v, want %q", report.Findings, a.names)
 	}
 }
@@ -225,7 +226,7 @@ func (a attack) mended(t *testing.T, g *guarded, rightful map[string][]byte) {
 		}
 		o.Files = []string{file}
 	}
-	report, err := g.desk.Repair(t.Context(), o)
+	report, err := g.desk.Keeper().Repair(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)
 	}

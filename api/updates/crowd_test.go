@@ -286,7 +286,7 @@ func (f *crowd) agree(t *testing.T) *channels.Log {
 	t.Helper()
 	log := f.log(t)
 	f.settle(t)(&release.Report{Sequence: log.Head().Sequence}, nil)
-	found, err := f.desk.Inspector().Verify(t.Context(), "stable")
+	found, err := f.desk.Keeper().Verify(t.Context(), "stable")
 	if err != nil || found.Err() != nil || found.Entries != len(log.Entries) {
 		t.Errorf("the channel: %+v, %v", found, err)
 	}

@@ -20,7 +20,13 @@ var (
 )
 
 // Still keeps rounds from beginning by themselves: the test calls Round.
-func (h *Heads) Still() { h.loop.Start(context.Background(), time.Hour, func(context.Context) {}) }
+func (h *Heads) Still() {
+	h.loop.Start(context.Background(), time.Hour, func(context.Context) {})
+	h.older.loop.Start(context.Background(), time.Hour, func(context.Context) {})
+}
+
+// Reread reads a whole log, if one is due.
+func (h *Heads) Reread(ctx context.Context) { h.older.next(ctx, *h.known.Load()) }
 
 func (h *Heads) Round(ctx context.Context) { h.round(ctx) }
 
@@ -58,3 +64,6 @@ func (h *Heads) Raise(key, etag string, err error) { h.alarms.raise(key, etag, k
 func (h *Heads) Raised(key, etag string) bool { return h.alarms.raised(key, etag) }
 
 func (h *Heads) Alarms() int { return len(h.alarms.bad) }
+
+// Await waits for the end of a round that has not begun yet.
+func (h *Heads) Await(ctx context.Context) { h.rounds.await(ctx) }

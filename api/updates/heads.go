@@ -35,8 +35,9 @@ const (
 var errUnverified = errors.New("it does not verify")
 
 // Heads keep the manifests of all channels in memory, so that a request costs the
-// store nothing. One goroutine compares the store's ETags at least every interval
-// and reads a manifest only when its ETag has changed. An unknown channel is looked
+// store nothing. One goroutine compares the store's ETags at least every interval,
+// and reads a manifest and the log only when that has changed; the log also every minute,
+// and in each round while a release is being rolled out. An unknown channel is looked
 // up when it is first requested, once for all concurrent requests; a name without a
 // channel is not looked up again for an interval.
 //
@@ -63,6 +64,7 @@ type Heads struct {
 	looks   chan struct{}                       // one element for each of them that runs
 	absent  *lru.Cache[string, time.Time]       // names that no channel has, and until when that is believed
 	loop    web.Loop
+	older   older
 
 	rounds   rounds
 	follower follower
@@ -91,6 +93,10 @@ type channel struct {
 	triedAt   time.Time                     // when
 	stood     time.Time                     // when the newest entry of log was last seen to be there
 	offeredAt string                        // ETag of the manifest that offers goes with
+
+	uncompiled error     // what is wrong with what log shows
+	whole      time.Time // when the log was last read from its beginning
+	altered    error     // what is wrong with entries before the end of log, as of then
 
 	seen       channels.Position // end of the log as it is recorded, if recalled
 	recalled   bool
@@ -139,6 +145,7 @@ func NewHeads(o HeadsOptions) *Heads {
 		looks: make(chan struct{}, maxLooks), rounds: rounds{now: o.Now, log: o.Log}, follower: follower{o.Histories, o.Trust, o.Now},
 	}
 	h.alarms.tell = o.Alarm
+	h.older.store, h.older.trust, h.older.now, h.older.alarms = o.Objects, o.Trust, o.Now, h.alarms
 	h.absent, _ = lru.New[string, time.Time](maxAbsent) // fails for sizes below 1 only
 	h.known.Store(&map[string]*channel{})
 	return h
@@ -149,11 +156,21 @@ func (h *Heads) channel(name string) *channel { return (*h.known.Load())[name] }
 
 // watch starts the rounds, a little more often than each interval, so that no head gets
 // older than that. Rounds never overlap, also while the store hangs.
-func (h *Heads) watch(ctx context.Context) { h.loop.Start(ctx, h.interval*3/4, h.round) }
+func (h *Heads) watch(ctx context.Context) {
+	h.loop.Start(ctx, h.interval*3/4, h.round)
+	h.older.loop.Start(ctx, standsEvery, func(ctx context.Context) { h.older.next(ctx, *h.known.Load()) })
+}
+
+// close ends the rounds and what looks after older entries, and waits for both.
+func (h *Heads) close() {
+	h.older.loop.Close()
+	h.loop.Close()
+}
 
 // round refreshes every channel, and lists the channels until that has worked once.
 func (h *Heads) round(ctx context.Context) {
-	defer h.rounds.awaited()()
+	waits, over := h.rounds.awaited()
+	defer over()
 	if !h.begun && len(h.keys) == 0 {
 		h.log.Warn("no key is trusted: manifests are shown whoever signed their bundles")
 	}
@@ -169,7 +186,7 @@ func (h *Heads) round(ctx context.Context) {
 	var group errgroup.Group
 	group.SetLimit(maxLooks)
 	for _, c := range known {
-		group.Go(func() error { failed <- h.refresh(ctx, c); return nil })
+		group.Go(func() error { failed <- h.refresh(ctx, c, waits); return nil })
 	}
 	_ = group.Wait() // the errors are in failed
 	for range known {
@@ -198,10 +215,10 @@ func (h *Heads) list(ctx context.Context) error {
 }
 
 // refresh updates a known channel. One whose manifest is gone is removed.
-func (h *Heads) refresh(ctx context.Context, c *channel) error {
+func (h *Heads) refresh(ctx context.Context, c *channel, whole bool) error {
 	ctx, cancel := context.WithTimeout(ctx, h.patience)
 	defer cancel()
-	err := h.look(ctx, c)
+	err := h.look(ctx, c, whole)
 	if errors.Is(err, fs.ErrNotExist) {
 		h.log.Warn("the manifest of a channel is gone", "channel", c.name)
 		h.alarms.clear(channels.ManifestKey(c.name))
@@ -213,12 +230,19 @@ func (h *Heads) refresh(ctx context.Context, c *channel) error {
 
 // look updates what a channel shows and what it offers. Nothing is shown before the log
 // was read, so that the offers are never behind it. The errors are the store's.
-func (h *Heads) look(ctx context.Context, c *channel) error {
+//
+// A move writes its entry first and the manifest last. While that is the one of the newest
+// entry that is known and nothing is being rolled out, no move was finished, and the manifest
+// is all that is asked for: unless whole, the log is looked at every standsEvery.
+func (h *Heads) look(ctx context.Context, c *channel, whole bool) error {
 	at, err := h.readPointer(ctx, c)
 	if err != nil {
 		return err
 	}
 	c.pointer = at
+	if !whole && c.settled(h.now()) {
+		return nil
+	}
 	err = h.readLog(ctx, c, at)
 	if shown := c.head.Load(); err == nil || shown == nil {
 		if next := h.show(c); next != nil && next != shown {
@@ -289,13 +313,13 @@ func (h *Heads) lookUp(ctx context.Context, name string) (err error) {
 	case <-ctx.Done():
 		return fmt.Errorf("%w: too many look-ups", object.ErrUnavailable)
 	}
-	c := &channel{name: name, log: &channels.Log{Channel: name}}
+	c := &channel{name: name, log: &channels.Log{Channel: name}, whole: h.now()}
 	defer func() {
 		if found := recover(); found != nil { // in this goroutine it would end the process
 			err = fmt.Errorf("panic: %v\n%s", found, debug.Stack())
 		}
 	}()
-	err = h.look(ctx, c)
+	err = h.look(ctx, c, true)
 	if errors.Is(err, fs.ErrNotExist) {
 		h.absent.Add(name, h.now().Add(h.interval))
 	}

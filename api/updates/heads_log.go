@@ -35,6 +35,22 @@ func (c *compiled) with(shown *head) fleet.Channel {
 	return fleet.Channel{Offers: c.Offers, Names: c.names, Shown: shown != nil, Behind: shown != nil && shown.behind}
 }
 
+// settled reports whether a channel shows the newest entry of its log, as its manifest in
+// the store does, the log was looked at lately, and nothing is being rolled out: a pause
+// holds at once, also where its manifest could not be written.
+func (c *channel) settled(now time.Time) bool {
+	c.reading.Lock()
+	defer c.reading.Unlock()
+	shown, offers := c.head.Load(), c.offers.Load()
+	return shown != nil && !shown.behind && c.log.Head() != nil && c.lately(now) && offers.Rolling() == "" && c.offeredAt == c.pointer.stored.ETag
+}
+
+// lately reports whether a log is believed, recorded, and was looked at within standsEvery.
+func (c *channel) lately(now time.Time) bool {
+	age := now.Sub(c.stood)
+	return c.broken == nil && !c.unrecorded && c.offers.Load() != nil && age >= 0 && age < standsEvery
+}
+
 // readLog updates what a channel offers from its log, which counts also while the
 // manifest is behind it. What does not verify is not offered. The errors are the
 // store's.
@@ -43,8 +59,7 @@ func (h *Heads) readLog(ctx context.Context, c *channel, at *pointer) error {
 	defer c.reading.Unlock()
 	repository := channels.Repository{Store: h.store, Trust: h.trust}
 	moved, err := repository.Moved(ctx, c.log)
-	age := h.now().Sub(c.stood)
-	if err != nil || !moved && c.broken == nil && !c.unrecorded && c.offers.Load() != nil && c.offeredAt == at.stored.ETag && age >= 0 && age < standsEvery {
+	if err != nil || !moved && c.lately(h.now()) && c.offeredAt == at.stored.ETag {
 		return err
 	}
 	log, err := h.follower.follow(ctx, repository, c, at, moved)
@@ -67,17 +82,13 @@ func (h *Heads) readLog(ctx context.Context, c *channel, at *pointer) error {
 	c.log = log
 	c.publicURL = h.base(c, at)
 	offers, names, list, err := h.compile(log, at, c.publicURL)
-	if err != nil {
-		h.alarms.raise(key, at.stored.ETag, kindLog, err)
-	} else {
-		h.alarms.clear(key)
-	}
+	c.uncompiled, c.offeredAt = err, at.stored.ETag
+	h.alarms.judgeLog(c)
 	if offers != nil {
 		offers.Since, offers.Downgrades = h.decided(c.offers.Load(), offers), h.downgrades[c.name]
 		c.offers.Store(&compiled{offers, names, list})
 		h.readRings(c, c.publicURL)
 	}
-	c.offeredAt = at.stored.ETag
 	return nil
 }
 

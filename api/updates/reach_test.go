@@ -21,6 +21,7 @@ import (
 	"tsmon/manifest/updater"
 	"tsmon/release"
 	"tsmon/release/bundle"
+	"tsmon/release/gate"
 	"tsmon/signing"
 	"tsmon/store/object"
 	"tsmon/store/object/dir"
@@ -239,7 +240,7 @@ func kindOf(name string) string {
 // with what clients get. A move that is refused changes nothing for them.
 func (g *generated) move() {
 	g.Helper()
-	o := release.Options{Channel: "stable", Why: "by chance", AllowMissing: slices.Clone(desktops), Strand: release.VersionRange{First: "0.0.1", Last: "99.0.0"}}
+	o := release.Options{Channel: "stable", Why: "by chance", AllowMissing: slices.Clone(desktops), Strand: gate.VersionRange{First: "0.0.1", Last: "99.0.0"}}
 	for _, target := range desktops {
 		os, _, _ := strings.Cut(target, "-")
 		for _, kind := range manifest.TypesOf(os) {
@@ -265,7 +266,7 @@ func (g *generated) move() {
 	server := g.world.Serve(g)
 	for _, each := range append([]*release.Plan{plan}, plan.Followers...) {
 		for _, r := range each.Reach {
-			if r.Address != release.Static || r.Rollout != release.In || g.ring(each, r) >= 0 {
+			if r.Address != gate.Static || r.Rollout != gate.In || g.ring(each, r) >= 0 {
 				g.compare(server.URL, each, r)
 			}
 		}
@@ -278,7 +279,7 @@ func (g *generated) move() {
 func (g *generated) keepsPromise(server string, plan *release.Plan) {
 	if before := g.promised; before != nil && plan.Action == channels.Advance && plan.Channel == before.Channel && plan.Rollout == nil && plan.Sequence == before.Sequence+1 {
 		for _, r := range before.Reach {
-			if r.Address == release.Static && r.Rollout == release.In {
+			if r.Address == gate.Static && r.Rollout == gate.In {
 				g.compare(server, plan, r)
 				g.compared["promised"]++
 			}
@@ -317,17 +318,17 @@ func (g *generated) choose(o release.Options) (*release.Plan, error) {
 
 // compare asks as the client of one cell does, and as one whose application sets
 // target() does.
-func (g *generated) compare(server string, plan *release.Plan, r release.Reach) {
+func (g *generated) compare(server string, plan *release.Plan, r gate.Reach) {
 	g.Helper()
 	want := strings.TrimSpace(r.Outcome + " " + r.Offered + " " + r.Bundle)
 	if r.Outcome == "dropped" || r.Outcome == "broken" && r.Offered == "" {
 		want = "nothing"
 	}
 	addresses := []string{server + "/updates/" + plan.Channel + "/{{target}}/{{arch}}/{{current_version}}?bundle_type={{bundle_type}}"}
-	if r.Address == release.Static {
+	if r.Address == gate.Static {
 		var keys []string
 		ring := g.ring(plan, r)
-		if ring < 0 || r.Rollout != release.In || plan.Rollout == nil {
+		if ring < 0 || r.Rollout != gate.In || plan.Rollout == nil {
 			keys = append(keys, channels.ManifestKey(plan.Channel))
 		}
 		if ring >= 0 {
@@ -341,7 +342,7 @@ func (g *generated) compare(server string, plan *release.Plan, r release.Reach) 
 	}
 	for _, address := range addresses {
 		for _, named := range []string{"", r.Target} {
-			if named != "" && (r.Address == release.Static && r.BundleType != "") {
+			if named != "" && (r.Address == gate.Static && r.BundleType != "") {
 				continue // it looks for the plain key alone
 			}
 			if got := g.ask(address, r, named); got != want {
@@ -354,14 +355,14 @@ func (g *generated) compare(server string, plan *release.Plan, r release.Reach) 
 
 // ring returns a ring that the rollout of a plan includes or not, as the clients of a cell
 // are. -1 if the channel keeps none, or none is so.
-func (g *generated) ring(plan *release.Plan, r release.Reach) int {
+func (g *generated) ring(plan *release.Plan, r gate.Reach) int {
 	if !plan.Rings {
 		return -1
 	}
 	from := g.rand.IntN(channels.Rings)
 	for i := range channels.Rings {
 		ring := (from + i) % channels.Rings
-		if plan.Rollout == nil || plan.Rollout.Paused || slices.Contains(plan.Rollout.Rings, ring) == (r.Rollout == release.In) {
+		if plan.Rollout == nil || plan.Rollout.Paused || slices.Contains(plan.Rollout.Rings, ring) == (r.Rollout == gate.In) {
 			return ring
 		}
 	}
@@ -370,7 +371,7 @@ func (g *generated) ring(plan *release.Plan, r release.Reach) int {
 
 // ask returns what an installed application gets from an address, and how its update
 // ends.
-func (g *generated) ask(address string, r release.Reach, named string) string {
+func (g *generated) ask(address string, r gate.Reach, named string) string {
 	key := g.old
 	if g.turn != "" && order(g.Errorf, r.Version, g.turn) >= 0 {
 		key = g.new
@@ -379,7 +380,7 @@ func (g *generated) ask(address string, r release.Reach, named string) string {
 		Endpoints: []string{address}, Client: manifest.Client{Version: r.Version, Target: r.Target, BundleType: r.BundleType, Downgrades: r.Downgrades, Named: named},
 		Keys: signing.Keyring{{PublicKey: key.Public()}}, RequireVersion: !g.unbound, Header: http.Header{},
 	}
-	if r.Rollout == release.In {
+	if r.Rollout == gate.In {
 		u.Header.Set(cohortHeader, everyone)
 	}
 	result, err := u.Check(g.Context())
@@ -409,7 +410,7 @@ func (g *generated) ask(address string, r release.Reach, named string) string {
 // installs reports whether an installation of a type becomes the new version by a
 // bundle, judged by its content. One that does not know its type is an AppImage on
 // Linux, and may be either on Windows.
-func installs(r release.Reach, kind string) bool {
+func installs(r gate.Reach, kind string) bool {
 	switch os, _, _ := strings.Cut(r.Target, "-"); os {
 	case "linux":
 		return kind == cmp.Or(r.BundleType, "appimage")

@@ -25,5 +25,6 @@ func TestReal(t *testing.T) {
 		"attacks":                 testAttacks,
 		"bad manifests":           testBadManifests,
 		"history":                 testHistory,
+		"older entries":           testOlderEntries,
 	})
 }

@@ -14,6 +14,7 @@ import (
 	"tsmon/channels"
 	"tsmon/manifest"
 	"tsmon/release"
+	"tsmon/release/gate"
 )
 
 const (
@@ -110,8 +111,8 @@ type EntryDetail struct {
 	Rolling *manifest.Manifest `json:"rolling,omitempty"`
 	Changes []manifest.Change  `json:"changes"` // of what everybody gets, to the entry before
 	// Reach is what every kind of client got, as far as that was known at the time.
-	Reach    []release.Reach `json:"reach"`
-	ReachCut int             `json:"reach_cut,omitempty"` // kinds of clients of the oldest versions that are left out
+	Reach    []gate.Reach `json:"reach"`
+	ReachCut int          `json:"reach_cut,omitempty"` // kinds of clients of the oldest versions that are left out
 }
 
 func (s *Releases) entry(r *http.Request) (any, error) {
@@ -128,7 +129,7 @@ func (s *Releases) entry(r *http.Request) (any, error) {
 		return nil, web.Refuse(http.StatusNotFound, "%s has no entry %d", log.Channel, sequence)
 	}
 	base := s.Heads.baseOf(log.Channel)
-	d := EntryDetail{EntryRow: rowOf(log, e), Manifest: e.Render(base), Changes: []manifest.Change{}, Reach: []release.Reach{}}
+	d := EntryDetail{EntryRow: rowOf(log, e), Manifest: e.Render(base), Changes: []manifest.Change{}, Reach: []gate.Reach{}}
 	if e.Rollout != nil {
 		rolling := e.Rollout.Release.Render(base, e.Sequence)
 		d.Rolling = &rolling
@@ -152,7 +153,7 @@ func (s *Releases) entry(r *http.Request) (any, error) {
 const maxReach = 20_000
 
 // bounded returns the cells of the newest versions, and how many others there are.
-func bounded(reach []release.Reach) (kept []release.Reach, cut int) {
+func bounded(reach []gate.Reach) (kept []gate.Reach, cut int) {
 	cut = max(0, len(reach)-maxReach)
 	return reach[cut:], cut
 }

@@ -17,6 +17,7 @@ import (
 	"tsmon/api/updates"
 	"tsmon/channels"
 	"tsmon/release"
+	"tsmon/release/gate"
 	"tsmon/store/object"
 )
 
@@ -208,8 +209,8 @@ func TestReleases(t *testing.T) {
 	if e.Manifest.Version != "1.0.0" || e.Rolling == nil || e.Rolling.Version != "1.1.0" || len(e.Reach) == 0 || e.Why != "faster" || !strings.HasPrefix(e.Manifest.Platforms["linux-x86_64"].URL, d.PublicURL) {
 		t.Errorf("%+v", e)
 	}
-	offered := func(r release.Reach) bool {
-		return r.Version == "1.0.0" && r.Rollout == release.In && r.Address == release.Dynamic && r.Outcome == "offered" && r.Offered == "1.1.0"
+	offered := func(r gate.Reach) bool {
+		return r.Version == "1.0.0" && r.Rollout == gate.In && r.Address == gate.Dynamic && r.Outcome == "offered" && r.Offered == "1.1.0"
 	}
 	if !slices.ContainsFunc(e.Reach, offered) {
 		t.Errorf("nobody gets it: %+v", e.Reach)

@@ -44,7 +44,7 @@ func (s *Server) takeReport(r *http.Request) error {
 	case !fleet.Reportable(sent.Event):
 		return web.Invalid("event %.40q is none of started, installed, failed and crashed", sent.Event)
 	}
-	at, err := s.signatures.check(r.Header, from.ID, body, s.Now())
+	at, err := s.seals.Check(r.Header, from.ID, body, s.Now())
 	if err != nil {
 		return err
 	}

@@ -19,13 +19,14 @@ type rounds struct {
 	away time.Time
 }
 
-// awaited returns a function that tells those who wait now that a round is over.
-func (r *rounds) awaited() func() {
+// awaited reports whether somebody waits for a round that begins now, and returns a function
+// that tells them that it is over.
+func (r *rounds) awaited() (waits bool, over func()) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	ended := r.next
 	r.next = nil
-	return func() {
+	return ended != nil, func() {
 		if ended != nil {
 			close(ended)
 		}

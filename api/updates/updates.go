@@ -25,6 +25,7 @@ import (
 	"github.com/go-chi/chi/v5"
 
 	"tsmon/api/fleet"
+	"tsmon/api/updates/seal"
 	"tsmon/api/web"
 	"tsmon/channels"
 	"tsmon/release/library"
@@ -54,18 +55,18 @@ type Options struct {
 type Server struct {
 	Options
 	web.Responder
-	files      *web.Files
-	signatures *signatures
+	files *web.Files
+	seals *seal.Seals
 	caches
 }
 
 // New returns a server. Watch starts it, Close ends it.
 func New(o Options) *Server {
-	return &Server{Options: o, files: &web.Files{Store: o.Objects, Deadline: o.Deadline}, signatures: newSignatures(o.ReportSecrets), caches: cachesFor(o.Token != "")}
+	return &Server{Options: o, files: &web.Files{Store: o.Objects, Deadline: o.Deadline}, seals: seal.New(o.ReportSecrets), caches: cachesFor(o.Token != "")}
 }
 
 // Headers are those that clients say who they are by.
-var Headers = []string{clientHeader, cohortHeader, timeHeader, signatureHeader}
+var Headers = []string{clientHeader, cohortHeader, seal.Time, seal.Signature}
 
 // ReportPath is where applications send reports. It takes nothing but POST, whatever
 // files are beside it.
@@ -95,7 +96,7 @@ func (s *Server) Watch(ctx context.Context) {
 
 // Close ends Watch, records what was seen of clients and waits for both.
 func (s *Server) Close() {
-	s.Heads.loop.Close()
+	s.Heads.close()
 	s.Fleet.Close()
 }
 

@@ -11,6 +11,7 @@ import (
 	"tsmon/manifest"
 	"tsmon/release"
 	"tsmon/release/library"
+	"tsmon/release/upkeep"
 	"tsmon/signing"
 )
 
@@ -87,8 +88,8 @@ func TestVerdictsAgree(t *testing.T) {
 			verdicts := map[string]bool{}
 			_, problems := manifest.Check(data, manifest.Rules{Keys: d.Keys})
 			verdicts["manifest validate"] = err == nil && len(problems) == 0
-			report, err := d.Inspector().Verify(t.Context(), "beta")
-			verdicts["channel verify"] = err == nil && !slices.ContainsFunc(report.Findings, func(f release.Finding) bool {
+			report, err := d.Keeper().Verify(t.Context(), "beta")
+			verdicts["channel verify"] = err == nil && !slices.ContainsFunc(report.Findings, func(f upkeep.Finding) bool {
 				return f.Object == "beta/latest.json" || f.Object == "log/beta"
 			})
 			u.Heads.Round(t.Context())

@@ -191,6 +191,7 @@ func TestOldBundleAnnounced(t *testing.T) {
 		}
 		e.Action, e.When = channels.Publish, w.Now()
 		apitest.Must[*channels.Log](t)(channels.Repository{Store: w.Objects}.Append(t.Context(), log, e))
+		w.Clock.Move(time.Minute)
 		u.Heads.Round(t.Context())
 		got := u.Get("/updates/stable/latest.json")
 		offered := u.Get("/updates/stable/linux/x86_64/1.0.0")

@@ -48,7 +48,7 @@ func listings(guide string) map[string]string {
 func TestApplication(t *testing.T) {
 	files := listings(read(t, applicationGuide))
 	folder := t.TempDir()
-	for _, name := range []string{"src-tauri/tauri.conf.json", "src-tauri/Cargo.toml", "src-tauri/src/lib.rs", "src-tauri/src/updates.rs", "src-tauri/capabilities/default.json", "src/updates.js"} {
+	for _, name := range []string{"src-tauri/tauri.conf.json", "src-tauri/Cargo.toml", "src-tauri/src/lib.rs", "src-tauri/src/updates.rs", "src-tauri/capabilities/default.json", "package.json", "src/updates.js"} {
 		if files[name] == "" {
 			t.Fatalf("the guide lacks %s", name)
 		}
@@ -79,6 +79,20 @@ func TestApplication(t *testing.T) {
 	var capability struct{ Permissions []string }
 	if err := json.Unmarshal([]byte(files["src-tauri/capabilities/default.json"]), &capability); err != nil || !slices.Contains(capability.Permissions, "updater:default") {
 		t.Errorf("%v %v", capability, err)
+	}
+
+	var packages struct{ Dependencies map[string]string }
+	if err := json.Unmarshal([]byte(files["package.json"]), &packages); err != nil {
+		t.Fatal(err)
+	}
+	imports := regexp.MustCompile(`from '(@[a-z-]+/[a-z-]+)`).FindAllStringSubmatch(files["src/updates.js"], -1)
+	for _, match := range imports {
+		if packages.Dependencies[match[1]] != "^2" { // as the plugins in Rust
+			t.Errorf("package.json lacks %s", match[1])
+		}
+	}
+	if len(imports) != len(packages.Dependencies) {
+		t.Errorf("updates.js has %d imports, package.json %d dependencies", len(imports), len(packages.Dependencies))
 	}
 
 	built := read(t, "testdata/plugin/src/updates.rs")

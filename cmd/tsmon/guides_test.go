@@ -7,28 +7,37 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 
-	"github.com/spf13/pflag"
+	"github.com/rogpeppe/go-internal/testscript"
 
 	"tsmon/cmd/tsmon/cli"
 )
 
-// TestGuides: every command in a guide is one of the program's, with flags and arguments
-// that it takes; and a script or another test runs that command with each of these flags.
+// TestGuides: every line of a guide that begins with the program is run by a script, as it
+// stands in the guide; and every command that its text names is one of the program's, with
+// flags and arguments that it takes, and is run by a test with each of these flags.
 func TestGuides(t *testing.T) {
-	run := tested(t)
-	commands := 0
+	run, typed := tested(t), typedLines(t)
+	lines := 0
 	for _, guide := range documents(t) {
-		for _, line := range typedIn(read(t, guide)) {
-			commands++
+		text := read(t, guide)
+		for _, line := range linesOf(text) {
+			if program(line) == "tsmon" {
+				lines++
+				if !typed[line] {
+					t.Errorf("%s: no script runs, with `typed`, %s", guide, line)
+				}
+			}
+		}
+		for _, line := range inText(text, []string{"tsmon"}) {
 			path, flags, err := understand(line)
 			if err != nil {
 				t.Errorf("%s: %s: %v", guide, line, err)
-				continue
-			}
-			if !run(path, "") {
+			} else if !run(path, "") {
 				t.Errorf("%s: %s: no test runs %s", guide, line, path)
 			}
 			for _, flag := range flags {
@@ -38,15 +47,72 @@ func TestGuides(t *testing.T) {
 			}
 		}
 	}
-	if commands < 70 {
-		t.Errorf("only %d commands were found", commands)
+	if lines < 70 {
+		t.Errorf("only %d lines were found", lines)
 	}
 }
 
-// documents returns the guides: all Markdown of the project that people read.
-func documents(t *testing.T) (files []string) {
+// typedLines returns the lines that scripts run with typed.
+func typedLines(t *testing.T) map[string]bool {
 	t.Helper()
-	err := filepath.WalkDir("../..", func(path string, d fs.DirEntry, err error) error {
+	found := map[string]bool{}
+	scripts, _ := filepath.Glob("testdata/script/*.txtar") // the pattern is good
+	for _, name := range scripts {
+		for line := range strings.Lines(read(t, name)) {
+			if rest, ok := strings.CutPrefix(line, "typed '"); ok {
+				rest = strings.ReplaceAll(rest, "''", "\x00")
+				rest, _, _ = strings.Cut(rest, "'")
+				found[strings.ReplaceAll(rest, "\x00", "'")] = true
+			}
+		}
+	}
+	return found
+}
+
+// scriptTyped runs a line that a guide has.
+func scriptTyped(ts *testscript.TestScript, args []string) {
+	line, known := args[0], false
+	guides, err := guides()
+	ts.Check(err)
+	for _, guide := range guides {
+		text := ts.ReadFile(guide)
+		known = known || slices.Contains(linesOf(text), line) || slices.Contains(inText(text, otherPrograms), line)
+	}
+	if !known {
+		ts.Fatalf("no guide has the line %s", line)
+	}
+	for _, change := range args[1:] {
+		from, to, ok := strings.Cut(change, "=>")
+		if !ok || !strings.Contains(line, from) {
+			ts.Fatalf("the line has no %q", from)
+		}
+		line = strings.ReplaceAll(line, from, to)
+	}
+	if words, err := split(line); err == nil && len(words) > 1 && words[0] == "tsmon" && words[1] == "serve" {
+		scriptServe(ts, words[2:])
+		return
+	}
+	ts.Check(ts.Exec("sh", "-c", line))
+}
+
+// documents returns the guides.
+func documents(t *testing.T) []string {
+	t.Helper()
+	files, err := guides()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return files
+}
+
+// guides finds the guides: all Markdown of the project that people read. The paths are
+// absolute.
+var guides = sync.OnceValues(func() (files []string, err error) {
+	root, err := filepath.Abs("../..")
+	if err != nil {
+		return nil, err
+	}
+	err = filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 		name := d.Name()
 		if err == nil && d.IsDir() && (name == "testdata" || name == "node_modules" || name == "reference" || name == ".tools" || name == ".git") {
 			return fs.SkipDir
@@ -56,11 +122,8 @@ func documents(t *testing.T) (files []string) {
 		}
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return files
-}
+	return files, err
+})
 
 func read(t *testing.T, name string) string {
 	t.Helper()
@@ -71,25 +134,78 @@ func read(t *testing.T, name string) string {
 	return string(data)
 }
 
-// typedIn returns the lines of a guide's blocks of code that begin with the program.
-func typedIn(guide string) (lines []string) {
-	fenced := false
-	for line := range strings.Lines(strings.ReplaceAll(guide, "\\\n", " ")) {
+// comment is a remark behind a command.
+var comment = regexp.MustCompile(`\s+#\s.*$`)
+
+// linesOf returns the commands in a guide's blocks of code, without the remarks behind
+// them. Loops are one line.
+func linesOf(guide string) (lines []string) {
+	fence, blank, loop := "", true, ""
+	guide = regexp.MustCompile(`\\\n +`).ReplaceAllString(guide, "")
+	for line := range strings.Lines(guide) {
 		if strings.HasPrefix(line, "```") {
-			fenced = !fenced
+			if fence == "" {
+				fence = strings.TrimSpace(line)
+			} else {
+				fence = ""
+			}
 			continue
 		}
-		code, block := strings.CutPrefix(line, "    ")
-		code = strings.TrimSpace(code)
-		code = strings.TrimPrefix(strings.Replace(code, "go run ./cmd/tsmon", "tsmon", 1), "TSMON_SECRET=$(openssl rand -base64 32) ")
-		if (block || fenced) && strings.HasPrefix(code, "tsmon ") {
-			lines = append(lines, code)
+		text := strings.TrimSpace(line)
+		block := fence == "" && blank && strings.HasPrefix(line, "    ")
+		blank = text == "" || block
+		text = comment.ReplaceAllString(text, "")
+		switch {
+		case !block && fence != "```" && fence != "```sh":
+		case text == "done":
+			lines, loop = append(lines, loop+" done"), ""
+		case loop != "":
+			loop += " " + text + ";"
+		case strings.HasSuffix(text, "; do"):
+			loop = text
+		case slices.Contains(programs, program(text)):
+			lines = append(lines, text)
 		}
 	}
 	return lines
 }
 
-// understand returns the command that a line says, such as release publish, and its flags.
+// program returns the program that a line runs.
+func program(line string) string {
+	for word := range strings.FieldsSeq(line) {
+		name, value, variable := strings.Cut(word, "=")
+		if !variable || name != strings.ToUpper(name) {
+			return word
+		}
+		if inner, ok := strings.CutPrefix(value, "$("); ok {
+			return inner
+		}
+	}
+	return ""
+}
+
+// inText returns the commands of programs that the text of a guide has in backquotes.
+func inText(guide string, programs []string) (lines []string) {
+	var text strings.Builder
+	fenced := false
+	for line := range strings.Lines(guide) {
+		if strings.HasPrefix(line, "```") {
+			fenced = !fenced
+		} else if !fenced && !strings.HasPrefix(line, "    ") {
+			text.WriteString(line)
+		}
+	}
+	for _, match := range regexp.MustCompile("`([^`]+)`").FindAllStringSubmatch(strings.ReplaceAll(text.String(), "\n", " "), -1) {
+		name, rest, _ := strings.Cut(match[1], " ")
+		if rest != "" && slices.Contains(programs, name) && rest != "help" && !strings.HasPrefix(rest, "COMMAND ") { // which show what there is
+			lines = append(lines, match[1])
+		}
+	}
+	return lines
+}
+
+// understand returns the command that a line names, such as release publish, and its flags.
+// A line in a text may lack arguments.
 func understand(line string) (path string, flags []string, err error) {
 	words, err := split(line)
 	if err != nil {
@@ -102,11 +218,17 @@ func understand(line string) (path string, flags []string, err error) {
 	if cmd.HasSubCommands() && len(rest) > 0 && !strings.HasPrefix(rest[0], "-") {
 		return "", nil, fmt.Errorf("%s is no command of %s", rest[0], cmd.CommandPath())
 	}
-	if err := cmd.ParseFlags(rest); err != nil {
-		return "", nil, err
+	for _, word := range rest {
+		name, found := strings.CutPrefix(word, "--")
+		name, _, _ = strings.Cut(name, "=")
+		if found && name != "help" && cmd.Flags().Lookup(name) == nil && cmd.InheritedFlags().Lookup(name) == nil {
+			return "", nil, fmt.Errorf("%s has no flag --%s", cmd.CommandPath(), name)
+		}
+		if found && cmd.Flags().Lookup(name) != nil {
+			flags = append(flags, name)
+		}
 	}
-	cmd.Flags().Visit(func(f *pflag.Flag) { flags = append(flags, f.Name) })
-	return strings.TrimPrefix(cmd.CommandPath(), "tsmon "), flags, cmd.ValidateArgs(cmd.Flags().Args())
+	return strings.TrimPrefix(cmd.CommandPath(), "tsmon "), flags, nil
 }
 
 // split splits a line into words as a shell does, up to a comment or whatever joins commands.

@@ -285,7 +285,7 @@ func killAt(t *testing.T, k *kit, moment int, ends string, args []string) (finis
 func (k *kit) whole(t *testing.T) {
 	t.Helper()
 	for _, channel := range []string{"stable", "beta"} {
-		report, err := k.reader(t).Inspector().Verify(t.Context(), channel)
+		report, err := k.reader(t).Keeper().Verify(t.Context(), channel)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -217,7 +217,7 @@ func (k *kit) update(t *testing.T, address string, m *manifest.Manifest, install
 // verified wants a channel to be sound in the store, and returns its version.
 func (k *kit) verified(t *testing.T, channel string) string {
 	t.Helper()
-	report, err := k.reader(t).Inspector().Verify(context.WithoutCancel(t.Context()), channel)
+	report, err := k.reader(t).Keeper().Verify(context.WithoutCancel(t.Context()), channel)
 	if err != nil {
 		t.Fatal(err)
 	}

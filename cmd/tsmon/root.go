@@ -17,6 +17,7 @@ import (
 	"tsmon/cmd/tsmon/releasing"
 	"tsmon/cmd/tsmon/serving"
 	"tsmon/cmd/tsmon/setup"
+	"tsmon/cmd/tsmon/sites"
 	"tsmon/cmd/tsmon/staging"
 	"tsmon/cmd/tsmon/updating"
 )
@@ -60,7 +61,7 @@ Environment:
 
 func rootCommand(app *cli.App) *cobra.Command {
 	root := cli.Group("tsmon", "Release a Tauri desktop application and serve its updates",
-		setup.InitCommand(app), keys.Command(app), releasing.ReleaseCommand(app, staging.StageCommand(app), staging.DiscardCommand(app)), releasing.PlanCommand(app), updating.ManifestCommand(app),
+		setup.InitCommand(app), keys.Command(app), releasing.ReleaseCommand(app, staging.StageCommand(app), staging.DiscardCommand(app), sites.ExportCommand(app), sites.ImportCommand(app), sites.MirrorCommand(app)), releasing.PlanCommand(app), updating.ManifestCommand(app),
 		channelCommand(app), updating.UpdateCommand(app), serving.Command(app),
 		admin.TenantCommand(app), admin.UserCommand(app), admin.SeriesCommand(app), admin.BackupCommand(app), setup.DoctorCommand(app), setup.ConfigCommand(app), versionCommand(app), manCommand())
 	root.Long = rootHelp

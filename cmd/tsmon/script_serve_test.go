@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -18,7 +19,7 @@ import (
 	"tsmon/store/servertest"
 )
 
-func scriptServe(ts *testscript.TestScript, _ []string) {
+func scriptServe(ts *testscript.TestScript, flags []string) {
 	own := scriptOf(ts)
 	own.stopServing()
 	if own.listen == "" {
@@ -27,7 +28,7 @@ func scriptServe(ts *testscript.TestScript, _ []string) {
 		ts.Check(err)
 		ts.Defer(own.stopServing)
 	}
-	own.serves = beside(ts, "tsmon", "serve", "--listen", own.listen)
+	own.serves = beside(ts, "tsmon", append([]string{"serve", "--listen", own.listen}, flags...)...)
 	// Its address is not known yet: it shows what the manifests say.
 	own.serves.Env = append(own.serves.Env, "TSMON_REFRESH=10ms", "TSMON_DRAIN=0s", "TSMON_MQTT_LISTEN=127.0.0.1:0", "TSMON_PUBLIC_URL=", "LATER="+ts.Getenv("LATER"))
 	stderr, err := own.serves.StderrPipe()
@@ -41,12 +42,18 @@ func scriptServe(ts *testscript.TestScript, _ []string) {
 		said += line
 		address, ok = strings.CutPrefix(strings.TrimSpace(line), "serving ")
 	}
+	for ready := !slices.Contains(flags, "--demo"); !ready && err == nil; {
+		line, err = lines.ReadString('\n')
+		said += line
+		ready = strings.HasPrefix(line, "the demo is ready")
+	}
 	silent.Stop()
 	if err != nil {
 		ts.Fatalf("tsmon serve says %q: %v", said, err)
 	}
 	go io.Copy(io.Discard, lines) // ends with the process
 	own.listen = strings.Trim(strings.TrimPrefix(address, "http:"), "/")
+	ts.Setenv("SERVER", strings.TrimSuffix(address, "/"))
 	ts.Setenv("TSMON_PUBLIC_URL", address+"updates")
 }
 

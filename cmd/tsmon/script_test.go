@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
@@ -8,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -32,8 +34,9 @@ import (
 //
 // In a script TSMON_STORAGE, TSMON_TRUSTED_KEYS and TAURI_SIGNING_PRIVATE_KEY are
 // set, $VECTORS is the folder of keys and signatures of other tools, $CONTENT the
-// folder of a tenant's file, $LATER the duration by which commands and the store are ahead
-// of now, $SKEW the one by which the clocks of commands differ from the store's,
+// folder of a tenant's file, $GUIDES that of the checkout, $LATER the duration by which commands and the store are ahead
+// of now, $SKEW the one by which the clocks of commands differ from the store's; on MinIO
+// $MINIO is its address and $MC its client, to which ALIAS means that server;
 // and these commands exist besides those of testscript:
 //
 //	exits CODE PROGRAM ARG…     run it and require that exit code
@@ -46,8 +49,10 @@ import (
 //	                            name only
 //	json FILE PATH [VALUE]      compare a member, such as 0.offer.url; -1 is the
 //	                            last element, len the length; ! json: it is absent
-//	serve                       start tsmon serve, set TSMON_PUBLIC_URL; a second time,
+//	serve [FLAG…]               start tsmon serve, set TSMON_PUBLIC_URL and SERVER; a second time,
 //	                            stop it first and start it at the same address
+//	typed LINE [OLD=>NEW…]      run a line of a guide as a shell does, with NEW in place
+//	                            of OLD; a server goes on beside the script
 //	member FILE PATH TO         write the text of a member into a file
 //	follows TEXT                require that the last output has a hint with that text,
 //	                            where … stands for anything;
@@ -139,6 +144,7 @@ var scriptCommands = map[string]func(*testscript.TestScript, bool, []string){
 	"obey":      positive(2, scriptObey),
 	"follows":   positive(1, scriptFollows),
 	"serve":     positive(0, scriptServe),
+	"typed":     positive(1, scriptTyped),
 	"public":    positive(0, scriptPublic),
 	"web":       positive(1, scriptWeb),
 	"snapshot":  positive(0, scriptSnapshot),
@@ -191,7 +197,8 @@ func setUp(env *testscript.Env, server *servertest.MinIO) error {
 	storage := filepath.Join(env.WorkDir, "store")
 	if server != nil {
 		storage = server.URL("desktop/" + filepath.Base(env.WorkDir))
-		env.Vars = append(env.Vars, server.Env()...)
+		login := url.URL{Scheme: "http", User: url.UserPassword(server.AccessKey, server.SecretKey), Host: strings.TrimPrefix(server.Endpoint, "http://")}
+		env.Vars = append(append(env.Vars, server.Env()...), "MINIO="+server.Endpoint, "MC_HOST_ALIAS="+login.String(), "MC="+cmp.Or(os.Getenv("TSMON_TEST_MC"), "TSMON_TEST_MC"))
 	}
 	public, err := os.ReadFile(filepath.Join(vectors, "minisign", "unencrypted.pub"))
 	if err != nil {
@@ -204,6 +211,7 @@ func setUp(env *testscript.Env, server *servertest.MinIO) error {
 		"AWS_EC2_METADATA_DISABLED=true",
 		"VECTORS="+vectors,
 		"CONTENT="+content,
+		"GUIDES="+filepath.Join(content, "..", "..", "..", ".."),
 		"TSMON_STORAGE="+storage,
 		"TSMON_TRUSTED_KEYS="+fields[len(fields)-1],
 		"TAURI_SIGNING_PRIVATE_KEY="+filepath.Join(vectors, "minisign", "unencrypted.key"),
@@ -214,7 +222,7 @@ func setUp(env *testscript.Env, server *servertest.MinIO) error {
 // inherited are the variables of programs that run beside a script.
 var inherited = []string{
 	"PATH", "HOME", "TMPDIR", "TSMON_CONFIG", "TSMON_STORAGE", "TSMON_PUBLIC_URL", "TSMON_TRUSTED_KEYS", "TAURI_SIGNING_PRIVATE_KEY",
-	"AWS_EC2_METADATA_DISABLED", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY",
+	"TSMON_METRICS_KEY", "AWS_EC2_METADATA_DISABLED", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY",
 }
 
 // beside returns a program to run beside the script, in its environment.

@@ -100,6 +100,9 @@ func TestRestoredFromBackup(t *testing.T) {
 				}
 				shows(fresh, 503, "") // it gave nothing up
 				away.must(t, accept...)
+				if _, stderr, code := away.tsmon(t, accept...); code != 0 || !strings.Contains(stderr, "the log goes on from "+end[1]+", so there is nothing to give up") {
+					t.Errorf("code %d: %s", code, stderr)
+				}
 			} else {
 				accept := []string{"channel", "verify", "stable", "--no-probe", "--accept"}
 				if out := k.must(t, append(accept, "--dry-run")...); !strings.Contains(out, "stable: servers would go on with the log that ends at 1:") || !strings.Contains(out, end[1]) {

@@ -19,6 +19,7 @@ import (
 	"tsmon/release"
 	"tsmon/release/bundle"
 	"tsmon/release/library"
+	"tsmon/release/upkeep"
 	"tsmon/signing"
 	"tsmon/store/object"
 	"tsmon/store/object/dir"
@@ -91,7 +92,7 @@ func (p *place) options(t testing.TB, channel, version string) release.PublishOp
 // prune removes what it may.
 func (p *place) prune(t testing.TB, versions int) {
 	t.Helper()
-	report, err := p.Prune(t.Context(), release.PruneOptions{Keep: 1})
+	report, err := p.Keeper().Prune(t.Context(), upkeep.PruneOptions{Keep: 1})
 	if err != nil || len(report.Pruned) != versions {
 		t.Fatalf("%+v, %v", report, err)
 	}
@@ -144,7 +145,7 @@ func (p *place) tree(t testing.TB) map[string]string {
 // shows wants a sound channel that shows a version.
 func (p *place) shows(t testing.TB, version string) {
 	t.Helper()
-	report, err := p.Inspector().Verify(t.Context(), "stable")
+	report, err := p.Keeper().Verify(t.Context(), "stable")
 	if version == "" {
 		if !errors.Is(err, library.ErrNoRelease) {
 			t.Errorf("it shows %+v, %v, want nothing", report, err)
@@ -328,10 +329,10 @@ func TestMovesOfAFedChannel(t *testing.T) {
 	if _, err := site.Advance(t.Context(), o); err != nil {
 		t.Errorf("advance: %v", err)
 	}
-	if report, err := site.Prune(t.Context(), release.PruneOptions{Keep: 1}); err != nil || report.Changed {
+	if report, err := site.Keeper().Prune(t.Context(), upkeep.PruneOptions{Keep: 1}); err != nil || report.Changed {
 		t.Errorf("prune: %+v, %v", report, err)
 	}
-	if report, err := site.Repair(t.Context(), release.RepairOptions{Channel: "stable"}); err != nil || report.Changed {
+	if report, err := site.Keeper().Repair(t.Context(), upkeep.RepairOptions{Channel: "stable"}); err != nil || report.Changed {
 		t.Errorf("repair: %+v, %v", report, err)
 	}
 	if fmt.Sprint(before) != fmt.Sprint(site.tree(t)) {
@@ -344,7 +345,7 @@ func TestMovesOfAFedChannel(t *testing.T) {
 	hq.publish(t, "stable", "1.4.0")
 	site.must(t, hq.export(t, 4))
 	site.shows(t, "1.4.0")
-	if report, err := site.Inspector().Verify(t.Context(), "beta"); err != nil || report.Version != "1.3.0" || len(report.Findings) > 0 {
+	if report, err := site.Keeper().Verify(t.Context(), "beta"); err != nil || report.Version != "1.3.0" || len(report.Findings) > 0 {
 		t.Errorf("%+v, %v", report, err)
 	}
 }

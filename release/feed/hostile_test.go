@@ -307,7 +307,7 @@ func TestLyingRecord(t *testing.T) {
 	if _, err := site.take(t, together(t, all, "")); !errors.Is(err, library.ErrStored) {
 		t.Errorf("%v", err)
 	}
-	if report, err := hq.Inspector().Verify(t.Context(), "stable"); err != nil || len(report.Findings) > 0 {
+	if report, err := hq.Keeper().Verify(t.Context(), "stable"); err != nil || len(report.Findings) > 0 {
 		t.Errorf("it is not the file alone: %+v, %v", report, err)
 	}
 	site.must(t, hq.export(t, 0))

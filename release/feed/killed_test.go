@@ -55,7 +55,7 @@ func TestKilledImport(t *testing.T) {
 		if err != nil && !errors.Is(err, errKilled) {
 			t.Fatal(err)
 		}
-		report, verifyErr := site.Inspector().Verify(t.Context(), "stable")
+		report, verifyErr := site.Keeper().Verify(t.Context(), "stable")
 		if verifyErr != nil || report.Version != "1.0.0" && report.Version != "1.4.0" {
 			t.Fatalf("killed at %d: %+v, %v", at, report, verifyErr)
 		}

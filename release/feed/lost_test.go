@@ -7,6 +7,7 @@ import (
 
 	"tsmon/channels"
 	"tsmon/release"
+	"tsmon/release/upkeep"
 )
 
 // TestLostEntries: a log that says some of its entries to be lost is carried without them.
@@ -18,7 +19,7 @@ func TestLostEntries(t *testing.T) {
 	if err := hq.Store.Delete(t.Context(), "log/stable/0000000002.json"); err != nil {
 		t.Fatal(err)
 	}
-	if report, err := hq.Repair(t.Context(), release.RepairOptions{Channel: "stable"}); err != nil || len(report.Findings) > 0 {
+	if report, err := hq.Keeper().Repair(t.Context(), upkeep.RepairOptions{Channel: "stable"}); err != nil || len(report.Findings) > 0 {
 		t.Fatalf("%+v, %v", report, err)
 	}
 	site.must(t, hq.export(t, 0))
@@ -63,7 +64,7 @@ func TestRollout(t *testing.T) {
 		t.Fatal(err)
 	}
 	site.shows(t, "1.1.0")
-	if report, err := site.Inspector().Verify(t.Context(), "stable"); err != nil || !report.Rings {
+	if report, err := site.Keeper().Verify(t.Context(), "stable"); err != nil || !report.Rings {
 		t.Errorf("%+v, %v", report, err)
 	}
 	sameLog(t, hq, site)

@@ -34,6 +34,7 @@ var (
 	ErrOtherBytes = errors.New("the version is published with other bytes")
 	ErrNoRelease  = errors.New("no such release")
 	ErrStored     = errors.New("the store does not hold what was published")
+	ErrConfig     = errors.New("not configured")
 )
 
 // sideBySide is how many bundles are transferred at once.
@@ -267,4 +268,12 @@ func (l Library) MarkDiscarded(ctx context.Context, version string, number int, 
 		return err
 	}
 	return l.Create(ctx, RecordKey(version, number), data, RecordAttributes)
+}
+
+// CheckKeys refuses to go on without trusted keys.
+func CheckKeys(keys signing.Keyring) error {
+	if len(keys) > 0 {
+		return nil
+	}
+	return bundle.Refuse(ErrConfig, "set trusted_keys in tsmon.yaml or TSMON_TRUSTED_KEYS to the pubkey of tauri.conf.json", "trusted_keys is empty")
 }

@@ -219,3 +219,20 @@ func (l Library) Intact(ctx context.Context, version string, staged *StagedBundl
 	}
 	return err == nil && sig.KeyID() == ours.signer(), nil
 }
+
+// Needed returns the names of the bundles in a version's folder that its record, or
+// what is staged of it, refers to. The record may be nil.
+func Needed(record *Record, staged map[string]*Staged) map[string]bool {
+	names := map[string]bool{}
+	if record != nil {
+		for _, b := range record.Bundles {
+			names[b.Name] = true
+		}
+	}
+	for _, s := range staged {
+		for _, b := range s.Bundles {
+			names[b.Name] = true
+		}
+	}
+	return names
+}

@@ -10,6 +10,7 @@ import (
 	"tsmon/channels"
 	"tsmon/manifest"
 	"tsmon/release"
+	"tsmon/release/gate"
 	"tsmon/signing"
 )
 
@@ -205,22 +206,22 @@ func (c *Channel) refuses(l Lost) bool {
 // if it signed the next release of a channel: as it is, or after the bridge.
 func (r *rotation) strands(c *Channel, bridged bool) (Lost, error) {
 	planned := c.log.Head().Release
-	log, versions := c.log, release.Installed(c.log, c.known)
+	log, versions := c.log, gate.Installed(c.log, c.known)
 	next := r.after(c)
 	if bridged {
 		planned.Version, planned.Watershed = r.bridge.String(), true
-		log = release.Then(log, planned)
+		log = gate.Then(log, planned)
 	}
-	before, err := release.Strands(log, versions, r.lacks(""))
+	before, err := gate.Strands(log, versions, r.lacks(""))
 	if err != nil {
 		return Lost{}, err
 	}
 	planned.Version, planned.Watershed = next, false
-	after, err := release.Strands(release.Then(log, planned), versions, r.lacks(next))
+	after, err := gate.Strands(gate.Then(log, planned), versions, r.lacks(next))
 	if err != nil {
 		return Lost{}, err
 	}
-	lost := Lost{Stranded: release.Stranded{Manifest: without(after.Manifest, before.Manifest), Server: without(after.Server, before.Server)}}
+	lost := Lost{Stranded: gate.Stranded{Manifest: without(after.Manifest, before.Manifest), Server: without(after.Server, before.Server)}}
 	lost.Clients = count(c.known, lost.Server)
 	return lost, nil
 }
@@ -228,7 +229,7 @@ func (r *rotation) strands(c *Channel, bridged bool) (Lost, error) {
 // lacks reports whether the installed version of an offer lacks the key of it. The old
 // keys will sign the bridge if nobody has yet; the new key the release next.
 func (r *rotation) lacks(next string) func(*manifest.Offer) bool {
-	signed := release.Lacks(r.keys)
+	signed := gate.Lacks(r.keys)
 	return func(o *manifest.Offer) bool {
 		has := r.keys.BuiltInto(o.Current)
 		switch {

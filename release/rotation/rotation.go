@@ -14,7 +14,7 @@
 // A plan changes nothing. It follows from the channels' logs, the trusted keys and
 // what is known of the clients, so that the same request in the middle of a rotation
 // says what is left to do. Whom a release would strand is worked out by the rule that
-// refuses such a release, see release.Strands.
+// refuses such a release, see gate.Strands.
 package rotation
 
 import (
@@ -28,6 +28,7 @@ import (
 	"tsmon/channels"
 	"tsmon/release"
 	"tsmon/release/bundle"
+	"tsmon/release/gate"
 	"tsmon/signing"
 )
 
@@ -95,7 +96,7 @@ type Channel struct {
 // Lost are the versions that a release strands. Clients counts the known clients that
 // have one of Server.
 type Lost struct {
-	release.Stranded
+	gate.Stranded
 	Clients *int `json:"clients,omitempty"`
 }
 

@@ -13,6 +13,7 @@ import (
 	"tsmon/channels"
 	"tsmon/manifest"
 	"tsmon/release"
+	"tsmon/release/gate"
 	"tsmon/signing"
 )
 
@@ -261,7 +262,7 @@ func TestAgreesWithThePublisher(t *testing.T) {
 				}
 				h.publish(p.Bridge, h.old, with...)
 			case c.State == Waiting && random.IntN(2) == 0:
-				all := release.VersionRange{First: c.Stranded.Manifest[0], Last: c.Stranded.Manifest[len(c.Stranded.Manifest)-1]}
+				all := gate.VersionRange{First: c.Stranded.Manifest[0], Last: c.Stranded.Manifest[len(c.Stranded.Manifest)-1]}
 				h.publish(next, h.fresh, func(o *release.PublishOptions) { o.Strand = all })
 			case c.State != Waiting:
 				h.publish(next, h.fresh)
@@ -294,7 +295,7 @@ func TestRolledBackIsNotProposed(t *testing.T) {
 		t.Errorf("bridge %s, configured %t:\n%s", p.Bridge, p.Configured, got)
 	}
 	h.publish("1.1.1", h.old, watershed, func(o *release.PublishOptions) {
-		o.Strand = release.VersionRange{First: "1.1.0", Last: "1.1.0"}
+		o.Strand = gate.VersionRange{First: "1.1.0", Last: "1.1.0"}
 	})
 	h.publish("1.1.2", h.fresh)
 	back("1.1.1")

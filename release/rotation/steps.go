@@ -9,6 +9,7 @@ import (
 
 	"tsmon/channels"
 	"tsmon/release"
+	"tsmon/release/gate"
 	"tsmon/signing"
 )
 
@@ -251,7 +252,7 @@ func (g *guide) end(c *Channel) {
 		if c.ReadsManifest {
 			left = c.Stranded.Manifest
 		}
-		strand := " --strand " + release.VersionRange{First: left[0], Last: left[len(left)-1]}.String()
+		strand := " --strand " + gate.VersionRange{First: left[0], Last: left[len(left)-1]}.String()
 		command := "tsmon release publish --channel " + c.Channel + " --version " + g.r.after(c) + strand + " DIR"
 		if next := g.r.find(c.successor); next != nil && next.State == Done {
 			command = "tsmon release promote --from " + next.Channel + " --to " + c.Channel + strand
@@ -262,7 +263,7 @@ func (g *guide) end(c *Channel) {
 
 // below counts the known clients that lack the new key, nil if nothing is known.
 func (r *rotation) below(c *Channel) *int {
-	lacking := slices.DeleteFunc(release.Installed(c.log, c.known), func(v string) bool { return r.keys.BuiltInto(v).Trusts(r.to) })
+	lacking := slices.DeleteFunc(gate.Installed(c.log, c.known), func(v string) bool { return r.keys.BuiltInto(v).Trusts(r.to) })
 	return count(c.known, append([]string{}, lacking...))
 }
 

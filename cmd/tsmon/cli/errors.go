@@ -17,6 +17,7 @@ import (
 	"tsmon/manifest/updater"
 	"tsmon/release"
 	"tsmon/release/library"
+	"tsmon/release/upkeep"
 	"tsmon/signing"
 	"tsmon/store/object"
 	"tsmon/store/record"
@@ -135,7 +136,7 @@ var hints = []struct {
 	{record.ErrUnavailable, "check that the database in server.records (TSMON_RECORDS) is up and reachable, then run the same command again"},
 	{series.ErrNoDatabase, "`tsmon tenant create` creates the database of a tenant; `tsmon tenant list` shows them"},
 	{series.ErrUnavailable, "check that the server in server.series (TSMON_SERIES_URL) is up and reachable, then run the same command again"},
-	{object.ErrClock, release.MendClock},
+	{object.ErrClock, library.MendClock},
 	{channels.ErrFuture, "`tsmon channel verify CHANNEL` says what leads out"},
 	{channels.ErrUnsigned, "bring lost bytes back from a copy, with `tsmon channel repair CHANNEL --bundle FILE`: to have the log say that they are lost takes more signatures than one command gives"},
 	{channels.ErrLog, "`tsmon channel repair CHANNEL` puts it right, with --bundle FILE for each lost object whose bytes you still have; `tsmon channel verify CHANNEL` shows what is wrong"},
@@ -193,7 +194,7 @@ func HintFor(err error) string {
 	case errors.As(err, &format) && format.Mend != "":
 		return format.Mend
 	case errors.As(err, &broken):
-		return release.MendLog(err, broken.Channel)
+		return upkeep.MendLog(err, broken.Channel)
 	}
 	for _, h := range hints {
 		if errors.Is(err, h.is) {

@@ -124,7 +124,7 @@ func TestSlowChecksums(t *testing.T) {
 	// follows: `tsmon channel verify …` reads them all
 	c.mends(doctor.Warning, "channels", "the bundles of 1.0.0 were not compared with what was published within 500ms", "`tsmon channel verify stable` reads them all")
 	p := &release.Publisher{Store: c.store(), PublicURL: c.environ["TSMON_PUBLIC_URL"], Keys: signing.Keyring{{PublicKey: c.key.Public()}}, Now: time.Now}
-	report, err := p.Inspector().Verify(t.Context(), "stable")
+	report, err := p.Keeper().Verify(t.Context(), "stable")
 	if err != nil || len(report.Findings) > 0 || len(report.Releases) != 1 {
 		t.Errorf("%v %+v", err, report)
 	}

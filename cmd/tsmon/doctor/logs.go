@@ -8,7 +8,7 @@ import (
 	"tsmon/channels"
 	"tsmon/channels/fault"
 	"tsmon/cmd/tsmon/cli"
-	"tsmon/release"
+	"tsmon/release/upkeep"
 )
 
 // logs reads the log of each channel once, for all areas.
@@ -48,9 +48,9 @@ func (p *patient) read(ctx context.Context, s *standing, name string) {
 	log, err := r.Load(ctx, name)
 	if s.err = err; err != nil {
 		if errors.Is(err, fault.ErrBare) || errors.Is(err, fault.ErrStrangers) {
-			s.where, s.mend = "operators", release.MendLog(err, name)
+			s.where, s.mend = "operators", upkeep.MendLog(err, name)
 		} else if errors.Is(err, channels.ErrLog) {
-			s.where, s.mend = fault.Of(err, name).Object, release.MendLog(err, name)
+			s.where, s.mend = fault.Of(err, name).Object, upkeep.MendLog(err, name)
 		}
 		return
 	}
@@ -60,7 +60,7 @@ func (p *patient) read(ctx context.Context, s *standing, name string) {
 		return // what is wrong with the records is found elsewhere
 	}
 	if err := log.Continues(seen); err != nil && (p.trust[name].Operators == nil || !log.Accepts(seen)) {
-		s.err, s.where, s.mend = err, fault.Of(err, name).Object, release.MendHistory(name, seen)
+		s.err, s.where, s.mend = err, fault.Of(err, name).Object, upkeep.MendHistory(name, seen)
 	}
 }
 

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"tsmon/cmd/tsmon/cli"
-	"tsmon/release"
+	"tsmon/release/library"
 	"tsmon/store/object"
 )
 
@@ -91,10 +91,10 @@ func clock(n *notes, ahead time.Duration) (bad bool) {
 	}
 	switch skew := ahead.Abs(); {
 	case skew > badSkew:
-		n.fail(release.MendClock, "this machine's clock is %v %s the store's; S3 refuses requests that are 15 minutes off", skew, way)
+		n.fail(library.MendClock, "this machine's clock is %v %s the store's; S3 refuses requests that are 15 minutes off", skew, way)
 		return true
 	case skew > oddSkew:
-		n.warn(release.MendClock, "this machine's clock is %v %s the store's", skew, way)
+		n.warn(library.MendClock, "this machine's clock is %v %s the store's", skew, way)
 	default:
 		n.ok("the clocks of this machine and of the store agree")
 	}

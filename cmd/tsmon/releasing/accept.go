@@ -37,12 +37,20 @@ func runAccept(ctx context.Context, app *cli.App, channel string, from channels.
 		return acceptInRecords(ctx, app, c, channel, from, f.dryRun)
 	}
 	if from.Sequence == 0 && !early {
-		if from, err = cli.Seen(ctx, c, channel); err != nil || from.Sequence == 0 {
-			return cli.WithHint(cli.Usagef("--accept needs --from where the records of the servers are out of reach"), "give --from SEQUENCE:HASH, which the alarm of the server names")
+		from, err = cli.Seen(ctx, c, channel)
+		if err != nil && !errors.Is(err, cli.ErrNoRecords) {
+			return err
+		}
+		if from.Sequence == 0 {
+			return cli.WithHint(cli.Usagef("--accept needs --from: the records here know of no server that has seen %s", channel), "give --from SEQUENCE:HASH, which the alarm of the server names")
 		}
 	}
 	return f.move(ctx, app, func(_ *config.Config, p *release.Publisher) (*release.Plan, error) {
-		return p.Accept(ctx, channel, from, "", f.dryRun)
+		plan, err := p.Accept(ctx, channel, from, "", f.dryRun)
+		if err == nil && plan.Entry == nil {
+			plan.Warnings = append(plan.Warnings, fmt.Sprintf("the log goes on from %s, so there is nothing to give up; if a server refuses the log, its alarm names another SEQUENCE:HASH: give that with --from", from))
+		}
+		return plan, err
 	})
 }
 
@@ -55,11 +63,18 @@ func acceptInRecords(ctx context.Context, app *cli.App, c *config.Config, channe
 	if err != nil {
 		return err
 	}
+	away := func() error {
+		return cli.WithHint(cli.Usagef("--accept settles what servers have seen of %s, and the records here know of none", channel),
+			"run it where server.records (TSMON_RECORDS) or TSMON_DATA name the records of the servers; where no server runs there is nothing to settle")
+	}
 	accepted := Accepted{Channel: channel, End: log.End(), DryRun: dry}
 	err = cli.WithRecords(ctx, c, func(records record.Store) error {
 		seen, err := histories(c, records).Seen(ctx, channel)
-		if err != nil {
+		switch {
+		case err != nil:
 			return err
+		case seen.Sequence == 0:
+			return away()
 		}
 		if from.Sequence > 0 && seen != from && log.Continues(seen) != nil {
 			return &release.Refusal{Cause: channels.ErrHistory, Text: fmt.Sprintf("the servers have seen %s, not %s", seen, from), Mend: "repeat it with --from and what the servers have seen"}
@@ -77,6 +92,9 @@ func acceptInRecords(ctx context.Context, app *cli.App, c *config.Config, channe
 		}
 		return err
 	})
+	if errors.Is(err, cli.ErrNoRecords) {
+		return away()
+	}
 	if err != nil {
 		return err
 	}

@@ -35,7 +35,8 @@ known of the one before, as ` + "`tsmon channel guard`" + ` shows; elsewhere tim
 ` + "`tsmon channel rollout CHANNEL --percent N`" + ` goes on regardless.
 
 A step that latest.json would break known clients with is refused; --allow-missing
-leaves those as they are, for this step and all that follow it.`,
+leaves those as they are, for this step and all that follow it. A step follows from the
+signed rollout and needs no operator; with --allow-missing it does, as any move.`,
 		Example: `  tsmon channel advance
   tsmon channel advance stable --dry-run`,
 		RunE: func(cmd *cobra.Command, args []string) error { return runAdvance(cmd.Context(), app, f, args) },
@@ -43,6 +44,7 @@ leaves those as they are, for this step and all that follow it.`,
 	f.addReason(cmd, remark)
 	f.addAllowMissing(cmd)
 	f.addDry(cmd)
+	f.wait.Add(cmd)
 	return cmd
 }
 
@@ -62,6 +64,9 @@ func runAdvance(ctx context.Context, app *cli.App, f moveFlags, names []string) 
 	var failed []error
 	for _, name := range names {
 		plan, err := advance(ctx, app, c, p, f.options(name))
+		if err == nil {
+			plan, err = f.wait.Await(ctx, app, p, plan)
+		}
 		if plan != nil {
 			plans = append(plans, plan)
 		}
@@ -72,7 +77,7 @@ func runAdvance(ctx context.Context, app *cli.App, f moveFlags, names []string) 
 	progress.Done()
 	err = app.Print(plans, func(w io.Writer) {
 		for _, plan := range plans {
-			if plan.Changed {
+			if plan.Changed || plan.Waiting != nil {
 				PrintPlan(w, plan, f.verbose)
 				continue
 			}

@@ -16,6 +16,7 @@ import (
 	"tsmon/cmd/tsmon/showing"
 	"tsmon/release"
 	"tsmon/release/feed"
+	"tsmon/release/upkeep"
 )
 
 // ChannelCommand returns `tsmon channel`.
@@ -37,6 +38,7 @@ type verifyFlags struct {
 	accept  bool
 	dryRun  bool
 	file    string
+	wait    Wait
 }
 
 func channelVerifyCommand(app *cli.App) *cobra.Command {
@@ -77,6 +79,7 @@ warns if they are not served there; ` + "`tsmon doctor`" + ` looks at the rest o
 	cmd.Flags().StringVar(&f.from, "from", "", "`SEQUENCE:HASH` that the log must go on from")
 	cmd.Flags().BoolVar(&f.accept, "accept", false, "give up what was seen and is not in the log any more, as after a restore")
 	cmd.Flags().BoolVar(&f.dryRun, "dry-run", false, "with --accept: print what would be given up, write nothing")
+	f.wait.Add(cmd)
 	cmd.Flags().StringVar(&f.file, "file", "", "verify this `FILE` of release export, and reach no store")
 	return cmd
 }
@@ -110,14 +113,14 @@ func runChannelVerify(ctx context.Context, app *cli.App, channel string, f verif
 			return cli.WithHint(cli.Usagef("--from: %w", err), "`tsmon channel verify CHANNEL` prints where a log ends; a server's alarm names what it has seen")
 		}
 	}
-	if f.dryRun && !f.accept {
-		return cli.Usagef("--dry-run goes with --accept: verify writes nothing")
+	if (f.dryRun || f.wait.Duration != 0) && !f.accept {
+		return cli.Usagef("--dry-run and --wait go with --accept: verify writes nothing")
 	}
 	if f.file != "" && f.accept {
 		return cli.Usagef("--accept is about a store, not a --file")
 	}
 	if f.accept {
-		return runAccept(ctx, app, channel, from, moveFlags{noProbe: f.noProbe, dryRun: f.dryRun})
+		return runAccept(ctx, app, channel, from, moveFlags{noProbe: f.noProbe, dryRun: f.dryRun, wait: f.wait})
 	}
 	if f.file != "" {
 		return verifyFile(ctx, app, channel, f.file, from)
@@ -131,7 +134,7 @@ func runChannelVerify(ctx context.Context, app *cli.App, channel string, f verif
 	if err != nil {
 		return err
 	}
-	report, err := p.Inspector().VerifyFrom(ctx, channel, cmp.Or(from, seen))
+	report, err := p.Keeper().VerifyFrom(ctx, channel, cmp.Or(from, seen))
 	progress.Done()
 	if err != nil {
 		return err
@@ -191,7 +194,7 @@ func verifyFile(ctx context.Context, app *cli.App, channel, path string, from ch
 }
 
 // printVerified prints a report, and returns an error if it has findings.
-func printVerified(app *cli.App, report *release.VerifyReport) error {
+func printVerified(app *cli.App, report *upkeep.VerifyReport) error {
 	channel := report.Channel
 	err := app.Print(report, func(w io.Writer) {
 		for _, f := range report.Findings {

@@ -28,6 +28,6 @@ many keys are lost, a key of server.operators_root takes the place of the former
 	}
 	f.addReason(cmd, remark)
 	f.addDry(cmd)
-	f.addWait(cmd)
+	f.wait.Add(cmd)
 	return cmd
 }

@@ -45,12 +45,17 @@ func printMove(w io.Writer, p *release.Plan) {
 	}
 	fmt.Fprintf(w, "  %s\n", p.URL)
 	if wait := p.Waiting; wait != nil {
-		fmt.Fprintf(w, "  plan %s, until %s\n", wait.Hash[:12], wait.Expires.Format(time.RFC3339))
-		fmt.Fprintf(w, "  `tsmon plan approve %s --channel %s` by one of: %s\n", wait.Hash[:12], wait.Channel, strings.Join(wait.Missing, ", "))
+		printToApprove(w, wait)
 	}
 	if p.Probed {
 		fmt.Fprintln(w, "  fetched and verified as a client gets it")
 	}
+}
+
+// printToApprove says how a plan that waits is signed, and by whom.
+func printToApprove(w io.Writer, wait *release.Waiting) {
+	fmt.Fprintf(w, "  plan %s, until %s\n", wait.Hash[:12], wait.Expires.Format(time.RFC3339))
+	fmt.Fprintf(w, "  `tsmon plan approve %s --channel %s` by one of: %s\n", wait.Hash[:12], wait.Channel, strings.Join(wait.Missing, ", "))
 }
 
 // renderedText names views: rings by their number, others by the file.

@@ -127,6 +127,7 @@ func printWaiting(out io.Writer, w *release.Waiting, rings, verbose bool) {
 	if o := e.Operators; o != nil {
 		fmt.Fprintf(out, "  from then on %d of these must sign: %s\n", o.Approvals, strings.Join(namesOf(o.Keys), ", "))
 	}
+	printLosses(out, e)
 	printBrings(out, release.Brings(e))
 	fmt.Fprintf(out, "approvals: %s", approvals(w))
 	if len(w.Signed) > 0 {
@@ -143,6 +144,20 @@ func printWaiting(out io.Writer, w *release.Waiting, rings, verbose bool) {
 	if len(w.Reach) > 0 {
 		fmt.Fprintln(out)
 		printTable(out, w.Reach, rings, verbose)
+	}
+}
+
+// printLosses writes what an entry says to be gone for good.
+func printLosses(out io.Writer, e *channels.Entry) {
+	for _, lost := range e.Lost {
+		if lost.From == lost.To {
+			fmt.Fprintf(out, "  says to be lost: entry %d\n", lost.From)
+		} else {
+			fmt.Fprintf(out, "  says to be lost: entries %d to %d\n", lost.From, lost.To)
+		}
+	}
+	if len(e.Pruned) > 0 {
+		fmt.Fprintf(out, "  says to be lost: bundles of %s\n", strings.Join(e.Pruned, ", "))
 	}
 }
 
@@ -194,11 +209,15 @@ func planMakeCommand(app *cli.App, apply bool, cmd *cobra.Command) *cobra.Comman
 					return nil, err
 				}
 			}
-			return p.Approve(cmd.Context(), channel, hash, apply)
+			plan, err := p.Approve(cmd.Context(), channel, hash, apply)
+			if err == nil && plan.Action == channels.Repair && plan.Changed {
+				err = repairRest(cmd.Context(), app, p, channel)
+			}
+			return plan, err
 		})
 	}
 	channelFlag(cmd, &channel)
-	f.addWait(cmd)
+	f.wait.Add(cmd)
 	cmd.Flags().BoolVar(&f.noProbe, "no-probe", false, "do not fetch the public address afterwards as a client would")
 	return cmd
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"tsmon/cmd/tsmon/cli"
-	"tsmon/release"
+	"tsmon/release/upkeep"
 )
 
 type pruneFlags struct {
@@ -62,7 +62,7 @@ func age(text string) (time.Duration, error) {
 }
 
 func runPrune(ctx context.Context, app *cli.App, f pruneFlags) error {
-	o := release.PruneOptions{Keep: f.keep, Why: f.reason, DryRun: f.dryRun}
+	o := upkeep.PruneOptions{Keep: f.keep, Why: f.reason, DryRun: f.dryRun}
 	if f.keep < 0 {
 		return cli.WithHint(cli.Usagef("--keep %d: it can't be negative", f.keep), "write --keep 10")
 	}
@@ -80,7 +80,7 @@ func runPrune(ctx context.Context, app *cli.App, f pruneFlags) error {
 	if err != nil {
 		return err
 	}
-	report, err := p.Prune(ctx, o)
+	report, err := p.Keeper().Prune(ctx, o)
 	progress.Done()
 	if err != nil {
 		return err
@@ -89,7 +89,7 @@ func runPrune(ctx context.Context, app *cli.App, f pruneFlags) error {
 	return app.Print(report, func(w io.Writer) { printPrune(w, report) })
 }
 
-func printPrune(w io.Writer, r *release.PruneReport) {
+func printPrune(w io.Writer, r *upkeep.PruneReport) {
 	if !r.Changed {
 		fmt.Fprintln(w, "nothing to prune")
 		return

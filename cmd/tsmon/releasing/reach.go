@@ -11,10 +11,11 @@ import (
 	"tsmon/channels"
 	"tsmon/cmd/tsmon/cli"
 	"tsmon/release"
+	"tsmon/release/gate"
 )
 
 // printTable writes who gets what.
-func printTable(w io.Writer, reach []release.Reach, rings, verbose bool) {
+func printTable(w io.Writer, reach []gate.Reach, rings, verbose bool) {
 	rows := [][]string{{"INSTALLED", "GETS", "ON"}}
 	static := "latest.json"
 	if rings {
@@ -31,7 +32,7 @@ func printTable(w io.Writer, reach []release.Reach, rings, verbose bool) {
 // printReach writes who gets what, and whom a rollback does not reach.
 func printReach(w io.Writer, p *release.Plan, verbose bool) {
 	printTable(w, p.Reach, p.Rings, verbose)
-	if p.Action == channels.Rollback && slices.ContainsFunc(p.Reach, func(r release.Reach) bool { return r.Outcome == "ahead" }) {
+	if p.Action == channels.Rollback && slices.ContainsFunc(p.Reach, func(r gate.Reach) bool { return r.Outcome == "ahead" }) {
 		fmt.Fprintf(w, "\nnot reached: clients on a version above %s keep it, the updater only goes forward;\na fixed build with a higher version reaches them\n", p.Version)
 	}
 	if len(p.Unbound) > 0 {
@@ -50,7 +51,7 @@ type reachGroup struct {
 
 // lot is what some clients get, whatever they have.
 type lot struct {
-	gets    release.Reach // without version and client
+	gets    gate.Reach // without version and client
 	clients []client
 }
 
@@ -68,7 +69,7 @@ func (k kind) compare(l kind) int {
 
 // groupReach groups consecutive versions that get the same, or, verbosely, none. static
 // names the address of clients that ask no server.
-func groupReach(reach []release.Reach, static string, verbose bool) []reachGroup {
+func groupReach(reach []gate.Reach, static string, verbose bool) []reachGroup {
 	var groups []reachGroup
 	for i := 0; i < len(reach); {
 		version := reach[i].Version
@@ -88,15 +89,15 @@ func groupReach(reach []release.Reach, static string, verbose bool) []reachGroup
 
 func equalLots(a, b lot) bool { return a.gets == b.gets && slices.Equal(a.clients, b.clients) }
 
-func (g *reachGroup) add(r release.Reach, static string) {
+func (g *reachGroup) add(r gate.Reach, static string) {
 	c := client{kind{r.Target, r.BundleType}, "server", "in the rollout"}
-	if r.Address == release.Static {
+	if r.Address == gate.Static {
 		c.address = static
 	}
 	if r.Downgrades {
 		c.address += " with allowDowngrades"
 	}
-	if r.Rollout == release.Out {
+	if r.Rollout == gate.Out {
 		c.rollout = "outside the rollout"
 	}
 	r.Version, r.Target, r.BundleType, r.Address, r.Rollout, r.Downgrades = "", "", "", "", "", false
@@ -194,7 +195,7 @@ func kindsText(kinds []kind) string {
 	return strings.Join(texts, ", ")
 }
 
-func getsText(r release.Reach, kept string) string {
+func getsText(r gate.Reach, kept string) string {
 	switch r.Outcome {
 	case "offered":
 		return r.Offered + ", " + r.Bundle

@@ -6,11 +6,8 @@ package releasing
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"io"
 	"strings"
-	"time"
 	"unicode"
 
 	"github.com/spf13/cobra"
@@ -19,14 +16,14 @@ import (
 	"tsmon/cmd/tsmon/config"
 	"tsmon/manifest"
 	"tsmon/release"
+	"tsmon/release/gate"
 )
 
 // ReleaseCommand returns `tsmon release`; others are commands of other packages.
 func ReleaseCommand(app *cli.App, others ...*cobra.Command) *cobra.Command {
 	return cli.Group("release", "Sign, stage, publish, promote and roll back releases",
 		append([]*cobra.Command{releaseSignCommand(app), releasePublishCommand(app), releasePromoteCommand(app),
-			releaseRollbackCommand(app), releaseListCommand(app), releaseShowCommand(app), releasePruneCommand(app),
-			releaseExportCommand(app), releaseImportCommand(app), releaseMirrorCommand(app)}, others...)...)
+			releaseRollbackCommand(app), releaseListCommand(app), releaseShowCommand(app), releasePruneCommand(app)}, others...)...)
 }
 
 // moveFlags are what publish, promote and rollback have in common.
@@ -38,7 +35,7 @@ type moveFlags struct {
 	noProbe      bool
 	verbose      bool
 	reason       string
-	wait         time.Duration
+	wait         Wait
 }
 
 func (f *moveFlags) add(cmd *cobra.Command) {
@@ -46,12 +43,7 @@ func (f *moveFlags) add(cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&f.allowUnbound, "allow-unbound", false, "accept signatures that name no version; strict applications refuse them")
 	f.addStrand(cmd)
 	f.addDry(cmd)
-	f.addWait(cmd)
-}
-
-// addWait adds the flag of commands whose plan may lack signatures.
-func (f *moveFlags) addWait(cmd *cobra.Command) {
-	cmd.Flags().DurationVar(&f.wait, "wait", 0, "stay for up to this `TIME`, such as 30m, until the operators whose approval a move needs have signed it")
+	f.wait.Add(cmd)
 }
 
 func (f *moveFlags) addAllowMissing(cmd *cobra.Command) {
@@ -66,11 +58,11 @@ func AddStrand(cmd *cobra.Command, text *string) {
 }
 
 // ParseStrand parses what --strand was given; empty is the empty range.
-func ParseStrand(text string) (strand release.VersionRange, err error) {
+func ParseStrand(text string) (strand gate.VersionRange, err error) {
 	if text == "" {
 		return strand, nil
 	}
-	if strand, err = release.ParseVersionRange(text); err != nil {
+	if strand, err = gate.ParseVersionRange(text); err != nil {
 		err = cli.WithHint(cli.Usagef("--strand: %w", err), "write --strand 1.0.0-1.2.0 for the versions from 1.0.0 to 1.2.0")
 	}
 	return strand, err
@@ -94,8 +86,8 @@ const (
 
 // check looks at the flags alone.
 func (f *moveFlags) check() error {
-	if f.wait < 0 {
-		return cli.Usagef("--wait is a time such as 30m, not %v", f.wait)
+	if err := f.wait.Check(); err != nil {
+		return err
 	}
 	if _, err := ParseStrand(f.strand); err != nil {
 		return err
@@ -131,8 +123,8 @@ func (f *moveFlags) move(ctx context.Context, app *cli.App, run func(*config.Con
 	}
 	plan, err := run(c, p)
 	progress.Done()
-	if err == nil && plan != nil && plan.Waiting != nil && f.wait > 0 {
-		plan, err = f.await(ctx, app, p, plan)
+	if err == nil {
+		plan, err = f.wait.Await(ctx, app, p, plan)
 	}
 	if plan != nil {
 		if printErr := app.Print(plan, func(w io.Writer) { PrintPlan(w, plan, f.verbose) }); printErr != nil {
@@ -141,22 +133,6 @@ func (f *moveFlags) move(ctx context.Context, app *cli.App, run func(*config.Con
 		warnOf(app, plan)
 	}
 	return err
-}
-
-// await waits for the signatures that a plan lacks. If they don't come in time, the plan
-// goes on waiting, and is returned with an error.
-func (f *moveFlags) await(ctx context.Context, app *cli.App, p *release.Publisher, plan *release.Plan) (*release.Plan, error) {
-	w := plan.Waiting
-	approve := "`tsmon plan approve " + w.Hash[:12] + " --channel " + w.Channel + "`"
-	app.Say("%s waits for approvals, %s: %s by one of: %s", w.Channel, approvals(w), approve, strings.Join(w.Missing, ", "))
-	limited, cancel := context.WithTimeout(ctx, f.wait)
-	defer cancel()
-	made, err := p.Await(limited, plan)
-	if ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) {
-		return plan, cli.WithHint(cli.Refuse(fmt.Errorf("the plan %s still waits for approvals after %v", w.Hash[:12], f.wait)),
-			approve+" signs it; the command that made it goes on waiting if it is run again")
-	}
-	return made, err
 }
 
 // publisher returns what the commands that move channels work with.

@@ -1,6 +1,7 @@
 package releasing
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -10,11 +11,12 @@ import (
 
 	"tsmon/cmd/tsmon/cli"
 	"tsmon/release"
+	"tsmon/release/upkeep"
 )
 
 func channelRepairCommand(app *cli.App) *cobra.Command {
 	var f moveFlags
-	var o release.RepairOptions
+	var o upkeep.RepairOptions
 	cmd := &cobra.Command{
 		Use:   "repair CHANNEL [--bundle FILE…]",
 		Short: "Put a channel right that verify finds fault with",
@@ -23,7 +25,8 @@ after public_url has changed. Objects that were lost or changed are put back fro
 files that --bundle names: bundles, release.json files and log entries, which are
 recognised by their digests. What can't be put back the log says to be lost, in a new
 entry, except for bundles that clients are offered: these take their bytes, or a higher
-version. Nothing that is as it was published is rewritten. Objects among the log that
+version. Where operators are in force they must sign that entry, as of any move: the
+command leaves a plan. Nothing that is as it was published is rewritten. Objects among the log that
 no reader heeds are removed; those of an import an hour after it was interrupted.
 
 --take-out moves entries to a folder that stand at the end of the log and keep it from
@@ -46,10 +49,11 @@ store that nobody feeds any more, or where somebody forged the marks of deliveri
 	cmd.Flags().StringVar(&o.TakeOut, "take-out", "", "move forged entries behind the rightful ones to `FOLDER`")
 	cmd.Flags().BoolVar(&f.dryRun, "dry-run", false, "print what would be done, write nothing")
 	f.addReason(cmd, remark)
+	f.wait.Add(cmd)
 	return cmd
 }
 
-func runRepair(ctx context.Context, app *cli.App, f moveFlags, o release.RepairOptions) error {
+func runRepair(ctx context.Context, app *cli.App, f moveFlags, o upkeep.RepairOptions) error {
 	f.noProbe = true
 	_, p, progress, err := f.publisher(ctx, app)
 	if err != nil {
@@ -61,16 +65,50 @@ func runRepair(ctx context.Context, app *cli.App, f moveFlags, o release.RepairO
 	if err != nil {
 		return err
 	}
+	var failed error
+	if report.Waiting != nil && f.wait.Duration > 0 {
+		report, failed = f.awaitRepair(ctx, app, p, o, report)
+	}
 	err = app.Print(report, func(w io.Writer) { printRepair(w, report) })
 	app.Warn(report.Warnings)
 	for _, file := range report.Unused {
 		app.Warn([]string{file + " has the bytes of nothing that is lost"})
 	}
-	if err == nil && len(report.Findings) > 0 {
-		refusal := &release.Refusal{Cause: report.Err()}
-		err = cli.WithHint(cli.Reword(refusal, "%s is not sound yet, problems: %d", o.Channel, len(report.Findings)), report.Findings[0].Mend)
+	return cmp.Or(err, failed, unsound(report))
+}
+
+// awaitRepair waits for the signatures that the entry of a repair lacks, then does the rest.
+func (f *moveFlags) awaitRepair(ctx context.Context, app *cli.App, p *release.Publisher, o upkeep.RepairOptions, report *release.RepairReport) (*release.RepairReport, error) {
+	w := report.Waiting
+	if _, err := f.wait.Await(ctx, app, p, &release.Plan{Channel: o.Channel, Waiting: w}); err != nil {
+		return report, err
 	}
-	return err
+	rest, err := p.Repair(ctx, o)
+	if err != nil {
+		return report, err
+	}
+	rest.Mended, rest.Changed = append(report.Mended, rest.Mended...), true
+	rest.Sequence = cmp.Or(rest.Sequence, w.Entry.Sequence)
+	return rest, nil
+}
+
+// repairRest does what is left of a repair whose entry was just made.
+func repairRest(ctx context.Context, app *cli.App, p *release.Publisher, channel string) error {
+	report, err := p.Repair(ctx, upkeep.RepairOptions{Channel: channel, Rest: true})
+	if err != nil {
+		return err
+	}
+	app.Warn(report.Warnings)
+	return unsound(report)
+}
+
+// unsound returns an error if a report has findings.
+func unsound(report *release.RepairReport) error {
+	if len(report.Findings) == 0 {
+		return nil
+	}
+	refusal := &release.Refusal{Cause: report.Err()}
+	return cli.WithHint(cli.Reword(refusal, "%s is not sound yet, problems: %d", report.Channel, len(report.Findings)), report.Findings[0].Mend)
 }
 
 func printRepair(w io.Writer, r *release.RepairReport) {
@@ -80,7 +118,11 @@ func printRepair(w io.Writer, r *release.RepairReport) {
 	for _, f := range r.Findings {
 		fmt.Fprintf(w, "%s: %s\n", f.Object, strings.ReplaceAll(f.Problem, "\n", "\n  "))
 	}
-	switch {
+	switch wait := r.Waiting; {
+	case wait != nil:
+		fmt.Fprintf(w, "%s: waits for approvals, %s (entry %d, %s)\n", r.Channel, approvals(wait), wait.Entry.Sequence, wait.Entry.Action)
+		printLosses(w, wait.Entry)
+		printToApprove(w, wait)
 	case r.DryRun && r.Changed:
 		fmt.Fprintf(w, "%s: would be repaired\n", r.Channel)
 	case !r.Changed && len(r.Findings) == 0:

@@ -95,7 +95,7 @@ rings: true. Clients that read latest.json, or send no ID, get it at 100 %.`,
 	f.addAllowMissing(cmd)
 	f.addStrand(cmd)
 	f.addDry(cmd)
-	f.addWait(cmd)
+	f.wait.Add(cmd)
 	return cmd
 }
 
@@ -140,7 +140,7 @@ func steerCommand(app *cli.App, steer func(*release.Publisher, context.Context, 
 		f.addReason(cmd, remark)
 	}
 	f.addDry(cmd)
-	f.addWait(cmd)
+	f.wait.Add(cmd)
 	return cmd
 }
 

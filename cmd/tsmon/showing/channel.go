@@ -166,7 +166,7 @@ func ringsText(s *release.Share) string {
 // warnBehind warns if a manifest does not match the log, as after a publisher that
 // was killed.
 func warnBehind(ctx context.Context, app *cli.App, p *release.Publisher, log *channels.Log) error {
-	behind, err := p.Inspector().Behind(ctx, log)
+	behind, err := p.Keeper().Behind(ctx, log)
 	if len(behind) > 0 {
 		app.Warn([]string{fmt.Sprintf("manifests that don't match the log: %d (%s); `tsmon channel repair %s` brings them up to date", len(behind), behind[0], log.Channel)})
 	}

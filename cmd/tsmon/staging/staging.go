@@ -3,6 +3,7 @@
 package staging
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -19,6 +20,7 @@ type stageFlags struct {
 	releasing.ContentFlags
 	channel, strand                    string
 	publish, replace, unbound, noProbe bool
+	wait                               releasing.Wait
 }
 
 // StageCommand returns `tsmon release stage`.
@@ -60,6 +62,7 @@ bundles, and the files that --also names, come along for new users.`,
 	flags.BoolVar(&f.unbound, "allow-unbound", false, "accept signatures that name no version; strict applications refuse them")
 	releasing.AddStrand(cmd, &f.strand)
 	flags.BoolVar(&f.noProbe, "no-probe", false, "do not fetch the public address afterwards as a client would")
+	f.wait.Add(cmd)
 	return cmd
 }
 
@@ -69,8 +72,11 @@ func runStage(ctx context.Context, app *cli.App, f *stageFlags, args []string) e
 		return err
 	}
 	strand, err := releasing.ParseStrand(f.strand)
-	if err != nil {
+	if err = cmp.Or(err, f.wait.Check()); err != nil {
 		return err
+	}
+	if f.wait.Duration > 0 && !f.publish {
+		return cli.Usagef("--wait goes with --publish: what is staged waits for nobody")
 	}
 	content, err := f.GatherPart(ctx, app, c, args)
 	if err != nil {
@@ -90,6 +96,9 @@ func runStage(ctx context.Context, app *cli.App, f *stageFlags, args []string) e
 	if report == nil || err != nil && report.Published == nil {
 		return err
 	}
+	if err == nil && report.Published != nil {
+		report.Published, err = f.wait.Await(ctx, app, p, report.Published)
+	}
 	app.Warn(report.Warnings)
 	if printErr := app.Print(report, func(w io.Writer) { printStage(w, report) }); printErr != nil {
 		return printErr
@@ -97,7 +106,7 @@ func runStage(ctx context.Context, app *cli.App, f *stageFlags, args []string) e
 	if report.Hint != "" && !app.JSON {
 		app.Say("hint: %s", report.Hint)
 	}
-	if report.Published != nil {
+	if report.Published != nil { // nil if the wait for its approvals failed
 		for _, moved := range append([]*release.Plan{report.Published}, report.Published.Followers...) {
 			app.Warn(moved.Warnings)
 		}

@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -168,5 +169,33 @@ func testConflict(t *testing.T, server *servertest.InfluxDB) {
 	err := s.Write(t.Context(), "conflict", []series.Sample{{Measurement: "m", Fields: map[string]any{"f": 1.5}, Time: c.Time}})
 	if !errors.Is(err, series.ErrKind) {
 		t.Errorf("the error is %v", err)
+	}
+}
+
+// TestHalfOfABatchFails: a large batch is sent in two requests, and the error of either is
+// its error.
+func TestHalfOfABatchFails(t *testing.T) {
+	var batch []series.Sample
+	for i := range divided {
+		batch = append(batch, series.Sample{Measurement: fmt.Sprint("m", i%100), Fields: map[string]any{"f": 1.0}, Time: seriestest.Clock})
+	}
+	for _, failing := range []int32{0, 1, 2} {
+		var writes atomic.Int32
+		s := open(t, Options{URL: serve(t, func(w http.ResponseWriter, r *http.Request) {
+			switch {
+			case r.URL.Path != "/write":
+				_, _ = w.Write([]byte(`{"results":[{"statement_id":0}]}`))
+			case writes.Add(1) == failing:
+				w.WriteHeader(http.StatusServiceUnavailable)
+			default:
+				w.WriteHeader(http.StatusNoContent)
+			}
+		})})
+		if err := s.Write(t.Context(), "db", batch); errors.Is(err, series.ErrUnavailable) != (failing > 0) {
+			t.Errorf("request %d fails: %v", failing, err)
+		}
+		if n := writes.Load(); n != 2 {
+			t.Errorf("%d requests", n)
+		}
 	}
 }

@@ -27,6 +27,8 @@ import (
 //   - A measurement that is gone fails a statement, so that each has one measurement.
 //   - A new series can be read a second or two after it was written, and again when it
 //     has its first value of a week. Writes wait for that.
+//   - Of two values of one series and time that come in one request it keeps either: the
+//     earlier is left out.
 //   - Nothing can be deleted: rollups are quarters of an hour in every zone, so that none
 //     need to go.
 //   - It takes no times before 1970, no dots in the names of databases, neither , ; / \ nor
@@ -163,6 +165,38 @@ func (g *gemini) unseen(database string, samples []series.Sample) map[look]map[p
 		found[l][p] = true
 	}
 	return found
+}
+
+// latest returns samples without the values that a later one of the same series and time
+// replaces, and nil if there are none.
+func latest(samples []series.Sample) []series.Sample {
+	type cell struct {
+		series, field string
+		nanosecond    int64
+	}
+	seen := map[cell]bool{}
+	kept := make([]series.Sample, 0, len(samples))
+	replaced := false
+	for _, s := range slices.Backward(samples) {
+		of := string(series.AppendTags([]byte(s.Measurement), s.Tags))
+		fields := make(map[string]any, len(s.Fields))
+		for name, value := range s.Fields {
+			c := cell{of, name, s.Time.UnixNano()}
+			if seen[c] {
+				replaced = true
+				continue
+			}
+			seen[c], fields[name] = true, value
+		}
+		if s.Fields = fields; len(fields) > 0 {
+			kept = append(kept, s)
+		}
+	}
+	if !replaced {
+		return nil
+	}
+	slices.Reverse(kept)
+	return kept
 }
 
 func placeOf(database string, s series.Sample) place {

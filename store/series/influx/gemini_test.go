@@ -3,6 +3,7 @@ package influx
 import (
 	"errors"
 	"fmt"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -84,4 +85,21 @@ func TestGeminiStoreKilled(t *testing.T) {
 		server.Stores[i].Start()
 	}
 	untilWell()
+}
+
+// TestLatest: of two values of one series and time the later is sent.
+func TestLatest(t *testing.T) {
+	at := func(second int, fields map[string]any) series.Sample {
+		return series.Sample{Measurement: "m", Tags: map[string]string{"a": "b"}, Time: time.Unix(int64(second), 0), Fields: fields}
+	}
+	other := at(1, map[string]any{"f": 9.0})
+	other.Tags = nil
+	samples := []series.Sample{at(1, map[string]any{"f": 1.0, "g": 1.0}), at(1, map[string]any{"h": 1.0}), other, at(1, map[string]any{"f": 2.0, "h": 2.0}), at(2, map[string]any{"f": 3.0})}
+	want := []series.Sample{at(1, map[string]any{"g": 1.0}), other, samples[3], samples[4]}
+	if got := latest(samples); !reflect.DeepEqual(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+	if got := latest(want); got != nil {
+		t.Errorf("nothing is replaced in %v, got %v", want, got)
+	}
 }

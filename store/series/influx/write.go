@@ -8,6 +8,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"io"
 	"maps"
 	"net/http"
@@ -15,6 +16,8 @@ import (
 	"slices"
 	"strings"
 	"sync"
+
+	"golang.org/x/sync/errgroup"
 
 	"tsmon/store/series"
 )
@@ -53,33 +56,72 @@ func (s *Store) Write(ctx context.Context, database string, samples []series.Sam
 	return err
 }
 
-// encoding is samples as line protocol.
-type encoding struct {
-	lines []byte
-	ends  []int // of the requests that lines are divided into
+// encoding is samples as line protocol: one text, or two that are sent at the same time.
+// All lines of a measurement are in the same text, so that the later of two values of
+// one time wins.
+type encoding []*lines
+
+type lines struct {
+	text []byte
+	ends []int // of the requests that text is divided into
 }
 
-// encodings have room for lines: new memory costs as much as what is written to it.
-var encodings = sync.Pool{New: func() any { return new(encoding) }}
+// divided is the number of samples from which on two requests at once are faster than
+// one: the server reads the lines of a request on one core.
+const divided = 2000
 
-// encode appends samples one after another. The text goes back to encodings once no
-// request can read it any more.
-func encode(samples []series.Sample, add func([]byte, series.Sample) ([]byte, error)) (*encoding, error) {
-	e := encodings.Get().(*encoding)
-	e.lines, e.ends = e.lines[:0], e.ends[:0]
-	begin := 0
-	for i, sample := range samples {
+// rooms have room for lines: new memory costs as much as what is written to it.
+var rooms = sync.Pool{New: func() any { return new(lines) }}
+
+var seed = maphash.MakeSeed()
+
+// encode appends samples one after another to the text of their measurement. Its texts
+// are released once no request can read them any more.
+func encode(samples []series.Sample, add func([]byte, series.Sample) ([]byte, error)) (encoding, error) {
+	e := encoding{room()}
+	if len(samples) >= divided {
+		e = append(e, room())
+	}
+	for _, sample := range samples {
+		l := e[0]
+		if len(e) > 1 {
+			l = e[maphash.String(seed, sample.Measurement)%2]
+		}
 		var err error
-		if e.lines, err = add(e.lines, sample); err != nil {
-			encodings.Put(e)
+		if l.text, err = add(l.text, sample); err != nil {
+			e.release()
 			return nil, err
 		}
-		if len(e.lines)-begin >= perRequest || i == len(samples)-1 {
-			begin = len(e.lines)
-			e.ends = append(e.ends, begin)
+		if len(l.text)-l.sent() >= perRequest {
+			l.ends = append(l.ends, len(l.text))
+		}
+	}
+	for _, l := range e {
+		if len(l.text) > l.sent() {
+			l.ends = append(l.ends, len(l.text))
 		}
 	}
 	return e, nil
+}
+
+func room() *lines {
+	l := rooms.Get().(*lines)
+	l.text, l.ends = l.text[:0], l.ends[:0]
+	return l
+}
+
+// sent returns the end of the last request.
+func (l *lines) sent() int {
+	if len(l.ends) == 0 {
+		return 0
+	}
+	return l.ends[len(l.ends)-1]
+}
+
+func (e encoding) release() {
+	for _, l := range e {
+		rooms.Put(l)
+	}
 }
 
 // unchecked encodes what this package computed, whose names and sums may be longer and
@@ -126,28 +168,52 @@ func (s *Store) TryWrite(ctx context.Context, database string) (err error) {
 }
 
 // send sends the text of samples in order.
-func (s *server) send(ctx context.Context, database string, samples []series.Sample, text *encoding) error {
+func (s *server) send(ctx context.Context, database string, samples []series.Sample, text encoding) error {
 	has := s.gemini.is.Load()
 	if has {
 		if err := s.gemini.storable(samples); err != nil {
 			return err
 		}
+		if fewer := latest(samples); fewer != nil {
+			text.release()
+			var err error
+			if text, err = encode(fewer, unchecked); err != nil {
+				return err
+			}
+		}
 	}
-	var expired error
+	expired := make([]error, len(text))
+	var all errgroup.Group
+	for i, l := range text {
+		all.Go(func() (err error) {
+			expired[i], err = s.sendLines(ctx, database, l)
+			return err
+		})
+	}
+	if err := all.Wait(); err != nil {
+		return err // a request that was cut may go on reading its text
+	}
+	text.release()
+	old := cmp.Or(expired...)
+	if has {
+		return errors.Join(old, s.awaitKept(ctx, database, samples, old != nil))
+	}
+	return old
+}
+
+// sendLines sends the requests of l in order. expired is the error of those whose
+// lines are older than the database keeps.
+func (s *server) sendLines(ctx context.Context, database string, l *lines) (expired, err error) {
 	begin := 0
-	for _, end := range text.ends {
-		err := s.post(ctx, database, text.lines[begin:end])
+	for _, end := range l.ends {
+		err := s.post(ctx, database, l.text[begin:end])
 		if err != nil && !errors.Is(err, series.ErrExpired) {
-			return err // a request that was cut may go on reading the text
+			return expired, err
 		}
 		expired = cmp.Or(err, expired)
 		begin = end
 	}
-	encodings.Put(text)
-	if has {
-		return errors.Join(expired, s.awaitKept(ctx, database, samples, expired != nil))
-	}
-	return expired
+	return expired, nil
 }
 
 // discard reads an answer that says nothing, so that the connection can be used again.

@@ -62,6 +62,7 @@ func SuiteWithin(t *testing.T, limits Limits, open func(t *testing.T, now func()
 		{"TagNames", tagNames},
 		{"Large", large},
 		{"Replace", replace},
+		{"WriteMany", writeMany},
 		{"KindConflict", kindConflict},
 		{"Fields", fields},
 		{"BadNames", badNames},

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -18,6 +19,27 @@ func replace(t *testing.T, f *fixture) {
 		t.Errorf("the sum is %v", n)
 	}
 	f.wantLast(t, key("m", "g"), 5, at(time.Minute))
+}
+
+// writeMany writes a batch that a store may divide: the later of two values of one time
+// wins wherever they are in it, and one that is refused leaves nothing.
+func writeMany(t *testing.T, f *fixture) {
+	var batch []series.Sample
+	want := map[series.Key]figures{}
+	for i := range 6000 {
+		k := key(fmt.Sprint("site", i%40), "f")
+		batch = append(batch, sample(k.Measurement, k.Field, float64(i/40), time.Duration(i/40%50)*time.Minute))
+		want[k] = figures{} // below
+	}
+	for k := range want { // the last of three rounds: 100 to 149
+		want[k] = figures{124.5, 149, 100, 124.5 * 50}
+	}
+	wantError(t, f.store.Write(t.Context(), f.database, append(slices.Clip(batch), sample("site7", "f", "text", time.Second))), series.ErrKind)
+	if fields, err := f.store.Fields(t.Context(), f.database); err != nil || len(fields) > 0 {
+		t.Errorf("a batch that was refused left %v, error %v", fields, err)
+	}
+	f.write(t, batch...)
+	f.wantFigures(t, 0, want)
 }
 
 func kindConflict(t *testing.T, f *fixture) {

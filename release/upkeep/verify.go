@@ -1,4 +1,4 @@
-package release
+package upkeep
 
 import (
 	"context"
@@ -10,6 +10,7 @@ import (
 	"tsmon/channels"
 	"tsmon/channels/fault"
 	"tsmon/manifest"
+	"tsmon/release/bundle"
 	"tsmon/release/library"
 	"tsmon/signing"
 )
@@ -56,7 +57,7 @@ func MendHistory(channel string, seen channels.Position) string {
 }
 
 func (r *VerifyReport) find(object string, err error, mend string) {
-	if refusal := (*Refusal)(nil); errors.As(err, &refusal) {
+	if refusal := (*bundle.Refusal)(nil); errors.As(err, &refusal) {
 		mend = refusal.Mend
 	}
 	r.Findings = append(r.Findings, Finding{Object: object, Problem: err.Error(), Mend: mend, Err: err})
@@ -64,10 +65,9 @@ func (r *VerifyReport) find(object string, err error, mend string) {
 
 // verification is one run of Verify.
 type verification struct {
-	Inspector
-	unbound bool // signatures need not name the version
-	log     *channels.Log
-	report  *VerifyReport
+	Keeper
+	log    *channels.Log
+	report *VerifyReport
 }
 
 // Verify checks a channel in the store: the numbers and hashes of its log, its
@@ -76,19 +76,19 @@ type verification struct {
 // the bundles that the head offers.
 //
 // Without a public URL any address will do, if all bundles are there.
-func (in Inspector) Verify(ctx context.Context, channel string) (*VerifyReport, error) {
-	return in.VerifyFrom(ctx, channel, channels.Position{})
+func (k Keeper) Verify(ctx context.Context, channel string) (*VerifyReport, error) {
+	return k.VerifyFrom(ctx, channel, channels.Position{})
 }
 
 // VerifyFrom is Verify of a log that must go on from a position that was seen before,
 // unless that is the zero value, or an entry of operators gives up what was seen.
-func (in Inspector) VerifyFrom(ctx context.Context, channel string, from channels.Position) (*VerifyReport, error) {
-	if err := trusts(in.Keys); err != nil {
+func (k Keeper) VerifyFrom(ctx context.Context, channel string, from channels.Position) (*VerifyReport, error) {
+	if err := library.CheckKeys(k.Library.Keys); err != nil {
 		return nil, err
 	}
-	v := &verification{Inspector: in, unbound: showsUnbound(in.policies, channel), report: &VerifyReport{Channel: channel, Findings: []Finding{}}}
-	v.channels.Thorough = true
-	log, err := v.channels.Load(ctx, channel)
+	v := &verification{Keeper: k, report: &VerifyReport{Channel: channel, Findings: []Finding{}}}
+	v.Channels.Thorough = true
+	log, err := v.Channels.Load(ctx, channel)
 	if errors.Is(err, channels.ErrLog) {
 		v.report.find(fault.Of(err, channel).Object, err, MendLog(err, channel))
 		return v.report, v.strays(ctx)
@@ -98,11 +98,11 @@ func (in Inspector) VerifyFrom(ctx context.Context, channel string, from channel
 	}
 	head := log.Head()
 	if head == nil {
-		return nil, refuse(library.ErrNoRelease, "`tsmon channel list` shows the channels of the store", "%s shows nothing", channel)
+		return nil, bundle.Refuse(library.ErrNoRelease, "`tsmon channel list` shows the channels of the store", "%s shows nothing", channel)
 	}
 	v.log, v.report.Version, v.report.Entries, v.report.End = log, head.Version, len(log.Entries), log.End()
 	v.report.Fed = log.Fed()
-	if err := log.Continues(from); err != nil && (in.policies[channel].Operators == nil || !log.Accepts(from)) {
+	if err := log.Continues(from); err != nil && (k.Channels.Trust[channel].Operators == nil || !log.Accepts(from)) {
 		v.report.find("log/"+channel, err, MendHistory(channel, from))
 	}
 	if err := v.strays(ctx); err != nil {
@@ -128,8 +128,8 @@ func (in Inspector) VerifyFrom(ctx context.Context, channel string, from channel
 
 // Behind returns the keys of manifests, the channel's and those of rings, that don't
 // show what a log wants, as after a publisher that was killed.
-func (in Inspector) Behind(ctx context.Context, log *channels.Log) (keys []string, err error) {
-	r := in.channels
+func (k Keeper) Behind(ctx context.Context, log *channels.Log) (keys []string, err error) {
+	r := k.Channels
 	seen, err := r.Peek(ctx, log.Channel)
 	if err != nil {
 		return nil, err
@@ -145,12 +145,12 @@ func (in Inspector) Behind(ctx context.Context, log *channels.Log) (keys []strin
 // shown compares what clients read, the manifest and those of the rings, with the
 // log.
 func (v *verification) shown(ctx context.Context) error {
-	seen, err := v.channels.Peek(ctx, v.log.Channel)
+	seen, err := v.Channels.Peek(ctx, v.log.Channel)
 	if err != nil {
 		return err
 	}
 	known := map[string]bool{} // manifests that were checked, by their bytes
-	v.report.Rings = v.channels.HasRings(v.log.Channel)
+	v.report.Rings = v.Channels.HasRings(v.log.Channel)
 	for i, view := range v.log.Views(v.report.Rings) {
 		if shown := channels.Ahead(seen[i:i+1], v.log.End().Sequence); shown > v.log.End().Sequence {
 			v.report.find(view.Key, fmt.Errorf("%w: %s shows entry %d, which is missing", channels.ErrLog, view.Key, shown), mendWith(v.log.Channel))
@@ -159,7 +159,7 @@ func (v *verification) shown(ctx context.Context) error {
 		v.view(view, seen[i].Data)
 		if data := string(seen[i].Data); data != "" && !known[data] && !view.IsList() {
 			known[data] = true
-			if _, problems := manifest.Check(seen[i].Data, manifest.Rules{Keys: v.Keys, AllowUnbound: v.unbound}); len(problems) > 0 {
+			if _, problems := manifest.Check(seen[i].Data, manifest.Rules{Keys: v.Library.Keys, AllowUnbound: v.Unbound(v.log.Channel)}); len(problems) > 0 {
 				mend := problems[0].Mend
 				if errors.Is(problems, signing.ErrUnbound) {
 					mend = "publish a higher version with signatures that name it, or set allow_unbound: true for " + v.log.Channel + " in tsmon.yaml, as on the servers that show it"
@@ -184,15 +184,15 @@ func (v *verification) view(view channels.View, data []byte) {
 		v.report.find(view.Key, fmt.Errorf("%w: %s is missing", library.ErrStored, view.Key), mend)
 	case !ok:
 		v.report.find(view.Key, fmt.Errorf("%w: %s is not what entry %d says", library.ErrStored, view.Key, view.Sequence), mend)
-	case v.public != "" && base != v.public && base != "":
-		v.report.find(view.Key, fmt.Errorf("%w: the addresses in %s lead to %s, public_url is %s", library.ErrStored, view.Key, base, v.public), mend)
+	case v.Channels.PublicURL != "" && base != v.Channels.PublicURL && base != "":
+		v.report.find(view.Key, fmt.Errorf("%w: the addresses in %s lead to %s, public_url is %s", library.ErrStored, view.Key, base, v.Channels.PublicURL), mend)
 	}
 }
 
 // noRings finds rings that nobody keeps: their clients would get nothing new.
 func (v *verification) noRings(ctx context.Context) error {
 	key := channels.RingKey(v.log.Channel, 0)
-	_, err := v.Store.Stat(ctx, key)
+	_, err := v.Library.Store.Stat(ctx, key)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -206,13 +206,13 @@ func (v *verification) noRings(ctx context.Context) error {
 // release checks one release; whole reads every byte. An error means that it
 // could not be checked.
 func (v *verification) release(ctx context.Context, version string, whole bool) error {
-	record, err := v.Named(ctx, version, v.log.Record(version))
+	record, err := v.Library.Named(ctx, version, v.log.Record(version))
 	if v.log.Pruned(version) && (err == nil || errors.Is(err, library.ErrStored) || errors.Is(err, library.ErrNoRelease)) {
 		return v.pruned(ctx, version, record)
 	}
 	if err == nil {
 		v.report.Releases = append(v.report.Releases, version)
-		err = v.VerifyStored(ctx, record, true)
+		err = v.Library.VerifyStored(ctx, record, true)
 	}
 	if err == nil {
 		err = v.signatures(ctx, record, whole)
@@ -221,7 +221,7 @@ func (v *verification) release(ctx context.Context, version string, whole bool) 
 		return err
 	}
 	if errors.Is(err, library.ErrStored) || errors.Is(err, library.ErrNoRelease) {
-		err = &Refusal{Cause: err, Mend: mendWith(v.log.Channel)}
+		err = &bundle.Refusal{Cause: err, Mend: mendWith(v.log.Channel)}
 	}
 	v.report.find(library.Folder(version), err, "add the key that signed it to trusted_keys, with until: VERSION if it has ended; if the key is there, publish a higher version")
 	return nil
@@ -232,6 +232,29 @@ func mendWith(channel string) string {
 	return "`tsmon channel repair " + channel + " --bundle FILE` puts back the bytes of lost objects that you still have; without --bundle it has the log say what is lost, once clients are offered a higher version"
 }
 
+// MendLog says how the log of a channel is put right that can't be read.
+func MendLog(err error, channel string) string {
+	f := fault.Of(err, channel)
+	switch {
+	case errors.Is(err, channels.ErrFuture):
+		return mendFuture(channel)
+	case errors.Is(err, fault.ErrBare):
+		return "`tsmon channel appoint " + channel + "` puts them in force; if another store feeds this one, run it there, and bring the log here again"
+	case errors.Is(err, fault.ErrStrangers):
+		return "write the operators of " + channel + " into tsmon.yaml as it has them where the channel is moved; if they are to change, `tsmon channel appoint " + channel + "` there has those in force approve it"
+	case f.Blame == fault.Intruder:
+		return "somebody wrote " + f.Object + " who may not: `tsmon channel repair " + channel + " --take-out FOLDER` moves it to FOLDER, with what stands behind it; if it was rightful once, add --bundle FILE with those bytes"
+	case f.Blame == fault.Damaged:
+		return mendWith(channel)
+	}
+	return mendWith(channel) + "; --take-out FOLDER moves away what somebody wrote behind the rightful entries"
+}
+
+// mendFuture says what to do about an entry from the future.
+func mendFuture(channel string) string {
+	return "wait until then, or set the store's clock by NTP if that is wrong; if the entry was made by a wrong clock, `tsmon channel verify " + channel + " --accept` has the log go on from now"
+}
+
 // pruned finds bundles of a pruned release that were put back with other bytes.
 func (v *verification) pruned(ctx context.Context, version string, record *library.Record) error {
 	v.report.Pruned = append(v.report.Pruned, version)
@@ -240,7 +263,7 @@ func (v *verification) pruned(ctx context.Context, version string, record *libra
 	}
 	for _, b := range record.Bundles {
 		key := library.Folder(record.Version) + b.Name
-		same, err := v.Holds(ctx, key, b.Size, b.CRC64)
+		same, err := v.Library.Holds(ctx, key, b.Size, b.CRC64)
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
 		case err != nil:
@@ -260,7 +283,7 @@ func (v *verification) signatures(ctx context.Context, record *library.Record, w
 			continue
 		}
 		key := library.Folder(record.Version) + b.Name
-		data, err := v.Read(ctx, key+".sig", signing.MaxSignature)
+		data, err := v.Library.Read(ctx, key+".sig", signing.MaxSignature)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
@@ -269,7 +292,7 @@ func (v *verification) signatures(ctx context.Context, record *library.Record, w
 		}
 		sig, err := signing.ParseSignature(b.Signature)
 		if err == nil && whole {
-			err = v.VerifyBytes(ctx, key, sig)
+			err = v.Library.VerifyBytes(ctx, key, sig)
 		}
 		if err != nil {
 			return fmt.Errorf("%s: %w", key, err)

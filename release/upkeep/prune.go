@@ -1,11 +1,10 @@
-package release
+package upkeep
 
 import (
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -48,25 +47,25 @@ type PruneReport struct {
 
 const (
 	// leftoverAge is how old everything of a version must be for Prune to remove what
-	// no release needs of it, and trustAge how old such an object may be that a publish
+	// no release needs of it, and TrustAge how old such an object may be that a publish
 	// makes part of a release. Between them lies the time that a command may take.
 	leftoverAge = 24 * time.Hour
-	trustAge    = leftoverAge / 2
-	// pruneTime is how long after its entries in the logs Prune may remove bundles, and
-	// pruneRest how long no channel can be moved to their versions. Between them lies
+	TrustAge    = leftoverAge / 2
+	// PruneTime is how long after its entries in the logs Prune may remove bundles, and
+	// Rest how long no channel can be moved to their versions. Between them lies
 	// what clocks may differ by.
-	pruneTime = 10 * time.Minute
-	pruneRest = 30 * time.Minute
+	PruneTime = 10 * time.Minute
+	Rest      = 30 * time.Minute
 	// deletedAtOnce is how many objects are removed between two looks at the clock.
 	deletedAtOnce = 1000
 )
 
-// errPruneTime means that Prune had to stop.
-var errPruneTime = fmt.Errorf("removing bundles took longer than %v; prune again for the rest", pruneTime)
+// ErrPruneTime means that Prune had to stop.
+var ErrPruneTime = fmt.Errorf("removing bundles took longer than %v; prune again for the rest", PruneTime)
 
 // pruning is one run of Prune.
 type pruning struct {
-	*Publisher
+	Keeper
 	o      PruneOptions
 	began  time.Time
 	stocks map[string]*stock // by version
@@ -90,15 +89,15 @@ type stock struct {
 //
 // The logs of all channels say first which bundles go. Whoever planned a move before
 // that gets a conflict; whoever plans one afterwards can't move a channel to one of those
-// versions for pruneRest. Then Prune looks once more, and removes them within pruneTime.
-func (p *Publisher) Prune(ctx context.Context, o PruneOptions) (*PruneReport, error) {
-	if _, err := p.planner(); err != nil {
+// versions for Rest. Then Prune looks once more, and removes them within PruneTime.
+func (k Keeper) Prune(ctx context.Context, o PruneOptions) (*PruneReport, error) {
+	if err := k.Ready(); err != nil {
 		return nil, err
 	}
-	if err := agrees(ctx, p.Store, p.Now()); err != nil {
+	if err := library.CheckClock(ctx, k.Library.Store, k.Now()); err != nil {
 		return nil, err // it would remove what is not old
 	}
-	w := &pruning{Publisher: p, o: o, began: p.Now().Round(0), stocks: map[string]*stock{},
+	w := &pruning{Keeper: k, o: o, began: k.Now().Round(0), stocks: map[string]*stock{},
 		report: &PruneReport{DryRun: o.DryRun, Pruned: []PrunedRelease{}, Channels: []string{}, Leftovers: []string{}, Unfinished: []string{}}}
 	if err := w.takeStock(ctx); err != nil {
 		return nil, err
@@ -144,7 +143,7 @@ func (p *Publisher) Prune(ctx context.Context, o PruneOptions) (*PruneReport, er
 // takeStock lists all that lies in the store of any version. Old claims are leftovers.
 func (w *pruning) takeStock(ctx context.Context) error {
 	for _, prefix := range []string{library.Root, library.StagedRoot} {
-		for info, err := range w.Store.List(ctx, prefix, "") {
+		for info, err := range w.Library.Store.List(ctx, prefix, "") {
 			if err != nil {
 				return fmt.Errorf("list %s: %w", prefix, err)
 			}
@@ -196,7 +195,7 @@ func (w *pruning) prunable(ctx context.Context) ([]string, error) {
 
 // kept reads what is new in the logs, and returns the versions that must stay.
 func (w *pruning) kept(ctx context.Context) (map[string]bool, error) {
-	names, err := w.Repository().Names(ctx)
+	names, err := w.Channels.Names(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -206,10 +205,10 @@ func (w *pruning) kept(ctx context.Context) (map[string]bool, error) {
 		if at := slices.IndexFunc(w.logs, func(log *channels.Log) bool { return log.Channel == name }); at >= 0 {
 			logs[i] = w.logs[at]
 		}
-		if logs[i], err = w.Repository().Extend(ctx, logs[i]); err != nil {
+		if logs[i], err = w.Channels.Extend(ctx, logs[i]); err != nil {
 			return nil, err
 		}
-		shown, err := w.Repository().Peek(ctx, name)
+		shown, err := w.Channels.Peek(ctx, name)
 		if err != nil {
 			return nil, err
 		}
@@ -292,7 +291,7 @@ func (w *pruning) declare(ctx context.Context, doomed []string) error {
 		}
 		var versions []string
 		for _, version := range doomed {
-			if e := log.PrunedBy(version); e == nil || e.Action != channels.Prune || w.began.Sub(e.When).Abs() > pruneTime/2 {
+			if e := log.PrunedBy(version); e == nil || e.Action != channels.Prune || w.began.Sub(e.When).Abs() > PruneTime/2 {
 				versions = append(versions, version)
 			}
 		}
@@ -300,10 +299,10 @@ func (w *pruning) declare(ctx context.Context, doomed []string) error {
 			head := log.Head()
 			e := log.Next(channels.Entry{Action: channels.Prune, Who: w.Who, When: w.began, Origin: w.Origin, Pruned: versions,
 				Why: cmp.Or(w.o.Why, fmt.Sprintf("bundles of %d old releases are removed", len(versions))), Release: head.Release, Rollout: head.Rollout})
-			if err := w.Plans().addSignature(ctx, log, &e); err != nil {
+			if err := w.Sign(ctx, log, &e); err != nil {
 				return err
 			}
-			longer, err := w.Repository().Enter(ctx, log, e)
+			longer, err := w.Channels.Enter(ctx, log, e)
 			if err != nil {
 				return err
 			}
@@ -311,7 +310,7 @@ func (w *pruning) declare(ctx context.Context, doomed []string) error {
 			w.report.Channels = append(w.report.Channels, log.Channel)
 		}
 		// Without an entry, too, what clients read may be behind.
-		if _, _, err := w.Repository().Repoint(ctx, log); err != nil {
+		if _, _, err := w.Channels.Repoint(ctx, log); err != nil {
 			return err
 		}
 	}
@@ -334,52 +333,28 @@ func (w *pruning) stillPrunable(ctx context.Context, doomed []string) ([]string,
 	}), nil
 }
 
-// resting refuses to move a channel to a version whose bundles Prune may be removing.
-func (v view) resting(s *state, version string, now time.Time) error {
-	if head := s.log.Head(); head != nil && (head.Version == version || head.Newest() == version) {
-		return nil
-	}
-	var by *channels.Entry
-	in, shown := "", s.channel
-	for _, name := range slices.Sorted(maps.Keys(v)) {
-		if log := v[name].log; v[name].err == nil {
-			if e := log.PrunedBy(version); e != nil && e.Action == channels.Prune && now.Sub(e.When) < pruneRest {
-				by, in = e, name
-			}
-			if log.Shown(version) && !s.log.Shown(version) {
-				shown = name
-			}
-		}
-	}
-	if by == nil {
-		return nil
-	}
-	return refuse(ErrPruning, "from "+by.When.Add(pruneRest).UTC().Format("15:04:05")+" UTC on, `tsmon channel repair "+shown+" --bundle FILE` puts back what is gone, FILE with its bytes; then run the same command again",
-		"entry %d of %s by %s prunes %s", by.Sequence, in, by.Who, version)
-}
-
 // remove removes bundles, in the time that there is for it.
 func (w *pruning) remove(ctx context.Context, keys []string) error {
 	if len(keys) > 0 {
-		w.step("removing objects: %d", len(keys))
+		w.Step("removing objects: %d", len(keys))
 	}
-	ctx, stop := context.WithTimeoutCause(ctx, pruneTime-w.Now().Round(0).Sub(w.began), errPruneTime)
+	ctx, stop := context.WithTimeoutCause(ctx, PruneTime-w.Now().Round(0).Sub(w.began), ErrPruneTime)
 	defer stop()
 	for part := range slices.Chunk(keys, deletedAtOnce) {
-		if w.Now().Round(0).Sub(w.began) > pruneTime { // ctx does not notice a computer that slept
-			return errPruneTime
+		if w.Now().Round(0).Sub(w.began) > PruneTime { // ctx does not notice a computer that slept
+			return ErrPruneTime
 		}
-		if err := w.Store.Delete(ctx, part...); err != nil {
+		if err := w.Library.Store.Delete(ctx, part...); err != nil {
 			return cmp.Or(timedOut(ctx), err)
 		}
 	}
 	return nil
 }
 
-// timedOut returns errPruneTime if that is why ctx has ended.
+// timedOut returns ErrPruneTime if that is why ctx has ended.
 func timedOut(ctx context.Context) error {
-	if errors.Is(context.Cause(ctx), errPruneTime) {
-		return errPruneTime
+	if errors.Is(context.Cause(ctx), ErrPruneTime) {
+		return ErrPruneTime
 	}
 	return nil
 }

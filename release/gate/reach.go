@@ -1,4 +1,4 @@
-package release
+package gate
 
 import (
 	"cmp"
@@ -59,10 +59,10 @@ type cell struct {
 }
 
 // replay works out what every kind of client gets from the log with the new entry. It
-// refuses what would break clients that get the release of the change, unless they get
+// refuses what would break clients that get the release of the move, unless they get
 // it already.
-func (g gate) replay(entry *channels.Entry) ([]Reach, error) {
-	t, err := g.table(entry)
+func (m Move) replay(entry *channels.Entry) ([]Reach, error) {
+	t, err := m.table(entry)
 	if err != nil {
 		return nil, err
 	}
@@ -77,24 +77,17 @@ func (g gate) replay(entry *channels.Entry) ([]Reach, error) {
 	return reach, nil
 }
 
-// Replay returns what every kind of client got from an entry of a log, by the keys and the
-// policy of now. Nil without a log entry of that number, or without trusted keys.
-func (in Inspector) Replay(log *channels.Log, sequence uint64) ([]Reach, error) {
-	entry := log.At(sequence)
-	if entry == nil || len(in.Keys) == 0 {
-		return nil, nil
-	}
-	i := slices.IndexFunc(log.Entries, func(e channels.Entry) bool { return e.Sequence == sequence })
-	g := gate{keys: in.Keys, policy: in.policies[log.Channel], log: &channels.Log{Channel: log.Channel, Entries: log.Entries[:i]}, publicURL: in.public,
-		change: change{allowUnbound: true, manifest: entry.Render(in.public)}}
-	g.allowMissing = g.missing()
-	t, err := g.table(entry)
+// Past returns what every kind of client got from an entry that was made. What Judge would
+// refuse, a cell says.
+func (m Move) Past(entry *channels.Entry) ([]Reach, error) {
+	m.AllowMissing = m.Missing()
+	t, err := m.table(entry)
 	if err != nil {
 		return nil, err
 	}
 	var reach []Reach
 	for _, c := range t.cells(entry) {
-		r, _ := t.judge(c) // what would have refused it says the cell
+		r, _ := t.judge(c)
 		reach = append(reach, r)
 	}
 	return reach, nil
@@ -102,20 +95,20 @@ func (in Inspector) Replay(log *channels.Log, sequence uint64) ([]Reach, error) 
 
 // table judges cells.
 type table struct {
-	gate
+	Move
 	offers   *channels.Offers
 	verified map[manifest.Offer]error // of what was judged, by offer
 }
 
 // table returns what judges the cells of the log with the new entry.
-func (g gate) table(entry *channels.Entry) (*table, error) {
-	log := &channels.Log{Channel: g.log.Channel, Entries: append(slices.Clip(g.log.Entries), *entry)}
-	offers, err := channels.Compile(log, g.publicURL, nil)
+func (m Move) table(entry *channels.Entry) (*table, error) {
+	log := &channels.Log{Channel: m.Log.Channel, Entries: append(slices.Clip(m.Log.Entries), *entry)}
+	offers, err := channels.Compile(log, m.PublicURL, nil)
 	if err != nil {
 		return nil, err
 	}
-	offers.Downgrades = g.policy.AllowDowngrades
-	return &table{gate: g, offers: offers, verified: map[manifest.Offer]error{}}, nil
+	offers.Downgrades = m.Downgrades
+	return &table{Move: m, offers: offers, verified: map[manifest.Offer]error{}}, nil
 }
 
 // judge works out one cell: what the address answers, then what the client makes of it.
@@ -143,8 +136,8 @@ func (t *table) judge(c cell) (Reach, error) {
 	default:
 		r.Outcome = t.standing(c)
 	}
-	if r.Outcome == "broken" && !t.change.standing && t.gets(c, offer) {
-		return r, &Refusal{Cause: fmt.Errorf("%w: %w", ErrGate, err), Text: fmt.Sprintf("%s on %s", c.Version, c.Target)}
+	if r.Outcome == "broken" && !t.Standing && t.gets(c, offer) {
+		return r, &bundle.Refusal{Cause: fmt.Errorf("%w: %w", ErrGate, err), Text: fmt.Sprintf("%s on %s", c.Version, c.Target)}
 	}
 	return r, nil
 }
@@ -168,7 +161,7 @@ func (t *table) answer(c cell) (offer *manifest.Offer, unfit bool, err error) {
 func (t *table) accepts(c cell, offer *manifest.Offer) error {
 	err, judged := t.verified[*offer]
 	if !judged {
-		_, err = offer.Verifier(t.keys, !t.allowUnbound)
+		_, err = offer.Verifier(t.Keys, !t.AllowUnbound)
 		t.verified[*offer] = err
 	}
 	return cmp.Or(err, c.Suits(offer.Key, offer.Platform))
@@ -187,14 +180,14 @@ func (t *table) standing(c cell) string {
 // don't hold it up.
 func (t *table) gets(c cell, offer *manifest.Offer) bool {
 	if offer != nil {
-		return offer.Version == t.manifest.Version
+		return offer.Version == t.Manifest.Version
 	}
-	return t.offers.Shown(c.rollout == In).Version.String() == t.manifest.Version
+	return t.offers.Shown(c.rollout == In).Version.String() == t.Manifest.Version
 }
 
 // tolerated reports whether a platform was left without updates on purpose.
-func (g gate) tolerated(target string) bool {
-	return slices.Contains(g.allowMissing, target) || !slices.Contains(g.required(), target)
+func (m Move) tolerated(target string) bool {
+	return slices.Contains(m.AllowMissing, target) || !slices.Contains(m.required(), target)
 }
 
 // cells returns every version × target × bundle type × address that the channel's log,
@@ -234,7 +227,7 @@ func (t *table) ask(cells []cell, client manifest.Client, rollouts []string) []c
 }
 
 // known returns the versions and targets that clients of the channel have, in order.
-func (g gate) known(entry *channels.Entry) (versions, targets []string) {
+func (m Move) known(entry *channels.Entry) (versions, targets []string) {
 	on := map[string]bool{}
 	add := func(keys []string) {
 		for _, key := range keys {
@@ -243,11 +236,11 @@ func (g gate) known(entry *channels.Entry) (versions, targets []string) {
 			}
 		}
 	}
-	add(g.required())
-	after := &channels.Log{Entries: append(slices.Clip(g.log.Entries), *entry)}
-	versions = Installed(after, g.fleet)
-	if g.before != nil { // perhaps put there by other means
-		versions = append(versions, g.before.Version.String())
+	add(m.required())
+	after := &channels.Log{Entries: append(slices.Clip(m.Log.Entries), *entry)}
+	versions = Installed(after, m.Fleet)
+	if m.Before != nil { // perhaps put there by other means
+		versions = append(versions, m.Before.Version.String())
 	}
 	for _, e := range after.Entries {
 		add(e.Targets)
@@ -264,22 +257,22 @@ func (g gate) known(entry *channels.Entry) (versions, targets []string) {
 // it, or got it before. The steps of a rollout are refused, too. It warns of clients that
 // the channel may have: not of those whose type it never had beside bundles of other
 // types, and not where a channel follows, since its leader has said it.
-func (g gate) misfits(reach []Reach) (warnings []string, err error) {
-	step := g.action == channels.Advance && g.strandAll
-	refuses := g.action != channels.Rollback && !g.unchanged && (step || !g.strandAll)
+func (m Move) misfits(reach []Reach) (warnings []string, err error) {
+	step := m.Action == channels.Advance && m.StrandAll
+	refuses := m.Action != channels.Rollback && !m.Unchanged && (step || !m.StrandAll)
 	kinds, files := map[string][]string{}, map[string]string{} // by target
 	for _, r := range reach {
 		key := r.Target + "-" + r.BundleType
-		if r.Outcome != "misfit" || slices.Contains(kinds[r.Target], r.BundleType) || g.types[key] == 0 && !g.expected(r.Target, r.BundleType) {
+		if r.Outcome != "misfit" || slices.Contains(kinds[r.Target], r.BundleType) || m.Types[key] == 0 && !m.expected(r.Target, r.BundleType) {
 			continue
 		}
 		kinds[r.Target], files[r.Target] = append(kinds[r.Target], r.BundleType), r.Bundle
-		if g.types[key] > 0 && r.Offered == g.manifest.Version && refuses && !slices.Contains(g.allowMissing, key) {
-			return nil, refuse(ErrGate, g.mendMisfit(key, step),
-				"latest.json would give %s clients installed from %s %s, %s (such clients that tsmon serve knows: %d)", r.Target, r.BundleType, r.Bundle, misfitting(r.Target), g.types[key])
+		if m.Types[key] > 0 && r.Offered == m.Manifest.Version && refuses && !slices.Contains(m.AllowMissing, key) {
+			return nil, bundle.Refuse(ErrGate, m.mendMisfit(key, step),
+				"latest.json would give %s clients installed from %s %s, %s (such clients that tsmon serve knows: %d)", r.Target, r.BundleType, r.Bundle, misfitting(r.Target), m.Types[key])
 		}
 	}
-	if g.action == channels.Follow {
+	if m.Action == channels.Follow {
 		return nil, nil
 	}
 	for _, target := range slices.Sorted(maps.Keys(kinds)) {
@@ -291,11 +284,11 @@ func (g gate) misfits(reach []Reach) (warnings []string, err error) {
 
 // mendMisfit says what to do about clients of a platform key that a release does not
 // suit; step is true for a step of a rollout whose time has come.
-func (g gate) mendMisfit(key string, step bool) string {
+func (m Move) mendMisfit(key string, step bool) string {
 	switch {
 	case step:
-		return "`tsmon channel advance " + g.log.Channel + " --allow-missing " + key + "` takes this step and those after it and leaves those clients as they are; else publish a higher version that has " + key + " too"
-	case g.action == channels.Publish:
+		return "`tsmon channel advance " + m.Log.Channel + " --allow-missing " + key + "` takes this step and those after it and leaves those clients as they are; else publish a higher version that has " + key + " too"
+	case m.Action == channels.Publish:
 		return "publish " + key + " too, or say --allow-missing " + key + " to leave those clients as they are"
 	}
 	return "say --allow-missing " + key + " to leave those clients as they are, or publish a higher version that has " + key + " too"
@@ -311,15 +304,15 @@ func misfitting(target string) string {
 
 // expected reports whether a target has clients of a bundle type, as far as the
 // channel shows: it has or had such bundles, or, on Linux, none of any type.
-func (g gate) expected(target, kind string) bool {
+func (m Move) expected(target, kind string) bool {
 	os, _, _ := strings.Cut(target, "-")
 	var typed []string
-	for _, e := range g.log.Entries {
+	for _, e := range m.Log.Entries {
 		typed = append(typed, e.Targets...)
 	}
-	typed = append(append(typed, g.required()...), g.manifest.Keys()...)
-	if g.before != nil { // perhaps written by hand, without keys of types
-		plain, _ := bundle.Recognize(fileOf(g.before.Platforms[target].URL))
+	typed = append(append(typed, m.required()...), m.Manifest.Keys()...)
+	if m.Before != nil { // perhaps written by hand, without keys of types
+		plain, _ := bundle.Recognize(fileOf(m.Before.Platforms[target].URL))
 		typed = append(typed, target+"-"+plain.Type)
 	}
 	others := slices.DeleteFunc(manifest.TypesOf(os), func(other string) bool {

@@ -1,4 +1,4 @@
-package release
+package upkeep
 
 import (
 	"bytes"
@@ -57,7 +57,7 @@ func (r *repair) mendRelease(ctx context.Context, version string) error {
 // record returns the record of a version that the log names, put back if its bytes are
 // at hand; nil if they are not.
 func (r *repair) record(ctx context.Context, version string) (*library.Record, error) {
-	l, sum := r.Library(), r.log.Record(version)
+	l, sum := r.Library, r.log.Record(version)
 	record, err := l.Named(ctx, version, sum)
 	if err == nil || !errors.Is(err, library.ErrStored) && !errors.Is(err, library.ErrNoRelease) {
 		return record, err
@@ -82,7 +82,7 @@ func (r *repair) record(ctx context.Context, version string) (*library.Record, e
 
 // mendBundle puts a bundle and its signature back. ok is false if the bundle is lost.
 func (r *repair) mendBundle(ctx context.Context, version string, b *library.Stored, pruned bool) (ok bool, err error) {
-	l, key := r.Library(), library.Folder(version)+b.Name
+	l, key := r.Library, library.Folder(version)+b.Name
 	same, err := l.Holds(ctx, key, b.Size, b.CRC64)
 	missing := errors.Is(err, fs.ErrNotExist)
 	switch {
@@ -121,7 +121,7 @@ func (r *repair) putBack(ctx context.Context, key string, b *library.Stored, mis
 		f.used = true
 		return true, r.do(key, "put back", func() error {
 			if !missing {
-				if err := r.Store.Delete(ctx, key); err != nil {
+				if err := r.Library.Store.Delete(ctx, key); err != nil {
 					return err
 				}
 			}
@@ -130,10 +130,10 @@ func (r *repair) putBack(ctx context.Context, key string, b *library.Stored, mis
 				return err
 			}
 			defer file.Close()
-			if _, err = r.Store.Create(ctx, key, file, b.Size, library.BundleAttributes); err != nil && !errors.Is(err, fs.ErrExist) {
+			if _, err = r.Library.Store.Create(ctx, key, file, b.Size, library.BundleAttributes); err != nil && !errors.Is(err, fs.ErrExist) {
 				return fmt.Errorf("%s: %w", f.path, err)
 			}
-			return library.CompareDigest(ctx, r.Store, key, b.Digest())
+			return library.CompareDigest(ctx, r.Library.Store, key, b.Digest())
 		})
 	}
 	return false, nil
@@ -141,9 +141,9 @@ func (r *repair) putBack(ctx context.Context, key string, b *library.Stored, mis
 
 // replace writes a small object, in place of other bytes if there are any.
 func (r *repair) replace(ctx context.Context, key string, data []byte, attrs object.Attributes) error {
-	if err := r.Store.Delete(ctx, key); err != nil {
+	if err := r.Library.Store.Delete(ctx, key); err != nil {
 		return err
 	}
-	_, err := r.Store.Create(ctx, key, bytes.NewReader(data), int64(len(data)), attrs)
+	_, err := r.Library.Store.Create(ctx, key, bytes.NewReader(data), int64(len(data)), attrs)
 	return err
 }

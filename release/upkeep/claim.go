@@ -1,4 +1,4 @@
-package release
+package upkeep
 
 import (
 	"bytes"
@@ -18,25 +18,25 @@ import (
 // it is before it looks for claims: one of them sees the other.
 const claims = library.StagedRoot + "moves/"
 
-// claim writes a claim and returns what removes it. One that stays, as after a crash,
-// keeps a version from Prune for pruneRest, and is then a leftover.
-func (w *applying) claim(ctx context.Context) (drop func(), err error) {
-	key := claims + w.plan.Version + "/" + w.plan.Channel + "-" + rand.Text()
-	if _, err := w.Store.Create(ctx, key, bytes.NewReader(nil), 0, object.Attributes{}); err != nil {
+// Claim writes a claim and returns what removes it. One that stays, as after a crash,
+// keeps a version from Prune for Rest, and is then a leftover.
+func Claim(ctx context.Context, store object.Store, version, channel string) (drop func(), err error) {
+	key := claims + version + "/" + channel + "-" + rand.Text()
+	if _, err := store.Create(ctx, key, bytes.NewReader(nil), 0, object.Attributes{}); err != nil {
 		return nil, fmt.Errorf("write %s: %w", key, err)
 	}
-	return func() { _ = w.Store.Delete(context.WithoutCancel(ctx), key) }, nil // prune removes it once it is old
+	return func() { _ = store.Delete(context.WithoutCancel(ctx), key) }, nil // prune removes it once it is old
 }
 
 // isOldClaim reports whether an object is a claim of somebody who must have ended.
 func isOldClaim(info object.Info) bool {
-	return strings.HasPrefix(info.Key, claims) && time.Since(info.ModTime) > pruneRest
+	return strings.HasPrefix(info.Key, claims) && time.Since(info.ModTime) > Rest
 }
 
 // claimed returns the versions that are claimed.
 func (w *pruning) claimed(ctx context.Context) (map[string]bool, error) {
 	found := map[string]bool{}
-	for info, err := range w.Store.List(ctx, claims, "") {
+	for info, err := range w.Library.Store.List(ctx, claims, "") {
 		if err != nil {
 			return nil, fmt.Errorf("list %s: %w", claims, err)
 		}

@@ -1,4 +1,6 @@
-package releasing
+// Package sites holds the commands that bring channels to a site of their own, in a file or
+// directly: `tsmon release export`, `import` and `mirror`.
+package sites
 
 import (
 	"context"
@@ -17,7 +19,8 @@ import (
 	"tsmon/store/durable"
 )
 
-func releaseExportCommand(app *cli.App) *cobra.Command {
+// ExportCommand returns `tsmon release export`.
+func ExportCommand(app *cli.App) *cobra.Command {
 	var file string
 	var since []string
 	var dryRun bool
@@ -101,7 +104,8 @@ func alreadyThere(file string) error {
 	return cli.WithHint(cli.Refuse(fmt.Errorf("%s exists already", file)), "name another FILE, or move that one away")
 }
 
-func releaseImportCommand(app *cli.App) *cobra.Command {
+// ImportCommand returns `tsmon release import`.
+func ImportCommand(app *cli.App) *cobra.Command {
 	var dryRun bool
 	cmd := &cobra.Command{
 		Use:   "import FILE",
@@ -149,7 +153,8 @@ func runImport(ctx context.Context, app *cli.App, path string, dryRun bool) erro
 	return app.Print(report, func(w io.Writer) { printFeed(w, report, "imported") })
 }
 
-func releaseMirrorCommand(app *cli.App) *cobra.Command {
+// MirrorCommand returns `tsmon release mirror`.
+func MirrorCommand(app *cli.App) *cobra.Command {
 	var from string
 	var dryRun bool
 	cmd := &cobra.Command{

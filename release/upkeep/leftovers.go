@@ -1,4 +1,4 @@
-package release
+package upkeep
 
 import (
 	"cmp"
@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"tsmon/channels"
+	"tsmon/release/bundle"
 	"tsmon/release/library"
 	"tsmon/store/object"
 )
@@ -83,27 +84,27 @@ func (w *pruning) needed(ctx context.Context, version string, s *stock) (map[str
 	var err error
 	if s.record {
 		var records []*library.Record
-		if records, err = w.Library().Records(ctx, version); err == nil && len(records) > 0 {
+		if records, err = w.Library.Records(ctx, version); err == nil && len(records) > 0 {
 			if record = records[len(records)-1]; record.Discarded {
 				record = nil
 			}
 		}
 	}
 	if err == nil && len(s.staged) > 0 {
-		staged, err = w.Library().Staged(ctx, version)
+		staged, err = w.Library.Staged(ctx, version)
 	}
 	for _, s := range staged {
 		err = cmp.Or(err, s.Damage)
 	}
-	if errors.As(err, new(*Refusal)) {
+	if errors.As(err, new(*bundle.Refusal)) {
 		return nil, nil
 	}
-	return needed(record, staged), err
+	return library.Needed(record, staged), err
 }
 
 // unfinished finds uploads of bundles that nobody goes on with.
 func (w *pruning) unfinished(ctx context.Context) (left []object.Upload, err error) {
-	store, ok := w.Store.(object.Uploads)
+	store, ok := w.Library.Store.(object.Uploads)
 	if !ok {
 		return nil, nil
 	}
@@ -131,13 +132,13 @@ func (w *pruning) clear(ctx context.Context, uploads []object.Upload) error {
 	}
 	last := slices.Sorted(maps.Values(highest))
 	first := slices.DeleteFunc(slices.Clone(w.report.Leftovers), func(key string) bool { return slices.Contains(last, key) })
-	if err := w.Store.Delete(ctx, first...); err != nil {
+	if err := w.Library.Store.Delete(ctx, first...); err != nil {
 		return err
 	}
-	if err := w.Store.Delete(ctx, last...); err != nil {
+	if err := w.Library.Store.Delete(ctx, last...); err != nil {
 		return err
 	}
-	if store, ok := w.Store.(object.Uploads); ok && len(uploads) > 0 {
+	if store, ok := w.Library.Store.(object.Uploads); ok && len(uploads) > 0 {
 		return store.Abort(ctx, uploads...)
 	}
 	return nil

@@ -1,7 +1,6 @@
-package release
+package gate
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -11,13 +10,10 @@ import (
 
 	"tsmon/channels"
 	"tsmon/manifest"
+	"tsmon/release/bundle"
 	"tsmon/release/library"
 	"tsmon/signing"
 )
-
-// ErrStrands means that installed applications would be offered what the keys that
-// they have can't verify. They would stay on their version for good.
-var ErrStrands = errors.New("installed applications could not verify the update")
 
 // VersionRange is the versions from First to Last, both included. The zero range
 // has none.
@@ -59,10 +55,6 @@ func (r VersionRange) String() string {
 func (r VersionRange) contains(version string) bool {
 	return r != VersionRange{} && library.CompareVersions(r.First, version) <= 0 && library.CompareVersions(version, r.Last) <= 0
 }
-
-// Clients counts the clients of a channel by the version that they have. A nil map
-// means that nothing is known of them.
-type Clients func(ctx context.Context, channel string) (map[string]int, error)
 
 // Stranded are the versions of installed applications that can't verify what they
 // are offered, in order.
@@ -145,79 +137,78 @@ func Installed(log *channels.Log, known map[string]int) []string {
 	return slices.SortedFunc(maps.Keys(versions), library.CompareVersions)
 }
 
-// strands refuses a change that offers installed applications what they can't verify
+// LeavesBehind refuses a move that offers installed applications what they can't verify
 // and could verify so far. Applications that are known to be gone, and those that are
 // meant, are warned of; so are those that read latest.json if watersheds lead the
 // others over and nothing says that this channel has such applications.
-func (g gate) strands() (warnings []string, err error) {
-	if !g.keys.Spanned() {
+func (m Move) LeavesBehind() (warnings []string, err error) {
+	if !m.Keys.Spanned() {
 		return nil, nil
 	}
-	versions := Installed(g.log, g.fleet)
-	after, err := Strands(Then(g.log, g.release), versions, Lacks(g.keys))
+	versions := Installed(m.Log, m.Fleet)
+	after, err := Strands(Then(m.Log, m.Release), versions, Lacks(m.Keys))
 	if err != nil || len(after.Manifest)+len(after.Server) == 0 {
 		return nil, err
 	}
-	before, err := Strands(g.log, versions, Lacks(g.keys))
+	before, err := Strands(m.Log, versions, Lacks(m.Keys))
 	if err != nil {
 		return nil, err
 	}
 	static, server := without(after.Manifest, before.Manifest, VersionRange{}), without(after.Server, before.Server, VersionRange{})
-	if g.strandAll || g.unchanged {
+	if m.StrandAll || m.Unchanged {
 		return nil, nil
 	}
-	if left := without(server, nil, g.strand); len(left) > 0 && (g.fleet == nil || g.count(left) > 0) {
-		return nil, g.refuseStranding(left, versions, "")
+	if left := without(server, nil, m.Strand); len(left) > 0 && (m.Fleet == nil || m.count(left) > 0) {
+		return nil, m.refuseStranding(left, versions, "")
 	}
-	if left := without(static, nil, g.strand); len(left) > 0 && (g.policy.ReadsManifest || g.policy.Rings) {
+	if left := without(static, nil, m.Strand); len(left) > 0 && (m.ReadsManifest || m.Rings) {
 		where := " from latest.json, where watersheds don't hold"
-		if g.policy.Rings {
+		if m.Rings {
 			where = " from latest.json or a ring, where watersheds don't hold"
 		}
-		return nil, g.refuseStranding(left, versions, where)
+		return nil, m.refuseStranding(left, versions, where)
 	}
 	for _, w := range []struct {
 		versions []string
 		where    string
-	}{{server, ""}, {without(static, server, VersionRange{}), " from " + channels.ManifestKey(g.log.Channel)}} {
+	}{{server, ""}, {without(static, server, VersionRange{}), " from " + channels.ManifestKey(m.Log.Channel)}} {
 		if len(w.versions) > 0 {
-			warnings = append(warnings, fmt.Sprintf("%s, which is signed by %s, can't be installed by %s%s%s", g.manifest.Version, g.signers(), spread(w.versions), w.where, g.counted(w.versions, w.where)))
+			warnings = append(warnings, fmt.Sprintf("%s, which is signed by %s, can't be installed by %s%s%s", m.Manifest.Version, m.signers(), spread(w.versions), w.where, m.counted(w.versions, w.where)))
 		}
 	}
 	return warnings, nil
 }
 
 // refuseStranding says who would be stranded, and what leads out.
-func (g gate) refuseStranding(left, versions []string, where string) error {
+func (m Move) refuseStranding(left, versions []string, where string) error {
 	mend := "lead them over with a bridge release, which `tsmon keys rotate --to FILE` plans for the new public key; or say --strand " +
 		VersionRange{left[0], left[len(left)-1]}.String() + " to leave them behind"
-	if key := g.signable(versions); key != "" {
+	if key := m.signable(versions); key != "" {
 		switch {
-		case g.part:
+		case m.Part:
 			mend = "give this job the private key of " + key + ", which they have, in TAURI_SIGNING_PRIVATE_KEY, or sign with that by `tsmon release sign`, and stage it again; or " + mend
-		case g.staged && strings.Contains(g.signers(), " and "):
+		case m.Staged && strings.Contains(m.signers(), " and "):
 			mend = "stage what another key signed again, signed with the private key of " + key + ", which they have; or " + mend
 		default:
 			mend = "sign it with the private key of " + key + ", which they have; or " + mend
 		}
 	}
-	if next := g.successor(); next != "" {
+	if next := m.Successor(); next != "" {
 		mend = "publish it with --channel " + next + ", whose applications have that key; or " + mend
 	}
-	return refuse(ErrStrands, mend, "%s is signed by %s, and %s, which have %s, could not install it%s%s", g.manifest.Version, g.signers(), spread(left), g.have(left), where, g.counted(left, where))
+	return bundle.Refuse(ErrStrands, mend, "%s is signed by %s, and %s, which have %s, could not install it%s%s", m.Manifest.Version, m.signers(), spread(left), m.have(left), where, m.counted(left, where))
 }
 
-// successor returns another channel that a release may be published to without stranding
+// Successor returns another channel that a release may be published to without stranding
 // anybody, as is there after a rotation. Empty if there is none.
-func (g gate) successor() string {
-	for _, name := range slices.Sorted(maps.Keys(g.view)) {
-		other := g.view[name]
-		if g.action != channels.Publish || name == g.log.Channel || other.err != nil || other.log.Head() == nil || other.log.Head().Action == channels.Follow {
+func (m Move) Successor() string {
+	for _, other := range m.Others {
+		if m.Action != channels.Publish || other.Log.Head() == nil || other.Log.Head().Action == channels.Follow {
 			continue
 		}
-		after, err := Strands(Then(other.log, g.release), Installed(other.log, other.clients), Lacks(g.keys))
-		if err == nil && len(after.Manifest)+len(after.Server) == 0 && library.CompareVersions(g.manifest.Version, other.log.Head().Newest()) > 0 {
-			return name
+		after, err := Strands(Then(other.Log, m.Release), Installed(other.Log, other.Fleet), Lacks(m.Keys))
+		if err == nil && len(after.Manifest)+len(after.Server) == 0 && library.CompareVersions(m.Manifest.Version, other.Log.Head().Newest()) > 0 {
+			return other.Log.Channel
 		}
 	}
 	return ""
@@ -225,15 +216,15 @@ func (g gate) successor() string {
 
 // signable returns the id of a trusted key whose signature of the new release strands
 // nobody. Empty if there is none.
-func (g gate) signable(versions []string) string {
-	before, err := Strands(g.log, versions, Lacks(g.keys))
+func (m Move) signable(versions []string) string {
+	before, err := Strands(m.Log, versions, Lacks(m.Keys))
 	if err != nil {
 		return ""
 	}
-	for _, key := range g.keys {
-		signed := Lacks(g.keys)
-		after, err := Strands(Then(g.log, g.release), versions, func(offer *manifest.Offer) bool {
-			if offer.Version == g.release.Version {
+	for _, key := range m.Keys {
+		signed := Lacks(m.Keys)
+		after, err := Strands(Then(m.Log, m.Release), versions, func(offer *manifest.Offer) bool {
+			if offer.Version == m.Release.Version {
 				return !key.Contains(offer.Current)
 			}
 			return signed(offer)
@@ -241,7 +232,7 @@ func (g gate) signable(versions []string) string {
 		if err != nil || len(without(after.Server, before.Server, VersionRange{})) > 0 {
 			continue
 		}
-		if !g.policy.ReadsManifest && !g.policy.Rings || len(without(after.Manifest, before.Manifest, VersionRange{})) == 0 {
+		if !m.ReadsManifest && !m.Rings || len(without(after.Manifest, before.Manifest, VersionRange{})) == 0 {
 			return key.ID()
 		}
 	}
@@ -250,16 +241,16 @@ func (g gate) signable(versions []string) string {
 
 // signers names the keys of the new manifest's signatures. If there are several, or the
 // release is one job's part, it says which bundles each has signed.
-func (g gate) signers() string {
+func (m Move) signers() string {
 	bundles := map[string][]string{}
-	for _, b := range g.release.Platforms {
+	for _, b := range m.Release.Platforms {
 		if s, err := signing.ParseSignature(b.Signature); err == nil && !slices.Contains(bundles[s.KeyID()], path.Base(b.Path)) {
 			bundles[s.KeyID()] = append(bundles[s.KeyID()], path.Base(b.Path))
 		}
 	}
 	ids := slices.Sorted(maps.Keys(bundles))
 	for i, id := range ids {
-		if len(bundles) > 1 || g.part {
+		if len(bundles) > 1 || m.Part {
 			slices.Sort(bundles[id])
 			ids[i] = id + " (" + strings.Join(bundles[id], ", ") + ")"
 		}
@@ -268,9 +259,9 @@ func (g gate) signers() string {
 }
 
 // have names the keys that any of some versions have.
-func (g gate) have(versions []string) string {
+func (m Move) have(versions []string) string {
 	var keys signing.Keyring
-	for _, key := range g.keys {
+	for _, key := range m.Keys {
 		if slices.ContainsFunc(versions, key.Contains) {
 			keys = append(keys, key)
 		}
@@ -281,24 +272,24 @@ func (g gate) have(versions []string) string {
 	return keys.IDs()
 }
 
-func (g gate) count(versions []string) int {
+func (m Move) count(versions []string) int {
 	n := 0
 	for _, v := range versions {
-		n += g.fleet[v]
+		n += m.Fleet[v]
 	}
 	return n
 }
 
 // counted says how many clients have some versions. Those that read a manifest, which where
 // says unless it is empty, are not known to be among them: tsmon serve knows who asks it.
-func (g gate) counted(versions []string, where string) string {
+func (m Move) counted(versions []string, where string) string {
 	switch {
-	case g.fleet == nil:
+	case m.Fleet == nil:
 		return fmt.Sprintf(" (known versions: %d; how many clients have them is not known here)", len(versions))
 	case where != "":
-		return fmt.Sprintf(" (clients of these versions that tsmon serve knows: %d; it knows none that only read manifests)", g.count(versions))
+		return fmt.Sprintf(" (clients of these versions that tsmon serve knows: %d; it knows none that only read manifests)", m.count(versions))
 	}
-	return fmt.Sprintf(" (known clients: %d)", g.count(versions))
+	return fmt.Sprintf(" (known clients: %d)", m.count(versions))
 }
 
 // spread describes versions that are in order.

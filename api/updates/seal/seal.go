@@ -1,4 +1,6 @@
-package updates
+// Package seal checks the signatures of reports: the HMAC-SHA-256 of the client's ID, the
+// time and the body, with a secret that the application holds.
+package seal
 
 import (
 	"crypto/hmac"
@@ -16,8 +18,8 @@ import (
 
 // Headers of a signed report.
 const (
-	timeHeader      = "X-Tsmon-Time"      // seconds since 1970
-	signatureHeader = "X-Tsmon-Signature" // hex
+	Time      = "X-Tsmon-Time"      // seconds since 1970
+	Signature = "X-Tsmon-Signature" // hex
 )
 
 const (
@@ -27,24 +29,24 @@ const (
 	maxSigned = 50_000
 )
 
-// signatures checks the signatures of reports: the HMAC-SHA-256 of the client's ID, the
-// time and the body, with a secret that the application holds.
-type signatures struct {
+// Seals checks signatures, each of which counts once.
+type Seals struct {
 	secrets []string
 	taken   *lru.Cache[[sha256.Size]byte, time.Time] // and when it is too old anyway
 }
 
-func newSignatures(secrets []string) *signatures {
+// New returns a check with the secrets that applications may hold; none: all reports count.
+func New(secrets []string) *Seals {
 	taken, _ := lru.New[[sha256.Size]byte, time.Time](maxSigned) // fails for sizes below 1 only
-	return &signatures{secrets, taken}
+	return &Seals{secrets, taken}
 }
 
-// check returns when a report was made: now if there are no secrets, and the zero time
+// Check returns when a report was made: now if there are no secrets, and the zero time
 // if there are and it is not signed. A wrong signature is an error, as is one that came
 // before or is too old. What comes again through another server has the time of the
 // first, so that it changes nothing.
-func (s *signatures) check(h http.Header, id string, body []byte, now time.Time) (time.Time, error) {
-	sent, seconds := h.Get(signatureHeader), h.Get(timeHeader)
+func (s *Seals) Check(h http.Header, id string, body []byte, now time.Time) (time.Time, error) {
+	sent, seconds := h.Get(Signature), h.Get(Time)
 	if len(s.secrets) == 0 {
 		return now, nil
 	}
@@ -53,7 +55,7 @@ func (s *signatures) check(h http.Header, id string, body []byte, now time.Time)
 	}
 	unix, err := strconv.ParseInt(seconds, 10, 64)
 	if err != nil {
-		return time.Time{}, refused("the header %s does not hold seconds since 1970", timeHeader)
+		return time.Time{}, refused("the header %s does not hold seconds since 1970", Time)
 	}
 	at := time.Unix(unix, 0)
 	if age := now.Sub(at); age > signedTime || age < -signedTime {
@@ -61,7 +63,7 @@ func (s *signatures) check(h http.Header, id string, body []byte, now time.Time)
 	}
 	var key [sha256.Size]byte
 	if n, err := hex.Decode(key[:], []byte(sent[:min(len(sent), 2*len(key))])); err != nil || n != len(key) || len(sent) != 2*len(key) {
-		return time.Time{}, refused("the header %s does not hold %d hexadecimal digits", signatureHeader, 2*len(key))
+		return time.Time{}, refused("the header %s does not hold %d hexadecimal digits", Signature, 2*len(key))
 	}
 	if !s.match(key[:], fmt.Appendf(nil, "%s\n%s\n%s", id, seconds, body)) {
 		return time.Time{}, refused("the signature does not match")
@@ -76,7 +78,7 @@ func (s *signatures) check(h http.Header, id string, body []byte, now time.Time)
 }
 
 // match tries all secrets, in a time that does not depend on which one matches.
-func (s *signatures) match(sent, message []byte) bool {
+func (s *Seals) match(sent, message []byte) bool {
 	found := false
 	for _, secret := range s.secrets {
 		mac := hmac.New(sha256.New, []byte(secret))

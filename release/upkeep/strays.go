@@ -1,4 +1,4 @@
-package release
+package upkeep
 
 import (
 	"context"
@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"tsmon/channels"
+	"tsmon/release/bundle"
 	"tsmon/store/object"
 )
 
@@ -18,11 +19,11 @@ const deliveryRest = time.Hour
 
 // abandoned returns what no reader of a channel's log heeds, but for what may be of a delivery
 // that is still under way.
-func (in Inspector) abandoned(ctx context.Context, channel string) ([]channels.Stray, error) {
-	strays, err := in.channels.Salvage().Strays(ctx, channel)
+func (k Keeper) abandoned(ctx context.Context, channel string) ([]channels.Stray, error) {
+	strays, err := k.Channels.Salvage().Strays(ctx, channel)
 	var old []channels.Stray
 	for _, s := range strays {
-		if !s.Begun || in.now().Sub(s.Written) > deliveryRest {
+		if !s.Begun || k.Now().Sub(s.Written) > deliveryRest {
 			old = append(old, s)
 		}
 	}
@@ -35,7 +36,7 @@ func (v *verification) strays(ctx context.Context) error {
 	found, err := v.abandoned(ctx, v.report.Channel)
 	if err == nil && v.log != nil {
 		var wrong []channels.Stray
-		wrong, err = v.channels.Salvage().WrongSegments(ctx, v.log)
+		wrong, err = v.Channels.Salvage().WrongSegments(ctx, v.log)
 		found = append(found, wrong...)
 	}
 	for _, s := range found {
@@ -46,21 +47,21 @@ func (v *verification) strays(ctx context.Context) error {
 
 // dropStrays removes what verification.strays finds.
 func (r *repair) dropStrays(ctx context.Context) error {
-	found, err := r.Inspector().abandoned(ctx, r.o.Channel)
+	found, err := r.abandoned(ctx, r.o.Channel)
 	if err != nil {
 		return err
 	}
-	wrong, err := r.Repository().Salvage().WrongSegments(ctx, r.log)
+	wrong, err := r.Channels.Salvage().WrongSegments(ctx, r.log)
 	if err != nil {
 		return err
 	}
 	for _, s := range append(found, wrong...) {
-		if err := r.do(s.Key, "removed: nothing heeds it", func() error { return r.Store.Delete(ctx, s.Key) }); err != nil {
+		if err := r.do(s.Key, "removed: nothing heeds it", func() error { return r.Library.Store.Delete(ctx, s.Key) }); err != nil {
 			return err
 		}
 	}
 	if len(wrong) > 0 && !r.o.DryRun {
-		return r.Repository().PackAll(ctx, r.log)
+		return r.Channels.PackAll(ctx, r.log)
 	}
 	return nil
 }
@@ -70,12 +71,12 @@ func (r *repair) own(ctx context.Context) error {
 	if !r.o.Own {
 		return nil
 	}
-	marks, err := r.Repository().Salvage().Marks(ctx, r.o.Channel)
+	marks, err := r.Channels.Salvage().Marks(ctx, r.o.Channel)
 	if err != nil {
 		return err
 	}
 	for _, key := range marks {
-		if err := r.do(key, "removed: the channel is moved here", func() error { return r.Store.Delete(ctx, key) }); err != nil {
+		if err := r.do(key, "removed: the channel is moved here", func() error { return r.Library.Store.Delete(ctx, key) }); err != nil {
 			return err
 		}
 	}
@@ -89,7 +90,7 @@ func (r *repair) takeOut(ctx context.Context) (done bool, err error) {
 	if r.o.TakeOut == "" {
 		return false, nil
 	}
-	repository := r.Repository()
+	repository := r.Channels
 	seen, err := repository.Peek(ctx, r.o.Channel)
 	if err != nil {
 		return false, err
@@ -127,7 +128,7 @@ func (r *repair) takeOut(ctx context.Context) (done bool, err error) {
 
 // moveTo moves an object to a new file.
 func (r *repair) moveTo(ctx context.Context, key, file string) error {
-	data, _, err := object.ReadAll(ctx, r.Store, key, channels.MaxEntry)
+	data, _, err := object.ReadAll(ctx, r.Library.Store, key, channels.MaxEntry)
 	if err != nil && !errors.Is(err, object.ErrTooLarge) { // what is too large is no entry
 		return err
 	}
@@ -136,11 +137,11 @@ func (r *repair) moveTo(ctx context.Context, key, file string) error {
 	}
 	kept, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
-		return &Refusal{Cause: err, Mend: "name another folder, or move that file away"}
+		return &bundle.Refusal{Cause: err, Mend: "name another folder, or move that file away"}
 	}
 	_, err = kept.Write(data)
 	if err = errors.Join(err, kept.Sync(), kept.Close()); err != nil {
 		return err
 	}
-	return r.Store.Delete(ctx, key)
+	return r.Library.Store.Delete(ctx, key)
 }

@@ -1,0 +1,94 @@
+package updates
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"tsmon/api/web"
+	"tsmon/channels"
+	"tsmon/store/object"
+)
+
+const (
+	// wholeEvery is how old a whole reading of a log may get, and wholePatience bounds one.
+	wholeEvery    = time.Hour
+	wholePatience = 2 * time.Minute
+)
+
+// older looks after what stands before the end of logs. Rounds look at the end alone, so what
+// somebody changed before it is found here. What is shown stays; the alarm is that of a
+// server that begins then, and is looked after every standsEvery.
+type older struct {
+	store  object.Store
+	trust  map[string]Trust
+	now    func() time.Time
+	alarms *alarms
+	loop   web.Loop
+}
+
+// next reads one log from its beginning and verifies all of its signatures: the one that was
+// not read for longest, if that is due.
+func (o *older) next(ctx context.Context, known map[string]*channel) {
+	var oldest *channel
+	var since time.Time
+	for _, c := range known {
+		if at, due := c.rereadDue(o.now()); due && (oldest == nil || at.Before(since)) {
+			oldest, since = c, at
+		}
+	}
+	if oldest != nil {
+		o.read(ctx, oldest)
+	}
+}
+
+// rereadDue returns when a log was last read from its beginning, and whether that is to be
+// done again. A log that is not believed is read anew by rounds.
+func (c *channel) rereadDue(now time.Time) (at time.Time, due bool) {
+	c.reading.Lock()
+	defer c.reading.Unlock()
+	age, every := now.Sub(c.whole), wholeEvery
+	if c.altered != nil {
+		every = standsEvery
+	}
+	return c.whole, c.log.Head() != nil && c.broken == nil && (age < 0 || age >= every)
+}
+
+// read reads a log from its beginning and raises or clears the alarm of its older entries.
+func (o *older) read(ctx context.Context, c *channel) {
+	ctx, cancel := context.WithTimeout(ctx, wholePatience)
+	defer cancel()
+	c.reading.Lock()
+	known := c.log.End()
+	c.reading.Unlock()
+	log, err := channels.Repository{Store: o.store, Trust: o.trust, Thorough: true}.Load(ctx, c.name)
+	if err == nil {
+		err = log.Continues(known)
+	}
+	if errors.Is(ctx.Err(), context.Canceled) {
+		return // the server ends
+	}
+	c.reading.Lock()
+	defer c.reading.Unlock()
+	c.whole = o.now()
+	if err != nil && !errors.Is(err, channels.ErrLog) && !errors.Is(err, channels.ErrHistory) {
+		c.whole = c.whole.Add(standsEvery - wholeEvery) // the store is away: soon again
+		return
+	}
+	c.altered = err
+	o.alarms.judgeLog(c)
+}
+
+// judgeLog raises or clears the alarm of a log whose end is believed.
+func (a *alarms) judgeLog(c *channel) {
+	key := channels.LogPrefix(c.name)
+	switch {
+	case c.broken != nil: // it was raised
+	case c.uncompiled != nil:
+		a.raise(key, c.offeredAt, kindLog, c.uncompiled)
+	case c.altered != nil:
+		a.raise(key, c.offeredAt, kindOf(c.altered), c.altered)
+	default:
+		a.clear(key)
+	}
+}

@@ -1,0 +1,217 @@
+// Package gate judges what a move of a channel does to installed applications: who gets
+// what from then on, who would lose updates, and who would be given what they can't install
+// or verify. It reads and writes nothing.
+package gate
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"tsmon/channels"
+	"tsmon/manifest"
+	"tsmon/release/bundle"
+	"tsmon/release/library"
+	"tsmon/signing"
+)
+
+// Causes of refusals.
+var (
+	ErrCoverage = errors.New("platforms would be lost")
+	ErrMissing  = errors.New("platforms are missing") // which the channel never had
+	ErrGate     = errors.New("installed applications could not update")
+	// ErrStrands means that installed applications would be offered what the keys that
+	// they have can't verify. They would stay on their version for good.
+	ErrStrands = errors.New("installed applications could not verify the update")
+)
+
+// Move is what a channel is to get, and what is known of the channel and its clients.
+type Move struct {
+	Action   channels.Action
+	Release  channels.Release  // what the move is about
+	Manifest manifest.Manifest // rendered from Release, with the number of the entry
+
+	Keys      signing.Keyring
+	PublicURL string
+	Log       *channels.Log
+	Before    *manifest.Response // what clients see now; nil: nothing
+	Fleet     map[string]int     // clients by version, nil if nothing is known of them
+	Types     map[string]int     // clients by platform key, likewise
+	Others    []Channel          // the other channels, sorted by name
+
+	Targets       []string // platform keys that the channel requires
+	Rings         bool     // the channel keeps rings
+	ReadsManifest bool     // its applications are known to read latest.json
+	Downgrades    bool     // some of them go back
+
+	AllowMissing []string // platform keys that it may lose
+	AllowUnbound bool     // signatures may name no version
+	Strand       VersionRange
+	// Standing says that clients get Release already; it was judged before.
+	Standing  bool
+	Unchanged bool // the log says all of it already
+	Staged    bool // the bundles were staged
+	Part      bool // the bundles are what one job of a build matrix brings
+	StrandAll bool // what clients get was decided before, or must not wait
+}
+
+// Channel is another channel of the store.
+type Channel struct {
+	Log   *channels.Log
+	Fleet map[string]int // as Move's
+}
+
+// Judge works out what every kind of client gets from the log with the new entry. It
+// refuses a move that takes updates from clients which have them, or gives them what they
+// can't install; warnings are about those who may be there, and about those who were given
+// up on purpose.
+func (m Move) Judge(entry *channels.Entry) (reach []Reach, warnings []string, err error) {
+	if m.Standing {
+		reach, err = m.replay(entry)
+		return reach, nil, err
+	}
+	if err = m.Covers(); err == nil {
+		err = m.sound()
+	}
+	if err == nil {
+		reach, err = m.replay(entry)
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	misfits, err := m.misfits(reach)
+	if err != nil {
+		return nil, nil, err
+	}
+	left, err := m.LeavesBehind()
+	return reach, append(misfits, left...), err
+}
+
+// Covers refuses a manifest that lacks a platform which the channel requires or
+// had.
+func (m Move) Covers() error {
+	missing := slices.DeleteFunc(m.Missing(), func(key string) bool { return slices.Contains(m.AllowMissing, key) })
+	if len(missing) == 0 {
+		return nil
+	}
+	cause := ErrMissing
+	if m.Before != nil && slices.ContainsFunc(missing, func(key string) bool { _, had := m.Before.Platforms[key]; return had }) {
+		cause = ErrCoverage
+	}
+	return bundle.Refuse(cause, m.mendMissing(missing), "%s would have no %s", m.Log.Channel, strings.Join(missing, ", "))
+}
+
+// mendMissing says what to do about missing platforms. A machine that builds for one
+// of several is told to stage; only who publishes what all have staged may leave the
+// others out.
+func (m Move) mendMissing(missing []string) string {
+	keys, version := strings.Join(missing, ","), m.Manifest.Version
+	switch {
+	case m.Action == channels.Rollback:
+		if other := m.covering(missing); other != "" {
+			return "say --to " + other + " instead, which has that, or --allow-missing " + keys + " to leave those clients without updates until a release has that again"
+		}
+		return "say --allow-missing " + keys + " to leave those clients without updates until a release has that again"
+	case m.Action != channels.Publish:
+		return "publish a higher version that has that, or say --allow-missing " + keys + " to leave those clients without updates"
+	case m.Staged && slices.ContainsFunc(missing, m.requires):
+		return "stage the rest with `tsmon release stage --version " + version + " DIR`; take what is no longer built out of targets in tsmon.yaml"
+	case m.Staged:
+		return "stage the rest with `tsmon release stage --version " + version + " DIR`, or say --allow-missing " + keys + " to leave those clients without updates"
+	case !slices.ContainsFunc(missing, m.lacksTarget):
+		for key := range m.Manifest.Platforms {
+			if plain := library.PlainKey(key); strings.HasPrefix(plain, "linux-") && slices.Contains(missing, plain) {
+				return fmt.Sprintf("build an AppImage, list %s under targets instead of %s, or say --allow-missing %s", key, plain, keys)
+			}
+		}
+	}
+	mend := "add the bundles; if other machines build them, run `tsmon release stage --version " + version + " DIR` on each machine, then `tsmon release publish --version " + version + " --channel " + m.Log.Channel + "` without bundles"
+	if has := m.plainKeys(); len(has) > 0 && m.onlyRequired(missing) {
+		return mend + "; if nobody builds them, name under targets in tsmon.yaml what is built, " + m.Log.Channel + ": {targets: [" + strings.Join(has, ", ") + "]}, as `tsmon init --targets " + strings.Join(has, ",") + "` writes it"
+	}
+	return mend
+}
+
+// plainKeys returns the platform keys of the manifest without a bundle type, sorted.
+func (m Move) plainKeys() []string {
+	return slices.DeleteFunc(m.Manifest.Keys(), func(key string) bool { return library.PlainKey(key) != key })
+}
+
+// onlyRequired reports whether the configuration alone asks for some platform keys: no
+// client has had them.
+func (m Move) onlyRequired(keys []string) bool {
+	return !slices.ContainsFunc(keys, func(key string) bool {
+		if m.Before != nil && m.Before.Platforms[key] != (manifest.Platform{}) {
+			return true
+		}
+		return !m.requires(key)
+	})
+}
+
+// covering returns the newest version below the one that clients see now which the
+// channel showed with some platform keys and was not rolled back from; empty if there
+// is none.
+func (m Move) covering(keys []string) string {
+	for _, e := range slices.Backward(m.Log.Entries) {
+		version, err := manifest.ParseVersion(e.Version)
+		lacks := func(key string) bool { return !slices.Contains(e.Targets, key) }
+		if err == nil && m.Before != nil && version.Compare(m.Before.Version) < 0 && m.Log.RolledBack(e.Version) == nil && !slices.ContainsFunc(keys, lacks) {
+			return e.Version
+		}
+	}
+	return ""
+}
+
+// requires reports whether the channel's policy names a platform key, or a type of it.
+func (m Move) requires(key string) bool {
+	return slices.ContainsFunc(m.Targets, func(target string) bool { return key == target || key == library.PlainKey(target) })
+}
+
+// lacksTarget reports whether a manifest has nothing for the target of a platform
+// key, of whatever type.
+func (m Move) lacksTarget(key string) bool {
+	for other := range m.Manifest.Platforms {
+		if library.PlainKey(other) == library.PlainKey(key) {
+			return false
+		}
+	}
+	return true
+}
+
+// Missing returns the platform keys that clients rely on and the manifest lacks,
+// sorted; without those that include a bundle type if the plain key is missing too.
+func (m Move) Missing() []string {
+	missing := slices.DeleteFunc(m.required(), func(key string) bool {
+		_, ok := m.Manifest.Platforms[key]
+		return ok
+	})
+	slices.Sort(missing)
+	missing = slices.Compact(missing)
+	return slices.DeleteFunc(slices.Clone(missing), func(key string) bool {
+		return library.PlainKey(key) != key && slices.Contains(missing, library.PlainKey(key))
+	})
+}
+
+// required returns the platform keys that clients of the channel rely on.
+func (m Move) required() []string {
+	keys := slices.Clone(m.Targets)
+	if m.Before != nil {
+		for key := range m.Before.Platforms {
+			keys = append(keys, key)
+		}
+	}
+	return keys
+}
+
+// sound refuses a manifest that breaks the strict rules.
+func (m Move) sound() error {
+	data, err := m.Manifest.Encode()
+	if err != nil {
+		return err
+	}
+	if _, problems := manifest.Check(data, manifest.Rules{Keys: m.Keys, AllowUnbound: m.AllowUnbound}); len(problems) > 0 {
+		return &bundle.Refusal{Cause: fmt.Errorf("%w: %w", ErrGate, problems), Mend: problems[0].Mend}
+	}
+	return nil
+}
