@@ -157,15 +157,14 @@ func (r Repository) Extend(ctx context.Context, log *Log) (*Log, error) {
 // could not be read without.
 func (r Repository) past(ctx context.Context, log *Log, broken error) (*Log, error) {
 	longer, gaps, err := r.journal(log.Channel).around(ctx, r.extension(log))
+	signed := r.Trust[log.Channel].Operators != nil
 	switch {
 	case errors.Is(err, ErrLog):
-		return nil, r.blame(fault.Worse(broken, err), fault.Intruder)
+		return nil, fault.Accuse(fault.Worse(broken, err), signed || errors.Is(err, ErrUnsigned), false)
 	case err != nil:
 		return nil, err
-	case len(gaps) > 0 && gaps[0].Hash != "":
-		return nil, r.blame(gaps[0].Problem, fault.Damaged)
 	case len(gaps) > 0:
-		return nil, r.blame(gaps[0].Problem, fault.Intruder)
+		return nil, fault.Accuse(gaps[0].Problem, signed, gaps[0].Hash != "")
 	}
 	return longer, r.believe(ctx, log, longer)
 }
@@ -186,15 +185,6 @@ func (r Repository) believe(ctx context.Context, before, log *Log) error {
 		return fmt.Errorf("%w: %w: entry %d of %s is of %s, and the store's time is %s", ErrLog, ErrFuture, e.Sequence, log.Channel, stamp(e.When), stamp(now))
 	}
 	return nil
-}
-
-// blame returns a fault with who is to blame, if the channel has operators, whose
-// signatures tell.
-func (r Repository) blame(err error, b fault.Blame) error {
-	if f := fault.Of(err, ""); r.Trust[f.Channel].Operators != nil || errors.Is(err, ErrUnsigned) {
-		f.Blame = b
-	}
-	return err
 }
 
 // Moved reports whether an entry follows those of a log.

@@ -55,6 +55,19 @@ func Worse(broken, other error) error {
 	return broken
 }
 
+// Accuse returns a fault with who is to blame, if signatures tell: nobody, if a signed entry
+// behind it has its hash, else somebody who wrote it.
+func Accuse(err error, signed, hashed bool) error {
+	switch f := Of(err, ""); {
+	case !signed:
+	case hashed:
+		f.Blame = Damaged
+	default:
+		f.Blame = Intruder
+	}
+	return err
+}
+
 // Distrust is why nobody's signatures count, in plain words, with the causes that it wraps.
 func Distrust(text, channel string, causes ...error) *Fault {
 	return New(distrusted{text, causes}, channel, "log/"+channel, 0)
