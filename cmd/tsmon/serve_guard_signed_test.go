@@ -127,7 +127,7 @@ func TestServeGuardSigns(t *testing.T) {
 		if err := os.WriteFile(settings, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		waiting, err := k.publisher(t).Plans().List(t.Context(), "stable")
+		waiting, _, err := k.publisher(t).Plans().List(t.Context(), "stable")
 		if err != nil {
 			t.Fatal(err)
 		}
