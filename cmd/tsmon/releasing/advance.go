@@ -14,6 +14,7 @@ import (
 	"tsmon/channels"
 	"tsmon/cmd/tsmon/cli"
 	"tsmon/cmd/tsmon/config"
+	"tsmon/cmd/tsmon/showing"
 	"tsmon/release"
 	"tsmon/release/library"
 )
@@ -92,7 +93,7 @@ func (f *moveFlags) moveEach(ctx context.Context, app *cli.App, p *release.Publi
 			}
 			fmt.Fprintf(w, "%s: nothing to do (entry %d)\n", plan.Channel, plan.Sequence)
 			if plan.Rollout != nil {
-				fmt.Fprintf(w, "  %s\n", ShareText(plan.Rollout))
+				fmt.Fprintf(w, "  %s\n", showing.ShareText(plan.Rollout))
 			}
 		}
 	})
