@@ -21,8 +21,7 @@ type RepairReport struct {
 // Repair is Keeper.Repair. Whoever brings the last signature of the entry that says what is
 // lost has the log hold it; what is left then, Repair does with Rest.
 func (p *Publisher) Repair(ctx context.Context, o upkeep.RepairOptions) (*RepairReport, error) {
-	plan := &Plan{}
-	keeper := p.Keeper()
+	plan, keeper := &Plan{}, p.Keeper()
 	keeper.Enter = enters(p, plan)
 	report, err := keeper.Repair(ctx, o)
 	if report == nil {
