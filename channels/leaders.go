@@ -21,7 +21,7 @@ func (r Repository) led(ctx context.Context, log *Log, known uint64) (err error)
 			return fmt.Errorf("%w: %w: entry %d of %s does not say what it follows", ErrLog, ErrUnsigned, e.Sequence, log.Channel)
 		}
 		at, name := Position{named.Sequence, hash([]byte(e.Leader))}, named.Channel
-		if leaders[name], err = r.leader(ctx, leaders[name], name, at); err != nil {
+		if leaders[name], err = at.leader(ctx, r, leaders[name], name); err != nil {
 			return fmt.Errorf("entry %d of %s follows entry %d of %s: %w", e.Sequence, log.Channel, at.Sequence, name, err)
 		}
 		if leader := leaders[name]; leader.Continues(at) != nil && (!log.fed || at.Sequence <= leader.last()) {
@@ -34,16 +34,16 @@ func (r Repository) led(ctx context.Context, log *Log, known uint64) (err error)
 	return nil
 }
 
-// leader returns the log of a channel that another follows, read as far as it is not known
-// up to a position.
-func (r Repository) leader(ctx context.Context, log *Log, name string, at Position) (*Log, error) {
+// leader returns the log of a channel that another follows, read unless it is known up to
+// the position.
+func (p Position) leader(ctx context.Context, r Repository, log *Log, name string) (*Log, error) {
 	if log == nil && r.Known != nil {
 		log = r.Known(name)
 	}
 	if log == nil {
 		log = &Log{Channel: name}
 	}
-	if log.Continues(at) == nil {
+	if log.Continues(p) == nil {
 		return log, nil
 	}
 	r.leading, r.Thorough, r.AnyTime = true, false, true

@@ -133,7 +133,7 @@ func TestFollowersKeepTheirEntries(t *testing.T) {
 	good("after its entry was said to be lost")
 	r := g.Repository
 	r.Store, r.Known = object.Store(nil), func(string) *Log { return stable }
-	if log, err := r.leader(t.Context(), nil, "stable", Position{2, stable.HashOf(2)}); err != nil || log != stable {
+	if log, err := (Position{2, stable.HashOf(2)}).leader(t.Context(), r, nil, "stable"); err != nil || log != stable {
 		t.Errorf("what is known is read: %v, %v", log, err)
 	}
 }

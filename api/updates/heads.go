@@ -66,7 +66,7 @@ type Heads struct {
 	loop    web.Loop
 	older   older
 
-	rounds   rounds
+	rounds   web.Rounds
 	follower follower
 
 	mu sync.Mutex
@@ -143,7 +143,7 @@ func NewHeads(o HeadsOptions) *Heads {
 	h := &Heads{
 		store: o.Objects, keys: o.Keys, unbound: o.Unbound, trust: o.Trust, interval: o.Interval, patience: 5 * time.Second, now: o.Now, log: o.Log,
 		alarms: newAlarms(o.Log, o.Now, o.Registry, maps.Keys(o.Rings)), publicURL: o.PublicURL, downgrades: o.Downgrades, rings: o.Rings,
-		looks: make(chan struct{}, maxLooks), rounds: rounds{now: o.Now, log: o.Log}, follower: follower{histories: o.Histories, trust: o.Trust, now: o.Now},
+		looks: make(chan struct{}, maxLooks), rounds: web.Rounds{Now: o.Now, Log: o.Log}, follower: follower{histories: o.Histories, trust: o.Trust, now: o.Now},
 	}
 	h.follower.known = func(name string) *channels.Log {
 		if c := h.channel(name); c != nil {
@@ -176,7 +176,7 @@ func (h *Heads) close() {
 
 // round refreshes every channel, and lists the channels until that has worked once.
 func (h *Heads) round(ctx context.Context) {
-	waits, over := h.rounds.awaited()
+	waits, over := h.rounds.Begin()
 	defer over()
 	if !h.begun && len(h.keys) == 0 {
 		h.log.Warn("no key is trusted: manifests are shown whoever signed their bundles")
@@ -201,7 +201,7 @@ func (h *Heads) round(ctx context.Context) {
 	}
 	errs = append(errs, h.recheck(ctx))
 	if ctx.Err() == nil {
-		h.rounds.note(errors.Join(errs...))
+		h.rounds.Note(errors.Join(errs...))
 	}
 }
 
