@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+
+	"tsmon/channels/fault"
 )
 
 // extension is a log that is being extended by entries, each of which must have the
@@ -18,6 +20,11 @@ type extension struct {
 // extension returns a log to be extended with what is known of the channel's operators.
 func (r Repository) extension(log *Log) extension {
 	return extension{log, r.Trust[log.Channel], r.Thorough}
+}
+
+// faulty returns why an entry keeps a log from being read.
+func faulty(channel string, sequence uint64, format string, args ...any) error {
+	return fault.New(fmt.Errorf("%w: "+format, append([]any{ErrLog}, args...)...), channel, entryKey(channel, sequence), sequence)
 }
 
 // copied returns an extension that leaves the log as it is.
@@ -45,15 +52,12 @@ func (x extension) join(raw [][]byte) (*Log, error) {
 	head, sequence := x.head, x.last()
 	for i, d := range decodeAll(raw) {
 		sequence++
-		switch {
-		case len(raw[i]) == 0:
-			return nil, fmt.Errorf("%w: entry %d of %s is empty", ErrLog, sequence, x.Channel)
-		case d.err != nil:
-			return nil, fmt.Errorf("%w: entry %d of %s: %w", ErrLog, sequence, x.Channel, d.err)
-		case d.entry.Sequence != sequence:
-			return nil, fmt.Errorf("%w: entry %d of %s has the number %d", ErrLog, sequence, x.Channel, d.entry.Sequence)
-		case d.entry.Previous != head:
-			return nil, fmt.Errorf("%w: entry %d of %s does not match the hash of the one before it", ErrLog, sequence, x.Channel)
+		err := x.look(d, sequence, "", false)
+		if err == nil && d.entry.Previous != head {
+			err = faulty(x.Channel, sequence, "entry %d of %s does not match the hash of the one before it", sequence, x.Channel)
+		}
+		if err != nil {
+			return nil, err
 		}
 		entries[i], head = d.entry, d.hash
 	}
@@ -90,7 +94,7 @@ func (x extension) span(raw [][]byte) (*Log, []Gap, error) {
 		want, known = "", false
 	}
 	if known && want != x.head {
-		return nil, nil, fmt.Errorf("%w: entry %d of %s does not match the hash of the one before it", ErrLog, x.last()+1, x.Channel)
+		return nil, nil, faulty(x.Channel, x.last()+1, "entry %d of %s does not match the hash of the one before it", x.last()+1, x.Channel)
 	}
 	if !known && len(entries) > 0 {
 		longer.precede(x.last(), x.head)
@@ -109,13 +113,13 @@ func (x extension) span(raw [][]byte) (*Log, []Gap, error) {
 func (x extension) look(d decoded, sequence uint64, want string, known bool) error {
 	switch {
 	case d.hash == "":
-		return fmt.Errorf("%w: entry %d of %s is missing", ErrLog, sequence, x.Channel)
+		return faulty(x.Channel, sequence, "entry %d of %s is missing", sequence, x.Channel)
 	case known && d.hash != want:
-		return fmt.Errorf("%w: entry %d of %s does not match the hash of the one before it", ErrLog, sequence+1, x.Channel)
+		return faulty(x.Channel, sequence, "entry %d of %s does not match the hash of the one before it", sequence+1, x.Channel)
 	case d.err != nil:
-		return fmt.Errorf("%w: entry %d of %s: %w", ErrLog, sequence, x.Channel, d.err)
+		return faulty(x.Channel, sequence, "entry %d of %s: %w", sequence, x.Channel, d.err)
 	case d.entry.Sequence != sequence:
-		return fmt.Errorf("%w: entry %d of %s has the number %d", ErrLog, sequence, x.Channel, d.entry.Sequence)
+		return faulty(x.Channel, sequence, "entry %d of %s has the number %d", sequence, x.Channel, d.entry.Sequence)
 	}
 	return nil
 }
@@ -210,11 +214,11 @@ func (x extension) admit(entries []Entry, head string) error {
 	for i := range entries {
 		if i > voucher {
 			if err := x.admits(&entries[i]); err != nil {
-				return fmt.Errorf("%w: %w", ErrLog, err)
+				return faulty(x.Channel, entries[i].Sequence, "%w", err)
 			}
 		}
 		if err := entries[i].settle(); err != nil {
-			return fmt.Errorf("%w: entry %d of %s: %w", ErrLog, entries[i].Sequence, x.Channel, err)
+			return faulty(x.Channel, entries[i].Sequence, "entry %d of %s: %w", entries[i].Sequence, x.Channel, err)
 		}
 		x.Entries = append(x.Entries, entries[i])
 		x.operators = forces[i]
@@ -235,7 +239,7 @@ func (x extension) forces(entries []Entry) ([]*Operators, error) {
 				err = so.admits(e)
 			}
 			if err != nil {
-				return nil, fmt.Errorf("%w: entry %d of %s: %w", ErrLog, e.Sequence, x.Channel, err)
+				return nil, faulty(x.Channel, e.Sequence, "entry %d of %s: %w", e.Sequence, x.Channel, err)
 			}
 			so.operators = e.Operators
 		}
@@ -254,7 +258,7 @@ func (x extension) voucher(entries []Entry, forces []*Operators) (int, error) {
 			continue
 		}
 		if err := e.readSigners(); err != nil {
-			return 0, fmt.Errorf("%w: entry %d of %s: %w", ErrLog, e.Sequence, x.Channel, err)
+			return 0, faulty(x.Channel, e.Sequence, "entry %d of %s: %w", e.Sequence, x.Channel, err)
 		}
 		if force.count(e.signers) >= force.Approvals && x.configured(e) {
 			return i, nil
@@ -278,14 +282,14 @@ func (x extension) vouched() error {
 		return nil
 	}
 	if x.operators == nil {
-		return fmt.Errorf("%w: %w: operators are configured, and no entry of %s has put them in force", ErrLog, ErrUnsigned, x.Channel)
+		return fault.Distrust("operators are configured, and no entry of "+x.Channel+" has put them in force", x.Channel, ErrLog, ErrUnsigned, fault.ErrBare)
 	}
 	for i := len(x.Entries) - 1; i >= 0; i-- {
 		if x.configured(&x.Entries[i]) {
 			return nil
 		}
 	}
-	return fmt.Errorf("%w: %w: no entry of %s has the signatures of %d configured operators", ErrLog, ErrUnsigned, x.Channel, ours.Approvals)
+	return fault.Distrust(fmt.Sprintf("no entry of %s has the signatures of %d configured operators: others sign it", x.Channel, ours.Approvals), x.Channel, ErrLog, ErrUnsigned, fault.ErrStrangers)
 }
 
 // maxLeader bounds the entry that a follower's entry holds, in bytes.

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 
 	"tsmon/channels/segment"
@@ -86,7 +85,7 @@ func (j journal) around(ctx context.Context, log extension) (*Log, []Gap, error)
 	}
 	newest := present[len(present)-1]
 	if newest-log.last() > maxAround {
-		return nil, nil, fmt.Errorf("%w: entries up to %d of %s are missing", ErrLog, newest-1, log.Channel)
+		return nil, nil, faulty(log.Channel, newest, "entries up to %d of %s are missing", newest-1, log.Channel)
 	}
 	raw := make([][]byte, newest-log.last())
 	for i := range raw {

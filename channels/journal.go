@@ -59,7 +59,7 @@ func (j journal) count(ctx context.Context, known uint64, fed bool) (uint64, lis
 	found, err := j.numbers(ctx, known, fed)
 	for i, sequence := range found.numbers {
 		if want := known + uint64(i) + 1; sequence != want {
-			return 0, found, fmt.Errorf("%w: entry %d of %s is missing", ErrLog, want, j.channel)
+			return 0, found, faulty(j.channel, want, "entry %d of %s is missing", want, j.channel)
 		}
 	}
 	return known + uint64(len(found.numbers)), found, err

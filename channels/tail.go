@@ -2,7 +2,6 @@ package channels
 
 import (
 	"context"
-	"fmt"
 	"slices"
 
 	"tsmon/manifest"
@@ -40,7 +39,7 @@ func (j journal) newest(ctx context.Context, n int) ([]Entry, error) {
 	}
 	known, newest := present[0]-1, present[len(present)-1]
 	if newest-known > maxAround {
-		return nil, fmt.Errorf("%w: entries up to %d of %s are missing", ErrLog, newest-1, j.channel)
+		return nil, faulty(j.channel, newest, "entries up to %d of %s are missing", newest-1, j.channel)
 	}
 	raw := make([][]byte, newest-known)
 	packed := j.readSegments(ctx, known, raw)

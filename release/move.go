@@ -83,7 +83,9 @@ func (p *Publisher) finish(ctx context.Context, plan *Plan, o Options) (*Plan, e
 		return p.Apply(ctx, plan)
 	}
 	for _, each := range append([]*Plan{plan}, plan.Followers...) {
-		each.DryRun = true
+		if err := p.Plans().rehearse(each); err != nil {
+			return nil, err
+		}
 	}
 	if plan.Entry == nil && plan.log != nil && len(plan.seen) > 0 {
 		if behind, err := p.Repository().Behind(plan.log, plan.seen); err == nil && len(behind) > 0 {

@@ -68,8 +68,9 @@ func witness(leader, follower *Plan) (err error) {
 }
 
 // Appoint puts the configured operators of a channel in force. Those who are must agree,
-// or a root key.
-func (p *Publisher) Appoint(ctx context.Context, o Options) (*Plan, error) {
+// or a root key. It warns of channels that wait for theirs, but for those that the caller
+// appoints along with it.
+func (p *Publisher) Appoint(ctx context.Context, o Options, along ...string) (*Plan, error) {
 	pl, err := p.planner(o.Channel)
 	if err != nil {
 		return nil, err
@@ -94,7 +95,7 @@ func (p *Publisher) Appoint(ctx context.Context, o Options) (*Plan, error) {
 	head := s.log.Head()
 	var bareOnes []string
 	for _, name := range pl.channels() {
-		if other := v[name]; name != o.Channel && errors.Is(other.err, channels.ErrUnsigned) {
+		if other := v[name]; name != o.Channel && !slices.Contains(along, name) && errors.Is(other.err, channels.ErrUnsigned) {
 			bareOnes = append(bareOnes, stillBare(name))
 		}
 	}
@@ -107,7 +108,7 @@ func (p *Publisher) Appoint(ctx context.Context, o Options) (*Plan, error) {
 		Release: head.Release, Rollout: head.Rollout, Operators: wanted})
 	plan.Entry, plan.Sequence, plan.Changed = &e, e.Sequence, true
 	if o.DryRun {
-		return plan, nil
+		return plan, p.Plans().rehearse(plan)
 	}
 	if _, err = (&applying{&bare, plan}).advance(ctx, false); err != nil && !plan.Changed {
 		return nil, err
@@ -158,8 +159,8 @@ func (p *Publisher) Accept(ctx context.Context, channel string, seen channels.Po
 	}
 	e = s.log.Next(e)
 	plan.Entry, plan.Sequence, plan.Changed = &e, e.Sequence, true
-	if plan.DryRun = dry; dry {
-		return plan, nil
+	if dry {
+		return plan, p.Plans().rehearse(plan)
 	}
 	if _, err = (&applying{p, plan}).advance(ctx, false); err != nil && !plan.Changed {
 		return nil, err

@@ -15,6 +15,7 @@ import (
 	"tsmon/release/bundle"
 	"tsmon/release/gate"
 	"tsmon/release/library"
+	"tsmon/release/quorum"
 	"tsmon/release/upkeep"
 	"tsmon/signing"
 )
@@ -59,6 +60,8 @@ type Plan struct {
 	Entry *channels.Entry `json:"entry,omitempty"`
 	// Waiting is what the entry waits for, nil if it needs no more signatures.
 	Waiting *Waiting `json:"waiting,omitempty"`
+	// Needs says, of a dry run, whose signatures the entry takes; nil if it takes none.
+	Needs *quorum.Need `json:"needs,omitempty"`
 
 	why    string
 	strand gate.VersionRange

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
-	"path"
 	"regexp"
 	"slices"
 	"strings"
@@ -45,10 +44,8 @@ const (
 	root     = "root" // who signs with a key of Publisher.Root
 	// planLife is how long a plan may wait for signatures where the policy does not say.
 	planLife = 7 * 24 * time.Hour
-	// maxPlan bounds a plan, and maxPlans how many of a channel are read.
-	maxPlan  = 4 << 20
-	maxPlans = 100
-	maxSig   = 4096
+	maxPlan  = 4 << 20 // bytes of a plan
+	maxSig   = 4096    // bytes of a signature
 )
 
 var planHash = regexp.MustCompile(`^[0-9a-f]{64}$`)
@@ -97,12 +94,16 @@ func planKey(channel, hash string) string { return planRoot + channel + "/" + ha
 // wait leaves the entry of a plan in the store for others to sign. One that says the same
 // and waits already is signed instead, and made if that was the last signature.
 func (p Plans) wait(ctx context.Context, plan *Plan, e channels.Entry) (*channels.Log, error) {
-	all, err := p.List(ctx, plan.Channel)
+	all, _, err := p.List(ctx, plan.Channel)
 	if err != nil {
 		return nil, err
 	}
+	p.tidy(ctx, all)
 	for _, w := range all {
-		if w.Stale == "" && w.Entry.Action == e.Action && w.Entry.Release.Equal(&e.Release) && sameRollout(w.Entry.Rollout, e.Rollout) && w.Entry.Operators.Equal(e.Operators) && sameLosses(w.Entry, &e) && w.Entry.From == e.From {
+		if w.Stale == "" && !w.Expires.After(e.Expires) && w.Entry.Action == e.Action && w.Entry.Release.Equal(&e.Release) && sameRollout(w.Entry.Rollout, e.Rollout) && w.Entry.Operators.Equal(e.Operators) && sameLosses(w.Entry, &e) && w.Entry.From == e.From {
+			if e.Why != "" && e.Why != w.Entry.Why {
+				plan.Warnings = append(plan.Warnings, "the plan stays as others signed it, and your reason is not kept; its own is: "+cmp.Or(w.Entry.Why, "none"))
+			}
 			return p.complete(ctx, plan, w)
 		}
 	}
@@ -137,6 +138,24 @@ func sameLosses(a, b *channels.Entry) bool {
 		return a.Accepted == b.Accepted
 	}
 	return *a.Accepted == *b.Accepted
+}
+
+// needs returns whose signatures an entry that follows a log takes, nil if it takes none.
+func (p Plans) needs(log *channels.Log, e *channels.Entry) (*quorum.Need, error) {
+	_, n, err := p.trusting(log.Channel).Approvals(log, *e)
+	if err != nil || n == 0 {
+		return nil, err
+	}
+	return &quorum.Need{Approvals: n, MaySign: quorum.MaySign(log.Operators(), e), Quorums: quorum.Of(log.Operators(), e, nil)}, nil
+}
+
+// rehearse marks a plan, which is not to be applied, with whose signatures it takes.
+func (p Plans) rehearse(plan *Plan) (err error) {
+	plan.DryRun = true
+	if plan.Entry != nil && plan.Action != channels.Follow { // which goes by the signatures of its leader's
+		plan.Needs, err = p.needs(plan.log, plan.Entry)
+	}
+	return err
 }
 
 // complete signs a plan that waits, and makes it if it has all signatures. Else the log is
@@ -206,37 +225,6 @@ func (p Plans) keep(ctx context.Context, log *channels.Log, hash string, e *chan
 		}
 	}
 	return nil
-}
-
-// List returns the plans of a channel that wait for signatures, also those that are out
-// of date, sorted by hash.
-func (p Plans) List(ctx context.Context, channel string) ([]*Waiting, error) {
-	log, broken, err := p.load(ctx, channel)
-	if err != nil {
-		return nil, err
-	}
-	all := []*Waiting{}
-	for info, err := range p.store.List(ctx, planRoot+channel+"/", "") {
-		if err != nil {
-			return nil, err
-		}
-		hash, ok := strings.CutSuffix(path.Base(info.Key), ".json")
-		if !ok || !planHash.MatchString(hash) || len(all) == maxPlans {
-			continue
-		}
-		w, err := p.read(ctx, log, hash)
-		if errors.Is(err, library.ErrStored) || errors.Is(err, ErrNoPlan) {
-			continue // anybody who can write to the store may have put it there, or it was made meanwhile
-		}
-		if err != nil {
-			return nil, err
-		}
-		if broken != nil && w.Stale == "" && w.Entry.Action != channels.Repair {
-			w.Stale = broken.Error()
-		}
-		all = append(all, w)
-	}
-	return all, nil
 }
 
 // load reads the log of a channel. Of one that lacks entries it returns what there is, and why
@@ -356,63 +344,6 @@ func (p Plans) readSignatures(ctx context.Context, w *Waiting) error {
 		}
 	}
 	return nil
-}
-
-// Find returns the plan of a channel whose hash begins with a text, ErrNoPlan if there is
-// none, and ErrSeveral if there are more. Without a text it is the only one that is not out
-// of date; ErrStale if all are.
-func (p Plans) Find(ctx context.Context, channel, hash string) (*Waiting, error) {
-	all, err := p.List(ctx, channel)
-	if err != nil {
-		return nil, err
-	}
-	found := slices.DeleteFunc(slices.Clone(all), func(w *Waiting) bool {
-		return !strings.HasPrefix(w.Hash, hash) || hash == "" && w.Stale != ""
-	})
-	switch {
-	case len(found) == 1:
-		return found[0], nil
-	case len(found) > 1 && hash == "":
-		return nil, several("%d of %s wait", len(found), channel)
-	case len(found) > 1:
-		return nil, several("%d of %s begin with %s", len(found), channel, hash)
-	case hash != "":
-		return nil, refuse(ErrNoPlan, "`tsmon plan list` shows the plans that wait", "none of %s begins with %s", channel, hash)
-	case len(all) > 0:
-		return nil, refuse(ErrStale, "run the command that made it again, which makes another; `tsmon plan withdraw "+all[0].Hash[:12]+" --channel "+channel+"` removes it", "none of %s waits but %s: %s", channel, all[0].Hash[:12], all[0].Stale)
-	}
-	return nil, refuse(ErrNoPlan, "`tsmon plan list` shows the plans that wait", "none of %s waits", channel)
-}
-
-func several(format string, args ...any) error {
-	return refuse(ErrSeveral, "`tsmon plan list` shows them; name more digits of its hash", format, args...)
-}
-
-// Withdraw removes a plan, out of date or not, with its signatures, and returns it. A dry
-// run removes nothing.
-func (p Plans) Withdraw(ctx context.Context, channel, hash string, dry bool) (*Waiting, error) {
-	w, err := p.Find(ctx, channel, hash)
-	if err != nil || dry {
-		return w, err
-	}
-	return w, p.remove(ctx, channel, w.Hash)
-}
-
-// remove removes a plan and its signatures; the plan goes last, so that it can be repeated.
-func (p Plans) remove(ctx context.Context, channel, hash string) error {
-	var signatures []string
-	for info, err := range p.store.List(ctx, planRoot+channel+"/"+hash+".", "") {
-		if err != nil {
-			return err
-		}
-		if strings.HasSuffix(info.Key, ".sig") && len(signatures) < maxPlans {
-			signatures = append(signatures, info.Key)
-		}
-	}
-	if err := p.store.Delete(ctx, signatures...); err != nil {
-		return err
-	}
-	return p.store.Delete(ctx, planKey(channel, hash))
 }
 
 // made reports whether an entry of a channel is a plan whose hash begins with a text;

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"tsmon/cmd/tsmon/releasing"
+	"tsmon/cmd/tsmon/showing"
 	"tsmon/store/servertest"
 )
 
@@ -66,7 +66,7 @@ func TestServeGuardSigns(t *testing.T) {
 				t.Fatalf("the report is answered %d", got)
 			}
 		}
-		log := func() (rows []releasing.LogRow) {
+		log := func() (rows []showing.LogRow) {
 			parse(t, k.must(t, "channel", "log", "stable", "--json"), &rows)
 			return rows
 		}
@@ -127,7 +127,7 @@ func TestServeGuardSigns(t *testing.T) {
 		if err := os.WriteFile(settings, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		waiting, err := k.publisher(t).Plans().List(t.Context(), "stable")
+		waiting, _, err := k.publisher(t).Plans().List(t.Context(), "stable")
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -7,7 +7,9 @@ import (
 	"strings"
 	"time"
 
+	"tsmon/cmd/tsmon/showing"
 	"tsmon/release"
+	"tsmon/release/quorum"
 )
 
 // PrintPlan writes a plan, made or not, for people.
@@ -40,14 +42,28 @@ func printMove(w io.Writer, p *release.Plan) {
 	}
 	fmt.Fprintf(w, "%s: %s, %s (entry %d, %s)\n", p.Channel, versions, state, p.Sequence, p.Action)
 	if p.Rollout != nil {
-		fmt.Fprintf(w, "  %s\n", ShareText(p.Rollout))
+		fmt.Fprintf(w, "  %s\n", showing.ShareText(p.Rollout))
 	}
 	fmt.Fprintf(w, "  %s\n", p.URL)
 	if wait := p.Waiting; wait != nil {
 		printToApprove(w, wait)
 	}
+	printNeeds(w, p.Needs)
 	if p.Probed {
 		fmt.Fprintln(w, "  fetched and verified as a client gets it")
+	}
+}
+
+// printNeeds says whose signatures a move takes that is not made.
+func printNeeds(w io.Writer, need *quorum.Need) {
+	if need == nil {
+		return
+	}
+	for _, q := range need.Quorums {
+		fmt.Fprintf(w, "  takes approvals of those %s: %d, by any of: %s\n", q.Of, q.Needs, strings.Join(q.Missing, ", "))
+	}
+	if len(need.Quorums) == 0 {
+		fmt.Fprintf(w, "  takes approvals: %d, by any of: %s\n", need.Approvals, strings.Join(need.MaySign, ", "))
 	}
 }
 

@@ -17,6 +17,7 @@ import (
 	"tsmon/channels"
 	"tsmon/cmd/tsmon/cli"
 	"tsmon/cmd/tsmon/config"
+	"tsmon/cmd/tsmon/showing"
 	"tsmon/release"
 )
 
@@ -50,7 +51,7 @@ func planListCommand(app *cli.App) *cobra.Command {
 		Example: "  tsmon plan list\n  tsmon plan list --channel beta",
 		Args:    cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			p, err := reader(cmd.Context(), app, nil)
+			p, err := showing.Reader(cmd.Context(), app, nil)
 			if err != nil {
 				return err
 			}
@@ -60,8 +61,11 @@ func planListCommand(app *cli.App) *cobra.Command {
 			}
 			all, failed := []*release.Waiting{}, []error{}
 			for _, name := range names {
-				some, err := p.Plans().List(cmd.Context(), name)
+				some, more, err := p.Plans().List(cmd.Context(), name)
 				all, failed = append(all, some...), append(failed, err)
+				if more {
+					app.Warn([]string{fmt.Sprintf("only %d of the plans of %s are listed, those that somebody signed first: `tsmon plan show HASH --channel %s` finds any, and whoever may write to the store can clear its folder plans/%s", len(some), name, name, name)})
+				}
 			}
 			rows := [][]string{{"PLAN", "CHANNEL", "ACTION", "VERSION", "BY", "SIGNED", "APPROVALS", "STATE"}}
 			for _, w := range all {
@@ -93,7 +97,7 @@ func planShowCommand(app *cli.App) *cobra.Command {
 		Example: "  tsmon plan show 3f9a",
 		Args:    cli.Args(0, 1, "at most one HASH"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			p, err := reader(cmd.Context(), app, nil)
+			p, err := showing.Reader(cmd.Context(), app, nil)
 			if err != nil {
 				return err
 			}
@@ -121,7 +125,7 @@ func printWaiting(out io.Writer, w *release.Waiting, rings, verbose bool) {
 		fmt.Fprintf(out, "  reason: %s\n", cli.OneLine(e.Why))
 	}
 	if e.Rollout != nil {
-		fmt.Fprintf(out, "  %s; the others keep %s\n", ShareText(release.ShareOf(e.Rollout, false)), e.Version)
+		fmt.Fprintf(out, "  %s; the others keep %s\n", showing.ShareText(release.ShareOf(e.Rollout, false)), e.Version)
 	}
 	if o := e.Operators; o != nil {
 		fmt.Fprintf(out, "  from then on %d of these must sign: %s\n", o.Approvals, strings.Join(namesOf(o.Keys), ", "))
@@ -234,7 +238,7 @@ func askToSign(ctx context.Context, app *cli.App, p *release.Publisher, channel 
 	printWaiting(app.Stderr, w, p.Policies[channel].Rings, verbose)
 	answer, err := cli.Ask(ctx, app.Stdin, app.Stderr, "\nSign this plan? [y/N] ")
 	if err == nil && !slices.Contains([]string{"y", "yes"}, strings.ToLower(answer)) {
-		err = cli.Refuse(errors.New("the plan was not signed"))
+		err = cli.WithHint(cli.Refuse(errors.New("the plan was not signed")), "without a yes nothing is signed: `tsmon plan show "+w.Hash[:12]+" --channel "+channel+"` shows the plan again")
 	}
 	return w.Hash, err
 }
@@ -258,7 +262,7 @@ to the store can do that; it takes no operator.`,
 		Example: "  tsmon plan withdraw 3f9a\n  tsmon plan withdraw 3f9a --channel beta --dry-run",
 		Args:    cli.Args(1, 1, "one HASH"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			p, err := reader(cmd.Context(), app, nil)
+			p, err := showing.Reader(cmd.Context(), app, nil)
 			if err != nil {
 				return err
 			}
