@@ -72,7 +72,7 @@ func Reader(ctx context.Context, app *cli.App, progress *cli.Progress) (*release
 		return p, err
 	}
 	if _, err := os.Stat(c.Storage); errors.Is(err, fs.ErrNotExist) {
-		return nil, cli.WithHint(fmt.Errorf("there is nothing at %s", c.Storage), "check storage in tsmon.yaml or TSMON_STORAGE; the first `tsmon release publish` creates the folder")
+		return nil, cli.WithHint(fmt.Errorf("there is nothing at %s", c.Storage), "check storage in tsmon.yaml or TSMON_STORAGE; if a tsmon.yaml has it, run this in its folder, or name it with --config FILE; the first `tsmon release publish` creates the folder")
 	}
 	return p, nil
 }
