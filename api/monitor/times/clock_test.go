@@ -1,8 +1,8 @@
 package times
 
 import (
-	"math"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
