@@ -75,7 +75,7 @@ type slow struct{}
 func (slow) Error() string { return "the time-series database did not answer in time" }
 
 // Is reports whether target is ErrUnavailable.
-func (slow) Is(target error) bool { return target == ErrUnavailable } //nolint:errorlint // it is what errors.Is asks
+func (slow) Is(target error) bool { return target == ErrUnavailable }
 
 // Key names a field of a measurement.
 type Key struct{ Measurement, Field string }
