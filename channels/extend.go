@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+
+	"tsmon/channels/journal"
 )
 
 // extension is a log that is being extended by entries, each of which must have the
@@ -289,7 +291,7 @@ func (x extension) vouched() error {
 }
 
 // maxLeader bounds the entry that a follower's entry holds, in bytes.
-const maxLeader = maxEntry
+const maxLeader = journal.MaxEntry
 
 // lacksLeader is lacks of an entry that follows another channel: the signatures of the
 // leader's entry count, if that brings the release and the follower goes forward.

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"tsmon/channels"
+	"tsmon/release/approval"
 	"tsmon/release/upkeep"
 )
 
@@ -12,7 +13,7 @@ type RepairReport struct {
 	upkeep.RepairReport
 	// Waiting is the plan of the entry that says what is lost, if it lacks signatures of
 	// operators.
-	Waiting *Waiting `json:"waiting,omitempty"`
+	Waiting *approval.Waiting `json:"waiting,omitempty"`
 }
 
 // Repair is Keeper.Repair. Whoever brings the last signature of the entry that says what is

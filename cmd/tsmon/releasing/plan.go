@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"tsmon/release"
+	"tsmon/release/approval"
 )
 
 // PrintPlan writes a plan, made or not, for people.
@@ -52,7 +53,7 @@ func printMove(w io.Writer, p *release.Plan) {
 }
 
 // printToApprove says how a plan that waits is signed, and by whom.
-func printToApprove(w io.Writer, wait *release.Waiting) {
+func printToApprove(w io.Writer, wait *approval.Waiting) {
 	fmt.Fprintf(w, "  plan %s, until %s\n", wait.Hash[:12], wait.Expires.Format(time.RFC3339))
 	fmt.Fprintf(w, "  `tsmon plan approve %s --channel %s` by one of: %s\n", wait.Hash[:12], wait.Channel, strings.Join(wait.Missing, ", "))
 }

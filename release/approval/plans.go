@@ -1,4 +1,10 @@
-package release
+// Package approval keeps the moves that wait for signatures of operators, and signs for the
+// operator who works here.
+//
+// A plan is the entry that it makes, under plans/ in the store, by the SHA-256 of what is
+// signed. A signature is an object beside it. Whoever brings the last one that is needed
+// appends the entry to the log.
+package approval
 
 import (
 	"bytes"
@@ -16,10 +22,9 @@ import (
 	"time"
 
 	"tsmon/channels"
+	"tsmon/release/bundle"
 	"tsmon/release/gate"
 	"tsmon/release/library"
-	"tsmon/release/quorum"
-	"tsmon/signing"
 	"tsmon/store/object"
 )
 
@@ -33,18 +38,11 @@ var (
 	ErrSeveral = errors.New("several plans are meant")
 )
 
-// ErrNoKey means that no private key of an operator is here. ErrNotOperator wraps it: a key
-// was named, and its owner may not sign.
-var (
-	ErrNoKey       = errors.New("nobody who may sign does so here")
-	ErrNotOperator = fmt.Errorf("%w: the key is no operator's", ErrNoKey)
-)
-
 const (
 	planRoot = "plans/"
-	root     = "root" // who signs with a key of Publisher.Root
-	// planLife is how long a plan may wait for signatures where the policy does not say.
-	planLife = 7 * 24 * time.Hour
+	root     = "root" // who signs with a key of Plans.Root
+	// Life is how long a plan may wait for signatures where nothing else is configured.
+	Life = 7 * 24 * time.Hour
 	// maxPlan bounds a plan, and maxPlans how many of a channel are read.
 	maxPlan  = 4 << 20
 	maxPlans = 100
@@ -65,67 +63,64 @@ type Waiting struct {
 	Needs   int             `json:"needs"`
 	// Quorums are, of a plan that puts operators in force while others are, those of both:
 	// it needs them all.
-	Quorums []quorum.Quorum `json:"quorums,omitempty"`
-	Expires time.Time       `json:"expires"`
+	Quorums []Quorum  `json:"quorums,omitempty"`
+	Expires time.Time `json:"expires"`
 	// Stale says why it can't be made any more, empty if it can.
 	Stale string `json:"stale,omitempty"`
 	// Reach is who gets what once it is made; nil where clients get what they got, where it
 	// can't be made, and in a list.
 	Reach []gate.Reach `json:"reach,omitempty"`
 
-	log  *channels.Log
-	keys []string // that signed it
+	// Log is the one that the plan was read for.
+	Log  *channels.Log `json:"-"`
+	keys []string      // that signed it
 }
 
 // Plans are the moves of a store's channels that wait for signatures of operators, and who
 // signs them here.
 type Plans struct {
-	store    object.Store
-	channels channels.Repository
-	root     []string // keys that may appoint operators
-	sign     Sign     // nil: nobody signs here
-	now      func() time.Time
-}
-
-// Plans returns the plans of the publisher's store.
-func (p *Publisher) Plans() Plans {
-	return Plans{store: p.Store, channels: p.Repository(), root: p.Root, sign: p.Sign, now: p.Now}
+	Store    object.Store
+	Channels channels.Repository
+	Root     []string // keys that may appoint operators
+	Sign     Sign     // nil: nobody signs here
+	Now      func() time.Time
 }
 
 func planKey(channel, hash string) string { return planRoot + channel + "/" + hash + ".json" }
 
-// wait leaves the entry of a plan in the store for others to sign. One that says the same
-// and waits already is signed instead, and made if that was the last signature.
-func (p Plans) wait(ctx context.Context, plan *Plan, e channels.Entry) (*channels.Log, error) {
-	all, err := p.List(ctx, plan.Channel)
+// Wait leaves an entry that follows a log in the store for others to sign. A plan that says
+// the same and waits already is signed instead. If that was the last signature, Wait returns
+// the longer log, else the plan.
+func (p Plans) Wait(ctx context.Context, log *channels.Log, e channels.Entry) (*channels.Log, *Waiting, error) {
+	all, err := p.List(ctx, log.Channel)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	for _, w := range all {
-		if w.Stale == "" && w.Entry.Action == e.Action && w.Entry.Release.Equal(&e.Release) && sameRollout(w.Entry.Rollout, e.Rollout) && w.Entry.Operators.Equal(e.Operators) && sameLosses(w.Entry, &e) && w.Entry.From == e.From {
-			return p.complete(ctx, plan, w)
+		if w.Stale == "" && w.Entry.Action == e.Action && w.Entry.Release.Equal(&e.Release) && w.Entry.Rollout.Alike(e.Rollout) && w.Entry.Operators.Equal(e.Operators) && sameLosses(w.Entry, &e) && w.Entry.From == e.From {
+			return p.Complete(ctx, w)
 		}
 	}
 	signatures := e.Signatures
 	e.Signatures = nil
 	payload, err := e.Payload()
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	hash := library.SumOf(payload)
-	key := planKey(plan.Channel, hash)
-	if _, err := p.store.Create(ctx, key, bytes.NewReader(payload), int64(len(payload)), library.RecordAttributes); err != nil && !errors.Is(err, fs.ErrExist) {
-		return nil, err
+	key := planKey(log.Channel, hash)
+	if _, err := p.Store.Create(ctx, key, bytes.NewReader(payload), int64(len(payload)), library.RecordAttributes); err != nil && !errors.Is(err, fs.ErrExist) {
+		return nil, nil, err
 	}
 	e.Signatures = signatures
-	if err := p.keep(ctx, plan.log, hash, &e); err != nil {
-		return nil, err
+	if err := p.keep(ctx, log, hash, &e); err != nil {
+		return nil, nil, err
 	}
-	w, err := p.read(ctx, plan.log, hash)
+	w, err := p.Read(ctx, log, hash)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return p.complete(ctx, plan, w)
+	return p.Complete(ctx, w)
 }
 
 // sameLosses reports whether two entries give up the same, and say the same to be lost.
@@ -139,73 +134,48 @@ func sameLosses(a, b *channels.Entry) bool {
 	return *a.Accepted == *b.Accepted
 }
 
-// complete signs a plan that waits, and makes it if it has all signatures. Else the log is
-// nil and plan says what it waits for.
-func (p Plans) complete(ctx context.Context, plan *Plan, w *Waiting) (*channels.Log, error) {
+// Complete signs a plan that waits, and appends its entry if it has all signatures: it
+// returns the longer log then, else the plan.
+func (p Plans) Complete(ctx context.Context, w *Waiting) (*channels.Log, *Waiting, error) {
 	before := len(w.Entry.Signatures)
-	if err := p.AddSignature(ctx, w.log, w.Entry); err != nil && !errors.Is(err, ErrNoKey) {
-		return nil, err
+	if err := p.AddSignature(ctx, w.Log, w.Entry); err != nil && !errors.Is(err, ErrNoKey) {
+		return nil, nil, err
 	}
 	if len(w.Entry.Signatures) > before {
-		if err := p.keep(ctx, w.log, w.Hash, w.Entry); err != nil {
-			return nil, err
+		if err := p.keep(ctx, w.Log, w.Hash, w.Entry); err != nil {
+			return nil, nil, err
 		}
-		again, err := p.read(ctx, w.log, w.Hash)
+		again, err := p.Read(ctx, w.Log, w.Hash)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		w = again
 	}
 	if w.Has < w.Needs {
-		plan.Waiting = w
-		return nil, nil
+		return nil, w, nil
 	}
-	if err := library.CheckClock(ctx, p.store, p.now()); err != nil {
-		return nil, err
+	if err := library.CheckClock(ctx, p.Store, p.Now()); err != nil {
+		return nil, nil, err
 	}
 	e := *w.Entry
-	e.Entered = p.now().UTC().Truncate(time.Second)
+	e.Entered = p.Now().UTC().Truncate(time.Second)
 	if e.Entered.Before(e.When) {
 		e.Entered = e.When // whose clock was ahead
 	}
-	log, err := p.channels.Enter(ctx, w.log, e)
+	log, err := p.Channels.Enter(ctx, w.Log, e)
 	if err == nil {
 		doomed := []string{planKey(w.Channel, w.Hash)}
 		for _, who := range w.Signed {
 			doomed = append(doomed, planRoot+w.Channel+"/"+w.Hash+"."+who+".sig")
 		}
-		_ = p.store.Delete(ctx, doomed...) // what stays is out of date
+		_ = p.Store.Delete(ctx, doomed...) // what stays is out of date
 	}
-	return log, err
+	return log, nil, err
 }
 
-// signer names who made a signature of a plan.
-func (p Plans) signer(w *Waiting, armored string) (string, error) {
-	payload, err := w.Entry.Payload()
-	if err != nil {
-		return "", err
-	}
-	key, err := signing.VerifySSH(channels.Namespace, payload, armored)
-	return cmp.Or(quorum.SignerOf(w.log.Operators(), w.Entry, key.String()), root), err
-}
-
-// keep writes the signatures of an entry beside its plan.
-func (p Plans) keep(ctx context.Context, log *channels.Log, hash string, e *channels.Entry) error {
-	payload, err := e.Payload()
-	if err != nil {
-		return err
-	}
-	for _, armored := range e.Signatures {
-		key, err := signing.VerifySSH(channels.Namespace, payload, armored)
-		if err != nil {
-			return err
-		}
-		at := planRoot + log.Channel + "/" + hash + "." + cmp.Or(quorum.SignerOf(log.Operators(), e, key.String()), root) + ".sig"
-		if _, err := p.store.Create(ctx, at, strings.NewReader(armored), int64(len(armored)), library.RecordAttributes); err != nil && !errors.Is(err, fs.ErrExist) {
-			return err
-		}
-	}
-	return nil
+// Extend reads what follows a log, as Plans reads it.
+func (p Plans) Extend(ctx context.Context, log *channels.Log) (*channels.Log, error) {
+	return p.trusting(log.Channel).Extend(ctx, log)
 }
 
 // List returns the plans of a channel that wait for signatures, also those that are out
@@ -216,7 +186,7 @@ func (p Plans) List(ctx context.Context, channel string) ([]*Waiting, error) {
 		return nil, err
 	}
 	all := []*Waiting{}
-	for info, err := range p.store.List(ctx, planRoot+channel+"/", "") {
+	for info, err := range p.Store.List(ctx, planRoot+channel+"/", "") {
 		if err != nil {
 			return nil, err
 		}
@@ -224,7 +194,7 @@ func (p Plans) List(ctx context.Context, channel string) ([]*Waiting, error) {
 		if !ok || !planHash.MatchString(hash) || len(all) == maxPlans {
 			continue
 		}
-		w, err := p.read(ctx, log, hash)
+		w, err := p.Read(ctx, log, hash)
 		if errors.Is(err, library.ErrStored) || errors.Is(err, ErrNoPlan) {
 			continue // anybody who can write to the store may have put it there, or it was made meanwhile
 		}
@@ -256,18 +226,18 @@ func (p Plans) load(ctx context.Context, channel string) (log *channels.Log, bro
 // trusting is the channels, without insisting that the configured operators of one are in
 // force, nor on the times of entries: a plan may be there to appoint them, or to accept those.
 func (p Plans) trusting(channel string) channels.Repository {
-	r := p.channels
+	r := p.Channels
 	r.Trust = maps.Clone(r.Trust)
-	r.Trust[channel], r.AnyTime = channels.Trust{Root: p.root}, true
+	r.Trust[channel], r.AnyTime = channels.Trust{Root: p.Root}, true
 	return r
 }
 
-// waiting reads a plan and its signatures.
-func (p Plans) read(ctx context.Context, log *channels.Log, hash string) (*Waiting, error) {
+// Read reads a plan and its signatures.
+func (p Plans) Read(ctx context.Context, log *channels.Log, hash string) (*Waiting, error) {
 	key := planKey(log.Channel, hash)
-	data, _, err := object.ReadAll(ctx, p.store, key, maxPlan)
+	data, _, err := object.ReadAll(ctx, p.Store, key, maxPlan)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, refuse(ErrNoPlan, "`tsmon plan list` shows the plans that wait", "%s of %s was withdrawn, or made", hash[:12], log.Channel)
+		return nil, bundle.Refuse(ErrNoPlan, "`tsmon plan list` shows the plans that wait", "%s of %s was withdrawn, or made", hash[:12], log.Channel)
 	}
 	if errors.Is(err, object.ErrTooLarge) {
 		return nil, fmt.Errorf("%w: %s is not a plan of %s", library.ErrStored, key, log.Channel)
@@ -282,14 +252,14 @@ func (p Plans) read(ctx context.Context, log *channels.Log, hash string) (*Waiti
 	if payload, err := e.Payload(); err != nil || !bytes.Equal(payload, data) {
 		return nil, fmt.Errorf("%w: %s is not a plan of %s", library.ErrStored, key, log.Channel)
 	}
-	w := &Waiting{Hash: hash, Channel: log.Channel, Entry: &e, Signed: []string{}, Missing: []string{}, Expires: e.Expires, log: log}
+	w := &Waiting{Hash: hash, Channel: log.Channel, Entry: &e, Signed: []string{}, Missing: []string{}, Expires: e.Expires, Log: log}
 	if err := p.readSignatures(ctx, w); err != nil {
 		return nil, err
 	}
 	if !slices.Contains(w.Signed, root) { // who does for those in force
-		w.Quorums = quorum.Of(log.Operators(), w.Entry, w.keys)
+		w.Quorums = quorumsOf(log.Operators(), w.Entry, w.keys)
 	}
-	if w.Stale = misplaced(log, &e); w.Stale == "" && p.now().After(e.Expires) {
+	if w.Stale = misplaced(log, &e); w.Stale == "" && p.Now().After(e.Expires) {
 		w.Stale = "it expired at " + e.Expires.Format(time.RFC3339)
 	}
 	w.Has, w.Needs, err = p.trusting(log.Channel).Approvals(log, e)
@@ -317,47 +287,6 @@ func misplaced(log *channels.Log, e *channels.Entry) string {
 	return ""
 }
 
-// readSignatures reads the good signatures of those who may sign a plan, one of each.
-func (p Plans) readSignatures(ctx context.Context, w *Waiting) error {
-	payload, err := w.Entry.Payload()
-	if err != nil {
-		return err
-	}
-	may := map[string]bool{} // by name: has signed
-	for _, who := range quorum.MaySign(w.log.Operators(), w.Entry) {
-		may[who] = false
-	}
-	names := slices.Sorted(maps.Keys(may))
-	if _, taken := may[root]; !taken {
-		names = append(names, root)
-	}
-	for _, who := range names {
-		data, _, err := object.ReadAll(ctx, p.store, planRoot+w.Channel+"/"+w.Hash+"."+who+".sig", maxSig)
-		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, object.ErrTooLarge) {
-			continue
-		}
-		if err != nil {
-			return err
-		}
-		key, err := signing.VerifySSH(channels.Namespace, payload, string(data))
-		if signer := quorum.SignerOf(w.log.Operators(), w.Entry, key.String()); err != nil || cmp.Or(signer, root) != who || signer == "" && !slices.Contains(p.root, key.String()) {
-			continue // not by whom its name says
-		}
-		w.keys = append(w.keys, key.String())
-		w.Entry.Signatures = append(w.Entry.Signatures, string(data))
-		may[who] = true
-	}
-	for _, who := range names {
-		switch signed, operator := may[who]; {
-		case signed:
-			w.Signed = append(w.Signed, who)
-		case operator:
-			w.Missing = append(w.Missing, who)
-		}
-	}
-	return nil
-}
-
 // Find returns the plan of a channel whose hash begins with a text, ErrNoPlan if there is
 // none, and ErrSeveral if there are more. Without a text it is the only one that is not out
 // of date; ErrStale if all are.
@@ -377,15 +306,15 @@ func (p Plans) Find(ctx context.Context, channel, hash string) (*Waiting, error)
 	case len(found) > 1:
 		return nil, several("%d of %s begin with %s", len(found), channel, hash)
 	case hash != "":
-		return nil, refuse(ErrNoPlan, "`tsmon plan list` shows the plans that wait", "none of %s begins with %s", channel, hash)
+		return nil, bundle.Refuse(ErrNoPlan, "`tsmon plan list` shows the plans that wait", "none of %s begins with %s", channel, hash)
 	case len(all) > 0:
-		return nil, refuse(ErrStale, "run the command that made it again, which makes another; `tsmon plan withdraw "+all[0].Hash[:12]+" --channel "+channel+"` removes it", "none of %s waits but %s: %s", channel, all[0].Hash[:12], all[0].Stale)
+		return nil, bundle.Refuse(ErrStale, "run the command that made it again, which makes another; `tsmon plan withdraw "+all[0].Hash[:12]+" --channel "+channel+"` removes it", "none of %s waits but %s: %s", channel, all[0].Hash[:12], all[0].Stale)
 	}
-	return nil, refuse(ErrNoPlan, "`tsmon plan list` shows the plans that wait", "none of %s waits", channel)
+	return nil, bundle.Refuse(ErrNoPlan, "`tsmon plan list` shows the plans that wait", "none of %s waits", channel)
 }
 
 func several(format string, args ...any) error {
-	return refuse(ErrSeveral, "`tsmon plan list` shows them; name more digits of its hash", format, args...)
+	return bundle.Refuse(ErrSeveral, "`tsmon plan list` shows them; name more digits of its hash", format, args...)
 }
 
 // Withdraw removes a plan, out of date or not, with its signatures, and returns it. A dry
@@ -401,7 +330,7 @@ func (p Plans) Withdraw(ctx context.Context, channel, hash string, dry bool) (*W
 // remove removes a plan and its signatures; the plan goes last, so that it can be repeated.
 func (p Plans) remove(ctx context.Context, channel, hash string) error {
 	var signatures []string
-	for info, err := range p.store.List(ctx, planRoot+channel+"/"+hash+".", "") {
+	for info, err := range p.Store.List(ctx, planRoot+channel+"/"+hash+".", "") {
 		if err != nil {
 			return err
 		}
@@ -409,16 +338,16 @@ func (p Plans) remove(ctx context.Context, channel, hash string) error {
 			signatures = append(signatures, info.Key)
 		}
 	}
-	if err := p.store.Delete(ctx, signatures...); err != nil {
+	if err := p.Store.Delete(ctx, signatures...); err != nil {
 		return err
 	}
-	return p.store.Delete(ctx, planKey(channel, hash))
+	return p.Store.Delete(ctx, planKey(channel, hash))
 }
 
-// made reports whether an entry of a channel is a plan whose hash begins with a text;
+// Made reports whether an entry of a channel is a plan whose hash begins with a text;
 // without hash, whether the newest one is a plan.
-func (p Plans) made(ctx context.Context, channel, hash string) (bool, error) {
-	log, err := p.channels.Load(ctx, channel)
+func (p Plans) Made(ctx context.Context, channel, hash string) (bool, error) {
+	log, err := p.Channels.Load(ctx, channel)
 	if err != nil {
 		return false, err
 	}
