@@ -2,6 +2,7 @@ package channels
 
 import (
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -141,6 +142,37 @@ func TestForgedEntries(t *testing.T) {
 		},
 		"a server": func(g *guarded, log *Log) Entry {
 			return signed(t, log, entry(Publish, "1.3.0", "", ""), g.ann, g.server)
+		},
+		"a server alone": func(g *guarded, log *Log) Entry {
+			return signed(t, log, entry(Publish, "1.3.0", "", ""), g.server)
+		},
+		"a server lets it go on": func(g *guarded, log *Log) Entry {
+			e := entry(Pause, "1.1.0", "1.2.0", "failures")
+			e.Rollout = log.Head().Rollout.Pause(now)
+			log = g.enter(t, log, e, g.server)
+			e.Action, e.Rollout = Resume, e.Rollout.Resume(now)
+			return signed(t, log, e, g.server)
+		},
+		"a server gives it to everybody": func(g *guarded, log *Log) Entry {
+			return signed(t, log, entry(Advance, "1.2.0", "", ""), g.server)
+		},
+		"a server goes back": func(g *guarded, log *Log) Entry {
+			return signed(t, log, entry(Rollback, "1.0.0", "1.2.0", ""), g.server)
+		},
+		"a server prunes": func(g *guarded, log *Log) Entry {
+			e := *log.Head()
+			e.Action, e.Pruned = Prune, []string{"1.0.0"}
+			return signed(t, log, e, g.server)
+		},
+		"a server accepts a loss": func(g *guarded, log *Log) Entry {
+			e := *log.Head()
+			e.Action, e.Accepted = Accept, &Position{9, strings.Repeat("0", 64)}
+			return signed(t, log, e, g.server)
+		},
+		"a server appoints itself": func(g *guarded, log *Log) Entry {
+			e := *log.Head()
+			e.Action, e.Operators = Appoint, &Operators{Keys: map[string]string{"guard": g.server.Public().String()}, Approvals: 1, Rollbacks: 1}
+			return signed(t, log, e, g.server)
 		},
 		"another channel's": func(g *guarded, log *Log) Entry {
 			e := log.Next(entry(Publish, "1.3.0", "", ""))

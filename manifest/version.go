@@ -92,6 +92,9 @@ func comparePrerelease(a, b string) int {
 // (of any length) and below all others, those in ASCII order; where all are
 // equal, the shorter list comes first.
 func compareIdentifiers(a, b string) int {
+	if a == b { // nearly always
+		return 0
+	}
 	return slices.CompareFunc(strings.Split(a, "."), strings.Split(b, "."), compareIdentifier)
 }
 

@@ -158,12 +158,14 @@ func (w *applying) enter(ctx context.Context) (*channels.Log, error) {
 	case has < needs && errors.Is(unsigned, approval.ErrNotOperator) && e.Action != channels.Follow: // whoever leads has moved
 		return nil, approval.NobodySigns(unsigned, plan.log, &e)
 	case has < needs:
-		log, waiting, err := plans.Wait(ctx, plan.log, e)
-		plan.Waiting = waiting
+		done, err := plans.Wait(ctx, plan.log, e)
+		if plan.Waiting = done.Waiting; done.Warning != "" {
+			plan.Warnings = append(plan.Warnings, done.Warning)
+		}
 		if plan.Waiting != nil && unsigned != nil {
 			plan.Warnings = append(plan.Warnings, unsigned.Error())
 		}
-		return log, err
+		return done.Log, err
 	}
 	return plans.Channels.Enter(ctx, plan.log, e)
 }

@@ -69,8 +69,8 @@ func (p *Publisher) Approve(ctx context.Context, channel, hash string, apply boo
 		plan.Previous = head.Version
 	}
 	plans.Sign = nil // it has signed
-	log, waiting, err := plans.Complete(ctx, w)
-	if plan.Waiting = waiting; err != nil || log == nil {
+	done, err := plans.Complete(ctx, w)
+	if plan.Waiting = done.Waiting; err != nil || done.Log == nil {
 		return plan, err
 	}
 	finished, err := p.Finish(ctx, channel)

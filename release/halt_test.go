@@ -5,8 +5,10 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"tsmon/channels"
+	"tsmon/store/object"
 )
 
 // TestPauseOfAWholeRelease holds back what everybody got.
@@ -137,5 +139,38 @@ func TestHaltRace(t *testing.T) {
 	}
 	if head := log.Head(); head.Sequence != judged+1 || head.Action != channels.Pause || changed != 1 {
 		t.Errorf("%d servers paused it, the log ends with entry %d, %s", changed, head.Sequence, head.Action)
+	}
+}
+
+// TestHaltByAWrongClock: a server whose clock is wrong halts a rollout all the same, since
+// that is the safe direction. The entry has the time of the store. It makes no other move.
+func TestHaltByAWrongClock(t *testing.T) {
+	for _, wrong := range []time.Duration{-12 * time.Hour, -6 * time.Minute, 6 * time.Minute, 12 * time.Hour, 365 * 24 * time.Hour} {
+		d := newDesk(t)
+		d.publish(t, d.options(t, "1.0.0"))
+		judged := d.part(t, "1.1.0", steps(5, 100)).Sequence
+		server := *d.Publisher
+		server.Now = func() time.Time { return time.Now().Add(wrong) }
+		if _, err := server.Pause(t.Context(), Options{Channel: "stable", Why: "by hand"}); !errors.Is(err, object.ErrClock) {
+			t.Errorf("%v: a pause by hand: %v", wrong, err)
+		}
+		if _, err := server.Rollout(t.Context(), Options{Channel: "stable", Rollout: steps(100)}); !errors.Is(err, object.ErrClock) {
+			t.Errorf("%v: more clients: %v", wrong, err)
+		}
+		before := time.Now().Add(-time.Second).Truncate(time.Second)
+		report, err := server.Halt(t.Context(), Options{Channel: "stable", Why: "60 of 60 failed"}, judged)
+		if err != nil || !report.Changed {
+			t.Fatalf("%v: %+v, %v", wrong, report, err)
+		}
+		d.wantState(t, "stable", "1.0.0", "1.1.0", 0)
+		e := d.log(t, "stable").Head()
+		for _, at := range []time.Time{e.When, e.Rollout.Paused} {
+			if at.Before(before) || at.After(time.Now()) {
+				t.Errorf("%v: the entry is of %s", wrong, at)
+			}
+		}
+		if report, err := d.Resume(t.Context(), Options{Channel: "stable"}); err != nil || !report.Changed {
+			t.Errorf("%v: %+v, %v", wrong, report, err)
+		}
 	}
 }

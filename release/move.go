@@ -3,6 +3,7 @@ package release
 import (
 	"context"
 	"errors"
+	"time"
 
 	"tsmon/channels"
 	"tsmon/manifest"
@@ -82,7 +83,9 @@ func (p *Publisher) finish(ctx context.Context, plan *Plan, o Options) (*Plan, e
 		return p.Apply(ctx, plan)
 	}
 	for _, each := range append([]*Plan{plan}, plan.Followers...) {
-		each.DryRun = true
+		if err := p.rehearse(each); err != nil {
+			return nil, err
+		}
 	}
 	if plan.Entry == nil && plan.log != nil && len(plan.seen) > 0 {
 		if behind, err := p.Repository().Behind(plan.log, plan.seen); err == nil && len(behind) > 0 {
@@ -90,6 +93,15 @@ func (p *Publisher) finish(ctx context.Context, plan *Plan, o Options) (*Plan, e
 		}
 	}
 	return plan, errors.Join(plan.broken...)
+}
+
+// rehearse marks a plan, which is not to be applied, with whose signatures it takes.
+func (p *Publisher) rehearse(plan *Plan) (err error) {
+	plan.DryRun = true
+	if plan.Entry != nil && plan.Action != channels.Follow { // which goes by the signatures of its leader's
+		plan.Needs, err = p.Plans().Needs(plan.log, plan.Entry)
+	}
+	return err
 }
 
 // under adds what the policy of the channel allows anyway.
@@ -158,9 +170,18 @@ func (p *Publisher) Finish(ctx context.Context, channel string) (*Plan, error) {
 // Halt pauses the rollout of a channel that was judged when its log ended with an
 // entry. If somebody has moved the channel since, or another server was first, it
 // does nothing. A plan that says Changed comes with an error if the pause was
-// recorded in the log and is not shown yet.
+// recorded in the log and is not shown yet. It goes by the store's time where this machine's
+// clock is wrong, and is not refused for that.
 func (p *Publisher) Halt(ctx context.Context, o Options, sequence uint64) (*Plan, error) {
-	plan, err := p.move(ctx, o, func(pl planner, v view, s *state) (choice, error) {
+	theirs, err := p.Store.Now(ctx)
+	if err != nil {
+		return nil, err
+	}
+	timed := *p
+	if ahead := theirs.Sub(p.Now()); ahead.Abs() > channels.Tolerance {
+		timed.Now = func() time.Time { return p.Now().Add(ahead) }
+	}
+	plan, err := timed.move(ctx, o, func(pl planner, v view, s *state) (choice, error) {
 		head := s.log.Head()
 		if head != nil && (head.Sequence != sequence || head.Rollout == nil || !head.Rollout.Paused.IsZero()) {
 			return choice{}, nil

@@ -59,7 +59,7 @@ func (p *Publisher) Appoint(ctx context.Context, o Options) (*Plan, error) {
 		Release: head.Release, Rollout: head.Rollout, Operators: wanted})
 	plan.Entry, plan.Sequence, plan.Changed = &e, e.Sequence, true
 	if o.DryRun {
-		return plan, nil
+		return plan, p.rehearse(plan)
 	}
 	if _, err = (&applying{&bare, plan}).advance(ctx, false); err != nil && !plan.Changed {
 		return nil, err
@@ -110,8 +110,8 @@ func (p *Publisher) Accept(ctx context.Context, channel string, seen channels.Po
 	}
 	e = s.log.Next(e)
 	plan.Entry, plan.Sequence, plan.Changed = &e, e.Sequence, true
-	if plan.DryRun = dry; dry {
-		return plan, nil
+	if dry {
+		return plan, p.rehearse(plan)
 	}
 	if _, err = (&applying{p, plan}).advance(ctx, false); err != nil && !plan.Changed {
 		return nil, err

@@ -147,7 +147,7 @@ func TestPlansOfOthers(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	all, err := d.Plans().List(t.Context(), "stable")
+	all, _, err := d.Plans().List(t.Context(), "stable")
 	if err != nil || len(all) != 1 || all[0].Has != 1 || !slices.Equal(all[0].Signed, []string{"ann"}) {
 		t.Fatalf("plans %+v, error %v", all, err)
 	}

@@ -60,6 +60,8 @@ type Plan struct {
 	Entry *channels.Entry `json:"entry,omitempty"`
 	// Waiting is what the entry waits for, nil if it needs no more signatures.
 	Waiting *approval.Waiting `json:"waiting,omitempty"`
+	// Needs says, of a dry run, whose signatures the entry takes; nil if it takes none.
+	Needs *approval.Need `json:"needs,omitempty"`
 
 	why    string
 	strand gate.VersionRange

@@ -126,6 +126,24 @@ func TestPruneClaims(t *testing.T) {
 	}
 }
 
+// TestPruneClaimsByTheStoresTime: how old a claim is follows from the time of the store, which
+// wrote it, whatever this machine's clock says.
+func TestPruneClaimsByTheStoresTime(t *testing.T) {
+	d := newDesk(t)
+	d.series(t, 1)
+	key := library.StagedRoot + "moves/1.0.0/new-X"
+	d.put(t, key)
+	for _, c := range []struct {
+		store time.Duration // ahead of when the claim was written
+		old   bool
+	}{{upkeep.Rest - time.Minute, false}, {upkeep.Rest + time.Minute, true}} {
+		d.Now = func() time.Time { return time.Now().Add(c.store) }
+		if r := d.prunes(t, upkeep.PruneOptions{Keep: 10, DryRun: true}); r.Changed != c.old || slices.Equal(r.Leftovers, []string{key}) != c.old {
+			t.Errorf("%v later by the store: %+v", c.store, r)
+		}
+	}
+}
+
 // TestPruneRests: for a while no channel can be moved to a version that was pruned, also
 // one that has shown nothing yet; what a channel shows already can be moved as before.
 func TestPruneRests(t *testing.T) {
@@ -469,5 +487,38 @@ func TestPruneReadsNoReleases(t *testing.T) {
 	// bring them up to date; each entry once, and each new one twice.
 	if len(store.got) > 2*(6+6+6) {
 		t.Errorf("%d objects are read: %v", len(store.got), store.got)
+	}
+}
+
+// TestUnfinishedDelivery: what a delivery from another store left is abandoned an hour later
+// by the time of the store: then it is named and removed, and not before.
+func TestUnfinishedDelivery(t *testing.T) {
+	d := newDesk(t)
+	d.series(t, 3)
+	d.put(t, "log/stable/0000000004-0000000006.part")
+	begun := "log/stable/0000000006.json"
+	d.put(t, begun)
+	d.put(t, "log/stable/0000000001-0000000003.part")
+	var later time.Duration
+	d.Now = func() time.Time { return time.Now().Add(later) }
+	for _, c := range []struct {
+		later time.Duration
+		names bool
+	}{{0, false}, {59 * time.Minute, false}, {61 * time.Minute, true}} {
+		later = c.later
+		report, err := d.Keeper().Verify(t.Context(), "stable")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if named := slices.ContainsFunc(report.Findings, func(f upkeep.Finding) bool { return f.Object == begun }); named != c.names {
+			t.Errorf("after %v: %+v", c.later, report.Findings)
+		}
+		repaired, err := d.Keeper().Repair(t.Context(), upkeep.RepairOptions{Channel: "stable"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if gone := d.tree(t)[begun] == ""; gone != c.names {
+			t.Errorf("after %v: %+v", c.later, repaired)
+		}
 	}
 }

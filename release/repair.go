@@ -14,6 +14,8 @@ type RepairReport struct {
 	// Waiting is the plan of the entry that says what is lost, if it lacks signatures of
 	// operators.
 	Waiting *approval.Waiting `json:"waiting,omitempty"`
+	// Needs says, of a dry run, whose signatures that entry takes; nil if it takes none.
+	Needs *approval.Need `json:"needs,omitempty"`
 }
 
 // Repair is Keeper.Repair. Whoever brings the last signature of the entry that says what is
@@ -27,7 +29,11 @@ func (p *Publisher) Repair(ctx context.Context, o upkeep.RepairOptions) (*Repair
 		return nil, err
 	}
 	report.Warnings = append(report.Warnings, plan.Warnings...)
-	return &RepairReport{*report, plan.Waiting}, err
+	whole := &RepairReport{RepairReport: *report, Waiting: plan.Waiting}
+	if err == nil && o.DryRun && report.Entry != nil {
+		whole.Needs, err = p.Plans().Needs(report.Log, report.Entry)
+	}
+	return whole, err
 }
 
 // enters returns what enters an entry as that of any plan, which then says what it waits for.

@@ -140,7 +140,7 @@ func TestMovesOfABrokenLog(t *testing.T) {
 		t.Fatalf("%+v, %v", report, err)
 	}
 	// A lost entry that is there again is not said to be lost.
-	put, err := d.Plans().List(t.Context(), "stable")
+	put, _, err := d.Plans().List(t.Context(), "stable")
 	if err != nil || len(put) != 2 {
 		t.Fatalf("%d plans, %v", len(put), err)
 	}

@@ -126,7 +126,7 @@ func readClient(r *http.Request) (channels.Client, error) {
 		c.BundleType = key.Type
 	}
 	c.ID = clientID(r)
-	if cohort := r.Header.Get(cohortHeader); channels.CheckCohort(cohort) == nil {
+	if cohort := r.Header.Get(cohortHeader); cohort != "" && channels.CheckCohort(cohort) == nil {
 		c.Cohort = cohort
 	}
 	return c, nil

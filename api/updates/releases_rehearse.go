@@ -258,7 +258,7 @@ func (s *Releases) plans(r *http.Request) (any, error) {
 		return nil, noPublisher()
 	}
 	return s.answers.get(r.Context(), "plans "+log.Channel, func(ctx context.Context) (any, error) {
-		all, err := s.Publisher.Plans().List(ctx, log.Channel)
+		all, _, err := s.Publisher.Plans().List(ctx, log.Channel)
 		if err != nil {
 			return nil, readable(err)
 		}

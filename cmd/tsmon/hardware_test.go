@@ -217,7 +217,7 @@ func TestTokenAndCI(t *testing.T) {
 		}
 		configure("  ci: " + ciLine + "\n  bob: " + bobLine + "\n")
 		_, _, _ = k.tsmon(t, "channel", "appoint", "stable", "--no-probe")
-		waiting, err := k.publisher(t).Plans().List(t.Context(), "stable")
+		waiting, _, err := k.publisher(t).Plans().List(t.Context(), "stable")
 		if err != nil || len(waiting) < 2 {
 			t.Fatalf("%d plans wait: %v", len(waiting), err)
 		}

@@ -119,7 +119,7 @@ func TestKilledAnywhere(t *testing.T) {
 			func(_, _ string) []string { return []string{"plan", "approve", theOnlyPlan} }, "1.1.0", nil},
 		{"apply", func(t *testing.T, k *kit, v1, v2 string) {
 			bob := k.approvals(t, v1, v2)
-			waiting, err := k.reader(t).Plans().List(t.Context(), "stable")
+			waiting, _, err := k.reader(t).Plans().List(t.Context(), "stable")
 			if err != nil || len(waiting) != 1 {
 				t.Fatalf("%d plans wait: %v", len(waiting), err)
 			}

@@ -15,7 +15,6 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
-	"path"
 	"regexp"
 	"slices"
 	"strings"
@@ -42,11 +41,9 @@ const (
 	planRoot = "plans/"
 	root     = "root" // who signs with a key of Plans.Root
 	// Life is how long a plan may wait for signatures where nothing else is configured.
-	Life = 7 * 24 * time.Hour
-	// maxPlan bounds a plan, and maxPlans how many of a channel are read.
-	maxPlan  = 4 << 20
-	maxPlans = 100
-	maxSig   = 4096
+	Life    = 7 * 24 * time.Hour
+	maxPlan = 4 << 20 // bytes of a plan
+	maxSig  = 4096    // bytes of a signature
 )
 
 var planHash = regexp.MustCompile(`^[0-9a-f]{64}$`)
@@ -88,37 +85,49 @@ type Plans struct {
 
 func planKey(channel, hash string) string { return planRoot + channel + "/" + hash + ".json" }
 
+// Outcome is what became of a plan: Log is the longer one if its entry was appended, else it
+// waits.
+type Outcome struct {
+	Log     *channels.Log
+	Waiting *Waiting
+	Warning string // empty: none
+}
+
 // Wait leaves an entry that follows a log in the store for others to sign. A plan that says
-// the same and waits already is signed instead. If that was the last signature, Wait returns
-// the longer log, else the plan.
-func (p Plans) Wait(ctx context.Context, log *channels.Log, e channels.Entry) (*channels.Log, *Waiting, error) {
-	all, err := p.List(ctx, log.Channel)
+// the same and waits already is signed instead, and made if that was the last signature.
+func (p Plans) Wait(ctx context.Context, log *channels.Log, e channels.Entry) (Outcome, error) {
+	all, _, err := p.List(ctx, log.Channel)
 	if err != nil {
-		return nil, nil, err
+		return Outcome{}, err
 	}
+	p.tidy(ctx, all)
 	for _, w := range all {
-		if w.Stale == "" && w.Entry.Action == e.Action && w.Entry.Release.Equal(&e.Release) && w.Entry.Rollout.Alike(e.Rollout) && w.Entry.Operators.Equal(e.Operators) && sameLosses(w.Entry, &e) && w.Entry.From == e.From {
-			return p.Complete(ctx, w)
+		if w.Stale == "" && !w.Expires.After(e.Expires) && w.Entry.Action == e.Action && w.Entry.Release.Equal(&e.Release) && w.Entry.Rollout.Alike(e.Rollout) && w.Entry.Operators.Equal(e.Operators) && sameLosses(w.Entry, &e) && w.Entry.From == e.From {
+			done, err := p.Complete(ctx, w)
+			if e.Why != "" && e.Why != w.Entry.Why {
+				done.Warning = "the plan stays as others signed it, and your reason is not kept; its own is: " + cmp.Or(w.Entry.Why, "none")
+			}
+			return done, err
 		}
 	}
 	signatures := e.Signatures
 	e.Signatures = nil
 	payload, err := e.Payload()
 	if err != nil {
-		return nil, nil, err
+		return Outcome{}, err
 	}
 	hash := library.SumOf(payload)
 	key := planKey(log.Channel, hash)
 	if _, err := p.Store.Create(ctx, key, bytes.NewReader(payload), int64(len(payload)), library.RecordAttributes); err != nil && !errors.Is(err, fs.ErrExist) {
-		return nil, nil, err
+		return Outcome{}, err
 	}
 	e.Signatures = signatures
 	if err := p.keep(ctx, log, hash, &e); err != nil {
-		return nil, nil, err
+		return Outcome{}, err
 	}
 	w, err := p.Read(ctx, log, hash)
 	if err != nil {
-		return nil, nil, err
+		return Outcome{}, err
 	}
 	return p.Complete(ctx, w)
 }
@@ -134,28 +143,36 @@ func sameLosses(a, b *channels.Entry) bool {
 	return *a.Accepted == *b.Accepted
 }
 
-// Complete signs a plan that waits, and appends its entry if it has all signatures: it
-// returns the longer log then, else the plan.
-func (p Plans) Complete(ctx context.Context, w *Waiting) (*channels.Log, *Waiting, error) {
+// Needs returns whose signatures an entry that follows a log takes, nil if it takes none.
+func (p Plans) Needs(log *channels.Log, e *channels.Entry) (*Need, error) {
+	_, n, err := p.trusting(log.Channel).Approvals(log, *e)
+	if err != nil || n == 0 {
+		return nil, err
+	}
+	return &Need{Approvals: n, MaySign: maySign(log.Operators(), e), Quorums: quorumsOf(log.Operators(), e, nil)}, nil
+}
+
+// Complete signs a plan that waits, and makes it if it has all signatures.
+func (p Plans) Complete(ctx context.Context, w *Waiting) (Outcome, error) {
 	before := len(w.Entry.Signatures)
 	if err := p.AddSignature(ctx, w.Log, w.Entry); err != nil && !errors.Is(err, ErrNoKey) {
-		return nil, nil, err
+		return Outcome{}, err
 	}
 	if len(w.Entry.Signatures) > before {
 		if err := p.keep(ctx, w.Log, w.Hash, w.Entry); err != nil {
-			return nil, nil, err
+			return Outcome{}, err
 		}
 		again, err := p.Read(ctx, w.Log, w.Hash)
 		if err != nil {
-			return nil, nil, err
+			return Outcome{}, err
 		}
 		w = again
 	}
 	if w.Has < w.Needs {
-		return nil, w, nil
+		return Outcome{Waiting: w}, nil
 	}
 	if err := library.CheckClock(ctx, p.Store, p.Now()); err != nil {
-		return nil, nil, err
+		return Outcome{}, err
 	}
 	e := *w.Entry
 	e.Entered = p.Now().UTC().Truncate(time.Second)
@@ -170,43 +187,12 @@ func (p Plans) Complete(ctx context.Context, w *Waiting) (*channels.Log, *Waitin
 		}
 		_ = p.Store.Delete(ctx, doomed...) // what stays is out of date
 	}
-	return log, nil, err
+	return Outcome{Log: log}, err
 }
 
 // Extend reads what follows a log, as Plans reads it.
 func (p Plans) Extend(ctx context.Context, log *channels.Log) (*channels.Log, error) {
 	return p.trusting(log.Channel).Extend(ctx, log)
-}
-
-// List returns the plans of a channel that wait for signatures, also those that are out
-// of date, sorted by hash.
-func (p Plans) List(ctx context.Context, channel string) ([]*Waiting, error) {
-	log, broken, err := p.load(ctx, channel)
-	if err != nil {
-		return nil, err
-	}
-	all := []*Waiting{}
-	for info, err := range p.Store.List(ctx, planRoot+channel+"/", "") {
-		if err != nil {
-			return nil, err
-		}
-		hash, ok := strings.CutSuffix(path.Base(info.Key), ".json")
-		if !ok || !planHash.MatchString(hash) || len(all) == maxPlans {
-			continue
-		}
-		w, err := p.Read(ctx, log, hash)
-		if errors.Is(err, library.ErrStored) || errors.Is(err, ErrNoPlan) {
-			continue // anybody who can write to the store may have put it there, or it was made meanwhile
-		}
-		if err != nil {
-			return nil, err
-		}
-		if broken != nil && w.Stale == "" && w.Entry.Action != channels.Repair {
-			w.Stale = broken.Error()
-		}
-		all = append(all, w)
-	}
-	return all, nil
 }
 
 // load reads the log of a channel. Of one that lacks entries it returns what there is, and why
@@ -285,63 +271,6 @@ func misplaced(log *channels.Log, e *channels.Entry) string {
 		}
 	}
 	return ""
-}
-
-// Find returns the plan of a channel whose hash begins with a text, ErrNoPlan if there is
-// none, and ErrSeveral if there are more. Without a text it is the only one that is not out
-// of date; ErrStale if all are.
-func (p Plans) Find(ctx context.Context, channel, hash string) (*Waiting, error) {
-	all, err := p.List(ctx, channel)
-	if err != nil {
-		return nil, err
-	}
-	found := slices.DeleteFunc(slices.Clone(all), func(w *Waiting) bool {
-		return !strings.HasPrefix(w.Hash, hash) || hash == "" && w.Stale != ""
-	})
-	switch {
-	case len(found) == 1:
-		return found[0], nil
-	case len(found) > 1 && hash == "":
-		return nil, several("%d of %s wait", len(found), channel)
-	case len(found) > 1:
-		return nil, several("%d of %s begin with %s", len(found), channel, hash)
-	case hash != "":
-		return nil, bundle.Refuse(ErrNoPlan, "`tsmon plan list` shows the plans that wait", "none of %s begins with %s", channel, hash)
-	case len(all) > 0:
-		return nil, bundle.Refuse(ErrStale, "run the command that made it again, which makes another; `tsmon plan withdraw "+all[0].Hash[:12]+" --channel "+channel+"` removes it", "none of %s waits but %s: %s", channel, all[0].Hash[:12], all[0].Stale)
-	}
-	return nil, bundle.Refuse(ErrNoPlan, "`tsmon plan list` shows the plans that wait", "none of %s waits", channel)
-}
-
-func several(format string, args ...any) error {
-	return bundle.Refuse(ErrSeveral, "`tsmon plan list` shows them; name more digits of its hash", format, args...)
-}
-
-// Withdraw removes a plan, out of date or not, with its signatures, and returns it. A dry
-// run removes nothing.
-func (p Plans) Withdraw(ctx context.Context, channel, hash string, dry bool) (*Waiting, error) {
-	w, err := p.Find(ctx, channel, hash)
-	if err != nil || dry {
-		return w, err
-	}
-	return w, p.remove(ctx, channel, w.Hash)
-}
-
-// remove removes a plan and its signatures; the plan goes last, so that it can be repeated.
-func (p Plans) remove(ctx context.Context, channel, hash string) error {
-	var signatures []string
-	for info, err := range p.Store.List(ctx, planRoot+channel+"/"+hash+".", "") {
-		if err != nil {
-			return err
-		}
-		if strings.HasSuffix(info.Key, ".sig") && len(signatures) < maxPlans {
-			signatures = append(signatures, info.Key)
-		}
-	}
-	if err := p.Store.Delete(ctx, signatures...); err != nil {
-		return err
-	}
-	return p.Store.Delete(ctx, planKey(channel, hash))
 }
 
 // Made reports whether an entry of a channel is a plan whose hash begins with a text;

@@ -16,6 +16,15 @@ type Quorum struct {
 	Missing []string `json:"missing"` // who may sign and has not, sorted
 }
 
+// Need says whose signatures an entry takes.
+type Need struct {
+	Approvals int      `json:"approvals"`
+	MaySign   []string `json:"may_sign"` // operators any of whom may give them, sorted
+	// Quorums are those of an entry that puts operators in force while others are: it takes
+	// both.
+	Quorums []Quorum `json:"quorums,omitempty"`
+}
+
 // quorumsOf counts the signatures of those who must agree to an entry that puts operators in force
 // where others are: of both. It is nil for any other entry. signed are the keys that signed.
 func quorumsOf(force *channels.Operators, e *channels.Entry, signed []string) (all []Quorum) {

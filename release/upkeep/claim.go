@@ -6,7 +6,6 @@ import (
 	"crypto/rand"
 	"fmt"
 	"strings"
-	"time"
 
 	"tsmon/release/library"
 	"tsmon/store/object"
@@ -28,9 +27,10 @@ func Claim(ctx context.Context, store object.Store, version, channel string) (dr
 	return func() { _ = store.Delete(context.WithoutCancel(ctx), key) }, nil // prune removes it once it is old
 }
 
-// isOldClaim reports whether an object is a claim of somebody who must have ended.
-func isOldClaim(info object.Info) bool {
-	return strings.HasPrefix(info.Key, claims) && time.Since(info.ModTime) > Rest
+// isOldClaim reports whether an object is a claim of somebody who must have ended. Both times
+// are the store's.
+func (w *pruning) isOldClaim(info object.Info) bool {
+	return strings.HasPrefix(info.Key, claims) && w.stored.Sub(info.ModTime) > Rest
 }
 
 // claimed returns the versions that are claimed.
@@ -40,7 +40,7 @@ func (w *pruning) claimed(ctx context.Context) (map[string]bool, error) {
 		if err != nil {
 			return nil, fmt.Errorf("list %s: %w", claims, err)
 		}
-		if !isOldClaim(info) {
+		if !w.isOldClaim(info) {
 			version, _, _ := strings.Cut(strings.TrimPrefix(info.Key, claims), "/")
 			found[version] = true
 		}

@@ -68,6 +68,7 @@ type pruning struct {
 	Keeper
 	o      PruneOptions
 	began  time.Time
+	stored time.Time         // when it began by the time of the store
 	stocks map[string]*stock // by version
 	logs   []*channels.Log
 	report *PruneReport
@@ -97,7 +98,11 @@ func (k Keeper) Prune(ctx context.Context, o PruneOptions) (*PruneReport, error)
 	if err := library.CheckClock(ctx, k.Library.Store, k.Now()); err != nil {
 		return nil, err // it would remove what is not old
 	}
-	w := &pruning{Keeper: k, o: o, began: k.Now().Round(0), stocks: map[string]*stock{},
+	stored, err := k.Library.Store.Now(ctx)
+	if err != nil {
+		return nil, err
+	}
+	w := &pruning{Keeper: k, o: o, began: k.Now().Round(0), stored: stored, stocks: map[string]*stock{},
 		report: &PruneReport{DryRun: o.DryRun, Pruned: []PrunedRelease{}, Channels: []string{}, Leftovers: []string{}, Unfinished: []string{}}}
 	if err := w.takeStock(ctx); err != nil {
 		return nil, err
@@ -147,7 +152,7 @@ func (w *pruning) takeStock(ctx context.Context) error {
 			if err != nil {
 				return fmt.Errorf("list %s: %w", prefix, err)
 			}
-			if isOldClaim(info) {
+			if w.isOldClaim(info) {
 				w.report.Leftovers = append(w.report.Leftovers, info.Key)
 			}
 			version, _, _ := strings.Cut(strings.TrimPrefix(info.Key, prefix), "/")

@@ -54,6 +54,10 @@ type RepairReport struct {
 	// Sequence is the number of the log entry that says what is lost, 0 if none was
 	// needed.
 	Sequence uint64 `json:"sequence,omitempty"`
+	// Entry, which follows Log, is the entry that says what is lost, or would; nil if none is
+	// needed.
+	Entry *channels.Entry `json:"-"`
+	Log   *channels.Log   `json:"-"`
 	// Waits says that this entry lacks signatures of operators: nothing is said to be lost yet,
 	// and Findings are empty.
 	Waits bool `json:"-"`
@@ -288,7 +292,7 @@ func (r *repair) declare(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if !r.o.DryRun {
+	if r.report.Entry, r.report.Log = &e, r.log; !r.o.DryRun {
 		longer, err := r.Enter(ctx, r.log, e)
 		if err != nil {
 			return err

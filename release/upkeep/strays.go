@@ -21,9 +21,13 @@ const deliveryRest = time.Hour
 // that is still under way.
 func (k Keeper) abandoned(ctx context.Context, channel string) ([]channels.Stray, error) {
 	strays, err := k.Channels.Salvage().Strays(ctx, channel)
+	if err != nil || len(strays) == 0 {
+		return nil, err
+	}
+	now, err := k.Library.Store.Now(ctx) // which dated them
 	var old []channels.Stray
 	for _, s := range strays {
-		if !s.Begun || k.Now().Sub(s.Written) > deliveryRest {
+		if !s.Begun || now.Sub(s.Written) > deliveryRest {
 			old = append(old, s)
 		}
 	}

@@ -47,8 +47,22 @@ func printMove(w io.Writer, p *release.Plan) {
 	if wait := p.Waiting; wait != nil {
 		printToApprove(w, wait)
 	}
+	printNeeds(w, p.Needs)
 	if p.Probed {
 		fmt.Fprintln(w, "  fetched and verified as a client gets it")
+	}
+}
+
+// printNeeds says whose signatures a move takes that is not made.
+func printNeeds(w io.Writer, need *approval.Need) {
+	if need == nil {
+		return
+	}
+	for _, q := range need.Quorums {
+		fmt.Fprintf(w, "  takes approvals of those %s: %d, by any of: %s\n", q.Of, q.Needs, strings.Join(q.Missing, ", "))
+	}
+	if len(need.Quorums) == 0 {
+		fmt.Fprintf(w, "  takes approvals: %d, by any of: %s\n", need.Approvals, strings.Join(need.MaySign, ", "))
 	}
 }
 

@@ -61,8 +61,11 @@ func planListCommand(app *cli.App) *cobra.Command {
 			}
 			all, failed := []*approval.Waiting{}, []error{}
 			for _, name := range names {
-				some, err := p.Plans().List(cmd.Context(), name)
+				some, more, err := p.Plans().List(cmd.Context(), name)
 				all, failed = append(all, some...), append(failed, err)
+				if more {
+					app.Warn([]string{fmt.Sprintf("only %d of the plans of %s are listed, those that somebody signed first: `tsmon plan show HASH --channel %s` finds any, and whoever may write to the store can clear its folder plans/%s", len(some), name, name, name)})
+				}
 			}
 			rows := [][]string{{"PLAN", "CHANNEL", "ACTION", "VERSION", "BY", "SIGNED", "APPROVALS", "STATE"}}
 			for _, w := range all {
@@ -235,7 +238,7 @@ func askToSign(ctx context.Context, app *cli.App, p *release.Publisher, channel 
 	printWaiting(app.Stderr, w, p.Policies[channel].Rings, verbose)
 	answer, err := cli.Ask(ctx, app.Stdin, app.Stderr, "\nSign this plan? [y/N] ")
 	if err == nil && !slices.Contains([]string{"y", "yes"}, strings.ToLower(answer)) {
-		err = cli.Refuse(errors.New("the plan was not signed"))
+		err = cli.WithHint(cli.Refuse(errors.New("the plan was not signed")), "without a yes nothing is signed: `tsmon plan show "+w.Hash[:12]+" --channel "+channel+"` shows the plan again")
 	}
 	return w.Hash, err
 }

@@ -125,6 +125,7 @@ func printRepair(w io.Writer, r *release.RepairReport) {
 		printToApprove(w, wait)
 	case r.DryRun && r.Changed:
 		fmt.Fprintf(w, "%s: would be repaired\n", r.Channel)
+		printNeeds(w, r.Needs)
 	case !r.Changed && len(r.Findings) == 0:
 		fmt.Fprintf(w, "%s: %s, nothing to repair\n", r.Channel, r.Version)
 	case len(r.Findings) == 0:
