@@ -7,6 +7,7 @@ import (
 
 	"tsmon/channels"
 	"tsmon/manifest"
+	"tsmon/release/approval"
 	"tsmon/release/library"
 )
 
@@ -83,7 +84,7 @@ func (p *Publisher) finish(ctx context.Context, plan *Plan, o Options) (*Plan, e
 		return p.Apply(ctx, plan)
 	}
 	for _, each := range append([]*Plan{plan}, plan.Followers...) {
-		if err := p.rehearse(each); err != nil {
+		if err := each.rehearse(p.Plans()); err != nil {
 			return nil, err
 		}
 	}
@@ -96,10 +97,10 @@ func (p *Publisher) finish(ctx context.Context, plan *Plan, o Options) (*Plan, e
 }
 
 // rehearse marks a plan, which is not to be applied, with whose signatures it takes.
-func (p *Publisher) rehearse(plan *Plan) (err error) {
+func (plan *Plan) rehearse(plans approval.Plans) (err error) {
 	plan.DryRun = true
 	if plan.Entry != nil && plan.Action != channels.Follow { // which goes by the signatures of its leader's
-		plan.Needs, err = p.Plans().Needs(plan.log, plan.Entry)
+		plan.Needs, err = plans.Needs(plan.log, plan.Entry)
 	}
 	return err
 }

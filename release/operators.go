@@ -59,7 +59,7 @@ func (p *Publisher) Appoint(ctx context.Context, o Options) (*Plan, error) {
 		Release: head.Release, Rollout: head.Rollout, Operators: wanted})
 	plan.Entry, plan.Sequence, plan.Changed = &e, e.Sequence, true
 	if o.DryRun {
-		return plan, p.rehearse(plan)
+		return plan, plan.rehearse(p.Plans())
 	}
 	if _, err = (&applying{&bare, plan}).advance(ctx, false); err != nil && !plan.Changed {
 		return nil, err
@@ -111,7 +111,7 @@ func (p *Publisher) Accept(ctx context.Context, channel string, seen channels.Po
 	e = s.log.Next(e)
 	plan.Entry, plan.Sequence, plan.Changed = &e, e.Sequence, true
 	if dry {
-		return plan, p.rehearse(plan)
+		return plan, plan.rehearse(p.Plans())
 	}
 	if _, err = (&applying{p, plan}).advance(ctx, false); err != nil && !plan.Changed {
 		return nil, err

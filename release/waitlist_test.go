@@ -11,7 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"tsmon/channels"
 	"tsmon/release/approval"
 	"tsmon/release/library"
 )
@@ -71,7 +70,7 @@ func TestManyPlans(t *testing.T) {
 		}
 		return err
 	})
-	var waits *Waiting
+	var waits *approval.Waiting
 	counted(800, "publish", func() error {
 		waits = d.publish(t, d.options(t, "1.2.0")).Waiting
 		return nil
@@ -110,10 +109,10 @@ func TestOldPlansGo(t *testing.T) {
 	policy := d.Policies["stable"]
 	policy.PlanLife = 48 * time.Hour
 	d.Policies["stable"] = policy
-	stays := func(w *Waiting) bool {
+	stays := func(w *approval.Waiting) bool {
 		t.Helper()
 		there := 0
-		for _, key := range []string{planKey("stable", w.Hash), "plans/stable/" + w.Hash + ".ann.sig"} {
+		for _, key := range []string{"plans/stable/" + w.Hash + ".json", "plans/stable/" + w.Hash + ".ann.sig"} {
 			_, err := d.Store.Stat(t.Context(), key)
 			if err == nil {
 				there++
@@ -151,23 +150,5 @@ func TestOldPlansGo(t *testing.T) {
 	d.Sign = bob
 	if _, err := d.Approve(t.Context(), "stable", third.Hash, false); !errors.Is(err, approval.ErrStale) {
 		t.Errorf("it expired just now: %v", err)
-	}
-}
-
-// TestMisplaced: the texts of plans that follow nothing.
-func TestMisplaced(t *testing.T) {
-	d, _, _ := released(t, "1.0.0", "1.1.0")
-	log := d.log(t, "stable")
-	for want, change := range map[string]func(e *channels.Entry){
-		"": func(*channels.Entry) {},
-		"another entry came first: stable ends with entry 2, and the plan would follow entry 1": func(e *channels.Entry) { e.Sequence = 2 },
-		"entry 2 of stable is another than the one that the plan would follow":                  func(e *channels.Entry) { e.Previous = strings.Repeat("0", 64) },
-		"it says that entry 2 of stable is lost, which is there":                                func(e *channels.Entry) { e.Lost = []channels.Lost{{From: 2, To: 2}} },
-	} {
-		e := log.Next(*log.Head())
-		change(&e)
-		if got := misplaced(log, &e); got != want {
-			t.Errorf("%q, want %q", got, want)
-		}
 	}
 }
