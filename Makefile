@@ -110,6 +110,7 @@ dist: $(TOOLS)/goreleaser
 
 # Needs root, for a Debian to install the package in.
 dist-test: $(TOOLS)/goreleaser $(TOOLS)/actionlint $(TOOLS)/kubeconform $(TOOLS)/bookworm
+	command -v skopeo >/dev/null || apt-get install -y skopeo
 	cd cmd/tsmon/packaging && go vet ./... && go test -count=1 -timeout 60m ./...
 
 tools: $(TOOLS)/minio $(TOOLS)/mc $(TOOLS)/influxd

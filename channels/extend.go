@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 
+	"tsmon/channels/fault"
 	"tsmon/channels/journal"
 )
 
@@ -47,15 +48,12 @@ func (x extension) join(raw [][]byte) (*Log, error) {
 	head, sequence := x.head, x.last()
 	for i, d := range decodeAll(raw) {
 		sequence++
-		switch {
-		case len(raw[i]) == 0:
-			return nil, fmt.Errorf("%w: entry %d of %s is empty", ErrLog, sequence, x.Channel)
-		case d.err != nil:
-			return nil, fmt.Errorf("%w: entry %d of %s: %w", ErrLog, sequence, x.Channel, d.err)
-		case d.entry.Sequence != sequence:
-			return nil, fmt.Errorf("%w: entry %d of %s has the number %d", ErrLog, sequence, x.Channel, d.entry.Sequence)
-		case d.entry.Previous != head:
-			return nil, fmt.Errorf("%w: entry %d of %s does not match the hash of the one before it", ErrLog, sequence, x.Channel)
+		err := x.look(d, sequence, "", false)
+		if err == nil && d.entry.Previous != head {
+			err = journal.Faulty(x.Channel, sequence, "entry %d of %s does not match the hash of the one before it", sequence, x.Channel)
+		}
+		if err != nil {
+			return nil, err
 		}
 		entries[i], head = d.entry, d.hash
 	}
@@ -92,7 +90,7 @@ func (x extension) span(raw [][]byte) (*Log, []Gap, error) {
 		want, known = "", false
 	}
 	if known && want != x.head {
-		return nil, nil, fmt.Errorf("%w: entry %d of %s does not match the hash of the one before it", ErrLog, x.last()+1, x.Channel)
+		return nil, nil, journal.Faulty(x.Channel, x.last()+1, "entry %d of %s does not match the hash of the one before it", x.last()+1, x.Channel)
 	}
 	if !known && len(entries) > 0 {
 		longer.precede(x.last(), x.head)
@@ -111,13 +109,13 @@ func (x extension) span(raw [][]byte) (*Log, []Gap, error) {
 func (x extension) look(d decoded, sequence uint64, want string, known bool) error {
 	switch {
 	case d.hash == "":
-		return fmt.Errorf("%w: entry %d of %s is missing", ErrLog, sequence, x.Channel)
+		return journal.Faulty(x.Channel, sequence, "entry %d of %s is missing", sequence, x.Channel)
 	case known && d.hash != want:
-		return fmt.Errorf("%w: entry %d of %s does not match the hash of the one before it", ErrLog, sequence+1, x.Channel)
+		return journal.Faulty(x.Channel, sequence, "entry %d of %s does not match the hash of the one before it", sequence+1, x.Channel)
 	case d.err != nil:
-		return fmt.Errorf("%w: entry %d of %s: %w", ErrLog, sequence, x.Channel, d.err)
+		return journal.Faulty(x.Channel, sequence, "entry %d of %s: %w", sequence, x.Channel, d.err)
 	case d.entry.Sequence != sequence:
-		return fmt.Errorf("%w: entry %d of %s has the number %d", ErrLog, sequence, x.Channel, d.entry.Sequence)
+		return journal.Faulty(x.Channel, sequence, "entry %d of %s has the number %d", sequence, x.Channel, d.entry.Sequence)
 	}
 	return nil
 }
@@ -212,11 +210,11 @@ func (x extension) admit(entries []Entry, head string) error {
 	for i := range entries {
 		if i > voucher {
 			if err := x.admits(&entries[i]); err != nil {
-				return fmt.Errorf("%w: %w", ErrLog, err)
+				return journal.Faulty(x.Channel, entries[i].Sequence, "%w", err)
 			}
 		}
 		if err := entries[i].settle(); err != nil {
-			return fmt.Errorf("%w: entry %d of %s: %w", ErrLog, entries[i].Sequence, x.Channel, err)
+			return journal.Faulty(x.Channel, entries[i].Sequence, "entry %d of %s: %w", entries[i].Sequence, x.Channel, err)
 		}
 		x.Entries = append(x.Entries, entries[i])
 		x.operators = forces[i]
@@ -237,7 +235,7 @@ func (x extension) forces(entries []Entry) ([]*Operators, error) {
 				err = so.admits(e)
 			}
 			if err != nil {
-				return nil, fmt.Errorf("%w: entry %d of %s: %w", ErrLog, e.Sequence, x.Channel, err)
+				return nil, journal.Faulty(x.Channel, e.Sequence, "entry %d of %s: %w", e.Sequence, x.Channel, err)
 			}
 			so.operators = e.Operators
 		}
@@ -256,7 +254,7 @@ func (x extension) voucher(entries []Entry, forces []*Operators) (int, error) {
 			continue
 		}
 		if err := e.readSigners(); err != nil {
-			return 0, fmt.Errorf("%w: entry %d of %s: %w", ErrLog, e.Sequence, x.Channel, err)
+			return 0, journal.Faulty(x.Channel, e.Sequence, "entry %d of %s: %w", e.Sequence, x.Channel, err)
 		}
 		if force.count(e.signers) >= force.Approvals && x.configured(e) {
 			return i, nil
@@ -280,14 +278,14 @@ func (x extension) vouched() error {
 		return nil
 	}
 	if x.operators == nil {
-		return fmt.Errorf("%w: %w: operators are configured, and no entry of %s has put them in force", ErrLog, ErrUnsigned, x.Channel)
+		return fault.Distrust("operators are configured, and no entry of "+x.Channel+" has put them in force", x.Channel, ErrLog, ErrUnsigned, fault.ErrBare)
 	}
 	for i := len(x.Entries) - 1; i >= 0; i-- {
 		if x.configured(&x.Entries[i]) {
 			return nil
 		}
 	}
-	return fmt.Errorf("%w: %w: no entry of %s has the signatures of %d configured operators", ErrLog, ErrUnsigned, x.Channel, ours.Approvals)
+	return fault.Distrust(fmt.Sprintf("no entry of %s has the signatures of %d configured operators: others sign it", x.Channel, ours.Approvals), x.Channel, ErrLog, ErrUnsigned, fault.ErrStrangers)
 }
 
 // maxLeader bounds the entry that a follower's entry holds, in bytes.

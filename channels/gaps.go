@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 
 	"tsmon/channels/journal"
@@ -87,7 +86,7 @@ func (c chain) around(ctx context.Context, log extension) (*Log, []Gap, error) {
 	}
 	newest := present[len(present)-1]
 	if newest-log.last() > journal.MaxEntries {
-		return nil, nil, fmt.Errorf("%w: entries up to %d of %s are missing", ErrLog, newest-1, log.Channel)
+		return nil, nil, journal.Faulty(log.Channel, newest, "entries up to %d of %s are missing", newest-1, log.Channel)
 	}
 	raw := make([][]byte, newest-log.last())
 	for i := range raw {

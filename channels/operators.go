@@ -192,7 +192,7 @@ func readAllSigners(channel string, entries []Entry) error {
 		if e := &entries[i]; len(e.Signatures) > 0 {
 			group.Go(func() error {
 				if err := e.readSigners(); err != nil {
-					return fmt.Errorf("%w: entry %d of %s: %w", ErrLog, e.Sequence, channel, err)
+					return journal.Faulty(channel, e.Sequence, "entry %d of %s: %w", e.Sequence, channel, err)
 				}
 				return nil
 			})

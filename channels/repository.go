@@ -14,6 +14,7 @@ import (
 	"sync"
 	"time"
 
+	"tsmon/channels/fault"
 	"tsmon/channels/journal"
 	"tsmon/manifest"
 	"tsmon/store/object"
@@ -153,13 +154,14 @@ func (r Repository) Extend(ctx context.Context, log *Log) (*Log, error) {
 // could not be read without.
 func (r Repository) past(ctx context.Context, log *Log, broken error) (*Log, error) {
 	longer, gaps, err := r.journal(log.Channel).around(ctx, r.extension(log))
+	signed := r.Trust[log.Channel].Operators != nil
 	switch {
 	case errors.Is(err, ErrLog):
-		return nil, broken
+		return nil, fault.Accuse(fault.Worse(broken, err), signed || errors.Is(err, ErrUnsigned), false)
 	case err != nil:
 		return nil, err
 	case len(gaps) > 0:
-		return nil, gaps[0].Problem
+		return nil, fault.Accuse(gaps[0].Problem, signed, gaps[0].Hash != "")
 	}
 	return longer, r.believe(ctx, log, longer)
 }

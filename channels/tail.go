@@ -2,7 +2,6 @@ package channels
 
 import (
 	"context"
-	"fmt"
 	"slices"
 
 	"tsmon/channels/journal"
@@ -41,7 +40,7 @@ func (c chain) newest(ctx context.Context, n int) ([]Entry, error) {
 	}
 	known, newest := present[0]-1, present[len(present)-1]
 	if newest-known > journal.MaxEntries {
-		return nil, fmt.Errorf("%w: entries up to %d of %s are missing", ErrLog, newest-1, c.Channel)
+		return nil, journal.Faulty(c.Channel, newest, "entries up to %d of %s are missing", newest-1, c.Channel)
 	}
 	raw := make([][]byte, newest-known)
 	packed := c.ReadSegments(ctx, known, raw)

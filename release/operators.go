@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"slices"
 
 	"tsmon/channels"
 	"tsmon/release/gate"
@@ -20,8 +21,9 @@ func witness(leader, follower *Plan) (err error) {
 }
 
 // Appoint puts the configured operators of a channel in force. Those who are must agree,
-// or a root key.
-func (p *Publisher) Appoint(ctx context.Context, o Options) (*Plan, error) {
+// or a root key. It warns of channels that wait for theirs, but for those that the caller
+// appoints along with it.
+func (p *Publisher) Appoint(ctx context.Context, o Options, along ...string) (*Plan, error) {
 	pl, err := p.planner(o.Channel)
 	if err != nil {
 		return nil, err
@@ -46,7 +48,7 @@ func (p *Publisher) Appoint(ctx context.Context, o Options) (*Plan, error) {
 	head := s.log.Head()
 	var bareOnes []string
 	for _, name := range pl.channels() {
-		if other := v[name]; name != o.Channel && errors.Is(other.err, channels.ErrUnsigned) {
+		if other := v[name]; name != o.Channel && !slices.Contains(along, name) && errors.Is(other.err, channels.ErrUnsigned) {
 			bareOnes = append(bareOnes, stillBare(name))
 		}
 	}

@@ -49,13 +49,11 @@ type Login struct {
 // and POST for the demo's login.
 func Handler(o Options) http.Handler {
 	s := &server{Options: o, policy: policy(o.Images)}
-	s.page = assets()["index.html"]
-	s.page = newAsset("index.html", bytes.Replace(s.page.plain, []byte("<html "), []byte(`<html data-sides="`+s.sides()+`" `), 1))
+	s.page, s.demoPage = page(`data-sides="`+s.sides()+`"`), page(`data-demo data-sides="`+s.sides()+`"`)
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /console", func(w http.ResponseWriter, r *http.Request) {
 		http.Redirect(w, r, "/console/", http.StatusPermanentRedirect)
 	})
-	mux.HandleFunc("GET /console/demo", s.hasDemo)
 	mux.HandleFunc("POST /console/demo", s.demoLogin)
 	mux.HandleFunc("GET /console/", s.file)
 	return mux
@@ -90,8 +88,14 @@ func CheckImages(origins []string) error {
 
 type server struct {
 	Options
-	policy string
-	page   asset
+	policy   string
+	page     asset
+	demoPage asset // offers the demo
+}
+
+// page returns the page with attributes that its scripts read.
+func page(attributes string) asset {
+	return newAsset("index.html", bytes.Replace(assets()["index.html"].plain, []byte("<html "), []byte("<html "+attributes+" "), 1))
 }
 
 // sides names the pages that there are, as the page reads them.
@@ -129,6 +133,10 @@ func (s *server) protect(h http.Header) {
 func (s *server) file(w http.ResponseWriter, r *http.Request) {
 	name := strings.TrimPrefix(r.URL.Path, "/console/")
 	s.protect(w.Header())
+	if name == "" && s.hasDemo(r) {
+		s.demoPage.serve(w, r)
+		return
+	}
 	if name == "" {
 		s.page.serve(w, r)
 		return

@@ -183,8 +183,14 @@ func TestDemoLogin(t *testing.T) {
 	if got := ask("127.0.0.1:4000", "127.0.0.1:8080", own); got.Code != http.StatusServiceUnavailable {
 		t.Errorf("before the demo is ready: %d", got.Code)
 	}
-	if got := get(h, "GET", "/console/demo", nil); strings.TrimSpace(got.Body.String()) != `{"demo":false}` {
-		t.Errorf("is there a demo: %s", got.Body)
+	for host, want := range map[string]bool{"127.0.0.1:8080": true, "evil.example": false} {
+		r := httptest.NewRequest("GET", "/console/", nil)
+		r.RemoteAddr, r.Host = "127.0.0.1:4000", host
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, r)
+		if offered := strings.Contains(w.Body.String(), "<html data-demo "); offered != want {
+			t.Errorf("at %s the page offers the demo: %v", host, offered)
+		}
 	}
 	h = console.Handler(console.Options{})
 	if got := ask("127.0.0.1:4000", "127.0.0.1:8080", own); got.Code != http.StatusNotFound {

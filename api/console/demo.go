@@ -7,14 +7,8 @@ import (
 	"tsmon/api/web"
 )
 
-// hasDemo tells the login page whether to offer the demo.
-func (s *server) hasDemo(w http.ResponseWriter, r *http.Request) {
-	known := false
-	if s.Demo != nil && web.FromThisMachine(r) {
-		_, known = s.Demo()
-	}
-	s.sendJSON(w, map[string]bool{"demo": known})
-}
+// hasDemo reports whether the login page offers the demo.
+func (s *server) hasDemo(r *http.Request) bool { return s.Demo != nil && web.FromThisMachine(r) }
 
 // demoLogin answers the credentials of the demo's user. They stay on this machine:
 // the connection and the Host header are local, which also stops DNS rebinding, no
@@ -25,7 +19,7 @@ func (s *server) demoLogin(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "there is no demo", http.StatusNotFound)
 		return
 	}
-	if !web.FromThisMachine(r) || !sameOrigin(r) {
+	if !s.hasDemo(r) || !sameOrigin(r) {
 		http.Error(w, "the demo is open to this machine only", http.StatusForbidden)
 		return
 	}

@@ -251,3 +251,49 @@ func TestEditorKeyboard(t *testing.T) {
 	b.press("z", chromedp.ModifierCtrl)
 	b.until(`document.querySelector(".editor-bar .saving").innerText === ""`)
 }
+
+// TestHalfTyped: a number that is being typed when the browser goes back is kept in the draft.
+func TestHalfTyped(t *testing.T) {
+	f := newFront(t)
+	b := newBrowser(t, 1280, 800)
+	b.enterDemo(f)
+	place := b.savedLine("A medias")
+	b.see(place)
+	b.visit(place)
+	b.until(isSaved(1))
+	b.eval(`document.querySelector(".objects button").click()`)
+	b.typeInto("Thickness", "13")
+	b.eval("history.back()")
+	b.until(`document.querySelector(".draft") !== null`)
+	b.click("Go on with them")
+	b.until(isSaved(1))
+	b.eval(`document.querySelector(".objects button").click()`)
+	b.until(field("Thickness") + `?.value === "13"`)
+}
+
+// TestUndoOverFirstSave: what was done to a new diagram can be undone after it was saved, and
+// the next new diagram is empty.
+func TestUndoOverFirstSave(t *testing.T) {
+	f := newFront(t)
+	b := newBrowser(t, 1280, 800)
+	b.enterDemo(f)
+	b.newDiagram("Primero")
+	b.drawLine(200, 200, 400, 200)
+	b.drawLine(200, 300, 400, 300)
+	b.until(`document.querySelectorAll(".objects button").length === 2`)
+	b.click("Save")
+	b.until(`/diagrams\/\d+\/edit/.test(location.hash) && ` + isSaved(2))
+	b.do(chromedp.Focus(".canvas"))
+	b.press("z", chromedp.ModifierCtrl)
+	b.until(isSaved(1))
+	b.click("Save")
+	b.text("Saved")
+	place := value[string](b, "location.hash")
+	b.press("zz", chromedp.ModifierCtrl) // the first line, and the title
+	b.until(isSaved(0) + ` && document.querySelector(".editor-bar h1").innerText === "New diagram"`)
+	b.press("y", chromedp.ModifierCtrl)
+	b.visit("#/diagrams/new")
+	b.until(`document.querySelector(".canvas") !== null && document.querySelectorAll(".objects button").length === 0 && document.querySelector(".editor-bar h1").innerText === "New diagram"`)
+	b.see(place)
+	b.until(`document.querySelectorAll("svg.diagram [data-kind=lines]").length === 1`)
+}

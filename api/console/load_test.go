@@ -36,7 +36,7 @@ func TestBackendAway(t *testing.T) {
 	influx.Stop()
 	b.until(`document.querySelector(".freshness.stale") !== null`)
 	b.text("No new values since")
-	b.text("the time-series database can't be reached")
+	b.text("The time-series database can't be reached")
 	if after := value[int](b, `document.querySelectorAll(".cards.old .card .number").length`); after != before {
 		t.Errorf("%d values are shown and marked as old, %d before", after, before)
 	}

@@ -18,6 +18,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"tsmon/channels/fault"
 	"tsmon/manifest"
 	"tsmon/store/object"
 )
@@ -58,6 +59,11 @@ func SequenceOf(channel, key string) (sequence uint64, ok bool) {
 var Attributes = object.Attributes{
 	ContentType:  "application/json",
 	CacheControl: "private, max-age=31536000, immutable",
+}
+
+// Faulty returns why an entry keeps a log from being read. It wraps ErrLog.
+func Faulty(channel string, sequence uint64, format string, args ...any) error {
+	return fault.New(fmt.Errorf("%w: "+format, append([]any{ErrLog}, args...)...), channel, Key(channel, sequence), sequence)
 }
 
 // Journal is the objects of one channel's log.
@@ -102,7 +108,7 @@ func (j Journal) Count(ctx context.Context, known uint64, fed bool) (uint64, Lis
 	found, err := j.Numbers(ctx, known, fed)
 	for i, sequence := range found.Numbers {
 		if want := known + uint64(i) + 1; sequence != want {
-			return 0, found, fmt.Errorf("%w: entry %d of %s is missing", ErrLog, want, j.Channel)
+			return 0, found, Faulty(j.Channel, want, "entry %d of %s is missing", want, j.Channel)
 		}
 	}
 	return known + uint64(len(found.Numbers)), found, err

@@ -231,10 +231,11 @@ func TestTokenAndCI(t *testing.T) {
 		// then the token counts for nothing.
 		configure("  ci: " + ciLine + "\n  bob: " + bobLine + "\n")
 		as(token)
-		var plan release.Plan
-		if err := json.Unmarshal([]byte(k.must(t, "channel", "appoint", "stable", "--reason", "ann has left", "--no-probe", "--json")), &plan); err != nil || plan.Waiting == nil {
-			t.Fatalf("%+v, %v", plan, err)
+		var plans []release.Plan
+		if err := json.Unmarshal([]byte(k.must(t, "channel", "appoint", "stable", "--reason", "ann has left", "--no-probe", "--json")), &plans); err != nil || len(plans) != 1 || plans[0].Waiting == nil {
+			t.Fatalf("%+v, %v", plans, err)
 		}
+		plan := plans[0]
 		for _, variable := range []string{job, "TSMON_OPERATOR_KEY=" + bob} {
 			as(variable)
 			k.must(t, "plan", "approve", plan.Waiting.Hash, "--no-probe")

@@ -18,6 +18,7 @@ import (
 	"tsmon/cmd/tsmon/releasing"
 	"tsmon/cmd/tsmon/scaffold"
 	"tsmon/cmd/tsmon/serving"
+	"tsmon/cmd/tsmon/showing"
 	"tsmon/cmd/tsmon/tauri"
 	"tsmon/cmd/tsmon/updating"
 	"tsmon/manifest"
@@ -41,7 +42,7 @@ func TestJSONDocument(t *testing.T) {
 	document := string(data)
 	for _, printed := range []any{
 		keys.Key{}, rotation.Plan{}, rotation.Key{}, rotation.Channel{}, rotation.Lost{}, gate.Stranded{}, rotation.Step{}, bundle.Signed{}, release.Plan{}, gate.Reach{}, library.Stored{}, library.Record{}, releasing.ListedRelease{}, releasing.ShownRelease{}, release.StageReport{}, library.Staged{}, library.StagedBundle{}, release.Discarded{},
-		feed.Report{}, feed.Channel{}, feed.Release{}, releasing.ChannelState{}, releasing.LogRow{}, upkeep.VerifyReport{}, upkeep.Finding{}, updating.Validation{}, manifest.Problem{}, manifest.Change{},
+		feed.Report{}, feed.Channel{}, feed.Release{}, showing.ChannelState{}, showing.LogRow{}, upkeep.VerifyReport{}, upkeep.Finding{}, updating.Validation{}, manifest.Problem{}, manifest.Change{},
 		updating.CheckReport{}, updating.CheckAttempt{}, manifest.Offer{}, manifest.Platform{}, updater.Event{}, updater.EventData{}, cli.Failure{},
 		admin.CreatedTenant{}, record.Tenant{}, record.Settings{}, admin.ImportedContent{}, admin.ListedVersion{}, admin.RestoredDiagram{}, admin.Deletion{}, admin.Part{}, admin.Use{}, admin.UserToken{}, admin.ListedUser{}, admin.WrittenSeries{}, serving.RotatedKey{}, record.Audit{}, serving.DemoFile{}, serving.Secrets{},
 		record.Content{}, record.Variable{}, record.Menu{}, record.Permission{}, record.NotifyEntry{},

@@ -6,8 +6,9 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
 	"tsmon/cmd/tsmon/cli"
-	"tsmon/cmd/tsmon/releasing"
+	"tsmon/cmd/tsmon/showing"
 )
 
 // TestSixteenPublishers lets sixteen processes publish different versions to one
@@ -63,7 +64,7 @@ func race(t *testing.T, k *kit, round, publishers int, codes map[int]int) {
 func checkRace(t *testing.T, k *kit, highest string) {
 	t.Helper()
 	for _, channel := range []string{"stable", "beta"} {
-		var rows []releasing.LogRow
+		var rows []showing.LogRow
 		if err := json.Unmarshal([]byte(k.must(t, "channel", "log", channel, "--json")), &rows); err != nil {
 			t.Fatal(err)
 		}

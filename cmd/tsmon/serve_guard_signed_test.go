@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"tsmon/cmd/tsmon/releasing"
+	"tsmon/cmd/tsmon/showing"
 	"tsmon/store/servertest"
 )
 
@@ -66,7 +66,7 @@ func TestServeGuardSigns(t *testing.T) {
 				t.Fatalf("the report is answered %d", got)
 			}
 		}
-		log := func() (rows []releasing.LogRow) {
+		log := func() (rows []showing.LogRow) {
 			parse(t, k.must(t, "channel", "log", "stable", "--json"), &rows)
 			return rows
 		}

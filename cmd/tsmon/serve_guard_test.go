@@ -11,7 +11,7 @@ import (
 
 	"tsmon/api/apitest"
 	"tsmon/api/fleet"
-	"tsmon/cmd/tsmon/releasing"
+	"tsmon/cmd/tsmon/showing"
 	"tsmon/store/servertest"
 )
 
@@ -69,7 +69,7 @@ func testGuardSurvives(t *testing.T, k *kit, env []string, servers []*served, di
 		parse(t, k.must(t, "channel", "adoption", "stable", "--json"), &a)
 		return a.Newest
 	}
-	log := func() (rows []releasing.LogRow) {
+	log := func() (rows []showing.LogRow) {
 		parse(t, k.must(t, "channel", "log", "stable", "--json"), &rows)
 		return rows
 	}

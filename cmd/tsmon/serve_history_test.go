@@ -72,7 +72,7 @@ func TestRestoredFromBackup(t *testing.T) {
 			fresh := serve(t, data, env)
 			shows(fresh, 503, "")
 
-			// follows: bring the rightful log back from a copy; if the store was restored from a backup and nothing newer is left, the same command with --accept gives up what is lost
+			// follows: bring the rightful log back from a copy; if the store was restored from a backup and nothing newer is left, `tsmon channel verify … --from … --accept` gives up what is lost
 			if _, stderr, code := k.tsmon(t, "channel", "verify", "stable", "--no-probe", "--from", end[1]); code != 5 || !strings.Contains(stderr, "--accept") {
 				t.Errorf("code %d: %s", code, stderr)
 			}

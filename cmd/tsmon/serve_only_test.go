@@ -14,7 +14,7 @@ func TestServeOnly(t *testing.T) {
 	t.Parallel()
 	const updates, monitoring = "/updates/stable/linux/x86_64/1.0.0", "/getAllMenu"
 	for only, want := range map[string]map[string]int{
-		"updates":    {updates: 404, "/updates/stable/latest.json": 404, monitoring: 404, "/console/": 200, "/console/demo": 200, "/releases/overview": 200, "/readyz": 200, "/readyz?for=monitoring": 400, "/healthz": 200},
+		"updates":    {updates: 404, "/updates/stable/latest.json": 404, monitoring: 404, "/console/": 200, "/console/demo": 404, "/releases/overview": 200, "/readyz": 200, "/readyz?for=monitoring": 400, "/healthz": 200},
 		"monitoring": {updates: 404, "/updates/report": 404, "/releases/overview": 404, monitoring: 401, "/console/": 200, "/readyz": 200, "/readyz?for=updates": 400, "/healthz": 200},
 	} {
 		data := filepath.Join(t.TempDir(), "data")

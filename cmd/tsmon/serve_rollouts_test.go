@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"tsmon/api/fleet"
-	"tsmon/cmd/tsmon/releasing"
+	"tsmon/cmd/tsmon/showing"
 	"tsmon/release"
 )
 
@@ -151,7 +151,7 @@ func TestServeGuard(t *testing.T) {
 		until(t, "the pause", func() bool { return as(s, "client 5", "GET", "/updates/stable/linux/x86_64/1.0.0", "") == 204 })
 		s.stop()
 	}
-	var log []releasing.LogRow
+	var log []showing.LogRow
 	parse(t, k.must(t, "channel", "log", "stable", "--json"), &log)
 	last := log[len(log)-1]
 	if len(log) != 3 || last.Action != "pause" || !strings.Contains(last.Why, " clients failed") || !strings.Contains(last.Who, "tsmon serve at 127.0.0.1:") {

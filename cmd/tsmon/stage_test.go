@@ -13,7 +13,7 @@ import (
 	"sync"
 	"testing"
 
-	"tsmon/cmd/tsmon/releasing"
+	"tsmon/cmd/tsmon/showing"
 	"tsmon/release"
 	"tsmon/release/bundle"
 	"tsmon/signing"
@@ -101,7 +101,7 @@ func stageAll(t *testing.T, k *kit, channels map[string]string) {
 // has the targets of all machines.
 func publishedOnce(t *testing.T, k *kit, channel, version string) {
 	t.Helper()
-	var rows []releasing.LogRow
+	var rows []showing.LogRow
 	if err := json.Unmarshal([]byte(k.must(t, "channel", "log", channel, "--json")), &rows); err != nil {
 		t.Fatal(err)
 	}

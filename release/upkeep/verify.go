@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"tsmon/channels"
+	"tsmon/channels/fault"
 	"tsmon/manifest"
 	"tsmon/release/bundle"
 	"tsmon/release/library"
@@ -30,7 +31,9 @@ type VerifyReport struct {
 	// Fed says that the log is that of another store, which alone moves the channel.
 	Fed bool `json:"fed,omitempty"`
 	// End is the end of the log, for a later verification that it goes on from there.
-	End      channels.Position `json:"end"`
+	End channels.Position `json:"end"`
+	// Seen is the end of the log as servers have seen it, if it was compared with that.
+	Seen     channels.Position `json:"seen,omitzero"`
 	Rings    bool              `json:"rings,omitempty"` // manifests of rings were verified
 	Releases []string          `json:"releases"`        // that were verified
 	// Pruned are releases whose bundles are gone, as the log says.
@@ -47,8 +50,11 @@ func (r *VerifyReport) Err() error {
 	return errors.Join(errs...)
 }
 
-// MendHistory says what to do about a log that was shortened or rewritten.
-const MendHistory = "bring the rightful log back from a copy; if the store was restored from a backup and nothing newer is left, the same command with --accept gives up what is lost"
+// MendHistory says what to do about the log of a channel that was shortened or rewritten
+// since a position was seen.
+func MendHistory(channel string, seen channels.Position) string {
+	return "bring the rightful log back from a copy; if the store was restored from a backup and nothing newer is left, `tsmon channel verify " + channel + " --from " + seen.String() + " --accept` gives up what is lost"
+}
 
 func (r *VerifyReport) find(object string, err error, mend string) {
 	if refusal := (*bundle.Refusal)(nil); errors.As(err, &refusal) {
@@ -84,7 +90,7 @@ func (k Keeper) VerifyFrom(ctx context.Context, channel string, from channels.Po
 	v.Channels.Thorough = true
 	log, err := v.Channels.Load(ctx, channel)
 	if errors.Is(err, channels.ErrLog) {
-		v.report.find("log/"+channel, err, mendUnread(err, channel))
+		v.report.find(fault.Of(err, channel).Object, err, MendLog(err, channel))
 		return v.report, v.strays(ctx)
 	}
 	if err != nil {
@@ -97,7 +103,7 @@ func (k Keeper) VerifyFrom(ctx context.Context, channel string, from channels.Po
 	v.log, v.report.Version, v.report.Entries, v.report.End = log, head.Version, len(log.Entries), log.End()
 	v.report.Fed = log.Fed()
 	if err := log.Continues(from); err != nil && (k.Channels.Trust[channel].Operators == nil || !log.Accepts(from)) {
-		v.report.find("log/"+channel, err, MendHistory)
+		v.report.find("log/"+channel, err, MendHistory(channel, from))
 	}
 	if err := v.strays(ctx); err != nil {
 		return nil, err
@@ -226,13 +232,20 @@ func mendWith(channel string) string {
 	return "`tsmon channel repair " + channel + " --bundle FILE` puts back the bytes of lost objects that you still have; without --bundle it has the log say what is lost, once clients are offered a higher version"
 }
 
-// mendUnread says how a log is put right that can't be read.
-func mendUnread(err error, channel string) string {
-	if errors.Is(err, channels.ErrFuture) {
+// MendLog says how the log of a channel is put right that can't be read.
+func MendLog(err error, channel string) string {
+	f := fault.Of(err, channel)
+	switch {
+	case errors.Is(err, channels.ErrFuture):
 		return mendFuture(channel)
-	}
-	if errors.Is(err, channels.ErrUnsigned) {
-		return "`tsmon channel appoint " + channel + "` puts operators in force that are configured and not yet known to the log; else somebody wrote to the store who may not: `tsmon channel repair " + channel + " --take-out FOLDER` moves what they wrote behind the rightful entries to FOLDER"
+	case errors.Is(err, fault.ErrBare):
+		return "`tsmon channel appoint " + channel + "` puts them in force; if another store feeds this one, run it there, and bring the log here again"
+	case errors.Is(err, fault.ErrStrangers):
+		return "write the operators of " + channel + " into tsmon.yaml as it has them where the channel is moved; if they are to change, `tsmon channel appoint " + channel + "` there has those in force approve it"
+	case f.Blame == fault.Intruder:
+		return "somebody wrote " + f.Object + " who may not: `tsmon channel repair " + channel + " --take-out FOLDER` moves it to FOLDER, with what stands behind it; if it was rightful once, add --bundle FILE with those bytes"
+	case f.Blame == fault.Damaged:
+		return mendWith(channel)
 	}
 	return mendWith(channel) + "; --take-out FOLDER moves away what somebody wrote behind the rightful entries"
 }

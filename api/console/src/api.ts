@@ -88,11 +88,6 @@ export async function login(credentials: Login): Promise<string> {
   return (await send<Data<string>>({ method: "POST", path: "loginPartner", body: credentials })).data;
 }
 
-/** Reports whether the server offers its demo to this page. */
-export async function hasDemo(): Promise<boolean> {
-  return (await send<{ demo: boolean }>({ method: "GET", path: "console/demo" })).demo;
-}
-
 export async function demoLogin(): Promise<string> {
   return login(await send<Login>({ method: "POST", path: "console/demo", body: {} }));
 }

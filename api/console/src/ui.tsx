@@ -36,7 +36,8 @@ export function useLoad<T>(load: () => Promise<T>, deps: unknown[] = []): Loaded
 export function sentence(error: Failure): string {
   if (error.status === 0) return t("unreachable");
   if (error.status === 429) return t("throttled", { minutes: Math.max(1, Math.ceil(error.wait / 60)) });
-  return error.message || t("failedStatus", { status: error.status });
+  const { message } = error;
+  return message ? message[0]!.toUpperCase() + message.slice(1) : t("failedStatus", { status: error.status });
 }
 
 interface WhenLoaded<T> {

@@ -18,8 +18,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/spf13/cobra"
 	"os/user"
+
+	"github.com/spf13/cobra"
 
 	"tsmon/store/object"
 )

@@ -7,13 +7,26 @@ import (
 	"time"
 
 	"tsmon/api/fleet"
+	"tsmon/channels"
 	"tsmon/cmd/tsmon/config"
 	"tsmon/release"
 	"tsmon/store/record"
 )
 
-// clientsTime bounds how long a move waits for the records of clients.
+// clientsTime bounds how long a command waits for the records of the servers.
 const clientsTime = 5 * time.Second
+
+// Seen returns how far servers have seen the log of a channel, by the configured records; the
+// zero value if they know nothing of it. ErrNoRecords if there are none on this machine.
+func Seen(ctx context.Context, c *config.Config, channel string) (seen channels.Position, err error) {
+	ctx, cancel := context.WithTimeout(ctx, clientsTime)
+	defer cancel()
+	err = WithRecords(ctx, c, func(records record.Store) (err error) {
+		seen, err = fleet.Histories{Records: records, Store: c.StoreName()}.Seen(ctx, channel)
+		return err
+	})
+	return seen, err
+}
 
 // KnownClients counts the clients of channels from the records of tsmon serve. Nothing is
 // known where there are no records, as in most CI jobs, where they know nobody of the

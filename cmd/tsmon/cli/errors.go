@@ -12,11 +12,13 @@ import (
 	"strings"
 
 	"tsmon/channels"
+	"tsmon/channels/fault"
 	"tsmon/manifest"
 	"tsmon/manifest/updater"
 	"tsmon/release"
 	"tsmon/release/approval"
 	"tsmon/release/library"
+	"tsmon/release/upkeep"
 	"tsmon/signing"
 	"tsmon/store/object"
 	"tsmon/store/record"
@@ -137,7 +139,7 @@ var hints = []struct {
 	{series.ErrUnavailable, "check that the server in server.series (TSMON_SERIES_URL) is up and reachable, then run the same command again"},
 	{object.ErrClock, library.MendClock},
 	{channels.ErrFuture, "`tsmon channel verify CHANNEL` says what leads out"},
-	{channels.ErrUnsigned, "`tsmon channel appoint CHANNEL` puts configured operators in force; if they are, somebody wrote to the store who may not: restore the folder of the log from a copy"},
+	{channels.ErrUnsigned, "bring lost bytes back from a copy, with `tsmon channel repair CHANNEL --bundle FILE`: to have the log say that they are lost takes more signatures than one command gives"},
 	{channels.ErrLog, "`tsmon channel repair CHANNEL` puts it right, with --bundle FILE for each lost object whose bytes you still have; `tsmon channel verify CHANNEL` shows what is wrong"},
 	{updater.ErrTimeout, "check the address and the network"},
 	{updater.ErrStatus, "check the address: a server answers there, but not with this file"},
@@ -182,6 +184,7 @@ func HintFor(err error) string {
 	var refusal *release.Refusal
 	var format *signing.FormatError
 	var conflict *channels.ConflictError
+	var broken *fault.Fault
 	switch {
 	case errors.As(err, &own):
 		return own.hint
@@ -191,6 +194,8 @@ func HintFor(err error) string {
 		return "`tsmon channel log " + conflict.Channel + "` shows it; if you still want the move, run the command again"
 	case errors.As(err, &format) && format.Mend != "":
 		return format.Mend
+	case errors.As(err, &broken):
+		return upkeep.MendLog(err, broken.Channel)
 	}
 	for _, h := range hints {
 		if errors.Is(err, h.is) {

@@ -3,7 +3,6 @@ package doctor
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -63,12 +62,20 @@ func (p *patient) channelNames() []string {
 }
 
 func (p channelsArea) channel(ctx context.Context, n *notes, name string) {
-	repository := channels.Repository{Store: p.store, Trust: p.trust}
-	if p.trust[name].Operators != nil {
-		thorough := repository
-		thorough.Thorough = true
-		p.signed(ctx, n, thorough, name)
+	s := p.standing(ctx, name)
+	switch {
+	case s.mend != "":
+		n.at(s.where).fail(s.mend, "%v", s.err)
+		n.at(channels.ManifestKey(name))
+	case s.err != nil:
+		n.failed(s.err, "see storage")
+	case s.log.Head() != nil:
+		p.signed(n, s.log)
 	}
+	if s.log == nil {
+		return
+	}
+	repository := channels.Repository{Store: p.store, Trust: p.trust}
 	seen, err := repository.Peek(ctx, name)
 	if err != nil {
 		n.failed(err, "see storage")
@@ -88,11 +95,11 @@ func (p channelsArea) channel(ctx context.Context, n *notes, name string) {
 	}
 	switch {
 	case invalid != nil:
-		n.fail(p.restore(ctx, repository, name), "%s shows something that is no manifest: %v", name, invalid)
+		n.fail(restore(s.log), "%s shows something that is no manifest: %v", name, invalid)
 	case newer && pointer.Data == nil:
-		n.fail(p.restore(ctx, repository, name), "%s was published, but its manifest is missing", name)
+		n.fail(restore(s.log), "%s was published, but its manifest is missing", name)
 	case newer:
-		n.fail(p.restore(ctx, repository, name), "%s shows %s (entry %d), but its log goes on", name, shown.Version, shown.Sequence)
+		n.fail(restore(s.log), "%s shows %s (entry %d), but its log goes on", name, shown.Version, shown.Sequence)
 	case pointer.Data == nil:
 		leader := cmp.Or(p.config.Channels[name].Follows, name) // which takes its followers along
 		if key := p.newKey(); key != "" {
@@ -101,8 +108,11 @@ func (p channelsArea) channel(ctx context.Context, n *notes, name string) {
 		}
 		n.warn("publish the first release: "+p.firstRelease(leader), "%s shows nothing yet", name)
 	default:
-		p.known(ctx, n, repository, name, shown)
+		p.known(ctx, n, repository, s.log, shown, pointer.Data)
 		p.spreads(ctx, n, repository, name)
+		if s.log.Head() != nil {
+			p.offered(ctx, n, name, s.log)
+		}
 	}
 }
 
@@ -117,19 +127,16 @@ func (p *patient) newKey() string {
 	return ""
 }
 
-// signed wants the entries of a log to have the signatures that they need.
-func (p channelsArea) signed(ctx context.Context, n *notes, r channels.Repository, name string) {
-	switch log, err := r.Load(ctx, name); {
-	case errors.Is(err, channels.ErrLog):
-		n.fail("`tsmon channel verify "+name+"` shows what is wrong with its log", "%v", err)
-	case err != nil:
-		n.failed(err, "see storage")
-	case log.Head() != nil:
-		n.ok("the operators have signed the log of %s", name)
-		if text := differences(log.Operators(), p.trust[name].Operators); text != "" && !log.Fed() {
-			n.warn("compare with what you last decided, as after a restore from a backup, then put tsmon.yaml right, or in force: `tsmon channel appoint "+name+"`",
-				"tsmon.yaml has other operators for %s than those in force: %s", name, text)
-		}
+// signed compares the operators of a log with those that are configured.
+func (p channelsArea) signed(n *notes, log *channels.Log) {
+	name := log.Channel
+	if p.trust[name].Operators == nil {
+		return
+	}
+	n.ok("the operators have signed the log of %s", name)
+	if text := differences(log.Operators(), p.trust[name].Operators); text != "" && !log.Fed() {
+		n.warn("compare with what you last decided, as after a restore from a backup, then put tsmon.yaml right, or in force: `tsmon channel appoint "+name+"`",
+			"tsmon.yaml has other operators for %s than those in force: %s", name, text)
 	}
 }
 
@@ -165,23 +172,27 @@ func differences(force, configured *channels.Operators) string {
 	return strings.Join(found, "; ")
 }
 
-// restore returns the command that writes the manifest again that the log says. It
-// moves nothing else.
-func (p channelsArea) restore(ctx context.Context, r channels.Repository, name string) string {
-	if log, err := r.Load(ctx, name); err != nil || log.Head() == nil {
-		return "`tsmon channel verify " + name + "` shows what is wrong with its log"
+// restore says how the manifest is written again that the log says. That moves nothing else.
+func restore(log *channels.Log) string {
+	if log.Head() == nil {
+		return "put the manifest back that clients read before, or remove that object: the channel has no log, and begins with its first release"
 	}
-	return "tsmon channel repair " + name
+	return "tsmon channel repair " + log.Channel
 }
 
-// known wants the log to have the entry that a manifest shows.
-func (p channelsArea) known(ctx context.Context, n *notes, r channels.Repository, name string, shown *manifest.Manifest) {
+// known wants the log to have the entry that a manifest shows, and the manifest to be what
+// that says.
+func (p channelsArea) known(ctx context.Context, n *notes, r channels.Repository, log *channels.Log, shown *manifest.Manifest, data []byte) {
+	name := log.Channel
 	there, err := r.Exists(ctx, name, shown.Sequence)
+	head := log.Head()
 	switch {
 	case err != nil:
 		n.failed(err, "see storage")
 	case !there:
 		n.fail("`tsmon channel repair "+name+"` has the log say what is missing, or puts it back, with --bundle FILE", "%s shows entry %d, which its log lacks", name, shown.Sequence)
+	case head != nil && head.Sequence == shown.Sequence && !p.sound(ctx, name, data):
+		n.fail(restore(log), "%s shows %s, which is not what entry %d of its log says", name, shown.Version, shown.Sequence)
 	default:
 		n.ok("%s shows %s (entry %d)", name, shown.Version, shown.Sequence)
 	}

@@ -90,6 +90,7 @@ type patient struct {
 	project    *tauri.Project // nil if there is none
 	projectErr error
 	http       *http.Client
+	logs       logs
 }
 
 // Run examines everything. If the configuration is wrong, it examines nothing else.

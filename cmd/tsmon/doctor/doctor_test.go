@@ -18,6 +18,8 @@ import (
 	"tsmon/cmd/tsmon/cli"
 	"tsmon/cmd/tsmon/config"
 	"tsmon/cmd/tsmon/doctor"
+	"tsmon/release/bundle"
+	"tsmon/release/library"
 	"tsmon/signing"
 	"tsmon/store/object"
 	"tsmon/store/object/dir"
@@ -99,15 +101,15 @@ func listed(r *doctor.Report) string {
 	return b.String()
 }
 
-const bundleKey = "releases/1.0.0/App_1.0.0_amd64.AppImage.tar.gz"
+const (
+	bundleName = "App_1.0.0_amd64.AppImage.tar.gz"
+	bundleKey  = "releases/1.0.0/" + bundleName
+)
 
 // publish puts a release with one bundle into the store, behind an address.
 func (c *clinic) publish(publicURL string) {
 	c.t.Helper()
 	c.address = publicURL + "/" + bundleKey
-	if _, err := c.store().Create(c.t.Context(), bundleKey, strings.NewReader("bundle"), 6, object.Attributes{}); err != nil {
-		c.t.Fatal(err)
-	}
 	c.move("1.0.0")
 }
 
@@ -120,7 +122,7 @@ func (c *clinic) store() object.Store {
 	return store
 }
 
-// move has stable show a version, whose bundle is that of publish.
+// move has stable show a version, with one bundle.
 func (c *clinic) move(version string) {
 	c.t.Helper()
 	r := channels.Repository{Store: c.store(), PublicURL: strings.TrimSuffix(c.address, "/"+bundleKey)}
@@ -143,8 +145,27 @@ func (c *clinic) move(version string) {
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	shown := channels.Release{Version: version, PubDate: time.Unix(1, 0).UTC(), Record: strings.Repeat("0", 64),
-		Platforms: map[string]channels.Bundle{"linux-x86_64": {Signature: signature.String(), Path: bundleKey}}}
+	if _, err := c.store().Create(c.t.Context(), library.BundleKey(version, bundleName), strings.NewReader("bundle"), 6, object.Attributes{}); err != nil {
+		c.t.Fatal(err)
+	}
+	if err := (library.Library{Store: c.store()}).Create(c.t.Context(), library.BundleKey(version, bundleName)+".sig", []byte(signature.String()), object.Attributes{}); err != nil {
+		c.t.Fatal(err)
+	}
+	crc, err := c.store().Checksum(c.t.Context(), library.BundleKey(version, bundleName))
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	record := &library.Record{Version: version, PubDate: time.Unix(1, 0).UTC(), Who: "test", Bundles: []library.Stored{library.StoredOf(bundle.Contents{
+		Bundle: bundle.Bundle{Name: bundleName, Keys: []string{"linux-x86_64"}, Size: 6, Signature: &signature}, Digest: digest, CRC64: crc})}}
+	data, err := record.Encode()
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	if err := (library.Library{Store: c.store()}).PutRecord(c.t.Context(), version, data); err != nil {
+		c.t.Fatal(err)
+	}
+	record.Sum = library.SumOf(data)
+	shown := record.Release()
 	if _, err := r.Append(c.t.Context(), log, channels.Entry{Action: channels.Publish, Release: shown, When: time.Unix(1, 0), Who: "test"}); err != nil {
 		c.t.Fatal(err)
 	}

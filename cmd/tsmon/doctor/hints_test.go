@@ -17,6 +17,8 @@ import (
 
 	"tsmon/cmd/tsmon/cli"
 	"tsmon/cmd/tsmon/doctor"
+	"tsmon/release"
+	"tsmon/signing"
 	"tsmon/store/object"
 	"tsmon/store/servertest"
 )
@@ -92,13 +94,40 @@ func TestDamagedManifest(t *testing.T) {
 		t.Fatal(err)
 	}
 	// follows: see channels
-	c.mends(doctor.Warning, "public address", "the store has no valid manifest of stable", "see channels")
+	c.mends(doctor.Warning, "public address", "serves something else than the store has, which is not to be believed", "see channels")
 	c.mends(doctor.Error, "channels", "stable shows something that is no manifest", "tsmon channel repair stable")
 	if err := os.WriteFile(path, sound, 0o644); err != nil { // what that command writes, as its own script shows
 		t.Fatal(err)
 	}
 	c.want(doctor.OK, "channels", "stable shows 1.0.0")
 	c.want(doctor.OK, "public address", "serves stable as it is in the store")
+}
+
+// slow is a store that says nothing of the checksums of bundles.
+type slow struct{ object.Store }
+
+func (slow) Checksum(ctx context.Context, _ string) (uint64, error) {
+	<-ctx.Done()
+	return 0, ctx.Err()
+}
+
+// TestSlowChecksums: bundles that can't be compared in time are left to channel verify, which
+// takes its time.
+func TestSlowChecksums(t *testing.T) {
+	c := newClinic(t)
+	serving(t, c, goodCaching)
+	c.limit = time.Second
+	c.open = func(ctx context.Context, storage string) (object.Store, error) {
+		store, err := cli.OpenStore(ctx, storage)
+		return slow{store}, err
+	}
+	// follows: `tsmon channel verify …` reads them all
+	c.mends(doctor.Warning, "channels", "the bundles of 1.0.0 were not compared with what was published within 500ms", "`tsmon channel verify stable` reads them all")
+	p := &release.Publisher{Store: c.store(), PublicURL: c.environ["TSMON_PUBLIC_URL"], Keys: signing.Keyring{{PublicKey: c.key.Public()}}, Now: time.Now}
+	report, err := p.Keeper().Verify(t.Context(), "stable")
+	if err != nil || len(report.Findings) > 0 || len(report.Releases) != 1 {
+		t.Errorf("%v %+v", err, report)
+	}
 }
 
 // TestBundlesElsewhere: a release that was published for an address that is no longer

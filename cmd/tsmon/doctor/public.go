@@ -144,6 +144,7 @@ func (p publicArea) answers(ctx context.Context, n *notes) {
 func (p publicArea) served(ctx context.Context, n *notes, name string, stored []byte, first bool) (same bool) {
 	n.at(p.config.PublicURL + "/" + channels.ManifestKey(name))
 	got, err := p.manifestAt(ctx, p.config.PublicURL, name)
+	believed := p.sound(ctx, name, stored)
 	switch {
 	case err != nil:
 		if base := p.found(ctx, name, stored); base != "" {
@@ -155,12 +156,19 @@ func (p publicArea) served(ctx context.Context, n *notes, name string, stored []
 	case denied(got):
 		p.reportDenied(n, got)
 		return false
+	case got.StatusCode >= 500 && !believed:
+		n.fail("see channels", "answers with status %d: no server shows what it can't believe", got.StatusCode)
+		return true
 	case got.StatusCode >= 500:
-		n.fail("the log of the server there says why; `tsmon serve` needs the same storage and trusted_keys as here", "answers with status %d", got.StatusCode)
+		n.fail("the log of the server there says why; `tsmon serve` needs the same storage and trusted_keys as here. If its records have seen a longer log, or another one, as before a restore, it names the `tsmon channel verify "+name+" --from … --accept` that gives that up",
+			"answers with status %d", got.StatusCode)
 		return false
 	case got.StatusCode != http.StatusOK:
 		n.fail(p.elsewhere(ctx, name, stored), "answers with status %d, not with the manifest in the store", got.StatusCode)
 		return false
+	case !bytes.Equal(got.body, stored) && !believed:
+		n.warn("see channels", "serves something else than the store has, which is not to be believed")
+		return true
 	case !bytes.Equal(got.body, stored):
 		if p.moved(ctx, name, got.body) {
 			break

@@ -125,7 +125,7 @@ func TestPublicFaults(t *testing.T) {
 			// follows: serve latest.json with Cache-Control:
 			// follows: let the server honour Range requests, as MinIO, S3, nginx and `tsmon serve` do
 			// follows: serve everything below releases/ of the storage, as it serves latest.json
-			// follows: the log of the server there says why; `tsmon serve` needs the same storage and trusted_keys as here
+			// follows: the log of the server there says why; `tsmon serve` needs the same storage and trusted_keys as here. If its records have seen a longer log, or another one, as before a restore, it names the `tsmon channel verify … --from … --accept` that gives that up
 			// follows: check public_url (TSMON_PUBLIC_URL), the server there and the network
 			mended.Store(true)
 			c.want(doctor.OK, "public address", "serves stable as it is in the store")

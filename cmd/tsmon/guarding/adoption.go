@@ -12,7 +12,7 @@ import (
 	"tsmon/api/fleet"
 	"tsmon/cmd/tsmon/cli"
 	"tsmon/cmd/tsmon/config"
-	"tsmon/cmd/tsmon/releasing"
+	"tsmon/cmd/tsmon/showing"
 	"tsmon/store/record"
 )
 
@@ -46,7 +46,7 @@ X-Tsmon-Client; requests without one are counted as anonymous.`,
 }
 
 func runAdoption(ctx context.Context, app *cli.App, channel string) error {
-	log, _, err := releasing.LoadLog(ctx, app, channel)
+	log, _, err := showing.LoadLog(ctx, app, channel)
 	if err != nil {
 		return err
 	}

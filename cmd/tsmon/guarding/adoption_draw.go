@@ -11,7 +11,7 @@ import (
 
 	"tsmon/api/fleet"
 	"tsmon/cmd/tsmon/cli"
-	"tsmon/cmd/tsmon/releasing"
+	"tsmon/cmd/tsmon/showing"
 )
 
 const barWidth = 30 // characters
@@ -20,7 +20,7 @@ const barWidth = 30 // characters
 func drawAdoption(w io.Writer, r *fleet.Adoption) {
 	fmt.Fprintf(w, "%s shows %s", r.Channel, r.Version)
 	if r.Rollout != nil {
-		fmt.Fprintf(w, "; %s", releasing.ShareText(r.Rollout))
+		fmt.Fprintf(w, "; %s", showing.ShareText(r.Rollout))
 	}
 	fmt.Fprintf(w, "\n%s in the last 30 days\n", clientsText(r.Clients, r.Sample))
 	if r.Clients > 0 {

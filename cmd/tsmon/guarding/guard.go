@@ -18,7 +18,7 @@ import (
 	"tsmon/api/fleet/verdict"
 	"tsmon/cmd/tsmon/cli"
 	"tsmon/cmd/tsmon/config"
-	"tsmon/cmd/tsmon/releasing"
+	"tsmon/cmd/tsmon/showing"
 	"tsmon/release"
 )
 
@@ -72,7 +72,7 @@ type State struct {
 }
 
 func runGuard(ctx context.Context, app *cli.App, channel string) error {
-	log, _, err := releasing.LoadLog(ctx, app, channel)
+	log, _, err := showing.LoadLog(ctx, app, channel)
 	if err != nil {
 		return err
 	}
@@ -101,7 +101,7 @@ func (s *State) draw(w io.Writer) {
 		drawClients(w, &s.Opinion)
 		return
 	}
-	fmt.Fprintf(w, "%s: %s\n", s.Channel, releasing.ShareText(s.Rollout))
+	fmt.Fprintf(w, "%s: %s\n", s.Channel, showing.ShareText(s.Rollout))
 	fmt.Fprintf(w, "%s: %s\n", s.Decision, s.Verdict.Sentence)
 	if s.Why != "" && s.Why != s.Verdict.Sentence {
 		fmt.Fprintln(w, s.Why)

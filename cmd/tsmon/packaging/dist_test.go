@@ -2,10 +2,8 @@ package main
 
 import (
 	"bytes"
-	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -225,17 +223,4 @@ func TestSBOM(t *testing.T) {
 			t.Errorf("the document lacks %s", want)
 		}
 	}
-}
-
-// exitCode runs a command to its end.
-func exitCode(ctx context.Context, name string, args ...string) (int, string) {
-	out, err := exec.CommandContext(ctx, name, args...).CombinedOutput()
-	var exit *exec.ExitError
-	switch {
-	case err == nil:
-		return 0, string(out)
-	case errors.As(err, &exit):
-		return exit.ExitCode(), string(out)
-	}
-	return -1, err.Error()
 }

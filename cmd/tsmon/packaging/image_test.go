@@ -50,6 +50,23 @@ func images(t *testing.T) map[string]v1.Image {
 	return all
 }
 
+// filesOf returns a folder with the files of an image.
+func filesOf(t *testing.T, image v1.Image) string {
+	t.Helper()
+	root := t.TempDir()
+	if err := os.Chmod(root, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	unpack := exec.Command("tar", "-x", "-p", "--same-owner", "-C", root)
+	content := mutate.Extract(image)
+	defer content.Close()
+	unpack.Stdin = content
+	if out, err := unpack.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	return root
+}
+
 // TestImage runs the image as its user, who can write to the data folder and /tmp
 // alone.
 func TestImage(t *testing.T) {
@@ -65,17 +82,7 @@ func TestImage(t *testing.T) {
 	if config.Config.User != "65532:65532" {
 		t.Errorf("it runs as %q", config.Config.User)
 	}
-	root := t.TempDir()
-	if err := os.Chmod(root, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	unpack := exec.Command("tar", "-x", "-p", "--same-owner", "-C", root)
-	content := mutate.Extract(image)
-	defer content.Close()
-	unpack.Stdin = content
-	if out, err := unpack.CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
+	root := filesOf(t, image)
 	// The programs of the image are its only ones: chroot itself becomes the user.
 	args := append([]string{"--userspec=" + config.Config.User, root}, config.Config.Entrypoint...)
 	start := exec.CommandContext(t.Context(), "chroot", append(args, config.Config.Cmd...)...)

@@ -10,6 +10,7 @@ import (
 	"tsmon/channels"
 	"tsmon/cmd/tsmon/cli"
 	"tsmon/cmd/tsmon/config"
+	"tsmon/cmd/tsmon/showing"
 	"tsmon/release"
 	"tsmon/release/approval"
 	"tsmon/store/record"
@@ -31,16 +32,13 @@ func runAccept(ctx context.Context, app *cli.App, channel string, from channels.
 	if err != nil {
 		return err
 	}
-	_, _, err = LoadLog(ctx, app, channel)
+	_, _, err = showing.LoadLog(ctx, app, channel)
 	early := errors.Is(err, channels.ErrFuture)
 	if len(c.Operators) == 0 && !early {
 		return acceptInRecords(ctx, app, c, channel, from, f.dryRun)
 	}
 	if from.Sequence == 0 && !early {
-		err := cli.WithRecords(ctx, c, func(records record.Store) (err error) {
-			from, err = histories(c, records).Seen(ctx, channel)
-			return err
-		})
+		from, err = cli.Seen(ctx, c, channel)
 		if err != nil && !errors.Is(err, cli.ErrNoRecords) {
 			return err
 		}
@@ -62,7 +60,7 @@ func histories(c *config.Config, records record.Store) fleet.Histories {
 }
 
 func acceptInRecords(ctx context.Context, app *cli.App, c *config.Config, channel string, from channels.Position, dry bool) error {
-	log, _, err := LoadLog(ctx, app, channel)
+	log, _, err := showing.LoadLog(ctx, app, channel)
 	if err != nil {
 		return err
 	}

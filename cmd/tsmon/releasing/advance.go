@@ -14,6 +14,7 @@ import (
 	"tsmon/channels"
 	"tsmon/cmd/tsmon/cli"
 	"tsmon/cmd/tsmon/config"
+	"tsmon/cmd/tsmon/showing"
 	"tsmon/release"
 	"tsmon/release/library"
 )
@@ -59,22 +60,32 @@ func runAdvance(ctx context.Context, app *cli.App, f moveFlags, names []string) 
 	if err := p.Configured(names...); err != nil {
 		return err
 	}
+	return f.moveEach(ctx, app, p, progress, names, func(name string) (*release.Plan, error) {
+		plan, err := advance(ctx, app, c, p, f.options(name))
+		if all && errors.Is(err, library.ErrNoRelease) {
+			return nil, nil
+		}
+		return plan, err
+	})
+}
+
+// moveEach moves channels one after the other and prints what became of each. One that fails
+// leaves the others to be moved; a nil plan without an error is passed over.
+func (f *moveFlags) moveEach(ctx context.Context, app *cli.App, p *release.Publisher, progress *cli.Progress, names []string, move func(name string) (*release.Plan, error)) error {
 	plans := []*release.Plan{}
 	var failed []error
 	for _, name := range names {
-		plan, err := advance(ctx, app, c, p, f.options(name))
+		plan, err := move(name)
 		if err == nil {
 			plan, err = f.wait.Await(ctx, app, p, plan)
 		}
 		if plan != nil {
 			plans = append(plans, plan)
 		}
-		if err != nil && !(all && errors.Is(err, library.ErrNoRelease)) {
-			failed = append(failed, err)
-		}
+		failed = append(failed, err)
 	}
 	progress.Done()
-	err = app.Print(plans, func(w io.Writer) {
+	err := app.Print(plans, func(w io.Writer) {
 		for _, plan := range plans {
 			if plan.Changed || plan.Waiting != nil {
 				PrintPlan(w, plan, f.verbose)
@@ -82,7 +93,7 @@ func runAdvance(ctx context.Context, app *cli.App, f moveFlags, names []string) 
 			}
 			fmt.Fprintf(w, "%s: nothing to do (entry %d)\n", plan.Channel, plan.Sequence)
 			if plan.Rollout != nil {
-				fmt.Fprintf(w, "  %s\n", ShareText(plan.Rollout))
+				fmt.Fprintf(w, "  %s\n", showing.ShareText(plan.Rollout))
 			}
 		}
 	})

@@ -6,278 +6,29 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
-	"slices"
-	"strconv"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"tsmon/channels"
 	"tsmon/cmd/tsmon/cli"
+	"tsmon/cmd/tsmon/showing"
 	"tsmon/release"
 	"tsmon/release/feed"
-	"tsmon/release/library"
 	"tsmon/release/upkeep"
 )
 
 // ChannelCommand returns `tsmon channel`.
 func ChannelCommand(app *cli.App) *cobra.Command {
 	return cli.Group("channel", "Look at channels and their logs, steer rollouts",
-		channelListCommand(app), channelShowCommand(app), channelLogCommand(app), channelVerifyCommand(app),
+		showing.ListCommand(app), showing.ShowCommand(app), showing.LogCommand(app), channelVerifyCommand(app),
 		channelRepairCommand(app), channelAppointCommand(app), channelRolloutCommand(app), channelAdvanceCommand(app), channelPauseCommand(app), channelResumeCommand(app))
 }
 
 // channelFlag adds --channel, with completion of the configured names.
 func channelFlag(cmd *cobra.Command, channel *string) {
 	cmd.Flags().StringVar(channel, "channel", "stable", "`CHANNEL` to move")
-}
-
-// ChannelState is one row of `tsmon channel list`, and with the manifest what
-// `tsmon channel show` prints.
-type ChannelState struct {
-	Channel  string   `json:"channel"`
-	Version  string   `json:"version"`  // that the channel shows
-	Sequence uint64   `json:"sequence"` // entry of the log
-	Action   string   `json:"action"`
-	Targets  []string `json:"targets"`
-	When     string   `json:"when"` // RFC 3339
-	Who      string   `json:"who"`
-	URL      string   `json:"url,omitempty"` // of the manifest, if public_url is set
-	// Rings is true if the channel keeps rings.
-	Rings bool `json:"rings,omitempty"`
-	// Rollout is a newer release that only some clients get.
-	Rollout *release.Share `json:"rollout,omitempty"`
-}
-
-func stateOf(e *channels.Entry, channel, publicURL string, rings bool) ChannelState {
-	s := ChannelState{Channel: channel, Rings: rings, Version: e.Version, Sequence: e.Sequence, Action: string(e.Action), Targets: e.Targets,
-		When: e.When.Format(time.RFC3339), Who: e.Who}
-	if e.Rollout != nil {
-		s.Rollout = release.ShareOf(e.Rollout, rings)
-	}
-	if publicURL != "" {
-		s.URL = publicURL + "/" + channels.ManifestKey(channel)
-	}
-	return s
-}
-
-// versionText names the version that everybody gets and the one that some get.
-func (s *ChannelState) versionText() string {
-	switch {
-	case s.Rollout == nil:
-		return s.Version
-	case s.Rollout.Paused:
-		return fmt.Sprintf("%s (%s is held back)", s.Version, s.Rollout.Version)
-	}
-	return fmt.Sprintf("%s (%s for %d %%)", s.Version, s.Rollout.Version, s.Rollout.Percent)
-}
-
-// reader returns a publisher for commands that only read. A storage folder that
-// does not exist is an error: an empty list would hide a mistyped path.
-func reader(ctx context.Context, app *cli.App, progress *cli.Progress) (*release.Publisher, error) {
-	c, err := app.Load()
-	if err != nil {
-		return nil, err
-	}
-	p, err := app.Publisher(ctx, c, progress)
-	if err != nil || strings.HasPrefix(c.Storage, "s3:") {
-		return p, err
-	}
-	if _, err := os.Stat(c.Storage); errors.Is(err, fs.ErrNotExist) {
-		return nil, cli.WithHint(fmt.Errorf("there is nothing at %s", c.Storage), "check storage in tsmon.yaml or TSMON_STORAGE; the first `tsmon release publish` creates the folder")
-	}
-	return p, nil
-}
-
-func channelListCommand(app *cli.App) *cobra.Command {
-	return &cobra.Command{
-		Use:     "list",
-		Short:   "List the channels of the store and what they show",
-		Example: "  tsmon channel list",
-		Args:    cli.NoArgs,
-		RunE:    func(cmd *cobra.Command, _ []string) error { return runChannelList(cmd.Context(), app) },
-	}
-}
-
-func runChannelList(ctx context.Context, app *cli.App) error {
-	p, err := reader(ctx, app, nil)
-	if err != nil {
-		return err
-	}
-	logs, failed := p.Repository().All(ctx)
-	if failed != nil && len(logs) == 0 {
-		return failed
-	}
-	states := []ChannelState{}
-	rows := [][]string{{"CHANNEL", "VERSION", "ENTRY", "ACTION", "WHEN", "WHO"}}
-	for _, log := range logs {
-		s := stateOf(log.Head(), log.Channel, p.PublicURL, p.Policies[log.Channel].Rings)
-		states = append(states, s)
-		rows = append(rows, []string{s.Channel, s.versionText(), strconv.FormatUint(s.Sequence, 10), s.Action, s.When, s.Who})
-	}
-	return errors.Join(app.Print(states, func(w io.Writer) { cli.Table(w, rows) }), failed)
-}
-
-// LoadLog reads the log of a channel that shows something.
-func LoadLog(ctx context.Context, app *cli.App, channel string) (*channels.Log, *release.Publisher, error) {
-	p, err := reader(ctx, app, nil)
-	if err != nil {
-		return nil, nil, err
-	}
-	log, err := p.Repository().Load(ctx, channel)
-	if err == nil && log.Head() == nil {
-		err = showsNothing(channel)
-	}
-	return log, p, err
-}
-
-func showsNothing(channel string) error {
-	return &release.Refusal{Cause: library.ErrNoRelease, Text: channel + " shows nothing", Mend: "`tsmon channel list` shows the channels of the store"}
-}
-
-func channelShowCommand(app *cli.App) *cobra.Command {
-	return &cobra.Command{
-		Use:     "show CHANNEL",
-		Short:   "Show what a channel offers",
-		Example: "  tsmon channel show stable --json",
-		Args:    cli.Args(1, 1, "one CHANNEL"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			log, p, err := LoadLog(cmd.Context(), app, args[0])
-			if err != nil {
-				return err
-			}
-			s := stateOf(log.Head(), args[0], p.PublicURL, p.Policies[args[0]].Rings)
-			if err := warnBehind(cmd.Context(), app, p, log); err != nil {
-				return err
-			}
-			return app.Print(s, func(w io.Writer) {
-				fmt.Fprintf(w, "channel:  %s\nversion:  %s\nentry:    %d (%s by %s, %s)\ntargets:  %s\n",
-					s.Channel, s.Version, s.Sequence, s.Action, s.Who, s.When, strings.Join(s.Targets, ", "))
-				if s.Rollout != nil {
-					fmt.Fprintf(w, "rollout:  %s\n", ShareText(s.Rollout))
-				}
-				if s.Rings {
-					fmt.Fprintf(w, "rings:    %s\n", ringsText(s.Rollout))
-				}
-				if s.URL != "" {
-					fmt.Fprintf(w, "manifest: %s\n", s.URL)
-				}
-			})
-		},
-	}
-}
-
-// ringsText says what the rings of a channel show.
-func ringsText(s *release.Share) string {
-	if s == nil || len(s.Rings) == 0 {
-		return "all 100 show what the channel shows"
-	}
-	return fmt.Sprintf("%d of 100 show %s", len(s.Rings), s.Version)
-}
-
-// warnBehind warns if a manifest does not match the log, as after a publisher that
-// was killed.
-func warnBehind(ctx context.Context, app *cli.App, p *release.Publisher, log *channels.Log) error {
-	behind, err := p.Keeper().Behind(ctx, log)
-	if len(behind) > 0 {
-		app.Warn([]string{fmt.Sprintf("manifests that don't match the log: %d (%s); `tsmon channel repair %s` brings them up to date", len(behind), behind[0], log.Channel)})
-	}
-	return err
-}
-
-// LogRow is an entry of `tsmon channel log --json`, without its manifest.
-type LogRow struct {
-	ChannelState
-	From   string           `json:"from,omitempty"`
-	Why    string           `json:"why,omitempty"`
-	Origin *channels.Origin `json:"origin,omitempty"`
-	// SignedBy are operators, as the entries before name them; what nobody knows is a key.
-	SignedBy []string `json:"signed_by,omitempty"`
-}
-
-// commit is the beginning of the commit that an entry comes from.
-func (r *LogRow) commit() string {
-	if r.Origin == nil {
-		return ""
-	}
-	return r.Origin.Commit[:min(len(r.Origin.Commit), 12)]
-}
-
-func channelLogCommand(app *cli.App) *cobra.Command {
-	limit := 0
-	var one oneEntry
-	cmd := &cobra.Command{
-		Use:   "log CHANNEL",
-		Short: "Show the history of a channel, newest last",
-		Example: `  tsmon channel log stable
-  tsmon channel log stable --limit 20
-  tsmon channel log stable --entry 7 --raw > entry
-  tsmon channel log stable --entry 7 --signature ann > entry.sig`,
-		Args: cli.Args(1, 1, "one CHANNEL"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if limit < 1 && cmd.Flags().Changed("limit") {
-				return cli.Usagef("--limit is below 1")
-			}
-			if cmd.Flags().Changed("entry") || one.raw || one.operator != "" {
-				return one.run(cmd.Context(), app, args[0])
-			}
-			return runChannelLog(cmd.Context(), app, args[0], limit)
-		},
-	}
-	cmd.Flags().IntVar(&limit, "limit", 0, "show the newest `N` entries (default all)")
-	one.add(cmd)
-	return cmd
-}
-
-func runChannelLog(ctx context.Context, app *cli.App, channel string, limit int) error {
-	shown, err := newestEntries(ctx, app, channel, limit)
-	if err != nil {
-		return err
-	}
-	entries := []LogRow{}
-	rows := [][]string{{"ENTRY", "WHEN", "ACTION", "VERSION", "FROM", "COMMIT", "WHO", "WHY"}}
-	var force *channels.Operators
-	if p, err := reader(ctx, app, nil); err == nil && limit > 0 {
-		force = p.Policies[channel].Operators // who was in force before is not known
-	}
-	for _, e := range shown {
-		if e.Operators != nil {
-			force = e.Operators
-		}
-		r := LogRow{stateOf(&e, channel, "", false), e.From, e.Why, e.Origin, e.SignedBy(force)}
-		entries = append(entries, r)
-		rows = append(rows, []string{strconv.FormatUint(r.Sequence, 10), r.When, r.Action, r.versionText(), r.From, r.commit(), r.Who, r.Why})
-	}
-	const commit = 5
-	if !slices.ContainsFunc(rows[1:], func(row []string) bool { return row[commit] != "" }) { // none is from a CI job
-		for i, row := range rows {
-			rows[i] = slices.Delete(row, commit, commit+1)
-		}
-	}
-	return app.Print(entries, func(w io.Writer) { cli.Table(w, rows) })
-}
-
-// newestEntries reads the newest entries of a log, all for limit 0.
-func newestEntries(ctx context.Context, app *cli.App, channel string, limit int) ([]channels.Entry, error) {
-	if limit == 0 {
-		log, _, err := LoadLog(ctx, app, channel)
-		if err != nil {
-			return nil, err
-		}
-		return log.Entries, nil
-	}
-	p, err := reader(ctx, app, nil)
-	if err != nil {
-		return nil, err
-	}
-	entries, err := p.Repository().Tail(ctx, channel, limit)
-	if err == nil && len(entries) == 0 {
-		err = showsNothing(channel)
-	}
-	return entries, err
 }
 
 // verifyFlags are those of `tsmon channel verify`.
@@ -302,7 +53,8 @@ checksum and signature; the bundles of the head are read whole.
 It prints where the log ends. --from with what an earlier run printed proves that the
 log still goes on from there, and was neither shortened nor rewritten. Servers compare
 logs with what their records say that they have seen, and raise an alarm that names
-SEQUENCE:HASH. After a restore from a backup --accept settles it: where operators are
+SEQUENCE:HASH. Without --from, the log must go on from what those records say, if
+server.records of tsmon.yaml leads to them. After a restore from a backup --accept settles it: where operators are
 configured with an entry of the log, which they must approve, else in the records of the
 servers, which the command must reach. Without --from it gives up what those records say.
 
@@ -374,19 +126,40 @@ func runChannelVerify(ctx context.Context, app *cli.App, channel string, f verif
 		return verifyFile(ctx, app, channel, f.file, from)
 	}
 	progress := app.NewProgress("verified")
-	p, err := reader(ctx, app, progress)
+	p, err := showing.Reader(ctx, app, progress)
 	if err != nil {
 		return err
 	}
-	report, err := p.Keeper().VerifyFrom(ctx, channel, from)
+	seen, err := seenByServers(ctx, app, channel, from)
+	if err != nil {
+		return err
+	}
+	report, err := p.Keeper().VerifyFrom(ctx, channel, cmp.Or(from, seen))
 	progress.Done()
 	if err != nil {
 		return err
+	}
+	if report.End.Sequence > 0 {
+		report.Seen = seen
 	}
 	if err = printVerified(app, report); err == nil && !f.noProbe {
 		err = warnUnserved(ctx, app, p, channel)
 	}
 	return err
+}
+
+// seenByServers returns how far servers have seen the log of a channel, the zero value where
+// no records are configured that know it, or another position is to be compared with.
+func seenByServers(ctx context.Context, app *cli.App, channel string, from channels.Position) (channels.Position, error) {
+	c, err := app.Load()
+	if err != nil || from.Sequence > 0 {
+		return channels.Position{}, err
+	}
+	seen, err := cli.Seen(ctx, c, channel)
+	if err != nil && !errors.Is(err, cli.ErrNoRecords) {
+		app.Warn([]string{fmt.Sprintf("what servers have seen of %s is not known, so that nothing tells whether its log was shortened: %v", channel, err)})
+	}
+	return seen, nil
 }
 
 // verifyFile verifies an export, with an empty store in the place of the configured one.
@@ -429,6 +202,9 @@ func printVerified(app *cli.App, report *upkeep.VerifyReport) error {
 		}
 		if len(report.Findings) == 0 {
 			fmt.Fprintf(w, "%s: %s, %s, %s: all is well\n  the log ends at %s\n", channel, report.Version, cli.Count(report.Entries, "entry", "entries"), cli.Count(len(report.Releases), "release", "releases"), report.End)
+			if report.Seen.Sequence > 0 {
+				fmt.Fprintf(w, "  it goes on from %s, up to which servers have seen it\n", report.Seen)
+			}
 		}
 	})
 	if err == nil && len(report.Findings) > 0 {

@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"tsmon/cmd/tsmon/cli"
+	"tsmon/cmd/tsmon/showing"
 	"tsmon/manifest"
 	"tsmon/release"
 	"tsmon/release/bundle"
@@ -49,7 +50,7 @@ type ListedRelease struct {
 }
 
 func runReleaseList(ctx context.Context, app *cli.App) error {
-	p, err := reader(ctx, app, nil)
+	p, err := showing.Reader(ctx, app, nil)
 	if err != nil {
 		return err
 	}
@@ -122,7 +123,7 @@ func runReleaseShow(ctx context.Context, app *cli.App, version string) error {
 	if err != nil {
 		return err
 	}
-	p, err := reader(ctx, app, nil)
+	p, err := showing.Reader(ctx, app, nil)
 	if err != nil {
 		return err
 	}

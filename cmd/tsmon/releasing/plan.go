@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"tsmon/cmd/tsmon/showing"
 	"tsmon/release"
 	"tsmon/release/approval"
 )
@@ -41,7 +42,7 @@ func printMove(w io.Writer, p *release.Plan) {
 	}
 	fmt.Fprintf(w, "%s: %s, %s (entry %d, %s)\n", p.Channel, versions, state, p.Sequence, p.Action)
 	if p.Rollout != nil {
-		fmt.Fprintf(w, "  %s\n", ShareText(p.Rollout))
+		fmt.Fprintf(w, "  %s\n", showing.ShareText(p.Rollout))
 	}
 	fmt.Fprintf(w, "  %s\n", p.URL)
 	if wait := p.Waiting; wait != nil {

@@ -17,6 +17,7 @@ import (
 	"tsmon/channels"
 	"tsmon/cmd/tsmon/cli"
 	"tsmon/cmd/tsmon/config"
+	"tsmon/cmd/tsmon/showing"
 	"tsmon/release"
 	"tsmon/release/approval"
 )
@@ -51,7 +52,7 @@ func planListCommand(app *cli.App) *cobra.Command {
 		Example: "  tsmon plan list\n  tsmon plan list --channel beta",
 		Args:    cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			p, err := reader(cmd.Context(), app, nil)
+			p, err := showing.Reader(cmd.Context(), app, nil)
 			if err != nil {
 				return err
 			}
@@ -97,7 +98,7 @@ func planShowCommand(app *cli.App) *cobra.Command {
 		Example: "  tsmon plan show 3f9a",
 		Args:    cli.Args(0, 1, "at most one HASH"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			p, err := reader(cmd.Context(), app, nil)
+			p, err := showing.Reader(cmd.Context(), app, nil)
 			if err != nil {
 				return err
 			}
@@ -125,7 +126,7 @@ func printWaiting(out io.Writer, w *approval.Waiting, rings, verbose bool) {
 		fmt.Fprintf(out, "  reason: %s\n", cli.OneLine(e.Why))
 	}
 	if e.Rollout != nil {
-		fmt.Fprintf(out, "  %s; the others keep %s\n", ShareText(release.ShareOf(e.Rollout, false)), e.Version)
+		fmt.Fprintf(out, "  %s; the others keep %s\n", showing.ShareText(release.ShareOf(e.Rollout, false)), e.Version)
 	}
 	if o := e.Operators; o != nil {
 		fmt.Fprintf(out, "  from then on %d of these must sign: %s\n", o.Approvals, strings.Join(namesOf(o.Keys), ", "))
@@ -262,7 +263,7 @@ to the store can do that; it takes no operator.`,
 		Example: "  tsmon plan withdraw 3f9a\n  tsmon plan withdraw 3f9a --channel beta --dry-run",
 		Args:    cli.Args(1, 1, "one HASH"),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			p, err := reader(cmd.Context(), app, nil)
+			p, err := showing.Reader(cmd.Context(), app, nil)
 			if err != nil {
 				return err
 			}

@@ -3,8 +3,6 @@ package releasing
 import (
 	"context"
 	"fmt"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -152,27 +150,4 @@ func percentText(s *release.Share) string {
 		return "held back"
 	}
 	return fmt.Sprintf("%d %%", s.Percent)
-}
-
-// ShareText describes a rollout for people.
-func ShareText(s *release.Share) string {
-	if s.Paused {
-		return s.Version + " is held back"
-	}
-	text := fmt.Sprintf("%s for %d %% of the clients", s.Version, s.Percent)
-	if len(s.Cohorts) > 0 {
-		text += " and " + strings.Join(s.Cohorts, ", ")
-	}
-	if len(s.Steps) > 1 {
-		texts := make([]string, len(s.Steps))
-		for i, percent := range s.Steps {
-			texts[i] = strconv.Itoa(percent)
-		}
-		text += fmt.Sprintf(" (%s, %s each", strings.Join(texts, ", "), time.Duration(s.Every))
-		if !s.Due.IsZero() {
-			text += ", the next from " + s.Due.Format(time.RFC3339)
-		}
-		text += ")"
-	}
-	return text
 }

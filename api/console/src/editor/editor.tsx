@@ -47,6 +47,7 @@ export function Editor({ id, loaded, vars, byId, reload }: EditorProps): JSX.Ele
   const reading = useRef<Reading | null>(null);
   const root = useRef<HTMLDivElement>(null);
   const words = useRef(false); // a new text waits for its words
+  const left = useRef(false);
   const doc = steps.now;
   const dirty = differ(loaded, doc);
   const selection = chosen.filter((ref) => find(doc, ref));
@@ -80,6 +81,7 @@ export function Editor({ id, loaded, vars, byId, reload }: EditorProps): JSX.Ele
     setSaving({ state: why === "saved" ? "done" : why === "take" ? "taken" : newer ? "theirs" : "unchanged" });
   }, [loaded]);
   const commit = (next: Doc, topic?: string) => {
+    if (left.current) keepDraft(id, next);
     setSteps((h) => history.commit(h, next, topic));
     setSaving((s) => (s.state === "busy" ? s : { state: "idle" }));
   };
@@ -87,6 +89,7 @@ export function Editor({ id, loaded, vars, byId, reload }: EditorProps): JSX.Ele
   const undo = () => setSteps(history.undo);
   const redo = () => setSteps(history.redo);
   useLayoutEffect(() => keepDraft(id, dirty ? doc : null), [doc, dirty]);
+  useLayoutEffect(() => () => { left.current = true; takeTyped(); }, []); // the browser's own way back leaves the field as it is
   useLeaveWarning(dirty);
   const draw = () => root.current?.querySelector<SVGSVGElement>(".canvas")?.focus({ preventScroll: true });
   // What had the focus may be gone: the drawing is where a person goes on.

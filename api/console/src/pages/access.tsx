@@ -2,6 +2,7 @@ import type { JSX } from "preact";
 import { useState } from "preact/hooks";
 import * as api from "../api";
 import { t } from "../i18n";
+import { grantOf, sees } from "../menus";
 import { session } from "../session";
 import type { Menu, Permission } from "../types.gen";
 import { Empty, useLoad, When } from "../ui";
@@ -50,11 +51,6 @@ function Choose({ who, choose }: { who: Who; choose: (who: Who) => void }): JSX.
   );
 }
 
-/** What the rows of a user or profile say of a menu item; null if they say nothing. */
-export function grantOf(rows: Permission[], menu: number, of: "id_user" | "id_profile"): boolean | null {
-  return rows.find((row) => row.id_menu === menu && row[of] !== null)?.status ?? null;
-}
-
 function Table({ menus, permissions, who }: { menus: Menu[]; permissions: Permission[]; who: Who }): JSX.Element {
   const word = (grant: boolean | null) => (grant === null ? <span class="dim">–</span> : t(grant ? "granted" : "denied"));
   return (
@@ -73,14 +69,13 @@ function Table({ menus, permissions, who }: { menus: Menu[]; permissions: Permis
           {menus.map((m) => {
             const user = grantOf(permissions, m.id, "id_user");
             const profile = grantOf(permissions, m.id, "id_profile");
-            const sees = m.status && (user ?? profile ?? false);
             return (
               <tr key={m.id}>
                 <th scope="row">{m.name} {!m.status && <span class="dim">({t("inactive")})</span>}</th>
                 <td class="dim">{m.path}</td>
                 <td>{word(profile)}</td>
                 {who.user !== null && <td>{word(user)}</td>}
-                <td>{sees ? <b>✓ {t("sees")}</b> : <span>– {t("seesNot")}</span>}</td>
+                <td>{sees(permissions, m) ? <b>✓ {t("sees")}</b> : <span>– {t("seesNot")}</span>}</td>
               </tr>
             );
           })}

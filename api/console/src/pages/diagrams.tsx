@@ -1,5 +1,5 @@
 import type { JSX } from "preact";
-import { useMemo, useState } from "preact/hooks";
+import { useMemo, useRef, useState } from "preact/hooks";
 import * as api from "../api";
 import { altText, diagramVars, Drawing, paper } from "../diagram/draw";
 import { canvasOf, emptyDoc, text, toDoc, type ById, type Doc } from "../diagram/model";
@@ -8,8 +8,9 @@ import { Editor } from "../editor/editor";
 import { t } from "../i18n";
 import { useKeys } from "../keys";
 import { limitsOf, type Limits } from "../limits";
+import { diagramOf, sees } from "../menus";
 import { every, usePoll } from "../poll";
-import { go, href, type Route } from "../router";
+import { go, href, replace, type Route } from "../router";
 import { session } from "../session";
 import { keep, kept } from "../store";
 import { toVar, type Var } from "../variables";
@@ -17,7 +18,15 @@ import { Age, Empty, Freshness, useLoad, When } from "../ui";
 
 export function Diagrams({ route }: { route: Route }): JSX.Element {
   const [, id, mode] = route.path;
-  if (id === "new" || mode === "edit") return <Edit key={id + "edit"} id={id === "new" ? 0 : Number(id)} />;
+  const made = useRef({ id: "", count: 0 }); // the diagram whose editor began with a new one
+  if (id === "new" || mode === "edit") {
+    const { count } = made.current;
+    const becomes = (newId: number) => {
+      made.current = { id: String(newId), count: count + 1 };
+      replace(`diagrams/${newId}/edit`);
+    };
+    return <Edit key={id === "new" ? "new" + count : id === made.current.id ? "new" + (count - 1) : id + "edit"} id={id === "new" ? 0 : Number(id)} becomes={becomes} />;
+  }
   if (id !== undefined) return <View key={id} id={Number(id)} />;
   return <List />;
 }
@@ -62,9 +71,21 @@ function remember(id: number, title: string): void {
   keep(recentKey(), JSON.stringify([{ id, title }, ...recents().filter((r) => r.id !== id)].slice(0, 20)));
 }
 
-/** The interface has no list of diagrams: one is opened by its id. */
+/** The diagrams that menu items of the user lead to. */
+async function ofMenus(): Promise<Recent[]> {
+  const own = session.get()!;
+  const [menus, rows] = await Promise.all([api.menus(), api.permissions("id_user", own.user, own.profile)]);
+  return menus.flatMap((m) => {
+    const id = sees(rows, m) ? diagramOf(m) : null;
+    return id === null ? [] : [{ id, title: m.name }];
+  });
+}
+
+/** The interface has no list of diagrams: menus lead to them, and one is opened by its id. */
 function List(): JSX.Element {
   const known = recents();
+  const menus = useLoad(() => ofMenus().catch(() => []));
+  const offered = menus.data?.filter((m) => !known.some((r) => r.id === m.id)) ?? [];
   const open = (e: SubmitEvent) => {
     e.preventDefault();
     const id = String(new FormData(e.currentTarget as HTMLFormElement).get("id"));
@@ -74,14 +95,14 @@ function List(): JSX.Element {
     <>
       <h1>{t("diagrams")}</h1>
       <form class="tools" onSubmit={open}>
-        <label>{t("diagramId")} <input name="id" inputmode="numeric" pattern="[0-9]+" required data-search defaultValue={known.length ? "" : "1"} /></label>
+        <label>{t("diagramId")} <input name="id" inputmode="numeric" pattern="[0-9]+" required data-search /></label>
         <button type="submit" class="primary">{t("open")}</button>
         <a class="button" href={href("diagrams/new")}>{t("newDiagram")}</a>
       </form>
       <DraftNotice id={0} />
-      {known.length === 0
-        ? <Empty><p>{t("noRecents")}</p><pre>tsmon tenant diagrams {session.get()?.schema || "SCHEMA"} list</pre></Empty>
-        : <ul class="links">{known.map((r) => <li key={r.id}><a href={href("diagrams/" + r.id)}><b>{r.title}</b> <span class="dim">{r.id}</span></a></li>)}</ul>}
+      <ul class="links">{[...known, ...offered].map((r) => <li key={r.id}><a href={href("diagrams/" + r.id)}><b>{r.title}</b> <span class="dim">{r.id}</span></a></li>)}</ul>
+      {menus.data && known.length + menus.data.length === 0
+        && <Empty><p>{t("noRecents")}</p><pre>tsmon tenant diagrams {session.get()?.schema || "SCHEMA"} list</pre></Empty>}
     </>
   );
 }
@@ -134,13 +155,14 @@ function DraftNotice({ id }: { id: number }): JSX.Element | null {
   );
 }
 
-function Edit({ id }: { id: number }): JSX.Element {
+/** The editor, which goes on when a new diagram has got its id. */
+function Edit({ id, becomes }: { id: number; becomes: (newId: number) => void }): JSX.Element {
   const [saves, setSaves] = useState(0);
   const loaded = useLoad(() => load(id), [id, saves]);
-  const reload = (newId: number) => (newId === id ? setSaves((n) => n + 1) : go(`diagrams/${newId}/edit`));
+  const reload = (newId: number) => (newId === id ? setSaves((n) => n + 1) : becomes(newId));
   return (
     <When of={loaded}>
-      {(data) => (data === "missing" ? <Missing id={id} /> : <Editor key={id} id={id} loaded={data.doc} vars={data.vars} byId={data.byId} reload={reload} />)}
+      {(data) => (data === "missing" ? <Missing id={id} /> : <Editor id={id} loaded={data.doc} vars={data.vars} byId={data.byId} reload={reload} />)}
     </When>
   );
 }

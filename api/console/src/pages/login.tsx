@@ -1,6 +1,6 @@
 import type { JSX } from "preact";
-import { useEffect, useState } from "preact/hooks";
-import { demoLogin, Failure, hasDemo, login } from "../api";
+import { useState } from "preact/hooks";
+import { demoLogin, Failure, login } from "../api";
 import { t, type Key } from "../i18n";
 import { keepsDrafts } from "../editor/draft";
 import { begin, ended } from "../session";
@@ -21,14 +21,13 @@ const fields: Field[] = [
   { name: "ts_name", label: "tsName", type: "text", autocomplete: "off" },
 ];
 
+/** Whether the server offers its demo to this page. */
+const demo = document.documentElement.dataset.demo !== undefined;
+
 export function Login(): JSX.Element {
   const why = useStore(ended);
   const [busy, setBusy] = useState(false);
   const [problem, setProblem] = useState("");
-  const [demo, setDemo] = useState<boolean | null>(null); // null: not known yet
-  useEffect(() => {
-    hasDemo().then(setDemo, () => setDemo(false));
-  }, []);
   const enter = async (ask: () => Promise<string>) => {
     setBusy(true);
     setProblem("");
@@ -56,7 +55,7 @@ export function Login(): JSX.Element {
           <button type="button" class="primary" disabled={busy} onClick={() => void enter(demoLogin)}>{t("demoOpen")}</button>
         </section>
       )}
-      {demo !== null && <form onSubmit={submit}>
+      <form onSubmit={submit}>
         {fields.map((f) => (
           <label key={f.name}>
             {t(f.label)}
@@ -67,7 +66,7 @@ export function Login(): JSX.Element {
           </label>
         ))}
         <button type="submit" class={demo ? "" : "primary"} disabled={busy}>{t(busy ? "loggingIn" : "logIn")}</button>
-      </form>}
+      </form>
       {problem && <p role="alert" class="problem">{problem}</p>}
     </div>
   );

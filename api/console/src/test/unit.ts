@@ -13,7 +13,7 @@ import { add, duplicate, fresh, move, movePoint, remove, set, snap } from "../ed
 import { ago, isMissing, isState, number, show } from "../format";
 import { choose } from "../i18n";
 import { bandLevel, colorLevel, limitsOf } from "../limits";
-import { grantOf } from "../pages/access";
+import { diagramOf, grantOf, sees } from "../menus";
 import { concerns } from "../pages/releases";
 import { groupReach } from "../releases/reach";
 import { colorsOf, tableOf } from "../releases/spread";
@@ -184,6 +184,10 @@ function others(): void {
   same("claims", parse(token), { token, user: 12, profile: 7, schema: "acueducto" });
   same("no token", parse("nonsense"), null);
   const rows = [{ id: 1, id_menu: 3, id_profile: 7, id_user: null, status: true }, { id: 2, id_menu: 3, id_profile: null, id_user: 1, status: false }];
+  const to = (path: string) => diagramOf({ id: 1, name: "", icon: "", path, status: true });
+  same("menus that lead to diagrams", ["/diagramas/7", "diagrams/12/", "/red/Diagrama/3", "/diagramas", "/diagramas/editor", "/mapa/7", "/diagramas/7/editar"].map(to), [7, 12, 3, null, null, null, null]);
+  const item = (id: number, status: boolean) => ({ id, name: "", icon: "", path: "", status });
+  same("who sees what", [sees(rows, item(3, true)), sees(rows, item(3, false)), sees(rows, item(9, true))], [false, false, false]);
   same("grants", [grantOf(rows, 3, "id_profile"), grantOf(rows, 3, "id_user"), grantOf(rows, 4, "id_user")], [true, false, null]);
 }
 

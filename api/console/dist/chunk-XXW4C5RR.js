@@ -1,0 +1,1 @@
+function u(n,e,r){return n.find(i=>i.id_menu===e&&i[r]!==null)?.status??null}function t(n,e){return e.status&&(u(n,e.id,"id_user")??u(n,e.id,"id_profile")??!1)}function o(n){let e=/(?:^|\/)diagram[a-z]*\/(\d{1,9})\/?$/i.exec(n.path);return e?Number(e[1]):null}export{u as a,t as b,o as c};
