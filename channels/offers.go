@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"tsmon/channels/ring"
 	"tsmon/manifest"
 )
 
@@ -35,7 +36,7 @@ type Offers struct {
 
 	shown      *manifest.Response
 	rollout    *Rollout           // nil: none
-	rings      RingSet            // that the rollout includes
+	rings      ring.Set           // that the rollout includes
 	candidate  *manifest.Response // of the rollout; nil if it does not verify
 	watersheds []watershed        // in rising order
 }

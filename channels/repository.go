@@ -45,8 +45,13 @@ type Repository struct {
 	// AnyTime reads logs that have entries from the future, so that one can follow that
 	// accepts them.
 	AnyTime bool
+	// Known returns a log as it was read before, nil if it was not: what follows it needs no
+	// other reading then. Nil: none is known.
+	Known func(channel string) *Log
 	// Rings names the channels whose rings are kept.
 	Rings []string
+
+	leading bool // the log is read for one that follows it
 }
 
 // CacheControl is the header of a manifest, wherever it is served: caches keep it
@@ -141,12 +146,12 @@ func (r Repository) Extend(ctx context.Context, log *Log) (*Log, error) {
 		return r.past(ctx, log, err)
 	}
 	if err == nil {
+		longer.note(found)
 		err = r.believe(ctx, log, longer)
 	}
 	if err != nil {
 		return nil, err
 	}
-	longer.note(found)
 	return longer, failed
 }
 
@@ -171,6 +176,9 @@ func (r Repository) past(ctx context.Context, log *Log, broken error) (*Log, err
 func (r Repository) believe(ctx context.Context, before, log *Log) error {
 	known := len(before.Entries)
 	err := r.extension(log).vouched()
+	if err == nil && !r.leading {
+		err = r.led(ctx, log, before.last())
+	}
 	if err != nil || r.AnyTime || len(log.Entries) <= known {
 		return err
 	}

@@ -1,70 +1,35 @@
 package channels
 
 import (
-	"bytes"
-	"cmp"
-	"crypto/sha256"
-	"encoding/binary"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
+
+	"tsmon/channels/ring"
 )
 
 // Rings is the number of rings: equal parts of the clients, each with a manifest of
 // its own, which give rollouts to installations that have a bucket and no server.
-const Rings = 100
-
-// Ring returns the ring of an installation, from 0 to 99: the first eight hex digits
-// of the SHA-256 of its ID, as a number, modulo 100.
-func Ring(id string) int {
-	sum := sha256.Sum256([]byte(id))
-	return int(binary.BigEndian.Uint32(sum[:4]) % Rings)
-}
+const Rings = ring.Count
 
 // RingKey returns the key of a ring's manifest, such as stable/rings/07/latest.json.
-func RingKey(channel string, ring int) string {
-	return fmt.Sprintf("%s/rings/%02d/latest.json", channel, ring)
-}
-
-// ParseRing reads the two digits of a ring.
-func ParseRing(text string) (ring int, ok bool) {
-	ring, err := strconv.Atoi(text)
-	return ring, err == nil && ring >= 0 && text == fmt.Sprintf("%02d", ring) && ring < Rings
+func RingKey(channel string, number int) string {
+	return fmt.Sprintf("%s/rings/%02d/latest.json", channel, number)
 }
 
 // RingIn splits the key of a ring's manifest.
-func RingIn(key string) (channel string, ring int, ok bool) {
+func RingIn(key string) (channel string, number int, ok bool) {
 	parts := strings.Split(key, "/")
 	if len(parts) != 4 || parts[1] != "rings" || parts[3] != "latest.json" || CheckName(parts[0]) != nil {
 		return "", 0, false
 	}
-	ring, ok = ParseRing(parts[2])
-	return parts[0], ring, ok
+	number, ok = ring.Parse(parts[2])
+	return parts[0], number, ok
 }
 
-// RingSet are some of the rings.
-type RingSet [Rings]bool
-
-// Rings returns the rings that the rollout includes: as many as its share, in an order
-// that each rollout draws anew. One that is included stays so while the share rises.
-func (r *Rollout) Rings() (in RingSet) {
-	type drawn struct {
-		ring int
-		lot  [sha256.Size]byte
-	}
-	order := make([]drawn, Rings)
-	for i := range order {
-		order[i] = drawn{i, sha256.Sum256(fmt.Appendf(nil, "%s\x00%02d", r.ID, i))}
-	}
-	slices.SortFunc(order, func(a, b drawn) int {
-		return cmp.Or(bytes.Compare(a.lot[:], b.lot[:]), cmp.Compare(a.ring, b.ring))
-	})
-	for _, d := range order[:r.Share()] {
-		in[d.ring] = true
-	}
-	return in
-}
+// Rings returns the rings that the rollout includes: as many as its share, as ring.Draw
+// draws them.
+func (r *Rollout) Rings() ring.Set { return ring.Draw(r.ID, r.Share()) }
 
 // ringViews returns what each ring shows: the release that its clients get, under the
 // number of the last entry that changed it. A step of a rollout thus changes only the
@@ -92,7 +57,7 @@ func (l *Log) ringViews() []View {
 
 // byRing returns what each ring gets from an entry on.
 func (e *Entry) byRing() (gets [Rings]*Release) {
-	var in RingSet
+	var in ring.Set
 	if e.Rollout != nil {
 		in = e.Rollout.Rings()
 	}

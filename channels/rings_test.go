@@ -7,12 +7,14 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"tsmon/channels/ring"
 )
 
 // TestRing fixes the choice of a ring, which applications make by themselves.
 func TestRing(t *testing.T) {
 	for id, want := range map[string]int{"": 10, "7b0f9c1e-5c3a-4a55-9b8e-2f5f6a1f0b11": 48, "Büro 3": 48} {
-		if got := Ring(id); got != want {
+		if got := ring.Of(id); got != want {
 			t.Errorf("%q is in ring %d, want %d", id, got, want)
 		}
 	}
@@ -23,8 +25,8 @@ func TestRingKeys(t *testing.T) {
 		t.Error(got)
 	}
 	for text, want := range map[string]int{"00": 0, "07": 7, "99": 99, "7": -1, "007": -1, "100": -1, "-1": -1, "+7": -1, "": -1, "0x": -1, "٠٧": -1} {
-		if ring, ok := ParseRing(text); ok != (want >= 0) || ok && ring != want {
-			t.Errorf("%q: %d, %v", text, ring, ok)
+		if got, ok := ring.Parse(text); ok != (want >= 0) || ok && got != want {
+			t.Errorf("%q: %d, %v", text, got, ok)
 		}
 	}
 }
@@ -39,11 +41,11 @@ func TestSharesOfRings(t *testing.T) {
 		ids[i] = fmt.Sprintf("%08x-installation", i*2654435761%(1<<32))
 	}
 	steps := []int{1, 5, 10, 25, 50, 75, 90, 99, 100}
-	share := func(rollout string, percent int) (n int, set RingSet) {
+	share := func(rollout string, percent int) (n int, set ring.Set) {
 		r := Rollout{ID: rollout, Steps: steps, Percent: percent}
 		set = r.Rings()
 		for _, id := range ids {
-			if set[Ring(id)] {
+			if set[ring.Of(id)] {
 				n++
 			}
 		}
@@ -51,7 +53,7 @@ func TestSharesOfRings(t *testing.T) {
 	}
 	var orders []string
 	for number := range 20 {
-		var before RingSet
+		var before ring.Set
 		order := ""
 		for _, percent := range steps {
 			n, in := share(fmt.Sprint("stable/", number), percent)

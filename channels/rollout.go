@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"tsmon/channels/ring"
 	"tsmon/manifest"
 )
 
@@ -179,14 +180,14 @@ func (r Rollout) Step(now time.Time) *Rollout {
 func (r *Rollout) Admits(id, cohort string) bool { return r.admits(r.Rings(), id, cohort) }
 
 // admits is Admits, with the rings that Rings returns.
-func (r *Rollout) admits(in RingSet, id, cohort string) bool {
+func (r *Rollout) admits(in ring.Set, id, cohort string) bool {
 	switch {
 	case !r.Paused.IsZero():
 		return false
 	case r.Percent == 100, cohort != "" && slices.Contains(r.Cohorts, cohort):
 		return true
 	}
-	return id != "" && in[Ring(id)]
+	return id != "" && in[ring.Of(id)]
 }
 
 // Alike compares what was decided of two rollouts, not when. Either may be nil.

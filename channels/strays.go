@@ -199,7 +199,7 @@ func (s Salvage) Rightful(ctx context.Context, channel string) (*Log, []string, 
 		}
 		raw = raw[:newest]
 		log, gaps, err := s.r.extension(&Log{Channel: channel}).span(raw)
-		if err == nil && len(gaps) == 0 && s.r.extension(log).vouched() == nil {
+		if err == nil && len(gaps) == 0 && s.r.extension(log).vouched() == nil && s.r.led(ctx, log, 0) == nil {
 			log.note(found)
 			slices.Reverse(intruders)
 			return log, intruders, nil

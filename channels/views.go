@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"tsmon/channels/downloads"
 	"tsmon/manifest"
 	"tsmon/store/object"
 )
@@ -268,7 +269,7 @@ func (p Pointer) Sequence() uint64 {
 	if m, err := manifest.Decode(data); err == nil {
 		return m.Sequence
 	}
-	var d Downloads
+	var d downloads.List
 	if json.Unmarshal(data, &d) != nil || d.Files == nil {
 		return 0
 	}

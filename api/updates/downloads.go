@@ -12,12 +12,13 @@ import (
 
 	"tsmon/api/web"
 	"tsmon/channels"
+	listed "tsmon/channels/downloads"
 )
 
 // downloads is what new users of a channel get, rendered from its log: what the store
 // shows of it is not relied on, since it has no signature.
 type downloads struct {
-	channels.Downloads
+	listed.List
 	*web.Document
 }
 

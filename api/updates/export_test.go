@@ -31,11 +31,7 @@ func (h *Heads) Reread(ctx context.Context) { h.older.next(ctx, *h.known.Load())
 func (h *Heads) Round(ctx context.Context) { h.round(ctx) }
 
 // Awaited reports whether a request waits for a round.
-func (h *Heads) Awaited() bool {
-	h.rounds.mu.Lock()
-	defer h.rounds.mu.Unlock()
-	return h.rounds.next != nil
-}
+func (h *Heads) Awaited() bool { return h.rounds.Awaited() }
 
 func (h *Heads) SetPatience(d time.Duration) { h.patience = d }
 
@@ -66,4 +62,4 @@ func (h *Heads) Raised(key, etag string) bool { return h.alarms.raised(key, etag
 func (h *Heads) Alarms() int { return len(h.alarms.bad) }
 
 // Await waits for the end of a round that has not begun yet.
-func (h *Heads) Await(ctx context.Context) { h.rounds.await(ctx) }
+func (h *Heads) Await(ctx context.Context) { h.rounds.Await(ctx) }

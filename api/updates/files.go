@@ -124,7 +124,7 @@ func (s *Server) withholds(ctx context.Context, r *http.Request, key string) boo
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.Deadline/2)
 	defer cancel()
-	s.Heads.rounds.await(ctx)
+	s.Heads.rounds.Await(ctx)
 	return s.Heads.withholds(version, id, cohort)
 }
 

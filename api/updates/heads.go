@@ -66,7 +66,7 @@ type Heads struct {
 	loop    web.Loop
 	older   older
 
-	rounds   rounds
+	rounds   web.Rounds
 	follower follower
 
 	mu sync.Mutex
@@ -78,9 +78,10 @@ type Heads struct {
 
 // channel is one that the store has.
 type channel struct {
-	name string
-	head atomic.Pointer[head] // nil while none has verified
-	asks atomic.Int64         // requests for the manifest that are not counted yet
+	name     string
+	head     atomic.Pointer[head]         // nil while none has verified
+	believed atomic.Pointer[channels.Log] // for logs that follow it; nil before it was
+	asks     atomic.Int64                 // requests for the manifest that are not counted yet
 
 	offers    atomic.Pointer[compiled]      // nil while none have verified
 	rings     atomic.Pointer[ringDocuments] // nil while they are not known, or not kept
@@ -142,7 +143,13 @@ func NewHeads(o HeadsOptions) *Heads {
 	h := &Heads{
 		store: o.Objects, keys: o.Keys, unbound: o.Unbound, trust: o.Trust, interval: o.Interval, patience: 5 * time.Second, now: o.Now, log: o.Log,
 		alarms: newAlarms(o.Log, o.Now, o.Registry, maps.Keys(o.Rings)), publicURL: o.PublicURL, downgrades: o.Downgrades, rings: o.Rings,
-		looks: make(chan struct{}, maxLooks), rounds: rounds{now: o.Now, log: o.Log}, follower: follower{o.Histories, o.Trust, o.Now},
+		looks: make(chan struct{}, maxLooks), rounds: web.Rounds{Now: o.Now, Log: o.Log}, follower: follower{histories: o.Histories, trust: o.Trust, now: o.Now},
+	}
+	h.follower.known = func(name string) *channels.Log {
+		if c := h.channel(name); c != nil {
+			return c.believed.Load()
+		}
+		return nil
 	}
 	h.alarms.tell = o.Alarm
 	h.older.store, h.older.trust, h.older.now, h.older.alarms = o.Objects, o.Trust, o.Now, h.alarms
@@ -169,7 +176,7 @@ func (h *Heads) close() {
 
 // round refreshes every channel, and lists the channels until that has worked once.
 func (h *Heads) round(ctx context.Context) {
-	waits, over := h.rounds.awaited()
+	waits, over := h.rounds.Begin()
 	defer over()
 	if !h.begun && len(h.keys) == 0 {
 		h.log.Warn("no key is trusted: manifests are shown whoever signed their bundles")
@@ -194,7 +201,7 @@ func (h *Heads) round(ctx context.Context) {
 	}
 	errs = append(errs, h.recheck(ctx))
 	if ctx.Err() == nil {
-		h.rounds.note(errors.Join(errs...))
+		h.rounds.Note(errors.Join(errs...))
 	}
 }
 

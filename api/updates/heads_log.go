@@ -57,7 +57,7 @@ func (c *channel) lately(now time.Time) bool {
 func (h *Heads) readLog(ctx context.Context, c *channel, at *pointer) error {
 	c.reading.Lock()
 	defer c.reading.Unlock()
-	repository := channels.Repository{Store: h.store, Trust: h.trust}
+	repository := channels.Repository{Store: h.store, Trust: h.trust, Known: h.follower.known}
 	moved, err := repository.Moved(ctx, c.log)
 	if err != nil || !moved && c.lately(h.now()) && c.offeredAt == at.stored.ETag {
 		return err
@@ -80,6 +80,7 @@ func (h *Heads) readLog(ctx context.Context, c *channel, at *pointer) error {
 	}
 	c.checked = true
 	c.log = log
+	c.believed.Store(log)
 	c.publicURL = h.base(c, at)
 	offers, names, list, err := h.compile(log, at, c.publicURL)
 	c.uncompiled, c.offeredAt = err, at.stored.ETag

@@ -31,6 +31,7 @@ type follower struct {
 	histories Histories // nil: this server knows what it saw itself
 	trust     map[string]Trust
 	now       func() time.Time
+	known     func(channel string) *channels.Log // as it is believed, nil if it is not
 }
 
 // follow returns the log of a channel, if it goes on from what was seen of it, by this

@@ -25,6 +25,7 @@ func TestReal(t *testing.T) {
 		"attacks":                 testAttacks,
 		"bad manifests":           testBadManifests,
 		"history":                 testHistory,
+		"forged followers":        testForgedFollowers,
 		"older entries":           testOlderEntries,
 	})
 }

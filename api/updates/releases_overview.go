@@ -62,7 +62,7 @@ type AdoptionRow struct {
 func (s *Releases) overview(r *http.Request) (any, error) {
 	s.Heads.watch(r.Context())
 	return s.answers.get(r.Context(), "overview", func(ctx context.Context) (any, error) {
-		o := Overview{Alarms: s.Heads.alarms.all(), Channels: []ChannelState{}, Away: s.Heads.rounds.awaySince(), Rehearses: s.Publisher != nil}
+		o := Overview{Alarms: s.Heads.alarms.all(), Channels: []ChannelState{}, Away: s.Heads.rounds.AwaySince(), Rehearses: s.Publisher != nil}
 		names := map[string]bool{}
 		for name := range s.Heads.Channels() {
 			names[name] = true
@@ -82,7 +82,7 @@ func (s *Releases) overview(r *http.Request) (any, error) {
 // channelState returns what is known of a channel.
 func (s *Releases) channelState(ctx context.Context, name string) ChannelState {
 	c := ChannelState{Channel: name, Rings: s.Heads.rings[name], Platforms: []string{}, Files: []string{}, Missing: []string{}}
-	if s.Heads.rounds.awaySince().IsZero() {
+	if s.Heads.rounds.AwaySince().IsZero() {
 		_, _ = s.Heads.of(ctx, name) // a channel that is configured may be new
 	}
 	if shown := s.Heads.shownBy(name); shown != nil {

@@ -15,6 +15,7 @@ import (
 
 	"tsmon/api/apitest"
 	"tsmon/channels"
+	"tsmon/channels/ring"
 	"tsmon/release"
 )
 
@@ -53,7 +54,7 @@ func TestRingsAreServed(t *testing.T) {
 	for i := range 300 {
 		id := fmt.Sprint("installation ", i)
 		var m struct{ Version string }
-		apitest.Must[any](t)(nil, json.Unmarshal(r.Get("/updates/"+channels.RingKey(r.Channel, channels.Ring(id))).Body, &m))
+		apitest.Must[any](t)(nil, json.Unmarshal(r.Get("/updates/"+channels.RingKey(r.Channel, ring.Of(id))).Body, &m))
 		offered := r.Send("GET", "/updates/"+r.Channel+"/linux/x86_64/1.0.0", nil, http.Header{apitest.ClientHeader: {id}}).Status == 200
 		if offered != (m.Version == "1.1.0") {
 			t.Errorf("%s is offered an update: %v, its ring shows %s", id, offered, m.Version)
@@ -136,7 +137,7 @@ func demandRings(t *testing.T, c *exec.Cmd) {
 	out := apitest.Must[[]byte](t)(c.Output())
 	var want []string
 	for _, id := range ringIDs {
-		want = append(want, fmt.Sprintf("%02d", channels.Ring(id)))
+		want = append(want, fmt.Sprintf("%02d", ring.Of(id)))
 	}
 	if got := strings.Fields(string(out)); fmt.Sprint(got) != fmt.Sprint(want) {
 		t.Errorf("it prints %q, want %q", got, want)

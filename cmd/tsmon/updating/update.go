@@ -22,7 +22,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/net/http/httpguts"
 
-	"tsmon/channels"
+	"tsmon/channels/ring"
 	"tsmon/cmd/tsmon/cli"
 	"tsmon/cmd/tsmon/config"
 	"tsmon/manifest"
@@ -64,14 +64,14 @@ func (f *updateFlags) add(cmd *cobra.Command) {
 
 // address returns an endpoint as the application gives it to the updater, with its ring.
 func (f updateFlags) address(endpoint string) (string, error) {
-	const ring = "{{ring}}"
-	if !strings.Contains(endpoint, ring) {
+	const part = "{{ring}}"
+	if !strings.Contains(endpoint, part) {
 		return endpoint, nil
 	}
 	if f.id == "" {
 		return "", cli.WithHint(cli.Usagef("--endpoint %s needs the ID of an installation", endpoint), "give --id ID, or write the two digits of a ring instead of {{ring}}")
 	}
-	return strings.ReplaceAll(endpoint, ring, fmt.Sprintf("%02d", channels.Ring(f.id))), nil
+	return strings.ReplaceAll(endpoint, part, fmt.Sprintf("%02d", ring.Of(f.id))), nil
 }
 
 // hostTarget is the platform key of this machine.

@@ -1,0 +1,147 @@
+package channels
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"tsmon/channels/journal"
+	"tsmon/store/object"
+)
+
+// TestFollowersOfNothing: what a follower's entry holds must stand in the leader's log. A plan
+// that the operators signed and that was never made is no such entry, and no reader accepts
+// it: neither one that begins, nor one that knows what was before.
+func TestFollowersOfNothing(t *testing.T) {
+	plan := func(g *guarded, before *Log) Entry {
+		return signed(t, before, entry(Publish, "1.9.0", "", ""), g.ann, g.bob)
+	}
+	for name, c := range map[string]struct {
+		names func(g *guarded, stable *Log) Entry
+		fed   bool // the follower's log comes from elsewhere
+		good  bool
+	}{
+		"a plan that another overtook": {names: func(g *guarded, stable *Log) Entry {
+			before := &Log{Channel: "stable", Entries: stable.Entries[:2], head: stable.HashOf(2), operators: g.operators}
+			return plan(g, before)
+		}},
+		"a plan that nobody made": {names: plan},
+		"a plan with a number of none": {names: func(g *guarded, stable *Log) Entry {
+			e := plan(g, stable)
+			e.Sequence = 0
+			return resign(t, e, g.ann, g.bob)
+		}},
+		"a plan of a channel without a log": {names: func(g *guarded, stable *Log) Entry {
+			e := plan(g, &Log{Channel: "lab"})
+			e.Channel = "lab"
+			return resign(t, e, g.ann, g.bob)
+		}},
+		"an entry that is there": {good: true, names: func(g *guarded, stable *Log) Entry {
+			e := plan(g, stable)
+			if _, err := g.Enter(t.Context(), stable, e); err != nil {
+				t.Fatal(err)
+			}
+			e = *must(g.Load(t.Context(), "stable")).Head()
+			return e
+		}},
+		"a site that is fed with the follower first": {fed: true, good: true, names: plan},
+		"a site that is fed with another entry": {fed: true, names: func(g *guarded, stable *Log) Entry {
+			before := &Log{Channel: "stable", Entries: stable.Entries[:2], head: stable.HashOf(2), operators: g.operators}
+			return plan(g, before)
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := guard(t)
+			stable := g.story(t, "stable")
+			g.Trust["lab"] = g.Trust["stable"]
+			first := entry(Publish, "1.0.5", "", "")
+			first.Operators = g.operators
+			before := g.enter(t, &Log{Channel: "beta"}, first, g.ann, g.bob)
+			named := c.names(g, stable)
+			data, err := named.encode()
+			if err != nil {
+				t.Fatal(err)
+			}
+			e := entry(Follow, "1.9.0", named.Channel, "")
+			e.Leader = string(data)
+			if _, err := g.journal("beta").enter(t.Context(), before.Next(e)); err != nil { // as the thief does
+				t.Fatal(err)
+			}
+			if before.fed = c.fed; c.fed {
+				if _, err := g.Store.Create(t.Context(), part{1, 2}.key("beta"), strings.NewReader(""), 0, entryAttributes); err != nil {
+					t.Fatal(err)
+				}
+			}
+			thorough := g.Repository
+			thorough.Thorough = true
+			for who, read := range map[string]func() (*Log, error){
+				"who begins":   func() (*Log, error) { return g.Load(t.Context(), "beta") },
+				"who knows it": func() (*Log, error) { return g.Extend(t.Context(), before) },
+				"verify":       func() (*Log, error) { return thorough.Load(t.Context(), "beta") },
+				"who knows stable": func() (*Log, error) {
+					r := g.Repository
+					r.Known = func(string) *Log { return stable }
+					return r.Extend(t.Context(), before)
+				},
+			} {
+				if log, err := read(); c.good && (err != nil || log.last() != 2) || !c.good && (!errors.Is(err, ErrUnsigned) || !errors.Is(err, ErrLog)) {
+					t.Errorf("%s: %v, %v", who, log, err)
+				}
+			}
+			log, intruders, err := g.Salvage().Rightful(t.Context(), "beta")
+			if want := map[bool]int{false: 1, true: 0}[c.good]; err != nil || len(intruders) != want || log.last() != uint64(2-want) {
+				t.Errorf("what is rightful: %v without %v, %v", log, intruders, err)
+			}
+		})
+	}
+}
+
+// TestFollowersKeepTheirEntries: a follower's log stays good while its leader goes on, goes
+// back, and says entries to be lost. What was known of the leader needs no request.
+func TestFollowersKeepTheirEntries(t *testing.T) {
+	g := guard(t)
+	stable := g.story(t, "stable")
+	first := entry(Publish, "1.0.5", "", "")
+	first.Operators = g.operators
+	beta := g.enter(t, &Log{Channel: "beta"}, first, g.ann, g.bob)
+	e := entry(Follow, "1.1.0", "stable", "")
+	var err error
+	if e.Leader, err = stable.Witness("1.1.0"); err != nil {
+		t.Fatal(err)
+	}
+	g.enter(t, beta, e)
+	good := func(what string) {
+		t.Helper()
+		for _, thorough := range []bool{false, true} {
+			r := g.Repository
+			r.Thorough = thorough
+			if log, err := r.Load(t.Context(), "beta"); err != nil || log.last() != 2 {
+				t.Errorf("%s: %v, %v", what, log, err)
+			}
+		}
+	}
+	good("at once")
+	stable = g.enter(t, stable, entry(Rollback, "1.0.0", "1.2.0", "crashes"), g.cem)
+	good("after a rollback")
+	if err := g.Store.Delete(t.Context(), journal.Key("stable", 3)); err != nil {
+		t.Fatal(err)
+	}
+	lost := *stable.Head()
+	lost.Action, lost.Lost = Repair, []Lost{{From: 3, To: 3}}
+	if _, err := g.journal("stable").enter(t.Context(), signed(t, stable, lost, g.ann, g.bob)); err != nil {
+		t.Fatal(err)
+	}
+	good("after its entry was said to be lost")
+	r := g.Repository
+	r.Store, r.Known = object.Store(nil), func(string) *Log { return stable }
+	if log, err := (Position{2, stable.HashOf(2)}).leader(t.Context(), r, nil, "stable"); err != nil || log != stable {
+		t.Errorf("what is known is read: %v, %v", log, err)
+	}
+}
+
+func must(log *Log, err error) *Log {
+	if err != nil {
+		panic(err)
+	}
+	return log
+}
