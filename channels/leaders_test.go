@@ -64,7 +64,7 @@ func TestFollowersOfNothing(t *testing.T) {
 			}
 			e := entry(Follow, "1.9.0", named.Channel, "")
 			e.Leader = string(data)
-			if _, err := g.journal("beta").enter(t.Context(), before.Next(e)); err != nil { // as the thief does
+			if _, err := g.journal("beta").create(t.Context(), before.Next(e)); err != nil { // as the thief does
 				t.Fatal(err)
 			}
 			if before.fed = c.fed; c.fed {
@@ -128,7 +128,7 @@ func TestFollowersKeepTheirEntries(t *testing.T) {
 	}
 	lost := *stable.Head()
 	lost.Action, lost.Lost = Repair, []Lost{{From: 3, To: 3}}
-	if _, err := g.journal("stable").enter(t.Context(), signed(t, stable, lost, g.ann, g.bob)); err != nil {
+	if _, err := g.journal("stable").create(t.Context(), signed(t, stable, lost, g.ann, g.bob)); err != nil {
 		t.Fatal(err)
 	}
 	good("after its entry was said to be lost")

@@ -35,6 +35,23 @@ func (ps Problems) Error() string {
 	return strings.Join(lines, "; ")
 }
 
+// Gist returns the first of those that say the same, with how many there are.
+func (ps Problems) Gist() Problems {
+	var gist Problems
+	count := map[string]int{}
+	for _, p := range ps {
+		if count[p.Problem]++; count[p.Problem] == 1 {
+			gist = append(gist, p)
+		}
+	}
+	for i, p := range gist {
+		if more := count[p.Problem] - 1; more > 0 {
+			gist[i].Problem = fmt.Sprintf("%s (and %d more)", p.Problem, more)
+		}
+	}
+	return gist
+}
+
 // Unwrap lets errors.Is find each cause.
 func (ps Problems) Unwrap() []error {
 	var errs []error

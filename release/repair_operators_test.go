@@ -56,7 +56,8 @@ func (d *desk) spoils(t *testing.T, key string) {
 func TestRepairByTwo(t *testing.T) {
 	const bundle = "releases/1.0.0/App_1.0.0_amd64.AppImage.tar.gz"
 	for name, damage := range map[string]func(t *testing.T, d *desk){
-		"an entry in the middle": func(t *testing.T, d *desk) { d.loses(t, "log/stable/0000000002.json") },
+		"an entry in the middle":       func(t *testing.T, d *desk) { d.loses(t, "log/stable/0000000002.json") },
+		"the entry that appoints them": func(t *testing.T, d *desk) { d.loses(t, "log/stable/0000000001.json") },
 		"two entries": func(t *testing.T, d *desk) {
 			d.loses(t, "log/stable/0000000002.json")
 			d.spoils(t, "log/stable/0000000003.json")
@@ -109,6 +110,9 @@ func TestRepairByTwo(t *testing.T) {
 				t.Fatalf("the rest: %+v, %v", rest, err)
 			}
 			d.sound(t, "stable")
+			if operators := d.log(t, "stable").Operators(); !operators.Equal(d.Policies["stable"].Operators) {
+				t.Errorf("in force: %+v", operators)
+			}
 			if n := len(d.log(t, "stable").Head().Signers()); n != 2 {
 				t.Errorf("%d have signed", n)
 			}

@@ -1,9 +1,6 @@
 package main
 
 import (
-	"crypto/ed25519"
-	"crypto/rand"
-	"encoding/pem"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -13,12 +10,20 @@ import (
 	"strings"
 	"testing"
 
-	"golang.org/x/crypto/ssh"
-
 	"tsmon/channels"
-	"tsmon/signing"
 	"tsmon/store/object"
 )
+
+// killStory is a command that is killed.
+type killStory struct {
+	name   string
+	before func(t *testing.T, k *kit, v1, v2 string)
+	args   func(v1, v2 string) []string
+	ends   string // what stable shows in the end
+	// after, if not nil, checks what the command is for; v3 is version 1.1.0
+	// built again
+	after func(t *testing.T, k *kit, v2, v3 string)
+}
 
 // TestKilledAnywhere kills publish, promote, rollback, stage, discard, prune, repair, import, mirror,
 // plan approve and plan apply at a storage operation out of many, or at every one where TSMON_TEST_LONG says so:
@@ -26,15 +31,7 @@ import (
 // a whole manifest, old or new, that clients can follow, and the same command again must
 // complete the work.
 func TestKilledAnywhere(t *testing.T) {
-	stories := []struct {
-		name   string
-		before func(t *testing.T, k *kit, v1, v2 string)
-		args   func(v1, v2 string) []string
-		ends   string // what stable shows in the end
-		// after, if not nil, checks what the command is for; v3 is version 1.1.0
-		// built again
-		after func(t *testing.T, k *kit, v2, v3 string)
-	}{
+	killEach(t, 11, 31, []killStory{
 		{"first publish", func(*testing.T, *kit, string, string) {},
 			func(v1, _ string) []string { return []string{"release", "publish", "--version", "1.0.0", v1} }, "1.0.0", nil},
 		{"second publish", func(t *testing.T, k *kit, v1, _ string) {
@@ -135,12 +132,17 @@ func TestKilledAnywhere(t *testing.T) {
 				t.Fatal(err)
 			}
 		}, func(_, _ string) []string { return []string{"plan", "apply"} }, "1.1.0", nil},
-	}
+	})
+}
+
+// killEach tells stories of commands that are killed at one of onDir moments on a directory,
+// and of onMinIO on MinIO.
+func killEach(t *testing.T, onDir, onMinIO int, stories []killStory) {
 	storages(t, func(t *testing.T, fresh func(t *testing.T) *kit) {
 		for _, story := range stories {
 			t.Run(story.name, func(t *testing.T) {
 				v1, v2, v3 := bundles(t, "1.0.0", 5000), bundles(t, "1.1.0", 5000), bundles(t, "1.1.0", 5001)
-				stride := stride(t, 11, 31)
+				stride := stride(t, onDir, onMinIO)
 				for moment := 1; ; moment += stride {
 					finished := false
 					t.Run(fmt.Sprint(moment), func(t *testing.T) {
@@ -207,45 +209,6 @@ func (k *kit) onlyPlan(t *testing.T) string {
 		t.Fatal(err)
 	}
 	return w.Hash
-}
-
-// approvals configures two operators who must both sign, publishes 1.0.0, and leaves a plan
-// of 1.1.0 that ann has signed. The environment and what is returned are bob's.
-func (k *kit) approvals(t *testing.T, v1, v2 string) (bob signing.SSHSigner) {
-	t.Helper()
-	folder := t.TempDir()
-	lines := ""
-	for _, who := range []string{"ann", "bob"} {
-		_, private, err := ed25519.GenerateKey(rand.Reader)
-		if err != nil {
-			t.Fatal(err)
-		}
-		plain, err := ssh.NewSignerFromKey(private)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if bob, err = signing.NewSSHSigner(plain); err != nil {
-			t.Fatal(err)
-		}
-		block, err := ssh.MarshalPrivateKey(private, who)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(folder, who), pem.EncodeToMemory(block), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		lines += "  " + who + ": " + bob.Public().String() + "\n"
-	}
-	k.configure(t, "  stable: {approvals: 2}\n  beta: {follows: stable, prerelease: true}\noperators:\n"+lines)
-	by := func(who string) { k.env = append(k.env, "TSMON_OPERATOR_KEY="+filepath.Join(folder, who)) }
-	by("ann")
-	k.must(t, "release", "publish", "--version", "1.0.0", v1)
-	by("bob")
-	k.must(t, "plan", "approve", k.onlyPlan(t))
-	by("ann")
-	k.must(t, "release", "publish", "--version", "1.1.0", v2)
-	by("bob")
-	return bob
 }
 
 // killAt runs a command that is killed at a moment, looks at what is there, and

@@ -132,6 +132,34 @@ func TestRestoredFromBackup(t *testing.T) {
 	}
 }
 
+// TestServerPutsManifestRight: a server that may write to the store puts a manifest right that
+// is not what the log says.
+func TestServerPutsManifestRight(t *testing.T) {
+	store := filepath.Join(t.TempDir(), "store")
+	k := newKit(t, store, nil)
+	k.configure(t, "  stable: {}\n")
+	data := t.TempDir()
+	k.env = append(k.env, "TSMON_PUBLIC_URL=http://127.0.0.1:1/app", "TSMON_DATA="+data)
+	k.must(t, "release", "publish", "--no-probe", "--version", "1.0.0", bundles(t, "1.0.0", 100))
+	shown := filepath.Join(store, "stable", "latest.json")
+	rightful, err := os.ReadFile(shown)
+	if err != nil {
+		t.Fatal(err)
+	}
+	serve(t, data, append(k.env, "TSMON_REFRESH=50ms"))
+	forged := strings.Replace(string(rightful), `"notes": ""`, `"notes": "free of charge"`, 1)
+	if forged == string(rightful) {
+		t.Fatal("nothing was forged")
+	}
+	if err := os.WriteFile(shown, []byte(forged), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "the manifest is put right", func() bool {
+		now, err := os.ReadFile(shown)
+		return err == nil && string(now) == string(rightful)
+	})
+}
+
 // TestBegunAnew: the store is begun anew, and the server that begins then answers 503 by what
 // the records have seen. What publish says then leads out.
 func TestBegunAnew(t *testing.T) {

@@ -16,6 +16,7 @@ import (
 	"tsmon/manifest"
 	"tsmon/release"
 	"tsmon/release/library"
+	"tsmon/signing"
 )
 
 // intake is what comes to a store: nothing of it counts before commit.
@@ -208,7 +209,11 @@ func (in *intake) presentable(d *delivery) error {
 			return err
 		}
 		if _, problems := manifest.Check(data, rules); len(problems) > 0 {
-			return &release.Refusal{Cause: fmt.Errorf("%s: %s: %w", d.after.Channel, r.Version, problems), Mend: problems[0].Mend}
+			mend := problems[0].Mend
+			if errors.Is(problems, signing.ErrUntrustedKey) {
+				mend = "write the public key that verifies it into trusted_keys here, as tsmon.yaml has it where releases are made, if you know it to be the application's"
+			}
+			return &release.Refusal{Cause: fmt.Errorf("%s: %s: %w", d.after.Channel, r.Version, problems.Gist()), Mend: mend}
 		}
 	}
 	return nil

@@ -54,10 +54,6 @@ type RepairReport struct {
 	// Sequence is the number of the log entry that says what is lost, 0 if none was
 	// needed.
 	Sequence uint64 `json:"sequence,omitempty"`
-	// Entry, which follows Log, is the entry that says what is lost, or would; nil if none is
-	// needed.
-	Entry *channels.Entry `json:"-"`
-	Log   *channels.Log   `json:"-"`
 	// Waits says that this entry lacks signatures of operators: nothing is said to be lost yet,
 	// and Findings are empty.
 	Waits bool `json:"-"`
@@ -292,16 +288,14 @@ func (r *repair) declare(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if r.report.Entry, r.report.Log = &e, r.log; !r.o.DryRun {
-		longer, err := r.Enter(ctx, r.log, e)
-		if err != nil {
-			return err
-		}
-		if r.report.Waits = longer == nil; longer == nil {
-			return nil
-		}
-		r.log = longer
+	longer, err := r.Enter(ctx, r.log, e, r.o.DryRun)
+	if err != nil {
+		return err
 	}
+	if r.report.Waits = longer == nil; r.report.Waits {
+		return nil
+	}
+	r.log = longer
 	for _, lost := range r.lost {
 		what := fmt.Sprintf("entries %d to %d are said to be lost", lost.From, lost.To)
 		if lost.From == lost.To {

@@ -28,8 +28,9 @@ type Keeper struct {
 	// log and needs one.
 	Sign func(ctx context.Context, log *channels.Log, e *channels.Entry) error
 	// Enter appends an entry that Next completed to a log, signed by that operator. The log is
-	// nil if the entry lacks signatures, which it then waits for.
-	Enter  func(ctx context.Context, log *channels.Log, e channels.Entry) (*channels.Log, error)
+	// nil if the entry lacks signatures, which it then waits for. A dry run writes nothing, and
+	// returns the log as it is.
+	Enter  func(ctx context.Context, log *channels.Log, e channels.Entry, dry bool) (*channels.Log, error)
 	Who    string           // recorded in the log
 	Origin *channels.Origin // likewise; nil: no CI job
 	Now    func() time.Time

@@ -164,7 +164,10 @@ func (v *verification) shown(ctx context.Context) error {
 				if errors.Is(problems, signing.ErrUnbound) {
 					mend = "publish a higher version with signatures that name it, or set allow_unbound: true for " + v.log.Channel + " in tsmon.yaml, as on the servers that show it"
 				}
-				v.report.find(view.Key, problems, mend)
+				if errors.Is(problems, signing.ErrUntrustedKey) {
+					mend = mendKey
+				}
+				v.report.find(view.Key, problems.Gist(), mend)
 			}
 		}
 	}
@@ -223,9 +226,11 @@ func (v *verification) release(ctx context.Context, version string, whole bool) 
 	if errors.Is(err, library.ErrStored) || errors.Is(err, library.ErrNoRelease) {
 		err = &bundle.Refusal{Cause: err, Mend: mendWith(v.log.Channel)}
 	}
-	v.report.find(library.Folder(version), err, "add the key that signed it to trusted_keys, with until: VERSION if it has ended; if the key is there, publish a higher version")
+	v.report.find(library.Folder(version), err, mendKey)
 	return nil
 }
+
+const mendKey = "add the key that signed it to trusted_keys, with until: VERSION if it has ended; if the key is there, publish a higher version"
 
 // mendWith says how what is lost is put back.
 func mendWith(channel string) string {

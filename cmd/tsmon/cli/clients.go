@@ -32,8 +32,9 @@ func Seen(ctx context.Context, c *config.Config, channel string) (seen channels.
 // known where there are no records, as in most CI jobs, where they know nobody of the
 // channel, or where they can't be read, which is a warning.
 type KnownClients struct {
-	App    *App
 	Config *config.Config
+	Now    func() time.Time
+	Warn   func(text string) // where people, or the log of a server, read it
 }
 
 // ByVersion counts clients by version.
@@ -47,16 +48,16 @@ func (k KnownClients) ByType() release.Clients {
 }
 
 func (k KnownClients) by(of func(record.ClientCount) string) release.Clients {
-	return func(ctx context.Context, channel string) (map[string]int, error) {
-		ctx, cancel := context.WithTimeout(ctx, clientsTime)
+	return func(asked context.Context, channel string) (map[string]int, error) {
+		ctx, cancel := context.WithTimeout(asked, clientsTime)
 		defer cancel()
 		var groups []record.ClientCount
 		err := WithRecords(ctx, k.Config, func(records record.Store) (err error) {
-			groups, err = records.Clients(ctx, channel, k.App.Now().Add(-fleet.AdoptionTime))
+			groups, err = records.Clients(ctx, channel, k.Now().Add(-fleet.AdoptionTime))
 			return err
 		})
-		if err != nil && !errors.Is(err, ErrNoRecords) {
-			k.App.Warn([]string{fmt.Sprintf("what clients of %s have is not known: %v", channel, err)})
+		if err != nil && !errors.Is(err, ErrNoRecords) && asked.Err() == nil { // else something else ended the move
+			k.Warn(fmt.Sprintf("what clients of %s have is not known: %v", channel, err))
 		}
 		if err != nil || len(groups) == 0 {
 			return nil, nil

@@ -77,7 +77,7 @@ func (a *App) Publisher(ctx context.Context, c *config.Config, p *Progress) (*re
 			AllowDowngrades: channel.AllowDowngrades, Rings: channel.Rings, Operators: trust[name].Operators, PlanLife: channel.ApprovalsWithin,
 			ReadsManifest: reads || channel.ReadsManifest}
 	}
-	known := KnownClients{a, c}
+	known := KnownClients{c, a.Now, func(text string) { a.Warn([]string{text}) }}
 	publisher := &release.Publisher{Store: store, PublicURL: c.PublicURL, Keys: keys, Policies: policies, Who: a.Who(), Origin: a.Origin(), Now: a.Now, Root: root, Sign: a.Sign(c), Clients: known.ByVersion(), Types: known.ByType()}
 	if p != nil {
 		publisher.Transferred, publisher.Uploaded, publisher.Step = p.Transferred, p.Uploaded, p.Step

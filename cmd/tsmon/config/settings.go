@@ -84,6 +84,16 @@ func (s *sources) line(setting string, above bool) int {
 	return line
 }
 
+// isText reports whether a setting is a text in the file, as one with members may be that
+// sets one of them alone.
+func (s *sources) isText(setting string) bool {
+	node := s.root
+	for name := range strings.SplitSeq(setting, ".") {
+		node, _ = member(node, name)
+	}
+	return node != nil && node.Kind == yaml.ScalarNode
+}
+
 // member returns a member of a mapping, or an element of a list, and its line.
 func member(node *yaml.Node, name string) (*yaml.Node, int) {
 	for node != nil && node.Kind == yaml.AliasNode {
@@ -204,7 +214,11 @@ func (i *Inspection) Settings() (all []Setting) {
 	leaves(reflect.ValueOf(*i.Config), "", func(path string, v reflect.Value) {
 		s := Setting{Name: path, Value: text(path, v), Source: FromDefault}
 		variable := names[path]
-		if line := i.sources.line(path, false); i.sources.vars[variable] != "" {
+		line := i.sources.line(path, false)
+		if above, _ := lastName(path); line == 0 && !v.IsZero() && i.sources.isText(above) { // such as ann: ssh-ed25519 AAAA…
+			line = i.sources.line(above, false)
+		}
+		if i.sources.vars[variable] != "" {
 			s.Source, s.Where = FromEnvironment, variable
 		} else if line > 0 {
 			s.Source, s.Where = FromFile, where(i.File, line, "")

@@ -3,6 +3,7 @@ package doctor
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -85,6 +86,10 @@ func (p channelsArea) channel(ctx context.Context, n *notes, name string) {
 	shown, invalid := &manifest.Manifest{}, error(nil)
 	if pointer.Data != nil {
 		if shown, invalid = manifest.Decode(pointer.Data); invalid != nil {
+			var problems manifest.Problems
+			if errors.As(invalid, &problems) {
+				invalid = problems.Gist()
+			}
 			shown = &manifest.Manifest{}
 		}
 	}

@@ -81,6 +81,8 @@ func (l *live) showReleases(ctx context.Context, c *config.Config, o *api.Option
 		return
 	}
 	p.Sign, p.Origin = nil, nil
+	known := cli.KnownClients{Config: c, Now: l.app.Now, Warn: func(text string) { l.log.Warn(text) }}
+	p.Clients, p.Types = known.ByVersion(), known.ByType()
 	o.Publisher = p
 }
 

@@ -344,7 +344,7 @@ func moveChannels(ctx context.Context, app *cli.App, c *config.Config, b *backen
 	if err != nil {
 		return err
 	}
-	p.Clients = nil // its moves were decided by people, or stop a release
+	p.Clients, p.Types = nil, nil // its moves were decided by people, or stop a release
 	p.Who = "tsmon serve at " + address + ", " + app.Who()
 	guards := cli.Guards(c, b.records, time.Now)
 	guards.Channels, guards.Recorded = handler.Channels, handler.Recorded

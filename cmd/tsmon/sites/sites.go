@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"tsmon/cmd/tsmon/cli"
+	"tsmon/cmd/tsmon/config"
 	"tsmon/release/feed"
 	"tsmon/store/durable"
 )
@@ -182,6 +183,13 @@ func runMirror(ctx context.Context, app *cli.App, names []string, from string, d
 	c, err := app.Load()
 	if err != nil {
 		return err
+	}
+	other := &config.Config{Storage: from}
+	if other.StoreName() == c.StoreName() {
+		return cli.WithHint(cli.Usagef("--from %s is the storage itself", from), "name the store that the channels come from after --from, and have storage (TSMON_STORAGE) name that of this site")
+	}
+	if _, err := os.Stat(from); errors.Is(err, fs.ErrNotExist) && !strings.HasPrefix(from, "s3:") {
+		return cli.WithHint(cli.Usagef("there is nothing at %s", from), "check the path after --from")
 	}
 	progress := app.NewProgress("fetched")
 	p, err := app.Publisher(ctx, c, progress)
