@@ -68,7 +68,7 @@ func TestFollowersOfNothing(t *testing.T) {
 				t.Fatal(err)
 			}
 			if before.fed = c.fed; c.fed {
-				if _, err := g.Store.Create(t.Context(), part{1, 2}.key("beta"), strings.NewReader(""), 0, entryAttributes); err != nil {
+				if _, err := g.Store.Create(t.Context(), journal.Part{From: 1, To: 2}.Key("beta"), strings.NewReader(""), 0, journal.Attributes); err != nil {
 					t.Fatal(err)
 				}
 			}
