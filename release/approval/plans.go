@@ -10,7 +10,6 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -42,8 +41,8 @@ const (
 	root     = "root" // who signs with a key of Plans.Root
 	// Life is how long a plan may wait for signatures where nothing else is configured.
 	Life    = 7 * 24 * time.Hour
-	maxPlan = 4 << 20 // bytes of a plan
-	maxSig  = 4096    // bytes of a signature
+	maxPlan = channels.MaxEntry // bytes
+	maxSig  = 4096              // bytes of a signature
 )
 
 var planHash = regexp.MustCompile(`^[0-9a-f]{64}$`)
@@ -231,11 +230,8 @@ func (p Plans) Read(ctx context.Context, log *channels.Log, hash string) (*Waiti
 	if err != nil {
 		return nil, err
 	}
-	var e channels.Entry
-	if err := json.Unmarshal(data, &e); err != nil || library.SumOf(data) != hash || e.Channel != log.Channel {
-		return nil, fmt.Errorf("%w: %s is not a plan of %s", library.ErrStored, key, log.Channel)
-	}
-	if payload, err := e.Payload(); err != nil || !bytes.Equal(payload, data) {
+	e, sum, ok := channels.Candidate(data) // as strict as with an entry of the log
+	if payload, err := e.Payload(); !ok || sum != hash || e.Channel != log.Channel || err != nil || !bytes.Equal(payload, data) {
 		return nil, fmt.Errorf("%w: %s is not a plan of %s", library.ErrStored, key, log.Channel)
 	}
 	w := &Waiting{Hash: hash, Channel: log.Channel, Entry: &e, Signed: []string{}, Missing: []string{}, Expires: e.Expires, Log: log}
