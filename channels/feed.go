@@ -228,7 +228,9 @@ func (r Repository) Follow(ctx context.Context, log *Log, raw [][]byte) (*Log, e
 		return nil, err
 	}
 	longer.deliveries = log.deliveries
-	return longer, r.believe(ctx, log, longer)
+	arriving := *longer
+	arriving.fed = true // what it follows may come later
+	return longer, r.believe(ctx, log, &arriving)
 }
 
 // Feed writes the bytes of entries that follow a log, as Follow has accepted them. The

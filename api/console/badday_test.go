@@ -54,6 +54,8 @@ func TestBadDay(t *testing.T) {
 	b.text("1.1.0 was rolled back. Clients that still have it:")
 	// The header gives the time of the move: that of the entry in the history.
 	b.until(`(e => e.querySelector("time").dateTime === document.querySelector(".timeline time").dateTime)(document.querySelector("section.channel"))`)
+	// Nor do they go on asking for what the move has made needless.
+	b.until(`!document.body.innerText.includes("Stop it:") && !/^Waits for approvals$/m.test(document.body.innerText)`)
 	b.audit("rolled back")
 	b.shot("badday-after")
 	b.do(chromedp.EmulateViewport(390, 844))

@@ -2,6 +2,8 @@ package console_test
 
 import (
 	"fmt"
+	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -196,6 +198,20 @@ func TestConflictOfSettings(t *testing.T) {
 	b.text("Saved")
 	b.see(place)
 	b.until(`document.querySelector("h1").innerText === "Ajustes"`)
+	// What the dialog says brings theirs back.
+	_, restore, _ := strings.Cut(said, "tsmon tenant diagrams ")
+	restore, _, _ = strings.Cut(restore, "\n")
+	s, err := theDemo()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), s.cmd.Path, append([]string{"tenant", "diagrams"}, strings.Fields(restore)...)...)
+	cmd.Env = []string{"HOME=" + s.data, "TSMON_DATA=" + filepath.Join(s.data, "data")}
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%s: %v: %s", restore, err, out)
+	}
+	b.see(place)
+	b.until(`document.querySelector("h1").innerText === "Ajustes de otra"`)
 }
 
 // TestEditorKeyboard: from the login to a placed and moved object without a pointer; the

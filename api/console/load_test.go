@@ -37,6 +37,7 @@ func TestBackendAway(t *testing.T) {
 	b.until(`document.querySelector(".freshness.stale") !== null`)
 	b.text("No new values since")
 	b.text("The time-series database can't be reached")
+	b.until(`/No new values since [^.]+\. The time-series database [^.]+\. The values shown are from/.test(document.querySelector(".freshness").innerText)`)
 	if after := value[int](b, `document.querySelectorAll(".cards.old .card .number").length`); after != before {
 		t.Errorf("%d values are shown and marked as old, %d before", after, before)
 	}

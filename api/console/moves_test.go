@@ -90,3 +90,21 @@ func TestCoverage(t *testing.T) {
 	b.click("es")
 	b.until(said + `.some(text => text.includes("falta"))`)
 }
+
+// TestMovedOtherwise: a rehearsal ends when the channel makes another move than the one that
+// was rehearsed.
+func TestMovedOtherwise(t *testing.T) {
+	r := newReleasing(t, "")
+	r.configure(", approvals: 2", "")
+	r.serve()
+	b := newBrowser(t, 1280, 1100)
+	b.enter(r, "")
+	b.visit("#/releases/channel/stable")
+	if command := b.rehearse("rollback", map[string]string{"reason": "crashes"}); command == "" {
+		t.Fatal("the page gives no command")
+	}
+	r.run(r.binary, "channel", "pause", "stable", "--reason", "support is flooded", "--no-probe")
+	b.text("The channel has moved since this was worked out. Rehearse again.")
+	b.until(`document.querySelector(".rehearse .command") === null`)
+	b.shot("rehearse-moved")
+}

@@ -182,3 +182,14 @@ func TestBrowserLanguage(t *testing.T) {
 		}
 	}
 }
+
+// TestRangeHoldsValue: the range below a value holds it, also where the history does not have
+// it yet.
+func TestRangeHoldsValue(t *testing.T) {
+	f := newFront(t)
+	f.change(func(values map[string]any) { values["2"] = 987.6 })
+	b := newBrowser(t, 1280, 800)
+	b.enterDemo(f)
+	const card = `[...document.querySelectorAll(".card")].find(e => e.querySelector(".number")?.innerText === "987.6")`
+	b.until(`/– 987\.6$/.test(` + card + `?.querySelector(".foot").innerText.trim())`)
+}

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -174,12 +175,14 @@ func TestSealedBackup(t *testing.T) {
 		}
 		return text
 	})
-	content = saved("sealed", env)
-	for _, key := range append(append(sealed, open...), user.TokenApp, outerSecret) {
-		raw, _ := base64.RawURLEncoding.DecodeString(strings.TrimRight(key, "="))
-		for _, part := range []string{key, key[:len(key)/2], key[len(key)/2:], string(raw)} {
-			if len(part) >= 8 && bytes.Contains(content, []byte(part)) {
-				t.Errorf("%q of %q can be read", part, key)
+	for name, env := range map[string][]string{"sealed": env, "keys apart": append(env, "TSMON_TOKEN_KEYS="+filepath.Join(data, "token-keys.json"))} {
+		content := saved(name, env)
+		for _, key := range slices.Concat(sealed, open, []string{user.TokenApp, outerSecret}) {
+			raw, _ := base64.RawURLEncoding.DecodeString(strings.TrimRight(key, "="))
+			for _, part := range []string{key, key[:len(key)/2], key[len(key)/2:], string(raw)} {
+				if len(part) >= 8 && bytes.Contains(content, []byte(part)) {
+					t.Errorf("%s: %q of %q can be read", name, part, key)
+				}
 			}
 		}
 	}

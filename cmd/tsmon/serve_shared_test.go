@@ -78,6 +78,12 @@ func testServersShareSecrets(t *testing.T, records string) {
 	if key.Kid == "" || key.File != "" || rotated == first {
 		t.Errorf("rotated to %v and %v", key, rotated)
 	}
+	for _, s := range []*served{one, two} { // which go on running
+		until(t, "the new write token is taken", func() bool { return s.writes(rotated.WriteToken) })
+		if s.writes(first.WriteToken) {
+			t.Error("the old write token is taken beside the new one")
+		}
+	}
 	three := serve(t, filepath.Join(folder, "three"), env)
 	accepted("the token of the new key", one, login(three))
 	accepted("the token of the key before", three, token)
@@ -160,4 +166,16 @@ func TestSecretFile(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(folder, "data", "records.db")); err != nil {
 		t.Error(err)
 	}
+}
+
+// writes reports whether the server takes a write token.
+func (s *served) writes(token string) bool {
+	s.t.Helper()
+	r, err := http.NewRequestWithContext(s.t.Context(), http.MethodPost, s.base+"/api/v2/write?org=o&bucket=ts_acueducto", strings.NewReader("m f=1"))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	r.Header.Set("Authorization", "Token "+token)
+	status, _ := s.do(r)
+	return status != http.StatusUnauthorized
 }

@@ -37,7 +37,7 @@ export function sentence(error: Failure): string {
   if (error.status === 0) return t("unreachable");
   if (error.status === 429) return t("throttled", { minutes: Math.max(1, Math.ceil(error.wait / 60)) });
   const { message } = error;
-  return message ? message[0]!.toUpperCase() + message.slice(1) : t("failedStatus", { status: error.status });
+  return message ? message[0]!.toUpperCase() + message.slice(1) + (/[.!?…]$/.test(message) ? "" : ".") : t("failedStatus", { status: error.status });
 }
 
 interface WhenLoaded<T> {

@@ -1,6 +1,7 @@
 package times
 
 import (
+	"io/fs"
 	"math"
 	"os"
 	"path/filepath"
@@ -55,15 +56,24 @@ func TestCheckSettings(t *testing.T) {
 // TestZoneData has a machine whose own data says something else of a zone.
 func TestZoneData(t *testing.T) {
 	folder := t.TempDir()
+	all, err := openZones()
+	if err != nil {
+		t.Fatal(err)
+	}
+	tokyo, err := fs.ReadFile(all, "Asia/Tokyo")
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, err := range []error{
 		os.Mkdir(filepath.Join(folder, "America"), 0o700),
-		os.WriteFile(filepath.Join(folder, "America", "Lima"), []byte("TZif"), 0o600),
+		os.WriteFile(filepath.Join(folder, "America", "Lima"), tokyo, 0o600),
 	} {
 		if err != nil {
 			t.Fatal(err)
 		}
 	}
 	t.Setenv("ZONEINFO", folder)
+	zones.Delete("America/Lima")
 	zone, err := ZoneOf("America/Lima")
 	if err != nil {
 		t.Fatal(err)

@@ -44,7 +44,8 @@ func backupCreateCommand(app *cli.App) *cobra.Command {
 		Long: `Copy what the data folder of the monitoring side holds to a file, while the server
 runs: records and time series as one transaction left each, uploads, and the keys of
 access tokens and the secrets of clients. The file (mode 0600) is as secret as these;
-with TSMON_SECRET keys and secrets are encrypted in it, as they are in the records.
+with TSMON_SECRET keys and secrets are encrypted in it, as they are in the records, and
+a file that TSMON_TOKEN_KEYS names is left out.
 
 Releases and channels' logs are not part of it: they are in the storage, which
 ` + "`tsmon release export`" + ` copies. PostgreSQL, InfluxDB and S3 have backups of their own.`,
@@ -100,10 +101,9 @@ func backupSources(c *config.Config) (sources []backup.Source, err error) {
 	}
 	files := []backup.Source{
 		{Name: "records.db", Path: cli.RecordsFile(c)}, {Name: "series.db", Path: cli.SeriesFile(c)},
-		{Name: "token-keys.json", Path: c.Server.TokenKeys},
 	}
-	if !c.Server.HasSecret() { // else the file is from before, and open
-		files = append(files, backup.Source{Name: "secrets.json", Path: filepath.Join(c.Data, "secrets.json")})
+	if !c.Server.HasSecret() { // else they are in the records, sealed; files are from before, or come from outside as the secret does
+		files = append(files, backup.Source{Name: "token-keys.json", Path: c.Server.TokenKeys}, backup.Source{Name: "secrets.json", Path: filepath.Join(c.Data, "secrets.json")})
 	}
 	for _, s := range files {
 		switch _, err := os.Stat(s.Path); {

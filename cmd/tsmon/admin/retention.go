@@ -3,6 +3,7 @@ package admin
 import (
 	"context"
 	"fmt"
+	"io"
 	"time"
 
 	"tsmon/api/monitor/times"
@@ -35,8 +36,12 @@ func keepValues(ctx context.Context, store series.Store, t record.Tenant, asked 
 	return store.Keep(ctx, t.TsName, k)
 }
 
-// shorter reports whether a retention keeps less than another; zero keeps all.
-func shorter(a, b record.Age) bool { return a != 0 && (b == 0 || a < b) }
+// printDeleted says how many values went, if any.
+func printDeleted(w io.Writer, n *int64) {
+	if n != nil && *n > 0 {
+		fmt.Fprintf(w, "deleted %s\n", cli.Count(*n, "value", "values"))
+	}
+}
 
 // countDeleted returns how many values the retention of a tenant deletes. Without yes it
 // refuses if there are any, or they can't be counted.

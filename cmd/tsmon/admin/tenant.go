@@ -45,11 +45,13 @@ func withRecords(ctx context.Context, app *cli.App, f func(record.Store) error) 
 // CreatedTenant is what `tsmon tenant create` prints.
 type CreatedTenant struct {
 	record.Tenant
-	Created bool `json:"created"` // false if it existed already
+	Created bool   `json:"created"`           // false if it existed already
+	Deletes *int64 `json:"deletes,omitempty"` // values in the database that the retention deletes
 }
 
 func tenantCreateCommand(app *cli.App) *cobra.Command {
 	var t record.Tenant
+	var yes bool
 	cmd := &cobra.Command{
 		Use:   "create SCHEMA --ts-name NAME",
 		Short: "Create a tenant and its time-series database",
@@ -63,15 +65,16 @@ the command is refused. The data folder is created if it is missing (mode 0700).
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			t.Schema = args[0]
-			return runTenantCreate(cmd.Context(), app, t)
+			return runTenantCreate(cmd.Context(), app, t, yes)
 		},
 	}
 	cmd.Flags().StringVar(&t.TsName, "ts-name", "", "`NAME` of the time-series database")
+	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "delete the values in the database that --retention does not keep")
 	settingFlags(cmd, &t.Settings)
 	return cmd
 }
 
-func runTenantCreate(ctx context.Context, app *cli.App, t record.Tenant) error {
+func runTenantCreate(ctx context.Context, app *cli.App, t record.Tenant, yes bool) error {
 	if t.TsName == "" {
 		return cli.Usagef("--ts-name is missing: it names the tenant's time-series database")
 	}
@@ -83,7 +86,7 @@ func runTenantCreate(ctx context.Context, app *cli.App, t record.Tenant) error {
 		return err
 	}
 	result := CreatedTenant{Tenant: t}
-	if result.Created, err = createTenant(ctx, c, t); err != nil {
+	if err = createTenant(ctx, c, &result, app.Now(), yes); err != nil {
 		return err
 	}
 	return app.Print(result, func(w io.Writer) {
@@ -92,30 +95,40 @@ func runTenantCreate(ctx context.Context, app *cli.App, t record.Tenant) error {
 		} else {
 			fmt.Fprintf(w, "%s existed already\n", t.Schema)
 		}
+		printDeleted(w, result.Deletes)
 	})
 }
 
 // createTenant creates the files that are not configured elsewhere, the tenant,
-// then its database: a repetition completes what an interruption left.
-func createTenant(ctx context.Context, c *config.Config, t record.Tenant) (created bool, err error) {
+// then its database: a repetition completes what an interruption left. The database may
+// have values already.
+func createTenant(ctx context.Context, c *config.Config, t *CreatedTenant, now time.Time, yes bool) error {
 	if err := errors.Join(cli.MakeFile(cli.RecordsFile(c)), cli.MakeFile(cli.SeriesFile(c))); err != nil {
-		return false, err
+		return err
 	}
 	values, err := cli.OpenSeries(ctx, c)
 	if err != nil {
-		return false, cli.ExplainSeries(err)
+		return cli.ExplainSeries(err)
 	}
-	err = cli.WithRecords(ctx, c, func(records record.Store) error {
-		created, err = addTenant(ctx, records, t)
-		return err
-	})
+	if t.Settings.Retention != 0 {
+		if t.Deletes, err = countDeleted(ctx, values, t.Tenant, now, yes); errors.Is(err, series.ErrNoDatabase) {
+			err = nil
+		}
+		err = cli.ExplainSeries(err)
+	}
+	if err == nil {
+		err = cli.WithRecords(ctx, c, func(records record.Store) error {
+			t.Created, err = addTenant(ctx, records, t.Tenant)
+			return err
+		})
+	}
 	if err == nil {
 		err = cli.ExplainSeries(values.Create(ctx, t.TsName))
 	}
 	if err == nil {
-		err = cli.ExplainSeries(keepValues(ctx, values, t, false))
+		err = cli.ExplainSeries(keepValues(ctx, values, t.Tenant, false))
 	}
-	return created, errors.Join(err, values.Close())
+	return errors.Join(err, values.Close())
 }
 
 func addTenant(ctx context.Context, records record.Store, t record.Tenant) (created bool, err error) {
@@ -215,7 +228,7 @@ func checkTenant(t record.Tenant) error {
 // UpdatedTenant is what `tsmon tenant update` prints.
 type UpdatedTenant struct {
 	record.Tenant
-	Deletes *int64 `json:"deletes,omitempty"` // values that a shorter retention deletes
+	Deletes *int64 `json:"deletes,omitempty"` // values that the retention deletes
 }
 
 func tenantUpdateCommand(app *cli.App) *cobra.Command {
@@ -238,7 +251,7 @@ values are too old; it gets the hourly figures first, which may take minutes.`,
 		},
 	}
 	settingFlags(cmd, &record.Settings{})
-	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "delete the values that a shorter --retention no longer keeps")
+	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "delete the values that --retention does not keep")
 	return cmd
 }
 
@@ -274,7 +287,7 @@ func runTenantUpdate(cmd *cobra.Command, app *cli.App, schema string, yes bool) 
 		if err != nil {
 			return err
 		}
-		if shorter(updated.Settings.Retention, before.Retention) {
+		if cmd.Flags().Changed("retention") && updated.Settings.Retention != 0 {
 			updated.Deletes, err = countDeleted(ctx, values, updated.Tenant, app.Now(), yes)
 		}
 		if err == nil {
@@ -290,9 +303,7 @@ func runTenantUpdate(cmd *cobra.Command, app *cli.App, schema string, yes bool) 
 	}
 	return app.Print(updated, func(w io.Writer) {
 		fmt.Fprintf(w, "updated %s\n", updated.Schema)
-		if n := updated.Deletes; n != nil && *n > 0 {
-			fmt.Fprintf(w, "deleted %s\n", cli.Count(*n, "value", "values"))
-		}
+		printDeleted(w, updated.Deletes)
 	})
 }
 

@@ -21,6 +21,7 @@ import (
 	"tsmon/signing"
 	"tsmon/store/object"
 	"tsmon/store/record"
+	"tsmon/store/record/vault"
 )
 
 // messages sends to devices and can be closed.
@@ -94,6 +95,23 @@ func (b *backends) configure(ctx context.Context, c *config.Config) (err error) 
 		b.tokens, b.secrets, err = openSecrets(ctx, c, b.records, b.log)
 	}
 	return err
+}
+
+// secretsChanged reports whether the secrets of clients are no longer those that are in
+// force. While they can't be read they count as the same.
+func (b *backends) secretsChanged(ctx context.Context, c *config.Config) bool {
+	if b.only == api.Updates {
+		return false
+	}
+	var shared *vault.Vault
+	if c.Server.HasSecret() {
+		var err error
+		if shared, err = openVault(c, b.records); err != nil {
+			return false
+		}
+	}
+	now, err := clientSecrets(ctx, c, shared)
+	return err == nil && now != b.secrets
 }
 
 // Close closes what was opened.

@@ -139,21 +139,23 @@ func (l *live) close() {
 	l.ended.Wait()
 }
 
-// retryEvery is how often secrets are looked for that could not be read at the start.
-const retryEvery = 10 * time.Second
+// lookEvery is how often the secrets of clients are looked at, which another server or a
+// command may have replaced, or which could not be read at the start.
+const lookEvery = 10 * time.Second
 
-// follow reloads on SIGHUP until the context ends.
+// follow reloads on SIGHUP, and when the secrets of clients are others, until the context
+// ends.
 func (l *live) follow(ctx context.Context) {
 	hangUps := make(chan os.Signal, 1)
 	signal.Notify(hangUps, syscall.SIGHUP)
 	defer signal.Stop(hangUps)
-	retry := time.NewTicker(retryEvery)
-	defer retry.Stop()
+	look := time.NewTicker(lookEvery)
+	defer look.Stop()
 	for {
 		select {
 		case <-hangUps:
-		case <-retry.C:
-			if !l.backends.secrets.missing {
+		case <-look.C:
+			if !l.backends.secretsChanged(ctx, l.config) {
 				continue
 			}
 		case <-ctx.Done():

@@ -20,6 +20,8 @@
 // A database with a retention has a second one, named after it with .rollups (~rollups in openGemini), of what its
 // values amount to in each hour; Keep writes it. Series answers with it for what is older
 // than the retention, as far as windows begin at whole hours or the zone's midnights.
+// Where nobody calls Keep, since an operator gave the database its retention, there is no
+// second one and the values are read as far back as there are any.
 // Values that are written later than a day before they are deleted are not in it.
 //
 // Values of a new key that another program writes may therefore be seen a minute

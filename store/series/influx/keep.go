@@ -10,7 +10,8 @@ import (
 
 // Keep implements series.Store. The server deletes whole shards, which are up to a
 // week long, once all of their values are too old. Before that, Keep rolls up what they
-// hold; it has to be called each hour for that, and the first time may take minutes.
+// hold; it has to be called each hour for that, and the first time may take minutes. A
+// retention that an operator set, AsItIs, gets rollups only where there are some.
 func (s *Store) Keep(ctx context.Context, database string, k series.Keeping) (err error) {
 	if err := series.ValidDatabase(database); err != nil {
 		return err
@@ -23,10 +24,16 @@ func (s *Store) Keep(ctx context.Context, database string, k series.Keeping) (er
 	if err != nil {
 		return err
 	}
+	roll := k.Retention > 0
 	if k.Retention == series.AsItIs {
 		k.Retention = now
+		made, err := s.rollupsSeen(ctx, database)
+		if err != nil {
+			return err
+		}
+		roll = now > 0 && !made.until.IsZero()
 	}
-	if k.Retention > 0 {
+	if roll {
 		if err := s.rollUp(ctx, database, k); err != nil {
 			return err
 		}
@@ -34,9 +41,7 @@ func (s *Store) Keep(ctx context.Context, database string, k series.Keeping) (er
 	if k.Retention != now {
 		err = s.server.setRetention(ctx, database, policy, k.Retention)
 	}
-	if err == nil {
-		s.keep(database, s.memory(database)).retain(k.Retention, s.now())
-	}
+	s.memory(database).roll(rollups{}, time.Time{})
 	return err
 }
 

@@ -25,8 +25,8 @@ type memory struct {
 	asked time.Time // when kinds were read; zero before
 	lasts map[series.Key]whereabouts
 
-	retention time.Duration // as it was when it was read
-	read      time.Time     // zero before
+	rollups rollups   // as they were when they were read
+	read    time.Time // zero before
 
 	// writes counts the writes through this store: an answer that was on its way
 	// during a write may be older than the write.
@@ -146,7 +146,7 @@ func (s *Store) Forget(database string) {
 		m.mu.Lock()
 		defer m.mu.Unlock()
 		m.writes++
-		m.asked = time.Time{}
+		m.asked, m.read = time.Time{}, time.Time{}
 		clear(m.lasts)
 	}
 }
@@ -199,16 +199,17 @@ func (m *memory) count() int {
 	return m.writes
 }
 
-// retained returns the cached retention, or false if the server has to be asked.
-func (m *memory) retained(now time.Time) (time.Duration, bool) {
+// rolled returns the cached rollups, or false if the server has to be asked.
+func (m *memory) rolled(now time.Time) (rollups, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	age := now.Sub(m.read)
-	return m.retention, age >= 0 && age < kindsLife
+	return m.rollups, age >= 0 && age < kindsLife
 }
 
-func (m *memory) retain(retention time.Duration, now time.Time) {
+// roll replaces the cached rollups; they are read again if now is zero.
+func (m *memory) roll(r rollups, now time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.retention, m.read = retention, now
+	m.rollups, m.read = r, now
 }

@@ -28,9 +28,9 @@ func (s *Store) Series(ctx context.Context, database string, ranges []series.Ran
 	if err != nil {
 		return nil, err
 	}
-	border := time.Time{}
+	var made rollups
 	if slices.ContainsFunc(ranges, func(r series.Range) bool { return s.now().Sub(r.Start) > series.MinRetention }) {
-		if border, err = s.border(ctx, database, m); err != nil {
+		if made, err = s.rollups(ctx, database, m); err != nil {
 			return nil, err
 		}
 	}
@@ -38,7 +38,7 @@ func (s *Store) Series(ctx context.Context, database string, ranges []series.Ran
 	q, rolled := s.server.query(), s.server.query()
 	for i, r := range ranges {
 		if kind := kinds[r.Key]; kind != 0 && kind != series.Text {
-			questions[i] = askRange(&q, &rolled, r, kind, border, s.now())
+			questions[i] = askRange(&q, &rolled, r, kind, made, s.now())
 		}
 	}
 	rows, err := s.server.askSome(ctx, database, q)
@@ -46,7 +46,7 @@ func (s *Store) Series(ctx context.Context, database string, ranges []series.Ran
 		return nil, err
 	}
 	old, err := s.server.askSome(ctx, s.server.rollupsOf(database), rolled)
-	if err != nil && !errors.Is(s.server.translate(ctx, err), series.ErrNoDatabase) {
+	if err != nil {
 		return nil, err
 	}
 	results := make([]series.Result, len(ranges))
@@ -56,12 +56,10 @@ func (s *Store) Series(ctx context.Context, database string, ranges []series.Ran
 			err = errors.Join(err, w.add(answer))
 		}
 		rows = rows[one.raw:]
-		if old != nil {
-			for _, answer := range old[:one.rolled] {
-				err = errors.Join(err, w.add(answer))
-			}
-			old = old[one.rolled:]
+		for _, answer := range old[:one.rolled] {
+			err = errors.Join(err, w.add(answer))
 		}
+		old = old[one.rolled:]
 		results[i] = w.result(ranges[i].Points())
 	}
 	if errors.Is(err, errIncomplete) {
@@ -82,14 +80,15 @@ func (s *server) askSome(ctx context.Context, database string, q query) ([][]row
 type question struct{ raw, rolled int }
 
 // askRange adds the statements for a range: for what is before the border to rolled.
-func askRange(q, rolled *query, r series.Range, kind series.Kind, border, now time.Time) (n question) {
+func askRange(q, rolled *query, r series.Range, kind series.Kind, made rollups, now time.Time) (n question) {
+	border := made.border(now)
 	start, stop := r.Start.UnixNano(), min(r.Stop.UnixNano(), now.UnixNano()+1)
 	spans := r.Spans()
 	columns := "mean(%s)"
 	if kind == series.Boolean {
 		columns = "last(%s)"
 	}
-	if border.IsZero() || start >= border.UnixNano() || series.Even(spans)%series.Grain(r.Zone) != 0 {
+	if border.IsZero() || start >= border.UnixNano() || series.Even(spans)%made.grain != 0 {
 		n.raw = windowed(q, r, spans, fmt.Sprintf(columns, typed(q, r.Field, kind)), start, stop)
 		return n
 	}

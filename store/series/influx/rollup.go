@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"maps"
 	"slices"
 	"time"
@@ -91,22 +90,16 @@ type roller struct {
 // parts as short as these. Where parts are shorter they stay so: a longer one beside them
 // would count values twice.
 func (r *roller) progress(ctx context.Context) (time.Time, error) {
-	q := r.server.query()
-	q.add(`SELECT last("grain"), "until" FROM "` + progress + `"`)
-	rows, err := r.server.ask(ctx, r.server.rollupsOf(r.database), q)
-	if err != nil || len(rows[0]) == 0 || len(rows[0][0].Values) == 0 || len(rows[0][0].Values[0]) != 3 {
+	made, err := r.server.progress(ctx, r.database)
+	if err != nil || made.until.IsZero() {
 		return time.Time{}, err
 	}
-	cells := rows[0][0].Values[0]
-	grain, _ := number(cells[1])
-	until, _ := number(cells[2])
-	had := time.Duration(grain) * time.Second
-	if had <= 0 || had > r.grain {
-		r.anew = had > r.grain
+	if made.grain > r.grain {
+		r.anew = true
 		return time.Time{}, nil
 	}
-	r.grain = had
-	return time.Unix(int64(until), 0).UTC(), nil
+	r.grain = made.grain
+	return made.until, nil
 }
 
 // finish stores that all is rolled up until a day.
@@ -266,37 +259,4 @@ func (r roller) sample(measurement string, fields []string, cells []any) (series
 		rest = rest[len(parts):]
 	}
 	return s, nil
-}
-
-// border returns the time from which on all values of a database are there, the zero
-// time if none were ever deleted.
-func (s *Store) border(ctx context.Context, database string, m *memory) (time.Time, error) {
-	now := s.now()
-	retention, ok := m.retained(now)
-	if !ok {
-		var err error
-		if retention, err = s.server.retentionSeen(ctx, database); err != nil {
-			return time.Time{}, err
-		}
-		m.retain(retention, now)
-	}
-	if retention == 0 {
-		return time.Time{}, nil
-	}
-	return now.Add(day - retention).UTC().Truncate(day), nil
-}
-
-// retentionSeen is as retention, but zero where the token may not see it: it may be good
-// for reading alone.
-func (s *server) retentionSeen(ctx context.Context, database string) (time.Duration, error) {
-	retention, _, err := s.retention(ctx, database)
-	if found := err; found != nil {
-		found = s.translate(ctx, err)
-		for _, hidden := range []error{ErrOrg, fs.ErrPermission, series.ErrNoDatabase} {
-			if errors.Is(found, hidden) {
-				return 0, nil
-			}
-		}
-	}
-	return retention, err
 }

@@ -19,16 +19,16 @@ export function Access(): JSX.Element {
   const loaded = useLoad(async () => {
     const rows = who.user === null ? api.permissions("id_profile", who.profile) : api.permissions("id_user", who.user, who.profile);
     const [menus, permissions] = await Promise.all([api.menus(), rows]);
-    return { menus, permissions };
+    return { menus, permissions, of: who };
   }, [who.user, who.profile]);
   return (
     <>
       <h1>{t("accessTitle")}</h1>
       <Choose who={who} choose={setWho} />
       <When of={loaded}>
-        {({ menus, permissions }) => menus.length === 0
+        {({ menus, permissions, of }) => menus.length === 0
           ? <Empty><p>{t("noMenus")}</p><pre>tsmon tenant import SCHEMA menus.json</pre></Empty>
-          : <Table menus={menus} permissions={permissions} who={who} />}
+          : <Table menus={menus} permissions={permissions} who={of} />}
       </When>
     </>
   );

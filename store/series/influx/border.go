@@ -1,0 +1,91 @@
+package influx
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"time"
+
+	"tsmon/store/series"
+)
+
+// rollups is what there is of them for a database.
+type rollups struct {
+	retention time.Duration // of the values, zero if they are kept for ever
+	until     time.Time     // all is rolled up until this day, zero if nothing is
+	grain     time.Duration // how long the parts are
+}
+
+// border returns the time before which rollups stand for values: some of them may be
+// deleted. It is zero if values stand for all times, since none are deleted or nobody has
+// rolled them up.
+func (r rollups) border(now time.Time) time.Time {
+	if r.retention == 0 || r.until.IsZero() {
+		return time.Time{}
+	}
+	border := now.Add(day - r.retention).UTC().Truncate(day)
+	if r.until.Before(border) {
+		return r.until
+	}
+	return border
+}
+
+// rollups returns the rollups of a database, as they were within kindsLife.
+func (s *Store) rollups(ctx context.Context, database string, m *memory) (rollups, error) {
+	now := s.now()
+	if known, ok := m.rolled(now); ok {
+		return known, nil
+	}
+	retention, _, err := s.server.retention(ctx, database)
+	if err = s.unlessHidden(ctx, err); err != nil {
+		return rollups{}, err
+	}
+	var found rollups
+	if retention > 0 {
+		if found, err = s.rollupsSeen(ctx, database); err != nil {
+			return rollups{}, err
+		}
+	}
+	found.retention = retention
+	m.roll(found, now)
+	return found, nil
+}
+
+// rollupsSeen returns the progress of rollups, of which there are none where the token may
+// not see them.
+func (s *Store) rollupsSeen(ctx context.Context, database string) (rollups, error) {
+	found, err := s.server.progress(ctx, database)
+	return found, s.unlessHidden(ctx, err)
+}
+
+// unlessHidden returns nil for what a token that is good for reading alone may not see.
+func (s *Store) unlessHidden(ctx context.Context, err error) error {
+	if err == nil {
+		return nil
+	}
+	said := s.server.translate(ctx, err)
+	for _, hidden := range []error{ErrOrg, fs.ErrPermission, series.ErrNoDatabase} {
+		if errors.Is(said, hidden) {
+			return nil
+		}
+	}
+	return err
+}
+
+// progress returns how far the rollups of a database are. Its error is ErrNoDatabase if
+// there never were any.
+func (s *server) progress(ctx context.Context, database string) (rollups, error) {
+	q := s.query()
+	q.add(`SELECT last("grain"), "until" FROM "` + progress + `"`)
+	rows, err := s.ask(ctx, s.rollupsOf(database), q)
+	if err != nil || len(rows[0]) == 0 || len(rows[0][0].Values) == 0 || len(rows[0][0].Values[0]) != 3 {
+		return rollups{}, err
+	}
+	cells := rows[0][0].Values[0]
+	grain, _ := number(cells[1])
+	until, _ := number(cells[2])
+	if grain <= 0 || until <= 0 {
+		return rollups{}, nil
+	}
+	return rollups{until: time.Unix(int64(until), 0).UTC(), grain: time.Duration(grain) * time.Second}, nil
+}
