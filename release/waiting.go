@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -44,8 +43,8 @@ const (
 	root     = "root" // who signs with a key of Publisher.Root
 	// planLife is how long a plan may wait for signatures where the policy does not say.
 	planLife = 7 * 24 * time.Hour
-	maxPlan  = 4 << 20 // bytes of a plan
-	maxSig   = 4096    // bytes of a signature
+	maxPlan  = channels.MaxEntry // bytes
+	maxSig   = 4096              // bytes of a signature
 )
 
 var planHash = regexp.MustCompile(`^[0-9a-f]{64}$`)
@@ -205,10 +204,14 @@ func (p Plans) signer(w *Waiting, armored string) (string, error) {
 		return "", err
 	}
 	key, err := signing.VerifySSH(channels.Namespace, payload, armored)
-	return cmp.Or(quorum.SignerOf(w.log.Operators(), w.Entry, key.String()), root), err
+	if err != nil {
+		return "", err
+	}
+	return cmp.Or(quorum.SignerOf(w.log.Operators(), w.Entry, key.String()), root), nil
 }
 
-// keep writes the signatures of an entry beside its plan.
+// keep writes the signatures of an entry beside its plan, in the place of whatever else lies
+// there under the names of those who signed.
 func (p Plans) keep(ctx context.Context, log *channels.Log, hash string, e *channels.Entry) error {
 	payload, err := e.Payload()
 	if err != nil {
@@ -220,6 +223,15 @@ func (p Plans) keep(ctx context.Context, log *channels.Log, hash string, e *chan
 			return err
 		}
 		at := planRoot + log.Channel + "/" + hash + "." + cmp.Or(quorum.SignerOf(log.Operators(), e, key.String()), root) + ".sig"
+		data, _, err := object.ReadAll(ctx, p.store, at, maxSig)
+		if there := err == nil || errors.Is(err, object.ErrTooLarge); there {
+			if standing, bad := signing.VerifySSH(channels.Namespace, payload, string(data)); bad == nil && standing.String() == key.String() {
+				continue
+			}
+			if err := p.store.Delete(ctx, at); err != nil {
+				return err
+			}
+		}
 		if _, err := p.store.Create(ctx, at, strings.NewReader(armored), int64(len(armored)), library.RecordAttributes); err != nil && !errors.Is(err, fs.ErrExist) {
 			return err
 		}
@@ -263,11 +275,8 @@ func (p Plans) read(ctx context.Context, log *channels.Log, hash string) (*Waiti
 	if err != nil {
 		return nil, err
 	}
-	var e channels.Entry
-	if err := json.Unmarshal(data, &e); err != nil || library.SumOf(data) != hash || e.Channel != log.Channel {
-		return nil, fmt.Errorf("%w: %s is not a plan of %s", library.ErrStored, key, log.Channel)
-	}
-	if payload, err := e.Payload(); err != nil || !bytes.Equal(payload, data) {
+	e, sum, ok := channels.Candidate(data) // as strict as with an entry of the log
+	if payload, err := e.Payload(); !ok || sum != hash || e.Channel != log.Channel || err != nil || !bytes.Equal(payload, data) {
 		return nil, fmt.Errorf("%w: %s is not a plan of %s", library.ErrStored, key, log.Channel)
 	}
 	w := &Waiting{Hash: hash, Channel: log.Channel, Entry: &e, Signed: []string{}, Missing: []string{}, Expires: e.Expires, log: log}
@@ -328,7 +337,10 @@ func (p Plans) readSignatures(ctx context.Context, w *Waiting) error {
 			return err
 		}
 		key, err := signing.VerifySSH(channels.Namespace, payload, string(data))
-		if signer := quorum.SignerOf(w.log.Operators(), w.Entry, key.String()); err != nil || cmp.Or(signer, root) != who || signer == "" && !slices.Contains(p.root, key.String()) {
+		if err != nil {
+			continue // anybody who can write to the store may have put it there
+		}
+		if signer := quorum.SignerOf(w.log.Operators(), w.Entry, key.String()); cmp.Or(signer, root) != who || signer == "" && !slices.Contains(p.root, key.String()) {
 			continue // not by whom its name says
 		}
 		w.keys = append(w.keys, key.String())

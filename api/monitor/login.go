@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"net/http"
+	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -60,7 +61,7 @@ func (g *gate) login(r *http.Request) (any, error) {
 		return nil, err
 	}
 	n := web.NoteOf(r)
-	wait, err := g.throttle.Begin(r.Context(), n.Origin, c.Email)
+	end, wait, err := g.throttle.Begin(r.Context(), n.Origin, c.Email)
 	if err != nil {
 		return nil, err
 	}
@@ -69,11 +70,14 @@ func (g *gate) login(r *http.Request) (any, error) {
 		return nil, &web.Failure{Status: http.StatusTooManyRequests, Wait: wait, Messages: []string{"too many failed logins: try again later"}}
 	}
 	refused := false
-	defer func() { g.throttle.End(n.Origin, c.Email, refused) }()
+	ended := sync.OnceFunc(func() { end(refused) })
+	defer ended() // of a panic, too
 	refusal := time.NewTimer(refusalTime)
 	defer refusal.Stop()
 	who, err := g.find(r.Context(), c)
-	if refused = errors.As(err, new(*web.Failure)); err != nil && !refused {
+	refused = errors.As(err, new(*web.Failure))
+	ended() // others need not wait for what follows
+	if err != nil && !refused {
 		return nil, err // nothing was learned
 	}
 	if err == nil || g.refusals.due(n.Address, g.now()) {

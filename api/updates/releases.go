@@ -54,7 +54,9 @@ const maxRehearsals = 2
 
 // NewReleases returns the routes.
 func NewReleases(o ReleasesOptions) *Releases {
-	return &Releases{ReleasesOptions: o, answers: newAnswers(o.Now, o.Deadline), rehearsing: make(chan struct{}, maxRehearsals), guesses: web.NewThrottle(o.Now)}
+	guesses := web.NewThrottle(o.Now)
+	guesses.Whole = true // all guess the same token
+	return &Releases{ReleasesOptions: o, answers: newAnswers(o.Now, o.Deadline), rehearsing: make(chan struct{}, maxRehearsals), guesses: guesses}
 }
 
 // Routes adds the routes.
@@ -95,7 +97,7 @@ func (s *Releases) checkToken(r *http.Request) error {
 		return web.Unauthorized(nil)
 	}
 	from, guess := web.NoteOf(r).Origin, fmt.Sprintf("%x", sha256.Sum256([]byte(token)))
-	wait, err := s.guesses.Begin(r.Context(), from, guess)
+	end, wait, err := s.guesses.Begin(r.Context(), from, guess)
 	if err != nil {
 		return err
 	}
@@ -103,7 +105,7 @@ func (s *Releases) checkToken(r *http.Request) error {
 		return &web.Failure{Status: http.StatusTooManyRequests, Wait: wait, Messages: []string{"too many wrong tokens: try again later"}}
 	}
 	good := web.SameSecret(token, s.Token)
-	s.guesses.End(from, guess, !good)
+	end(!good)
 	if !good {
 		return web.Unauthorized(nil)
 	}

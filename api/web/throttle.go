@@ -2,6 +2,7 @@ package web
 
 import (
 	"context"
+	"math"
 	"strings"
 	"sync"
 	"time"
@@ -9,28 +10,41 @@ import (
 	lru "github.com/hashicorp/golang-lru/v2"
 )
 
-// Bounds of failed logins within guessWindow. Of guessers past maxGuessers the one that
-// tried least recently is forgotten.
+// Bounds of failed logins. Of guessers past maxGuessers the one that tried least recently
+// is forgotten.
 const (
 	guessWindow   = 5 * time.Minute
-	maxPerUser    = 10      // of one e-mail address from one network address
-	maxPerAddress = 100     // from one network address, if it is known to be the client's
-	maxGuessers   = 100_000 // that are remembered
-	maxGuess      = 320     // bytes of an e-mail address that count: nobody has a longer one
+	maxPerUser    = 10  // of one e-mail address from one network address within guessWindow
+	maxPerAddress = 100 // from one network address, if it is known to be the client's
+
+	// From a crowded address, which is one that has reached maxPerAddress:
+	crowdWindow  = time.Minute
+	maxInCrowd   = 2  // of one e-mail address within crowdWindow
+	crowdedTurns = 16 // attempts at a time, so that guesses take a share of the records only
+
+	maxGuessers = 100_000 // that are remembered, and as many in crowds
+	maxGuess    = 320     // bytes of an e-mail address that count: nobody has a longer one
 )
 
 // Throttle bounds failed logins: of one e-mail address from one network address, and of
 // one network address. An address that many clients may share, as behind a proxy that
-// is not configured, counts with the e-mail address only, so that nobody's wrong logins
+// is not configured, counts with the e-mail address only. One that many do share, behind
+// a router that translates addresses, and that has failed too often goes on with fewer
+// failures for each e-mail address and few attempts at a time: nobody's wrong logins
 // lock all others out. Attempts that could fail past the bound wait for
 // those under way, so that parallel guesses get no more tries than sequential ones
 // and good logins are not refused for being many.
 type Throttle struct {
+	// Whole refuses an address whole that has failed too often: where no e-mail address
+	// tells those who guess from others.
+	Whole bool
+
 	now func() time.Time
 
 	mu      sync.Mutex
 	counts  *lru.Cache[guesser, *guesses]
-	changed chan struct{} // closed when an attempt ends
+	crowds  *lru.Cache[guesser, *guesses] // apart, as a crowd could have all others forgotten
+	changed chan struct{}                 // closed when an attempt ends
 }
 
 // guesser is a network address with an e-mail address, or with any.
@@ -48,99 +62,108 @@ type guesses struct {
 // NewThrottle returns a throttle without any failures.
 func NewThrottle(now func() time.Time) *Throttle {
 	counts, _ := lru.New[guesser, *guesses](maxGuessers) // fails for sizes below 1 only
-	return &Throttle{now: now, counts: counts, changed: make(chan struct{})}
+	crowds, _ := lru.New[guesser, *guesses](maxGuessers)
+	return &Throttle{now: now, counts: counts, crowds: crowds, changed: make(chan struct{})}
 }
 
-// guessersOf returns what an attempt counts against.
-func guessersOf(from Origin, email string) []guesser {
-	address := Network(from.Address, 32, 64)
+// Begin starts an attempt, whose end has to be called once, or returns how long to wait
+// before the next.
+func (t *Throttle) Begin(ctx context.Context, from Origin, email string) (end func(failed bool), wait time.Duration, err error) {
 	email = strings.ToLower(email)
 	if len(email) > maxGuess {
 		email = strings.Clone(email[:maxGuess]) // or all of it would be kept
 	}
-	who := []guesser{{address: address, email: email}}
-	if !from.Shared {
-		who = append(who, guesser{address: address, any: true})
-	}
-	return who
-}
-
-// limit is how many attempts may fail.
-func (g guesser) limit() int {
-	if g.any {
-		return maxPerAddress
-	}
-	return maxPerUser
-}
-
-// Begin starts an attempt, which End ends, or returns how long to wait before the
-// next.
-func (t *Throttle) Begin(ctx context.Context, from Origin, email string) (wait time.Duration, err error) {
-	who := guessersOf(from, email)
+	who := guesser{address: Network(from.Address, 32, 64), email: email}
 	for {
-		wait, full, changed := t.try(who)
-		if !full {
-			return wait, nil
+		end, wait, changed := t.try(who, from.Shared)
+		if changed == nil {
+			return end, wait, nil
 		}
 		select {
 		case <-changed:
 		case <-ctx.Done():
-			return 0, ctx.Err()
+			return nil, 0, ctx.Err()
 		}
 	}
 }
 
-// try starts an attempt unless there is a wait, or it is full: attempts under
-// way could fail and reach the bound. changed is closed when one of them ends.
-func (t *Throttle) try(who []guesser) (wait time.Duration, full bool, changed <-chan struct{}) {
+// try starts an attempt, or returns how long to wait, or else what is closed when an
+// attempt ends: those under way could fail and reach a bound.
+func (t *Throttle) try(who guesser, shared bool) (end func(failed bool), wait time.Duration, changed <-chan struct{}) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	now := t.now()
-	for _, w := range who {
-		g := t.of(w, now)
-		if g.failed >= w.limit() {
-			wait = max(wait, guessWindow-now.Sub(g.since))
+	bounds := t.bounds(who, shared)
+	full := false
+	for _, b := range bounds {
+		if b.failed >= b.most {
+			wait = max(wait, b.window-t.now().Sub(b.since))
 		}
-		full = full || g.failed+g.running >= w.limit()
+		full = full || b.failed+b.running >= b.most || b.turns > 0 && b.running >= b.turns
 	}
-	if wait > 0 || full {
-		return wait, wait == 0, t.changed
+	if wait > 0 {
+		return nil, wait, nil
 	}
-	for _, w := range who {
-		t.of(w, now).running++
+	if full {
+		return nil, 0, t.changed
 	}
-	return 0, false, nil
+	for _, b := range bounds {
+		b.running++
+	}
+	return func(failed bool) { t.end(bounds, failed) }, 0, nil
 }
 
-// of returns the counts of a guesser, whose failures are forgotten after
-// guessWindow.
-func (t *Throttle) of(who guesser, now time.Time) *guesses {
-	g, ok := t.counts.Get(who)
+// bound is how many attempts may fail within a window, and run at a time.
+type bound struct {
+	*guesses
+	most   int
+	turns  int // 0: any number
+	window time.Duration
+}
+
+// bounds returns those of an attempt.
+func (t *Throttle) bounds(who guesser, shared bool) []bound {
+	now := t.now()
+	user := func() bound { return bound{of(t.counts, who, now, guessWindow), maxPerUser, 0, guessWindow} }
+	if shared {
+		return []bound{user()}
+	}
+	address := bound{of(t.counts, guesser{address: who.address, any: true}, now, guessWindow), maxPerAddress, 0, guessWindow}
+	if t.Whole || address.failed < maxPerAddress {
+		return []bound{user(), address}
+	}
+	address.most, address.turns = math.MaxInt, crowdedTurns
+	if before, ok := t.counts.Peek(who); ok && before.failed >= maxPerUser && now.Sub(before.since) < guessWindow {
+		return []bound{user(), address}
+	}
+	return []bound{{of(t.crowds, who, now, crowdWindow), maxInCrowd, 0, crowdWindow}, address}
+}
+
+// of returns the counts of a guesser, whose failures are forgotten after the window.
+func of(counts *lru.Cache[guesser, *guesses], who guesser, now time.Time, window time.Duration) *guesses {
+	g, ok := counts.Get(who)
 	if !ok {
 		g = &guesses{}
-		t.counts.Add(who, g)
+		counts.Add(who, g)
 	}
-	if now.Sub(g.since) >= guessWindow {
+	if now.Sub(g.since) >= window {
 		g.failed, g.since = 0, now
 	}
 	return g
 }
 
-// End ends an attempt.
-func (t *Throttle) End(from Origin, email string, failed bool) {
+// end ends an attempt.
+func (t *Throttle) end(bounds []bound, failed bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	now := t.now()
-	for _, who := range guessersOf(from, email) {
-		g := t.of(who, now)
-		g.running = max(g.running-1, 0)
+	for _, b := range bounds {
+		b.running--
 		if !failed {
 			continue
 		}
-		if g.failed == 0 {
-			g.since = now
+		if b.failed == 0 {
+			b.since = t.now()
 		}
-		g.failed++
+		b.failed++
 	}
 	close(t.changed)
 	t.changed = make(chan struct{})

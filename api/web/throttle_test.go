@@ -1,6 +1,8 @@
 package web
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"runtime"
 	"strings"
@@ -20,12 +22,12 @@ func inUse() int64 {
 func guess(t *testing.T, guesses *Throttle, address, email string) time.Duration {
 	t.Helper()
 	from := Origin{Address: address}
-	wait, err := guesses.Begin(t.Context(), from, email)
+	end, wait, err := guesses.Begin(t.Context(), from, email)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if wait == 0 {
-		guesses.End(from, email, true)
+		end(true)
 	}
 	return wait
 }
@@ -66,5 +68,80 @@ func TestHostileGuesser(t *testing.T) {
 	}
 	if guesses.counts.Len() > maxGuessers {
 		t.Errorf("%d guessers are remembered", guesses.counts.Len())
+	}
+}
+
+// TestCrowdedAddress: from an address that failed too often each e-mail address has as many
+// tries as elsewhere, at most, what is remembered has a bound, and few attempts run at a
+// time.
+func TestCrowdedAddress(t *testing.T) {
+	now := time.Now()
+	guesses := NewThrottle(func() time.Time { return now })
+	for i := range maxPerAddress {
+		guess(t, guesses, "192.0.2.1", fmt.Sprint(i))
+	}
+	tried := 0
+	for range int(guessWindow / crowdWindow) {
+		for range 50 {
+			if guess(t, guesses, "192.0.2.1", "ana@example.com") == 0 {
+				tried++
+			}
+		}
+		for i := range 2 * maxPerAddress { // which keep the address crowded
+			guess(t, guesses, "192.0.2.1", fmt.Sprint(i))
+		}
+		now = now.Add(crowdWindow)
+	}
+	if tried == 0 || tried > maxPerUser {
+		t.Errorf("%d guesses of one e-mail address in %s, want 1 to %d", tried, guessWindow, maxPerUser)
+	}
+	guess(t, guesses, "192.0.2.9", "eva@example.com")
+	for i := range maxPerAddress + 11*maxGuessers/10 {
+		guess(t, guesses, "192.0.2.1", fmt.Sprint("user ", i))
+	}
+	if n := guesses.crowds.Len(); n > maxGuessers {
+		t.Errorf("%d guessers are remembered", n)
+	}
+	if !guesses.counts.Contains(guesser{address: Network("192.0.2.9", 32, 64), email: "eva@example.com"}) {
+		t.Error("a crowd had another address forgotten")
+	}
+	var ends []func(bool)
+	begin := func(ctx context.Context, i int) error {
+		end, wait, err := guesses.Begin(ctx, Origin{Address: "192.0.2.1"}, fmt.Sprint("running ", i))
+		if err == nil && wait == 0 {
+			ends = append(ends, end)
+		}
+		return err
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	for i := range crowdedTurns {
+		if err := begin(ctx, i); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(ends) != crowdedTurns {
+		t.Fatalf("%d of %d attempts run", len(ends), crowdedTurns)
+	}
+	cancel()
+	if err := begin(ctx, crowdedTurns); !errors.Is(err, context.Canceled) {
+		t.Errorf("one more: %v", err)
+	}
+	ends[0](false)
+	if err := begin(t.Context(), crowdedTurns); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestWhole: where all guess the same secret an address that failed too often is refused.
+func TestWhole(t *testing.T) {
+	guesses := NewThrottle(time.Now)
+	guesses.Whole = true
+	for i := range maxPerAddress {
+		if wait := guess(t, guesses, "192.0.2.1", fmt.Sprint(i)); wait != 0 {
+			t.Errorf("guess %d waits %s", i, wait)
+		}
+	}
+	if guess(t, guesses, "192.0.2.1", "another") == 0 || guess(t, guesses, "192.0.2.2", "another") != 0 {
+		t.Error("not that address alone is refused")
 	}
 }
