@@ -1,6 +1,7 @@
 package api_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -156,6 +157,24 @@ func TestHostileMembers(t *testing.T) {
 		}
 		if t.Failed() {
 			t.Fatalf("%s %.300s", c.path, c.body)
+		}
+	}
+	// Half a millisecond parts the values around it.
+	w.Write(t, w.Ana.TsName, "medio valor=1 1000001\nmedio valor=2 1000002\nmedio valor=3 1000003\n")
+	for start, want := range map[string]string{"1000001": "1 2 3", "1000001.5": "2 3", "1000002": "2 3", "1000002.5": "3", "1000003.5": ""} {
+		var data struct {
+			Data map[string][]struct{ Value float64 }
+		}
+		got := ana.Post("/seriesDataTs", apitest.Raw(fmt.Sprintf(`[{"id":"x","measurement":"medio","field":"valor","samplingPeriod":"1ms","start":%s,"stop":1000100}]`, start)))
+		if err := json.Unmarshal(got.Body, &data); err != nil || got.Status != 200 {
+			t.Fatalf("%d %s", got.Status, got.Body)
+		}
+		var values []string
+		for _, p := range data.Data["x"] {
+			values = append(values, fmt.Sprint(p.Value))
+		}
+		if text := strings.Join(values, " "); text != want {
+			t.Errorf("from %s: %q, want %q: %s", start, text, want, got.Body)
 		}
 	}
 	// A message that no broker takes is the client's mistake, and said to be.

@@ -1,12 +1,17 @@
 package api_test
 
 import (
+	"bytes"
 	"fmt"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
+	"sync/atomic"
 	"testing"
 
+	"tsmon/api"
 	"tsmon/api/apitest"
 	"tsmon/api/monitor"
 	"tsmon/store/record"
@@ -29,7 +34,15 @@ func TestSchemathesis(t *testing.T) {
 	remarshal(t, d.Paths.Value("/loginPartner").Post.RequestBody.Value.Content["application/json"].Example, &who)
 	user := record.User{Email: who.Email, Profile: 7, Admin: true, TokenDigest: monitor.TokenDigest(who.TokenApp)}
 	apitest.Must[record.User](t)(w.Records.CreateUser(t.Context(), who.Schema, user))
-	server := w.Serve(t)
+	var faults, answers atomic.Int64
+	server := apitest.ServeWith(t, w, func(_ *api.Server, config *http.Server) {
+		handler := config.Handler
+		config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			answers.Add(1)
+			handler.ServeHTTP(&faultFinder{w, &faults}, r)
+		})
+	})
+	w.Logged.Reset()
 	asked := w.LogIn(t, server, who)
 
 	folder := t.TempDir()
@@ -44,7 +57,34 @@ func TestSchemathesis(t *testing.T) {
 	if err != nil {
 		t.Error(err)
 	}
+	if answers.Load() < 1000 {
+		t.Errorf("there were %d requests", answers.Load())
+	}
+	for line := range strings.Lines(w.Logged.String()) { // 500 alone does not tell
+		if faults.Load() > 0 && strings.Contains(line, "level=ERROR") || strings.Contains(line, "panic") {
+			t.Errorf("the log says %.2000s", line)
+		}
+	}
+	if faults.Load() > 0 {
+		t.Errorf("%d answers say no more than that something went wrong", faults.Load())
+	}
 }
+
+// faultFinder counts answers that hide a fault from the client.
+type faultFinder struct {
+	http.ResponseWriter
+	faults *atomic.Int64
+}
+
+func (f *faultFinder) Write(p []byte) (int, error) {
+	if bytes.Contains(p, []byte("something went wrong")) {
+		f.faults.Add(1)
+	}
+	return f.ResponseWriter.Write(p)
+}
+
+// Unwrap is for http.ResponseController.
+func (f *faultFinder) Unwrap() http.ResponseWriter { return f.ResponseWriter }
 
 // schemathesisSettings: invalid parameters and faults are both 500 in the interface, so
 // that 500 is no failure in itself. 416 refuses a range that a file does not have, which

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"tsmon/channels"
+	"tsmon/release/approval"
 	"tsmon/release/library"
 	"tsmon/release/upkeep"
 	"tsmon/signing/signingtest"
@@ -16,7 +17,7 @@ import (
 )
 
 // approved is a desk whose stable needs two operators, and what each of them signs with.
-func approved(t *testing.T) (d *desk, ann, bob Sign) {
+func approved(t *testing.T) (d *desk, ann, bob approval.Sign) {
 	t.Helper()
 	d = newDesk(t)
 	annKey, ann := signingtest.Sign(t, channels.Namespace)
@@ -45,7 +46,7 @@ func TestApprovals(t *testing.T) {
 		t.Fatal(err)
 	}
 	d.Sign = nil
-	if _, err := d.Approve(t.Context(), "stable", "", false); !errors.Is(err, ErrNoKey) {
+	if _, err := d.Approve(t.Context(), "stable", "", false); !errors.Is(err, approval.ErrNoKey) {
 		t.Errorf("nobody approves: %v", err)
 	}
 	if plan, err := d.Approve(t.Context(), "stable", "", true); err != nil || plan.Waiting == nil || plan.Changed {
@@ -83,7 +84,7 @@ func TestApprovals(t *testing.T) {
 		t.Fatalf("rollback: %+v, %v", plan, err)
 	}
 	d.Sign = bob
-	if _, err := d.Approve(t.Context(), "stable", waits.Waiting.Hash, false); !errors.Is(err, ErrStale) {
+	if _, err := d.Approve(t.Context(), "stable", waits.Waiting.Hash, false); !errors.Is(err, approval.ErrStale) {
 		t.Errorf("an old plan: %v", err)
 	}
 	d.sound(t, "stable")
@@ -103,10 +104,10 @@ func TestPlanLife(t *testing.T) {
 	}
 	d.later(3 * time.Hour)
 	d.Sign = bob
-	if _, err := d.Approve(t.Context(), "stable", waits.Hash, false); !errors.Is(err, ErrStale) {
+	if _, err := d.Approve(t.Context(), "stable", waits.Hash, false); !errors.Is(err, approval.ErrStale) {
 		t.Errorf("an expired plan: %v", err)
 	}
-	if _, err := d.Await(t.Context(), &Plan{Channel: "stable", Waiting: waits}); !errors.Is(err, ErrStale) {
+	if _, err := d.Await(t.Context(), &Plan{Channel: "stable", Waiting: waits}); !errors.Is(err, approval.ErrStale) {
 		t.Errorf("waiting for an expired plan: %v", err)
 	}
 	again := d.publish(t, d.options(t, "1.0.0")).Waiting
@@ -202,7 +203,7 @@ func TestHostilePlans(t *testing.T) {
 				t.Error(err)
 			}
 			shown, err := d.ShowPlan(t.Context(), "stable", hash)
-			if err == nil && shown.Hash != hash || err != nil && !errors.Is(err, ErrNoPlan) {
+			if err == nil && shown.Hash != hash || err != nil && !errors.Is(err, approval.ErrNoPlan) {
 				t.Errorf("shown: %+v, %v", shown, err)
 			}
 			if plan, err := d.Approve(t.Context(), "stable", hash, true); err == nil && plan.Changed {
@@ -218,7 +219,7 @@ func TestHostilePlans(t *testing.T) {
 
 // TestSignatureInTheWay: an operator's own signature takes the place of anything else.
 func TestSignatureInTheWay(t *testing.T) {
-	for name, junk := range map[string]string{"empty": "", "text": "no signature", "too large": strings.Repeat("x", 2*maxSig)} {
+	for name, junk := range map[string]string{"empty": "", "text": "no signature", "too large": strings.Repeat("x", 2*4096)} {
 		t.Run(name, func(t *testing.T) {
 			d, _, bob := approved(t)
 			waiting := d.publish(t, d.options(t, "1.0.0")).Waiting
@@ -302,7 +303,7 @@ func TestPlanOfAnyFleet(t *testing.T) {
 	}
 	d.Sign = ann
 	o := d.options(t, "1.1.0")
-	var first *Waiting
+	var first *approval.Waiting
 	for n := 1; n <= 3; n++ {
 		d.Clients = func(context.Context, string) (map[string]int, error) { return map[string]int{"1.0.0": 10 * n}, nil }
 		d.Types = func(context.Context, string) (map[string]int, error) {

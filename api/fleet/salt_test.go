@@ -144,7 +144,7 @@ func TestSaltReopened(t *testing.T) {
 	}
 	var packed bytes.Buffer
 	sources := []backup.Source{{Name: "records.db", Path: path}}
-	if _, err := backup.Create(t.Context(), &packed, t.TempDir(), w.Now(), sources); err != nil {
+	if _, err := backup.Create(t.Context(), &packed, t.TempDir(), w.Now(), sources, nil); err != nil {
 		t.Fatal(err)
 	}
 	restored := filepath.Join(folder, "restored")

@@ -187,7 +187,7 @@ func (o *Observer) Finish(x *Exchange, r *http.Request, route string) {
 	if x.schema != "" {
 		line.AddAttrs(slog.String("schema", x.schema), slog.Int64("user", x.user))
 	}
-	if x.cut() {
+	if x.cut(r) {
 		line.AddAttrs(slog.Bool("cut", true))
 	}
 	if x.Problems != "" {
@@ -201,9 +201,9 @@ func (o *Observer) Finish(x *Exchange, r *http.Request, route string) {
 
 // cut reports whether the answer ended before all of it was sent: the client went away,
 // or the server ended.
-func (x *Exchange) cut() bool {
+func (x *Exchange) cut(r *http.Request) bool {
 	length, err := strconv.ParseInt(x.Header().Get("Content-Length"), 10, 64)
-	return err == nil && x.bytes > 0 && x.bytes < length
+	return err == nil && r.Method != http.MethodHead && x.status != http.StatusNotModified && x.bytes < length
 }
 
 // maxLoggedPath bounds the path in the log, in bytes.

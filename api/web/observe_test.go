@@ -3,6 +3,7 @@ package web_test
 import (
 	"bytes"
 	"encoding/json"
+	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -35,6 +36,36 @@ func TestAccessLog(t *testing.T) {
 		}
 		if strings.Contains(log.String(), "secret") {
 			t.Errorf("the query is logged: %s", log.String())
+		}
+	}
+}
+
+// TestCut: an answer is logged as cut that ends before its length, and so before its first
+// byte too, but not one that has no body.
+func TestCut(t *testing.T) {
+	for _, c := range []struct {
+		method string
+		status int
+		body   string
+		cut    bool
+	}{
+		{"GET", 200, "whole", false}, {"GET", 200, "who", true}, {"GET", 206, "", true}, {"GET", 0, "", true},
+		{"HEAD", 200, "", false}, {"GET", 304, "", false},
+	} {
+		var lines bytes.Buffer
+		handler := func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Length", "5")
+			if c.status != 0 {
+				w.WriteHeader(c.status)
+			}
+			if c.body != "" {
+				_, _ = io.WriteString(w, c.body)
+			}
+		}
+		o := web.NewObserver(slog.New(slog.NewJSONHandler(&lines, nil)), prometheus.NewRegistry(), false)
+		o.Observe(http.HandlerFunc(handler)).ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(c.method, "/uploads/a", nil))
+		if strings.Contains(lines.String(), `"cut":true`) != c.cut || lines.Len() == 0 {
+			t.Errorf("%+v: %s", c, lines.String())
 		}
 	}
 }

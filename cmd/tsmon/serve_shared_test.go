@@ -179,3 +179,51 @@ func (s *served) writes(token string) bool {
 	status, _ := s.do(r)
 	return status != http.StatusUnauthorized
 }
+
+// TestMountedSecret: Kubernetes mounts a secret as a link to ..data/NAME, where ..data is a
+// link to a folder, and replaces ..data when the secret changes.
+func TestMountedSecret(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	path := func(name string) string { return filepath.Join(folder, name) }
+	mount := func(version, secrets string) {
+		t.Helper()
+		err := os.Mkdir(path(version), 0o750)
+		if err == nil {
+			err = os.WriteFile(filepath.Join(path(version), "secret"), []byte(secrets), 0o440)
+		}
+		if err == nil {
+			err = os.Symlink(version, path("..data_tmp"))
+		}
+		if err == nil {
+			err = os.Rename(path("..data_tmp"), path("..data"))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	mount("..2026_03_05", outerSecret+"\n")
+	if err := os.Symlink(filepath.Join("..data", "secret"), path("secret")); err != nil {
+		t.Fatal(err)
+	}
+	env := []string{"TSMON_SECRET_FILE=" + path("secret")}
+	data := path("data")
+	s := serve(t, data, env, "--demo")
+	d := s.demoReady()
+	token := s.login(d)
+	s.stop()
+	mount("..2026_03_06", "mpZk4vVq1xT8cJd0sYwR7uBnE2hGf5Lo\n"+outerSecret+"\n")
+	s = serve(t, data, env)
+	if status, text := s.ask("GET", "/getAllMenu", token, nil); status != 200 {
+		t.Errorf("a token of before, with a new secret before the old one: %d %s", status, text)
+	}
+	s.login(d)
+	s.stop()
+	if _, err := os.Stat(filepath.Join(data, "token-keys.json")); !os.IsNotExist(err) {
+		t.Errorf("keys lie in a file: %v", err)
+	}
+	if err := os.Chmod(filepath.Join(path("..2026_03_06"), "secret"), 0o444); err != nil {
+		t.Fatal(err)
+	}
+	refused(t, folder, "chmod 640 "+path("secret"), env...) // follows: chmod
+}

@@ -3,7 +3,7 @@
 //
 // A backup is a tar archive, packed with zstd. Its first member, backup.json, lists the
 // others with their sizes and SHA-256; they follow in that order. An SQLite database is
-// copied as one transaction leaves it. Restore takes nothing that does not match that
+// copied as one transaction leaves it, before the files that its rows may name. Restore takes nothing that does not match that
 // list, checks each database, and gives the folder its name only when all of it is there.
 package backup
 
@@ -20,6 +20,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -69,10 +70,12 @@ func (c Contents) Bytes() (n int64) {
 // Source is a file to copy. One whose name ends in .db is an SQLite database.
 type Source struct{ Name, Path string }
 
-// Create writes a backup of sources to w. Databases are copied to the empty folder
-// scratch before, in their order.
-func Create(ctx context.Context, w io.Writer, scratch string, made time.Time, sources []Source) (Contents, error) {
-	c := Contents{Format: format, Made: made.UTC().Truncate(time.Second)}
+// Create writes a backup to w: of sources, and then of what later lists, if it is not nil,
+// once the databases are copied. Databases are copied to the empty folder scratch, in their
+// order. What later lists never changes, but may be deleted: it is left out if that happens
+// before it is held in scratch.
+func Create(ctx context.Context, w io.Writer, scratch string, made time.Time, sources []Source, later func() ([]Source, error)) (Contents, error) {
+	sources = slices.Clone(sources)
 	for i, s := range sources {
 		if strings.HasSuffix(s.Name, database) {
 			sources[i].Path = filepath.Join(scratch, s.Name)
@@ -80,7 +83,21 @@ func Create(ctx context.Context, w io.Writer, scratch string, made time.Time, so
 				return Contents{}, fmt.Errorf("copy %s: %w", s.Path, err)
 			}
 		}
-		f, err := describe(s.Name, sources[i].Path)
+	}
+	if later != nil {
+		listed, err := later()
+		if err != nil {
+			return Contents{}, err
+		}
+		held, err := hold(ctx, scratch, listed)
+		if err != nil {
+			return Contents{}, err
+		}
+		sources = append(sources, held...)
+	}
+	c := Contents{Format: format, Made: made.UTC().Truncate(time.Second)}
+	for _, s := range sources {
+		f, err := describe(s.Name, s.Path)
 		if err != nil {
 			return Contents{}, err
 		}
@@ -102,6 +119,39 @@ func Create(ctx context.Context, w io.Writer, scratch string, made time.Time, so
 		}
 	}
 	return c, errors.Join(err, archive.Close(), packed.Close())
+}
+
+// hold links files into a folder, or copies them where it can't, so that they stay. Those
+// that are gone are left out.
+func hold(ctx context.Context, folder string, files []Source) (held []Source, err error) {
+	for i, f := range files {
+		to := filepath.Join(folder, fmt.Sprintf("held-%d", i))
+		err := ctx.Err()
+		if err == nil && os.Link(f.Path, to) != nil {
+			err = copyFile(f.Path, to)
+		}
+		switch {
+		case err == nil:
+			held = append(held, Source{f.Name, to})
+		case !errors.Is(err, fs.ErrNotExist):
+			return nil, err
+		}
+	}
+	return held, nil
+}
+
+func copyFile(path, to string) error {
+	from, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer from.Close()
+	file, err := os.OpenFile(to, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(file, from)
+	return errors.Join(err, file.Close())
 }
 
 // describe reads a file.

@@ -4,6 +4,7 @@ import (
 	"archive/tar"
 	"bytes"
 	"context"
+	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -58,7 +59,7 @@ func create(t *testing.T) []byte {
 	var packed bytes.Buffer
 	c, err := backup.Create(t.Context(), &packed, t.TempDir(), made, []backup.Source{
 		{Name: "records.db", Path: filepath.Join(folder, "records.db")}, {Name: "objects/uploads/a.png", Path: filepath.Join(folder, "a.png")},
-	})
+	}, nil)
 	wait.Wait()
 	if err != nil || len(c.Files) != 2 || !c.Made.Equal(made) || c.Bytes() < 7 {
 		t.Fatalf("%+v, %v", c, err)
@@ -92,6 +93,69 @@ func TestRestore(t *testing.T) {
 	}
 	if _, err := restore(t, packed, folder); !errors.Is(err, backup.ErrInUse) {
 		t.Errorf("over a folder in use: %v", err)
+	}
+}
+
+// deleting deletes a file as soon as something is written.
+type deleting struct {
+	bytes.Buffer
+	path    string
+	deleted bool
+}
+
+func (d *deleting) Write(p []byte) (int, error) {
+	if err := os.Remove(d.path); err == nil {
+		d.deleted = true
+	}
+	return d.Buffer.Write(p)
+}
+
+// TestCreateBesideUploads: a file that a copied row names is there though it was made after
+// the copy began, and one that is deleted meanwhile is left out or kept, without an error.
+func TestCreateBesideUploads(t *testing.T) {
+	folder, scratch := t.TempDir(), t.TempDir()
+	path := func(name string) string { return filepath.Join(folder, name) }
+	for name, size := range map[string]int{"large": 8 << 20, "upload": 1000} { // of which something is written before all is read
+		text := make([]byte, size)
+		if _, err := rand.Read(text); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path(name), text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	records := openRecords(t, path("records.db"))
+	later := func() ([]backup.Source, error) {
+		if _, err := os.Stat(filepath.Join(scratch, "records.db")); err != nil {
+			t.Errorf("files are listed before the records are copied: %v", err)
+		}
+		if err := records.Audit(t.Context(), record.Audit{Schema: "late", Action: "login"}); err != nil {
+			t.Error(err)
+		}
+		return []backup.Source{{Name: "objects/uploads/gone", Path: path("gone")}, {Name: "objects/uploads/upload", Path: path("upload")}}, nil
+	}
+	want, err := os.ReadFile(path("upload"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	packed := &deleting{path: path("upload")}
+	c, err := backup.Create(t.Context(), packed, scratch, made, []backup.Source{{Name: "records.db", Path: path("records.db")}, {Name: "large", Path: path("large")}}, later)
+	if err != nil || len(c.Files) != 3 || !packed.deleted {
+		t.Fatalf("%d files, deleted %v: %v", len(c.Files), packed.deleted, err)
+	}
+	restored := filepath.Join(t.TempDir(), "data")
+	if _, err := restore(t, packed.Bytes(), restored); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := os.ReadFile(filepath.Join(restored, "objects", "uploads", "upload")); err != nil || !bytes.Equal(got, want) {
+		t.Errorf("%d bytes of the upload, %v", len(got), err)
+	}
+	if rows, err := openRecords(t, filepath.Join(restored, "records.db")).LastAudits(t.Context(), "late", 1); err != nil || len(rows) > 0 {
+		t.Errorf("%d rows of after the copy, %v", len(rows), err)
+	}
+	failed := errors.New("no list")
+	if _, err := backup.Create(t.Context(), &bytes.Buffer{}, t.TempDir(), made, nil, func() ([]backup.Source, error) { return nil, failed }); !errors.Is(err, failed) {
+		t.Errorf("without a list: %v", err)
 	}
 }
 

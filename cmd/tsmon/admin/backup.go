@@ -77,7 +77,7 @@ func runBackupCreate(ctx context.Context, app *cli.App, path string) error {
 		return err
 	}
 	defer part.Close()
-	contents, err := backup.Create(ctx, part, scratch, app.Now(), sources)
+	contents, err := backup.Create(ctx, part, scratch, app.Now(), sources, uploadsOf(c))
 	if err == nil {
 		err = errors.Join(part.Sync(), part.Close())
 	}
@@ -94,7 +94,7 @@ func runBackupCreate(ctx context.Context, app *cli.App, path string) error {
 }
 
 // backupSources returns what lies on this machine, by the names that it has in a data
-// folder. Uploads come after the records that refer to them.
+// folder, but for uploads.
 func backupSources(c *config.Config) (sources []backup.Source, err error) {
 	if cli.RecordsFile(c) == "" {
 		return nil, cli.Usagef("the records are in PostgreSQL: pg_dump makes backups of them")
@@ -116,19 +116,27 @@ func backupSources(c *config.Config) (sources []backup.Source, err error) {
 	if !slices.ContainsFunc(sources, func(s backup.Source) bool { return s.Name == "records.db" }) {
 		return nil, fmt.Errorf("%s: %w", cli.RecordsFile(c), cli.ErrNoRecords)
 	}
-	if strings.Contains(c.Storage, "://") {
+	return sources, nil
+}
+
+// uploadsOf returns what lists the uploads of this machine. What a record that was copied
+// before names is there, unless it was deleted.
+func uploadsOf(c *config.Config) func() ([]backup.Source, error) {
+	return func() (sources []backup.Source, err error) {
+		if strings.Contains(c.Storage, "://") {
+			return nil, nil
+		}
+		uploads, err := os.ReadDir(filepath.Join(c.Storage, "uploads"))
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, err
+		}
+		for _, file := range uploads {
+			if file.Type().IsRegular() {
+				sources = append(sources, backup.Source{Name: "objects/uploads/" + file.Name(), Path: filepath.Join(c.Storage, "uploads", file.Name())})
+			}
+		}
 		return sources, nil
 	}
-	uploads, err := os.ReadDir(filepath.Join(c.Storage, "uploads"))
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, err
-	}
-	for _, file := range uploads {
-		if file.Type().IsRegular() {
-			sources = append(sources, backup.Source{Name: "objects/uploads/" + file.Name(), Path: filepath.Join(c.Storage, "uploads", file.Name())})
-		}
-	}
-	return sources, nil
 }
 
 func backupRestoreCommand(app *cli.App) *cobra.Command {
