@@ -54,6 +54,7 @@ func scrape(t *testing.T, metrics *httptest.Server) string {
 func TestMetrics(t *testing.T) {
 	text := scrape(t, measured(t))
 	for _, want := range []string{
+		"tsmon_http_faults_total 0",
 		`tsmon_build_info{commit="0123abcd",go="go`, `tsmon_backend_up{backend="series",concern="monitoring"} 1`, `tsmon_backend_up{backend="objects",concern="updates"} 1`,
 		`tsmon_logins_total{result="refused"} 0`, `tsmon_logins_total{result="ok"} 1`, `tsmon_webhook_messages_total{result="given_up"} 0`,
 		`tsmon_updates_bad_manifests_total{channel="stable"} 0`, `tsmon_updates_alarms{channel="stable",kind="history"} 0`, `tsmon_updates_alarms{channel="",kind="record"} 0`, `tsmon_series_query_duration_seconds_count{outcome="failed",question="current"} 0`,
