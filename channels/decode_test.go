@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"runtime"
 	"testing"
+
+	"tsmon/channels/journal"
 )
 
 // TestDecodeAll: entries that are decoded side by side, most of them with the releases of
@@ -46,7 +48,7 @@ func TestDecodeAll(t *testing.T) {
 			continue
 		}
 		want, err := decodeEntry(raw[i])
-		if got.hash != hash(raw[i]) || fmt.Sprint(got.err) != fmt.Sprint(err) || got.entry.Sequence != want.Sequence {
+		if got.hash != journal.Hash(raw[i]) || fmt.Sprint(got.err) != fmt.Sprint(err) || got.entry.Sequence != want.Sequence {
 			t.Errorf("entry %d: %v, alone %v", i, got.err, err)
 		}
 		if err == nil {
@@ -80,7 +82,7 @@ func benchmarkJoin(b *testing.B, moves int) {
 			b.Fatal(err)
 		}
 		raw = append(raw, data)
-		log.Entries, log.head = append(log.Entries, e), hash(data)
+		log.Entries, log.head = append(log.Entries, e), journal.Hash(data)
 	}
 	runtime.GC()
 	b.ReportAllocs()

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"tsmon/channels/fault"
+	"tsmon/channels/journal"
 )
 
 // extension is a log that is being extended by entries, each of which must have the
@@ -20,11 +21,6 @@ type extension struct {
 // extension returns a log to be extended with what is known of the channel's operators.
 func (r Repository) extension(log *Log) extension {
 	return extension{log, r.Trust[log.Channel], r.Thorough}
-}
-
-// faulty returns why an entry keeps a log from being read.
-func faulty(channel string, sequence uint64, format string, args ...any) error {
-	return fault.New(fmt.Errorf("%w: "+format, append([]any{ErrLog}, args...)...), channel, entryKey(channel, sequence), sequence)
 }
 
 // copied returns an extension that leaves the log as it is.
@@ -54,7 +50,7 @@ func (x extension) join(raw [][]byte) (*Log, error) {
 		sequence++
 		err := x.look(d, sequence, "", false)
 		if err == nil && d.entry.Previous != head {
-			err = faulty(x.Channel, sequence, "entry %d of %s does not match the hash of the one before it", sequence, x.Channel)
+			err = journal.Faulty(x.Channel, sequence, "entry %d of %s does not match the hash of the one before it", sequence, x.Channel)
 		}
 		if err != nil {
 			return nil, err
@@ -94,7 +90,7 @@ func (x extension) span(raw [][]byte) (*Log, []Gap, error) {
 		want, known = "", false
 	}
 	if known && want != x.head {
-		return nil, nil, faulty(x.Channel, x.last()+1, "entry %d of %s does not match the hash of the one before it", x.last()+1, x.Channel)
+		return nil, nil, journal.Faulty(x.Channel, x.last()+1, "entry %d of %s does not match the hash of the one before it", x.last()+1, x.Channel)
 	}
 	if !known && len(entries) > 0 {
 		longer.precede(x.last(), x.head)
@@ -113,13 +109,13 @@ func (x extension) span(raw [][]byte) (*Log, []Gap, error) {
 func (x extension) look(d decoded, sequence uint64, want string, known bool) error {
 	switch {
 	case d.hash == "":
-		return faulty(x.Channel, sequence, "entry %d of %s is missing", sequence, x.Channel)
+		return journal.Faulty(x.Channel, sequence, "entry %d of %s is missing", sequence, x.Channel)
 	case known && d.hash != want:
-		return faulty(x.Channel, sequence, "entry %d of %s does not match the hash of the one before it", sequence+1, x.Channel)
+		return journal.Faulty(x.Channel, sequence, "entry %d of %s does not match the hash of the one before it", sequence+1, x.Channel)
 	case d.err != nil:
-		return faulty(x.Channel, sequence, "entry %d of %s: %w", sequence, x.Channel, d.err)
+		return journal.Faulty(x.Channel, sequence, "entry %d of %s: %w", sequence, x.Channel, d.err)
 	case d.entry.Sequence != sequence:
-		return faulty(x.Channel, sequence, "entry %d of %s has the number %d", sequence, x.Channel, d.entry.Sequence)
+		return journal.Faulty(x.Channel, sequence, "entry %d of %s has the number %d", sequence, x.Channel, d.entry.Sequence)
 	}
 	return nil
 }
@@ -214,11 +210,11 @@ func (x extension) admit(entries []Entry, head string) error {
 	for i := range entries {
 		if i > voucher {
 			if err := x.admits(&entries[i]); err != nil {
-				return faulty(x.Channel, entries[i].Sequence, "%w", err)
+				return journal.Faulty(x.Channel, entries[i].Sequence, "%w", err)
 			}
 		}
 		if err := entries[i].settle(); err != nil {
-			return faulty(x.Channel, entries[i].Sequence, "entry %d of %s: %w", entries[i].Sequence, x.Channel, err)
+			return journal.Faulty(x.Channel, entries[i].Sequence, "entry %d of %s: %w", entries[i].Sequence, x.Channel, err)
 		}
 		x.Entries = append(x.Entries, entries[i])
 		x.operators = forces[i]
@@ -239,7 +235,7 @@ func (x extension) forces(entries []Entry) ([]*Operators, error) {
 				err = so.admits(e)
 			}
 			if err != nil {
-				return nil, faulty(x.Channel, e.Sequence, "entry %d of %s: %w", e.Sequence, x.Channel, err)
+				return nil, journal.Faulty(x.Channel, e.Sequence, "entry %d of %s: %w", e.Sequence, x.Channel, err)
 			}
 			so.operators = e.Operators
 		}
@@ -258,7 +254,7 @@ func (x extension) voucher(entries []Entry, forces []*Operators) (int, error) {
 			continue
 		}
 		if err := e.readSigners(); err != nil {
-			return 0, faulty(x.Channel, e.Sequence, "entry %d of %s: %w", e.Sequence, x.Channel, err)
+			return 0, journal.Faulty(x.Channel, e.Sequence, "entry %d of %s: %w", e.Sequence, x.Channel, err)
 		}
 		if force.count(e.signers) >= force.Approvals && x.configured(e) {
 			return i, nil
@@ -293,7 +289,7 @@ func (x extension) vouched() error {
 }
 
 // maxLeader bounds the entry that a follower's entry holds, in bytes.
-const maxLeader = maxEntry
+const maxLeader = journal.MaxEntry
 
 // lacksLeader is lacks of an entry that follows another channel: the signatures of the
 // leader's entry count, if that brings the release and the follower goes forward.

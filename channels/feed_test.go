@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"tsmon/channels/journal"
 	"tsmon/channels/segment"
 	"tsmon/store/object"
 )
@@ -144,7 +145,7 @@ func TestFollowHostile(t *testing.T) {
 		"missing in between": {{}, raw[3]},
 		"missing at the end": {raw[2], {}},
 		"of another channel": ofBeta,
-		"too large":          {append(slices.Clone(raw[2]), strings.Repeat(" ", maxEntry)...)},
+		"too large":          {append(slices.Clone(raw[2]), strings.Repeat(" ", journal.MaxEntry)...)},
 		"no entry":           {[]byte("{}")},
 	} {
 		if longer, err := r.Follow(t.Context(), log, hostile); !errors.Is(err, ErrLog) {
@@ -164,7 +165,7 @@ func TestRawIgnoresWrongSegments(t *testing.T) {
 	if err := r.Store.Delete(t.Context(), segment.Key("stable", 1)); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := r.Store.Create(t.Context(), segment.Key("stable", 1), strings.NewReader(string(data)), int64(len(data)), entryAttributes); err != nil {
+	if _, err := r.Store.Create(t.Context(), segment.Key("stable", 1), strings.NewReader(string(data)), int64(len(data)), journal.Attributes); err != nil {
 		t.Fatal(err)
 	}
 	again, err := r.Raw(t.Context(), "stable", 0)
@@ -172,7 +173,7 @@ func TestRawIgnoresWrongSegments(t *testing.T) {
 		t.Errorf("%d entries, %v", len(again), err)
 	}
 	for _, n := range []uint64{1, 200, uint64(len(raw))} {
-		if log.HashOf(n) != hash(raw[n-1]) {
+		if log.HashOf(n) != journal.Hash(raw[n-1]) {
 			t.Errorf("the hash of entry %d", n)
 		}
 	}
@@ -214,7 +215,7 @@ func TestForgedMarks(t *testing.T) {
 			}
 			for _, mark := range append(c.marks, "x", "9999") {
 				key := LogPrefix("stable") + mark + ".part"
-				if _, err := r.Store.Create(t.Context(), key, strings.NewReader(""), 0, entryAttributes); err != nil {
+				if _, err := r.Store.Create(t.Context(), key, strings.NewReader(""), 0, journal.Attributes); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -238,7 +239,7 @@ func TestForgedMarks(t *testing.T) {
 			strays, err := r.Salvage().Strays(t.Context(), "stable")
 			want := 2
 			for _, mark := range c.marks {
-				if p, ok := partOf("stable", LogPrefix("stable")+mark+".part"); ok && (!c.want || p.to > 5) {
+				if p, ok := journal.PartOf("stable", LogPrefix("stable")+mark+".part"); ok && (!c.want || p.To > 5) {
 					want++
 				}
 			}
@@ -308,22 +309,6 @@ func TestFeedOwn(t *testing.T) {
 	for _, from := range []*Log{{Channel: "stable"}, own} {
 		if seen, err := site.Extend(t.Context(), from); err != nil || seen.End() != source.End() || !seen.Fed() {
 			t.Errorf("in the end %+v, fed %v, %v", seen, seen.Fed(), err)
-		}
-	}
-}
-
-// TestParts: only the keys that Feed writes say what comes together.
-func TestParts(t *testing.T) {
-	for key, want := range map[string]bool{
-		"log/stable/0000000001-0000000002.part":  true,
-		"log/stable/0000000002-0000000001.part":  false,
-		"log/stable/0000000000-0000000001.part":  false,
-		"log/stable/1-2.part":                    false,
-		"log/stable/0000000001-0000000002.parts": false,
-		"log/beta/0000000001-0000000002.part":    false,
-	} {
-		if p, ok := partOf("stable", key); ok != want {
-			t.Errorf("%s: %+v, %v", key, p, ok)
 		}
 	}
 }

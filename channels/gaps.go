@@ -6,6 +6,7 @@ import (
 	"errors"
 	"slices"
 
+	"tsmon/channels/journal"
 	"tsmon/channels/segment"
 )
 
@@ -72,28 +73,28 @@ func (s Salvage) Examine(ctx context.Context, channel string) (*Log, []Gap, erro
 }
 
 // around extends a log by the entries that follow it, around those that are missing.
-func (j journal) around(ctx context.Context, log extension) (*Log, []Gap, error) {
-	found, err := j.numbers(ctx, log.last(), log.fed)
+func (c chain) around(ctx context.Context, log extension) (*Log, []Gap, error) {
+	found, err := c.Numbers(ctx, log.last(), log.fed)
 	if err != nil {
 		return nil, nil, err
 	}
-	present := found.numbers
+	present := found.Numbers
 	if len(present) == 0 {
 		same := *log.Log
 		same.note(found)
 		return &same, nil, nil
 	}
 	newest := present[len(present)-1]
-	if newest-log.last() > maxAround {
-		return nil, nil, faulty(log.Channel, newest, "entries up to %d of %s are missing", newest-1, log.Channel)
+	if newest-log.last() > journal.MaxEntries {
+		return nil, nil, journal.Faulty(log.Channel, newest, "entries up to %d of %s are missing", newest-1, log.Channel)
 	}
 	raw := make([][]byte, newest-log.last())
 	for i := range raw {
 		if _, ok := slices.BinarySearch(present, log.last()+uint64(i)+1); !ok {
-			raw[i] = []byte{} // readEntries passes over it
+			raw[i] = []byte{} // ReadEntries passes over it
 		}
 	}
-	if err := j.readEntries(ctx, log.last(), raw); err != nil {
+	if err := c.ReadEntries(ctx, log.last(), raw); err != nil {
 		return nil, nil, err
 	}
 	longer, gaps, err := log.span(raw)
@@ -102,9 +103,6 @@ func (j journal) around(ctx context.Context, log extension) (*Log, []Gap, error)
 	}
 	return longer, gaps, err
 }
-
-// maxAround bounds the entries of a log that lacks some.
-const maxAround = 1 << 20
 
 // declares reports whether an entry says that others are lost.
 func (l *Log) declares(gap Lost) bool {
@@ -121,18 +119,18 @@ func (l *Log) declares(gap Lost) bool {
 // Candidate returns the number and the hash of the bytes of an entry; ok is false for
 // other bytes.
 func Candidate(data []byte) (e Entry, sum string, ok bool) {
-	if len(data) > maxEntry {
+	if len(data) > journal.MaxEntry {
 		return Entry{}, "", false
 	}
 	e, err := decodeEntry(data)
-	return e, hash(data), err == nil && e.Sequence > 0
+	return e, journal.Hash(data), err == nil && e.Sequence > 0
 }
 
 // Packed returns the bytes of entries From to To that a segment holds, by number.
 func (s Salvage) Packed(ctx context.Context, channel string, gap Lost) map[uint64][]byte {
 	found := map[uint64][]byte{}
 	for first := (gap.From-1)/segment.Entries*segment.Entries + 1; first <= gap.To; first += segment.Entries {
-		data, err := s.r.journal(channel).read(ctx, segment.Key(channel, first), segment.MaxSize)
+		data, err := s.r.journal(channel).Read(ctx, segment.Key(channel, first), segment.MaxSize)
 		if err != nil {
 			continue // it is only one of the places to look
 		}
@@ -156,7 +154,7 @@ func (s Salvage) PutBack(ctx context.Context, channel string, data []byte) error
 	if !ok {
 		return errors.New("not an entry")
 	}
-	return s.r.journal(channel).replace(ctx, entryKey(channel, e.Sequence), data)
+	return s.r.journal(channel).Replace(ctx, journal.Key(channel, e.Sequence), data)
 }
 
 // maxAhead bounds how many entries can be lost at the end of a log. No log has a number

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"tsmon/channels/journal"
 )
 
 // TestContinuesPastLostEntries: a log goes on from an entry that stands before others which
@@ -31,7 +33,7 @@ func TestContinuesPastLostEntries(t *testing.T) {
 				seen[n] = Position{n, whole.HashOf(n)}
 			}
 			for _, n := range c.lose {
-				if err := os.Remove(filepath.Join(root, filepath.FromSlash(entryKey("stable", n)))); err != nil {
+				if err := os.Remove(filepath.Join(root, filepath.FromSlash(journal.Key("stable", n)))); err != nil {
 					t.Fatal(err)
 				}
 			}

@@ -3,6 +3,8 @@ package channels
 import (
 	"context"
 	"fmt"
+
+	"tsmon/channels/journal"
 )
 
 // led returns an error unless the entries of a log behind number known follow entries that
@@ -20,7 +22,7 @@ func (r Repository) led(ctx context.Context, log *Log, known uint64) (err error)
 		if bad != nil || named.Sequence == 0 {
 			return fmt.Errorf("%w: %w: entry %d of %s does not say what it follows", ErrLog, ErrUnsigned, e.Sequence, log.Channel)
 		}
-		at, name := Position{named.Sequence, hash([]byte(e.Leader))}, named.Channel
+		at, name := Position{named.Sequence, journal.Hash([]byte(e.Leader))}, named.Channel
 		if leaders[name], err = at.leader(ctx, r, leaders[name], name); err != nil {
 			return fmt.Errorf("entry %d of %s follows entry %d of %s: %w", e.Sequence, log.Channel, at.Sequence, name, err)
 		}

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"tsmon/channels/journal"
 	"tsmon/store/object"
 )
 
@@ -63,11 +64,11 @@ func TestFollowersOfNothing(t *testing.T) {
 			}
 			e := entry(Follow, "1.9.0", named.Channel, "")
 			e.Leader = string(data)
-			if _, err := g.journal("beta").enter(t.Context(), before.Next(e)); err != nil { // as the thief does
+			if _, err := g.journal("beta").create(t.Context(), before.Next(e)); err != nil { // as the thief does
 				t.Fatal(err)
 			}
 			if before.fed = c.fed; c.fed {
-				if _, err := g.Store.Create(t.Context(), part{1, 2}.key("beta"), strings.NewReader(""), 0, entryAttributes); err != nil {
+				if _, err := g.Store.Create(t.Context(), journal.Part{From: 1, To: 2}.Key("beta"), strings.NewReader(""), 0, journal.Attributes); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -122,12 +123,12 @@ func TestFollowersKeepTheirEntries(t *testing.T) {
 	good("at once")
 	stable = g.enter(t, stable, entry(Rollback, "1.0.0", "1.2.0", "crashes"), g.cem)
 	good("after a rollback")
-	if err := g.Store.Delete(t.Context(), entryKey("stable", 3)); err != nil {
+	if err := g.Store.Delete(t.Context(), journal.Key("stable", 3)); err != nil {
 		t.Fatal(err)
 	}
 	lost := *stable.Head()
 	lost.Action, lost.Lost = Repair, []Lost{{From: 3, To: 3}}
-	if _, err := g.journal("stable").enter(t.Context(), signed(t, stable, lost, g.ann, g.bob)); err != nil {
+	if _, err := g.journal("stable").create(t.Context(), signed(t, stable, lost, g.ann, g.bob)); err != nil {
 		t.Fatal(err)
 	}
 	good("after its entry was said to be lost")

@@ -44,20 +44,17 @@ package channels
 
 import (
 	"bytes"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"regexp"
 	"runtime"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
+	"tsmon/channels/journal"
 	"tsmon/manifest"
 )
 
@@ -66,12 +63,8 @@ var (
 	ErrName = errors.New("not a channel name")
 	// ErrLog means that a log is not as this package wrote it: an entry is
 	// missing, altered or unreadable, or the manifest is ahead of the log.
-	ErrLog = errors.New("the log is broken")
+	ErrLog = journal.ErrLog
 )
-
-// maxEntry bounds a log entry, in bytes: two manifests, an entry that it follows with one
-// in quotes, and the fields around them.
-const maxEntry = 4*manifest.MaxSize + 64<<10
 
 // Action is why a channel moved.
 type Action string
@@ -290,22 +283,6 @@ func DownloadsKey(channel string) string { return channel + "/downloads.json" }
 // ManifestKey returns the key of a channel's manifest.
 func ManifestKey(channel string) string { return channel + "/latest.json" }
 
-const logRoot = "log/"
-
-// LogPrefix returns the prefix of the keys of a channel's log.
-func LogPrefix(channel string) string { return logRoot + channel + "/" }
-
-func entryKey(channel string, sequence uint64) string {
-	return fmt.Sprintf("%s%010d.json", LogPrefix(channel), sequence)
-}
-
-// sequenceOf returns the number in an entry's key; ok is false for other keys.
-func sequenceOf(channel, key string) (sequence uint64, ok bool) {
-	digits, isEntry := strings.CutSuffix(strings.TrimPrefix(key, LogPrefix(channel)), ".json")
-	sequence, err := strconv.ParseUint(digits, 10, 64)
-	return sequence, isEntry && err == nil && key == entryKey(channel, sequence)
-}
-
 func (e *Entry) encode() ([]byte, error) {
 	if e.signed != nil {
 		e = e.signed
@@ -315,8 +292,8 @@ func (e *Entry) encode() ([]byte, error) {
 	enc.SetEscapeHTML(false)
 	enc.SetIndent("", "  ")
 	err := enc.Encode(e)
-	if err == nil && buf.Len() > maxEntry {
-		err = fmt.Errorf("%w: an entry of %d bytes, at most %d are allowed", ErrLog, buf.Len(), maxEntry)
+	if err == nil && buf.Len() > journal.MaxEntry {
+		err = fmt.Errorf("%w: an entry of %d bytes, at most %d are allowed", ErrLog, buf.Len(), journal.MaxEntry)
 	}
 	return buf.Bytes(), err
 }
@@ -372,7 +349,7 @@ func decodeAll(raw [][]byte) []decoded {
 					continue
 				}
 				d := &all[i]
-				d.hash = hash(raw[i])
+				d.hash = journal.Hash(raw[i])
 				if d.entry, d.err = decodeAfter(raw[i], before); d.err == nil {
 					before = &d.entry
 				}
@@ -382,9 +359,4 @@ func decodeAll(raw [][]byte) []decoded {
 	}
 	_ = group.Wait() // none fails
 	return all
-}
-
-func hash(data []byte) string {
-	sum := sha256.Sum256(data)
-	return hex.EncodeToString(sum[:])
 }

@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"tsmon/channels/journal"
 	"tsmon/signing"
 )
 
@@ -186,12 +187,12 @@ func (e *Entry) readSigners() error {
 // readAllSigners is readSigners of many entries, side by side.
 func readAllSigners(channel string, entries []Entry) error {
 	var group errgroup.Group
-	group.SetLimit(sideBySide / 4)
+	group.SetLimit(journal.SideBySide / 4)
 	for i := range entries {
 		if e := &entries[i]; len(e.Signatures) > 0 {
 			group.Go(func() error {
 				if err := e.readSigners(); err != nil {
-					return faulty(channel, e.Sequence, "entry %d of %s: %w", e.Sequence, channel, err)
+					return journal.Faulty(channel, e.Sequence, "entry %d of %s: %w", e.Sequence, channel, err)
 				}
 				return nil
 			})

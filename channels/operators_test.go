@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"tsmon/channels/journal"
 	"tsmon/signing"
 	"tsmon/signing/signingtest"
 )
@@ -287,7 +288,7 @@ func TestForgedEntries(t *testing.T) {
 			if _, err := g.Enter(t.Context(), log, e); !errors.Is(err, ErrUnsigned) {
 				t.Errorf("it is written: %v", err)
 			}
-			if _, err := g.journal("stable").enter(t.Context(), e); err != nil { // as the thief does
+			if _, err := g.journal("stable").create(t.Context(), e); err != nil { // as the thief does
 				t.Fatal(err)
 			}
 			if got, err := g.Load(t.Context(), "stable"); !errors.Is(err, ErrUnsigned) || !errors.Is(err, ErrLog) {
@@ -317,7 +318,7 @@ func TestForgedLogs(t *testing.T) {
 			e := entry(Publish, "9.9.9", "", "")
 			e.Operators = own(g)
 			log := &Log{Channel: "stable"}
-			if _, err := g.journal("stable").enter(t.Context(), signed(t, log, e, thief)); err != nil {
+			if _, err := g.journal("stable").create(t.Context(), signed(t, log, e, thief)); err != nil {
 				t.Fatal(err)
 			}
 			if got, err := g.Load(t.Context(), "stable"); !errors.Is(err, ErrUnsigned) {
@@ -407,14 +408,14 @@ func TestStands(t *testing.T) {
 	if err := g.Stands(t.Context(), log); err != nil {
 		t.Error(err)
 	}
-	key := entryKey("stable", log.last())
+	key := journal.Key("stable", log.last())
 	if err := g.Store.Delete(t.Context(), key); err != nil {
 		t.Fatal(err)
 	}
 	if err := g.Stands(t.Context(), log); !errors.Is(err, ErrLog) {
 		t.Errorf("it was shortened: %v", err)
 	}
-	if err := g.journal("stable").replace(t.Context(), key, []byte(`{}`)); err != nil {
+	if err := g.journal("stable").Replace(t.Context(), key, []byte(`{}`)); err != nil {
 		t.Fatal(err)
 	}
 	if err := g.Stands(t.Context(), log); !errors.Is(err, ErrLog) {

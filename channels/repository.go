@@ -1,6 +1,7 @@
 package channels
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"crypto/rand"
@@ -14,6 +15,7 @@ import (
 	"time"
 
 	"tsmon/channels/fault"
+	"tsmon/channels/journal"
 	"tsmon/manifest"
 	"tsmon/store/object"
 )
@@ -58,11 +60,6 @@ const CacheControl = "public, max-age=60, must-revalidate"
 
 var manifestAttributes = object.Attributes{ContentType: "application/json", CacheControl: CacheControl}
 
-var entryAttributes = object.Attributes{
-	ContentType:  "application/json",
-	CacheControl: "private, max-age=31536000, immutable",
-}
-
 // Names lists the channels that have a log, sorted.
 func (r Repository) Names(ctx context.Context) ([]string, error) {
 	var names []string
@@ -80,12 +77,12 @@ func (r Repository) Names(ctx context.Context) ([]string, error) {
 
 // nextName returns a channel whose log lies behind a key, empty if there is none.
 func nextName(ctx context.Context, store object.Store, after string) (string, error) {
-	for info, err := range store.List(ctx, logRoot, after) {
+	for info, err := range store.List(ctx, journal.Root, after) {
 		if err != nil {
 			return "", fmt.Errorf("list the channels: %w", err)
 		}
-		name, _, _ := strings.Cut(strings.TrimPrefix(info.Key, logRoot), "/")
-		if _, ok := sequenceOf(name, info.Key); ok && CheckName(name) == nil {
+		name, _, _ := strings.Cut(strings.TrimPrefix(info.Key, journal.Root), "/")
+		if _, ok := journal.SequenceOf(name, info.Key); ok && CheckName(name) == nil {
 			return name, nil
 		}
 	}
@@ -128,7 +125,7 @@ func (r Repository) Extend(ctx context.Context, log *Log) (*Log, error) {
 	}
 	known := log.last()
 	j := r.journal(log.Channel)
-	count, found, err := j.count(ctx, known, log.fed)
+	count, found, err := j.Count(ctx, known, log.fed)
 	if errors.Is(err, ErrLog) {
 		return r.past(ctx, log, err)
 	}
@@ -137,12 +134,12 @@ func (r Repository) Extend(ctx context.Context, log *Log) (*Log, error) {
 	}
 	raw := make([][]byte, count-known)
 	shorter := r.extension(log)
-	packed := j.readSegments(ctx, known, raw)
-	failed := j.readEntries(ctx, known, raw)
+	packed := j.ReadSegments(ctx, known, raw)
+	failed := j.ReadEntries(ctx, known, raw)
 	longer, err := shorter.join(raw)
 	if err != nil && packed { // a segment that is not the log's
 		raw = make([][]byte, len(raw))
-		failed = j.readEntries(ctx, known, raw)
+		failed = j.ReadEntries(ctx, known, raw)
 		longer, err = shorter.join(raw)
 	}
 	if errors.Is(err, ErrLog) && failed == nil {
@@ -206,11 +203,11 @@ func (r Repository) Stands(ctx context.Context, log *Log) error {
 	if log.head == "" {
 		return nil // it has no entry, or the newest one is lost
 	}
-	data, err := r.journal(log.Channel).read(ctx, entryKey(log.Channel, log.last()), maxEntry)
+	data, err := r.journal(log.Channel).Read(ctx, journal.Key(log.Channel, log.last()), journal.MaxEntry)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return fmt.Errorf("%w: entry %d of %s is gone", ErrLog, log.last(), log.Channel)
-	case errors.Is(err, object.ErrTooLarge), err == nil && hash(data) != log.head:
+	case errors.Is(err, object.ErrTooLarge), err == nil && journal.Hash(data) != log.head:
 		return fmt.Errorf("%w: entry %d of %s is not the one that was read before", ErrLog, log.last(), log.Channel)
 	}
 	return err
@@ -218,7 +215,7 @@ func (r Repository) Stands(ctx context.Context, log *Log) error {
 
 // Exists reports whether the log of a channel has an entry of that number.
 func (r Repository) Exists(ctx context.Context, channel string, sequence uint64) (bool, error) {
-	_, err := r.Store.Stat(ctx, entryKey(channel, sequence))
+	_, err := r.Store.Stat(ctx, journal.Key(channel, sequence))
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
 	}
@@ -272,7 +269,7 @@ func (r Repository) Enter(ctx context.Context, log *Log, e Entry) (*Log, error) 
 		return nil, err
 	}
 	e.Nonce = rand.Text()
-	head, err := r.journal(log.Channel).enter(ctx, e)
+	head, err := r.journal(log.Channel).create(ctx, e)
 	if err != nil {
 		return nil, err
 	}
@@ -288,5 +285,48 @@ func (r Repository) Shown(ctx context.Context, channel string) ([]byte, error) {
 	if err := CheckName(channel); err != nil {
 		return nil, err
 	}
-	return r.journal(channel).read(ctx, ManifestKey(channel), manifest.MaxSize)
+	return r.journal(channel).Read(ctx, ManifestKey(channel), manifest.MaxSize)
+}
+
+// chain is a journal whose bytes are entries.
+type chain struct{ journal.Journal }
+
+func (r Repository) journal(channel string) chain {
+	return chain{journal.Journal{Store: r.Store, Channel: channel}}
+}
+
+// create writes an entry that Next completed, and returns the hash of its bytes. A
+// *ConflictError if another entry has its number.
+func (c chain) create(ctx context.Context, e Entry) (hashed string, err error) {
+	data, err := e.encode()
+	if err != nil {
+		return "", err
+	}
+	if _, err := decodeEntry(data); err != nil {
+		return "", fmt.Errorf("the entry could not be read back: %w", err)
+	}
+	key := journal.Key(c.Channel, e.Sequence)
+	_, err = c.Store.Create(ctx, key, bytes.NewReader(data), int64(len(data)), journal.Attributes)
+	if errors.Is(err, fs.ErrExist) {
+		err = c.compare(ctx, key, data)
+	} else if err != nil && c.compare(ctx, key, data) == nil {
+		err = nil // only the answer was lost
+	} else if err != nil {
+		err = fmt.Errorf("write entry %d of %s: %w", e.Sequence, c.Channel, err)
+	}
+	return journal.Hash(data), err
+}
+
+// compare accepts an entry of ours that was written though the answer was lost; an
+// entry of somebody else is a *ConflictError.
+func (c chain) compare(ctx context.Context, key string, ours []byte) error {
+	theirs, err := c.Read(ctx, key, journal.MaxEntry)
+	if err != nil || bytes.Equal(theirs, ours) {
+		return err
+	}
+	winner, err := decodeEntry(theirs)
+	if err != nil {
+		return fmt.Errorf("%w: %s: %w", ErrLog, key, err)
+	}
+	return &ConflictError{Channel: c.Channel, Winner: winner}
 }

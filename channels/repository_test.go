@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"tsmon/channels/journal"
 	"tsmon/manifest"
 	"tsmon/signing"
 	"tsmon/store/object"
@@ -429,7 +430,7 @@ func TestExtend(t *testing.T) {
 	}
 	moved(t, r, "stable", entry(Publish, "1.2.0", "", ""))
 	// The old entries are not read again.
-	if err := os.WriteFile(filepath.Join(root, entryKey("stable", 1)), nil, 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(root, journal.Key("stable", 1)), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	longer, err := r.Extend(t.Context(), known)

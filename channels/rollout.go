@@ -190,6 +190,15 @@ func (r *Rollout) admits(in ring.Set, id, cohort string) bool {
 	return id != "" && in[ring.Of(id)]
 }
 
+// Alike compares what was decided of two rollouts, not when. Either may be nil.
+func (r *Rollout) Alike(other *Rollout) bool {
+	if r == nil || other == nil {
+		return r == other
+	}
+	return r.ID == other.ID && slices.Equal(r.Steps, other.Steps) && r.Every == other.Every && r.Percent == other.Percent && slices.Equal(r.Cohorts, other.Cohorts) && slices.Equal(r.AllowMissing, other.AllowMissing) &&
+		r.Paused.IsZero() == other.Paused.IsZero() && r.Release.Equal(&other.Release)
+}
+
 // Pause returns the paused rollout.
 func (r Rollout) Pause(now time.Time) *Rollout {
 	r.Paused = now

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"tsmon/channels/journal"
 	"tsmon/manifest"
 )
 
@@ -283,7 +284,7 @@ func TestLargeEntry(t *testing.T) {
 	if _, err := r.Load(t.Context(), "stable"); err != nil {
 		t.Fatal(err)
 	}
-	e.Why = strings.Repeat("x", maxEntry)
+	e.Why = strings.Repeat("x", journal.MaxEntry)
 	if _, err := r.Append(t.Context(), log, e); !errors.Is(err, ErrLog) {
 		t.Errorf("an entry that nobody could read: %v", err)
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 
+	"tsmon/channels/journal"
 	"tsmon/channels/segment"
 	"tsmon/store/object"
 )
@@ -51,7 +52,7 @@ func longLog(t testing.TB, root string, n int) *Log {
 		if err != nil {
 			t.Fatal(err)
 		}
-		log.Entries, log.head = append(log.Entries, e), hash(data)
+		log.Entries, log.head = append(log.Entries, e), journal.Hash(data)
 	}
 	return log
 }
@@ -160,10 +161,10 @@ func TestPackIsRare(t *testing.T) {
 // TestExtendGoesOn: a store that fails now and then only delays.
 func TestExtendGoesOn(t *testing.T) {
 	r, root := newStore(t)
-	log := longLog(t, root, 5*sideBySide)
+	log := longLog(t, root, 5*journal.SideBySide)
 	got := &Log{Channel: "stable"}
 	for attempt := 0; ; attempt++ {
-		longer, err := Repository{Store: &counted{Store: r.Store, patience: 2 * sideBySide}}.Extend(t.Context(), got)
+		longer, err := Repository{Store: &counted{Store: r.Store, patience: 2 * journal.SideBySide}}.Extend(t.Context(), got)
 		if err == nil {
 			got = longer
 			break

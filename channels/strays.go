@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"tsmon/channels/journal"
 	"tsmon/channels/segment"
 	"tsmon/store/object"
 )
@@ -37,7 +38,7 @@ func (s Salvage) Strays(ctx context.Context, channel string) ([]Stray, error) {
 		return nil, err
 	}
 	j := s.r.journal(channel)
-	found, err := j.numbers(ctx, 0, false)
+	found, err := j.Numbers(ctx, 0, false)
 	if err != nil {
 		return nil, err
 	}
@@ -45,20 +46,20 @@ func (s Salvage) Strays(ctx context.Context, channel string) ([]Stray, error) {
 	add := func(key, problem string, begun bool) {
 		strays = append(strays, Stray{Key: key, Problem: fmt.Errorf("%w: %s %s", ErrLog, key, problem), Begun: begun})
 	}
-	for _, key := range found.strange {
+	for _, key := range found.Strange {
 		add(key, "is not an entry", false)
 	}
-	for _, p := range found.parts {
-		_, ended := slices.BinarySearch(found.numbers, p.to)
+	for _, p := range found.Parts {
+		_, ended := slices.BinarySearch(found.Numbers, p.To)
 		switch {
-		case !found.fed:
-			add(p.key(channel), "says that entries come from another store, and others were made here", false)
+		case !found.Fed:
+			add(p.Key(channel), "says that entries come from another store, and others were made here", false)
 		case !ended:
-			add(p.key(channel), "begins a delivery that is not complete", true)
+			add(p.Key(channel), "begins a delivery that is not complete", true)
 		}
 	}
-	for _, sequence := range found.hidden {
-		add(entryKey(channel, sequence), "is of a delivery that is not complete", true)
+	for _, sequence := range found.Hidden {
+		add(journal.Key(channel, sequence), "is of a delivery that is not complete", true)
 	}
 	return strays, s.date(ctx, channel, strays)
 }
@@ -93,9 +94,9 @@ func (s Salvage) date(ctx context.Context, channel string, strays []Stray) error
 // Marks returns the keys of the marks of deliveries. Without them the log is the store's own:
 // nobody feeds it any more, or somebody forged them.
 func (s Salvage) Marks(ctx context.Context, channel string) (keys []string, err error) {
-	found, err := s.r.journal(channel).list(ctx, 0)
-	for _, p := range found.parts {
-		keys = append(keys, p.key(channel))
+	found, err := s.r.journal(channel).List(ctx, 0)
+	for _, p := range found.Parts {
+		keys = append(keys, p.Key(channel))
 	}
 	return keys, err
 }
@@ -112,8 +113,8 @@ func (s Salvage) WrongSegments(ctx context.Context, log *Log) ([]Stray, error) {
 		if err != nil {
 			return nil, fmt.Errorf("list the segments of %s: %w", log.Channel, err)
 		}
-		if seen++; seen > maxAround {
-			return nil, fmt.Errorf("%w: there are more than %d objects among the segments of %s", ErrLog, maxAround, log.Channel)
+		if seen++; seen > journal.MaxEntries {
+			return nil, fmt.Errorf("%w: there are more than %d objects among the segments of %s", ErrLog, journal.MaxEntries, log.Channel)
 		}
 		first := segment.First(log.Channel, info.Key)
 		if first == 0 {
@@ -134,7 +135,7 @@ func (s Salvage) WrongSegments(ctx context.Context, log *Log) ([]Stray, error) {
 // isSegment reports whether a segment has the entries of a log, as far as their hashes are
 // known.
 func (s Salvage) isSegment(ctx context.Context, log *Log, first uint64) (bool, error) {
-	data, err := s.r.journal(log.Channel).read(ctx, segment.Key(log.Channel, first), segment.MaxSize)
+	data, err := s.r.journal(log.Channel).Read(ctx, segment.Key(log.Channel, first), segment.MaxSize)
 	if err != nil {
 		return errors.Is(err, fs.ErrNotExist), ignoring(err, fs.ErrNotExist, object.ErrTooLarge)
 	}
@@ -143,7 +144,7 @@ func (s Salvage) isSegment(ctx context.Context, log *Log, first uint64) (bool, e
 		return false, nil //nolint:nilerr // that is the answer
 	}
 	for i, data := range entries {
-		if want := log.HashOf(first + uint64(i)); want != "" && want != hash(data) {
+		if want := log.HashOf(first + uint64(i)); want != "" && want != journal.Hash(data) {
 			return false, nil
 		}
 	}
@@ -170,29 +171,29 @@ func (s Salvage) Rightful(ctx context.Context, channel string) (*Log, []string, 
 		return log, nil, err
 	}
 	broken, j := err, s.r.journal(channel)
-	found, err := j.numbers(ctx, 0, false)
+	found, err := j.Numbers(ctx, 0, false)
 	if err != nil {
 		return nil, nil, err
 	}
 	var intruders []string
 	var raw [][]byte
-	for n := len(found.numbers); n > 0 && len(intruders) < maxIntruders; n-- {
-		intruders = append(intruders, entryKey(channel, found.numbers[n-1]))
+	for n := len(found.Numbers); n > 0 && len(intruders) < maxIntruders; n-- {
+		intruders = append(intruders, journal.Key(channel, found.Numbers[n-1]))
 		var newest uint64
 		if n > 1 {
-			newest = found.numbers[n-2]
+			newest = found.Numbers[n-2]
 		}
-		if newest > maxAround {
+		if newest > journal.MaxEntries {
 			continue
 		}
 		if raw == nil {
 			raw = make([][]byte, newest)
 			for i := range raw {
-				if _, ok := slices.BinarySearch(found.numbers, uint64(i)+1); !ok {
-					raw[i] = []byte{} // readEntries passes over it
+				if _, ok := slices.BinarySearch(found.Numbers, uint64(i)+1); !ok {
+					raw[i] = []byte{} // ReadEntries passes over it
 				}
 			}
-			if err := j.readEntries(ctx, 0, raw); err != nil {
+			if err := j.ReadEntries(ctx, 0, raw); err != nil {
 				return nil, nil, err
 			}
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 
+	"tsmon/channels/journal"
 	"tsmon/manifest"
 )
 
@@ -32,53 +33,53 @@ func (r Repository) Tail(ctx context.Context, channel string, n int) ([]Entry, e
 }
 
 // newest is Tail whoever signed the entries.
-func (j journal) newest(ctx context.Context, n int) ([]Entry, error) {
-	present, err := j.newestNumbers(ctx, n)
+func (c chain) newest(ctx context.Context, n int) ([]Entry, error) {
+	present, err := c.newestNumbers(ctx, n)
 	if err != nil || len(present) == 0 {
 		return nil, err
 	}
 	known, newest := present[0]-1, present[len(present)-1]
-	if newest-known > maxAround {
-		return nil, faulty(j.channel, newest, "entries up to %d of %s are missing", newest-1, j.channel)
+	if newest-known > journal.MaxEntries {
+		return nil, journal.Faulty(c.Channel, newest, "entries up to %d of %s are missing", newest-1, c.Channel)
 	}
 	raw := make([][]byte, newest-known)
-	packed := j.readSegments(ctx, known, raw)
-	entries, err := j.tail(ctx, present, raw)
+	packed := c.ReadSegments(ctx, known, raw)
+	entries, err := c.tail(ctx, present, raw)
 	if err != nil && packed { // a segment may not be the log's
-		entries, err = j.tail(ctx, present, make([][]byte, len(raw)))
+		entries, err = c.tail(ctx, present, make([][]byte, len(raw)))
 	}
 	return entries, err
 }
 
 // newestNumbers lists the n highest numbers of entries, or all if there are fewer.
-func (j journal) newestNumbers(ctx context.Context, n int) ([]uint64, error) {
+func (c chain) newestNumbers(ctx context.Context, n int) ([]uint64, error) {
 	begin := uint64(0) // the list begins behind it
-	if shown, err := j.read(ctx, ManifestKey(j.channel), manifest.MaxSize); err == nil {
+	if shown, err := c.Read(ctx, ManifestKey(c.Channel), manifest.MaxSize); err == nil {
 		if m, err := manifest.Decode(shown); err == nil {
 			begin = m.Sequence - min(m.Sequence, uint64(n))
 		}
 	}
-	found, err := j.numbers(ctx, begin, false)
-	if err == nil && len(found.numbers) < n && begin > 0 { // entries are lost, or the manifest is ahead
-		found, err = j.numbers(ctx, 0, false)
+	found, err := c.Numbers(ctx, begin, false)
+	if err == nil && len(found.Numbers) < n && begin > 0 { // entries are lost, or the manifest is ahead
+		found, err = c.Numbers(ctx, 0, false)
 	}
-	present := found.numbers
+	present := found.Numbers
 	return present[max(0, len(present)-n):], err
 }
 
 // tail reads and checks the entries of those numbers that raw, which begins with the
 // first of them, does not have.
-func (j journal) tail(ctx context.Context, present []uint64, raw [][]byte) ([]Entry, error) {
+func (c chain) tail(ctx context.Context, present []uint64, raw [][]byte) ([]Entry, error) {
 	known := present[0] - 1
 	for i := range raw {
 		if _, ok := slices.BinarySearch(present, known+uint64(i)+1); !ok {
-			raw[i] = []byte{} // readEntries passes over it
+			raw[i] = []byte{} // ReadEntries passes over it
 		}
 	}
-	if err := j.readEntries(ctx, known, raw); err != nil {
+	if err := c.ReadEntries(ctx, known, raw); err != nil {
 		return nil, err
 	}
-	before := &Log{Channel: j.channel}
+	before := &Log{Channel: c.Channel}
 	if known > 0 {
 		first, _ := decodeEntry(raw[0]) // span reports what is wrong with it
 		before.Entries, before.head = []Entry{{Sequence: known}}, first.Previous

@@ -148,7 +148,7 @@ func TestTailOfForgedLog(t *testing.T) {
 			} else {
 				forged = signed(t, log, forged, g.ann)
 			}
-			if _, err := g.journal("stable").enter(t.Context(), forged); err != nil { // as a thief does
+			if _, err := g.journal("stable").create(t.Context(), forged); err != nil { // as a thief does
 				t.Fatal(err)
 			}
 			stranger := Repository{Store: g.Store}

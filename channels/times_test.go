@@ -88,7 +88,7 @@ func TestTimesRead(t *testing.T) {
 	raw := func(log *Log, e Entry) []byte {
 		t.Helper()
 		e = log.Next(e)
-		if _, err := r.journal("stable").enter(t.Context(), e); err != nil { // as one without this rule does
+		if _, err := r.journal("stable").create(t.Context(), e); err != nil { // as one without this rule does
 			t.Fatal(err)
 		}
 		data, err := e.encode()

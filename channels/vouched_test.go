@@ -63,7 +63,7 @@ func TestVoucher(t *testing.T) {
 			write := func(e Entry, by ...signing.SSHSigner) {
 				t.Helper()
 				e = signed(t, last, e, by...)
-				head, err := g.journal("stable").enter(t.Context(), e) // as the thief does
+				head, err := g.journal("stable").create(t.Context(), e) // as the thief does
 				if err != nil {
 					t.Fatal(err)
 				}

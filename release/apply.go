@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"tsmon/channels"
+	"tsmon/release/approval"
 	"tsmon/release/library"
 	"tsmon/release/upkeep"
 )
@@ -144,26 +145,29 @@ func (w *applying) enter(ctx context.Context) (*channels.Log, error) {
 	}
 	e := plan.log.Next(*plan.Entry)
 	if plan.log.Operators() != nil || e.Operators != nil {
-		e.Expires = e.When.Add(cmp.Or(w.Policies[plan.Channel].PlanLife, planLife))
+		e.Expires = e.When.Add(cmp.Or(w.Policies[plan.Channel].PlanLife, approval.Life))
 	}
 	unsigned := plans.AddSignature(ctx, plan.log, &e)
-	if unsigned != nil && !errors.Is(unsigned, ErrNoKey) {
+	if unsigned != nil && !errors.Is(unsigned, approval.ErrNoKey) {
 		return nil, unsigned
 	}
-	has, needs, err := plans.channels.Approvals(plan.log, e)
+	has, needs, err := plans.Channels.Approvals(plan.log, e)
 	switch {
 	case err != nil:
 		return nil, err
-	case has < needs && errors.Is(unsigned, ErrNotOperator) && e.Action != channels.Follow: // whoever leads has moved
-		return nil, nobodySigns(unsigned, plan.log, &e)
+	case has < needs && errors.Is(unsigned, approval.ErrNotOperator) && e.Action != channels.Follow: // whoever leads has moved
+		return nil, approval.NobodySigns(unsigned, plan.log, &e)
 	case has < needs:
-		log, err := plans.wait(ctx, plan, e)
+		done, err := plans.Wait(ctx, plan.log, e)
+		if plan.Waiting = done.Waiting; done.Warning != "" {
+			plan.Warnings = append(plan.Warnings, done.Warning)
+		}
 		if plan.Waiting != nil && unsigned != nil {
 			plan.Warnings = append(plan.Warnings, unsigned.Error())
 		}
-		return log, err
+		return done.Log, err
 	}
-	return plans.channels.Enter(ctx, plan.log, e)
+	return plans.Channels.Enter(ctx, plan.log, e)
 }
 
 // show brings what clients read up to date; head is then what it shows.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"tsmon/channels"
+	"tsmon/release/approval"
 	"tsmon/release/gate"
 	"tsmon/release/library"
 )
@@ -17,20 +18,20 @@ import (
 const awaitEvery = 2 * time.Second
 
 // ShowPlan is Plans.Find with the table of who gets what.
-func (p *Publisher) ShowPlan(ctx context.Context, channel, hash string) (*Waiting, error) {
+func (p *Publisher) ShowPlan(ctx context.Context, channel, hash string) (*approval.Waiting, error) {
 	w, err := p.Plans().Find(ctx, channel, hash)
 	if err != nil || w.Stale != "" || w.Entry.Action.Upkeep() {
 		return w, err
 	}
-	after := &channels.Log{Channel: w.Channel, Entries: append(slices.Clip(w.log.Entries), *w.Entry)}
+	after := &channels.Log{Channel: w.Channel, Entries: append(slices.Clip(w.Log.Entries), *w.Entry)}
 	w.Reach, err = p.Inspector().Replay(after, w.Entry.Sequence)
 	return w, err
 }
 
 // Approve signs a plan that waits, or with apply only makes it, and makes it if it has all
 // signatures. The bundles of its release were verified in the store before. A plan that was
-// made and then interrupted is completed; without hash, if no other waits. ErrStale if the
-// channel has moved on; ErrNoKey if nobody signs here who may.
+// made and then interrupted is completed; without hash, if no other waits. approval.ErrStale if the
+// channel has moved on; approval.ErrNoKey if nobody signs here who may.
 func (p *Publisher) Approve(ctx context.Context, channel, hash string, apply bool) (*Plan, error) {
 	if _, err := p.planner(channel); err != nil {
 		return nil, err
@@ -38,9 +39,9 @@ func (p *Publisher) Approve(ctx context.Context, channel, hash string, apply boo
 	plans := p.Plans()
 	w, err := plans.Find(ctx, channel, hash)
 	if err == nil && w.Stale != "" {
-		hash, err = w.Hash, &Refusal{Cause: ErrStale, Text: w.Stale, Mend: "run the command that made the plan again; it makes another"}
+		hash, err = w.Hash, &Refusal{Cause: approval.ErrStale, Text: w.Stale, Mend: "run the command that made the plan again; it makes another"}
 	}
-	if errors.Is(err, ErrNoPlan) || errors.Is(err, ErrStale) {
+	if errors.Is(err, approval.ErrNoPlan) || errors.Is(err, approval.ErrStale) {
 		return p.completed(ctx, channel, hash, err)
 	}
 	if err != nil {
@@ -54,35 +55,22 @@ func (p *Publisher) Approve(ctx context.Context, channel, hash string, apply boo
 	}
 	var warnings []string
 	if !apply {
-		armored, err := plans.signature(ctx, w.log, w.Entry)
-		if err == nil && armored == "" {
-			err = ErrNoKey
-		}
-		if err != nil {
-			return nil, nobodySigns(err, w.log, w.Entry)
-		}
-		if before := len(w.Signed); before > 0 {
-			if again, err := plans.signer(w, armored); err != nil {
-				return nil, err
-			} else if slices.Contains(w.Signed, again) {
-				warnings = append(warnings, again+" had signed the plan already: it counts once")
-			}
-		}
-		w.Entry.Signatures = append(w.Entry.Signatures, armored)
-		if err := plans.keep(ctx, w.log, w.Hash, w.Entry); err != nil {
+		var again string
+		if w, again, err = plans.SignPlan(ctx, w); err != nil {
 			return nil, err
 		}
-		if w, err = plans.read(ctx, w.log, w.Hash); err != nil {
-			return nil, err
+		if again != "" {
+			warnings = append(warnings, again+" had signed the plan already: it counts once")
 		}
 	}
 	plan := &Plan{Action: w.Entry.Action, Channel: channel, Version: w.Entry.Newest(), Previous: "", Sequence: w.Entry.Sequence, URL: p.PublicURL + "/" + channels.ManifestKey(channel),
-		Bundles: []library.Stored{}, Reach: []gate.Reach{}, Base: w.log.End(), Entry: w.Entry, Warnings: warnings}
-	if head := w.log.Head(); head != nil {
+		Bundles: []library.Stored{}, Reach: []gate.Reach{}, Base: w.Log.End(), Entry: w.Entry, Warnings: warnings}
+	if head := w.Log.Head(); head != nil {
 		plan.Previous = head.Version
 	}
-	plans.sign = nil // it has signed
-	if log, err := plans.complete(ctx, plan, w); err != nil || log == nil {
+	plans.Sign = nil // it has signed
+	done, err := plans.Complete(ctx, w)
+	if plan.Waiting = done.Waiting; err != nil || done.Log == nil {
 		return plan, err
 	}
 	finished, err := p.Finish(ctx, channel)
@@ -96,13 +84,13 @@ func (p *Publisher) Approve(ctx context.Context, channel, hash string, apply boo
 
 // Await waits until a plan that lacks signatures is made, by whoever brings the last one,
 // and returns it as it came out. Should that one be interrupted, Await makes it. The error
-// wraps ErrStale once the plan can't be made any more, and is that of ctx when that ends
+// wraps approval.ErrStale once the plan can't be made any more, and is that of ctx when that ends
 // first. Failures of the store are waited out.
 func (p *Publisher) Await(ctx context.Context, plan *Plan) (*Plan, error) {
-	plans, hash, log := p.Plans(), plan.Waiting.Hash, plan.Waiting.log
+	plans, hash, log := p.Plans(), plan.Waiting.Hash, plan.Waiting.Log
 	for {
-		w, err := plans.read(ctx, log, hash)
-		if errors.Is(err, ErrNoPlan) || err == nil && (w.Stale != "" || w.Has >= w.Needs) {
+		w, err := plans.Read(ctx, log, hash)
+		if errors.Is(err, approval.ErrNoPlan) || err == nil && (w.Stale != "" || w.Has >= w.Needs) {
 			made, err := p.Approve(ctx, plan.Channel, hash, true)
 			if err != nil {
 				return nil, err
@@ -119,7 +107,7 @@ func (p *Publisher) Await(ctx context.Context, plan *Plan) (*Plan, error) {
 			return nil, ctx.Err()
 		case <-time.After(awaitEvery):
 		}
-		if longer, err := plans.trusting(plan.Channel).Extend(ctx, log); err == nil {
+		if longer, err := plans.Extend(ctx, log); err == nil {
 			log = longer
 		}
 	}
@@ -128,11 +116,11 @@ func (p *Publisher) Await(ctx context.Context, plan *Plan) (*Plan, error) {
 // completed finishes what a plan left undone that was made and interrupted. Where there is
 // no such plan, or without hash nothing to do, it returns why none can be approved.
 func (p *Publisher) completed(ctx context.Context, channel, hash string, why error) (*Plan, error) {
-	if made, err := p.Plans().made(ctx, channel, hash); err != nil || !made {
+	if made, err := p.Plans().Made(ctx, channel, hash); err != nil || !made {
 		return nil, cmp.Or(err, why)
 	}
 	plan, err := p.Finish(ctx, channel)
-	if err == nil && hash == "" && !plan.Changed && errors.Is(why, ErrStale) {
+	if err == nil && hash == "" && !plan.Changed && errors.Is(why, approval.ErrStale) {
 		return nil, why
 	}
 	return plan, err
@@ -140,8 +128,8 @@ func (p *Publisher) completed(ctx context.Context, channel, hash string, why err
 
 // bringsNew reports whether clients get a release by a plan that they have not been given as
 // the log stands.
-func bringsNew(w *Waiting) bool {
-	switch head := w.log.Head(); w.Entry.Action {
+func bringsNew(w *approval.Waiting) bool {
+	switch head := w.Log.Head(); w.Entry.Action {
 	case channels.Appoint, channels.Accept, channels.Pause:
 		return false
 	case channels.Repair:

@@ -7,6 +7,7 @@ import (
 
 	"tsmon/channels"
 	"tsmon/manifest"
+	"tsmon/release/approval"
 	"tsmon/release/library"
 )
 
@@ -83,7 +84,7 @@ func (p *Publisher) finish(ctx context.Context, plan *Plan, o Options) (*Plan, e
 		return p.Apply(ctx, plan)
 	}
 	for _, each := range append([]*Plan{plan}, plan.Followers...) {
-		if err := p.Plans().rehearse(each); err != nil {
+		if err := each.rehearse(p.Plans()); err != nil {
 			return nil, err
 		}
 	}
@@ -93,6 +94,15 @@ func (p *Publisher) finish(ctx context.Context, plan *Plan, o Options) (*Plan, e
 		}
 	}
 	return plan, errors.Join(plan.broken...)
+}
+
+// rehearse marks a plan, which is not to be applied, with whose signatures it takes.
+func (plan *Plan) rehearse(plans approval.Plans) (err error) {
+	plan.DryRun = true
+	if plan.Entry != nil && plan.Action != channels.Follow { // which goes by the signatures of its leader's
+		plan.Needs, err = plans.Needs(plan.log, plan.Entry)
+	}
+	return err
 }
 
 // under adds what the policy of the channel allows anyway.

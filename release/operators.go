@@ -6,58 +6,11 @@ import (
 	"errors"
 	"maps"
 	"slices"
-	"strings"
 
 	"tsmon/channels"
 	"tsmon/release/gate"
 	"tsmon/release/library"
-	"tsmon/release/quorum"
 )
-
-// Sign returns the armored signature of data by the first of some OpenSSH public keys that
-// it has the private key of. Without any it is empty, or the error wraps ErrNoKey and says
-// where none was found.
-type Sign func(ctx context.Context, keys []string, data []byte) (armored string, err error)
-
-// AddSignature adds the signature of the operator to an entry that needs some.
-func (p Plans) AddSignature(ctx context.Context, log *channels.Log, e *channels.Entry) error {
-	armored, err := p.signature(ctx, log, e)
-	if armored != "" && !slices.Contains(e.Signatures, armored) {
-		e.Signatures = append(e.Signatures, armored)
-	}
-	return err
-}
-
-// signature returns that of the operator over an entry, empty if it needs none, or none of
-// his.
-func (p Plans) signature(ctx context.Context, log *channels.Log, e *channels.Entry) (armored string, err error) {
-	var keys []string
-	for _, o := range []*channels.Operators{log.Operators(), e.Operators} {
-		if o != nil {
-			keys = slices.AppendSeq(keys, maps.Values(o.Keys))
-			keys = slices.AppendSeq(keys, maps.Values(o.Servers))
-		}
-	}
-	if len(keys) == 0 || p.sign == nil {
-		return "", nil
-	}
-	if e.Operators != nil {
-		keys = append(keys, p.root...)
-	}
-	payload, err := e.Payload()
-	if err != nil {
-		return "", err
-	}
-	return p.sign(ctx, keys, payload)
-}
-
-// nobodySigns says who may sign an entry, of an error that wraps ErrNoKey; others stay.
-func nobodySigns(err error, log *channels.Log, e *channels.Entry) error {
-	if !errors.Is(err, ErrNoKey) {
-		return err
-	}
-	return refuse(err, "set TSMON_OPERATOR_KEY to the private key, or its path, of an operator who may sign, or add it to an agent with ssh-add", "entry %d of %s may be signed by: %s", e.Sequence, log.Channel, strings.Join(quorum.MaySign(log.Operators(), e), ", "))
-}
 
 // witness has the entry of a follower hold the signed one that it follows.
 func witness(leader, follower *Plan) (err error) {
@@ -108,7 +61,7 @@ func (p *Publisher) Appoint(ctx context.Context, o Options, along ...string) (*P
 		Release: head.Release, Rollout: head.Rollout, Operators: wanted})
 	plan.Entry, plan.Sequence, plan.Changed = &e, e.Sequence, true
 	if o.DryRun {
-		return plan, p.Plans().rehearse(plan)
+		return plan, plan.rehearse(p.Plans())
 	}
 	if _, err = (&applying{&bare, plan}).advance(ctx, false); err != nil && !plan.Changed {
 		return nil, err
@@ -160,7 +113,7 @@ func (p *Publisher) Accept(ctx context.Context, channel string, seen channels.Po
 	e = s.log.Next(e)
 	plan.Entry, plan.Sequence, plan.Changed = &e, e.Sequence, true
 	if dry {
-		return plan, p.Plans().rehearse(plan)
+		return plan, plan.rehearse(p.Plans())
 	}
 	if _, err = (&applying{p, plan}).advance(ctx, false); err != nil && !plan.Changed {
 		return nil, err

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"tsmon/channels"
+	"tsmon/release/approval"
 	"tsmon/release/library"
 	"tsmon/release/upkeep"
 	"tsmon/signing/signingtest"
@@ -16,7 +17,7 @@ import (
 )
 
 // approved is a desk whose stable needs two operators, and what each of them signs with.
-func approved(t *testing.T) (d *desk, ann, bob Sign) {
+func approved(t *testing.T) (d *desk, ann, bob approval.Sign) {
 	t.Helper()
 	d = newDesk(t)
 	annKey, ann := signingtest.Sign(t, channels.Namespace)
@@ -45,7 +46,7 @@ func TestApprovals(t *testing.T) {
 		t.Fatal(err)
 	}
 	d.Sign = nil
-	if _, err := d.Approve(t.Context(), "stable", "", false); !errors.Is(err, ErrNoKey) {
+	if _, err := d.Approve(t.Context(), "stable", "", false); !errors.Is(err, approval.ErrNoKey) {
 		t.Errorf("nobody approves: %v", err)
 	}
 	if plan, err := d.Approve(t.Context(), "stable", "", true); err != nil || plan.Waiting == nil || plan.Changed {
@@ -83,7 +84,7 @@ func TestApprovals(t *testing.T) {
 		t.Fatalf("rollback: %+v, %v", plan, err)
 	}
 	d.Sign = bob
-	if _, err := d.Approve(t.Context(), "stable", waits.Waiting.Hash, false); !errors.Is(err, ErrStale) {
+	if _, err := d.Approve(t.Context(), "stable", waits.Waiting.Hash, false); !errors.Is(err, approval.ErrStale) {
 		t.Errorf("an old plan: %v", err)
 	}
 	d.sound(t, "stable")
@@ -103,10 +104,10 @@ func TestPlanLife(t *testing.T) {
 	}
 	d.later(3 * time.Hour)
 	d.Sign = bob
-	if _, err := d.Approve(t.Context(), "stable", waits.Hash, false); !errors.Is(err, ErrStale) {
+	if _, err := d.Approve(t.Context(), "stable", waits.Hash, false); !errors.Is(err, approval.ErrStale) {
 		t.Errorf("an expired plan: %v", err)
 	}
-	if _, err := d.Await(t.Context(), &Plan{Channel: "stable", Waiting: waits}); !errors.Is(err, ErrStale) {
+	if _, err := d.Await(t.Context(), &Plan{Channel: "stable", Waiting: waits}); !errors.Is(err, approval.ErrStale) {
 		t.Errorf("waiting for an expired plan: %v", err)
 	}
 	again := d.publish(t, d.options(t, "1.0.0")).Waiting
@@ -153,7 +154,83 @@ func TestPlansOfOthers(t *testing.T) {
 	if plan, err := d.Approve(t.Context(), "stable", "", true); err != nil || plan.Changed {
 		t.Errorf("made: %+v, %v", plan, err)
 	}
-	_ = bob
+	// What lies in the place of bob's signature does not keep him from signing.
+	d.Sign = bob
+	if plan, err := d.Approve(t.Context(), "stable", waiting.Hash, false); err != nil || !plan.Changed {
+		t.Errorf("bob: %+v, %v", plan, err)
+	}
+}
+
+// TestHostilePlans: no entry that somebody leaves among the plans stops whoever lists, shows or
+// applies them.
+func TestHostilePlans(t *testing.T) {
+	d, ann, _ := released(t, "1.0.0")
+	d.Sign = ann
+	model := d.part(t, "1.1.0", steps(5, 100)).Waiting
+	for name, change := range map[string]func(e *channels.Entry){
+		"no version":      func(e *channels.Entry) { e.Version, e.Release.Version = "", "" },
+		"another version": func(e *channels.Entry) { e.Version = "9.9.9" },
+		"no platforms":    func(e *channels.Entry) { e.Release.Platforms = nil },
+		"no rollout":      func(e *channels.Entry) { e.Rollout = &channels.Rollout{} },
+		"no steps":        func(e *channels.Entry) { r := *e.Rollout; r.Steps = nil; e.Rollout = &r },
+		"other percent":   func(e *channels.Entry) { r := *e.Rollout; r.Percent = -7; e.Rollout = &r },
+		"no operators":    func(e *channels.Entry) { e.Operators = &channels.Operators{} },
+		"wrong operators": func(e *channels.Entry) {
+			e.Operators = &channels.Operators{Keys: map[string]string{"../x": "no key", "ann": ""}, Approvals: -1}
+		},
+		"no action":         func(e *channels.Entry) { e.Action = "" },
+		"a step":            func(e *channels.Entry) { e.Action = channels.Advance },
+		"follows":           func(e *channels.Entry) { e.Action, e.Leader, e.From = channels.Follow, "{", "beta" },
+		"all is lost":       func(e *channels.Entry) { e.Action, e.Lost = channels.Repair, []channels.Lost{{From: 0, To: 1<<64 - 1}} },
+		"lost backwards":    func(e *channels.Entry) { e.Action, e.Lost = channels.Repair, []channels.Lost{{From: 9, To: 2}} },
+		"no time":           func(e *channels.Entry) { e.When, e.Expires = time.Time{}, time.Time{} },
+		"number 0":          func(e *channels.Entry) { e.Sequence = 0 },
+		"the last number":   func(e *channels.Entry) { e.Sequence = 1<<64 - 1 },
+		"a path outside":    func(e *channels.Entry) { e.Release.Record = "../../etc/passwd" },
+		"gives up anything": func(e *channels.Entry) { e.Action, e.Accepted = channels.Accept, &channels.Position{} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := *model.Entry
+			e.Signatures = nil
+			change(&e)
+			payload, err := e.Payload()
+			if err != nil {
+				t.Fatal(err)
+			}
+			hash := library.SumOf(payload)
+			d.leave(t, "plans/stable/"+hash+".json", string(payload))
+			if _, _, err := d.Plans().List(t.Context(), "stable"); err != nil {
+				t.Error(err)
+			}
+			shown, err := d.ShowPlan(t.Context(), "stable", hash)
+			if err == nil && shown.Hash != hash || err != nil && !errors.Is(err, approval.ErrNoPlan) {
+				t.Errorf("shown: %+v, %v", shown, err)
+			}
+			if plan, err := d.Approve(t.Context(), "stable", hash, true); err == nil && plan.Changed {
+				t.Errorf("made: %+v", plan)
+			}
+			if err := d.Store.Delete(t.Context(), "plans/stable/"+hash+".json"); err != nil {
+				t.Fatal(err)
+			}
+			d.wantState(t, "stable", "1.0.0", "", 0)
+		})
+	}
+}
+
+// TestSignatureInTheWay: an operator's own signature takes the place of anything else.
+func TestSignatureInTheWay(t *testing.T) {
+	for name, junk := range map[string]string{"empty": "", "text": "no signature", "too large": strings.Repeat("x", 2*4096)} {
+		t.Run(name, func(t *testing.T) {
+			d, _, bob := approved(t)
+			waiting := d.publish(t, d.options(t, "1.0.0")).Waiting
+			d.leave(t, "plans/stable/"+waiting.Hash+".bob.sig", junk)
+			d.Sign = bob
+			if plan, err := d.Approve(t.Context(), "stable", waiting.Hash, false); err != nil || !plan.Changed {
+				t.Errorf("bob: %+v, %v", plan, err)
+			}
+			d.sound(t, "stable")
+		})
+	}
 }
 
 // TestAppoint: operators are put in force by an entry, and changed by those who are.
@@ -226,7 +303,7 @@ func TestPlanOfAnyFleet(t *testing.T) {
 	}
 	d.Sign = ann
 	o := d.options(t, "1.1.0")
-	var first *Waiting
+	var first *approval.Waiting
 	for n := 1; n <= 3; n++ {
 		d.Clients = func(context.Context, string) (map[string]int, error) { return map[string]int{"1.0.0": 10 * n}, nil }
 		d.Types = func(context.Context, string) (map[string]int, error) {

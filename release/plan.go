@@ -12,10 +12,10 @@ import (
 
 	"tsmon/channels"
 	"tsmon/manifest"
+	"tsmon/release/approval"
 	"tsmon/release/bundle"
 	"tsmon/release/gate"
 	"tsmon/release/library"
-	"tsmon/release/quorum"
 	"tsmon/release/upkeep"
 	"tsmon/signing"
 )
@@ -59,9 +59,9 @@ type Plan struct {
 	// Entry is what the log gets; nil if it has it.
 	Entry *channels.Entry `json:"entry,omitempty"`
 	// Waiting is what the entry waits for, nil if it needs no more signatures.
-	Waiting *Waiting `json:"waiting,omitempty"`
+	Waiting *approval.Waiting `json:"waiting,omitempty"`
 	// Needs says, of a dry run, whose signatures the entry takes; nil if it takes none.
-	Needs *quorum.Need `json:"needs,omitempty"`
+	Needs *approval.Need `json:"needs,omitempty"`
 
 	why    string
 	strand gate.VersionRange
@@ -245,7 +245,7 @@ func (p planner) plan(v view, s *state, c change) (*Plan, error) {
 		plan.Rollout = ShareOf(c.rollout, p.policies[s.channel].Rings)
 	}
 	head := s.log.Head()
-	unchanged := head != nil && head.Release.Equal(&entry.Release) && sameRollout(head.Rollout, entry.Rollout)
+	unchanged := head != nil && head.Release.Equal(&entry.Release) && head.Rollout.Alike(entry.Rollout)
 	if !c.standing {
 		if err := v.resting(s, c.release.Version, p.now); err != nil {
 			return nil, err
@@ -290,15 +290,6 @@ func (v view) others(s *state) []gate.Channel {
 		}
 	}
 	return others
-}
-
-// sameRollout compares what was decided, not when.
-func sameRollout(a, b *channels.Rollout) bool {
-	if a == nil || b == nil {
-		return a == b
-	}
-	return a.ID == b.ID && slices.Equal(a.Steps, b.Steps) && a.Every == b.Every && a.Percent == b.Percent && slices.Equal(a.Cohorts, b.Cohorts) && slices.Equal(a.AllowMissing, b.AllowMissing) &&
-		a.Paused.IsZero() == b.Paused.IsZero() && a.Release.Equal(&b.Release)
 }
 
 // follow adds the plans of the channels that follow a leader and are behind it. A

@@ -43,6 +43,7 @@ import (
 
 	"tsmon/channels"
 	"tsmon/manifest"
+	"tsmon/release/approval"
 	"tsmon/release/bundle"
 	"tsmon/release/gate"
 	"tsmon/release/library"
@@ -116,7 +117,7 @@ type Publisher struct {
 	Root []string
 	// Sign signs with the first of some public keys that it has the private key of. Nil, or
 	// without an answer: entries that need signatures wait for them as plans.
-	Sign Sign
+	Sign approval.Sign
 	// Clients counts the clients that a change of keys could strand; nil: nothing is
 	// known of them.
 	Clients Clients
@@ -211,6 +212,11 @@ func (p *Publisher) Repository() channels.Repository {
 		}
 	}
 	return r
+}
+
+// Plans returns the plans of the publisher's store that wait for signatures.
+func (p *Publisher) Plans() approval.Plans {
+	return approval.Plans{Store: p.Store, Channels: p.Repository(), Root: p.Root, Sign: p.Sign, Now: p.Now}
 }
 
 // Keeper returns what keeps the publisher's store in order.

@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"tsmon/channels"
-	"tsmon/release/quorum"
+	"tsmon/release/approval"
 	"tsmon/release/upkeep"
 )
 
@@ -13,9 +13,9 @@ type RepairReport struct {
 	upkeep.RepairReport
 	// Waiting is the plan of the entry that says what is lost, if it lacks signatures of
 	// operators.
-	Waiting *Waiting `json:"waiting,omitempty"`
+	Waiting *approval.Waiting `json:"waiting,omitempty"`
 	// Needs says, of a dry run, whose signatures that entry takes; nil if it takes none.
-	Needs *quorum.Need `json:"needs,omitempty"`
+	Needs *approval.Need `json:"needs,omitempty"`
 }
 
 // Repair is Keeper.Repair. Whoever brings the last signature of the entry that says what is
@@ -40,7 +40,7 @@ func enters(p *Publisher, plan *Plan) func(context.Context, *channels.Log, chann
 		}
 		plan.Action, plan.Channel, plan.Version, plan.Entry, plan.log = e.Action, log.Channel, e.Version, &e, log
 		if dry {
-			return log, p.Plans().rehearse(plan)
+			return log, plan.rehearse(p.Plans())
 		}
 		return (&applying{p, plan}).enter(ctx)
 	}

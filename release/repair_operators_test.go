@@ -7,13 +7,14 @@ import (
 	"testing"
 
 	"tsmon/channels"
+	"tsmon/release/approval"
 	"tsmon/release/upkeep"
 	"tsmon/signing/signingtest"
 	"tsmon/store/object"
 )
 
 // released is a desk whose stable two operators have brought to some versions.
-func released(t *testing.T, versions ...string) (d *desk, ann, bob Sign) {
+func released(t *testing.T, versions ...string) (d *desk, ann, bob approval.Sign) {
 	t.Helper()
 	d, ann, bob = approved(t)
 	for _, version := range versions {
@@ -75,7 +76,7 @@ func TestRepairByTwo(t *testing.T) {
 			d, ann, bob := released(t, "1.0.0", "1.1.0", "1.2.0", "1.3.0")
 			_, thief := signingtest.Sign(t, channels.Namespace)
 			damage(t, d)
-			repair := func(sign Sign) (*RepairReport, error) {
+			repair := func(sign approval.Sign) (*RepairReport, error) {
 				d.Sign = sign
 				return d.Repair(t.Context(), upkeep.RepairOptions{Channel: "stable"})
 			}
@@ -172,7 +173,7 @@ func TestRepairTurnedUp(t *testing.T) {
 		t.Fatal(err)
 	}
 	d.Sign = bob
-	if plan, err := d.Approve(t.Context(), "stable", report.Waiting.Hash, false); !errors.Is(err, ErrStale) {
+	if plan, err := d.Approve(t.Context(), "stable", report.Waiting.Hash, false); !errors.Is(err, approval.ErrStale) {
 		t.Errorf("%+v, %v", plan, err)
 	}
 	d.sound(t, "stable")

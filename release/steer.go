@@ -198,7 +198,7 @@ func (p planner) rollout(s *state, o Options) (choice, error) {
 		next.Cohorts = o.Rollout.Cohorts
 	}
 	next = *next.Allow(o.AllowMissing)
-	if sameRollout(now, &next) {
+	if now.Alike(&next) {
 		return p.roll(s, channels.Advance, o, now), nil
 	}
 	chosen := p.roll(s, channels.Advance, o, next.Begin(p.now.UTC().Truncate(time.Second)))

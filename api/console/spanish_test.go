@@ -89,8 +89,13 @@ func TestPhoneHeader(t *testing.T) {
 		if height := value[int](b, `document.querySelector(".bar").offsetHeight`); height > 120 {
 			t.Errorf("%s: the header is %d pixels high", language, height)
 		}
-		b.eval(`document.querySelector(".bar nav a:last-child").focus()`)
+		b.eval(`document.activeElement.blur(), document.querySelector(".bar nav a:last-child").focus()`)
 		b.until(`(r => r.left >= 0 && r.right <= innerWidth - 32)(document.querySelector(".bar nav a:last-child").getBoundingClientRect())`) // not where the row fades
+	}
+	for _, page := range []string{"diagrams", "access", "network"} {
+		b.visit("#/" + page)
+		b.until(`document.querySelector(".bar nav [aria-current]").hash === "#/` + page + `"`)
+		b.until(`(r => r.left >= 0 && r.right <= innerWidth - 32)(document.querySelector(".bar nav [aria-current]").getBoundingClientRect())`)
 	}
 	b.shot("phone-header")
 }

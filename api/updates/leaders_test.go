@@ -52,15 +52,21 @@ func testForgedFollowers(t *testing.T, w *apitest.World) {
 		}
 	}
 	plan := *stable.Head()
-	plan.Signatures, plan.Operators, plan.Release.Critical = nil, nil, true
+	plan.Signatures, plan.Operators, plan.Release.Notes = nil, nil, "by hand"
 	plan = stable.Next(plan)
-	for name, names := range map[string]channels.Entry{
-		"signed by both, and never made": approved(t, plan, g.ann, g.bob),
-		"signed by one":                  approved(t, plan, g.ann),
-		"signed by nobody":               plan,
-		"with the signatures of another": func() channels.Entry { e := plan; e.Signatures = stable.Head().Signatures; return e }(),
+	borrowed := plan
+	borrowed.Signatures = stable.Head().Signatures
+	for name, c := range map[string]struct {
+		names channels.Entry
+		why   string
+	}{
+		"signed by both, and never made": {approved(t, plan, g.ann, g.bob), "entry 3 of beta follows entry 3 of stable, which is not there"},
+		"signed by one":                  {approved(t, plan, g.ann), "the operators have not signed it: 1 of 2"},
+		"signed by nobody":               {plan, "the operators have not signed it: 0 of 2"},
+		"with the signatures of another": {borrowed, "signature is not valid"},
 	} {
 		t.Run(name, func(t *testing.T) {
+			names := c.names
 			known := serveStill(t, w)
 			shown(known, "1.1.0")
 			e := *beta.Head()
@@ -82,7 +88,9 @@ func testForgedFollowers(t *testing.T, w *apitest.World) {
 				}
 			}
 			report := apitest.Must[*upkeep.VerifyReport](t)(g.desk.Keeper().Verify(t.Context(), "beta"))
-			if !slices.ContainsFunc(report.Findings, func(f upkeep.Finding) bool { return f.Object == "log/beta" && strings.Contains(f.Mend, "--take-out") }) {
+			if !slices.ContainsFunc(report.Findings, func(f upkeep.Finding) bool {
+				return strings.HasPrefix(f.Object, "log/beta") && strings.Contains(f.Problem, c.why) && strings.Contains(f.Mend, "--take-out")
+			}) {
 				t.Errorf("findings: %+v", report.Findings)
 			}
 			g.desk.Sign = g.ann.sign

@@ -18,6 +18,7 @@ import (
 	"tsmon/cmd/tsmon/cli"
 	"tsmon/cmd/tsmon/config"
 	"tsmon/release"
+	"tsmon/release/approval"
 	"tsmon/release/bundle"
 	"tsmon/signing"
 	"tsmon/signing/signingtest"
@@ -53,7 +54,7 @@ func benchmarkOldLog(b *testing.B, n int, signed bool) {
 		b.Fatal(err)
 	}
 	p := &release.Publisher{Store: store, PublicURL: "https://releases.example.com", Keys: keys, Who: "bench", Now: time.Now, Policies: map[string]release.Policy{"stable": {}}}
-	var sign release.Sign
+	var sign approval.Sign
 	trust := map[string]channels.Trust{}
 	if signed {
 		key := signingtest.Operator(b)
@@ -111,7 +112,7 @@ func readingTime(b *testing.B, r channels.Repository, store object.Store, thorou
 }
 
 // lengthen adds entries to the log of stable, until it has n, and packs them.
-func lengthen(b *testing.B, r channels.Repository, n int, sign release.Sign) {
+func lengthen(b *testing.B, r channels.Repository, n int, sign approval.Sign) {
 	log, err := r.Load(b.Context(), "stable")
 	for err == nil && len(log.Entries) < n {
 		e := *log.Head()

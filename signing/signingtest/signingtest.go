@@ -32,7 +32,7 @@ func Operator(t testing.TB) signing.SSHSigner {
 }
 
 // Sign returns the public key of an operator, and what signs in a namespace where that key
-// is asked for, as release.Sign.
+// is asked for, as approval.Sign.
 func Sign(t testing.TB, namespace string) (public string, sign func(ctx context.Context, keys []string, data []byte) (string, error)) {
 	t.Helper()
 	signer := Operator(t)

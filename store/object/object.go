@@ -135,6 +135,20 @@ type Presigner interface {
 	Presign(ctx context.Context, key string, life time.Duration) (*url.URL, error)
 }
 
+// Protection is what becomes of objects that somebody overwrites or deletes.
+type Protection struct {
+	Versions bool          // their bytes can be had back
+	Kept     time.Duration // how long nobody can remove these; 0: who may delete versions can at once
+}
+
+// Protector is a store that can keep what is overwritten or deleted. A directory keeps
+// nothing.
+type Protector interface {
+	// Protection returns that of new objects whose keys begin with prefix. fs.ErrPermission
+	// if the credentials may not ask.
+	Protection(ctx context.Context, prefix string) (Protection, error)
+}
+
 // Upload is an upload that was begun and not finished: it takes room, and has no object.
 type Upload struct {
 	Key   string

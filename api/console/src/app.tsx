@@ -1,7 +1,7 @@
 // The shell around the pages: navigation, language, theme, keys.
 
 import type { ComponentType, JSX } from "preact";
-import { useEffect, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { choose, language, t, type Key } from "./i18n";
 import { useKeys } from "./keys";
 import { Login } from "./pages/login";
@@ -88,11 +88,17 @@ function focusSearch(): void {
 
 /** Who is not logged in sees the pages that need no login, and the way to it. */
 function Navigation({ current, loggedIn }: { current: Entry | null; loggedIn: boolean }): JSX.Element | null {
+  const row = useRef<HTMLElement>(null);
+  // On a telephone the row scrolls: the page that is open is in its middle.
+  useLayoutEffect(() => {
+    const [nav, open] = [row.current, row.current?.querySelector<HTMLElement>("[aria-current]")];
+    if (nav && open) nav.scrollLeft = open.offsetLeft - nav.offsetLeft - (nav.clientWidth - open.offsetWidth) / 2;
+  }, [current, loggedIn, language.get()]);
   const shown = pages.filter((p) => loggedIn || p.side === "releases");
   const login = !loggedIn && sides.includes("monitoring");
   if (shown.length === 0) return null;
   return (
-    <nav aria-label={t("pages")}>
+    <nav aria-label={t("pages")} ref={row}>
       {shown.map((p) => (
         <a key={p.path} href={href(p.path)} aria-current={p === current ? "page" : undefined}>{t(p.title)}</a>
       ))}

@@ -16,6 +16,7 @@ import (
 	"tsmon/manifest"
 	"tsmon/manifest/updater"
 	"tsmon/release"
+	"tsmon/release/approval"
 	"tsmon/release/library"
 	"tsmon/release/upkeep"
 	"tsmon/signing"
@@ -104,7 +105,7 @@ func Reword(err error, format string, args ...any) error {
 // trustErrors end with ExitTrust.
 var trustErrors = []error{
 	signing.ErrUntrustedKey, signing.ErrNotBuiltIn, signing.ErrSignature, signing.ErrUnbound, signing.ErrBound,
-	signing.ErrPassword, signing.ErrLegacy, signing.ErrSSH, library.ErrStored, release.ErrNoKey, channels.ErrUnsigned, channels.ErrHistory,
+	signing.ErrPassword, signing.ErrLegacy, signing.ErrSSH, library.ErrStored, approval.ErrNoKey, channels.ErrUnsigned, channels.ErrHistory,
 }
 
 // hints are the remedies for errors that carry none, most specific first.
@@ -157,13 +158,13 @@ func ExitCode(err error) int {
 	var problems manifest.Problems
 	is := func(target error) bool { return errors.Is(err, target) }
 	switch {
-	case errors.As(err, new(*usageError)), is(release.ErrConfig), is(release.ErrSeveral), is(release.ErrNoFile), is(channels.ErrName), is(record.ErrName):
+	case errors.As(err, new(*usageError)), is(release.ErrConfig), is(approval.ErrSeveral), is(release.ErrNoFile), is(channels.ErrName), is(record.ErrName):
 		return ExitUsage
 	case errors.As(err, new(*refused)), is(record.ErrExists), is(record.ErrConflict), is(object.ErrClock):
 		return ExitRefused
 	case is(release.ErrProbe):
 		return ExitFailed
-	case errors.As(err, new(*channels.ConflictError)), is(object.ErrChanged), is(record.ErrStale), is(release.ErrStale):
+	case errors.As(err, new(*channels.ConflictError)), is(object.ErrChanged), is(record.ErrStale), is(approval.ErrStale):
 		return ExitConflict
 	case slices.ContainsFunc(trustErrors, is), errors.As(err, &problems) && problems.Trust():
 		return ExitTrust

@@ -15,7 +15,7 @@ import (
 
 	"tsmon/channels"
 	"tsmon/cmd/tsmon/config"
-	"tsmon/release"
+	"tsmon/release/approval"
 	"tsmon/signing"
 )
 
@@ -96,7 +96,7 @@ const agentTime = 2 * time.Minute
 
 // Sign returns what signs moves: the key in TSMON_OPERATOR_KEY, else those of the agent at
 // SSH_AUTH_SOCK. It has no key without either.
-func (a *App) Sign(c *config.Config) release.Sign {
+func (a *App) Sign(c *config.Config) approval.Sign {
 	return func(ctx context.Context, keys []string, data []byte) (string, error) {
 		if text := string(c.Signing.OperatorKey); text != "" {
 			signer, err := operatorKey(text)
@@ -104,7 +104,7 @@ func (a *App) Sign(c *config.Config) release.Sign {
 				return "", err
 			}
 			if !slices.Contains(keys, signer.Public().String()) {
-				return "", fmt.Errorf("%w: %s in TSMON_OPERATOR_KEY", release.ErrNotOperator, signer.Public().Fingerprint())
+				return "", fmt.Errorf("%w: %s in TSMON_OPERATOR_KEY", approval.ErrNotOperator, signer.Public().Fingerprint())
 			}
 			return signer.Sign(channels.Namespace, data)
 		}
@@ -134,14 +134,14 @@ func operatorKey(text string) (signing.SSHSigner, error) {
 func (a *App) agentSign(ctx context.Context, keys []string, data []byte) (string, error) {
 	socket := a.Variable("SSH_AUTH_SOCK")
 	if socket == "" {
-		return "", fmt.Errorf("%w: TSMON_OPERATOR_KEY is not set, and SSH_AUTH_SOCK names no agent", release.ErrNoKey)
+		return "", fmt.Errorf("%w: TSMON_OPERATOR_KEY is not set, and SSH_AUTH_SOCK names no agent", approval.ErrNoKey)
 	}
 	ctx, cancel := context.WithTimeout(ctx, agentTime)
 	defer cancel()
 	var dialer net.Dialer
 	conn, err := dialer.DialContext(ctx, "unix", socket)
 	if err != nil {
-		return "", fmt.Errorf("%w: TSMON_OPERATOR_KEY is not set, and the agent at SSH_AUTH_SOCK does not answer", release.ErrNoKey)
+		return "", fmt.Errorf("%w: TSMON_OPERATOR_KEY is not set, and the agent at SSH_AUTH_SOCK does not answer", approval.ErrNoKey)
 	}
 	defer conn.Close()
 	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
@@ -155,5 +155,5 @@ func (a *App) agentSign(ctx context.Context, keys []string, data []byte) (string
 			return signer.Sign(channels.Namespace, data)
 		}
 	}
-	return "", fmt.Errorf("%w: TSMON_OPERATOR_KEY is not set, and none of the %d keys of the agent is an operator's", release.ErrNoKey, len(signers))
+	return "", fmt.Errorf("%w: TSMON_OPERATOR_KEY is not set, and none of the %d keys of the agent is an operator's", approval.ErrNoKey, len(signers))
 }

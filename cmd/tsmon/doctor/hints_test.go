@@ -130,6 +130,29 @@ func TestSlowChecksums(t *testing.T) {
 	}
 }
 
+// TestPublicLog: a log that anybody can read is found, until it is closed.
+func TestPublicLog(t *testing.T) {
+	c := newClinic(t)
+	var closed atomic.Bool
+	serving(t, c, func(next http.Handler) http.Handler {
+		sound := goodCaching(next)
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if strings.Contains(r.URL.Path, "/log/") && closed.Load() {
+				w.WriteHeader(http.StatusForbidden)
+				return
+			}
+			sound.ServeHTTP(w, r)
+		})
+	})
+	const text = "anybody can read the log, which names who moved stable, when and why"
+	// follows: / and releases/ alone, with the policy in the guide (release/README.md, Configure the storage)
+	c.mends(doctor.Warning, "public address", text, "let everybody read stable/, beta/ and releases/ alone, with the policy in the guide (release/README.md, Configure the storage)")
+	closed.Store(true)
+	if report := listed(c.examine()); strings.Contains(report, text) {
+		t.Error(report)
+	}
+}
+
 // TestBundlesElsewhere: a release that was published for an address that is no longer
 // served, and one after it.
 func TestBundlesElsewhere(t *testing.T) {

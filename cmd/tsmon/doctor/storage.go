@@ -50,6 +50,7 @@ func (p storageArea) examine(ctx context.Context) []Finding {
 	n.ok("writes, and reads what was written; %s (%d bytes) stays, since tsmon deletes nothing here", probeKey, len(data))
 	p.conditions(ctx, n, data)
 	p.listing(ctx, n)
+	p.protection(ctx, n)
 	return n.found
 }
 
@@ -148,6 +149,27 @@ func (p storageArea) conditions(ctx context.Context, n *notes, data []byte) {
 		return
 	}
 	n.ok("honours conditional writes, so that of two publishers one wins")
+}
+
+// protection says whether a bucket keeps what somebody overwrites or deletes in the log.
+func (p storageArea) protection(ctx context.Context, n *notes) {
+	store, ok := p.store.(object.Protector)
+	if !ok {
+		return
+	}
+	got, err := store.Protection(ctx, "log/")
+	switch days := int(got.Kept.Hours() / 24); {
+	case errors.Is(err, fs.ErrPermission):
+		n.ok("whether the bucket keeps versions of log/ is not known: these credentials may not ask")
+	case err != nil:
+		n.failed(err, checkStorage)
+	case !got.Versions:
+		n.warn("switch on versions (`mc version enable ALIAS/BUCKET`), or make the bucket with object lock", "the bucket keeps no versions of log/: what somebody overwrites there is lost, who may write can do so")
+	case days == 0:
+		n.ok("keeps versions of what is overwritten or deleted in log/; without object lock, who may delete versions can remove them")
+	default:
+		n.ok("keeps versions of what is overwritten or deleted in log/, and lets nobody remove them for %s (object lock)", cli.Count(days, "day", "days"))
+	}
 }
 
 const checkStorage = "check storage, and the credentials and their rights"

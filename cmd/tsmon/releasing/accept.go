@@ -12,6 +12,7 @@ import (
 	"tsmon/cmd/tsmon/config"
 	"tsmon/cmd/tsmon/showing"
 	"tsmon/release"
+	"tsmon/release/approval"
 	"tsmon/store/record"
 )
 
@@ -88,7 +89,7 @@ func acceptInRecords(ctx context.Context, app *cli.App, c *config.Config, channe
 		}
 		accepted.Changed, err = histories(c, records).See(ctx, channel, seen, accepted.End)
 		if err == nil && !accepted.Changed {
-			err = fmt.Errorf("%w: a server has recorded another end of the log meanwhile", release.ErrStale)
+			err = fmt.Errorf("%w: a server has recorded another end of the log meanwhile", approval.ErrStale)
 		}
 		return err
 	})

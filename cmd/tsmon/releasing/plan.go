@@ -9,7 +9,7 @@ import (
 
 	"tsmon/cmd/tsmon/showing"
 	"tsmon/release"
-	"tsmon/release/quorum"
+	"tsmon/release/approval"
 )
 
 // PrintPlan writes a plan, made or not, for people.
@@ -55,7 +55,7 @@ func printMove(w io.Writer, p *release.Plan) {
 }
 
 // printNeeds says whose signatures a move takes that is not made.
-func printNeeds(w io.Writer, need *quorum.Need) {
+func printNeeds(w io.Writer, need *approval.Need) {
 	if need == nil {
 		return
 	}
@@ -68,7 +68,7 @@ func printNeeds(w io.Writer, need *quorum.Need) {
 }
 
 // printToApprove says how a plan that waits is signed, and by whom.
-func printToApprove(w io.Writer, wait *release.Waiting) {
+func printToApprove(w io.Writer, wait *approval.Waiting) {
 	fmt.Fprintf(w, "  plan %s, until %s\n", wait.Hash[:12], wait.Expires.Format(time.RFC3339))
 	fmt.Fprintf(w, "  `tsmon plan approve %s --channel %s` by one of: %s\n", wait.Hash[:12], wait.Channel, strings.Join(wait.Missing, ", "))
 }

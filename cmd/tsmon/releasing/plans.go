@@ -19,6 +19,7 @@ import (
 	"tsmon/cmd/tsmon/config"
 	"tsmon/cmd/tsmon/showing"
 	"tsmon/release"
+	"tsmon/release/approval"
 )
 
 // PlanCommand returns `tsmon plan`.
@@ -59,7 +60,7 @@ func planListCommand(app *cli.App) *cobra.Command {
 			if channel == "" {
 				names = slices.Sorted(maps.Keys(p.Policies))
 			}
-			all, failed := []*release.Waiting{}, []error{}
+			all, failed := []*approval.Waiting{}, []error{}
 			for _, name := range names {
 				some, more, err := p.Plans().List(cmd.Context(), name)
 				all, failed = append(all, some...), append(failed, err)
@@ -78,11 +79,11 @@ func planListCommand(app *cli.App) *cobra.Command {
 	return cmd
 }
 
-func approvals(w *release.Waiting) string {
+func approvals(w *approval.Waiting) string {
 	return strconv.Itoa(w.Has) + " of " + strconv.Itoa(w.Needs)
 }
 
-func planState(w *release.Waiting) string {
+func planState(w *approval.Waiting) string {
 	if w.Stale != "" {
 		return "out of date: " + w.Stale
 	}
@@ -114,7 +115,7 @@ func planShowCommand(app *cli.App) *cobra.Command {
 }
 
 // printWaiting writes a plan for people: its move, its missing signatures, its table.
-func printWaiting(out io.Writer, w *release.Waiting, rings, verbose bool) {
+func printWaiting(out io.Writer, w *approval.Waiting, rings, verbose bool) {
 	e := w.Entry
 	fmt.Fprintf(out, "plan %s\n%s: %s %s (entry %d)\n", w.Hash, w.Channel, e.Action, e.Newest(), e.Sequence)
 	fmt.Fprintf(out, "  says it is from %s, %s\n", e.Who, e.When.Format(time.RFC3339))

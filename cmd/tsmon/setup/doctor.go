@@ -26,10 +26,13 @@ func DoctorCommand(app *cli.App) *cobra.Command {
 		Long: `Examine, side by side:
   configuration   as tsmon config check does
   storage         it is reachable and writable, honours conditional writes, lists
-                  and returns what was written; its clock agrees
-  channels        each manifest is the one that the channel's log says
+                  and returns what was written; its clock agrees; a bucket keeps
+                  versions of the log
+  channels        each manifest is the one that the channel's log says; the log is
+                  sound, goes on from what servers have seen, and is signed where
+                  operators are configured; bundles on offer are as published
   public address  serves what is in the storage, lets no cache keep it too long,
-                  has a valid certificate, serves parts of bundles
+                  has a valid certificate, serves parts of bundles and no log
   keys            the trusted keys, the application's and the private key of the
                   environment belong together; no password is asked for
   application     the Tauri project builds update bundles and asks the channels

@@ -225,10 +225,10 @@ func (s *Store) list(ctx context.Context, prefix, after string, yield func(objec
 
 // listOptions request no more than needed. An after that can't begin a key, which a
 // server may refuse, is left to wanted.
-func (s *Store) listOptions(prefix, after string) minio.ListObjectsOptions {
-	opts := minio.ListObjectsOptions{Prefix: s.path(prefix), Recursive: true, FetchOwner: new(bool)}
+func (l location) listOptions(prefix, after string) minio.ListObjectsOptions {
+	opts := minio.ListObjectsOptions{Prefix: l.path(prefix), Recursive: true, FetchOwner: new(bool)}
 	if after != "" && object.ValidPrefix(after) {
-		opts.StartAfter = s.path(after)
+		opts.StartAfter = l.path(after)
 	}
 	return opts
 }

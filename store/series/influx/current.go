@@ -2,12 +2,14 @@ package influx
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"tsmon/store/series"
 )
 
-// Current implements series.Reader.
+// Current implements series.Reader. What aggregates need of deleted values goes in a request
+// of its own, to the database of rollups.
 func (s *Store) Current(ctx context.Context, database string, wants []series.Want) (_ []series.Value, err error) {
 	if err := series.ValidDatabase(database); err != nil {
 		return nil, err
@@ -24,13 +26,23 @@ func (s *Store) Current(ctx context.Context, database string, wants []series.Wan
 	if err != nil {
 		return nil, err
 	}
-	b := &batch{now: s.now(), memory: m, writes: m.count(), kinds: kinds, lasts: map[series.Key]*search{}}
+	b := &batch{now: s.now(), memory: m, writes: m.count(), kinds: kinds, lasts: map[series.Key]*search{}, first: newPlan(len(wants)), old: newPlan(0)}
+	if slices.ContainsFunc(wants, func(w series.Want) bool { return w.Aggregate != series.Last && w.Window > series.MinRetention }) {
+		if b.rollups, err = s.rollups(ctx, database, m); err != nil {
+			return nil, err
+		}
+	}
 	b.begin(wants)
 	for p := b.next(); len(p.cells) > 0; p = b.next() {
 		if err := s.fetch(ctx, database, p); err != nil {
 			return nil, err
 		}
 		b.take(p)
+	}
+	if len(b.old.cells) > 0 {
+		if err := s.fetch(ctx, s.server.rollupsOf(database), b.old); err != nil {
+			return nil, err
+		}
 	}
 	values := make([]series.Value, len(wants))
 	for i, want := range wants {
@@ -44,7 +56,7 @@ func (s *Store) fetch(ctx context.Context, database string, p *plan) error {
 	q := s.server.query()
 	statements := p.statements(q.gemini)
 	for _, st := range statements {
-		st.write(&q, p.until)
+		st.write(&q)
 	}
 	rows, err := s.server.ask(ctx, database, q)
 	if err != nil {
@@ -67,6 +79,9 @@ type batch struct {
 	lasts  map[series.Key]*search
 	first  *plan // with the aggregates too
 	asked  bool
+
+	rollups rollups // where a window reaches far back
+	old     *plan   // of what rollups stand for
 }
 
 // search is the search for the last value of a key.
@@ -79,16 +94,13 @@ type search struct {
 
 // begin plans the aggregates and begins the searches for last values.
 func (b *batch) begin(wants []series.Want) {
-	b.first = newPlan(b.now, len(wants))
 	for _, want := range wants {
 		kind := b.kinds[want.Key]
 		if kind == 0 || kind == series.Text {
 			continue
 		}
 		if want.Aggregate != series.Last {
-			for _, c := range b.cells(want.Normal(), kind) {
-				b.first.want(c)
-			}
+			b.wantAggregate(want.Normal(), kind)
 			continue
 		}
 		if known := b.lasts[want.Key]; known != nil {
@@ -97,18 +109,6 @@ func (b *batch) begin(wants []series.Want) {
 			b.lasts[want.Key] = &search{rung: rung, timed: want.Timed}
 		}
 	}
-}
-
-// cells returns the cells of an aggregate. Booleans are counted.
-func (b *batch) cells(want series.Want, kind series.Kind) []cell {
-	c := cell{function: want.Aggregate.String(), kind: kind, since: b.since(want.Window), Key: want.Key}
-	if kind != series.Boolean {
-		return []cell{c}
-	}
-	c.function = "count"
-	trues := c
-	trues.onlyTrue = true
-	return []cell{c, trues}
 }
 
 func (b *batch) since(window time.Duration) int64 {
@@ -121,7 +121,7 @@ func (b *batch) since(window time.Duration) int64 {
 // lastCell returns the cell of a last value at the current step of its search. Past
 // the first step its time decides where the next search begins.
 func (b *batch) lastCell(k series.Key, s *search) cell {
-	return cell{function: "last", timed: s.timed || s.rung > 0, kind: b.kinds[k], since: b.since(ladder[s.rung]), Key: k}
+	return cell{function: "last", timed: s.timed || s.rung > 0, kind: b.kinds[k], since: b.since(ladder[s.rung]), until: b.now.UnixNano(), Key: k}
 }
 
 // next plans the next request: the last values that are still missing and, in the
@@ -129,7 +129,7 @@ func (b *batch) lastCell(k series.Key, s *search) cell {
 func (b *batch) next() *plan {
 	p := b.first
 	if b.asked {
-		p = newPlan(b.now, 0)
+		p = newPlan(0)
 	}
 	b.asked = true
 	for k, search := range b.lasts {
@@ -181,26 +181,9 @@ func (b *batch) value(want series.Want) series.Value {
 		}
 		return series.Value{}
 	}
-	wanted := b.cells(want, kind)
-	f := b.first.cells[wanted[0]]
-	if !f.found {
+	n, found := b.aggregate(want, kind)
+	if !found {
 		return series.Value{}
 	}
-	if kind == series.Boolean {
-		f.number = share(want.Aggregate, b.first.cells[wanted[1]].number, f.number)
-	}
-	return series.Value{Number: f.number, Time: b.now.UTC(), Found: true}
-}
-
-// share returns an aggregate of booleans, of which there are all and trues are true.
-func share(a series.Aggregate, trues, all float64) float64 {
-	switch {
-	case a == series.Sum:
-		return trues
-	case a == series.Mean:
-		return trues / all
-	case a == series.Max && trues > 0, a == series.Min && trues == all:
-		return 1
-	}
-	return 0
+	return series.Value{Number: n, Time: b.now.UTC(), Found: true}
 }

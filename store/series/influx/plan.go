@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"tsmon/store/series"
 )
@@ -19,6 +18,7 @@ type cell struct {
 	timed    bool   // the time of a last value is wanted
 	kind     series.Kind
 	since    int64 // nanoseconds since 1970, exclusive; 0 for no bound
+	until    int64 // inclusive
 	onlyTrue bool  // count only true values
 }
 
@@ -31,14 +31,11 @@ type figure struct {
 
 // plan is a set of cells, which one request fetches.
 type plan struct {
-	until int64 // nanoseconds since 1970, inclusive
 	cells map[cell]figure
 }
 
 // newPlan returns a plan with room for a number of cells.
-func newPlan(until time.Time, cells int) *plan {
-	return &plan{until.UnixNano(), make(map[cell]figure, cells)}
-}
+func newPlan(cells int) *plan { return &plan{make(map[cell]figure, cells)} }
 
 // want adds a cell.
 func (p *plan) want(c cell) { p.cells[c] = figure{} }
@@ -77,6 +74,7 @@ func identify(cells []cell) string {
 	for _, c := range cells {
 		id = append(id, c.function...)
 		id = strconv.AppendInt(append(id, ' '), c.since, 10)
+		id = strconv.AppendInt(append(id, ' '), c.until, 10)
 		id = strconv.AppendBool(append(id, ' ', byte('0'+c.kind)), c.onlyTrue)
 		id = strconv.AppendBool(id, c.timed)
 		id = strconv.AppendQuote(id, c.Field)
@@ -87,7 +85,7 @@ func identify(cells []cell) string {
 // alike groups sorted cells by statement.
 func alike(cells []cell) (groups [][]cell) {
 	for i, c := range cells {
-		if i == 0 || c.alone() || cells[i-1].alone() || c.since != cells[i-1].since || c.Measurement != cells[i-1].Measurement {
+		if i == 0 || c.alone() || cells[i-1].alone() || c.since != cells[i-1].since || c.until != cells[i-1].until || c.Measurement != cells[i-1].Measurement {
 			groups = append(groups, nil)
 		}
 		groups[len(groups)-1] = append(groups[len(groups)-1], c)
@@ -98,7 +96,7 @@ func alike(cells []cell) (groups [][]cell) {
 func (c cell) alone() bool { return c.timed || c.onlyTrue }
 
 func compareCells(a, b cell) int {
-	return cmp.Or(strings.Compare(a.Measurement, b.Measurement), order(a.alone(), b.alone()), order(a.onlyTrue, b.onlyTrue), cmp.Compare(a.since, b.since), strings.Compare(a.function, b.function), strings.Compare(a.Field, b.Field),
+	return cmp.Or(strings.Compare(a.Measurement, b.Measurement), order(a.alone(), b.alone()), order(a.onlyTrue, b.onlyTrue), cmp.Compare(a.since, b.since), cmp.Compare(a.until, b.until), strings.Compare(a.function, b.function), strings.Compare(a.Field, b.Field),
 		cmp.Compare(a.kind, b.kind))
 }
 
@@ -114,7 +112,7 @@ func order(a, b bool) int {
 }
 
 // write adds a statement to a query.
-func (st *statement) write(q *query, until int64) {
+func (st *statement) write(q *query) {
 	var columns, from []string
 	for _, c := range st.cells {
 		columns = append(columns, c.function+"("+typed(q, c.Field, c.kind)+")")
@@ -130,7 +128,7 @@ func (st *statement) write(q *query, until int64) {
 	if first.since != 0 {
 		fmt.Fprintf(&where, "time > %d AND ", first.since)
 	}
-	fmt.Fprintf(&where, "time <= %d", until)
+	fmt.Fprintf(&where, "time <= %d", first.until)
 	q.add("SELECT " + strings.Join(columns, ", ") + " FROM " + strings.Join(from, ", ") + " WHERE " + where.String())
 }
 

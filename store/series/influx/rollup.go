@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"tsmon/store/series"
@@ -13,7 +14,8 @@ import (
 
 // What the values of a database amount to lies in a second one, named as
 // server.rollupsOf says, under the same measurements. A field has the fields .count, .sum, .min and .max
-// there, a boolean one .count and .last, each with a value for each part of an hour. The
+// there, a boolean one .count, .last and .sum, which is how many are true, each with a value
+// for each part of an hour. The
 // measurement of progress tells up to when that is done, and for which parts.
 const (
 	progress = "tsmon"
@@ -155,22 +157,17 @@ func (r roller) roll(ctx context.Context, midnight time.Time) error {
 	fields := r.fields()
 	measurements := slices.Sorted(maps.Keys(fields))
 	q := r.server.query()
+	var booleans []series.Key
 	for _, m := range measurements {
-		text := "SELECT "
-		for i, field := range fields[m] {
-			if i > 0 {
-				text += ", "
-			}
-			kind := r.kinds[series.Key{Measurement: m, Field: field}]
-			for j, part := range partsOf(kind) {
-				if j > 0 {
-					text += ", "
-				}
-				text += part + "(" + typed(&q, field, kind) + ")"
+		r.ask(&q, m, fields[m], "", midnight)
+		for _, field := range fields[m] {
+			if key := (series.Key{Measurement: m, Field: field}); r.kinds[key] == series.Boolean {
+				booleans = append(booleans, key)
 			}
 		}
-		q.add(fmt.Sprintf("%s FROM %s WHERE time >= %d AND time < %d GROUP BY time(%ds) fill(none)",
-			text, q.bind(m), midnight.UnixNano(), midnight.Add(day).UnixNano(), int64(r.grain/time.Second)))
+	}
+	for _, key := range booleans {
+		r.ask(&q, key.Measurement, []string{key.Field}, typed(&q, key.Field, series.Boolean)+" = true AND ", midnight)
 	}
 	if q.statements == 0 {
 		return nil
@@ -179,13 +176,25 @@ func (r roller) roll(ctx context.Context, midnight time.Time) error {
 	if err != nil {
 		return err
 	}
+	truths := map[part]float64{}
+	for i, key := range booleans {
+		for _, answer := range rows[len(measurements)+i] {
+			for _, cells := range answer.Values {
+				if len(cells) < 2 {
+					return errIncomplete
+				}
+				at, _ := nanoseconds(cells[0])
+				truths[part{key, at}], _ = number(cells[1])
+			}
+		}
+	}
 	var samples []series.Sample
 	for i, m := range measurements {
 		if len(rows[i]) == 0 {
 			continue
 		}
 		for _, cells := range rows[i][0].Values {
-			sample, err := r.sample(m, fields[m], cells)
+			sample, err := r.sample(m, fields[m], cells, truths)
 			if err != nil {
 				return err
 			}
@@ -194,6 +203,30 @@ func (r roller) roll(ctx context.Context, midnight time.Time) error {
 			}
 		}
 	}
+	return r.replace(ctx, midnight, samples)
+}
+
+// part is what a field was in a part of an hour, which begins at a time.
+type part struct {
+	series.Key
+	at int64
+}
+
+// ask adds the statement that rolls up fields of a measurement, where a condition holds.
+func (r roller) ask(q *query, measurement string, fields []string, where string, midnight time.Time) {
+	var columns []string
+	for _, field := range fields {
+		kind := r.kinds[series.Key{Measurement: measurement, Field: field}]
+		for _, name := range partsOf(kind) {
+			columns = append(columns, name+"("+typed(q, field, kind)+")")
+		}
+	}
+	q.add(fmt.Sprintf("SELECT %s FROM %s WHERE %stime >= %d AND time < %d GROUP BY time(%ds) fill(none)", strings.Join(columns, ", "),
+		q.bind(measurement), where, midnight.UnixNano(), midnight.Add(day).UnixNano(), int64(r.grain/time.Second)))
+}
+
+// replace stores the rollups of a day.
+func (r roller) replace(ctx context.Context, midnight time.Time, samples []series.Sample) error {
 	if len(samples) == 0 {
 		return nil
 	}
@@ -202,7 +235,8 @@ func (r roller) roll(ctx context.Context, midnight time.Time) error {
 			return err
 		}
 	}
-	if err = r.store(ctx, samples); errors.Is(err, series.ErrExpired) {
+	err := r.store(ctx, samples)
+	if errors.Is(err, series.ErrExpired) {
 		return nil
 	}
 	return err
@@ -236,8 +270,8 @@ func partsOf(kind series.Kind) []string {
 	return []string{"count", "sum", "min", "max"}
 }
 
-// sample returns a row of an answer as it is stored.
-func (r roller) sample(measurement string, fields []string, cells []any) (series.Sample, error) {
+// sample returns a row of an answer as it is stored, with how many booleans were true.
+func (r roller) sample(measurement string, fields []string, cells []any, truths map[part]float64) (series.Sample, error) {
 	s := series.Sample{Measurement: measurement, Fields: map[string]any{}}
 	at, ok := nanoseconds(cells[0])
 	if !ok {
@@ -246,14 +280,18 @@ func (r roller) sample(measurement string, fields []string, cells []any) (series
 	s.Time = time.Unix(0, at)
 	rest := cells[1:]
 	for _, field := range fields {
-		parts := partsOf(r.kinds[series.Key{Measurement: measurement, Field: field}])
+		key := series.Key{Measurement: measurement, Field: field}
+		parts := partsOf(r.kinds[key])
 		if len(rest) < len(parts) {
 			return s, errIncomplete
 		}
 		if count, found := number(rest[0]); found && count > 0 {
-			for i, part := range parts {
+			for i, name := range parts {
 				n, _ := number(rest[i])
-				s.Fields[field+"."+part] = n
+				s.Fields[field+"."+name] = n
+			}
+			if r.kinds[key] == series.Boolean {
+				s.Fields[field+".sum"] = truths[part{key, at}]
 			}
 		}
 		rest = rest[len(parts):]

@@ -1,6 +1,7 @@
 package seriestest
 
 import (
+	"encoding/binary"
 	"math"
 	"slices"
 	"testing"
@@ -9,39 +10,58 @@ import (
 	"tsmon/store/series"
 )
 
-// keep shortens the retention of a database, whose hours and days stay as they were. Its clock is the machine's, which servers
-// go by.
+const day = 24 * time.Hour
+
+// keep shortens the retention of a database, whose hours, days and aggregates stay as they
+// were. Its clock is the machine's, which servers go by.
 func keep(t *testing.T, f *fixture) {
-	const day = 24 * time.Hour
 	f.now = time.Now().Truncate(time.Second)
-	for ago := range 80 {
-		f.write(t, series.Sample{Measurement: "m", Time: f.now.Add(-time.Duration(ago)*day/2 - time.Minute), Fields: map[string]any{
-			"f": float64(ago) / 7, "i": int64(ago), "b": ago%3 == 0, "t": "text",
-		}})
+	for _, name := range []string{"America/Bogota", "Asia/Kolkata", "Asia/Kathmandu", "changing"} {
+		t.Run(name, func(t *testing.T) {
+			f.database = f.create(t)
+			zone := changing(t, f.now.Add(-23*day).Truncate(time.Hour))
+			if name != "changing" {
+				var err error
+				if zone, err = time.LoadLocation(name); err != nil {
+					t.Fatal(err)
+				}
+			}
+			keepIn(t, f, zone)
+		})
 	}
-	f.wantBefore(t, f.now.Add(-20*day), 4*40)
-	f.wantBefore(t, f.now.Add(-100*day), 0)
-	zone, err := time.LoadLocation("America/Bogota")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var ranges []series.Range
-	for _, field := range []string{"f", "i", "b", "none"} {
-		for _, every := range []time.Duration{time.Hour, 6 * time.Hour, day, 7 * day} {
-			start := time.Date(f.now.Year(), f.now.Month(), f.now.Day()-35, 0, 0, 0, 0, zone)
-			ranges = append(ranges, series.Range{Key: key("m", field), Start: start, Stop: f.now, Every: every, Zone: zone})
+}
+
+// keepIn keeps the values of a tenant with a time zone.
+func keepIn(t *testing.T, f *fixture, zone *time.Location) {
+	const perHour = 3
+	var samples []series.Sample
+	for i := range 80 * perHour {
+		ago := time.Duration(i/perHour)*day/2 + time.Duration(i%perHour)*17*time.Minute + time.Minute
+		fields := map[string]any{"f": float64(i) / 7, "i": int64(i), "b": i%5 == 0, "off": false, "t": "text"}
+		if ago < 5*day {
+			fields["new"] = float64(i) / 3
 		}
+		samples = append(samples, series.Sample{Measurement: "m", Time: f.now.Add(-ago), Fields: fields})
 	}
-	before := f.series(t, ranges...)
+	f.write(t, samples...)
+	f.wantBefore(t, f.now.Add(-20*day), 5*40*perHour)
+	f.wantBefore(t, f.now.Add(-100*day), 0)
+	ranges, wants := keptQuestions(f.now, zone)
+	before, values := f.series(t, ranges...), f.current(t, wants...)
 	if err := f.store.Keep(t.Context(), f.database, series.Keeping{Retention: 10 * day, Zone: zone}); err != nil {
 		t.Fatal(err)
 	}
 	f.awaitNoneBefore(t, f.now.Add(-18*day)) // the day or week of a value may have newer ones
 	for i, result := range f.series(t, ranges...) {
 		if !slices.EqualFunc(result.Points, before[i].Points, func(a, b series.Point) bool {
-			return a.Time.Equal(b.Time) && math.Abs(a.Number-b.Number) < 1e-12*math.Abs(b.Number)+1e-300
+			return a.Time.Equal(b.Time) && near(a.Number, b.Number)
 		}) {
 			t.Errorf("%s every %s is\n%+v\nnot\n%+v", ranges[i].Key, ranges[i].Every, result.Points, before[i].Points)
+		}
+	}
+	for i, value := range f.current(t, wants...) {
+		if want := values[i]; value.Found != want.Found || !value.Time.Equal(want.Time) || !near(value.Number, want.Number) {
+			t.Errorf("%s of %s within %s is %+v, not %+v", wants[i].Aggregate, wants[i].Key, wants[i].Window, value, want)
 		}
 	}
 	old := series.Sample{Measurement: "m", Fields: map[string]any{"f": 1.0}, Time: f.now.Add(-12 * day)}
@@ -56,6 +76,47 @@ func keep(t *testing.T, f *fixture) {
 		t.Fatal(err)
 	}
 	f.wantLast(t, key("m", "f"), 7, recent.Time)
+}
+
+// keptQuestions returns questions that reach further back than values are kept.
+func keptQuestions(now time.Time, zone *time.Location) (ranges []series.Range, wants []series.Want) {
+	today := now.In(zone)
+	for _, field := range []string{"f", "i", "b", "new", "none"} {
+		for _, every := range []time.Duration{time.Hour, 6 * time.Hour, day, 7 * day} {
+			start := time.Date(today.Year(), today.Month(), today.Day()-35, 0, 0, 0, 0, zone)
+			ranges = append(ranges, series.Range{Key: key("m", field), Start: start, Stop: now, Every: every, Zone: zone})
+		}
+	}
+	for _, field := range []string{"f", "i", "b", "off", "new", "none", "t"} {
+		for _, window := range []time.Duration{day, 9 * day, 11 * day, 38 * day, 39*day + 12*time.Hour} {
+			for a := series.Mean; a <= series.Sum; a++ {
+				wants = append(wants, series.Want{Key: key("m", field), Aggregate: a, Window: window})
+			}
+		}
+	}
+	return ranges, wants
+}
+
+// near reports whether two sums are those of the same values.
+func near(a, b float64) bool { return math.Abs(a-b) <= 1e-12*math.Abs(b) }
+
+// changing returns a zone whose clocks go from four hours behind UTC to five at a time, as
+// New York's do in November, in the format of RFC 8536.
+func changing(t *testing.T, at time.Time) *time.Location {
+	t.Helper()
+	data := append([]byte("TZif"), make([]byte, 16)...) // version 1
+	for _, count := range []uint32{0, 0, 0, 1, 2, 8} {  // one change, two types, the bytes of their names
+		data = binary.BigEndian.AppendUint32(data, count)
+	}
+	data = append(binary.BigEndian.AppendUint32(data, uint32(at.Unix())), 1) // to the second type
+	for i, hours := range []int32{-4, -5} {
+		data = append(binary.BigEndian.AppendUint32(data, uint32(hours*3600)), byte(1-i), byte(4*i))
+	}
+	zone, err := time.LoadLocationFromTZData("changing", append(data, "EDT\x00EST\x00"...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return zone
 }
 
 func (f *fixture) wantBefore(t *testing.T, when time.Time, want int64) {

@@ -80,7 +80,8 @@ function OwnPeriod({ span, choose }: { span: Span; choose: (range: Range) => voi
   const submit = (e: SubmitEvent) => {
     e.preventDefault();
     const form = new FormData(e.currentTarget as HTMLFormElement);
-    const [start, stop] = ["from", "to"].map((name) => new Date(String(form.get(name))).getTime()) as [number, number];
+    // Which of the two comes first is plain.
+    const [start, stop] = ["from", "to"].map((name) => new Date(String(form.get(name))).getTime()).sort((a, b) => a - b) as [number, number];
     if (stop > start) choose({ start, stop });
   };
   return (

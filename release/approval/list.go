@@ -1,4 +1,4 @@
-package release
+package approval
 
 import (
 	"cmp"
@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"tsmon/channels"
+	"tsmon/release/bundle"
 	"tsmon/release/library"
 )
 
@@ -50,7 +51,7 @@ func (p Plans) list(ctx context.Context, channel, hash string) (all []*Waiting, 
 	group.SetLimit(8)
 	for i, hash := range hashes {
 		group.Go(func() error {
-			w, err := p.read(reading, log, hash)
+			w, err := p.Read(reading, log, hash)
 			if errors.Is(err, library.ErrStored) || errors.Is(err, ErrNoPlan) {
 				return nil // anybody who can write to the store may have put it there, or it was made meanwhile
 			}
@@ -90,7 +91,7 @@ func (p Plans) hashes(ctx context.Context, channel, text string) (hashes []strin
 	for again := true; again; {
 		again = false
 		beside := 0 // objects of one plan
-		for info, err := range p.store.List(ctx, folder+text, after) {
+		for info, err := range p.Store.List(ctx, folder+text, after) {
 			if err != nil {
 				return nil, false, err
 			}
@@ -136,10 +137,10 @@ func (p Plans) hashes(ctx context.Context, channel, text string) (hashes []strin
 func (p Plans) tidy(ctx context.Context, all []*Waiting) {
 	for _, w := range all {
 		since := w.Expires
-		if first := w.log.At(w.Entry.Sequence); first != nil && first.When.Before(since) {
+		if first := w.Log.At(w.Entry.Sequence); first != nil && first.When.Before(since) {
 			since = first.When
 		}
-		if w.Stale != "" && p.now().Sub(since) > planRest {
+		if w.Stale != "" && p.Now().Sub(since) > planRest {
 			_ = p.remove(ctx, w.Channel, w.Hash)
 		}
 	}
@@ -169,17 +170,17 @@ func (p Plans) Find(ctx context.Context, channel, hash string) (*Waiting, error)
 	case hash != "":
 		return nil, noPlan(channel, hash)
 	case len(all) > 0:
-		return nil, refuse(ErrStale, "run the command that made it again, which makes another; `tsmon plan withdraw "+all[0].Hash[:12]+" --channel "+channel+"` removes it", "none of %s waits but %s: %s", channel, all[0].Hash[:12], all[0].Stale)
+		return nil, bundle.Refuse(ErrStale, "run the command that made it again, which makes another; `tsmon plan withdraw "+all[0].Hash[:12]+" --channel "+channel+"` removes it", "none of %s waits but %s: %s", channel, all[0].Hash[:12], all[0].Stale)
 	}
-	return nil, refuse(ErrNoPlan, "`tsmon plan list` shows the plans that wait", "none of %s waits", channel)
+	return nil, bundle.Refuse(ErrNoPlan, "`tsmon plan list` shows the plans that wait", "none of %s waits", channel)
 }
 
 func noPlan(channel, hash string) error {
-	return refuse(ErrNoPlan, "`tsmon plan list` shows the plans that wait", "none of %s begins with %.64s", channel, hash)
+	return bundle.Refuse(ErrNoPlan, "`tsmon plan list` shows the plans that wait", "none of %s begins with %.64s", channel, hash)
 }
 
 func several(format string, args ...any) error {
-	return refuse(ErrSeveral, "`tsmon plan list` shows them; name more digits of its hash", format, args...)
+	return bundle.Refuse(ErrSeveral, "`tsmon plan list` shows them; name more digits of its hash", format, args...)
 }
 
 // Withdraw removes a plan, out of date or not, with its signatures, and returns it. A dry
@@ -195,7 +196,7 @@ func (p Plans) Withdraw(ctx context.Context, channel, hash string, dry bool) (*W
 // remove removes a plan and its signatures; the plan goes last, so that it can be repeated.
 func (p Plans) remove(ctx context.Context, channel, hash string) error {
 	var signatures []string
-	for info, err := range p.store.List(ctx, planRoot+channel+"/"+hash+".", "") {
+	for info, err := range p.Store.List(ctx, planRoot+channel+"/"+hash+".", "") {
 		if err != nil {
 			return err
 		}
@@ -203,8 +204,8 @@ func (p Plans) remove(ctx context.Context, channel, hash string) error {
 			signatures = append(signatures, info.Key)
 		}
 	}
-	if err := p.store.Delete(ctx, signatures...); err != nil {
+	if err := p.Store.Delete(ctx, signatures...); err != nil {
 		return err
 	}
-	return p.store.Delete(ctx, planKey(channel, hash))
+	return p.Store.Delete(ctx, planKey(channel, hash))
 }

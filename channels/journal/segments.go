@@ -1,4 +1,4 @@
-package channels
+package journal
 
 import (
 	"bytes"
@@ -13,22 +13,19 @@ import (
 	"tsmon/store/object"
 )
 
-// segmentsEvery is how many moves lie between two looks for a segment to make.
-const segmentsEvery = 16
-
 // segments lists the first entries of the segments of a channel that end behind entry
 // known and not behind newest.
-func (j journal) segments(ctx context.Context, known, newest uint64) ([]uint64, error) {
+func (j Journal) segments(ctx context.Context, known, newest uint64) ([]uint64, error) {
 	after := ""
 	if whole := known / segment.Entries * segment.Entries; whole > 0 {
-		after = segment.Key(j.channel, whole-segment.Entries+1)
+		after = segment.Key(j.Channel, whole-segment.Entries+1)
 	}
 	var firsts []uint64
-	for info, err := range j.store.List(ctx, segment.Prefix(j.channel), after) {
+	for info, err := range j.Store.List(ctx, segment.Prefix(j.Channel), after) {
 		if err != nil {
 			return nil, err
 		}
-		first := segment.First(j.channel, info.Key)
+		first := segment.First(j.Channel, info.Key)
 		if first == 0 {
 			continue
 		}
@@ -40,9 +37,9 @@ func (j journal) segments(ctx context.Context, known, newest uint64) ([]uint64, 
 	return firsts, nil
 }
 
-// readSegments fills in the entries behind entry known that segments have. What can't
+// ReadSegments fills in the entries behind entry known that segments have. What can't
 // be read or unpacked stays nil. It reports whether any was filled in.
-func (j journal) readSegments(ctx context.Context, known uint64, raw [][]byte) bool {
+func (j Journal) ReadSegments(ctx context.Context, known uint64, raw [][]byte) bool {
 	if len(raw) < segment.Entries {
 		return false
 	}
@@ -52,10 +49,10 @@ func (j journal) readSegments(ctx context.Context, known uint64, raw [][]byte) b
 	}
 	filled := make([]bool, len(firsts))
 	group, ctx := errgroup.WithContext(ctx)
-	group.SetLimit(sideBySide / 4)
+	group.SetLimit(SideBySide / 4)
 	for i, first := range firsts {
 		group.Go(func() error {
-			data, err := j.read(ctx, segment.Key(j.channel, first), segment.MaxSize)
+			data, err := j.Read(ctx, segment.Key(j.Channel, first), segment.MaxSize)
 			if err != nil {
 				return nil //nolint:nilerr // the entries are read one by one
 			}
@@ -75,19 +72,9 @@ func (j journal) readSegments(ctx context.Context, known uint64, raw [][]byte) b
 	return slices.Contains(filled, true)
 }
 
-// Pack makes the oldest segment that a log lacks, if one is due. It may be called after
-// each move: it looks only now and then.
-func (r Repository) Pack(ctx context.Context, log *Log) error {
-	if newest := log.last(); newest < segment.Entries || newest%segmentsEvery != 0 {
-		return nil
-	}
-	_, err := r.journal(log.Channel).packNext(ctx, log.last())
-	return err
-}
-
-// packNext makes the oldest segment that a log with newest entries lacks. made is false if it lacks none, or
+// PackNext makes the oldest segment that a log with newest entries lacks. made is false if it lacks none, or
 // somebody else has made it.
-func (j journal) packNext(ctx context.Context, newest uint64) (made bool, err error) {
+func (j Journal) PackNext(ctx context.Context, newest uint64) (made bool, err error) {
 	if newest < segment.Entries {
 		return false, nil
 	}
@@ -105,14 +92,14 @@ func (j journal) packNext(ctx context.Context, newest uint64) (made bool, err er
 		return false, nil
 	}
 	raw := make([][]byte, segment.Entries)
-	if err := j.readEntries(ctx, first-1, raw); err != nil {
+	if err := j.ReadEntries(ctx, first-1, raw); err != nil {
 		return false, err
 	}
 	data, err := segment.Pack(raw)
 	if err != nil {
 		return false, err
 	}
-	_, err = j.store.Create(ctx, segment.Key(j.channel, first), bytes.NewReader(data), int64(len(data)), object.Attributes{ContentType: "application/zstd", CacheControl: entryAttributes.CacheControl})
+	_, err = j.Store.Create(ctx, segment.Key(j.Channel, first), bytes.NewReader(data), int64(len(data)), object.Attributes{ContentType: "application/zstd", CacheControl: Attributes.CacheControl})
 	if errors.Is(err, fs.ErrExist) {
 		return false, nil
 	}

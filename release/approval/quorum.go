@@ -1,5 +1,4 @@
-// Package quorum says who may sign an entry of a log, and how many of them have.
-package quorum
+package approval
 
 import (
 	"cmp"
@@ -26,9 +25,9 @@ type Need struct {
 	Quorums []Quorum `json:"quorums,omitempty"`
 }
 
-// Of counts the signatures of those who must agree to an entry that puts operators in force
+// quorumsOf counts the signatures of those who must agree to an entry that puts operators in force
 // where others are: of both. It is nil for any other entry. signed are the keys that signed.
-func Of(force *channels.Operators, e *channels.Entry, signed []string) (all []Quorum) {
+func quorumsOf(force *channels.Operators, e *channels.Entry, signed []string) (all []Quorum) {
 	if force == nil || e.Operators == nil {
 		return nil
 	}
@@ -47,9 +46,9 @@ func Of(force *channels.Operators, e *channels.Entry, signed []string) (all []Qu
 	return all
 }
 
-// MaySign names the operators whose signatures of an entry can count where others are in
-// force, as SignerOf does, sorted.
-func MaySign(force *channels.Operators, e *channels.Entry) (names []string) {
+// maySign names the operators whose signatures of an entry can count where others are in
+// force, as signerOf does, sorted.
+func maySign(force *channels.Operators, e *channels.Entry) (names []string) {
 	for _, o := range []*channels.Operators{force, e.Operators} {
 		if o == nil {
 			continue
@@ -59,17 +58,17 @@ func MaySign(force *channels.Operators, e *channels.Entry) (names []string) {
 			maps.Copy(keys, o.Servers)
 		}
 		for _, key := range keys {
-			names = append(names, SignerOf(force, e, key))
+			names = append(names, signerOf(force, e, key))
 		}
 	}
 	slices.Sort(names)
 	return slices.Compact(names)
 }
 
-// SignerOf names the operator with a key of those who may sign an entry, empty if it is
+// signerOf names the operator with a key of those who may sign an entry, empty if it is
 // nobody's. One whose key the entry replaces is NAME.new with the new one: both may have to
 // sign.
-func SignerOf(force *channels.Operators, e *channels.Entry, key string) (who string) {
+func signerOf(force *channels.Operators, e *channels.Entry, key string) (who string) {
 	if force != nil {
 		who = force.NameOf(key)
 	}

@@ -1,0 +1,71 @@
+package journal
+
+import (
+	"fmt"
+	"slices"
+	"sort"
+	"strings"
+)
+
+// Part is a range of entries that come together.
+type Part struct{ From, To uint64 }
+
+// Key returns the key of the mark that says so.
+func (p Part) Key(channel string) string {
+	return fmt.Sprintf("%s%010d-%010d.part", Prefix(channel), p.From, p.To)
+}
+
+// PartOf reads the key of a mark; ok is false for other keys.
+func PartOf(channel, key string) (p Part, ok bool) {
+	_, err := fmt.Sscanf(strings.TrimPrefix(key, Prefix(channel)), "%d-%d.part", &p.From, &p.To)
+	return p, err == nil && p.From > 0 && p.From <= p.To && key == p.Key(channel)
+}
+
+// Listing is what lies in the log of a channel behind a number.
+type Listing struct {
+	Numbers []uint64 // of the entries that count, rising
+	Parts   []Part   // by their first entries
+	Fed     bool
+	Hidden  []uint64 // of the entries that don't count, rising
+	Strange []string // keys of objects that are no part of a log
+}
+
+// covered reports whether the parts have all entries.
+func (l *Listing) covered() bool {
+	at := 0
+	for _, p := range l.Parts {
+		for at < len(l.Numbers) && l.Numbers[at] >= p.From && l.Numbers[at] <= p.To {
+			at++
+		}
+	}
+	return at == len(l.Numbers)
+}
+
+// settle drops the entries of deliveries that are not complete, and those behind them.
+func (l *Listing) settle() {
+	if !l.Fed {
+		return
+	}
+	end, all := len(l.Numbers), l.Numbers
+	for _, p := range l.Parts {
+		end = min(end, l.whole(p))
+	}
+	if end < len(all) {
+		l.Numbers, l.Hidden = all[:end], all[end:]
+	}
+}
+
+// whole returns how many entries count as far as a part tells: those before it while its
+// first one is missing, and all once its last one is there, too. In between another delivery
+// with the same beginning is complete, and those up to the first missing one count.
+func (l *Listing) whole(p Part) int {
+	first, begun := slices.BinarySearch(l.Numbers, p.From)
+	_, ended := slices.BinarySearch(l.Numbers, p.To)
+	switch {
+	case !begun:
+		return first
+	case ended:
+		return len(l.Numbers)
+	}
+	return first + sort.Search(len(l.Numbers)-first, func(i int) bool { return l.Numbers[first+i] != p.From+uint64(i) })
+}

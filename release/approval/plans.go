@@ -1,0 +1,292 @@
+// Package approval keeps the moves that wait for signatures of operators, and signs for the
+// operator who works here.
+//
+// A plan is the entry that it makes, under plans/ in the store, by the SHA-256 of what is
+// signed. A signature is an object beside it. Whoever brings the last one that is needed
+// appends the entry to the log.
+package approval
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"tsmon/channels"
+	"tsmon/release/bundle"
+	"tsmon/release/gate"
+	"tsmon/release/library"
+	"tsmon/store/object"
+)
+
+// ErrStale means that a plan can't be made any more: the channel has moved on, or too
+// much time has passed.
+var ErrStale = errors.New("the plan is out of date")
+
+// ErrNoPlan means that no such plan waits, ErrSeveral that several do.
+var (
+	ErrNoPlan  = errors.New("no such plan")
+	ErrSeveral = errors.New("several plans are meant")
+)
+
+const (
+	planRoot = "plans/"
+	root     = "root" // who signs with a key of Plans.Root
+	// Life is how long a plan may wait for signatures where nothing else is configured.
+	Life    = 7 * 24 * time.Hour
+	maxPlan = channels.MaxEntry // bytes
+	maxSig  = 4096              // bytes of a signature
+)
+
+var planHash = regexp.MustCompile(`^[0-9a-f]{64}$`)
+
+// Waiting is a plan that waits for signatures of operators in the store: the entry that it
+// makes, byte for byte as they sign it.
+type Waiting struct {
+	Hash    string          `json:"hash"` // SHA-256 of what is signed, hex
+	Channel string          `json:"channel"`
+	Entry   *channels.Entry `json:"entry"`
+	Signed  []string        `json:"signed"`  // operators who have signed it, sorted
+	Missing []string        `json:"missing"` // who may sign it and has not, sorted
+	Has     int             `json:"has"`     // signatures that count
+	Needs   int             `json:"needs"`
+	// Quorums are, of a plan that puts operators in force while others are, those of both:
+	// it needs them all.
+	Quorums []Quorum  `json:"quorums,omitempty"`
+	Expires time.Time `json:"expires"`
+	// Stale says why it can't be made any more, empty if it can.
+	Stale string `json:"stale,omitempty"`
+	// Reach is who gets what once it is made; nil where clients get what they got, where it
+	// can't be made, and in a list.
+	Reach []gate.Reach `json:"reach,omitempty"`
+
+	// Log is the one that the plan was read for.
+	Log  *channels.Log `json:"-"`
+	keys []string      // that signed it
+}
+
+// Plans are the moves of a store's channels that wait for signatures of operators, and who
+// signs them here.
+type Plans struct {
+	Store    object.Store
+	Channels channels.Repository
+	Root     []string // keys that may appoint operators
+	Sign     Sign     // nil: nobody signs here
+	Now      func() time.Time
+}
+
+func planKey(channel, hash string) string { return planRoot + channel + "/" + hash + ".json" }
+
+// Outcome is what became of a plan: Log is the longer one if its entry was appended, else it
+// waits.
+type Outcome struct {
+	Log     *channels.Log
+	Waiting *Waiting
+	Warning string // empty: none
+}
+
+// Wait leaves an entry that follows a log in the store for others to sign. A plan that says
+// the same and waits already is signed instead, and made if that was the last signature.
+func (p Plans) Wait(ctx context.Context, log *channels.Log, e channels.Entry) (Outcome, error) {
+	all, _, err := p.List(ctx, log.Channel)
+	if err != nil {
+		return Outcome{}, err
+	}
+	p.tidy(ctx, all)
+	for _, w := range all {
+		if w.Stale == "" && !w.Expires.After(e.Expires) && w.Entry.Action == e.Action && w.Entry.Release.Equal(&e.Release) && w.Entry.Rollout.Alike(e.Rollout) && w.Entry.Operators.Equal(e.Operators) && sameLosses(w.Entry, &e) && w.Entry.From == e.From {
+			done, err := p.Complete(ctx, w)
+			if e.Why != "" && e.Why != w.Entry.Why {
+				done.Warning = "the plan stays as others signed it, and your reason is not kept; its own is: " + cmp.Or(w.Entry.Why, "none")
+			}
+			return done, err
+		}
+	}
+	signatures := e.Signatures
+	e.Signatures = nil
+	payload, err := e.Payload()
+	if err != nil {
+		return Outcome{}, err
+	}
+	hash := library.SumOf(payload)
+	key := planKey(log.Channel, hash)
+	if _, err := p.Store.Create(ctx, key, bytes.NewReader(payload), int64(len(payload)), library.RecordAttributes); err != nil && !errors.Is(err, fs.ErrExist) {
+		return Outcome{}, err
+	}
+	e.Signatures = signatures
+	if err := p.keep(ctx, log, hash, &e); err != nil {
+		return Outcome{}, err
+	}
+	w, err := p.Read(ctx, log, hash)
+	if err != nil {
+		return Outcome{}, err
+	}
+	return p.Complete(ctx, w)
+}
+
+// sameLosses reports whether two entries give up the same, and say the same to be lost.
+func sameLosses(a, b *channels.Entry) bool {
+	if !slices.Equal(a.Lost, b.Lost) || !slices.Equal(a.Pruned, b.Pruned) {
+		return false
+	}
+	if a.Accepted == nil || b.Accepted == nil {
+		return a.Accepted == b.Accepted
+	}
+	return *a.Accepted == *b.Accepted
+}
+
+// Needs returns whose signatures an entry that follows a log takes, nil if it takes none.
+func (p Plans) Needs(log *channels.Log, e *channels.Entry) (*Need, error) {
+	_, n, err := p.trusting(log.Channel).Approvals(log, *e)
+	if err != nil || n == 0 {
+		return nil, err
+	}
+	return &Need{Approvals: n, MaySign: maySign(log.Operators(), e), Quorums: quorumsOf(log.Operators(), e, nil)}, nil
+}
+
+// Complete signs a plan that waits, and makes it if it has all signatures.
+func (p Plans) Complete(ctx context.Context, w *Waiting) (Outcome, error) {
+	before := len(w.Entry.Signatures)
+	if err := p.AddSignature(ctx, w.Log, w.Entry); err != nil && !errors.Is(err, ErrNoKey) {
+		return Outcome{}, err
+	}
+	if len(w.Entry.Signatures) > before {
+		if err := p.keep(ctx, w.Log, w.Hash, w.Entry); err != nil {
+			return Outcome{}, err
+		}
+		again, err := p.Read(ctx, w.Log, w.Hash)
+		if err != nil {
+			return Outcome{}, err
+		}
+		w = again
+	}
+	if w.Has < w.Needs {
+		return Outcome{Waiting: w}, nil
+	}
+	if err := library.CheckClock(ctx, p.Store, p.Now()); err != nil {
+		return Outcome{}, err
+	}
+	e := *w.Entry
+	e.Entered = p.Now().UTC().Truncate(time.Second)
+	if e.Entered.Before(e.When) {
+		e.Entered = e.When // whose clock was ahead
+	}
+	log, err := p.Channels.Enter(ctx, w.Log, e)
+	if err == nil {
+		doomed := []string{planKey(w.Channel, w.Hash)}
+		for _, who := range w.Signed {
+			doomed = append(doomed, planRoot+w.Channel+"/"+w.Hash+"."+who+".sig")
+		}
+		_ = p.Store.Delete(ctx, doomed...) // what stays is out of date
+	}
+	return Outcome{Log: log}, err
+}
+
+// Extend reads what follows a log, as Plans reads it.
+func (p Plans) Extend(ctx context.Context, log *channels.Log) (*channels.Log, error) {
+	return p.trusting(log.Channel).Extend(ctx, log)
+}
+
+// load reads the log of a channel. Of one that lacks entries it returns what there is, and why
+// it is broken: a plan may wait to say that those are lost.
+func (p Plans) load(ctx context.Context, channel string) (log *channels.Log, broken, err error) {
+	r := p.trusting(channel)
+	log, err = r.Load(ctx, channel)
+	if !errors.Is(err, channels.ErrLog) {
+		return log, nil, err
+	}
+	if around, _, failed := r.Salvage().Examine(ctx, channel); failed == nil {
+		return around, err, nil
+	}
+	return nil, nil, err
+}
+
+// trusting is the channels, without insisting that the configured operators of one are in
+// force, nor on the times of entries: a plan may be there to appoint them, or to accept those.
+func (p Plans) trusting(channel string) channels.Repository {
+	r := p.Channels
+	r.Trust = maps.Clone(r.Trust)
+	r.Trust[channel], r.AnyTime = channels.Trust{Root: p.Root}, true
+	return r
+}
+
+// Read reads a plan and its signatures.
+func (p Plans) Read(ctx context.Context, log *channels.Log, hash string) (*Waiting, error) {
+	key := planKey(log.Channel, hash)
+	data, _, err := object.ReadAll(ctx, p.Store, key, maxPlan)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, bundle.Refuse(ErrNoPlan, "`tsmon plan list` shows the plans that wait", "%s of %s was withdrawn, or made", hash[:12], log.Channel)
+	}
+	if errors.Is(err, object.ErrTooLarge) {
+		return nil, fmt.Errorf("%w: %s is not a plan of %s", library.ErrStored, key, log.Channel)
+	}
+	if err != nil {
+		return nil, err
+	}
+	e, sum, ok := channels.Candidate(data) // as strict as with an entry of the log
+	if payload, err := e.Payload(); !ok || sum != hash || e.Channel != log.Channel || err != nil || !bytes.Equal(payload, data) {
+		return nil, fmt.Errorf("%w: %s is not a plan of %s", library.ErrStored, key, log.Channel)
+	}
+	w := &Waiting{Hash: hash, Channel: log.Channel, Entry: &e, Signed: []string{}, Missing: []string{}, Expires: e.Expires, Log: log}
+	if err := p.readSignatures(ctx, w); err != nil {
+		return nil, err
+	}
+	if !slices.Contains(w.Signed, root) { // who does for those in force
+		w.Quorums = quorumsOf(log.Operators(), w.Entry, w.keys)
+	}
+	if w.Stale = misplaced(log, &e); w.Stale == "" && p.Now().After(e.Expires) {
+		w.Stale = "it expired at " + e.Expires.Format(time.RFC3339)
+	}
+	w.Has, w.Needs, err = p.trusting(log.Channel).Approvals(log, e)
+	if w.Stale == "" && err != nil {
+		w.Stale = err.Error()
+	}
+	return w, nil
+}
+
+// misplaced says why an entry does not follow a log, empty if it does.
+func misplaced(log *channels.Log, e *channels.Entry) string {
+	end := log.End()
+	switch next := log.Next(*e); {
+	case e.Sequence != next.Sequence:
+		return fmt.Sprintf("another entry came first: %s ends with entry %d, and the plan would follow entry %d", log.Channel, end.Sequence, e.Sequence-1)
+	case e.Previous != next.Previous:
+		return fmt.Sprintf("entry %d of %s is another than the one that the plan would follow", end.Sequence, log.Channel)
+	}
+	for _, lost := range e.Lost {
+		at, _ := slices.BinarySearchFunc(log.Entries, lost.From, func(e channels.Entry, n uint64) int { return cmp.Compare(e.Sequence, n) })
+		if at < len(log.Entries) && log.Entries[at].Sequence <= lost.To {
+			return fmt.Sprintf("it says that entry %d of %s is lost, which is there", log.Entries[at].Sequence, log.Channel)
+		}
+	}
+	return ""
+}
+
+// Made reports whether an entry of a channel is a plan whose hash begins with a text;
+// without hash, whether the newest one is a plan.
+func (p Plans) Made(ctx context.Context, channel, hash string) (bool, error) {
+	log, err := p.Channels.Load(ctx, channel)
+	if err != nil {
+		return false, err
+	}
+	for i := range log.Entries {
+		e := &log.Entries[len(log.Entries)-1-i]
+		if !e.Entered.IsZero() {
+			payload, err := e.Payload()
+			if err != nil || strings.HasPrefix(library.SumOf(payload), hash) {
+				return err == nil, err
+			}
+		}
+		if hash == "" {
+			break
+		}
+	}
+	return false, nil
+}

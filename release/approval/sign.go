@@ -1,0 +1,181 @@
+package approval
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"slices"
+	"strings"
+
+	"tsmon/channels"
+	"tsmon/release/bundle"
+	"tsmon/release/library"
+	"tsmon/signing"
+	"tsmon/store/object"
+)
+
+// ErrNoKey means that no private key of an operator is here. ErrNotOperator wraps it: a key
+// was named, and its owner may not sign.
+var (
+	ErrNoKey       = errors.New("nobody who may sign does so here")
+	ErrNotOperator = fmt.Errorf("%w: the key is no operator's", ErrNoKey)
+)
+
+// Sign returns the armored signature of data by the first of some OpenSSH public keys that
+// it has the private key of. Without any it is empty, or the error wraps ErrNoKey and says
+// where none was found.
+type Sign func(ctx context.Context, keys []string, data []byte) (armored string, err error)
+
+// AddSignature adds the signature of the operator to an entry that needs some.
+func (p Plans) AddSignature(ctx context.Context, log *channels.Log, e *channels.Entry) error {
+	armored, err := p.signature(ctx, log, e)
+	if armored != "" && !slices.Contains(e.Signatures, armored) {
+		e.Signatures = append(e.Signatures, armored)
+	}
+	return err
+}
+
+// signature returns that of the operator over an entry, empty if it needs none, or none of
+// his.
+func (p Plans) signature(ctx context.Context, log *channels.Log, e *channels.Entry) (armored string, err error) {
+	var keys []string
+	for _, o := range []*channels.Operators{log.Operators(), e.Operators} {
+		if o != nil {
+			keys = slices.AppendSeq(keys, maps.Values(o.Keys))
+			keys = slices.AppendSeq(keys, maps.Values(o.Servers))
+		}
+	}
+	if len(keys) == 0 || p.Sign == nil {
+		return "", nil
+	}
+	if e.Operators != nil {
+		keys = append(keys, p.Root...)
+	}
+	payload, err := e.Payload()
+	if err != nil {
+		return "", err
+	}
+	return p.Sign(ctx, keys, payload)
+}
+
+// NobodySigns says who may sign an entry, of an error that wraps ErrNoKey; others stay.
+func NobodySigns(err error, log *channels.Log, e *channels.Entry) error {
+	if !errors.Is(err, ErrNoKey) {
+		return err
+	}
+	return bundle.Refuse(err, "set TSMON_OPERATOR_KEY to the private key, or its path, of an operator who may sign, or add it to an agent with ssh-add", "entry %d of %s may be signed by: %s", e.Sequence, log.Channel, strings.Join(maySign(log.Operators(), e), ", "))
+}
+
+// SignPlan adds the signature of the operator to a plan, and returns it as it is then. again
+// names the operator if he had signed it before.
+func (p Plans) SignPlan(ctx context.Context, w *Waiting) (signed *Waiting, again string, err error) {
+	armored, err := p.signature(ctx, w.Log, w.Entry)
+	if err == nil && armored == "" {
+		err = ErrNoKey
+	}
+	if err != nil {
+		return nil, "", NobodySigns(err, w.Log, w.Entry)
+	}
+	who, err := p.signer(w, armored)
+	if err != nil {
+		return nil, "", err
+	}
+	if slices.Contains(w.Signed, who) {
+		again = who
+	}
+	w.Entry.Signatures = append(w.Entry.Signatures, armored)
+	if err := p.keep(ctx, w.Log, w.Hash, w.Entry); err != nil {
+		return nil, "", err
+	}
+	signed, err = p.Read(ctx, w.Log, w.Hash)
+	return signed, again, err
+}
+
+// signer names who made a signature of a plan.
+func (p Plans) signer(w *Waiting, armored string) (string, error) {
+	payload, err := w.Entry.Payload()
+	if err != nil {
+		return "", err
+	}
+	key, err := signing.VerifySSH(channels.Namespace, payload, armored)
+	if err != nil {
+		return "", err
+	}
+	return cmp.Or(signerOf(w.Log.Operators(), w.Entry, key.String()), root), nil
+}
+
+// keep writes the signatures of an entry beside its plan, in the place of whatever else lies
+// there under the names of those who signed.
+func (p Plans) keep(ctx context.Context, log *channels.Log, hash string, e *channels.Entry) error {
+	payload, err := e.Payload()
+	if err != nil {
+		return err
+	}
+	for _, armored := range e.Signatures {
+		key, err := signing.VerifySSH(channels.Namespace, payload, armored)
+		if err != nil {
+			return err
+		}
+		at := planRoot + log.Channel + "/" + hash + "." + cmp.Or(signerOf(log.Operators(), e, key.String()), root) + ".sig"
+		data, _, err := object.ReadAll(ctx, p.Store, at, maxSig)
+		if there := err == nil || errors.Is(err, object.ErrTooLarge); there {
+			if standing, bad := signing.VerifySSH(channels.Namespace, payload, string(data)); bad == nil && standing.String() == key.String() {
+				continue
+			}
+			if err := p.Store.Delete(ctx, at); err != nil {
+				return err
+			}
+		}
+		if _, err := p.Store.Create(ctx, at, strings.NewReader(armored), int64(len(armored)), library.RecordAttributes); err != nil && !errors.Is(err, fs.ErrExist) {
+			return err
+		}
+	}
+	return nil
+}
+
+// readSignatures reads the good signatures of those who may sign a plan, one of each.
+func (p Plans) readSignatures(ctx context.Context, w *Waiting) error {
+	payload, err := w.Entry.Payload()
+	if err != nil {
+		return err
+	}
+	may := map[string]bool{} // by name: has signed
+	for _, who := range maySign(w.Log.Operators(), w.Entry) {
+		may[who] = false
+	}
+	names := slices.Sorted(maps.Keys(may))
+	if _, taken := may[root]; !taken {
+		names = append(names, root)
+	}
+	for _, who := range names {
+		data, _, err := object.ReadAll(ctx, p.Store, planRoot+w.Channel+"/"+w.Hash+"."+who+".sig", maxSig)
+		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, object.ErrTooLarge) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		key, err := signing.VerifySSH(channels.Namespace, payload, string(data))
+		if err != nil {
+			continue // anybody who can write to the store may have put it there
+		}
+		if signer := signerOf(w.Log.Operators(), w.Entry, key.String()); cmp.Or(signer, root) != who || signer == "" && !slices.Contains(p.Root, key.String()) {
+			continue // not by whom its name says
+		}
+		w.keys = append(w.keys, key.String())
+		w.Entry.Signatures = append(w.Entry.Signatures, string(data))
+		may[who] = true
+	}
+	for _, who := range names {
+		switch signed, operator := may[who]; {
+		case signed:
+			w.Signed = append(w.Signed, who)
+		case operator:
+			w.Missing = append(w.Missing, who)
+		}
+	}
+	return nil
+}

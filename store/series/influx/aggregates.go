@@ -1,0 +1,133 @@
+package influx
+
+import (
+	"time"
+
+	"tsmon/store/series"
+)
+
+// trues is the function that counts values that are true.
+const trues = "true"
+
+// piece is a part of the window of an aggregate.
+type piece struct {
+	since, until int64 // nanoseconds since 1970, exclusive and inclusive
+	rolled       bool  // rollups stand for its values
+}
+
+// pieces cuts a window, oldest first. Before the first part of an hour that lies wholly in
+// it there are only values, while they are kept.
+func (b *batch) pieces(window time.Duration) (all []piece) {
+	since, now := b.since(window), b.now.UnixNano()
+	border := b.rollups.border(b.now)
+	if border.IsZero() || since >= border.UnixNano()-1 {
+		return []piece{{since: since, until: now}}
+	}
+	last := min(border.UnixNano()-1, now)
+	grain := int64(b.rollups.grain)
+	first := since + (grain-(since+1)%grain)%grain
+	if first = min(first, last); since < first {
+		all = append(all, piece{since: since, until: first})
+	}
+	if first < last {
+		all = append(all, piece{first, last, true})
+	}
+	return append(all, piece{since: last, until: now})
+}
+
+// cell returns the cell of a function of a piece.
+func (p piece) cell(k series.Key, kind series.Kind, function string) cell {
+	c := cell{Key: k, kind: kind, function: function, since: p.since, until: p.until}
+	switch {
+	case p.rolled:
+		c.kind = series.Float
+		if function == trues {
+			c.function = "sum"
+		}
+		c.Field += "." + c.function
+		if function == "count" {
+			c.function = "sum"
+		}
+	case function == trues:
+		c.function, c.onlyTrue = "count", true
+	}
+	return c
+}
+
+// functionsOf returns the functions that an aggregate of some pieces needs. Booleans are
+// counted.
+func functionsOf(a series.Aggregate, kind series.Kind, pieces int) []string {
+	switch {
+	case kind == series.Boolean:
+		return []string{"count", trues}
+	case a == series.Mean && pieces > 1:
+		return []string{"count", "sum"}
+	}
+	return []string{a.String()}
+}
+
+// wantAggregate plans an aggregate.
+func (b *batch) wantAggregate(want series.Want, kind series.Kind) {
+	pieces := b.pieces(want.Window)
+	for _, p := range pieces {
+		for _, function := range functionsOf(want.Aggregate, kind, len(pieces)) {
+			b.planOf(p).want(p.cell(want.Key, kind, function))
+		}
+	}
+}
+
+// planOf returns the plan that fetches a piece.
+func (b *batch) planOf(p piece) *plan {
+	if p.rolled {
+		return b.old
+	}
+	return b.first
+}
+
+// aggregate returns an aggregate that was fetched; false if there are no values.
+func (b *batch) aggregate(want series.Want, kind series.Kind) (number float64, found bool) {
+	pieces := b.pieces(want.Window)
+	functions := functionsOf(want.Aggregate, kind, len(pieces))
+	figures := make([]figure, len(functions))
+	for _, p := range pieces {
+		for i, function := range functions {
+			figures[i].join(function, b.planOf(p).cells[p.cell(want.Key, kind, function)])
+		}
+	}
+	first := figures[0]
+	switch {
+	case !first.found || len(figures) == 1:
+		return first.number, first.found
+	case kind == series.Boolean:
+		return share(want.Aggregate, figures[1].number, first.number), true
+	}
+	return figures[1].number / first.number, true
+}
+
+// join adds the figure of another piece.
+func (f *figure) join(function string, other figure) {
+	switch {
+	case !other.found:
+	case !f.found:
+		*f = other
+	case function == "max":
+		f.number = max(f.number, other.number)
+	case function == "min":
+		f.number = min(f.number, other.number)
+	default:
+		f.number += other.number
+	}
+}
+
+// share returns an aggregate of booleans, of which there are all and trues are true.
+func share(a series.Aggregate, trues, all float64) float64 {
+	switch {
+	case a == series.Sum:
+		return trues
+	case a == series.Mean:
+		return trues / all
+	case a == series.Max && trues > 0, a == series.Min && trues == all:
+		return 1
+	}
+	return 0
+}
