@@ -176,10 +176,12 @@ func conflict(err error) string {
 // faults maps back-end errors to what clients are told, most specific first.
 var faults = []web.Fault{
 	{Is: record.ErrUnavailable, Sentence: "the records can't be reached at the moment"},
+	{Is: series.ErrSlow, Sentence: "the time-series database did not answer in time: ask for less, or try again in a few seconds", Wait: busyWait},
 	{Is: series.ErrUnavailable, Sentence: "the time-series database can't be reached at the moment"},
 	{Is: series.ErrNoDatabase, Sentence: "the time-series database of this client does not exist"},
 	{Is: series.ErrTooLarge, Sentence: "the answer would be too large: ask for less at a time"},
 	{Is: mqtt.ErrUnavailable, Sentence: "the message broker can't be reached at the moment: nothing was sent"},
 	{Is: mqtt.ErrTooLarge, Sentence: "the message is larger than the broker takes: nothing was sent"},
 	{Is: mqtt.ErrUnknown, Sentence: "the message broker did not acknowledge the message in time: it may have been delivered, or not"},
+	{Is: context.DeadlineExceeded, Sentence: "the server did not get the answer in time", Wait: busyWait},
 }
