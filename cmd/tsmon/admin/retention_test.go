@@ -28,9 +28,9 @@ func (s *said) Write(text []byte) (int, error) {
 	return s.Builder.Write(text)
 }
 
-// counting returns a store whose server answers like InfluxDB with handler, an app and what
-// it says.
-func counting(t *testing.T, handler http.HandlerFunc) (series.Store, *cli.App, *said) {
+// counting returns a store whose server answers like InfluxDB with handler, and an app that
+// says things to word.
+func counting(t *testing.T, word *said, handler http.HandlerFunc) (series.Store, *cli.App) {
 	t.Helper()
 	server := httptest.NewServer(handler)
 	t.Cleanup(server.Close)
@@ -41,16 +41,15 @@ func counting(t *testing.T, handler http.HandlerFunc) (series.Store, *cli.App, *
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { store.Close() })
-	s := &said{heard: make(chan struct{})}
-	return store, &cli.App{Stderr: s, Now: time.Now}, s
+	return store, &cli.App{Stderr: word, Now: time.Now}
 }
 
 // TestCountsWithAWord: a count that takes long says what it does.
 func TestCountsWithAWord(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	var word *said
-	store, app, word := counting(t, func(w http.ResponseWriter, r *http.Request) {
+	word := &said{heard: make(chan struct{})}
+	store, app := counting(t, word, func(w http.ResponseWriter, r *http.Request) {
 		select {
 		case <-word.heard:
 		case <-ctx.Done():
@@ -71,7 +70,8 @@ func TestCountsWithAWord(t *testing.T) {
 func TestUncountedIsSaid(t *testing.T) {
 	tenant := record.Tenant{TsName: "db"}
 	for _, yes := range []bool{false, true} {
-		store, app, word := counting(t, func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) })
+		word := &said{heard: make(chan struct{})}
+		store, app := counting(t, word, func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) })
 		n, err := countDeleted(t.Context(), app, store, tenant, yes)
 		if n != nil || errors.Is(err, series.ErrUnavailable) == yes {
 			t.Errorf("with yes %t: %v, %v", yes, n, err)
