@@ -495,10 +495,13 @@ func TestPruneReadsNoReleases(t *testing.T) {
 func TestUnfinishedDelivery(t *testing.T) {
 	d := newDesk(t)
 	d.series(t, 3)
-	d.put(t, "log/stable/0000000004-0000000006.part")
+	for _, mark := range []string{"log/stable/0000000001-0000000003.part", "log/stable/0000000004-0000000006.part"} {
+		if _, err := d.Store.Create(t.Context(), mark, strings.NewReader(""), 0, library.RecordAttributes); err != nil {
+			t.Fatal(err)
+		}
+	}
 	begun := "log/stable/0000000006.json"
 	d.put(t, begun)
-	d.put(t, "log/stable/0000000001-0000000003.part")
 	var later time.Duration
 	d.Now = func() time.Time { return time.Now().Add(later) }
 	for _, c := range []struct {
