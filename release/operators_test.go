@@ -389,6 +389,42 @@ func repairAlone(t *testing.T, d *desk) {
 	}
 }
 
+// TestSignsAsAsked: a publish that asks for something else than the plan that waits says is
+// refused and signs nothing.
+func TestSignsAsAsked(t *testing.T) {
+	d, ann, bob := approved(t)
+	o := d.options(t, "1.0.0")
+	hash := d.publish(t, o).Waiting.Hash
+	d.Sign = bob
+	for name, change := range map[string]func(*PublishOptions){
+		"critical":  func(o *PublishOptions) { o.Extra.Critical = true },
+		"minimum":   func(o *PublishOptions) { o.Extra.MinimumVersion = "1.0.0" },
+		"watershed": func(o *PublishOptions) { o.Extra.Watershed = true },
+		"notes":     func(o *PublishOptions) { o.Notes = "other notes" },
+		"dry run":   func(o *PublishOptions) { o.Extra.Critical, o.DryRun = true, true },
+	} {
+		other := o
+		change(&other)
+		if _, err := d.Publish(t.Context(), other); !errors.Is(err, ErrOtherwise) {
+			t.Errorf("%s: error %v", name, err)
+		}
+	}
+	if w, err := d.Plans().Find(t.Context(), "stable", hash); err != nil || !slices.Equal(w.Signed, []string{"ann"}) {
+		t.Fatalf("plan %+v, %v", w, err)
+	}
+	// follows: leave out --watershed, --minimum-version, --critical and the notes
+	if plan := d.publish(t, o); !plan.Changed || plan.Waiting != nil {
+		t.Errorf("as it is: %+v", plan)
+	}
+	higher := d.options(t, "1.1.0")
+	higher.Extra.Critical = true
+	d.publish(t, higher)
+	d.Sign = ann
+	if plan := d.publish(t, higher); !plan.Changed || !plan.Entry.Release.Critical {
+		t.Errorf("a higher version: %+v", plan)
+	}
+}
+
 // TestApproveFed: nobody signs a plan of a channel that is moved elsewhere, or that somebody
 // marked as if it were, and the refusal says how it is moved here again.
 func TestApproveFed(t *testing.T) {

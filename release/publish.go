@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 
+	"tsmon/manifest"
 	"tsmon/release/bundle"
 	"tsmon/release/library"
 	"tsmon/signing"
@@ -123,10 +124,19 @@ func (w publishing) plan(ctx context.Context) (*Plan, error) {
 // planOf returns the plan of a publish. A record that is not the store's is created.
 func (w publishing) planOf(s *state, record *library.Record, files map[string]bundle.Contents) (*Plan, error) {
 	plan, err := w.pl.plan(w.st.view, s, w.pl.publish(s, w.o, record))
+	if err == nil && plan.Entry != nil && w.otherwise(record) {
+		return nil, refuse(ErrOtherwise, "leave out --watershed, --minimum-version, --critical and the notes to have it as it is in the store, or publish a higher version", "%s would not get what is asked for", s.channel)
+	}
 	if err == nil && record != w.st.Counts {
 		plan.record, plan.files = record, files
 	}
 	return plan, err
+}
+
+// otherwise reports whether something is asked for that the record of a release does not say.
+// What is left out is as the record says.
+func (w publishing) otherwise(record *library.Record) bool {
+	return w.o.Extra != (manifest.Extra{}) && w.o.Extra != record.Extra || w.o.Notes != "" && w.o.Notes != record.Notes
 }
 
 // readBundles hashes the bundles and signs those that have no signature.

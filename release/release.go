@@ -65,6 +65,7 @@ var (
 	ErrMissing    = gate.ErrMissing
 	ErrGate       = gate.ErrGate
 	ErrStrands    = gate.ErrStrands
+	ErrOtherwise  = errors.New("the version is in the store with other notes or requirements")
 	ErrStaged     = errors.New("the version is staged with other bundles")
 	ErrShown      = errors.New("a channel has shown the version")
 	ErrPruning    = errors.New("its bundles are being removed")
