@@ -1,6 +1,7 @@
 package channels
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"regexp"
@@ -50,6 +51,32 @@ func (l *Log) Continues(p Position) error {
 		return nil
 	}
 	return fmt.Errorf("%w: entry %d of %s is not the one that was seen", ErrHistory, p.Sequence, l.Channel)
+}
+
+// GoesOn returns an error unless a log continues what was seen up to a position or, where
+// operators sign it, has an entry that gives that up. It wraps ErrHistory, and says what to
+// do.
+func (l *Log) GoesOn(p Position, signed bool) error {
+	err := l.Continues(p)
+	if err == nil || signed && l.Accepts(p) {
+		return nil
+	}
+	return fmt.Errorf("%w; %s", err, MendHistory(l.Channel, p))
+}
+
+// MendHistory says what to do about the log of a channel that was shortened or rewritten
+// since a position was seen.
+func MendHistory(channel string, seen Position) string {
+	return "bring the rightful log back from a copy; if the store was restored from a backup and nothing newer is left, `tsmon channel verify " + channel + " --from " + seen.String() + " --accept` gives up what is lost"
+}
+
+// goesOn returns an error unless a log goes on from what servers have seen of it.
+func (r Repository) goesOn(ctx context.Context, log *Log) error {
+	seen, err := r.Seen(ctx, log.Channel)
+	if err != nil {
+		return fmt.Errorf("what servers have seen of %s: %w", log.Channel, err)
+	}
+	return log.GoesOn(seen, r.Trust[log.Channel].Operators != nil)
 }
 
 // Accepts reports whether an entry that operators signed gives up the entries that ended
