@@ -35,6 +35,20 @@ const (
 	Monitoring = "monitoring"
 )
 
+// Memory is what a server remembers of its clients and of the records. A server that takes
+// the place of another on the same stores gets that of the other.
+type Memory struct {
+	monitor *monitor.Memory
+	guesses *web.Throttle // of the console's token
+}
+
+// NewMemory returns one that is empty.
+func NewMemory(now func() time.Time) *Memory {
+	m := &Memory{monitor: monitor.NewMemory(now), guesses: web.NewThrottle(now)}
+	m.guesses.Whole = true // all guess the same token
+	return m
+}
+
 // Options are what a Server needs. Objects, Records, Series, Messages, Tokens, Log,
 // Refresh, Clients and MaxUpload are required, but what the side needs that is not served.
 type Options struct {
@@ -81,6 +95,7 @@ type Options struct {
 	Guards       *fleet.Guards
 	Publisher    *updates.Publisher
 	Build        web.Build
+	Memory       *Memory // of the server before; nil: none
 	Now          func() time.Time
 }
 
@@ -127,7 +142,7 @@ func New(o Options) *Server {
 
 func newMonitor(o Options, registry *prometheus.Registry) *monitor.Server {
 	return monitor.New(monitor.Options{
-		Objects: o.Objects, Records: o.Records, Series: o.Series, Messages: o.Messages, Tokens: o.Tokens, Registry: registry, Log: o.Log, Now: o.Now,
+		Objects: o.Objects, Records: o.Records, Series: o.Series, Messages: o.Messages, Tokens: o.Tokens, Memory: o.Memory.monitor, Registry: registry, Log: o.Log, Now: o.Now,
 		Uploads: o.Uploads, MaxUpload: o.MaxUpload, WriteToken: o.WriteToken, BehindProxy: o.BehindProxy, Deadline: o.Deadline, StoreTime: o.StoreTime, KeepAudits: o.KeepAudits, KeepUploads: o.KeepUploads,
 	})
 }
@@ -146,13 +161,16 @@ func (s *Server) addUpdates(o Options, registry *prometheus.Registry) {
 		Elsewhere: o.Elsewhere, Presigner: o.Presigner, BehindProxy: o.BehindProxy, Deadline: o.Deadline, Now: o.Now,
 	})
 	s.releases = updates.NewReleases(updates.ReleasesOptions{
-		Heads: s.heads, Fleet: s.fleet, Guards: o.Guards, Publisher: o.Publisher, Token: o.ConsoleToken, BehindProxy: o.BehindProxy, Deadline: o.Deadline, Log: o.Log, Now: o.Now,
+		Heads: s.heads, Fleet: s.fleet, Guards: o.Guards, Publisher: o.Publisher, Token: o.ConsoleToken, Guesses: o.Memory.guesses, BehindProxy: o.BehindProxy, Deadline: o.Deadline, Log: o.Log, Now: o.Now,
 	})
 }
 
 func withDefaults(o Options) Options {
 	if o.Now == nil {
 		o.Now = time.Now
+	}
+	if o.Memory == nil {
+		o.Memory = NewMemory(o.Now)
 	}
 	if o.Deadline == 0 {
 		o.Deadline = web.Deadline

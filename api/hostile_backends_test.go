@@ -86,7 +86,7 @@ func TestHostileBackends(t *testing.T) {
 	routes := askers(t, w)
 	for room, sentinels := range map[string][]error{
 		"records":  {record.ErrUnavailable, record.ErrInvalid, record.ErrConflict, record.ErrExists, &record.ConflictError{Object: record.Ref{Kind: record.Line, ID: 5}}},
-		"series":   {series.ErrUnavailable, series.ErrNoDatabase, series.ErrTooLarge, series.ErrKind, series.ErrInvalid, series.ErrName},
+		"series":   {series.ErrUnavailable, series.ErrSlow, series.ErrNoDatabase, series.ErrTooLarge, series.ErrKind, series.ErrInvalid, series.ErrName},
 		"objects":  {object.ErrUnavailable, object.ErrNoStore, object.ErrFull, object.ErrCorrupt, object.ErrChanged, fs.ErrExist},
 		"messages": {mqtt.ErrUnavailable, mqtt.ErrUnknown, mqtt.ErrTooLarge, mqtt.ErrTopic, mqtt.ErrDenied, &mqtt.DeniedError{ReasonCode: 135}},
 	} {
@@ -257,8 +257,42 @@ func TestHostileWaits(t *testing.T) {
 			if text := got.WantFailure(t, 500); text != "the server did not get the answer in time (request "+got.Header.Get("X-Request-Id")+")" {
 				t.Errorf("%s while %s hang: %d %s", r.Path, calls, got.Status, got.Body)
 			}
+			if got.Header.Get("Retry-After") != "5" && strings.HasPrefix(needs[pathOf(r)], "series.") {
+				t.Errorf("%s while %s hang: it does not say when to try again", r.Path, calls)
+			}
 		})
 		f.Fail(nil)
+	}
+}
+
+// TestSlowAndAway: a time-series database that is slow is not called away, and the other
+// way round.
+func TestSlowAndAway(t *testing.T) {
+	t.Parallel()
+	w := apitest.Embedded(t)
+	apitest.ImportGrants(t, w)
+	f := apitest.Unsteady(w)
+	ana := w.LogIn(t, w.Serve(t), w.Ana)
+	routes := askers(t, w)
+	for _, c := range []struct {
+		err        error
+		says, wait string
+	}{
+		{series.ErrSlow, "the time-series database did not answer in time: ", "5"},
+		{series.ErrUnavailable, "the time-series database can't be reached at the moment ", ""},
+	} {
+		for _, r := range routes {
+			if !strings.HasPrefix(needs[pathOf(r)], "series.") {
+				continue
+			}
+			w.Clock.Move(3 * time.Second) // so that no value is remembered
+			f.Fail(fmt.Errorf("%s: %w", apitest.Detail, c.err), "series.")
+			got := try(ana, w, r)
+			if text := got.WantFailure(t, 500); !strings.HasPrefix(text, c.says) || got.Header.Get("Retry-After") != c.wait {
+				t.Errorf("%s: %s (Retry-After %q)", r.Path, text, got.Header.Get("Retry-After"))
+			}
+			f.Fail(nil)
+		}
 	}
 }
 

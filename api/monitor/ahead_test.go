@@ -174,6 +174,28 @@ func TestBeginsInTime(t *testing.T) {
 	}
 }
 
+// TestGoesOnInTime: so is one that has begun and whose next part can't be read in its time.
+func TestGoesOnInTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		v, _ := asking(t, 0)
+		a := heavy(v, "f", 2)
+		ctx, cancel := context.WithTimeout(t.Context(), v.deadline)
+		defer cancel()
+		if _, err := a.read(ctx, ctx); err != nil {
+			t.Fatal(err)
+		}
+		v.turns.forget(a.next)
+		for range seriesTurns {
+			if err := v.turns.take(t.Context(), newTurn("other", 1, 1)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, err := a.read(ctx, ctx); !errors.Is(err, errBusy) {
+			t.Error(err)
+		}
+	})
+}
+
 // TestReadsAhead: while a client takes the first part slowly, the second is read, so that
 // the question need not wait behind others for it, and no third.
 func TestReadsAhead(t *testing.T) {

@@ -109,7 +109,7 @@ func (a *seriesAnswer) begin(ctx context.Context) error {
 	wait, cancel := context.WithTimeout(ctx, a.values.deadline/2) // what begins later would not end in its time
 	defer cancel()
 	if err := a.values.room.Acquire(wait, room); err != nil {
-		return busyOr(ctx, err)
+		return busyOr(err)
 	}
 	a.release = sync.OnceFunc(func() {
 		if a.next != nil {
@@ -167,7 +167,7 @@ func (a *seriesAnswer) read(ctx, wait context.Context) (part, error) {
 	}
 	now := a.next
 	if err := a.values.turns.take(wait, now); err != nil {
-		return part{}, busyOr(ctx, err)
+		return part{}, busyOr(err)
 	}
 	from := a.from()
 	p := (*from)[0]
@@ -195,9 +195,9 @@ func (a *seriesAnswer) turn() *turn {
 	return nil
 }
 
-// busyOr returns errBusy for a wait that ended before the request's own time.
-func busyOr(ctx context.Context, err error) error {
-	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
+// busyOr returns errBusy for a wait for others that took too long.
+func busyOr(err error) error {
+	if errors.Is(err, context.DeadlineExceeded) {
 		return errBusy
 	}
 	return err

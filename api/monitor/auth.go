@@ -101,11 +101,6 @@ func (s session) fresh(now time.Time, age time.Duration) bool {
 	return passed >= 0 && passed < age
 }
 
-func newSessions(o Options) *sessions {
-	known, _ := lru.New[sessionKey, session](maxSessions) // fails for sizes below one
-	return &sessions{records: o.Records, now: o.Now, deadline: o.Deadline, known: known}
-}
-
 // find returns the user named by the claims: 401 if the user, the tenant or the
 // token's version has changed.
 func (s *sessions) find(ctx context.Context, claims token.Claims) (caller, error) {

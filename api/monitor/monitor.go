@@ -48,6 +48,7 @@ type Options struct {
 	Series   series.Store
 	Messages Publisher
 	Tokens   *token.Keys
+	Memory   *Memory
 	Registry prometheus.Registerer
 	Log      *slog.Logger
 	Now      func() time.Time
@@ -81,12 +82,13 @@ type Server struct {
 func New(o Options) *Server {
 	respond := web.Responder{Faults: faults, Problem: conflict}
 	g := &gate{
-		Responder: respond, records: o.Records, tokens: o.Tokens, throttle: web.NewThrottle(o.Now), log: o.Log, now: o.Now,
-		refusals: newRefusals(), logins: newLogins(o.Registry), sessions: newSessions(o),
+		Responder: respond, records: o.Records, tokens: o.Tokens, throttle: o.Memory.throttle, log: o.Log, now: o.Now,
+		refusals: o.Memory.refusals, logins: newLogins(o.Registry),
+		sessions: &sessions{records: o.Records, now: o.Now, deadline: o.Deadline, known: o.Memory.sessions},
 	}
 	v := &values{
 		store: series.NewCached(newMeasured(o.Series, o.Registry)), records: o.Records, now: o.Now, deadline: o.Deadline,
-		turns: newTurns(), room: semaphore.NewWeighted(maxHeld), names: newKnown[fieldKey, record.ID](o.Now, maxKnownNames),
+		turns: newTurns(), room: semaphore.NewWeighted(maxHeld), names: o.Memory.names,
 	}
 	v.store.Now = o.Now
 	w := &writes{records: o.Records, forget: []func(string){v.store.Forget}}
@@ -94,7 +96,7 @@ func New(o Options) *Server {
 		w.forget = []func(string){store.Forget, v.store.Forget} // the cache last, which asks the store
 	}
 	return &Server{
-		gate: g, values: v, diagrams: &diagrams{o.Records, g, o.Now}, lists: &lists{o.Records, newKnown[string, []record.Variable](o.Now, maxKnownLists)}, devices: &devices{o.Messages, g},
+		gate: g, values: v, diagrams: &diagrams{o.Records, g, o.Now}, lists: &lists{o.Records, o.Memory.variables}, devices: &devices{o.Messages, g},
 		uploads: &uploads{
 			objects: o.Objects, files: &web.Files{Responder: respond, Store: o.Objects, Deadline: o.Deadline},
 			keys: o.Uploads, limit: o.MaxUpload, behindProxy: o.BehindProxy, storeTime: o.StoreTime,
@@ -174,10 +176,12 @@ func conflict(err error) string {
 // faults maps back-end errors to what clients are told, most specific first.
 var faults = []web.Fault{
 	{Is: record.ErrUnavailable, Sentence: "the records can't be reached at the moment"},
+	{Is: series.ErrSlow, Sentence: "the time-series database did not answer in time: ask for less, or try again in a few seconds", Wait: busyWait},
 	{Is: series.ErrUnavailable, Sentence: "the time-series database can't be reached at the moment"},
 	{Is: series.ErrNoDatabase, Sentence: "the time-series database of this client does not exist"},
 	{Is: series.ErrTooLarge, Sentence: "the answer would be too large: ask for less at a time"},
 	{Is: mqtt.ErrUnavailable, Sentence: "the message broker can't be reached at the moment: nothing was sent"},
 	{Is: mqtt.ErrTooLarge, Sentence: "the message is larger than the broker takes: nothing was sent"},
 	{Is: mqtt.ErrUnknown, Sentence: "the message broker did not acknowledge the message in time: it may have been delivered, or not"},
+	{Is: context.DeadlineExceeded, Sentence: "the server did not get the answer in time", Wait: busyWait},
 }

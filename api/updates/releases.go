@@ -31,8 +31,9 @@ type ReleasesOptions struct {
 	// Publisher rehearses moves and reads the releases of the store. It signs nothing;
 	// nil: the store's releases are not shown, and nothing is rehearsed.
 	Publisher   *Publisher
-	Token       string // bearer token of all routes; empty: only this machine gets answers
-	BehindProxy bool   // a proxy is in front: no request is this machine's
+	Token       string        // bearer token of all routes; empty: only this machine gets answers
+	Guesses     *web.Throttle // of the token
+	BehindProxy bool          // a proxy is in front: no request is this machine's
 	Deadline    time.Duration
 	Log         *slog.Logger
 	Now         func() time.Time
@@ -45,7 +46,6 @@ type Releases struct {
 	web.Responder
 	answers    *answers
 	rehearsing chan struct{} // one element for each rehearsal that runs
-	guesses    *web.Throttle
 }
 
 // maxRehearsals bounds the rehearsals that run at once: each reads the logs of all
@@ -54,9 +54,7 @@ const maxRehearsals = 2
 
 // NewReleases returns the routes.
 func NewReleases(o ReleasesOptions) *Releases {
-	guesses := web.NewThrottle(o.Now)
-	guesses.Whole = true // all guess the same token
-	return &Releases{ReleasesOptions: o, answers: newAnswers(o.Now, o.Deadline), rehearsing: make(chan struct{}, maxRehearsals), guesses: guesses}
+	return &Releases{ReleasesOptions: o, answers: newAnswers(o.Now, o.Deadline), rehearsing: make(chan struct{}, maxRehearsals)}
 }
 
 // Routes adds the routes.
@@ -97,7 +95,7 @@ func (s *Releases) checkToken(r *http.Request) error {
 		return web.Unauthorized(nil)
 	}
 	from, guess := web.NoteOf(r).Origin, fmt.Sprintf("%x", sha256.Sum256([]byte(token)))
-	end, wait, err := s.guesses.Begin(r.Context(), from, guess)
+	end, wait, err := s.Guesses.Begin(r.Context(), from, guess)
 	if err != nil {
 		return err
 	}

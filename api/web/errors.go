@@ -91,15 +91,16 @@ func (f *Failure) body() map[string]message {
 type Fault struct {
 	Is       error
 	Sentence string
+	Wait     time.Duration // until the client should try again, or 0
 }
 
 // faults are those of the object store and of any back end, most specific first.
 var faults = []Fault{
-	{object.ErrUnavailable, "the file store can't be reached at the moment"},
-	{object.ErrNoStore, "the file store can't be reached at the moment"},
-	{object.ErrFull, "the file store is full"},
-	{fs.ErrPermission, "the server is not allowed to ask its own store"},
-	{context.DeadlineExceeded, "the server did not get the answer in time"},
+	{Is: object.ErrUnavailable, Sentence: "the file store can't be reached at the moment"},
+	{Is: object.ErrNoStore, Sentence: "the file store can't be reached at the moment"},
+	{Is: object.ErrFull, Sentence: "the file store is full"},
+	{Is: fs.ErrPermission, Sentence: "the server is not allowed to ask its own store"},
+	{Is: context.DeadlineExceeded, Sentence: "the server did not get the answer in time"},
 }
 
 // Explained returns err with the sentence that clients are told instead of it.
@@ -132,21 +133,22 @@ func (p Responder) Explain(r *http.Request, err error) *Failure {
 	case r.Context().Err() != nil:
 		err = fmt.Errorf("%w: %w", r.Context().Err(), err)
 	}
-	return &Failure{Status: http.StatusInternalServerError, Cause: err,
-		Messages: []string{p.sentence(err) + " (request " + NoteOf(r).ID + ")"}}
+	fault := p.fault(err)
+	return &Failure{Status: http.StatusInternalServerError, Cause: err, Wait: fault.Wait,
+		Messages: []string{fault.Sentence + " (request " + NoteOf(r).ID + ")"}}
 }
 
-func (p Responder) sentence(err error) string {
+func (p Responder) fault(err error) Fault {
 	var own *explained
 	if errors.As(err, &own) {
-		return own.sentence
+		return Fault{Sentence: own.sentence}
 	}
 	for _, table := range [][]Fault{p.Faults, faults} {
 		for _, fault := range table {
 			if errors.Is(err, fault.Is) {
-				return fault.Sentence
+				return fault
 			}
 		}
 	}
-	return "something went wrong in the server"
+	return Fault{Sentence: "something went wrong in the server"}
 }

@@ -91,6 +91,7 @@ type Observer struct {
 	behindProxy bool
 	log         *slog.Logger
 	requests    *prometheus.HistogramVec
+	faults      prometheus.Counter
 	warned      sync.Once // of headers of a proxy
 
 	mu    sync.RWMutex
@@ -104,7 +105,10 @@ func NewObserver(log *slog.Logger, registry prometheus.Registerer, behindProxy b
 		Name: "tsmon_http_request_duration_seconds", Help: "Time that requests took, by route, method and status.",
 		Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 10, 60, 600},
 	}, []string{"route", "method", "status"})}
-	registry.MustRegister(o.requests)
+	o.faults = prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "tsmon_http_faults_total", Help: "Requests that failed through the server or a back end: not for what the client sent, and not as busy.",
+	})
+	registry.MustRegister(o.requests, o.faults)
 	return o
 }
 
@@ -172,6 +176,7 @@ func (o *Observer) Finish(x *Exchange, r *http.Request, route string) {
 	level := slog.LevelInfo
 	if x.cause != nil && (x.status >= http.StatusInternalServerError || x.status == http.StatusOK) {
 		level = slog.LevelError
+		o.faults.Inc()
 	}
 	if !kind.log.Enabled(r.Context(), level) {
 		return

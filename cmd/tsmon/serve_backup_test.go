@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/base64"
 	"encoding/json"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -11,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/klauspost/compress/zstd"
 
@@ -38,6 +40,17 @@ func TestBackup(t *testing.T) {
 		}
 		return stdout, stderr
 	}
+	status, answer := s.upload(who, "foto del tanque")
+	var uploaded struct{ Data struct{ URL string } }
+	if err := json.Unmarshal(answer, &uploaded); status != 200 || err != nil {
+		t.Fatalf("%d %s: %v", status, answer, err)
+	}
+	values := filepath.Join(folder, "values.csv")
+	text := fmt.Sprintf("time,measurement,field,value\n%d,medidor,caudal,41.5\n%d,medidor,caudal,42.25\n", time.Now().Unix()-60, time.Now().Unix()-30)
+	if err := os.WriteFile(values, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	run(0, "series", "import", "demo", values, "--precision", "s")
 	var made, verified admin.Backup
 	stdout, _ := run(0, "backup", "create", file, "--json")
 	if err := json.Unmarshal([]byte(stdout), &made); err != nil || len(made.Files) < 4 {
@@ -69,12 +82,22 @@ func TestBackup(t *testing.T) {
 	if status, text := again.ask("GET", "/getVarsTs", token, nil); status != 200 || !strings.Contains(string(text), "varsTs") {
 		t.Errorf("the token of before: %d %.300s", status, text)
 	}
+	var value map[string]struct{ Value float64 }
+	again.dataOf(&value, "POST", "/dataTs", token, map[string]any{"measurement": "medidor", "calc_field": "caudal"})
+	var series map[string][]struct{ Value float64 }
+	again.dataOf(&series, "POST", "/seriesDataTs", token, []any{map[string]any{"id": "x", "measurement": "medidor", "field": "caudal", "samplingPeriod": "1s"}})
+	if points := series["x"]; value["caudal"].Value != 42.25 || len(points) != 2 || points[0].Value != 41.5 || points[1].Value != 42.25 {
+		t.Errorf("imported values: %v, %v", value, points)
+	}
+	if status, content := again.ask("GET", strings.TrimPrefix(uploaded.Data.URL, s.base), "", nil); status != 200 || string(content) != "foto del tanque" {
+		t.Errorf("the upload: %d %.100q", status, content)
+	}
 	again.stop()
 
-	text, err := os.ReadFile(file)
+	packed, err := os.ReadFile(file)
 	if err == nil {
-		text[len(text)/2] ^= 1
-		err = os.WriteFile(file, text, 0o600)
+		packed[len(packed)/2] ^= 1
+		err = os.WriteFile(file, packed, 0o600)
 	}
 	if err != nil {
 		t.Fatal(err)

@@ -124,9 +124,15 @@ func underLoad(t *testing.T, s *served, d serving.DemoFile, token string, backen
 	t.Helper()
 	items := s.view(token)
 	topic := map[string]any{"topic": d.SchemaName + "/bomba", "data": map[string]any{"source_0": []int{1}}}
+	// The records know whether a variable is called so.
+	unnamed := []any{map[string]any{"measurement": "embalse", "field": "nivel", "samplingPeriod": "1h"}}
+	if status, text := s.ask("POST", "/seriesDataTs", token, unnamed); status != 200 {
+		t.Fatalf("series by measurement and field: %d %s", status, text)
+	}
 	pollers := map[string]*poller{
 		"records":   {ask: func() (int, []byte) { return s.ask("GET", "/getAllMenu", token, nil) }},
 		"variables": {ask: func() (int, []byte) { return s.ask("GET", "/getVarsTs", token, nil) }},
+		"names":     {ask: func() (int, []byte) { return s.ask("POST", "/seriesDataTs", token, unnamed) }},
 		"series":    {ask: func() (int, []byte) { return s.ask("POST", "/multipleDataTs", token, items) }},
 		"messages":  {ask: func() (int, []byte) { return s.ask("POST", "/sendConfigMQTT", token, topic) }},
 		"objects":   {ask: func() (int, []byte) { return s.upload(d, "hola") }},
@@ -161,14 +167,17 @@ func underLoad(t *testing.T, s *served, d serving.DemoFile, token string, backen
 
 // unharmed wants twenty more good answers of everything that does not need the
 // back end that is down. What may be done is looked up in the records, so that
-// messages need them; values and saved variables do not, for the minute that a user is
+// messages need them; values, series by measurement and field, and saved variables do not, for the minute that a user is
 // believed.
 func unharmed(t *testing.T, pollers map[string]*poller, down string) {
 	t.Helper()
 	others := maps.Clone(pollers)
 	delete(others, down)
-	if down == "records" {
+	switch down {
+	case "records":
 		delete(others, "messages")
+	case "series":
+		delete(others, "names")
 	}
 	for name, p := range others {
 		before, _ := p.now()

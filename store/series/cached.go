@@ -287,10 +287,13 @@ func (c *Cached) end(database string, q *query, asked time.Time) {
 	}
 }
 
-// shared maps errors of the query's own context, which is not the callers', to
-// ErrUnavailable.
+// shared maps errors of the query's own context, which is not the callers': it took too
+// long, or the cache was closed.
 func (q *query) shared() error {
-	if errors.Is(q.err, context.Canceled) || errors.Is(q.err, context.DeadlineExceeded) {
+	switch {
+	case errors.Is(q.err, context.DeadlineExceeded):
+		return fmt.Errorf("current values: %w: %w", ErrSlow, q.err)
+	case errors.Is(q.err, context.Canceled):
 		return fmt.Errorf("current values: %w: %w", ErrUnavailable, q.err)
 	}
 	return q.err

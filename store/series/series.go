@@ -44,6 +44,9 @@ var (
 	// ErrUnavailable says that the database could not be reached or did not
 	// answer in time; the same call may work later.
 	ErrUnavailable = errors.New("the time-series database does not answer")
+	// ErrSlow says that the database could be reached and did not answer in time. It is
+	// an ErrUnavailable.
+	ErrSlow error = slow{}
 	// ErrNoDatabase says that there is no database of this name.
 	ErrNoDatabase = errors.New("there is no such time-series database")
 	// ErrName says that a name breaks the rules of ValidName, ValidDatabase or
@@ -65,6 +68,14 @@ const (
 	// DefaultLimit is the number of points that a series has at most by default.
 	DefaultLimit = 5000
 )
+
+// slow is ErrSlow.
+type slow struct{}
+
+func (slow) Error() string { return "the time-series database did not answer in time" }
+
+// Is reports whether target is ErrUnavailable.
+func (slow) Is(target error) bool { return target == ErrUnavailable }
 
 // Key names a field of a measurement.
 type Key struct{ Measurement, Field string }

@@ -2,6 +2,7 @@ package admin
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"time"
@@ -44,13 +45,14 @@ func printDeleted(w io.Writer, n *int64) {
 }
 
 // countDeleted returns how many values the retention of a tenant deletes. Without yes it
-// refuses if there are any, or they can't be counted.
-func countDeleted(ctx context.Context, store series.Store, t record.Tenant, now time.Time, yes bool) (*int64, error) {
-	since := now.Add(-time.Duration(t.Settings.Retention))
-	n, err := store.CountBefore(ctx, t.TsName, since)
+// refuses if there are any, or they can't be counted; with yes that is a warning.
+func countDeleted(ctx context.Context, app *cli.App, store series.Store, t record.Tenant, yes bool) (*int64, error) {
+	since := app.Now().Add(-time.Duration(t.Settings.Retention))
+	n, err := countBefore(ctx, app, store, t.TsName, since)
 	switch {
-	case err != nil && yes:
-		return nil, ctx.Err()
+	case err != nil && yes && ctx.Err() == nil && !errors.Is(err, series.ErrNoDatabase):
+		app.Warn([]string{fmt.Sprintf("how many values are deleted is not known: %v", err)})
+		return nil, nil //nolint:nilnil // the number is optional
 	case err != nil:
 		return nil, err
 	case n > 0 && !yes:
@@ -58,4 +60,25 @@ func countDeleted(ctx context.Context, store series.Store, t record.Tenant, now 
 		return nil, cli.WithHint(cli.Refuse(err), "add --yes to delete them")
 	}
 	return &n, nil
+}
+
+// quietTime is how long values are counted without a word.
+const quietTime = 3 * time.Second
+
+// countBefore is as store.CountBefore, and says so where that takes long.
+func countBefore(ctx context.Context, app *cli.App, store series.Store, database string, since time.Time) (n int64, err error) {
+	counted := make(chan struct{})
+	go func() {
+		defer close(counted)
+		n, err = store.CountBefore(ctx, database, since)
+	}()
+	word := time.NewTimer(quietTime)
+	defer word.Stop()
+	select {
+	case <-counted:
+	case <-word.C:
+		app.Say("counting values from before %s; in a large database that may take minutes", since.UTC().Format(time.DateOnly))
+		<-counted
+	}
+	return n, err
 }

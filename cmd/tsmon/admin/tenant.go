@@ -86,7 +86,7 @@ func runTenantCreate(ctx context.Context, app *cli.App, t record.Tenant, yes boo
 		return err
 	}
 	result := CreatedTenant{Tenant: t}
-	if err = createTenant(ctx, c, &result, app.Now(), yes); err != nil {
+	if err = createTenant(ctx, app, c, &result, yes); err != nil {
 		return err
 	}
 	return app.Print(result, func(w io.Writer) {
@@ -102,7 +102,7 @@ func runTenantCreate(ctx context.Context, app *cli.App, t record.Tenant, yes boo
 // createTenant creates the files that are not configured elsewhere, the tenant,
 // then its database: a repetition completes what an interruption left. The database may
 // have values already.
-func createTenant(ctx context.Context, c *config.Config, t *CreatedTenant, now time.Time, yes bool) error {
+func createTenant(ctx context.Context, app *cli.App, c *config.Config, t *CreatedTenant, yes bool) error {
 	if err := errors.Join(cli.MakeFile(cli.RecordsFile(c)), cli.MakeFile(cli.SeriesFile(c))); err != nil {
 		return err
 	}
@@ -111,7 +111,7 @@ func createTenant(ctx context.Context, c *config.Config, t *CreatedTenant, now t
 		return cli.ExplainSeries(err)
 	}
 	if t.Settings.Retention != 0 {
-		if t.Deletes, err = countDeleted(ctx, values, t.Tenant, now, yes); errors.Is(err, series.ErrNoDatabase) {
+		if t.Deletes, err = countDeleted(ctx, app, values, t.Tenant, yes); errors.Is(err, series.ErrNoDatabase) {
 			err = nil
 		}
 		err = cli.ExplainSeries(err)
@@ -240,7 +240,7 @@ func tenantUpdateCommand(app *cli.App) *cobra.Command {
 the default. Running servers apply them within a minute.
 
 A shorter --retention deletes values. The command says how many, and does nothing
-without --yes. What values amount to in each hour is kept five times as long. The
+without --yes; with it, values that can't be counted are a warning. What values amount to in each hour is kept five times as long. The
 embedded store deletes whole days, InfluxDB shards of a day or a week once all of their
 values are too old; it gets the hourly figures first, which may take minutes.`,
 		Example: `  tsmon tenant update acueducto --save-menu 2 --time-zone America/Bogota
@@ -288,7 +288,7 @@ func runTenantUpdate(cmd *cobra.Command, app *cli.App, schema string, yes bool) 
 			return err
 		}
 		if cmd.Flags().Changed("retention") && updated.Settings.Retention != 0 {
-			updated.Deletes, err = countDeleted(ctx, values, updated.Tenant, app.Now(), yes)
+			updated.Deletes, err = countDeleted(ctx, app, values, updated.Tenant, yes)
 		}
 		if err == nil {
 			err = records.UpdateTenant(ctx, updated.Tenant)

@@ -139,7 +139,6 @@ var hints = []struct {
 	{series.ErrUnavailable, "check that the server in server.series (TSMON_SERIES_URL) is up and reachable, then run the same command again"},
 	{object.ErrClock, library.MendClock},
 	{channels.ErrFuture, "`tsmon channel verify CHANNEL` says what leads out"},
-	{channels.ErrUnsigned, "bring lost bytes back from a copy, with `tsmon channel repair CHANNEL --bundle FILE`: to have the log say that they are lost takes more signatures than one command gives"},
 	{channels.ErrLog, "`tsmon channel repair CHANNEL` puts it right, with --bundle FILE for each lost object whose bytes you still have; `tsmon channel verify CHANNEL` shows what is wrong"},
 	{updater.ErrTimeout, "check the address and the network"},
 	{updater.ErrStatus, "check the address: a server answers there, but not with this file"},

@@ -44,13 +44,14 @@ type backends struct {
 	trust   map[string]updates.Trust
 	secrets Secrets
 	build   web.Build
-	only    string // side that is served, empty for both
+	memory  *api.Memory // goes on over reloads
+	only    string      // side that is served, empty for both
 }
 
 // openBackends opens everything. A remote back end that is down is no error: requests
 // connect to it.
 func openBackends(ctx context.Context, app *cli.App, c *config.Config, only string, log *slog.Logger) (b *backends, err error) {
-	b = &backends{log: log, only: only, build: web.Build{Version: app.Version, Commit: app.Commit}}
+	b = &backends{log: log, only: only, memory: api.NewMemory(time.Now), build: web.Build{Version: app.Version, Commit: app.Commit}}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, b.Close())
@@ -128,7 +129,7 @@ func (b *backends) Close() error {
 func (b *backends) options(c *config.Config) api.Options {
 	o := api.Options{
 		KeepAudits: days(c.Server.AuditDays), KeepUploads: days(c.Server.Upload.Days),
-		Only: b.only, Build: b.build,
+		Only: b.only, Build: b.build, Memory: b.memory,
 		Objects: b.objects, Store: c.StoreName(), Presigner: b.presign, Records: b.records, Series: b.series, Messages: b.mqtt, Tokens: b.tokens, Log: b.log,
 		Origins: c.Server.CORSOrigins, Uploads: monitor.KeyPair{Access: b.secrets.AccessKey, Secret: b.secrets.SecretKey}, WriteToken: b.secrets.WriteToken,
 		Keys: b.trusted, Trust: b.trust, Refresh: c.Server.Refresh, PublicURL: c.PublicURL, Unbound: map[string]bool{}, Downgrades: map[string]bool{}, Rings: map[string]bool{}, UpdatesToken: string(c.Server.Updates.Token),

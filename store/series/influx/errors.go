@@ -45,6 +45,9 @@ func (s *server) translate(ctx context.Context, err error) error {
 	if errors.As(err, &refused) && refused.StatusCode != 0 {
 		return fmt.Errorf("%s: %w (status %d: %.200q)", s.place, s.meaning(refused), refused.StatusCode, refused.Message)
 	}
+	if isSlow(err) {
+		return fmt.Errorf("%s: %w", s.place, series.ErrSlow)
+	}
 	if isMalformed(err) {
 		return fmt.Errorf("%s does not answer like InfluxDB: %w: %w", s.place, series.ErrUnavailable, err)
 	}
@@ -58,6 +61,13 @@ func (s *server) translate(ctx context.Context, err error) error {
 func isCancelled(err error) bool {
 	var ne net.Error
 	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) || errors.As(err, &ne)
+}
+
+// isSlow reports whether a wait for an answer ended: the server took the connection.
+func isSlow(err error) bool {
+	var ne net.Error
+	var op *net.OpError
+	return errors.As(err, &ne) && ne.Timeout() && (!errors.As(err, &op) || op.Op != "dial")
 }
 
 func isMalformed(err error) bool {
@@ -89,6 +99,8 @@ func meaning(e *client.Error) error {
 		return series.ErrKind
 	case strings.Contains(message, "beyond retention policy"), strings.Contains(message, "outside retention policy"), strings.Contains(message, "point time is expired"):
 		return series.ErrExpired
+	case e.StatusCode == http.StatusGatewayTimeout, strings.Contains(message, "timeout"):
+		return series.ErrSlow
 	case e.StatusCode == http.StatusRequestEntityTooLarge:
 		return series.ErrTooLarge
 	case e.StatusCode == http.StatusBadRequest || e.StatusCode == http.StatusUnprocessableEntity:

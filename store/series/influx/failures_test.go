@@ -3,9 +3,13 @@ package influx
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
+	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
+	"os"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -42,7 +46,7 @@ func wantEach(t *testing.T, s *Store, want error) {
 			return s.Write(t.Context(), "db", []series.Sample{{Measurement: "m", Fields: map[string]any{"f": 1.0}, Time: seriestest.Clock}})
 		},
 	} {
-		if err := call(); !errors.Is(err, want) {
+		if err := call(); !errors.Is(err, want) || errors.Is(err, series.ErrSlow) != errors.Is(want, series.ErrSlow) {
 			t.Errorf("%s: the error is %v, not %q", name, err, want)
 		} else if strings.Contains(err.Error(), "secret") {
 			t.Errorf("%s: the error tells a secret: %v", name, err)
@@ -64,7 +68,7 @@ func TestForeign(t *testing.T) {
 		"other json":         {200, `[1]`, series.ErrUnavailable},
 		"no results":         {200, `{"results":[]}`, series.ErrUnavailable},
 		"statement error":    {200, `{"results":[{"statement_id":0,"error":"engine: out of order"}]}`, series.ErrUnavailable},
-		"error":              {200, `{"error":"timeout"}`, series.ErrUnavailable},
+		"error":              {200, `{"error":"timeout"}`, series.ErrSlow},
 		"not executed":       {200, `{"results":[{"statement_id":1,"error":"not executed"}]}`, series.ErrUnavailable},
 		"partial":            {200, `{"results":[{"statement_id":0,"partial":true}]}`, series.ErrUnavailable},
 		"partial series":     {200, `{"results":[{"statement_id":0,"series":[{"name":"m","values":[],"partial":true}]}]}`, series.ErrUnavailable},
@@ -74,6 +78,7 @@ func TestForeign(t *testing.T) {
 		"unauthorized":       {401, `{"error":"authorization failed"}`, fs.ErrPermission},
 		"forbidden":          {403, `no`, fs.ErrPermission},
 		"bad gateway":        {502, `<html>`, series.ErrUnavailable},
+		"gateway timeout":    {504, `<html>`, series.ErrSlow},
 		"too many":           {429, `{"code":"too many requests"}`, series.ErrUnavailable},
 		"moved":              {302, ``, series.ErrUnavailable},
 		"huge":               {200, strings.Repeat(" ", 1<<20), series.ErrTooLarge},
@@ -117,7 +122,47 @@ func TestSilent(t *testing.T) {
 		}
 	})
 	t.Cleanup(func() { close(end) })
-	wantEach(t, open(t, Options{URL: url, Token: "secret", Timeout: 50 * time.Millisecond}), series.ErrUnavailable)
+	wantEach(t, open(t, Options{URL: url, Token: "secret", Timeout: 50 * time.Millisecond}), series.ErrSlow)
+}
+
+// TestHalfAnswer talks to a server that stops in the middle of an answer.
+func TestHalfAnswer(t *testing.T) {
+	url := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		w.WriteHeader(http.StatusOK)
+		_, _ = io.WriteString(w, `{"results":[`)
+		_ = http.NewResponseController(w).Flush()
+		<-r.Context().Done()
+	})
+	s := open(t, Options{URL: url, Timeout: time.Second})
+	if _, err := s.Fields(t.Context(), "db"); !errors.Is(err, series.ErrSlow) {
+		t.Errorf("the error is %v", err)
+	}
+}
+
+// TestNoConnection: a server that takes no connection is away, and not slow.
+func TestNoConnection(t *testing.T) {
+	s := open(t, Options{URL: "http://127.0.0.1:1"})
+	wantEach(t, s, series.ErrUnavailable)
+	lost := &url.Error{Op: "Post", URL: "http://x/", Err: &net.OpError{Op: "dial", Err: os.ErrDeadlineExceeded}}
+	if err := s.server.translate(t.Context(), lost); !lost.Timeout() || !errors.Is(err, series.ErrUnavailable) || errors.Is(err, series.ErrSlow) {
+		t.Errorf("the error is %v", err)
+	}
+}
+
+// TestCountIsPatient: a large database may be counted for longer than a question may take.
+func TestCountIsPatient(t *testing.T) {
+	const short = 100 * time.Millisecond
+	url := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		if strings.Contains(r.FormValue("q"), "count(") {
+			<-time.After(5 * short)
+		}
+		_, _ = io.WriteString(w, `{"results":[{"statement_id":0,"series":[{"name":"m","columns":["time","count"],"values":[[0,7]]}]}]}`)
+	})
+	s := open(t, Options{URL: url, Timeout: short})
+	if n, err := s.CountBefore(t.Context(), "db", seriestest.Clock); err != nil || n != 7 {
+		t.Errorf("%d values, %v", n, err)
+	}
 }
 
 func TestOpenRefuses(t *testing.T) {

@@ -47,7 +47,7 @@ type Options struct {
 
 	Now     func() time.Time // time.Now
 	Dial    time.Duration    // to connect, 3 s
-	Timeout time.Duration    // of a request, 15 s
+	Timeout time.Duration    // of a request, 45 s; what goes through a whole database has ten minutes
 	Answer  int64            // the largest answer in bytes, 64 MiB
 }
 

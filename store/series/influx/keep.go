@@ -52,6 +52,7 @@ func (s *Store) CountBefore(ctx context.Context, database string, t time.Time) (
 	}
 	defer s.server.explain(ctx, "count values of "+database, &err)
 	q := s.server.query()
+	q.patient = true
 	q.add(fmt.Sprintf("SELECT count(*) FROM /^[^_]/ WHERE time < %d", t.UnixNano()))
 	rows, err := s.server.ask(ctx, database, q)
 	if err != nil {

@@ -19,6 +19,7 @@ type query struct {
 	text       strings.Builder
 	statements int
 	gemini     bool                         // the server is openGemini
+	patient    bool                         // the answer may take minutes
 	places     map[string]string            // parameters of names
 	names      map[string]map[string]string // by parameter, as the server wants them
 }
@@ -101,6 +102,9 @@ func (s *server) ask(ctx context.Context, database string, q query) ([][]row, er
 		form.Set("db", database)
 	}
 	service := s.client.HTTPService()
+	if q.patient {
+		service = s.patient.HTTPService()
+	}
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, service.ServerURL()+"query", strings.NewReader(form.Encode()))
 	if err != nil {
 		return nil, err

@@ -128,6 +128,7 @@ func (r roller) fields() map[string][]string {
 // first returns the day of the first value, or now if there is none.
 func (r roller) first(ctx context.Context) (time.Time, error) {
 	q := r.server.query()
+	q.patient = true
 	for m, fields := range r.fields() {
 		for _, field := range fields {
 			q.add("SELECT first(" + typed(&q, field, r.kinds[series.Key{Measurement: m, Field: field}]) + ") FROM " + q.bind(m))
@@ -157,6 +158,7 @@ func (r roller) roll(ctx context.Context, midnight time.Time) error {
 	fields := r.fields()
 	measurements := slices.Sorted(maps.Keys(fields))
 	q := r.server.query()
+	q.patient = true
 	var booleans []series.Key
 	for _, m := range measurements {
 		r.ask(&q, m, fields[m], "", midnight)

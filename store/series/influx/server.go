@@ -21,11 +21,12 @@ import (
 
 // server is the connection to one server, and what is known of its version.
 type server struct {
-	org    string
-	place  string // the URL without credentials
-	client influxdb2.Client
-	http   *http.Client
-	gemini gemini
+	org     string
+	place   string // the URL without credentials
+	client  influxdb2.Client
+	patient influxdb2.Client // whose requests may take patientTime
+	http    *http.Client
+	gemini  gemini
 
 	mu      sync.Mutex
 	buckets *bool // whether the server has some, once that is known
@@ -34,17 +35,27 @@ type server struct {
 func newServer(opts Options, u *url.URL) *server {
 	s := &server{org: opts.Org, place: u.String()}
 	s.http = newHTTP(opts, s.gemini.recognise)
-	settings := influxdb2.DefaultOptions().SetHTTPClient(s.http).SetApplicationName("tsmon")
-	s.client = influxdb2.NewClientWithOptions(opts.URL, opts.Token, settings)
+	patient := *s.http
+	patient.Timeout = max(patient.Timeout, patientTime)
+	s.client, s.patient = newClient(opts, s.http), newClient(opts, &patient)
 	return s
 }
+
+func newClient(opts Options, c *http.Client) influxdb2.Client { //nolint:ireturn // the client's own
+	return influxdb2.NewClientWithOptions(opts.URL, opts.Token, influxdb2.DefaultOptions().SetHTTPClient(c).SetApplicationName("tsmon"))
+}
+
+const (
+	requestTime = 45 * time.Second // longer than any question of a client of tsmon
+	patientTime = 10 * time.Minute // for what goes through a whole database
+)
 
 // newHTTP returns a client whose waits and answers are bounded. It follows no
 // redirects: the token is meant for one server. The header of each answer goes to seen.
 func newHTTP(opts Options, seen func(http.Header)) *http.Client {
 	dial := cmp.Or(opts.Dial, 3*time.Second)
 	return &http.Client{
-		Timeout:       cmp.Or(opts.Timeout, 15*time.Second),
+		Timeout:       cmp.Or(opts.Timeout, requestTime),
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		Transport: bounded{cmp.Or(opts.Answer, 64<<20), seen, &http.Transport{
 			Proxy:               http.ProxyFromEnvironment,

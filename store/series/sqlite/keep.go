@@ -15,6 +15,9 @@ import (
 // don't wait long.
 const perDelete = 2000
 
+// countTime is how long values of a database may be counted.
+const countTime = 10 * time.Minute
+
 // Keep implements series.Store. What is not deleted within the store's timeout goes with
 // the next hours' writes.
 func (s *Store) Keep(ctx context.Context, database string, k series.Keeping) (err error) {
@@ -46,7 +49,7 @@ func (s *Store) Keep(ctx context.Context, database string, k series.Keeping) (er
 
 // CountBefore implements series.Store.
 func (s *Store) CountBefore(ctx context.Context, database string, t time.Time) (count int64, err error) {
-	ctx, cancel := context.WithTimeout(ctx, s.timeout)
+	ctx, cancel := context.WithTimeout(ctx, max(s.timeout, countTime))
 	defer cancel()
 	defer explain(ctx, "count values of "+database, &err)
 	tx, id, err := s.begin(ctx, database)
