@@ -1,7 +1,6 @@
 package channels
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"regexp"
@@ -68,15 +67,6 @@ func (l *Log) GoesOn(p Position, signed bool) error {
 // since a position was seen.
 func MendHistory(channel string, seen Position) string {
 	return "bring the rightful log back from a copy; if the store was restored from a backup and nothing newer is left, `tsmon channel verify " + channel + " --from " + seen.String() + " --accept` gives up what is lost"
-}
-
-// goesOn returns an error unless a log goes on from what servers have seen of it.
-func (r Repository) goesOn(ctx context.Context, log *Log) error {
-	seen, err := r.Seen(ctx, log.Channel)
-	if err != nil {
-		return fmt.Errorf("what servers have seen of %s: %w", log.Channel, err)
-	}
-	return log.GoesOn(seen, r.Trust[log.Channel].Operators != nil)
 }
 
 // Accepts reports whether an entry that operators signed gives up the entries that ended

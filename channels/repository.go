@@ -153,7 +153,10 @@ func (r Repository) Extend(ctx context.Context, log *Log) (*Log, error) {
 		err = r.believe(ctx, log, longer)
 	}
 	if err == nil && r.Seen != nil {
-		err = r.goesOn(ctx, longer)
+		var seen Position
+		if seen, err = r.Seen(ctx, log.Channel); err == nil {
+			err = longer.GoesOn(seen, r.Trust[log.Channel].Operators != nil)
+		}
 	}
 	if err != nil {
 		return nil, err
