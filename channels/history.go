@@ -60,13 +60,7 @@ func (l *Log) GoesOn(p Position, signed bool) error {
 	if err == nil || signed && l.Accepts(p) {
 		return nil
 	}
-	return fmt.Errorf("%w; %s", err, MendHistory(l.Channel, p))
-}
-
-// MendHistory says what to do about the log of a channel that was shortened or rewritten
-// since a position was seen.
-func MendHistory(channel string, seen Position) string {
-	return "bring the rightful log back from a copy; if the store was restored from a backup and nothing newer is left, `tsmon channel verify " + channel + " --from " + seen.String() + " --accept` gives up what is lost"
+	return fmt.Errorf("%w; bring the rightful log back from a copy or, after a restore from a backup, `tsmon channel verify %s --from %s --accept` accepts what there is now", err, l.Channel, p)
 }
 
 // Accepts reports whether an entry that operators signed gives up the entries that ended

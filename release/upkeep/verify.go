@@ -50,6 +50,12 @@ func (r *VerifyReport) Err() error {
 	return errors.Join(errs...)
 }
 
+// MendHistory says what to do about the log of a channel that was shortened or rewritten
+// since a position was seen.
+func MendHistory(channel string, seen channels.Position) string {
+	return "bring the rightful log back from a copy; if the store was restored from a backup and nothing newer is left, `tsmon channel verify " + channel + " --from " + seen.String() + " --accept` gives up what is lost"
+}
+
 func (r *VerifyReport) find(object string, err error, mend string) {
 	if refusal := (*bundle.Refusal)(nil); errors.As(err, &refusal) {
 		mend = refusal.Mend
@@ -97,7 +103,7 @@ func (k Keeper) VerifyFrom(ctx context.Context, channel string, from channels.Po
 	v.log, v.report.Version, v.report.Entries, v.report.End = log, head.Version, len(log.Entries), log.End()
 	v.report.Fed = log.Fed()
 	if err := log.Continues(from); err != nil && (k.Channels.Trust[channel].Operators == nil || !log.Accepts(from)) {
-		v.report.find("log/"+channel, err, channels.MendHistory(channel, from))
+		v.report.find("log/"+channel, err, MendHistory(channel, from))
 	}
 	if err := v.strays(ctx); err != nil {
 		return nil, err

@@ -60,7 +60,7 @@ func (p *patient) read(ctx context.Context, s *standing, name string) {
 		return // what is wrong with the records is found elsewhere
 	}
 	if err := log.Continues(seen); err != nil && (p.trust[name].Operators == nil || !log.Accepts(seen)) {
-		s.err, s.where, s.mend = err, fault.Of(err, name).Object, channels.MendHistory(name, seen)
+		s.err, s.where, s.mend = err, fault.Of(err, name).Object, upkeep.MendHistory(name, seen)
 	}
 }
 
