@@ -17,7 +17,7 @@ import (
 
 // A channel is fed if its entries come from another store, byte for byte. A mark such as
 // log/stable/0000000012-0000000040.part, written before them, says which entries come
-// together. Its first entry is written last, and none of them counts before: readers never
+// together; it is empty, and an object of that name with content is no mark. Its first entry is written last, and none of them counts before: readers never
 // see what was in force between two deliveries, and a delivery that was interrupted is none.
 // Marks stay. A channel is fed if they cover every entry that it has; those of a channel
 // with entries of its own say nothing. So a forged mark hides no entry that is there, and
@@ -122,6 +122,9 @@ func (r Repository) Feed(ctx context.Context, log *Log, raw [][]byte) error {
 	}
 	for _, p := range append(marks, journal.Part{From: first + uint64(opening), To: first + uint64(last)}) {
 		_, err := r.Store.Create(ctx, p.Key(log.Channel), strings.NewReader(""), 0, journal.Attributes)
+		if errors.Is(err, fs.ErrExist) {
+			err = c.Replace(ctx, p.Key(log.Channel), nil) // unless it is the mark
+		}
 		if err != nil && !errors.Is(err, fs.ErrExist) {
 			return fmt.Errorf("write %s: %w", p.Key(log.Channel), err)
 		}

@@ -278,7 +278,8 @@ func TestForgedMarks(t *testing.T) {
 	}
 }
 
-// TestFeedOwn: a log of one's own, such as the copy of a store, is fed from then on.
+// TestFeedOwn: a log of one's own, such as the copy of a store, is fed from then on, whatever
+// lies in the place of a mark.
 func TestFeedOwn(t *testing.T) {
 	_, source, raw := sourceOf(t, 5)
 	site, _ := newStore(t)
@@ -302,6 +303,13 @@ func TestFeedOwn(t *testing.T) {
 				t.Errorf("killed at %d: %v", at, err)
 			}
 		}
+	}
+	mark := (journal.Part{From: 1, To: 3}).Key("stable")
+	if err := site.Store.Delete(t.Context(), mark); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := site.Store.Create(t.Context(), mark, strings.NewReader("x"), 1, journal.Attributes); err != nil {
+		t.Fatal(err)
 	}
 	if err := site.Feed(t.Context(), own, raw[3:]); err != nil {
 		t.Fatal(err)

@@ -11,6 +11,7 @@ import (
 	"tsmon/release/approval"
 	"tsmon/release/gate"
 	"tsmon/release/library"
+	"tsmon/release/upkeep"
 )
 
 // awaitEvery is how often a plan is looked at that others are to sign. Each look costs a
@@ -46,6 +47,9 @@ func (p *Publisher) Approve(ctx context.Context, channel, hash string, apply boo
 	}
 	if err != nil {
 		return nil, err
+	}
+	if w.Log.Fed() {
+		return nil, upkeep.Fed(channel)
 	}
 	if shown := Brings(w.Entry); bringsNew(w) {
 		p.step("verifying %s in the store", shown.Version)

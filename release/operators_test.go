@@ -388,3 +388,30 @@ func repairAlone(t *testing.T, d *desk) {
 		t.Errorf("the log ends with entry %d", head.Sequence)
 	}
 }
+
+// TestApproveFed: nobody signs a plan of a channel that is moved elsewhere, or that somebody
+// marked as if it were, and the refusal says how it is moved here again.
+func TestApproveFed(t *testing.T) {
+	d, ann, bob := approved(t)
+	first := d.publish(t, d.options(t, "1.0.0"))
+	d.Sign = bob
+	if _, err := d.Approve(t.Context(), "stable", first.Waiting.Hash, false); err != nil {
+		t.Fatal(err)
+	}
+	waiting := d.publish(t, d.options(t, "1.1.0")).Waiting
+	mark := "log/stable/0000000001-0000000001.part"
+	if _, err := d.Store.Create(t.Context(), mark, strings.NewReader(""), 0, library.RecordAttributes); err != nil {
+		t.Fatal(err)
+	}
+	d.Sign = ann
+	refusal := (*Refusal)(nil)
+	if _, err := d.Approve(t.Context(), "stable", waiting.Hash, false); !errors.Is(err, channels.ErrFed) || !errors.As(err, &refusal) || !strings.Contains(refusal.Mend, "--own") {
+		t.Errorf("error %v", err)
+	}
+	if err := d.Store.Delete(t.Context(), mark); err != nil {
+		t.Fatal(err)
+	}
+	if w, err := d.Plans().Find(t.Context(), "stable", waiting.Hash); err != nil || !slices.Equal(w.Signed, []string{"bob"}) {
+		t.Errorf("plan %+v, %v", w, err)
+	}
+}

@@ -152,7 +152,7 @@ func (j Journal) List(ctx context.Context, known uint64) (Listing, error) {
 		if len(found.Numbers)+len(found.Parts)+len(found.Strange) == MaxEntries {
 			return Listing{}, fmt.Errorf("%w: there are more than %d objects in the log of %s", ErrLog, MaxEntries, j.Channel)
 		}
-		if p, ok := PartOf(j.Channel, info.Key); ok {
+		if p, ok := PartOf(j.Channel, info.Key); ok && info.Size == 0 { // no delivery writes one with content
 			found.Parts = append(found.Parts, p)
 		} else if sequence, ok := SequenceOf(j.Channel, info.Key); ok {
 			found.Numbers = append(found.Numbers, sequence)

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"tsmon/cmd/tsmon/serving"
@@ -211,18 +212,28 @@ func TestMountedSecret(t *testing.T) {
 	s := serve(t, data, env, "--demo")
 	d := s.demoReady()
 	token := s.login(d)
-	s.stop()
 	mount("..2026_03_06", "mpZk4vVq1xT8cJd0sYwR7uBnE2hGf5Lo\n"+outerSecret+"\n")
-	s = serve(t, data, env)
-	if status, text := s.ask("GET", "/getAllMenu", token, nil); status != 200 {
-		t.Errorf("a token of before, with a new secret before the old one: %d %s", status, text)
+	if err := s.cmd.Process.Signal(syscall.SIGHUP); err != nil {
+		t.Fatal(err)
 	}
-	s.login(d)
+	until(t, "the reload", func() bool { return strings.Contains(s.log.String(), `"reloaded"`) })
+	asked := func(when string) {
+		t.Helper()
+		if status, text := s.ask("GET", "/getAllMenu", token, nil); status != 200 {
+			t.Errorf("a token of before, %s: %d %s", when, status, text)
+		}
+		s.login(d)
+	}
+	asked("with a new secret before the old one")
+	s.stop()
+	mount("..2026_03_07", "mpZk4vVq1xT8cJd0sYwR7uBnE2hGf5Lo\n")
+	s = serve(t, data, env)
+	asked("with the new secret alone")
 	s.stop()
 	if _, err := os.Stat(filepath.Join(data, "token-keys.json")); !os.IsNotExist(err) {
 		t.Errorf("keys lie in a file: %v", err)
 	}
-	if err := os.Chmod(filepath.Join(path("..2026_03_06"), "secret"), 0o444); err != nil {
+	if err := os.Chmod(filepath.Join(path("..2026_03_07"), "secret"), 0o444); err != nil {
 		t.Fatal(err)
 	}
 	refused(t, folder, "chmod 640 "+path("secret"), env...) // follows: chmod
