@@ -52,6 +52,17 @@ func (l *Log) Continues(p Position) error {
 	return fmt.Errorf("%w: entry %d of %s is not the one that was seen", ErrHistory, p.Sequence, l.Channel)
 }
 
+// GoesOn returns an error unless a log continues what was seen up to a position or, where
+// operators sign it, has an entry that gives that up. It wraps ErrHistory, and says what to
+// do.
+func (l *Log) GoesOn(p Position, signed bool) error {
+	err := l.Continues(p)
+	if err == nil || signed && l.Accepts(p) {
+		return nil
+	}
+	return fmt.Errorf("%w; bring the rightful log back from a copy or, after a restore from a backup, `tsmon channel verify %s --from %s --accept` accepts what there is now", err, l.Channel, p)
+}
+
 // Accepts reports whether an entry that operators signed gives up the entries that ended
 // at a position: the log goes on without them, as after a restore from a backup.
 func (l *Log) Accepts(p Position) bool {

@@ -48,6 +48,9 @@ type Repository struct {
 	// Known returns a log as it was read before, nil if it was not: what follows it needs no
 	// other reading then. Nil: none is known.
 	Known func(channel string) *Log
+	// Seen returns the end of a channel's log as servers have seen it, the zero value if nobody
+	// has: a log that does not go on from there is ErrHistory. Nil: any goes on.
+	Seen func(ctx context.Context, channel string) (Position, error)
 	// Rings names the channels whose rings are kept.
 	Rings []string
 
@@ -148,6 +151,12 @@ func (r Repository) Extend(ctx context.Context, log *Log) (*Log, error) {
 	if err == nil {
 		longer.note(found)
 		err = r.believe(ctx, log, longer)
+	}
+	if err == nil && r.Seen != nil {
+		var seen Position
+		if seen, err = r.Seen(ctx, log.Channel); err == nil {
+			err = longer.GoesOn(seen, r.Trust[log.Channel].Operators != nil)
+		}
 	}
 	if err != nil {
 		return nil, err

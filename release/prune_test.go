@@ -490,18 +490,23 @@ func TestPruneReadsNoReleases(t *testing.T) {
 	}
 }
 
+// mark writes an object without content, as the marks of deliveries are.
+func (d *desk) mark(t *testing.T, key string) {
+	t.Helper()
+	if _, err := d.Store.Create(t.Context(), key, strings.NewReader(""), 0, library.RecordAttributes); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // TestUnfinishedDelivery: what a delivery from another store left is abandoned an hour later
 // by the time of the store: then it is named and removed, and not before.
 func TestUnfinishedDelivery(t *testing.T) {
 	d := newDesk(t)
 	d.series(t, 3)
-	for _, mark := range []string{"log/stable/0000000001-0000000003.part", "log/stable/0000000004-0000000006.part"} {
-		if _, err := d.Store.Create(t.Context(), mark, strings.NewReader(""), 0, library.RecordAttributes); err != nil {
-			t.Fatal(err)
-		}
-	}
+	d.mark(t, "log/stable/0000000004-0000000006.part")
 	begun := "log/stable/0000000006.json"
 	d.put(t, begun)
+	d.mark(t, "log/stable/0000000001-0000000003.part")
 	var later time.Duration
 	d.Now = func() time.Time { return time.Now().Add(later) }
 	for _, c := range []struct {

@@ -119,6 +119,9 @@ type Publisher struct {
 	// Sign signs with the first of some public keys that it has the private key of. Nil, or
 	// without an answer: entries that need signatures wait for them as plans.
 	Sign approval.Sign
+	// Seen is channels.Repository.Seen: nothing is moved that does not go on from there.
+	// Nil: what the store has is moved.
+	Seen func(ctx context.Context, channel string) (channels.Position, error)
 	// Clients counts the clients that a change of keys could strand; nil: nothing is
 	// known of them.
 	Clients Clients
@@ -205,7 +208,7 @@ func (p *Publisher) Library() library.Library {
 
 // Repository returns the channels as the publisher reads them.
 func (p *Publisher) Repository() channels.Repository {
-	r := channels.Repository{Store: p.Store, PublicURL: p.PublicURL, Trust: map[string]channels.Trust{}}
+	r := channels.Repository{Store: p.Store, PublicURL: p.PublicURL, Trust: map[string]channels.Trust{}, Seen: p.Seen}
 	for name, policy := range p.Policies {
 		r.Trust[name] = channels.Trust{Operators: policy.Operators, Root: p.Root}
 		if policy.Rings {

@@ -3,7 +3,6 @@ package updates
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"tsmon/channels"
@@ -107,9 +106,8 @@ func (f follower) history(c *channel, log *channels.Log, seen channels.Position)
 		positions = append(positions, c.log.End())
 	}
 	for _, p := range positions {
-		err := log.Continues(p)
-		if err != nil && (f.trust[c.name].Operators == nil || !log.Accepts(p)) {
-			return fmt.Errorf("%w; if the store was restored from a backup, `tsmon channel verify %s --from %s --accept` accepts what it has now", err, c.name, p)
+		if err := log.GoesOn(p, f.trust[c.name].Operators != nil); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -4,6 +4,8 @@ import (
 	"crypto/ed25519"
 	"crypto/rand"
 	"encoding/pem"
+	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -69,8 +71,18 @@ func TestRestoredFromBackup(t *testing.T) {
 			command := "tsmon channel verify stable --from " + end[1] + " --accept"
 			until(t, "the alarm", func() bool { return strings.Contains(s.log.String(), command) })
 			shows(s, 200, `"1.1.0"`)
+			restored := contents(t, store)
 			fresh := serve(t, data, env)
 			shows(fresh, 503, "")
+			until(t, "the new server says why it completes no move", func() bool {
+				return strings.Contains(fresh.log.String(), "a channel could not be brought up to date") && strings.Contains(fresh.log.String(), command)
+			})
+			if _, stderr, code := k.tsmon(t, "channel", "advance"); code != 5 || !strings.Contains(stderr, command) {
+				t.Errorf("advance: code %d: %s", code, stderr)
+			}
+			if now := contents(t, store); !maps.Equal(now, restored) {
+				t.Errorf("a server that does not believe the log wrote to the store:\n%v\nwas\n%v", now, restored)
+			}
 
 			// follows: bring the rightful log back from a copy; if the store was restored from a backup and nothing newer is left, `tsmon channel verify … --from … --accept` gives up what is lost
 			if _, stderr, code := k.tsmon(t, "channel", "verify", "stable", "--no-probe", "--from", end[1]); code != 5 || !strings.Contains(stderr, "--accept") {
@@ -217,4 +229,23 @@ func operatorKey(t *testing.T) (file, line string) {
 		t.Fatal(err)
 	}
 	return file, strings.TrimSpace(string(ssh.MarshalAuthorizedKey(key)))
+}
+
+// contents returns the texts of the files below a folder, but for the marks that clocks are
+// compared with, by path.
+func contents(t *testing.T, folder string) map[string]string {
+	t.Helper()
+	all := map[string]string{}
+	err := fs.WalkDir(os.DirFS(folder), ".", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || strings.HasPrefix(path, ".tsmon/") {
+			return err
+		}
+		text, err := os.ReadFile(filepath.Join(folder, path))
+		all[path] = string(text)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"tsmon/channels"
+	"tsmon/channels/fault"
 	"tsmon/release"
 	"tsmon/release/library"
 	"tsmon/signing"
@@ -360,7 +361,7 @@ func TestQuorum(t *testing.T) {
 	if _, err := site.take(t, unsigned.export(t, 0)); !errors.Is(err, channels.ErrUnsigned) {
 		t.Errorf("no signatures: %v", err)
 	}
-	// follows: nothing of it is believed: take it again from where it was made; `tsmon channel verify …` there tells whether that log is sound, and operators in tsmon.yaml here must be those of its entries
+	// follows: nothing of it is believed: take it again from where it was made; `tsmon channel verify …` there tells whether that log is sound; tsmon.yaml here must have its operators, and server.operators_root as there, if one of those keys put them in force
 	other := newPlace(t, "http://10.0.0.8", hq.key)
 	other.Policies["stable"] = release.Policy{Operators: &channels.Operators{Keys: map[string]string{"eve": eveKey}, Approvals: 1, Rollbacks: 1}}
 	if _, err := other.take(t, good); !errors.Is(err, channels.ErrUnsigned) {
@@ -370,6 +371,33 @@ func TestQuorum(t *testing.T) {
 	other.must(t, good)
 	site.must(t, good)
 	site.shows(t, "1.0.0")
+}
+
+// TestOtherOperators: a store whose tsmon.yaml names others than those who sign takes nothing,
+// however well the entries follow its own.
+func TestOtherOperators(t *testing.T) {
+	hq, site := sides(t)
+	annKey, ann := signingtest.Sign(t, channels.Namespace)
+	eveKey, _ := signingtest.Sign(t, channels.Namespace)
+	by := func(who, key string) release.Policy {
+		return release.Policy{Operators: &channels.Operators{Keys: map[string]string{who: key}, Approvals: 1, Rollbacks: 1}}
+	}
+	hq.Policies["stable"], site.Policies["stable"] = by("ann", annKey), by("ann", annKey)
+	hq.Sign = ann
+	hq.publish(t, "stable", "1.0.0")
+	site.must(t, hq.export(t, 0))
+	hq.publish(t, "stable", "1.1.0")
+	next := hq.export(t, 1)
+	site.Policies["stable"] = by("eve", eveKey)
+	for range 2 {
+		if _, err := site.take(t, next); !errors.Is(err, fault.ErrStrangers) {
+			t.Errorf("others sign it: %v", err)
+		}
+	}
+	site.Policies["stable"] = by("ann", annKey)
+	site.shows(t, "1.0.0")
+	site.must(t, next)
+	site.shows(t, "1.1.0")
 }
 
 var errKilled = errors.New("killed")

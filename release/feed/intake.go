@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"tsmon/channels"
+	"tsmon/channels/fault"
 	"tsmon/manifest"
 	"tsmon/release"
 	"tsmon/release/library"
@@ -75,7 +76,19 @@ func (in *intake) log(ctx context.Context, name string) (*channels.Log, error) {
 	if i := slices.IndexFunc(in.standing, func(log *channels.Log) bool { return log.Channel == name }); i >= 0 {
 		return in.standing[i], nil
 	}
-	return in.Repository().Load(ctx, name) // there is none, a delivery was begun, or it is broken
+	repository := in.Repository()
+	log, err := repository.Load(ctx, name) // there is none, a delivery was begun, or it is broken
+	if distrusted(err) {
+		// What comes may put the configured operators in force: follow insists on them.
+		repository.Trust[name] = channels.Trust{Root: in.Root}
+		return repository.Load(ctx, name)
+	}
+	return log, err
+}
+
+// distrusted reports whether a log is sound, but for the configured operators, who are not in force.
+func distrusted(err error) bool {
+	return errors.Is(err, fault.ErrStrangers) || errors.Is(err, fault.ErrBare)
 }
 
 // follow takes the entries of a channel behind an earlier one.
@@ -109,8 +122,11 @@ func (in *intake) follow(ctx context.Context, before *channels.Log, since channe
 	if errors.Is(err, channels.ErrFuture) {
 		return &release.Refusal{Cause: err, Mend: "set the clock of this site's store by NTP, or of the machine that keeps it; if that is right, `tsmon channel verify " + name + "` where it comes from says what leads out"}
 	}
+	if distrusted(err) {
+		return err
+	}
 	if err != nil {
-		return &release.Refusal{Cause: err, Mend: "nothing of it is believed: take it again from where it was made; `tsmon channel verify " + name + "` there tells whether that log is sound, and operators in tsmon.yaml here must be those of its entries"}
+		return &release.Refusal{Cause: err, Mend: "nothing of it is believed: take it again from where it was made; `tsmon channel verify " + name + "` there tells whether that log is sound; tsmon.yaml here must have its operators, and server.operators_root as there, if one of those keys put them in force"}
 	}
 	in.deliveries = append(in.deliveries, &delivery{before, after, fresh})
 	in.report.Channels = append(in.report.Channels, Channel{name, "", end.Sequence, after.End().Sequence})

@@ -53,6 +53,15 @@ func runAdvance(ctx context.Context, app *cli.App, f moveFlags, names []string) 
 	if err != nil {
 		return err
 	}
+	if c.Server.Records != "" {
+		p.Seen = func(ctx context.Context, channel string) (channels.Position, error) {
+			seen, err := cli.Seen(ctx, c, channel)
+			if errors.Is(err, cli.ErrNoRecords) {
+				err = nil
+			}
+			return seen, err
+		}
+	}
 	all := len(names) == 0
 	if all {
 		names = slices.Sorted(maps.Keys(c.Channels))

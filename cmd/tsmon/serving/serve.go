@@ -346,6 +346,7 @@ func moveChannels(ctx context.Context, app *cli.App, c *config.Config, b *backen
 	}
 	p.Clients, p.Types = nil, nil // its moves were decided by people, or stop a release
 	p.Who = "tsmon serve at " + address + ", " + app.Who()
+	p.Seen = fleet.Histories{Records: b.records, Store: c.StoreName()}.Seen
 	guards := cli.Guards(c, b.records, time.Now)
 	guards.Channels, guards.Recorded = handler.Channels, handler.Recorded
 	steward := &fleet.Steward{

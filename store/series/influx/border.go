@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"strings"
 	"time"
 
 	"tsmon/store/series"
@@ -14,6 +15,9 @@ type rollups struct {
 	retention time.Duration // of the values, zero if they are kept for ever
 	until     time.Time     // all is rolled up until this day, zero if nothing is
 	grain     time.Duration // how long the parts are
+	// kinds are those of all fields that are rolled up. The server forgets a field once none
+	// of its values is kept.
+	kinds map[series.Key]series.Kind
 }
 
 // border returns the time before which rollups stand for values: some of them may be
@@ -55,7 +59,38 @@ func (s *Store) rollups(ctx context.Context, database string, m *memory) (rollup
 // not see them.
 func (s *Store) rollupsSeen(ctx context.Context, database string) (rollups, error) {
 	found, err := s.server.progress(ctx, database)
+	if err == nil && !found.until.IsZero() {
+		found.kinds, err = s.server.rolledKinds(ctx, database)
+	}
 	return found, s.unlessHidden(ctx, err)
+}
+
+// rolledKinds returns the kinds of the fields that are rolled up: a boolean one has a last
+// value, numbers are the same for rollups.
+func (s *server) rolledKinds(ctx context.Context, database string) (map[series.Key]series.Kind, error) {
+	parts, err := s.fieldKeys(ctx, s.rollupsOf(database))
+	kinds := map[series.Key]series.Kind{}
+	for k := range parts {
+		field, ok := strings.CutSuffix(k.Field, ".count")
+		if !ok {
+			continue
+		}
+		of := series.Key{Measurement: k.Measurement, Field: field}
+		kinds[of] = series.Float
+		if parts[series.Key{Measurement: k.Measurement, Field: field + ".last"}] != 0 {
+			kinds[of] = series.Boolean
+		}
+	}
+	return kinds, err
+}
+
+// remember adds the kinds of fields that are rolled up and that the server has forgotten.
+func (r rollups) remember(kinds map[series.Key]series.Kind, keys []series.Key) {
+	for _, k := range keys {
+		if kind := r.kinds[k]; kinds[k] == 0 && kind != 0 {
+			kinds[k] = kind
+		}
+	}
 }
 
 // unlessHidden returns nil for what a token that is good for reading alone may not see.

@@ -31,6 +31,7 @@ func (s *Store) Current(ctx context.Context, database string, wants []series.Wan
 		if b.rollups, err = s.rollups(ctx, database, m); err != nil {
 			return nil, err
 		}
+		b.rollups.remember(kinds, keys)
 	}
 	b.begin(wants)
 	for p := b.next(); len(p.cells) > 0; p = b.next() {

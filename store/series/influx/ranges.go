@@ -33,6 +33,7 @@ func (s *Store) Series(ctx context.Context, database string, ranges []series.Ran
 		if made, err = s.rollups(ctx, database, m); err != nil {
 			return nil, err
 		}
+		made.remember(kinds, keys)
 	}
 	questions := make([]question, len(ranges))
 	q, rolled := s.server.query(), s.server.query()
