@@ -3,9 +3,11 @@ package upkeep
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -100,6 +102,12 @@ func (r *repair) takeOut(ctx context.Context) (done bool, err error) {
 		return false, err
 	}
 	log, keys, err := repository.Salvage().Rightful(ctx, r.o.Channel)
+	if err == nil {
+		err = r.unsigned(ctx, log, keys)
+	}
+	if errors.Is(err, channels.ErrLog) {
+		return false, &bundle.Refusal{Cause: err, Mend: mendWith(r.o.Channel)}
+	}
 	if err != nil {
 		return false, err
 	}
@@ -128,6 +136,38 @@ func (r *repair) takeOut(ctx context.Context) (done bool, err error) {
 		})
 	}
 	return false, err
+}
+
+// unsigned returns an error if one of the entries that stand behind a log has the signatures
+// of its operators, or of those that are configured: then what is before it was changed or is
+// lost. It wraps ErrLog.
+func (r *repair) unsigned(ctx context.Context, log *channels.Log, keys []string) error {
+	for _, key := range keys {
+		data, _, err := object.ReadAll(ctx, r.Library.Store, key, channels.MaxEntry)
+		if err != nil && !errors.Is(err, object.ErrTooLarge) {
+			return err
+		}
+		e, _, ok := channels.Candidate(data)
+		if channel, sequence, _ := channels.SequenceIn(key); !ok || e.Channel != channel || e.Sequence != sequence {
+			continue
+		}
+		signers := e.Signers()
+		for _, force := range []*channels.Operators{log.Operators(), r.Channels.Trust[log.Channel].Operators} {
+			if force == nil {
+				continue
+			}
+			signed := 0
+			for _, key := range force.Keys {
+				if slices.Contains(signers, key) {
+					signed++
+				}
+			}
+			if signed >= force.Approvals {
+				return fmt.Errorf("%w: entry %d of %s has the signatures of operators and does not follow from those before it", channels.ErrLog, e.Sequence, e.Channel)
+			}
+		}
+	}
+	return nil
 }
 
 // moveTo moves an object to a new file.

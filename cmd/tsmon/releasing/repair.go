@@ -31,8 +31,9 @@ no reader heeds are removed; those of an import an hour after it was interrupted
 
 --take-out moves entries to a folder that stand at the end of the log and keep it from
 being read, such as forged ones that operators have not signed, and gives no heed to what
-clients read that is ahead of the others. Run it with the operators that count; what was
-taken out by mistake can be copied back to the log. --own is for a
+clients read that is ahead of the others. It
+refuses to take out what operators signed: what was changed before that, --bundle puts
+back. Run it with the operators that count. --own is for a
 store that nobody feeds any more, or where somebody forged the marks of deliveries.`,
 		Example: `  tsmon channel repair stable
   tsmon channel repair stable --bundle backup/App_1.4.0_x64-setup.exe
