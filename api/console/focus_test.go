@@ -35,6 +35,7 @@ const ring = `(() => {
 // what has the focus.
 func TestOneFocusRing(t *testing.T) {
 	f := newFront(t)
+	f.pumping()
 	b := newBrowser(t, 1280, 800)
 	through := func(name string, least int) {
 		t.Helper()
