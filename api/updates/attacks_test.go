@@ -29,6 +29,7 @@ type attack struct {
 	fresh string
 	alarm bool // servers raise one; of older entries only those that read them
 	older bool
+	known bool // those raise one that knew the channel
 	// names is the object that `channel verify` finds fault with, empty if nothing is wrong.
 	names string
 	// mend are what `channel repair` is told besides the channel; lost has it get the bytes
@@ -71,6 +72,13 @@ func edits(key, old, text string) func(*testing.T, *guarded) {
 		}
 		overwrite(t, g.Objects, key, bytes.Replace(data, []byte(old), []byte(text), 1))
 	}
+}
+
+// setsBack is an attack that puts the manifest of an older entry in the place of the newest.
+func setsBack(t *testing.T, g *guarded) {
+	t.Helper()
+	m := g.log(t).Entries[0].Render(g.desk.PublicURL)
+	overwrite(t, g.Objects, "stable/latest.json", apitest.Must[[]byte](t)(m.Encode()))
 }
 
 func removes(key string) func(*testing.T, *guarded) {
@@ -129,6 +137,7 @@ var attacks = map[string]attack{
 
 	"pointer: a page":         {do: planted("stable/latest.json", "<!DOCTYPE html>"), fresh: "1.1.0", alarm: true, names: "stable/latest.json"},
 	"pointer: changed":        {do: edits("stable/latest.json", `"version": "1.1.0"`, `"version": "6.6.6"`), fresh: "1.1.0", alarm: true, names: "stable/latest.json"},
+	"pointer: an older one":   {do: setsBack, fresh: "1.1.0", known: true, names: "stable/latest.json"},
 	"pointer: far ahead":      {do: edits("stable/latest.json", `"sequence": 2`, `"sequence": 9007199254740991`), fresh: "1.1.0", alarm: true, names: "stable/latest.json"},
 	"pointer: one ahead":      {do: edits("stable/latest.json", `"sequence": 2`, `"sequence": 3`), fresh: "1.1.0", alarm: true, names: "stable/latest.json", refused: channels.ErrLog},
 	"pointer: endless":        {do: planted("stable/latest.json", strings.Repeat(" ", manifest.MaxSize+1)), fresh: "1.1.0", alarm: true, names: "stable/latest.json"},
@@ -170,7 +179,7 @@ func testAttacks(t *testing.T, w *apitest.World) {
 			}
 			shows(t, known, "1.1.0")
 			shows(t, fresh, a.fresh)
-			if alarmed := known.Alarms() > 0; alarmed != (a.alarm && !a.older) || fresh.Alarms() > 0 != a.alarm {
+			if alarmed := known.Alarms() > 0; alarmed != (a.alarm && !a.older || a.known) || fresh.Alarms() > 0 != a.alarm {
 				t.Errorf("alarms: %d, %d; %s", known.Alarms(), fresh.Alarms(), w.Logged.String())
 			}
 			a.named(t, g)

@@ -94,6 +94,7 @@ type channel struct {
 	triedAt   time.Time                     // when
 	stood     time.Time                     // when the newest entry of log was last seen to be there
 	offeredAt string                        // ETag of the manifest that offers goes with
+	lay       uint64                        // the newest entry whose manifest lay in the store
 
 	uncompiled error     // what is wrong with what log shows
 	whole      time.Time // when the log was last read from its beginning

@@ -3,6 +3,7 @@ package updates_test
 import (
 	"bytes"
 	"maps"
+	"strings"
 	"testing"
 	"time"
 
@@ -50,6 +51,18 @@ func TestQuietRounds(t *testing.T) {
 	wants("1.0.0", 0)
 
 	d.PublishVersion(t, "stable", "1.2.0")
+	round()
+	wants("1.2.0", 0)
+
+	// So is an older one, which nobody who moves the channel puts back.
+	standing, _ := w.Stored(t, "stable/latest.json")
+	plant(t, w, "stable/latest.json", good)
+	round()
+	wants("1.2.0", 1)
+	if !strings.Contains(w.Logged.String(), "it is of entry 1 of the log of stable, and that of entry 2 lay there before") {
+		t.Error(w.Logged.String())
+	}
+	plant(t, w, "stable/latest.json", standing)
 	round()
 	wants("1.2.0", 0)
 

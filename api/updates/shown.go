@@ -69,7 +69,9 @@ func (h *Heads) show(c *channel) *head {
 	switch {
 	case fault != nil:
 	case entry != nil:
-		fault = forged(c.log, at)
+		if fault = forged(c.log, at); fault == nil {
+			fault = c.setBack(at)
+		}
 	case errors.Is(c.broken, channels.ErrUnsigned), errors.Is(c.broken, channels.ErrHistory):
 		fault = c.broken // nor is the manifest
 	case h.trust[c.name].Operators != nil:
@@ -111,6 +113,16 @@ func logged(entry *channels.Entry, c *channel, shown *head) *head {
 		next.Document = rendered(data, entry.When)
 	}
 	return next
+}
+
+// setBack returns an error if a manifest is of an older entry than one that lay in its place
+// before: whoever moves a channel, or was interrupted, leaves what lay there or writes a newer one.
+func (c *channel) setBack(at *pointer) error {
+	if n := at.m.Sequence; n >= c.lay || c.lay > c.log.End().Sequence { // else the log was shortened, and that accepted
+		c.lay = n
+		return nil
+	}
+	return fmt.Errorf("it is of entry %d of the log of %s, and that of entry %d lay there before", at.m.Sequence, c.name, c.lay)
 }
 
 // rendered returns a document that the server made itself, changed at a time.
