@@ -288,14 +288,11 @@ func (x extension) vouched() error {
 	return fault.Distrust(fmt.Sprintf("no entry of %s has the signatures of %d configured operators: others sign it", x.Channel, ours.Approvals), x.Channel, ErrLog, ErrUnsigned, fault.ErrStrangers)
 }
 
-// maxLeader bounds the entry that a follower's entry holds, in bytes.
-const maxLeader = journal.MaxEntry
-
 // lacksLeader is lacks of an entry that follows another channel: the signatures of the
 // leader's entry count, if that brings the release and the follower goes forward.
 func (x extension) lacksLeader(e *Entry) (has, needs int, err error) {
 	force := x.operators
-	if len(e.Leader) > maxLeader {
+	if len(e.Leader) > journal.MaxEntry {
 		return 0, 0, fmt.Errorf("%w: the entry that it follows has %d bytes", ErrUnsigned, len(e.Leader))
 	}
 	leader, err := decodeEntry([]byte(e.Leader))
@@ -315,7 +312,7 @@ func (x extension) lacksLeader(e *Entry) (has, needs int, err error) {
 		return 0, 0, fmt.Errorf("%w: it follows %s with an entry of %q", ErrUnsigned, e.From, leader.Channel)
 	case !e.Release.Equal(&want) || len(e.Lost)+len(e.Pruned) > 0:
 		return 0, 0, fmt.Errorf("%w: it is not what entry %d of %s brings", ErrUnsigned, leader.Sequence, e.From)
-	case head != nil && below(e.Version, head.Version) || x.RolledBack(e.Version) != nil:
+	case head != nil && (below(e.Version, head.Version) || e.made().Before(head.When)) || x.RolledBack(e.Version) != nil:
 		return 0, 0, fmt.Errorf("%w: it follows %s back", ErrUnsigned, e.From)
 	case e.Rollout != nil && !same(e.Rollout, head.Rollout), e.Rollout == nil && head != nil && head.Rollout != nil && below(e.Version, head.Rollout.Version):
 		return 0, 0, fmt.Errorf("%w: it changes the rollout", ErrUnsigned)

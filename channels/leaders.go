@@ -23,11 +23,11 @@ func (r Repository) led(ctx context.Context, log *Log, known uint64) (err error)
 			return fmt.Errorf("%w: %w: entry %d of %s does not say what it follows", ErrLog, ErrUnsigned, e.Sequence, log.Channel)
 		}
 		at, name := Position{named.Sequence, journal.Hash([]byte(e.Leader))}, named.Channel
-		if leaders[name], err = at.leader(ctx, r, leaders[name], name); err != nil {
+		if leaders[name], err = at.leader(ctx, r, leaders[name], name, e); err != nil {
 			return fmt.Errorf("entry %d of %s follows entry %d of %s: %w", e.Sequence, log.Channel, at.Sequence, name, err)
 		}
-		if leader := leaders[name]; leader.Continues(at) != nil && (!log.fed || at.Sequence <= leader.last()) {
-			return fmt.Errorf("%w: %w: entry %d of %s follows entry %d of %s, which is not there", ErrLog, ErrUnsigned, e.Sequence, log.Channel, at.Sequence, name)
+		if leader := leaders[name]; leader.Continues(at) != nil && (!log.fed || at.Sequence <= leader.last()) || !log.fed && !gave(leader, at.Sequence, e) {
+			return fmt.Errorf("%w: %w: entry %d of %s follows entry %d of %s, which is not there, or not what everybody got then", ErrLog, ErrUnsigned, e.Sequence, log.Channel, at.Sequence, name)
 		}
 		if known == 0 && !r.Thorough {
 			break
@@ -36,16 +36,32 @@ func (r Repository) led(ctx context.Context, log *Log, known uint64) (err error)
 	return nil
 }
 
-// leader returns the log of a channel that another follows, read unless it is known up to
-// the position.
-func (p Position) leader(ctx context.Context, r Repository, log *Log, name string) (*Log, error) {
+// gave reports whether a log, from an entry on, showed everybody what a follower's entry brings
+// when that was made. It does where entries are lost that could tell.
+func gave(l *Log, from uint64, e *Entry) bool {
+	const apart = 2 * Tolerance // of two clocks, each of which may be off
+	for i := range l.Entries {
+		at, until := &l.Entries[i], e.When
+		if i+1 < len(l.Entries) {
+			until = l.Entries[i+1].When
+		}
+		if at.Sequence >= from && (len(at.Lost) > 0 || at.Version == e.Version && !e.When.Before(at.When.Add(-apart)) && !e.When.After(until.Add(apart))) {
+			return true
+		}
+	}
+	return false
+}
+
+// leader returns the log of a channel that another follows with an entry, read unless it is
+// known up to the position and beyond, as far as that entry needs it.
+func (p Position) leader(ctx context.Context, r Repository, log *Log, name string, e *Entry) (*Log, error) {
 	if log == nil && r.Known != nil {
 		log = r.Known(name)
 	}
 	if log == nil {
 		log = &Log{Channel: name}
 	}
-	if log.Continues(p) == nil {
+	if log.Continues(p) == nil && gave(log, p.Sequence, e) {
 		return log, nil
 	}
 	r.leading, r.Thorough, r.AnyTime = true, false, true

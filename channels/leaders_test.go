@@ -1,9 +1,11 @@
 package channels
 
 import (
+	"cmp"
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"tsmon/channels/journal"
 	"tsmon/store/object"
@@ -16,11 +18,27 @@ func TestFollowersOfNothing(t *testing.T) {
 	plan := func(g *guarded, before *Log) Entry {
 		return signed(t, before, entry(Publish, "1.9.0", "", ""), g.ann, g.bob)
 	}
+	left := func(g *guarded, stable *Log) Entry {
+		back := entry(Rollback, "1.0.0", "1.2.0", "crashes")
+		back.When = back.When.Add(-6 * time.Hour)
+		g.enter(t, stable, back, g.cem)
+		return stable.Entries[1]
+	}
 	for name, c := range map[string]struct {
-		names func(g *guarded, stable *Log) Entry
-		fed   bool // the follower's log comes from elsewhere
-		good  bool
+		names  func(g *guarded, stable *Log) Entry
+		brings string
+		when   time.Time // of the follower's entry, if it is not now
+		fed    bool      // the follower's log comes from elsewhere
+		good   bool
 	}{
+		"a release that a part gets":            {brings: "1.2.0", names: func(_ *guarded, stable *Log) Entry { return *stable.Head() }},
+		"a release that was left":               {brings: "1.1.0", names: left},
+		"a release that was left, dated before": {brings: "1.1.0", names: left, when: time.Now().Add(-8 * time.Hour)},
+		"a release that was left a moment ago": {brings: "1.1.0", good: true, names: func(g *guarded, stable *Log) Entry {
+			g.enter(t, stable, entry(Rollback, "1.0.0", "1.2.0", "crashes"), g.cem)
+			return stable.Entries[1]
+		}},
+		"a release that everybody gets": {brings: "1.1.0", good: true, names: func(_ *guarded, stable *Log) Entry { return stable.Entries[1] }},
 		"a plan that another overtook": {names: func(g *guarded, stable *Log) Entry {
 			before := &Log{Channel: "stable", Entries: stable.Entries[:2], head: stable.HashOf(2), operators: g.operators}
 			return plan(g, before)
@@ -62,9 +80,12 @@ func TestFollowersOfNothing(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			e := entry(Follow, "1.9.0", named.Channel, "")
+			e := entry(Follow, cmp.Or(c.brings, "1.9.0"), named.Channel, "")
 			e.Leader = string(data)
-			if _, err := g.journal("beta").create(t.Context(), before.Next(e)); err != nil { // as the thief does
+			if e = before.Next(e); !c.when.IsZero() {
+				e.When = c.when.UTC().Truncate(time.Second)
+			}
+			if _, err := g.journal("beta").create(t.Context(), e); err != nil { // as the thief does
 				t.Fatal(err)
 			}
 			if before.fed = c.fed; c.fed {
@@ -72,6 +93,7 @@ func TestFollowersOfNothing(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
+			standing := must(g.Load(t.Context(), "stable"))
 			thorough := g.Repository
 			thorough.Thorough = true
 			for who, read := range map[string]func() (*Log, error){
@@ -80,7 +102,7 @@ func TestFollowersOfNothing(t *testing.T) {
 				"verify":       func() (*Log, error) { return thorough.Load(t.Context(), "beta") },
 				"who knows stable": func() (*Log, error) {
 					r := g.Repository
-					r.Known = func(string) *Log { return stable }
+					r.Known = func(string) *Log { return standing }
 					return r.Extend(t.Context(), before)
 				},
 			} {
@@ -134,7 +156,8 @@ func TestFollowersKeepTheirEntries(t *testing.T) {
 	good("after its entry was said to be lost")
 	r := g.Repository
 	r.Store, r.Known = object.Store(nil), func(string) *Log { return stable }
-	if log, err := (Position{2, stable.HashOf(2)}).leader(t.Context(), r, nil, "stable"); err != nil || log != stable {
+	e = entry(Follow, "1.1.0", "stable", "")
+	if log, err := (Position{2, stable.HashOf(2)}).leader(t.Context(), r, nil, "stable", &e); err != nil || log != stable {
 		t.Errorf("what is known is read: %v, %v", log, err)
 	}
 }
