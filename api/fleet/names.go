@@ -20,6 +20,7 @@ type Names struct {
 	cohorts  map[string]bool
 	targets  map[string]bool   // platforms without bundle types
 	bundles  map[string]string // platforms by version and file, such as 1.4.0/app.tar.gz
+	objects  map[string]bool   // keys in the store of all files that it names, and digests of records
 }
 
 // NamesOf collects the names in a log.
@@ -27,9 +28,11 @@ func NamesOf(l *channels.Log) *Names {
 	n := newNames()
 	for _, e := range l.Entries {
 		n.add(e.Render(""))
+		n.name(&e.Release)
 		if e.Rollout == nil {
 			continue
 		}
+		n.name(&e.Rollout.Release)
 		n.add(e.Rollout.Release.Render("", 0))
 		for _, cohort := range e.Rollout.Cohorts {
 			n.cohorts[cohort] = true
@@ -46,8 +49,23 @@ func NamesIn(m manifest.Manifest) *Names {
 }
 
 func newNames() *Names {
-	return &Names{versions: map[string]bool{}, cohorts: map[string]bool{}, targets: map[string]bool{}, bundles: map[string]string{}}
+	return &Names{versions: map[string]bool{}, cohorts: map[string]bool{}, targets: map[string]bool{}, bundles: map[string]string{}, objects: map[string]bool{}}
 }
+
+// name adds the objects of a release.
+func (n *Names) name(r *channels.Release) {
+	n.objects[r.Record] = true
+	for _, b := range r.Platforms {
+		n.objects[b.Path] = true
+	}
+	for _, f := range r.Files {
+		n.objects[f.Path] = true
+	}
+}
+
+// Object reports whether the channel's log names a file of a release, by its key in the store,
+// or a record, by its SHA-256 in hex. A signature has the name of its bundle.
+func (n *Names) Object(name string) bool { return n.objects[strings.TrimSuffix(name, ".sig")] }
 
 func (n *Names) add(m manifest.Manifest) {
 	if n.versions[m.Version] {

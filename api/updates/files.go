@@ -38,8 +38,13 @@ func (s *Server) file(w http.ResponseWriter, r *http.Request) {
 		s.list(ctx, w, r, strings.TrimSuffix(key, listEnd))
 	case !isReleaseFile(key):
 		s.Fail(w, r, web.Refuse(http.StatusNotFound, "there is no such file"))
+	case !library.IsRecord(key) && !s.named(ctx, key):
+		s.Fail(w, r, web.Refuse(http.StatusNotFound, "there is no such file"))
 	case library.IsRecord(key):
-		d, err := s.Heads.record(ctx, key)
+		d, sum, err := s.Heads.record(ctx, key)
+		if err == nil && !s.named(ctx, sum) {
+			err = fs.ErrNotExist
+		}
 		if err != nil {
 			s.noDocument(w, r, err)
 			return
@@ -59,6 +64,31 @@ func (s *Server) file(w http.ResponseWriter, r *http.Request) {
 			s.downloaded(r, key, 0)
 		}
 	}
+}
+
+// named reports whether a file or a record may be shown, as fleet.Names.Object has it: where
+// operators sign, the log of a channel must name it. Another server may have seen that sooner,
+// so the store is looked at once more, but for a signature: only publishers ask for those.
+func (s *Server) named(ctx context.Context, name string) bool {
+	h := s.Heads
+	if known := !h.signed || names(*h.known.Load(), name); known || strings.HasSuffix(name, ".sig") {
+		return known
+	}
+	h.watch(ctx)
+	ctx, cancel := context.WithTimeout(ctx, s.Deadline/2)
+	defer cancel()
+	h.rounds.Await(ctx)
+	return names(*h.known.Load(), name)
+}
+
+// names reports whether the log of a channel names an object.
+func names(known map[string]*channel, name string) bool {
+	for _, c := range known {
+		if offers := c.offers.Load(); offers != nil && offers.names.Object(name) {
+			return true
+		}
+	}
+	return false
 }
 
 // routeOf returns what metrics and log call a file: manifests are small and come from

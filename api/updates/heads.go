@@ -57,6 +57,7 @@ type Heads struct {
 	publicURL  string
 	downgrades map[string]bool
 	trust      map[string]Trust
+	signed     bool // operators sign a channel
 	rings      map[string]bool
 
 	known   atomic.Pointer[map[string]*channel] // copied on change, under mu
@@ -152,6 +153,9 @@ func NewHeads(o HeadsOptions) *Heads {
 		}
 		return nil
 	}
+	for _, trust := range o.Trust {
+		h.signed = h.signed || trust.Operators != nil
+	}
 	h.alarms.tell = o.Alarm
 	h.older.store, h.older.trust, h.older.now, h.older.alarms = o.Objects, o.Trust, o.Now, h.alarms
 	h.absent, _ = lru.New[string, time.Time](maxAbsent) // fails for sizes below 1 only
@@ -184,7 +188,7 @@ func (h *Heads) round(ctx context.Context) {
 	}
 	h.begun = true
 	var errs []error
-	if !h.listed {
+	if !h.listed || waits { // somebody may wait for a channel that is new
 		err := h.list(ctx)
 		h.listed = err == nil
 		errs = append(errs, err)

@@ -27,5 +27,6 @@ func TestReal(t *testing.T) {
 		"history":                 testHistory,
 		"forged followers":        testForgedFollowers,
 		"older entries":           testOlderEntries,
+		"strange files":           testStrangeFiles,
 	})
 }

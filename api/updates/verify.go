@@ -21,27 +21,27 @@ const maxRecord = 1 << 20
 
 // record reads the record of a release and verifies it, and raises or clears its
 // alarm. The errors are the store's, or errUnverified; fs.ErrNotExist, too, for the mark
-// of a release that was discarded.
-func (h *Heads) record(ctx context.Context, key string) (*web.Document, error) {
+// of a release that was discarded. sum is its SHA-256, hex.
+func (h *Heads) record(ctx context.Context, key string) (d *web.Document, sum string, err error) {
 	data, info, err := object.ReadAll(ctx, h.store, key, maxRecord)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		h.alarms.clear(key)
-		return nil, err
+		return nil, "", err
 	case err == nil && path.Base(key) != "release.json" && discarded(data):
 		h.alarms.clear(key)
-		return nil, fmt.Errorf("%s: %w", key, fs.ErrNotExist)
+		return nil, "", fmt.Errorf("%s: %w", key, fs.ErrNotExist)
 	case err == nil:
 		err = checkRecord(data, path.Base(path.Dir(key)), h.keys)
 	case !errors.Is(err, object.ErrTooLarge):
-		return nil, err
+		return nil, "", err
 	}
 	if err != nil {
 		h.alarms.raise(key, info.ETag, kindRecord, err)
-		return nil, errUnverified
+		return nil, "", errUnverified
 	}
 	h.alarms.clear(key)
-	return web.NewDocument(data, info), nil
+	return web.NewDocument(data, info), library.SumOf(data), nil
 }
 
 // recheck verifies the records that failed before.
@@ -53,7 +53,7 @@ func (h *Heads) recheck(ctx context.Context) error {
 		if err == nil && h.alarms.raised(key, info.ETag) {
 			continue
 		}
-		_, err = h.record(ctx, key)
+		_, _, err = h.record(ctx, key)
 		if err != nil && !errors.Is(err, errUnverified) && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
