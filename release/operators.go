@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"tsmon/channels"
+	"tsmon/release/approval"
 	"tsmon/release/gate"
 	"tsmon/release/library"
 )
@@ -57,7 +58,10 @@ func (p *Publisher) Appoint(ctx context.Context, o Options, along ...string) (*P
 	if s.log.Operators().Equal(wanted) {
 		return plan, nil
 	}
-	e := s.log.Next(channels.Entry{Action: channels.Appoint, Why: cmp.Or(o.Why, "the configured operators"), Who: pl.who, Origin: pl.origin, When: pl.now,
+	if s.log.Fed() {
+		return nil, refuse(channels.ErrFed, "operators are appointed where its log comes from: have tsmon.yaml here name the same ones, and the same server.operators_root, then bring its entries with `tsmon release import` or `tsmon release mirror`; if nothing feeds this store, `tsmon channel verify "+o.Channel+"` names what has it pass for fed", "%s can't be moved here", o.Channel)
+	}
+	e := s.log.Next(channels.Entry{Action: channels.Appoint, Why: cmp.Or(o.Why, approval.Appointed), Who: pl.who, Origin: pl.origin, When: pl.now,
 		Release: head.Release, Rollout: head.Rollout, Operators: wanted})
 	plan.Entry, plan.Sequence, plan.Changed = &e, e.Sequence, true
 	if o.DryRun {

@@ -84,6 +84,9 @@ type Plans struct {
 
 func planKey(channel, hash string) string { return planRoot + channel + "/" + hash + ".json" }
 
+// Appointed is the reason of an entry that appoints operators where nobody gave one.
+const Appointed = "the configured operators"
+
 // Outcome is what became of a plan: Log is the longer one if its entry was appended, else it
 // waits.
 type Outcome struct {
@@ -103,7 +106,7 @@ func (p Plans) Wait(ctx context.Context, log *channels.Log, e channels.Entry) (O
 	for _, w := range all {
 		if w.Stale == "" && !w.Expires.After(e.Expires) && w.Entry.Action == e.Action && w.Entry.Release.Equal(&e.Release) && w.Entry.Rollout.Alike(e.Rollout) && w.Entry.Operators.Equal(e.Operators) && sameLosses(w.Entry, &e) && w.Entry.From == e.From {
 			done, err := p.Complete(ctx, w)
-			if e.Why != "" && e.Why != w.Entry.Why {
+			if e.Why != "" && e.Why != w.Entry.Why && e.Why != Appointed {
 				done.Warning = "the plan stays as others signed it, and your reason is not kept; its own is: " + cmp.Or(w.Entry.Why, "none")
 			}
 			return done, err

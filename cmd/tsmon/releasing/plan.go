@@ -37,7 +37,7 @@ func printMove(w io.Writer, p *release.Plan) {
 		state = renderedText(p.Rendered) + " brought up to date"
 	}
 	versions := p.Version
-	if p.Previous != "" && p.Previous != p.Version {
+	if p.Previous != "" && p.Previous != p.Version && !p.Action.Upkeep() { // of which clients get what they got
 		versions = p.Previous + " → " + p.Version
 	}
 	fmt.Fprintf(w, "%s: %s, %s (entry %d, %s)\n", p.Channel, versions, state, p.Sequence, p.Action)
@@ -62,6 +62,7 @@ func printNeeds(w io.Writer, need *approval.Need) {
 	for _, q := range need.Quorums {
 		fmt.Fprintf(w, "  takes approvals of those %s: %d, by any of: %s\n", q.Of, q.Needs, strings.Join(q.Missing, ", "))
 	}
+	printRoot(w, need.Quorums)
 	if len(need.Quorums) == 0 {
 		fmt.Fprintf(w, "  takes approvals: %d, by any of: %s\n", need.Approvals, strings.Join(need.MaySign, ", "))
 	}
@@ -71,6 +72,14 @@ func printNeeds(w io.Writer, need *approval.Need) {
 func printToApprove(w io.Writer, wait *approval.Waiting) {
 	fmt.Fprintf(w, "  plan %s, until %s\n", wait.Hash[:12], wait.Expires.Format(time.RFC3339))
 	fmt.Fprintf(w, "  `tsmon plan approve %s --channel %s` by one of: %s\n", wait.Hash[:12], wait.Channel, strings.Join(wait.Missing, ", "))
+	printRoot(w, wait.Quorums)
+}
+
+// printRoot says how operators are replaced who can't sign any more.
+func printRoot(w io.Writer, quorums []approval.Quorum) {
+	if len(quorums) > 0 {
+		fmt.Fprintln(w, "  if too many of those in force have lost their keys, one of server.operators_root signs in their place")
+	}
 }
 
 // renderedText names views: rings by their number, others by the file.

@@ -106,7 +106,7 @@ func planShowCommand(app *cli.App) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return app.Print(w, func(out io.Writer) { printWaiting(out, w, p.Policies[channel].Rings, verbose) })
+			return app.Print(w, func(out io.Writer) { printWaiting(out, w, p.Policies, verbose) })
 		},
 	}
 	channelFlag(cmd, &channel)
@@ -115,7 +115,7 @@ func planShowCommand(app *cli.App) *cobra.Command {
 }
 
 // printWaiting writes a plan for people: its move, its missing signatures, its table.
-func printWaiting(out io.Writer, w *approval.Waiting, rings, verbose bool) {
+func printWaiting(out io.Writer, w *approval.Waiting, policies map[string]release.Policy, verbose bool) {
 	e := w.Entry
 	fmt.Fprintf(out, "plan %s\n%s: %s %s (entry %d)\n", w.Hash, w.Channel, e.Action, e.Newest(), e.Sequence)
 	fmt.Fprintf(out, "  says it is from %s, %s\n", e.Who, e.When.Format(time.RFC3339))
@@ -127,6 +127,11 @@ func printWaiting(out io.Writer, w *approval.Waiting, rings, verbose bool) {
 	}
 	if e.Rollout != nil {
 		fmt.Fprintf(out, "  %s; the others keep %s\n", showing.ShareText(release.ShareOf(e.Rollout, false)), e.Version)
+	}
+	for _, name := range slices.Sorted(maps.Keys(policies)) {
+		if policies[name].Follows == w.Channel && (e.Action == channels.Publish || e.Action == channels.Promote) {
+			fmt.Fprintf(out, "  %s follows %s, and gets it once everybody does, unless it has something newer\n", name, w.Channel)
+		}
 	}
 	if o := e.Operators; o != nil {
 		fmt.Fprintf(out, "  from then on %d of these must sign: %s\n", o.Approvals, strings.Join(namesOf(o.Keys), ", "))
@@ -141,13 +146,14 @@ func printWaiting(out io.Writer, w *approval.Waiting, rings, verbose bool) {
 	for _, q := range w.Quorums {
 		fmt.Fprintf(out, "  of those %s: %d of %d; may sign: %s\n", q.Of, q.Has, q.Needs, cmp.Or(strings.Join(q.Missing, ", "), "nobody else"))
 	}
+	printRoot(out, w.Quorums)
 	if len(w.Quorums) == 0 {
 		fmt.Fprintf(out, "may sign: %s\n", cmp.Or(strings.Join(w.Missing, ", "), "nobody else"))
 	}
 	fmt.Fprintln(out, planState(w))
 	if len(w.Reach) > 0 {
 		fmt.Fprintln(out)
-		printTable(out, w.Reach, rings, verbose)
+		printTable(out, w.Reach, policies[w.Channel].Rings, verbose)
 	}
 }
 
@@ -230,13 +236,16 @@ func planMakeCommand(app *cli.App, apply bool, cmd *cobra.Command) *cobra.Comman
 // terminal has agreed to sign it.
 func askToSign(ctx context.Context, app *cli.App, p *release.Publisher, channel string, verbose bool) (string, error) {
 	if !cli.IsTerminal(app.Stdin) {
+		if _, err := p.Plans().Find(ctx, channel, ""); errors.Is(err, approval.ErrNoPlan) {
+			return "", err
+		}
 		return "", cli.WithHint(cli.Usagef("which plan is to be signed?"), "look at it with `tsmon plan show --channel "+channel+"`, and name its HASH, whose first digits are enough")
 	}
 	w, err := p.ShowPlan(ctx, channel, "")
 	if err != nil {
 		return "", err
 	}
-	printWaiting(app.Stderr, w, p.Policies[channel].Rings, verbose)
+	printWaiting(app.Stderr, w, p.Policies, verbose)
 	answer, err := cli.Ask(ctx, app.Stdin, app.Stderr, "\nSign this plan? [y/N] ")
 	if err == nil && !slices.Contains([]string{"y", "yes"}, strings.ToLower(answer)) {
 		err = cli.WithHint(cli.Refuse(errors.New("the plan was not signed")), "without a yes nothing is signed: `tsmon plan show "+w.Hash[:12]+" --channel "+channel+"` shows the plan again")
