@@ -132,7 +132,7 @@ func printWaiting(out io.Writer, w *approval.Waiting, rings, verbose bool) {
 		fmt.Fprintf(out, "  from then on %d of these must sign: %s\n", o.Approvals, strings.Join(namesOf(o.Keys), ", "))
 	}
 	printLosses(out, e)
-	printBrings(out, release.Brings(e))
+	printBrings(out, release.Introduced(e))
 	fmt.Fprintf(out, "approvals: %s", approvals(w))
 	if len(w.Signed) > 0 {
 		fmt.Fprintf(out, ", by %s", strings.Join(w.Signed, ", "))
