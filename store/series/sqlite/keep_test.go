@@ -1,6 +1,8 @@
 package sqlite
 
 import (
+	"context"
+	"errors"
 	"maps"
 	"path/filepath"
 	"slices"
@@ -206,5 +208,26 @@ func TestExpired(t *testing.T) {
 	}
 	if got := y.answers(t, 9, 24*time.Hour); !sameAnswers(got, want) || y.count(t, "chunks") > 0 {
 		t.Errorf("%+v, not %+v", got, want)
+	}
+}
+
+// TestCountIsPatient: a store whose questions have no time counts values all the same.
+func TestCountIsPatient(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "series.db")
+	y := newYears(t, name, 1)
+	y.writeDays(t, 3)
+	hasty := open(t, name, Options{Now: func() time.Time { return y.now }, Timeout: 1})
+	if _, err := hasty.Current(t.Context(), "db", []series.Want{{Key: series.Key{Measurement: "m", Field: "f"}}}); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("a question that has no time: %v", err)
+	}
+	want, err := y.store.CountBefore(t.Context(), "db", y.now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n, err := hasty.CountBefore(t.Context(), "db", y.now); err != nil || n != want || n == 0 {
+		t.Errorf("%d of %d values, %v", n, want, err)
+	}
+	if countTime != 10*time.Minute {
+		t.Errorf("values are counted for %s", countTime)
 	}
 }
