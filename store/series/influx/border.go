@@ -20,9 +20,9 @@ type rollups struct {
 	kinds map[series.Key]series.Kind
 }
 
-// border returns the time before which rollups stand for values: some of them may be
-// deleted. It is zero if values stand for all times, since none are deleted or nobody has
-// rolled them up.
+// border returns the time before which rollups are used instead of values, some of which may
+// be deleted. It is zero if values are used for all times, because none are deleted or
+// nothing has rolled them up.
 func (r rollups) border(now time.Time) time.Time {
 	if r.retention == 0 || r.until.IsZero() {
 		return time.Time{}
@@ -53,6 +53,16 @@ func (s *Store) rollups(ctx context.Context, database string, m *memory) (rollup
 	found.retention = retention
 	m.roll(found, now)
 	return found, nil
+}
+
+// bereft reports whether an error says that the rollups that are remembered have been
+// dropped. Then values stand for all times: the question can be asked again.
+func (s *Store) bereft(ctx context.Context, m *memory, known rollups, err error) bool {
+	if err == nil || known.until.IsZero() || !errors.Is(s.server.translate(ctx, err), series.ErrNoDatabase) {
+		return false
+	}
+	m.roll(rollups{retention: known.retention}, s.now())
+	return true
 }
 
 // rollupsSeen returns the progress of rollups, of which there are none where the token may

@@ -30,6 +30,7 @@ func TestContractGemini(t *testing.T) {
 		return open(t, Options{URL: server.URL, Now: now, Timeout: patience})
 	})
 	t.Run("Rollups", func(t *testing.T) { testRollups(t, Options{URL: server.URL, Timeout: patience}) })
+	t.Run("OwnRetention", func(t *testing.T) { testOwnRetention(t, Options{URL: server.URL, Timeout: patience}) })
 }
 
 // TestGeminiStoreKilled kills each of two stores in turn while several write and ask all
