@@ -41,11 +41,8 @@ func (r Repository) led(ctx context.Context, log *Log, known uint64) (err error)
 func gave(l *Log, from uint64, e *Entry) bool {
 	const apart = 2 * Tolerance // of two clocks, each of which may be off
 	for i := range l.Entries {
-		at, until := &l.Entries[i], e.When
-		if i+1 < len(l.Entries) {
-			until = l.Entries[i+1].When
-		}
-		if at.Sequence >= from && (len(at.Lost) > 0 || at.Version == e.Version && !e.When.Before(at.When.Add(-apart)) && !e.When.After(until.Add(apart))) {
+		at, next := &l.Entries[i], &l.Entries[min(i+1, len(l.Entries)-1)]
+		if at.Sequence >= from && (len(at.Lost) > 0 || at.Version == e.Version && !e.When.Before(at.When.Add(-apart)) && (next == at || !e.When.After(next.When.Add(apart)))) {
 			return true
 		}
 	}
