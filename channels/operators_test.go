@@ -380,7 +380,6 @@ func TestFollowsWhomOperatorsSay(t *testing.T) {
 	first.Operators = g.operators
 	beta := g.enter(t, &Log{Channel: "beta"}, first, g.ann, g.bob)
 	e := entry(Follow, "1.9.0", "beta", "")
-	e.When = stable.Head().When.Add(time.Hour)
 	var err error
 	if e.Leader, err = beta.Witness("1.9.0"); err != nil {
 		t.Fatal(err)
