@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/go-chi/chi/v5"
@@ -40,6 +41,7 @@ const (
 type Memory struct {
 	monitor *monitor.Memory
 	guesses *web.Throttle // of the console's token
+	proxied sync.Once     // the warning of a proxy
 }
 
 // NewMemory returns one that is empty.
@@ -124,6 +126,7 @@ func New(o Options) *Server {
 		observer: web.NewObserver(o.Log, registry, o.BehindProxy), origins: o.Origins, console: o.Console, deadline: o.Deadline,
 		metrics: web.Metrics{Registry: registry, Key: o.MetricsKey},
 	}
+	s.observer.WarnOnce(&o.Memory.proxied)
 	registry.MustRegister(web.BuildInfo(o.Build))
 	s.console.Releases, s.console.Monitoring = o.Only != Monitoring, o.Only != Updates
 	var checks []web.Check
@@ -191,10 +194,9 @@ func (s *Server) Channels() map[string]fleet.Channel { return s.heads.Channels()
 // of clients.
 func (s *Server) Recorded() uint64 { return s.fleet.Recorded() }
 
-// Watch reads the manifests of all channels before anybody asks for one, and counts
-// the clients that ask, which begins with the first request without it. It also looks
-// for time series that commands have written, and tells the webhook what happens. It
-// ends with Close, not with the context.
+// Watch reads the manifests of all channels and begins to count clients; without it, both
+// begin with the first request. It also looks for time series that commands have written, and
+// sends messages to the webhook. It ends with Close, not with the context.
 func (s *Server) Watch(ctx context.Context) {
 	if s.updates != nil {
 		s.updates.Watch(ctx)

@@ -46,7 +46,10 @@ func newClient(opts Options, c *http.Client) influxdb2.Client { //nolint:ireturn
 }
 
 const (
-	requestTime = 45 * time.Second // longer than any question of a client of tsmon
+	// RequestTime is how long a request may take by default. It is longer than any question
+	// of a client of tsmon, so that a slow server is not taken for one that is away.
+	RequestTime = 45 * time.Second
+
 	patientTime = 10 * time.Minute // for what goes through a whole database
 )
 
@@ -55,7 +58,7 @@ const (
 func newHTTP(opts Options, seen func(http.Header)) *http.Client {
 	dial := cmp.Or(opts.Dial, 3*time.Second)
 	return &http.Client{
-		Timeout:       cmp.Or(opts.Timeout, requestTime),
+		Timeout:       cmp.Or(opts.Timeout, RequestTime),
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		Transport: bounded{cmp.Or(opts.Answer, 64<<20), seen, &http.Transport{
 			Proxy:               http.ProxyFromEnvironment,
@@ -105,8 +108,8 @@ func (s *server) ping(ctx context.Context) error {
 // ErrOrg says that an organisation can't be found.
 var ErrOrg = fmt.Errorf("%w: there is no such organisation, or the token may not see it", series.ErrInvalid)
 
-// hasBuckets reports whether the server is a 2.x, which has buckets and organisations:
-// then it tells whether it has been set up.
+// hasBuckets reports whether the server is InfluxDB 2.x, which has buckets and organisations.
+// Only that version answers whether it has been set up.
 func (s *server) hasBuckets(ctx context.Context) (bool, error) {
 	s.mu.Lock()
 	known := s.buckets
