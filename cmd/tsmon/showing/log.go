@@ -14,6 +14,7 @@ import (
 
 	"tsmon/channels"
 	"tsmon/channels/fault"
+	"tsmon/channels/mending"
 	"tsmon/cmd/tsmon/cli"
 	"tsmon/release"
 	"tsmon/store/object"
@@ -161,15 +162,16 @@ func legibleOf(ctx context.Context, p *release.Publisher, channel string, broken
 		slices.SortFunc(found.entries, func(a, b channels.Entry) int { return cmp.Compare(a.Sequence, b.Sequence) })
 		return found, nil
 	}
-	log, keys, err := r.Salvage().Rightful(ctx, channel)
+	plan, err := mending.Plan(ctx, r, channel, mending.Options{Cut: true})
 	if errors.Is(err, channels.ErrLog) {
 		return nil, broken
 	}
 	if err != nil {
 		return nil, err
 	}
-	found.entries = append(found.entries, log.Entries...)
-	for _, key := range keys {
+	found.entries = append(found.entries, plan.Log.Entries...)
+	for _, step := range slices.Backward(plan.Steps) {
+		key := step.Key
 		data, _, err := object.ReadAll(ctx, p.Store, key, channels.MaxEntry)
 		if err != nil && !errors.Is(err, object.ErrTooLarge) {
 			return nil, err
