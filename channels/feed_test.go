@@ -263,12 +263,14 @@ func TestForgedMarks(t *testing.T) {
 				}
 				return
 			}
-			marks, err := r.Salvage().Marks(t.Context(), "stable")
+			marks, _, err := r.Salvage().Marks(t.Context(), "stable")
 			if err != nil || len(marks) < len(c.marks) {
 				t.Errorf("marks %v, %v", marks, err)
 			}
-			if err := r.Store.Delete(t.Context(), marks...); err != nil {
-				t.Fatal(err)
+			for _, p := range marks {
+				if err := r.Store.Delete(t.Context(), p.Key("stable")); err != nil {
+					t.Fatal(err)
+				}
 			}
 			own, err := r.Load(t.Context(), "stable")
 			if err != nil || own.Fed() || own.End() != log.End() {
@@ -313,6 +315,9 @@ func TestFeedOwn(t *testing.T) {
 	}
 	if err := site.Feed(t.Context(), own, raw[3:]); err != nil {
 		t.Fatal(err)
+	}
+	if marks, late, err := site.Salvage().Marks(t.Context(), "stable"); err != nil || len(marks) != 2 || len(late) > 0 {
+		t.Errorf("marks %v, of which %v pass for forged: %v", marks, late, err)
 	}
 	for _, from := range []*Log{{Channel: "stable"}, own} {
 		if seen, err := site.Extend(t.Context(), from); err != nil || seen.End() != source.End() || !seen.Fed() {

@@ -91,14 +91,11 @@ func (s Salvage) date(ctx context.Context, channel string, strays []Stray) error
 	return nil
 }
 
-// Marks returns the keys of the marks of deliveries. Without them the log is the store's own:
-// nobody feeds it any more, or somebody forged them.
-func (s Salvage) Marks(ctx context.Context, channel string) (keys []string, err error) {
+// Marks returns the marks of deliveries. Without them the log is the store's own: nobody feeds
+// it any more, or somebody forged them. late are those that came behind their entries.
+func (s Salvage) Marks(ctx context.Context, channel string) (all, late []journal.Part, err error) {
 	found, err := s.r.journal(channel).List(ctx, 0)
-	for _, p := range found.Parts {
-		keys = append(keys, p.Key(channel))
-	}
-	return keys, err
+	return found.Parts, found.Late(), err
 }
 
 // WrongSegments returns the segments of a channel that are not its log's. Readers ignore

@@ -21,6 +21,38 @@ type applying struct {
 	plan *Plan
 }
 
+// finish applies a plan, unless only the plan is wanted.
+func (p *Publisher) finish(ctx context.Context, plan *Plan, o Options) (*Plan, error) {
+	if plan.Entry != nil {
+		if err := library.CheckClock(ctx, p.Store, p.Now()); err != nil {
+			return nil, err
+		}
+	}
+	if !o.DryRun {
+		return p.Apply(ctx, plan)
+	}
+	for _, each := range append([]*Plan{plan}, plan.Followers...) {
+		if err := each.rehearse(p.Plans()); err != nil {
+			return nil, err
+		}
+	}
+	if plan.Entry == nil && plan.log != nil && len(plan.seen) > 0 {
+		if behind, err := p.Repository().Behind(plan.log, plan.seen); err == nil && len(behind) > 0 {
+			plan.Rendered, plan.Changed = behind, true
+		}
+	}
+	return plan, errors.Join(plan.broken...)
+}
+
+// rehearse marks a plan, which is not to be applied, with whose signatures it takes.
+func (plan *Plan) rehearse(plans approval.Plans) (err error) {
+	plan.DryRun = true
+	if plan.Entry != nil && plan.Action != channels.Follow { // which goes by the signatures of its leader's
+		plan.Needs, err = plans.Needs(plan.log, plan.Entry)
+	}
+	return err
+}
+
 // Apply carries a plan out: it uploads what is missing, creates the record, looks whether
 // clients may read that and the channel's folder, appends the entry if the log still ends at
 // Base, updates the manifest, then the channels that follow, and fetches what clients get. It

@@ -1,10 +1,12 @@
 package release
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -31,6 +33,57 @@ type Inspector struct {
 // Inspector returns the one of the publisher's store.
 func (p *Publisher) Inspector() Inspector {
 	return Inspector{Library: p.Library(), channels: p.Repository(), policies: p.Policies, public: p.PublicURL, clients: p.Clients, types: p.Types, probe: p.Probe, now: p.Now}
+}
+
+// stage is what the store holds of a version, and how the channels stand.
+type stage struct {
+	*library.RecordSet
+	staged map[string]*library.Staged // with the marks of what was discarded
+	found  map[string]int64           // objects in the release's folder
+	view   view
+}
+
+// lookAtStage reads everything that a version consists of, and refuses what is damaged.
+func (in Inspector) lookAtStage(ctx context.Context, version string) (*stage, error) {
+	st, err := in.readStage(ctx, version)
+	for _, target := range library.SortedTargets(st.staged) {
+		err = cmp.Or(err, st.staged[target].Damage)
+	}
+	return st, err
+}
+
+// readStage reads everything that a version consists of.
+func (in Inspector) readStage(ctx context.Context, version string) (*stage, error) {
+	st := &stage{view: view{}}
+	var records []*library.Record
+	var group errgroup.Group
+	var old []string
+	group.Go(func() (err error) {
+		st.found, old, err = in.Objects(ctx, version, in.now().Add(-upkeep.TrustAge))
+		return err
+	})
+	group.Go(func() (err error) { st.staged, err = in.Staged(ctx, version); return err })
+	group.Go(func() (err error) { records, err = in.Records(ctx, version); return err })
+	group.Go(func() error { st.view = in.look(ctx); return nil })
+	err := group.Wait()
+	if err == nil {
+		st.RecordSet, err = in.Decide(ctx, records, st.view.logs())
+	}
+	if err == nil {
+		st.distrust(old)
+	}
+	return st, err
+}
+
+// distrust makes the names of old objects unusable that nothing refers to: Prune may be
+// about to remove them.
+func (st *stage) distrust(old []string) {
+	needed := library.Needed(st.Counts, st.staged)
+	for _, name := range old {
+		if name = strings.TrimSuffix(name, ".sig"); !needed[name] {
+			st.found[name] = -1 // no bundle has that size
+		}
+	}
 }
 
 // look reads all channels, side by side. The manifest of a channel is read before

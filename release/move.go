@@ -7,7 +7,6 @@ import (
 
 	"tsmon/channels"
 	"tsmon/manifest"
-	"tsmon/release/approval"
 	"tsmon/release/library"
 )
 
@@ -71,38 +70,6 @@ func (p *Publisher) move(ctx context.Context, o Options, choose func(planner, vi
 		return nil, err
 	}
 	return p.finish(ctx, plan, o)
-}
-
-// finish applies a plan, unless only the plan is wanted.
-func (p *Publisher) finish(ctx context.Context, plan *Plan, o Options) (*Plan, error) {
-	if plan.Entry != nil {
-		if err := library.CheckClock(ctx, p.Store, p.Now()); err != nil {
-			return nil, err
-		}
-	}
-	if !o.DryRun {
-		return p.Apply(ctx, plan)
-	}
-	for _, each := range append([]*Plan{plan}, plan.Followers...) {
-		if err := each.rehearse(p.Plans()); err != nil {
-			return nil, err
-		}
-	}
-	if plan.Entry == nil && plan.log != nil && len(plan.seen) > 0 {
-		if behind, err := p.Repository().Behind(plan.log, plan.seen); err == nil && len(behind) > 0 {
-			plan.Rendered, plan.Changed = behind, true
-		}
-	}
-	return plan, errors.Join(plan.broken...)
-}
-
-// rehearse marks a plan, which is not to be applied, with whose signatures it takes.
-func (plan *Plan) rehearse(plans approval.Plans) (err error) {
-	plan.DryRun = true
-	if plan.Entry != nil && plan.Action != channels.Follow { // which goes by the signatures of its leader's
-		plan.Needs, err = plans.Needs(plan.log, plan.Entry)
-	}
-	return err
 }
 
 // under adds what the policy of the channel allows anyway.

@@ -4,10 +4,13 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
+	"tsmon/channels"
 	"tsmon/manifest"
 	"tsmon/release/bundle"
 	"tsmon/release/library"
@@ -214,4 +217,82 @@ func (w publishing) settleAll(ctx context.Context, bundles []library.Stored) ([]
 	}
 	slices.SortFunc(bundles, func(a, b library.Stored) int { return strings.Compare(a.Name, b.Name) })
 	return bundles, nil
+}
+
+// checkPublish judges what can be judged before anything is read.
+func (p planner) checkPublish(o PublishOptions) error {
+	if _, err := manifest.ParseVersion(o.Version); err != nil {
+		return &Refusal{Cause: err, Mend: "write MAJOR.MINOR.PATCH, such as 1.4.0"}
+	}
+	if err := p.checkContents(o); err != nil {
+		return err
+	}
+	return checkRollout(o.Rollout)
+}
+
+// mayPublish refuses a publish that the bundles can't save.
+func (p planner) mayPublish(s *state, o PublishOptions) error {
+	if err := p.forward(s, o.Version, o.Rollout); err != nil {
+		return err
+	}
+	c := change{action: channels.Publish, manifest: manifest.Manifest{Version: o.Version, Platforms: map[string]manifest.Platform{}}, allowMissing: o.AllowMissing, staged: o.staged}
+	for _, b := range o.Bundles {
+		for _, key := range b.Keys {
+			c.manifest.Platforms[key] = manifest.Platform{}
+		}
+	}
+	return p.move(s, c).Covers()
+}
+
+// forward refuses a version that doesn't move the channel forward.
+func (p planner) forward(s *state, version string, rollout *channels.Rollout) error {
+	v, err := manifest.ParseVersion(version)
+	if err != nil {
+		return &Refusal{Cause: err, Mend: "write MAJOR.MINOR.PATCH, such as 1.4.0"}
+	}
+	if v.Prerelease() != "" && !p.policies[s.channel].Prerelease {
+		return refuse(ErrPrerelease, "publish it to a channel with prerelease: true, such as beta", "%s on %s", version, s.channel)
+	}
+	head := s.log.Head()
+	if rollout != nil && head == nil {
+		err = refuse(channels.ErrRollout, "publish the first release to everybody", "%s shows nothing that the other clients could keep", s.channel)
+	}
+	before := s.before()
+	if before == nil {
+		return err
+	}
+	newest := before.Version
+	if head != nil {
+		if newest, err = manifest.ParseVersion(head.Newest()); err != nil {
+			return err
+		}
+	}
+	order := v.Compare(newest)
+	if order < 0 {
+		return refuse(ErrBelowHead, "publish a higher version; `tsmon release rollback --to` goes back", "%s shows %s, above %s", s.channel, newest, version)
+	}
+	if back := s.log.RolledBack(version); back != nil && order > 0 {
+		return refuse(ErrRolledBack, fmt.Sprintf("publish a higher version, or restore it with `tsmon release rollback --channel %s --to %s --reason TEXT`", s.channel, version),
+			"%s left %s with entry %d by %s: %s", version, s.channel, back.Sequence, back.Who, back.Why)
+	}
+	return err
+}
+
+// publish returns the change to a release that mayPublish accepted.
+func (p planner) publish(s *state, o PublishOptions, record *library.Record) change {
+	c := p.changeTo(record, channels.Publish, o.Options)
+	c.staged = o.staged
+	p.begin(s, &c, o.Rollout)
+	if o.Extra != record.Extra {
+		c.warnings = append(c.warnings, "--watershed, --minimum-version or --critical differ from what "+o.Version+" was published with, which stays")
+	}
+	if o.Notes != "" && o.Notes != record.Notes {
+		c.warnings = append(c.warnings, "the notes differ from those that "+o.Version+" was published with, which stay")
+	}
+	return c
+}
+
+// record puts together the record of a release.
+func (p planner) record(o PublishOptions, bundles []library.Stored) *library.Record {
+	return &library.Record{Version: o.Version, Notes: cmp.Or(o.Notes, o.DefaultNotes), PubDate: p.now.UTC().Truncate(time.Second), Who: p.who, Extra: o.Extra, Bundles: bundles}
 }

@@ -4,6 +4,9 @@
 // guard halts a rollout that fails, and takes the next step of one that does well. It
 // serves no HTTP.
 //
+// Moves and alarms become notices: notices.go has their words, notifier.go says when
+// each is due, and webhook.go sends them.
+//
 // No text of a client becomes a name in the records, the time series or the metrics
 // unless the channel's log contains it; everything else is Other. A client's ID is
 // kept as a digest with a salt, which the records hold.

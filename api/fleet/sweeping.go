@@ -34,10 +34,15 @@ func (s *Sightings) tend(ctx context.Context) {
 	defer sweep.Stop()
 	defer count.Stop()
 	var forgot time.Time
+	counted := false
 	for {
 		select {
 		case <-sweep.C:
 			s.sweep(ctx)
+			if !counted && len(s.Channels()) > 0 { // graphs have no gap where a server is restarted
+				s.countClients(ctx)
+				counted = true
+			}
 		case <-count.C:
 			s.countClients(ctx)
 			forgot = s.forget(ctx, forgot)

@@ -51,5 +51,6 @@ func TestReal(t *testing.T) {
 		"series refused":                         testSeriesRefused,
 		"time text":                              testTimeText,
 		"days of the tenant":                     testDays,
+		"writes of commands":                     testWritesOfCommands,
 	})
 }

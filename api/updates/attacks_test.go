@@ -121,7 +121,7 @@ var attacks = map[string]attack{
 	"mark: behind the end":   {do: planted("log/stable/0000000003-0000000009.part", ""), fresh: "1.1.0", names: "log/stable/0000000003-0000000009.part"},
 	"mark: over the end":     {do: planted("log/stable/0000000002-9999999999.part", ""), fresh: "1.1.0", names: "log/stable/0000000002-9999999999.part"},
 	"mark: of the first":     {do: planted("log/stable/0000000001-0000000001.part", ""), fresh: "1.1.0", names: "log/stable/0000000001-0000000001.part"},
-	"mark: of the whole log": {do: planted("log/stable/0000000001-0000000002.part", ""), fresh: "1.1.0", mend: upkeep.RepairOptions{Own: true}, refused: channels.ErrFed},
+	"mark: of the whole log": {do: planted("log/stable/0000000001-0000000002.part", ""), fresh: "1.1.0", names: "log/stable/0000000001-0000000002.part", mend: upkeep.RepairOptions{Own: true}, refused: channels.ErrFed},
 	"mark: with content":     {do: planted("log/stable/0000000001-0000000002.part", "x"), fresh: "1.1.0", names: "log/stable/0000000001-0000000002.part"},
 
 	"segment: garbage":   {do: planted("segments/stable/0000000001-0000000256.zst", "x"), fresh: "1.1.0", names: "segments/stable/0000000001-0000000256.zst"},

@@ -28,6 +28,20 @@ type Listing struct {
 	Fed     bool
 	Hidden  []uint64 // of the entries that don't count, rising
 	Strange []string // keys of objects that are no part of a log
+	late    []Part   // that the store dates behind the entry that they begin with
+}
+
+// Late returns the marks that came behind the entries that they name, which those of a
+// delivery don't. A store that is fed from then on gets one over the entries that it had, with that of the
+// delivery behind it.
+func (l *Listing) Late() []Part {
+	var late []Part
+	for _, p := range l.late {
+		if !slices.ContainsFunc(l.Parts, func(next Part) bool { return next.From > p.To && !slices.Contains(l.late, next) }) {
+			late = append(late, p)
+		}
+	}
+	return late
 }
 
 // covered reports whether the parts have all entries.

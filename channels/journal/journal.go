@@ -15,6 +15,7 @@ import (
 	"strconv"
 	"strings"
 	"sync/atomic"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 
@@ -145,6 +146,7 @@ func (j Journal) List(ctx context.Context, known uint64) (Listing, error) {
 		after = Key(j.Channel, known)
 	}
 	var found Listing
+	marked := map[Part]time.Time{}
 	for info, err := range j.Store.List(ctx, Prefix(j.Channel), after) {
 		if err != nil {
 			return Listing{}, fmt.Errorf("list the log of %s: %w", j.Channel, err)
@@ -153,9 +155,10 @@ func (j Journal) List(ctx context.Context, known uint64) (Listing, error) {
 			return Listing{}, fmt.Errorf("%w: there are more than %d objects in the log of %s", ErrLog, MaxEntries, j.Channel)
 		}
 		if p, ok := PartOf(j.Channel, info.Key); ok && info.Size == 0 { // no delivery writes one with content
-			found.Parts = append(found.Parts, p)
+			found.Parts, marked[p] = append(found.Parts, p), info.ModTime
 		} else if sequence, ok := SequenceOf(j.Channel, info.Key); ok {
 			found.Numbers = append(found.Numbers, sequence)
+			found.note(sequence, info.ModTime, marked)
 		} else {
 			found.Strange = append(found.Strange, info.Key)
 		}
@@ -163,6 +166,19 @@ func (j Journal) List(ctx context.Context, known uint64) (Listing, error) {
 	slices.Sort(found.Numbers) // keys of more than ten digits are not in their order
 	slices.SortFunc(found.Parts, func(a, b Part) int { return cmp.Or(cmp.Compare(a.From, b.From), cmp.Compare(a.To, b.To)) })
 	return found, nil
+}
+
+// note keeps the marks that an entry is the first of, if they are later. They are listed before
+// it.
+func (l *Listing) note(sequence uint64, written time.Time, marked map[Part]time.Time) {
+	for _, p := range slices.Backward(l.Parts) {
+		if p.From < sequence {
+			break
+		}
+		if p.From == sequence && marked[p].After(written) {
+			l.late = append(l.late, p)
+		}
+	}
 }
 
 // Read returns an object of at most limit bytes.

@@ -1,7 +1,6 @@
 package library
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -225,38 +224,6 @@ func CheckConditions(ctx context.Context, store object.Store, version string) er
 		return err
 	}
 	return object.CheckConditions(ctx, store, RecordKey(version, 1), data, RecordAttributes)
-}
-
-// Create writes a small object, or accepts an equal one.
-func (l Library) Create(ctx context.Context, key string, data []byte, attrs object.Attributes) error {
-	_, err := l.Store.Create(ctx, key, bytes.NewReader(data), int64(len(data)), attrs)
-	if errors.Is(err, fs.ErrExist) {
-		var standing []byte
-		if standing, err = l.Read(ctx, key, MaxRecord); err == nil && !bytes.Equal(standing, data) {
-			err = ErrRaced
-		}
-	}
-	if err != nil {
-		return fmt.Errorf("write %s: %w", key, err)
-	}
-	return nil
-}
-
-// CompareDigest fetches a stored bundle and compares its digest.
-func CompareDigest(ctx context.Context, store object.Store, key string, want signing.Digest) error {
-	body, _, err := store.Get(ctx, key)
-	if err != nil {
-		return fmt.Errorf("read %s: %w", key, err)
-	}
-	defer body.Close()
-	digest, _, err := signing.HashReader(ctx, body)
-	if err == nil && digest != want {
-		err = ErrRaced
-	}
-	if err != nil {
-		return fmt.Errorf("read %s: %w", key, err)
-	}
-	return nil
 }
 
 // MarkDiscarded creates the record that says that those before it are discarded. ErrRaced if

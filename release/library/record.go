@@ -8,6 +8,8 @@
 //
 // A record is decided by the log of a channel that names it; the library reads logs and
 // never writes one. Bytes get a final name only once their digests match.
+// Stored bundles are compared with their records here, for every move and for
+// `tsmon channel verify`.
 package library
 
 import (

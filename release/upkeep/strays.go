@@ -27,18 +27,40 @@ func (k Keeper) abandoned(ctx context.Context, channel string) ([]channels.Stray
 	return old, err
 }
 
-// strays finds what no reader of the log heeds, and that somebody wrote there who may not, or
-// did not end.
-func (v *verification) strays(ctx context.Context) error {
-	found, err := v.abandoned(ctx, v.report.Channel)
-	if err == nil && v.log != nil {
+// Strangers finds what lies among the objects of a channel and belongs to no part of it: somebody
+// wrote it who may not, or did not end. log is nil if it can't be read.
+func (k Keeper) Strangers(ctx context.Context, channel string, log *channels.Log) ([]Finding, error) {
+	report := &VerifyReport{Channel: channel}
+	found, err := k.abandoned(ctx, channel)
+	if err == nil && log != nil {
 		var wrong []channels.Stray
-		wrong, err = v.Channels.Salvage().WrongSegments(ctx, v.log)
+		wrong, err = k.Channels.Salvage().WrongSegments(ctx, log)
 		found = append(found, wrong...)
 	}
 	for _, s := range found {
-		v.report.find(s.Key, s.Problem, "`tsmon channel repair "+v.report.Channel+"` removes it")
+		report.find(s.Key, s.Problem, "`tsmon channel repair "+channel+"` removes it")
 	}
+	if err == nil && log != nil && log.Fed() {
+		err = k.marks(ctx, report)
+	}
+	return report.Findings, err
+}
+
+// marks finds what has a log pass for that of another store and was no delivery.
+func (k Keeper) marks(ctx context.Context, report *VerifyReport) error {
+	_, late, err := k.Channels.Salvage().Marks(ctx, report.Channel)
+	for _, p := range late {
+		key := p.Key(report.Channel)
+		report.find(key, fmt.Errorf("%w: %s says that entries %d to %d come from another store, and was written after they were here", channels.ErrLog, key, p.From, p.To),
+			"`tsmon channel repair "+report.Channel+" --own` removes it, and the channel is moved here; if another store does feed this one, its next delivery says so again")
+	}
+	return err
+}
+
+// strays adds what Strangers finds to the report.
+func (v *verification) strays(ctx context.Context) error {
+	found, err := v.Strangers(ctx, v.report.Channel, v.log)
+	v.report.Findings = append(v.report.Findings, found...)
 	return err
 }
 
@@ -76,11 +98,12 @@ func (r *repair) own(ctx context.Context) error {
 	if !r.o.Own {
 		return nil
 	}
-	marks, err := r.Channels.Salvage().Marks(ctx, r.o.Channel)
+	marks, _, err := r.Channels.Salvage().Marks(ctx, r.o.Channel)
 	if err != nil {
 		return err
 	}
-	for _, key := range marks {
+	for _, mark := range marks {
+		key := mark.Key(r.o.Channel)
 		if err := r.do(key, "removed: the channel is moved here", func() error { return r.Library.Store.Delete(ctx, key) }); err != nil {
 			return err
 		}

@@ -45,5 +45,5 @@ func NoEvidence(channel string, ahead error) string {
 
 // Fed refuses to move a channel that has the log of another store.
 func Fed(channel string) error {
-	return bundle.Refuse(channels.ErrFed, "move it where its log comes from, then bring it here with `tsmon release import` or `tsmon release mirror`; to hold a release back here, promote it from "+channel+" to a channel of this site; if nothing feeds this store, `tsmon channel repair "+channel+" --own` has the channel moved here", "%s can't be moved here", channel)
+	return bundle.Refuse(channels.ErrFed, "move it where its log comes from, then bring it here with `tsmon release import` or `tsmon release mirror`; to hold a release back here, promote it from "+channel+" to a channel of this site; if nothing feeds this store, `tsmon channel repair "+channel+" --own` has the channel moved here, and `tsmon channel verify "+channel+"` names what somebody wrote to have it pass for fed", "%s can't be moved here", channel)
 }

@@ -286,7 +286,7 @@ func TestCachedTimeout(t *testing.T) {
 	f := newFixture(t)
 	f.Timeout = time.Millisecond
 	f.below.gate = make(chan struct{})
-	if err := <-f.ask(t, "f").done; !errors.Is(err, series.ErrUnavailable) {
+	if err := <-f.ask(t, "f").done; !errors.Is(err, series.ErrSlow) {
 		t.Errorf("the error is %v", err)
 	}
 }

@@ -20,7 +20,7 @@
 // The functions are abs, sqrt, round, floor and ceil of one argument, pow of two, min
 // and max of one or more, each with or without the prefix Math. round rounds halves up:
 // round(-2.5) is -2. Unlike in JavaScript, ^ is the power and a comparison is a number.
-// White space between these tokens is ignored.
+// White space between these tokens is ignored. parse.go has the functions' table.
 //
 // A key is any text: it may contain spaces and operators, start with a digit or equal
 // the name of a function. Where an operand may start:

@@ -11,6 +11,8 @@ import (
 
 	"tsmon/channels"
 	"tsmon/manifest"
+	"tsmon/release/library"
+	"tsmon/release/upkeep"
 )
 
 // channelsArea examines the manifests and logs of the channels.
@@ -72,6 +74,7 @@ func (p channelsArea) channel(ctx context.Context, n *notes, name string) {
 		n.failed(s.err, "see storage")
 	case s.log.Head() != nil:
 		p.signed(n, s.log)
+		p.strangers(ctx, n, s.log)
 	}
 	if s.log == nil {
 		return
@@ -143,6 +146,19 @@ func (p channelsArea) signed(n *notes, log *channels.Log) {
 		n.warn("compare with what you last decided, as after a restore from a backup, then put tsmon.yaml right, or in force: `tsmon channel appoint "+name+"`",
 			"tsmon.yaml has other operators for %s than those in force: %s", name, text)
 	}
+}
+
+// strangers finds objects among those of a channel that belong to no part of it.
+func (p channelsArea) strangers(ctx context.Context, n *notes, log *channels.Log) {
+	keeper := upkeep.Keeper{Library: library.Library{Store: p.store, Keys: p.keys}, Channels: channels.Repository{Store: p.store, Trust: p.trust}}
+	found, err := keeper.Strangers(ctx, log.Channel, log)
+	if err != nil {
+		n.failed(err, "see storage")
+	}
+	for _, f := range found {
+		n.at(f.Object).fail(f.Mend, "%s", f.Problem)
+	}
+	n.at(channels.ManifestKey(log.Channel))
 }
 
 // differences says how the operators that are configured differ from those in force, empty

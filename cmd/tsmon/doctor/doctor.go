@@ -5,7 +5,8 @@
 // Each area is examined by a function that returns findings. A finding that is not
 // ok says where it was made and what mends it. The areas are examined side by side,
 // each for a limited time, and no more than one object of the store is written,
-// which no command reads: see probeKey.
+// which no command reads: see probeKey. The file of an area bears its name; that of the
+// storage also compares the clocks.
 package doctor
 
 import (

@@ -55,6 +55,16 @@ func (s *Store) rollups(ctx context.Context, database string, m *memory) (rollup
 	return found, nil
 }
 
+// bereft reports whether an error says that the rollups that are remembered have been
+// dropped. Then values stand for all times: the question can be asked again.
+func (s *Store) bereft(ctx context.Context, m *memory, known rollups, err error) bool {
+	if err == nil || known.until.IsZero() || !errors.Is(s.server.translate(ctx, err), series.ErrNoDatabase) {
+		return false
+	}
+	m.roll(rollups{retention: known.retention}, s.now())
+	return true
+}
+
 // rollupsSeen returns the progress of rollups, of which there are none where the token may
 // not see them.
 func (s *Store) rollupsSeen(ctx context.Context, database string) (rollups, error) {

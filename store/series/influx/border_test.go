@@ -1,6 +1,7 @@
 package influx
 
 import (
+	"errors"
 	"testing"
 	"time"
 
@@ -51,5 +52,74 @@ func testOwnRetention(t *testing.T, opts Options) {
 		if err != nil || len(results[0].Points) == 0 || results[0].Points[0].Time.After(samples[0].Time) {
 			t.Errorf("%s: the first of %d days is missing, %v", name, len(results[0].Points), err)
 		}
+	}
+}
+
+// testRollupsDropped: somebody drops the database of rollups that the store remembers. What
+// the server still has is answered.
+func testRollupsDropped(t *testing.T, opts Options) {
+	const database = "bereft"
+	s := open(t, opts)
+	if err := s.Create(t.Context(), database); err != nil {
+		t.Fatal(err)
+	}
+	now := time.Now().UTC()
+	var samples []series.Sample
+	for at := now.Add(-20 * day); at.Before(now); at = at.Add(6 * time.Hour) {
+		samples = append(samples, series.Sample{Measurement: "m", Fields: map[string]any{"f": 1.0}, Time: at})
+	}
+	if err := s.Write(t.Context(), database, samples); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Keep(t.Context(), database, series.Keeping{Retention: 10 * day}); err != nil {
+		t.Fatal(err)
+	}
+	of := series.Key{Measurement: "m", Field: "f"}
+	r := series.Range{Key: of, Start: samples[0].Time, Stop: now, Every: day}
+	want := series.Want{Key: of, Aggregate: series.Sum, Window: 21 * day}
+	for _, dropped := range []bool{false, true} {
+		if dropped {
+			drop(t, s, database)
+		}
+		var values []series.Value
+		var results []series.Result
+		var err error
+		begin := time.Now()
+		for again := true; again; again = errors.Is(err, series.ErrUnavailable) && time.Since(begin) < time.Minute { // it deletes
+			if values, err = s.Current(t.Context(), database, []series.Want{want}); err == nil {
+				results, err = s.Series(t.Context(), database, []series.Range{r})
+			}
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		days, sum := len(results[0].Points), int(values[0].Number)
+		if t.Logf("dropped %t: %d days, %d values", dropped, days, sum); days < 10 || sum < 39 || !dropped && (days < 20 || sum != len(samples)) {
+			t.Errorf("dropped %t: %d days, %d of %d values", dropped, days, sum, len(samples))
+		}
+	}
+}
+
+// drop drops the rollups of a database.
+func drop(t *testing.T, s *Store, database string) {
+	t.Helper()
+	rollups := s.server.rollupsOf(database)
+	has, err := s.server.hasBuckets(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !has {
+		q := s.server.query()
+		q.add("DROP DATABASE " + quote(rollups))
+		_, err = s.server.ask(t.Context(), "", q)
+	} else {
+		var id string
+		if id, err = s.server.bucketOf(t.Context(), rollups); err == nil {
+			buckets := s.server.client.BucketsAPI()
+			err = buckets.DeleteBucketWithID(t.Context(), id)
+		}
+	}
+	if err != nil {
+		t.Fatal(err)
 	}
 }

@@ -18,6 +18,11 @@ func (s *Store) Current(ctx context.Context, database string, wants []series.Wan
 		return nil, err
 	}
 	defer s.server.explain(ctx, "current values of "+database, &err)
+	return s.values(ctx, database, wants)
+}
+
+// values answers valid wants.
+func (s *Store) values(ctx context.Context, database string, wants []series.Want) ([]series.Value, error) {
 	keys := make([]series.Key, len(wants))
 	for i, want := range wants {
 		keys[i] = want.Key
@@ -41,7 +46,11 @@ func (s *Store) Current(ctx context.Context, database string, wants []series.Wan
 		b.take(p)
 	}
 	if len(b.old.cells) > 0 {
-		if err := s.fetch(ctx, s.server.rollupsOf(database), b.old); err != nil {
+		err := s.fetch(ctx, s.server.rollupsOf(database), b.old)
+		if s.bereft(ctx, m, b.rollups, err) {
+			return s.values(ctx, database, wants)
+		}
+		if err != nil {
 			return nil, err
 		}
 	}

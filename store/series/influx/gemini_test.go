@@ -1,10 +1,13 @@
 package influx
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"reflect"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -27,64 +30,166 @@ func TestContractGemini(t *testing.T) {
 		return open(t, Options{URL: server.URL, Now: now, Timeout: patience})
 	})
 	t.Run("Rollups", func(t *testing.T) { testRollups(t, Options{URL: server.URL, Timeout: patience}) })
+	t.Run("OwnRetention", func(t *testing.T) { testOwnRetention(t, Options{URL: server.URL, Timeout: patience}) })
 }
 
-// TestGeminiStoreKilled kills one of two stores while values are written and read. Until
-// the other one has taken over, questions fail or are answered in full.
+// TestGeminiStoreKilled kills each of two stores in turn while several write and ask all
+// the time. A call is unavailable or does all of its work: no answer lacks what had been
+// acknowledged before the question, and all of that is there at the end.
 func TestGeminiStoreKilled(t *testing.T) {
 	server := servertest.StartOpenGemini(t)
 	s := open(t, Options{URL: server.URL, Timeout: patience})
 	if err := s.Create(t.Context(), "killed"); err != nil {
 		t.Fatal(err)
 	}
-	now := time.Now().Add(-time.Hour)
-	var wants []series.Want
-	for i := range 40 {
-		wants = append(wants, series.Want{Key: series.Key{Measurement: fmt.Sprint("m", i), Field: "f"}, Aggregate: series.Sum})
-	}
-	written := 0
-	write := func() error {
-		var samples []series.Sample
-		for _, want := range wants {
-			at := now.Add(time.Duration(written) * time.Second)
-			samples = append(samples, series.Sample{Measurement: want.Measurement, Fields: map[string]any{"f": 1.0}, Time: at})
-		}
-		err := s.Write(t.Context(), "killed", samples)
-		if err == nil {
-			written++
-		}
-		return err
-	}
-	// A write that failed may be stored: its time is that of the next one, which replaces it.
-	read := func() error {
-		values, err := s.Current(t.Context(), "killed", wants)
-		for i, v := range values {
-			if v.Number != float64(written) && v.Number != float64(written+1) {
-				t.Errorf("%s is %+v after %d writes", wants[i].Key, v, written)
-			}
-		}
-		return err
-	}
-	untilWell := func() {
-		t.Helper()
-		for failures := 0; ; failures++ {
-			err := errors.Join(read(), write(), read())
-			if err == nil {
-				t.Logf("after %d failures", failures)
-				return
-			}
-			if !errors.Is(err, series.ErrUnavailable) || failures > 1000 || t.Failed() {
-				t.Fatalf("after %d failures: %v", failures, err)
-			}
-		}
-	}
+	l := startLoad(t, s, "killed")
+	l.await(t, "before")
 	for i := range server.Stores {
-		untilWell()
 		server.Stores[i].Stop()
-		untilWell()
+		l.kills.Add(1)
+		l.await(t, fmt.Sprint("without store ", i))
 		server.Stores[i].Start()
+		l.await(t, fmt.Sprintf("with store %d again", i))
 	}
-	untilWell()
+	l.end()
+	other := open(t, Options{URL: server.URL, Timeout: patience}) // which remembers nothing
+	for _, w := range l.writers {
+		for i, v := range get(t, other, "killed", w.wants...) {
+			if n := w.stored.Load(); v.Number != float64(n) {
+				t.Errorf("%s is %+v after %d writes", w.wants[i].Key, v, n)
+			}
+		}
+	}
+}
+
+// load is what some write to a database and ask of it, all the time.
+type load struct {
+	store    *Store
+	database string
+	start    time.Time
+	writers  []*loadWriter
+	calls    []*loadCalls
+	kills    atomic.Int64
+	ending   atomic.Bool
+	all      sync.WaitGroup
+}
+
+// loadWriter writes a value of 1 to each of its series, at one time after another.
+type loadWriter struct {
+	wants  []series.Want
+	stored atomic.Int64 // writes that were acknowledged
+}
+
+// loadCalls counts the calls of one caller.
+type loadCalls struct {
+	done, failed atomic.Int64
+	survived     atomic.Int64 // kills during a call
+}
+
+func startLoad(t *testing.T, s *Store, database string) *load {
+	l := &load{store: s, database: database, start: time.Now().Add(-time.Hour)}
+	ctx, cancel := context.WithCancel(t.Context())
+	t.Cleanup(func() {
+		cancel()
+		l.end()
+	})
+	for i := range 4 {
+		w := &loadWriter{}
+		for j := range 20 {
+			key := series.Key{Measurement: fmt.Sprintf("w%dm%d", i, j), Field: "f"}
+			w.wants = append(w.wants, series.Want{Key: key, Aggregate: series.Sum})
+		}
+		l.writers = append(l.writers, w)
+		l.repeat(ctx, t, func() error { return l.write(ctx, w) })
+		l.repeat(ctx, t, func() error { return l.ask(ctx, t, w) })
+	}
+	return l
+}
+
+// repeat calls until the load ends, and then until a call has succeeded.
+func (l *load) repeat(ctx context.Context, t *testing.T, call func() error) {
+	c := &loadCalls{}
+	l.calls = append(l.calls, c)
+	l.all.Go(func() {
+		for ctx.Err() == nil {
+			kills := l.kills.Load()
+			err := call()
+			if l.kills.Load() > kills {
+				c.survived.Add(1)
+			}
+			if err == nil {
+				c.done.Add(1)
+				if l.ending.Load() {
+					return
+				}
+				continue
+			}
+			c.failed.Add(1)
+			if !errors.Is(err, series.ErrUnavailable) && ctx.Err() == nil {
+				t.Error(err)
+			}
+			select {
+			case <-ctx.Done():
+			case <-time.After(lookAgain):
+			}
+		}
+	})
+}
+
+// write writes the next value of each series. Where it fails they may be stored: the next
+// write replaces them.
+func (l *load) write(ctx context.Context, w *loadWriter) error {
+	at := l.start.Add(time.Duration(w.stored.Load()) * time.Millisecond)
+	var samples []series.Sample
+	for _, want := range w.wants {
+		samples = append(samples, series.Sample{Measurement: want.Measurement, Fields: map[string]any{"f": 1.0}, Time: at})
+	}
+	err := l.store.Write(ctx, l.database, samples)
+	if err == nil {
+		w.stored.Add(1)
+	}
+	return err
+}
+
+// ask asks for what was written.
+func (l *load) ask(ctx context.Context, t *testing.T, w *loadWriter) error {
+	before := w.stored.Load()
+	values, err := l.store.Current(ctx, l.database, w.wants)
+	begun := w.stored.Load() + 1
+	for i, v := range values {
+		if v.Number < float64(before) || v.Number > float64(begun) {
+			t.Errorf("%s is %+v, of %d to %d writes", w.wants[i].Key, v, before, begun)
+		}
+	}
+	return err
+}
+
+// await waits until each caller has had an answer to a call that it began meanwhile.
+func (l *load) await(t *testing.T, when string) {
+	t.Helper()
+	begin := time.Now()
+	tick := time.NewTicker(lookAgain)
+	defer tick.Stop()
+	var failed, survived int64
+	for _, c := range l.calls {
+		// The first of two answers may be to a call that was begun before.
+		for until := c.done.Load() + 2; c.done.Load() < until; <-tick.C {
+			if t.Failed() || time.Since(begin) > 2*patience {
+				t.Fatalf("%s: not well after %s", when, time.Since(begin))
+			}
+		}
+		failed, survived = failed+c.failed.Load(), survived+c.survived.Load()
+	}
+	if want := l.kills.Load(); survived < want {
+		t.Errorf("%s: %d calls were under way at %d kills", when, survived, want)
+	}
+	t.Logf("%s: well after %s; %d calls have failed, %d were under way at a kill", when, time.Since(begin).Round(time.Millisecond), failed, survived)
+}
+
+// end ends the load once each caller has had an answer.
+func (l *load) end() {
+	l.ending.Store(true)
+	l.all.Wait()
 }
 
 // TestLatest: of two values of one series and time the later is sent.

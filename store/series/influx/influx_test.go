@@ -30,6 +30,7 @@ func TestContract(t *testing.T) {
 	t.Run("Conflict", func(t *testing.T) { testConflict(t, server) })
 	t.Run("Rollups", func(t *testing.T) { testRollups(t, Options{URL: server.URL}) })
 	t.Run("OwnRetention", func(t *testing.T) { testOwnRetention(t, Options{URL: server.URL}) })
+	t.Run("RollupsDropped", func(t *testing.T) { testRollupsDropped(t, Options{URL: server.URL}) })
 	t.Run("Resumes", func(t *testing.T) { testResumes(t, server) })
 	t.Run("Down", func(t *testing.T) { testDown(t, server) })
 }
@@ -43,6 +44,9 @@ func TestContract2(t *testing.T) {
 	t.Run("Rollups", func(t *testing.T) { testRollups(t, Options{URL: server.URL, Org: server.Org, Token: server.Token}) })
 	t.Run("OwnRetention", func(t *testing.T) {
 		testOwnRetention(t, Options{URL: server.URL, Org: server.Org, Token: server.Token})
+	})
+	t.Run("RollupsDropped", func(t *testing.T) {
+		testRollupsDropped(t, Options{URL: server.URL, Org: server.Org, Token: server.Token})
 	})
 	t.Run("Upgraded", func(t *testing.T) { testUpgraded(t, server) })
 	t.Run("Called", func(t *testing.T) { testCalled(t, server) })

@@ -20,6 +20,11 @@ func (s *Store) Series(ctx context.Context, database string, ranges []series.Ran
 		return nil, err
 	}
 	defer s.server.explain(ctx, "series of "+database, &err)
+	return s.results(ctx, database, ranges)
+}
+
+// results answers valid ranges.
+func (s *Store) results(ctx context.Context, database string, ranges []series.Range) ([]series.Result, error) {
 	keys := make([]series.Key, len(ranges))
 	for i, r := range ranges {
 		keys[i] = r.Key
@@ -47,6 +52,9 @@ func (s *Store) Series(ctx context.Context, database string, ranges []series.Ran
 		return nil, err
 	}
 	old, err := s.server.askSome(ctx, s.server.rollupsOf(database), rolled)
+	if s.bereft(ctx, m, made, err) {
+		return s.results(ctx, database, ranges)
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -51,6 +51,7 @@ func keepIn(t *testing.T, f *fixture, zone *time.Location) {
 	f.wantBefore(t, f.now.Add(-20*day), (5*40+2*30)*perHour)
 	f.wantBefore(t, f.now.Add(-100*day), 0)
 	ranges, wants := keptQuestions(f.now, zone)
+	elsewhere := daysElsewhere(t, f)
 	before, values := f.series(t, ranges...), f.current(t, wants...)
 	if err := f.store.Keep(t.Context(), f.database, series.Keeping{Retention: 10 * day, Zone: zone}); err != nil {
 		t.Fatal(err)
@@ -79,10 +80,41 @@ func keepIn(t *testing.T, f *fixture, zone *time.Location) {
 		t.Fatal(err)
 	}
 	wantError(t, f.store.Write(t.Context(), f.database, []series.Sample{old}), series.ErrExpired)
+	if zone.String() == "America/Bogota" {
+		keepElsewhere(t, f, elsewhere)
+	}
 	if err := f.store.Keep(t.Context(), f.database, series.Keeping{}); err != nil {
 		t.Fatal(err)
 	}
 	f.wantLast(t, key("m", "f"), 7, recent.Time)
+}
+
+// daysElsewhere returns the days of a zone that begin within hours of UTC.
+func daysElsewhere(t *testing.T, f *fixture) []series.Point {
+	t.Helper()
+	zone, err := time.LoadLocation("Asia/Kolkata")
+	if err != nil {
+		t.Fatal(err)
+	}
+	today := f.now.In(zone)
+	start := time.Date(today.Year(), today.Month(), today.Day()-35, 0, 0, 0, 0, zone)
+	return f.series(t, series.Range{Key: key("m", "f"), Start: start, Stop: f.now, Every: day, Zone: zone})[0].Points
+}
+
+// keepElsewhere has the tenant move to that zone once the values of old days are deleted:
+// an hour of them may count for the day in which it began, and none of the days is missing.
+func keepElsewhere(t *testing.T, f *fixture, days []series.Point) {
+	t.Helper()
+	zone, err := time.LoadLocation("Asia/Kolkata")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := f.store.Keep(t.Context(), f.database, series.Keeping{Retention: series.AsItIs, Zone: zone}); err != nil {
+		t.Fatal(err)
+	}
+	if got := daysElsewhere(t, f); !slices.EqualFunc(got, days, func(a, b series.Point) bool { return a.Time.Equal(b.Time) }) || len(days) < 30 {
+		t.Errorf("in %s the days are\n%+v\nnot\n%+v", zone, got, days)
+	}
 }
 
 // keptQuestions returns questions that reach further back than values are kept.

@@ -115,19 +115,19 @@ func (s *scanner) countLoose(ctx context.Context, of source, day, until int64) (
 	return count + int64(before(loose, day*dayLength)), err
 }
 
-// upkeep packs what ended before a time, deletes what is too old and makes rollups anew
-// whose parts are not those of their database. It can end anywhere, and be called again.
+// upkeep packs what ended before a time, makes rollups anew whose parts are not those of
+// their database, and then deletes what is too old. It can end anywhere, and be called again.
 func (s *Store) upkeep(ctx context.Context, until time.Time) error {
 	if err := s.pack(ctx, until); err != nil {
 		return err
 	}
 	databases, err := s.databases(ctx)
 	for _, d := range databases {
-		if err == nil && d.retention > 0 {
-			err = s.expire(ctx, d)
-		}
 		if err == nil && d.stale {
 			err = s.remake(ctx, d)
+		}
+		if err == nil && d.retention > 0 {
+			err = s.expire(ctx, d)
 		}
 	}
 	if err != nil {

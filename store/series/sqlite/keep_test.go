@@ -1,6 +1,8 @@
 package sqlite
 
 import (
+	"context"
+	"errors"
 	"maps"
 	"path/filepath"
 	"slices"
@@ -116,6 +118,59 @@ func TestZoneChanges(t *testing.T) {
 	}
 }
 
+// TestZoneChangesWithRetention makes rollups anew before the values that they are made of
+// go with the same call.
+func TestZoneChangesWithRetention(t *testing.T) {
+	for _, seed := range []byte{3, 4} {
+		y := newYears(t, filepath.Join(t.TempDir(), "series.db"), seed)
+		y.writeDays(t, 40)
+		y.keep(t, series.Keeping{})
+		want := y.answers(t, 37, 24*time.Hour)
+		y.keep(t, series.Keeping{Zone: y.zone, Retention: 9 * 24 * time.Hour})
+		if got := y.answers(t, 37, 24*time.Hour); !sameAnswers(got, want) {
+			t.Errorf("%s: %+v, not %+v", y.zone, got["f"], want["f"])
+		}
+	}
+}
+
+// TestZoneChangesLate changes the zone once values are deleted: what an hour amounted to
+// counts for the day in which it began.
+func TestZoneChangesLate(t *testing.T) {
+	for _, seed := range []byte{3, 4} {
+		y := newYears(t, filepath.Join(t.TempDir(), "series.db"), seed)
+		var samples []series.Sample
+		sums := map[time.Time]float64{} // by day of the zone
+		const perDay = 24 * 4
+		for at := y.now.Truncate(time.Hour).AddDate(0, 0, -40); at.Before(y.now.Truncate(time.Hour)); at = at.Add(15 * time.Minute) {
+			n := float64(y.IntN(1000))
+			samples = append(samples, series.Sample{Measurement: "m", Time: at, Fields: map[string]any{"f": n}})
+			began := at
+			if at.Before(y.now.AddDate(0, 0, -9).Truncate(24 * time.Hour)) {
+				began = at.Truncate(time.Hour)
+			}
+			year, month, day := began.In(y.zone).Date()
+			sums[time.Date(year, month, day, 0, 0, 0, 0, y.zone).UTC()] += n
+		}
+		if err := y.store.Write(t.Context(), "db", samples); err != nil {
+			t.Fatal(err)
+		}
+		y.keep(t, series.Keeping{Retention: 9 * 24 * time.Hour})
+		y.keep(t, series.Keeping{Retention: series.AsItIs, Zone: y.zone})
+		got := y.answers(t, 37, 24*time.Hour)["f"]
+		if len(got) != 38 {
+			t.Errorf("%s: %d days", y.zone, len(got))
+		}
+		for i, p := range got[:len(got)-1] { // the last one is not over
+			want := sums[p.Time]
+			switch age := y.now.Sub(p.Time); { // the first day, and that from which on there are values, have fewer or more
+			case i == 0, age > 9*24*time.Hour && age < 11*24*time.Hour:
+			case !near(p.Number*perDay, want):
+				t.Errorf("%s: the values of %s are %v in all, not %v", y.zone, p.Time, p.Number*perDay, want)
+			}
+		}
+	}
+}
+
 // TestExpired writes where nothing is kept any more.
 func TestExpired(t *testing.T) {
 	y := newYears(t, filepath.Join(t.TempDir(), "series.db"), 1)
@@ -153,5 +208,26 @@ func TestExpired(t *testing.T) {
 	}
 	if got := y.answers(t, 9, 24*time.Hour); !sameAnswers(got, want) || y.count(t, "chunks") > 0 {
 		t.Errorf("%+v, not %+v", got, want)
+	}
+}
+
+// TestCountIsPatient: a store whose questions have no time counts values all the same.
+func TestCountIsPatient(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "series.db")
+	y := newYears(t, name, 1)
+	y.writeDays(t, 3)
+	hasty := open(t, name, Options{Now: func() time.Time { return y.now }, Timeout: 1})
+	if _, err := hasty.Current(t.Context(), "db", []series.Want{{Key: series.Key{Measurement: "m", Field: "f"}}}); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("a question that has no time: %v", err)
+	}
+	want, err := y.store.CountBefore(t.Context(), "db", y.now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n, err := hasty.CountBefore(t.Context(), "db", y.now); err != nil || n != want || n == 0 {
+		t.Errorf("%d of %d values, %v", n, want, err)
+	}
+	if countTime != 10*time.Minute {
+		t.Errorf("values are counted for %s", countTime)
 	}
 }

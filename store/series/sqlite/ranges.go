@@ -52,6 +52,7 @@ func (s *scanner) one(ctx context.Context, r series.Range, now time.Time) (serie
 			points: func(points []point) bool { each.add(points); return more() },
 			parts:  func(parts []window) bool { each.addParts(parts); return more() },
 			even:   int64(series.Even(spans)),
+			every:  int64(r.Every),
 		}
 		err := s.scan(ctx, of, r.Start.UnixNano(), stop, v)
 		if err != nil {

@@ -89,11 +89,13 @@ func (s *scanner) find(ctx context.Context, key series.Key) (all []source, err e
 type visitor struct {
 	points func([]point) bool
 	parts  func([]window) bool // nil: every point is needed
-	even   int64               // nanoseconds; parts whose length divides it are of use
+	even   int64               // nanoseconds; parts whose length divides it lie in one window each
+	every  int64               // nanoseconds; parts of deleted points are of use if their length divides it
 }
 
 // scan shows a visitor the points of a series from start until just before stop. Of a
-// day whose points are deleted it shows the parts that lie wholly in that period.
+// day whose points are deleted it shows the parts that lie wholly in that period, also if
+// a window ends within a part, as after a change of the zone: none can be made anew.
 func (s *scanner) scan(ctx context.Context, of source, start, stop int64, v visitor) error {
 	if start >= stop {
 		return nil
@@ -114,16 +116,16 @@ func (s *scanner) scan(ctx context.Context, of source, start, stop int64, v visi
 
 // serves reports whether the parts of a day's rollup that lie between two times are to be
 // shown: they are the same as the points, or all that there is of them.
-func (s *scanner) serves(ctx context.Context, id int64, perHour int, start, stop, even int64) (bool, error) {
+func (s *scanner) serves(ctx context.Context, id int64, perHour int, start, stop int64, v visitor) (bool, error) {
 	if perHour < 1 || perHour > maxParts {
 		return false, errDamaged
 	}
 	length := hourLength / int64(perHour)
 	switch {
-	case even%length != 0:
-		return false, nil
-	case start%length == 0 && stop%length == 0:
+	case v.even%length == 0 && start%length == 0 && stop%length == 0:
 		return true, nil
+	case v.every%length != 0:
+		return false, nil
 	}
 	var block bool
 	err := s.block.QueryRowContext(ctx, id).Scan(&block)
@@ -150,7 +152,7 @@ func (s *scanner) scanRollups(ctx context.Context, of source, start, stop int64,
 		if before(loose, begin) < before(loose, end) {
 			continue
 		}
-		serves, err := s.serves(ctx, id, perHour, begin, end, v.even)
+		serves, err := s.serves(ctx, id, perHour, begin, end, v)
 		if err == nil && serves {
 			s.parts, err = readRollup(s.parts[:0], of.kind, perHour, midnight, data)
 		}

@@ -15,7 +15,8 @@
 // A packed day of many points also has a rollup: their count, sum, minimum and maximum in
 // each UTC hour, or in each half or quarter of it where the zone of the database needs
 // that. Windows that are cut at such times are made of these, all others of the points
-// themselves. Points are deleted by whole UTC days; each day leaves its rollup.
+// themselves. Points are deleted by whole UTC days; each day leaves its rollup, whose parts
+// then count for the windows in which they begin.
 package sqlite
 
 import (

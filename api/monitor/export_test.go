@@ -1,0 +1,4 @@
+package monitor
+
+// WritesInterval is for tests outside of the package.
+const WritesInterval = writesInterval
