@@ -2,6 +2,7 @@ package upkeep
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"tsmon/channels"
