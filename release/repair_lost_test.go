@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"math/rand/v2"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -16,6 +17,7 @@ import (
 	"tsmon/channels"
 	"tsmon/channels/segment"
 	"tsmon/release/approval"
+	"tsmon/release/library"
 	"tsmon/release/upkeep"
 	"tsmon/signing/signingtest"
 	"tsmon/store/object"
@@ -319,5 +321,93 @@ func TestRepairHalfACopy(t *testing.T) {
 			}
 			d.wantEntries(t, map[string]string{})
 		})
+	}
+}
+
+// TestRepairAnyDamage: whatever becomes of a log, and whatever part of a copy there is, a repair
+// leaves each entry that is as it was, writes none but those of the copy, and with the whole
+// copy all of the log comes back.
+func TestRepairAnyDamage(t *testing.T) {
+	d, who := rearranged(t)
+	rightful := d.entries(t, "stable")
+	keys := slices.Sorted(maps.Keys(rightful))
+	forged := d.forged(t, who, func(e *channels.Entry) { e.Release.Critical = true }, who.ann)
+	shown, _, err := object.ReadAll(t.Context(), d.Store, "stable/latest.json", 1<<20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rounds := 100
+	if testing.Short() {
+		rounds = 30
+	}
+	for seed := range rounds {
+		chance := rand.New(rand.NewPCG(uint64(seed), 11))
+		for key := range d.entries(t, "stable") {
+			d.loses(t, key)
+		}
+		d.plants(t, rightful)
+		d.leave(t, "stable/latest.json", string(shown))
+		for _, key := range keys {
+			switch chance.IntN(6) {
+			case 0:
+				d.loses(t, key)
+			case 1:
+				d.leave(t, key, strings.Replace(rightful[key], `"who": "`, `"who": "not `, 1))
+			case 2:
+				d.leave(t, key, "junk")
+			}
+		}
+		if chance.IntN(2) == 0 {
+			d.leave(t, "log/stable/0000000005.json", forged)
+		}
+		if chance.IntN(2) == 0 {
+			d.loses(t, "stable/latest.json")
+		}
+		copied := map[string]string{}
+		whole := chance.IntN(2) == 0
+		for _, key := range keys {
+			if whole || chance.IntN(2) == 0 {
+				copied[key] = rightful[key]
+			}
+		}
+		before := d.entries(t, "stable")
+		o := upkeep.RepairOptions{Channel: "stable", Files: keep(t, copied)}
+		if whole || chance.IntN(2) == 0 {
+			o.TakeOut = filepath.Join(t.TempDir(), "out")
+		}
+		d.Sign = nil
+		o.DryRun = true
+		dry, dryErr := d.Repair(t.Context(), o)
+		if after := d.entries(t, "stable"); !maps.Equal(before, after) {
+			t.Fatalf("seed %d: the dry run writes", seed)
+		}
+		o.DryRun = false
+		report, err := d.Repair(t.Context(), o)
+		after := d.entries(t, "stable")
+		for _, key := range keys {
+			if before[key] == rightful[key] && after[key] != rightful[key] {
+				t.Fatalf("seed %d: %s is not as it was: %+v, %v", seed, key, report, err)
+			}
+		}
+		for key, data := range after {
+			if data != before[key] && data != copied[key] {
+				t.Fatalf("seed %d: %s is new: %+v, %v", seed, key, report, err)
+			}
+		}
+		if err == nil && dryErr != nil || dryErr == nil && err != nil {
+			t.Errorf("seed %d: would: %+v, %v; did: %+v, %v", seed, dry, dryErr, report, err)
+		}
+		if whole {
+			if err != nil || report.Err() != nil {
+				t.Fatalf("seed %d: with all of the copy: %+v, %v", seed, report, err)
+			}
+			d.wantEntries(t, rightful)
+			d.sound(t, "stable")
+		} else if err != nil && !errors.Is(err, channels.ErrLog) && !errors.Is(err, library.ErrNoRelease) {
+			t.Fatalf("seed %d: %v", seed, err)
+		}
+		if changed := !maps.Equal(before, after); err != nil && changed && report == nil {
+			t.Fatalf("seed %d: refused, and something was changed: %v", seed, err)
+		}
 	}
 }

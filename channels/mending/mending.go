@@ -9,6 +9,7 @@
 package mending
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -35,6 +36,9 @@ type Options struct {
 type Mending struct {
 	Log  *channels.Log  // as it is then
 	Gaps []channels.Gap // what is still missing, and no entry says to be lost
+	// Doubt is why the reader does not believe the log then, nil if it does: the configured
+	// operators are to be put in force. It wraps channels.ErrLog.
+	Doubt error
 	// Steps lead there. Between any two of them the log can't be read, or is whole: no part of
 	// what comes back passes for all of it.
 	Steps []Step
@@ -131,8 +135,12 @@ func (m *mender) with(ctx context.Context, end *option, believed bool) (*Mending
 	for _, guess := range []bool{true, false} {
 		line, guessed := m.line(end, guess)
 		log, gaps, err := m.repository.Salvage().Span(m.channel, m.bytes(line), m.found)
-		if err == nil && believed {
-			err = m.repository.Salvage().Believe(ctx, log)
+		var doubt error
+		if err == nil {
+			doubt = m.repository.Salvage().Believe(ctx, log)
+		}
+		if believed || !errors.Is(doubt, channels.ErrLog) {
+			err, doubt = cmp.Or(err, doubt), nil
 		}
 		signed := err == nil && log.Operators() != nil
 		above := func(g channels.Gap) bool { return g.To > m.top && g.From <= uint64(len(line)) }
@@ -142,13 +150,13 @@ func (m *mender) with(ctx context.Context, end *option, believed bool) (*Mending
 		case guessed && (err != nil || !signed && len(gaps) > 0):
 			continue // no signature says that what stands before a gap is the log's
 		case err != nil, m.Cut && !signed && len(gaps) > 0, slices.ContainsFunc(gaps, above), m.beyond(end, believed):
-			return nil, nil
+			return nil, nil //nolint:nilerr // that is the answer
 		}
 		steps, err := m.steps(log, line)
 		if err != nil {
 			return nil, err
 		}
-		return &Mending{log, gaps, steps}, nil
+		return &Mending{log, gaps, doubt, steps}, nil
 	}
 	return nil, nil
 }

@@ -31,6 +31,9 @@ func (r *repair) mendLog(ctx context.Context) (err error) {
 	if err == nil {
 		err = r.lose(plan)
 	}
+	if err == nil && len(r.lost) == 0 { // else an entry that says so puts operators in force
+		err = plan.Doubt
+	}
 	if err == nil {
 		err = r.mayMove(ctx, plan.Steps)
 	}
@@ -148,8 +151,8 @@ func (r *repair) entries() (all [][]byte, err error) {
 	return all, nil
 }
 
-// kept returns the file of an object that is taken out.
-func (r *repair) kept(key string) string {
+// kept returns the file in a folder of an object that is taken out.
+func kept(folder, key string) string {
 	plain := func(c rune) rune {
 		if c == '.' || c == '_' || c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' {
 			return c
@@ -160,7 +163,7 @@ func (r *repair) kept(key string) string {
 	if name != strings.ReplaceAll(key, "/", "-") || len(name) > 100 { // not every system has such files
 		name = name[:min(len(name), 100)] + "-" + library.SumOf([]byte(key))[:16]
 	}
-	return filepath.Join(r.o.TakeOut, name)
+	return filepath.Join(folder, name)
 }
 
 // takenOut returns what the folder has of the log.
@@ -196,7 +199,7 @@ func (r *repair) mayMove(ctx context.Context, steps []mending.Step) error {
 		steps = append(slices.Clip(steps), mending.Step{Key: s.Key, Out: r.goesOut(s)})
 	}
 	for _, s := range steps {
-		begun, failed := os.ReadFile(r.kept(s.Key))
+		begun, failed := os.ReadFile(kept(r.o.TakeOut, s.Key))
 		if !s.Out || errors.Is(failed, fs.ErrNotExist) {
 			continue
 		}
@@ -205,7 +208,7 @@ func (r *repair) mayMove(ctx context.Context, steps []mending.Step) error {
 			return err
 		}
 		if failed != nil || !bytes.HasPrefix(data, begun) {
-			return inTheWay(cmp.Or(failed, fmt.Errorf("%s: %w", r.kept(s.Key), fs.ErrExist)))
+			return inTheWay(cmp.Or(failed, fmt.Errorf("%s: %w", kept(r.o.TakeOut, s.Key), fs.ErrExist)))
 		}
 	}
 	return err
@@ -222,7 +225,7 @@ func (r *repair) goesOut(s channels.Stray) bool {
 
 // moveOut moves an object to the folder for those that are taken out.
 func (r *repair) moveOut(ctx context.Context, key string) error {
-	file := r.kept(key)
+	file := kept(r.o.TakeOut, key)
 	return r.do(key, "moved to "+file, func() error { return r.moveTo(ctx, key, file) })
 }
 
@@ -235,15 +238,15 @@ func (r *repair) moveTo(ctx context.Context, key, file string) error {
 	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
 		return err
 	}
-	kept, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	f, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if begun, failed := os.ReadFile(file); errors.Is(err, fs.ErrExist) && failed == nil && bytes.HasPrefix(data, begun) {
-		kept, err = os.OpenFile(file, os.O_WRONLY|os.O_TRUNC, 0o600)
+		f, err = os.OpenFile(file, os.O_WRONLY|os.O_TRUNC, 0o600)
 	}
 	if err != nil {
 		return inTheWay(err)
 	}
-	_, err = kept.Write(data)
-	if err = errors.Join(err, kept.Sync(), kept.Close()); err != nil {
+	_, err = f.Write(data)
+	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
 		return err
 	}
 	return r.Library.Store.Delete(ctx, key)

@@ -271,7 +271,7 @@ func MendLog(err error, channel string) string {
 	case errors.Is(err, fault.ErrBare):
 		return "`tsmon channel appoint " + channel + "` puts them in force; if another store feeds this one, run it there, and bring the log here again"
 	case errors.Is(err, fault.ErrStrangers):
-		return "write the operators of " + channel + " into tsmon.yaml as it has them where the channel is moved; if they are right, and were put in force behind the entries that are here, bring those with `tsmon release import` or `tsmon release mirror`, before anything moves; if they are to change, `tsmon channel appoint " + channel + "` there has those in force approve it; if nobody knows those of the log, somebody replaced it: `tsmon channel repair " + channel + " --bundle COPY --take-out FOLDER` moves his to FOLDER, and brings back that of COPY, a copy of " + channels.LogPrefix(channel)
+		return "write the operators of " + channel + " into tsmon.yaml as it has them where the channel is moved; if they are right, and were put in force behind the entries that are here, bring those with `tsmon release import` or `tsmon release mirror`, before anything moves; if they are to change, `tsmon channel appoint " + channel + "` there has those in force approve it; if nobody knows those of the log, somebody replaced it: `tsmon channel repair " + channel + " --bundle COPY --take-out FOLDER` moves his to FOLDER and brings the rightful one back, COPY being a folder with its entries"
 	case f.Blame == fault.Intruder:
 		return "somebody wrote " + f.Object + " who may not: `tsmon channel repair " + channel + " --take-out FOLDER` moves it to FOLDER, with what stands behind it; if it was rightful once, add --bundle FILE with those bytes"
 	case f.Blame == fault.Needed:
