@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/go-chi/chi/v5"
@@ -40,6 +41,7 @@ const (
 type Memory struct {
 	monitor *monitor.Memory
 	guesses *web.Throttle // of the console's token
+	proxied sync.Once     // the warning of a proxy
 }
 
 // NewMemory returns one that is empty.
@@ -124,6 +126,7 @@ func New(o Options) *Server {
 		observer: web.NewObserver(o.Log, registry, o.BehindProxy), origins: o.Origins, console: o.Console, deadline: o.Deadline,
 		metrics: web.Metrics{Registry: registry, Key: o.MetricsKey},
 	}
+	s.observer.WarnOnce(&o.Memory.proxied)
 	registry.MustRegister(web.BuildInfo(o.Build))
 	s.console.Releases, s.console.Monitoring = o.Only != Monitoring, o.Only != Updates
 	var checks []web.Check

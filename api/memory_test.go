@@ -2,6 +2,8 @@ package api_test
 
 import (
 	"fmt"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -15,11 +17,24 @@ import (
 func TestMemory(t *testing.T) {
 	t.Parallel()
 	w := apitest.Embedded(t)
+	f := apitest.Unsteady(w)
+	testMemory(t, w, func() { f.Fail(fmt.Errorf("%w: %s", record.ErrUnavailable, apitest.Detail), "records.") })
+}
+
+// TestMemoryOfPostgres stops a real PostgreSQL.
+func TestMemoryOfPostgres(t *testing.T) {
+	servers := apitest.StartServers(t)
+	testMemory(t, servers.World(t), servers.Postgres.Stop)
+}
+
+// testMemory takes the records away. Nothing but the test moves the clock.
+func testMemory(t *testing.T, w *apitest.World, away func()) {
 	w.BehindProxy = true
 	apitest.WriteNetwork(t, w)
 	apitest.ImportGrants(t, w)
-	f := apitest.Unsteady(w)
-	w.Memory = api.NewMemory(w.Clock.Now)
+	start, moved := w.Clock.Now(), atomic.Int64{}
+	w.Now = func() time.Time { return start.Add(time.Duration(moved.Load())) }
+	w.Memory = api.NewMemory(w.Now)
 	first := w.LogIn(t, w.Serve(t), w.Ana)
 	const unnamed = `[{"measurement":"tanque","field":"nivel","samplingPeriod":"1h"}]`
 	want := map[string]string{}
@@ -44,14 +59,19 @@ func TestMemory(t *testing.T) {
 	second := apitest.Client{TB: t, Base: w.Serve(t).URL, Token: first.Token}
 	second.Post("/loginPartner", w.Eva).WantFailure(t, 429)
 	second.Post("/loginPartner", w.Ana).Data(t)
-	f.Fail(fmt.Errorf("%w: %s", record.ErrUnavailable, apitest.Detail), "records.")
-	for _, path := range paths {
-		if got := ask(second, path); got.Status != 200 || string(got.Body) != want[path] {
-			t.Errorf("%s without the records: %d %s, want %s", path, got.Status, got.Body, want[path])
+	away()
+	for _, wait := range []time.Duration{0, time.Minute - 1} {
+		moved.Store(int64(wait))
+		for _, path := range paths {
+			if got := ask(second, path); got.Status != 200 || string(got.Body) != want[path] {
+				t.Errorf("%s without the records for %s: %d %s, want %s", path, wait, got.Status, got.Body, want[path])
+			}
 		}
 	}
-	w.Clock.Move(time.Minute)
+	moved.Store(int64(time.Minute))
 	for _, path := range paths {
-		ask(second, path).WantFailure(t, 500)
+		if said := ask(second, path).WantFailure(t, 500); !strings.Contains(said, "records can't be reached") {
+			t.Errorf("%s after a minute: %s", path, said)
+		}
 	}
 }

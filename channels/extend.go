@@ -151,7 +151,7 @@ func (x extension) lacks(e *Entry) (has, needs int, err error) {
 	switch {
 	case e.Action == Advance && x.isStep(e):
 		return has, 0, nil
-	case e.Action == Follow && e.Leader != "":
+	case e.Action == Follow && e.Leader != "" && e.From == force.Follows:
 		return x.lacksLeader(e)
 	case e.Action == Pause && x.isPause(e):
 		for _, key := range force.Servers {

@@ -55,9 +55,9 @@ func TestFollowersOfNothing(t *testing.T) {
 			stable := g.story(t, "stable")
 			g.Trust["lab"] = g.Trust["stable"]
 			first := entry(Publish, "1.0.5", "", "")
-			first.Operators = g.operators
-			before := g.enter(t, &Log{Channel: "beta"}, first, g.ann, g.bob)
 			named := c.names(g, stable)
+			first.Operators = g.following(named.Channel)
+			before := g.enter(t, &Log{Channel: "beta"}, first, g.ann, g.bob)
 			data, err := named.encode()
 			if err != nil {
 				t.Fatal(err)
@@ -98,7 +98,7 @@ func TestFollowersKeepTheirEntries(t *testing.T) {
 	g := guard(t)
 	stable := g.story(t, "stable")
 	first := entry(Publish, "1.0.5", "", "")
-	first.Operators = g.operators
+	first.Operators = g.following("stable")
 	beta := g.enter(t, &Log{Channel: "beta"}, first, g.ann, g.bob)
 	e := entry(Follow, "1.1.0", "stable", "")
 	var err error

@@ -35,6 +35,8 @@ type Operators struct {
 	// lower version that was not rolled back from before.
 	Approvals int `json:"approvals"`
 	Rollbacks int `json:"rollbacks"`
+	// Follows is the channel whose signed entries count here as well, empty if none do.
+	Follows string `json:"follows,omitempty"`
 }
 
 // Check reports why operators are not possible: there must be 1 to 50, each with a key of
@@ -64,6 +66,8 @@ func (o *Operators) Check() error {
 		return fmt.Errorf("%d approvals are asked of %d operators", o.Approvals, n)
 	case o.Rollbacks < 1 || o.Rollbacks > o.Approvals:
 		return fmt.Errorf("%d approvals are asked for a rollback, 1 to %d are possible", o.Rollbacks, o.Approvals)
+	case o.Follows != "":
+		return CheckName(o.Follows)
 	}
 	return nil
 }
@@ -73,7 +77,7 @@ func (o *Operators) Equal(other *Operators) bool {
 	if o == nil || other == nil {
 		return o == other
 	}
-	return maps.Equal(o.Keys, other.Keys) && maps.Equal(o.Servers, other.Servers) && o.Approvals == other.Approvals && o.Rollbacks == other.Rollbacks
+	return maps.Equal(o.Keys, other.Keys) && maps.Equal(o.Servers, other.Servers) && o.Approvals == other.Approvals && o.Rollbacks == other.Rollbacks && o.Follows == other.Follows
 }
 
 // NameOf returns the name of the operator or server with a key, empty if it is nobody's.

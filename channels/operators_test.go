@@ -53,6 +53,13 @@ func guard(t testing.TB) *guarded {
 	return g
 }
 
+// following are the operators of a channel that follows another.
+func (g *guarded) following(leader string) *Operators {
+	o := *g.operators
+	o.Follows = leader
+	return &o
+}
+
 // enter appends what must be accepted.
 func (g *guarded) enter(t testing.TB, log *Log, e Entry, by ...signing.SSHSigner) *Log {
 	t.Helper()
@@ -100,7 +107,7 @@ func TestOperators(t *testing.T) {
 
 	// A follower takes what the signed entry of the leader brings.
 	beta := entry(Publish, "1.0.0", "", "")
-	beta.Operators = g.operators
+	beta.Operators = g.following("stable")
 	follower := g.enter(t, &Log{Channel: "beta"}, beta, g.ann, g.bob)
 	follow := entry(Follow, "1.1.0", "stable", "")
 	if follow.Leader, err = fresh.Witness("1.1.0"); err != nil {
@@ -342,7 +349,7 @@ func TestForgedFollowers(t *testing.T) {
 			g := guard(t)
 			leader := g.story(t, "stable")
 			first := entry(Publish, "1.0.5", "", "")
-			first.Operators = g.operators
+			first.Operators = g.following("stable")
 			log := g.enter(t, &Log{Channel: "beta"}, first, g.ann, g.bob)
 			e := entry(Follow, "1.1.0", "stable", "")
 			var err error
@@ -361,6 +368,43 @@ func TestForgedFollowers(t *testing.T) {
 				t.Errorf("it is accepted: %v", err)
 			}
 		})
+	}
+}
+
+// TestFollowsWhomOperatorsSay: what operators signed for one channel moves no other channel
+// of theirs but one that they have follow it.
+func TestFollowsWhomOperatorsSay(t *testing.T) {
+	g := guard(t)
+	stable := g.story(t, "stable")
+	first := entry(Publish, "1.9.0", "", "")
+	first.Operators = g.operators
+	beta := g.enter(t, &Log{Channel: "beta"}, first, g.ann, g.bob)
+	e := entry(Follow, "1.9.0", "beta", "")
+	e.When = stable.Head().When.Add(time.Hour)
+	var err error
+	if e.Leader, err = beta.Witness("1.9.0"); err != nil {
+		t.Fatal(err)
+	}
+	for _, by := range [][]signing.SSHSigner{nil, {g.ann}} {
+		if _, err := g.Enter(t.Context(), stable, signed(t, stable, e, by...)); !errors.Is(err, ErrUnsigned) {
+			t.Errorf("stable follows beta with %d signatures: %v", len(by), err)
+		}
+	}
+	other := g.following("beta")
+	if other.Equal(g.operators) {
+		t.Error("whom a channel follows is no difference")
+	}
+	change := *stable.Head()
+	change.Action, change.Operators, change.When = Appoint, other, e.When
+	stable = g.enter(t, stable, change, g.ann, g.bob)
+	g.enter(t, stable, e)
+	if log, err := g.Load(t.Context(), "stable"); err != nil || log.Head().Version != "1.9.0" {
+		t.Errorf("where they have it follow beta: %v, %v", log, err)
+	}
+	for _, name := range []string{"Stable", "log", "a/b"} {
+		if other.Follows = name; other.Check() == nil {
+			t.Errorf("it may follow %q", name)
+		}
 	}
 }
 

@@ -12,9 +12,10 @@ import (
 	"tsmon/release/library"
 )
 
-// witness has the entry of a follower hold the signed one that it follows.
+// witness has the entry of a follower hold the signed one that it follows, if its operators
+// have it follow that channel.
 func witness(leader, follower *Plan) (err error) {
-	if follower.Entry != nil && follower.log.Operators() != nil {
+	if force := follower.log.Operators(); follower.Entry != nil && force != nil && force.Follows == leader.Channel {
 		follower.Entry.Leader, err = leader.log.Witness(follower.Entry.Version)
 	}
 	return err

@@ -152,7 +152,7 @@ var Number atomic.Int64
 // Servers are real back ends, which worlds can share.
 type Servers struct {
 	minio    *servertest.MinIO
-	postgres *servertest.Postgres
+	Postgres *servertest.Postgres
 	influx   *servertest.InfluxDB
 	broker   *servertest.Mosquitto
 }
@@ -173,7 +173,7 @@ func (s *Servers) World(tb testing.TB) *World {
 	w := &World{Settle: s.influx.Settle, InfluxURL: s.influx.URL, MinIO: s.minio}
 	n := strconv.FormatInt(Number.Add(1), 10)
 	w.Objects = Must[object.Store](tb)(s3.Open(s.minio.URL("tsmon/app"+n), s3.Limits{}))
-	records := Must[*postgres.Store](tb)(postgres.Open(s.postgres.Database(), postgres.Limits{}))
+	records := Must[*postgres.Store](tb)(postgres.Open(s.Postgres.Database(), postgres.Limits{}))
 	tb.Cleanup(func() { records.Close() })
 	w.Records = records
 	values := Must[*influx.Store](tb)(influx.Open(influx.Options{URL: s.influx.URL, Now: func() time.Time { return w.Clock.Now() }}))

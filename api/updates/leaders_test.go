@@ -21,7 +21,9 @@ func TestForgedFollowers(t *testing.T) { testForgedFollowers(t, apitest.Embedded
 
 func testForgedFollowers(t *testing.T, w *apitest.World) {
 	g := guard(t, w)
-	both := g.desk.Policies["stable"].Operators
+	following := *g.desk.Policies["stable"].Operators
+	following.Follows = "stable"
+	both := &following
 	g.desk.Policies["beta"] = release.Policy{Follows: "stable", Prerelease: true, Operators: both}
 	g.Trust["beta"] = channels.Trust{Operators: both}
 	g.publish(t, "1.0.0", g.ann, g.bob)

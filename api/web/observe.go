@@ -92,7 +92,7 @@ type Observer struct {
 	log         *slog.Logger
 	requests    *prometheus.HistogramVec
 	faults      prometheus.Counter
-	warned      sync.Once // of headers of a proxy
+	warned      *sync.Once // of headers of a proxy
 
 	mu    sync.RWMutex
 	kinds map[kindKey]kind
@@ -101,7 +101,7 @@ type Observer struct {
 // NewObserver returns an observer whose metrics are registered with registry.
 // Behind a proxy the client's address is the one that the proxy reports.
 func NewObserver(log *slog.Logger, registry prometheus.Registerer, behindProxy bool) *Observer {
-	o := &Observer{log: log, behindProxy: behindProxy, kinds: map[kindKey]kind{}, requests: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+	o := &Observer{log: log, behindProxy: behindProxy, warned: new(sync.Once), kinds: map[kindKey]kind{}, requests: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name: "tsmon_http_request_duration_seconds", Help: "Time that requests took, by route, method and status.",
 		Buckets: []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 10, 60, 600},
 	}, []string{"route", "method", "status"})}
@@ -111,6 +111,9 @@ func NewObserver(log *slog.Logger, registry prometheus.Registerer, behindProxy b
 	registry.MustRegister(o.requests, o.faults)
 	return o
 }
+
+// WarnOnce has the observer share its warning of a proxy with others, of which one warns.
+func (o *Observer) WarnOnce(warned *sync.Once) { o.warned = warned }
 
 // Begin assigns the request ID and resets the write deadline, which an earlier
 // answer on the same connection may have left. An ID that the client sends is

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"os"
@@ -53,13 +54,17 @@ func TestRollingRestart(t *testing.T) {
 		series = append(series, map[string]any{"id": i, "measurement": "embalse", "field": "nivel", "samplingPeriod": "1h"})
 	}
 	pollers := map[string]*poller{}
-	for name, ask := range map[string]func() (int, []byte){
+	asks := map[string]func() (int, []byte){
 		"menus":  func() (int, []byte) { return proxy.ask("GET", "/getAllMenu", token, nil) },
 		"values": func() (int, []byte) { return proxy.ask("POST", "/multipleDataTs", token, items) },
 		"series": func() (int, []byte) { return proxy.ask("POST", "/api/seriesDataTs", token, series) },
 		"login":  func() (int, []byte) { return proxy.ask("POST", "/loginPartner", "", d) },
 		"upload": func() (int, []byte) { return proxy.upload(d, "nivel del tanque") },
-	} {
+	}
+	for i := range 16 {
+		asks[fmt.Sprint("save ", i)] = proxy.saver(token)
+	}
+	for name, ask := range asks {
 		pollers[name] = &poller{ask: func() (int, []byte) {
 			status, text := ask()
 			if status != http.StatusOK {
@@ -97,6 +102,29 @@ func TestRollingRestart(t *testing.T) {
 		for _, wrong := range p.wrong {
 			t.Errorf("%s: %s", name, wrong)
 		}
+	}
+}
+
+// saver returns what saves a diagram of its own again, with the version that the last
+// answer named: a save that was lost, or made twice, is refused or answered with another
+// version than the next.
+func (s *served) saver(token string) func() (int, []byte) {
+	diagram := struct {
+		ID      int64  `json:"id,omitempty"`
+		Version int64  `json:"version"`
+		Title   string `json:"title"`
+	}{}
+	return func() (int, []byte) {
+		diagram.Title = fmt.Sprint("Planta ", diagram.Version+1)
+		status, text := s.ask("POST", "/saveDiagram", token, map[string]any{"diagram": diagram})
+		var answer struct{ Data struct{ ID, Version int64 } }
+		if status == http.StatusOK && (json.Unmarshal(text, &answer) != nil || answer.Data.Version != diagram.Version+1) {
+			return 0, fmt.Appendf(nil, "after version %d: %s", diagram.Version, text)
+		}
+		if status == http.StatusOK {
+			diagram.ID, diagram.Version = answer.Data.ID, answer.Data.Version
+		}
+		return status, text
 	}
 }
 

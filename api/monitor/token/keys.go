@@ -68,6 +68,16 @@ func newKeys(keys []key, read func() ([]key, error)) (k *Keys, err error) {
 	return k, nil
 }
 
+// Digest returns a digest of the keys as they were last read.
+func (k *Keys) Digest() (digest [sha256.Size]byte) {
+	h := sha256.New()
+	for _, key := range *k.live.Load() {
+		fmt.Fprintf(h, "%s %s %s\n", key.Kid, key.Alg, key.Key)
+	}
+	h.Sum(digest[:0])
+	return digest
+}
+
 // current returns the keys. It reads the file first if that is due and no other call
 // is doing so.
 func (k *Keys) current() []key {

@@ -26,7 +26,7 @@ func Operators(c *config.Config, channel string) (*channels.Operators, error) {
 		return nil, nil
 	}
 	policy := c.Channels[channel]
-	o := &channels.Operators{Keys: map[string]string{}, Approvals: cmp.Or(policy.Approvals, 1)}
+	o := &channels.Operators{Keys: map[string]string{}, Approvals: cmp.Or(policy.Approvals, 1), Follows: policy.Follows}
 	o.Rollbacks = cmp.Or(policy.RollbackApprovals, o.Approvals)
 	for name, operator := range c.Operators {
 		if len(policy.Operators) > 0 && !slices.Contains(policy.Operators, name) {

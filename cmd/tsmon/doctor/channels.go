@@ -190,6 +190,9 @@ func differences(force, configured *channels.Operators) string {
 	}
 	count("approvals", force.Approvals, configured.Approvals)
 	count("rollback_approvals", force.Rollbacks, configured.Rollbacks)
+	if force.Follows != configured.Follows {
+		found = append(found, fmt.Sprintf("follows: %s in force, %s in tsmon.yaml", cmp.Or(force.Follows, "none"), cmp.Or(configured.Follows, "none")))
+	}
 	return strings.Join(found, "; ")
 }
 

@@ -20,6 +20,7 @@ import (
 	"tsmon/cmd/tsmon/showing"
 	"tsmon/release"
 	"tsmon/release/approval"
+	"tsmon/signing"
 )
 
 // PlanCommand returns `tsmon plan`.
@@ -70,7 +71,7 @@ func planListCommand(app *cli.App) *cobra.Command {
 			}
 			rows := [][]string{{"PLAN", "CHANNEL", "ACTION", "VERSION", "BY", "SIGNED", "APPROVALS", "STATE"}}
 			for _, w := range all {
-				rows = append(rows, []string{w.Hash[:12], w.Channel, string(w.Entry.Action), w.Entry.Newest(), w.Entry.Who, strings.Join(w.Signed, ","), approvals(w), planState(w)})
+				rows = append(rows, []string{w.Hash[:12], w.Channel, string(w.Entry.Action), w.Entry.Newest(), cli.OneLine(w.Entry.Who), strings.Join(w.Signed, ","), approvals(w), planState(w)})
 			}
 			return cmp.Or(app.Print(all, func(w io.Writer) { cli.Table(w, rows) }), errors.Join(failed...))
 		},
@@ -118,7 +119,7 @@ func planShowCommand(app *cli.App) *cobra.Command {
 func printWaiting(out io.Writer, w *approval.Waiting, rings, verbose bool) {
 	e := w.Entry
 	fmt.Fprintf(out, "plan %s\n%s: %s %s (entry %d)\n", w.Hash, w.Channel, e.Action, e.Newest(), e.Sequence)
-	fmt.Fprintf(out, "  says it is from %s, %s\n", e.Who, e.When.Format(time.RFC3339))
+	fmt.Fprintf(out, "  says it is from %s, %s\n", cli.OneLine(e.Who), e.When.Format(time.RFC3339))
 	if o := e.Origin; o != nil {
 		fmt.Fprintf(out, "  and was made by %s\n", strings.Join(strings.Fields(o.Run+" "+o.Repository+" "+o.Commit), " "))
 	}
@@ -128,8 +129,8 @@ func printWaiting(out io.Writer, w *approval.Waiting, rings, verbose bool) {
 	if e.Rollout != nil {
 		fmt.Fprintf(out, "  %s; the others keep %s\n", showing.ShareText(release.ShareOf(e.Rollout, false)), e.Version)
 	}
-	if o := e.Operators; o != nil {
-		fmt.Fprintf(out, "  from then on %d of these must sign: %s\n", o.Approvals, strings.Join(namesOf(o.Keys), ", "))
+	if e.Operators != nil {
+		printAppoints(out, e.Operators, w.Log.Operators())
 	}
 	printLosses(out, e)
 	printBrings(out, release.Brings(e))
@@ -151,8 +152,47 @@ func printWaiting(out io.Writer, w *approval.Waiting, rings, verbose bool) {
 	}
 }
 
+// printAppoints writes whom an entry puts in force, with the keys that count from then on: the
+// names are whatever its author wrote beside them. force are those who are in force.
+func printAppoints(out io.Writer, o, force *channels.Operators) {
+	if force == nil {
+		force = &channels.Operators{}
+	}
+	fmt.Fprintf(out, "  from then on %d of these must sign: %s\n", o.Approvals, strings.Join(namesOf(o.Keys), ", "))
+	if o.Rollbacks != o.Approvals {
+		fmt.Fprintf(out, "  a rollback: %d of them\n", o.Rollbacks)
+	}
+	list := func(keys, now map[string]string, may string) {
+		for _, name := range namesOf(keys) {
+			change := ""
+			switch {
+			case now[name] == "":
+				change = ", new"
+			case now[name] != keys[name]:
+				change = ", another key than now"
+			}
+			if key, err := signing.ParseSSHKey(keys[name]); err == nil {
+				fmt.Fprintf(out, "    %s%s: %s%s\n", name, may, key.Fingerprint(), change)
+			}
+		}
+	}
+	list(o.Keys, force.Keys, "")
+	list(o.Servers, force.Servers, ", pauses alone")
+	for _, name := range namesOf(force.Keys) {
+		if o.Keys[name] == "" {
+			fmt.Fprintf(out, "    %s: no longer\n", name)
+		}
+	}
+	if o.Follows != "" {
+		fmt.Fprintf(out, "  what %d of them sign for %s moves it, too\n", o.Approvals, o.Follows)
+	}
+}
+
 // printLosses writes what an entry says to be gone for good.
 func printLosses(out io.Writer, e *channels.Entry) {
+	if e.Accepted != nil {
+		fmt.Fprintf(out, "  gives up entries that were seen, up to %s\n", e.Accepted)
+	}
 	for _, lost := range e.Lost {
 		if lost.From == lost.To {
 			fmt.Fprintf(out, "  says to be lost: entry %d\n", lost.From)

@@ -2,6 +2,7 @@ package serving
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"io"
 	"log/slog"
@@ -40,6 +41,7 @@ type backends struct {
 	mqtt    messages
 	mqttURL string // of the broker in the process, if there is one
 	tokens  *token.Keys
+	digest  [sha256.Size]byte // of tokens when they were opened
 	trusted signing.Keyring
 	trust   map[string]updates.Trust
 	secrets Secrets
@@ -93,7 +95,9 @@ func (b *backends) configure(ctx context.Context, c *config.Config) (err error) 
 		return err
 	}
 	if b.only != api.Updates { // which knows no users
-		b.tokens, b.secrets, err = openSecrets(ctx, c, b.records, b.log)
+		if b.tokens, b.secrets, err = openSecrets(ctx, c, b.records, b.log); err == nil {
+			b.digest = b.tokens.Digest()
+		}
 	}
 	return err
 }

@@ -16,6 +16,7 @@ import (
 // ending is a server that ends without failing a request, if it is given the time.
 type ending struct {
 	server    *http.Server
+	tcp       net.Listener  // what serve listens with, below TLS
 	begin     func()        // makes the server unready
 	drain     time.Duration // for which requests go on being taken after SIGTERM
 	downloads time.Duration // that running requests then have
@@ -25,8 +26,22 @@ type ending struct {
 	running  sync.WaitGroup // requests
 }
 
+// listen returns a listener for ending: without Multipath TCP, whose listeners take no
+// filter.
+func listen(ctx context.Context, address string) (net.Listener, error) {
+	var c net.ListenConfig
+	c.SetMultipathTCP(false)
+	return c.Listen(ctx, "tcp", address)
+}
+
 // logTime is how long requests that were cut have to be logged.
 const logTime = 2 * time.Second
+
+// quietTime is the end of the drain in which nobody connects anew. A client that is
+// connected before the listener accepts it loses its request when that closes, and may not
+// be able to ask again; one that is ignored tries again after a second, is refused, and
+// loses nothing.
+const quietTime = 500 * time.Millisecond
 
 // serve serves until the context ends, drains and lets running requests finish.
 func (e *ending) serve(ctx context.Context, listener net.Listener) error {
@@ -53,10 +68,21 @@ func (e *ending) serve(ctx context.Context, listener net.Listener) error {
 	e.log.Info("shutting down", "drain", drain.String(), "downloads", e.downloads.String())
 	e.begin()
 	e.draining.Store(true)
+	quiet := min(drain, quietTime)
 	select {
 	case err := <-failed:
 		return err
-	case <-time.After(drain):
+	case <-time.After(drain - quiet):
+	}
+	if quiet > 0 {
+		if err := ignoreNew(e.tcp); err != nil {
+			e.log.Warn("new connections go on being taken until the listener closes", "error", err)
+		}
+	}
+	select {
+	case err := <-failed:
+		return err
+	case <-time.After(quiet):
 	}
 	err := e.shutDown(context.WithoutCancel(ctx))
 	if ended := <-failed; !errors.Is(ended, http.ErrServerClosed) {

@@ -3,12 +3,16 @@ package serving
 import (
 	"bytes"
 	"context"
+	"errors"
 	"io"
 	"log/slog"
 	"net"
 	"net/http"
+	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -71,8 +75,8 @@ func TestDownloadsAreCut(t *testing.T) {
 			ctx, cancel := context.WithCancelCause(t.Context())
 			unready := make(chan struct{})
 			e := &ending{
-				server: &http.Server{Handler: web.NewObserver(log, prometheus.NewRegistry(), false).Observe(download)},
-				begin:  func() { close(unready) }, drain: c.drain, downloads: c.downloads, log: log,
+				server: &http.Server{Handler: web.NewObserver(log, prometheus.NewRegistry(), false).Observe(download)}, tcp: listener,
+				begin: func() { close(unready) }, drain: c.drain, downloads: c.downloads, log: log,
 			}
 			ended := make(chan error, 1)
 			go func() { ended <- e.serve(ctx, listener) }()
@@ -97,5 +101,61 @@ func TestDownloadsAreCut(t *testing.T) {
 				t.Errorf("the log says %s", text)
 			}
 		})
+	}
+}
+
+// lazy is a listener that accepts later than clients connect.
+type lazy struct{ net.Listener }
+
+func (l lazy) Accept() (net.Conn, error) {
+	time.Sleep(time.Millisecond)
+	return l.Listener.Accept()
+}
+
+// TestNoConnectionIsLost: whoever is connected when the server ends is answered; whoever
+// comes later is refused, and knows that nothing was done.
+func TestNoConnectionIsLost(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("connections can't be ignored on this system")
+	}
+	listener, err := listen(t.Context(), "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancelCause(t.Context())
+	defer cancel(nil)
+	e := &ending{
+		server: &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "done") })},
+		tcp:    listener, begin: func() {}, drain: 2 * quietTime, downloads: time.Minute, log: slog.New(slog.DiscardHandler),
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- e.serve(ctx, lazy{listener}) }()
+	var answered atomic.Int64
+	var clients sync.WaitGroup
+	for range 32 {
+		clients.Go(func() {
+			for {
+				c, err := net.Dial("tcp", listener.Addr().String())
+				if err != nil {
+					if !errors.Is(err, syscall.ECONNREFUSED) {
+						t.Error(err)
+					}
+					return
+				}
+				_, err = io.WriteString(c, "POST /saveDiagram HTTP/1.0\r\n\r\n")
+				answer, unread := io.ReadAll(c)
+				if err := errors.Join(err, unread); err != nil || !strings.HasSuffix(string(answer), "done") {
+					t.Errorf("an answer %q, %v", answer, err)
+				}
+				c.Close()
+				if answered.Add(1) == 200 {
+					cancel(cli.ErrTerminated)
+				}
+			}
+		})
+	}
+	clients.Wait()
+	if err := <-ended; err != nil {
+		t.Error(err)
 	}
 }

@@ -211,6 +211,9 @@ func (l *live) tryReload(ctx context.Context) (changed, restart []string, err er
 	if !reflect.DeepEqual(next.trusted, l.backends.trusted) && !slices.ContainsFunc(changed, func(name string) bool { return strings.HasPrefix(name, "trusted_keys") }) {
 		changed = append(changed, "trusted_keys")
 	}
+	if next.digest != l.backends.digest {
+		changed = append(changed, "the keys of access tokens")
+	}
 	if next.secrets != l.backends.secrets {
 		changed = append(changed, "the credentials of uploads and of writing")
 	}

@@ -258,11 +258,11 @@ func runServe(ctx context.Context, app *cli.App, o serveOptions) error {
 
 // serve serves until the context ends, with the demo if before is not nil.
 func (l *live) serve(ctx context.Context, c *config.Config, before *DemoFile) error {
-	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", c.Server.Listen)
+	listener, err := listen(ctx, c.Server.Listen)
 	if err != nil {
 		return cli.WithHint(err, "choose another address with --listen")
 	}
-	scheme := "http"
+	tcp, scheme := listener, "http"
 	if c.Server.TLS.Cert != "" {
 		scheme = "https"
 		if listener, l.certificate, err = listenTLS(listener, c.Server.TLS, l.log); err != nil {
@@ -300,7 +300,7 @@ func (l *live) serve(ctx context.Context, c *config.Config, before *DemoFile) er
 	if l.backends.mqttURL != "" {
 		l.app.Say("messages for devices at %s", l.backends.mqttURL)
 	}
-	err = (&ending{server: server, begin: l.unready, drain: c.Server.Drain, downloads: c.Server.DrainDownloads, log: l.log}).serve(ctx, listener)
+	err = (&ending{server: server, tcp: tcp, begin: l.unready, drain: c.Server.Drain, downloads: c.Server.DrainDownloads, log: l.log}).serve(ctx, listener)
 	stop()
 	return errors.Join(err, background.Wait())
 }

@@ -6,7 +6,8 @@
 // request. A name is bound as an identifier unless it holds only letters, digits,
 // hyphens, dots and underscores. Every field is cast to its kind, so that a field
 // of another kind elsewhere can't fail the request; booleans are counted, never
-// averaged. The server merges tag sets.
+// averaged. The server merges tag sets. Lines are written in requests of about four
+// megabytes (write.go).
 //
 // For each database a store caches:
 //

@@ -10,7 +10,8 @@
 // points of a series become one compressed block a day, with the values that came
 // late or replaced others. An import packs as it goes on. A reader merges blocks and
 // chunks, so its answers don't depend on what is packed, and reads the days of its
-// window and no others. A last value is one look into the index.
+// window and no others. A last value is one look into the index. block.go is the format
+// of a block, pack.go says when blocks are made.
 //
 // A packed day of many points also has a rollup: their count, sum, minimum and maximum in
 // each UTC hour, or in each half or quarter of it where the zone of the database needs
