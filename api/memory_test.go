@@ -56,8 +56,17 @@ func testMemory(t *testing.T, w *apitest.World, away func()) {
 		first.Post("/loginPartner", guess).WantFailure(t, 401)
 	}
 
+	refusals := func() int {
+		return len(apitest.Must[[]record.Audit](t)(w.Records.LastAudits(t.Context(), w.Ana.Schema, 100)))
+	}
+	logged := refusals()
 	second := apitest.Client{TB: t, Base: w.Serve(t).URL, Token: first.Token}
 	second.Post("/loginPartner", w.Eva).WantFailure(t, 429)
+	other := w.Luis
+	other.TokenApp = "another guess"
+	if second.Post("/loginPartner", other).WantFailure(t, 401); refusals() != logged {
+		t.Errorf("%d rows of wrong logins within a minute, %d before", refusals(), logged)
+	}
 	second.Post("/loginPartner", w.Ana).Data(t)
 	away()
 	for _, wait := range []time.Duration{0, time.Minute - 1} {

@@ -7,12 +7,16 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/caarlos0/env/v11"
 
+	"tsmon/api/web"
 	"tsmon/cmd/tsmon/cli"
 	"tsmon/cmd/tsmon/config"
 	"tsmon/cmd/tsmon/serving"
+	"tsmon/store/series"
+	"tsmon/store/series/influx"
 )
 
 // TestHelpListsVariables: help describes every variable of the environment that
@@ -82,5 +86,16 @@ func TestDefaultsInDocuments(t *testing.T) {
 	got := []any{c.Server.Listen, c.Server.Refresh, c.Server.Upload.MaxBytes, c.Server.Log}
 	if want := []any{config.DefaultListen, config.DefaultRefresh, int64(config.DefaultMaxUpload), config.Log{Level: config.DefaultLogLevel, Format: config.DefaultLogFormat}}; !reflect.DeepEqual(got, want) {
 		t.Errorf("the defaults are %v, want %v", got, want)
+	}
+}
+
+// TestQuestionsEndFirst: a client's question, of which series have twice the usual time, and
+// a query of the cache end before a request to the time-series database does. Only then is it
+// known that the server of that was slow, and not away.
+func TestQuestionsEndFirst(t *testing.T) {
+	for what, limit := range map[string]time.Duration{"series": 2 * web.Deadline, "a query of the cache": series.NewCached(nil).Timeout} {
+		if influx.RequestTime <= limit {
+			t.Errorf("%s: %s, and a request %s", what, limit, influx.RequestTime)
+		}
 	}
 }

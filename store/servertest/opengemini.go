@@ -58,6 +58,8 @@ func StartOpenGemini(tb testing.TB) *OpenGemini {
 	return s
 }
 
+// A process that says nothing for a suspicion-mult of seconds, as on a busy machine, is
+// taken for dead.
 const geminiConfiguration = `
 [common]
 meta-join = [%[1]q]
@@ -85,6 +87,7 @@ path = "%[4]s/logs"
 [gossip]
 enabled = true
 log-enabled = false
+suspicion-mult = 12
 bind-address = "127.0.0.1"
 meta-bind-port = %[10]s
 store-bind-port = %[11]s

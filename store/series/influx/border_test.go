@@ -1,7 +1,11 @@
 package influx
 
 import (
+	"encoding/json"
 	"errors"
+	"fmt"
+	"slices"
+	"strconv"
 	"testing"
 	"time"
 
@@ -52,6 +56,34 @@ func testOwnRetention(t *testing.T, opts Options) {
 		if err != nil || len(results[0].Points) == 0 || results[0].Points[0].Time.After(samples[0].Time) {
 			t.Errorf("%s: the first of %d days is missing, %v", name, len(results[0].Points), err)
 		}
+	}
+}
+
+// TestWindowsOfBefore: an answer that begins before what it was asked from adds no window
+// twice, whatever it says of those.
+func TestWindowsOfBefore(t *testing.T) {
+	const border = int64(100 * day)
+	answer := func(oldest, newest int64, value bool) []row {
+		r := row{Columns: []string{"time", "last"}}
+		for at := oldest; at <= newest; at += int64(day) {
+			r.Values = append(r.Values, []any{json.Number(strconv.FormatInt(at, 10)), value})
+		}
+		return []row{r}
+	}
+	w := windows{boolean: true, every: int64(day), from: border}
+	if err := w.add(answer(border-int64(5*day)/2, border+int64(day)/2, true)); err != nil { // the border lies within one
+		t.Fatal(err)
+	}
+	w.from = border - int64(7*day)/2
+	if err := w.add(answer(border-int64(7*day)/2, border-int64(day)/2, false)); err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, p := range w.points {
+		got = append(got, fmt.Sprintf("%d:%v", (p.Time.UnixNano()-border)/int64(day/2), p.Number))
+	}
+	if want := []string{"1:1", "-1:1", "-3:0", "-5:0", "-7:0"}; !slices.Equal(got, want) {
+		t.Errorf("%v, not %v", got, want)
 	}
 }
 

@@ -24,6 +24,8 @@ import (
 //     float64, and 2^63-512 or more as a negative one.
 //   - Where the newest come first, last() is the first of each window. Such answers come
 //     oldest first, and without a limit but that of their size.
+//     On a busy machine one was seen to begin with windows of before the time that was asked
+//     from: those are left out.
 //   - A measurement that is gone fails a statement, so that each has one measurement.
 //   - A new series can be read a second or two after it was written, and again when it
 //     has its first value of a week. Writes wait for that.

@@ -60,11 +60,11 @@ func (s *Store) results(ctx context.Context, database string, ranges []series.Ra
 	}
 	results := make([]series.Result, len(ranges))
 	for i, one := range questions {
-		w := windows{boolean: kinds[ranges[i].Key] == series.Boolean}
+		w := windows{boolean: kinds[ranges[i].Key] == series.Boolean, every: int64(ranges[i].Every), from: one.from}
 		for _, answer := range rows[:one.raw] {
 			err = errors.Join(err, w.add(answer))
 		}
-		rows = rows[one.raw:]
+		rows, w.from = rows[one.raw:], ranges[i].Start.UnixNano()
 		for _, answer := range old[:one.rolled] {
 			err = errors.Join(err, w.add(answer))
 		}
@@ -85,13 +85,18 @@ func (s *server) askSome(ctx context.Context, database string, q query) ([][]row
 	return s.ask(ctx, database, q)
 }
 
-// question is how many statements a range has in each of the two requests.
-type question struct{ raw, rolled int }
+// question is how many statements a range has in each of the two requests, and from when
+// on the first asks.
+type question struct {
+	raw, rolled int
+	from        int64 // nanoseconds
+}
 
 // askRange adds the statements for a range: for what is before the border to rolled.
 func askRange(q, rolled *query, r series.Range, kind series.Kind, made rollups, now time.Time) (n question) {
 	border := made.border(now)
 	start, stop := r.Start.UnixNano(), min(r.Stop.UnixNano(), now.UnixNano()+1)
+	n.from = start
 	spans := r.Spans()
 	columns := "mean(%s)"
 	if kind == series.Boolean {
@@ -102,6 +107,7 @@ func askRange(q, rolled *query, r series.Range, kind series.Kind, made rollups, 
 		return n
 	}
 	middle := min(border.UnixNano(), stop)
+	n.from = middle
 	raw := columns // its own text, since the border may lie within a window
 	if kind != series.Boolean {
 		raw = "sum(%[1]s), count(%[1]s)"
@@ -135,6 +141,8 @@ func windowed(q *query, r series.Range, spans []series.Span, columns string, sta
 // windows are the windows of a range, newest first.
 type windows struct {
 	boolean bool
+	every   int64 // how long a window is at most
+	from    int64 // windows that end before are left out
 	points  []series.Point
 	weights []float64 // of the numbers of points: how many values they are the mean of
 }
@@ -154,7 +162,7 @@ func (w *windows) add(rows []row) error {
 		}
 		when, ok := nanoseconds(cells[0])
 		n, found := number(cells[1])
-		if !ok || !found {
+		if !ok || !found || when < w.from && w.from-when >= w.every {
 			continue
 		}
 		count := 0.0

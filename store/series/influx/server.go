@@ -46,7 +46,10 @@ func newClient(opts Options, c *http.Client) influxdb2.Client { //nolint:ireturn
 }
 
 const (
-	requestTime = 45 * time.Second // longer than any question of a client of tsmon
+	// RequestTime is how long a request may take by default. It is longer than any question
+	// of a client of tsmon, so that a slow server is not taken for one that is away.
+	RequestTime = 45 * time.Second
+
 	patientTime = 10 * time.Minute // for what goes through a whole database
 )
 
@@ -55,7 +58,7 @@ const (
 func newHTTP(opts Options, seen func(http.Header)) *http.Client {
 	dial := cmp.Or(opts.Dial, 3*time.Second)
 	return &http.Client{
-		Timeout:       cmp.Or(opts.Timeout, requestTime),
+		Timeout:       cmp.Or(opts.Timeout, RequestTime),
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		Transport: bounded{cmp.Or(opts.Answer, 64<<20), seen, &http.Transport{
 			Proxy:               http.ProxyFromEnvironment,
