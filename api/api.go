@@ -194,10 +194,9 @@ func (s *Server) Channels() map[string]fleet.Channel { return s.heads.Channels()
 // of clients.
 func (s *Server) Recorded() uint64 { return s.fleet.Recorded() }
 
-// Watch reads the manifests of all channels before anybody asks for one, and counts
-// the clients that ask, which begins with the first request without it. It also looks
-// for time series that commands have written, and tells the webhook what happens. It
-// ends with Close, not with the context.
+// Watch reads the manifests of all channels and begins to count clients; without it, both
+// begin with the first request. It also looks for time series that commands have written, and
+// sends messages to the webhook. It ends with Close, not with the context.
 func (s *Server) Watch(ctx context.Context) {
 	if s.updates != nil {
 		s.updates.Watch(ctx)

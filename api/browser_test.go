@@ -6,14 +6,13 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"os"
-	"os/exec"
 	"testing"
 	"time"
 
 	"github.com/chromedp/chromedp"
 
 	"tsmon/api/apitest"
+	"tsmon/store/servertest"
 )
 
 // page does what the web client does: it logs in, keeps the token in a cookie,
@@ -49,7 +48,7 @@ func TestBrowser(t *testing.T) {
 	if testing.Short() {
 		t.Skip("a browser is slow under the race detector")
 	}
-	binary := findChromium(t)
+	binary := servertest.Chromium(t)
 	w := apitest.Embedded(t)
 	apitest.WriteNetwork(t, w)
 	var server *httptest.Server
@@ -123,19 +122,4 @@ func visit(t *testing.T, binary, address string, seen any) {
 	if err != nil {
 		t.Fatal(err)
 	}
-}
-
-func findChromium(t *testing.T) string {
-	t.Helper()
-	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
-		if path, err := exec.LookPath(name); err == nil {
-			return path
-		}
-	}
-	const hint = "there is no chromium: install it"
-	if os.Getenv("TSMON_TEST_REAL") == "1" {
-		t.Fatal(hint)
-	}
-	t.Skip(hint)
-	return ""
 }

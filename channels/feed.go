@@ -55,7 +55,8 @@ func (d *deliveries) note(found journal.Listing) {
 	}
 }
 
-// HashOf returns the hex SHA-256 of an entry's bytes, empty if the log does not tell.
+// HashOf returns the hex SHA-256 of an entry's bytes, or an empty string if the log does not
+// hold it.
 func (l *Log) HashOf(sequence uint64) string {
 	if sequence == l.last() {
 		return l.head
@@ -175,8 +176,8 @@ func EntryKey(channel string, sequence uint64) string { return journal.Key(chann
 // LogPrefix returns the prefix of the keys of a channel's log.
 func LogPrefix(channel string) string { return journal.Prefix(channel) }
 
-// Raw reads the bytes of the entries behind a number, oldest first, whoever made and
-// signed them. Lost ones are empty. Errors wrap ErrLog if there are too many.
+// Raw reads the bytes of the entries after a number, oldest first, without checking their
+// signatures. Lost entries are empty. Errors wrap ErrLog if there are too many.
 func (r Repository) Raw(ctx context.Context, channel string, after uint64) ([][]byte, error) {
 	if err := CheckName(channel); err != nil {
 		return nil, err

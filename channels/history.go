@@ -37,8 +37,8 @@ func ParsePosition(text string) (Position, error) {
 // End returns the position behind the newest entry.
 func (l *Log) End() Position { return Position{l.last(), l.head} }
 
-// Continues returns an error unless a log begins with the entries that ended at a
-// position, but for those that it says to be lost. It wraps ErrHistory.
+// Continues returns an error that wraps ErrHistory unless the log contains the entry at a
+// position, or declares it lost.
 func (l *Log) Continues(p Position) error {
 	end := l.End()
 	switch {
@@ -52,9 +52,9 @@ func (l *Log) Continues(p Position) error {
 	return fmt.Errorf("%w: entry %d of %s is not the one that was seen", ErrHistory, p.Sequence, l.Channel)
 }
 
-// GoesOn returns an error unless a log continues what was seen up to a position or, where
-// operators sign it, has an entry that gives that up. It wraps ErrHistory, and says what to
-// do.
+// GoesOn returns an error that wraps ErrHistory, and says what to do, unless the log
+// continues from a position that was seen. A log that operators sign may instead have an
+// entry that accepts the loss.
 func (l *Log) GoesOn(p Position, signed bool) error {
 	err := l.Continues(p)
 	if err == nil || signed && l.Accepts(p) {

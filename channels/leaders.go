@@ -7,10 +7,10 @@ import (
 	"tsmon/channels/journal"
 )
 
-// led returns an error unless the entries of a log behind number known follow entries that
-// stand in the logs of their leaders: a plan that was signed and never made has signatures,
-// too. Of a log that is read from its beginning only the newest counts, unless r is thorough.
-// Where deliveries bring both logs, the leader's may come later.
+// led returns an error unless each entry after number known that follows a leader is matched
+// by an entry in the leader's log: a plan that was signed but never made has signatures, too.
+// If the log is read from its beginning, only the newest such entry is checked, unless r is
+// thorough. Where both logs are delivered from another store, the leader's may arrive later.
 func (r Repository) led(ctx context.Context, log *Log, known uint64) (err error) {
 	leaders := map[string]*Log{}
 	for i := len(log.Entries) - 1; i >= 0 && log.Entries[i].Sequence > known; i-- {

@@ -114,8 +114,9 @@ type Entry struct {
 	// Accepted is the end of the log that was seen before its newest entries were lost, and
 	// that are given up. It counts where operators are in force.
 	Accepted *Position `json:"accepted,omitempty"`
-	// Operators, if any, are in force from this entry on: all that follow need their
-	// signatures, but for what follows from the log itself.
+	// Operators, if set, are in force from this entry on. Later entries need their
+	// signatures, except those that follow from the log itself, such as the steps of a
+	// rollout.
 	Operators *Operators `json:"operators,omitempty"`
 	// Leader is the entry of the channel that this one follows, byte for byte, whose
 	// signatures count for this one. Empty where there are no operators.
@@ -125,8 +126,8 @@ type Entry struct {
 	// When and Expires, and the times of the entry count from it.
 	Expires time.Time `json:"expires,omitzero"`
 	Entered time.Time `json:"entered,omitzero"`
-	// Nonce is a random text that whoever wrote the entry made up, and nobody signed: of two
-	// who make the same move in the same second, it tells who wrote it.
+	// Nonce is a random text that is not signed. It distinguishes two writers who make the
+	// same move in the same second.
 	Nonce string `json:"nonce,omitempty"`
 	// Signatures are those of operators over Payload, armored as OpenSSH writes them.
 	Signatures []string `json:"signatures,omitempty"`
@@ -136,7 +137,7 @@ type Entry struct {
 	signed   *Entry   // with the times that were signed, if they are others
 }
 
-// Origin says where an entry comes from, as the environment of a CI job tells.
+// Origin is the CI job that made an entry, as its environment variables describe it.
 type Origin struct {
 	Repository string `json:"repository,omitempty"` // its address
 	Commit     string `json:"commit,omitempty"`     // hash, as the environment has it

@@ -148,9 +148,9 @@ func (l *Log) Watersheds() []string {
 	return versions
 }
 
-// passed returns the standing releases by version, as they were last offered: those
-// that the channel has shown to everybody, and those whose rollout was followed by a
-// newer release. ongoing adds the one that is being rolled out, unless it is paused.
+// passed returns the standing releases by version, as they were last offered: those that the
+// channel showed to everybody, and those whose rollout a newer release ended. With ongoing it
+// adds the release that is being rolled out, unless that is paused.
 func (l *Log) passed(ongoing bool) map[string]Release {
 	standing := l.Standing()
 	last := map[string]Release{}

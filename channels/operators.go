@@ -102,8 +102,8 @@ func (o *Operators) Count(signers []string) (n int) {
 	return n
 }
 
-// Trust is what a reader knows of the operators of a channel without its log. The zero
-// value trusts a log that needs no operators, and whatever operators it has.
+// Trust is what a reader knows of a channel's operators apart from its log. The zero value
+// accepts logs without operators, and any operators that a log names.
 type Trust struct {
 	// Operators are those that are configured, nil if none are. A log must hold an entry
 	// that enough of them have signed, which vouches for all before it.
@@ -247,8 +247,9 @@ func (r Repository) Approvals(log *Log, e Entry) (has, needs int, err error) {
 	return r.extension(log).lacks(&e)
 }
 
-// Witness returns the newest entry that brought a release with all approvals, as Leader holds
-// it, empty if there is none. The steps of its rollout follow from it.
+// Witness returns the newest entry that introduced a release with all approvals, encoded as
+// in Entry.Leader, or an empty string. The steps of the release's rollout are derived from
+// it.
 func (l *Log) Witness(version string) (string, error) {
 	for i := len(l.Entries) - 1; i >= 0; i-- {
 		if e := &l.Entries[i]; l.operators != nil && e.offers(version) && l.operators.Count(e.Signers()) >= l.operators.Approvals {

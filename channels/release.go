@@ -23,8 +23,8 @@ type Release struct {
 	Platforms map[string]Bundle `json:"platforms"` // by platform key
 	manifest.Extra
 	CriticalBelow string `json:"critical_below,omitempty"` // as in the manifest
-	// Record is the SHA-256 of the release's record, hex. It says which record is
-	// the release's, whatever lies in the store by now.
+	// Record is the hex SHA-256 of the release's record. A record in the store with another
+	// hash is not this release's.
 	Record string `json:"record"`
 	// Files are what new users download, sorted by path.
 	Files []File `json:"files,omitempty"`
@@ -117,7 +117,7 @@ func escaped(key string) string {
 
 var digest = regexp.MustCompile(`^[0-9a-f]{64}$`)
 
-// anywhere stands for the public URL where it makes no difference.
+// anywhere takes the place of the public URL where the address does not matter.
 const anywhere = "https://store.invalid"
 
 // check returns an error unless clients can read the release's manifest.

@@ -39,11 +39,11 @@ type Repository struct {
 	PublicURL string
 	// Trust is what is known of the operators of a channel, by name, besides its log.
 	Trust map[string]Trust
-	// Thorough verifies all signatures of a log, also those of entries that a later one
-	// vouches for: whoever signs an entry has verified what is before it.
+	// Thorough verifies the signatures of every entry. Otherwise those before a verified
+	// entry are taken as good, because whoever signs an entry has verified its predecessors.
 	Thorough bool
-	// AnyTime reads logs that have entries from the future, so that one can follow that
-	// accepts them.
+	// AnyTime accepts entries from the future, so that Accept can append one that makes them
+	// count.
 	AnyTime bool
 	// Known returns a log as it was read before, nil if it was not: what follows it needs no
 	// other reading then. Nil: none is known.
@@ -119,9 +119,9 @@ func (r Repository) Load(ctx context.Context, channel string) (*Log, error) {
 	return r.Extend(ctx, &Log{Channel: channel})
 }
 
-// Extend reads the entries that follow a log and returns the longer log; log stays
-// as it is. Otherwise it works like Load. If the store fails in between, the log comes
-// as far as it was read, with the error.
+// Extend reads the entries that follow a log and returns the longer log; log itself is not
+// changed. Otherwise it works like Load. If the store fails in between, Extend returns the
+// entries read so far together with the error.
 func (r Repository) Extend(ctx context.Context, log *Log) (*Log, error) {
 	if err := CheckName(log.Channel); err != nil {
 		return nil, err
@@ -180,8 +180,8 @@ func (r Repository) past(ctx context.Context, log *Log, broken error) (*Log, err
 	return longer, r.believe(ctx, log, longer)
 }
 
-// believe returns an error unless a log that was read may be believed, as far as that does
-// not follow from its entries alone.
+// believe checks what the entries alone don't prove: the configured operators, the logs of
+// leaders, and that no entry is from the future.
 func (r Repository) believe(ctx context.Context, before, log *Log) error {
 	known := len(before.Entries)
 	err := r.extension(log).vouched()

@@ -14,11 +14,11 @@ import (
 // channel has none to change.
 var ErrRollout = errors.New("the rollout is not possible")
 
-// Rollout is a release that some clients are offered while all others get what the
-// channel shows. A server tells them apart, and so do rings; the manifest of the
-// channel is for the others.
+// Rollout is a release that some clients are offered while all others get what the channel
+// shows. A server decides who is included, or the client's ring does; the channel's own
+// manifest is for the clients that are not.
 type Rollout struct {
-	// ID seeds the choice of clients, anew for each rollout and constant through
+	// ID seeds the choice of clients. It is unique to a rollout and stays the same through
 	// its steps.
 	ID      string `json:"id"`
 	Version string `json:"version"`
@@ -30,8 +30,8 @@ type Rollout struct {
 	Since   time.Time `json:"since"`   // when it was taken
 	// Cohorts are included from the beginning.
 	Cohorts []string `json:"cohorts,omitempty"`
-	// AllowMissing are platform keys, sorted, whose clients somebody said to leave as
-	// they are: the steps that follow go by that.
+	// AllowMissing are platform keys, sorted, that the release may lack; every step of the
+	// rollout honours them.
 	AllowMissing []string `json:"allow_missing,omitempty"`
 	// Paused is when it was paused: it includes nobody meanwhile, and no step ends.
 	Paused time.Time `json:"paused,omitzero"`

@@ -32,7 +32,7 @@ func (r Repository) Tail(ctx context.Context, channel string, n int) ([]Entry, e
 	return log.Entries[max(0, len(log.Entries)-n):], nil
 }
 
-// newest is Tail whoever signed the entries.
+// newest is Tail without a check of signatures.
 func (c chain) newest(ctx context.Context, n int) ([]Entry, error) {
 	present, err := c.newestNumbers(ctx, n)
 	if err != nil || len(present) == 0 {
@@ -67,8 +67,8 @@ func (c chain) newestNumbers(ctx context.Context, n int) ([]uint64, error) {
 	return present[max(0, len(present)-n):], err
 }
 
-// tail reads and checks the entries of those numbers that raw, which begins with the
-// first of them, does not have.
+// tail reads and checks the entries in present, except those that raw already holds; raw
+// begins with the first of them.
 func (c chain) tail(ctx context.Context, present []uint64, raw [][]byte) ([]Entry, error) {
 	known := present[0] - 1
 	for i := range raw {

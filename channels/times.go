@@ -26,8 +26,8 @@ func (e *Entry) made() time.Time {
 	return e.Entered
 }
 
-// catchUp returns the time of an entry that follows a log, or the log's where that is a
-// little later: the clocks of those who write are not the same.
+// catchUp returns the time for an entry that follows a log: t, or the log's last time if t is
+// slightly earlier because the clocks of two writers differ.
 func catchUp(l *Log, t time.Time) time.Time {
 	if head := l.Head(); head != nil && t.Before(head.When) && head.When.Sub(t) <= Tolerance {
 		return head.When

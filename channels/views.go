@@ -230,10 +230,10 @@ func (r Repository) swap(ctx context.Context, log *Log, seen []Pointer) (moved b
 // each failure means that somebody else made progress.
 const repointAttempts = 50
 
-// Repoint brings the views of a channel up to date with its log, of which log is a
-// part that is known, perhaps none. It returns the log as it is shown and whether a
-// view changed. ErrLog if a view shows an entry that the log lacks, unless operators are in
-// force: nobody has signed a view, and it is no evidence against a signed log.
+// Repoint brings the views of a channel up to date with its log. log is the part of it that
+// is already known, and may be empty. Repoint returns the log that is shown now, and whether
+// a view changed. The error wraps ErrLog if a view shows an entry that the log lacks, unless
+// operators are in force: views are not signed, and prove nothing against a signed log.
 func (r Repository) Repoint(ctx context.Context, log *Log) (shown *Log, moved bool, err error) {
 	for range repointAttempts {
 		var once bool

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"tsmon/manifest"
+	"tsmon/signing/signingtest"
 )
 
 // fourPlatforms is a manifest as releases have it.
@@ -22,7 +23,7 @@ func fourPlatforms(b *testing.B) []byte {
 
 func BenchmarkCheck(b *testing.B) {
 	data := fourPlatforms(b)
-	rules := manifest.Rules{Keys: keyring(b, pub), AllowUnbound: true}
+	rules := manifest.Rules{Keys: signingtest.Keyring(b, pub), AllowUnbound: true}
 	b.SetBytes(int64(len(data)))
 	b.ReportAllocs()
 	for b.Loop() {

@@ -375,8 +375,8 @@ func addressed(address string) string {
 	return path.Base(u.Path)
 }
 
-// bundleName returns the file name in a bundle's address, or the one that was
-// signed where the address has none that tells the kind of file.
+// bundleName returns the file name in a bundle's address. If that does not show the kind of
+// file, it returns the name that was signed.
 func bundleName(p Platform) string {
 	name := addressed(p.URL)
 	if _, _, known := fileKind(name); known {

@@ -7,6 +7,7 @@ import (
 
 	"tsmon/manifest"
 	"tsmon/signing"
+	"tsmon/signing/signingtest"
 )
 
 // A flaw is one change to a good document and the one problem that it makes.
@@ -71,11 +72,11 @@ func TestCheckAcceptsTheGoodDocument(t *testing.T) {
 		"other white space": strings.ReplaceAll(text, "\n", "\r\n\t "),
 		"escaped":           with(t, text, "darwin-x86_64", `\u0064arwin\u002dx86_64`),
 	} {
-		doc, problems := manifest.Check([]byte(body), manifest.Rules{AllowUnbound: true, Keys: keyring(t, pub)})
+		doc, problems := manifest.Check([]byte(body), manifest.Rules{AllowUnbound: true, Keys: signingtest.Keyring(t, pub)})
 		if len(problems) > 0 {
 			t.Errorf("%s: %v", name, problems)
 		}
-		if p := doc.Platforms["darwin-x86_64"]; doc.Version != "1.2.3" || len(doc.Platforms) != 2 || p.Signature != testdata(t, bound) ||
+		if p := doc.Platforms["darwin-x86_64"]; doc.Version != "1.2.3" || len(doc.Platforms) != 2 || p.Signature != signingtest.Testdata(t, bound) ||
 			p.URL != "https://releases.example.com/App_x64.app.tar.gz" || doc.PubDate.Format("2006-01-02T15:04:05.999Z07:00") != "2026-11-21T10:00:00Z" {
 			t.Errorf("%s: read as %+v", name, doc.Manifest)
 		}
@@ -122,7 +123,7 @@ func TestCheckMembers(t *testing.T) {
 			problem("pub_date", 1, 1, "missing", `add the member "pub_date"`)},
 		{"missing url", ",\n      \"url\": \"https://releases.example.com/App_x64.msi.zip\"", "",
 			problem("platforms.windows-x86_64.url", 11, 5, "missing", `add the member "url"`)},
-		{"missing signature", `"signature": "` + testdata(t, unbound) + `",`, "",
+		{"missing signature", `"signature": "` + signingtest.Testdata(t, unbound) + `",`, "",
 			problem("platforms.windows-x86_64.signature", 11, 5, "missing", `add the member "signature"`)},
 		{"version of another kind", `"1.2.3"`, `123`,
 			problem("version", 2, 3, "must be a string", "quotes")},
@@ -134,7 +135,7 @@ func TestCheckMembers(t *testing.T) {
 			problem("pub_date", 4, 3, "must be a string", "quotes")},
 		{"url of another kind", `"https://releases.example.com/App_x64.msi.zip"`, `{"href": ""}`,
 			problem("platforms.windows-x86_64.url", 13, 7, "must be a string", "quotes")},
-		{"signature of another kind", `"` + testdata(t, unbound) + `"`, `true`,
+		{"signature of another kind", `"` + signingtest.Testdata(t, unbound) + `"`, `true`,
 			problem("platforms.windows-x86_64.signature", 12, 7, "must be a string", "quotes")},
 		{"half a surrogate pair", `Fixes.`, `Fixes \ud83d.`,
 			problem("notes", 3, 3, "lost", "write the text again")},
@@ -185,7 +186,7 @@ func TestCheckValues(t *testing.T) {
 	}
 	// The signed version is 1.2.3: a document without the bound signature shows
 	// the flaw of the version alone.
-	free := with(t, goodDocument(t), testdata(t, bound), testdata(t, unbound))
+	free := with(t, goodDocument(t), signingtest.Testdata(t, bound), signingtest.Testdata(t, unbound))
 	testFlaws(t, free, []flaw{
 		versionFlaw("leading v", "v1.2.3", "begins with a v; write 1.2.3", "MAJOR.MINOR.PATCH"),
 		versionFlaw("leading V", "V1.2.3", "begins with a v; write 1.2.3", "MAJOR.MINOR.PATCH"),
@@ -289,7 +290,7 @@ func TestCheckBundleKind(t *testing.T) {
 }
 
 func TestCheckSignatureContent(t *testing.T) {
-	line := testdata(t, unbound)
+	line := signingtest.Testdata(t, unbound)
 	var flaws []flaw
 	for _, f := range []struct{ name, text, problem, mend string }{
 		{"path", "dist/App_x64.msi.zip.sig", "name of a file", "content of the .sig file"},
@@ -302,14 +303,14 @@ func TestCheckSignatureContent(t *testing.T) {
 		{"byte order mark", "\ufeff" + line, "byte order mark", "without a byte order mark"},
 		{"space", " " + line, "white space around", "remove the white space"},
 		{"cut off", line[:len(line)-100], "signature", "sign the bundle again"},
-		{"public key", testdata(t, pub), "public key", "content of the .sig file"},
+		{"public key", signingtest.Testdata(t, pub), "public key", "content of the .sig file"},
 		{"empty", "", "empty", "content of the .sig file"},
 		{"other base64", "QUJDREVGR0g=", "not of a minisign signature", "content of the .sig file"},
 		{"too long", strings.Repeat("A", 8193), "longer than 8 KiB", "content of the .sig file"},
 	} {
 		flaws = append(flaws, flaw{f.name, `"` + line + `"`, quote(f.text), problem("platforms.windows-x86_64.signature", 12, 7, f.problem, f.mend)})
 	}
-	flaws = append(flaws, flaw{"padding lost", testdata(t, bound), strings.TrimRight(testdata(t, bound), "="),
+	flaws = append(flaws, flaw{"padding lost", signingtest.Testdata(t, bound), strings.TrimRight(signingtest.Testdata(t, bound), "="),
 		problem("platforms.darwin-x86_64.signature", 8, 7, "padding missing", "with = at its end")})
 	testFlaws(t, goodDocument(t), flaws)
 }

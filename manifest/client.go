@@ -23,8 +23,7 @@ var (
 	ErrTarget = errors.New("no update for this platform")
 )
 
-// Client is an installed application, as far as the updater's decisions depend
-// on it.
+// Client describes an installed application: what the updater's decisions depend on.
 type Client struct {
 	Version    string // installed
 	Target     string // OS-ARCH

@@ -10,6 +10,7 @@ import (
 
 	"tsmon/manifest"
 	"tsmon/signing"
+	"tsmon/signing/signingtest"
 )
 
 func platforms(keys ...string) string {
@@ -107,7 +108,7 @@ func TestOfferTo(t *testing.T) {
 }
 
 func TestOfferVerifier(t *testing.T) {
-	boundSig, unboundSig := testdata(t, bound), testdata(t, unbound)
+	boundSig, unboundSig := signingtest.Testdata(t, bound), signingtest.Testdata(t, unbound)
 	var form *signing.FormatError
 	for _, c := range []struct {
 		name, version, signature string
@@ -116,18 +117,18 @@ func TestOfferVerifier(t *testing.T) {
 		err                      error // nil: accepted, unless form
 		form                     bool
 	}{
-		{"bound", "1.2.3", boundSig, keyring(t, pub), true, nil, false},
-		{"bound, one of two keys", "1.2.3", boundSig, keyring(t, otherPub, pub), true, nil, false},
-		{"unbound where that is allowed", "1.2.4", unboundSig, keyring(t, pub), false, nil, false},
-		{"unbound where a version is required", "1.2.3", unboundSig, keyring(t, pub), true, signing.ErrUnbound, false},
-		{"other version", "1.2.4", boundSig, keyring(t, pub), false, signing.ErrBound, false},
-		{"build metadata counts", "1.2.3+1", boundSig, keyring(t, pub), false, signing.ErrBound, false},
-		{"other key", "1.2.3", boundSig, keyring(t, otherPub), true, signing.ErrUntrustedKey, false},
+		{"bound", "1.2.3", boundSig, signingtest.Keyring(t, pub), true, nil, false},
+		{"bound, one of two keys", "1.2.3", boundSig, signingtest.Keyring(t, otherPub, pub), true, nil, false},
+		{"unbound where that is allowed", "1.2.4", unboundSig, signingtest.Keyring(t, pub), false, nil, false},
+		{"unbound where a version is required", "1.2.3", unboundSig, signingtest.Keyring(t, pub), true, signing.ErrUnbound, false},
+		{"other version", "1.2.4", boundSig, signingtest.Keyring(t, pub), false, signing.ErrBound, false},
+		{"build metadata counts", "1.2.3+1", boundSig, signingtest.Keyring(t, pub), false, signing.ErrBound, false},
+		{"other key", "1.2.3", boundSig, signingtest.Keyring(t, otherPub), true, signing.ErrUntrustedKey, false},
 		{"no key", "1.2.3", boundSig, nil, true, signing.ErrUntrustedKey, false},
-		{"other key, other version: the comment of a stranger says nothing", "9.9.9", boundSig, keyring(t, otherPub), true, signing.ErrUntrustedKey, false},
-		{"line break", "1.2.3", boundSig + "\n", keyring(t, pub), true, nil, true},
-		{"path", "1.2.3", "App.sig", keyring(t, pub), true, nil, true},
-		{"empty", "1.2.3", "", keyring(t, pub), true, nil, true},
+		{"other key, other version: the comment of a stranger says nothing", "9.9.9", boundSig, signingtest.Keyring(t, otherPub), true, signing.ErrUntrustedKey, false},
+		{"line break", "1.2.3", boundSig + "\n", signingtest.Keyring(t, pub), true, nil, true},
+		{"path", "1.2.3", "App.sig", signingtest.Keyring(t, pub), true, nil, true},
+		{"empty", "1.2.3", "", signingtest.Keyring(t, pub), true, nil, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			offer := manifest.Offer{Version: c.version, Platform: manifest.Platform{Signature: c.signature}}

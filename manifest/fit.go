@@ -49,11 +49,11 @@ func (c Client) keys() []string {
 	return []string{c.Target}
 }
 
-// Suits reports why a client can't use what Lookup has found under a key, as far as
-// the name of the file tells. On Linux the type of the installation must be that of
-// the bundle: a client that does not know its type installs an AppImage. On Windows
-// the plain key must not lead to the other installer; under a key with a type the
-// publisher may have put either. Errors wrap ErrFormat or ErrBeside.
+// Suits returns why a client can't use the bundle that Lookup found under a key, judging by
+// the name of its file. On Linux the bundle must have the type of the installation; a client
+// that does not know its type installs an AppImage. On Windows the plain key must not have a
+// bundle of the other installer, but under a key with a type the publisher may have put
+// either. Errors wrap ErrFormat or ErrBeside.
 func (c Client) Suits(key string, p Platform) error {
 	k, err := ParseKey(c.Target)
 	if err != nil {

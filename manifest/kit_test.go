@@ -3,13 +3,11 @@ package manifest_test
 import (
 	"encoding/base64"
 	"encoding/json"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
 	"tsmon/manifest"
-	"tsmon/signing"
+	"tsmon/signing/signingtest"
 )
 
 // The signatures of testdata, made by the Tauri CLI: the first of each folder is
@@ -22,28 +20,6 @@ const (
 	pub          = "tauri-password/tauri.key.pub"
 	otherPub     = "tauri-empty-password/tauri.key.pub"
 )
-
-func testdata(t testing.TB, name string) string {
-	t.Helper()
-	text, err := os.ReadFile(filepath.Join("testdata", filepath.FromSlash(name)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(text)
-}
-
-func keyring(t testing.TB, files ...string) signing.Keyring {
-	t.Helper()
-	var texts []signing.KeyText
-	for _, f := range files {
-		texts = append(texts, signing.KeyText{Key: testdata(t, f)})
-	}
-	ring, err := signing.ParseKeyring(texts)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return ring
-}
 
 // goodDocument has every member once, one to a line:
 //
@@ -64,11 +40,11 @@ func goodDocument(t testing.TB) string {
   "platforms": {
 
     "darwin-x86_64": {
-      "signature": "` + testdata(t, bound) + `",
+      "signature": "` + signingtest.Testdata(t, bound) + `",
       "url": "https://releases.example.com/App_x64.app.tar.gz"
     },
     "windows-x86_64": {
-      "signature": "` + testdata(t, unbound) + `",
+      "signature": "` + signingtest.Testdata(t, unbound) + `",
       "url": "https://releases.example.com/App_x64.msi.zip"
     }
   },

@@ -35,7 +35,7 @@ func (ps Problems) Error() string {
 	return strings.Join(lines, "; ")
 }
 
-// Gist returns the first of those that say the same, with how many there are.
+// Gist merges problems with the same text into the first of them, with their number.
 func (ps Problems) Gist() Problems {
 	var gist Problems
 	count := map[string]int{}

@@ -58,9 +58,9 @@ func ParseKey(text string) (Key, error) {
 	return k, nil
 }
 
-// bundleFiles are the endings of bundles, longest first, with the platforms whose
-// updater installs them, OS-TYPE, and OS- for plain keys, and the type that they
-// install, empty if the ending doesn't tell.
+// bundleFiles are the endings of bundles, longest first. Each has the platforms whose updater
+// installs it, as OS-TYPE, or OS- for plain keys, and the type that it installs, which is
+// empty if the ending fits several.
 var bundleFiles = []struct{ ending, platforms, kind string }{
 	{".appimage.tar.gz", "linux- linux-appimage", "appimage"},
 	{".app.tar.gz", "darwin- darwin-app", "app"},

@@ -7,6 +7,7 @@ import (
 
 	"tsmon/manifest"
 	"tsmon/signing"
+	"tsmon/signing/signingtest"
 )
 
 func sign(t testing.TB, key signing.PrivateKey, comment signing.Comment) string {
@@ -28,9 +29,9 @@ func TestCheckTrust(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	own := append(keyring(t, pub), signing.TrustedKey{PublicKey: key.Public()})
+	own := append(signingtest.Keyring(t, pub), signing.TrustedKey{PublicKey: key.Public()})
 	forTarget := func(target string) string {
-		return with(t, text, testdata(t, bound), sign(t, key, signing.Comment{Version: "1.2.3", Target: target}))
+		return with(t, text, signingtest.Testdata(t, bound), sign(t, key, signing.Comment{Version: "1.2.3", Target: target}))
 	}
 	darwin, windows := "platforms.darwin-x86_64.signature", "platforms.windows-x86_64.signature"
 	otherKey := "D92372BB2DC0FA42"
@@ -43,14 +44,14 @@ func TestCheckTrust(t *testing.T) {
 		rules manifest.Rules
 		want  []manifest.Problem
 	}{
-		{"trusted key", text, manifest.Rules{Keys: keyring(t, pub), AllowUnbound: true}, nil},
-		{"one of two keys", text, manifest.Rules{Keys: keyring(t, otherPub, pub), AllowUnbound: true}, nil},
+		{"trusted key", text, manifest.Rules{Keys: signingtest.Keyring(t, pub), AllowUnbound: true}, nil},
+		{"one of two keys", text, manifest.Rules{Keys: signingtest.Keyring(t, otherPub, pub), AllowUnbound: true}, nil},
 		{"keys are not judged", text, manifest.Rules{AllowUnbound: true}, nil},
-		{"untrusted key", text, manifest.Rules{Keys: keyring(t, otherPub), AllowUnbound: true}, []manifest.Problem{
+		{"untrusted key", text, manifest.Rules{Keys: signingtest.Keyring(t, otherPub), AllowUnbound: true}, []manifest.Problem{
 			distrust(darwin, 8, otherKey, "sign with a trusted key", signing.ErrUntrustedKey),
 			distrust(windows, 12, otherKey, "sign with a trusted key", signing.ErrUntrustedKey),
 		}},
-		{"one untrusted signature", with(t, text, testdata(t, bound), testdata(t, otherBound)), manifest.Rules{Keys: keyring(t, pub), AllowUnbound: true}, []manifest.Problem{
+		{"one untrusted signature", with(t, text, signingtest.Testdata(t, bound), signingtest.Testdata(t, otherBound)), manifest.Rules{Keys: signingtest.Keyring(t, pub), AllowUnbound: true}, []manifest.Problem{
 			distrust(darwin, 8, "not trusted", "trusted_keys", signing.ErrUntrustedKey),
 		}},
 		{"unbound signature", text, manifest.Rules{}, []manifest.Problem{
@@ -76,7 +77,7 @@ func TestCheckTrust(t *testing.T) {
 		{"other target", forTarget("darwin-aarch64"), manifest.Rules{Keys: own, AllowUnbound: true}, []manifest.Problem{
 			distrust(darwin, 8, `target "darwin-aarch64" is signed, "darwin-x86_64" is asked for`, "bundle of this platform", signing.ErrBound),
 		}},
-		{"everything at once", with(t, text, testdata(t, bound), sign(t, key, signing.Comment{Version: "2.0.0", Target: "linux-x86_64"})), manifest.Rules{Keys: keyring(t, pub)}, []manifest.Problem{
+		{"everything at once", with(t, text, signingtest.Testdata(t, bound), sign(t, key, signing.Comment{Version: "2.0.0", Target: "linux-x86_64"})), manifest.Rules{Keys: signingtest.Keyring(t, pub)}, []manifest.Problem{
 			distrust(darwin, 8, "not trusted", "sign with a trusted key", signing.ErrUntrustedKey),
 			distrust(darwin, 8, `version "2.0.0" is signed`, "sign the bundle again", signing.ErrBound),
 			distrust(darwin, 8, `target "linux-x86_64" is signed`, "bundle of this platform", signing.ErrBound),

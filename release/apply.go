@@ -53,13 +53,12 @@ func (plan *Plan) rehearse(plans approval.Plans) (err error) {
 	return err
 }
 
-// Apply carries a plan out: it uploads what is missing, creates the record, looks whether
-// clients may read that and the channel's folder, appends the entry if the log still ends at
-// Base, updates the manifest, then the channels that follow, and fetches what clients get. It
-// returns the plan as it came out.
-// With an error, the plan is nil unless the channel has moved. A
-// *channels.ConflictError if somebody else moved the channel since the plan was
-// made.
+// Apply carries out a plan. It uploads what is missing, creates the record, checks that
+// clients may read both the release's and the channel's folder, appends the entry if the log
+// still ends at Base, updates the manifest, moves the followers, and fetches what clients
+// get. It returns the plan with its outcome. If it fails, the plan is nil unless the channel
+// has moved. The error is a *channels.ConflictError if somebody else moved the channel since
+// the plan was made.
 func (p *Publisher) Apply(ctx context.Context, plan *Plan) (*Plan, error) {
 	w := &applying{p, plan}
 	if plan.record == nil && plan.Base.Sequence == 0 && plan.Entry != nil {
@@ -121,9 +120,9 @@ func (w *applying) addRelease(ctx context.Context) error {
 	return nil
 }
 
-// advance appends the entry of a plan and shows it. stays is false if somebody else
-// has moved the channel on since; whoever did takes the followers along. Then
-// watched adds a request.
+// advance appends the entry of a plan and updates what clients read. stays is false if
+// somebody else has moved the channel since, in which case that move takes the followers
+// along. With watched, advance looks for such a move, which costs a request.
 func (w *applying) advance(ctx context.Context, watched bool) (stays bool, err error) {
 	plan := w.plan
 	if plan.Entry != nil {
@@ -202,7 +201,8 @@ func (w *applying) enter(ctx context.Context) (*channels.Log, error) {
 	return plans.Channels.Enter(ctx, plan.log, e)
 }
 
-// show brings what clients read up to date; head is then what it shows.
+// show updates the manifests that clients read. Afterwards plan.head is the entry that they
+// show.
 func (w *applying) show(ctx context.Context) (err error) {
 	plan := w.plan
 	shown := plan.log
@@ -247,8 +247,8 @@ func (w *applying) moveFollowers(ctx context.Context, followers []*Plan) error {
 // followAttempts bounds how often a follower is tried while others move it.
 const followAttempts = 20
 
-// moveFollower applies the plan of a follower. While others move that channel, it
-// plans anew; they may have left nothing to do.
+// moveFollower applies the plan of a follower. If somebody else moves that channel meanwhile,
+// it makes a new plan, which may have nothing left to do.
 func (w *applying) moveFollower(ctx context.Context, follower *Plan) (*Plan, error) {
 	leader := w.plan
 	for attempt := 0; ; attempt++ {

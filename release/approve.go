@@ -29,10 +29,11 @@ func (p *Publisher) ShowPlan(ctx context.Context, channel, hash string) (*approv
 	return w, err
 }
 
-// Approve signs a plan that waits, or with apply only makes it, and makes it if it has all
-// signatures. The bundles of its release were verified in the store before. A plan that was
-// made and then interrupted is completed; without hash, if no other waits. approval.ErrStale if the
-// channel has moved on; approval.ErrNoKey if nobody signs here who may.
+// Approve signs a waiting plan, and makes it if it has all signatures; with apply it only
+// makes it. Before, it verifies the bundles of the plan's release in the store. An empty hash
+// means the only waiting plan; if none waits, Approve completes the last one that was made
+// and interrupted. Errors wrap approval.ErrStale if the channel has moved on, and
+// approval.ErrNoKey if there is no key here that may sign.
 func (p *Publisher) Approve(ctx context.Context, channel, hash string, apply bool) (*Plan, error) {
 	if _, err := p.planner(channel); err != nil {
 		return nil, err
@@ -51,7 +52,7 @@ func (p *Publisher) Approve(ctx context.Context, channel, hash string, apply boo
 	if w.Log.Fed() {
 		return nil, upkeep.Fed(channel)
 	}
-	if shown := Brings(w.Entry); bringsNew(w) {
+	if shown := Introduced(w.Entry); introducesNew(w) {
 		p.step("verifying %s in the store", shown.Version)
 		if _, err := p.Library().Verified(ctx, shown.Version, shown.Record, true); err != nil {
 			return nil, err
@@ -86,10 +87,10 @@ func (p *Publisher) Approve(ctx context.Context, channel, hash string, apply boo
 	return plan, err
 }
 
-// Await waits until a plan that lacks signatures is made, by whoever brings the last one,
-// and returns it as it came out. Should that one be interrupted, Await makes it. The error
-// wraps approval.ErrStale once the plan can't be made any more, and is that of ctx when that ends
-// first. Failures of the store are waited out.
+// Await waits until the last signature of a plan arrives and the plan is made, and returns it
+// with its outcome. If whoever signed last was interrupted, Await makes the plan. It retries
+// when the store fails. The error wraps approval.ErrStale once the plan can't be made any
+// more; if ctx ends first, it is that of ctx.
 func (p *Publisher) Await(ctx context.Context, plan *Plan) (*Plan, error) {
 	plans, hash, log := p.Plans(), plan.Waiting.Hash, plan.Waiting.Log
 	for {
@@ -130,9 +131,9 @@ func (p *Publisher) completed(ctx context.Context, channel, hash string, why err
 	return plan, err
 }
 
-// bringsNew reports whether clients get a release by a plan that they have not been given as
-// the log stands.
-func bringsNew(w *approval.Waiting) bool {
+// introducesNew reports whether a plan gives clients a release that the log, as it stands,
+// does not give them.
+func introducesNew(w *approval.Waiting) bool {
 	switch head := w.Log.Head(); w.Entry.Action {
 	case channels.Appoint, channels.Accept, channels.Pause:
 		return false
@@ -142,8 +143,8 @@ func bringsNew(w *approval.Waiting) bool {
 	return true
 }
 
-// Brings returns the release that an entry is about: that of its rollout, if it has one.
-func Brings(e *channels.Entry) *channels.Release {
+// Introduced returns the release that an entry introduces: that of its rollout, if it has one.
+func Introduced(e *channels.Entry) *channels.Release {
 	if e.Rollout != nil {
 		return &e.Rollout.Release
 	}

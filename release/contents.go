@@ -69,8 +69,8 @@ func checkExtra(version string, extra manifest.Extra) error {
 	return nil
 }
 
-// showsUnbound reports whether a channel, or the one that it follows, may show signatures
-// that name no version for good, not only for one move. Servers go by the same rule.
+// showsUnbound reports whether a channel, or its leader, accepts signatures without a version
+// permanently, and not only for one move. Servers apply the same rule.
 func showsUnbound(policies map[string]Policy, channel string) bool {
 	policy := policies[channel]
 	return policy.AllowUnbound || policies[policy.Follows].AllowUnbound

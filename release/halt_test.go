@@ -75,7 +75,7 @@ func TestHalt(t *testing.T) {
 	if _, err := d.Rollout(t.Context(), Options{Channel: "stable", Rollout: steps(10)}); err != nil {
 		t.Fatal(err)
 	}
-	halt := func(sequence uint64) *Report {
+	halt := func(sequence uint64) *Plan {
 		t.Helper()
 		report, err := d.Halt(t.Context(), Options{Channel: "stable", Why: "60 of 60 failed"}, sequence)
 		if err != nil {
@@ -114,7 +114,7 @@ func TestHaltRace(t *testing.T) {
 	d.publish(t, d.options(t, "1.0.0"))
 	judged := d.part(t, "1.1.0", steps(5, 100)).Sequence
 	const servers = 6
-	reports := make(chan *Report, servers)
+	reports := make(chan *Plan, servers)
 	for i := range servers {
 		go func() {
 			server := *d.Publisher
@@ -122,7 +122,7 @@ func TestHaltRace(t *testing.T) {
 			report, err := server.Halt(t.Context(), Options{Channel: "stable", Why: "60 of 60 failed"}, judged)
 			if err != nil {
 				t.Error(err)
-				report = &Report{}
+				report = &Plan{}
 			}
 			reports <- report
 		}()

@@ -13,6 +13,7 @@ import (
 	"tsmon/release/library"
 	"tsmon/signing"
 	"tsmon/store/object"
+	"tsmon/store/object/objecttest"
 )
 
 // TestLegacySignature: a signature over the bytes themselves verifies on the way
@@ -63,7 +64,7 @@ func TestNewAddress(t *testing.T) {
 	d := newDesk(t)
 	o := d.options(t, "1.0.0")
 	d.publish(t, o)
-	before := d.tree(t)
+	before := objecttest.Tree(t, d.Store)
 	d.PublicURL = "https://cdn.example.com"
 	report, err := d.Keeper().Verify(t.Context(), "stable")
 	if err != nil || len(report.Findings) != 1 || !strings.Contains(report.Findings[0].Problem, "lead to https://releases.example.com/app, public_url is https://cdn.example.com") {
@@ -76,7 +77,7 @@ func TestNewAddress(t *testing.T) {
 	if report, err := d.Keeper().Verify(t.Context(), "stable"); err != nil || report.Err() != nil {
 		t.Errorf("%+v, %v", report, err)
 	}
-	after := d.tree(t)
+	after := objecttest.Tree(t, d.Store)
 	if !strings.Contains(after["stable/latest.json"], "https://cdn.example.com/releases/1.0.0/") {
 		t.Error(after["stable/latest.json"])
 	}

@@ -135,11 +135,11 @@ func (p *Publisher) Finish(ctx context.Context, channel string) (*Plan, error) {
 	return p.move(ctx, Options{Channel: channel}, func(pl planner, _ view, s *state) (choice, error) { return pl.finish(s) })
 }
 
-// Halt pauses the rollout of a channel that was judged when its log ended with an
-// entry. If somebody has moved the channel since, or another server was first, it
-// does nothing. A plan that says Changed comes with an error if the pause was
-// recorded in the log and is not shown yet. It goes by the store's time where this machine's
-// clock is wrong, and is not refused for that.
+// Halt pauses the rollout of a channel that a guard judged when the log ended with entry
+// sequence. It does nothing if the channel has moved since, even if another server paused it.
+// If Halt fails although the returned plan has Changed set, the pause is in the log and the
+// manifest is not updated yet. If this machine's clock is wrong, Halt uses the store's time
+// instead of refusing.
 func (p *Publisher) Halt(ctx context.Context, o Options, sequence uint64) (*Plan, error) {
 	theirs, err := p.Store.Now(ctx)
 	if err != nil {

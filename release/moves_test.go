@@ -17,9 +17,10 @@ import (
 	"tsmon/release/library"
 	"tsmon/signing"
 	"tsmon/store/object"
+	"tsmon/store/object/objecttest"
 )
 
-func (d *desk) rollback(t testing.TB, channel, to, why string) (*Report, error) {
+func (d *desk) rollback(t testing.TB, channel, to, why string) (*Plan, error) {
 	t.Helper()
 	return d.Rollback(t.Context(), RollbackOptions{Options: Options{Channel: channel, Why: why}, To: to})
 }
@@ -104,18 +105,18 @@ func TestRollbackIsHeldToTheGate(t *testing.T) {
 		"key no longer trusted": {func(t *testing.T, d *desk) { d.Keys = signing.Keyring{{PublicKey: newDesk(t).key.Public()}} }, signing.ErrUntrustedKey},
 		"platform lost": {func(t *testing.T, d *desk) {
 			d.publish(t, d.options(t, "1.2.0", "App_1.2.0_x64_en-US.msi.zip", "App_1.2.0_amd64.AppImage.tar.gz", "App_universal.app.tar.gz"))
-		}, ErrCoverage},
+		}, gate.ErrCoverage},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := newDesk(t)
 			d.publish(t, d.options(t, "1.0.0"))
 			d.publish(t, d.options(t, "1.1.0"))
 			c.damage(t, d)
-			before := d.tree(t)
+			before := objecttest.Tree(t, d.Store)
 			if _, err := d.rollback(t, "stable", "1.0.0", "crash"); !errors.Is(err, c.want) {
 				t.Errorf("error %v, want %v", err, c.want)
 			}
-			sameTree(t, before, d.tree(t))
+			sameTree(t, before, objecttest.Tree(t, d.Store))
 		})
 	}
 }
@@ -131,7 +132,7 @@ func TestBadNotesDoNotUseUpTheVersion(t *testing.T) {
 			t.Errorf("%.10q: %v, want ErrNotes", notes, err)
 		}
 	}
-	if tree := d.tree(t); len(tree) > 0 {
+	if tree := objecttest.Tree(t, d.Store); len(tree) > 0 {
 		t.Errorf("%d objects were written", len(tree))
 	}
 	o.Notes = strings.Repeat("\x01", MaxNotes) // six bytes each in JSON
@@ -348,7 +349,7 @@ func TestHandWrittenPredecessor(t *testing.T) {
 	if _, err := d.Publish(t.Context(), d.options(t, "1.4.0")); !errors.Is(err, ErrBelowHead) {
 		t.Errorf("below it: %v", err)
 	}
-	if _, err := d.Publish(t.Context(), d.options(t, "1.6.0")); !errors.Is(err, ErrCoverage) {
+	if _, err := d.Publish(t.Context(), d.options(t, "1.6.0")); !errors.Is(err, gate.ErrCoverage) {
 		t.Errorf("without its platform: %v", err)
 	}
 	report := d.publish(t, d.options(t, "1.6.0", "App_aarch64.app.tar.gz"))

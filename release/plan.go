@@ -19,8 +19,8 @@ import (
 	"tsmon/signing"
 )
 
-// Plan is a move of a channel that is worked out: what the log gets, and what that
-// means for every kind of client. Apply carries it out.
+// Plan is a move of a channel that was worked out and not yet made: the next log entry, and
+// what every kind of client gets from then on. Apply carries it out.
 type Plan struct {
 	// Action is the one of the log entry that Sequence names, which is an earlier
 	// one if there is nothing to do.
@@ -32,8 +32,8 @@ type Plan struct {
 	// Changed is false if there is nothing to do. Without an Entry it is true if only what
 	// clients read was behind the log, once Apply or a dry run has looked.
 	Changed bool `json:"changed"`
-	// Rendered are the keys of what clients read that was behind the log and was
-	// brought up to date without a new entry, or would be.
+	// Rendered are the keys of manifests that lagged behind the log and were rendered again
+	// without a new entry, or would be.
 	Rendered []string `json:"rendered,omitempty"`
 	// DryRun is true if the plan is not to be applied.
 	DryRun  bool             `json:"dry_run,omitempty"`
@@ -71,9 +71,6 @@ type Plan struct {
 	files  map[string]bundle.Contents
 	broken []error // channels that should move along and can't be read
 }
-
-// Report is a plan that Apply has carried out.
-type Report = Plan
 
 // Share is who gets a release that not everybody gets yet.
 type Share struct {
@@ -134,8 +131,9 @@ func (p *Publisher) planner(names ...string) (planner, error) {
 	return pl, nil
 }
 
-// Configured returns an error unless all channels are configured, and what every move
-// needs is. A command that moves several asks first, so that a mistyped name moves nothing.
+// Configured returns an error unless all channels are configured, and everything that a move
+// needs. A command that moves several channels calls it first, so that a mistyped name moves
+// none.
 func (p *Publisher) Configured(names ...string) error {
 	_, err := p.planner(names...)
 	return err
@@ -359,9 +357,9 @@ func (p planner) changeTo(record *library.Record, action channels.Action, o Opti
 		bundles: record.Bundles, allowMissing: o.AllowMissing, allowUnbound: o.AllowUnbound, strand: o.Strand}
 }
 
-// begin makes a change a rollout, if one is wanted. A release that the channel is
-// rolling out already goes on as it does, whatever is wanted: the command may be an
-// old job that runs again.
+// begin turns a change into a rollout, if one is wanted. If the channel is already rolling
+// out the same release, that rollout goes on unchanged: the command may be an old job that
+// runs again.
 func (p planner) begin(s *state, c *change, wanted *channels.Rollout) {
 	head := s.log.Head()
 	switch {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"tsmon/channels"
+	"tsmon/store/object/objecttest"
 )
 
 // planned is a plan as JSON, without what tells a dry run from a move.
@@ -47,7 +48,7 @@ func TestDryRunIsThePlan(t *testing.T) {
 			return d.Promote(t.Context(), PromoteOptions{Options: Options{Channel: "stable", DryRun: dry}, From: "beta"})
 		},
 	} {
-		before := d.tree(t)
+		before := objecttest.Tree(t, d.Store)
 		dry, err := move(true)
 		if err != nil {
 			t.Fatal(err)
@@ -55,7 +56,7 @@ func TestDryRunIsThePlan(t *testing.T) {
 		if !dry.DryRun {
 			t.Errorf("%s: not marked as a dry run", dry.Action)
 		}
-		sameTree(t, before, d.tree(t))
+		sameTree(t, before, objecttest.Tree(t, d.Store))
 		done, err := move(false)
 		if err != nil {
 			t.Fatal(err)

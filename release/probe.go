@@ -52,10 +52,10 @@ func movedTo(plan *Plan) string {
 	return fmt.Sprintf("%s has moved to %s (entry %d)", plan.Channel, head.Version, head.Sequence)
 }
 
-// readable refuses a move to a release whose files, or to a channel whose folder, clients may
-// not read: they would be shown a manifest that they could not follow, or none. One file of
-// each tells, for access is given to folders; of a release a signature, for nobody counts its
-// downloads.
+// readable refuses a move if clients may not read the release's files or the channel's
+// folder: they would find no manifest, or one whose bundles they can't download. It fetches
+// one file of each folder, since access is granted by folder. Of a release it fetches a
+// signature, so that no download is counted.
 func (w *applying) readable(ctx context.Context) error {
 	plan := w.plan
 	if w.Readable == nil || plan.Entry == nil || plan.Action != channels.Publish && plan.Action != channels.Promote {
@@ -80,9 +80,9 @@ func (w *applying) readable(ctx context.Context) error {
 	return nil
 }
 
-// tells reports whether a channel's manifest that can't be read means that its folder can't.
-// Before the first one some stores, as Amazon's, answer so for what is missing, too, and then
-// do it in the readable folder of a release as well.
+// tells reports whether a manifest that can't be read means that the channel's folder can't
+// be read. Before the first manifest, stores such as Amazon S3 may also answer 403 for a
+// missing object, and then do so in the readable folder of a release as well.
 func (w *applying) tells(ctx context.Context, channel, files string) bool {
 	if _, err := w.Store.Stat(ctx, channels.ManifestKey(channel)); err == nil {
 		return true

@@ -18,6 +18,7 @@ import (
 	"tsmon/release/library"
 	"tsmon/release/upkeep"
 	"tsmon/store/object"
+	"tsmon/store/object/objecttest"
 )
 
 // prunes wants a prune to work, and returns what it reports.
@@ -49,7 +50,7 @@ func (d *desk) series(t *testing.T, n int) {
 // age makes every object a day older.
 func (d *desk) age(t *testing.T) {
 	t.Helper()
-	for key := range d.tree(t) {
+	for key := range objecttest.Tree(t, d.Store) {
 		then := time.Now().Add(-2*upkeep.TrustAge - time.Minute)
 		if err := os.Chtimes(filepath.Join(d.root, key), then, then); err != nil {
 			t.Fatal(err)
@@ -117,7 +118,7 @@ func TestPruneClaims(t *testing.T) {
 		if r := d.prunes(t, upkeep.PruneOptions{Keep: 10, DryRun: dry}); !r.Changed || !slices.Equal(r.Leftovers, []string{old}) {
 			t.Errorf("dry run %v: %+v", dry, r)
 		}
-		if tree := d.tree(t); (tree[old] != "") != dry || tree[young] == "" {
+		if tree := objecttest.Tree(t, d.Store); (tree[old] != "") != dry || tree[young] == "" {
 			t.Errorf("dry run %v: there are %d bytes of the old, %d of the young", dry, len(tree[old]), len(tree[young]))
 		}
 	}
@@ -320,7 +321,7 @@ func TestPruneMeetsNewChannel(t *testing.T) {
 func TestPruneTakesTooLong(t *testing.T) {
 	d := newDesk(t)
 	d.series(t, 6)
-	store, before := d.Store, d.tree(t)
+	store, before := d.Store, objecttest.Tree(t, d.Store)
 	at := d.Now()
 	d.Now = func() time.Time { return at }
 	d.Store = &hooked{store, func(key string, r io.Reader) io.Reader {
@@ -332,7 +333,7 @@ func TestPruneTakesTooLong(t *testing.T) {
 	if _, err := d.Keeper().Prune(t.Context(), upkeep.PruneOptions{Keep: 1}); !errors.Is(err, upkeep.ErrPruneTime) {
 		t.Errorf("too late, it says %v", err)
 	}
-	after := d.tree(t)
+	after := objecttest.Tree(t, d.Store)
 	for key := range before {
 		if _, ok := after[key]; !ok {
 			t.Errorf("%s is gone", key)
@@ -362,7 +363,7 @@ func TestPruneLeftovers(t *testing.T) {
 	d.put(t, "releases/1.9.0/App.AppImage")
 	d.put(t, "releases/1.9.0/App.AppImage.sig")
 	d.put(t, "releases/readme.txt")
-	before := d.tree(t)
+	before := objecttest.Tree(t, d.Store)
 	if got := d.prunes(t, upkeep.PruneOptions{Keep: 9}); got.Changed {
 		t.Errorf("too early: %+v", got)
 	}
@@ -372,7 +373,7 @@ func TestPruneLeftovers(t *testing.T) {
 	if !slices.Equal(got.Leftovers, dry.Leftovers) || versionsOf(got) != "" || len(got.Channels) > 0 {
 		t.Errorf("%+v, announced: %+v", got, dry)
 	}
-	after := d.tree(t)
+	after := objecttest.Tree(t, d.Store)
 	for key := range before {
 		_, stays := after[key]
 		goes := strings.HasPrefix(key, "releases/1.9.0/") || strings.HasPrefix(key, "releases/1.3.0/") || strings.HasPrefix(key, "staged/1.1.0/") ||
@@ -525,7 +526,7 @@ func TestUnfinishedDelivery(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if gone := d.tree(t)[begun] == ""; gone != c.names {
+		if gone := objecttest.Tree(t, d.Store)[begun] == ""; gone != c.names {
 			t.Errorf("after %v: %+v", c.later, repaired)
 		}
 	}

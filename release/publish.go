@@ -65,8 +65,8 @@ func (w *publishing) start(ctx context.Context) (stop func()) {
 	}
 }
 
-// staleAttempts bounds how often a publish is planned anew because somebody else
-// uploads the same release.
+// staleAttempts bounds how often a publish is planned again because somebody else uploads the
+// same release.
 const staleAttempts = 10
 
 // plan reads the store and plans. The contents of the bundles are waited for only once

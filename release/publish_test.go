@@ -14,10 +14,12 @@ import (
 
 	"tsmon/channels"
 	"tsmon/release/bundle"
+	"tsmon/release/gate"
 	"tsmon/release/library"
 	"tsmon/signing"
 	"tsmon/store/object"
 	"tsmon/store/object/dir"
+	"tsmon/store/object/objecttest"
 )
 
 // desk is a publisher on a directory, with the key that it trusts.
@@ -80,30 +82,13 @@ func (d *desk) gathered(t testing.TB, version, folder string) PublishOptions {
 	return PublishOptions{Options: Options{Channel: "stable"}, Version: version, Bundles: bundles, Unlock: d.unlock}
 }
 
-func (d *desk) publish(t testing.TB, o PublishOptions) *Report {
+func (d *desk) publish(t testing.TB, o PublishOptions) *Plan {
 	t.Helper()
 	report, err := d.Publish(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return report
-}
-
-// tree lists every file of the store with its content.
-func (d *desk) tree(t testing.TB) map[string]string {
-	t.Helper()
-	tree := map[string]string{}
-	for info, err := range d.Store.List(t.Context(), "", "") {
-		if err != nil {
-			t.Fatal(err)
-		}
-		data, err := os.ReadFile(filepath.Join(d.root, info.Key))
-		if err != nil {
-			t.Fatal(err)
-		}
-		tree[info.Key] = string(data)
-	}
-	return tree
 }
 
 // hooked is a store that calls a function before it creates an object.
@@ -133,7 +118,7 @@ func TestFileChangesWhileItIsSent(t *testing.T) {
 	for _, signed := range []bool{false, true} {
 		d := newDesk(t)
 		o := d.options(t, "1.0.0")
-		want := ErrFile
+		want := bundle.ErrChanged
 		if signed {
 			d.sign(t, o)
 			o = d.gathered(t, "1.0.0", filepath.Dir(o.Bundles[0].Path))
@@ -145,12 +130,12 @@ func TestFileChangesWhileItIsSent(t *testing.T) {
 			}
 			return midway(r, func() { appendTo(t, o.Bundles, ".zip") })
 		}}
-		before := d.tree(t)
+		before := objecttest.Tree(t, d.Store)
 		_, err := d.Publish(t.Context(), o)
 		if !errors.Is(err, want) {
 			t.Errorf("signed %v: error %v, want %v", signed, err, want)
 		}
-		for key := range d.tree(t) {
+		for key := range objecttest.Tree(t, d.Store) {
 			if before[key] == "" && (strings.HasSuffix(key, ".zip") || strings.HasSuffix(key, ".json")) {
 				t.Errorf("signed %v: %s stands in the store", signed, key)
 			}
@@ -222,7 +207,7 @@ func TestBytesChangedInPlace(t *testing.T) {
 	if _, err := d.Publish(t.Context(), o); !errors.Is(err, signing.ErrSignature) {
 		t.Errorf("error %v, want ErrSignature", err)
 	}
-	for key := range d.tree(t) {
+	for key := range objecttest.Tree(t, d.Store) {
 		if strings.HasSuffix(key, o.Bundles[0].Name) || strings.HasPrefix(key, "log/") || strings.HasSuffix(key, ".json") {
 			t.Errorf("%s stands in the store", key)
 		}
@@ -236,7 +221,7 @@ func TestRepublishSendsNothing(t *testing.T) {
 	if !first.Changed || first.Sequence != 1 || len(first.Followers) != 1 {
 		t.Errorf("first: %+v", first)
 	}
-	before := d.tree(t)
+	before := objecttest.Tree(t, d.Store)
 	d.Store = &hooked{d.Store, func(key string, r io.Reader) io.Reader {
 		t.Errorf("%s was sent again", key)
 		return r
@@ -245,7 +230,7 @@ func TestRepublishSendsNothing(t *testing.T) {
 	if again.Changed || again.Sequence != 1 || len(again.Followers) != 0 {
 		t.Errorf("again: %+v", again)
 	}
-	sameTree(t, before, d.tree(t))
+	sameTree(t, before, objecttest.Tree(t, d.Store))
 }
 
 func sameTree(t testing.TB, before, after map[string]string) {
@@ -284,11 +269,11 @@ func TestRefusals(t *testing.T) {
 		"lost platform": {func(t *testing.T, d *desk) PublishOptions {
 			d.publish(t, d.options(t, "1.0.0"))
 			return d.options(t, "1.1.0", "App_1.1.0_x64_en-US.msi.zip")
-		}, ErrCoverage},
+		}, gate.ErrCoverage},
 		"required platform": {func(t *testing.T, d *desk) PublishOptions {
 			d.Policies["stable"] = Policy{Targets: []string{"darwin-aarch64"}}
 			return d.options(t, "1.0.0")
-		}, ErrMissing},
+		}, gate.ErrMissing},
 		"pre-release": {func(t *testing.T, d *desk) PublishOptions { return d.options(t, "1.0.0-beta.1") }, ErrPrerelease},
 		"unsigned": {func(t *testing.T, d *desk) PublishOptions {
 			o := d.options(t, "1.0.0")
@@ -341,12 +326,12 @@ func TestRefusals(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			d := newDesk(t)
 			o := c.prepare(t, d)
-			before := d.tree(t)
+			before := objecttest.Tree(t, d.Store)
 			_, err := d.Publish(t.Context(), o)
 			if !errors.Is(err, c.want) {
 				t.Fatalf("error %v, want %v", err, c.want)
 			}
-			after := d.tree(t)
+			after := objecttest.Tree(t, d.Store)
 			for _, key := range []string{"stable/latest.json", "beta/latest.json"} {
 				if before[key] != after[key] {
 					t.Errorf("%s was moved", key)
@@ -406,10 +391,10 @@ func TestInterruptedSigning(t *testing.T) {
 	if _, err := d.Publish(t.Context(), o); !errors.Is(err, stop) {
 		t.Fatalf("error %v, want the interruption", err)
 	}
-	before := d.tree(t)
+	before := objecttest.Tree(t, d.Store)
 	d.Store, d.Now = store, time.Now
 	report := d.publish(t, o)
-	after := d.tree(t)
+	after := objecttest.Tree(t, d.Store)
 	for key := range before {
 		if before[key] != after[key] {
 			t.Errorf("%s was written again", key)
@@ -438,7 +423,7 @@ func TestRebuilt(t *testing.T) {
 	if want := stem + "_" + report.Bundles[i].BLAKE2b[:8] + ".AppImage.tar.gz"; report.Bundles[i].Name != want {
 		t.Errorf("stored as %s, want %s", report.Bundles[i].Name, want)
 	}
-	if tree := d.tree(t); tree["releases/1.0.0/"+name] != "an earlier build" {
+	if tree := objecttest.Tree(t, d.Store); tree["releases/1.0.0/"+name] != "an earlier build" {
 		t.Error("the earlier build was overwritten")
 	}
 	if again := d.publish(t, o); again.Changed {

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"tsmon/channels"
+	"tsmon/release/gate"
+	"tsmon/store/object/objecttest"
 )
 
 // reachOf finds a cell, given as "VERSION TARGET TYPE ADDRESS ROLLOUT" with - for
@@ -111,10 +113,10 @@ func TestKnownMisfits(t *testing.T) {
 		}
 		return map[string]int{"linux-x86_64-deb": 4, "linux-x86_64": 7, "windows-x86_64-nsis": 2, "windows-x86_64-msi": 0}, nil
 	}
-	before := d.tree(t)
+	before := objecttest.Tree(t, d.Store)
 	_, err := d.Publish(t.Context(), d.options(t, "1.1.0", "App_1.1.0_amd64.AppImage", "App_1.1.0_x64-setup.exe"))
 	var refusal *Refusal
-	if !errors.As(err, &refusal) || !errors.Is(err, ErrGate) || !maps.Equal(before, d.tree(t)) ||
+	if !errors.As(err, &refusal) || !errors.Is(err, gate.ErrGate) || !maps.Equal(before, objecttest.Tree(t, d.Store)) ||
 		!strings.Contains(err.Error(), "linux-x86_64 clients installed from deb App_1.1.0_amd64.AppImage, which they can't install (such clients that tsmon serve knows: 4)") ||
 		!strings.Contains(refusal.Mend, "publish linux-x86_64-deb too, or say --allow-missing linux-x86_64-deb") {
 		t.Fatalf("%v", err)
@@ -155,8 +157,8 @@ func TestKnownMisfitsOfFollowers(t *testing.T) {
 		t.Errorf("stable shows %s, beta %s", stable, beta)
 	}
 	promote := PromoteOptions{Options: Options{Channel: "beta"}, From: "stable"}
-	if _, err := d.Promote(t.Context(), promote); !errors.Is(err, ErrGate) {
-		t.Errorf("error %v, want ErrGate", err)
+	if _, err := d.Promote(t.Context(), promote); !errors.Is(err, gate.ErrGate) {
+		t.Errorf("error %v, want gate.ErrGate", err)
 	}
 	promote.AllowMissing = []string{"linux-x86_64-deb"}
 	if _, err := d.Promote(t.Context(), promote); err != nil || d.shows(t, "beta") != "1.1.0" {
@@ -205,9 +207,9 @@ func TestKnownMisfitsOfRollout(t *testing.T) {
 	}
 	refused := func(t *testing.T, d *desk, mend string, move func() (*Plan, error)) {
 		t.Helper()
-		before := d.tree(t)
+		before := objecttest.Tree(t, d.Store)
 		var refusal *Refusal
-		if _, err := move(); !errors.As(err, &refusal) || !errors.Is(err, ErrGate) || !maps.Equal(before, d.tree(t)) || refusal.Mend != mend {
+		if _, err := move(); !errors.As(err, &refusal) || !errors.Is(err, gate.ErrGate) || !maps.Equal(before, objecttest.Tree(t, d.Store)) || refusal.Mend != mend {
 			t.Fatalf("error %v, want a refusal that changes nothing", err)
 		}
 	}

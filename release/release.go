@@ -56,15 +56,10 @@ import (
 var (
 	ErrBundles    = bundle.ErrBundles
 	ErrNoFile     = bundle.ErrNoFile
-	ErrFile       = bundle.ErrChanged
 	ErrUnsigned   = errors.New("no signature and no key")
 	ErrBelowHead  = errors.New("the channel is ahead")
 	ErrRolledBack = errors.New("the version was rolled back")
 	ErrPrerelease = errors.New("the channel takes no pre-releases")
-	ErrCoverage   = gate.ErrCoverage
-	ErrMissing    = gate.ErrMissing
-	ErrGate       = gate.ErrGate
-	ErrStrands    = gate.ErrStrands
 	ErrOtherwise  = errors.New("the version is in the store with other notes or requirements")
 	ErrStaged     = errors.New("the version is staged with other bundles")
 	ErrShown      = errors.New("a channel has shown the version")
@@ -132,10 +127,9 @@ type Publisher struct {
 	// are wanted. An error that wraps ErrUnseen becomes a warning. Nil: nothing is
 	// fetched.
 	Probe func(ctx context.Context, manifestURL string, want manifest.Manifest, bundles bool) error
-	// Readable fetches a small file from below PublicURL before a channel moves. It returns an
-	// error if clients may not read it, and nil if they may, if it is missing, or where it
-	// can't tell.
-	// Nil: nothing is fetched.
+	// Readable fetches a small file below PublicURL before a channel moves. It returns an
+	// error if clients may not read the file, and nil if they may, if the file is missing, or
+	// if that can't be determined. Nil: nothing is fetched.
 	Readable func(ctx context.Context, address string) error
 	// Transferred and Uploaded, if not nil, are called with each piece of a bundle
 	// that was read or sent, concurrently; total is the size of the bundle.

@@ -18,8 +18,8 @@ type RepairReport struct {
 	Needs *approval.Need `json:"needs,omitempty"`
 }
 
-// Repair is Keeper.Repair. Whoever brings the last signature of the entry that says what is
-// lost has the log hold it; what is left then, Repair does with Rest.
+// Repair is Keeper.Repair. If its log entry has to wait for signatures, the last signer makes
+// the entry, and a call with Rest does the remaining work.
 func (p *Publisher) Repair(ctx context.Context, o upkeep.RepairOptions) (*RepairReport, error) {
 	plan, keeper := &Plan{}, p.Keeper()
 	keeper.Enter = enters(p, plan)
@@ -31,8 +31,9 @@ func (p *Publisher) Repair(ctx context.Context, o upkeep.RepairOptions) (*Repair
 	return &RepairReport{*report, plan.Waiting, plan.Needs}, err
 }
 
-// enters returns what enters an entry as that of a plan, which then says what it waits for.
-// Where the entry is lost that put operators in force, it puts those of tsmon.yaml in force.
+// enters returns the function that appends an entry for a Keeper and records in plan what the
+// entry waits for. If the entry that put operators in force is lost, the new one puts the
+// configured operators in force.
 func enters(p *Publisher, plan *Plan) func(context.Context, *channels.Log, channels.Entry, bool) (*channels.Log, error) {
 	return func(ctx context.Context, log *channels.Log, e channels.Entry, dry bool) (*channels.Log, error) {
 		if log.Operators() == nil {

@@ -11,6 +11,7 @@ import (
 	"tsmon/manifest"
 	"tsmon/release/library"
 	"tsmon/release/upkeep"
+	"tsmon/store/object/objecttest"
 )
 
 // ringed is a desk whose stable channel keeps rings.
@@ -54,10 +55,10 @@ func TestRingsStory(t *testing.T) {
 	d := ringed(t)
 	d.publish(t, d.options(t, "1.0.0"))
 	d.wantRings(t, map[string]int{"1.0.0": 100})
-	before := d.tree(t)
+	before := objecttest.Tree(t, d.Store)
 	d.part(t, "1.1.0", steps(5, 25, 100))
 	d.wantRings(t, map[string]int{"1.0.0": 95, "1.1.0": 5})
-	if n := changed(before, d.tree(t)); n != 5 {
+	if n := changed(before, objecttest.Tree(t, d.Store)); n != 5 {
 		t.Errorf("the first step wrote %d rings, want 5", n)
 	}
 	o := Options{Channel: "stable"}
@@ -74,9 +75,9 @@ func TestRingsStory(t *testing.T) {
 		return plan
 	}
 	advance := func() (*Plan, error) { d.later(7 * time.Hour); return d.Advance(t.Context(), o) }
-	before = d.tree(t)
+	before = objecttest.Tree(t, d.Store)
 	plan := move("a step", advance, "1.0.0", "1.1.0", map[string]int{"1.0.0": 75, "1.1.0": 25})
-	if n := changed(before, d.tree(t)); n != 20 {
+	if n := changed(before, objecttest.Tree(t, d.Store)); n != 20 {
 		t.Errorf("from 5 to 25 %% %d rings were written, want 20", n)
 	}
 	if len(plan.Rollout.Rings) != 25 || !slices.IsSorted(plan.Rollout.Rings) {

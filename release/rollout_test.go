@@ -14,6 +14,7 @@ import (
 	"tsmon/channels"
 	"tsmon/manifest"
 	"tsmon/release/library"
+	"tsmon/store/object/objecttest"
 )
 
 // later moves the publisher's clock.
@@ -23,7 +24,7 @@ func (d *desk) later(by time.Duration) {
 }
 
 // part publishes a version to a share of the clients.
-func (d *desk) part(t *testing.T, version string, r *channels.Rollout) *Report {
+func (d *desk) part(t *testing.T, version string, r *channels.Rollout) *Plan {
 	t.Helper()
 	o := d.options(t, version)
 	o.Rollout = r
@@ -145,7 +146,7 @@ func TestRolloutStory(t *testing.T) {
 }
 
 // advance takes the step that is due, and wants the channel to be at an entry then.
-func (d *desk) advance(t *testing.T, channel string, sequence uint64) *Report {
+func (d *desk) advance(t *testing.T, channel string, sequence uint64) *Plan {
 	t.Helper()
 	before, err := d.Repository().Load(t.Context(), channel)
 	if err != nil {
@@ -318,7 +319,7 @@ func TestRolloutDryRun(t *testing.T) {
 	d := newDesk(t)
 	d.publish(t, d.options(t, "1.0.0"))
 	d.part(t, "1.1.0", steps(10))
-	before := d.tree(t)
+	before := objecttest.Tree(t, d.Store)
 	report, err := d.Rollout(t.Context(), Options{Channel: "stable", Rollout: steps(50), DryRun: true})
 	if err != nil || !report.Changed || report.Rollout.Percent != 50 || !report.DryRun {
 		t.Errorf("%+v, %v", report, err)
@@ -326,7 +327,7 @@ func TestRolloutDryRun(t *testing.T) {
 	if report, err := d.Pause(t.Context(), Options{Channel: "stable", Why: "x", DryRun: true}); err != nil || !report.Rollout.Paused {
 		t.Errorf("%+v, %v", report, err)
 	}
-	if after := d.tree(t); len(after) != len(before) {
+	if after := objecttest.Tree(t, d.Store); len(after) != len(before) {
 		t.Errorf("%d objects, %d before", len(after), len(before))
 	}
 	d.wantState(t, "stable", "1.0.0", "1.1.0", 10)

@@ -1,6 +1,10 @@
 package release
 
-import "testing"
+import (
+	"testing"
+
+	"tsmon/store/object/objecttest"
+)
 
 // TestMovesMakeSegments: the move that completes a segment's entries writes it, and the
 // log is read and verified with it.
@@ -9,7 +13,7 @@ func TestMovesMakeSegments(t *testing.T) {
 	d.publish(t, d.options(t, "1.0.0", "App_1.0.0_amd64.AppImage.tar.gz"))
 	d.part(t, "1.1.0", steps(5))
 	segment := func() bool {
-		_, found := d.tree(t)["segments/stable/0000000001-0000000256.zst"]
+		_, found := objecttest.Tree(t, d.Store)["segments/stable/0000000001-0000000256.zst"]
 		return found
 	}
 	sequence := uint64(2)

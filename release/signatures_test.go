@@ -12,8 +12,10 @@ import (
 	"time"
 
 	"tsmon/manifest"
+	"tsmon/release/gate"
 	"tsmon/signing"
 	"tsmon/store/object"
+	"tsmon/store/object/objecttest"
 )
 
 // signUnbound writes signatures that name no version, as `tauri signer sign` does,
@@ -120,7 +122,7 @@ func TestSignedAgain(t *testing.T) {
 				d.Keys = trusted
 			}
 			d.Store = store
-			before := d.tree(t)
+			before := objecttest.Tree(t, d.Store)
 			if _, err := d.Publish(t.Context(), d.gathered(t, "1.0.0", filepath.Dir(o.Bundles[0].Path))); err == nil {
 				t.Fatal("an untrusted signature was published")
 			}
@@ -129,7 +131,7 @@ func TestSignedAgain(t *testing.T) {
 			if !report.Changed || len(report.Unbound) > 0 {
 				t.Errorf("%+v", report)
 			}
-			for key, content := range d.tree(t) {
+			for key, content := range objecttest.Tree(t, d.Store) {
 				if was, ok := before[key]; ok && was != content && !strings.HasSuffix(key, "/release.json") {
 					t.Errorf("%s has changed", key)
 				}
@@ -170,7 +172,7 @@ func TestSignedAgainShown(t *testing.T) {
 	o := d.signUnbound(t, d.options(t, "1.0.0"), d.key)
 	o.AllowUnbound = true
 	d.publish(t, o)
-	before := d.tree(t)
+	before := objecttest.Tree(t, d.Store)
 	again := d.signAgain(t, o)
 	if _, err := d.Publish(t.Context(), again); !errors.Is(err, signing.ErrUnbound) {
 		t.Errorf("error %v, want ErrUnbound", err)
@@ -179,7 +181,7 @@ func TestSignedAgainShown(t *testing.T) {
 	if report := d.publish(t, again); report.Changed {
 		t.Errorf("%+v", report)
 	}
-	if after := d.tree(t); len(after) != len(before) || after["releases/1.0.0/release.json"] != before["releases/1.0.0/release.json"] {
+	if after := objecttest.Tree(t, d.Store); len(after) != len(before) || after["releases/1.0.0/release.json"] != before["releases/1.0.0/release.json"] {
 		t.Error("the release was changed")
 	}
 }
@@ -191,8 +193,8 @@ func TestCoverageOfTypes(t *testing.T) {
 	packages := d.options(t, "1.0.0", "App_1.0.0_amd64.deb", "App_1.0.0_x64-setup.exe")
 	_, err := d.Publish(t.Context(), packages)
 	var refusal *Refusal
-	if !errors.As(err, &refusal) || !errors.Is(err, ErrMissing) {
-		t.Fatalf("error %v, want ErrMissing", err)
+	if !errors.As(err, &refusal) || !errors.Is(err, gate.ErrMissing) {
+		t.Fatalf("error %v, want gate.ErrMissing", err)
 	}
 	if want := "build an AppImage, list linux-x86_64-deb under targets instead of linux-x86_64, or say --allow-missing linux-x86_64"; refusal.Mend != want {
 		t.Errorf("hint %q, want %q", refusal.Mend, want)
@@ -219,7 +221,7 @@ func TestCoverageOfTypes(t *testing.T) {
 	d.Policies["typed"] = Policy{Targets: []string{"linux-x86_64", "linux-x86_64-deb"}}
 	lone := d.options(t, "1.2.0", "App_1.2.0_amd64.AppImage")
 	lone.Channel = "typed"
-	if _, err := d.Publish(t.Context(), lone); !errors.As(err, &refusal) || !errors.Is(err, ErrMissing) || !strings.HasSuffix(err.Error(), "typed would have no linux-x86_64-deb") {
+	if _, err := d.Publish(t.Context(), lone); !errors.As(err, &refusal) || !errors.Is(err, gate.ErrMissing) || !strings.HasSuffix(err.Error(), "typed would have no linux-x86_64-deb") {
 		t.Fatalf("error %v, want that the type is missing", err)
 	}
 	if want := "add the bundles; if other machines build them, run `tsmon release stage --version 1.2.0 DIR` on each machine, then `tsmon release publish --version 1.2.0 --channel typed` without bundles; if nobody builds them, name under targets in tsmon.yaml what is built, typed: {targets: [linux-x86_64]}, as `tsmon init --targets linux-x86_64` writes it"; refusal.Mend != want {

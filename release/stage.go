@@ -13,7 +13,7 @@ import (
 	"tsmon/release/library"
 )
 
-// StageOptions say what a job of a build matrix brings.
+// StageOptions describe what one job of a build matrix stages.
 type StageOptions struct {
 	PublishOptions      // Channel is the one whose required targets count
 	Replace        bool // what is staged for the targets may change
@@ -29,8 +29,8 @@ type StageReport struct {
 	// Missing are the platform keys that the channel requires, or has, and that
 	// nobody staged yet.
 	Missing []string `json:"missing"`
-	// Hint says why the version is not published yet, and what leads out; empty without
-	// Publish, or if nothing is missing.
+	// Hint says why the version is not published yet, and how to proceed. It is empty without
+	// Publish, and if nothing is missing.
 	Hint string `json:"hint,omitempty"`
 	// Published is the move of the channel, made by this job or another; nil if
 	// the channel did not get the version yet.
@@ -51,8 +51,8 @@ func (st *stage) open(ours map[string]*library.Staged) map[string]*library.Stage
 	return targets
 }
 
-// bundles returns what a release of all that is staged would consist of: that, and
-// what the record of a release that no channel showed has for other platforms.
+// bundles returns the bundles of a release of everything that is staged. If the version has a
+// record that no channel showed, its bundles for other platforms are included.
 func (st *stage) bundles(rules *bundle.Rules) ([]library.Stored, error) {
 	_, all, err := library.Merged(st.open(nil), rules)
 	if err != nil || st.Counts == nil {
@@ -121,7 +121,7 @@ func (st *stage) missing(pl planner, channel, version string, rules *bundle.Rule
 	return append([]string{}, pl.completeness(s, all).Missing()...), nil
 }
 
-// mayStage refuses what the channel would refuse whatever else is staged.
+// mayStage refuses a version that the channel would refuse no matter what else is staged.
 func (p planner) mayStage(s *state, o StageOptions) error {
 	if s.err != nil || !o.Publish || s.log.Shown(o.Version) {
 		return s.err
@@ -133,9 +133,9 @@ func (p planner) mayStage(s *state, o StageOptions) error {
 	return p.forward(s, o.Version, o.Rollout)
 }
 
-// waiting says why a version is not published while platform keys are missing, and what
-// leads out. Only once all that the configuration names is there, which is when no other
-// machine can be late, does it lead to a publish without the rest.
+// waiting says why a version with missing platform keys is not published, and how to proceed.
+// It suggests a publish without those keys only if everything in targets is staged, because
+// then no other machine can be late.
 func (p planner) waiting(s *state, version string, missing []string) string {
 	stage := "`tsmon release stage --version " + version + " --channel " + s.channel + " --publish DIR`"
 	required := p.completeness(s, nil).Targets
@@ -214,7 +214,7 @@ func (in Inspector) Version(ctx context.Context, version string, rules *bundle.R
 	return found, nil
 }
 
-// notesOf returns the notes that jobs brought, and refuses two that differ.
+// notesOf returns the notes that were staged, and refuses two different ones.
 func notesOf(version string, targets map[string]*library.Staged) (string, error) {
 	notes, from := "", ""
 	for _, target := range library.SortedTargets(targets) {

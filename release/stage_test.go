@@ -13,6 +13,7 @@ import (
 	"tsmon/release/bundle"
 	"tsmon/release/library"
 	"tsmon/signing"
+	"tsmon/store/object/objecttest"
 )
 
 // parts are the bundles of four machines.
@@ -150,7 +151,7 @@ func TestAddedTo(t *testing.T) {
 		t.Errorf("%+v", plan)
 	}
 	d.sound(t, "stable")
-	if _, ok := d.tree(t)["releases/1.0.0/release-2.json"]; !ok {
+	if _, ok := objecttest.Tree(t, d.Store)["releases/1.0.0/release-2.json"]; !ok {
 		t.Error("there is no second record")
 	}
 	if _, err := d.Discard(t.Context(), "1.0.0"); !errors.Is(err, ErrShown) {

@@ -126,8 +126,8 @@ func (w *staging) strands(contents []bundle.Contents) error {
 	return err
 }
 
-// change completes what a job brings for one target with what is staged there. It
-// reports whether that changes anything.
+// change merges what a job has for one target with what is staged there. It reports whether
+// that changes anything.
 func (w *staging) change(ctx context.Context, ours *library.Staged) (bool, error) {
 	before := w.st.staged[ours.Target]
 	if before == nil {
@@ -231,9 +231,9 @@ func (w *staging) putAll(ctx context.Context, ours map[string]*library.Staged, c
 	return nil
 }
 
-// reopen makes room for what replaces bundles of a complete release: the record that
-// counts from now on has what is staged for no target, or marks the version discarded
-// if that is nothing.
+// reopen makes room for new bundles in a complete release that no channel showed. It writes a
+// new record with the bundles for which nothing is staged, or if there are none, one that
+// marks the version as discarded.
 func (w *staging) reopen(ctx context.Context, ours map[string]*library.Staged) error {
 	releases := w.Library()
 	_, all, err := library.Merged(w.st.open(ours), w.o.Rules)
@@ -251,9 +251,9 @@ func (w *staging) reopen(ctx context.Context, ours map[string]*library.Staged) e
 	return releases.Create(ctx, library.RecordKey(w.o.Version, w.st.Next()), data, library.RecordAttributes)
 }
 
-// report looks again at what is staged, and says what the channel lacks. A publish
-// that did not see what this job changed may have begun meanwhile: late is then
-// refused, or, if it may be in time, warned of.
+// report reads again what is staged, and lists what the channel lacks. A publish that began
+// meanwhile may have missed the change of this job: once a channel has
+// shown the version that is an error, otherwise a warning.
 func (w *staging) report(ctx context.Context, ours map[string]*library.Staged) (*StageReport, error) {
 	st, err := w.Inspector().lookAtStage(ctx, w.o.Version)
 	if err != nil {
@@ -285,8 +285,8 @@ func (w *staging) report(ctx context.Context, ours map[string]*library.Staged) (
 	return report, late
 }
 
-// publishStaged publishes what is staged once nothing is missing. While others move
-// the channel it looks again; they may have published it.
+// publishStaged publishes what is staged once nothing is missing. If somebody else moves the
+// channel meanwhile, it looks again, as they may have published the version.
 func (w *staging) publishStaged(ctx context.Context, report *StageReport) error {
 	publish := w.o.PublishOptions
 	publish.Bundles, publish.Notes, publish.Unlock = nil, "", nil

@@ -12,6 +12,7 @@ import (
 	"tsmon/release/gate"
 	"tsmon/release/library"
 	"tsmon/signing"
+	"tsmon/store/object/objecttest"
 )
 
 // rotating is a desk whose applications have one key below 1.6.0 and another from
@@ -63,8 +64,8 @@ func stranding(first, last string) func(*PublishOptions) {
 func refusedFor(t *testing.T, err error, texts ...string) {
 	t.Helper()
 	var refusal *Refusal
-	if !errors.Is(err, ErrStrands) || !errors.As(err, &refusal) {
-		t.Fatalf("%v, want ErrStrands", err)
+	if !errors.Is(err, gate.ErrStrands) || !errors.As(err, &refusal) {
+		t.Fatalf("%v, want gate.ErrStrands", err)
 	}
 	for _, text := range texts {
 		if !strings.Contains(err.Error()+"\n"+refusal.Mend, text) {
@@ -95,7 +96,7 @@ func TestStrandsNobodyWithoutAWord(t *testing.T) {
 	r := newRotating(t)
 	r.must(t, "1.0.0", r.old, nil)
 	r.must(t, "1.5.0", r.old, nil)
-	before := r.tree(t)
+	before := objecttest.Tree(t, r.Store)
 	_, err := r.move(t, "2.0.0", r.next, nil)
 	refusedFor(t, err, "2.0.0 is signed by "+r.next.Public().ID()+", and 1.0.0 – 1.5.0, which have "+r.old.Public().ID(), "known versions: 2;",
 		"sign it with the private key of "+r.old.Public().ID()+",", "`tsmon keys rotate --to FILE`", "--strand 1.0.0-1.5.0 ")
@@ -103,7 +104,7 @@ func TestStrandsNobodyWithoutAWord(t *testing.T) {
 	refusedFor(t, err, "and 1.5.0, which have", "known versions: 1;", "--strand 1.5.0 ")
 	_, err = r.move(t, "2.0.0", r.next, func(o *PublishOptions) { o.Rollout = &channels.Rollout{Steps: []int{1}} })
 	refusedFor(t, err, "1.0.0 – 1.5.0")
-	if !maps.Equal(r.tree(t), before) {
+	if !maps.Equal(objecttest.Tree(t, r.Store), before) {
 		t.Error("a refusal has changed the store")
 	}
 	// Each way out leads out.
@@ -308,13 +309,13 @@ func TestStagedByWrongKey(t *testing.T) {
 	r.must(t, "1.5.0", r.old, func(o *PublishOptions) {
 		o.Bundles = r.options(t, "1.5.0", "App_1.5.0_x64-setup.exe", "App_1.5.0_amd64.AppImage").Bundles
 	})
-	before := r.tree(t)
+	before := objecttest.Tree(t, r.Store)
 	for _, publish := range []bool{false, true} {
 		_, err := r.stages(t, "1.5.1", names[0], r.next, func(o *StageOptions) { o.Publish = publish })
 		refusedFor(t, err, "1.5.1 is signed by "+r.next.Public().ID()+" ("+names[0]+"), and 1.5.0, which have "+r.old.Public().ID(),
 			"give this job the private key of "+r.old.Public().ID()+", which they have, ", "and stage it again", "--strand 1.5.0 ")
 	}
-	if !maps.Equal(r.tree(t), before) {
+	if !maps.Equal(objecttest.Tree(t, r.Store), before) {
 		t.Error("a refusal has changed the store")
 	}
 	for i, name := range names {
@@ -364,7 +365,7 @@ func TestStagedAnewByRightKey(t *testing.T) {
 				r.Store = store
 			}
 			r.Keys = spans
-			before := r.tree(t)
+			before := objecttest.Tree(t, r.Store)
 			_, err := r.Publish(t.Context(), publish)
 			refusedFor(t, err, r.old.Public().ID()+" ("+names[0]+")", r.next.Public().ID()+" ("+names[1]+")", " and ",
 				"stage what another key signed again, signed with the private key of "+r.old.Public().ID()+", which they have")
@@ -390,7 +391,7 @@ func TestStagedAnewByRightKey(t *testing.T) {
 				}
 			}
 			r.sound(t, "stable")
-			after := r.tree(t)
+			after := objecttest.Tree(t, r.Store)
 			for key, content := range before {
 				if strings.HasPrefix(key, "releases/") && after[key] != content {
 					t.Errorf("%s has changed", key)

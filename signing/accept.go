@@ -49,12 +49,12 @@ func (fs Faults) Unwrap() []error {
 	return errs
 }
 
-// Accept parses the signature of a manifest or record and checks everything that
-// needs no bundle: the key that it names, that this key signed the trusted comment,
-// then the version and the targets that the comment binds it to. Whether it is the
-// signature of a bundle takes VerifyDigest or a Verifier.
+// Accept parses the signature of a manifest or record and checks everything that does not
+// need the bundle: that the key is trusted and signed the trusted comment, and that the
+// version and targets in the comment match the claim. VerifyDigest or a Verifier checks the
+// bundle itself.
 //
-// The error is a *FormatError, or Faults and the signature with it.
+// The error is a *FormatError, or Faults together with the signature.
 func (k Keyring) Accept(text string, c Claim) (Signature, error) {
 	s, err := ParseSignature(text)
 	if err != nil {

@@ -7,12 +7,13 @@ import (
 	"testing"
 
 	"tsmon/signing"
+	"tsmon/signing/signingtest"
 )
 
 // sign signs with the zero digest.
 func sign(t *testing.T, c signing.Comment) signing.Signature {
 	t.Helper()
-	s, err := newKey(t).Sign(signing.Digest{}, c)
+	s, err := signingtest.Key(t).Sign(signing.Digest{}, c)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -134,7 +135,7 @@ func TestAcceptComparesTargets(t *testing.T) {
 
 func TestAcceptReportsEveryFault(t *testing.T) {
 	s := sign(t, signing.Comment{Version: "1.2.3", Target: "linux-x86_64"})
-	other := signing.Keyring{{PublicKey: newKey(t).Public()}}
+	other := signing.Keyring{{PublicKey: signingtest.Key(t).Public()}}
 	got, err := other.Accept(s.String(), signing.Claim{Version: "1.2.4", Targets: []string{"linux-x86_64", "darwin-x86_64"}})
 	var faults signing.Faults
 	if !errors.As(err, &faults) || len(faults) != 3 || got != s {
@@ -149,7 +150,7 @@ func TestAcceptReportsEveryFault(t *testing.T) {
 
 func TestAcceptWantsATrustedKey(t *testing.T) {
 	s := sign(t, signing.Comment{Version: "1.2.3"})
-	for name, ring := range map[string]signing.Keyring{"another key": {{PublicKey: newKey(t).Public()}}, "no key": nil} {
+	for name, ring := range map[string]signing.Keyring{"another key": {{PublicKey: signingtest.Key(t).Public()}}, "no key": nil} {
 		if _, err := ring.Accept(s.String(), signing.Claim{Version: "1.2.3"}); !errors.Is(err, signing.ErrUntrustedKey) {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -169,7 +170,7 @@ func TestAcceptRefusesMalformedSignatures(t *testing.T) {
 // What a key has not made is not accepted, whatever key it names and whatever its
 // comment claims.
 func TestAcceptForged(t *testing.T) {
-	key := newKey(t)
+	key := signingtest.Key(t)
 	ring := signing.Keyring{{PublicKey: key.Public()}}
 	s, err := key.Sign(signing.Digest{1}, signing.Comment{Version: "1.2.3", Target: "linux-x86_64"})
 	if err != nil {
@@ -198,7 +199,7 @@ func TestAcceptForged(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	other := signing.Keyring{{PublicKey: newKey(t).Public()}}
+	other := signing.Keyring{{PublicKey: signingtest.Key(t).Public()}}
 	if _, err := other.Accept(s.String(), signing.Claim{}); !errors.Is(err, signing.ErrUntrustedKey) || errors.Is(err, signing.ErrSignature) {
 		t.Errorf("another ring: %v", err)
 	}

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/crypto/blake2b"
 
 	"tsmon/signing"
+	"tsmon/signing/signingtest"
 )
 
 func TestHashReader(t *testing.T) {
@@ -107,7 +108,7 @@ func BenchmarkHashReader(b *testing.B) {
 func BenchmarkVerifier(b *testing.B) {
 	for _, name := range []string{"bundle.tar.gz.minisig", "bundle.tar.gz.legacy.minisig"} {
 		b.Run(name, func(b *testing.B) {
-			ring, s := keyring(b, "minisign/minisign.pub"), readSignature(b, "minisign/"+name)
+			ring, s := signingtest.Keyring(b, "minisign/minisign.pub"), readSignature(b, "minisign/"+name)
 			part := make([]byte, 1<<20)
 			const parts = 64
 			b.SetBytes(parts * int64(len(part)))
@@ -129,7 +130,7 @@ func BenchmarkVerifier(b *testing.B) {
 }
 
 func BenchmarkSign(b *testing.B) {
-	key := newKey(b)
+	key := signingtest.Key(b)
 	b.ReportAllocs()
 	for b.Loop() {
 		if _, err := key.Sign(signing.Digest{}, signing.Comment{File: "App.tar.gz", Version: "1.2.3"}); err != nil {
@@ -139,7 +140,7 @@ func BenchmarkSign(b *testing.B) {
 }
 
 func BenchmarkParseSignature(b *testing.B) {
-	line := testdata(b, vectors[0].sig)
+	line := signingtest.Testdata(b, vectors[0].sig)
 	b.ReportAllocs()
 	for b.Loop() {
 		if _, err := signing.ParseSignature(line); err != nil {
@@ -149,7 +150,7 @@ func BenchmarkParseSignature(b *testing.B) {
 }
 
 func BenchmarkDecrypt(b *testing.B) {
-	sealed, err := signing.ParsePrivateKey(testdata(b, "tauri-empty-password/tauri.key"))
+	sealed, err := signing.ParsePrivateKey(signingtest.Testdata(b, "tauri-empty-password/tauri.key"))
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// content is what a text holds, whatever it was meant to hold.
+// content is the kind of a text, as far as its form shows.
 type content int
 
 const (

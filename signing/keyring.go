@@ -68,7 +68,7 @@ func (k Keyring) Find(id string) (TrustedKey, bool) {
 	return TrustedKey{}, false
 }
 
-// Trusts reports whether a key is in the ring, for whatever versions.
+// Trusts reports whether a key is in the ring, for any range of versions.
 func (k Keyring) Trusts(key PublicKey) bool {
 	same, found := k.Find(key.ID())
 	return found && same.PublicKey == key

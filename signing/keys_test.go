@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"tsmon/signing"
+	"tsmon/signing/signingtest"
 )
 
 func unbase64(t testing.TB, text string) []byte {
@@ -34,7 +35,7 @@ func TestPublicKeyShapes(t *testing.T) {
 		"minisign/minisign.pub":              "13796053AC30B9E3",
 		"minisign/unencrypted.pub":           "9409900376B24132",
 	} {
-		text := testdata(t, file)
+		text := signingtest.Testdata(t, file)
 		key, err := signing.ParsePublicKey(text)
 		if err != nil {
 			t.Fatal(err)
@@ -54,7 +55,7 @@ func TestPublicKeyShapes(t *testing.T) {
 }
 
 func TestPublicKeyRefuses(t *testing.T) {
-	key := newKey(t).Public()
+	key := signingtest.Key(t).Public()
 	raw := unbase64(t, key.String())
 	prehashed := append([]byte("ED"), raw[2:]...)
 	for name, text := range map[string]string{
@@ -70,9 +71,9 @@ func TestPublicKeyRefuses(t *testing.T) {
 		"third line":       key.File() + "more",
 		"twice wrapped":    rebase64([]byte(key.Tauri())),
 		"comment missing":  "minisign public key\n" + key.String(),
-		"private key":      testdata(t, "tauri-password/tauri.key"),
-		"private key file": testdata(t, "minisign/unencrypted.key"),
-		"signature":        testdata(t, vectors[0].sig),
+		"private key":      signingtest.Testdata(t, "tauri-password/tauri.key"),
+		"private key file": signingtest.Testdata(t, "minisign/unencrypted.key"),
+		"signature":        signingtest.Testdata(t, vectors[0].sig),
 		"not UTF-8":        "\xff\xfe" + key.String(),
 	} {
 		_, err := signing.ParsePublicKey(text)
@@ -89,10 +90,10 @@ func TestPrivateKeyShapes(t *testing.T) {
 	} {
 		password := ""
 		if c.password != "" {
-			password = testdata(t, c.password)
+			password = signingtest.Testdata(t, c.password)
 		}
-		public := keyring(t, c.public)[0].PublicKey
-		text := testdata(t, c.file)
+		public := signingtest.Keyring(t, c.public)[0].PublicKey
+		text := signingtest.Testdata(t, c.file)
 		file := text
 		if !strings.HasPrefix(text, "untrusted") {
 			file = string(unbase64(t, text))
@@ -141,7 +142,7 @@ func checkOpens(t *testing.T, sealed signing.KeyFile, password string, public si
 func TestWrongPassword(t *testing.T) {
 	t.Parallel()
 	for _, file := range []string{"tauri-password/tauri.key", "tauri-empty-password/tauri.key"} {
-		sealed, err := signing.ParsePrivateKey(testdata(t, file))
+		sealed, err := signing.ParsePrivateKey(signingtest.Testdata(t, file))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -153,13 +154,13 @@ func TestWrongPassword(t *testing.T) {
 
 func TestEncryptRoundTrip(t *testing.T) {
 	t.Parallel()
-	key := newKey(t)
+	key := signingtest.Key(t)
 	for _, password := range []string{"", "pässword 日本"} {
 		text, err := key.Encrypt(password)
 		if err != nil {
 			t.Fatal(err)
 		}
-		theirs := testdata(t, "tauri-password/tauri.key")
+		theirs := signingtest.Testdata(t, "tauri-password/tauri.key")
 		if len(text) != len(theirs) || text[:72] != theirs[:72] {
 			t.Errorf("the key is not written as Tauri writes it: %s", text)
 		}
@@ -184,7 +185,7 @@ func payload(t *testing.T, file string) []byte {
 // rawKey is the second line of a key file with f applied to its payload.
 func rawKey(t *testing.T, file string, f func(raw []byte) []byte) string {
 	t.Helper()
-	text := testdata(t, file)
+	text := signingtest.Testdata(t, file)
 	if !strings.HasPrefix(text, "untrusted") {
 		text = string(unbase64(t, text))
 	}
@@ -205,11 +206,11 @@ func TestPrivateKeyRefuses(t *testing.T) {
 		"nothing":         "",
 		"white space":     "\r\n",
 		"word":            "secret",
-		"public key":      testdata(t, "minisign/minisign.pub"),
-		"signature":       testdata(t, vectors[0].sig),
-		"sig file":        testdata(t, "minisign/bundle.tar.gz.minisig"),
-		"twice wrapped":   rebase64([]byte(testdata(t, sealed))),
-		"two keys":        testdata(t, "minisign/unencrypted.key") + testdata(t, "minisign/unencrypted.key"),
+		"public key":      signingtest.Testdata(t, "minisign/minisign.pub"),
+		"signature":       signingtest.Testdata(t, vectors[0].sig),
+		"sig file":        signingtest.Testdata(t, "minisign/bundle.tar.gz.minisig"),
+		"twice wrapped":   rebase64([]byte(signingtest.Testdata(t, sealed))),
+		"two keys":        signingtest.Testdata(t, "minisign/unencrypted.key") + signingtest.Testdata(t, "minisign/unencrypted.key"),
 		"other algorithm": rawKey(t, sealed, set(0, 'E', 'D')),
 		"other KDF":       rawKey(t, sealed, set(2, 'A', 'r')),
 		"other checksum":  rawKey(t, sealed, set(4, 'S', '2')),
@@ -219,8 +220,8 @@ func TestPrivateKeyRefuses(t *testing.T) {
 		"endless memory":  rawKey(t, sealed, set64(46, 1<<63)),
 		"cut":             rawKey(t, sealed, func(raw []byte) []byte { return raw[:157] }),
 		"extended":        rawKey(t, sealed, func(raw []byte) []byte { return append(raw, 0) }),
-		"unpadded":        strings.TrimRight(testdata(t, sealed), "="),
-		"broken line":     testdata(t, sealed)[:99] + "\n" + testdata(t, sealed)[99:],
+		"unpadded":        strings.TrimRight(signingtest.Testdata(t, sealed), "="),
+		"broken line":     signingtest.Testdata(t, sealed)[:99] + "\n" + signingtest.Testdata(t, sealed)[99:],
 		"damaged payload": "untrusted comment: rsign encrypted secret key\nRWRTY0Iy!!!\n",
 	}
 	for name, text := range cases {
@@ -280,7 +281,7 @@ func TestZeroValues(t *testing.T) {
 }
 
 func TestComments(t *testing.T) {
-	key := newKey(t)
+	key := signingtest.Key(t)
 	for name, c := range map[string]signing.Comment{
 		"none":       {},
 		"file":       {File: "Wächter-Überwachung_1.2.3_x64.msi.zip"},
@@ -327,7 +328,7 @@ func TestComments(t *testing.T) {
 // TestTimestamp: the time of signing is written in whole seconds.
 func TestTimestamp(t *testing.T) {
 	at := time.Date(2026, 11, 21, 10, 24, 0, 999, time.FixedZone("", 3600))
-	s, err := newKey(t).Sign(signing.Digest{}, signing.Comment{Time: at})
+	s, err := signingtest.Key(t).Sign(signing.Digest{}, signing.Comment{Time: at})
 	if err != nil || s.TrustedComment() != "timestamp:1795253040" {
 		t.Errorf("comment %q, %v", s.TrustedComment(), err)
 	}
@@ -335,7 +336,7 @@ func TestTimestamp(t *testing.T) {
 
 // Whatever prints a private key prints nothing of it.
 func TestSecretsAreNotPrinted(t *testing.T) {
-	text := testdata(t, "minisign/unencrypted.key")
+	text := signingtest.Testdata(t, "minisign/unencrypted.key")
 	sealed, err := signing.ParsePrivateKey(text)
 	if err != nil {
 		t.Fatal(err)
@@ -383,7 +384,7 @@ func TestSecretsAreNotPrinted(t *testing.T) {
 }
 
 func TestKeyring(t *testing.T) {
-	a, b := newKey(t).Public(), newKey(t).Public()
+	a, b := signingtest.Key(t).Public(), signingtest.Key(t).Public()
 	ring, err := signing.ParseKeyring([]signing.KeyText{{Key: a.Tauri()}, {Key: b.String()}, {Key: a.File()}, {Key: a.String()}})
 	if err != nil || len(ring) != 2 {
 		t.Fatalf("%d keys, %v", len(ring), err)

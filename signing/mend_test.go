@@ -7,16 +7,17 @@ import (
 	"testing"
 
 	"tsmon/signing"
+	"tsmon/signing/signingtest"
 )
 
 // TestMendsMend: a text that is refused is accepted once it was mended as its hint
 // says. Where the hint asks for another file, that file is read instead.
 func TestMendsMend(t *testing.T) {
 	const bom = "\xef\xbb\xbf"
-	sig := testdata(t, "tauri-password/App_1.2.3_x64.app.tar.gz.sig")
-	file := testdata(t, "minisign/bundle.tar.gz.minisig")
-	pub, tauri := testdata(t, "minisign/minisign.pub"), testdata(t, "tauri-password/tauri.key.pub")
-	private := testdata(t, "minisign/unencrypted.key")
+	sig := signingtest.Testdata(t, "tauri-password/App_1.2.3_x64.app.tar.gz.sig")
+	file := signingtest.Testdata(t, "minisign/bundle.tar.gz.minisig")
+	pub, tauri := signingtest.Testdata(t, "minisign/minisign.pub"), signingtest.Testdata(t, "tauri-password/tauri.key.pub")
+	private := signingtest.Testdata(t, "minisign/unencrypted.key")
 	encode := func(text string) string { return base64.StdEncoding.EncodeToString([]byte(text)) }
 	torn := func(file string) string { // with a space in its second line
 		_, line, _ := strings.Cut(strings.TrimSpace(file), "\n")
@@ -27,7 +28,7 @@ func TestMendsMend(t *testing.T) {
 	asFile := func(text string) error { _, err := signing.ReadSignature(text); return err }
 	asPublic := func(text string) error { _, err := signing.ParsePublicKey(text); return err }
 	asPrivate := func(text string) error { _, err := signing.ParsePrivateKey(text); return err }
-	encrypted := testdata(t, "minisign/minisign.key")
+	encrypted := signingtest.Testdata(t, "minisign/minisign.key")
 	decrypted := func(text string) error {
 		key, err := signing.ParsePrivateKey(text)
 		if err == nil {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"tsmon/signing"
+	"tsmon/signing/signingtest"
 )
 
 // minisign runs the real program in dir. Where it is missing the test is
@@ -37,7 +38,7 @@ func write(t *testing.T, dir, name, text string) {
 }
 
 func TestMinisignVerifiesOurs(t *testing.T) {
-	dir, key := t.TempDir(), newKey(t)
+	dir, key := t.TempDir(), signingtest.Key(t)
 	for _, name := range []string{"App_1.2.3_x64.app.tar.gz", "Wächter 水道.msi.zip"} {
 		bundle := strings.Repeat(name, 1000)
 		s, err := key.Sign(digest(t, bundle), signing.Comment{Time: time.Now(), File: name, Version: "1.2.3", Target: "darwin-x86_64"})
@@ -54,7 +55,7 @@ func TestMinisignVerifiesOurs(t *testing.T) {
 
 // The decoded form of a key as Encrypt writes it is a minisign key file.
 func TestMinisignSignsWithOurs(t *testing.T) {
-	dir, key := t.TempDir(), newKey(t)
+	dir, key := t.TempDir(), signingtest.Key(t)
 	text, err := key.Encrypt("pass word")
 	if err != nil {
 		t.Fatal(err)

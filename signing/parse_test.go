@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"tsmon/signing"
+	"tsmon/signing/signingtest"
 )
 
 // checkFormatError wants a *FormatError whose problem contains want and which
@@ -35,7 +36,7 @@ func checkFormatError(t *testing.T, name, text string, err error, want string) {
 
 func TestParseSignatureRefuses(t *testing.T) {
 	v := vectors[0]
-	line, file := testdata(t, v.sig), string(unbase64(t, testdata(t, v.sig)))
+	line, file := signingtest.Testdata(t, v.sig), string(unbase64(t, signingtest.Testdata(t, v.sig)))
 	parts := strings.Split(file, "\n")
 	wrap := func(text string) string { return rebase64([]byte(text)) }
 	special := wrap(strings.Replace(file, "from tauri", "??? >>> ~~~ öäü", 1)) // has / and +
@@ -58,16 +59,16 @@ func TestParseSignatureRefuses(t *testing.T) {
 		{"bundle", wrap("\x1f\x8b\x08\x00 an archive of some length"), "not of a minisign signature"},
 		{"word", "signature", "not base64"},
 		{"prose", "to be filled in!", "not base64"},
-		{"public key", testdata(t, "tauri-password/tauri.key.pub"), "public key"},
-		{"public key file", testdata(t, "minisign/minisign.pub"), "public key"},
-		{"public key line", strings.Split(testdata(t, "minisign/minisign.pub"), "\n")[1], "public key"},
-		{"private key", testdata(t, "tauri-password/tauri.key"), "private key"},
-		{"private key, unencrypted", testdata(t, "minisign/unencrypted.key"), "private key"},
-		{"private key, wrapped", wrap(testdata(t, "minisign/unencrypted.key")), "private key"},
-		{"private key, twice", wrap(testdata(t, "tauri-password/tauri.key")), "private key"},
-		{"private key, line", strings.Split(testdata(t, "minisign/unencrypted.key"), "\n")[1], "private key"},
-		{"private key, cut", testdata(t, "minisign/unencrypted.key")[:150], "private key"},
-		{"private key, cut base64", testdata(t, "tauri-password/tauri.key")[:200], "private key"},
+		{"public key", signingtest.Testdata(t, "tauri-password/tauri.key.pub"), "public key"},
+		{"public key file", signingtest.Testdata(t, "minisign/minisign.pub"), "public key"},
+		{"public key line", strings.Split(signingtest.Testdata(t, "minisign/minisign.pub"), "\n")[1], "public key"},
+		{"private key", signingtest.Testdata(t, "tauri-password/tauri.key"), "private key"},
+		{"private key, unencrypted", signingtest.Testdata(t, "minisign/unencrypted.key"), "private key"},
+		{"private key, wrapped", wrap(signingtest.Testdata(t, "minisign/unencrypted.key")), "private key"},
+		{"private key, twice", wrap(signingtest.Testdata(t, "tauri-password/tauri.key")), "private key"},
+		{"private key, line", strings.Split(signingtest.Testdata(t, "minisign/unencrypted.key"), "\n")[1], "private key"},
+		{"private key, cut", signingtest.Testdata(t, "minisign/unencrypted.key")[:150], "private key"},
+		{"private key, cut base64", signingtest.Testdata(t, "tauri-password/tauri.key")[:200], "private key"},
 		{"line break", line + "\n", "line break"},
 		{"CRLF", line + "\r\n", "line break"},
 		{"byte order mark", "\ufeff" + line, "byte order mark"},
@@ -124,14 +125,14 @@ func strayBits(line string) string {
 // comes out in that form.
 func TestParseSignatureAccepts(t *testing.T) {
 	v := vectors[0]
-	file := string(unbase64(t, testdata(t, v.sig)))
+	file := string(unbase64(t, signingtest.Testdata(t, v.sig)))
 	want := readSignature(t, v.sig)
 	for name, text := range map[string]string{
 		"CRLF inside":        strings.ReplaceAll(file, "\n", "\r\n"),
 		"no line break last": strings.TrimSuffix(file, "\n"),
 	} {
 		s, err := signing.ParseSignature(rebase64([]byte(text)))
-		if err != nil || s != want || s.String() != testdata(t, v.sig) {
+		if err != nil || s != want || s.String() != signingtest.Testdata(t, v.sig) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -142,7 +143,7 @@ func TestParseSignatureAccepts(t *testing.T) {
 
 func TestReadSignature(t *testing.T) {
 	v := vectors[0]
-	line, file := testdata(t, v.sig), string(unbase64(t, testdata(t, v.sig)))
+	line, file := signingtest.Testdata(t, v.sig), string(unbase64(t, signingtest.Testdata(t, v.sig)))
 	want := readSignature(t, v.sig)
 	for _, text := range []string{
 		line, line + "\n", line + "\r\n", file, strings.TrimSuffix(file, "\n"), strings.ReplaceAll(file, "\n", "\r\n"),
@@ -157,8 +158,8 @@ func TestReadSignature(t *testing.T) {
 		"space":             " " + line,
 		"space before file": " " + file,
 		"double":            rebase64([]byte(line)),
-		"public key":        testdata(t, "minisign/minisign.pub"),
-		"private key":       testdata(t, "minisign/unencrypted.key"),
+		"public key":        signingtest.Testdata(t, "minisign/minisign.pub"),
+		"private key":       signingtest.Testdata(t, "minisign/unencrypted.key"),
 		"half a file":       file[:200],
 		"long file":         strings.Replace(file, "from tauri", strings.Repeat("x", signing.MaxSignature), 1),
 		"too long in line":  strings.Replace(file, "from tauri", strings.Repeat("x", signing.MaxSignature*4/5), 1),
@@ -177,7 +178,7 @@ func seedAll(f *testing.F) {
 		files = append(files, v.sig)
 	}
 	for _, name := range files {
-		text := testdata(f, name)
+		text := signingtest.Testdata(f, name)
 		f.Add(text)
 		f.Add(base64.StdEncoding.EncodeToString([]byte(text)))
 		if raw, err := base64.StdEncoding.DecodeString(text); err == nil {

@@ -31,7 +31,7 @@ type PrivateKey struct {
 	open func() *secret
 }
 
-// label is what a key prints as, whatever the verb or the encoding.
+// label is what a key prints as, with every verb and encoding.
 type label string
 
 func (l label) String() string {

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"tsmon/signing"
+	"tsmon/signing/signingtest"
 )
 
 func TestSpanContains(t *testing.T) {
@@ -61,7 +62,7 @@ func TestRotation(t *testing.T) {
 	const bundle = "/App_1.2.3_x64.app.tar.gz"
 	ring := func(until, from string) signing.Keyring {
 		keys, err := signing.ParseKeyring([]signing.KeyText{
-			{Key: testdata(t, before+"/tauri.key.pub"), Until: until}, {Key: testdata(t, after+"/tauri.key.pub"), From: from}})
+			{Key: signingtest.Testdata(t, before+"/tauri.key.pub"), Until: until}, {Key: signingtest.Testdata(t, after+"/tauri.key.pub"), From: from}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -84,13 +85,13 @@ func TestRotation(t *testing.T) {
 	} {
 		keys := ring(c.until, c.from)
 		for folder, good := range map[string]bool{before: c.old, after: c.next} {
-			text := testdata(t, folder+bundle+".sig")
+			text := signingtest.Testdata(t, folder+bundle+".sig")
 			s, err := keys.Accept(text, signing.Claim{AllowUnbound: true, Installed: c.installed})
 			if good && err != nil || !good && !errors.Is(err, signing.ErrNotBuiltIn) || errors.Is(err, signing.ErrUntrustedKey) {
 				t.Errorf("spans %s, %s takes what %s signed: %v", c.name, c.installed, folder, err)
 			}
 			// Whether the key made it does not depend on the span.
-			if err := verify(keys, s, testdata(t, folder+bundle)); err != nil {
+			if err := verify(keys, s, signingtest.Testdata(t, folder+bundle)); err != nil {
 				t.Errorf("spans %s: %v", c.name, err)
 			}
 		}
@@ -101,7 +102,7 @@ func TestRotation(t *testing.T) {
 }
 
 func TestAcceptNamesTheKeyThatAVersionHas(t *testing.T) {
-	old, next := newKey(t), newKey(t)
+	old, next := signingtest.Key(t), signingtest.Key(t)
 	ring := signing.Keyring{{PublicKey: old.Public(), Span: signing.Span{Until: "1.6.0"}}, {PublicKey: next.Public(), Span: signing.Span{From: "1.6.0"}}}
 	s, err := next.Sign(signing.Digest{}, signing.Comment{Version: "1.7.0"})
 	if err != nil {
@@ -115,9 +116,9 @@ func TestAcceptNamesTheKeyThatAVersionHas(t *testing.T) {
 }
 
 func TestParseKeyringSpans(t *testing.T) {
-	a, b := newKey(t).Public(), newKey(t).Public()
+	a, b := signingtest.Key(t).Public(), signingtest.Key(t).Public()
 	ring, err := signing.ParseKeyring([]signing.KeyText{{Key: a.Tauri(), Until: "1.6.0"}, {Key: a.String(), Until: "1.6.0"}, {Key: b.String(), From: "1.6.0"}})
-	if err != nil || len(ring) != 2 || ring[0].Name() != a.ID()+" until 1.6.0" || ring[1].Name() != b.ID()+" from 1.6.0" || !ring.Trusts(a) || ring.Trusts(newKey(t).Public()) {
+	if err != nil || len(ring) != 2 || ring[0].Name() != a.ID()+" until 1.6.0" || ring[1].Name() != b.ID()+" from 1.6.0" || !ring.Trusts(a) || ring.Trusts(signingtest.Key(t).Public()) {
 		t.Errorf("%v, %v", ring, err)
 	}
 	for want, keys := range map[string][]signing.KeyText{

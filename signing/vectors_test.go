@@ -4,13 +4,13 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"tsmon/signing"
+	"tsmon/signing/signingtest"
 )
 
 // A vector is a signature of testdata with what it belongs to.
@@ -29,31 +29,9 @@ var vectors = []vector{
 	{"minisign/bundle.tar.gz", "minisign/bundle.tar.gz.unencrypted.minisig", "minisign/unencrypted.pub", ""},
 }
 
-func testdata(t testing.TB, name string) string {
-	t.Helper()
-	text, err := os.ReadFile(filepath.Join("testdata", filepath.FromSlash(name)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(text)
-}
-
-func keyring(t testing.TB, files ...string) signing.Keyring {
-	t.Helper()
-	var texts []signing.KeyText
-	for _, f := range files {
-		texts = append(texts, signing.KeyText{Key: testdata(t, f)})
-	}
-	ring, err := signing.ParseKeyring(texts)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return ring
-}
-
 func readSignature(t testing.TB, file string) signing.Signature {
 	t.Helper()
-	s, err := signing.ReadSignature(testdata(t, file))
+	s, err := signing.ReadSignature(signingtest.Testdata(t, file))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -62,20 +40,11 @@ func readSignature(t testing.TB, file string) signing.Signature {
 
 func privateKey(t testing.TB, file, password string) signing.PrivateKey {
 	t.Helper()
-	sealed, err := signing.ParsePrivateKey(testdata(t, file))
+	sealed, err := signing.ParsePrivateKey(signingtest.Testdata(t, file))
 	if err != nil {
 		t.Fatal(err)
 	}
 	key, err := sealed.Decrypt(password)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return key
-}
-
-func newKey(t testing.TB) signing.PrivateKey {
-	t.Helper()
-	key, err := signing.GenerateKey()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -105,7 +74,7 @@ func verify(ring signing.Keyring, s signing.Signature, bundle string) error {
 func TestVectorsVerify(t *testing.T) {
 	for _, v := range vectors {
 		t.Run(v.sig, func(t *testing.T) {
-			ring, s, bundle := keyring(t, v.pub), readSignature(t, v.sig), testdata(t, v.bundle)
+			ring, s, bundle := signingtest.Keyring(t, v.pub), readSignature(t, v.sig), signingtest.Testdata(t, v.bundle)
 			if err := verify(ring, s, bundle); err != nil {
 				t.Errorf("Verifier: %v", err)
 			}
@@ -122,7 +91,7 @@ func TestVectorsVerify(t *testing.T) {
 			if again, err := signing.ParseSignature(s.String()); err != nil || again != s {
 				t.Errorf("String does not parse back: %v", err)
 			}
-			text := testdata(t, v.sig)
+			text := signingtest.Testdata(t, v.sig)
 			if strings.HasSuffix(v.sig, ".sig") && s.String() != text || strings.HasSuffix(v.sig, ".minisig") && s.File() != text {
 				t.Error("the signature is not written as it was read")
 			}
@@ -137,23 +106,23 @@ func TestSignsAsTauriDoes(t *testing.T) {
 	for _, folder := range []string{"tauri-password", "tauri-empty-password"} {
 		password := ""
 		if folder == "tauri-password" {
-			password = testdata(t, folder+"/password.txt")
+			password = signingtest.Testdata(t, folder+"/password.txt")
 		}
 		key := privateKey(t, folder+"/tauri.key", password)
-		if key.Public().Tauri() != testdata(t, folder+"/tauri.key.pub") {
+		if key.Public().Tauri() != signingtest.Testdata(t, folder+"/tauri.key.pub") {
 			t.Errorf("%s: public key is not written as Tauri writes it", folder)
 		}
 		for _, v := range vectors {
 			if !strings.HasPrefix(v.sig, folder+"/") {
 				continue
 			}
-			s, err := key.Sign(digest(t, testdata(t, v.bundle)), signing.Comment{
+			s, err := key.Sign(digest(t, signingtest.Testdata(t, v.bundle)), signing.Comment{
 				Time: time.Unix(1795254609, 0), File: filepath.Base(v.bundle), Version: v.version,
 			})
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got, want := shape(t, s.String()), shape(t, testdata(t, v.sig)); got != want {
+			if got, want := shape(t, s.String()), shape(t, signingtest.Testdata(t, v.sig)); got != want {
 				t.Errorf("%s: written as\n%q\nwant\n%q", v.sig, got, want)
 			}
 		}
@@ -172,7 +141,7 @@ func shape(t *testing.T, line string) string {
 func TestChangedBundleDoesNotVerify(t *testing.T) {
 	t.Parallel()
 	for _, v := range vectors {
-		ring, s, bundle := keyring(t, v.pub), readSignature(t, v.sig), testdata(t, v.bundle)
+		ring, s, bundle := signingtest.Keyring(t, v.pub), readSignature(t, v.sig), signingtest.Testdata(t, v.bundle)
 		for i := range bundle {
 			changed := []byte(bundle)
 			changed[i] ^= 1
@@ -192,7 +161,7 @@ func TestChangedBundleDoesNotVerify(t *testing.T) {
 func TestChangedSignatureDoesNotVerify(t *testing.T) {
 	t.Parallel()
 	for _, v := range vectors {
-		ring, bundle := keyring(t, v.pub), testdata(t, v.bundle)
+		ring, bundle := signingtest.Keyring(t, v.pub), signingtest.Testdata(t, v.bundle)
 		file := readSignature(t, v.sig).File()
 		covered := strings.Index(file, "\n") // the first line is covered by nothing
 		for i := range file {
@@ -211,7 +180,7 @@ func TestChangedSignatureDoesNotVerify(t *testing.T) {
 
 func TestChangedLineDoesNotVerify(t *testing.T) {
 	v := vectors[0]
-	ring, bundle, line := keyring(t, v.pub), testdata(t, v.bundle), testdata(t, v.sig)
+	ring, bundle, line := signingtest.Keyring(t, v.pub), signingtest.Testdata(t, v.bundle), signingtest.Testdata(t, v.sig)
 	first := len("untrusted comment: signature from tauri secret key\n")
 	for i := range line {
 		changed := []byte(line)
@@ -233,7 +202,7 @@ func TestErrorDistinguishesCommentFromBundle(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = verify(keyring(t, v.pub), s, testdata(t, v.bundle))
+	err = verify(signingtest.Keyring(t, v.pub), s, signingtest.Testdata(t, v.bundle))
 	if !errors.Is(err, signing.ErrSignature) || !strings.Contains(err.Error(), "trusted comment was changed") {
 		t.Error(err)
 	}
@@ -241,11 +210,11 @@ func TestErrorDistinguishesCommentFromBundle(t *testing.T) {
 
 func TestSignatureOfAnotherKey(t *testing.T) {
 	v := vectors[0]
-	ring := keyring(t, "minisign/minisign.pub", "tauri-empty-password/tauri.key.pub")
+	ring := signingtest.Keyring(t, "minisign/minisign.pub", "tauri-empty-password/tauri.key.pub")
 	s := readSignature(t, v.sig)
 	for _, err := range []error{
-		verify(ring, s, testdata(t, v.bundle)),
-		ring.VerifyDigest(s, digest(t, testdata(t, v.bundle))),
+		verify(ring, s, signingtest.Testdata(t, v.bundle)),
+		ring.VerifyDigest(s, digest(t, signingtest.Testdata(t, v.bundle))),
 	} {
 		if !errors.Is(err, signing.ErrUntrustedKey) {
 			t.Fatal(err)
@@ -270,13 +239,13 @@ func TestSignatureOfAnotherKey(t *testing.T) {
 // A key with the id of a trusted one is not that one.
 func TestForgedKeyID(t *testing.T) {
 	v := vectors[0]
-	forger := newKey(t)
-	bundle := testdata(t, v.bundle)
+	forger := signingtest.Key(t)
+	bundle := signingtest.Testdata(t, v.bundle)
 	s, err := forger.Sign(digest(t, bundle), signing.Comment{Version: "1.2.3"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	ring := keyring(t, v.pub)
+	ring := signingtest.Keyring(t, v.pub)
 	forged, err := signing.ReadSignature(withKeyID(t, s.File(), readSignature(t, v.sig)))
 	if err != nil {
 		t.Fatal(err)
@@ -289,8 +258,8 @@ func TestForgedKeyID(t *testing.T) {
 func TestVerifierWritesInParts(t *testing.T) {
 	t.Parallel()
 	for _, v := range vectors {
-		bundle := testdata(t, v.bundle)
-		verifier, err := keyring(t, v.pub).Verifier(readSignature(t, v.sig))
+		bundle := signingtest.Testdata(t, v.bundle)
+		verifier, err := signingtest.Keyring(t, v.pub).Verifier(readSignature(t, v.sig))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -312,7 +281,7 @@ func TestVerifierWritesInParts(t *testing.T) {
 }
 
 func TestLegacyLimit(t *testing.T) {
-	ring := keyring(t, "minisign/minisign.pub")
+	ring := signingtest.Keyring(t, "minisign/minisign.pub")
 	large := make([]byte, signing.LegacyLimit)
 
 	legacy, err := ring.Verifier(readSignature(t, "minisign/bundle.tar.gz.legacy.minisig"))

@@ -4,7 +4,6 @@
 package apitest
 
 import (
-	"bytes"
 	"context"
 	"log/slog"
 	"net/http/httptest"
@@ -40,7 +39,7 @@ type World struct {
 	Broker    string            // address that devices subscribe at
 	InfluxURL string            // URL of InfluxDB, if there is one
 	MinIO     *servertest.MinIO // nil: the objects lie in a folder
-	Logged    *Logged
+	Logged    *servertest.Log
 	Clock     *Clock
 	Settle    func(database string) // waits until what was written is answered
 
@@ -81,31 +80,6 @@ type timed struct {
 }
 
 func (s timed) Now(context.Context) (time.Time, error) { return s.clock.Now(), nil }
-
-// Logged is a log that a test can read.
-type Logged struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (l *Logged) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(p)
-}
-
-// Reset empties the log.
-func (l *Logged) Reset() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.text.Reset()
-}
-
-func (l *Logged) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.String()
-}
 
 // DesktopOrigins are the origins of the desktop application.
 var DesktopOrigins = []string{"tauri://localhost", "http://tauri.localhost", "https://tauri.localhost"}
@@ -192,7 +166,7 @@ const MetricsKey = "metrics-of-every-test"
 // fill creates the tenants and their users, and sets the other options.
 func (w *World) fill(tb testing.TB, schema, other string) {
 	tb.Helper()
-	w.Logged, w.Clock = &Logged{}, &Clock{}
+	w.Logged, w.Clock = &servertest.Log{}, &Clock{}
 	w.Objects = timed{w.Objects, w.Clock}
 	w.Log = slog.New(slog.NewJSONHandler(w.Logged, nil))
 	w.Tokens = Must[*token.Keys](tb)(token.Open(filepath.Join(tb.TempDir(), "keys", "token-keys.json")))

@@ -102,7 +102,7 @@ func (d Desk) PublishWith(tb testing.TB, version string, change func(*release.Pu
 
 // TryPublish is PublishWith for goroutines, which must not end the test, and for
 // bundles with more content.
-func (d Desk) TryPublish(tb testing.TB, version, content string, change func(*release.PublishOptions)) (*release.Report, error) {
+func (d Desk) TryPublish(tb testing.TB, version, content string, change func(*release.PublishOptions)) (*release.Plan, error) {
 	folder := tb.TempDir()
 	name := "App_" + version + "_amd64.AppImage.tar.gz"
 	if err := os.WriteFile(filepath.Join(folder, name), []byte(name+content), 0o600); err != nil {

@@ -19,6 +19,8 @@ import (
 	"testing"
 	"time"
 
+	"tsmon/store/servertest"
+
 	"github.com/chromedp/cdproto/input"
 	"github.com/chromedp/cdproto/log"
 	"github.com/chromedp/cdproto/page"
@@ -220,7 +222,7 @@ type browser struct {
 // exceptions or broke its own policy.
 func newBrowser(t *testing.T, width, height int64, more ...chromedp.ExecAllocatorOption) *browser {
 	t.Helper()
-	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(findChromium(t)), chromedp.NoSandbox, chromedp.UserDataDir(t.TempDir()))
+	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(servertest.Chromium(t)), chromedp.NoSandbox, chromedp.UserDataDir(t.TempDir()))
 	options = append(options, more...)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 5*time.Minute) // the cleanup needs it
 	ctx, stop := chromedp.NewExecAllocator(ctx, options...)
@@ -391,19 +393,4 @@ func (b *browser) enterDemo(f *front) {
 func (b *browser) visit(place string) {
 	b.t.Helper()
 	b.eval("location.hash = " + quote(place))
-}
-
-func findChromium(t *testing.T) string {
-	t.Helper()
-	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
-		if path, err := exec.LookPath(name); err == nil {
-			return path
-		}
-	}
-	const hint = "there is no chromium: install it"
-	if os.Getenv("TSMON_TEST_REAL") == "1" {
-		t.Fatal(hint)
-	}
-	t.Skip(hint)
-	return ""
 }

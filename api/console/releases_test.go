@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"tsmon/store/servertest"
+
 	"github.com/chromedp/chromedp"
 )
 
@@ -31,7 +33,7 @@ func newProject(t *testing.T, token string) *releasing {
 	if testing.Short() {
 		t.Skip("a browser is slow under the race detector")
 	}
-	findChromium(t)
+	servertest.Chromium(t)
 	demo, err := theDemo()
 	if err != nil {
 		t.Fatal(err)

@@ -26,10 +26,10 @@ const (
 // were offered it.
 type sampleKey struct{ channel, version string }
 
-// admission decides which clients are recorded: those in the sample of the channel and,
-// apart from that, of the release. Where this server alone has seen more clients of a
-// sample than that may hold it makes it smaller at once, before the records do, so that
-// what waits to be recorded is bounded by the sample and not by how fast clients ask.
+// admission decides which clients are recorded: those in the sample of their channel, and
+// those in the sample of the release. If this server alone has seen more clients than a
+// sample may hold, it makes the sample smaller at once, before the records do. So the memory
+// for clients that wait to be recorded is bounded by the sample, not by how fast clients ask.
 type admission struct {
 	most    int // clients of a sample
 	mu      sync.Mutex
@@ -167,7 +167,7 @@ func (a *admission) sample(k sampleKey) record.Sample {
 	return record.Sample{}
 }
 
-// prune drops from a batch whoever is not in the samples.
+// prune drops clients that are not in the samples from a batch.
 func (a *admission) prune(batch *record.Sightings) {
 	batch.Installed = slices.DeleteFunc(batch.Installed, func(i record.Installed) bool {
 		return !a.sample(sampleKey{channel: i.Channel}).Holds(i.Client)

@@ -265,10 +265,10 @@ type VersionCurve struct {
 // maxHistory bounds the versions of a History.
 const maxHistory = 8
 
-// History returns how the clients of a channel moved between versions in the last 30 days,
-// or since its log begins: of the newest version, of those that most have now, and of those
-// that the log showed last, also where nobody has them any more. Where there are no time
-// series yet it has the present alone.
+// History returns how the clients of a channel moved between versions in the last 30 days, or
+// since its log begins. It includes the newest version, those that most clients have now, and
+// those that the log showed last, even if no client has them any more. Without time series it
+// returns only the present.
 func (s *Sightings) History(ctx context.Context, a *Adoption, log *channels.Log) ([]VersionCurve, error) {
 	now := s.Now()
 	since := now.Add(-AdoptionTime)

@@ -224,8 +224,8 @@ func (g *Guards) reach(ctx context.Context, channel string, c Channel, o *Opinio
 	return reach, err
 }
 
-// Keep stores what the newest release of a channel came to so far, whoever let it out
-// when, so that later ones can be compared with it. Errors are those of the records.
+// Keep stores the outcomes of a channel's newest release so far, so that later releases can
+// be compared with it. Errors are those of the records.
 func (g *Guards) Keep(ctx context.Context, channel string, c Channel) error {
 	now := g.Now()
 	crowds, err := g.Records.Crowds(ctx, record.Round{Channel: channel, Version: c.Newest()}, now, marks)

@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -16,6 +15,7 @@ import (
 	"tsmon/channels"
 	"tsmon/release"
 	"tsmon/store/object"
+	"tsmon/store/servertest"
 )
 
 // guarded is a channel that two servers, which share their stores, answer for and
@@ -259,7 +259,7 @@ func testInstallsLate(t *testing.T, w *apitest.World) {
 // TestStepsHeldToTypes: a server takes no step of a healthy rollout that latest.json would
 // break known clients with, says what leads out, and goes on once somebody did that.
 func TestStepsHeldToTypes(t *testing.T) {
-	var logged lines
+	var logged servertest.Log
 	w := apitest.Embedded(t)
 	w.Log = slog.New(slog.NewTextHandler(&logged, nil))
 	g := guard(t, w)
@@ -291,7 +291,7 @@ func TestStepsHeldToTypes(t *testing.T) {
 // TestFedChannelIsNotHalted: the guard of a site can't pause a channel whose log comes from
 // another store. It says so, and what to do.
 func TestFedChannelIsNotHalted(t *testing.T) {
-	var logged lines
+	var logged servertest.Log
 	w := apitest.Embedded(t)
 	w.Log = slog.New(slog.NewTextHandler(&logged, nil))
 	g := guard(t, w)
@@ -308,22 +308,4 @@ func TestFedChannelIsNotHalted(t *testing.T) {
 	if end := g.log().End(); end.Sequence != 2 {
 		t.Errorf("the log ends with entry %d", end.Sequence)
 	}
-}
-
-// lines keeps what several goroutines write.
-type lines struct {
-	mu   sync.Mutex
-	text strings.Builder
-}
-
-func (l *lines) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(p)
-}
-
-func (l *lines) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.String()
 }

@@ -9,9 +9,9 @@ import (
 	"tsmon/manifest"
 )
 
-// Other stands for a version, target or cohort that a channel's log does not
-// contain, so that clients can't add names to the records and metrics. It is not a
-// valid name of a channel or cohort.
+// Other replaces a version, target or cohort that a channel's log does not contain, so that
+// clients can't add names to the records and metrics. It is not a valid name of a channel or
+// cohort.
 const Other = "(other)"
 
 // Names are the versions, targets and cohorts that a channel's log contains.

@@ -27,15 +27,14 @@ type NotifierOptions struct {
 	Now      func() time.Time
 }
 
-// Notifier tells a webhook what happens to channels: of each move, whoever made it and
-// whether or not a server ran, and of alarms. The logs of the channels are the source.
-// The records know which moves were told, and hold the messages until the webhook has
-// taken them, so that each arrives at least once, and as a rule once for all servers
-// that share the records. Nothing is told of what happened before a webhook was first
-// configured.
+// Notifier sends a webhook each move of a channel, whoever made it and whether or not a
+// server ran at the time, and alarms. It reads the moves from the logs of the channels. The
+// records hold which moves have been queued, and the messages until the webhook has accepted
+// them. So each message arrives at least once, and usually once for all servers that share
+// the records. Moves from before a webhook was first configured are not sent.
 //
-// A message is tried again with growing pauses, for noticeLife. At most maxWaiting wait
-// at a time; further moves are told as room appears.
+// A message that fails is sent again after growing pauses, for noticeLife. At most maxWaiting
+// messages wait at a time; further moves are queued as room appears.
 type Notifier struct {
 	NotifierOptions
 	waiting prometheus.Gauge
@@ -89,7 +88,8 @@ func NewNotifier(o NotifierOptions) *Notifier {
 	return n
 }
 
-// Alarm tells of an object that does not verify; of the same version of it once.
+// Alarm queues a message about an object that does not verify, once for each version of the
+// object.
 func (n *Notifier) Alarm(object, etag, problem string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -98,8 +98,8 @@ func (n *Notifier) Alarm(object, etag, problem string) {
 	}
 }
 
-// Start begins to tell, the first time that it is called, if there is a webhook. It ends
-// with Close, not with the context.
+// Start begins to send messages if there is a webhook; only the first call has an effect. It
+// ends with Close, not with the context.
 func (n *Notifier) Start(ctx context.Context) {
 	n.begin.Do(func() {
 		if n.Webhook.Address == "" {
@@ -196,8 +196,8 @@ func (n *Notifier) queue(ctx context.Context) (bool, error) {
 	return true, nil
 }
 
-// queueMoves queues messages about the moves of a channel that were not told, as far as
-// there is room, and returns how much is left.
+// queueMoves queues messages about the moves of a channel that were not queued before, as
+// long as there is room, and returns the room that is left.
 func (n *Notifier) queueMoves(ctx context.Context, channel string, told record.Told, room int) (int, error) {
 	begin, oldest := told.Begin.Truncate(time.Second), n.Now().Add(-noticeLife) // the log has seconds
 	moves := n.Moves(channel, told.Moves[channel])

@@ -87,7 +87,7 @@ func (p *pending) full() bool {
 	return true
 }
 
-// prune drops whoever is not in a sample.
+// prune drops clients that are not in a sample.
 func (p *pending) prune(k sampleKey, in record.Sample) {
 	if k.version == "" {
 		maps.DeleteFunc(p.installed, func(c clientKey, _ record.Installed) bool { return c.channel == k.channel && !in.Holds(c.client) })

@@ -18,10 +18,9 @@ const (
 	guardInterval = 5 * time.Second  // between checks for rollouts that fail, at least
 )
 
-// Steward moves channels on behalf of a server: it takes the steps of rollouts that
-// are due, if what is known of the release allows that, and halts rollouts whose release
-// fails. Of several servers the first one
-// writes the entry; the others find it written.
+// Steward moves channels on behalf of a server. It takes the steps of rollouts that are due,
+// if the outcomes of the release allow it, and halts rollouts whose release fails. Of several
+// servers one writes the entry, and the others find it.
 type Steward struct {
 	Publisher *release.Publisher
 	Guards    *Guards

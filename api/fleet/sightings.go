@@ -341,5 +341,5 @@ const (
 	sightTime  = 10 * time.Second // for a write
 )
 
-// tellFull is how often the records are told that a rollout is full.
+// tellFull is how often the records are updated while a rollout is full.
 const tellFull = fullTime / 10

@@ -140,8 +140,8 @@ func (s *Sightings) bound(ctx context.Context, keys []sampleKey) {
 	}
 }
 
-// noteFull logs and shows when rollouts begin to be full, and when that ends. It tells
-// the records, and so all who judge the release.
+// noteFull logs when a rollout begins to be full and when that ends, and updates the metrics.
+// It writes it to the records, too, for those who judge the release.
 func (s *Sightings) noteFull(ctx context.Context) {
 	for name, c := range s.Channels() {
 		why, full := "", 0.0

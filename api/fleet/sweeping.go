@@ -19,7 +19,7 @@ func (w *sweeping) add(k sampleKey) {
 	w.due[k] = true
 }
 
-// take returns the samples and begins anew.
+// take returns the samples and empties the set.
 func (w *sweeping) take() map[sampleKey]bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()

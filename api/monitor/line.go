@@ -11,8 +11,7 @@ import (
 // whole is an integer of any size, as JSON writes it.
 var whole = regexp.MustCompile(`^-?[0-9]+(\.0+)?$`)
 
-// lineMembers are the kinds of those members of a line that are described. Each may be
-// absent or null.
+// lineMembers are the kinds of the documented members of a line. Each may be absent or null.
 var lineMembers = []struct {
 	name, kind string
 	is         func(json.RawMessage) bool

@@ -100,8 +100,8 @@ func (g *gate) login(r *http.Request) (any, error) {
 	return web.Data{Data: text}, err
 }
 
-// loginTime is how long the records may take for a login, so that people are told soon
-// that the records hang.
+// loginTime is how long the records may take for a login. It is short, so that users soon
+// learn that the records don't answer.
 const loginTime = 3 * time.Second
 
 // find returns the user with these credentials, or 401.

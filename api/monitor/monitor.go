@@ -173,7 +173,7 @@ func conflict(err error) string {
 	return ""
 }
 
-// faults maps back-end errors to what clients are told, most specific first.
+// faults maps back-end errors to answers for clients, most specific first.
 var faults = []web.Fault{
 	{Is: record.ErrUnavailable, Sentence: "the records can't be reached at the moment"},
 	{Is: series.ErrSlow, Sentence: "the time-series database did not answer in time: ask for less, or try again in a few seconds", Wait: busyWait},

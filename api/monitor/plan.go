@@ -22,7 +22,7 @@ func newPlan() *plan {
 	return &plan{readings: map[string]reading{}, places: map[series.Want]int{}}
 }
 
-// add adds a reading. If its id stands for another one, neither has a value.
+// add adds a reading. If another reading has the same id, neither has a value.
 func (p *plan) add(id string, r reading) {
 	first, ok := p.readings[id]
 	if ok && !reflect.DeepEqual(first, r) {

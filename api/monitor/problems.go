@@ -15,7 +15,7 @@ const (
 	// problemsHeader says what has no value because it can't have one: for each an id,
 	// = and why, URL-encoded and separated by commas.
 	problemsHeader = "X-Tsmon-Problems"
-	// maxHeader bounds each of them, in bytes; * stands for the rest.
+	// maxHeader bounds each header, in bytes; * replaces the rest.
 	maxHeader = 4 << 10
 )
 

@@ -155,7 +155,7 @@ func (t *turns) leave(tenant string) {
 	}
 }
 
-// call calls as many of those that wait as there are free turns.
+// call gives the free turns to those that wait.
 func (t *turns) call() {
 	for t.free > 0 {
 		w := t.next()
@@ -171,7 +171,7 @@ func (t *turns) call() {
 	}
 }
 
-// next returns the one of those that wait whose turn it is, or nil.
+// next returns the waiting turn that comes next, or nil.
 func (t *turns) next() (next *turn) {
 	for _, w := range t.waiting {
 		if (next == nil || t.before(w, next)) && !t.heldBack(w) {

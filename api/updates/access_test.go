@@ -12,6 +12,7 @@ import (
 	"tsmon/api"
 	"tsmon/api/apitest"
 	"tsmon/store/object"
+	"tsmon/store/servertest"
 )
 
 // updatePaths are files of each kind of the update tree of testUpdates.
@@ -248,7 +249,7 @@ func TestShortWayIsNarrow(t *testing.T) {
 	w.Desk(t).PublishVersion(t, "stable", "1.0.0")
 	server := w.Serve(t)
 	apitest.Eventually(t, "the manifest", func() bool {
-		got, _ := ask(t, "GET", server.URL+"/updates/stable/latest.json", nil)
+		got, _ := servertest.Fetch(t, "GET", server.URL+"/updates/stable/latest.json", nil)
 		return got.StatusCode == 200
 	})
 	for _, path := range []string{

@@ -216,8 +216,8 @@ func (f *crowd) kept(body []byte) uint64 {
 
 // settle waits until all servers have seen an entry, and all applications that
 // ask have been told something since.
-func (f *crowd) settle(t *testing.T) func(*release.Report, error) {
-	return func(report *release.Report, err error) {
+func (f *crowd) settle(t *testing.T) func(*release.Plan, error) {
+	return func(report *release.Plan, err error) {
 		t.Helper()
 		if err != nil {
 			t.Fatal(err)
@@ -285,7 +285,7 @@ func (f *crowd) answers() []told {
 func (f *crowd) agree(t *testing.T) *channels.Log {
 	t.Helper()
 	log := f.log(t)
-	f.settle(t)(&release.Report{Sequence: log.Head().Sequence}, nil)
+	f.settle(t)(&release.Plan{Sequence: log.Head().Sequence}, nil)
 	found, err := f.desk.Keeper().Verify(t.Context(), "stable")
 	if err != nil || found.Err() != nil || found.Entries != len(log.Entries) {
 		t.Errorf("the channel: %+v, %v", found, err)

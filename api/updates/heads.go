@@ -235,12 +235,12 @@ func (h *Heads) refresh(ctx context.Context, c *channel, whole bool) error {
 	return err
 }
 
-// look updates what a channel shows and what it offers. Nothing is shown before the log
-// was read, so that the offers are never behind it. The errors are the store's.
+// look updates what a channel shows and offers. It shows nothing before it has read the log,
+// so that the offers are never behind the manifest. Errors are those of the store.
 //
-// A move writes its entry first and the manifest last. While that is the one of the newest
-// entry that is known and nothing is being rolled out, no move was finished, and the manifest
-// is all that is asked for: unless whole, the log is looked at every standsEvery.
+// A move writes its entry first and the manifest last. So while the manifest is that of the
+// newest known entry and nothing is being rolled out, no move has been finished, and look
+// reads only the manifest. With whole, and every standsEvery, it reads the log, too.
 func (h *Heads) look(ctx context.Context, c *channel, whole bool) error {
 	at, err := h.readPointer(ctx, c)
 	if err != nil {

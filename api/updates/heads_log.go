@@ -180,7 +180,7 @@ func (h *Heads) Channels() map[string]fleet.Channel {
 	return all
 }
 
-// Moves returns the entries of a channel's log behind a number, as far as they are known.
+// Moves returns the known entries of a channel's log after a number.
 func (h *Heads) Moves(name string, after uint64) []channels.Entry {
 	c := h.channel(name)
 	if c == nil {

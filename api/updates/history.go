@@ -33,9 +33,9 @@ type follower struct {
 	known     func(channel string) *channels.Log // as it is believed, nil if it is not
 }
 
-// follow returns the log of a channel, if it goes on from what was seen of it, by this
-// server or by one that shares the records. The error wraps ErrLog or ErrHistory if the log
-// is at fault; with others the log may come as far as it was read.
+// follow returns the log of a channel if it continues what this server, or another that
+// shares the records, has seen of it. The error wraps ErrLog or ErrHistory if the log is at
+// fault. With other errors follow may return the part of the log that was read.
 func (f follower) follow(ctx context.Context, r channels.Repository, c *channel, at *pointer, moved bool) (log *channels.Log, err error) {
 	if !c.recalled {
 		if c.seen, err = f.recall(ctx, c.name); err != nil {
@@ -97,9 +97,9 @@ func (f follower) reload(ctx context.Context, r channels.Repository, c *channel,
 	return nil, broken
 }
 
-// history returns an error unless a log continues what was seen, by this server and by
-// those that share the records, or operators have given that up. What somebody put into
-// the records since counts more than what this server saw.
+// history returns an error unless a log continues what this server and those that share the
+// records have seen, or its operators have given that up. A position that was put into the
+// records since takes precedence over what this server saw.
 func (f follower) history(c *channel, log *channels.Log, seen channels.Position) error {
 	positions := []channels.Position{seen}
 	if seen == c.seen {

@@ -21,8 +21,8 @@ const (
 	cohortHeader = "X-Tsmon-Cohort"
 	maxClient    = 128 // bytes
 
-	// showsHeader tells a client without an update which version there is for it. It
-	// is above its own if no bundle suits the client's type.
+	// showsHeader names the version that a channel shows to a client without an update. It is
+	// above the client's own if no bundle suits the client's type.
 	showsHeader = "X-Tsmon-Shows"
 )
 
@@ -36,9 +36,8 @@ type offered struct {
 	manifest.Extra
 }
 
-// offer answers one client by what it has: 200 with its update, 204 only if there is
-// certainly none. Whatever is in doubt is another status, so that the client asks its
-// next endpoint.
+// offer answers a client with its update, or with 204 only if there is certainly none. In any
+// doubt it returns another status, so that the client asks its next endpoint.
 func (s *Server) offer(w http.ResponseWriter, r *http.Request) {
 	answer, err := s.decide(r)
 	header := w.Header()

@@ -42,8 +42,8 @@ func (o *older) next(ctx context.Context, known map[string]*channel) {
 	}
 }
 
-// rereadDue returns when a log was last read from its beginning, and whether that is to be
-// done again. A log that is not believed is read anew by rounds.
+// rereadDue returns when a log was last read from its beginning, and whether to do so again.
+// A log that can't be read is left to the rounds, which read it anyway.
 func (c *channel) rereadDue(now time.Time) (at time.Time, due bool) {
 	c.reading.Lock()
 	defer c.reading.Unlock()

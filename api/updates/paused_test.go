@@ -55,7 +55,7 @@ func testPausedBundle(t *testing.T, w *apitest.World, given int) {
 	if got := noFollow("GET", bundle, out, ""); got != given {
 		t.Errorf("before the pause: %d", got)
 	}
-	apitest.Must[*release.Report](t)(desk.Pause(t.Context(), release.Options{Channel: "paused", Why: "crashes"}))
+	apitest.Must[*release.Plan](t)(desk.Pause(t.Context(), release.Options{Channel: "paused", Why: "crashes"}))
 	apitest.Eventually(t, "the pause", func() bool { return !offered(in) })
 	for _, c := range []struct {
 		what, method, path, id, cohort string
@@ -93,16 +93,16 @@ func TestResumedBundle(t *testing.T) {
 	desk.PublishWith(t, "1.0.0", func(*release.PublishOptions) {})
 	desk.PublishWith(t, "1.1.0", func(o *release.PublishOptions) { o.Rollout = &channels.Rollout{Steps: []int{1}} })
 	to := release.Options{Channel: "stable", Why: "crashes"}
-	apitest.Must[*release.Report](t)(desk.Pause(t.Context(), to))
+	apitest.Must[*release.Plan](t)(desk.Pause(t.Context(), to))
 	u := still(t, w)
 	u.Heads.Round(t.Context())
 	answer := make(chan int, 1)
 	go func() { answer <- u.Get("/updates/releases/1.1.0/App_1.1.0_amd64.AppImage.tar.gz").Status }()
 	apitest.Eventually(t, "the request", u.Heads.Awaited)
-	apitest.Must[*release.Report](t)(desk.Resume(t.Context(), to))
+	apitest.Must[*release.Plan](t)(desk.Resume(t.Context(), to))
 	everybody := to
 	everybody.Rollout = &channels.Rollout{Steps: []int{100}}
-	apitest.Must[*release.Report](t)(desk.Rollout(t.Context(), everybody))
+	apitest.Must[*release.Plan](t)(desk.Rollout(t.Context(), everybody))
 	u.Heads.Round(t.Context())
 	if got := <-answer; got != http.StatusOK {
 		t.Errorf("the bundle of a release that goes on: %d", got)

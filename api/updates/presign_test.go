@@ -69,10 +69,10 @@ func TestUpdatesPresigned(t *testing.T) {
 		if location.Scheme+"://"+location.Host != minio.Endpoint || location.Query().Get("X-Amz-Expires") != "900" || strings.Contains(location.String(), token) {
 			t.Errorf("%s: sent to %s", path, location)
 		}
-		if answer, body := ask(t, "GET", location.String(), nil); answer.StatusCode != 200 || body != want {
+		if answer, body := servertest.Fetch(t, "GET", location.String(), nil); answer.StatusCode != 200 || body != want {
 			t.Errorf("%s: the bucket answers %d %.300q", path, answer.StatusCode, body)
 		}
-		if answer, body := ask(t, "GET", location.String(), http.Header{"Range": {"bytes=1-2"}}); answer.StatusCode != 206 || body != want[1:3] {
+		if answer, body := servertest.Fetch(t, "GET", location.String(), http.Header{"Range": {"bytes=1-2"}}); answer.StatusCode != 206 || body != want[1:3] {
 			t.Errorf("%s: a part of it is %d %.300q", path, answer.StatusCode, body)
 		}
 		if got := somebody.Send("HEAD", path, nil, nil); got.Status != 200 || got.Header.Get("Content-Length") != strconv.Itoa(len(want)) {
@@ -93,7 +93,7 @@ func TestUpdatesPresignedFollowed(t *testing.T) {
 	w, minio := bucketed(t)
 	base := w.Serve(t).URL
 	for _, c := range []struct{ part, want string }{{"", "App_universal.app.tar.gz1.0.0"}, {"bytes=4-12", "universal"}, {"bytes=-5", "1.0.0"}} {
-		answer, body := ask(t, "GET", base+"/updates/releases/1.0.0/App_universal.app.tar.gz", http.Header{"Range": {c.part}})
+		answer, body := servertest.Fetch(t, "GET", base+"/updates/releases/1.0.0/App_universal.app.tar.gz", http.Header{"Range": {c.part}})
 		if answer.StatusCode/100 != 2 || body != c.want || "http://"+answer.Request.URL.Host != minio.Endpoint || answer.Header.Get("Cache-Control") != "private" {
 			t.Errorf("%q: %d %.300q from %s, %v", c.part, answer.StatusCode, body, answer.Request.URL.Host, answer.Header)
 		}

@@ -42,9 +42,9 @@ func (s *Server) sendElsewhere(w http.ResponseWriter, key string) {
 // begin its download, and to resume it.
 const presignedLife = 15 * time.Minute
 
-// sendToStore redirects to a presigned address of a bundle that exists, and reports
-// whether it did. Whoever has the address can download the bundle: it goes to no log
-// and no cache.
+// sendToStore redirects to a presigned address of a bundle that exists, and reports whether
+// it did. Anybody with the address can download the bundle, so it must not appear in logs or
+// caches.
 func (s *Server) sendToStore(ctx context.Context, w http.ResponseWriter, r *http.Request, key string) bool {
 	_, err := s.Objects.Stat(ctx, key)
 	if err != nil {

@@ -110,7 +110,7 @@ func (s *Releases) checkToken(r *http.Request) error {
 	return nil
 }
 
-// log returns the log of a channel as far as it is known.
+// log returns the part of a channel's log that this server has read.
 func (s *Releases) log(r *http.Request) (*channels.Log, error) {
 	name := chi.URLParam(r, "channel")
 	if channels.CheckName(name) != nil {
@@ -142,7 +142,7 @@ func (h *Heads) shownBy(channel string) *head {
 	return nil
 }
 
-// knownLog returns the log of a channel as far as it is known.
+// knownLog returns the part of a channel's log that this server has read.
 func (h *Heads) knownLog(channel string) *channels.Log {
 	return &channels.Log{Channel: channel, Entries: h.Moves(channel, 0)}
 }

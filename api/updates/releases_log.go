@@ -110,7 +110,7 @@ type EntryDetail struct {
 	// Rolling is the manifest of the newest release while only some clients get it.
 	Rolling *manifest.Manifest `json:"rolling,omitempty"`
 	Changes []manifest.Change  `json:"changes"` // of what everybody gets, to the entry before
-	// Reach is what every kind of client got, as far as that was known at the time.
+	// Reach is what every kind of client got, by what was known at the time.
 	Reach    []gate.Reach `json:"reach"`
 	ReachCut int          `json:"reach_cut,omitempty"` // kinds of clients of the oldest versions that are left out
 }

@@ -56,10 +56,9 @@ func (h *Heads) readPointer(ctx context.Context, c *channel) (*pointer, error) {
 	return &pointer{stored: info, data: data, m: &doc.Manifest}, nil
 }
 
-// show returns what a channel shows: the newest entry of its log, whatever lies in the
-// place of the manifest, or, without a log, that manifest. What does not verify is not
-// shown, and what did stays. The alarm of the manifest is raised or cleared. nil while
-// nothing has verified.
+// show returns what a channel shows: the newest entry of its log, regardless of the manifest
+// in the store, or without a log that manifest. If it does not verify, show returns what
+// verified last, or nil if nothing has. It raises or clears the alarm of the manifest.
 func (h *Heads) show(c *channel) *head {
 	c.reading.Lock()
 	defer c.reading.Unlock()
@@ -119,8 +118,7 @@ func rendered(data []byte, changed time.Time) *web.Document {
 	return web.NewDocument(data, object.Info{ETag: hex.EncodeToString(sum[:16]), ModTime: changed})
 }
 
-// forged returns an error unless a manifest is what an entry of the log shows, at
-// whatever public URL.
+// forged returns an error unless a manifest shows an entry of the log, with any public URL.
 func forged(log *channels.Log, at *pointer) error {
 	n := at.m.Sequence
 	e := log.At(n)

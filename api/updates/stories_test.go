@@ -278,7 +278,7 @@ func testTwoPublishers(t *testing.T, w *apitest.World) {
 	second.Who = "second"
 	desks := []apitest.Desk{f.desk, {Publisher: &second, Key: f.desk.Key}}
 	var version atomic.Int64
-	made := make([][]*release.Report, len(desks))
+	made := make([][]*release.Plan, len(desks))
 	apitest.Concurrently(len(desks), func(i int) { made[i] = f.race(desks[i], &version, 3*i) })
 	log := f.agree(t)
 	for i, d := range desks {
@@ -302,22 +302,22 @@ func testTwoPublishers(t *testing.T, w *apitest.World) {
 
 // race moves stable in every way, beginning with a given one, while others do the
 // same, and returns what it did: who comes late is told so.
-func (f *crowd) race(d apitest.Desk, versions *atomic.Int64, begin int) (made []*release.Report) {
-	next := func(change func(*release.PublishOptions)) (*release.Report, error) {
+func (f *crowd) race(d apitest.Desk, versions *atomic.Int64, begin int) (made []*release.Plan) {
+	next := func(change func(*release.PublishOptions)) (*release.Plan, error) {
 		return d.TryPublish(f.t, fmt.Sprintf("1.%d.0", versions.Add(1)), "", change)
 	}
 	why := d.Who + " says so"
-	moves := []func() (*release.Report, error){
-		func() (*release.Report, error) { return next(partly(25)) },
-		func() (*release.Report, error) { return d.Rollout(f.ctx, share(60)) },
-		func() (*release.Report, error) { return d.Pause(f.ctx, to(why)) },
-		func() (*release.Report, error) { return d.Resume(f.ctx, to(why)) },
-		func() (*release.Report, error) { return d.Rollout(f.ctx, share(100)) },
-		func() (*release.Report, error) { return next(func(o *release.PublishOptions) { o.Channel = "beta" }) },
-		func() (*release.Report, error) {
+	moves := []func() (*release.Plan, error){
+		func() (*release.Plan, error) { return next(partly(25)) },
+		func() (*release.Plan, error) { return d.Rollout(f.ctx, share(60)) },
+		func() (*release.Plan, error) { return d.Pause(f.ctx, to(why)) },
+		func() (*release.Plan, error) { return d.Resume(f.ctx, to(why)) },
+		func() (*release.Plan, error) { return d.Rollout(f.ctx, share(100)) },
+		func() (*release.Plan, error) { return next(func(o *release.PublishOptions) { o.Channel = "beta" }) },
+		func() (*release.Plan, error) {
 			return d.Promote(f.ctx, release.PromoteOptions{Options: share(40), From: "beta"})
 		},
-		func() (*release.Report, error) { return d.Rollback(f.ctx, release.RollbackOptions{Options: to(why)}) },
+		func() (*release.Plan, error) { return d.Rollback(f.ctx, release.RollbackOptions{Options: to(why)}) },
 	}
 	for n := range 2 * len(moves) {
 		report, err := moves[(begin+n)%len(moves)]()

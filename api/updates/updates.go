@@ -68,8 +68,7 @@ func New(o Options) *Server {
 // Headers are those that clients say who they are by.
 var Headers = []string{clientHeader, cohortHeader, seal.Time, seal.Signature}
 
-// ReportPath is where applications send reports. It takes nothing but POST, whatever
-// files are beside it.
+// ReportPath is where applications send reports, by POST only.
 const ReportPath = "/updates/report"
 
 // Routes adds the routes. Those that carry files take as long as their bytes need.

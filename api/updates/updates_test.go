@@ -12,6 +12,7 @@ import (
 
 	"tsmon/api/apitest"
 	"tsmon/store/object"
+	"tsmon/store/servertest"
 )
 
 // newServer serves a store with a release, and what else is stored beside one. It
@@ -40,26 +41,6 @@ func newServer(t *testing.T, wrap func(object.Store) object.Store) (*httptest.Se
 
 func same(s object.Store) object.Store { return s }
 
-// ask sends a request and returns the answer with its body read.
-func ask(t *testing.T, method, url string, header http.Header) (*http.Response, string) {
-	t.Helper()
-	r, err := http.NewRequestWithContext(t.Context(), method, url, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	r.Header = header
-	answer, err := http.DefaultClient.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer answer.Body.Close()
-	body, err := io.ReadAll(answer.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return answer, string(body)
-}
-
 func TestUpdates(t *testing.T) {
 	server, manifest := newServer(t, same)
 	for _, c := range []struct{ path, body, kind, cache string }{
@@ -70,16 +51,16 @@ func TestUpdates(t *testing.T) {
 		{"/api/updates/releases/1.0.0/" + url.PathEscape("Agua, Pro+ñ;%.zip"), "odd", "application/octet-stream", "public, max-age=31536000, immutable"},
 		{"/updates/releases/1.0.0/My%20App.zip.sig", "signature", "text/plain; charset=utf-8", "public, max-age=31536000, immutable"},
 	} {
-		answer, body := ask(t, "GET", server.URL+c.path, nil)
+		answer, body := servertest.Fetch(t, "GET", server.URL+c.path, nil)
 		if answer.StatusCode != 200 || body != c.body || answer.Header.Get("Content-Type") != c.kind || answer.Header.Get("Cache-Control") != c.cache {
 			t.Errorf("%s: %d %q %v", c.path, answer.StatusCode, body, answer.Header)
 		}
 		etag := answer.Header.Get("ETag")
-		answer, body = ask(t, "GET", server.URL+c.path, http.Header{"If-None-Match": {`"other", W/` + etag}})
+		answer, body = servertest.Fetch(t, "GET", server.URL+c.path, http.Header{"If-None-Match": {`"other", W/` + etag}})
 		if answer.StatusCode != 304 || body != "" || answer.Header.Get("ETag") != etag {
 			t.Errorf("%s with its ETag: %d %q", c.path, answer.StatusCode, body)
 		}
-		answer, body = ask(t, "HEAD", server.URL+c.path, nil)
+		answer, body = servertest.Fetch(t, "HEAD", server.URL+c.path, nil)
 		if answer.StatusCode != 200 || body != "" || answer.ContentLength != int64(len(c.body)) {
 			t.Errorf("HEAD %s: %d, length %d", c.path, answer.StatusCode, answer.ContentLength)
 		}
@@ -95,12 +76,12 @@ func TestUpdatesRefusesTheRest(t *testing.T) {
 		"/updates/releases/1.0.0/..%2f..%2fuploads%2ffile", "/updates/.tsmon/x", "/updates/releases/1.0.0/My App.zip/x",
 		"/updates/" + strings.Repeat("a/", 500), "/updates/uploads/latest.json", "/updates/log/latest.json",
 	} {
-		if answer, body := ask(t, "GET", server.URL+strings.ReplaceAll(path, " ", "%20"), nil); answer.StatusCode != 404 || strings.Contains(body, "secret") {
+		if answer, body := servertest.Fetch(t, "GET", server.URL+strings.ReplaceAll(path, " ", "%20"), nil); answer.StatusCode != 404 || strings.Contains(body, "secret") {
 			t.Errorf("%s: %d %q, want 404", path, answer.StatusCode, body)
 		}
 	}
 	for _, method := range []string{"POST", "PUT", "DELETE", "PATCH"} {
-		if answer, _ := ask(t, method, server.URL+"/updates/stable/latest.json", nil); answer.StatusCode != 405 {
+		if answer, _ := servertest.Fetch(t, method, server.URL+"/updates/stable/latest.json", nil); answer.StatusCode != 405 {
 			t.Errorf("%s: %d, want 405", method, answer.StatusCode)
 		}
 	}
@@ -130,7 +111,7 @@ func (f *failing) Get(ctx context.Context, key string) (io.ReadCloser, object.In
 
 func TestUpdatesWithABrokenStore(t *testing.T) {
 	server, _ := newServer(t, func(s object.Store) object.Store { return &failing{s, true} })
-	if answer, body := ask(t, "GET", server.URL+"/updates/stable/latest.json", nil); answer.StatusCode != 503 || strings.Contains(body, "secret") {
+	if answer, body := servertest.Fetch(t, "GET", server.URL+"/updates/stable/latest.json", nil); answer.StatusCode != 503 || strings.Contains(body, "secret") {
 		t.Errorf("%d %q, want 503 without details", answer.StatusCode, body)
 	}
 	server, _ = newServer(t, func(s object.Store) object.Store { return &failing{s, false} })

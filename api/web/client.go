@@ -38,9 +38,10 @@ type Origin struct {
 	Shared bool
 }
 
-// originOf returns the address that the proxy in front reports, or that of the
-// connection. That is nobody's own behind a proxy that reports none, if it forwards
-// something, or is on this machine: stock proxies send no header that would tell.
+// originOf returns the address that the proxy in front reports, or that of the connection.
+// Behind a proxy that reports none, the connection's address is the proxy's and identifies
+// nobody. originOf assumes such a proxy if the request has headers of one, or comes from this
+// machine, since stock proxies add no header.
 func originOf(r *http.Request, behindProxy bool) Origin {
 	if behindProxy {
 		hops := strings.Split(strings.Join(r.Header.Values("X-Forwarded-For"), ","), ",")
@@ -67,8 +68,8 @@ func forwarded(r *http.Request) string {
 }
 
 // FromThisMachine reports whether a request was made on this machine, to a name of this
-// machine, which a page that was resolved to this address by a stranger does not have, and
-// with nothing in between: no header says that it was passed on, whatever its value.
+// machine, and directly: no header says that it was forwarded. The name excludes pages whose
+// own name a stranger has resolved to this address.
 func FromThisMachine(r *http.Request) bool {
 	for name := range r.Header {
 		if strings.HasPrefix(name, "X-Forwarded") || slices.Contains(passedOn, name) {

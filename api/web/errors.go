@@ -22,7 +22,7 @@ type Failure struct {
 
 func (f *Failure) Error() string { return strings.Join(f.Messages, "; ") }
 
-// Refuse returns a failure that tells the client why.
+// Refuse returns a failure whose text the client gets.
 func Refuse(status int, format string, args ...any) *Failure {
 	return &Failure{Status: status, Messages: []string{fmt.Sprintf(format, args...)}}
 }
@@ -87,7 +87,7 @@ func (f *Failure) body() map[string]message {
 	return body
 }
 
-// Fault maps a back-end error to what clients are told.
+// Fault maps a back-end error to an answer for clients.
 type Fault struct {
 	Is       error
 	Sentence string
@@ -103,7 +103,7 @@ var faults = []Fault{
 	{Is: context.DeadlineExceeded, Sentence: "the server did not get the answer in time"},
 }
 
-// Explained returns err with the sentence that clients are told instead of it.
+// Explained returns err with a sentence that clients get instead of its text.
 func Explained(err error, sentence string) error { return &explained{err, sentence} }
 
 type explained struct {

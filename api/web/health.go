@@ -23,8 +23,8 @@ func Alive(*http.Request) (any, error) {
 
 // readiness is what /readyz answers.
 type readiness struct {
-	// Status is ok if everything works, degraded if some concern does or lacks a part, else failing;
-	// ending once the server was told to end.
+	// Status is "ok" if everything works, "degraded" if a concern fails or lacks a part while
+	// another works, "failing" if none works, and "ending" once the server was asked to stop.
 	Status   string            `json:"status"`
 	Concerns map[string]string `json:"concerns"` // ok or failing, by name
 	Backends map[string]string `json:"backends"` // ok or failing, by name

@@ -7,8 +7,7 @@ import (
 	"time"
 )
 
-// Rounds tell who waits for a round of a Loop when it is over, and log whether the store
-// answers.
+// Rounds lets others wait for the end of a Loop's round, and logs whether the store answers.
 type Rounds struct {
 	Now func() time.Time
 	Log *slog.Logger
@@ -19,8 +18,8 @@ type Rounds struct {
 	away time.Time
 }
 
-// Begin reports whether somebody waits for a round that begins now, and returns a function
-// that tells them that it is over.
+// Begin begins a round. It reports whether somebody waits for it, and returns a function that
+// ends it and wakes them.
 func (r *Rounds) Begin() (waits bool, over func()) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -35,8 +35,8 @@ const (
 // those under way, so that parallel guesses get no more tries than sequential ones
 // and good logins are not refused for being many.
 type Throttle struct {
-	// Whole refuses an address whole that has failed too often: where no e-mail address
-	// tells those who guess from others.
+	// Whole refuses all requests of an address with too many failures, for routes where no
+	// e-mail address distinguishes a guesser from others.
 	Whole bool
 
 	now func() time.Time

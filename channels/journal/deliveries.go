@@ -69,9 +69,9 @@ func (l *Listing) settle() {
 	}
 }
 
-// whole returns how many entries count as far as a part tells: those before it while its
-// first one is missing, and all once its last one is there, too. In between another delivery
-// with the same beginning is complete, and those up to the first missing one count.
+// whole returns how many entries count, given one delivery: those before it while its first
+// entry is missing, all of them once its last entry is there. In between, another delivery
+// with the same first entry was completed, and the entries up to the first missing one count.
 func (l *Listing) whole(p Part) int {
 	first, begun := slices.BinarySearch(l.Numbers, p.From)
 	_, ended := slices.BinarySearch(l.Numbers, p.To)

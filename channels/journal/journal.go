@@ -115,8 +115,8 @@ func (j Journal) Count(ctx context.Context, known uint64, fed bool) (uint64, Lis
 	return known + uint64(len(found.Numbers)), found, err
 }
 
-// Numbers lists the entries behind entry known that count; fed is what was known of the log
-// up to there. Whatever else lies among them is passed over.
+// Numbers lists the entries after entry known that count; fed says whether the log was fed up
+// to there. Other objects in the folder are ignored.
 func (j Journal) Numbers(ctx context.Context, known uint64, fed bool) (Listing, error) {
 	found, err := j.List(ctx, known)
 	if err != nil {

@@ -9,8 +9,8 @@ import (
 	"tsmon/channels/segment"
 )
 
-// Raw reads the bytes of the entries behind a number, oldest first, whoever made and
-// signed them. Lost ones are empty. Errors wrap ErrLog if there are too many.
+// Raw reads the bytes of the entries after a number, oldest first, without checking their
+// signatures. Lost entries are empty. Errors wrap ErrLog if there are too many.
 func (j Journal) Raw(ctx context.Context, after uint64) ([][]byte, error) {
 	found, err := j.Numbers(ctx, after, false)
 	if err != nil || len(found.Numbers) == 0 {

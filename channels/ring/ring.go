@@ -31,8 +31,8 @@ func Parse(text string) (ring int, ok bool) {
 // Set are some of the rings.
 type Set [Count]bool
 
-// Draw returns as many rings as a share, from 0 to 100, in an order that the ID of each
-// rollout draws anew. One that is included stays so while the share rises.
+// Draw returns as many rings as share, from 0 to 100. Their order depends on the ID of the
+// rollout; a ring that is included stays included as the share rises.
 func Draw(rollout string, share int) (in Set) {
 	type drawn struct {
 		ring int

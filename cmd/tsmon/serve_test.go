@@ -21,7 +21,6 @@ import (
 	"testing"
 	"time"
 
-	"tsmon/api/apitest"
 	"tsmon/cmd/tsmon/demo"
 	"tsmon/cmd/tsmon/serving"
 	"tsmon/store/record"
@@ -35,7 +34,7 @@ type served struct {
 	data string // folder
 	cmd  *exec.Cmd
 	http *http.Client
-	log  apitest.Logged // stderr after it says that it serves
+	log  servertest.Log // stderr after it says that it serves
 }
 
 // serve starts the program on a free port and waits until it says that it

@@ -20,8 +20,8 @@ import (
 // ErrStale means that an address still shows an older state of a channel.
 var ErrStale = errors.New("an older manifest is served")
 
-// errOther means that an address shows the state that was published with other content:
-// until a server has looked, its addresses may still lead to where the store was before.
+// errOther means that an address shows the published entry with other content. A server that
+// has not refreshed yet may still use addresses from before the store moved.
 var errOther = errors.New("other content than was published")
 
 // Prober fetches a manifest and its bundles as clients do, and verifies the

@@ -18,11 +18,11 @@ import (
 
 const (
 	// maxPlans bounds the plans of a channel that are read, and maxListed the objects that
-	// are looked at to find them: whoever can write to the store can leave any number.
+	// are examined to find them. Anybody with access to the store can leave any number.
 	maxPlans  = 100
 	maxListed = 10_000
-	// planRest is how long a plan stays that can't be made any more, so that whoever comes to
-	// sign it reads why.
+	// planRest is how long a plan is kept after it can't be made any more, so that an
+	// operator who comes to sign it learns why.
 	planRest = 24 * time.Hour
 )
 

@@ -1,9 +1,9 @@
 // Package approval keeps the moves that wait for signatures of operators, and signs for the
 // operator who works here.
 //
-// A plan is the entry that it makes, under plans/ in the store, by the SHA-256 of what is
-// signed. A signature is an object beside it. Whoever brings the last one that is needed
-// appends the entry to the log.
+// A plan is a log entry that is not made yet. It lies under plans/ in the store, named by the
+// SHA-256 of what is signed, with an object beside it for each signature. Whoever adds the
+// last signature also appends the entry to the log.
 package approval
 
 import (
@@ -63,8 +63,8 @@ type Waiting struct {
 	Expires time.Time `json:"expires"`
 	// Stale says why it can't be made any more, empty if it can.
 	Stale string `json:"stale,omitempty"`
-	// Reach is who gets what once it is made; nil where clients get what they got, where it
-	// can't be made, and in a list.
+	// Reach is who gets what once the plan is made. It is nil if the plan changes nothing for
+	// clients or can't be made, and in lists.
 	Reach []gate.Reach `json:"reach,omitempty"`
 
 	// Log is the one that the plan was read for.

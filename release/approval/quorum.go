@@ -25,8 +25,9 @@ type Need struct {
 	Quorums []Quorum `json:"quorums,omitempty"`
 }
 
-// quorumsOf counts the signatures of those who must agree to an entry that puts operators in force
-// where others are: of both. It is nil for any other entry. signed are the keys that signed.
+// quorumsOf counts the signatures of an entry that replaces operators, for the old and for
+// the new ones, both of whom must agree. It returns nil for any other entry. signed are the
+// keys that signed.
 func quorumsOf(force *channels.Operators, e *channels.Entry, signed []string) (all []Quorum) {
 	if force == nil || e.Operators == nil {
 		return nil
@@ -65,9 +66,9 @@ func maySign(force *channels.Operators, e *channels.Entry) (names []string) {
 	return slices.Compact(names)
 }
 
-// signerOf names the operator with a key of those who may sign an entry, empty if it is
-// nobody's. One whose key the entry replaces is NAME.new with the new one: both may have to
-// sign.
+// signerOf returns the name of the operator who has a key and may sign an entry, or an empty
+// string. If the entry replaces an operator's key, the owner of the new one is NAME.new,
+// because both may have to sign.
 func signerOf(force *channels.Operators, e *channels.Entry, key string) (who string) {
 	if force != nil {
 		who = force.NameOf(key)

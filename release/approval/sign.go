@@ -61,7 +61,8 @@ func (p Plans) signature(ctx context.Context, log *channels.Log, e *channels.Ent
 	return p.Sign(ctx, keys, payload)
 }
 
-// NobodySigns says who may sign an entry, of an error that wraps ErrNoKey; others stay.
+// NobodySigns adds to an error that wraps ErrNoKey who may sign an entry. It returns other
+// errors unchanged.
 func NobodySigns(err error, log *channels.Log, e *channels.Entry) error {
 	if !errors.Is(err, ErrNoKey) {
 		return err
@@ -107,8 +108,8 @@ func (p Plans) signer(w *Waiting, armored string) (string, error) {
 	return cmp.Or(signerOf(w.Log.Operators(), w.Entry, key.String()), root), nil
 }
 
-// keep writes the signatures of an entry beside its plan, in the place of whatever else lies
-// there under the names of those who signed.
+// keep writes the signatures of an entry beside its plan and replaces whatever lies under the
+// names of their signers.
 func (p Plans) keep(ctx context.Context, log *channels.Log, hash string, e *channels.Entry) error {
 	payload, err := e.Payload()
 	if err != nil {
@@ -136,7 +137,7 @@ func (p Plans) keep(ctx context.Context, log *channels.Log, hash string, e *chan
 	return nil
 }
 
-// readSignatures reads the good signatures of those who may sign a plan, one of each.
+// readSignatures reads the valid signatures of a plan, one for each operator who may sign it.
 func (p Plans) readSignatures(ctx context.Context, w *Waiting) error {
 	payload, err := w.Entry.Payload()
 	if err != nil {

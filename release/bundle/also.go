@@ -61,8 +61,7 @@ func isFirstInstall(path string) bool {
 	return firstInstalls[strings.ToLower(filepath.Ext(path))] != ""
 }
 
-// recognizeOther reads the path of a file that is no update bundle, as far as it says
-// something.
+// recognizeOther guesses the kind of a file that is no update bundle from its path.
 func recognizeOther(path string) Kind {
 	base := filepath.Base(path)
 	ending := strings.ToLower(filepath.Ext(base))

@@ -44,7 +44,8 @@ func targetsOf(target string) []string {
 	return []string{target}
 }
 
-// assignExplicit assigns the keys that were given, then the types of those bundles.
+// assignExplicit assigns first the keys that the user gave, then the keys with a type of the
+// same bundles.
 func (g *gatherer) assignExplicit(byKey map[string]*Bundle) error {
 	for i := range g.bundles {
 		b := &g.bundles[i]

@@ -139,8 +139,8 @@ var beginnings = map[string]string{
 	".AppImage": "\x7fELF", ".deb": "!<arch>\ndebian", ".rpm": "\xed\xab\xee\xdb",
 }
 
-// endingOf returns the ending that a file with another name should have, "" if its
-// content doesn't tell.
+// endingOf returns the file name ending that fits the content of a file, or "" if the content
+// is unknown.
 func endingOf(path string) string {
 	file, err := os.Open(path)
 	if err != nil {

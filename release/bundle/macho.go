@@ -15,8 +15,8 @@ import (
 // maxUnpacked bounds how much of an archive machArch unpacks, in bytes.
 const maxUnpacked = 4 << 30
 
-// machArch returns the architecture that all programs of a macOS archive run on,
-// universal if that is both, and "" if it can't be told.
+// machArch returns the architecture that all programs of a macOS archive run on: "universal"
+// if they run on both, and "" if it can't be determined.
 func machArch(file string) string {
 	f, err := os.Open(file)
 	if err != nil {

@@ -193,7 +193,7 @@ func (x *Export) bundle(ctx context.Context, a *archive, b piece) error {
 
 const repairMend = "`tsmon channel repair CHANNEL --bundle FILE` puts it back, FILE with its bytes; then export again"
 
-// counted tells how much was read.
+// counted counts the bytes that are read.
 type counted struct {
 	io.Reader
 	tell func(n int)

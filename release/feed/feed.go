@@ -74,7 +74,7 @@ const (
 	maxRecords    = 256 << 20 // bytes of all records
 )
 
-// Report is what Export has written, or Import or Mirror has brought.
+// Report is the result of an Export, Import or Mirror.
 type Report struct {
 	Changed  bool      `json:"changed"` // false: there was nothing to do
 	DryRun   bool      `json:"dry_run,omitempty"`

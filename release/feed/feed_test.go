@@ -23,6 +23,7 @@ import (
 	"tsmon/signing"
 	"tsmon/store/object"
 	"tsmon/store/object/dir"
+	"tsmon/store/object/objecttest"
 )
 
 // place is a publisher on a directory.
@@ -125,23 +126,6 @@ func (p *place) must(t testing.TB, file []byte) *Report {
 	return report
 }
 
-// tree lists every object of the store with its content.
-func (p *place) tree(t testing.TB) map[string]string {
-	t.Helper()
-	tree := map[string]string{}
-	for info, err := range p.Store.List(t.Context(), "", "") {
-		if err != nil {
-			t.Fatal(err)
-		}
-		data, err := os.ReadFile(filepath.Join(p.root, info.Key))
-		if err != nil {
-			t.Fatal(err)
-		}
-		tree[info.Key] = string(data)
-	}
-	return tree
-}
-
 // shows wants a sound channel that shows a version.
 func (p *place) shows(t testing.TB, version string) {
 	t.Helper()
@@ -189,11 +173,11 @@ func TestStory(t *testing.T) {
 	if shown, err := site.Repository().Shown(t.Context(), "stable"); err != nil || !strings.Contains(string(shown), `"http://10.0.0.7/updates/releases/1.1.0/`) {
 		t.Errorf("%s, %v", shown, err)
 	}
-	before := site.tree(t)
+	before := objecttest.Tree(t, site.Store)
 	if report := site.must(t, first); report.Changed || len(report.Releases) != 0 {
 		t.Errorf("again: %+v", report)
 	}
-	if now := site.tree(t); len(now) != len(before) {
+	if now := objecttest.Tree(t, site.Store); len(now) != len(before) {
 		t.Errorf("%d objects, then %d", len(before), len(now))
 	}
 
@@ -313,7 +297,7 @@ func TestMovesOfAFedChannel(t *testing.T) {
 		hq.publish(t, "stable", version)
 	}
 	site.must(t, hq.export(t, 0))
-	before := site.tree(t)
+	before := objecttest.Tree(t, site.Store)
 	o := release.Options{Channel: "stable", Why: "test"}
 	for name, move := range map[string]func() error{
 		"rollback": func() error {
@@ -335,7 +319,7 @@ func TestMovesOfAFedChannel(t *testing.T) {
 	if report, err := site.Keeper().Repair(t.Context(), upkeep.RepairOptions{Channel: "stable"}); err != nil || report.Changed {
 		t.Errorf("repair: %+v, %v", report, err)
 	}
-	if fmt.Sprint(before) != fmt.Sprint(site.tree(t)) {
+	if fmt.Sprint(before) != fmt.Sprint(objecttest.Tree(t, site.Store)) {
 		t.Error("something was written")
 	}
 	// To hold releases back, the site promotes them to a channel of its own.

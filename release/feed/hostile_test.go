@@ -20,6 +20,7 @@ import (
 	"tsmon/signing"
 	"tsmon/signing/signingtest"
 	"tsmon/store/object"
+	"tsmon/store/object/objecttest"
 )
 
 // member is a member of a file that is put together by hand.
@@ -421,7 +422,7 @@ func TestDryRuns(t *testing.T) {
 	if _, err := Import(t.Context(), site.Publisher, bytes.NewReader(together(t, all, "")), true); !errors.Is(err, ErrDamaged) {
 		t.Errorf("a changed bundle: %v", err)
 	}
-	if _, err := site.Store.Stat(t.Context(), "log/stable/0000000001.json"); !errors.Is(err, fs.ErrNotExist) || len(site.tree(t)) > 0 {
+	if _, err := site.Store.Stat(t.Context(), "log/stable/0000000001.json"); !errors.Is(err, fs.ErrNotExist) || len(objecttest.Tree(t, site.Store)) > 0 {
 		t.Errorf("something was written: %v", err)
 	}
 }

@@ -13,9 +13,9 @@ import (
 	"tsmon/release/library"
 )
 
-// Import brings what a file holds to the publisher's store. With dry it only verifies. See
-// the package for what is verified; the same call again does nothing, or completes what
-// was interrupted.
+// Import adds the channels and releases of a file to the publisher's store. With dry it only
+// verifies the file. The package comment lists what is verified. A second call completes what
+// was interrupted, or does nothing.
 func Import(ctx context.Context, p *release.Publisher, file io.Reader, dry bool) (*Report, error) {
 	in, err := newIntake(ctx, p, dry)
 	if err != nil {
@@ -56,7 +56,7 @@ const damagedMend = "copy it again, or export it again, and compare the checksum
 
 func unread(err error) error { return &release.Refusal{Cause: err, Mend: damagedMend} }
 
-// unread says what a damaged file did not bring, if that is known.
+// unread adds to an error what a damaged file lacks, if that is known.
 func (im *importing) unread(err error) error {
 	if keys := im.missing(); len(im.records) > 0 && len(keys) > 0 {
 		err = fmt.Errorf("%w; not read: %d objects, the first is %s", err, len(keys), keys[0])
@@ -220,7 +220,7 @@ func (im *importing) object(ctx context.Context, name string, size int64) error 
 			if !ok {
 				return nil
 			}
-			err := im.bring(ctx, lacking, im.file)
+			err := im.receive(ctx, lacking, im.file)
 			if errors.Is(err, library.ErrBytes) {
 				im.spoiled = append(im.spoiled, key)
 				return nil // the others can still be had

@@ -44,7 +44,7 @@ type delivery struct {
 	raw           [][]byte // of the entries in between
 }
 
-// sideBySide is how many bundles are looked at or brought at once.
+// sideBySide is how many bundles are checked or copied at once.
 const sideBySide = 4
 
 func newIntake(ctx context.Context, p *release.Publisher, dry bool) (*intake, error) {
@@ -86,7 +86,8 @@ func (in *intake) log(ctx context.Context, name string) (*channels.Log, error) {
 	return log, err
 }
 
-// distrusted reports whether a log is sound, but for the configured operators, who are not in force.
+// distrusted reports whether the only fault of a log is that the configured operators are not
+// in force.
 func distrusted(err error) bool {
 	return errors.Is(err, fault.ErrStrangers) || errors.Is(err, fault.ErrBare)
 }
@@ -294,8 +295,8 @@ func (in *intake) stock(ctx context.Context) error {
 	return group.Wait()
 }
 
-// bring takes the bytes of a bundle that is lacking.
-func (in *intake) bring(ctx context.Context, b piece, r io.Reader) error {
+// receive copies a bundle that the store lacks.
+func (in *intake) receive(ctx context.Context, b piece, r io.Reader) error {
 	key := library.BundleKey(b.version, b.Name)
 	tell := in.Uploaded
 	if in.dry {
@@ -308,7 +309,7 @@ func (in *intake) bring(ctx context.Context, b piece, r io.Reader) error {
 	if in.dry {
 		_, err = io.Copy(io.Discard, b.Checked(r))
 	} else {
-		err = in.Library().Bring(ctx, b.version, b.Stored, r, in.unbound[b.version])
+		err = in.Library().Receive(ctx, b.version, b.Stored, r, in.unbound[b.version])
 	}
 	if err != nil {
 		return err

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"tsmon/store/object"
+	"tsmon/store/object/objecttest"
 )
 
 // killed fails every operation from one on.
@@ -69,9 +70,9 @@ func TestKilledImport(t *testing.T) {
 		}
 		site.must(t, second)
 		site.shows(t, "1.4.0")
-		before := site.tree(t)
+		before := objecttest.Tree(t, site.Store)
 		site.must(t, second)
-		if !maps.Equal(before, site.tree(t)) {
+		if !maps.Equal(before, objecttest.Tree(t, site.Store)) {
 			t.Errorf("killed at %d: a third import writes", at)
 		}
 		if err == nil {

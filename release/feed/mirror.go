@@ -16,9 +16,10 @@ import (
 	"tsmon/store/object"
 )
 
-// Mirror brings channels from another store to the publisher's, as Import does from a file.
-// Without names it brings each configured channel of the other store, unless it was moved
-// here. A channel without news costs the other store one list and one entry.
+// Mirror copies channels from another store to the publisher's, as Import does from a file.
+// Without names it copies every configured channel that the other store has, except those
+// that were moved here. A channel without news costs the other store one list request and one
+// read.
 func Mirror(ctx context.Context, p *release.Publisher, from object.Store, names []string, dry bool) (*Report, error) {
 	in, err := newIntake(ctx, p, dry)
 	if err != nil {
@@ -112,7 +113,7 @@ func (m *mirror) records(ctx context.Context) error {
 	return nil
 }
 
-// bundles brings the bundles that are lacking, side by side.
+// bundles copies the bundles that the store lacks, several at once.
 func (m *mirror) bundles(ctx context.Context) error {
 	var all []piece
 	for _, b := range m.lacking {
@@ -133,7 +134,7 @@ func (m *mirror) bundles(ctx context.Context) error {
 			if info.Size != b.Size {
 				return nil
 			}
-			if err = m.bring(ctx, b, body); errors.Is(err, library.ErrBytes) {
+			if err = m.receive(ctx, b, body); errors.Is(err, library.ErrBytes) {
 				return nil
 			}
 			return err

@@ -1,6 +1,6 @@
-// Package gate judges what a move of a channel does to installed applications: who gets
-// what from then on, who would lose updates, and who would be given what they can't install
-// or verify. It reads and writes nothing.
+// Package gate judges what a move of a channel does to installed applications: what each kind
+// of client gets afterwards, which of them would lose updates, and which would get something
+// that they can't install or verify. It reads and writes nothing.
 package gate
 
 import (
@@ -62,10 +62,9 @@ type Channel struct {
 	Fleet map[string]int // as Move's
 }
 
-// Judge works out what every kind of client gets from the log with the new entry. It
-// refuses a move that takes updates from clients which have them, or gives them what they
-// can't install; warnings are about those who may be there, and about those who were given
-// up on purpose.
+// Judge works out what every kind of client gets once entry is in the log. It refuses a move
+// that takes updates away from clients, or gives them what they can't install. It warns about
+// clients that may exist, and about those that were given up on purpose.
 func (m Move) Judge(entry *channels.Entry) (reach []Reach, warnings []string, err error) {
 	if m.Standing {
 		reach, err = m.replay(entry)
@@ -102,9 +101,9 @@ func (m Move) Covers() error {
 	return bundle.Refuse(cause, m.mendMissing(missing), "%s would have no %s", m.Log.Channel, strings.Join(missing, ", "))
 }
 
-// mendMissing says what to do about missing platforms. A machine that builds for one
-// of several is told to stage; only who publishes what all have staged may leave the
-// others out.
+// mendMissing says what to do about missing platforms. A machine that builds one of several
+// platforms should stage; only the one that publishes what all have staged may leave
+// platforms out.
 func (m Move) mendMissing(missing []string) string {
 	keys, version := strings.Join(missing, ","), m.Manifest.Version
 	switch {
@@ -168,8 +167,8 @@ func (m Move) requires(key string) bool {
 	return slices.ContainsFunc(m.Targets, func(target string) bool { return key == target || key == library.PlainKey(target) })
 }
 
-// lacksTarget reports whether a manifest has nothing for the target of a platform
-// key, of whatever type.
+// lacksTarget reports whether the manifest has no bundle, of any type, for the target of a
+// platform key.
 func (m Move) lacksTarget(key string) bool {
 	for other := range m.Manifest.Platforms {
 		if library.PlainKey(other) == library.PlainKey(key) {

@@ -26,9 +26,9 @@ type Reach struct {
 	// Address is "static" for clients that read latest.json or their ring's, "dynamic"
 	// for those that ask the server.
 	Address string `json:"address"`
-	// Rollout is "in" for clients that the rollout includes, "out" for the others,
-	// empty if none goes on. "in" at a static address is what rings show that are
-	// included, and what latest.json will show.
+	// Rollout is "in" for clients that the rollout includes, "out" for the others, and empty
+	// without a rollout. At a static address, "in" is what the manifests of included rings
+	// show, and what latest.json will show in the end.
 	Rollout string `json:"rollout,omitempty"`
 	// Downgrades marks clients with allowDowngrades, where they get something else.
 	Downgrades bool `json:"downgrades,omitempty"`
@@ -156,8 +156,8 @@ func (t *table) answer(c cell) (offer *manifest.Offer, unfit bool, err error) {
 	return answer.Offer, answer.Unfit != nil, err
 }
 
-// accepts reports why a client can't install what it is offered: the signature, as far
-// as that needs no bundle, then the type.
+// accepts returns why a client can't install an offer: first its signature, checked without
+// the bundle, then its type.
 func (t *table) accepts(c cell, offer *manifest.Offer) error {
 	err, judged := t.verified[*offer]
 	if !judged {
@@ -167,7 +167,8 @@ func (t *table) accepts(c cell, offer *manifest.Offer) error {
 	return cmp.Or(err, c.Suits(offer.Key, offer.Platform))
 }
 
-// standing tells apart the clients that have no update.
+// standing returns "ahead" for a client that has a newer version than the channel shows it,
+// and otherwise "current".
 func (t *table) standing(c cell) string {
 	installed, err := manifest.ParseClientVersion(c.Version)
 	if err == nil && installed.Compare(t.offers.Shown(c.rollout == In).Version) > 0 {
@@ -252,11 +253,11 @@ func (m Move) known(entry *channels.Entry) (versions, targets []string) {
 	return slices.Compact(versions), slices.Sorted(maps.Keys(on))
 }
 
-// misfits refuses a release that latest.json would give to clients whose type is known
-// and whom it does not suit, unless they may be left without updates, or clients get
-// it, or got it before. The steps of a rollout are refused, too. It warns of clients that
-// the channel may have: not of those whose type it never had beside bundles of other
-// types, and not where a channel follows, since its leader has said it.
+// misfits refuses a release, or a step of its rollout, that latest.json would give to clients
+// of a known type that can't install it. Platforms in AllowMissing are exempt, and so are
+// clients that get, or got, such a release already. For types that the channel may have
+// clients of it only warns. It does not warn of types that the channel never had beside
+// others, nor on a follower, since the leader's plan has the same warning.
 func (m Move) misfits(reach []Reach) (warnings []string, err error) {
 	step := m.Action == channels.Advance && m.StrandAll
 	refuses := m.Action != channels.Rollback && !m.Unchanged && (step || !m.StrandAll)
@@ -302,8 +303,8 @@ func misfitting(target string) string {
 	return "which they can't install"
 }
 
-// expected reports whether a target has clients of a bundle type, as far as the
-// channel shows: it has or had such bundles, or, on Linux, none of any type.
+// expected reports whether the channel's log suggests that a target has clients of a bundle
+// type: the channel has or had such bundles or, on Linux, bundles of no type at all.
 func (m Move) expected(target, kind string) bool {
 	os, _, _ := strings.Cut(target, "-")
 	var typed []string

@@ -7,11 +7,12 @@ import (
 	"tsmon/channels"
 	"tsmon/release/bundle"
 	"tsmon/signing"
+	"tsmon/signing/signingtest"
 )
 
 // TestReachRefuses: what breaks clients that get the release is refused.
 func TestReachRefuses(t *testing.T) {
-	theirs, other := newKey(t), newKey(t)
+	theirs, other := signingtest.Key(t), signingtest.Key(t)
 	entry := func(sequence uint64, version string) channels.Entry {
 		sig, err := theirs.Sign(signing.Digest{}, signing.Comment{Version: version, File: "App.AppImage"})
 		if err != nil {
@@ -40,13 +41,4 @@ func TestReachRefuses(t *testing.T) {
 			t.Errorf("told of the past: %+v, %v", past, err)
 		}
 	}
-}
-
-func newKey(t *testing.T) signing.PrivateKey {
-	t.Helper()
-	key, err := signing.GenerateKey()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return key
 }

@@ -63,7 +63,7 @@ type Stranded struct {
 	Server   []string `json:"server"`      // where they ask the server, which sends them through watersheds
 }
 
-// anywhere stands for the public URL where it makes no difference.
+// anywhere takes the place of the public URL where the address does not matter.
 const anywhere = "https://store.invalid"
 
 // Lacks returns what reports whether the installed version of an offer lacks the key
@@ -137,10 +137,11 @@ func Installed(log *channels.Log, known map[string]int) []string {
 	return slices.SortedFunc(maps.Keys(versions), library.CompareVersions)
 }
 
-// LeavesBehind refuses a move that offers installed applications what they can't verify
-// and could verify so far. Applications that are known to be gone, and those that are
-// meant, are warned of; so are those that read latest.json if watersheds lead the
-// others over and nothing says that this channel has such applications.
+// LeavesBehind refuses a move that offers installed applications an update that they can't
+// verify, if they could verify updates so far. It only warns of versions that no client has
+// any more and of those that Strand names. It also only warns of clients that read
+// latest.json, if watersheds lead all others over and nothing says that this channel has such
+// clients.
 func (m Move) LeavesBehind() (warnings []string, err error) {
 	if !m.Keys.Spanned() {
 		return nil, nil
@@ -179,7 +180,7 @@ func (m Move) LeavesBehind() (warnings []string, err error) {
 	return warnings, nil
 }
 
-// refuseStranding says who would be stranded, and what leads out.
+// refuseStranding refuses to strand clients: it names them, and says how to avoid it.
 func (m Move) refuseStranding(left, versions []string, where string) error {
 	mend := "lead them over with a bridge release, which `tsmon keys rotate --to FILE` plans for the new public key; or say --strand " +
 		VersionRange{left[0], left[len(left)-1]}.String() + " to leave them behind"
@@ -280,8 +281,8 @@ func (m Move) count(versions []string) int {
 	return n
 }
 
-// counted says how many clients have some versions. Those that read a manifest, which where
-// says unless it is empty, are not known to be among them: tsmon serve knows who asks it.
+// counted says how many clients have some versions. If where is set, it names the manifest
+// that further clients may read; tsmon serve only counts those that ask it.
 func (m Move) counted(versions []string, where string) string {
 	switch {
 	case m.Fleet == nil:

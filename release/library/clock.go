@@ -12,9 +12,9 @@ import (
 // MendClock says what to do about a clock that is far from the store's.
 const MendClock = "set the clock of this machine, or of the store, by NTP: `timedatectl set-ntp true`"
 
-// CheckClock refuses to go by a clock that is further from the store's time than
-// channels.Tolerance. A clock that is behind would date the steps of a rollout so that they
-// are over at once.
+// CheckClock returns an error if now differs from the store's time by more than
+// channels.Tolerance. With a clock that is slow, the steps of a rollout would be over at
+// once.
 func CheckClock(ctx context.Context, store object.Store, now time.Time) error {
 	theirs, err := store.Now(ctx)
 	if err != nil {

@@ -212,9 +212,9 @@ func (r *Record) Encode() ([]byte, error) {
 	return append(data, '\n'), err
 }
 
-// SameBundles refuses bundles that are not those of a release in the store: the same
-// bytes for the same platforms, whatever their names. shown says whether a channel
-// showed it.
+// SameBundles refuses bundles that differ from those of the release in the store. They must
+// have the same bytes for the same platforms; their names don't matter. shown says whether a
+// channel showed the release.
 func (r *Record) SameBundles(ours []Stored, shown bool) error {
 	mend := "a version's bytes never change: publish a higher version"
 	if !shown {

@@ -27,8 +27,8 @@ const (
 	maxStaged = 1000
 )
 
-// Staged is what one job brought for one target. The bundles themselves lie where
-// the release will have them. Each change of a target is a new object,
+// Staged is what one job of a build matrix stored for one target. The bundles themselves
+// already lie in the folder of the release. Each change creates a new object,
 // staged/VERSION/TARGET/NUMBER.json; the highest number counts.
 type Staged struct {
 	Version string         `json:"version"`
@@ -50,7 +50,7 @@ type StagedBundle struct {
 	Given []string `json:"given,omitempty"` // platform keys that --bundle named
 }
 
-// AnyTarget stands for the target of files that name none.
+// AnyTarget is the target of files that name none.
 const AnyTarget = "any"
 
 func stagedKey(version, target string, number int) string {
@@ -69,8 +69,8 @@ func (s *Staged) Find(other *StagedBundle) *StagedBundle {
 	return nil
 }
 
-// decodeStaged reads an object of staged/. Whoever can write to the store may have
-// put it there: what it says of bundles is verified before they are released.
+// decodeStaged reads an object of staged/. Anybody with access to the store may have written
+// it; what it says about bundles is verified before they are released.
 func decodeStaged(version, target string, data []byte) (*Staged, error) {
 	var s Staged
 	if err := json.Unmarshal(data, &s); err != nil {
@@ -202,9 +202,9 @@ func (l Library) PutStaged(ctx context.Context, s *Staged) error {
 
 var stagedAttributes = object.Attributes{ContentType: "application/json", CacheControl: "private, no-cache"}
 
-// Intact reports whether the store holds a staged bundle, with a signature as good as
-// that of the same bytes now. One by another key is not: who brings the bundle says which
-// key signs it.
+// Intact reports whether the store holds a staged bundle with a signature as good as the one
+// that the same bytes have now. A signature by another key does not count: whoever stages the
+// bundle again chooses the key.
 func (l Library) Intact(ctx context.Context, version string, staged *StagedBundle, ours Stored, allowUnbound bool) (bool, error) {
 	same, err := l.Holds(ctx, Folder(version)+staged.Name, staged.Size, staged.CRC64)
 	if errors.Is(err, fs.ErrNotExist) || err == nil && !same {

@@ -15,7 +15,7 @@ import (
 	"tsmon/store/object"
 )
 
-// upload brings the bundles of a version to the store.
+// upload sends the bundles of a version to the store.
 type upload struct {
 	Library
 	version string

@@ -12,6 +12,7 @@ import (
 	"tsmon/release"
 	"tsmon/release/bundle"
 	"tsmon/signing"
+	"tsmon/signing/signingtest"
 	"tsmon/store/object/dir"
 )
 
@@ -28,19 +29,10 @@ func newHouse(t *testing.T, policies map[string]release.Policy) *house {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := &house{t: t, old: newPair(t), fresh: newPair(t)}
+	h := &house{t: t, old: signingtest.Key(t), fresh: signingtest.Key(t)}
 	h.Publisher = &release.Publisher{Store: store, PublicURL: "https://releases.example.com/app", Keys: signing.Keyring{{PublicKey: h.old.Public()}},
 		Who: "test", Now: time.Now, Policies: policies}
 	return h
-}
-
-func newPair(t *testing.T) signing.PrivateKey {
-	t.Helper()
-	key, err := signing.GenerateKey()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return key
 }
 
 func stable() map[string]release.Policy { return map[string]release.Policy{"stable": {}} }

@@ -15,6 +15,7 @@ import (
 	"tsmon/release"
 	"tsmon/release/gate"
 	"tsmon/signing"
+	"tsmon/signing/signingtest"
 )
 
 func TestRotation(t *testing.T) {
@@ -122,7 +123,7 @@ tsmon release promote --from stable --to late` {
 		t.Errorf("%+v", c)
 	}
 	h.publish("1.1.1", h.fresh)
-	if _, err := h.Promote(t.Context(), promote); !errors.Is(err, release.ErrStrands) {
+	if _, err := h.Promote(t.Context(), promote); !errors.Is(err, gate.ErrStrands) {
 		t.Errorf("past the bridge: %v", err)
 	}
 	bridge := promote
@@ -141,7 +142,7 @@ tsmon release promote --from stable --to late` {
 
 func TestRefusals(t *testing.T) {
 	h := newHouse(t, stable())
-	other := newPair(t)
+	other := signingtest.Key(t)
 	both := func(a, b signing.Span) signing.Keyring {
 		return signing.Keyring{{PublicKey: h.old.Public(), Span: a}, {PublicKey: h.fresh.Public(), Span: b}}
 	}
@@ -246,7 +247,7 @@ func TestAgreesWithThePublisher(t *testing.T) {
 			err := h.try(next, h.fresh, func(o *release.PublishOptions) { o.DryRun = true })
 			switch c.State {
 			case Bridge, Waiting:
-				if c.refuses(c.Stranded) != errors.Is(err, release.ErrStrands) {
+				if c.refuses(c.Stranded) != errors.Is(err, gate.ErrStrands) {
 					t.Fatalf("seed %d: %s, would strand %+v, and %s is answered %v", seed, c.State, c.Stranded, next, err)
 				}
 			case Ready, Done:

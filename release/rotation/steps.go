@@ -28,8 +28,8 @@ func (r *rotation) steps(configured bool) []Step {
 	return g.list
 }
 
-// order returns the channels in the order in which releases reach them: those that are
-// published to, those that are promoted to, those that follow.
+// order returns the channels in the order in which releases reach them: first those that are
+// published to, then those that are promoted to, then followers.
 func (r *rotation) order() []*Channel {
 	rank := func(c *Channel) int {
 		switch head := c.log.Head(); {
@@ -159,7 +159,8 @@ func moved(policy release.Policy, next, before, channel string) string {
 	return next + "/latest.json " + before + " " + channel + "/latest.json"
 }
 
-// cross brings a channel to the bridge, unless it moves along with another.
+// cross adds the steps that move a channel to the bridge, unless the channel follows another
+// one there.
 func (g *guide) cross(c *Channel) {
 	leader := g.r.find(c.policy.Follows)
 	switch {

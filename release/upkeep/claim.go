@@ -11,10 +11,10 @@ import (
 	"tsmon/store/object"
 )
 
-// claims is the folder of the versions that somebody is about to make the first of a
-// channel. No entry of such a channel can conflict with one of Prune, so whoever moves it
-// writes a claim before he looks whether the version is being pruned, and Prune says that
-// it is before it looks for claims: one of them sees the other.
+// claims is the folder of the versions that are about to become the first of a channel. Such
+// a channel has no log that could conflict with an entry of Prune. So whoever moves it writes
+// a claim first and then checks whether the version is being pruned, while Prune first
+// announces the version and then looks for claims: at least one of them sees the other.
 const claims = library.StagedRoot + "moves/"
 
 // Claim writes a claim and returns what removes it. One that stays, as after a crash,

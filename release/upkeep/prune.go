@@ -36,9 +36,9 @@ type PruneReport struct {
 	DryRun   bool            `json:"dry_run,omitempty"`
 	Pruned   []PrunedRelease `json:"pruned"` // in the updater's order
 	Channels []string        `json:"channels"`
-	// Leftovers are the keys of objects that no release needs, sorted: those of uploads
-	// that never became a release, of discarded versions, and what says how a release
-	// was staged that a channel has shown since, or that it was about to be shown first.
+	// Leftovers are the keys of objects that no release needs, sorted: interrupted uploads,
+	// discarded versions, and the staging records and claims of releases that a channel has
+	// shown since.
 	Leftovers []string `json:"leftovers"`
 	// Unfinished are the keys of uploads that were begun and not finished.
 	Unfinished []string `json:"unfinished"`
@@ -82,15 +82,14 @@ type stock struct {
 	newest  time.Time     // when the last of all these was written
 }
 
-// Prune removes the bundles of releases that no client is offered, and what no release
-// needs. It never removes what a channel offers, in a rollout or to older clients as a
-// watershed, what the last two rollbacks would lead to, what is staged, or what no
-// channel has shown. Records stay, so that a version is never used twice, and Repair can
-// put bundles back.
+// Prune removes the bundles of releases that no client is offered, and objects that no
+// release needs. It never removes what a channel offers, including rollouts and watersheds,
+// what the last two rollbacks would return to, what is staged, or what no channel has shown.
+// Records are kept, so that a version is never used twice, and Repair can put bundles back.
 //
-// The logs of all channels say first which bundles go. Whoever planned a move before
-// that gets a conflict; whoever plans one afterwards can't move a channel to one of those
-// versions for Rest. Then Prune looks once more, and removes them within PruneTime.
+// Prune first adds an entry to the logs of all channels that names the bundles. Moves that
+// were planned before then get a conflict; later ones can't show one of those versions for
+// Rest. Then Prune looks once more, and removes the bundles within PruneTime.
 func (k Keeper) Prune(ctx context.Context, o PruneOptions) (*PruneReport, error) {
 	if err := k.Ready(); err != nil {
 		return nil, err
@@ -225,9 +224,9 @@ func (w *pruning) kept(ctx context.Context) (map[string]bool, error) {
 	return kept, nil
 }
 
-// keptBy returns the versions that must stay because of a log: what it offers, its
-// watersheds, those that are held back too, what the last two rollbacks would lead to,
-// and the newest.
+// keptBy returns the versions that a channel's log keeps: those that it offers, also if
+// paused, its watersheds, those that the last two rollbacks would return to, and the newest
+// ones.
 func keptBy(log *channels.Log, newest int) []string {
 	head, standing := log.Head(), log.Standing()
 	if head == nil {
@@ -268,8 +267,8 @@ func versionsIn(shown []channels.Pointer) []string {
 	return versions
 }
 
-// lastOffered returns when a channel last ceased to offer each version that one has
-// shown; what a channel offers still counts from when it began to.
+// lastOffered returns, for each version that was ever shown, when a channel last stopped
+// offering it. For a version that is still offered it is when that began.
 func lastOffered(logs []*channels.Log) map[string]time.Time {
 	offered := map[string]time.Time{}
 	for _, log := range logs {
@@ -286,9 +285,9 @@ func lastOffered(logs []*channels.Log) map[string]time.Time {
 	return offered
 }
 
-// declare adds an entry to each log that does not say yet that versions are being pruned,
-// or that said so some time ago: an entry is what those conflict with who are about to
-// move the channel to one of them.
+// declare adds an entry to each log that has not announced the pruning of these versions, or
+// announced it too long ago. Whoever is about to move the channel to one of them conflicts
+// with that entry.
 func (w *pruning) declare(ctx context.Context, doomed []string) error {
 	for _, log := range w.logs {
 		if log.Fed() {

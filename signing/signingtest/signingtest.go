@@ -1,10 +1,12 @@
-// Package signingtest has operators for tests.
+// Package signingtest makes keys and operators for tests.
 package signingtest
 
 import (
 	"context"
 	"crypto/ed25519"
 	"crypto/rand"
+	"os"
+	"path/filepath"
 	"slices"
 	"testing"
 
@@ -12,6 +14,40 @@ import (
 
 	"tsmon/signing"
 )
+
+// Key returns a new private key.
+func Key(t testing.TB) signing.PrivateKey {
+	t.Helper()
+	key, err := signing.GenerateKey()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return key
+}
+
+// Testdata returns the text of a file below testdata.
+func Testdata(t testing.TB, name string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("testdata", filepath.FromSlash(name)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// Keyring trusts the public keys in files below testdata.
+func Keyring(t testing.TB, files ...string) signing.Keyring {
+	t.Helper()
+	var texts []signing.KeyText
+	for _, f := range files {
+		texts = append(texts, signing.KeyText{Key: Testdata(t, f)})
+	}
+	ring, err := signing.ParseKeyring(texts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ring
+}
 
 // Operator is somebody with a key.
 func Operator(t testing.TB) signing.SSHSigner {

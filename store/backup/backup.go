@@ -237,8 +237,8 @@ func readList(archive *tar.Reader) (c Contents, err error) {
 	return c, nil
 }
 
-// validName reports whether a name is one that Create may have been given: it leads out
-// of no folder, on any system.
+// validName reports whether a name can be that of a file in a backup: on no system does it
+// lead out of the folder.
 func validName(name string) bool {
 	return fs.ValidPath(name) && name != "." && name != listName && filepath.IsLocal(filepath.FromSlash(name)) && !strings.ContainsAny(name, "\\:\x00")
 }

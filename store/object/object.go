@@ -115,9 +115,9 @@ type Store interface {
 	// again removes the rest.
 	Delete(ctx context.Context, keys ...string) error
 
-	// Now returns the time of the store, which all who use it share, to the second: that of
-	// an answer of a few seconds ago at most, or the one that a new file gets. A folder that
-	// nobody may write to has the time of this machine.
+	// Now returns the time of the store, to the second, which is the same for all who use it.
+	// It comes from an answer of the last few seconds, or from a new file. For a folder that
+	// can't be written to it is the time of this machine.
 	Now(ctx context.Context) (time.Time, error)
 
 	// List yields the objects whose keys begin with prefix and sort after after, in

@@ -31,8 +31,7 @@ type Installs interface {
 // ClientID is a digest of the name that a client reports.
 type ClientID [16]byte
 
-// Network is one of 65,536 parts of the networks that clients ask from: too few to
-// tell an address by it.
+// Network is one of 65,536 groups of client networks, too few to identify an address.
 type Network uint16
 
 // Sightings are observations of clients.
@@ -42,9 +41,9 @@ type Sightings struct {
 	Downloads []Download
 }
 
-// Installed is the version that a client has. The latest sighting of a channel and
-// client is kept, but for its target: that is the one that the client last asked with,
-// whatever it reported since. Until it has asked it is the one of the latest sighting.
+// Installed is the version that a client has. Of each channel and client the latest sighting
+// is kept. Its target is the one that the client last asked with, whatever it reported since;
+// until the client has asked, it is that of the latest sighting.
 type Installed struct {
 	Channel string
 	Client  ClientID

@@ -9,13 +9,13 @@ import (
 // Outbox keeps messages of the servers that share the records until somebody outside
 // has taken them. Times are stored in microseconds.
 type Outbox interface {
-	// Told returns what messages tell of so far. The first call, on records without
-	// any, begins at a time.
+	// Told returns what messages have been queued about so far. On records without any, the
+	// first call sets the beginning to begin.
 	Told(ctx context.Context, begin time.Time) (Told, error)
 
-	// Queue adds messages, due at once, except those whose ID was there before, and
-	// remembers that they tell of the moves of a channel up to one; of none if the
-	// channel is empty. Both happen or neither. ErrInvalid if they are not valid.
+	// Queue adds messages, due at once, except those whose ID was queued before, and records
+	// that the moves of a channel up to a number are covered; an empty channel records none.
+	// Both happen or neither. ErrInvalid if the messages are not valid.
 	Queue(ctx context.Context, channel string, upTo uint64, messages []Message) error
 
 	// Claim returns at most limit messages that are due, the oldest first, and makes
@@ -31,7 +31,7 @@ type Outbox interface {
 	ForgetMessages(ctx context.Context, before time.Time) (int, error)
 }
 
-// Message is something to be told outside.
+// Message is a message to the webhook.
 type Message struct {
 	ID   string // of what it tells about, at most 256 bytes
 	Made time.Time
@@ -40,7 +40,7 @@ type Message struct {
 	Tries int
 }
 
-// Told is what messages tell of.
+// Told is what messages have been queued about.
 type Told struct {
 	Begin   time.Time         // moves before it are told nobody
 	Moves   map[string]uint64 // the number of the last move of each channel

@@ -140,15 +140,15 @@ type Diagrams interface {
 	// no such diagram.
 	Diagram(ctx context.Context, schema string, id int64) (Diagram, error)
 
-	// SaveDiagram creates a diagram if d.ID is 0, else it replaces the members of
-	// one; ErrNotFound if that does not exist. It adds or replaces the objects of d,
-	// an id of 0 standing for a new one, removes those of deleted that exist, and
-	// keeps all others. A *ConflictError says that an object belongs to another
-	// diagram, ErrInvalid that one is named twice.
+	// SaveDiagram creates a diagram if d.ID is 0; otherwise it replaces the members of one,
+	// and returns ErrNotFound if that does not exist. It adds or replaces the objects of d,
+	// where an id of 0 means a new one, removes those of deleted that exist, and keeps all
+	// others. A *ConflictError says that an object belongs to another diagram, ErrInvalid
+	// that an object is named twice.
 	//
-	// A *StaleError says that d.Version is set and not the present one. What d.SavedBy
-	// and d.SavedAt say is kept with the state, unless the save changes nothing. Returns
-	// the present state.
+	// A *StaleError says that d.Version is set and is not the current version. d.SavedBy and
+	// d.SavedAt are kept with the state, unless the save changes nothing. SaveDiagram returns
+	// the current state.
 	SaveDiagram(ctx context.Context, schema string, d Diagram, deleted Deleted) (DiagramState, error)
 
 	// DiagramStates returns the states of a tenant's diagrams that are kept: the present
@@ -233,8 +233,8 @@ type Audits interface {
 	ForgetAudits(ctx context.Context, before time.Time) (int64, error)
 }
 
-// Writes says which databases of time series were written to other than by a server, so
-// that servers know what to read anew.
+// Writes lists databases of time series that a command has written to, so that servers know
+// what to read again.
 type Writes interface {
 	// Wrote counts a write to a database. ErrInvalid if no tenant could name it.
 	Wrote(ctx context.Context, tsName string) error

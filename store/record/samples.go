@@ -30,10 +30,11 @@ type Sample struct {
 	Rows      int // clients that are recorded
 }
 
-// Smaller returns the next smaller sample, of about half as many clients. Of tries, of
-// which each network has one of sizes, it leaves out those of the networks that have the
-// most, as long as each network keeps leastOfNetwork; else, and of the clients of a
-// channel, for which sizes are nil, whoever is not in the next Level.
+// Smaller returns the next smaller sample, of about half as many clients. For the tries of a
+// release, sizes has the number of clients of each network, and Smaller first leaves out
+// those of the largest networks, as long as each network keeps leastOfNetwork. Otherwise, and
+// for the clients of a channel, where sizes is nil, it leaves out all that are not in the
+// next Level.
 func (s Sample) Smaller(sizes []int, most int) Sample {
 	if n := MostOfNetwork(sizes, most/2); len(sizes) > 0 && n > 0 && (n < s.OfNetwork || s.OfNetwork == 0) {
 		s.OfNetwork = n
@@ -43,7 +44,7 @@ func (s Sample) Smaller(sizes []int, most int) Sample {
 	return s
 }
 
-// Within returns the sample of those who are in both.
+// Within returns the intersection of two samples.
 func (s Sample) Within(other Sample) Sample {
 	s.Level = max(s.Level, other.Level)
 	if s.OfNetwork == 0 || other.OfNetwork > 0 && other.OfNetwork < s.OfNetwork {

@@ -19,7 +19,7 @@ const (
 	MaxRetention = 20 * 366 * 24 * time.Hour
 )
 
-// AsItIs stands for the retention that a database has.
+// AsItIs means the retention that a database has.
 const AsItIs time.Duration = -1
 
 // Keeping says how a database keeps values.

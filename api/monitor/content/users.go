@@ -26,8 +26,8 @@ type User struct {
 	TokenDigest Digest `json:"token_digest,omitempty"` // nil if there is no token
 }
 
-// Digest is the SHA-256 of a partner token, hexadecimal in a file. It does not tell the
-// token, which is random.
+// Digest is the SHA-256 of a partner token, hexadecimal in a file. The token is random and
+// can't be derived from it.
 type Digest []byte
 
 // MarshalText implements encoding.TextMarshaler.

@@ -2,9 +2,9 @@ package equation
 
 import "math"
 
-// raise returns x to the power of y, rounded to the nearest float64 but for one result
-// in some ten thousand, which is the other of its two neighbours. A power that is a
-// float64 is exact, which math.Pow's often is not.
+// raise returns x to the power of y. The result is exact if it is a float64, which that of
+// math.Pow often is not. Otherwise it is rounded to the nearest float64, except that about
+// one in ten thousand results is the other neighbour.
 func raise(x, y float64) float64 {
 	rough := math.Pow(x, y)
 	if size := math.Abs(rough); x == 0 || size == 1 || size < 0x1p-1022 || size > math.MaxFloat64 || size != size {

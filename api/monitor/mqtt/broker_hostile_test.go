@@ -3,14 +3,17 @@ package mqtt_test
 import (
 	"context"
 	"errors"
-	"github.com/eclipse/paho.golang/paho"
 	"io"
 	"net"
 	"os"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/eclipse/paho.golang/paho"
+
 	"tsmon/api/monitor/mqtt"
+	"tsmon/store/servertest"
 )
 
 // rawClient talks to a broker in bytes.
@@ -156,8 +159,8 @@ func TestBrokerKeepAlive(t *testing.T) {
 // TestBrokerUnacknowledged has a subscriber that acknowledges nothing: what is
 // kept for it is bounded, and the log says so once.
 func TestBrokerUnacknowledged(t *testing.T) {
-	var log logBuffer
-	b, err := mqtt.Listen(t.Context(), mqtt.BrokerOptions{Address: "127.0.0.1:0", Log: log.logger()})
+	var log servertest.Log
+	b, err := mqtt.Listen(t.Context(), mqtt.BrokerOptions{Address: "127.0.0.1:0", Log: logTo(&log)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -181,8 +184,8 @@ func TestBrokerUnacknowledged(t *testing.T) {
 // TestBrokerSilentClients fills the broker with clients that say nothing: it
 // takes no more of them, and Close does not wait for any.
 func TestBrokerSilentClients(t *testing.T) {
-	var log logBuffer
-	b, err := mqtt.Listen(t.Context(), mqtt.BrokerOptions{Address: "127.0.0.1:0", Log: log.logger()})
+	var log servertest.Log
+	b, err := mqtt.Listen(t.Context(), mqtt.BrokerOptions{Address: "127.0.0.1:0", Log: logTo(&log)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -256,8 +259,8 @@ func TestBrokerStalledSubscriber(t *testing.T) {
 // TestBrokerLog looks for secrets of devices and for payloads in the log.
 func TestBrokerLog(t *testing.T) {
 	const secret = "hunter2"
-	var log logBuffer
-	b, err := mqtt.Listen(t.Context(), mqtt.BrokerOptions{Address: "127.0.0.1:0", Log: log.logger()})
+	var log servertest.Log
+	b, err := mqtt.Listen(t.Context(), mqtt.BrokerOptions{Address: "127.0.0.1:0", Log: logTo(&log)})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -173,8 +173,8 @@ func (c *Client) Publish(ctx context.Context, topic string, payload []byte) (Rec
 	return Receipt{}, fmt.Errorf("%w: %w", ErrUnknown, err)
 }
 
-// await waits for a connection. The session knows sooner than the manager that one was
-// lost.
+// await waits for a connection. The session notices a lost connection before the manager
+// does.
 func (c *Client) await(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()

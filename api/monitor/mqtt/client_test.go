@@ -12,6 +12,7 @@ import (
 	"github.com/eclipse/paho.golang/packets"
 
 	"tsmon/api/monitor/mqtt"
+	"tsmon/store/servertest"
 )
 
 func TestDialURL(t *testing.T) {
@@ -332,8 +333,8 @@ func TestRefusedLog(t *testing.T) {
 		c.welcome(packets.Connack{ReasonCode: 0x87, Properties: &packets.Properties{ReasonString: "no\nentry"}})
 		refused <- struct{}{}
 	})
-	var log logBuffer
-	p := dial(t, mqtt.Options{URL: strings.Replace(url, "//", "//user:"+secret+"@", 1), Log: log.logger()})
+	var log servertest.Log
+	p := dial(t, mqtt.Options{URL: strings.Replace(url, "//", "//user:"+secret+"@", 1), Log: logTo(&log)})
 	for range 4 {
 		receive(t, refused)
 	}

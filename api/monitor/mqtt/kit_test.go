@@ -1,18 +1,17 @@
 package mqtt_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"log/slog"
 	"net"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/eclipse/paho.golang/paho"
 
 	"tsmon/api/monitor/mqtt"
+	"tsmon/store/servertest"
 )
 
 // publisher is the contract that both types keep.
@@ -24,25 +23,8 @@ type publisher interface {
 
 var silent = slog.New(slog.DiscardHandler)
 
-// logBuffer is a log that a test reads while it is written.
-type logBuffer struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (b *logBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.Write(p)
-}
-
-func (b *logBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.String()
-}
-
-func (b *logBuffer) logger() *slog.Logger { return slog.New(slog.NewTextHandler(b, nil)) }
+// logTo returns a logger that writes lines of text to a log.
+func logTo(log *servertest.Log) *slog.Logger { return slog.New(slog.NewTextHandler(log, nil)) }
 
 // patience is how long tests wait for an event: long, as a machine may be busy.
 const patience = 2 * time.Minute

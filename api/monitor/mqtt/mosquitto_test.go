@@ -60,8 +60,8 @@ func publishes(t *testing.T, p publisher) func() bool {
 func TestMosquittoDown(t *testing.T) {
 	s := servertest.StartMosquitto(t)
 	s.Stop()
-	var log logBuffer
-	p := dial(t, mqtt.Options{URL: s.URL(), Log: log.logger()})
+	var log servertest.Log
+	p := dial(t, mqtt.Options{URL: s.URL(), Log: logTo(&log)})
 	for range 2 {
 		wantError(t, p.Ping(t.Context()), mqtt.ErrUnavailable)
 		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
@@ -102,8 +102,8 @@ func TestMosquittoFrozen(t *testing.T) {
 func TestMosquittoWrongPassword(t *testing.T) {
 	s := servertest.StartMosquitto(t)
 	const secret = "hunter2"
-	var log logBuffer
-	p := dial(t, mqtt.Options{URL: strings.Replace(s.URL(), s.Password, secret, 1), Log: log.logger()})
+	var log servertest.Log
+	p := dial(t, mqtt.Options{URL: strings.Replace(s.URL(), s.Password, secret, 1), Log: logTo(&log)})
 	eventually(t, "it is refused", func() bool { return strings.Contains(log.String(), "reasonCode=135") })
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()

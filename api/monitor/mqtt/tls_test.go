@@ -10,6 +10,7 @@ import (
 	"github.com/eclipse/paho.golang/packets"
 
 	"tsmon/api/monitor/mqtt"
+	"tsmon/store/servertest"
 )
 
 // TestTLS connects to a broker whose certificate is trusted, and to one whose
@@ -33,8 +34,8 @@ func TestTLS(t *testing.T) {
 	t.Cleanup(func() { p.Close() })
 	mustPublish(t, p, "a", strings.Repeat("x", 100_000))
 
-	var log logBuffer
-	p = dial(t, mqtt.Options{URL: url, Log: log.logger()})
+	var log servertest.Log
+	p = dial(t, mqtt.Options{URL: url, Log: logTo(&log)})
 	eventually(t, "it does not trust the broker", func() bool { return strings.Contains(log.String(), "certificate") })
 	wantError(t, p.Ping(t.Context()), mqtt.ErrUnavailable)
 	p.Close()

@@ -78,7 +78,7 @@ func NewClock(s record.Settings) (Clock, error) {
 	return Clock{zone, names, layout}, nil
 }
 
-// Text formats a time by a layout of Go, whose PM stands for the half of the day. Names
+// Text formats a time by a layout of package time, in which PM is the half of the day. Names
 // are those of the language. Seconds are added if the layout has none.
 func (c Clock) Text(t time.Time, seconds bool) string {
 	return string(c.AppendText(nil, t, seconds))

@@ -93,8 +93,8 @@ func runBackupCreate(ctx context.Context, app *cli.App, path string) error {
 	return Backup{File: path, Contents: contents}.show(app, "wrote")
 }
 
-// backupSources returns what lies on this machine, by the names that it has in a data
-// folder, but for uploads.
+// backupSources returns the parts of the data that lie on this machine, except uploads, under
+// the names that they have in a data folder.
 func backupSources(c *config.Config) (sources []backup.Source, err error) {
 	if cli.RecordsFile(c) == "" {
 		return nil, cli.Usagef("the records are in PostgreSQL: pg_dump makes backups of them")

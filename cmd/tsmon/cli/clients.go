@@ -28,9 +28,9 @@ func Seen(ctx context.Context, c *config.Config, channel string) (seen channels.
 	return seen, err
 }
 
-// KnownClients counts the clients of channels from the records of tsmon serve. Nothing is
-// known where there are no records, as in most CI jobs, where they know nobody of the
-// channel, or where they can't be read, which is a warning.
+// KnownClients counts the clients of channels from the records of tsmon serve. The counts are
+// unknown if there are no records, as in most CI jobs, if the records have no clients of the
+// channel, or if they can't be read, which is a warning.
 type KnownClients struct {
 	Config *config.Config
 	Now    func() time.Time

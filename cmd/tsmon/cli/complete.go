@@ -43,7 +43,7 @@ func (a completion) complete(cmd *cobra.Command) {
 	}
 }
 
-// filePlaceholders stand for files and folders.
+// filePlaceholders are the placeholders of files and folders in help texts.
 var filePlaceholders = []string{"FILE", "FOLDER", "DIR", "BUNDLE", "KEY", "PATH", "A", "B", "-"}
 
 // placeholder returns the n-th argument in a usage line: of "show CHANNEL",

@@ -115,7 +115,8 @@ type Channel struct {
 	// installations that ask no server.
 	Rings bool  `yaml:"rings"`
 	Guard Guard `yaml:"guard"`
-	// Operators are the names of those who sign moves of the channel; all if it is not set.
+	// Operators are the names of those who may sign moves of the channel; all operators if it
+	// is not set.
 	Operators []string `yaml:"operators"`
 	// Approvals is how many operators must sign a move, 1 if it is not set.
 	Approvals         int `yaml:"approvals"`
@@ -177,7 +178,7 @@ type Server struct {
 	MetricsListen string `yaml:"metrics_listen" env:"TSMON_METRICS_LISTEN"`
 	// Refresh is the longest time for which a served channel may be out of date.
 	Refresh time.Duration `yaml:"refresh" env:"TSMON_REFRESH"`
-	// Drain is how long a server that was told to end goes on taking requests while
+	// Drain is how long a server keeps taking requests after it was asked to stop, while
 	// /readyz fails.
 	Drain time.Duration `yaml:"drain" env:"TSMON_DRAIN"`
 	// DrainDownloads is how long the requests that run may then take.
@@ -185,9 +186,10 @@ type Server struct {
 	Updates        Updates       `yaml:"updates"`
 	// OperatorsRoot are OpenSSH keys each of which may put other operators in force.
 	OperatorsRoot []string `yaml:"operators_root"`
-	// Webhook is the address that is told of every move of a channel, and of alarms.
+	// Webhook is the address that gets a message about every move of a channel, and about
+	// alarms.
 	Webhook Secret `yaml:"webhook" env:"TSMON_WEBHOOK"`
-	// WebhookSecret signs what it is told: whsec_ and base64, or any text.
+	// WebhookSecret signs the messages to the webhook: whsec_ and base64, or any text.
 	WebhookSecret Secret  `yaml:"webhook_secret" env:"TSMON_WEBHOOK_SECRET"`
 	Log           Log     `yaml:"log"`
 	Console       Console `yaml:"console"`
@@ -225,8 +227,8 @@ type Updates struct {
 	PresignEndpoint string `yaml:"presign_endpoint" env:"TSMON_UPDATES_PRESIGN_ENDPOINT"`
 	// Token is the bearer token that clients have to send; empty for none.
 	Token Secret `yaml:"token" env:"TSMON_UPDATES_TOKEN"`
-	// Clients is how many clients of a channel are recorded, and how many of those that
-	// were offered a release. Of more a sample is.
+	// Clients is how many clients of a channel are recorded at most, and how many of those
+	// that were offered a release. Beyond that a sample is recorded.
 	Clients int `yaml:"clients" env:"TSMON_UPDATES_CLIENTS"`
 	// ReportSecrets are what applications sign reports with, of builds of several ages.
 	// With any, reports without a signature count neither for nor against a release.
@@ -290,7 +292,7 @@ type Secret string
 // String hides the text.
 func (Secret) String() string { return "***" }
 
-// Format hides the text whatever the verb.
+// Format hides the text with every verb.
 func (Secret) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "***") }
 
 // Load reads the file, if there is one, and the environment, given as NAME=value,

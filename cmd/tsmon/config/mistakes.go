@@ -155,8 +155,8 @@ func kindName(goType string) string {
 	return "a mapping"
 }
 
-// eachKey calls visit with the fields of a struct and of the structs in it, and with
-// the path of each in the file. CHANNEL stands for the name of a channel.
+// eachKey calls visit with the fields of a struct and of the structs in it, and with the path
+// of each in the file, in which CHANNEL is the name of any channel.
 func eachKey(t reflect.Type, above string, visit func(path string, f reflect.StructField)) {
 	for _, f := range reflect.VisibleFields(t) {
 		path := keyOf(above, f)

@@ -173,8 +173,8 @@ func (i *Inspection) Add(found Mistakes) {
 	}
 }
 
-// Mistyped returns the variables of the environment that nothing reads but that
-// resemble one, with that one.
+// Mistyped returns the environment variables that are not read but resemble one that is, with
+// the name of the latter.
 func (i *Inspection) Mistyped() map[string]string {
 	known := append(slices.Sorted(maps.Values(variables())), "TSMON_CONFIG")
 	found := map[string]string{}
@@ -252,8 +252,8 @@ func Changed(a, b *Config) (names []string) {
 	return names
 }
 
-// leaves calls visit with the path of each value. What only the environment sets
-// goes by the name of its variable.
+// leaves calls visit with the path of each value. The path of a setting that only the
+// environment has is the name of its variable.
 func leaves(v reflect.Value, path string, visit func(path string, v reflect.Value)) {
 	switch v.Kind() {
 	case reflect.Struct:
@@ -317,6 +317,23 @@ func (s Secret) place() string {
 		return "***"
 	}
 	return string(s)
+}
+
+// ChannelNames returns the configured channels: stable first, those that follow another
+// last.
+func (c *Config) ChannelNames() []string {
+	names := slices.Sorted(maps.Keys(c.Channels))
+	rank := func(name string) int {
+		switch {
+		case name == "stable":
+			return 0
+		case c.Channels[name].Follows == "":
+			return 1
+		}
+		return 2
+	}
+	slices.SortStableFunc(names, func(a, b string) int { return cmp.Compare(rank(a), rank(b)) })
+	return names
 }
 
 // ChannelLike writes a channel that has the settings of another, as lines of the file. If

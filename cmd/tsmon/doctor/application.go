@@ -34,7 +34,7 @@ func (p applicationArea) examine(context.Context) []Finding {
 	if _, err := p.project.Version(); err != nil {
 		n.warn(`write "version": "1.0.0" into it, or give --version to every command`, "%v", err)
 	}
-	for _, f := range p.project.Check(p.config.PublicURL, p.channelNames()) {
+	for _, f := range p.project.Check(p.config.PublicURL, p.config.ChannelNames()) {
 		p.mismatch(n.at(f.File), f)
 	}
 	if len(n.found) == 0 {
@@ -82,7 +82,7 @@ func (p applicationArea) someEndpointFits() bool {
 	for _, platform := range tauri.Platforms() {
 		u := p.project.On(platform).Updater
 		if !slices.ContainsFunc(u.Endpoints, func(endpoint string) bool {
-			return tauri.CheckEndpoint(endpoint, p.config.PublicURL, p.channelNames(), u.AllowHTTP) == ""
+			return tauri.CheckEndpoint(endpoint, p.config.PublicURL, p.config.ChannelNames(), u.AllowHTTP) == ""
 		}) {
 			return false
 		}
@@ -90,8 +90,8 @@ func (p applicationArea) someEndpointFits() bool {
 	return true
 }
 
-// firstRelease returns the command that publishes the project, or, where several machines
-// build what the channel requires, the one that each of them runs.
+// firstRelease returns the command that publishes the project. If several machines build what
+// the channel requires, it is the command that each of them runs.
 func (p *patient) firstRelease(channel string) string {
 	version, known, bundles := "1.0.0", false, "src-tauri/target/release/bundle"
 	if p.project != nil {

@@ -21,7 +21,7 @@ type channelsArea struct{ *patient }
 // examine compares the manifest of each configured channel with its log.
 func (p channelsArea) examine(ctx context.Context) []Finding {
 	n := &notes{area: areaChannels}
-	for _, name := range p.channelNames() {
+	for _, name := range p.config.ChannelNames() {
 		p.channel(ctx, n.at(channels.ManifestKey(name)), name)
 		if p.config.Channels[name].Rings {
 			p.rings(ctx, n.at(name+"/rings"), name)
@@ -35,7 +35,7 @@ func (p channelsArea) examine(ctx context.Context) []Finding {
 // operators sign. A folder is protected by the machine that it is on.
 func (p channelsArea) unprotected(n *notes) {
 	var bare []string
-	for _, name := range p.channelNames() {
+	for _, name := range p.config.ChannelNames() {
 		if p.trust[name].Operators == nil {
 			bare = append(bare, name)
 		}
@@ -45,23 +45,6 @@ func (p channelsArea) unprotected(n *notes) {
 	}
 	n.warn("list operators in tsmon.yaml, such as `operators: {ann: ssh-ed25519 AAAA…}`, and put them in force: `tsmon channel appoint "+bare[0]+"`",
 		"no operators sign %s: who has the bucket's credentials can offer clients any release that was signed, older ones too, end rollouts, and change notes and flags", strings.Join(bare, ", "))
-}
-
-// channelNames returns the configured channels: those that clients of a new project
-// ask first, followers last.
-func (p *patient) channelNames() []string {
-	names := slices.Sorted(maps.Keys(p.config.Channels))
-	rank := func(name string) int {
-		switch {
-		case name == "stable":
-			return 0
-		case p.config.Channels[name].Follows == "":
-			return 1
-		}
-		return 2
-	}
-	slices.SortStableFunc(names, func(a, b string) int { return cmp.Compare(rank(a), rank(b)) })
-	return names
 }
 
 func (p channelsArea) channel(ctx context.Context, n *notes, name string) {

@@ -98,7 +98,7 @@ func (p publicArea) examine(ctx context.Context) []Finding {
 		return n.found
 	}
 	shown := map[string][]byte{}
-	for _, name := range p.channelNames() {
+	for _, name := range p.config.ChannelNames() {
 		data, err := channels.Repository{Store: p.store}.Shown(ctx, name)
 		if err == nil {
 			shown[name] = data
@@ -107,7 +107,7 @@ func (p publicArea) examine(ctx context.Context) []Finding {
 		}
 	}
 	first := true
-	for _, name := range p.channelNames() {
+	for _, name := range p.config.ChannelNames() {
 		data, ok := shown[name]
 		if !ok {
 			continue
@@ -126,7 +126,7 @@ func (p publicArea) examine(ctx context.Context) []Finding {
 // answers asks an address that can't be compared with anything yet.
 func (p publicArea) answers(ctx context.Context, n *notes) {
 	n.at(p.config.PublicURL)
-	got, err := p.manifestAt(ctx, p.config.PublicURL, p.channelNames()[0])
+	got, err := p.manifestAt(ctx, p.config.PublicURL, p.config.ChannelNames()[0])
 	if err != nil {
 		p.unreachable(n, err)
 		return
@@ -234,7 +234,7 @@ func (p publicArea) reportDenied(n *notes, a *answer) {
 	case p.config.Server.Updates.Token != "":
 		n.fail("set server.updates.token (TSMON_UPDATES_TOKEN) to the token of the server there", "refuses the configured token (status %d)", a.StatusCode)
 	case strings.HasPrefix(p.config.Storage, "s3:"):
-		n.fail("let everybody read "+strings.Join(p.channelNames(), "/, ")+"/ and releases/ in the bucket, and nothing else (`mc anonymous set download ALIAS/BUCKET/PREFIX/releases`), or set server.updates.token (TSMON_UPDATES_TOKEN) if the server there wants one", "refuses to answer without credentials (status %d)", a.StatusCode)
+		n.fail("let everybody read "+strings.Join(p.config.ChannelNames(), "/, ")+"/ and releases/ in the bucket, and nothing else (`mc anonymous set download ALIAS/BUCKET/PREFIX/releases`), or set server.updates.token (TSMON_UPDATES_TOKEN) if the server there wants one", "refuses to answer without credentials (status %d)", a.StatusCode)
 	default:
 		n.fail("set server.updates.token (TSMON_UPDATES_TOKEN) to the token that the server there wants", "refuses to answer without credentials (status %d)", a.StatusCode)
 	}
@@ -260,8 +260,7 @@ func (p publicArea) reportOther(ctx context.Context, n *notes, name string, body
 	}
 }
 
-// sharesKey reports whether some key signed bundles of both manifests, as far as their
-// signatures can be read.
+// sharesKey reports whether the readable signatures of two manifests have a key in common.
 func sharesKey(a, b *manifest.Manifest) bool {
 	first, second := signers(a), signers(b)
 	return len(first) == 0 || len(second) == 0 || slices.ContainsFunc(first, func(id string) bool { return slices.Contains(second, id) })
@@ -420,7 +419,7 @@ func (p publicArea) private(ctx context.Context, n *notes, name string) {
 	}
 	n.at(p.config.PublicURL + "/" + channels.EntryKey(name, log.Head().Sequence))
 	if got, err := p.fetch(ctx, n.where, http.Header{}); err == nil && got.StatusCode == http.StatusOK && strings.Contains(string(got.body), `"sequence"`) {
-		n.warn("let everybody read "+strings.Join(p.channelNames(), "/, ")+"/ and releases/ alone, with the policy in the guide (release/README.md, Configure the storage)",
+		n.warn("let everybody read "+strings.Join(p.config.ChannelNames(), "/, ")+"/ and releases/ alone, with the policy in the guide (release/README.md, Configure the storage)",
 			"anybody can read the log, which names who moved %s, when and why", name)
 	}
 }

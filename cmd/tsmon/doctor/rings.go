@@ -46,7 +46,8 @@ func (p channelsArea) spreads(ctx context.Context, n *notes, r channels.Reposito
 	}
 }
 
-// rings wants the manifests of a channel's rings at their addresses; one stands for all.
+// rings checks that the manifest of one of the channel's rings is at its address; the others
+// are not fetched.
 func (p publicArea) rings(ctx context.Context, n *notes, name string) {
 	key := channels.RingKey(name, 0)
 	if _, err := p.store.Stat(ctx, key); err != nil {

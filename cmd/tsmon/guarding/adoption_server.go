@@ -50,8 +50,8 @@ func runAdoptionOf(ctx context.Context, app *cli.App, server, channel string) er
 
 const mendKey = "set TSMON_METRICS_KEY (server.metrics_key) to the key of the server there; one without a key tells nobody"
 
-// adoptionAddress returns where a server tells the adoption of a channel. server is the
-// address of the server or of its update tree.
+// adoptionAddress returns the address at which a server answers the adoption of a channel.
+// server is the address of the server or of its update tree.
 func adoptionAddress(server, channel string) (string, error) {
 	u, err := url.Parse(server)
 	switch {

@@ -1,6 +1,6 @@
-// Package guarding holds the commands that look at installed clients: `tsmon channel
-// adoption`, and `tsmon channel guard`, which shows what the guard of rollouts thinks and
-// what it does in simulated ones.
+// Package guarding holds the commands about installed clients: `tsmon channel adoption`, and
+// `tsmon channel guard`, which shows the guard's judgement of a rollout, and how it does in
+// simulated ones.
 package guarding
 
 import (

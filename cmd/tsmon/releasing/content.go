@@ -15,7 +15,7 @@ import (
 	"tsmon/release/bundle"
 )
 
-// ContentFlags describe a release, or the part of it that one job brings.
+// ContentFlags describe a release, or the bundles that one job stages.
 type ContentFlags struct {
 	version, notes, notesFile, key string
 	bundles, also                  []string

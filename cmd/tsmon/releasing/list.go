@@ -108,8 +108,8 @@ func releaseShowCommand(app *cli.App) *cobra.Command {
 	}
 }
 
-// ShownRelease is what `tsmon release show` prints: the record of a release that is
-// complete, and what is staged of one that no channel showed.
+// ShownRelease is the output of `tsmon release show`: the record of a complete release, and
+// what is staged of one that no channel showed.
 type ShownRelease struct {
 	*library.Record
 	Version string            `json:"version"`

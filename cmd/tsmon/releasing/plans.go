@@ -133,7 +133,7 @@ func printWaiting(out io.Writer, w *approval.Waiting, rings, verbose bool) {
 		printAppoints(out, e.Operators, w.Log.Operators())
 	}
 	printLosses(out, e)
-	printBrings(out, release.Brings(e))
+	printBrings(out, release.Introduced(e))
 	fmt.Fprintf(out, "approvals: %s", approvals(w))
 	if len(w.Signed) > 0 {
 		fmt.Fprintf(out, ", by %s", strings.Join(w.Signed, ", "))

@@ -64,9 +64,10 @@ func probe(client *http.Client, token string, keys signing.Keyring, allowUnbound
 	}
 }
 
-// readable returns the look at a file before a channel moves. Status 403 alone tells that
-// clients may not read it: other servers know only later what there is. The query keeps
-// caches from remembering that a file was missing; a server that refuses it is asked without.
+// readable returns the function that checks, before a channel moves, whether clients may read
+// a file. Only status 403 says that they may not: servers other than the store may learn
+// later which files exist. The query keeps caches from remembering that a file was missing;
+// if a server refuses it, the file is requested without.
 func readable(client *http.Client) func(ctx context.Context, address string) error {
 	client.Timeout = probePatience
 	return func(ctx context.Context, address string) error {

@@ -49,13 +49,13 @@ type reachGroup struct {
 	lots        []lot
 }
 
-// lot is what some clients get, whatever they have.
+// lot is what a group of clients gets, regardless of their versions.
 type lot struct {
 	gets    gate.Reach // without version and client
 	clients []client
 }
 
-// client is a client, whatever its version.
+// client is a kind of client, of any version.
 type client struct {
 	kind
 	address, rollout string // in words
@@ -173,8 +173,8 @@ func distinct(clients []client, part func(client) string) []string {
 	return slices.Compact(parts)
 }
 
-// kindsText lists kinds of clients. A target without a bundle type stands for its
-// bundle types.
+// kindsText lists kinds of clients. A target without a bundle type includes all its bundle
+// types.
 func kindsText(kinds []kind) string {
 	var texts []string
 	for i, k := range kinds {

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -308,27 +307,10 @@ func (p *plan) configuredBuilds() []string {
 	return builds
 }
 
-// channels returns the configured channels: stable first, those that follow
-// another last.
-func (p *plan) channels() []string {
-	names := slices.Sorted(maps.Keys(p.config.Channels))
-	rank := func(name string) int {
-		switch {
-		case name == "stable":
-			return 0
-		case p.config.Channels[name].Follows == "":
-			return 1
-		}
-		return 2
-	}
-	slices.SortStableFunc(names, func(a, b string) int { return cmp.Compare(rank(a), rank(b)) })
-	return names
-}
-
 // releaseChannel returns the channel that versions go to: the one that the application
 // asks, if releases are published to it, else the first.
 func (p *plan) releaseChannel() string {
-	names, asks := p.channels(), p.project.Asks(p.config.PublicURL)
+	names, asks := p.config.ChannelNames(), p.project.Asks(p.config.PublicURL)
 	for _, name := range names {
 		if _, asked := asks[name]; asked && p.config.Channels[name].Follows == "" && !p.config.Channels[name].Prerelease {
 			return name
@@ -337,12 +319,12 @@ func (p *plan) releaseChannel() string {
 	return names[0]
 }
 
-// prereleaseChannel returns the channel that pre-releases go to: of those that accept
-// them, the one that follows the channel of releases, else one that follows none, else any.
-// Without one it is the channel of releases, which refuses them.
+// prereleaseChannel returns the channel for pre-releases: of those that accept them, the
+// follower of the channel for releases, else one that follows none, else any. If none accepts
+// them, it is the channel for releases, which refuses them.
 func (p *plan) prereleaseChannel() string {
 	stable := p.releaseChannel()
-	accepting := slices.DeleteFunc(p.channels(), func(name string) bool { return !p.config.Channels[name].Prerelease })
+	accepting := slices.DeleteFunc(p.config.ChannelNames(), func(name string) bool { return !p.config.Channels[name].Prerelease })
 	for _, follows := range []string{stable, ""} {
 		if i := slices.IndexFunc(accepting, func(name string) bool { return p.config.Channels[name].Follows == follows }); i >= 0 {
 			return accepting[i]
@@ -364,7 +346,7 @@ func (p *plan) workflows(context.Context, Env) error {
 	if err != nil {
 		return err
 	}
-	channels := p.channels()
+	channels := p.config.ChannelNames()
 	w := Workflow{Targets: p.builds, Channels: channels, Stable: p.releaseChannel(), Prerelease: p.prereleaseChannel(),
 		S3: strings.HasPrefix(p.config.Storage, "s3:"), Operators: len(p.config.Operators) > 0, Dir: filepath.ToSlash(dir)}
 	w.Rings = slices.ContainsFunc(channels, func(name string) bool { return p.config.Channels[name].Rings })

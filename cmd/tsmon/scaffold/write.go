@@ -17,7 +17,7 @@ import (
 // compare lists what keeps clients from their updates, and what is left to do.
 func (p *plan) compare(context.Context, Env) error {
 	r := p.report
-	r.Findings = append(r.Findings, p.project.Check(p.config.PublicURL, p.channels())...)
+	r.Findings = append(r.Findings, p.project.Check(p.config.PublicURL, p.config.ChannelNames())...)
 	if len(p.keys) > 1 {
 		r.Warnings = append(r.Warnings, "the platforms of "+p.project.File+" have different updater keys; all are trusted")
 	}
@@ -31,7 +31,7 @@ func (p *plan) compare(context.Context, Env) error {
 		signing = "TAURI_SIGNING_PRIVATE_KEY, TAURI_SIGNING_PRIVATE_KEY_PASSWORD and TSMON_OPERATOR_KEY"
 	}
 	if bucket && !strings.HasSuffix(p.config.PublicURL, "/updates") { // else tsmon serve shows it
-		r.Next = append(r.Next, "let everybody read "+strings.Join(p.channels(), "/, ")+"/ and releases/ in the bucket, and nothing else: the guide (release/README.md, Configure the storage) has the policy")
+		r.Next = append(r.Next, "let everybody read "+strings.Join(p.config.ChannelNames(), "/, ")+"/ and releases/ in the bucket, and nothing else: the guide (release/README.md, Configure the storage) has the policy")
 	}
 	version := r.Version
 	if version == "" {

@@ -1,7 +1,6 @@
 package serving
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -20,25 +19,8 @@ import (
 
 	"tsmon/api/web"
 	"tsmon/cmd/tsmon/cli"
+	"tsmon/store/servertest"
 )
-
-// logged is a log that requests write at the same time.
-type logged struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (l *logged) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(p)
-}
-
-func (l *logged) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.String()
-}
 
 // TestDownloadsAreCut: a download that takes longer than it may is cut, and the log says
 // so.
@@ -55,7 +37,7 @@ func TestDownloadsAreCut(t *testing.T) {
 		"in time to come": {cli.ErrTerminated, time.Millisecond, time.Minute, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var lines logged
+			var lines servertest.Log
 			log := slog.New(slog.NewJSONHandler(&lines, nil))
 			goOn := make(chan struct{})
 			download := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

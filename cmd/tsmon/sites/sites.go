@@ -1,5 +1,5 @@
-// Package sites holds the commands that bring channels to a site of their own, in a file or
-// directly: `tsmon release export`, `import` and `mirror`.
+// Package sites holds the commands that copy channels to another site, in a file or directly:
+// `tsmon release export`, `import` and `mirror`.
 package sites
 
 import (

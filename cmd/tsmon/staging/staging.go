@@ -1,5 +1,5 @@
-// Package staging holds the commands of a build matrix, where each machine brings the
-// bundles of its own platform: `tsmon release stage` and `tsmon release discard`.
+// Package staging holds the commands of a build matrix, where each machine stages the bundles
+// of its own platform: `tsmon release stage` and `tsmon release discard`.
 package staging
 
 import (

@@ -55,8 +55,8 @@ type Project struct {
 	overlays   map[string]string // the file of each platform's overlay
 }
 
-// Config is a configuration, as far as releases need it. Members that are absent
-// are empty, but for those that the Tauri CLI gives a default.
+// Config is the part of a configuration that releases need. Absent members are empty, except
+// those for which the Tauri CLI has a default.
 type Config struct {
 	ProductName string
 	Identifier  string
@@ -69,8 +69,8 @@ type Config struct {
 // Bundle is the member bundle.
 type Bundle struct {
 	Active bool
-	// Targets are bundle types such as nsis or appimage in lower case; nil
-	// stands for all that the platform has.
+	// Targets are bundle types such as nsis or appimage, in lower case; nil means all types
+	// of the platform.
 	Targets []string
 	// Artifacts is what createUpdaterArtifacts asks for.
 	Artifacts Artifacts

@@ -1,5 +1,5 @@
-// Package updating has the commands that stand where an installed application stands: update …,
-// and manifest …, which is about what such applications read.
+// Package updating has the commands of an installed application's side: `tsmon update`, and
+// `tsmon manifest`, which is about what applications read.
 package updating
 
 import (

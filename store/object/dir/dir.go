@@ -67,8 +67,8 @@ func Open(root string) (*Store, error) {
 	return s, nil
 }
 
-// open opens the root for one operation, so that one that has disappeared or been
-// remounted is noticed. fs.ErrNotExist if it has not been created yet.
+// open opens the root for one operation, so that a folder that has disappeared or been
+// remounted is noticed. The error is fs.ErrNotExist if the root was never created.
 func (s *Store) open() (*os.Root, error) {
 	if err := s.present(); err != nil {
 		return nil, err

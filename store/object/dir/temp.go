@@ -182,8 +182,8 @@ func syncFolder(root *os.Root, dir string) error {
 	return f.Sync()
 }
 
-// sweep removes files of these kinds that were last written before a time. It ignores
-// errors: users who may only read the store can't remove them.
+// sweep removes temporary files that were last written before a time. It ignores errors,
+// since users who may only read the store can't remove them.
 func sweep(root *os.Root, before time.Time) {
 	f, err := root.Open(private)
 	if err != nil {

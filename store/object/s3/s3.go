@@ -101,8 +101,8 @@ func openAt(loc location, limits Limits) (*Store, error) {
 	return s, nil
 }
 
-// identity looks up credentials. If it finds none it does not look again for a
-// minute, since asking for the role of a machine that has none takes seconds.
+// identity looks up credentials. After a failure it waits for a minute before it looks again,
+// since asking for the role of a machine that has none takes seconds.
 type identity struct {
 	credentials.Chain
 	none  atomic.Bool

@@ -17,10 +17,10 @@ import (
 // tenant's schema is a scope too.
 const central = "tsmon"
 
-// room leaves space in the pages of clients for what replaces their rows. No index holds
-// a column that changes, so that PostgreSQL reuses that space at once, without a vacuum;
-// what Sweep and Forget delete is reused after one that does not wait for a fifth of the
-// table.
+// room leaves space in the pages of clients for new versions of their rows. No index has a
+// column that changes, so PostgreSQL reuses that space at once, without a vacuum. What Sweep
+// and Forget delete is reused after a vacuum, which doesn't wait until a fifth of the table
+// is dead.
 const room = `ALTER TABLE tsmon.clients SET (fillfactor = 80, autovacuum_vacuum_scale_factor = 0.05);
 	ALTER TABLE tsmon.tries SET (fillfactor = 80, autovacuum_vacuum_scale_factor = 0.05)`
 

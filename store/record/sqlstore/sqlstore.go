@@ -130,7 +130,7 @@ func rowsOf[T any](list []T, values func(T) []any) [][]any {
 	return rows
 }
 
-// Store implements record.Store but for Close.
+// Store implements record.Store except for Close.
 type Store struct {
 	*core
 	Fleet
@@ -218,8 +218,8 @@ func (s *core) transact(ctx context.Context, c call, f func(ctx context.Context,
 	return f(ctx, tx)
 }
 
-// explain names what failed. It looks again whether the tenant exists: another process
-// may have deleted it.
+// explain adds to an error what failed. It checks whether the tenant still exists, since
+// another process may have deleted it.
 func (s *core) explain(ctx context.Context, c call, err error) error {
 	if c.tenant && ctx.Err() == nil && !errors.Is(err, record.ErrUnavailable) {
 		s.known.Delete(c.schema)

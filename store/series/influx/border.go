@@ -20,9 +20,9 @@ type rollups struct {
 	kinds map[series.Key]series.Kind
 }
 
-// border returns the time before which rollups stand for values: some of them may be
-// deleted. It is zero if values stand for all times, since none are deleted or nobody has
-// rolled them up.
+// border returns the time before which rollups are used instead of values, some of which may
+// be deleted. It is zero if values are used for all times, because none are deleted or
+// nothing has rolled them up.
 func (r rollups) border(now time.Time) time.Time {
 	if r.retention == 0 || r.until.IsZero() {
 		return time.Time{}

@@ -142,7 +142,7 @@ type look struct {
 	at   int64
 }
 
-// unseen returns what of some samples may not be readable yet, by the statement that tells.
+// unseen returns the samples that may not be readable yet, by the statement that finds out.
 func (g *gemini) unseen(database string, samples []series.Sample) map[look]map[place]bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()

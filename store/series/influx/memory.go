@@ -60,8 +60,8 @@ func (s *Store) keep(database string, m *memory) *memory {
 	return s.memories[database]
 }
 
-// kindsOf returns the kinds of those keys that are fields. It asks the server if the
-// cached kinds are too old or lack a key.
+// kindsOf returns the kinds of the keys that are fields. It asks the server if the cached
+// kinds are too old or lack a key.
 func (s *Store) kindsOf(ctx context.Context, database string, keys []series.Key) (*memory, map[series.Key]series.Kind, error) {
 	m := s.memory(database)
 	now := s.now()

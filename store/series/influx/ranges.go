@@ -77,7 +77,8 @@ func (s *Store) results(ctx context.Context, database string, ranges []series.Ra
 	return results, nil
 }
 
-// askSome is as ask, but for no statements, which the server does not take.
+// askSome is ask, except that it does nothing for an empty list, which the server would
+// refuse.
 func (s *server) askSome(ctx context.Context, database string, q query) ([][]row, error) {
 	if q.statements == 0 {
 		return nil, nil

@@ -108,8 +108,8 @@ func (s *server) ping(ctx context.Context) error {
 // ErrOrg says that an organisation can't be found.
 var ErrOrg = fmt.Errorf("%w: there is no such organisation, or the token may not see it", series.ErrInvalid)
 
-// hasBuckets reports whether the server is a 2.x, which has buckets and organisations:
-// then it tells whether it has been set up.
+// hasBuckets reports whether the server is InfluxDB 2.x, which has buckets and organisations.
+// Only that version answers whether it has been set up.
 func (s *server) hasBuckets(ctx context.Context) (bool, error) {
 	s.mu.Lock()
 	known := s.buckets

@@ -201,8 +201,8 @@ func (s *server) send(ctx context.Context, database string, samples []series.Sam
 	return old
 }
 
-// sendLines sends the requests of l in order. expired is the error of those whose
-// lines are older than the database keeps.
+// sendLines sends the requests of l in order. expired is the error about lines that are older
+// than the database's retention.
 func (s *server) sendLines(ctx context.Context, database string, l *lines) (expired, err error) {
 	begin := 0
 	for _, end := range l.ends {

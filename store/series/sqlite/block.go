@@ -79,8 +79,9 @@ func appendBlock(dst []byte, kind series.Kind, base int64, points []point) []byt
 	return append(append(dst, byte(form)), body...)
 }
 
-// integersOf returns the values as integers of a number of decimals, and the indexes
-// of those that are none; or words if there are too many of these.
+// integersOf returns the values as integers with a fixed number of decimals, and the indexes
+// of the values that have no such form. If there are too many of those, it returns the values
+// as words.
 func integersOf(kind series.Kind, points []point) (form int, integers []int64, odd []int) {
 	integers = make([]int64, len(points))
 	if kind != series.Float {

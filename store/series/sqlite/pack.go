@@ -13,8 +13,8 @@ import (
 )
 
 const (
-	// perPack is how many values are written before they are packed, whatever their
-	// time: an import packs while it goes on.
+	// perPack is how many values are written before they are packed, regardless of their
+	// time, so that a long import is packed as it goes on.
 	perPack = 200_000
 	// perStep is about how many points are packed in one transaction, so that other
 	// writers don't wait long.
@@ -165,8 +165,8 @@ func (p *packer) series(ctx context.Context, of source) error {
 	return err
 }
 
-// day packs one day of a series. A day that is damaged stays as it is; whoever reads
-// it gets the error. So does one of more than maxBlock points.
+// day packs one day of a series. A damaged day stays as it is, and reading it returns the
+// error. A day of more than maxBlock points is not packed either.
 func (p *packer) day(ctx context.Context, of source, day int64) error {
 	midnight := day * dayLength
 	if day < p.first { // written while the block was being deleted

@@ -71,8 +71,8 @@ func (s *Store) begin(ctx context.Context, database string) (*sql.Tx, int64, err
 	return tx, id, nil
 }
 
-// questions are the wants of a call, without those that have the same answer: mean
-// and max over one window are one question.
+// questions are the distinct queries of a call: mean and max over the same window are one
+// query.
 type questions struct {
 	now     int64
 	lasts   map[series.Key]*lastValue

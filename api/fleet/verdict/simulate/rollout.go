@@ -227,7 +227,7 @@ func (r *run) end(s *seen, e ending) ending {
 	return e
 }
 
-// look brings what is known up to date.
+// look updates what the guard knows.
 func (r *run) look(s *seen, t int) {
 	var m moment
 	if t < len(r.moments) {

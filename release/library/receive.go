@@ -21,8 +21,8 @@ import (
 	"tsmon/store/object"
 )
 
-// What brings releases from one store to another. The bytes are held to the record, the
-// record to the log, and the log to whoever signed it.
+// What copies releases from one store to another. Bytes are compared with the record, and the
+// record with the log.
 
 // BundleKey returns the key of a bundle of a version.
 func BundleKey(version, name string) string { return Folder(version) + name }
@@ -137,8 +137,8 @@ func otherBytes(key string) error {
 	return bundle.Refuse(ErrOtherBytes, "`tsmon channel repair CHANNEL --bundle FILE` puts it right if a channel shows it, FILE with its bytes; else remove the object", "%s has other bytes here", key)
 }
 
-// Accept returns an error unless the signature of a bundle of a version is good, as far as
-// can be said without its bytes.
+// Accept returns an error unless the signature of a bundle is valid, as far as that can be
+// checked without its bytes.
 func (l Library) Accept(version string, b Stored, allowUnbound bool) error {
 	if !b.Updates() {
 		return nil
@@ -156,10 +156,10 @@ func (l Library) Accept(version string, b Stored, allowUnbound bool) error {
 	return nil
 }
 
-// Bring creates a bundle of a version, and its signature, from r, whose bytes must be those
-// of the record; else the error is ErrBytes or that of r, and no object is created. It may
-// leave r unread if the store has the bundle.
-func (l Library) Bring(ctx context.Context, version string, b Stored, r io.Reader, allowUnbound bool) error {
+// Receive creates a bundle of a version, and its signature, from r. If the bytes of r are not
+// those in the record, the error is ErrBytes; if r fails, it is that of r. In both cases no
+// object is created. r may be left unread if the store has the bundle already.
+func (l Library) Receive(ctx context.Context, version string, b Stored, r io.Reader, allowUnbound bool) error {
 	key := BundleKey(version, b.Name)
 	_, err := l.Store.Create(ctx, key, b.Checked(r), b.Size, BundleAttributes)
 	if err == nil || errors.Is(err, fs.ErrExist) {
