@@ -38,14 +38,14 @@ func TestAdoptionOfServer(t *testing.T) {
 		return command(t, env, "tsmon", append([]string{"channel", "adoption"}, args...)...)
 	}
 	var seen fleet.Adoption
-	until(t, "the server counts three clients", func() bool {
+	until(t, "the server counts three clients and an offer", func() bool {
 		seen = fleet.Adoption{}
 		stdout, stderr, code := elsewhere("sesame-open-the-door", "stable", "--server", s.base, "--json")
 		if code != 0 {
 			t.Fatal(stderr)
 		}
 		parse(t, stdout, &seen)
-		return seen.Clients == 3
+		return seen.Clients == 3 && seen.Newest.Offered == 1 // which are written apart
 	})
 	if v := seen.Versions; seen.Channel != "stable" || seen.Version != "1.1.0" || len(v) != 2 || v[0].Version != "1.1.0" || v[0].Clients != 2 || v[0].Percent != 66.7 || seen.Guard != nil {
 		t.Errorf("%+v", seen)
