@@ -20,7 +20,7 @@ func channelRepairCommand(app *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "repair CHANNEL [--bundle FILE…]",
 		Short: "Put a channel right that verify finds fault with",
-		Long: `Put a channel right. What clients read is brought up to date with the log, also
+		Long: `Repair a channel. Manifests that lag behind the log are rendered again, also
 after public_url has changed. Objects that were lost or changed are put back from the
 files that --bundle names, or from those in a folder: bundles, release.json files and
 log entries, which are recognised by their digests. A copy of a log brings back
