@@ -99,10 +99,25 @@ func (x extension) span(raw [][]byte) (*Log, []Gap, error) {
 	slices.Reverse(gaps)
 	longer.thorough = longer.thorough || len(gaps) > 0 // no hash connects what is before one
 	if err := longer.admit(entries, head); err != nil {
-		return nil, nil, err
+		return nil, nil, x.needs(err, entries, gaps)
 	}
 	gaps = slices.DeleteFunc(gaps, func(g Gap) bool { return longer.declares(g.Lost) })
 	return longer.Log, gaps, nil
+}
+
+// needs returns why entries around gaps are not admitted: if the configured operators signed
+// the one at fault, a gap has hidden who put them in force.
+func (x extension) needs(err error, entries []Entry, gaps []Gap) error {
+	i := slices.IndexFunc(entries, func(e Entry) bool { return e.Sequence == fault.Of(err, x.Channel).Sequence })
+	if i < 0 || x.trust.Operators == nil || !x.configured(&entries[i]) {
+		return err
+	}
+	for _, gap := range slices.Backward(gaps) {
+		if gap.To < entries[i].Sequence {
+			return fault.Require(journal.Faulty(x.Channel, gap.To, "entry %d of %s is missing or was changed, and says who may sign entry %d", gap.To, x.Channel, entries[i].Sequence))
+		}
+	}
+	return err
 }
 
 // look says what is wrong with an entry.
@@ -132,7 +147,7 @@ func (x extension) lacks(e *Entry) (has, needs int, err error) {
 	if e.Operators != nil {
 		return x.lacksChange(e)
 	}
-	has, needs = force.count(e.signers), force.Approvals
+	has, needs = force.Count(e.signers), force.Approvals
 	switch {
 	case e.Action == Advance && x.isStep(e):
 		return has, 0, nil
@@ -160,12 +175,12 @@ func (x extension) lacksChange(e *Entry) (has, needs int, err error) {
 	if err := e.Operators.Check(); err != nil {
 		return 0, 0, fmt.Errorf("%w: %w", ErrUnsigned, err)
 	}
-	has, needs = e.Operators.count(e.signers), e.Operators.Approvals
+	has, needs = e.Operators.Count(e.signers), e.Operators.Approvals
 	rooted := slices.ContainsFunc(x.trust.Root, func(key string) bool { return slices.Contains(e.signers, key) })
 	if x.operators == nil || rooted {
 		return has, needs, nil
 	}
-	if own := x.operators.count(e.signers); x.operators.Approvals-own > needs-has {
+	if own := x.operators.Count(e.signers); x.operators.Approvals-own > needs-has {
 		return own, x.operators.Approvals, nil
 	}
 	return has, needs, nil
@@ -256,7 +271,7 @@ func (x extension) voucher(entries []Entry, forces []*Operators) (int, error) {
 		if err := e.readSigners(); err != nil {
 			return 0, journal.Faulty(x.Channel, e.Sequence, "entry %d of %s: %w", e.Sequence, x.Channel, err)
 		}
-		if force.count(e.signers) >= force.Approvals && x.configured(e) {
+		if force.Count(e.signers) >= force.Approvals && x.configured(e) {
 			return i, nil
 		}
 	}
@@ -267,7 +282,7 @@ func (x extension) voucher(entries []Entry, forces []*Operators) (int, error) {
 // entry, or a root key; also if it knows of none.
 func (x extension) configured(e *Entry) bool {
 	ours := x.trust.Operators
-	return ours == nil || ours.count(e.signers) >= ours.Approvals ||
+	return ours == nil || ours.Count(e.signers) >= ours.Approvals ||
 		slices.ContainsFunc(x.trust.Root, func(key string) bool { return slices.Contains(e.signers, key) })
 }
 
@@ -286,6 +301,16 @@ func (x extension) vouched() error {
 		}
 	}
 	return fault.Distrust(fmt.Sprintf("no entry of %s has the signatures of %d configured operators: others sign it", x.Channel, ours.Approvals), x.Channel, ErrLog, ErrUnsigned, fault.ErrStrangers)
+}
+
+// vouchedWith is vouched of the log with an entry behind it whose signers were read.
+func (x extension) vouchedWith(e Entry) error {
+	longer := x.copied()
+	longer.Entries = append(longer.Entries, e)
+	if e.Operators != nil {
+		longer.operators = e.Operators
+	}
+	return longer.vouched()
 }
 
 // lacksLeader is lacks of an entry that follows another channel: the signatures of the
@@ -317,7 +342,7 @@ func (x extension) lacksLeader(e *Entry) (has, needs int, err error) {
 	case e.Rollout != nil && !same(e.Rollout, head.Rollout), e.Rollout == nil && head != nil && head.Rollout != nil && below(e.Version, head.Rollout.Version):
 		return 0, 0, fmt.Errorf("%w: it changes the rollout", ErrUnsigned)
 	}
-	return force.count(leader.signers), force.Approvals, nil
+	return force.Count(leader.signers), force.Approvals, nil
 }
 
 // stays reports whether clients get after an entry what they got before, and nothing is

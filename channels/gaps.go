@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	"tsmon/channels/journal"
-	"tsmon/channels/segment"
 )
 
 // Lost says that entries before the one that holds it are gone for good. The log is
@@ -126,25 +125,24 @@ func Candidate(data []byte) (e Entry, sum string, ok bool) {
 	return e, journal.Hash(data), err == nil && e.Sequence > 0
 }
 
-// Packed returns the bytes of entries From to To that a segment holds, by number.
-func (s Salvage) Packed(ctx context.Context, channel string, gap Lost) map[uint64][]byte {
-	found := map[uint64][]byte{}
-	for first := (gap.From-1)/segment.Entries*segment.Entries + 1; first <= gap.To; first += segment.Entries {
-		data, err := s.r.journal(channel).Read(ctx, segment.Key(channel, first), segment.MaxSize)
-		if err != nil {
-			continue // it is only one of the places to look
-		}
-		entries, err := segment.Unpack(data)
-		if err != nil {
-			continue
-		}
-		for i, data := range entries {
-			if n := first + uint64(i); n >= gap.From && n <= gap.To {
-				found[n] = data
-			}
-		}
+// Span returns the log that the bytes of entries make, the first of which has number 1, and
+// what is missing or altered there and not said to be lost; of an entry that is missing they are
+// empty. found is what lies in the log. The error wraps ErrLog.
+func (s Salvage) Span(channel string, raw [][]byte, found journal.Listing) (*Log, []Gap, error) {
+	log, gaps, err := s.r.extension(&Log{Channel: channel}).span(raw)
+	if err == nil {
+		log.note(found)
 	}
-	return found
+	return log, gaps, err
+}
+
+// Believe returns an error that wraps ErrLog unless the reader believes who the operators of a
+// log are, and it follows entries that are there.
+func (s Salvage) Believe(ctx context.Context, log *Log) error {
+	if err := s.r.extension(log).vouched(); err != nil {
+		return err
+	}
+	return s.r.led(ctx, log, 0)
 }
 
 // PutBack writes the bytes of an entry that the log lacks, in place of other bytes if

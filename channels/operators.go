@@ -92,8 +92,8 @@ func (o *Operators) NameOf(key string) string {
 	return ""
 }
 
-// count returns how many of the keys that signed are operators'.
-func (o *Operators) count(signers []string) (n int) {
+// Count returns how many of the keys that signed are operators'.
+func (o *Operators) Count(signers []string) (n int) {
 	for _, key := range o.Keys {
 		if slices.Contains(signers, key) {
 			n++
@@ -205,8 +205,8 @@ func readAllSigners(channel string, entries []Entry) error {
 	return group.Wait()
 }
 
-// timely returns an error if an entry was made before it was planned, or after it expired.
-func (e *Entry) timely() error {
+// Timely returns an error if an entry was made before it was planned, or after it expired.
+func (e *Entry) Timely() error {
 	if !e.Entered.IsZero() && (e.Entered.Before(e.When) || e.Entered.After(e.Expires)) {
 		return fmt.Errorf("%w: it was made at %s, not between %s and %s", ErrUnsigned, e.Entered.Format(time.RFC3339), e.When.Format(time.RFC3339), e.Expires.Format(time.RFC3339))
 	}
@@ -215,7 +215,7 @@ func (e *Entry) timely() error {
 
 // settle has the times of an entry that waited for signatures count from when it was made.
 func (e *Entry) settle() error {
-	if err := e.timely(); err != nil || e.Entered.IsZero() {
+	if err := e.Timely(); err != nil || e.Entered.IsZero() {
 		return err
 	}
 	signed := *e
@@ -252,7 +252,7 @@ func (r Repository) Approvals(log *Log, e Entry) (has, needs int, err error) {
 // it.
 func (l *Log) Witness(version string) (string, error) {
 	for i := len(l.Entries) - 1; i >= 0; i-- {
-		if e := &l.Entries[i]; l.operators != nil && e.offers(version) && l.operators.count(e.Signers()) >= l.operators.Approvals {
+		if e := &l.Entries[i]; l.operators != nil && e.offers(version) && l.operators.Count(e.Signers()) >= l.operators.Approvals {
 			data, err := e.encode()
 			return string(data), err
 		}

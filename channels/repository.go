@@ -253,7 +253,8 @@ func (r Repository) Append(ctx context.Context, log *Log, e Entry) (*Log, error)
 }
 
 // Enter is Append of an entry that Next completed. The error wraps ErrUnsigned if
-// it lacks signatures of operators, ErrFed if the channel is fed, and object.ErrClock if it
+// it lacks signatures of operators, also of those that are configured if none of the log has
+// theirs, ErrFed if the channel is fed, and object.ErrClock if it
 // is from the future or older than the log; nothing was written then.
 func (r Repository) Enter(ctx context.Context, log *Log, e Entry) (*Log, error) {
 	if log.fed {
@@ -264,7 +265,7 @@ func (r Repository) Enter(ctx context.Context, log *Log, e Entry) (*Log, error) 
 		return nil, err
 	}
 	longer := r.extension(log).copied()
-	if err := cmp.Or(longer.admits(&e), e.timely()); err != nil {
+	if err := cmp.Or(longer.admits(&e), e.Timely(), longer.vouchedWith(e)); err != nil {
 		return nil, err
 	}
 	now, err := r.Store.Now(ctx)

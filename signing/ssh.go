@@ -56,6 +56,9 @@ func VerifySSH(namespace string, data []byte, armored string) (SSHKey, error) {
 	if len(armored) > maxSSH {
 		return SSHKey{}, fmt.Errorf("%w: the signature has more than %d bytes", ErrSSH, maxSSH)
 	}
+	if !sshArmored(armored) {
+		return SSHKey{}, fmt.Errorf("%w: it is not one signature alone, as ssh-keygen -Y sign writes it", ErrSSH)
+	}
 	sig, err := sshsig.Unarmor([]byte(armored))
 	if err != nil {
 		return SSHKey{}, fmt.Errorf("%w: the signature can't be read: %w", ErrSSH, err)
@@ -67,6 +70,14 @@ func VerifySSH(namespace string, data []byte, armored string) (SSHKey, error) {
 		return SSHKey{}, fmt.Errorf("%w: by %s: %w", ErrSignature, ssh.FingerprintSHA256(sig.PublicKey), err)
 	}
 	return SSHKey{sig.PublicKey}, nil
+}
+
+// sshArmored reports whether a text is one armored block and nothing else: what lies around
+// a block, and headers in it, nobody signs.
+func sshArmored(text string) bool {
+	text, begins := strings.CutPrefix(strings.TrimSpace(text), "-----BEGIN SSH SIGNATURE-----")
+	text, ends := strings.CutSuffix(text, "-----END SSH SIGNATURE-----")
+	return begins && ends && !strings.ContainsAny(text, "-:")
 }
 
 // SSHSigner signs with a key in memory, or in an agent.

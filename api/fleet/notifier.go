@@ -190,7 +190,7 @@ func (n *Notifier) queue(ctx context.Context) (bool, error) {
 	if lacking := room <= 0; lacking != n.lacking {
 		n.lacking = lacking
 		if lacking {
-			n.Log.Warn("the webhook is told of nothing new until it takes messages", "waiting", maxWaiting)
+			n.Log.Warn("no further messages are queued until the webhook accepts some", "waiting", maxWaiting)
 		}
 	}
 	return true, nil
@@ -300,9 +300,9 @@ func (n *Notifier) notePost(m record.Message, failed error) {
 func (n *Notifier) note(err error) {
 	switch failing := err != nil; {
 	case failing && !n.failing:
-		n.Log.Warn("the webhook is not told what happens, until the records answer", "error", err)
+		n.Log.Warn("no messages are sent to the webhook until the records answer", "error", err)
 	case !failing && n.failing:
-		n.Log.Info("the webhook is told what happens again")
+		n.Log.Info("messages are sent to the webhook again")
 	}
 	n.failing = err != nil
 }

@@ -174,7 +174,7 @@ func TestNotifierBounded(t *testing.T) {
 			t.Fatalf("%d wait, up to %d: %v", told.Waiting, told.Moves["stable"], err)
 		}
 	}
-	if text := w.logged.String(); strings.Count(text, "told of nothing new") != 1 {
+	if text := w.logged.String(); strings.Count(text, "no further messages are queued") != 1 {
 		t.Error(text)
 	}
 	a.Webhook.Address = taking

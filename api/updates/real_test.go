@@ -23,6 +23,7 @@ func TestReal(t *testing.T) {
 		"stolen bucket":           testStolenBucket,
 		"the future":              testFuture,
 		"attacks":                 testAttacks,
+		"nothing forged":          testNothingForged,
 		"bad manifests":           testBadManifests,
 		"history":                 testHistory,
 		"forged followers":        testForgedFollowers,

@@ -32,6 +32,7 @@ const (
 	Unclear  Blame = iota // it may be either: nobody signs the log
 	Intruder              // it is behind the entries that operators have signed
 	Damaged               // signed entries behind it say what it has to be
+	Needed                // likewise, and it can't be said to be lost: it says who may sign those
 )
 
 // New returns the fault of an entry.
@@ -47,9 +48,9 @@ func Of(err error, channel string) *Fault {
 }
 
 // Worse returns the one of two reasons for which a log can't be read that tells more: that
-// of the later entry.
+// of the later entry, or of one that it can't do without.
 func Worse(broken, other error) error {
-	if Of(other, "").Sequence >= Of(broken, "").Sequence {
+	if Of(other, "").Blame == Needed || Of(other, "").Sequence >= Of(broken, "").Sequence {
 		return other
 	}
 	return broken
@@ -59,12 +60,18 @@ func Worse(broken, other error) error {
 // behind it has its hash, else somebody who wrote it.
 func Accuse(err error, signed, hashed bool) error {
 	switch f := Of(err, ""); {
-	case !signed:
+	case !signed, f.Blame != Unclear:
 	case hashed:
 		f.Blame = Damaged
 	default:
 		f.Blame = Intruder
 	}
+	return err
+}
+
+// Require returns the fault of an entry that the log can't do without.
+func Require(err error) error {
+	Of(err, "").Blame = Needed
 	return err
 }
 

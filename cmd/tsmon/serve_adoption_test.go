@@ -38,14 +38,14 @@ func TestAdoptionOfServer(t *testing.T) {
 		return command(t, env, "tsmon", append([]string{"channel", "adoption"}, args...)...)
 	}
 	var seen fleet.Adoption
-	until(t, "the server counts three clients", func() bool {
+	until(t, "the server counts three clients and an offer", func() bool {
 		seen = fleet.Adoption{}
 		stdout, stderr, code := elsewhere("sesame-open-the-door", "stable", "--server", s.base, "--json")
 		if code != 0 {
 			t.Fatal(stderr)
 		}
 		parse(t, stdout, &seen)
-		return seen.Clients == 3
+		return seen.Clients == 3 && seen.Newest.Offered == 1 // which are written apart
 	})
 	if v := seen.Versions; seen.Channel != "stable" || seen.Version != "1.1.0" || len(v) != 2 || v[0].Version != "1.1.0" || v[0].Clients != 2 || v[0].Percent != 66.7 || seen.Guard != nil {
 		t.Errorf("%+v", seen)
@@ -81,11 +81,11 @@ func TestAdoptionOfServer(t *testing.T) {
 		code      int
 		wants     string
 	}{
-		// follows: set TSMON_METRICS_KEY (server.metrics_key) to the key of the server there; one without a key tells nobody
+		// follows: set TSMON_METRICS_KEY (server.metrics_key) to the key of the server there; a server without a key answers nobody
 		{"no key", "", []string{"stable", "--server", s.base}, 2, "set TSMON_METRICS_KEY (server.metrics_key) to the key of the server there"},
 		{"another key", "another-door-another-key", []string{"stable", "--server", s.base}, 1, "refuses the key (status 403)\nhint: set TSMON_METRICS_KEY"},
 		{"a server without a key", "sesame-open-the-door", []string{"stable", "--server", quiet.base}, 1, "refuses the key (status 403)\nhint: set TSMON_METRICS_KEY"},
-		// follows: check channel and address: --server is the address of a tsmon serve that tells adoption, not of a bucket, nor of an older one
+		// follows: check channel and address: --server is the address of a tsmon serve that has adoption, not of a bucket, nor of an older one
 		{"no such channel", "sesame-open-the-door", []string{"nightly", "--server", s.base}, 1, "is not there\nhint: check channel and address"},
 		{"no channel at all", "sesame-open-the-door", []string{"../x", "--server", s.base}, 2, "not a channel name"},
 		// follows: check --server, the server there and the network

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"net/http"
 	"os"
 	"os/exec"
@@ -48,23 +47,12 @@ func TestServeGuardSigns(t *testing.T) {
 		as(guard)
 		guarding := serve(t, t.TempDir(), append(k.env, "TSMON_REFRESH=50ms"))
 		other := serve(t, t.TempDir(), append(plain, "TSMON_REFRESH=50ms"))
-		status := func(s *served, i int, method, path, body string) int {
-			r, err := http.NewRequestWithContext(t.Context(), method, s.base+path, strings.NewReader(body))
-			if err != nil {
-				t.Fatal(err)
-			}
-			r.Header.Set("X-Tsmon-Client", fmt.Sprint("client ", i))
-			r.Header.Set("X-Tsmon-Cohort", "internal")
-			status, _ := s.do(r)
-			return status
+		asks := func(s *served, i int) int {
+			return asInternal(t, s, i, "GET", "/updates/stable/linux/x86_64/1.0.0", "")
 		}
-		asks := func(s *served, i int) int { return status(s, i, "GET", "/updates/stable/linux/x86_64/1.0.0", "") }
 		for i := range 12 {
 			until(t, "an offer", func() bool { return asks(guarding, i) == http.StatusOK })
-			body := `{"channel":"stable","version":"1.1.0","target":"linux-x86_64","event":"failed"}`
-			if got := status(guarding, i, "POST", "/updates/report", body); got != http.StatusNoContent {
-				t.Fatalf("the report is answered %d", got)
-			}
+			reportsFailure(t, guarding, i)
 		}
 		log := func() (rows []showing.LogRow) {
 			parse(t, k.must(t, "channel", "log", "stable", "--json"), &rows)

@@ -45,25 +45,35 @@ func TestServeGuardSurvives(t *testing.T) {
 	}
 }
 
+// asInternal sends a request of one of the clients of the cohort internal, and returns the
+// status.
+func asInternal(t *testing.T, s *served, client int, method, path, body string) int {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), method, s.base+path, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("X-Tsmon-Client", fmt.Sprint("client ", client))
+	r.Header.Set("X-Tsmon-Cohort", "internal")
+	status, _ := s.do(r)
+	return status
+}
+
+// reportsFailure reports that 1.1.0 failed for such a client.
+func reportsFailure(t *testing.T, s *served, client int) {
+	t.Helper()
+	body := `{"channel":"stable","version":"1.1.0","target":"linux-x86_64","event":"failed"}`
+	if status := asInternal(t, s, client, "POST", "/updates/report", body); status != http.StatusNoContent {
+		t.Fatalf("the report is answered %d", status)
+	}
+}
+
 func testGuardSurvives(t *testing.T, k *kit, env []string, servers []*served, dies int) {
 	const clients = 12
-	as := func(s *served, i int, method, path, body string) int {
-		r, err := http.NewRequestWithContext(t.Context(), method, s.base+path, strings.NewReader(body))
-		if err != nil {
-			t.Fatal(err)
-		}
-		r.Header.Set("X-Tsmon-Client", fmt.Sprint("client ", i))
-		r.Header.Set("X-Tsmon-Cohort", "internal")
-		status, _ := s.do(r)
-		return status
+	asks := func(s *served, i int) int {
+		return asInternal(t, s, i, "GET", "/updates/stable/linux/x86_64/1.0.0", "")
 	}
-	asks := func(s *served, i int) int { return as(s, i, "GET", "/updates/stable/linux/x86_64/1.0.0", "") }
-	fails := func(s *served, i int) {
-		body := `{"channel":"stable","version":"1.1.0","target":"linux-x86_64","event":"failed"}`
-		if status := as(s, i, "POST", "/updates/report", body); status != http.StatusNoContent {
-			t.Fatalf("the report is answered %d", status)
-		}
-	}
+	fails := func(s *served, i int) { reportsFailure(t, s, i) }
 	newest := func() fleet.NewestCounts {
 		var a fleet.Adoption
 		parse(t, k.must(t, "channel", "adoption", "stable", "--json"), &a)

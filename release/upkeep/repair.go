@@ -10,6 +10,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"slices"
 
 	"tsmon/channels"
@@ -24,13 +25,14 @@ type RepairOptions struct {
 	Channel string
 	Why     string // recorded in the log, if that gets an entry
 	// Files have the bytes of lost objects: bundles, records or log entries, which are
-	// recognised by their digests.
+	// recognised by their digests. Of a folder, such as a copy of a log, the files in it do.
 	Files []string
 	// Own has the channel moved here again, where its log passes for that of another store.
 	Own bool
 	// TakeOut is a folder that entries at the end of the log are moved to which operators
-	// have not signed, or that don't follow from those before; manifests that show entries
-	// behind the others are rendered anew. Empty: they stay.
+	// have not signed, or that don't follow from those before, with whatever else lies among
+	// the entries; manifests that show entries behind the others are rendered anew. Empty: they
+	// stay.
 	TakeOut string
 	// Rest does only what is left of a repair whose entry stands: nothing more is said to be
 	// lost.
@@ -72,8 +74,6 @@ type repair struct {
 	files  []spare
 	log    *channels.Log
 	seen   []channels.Pointer
-	end    uint64 // number of the newest entry that there is, or was
-	behind uint64 // number of the newest object behind the end of the log, 0 if there is none
 	lost   []channels.Lost
 	gone   []string // versions with bundles that nobody has any more
 	wrong  []string // keys of objects of those, with other bytes than were published
@@ -86,6 +86,7 @@ type spare struct {
 	sha256  string
 	blake2b string
 	used    bool
+	among   bool // it lies in a folder that was named
 }
 
 // Repair brings a channel in order: it puts back the bytes of lost objects that files or
@@ -100,16 +101,13 @@ func (k Keeper) Repair(ctx context.Context, o RepairOptions) (*RepairReport, err
 	if err := r.readFiles(ctx); err != nil {
 		return nil, err
 	}
-	if done, err := r.takeOut(ctx); err != nil || done {
-		return r.report, err
-	}
 	for _, step := range []func(context.Context) error{r.own, r.mendLog, r.dropStrays, r.mendReleases, r.declare, r.mendViews, r.look} {
 		if err := step(ctx); err != nil {
 			return nil, err
 		}
 	}
 	for _, f := range r.files {
-		if !f.used {
+		if !f.used && !f.among {
 			r.report.Unused = append(r.report.Unused, f.path)
 		}
 	}
@@ -127,22 +125,39 @@ func (r *repair) do(key, done string, f func() error) error {
 
 func (r *repair) readFiles(ctx context.Context) error {
 	for _, path := range r.o.Files {
-		f := spare{path: path}
-		file, err := os.Open(path)
-		if errors.Is(err, fs.ErrNotExist) {
-			return bundle.Refuse(bundle.ErrNoFile, "check the path", "%s", path)
+		all, err := os.ReadDir(path)
+		if err != nil { // it is no folder
+			if err := r.readFile(ctx, spare{path: path}); err != nil {
+				return err
+			}
+			continue
 		}
-		if err != nil {
-			return bundle.Refuse(bundle.ErrBundles, "check the path", "%v", err)
+		for _, f := range all {
+			if f.Type().IsRegular() {
+				if err := r.readFile(ctx, spare{path: filepath.Join(path, f.Name()), among: true}); err != nil {
+					return err
+				}
+			}
 		}
-		sum := sha256.New()
-		digest, size, err := signing.HashReader(ctx, io.TeeReader(file, sum))
-		if err = errors.Join(err, file.Close()); err != nil {
-			return err
-		}
-		f.size, f.sha256, f.blake2b = size, hex.EncodeToString(sum.Sum(nil)), hex.EncodeToString(digest[:])
-		r.files = append(r.files, f)
 	}
+	return nil
+}
+
+func (r *repair) readFile(ctx context.Context, f spare) error {
+	file, err := os.Open(f.path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return bundle.Refuse(bundle.ErrNoFile, "check the path", "%s", f.path)
+	}
+	if err != nil {
+		return bundle.Refuse(bundle.ErrBundles, "check the path", "%v", err)
+	}
+	sum := sha256.New()
+	digest, size, err := signing.HashReader(ctx, io.TeeReader(file, sum))
+	if err = errors.Join(err, file.Close()); err != nil {
+		return err
+	}
+	f.size, f.sha256, f.blake2b = size, hex.EncodeToString(sum.Sum(nil)), hex.EncodeToString(digest[:])
+	r.files = append(r.files, f)
 	return nil
 }
 
@@ -155,117 +170,6 @@ func (r *repair) bytesOf(sum string) []byte {
 				return data
 			}
 		}
-	}
-	return nil
-}
-
-// mendLog puts back lost entries whose bytes are at hand, and finds those that are lost
-// for good.
-func (r *repair) mendLog(ctx context.Context) (err error) {
-	repository := r.Channels
-	if r.seen, err = repository.Peek(ctx, r.o.Channel); err != nil {
-		return err
-	}
-	log, gaps, err := repository.Salvage().Examine(ctx, r.o.Channel)
-	if err != nil {
-		return err
-	}
-	restored := false
-	for _, gap := range gaps {
-		left, err := r.fill(ctx, gap.Lost)
-		if err != nil {
-			return err
-		}
-		restored = restored || left != gap.Lost
-		switch {
-		case left.From > left.To:
-		case gap.Hash == "": // at the end
-			r.end, r.behind = left.To, left.To
-		default:
-			r.lost = append(r.lost, left)
-		}
-	}
-	if restored && !r.o.DryRun {
-		if log, _, err = repository.Salvage().Examine(ctx, r.o.Channel); err != nil {
-			return err
-		}
-	}
-	r.log, r.end = log, max(r.end, channels.Ahead(r.seen, log.End().Sequence))
-	if err := r.mendEnd(ctx); err != nil {
-		return err
-	}
-	if r.log.Head() == nil && r.end == 0 {
-		return bundle.Refuse(library.ErrNoRelease, "publish to it first", "%s shows nothing", r.o.Channel)
-	}
-	return nil
-}
-
-// fill puts back the entries of a gap, from the last one, whose hash is known. It
-// returns what is left of the gap.
-func (r *repair) fill(ctx context.Context, gap channels.Lost) (channels.Lost, error) {
-	packed := r.Channels.Salvage().Packed(ctx, r.o.Channel, gap)
-	for gap.From <= gap.To && gap.Hash != "" {
-		data := packed[gap.To]
-		if data == nil || library.SumOf(data) != gap.Hash {
-			data = r.bytesOf(gap.Hash)
-		}
-		e, sum, ok := channels.Candidate(data)
-		if !ok || sum != gap.Hash || e.Sequence != gap.To {
-			break
-		}
-		err := r.do(fmt.Sprintf("%s%010d.json", channels.LogPrefix(r.o.Channel), e.Sequence), "put back", func() error {
-			return r.Channels.Salvage().PutBack(ctx, r.o.Channel, data)
-		})
-		if err != nil {
-			return gap, err
-		}
-		gap.To, gap.Hash = gap.To-1, e.Previous
-	}
-	return gap, nil
-}
-
-// mendEnd puts back entries behind the end of the log, which what clients read shows
-// to have been there, and says that the others are lost.
-func (r *repair) mendEnd(ctx context.Context) error {
-	if err := r.putBackEnd(ctx, r.end); err != nil {
-		return err
-	}
-	switch end := r.log.End().Sequence; {
-	case r.end <= end:
-	case r.log.Operators() != nil && r.behind <= end:
-		r.report.Warnings = append(r.report.Warnings, NoEvidence(r.o.Channel, fmt.Errorf("%s shows entry %d, which is missing", r.o.Channel, r.end)))
-	default:
-		r.lost = append(r.lost, channels.Lost{From: end + 1, To: r.end})
-	}
-	return nil
-}
-
-// putBackEnd puts back the entries behind the end of the log, up to a number, that files have.
-func (r *repair) putBackEnd(ctx context.Context, last uint64) error {
-	for i := 0; i < len(r.files); i++ {
-		f := &r.files[i]
-		if f.used || f.size > library.MaxRecord*4 {
-			continue
-		}
-		data, err := os.ReadFile(f.path)
-		if err != nil {
-			return err
-		}
-		e, _, ok := channels.Candidate(data)
-		if end := r.log.End(); !ok || e.Sequence != end.Sequence+1 || e.Previous != end.Hash || e.Sequence > last {
-			continue
-		}
-		f.used = true
-		err = r.do(fmt.Sprintf("%s%010d.json", channels.LogPrefix(r.o.Channel), e.Sequence), "put back", func() error {
-			return r.Channels.Salvage().PutBack(ctx, r.o.Channel, data)
-		})
-		if err != nil || r.o.DryRun {
-			return err
-		}
-		if r.log, err = r.Channels.Extend(ctx, r.log); err != nil {
-			return err
-		}
-		i = -1 // another may follow it
 	}
 	return nil
 }
@@ -367,9 +271,9 @@ func shows(m *manifest.Manifest, release *channels.Release) bool {
 }
 
 // mendViews brings what clients read up to date, unless the log can't be read before an entry
-// that waits.
+// that waits, or nothing is left of it.
 func (r *repair) mendViews(ctx context.Context) error {
-	if r.report.Waits && len(r.lost) > 0 {
+	if r.report.Waits && len(r.lost) > 0 || r.log.Head() == nil {
 		return nil
 	}
 	if r.o.DryRun {

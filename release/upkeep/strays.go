@@ -2,18 +2,10 @@ package upkeep
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"os"
-	"path"
-	"path/filepath"
-	"slices"
-	"strings"
 	"time"
 
 	"tsmon/channels"
-	"tsmon/release/bundle"
-	"tsmon/store/object"
 )
 
 // deliveryRest is how old what a delivery left must be before it is taken for abandoned.
@@ -79,11 +71,19 @@ func (r *repair) dropStrays(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	wrong, err := r.Channels.Salvage().WrongSegments(ctx, r.log)
-	if err != nil {
-		return err
+	var wrong []channels.Stray
+	if len(r.lost) == 0 { // else they may be all that is left
+		if wrong, err = r.Channels.Salvage().WrongSegments(ctx, r.log); err != nil {
+			return err
+		}
 	}
 	for _, s := range append(found, wrong...) {
+		if r.goesOut(s) {
+			if err := r.moveOut(ctx, s.Key); err != nil {
+				return err
+			}
+			continue
+		}
 		if err := r.do(s.Key, "removed: nothing heeds it", func() error { return r.Library.Store.Delete(ctx, s.Key) }); err != nil {
 			return err
 		}
@@ -110,105 +110,4 @@ func (r *repair) own(ctx context.Context) error {
 		}
 	}
 	return nil
-}
-
-// takeOut moves the entries at the end of the log that keep it from being read to a folder,
-// and has clients read what the log shows without them. done says that nothing can be said of
-// the rest, because only the report is wanted.
-func (r *repair) takeOut(ctx context.Context) (done bool, err error) {
-	if r.o.TakeOut == "" {
-		return false, nil
-	}
-	repository := r.Channels
-	seen, err := repository.Peek(ctx, r.o.Channel)
-	if err != nil {
-		return false, err
-	}
-	log, keys, err := repository.Salvage().Rightful(ctx, r.o.Channel)
-	if err == nil {
-		err = r.unsigned(ctx, log, keys)
-	}
-	if errors.Is(err, channels.ErrLog) {
-		return false, &bundle.Refusal{Cause: err, Mend: mendWith(r.o.Channel)}
-	}
-	if err != nil {
-		return false, err
-	}
-	for _, key := range keys {
-		file := filepath.Join(r.o.TakeOut, strings.ReplaceAll(path.Clean(key), "/", "-"))
-		if err := r.do(key, "moved to "+file, func() error { return r.moveTo(ctx, key, file) }); err != nil {
-			return false, err
-		}
-	}
-	if len(keys) > 0 && r.o.DryRun {
-		return true, nil
-	}
-	if len(keys) > 0 {
-		r.log = log
-		_, last, _ := channels.SequenceIn(keys[len(keys)-1])
-		if err := r.putBackEnd(ctx, last); err != nil {
-			return false, err
-		}
-		log = r.log
-	}
-	ahead := channels.Ahead(seen, log.End().Sequence) > log.End().Sequence
-	if ahead && log.Head() != nil {
-		err = r.do(channels.ManifestKey(r.o.Channel), "rendered anew", func() error {
-			_, _, err := repository.Point(ctx, log, seen)
-			return err
-		})
-	}
-	return false, err
-}
-
-// unsigned returns an error if one of the entries that stand behind a log has the signatures
-// of its operators, or of those that are configured: then what is before it was changed or is
-// lost. It wraps ErrLog.
-func (r *repair) unsigned(ctx context.Context, log *channels.Log, keys []string) error {
-	for _, key := range keys {
-		data, _, err := object.ReadAll(ctx, r.Library.Store, key, channels.MaxEntry)
-		if err != nil && !errors.Is(err, object.ErrTooLarge) {
-			return err
-		}
-		e, _, ok := channels.Candidate(data)
-		if channel, sequence, _ := channels.SequenceIn(key); !ok || e.Channel != channel || e.Sequence != sequence {
-			continue
-		}
-		signers := e.Signers()
-		for _, force := range []*channels.Operators{log.Operators(), r.Channels.Trust[log.Channel].Operators} {
-			if force == nil {
-				continue
-			}
-			signed := 0
-			for _, key := range force.Keys {
-				if slices.Contains(signers, key) {
-					signed++
-				}
-			}
-			if signed >= force.Approvals {
-				return fmt.Errorf("%w: entry %d of %s has the signatures of operators and does not follow from those before it", channels.ErrLog, e.Sequence, e.Channel)
-			}
-		}
-	}
-	return nil
-}
-
-// moveTo moves an object to a new file.
-func (r *repair) moveTo(ctx context.Context, key, file string) error {
-	data, _, err := object.ReadAll(ctx, r.Library.Store, key, channels.MaxEntry)
-	if err != nil && !errors.Is(err, object.ErrTooLarge) { // what is too large is no entry
-		return err
-	}
-	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
-		return err
-	}
-	kept, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-	if err != nil {
-		return &bundle.Refusal{Cause: err, Mend: "name another folder, or move that file away"}
-	}
-	_, err = kept.Write(data)
-	if err = errors.Join(err, kept.Sync(), kept.Close()); err != nil {
-		return err
-	}
-	return r.Library.Store.Delete(ctx, key)
 }

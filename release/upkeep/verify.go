@@ -98,6 +98,10 @@ func (k Keeper) VerifyFrom(ctx context.Context, channel string, from channels.Po
 	}
 	head := log.Head()
 	if head == nil {
+		if gone, err := k.gone(ctx, channel, from); err != nil || gone != nil {
+			v.report.find(channels.LogPrefix(channel), gone, mendEntries(channel))
+			return v.report, err
+		}
 		return nil, bundle.Refuse(library.ErrNoRelease, "`tsmon channel list` shows the channels of the store", "%s shows nothing", channel)
 	}
 	v.log, v.report.Version, v.report.Entries, v.report.End = log, head.Version, len(log.Entries), log.End()
@@ -124,6 +128,22 @@ func (k Keeper) VerifyFrom(ctx context.Context, channel string, from channels.Po
 		}
 	}
 	return v.report, nil
+}
+
+// gone says that a log was removed, if anything tells: what clients read, segments of it, or
+// from, up to where it was seen. nil if nothing does.
+func (k Keeper) gone(ctx context.Context, channel string, from channels.Position) (gone, err error) {
+	seen, err := k.Channels.Peek(ctx, channel)
+	if err != nil {
+		return nil, err
+	}
+	packed, err := k.Channels.Salvage().WrongSegments(ctx, &channels.Log{Channel: channel})
+	if last := max(from.Sequence, channels.Ahead(seen, 0)); last > 0 {
+		return fmt.Errorf("%w: all entries of %s are gone, and there were %d", channels.ErrLog, channel, last), err
+	} else if len(packed) > 0 {
+		return fmt.Errorf("%w: all entries of %s are gone, and %s has some", channels.ErrLog, channel, packed[0].Key), err
+	}
+	return nil, err
 }
 
 // Behind returns the keys of manifests, the channel's and those of rings, that don't
@@ -237,6 +257,11 @@ func mendWith(channel string) string {
 	return "`tsmon channel repair " + channel + " --bundle FILE` puts back the bytes of lost objects that you still have; without --bundle it has the log say what is lost, once clients are offered a higher version"
 }
 
+// mendEntries says how entries come back that the log can't do without.
+func mendEntries(channel string) string {
+	return "`tsmon channel repair " + channel + " --bundle FOLDER` brings entries back, FOLDER with a copy of " + channels.LogPrefix(channel) + ": a backup has one, a file of `tsmon release export`, which tar unpacks, and each store that is fed from this one"
+}
+
 // MendLog says how the log of a channel is put right that can't be read.
 func MendLog(err error, channel string) string {
 	f := fault.Of(err, channel)
@@ -246,9 +271,11 @@ func MendLog(err error, channel string) string {
 	case errors.Is(err, fault.ErrBare):
 		return "`tsmon channel appoint " + channel + "` puts them in force; if another store feeds this one, run it there, and bring the log here again"
 	case errors.Is(err, fault.ErrStrangers):
-		return "write the operators of " + channel + " into tsmon.yaml as it has them where the channel is moved; if they are right, and were put in force behind the entries that are here, bring those with `tsmon release import` or `tsmon release mirror`, before anything moves; if they are to change, `tsmon channel appoint " + channel + "` there has those in force approve it"
+		return "write the operators of " + channel + " into tsmon.yaml as it has them where the channel is moved; if they are right, and were put in force behind the entries that are here, bring those with `tsmon release import` or `tsmon release mirror`, before anything moves; if they are to change, `tsmon channel appoint " + channel + "` there has those in force approve it; if nobody knows those of the log, somebody replaced it: `tsmon channel repair " + channel + " --bundle COPY --take-out FOLDER` moves his to FOLDER and brings the rightful one back, COPY being a folder with its entries"
 	case f.Blame == fault.Intruder:
 		return "somebody wrote " + f.Object + " who may not: `tsmon channel repair " + channel + " --take-out FOLDER` moves it to FOLDER, with what stands behind it; if it was rightful once, add --bundle FILE with those bytes"
+	case f.Blame == fault.Needed:
+		return mendEntries(channel)
 	case f.Blame == fault.Damaged:
 		return mendWith(channel)
 	}

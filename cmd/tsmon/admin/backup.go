@@ -21,7 +21,7 @@ import (
 
 // BackupCommand returns `tsmon backup`.
 func BackupCommand(app *cli.App) *cobra.Command {
-	return cli.Group("backup", "Copy the data folder of a running server, and bring it back", backupCreateCommand(app), backupRestoreCommand(app))
+	return cli.Group("backup", "Copy the data folder of a running server, and restore it", backupCreateCommand(app), backupRestoreCommand(app))
 }
 
 // Backup is what the backup commands print.

@@ -25,8 +25,8 @@ func tenantExportCommand(app *cli.App) *cobra.Command {
 variables, diagrams, menus, permissions, notification configuration and charts. It is
 JSON with --json or if the name of the file ends in .json, else YAML.
 
-With --users the file has the users too, with the digests of their partner tokens: where
-it is imported, they log in with the tokens that they have. No token can be told from it.`,
+With --users the file has the users too, with the digests of their partner tokens: after
+an import they log in with their present tokens. No token can be derived from the file.`,
 		Example: `  tsmon tenant export acueducto --output acueducto.yaml
   tsmon tenant export acueducto --users --output acueducto.yaml
   tsmon tenant export acueducto --json`,

@@ -48,7 +48,7 @@ func runAdoptionOf(ctx context.Context, app *cli.App, server, channel string) er
 	return app.Print(result, func(w io.Writer) { drawAdoption(w, result) })
 }
 
-const mendKey = "set TSMON_METRICS_KEY (server.metrics_key) to the key of the server there; one without a key tells nobody"
+const mendKey = "set TSMON_METRICS_KEY (server.metrics_key) to the key of the server there; a server without a key answers nobody"
 
 // adoptionAddress returns the address at which a server answers the adoption of a channel.
 // server is the address of the server or of its update tree.
@@ -87,7 +87,7 @@ func askAdoption(ctx context.Context, address, key, channel string) (*fleet.Adop
 		return nil, cli.WithHint(fmt.Errorf("%s refuses the key (status %d)", address, status), mendKey)
 	case status == http.StatusNotFound:
 		return nil, cli.WithHint(fmt.Errorf("%s is not there", address),
-			"check channel and address: --server is the address of a tsmon serve that tells adoption, not of a bucket, nor of an older one")
+			"check channel and address: --server is the address of a tsmon serve that has adoption, not of a bucket, nor of an older one")
 	case status != http.StatusOK:
 		return nil, cli.WithHint(fmt.Errorf("%s answers with status %d", address, status), mendAnswer)
 	}

@@ -25,8 +25,8 @@ func channelAdvanceCommand(app *cli.App) *cobra.Command {
 		Use:   "advance [CHANNEL…]",
 		Short: "Take the steps of rollouts that are due",
 		Long: `Take the next step of each rollout whose step is over, on the channels that are
-named or on all, and bring what clients read up to date with the log, as after a
-command that was killed. Without anything to do it exits with 0: run it from cron or
+named or on all, and update manifests that lag behind the log, for example because a
+command was killed. If there is nothing to do it exits with 0: run it from cron or
 a CI schedule where no tsmon serve runs.
 
 A step that nobody took in time is taken now and lasts its whole time; it is not made

@@ -58,8 +58,8 @@ server.records of tsmon.yaml leads to them. After a restore from a backup --acce
 configured with an entry of the log, which they must approve, else in the records of the
 servers, which the command must reach. Without --from it gives up what those records say.
 
-A log with an entry that is later than the store's own time is not sound. --accept has it
-go on from now with what that entry brought, on that channel alone.
+A log with an entry that is later than the store's own time is not sound. --accept lets it
+continue from now with that entry's release, on that channel alone.
 
 --file verifies what a file of ` + "`tsmon release export`" + ` holds, whole and offline, with the keys
 and operators of tsmon.yaml.
@@ -157,7 +157,7 @@ func seenByServers(ctx context.Context, app *cli.App, channel string, from chann
 	}
 	seen, err := cli.Seen(ctx, c, channel)
 	if err != nil && !errors.Is(err, cli.ErrNoRecords) {
-		app.Warn([]string{fmt.Sprintf("what servers have seen of %s is not known, so that nothing tells whether its log was shortened: %v", channel, err)})
+		app.Warn([]string{fmt.Sprintf("it is not known what servers have seen of %s, so a log that was shortened is not noticed: %v", channel, err)})
 	}
 	return seen, nil
 }

@@ -31,7 +31,7 @@ func PlanCommand(app *cli.App) *cobra.Command {
 			Use:   "approve [HASH] [--channel CHANNEL]",
 			Short: "Sign a plan, and make it if that was the last signature",
 			Long: `Verify the bundles of a plan in the store and sign it with the key in
-TSMON_OPERATOR_KEY, or in the agent. Whoever brings the last signature makes the move.
+TSMON_OPERATOR_KEY, or in the agent. The last signature makes the move.
 The first digits of HASH are enough. Without it, on a terminal, the only plan of the
 channel is shown, as by ` + "`tsmon plan show`" + `, and signed once you have said yes.`,
 			Example: "  tsmon plan approve 3f9a\n  tsmon plan approve --channel beta",
@@ -39,8 +39,8 @@ channel is shown, as by ` + "`tsmon plan show`" + `, and signed once you have sa
 		planMakeCommand(app, true, &cobra.Command{
 			Use:   "apply [HASH] [--channel CHANNEL]",
 			Short: "Make a plan that has all signatures, without signing it",
-			Long: `Make a plan that has all signatures. That is needed only where the last one was
-brought by a command that was interrupted.`,
+			Long: `Make a plan that has all signatures. This is only needed if the command that added
+the last one was interrupted.`,
 			Example: "  tsmon plan apply 3f9a",
 		}))
 }

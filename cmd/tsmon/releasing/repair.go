@@ -20,24 +20,27 @@ func channelRepairCommand(app *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "repair CHANNEL [--bundle FILE…]",
 		Short: "Put a channel right that verify finds fault with",
-		Long: `Put a channel right. What clients read is brought up to date with the log, also
+		Long: `Repair a channel. Manifests that lag behind the log are rendered again, also
 after public_url has changed. Objects that were lost or changed are put back from the
-files that --bundle names: bundles, release.json files and log entries, which are
-recognised by their digests. What can't be put back the log says to be lost, in a new
-entry, except for bundles that clients are offered: these take their bytes, or a higher
-version. Where operators are in force they must sign that entry, as of any move: the
-command leaves a plan. Nothing that is as it was published is rewritten. Objects among the log that
-no reader heeds are removed; those of an import an hour after it was interrupted.
+files that --bundle names, or from those in a folder: bundles, release.json files and
+log entries, which are recognised by their digests. A copy of a log brings back
+whatever is missing of it, also all of it, and entries that changed the operators. What
+can't be put back the log says to be lost, in a new entry, except for bundles that
+clients are offered: these take their bytes, or a higher version. Where operators are
+in force they must sign that entry, as of any move: the command leaves a plan. Nothing
+that is as it was published is rewritten. Objects among the log that no reader heeds are
+removed; those of an import an hour after it was interrupted.
 
 --take-out moves entries to a folder that stand at the end of the log and keep it from
-being read, such as forged ones that operators have not signed, and gives no heed to what
-clients read that is ahead of the others. It
-refuses to take out what operators signed: what was changed before that, --bundle puts
-back. Run it with the operators that count. --own is for a
+being read, such as forged ones that operators have not signed, with whatever else lies
+among them, and gives no heed to what clients read that is ahead of the others. It
+refuses to take out what operators signed: what was changed or lost before that,
+--bundle puts back, and both together do where others stand in its place. Run it with
+the operators that count. --own is for a
 store that nobody feeds any more, or where somebody forged the marks of deliveries.`,
 		Example: `  tsmon channel repair stable
   tsmon channel repair stable --bundle backup/App_1.4.0_x64-setup.exe
-  tsmon channel repair stable --bundle backup/log/stable/0000000007.json --dry-run
+  tsmon channel repair stable --bundle backup/log/stable --dry-run
   tsmon channel repair stable --take-out forged`,
 		Args: cli.Args(1, 1, "one CHANNEL"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -45,9 +48,9 @@ store that nobody feeds any more, or where somebody forged the marks of deliveri
 			return runRepair(cmd.Context(), app, f, o)
 		},
 	}
-	cmd.Flags().StringArrayVar(&o.Files, "bundle", nil, "a `FILE` with the bytes of a lost object, repeatable")
+	cmd.Flags().StringArrayVar(&o.Files, "bundle", nil, "a `FILE` with the bytes of a lost object, or a folder of such, repeatable")
 	cmd.Flags().BoolVar(&o.Own, "own", false, "have the channel moved here whose log passes for that of another store")
-	cmd.Flags().StringVar(&o.TakeOut, "take-out", "", "move forged entries behind the rightful ones to `FOLDER`")
+	cmd.Flags().StringVar(&o.TakeOut, "take-out", "", "move forged entries, which stand behind the rightful ones, to `FOLDER`")
 	cmd.Flags().BoolVar(&f.dryRun, "dry-run", false, "print what would be done, write nothing")
 	f.addReason(cmd, remark)
 	f.wait.Add(cmd)

@@ -38,8 +38,8 @@ another.
 
 An existing file is kept if it is the same and never replaced without --force.
 An existing tsmon.yaml is used as it is, also with --force: --ci github --force
-writes the workflow anew. If --storage or --public-url differs from it, only these
-two change there; remove the file to have all of it written anew.`,
+rewrites the workflow. If --storage or --public-url differs from it, only these
+two change there; remove the file to have all of it written again.`,
 		Example: `  tsmon init --storage 's3://releases/desktop?endpoint=https://minio.example.com' --public-url https://releases.example.com/desktop --ci github
   tsmon init --storage ./releases --public-url https://updates.example.com/updates --targets windows-x86_64,linux-x86_64 --dry-run
   tsmon init --storage ./releases --public-url https://updates.example.com/updates --yes`,

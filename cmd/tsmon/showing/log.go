@@ -14,6 +14,7 @@ import (
 
 	"tsmon/channels"
 	"tsmon/channels/fault"
+	"tsmon/channels/mending"
 	"tsmon/cmd/tsmon/cli"
 	"tsmon/release"
 	"tsmon/store/object"
@@ -161,15 +162,16 @@ func legibleOf(ctx context.Context, p *release.Publisher, channel string, broken
 		slices.SortFunc(found.entries, func(a, b channels.Entry) int { return cmp.Compare(a.Sequence, b.Sequence) })
 		return found, nil
 	}
-	log, keys, err := r.Salvage().Rightful(ctx, channel)
+	plan, err := mending.Plan(ctx, r, channel, mending.Options{Cut: true})
 	if errors.Is(err, channels.ErrLog) {
-		return nil, broken
+		return asTheyLie(ctx, r, channel, broken)
 	}
 	if err != nil {
 		return nil, err
 	}
-	found.entries = append(found.entries, log.Entries...)
-	for _, key := range keys {
+	found.entries = append(found.entries, plan.Log.Entries...)
+	for _, step := range slices.Backward(plan.Steps) {
+		key := step.Key
 		data, _, err := object.ReadAll(ctx, p.Store, key, channels.MaxEntry)
 		if err != nil && !errors.Is(err, object.ErrTooLarge) {
 			return nil, err
@@ -177,6 +179,25 @@ func legibleOf(ctx context.Context, p *release.Publisher, channel string, broken
 		e, _, _ := channels.Candidate(data)
 		_, e.Sequence, _ = channels.SequenceIn(key)
 		found.refuse(e, broken)
+	}
+	return found, nil
+}
+
+// asTheyLie reads the entries of a log of which one is missing or was changed that it can't do
+// without, whoever signed them.
+func asTheyLie(ctx context.Context, r channels.Repository, channel string, broken error) (*legible, error) {
+	raw, err := r.Raw(ctx, channel, 0)
+	if err != nil {
+		return nil, broken
+	}
+	found := &legible{refused: map[uint64]string{}}
+	for i, data := range raw {
+		e, _, ok := channels.Candidate(data)
+		if e.Sequence = uint64(i) + 1; ok && e.Sequence != fault.Of(broken, channel).Sequence {
+			found.entries = append(found.entries, e)
+		} else {
+			found.refuse(e, broken)
+		}
 	}
 	return found, nil
 }

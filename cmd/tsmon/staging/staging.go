@@ -33,8 +33,8 @@ func StageCommand(app *cli.App) *cobra.Command {
 any order, and again. Once all are there, ` + "`tsmon release publish --version V`" + ` without
 bundles publishes them.
 
-With --publish the job that brings the last of the platforms which the channel
-requires, or had, publishes the release; the others say what is still missing, and what
+With --publish the job that stages the last platform that the channel requires,
+or had, publishes the release; the others say what is still missing, and what
 to do if it is no longer built, and exit with 0. Without targets in tsmon.yaml for the
 channel nobody knows which job is the last, and --publish is refused.
 

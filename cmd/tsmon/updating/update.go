@@ -176,9 +176,9 @@ func updateCheckCommand(app *cli.App) *cobra.Command {
 		Use:   "check --endpoint URL… --current V",
 		Short: "Check for an update that a client could install",
 		Long: `Ask the endpoints for an update as the updater does, in order and with its
-fallbacks. If keys are known, the signature of an offer is checked as far as that
-needs no bundle, and whether the application could install it, as far as its name
-tells. Below public_url the configured updates token is sent. Exit code 0 whether or
+fallbacks. If keys are known, the signature of an offer is checked, as far as that is
+possible without the bundle, and, by its name, whether the application could install
+it. Below public_url the configured updates token is sent. Exit code 0 whether or
 not there is an update.
 
 An endpoint with variables is the dynamic address of a server, one without is a

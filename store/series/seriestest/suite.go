@@ -144,14 +144,20 @@ func (f *fixture) write(t *testing.T, samples ...series.Sample) {
 
 func (f *fixture) current(t *testing.T, wants ...series.Want) []series.Value {
 	t.Helper()
-	values, err := f.store.Current(t.Context(), f.database, wants)
+	return each(t, f, wants, f.store.Current)
+}
+
+// each asks a store, which has to answer each question.
+func each[Q, A any](t *testing.T, f *fixture, questions []Q, ask func(context.Context, string, []Q) ([]A, error)) []A {
+	t.Helper()
+	answers, err := ask(t.Context(), f.database, questions)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(values) != len(wants) {
-		t.Fatalf("%d values for %d wants", len(values), len(wants))
+	if len(answers) != len(questions) {
+		t.Fatalf("%d answers to %d questions", len(answers), len(questions))
 	}
-	return values
+	return answers
 }
 
 // number asks for one value that has to be there.
@@ -188,14 +194,7 @@ func (f *fixture) wantMissing(t *testing.T, keys ...series.Key) {
 
 func (f *fixture) series(t *testing.T, ranges ...series.Range) []series.Result {
 	t.Helper()
-	results, err := f.store.Series(t.Context(), f.database, ranges)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(results) != len(ranges) {
-		t.Fatalf("%d results for %d ranges", len(results), len(ranges))
-	}
-	return results
+	return each(t, f, ranges, f.store.Series)
 }
 
 func wantError(t *testing.T, err, want error) {

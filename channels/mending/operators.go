@@ -1,0 +1,154 @@
+package mending
+
+import (
+	"slices"
+
+	"tsmon/channels"
+)
+
+// change is operators who are in force behind an entry, as far as signed entries tell.
+type change struct {
+	sequence  uint64
+	operators *channels.Operators
+	by        *option
+}
+
+// know finds out who was in force when.
+func (m *mender) know() {
+	if m.asked {
+		return
+	}
+	m.asked = true
+	for _, n := range slices.Backward(m.numbers) {
+		for _, o := range m.options[n] {
+			if !o.ok || !o.rightful && !m.configured(o) {
+				continue
+			}
+			o.rightful = true
+			for _, before := range m.options[o.before()] {
+				before.rightful = before.rightful || before.ok && before.sum == o.entry.Previous
+			}
+		}
+	}
+	for _, n := range m.numbers {
+		var by *option
+		for _, o := range m.options[n] {
+			if o.ok && (by == nil || o.rightful && !by.rightful) && m.appoints(o) {
+				by = o
+			}
+		}
+		if by != nil {
+			m.changes = append(m.changes, change{n, by.entry.Operators, by})
+		}
+	}
+}
+
+// configured reports whether the operators that the reader trusts signed an option, or a root
+// key did.
+func (m *mender) configured(o *option) bool {
+	ours := m.repository.Trust[m.channel].Operators
+	return m.rooted(o) || ours != nil && len(o.entry.Signatures) >= ours.Approvals && ours.Count(o.entry.Signers()) >= ours.Approvals
+}
+
+func (m *mender) rooted(o *option) bool {
+	for _, key := range m.repository.Trust[m.channel].Root {
+		if slices.Contains(o.entry.Signers(), key) {
+			return true
+		}
+	}
+	return false
+}
+
+// appoints reports whether an option puts operators in force: those must have signed it, and
+// those before, as far as anybody knows them. Of the first ones one must be trusted, since
+// everybody can appoint himself.
+func (m *mender) appoints(o *option) bool {
+	if o.entry.Operators == nil || o.entry.Operators.Check() != nil {
+		return false
+	}
+	signers, ours := o.entry.Signers(), m.repository.Trust[m.channel].Operators
+	force := m.inForce(o.entry.Sequence)
+	switch {
+	case o.entry.Operators.Count(signers) < o.entry.Operators.Approvals:
+		return false
+	case o.rightful, m.rooted(o):
+		return true
+	case force != nil:
+		return force.Count(signers) >= force.Approvals
+	}
+	return ours == nil || ours.Count(signers) > 0
+}
+
+// signed reports whether the log is known to be signed: operators are trusted, or one of its own
+// entries puts some in force.
+func (m *mender) signed() bool {
+	m.know()
+	return m.repository.Trust[m.channel].Operators != nil || slices.ContainsFunc(m.changes, func(c change) bool { return c.by.source == stored })
+}
+
+// inForce returns the operators before an entry, nil if nobody knows of any.
+func (m *mender) inForce(sequence uint64) (force *channels.Operators) {
+	for _, c := range m.changes {
+		if c.sequence < sequence {
+			force = c.operators
+		}
+	}
+	return force
+}
+
+// carries reports whether an option has the signatures of who were operators when it was made,
+// or of who are configured: as many as a move takes, or, with fewer, as many as one takes of
+// its kind. Where nobody knows any, each signature in the log is taken for one of theirs.
+func (m *mender) carries(o *option, fewer bool) bool {
+	if !o.ok || len(o.entry.Signatures) == 0 || o.entry.Timely() != nil || len(o.entry.Signers()) == 0 {
+		return false
+	}
+	m.know()
+	appoints := func(c change) bool { return c.by == o }
+	if o.rightful || m.rooted(o) || slices.ContainsFunc(m.changes, appoints) {
+		return true
+	}
+	nobody := o.source == stored
+	for _, force := range []*channels.Operators{m.inForce(o.entry.Sequence), m.repository.Trust[m.channel].Operators} {
+		if force == nil {
+			continue
+		}
+		nobody = false
+		if has, needs := count(o, force, fewer); has >= needs {
+			return true
+		}
+	}
+	return nobody
+}
+
+// count returns how many signatures of operators an option has, and how many its kind takes at
+// the least, or a move.
+func count(o *option, force *channels.Operators, fewer bool) (has, needs int) {
+	signers := o.entry.Signers()
+	has, needs = force.Count(signers), force.Approvals
+	switch {
+	case !fewer:
+	case o.entry.Action == channels.Rollback:
+		needs = force.Rollbacks
+	case o.entry.Action == channels.Prune:
+		needs = 1
+	case o.entry.Action == channels.Pause:
+		needs = 1
+		for _, key := range force.Servers {
+			if slices.Contains(signers, key) {
+				has++
+			}
+		}
+	}
+	return has, needs
+}
+
+// refused reports whether an option follows the newest entry of a log, and lacks signatures
+// that it needs there.
+func (m *mender) refused(log *channels.Log, o *option) bool {
+	if end := log.End(); !o.ok || o.entry.Sequence != end.Sequence+1 || o.entry.Previous != end.Hash {
+		return false
+	}
+	has, needs, err := m.repository.Approvals(log, o.entry)
+	return err != nil || has < needs
+}

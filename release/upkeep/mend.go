@@ -1,0 +1,253 @@
+package upkeep
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"tsmon/channels"
+	"tsmon/channels/fault"
+	"tsmon/channels/mending"
+	"tsmon/release/bundle"
+	"tsmon/release/library"
+	"tsmon/store/object"
+)
+
+// mendLog puts back lost entries whose bytes are at hand, takes out those that somebody wrote
+// who may not, and finds those that are lost for good.
+func (r *repair) mendLog(ctx context.Context) (err error) {
+	if r.seen, err = r.Channels.Peek(ctx, r.o.Channel); err != nil {
+		return err
+	}
+	plan, err := r.planLog(ctx)
+	if err == nil {
+		err = r.lose(plan)
+	}
+	if err == nil && len(r.lost) == 0 { // else an entry that says so puts operators in force
+		err = plan.Doubt
+	}
+	if err == nil {
+		err = r.mayMove(ctx, plan.Steps)
+	}
+	if err == nil {
+		err = r.carryOut(ctx, plan.Steps)
+	}
+	if err == nil && len(plan.Steps) > 0 && !r.o.DryRun {
+		plan, err = mending.Plan(ctx, r.Channels, r.o.Channel, mending.Options{Seen: r.seen})
+	}
+	if err != nil {
+		return err
+	}
+	r.log = plan.Log
+	return r.pointBack(ctx)
+}
+
+// lose finds what is lost for good once a plan is carried out.
+func (r *repair) lose(plan *mending.Mending) error {
+	end := plan.Log.End().Sequence
+	last, behind := end, false // the newest entry that there is, or was; an object stands behind the log
+	if r.o.TakeOut == "" {
+		last = max(last, channels.Ahead(r.seen, end))
+	}
+	for _, gap := range plan.Gaps {
+		switch {
+		case gap.From > end:
+			last, behind = max(last, gap.To), true
+		case r.o.TakeOut != "" && len(plan.Steps) == 0:
+			return &bundle.Refusal{Cause: gap.Problem, Mend: mendWith(r.o.Channel)}
+		default:
+			r.lost = append(r.lost, gap.Lost)
+		}
+	}
+	switch {
+	case plan.Log.Head() == nil && last == 0 && len(plan.Steps) == 0:
+		return bundle.Refuse(library.ErrNoRelease, "publish to it first", "%s shows nothing", r.o.Channel)
+	case last > end && plan.Log.Operators() != nil && !behind:
+		r.report.Warnings = append(r.report.Warnings, NoEvidence(r.o.Channel, fmt.Errorf("%s shows entry %d, which is missing", r.o.Channel, last)))
+	case last > end:
+		if end == 0 && plan.Log.Head() == nil {
+			r.report.Warnings = append(r.report.Warnings, "all entries of "+r.o.Channel+" are gone: "+mendEntries(r.o.Channel)+"; say that they are lost only if nobody has one")
+		}
+		r.lost = append(r.lost, channels.Lost{From: end + 1, To: last})
+	}
+	if len(r.lost) > 0 && plan.Log.Fed() && !r.o.Rest {
+		return Fed(r.o.Channel)
+	}
+	return nil
+}
+
+// planLog says how the log becomes whole.
+func (r *repair) planLog(ctx context.Context) (*mending.Mending, error) {
+	spares, err := r.entries()
+	if err != nil {
+		return nil, err
+	}
+	o := mending.Options{Spares: spares, Seen: r.seen, Cut: r.o.TakeOut != ""}
+	if o.Witnesses, err = r.takenOut(); err != nil {
+		return nil, err
+	}
+	plan, err := mending.Plan(ctx, r.Channels, r.o.Channel, o)
+	switch blame := fault.Of(err, r.o.Channel).Blame; {
+	case !o.Cut || !errors.Is(err, channels.ErrLog) || blame == fault.Needed, errors.Is(err, fault.ErrBare), errors.Is(err, fault.ErrStrangers):
+		return plan, err
+	}
+	return nil, &bundle.Refusal{Cause: err, Mend: mendWith(r.o.Channel)}
+}
+
+// carryOut takes the steps of a plan.
+func (r *repair) carryOut(ctx context.Context, steps []mending.Step) error {
+	for _, s := range steps {
+		if s.Out {
+			if err := r.moveOut(ctx, s.Key); err != nil {
+				return err
+			}
+		}
+		if s.Back == nil {
+			continue
+		}
+		sum := library.SumOf(s.Back)
+		for i := range r.files {
+			r.files[i].used = r.files[i].used || r.files[i].sha256 == sum
+		}
+		if err := r.do(s.Key, "put back", func() error { return r.Channels.Salvage().PutBack(ctx, r.o.Channel, s.Back) }); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// pointBack has clients read what the log shows where TakeOut gives no heed to what they read,
+// and nobody has signed the log.
+func (r *repair) pointBack(ctx context.Context) error {
+	if r.o.TakeOut == "" || r.o.DryRun || channels.Ahead(r.seen, r.log.End().Sequence) <= r.log.End().Sequence || r.log.Head() == nil {
+		return nil
+	}
+	return r.do(channels.ManifestKey(r.o.Channel), "rendered anew", func() error {
+		_, _, err := r.Channels.Point(ctx, r.log, r.seen)
+		return err
+	})
+}
+
+// entries returns the content of the files that may be entries of the log.
+func (r *repair) entries() (all [][]byte, err error) {
+	for _, f := range r.files {
+		if f.size > channels.MaxEntry {
+			continue
+		}
+		data, err := os.ReadFile(f.path)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, data)
+	}
+	return all, nil
+}
+
+// kept returns the file in a folder of an object that is taken out.
+func kept(folder, key string) string {
+	plain := func(c rune) rune {
+		if c == '.' || c == '_' || c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' {
+			return c
+		}
+		return '-'
+	}
+	name := strings.Map(plain, path.Clean(key))
+	if name != strings.ReplaceAll(key, "/", "-") || len(name) > 100 { // not every system has such files
+		name = name[:min(len(name), 100)] + "-" + library.SumOf([]byte(key))[:16]
+	}
+	return filepath.Join(folder, name)
+}
+
+// takenOut returns what the folder has of the log.
+func (r *repair) takenOut() (all [][]byte, err error) {
+	if r.o.TakeOut == "" {
+		return nil, nil
+	}
+	files, err := os.ReadDir(r.o.TakeOut)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	for _, f := range files {
+		info, err := f.Info()
+		if err != nil || !info.Mode().IsRegular() || info.Size() > channels.MaxEntry {
+			continue
+		}
+		data, err := os.ReadFile(filepath.Join(r.o.TakeOut, f.Name()))
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, data)
+	}
+	return all, err
+}
+
+// mayMove returns an error if the folder has another file of an object that is to be moved there.
+func (r *repair) mayMove(ctx context.Context, steps []mending.Step) error {
+	if r.o.TakeOut == "" {
+		return nil
+	}
+	strays, err := r.abandoned(ctx, r.o.Channel)
+	for _, s := range strays {
+		steps = append(slices.Clip(steps), mending.Step{Key: s.Key, Out: r.goesOut(s)})
+	}
+	for _, s := range steps {
+		begun, failed := os.ReadFile(kept(r.o.TakeOut, s.Key))
+		if !s.Out || errors.Is(failed, fs.ErrNotExist) {
+			continue
+		}
+		data, _, err := object.ReadAll(ctx, r.Library.Store, s.Key, channels.MaxEntry)
+		if err != nil && !errors.Is(err, object.ErrTooLarge) {
+			return err
+		}
+		if failed != nil || !bytes.HasPrefix(data, begun) {
+			return inTheWay(cmp.Or(failed, fmt.Errorf("%s: %w", kept(r.o.TakeOut, s.Key), fs.ErrExist)))
+		}
+	}
+	return err
+}
+
+func inTheWay(err error) error {
+	return &bundle.Refusal{Cause: err, Mend: "name another folder, or move that file away"}
+}
+
+// goesOut reports whether a stray is moved to the folder for those that are taken out.
+func (r *repair) goesOut(s channels.Stray) bool {
+	return r.o.TakeOut != "" && !s.Begun && strings.HasPrefix(s.Key, channels.LogPrefix(r.o.Channel))
+}
+
+// moveOut moves an object to the folder for those that are taken out.
+func (r *repair) moveOut(ctx context.Context, key string) error {
+	file := kept(r.o.TakeOut, key)
+	return r.do(key, "moved to "+file, func() error { return r.moveTo(ctx, key, file) })
+}
+
+// moveTo moves an object to a new file, or to one that was begun when this was interrupted.
+func (r *repair) moveTo(ctx context.Context, key, file string) error {
+	data, _, err := object.ReadAll(ctx, r.Library.Store, key, channels.MaxEntry)
+	if err != nil && !errors.Is(err, object.ErrTooLarge) { // what is too large is no entry
+		return err
+	}
+	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
+		return err
+	}
+	f, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if begun, failed := os.ReadFile(file); errors.Is(err, fs.ErrExist) && failed == nil && bytes.HasPrefix(data, begun) {
+		f, err = os.OpenFile(file, os.O_WRONLY|os.O_TRUNC, 0o600)
+	}
+	if err != nil {
+		return inTheWay(err)
+	}
+	_, err = f.Write(data)
+	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return err
+	}
+	return r.Library.Store.Delete(ctx, key)
+}
