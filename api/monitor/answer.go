@@ -230,6 +230,9 @@ func (a *seriesAnswer) Stream(ctx context.Context, w io.Writer) error {
 		out.part(held[0])
 		held = held[1:]
 	}
+	if out.err != nil {
+		return out.err // before a part is taken, in whose place another would be read
+	}
 	for p := range parts {
 		if out.part(p); out.err != nil {
 			return out.err
