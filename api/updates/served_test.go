@@ -13,6 +13,7 @@ import (
 	"tsmon/api/apitest"
 	"tsmon/channels"
 	"tsmon/manifest"
+	"tsmon/release/library"
 	"tsmon/signing"
 )
 
@@ -89,7 +90,11 @@ func testNothingForged(t *testing.T, w *apitest.World) {
 				e.Release.Platforms[key] = b
 			}
 		}),
-		"changed notes":     shows(func(m *manifest.Manifest) { m.Notes = "evil" }),
+		"changed notes": shows(func(m *manifest.Manifest) { m.Notes = "evil" }),
+		"a record with changed notes": func() {
+			data, _ := w.Stored(t, "releases/1.1.0/release.json")
+			plant(t, w, "releases/1.1.0/release.json", edited(t, data, func(r *library.Record) { r.Notes = "evil" }))
+		},
 		"critical":          shows(func(m *manifest.Manifest) { m.Critical = true }),
 		"a minimum version": shows(func(m *manifest.Manifest) { m.MinimumVersion = "1.0.0" }),
 		"the older manifest under the present number": func() {
@@ -104,6 +109,9 @@ func testNothingForged(t *testing.T, w *apitest.World) {
 			attack()
 			fresh := apitest.Client{TB: t, Base: w.Serve(t).URL}
 			for who, c := range map[string]apitest.Client{"known": known, "fresh": fresh} {
+				if got := c.Get("/updates/releases/1.1.0/release.json"); got.Status != 503 && !bytes.Equal(got.Body, rightful["releases/1.1.0/release.json"]) {
+					t.Errorf("%s: the record: %d %.300s", who, got.Status, got.Body)
+				}
 				apitest.Eventually(t, "there is an alarm", func() bool { return c.Alarms() > 0 })
 				if got := c.Get("/readyz?for=updates"); got.Status != 200 {
 					t.Errorf("%s: not ready: %s", who, got.Body)
@@ -130,7 +138,7 @@ func testNothingForged(t *testing.T, w *apitest.World) {
 					if page == "/releases/overview" {
 						var o struct{ Channels, Alarms json.RawMessage }
 						apitest.ReadJSON(t, text, &o)
-						if text = o.Channels; !bytes.Contains(o.Alarms, []byte("stable")) {
+						if text = o.Channels; !regexp.MustCompile(`stable|releases/1\.1\.0`).Match(o.Alarms) {
 							t.Errorf("%s: the page has no alarm: %s", who, got.Body)
 						}
 					}

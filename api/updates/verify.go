@@ -1,6 +1,7 @@
 package updates
 
 import (
+	"cmp"
 	"context"
 	"encoding/hex"
 	"encoding/json"
@@ -21,27 +22,59 @@ const maxRecord = 1 << 20
 
 // record reads the record of a release and verifies it, and raises or clears its
 // alarm. The errors are the store's, or errUnverified; fs.ErrNotExist, too, for the mark
-// of a release that was discarded. sum is its SHA-256, hex.
-func (h *Heads) record(ctx context.Context, key string) (d *web.Document, sum string, err error) {
+// of a release that was discarded, and for a record whose place another has taken. named is
+// false if no log that is known has the version: nothing but the bundles vouches for it then.
+func (h *Heads) record(ctx context.Context, key string) (d *web.Document, named bool, err error) {
 	data, info, err := object.ReadAll(ctx, h.store, key, maxRecord)
+	version, fault := path.Base(path.Dir(key)), err
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		h.alarms.clear(key)
-		return nil, "", err
+		return nil, false, err
 	case err == nil && path.Base(key) != "release.json" && discarded(data):
 		h.alarms.clear(key)
-		return nil, "", fmt.Errorf("%s: %w", key, fs.ErrNotExist)
+		return nil, false, fmt.Errorf("%s: %w", key, fs.ErrNotExist)
 	case err == nil:
-		err = checkRecord(data, path.Base(path.Dir(key)), h.keys)
+		fault = checkRecord(data, version, h.keys)
 	case !errors.Is(err, object.ErrTooLarge):
-		return nil, "", err
+		return nil, false, err
 	}
-	if err != nil {
-		h.alarms.raise(key, info.ETag, kindRecord, err)
-		return nil, "", errUnverified
+	if fault == nil {
+		named, fault, err = h.vouched(ctx, version, library.SumOf(data))
 	}
-	h.alarms.clear(key)
-	return web.NewDocument(data, info), library.SumOf(data), nil
+	if fault != nil {
+		h.alarms.raise(key, info.ETag, kindRecord, fault)
+		return nil, false, errUnverified
+	}
+	if err == nil || errors.Is(err, fs.ErrNotExist) {
+		h.alarms.clear(key)
+	}
+	return web.NewDocument(data, info), named, err
+}
+
+// vouched compares the SHA-256 of a version's record with what the logs of channels name.
+// named is false if none of those that are known has the version; fault says that the store
+// lacks the record that they name; err wraps fs.ErrNotExist if another one is it.
+func (h *Heads) vouched(ctx context.Context, version, sum string) (named bool, fault, err error) {
+	rightful := ""
+	for _, c := range *h.known.Load() {
+		if log := c.believed.Load(); log != nil {
+			rightful = cmp.Or(log.Record(version), rightful)
+		}
+		if rightful == sum {
+			return true, nil, nil
+		}
+	}
+	if rightful == "" {
+		return false, nil, nil
+	}
+	switch _, err = (library.Library{Store: h.store}).Named(ctx, version, rightful); {
+	case err == nil:
+		return true, nil, fmt.Errorf("another record of %s: %w", version, fs.ErrNotExist)
+	case errors.Is(err, library.ErrStored), errors.Is(err, library.ErrNoRelease), errors.Is(err, object.ErrTooLarge):
+		return true, err, nil
+	}
+	return true, nil, err
 }
 
 // recheck verifies the records that failed before.

@@ -404,6 +404,7 @@ func TestLaterRecords(t *testing.T) {
 	plant(t, w, "releases/1.0.0/release-3.json", good)
 	plant(t, w, "releases/1.0.0/release-4.json", mark[:len(mark)/2])
 	nobody := serveStill(t, w)
+	nobody.Heads.Round(t.Context())
 	nobody.Get("/updates/releases/1.0.0/release-2.json").WantFailure(t, 404)
 	wantUnverified(t, w, nobody, 0)
 	if got := nobody.Get("/updates/releases/1.0.0/release-3.json"); !bytes.Equal(got.Body, good) {
