@@ -1,19 +1,16 @@
 package updates
 
 import (
-	"cmp"
 	"context"
-	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"path"
-	"slices"
 
+	"tsmon/api/updates/recorded"
 	"tsmon/api/web"
+	"tsmon/channels"
 	"tsmon/release/library"
-	"tsmon/signing"
 	"tsmon/store/object"
 )
 
@@ -31,16 +28,22 @@ func (h *Heads) record(ctx context.Context, key string) (d *web.Document, named 
 	case errors.Is(err, fs.ErrNotExist):
 		h.alarms.clear(key)
 		return nil, false, err
-	case err == nil && path.Base(key) != "release.json" && discarded(data):
+	case err == nil && path.Base(key) != "release.json" && recorded.Discarded(data):
 		h.alarms.clear(key)
 		return nil, false, fmt.Errorf("%s: %w", key, fs.ErrNotExist)
 	case err == nil:
-		fault = checkRecord(data, version, h.keys)
+		fault = recorded.Check(data, version, h.keys)
 	case !errors.Is(err, object.ErrTooLarge):
 		return nil, false, err
 	}
 	if fault == nil {
-		named, fault, err = h.vouched(ctx, version, library.SumOf(data))
+		var logs []*channels.Log
+		for _, c := range *h.known.Load() {
+			if log := c.believed.Load(); log != nil {
+				logs = append(logs, log)
+			}
+		}
+		named, fault, err = recorded.Vouched(ctx, library.Library{Store: h.store}, logs, version, library.SumOf(data))
 	}
 	if fault != nil {
 		h.alarms.raise(key, info.ETag, kindRecord, fault)
@@ -50,31 +53,6 @@ func (h *Heads) record(ctx context.Context, key string) (d *web.Document, named 
 		h.alarms.clear(key)
 	}
 	return web.NewDocument(data, info), named, err
-}
-
-// vouched compares the SHA-256 of a version's record with what the logs of channels name.
-// named is false if none of those that are known has the version; fault says that the store
-// lacks the record that they name; err wraps fs.ErrNotExist if another one is it.
-func (h *Heads) vouched(ctx context.Context, version, sum string) (named bool, fault, err error) {
-	rightful := ""
-	for _, c := range *h.known.Load() {
-		if log := c.believed.Load(); log != nil {
-			rightful = cmp.Or(log.Record(version), rightful)
-		}
-		if rightful == sum {
-			return true, nil, nil
-		}
-	}
-	if rightful == "" {
-		return false, nil, nil
-	}
-	switch _, err = (library.Library{Store: h.store}).Named(ctx, version, rightful); {
-	case err == nil:
-		return true, nil, fmt.Errorf("another record of %s: %w", version, fs.ErrNotExist)
-	case errors.Is(err, library.ErrStored), errors.Is(err, library.ErrNoRelease), errors.Is(err, object.ErrTooLarge):
-		return true, err, nil
-	}
-	return true, nil, err
 }
 
 // recheck verifies the records that failed before.
@@ -92,49 +70,4 @@ func (h *Heads) recheck(ctx context.Context) error {
 		}
 	}
 	return nil
-}
-
-// discarded reports whether a record is the mark of a release that was thrown away
-// before a channel showed it. The first one of a version never is.
-func discarded(data []byte) bool {
-	var r library.Record
-	return json.Unmarshal(data, &r) == nil && r.Discarded && len(r.Bundles) == 0
-}
-
-// checkRecord returns an error unless data is the record of a version whose bundles
-// are signed by trusted keys, or signed at all where no key is trusted.
-func checkRecord(data []byte, version string, keys signing.Keyring) error {
-	var r library.Record
-	if err := json.Unmarshal(data, &r); err != nil {
-		return fmt.Errorf("not a record: %w", err)
-	}
-	if r.Version != version || !slices.ContainsFunc(r.Bundles, func(b library.Stored) bool { return len(b.Keys) > 0 }) {
-		return fmt.Errorf("not the record of %s", version)
-	}
-	for _, b := range r.Bundles {
-		if len(b.Keys) == 0 {
-			continue // which only new users download; the log has the digest of the record
-		}
-		if err := checkBundle(b, version, keys); err != nil {
-			return fmt.Errorf("%.200s: %w", b.Name, err)
-		}
-	}
-	return nil
-}
-
-// checkBundle verifies a bundle's signature over the digest in the record. A legacy
-// signature covers the bytes themselves: only its key is checked.
-func checkBundle(b library.Stored, version string, keys signing.Keyring) error {
-	sig, err := keys.Accept(b.Signature, signing.Claim{Version: version, Targets: b.Keys, AllowUnbound: true, AnyKey: len(keys) == 0})
-	if err != nil || len(keys) == 0 {
-		return err
-	}
-	raw, err := hex.DecodeString(b.BLAKE2b)
-	if err != nil || len(raw) != len(signing.Digest{}) {
-		return errors.New("its digest is malformed")
-	}
-	if err = keys.VerifyDigest(sig, signing.Digest(raw)); errors.Is(err, signing.ErrLegacy) {
-		return nil
-	}
-	return err
 }
