@@ -20,7 +20,7 @@ type Names struct {
 	cohorts  map[string]bool
 	targets  map[string]bool   // platforms without bundle types
 	bundles  map[string]string // platforms by version and file, such as 1.4.0/app.tar.gz
-	objects  map[string]bool   // keys in the store of all files that it names, and digests of records
+	objects  map[string]bool   // keys in the store of all files that it names
 }
 
 // NamesOf collects the names in a log.
@@ -54,7 +54,6 @@ func newNames() *Names {
 
 // name adds the objects of a release.
 func (n *Names) name(r *channels.Release) {
-	n.objects[r.Record] = true
 	for _, b := range r.Platforms {
 		n.objects[b.Path] = true
 	}
@@ -63,8 +62,8 @@ func (n *Names) name(r *channels.Release) {
 	}
 }
 
-// Object reports whether the channel's log names a file of a release, by its key in the store,
-// or a record, by its SHA-256 in hex. A signature has the name of its bundle.
+// Object reports whether the channel's log names a file of a release, by its key in the store.
+// A signature has the name of its bundle.
 func (n *Names) Object(name string) bool { return n.objects[strings.TrimSuffix(name, ".sig")] }
 
 func (n *Names) add(m manifest.Manifest) {

@@ -87,6 +87,7 @@ type alarm struct {
 	etag, kind string
 	cause      string
 	since      time.Time
+	looked     time.Time // when it was last found not to verify
 }
 
 // count adds to the alarms of a kind that are raised for the channel of an object.
@@ -106,14 +107,19 @@ func (a *alarms) raise(key, etag, kind string, err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	before, again := a.bad[key]
-	if before.etag == etag && before.kind == kind || library.IsRecord(key) && len(a.bad) >= maxAlarms {
+	if before.etag == etag && before.kind == kind {
+		before.looked = a.now()
+		a.bad[key] = before
+		return
+	}
+	if library.IsRecord(key) && len(a.bad) >= maxAlarms {
 		return
 	}
 	cause := fmt.Sprintf("%.1000s", err.Error()) // it may name a problem for each byte
 	if again {
 		a.count(key, before.kind, -1)
 	}
-	a.bad[key] = alarm{etag, kind, cause, a.now()}
+	a.bad[key] = alarm{etag, kind, cause, a.now(), a.now()}
 	a.count(key, kind, 1)
 	if a.tell != nil {
 		a.tell(key, etag, cause)
@@ -125,11 +131,13 @@ func (a *alarms) raise(key, etag, kind string, err error) {
 	}
 }
 
-// raised reports whether an object is known not to verify.
+// raised reports whether an object was found not to verify within standsEvery: what makes a
+// record good may be another object.
 func (a *alarms) raised(key, etag string) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.bad[key].etag == etag
+	age := a.now().Sub(a.bad[key].looked)
+	return a.bad[key].etag == etag && age >= 0 && age < standsEvery
 }
 
 // clear removes the alarm of an object.

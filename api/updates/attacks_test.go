@@ -146,7 +146,7 @@ var attacks = map[string]attack{
 	"plan: nobody's":          {do: planted("plans/stable/"+strings.Repeat("0", 64)+".json", "{}"), fresh: "1.1.0"},
 	"plan: a signature":       {do: planted("plans/stable/"+strings.Repeat("0", 64)+".ann.sig", "x"), fresh: "1.1.0"},
 	"plan: endless":           {do: planted("plans/stable/"+strings.Repeat("1", 64)+".json", strings.Repeat(" ", channels.MaxEntry+1)), fresh: "1.1.0"},
-	"record: other notes":     {do: edits(attackedRecord, `"notes": "`, `"notes": "not `), fresh: "1.1.0", names: "releases/1.1.0/", lost: attackedRecord},
+	"record: other notes":     {do: edits(attackedRecord, `"notes": "`, `"notes": "not `), fresh: "1.1.0", alarm: true, names: "releases/1.1.0/", lost: attackedRecord},
 	"record: gone":            {do: removes(attackedRecord), fresh: "1.1.0", names: "releases/1.1.0/", lost: attackedRecord},
 	"bundle: another":         {do: edits(attackedBundle, "App", "ppA"), fresh: "1.1.0", names: "releases/1.1.0/", lost: attackedBundle},
 	"bundle: gone":            {do: removes(attackedBundle), fresh: "1.1.0", names: "releases/1.1.0/", lost: attackedBundle},
@@ -179,6 +179,14 @@ func testAttacks(t *testing.T, w *apitest.World) {
 			}
 			shows(t, known, "1.1.0")
 			shows(t, fresh, a.fresh)
+			for _, u := range []*apitest.Updates{known, fresh} {
+				if a.fresh == "" && u == fresh {
+					continue // it knows no version of the channel
+				}
+				if got := u.Get("/updates/" + attackedRecord); got.Status == 200 && !bytes.Equal(got.Body, rightful[attackedRecord]) {
+					t.Errorf("another record is served: %.300s", got.Body)
+				}
+			}
 			if alarmed := known.Alarms() > 0; alarmed != (a.alarm && !a.older || a.known) || fresh.Alarms() > 0 != a.alarm {
 				t.Errorf("alarms: %d, %d; %s", known.Alarms(), fresh.Alarms(), w.Logged.String())
 			}

@@ -3,6 +3,8 @@ package updates
 import (
 	"context"
 	"time"
+
+	"tsmon/api/updates/recorded"
 )
 
 // What the tests outside of the package use.
@@ -15,8 +17,8 @@ const (
 )
 
 var (
-	CheckBundle = checkBundle
-	CheckRecord = checkRecord
+	CheckBundle = recorded.CheckBundle
+	CheckRecord = recorded.Check
 )
 
 // Still keeps rounds from beginning by themselves: the test calls Round.

@@ -41,10 +41,7 @@ func (s *Server) file(w http.ResponseWriter, r *http.Request) {
 	case !library.IsRecord(key) && !s.named(ctx, key):
 		s.Fail(w, r, web.Refuse(http.StatusNotFound, "there is no such file"))
 	case library.IsRecord(key):
-		d, sum, err := s.Heads.record(ctx, key)
-		if err == nil && !s.named(ctx, sum) {
-			err = fs.ErrNotExist
-		}
+		d, err := s.record(ctx, key)
 		if err != nil {
 			s.noDocument(w, r, err)
 			return
@@ -66,19 +63,38 @@ func (s *Server) file(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// named reports whether a file or a record may be shown, as fleet.Names.Object has it: where
-// operators sign, the log of a channel must name it. Another server may have seen that sooner,
-// so the store is looked at once more, but for a signature: only publishers ask for those.
+// named reports whether a file may be shown: where operators sign, the log of a channel must
+// name it. Another server may have seen that sooner, so the store is looked at once more, but
+// for a signature: only publishers ask for those.
 func (s *Server) named(ctx context.Context, name string) bool {
 	h := s.Heads
 	if known := !h.signed || names(*h.known.Load(), name); known || strings.HasSuffix(name, ".sig") {
 		return known
 	}
-	h.watch(ctx)
+	s.lookAgain(ctx)
+	return names(*h.known.Load(), name)
+}
+
+// lookAgain looks at the store once more, if it answers in time.
+func (s *Server) lookAgain(ctx context.Context) {
+	s.Heads.watch(ctx)
 	ctx, cancel := context.WithTimeout(ctx, s.Deadline/2)
 	defer cancel()
-	h.rounds.Await(ctx)
-	return names(*h.known.Load(), name)
+	s.Heads.rounds.Await(ctx)
+}
+
+// record returns the record of a release that may be shown: where the log of a channel has
+// the version, the one that it names, and where operators sign no other.
+func (s *Server) record(ctx context.Context, key string) (*web.Document, error) {
+	d, named, err := s.Heads.record(ctx, key)
+	if err == nil && !named {
+		s.lookAgain(ctx)
+		d, named, err = s.Heads.record(ctx, key)
+	}
+	if err == nil && !named && s.Heads.signed {
+		err = fs.ErrNotExist
+	}
+	return d, err
 }
 
 // names reports whether the log of a channel names an object.
@@ -152,9 +168,7 @@ func (s *Server) withholds(ctx context.Context, r *http.Request, key string) boo
 	if !s.Heads.withholds(version, id, cohort) {
 		return false
 	}
-	ctx, cancel := context.WithTimeout(ctx, s.Deadline/2)
-	defer cancel()
-	s.Heads.rounds.Await(ctx)
+	s.lookAgain(ctx)
 	return s.Heads.withholds(version, id, cohort)
 }
 

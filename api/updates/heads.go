@@ -87,7 +87,8 @@ type channel struct {
 	offers    atomic.Pointer[compiled]      // nil while none have verified
 	rings     atomic.Pointer[ringDocuments] // nil while they are not known, or not kept
 	reading   sync.Mutex                    // of what follows
-	log       *channels.Log                 // as far as it was read
+	log       *channels.Log                 // as far as it was read and is believed
+	ahead     *channels.Log                 // log and entries behind it that don't count: not all were read, or what they show does not verify; nil: there are none
 	publicURL string                        // that its manifests are rendered with; empty while that is not known
 	pointer   *pointer                      // as it was last read
 	broken    error                         // why the log is not believed that is in the store, nil if it is
@@ -97,7 +98,7 @@ type channel struct {
 	offeredAt string                        // ETag of the manifest that offers goes with
 	lay       uint64                        // the newest entry whose manifest lay in the store
 
-	uncompiled error     // what is wrong with what log shows
+	uncompiled error     // what is wrong with what log, or ahead, shows
 	whole      time.Time // when the log was last read from its beginning
 	altered    error     // what is wrong with entries before the end of log, as of then
 

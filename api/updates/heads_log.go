@@ -58,32 +58,39 @@ func (h *Heads) readLog(ctx context.Context, c *channel, at *pointer) error {
 	c.reading.Lock()
 	defer c.reading.Unlock()
 	repository := channels.Repository{Store: h.store, Trust: h.trust, Known: h.follower.known}
-	moved, err := repository.Moved(ctx, c.log)
+	moved, err := repository.Moved(ctx, c.read())
 	if err != nil || !moved && c.lately(h.now()) && c.offeredAt == at.stored.ETag {
 		return err
 	}
-	log, err := h.follower.follow(ctx, repository, c, at, moved)
+	follower := h.follower
+	follower.verifies = func(log *channels.Log) bool {
+		offers, _, _, _ := h.compile(log, at, h.base(c, log, at))
+		return offers != nil
+	}
+	log, err := follower.follow(ctx, repository, c, at, moved)
 	key := channels.LogPrefix(c.name)
 	if c.broken = nil; errors.Is(err, channels.ErrLog) || errors.Is(err, channels.ErrHistory) {
 		c.broken = err
 		if !c.checked {
-			c.log = &channels.Log{Channel: c.name}
+			c.log, c.ahead = &channels.Log{Channel: c.name}, nil
 		}
 		h.alarms.raise(key, at.stored.ETag, kindOf(err), err)
 		return nil
 	}
 	if err != nil {
 		if log != nil {
-			c.log = log // the next look goes on from there
+			c.ahead = log // the next look goes on from there
 		}
 		return err
 	}
-	c.checked = true
-	c.log = log
-	c.believed.Store(log)
-	c.publicURL = h.base(c, at)
-	offers, names, list, err := h.compile(log, at, c.publicURL)
-	c.uncompiled, c.offeredAt = err, at.stored.ETag
+	publicURL := h.base(c, log, at)
+	offers, names, list, err := h.compile(log, at, publicURL)
+	if c.uncompiled, c.offeredAt = err, at.stored.ETag; err != nil && offers == nil {
+		c.ahead = log
+	} else {
+		c.ahead, c.log, c.publicURL, c.checked = nil, log, publicURL, true
+		c.believed.Store(log)
+	}
 	h.alarms.judgeLog(c)
 	if offers != nil {
 		offers.Since, offers.Downgrades = h.decided(c.offers.Load(), offers), h.downgrades[c.name]
@@ -93,11 +100,19 @@ func (h *Heads) readLog(ctx context.Context, c *channel, at *pointer) error {
 	return nil
 }
 
-// base returns the public URL that a channel's manifests are rendered with, empty while
+// read returns the log of a channel as far as it was read, believed or not.
+func (c *channel) read() *channels.Log {
+	if c.ahead != nil {
+		return c.ahead
+	}
+	return c.log
+}
+
+// base returns the public URL that the manifests of a log are rendered with, empty while
 // that is not known.
-func (h *Heads) base(c *channel, at *pointer) string {
+func (h *Heads) base(c *channel, log *channels.Log, at *pointer) string {
 	if h.publicURL == "" && at.m != nil {
-		if publicURL, ok := c.log.Base(at.m); ok {
+		if publicURL, ok := log.Base(at.m); ok {
 			return publicURL
 		}
 	}

@@ -31,6 +31,7 @@ type follower struct {
 	trust     map[string]Trust
 	now       func() time.Time
 	known     func(channel string) *channels.Log // as it is believed, nil if it is not
+	verifies  func(log *channels.Log) bool       // what a log shows does: only then is its end recorded
 }
 
 // follow returns the log of a channel if it continues what this server, or another that
@@ -44,11 +45,15 @@ func (f follower) follow(ctx context.Context, r channels.Repository, c *channel,
 		c.recalled = true
 	}
 	if !moved {
-		err = r.Stands(ctx, c.log)
+		err = r.Stands(ctx, c.read())
 	}
 	if err == nil {
 		c.stood = f.now()
-		log, err = r.Extend(ctx, c.log)
+		log, err = r.Extend(ctx, c.read())
+	}
+	if errors.Is(err, channels.ErrLog) && c.ahead != nil { // what was not believed is forgotten
+		c.ahead = nil
+		return f.follow(ctx, r, c, at, false)
 	}
 	if errors.Is(err, channels.ErrLog) && c.checked {
 		return f.reload(ctx, r, c, at, err)
@@ -121,13 +126,13 @@ func (f follower) recall(ctx context.Context, name string) (channels.Position, e
 	return f.histories.Seen(ctx, name)
 }
 
-// see records the end of a log that goes on from what was seen, and returns the log, longer
-// where another server has seen more of it. While the records don't answer, the next round
-// records it.
+// see records the end of a log that goes on from what was seen, unless what the log shows does
+// not verify: such an entry is forgotten once it is gone. It returns the log, longer where
+// another server has seen more of it. While the records don't answer, the next round records it.
 func (f follower) see(ctx context.Context, r channels.Repository, c *channel, log *channels.Log) (*channels.Log, error) {
 	for range seeAttempts {
 		end := log.End()
-		c.unrecorded = f.histories != nil && end.Sequence > 0 && end != c.seen
+		c.unrecorded = f.histories != nil && end.Sequence > 0 && end != c.seen && f.verifies(log)
 		if !c.unrecorded {
 			return log, nil
 		}

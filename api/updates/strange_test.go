@@ -43,7 +43,7 @@ func testStrangeFiles(t *testing.T, w *apitest.World) {
 		}
 	}
 	overwrite(t, g.Objects, "releases/1.0.0/release.json", forged)
-	if got := u.Get("/updates/releases/1.0.0/release.json"); got.Status != http.StatusNotFound {
+	if got := u.Get("/updates/releases/1.0.0/release.json"); got.Status != http.StatusServiceUnavailable {
 		t.Errorf("a forged record: %d %.200s", got.Status, got.Body)
 	}
 	overwrite(t, g.Objects, "releases/1.0.0/release.json", good)

@@ -2,17 +2,15 @@ package updates
 
 import (
 	"context"
-	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"path"
-	"slices"
 
+	"tsmon/api/updates/recorded"
 	"tsmon/api/web"
+	"tsmon/channels"
 	"tsmon/release/library"
-	"tsmon/signing"
 	"tsmon/store/object"
 )
 
@@ -21,27 +19,40 @@ const maxRecord = 1 << 20
 
 // record reads the record of a release and verifies it, and raises or clears its
 // alarm. The errors are the store's, or errUnverified; fs.ErrNotExist, too, for the mark
-// of a release that was discarded. sum is its SHA-256, hex.
-func (h *Heads) record(ctx context.Context, key string) (d *web.Document, sum string, err error) {
+// of a release that was discarded, and for a record whose place another has taken. named is
+// false if no log that is known has the version: nothing but the bundles vouches for it then.
+func (h *Heads) record(ctx context.Context, key string) (d *web.Document, named bool, err error) {
 	data, info, err := object.ReadAll(ctx, h.store, key, maxRecord)
+	version, fault := path.Base(path.Dir(key)), err
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		h.alarms.clear(key)
-		return nil, "", err
-	case err == nil && path.Base(key) != "release.json" && discarded(data):
+		return nil, false, err
+	case err == nil && path.Base(key) != "release.json" && recorded.Discarded(data):
 		h.alarms.clear(key)
-		return nil, "", fmt.Errorf("%s: %w", key, fs.ErrNotExist)
+		return nil, false, fmt.Errorf("%s: %w", key, fs.ErrNotExist)
 	case err == nil:
-		err = checkRecord(data, path.Base(path.Dir(key)), h.keys)
+		fault = recorded.Check(data, version, h.keys)
 	case !errors.Is(err, object.ErrTooLarge):
-		return nil, "", err
+		return nil, false, err
 	}
-	if err != nil {
-		h.alarms.raise(key, info.ETag, kindRecord, err)
-		return nil, "", errUnverified
+	if fault == nil {
+		var logs []*channels.Log
+		for _, c := range *h.known.Load() {
+			if log := c.believed.Load(); log != nil {
+				logs = append(logs, log)
+			}
+		}
+		named, fault, err = recorded.Vouched(ctx, library.Library{Store: h.store}, logs, version, library.SumOf(data))
 	}
-	h.alarms.clear(key)
-	return web.NewDocument(data, info), library.SumOf(data), nil
+	if fault != nil {
+		h.alarms.raise(key, info.ETag, kindRecord, fault)
+		return nil, false, errUnverified
+	}
+	if err == nil || errors.Is(err, fs.ErrNotExist) {
+		h.alarms.clear(key)
+	}
+	return web.NewDocument(data, info), named, err
 }
 
 // recheck verifies the records that failed before.
@@ -59,49 +70,4 @@ func (h *Heads) recheck(ctx context.Context) error {
 		}
 	}
 	return nil
-}
-
-// discarded reports whether a record is the mark of a release that was thrown away
-// before a channel showed it. The first one of a version never is.
-func discarded(data []byte) bool {
-	var r library.Record
-	return json.Unmarshal(data, &r) == nil && r.Discarded && len(r.Bundles) == 0
-}
-
-// checkRecord returns an error unless data is the record of a version whose bundles
-// are signed by trusted keys, or signed at all where no key is trusted.
-func checkRecord(data []byte, version string, keys signing.Keyring) error {
-	var r library.Record
-	if err := json.Unmarshal(data, &r); err != nil {
-		return fmt.Errorf("not a record: %w", err)
-	}
-	if r.Version != version || !slices.ContainsFunc(r.Bundles, func(b library.Stored) bool { return len(b.Keys) > 0 }) {
-		return fmt.Errorf("not the record of %s", version)
-	}
-	for _, b := range r.Bundles {
-		if len(b.Keys) == 0 {
-			continue // which only new users download; the log has the digest of the record
-		}
-		if err := checkBundle(b, version, keys); err != nil {
-			return fmt.Errorf("%.200s: %w", b.Name, err)
-		}
-	}
-	return nil
-}
-
-// checkBundle verifies a bundle's signature over the digest in the record. A legacy
-// signature covers the bytes themselves: only its key is checked.
-func checkBundle(b library.Stored, version string, keys signing.Keyring) error {
-	sig, err := keys.Accept(b.Signature, signing.Claim{Version: version, Targets: b.Keys, AllowUnbound: true, AnyKey: len(keys) == 0})
-	if err != nil || len(keys) == 0 {
-		return err
-	}
-	raw, err := hex.DecodeString(b.BLAKE2b)
-	if err != nil || len(raw) != len(signing.Digest{}) {
-		return errors.New("its digest is malformed")
-	}
-	if err = keys.VerifyDigest(sig, signing.Digest(raw)); errors.Is(err, signing.ErrLegacy) {
-		return nil
-	}
-	return err
 }

@@ -404,6 +404,7 @@ func TestLaterRecords(t *testing.T) {
 	plant(t, w, "releases/1.0.0/release-3.json", good)
 	plant(t, w, "releases/1.0.0/release-4.json", mark[:len(mark)/2])
 	nobody := serveStill(t, w)
+	nobody.Heads.Round(t.Context())
 	nobody.Get("/updates/releases/1.0.0/release-2.json").WantFailure(t, 404)
 	wantUnverified(t, w, nobody, 0)
 	if got := nobody.Get("/updates/releases/1.0.0/release-3.json"); !bytes.Equal(got.Body, good) {
@@ -411,6 +412,26 @@ func TestLaterRecords(t *testing.T) {
 	}
 	nobody.Get("/updates/releases/1.0.0/release-4.json").WantFailure(t, 503)
 	wantAlarm(t, w, nobody, "releases/1.0.0/release-4.json", 1)
+}
+
+// TestSupersededRecord: where another record is the one that the log names, the one before it
+// is not there, whatever it says, and that is no alarm. A server that begins with it looks at
+// the logs first.
+func TestSupersededRecord(t *testing.T) {
+	w := apitest.Embedded(t)
+	w.Refresh = 20 * time.Millisecond
+	w.Desk(t).PublishVersion(t, "stable", "1.0.0")
+	good, _ := w.Stored(t, "releases/1.0.0/release.json")
+	plant(t, w, "releases/1.0.0/release.json", edited(t, good, func(r *library.Record) { r.Notes = "evil" }))
+	u := w.ServeUpdates(t)
+	u.Get("/updates/releases/1.0.0/release.json").WantFailure(t, 503)
+	wantUnverified(t, w, u, 1)
+	plant(t, w, "releases/1.0.0/release-2.json", good)
+	u.Get("/updates/releases/1.0.0/release.json").WantFailure(t, 404)
+	wantUnverified(t, w, u, 0)
+	if got := u.Get("/updates/releases/1.0.0/release-2.json"); !bytes.Equal(got.Body, good) {
+		t.Errorf("%d %.300s", got.Status, got.Body)
+	}
 }
 
 // TestAlarmsAreBounded: bad records are not remembered without bound, manifests

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"io/fs"
@@ -26,8 +25,8 @@ func Operators(c *config.Config, channel string) (*channels.Operators, error) {
 		return nil, nil
 	}
 	policy := c.Channels[channel]
-	o := &channels.Operators{Keys: map[string]string{}, Approvals: cmp.Or(policy.Approvals, 1), Follows: policy.Follows}
-	o.Rollbacks = cmp.Or(policy.RollbackApprovals, o.Approvals)
+	o := &channels.Operators{Keys: map[string]string{}, Approvals: countOr(policy.Approvals, 1), Follows: policy.Follows}
+	o.Rollbacks = countOr(policy.RollbackApprovals, o.Approvals)
 	for name, operator := range c.Operators {
 		if len(policy.Operators) > 0 && !slices.Contains(policy.Operators, name) {
 			continue
@@ -46,6 +45,15 @@ func Operators(c *config.Config, channel string) (*channels.Operators, error) {
 		o.Keys[name] = key.String()
 	}
 	return o, o.Check()
+}
+
+// countOr returns a number of approvals; fallback for one that is not set, or that the
+// configuration refuses.
+func countOr(n *int, fallback int) int {
+	if n == nil || *n < 1 {
+		return fallback
+	}
+	return *n
 }
 
 // Root returns the keys of server.operators_root.

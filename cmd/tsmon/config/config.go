@@ -119,8 +119,8 @@ type Channel struct {
 	// is not set.
 	Operators []string `yaml:"operators"`
 	// Approvals is how many operators must sign a move, 1 if it is not set.
-	Approvals         int `yaml:"approvals"`
-	RollbackApprovals int `yaml:"rollback_approvals"` // how many must sign a rollback to a lower version that was not rolled back itself; Approvals if it is not set
+	Approvals         *int `yaml:"approvals"`
+	RollbackApprovals *int `yaml:"rollback_approvals"` // how many must sign a rollback to a lower version that was not rolled back itself; Approvals if it is not set
 	// ApprovalsWithin is how long a plan may wait for approvals; a week if it is not set.
 	ApprovalsWithin time.Duration `yaml:"approvals_within"`
 }

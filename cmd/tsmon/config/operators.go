@@ -45,10 +45,16 @@ func (c *Config) checkOperators() (found Mistakes) {
 		if o.Only != "" && o.Only != OnlyPause {
 			found = append(found, wrong("operators."+name, "may be limited to %s, not to %.40q", OnlyPause, o.Only))
 		}
+		if name == "root" {
+			found = append(found, wrong("operators.root", "can't be the name of one: the signatures of server.operators_root have it"))
+		}
 	}
 	for name, channel := range c.Channels {
-		if len(c.Operators) == 0 && (channel.Approvals != 0 || channel.RollbackApprovals != 0) {
+		if len(c.Operators) == 0 && (channel.Approvals != nil || channel.RollbackApprovals != nil) {
 			found = append(found, wrong("channels."+name, "has approvals, and there are no operators"))
+		} else {
+			found = append(found, checkCount("channels."+name+".approvals", channel.Approvals)...)
+			found = append(found, checkCount("channels."+name+".rollback_approvals", channel.RollbackApprovals)...)
 		}
 		for _, operator := range channel.Operators {
 			if _, ok := c.Operators[operator]; !ok {
@@ -60,4 +66,11 @@ func (c *Config) checkOperators() (found Mistakes) {
 		}
 	}
 	return found
+}
+
+func checkCount(setting string, n *int) Mistakes {
+	if n == nil || *n > 0 {
+		return nil
+	}
+	return Mistakes{wrong(setting, "is %d, and a move takes at least 1", *n)}
 }

@@ -1,0 +1,86 @@
+// Package recorded judges the record of a release that somebody else may have written: by the
+// signatures of its bundles, and by the SHA-256 that the logs of channels name.
+package recorded
+
+import (
+	"cmp"
+	"context"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+
+	"tsmon/channels"
+	"tsmon/release/library"
+	"tsmon/signing"
+	"tsmon/store/object"
+)
+
+// Vouched compares the SHA-256 of a version's record, hex, with what logs name. named is false
+// if none of them has the version; fault says that the store lacks the record that they name;
+// err wraps fs.ErrNotExist if another one is it, else it is the store's.
+func Vouched(ctx context.Context, l library.Library, logs []*channels.Log, version, sum string) (named bool, fault, err error) {
+	rightful := ""
+	for _, log := range logs {
+		if rightful = cmp.Or(log.Record(version), rightful); rightful == sum {
+			return true, nil, nil
+		}
+	}
+	if rightful == "" {
+		return false, nil, nil
+	}
+	switch _, err = l.Named(ctx, version, rightful); {
+	case err == nil:
+		return true, nil, fmt.Errorf("another record of %s: %w", version, fs.ErrNotExist)
+	case errors.Is(err, library.ErrStored), errors.Is(err, library.ErrNoRelease), errors.Is(err, object.ErrTooLarge):
+		return true, err, nil
+	}
+	return true, nil, err
+}
+
+// Discarded reports whether a record is the mark of a release that was thrown away
+// before a channel showed it. The first one of a version never is.
+func Discarded(data []byte) bool {
+	var r library.Record
+	return json.Unmarshal(data, &r) == nil && r.Discarded && len(r.Bundles) == 0
+}
+
+// Check returns an error unless data is the record of a version whose bundles
+// are signed by trusted keys, or signed at all where no key is trusted.
+func Check(data []byte, version string, keys signing.Keyring) error {
+	var r library.Record
+	if err := json.Unmarshal(data, &r); err != nil {
+		return fmt.Errorf("not a record: %w", err)
+	}
+	if r.Version != version || !slices.ContainsFunc(r.Bundles, func(b library.Stored) bool { return len(b.Keys) > 0 }) {
+		return fmt.Errorf("not the record of %s", version)
+	}
+	for _, b := range r.Bundles {
+		if len(b.Keys) == 0 {
+			continue // which only new users download; the log has the digest of the record
+		}
+		if err := CheckBundle(b, version, keys); err != nil {
+			return fmt.Errorf("%.200s: %w", b.Name, err)
+		}
+	}
+	return nil
+}
+
+// CheckBundle verifies a bundle's signature over the digest in the record. A legacy
+// signature covers the bytes themselves: only its key is checked.
+func CheckBundle(b library.Stored, version string, keys signing.Keyring) error {
+	sig, err := keys.Accept(b.Signature, signing.Claim{Version: version, Targets: b.Keys, AllowUnbound: true, AnyKey: len(keys) == 0})
+	if err != nil || len(keys) == 0 {
+		return err
+	}
+	raw, err := hex.DecodeString(b.BLAKE2b)
+	if err != nil || len(raw) != len(signing.Digest{}) {
+		return errors.New("its digest is malformed")
+	}
+	if err = keys.VerifyDigest(sig, signing.Digest(raw)); errors.Is(err, signing.ErrLegacy) {
+		return nil
+	}
+	return err
+}
