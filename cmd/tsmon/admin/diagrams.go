@@ -41,19 +41,19 @@ func tenantDiagramsCommand(app *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "diagrams SCHEMA list|show|restore|delete [DIAGRAM] [VERSION]",
 		Short: "List, show and restore versions of diagrams, and delete diagrams",
-		Long: fmt.Sprintf(`Look after what diagrams were like. Each save that changes a diagram is a version of
-it; the last %d are kept, the present one included.
+		Long: fmt.Sprintf(`Manage the versions of diagrams. Each save that changes a diagram makes a version; the
+last %d are kept, the present one included.
 
   list [DIAGRAM]           the versions that are kept, who saved them and when
   show DIAGRAM VERSION     write a version as YAML (JSON with --json), as a file that
                            tenant import reads
   restore DIAGRAM VERSION  save a version again, as a new one: objects that it did not
                            have are removed. The version that it replaces is kept
-  delete DIAGRAM           delete a diagram with all of its versions; without --yes it
-                           only says what would go
+  delete DIAGRAM           delete a diagram with all of its versions; without --yes only
+                           print what would be deleted
 
 DIAGRAM is the ID of a diagram. A restore is refused with exit code 4 if somebody saves
-the diagram meanwhile. Running servers show the restored diagram at once.`, record.KeptStates),
+the diagram in the meantime. Running servers show the restored diagram at once.`, record.KeptStates),
 		Example: `  tsmon tenant diagrams acueducto list
   tsmon tenant diagrams acueducto show 7 12
   tsmon tenant diagrams acueducto restore 7 12 --dry-run
@@ -68,7 +68,7 @@ the diagram meanwhile. Running servers show the restored diagram at once.`, reco
 			return runTenantDiagrams(cmd.Context(), app, o)
 		},
 	}
-	cmd.Flags().BoolVar(&o.dryRun, "dry-run", false, "say what restore or delete would do, change nothing")
+	cmd.Flags().BoolVar(&o.dryRun, "dry-run", false, "print what restore or delete would do, change nothing")
 	cmd.Flags().BoolVarP(&o.yes, "yes", "y", false, "delete the diagram")
 	return cmd
 }

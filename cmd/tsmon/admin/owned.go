@@ -30,7 +30,7 @@ func ownedCommand(app *cli.App, o owned) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   fmt.Sprintf("%s SCHEMA list|delete [%s]", o.kinds, o.argument),
 		Short: fmt.Sprintf("List and delete %ss", o.kind),
-		Long:  o.long + "\n\nWithout --yes nothing is deleted, and the command says what would be.",
+		Long:  o.long + "\n\nWithout --yes nothing is deleted; the command prints what would be.",
 		Example: fmt.Sprintf(`  tsmon tenant %[1]s acueducto list
   tsmon tenant %[1]s acueducto delete 7 --dry-run
   tsmon tenant %[1]s acueducto delete 7 --yes`, o.kinds),
@@ -86,9 +86,9 @@ func completeOwned(app *cli.App, o owned) cobra.CompletionFunc {
 func tenantVariablesCommand(app *cli.App) *cobra.Command {
 	return ownedCommand(app, owned{
 		kind: "variable", kinds: "variables", argument: "VARIABLE",
-		long: `List the variables of a tenant, or delete one. Lines of diagrams that show a deleted
-variable stay and have no value; they get it back if a variable with the same ID is
-imported. Values of the time series stay. Charts hold what they show themselves.`,
+		long: `List the variables of a tenant, or delete one. Diagram lines that show a deleted
+variable are kept without a value, and show one again if a variable with the same ID is
+imported. The time series are kept. Charts have their own copy of what they show.`,
 		list: runVariablesList,
 		find: findVariable,
 		remove: func(ctx context.Context, s record.Store, schema, id string) error {
