@@ -65,7 +65,7 @@ func runBackupCreate(ctx context.Context, app *cli.App, path string) error {
 		return err
 	}
 	if _, err := os.Lstat(path); err == nil {
-		return cli.WithHint(cli.Refuse(fmt.Errorf("%s exists already", path)), "name another FILE, or move that one away")
+		return cli.WithHint(cli.Refuse(fmt.Errorf("%s exists already", path)), "name another FILE, or move the existing one away")
 	}
 	scratch, err := os.MkdirTemp(filepath.Dir(path), ".tsmon-backup-*")
 	if err != nil {
@@ -182,7 +182,7 @@ func runBackupRestore(ctx context.Context, app *cli.App, path, folder string, dr
 	defer file.Close()
 	if found, err := os.ReadDir(folder); len(found) > 0 || err != nil && !errors.Is(err, fs.ErrNotExist) {
 		if !dryRun {
-			return cli.WithHint(cli.Refuse(fmt.Errorf("%s: %w", folder, backup.ErrInUse)), "name another folder with --data, or move that one away")
+			return cli.WithHint(cli.Refuse(fmt.Errorf("%s: %w", folder, backup.ErrInUse)), "name another folder with --data, or move the existing one away")
 		}
 	}
 	if err := os.MkdirAll(filepath.Dir(folder), 0o700); err != nil {

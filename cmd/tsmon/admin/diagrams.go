@@ -79,19 +79,19 @@ func (o *diagramOptions) parse(args []string) error {
 	action, known := diagramActions[o.action]
 	switch n := len(args) - 2; {
 	case !known:
-		return cli.Usagef("%.80q is none of list, show, restore and delete, which follow the SCHEMA", o.action)
+		return cli.Usagef("%.80q is not one of list, show, restore and delete, which follow the SCHEMA", o.action)
 	case n < action.least || n > action.most:
 		return cli.Usagef("%s takes %s", o.action, action.takes)
 	case o.dryRun && o.action != "restore" && o.action != "delete":
-		return cli.Usagef("--dry-run belongs to restore and delete: %s changes nothing", o.action)
+		return cli.Usagef("--dry-run is for restore and delete; %s changes nothing", o.action)
 	case o.yes && o.action != "delete":
-		return cli.Usagef("--yes belongs to delete")
+		return cli.Usagef("--yes is only for delete")
 	}
 	numbers := []*int64{&o.id, &o.version}
 	for i, text := range args[2:] {
 		n, err := strconv.ParseInt(text, 10, 64)
 		if err != nil || n < 1 {
-			return cli.Usagef("%.80q is no %s: that is an integer from 1 on", text, []string{"DIAGRAM", "VERSION"}[i])
+			return cli.Usagef("%.80q is not a %s, which is an integer of at least 1", text, []string{"DIAGRAM", "VERSION"}[i])
 		}
 		*numbers[i] = n
 	}

@@ -42,11 +42,11 @@ func ownedCommand(app *cli.App, o owned) *cobra.Command {
 			case args[1] != "list" && args[1] != "delete":
 				return cli.Usagef("%.80q is neither list nor delete, which follow the SCHEMA", args[1])
 			case args[1] == "list" && len(args) > 2:
-				return cli.Usagef("list takes nothing more")
+				return cli.Usagef("list takes no further argument")
 			case args[1] == "delete" && len(args) < 3:
 				return cli.Usagef("delete takes a %s", o.argument)
 			case args[1] == "list" && f != deleteFlags{}:
-				return cli.Usagef("--dry-run and --yes belong to delete: list changes nothing")
+				return cli.Usagef("--dry-run and --yes are for delete; list changes nothing")
 			case args[1] == "list":
 				return o.list(ctx, app, schema)
 			}
@@ -192,7 +192,7 @@ func runMenusList(ctx context.Context, app *cli.App, schema string) error {
 func menuID(text string) (int64, error) {
 	n, err := strconv.ParseInt(text, 10, 64)
 	if err != nil {
-		return 0, cli.Usagef("%.80q is no MENU: that is an integer", text)
+		return 0, cli.Usagef("%.80q is not a MENU, which is an integer", text)
 	}
 	return n, nil
 }

@@ -133,7 +133,7 @@ func runSeries(ctx context.Context, app *cli.App, name, path, precision string, 
 func tellServers(ctx context.Context, app *cli.App, c *config.Config, database string) {
 	err := cli.WithRecords(ctx, c, func(s record.Store) error { return s.Wrote(ctx, database) })
 	if err != nil && !errors.Is(err, cli.ErrNoRecords) {
-		app.Warn([]string{fmt.Sprintf("a running server may show older means and sums for 30 s more: %v", err)})
+		app.Warn([]string{fmt.Sprintf("a running server may show old means and sums for another 30 s: %v", err)})
 	}
 }
 
@@ -200,7 +200,7 @@ func (w *batchWriter) explain(path string, err error) error {
 		if !errors.Is(err, mistake) {
 			continue
 		}
-		err = cli.WithHint(err, "correct the text and run the same command again; it writes the same values once more")
+		err = cli.WithHint(err, "correct the text and run the same command again; writing the same values twice does no harm")
 		if w.written == 0 {
 			err = cli.Refuse(err)
 		}

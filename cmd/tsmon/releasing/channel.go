@@ -160,7 +160,7 @@ func seenByServers(ctx context.Context, app *cli.App, channel string, from chann
 	}
 	seen, err := cli.Seen(ctx, c, channel)
 	if err != nil && !errors.Is(err, cli.ErrNoRecords) {
-		app.Warn([]string{fmt.Sprintf("it is not known what servers have seen of %s, so a log that was shortened is not noticed: %v", channel, err)})
+		app.Warn([]string{fmt.Sprintf("can't tell what servers have seen of %s, so a shortened log would not be noticed: %v", channel, err)})
 	}
 	return seen, nil
 }

@@ -54,7 +54,7 @@ func (f *ContentFlags) check(app *cli.App) (err error) {
 	}
 	switch {
 	case f.notes != "" && f.notesFile != "":
-		return cli.Usagef("--notes and --notes-file exclude each other")
+		return cli.Usagef("--notes and --notes-file can't be combined")
 	}
 	if _, err := manifest.ParseVersion(f.version); err != nil {
 		return &release.Refusal{Cause: err, Mend: "write MAJOR.MINOR.PATCH, such as 1.4.0"}

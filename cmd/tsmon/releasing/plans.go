@@ -66,7 +66,7 @@ func planListCommand(app *cli.App) *cobra.Command {
 				some, more, err := p.Plans().List(cmd.Context(), name)
 				all, failed = append(all, some...), append(failed, err)
 				if more {
-					app.Warn([]string{fmt.Sprintf("only %d of the plans of %s are listed, those that somebody signed first: `tsmon plan show HASH --channel %s` finds any, and whoever may write to the store can clear its folder plans/%s", len(some), name, name, name)})
+					app.Warn([]string{fmt.Sprintf("only %d of the plans of %s are listed, signed ones first: `tsmon plan show HASH --channel %s` finds any of them; delete unwanted ones below plans/%s in the store", len(some), name, name, name)})
 				}
 			}
 			rows := [][]string{{"PLAN", "CHANNEL", "ACTION", "VERSION", "BY", "SIGNED", "APPROVALS", "STATE"}}
@@ -279,7 +279,7 @@ func askToSign(ctx context.Context, app *cli.App, p *release.Publisher, channel 
 		if _, err := p.Plans().Find(ctx, channel, ""); errors.Is(err, approval.ErrNoPlan) {
 			return "", err
 		}
-		return "", cli.WithHint(cli.Usagef("which plan is to be signed?"), "look at it with `tsmon plan show --channel "+channel+"`, and name its HASH, whose first digits are enough")
+		return "", cli.WithHint(cli.Usagef("name the plan to sign"), "`tsmon plan show --channel "+channel+"` shows it with its HASH; the first digits are enough")
 	}
 	w, err := p.ShowPlan(ctx, channel, "")
 	if err != nil {
@@ -288,7 +288,7 @@ func askToSign(ctx context.Context, app *cli.App, p *release.Publisher, channel 
 	printWaiting(app.Stderr, w, p.Policies, verbose)
 	answer, err := cli.Ask(ctx, app.Stdin, app.Stderr, "\nSign this plan? [y/N] ")
 	if err == nil && !slices.Contains([]string{"y", "yes"}, strings.ToLower(answer)) {
-		err = cli.WithHint(cli.Refuse(errors.New("the plan was not signed")), "without a yes nothing is signed: `tsmon plan show "+w.Hash[:12]+" --channel "+channel+"` shows the plan again")
+		err = cli.WithHint(cli.Refuse(errors.New("the plan was not signed")), "answer yes to sign it; `tsmon plan show "+w.Hash[:12]+" --channel "+channel+"` shows the plan again")
 	}
 	return w.Hash, err
 }

@@ -68,7 +68,7 @@ func runPrune(ctx context.Context, app *cli.App, f pruneFlags) error {
 		return cli.WithHint(cli.Usagef("--keep %d: it can't be negative", f.keep), "write --keep 10")
 	}
 	if f.keep == 0 && f.older == "" {
-		return cli.WithHint(cli.Usagef("--keep and --older-than are missing"), "say --keep 10 --older-than 90d, for example, and see what would go with --dry-run")
+		return cli.WithHint(cli.Usagef("--keep and --older-than are missing"), "for example --keep 10 --older-than 90d; add --dry-run to see what would be removed")
 	}
 	if f.older != "" {
 		var err error

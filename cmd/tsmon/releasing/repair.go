@@ -79,7 +79,7 @@ func runRepair(ctx context.Context, app *cli.App, f moveFlags, o upkeep.RepairOp
 	err = app.Print(report, func(w io.Writer) { printRepair(w, report) })
 	app.Warn(report.Warnings)
 	for _, file := range report.Unused {
-		app.Warn([]string{file + " has the bytes of nothing that is lost"})
+		app.Warn([]string{file + " matches no lost object"})
 	}
 	return cmp.Or(err, failed, unsound(report))
 }

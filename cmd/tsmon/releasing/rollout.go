@@ -37,11 +37,11 @@ func (f *shareFlags) rollout() (*channels.Rollout, error) {
 	r := &channels.Rollout{Steps: []int{f.percent}, Every: channels.Duration(f.every), Cohorts: f.cohorts}
 	switch {
 	case f.given("steps") && f.given("percent"):
-		return nil, cli.Usagef("--percent and --steps exclude each other")
+		return nil, cli.Usagef("--percent and --steps can't be combined")
 	case f.given("steps") && len(f.steps) == 0, f.given("cohort") && len(f.cohorts) == 0:
 		return nil, cli.Usagef("--steps or --cohort is empty")
 	case (len(f.steps) > 1) != f.given("every"):
-		return nil, cli.Usagef("--steps and --every belong together")
+		return nil, cli.Usagef("--steps and --every must be used together")
 	case f.given("steps"):
 		r.Steps = f.steps
 	case f.given("cohort") && !f.given("percent"):

@@ -221,7 +221,7 @@ func runServe(ctx context.Context, app *cli.App, o serveOptions) error {
 	case o.only != "" && !slices.Contains(sides, o.only):
 		return cli.Usagef("--only is updates or monitoring, not %.80q", o.only)
 	case o.only == api.Updates && o.demo:
-		return cli.Usagef("--demo and --only updates exclude each other: the demo is one of monitoring")
+		return cli.Usagef("--demo and --only updates can't be combined: the demo is of the monitoring side")
 	}
 	c, err := loadWith(app, o.data)
 	if err != nil {
@@ -382,7 +382,7 @@ func CheckServer(s config.Server) error {
 		return cli.Usagef("--listen: %w", err)
 	}
 	if !local && s.TLS.Cert == "" && !s.BehindProxy {
-		return cli.WithHint(cli.Usagef("%s is reached from other machines, and the server would speak without TLS", s.Listen),
+		return cli.WithHint(cli.Usagef("%s can be reached from other machines, but the server has no TLS", s.Listen),
 			"set TSMON_TLS_CERT and TSMON_TLS_KEY, or TSMON_BEHIND_PROXY=true if a proxy in front speaks TLS")
 	}
 	if s.MQTT.Listen == "" {
@@ -392,7 +392,7 @@ func CheckServer(s config.Server) error {
 		return cli.Usagef("server.mqtt.listen (TSMON_MQTT_LISTEN): %w", err)
 	}
 	if !local {
-		return cli.WithHint(cli.Usagef("server.mqtt.listen: %s is reached from other machines, and the broker in the process knows neither TLS nor users", s.MQTT.Listen),
+		return cli.WithHint(cli.Usagef("server.mqtt.listen: %s can be reached from other machines, but the embedded broker has neither TLS nor users", s.MQTT.Listen),
 			"listen on 127.0.0.1, or set TSMON_MQTT_URL to a broker such as Mosquitto")
 	}
 	return nil

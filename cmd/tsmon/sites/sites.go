@@ -71,7 +71,7 @@ func runExport(ctx context.Context, app *cli.App, names, texts []string, file st
 		return err
 	}
 	if file == "" && !dryRun {
-		return cli.WithHint(cli.Usagef("--output is missing"), "say --output site.tar.zst, for example")
+		return cli.WithHint(cli.Usagef("--output is missing"), "for example --output site.tar.zst")
 	}
 	if _, err := os.Lstat(file); err == nil {
 		return alreadyThere(file)
@@ -102,7 +102,7 @@ func runExport(ctx context.Context, app *cli.App, names, texts []string, file st
 }
 
 func alreadyThere(file string) error {
-	return cli.WithHint(cli.Refuse(fmt.Errorf("%s exists already", file)), "name another FILE, or move that one away")
+	return cli.WithHint(cli.Refuse(fmt.Errorf("%s exists already", file)), "name another FILE, or move the existing one away")
 }
 
 // ImportCommand returns `tsmon release import`.
@@ -179,7 +179,7 @@ the command can run every few minutes.`,
 
 func runMirror(ctx context.Context, app *cli.App, names []string, from string, dryRun bool) error {
 	if from == "" {
-		return cli.WithHint(cli.Usagef("--from is missing"), "say --from /mnt/releases or --from s3://BUCKET/PREFIX?endpoint=URL")
+		return cli.WithHint(cli.Usagef("--from is missing"), "write --from /mnt/releases or --from s3://BUCKET/PREFIX?endpoint=URL")
 	}
 	c, err := app.Load()
 	if err != nil {
@@ -187,7 +187,7 @@ func runMirror(ctx context.Context, app *cli.App, names []string, from string, d
 	}
 	other := &config.Config{Storage: from}
 	if other.StoreName() == c.StoreName() {
-		return cli.WithHint(cli.Usagef("--from %s is the storage itself", from), "name the store that the channels come from after --from, and have storage (TSMON_STORAGE) name that of this site")
+		return cli.WithHint(cli.Usagef("--from %s is the storage itself", from), "set --from to the store that the channels come from, and storage (TSMON_STORAGE) to the store of this site")
 	}
 	if _, err := os.Stat(from); errors.Is(err, fs.ErrNotExist) && !strings.HasPrefix(from, "s3:") {
 		return cli.WithHint(cli.Usagef("there is nothing at %s", from), "check the path after --from")

@@ -78,7 +78,7 @@ func runStage(ctx context.Context, app *cli.App, f *stageFlags, args []string) e
 		return err
 	}
 	if f.wait.Duration > 0 && !f.publish {
-		return cli.Usagef("--wait goes with --publish: what is staged waits for nobody")
+		return cli.Usagef("--wait needs --publish; staging alone needs no signatures")
 	}
 	content, err := f.GatherPart(ctx, app, c, args)
 	if err != nil {

@@ -363,7 +363,7 @@ func runDownload(ctx context.Context, app *cli.App, f updateFlags, output string
 	}
 	progress := app.NewProgress("downloaded")
 	if err := u.Download(ctx, offer, output, downloadEvents(app, progress, output)); errors.Is(err, signing.ErrSignature) {
-		return cli.WithHint(err, "what is stored there is not what was signed: `tsmon channel verify CHANNEL` compares the storage, and `tsmon channel repair CHANNEL --bundle FILE` puts back the bytes that were")
+		return cli.WithHint(err, "the stored bundle is not the one that was signed: `tsmon channel verify CHANNEL` checks the storage, and `tsmon channel repair CHANNEL --bundle FILE` restores the original bytes")
 	} else if err != nil {
 		return hintAccess(err)
 	}
