@@ -16,14 +16,15 @@ import (
 
 type pruneFlags struct {
 	moveFlags
-	keep  int
-	older string
+	keep   int
+	older  string
+	strays bool
 }
 
 func releasePruneCommand(app *cli.App) *cobra.Command {
 	var f pruneFlags
 	cmd := &cobra.Command{
-		Use:   "prune [--keep N] [--older-than 90d] [--dry-run]",
+		Use:   "prune [--keep N] [--older-than 90d] | --strays [--dry-run]",
 		Short: "Remove the bundles of old releases",
 		Long: `Remove the bundles of releases that no client is offered any more: those that are
 not among the N newest of a channel, and that no channel has offered for so long. With
@@ -34,14 +35,21 @@ last two rollbacks would lead to, what is staged, and what no channel has shown.
 logs of all channels say what goes before it goes; records stay, so that no version is
 used twice; for half an hour no channel can go back to one of them. What crashed uploads
 and discarded versions left goes as well, after a day, and so does what says how a
-release was staged. ` + "`tsmon channel repair --bundle`" + ` puts bundles back.`,
+release was staged. ` + "`tsmon channel repair --bundle`" + ` puts bundles back.
+
+--strays removes what went wrong, and no old release: those leftovers, and whatever else
+lies among the releases for a day and no log names, such as files that somebody put there
+who may not. Where operators sign, ` + "`tsmon channel verify`" + ` and ` + "`tsmon doctor`" + ` name them. A release
+that is complete stays; ` + "`tsmon release discard`" + ` throws away one that no channel has shown.`,
 		Example: `  tsmon release prune --keep 10 --older-than 90d --dry-run
-  tsmon release prune --keep 10 --older-than 90d`,
+  tsmon release prune --keep 10 --older-than 90d
+  tsmon release prune --strays --dry-run`,
 		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return runPrune(cmd.Context(), app, f) },
 	}
 	cmd.Flags().IntVar(&f.keep, "keep", 0, "newest `N` releases of each channel that stay")
 	cmd.Flags().StringVar(&f.older, "older-than", "", "`DURATION` since a channel last offered it, such as 90d or 36h")
+	cmd.Flags().BoolVar(&f.strays, "strays", false, "remove only what no log names: leftovers, and what somebody put among the releases")
 	cmd.Flags().BoolVar(&f.dryRun, "dry-run", false, "print what would be removed, write nothing")
 	f.addReason(cmd, remark)
 	return cmd
@@ -62,11 +70,14 @@ func age(text string) (time.Duration, error) {
 }
 
 func runPrune(ctx context.Context, app *cli.App, f pruneFlags) error {
-	o := upkeep.PruneOptions{Keep: f.keep, Why: f.reason, DryRun: f.dryRun}
+	o := upkeep.PruneOptions{Keep: f.keep, Why: f.reason, Strays: f.strays, DryRun: f.dryRun}
 	if f.keep < 0 {
 		return cli.WithHint(cli.Usagef("--keep %d: it can't be negative", f.keep), "write --keep 10")
 	}
-	if f.keep == 0 && f.older == "" {
+	if f.strays && (f.keep > 0 || f.older != "") {
+		return cli.WithHint(cli.Usagef("--strays removes no old releases, which --keep and --older-than are about"), "run one after the other")
+	}
+	if f.keep == 0 && f.older == "" && !f.strays {
 		return cli.WithHint(cli.Usagef("--keep and --older-than are missing"), "say --keep 10 --older-than 90d, for example, and see what would go with --dry-run")
 	}
 	if f.older != "" {
