@@ -56,7 +56,7 @@ func RecordOf(logs []*channels.Log, version, sum string) (rightful string) {
 // Vouched compares the SHA-256 of a version's record, hex, with what logs name. named is false
 // if none of them has the version; fault says that the store lacks the record that they name;
 // err wraps fs.ErrNotExist if another one is it, else it is the store's.
-func (l Library) Vouched(ctx context.Context, logs []*channels.Log, version, sum string) (named bool, fault, err error) {
+func Vouched(ctx context.Context, l Library, logs []*channels.Log, version, sum string) (named bool, fault, err error) {
 	rightful := RecordOf(logs, version, sum)
 	if rightful == "" || rightful == sum {
 		return rightful != "", nil, nil
