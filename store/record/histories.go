@@ -5,11 +5,10 @@ import (
 	"fmt"
 )
 
-// Histories keeps how far servers have seen each log, which a short text names, so that
-// none of them shows a log that was shortened or rewritten.
+// Histories records the newest entry that servers have seen of each log, so that none of them
+// shows a log that was shortened or rewritten. A short text names a log.
 type Histories interface {
-	// Seen returns the end of a log as it was last seen. The zero value if
-	// nobody has seen it.
+	// Seen returns the end of a log as it was last seen, the zero value if it never was.
 	Seen(ctx context.Context, log string) (Seen, error)
 
 	// See replaces what Seen returns, and reports false if that is not old any more.

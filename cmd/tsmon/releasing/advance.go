@@ -78,8 +78,8 @@ func runAdvance(ctx context.Context, app *cli.App, f moveFlags, names []string) 
 	})
 }
 
-// moveEach moves channels one after the other and prints what became of each. One that fails
-// leaves the others to be moved; a nil plan without an error is passed over.
+// moveEach moves channels one after another and prints the results. If one fails the others are
+// still moved; a nil plan without an error is skipped.
 func (f *moveFlags) moveEach(ctx context.Context, app *cli.App, p *release.Publisher, progress *cli.Progress, names []string, move func(name string) (*release.Plan, error)) error {
 	plans := []*release.Plan{}
 	var failed []error
@@ -137,8 +137,8 @@ func advance(ctx context.Context, app *cli.App, c *config.Config, p *release.Pub
 	return plan, err
 }
 
-// waits returns why a step that is due has to wait, empty if it has not: where no records
-// of clients are at hand, time alone decides.
+// waits returns why a due step has to wait, empty if it need not. Without records of clients no
+// step waits.
 func waits(ctx context.Context, app *cli.App, c *config.Config, p *release.Publisher, channel string) (string, error) {
 	log, err := p.Repository().Load(ctx, channel)
 	if err != nil || log.Head() == nil || log.Head().Rollout == nil || !log.Head().Rollout.Due(p.Now()) {
