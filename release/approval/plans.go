@@ -147,6 +147,9 @@ func sameLosses(a, b *channels.Entry) bool {
 
 // Needs returns whose signatures an entry that follows a log takes, nil if it takes none.
 func (p Plans) Needs(log *channels.Log, e *channels.Entry) (*Need, error) {
+	if _, free := channels.Unanswered(log, *e); free {
+		return nil, nil
+	}
 	_, n, err := p.trusting(log.Channel).Approvals(log, *e)
 	if err != nil || n == 0 {
 		return nil, err
