@@ -112,6 +112,11 @@ func (k Keeper) VerifyFrom(ctx context.Context, channel string, from channels.Po
 	if err := v.strays(ctx); err != nil {
 		return nil, err
 	}
+	unnamed, err := k.Unnamed(ctx)
+	if err != nil {
+		return nil, err
+	}
+	v.report.Findings = append(v.report.Findings, unnamed...)
 	if err := v.shown(ctx); err != nil {
 		return nil, err
 	}
