@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sync/singleflight"
 
 	"tsmon/api/fleet"
+	"tsmon/api/updates/alarm"
 	"tsmon/api/web"
 	"tsmon/channels"
 	"tsmon/signing"
@@ -51,7 +52,7 @@ type Heads struct {
 	patience time.Duration // for one answer of the store
 	now      func() time.Time
 	log      *slog.Logger
-	alarms   *alarms
+	alarms   *alarm.Board
 	// publicURL is the address that manifests and offers have; empty: that of the
 	// manifests in the store.
 	publicURL  string
@@ -145,7 +146,7 @@ type HeadsOptions struct {
 func NewHeads(o HeadsOptions) *Heads {
 	h := &Heads{
 		store: o.Objects, keys: o.Keys, unbound: o.Unbound, trust: o.Trust, interval: o.Interval, patience: 5 * time.Second, now: o.Now, log: o.Log,
-		alarms: newAlarms(o.Log, o.Now, o.Registry, maps.Keys(o.Rings)), publicURL: o.PublicURL, downgrades: o.Downgrades, rings: o.Rings,
+		alarms: alarm.NewBoard(alarm.Options{Log: o.Log, Now: o.Now, Tell: o.Alarm, Registry: o.Registry, Channels: maps.Keys(o.Rings)}), publicURL: o.PublicURL, downgrades: o.Downgrades, rings: o.Rings,
 		looks: make(chan struct{}, maxLooks), rounds: web.Rounds{Now: o.Now, Log: o.Log}, follower: follower{histories: o.Histories, trust: o.Trust, now: o.Now},
 	}
 	h.follower.known = func(name string) *channels.Log {
@@ -157,7 +158,6 @@ func NewHeads(o HeadsOptions) *Heads {
 	for _, trust := range o.Trust {
 		h.signed = h.signed || trust.Operators != nil
 	}
-	h.alarms.tell = o.Alarm
 	h.older.store, h.older.trust, h.older.now, h.older.alarms = o.Objects, o.Trust, o.Now, h.alarms
 	h.absent, _ = lru.New[string, time.Time](maxAbsent) // fails for sizes below 1 only
 	h.known.Store(&map[string]*channel{})
@@ -234,7 +234,7 @@ func (h *Heads) refresh(ctx context.Context, c *channel, whole bool) error {
 	err := h.look(ctx, c, whole)
 	if errors.Is(err, fs.ErrNotExist) {
 		h.log.Warn("the manifest of a channel is gone", "channel", c.name)
-		h.alarms.clear(channels.ManifestKey(c.name))
+		h.alarms.Clear(channels.ManifestKey(c.name))
 		h.change(func(known map[string]*channel) { delete(known, c.name) })
 		return nil
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"tsmon/api/fleet"
+	"tsmon/api/updates/alarm"
 	"tsmon/channels"
 	"tsmon/manifest"
 )
@@ -74,7 +75,7 @@ func (h *Heads) readLog(ctx context.Context, c *channel, at *pointer) error {
 		if !c.checked {
 			c.log, c.ahead = &channels.Log{Channel: c.name}, nil
 		}
-		h.alarms.raise(key, at.stored.ETag, kindOf(err), err)
+		h.alarms.Raise(key, at.stored.ETag, alarm.KindOf(err), err)
 		return nil
 	}
 	if err != nil {
@@ -91,7 +92,7 @@ func (h *Heads) readLog(ctx context.Context, c *channel, at *pointer) error {
 		c.ahead, c.log, c.publicURL, c.checked = nil, log, publicURL, true
 		c.believed.Store(log)
 	}
-	h.alarms.judgeLog(c)
+	judgeLog(h.alarms, c)
 	if offers != nil {
 		offers.Since, offers.Downgrades = h.decided(c.offers.Load(), offers), h.downgrades[c.name]
 		c.offers.Store(&compiled{offers, names, list})

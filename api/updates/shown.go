@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"time"
 
+	"tsmon/api/updates/alarm"
 	"tsmon/api/web"
 	"tsmon/channels"
 	"tsmon/manifest"
@@ -77,9 +78,9 @@ func (h *Heads) show(c *channel) *head {
 		fault = fmt.Errorf("%w: there is no log", channels.ErrUnsigned)
 	}
 	if key := channels.ManifestKey(c.name); fault != nil {
-		h.alarms.raise(key, at.stored.ETag, kindManifest, fault)
+		h.alarms.Raise(key, at.stored.ETag, alarm.Manifest, fault)
 	} else {
-		h.alarms.clear(key)
+		h.alarms.Clear(key)
 	}
 	known := entry != nil && offers != nil && offers.Sequence == entry.Sequence && c.publicURL != ""
 	switch {
