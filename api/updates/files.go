@@ -76,12 +76,7 @@ func (s *Server) named(ctx context.Context, name string) bool {
 }
 
 // lookAgain looks at the store once more, if it answers in time.
-func (s *Server) lookAgain(ctx context.Context) {
-	s.Heads.watch(ctx)
-	ctx, cancel := context.WithTimeout(ctx, s.Deadline/2)
-	defer cancel()
-	s.Heads.rounds.Await(ctx)
-}
+func (s *Server) lookAgain(ctx context.Context) { s.Heads.Look(ctx, s.Deadline/2) }
 
 // record returns the record of a release that may be shown: where the log of a channel has
 // the version, the one that it names, and where operators sign no other.

@@ -98,6 +98,7 @@ type channel struct {
 	stood     time.Time                     // when the newest entry of log was last seen to be there
 	offeredAt string                        // ETag of the manifest that offers goes with
 	lay       uint64                        // the newest entry whose manifest lay in the store
+	laid      uint64                        // lay, as it was last read from the records or written there
 
 	uncompiled error     // what is wrong with what log, or ahead, shows
 	whole      time.Time // when the log was last read from its beginning
@@ -105,7 +106,7 @@ type channel struct {
 
 	seen       channels.Position // end of the log as it is recorded, if recalled
 	recalled   bool
-	unrecorded bool // the records don't have the end of log yet
+	unrecorded bool // the records don't have the end of log yet, or lay
 	checked    bool // log goes on from what was recorded
 }
 
@@ -172,6 +173,14 @@ func (h *Heads) channel(name string) *channel { return (*h.known.Load())[name] }
 func (h *Heads) watch(ctx context.Context) {
 	h.loop.Start(ctx, h.interval*3/4, h.round)
 	h.older.loop.Start(ctx, standsEvery, func(ctx context.Context) { h.older.next(ctx, *h.known.Load()) })
+}
+
+// Look returns once the store was looked at again, or after a time.
+func (h *Heads) Look(ctx context.Context, patience time.Duration) {
+	h.watch(ctx)
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	h.rounds.Await(ctx)
 }
 
 // close ends the rounds and what looks after older entries, and waits for both.
@@ -262,6 +271,7 @@ func (h *Heads) look(ctx context.Context, c *channel, whole bool) error {
 			c.head.Store(next)
 			h.log.Info("channel shown", "channel", c.name, "version", next.version, "sequence", next.sequence)
 		}
+		h.follower.seeManifest(ctx, c)
 	}
 	return err
 }

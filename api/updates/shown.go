@@ -115,8 +115,8 @@ func logged(entry *channels.Entry, c *channel, shown *head) *head {
 	return next
 }
 
-// setBack returns an error if a manifest is of an older entry than one that lay in its place
-// before: whoever moves a channel, or was interrupted, leaves what lay there or writes a newer one.
+// setBack returns an error if a manifest is of an older entry than one that this server, or
+// another that shares the records, has seen in its place: whoever moves a channel, or was interrupted, leaves what lay there or writes a newer one.
 func (c *channel) setBack(at *pointer) error {
 	if n := at.m.Sequence; n >= c.lay || c.lay > c.log.End().Sequence { // else the log was shortened, and that accepted
 		c.lay = n
