@@ -175,6 +175,13 @@ func (h *Heads) watch(ctx context.Context) {
 	h.older.loop.Start(ctx, standsEvery, func(ctx context.Context) { h.older.next(ctx, *h.known.Load()) })
 }
 
+// strange reports whether operators sign and a channel is not configured: whoever has the
+// bucket can make one.
+func (h *Heads) strange(channel string) bool {
+	_, configured := h.trust[channel]
+	return h.signed && !configured
+}
+
 // Look returns once the store was looked at again, or after a time.
 func (h *Heads) Look(ctx context.Context, patience time.Duration) {
 	h.watch(ctx)
@@ -244,6 +251,9 @@ func (h *Heads) refresh(ctx context.Context, c *channel, whole bool) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		h.log.Warn("the manifest of a channel is gone", "channel", c.name)
 		h.alarms.Clear(channels.ManifestKey(c.name))
+		if h.strange(c.name) {
+			h.alarms.Clear(channels.LogPrefix(c.name))
+		}
 		h.change(func(known map[string]*channel) { delete(known, c.name) })
 		return nil
 	}

@@ -53,11 +53,16 @@ func (c *channel) lately(now time.Time) bool {
 }
 
 // readLog updates what a channel offers from its log, which counts also while the
-// manifest is behind it. What does not verify is not offered. The errors are the
-// store's.
+// manifest is behind it. What does not verify is not offered, nor what a strange channel has.
+// The errors are the store's.
 func (h *Heads) readLog(ctx context.Context, c *channel, at *pointer) error {
 	c.reading.Lock()
 	defer c.reading.Unlock()
+	if h.strange(c.name) {
+		c.broken = fmt.Errorf("%w: operators are configured, and no channel %s: name it in tsmon.yaml, or remove it from the store", channels.ErrUnsigned, c.name)
+		h.alarms.Raise(channels.LogPrefix(c.name), at.stored.ETag, alarm.Unsigned, c.broken)
+		return nil
+	}
 	repository := channels.Repository{Store: h.store, Trust: h.trust, Known: h.follower.known}
 	moved, err := repository.Moved(ctx, c.read())
 	if err != nil || !moved && c.lately(h.now()) && c.offeredAt == at.stored.ETag {
