@@ -28,8 +28,8 @@ func (h *Heads) Still() {
 	h.older.loop.Start(context.Background(), time.Hour, func(context.Context) {})
 }
 
-// Reread reads a whole log, if one is due.
-func (h *Heads) Reread(ctx context.Context) { h.older.next(ctx, *h.known.Load()) }
+// Reread looks at what lies beside manifests, and reads a whole log, if one is due.
+func (h *Heads) Reread(ctx context.Context) { h.older.round(ctx, *h.known.Load()) }
 
 func (h *Heads) Round(ctx context.Context) { h.round(ctx) }
 

@@ -100,6 +100,9 @@ type channel struct {
 	lay       uint64                        // the newest entry whose manifest lay in the store
 	laid      uint64                        // lay, as it was last read from the records or written there
 
+	beside  map[string]beside // of the loop that looks after what is older, by key
+	putBack atomic.Bool       // something beside the manifest is older than what lay there
+
 	uncompiled error     // what is wrong with what log, or ahead, shows
 	whole      time.Time // when the log was last read from its beginning
 	altered    error     // what is wrong with entries before the end of log, as of then
@@ -172,7 +175,7 @@ func (h *Heads) channel(name string) *channel { return (*h.known.Load())[name] }
 // older than that. Rounds never overlap, also while the store hangs.
 func (h *Heads) watch(ctx context.Context) {
 	h.loop.Start(ctx, h.interval*3/4, h.round)
-	h.older.loop.Start(ctx, standsEvery, func(ctx context.Context) { h.older.next(ctx, *h.known.Load()) })
+	h.older.loop.Start(ctx, standsEvery, func(ctx context.Context) { h.older.round(ctx, *h.known.Load()) })
 }
 
 // strange reports whether operators sign and a channel is not configured: whoever has the
@@ -346,7 +349,7 @@ func (h *Heads) lookUp(ctx context.Context, name string) (err error) {
 	case <-ctx.Done():
 		return fmt.Errorf("%w: too many look-ups", object.ErrUnavailable)
 	}
-	c := &channel{name: name, log: &channels.Log{Channel: name}, whole: h.now()}
+	c := &channel{name: name, log: &channels.Log{Channel: name}, whole: h.now(), beside: map[string]beside{}}
 	defer func() {
 		if found := recover(); found != nil { // in this goroutine it would end the process
 			err = fmt.Errorf("panic: %v\n%s", found, debug.Stack())

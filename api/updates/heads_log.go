@@ -195,7 +195,9 @@ func (h *Heads) Channels() map[string]fleet.Channel {
 	for name, c := range *h.known.Load() {
 		shown, offers := c.head.Load(), c.offers.Load()
 		if offers != nil {
-			all[name] = offers.with(shown)
+			now := offers.with(shown)
+			now.Behind = now.Behind || now.Shown && c.putBack.Load()
+			all[name] = now
 		}
 	}
 	return all

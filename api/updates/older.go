@@ -28,6 +28,14 @@ type older struct {
 	loop   web.Loop
 }
 
+// round looks at what lies beside the manifest of each channel, and reads one log.
+func (o *older) round(ctx context.Context, known map[string]*channel) {
+	for _, c := range known {
+		o.lookBeside(ctx, c)
+	}
+	o.next(ctx, known)
+}
+
 // next reads one log from its beginning and verifies all of its signatures: the one that was
 // not read for longest, if that is due.
 func (o *older) next(ctx context.Context, known map[string]*channel) {

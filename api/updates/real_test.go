@@ -31,5 +31,6 @@ func TestReal(t *testing.T) {
 		"strange files":           testStrangeFiles,
 		"strange channels":        testStrangeChannels,
 		"manifest put back":       testManifestPutBack,
+		"rings put back":          testRingsPutBack,
 	})
 }

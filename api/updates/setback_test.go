@@ -1,13 +1,17 @@
 package updates_test
 
 import (
+	"bytes"
 	"context"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"tsmon/api/apitest"
 	"tsmon/channels"
+	"tsmon/release"
 	"tsmon/store/record"
 )
 
@@ -127,4 +131,85 @@ func testManifestPutBack(t *testing.T, w *apitest.World) {
 	lies(2)
 	begin("1.1.0", 0)
 	wrote()
+}
+
+// TestRingsPutBack: an older manifest of a ring, or list of downloads, that lies in the place of
+// one that the server has seen there is an alarm, once for the channel, and is written anew.
+// What clients of the server read stays right. A move that was interrupted there is no alarm.
+func TestRingsPutBack(t *testing.T) { testRingsPutBack(t, apitest.Embedded(t)) }
+
+func testRingsPutBack(t *testing.T, w *apitest.World) {
+	w.Options.PublicURL = "https://releases.example.com/app"
+	w.Rings = map[string]bool{"stable": true}
+	d := w.Desk(t)
+	d.Policies["stable"] = release.Policy{Rings: true}
+	const ring, list = "stable/rings/07/latest.json", "stable/downloads.json"
+	seen := []map[string][]byte{{}} // by entry
+	publish := func(version string) {
+		t.Helper()
+		d.PublishWith(t, version, func(o *release.PublishOptions) {
+			o.Bundles = apitest.Bundles(t, version, "App_"+version+"_amd64.AppImage.tar.gz", "App_"+version+"_aarch64.dmg")
+		})
+		all := map[string][]byte{}
+		for number := range channels.Rings {
+			key := channels.RingKey("stable", number)
+			all[key], _ = w.Stored(t, key)
+		}
+		all[list], _ = w.Stored(t, list)
+		seen = append(seen, all)
+	}
+	lies := func(entry int, keys ...string) {
+		t.Helper()
+		for _, key := range keys {
+			overwrite(t, w.Objects, key, seen[entry][key])
+		}
+	}
+	publish("1.0.0")
+	u := serveStill(t, w)
+	look := func(version string, alarms int) {
+		t.Helper()
+		w.Clock.Move(time.Minute)
+		u.Heads.Round(t.Context())
+		u.Heads.Reread(t.Context())
+		shows(t, u, version)
+		wantUnverified(t, w, u, alarms)
+		if behind := u.Heads.Channels()["stable"].Behind; behind != (alarms > 0) {
+			t.Errorf("somebody is told to write it anew: %t", behind)
+		}
+		newest := seen[len(seen)-1]
+		for _, key := range []string{ring, list} {
+			if got := u.Get("/updates/" + key); !bytes.Equal(got.Body, newest[key]) {
+				t.Errorf("%s: %d %s", key, got.Status, got.Body)
+			}
+		}
+	}
+	look("1.0.0", 0)
+	publish("1.1.0")
+	look("1.1.0", 0)
+	for what, keys := range map[string][]string{"a ring": {ring}, "a list": {list}, "all": slices.Collect(maps.Keys(seen[1]))} {
+		t.Run(what, func(t *testing.T) {
+			w.Logged.Reset()
+			lies(1, keys...)
+			look("1.1.0", 1)
+			look("1.1.0", 1)
+			if n := strings.Count(w.Logged.String(), "is of entry 1 of the log, and that of entry 2 lay there before"); n != 1 {
+				t.Errorf("it was logged %d times: %s", n, w.Logged.String())
+			}
+			if n := u.Metric(`tsmon_updates_alarms{channel="stable",kind="manifest"}`); n != "1" {
+				t.Errorf("the alarm: %s", n)
+			}
+			apitest.Must[*release.Plan](t)(d.Finish(t.Context(), "stable")) // as the server does
+			for _, key := range keys {
+				if data, _ := w.Stored(t, key); !bytes.Equal(data, seen[2][key]) {
+					t.Errorf("%s was not written anew: %s", key, data)
+				}
+			}
+			look("1.1.0", 0)
+		})
+	}
+	publish("1.2.0")
+	lies(2, slices.Collect(maps.Keys(seen[2]))...) // as a move that was interrupted leaves them
+	look("1.2.0", 0)
+	overwrite(t, w.Objects, ring, []byte("no manifest"))
+	look("1.2.0", 1)
 }
