@@ -102,7 +102,7 @@ func clock(n *notes, ahead time.Duration) (bad bool) {
 	return false
 }
 
-var errOtherBytes = errors.New("the store returns other bytes than were just written")
+var errOtherBytes = errors.New("the store returned different bytes than were just written")
 
 // writeProbe writes new content to the probe and reads it back. Another
 // examination may be doing the same.
