@@ -194,7 +194,7 @@ func (s *Server) Channels() map[string]fleet.Channel { return s.heads.Channels()
 const lookTime = 30 * time.Second
 
 // Look returns once all channels were looked at again, or after half a minute.
-func (s *Server) Look(ctx context.Context) { s.heads.Look(ctx, lookTime) }
+func (s *Server) Look(ctx context.Context) { s.updates.Look(ctx, lookTime) }
 
 // Recorded returns a number that grows whenever this server has recorded something new
 // of clients.

@@ -58,7 +58,6 @@ type Heads struct {
 	publicURL  string
 	downgrades map[string]bool
 	trust      map[string]Trust
-	signed     bool // operators sign a channel
 	rings      map[string]bool
 
 	known   atomic.Pointer[map[string]*channel] // copied on change, under mu
@@ -160,7 +159,7 @@ func NewHeads(o HeadsOptions) *Heads {
 		return nil
 	}
 	for _, trust := range o.Trust {
-		h.signed = h.signed || trust.Operators != nil
+		h.follower.signed = h.follower.signed || trust.Operators != nil
 	}
 	h.older.store, h.older.trust, h.older.now, h.older.alarms = o.Objects, o.Trust, o.Now, h.alarms
 	h.absent, _ = lru.New[string, time.Time](maxAbsent) // fails for sizes below 1 only
@@ -176,21 +175,6 @@ func (h *Heads) channel(name string) *channel { return (*h.known.Load())[name] }
 func (h *Heads) watch(ctx context.Context) {
 	h.loop.Start(ctx, h.interval*3/4, h.round)
 	h.older.loop.Start(ctx, standsEvery, func(ctx context.Context) { h.older.round(ctx, *h.known.Load()) })
-}
-
-// strange reports whether operators sign and a channel is not configured: whoever has the
-// bucket can make one.
-func (h *Heads) strange(channel string) bool {
-	_, configured := h.trust[channel]
-	return h.signed && !configured
-}
-
-// Look returns once the store was looked at again, or after a time.
-func (h *Heads) Look(ctx context.Context, patience time.Duration) {
-	h.watch(ctx)
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	h.rounds.Await(ctx)
 }
 
 // close ends the rounds and what looks after older entries, and waits for both.
@@ -254,7 +238,7 @@ func (h *Heads) refresh(ctx context.Context, c *channel, whole bool) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		h.log.Warn("the manifest of a channel is gone", "channel", c.name)
 		h.alarms.Clear(channels.ManifestKey(c.name))
-		if h.strange(c.name) {
+		if h.follower.strange(c.name) {
 			h.alarms.Clear(channels.LogPrefix(c.name))
 		}
 		h.change(func(known map[string]*channel) { delete(known, c.name) })

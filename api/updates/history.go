@@ -33,6 +33,7 @@ type Histories interface {
 type follower struct {
 	histories Histories // nil: this server knows what it saw itself
 	trust     map[string]Trust
+	signed    bool // operators sign a channel
 	now       func() time.Time
 	known     func(channel string) *channels.Log // as it is believed, nil if it is not
 	verifies  func(log *channels.Log) bool       // what a log shows does: only then is its end recorded
@@ -166,6 +167,13 @@ func (f follower) see(ctx context.Context, r channels.Repository, c *channel, lo
 		log, c.seen = longer, seen
 	}
 	return log, nil
+}
+
+// strange reports whether operators sign, and a channel is not configured: whoever has the
+// bucket can make one.
+func (f follower) strange(channel string) bool {
+	_, configured := f.trust[channel]
+	return f.signed && !configured
 }
 
 // seeManifest records of which entry the manifest lay in the store. While the records don't
