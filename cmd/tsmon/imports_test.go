@@ -13,8 +13,9 @@ import (
 // The server joins its rooms and names the contracts in its options.
 var allowed = map[string][]string{
 	"signing":              {},
+	"longtest":             {},
 	"store/object":         {},
-	"store/record":         {"store/sqlitefile"},
+	"store/record":         {"longtest", "store/sqlitefile"},
 	"store/series":         {"store/sqlitefile"},
 	"store/durable":        {},
 	"store/backup":         {"store/durable", "store/sqlitefile"},
@@ -24,7 +25,7 @@ var allowed = map[string][]string{
 	"channels":             {"manifest", "signing", "store/object"},
 	"release/bundle":       {"manifest", "signing"},
 	"release/library":      {"release/bundle", "channels", "manifest", "signing", "store/object"},
-	"release/upkeep":       {"release/library", "release/bundle", "channels", "manifest", "signing", "store/object"},
+	"release/upkeep":       {"release/approval", "release/library", "release/bundle", "channels", "manifest", "signing", "store/object"},
 	"release/gate":         {"release/library", "release/bundle", "channels", "manifest", "signing"},
 	"release/approval":     {"release/gate", "release/library", "release/bundle", "channels", "signing", "store/object"},
 	"release":              {"release/approval", "release/gate", "release/upkeep", "release/library", "release/bundle", "channels", "manifest", "signing", "store/object"},
@@ -32,7 +33,7 @@ var allowed = map[string][]string{
 	"api/fleet":            {"release", "release/library", "channels", "manifest", "store/record", "store/series"},
 	"api/updates/seal":     {"api/web"},
 	"api/updates/alarm":    {"channels", "release/library"},
-	"api/updates/recorded": {"channels", "release/library", "signing", "store/object"},
+	"api/updates/recorded": {"release/library", "signing"},
 	"api/updates":          {"api/updates/alarm", "api/updates/recorded", "api/updates/seal", "api/web", "api/fleet", "release", "release/gate", "release/library", "channels", "manifest", "signing", "store/object"},
 	"api/monitor":          {"api/web", "store/durable", "store/object", "store/record", "store/series"},
 	"api/console":          {"api/web"},
