@@ -312,7 +312,8 @@ func (x extension) vouchedWith(e Entry) error {
 }
 
 // lacksLeader is lacks for an entry that follows another channel: the signatures of the
-// leader's entry count, if that entry brings the release and the follower moves forward.
+// leader's entry count, if that entry brings the release, has the same author, reason and
+// origin, and the follower moves forward.
 func (x extension) lacksLeader(e *Entry) (has, needs int, err error) {
 	force := x.operators
 	if len(e.Leader) > journal.MaxEntry {
@@ -335,12 +336,22 @@ func (x extension) lacksLeader(e *Entry) (has, needs int, err error) {
 		return 0, 0, fmt.Errorf("%w: it follows %s with an entry of %q", ErrUnsigned, e.From, leader.Channel)
 	case !e.Release.Equal(&want) || len(e.Lost)+len(e.Pruned) > 0:
 		return 0, 0, fmt.Errorf("%w: it is not what entry %d of %s brings", ErrUnsigned, leader.Sequence, e.From)
+	case !e.saysWith(&leader):
+		return 0, 0, fmt.Errorf("%w: its author, reason, origin or targets are not those of entry %d of %s", ErrUnsigned, leader.Sequence, e.From)
 	case head != nil && (below(e.Version, head.Version) || e.made().Before(head.When)) || x.RolledBack(e.Version) != nil:
 		return 0, 0, fmt.Errorf("%w: it follows %s back", ErrUnsigned, e.From)
 	case e.Rollout != nil && !same(e.Rollout, head.Rollout), e.Rollout == nil && head != nil && head.Rollout != nil && below(e.Version, head.Rollout.Version):
 		return 0, 0, fmt.Errorf("%w: it changes the rollout", ErrUnsigned)
 	}
 	return force.Count(leader.signers), force.Approvals, nil
+}
+
+// saysWith reports whether an entry that follows another says nothing that no signature of the
+// other proves.
+func (e *Entry) saysWith(leader *Entry) bool {
+	said, proven := Entry{Who: e.Who, Why: e.Why, Origin: e.Origin, Targets: e.Targets, Halted: e.Halted, Accepted: e.Accepted},
+		Entry{Who: leader.Who, Why: leader.Why, Origin: leader.Origin, Targets: slices.Sorted(maps.Keys(e.Release.Platforms))}
+	return same(&said, &proven)
 }
 
 // stays reports whether clients get after an entry what they got before, and nothing is

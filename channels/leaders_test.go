@@ -123,8 +123,7 @@ func TestFollowersKeepTheirEntries(t *testing.T) {
 	first.Operators = g.following("stable")
 	beta := g.enter(t, &Log{Channel: "beta"}, first, g.ann, g.bob)
 	e := entry(Follow, "1.1.0", "stable", "")
-	var err error
-	if e.Leader, err = stable.Witness("1.1.0"); err != nil {
+	if err := stable.Witness(&e); err != nil {
 		t.Fatal(err)
 	}
 	g.enter(t, beta, e)

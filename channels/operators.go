@@ -247,15 +247,17 @@ func (r Repository) Approvals(log *Log, e Entry) (has, needs int, err error) {
 	return r.extension(log).lacks(&e)
 }
 
-// Witness returns the newest entry that introduced a release with all approvals, encoded as
-// in Entry.Leader, or an empty string. The steps of the release's rollout are derived from
-// it.
-func (l *Log) Witness(version string) (string, error) {
+// Witness completes an entry of a channel that follows the log: Leader is the newest entry that
+// introduced its release with all approvals, if there is one, and the author, the reason and the
+// origin are those of Leader, whose signatures prove them. The steps of the release's rollout
+// are derived from it.
+func (l *Log) Witness(follow *Entry) error {
 	for i := len(l.Entries) - 1; i >= 0; i-- {
-		if e := &l.Entries[i]; l.operators != nil && e.offers(version) && l.operators.Count(e.Signers()) >= l.operators.Approvals {
+		if e := &l.Entries[i]; l.operators != nil && e.offers(follow.Version) && l.operators.Count(e.Signers()) >= l.operators.Approvals {
 			data, err := e.encode()
-			return string(data), err
+			follow.Leader, follow.Who, follow.Why, follow.Origin = string(data), e.Who, e.Why, e.Origin
+			return err
 		}
 	}
-	return "", nil
+	return nil
 }

@@ -1,6 +1,7 @@
 package channels
 
 import (
+	"cmp"
 	"errors"
 	"strings"
 	"testing"
@@ -116,7 +117,7 @@ func TestOperators(t *testing.T) {
 	beta.Operators = g.following("stable")
 	follower := g.enter(t, &Log{Channel: "beta"}, beta, g.ann, g.bob)
 	follow := entry(Follow, "1.1.0", "stable", "")
-	if follow.Leader, err = fresh.Witness("1.1.0"); err != nil {
+	if err := fresh.Witness(&follow); err != nil {
 		t.Fatal(err)
 	}
 	g.enter(t, follower, follow)
@@ -477,13 +478,18 @@ func TestForgedLogs(t *testing.T) {
 
 // TestForgedFollowers: what follows must be what a signed entry of the leader brings.
 func TestForgedFollowers(t *testing.T) {
-	for name, forge := range map[string]func(e *Entry, old string){
-		"another release":      func(e *Entry, _ string) { e.Release = releaseOf("1.3.0") },
-		"another leader":       func(e *Entry, _ string) { e.From = "lab" },
-		"an older entry":       func(e *Entry, old string) { e.Leader, e.Release = old, releaseOf("1.0.0") },
-		"an unsigned entry":    func(e *Entry, _ string) { e.Leader = `{"channel":"stable"}` },
-		"no entry":             func(e *Entry, _ string) { e.Leader = "" },
-		"a rollout of its own": func(e *Entry, _ string) { e.Rollout = rollout(5); e.Rollout.Release = releaseOf(e.Rollout.Version) },
+	for name, forge := range map[string]func(e *Entry, old Entry){
+		"another release":      func(e *Entry, _ Entry) { e.Release = releaseOf("1.3.0") },
+		"another leader":       func(e *Entry, _ Entry) { e.From = "lab" },
+		"an older entry":       func(e *Entry, old Entry) { *e = old },
+		"an unsigned entry":    func(e *Entry, _ Entry) { e.Leader = `{"channel":"stable"}` },
+		"no entry":             func(e *Entry, _ Entry) { e.Leader = "" },
+		"a rollout of its own": func(e *Entry, _ Entry) { e.Rollout = rollout(5); e.Rollout.Release = releaseOf(e.Rollout.Version) },
+		"another author":       func(e *Entry, _ Entry) { e.Who = "somebody else" },
+		"another reason":       func(e *Entry, _ Entry) { e.Why = "approved by ann" },
+		"a job":                func(e *Entry, _ Entry) { e.Origin = &Origin{Repository: "https://example.com/app"} },
+		"a guard":              func(e *Entry, _ Entry) { e.Halted = true },
+		"other targets":        func(*Entry, Entry) {},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := guard(t)
@@ -492,17 +498,16 @@ func TestForgedFollowers(t *testing.T) {
 			first.Operators = g.following("stable")
 			log := g.enter(t, &Log{Channel: "beta"}, first, g.ann, g.bob)
 			e := entry(Follow, "1.1.0", "stable", "")
-			var err error
-			if e.Leader, err = leader.Witness("1.1.0"); err != nil {
-				t.Fatal(err)
-			}
-			old, err := leader.Witness("1.0.0")
-			if err != nil {
+			old := entry(Follow, "1.0.0", "stable", "")
+			if err := cmp.Or(leader.Witness(&e), leader.Witness(&old)); err != nil {
 				t.Fatal(err)
 			}
 			forge(&e, old)
-			if e = log.Next(e); name == "a rollout of its own" {
+			switch e = log.Next(e); name {
+			case "a rollout of its own":
 				e.Rollout.Percent = 5
+			case "other targets":
+				e.Targets = append(e.Targets, "windows-x86_64")
 			}
 			if _, err := g.Enter(t.Context(), log, e); !errors.Is(err, ErrUnsigned) {
 				t.Errorf("it is accepted: %v", err)
@@ -520,8 +525,7 @@ func TestFollowsWhomOperatorsSay(t *testing.T) {
 	first.Operators = g.operators
 	beta := g.enter(t, &Log{Channel: "beta"}, first, g.ann, g.bob)
 	e := entry(Follow, "1.9.0", "beta", "")
-	var err error
-	if e.Leader, err = beta.Witness("1.9.0"); err != nil {
+	if err := beta.Witness(&e); err != nil {
 		t.Fatal(err)
 	}
 	for _, by := range [][]signing.SSHSigner{nil, {g.ann}} {

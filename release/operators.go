@@ -13,11 +13,11 @@ import (
 	"tsmon/release/library"
 )
 
-// witness adds the leader's signed entry to the follower's entry, if the follower's operators
+// witness adds the leader's signed entry to the follower's entry, and what that says, if the follower's operators
 // let it follow that channel.
 func witness(leader, follower *Plan) (err error) {
 	if force := follower.log.Operators(); follower.Entry != nil && force != nil && force.Follows == leader.Channel {
-		follower.Entry.Leader, err = leader.log.Witness(follower.Entry.Version)
+		err = leader.log.Witness(follower.Entry)
 	}
 	return err
 }
