@@ -28,9 +28,9 @@ func TestBuckets(t *testing.T) {
 	}
 	create := []string{"tenant", "create", "acueducto", "--ts-name", "ts_acueducto", "--time-zone", "America/Bogota"}
 	token = "of somebody else"
-	// follows: check TSMON_SERIES_TOKEN and what it may do, or the permissions of the file
+	// follows: check TSMON_SERIES_TOKEN and its rights, or the permissions of the file
 	_, stderr := run(server.Org, 1, create...)
-	if !strings.HasSuffix(stderr, "\nhint: check TSMON_SERIES_TOKEN and what it may do, or the permissions of the file\n") {
+	if !strings.HasSuffix(stderr, "\nhint: check TSMON_SERIES_TOKEN and its rights, or the permissions of the file\n") {
 		t.Errorf("it says %s", stderr)
 	}
 	token = server.Token

@@ -94,7 +94,7 @@ func TestDoctorCertificates(t *testing.T) {
 		"renew the certificate; if it is new, check the clock of this machine": known.issue("127.0.0.1", -time.Hour),
 	} {
 		shown.Store(faulty)
-		if report := examine(server.URL); !strings.Contains(report, "clients can't ask it") || !strings.Contains(report, "mend:  "+mend+"\n") {
+		if report := examine(server.URL); !strings.Contains(report, "clients can't reach it") || !strings.Contains(report, "mend:  "+mend+"\n") {
 			t.Errorf("without %q:\n%s", mend, report)
 		}
 		shown.Store(sound)

@@ -165,7 +165,7 @@ func testSharedRecords(t *testing.T, k *kit, data string) {
 		}
 		var plans []release.Plan
 		parse(t, stdout, &plans)
-		warned := strings.Contains(strings.Join(plans[0].Warnings, "\n"), filepath.Join(home, "tsmon", "records.db")+", which all projects without a name share: if another project's tsmon serve wrote it, give this one its own with project: NAME in tsmon.yaml")
+		warned := strings.Contains(strings.Join(plans[0].Warnings, "\n"), filepath.Join(home, "tsmon", "records.db")+", which all projects without a name share: if another project's tsmon serve wrote it, add project: NAME to this tsmon.yaml")
 		if plans[0].Changed == waits || warned != waits {
 			t.Errorf("%q: %+v", name, plans[0])
 		}

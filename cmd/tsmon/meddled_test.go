@@ -109,8 +109,8 @@ func TestDamageHint(t *testing.T) {
 		return io.MultiReader(r, readerFunc(func() { damaged = damage(t, k.storage, size) }))
 	}}
 	publish := []string{"release", "publish", "--version", "1.0.0", bundles(t, "1.0.0", size, "App_1.0.0_amd64.AppImage.tar.gz")}
-	// follows: run the same command again; if it fails again, the store or the network damages data
-	m.fails(t, k, cli.ExitFailed, "run the same command again; if it fails again, the store or the network damages data", publish...)
+	// follows: run the same command again; if it fails again, the store or the network corrupts data
+	m.fails(t, k, cli.ExitFailed, "run the same command again; if it fails again, the store or the network corrupts data", publish...)
 	if damaged == "" {
 		t.Fatal("nothing was damaged")
 	}

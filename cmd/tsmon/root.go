@@ -22,18 +22,18 @@ import (
 	"tsmon/cmd/tsmon/updating"
 )
 
-const rootHelp = `tsmon releases a Tauri desktop application: it signs update bundles, publishes
-them to a directory or to MinIO/S3, moves the channels from which installed
-applications update, and rolls them back. tsmon serve serves these updates, and the
+const rootHelp = `tsmon releases updates of a Tauri desktop application: it signs update bundles,
+publishes them to a directory or to MinIO/S3, moves the channels that installed
+applications update from, and rolls them back. tsmon serve serves the updates and the
 data that the application shows: time series, diagrams, menus and messages.
 
 Exit codes:
   0  done, or nothing to do
   1  failed
-  2  usage: wrong flags, arguments or configuration, a file that is not there
+  2  usage: wrong flags, arguments or configuration, or a missing file
   3  refused, nothing was moved
   4  conflict: somebody else moved the channel
-  5  a signature or key is not to be trusted
+  5  a signature or key can't be trusted
 
 Environment:
   TSMON_CONFIG        configuration file (default ./tsmon.yaml, if it exists)
@@ -42,22 +42,22 @@ Environment:
   TSMON_TRUSTED_KEYS  public keys, comma-separated: the base64 line of a .pub
                       file, the RW… key itself, or a file
   TSMON_LISTEN        address of tsmon serve (default ` + config.DefaultListen + `)
-  TSMON_DATA          folder of everything that is not configured elsewhere (default
-                      ~/.local/share/tsmon, or projects/NAME there, with project:
-                      NAME in tsmon.yaml)
+  TSMON_DATA          data folder, for everything that has no other location (default
+                      ~/.local/share/tsmon, or its subfolder projects/NAME if
+                      tsmon.yaml has project: NAME)
   TSMON_RECORDS       postgres://… or an SQLite file (default records.db in the
                       data folder)
   TSMON_SERIES_URL, TSMON_SERIES_ORG, TSMON_SERIES_TOKEN
                       InfluxDB (default: SQLite, series.db in the data folder)
                       (tsmon serve --help lists what else the server reads)
-  TAURI_SIGNING_PRIVATE_KEY           private key, itself or its path
+  TAURI_SIGNING_PRIVATE_KEY           private key or its path
   TAURI_SIGNING_PRIVATE_KEY_PATH      path of the private key
   TAURI_SIGNING_PRIVATE_KEY_PASSWORD  its password
-  TSMON_OPERATOR_KEY  OpenSSH key that signs moves, itself or its path (default: the
+  TSMON_OPERATOR_KEY  OpenSSH private key that signs moves, or its path (default: the
                       keys of the agent at SSH_AUTH_SOCK)
   AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, MINIO_ROOT_USER, MINIO_ROOT_PASSWORD
-                      credentials of the storage; else ~/.aws/credentials,
-                      ~/.mc/config.json or the machine's role`
+                      credentials for the storage (default: ~/.aws/credentials,
+                      ~/.mc/config.json or the machine's role)`
 
 func rootCommand(app *cli.App) *cobra.Command {
 	root := cli.Group("tsmon", "Release a Tauri desktop application and serve its updates",

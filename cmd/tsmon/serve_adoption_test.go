@@ -81,12 +81,12 @@ func TestAdoptionOfServer(t *testing.T) {
 		code      int
 		wants     string
 	}{
-		// follows: set TSMON_METRICS_KEY (server.metrics_key) to the key of the server there; a server without a key answers nobody
+		// follows: set TSMON_METRICS_KEY (server.metrics_key) to the key of the server there; a server without a key refuses everybody
 		{"no key", "", []string{"stable", "--server", s.base}, 2, "set TSMON_METRICS_KEY (server.metrics_key) to the key of the server there"},
 		{"another key", "another-door-another-key", []string{"stable", "--server", s.base}, 1, "refuses the key (status 403)\nhint: set TSMON_METRICS_KEY"},
 		{"a server without a key", "sesame-open-the-door", []string{"stable", "--server", quiet.base}, 1, "refuses the key (status 403)\nhint: set TSMON_METRICS_KEY"},
 		// follows: check channel and address: --server is the address of a tsmon serve that has adoption, not of a bucket, nor of an older one
-		{"no such channel", "sesame-open-the-door", []string{"nightly", "--server", s.base}, 1, "is not there\nhint: check channel and address"},
+		{"no such channel", "sesame-open-the-door", []string{"nightly", "--server", s.base}, 1, "was not found\nhint: check channel and address"},
 		{"no channel at all", "sesame-open-the-door", []string{"../x", "--server", s.base}, 2, "not a channel name"},
 		// follows: check --server, the server there and the network
 		{"a server that is away", "sesame-open-the-door", []string{"stable", "--server", closed.URL}, 1, "hint: check --server, the server there and the network"},

@@ -59,8 +59,8 @@ func TestBackup(t *testing.T) {
 	if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("%v, %v", info.Mode(), err)
 	}
-	// follows: name another FILE, or move that one away
-	if _, stderr := run(3, "backup", "create", file); !strings.HasSuffix(stderr, "hint: name another FILE, or move that one away\n") {
+	// follows: name another FILE, or move the existing one away
+	if _, stderr := run(3, "backup", "create", file); !strings.HasSuffix(stderr, "hint: name another FILE, or move the existing one away\n") {
 		t.Error(stderr)
 	}
 	run(0, "backup", "create", file+".2")
@@ -68,8 +68,8 @@ func TestBackup(t *testing.T) {
 	if err := json.Unmarshal([]byte(stdout), &verified); err != nil || len(verified.Files) != len(made.Files) || verified.Folder != "" {
 		t.Errorf("%v: %s", err, stdout)
 	}
-	// follows: name another folder with --data, or move that one away
-	if _, stderr := run(3, "backup", "restore", file); !strings.HasSuffix(stderr, "hint: name another folder with --data, or move that one away\n") {
+	// follows: name another folder with --data, or move the existing one away
+	if _, stderr := run(3, "backup", "restore", file); !strings.HasSuffix(stderr, "hint: name another folder with --data, or move the existing one away\n") {
 		t.Error(stderr)
 	}
 	run(0, "backup", "restore", file, "--data", restored)

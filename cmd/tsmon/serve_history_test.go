@@ -112,7 +112,7 @@ func TestRestoredFromBackup(t *testing.T) {
 				}
 				shows(fresh, 503, "") // it gave nothing up
 				away.must(t, accept...)
-				if _, stderr, code := away.tsmon(t, accept...); code != 0 || !strings.Contains(stderr, "the log goes on from "+end[1]+", so there is nothing to give up") {
+				if _, stderr, code := away.tsmon(t, accept...); code != 0 || !strings.Contains(stderr, "the log contains "+end[1]+", so there is nothing to give up") {
 					t.Errorf("code %d: %s", code, stderr)
 				}
 			} else {

@@ -312,8 +312,8 @@ func TestDemoOfOthers(t *testing.T) {
 	run("tenant", "create", "acueducto", "--ts-name", "ts_acueducto")
 	run("tenant", "delete", "demo", "--yes")
 	_, stderr, code := command(t, nil, "tsmon", "serve", "--demo", "--data", data, "--listen", "127.0.0.1:0")
-	// follows: give the demo a folder of its own with --data FOLDER, and unset TSMON_RECORDS and server.records
-	if code != 2 || !strings.Contains(stderr, "the tenant acueducto") || !strings.Contains(stderr, "\nhint: give the demo a folder of its own with --data FOLDER") {
+	// follows: give the demo its own folder with --data FOLDER, and unset TSMON_RECORDS and server.records
+	if code != 2 || !strings.Contains(stderr, "the tenant acueducto") || !strings.Contains(stderr, "\nhint: give the demo its own folder with --data FOLDER") {
 		t.Errorf("beside another tenant: exit code %d\n%s", code, stderr)
 	}
 	stdout, stderr, code := command(t, env, "tsmon", "tenant", "list", "--json")

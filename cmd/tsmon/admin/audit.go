@@ -17,9 +17,9 @@ func tenantAuditCommand(app *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "audit SCHEMA",
 		Short: "Show who logged in, saved and published, newest first",
-		Long: `Show the audit rows of a schema, newest first: logins that succeeded or failed,
-saved diagrams and published messages. SCHEMA need not be a tenant: a failed login
-may name anything.`,
+		Long: `Show the audit rows of a schema, newest first: successful and failed logins, saved
+diagrams and published messages. SCHEMA need not be an existing tenant, because a
+failed login may name anything.`,
 		Example: `  tsmon tenant audit acueducto
   tsmon tenant audit acueducto --limit 1000 --json`,
 		Args: cli.Args(1, 1, "one SCHEMA"),

@@ -41,14 +41,14 @@ func backupCreateCommand(app *cli.App) *cobra.Command {
 	return &cobra.Command{
 		Use:   "create FILE",
 		Short: "Copy records, time series, uploads and keys to a file",
-		Long: `Copy what the data folder of the monitoring side holds to a file, while the server
-runs: records and time series as one transaction left each, uploads, and the keys of
-access tokens and the secrets of clients. The file (mode 0600) is as secret as these;
-with TSMON_SECRET keys and secrets are encrypted in it, as they are in the records, and
-a file that TSMON_TOKEN_KEYS names is left out.
+		Long: `Copy the data folder of the monitoring server to a file, while the server runs:
+records and time series (each in a consistent state), uploads, the keys of access
+tokens and the secrets of clients. Keep the file (mode 0600) as secret as those. With
+TSMON_SECRET, keys and secrets are encrypted in the file as they are in the records. A
+file that TSMON_TOKEN_KEYS names is not copied.
 
-Releases and channels' logs are not part of it: they are in the storage, which
-` + "`tsmon release export`" + ` copies. PostgreSQL, InfluxDB and S3 have backups of their own.`,
+Releases and channel logs are not included: they are in the storage, and
+` + "`tsmon release export`" + ` copies them. PostgreSQL, InfluxDB and S3 have their own backup tools.`,
 		Example: `  tsmon backup create /var/backups/tsmon-$(date +%F).tar.zst`,
 		Args:    cli.Args(1, 1, "a FILE"),
 		RunE:    func(cmd *cobra.Command, args []string) error { return runBackupCreate(cmd.Context(), app, args[0]) },
@@ -65,7 +65,7 @@ func runBackupCreate(ctx context.Context, app *cli.App, path string) error {
 		return err
 	}
 	if _, err := os.Lstat(path); err == nil {
-		return cli.WithHint(cli.Refuse(fmt.Errorf("%s exists already", path)), "name another FILE, or move that one away")
+		return cli.WithHint(cli.Refuse(fmt.Errorf("%s exists already", path)), "name another FILE, or move the existing one away")
 	}
 	scratch, err := os.MkdirTemp(filepath.Dir(path), ".tsmon-backup-*")
 	if err != nil {
@@ -144,10 +144,10 @@ func backupRestoreCommand(app *cli.App) *cobra.Command {
 	var dryRun bool
 	cmd := &cobra.Command{
 		Use:   "restore FILE --data FOLDER",
-		Short: "Make a data folder from a backup",
-		Long: `Make a data folder from a backup, which is verified: every file has to be what was
-saved, and each database sound. The folder must not exist or be empty; it gets its name
-when all of it is there. --dry-run verifies only.`,
+		Short: "Restore a data folder from a backup",
+		Long: `Restore a data folder from a backup. Every file is compared with its checksum, and each
+database is checked. The folder must be missing or empty; it gets its name only once
+everything is in place. --dry-run only verifies.`,
 		Example: `  tsmon backup restore tsmon-2026-03-05.tar.zst --dry-run
   tsmon backup restore tsmon-2026-03-05.tar.zst --data /var/lib/tsmon`,
 		Args: cli.Args(1, 1, "a FILE"),
@@ -155,8 +155,8 @@ when all of it is there. --dry-run verifies only.`,
 			return runBackupRestore(cmd.Context(), app, args[0], data, dryRun)
 		},
 	}
-	cmd.Flags().StringVar(&data, "data", "", "`FOLDER` to make (default TSMON_DATA)")
-	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "verify the backup, make nothing")
+	cmd.Flags().StringVar(&data, "data", "", "`FOLDER` to create (default TSMON_DATA)")
+	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "verify the backup, write nothing")
 	return cmd
 }
 
@@ -182,7 +182,7 @@ func runBackupRestore(ctx context.Context, app *cli.App, path, folder string, dr
 	defer file.Close()
 	if found, err := os.ReadDir(folder); len(found) > 0 || err != nil && !errors.Is(err, fs.ErrNotExist) {
 		if !dryRun {
-			return cli.WithHint(cli.Refuse(fmt.Errorf("%s: %w", folder, backup.ErrInUse)), "name another folder with --data, or move that one away")
+			return cli.WithHint(cli.Refuse(fmt.Errorf("%s: %w", folder, backup.ErrInUse)), "name another folder with --data, or move the existing one away")
 		}
 	}
 	if err := os.MkdirAll(filepath.Dir(folder), 0o700); err != nil {

@@ -25,7 +25,7 @@ func tenantExportCommand(app *cli.App) *cobra.Command {
 variables, diagrams, menus, permissions, notification configuration and charts. It is
 JSON with --json or if the name of the file ends in .json, else YAML.
 
-With --users the file has the users too, with the digests of their partner tokens: after
+With --users the file also has the users, with the digests of their partner tokens: after
 an import they log in with their present tokens. No token can be derived from the file.`,
 		Example: `  tsmon tenant export acueducto --output acueducto.yaml
   tsmon tenant export acueducto --users --output acueducto.yaml
@@ -75,17 +75,17 @@ func tenantImportCommand(app *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "import SCHEMA FILE",
 		Short: "Store variables, diagrams, menus and more from a YAML or JSON file",
-		Long: `Store what a file holds, all of it or nothing: variables, diagrams, menus,
-permissions, notifications and charts, each of which the file may leave out. An
-item replaces the stored one with its ID; everything else stays, so importing the
+		Long: `Store the contents of a file: variables, diagrams, menus, permissions, notifications
+and charts, each of which is optional. Either everything is stored or nothing. An item
+replaces the stored one with the same ID; everything else is kept, so importing the
 same file again changes nothing. FILE - is stdin.
 
-Users, of a file that tenant export --users wrote, come first, with their IDs and
-tokens: all of them, or nothing is stored if another user has such an ID or address
+If the file was written by tenant export --users, its users are stored too, with their
+IDs and tokens. If another user has one of these IDs or addresses, nothing is stored
 (exit code 3).
 
-The file is checked first. Mistakes are reported with their lines, and then
-nothing is stored (exit code 3). A file has at most 32 MiB; YAML anchors, aliases
+The file is checked first. If it has mistakes they are reported with their lines, and
+nothing is stored (exit code 3). A file may have at most 32 MiB; YAML anchors, aliases
 and custom tags are not supported.`,
 		Example: `  tsmon tenant import acueducto acueducto.yaml --dry-run
   tsmon tenant import acueducto acueducto.yaml

@@ -84,7 +84,7 @@ func named(id, name string) string {
 type deleteFlags struct{ dryRun, yes bool }
 
 func (f *deleteFlags) add(cmd *cobra.Command) {
-	cmd.Flags().BoolVar(&f.dryRun, "dry-run", false, "say what would be deleted, and what uses it; delete nothing")
+	cmd.Flags().BoolVar(&f.dryRun, "dry-run", false, "print what would be deleted, and what uses it; delete nothing")
 	cmd.Flags().BoolVarP(&f.yes, "yes", "y", false, "delete it")
 }
 
@@ -126,10 +126,10 @@ func tenantDeleteCommand(app *cli.App) *cobra.Command {
 		Short: "Delete a tenant and its records",
 		Long: `Delete a tenant and its records: users, variables, diagrams with their versions, menus,
 permissions, notification configuration and charts. Its users are logged out within a
-minute. The audit rows stay until their time has come, and so do the values in its
-time-series database, which a tenant that is created with the same --ts-name finds.
+minute. The audit rows are kept until they expire. The values in its time-series
+database are kept too; a tenant created with the same --ts-name uses them again.
 
-Without --yes nothing is deleted, and the command says what would be.`,
+Without --yes nothing is deleted; the command prints what would be.`,
 		Example: `  tsmon tenant export acueducto --output acueducto.yaml
   tsmon tenant delete acueducto --dry-run
   tsmon tenant delete acueducto --yes`,
@@ -172,10 +172,10 @@ func userDeleteCommand(app *cli.App) *cobra.Command {
 		Use:   "delete SCHEMA EMAIL",
 		Short: "Delete a user and the user's own permissions",
 		Long: `Delete a user and the permissions that name the user. Access tokens of the user stop
-working within a minute; no later user gets the ID. To keep the user and only lock it
-out, use tsmon user disable.
+working within a minute; the ID is never given to another user. To keep the user but
+lock it out, use tsmon user disable.
 
-Without --yes nothing is deleted, and the command says what would be.`,
+Without --yes nothing is deleted; the command prints what would be.`,
 		Example: `  tsmon user delete acueducto ana@example.com --dry-run
   tsmon user delete acueducto ana@example.com --yes`,
 		Args: cli.Args(2, 2, "a SCHEMA and an EMAIL"),

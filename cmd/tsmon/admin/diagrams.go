@@ -41,19 +41,19 @@ func tenantDiagramsCommand(app *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "diagrams SCHEMA list|show|restore|delete [DIAGRAM] [VERSION]",
 		Short: "List, show and restore versions of diagrams, and delete diagrams",
-		Long: fmt.Sprintf(`Look after what diagrams were like. Each save that changes a diagram is a version of
-it; the last %d are kept, the present one included.
+		Long: fmt.Sprintf(`Manage the versions of diagrams. Each save that changes a diagram makes a version; the
+last %d are kept, the present one included.
 
   list [DIAGRAM]           the versions that are kept, who saved them and when
   show DIAGRAM VERSION     write a version as YAML (JSON with --json), as a file that
                            tenant import reads
   restore DIAGRAM VERSION  save a version again, as a new one: objects that it did not
                            have are removed. The version that it replaces is kept
-  delete DIAGRAM           delete a diagram with all of its versions; without --yes it
-                           only says what would go
+  delete DIAGRAM           delete a diagram with all of its versions; without --yes only
+                           print what would be deleted
 
 DIAGRAM is the ID of a diagram. A restore is refused with exit code 4 if somebody saves
-the diagram meanwhile. Running servers show the restored diagram at once.`, record.KeptStates),
+the diagram in the meantime. Running servers show the restored diagram at once.`, record.KeptStates),
 		Example: `  tsmon tenant diagrams acueducto list
   tsmon tenant diagrams acueducto show 7 12
   tsmon tenant diagrams acueducto restore 7 12 --dry-run
@@ -68,7 +68,7 @@ the diagram meanwhile. Running servers show the restored diagram at once.`, reco
 			return runTenantDiagrams(cmd.Context(), app, o)
 		},
 	}
-	cmd.Flags().BoolVar(&o.dryRun, "dry-run", false, "say what restore or delete would do, change nothing")
+	cmd.Flags().BoolVar(&o.dryRun, "dry-run", false, "print what restore or delete would do, change nothing")
 	cmd.Flags().BoolVarP(&o.yes, "yes", "y", false, "delete the diagram")
 	return cmd
 }
@@ -79,19 +79,19 @@ func (o *diagramOptions) parse(args []string) error {
 	action, known := diagramActions[o.action]
 	switch n := len(args) - 2; {
 	case !known:
-		return cli.Usagef("%.80q is none of list, show, restore and delete, which follow the SCHEMA", o.action)
+		return cli.Usagef("%.80q is not one of list, show, restore and delete, which follow the SCHEMA", o.action)
 	case n < action.least || n > action.most:
 		return cli.Usagef("%s takes %s", o.action, action.takes)
 	case o.dryRun && o.action != "restore" && o.action != "delete":
-		return cli.Usagef("--dry-run belongs to restore and delete: %s changes nothing", o.action)
+		return cli.Usagef("--dry-run is for restore and delete; %s changes nothing", o.action)
 	case o.yes && o.action != "delete":
-		return cli.Usagef("--yes belongs to delete")
+		return cli.Usagef("--yes is only for delete")
 	}
 	numbers := []*int64{&o.id, &o.version}
 	for i, text := range args[2:] {
 		n, err := strconv.ParseInt(text, 10, 64)
 		if err != nil || n < 1 {
-			return cli.Usagef("%.80q is no %s: that is an integer from 1 on", text, []string{"DIAGRAM", "VERSION"}[i])
+			return cli.Usagef("%.80q is not a %s, which is an integer of at least 1", text, []string{"DIAGRAM", "VERSION"}[i])
 		}
 		*numbers[i] = n
 	}

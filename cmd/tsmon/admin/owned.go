@@ -30,7 +30,7 @@ func ownedCommand(app *cli.App, o owned) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   fmt.Sprintf("%s SCHEMA list|delete [%s]", o.kinds, o.argument),
 		Short: fmt.Sprintf("List and delete %ss", o.kind),
-		Long:  o.long + "\n\nWithout --yes nothing is deleted, and the command says what would be.",
+		Long:  o.long + "\n\nWithout --yes nothing is deleted; the command prints what would be.",
 		Example: fmt.Sprintf(`  tsmon tenant %[1]s acueducto list
   tsmon tenant %[1]s acueducto delete 7 --dry-run
   tsmon tenant %[1]s acueducto delete 7 --yes`, o.kinds),
@@ -42,11 +42,11 @@ func ownedCommand(app *cli.App, o owned) *cobra.Command {
 			case args[1] != "list" && args[1] != "delete":
 				return cli.Usagef("%.80q is neither list nor delete, which follow the SCHEMA", args[1])
 			case args[1] == "list" && len(args) > 2:
-				return cli.Usagef("list takes nothing more")
+				return cli.Usagef("list takes no further argument")
 			case args[1] == "delete" && len(args) < 3:
 				return cli.Usagef("delete takes a %s", o.argument)
 			case args[1] == "list" && f != deleteFlags{}:
-				return cli.Usagef("--dry-run and --yes belong to delete: list changes nothing")
+				return cli.Usagef("--dry-run and --yes are for delete; list changes nothing")
 			case args[1] == "list":
 				return o.list(ctx, app, schema)
 			}
@@ -86,9 +86,9 @@ func completeOwned(app *cli.App, o owned) cobra.CompletionFunc {
 func tenantVariablesCommand(app *cli.App) *cobra.Command {
 	return ownedCommand(app, owned{
 		kind: "variable", kinds: "variables", argument: "VARIABLE",
-		long: `List the variables of a tenant, or delete one. Lines of diagrams that show a deleted
-variable stay and have no value; they get it back if a variable with the same ID is
-imported. Values of the time series stay. Charts hold what they show themselves.`,
+		long: `List the variables of a tenant, or delete one. Diagram lines that show a deleted
+variable are kept without a value, and show one again if a variable with the same ID is
+imported. The time series are kept. Charts have their own copy of what they show.`,
 		list: runVariablesList,
 		find: findVariable,
 		remove: func(ctx context.Context, s record.Store, schema, id string) error {
@@ -192,7 +192,7 @@ func runMenusList(ctx context.Context, app *cli.App, schema string) error {
 func menuID(text string) (int64, error) {
 	n, err := strconv.ParseInt(text, 10, 64)
 	if err != nil {
-		return 0, cli.Usagef("%.80q is no MENU: that is an integer", text)
+		return 0, cli.Usagef("%.80q is not a MENU, which is an integer", text)
 	}
 	return n, nil
 }

@@ -50,11 +50,11 @@ func seriesWriteCommand(app *cli.App) *cobra.Command {
 func seriesImportCommand(app *cli.App) *cobra.Command {
 	return seriesCommandOf(app, series.CSV, &cobra.Command{
 		Use:   "import SCHEMA|DATABASE FILE|-",
-		Short: "Write values from comma-separated values",
-		Long: `Write values from comma-separated values. The first line names the columns: time,
-measurement, field and value, in any order; further ones are tags. A time is RFC
-3339 or a number; a value is a number, 12i for an integer, true, false, or a text
-in quotes of its own: """open""" in a CSV file.` + seriesHelp,
+		Short: "Write values from a CSV file",
+		Long: `Write values from a CSV file. The first line names the columns: time, measurement,
+field and value, in any order; further columns are tags. A time is RFC 3339 or a
+number. A value is a number, 12i for an integer, true, false, or a quoted text:
+"""open""" in a CSV file.` + seriesHelp,
 		Example: "  tsmon series import acueducto values.csv --precision s",
 	})
 }
@@ -66,7 +66,7 @@ func seriesCommandOf(app *cli.App, read samplesOf, cmd *cobra.Command) *cobra.Co
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		return runSeries(cmd.Context(), app, args[0], args[1], precision, read)
 	}
-	cmd.Flags().StringVar(&precision, "precision", "ns", "`UNIT` of times that are numbers: ns, us, ms or s")
+	cmd.Flags().StringVar(&precision, "precision", "ns", "`UNIT` of numeric times: ns, us, ms or s")
 	// It fails only for a flag that does not exist.
 	_ = cmd.RegisterFlagCompletionFunc("precision", cobra.FixedCompletions([]string{"ns", "us", "ms", "s"}, cobra.ShellCompDirectiveNoFileComp))
 	return cmd
@@ -133,7 +133,7 @@ func runSeries(ctx context.Context, app *cli.App, name, path, precision string, 
 func tellServers(ctx context.Context, app *cli.App, c *config.Config, database string) {
 	err := cli.WithRecords(ctx, c, func(s record.Store) error { return s.Wrote(ctx, database) })
 	if err != nil && !errors.Is(err, cli.ErrNoRecords) {
-		app.Warn([]string{fmt.Sprintf("a running server may show older means and sums for 30 s more: %v", err)})
+		app.Warn([]string{fmt.Sprintf("a running server may show old means and sums for another 30 s: %v", err)})
 	}
 }
 
@@ -200,7 +200,7 @@ func (w *batchWriter) explain(path string, err error) error {
 		if !errors.Is(err, mistake) {
 			continue
 		}
-		err = cli.WithHint(err, "correct the text and run the same command again; it writes the same values once more")
+		err = cli.WithHint(err, "correct the text and run the same command again; writing the same values twice does no harm")
 		if w.written == 0 {
 			err = cli.Refuse(err)
 		}

@@ -55,10 +55,10 @@ func tenantCreateCommand(app *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "create SCHEMA --ts-name NAME",
 		Short: "Create a tenant and its time-series database",
-		Long: `Create a tenant: the schema of its records and the database of its time series.
-If the same tenant exists already nothing is done, so that an interrupted command
-can be repeated; one with another database or other settings stays as it is, and
-the command is refused. The data folder is created if it is missing (mode 0700).`,
+		Long: `Create a tenant: the schema for its records and the database for its time series.
+If the same tenant exists, the command does nothing, so an interrupted command can be
+repeated. If a tenant with another database or other settings exists, the command is
+refused. The data folder is created if it is missing (mode 0700).`,
 		Example: `  tsmon tenant create acueducto --ts-name ts_acueducto
   tsmon tenant create acueducto --ts-name ts_acueducto --time-zone America/Bogota --save-menu 2`,
 		Args:              cli.Args(1, 1, "one SCHEMA"),
@@ -69,7 +69,7 @@ the command is refused. The data folder is created if it is missing (mode 0700).
 		},
 	}
 	cmd.Flags().StringVar(&t.TsName, "ts-name", "", "`NAME` of the time-series database")
-	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "delete the values in the database that --retention does not keep")
+	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "delete the existing values that --retention does not keep")
 	settingFlags(cmd, &t.Settings)
 	return cmd
 }
@@ -168,14 +168,14 @@ func checkShared(t record.Tenant, tenants []record.Tenant) error {
 func settingFlags(cmd *cobra.Command, s *record.Settings) {
 	flags := cmd.Flags()
 	flags.StringVar(&s.TimeZone, "time-zone", "", "IANA `ZONE` of times that are shown as text (default UTC)")
-	flags.StringVar(&s.TimeLayout, "time-layout", "", "`LAYOUT` of such times, as Go writes 3:04:05 PM on 2 January 2006; PM becomes a. m. or p. m. in Spanish (default \"02/01/06, 03:04 PM\")")
-	flags.StringVar(&s.Language, "language", "", "`LANGUAGE` of months, days and halves of the day in such times: es or en (default es)")
-	flags.DurationVar((*time.Duration)(&s.SeriesRange), "series-range", 0, "`TIME` that a series covers if the request does not say (default 24h)")
-	flags.DurationVar((*time.Duration)(&s.Window), "window", 0, "`TIME` that mean, max, min and sum cover (default 24h)")
+	flags.StringVar(&s.TimeLayout, "time-layout", "", "`LAYOUT` of such times, in Go's notation (3:04:05 PM on 2 January 2006); PM becomes a. m. or p. m. in Spanish (default \"02/01/06, 03:04 PM\")")
+	flags.StringVar(&s.Language, "language", "", "`LANGUAGE` of month names, day names and AM/PM in such times: es or en (default es)")
+	flags.DurationVar((*time.Duration)(&s.SeriesRange), "series-range", 0, "`TIME` that a series covers if the request names none (default 24h)")
+	flags.DurationVar((*time.Duration)(&s.Window), "window", 0, "`TIME` over which mean, max, min and sum are computed (default 24h)")
 	flags.Int64Var(&s.SaveMenu, "save-menu", 0, "`ID` of the menu item whose permission allows saving diagrams (default: administrators only)")
 	flags.Int64Var(&s.PublishMenu, "publish-menu", 0, "`ID` of the menu item whose permission allows publishing (default: administrators only)")
-	flags.Var((*ageFlag)(&s.Retention), "retention", "`AGE` at which values are deleted: 2y, 6w, 90d or 36h; what they amount to in each hour is kept five times as long (default: never)")
-	flags.StringVar(&s.TopicPrefix, "topic-prefix", "", "`TOPIC` that published topics lie under (default: the schema)")
+	flags.Var((*ageFlag)(&s.Retention), "retention", "`AGE` at which values are deleted: 2y, 6w, 90d or 36h; hourly figures are kept five times as long (default: never)")
+	flags.StringVar(&s.TopicPrefix, "topic-prefix", "", "`TOPIC` that prefixes published topics (default: the schema)")
 }
 
 // ageFlag is a record.Age as a flag.
@@ -236,13 +236,14 @@ func tenantUpdateCommand(app *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "update SCHEMA",
 		Short: "Change settings of a tenant",
-		Long: `Change the settings of a tenant whose flags are given; an empty text or 0 restores
+		Long: `Change those settings of a tenant whose flags are given; an empty text or 0 restores
 the default. Running servers apply them within a minute.
 
-A shorter --retention deletes values. The command says how many, and does nothing
-without --yes; with it, values that can't be counted are a warning. What values amount to in each hour is kept five times as long. The
-embedded store deletes whole days, InfluxDB shards of a day or a week once all of their
-values are too old; it gets the hourly figures first, which may take minutes.`,
+A shorter --retention deletes values. The command prints how many, and does nothing
+without --yes. With --yes it also goes on if the values can't be counted, with a warning.
+Hourly figures are kept five times as long as values. The embedded store deletes whole
+days. InfluxDB deletes shards of a day or a week once all of their values are too old; the
+hourly figures are written first, which may take minutes.`,
 		Example: `  tsmon tenant update acueducto --save-menu 2 --time-zone America/Bogota
   tsmon tenant update acueducto --retention 2y`,
 		Args: cli.Args(1, 1, "one SCHEMA"),

@@ -44,8 +44,9 @@ func userCreateCommand(app *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "create SCHEMA EMAIL",
 		Short: "Create a user and print the partner token, once",
-		Long: `Create a user of a tenant. The partner token is printed to stdout, only now: the
-store keeps its hash. An address that exists already, in any case, is refused.`,
+		Long: `Create a user of a tenant. The partner token is printed to stdout and can't be shown
+again, since the store keeps only its hash. An address that already exists is refused,
+regardless of upper and lower case.`,
 		Example: `  tsmon user create acueducto ana@example.com --profile 3
   tsmon user create acueducto admin@example.com --admin --json`,
 		Args: cli.Args(2, 2, "a SCHEMA and an EMAIL"),
@@ -83,9 +84,9 @@ func userTokenCommand(app *cli.App) *cobra.Command {
 	return &cobra.Command{
 		Use:   "token SCHEMA EMAIL",
 		Short: "Replace a user's partner token and print the new one, once",
-		Long: `Replace a user's partner token. The new one is printed to stdout, only now. The old
-one stops working, and so do access tokens issued for it. A disabled user stays
-disabled.`,
+		Long: `Replace a user's partner token. The new one is printed to stdout and can't be shown
+again. The old one stops working, and so do access tokens issued for it. A disabled
+user stays disabled.`,
 		Example: "  tsmon user token acueducto ana@example.com",
 		Args:    cli.Args(2, 2, "a SCHEMA and an EMAIL"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -168,8 +169,8 @@ func userDisableCommand(app *cli.App) *cobra.Command {
 	return &cobra.Command{
 		Use:   "disable SCHEMA EMAIL",
 		Short: "Disable a user and revoke its access tokens",
-		Long: `Disable a user: it can't log in any more, and its access tokens stop working. For a
-disabled user this does nothing.`,
+		Long: `Disable a user: it can't log in any more, and its access tokens stop working. If the
+user is disabled already, nothing changes.`,
 		Example: "  tsmon user disable acueducto ana@example.com",
 		Args:    cli.Args(2, 2, "a SCHEMA and an EMAIL"),
 		RunE: func(cmd *cobra.Command, args []string) error {

@@ -57,7 +57,7 @@ func (k KnownClients) by(of func(record.ClientCount) string) release.Clients {
 			return err
 		})
 		if err != nil && !errors.Is(err, ErrNoRecords) && asked.Err() == nil { // else something else ended the move
-			k.Warn(fmt.Sprintf("what clients of %s have is not known: %v", channel, err))
+			k.Warn(fmt.Sprintf("the versions that clients of %s have are unknown: %v", channel, err))
 		}
 		if err != nil || len(groups) == 0 {
 			return nil, nil

@@ -27,7 +27,7 @@ func TestUnknownClients(t *testing.T) {
 		if clients, err := count(gone, "stable"); clients != nil || err != nil || len(warned) > 0 {
 			t.Errorf("given up: %v, %v, %q", clients, err, warned)
 		}
-		if clients, err := count(t.Context(), "stable"); clients != nil || err != nil || len(warned) != 1 || !strings.Contains(warned[0], "what clients of stable have is not known: ") {
+		if clients, err := count(t.Context(), "stable"); clients != nil || err != nil || len(warned) != 1 || !strings.Contains(warned[0], "the versions that clients of stable have are unknown: ") {
 			t.Errorf("damaged: %v, %v, %q", clients, err, warned)
 		}
 		warned = nil

@@ -11,8 +11,8 @@ import (
 func (a *App) Prepare(root *cobra.Command) {
 	flags := root.PersistentFlags()
 	flags.StringVar(&a.ConfigPath, "config", "", "configuration `FILE` (default ./tsmon.yaml, if it exists)")
-	flags.BoolVar(&a.JSON, "json", false, "write the result as JSON; errors and warnings, too")
-	flags.BoolVarP(&a.Quiet, "quiet", "q", false, "write only errors and warnings to stderr")
+	flags.BoolVar(&a.JSON, "json", false, "print the result, errors and warnings as JSON")
+	flags.BoolVarP(&a.Quiet, "quiet", "q", false, "print only errors and warnings to stderr")
 	root.SetFlagErrorFunc(flagError)
 	root.SetHelpCommand(helpCommand())
 	root.InitDefaultCompletionCmd()

@@ -37,7 +37,7 @@ const (
 
 // ErrTerminated is the cause of a context that ended with SIGTERM, which a service manager
 // sends, rather than with SIGINT, which a person does.
-var ErrTerminated = errors.New("told to end")
+var ErrTerminated = errors.New("asked to stop")
 
 // usageError is a wrong flag, argument or configuration.
 type usageError struct{ error }
@@ -116,21 +116,21 @@ var hints = []struct {
 	{context.Canceled, "run the same command again to complete it"},
 	{signing.ErrPassword, "set TAURI_SIGNING_PRIVATE_KEY_PASSWORD, or type the password when asked"},
 	{signing.ErrUntrustedKey, "compare `tsmon keys show` with trusted_keys and with plugins.updater.pubkey in tauri.conf.json"},
-	{signing.ErrNotBuiltIn, "sign with the key that the installed version has, or offer it a bridge release first: `tsmon keys rotate --to FILE` plans it"},
+	{signing.ErrNotBuiltIn, "sign with the key that the installed version has, or publish a bridge release first: `tsmon keys rotate --to FILE` plans that"},
 	{signing.ErrSignature, "the file was changed after it was signed (code-signed, notarised, rebuilt): sign it again with `tsmon release sign`"},
-	{signing.ErrUnbound, "sign again with `tsmon release sign --version V BUNDLE…`; or accept it, which strict applications don't, with --allow-unbound, or allow_unbound: true for the channel in tsmon.yaml while it moves over"},
+	{signing.ErrUnbound, "sign again with `tsmon release sign --version V BUNDLE…`; or accept it with --allow-unbound, or with allow_unbound: true for the channel in tsmon.yaml for a while; strict applications refuse it"},
 	{signing.ErrBound, "give every bundle the signature that was made for this version and target"},
 	{signing.ErrLegacy, "sign again with `tsmon release sign`, which hashes the bundle first"},
 	{object.ErrNoStore, "check storage; create a bucket with the store's own tools, such as mc mb"},
 	{object.ErrFull, "make room in the store, then run the same command again"},
 	{object.ErrUnavailable, "check that the endpoint in storage is up and reachable, then run the same command again"},
-	{object.ErrCorrupt, "run the same command again; if it fails again, the store or the network damages data"},
+	{object.ErrCorrupt, "run the same command again; if it fails again, the store or the network corrupts data"},
 	{object.ErrUnconditional, "use a store that honours If-None-Match on PUT, such as MinIO or S3"},
 	{object.ErrChanged, "somebody else keeps moving the channel: run the same command again"},
 	{fs.ErrPermission, "check the credentials (AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY) and their rights, or the permissions of the folder"},
 	{channels.ErrName, "`tsmon channel list` shows the channels of the store"},
-	{ErrNoRecords, "`tsmon tenant create` creates the first tenant and the store; TSMON_RECORDS or TSMON_DATA set where"},
-	{ErrNoSeries, "`tsmon tenant create` creates the store; TSMON_SERIES_URL or TSMON_DATA set where"},
+	{ErrNoRecords, "`tsmon tenant create` creates the first tenant and the store; TSMON_RECORDS or TSMON_DATA sets the location"},
+	{ErrNoSeries, "`tsmon tenant create` creates the store; TSMON_SERIES_URL or TSMON_DATA sets the location"},
 	{record.ErrNotFound, "`tsmon tenant list` shows the tenants, `tsmon user list SCHEMA` their users"},
 	{record.ErrConflict, "put both diagrams into the file, or give the object another ID"},
 	{record.ErrName, "a schema name has lower-case letters, digits and underscores"},
@@ -138,17 +138,17 @@ var hints = []struct {
 	{series.ErrNoDatabase, "`tsmon tenant create` creates the database of a tenant; `tsmon tenant list` shows them"},
 	{series.ErrUnavailable, "check that the server in server.series (TSMON_SERIES_URL) is up and reachable, then run the same command again"},
 	{object.ErrClock, library.MendClock},
-	{channels.ErrFuture, "`tsmon channel verify CHANNEL` says what leads out"},
-	{channels.ErrLog, "`tsmon channel repair CHANNEL` puts it right, with --bundle FILE for each lost object whose bytes you still have; `tsmon channel verify CHANNEL` shows what is wrong"},
+	{channels.ErrFuture, "`tsmon channel verify CHANNEL` says what to do"},
+	{channels.ErrLog, "`tsmon channel repair CHANNEL` repairs it, with --bundle FILE for each lost object of which you have a copy; `tsmon channel verify CHANNEL` shows what is wrong"},
 	{updater.ErrTimeout, "check the address and the network"},
 	{updater.ErrStatus, "check the address: a server answers there, but not with this file"},
-	{updater.ErrSize, "check the address: what it answers is larger than what was released; `tsmon channel verify CHANNEL` compares the storage"},
-	{updater.ErrNoRelease, "check the addresses: every endpoint answered, none with a release"},
-	{manifest.ErrNotJSON, "the updater stops here without asking further endpoints: serve JSON, or a status outside 2xx"},
+	{updater.ErrSize, "check the address: the bundle there is larger than the released one; `tsmon channel verify CHANNEL` checks the storage"},
+	{updater.ErrNoRelease, "check the addresses: every endpoint answered, but none with a release"},
+	{manifest.ErrNotJSON, "the updater stops here and asks no further endpoint: serve JSON, or a status outside 2xx"},
 	{manifest.ErrShape, "`tsmon manifest validate URL` names every deviation"},
 	{fs.ErrNotExist, "check the path"},
 	{manifest.ErrVersion, "write MAJOR.MINOR.PATCH, such as 1.3.0"},
-	{manifest.ErrFormat, "publish a bundle of its type, or let the application ask the server and end the address with ?bundle_type={{bundle_type}}: it is offered no other type"},
+	{manifest.ErrFormat, "publish a bundle of its type, or let the application ask the server at an address that ends with ?bundle_type={{bundle_type}}, where it is offered no other type"},
 	{manifest.ErrTarget, "publish a bundle for this platform, or check --target and --bundle-type"},
 }
 

@@ -119,7 +119,7 @@ func privateFile(path string) error {
 func CheckMode(path string, refused fs.FileMode, mend string) error {
 	info, err := os.Stat(path)
 	if err == nil && info.Mode().IsRegular() && info.Mode().Perm()&refused != 0 && runtime.GOOS != "windows" {
-		err = WithHint(fmt.Errorf("%s can be read or written by others", path), "chmod "+mend+" "+path)
+		err = WithHint(fmt.Errorf("%s can be read or written by other users", path), "chmod "+mend+" "+path)
 	}
 	return err
 }

@@ -125,7 +125,7 @@ func operatorKey(text string) (signing.SSHSigner, error) {
 	switch {
 	case err != nil:
 	case content == text && !strings.Contains(text, "PRIVATE KEY"):
-		err = fmt.Errorf("it names no file that there is: %w", fs.ErrNotExist)
+		err = fmt.Errorf("it is neither a key nor an existing file: %w", fs.ErrNotExist)
 	default:
 		var signer signing.SSHSigner
 		if signer, err = signing.ParseSSHSigner(strings.TrimSpace(content) + "\n"); err == nil {
@@ -135,7 +135,7 @@ func operatorKey(text string) (signing.SSHSigner, error) {
 			return signer, err
 		}
 	}
-	return signing.SSHSigner{}, WithHint(Usage(fmt.Errorf("the key in TSMON_OPERATOR_KEY: %w", err)), "set it to a private key of ssh-keygen without a passphrase, or its path; one with a passphrase, or of a hardware token, goes into an agent: ssh-add")
+	return signing.SSHSigner{}, WithHint(Usage(fmt.Errorf("the key in TSMON_OPERATOR_KEY: %w", err)), "set it to a private key of ssh-keygen without a passphrase, or its path; add a key with a passphrase or of a hardware token to an agent with ssh-add")
 }
 
 // agentSign signs with the first key of the agent that counts.

@@ -37,7 +37,7 @@ func (a *App) ProjectVersion(given string) (string, error) {
 		version, err = project.Version()
 	}
 	if errors.Is(err, tauri.ErrNoProject) {
-		err = errors.New("there is no Tauri project here to take it from")
+		err = errors.New("there is no Tauri project here that names one")
 	}
 	if err != nil {
 		return "", WithHint(Usage(fmt.Errorf("--version is missing: %w", err)), "write --version 1.4.0, or run this in the folder of the project")
@@ -66,7 +66,7 @@ func (a *App) ChangelogNotes(version string) string {
 			missing = file
 		case errors.Is(err, fs.ErrNotExist):
 		default:
-			a.Warn([]string{fmt.Sprintf("no notes are taken from it: %v", err)})
+			a.Warn([]string{fmt.Sprintf("no notes were taken from it: %v", err)})
 		}
 	}
 	if missing != "" {

@@ -207,7 +207,7 @@ func NoFolder(setting string) error {
 // ExplainSeries adds the remedy for a token that is refused.
 func ExplainSeries(err error) error {
 	if errors.Is(err, fs.ErrPermission) {
-		return WithHint(err, "check TSMON_SERIES_TOKEN and what it may do, or the permissions of the file")
+		return WithHint(err, "check TSMON_SERIES_TOKEN and its rights, or the permissions of the file")
 	}
 	if errors.Is(err, influx.ErrOrg) {
 		return WithHint(err, "set server.series.org (TSMON_SERIES_ORG) to the organisation of a token that may read organisations and create buckets")

@@ -1,19 +1,19 @@
 // Package config reads tsmon.yaml and the environment, and holds the defaults. No
 // other package does.
 //
-// The file is the one that --config or TSMON_CONFIG names, else ./tsmon.yaml if it
-// exists. The environment overrides it, and flags override both. An unknown key is
-// an error with its line. Relative paths in the file are relative to its folder.
-// Load fails with every mistake that it finds; Inspect returns them beside the
-// settings in force and where each comes from.
+// The file is the one named by --config or TSMON_CONFIG, or else ./tsmon.yaml if it
+// exists. The environment overrides the file, and flags override both. An unknown key
+// is an error with its line. Relative paths in the file are relative to its folder.
+// Load returns all mistakes as one error; Inspect returns them together with the
+// settings in force and their sources.
 //
-//	project: com.example.app                       # whose data folder is its own
+//	project: com.example.app                       # gives the project its own data folder
 //	storage: s3://releases/desktop?endpoint=https://minio.example.com
 //	public_url: https://releases.example.com/desktop
 //	trusted_keys:
 //	  - {key: RWS…, until: 1.6.0}                  # built into versions below 1.6.0
-//	  - {key: RWT…, from: 1.6.0}                   # and into 1.6.0 and later ones; or only RWT…
-//	operators:                                     # who signs moves, by their OpenSSH keys
+//	  - {key: RWT…, from: 1.6.0}                   # built into 1.6.0 and later; or only RWT…
+//	operators:                                     # the OpenSSH keys that sign moves
 //	  ann: ssh-ed25519 AAAA…
 //	  ci: ssh-ed25519 AAAA…
 //	  guard: {key: ssh-ed25519 AAAA…, only: pause}
@@ -65,36 +65,37 @@ const (
 	DefaultNetworks  = 3
 	DefaultLogLevel  = "info"
 	DefaultLogFormat = LogJSON
-	// DefaultBroker is the address of the broker in the process. Where it is taken,
-	// the broker listens on a free port.
+	// DefaultBroker is the address of the embedded broker. If it is taken, the broker
+	// listens on a free port.
 	DefaultBroker = "127.0.0.1:1883"
 )
 
 // Config is everything that can be configured.
 type Config struct {
-	// Project names the application, so that its data folder is its own where TSMON_DATA
-	// is not set. Without it all projects of a user share one.
+	// Project names the application and so gives it a data folder of its own, unless
+	// TSMON_DATA is set. Without either all projects of a user share one folder.
 	Project string `yaml:"project"`
 	// Storage is s3://BUCKET/PREFIX?endpoint=URL or a directory.
 	Storage string `yaml:"storage" env:"TSMON_STORAGE"`
 	// PublicURL is the address where clients find the root of the storage.
 	PublicURL string `yaml:"public_url" env:"TSMON_PUBLIC_URL"`
-	// TrustedKeys are public keys, or files that hold one, and the versions of the
-	// application that have them.
+	// TrustedKeys are public keys, or files that contain one, each with the versions of
+	// the application that it is built into.
 	TrustedKeys TrustedKeys `yaml:"trusted_keys" env:"TSMON_TRUSTED_KEYS"`
-	// Operators sign the moves of channels, by name.
+	// Operators are the people and jobs that sign the moves of channels, by name.
 	Operators map[string]Operator `yaml:"operators"`
-	// BundleTypes leaves out the other types of the systems whose types it lists.
+	// BundleTypes lists the bundle types to publish. Systems with no type in the list
+	// keep all of theirs.
 	BundleTypes []string `yaml:"bundle_types"`
-	// WindowsInstaller is what clients get that don't name their type: nsis, the
+	// WindowsInstaller is the type for Windows clients that don't name theirs: nsis, the
 	// default, or msi.
 	WindowsInstaller string             `yaml:"windows_installer"`
 	Channels         map[string]Channel `yaml:"channels"`
 	Server           Server             `yaml:"server"`
-	// Data is the folder of everything that is not configured elsewhere, empty if
-	// there is no home folder for its default.
+	// Data is the folder for everything that has no other location; empty if there is no
+	// home folder to put the default in.
 	Data string `yaml:"-" env:"TSMON_DATA"`
-	// Shared is true if Data is the folder that projects without a name share.
+	// Shared is true if Data is the default folder, which all projects without a name share.
 	Shared  bool    `yaml:"-"`
 	Signing Signing `yaml:"-"`
 }
@@ -104,32 +105,31 @@ type Channel struct {
 	Targets    []string `yaml:"targets"`    // platform keys that every manifest must have
 	Prerelease bool     `yaml:"prerelease"` // accepts pre-releases
 	Follows    string   `yaml:"follows"`    // channel whose moves this one repeats
-	// AllowUnbound accepts signatures that name no version.
+	// AllowUnbound accepts signatures that are not bound to a version.
 	AllowUnbound bool `yaml:"allow_unbound"`
-	// AllowDowngrades says that the channel has applications with allowDowngrades.
+	// AllowDowngrades says that applications with allowDowngrades read the channel.
 	AllowDowngrades bool `yaml:"allow_downgrades"`
-	// ReadsManifest says that installed versions read latest.json, also if the project
-	// as it is now asks the server.
+	// ReadsManifest says that installed versions read latest.json, even if the project
+	// now asks the server.
 	ReadsManifest bool `yaml:"reads_latest_json"`
-	// Rings keeps a manifest for each hundredth of the clients, for rollouts to
-	// installations that ask no server.
+	// Rings keeps a manifest for each hundredth of the clients, for staged rollouts
+	// without a server.
 	Rings bool  `yaml:"rings"`
 	Guard Guard `yaml:"guard"`
-	// Operators are the names of those who may sign moves of the channel; all operators if it
-	// is not set.
+	// Operators are the names of the operators who may sign moves of the channel; all of
+	// them if it is not set.
 	Operators []string `yaml:"operators"`
 	// Approvals is how many operators must sign a move, 1 if it is not set.
 	Approvals         *int `yaml:"approvals"`
-	RollbackApprovals *int `yaml:"rollback_approvals"` // how many must sign a rollback to a lower version that was not rolled back itself; Approvals if it is not set
+	RollbackApprovals *int `yaml:"rollback_approvals"` // how many must sign a rollback to a lower version that was never rolled back itself; Approvals if it is not set
 	// ApprovalsWithin is how long a plan may wait for approvals; a week if it is not set.
 	ApprovalsWithin time.Duration `yaml:"approvals_within"`
 }
 
-// Guard says when the server halts a rollout of the channel. nil is the server's
-// default.
+// Guard says when the server halts a rollout of the channel. nil means the default.
 type Guard struct {
-	Failures *Percent `yaml:"failures"` // of the clients, that a release may fail for; 100 for never
-	Networks *int     `yaml:"networks"` // that it must fail in; 1 for a fleet behind one address
+	Failures *Percent `yaml:"failures"` // percentage of clients that a release may fail for; 100 turns the guard off
+	Networks *int     `yaml:"networks"` // number of networks that a release must fail in; 1 for a fleet behind one address
 }
 
 // Percent is a percentage, in the file with or without its sign.
@@ -148,7 +148,7 @@ func (p *Percent) UnmarshalYAML(node *yaml.Node) error {
 type Server struct {
 	// Listen is the address of the server.
 	Listen string `yaml:"listen" env:"TSMON_LISTEN"`
-	// Records is postgres://… or the path of an SQLite file. The URL may hold a
+	// Records is postgres://… or the path of an SQLite file. The URL may contain a
 	// password.
 	Records Secret `yaml:"records" env:"TSMON_RECORDS"`
 	Series  Series `yaml:"series"`
@@ -159,37 +159,37 @@ type Server struct {
 	// AuditDays is how long audit rows are kept; 0 for ever.
 	AuditDays int `yaml:"audit_days" env:"TSMON_AUDIT_DAYS"`
 	TLS       TLS `yaml:"tls"`
-	// BehindProxy says that a proxy in front terminates TLS and sets
+	// BehindProxy says that a proxy in front of the server terminates TLS and sets
 	// X-Forwarded-For.
 	BehindProxy bool `yaml:"behind_proxy" env:"TSMON_BEHIND_PROXY"`
-	// Secrets encrypt what servers that share Records share there besides: the keys of
-	// access tokens, and the credentials of uploads and of writing. The first one
-	// encrypts, each decrypts. Without any these lie in files of the data folder.
+	// Secrets encrypt the keys of access tokens and the credentials for uploads and
+	// writing, so that servers can share them in Records. The first one encrypts, all of
+	// them decrypt. Without any, keys and credentials are in files of the data folder.
 	Secrets []Secret `yaml:"secrets" env:"TSMON_SECRET" envSeparator:","`
-	// SecretFile is a file of Secrets, one a line.
+	// SecretFile is a file with Secrets, one per line.
 	SecretFile string `yaml:"secret_file" env:"TSMON_SECRET_FILE"`
-	// TokenKeys is the file of the keys that sign access tokens; empty where Secrets are
-	// set: they are in Records.
+	// TokenKeys is the file with the keys that sign access tokens; empty if Secrets are
+	// set, because the keys are in Records then.
 	TokenKeys string `yaml:"token_keys" env:"TSMON_TOKEN_KEYS"`
-	// MetricsKey is the bearer token for /metrics; empty: nobody sees it at Listen.
+	// MetricsKey is the bearer token for /metrics at Listen; if it is empty, /metrics is refused there.
 	MetricsKey Secret `yaml:"metrics_key" env:"TSMON_METRICS_KEY"`
-	// MetricsListen is an address that shows /metrics, and nothing else, to anybody who
-	// reaches it; empty for none.
+	// MetricsListen is an address that serves only /metrics, to anybody who can reach it;
+	// empty for none.
 	MetricsListen string `yaml:"metrics_listen" env:"TSMON_METRICS_LISTEN"`
 	// Refresh is the longest time for which a served channel may be out of date.
 	Refresh time.Duration `yaml:"refresh" env:"TSMON_REFRESH"`
-	// Drain is how long a server keeps taking requests after it was asked to stop, while
-	// /readyz fails.
+	// Drain is how long a server still accepts requests after SIGTERM, while /readyz
+	// fails.
 	Drain time.Duration `yaml:"drain" env:"TSMON_DRAIN"`
-	// DrainDownloads is how long the requests that run may then take.
+	// DrainDownloads is how long running requests may take after Drain.
 	DrainDownloads time.Duration `yaml:"drain_downloads" env:"TSMON_DRAIN_DOWNLOADS"`
 	Updates        Updates       `yaml:"updates"`
-	// OperatorsRoot are OpenSSH keys each of which may put other operators in force.
+	// OperatorsRoot are OpenSSH keys, each of which may put other operators into force.
 	OperatorsRoot []string `yaml:"operators_root"`
-	// Webhook is the address that gets a message about every move of a channel, and about
+	// Webhook is the address that gets a message about every move of a channel and about
 	// alarms.
 	Webhook Secret `yaml:"webhook" env:"TSMON_WEBHOOK"`
-	// WebhookSecret signs the messages to the webhook: whsec_ and base64, or any text.
+	// WebhookSecret signs the messages to Webhook: whsec_ and base64, or any text.
 	WebhookSecret Secret  `yaml:"webhook_secret" env:"TSMON_WEBHOOK_SECRET"`
 	Log           Log     `yaml:"log"`
 	Console       Console `yaml:"console"`
@@ -197,11 +197,11 @@ type Server struct {
 
 // Console configures the pages under /console/.
 type Console struct {
-	// Images are the origins that pictures of diagrams may come from, besides the
+	// Images are the origins that pictures of diagrams may come from, in addition to the
 	// server itself.
 	Images []string `yaml:"images" env:"TSMON_CONSOLE_IMAGES" envSeparator:","`
-	// Token is the bearer token of the releases' pages. Without one only this machine
-	// sees them.
+	// Token is the bearer token for the release pages. Without one they can be used only
+	// on the server's own machine.
 	Token Secret `yaml:"token" env:"TSMON_CONSOLE_TOKEN"`
 }
 
@@ -225,13 +225,14 @@ type Updates struct {
 	// PresignEndpoint is the address of the S3 server for clients, if it differs
 	// from the one in the storage setting.
 	PresignEndpoint string `yaml:"presign_endpoint" env:"TSMON_UPDATES_PRESIGN_ENDPOINT"`
-	// Token is the bearer token that clients have to send; empty for none.
+	// Token is the bearer token that clients must send; empty for none.
 	Token Secret `yaml:"token" env:"TSMON_UPDATES_TOKEN"`
-	// Clients is how many clients of a channel are recorded at most, and how many of those
-	// that were offered a release. Beyond that a sample is recorded.
+	// Clients is how many clients are recorded at most, per channel and per release that
+	// they were offered. Of larger fleets a sample is recorded.
 	Clients int `yaml:"clients" env:"TSMON_UPDATES_CLIENTS"`
-	// ReportSecrets are what applications sign reports with, of builds of several ages.
-	// With any, reports without a signature count neither for nor against a release.
+	// ReportSecrets are the secrets with which applications sign reports; several, if
+	// builds with different secrets are installed. If any are set, unsigned reports count
+	// neither for nor against a release.
 	ReportSecrets []Secret `yaml:"report_secrets" env:"TSMON_UPDATES_REPORT_SECRETS" envSeparator:","`
 }
 
@@ -241,20 +242,20 @@ const (
 	RedirectPresigned = "presigned" // to an address in the bucket that is valid for a while
 )
 
-// MQTT is the broker that messages are published to: one in the process if no URL
-// is set.
+// MQTT is the broker that messages are published to: the embedded one if no URL is
+// set.
 type MQTT struct {
-	URL Secret `yaml:"url" env:"TSMON_MQTT_URL"` // may hold user and password
-	// Listen is the address of the broker in the process; empty for DefaultBroker.
+	URL Secret `yaml:"url" env:"TSMON_MQTT_URL"` // may contain user and password
+	// Listen is the address of the embedded broker; empty for DefaultBroker.
 	Listen string `yaml:"listen" env:"TSMON_MQTT_LISTEN"`
 }
 
-// Upload is the key pair that uploads have to send; the server generates one if
-// none is set.
+// Upload is the key pair that uploads must send; the server generates one if none is
+// set.
 type Upload struct {
 	AccessKey Secret `yaml:"access_key" env:"TSMON_UPLOAD_ACCESS_KEY"` // the header accesskey
 	SecretKey Secret `yaml:"secret_key" env:"TSMON_UPLOAD_SECRET_KEY"` // the header secretkey
-	MaxBytes  int64  `yaml:"max_bytes" env:"TSMON_UPLOAD_MAX_BYTES"`   // of one upload
+	MaxBytes  int64  `yaml:"max_bytes" env:"TSMON_UPLOAD_MAX_BYTES"`   // largest upload
 	// Days is how long uploads are kept; 0 for ever.
 	Days int `yaml:"days" env:"TSMON_UPLOAD_DAYS"`
 }
@@ -265,24 +266,24 @@ type TLS struct {
 	Key  string `yaml:"key" env:"TSMON_TLS_KEY"`   // file of its private key
 }
 
-// Series is the store of time series: an InfluxDB or openGemini, or an SQLite file if no URL is
-// set.
+// Series is the store of time series: an InfluxDB or openGemini, or an SQLite file if no
+// URL is set.
 type Series struct {
-	URL   Secret `yaml:"url" env:"TSMON_SERIES_URL"`     // may hold a password
-	Org   string `yaml:"org" env:"TSMON_SERIES_ORG"`     // of an InfluxDB 2
-	Token Secret `yaml:"token" env:"TSMON_SERIES_TOKEN"` // that reads, writes and creates databases
+	URL   Secret `yaml:"url" env:"TSMON_SERIES_URL"`     // may contain a password
+	Org   string `yaml:"org" env:"TSMON_SERIES_ORG"`     // organisation in an InfluxDB 2
+	Token Secret `yaml:"token" env:"TSMON_SERIES_TOKEN"` // must be allowed to read, write and create databases
 	File  string `yaml:"-"`                              // in the data folder
 }
 
-// Signing holds the variables of private keys. The Tauri CLI reads those of its key, too.
-// They can't be set in the file.
+// Signing holds the variables for private keys, which can't be set in the file. The Tauri
+// CLI reads those for its key too.
 type Signing struct {
 	Key     Secret `env:"TAURI_SIGNING_PRIVATE_KEY"`      // the key itself or a path
 	KeyPath string `env:"TAURI_SIGNING_PRIVATE_KEY_PATH"` // a path
 	// KeyPassword is TAURI_SIGNING_PRIVATE_KEY_PASSWORD, nil if it is not set. An
 	// empty one is a password.
 	KeyPassword *Secret
-	// OperatorKey is the OpenSSH key that signs moves, itself or its path.
+	// OperatorKey is the OpenSSH private key that signs moves, or its path.
 	OperatorKey Secret `env:"TSMON_OPERATOR_KEY"`
 }
 

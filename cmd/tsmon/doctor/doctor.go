@@ -110,7 +110,7 @@ func Run(ctx context.Context, o Options) *Report {
 	if len(inspection.Mistakes) == 0 {
 		found = append(found, p.prepare(ctx)...)
 	} else {
-		found = append(found, Finding{areaConfiguration, Warning, "nothing else was examined", "", "correct the configuration, then run `tsmon doctor` again"})
+		found = append(found, Finding{areaConfiguration, Warning, "nothing else was checked", "", "correct the configuration, then run `tsmon doctor` again"})
 	}
 	r := &Report{Findings: found}
 	for _, f := range found {

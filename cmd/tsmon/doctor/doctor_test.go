@@ -269,7 +269,7 @@ func TestForgetfulStore(t *testing.T) {
 		store, err := cli.OpenStore(ctx, storage)
 		return stale{store}, err
 	}
-	c.want(doctor.Error, "storage", "the store returns other bytes than were just written")
+	c.want(doctor.Error, "storage", "the store returned different bytes than were just written")
 	// follows: use a store that is consistent: what was written has to be read from then on
 	// follows: use a store whose listings are consistent, such as MinIO or S3
 	c.open = cli.OpenStore
@@ -356,7 +356,7 @@ func TestWrongConfiguration(t *testing.T) {
 		t.Error("the storage was examined")
 	}
 	// follows: correct the configuration, then run `tsmon doctor` again
-	c.mends(doctor.Warning, "configuration", "nothing else was examined", "correct the configuration, then run `tsmon doctor` again")
+	c.mends(doctor.Warning, "configuration", "nothing else was checked", "correct the configuration, then run `tsmon doctor` again")
 	c.environ["TSMON_REFRESH"] = "5s"
 	c.want(doctor.OK, "server", "no records yet")
 	// follows: correct it; `tsmon help` and README.md show what a configuration has

@@ -40,7 +40,7 @@ func TestPrivateKey(t *testing.T) {
 		t.Fatal(err)
 	}
 	// follows: chmod
-	if mend := c.want(doctor.Error, "keys", "can be read or written by others"); mend != "chmod 600 "+loose {
+	if mend := c.want(doctor.Error, "keys", "can be read or written by other users"); mend != "chmod 600 "+loose {
 		t.Fatal(mend)
 	}
 	if err := os.Chmod(loose, 0o600); err != nil {

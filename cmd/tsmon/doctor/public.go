@@ -148,7 +148,7 @@ func (p publicArea) served(ctx context.Context, n *notes, name string, stored []
 	switch {
 	case err != nil:
 		if base := p.found(ctx, name, stored); base != "" {
-			n.fail(setPublicURL+base, "clients can't ask it: %v", err)
+			n.fail(setPublicURL+base, "clients can't reach it: %v", err)
 		} else {
 			p.unreachable(n, err)
 		}
@@ -222,7 +222,7 @@ func (p publicArea) unreachable(n *notes, err error) {
 	if errors.As(err, &request) {
 		err = request.Err
 	}
-	n.fail(mend, "clients can't ask it: %v", err)
+	n.fail(mend, "clients can't reach it: %v", err)
 }
 
 func denied(a *answer) bool {

@@ -241,7 +241,7 @@ func TestCertificates(t *testing.T) {
 	server.StartTLS()
 	t.Cleanup(server.Close)
 	c.environ["TSMON_PUBLIC_URL"] = server.URL
-	if mend := c.want(doctor.Error, "public address", "clients can't ask it"); !strings.Contains(mend, "public authority") {
+	if mend := c.want(doctor.Error, "public address", "clients can't reach it"); !strings.Contains(mend, "public authority") {
 		t.Error(mend)
 	}
 

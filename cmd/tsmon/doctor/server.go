@@ -106,10 +106,10 @@ func (p serverArea) messages(ctx context.Context, n *notes) {
 		err = closed
 	}
 	if err != nil {
-		n.fail(mend, "the broker takes no connection: %v", last.text(err))
+		n.fail(mend, "the broker accepts no connections: %v", last.text(err))
 		return
 	}
-	n.ok("the broker takes connections")
+	n.ok("the broker accepts connections")
 }
 
 // How long a connection to the broker is waited for, and how long once an attempt

@@ -53,7 +53,7 @@ func TestBackends(t *testing.T) {
 	c.environ["TSMON_SERIES_URL"] = "http://u:hush@" + free(t)
 	c.environ["TSMON_MQTT_URL"] = "mqtt://u:hush@" + free(t)
 	r = c.examine()
-	for text, setting := range map[string]string{"ping": "TSMON_RECORDS", "the broker takes no connection: msg=": "TSMON_MQTT_URL"} {
+	for text, setting := range map[string]string{"ping": "TSMON_RECORDS", "the broker accepts no connections: msg=": "TSMON_MQTT_URL"} {
 		if mend := c.wantIn(r, doctor.Error, "server", text); !strings.Contains(mend, setting) {
 			t.Errorf("%s: %s", text, mend)
 		}
@@ -69,7 +69,7 @@ func TestBackends(t *testing.T) {
 	t.Cleanup(func() { _ = broker.Close() })
 	// follows: check the host, the port, the user and the password in server.mqtt.url (TSMON_MQTT_URL)
 	c.environ["TSMON_MQTT_URL"] = "mqtt://" + broker.Addr()
-	c.want(doctor.OK, "server", "the broker takes connections")
+	c.want(doctor.OK, "server", "the broker accepts connections")
 }
 
 // TestServerRules: what `tsmon serve` would refuse is an error with its hint.

@@ -108,7 +108,7 @@ func clock(n *notes, ahead time.Duration) (bad bool) {
 }
 
 var (
-	errOtherBytes = errors.New("the store returns other bytes than were just written")
+	errOtherBytes = errors.New("the store returned different bytes than were just written")
 	errReadOnly   = errors.New("the store may be read and not written")
 )
 

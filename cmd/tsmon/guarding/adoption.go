@@ -22,14 +22,14 @@ func AdoptionCommand(app *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "adoption CHANNEL",
 		Short: "Show which versions the clients of a channel have",
-		Long: `Show which versions the clients of a channel have, and how far and how fast the
-newest release has spread. It reads the records and the time series that tsmon serve
-writes, so it needs the server's configuration. With --server it asks a server instead,
-which has to have a key (server.metrics_key), and needs nothing but that key, in
+		Long: `Show which versions the clients of a channel have, and how far and how fast the newest
+release has spread. The command reads the records and the time series that tsmon serve
+writes, so it needs the server's configuration. With --server it asks a running server
+instead; then it needs only the server's metrics key (server.metrics_key), from
 TSMON_METRICS_KEY or tsmon.yaml.
 
-It counts the clients of the last 30 days that send an ID in the header
-X-Tsmon-Client; requests without one are counted as anonymous.`,
+A client is counted if it sent an ID in the header X-Tsmon-Client within the last 30
+days. Requests without an ID are counted as anonymous.`,
 		Example: `  tsmon channel adoption stable
   tsmon channel adoption stable --server https://releases.example.com
   tsmon channel adoption stable --json`,
@@ -41,7 +41,7 @@ X-Tsmon-Client; requests without one are counted as anonymous.`,
 			return runAdoption(cmd.Context(), app, args[0])
 		},
 	}
-	cmd.Flags().StringVar(&server, "server", "", "ask the tsmon serve at this `URL` (default the records themselves)")
+	cmd.Flags().StringVar(&server, "server", "", "ask the tsmon serve at this `URL` instead of reading the records")
 	return cmd
 }
 

@@ -37,7 +37,7 @@ func runAdoptionOf(ctx context.Context, app *cli.App, server, channel string) er
 		return err
 	}
 	if c.Server.MetricsKey == "" {
-		return cli.WithHint(cli.Usagef("there is no key to ask %s with", server), mendKey)
+		return cli.WithHint(cli.Usagef("no metrics key is set for %s", server), mendKey)
 	}
 	ctx, cancel := context.WithTimeout(ctx, adoptionTime)
 	defer cancel()
@@ -48,7 +48,7 @@ func runAdoptionOf(ctx context.Context, app *cli.App, server, channel string) er
 	return app.Print(result, func(w io.Writer) { drawAdoption(w, result) })
 }
 
-const mendKey = "set TSMON_METRICS_KEY (server.metrics_key) to the key of the server there; a server without a key answers nobody"
+const mendKey = "set TSMON_METRICS_KEY (server.metrics_key) to the key of the server there; a server without a key refuses everybody"
 
 // adoptionAddress returns the address at which a server answers the adoption of a channel.
 // server is the address of the server or of its update tree.
@@ -86,7 +86,7 @@ func askAdoption(ctx context.Context, address, key, channel string) (*fleet.Adop
 	case status == http.StatusUnauthorized || status == http.StatusForbidden:
 		return nil, cli.WithHint(fmt.Errorf("%s refuses the key (status %d)", address, status), mendKey)
 	case status == http.StatusNotFound:
-		return nil, cli.WithHint(fmt.Errorf("%s is not there", address),
+		return nil, cli.WithHint(fmt.Errorf("%s was not found", address),
 			"check channel and address: --server is the address of a tsmon serve that has adoption, not of a bucket, nor of an older one")
 	case status != http.StatusOK:
 		return nil, cli.WithHint(fmt.Errorf("%s answers with status %d", address, status), mendAnswer)

@@ -28,19 +28,19 @@ func GuardCommand(app *cli.App) *cobra.Command {
 	var f simulateFlags
 	cmd := &cobra.Command{
 		Use:   "guard [CHANNEL]",
-		Short: "Show what the guard thinks of a rollout, or simulate rollouts",
-		Long: `Show what the guard thinks of the newest release of a channel: for how many clients
-it fails, how many run it and how many wait, compared with the release before; how
-sure that is, why the next step waits, and how many more failures would halt the
-rollout. It reads the records that tsmon serve writes, so it needs the server's
-configuration.
+		Short: "Show how the guard judges a rollout, or simulate rollouts",
+		Long: `Show how the guard judges the newest release of a channel: how many clients it fails
+for, how many run it and how many are waiting, compared with the previous release; how
+certain that is, why the next step has to wait, and how many more failures would halt
+the rollout. The command reads the records that tsmon serve writes, so it needs the
+server's configuration.
 
-With --simulate nothing is read but the configuration. Rollouts are played client by
-client, to show what a limit does before one trusts it: how many are halted, after how
-many clients, and what a plain threshold would do (more than the limit of at least 50
-clients within an hour). Applications install at once, or with --late when they are
-quit, within a day. Without other flags it plays what the guard was designed for, for
-minutes.`,
+With --simulate only the configuration is read. Rollouts are simulated client by
+client, to show the effect of a limit before you rely on it: how many rollouts are
+halted, after how many clients, and what a plain threshold would do (halt when more
+than the limit of at least 50 clients fail within an hour). Applications install at
+once, or with --late when they are quit, within a day. Without other flags the command
+simulates the cases that the guard was designed for, which takes minutes.`,
 		Example: `  tsmon channel guard stable
   tsmon channel guard --simulate --failures 2 --rate 1,4 --clients 1200 --rollouts 200
   tsmon channel guard stable --simulate --rate 5 --clients 300 --late`,
@@ -59,7 +59,7 @@ minutes.`,
 			return runGuard(cmd.Context(), app, args[0])
 		},
 	}
-	cmd.Flags().BoolVar(&simulated, "simulate", false, "play rollouts instead of looking at one")
+	cmd.Flags().BoolVar(&simulated, "simulate", false, "simulate rollouts instead of showing the present one")
 	f.add(cmd)
 	return cmd
 }

@@ -37,13 +37,13 @@ func (f *simulateFlags) add(cmd *cobra.Command) {
 	flags.Float64SliceVar(&f.rates, "rate", nil, "`PERCENT` of the clients that the release fails for, repeatable (default 0.25 to 10 times the limit)")
 	flags.IntSliceVar(&f.clients, "clients", d.Clients, "`SIZE` of the fleet, repeatable")
 	flags.BoolVar(&f.late, "late", false, "the application installs when it is quit; --late=false: at once (default both)")
-	flags.BoolVar(&f.dead, "never-starts", false, "also a release that never starts and reports nothing (default true without --rate)")
-	flags.IntSliceVar(&f.steps, "steps", d.Steps, "rising `PERCENTAGES`")
-	flags.DurationVar(&f.every, "every", d.Every, "least `DURATION` of a step")
-	flags.Float64Var(&f.before, "before", 0, "`PERCENT` of the clients that the release before failed for; -1: there was none (default half of the limit)")
-	flags.Float64Var(&f.away, "away", 0, "`PERCENT` of the clients that fetch a release and are not seen again")
+	flags.BoolVar(&f.dead, "never-starts", false, "also simulate a release that never starts and reports nothing (default true without --rate)")
+	flags.IntSliceVar(&f.steps, "steps", d.Steps, "increasing `PERCENTAGES`")
+	flags.DurationVar(&f.every, "every", d.Every, "shortest `DURATION` of a step")
+	flags.Float64Var(&f.before, "before", 0, "`PERCENT` of the clients that the previous release failed for; -1: there was none (default half of the limit)")
+	flags.Float64Var(&f.away, "away", 0, "`PERCENT` of the clients that download a release and are never seen again")
 	flags.IntVar(&f.rollouts, "rollouts", d.Rollouts, "`NUMBER` of rollouts of each kind")
-	flags.Uint64Var(&f.seed, "seed", d.Seed, "`NUMBER` that all chance comes from")
+	flags.Uint64Var(&f.seed, "seed", d.Seed, "`NUMBER` that seeds the random generator")
 }
 
 // first returns a flag that was given, empty if there is none.

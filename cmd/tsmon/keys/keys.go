@@ -60,7 +60,7 @@ func generateCommand(app *cli.App) *cobra.Command {
 		Use:   "generate",
 		Short: "Create a key pair in the Tauri CLI's format",
 		Long: `Create a key pair in the Tauri CLI's format: FILE holds the private key (mode
-0600), FILE.pub the public one. A missing folder is created for its owner alone.
+0600), FILE.pub the public one. A missing folder is created with mode 0700.
 The password comes from TAURI_SIGNING_PRIVATE_KEY_PASSWORD, or is asked for on a
 terminal. The line for tauri.conf.json goes to stdout.`,
 		Example: `  tsmon keys generate --output ~/.tauri/app.key
@@ -70,8 +70,8 @@ terminal. The line for tauri.conf.json goes to stdout.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return runGenerate(cmd.Context(), app, o) },
 	}
 	cmd.Flags().StringVarP(&o.output, "output", "o", "tsmon.key", "write the private key to `FILE`, the public one to FILE.pub")
-	cmd.Flags().BoolVar(&o.noPassword, "no-password", false, "encrypt with an empty password, as the Tauri CLI does without one")
-	cmd.Flags().BoolVar(&o.force, "force", false, "replace existing files; installed applications trust the old key only")
+	cmd.Flags().BoolVar(&o.noPassword, "no-password", false, "encrypt with an empty password, as the Tauri CLI does if none is given")
+	cmd.Flags().BoolVar(&o.force, "force", false, "replace existing files; installed applications trust only the old key")
 	return cmd
 }
 
@@ -155,19 +155,19 @@ func showCommand(app *cli.App) *cobra.Command {
 	var file string
 	cmd := &cobra.Command{
 		Use:   "show [KEY…]",
-		Short: "Print the id and the public key of keys in any format, or who signed, never a secret",
-		Long: `Print the id and the public key of each KEY: a public key or its file (Tauri's
-base64, minisign's .pub file, the RW… line), or the file of a private key (Tauri
-or minisign), which is decrypted. Of a signature's file, print the id of the key and
-the version and target that it says it is for; nothing is verified. Without arguments,
-print the signing key of the environment and the trusted keys.`,
+		Short: "Print ids and public keys, or the key that made a signature",
+		Long: `Print the id and the public key of each KEY, which is a public key or its file (Tauri's
+base64, minisign's .pub file, the RW… line) or the file of a private key (Tauri or
+minisign), which is decrypted. No secret is printed. For a signature file, print the id
+of the key and the version and target that the signature claims; nothing is verified.
+Without arguments, print the signing key of the environment and the trusted keys.`,
 		Example: `  tsmon keys show ~/.tauri/app.key.pub
   tsmon keys show --key ~/.tauri/app.key
   tsmon keys show App_1.4.0_amd64.AppImage.sig
   tsmon keys show RWRC+sAtu3Ij2SAENippEc3ou4a5ZGC7BVgi2Ld+chrr+pL7chP3/7gD`,
 		RunE: func(cmd *cobra.Command, args []string) error { return runShow(cmd.Context(), app, args, file) },
 	}
-	cmd.Flags().StringVar(&file, "key", "", "private key `FILE`, even where the environment has another")
+	cmd.Flags().StringVar(&file, "key", "", "private key `FILE`, even if the environment has another")
 	return cmd
 }
 

@@ -20,19 +20,19 @@ func rotateCommand(app *cli.App) *cobra.Command {
 	var to, bridge string
 	cmd := &cobra.Command{
 		Use:   "rotate --to FILE",
-		Short: "Plan how installed applications get from the key that signs now to a new one",
-		Long: `Plan the change to a new key. Nothing is changed. In the middle of a rotation the
-same command says where each channel stands, and what is next.
+		Short: "Plan the change to a new signing key",
+		Long: `Plan the change to a new signing key. The command changes nothing. Run it again during
+the rotation: it says where each channel stands and what to do next.
 
-A build of the application has one public key. So the way leads through a bridge, a
+A build of the application contains one public key. To change it you publish a bridge: a
 release that the old key signs and that is built with the new key. Where clients ask
-tsmon serve, the bridge is a watershed that leads every older client over. Where they
-read latest.json, it stays what the channel shows, and the new key signs for another
-channel, which the bridge reads.
+tsmon serve, the bridge is a watershed, which every older client must install first.
+Where clients read latest.json, the channel keeps showing the bridge, and the new key
+signs releases for another channel, which the bridge reads.
 
-Clients are counted where the records of tsmon serve are at hand. Whether the
-application reads latest.json is read from the Tauri project, if there is one below
-this folder.
+Clients are counted if the records of tsmon serve can be reached. The Tauri project
+below the current folder, if there is one, decides whether the application reads
+latest.json.
 
 FILE is a public key file of the Tauri CLI or of minisign, or the key itself.`,
 		Example: `  tsmon keys generate --output new.key

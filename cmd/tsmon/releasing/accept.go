@@ -49,7 +49,7 @@ func runAccept(ctx context.Context, app *cli.App, channel string, from channels.
 	return f.move(ctx, app, func(_ *config.Config, p *release.Publisher) (*release.Plan, error) {
 		plan, err := p.Accept(ctx, channel, from, "", f.dryRun)
 		if err == nil && plan.Entry == nil {
-			plan.Warnings = append(plan.Warnings, fmt.Sprintf("the log goes on from %s, so there is nothing to give up; if a server refuses the log, its alarm names another SEQUENCE:HASH: give that with --from", from))
+			plan.Warnings = append(plan.Warnings, fmt.Sprintf("the log contains %s, so there is nothing to give up; if a server refuses the log, its alarm names another SEQUENCE:HASH: pass that with --from", from))
 		}
 		return plan, err
 	})
@@ -65,7 +65,7 @@ func acceptInRecords(ctx context.Context, app *cli.App, c *config.Config, channe
 		return err
 	}
 	away := func() error {
-		return cli.WithHint(cli.Usagef("--accept settles what servers have seen of %s, and the records here know of none", channel),
+		return cli.WithHint(cli.Usagef("--accept gives up what servers have seen of %s, but the records here know of no server", channel),
 			"run it where server.records (TSMON_RECORDS) or TSMON_DATA name the records of the servers; where no server runs there is nothing to settle")
 	}
 	accepted := Accepted{Channel: channel, End: log.End(), DryRun: dry}
@@ -89,7 +89,7 @@ func acceptInRecords(ctx context.Context, app *cli.App, c *config.Config, channe
 		}
 		accepted.Changed, err = histories(c, records).See(ctx, channel, seen, accepted.End)
 		if err == nil && !accepted.Changed {
-			err = fmt.Errorf("%w: a server has recorded another end of the log meanwhile", approval.ErrStale)
+			err = fmt.Errorf("%w: a server has recorded another end of the log in the meantime", approval.ErrStale)
 		}
 		return err
 	})

@@ -127,7 +127,7 @@ func advance(ctx context.Context, app *cli.App, c *config.Config, p *release.Pub
 		if plan, err = p.Advance(ctx, o); err == nil && o.Hold {
 			plan.Warnings = append(plan.Warnings, "the next step waits: "+why)
 			if c.Shared && cli.RecordsFile(c) != "" {
-				plan.Warnings = append(plan.Warnings, "what is known of clients was read from "+cli.RecordsFile(c)+", which all projects without a name share: if another project's tsmon serve wrote it, give this one its own with project: NAME in tsmon.yaml")
+				plan.Warnings = append(plan.Warnings, "the clients' versions were read from "+cli.RecordsFile(c)+", which all projects without a name share: if another project's tsmon serve wrote it, add project: NAME to this tsmon.yaml")
 			}
 		}
 		if !errors.As(err, new(*channels.ConflictError)) {

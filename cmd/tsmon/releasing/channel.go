@@ -46,26 +46,29 @@ func channelVerifyCommand(app *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "verify CHANNEL",
 		Short: "Check log, manifest, releases and bundles of a channel in the store",
-		Long: `Check a channel as it lies in the store: the numbers and hashes of its log, its
-manifest against the head, and every release that the log names, by size,
-checksum and signature; the bundles of the head are read whole.
+		Long: `Check a channel in the store: the numbers and hashes of its log, its manifest against
+the newest entry, and every release that the log names by size, checksum and signature.
+The bundles of the newest entry are read completely.
 
-It prints where the log ends. --from with what an earlier run printed proves that the
-log still goes on from there, and was neither shortened nor rewritten. Servers compare
-logs with what their records say that they have seen, and raise an alarm that names
-SEQUENCE:HASH. Without --from, the log must go on from what those records say, if
-server.records of tsmon.yaml leads to them. After a restore from a backup --accept settles it: where operators are
-configured with an entry of the log, which they must approve, else in the records of the
-servers, which the command must reach. Without --from it gives up what those records say.
+The command prints where the log ends, as SEQUENCE:HASH. Pass that to --from later to
+prove that the log was only extended since, neither shortened nor rewritten. Servers
+make the same comparison with their records, and raise an alarm that names the
+SEQUENCE:HASH they have seen. Without --from, the log is compared with those records if
+server.records in tsmon.yaml leads to them.
 
-A log with an entry that is later than the store's own time is not sound. --accept lets it
-continue from now with that entry's release, on that channel alone.
+After a restore from a backup the log lacks entries that were seen. --accept gives them
+up: up to the entry that --from names, or without --from up to the newest one in those
+records. With operators this takes a log entry, which they must approve; without, it is
+written to the records of the servers, which the command must be able to reach.
 
---file verifies what a file of ` + "`tsmon release export`" + ` holds, whole and offline, with the keys
-and operators of tsmon.yaml.
+A log is also at fault if an entry is dated later than the store's own time. --accept
+then lets the log continue from now with that entry's release, on this channel only.
 
-Of a channel that keeps rings it also fetches manifests from the public address, and
-warns if they are not served there; ` + "`tsmon doctor`" + ` looks at the rest of that address.`,
+--file verifies a file of ` + "`tsmon release export`" + `, complete and offline, with the keys and
+operators of tsmon.yaml.
+
+For a channel with rings the command also fetches their manifests from the public address,
+and warns if they are not served there. ` + "`tsmon doctor`" + ` checks the rest of that address.`,
 		Example: `  tsmon channel verify stable
   tsmon channel verify stable --accept --dry-run
   tsmon channel verify stable --file site.tar.zst
@@ -75,12 +78,12 @@ warns if they are not served there; ` + "`tsmon doctor`" + ` looks at the rest o
 			return runChannelVerify(cmd.Context(), app, args[0], f)
 		},
 	}
-	cmd.Flags().BoolVar(&f.noProbe, "no-probe", false, "do not look at the public address")
-	cmd.Flags().StringVar(&f.from, "from", "", "`SEQUENCE:HASH` that the log must go on from")
-	cmd.Flags().BoolVar(&f.accept, "accept", false, "give up what was seen and is not in the log any more, as after a restore")
+	cmd.Flags().BoolVar(&f.noProbe, "no-probe", false, "skip the check of the public address")
+	cmd.Flags().StringVar(&f.from, "from", "", "`SEQUENCE:HASH` of an entry that the log must still contain")
+	cmd.Flags().BoolVar(&f.accept, "accept", false, "give up entries that were seen and are missing from the log, as after a restore")
 	cmd.Flags().BoolVar(&f.dryRun, "dry-run", false, "with --accept: print what would be given up, write nothing")
 	f.wait.Add(cmd)
-	cmd.Flags().StringVar(&f.file, "file", "", "verify this `FILE` of release export, and reach no store")
+	cmd.Flags().StringVar(&f.file, "file", "", "verify this `FILE` of release export, without a store")
 	return cmd
 }
 
@@ -157,7 +160,7 @@ func seenByServers(ctx context.Context, app *cli.App, channel string, from chann
 	}
 	seen, err := cli.Seen(ctx, c, channel)
 	if err != nil && !errors.Is(err, cli.ErrNoRecords) {
-		app.Warn([]string{fmt.Sprintf("it is not known what servers have seen of %s, so a log that was shortened is not noticed: %v", channel, err)})
+		app.Warn([]string{fmt.Sprintf("can't tell what servers have seen of %s, so a shortened log would not be noticed: %v", channel, err)})
 	}
 	return seen, nil
 }

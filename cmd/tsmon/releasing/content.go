@@ -28,22 +28,22 @@ func (f *ContentFlags) Add(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringVar(&f.extra.MinimumVersion, "minimum-version", "", "oldest `VERSION` that may still be used, for the application to read")
 	flags.BoolVar(&f.extra.Critical, "critical", false, "tell the application that the update should not be postponed")
-	flags.BoolVar(&f.extra.Watershed, "watershed", false, "older clients of tsmon serve must install this one before they are offered a newer one")
+	flags.BoolVar(&f.extra.Watershed, "watershed", false, "clients of tsmon serve must install this release before they are offered a newer one")
 }
 
 // AddPart adds the flags that a part of a release has.
 func (f *ContentFlags) AddPart(cmd *cobra.Command) {
 	flags := cmd.Flags()
-	flags.StringVar(&f.version, "version", "", "`VERSION` of the release, MAJOR.MINOR.PATCH without a v (default that of tauri.conf.json)")
-	flags.StringVar(&f.notes, "notes", "", "release notes (default the section of the version in CHANGELOG.md)")
+	flags.StringVar(&f.version, "version", "", "`VERSION` of the release, MAJOR.MINOR.PATCH without a v (default: that of tauri.conf.json)")
+	flags.StringVar(&f.notes, "notes", "", "release notes (default: the section of the version in CHANGELOG.md)")
 	flags.StringVar(&f.notesFile, "notes-file", "", "read the release notes from `FILE`, - for stdin")
 	flags.StringVar(&f.key, "key", "", "private key `FILE` for bundles without a .sig (default from the environment)")
-	flags.StringArrayVar(&f.bundles, "bundle", nil, "a bundle as `TARGET=FILE`, repeatable")
+	flags.StringArrayVar(&f.bundles, "bundle", nil, "bundle as `TARGET=FILE`, repeatable")
 }
 
 // AddAlso adds the flag for files that only new users download.
 func (f *ContentFlags) AddAlso(cmd *cobra.Command) {
-	cmd.Flags().StringArrayVar(&f.also, "also", nil, "a `FILE`, or KEY=FILE, that new users download beside the bundles, repeatable; KEY is OS-ARCH or OS-ARCH-TYPE")
+	cmd.Flags().StringArrayVar(&f.also, "also", nil, "`FILE` or KEY=FILE that new users download, in addition to the bundles, repeatable; KEY is OS-ARCH or OS-ARCH-TYPE")
 }
 
 // check looks at the flags, and takes the version from the Tauri project if none is
@@ -54,7 +54,7 @@ func (f *ContentFlags) check(app *cli.App) (err error) {
 	}
 	switch {
 	case f.notes != "" && f.notesFile != "":
-		return cli.Usagef("--notes and --notes-file exclude each other")
+		return cli.Usagef("--notes and --notes-file can't be combined")
 	}
 	if _, err := manifest.ParseVersion(f.version); err != nil {
 		return &release.Refusal{Cause: err, Mend: "write MAJOR.MINOR.PATCH, such as 1.4.0"}

@@ -19,14 +19,15 @@ func channelAppointCommand(app *cli.App) *cobra.Command {
 	all := false
 	cmd := &cobra.Command{
 		Use:   "appoint CHANNEL…",
-		Short: "Put the configured operators of channels in force",
-		Long: `Put the operators and approvals of tsmon.yaml in force for channels, with an entry of
-each one's log. From then on every move needs their signatures, whatever tsmon.yaml says.
-Those who are in force must agree, and enough of the new ones must sign, too; where too
-many keys are lost, a key of server.operators_root takes the place of the former.
+		Short: "Put the configured operators of channels into force",
+		Long: `Put the operators and approvals of tsmon.yaml into force for channels, with an entry in
+the log of each. From then on every move needs their signatures, whatever tsmon.yaml says.
+The operators in force until then must approve, and enough of the new ones must sign too.
+If too many keys are lost, a key of server.operators_root can approve instead of the former
+operators.
 
---all takes every channel of tsmon.yaml but those that show nothing yet, whose first entry
-has its operators anyway, and those that another store feeds.`,
+--all means every channel in tsmon.yaml except those that show nothing yet (their first
+entry names the operators anyway) and those that are imported from another store.`,
 		Example: `  tsmon channel appoint --all --reason "two of three from now on"
   tsmon channel appoint stable --dry-run`,
 		Args: func(_ *cobra.Command, args []string) error {
@@ -37,7 +38,7 @@ has its operators anyway, and those that another store feeds.`,
 		},
 		RunE: func(cmd *cobra.Command, args []string) error { return runAppoint(cmd.Context(), app, f, args) },
 	}
-	cmd.Flags().BoolVar(&all, "all", false, "every channel of tsmon.yaml")
+	cmd.Flags().BoolVar(&all, "all", false, "every channel in tsmon.yaml")
 	f.addReason(cmd, remark)
 	f.addDry(cmd)
 	f.wait.Add(cmd)

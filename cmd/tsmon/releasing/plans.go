@@ -29,17 +29,17 @@ func PlanCommand(app *cli.App) *cobra.Command {
 		planListCommand(app), planShowCommand(app),
 		planMakeCommand(app, false, &cobra.Command{
 			Use:   "approve [HASH] [--channel CHANNEL]",
-			Short: "Sign a plan, and make it if that was the last signature",
+			Short: "Sign a plan, and carry it out if that was the last signature",
 			Long: `Verify the bundles of a plan in the store and sign it with the key in
-TSMON_OPERATOR_KEY, or in the agent. The last signature makes the move.
+TSMON_OPERATOR_KEY, or in the agent. With the last signature the channel moves.
 The first digits of HASH are enough. Without it, on a terminal, the only plan of the
 channel is shown, as by ` + "`tsmon plan show`" + `, and signed once you have said yes.`,
 			Example: "  tsmon plan approve 3f9a\n  tsmon plan approve --channel beta",
 		}), planWithdrawCommand(app),
 		planMakeCommand(app, true, &cobra.Command{
 			Use:   "apply [HASH] [--channel CHANNEL]",
-			Short: "Make a plan that has all signatures, without signing it",
-			Long: `Make a plan that has all signatures. This is only needed if the command that added
+			Short: "Carry out a plan that has all signatures, without signing it",
+			Long: `Carry out a plan that has all signatures. This is only needed if the command that added
 the last one was interrupted.`,
 			Example: "  tsmon plan apply 3f9a",
 		}))
@@ -49,7 +49,7 @@ func planListCommand(app *cli.App) *cobra.Command {
 	channel := ""
 	cmd := &cobra.Command{
 		Use:     "list [--channel CHANNEL]",
-		Short:   "List the plans that wait, of all channels or of one",
+		Short:   "List the plans that wait for signatures, for all channels or for one",
 		Example: "  tsmon plan list\n  tsmon plan list --channel beta",
 		Args:    cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -66,7 +66,7 @@ func planListCommand(app *cli.App) *cobra.Command {
 				some, more, err := p.Plans().List(cmd.Context(), name)
 				all, failed = append(all, some...), append(failed, err)
 				if more {
-					app.Warn([]string{fmt.Sprintf("only %d of the plans of %s are listed, those that somebody signed first: `tsmon plan show HASH --channel %s` finds any, and whoever may write to the store can clear its folder plans/%s", len(some), name, name, name)})
+					app.Warn([]string{fmt.Sprintf("only %d of the plans of %s are listed, signed ones first: `tsmon plan show HASH --channel %s` finds any of them; delete unwanted ones below plans/%s in the store", len(some), name, name, name)})
 				}
 			}
 			rows := [][]string{{"PLAN", "CHANNEL", "ACTION", "VERSION", "BY", "SIGNED", "APPROVALS", "STATE"}}
@@ -76,7 +76,7 @@ func planListCommand(app *cli.App) *cobra.Command {
 			return cmp.Or(app.Print(all, func(w io.Writer) { cli.Table(w, rows) }), errors.Join(failed...))
 		},
 	}
-	cmd.Flags().StringVar(&channel, "channel", "", "`CHANNEL` whose plans are listed (default: all that tsmon.yaml names)")
+	cmd.Flags().StringVar(&channel, "channel", "", "list only the plans of `CHANNEL` (default: all channels in tsmon.yaml)")
 	return cmd
 }
 
@@ -95,7 +95,7 @@ func planShowCommand(app *cli.App) *cobra.Command {
 	channel, verbose := "", false
 	cmd := &cobra.Command{
 		Use:     "show [HASH] [--channel CHANNEL]",
-		Short:   "Show a plan that waits, and who gets what once it is made",
+		Short:   "Show a plan, and what each client would get",
 		Example: "  tsmon plan show 3f9a",
 		Args:    cli.Args(0, 1, "at most one HASH"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -111,7 +111,7 @@ func planShowCommand(app *cli.App) *cobra.Command {
 		},
 	}
 	channelFlag(cmd, &channel)
-	cmd.Flags().BoolVar(&verbose, "verbose", false, "list every installed version, instead of ranges that get the same")
+	cmd.Flags().BoolVar(&verbose, "verbose", false, "list every installed version instead of grouping those that get the same")
 	return cmd
 }
 
@@ -268,7 +268,7 @@ func planMakeCommand(app *cli.App, apply bool, cmd *cobra.Command) *cobra.Comman
 	}
 	channelFlag(cmd, &channel)
 	f.wait.Add(cmd)
-	cmd.Flags().BoolVar(&f.noProbe, "no-probe", false, "do not fetch the public address afterwards as a client would")
+	cmd.Flags().BoolVar(&f.noProbe, "no-probe", false, "skip the check that fetches the public address afterwards, as a client would")
 	return cmd
 }
 
@@ -279,7 +279,7 @@ func askToSign(ctx context.Context, app *cli.App, p *release.Publisher, channel 
 		if _, err := p.Plans().Find(ctx, channel, ""); errors.Is(err, approval.ErrNoPlan) {
 			return "", err
 		}
-		return "", cli.WithHint(cli.Usagef("which plan is to be signed?"), "look at it with `tsmon plan show --channel "+channel+"`, and name its HASH, whose first digits are enough")
+		return "", cli.WithHint(cli.Usagef("name the plan to sign"), "`tsmon plan show --channel "+channel+"` shows it with its HASH; the first digits are enough")
 	}
 	w, err := p.ShowPlan(ctx, channel, "")
 	if err != nil {
@@ -288,7 +288,7 @@ func askToSign(ctx context.Context, app *cli.App, p *release.Publisher, channel 
 	printWaiting(app.Stderr, w, p.Policies, verbose)
 	answer, err := cli.Ask(ctx, app.Stdin, app.Stderr, "\nSign this plan? [y/N] ")
 	if err == nil && !slices.Contains([]string{"y", "yes"}, strings.ToLower(answer)) {
-		err = cli.WithHint(cli.Refuse(errors.New("the plan was not signed")), "without a yes nothing is signed: `tsmon plan show "+w.Hash[:12]+" --channel "+channel+"` shows the plan again")
+		err = cli.WithHint(cli.Refuse(errors.New("the plan was not signed")), "answer yes to sign it; `tsmon plan show "+w.Hash[:12]+" --channel "+channel+"` shows the plan again")
 	}
 	return w.Hash, err
 }
@@ -306,9 +306,9 @@ func planWithdrawCommand(app *cli.App) *cobra.Command {
 	channel, dry := "", false
 	cmd := &cobra.Command{
 		Use:   "withdraw HASH [--channel CHANNEL]",
-		Short: "Remove a plan and its signatures, so that nobody makes it",
-		Long: `Remove a plan and its signatures, whether it waits or is out of date. Whoever may write
-to the store can do that; it takes no operator.`,
+		Short: "Remove a plan and its signatures",
+		Long: `Remove a plan and its signatures, whether it waits or is out of date. Anybody who may
+write to the store can do that; no operator's key is needed.`,
 		Example: "  tsmon plan withdraw 3f9a\n  tsmon plan withdraw 3f9a --channel beta --dry-run",
 		Args:    cli.Args(1, 1, "one HASH"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -331,6 +331,6 @@ to the store can do that; it takes no operator.`,
 		},
 	}
 	channelFlag(cmd, &channel)
-	cmd.Flags().BoolVar(&dry, "dry-run", false, "say what would be removed, write nothing")
+	cmd.Flags().BoolVar(&dry, "dry-run", false, "print what would be removed, write nothing")
 	return cmd
 }

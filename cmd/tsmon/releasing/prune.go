@@ -25,23 +25,24 @@ func releasePruneCommand(app *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "prune [--keep N] [--older-than 90d] [--dry-run]",
 		Short: "Remove the bundles of old releases",
-		Long: `Remove the bundles of releases that no client is offered any more: those that are
-not among the N newest of a channel, and that no channel has offered for so long. With
-one of the flags the other does not count.
+		Long: `Remove the bundles of releases that no client is offered any more: those that are not
+among the newest N of any channel (--keep) and that no channel has offered for a given
+time (--older-than). If only one of the flags is given, only that rule applies.
 
-What a channel offers stays, also in a rollout or as a watershed, and so does what the
-last two rollbacks would lead to, what is staged, and what no channel has shown. The
-logs of all channels say what goes before it goes; records stay, so that no version is
-used twice; for half an hour no channel can go back to one of them. What crashed uploads
-and discarded versions left goes as well, after a day, and so does what says how a
-release was staged. ` + "`tsmon channel repair --bundle`" + ` puts bundles back.`,
+Kept are all releases that a channel offers, in a rollout or as a watershed too, those
+that the last two rollbacks would lead to, those that are staged, and those that no
+channel has shown. Before bundles are removed, the logs of all channels say which. For
+half an hour no channel can return to these releases. Their records are kept, so that no
+version is used twice. Leftovers of crashed uploads and of discarded versions are removed
+after a day, and so are the staging records of published releases.
+` + "`tsmon channel repair --bundle`" + ` puts bundles back.`,
 		Example: `  tsmon release prune --keep 10 --older-than 90d --dry-run
   tsmon release prune --keep 10 --older-than 90d`,
 		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return runPrune(cmd.Context(), app, f) },
 	}
-	cmd.Flags().IntVar(&f.keep, "keep", 0, "newest `N` releases of each channel that stay")
-	cmd.Flags().StringVar(&f.older, "older-than", "", "`DURATION` since a channel last offered it, such as 90d or 36h")
+	cmd.Flags().IntVar(&f.keep, "keep", 0, "keep the newest `N` releases of each channel")
+	cmd.Flags().StringVar(&f.older, "older-than", "", "remove what no channel has offered for this `DURATION`, such as 90d or 36h")
 	cmd.Flags().BoolVar(&f.dryRun, "dry-run", false, "print what would be removed, write nothing")
 	f.addReason(cmd, remark)
 	return cmd
@@ -67,7 +68,7 @@ func runPrune(ctx context.Context, app *cli.App, f pruneFlags) error {
 		return cli.WithHint(cli.Usagef("--keep %d: it can't be negative", f.keep), "write --keep 10")
 	}
 	if f.keep == 0 && f.older == "" {
-		return cli.WithHint(cli.Usagef("--keep and --older-than are missing"), "say --keep 10 --older-than 90d, for example, and see what would go with --dry-run")
+		return cli.WithHint(cli.Usagef("--keep and --older-than are missing"), "for example --keep 10 --older-than 90d; add --dry-run to see what would be removed")
 	}
 	if f.older != "" {
 		var err error

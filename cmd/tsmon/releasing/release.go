@@ -40,7 +40,7 @@ type moveFlags struct {
 
 func (f *moveFlags) add(cmd *cobra.Command) {
 	f.addAllowMissing(cmd)
-	cmd.Flags().BoolVar(&f.allowUnbound, "allow-unbound", false, "accept signatures that name no version; strict applications refuse them")
+	cmd.Flags().BoolVar(&f.allowUnbound, "allow-unbound", false, "accept signatures that are not bound to a version; strict applications refuse them")
 	f.addStrand(cmd)
 	f.addDry(cmd)
 	f.wait.Add(cmd)
@@ -54,7 +54,7 @@ func (f *moveFlags) addStrand(cmd *cobra.Command) { AddStrand(cmd, &f.strand) }
 
 // AddStrand adds --strand.
 func AddStrand(cmd *cobra.Command, text *string) {
-	cmd.Flags().StringVar(text, "strand", "", "installed versions, as a `RANGE` such as 1.0.0-1.2.0, that may be offered what the keys that they have can't verify")
+	cmd.Flags().StringVar(text, "strand", "", "installed versions that may be offered an update that their keys can't verify, as a `RANGE` such as 1.0.0-1.2.0")
 }
 
 // ParseStrand parses what --strand was given; empty is the empty range.
@@ -70,9 +70,9 @@ func ParseStrand(text string) (strand gate.VersionRange, err error) {
 
 // addDry adds the flags of every command that moves a channel.
 func (f *moveFlags) addDry(cmd *cobra.Command) {
-	cmd.Flags().BoolVar(&f.dryRun, "dry-run", false, "print the plan and who gets what, write nothing")
-	cmd.Flags().BoolVar(&f.noProbe, "no-probe", false, "do not fetch the public address afterwards as a client would")
-	cmd.Flags().BoolVar(&f.verbose, "verbose", false, "list every installed version, instead of ranges that get the same")
+	cmd.Flags().BoolVar(&f.dryRun, "dry-run", false, "print the plan and what each client would get, write nothing")
+	cmd.Flags().BoolVar(&f.noProbe, "no-probe", false, "skip the check that fetches the public address afterwards, as a client would")
+	cmd.Flags().BoolVar(&f.verbose, "verbose", false, "list every installed version instead of grouping those that get the same")
 }
 
 func (f *moveFlags) addReason(cmd *cobra.Command, usage string) {
@@ -187,23 +187,23 @@ func releasePublishCommand(app *cli.App) *cobra.Command {
 		Long: `Upload the update bundles of a version and move a channel to it. Without bundles
 it publishes what ` + "`tsmon release stage`" + ` stored, and needs no private key.
 
-Bundles are found in a folder or named; the names that the Tauri bundler gives
-include their target, --bundle TARGET=FILE sets it explicitly. A bundle with a
+Name the bundles or a folder that contains them. The target is part of the names that
+the Tauri bundler gives; --bundle TARGET=FILE sets it explicitly. A bundle with a
 .sig beside it is verified against trusted_keys; the others are signed with the
 private key. The channel moves only once everything is in the store and verified,
 and only if every installed version can update to the release.
 
-Disk images and installers that lie beside the bundles, and the files that --also
-names, are stored for new users and listed in CHANNEL/downloads.json.
+Disk images and installers beside the bundles, and the files that --also names, are
+stored for new users and listed in CHANNEL/downloads.json.
 
-Without --version it is the one of the Tauri project in the current folder or below.
-Without notes, given or staged, they are the section of the version in CHANGELOG.md
-beside that project.
+The version defaults to that of the Tauri project in the current folder or below. The
+notes default to the staged ones, or else to that version's section in the CHANGELOG.md
+beside the project.
 
-With --percent or --steps only a share of the clients of tsmon serve gets it at
-first, see ` + "`tsmon channel rollout --help`" + `.
+With --percent or --steps only a share of the clients gets the release at first; see
+` + "`tsmon channel rollout --help`" + `.
 
-The same command again does nothing, or completes what was interrupted.`,
+Running the same command again does nothing, or completes what was interrupted.`,
 		Example: `  tsmon release publish --version 1.4.0 --notes-file CHANGES.md src-tauri/target/release/bundle
   tsmon release publish --version 1.5.0-beta.1 --channel beta dist/
   tsmon release publish --version 1.6.0 --steps 5,25,50,100 --every 6h dist/
@@ -247,9 +247,9 @@ func releasePromoteCommand(app *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "promote [--from CHANNEL] [--to CHANNEL] [VERSION]",
 		Short: "Move a channel to a release that another channel shows",
-		Long: `Move a channel to the release that another channel shows, or to a VERSION that
-it showed before and that was not rolled back. Nothing is uploaded. The bundles in
-the store are verified, and the same checks apply as to a publish.`,
+		Long: `Move a channel to the release that another channel shows, or to a VERSION that the
+other channel showed before and that was not rolled back. Nothing is uploaded. The
+bundles in the store are verified, and the same checks apply as for a publish.`,
 		Example: `  tsmon release promote --from beta --to stable
   tsmon release promote --from beta --to stable 1.4.0 --dry-run`,
 		Args: cli.Args(0, 1, "at most one VERSION"),
@@ -268,7 +268,7 @@ the store are verified, and the same checks apply as to a publish.`,
 		},
 	}
 	cmd.Flags().StringVar(&from, "from", "beta", "`CHANNEL` that shows the release")
-	cmd.Flags().StringVar(&to, "to", "stable", "`CHANNEL` that is moved")
+	cmd.Flags().StringVar(&to, "to", "stable", "`CHANNEL` to move")
 	f.addReason(cmd, remark)
 	share.add(cmd)
 	f.add(cmd)
@@ -282,13 +282,13 @@ func releaseRollbackCommand(app *cli.App) *cobra.Command {
 		Use:   "rollback --channel CHANNEL [--to VERSION] --reason TEXT",
 		Short: "Point a channel at an earlier release",
 		Long: `Point a channel at the release before the one it shows, or at any VERSION that
-it showed. That stops the spread: clients below it get the earlier release.
-Clients that have the bad release keep it, because the updater only goes
-forward; reaching them takes a new build with a higher version.
+it showed. That stops the bad release from spreading: clients with older versions
+get the earlier release. Clients that have the bad release keep it, because the
+updater only moves forward; to reach them, publish a new build with a higher version.
 
-The same command with the same reason does nothing a second time, so that two
-people don't roll back twice; --to goes back further. --to with a version that was
-rolled back restores it.`,
+The same command with the same reason does nothing the second time, so that two
+people don't roll back twice; use --to to go back further. --to with a version that
+was rolled back offers that version again.`,
 		Example: `  tsmon release rollback --channel stable --reason "crashes at start"
   tsmon release rollback --channel stable --to 1.2.0 --reason "data loss since 1.3.0" --dry-run`,
 		Args: cli.Args(0, 0, "no arguments; --to names the version"),

@@ -19,25 +19,28 @@ func channelRepairCommand(app *cli.App) *cobra.Command {
 	var o upkeep.RepairOptions
 	cmd := &cobra.Command{
 		Use:   "repair CHANNEL [--bundle FILE…]",
-		Short: "Put a channel right that verify finds fault with",
-		Long: `Repair a channel. Manifests that lag behind the log are rendered again, also
-after public_url has changed. Objects that were lost or changed are put back from the
-files that --bundle names, or from those in a folder: bundles, release.json files and
-log entries, which are recognised by their digests. A copy of a log brings back
-whatever is missing of it, also all of it, and entries that changed the operators. What
-can't be put back the log says to be lost, in a new entry, except for bundles that
-clients are offered: these take their bytes, or a higher version. Where operators are
-in force they must sign that entry, as of any move: the command leaves a plan. Nothing
-that is as it was published is rewritten. Objects among the log that no reader heeds are
-removed; those of an import an hour after it was interrupted.
+		Short: "Fix what channel verify reports",
+		Long: `Repair a channel. Manifests that lag behind the log are rendered again, also after
+public_url has changed. Objects that were lost or changed are restored from the files
+that --bundle names, or from the files in a folder: bundles, release.json files and log
+entries, which are recognised by their digests. A copy of a log restores any missing
+entries, even the whole log, and entries that changed the operators.
 
---take-out moves entries to a folder that stand at the end of the log and keep it from
-being read, such as forged ones that operators have not signed, with whatever else lies
-among them, and gives no heed to what clients read that is ahead of the others. It
-refuses to take out what operators signed: what was changed or lost before that,
---bundle puts back, and both together do where others stand in its place. Run it with
-the operators that count. --own is for a
-store that nobody feeds any more, or where somebody forged the marks of deliveries.`,
+What can't be restored is declared lost in a new log entry. Bundles that clients are
+offered are an exception: they must be restored, or replaced by a higher version. With
+operators that entry needs their signatures like any move, so the command leaves a plan.
+Objects that are as published are never rewritten. Objects in the folder of the log that
+are not part of it are removed; those of an interrupted import after an hour.
+
+--take-out moves entries at the end of the log to a folder if they keep the log from being
+read, such as forged ones that operators have not signed. Other objects found among them
+move too, and a manifest that is ahead of the remaining entries is ignored. Entries that
+operators signed are never moved: --bundle restores what was changed or lost before them,
+and --bundle with --take-out replaces forged entries by the original ones. Run it with the
+right operators in tsmon.yaml.
+
+--own ends the import of a channel, so that it can be moved in this store. Use it if the
+other store is gone, or if somebody forged the objects that mark an import.`,
 		Example: `  tsmon channel repair stable
   tsmon channel repair stable --bundle backup/App_1.4.0_x64-setup.exe
   tsmon channel repair stable --bundle backup/log/stable --dry-run
@@ -48,9 +51,9 @@ store that nobody feeds any more, or where somebody forged the marks of deliveri
 			return runRepair(cmd.Context(), app, f, o)
 		},
 	}
-	cmd.Flags().StringArrayVar(&o.Files, "bundle", nil, "a `FILE` with the bytes of a lost object, or a folder of such, repeatable")
-	cmd.Flags().BoolVar(&o.Own, "own", false, "have the channel moved here whose log passes for that of another store")
-	cmd.Flags().StringVar(&o.TakeOut, "take-out", "", "move forged entries, which stand behind the rightful ones, to `FOLDER`")
+	cmd.Flags().StringArrayVar(&o.Files, "bundle", nil, "`FILE` with the bytes of a lost object, or a folder of such files, repeatable")
+	cmd.Flags().BoolVar(&o.Own, "own", false, "let an imported channel be moved in this store")
+	cmd.Flags().StringVar(&o.TakeOut, "take-out", "", "move forged entries at the end of the log to `FOLDER`")
 	cmd.Flags().BoolVar(&f.dryRun, "dry-run", false, "print what would be done, write nothing")
 	f.addReason(cmd, remark)
 	f.wait.Add(cmd)
@@ -76,7 +79,7 @@ func runRepair(ctx context.Context, app *cli.App, f moveFlags, o upkeep.RepairOp
 	err = app.Print(report, func(w io.Writer) { printRepair(w, report) })
 	app.Warn(report.Warnings)
 	for _, file := range report.Unused {
-		app.Warn([]string{file + " has the bytes of nothing that is lost"})
+		app.Warn([]string{file + " matches no lost object"})
 	}
 	return cmp.Or(err, failed, unsound(report))
 }

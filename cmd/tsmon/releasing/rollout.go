@@ -25,10 +25,10 @@ type shareFlags struct {
 func (f *shareFlags) add(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	f.given = flags.Changed
-	flags.IntVar(&f.percent, "percent", 100, "offer it to `N` % of the clients that ask tsmon serve or read their ring; the others keep the previous release")
-	flags.IntSliceVar(&f.steps, "steps", nil, "rising `PERCENTAGES`, such as 5,25,50,100")
+	flags.IntVar(&f.percent, "percent", 100, "offer the release to `N` % of the clients that ask tsmon serve or read their ring; the others keep the previous one")
+	flags.IntSliceVar(&f.steps, "steps", nil, "increasing `PERCENTAGES`, such as 5,25,50,100")
 	flags.DurationVar(&f.every, "every", 0, "`DURATION` of each step, such as 6h; at least 1m")
-	flags.StringSliceVar(&f.cohorts, "cohort", nil, "`NAME` of a cohort that gets it at once (header X-Tsmon-Cohort), repeatable; without --percent or --steps, only cohorts get it")
+	flags.StringSliceVar(&f.cohorts, "cohort", nil, "`NAME` of a cohort that gets the release at once (header X-Tsmon-Cohort), repeatable; without --percent or --steps, only cohorts get it")
 }
 
 // rollout returns the rollout that the flags describe, nil for everybody. A flag
@@ -37,11 +37,11 @@ func (f *shareFlags) rollout() (*channels.Rollout, error) {
 	r := &channels.Rollout{Steps: []int{f.percent}, Every: channels.Duration(f.every), Cohorts: f.cohorts}
 	switch {
 	case f.given("steps") && f.given("percent"):
-		return nil, cli.Usagef("--percent and --steps exclude each other")
+		return nil, cli.Usagef("--percent and --steps can't be combined")
 	case f.given("steps") && len(f.steps) == 0, f.given("cohort") && len(f.cohorts) == 0:
 		return nil, cli.Usagef("--steps or --cohort is empty")
 	case (len(f.steps) > 1) != f.given("every"):
-		return nil, cli.Usagef("--steps and --every belong together")
+		return nil, cli.Usagef("--steps and --every must be used together")
 	case f.given("steps"):
 		r.Steps = f.steps
 	case f.given("cohort") && !f.given("percent"):
@@ -61,14 +61,15 @@ func channelRolloutCommand(app *cli.App) *cobra.Command {
 	var share shareFlags
 	cmd := &cobra.Command{
 		Use:   "rollout CHANNEL --percent N",
-		Short: "Give the release that a channel is rolling out to another share of the clients",
-		Long: `Give the release that a channel is rolling out to another share of the clients,
-from now on. A hash of the client's ID decides who gets it: a client that got it at
-5 % gets it at 25 % too. With 100 the channel shows it to everybody.
+		Short: "Change the share of the clients that a release is rolled out to",
+		Long: `Change the share of the clients that get the release which the channel is rolling out.
+A hash of the client's ID decides who gets it, so a client that got it at 5 % gets it
+at 25 % too. At 100 % the channel offers it to everybody.
 
-tsmon serve tells clients apart, at /updates/CHANNEL/{target}/{arch}/{current_version};
-without a server clients read the manifest of their ring, where the channel has
-rings: true. Clients that read latest.json, or send no ID, get it at 100 %.`,
+tsmon serve decides for each client that asks
+/updates/CHANNEL/{target}/{arch}/{current_version}. Without a server, clients read the
+manifest of their ring, if the channel has rings: true. Clients that read latest.json
+and clients that send no ID get the release at 100 %.`,
 		Example: `  tsmon channel rollout stable --percent 25
   tsmon channel rollout stable --steps 25,50,100 --every 12h
   tsmon channel rollout stable --percent 100`,
@@ -102,10 +103,10 @@ rings: true. Clients that read latest.json, or send no ID, get it at 100 %.`,
 func channelPauseCommand(app *cli.App) *cobra.Command {
 	return steerCommand(app, (*release.Publisher).Pause, true, &cobra.Command{
 		Use:   "pause CHANNEL --reason TEXT",
-		Short: "Hold the newest release of a channel back",
-		Long: `Hold the newest release of a channel back: nobody is offered it any more, and
-everybody gets the previous one. Clients that have it keep it; the steps of a
-rollout pause, too. This is not a rollback: resume offers the release again.`,
+		Short: "Stop offering the newest release of a channel",
+		Long: `Stop offering the newest release of a channel: no client is offered it any more, and
+all get the previous one. Clients that have it keep it. The steps of a rollout pause
+too. This is not a rollback: ` + "`tsmon channel resume`" + ` offers the release again.`,
 		Example: `  tsmon channel pause stable --reason "support is flooded"`,
 	})
 }
@@ -113,9 +114,9 @@ rollout pause, too. This is not a rollback: resume offers the release again.`,
 func channelResumeCommand(app *cli.App) *cobra.Command {
 	return steerCommand(app, (*release.Publisher).Resume, false, &cobra.Command{
 		Use:   "resume CHANNEL",
-		Short: "Offer the release that a channel holds back again",
-		Long: `Offer the release that a channel holds back again, to the clients that were offered
-it before; the steps of a rollout continue where they stopped.`,
+		Short: "Offer a paused release again",
+		Long: `Offer a paused release again, to the clients that were offered it before the pause.
+The steps of a rollout continue where they stopped.`,
 		Example: `  tsmon channel resume stable --reason "it was the network"`,
 	})
 }

@@ -24,17 +24,17 @@ func releaseSignCommand(app *cli.App) *cobra.Command {
 		Use:   "sign [--version V] BUNDLE…",
 		Short: "Write BUNDLE.sig for each bundle, as the Tauri CLI does",
 		Long: `Write BUNDLE.sig for each bundle, as the Tauri CLI does: one base64 line. The
-signature is bound to the version, and to the target if the bundle's name has
+signature is bound to the version, and to the target if the bundle's name contains
 one. Bundles are read concurrently, in constant memory.
 
-If SOURCE_DATE_EPOCH is set, it is the time in the signatures, in seconds since
-1970: signing the same bytes again then gives the same signatures.`,
+SOURCE_DATE_EPOCH (seconds since 1970) sets the time in the signatures, so that
+signing the same bytes again gives the same signatures.`,
 		Example: `  tsmon release sign --version 1.4.0 dist/*.zip dist/*.tar.gz
   TAURI_SIGNING_PRIVATE_KEY=~/.tauri/app.key tsmon release sign --version 1.4.0 App_1.4.0_x64_en-US.msi.zip`,
 		Args: cli.Args(1, -1, "at least one BUNDLE"),
 		RunE: func(cmd *cobra.Command, args []string) error { return runSign(cmd.Context(), app, version, key, args) },
 	}
-	cmd.Flags().StringVar(&version, "version", "", "`VERSION` that the signatures are bound to (default that of tauri.conf.json)")
+	cmd.Flags().StringVar(&version, "version", "", "`VERSION` that the signatures are bound to (default: that of tauri.conf.json)")
 	cmd.Flags().StringVar(&key, "key", "", "private key `FILE` (default from the environment)")
 	return cmd
 }

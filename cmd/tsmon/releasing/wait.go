@@ -18,7 +18,7 @@ type Wait struct{ time.Duration }
 
 // Add adds --wait.
 func (f *Wait) Add(cmd *cobra.Command) {
-	cmd.Flags().DurationVar(&f.Duration, "wait", 0, "stay for up to this `TIME`, such as 30m, until the operators whose approval a move needs have signed it")
+	cmd.Flags().DurationVar(&f.Duration, "wait", 0, "wait up to this `TIME`, such as 30m, for the signatures of the other operators that a move needs")
 }
 
 // Check looks at the flag alone.

@@ -17,7 +17,7 @@ import (
 func (p *plan) existing(ctx context.Context, env Env) error {
 	var err error
 	if p.config, err = config.Load(env.ConfigFile, nil); err != nil {
-		return &Error{Err: err, Hint: "correct the file, or remove it to have init write it anew"}
+		return &Error{Err: err, Hint: "correct the file, or remove it to let init write it again"}
 	}
 	before, err := os.ReadFile(env.ConfigFile)
 	if err != nil {

@@ -77,7 +77,7 @@ func leftDemo(c *config.Config, wanted bool) (*DemoFile, error) {
 }
 
 // mendDemo says how a demo gets records of its own.
-const mendDemo = "give the demo a folder of its own with --data FOLDER, and unset TSMON_RECORDS and server.records"
+const mendDemo = "give the demo its own folder with --data FOLDER, and unset TSMON_RECORDS and server.records"
 
 // onlyDemo refuses records that hold tenants besides the demo's.
 func onlyDemo(ctx context.Context, records record.Store) error {
@@ -87,7 +87,7 @@ func onlyDemo(ctx context.Context, records record.Store) error {
 	}
 	for _, t := range tenants {
 		if t.Schema != demoTenant.Schema {
-			return cli.WithHint(cli.Usagef("the records hold the tenant %s: the demo, whose administrator anybody may be, does not go beside it", t.Schema), mendDemo)
+			return cli.WithHint(cli.Usagef("the records contain the tenant %s; the demo must not run beside it, because anybody can log in as its administrator", t.Schema), mendDemo)
 		}
 	}
 	return nil

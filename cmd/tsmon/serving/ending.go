@@ -76,7 +76,7 @@ func (e *ending) serve(ctx context.Context, listener net.Listener) error {
 	}
 	if quiet > 0 {
 		if err := ignoreNew(e.tcp); err != nil {
-			e.log.Warn("new connections go on being taken until the listener closes", "error", err)
+			e.log.Warn("new connections are still accepted until the listener closes", "error", err)
 		}
 	}
 	select {

@@ -49,7 +49,7 @@ func openSecrets(ctx context.Context, c *config.Config, records record.Store, lo
 	} else if err = checkOpen(ctx, records); err != nil {
 		return nil, set, err
 	} else if cli.RecordsFile(c) == "" {
-		log.Warn("the keys of access tokens and the secrets of clients lie on this machine, the records on another: if other servers share these, set TSMON_SECRET")
+		log.Warn("the keys of access tokens and the secrets of clients are on this machine, but the records are on another: if other servers share the records, set TSMON_SECRET")
 	}
 	switch {
 	case c.Server.TokenKeys != "":
@@ -77,7 +77,7 @@ func checkOpen(ctx context.Context, records record.Secrets) error {
 	defer cancel()
 	for _, name := range []string{tokensRow, clientRow} {
 		if _, err := records.Secret(ctx, name); err == nil {
-			return cli.WithHint(cli.Refuse(fmt.Errorf("the records hold the %s of servers that have a TSMON_SECRET, and there is none", name)),
+			return cli.WithHint(cli.Refuse(fmt.Errorf("the records contain the %s of servers with a TSMON_SECRET, but none is set here", name)),
 				"set TSMON_SECRET to that of the other servers")
 		}
 	}
@@ -163,7 +163,7 @@ func renew(ctx context.Context, shared *vault.Vault, log *slog.Logger) {
 	for _, name := range []string{tokensRow, clientRow} {
 		switch renewed, err := shared.Row(name).Renew(ctx); {
 		case err != nil:
-			log.Warn("a shared secret was not encrypted anew", "secret", name, "error", err)
+			log.Warn("a shared secret could not be encrypted with the new TSMON_SECRET", "secret", name, "error", err)
 		case renewed:
 			log.Info("a shared secret is encrypted with the new TSMON_SECRET", "secret", name)
 		}

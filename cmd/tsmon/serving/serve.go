@@ -32,89 +32,90 @@ import (
 )
 
 // Help is the text of `tsmon serve --help`.
-var Help = fmt.Sprintf(`Serve the monitoring interface, and the updates of the store under /updates/, at
-/ and at /api. The address is written to stderr once the server answers; port 0
-picks a free port. SIGINT stops the server after the running requests. With SIGTERM
-/readyz fails first, and for TSMON_DRAIN requests go on being taken. A second signal
-stops it at once. SIGHUP reads tsmon.yaml and the files that it names again, the
-certificate, keys, tokens, channels' settings and most others; the log says what
-changed, and what needs a restart.
+var Help = fmt.Sprintf(`Serve the monitoring interface at / and at /api, and the updates in the storage under
+/updates/. The address is written to stderr once the server is ready; port 0 picks a
+free port.
 
-Without configuration everything is kept in the data folder: records and time
-series in SQLite, files in a folder, the keys of access tokens, and secrets, which
-the first start generates; messages go to an MQTT broker inside the process. To be
-reached from other machines the server needs TLS, or a proxy in front of it.
+SIGINT stops the server after the running requests. After SIGTERM /readyz fails, but the
+server accepts requests for another TSMON_DRAIN. A second signal stops it at once. SIGHUP
+reads tsmon.yaml and the files that it names again: the certificate, keys, tokens, the
+channels' settings and most others. The log says what changed, and what needs a restart.
 
-Environment, besides what %[1]s lists:
+Without configuration everything is kept in the data folder: records and time series in
+SQLite, files in a folder, the keys of access tokens, and secrets, which are generated at
+the first start. Messages go to an MQTT broker inside the process. To be reachable from
+other machines the server needs TLS or a proxy in front of it.
+
+Environment, in addition to what %[1]s lists:
   TSMON_MQTT_URL           mqtt[s]://USER:PASSWORD@HOST:PORT of an MQTT 5 broker
-  TSMON_MQTT_LISTEN        address of the broker in the process (default
+  TSMON_MQTT_LISTEN        address of the embedded broker (default
                            `+config.DefaultBroker+`, or a free port if that is taken)
   TSMON_UPLOAD_ACCESS_KEY, TSMON_UPLOAD_SECRET_KEY
-                           key pair of uploads (default: in secrets.json in the
-                           data folder, generated)
+                           key pair for uploads (default: generated, in
+                           secrets.json in the data folder)
   TSMON_UPLOAD_MAX_BYTES   largest upload (default %[2]d)
   TSMON_UPLOAD_DAYS        days after which uploads are deleted (default 0: never)
   TSMON_AUDIT_DAYS         days after which audit rows are deleted; 0 for never
                            (default %[9]d)
   TSMON_CORS_ORIGINS       origins of web pages that may send requests,
-                           comma-separated, besides those of the desktop application
-  TSMON_CONSOLE_IMAGES     origins, comma-separated, that pictures of diagrams in
-                           the console may come from, besides this server
-  TSMON_CONSOLE_TOKEN      bearer token of the console's pages about releases
-                           (default: only this machine sees them, and nobody
-                           through a proxy)
+                           comma-separated, in addition to the desktop application's
+  TSMON_CONSOLE_IMAGES     origins, comma-separated, that the console may load
+                           pictures of diagrams from, in addition to this server
+  TSMON_CONSOLE_TOKEN      bearer token for the console's release pages (default:
+                           only this machine can see them, not through a proxy)
   TSMON_TLS_CERT, TSMON_TLS_KEY   files of the certificate and its key; they are
                            read again when they change
   TSMON_BEHIND_PROXY       true: a proxy in front terminates TLS and sets
-                           X-Forwarded-For and X-Forwarded-Host, or passes Host on
+                           X-Forwarded-For, and sets X-Forwarded-Host or keeps Host
   TSMON_TOKEN_KEYS         file of the keys of access tokens (default
                            token-keys.json in the data folder)
   TSMON_SECRET             secret of 32 characters or more, such as openssl rand
-                           -base64 32 prints: the keys of access tokens and the
-                           credentials of uploads and of /api/v2/write lie in the
-                           records, encrypted with it, for all servers that share
-                           them. To change it put the new one first: NEW,OLD
-  TSMON_SECRET_FILE        file with that secret, or several, one a line
-  TSMON_SERIES_TOKEN       without TSMON_SERIES_URL: the token of /api/v2/write
+                           -base64 32 prints. It encrypts the keys of access tokens
+                           and the credentials for uploads and /api/v2/write in the
+                           records, so that all servers with these records share
+                           them. To change it, put the new one first: NEW,OLD
+  TSMON_SECRET_FILE        file with that secret, or with several, one per line
+  TSMON_SERIES_TOKEN       without TSMON_SERIES_URL: the token for /api/v2/write
                            (default: in secrets.json)
-  TSMON_METRICS_KEY        bearer token of /metrics and of `+"`channel adoption --server`"+`
-                           (default: nobody sees them)
-  TSMON_METRICS_LISTEN     address that shows /metrics, and nothing else, without a
-                           key to whoever reaches it (default: none)
+  TSMON_METRICS_KEY        bearer token for /metrics and `+"`channel adoption --server`"+`
+                           (default: both are refused)
+  TSMON_METRICS_LISTEN     separate address that serves only /metrics, to anybody who
+                           can reach it, without a key (default: none)
   TSMON_REFRESH            longest time for which a channel is served from memory
                            (default %[3]s)
-  TSMON_DRAIN              how long requests go on being taken after SIGTERM, so that
-                           load balancers learn of it (default %[7]s)
-  TSMON_DRAIN_DOWNLOADS    how long running requests then may take (default %[8]s)
-  TSMON_UPDATES_REDIRECT   where clients are redirected for bundles: public, to
-                           TSMON_PUBLIC_URL; presigned, to the S3 storage itself,
-                           at an address that is valid for 15 minutes (default:
-                           nowhere, they download from this server)
+  TSMON_DRAIN              how long requests are accepted after SIGTERM, so that load
+                           balancers notice (default %[7]s)
+  TSMON_DRAIN_DOWNLOADS    how long running requests may then take (default %[8]s)
+  TSMON_UPDATES_REDIRECT   where requests for bundles are redirected: public, to
+                           TSMON_PUBLIC_URL; presigned, to the S3 storage, with an
+                           address that is valid for 15 minutes (default: nowhere,
+                           clients download from this server)
   TSMON_UPDATES_PRESIGN_ENDPOINT
                            https://HOST at which clients reach the S3 server, if
                            that is not the endpoint in TSMON_STORAGE
   TSMON_UPDATES_TOKEN      bearer token that clients must send under /updates/
                            (default: none, updates are public)
-  TSMON_UPDATES_CLIENTS    clients of a channel, and of a release, that are recorded;
-                           of more a sample is, and figures are estimates (default %[6]d)
+  TSMON_UPDATES_CLIENTS    how many clients are recorded per channel and per release;
+                           of larger fleets a sample is recorded, and figures are
+                           estimates (default %[6]d)
   TSMON_UPDATES_REPORT_SECRETS
-                           secrets, comma-separated, that applications sign reports
-                           with; without a signature reports then do not count
-                           for or against a release (default: all reports count)
-  TSMON_WEBHOOK            address to POST JSON to about every move of a channel,
-                           and when an object of the store does not verify
-  TSMON_WEBHOOK_SECRET     secret that signs it, any text or whsec_ and base64
-                           (default: it is not signed)
+                           secrets, comma-separated, with which applications sign
+                           reports; unsigned reports then count neither for nor
+                           against a release (default: all reports count)
+  TSMON_WEBHOOK            address that gets a JSON POST about every move of a
+                           channel, and when an object in the store does not verify
+  TSMON_WEBHOOK_SECRET     secret that signs these messages: any text, or whsec_ and
+                           base64 (default: they are not signed)
   TSMON_LOG_LEVEL          debug, info, warn or error (default %[4]s)
   TSMON_LOG_FORMAT         json or text (default %[5]s)
 
---only updates serves nothing but updates, and needs no broker, keys or secrets;
---only monitoring leaves them out, and moves no channels.
+--only updates serves only updates, and needs no broker, keys or secrets. --only
+monitoring serves no updates and moves no channels.
 
 --demo adds a small simulated water network: a tenant with variables, diagrams,
 charts and menus, ten days of history, and new values every few seconds. Once it is
 ready, demo.json in the data folder (mode 0600) holds base_url, email, tokenApp,
-schemaName, ts_name, accesskey and secretkey. It is refused where the records hold
+schemaName, ts_name, accesskey and secretkey. --demo is refused if the records contain
 other tenants.`,
 	"`tsmon help`", config.DefaultMaxUpload, config.DefaultRefresh, config.DefaultLogLevel, config.DefaultLogFormat, config.DefaultClients,
 	config.DefaultDrain, config.DefaultDownloads, config.DefaultAuditDays)
@@ -139,7 +140,7 @@ func Command(app *cli.App) *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error { return runServe(cmd.Context(), app, o) },
 	}
 	cmd.Flags().StringVar(&o.listen, "listen", "", "`ADDRESS` to listen on (default server.listen, "+config.DefaultListen+")")
-	cmd.Flags().StringVar(&o.data, "data", "", "`FOLDER` of everything that is not configured elsewhere (default TSMON_DATA)")
+	cmd.Flags().StringVar(&o.data, "data", "", "data `FOLDER`, for everything that has no other location (default TSMON_DATA)")
 	cmd.Flags().StringVar(&o.only, "only", "", "serve one `SIDE` alone: updates or monitoring (default both)")
 	_ = cmd.RegisterFlagCompletionFunc("only", cobra.FixedCompletions(sides, cobra.ShellCompDirectiveNoFileComp)) // fails for unknown flags
 	cmd.Flags().BoolVar(&o.demo, "demo", false, "add a small simulated water network")
@@ -180,7 +181,7 @@ twelve hours logs everybody out. The algorithm stays the same.`,
 			})
 		},
 	}
-	cmd.Flags().StringVar(&data, "data", "", "`FOLDER` of everything that is not configured elsewhere (default TSMON_DATA)")
+	cmd.Flags().StringVar(&data, "data", "", "data `FOLDER`, for everything that has no other location (default TSMON_DATA)")
 	return cmd
 }
 
@@ -220,7 +221,7 @@ func runServe(ctx context.Context, app *cli.App, o serveOptions) error {
 	case o.only != "" && !slices.Contains(sides, o.only):
 		return cli.Usagef("--only is updates or monitoring, not %.80q", o.only)
 	case o.only == api.Updates && o.demo:
-		return cli.Usagef("--demo and --only updates exclude each other: the demo is one of monitoring")
+		return cli.Usagef("--demo and --only updates can't be combined: the demo is of the monitoring side")
 	}
 	c, err := loadWith(app, o.data)
 	if err != nil {
@@ -381,7 +382,7 @@ func CheckServer(s config.Server) error {
 		return cli.Usagef("--listen: %w", err)
 	}
 	if !local && s.TLS.Cert == "" && !s.BehindProxy {
-		return cli.WithHint(cli.Usagef("%s is reached from other machines, and the server would speak without TLS", s.Listen),
+		return cli.WithHint(cli.Usagef("%s can be reached from other machines, but the server has no TLS", s.Listen),
 			"set TSMON_TLS_CERT and TSMON_TLS_KEY, or TSMON_BEHIND_PROXY=true if a proxy in front speaks TLS")
 	}
 	if s.MQTT.Listen == "" {
@@ -391,7 +392,7 @@ func CheckServer(s config.Server) error {
 		return cli.Usagef("server.mqtt.listen (TSMON_MQTT_LISTEN): %w", err)
 	}
 	if !local {
-		return cli.WithHint(cli.Usagef("server.mqtt.listen: %s is reached from other machines, and the broker in the process knows neither TLS nor users", s.MQTT.Listen),
+		return cli.WithHint(cli.Usagef("server.mqtt.listen: %s can be reached from other machines, but the embedded broker has neither TLS nor users", s.MQTT.Listen),
 			"listen on 127.0.0.1, or set TSMON_MQTT_URL to a broker such as Mosquitto")
 	}
 	return nil

@@ -22,23 +22,23 @@ func DoctorCommand(app *cli.App) *cobra.Command {
 	var tauriConf string
 	cmd := &cobra.Command{
 		Use:   "doctor",
-		Short: "Examine everything that a release depends on, and say what mends it",
-		Long: `Examine, side by side:
-  configuration   as tsmon config check does
+		Short: "Check everything that a release depends on, and say how to fix problems",
+		Long: `Check concurrently:
+  configuration   the same as tsmon config check
   storage         it is reachable and writable, honours conditional writes, lists
-                  and returns what was written; its clock agrees; a bucket keeps
+                  and returns what was written; its clock is right; a bucket keeps
                   versions of the log
-  channels        each manifest is the one that the channel's log says; the log is
-                  sound, goes on from what servers have seen, and is signed where
+  channels        each manifest matches the channel's log; the log is intact,
+                  contains every entry that servers have seen, and is signed where
                   operators are configured; bundles on offer are as published
   public address  serves what is in the storage, lets no cache keep it too long,
-                  has a valid certificate, serves parts of bundles and no log
-  keys            the trusted keys, the application's and the private key of the
-                  environment belong together; no password is asked for
+                  has a valid certificate, serves ranges of bundles and no log
+  keys            the trusted keys, the application's key and the private key in
+                  the environment match; no password is asked for
   application     the Tauri project builds update bundles and asks the channels
-  server          the back ends of tsmon serve answer, and so does a running server
+  server          the back ends of tsmon serve and a running server respond
 
-Each finding is ok, a warning or an error; the last two come with what mends them.
+Each finding is ok, a warning or an error; warnings and errors say how to fix them.
 One object, staged/doctor/check.json, is written to the storage and stays there.
 
 The exit code is 1 if there is an error. Warnings do not count.`,
@@ -102,14 +102,14 @@ func ConfigCommand(app *cli.App) *cobra.Command {
 func configCheckCommand(app *cli.App) *cobra.Command {
 	return &cobra.Command{
 		Use:   "check",
-		Short: "Check the configuration, and print what is in force and where it comes from",
-		Long: `Read the configuration and print every mistake in it with its line or variable, and
-what mends it: unknown keys, values of the wrong kind, names of channels and
-targets, guards, keys that can't be read or are not public, addresses.
+		Short: "Check the configuration, and print the values in force and their sources",
+		Long: `Read the configuration and print every mistake in it, with its line or variable and
+how to fix it: unknown keys, values of the wrong type, names of channels and targets,
+guards, keys that can't be read or are not public, addresses.
 
-Then print each value that is in force, and whether it comes from the file, the
-environment or a default. Secrets are masked, keys are shown by their ids. No
-request is sent; tsmon doctor does that.
+Then print each value in force, and whether it comes from the file, the environment or
+a default. Secrets are masked, keys are shown by their ids. No request is sent;
+` + "`tsmon doctor`" + ` checks the back ends.
 
 The exit code is 2 if there is a mistake.`,
 		Example: `  tsmon config check

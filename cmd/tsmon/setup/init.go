@@ -27,19 +27,19 @@ func InitCommand(app *cli.App) *cobra.Command {
 		Long: `Write tsmon.yaml for a Tauri 2 project, and with --ci the workflow that builds a
 version tag on each platform and publishes it once all bundles are there.
 
-The Tauri 2 project is found as the Tauri CLI finds it, from the current folder.
-Its updater key becomes the trusted key, its bundle targets decide what is built
-and required. What keeps clients from their updates (endpoints that lead
-elsewhere, no updater artifacts) is listed with the line to write.
+The Tauri 2 project is looked for from the current folder, as the Tauri CLI does.
+Its updater key becomes the trusted key, and its bundle targets decide what is built
+and required. Settings that would keep clients from their updates (endpoints that lead
+elsewhere, no updater artifacts) are listed with the line to add.
 
 On a terminal init asks for what is missing; --yes takes the defaults instead.
-Versions go to the channel that the application asks, stable unless tsmon.yaml has
-another.
+Releases go to the channel that the application's endpoint names (stable, unless
+tsmon.yaml names another).
 
-An existing file is kept if it is the same and never replaced without --force.
-An existing tsmon.yaml is used as it is, also with --force: --ci github --force
-rewrites the workflow. If --storage or --public-url differs from it, only these
-two change there; remove the file to have all of it written again.`,
+An existing file is never replaced without --force. An existing tsmon.yaml is used as
+it is, even with --force: --ci github --force rewrites only the workflow. If --storage
+or --public-url differs from tsmon.yaml, only these two settings change in it; remove
+the file to have all of it written again.`,
 		Example: `  tsmon init --storage 's3://releases/desktop?endpoint=https://minio.example.com' --public-url https://releases.example.com/desktop --ci github
   tsmon init --storage ./releases --public-url https://updates.example.com/updates --targets windows-x86_64,linux-x86_64 --dry-run
   tsmon init --storage ./releases --public-url https://updates.example.com/updates --yes`,
@@ -58,7 +58,7 @@ two change there; remove the file to have all of it written again.`,
 	cmd.Flags().StringVar(&o.PublicURL, "public-url", "", "`URL` where clients find the root of the storage")
 	cmd.Flags().StringVar(&o.CI, "ci", "", "write a workflow for `github` or gitlab")
 	cmd.Flags().StringSliceVar(&o.Targets, "targets", nil, "`TARGET`s to build and to require, comma-separated (default: none is required)")
-	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "ask nothing, take the defaults; replaces no file")
+	cmd.Flags().BoolVarP(&yes, "yes", "y", false, "ask nothing, take the defaults; replace no file")
 	cmd.Flags().BoolVar(&o.Force, "force", false, "replace existing files")
 	cmd.Flags().BoolVar(&o.DryRun, "dry-run", false, "print the files, write nothing")
 	return cmd

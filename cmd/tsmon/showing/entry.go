@@ -23,7 +23,7 @@ type oneEntry struct {
 }
 
 func (o *oneEntry) add(cmd *cobra.Command) {
-	cmd.Flags().Uint64Var(&o.number, "entry", 0, "number `N` of the entry that --raw or --signature print")
+	cmd.Flags().Uint64Var(&o.number, "entry", 0, "number `N` of the entry for --raw or --signature")
 	cmd.Flags().BoolVar(&o.raw, "raw", false, "print the bytes of the entry that operators signed")
 	cmd.Flags().StringVar(&o.operator, "signature", "", "print the signature of an `OPERATOR`, for ssh-keygen -Y verify -n "+channels.Namespace)
 }

@@ -28,12 +28,12 @@ func ExportCommand(app *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "export CHANNEL… --output FILE [--since N]",
 		Short: "Write channels to a file for a site without internet",
-		Long: `Write channels to one file: their logs byte for byte, and the releases that they are
-about, with bundles and signatures. A site takes it with ` + "`tsmon release import`" + `.
+		Long: `Write channels to one file: their logs byte for byte, and the releases that they name,
+with bundles and signatures. A site reads the file with ` + "`tsmon release import`" + `.
 
---since leaves out what a site has that ends at that entry (` + "`tsmon channel list`" + ` there
-says so); of several channels, --since stable=12,beta=9. The same history gives the same
-file. It gets its name when all of it is there.`,
+--since N leaves out what a site already has whose log ends with entry N (run
+` + "`tsmon channel list`" + ` at the site); for several channels, --since stable=12,beta=9. The
+same history always gives the same file. The file gets its name once it is complete.`,
 		Example: `  tsmon release export stable --output site.tar.zst
   tsmon release export stable --since 12 --output site.tar.zst
   tsmon release export stable beta --since stable=12,beta=9 --output site.tar.zst`,
@@ -42,8 +42,8 @@ file. It gets its name when all of it is there.`,
 			return runExport(cmd.Context(), app, args, since, file, dryRun)
 		},
 	}
-	cmd.Flags().StringVar(&file, "output", "", "the `FILE` to write (required)")
-	cmd.Flags().StringSliceVar(&since, "since", nil, "`ENTRY` that the site's log ends with, or CHANNEL=ENTRY of several channels")
+	cmd.Flags().StringVar(&file, "output", "", "`FILE` to write (required)")
+	cmd.Flags().StringSliceVar(&since, "since", nil, "`ENTRY` that the site's log ends with, or CHANNEL=ENTRY for several channels")
 	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "print what would be exported, write nothing")
 	return cmd
 }
@@ -71,7 +71,7 @@ func runExport(ctx context.Context, app *cli.App, names, texts []string, file st
 		return err
 	}
 	if file == "" && !dryRun {
-		return cli.WithHint(cli.Usagef("--output is missing"), "say --output site.tar.zst, for example")
+		return cli.WithHint(cli.Usagef("--output is missing"), "for example --output site.tar.zst")
 	}
 	if _, err := os.Lstat(file); err == nil {
 		return alreadyThere(file)
@@ -102,7 +102,7 @@ func runExport(ctx context.Context, app *cli.App, names, texts []string, file st
 }
 
 func alreadyThere(file string) error {
-	return cli.WithHint(cli.Refuse(fmt.Errorf("%s exists already", file)), "name another FILE, or move that one away")
+	return cli.WithHint(cli.Refuse(fmt.Errorf("%s exists already", file)), "name another FILE, or move the existing one away")
 }
 
 // ImportCommand returns `tsmon release import`.
@@ -110,16 +110,16 @@ func ImportCommand(app *cli.App) *cobra.Command {
 	var dryRun bool
 	cmd := &cobra.Command{
 		Use:   "import FILE",
-		Short: "Bring channels from a file of release export to the storage",
-		Long: `Bring channels from a file of ` + "`tsmon release export`" + ` to the storage. Everything is verified
-as if it came from a stranger: entries must follow those that are here, with the
-signatures of the operators that are configured here; bundles must be signed by
-trusted_keys. Then all of it counts at once, and manifests are rendered with the site's
-own public_url. Interrupted, the channel stays as it was, and the same command again
-completes it; what is here already is not written twice.
+		Short: "Import channels from a file of release export",
+		Long: `Import channels from a file of ` + "`tsmon release export`" + ` into the storage. Nothing in the
+file is trusted: its entries must follow those in the storage and have the signatures of
+the operators configured here, and bundles must be signed by trusted_keys. Then all
+entries take effect at once, and manifests are rendered with the site's own public_url.
+If the import is interrupted, the channel stays as it was; run the same command again to
+complete it. Objects that are already there are not written again.
 
-A channel that is fed can't be moved at the site. To hold a release back, have
-applications follow a channel of the site's own, and promote to it.`,
+An imported channel can't be moved at the site. To be able to hold releases back, have
+the applications read a channel of the site's own, and promote releases to it.`,
 		Example: `  tsmon release import /media/usb/site.tar.zst --dry-run
   tsmon release import /media/usb/site.tar.zst`,
 		Args: cli.Args(1, 1, "a FILE"),
@@ -160,10 +160,11 @@ func MirrorCommand(app *cli.App) *cobra.Command {
 	var dryRun bool
 	cmd := &cobra.Command{
 		Use:   "mirror [CHANNEL…] --from STORE",
-		Short: "Bring channels from another store to the storage",
-		Long: `Bring channels from another store to the storage: those that are named, else all that
-tsmon.yaml lists, that the store has, and that were not moved here. It is verified as ` + "`tsmon release import`" + ` does it,
-and only what is missing is fetched, so that it may run every few minutes.`,
+		Short: "Copy channels from another store",
+		Long: `Copy channels from another store to the storage: those named, or else all that
+tsmon.yaml lists, except those that the other store lacks or that were moved here.
+Everything is verified as by ` + "`tsmon release import`" + `. Only missing objects are fetched, so
+the command can run every few minutes.`,
 		Example: `  tsmon release mirror --from "s3://releases/desktop?endpoint=https://minio.example.com"
   tsmon release mirror stable --from /mnt/releases --dry-run`,
 		Args: cli.Args(0, -1, "CHANNELs"),
@@ -171,14 +172,14 @@ and only what is missing is fetched, so that it may run every few minutes.`,
 			return runMirror(cmd.Context(), app, args, from, dryRun)
 		},
 	}
-	cmd.Flags().StringVar(&from, "from", "", "the `STORE` to read, written like storage in tsmon.yaml (required)")
+	cmd.Flags().StringVar(&from, "from", "", "`STORE` to read, written like storage in tsmon.yaml (required)")
 	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "fetch and verify, write nothing")
 	return cmd
 }
 
 func runMirror(ctx context.Context, app *cli.App, names []string, from string, dryRun bool) error {
 	if from == "" {
-		return cli.WithHint(cli.Usagef("--from is missing"), "say --from /mnt/releases or --from s3://BUCKET/PREFIX?endpoint=URL")
+		return cli.WithHint(cli.Usagef("--from is missing"), "write --from /mnt/releases or --from s3://BUCKET/PREFIX?endpoint=URL")
 	}
 	c, err := app.Load()
 	if err != nil {
@@ -186,7 +187,7 @@ func runMirror(ctx context.Context, app *cli.App, names []string, from string, d
 	}
 	other := &config.Config{Storage: from}
 	if other.StoreName() == c.StoreName() {
-		return cli.WithHint(cli.Usagef("--from %s is the storage itself", from), "name the store that the channels come from after --from, and have storage (TSMON_STORAGE) name that of this site")
+		return cli.WithHint(cli.Usagef("--from %s is the storage itself", from), "set --from to the store that the channels come from, and storage (TSMON_STORAGE) to the store of this site")
 	}
 	if _, err := os.Stat(from); errors.Is(err, fs.ErrNotExist) && !strings.HasPrefix(from, "s3:") {
 		return cli.WithHint(cli.Usagef("there is nothing at %s", from), "check the path after --from")

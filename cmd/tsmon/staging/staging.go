@@ -29,23 +29,25 @@ func StageCommand(app *cli.App) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "stage [--version V] [--publish] [flags] DIR|BUNDLE…",
 		Short: "Store the bundles of one machine until the release is complete",
-		Long: `Store the update bundles of one machine of a build matrix. Machines may do so in
-any order, and again. Once all are there, ` + "`tsmon release publish --version V`" + ` without
-bundles publishes them.
+		Long: `Store the update bundles of one machine of a build matrix. Machines may stage in any
+order, and repeat a job. Once all bundles are there, ` + "`tsmon release publish --version V`" + `
+without bundles publishes them.
 
-With --publish the job that stages the last platform that the channel requires,
-or had, publishes the release; the others say what is still missing, and what
-to do if it is no longer built, and exit with 0. Without targets in tsmon.yaml for the
-channel nobody knows which job is the last, and --publish is refused.
+With --publish the job that stages the last platform publishes the release. The platforms
+are those that the channel requires and those of its previous release. The other jobs say
+what is still missing, and what to do if a platform is no longer built, and exit with 0.
+If tsmon.yaml has no targets for the channel, --publish is refused, because no job can
+know that it is the last.
 
-Other bytes for a platform that is staged are refused without --replace; what comes
-after the release was published is refused. The same bytes again change nothing, but
-for a signature by another key, which takes the place of the one that was staged.
-Bundles that are signed by a key which installed applications lack are refused before
-anything is uploaded; --strand leaves those behind on purpose.
-Release notes may come with any job; else the publish takes them from CHANGELOG.md.
-Without --version it is the one of the Tauri project. Disk images and installers that lie beside the
-bundles, and the files that --also names, come along for new users.`,
+Different bytes for a staged platform are refused without --replace, and nothing can be
+staged after the release was published. Staging the same bytes again changes nothing,
+unless their signature is by another key: it then replaces the staged one. Bundles signed
+by a key that installed applications lack are refused before anything is uploaded;
+--strand leaves those applications behind on purpose.
+
+Any job may bring the release notes; otherwise the publish takes them from CHANGELOG.md.
+The version defaults to that of the Tauri project. Disk images and installers beside the
+bundles, and the files that --also names, are staged for new users.`,
 		Example: `  tsmon release stage --version 1.4.0 src-tauri/target/release/bundle
   tsmon release stage --version 1.4.0 --publish src-tauri/target/release/bundle
   tsmon release stage --version 1.4.0 --replace --bundle windows-x86_64=App-setup.exe`,
@@ -56,12 +58,12 @@ bundles, and the files that --also names, come along for new users.`,
 	f.AddPart(cmd)
 	f.AddAlso(cmd)
 	flags := cmd.Flags()
-	flags.StringVar(&f.channel, "channel", "stable", "`CHANNEL` whose required platforms count, and that --publish moves")
+	flags.StringVar(&f.channel, "channel", "stable", "`CHANNEL` whose required platforms must be complete, and that --publish moves")
 	flags.BoolVar(&f.publish, "publish", false, "publish once everything that the channel requires is there")
 	flags.BoolVar(&f.replace, "replace", false, "replace what is staged for these platforms")
-	flags.BoolVar(&f.unbound, "allow-unbound", false, "accept signatures that name no version; strict applications refuse them")
+	flags.BoolVar(&f.unbound, "allow-unbound", false, "accept signatures that are not bound to a version; strict applications refuse them")
 	releasing.AddStrand(cmd, &f.strand)
-	flags.BoolVar(&f.noProbe, "no-probe", false, "do not fetch the public address afterwards as a client would")
+	flags.BoolVar(&f.noProbe, "no-probe", false, "skip the check that fetches the public address afterwards, as a client would")
 	f.wait.Add(cmd)
 	return cmd
 }
@@ -76,7 +78,7 @@ func runStage(ctx context.Context, app *cli.App, f *stageFlags, args []string) e
 		return err
 	}
 	if f.wait.Duration > 0 && !f.publish {
-		return cli.Usagef("--wait goes with --publish: what is staged waits for nobody")
+		return cli.Usagef("--wait needs --publish; staging alone needs no signatures")
 	}
 	content, err := f.GatherPart(ctx, app, c, args)
 	if err != nil {
@@ -140,10 +142,10 @@ func printStage(w io.Writer, r *release.StageReport) {
 func DiscardCommand(app *cli.App) *cobra.Command {
 	return &cobra.Command{
 		Use:   "discard VERSION",
-		Short: "Throw away a release that no channel ever showed",
-		Long: `Throw away what is staged of a version, and its release if no channel ever showed
-it. The number can then be used for other bundles. A version that a channel showed
-stays, because clients may have it.`,
+		Short: "Delete a release that no channel ever showed",
+		Long: `Delete the staged bundles of a version, and its release if no channel ever showed it.
+The version can then be used for other bundles. A release that a channel showed is
+kept, because clients may have installed it.`,
 		Example: "  tsmon release discard 1.4.0",
 		Args:    cli.Args(1, 1, "one VERSION"),
 		RunE:    func(cmd *cobra.Command, args []string) error { return runDiscard(cmd.Context(), app, args[0]) },

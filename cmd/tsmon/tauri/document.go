@@ -54,7 +54,7 @@ type document struct {
 func readDocument(path string) (*document, error) {
 	f, ok := formatOf(path)
 	if !ok {
-		return nil, fmt.Errorf("%s: a Tauri configuration is .json, .json5 or .toml", path)
+		return nil, fmt.Errorf("%s: a Tauri configuration file ends in .json, .json5 or .toml", path)
 	}
 	data, err := readFile(path)
 	if err != nil {
@@ -65,7 +65,7 @@ func readDocument(path string) (*document, error) {
 		return nil, d.errorAt(err)
 	}
 	if d.tree == nil {
-		return nil, fmt.Errorf("%s: null is no configuration", path)
+		return nil, fmt.Errorf("%s: null is not a configuration", path)
 	}
 	return d, nil
 }

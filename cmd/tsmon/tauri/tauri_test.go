@@ -191,7 +191,7 @@ func TestReadErrors(t *testing.T) {
 		{"tauri.conf.json", "{", "tauri.conf.json:1: unexpected end of JSON input"},
 		{"tauri.conf.json", "", "tauri.conf.json:1: unexpected end of JSON input"},
 		{"tauri.conf.json", "[]", "tauri.conf.json: the configuration is not an object"},
-		{"tauri.conf.json", "null", "tauri.conf.json: null is no configuration"},
+		{"tauri.conf.json", "null", "tauri.conf.json: null is not a configuration"},
 		{"tauri.conf.json", "{\"version\": \"\xff\"}", "tauri.conf.json: not UTF-8"},
 		{"tauri.conf.json5", "{\n a: 1,\n b: ]}", "tauri.conf.json5:3: invalid character ']' looking for beginning of value"},
 		{"Tauri.toml", "a = 1\nb = [\n", "Tauri.toml:"},

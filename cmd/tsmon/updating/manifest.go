@@ -47,7 +47,7 @@ key.`,
 	flags := cmd.Flags()
 	flags.StringVar(&f.baseURL, "base-url", "", "`URL` of the folder for the bundles (default public_url/releases/VERSION)")
 	flags.StringVarP(&f.output, "output", "o", "-", "write to `FILE`")
-	flags.BoolVar(&f.allowUnbound, "allow-unbound", false, "accept signatures that name no version; strict applications refuse them")
+	flags.BoolVar(&f.allowUnbound, "allow-unbound", false, "accept signatures that are not bound to a version; strict applications refuse them")
 	f.Add(cmd)
 	return cmd
 }
@@ -118,9 +118,9 @@ func manifestValidateCommand(app *cli.App) *cobra.Command {
 		Short: "Report every problem of a manifest and how to fix it",
 		Long: `Report every problem of a manifest and how to fix it. Signatures are checked
 against trusted_keys, if configured; --download fetches every bundle and verifies
-it as a client does. Below public_url the configured updates token is sent.
+it as a client does. The configured updates token is sent to addresses below public_url.
 
-Exit code 3 if the manifest is wrong, 5 if a key or signature is not to be
+Exit code 3 if the manifest is wrong, 5 if a key or signature can't be
 trusted. JSON: {"valid", "version", "platforms", "problems": [{"place", "line",
 "column", "problem", "mend", "trust"}], "warnings"}.`,
 		Example: `  tsmon manifest validate latest.json
@@ -131,7 +131,7 @@ trusted. JSON: {"valid", "version", "platforms", "problems": [{"place", "line",
 	}
 	cmd.Flags().BoolVar(&f.download, "download", false, "fetch every bundle and verify it as a client does")
 	cmd.Flags().StringVar(&f.format, "format", "text", "text, or github for annotations in a workflow")
-	cmd.Flags().BoolVar(&f.requireVersion, "require-signed-version", false, "refuse signatures that name no version, as strict applications do")
+	cmd.Flags().BoolVar(&f.requireVersion, "require-signed-version", false, "refuse signatures that are not bound to a version, as strict applications do")
 	f.access.add(cmd)
 	return cmd
 }

@@ -52,13 +52,13 @@ func (f *updateFlags) add(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	flags.StringArrayVar(&f.endpoints, "endpoint", nil, "manifest `URL`, may hold {{target}}, {{arch}}, {{current_version}}, {{bundle_type}}, and {{ring}} with --id; repeatable, asked in order")
 	flags.StringVar(&f.current, "current", "", "installed `VERSION`")
-	flags.StringVar(&f.target, "target", hostTarget(), "`OS-ARCH` of the installed application; with --arch its {{target}}: OS, or the key that it sets with target()")
+	flags.StringVar(&f.target, "target", hostTarget(), "`OS-ARCH` of the installed application; with --arch, its {{target}}: OS, or the key that it sets with target()")
 	flags.StringVar(&f.arch, "arch", "", "the application's {{arch}}: x86_64, i686, aarch64, armv7 or riscv64 (default: that of --target)")
 	flags.StringVar(&f.bundleType, "bundle-type", "", "appimage, deb, rpm, app, msi or nsis (default: unknown to the application)")
 	flags.StringArrayVar(&f.publicKeys, "public-key", nil, "`KEY` that the application trusts, or its file (default trusted_keys)")
-	flags.BoolVar(&f.requireVersion, "require-signed-version", false, "refuse signatures that name no version, as strict applications do")
-	flags.BoolVar(&f.downgrades, "allow-downgrades", false, "take any other version for an update, as applications with allowDowngrades do")
-	flags.StringVar(&f.id, "id", "", "`ID` of the installation: its ring becomes {{ring}}, as the application itself writes it, and X-Tsmon-Client says it to a server")
+	flags.BoolVar(&f.requireVersion, "require-signed-version", false, "refuse signatures that are not bound to a version, as strict applications do")
+	flags.BoolVar(&f.downgrades, "allow-downgrades", false, "accept any other version as an update, as applications with allowDowngrades do")
+	flags.StringVar(&f.id, "id", "", "`ID` of the installation: {{ring}} becomes its ring, and servers get the ID in the header X-Tsmon-Client")
 	f.access.add(cmd)
 }
 
@@ -176,13 +176,13 @@ func updateCheckCommand(app *cli.App) *cobra.Command {
 		Use:   "check --endpoint URL… --current V",
 		Short: "Check for an update that a client could install",
 		Long: `Ask the endpoints for an update as the updater does, in order and with its
-fallbacks. If keys are known, the signature of an offer is checked, as far as that is
-possible without the bundle, and, by its name, whether the application could install
-it. Below public_url the configured updates token is sent. Exit code 0 whether or
-not there is an update.
+fallbacks. If keys are known, the signature of an offer is checked as far as that is
+possible without the bundle; the name of the bundle tells whether the application could
+install it. The configured updates token is sent to endpoints below public_url. The
+exit code is 0 whether or not there is an update.
 
 An endpoint with variables is the dynamic address of a server, one without is a
-manifest. --target and --arch are what {{target}} and {{arch}} become.`,
+manifest. --target and --arch are the values of {{target}} and {{arch}}.`,
 		Example: `  tsmon update check --endpoint https://releases.example.com/stable/latest.json --current 1.3.0
   tsmon update check --endpoint 'https://releases.example.com/stable/rings/{{ring}}/latest.json' --id a1b2 --current 1.3.0
   tsmon update check --endpoint 'https://a.example.com/{{target}}/{{arch}}/{{current_version}}' --current 1.3.0 --target darwin-aarch64 --json
@@ -363,7 +363,7 @@ func runDownload(ctx context.Context, app *cli.App, f updateFlags, output string
 	}
 	progress := app.NewProgress("downloaded")
 	if err := u.Download(ctx, offer, output, downloadEvents(app, progress, output)); errors.Is(err, signing.ErrSignature) {
-		return cli.WithHint(err, "what is stored there is not what was signed: `tsmon channel verify CHANNEL` compares the storage, and `tsmon channel repair CHANNEL --bundle FILE` puts back the bytes that were")
+		return cli.WithHint(err, "the stored bundle is not the one that was signed: `tsmon channel verify CHANNEL` checks the storage, and `tsmon channel repair CHANNEL --bundle FILE` restores the original bytes")
 	} else if err != nil {
 		return hintAccess(err)
 	}
