@@ -272,24 +272,24 @@ func misplaced(log *channels.Log, e *channels.Entry) string {
 	return ""
 }
 
-// Made reports whether an entry of a channel is a plan whose hash begins with a text;
-// without hash, whether the newest one is a plan.
-func (p Plans) Made(ctx context.Context, channel, hash string) (bool, error) {
+// Made returns the hash of the plan that an entry of a channel was, if it begins with a text;
+// without hash, of the newest entry. It is empty if there is none.
+func (p Plans) Made(ctx context.Context, channel, hash string) (string, error) {
 	log, err := p.Channels.Load(ctx, channel)
 	if err != nil {
-		return false, err
+		return "", err
 	}
 	for i := range log.Entries {
 		e := &log.Entries[len(log.Entries)-1-i]
 		if !e.Entered.IsZero() {
 			payload, err := e.Payload()
-			if err != nil || strings.HasPrefix(library.SumOf(payload), hash) {
-				return err == nil, err
+			if sum := library.SumOf(payload); err != nil || strings.HasPrefix(sum, hash) {
+				return sum, err
 			}
 		}
 		if hash == "" {
 			break
 		}
 	}
-	return false, nil
+	return "", nil
 }
