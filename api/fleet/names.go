@@ -7,6 +7,7 @@ import (
 
 	"tsmon/channels"
 	"tsmon/manifest"
+	"tsmon/release/library"
 )
 
 // Other replaces a version, target or cohort that a channel's log does not contain, so that
@@ -18,21 +19,20 @@ const Other = "(other)"
 type Names struct {
 	versions map[string]bool
 	cohorts  map[string]bool
-	targets  map[string]bool   // platforms without bundle types
-	bundles  map[string]string // platforms by version and file, such as 1.4.0/app.tar.gz
-	objects  map[string]bool   // store keys of all files that it names
+	targets  map[string]bool    // platforms without bundle types
+	bundles  map[string]string  // platforms by version and file, such as 1.4.0/app.tar.gz
+	files    library.NamedFiles // store keys of all files of releases that it names
 }
 
 // NamesOf collects the names in a log.
 func NamesOf(l *channels.Log) *Names {
 	n := newNames()
+	n.files.Add(l)
 	for _, e := range l.Entries {
 		n.add(e.Render(""))
-		n.name(&e.Release)
 		if e.Rollout == nil {
 			continue
 		}
-		n.name(&e.Rollout.Release)
 		n.add(e.Rollout.Release.Render("", 0))
 		for _, cohort := range e.Rollout.Cohorts {
 			n.cohorts[cohort] = true
@@ -49,22 +49,12 @@ func NamesIn(m manifest.Manifest) *Names {
 }
 
 func newNames() *Names {
-	return &Names{versions: map[string]bool{}, cohorts: map[string]bool{}, targets: map[string]bool{}, bundles: map[string]string{}, objects: map[string]bool{}}
-}
-
-// name adds the objects of a release.
-func (n *Names) name(r *channels.Release) {
-	for _, b := range r.Platforms {
-		n.objects[b.Path] = true
-	}
-	for _, f := range r.Files {
-		n.objects[f.Path] = true
-	}
+	return &Names{versions: map[string]bool{}, cohorts: map[string]bool{}, targets: map[string]bool{}, bundles: map[string]string{}, files: library.NamedFiles{}}
 }
 
 // Object reports whether the channel's log names a file of a release, by its key in the store.
 // A signature has the name of its bundle.
-func (n *Names) Object(name string) bool { return n.objects[strings.TrimSuffix(name, ".sig")] }
+func (n *Names) Object(name string) bool { return n.files.Has(name) }
 
 func (n *Names) add(m manifest.Manifest) {
 	if n.versions[m.Version] {

@@ -43,7 +43,7 @@ func (h *Heads) record(ctx context.Context, key string) (d *web.Document, named 
 				logs = append(logs, log)
 			}
 		}
-		named, fault, err = recorded.Vouched(ctx, library.Library{Store: h.store}, logs, version, library.SumOf(data))
+		named, fault, err = library.Vouched(ctx, library.Library{Store: h.store}, logs, version, library.SumOf(data))
 	}
 	if fault != nil {
 		h.alarms.raise(key, info.ETag, kindRecord, fault)

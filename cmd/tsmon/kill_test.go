@@ -12,6 +12,7 @@ import (
 
 	"tsmon/channels"
 	"tsmon/longtest"
+	"tsmon/release"
 	"tsmon/store/object"
 )
 

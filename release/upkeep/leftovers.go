@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strings"
 
-	"tsmon/channels"
 	"tsmon/release/bundle"
 	"tsmon/release/library"
 	"tsmon/store/object"
@@ -22,14 +21,9 @@ import (
 // records go, and all bundles that no log entry names, unless the version is doomed. Of any
 // other version, bundles go that neither its record nor its staging records name.
 func (w *pruning) leftovers(ctx context.Context, doomed []string) error {
-	offered, named := lastOffered(w.logs), map[string]bool{}
+	offered, named := lastOffered(w.logs), library.NamedFiles{}
 	for _, log := range w.logs {
-		for _, e := range log.Entries {
-			maps.Copy(named, keysIn(&e.Release))
-			if e.Rollout != nil {
-				maps.Copy(named, keysIn(&e.Rollout.Release))
-			}
-		}
+		named.Add(log)
 	}
 	for version, s := range w.stocks {
 		if w.began.Sub(s.newest) < leftoverAge {
@@ -37,7 +31,7 @@ func (w *pruning) leftovers(ctx context.Context, doomed []string) error {
 		}
 		if _, shown := offered[version]; shown {
 			if !slices.Contains(doomed, version) {
-				w.leave(s.objects, func(key string) bool { return named[key] })
+				w.leave(s.objects, named.Has)
 			}
 			w.leave(s.staged, func(string) bool { return false })
 			continue
@@ -50,7 +44,13 @@ func (w *pruning) leftovers(ctx context.Context, doomed []string) error {
 			return needed == nil || needed[strings.TrimPrefix(key, library.Folder(version))]
 		})
 	}
+	if w.o.Strays {
+		if err := w.unnamed(ctx); err != nil {
+			return err
+		}
+	}
 	slices.Sort(w.report.Leftovers)
+	w.report.Leftovers = slices.Compact(w.report.Leftovers)
 	return nil
 }
 
@@ -64,25 +64,13 @@ func (w *pruning) leave(objects []object.Info, needed func(key string) bool) {
 	}
 }
 
-// keysIn returns the keys of the bundles of a release.
-func keysIn(release *channels.Release) map[string]bool {
-	keys := map[string]bool{}
-	for _, b := range release.Platforms {
-		keys[b.Path] = true
-	}
-	for _, f := range release.Files {
-		keys[f.Path] = true
-	}
-	return keys
-}
-
 // needed returns the names of the bundles that the record and the staging records of an
 // unreleased version refer to, or nil if one of these can't be read.
 func (w *pruning) needed(ctx context.Context, version string, s *stock) (map[string]bool, error) {
 	var record *library.Record
 	var staged map[string]*library.Staged
 	var err error
-	if s.record {
+	if len(s.records) > 0 {
 		var records []*library.Record
 		if records, err = w.Library.Records(ctx, version); err == nil && len(records) > 0 {
 			if record = records[len(records)-1]; record.Discarded {

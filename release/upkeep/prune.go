@@ -20,7 +20,10 @@ type PruneOptions struct {
 	Keep      int           // newest releases of each channel that stay
 	OlderThan time.Duration // since a channel last offered it
 	Why       string        // recorded in the logs
-	DryRun    bool
+	// Strays removes the leftovers alone, with all that lies among the releases and no log
+	// names.
+	Strays bool
+	DryRun bool
 }
 
 // PrunedRelease is a release whose bundles are removed.
@@ -38,7 +41,7 @@ type PruneReport struct {
 	Channels []string        `json:"channels"`
 	// Leftovers are the keys of objects that no release needs, sorted: interrupted uploads,
 	// discarded versions, and the staging records and claims of releases that a channel has
-	// shown since.
+	// shown since; with Strays all that Unnamed finds in files.
 	Leftovers []string `json:"leftovers"`
 	// Unfinished are the keys of uploads that were begun and not finished.
 	Unfinished []string `json:"unfinished"`
@@ -71,12 +74,15 @@ type pruning struct {
 	stored time.Time         // when it began by the time of the store
 	stocks map[string]*stock // by version
 	logs   []*channels.Log
+	astray []object.Info // among the releases, in no version's folder
 	report *PruneReport
+	// unshown are versions that no channel has shown, no plan waits for, and that are complete.
+	unshown []string
 }
 
 // stock is what a store holds of a version.
 type stock struct {
-	record  bool          // there is one
+	records []string      // their keys
 	objects []object.Info // in its folder, but for records
 	staged  []object.Info // that say how it was staged
 	newest  time.Time     // when the last of all these was written
@@ -156,6 +162,9 @@ func (w *pruning) takeStock(ctx context.Context) error {
 			}
 			version, _, _ := strings.Cut(strings.TrimPrefix(info.Key, prefix), "/")
 			if _, err := manifest.ParseVersion(version); err != nil {
+				if prefix == library.Root {
+					w.astray = append(w.astray, info)
+				}
 				continue
 			}
 			s := w.stocks[version]
@@ -167,7 +176,7 @@ func (w *pruning) takeStock(ctx context.Context) error {
 			case prefix == library.StagedRoot:
 				s.staged = append(s.staged, info)
 			case library.IsRecord(info.Key):
-				s.record = true
+				s.records = append(s.records, info.Key)
 			default:
 				s.objects = append(s.objects, info)
 			}
@@ -185,11 +194,14 @@ func (w *pruning) prunable(ctx context.Context) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
+	if w.o.Strays {
+		return nil, nil
+	}
 	offered := lastOffered(w.logs)
 	var doomed []string
 	for version, s := range w.stocks {
 		last, shown := offered[version]
-		if s.record && len(s.objects) > 0 && shown && !kept[version] && w.began.Sub(last) >= w.o.OlderThan {
+		if len(s.records) > 0 && len(s.objects) > 0 && shown && !kept[version] && w.began.Sub(last) >= w.o.OlderThan {
 			doomed = append(doomed, version)
 		}
 	}

@@ -1,44 +1,17 @@
 // Package recorded judges the record of a release that somebody else may have written: by the
-// signatures of its bundles, and by the SHA-256 that the logs of channels name.
+// signatures of its bundles.
 package recorded
 
 import (
-	"cmp"
-	"context"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"slices"
 
-	"tsmon/channels"
 	"tsmon/release/library"
 	"tsmon/signing"
-	"tsmon/store/object"
 )
-
-// Vouched compares the SHA-256 of a version's record, hex, with what logs name. named is false
-// if none of them has the version; fault says that the store lacks the record that they name;
-// err wraps fs.ErrNotExist if another one is it, else it is the store's.
-func Vouched(ctx context.Context, l library.Library, logs []*channels.Log, version, sum string) (named bool, fault, err error) {
-	rightful := ""
-	for _, log := range logs {
-		if rightful = cmp.Or(log.Record(version), rightful); rightful == sum {
-			return true, nil, nil
-		}
-	}
-	if rightful == "" {
-		return false, nil, nil
-	}
-	switch _, err = l.Named(ctx, version, rightful); {
-	case err == nil:
-		return true, nil, fmt.Errorf("another record of %s: %w", version, fs.ErrNotExist)
-	case errors.Is(err, library.ErrStored), errors.Is(err, library.ErrNoRelease), errors.Is(err, object.ErrTooLarge):
-		return true, err, nil
-	}
-	return true, nil, err
-}
 
 // Discarded reports whether a record is the mark of a release that was thrown away
 // before a channel showed it. The first one of a version never is.

@@ -27,6 +27,7 @@ func (p channelsArea) examine(ctx context.Context) []Finding {
 			p.rings(ctx, n.at(name+"/rings"), name)
 		}
 	}
+	p.unnamed(ctx, n)
 	p.unprotected(n.at("operators"))
 	return n.found
 }
@@ -131,10 +132,24 @@ func (p channelsArea) signed(n *notes, log *channels.Log) {
 	}
 }
 
+func (p channelsArea) keeper() upkeep.Keeper {
+	return upkeep.Keeper{Library: library.Library{Store: p.store, Keys: p.keys}, Channels: channels.Repository{Store: p.store, Trust: p.trust}, Now: p.App.Now}
+}
+
+// unnamed finds what lies among the releases and no log names.
+func (p channelsArea) unnamed(ctx context.Context, n *notes) {
+	found, err := p.keeper().Unnamed(ctx)
+	if err != nil {
+		n.at(library.Root).failed(err, "see storage")
+	}
+	for _, f := range found {
+		n.at(f.Object).fail(f.Mend, "%s", f.Problem)
+	}
+}
+
 // strangers finds objects among those of a channel that belong to no part of it.
 func (p channelsArea) strangers(ctx context.Context, n *notes, log *channels.Log) {
-	keeper := upkeep.Keeper{Library: library.Library{Store: p.store, Keys: p.keys}, Channels: channels.Repository{Store: p.store, Trust: p.trust}}
-	found, err := keeper.Strangers(ctx, log.Channel, log)
+	found, err := p.keeper().Strangers(ctx, log.Channel, log)
 	if err != nil {
 		n.failed(err, "see storage")
 	}

@@ -16,14 +16,15 @@ import (
 
 type pruneFlags struct {
 	moveFlags
-	keep  int
-	older string
+	keep   int
+	older  string
+	strays bool
 }
 
 func releasePruneCommand(app *cli.App) *cobra.Command {
 	var f pruneFlags
 	cmd := &cobra.Command{
-		Use:   "prune [--keep N] [--older-than 90d] [--dry-run]",
+		Use:   "prune [--keep N] [--older-than 90d] | --strays [--dry-run]",
 		Short: "Remove the bundles of old releases",
 		Long: `Remove the bundles of releases that no client is offered any more: those that are not
 among the newest N of any channel (--keep) and that no channel has offered for a given
@@ -35,14 +36,22 @@ channel has shown. Before bundles are removed, the logs of all channels say whic
 half an hour no channel can return to these releases. Their records are kept, so that no
 version is used twice. Leftovers of crashed uploads and of discarded versions are removed
 after a day, and so are the staging records of published releases.
-` + "`tsmon channel repair --bundle`" + ` puts bundles back.`,
+` + "`tsmon channel repair --bundle`" + ` puts bundles back.
+
+--strays removes no old releases, but those leftovers, and everything else that has been
+among the releases for a day and that no log names, for example files put there by
+somebody with stolen credentials. Where operators sign, ` + "`tsmon channel verify`" + ` and
+` + "`tsmon doctor`" + ` name them. Complete releases are kept; ` + "`tsmon release discard`" + ` throws away
+one that no channel has shown.`,
 		Example: `  tsmon release prune --keep 10 --older-than 90d --dry-run
-  tsmon release prune --keep 10 --older-than 90d`,
+  tsmon release prune --keep 10 --older-than 90d
+  tsmon release prune --strays --dry-run`,
 		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return runPrune(cmd.Context(), app, f) },
 	}
 	cmd.Flags().IntVar(&f.keep, "keep", 0, "keep the newest `N` releases of each channel")
 	cmd.Flags().StringVar(&f.older, "older-than", "", "remove what no channel has offered for this `DURATION`, such as 90d or 36h")
+	cmd.Flags().BoolVar(&f.strays, "strays", false, "remove only leftovers, and what somebody put among the releases")
 	cmd.Flags().BoolVar(&f.dryRun, "dry-run", false, "print what would be removed, write nothing")
 	f.addReason(cmd, remark)
 	return cmd
@@ -63,11 +72,14 @@ func age(text string) (time.Duration, error) {
 }
 
 func runPrune(ctx context.Context, app *cli.App, f pruneFlags) error {
-	o := upkeep.PruneOptions{Keep: f.keep, Why: f.reason, DryRun: f.dryRun}
+	o := upkeep.PruneOptions{Keep: f.keep, Why: f.reason, Strays: f.strays, DryRun: f.dryRun}
 	if f.keep < 0 {
 		return cli.WithHint(cli.Usagef("--keep %d: it can't be negative", f.keep), "write --keep 10")
 	}
-	if f.keep == 0 && f.older == "" {
+	if f.strays && (f.keep > 0 || f.older != "") {
+		return cli.WithHint(cli.Usagef("--strays can't be combined with --keep or --older-than"), "run one after the other")
+	}
+	if f.keep == 0 && f.older == "" && !f.strays {
 		return cli.WithHint(cli.Usagef("--keep and --older-than are missing"), "for example --keep 10 --older-than 90d; add --dry-run to see what would be removed")
 	}
 	if f.older != "" {

@@ -1,0 +1,213 @@
+package upkeep
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"slices"
+	"strings"
+
+	"tsmon/channels"
+	"tsmon/release/approval"
+	"tsmon/release/bundle"
+	"tsmon/release/library"
+	"tsmon/store/object"
+)
+
+// unnamedShown bounds the findings of Unnamed.
+const unnamedShown = 100
+
+var (
+	errUnnamed = errors.New("no log names this file among the releases")
+	errUnshown = errors.New("no channel has shown this release, no plan waits for it, and nothing of it is staged")
+)
+
+// Unnamed finds what lies among the releases of a store and no log names, where operators sign a
+// channel: files, records, and whole releases that no channel has shown. Servers show none of it;
+// where clients read the bucket itself, it does. What was written within a day may be of a
+// publish that is under way, and is passed over, as are what is staged and what a plan waits to
+// show. While the log of a channel is lost or can't be read it finds nothing: that log may name
+// it.
+func (k Keeper) Unnamed(ctx context.Context) (found []Finding, err error) {
+	if !k.signed() {
+		return nil, nil
+	}
+	now, err := k.Library.Store.Now(ctx)
+	if err != nil {
+		return nil, err
+	}
+	w := &pruning{Keeper: k, o: PruneOptions{Strays: true}, began: now, stored: now, stocks: map[string]*stock{}, report: &PruneReport{}}
+	if err = w.takeStock(ctx); err == nil {
+		_, err = w.kept(ctx)
+	}
+	if err == nil {
+		err = w.leftovers(ctx, nil)
+	}
+	if errors.Is(err, channels.ErrLog) {
+		return nil, nil
+	} else if err != nil {
+		return nil, err
+	}
+	report := &VerifyReport{}
+	for _, version := range slices.SortedFunc(slices.Values(w.unshown), library.CompareVersions) {
+		report.find(library.Folder(version), errUnshown,
+			"`tsmon release publish --version "+version+"` completes it; if it is not to be released, `tsmon release discard "+version+"` throws it away, and a day later `tsmon release prune --strays` removes its files")
+	}
+	for _, key := range w.report.Leftovers {
+		if strings.HasPrefix(key, library.Root) {
+			report.find(key, errUnnamed, "`tsmon release prune --strays` removes it; with --dry-run it lists all such files")
+		}
+	}
+	found = report.Findings
+	if more := len(found) - unnamedShown; more > 0 {
+		found = found[:unnamedShown]
+		found[unnamedShown-1].Problem += fmt.Sprintf("; and %d more like it", more)
+	}
+	return found, nil
+}
+
+// signed reports whether operators sign a channel.
+func (k Keeper) signed() bool {
+	for _, trust := range k.Channels.Trust {
+		if trust.Operators != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// unnamed adds to the leftovers what no log names and Prune leaves unless it is asked for: what
+// lies in no version's folder, and records that nothing can refer to. It collects the releases
+// that no channel has shown.
+func (w *pruning) unnamed(ctx context.Context) error {
+	if err := w.whole(ctx); err != nil {
+		return err
+	}
+	planned, err := w.planned(ctx)
+	if err != nil {
+		return err
+	}
+	for _, info := range w.astray {
+		if w.began.Sub(info.ModTime) >= leftoverAge {
+			w.report.Leftovers = append(w.report.Leftovers, info.Key)
+		}
+	}
+	for version, s := range w.stocks {
+		if len(s.records) == 0 || planned[version] || w.began.Sub(s.newest) < leftoverAge {
+			continue
+		}
+		rightful := library.RecordOf(w.logs, version, "") != ""
+		if rightful && len(s.records) == 1 && s.records[0] == library.RecordKey(version, 1) {
+			continue // Verify compares it with the log
+		}
+		records, err := w.standing(ctx, version)
+		if err == nil && rightful {
+			w.surplus(s, records)
+		} else if err == nil {
+			err = w.unreleased(ctx, version, s, records)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// whole returns an error if the log of a channel was removed.
+func (w *pruning) whole(ctx context.Context) error {
+	for name := range w.Channels.Trust {
+		if slices.ContainsFunc(w.logs, func(log *channels.Log) bool { return log.Channel == name }) {
+			continue
+		}
+		if gone, err := w.gone(ctx, name, channels.Position{}); err != nil || gone != nil {
+			return errors.Join(gone, err)
+		}
+	}
+	return nil
+}
+
+// planned returns the versions that a plan waits to show.
+func (w *pruning) planned(ctx context.Context) (map[string]bool, error) {
+	found := map[string]bool{}
+	for _, name := range slices.Sorted(maps.Keys(w.Channels.Trust)) {
+		plans := approval.Plans{Store: w.Library.Store, Channels: w.Channels, Root: w.Channels.Trust[name].Root, Now: w.Now}
+		all, _, err := plans.List(ctx, name)
+		if err != nil {
+			return nil, err
+		}
+		for _, p := range all {
+			if p.Stale == "" {
+				found[p.Entry.Version], found[p.Entry.Newest()] = true, true
+			}
+		}
+	}
+	return found, nil
+}
+
+// standing returns the records of a version from the first up to one that is missing or is no
+// record: behind that nothing is read.
+func (w *pruning) standing(ctx context.Context, version string) (records []*library.Record, err error) {
+	for number := 1; number <= library.MaxRecords; number++ {
+		r, err := w.Library.Numbered(ctx, version, number)
+		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, object.ErrTooLarge) || errors.As(err, new(*bundle.Refusal)) {
+			break
+		}
+		if err != nil {
+			return nil, err
+		}
+		records = append(records, r)
+	}
+	return records, nil
+}
+
+// surplus adds the records of a version behind the one that logs name, but for marks that it was
+// discarded. If that one is lost, another may turn out to be it, and all stay.
+func (w *pruning) surplus(s *stock, records []*library.Record) {
+	stay, named := map[string]bool{}, false
+	for _, r := range records {
+		if !named || r.Discarded {
+			stay[library.RecordKey(r.Version, r.Number)] = true
+		}
+		named = named || library.RecordOf(w.logs, r.Version, r.Sum) == r.Sum
+	}
+	if named {
+		w.drop(s.records, stay)
+	}
+}
+
+// unreleased adds what stands behind the records of a version that no channel has shown, with
+// the files that none of them needs.
+func (w *pruning) unreleased(ctx context.Context, version string, s *stock, records []*library.Record) error {
+	staged, err := w.Library.Staged(ctx, version)
+	if errors.As(err, new(*bundle.Refusal)) {
+		return nil
+	} else if err != nil {
+		return err
+	}
+	var counts *library.Record
+	if n := len(records); n > 0 && !records[n-1].Discarded {
+		counts = records[n-1]
+	}
+	if counts != nil && len(library.Standing(staged)) == 0 {
+		w.unshown = append(w.unshown, version)
+	}
+	stay := map[string]bool{}
+	for _, r := range records {
+		stay[library.RecordKey(version, r.Number)] = true
+	}
+	w.drop(s.records, stay)
+	needed := library.Needed(counts, staged)
+	w.leave(s.objects, func(key string) bool { return needed[strings.TrimPrefix(key, library.Folder(version))] })
+	return nil
+}
+
+// drop adds the keys that don't stay to the leftovers.
+func (w *pruning) drop(keys []string, stay map[string]bool) {
+	for _, key := range keys {
+		if !stay[key] {
+			w.report.Leftovers = append(w.report.Leftovers, key)
+		}
+	}
+}
