@@ -36,7 +36,7 @@ type EntryRow struct {
 	Origin   *channels.Origin `json:"origin,omitempty"`
 	Rollout  *release.Share   `json:"rollout,omitempty"`
 	SignedBy []string         `json:"signed_by"` // operators; what they don't name is a key
-	Needs    int              `json:"needs"`     // signatures of operators; 0: none were in force
+	Needs    int              `json:"needs"`     // signatures of operators; 0: nobody had to sign it
 	Pruned   []string         `json:"pruned,omitempty"`
 }
 
@@ -48,7 +48,7 @@ func rowOf(log *channels.Log, e *channels.Entry) EntryRow {
 	}
 	force := log.InForce(e.Sequence)
 	row.SignedBy = append(row.SignedBy, e.SignedBy(force)...)
-	if force != nil {
+	if force != nil && e.Who != channels.Stepper {
 		row.Needs = force.Approvals
 		if e.Action == channels.Rollback {
 			row.Needs = force.Rollbacks

@@ -36,7 +36,9 @@ known of the one before, as ` + "`tsmon channel guard`" + ` shows; elsewhere tim
 
 A step that latest.json would break known clients with is refused; --allow-missing
 leaves those as they are, for this step and all that follow it. A step follows from the
-signed rollout and needs no operator; with --allow-missing it does, as any move.`,
+signed rollout and needs no operator; with --allow-missing it does, as any move. The log
+names "schedule" as the author of a step that lacks the signatures of a move, and keeps
+no --reason.`,
 		Example: `  tsmon channel advance
   tsmon channel advance stable --dry-run`,
 		RunE: func(cmd *cobra.Command, args []string) error { return runAdvance(cmd.Context(), app, f, args) },
