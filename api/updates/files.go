@@ -68,7 +68,7 @@ func (s *Server) file(w http.ResponseWriter, r *http.Request) {
 // for a signature: only publishers ask for those.
 func (s *Server) named(ctx context.Context, name string) bool {
 	h := s.Heads
-	if known := !h.signed || names(*h.known.Load(), name); known || strings.HasSuffix(name, ".sig") {
+	if known := !h.follower.signed || names(*h.known.Load(), name); known || strings.HasSuffix(name, ".sig") {
 		return known
 	}
 	s.lookAgain(ctx)
@@ -76,9 +76,12 @@ func (s *Server) named(ctx context.Context, name string) bool {
 }
 
 // lookAgain looks at the store once more, if it answers in time.
-func (s *Server) lookAgain(ctx context.Context) {
+func (s *Server) lookAgain(ctx context.Context) { s.Look(ctx, s.Deadline/2) }
+
+// Look returns once the channels were looked at again, or after a time.
+func (s *Server) Look(ctx context.Context, patience time.Duration) {
 	s.Heads.watch(ctx)
-	ctx, cancel := context.WithTimeout(ctx, s.Deadline/2)
+	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	s.Heads.rounds.Await(ctx)
 }
@@ -91,7 +94,7 @@ func (s *Server) record(ctx context.Context, key string) (*web.Document, error) 
 		s.lookAgain(ctx)
 		d, named, err = s.Heads.record(ctx, key)
 	}
-	if err == nil && !named && s.Heads.signed {
+	if err == nil && !named && s.Heads.follower.signed {
 		err = fs.ErrNotExist
 	}
 	return d, err

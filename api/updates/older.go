@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"tsmon/api/updates/alarm"
 	"tsmon/api/web"
 	"tsmon/channels"
 	"tsmon/store/object"
@@ -23,8 +24,16 @@ type older struct {
 	store  object.Store
 	trust  map[string]Trust
 	now    func() time.Time
-	alarms *alarms
+	alarms *alarm.Board
 	loop   web.Loop
+}
+
+// round looks at what lies beside the manifest of each channel, and reads one log.
+func (o *older) round(ctx context.Context, known map[string]*channel) {
+	for _, c := range known {
+		o.lookBeside(ctx, c)
+	}
+	o.next(ctx, known)
 }
 
 // next reads one log from its beginning and verifies all of its signatures: the one that was
@@ -76,19 +85,19 @@ func (o *older) read(ctx context.Context, c *channel) {
 		return
 	}
 	c.altered = err
-	o.alarms.judgeLog(c)
+	judgeLog(o.alarms, c)
 }
 
 // judgeLog raises or clears the alarm of a log whose end is believed.
-func (a *alarms) judgeLog(c *channel) {
+func judgeLog(a *alarm.Board, c *channel) {
 	key := channels.LogPrefix(c.name)
 	switch {
 	case c.broken != nil: // it was raised
 	case c.uncompiled != nil:
-		a.raise(key, c.offeredAt, kindLog, c.uncompiled)
+		a.Raise(key, c.offeredAt, alarm.Log, c.uncompiled)
 	case c.altered != nil:
-		a.raise(key, c.offeredAt, kindOf(c.altered), c.altered)
+		a.Raise(key, c.offeredAt, alarm.KindOf(c.altered), c.altered)
 	default:
-		a.clear(key)
+		a.Clear(key)
 	}
 }

@@ -6,7 +6,9 @@ import (
 )
 
 // Histories keeps how far servers have seen each log, which a short text names, so that
-// none of them shows a log that was shortened or rewritten.
+// none of them shows a log that was shortened or rewritten, and of which entry they have seen
+// the manifest, so that an older one that is put back is told from a move that was
+// interrupted.
 type Histories interface {
 	// Seen returns the end of a log as it was last seen. The zero value if
 	// nobody has seen it.
@@ -14,13 +16,20 @@ type Histories interface {
 
 	// See replaces what Seen returns, and reports false if that is not old any more.
 	// ErrInvalid if seen is not valid.
+	// What was seen of manifests is kept, but for those of entries behind the new end.
 	See(ctx context.Context, log string, old, seen Seen) (bool, error)
+
+	// SeeManifest records that the manifest of an entry was seen in its place in the store. It
+	// changes nothing if that of a newer one was, or if the log ends before the entry.
+	// ErrInvalid if the name of the log, or the number, can't be that of one.
+	SeeManifest(ctx context.Context, log string, entry int64) error
 }
 
 // Seen is the end of a log.
 type Seen struct {
 	Sequence int64  // number of the last entry
 	Hash     string // of its bytes, at most 64 bytes
+	Manifest int64  // the newest entry whose manifest was seen, 0 for none; See ignores it
 }
 
 // Validate reports why the end of a log can't be stored under a name. Errors wrap
