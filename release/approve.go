@@ -121,22 +121,16 @@ func (p *Publisher) Await(ctx context.Context, plan *Plan) (*Plan, error) {
 // completed finishes what a plan left undone that was made and interrupted. Where there is
 // no such plan, or without hash nothing to do, it returns why none can be approved.
 func (p *Publisher) completed(ctx context.Context, channel, hash string, why error) (*Plan, error) {
-	plans := p.Plans()
-	made, err := plans.Made(ctx, channel, hash)
-	if err != nil || made == "" {
+	if made, err := p.Plans().Made(ctx, channel, hash); err != nil || !made {
 		return nil, cmp.Or(err, why)
 	}
 	plan, err := p.Finish(ctx, channel)
-	if err != nil {
-		return plan, err
-	}
-	plans.Forget(ctx, channel, made)
-	if hash == "" && !plan.Changed && errors.Is(why, approval.ErrStale) {
-		if _, why = plans.Find(ctx, channel, ""); errors.Is(why, approval.ErrStale) {
+	if err == nil && hash == "" && !plan.Changed && errors.Is(why, approval.ErrStale) {
+		if _, why = p.Plans().Find(ctx, channel, ""); errors.Is(why, approval.ErrStale) {
 			return nil, why // of another plan
 		}
 	}
-	return plan, nil
+	return plan, err
 }
 
 // introducesNew reports whether a plan gives clients a release that the log, as it stands,

@@ -192,9 +192,6 @@ func (p Plans) Withdraw(ctx context.Context, channel, hash string, dry bool) (*W
 	return w, p.remove(ctx, channel, w.Hash)
 }
 
-// Forget removes what is left of a plan that was made. What stays is out of date.
-func (p Plans) Forget(ctx context.Context, channel, hash string) { _ = p.remove(ctx, channel, hash) }
-
 // remove removes a plan and its signatures; the plan itself last, so that the call can be
 // repeated.
 func (p Plans) remove(ctx context.Context, channel, hash string) error {

@@ -275,24 +275,28 @@ func misplaced(log *channels.Log, e *channels.Entry) string {
 	return ""
 }
 
-// Made returns the hash of a plan that became an entry of a channel and begins with a text;
-// without text, that of the newest entry. It is empty if there is none.
-func (p Plans) Made(ctx context.Context, channel, hash string) (string, error) {
+// Made reports whether an entry of a channel was a plan whose hash begins with a text; without
+// hash, whether the newest entry was a plan. It removes what is left of that plan.
+func (p Plans) Made(ctx context.Context, channel, hash string) (bool, error) {
 	log, err := p.Channels.Load(ctx, channel)
 	if err != nil {
-		return "", err
+		return false, err
 	}
 	for i := range log.Entries {
 		e := &log.Entries[len(log.Entries)-1-i]
 		if !e.Entered.IsZero() {
 			payload, err := e.Payload()
-			if sum := library.SumOf(payload); err != nil || strings.HasPrefix(sum, hash) {
-				return sum, err
+			if err != nil {
+				return false, err
+			}
+			if sum := library.SumOf(payload); strings.HasPrefix(sum, hash) {
+				_ = p.remove(ctx, channel, sum) // what stays is out of date
+				return true, nil
 			}
 		}
 		if hash == "" {
 			break
 		}
 	}
-	return "", nil
+	return false, nil
 }
