@@ -110,8 +110,8 @@ func names(known map[string]*channel, name string) bool {
 	return false
 }
 
-// routeOf returns what metrics and log call a file: manifests are small and come from
-// memory, bundles take as long as they need.
+// routeOf returns the route of a file in metrics and log, which distinguish manifests, small
+// and served from memory, from bundles.
 func routeOf(key string) string {
 	switch _, ring, ok := manifestIn(key); {
 	case ok && ring == whole:
@@ -126,7 +126,7 @@ func routeOf(key string) string {
 	return "" // of the router
 }
 
-// whole is the ring of a manifest that is for the whole channel.
+// whole stands for no ring, in the key of a manifest for the whole channel.
 const whole = -1
 
 // manifestIn returns the channel and the ring of a manifest's key.
@@ -175,7 +175,7 @@ func (s *Server) withholds(ctx context.Context, r *http.Request, key string) boo
 	return s.Heads.withholds(version, id, cohort)
 }
 
-// downloaded records that a client has a bundle, or will have it after some time.
+// downloaded records that a client has downloaded a bundle, or will have after some time.
 func (s *Server) downloaded(r *http.Request, key string, after time.Duration) {
 	if r.Method != http.MethodGet {
 		return
@@ -184,7 +184,7 @@ func (s *Server) downloaded(r *http.Request, key string, after time.Duration) {
 	s.Fleet.Downloaded(r.Context(), parts[1], parts[2], r.Header.Get(cohortHeader), after, client(r))
 }
 
-// noDocument answers why a manifest or record is not shown.
+// noDocument responds with the reason why a manifest or record is not shown.
 func (s *Server) noDocument(w http.ResponseWriter, r *http.Request, err error) {
 	if errors.Is(err, errUnverified) {
 		s.Fail(w, r, &web.Failure{Status: http.StatusServiceUnavailable, Cause: err,
@@ -196,7 +196,7 @@ func (s *Server) noDocument(w http.ResponseWriter, r *http.Request, err error) {
 
 var manifestEnd = strings.TrimPrefix(channels.ManifestKey("c"), "c")
 
-// isReleaseFile reports whether a key is part of the update tree: not what is staged.
+// isReleaseFile reports whether a key is part of the update tree; staged objects are not.
 func isReleaseFile(key string) bool {
 	return strings.HasPrefix(key, "releases/") && strings.Count(key, "/") == 2 && object.ValidKey(key) == nil
 }

@@ -17,9 +17,9 @@ const (
 	wholePatience = 2 * time.Minute
 )
 
-// older looks after what stands before the end of logs. Rounds look at the end alone, so what
-// somebody changed before it is found here. What is shown stays; the alarm is that of a
-// server that begins then, and is looked after every standsEvery.
+// older checks the entries before the end of logs. Rounds check only the end, so changes of
+// earlier entries are found here. What is shown stays; the alarm is the one that a server would
+// raise that starts then, and is checked again every standsEvery.
 type older struct {
 	store  object.Store
 	trust  map[string]Trust
@@ -28,7 +28,7 @@ type older struct {
 	loop   web.Loop
 }
 
-// round looks at what lies beside the manifest of each channel, and reads one log.
+// round checks the objects beside the manifest of each channel, and reads one log.
 func (o *older) round(ctx context.Context, known map[string]*channel) {
 	for _, c := range known {
 		o.lookBeside(ctx, c)
@@ -36,8 +36,8 @@ func (o *older) round(ctx context.Context, known map[string]*channel) {
 	o.next(ctx, known)
 }
 
-// next reads one log from its beginning and verifies all of its signatures: the one that was
-// not read for longest, if that is due.
+// next reads the log that was not read for longest, if it is due, from its beginning and
+// verifies all of its signatures.
 func (o *older) next(ctx context.Context, known map[string]*channel) {
 	var oldest *channel
 	var since time.Time
@@ -81,7 +81,7 @@ func (o *older) read(ctx context.Context, c *channel) {
 	defer c.reading.Unlock()
 	c.whole = o.now()
 	if err != nil && !errors.Is(err, channels.ErrLog) && !errors.Is(err, channels.ErrHistory) {
-		c.whole = c.whole.Add(standsEvery - wholeEvery) // the store is away: soon again
+		c.whole = c.whole.Add(standsEvery - wholeEvery) // the store is down: try again soon
 		return
 	}
 	c.altered = err

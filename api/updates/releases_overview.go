@@ -13,17 +13,17 @@ import (
 	"tsmon/release"
 )
 
-// Overview is what all channels show.
+// Overview is the state of all channels.
 type Overview struct {
 	Alarms   []alarm.Alarm  `json:"alarms"`
 	Channels []ChannelState `json:"channels"` // sorted by name
-	// Away is since when the store has not answered: everything is as it was then.
+	// Away is since when the store has not responded; everything is as of then.
 	Away time.Time `json:"away,omitzero"`
 	// Rehearses is true if moves can be rehearsed.
 	Rehearses bool `json:"rehearses"`
 }
 
-// ChannelState is what a channel shows, and what is known of it.
+// ChannelState is the state of a channel.
 type ChannelState struct {
 	Channel string `json:"channel"`
 	Version string `json:"version"`         // that everybody gets, empty if it shows nothing

@@ -5,13 +5,12 @@ import (
 	"fmt"
 )
 
-// Histories keeps how far servers have seen each log, which a short text names, so that
-// none of them shows a log that was shortened or rewritten, and of which entry they have seen
-// the manifest, so that an older one that is put back is told from a move that was
-// interrupted.
+// Histories records the newest entry that servers have seen of each log, so that none of them
+// shows a log that was shortened or rewritten, and the newest entry whose manifest they have
+// seen, which distinguishes an older manifest that was put back from an interrupted move. A
+// short text names a log.
 type Histories interface {
-	// Seen returns the end of a log as it was last seen. The zero value if
-	// nobody has seen it.
+	// Seen returns the end of a log as it was last seen, the zero value if it never was.
 	Seen(ctx context.Context, log string) (Seen, error)
 
 	// See replaces what Seen returns, and reports false if that is not old any more.
