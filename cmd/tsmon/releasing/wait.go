@@ -37,13 +37,13 @@ func (f *Wait) Await(ctx context.Context, app *cli.App, p *release.Publisher, pl
 		return plan, nil
 	}
 	w := plan.Waiting
-	approve := "`tsmon plan approve " + w.Hash[:12] + " --channel " + w.Channel + "`"
+	approve := "`tsmon plan approve " + w.Name() + " --channel " + w.Channel + "`"
 	app.Say("%s waits for approvals, %s: %s by one of: %s", w.Channel, approvals(w), approve, strings.Join(w.Missing, ", "))
 	limited, cancel := context.WithTimeout(ctx, f.Duration)
 	defer cancel()
 	made, err := p.Await(limited, plan)
 	if ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) {
-		return plan, cli.WithHint(cli.Refuse(fmt.Errorf("the plan %s still waits for approvals after %v", w.Hash[:12], f.Duration)),
+		return plan, cli.WithHint(cli.Refuse(fmt.Errorf("the plan %s still waits for approvals after %v", w.Name(), f.Duration)),
 			approve+" signs it; the command that made it goes on waiting if it is run again")
 	}
 	return made, err
