@@ -1,6 +1,7 @@
 # make demo       the main job, start to end, with nothing but Go
 # make test       all tests, on real servers too
-# make test-long  crashes at every storage operation, attacks and ages at full size, the race detector
+# make test-long  crashes at every storage operation, attacks and ages at full size, the race detector: hours
+# make test-long SHARE=3/16   the third of sixteen shares of that, a quarter of an hour
 # make test-engines  the suite of time series on InfluxDB 2.7 and openGemini, which it builds (half an hour)
 # make test-openapi  what Schemathesis finds of the description, which it installs
 # make test-plugin   an application with the real updater plugin updates itself (needs Rust)
@@ -41,14 +42,20 @@ demo:
 test: tools
 	$(REAL) go test -count=1 -timeout 30m ./...
 
-# TSMON_TEST_LONG kills at every storage operation instead of one in eleven or more, which
-# takes hours; it attacks a rollout with 200,000 made-up clients instead of 20,000, lets a fleet
-# live for 10,000 days instead of 120, and plays the table of the guard's README.
+# Kills at every storage operation instead of one in eleven or more, thousands of orders of
+# writers, 200,000 made-up clients instead of 20,000, fleets that live for 10,000 days instead of
+# 120, the table of the guard's README, and the race detector. That takes hours:
+# SHARE=3/16 goes through every sixteenth case, from the third on, in about a quarter of
+# an hour. All sixteen shares are the whole. Package longtest divides the cases.
+SHARE = 1/1
+LONG := ./api/fleet ./api/fleet/verdict/simulate ./api/updates ./channels ./cmd/tsmon ./release ./store/record/postgres ./store/record/sqlite ./store/series/sqlite
+LONG_TESTS := KilledAnywhere$$|RingsKilled$$|KilledPacking|KilledUpkeep|PruneMeetsEverybody|Interleavings|PlansComeTrue$$|FortyAddresses|ManyPlans|TestTable|TestAges|TestContract$$/Ages
+RACED = go list -f '{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}' ./... | awk -v share=$(SHARE) 'BEGIN { split(share, s, "/") } /./ && ++n % s[2] == s[1] % s[2]'
+
 test-long: tools
-	$(REAL) TSMON_TEST_LONG=1 go test -count=1 -timeout 5h -run 'Kill|Race|Interleav|PlansComeTrue|PruneMeetsEverybody|SixteenMoversOfRings' ./cmd/tsmon ./release ./channels ./api/updates ./store/series/sqlite
-	$(REAL) TSMON_TEST_LONG=1 go test -count=1 -timeout 5h -run 'TestOneAddress|TestFortyAddresses|TestTable|TestAges|TestContract/Ages' ./api/fleet/... ./store/record/...
-	go test -race -count=1 -short -timeout 30m $$(go list ./... | grep -v '/cmd/tsmon$$')
-	go test -race -count=1 -short -timeout 30m -run 'TestServe|TestCertificate' ./cmd/tsmon/...
+	$(REAL) TSMON_TEST_LONG=$(SHARE) go test -count=1 -timeout 10h -run '$(LONG_TESTS)' $(LONG)
+	$(RACED) | grep -v '/cmd/tsmon$$' | xargs -r go test -race -count=1 -short -timeout 30m
+	$(RACED) | grep '/cmd/tsmon$$' | xargs -r go test -race -count=1 -short -timeout 30m -run 'TestServe|TestCertificate'
 
 # `make test` has them too, once the server is built.
 test-engines: tools test-openapi $(TOOLS)/influxd2 $(TOOLS)/opengemini

@@ -10,35 +10,35 @@ import (
 	"tsmon/channels/journal"
 )
 
-// extension is a log that is being extended by entries, each of which must have the
-// signatures that the ones before it and the reader's trust demand.
+// extension extends a log by entries. Each entry must have the signatures that the entries
+// before it and the reader's trust require.
 type extension struct {
 	*Log
 	trust    Trust
 	thorough bool // all signatures are verified
 }
 
-// extension returns a log to be extended with what is known of the channel's operators.
+// extension returns an extension of a log, with what is known about the channel's operators.
 func (r Repository) extension(log *Log) extension {
 	return extension{log, r.Trust[log.Channel], r.Thorough}
 }
 
-// copied returns an extension that leaves the log as it is.
+// copied returns an extension of a copy of the log.
 func (x extension) copied() extension {
 	longer := *x.Log
 	longer.Entries, longer.begun = slices.Clip(x.Entries), 0
 	return extension{&longer, x.trust, x.thorough}
 }
 
-// precede keeps the hash of the newest entry before lost ones.
+// precede records the hash of the newest entry before lost ones.
 func (x extension) precede(sequence uint64, hash string) {
 	ends := map[uint64]string{sequence: hash}
 	maps.Copy(ends, x.ends)
-	x.ends = ends // others may have the old one
+	x.ends = ends // other copies may share the old map
 }
 
-// join decodes the entries that follow a log, up to the first that was not read, and
-// checks their hashes.
+// join decodes the entries that follow a log, up to the first missing one, and checks their
+// hashes.
 func (x extension) join(raw [][]byte) (*Log, error) {
 	longer := x.copied()
 	if end := slices.IndexFunc(raw, func(data []byte) bool { return data == nil }); end >= 0 {
@@ -60,12 +60,12 @@ func (x extension) join(raw [][]byte) (*Log, error) {
 	return longer.Log, longer.admit(entries, head)
 }
 
-// span joins the entries that follow a log from the newest back, since each has the
-// hash of the one before it. Missing ones are empty.
+// span adds the entries that follow a log, checking from the newest back, because each entry
+// has the hash of the previous one. Missing entries are empty.
 func (x extension) span(raw [][]byte) (*Log, []Gap, error) {
 	var entries []Entry // newest first
 	var gaps []Gap
-	want, known := "", false // the hash of the next entry to look at, if it is known
+	want, known := "", false // the hash of the next entry to check, if known
 	head := x.head
 	longer := x.copied()
 	for i, d := range slices.Backward(decodeAll(raw)) {
@@ -105,8 +105,8 @@ func (x extension) span(raw [][]byte) (*Log, []Gap, error) {
 	return longer.Log, gaps, nil
 }
 
-// needs returns why entries around gaps are not admitted: if the configured operators signed
-// the one at fault, a gap has hidden who put them in force.
+// needs explains why entries around gaps are refused: if the configured operators signed the
+// refused entry, the entry that put them in force is missing in a gap.
 func (x extension) needs(err error, entries []Entry, gaps []Gap) error {
 	i := slices.IndexFunc(entries, func(e Entry) bool { return e.Sequence == fault.Of(err, x.Channel).Sequence })
 	if i < 0 || x.trust.Operators == nil || !x.configured(&entries[i]) {
@@ -120,7 +120,7 @@ func (x extension) needs(err error, entries []Entry, gaps []Gap) error {
 	return err
 }
 
-// look says what is wrong with an entry.
+// look returns what is wrong with an entry, nil if nothing.
 func (x extension) look(d decoded, sequence uint64, want string, known bool) error {
 	switch {
 	case d.hash == "":
@@ -135,7 +135,7 @@ func (x extension) look(d decoded, sequence uint64, want string, known bool) err
 	return nil
 }
 
-// lacks is Approvals of an entry whose signers were read.
+// lacks is Approvals for an entry whose signers were read.
 func (x extension) lacks(e *Entry) (has, needs int, err error) {
 	force := x.operators
 	if force == nil && e.Operators == nil {
@@ -168,9 +168,9 @@ func (x extension) lacks(e *Entry) (has, needs int, err error) {
 	return has, needs, nil
 }
 
-// lacksChange is lacks of an entry that puts operators in force. Those who are must agree,
-// and enough of the new ones must show that they have their keys. A root key does for the
-// former.
+// lacksChange is lacks for an entry that puts operators in force. The operators in force so far
+// must approve, and enough of the new ones must sign to show that they have their keys. A root
+// key can stand in for the former.
 func (x extension) lacksChange(e *Entry) (has, needs int, err error) {
 	if err := e.Operators.Check(); err != nil {
 		return 0, 0, fmt.Errorf("%w: %w", ErrUnsigned, err)
@@ -186,8 +186,8 @@ func (x extension) lacksChange(e *Entry) (has, needs int, err error) {
 	return has, needs, nil
 }
 
-// admits returns an error unless an entry that follows the log has the signatures that it
-// needs. It wraps ErrUnsigned.
+// admits returns an error that wraps ErrUnsigned unless an entry that follows the log has the
+// signatures that it needs.
 func (x extension) admits(e *Entry) error {
 	has, needs, err := x.lacks(e)
 	if err == nil && has < needs {
@@ -199,17 +199,16 @@ func (x extension) admits(e *Entry) error {
 	return nil
 }
 
-// admit appends entries, the last of which has a hash, if they have the signatures that
-// they need.
+// admit appends entries if they have the signatures that they need. head is the hash of the
+// last one.
 //
-// A signature covers the hash of the entry before, and so the whole log up to there, which
-// the program reads and verifies before it signs. The newest entry that has all signatures
-// therefore vouches for those before it, and only those behind it are verified one by one,
-// unless the reader is thorough. Entries that put operators in force always are, since they
-// say whose signatures count; else somebody with the keys of operators who were removed
-// could vouch for himself. An entry without its quorum that a quorum has signed another
-// behind is thus found by thorough readers alone: it takes a quorum that signs what its own
-// program refuses.
+// A signature covers the hash of the previous entry and so the whole log up to it, which the
+// program reads and verifies before it signs. The newest entry with all signatures therefore
+// vouches for those before it, and only the entries after it are verified one by one, unless
+// the reader is thorough. Entries that put operators in force are always verified, because they
+// say whose signatures count; otherwise the keys of removed operators could vouch for
+// themselves. So if an entry lacks its quorum but a quorum signed a later one, only thorough
+// readers find it. That takes a quorum that signs what its own program refuses.
 func (x extension) admit(entries []Entry, head string) error {
 	forces, err := x.forces(entries)
 	if err != nil {
@@ -238,8 +237,8 @@ func (x extension) admit(entries []Entry, head string) error {
 	return nil
 }
 
-// forces returns who is in force behind each of the entries. It verifies those that put
-// operators in force.
+// forces returns the operators in force after each of the entries. It verifies the entries that
+// put operators in force.
 func (x extension) forces(entries []Entry) ([]*Operators, error) {
 	all := make([]*Operators, len(entries))
 	so := extension{Log: &Log{Channel: x.Channel, operators: x.operators}, trust: x.trust}
@@ -259,9 +258,8 @@ func (x extension) forces(entries []Entry) ([]*Operators, error) {
 	return all, nil
 }
 
-// voucher returns the index of the newest entry that has the signatures of all operators
-// that those in force ask for, and of those that are configured; -1 if there is none, or
-// none counts.
+// voucher returns the index of the newest entry with all signatures that the operators in force
+// and the configured ones require, -1 if there is none.
 func (x extension) voucher(entries []Entry, forces []*Operators) (int, error) {
 	for i := len(entries) - 1; i >= 0 && forces[i] != nil && !x.thorough; i-- {
 		e, force := &entries[i], forces[i]
@@ -278,15 +276,15 @@ func (x extension) voucher(entries []Entry, forces []*Operators) (int, error) {
 	return -1, nil
 }
 
-// configured reports whether enough of the operators that the reader knows of have signed an
-// entry, or a root key; also if it knows of none.
+// configured reports whether enough of the reader's configured operators, or a root key, have
+// signed an entry. Without configured operators it is true.
 func (x extension) configured(e *Entry) bool {
 	ours := x.trust.Operators
 	return ours == nil || ours.Count(e.signers) >= ours.Approvals ||
 		slices.ContainsFunc(x.trust.Root, func(key string) bool { return slices.Contains(e.signers, key) })
 }
 
-// vouched returns an error unless a reader may believe who the operators of a log are.
+// vouched returns an error unless the reader may trust the operators that a log names.
 func (x extension) vouched() error {
 	ours := x.trust.Operators
 	if ours == nil || x.Head() == nil {
@@ -303,7 +301,7 @@ func (x extension) vouched() error {
 	return fault.Distrust(fmt.Sprintf("no entry of %s has the signatures of %d configured operators: others sign it", x.Channel, ours.Approvals), x.Channel, ErrLog, ErrUnsigned, fault.ErrStrangers)
 }
 
-// vouchedWith is vouched of the log with an entry behind it whose signers were read.
+// vouchedWith is vouched for the log followed by an entry whose signers were read.
 func (x extension) vouchedWith(e Entry) error {
 	longer := x.copied()
 	longer.Entries = append(longer.Entries, e)
@@ -313,8 +311,8 @@ func (x extension) vouchedWith(e Entry) error {
 	return longer.vouched()
 }
 
-// lacksLeader is lacks of an entry that follows another channel: the signatures of the
-// leader's entry count, if that brings the release and the follower goes forward.
+// lacksLeader is lacks for an entry that follows another channel: the signatures of the
+// leader's entry count, if that entry brings the release and the follower moves forward.
 func (x extension) lacksLeader(e *Entry) (has, needs int, err error) {
 	force := x.operators
 	if len(e.Leader) > journal.MaxEntry {
@@ -352,7 +350,7 @@ func (x extension) stays(e *Entry) bool {
 	return head != nil && len(e.Lost) == 0 && head.Release.Equal(&e.Release) && same(head.Rollout, e.Rollout)
 }
 
-// same reports whether two rollouts are equal to the last member.
+// same reports whether two rollouts are equal in every member.
 func same(a, b *Rollout) bool {
 	x, errX := json.Marshal(a)
 	y, errY := json.Marshal(b)
@@ -374,7 +372,7 @@ func (x extension) isStep(e *Entry) bool {
 	return e.Release.Equal(&head.Release) && same(e.Rollout, next)
 }
 
-// isPause reports whether an entry does nothing but hold the newest release back.
+// isPause reports whether an entry only stops offering the newest release.
 func (x extension) isPause(e *Entry) bool {
 	head, r := x.Head(), e.Rollout
 	switch {
@@ -393,9 +391,9 @@ func (x extension) isPause(e *Entry) bool {
 	return false
 }
 
-// isBack reports whether an entry takes everybody back to a release that they were given
-// before, and that the channel has not left by a rollback since. Other rollbacks, such as one
-// that brings a bad release again, need all approvals.
+// isBack reports whether an entry takes all clients back to a release that they were offered
+// before and that the channel was not rolled back from since. Other rollbacks, such as one to a
+// bad release, need all approvals.
 func (x extension) isBack(e *Entry) bool {
 	head := x.Head()
 	if head == nil || e.Rollout != nil || len(e.Lost)+len(e.Pruned) > 0 ||

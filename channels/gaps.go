@@ -9,28 +9,28 @@ import (
 	"tsmon/channels/journal"
 )
 
-// Lost says that entries before the one that holds it are gone for good. The log is
-// read without them; should their bytes turn up, they count again.
+// Lost says that entries before the one that contains it are lost for good. The log is read
+// without them; if their bytes turn up, they count again.
 type Lost struct {
-	From uint64 `json:"from"` // number of the first
-	To   uint64 `json:"to"`   // number of the last
-	// Hash is the hex SHA-256 of the last, by the entry that follows it; empty if none
-	// does.
+	From uint64 `json:"from"` // number of the first one
+	To   uint64 `json:"to"`   // number of the last one
+	// Hash is the hex SHA-256 of the last one, as the entry that follows it has it; empty if
+	// none follows.
 	Hash string `json:"hash,omitempty"`
 }
 
-// Gap is entries of a log that are missing or altered, and that no entry says to be
-// lost.
+// Gap is a range of entries that are missing or altered and that no entry declares lost.
 type Gap struct {
 	Lost
 	Problem error // wraps ErrLog
 }
 
-// Pruned reports whether the log says that the bundles of a version were removed from
-// the store, or lost, and no entry has offered it since.
+// Pruned reports whether the log says that the bundles of a version were removed from the store
+// or lost, and no later entry offers the version.
 func (l *Log) Pruned(version string) bool { return l.PrunedBy(version) != nil }
 
-// PrunedBy returns the newest entry that says so, nil if Pruned is false.
+// PrunedBy returns the newest entry that says that bundles were removed or lost, nil if Pruned
+// is false.
 func (l *Log) PrunedBy(version string) *Entry {
 	for i := len(l.Entries) - 1; i >= 0; i-- {
 		e := &l.Entries[i]
@@ -61,9 +61,8 @@ func (l *Log) At(sequence uint64) *Entry {
 	return &l.Entries[i]
 }
 
-// Examine reads a log that may lack entries: what can be read of it, and what is
-// missing or altered and not said to be lost. An entry counts if the one after it has
-// its hash, or if that one is missing.
+// Examine reads a log that may lack entries. It returns the entries that can be read, and the
+// gaps. An entry counts if the next one has its hash, or if the next one is missing.
 func (s Salvage) Examine(ctx context.Context, channel string) (*Log, []Gap, error) {
 	if err := CheckName(channel); err != nil {
 		return nil, nil, err
@@ -71,7 +70,7 @@ func (s Salvage) Examine(ctx context.Context, channel string) (*Log, []Gap, erro
 	return s.r.journal(channel).around(ctx, s.r.extension(&Log{Channel: channel}))
 }
 
-// around extends a log by the entries that follow it, around those that are missing.
+// around extends a log by the entries that follow it, skipping missing ones.
 func (c chain) around(ctx context.Context, log extension) (*Log, []Gap, error) {
 	found, err := c.Numbers(ctx, log.last(), log.fed)
 	if err != nil {
@@ -103,7 +102,7 @@ func (c chain) around(ctx context.Context, log extension) (*Log, []Gap, error) {
 	return longer, gaps, err
 }
 
-// declares reports whether an entry says that others are lost.
+// declares reports whether an entry declares these entries lost.
 func (l *Log) declares(gap Lost) bool {
 	for _, e := range l.Entries {
 		for _, lost := range e.Lost {
@@ -115,8 +114,8 @@ func (l *Log) declares(gap Lost) bool {
 	return false
 }
 
-// Candidate returns the number and the hash of the bytes of an entry; ok is false for
-// other bytes.
+// Candidate decodes an entry and returns it with the hash of its bytes; ok is false if the
+// bytes are no entry.
 func Candidate(data []byte) (e Entry, sum string, ok bool) {
 	if len(data) > journal.MaxEntry {
 		return Entry{}, "", false
@@ -125,9 +124,8 @@ func Candidate(data []byte) (e Entry, sum string, ok bool) {
 	return e, journal.Hash(data), err == nil && e.Sequence > 0
 }
 
-// Span returns the log that the bytes of entries make, the first of which has number 1, and
-// what is missing or altered there and not said to be lost; of an entry that is missing they are
-// empty. found is what lies in the log. The error wraps ErrLog.
+// Span returns the log that these entries form, and its gaps. The first entry has number 1;
+// missing ones are empty. found is the listing of the stored log. The error wraps ErrLog.
 func (s Salvage) Span(channel string, raw [][]byte, found journal.Listing) (*Log, []Gap, error) {
 	log, gaps, err := s.r.extension(&Log{Channel: channel}).span(raw)
 	if err == nil {
@@ -136,8 +134,8 @@ func (s Salvage) Span(channel string, raw [][]byte, found journal.Listing) (*Log
 	return log, gaps, err
 }
 
-// Believe returns an error that wraps ErrLog unless the reader believes who the operators of a
-// log are, and it follows entries that are there.
+// Believe returns an error that wraps ErrLog unless the reader trusts the operators of a log,
+// and the entries of leaders that it follows exist.
 func (s Salvage) Believe(ctx context.Context, log *Log) error {
 	if err := s.r.extension(log).vouched(); err != nil {
 		return err
@@ -145,8 +143,8 @@ func (s Salvage) Believe(ctx context.Context, log *Log) error {
 	return s.r.led(ctx, log, 0)
 }
 
-// PutBack writes the bytes of an entry that the log lacks, in place of other bytes if
-// there are any. The caller has compared them with the hash in the entry that follows.
+// PutBack writes the bytes of an entry that is missing or altered in the log. The caller has
+// compared them with the hash in the next entry.
 func (s Salvage) PutBack(ctx context.Context, channel string, data []byte) error {
 	e, _, ok := Candidate(data)
 	if !ok {
@@ -155,12 +153,12 @@ func (s Salvage) PutBack(ctx context.Context, channel string, data []byte) error
 	return s.r.journal(channel).Replace(ctx, journal.Key(channel, e.Sequence), data)
 }
 
-// maxAhead bounds how many entries can be lost at the end of a log. No log has a number
-// further behind it, and somebody put there what shows one.
+// maxAhead bounds how many entries can be lost at the end of a log. An object that shows a
+// higher number is forged.
 const maxAhead = 1 << 20
 
-// Ahead returns the highest number of an entry that a manifest or a list of the channel
-// shows, whose log ends with entry end.
+// Ahead returns the highest entry number that a manifest or a list of the channel shows. The
+// log ends with entry end.
 func Ahead(seen []Pointer, end uint64) (highest uint64) {
 	for _, p := range Distinct(seen) {
 		if shown := p.Sequence(); shown <= end || shown-end <= maxAhead {

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"tsmon/channels/journal"
+	"tsmon/longtest"
 	"tsmon/manifest"
 	"tsmon/signing"
 	"tsmon/store/object"
@@ -208,11 +209,18 @@ func TestRepointReplacesForeignManifests(t *testing.T) {
 // every single operation the manifest must not have gone back and must be one
 // of the log's; a last repoint must bring it to the head.
 func TestInterleavings(t *testing.T) {
+	share, long := longtest.Chosen(t)
 	seeds := 150
-	if testing.Short() {
+	switch {
+	case long:
+		seeds = 4800
+	case testing.Short():
 		seeds = 30
 	}
 	for seed := range seeds {
+		if !share.Has(seed) {
+			continue
+		}
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
 			r, _ := newStore(t)

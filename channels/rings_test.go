@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"tsmon/channels/ring"
+	"tsmon/longtest"
 )
 
 // TestRing fixes the choice of a ring, which applications make by themselves.
@@ -227,11 +228,18 @@ func TestRingAheadOfTheLog(t *testing.T) {
 
 // TestInterleavingsOfRings is TestInterleavings of a channel with rings.
 func TestInterleavingsOfRings(t *testing.T) {
+	share, long := longtest.Chosen(t)
 	seeds := 12
-	if testing.Short() {
+	switch {
+	case long:
+		seeds = 384
+	case testing.Short():
 		seeds = 3
 	}
 	for seed := range seeds {
+		if !share.Has(seed) {
+			continue
+		}
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
 			interleave(t, ringed(t), rand.New(rand.NewPCG(uint64(seed), 2)), 15)

@@ -14,25 +14,25 @@ import (
 	"tsmon/store/object"
 )
 
-// Salvage reads a log that may be damaged, says what is left of it and what no reader
-// heeds, and puts entries back.
+// Salvage reads a log that may be damaged, finds objects that are not part of it, and restores
+// entries.
 type Salvage struct{ r Repository }
 
-// Salvage returns the one of the repository's logs.
+// Salvage returns the Salvage of the repository's logs.
 func (r Repository) Salvage() Salvage { return Salvage{r} }
 
-// Stray is an object among the entries of a log that no reader heeds.
+// Stray is an object in the folder of a log that is not part of it; readers ignore it.
 type Stray struct {
 	Key     string
 	Problem error     // wraps ErrLog
-	Written time.Time // by the clock of the store
-	// Begun says that it belongs to a delivery that is not complete, and may become so.
+	Written time.Time // when, by the clock of the store
+	// Begun says that it belongs to an import that is not complete yet.
 	Begun bool
 }
 
-// Strays returns the objects among the entries of a channel's log that no reader heeds,
-// sorted by key: foreign ones, marks of deliveries in a log with entries of its own, and what
-// came of a delivery that is not complete.
+// Strays returns the objects in the folder of a channel's log that are not part of it, sorted
+// by key: foreign objects, import marks in a log with entries of its own, and the remains of an
+// incomplete import.
 func (s Salvage) Strays(ctx context.Context, channel string) ([]Stray, error) {
 	if err := CheckName(channel); err != nil {
 		return nil, err
@@ -64,7 +64,7 @@ func (s Salvage) Strays(ctx context.Context, channel string) ([]Stray, error) {
 	return strays, s.date(ctx, channel, strays)
 }
 
-// date fills in when strays were written. What is of a delivery has the time of the newest.
+// date sets the times of strays. All objects of an import get the time of the newest one.
 func (s Salvage) date(ctx context.Context, channel string, strays []Stray) error {
 	if len(strays) == 0 {
 		return nil
@@ -91,15 +91,16 @@ func (s Salvage) date(ctx context.Context, channel string, strays []Stray) error
 	return nil
 }
 
-// Marks returns the marks of deliveries. Without them the log is the store's own: nobody feeds
-// it any more, or somebody forged them. late are those that came behind their entries.
+// Marks returns the marks of imports. Without them the log is the store's own; remove them if
+// imports have ended, or if they are forged. late are those that were written after their
+// entries.
 func (s Salvage) Marks(ctx context.Context, channel string) (all, late []journal.Part, err error) {
 	found, err := s.r.journal(channel).List(ctx, 0)
 	return found.Parts, found.Late(), err
 }
 
-// WrongSegments returns the segments of a channel that are not its log's. Readers ignore
-// them, and take longer.
+// WrongSegments returns the segments of a channel that don't match its log. Readers ignore
+// them, but read more slowly.
 func (s Salvage) WrongSegments(ctx context.Context, log *Log) ([]Stray, error) {
 	var wrong []Stray
 	add := func(info object.Info, problem string) {
@@ -129,7 +130,7 @@ func (s Salvage) WrongSegments(ctx context.Context, log *Log) ([]Stray, error) {
 	return wrong, nil
 }
 
-// isSegment reports whether a segment has the entries of a log, as far as their hashes are
+// isSegment reports whether a segment matches the entries of a log, as far as their hashes are
 // known.
 func (s Salvage) isSegment(ctx context.Context, log *Log, first uint64) (bool, error) {
 	data, err := s.r.journal(log.Channel).Read(ctx, segment.Key(log.Channel, first), segment.MaxSize)
@@ -148,7 +149,7 @@ func (s Salvage) isSegment(ctx context.Context, log *Log, first uint64) (bool, e
 	return true, nil
 }
 
-// ignoring returns an error unless it is one of those that are expected.
+// ignoring returns err, or nil if it is one of the expected errors.
 func ignoring(err error, expected ...error) error {
 	if slices.ContainsFunc(expected, func(e error) bool { return errors.Is(err, e) }) {
 		return nil

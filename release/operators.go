@@ -13,8 +13,8 @@ import (
 	"tsmon/release/library"
 )
 
-// witness has the entry of a follower hold the signed one that it follows, if its operators
-// have it follow that channel.
+// witness adds the leader's signed entry to the follower's entry, if the follower's operators
+// let it follow that channel.
 func witness(leader, follower *Plan) (err error) {
 	if force := follower.log.Operators(); follower.Entry != nil && force != nil && force.Follows == leader.Channel {
 		follower.Entry.Leader, err = leader.log.Witness(follower.Entry.Version)
@@ -22,9 +22,9 @@ func witness(leader, follower *Plan) (err error) {
 	return err
 }
 
-// Appoint puts the configured operators of a channel in force. Those who are must agree,
-// or a root key. It warns of channels that wait for theirs, but for those that the caller
-// appoints along with it.
+// Appoint plans putting the configured operators of a channel into force. The operators in
+// force must approve, or a root key. It warns of other channels that still wait for theirs,
+// except those that the caller appoints too.
 func (p *Publisher) Appoint(ctx context.Context, o Options, along ...string) (*Plan, error) {
 	pl, err := p.planner(o.Channel)
 	if err != nil {
@@ -37,7 +37,7 @@ func (p *Publisher) Appoint(ctx context.Context, o Options, along ...string) (*P
 	bare := *p
 	bare.Policies = maps.Clone(p.Policies)
 	policy := bare.Policies[o.Channel]
-	policy.Operators = nil // whom the log does not know yet
+	policy.Operators = nil // who are not in the log yet
 	bare.Policies[o.Channel] = policy
 	v := bare.Inspector().look(ctx)
 	s := v[o.Channel]
@@ -74,15 +74,15 @@ func (p *Publisher) Appoint(ctx context.Context, o Options, along ...string) (*P
 	return plan, err
 }
 
-// stillBare says that a channel waits for its operators.
+// stillBare returns the warning that a channel still waits for its operators.
 func stillBare(channel string) string {
 	return "nothing moves " + channel + " before the operators that are configured for it are in force there, too: `tsmon channel appoint " + channel + "`"
 }
 
-// Accept has the log of a channel give up the entries that ended at a position, which
-// servers have seen and which are lost, and has it go on behind entries from the future,
-// which count from then on; the zero value gives up nothing. Operators must approve that
-// like any other move: what nobody has signed, no server believes.
+// Accept plans an entry that gives up lost entries which servers have seen, up to a position,
+// and that lets the log continue after entries from the future, which then count. The zero
+// position gives up nothing. Operators must approve it like any other move: servers believe
+// only what is signed.
 func (p *Publisher) Accept(ctx context.Context, channel string, seen channels.Position, why string, dry bool) (*Plan, error) {
 	pl, err := p.planner(channel)
 	if err != nil {

@@ -7,7 +7,6 @@ import (
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
-	"os"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
@@ -17,6 +16,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"tsmon/channels"
+	"tsmon/longtest"
 	"tsmon/release/library"
 	"tsmon/release/upkeep"
 	"tsmon/store/object"
@@ -31,7 +31,7 @@ import (
 // all releases: what anybody has to ask who does not know what is there.
 func BenchmarkPrune(b *testing.B) {
 	n := 100
-	if os.Getenv("TSMON_TEST_LONG") == "1" {
+	if _, long := longtest.Chosen(b); long {
 		n = 1000
 	}
 	b.Run("dir", func(b *testing.B) {

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"tsmon/longtest"
 	"tsmon/release/approval"
 	"tsmon/release/library"
 )
@@ -32,7 +33,8 @@ func (d *desk) leave(t *testing.T, key, data string) {
 // signing one, with a bounded number of requests.
 func TestManyPlans(t *testing.T) {
 	n := 12_000
-	if os.Getenv("TSMON_TEST_LONG") == "1" {
+	if share, long := longtest.Chosen(t); long {
+		share.Needs(t, 7)
 		n = 100_000
 	}
 	d, ann, bob := released(t, "1.0.0")

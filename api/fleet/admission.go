@@ -11,19 +11,19 @@ import (
 	"tsmon/store/record"
 )
 
-// Bounds of the clients that are recorded, so that nobody fills the records with
-// clients that do not exist. Others are answered all the same.
+// Bounds on the clients that are recorded, so that nobody can fill the records with clients
+// that do not exist. Clients beyond the bounds are answered but not recorded.
 const (
 	admitTime     = 24 * time.Hour
-	networkPart   = 20               // one network has at most this part of a sample in that time
-	boundPart     = 10               // new clients, as a part of a sample, after which it is bounded
+	networkPart   = 20               // one network may add at most this fraction of a sample in that time
+	boundPart     = 10               // new clients, as a fraction of a sample, after which it is bounded
 	boundEvery    = time.Minute      // or the time
-	fullTime      = 10 * time.Minute // that a rollout counts as full after a client was refused
-	maxClientDays = 30               // for which a client that is not seen is remembered
+	fullTime      = 10 * time.Minute // how long a rollout counts as full after a client was refused
+	maxClientDays = 30               // after which a client that was not seen is forgotten
 )
 
-// sampleKey is a sample of clients: those of a channel, or with a version those that
-// were offered it.
+// sampleKey names a sample of clients: those of a channel or, with a version, those that were
+// offered that version.
 type sampleKey struct{ channel, version string }
 
 // admission decides which clients are recorded: those in the sample of their channel, and
@@ -36,15 +36,15 @@ type admission struct {
 	samples map[sampleKey]*sample
 }
 
-// sample is what this server knows of one.
+// sample is what this server knows about one sample.
 type sample struct {
 	record.Sample
-	ahead    bool         // it is smaller than in the records
+	ahead    bool         // this server made it smaller than it is in the records
 	stored   record.Level // in the records
 	since    time.Time    // when the clients were last forgotten
 	clients  map[record.ClientID]record.Network
 	networks map[record.Network]int // clients from each
-	wanted   bool                   // somebody was seen to run the release since then
+	wanted   bool                   // a client was seen running the release since then
 	fresh    int                    // clients since it was last bounded
 	bounded  time.Time
 	refused  time.Time // when the last client found no room
@@ -54,11 +54,11 @@ func newAdmission(most int) *admission {
 	return &admission{most: most, samples: map[sampleKey]*sample{}}
 }
 
-// of returns a sample. The caller holds mu.
+// of returns the sample of a key and creates it if needed. The caller holds mu.
 func (a *admission) of(k sampleKey, now time.Time) *sample {
 	s := a.samples[k]
 	if s == nil {
-		s = &sample{fresh: 1} // what is known of it elsewhere has to be looked up
+		s = &sample{fresh: 1} // so that the records are asked what other servers know
 		a.samples[k] = s
 	}
 	if age := now.Sub(s.since); s.clients == nil || age < 0 || age >= admitTime {
@@ -67,10 +67,10 @@ func (a *admission) of(k sampleKey, now time.Time) *sample {
 	return s
 }
 
-// runs reports whether it is to be recorded that a client runs a release, which is kept
-// of clients that were offered it. While a release is let out that may be any of the
-// sample. Of another one nobody in it may have been offered it, as of what a fleet had
-// before; to look for each of its clients would keep the records busy.
+// runs reports whether to record that a client runs a release, which is recorded for clients
+// that were offered it. While the release is being rolled out that may be any client of the
+// sample. For another release, such as one that a fleet already had, perhaps no client was
+// offered it, and checking each of its clients would keep the records busy.
 func (a *admission) runs(k sampleKey, id record.ClientID, rolling bool, now time.Time) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -79,14 +79,14 @@ func (a *admission) runs(k sampleKey, id record.ClientID, rolling bool, now time
 	return s.Holds(id) && (rolling || s.bounded.IsZero() || s.Rows > 0 || len(s.clients) > 0)
 }
 
-// admitted is what becomes of a client in a sample.
+// admitted is the decision about a client.
 type admitted struct {
 	in      bool // it may be recorded
-	refused bool // it may not, although the sample contains it
-	smaller bool // the sample was made smaller for it
+	refused bool // the sample contains it, but has no room
+	smaller bool // the sample was made smaller
 }
 
-// admit decides on a client.
+// admit decides whether a client may be recorded in a sample.
 func (a *admission) admit(k sampleKey, id record.ClientID, network record.Network, now time.Time) (d admitted) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -117,7 +117,7 @@ func (a *admission) admit(k sampleKey, id record.ClientID, network record.Networ
 	return d
 }
 
-// shrink makes a sample smaller, as the records would.
+// shrink makes a sample smaller, by the rule that the records use.
 func (s *sample) shrink(k sampleKey, most int) {
 	var sizes []int
 	if k.version != "" {
@@ -127,8 +127,8 @@ func (s *sample) shrink(k sampleKey, most int) {
 	s.become(s.Smaller(sizes, most))
 }
 
-// become takes over a sample that is part of the present one. Of a network that has too
-// many clients those with the least IDs stay.
+// become replaces the sample by a subset of it. If a network has too many clients, those with
+// the lowest IDs are kept.
 func (s *sample) become(smaller record.Sample) {
 	kept := make(map[record.ClientID]record.Network, len(s.clients))
 	clear(s.networks)
@@ -144,8 +144,8 @@ func (s *sample) become(smaller record.Sample) {
 	s.Sample, s.clients = smaller, kept
 }
 
-// unsettled returns the samples that are smaller than the records know, and those that
-// nothing is known of yet.
+// unsettled returns the samples that differ from the records: those made smaller here, and
+// those whose state in the records is unknown.
 func (a *admission) unsettled() (keys []sampleKey) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -177,7 +177,7 @@ func (a *admission) prune(batch *record.Sightings) {
 	})
 }
 
-// due returns the samples that have to be bounded.
+// due returns the samples whose size must be checked.
 func (a *admission) due(now time.Time) (keys []sampleKey) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -186,19 +186,19 @@ func (a *admission) due(now time.Time) (keys []sampleKey) {
 		if s.ahead || s.fresh > a.most/boundPart || (s.fresh > 0 || s.wanted && s.Rows == 0) && (age < 0 || age >= boundEvery) {
 			keys = append(keys, k)
 		} else if s.fresh == 0 && age >= 2*admitTime {
-			delete(a.samples, k) // nobody asks for that release any more
+			delete(a.samples, k) // no client asks for that release any more
 		}
 	}
 	return keys
 }
 
-// bound takes over what the records say of a sample, and reports whether that is a
-// smaller share of the clients than they said before.
+// bound takes over a sample from the records, and reports whether it is a smaller share of the
+// clients than before.
 func (a *admission) bound(k sampleKey, found record.Sample, now time.Time) (smaller bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	s := a.of(k, now)
-	next := s.Within(found) // this server may have made it smaller meanwhile
+	next := s.Within(found) // this server may have made it smaller in the meantime
 	s.ahead = next.Level != found.Level || next.OfNetwork != found.OfNetwork
 	if next.Level != s.Level || next.OfNetwork != s.OfNetwork {
 		s.become(next)
@@ -208,7 +208,7 @@ func (a *admission) bound(k sampleKey, found record.Sample, now time.Time) (smal
 	return smaller
 }
 
-// full says why clients that a sample contains are not recorded, empty if they are.
+// full returns the reason why clients of a sample are not recorded; empty if they are.
 func (a *admission) full(k sampleKey, now time.Time) string {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -17,8 +17,7 @@ import (
 	"tsmon/store/series"
 )
 
-// Adoption is how the releases of a channel spread, as tsmon channel adoption
-// prints it.
+// Adoption describes how the releases of a channel spread, as tsmon channel adoption prints it.
 type Adoption struct {
 	Channel string         `json:"channel"`
 	Version string         `json:"version"` // that everybody gets
@@ -30,7 +29,7 @@ type Adoption struct {
 	Versions []VersionCount `json:"versions"` // most clients first
 	Groups   []GroupCount   `json:"groups"`   // the same by version, target, type and cohort
 	Newest   NewestCounts   `json:"newest"`
-	Guard    *Opinion       `json:"guard,omitempty"` // of the newest release; nil: not asked
+	Guard    *Opinion       `json:"guard,omitempty"` // of the newest release; nil if not asked for
 	// Day counts the events of the last 24 hours, Curve the clients that had the newest
 	// version since it came to the channel; nil without time series.
 	Day   map[string]int64 `json:"last_24_hours"`
@@ -42,42 +41,42 @@ type Adoption struct {
 
 // Sampled says that numbers are estimated from a sample of the clients.
 type Sampled struct {
-	Share  float64 `json:"share"`  // of the clients that is recorded, below 1
-	Margin int     `json:"margin"` // by which the number of all clients is off at most, in 19 of 20 cases
-	// OfNetwork is how many clients of one network are recorded at most, so that there
-	// are more of the large networks than estimated; 0: any number.
+	Share  float64 `json:"share"`  // share of the clients that is recorded, below 1
+	Margin int     `json:"margin"` // maximum error of the number of all clients in 19 of 20 cases
+	// OfNetwork is how many clients of one network are recorded at most; 0 for any number. If
+	// it is set, the clients of large networks are underestimated.
 	OfNetwork int `json:"of_network,omitempty"`
 }
 
-// VersionCount are the clients with one version.
+// VersionCount counts the clients with one version.
 type VersionCount struct {
 	Version string  `json:"version"`
 	Clients int     `json:"clients"`
 	Percent float64 `json:"percent"`
-	// Margin is by how many points Percent is off at most, in 19 of 20 cases.
+	// Margin is the maximum error of Percent in 19 of 20 cases, in points.
 	Margin float64 `json:"percent_margin,omitempty"`
 }
 
-// GroupCount are the clients of one version, target, type and cohort.
+// GroupCount counts the clients of one version, target, type and cohort.
 type GroupCount struct {
 	Version string `json:"version"`
 	Target  string `json:"target"`         // OS-ARCH, or Other
-	Type    string `json:"type,omitempty"` // bundle type that they were installed from; empty: not known
+	Type    string `json:"type,omitempty"` // bundle type that they were installed from; empty if unknown
 	Cohort  string `json:"cohort,omitempty"`
 	Clients int    `json:"clients"`
 }
 
-// NewestCounts are clients by what became of the newest release; each is in one of
-// them.
+// NewestCounts counts clients by the outcome of the newest release. Each client is in one of
+// the counts.
 type NewestCounts struct {
 	Version string `json:"version"`
 	Offered int    `json:"offered"` // and not downloaded
-	Waiting int    `json:"waiting"` // downloaded, and no more is known
+	Waiting int    `json:"waiting"` // downloaded, nothing more is known
 	Running int    `json:"running"`
-	Kept    int    `json:"kept"` // downloaded, and back with the old version
+	Kept    int    `json:"kept"` // downloaded, and came back with the old version
 	Failed  int    `json:"failed"`
 	Crashed int    `json:"crashed"`
-	// Sample is that of the clients that were offered the release.
+	// Sample is the sample of the clients that were offered the release.
 	Sample *Sampled `json:"sample,omitempty"`
 }
 
@@ -85,8 +84,8 @@ type NewestCounts struct {
 type CurvePoint struct {
 	Time    time.Time `json:"time"`
 	Clients float64   `json:"clients"`
-	// Margin is by how much Clients is off at most, in 19 of 20 cases, by the sample of
-	// now; earlier ones were no smaller.
+	// Margin is the maximum error of Clients in 19 of 20 cases, computed from the present
+	// sample; earlier samples were at least as large.
 	Margin int `json:"margin,omitempty"`
 }
 
@@ -105,8 +104,8 @@ func NewAdoption(log *channels.Log) *Adoption {
 	return a
 }
 
-// Adoption returns the adoption of a channel with a log that is not empty, without what a
-// guard thinks, and without time series if those can't be read.
+// Adoption returns the adoption of a channel with a log that is not empty, without Guard, and
+// without time series if those can't be read.
 func (s *Sightings) Adoption(ctx context.Context, log *channels.Log) (*Adoption, error) {
 	a, now := NewAdoption(log), s.Now()
 	if err := a.ReadRecords(ctx, s.Records, now); err != nil {
@@ -125,11 +124,11 @@ const (
 	maxShown = 100_000
 )
 
-// ErrAdoption means that something else than an adoption was read.
+// ErrAdoption means that the data read is not an adoption.
 var ErrAdoption = errors.New("not the adoption of a channel")
 
-// Check returns an error unless an adoption that another machine sent is of a channel,
-// and its numbers can be shown. Errors wrap ErrAdoption.
+// Check validates an adoption that another machine sent: it must be of the channel and its
+// numbers must be plausible. Errors wrap ErrAdoption.
 func (a *Adoption) Check(channel string) error {
 	switch {
 	case a.Channel != channel:
@@ -184,7 +183,7 @@ func (a *Adoption) ReadRecords(ctx context.Context, records Records, now time.Ti
 	return err
 }
 
-// groupOf splits the platform key that clients are recorded with.
+// groupOf splits the recorded platform key into target and type.
 func groupOf(c record.ClientCount) GroupCount {
 	group := GroupCount{c.Version, c.Target, "", c.Cohort, c.Estimate()}
 	if key, err := manifest.ParseKey(c.Target); err == nil {
@@ -193,7 +192,7 @@ func groupOf(c record.ClientCount) GroupCount {
 	return group
 }
 
-// readNewest reads what became of a release.
+// readNewest reads the outcomes of a release.
 func readNewest(ctx context.Context, records Records, channel, version string) (NewestCounts, error) {
 	p, err := records.Progress(ctx, channel, version)
 	s, err2 := records.Sample(ctx, channel, version)
@@ -209,11 +208,11 @@ func sampled(s record.Sample) *Sampled {
 	return &Sampled{s.Rate(), s.Margin(s.Rows), s.OfNetwork}
 }
 
-// curveColumns is about how many points a curve has.
+// curveColumns is the approximate number of points of a curve.
 const curveColumns = 60
 
-// ReadSeries reads the events of a day and the curve. That the database does not
-// exist yet is no error.
+// ReadSeries reads the events of the last day and the curve. A database that does not exist yet
+// is no error.
 func (a *Adoption) ReadSeries(ctx context.Context, store series.Store, now time.Time) error {
 	err := errors.Join(a.readDay(ctx, store), a.readCurve(ctx, store, now))
 	if errors.Is(err, series.ErrNoDatabase) {
@@ -256,7 +255,7 @@ func (a *Adoption) readCurve(ctx context.Context, store series.Store, now time.T
 	return nil
 }
 
-// VersionCurve is how many clients had a version, by time.
+// VersionCurve is the number of clients with a version over time.
 type VersionCurve struct {
 	Version string       `json:"version"`
 	Points  []CurvePoint `json:"points"`
@@ -266,9 +265,9 @@ type VersionCurve struct {
 const maxHistory = 8
 
 // History returns how the clients of a channel moved between versions in the last 30 days, or
-// since its log begins. It includes the newest version, those that most clients have now, and
-// those that the log showed last, even if no client has them any more. Without time series it
-// returns only the present.
+// since the beginning of its log. It includes the newest version, those that most clients have
+// now, and those that the log showed last, even if no client has them any more. Without time
+// series it returns only the present numbers.
 func (s *Sightings) History(ctx context.Context, a *Adoption, log *channels.Log) ([]VersionCurve, error) {
 	now := s.Now()
 	since := now.Add(-AdoptionTime)
@@ -309,7 +308,7 @@ func (s *Sightings) History(ctx context.Context, a *Adoption, log *channels.Log)
 		switch {
 		case has >= 0:
 			c.Points = append(c.Points, a.point(now, float64(a.Versions[has].Clients)))
-		case len(c.Points) > 0: // nobody has it any more
+		case len(c.Points) > 0: // no client has it any more
 			c.Points = append(c.Points, a.point(now, 0))
 		}
 	}

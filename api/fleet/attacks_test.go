@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"os"
 	"strings"
 	"testing"
 	"time"
@@ -15,6 +14,7 @@ import (
 	"tsmon/api/fleet"
 	"tsmon/api/fleet/verdict"
 	"tsmon/channels"
+	"tsmon/longtest"
 	"tsmon/manifest"
 	"tsmon/release"
 )
@@ -137,50 +137,68 @@ func TestOneAddress(t *testing.T) {
 }
 
 // TestFortyAddresses: forty addresses make up as many clients as the tables have room for,
-// and more: 5,000 each within an hour, or with TSMON_TEST_LONG=1 not a part of that. A
+// and more: 5,000 each within an hour, or, unless this is a long run, a part of that. A
 // healthy rollout is not halted, its steps wait while there is no room, and
 // one that fails is halted, whether the strangers say nothing or praise it.
 func TestFortyAddresses(t *testing.T) {
 	events, part := []string{"", "started"}, 10
+	share, long := longtest.Chosen(t)
 	switch {
-	case os.Getenv("TSMON_TEST_LONG") == "1":
+	case long:
 		part = 1
 	case testing.Short():
 		events, part = events[1:], 20
 	}
-	for _, event := range events {
-		flood := func(a *attacked) func() {
-			return func() {
-				for i := range 40 {
-					a.stranger(fmt.Sprintf("203.0.%d.9", i), 5000/turns/part, event)
-				}
+	for i, event := range events {
+		f := forty{event, part}
+		for n, play := range []func(*testing.T){f.healthy, f.failing} {
+			if share.Has(8*i + 4*n) {
+				play(t)
 			}
 		}
-		small := func() *apitest.World {
-			w := apitest.Embedded(t)
-			w.Clients /= part // as the strangers
-			return w
+	}
+}
+
+// forty are addresses that make clients up who all say the same, or nothing.
+type forty struct {
+	event string
+	part  int // how many times fewer than 5,000 each, and than the tables have room for
+}
+
+func (f forty) attack(t *testing.T) (*attacked, func()) {
+	w := apitest.Embedded(t)
+	w.Clients /= f.part // as the strangers
+	a := attack(t, w)
+	return a, func() {
+		for i := range 40 {
+			a.stranger(fmt.Sprintf("203.0.%d.9", i), 5000/turns/f.part, f.event)
 		}
-		a := attack(t, small())
-		if why := a.hour(1, runs, flood(a)); why != "" {
-			t.Errorf("strangers that say %q: a healthy rollout is halted: %s", event, why)
+	}
+}
+
+func (f forty) healthy(t *testing.T) {
+	a, flood := f.attack(t)
+	if why := a.hour(1, runs, flood); why != "" {
+		t.Errorf("strangers that say %q: a healthy rollout is halted: %s", f.event, why)
+	}
+	if metric := a.servers[0].Metric(fmt.Sprintf(`tsmon_updates_rollout_full{channel="%s"}`, a.channel)); metric != "1" {
+		t.Errorf("strangers that say %q: that there is no room is shown as %q", f.event, metric)
+	}
+	for i, s := range a.stewards { // each knows it, and so does who looks at the records
+		o := apitest.Must[*fleet.Opinion](t)(s.Guards.Judge(t.Context(), a.channel, a.servers[i].Heads.Channels()[a.channel]))
+		if o.Decision != verdict.Wait || o.Verdict.Decision == verdict.Continue && !strings.Contains(o.Why, "no room") {
+			t.Errorf("strangers that say %q: %s, %s", f.event, o.Decision, o.Why)
 		}
-		if metric := a.servers[0].Metric(fmt.Sprintf(`tsmon_updates_rollout_full{channel="%s"}`, a.channel)); metric != "1" {
-			t.Errorf("strangers that say %q: that there is no room is shown as %q", event, metric)
-		}
-		for i, s := range a.stewards { // each knows it, and so does who looks at the records
-			o := apitest.Must[*fleet.Opinion](t)(s.Guards.Judge(t.Context(), a.channel, a.servers[i].Heads.Channels()[a.channel]))
-			if o.Decision != verdict.Wait || o.Verdict.Decision == verdict.Continue && !strings.Contains(o.Why, "no room") {
-				t.Errorf("strangers that say %q: %s, %s", event, o.Decision, o.Why)
-			}
-		}
-		if log := a.Logged.String(); !strings.Contains(log, "its steps wait") {
-			t.Errorf("strangers that say %q: the log does not say that steps wait", event)
-		}
-		b := attack(t, small())
-		if why := b.hour(4, crashes, flood(b)); !strings.Contains(why, "Halt: ") {
-			o := apitest.Must[*fleet.Opinion](t)(b.stewards[0].Guards.Judge(t.Context(), b.channel, b.servers[0].Heads.Channels()[b.channel]))
-			t.Errorf("strangers that say %q: a release that fails for one in eight goes on: %+v", event, o)
-		}
+	}
+	if log := a.Logged.String(); !strings.Contains(log, "its steps wait") {
+		t.Errorf("strangers that say %q: the log does not say that steps wait", f.event)
+	}
+}
+
+func (f forty) failing(t *testing.T) {
+	a, flood := f.attack(t)
+	if why := a.hour(4, crashes, flood); !strings.Contains(why, "Halt: ") {
+		o := apitest.Must[*fleet.Opinion](t)(a.stewards[0].Guards.Judge(t.Context(), a.channel, a.servers[0].Heads.Channels()[a.channel]))
+		t.Errorf("strangers that say %q: a release that fails for one in eight goes on: %+v", f.event, o)
 	}
 }

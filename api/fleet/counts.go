@@ -19,8 +19,8 @@ func ClientsMeasurement(channel string) string { return channel + ".clients" }
 // maxUnsent bounds the samples that wait for the database.
 const maxUnsent = 20_000
 
-// writeCounts writes the events of the last minute. What the database does not
-// accept is sent again with the same times, so that nothing counts twice.
+// writeCounts writes the events of the last minute. Samples that the database does not accept
+// are sent again with the same times, so that nothing is counted twice.
 func (s *Sightings) writeCounts(ctx context.Context) {
 	now := s.Now()
 	for key, c := range s.counted {
@@ -68,8 +68,7 @@ func (s *Sightings) write(ctx context.Context, samples []series.Sample) error {
 // AdoptionTime is how long a client counts after it was last seen.
 const AdoptionTime = maxClientDays * 24 * time.Hour
 
-// countClients records which versions the clients have, and what became of the
-// newest one.
+// countClients records which versions the clients have, and the outcomes of the newest one.
 func (s *Sightings) countClients(ctx context.Context) {
 	now := s.Now()
 	var samples []series.Sample
@@ -97,8 +96,8 @@ func (s *Sightings) countClients(ctx context.Context) {
 	}
 }
 
-// forget deletes the clients that no longer count, unless that was done within a day,
-// and returns when it was last done.
+// forget deletes the clients that no longer count, at most once a day, and returns when it last
+// did so.
 func (s *Sightings) forget(ctx context.Context, forgot time.Time) time.Time {
 	now := s.Now()
 	if age := now.Sub(forgot); age >= 0 && age < 24*time.Hour {

@@ -19,7 +19,8 @@ type Guard struct {
 	// Failures is the percentage of the clients that a release may fail for; 0 halts at
 	// the first failure, 100 never.
 	Failures float64
-	// Networks is how many networks it must fail in; 1 for a fleet behind one address.
+	// Networks is the number of networks in which it must fail; 1 for a fleet behind one
+	// address.
 	Networks int
 }
 
@@ -38,52 +39,51 @@ func (g Guard) Check() error {
 	return nil
 }
 
-// Guards judges rollouts by what became of the release for the clients that are
-// recorded.
+// Guards judges rollouts by the outcomes of the release on the recorded clients.
 type Guards struct {
 	Guards   map[string]Guard // by channel
-	Default  Guard            // of the other channels
+	Default  Guard            // for the other channels
 	Channels func() map[string]Channel
 	Records  GuardRecords
 	Recorded func() uint64 // Sightings.Recorded of this server
 	Now      func() time.Time
 }
 
-// GuardRecords are what Guards need of the records.
+// GuardRecords are the records that Guards need.
 type GuardRecords interface {
 	record.Outcomes
 	Clients(ctx context.Context, channel string, since time.Time) ([]record.ClientCount, error)
 }
 
-// Opinion is what a guard thinks of the newest release of a channel.
+// Opinion is a guard's judgment of the newest release of a channel.
 type Opinion struct {
 	Channel  string `json:"channel"`
 	Version  string `json:"version"`
 	Sequence uint64 `json:"sequence"`         // entry of the log that was judged
-	Before   string `json:"before,omitempty"` // release that it is compared with, if anything is known of that
+	Before   string `json:"before,omitempty"` // release that it is compared with; empty if none is known
 
 	Decision verdict.Decision `json:"decision"` // continue, wait or halt
 	// Why the next step waits or the rollout is to be halted; empty for continue.
 	Why string `json:"why,omitempty"`
 
 	Verdict *verdict.Verdict `json:"verdict"` // of the clients alone
-	// Clients are those that count since somebody let the release out, and BeforeClients
-	// what the release before came to.
+	// Clients are the outcomes since the release was published or resumed, BeforeClients those
+	// of the previous release.
 	Clients       verdict.Sums  `json:"clients"`
 	BeforeClients *verdict.Sums `json:"before_clients,omitempty"`
-	// Reach is how many clients of the sample the present step can reach, after a day no
-	// more than were offered the release; 0 if unknown.
+	// Reach is how many clients of the sample the present step can reach; after a day, no more
+	// than were offered the release. 0 if unknown.
 	Reach    int64   `json:"reach"`
 	Sample   float64 `json:"sample"` // share of the clients that is recorded
 	Networks Spread  `json:"networks"`
-	Required int     `json:"networks_required"` // that a release must fail in to be halted
+	Required int     `json:"networks_required"` // networks in which a release must fail to be halted
 	// Groups are the clients by target and cohort, not bounded by network; from Split.
 	Groups []OutcomeGroup `json:"groups,omitempty"`
 }
 
-// OutcomeGroup is what the release came to for the clients of one target and cohort.
+// OutcomeGroup are the outcomes of the release on the clients of one target and cohort.
 type OutcomeGroup struct {
-	Target  string `json:"target"` // empty: not known
+	Target  string `json:"target"` // empty if unknown
 	Cohort  string `json:"cohort,omitempty"`
 	Failing int64  `json:"failing"`
 	Waiting int64  `json:"waiting"`
@@ -94,7 +94,7 @@ type OutcomeGroup struct {
 	Doubt float64 `json:"doubt"`
 }
 
-// Split adds to an opinion what the release came to by target and cohort.
+// Split adds the outcomes by target and cohort to an opinion.
 func (g *Guards) Split(ctx context.Context, o *Opinion, c Channel) error {
 	test, err := verdict.New(o.Verdict.Limit, nil)
 	if err != nil {
@@ -123,8 +123,8 @@ func (g *Guards) guard(channel string) Guard {
 // marks are the ages at which clients are counted.
 var marks = verdict.MarkAges[:]
 
-// Judge returns what to think of the newest release of a channel. Errors are those of
-// the records.
+// Judge returns the guard's opinion of the newest release of a channel. Errors are those of the
+// records.
 func (g *Guards) Judge(ctx context.Context, channel string, c Channel) (*Opinion, error) {
 	guard, now := g.guard(channel), g.Now()
 	o := &Opinion{Channel: channel, Version: c.Newest(), Sequence: c.Sequence, Required: guard.Networks}
@@ -157,8 +157,8 @@ func (g *Guards) Judge(ctx context.Context, channel string, c Channel) (*Opinion
 	return o, nil
 }
 
-// decide adds to the verdict what it does not know: from how many networks the clients
-// are, and whether all are recorded.
+// decide completes the verdict with what it does not consider: the number of networks, and
+// whether all clients are recorded.
 func (o *Opinion) decide(full bool) {
 	o.Decision = o.Verdict.Decision
 	if o.Decision != verdict.Continue {
@@ -184,7 +184,7 @@ func plural(n int, one, many string) string {
 	return fmt.Sprintf("%d %s", n, many)
 }
 
-// before returns what a release came to, nil if nothing is known of it.
+// before returns the outcomes of a release, nil if none are known.
 func (g *Guards) before(ctx context.Context, channel, version string) (*verdict.Sums, error) {
 	if version == "" {
 		return nil, nil //nolint:nilnil // as a verdict takes it
@@ -203,14 +203,14 @@ func (g *Guards) before(ctx context.Context, channel, version string) (*verdict.
 	return &sums, nil
 }
 
-// reachTime is how far back a client counts as one that a step can reach.
+// reachTime is how recently a client must have been seen to count as one that a step can reach.
 const reachTime = 24 * time.Hour
 
-// reach returns how many clients the present step can reach, of the share that is
-// counted. A small fleet may have far fewer in the step than its share, by the luck of the
-// draw or since others have the release already. All who were seen within reachTime have
-// asked once the channel was left alone for so long: the step then reaches those that were
-// offered the release, and waits for no others.
+// reach returns how many clients the present step can reach, of the share that is counted. In a
+// small fleet the step may contain far fewer clients than its share, by chance or because
+// others have the release already. Once a step has lasted for reachTime, all clients that were
+// seen within reachTime have asked: it then reaches those that were offered the release, and
+// waits for no others.
 func (g *Guards) reach(ctx context.Context, channel string, c Channel, o *Opinion, now time.Time) (int64, error) {
 	groups, err := g.Records.Clients(ctx, channel, now.Add(-reachTime))
 	total := 0.0
@@ -224,8 +224,8 @@ func (g *Guards) reach(ctx context.Context, channel string, c Channel, o *Opinio
 	return reach, err
 }
 
-// Keep stores the outcomes of a channel's newest release so far, so that later releases can
-// be compared with it. Errors are those of the records.
+// Keep stores the present outcomes of a channel's newest release, so that later releases can be
+// compared with it. Errors are those of the records.
 func (g *Guards) Keep(ctx context.Context, channel string, c Channel) error {
 	now := g.Now()
 	crowds, err := g.Records.Crowds(ctx, record.Round{Channel: channel, Version: c.Newest()}, now, marks)
@@ -243,12 +243,12 @@ func (g *Guards) Keep(ctx context.Context, channel string, c Channel) error {
 	return g.Records.KeepSummary(ctx, record.Summary{Channel: channel, Version: c.Newest(), Clients: sums.Handed(), Counted: now, Sums: text})
 }
 
-// Trip is a rollout that a guard wants halted.
+// Trip is a rollout that a guard wants to halt.
 type Trip struct {
 	Channel  string
 	Version  string
 	Sequence uint64 // entry of the log that was judged
-	Failed   int    // of the clients that tried the release
+	Failed   int    // clients for which the release failed
 	Tried    int
 	Why      string // for the channel's log
 }
@@ -256,7 +256,7 @@ type Trip struct {
 // Reason is the text for the channel's log.
 func (t Trip) Reason() string { return t.Why }
 
-// Tripped returns the rollouts that are to be halted. Errors are those of the records.
+// Tripped returns the rollouts to halt. Errors are those of the records.
 func (g *Guards) Tripped(ctx context.Context) ([]Trip, error) {
 	var trips []Trip
 	for name, c := range g.Channels() {

@@ -13,7 +13,7 @@ import (
 // they remember nothing.
 type Histories struct {
 	Records record.Histories
-	Store   string // where the logs lie, see config.Config.StoreName; another store has other logs
+	Store   string // names the store of the logs, see config.Config.StoreName; another store has other logs
 }
 
 // Seen returns the end of a channel's log as it was last seen, the zero value if nobody has.
@@ -25,7 +25,8 @@ func (h Histories) Seen(ctx context.Context, channel string) (channels.Position,
 	return channels.Position{Sequence: uint64(seen.Sequence), Hash: seen.Hash}, err
 }
 
-// See replaces what Seen returns, and reports false if that is not old any more.
+// See replaces the position old that Seen returned, and reports false if the records have
+// another one by now.
 func (h Histories) See(ctx context.Context, channel string, old, end channels.Position) (bool, error) {
 	if h.Records == nil {
 		return true, nil

@@ -21,7 +21,7 @@ type Names struct {
 	cohorts  map[string]bool
 	targets  map[string]bool    // platforms without bundle types
 	bundles  map[string]string  // platforms by version and file, such as 1.4.0/app.tar.gz
-	files    library.NamedFiles // of releases, in the store
+	files    library.NamedFiles // store keys of all files of releases that it names
 }
 
 // NamesOf collects the names in a log.
@@ -41,7 +41,7 @@ func NamesOf(l *channels.Log) *Names {
 	return n
 }
 
-// NamesIn collects the names in a manifest that stands without a log.
+// NamesIn collects the names in a manifest without a log.
 func NamesIn(m manifest.Manifest) *Names {
 	n := newNames()
 	n.add(m)

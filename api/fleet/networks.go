@@ -8,23 +8,22 @@ import (
 	"tsmon/store/record"
 )
 
-// networkShare is the share of all clients that count which one network may make up,
-// where the size of the other networks does not allow more.
+// networkShare is the share of all counted clients that one network may always make up; it may
+// make up more if the other networks are large.
 const networkShare = 0.005
 
 // Spread says from how many networks the clients of a release come.
 type Spread struct {
-	Networks int `json:"fetched"` // with clients that fetched the release
-	Failing  int `json:"failing"` // of them with clients that it failed for
+	Networks int `json:"fetched"` // networks with clients that fetched the release
+	Failing  int `json:"failing"` // networks with clients for which it failed
 	// Counted is the share of those clients that count, from 0 to 1.
 	Counted float64 `json:"counted"`
 }
 
-// Bounded returns the sums of all networks, in which none counts for more clients than
-// a quarter of the networks have, or half a percent of all that count, whichever is
-// more. The clients of a larger network count for less each, those for the release
-// and those against it. A number of networks of 1, for a fleet behind one address,
-// means that all clients count.
+// Bounded adds up all networks. No network counts for more clients than a quarter of the
+// networks have, or half a percent of all that count, whichever is more: each client of a
+// larger network counts for less, whether it speaks for the release or against it. If networks
+// is 1, for a fleet behind one address, all clients count fully.
 func Bounded(all []record.Crowd, networks int) (verdict.Sums, Spread) {
 	var sizes []float64 // of networks
 	spread := Spread{Counted: 1}
@@ -62,7 +61,7 @@ func Bounded(all []record.Crowd, networks int) (verdict.Sums, Spread) {
 	return sum, spread
 }
 
-// handed is how many clients each network of a crowd has that fetched the release.
+// handed is the number of clients per network of a crowd that fetched the release.
 func handed(c *record.Crowd) float64 {
 	return float64(c.Waiting+c.Kept+c.Healthy+c.Failing) / float64(max(1, c.Networks))
 }
@@ -76,8 +75,8 @@ func sumsOf(c *record.Crowd) verdict.Sums {
 	return s
 }
 
-// mostOfNetwork returns how many clients of one network count. The share is of what
-// counts with that bound, so it is approached from below.
+// mostOfNetwork returns how many clients of one network count at most. The share refers to the
+// clients that count with this bound, so it is approached from below.
 func mostOfNetwork(sizes []float64) float64 {
 	if len(sizes) == 0 {
 		return 1
@@ -99,13 +98,13 @@ func mostOfNetwork(sizes []float64) float64 {
 	return most
 }
 
-// weighed is the sums of a network and what each of its clients counts for.
+// weighed are the sums of a network and the weight of each of its clients.
 type weighed struct {
 	verdict.Sums
 	weight float64
 }
 
-// weigh adds up sums by weight. What is against a release is rounded down.
+// weigh adds up sums by weight. Counts against a release are rounded down.
 func weigh(all []weighed) verdict.Sums {
 	total := func(count func(*verdict.Sums) int64) int64 {
 		sum := 0.0

@@ -12,17 +12,17 @@ import (
 	"tsmon/store/record"
 )
 
-// Notice is what a message of the webhook contains. All servers make the same notice
-// of the same event.
+// Notice is the content of a webhook message. All servers make the same notice for the same
+// event.
 type Notice struct {
-	ID    string    `json:"id"`    // of the event: the same if it is sent again
+	ID    string    `json:"id"`    // identifies the event: the same if it is sent again
 	Event string    `json:"event"` // publish, promote, follow, rollback, step, pause, resume, halt or alarm
 	Text  string    `json:"text"`  // for people; chat servers show it
 	Time  time.Time `json:"time"`  // of the event
 
 	// Of a move of a channel:
 	Channel  string         `json:"channel,omitempty"`
-	Version  string         `json:"version,omitempty"`  // that the event is about
+	Version  string         `json:"version,omitempty"`  // version that the event is about
 	Sequence uint64         `json:"sequence,omitempty"` // of the entry in the channel's log
 	From     string         `json:"from,omitempty"`     // promote, follow: the other channel; rollback, pause, halt: the version left
 	Who      string         `json:"who,omitempty"`
@@ -34,8 +34,8 @@ type Notice struct {
 	Problem string `json:"problem,omitempty"` // why it is not shown
 }
 
-// telling says of each kind of move how the notice of it is called and what its text
-// is. The text is a format of channel, version, whence, why and share, in that order.
+// telling has the event name and the text for each kind of move. The text is a format with
+// channel, version, origin, reason and share, in that order.
 var telling = map[channels.Action]struct{ event, text string }{
 	channels.Publish:  {"publish", "%[2]s was published on %[1]s%[5]s."},
 	channels.Promote:  {"promote", "%[2]s was promoted from %[3]s to %[1]s%[5]s."},
@@ -48,7 +48,7 @@ var telling = map[channels.Action]struct{ event, text string }{
 		"`tsmon release rollback` is a person's decision."},
 }
 
-// halting is a pause that a guard decided.
+// halting is a pause that a guard made.
 const halting channels.Action = "halt"
 
 // noticeOf returns the notice of a move.

@@ -20,40 +20,40 @@ type NotifierOptions struct {
 	Webhook  Webhook
 	Records  record.Outbox
 	Channels func() map[string]Channel
-	// Moves returns the entries of a channel's log behind a number, oldest first.
+	// Moves returns the entries of a channel's log after a number, oldest first.
 	Moves    func(channel string, after uint64) []channels.Entry
 	Registry prometheus.Registerer
 	Log      *slog.Logger
 	Now      func() time.Time
 }
 
-// Notifier sends a webhook each move of a channel, whoever made it and whether or not a
-// server ran at the time, and alarms. It reads the moves from the logs of the channels. The
-// records hold which moves have been queued, and the messages until the webhook has accepted
-// them. So each message arrives at least once, and usually once for all servers that share
-// the records. Moves from before a webhook was first configured are not sent.
+// Notifier sends alarms and every move of a channel to a webhook, whoever made the move and
+// whether or not a server ran at the time. It reads the moves from the logs of the channels.
+// The records hold which moves have been queued, and the messages until the webhook has
+// accepted them. So each message arrives at least once, and usually once for all servers that
+// share the records. Moves from before a webhook was first configured are not sent.
 //
-// A message that fails is sent again after growing pauses, for noticeLife. At most maxWaiting
-// messages wait at a time; further moves are queued as room appears.
+// A message that fails is sent again with increasing pauses, for noticeLife. At most maxWaiting
+// messages wait at a time; further moves are queued when there is room.
 type Notifier struct {
 	NotifierOptions
 	waiting prometheus.Gauge
 	sent    *prometheus.CounterVec
 
 	mu     sync.Mutex
-	alarms []Notice // that are not in the records yet, at most maxAlarms
+	alarms []Notice // alarms that are not in the records yet, at most maxAlarms
 
 	begin   sync.Once
 	stop    context.CancelFunc // nil until it runs
 	running sync.WaitGroup
 
 	// Only the goroutine uses these:
-	told    map[string]uint64 // as far as this server knows
+	told    map[string]uint64 // the last move that was queued, by channel
 	looked  time.Time         // when messages were last claimed
-	forgot  time.Time         // when messages were last forgotten
-	failing bool              // the records did not answer the last time
-	lacking bool              // there was no room for messages the last time
-	posting string            // what the log says of the webhook
+	forgot  time.Time         // when old messages were last deleted
+	failing bool              // the last request to the records failed
+	lacking bool              // there was no room for messages last time
+	posting string            // last failure of the webhook that was logged
 }
 
 const (
@@ -63,14 +63,14 @@ const (
 	maxAlarms   = 100 // that wait for the records
 	maxQueued   = 100 // messages of one transaction
 
-	claimEvery = 5 * time.Second // looks for messages of others, and for those that failed
+	claimEvery = 5 * time.Second // between checks for messages of other servers and for failed ones
 	claimed    = 2               // messages at a time
-	claimTime  = 3 * webhookTime // in which they are sent; later another server sends them
+	claimTime  = 3 * webhookTime // time to send them; after that another server sends them
 	firstPause = 5 * time.Second // after the first try; it doubles
 	longPause  = time.Hour
 )
 
-// NewNotifier returns a notifier that begins with Start. Close ends it.
+// NewNotifier returns a notifier, which Start starts and Close stops.
 func NewNotifier(o NotifierOptions) *Notifier {
 	n := &Notifier{
 		NotifierOptions: o,
@@ -98,8 +98,8 @@ func (n *Notifier) Alarm(object, etag, problem string) {
 	}
 }
 
-// Start begins to send messages if there is a webhook; only the first call has an effect. It
-// ends with Close, not with the context.
+// Start begins to send messages if there is a webhook; only the first call has an effect. Close
+// stops it; the end of the context does not.
 func (n *Notifier) Start(ctx context.Context) {
 	n.begin.Do(func() {
 		if n.Webhook.Address == "" {
@@ -113,8 +113,8 @@ func (n *Notifier) Start(ctx context.Context) {
 	})
 }
 
-// Close ends it after the message that is being sent. What is left is sent by another
-// server, or the next one.
+// Close stops the notifier after the message that is being sent. The remaining messages are
+// sent by another server, or the next time one starts.
 func (n *Notifier) Close() {
 	n.begin.Do(func() {}) // Start does nothing from now on
 	n.mu.Lock()
@@ -139,7 +139,7 @@ func (n *Notifier) run(ctx context.Context) {
 	}
 }
 
-// round queues what is new and sends what is due.
+// round queues new messages and sends those that are due.
 func (n *Notifier) round(ctx context.Context) {
 	queued, err := n.queue(ctx)
 	if age := n.Now().Sub(n.looked); err == nil && (queued || age < 0 || age >= claimEvery) {
@@ -151,8 +151,8 @@ func (n *Notifier) round(ctx context.Context) {
 	}
 }
 
-// queue puts messages about new moves and alarms into the records, if there are any, and
-// reports whether it did.
+// queue puts messages about new moves and alarms into the records, and reports whether there
+// were any.
 func (n *Notifier) queue(ctx context.Context) (bool, error) {
 	known := n.Channels()
 	fresh := n.told == nil
@@ -258,8 +258,8 @@ func (n *Notifier) deliver(ctx context.Context) error {
 	return err
 }
 
-// send sends a message, and records and reports whether it arrived. Once the context has
-// ended it leaves the message to others. The error is that of the records.
+// send sends a message, and records and returns whether it arrived. After the end of the
+// context it leaves the message to other servers. The error is that of the records.
 func (n *Notifier) send(ctx context.Context, m record.Message) (arrived bool, err error) {
 	due := n.Now()
 	if ctx.Err() == nil {

@@ -7,11 +7,11 @@ import (
 	"tsmon/store/record"
 )
 
-// maxSeen bounds the clients that are remembered until they are in the records, unless
-// samples are larger: a whole one finds room twice.
+// maxSeen bounds the clients that wait to be recorded. For larger samples the bound is twice
+// the sample.
 const maxSeen = 50_000
 
-// pending is what was seen and is not in the records yet.
+// pending holds sightings that are not in the records yet.
 type pending struct {
 	most      int // clients, half of the tries, and downloads
 	installed map[clientKey]record.Installed
@@ -36,7 +36,7 @@ type downloadKey struct {
 	version string
 }
 
-// countKey is what is counted separately. All of it comes from a channel's log.
+// countKey distinguishes counts. All of its texts come from a channel's log.
 type countKey struct{ channel, version, target, cohort string }
 
 type counts [events]int64
@@ -56,7 +56,7 @@ func (p *pending) count(k countKey, happened ...event) {
 	p.counts[k] = c
 }
 
-// try merges what was seen of a client with a release.
+// try merges an observation of a client with a release.
 func (p *pending) try(t record.Try) {
 	key := tryKey{clientKey{t.Channel, t.Client}, t.Version}
 	if before, ok := p.tries[key]; ok {
@@ -65,7 +65,7 @@ func (p *pending) try(t record.Try) {
 	p.tries[key] = t
 }
 
-// install merges what was seen of the version that a client has.
+// install merges an observation of the version that a client has.
 func (p *pending) install(i record.Installed) {
 	key := clientKey{i.Channel, i.Client}
 	if before, ok := p.installed[key]; ok {
@@ -78,7 +78,7 @@ func (p *pending) hasRoom() bool {
 	return len(p.installed) < p.most && len(p.tries) < 2*p.most && len(p.downloads) < p.most
 }
 
-// full reports whether no more fits, and counts what is lost by that.
+// full reports whether there is no more room, and counts the sighting as lost if so.
 func (p *pending) full() bool {
 	if p.hasRoom() {
 		return false
@@ -87,7 +87,7 @@ func (p *pending) full() bool {
 	return true
 }
 
-// prune drops clients that are not in a sample.
+// prune drops the clients that are not in a sample.
 func (p *pending) prune(k sampleKey, in record.Sample) {
 	if k.version == "" {
 		maps.DeleteFunc(p.installed, func(c clientKey, _ record.Installed) bool { return c.channel == k.channel && !in.Holds(c.client) })
@@ -116,7 +116,8 @@ func (p *pending) batches() (all []record.Sightings) {
 	return all
 }
 
-// keep puts back batches that were not written. What was seen since is newer.
+// keep puts back batches that were not written. Sightings since then are newer and take
+// precedence.
 func (p *pending) keep(batches []record.Sightings) {
 	for _, b := range batches {
 		for _, i := range b.Installed {

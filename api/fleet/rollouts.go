@@ -18,22 +18,22 @@ const (
 	guardInterval = 5 * time.Second  // between checks for rollouts that fail, at least
 )
 
-// Steward moves channels on behalf of a server. It takes the steps of rollouts that are due,
-// if the outcomes of the release allow it, and halts rollouts whose release fails. Of several
-// servers one writes the entry, and the others find it.
+// Steward moves channels on behalf of a server: it takes the steps of rollouts that are due, if
+// the outcomes of the release allow it, and halts rollouts whose release fails. If there are
+// several servers, one writes the entry and the others find it.
 type Steward struct {
 	Publisher *release.Publisher
 	Guards    *Guards
 	Log       *slog.Logger
-	// Elapsed is a clock that nobody sets, by which steps have to be over, too; nil: the
-	// monotonic one of this machine.
+	// Elapsed is a clock that can't be set; a step must be over by this clock too. nil means
+	// the monotonic clock of this machine.
 	Elapsed func() time.Duration
 
 	steps *watched
 }
 
-// Run looks after the channels until the context ends. It begins with those in
-// configured: an interrupted move may show nowhere else.
+// Run moves the channels until the context ends. It begins with the configured ones, because
+// only the log may show that a move was interrupted.
 func (s *Steward) Run(ctx context.Context, configured []string) {
 	var loops sync.WaitGroup
 	loops.Go(func() { s.advance(ctx, configured) })
@@ -101,7 +101,7 @@ func (s *Steward) step(ctx context.Context, channel string, c Channel, log stepL
 	}
 }
 
-// stepLog says once what changes.
+// stepLog logs each change of state once.
 type stepLog struct {
 	*slog.Logger
 	failing map[string]bool
@@ -121,8 +121,8 @@ func (l stepLog) early(channel string, early bool) {
 	l.tooSoon[channel] = early
 }
 
-// failed reports whether there is an error. That somebody else moves the channel, or
-// that it shows nothing, is nothing to log.
+// failed reports whether there is an error, and logs it unless somebody else moved the channel
+// or the channel shows nothing.
 func (l stepLog) failed(channel string, err error) bool {
 	if errors.As(err, new(*channels.ConflictError)) || errors.Is(err, library.ErrNoRelease) {
 		return true
@@ -133,7 +133,7 @@ func (l stepLog) failed(channel string, err error) bool {
 	return err != nil
 }
 
-// withHint adds an error, and what to do about it, to what a line of the log says.
+// withHint adds an error and its hint to the attributes of a log line.
 func withHint(err error, args ...any) []any {
 	args = append(args, "error", err)
 	if refusal := (*release.Refusal)(nil); errors.As(err, &refusal) && refusal.Mend != "" {
@@ -154,7 +154,7 @@ func (l stepLog) waits(o *Opinion) {
 	l.waiting[o.Channel] = why
 }
 
-// halt judges releases, when something new is known of them.
+// halt judges releases whenever something new is known about them.
 func (s *Steward) halt(ctx context.Context) {
 	next := time.NewTimer(guardInterval)
 	defer next.Stop()
@@ -180,7 +180,7 @@ func (s *Steward) halt(ctx context.Context) {
 	}
 }
 
-// guardLog is what the guard did before.
+// guardLog is the state of the guard between rounds.
 type guardLog struct {
 	failing map[string]bool // what the log says
 	kept    map[string]time.Time
@@ -188,8 +188,8 @@ type guardLog struct {
 
 func newGuardLog() guardLog { return guardLog{map[string]bool{}, map[string]time.Time{}} }
 
-// judge keeps what releases come to, and pauses rollouts whose release fails. The error
-// is that of the records.
+// judge stores the outcomes of releases, and pauses rollouts whose release fails. The error is
+// that of the records.
 func (s *Steward) judge(ctx context.Context, seen guardLog) error {
 	s.keep(ctx, seen)
 	trips, err := s.Guards.Tripped(ctx)
@@ -206,10 +206,10 @@ func (s *Steward) judge(ctx context.Context, seen guardLog) error {
 	return err
 }
 
-// keepEvery is how often it is kept what a release comes to.
+// keepEvery is how often the outcomes of a release are stored.
 const keepEvery = time.Minute
 
-// keep stores what the newest releases come to, unless that was done just now.
+// keep stores the outcomes of the newest releases, at most once per keepEvery.
 func (s *Steward) keep(ctx context.Context, seen guardLog) {
 	for name, c := range s.Guards.Channels() {
 		now := s.Guards.Now()
@@ -226,14 +226,13 @@ func (s *Steward) keep(ctx context.Context, seen guardLog) {
 	}
 }
 
-// look is when a guard judged, and how much this server had recorded by then.
+// look records when a guard judged, and how much this server had recorded by then.
 type look struct {
 	recorded uint64
 	at       time.Time
 }
 
-// guardIdle is how long a guard trusts that nothing new was recorded: by other
-// servers, of which this one does not know.
+// guardIdle is how long a guard assumes that other servers have recorded nothing new.
 const guardIdle = time.Minute
 
 // due reports whether there may be something new to judge.
@@ -246,7 +245,7 @@ func (l look) due(recorded uint64, now time.Time) bool {
 // about rollouts.
 const guardShare = 0.02
 
-// guardPause returns how long to wait after a look that took so long.
+// guardPause returns how long to wait after a check that took this long.
 func guardPause(took time.Duration) time.Duration {
 	return max(guardInterval, time.Duration(float64(took)/guardShare))
 }

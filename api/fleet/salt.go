@@ -19,10 +19,10 @@ const (
 	saltTime = 5 * time.Second // that Start waits for it
 )
 
-// salt begins what is digested of clients: nobody outside can make up IDs whose digests
-// are in a sample, or networks that count as somebody else's. It lies in the records, for
-// all servers, made by the first of them; so it lasts as long as what is recorded by it.
-// It is not encrypted there: who reads the records sees all that it protects.
+// salt is hashed before the IDs of clients, so that nobody outside can make up IDs whose
+// digests are in a sample, or networks that count as another. The first server generates it and
+// stores it in the records for all servers, so it lives as long as the data recorded with it.
+// It is not encrypted there, since whoever reads the records sees everything that it protects.
 type salt struct {
 	records interface {
 		CreateSecret(ctx context.Context, name string, value []byte) ([]byte, error)
@@ -30,7 +30,7 @@ type salt struct {
 	known atomic.Pointer[[]byte]
 }
 
-// learn reads the salt, or makes it, unless it is known.
+// learn reads the salt from the records, or generates it, unless it is known.
 func (s *salt) learn(ctx context.Context) error {
 	if s.known.Load() != nil {
 		return nil
@@ -44,7 +44,8 @@ func (s *salt) learn(ctx context.Context) error {
 	return err
 }
 
-// client returns how a client is recorded, and false if the salt is not known.
+// client returns the digests under which a client is recorded, and false if the salt is
+// unknown.
 func (s *salt) client(c Client) (client, bool) {
 	known := s.known.Load()
 	if known == nil {

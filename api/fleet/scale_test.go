@@ -26,6 +26,7 @@ import (
 	"tsmon/api/apitest"
 	"tsmon/api/fleet"
 	"tsmon/channels"
+	"tsmon/longtest"
 	"tsmon/release"
 	"tsmon/store/record/postgres"
 	"tsmon/store/record/sqlite"
@@ -39,7 +40,7 @@ import (
 // TSMON_TEST_LONG also for 1 and 10 million. See SCALE.md.
 func BenchmarkFleet(b *testing.B) {
 	sizes := []int{100_000}
-	if os.Getenv("TSMON_TEST_LONG") != "" {
+	if _, long := longtest.Chosen(b); long {
 		sizes = append(sizes, 1_000_000, 10_000_000)
 	}
 	for _, clients := range sizes {

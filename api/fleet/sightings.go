@@ -17,19 +17,19 @@ import (
 	"tsmon/store/series"
 )
 
-// Options are what Sightings need.
+// Options configure Sightings.
 type Options struct {
 	Records  Records
-	Clients  int // that are recorded of each channel, and of each release; of more a sample
+	Clients  int // how many are recorded per channel and per release; of more, a sample is
 	Series   series.Store
-	Channels func() map[string]Channel // that are known
+	Channels func() map[string]Channel // the known channels
 	Asks     func() map[string]int64   // requests for manifests since the last call, by channel
 	Registry prometheus.Registerer
 	Log      *slog.Logger
 	Now      func() time.Time
 }
 
-// Records are what Sightings need of the records.
+// Records are the records that Sightings need.
 type Records interface {
 	record.Installs
 	record.Samples
@@ -37,12 +37,12 @@ type Records interface {
 	Refuse(ctx context.Context, channel, version string, at time.Time) error
 }
 
-// Sightings collects what is seen of clients. What each of them has goes to the
-// records every second, how often each event happened to the time series every
-// minute. No request waits for either. While the records don't answer it keeps what was
-// seen of as many clients as there may be in two samples, and counts the rest as lost;
-// all of it if they never answered since Start, since clients are recorded by a digest
-// with a salt that the records hold.
+// Sightings collects observations of clients. The state of each client is written to the
+// records every second, the counts of events to the time series every minute. No request waits
+// for either. While the records don't answer, Sightings keeps observations of as many clients
+// as two samples may have and counts the rest as lost. If the records have not answered since
+// Start, all observations are lost, because clients are recorded by a digest whose salt is in
+// the records.
 type Sightings struct {
 	Options
 	metrics   *metrics
@@ -54,8 +54,8 @@ type Sightings struct {
 	// At most maxSeen each:
 	offered  *lru.Cache[downloadKey, string] // the channel that offered a client a version
 	reported *lru.Cache[reportKey, struct{}] // what clients reported
-	// Versions of clients that are older than the channel's log, at most maxBefore of
-	// each channel.
+	// Versions that clients have and that are older than the channel's log, at most maxBefore
+	// per channel.
 	before map[string]map[string]bool
 	// Why sightings were lost, and when.
 	lost   string
@@ -68,18 +68,18 @@ type Sightings struct {
 	running sync.WaitGroup
 
 	// Only the goroutine that writes uses these:
-	counted   map[countKey]counts  // of this minute
-	unsent    []series.Sample      // not in the time series yet
+	counted   map[countKey]counts  // events of this minute
+	unsent    []series.Sample      // samples that are not in the time series yet
 	failing   bool                 // the last write to the records failed
-	unbounded map[string]bool      // whether samples could not be bounded
-	full      map[string]string    // what the log says of each channel
-	told      map[string]time.Time // that it is full, to the records
+	unbounded map[string]bool      // a failure to bound samples was logged
+	full      map[string]string    // what was last logged about each channel
+	told      map[string]time.Time // when the records were last told that it is full
 
 	sweeping sweeping
 }
 
-// NewSightings returns sightings that begin with the first event or with Start.
-// Close ends them.
+// NewSightings returns Sightings that collect from the first event or from Start on, until
+// Close.
 func NewSightings(o Options) *Sightings {
 	offered, _ := lru.New[downloadKey, string](maxSeen) // fails for sizes below 1 only
 	reported, _ := lru.New[reportKey, struct{}](maxSeen)
@@ -90,10 +90,10 @@ func NewSightings(o Options) *Sightings {
 	}
 }
 
-// Client is who sent a request.
+// Client identifies the sender of a request.
 type Client struct {
 	ID      string // any text that stays the same; may be empty
-	Network string // that it asks from
+	Network string // network that the request came from
 }
 
 // client is how a client is recorded.
@@ -103,7 +103,7 @@ type client struct {
 	known   bool // it has an ID
 }
 
-// recordOf returns how a client is recorded: not at all while the salt is not known.
+// recordOf returns how a client is recorded. While the salt is unknown no client is recorded.
 func (s *Sightings) recordOf(c Client, now time.Time) client {
 	who, ok := s.salt.client(c)
 	if !ok && c.ID != "" {
@@ -115,8 +115,8 @@ func (s *Sightings) recordOf(c Client, now time.Time) client {
 	return who
 }
 
-// admit reports whether a client may be recorded in a sample. A client whose sighting is
-// lost must not count as recorded: it would take the room of others for a day.
+// admit reports whether a client may be recorded in a sample. A client whose sighting is lost
+// must not be admitted, since it would take the room of others for a day.
 func (s *Sightings) admit(k sampleKey, c client, now time.Time) bool {
 	if !c.known || k.version == Other || !s.hasRoom() {
 		return false
@@ -176,8 +176,8 @@ func (s *Sightings) hasRoom() bool {
 	return s.seen.hasRoom()
 }
 
-// noRoom reports whether no more can be kept until it is in the records. The caller
-// holds mu.
+// noRoom reports whether there is no room for more observations until some are written. The
+// caller holds mu.
 func (s *Sightings) noRoom(now time.Time) bool {
 	if !s.seen.full() {
 		return false
@@ -186,7 +186,7 @@ func (s *Sightings) noRoom(now time.Time) bool {
 	return true
 }
 
-// refused returns when something of a release was last not recorded, zero for never.
+// refused returns when an observation of a release was last not recorded, zero for never.
 func (s *Sightings) refused(channel, version string) time.Time {
 	s.mu.Lock()
 	lost := s.lostAt
@@ -197,9 +197,9 @@ func (s *Sightings) refused(channel, version string) time.Time {
 	return lost
 }
 
-// Full says why clients that were offered a release are not all recorded at present,
-// empty if they are. What is known of the release is no evidence for its next step
-// then: made-up clients may have taken the room of others.
+// Full returns the reason why not all clients that were offered a release are recorded, empty
+// if they are. While it is not empty the outcomes are no evidence for the next step, because
+// made-up clients may have taken the room of others.
 func (s *Sightings) Full(channel, version string) string {
 	now := s.Now()
 	s.mu.Lock()
@@ -211,8 +211,8 @@ func (s *Sightings) Full(channel, version string) string {
 	return cmp.Or(lost, s.admission.full(sampleKey{channel, version}, now))
 }
 
-// maxBefore bounds the versions of a channel that its log does not contain and that
-// are recorded by name all the same: they were installed before the log began.
+// maxBefore bounds the versions per channel that are recorded by name although the log does not
+// contain them: they were installed before the log began.
 const maxBefore = 20
 
 // version returns the name of a version that a client has.
@@ -272,15 +272,15 @@ func (s *Sightings) Downloaded(ctx context.Context, version, file, cohort string
 	}
 }
 
-// Report is what an application reports of a release.
+// Report is a report of an application about a release.
 type Report struct {
 	Channel string
-	Version string // of the release
+	Version string // version of the release
 	Target  string // OS-ARCH
 	Cohort  string
 	Event   string // started, installed, failed or crashed
-	// At is when it happened, zero if nobody is known to have said so: the report is
-	// counted, and is neither for nor against the release.
+	// At is when it happened. It is zero for a report whose sender is unknown, which is counted
+	// in the time series but neither for nor against the release.
 	At time.Time
 }
 
@@ -289,7 +289,7 @@ var reportable = map[string]event{"started": eventStarted, "installed": eventIns
 // Reportable reports whether applications may report an event.
 func Reportable(event string) bool { return reportable[event] != 0 }
 
-// reportKey counts once.
+// reportKey identifies a report that counts once.
 type reportKey struct {
 	tryKey
 	event
@@ -338,7 +338,7 @@ func (s *Sightings) Reported(ctx context.Context, in Channel, r Report, from Cli
 const (
 	sightEvery = time.Second
 	countEvery = time.Minute
-	sightTime  = 10 * time.Second // for a write
+	sightTime  = 10 * time.Second // limit for a write
 )
 
 // tellFull is how often the records are updated while a rollout is full.

@@ -7,8 +7,8 @@ import (
 	"tsmon/store/record"
 )
 
-// Start reads the salt, for which it waits at most saltTime, and begins to write what was
-// seen, the first time that it is called. Writing ends with Close, not with the context.
+// Start reads the salt, for which it waits at most saltTime, and begins to write observations;
+// only the first call has an effect. Close stops it; the end of the context does not.
 func (s *Sightings) Start(ctx context.Context) {
 	s.begin.Do(func() {
 		ctx, stop := context.WithCancel(context.WithoutCancel(ctx))
@@ -27,7 +27,7 @@ func (s *Sightings) learnSalt(ctx context.Context, wait time.Duration) error {
 	return s.salt.learn(ctx)
 }
 
-// Close writes what is left and waits until that is done.
+// Close writes the remaining observations and waits until that is done.
 func (s *Sightings) Close() {
 	s.begin.Do(func() {}) // Start does nothing from now on
 	s.mu.Lock()
@@ -58,14 +58,14 @@ func (s *Sightings) run(ctx context.Context) {
 	}
 }
 
-// writeSightings writes what was seen since the last time to the records. What they
-// don't accept is kept for the next time.
+// writeSightings writes the observations since the last call to the records. Those that the
+// records don't accept are kept for the next call.
 func (s *Sightings) writeSightings(ctx context.Context) {
 	s.mu.Lock()
 	p := s.seen
 	s.seen = newPending(s.Clients)
 	s.mu.Unlock()
-	for name, n := range s.Asks() { // which don't say who asks or which version they have
+	for name, n := range s.Asks() { // requests that name neither client nor version
 		key := countKey{name, Other, Other, ""}
 		c := p.counts[key]
 		c[eventCheck] += n
@@ -95,9 +95,9 @@ func (s *Sightings) writeSightings(ctx context.Context) {
 	s.noteFull(ctx)
 }
 
-// writeBatches writes to the records. From the first batch that they don't accept on, it
-// keeps what is left. A sample that has become smaller is bounded first: rows that it
-// leaves out are missing from now on.
+// writeBatches writes batches to the records. If one fails, it and the rest are kept. A sample
+// that has become smaller is bounded first, since rows that it leaves out are no longer
+// written.
 func (s *Sightings) writeBatches(ctx context.Context, batches []record.Sightings) error {
 	for i, batch := range batches {
 		s.bound(ctx, s.admission.unsettled())
@@ -140,8 +140,8 @@ func (s *Sightings) bound(ctx context.Context, keys []sampleKey) {
 	}
 }
 
-// noteFull logs when a rollout begins to be full and when that ends, and updates the metrics.
-// It writes it to the records, too, for those who judge the release.
+// noteFull logs when a rollout becomes full and when that ends, and updates the metrics. It
+// also writes that to the records, for the servers that judge the release.
 func (s *Sightings) noteFull(ctx context.Context) {
 	for name, c := range s.Channels() {
 		why, full := "", 0.0

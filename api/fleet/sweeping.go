@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// sweeping is which samples have rows in the records that may not be in them.
+// sweeping is the set of samples whose rows in the records may include clients that no longer
+// belong to them.
 type sweeping struct {
 	mu      sync.Mutex
 	due     map[sampleKey]bool
@@ -28,7 +29,8 @@ func (w *sweeping) take() map[sampleKey]bool {
 	return due
 }
 
-// tend counts and deletes in the records, which may take long, beside what is written.
+// tend counts and deletes clients in the records, which may take long, concurrently with the
+// writes.
 func (s *Sightings) tend(ctx context.Context) {
 	sweep, count := time.NewTicker(sightEvery), time.NewTicker(countEvery)
 	defer sweep.Stop()
@@ -39,7 +41,7 @@ func (s *Sightings) tend(ctx context.Context) {
 		select {
 		case <-sweep.C:
 			s.sweep(ctx)
-			if !counted && len(s.Channels()) > 0 { // graphs have no gap where a server is restarted
+			if !counted && len(s.Channels()) > 0 { // so that graphs have no gap when a server is restarted
 				s.countClients(ctx)
 				counted = true
 			}
@@ -52,7 +54,7 @@ func (s *Sightings) tend(ctx context.Context) {
 	}
 }
 
-// sweep deletes what is not in the samples.
+// sweep deletes the clients that are not in the samples.
 func (s *Sightings) sweep(ctx context.Context) {
 	for k := range s.sweeping.take() {
 		err := s.Records.Sweep(ctx, k.channel, k.version)

@@ -1,5 +1,5 @@
-// Package fault says why the log of a channel can't be read: which entry is at fault, and
-// whether somebody wrote it who may not, or it is damaged.
+// Package fault describes why the log of a channel can't be read: which entry is at fault, and
+// whether it is forged or damaged.
 package fault
 
 import (
@@ -7,32 +7,32 @@ import (
 )
 
 var (
-	// ErrBare means that operators are configured, and no entry has put any in force.
+	// ErrBare means that operators are configured, but no entry has put any into force.
 	ErrBare = errors.New("they are not in force")
-	// ErrStrangers means that operators are in force who are not the configured ones.
+	// ErrStrangers means that the operators in force are not the configured ones.
 	ErrStrangers = errors.New("they are others")
 )
 
-// Fault is why a log can't be read. It wraps the causes that the log's package names.
+// Fault is the reason why a log can't be read. It wraps errors of the package of the log.
 type Fault struct {
 	error
 	Channel  string
 	Object   string // key of the entry at fault, or of the log's folder
-	Sequence uint64 // of that entry, 0 if it is no single one
+	Sequence uint64 // number of that entry, 0 if the fault is not in a single one
 	Blame    Blame
 }
 
-// Unwrap returns the error without the rest.
+// Unwrap returns the underlying error.
 func (f *Fault) Unwrap() error { return f.error }
 
-// Blame says whether an entry at fault was written by somebody who may not, or is damaged.
+// Blame says whether an entry at fault is forged or damaged.
 type Blame int
 
 const (
-	Unclear  Blame = iota // it may be either: nobody signs the log
-	Intruder              // it is behind the entries that operators have signed
-	Damaged               // signed entries behind it say what it has to be
-	Needed                // likewise, and it can't be said to be lost: it says who may sign those
+	Unclear  Blame = iota // unknown, because the log is not signed
+	Intruder              // forged: it follows the entries that operators have signed
+	Damaged               // damaged: signed entries after it have its original hash
+	Needed                // damaged, and it can't be declared lost, because it says who may sign the entries after it
 )
 
 // New returns the fault of an entry.
@@ -40,15 +40,15 @@ func New(err error, channel, object string, sequence uint64) *Fault {
 	return &Fault{error: err, Channel: channel, Object: object, Sequence: sequence}
 }
 
-// Of returns the fault in an error, else one of the whole log of a channel.
+// Of returns the fault in an error, or else a fault of the channel's whole log.
 func Of(err error, channel string) *Fault {
 	fault := &Fault{Channel: channel, Object: "log/" + channel}
 	errors.As(err, &fault)
 	return fault
 }
 
-// Worse returns the one of two reasons for which a log can't be read that tells more: that
-// of the later entry, or of one that it can't do without.
+// Worse returns the more informative of two faults: that of the later entry, or that of an
+// entry which can't be declared lost.
 func Worse(broken, other error) error {
 	if Of(other, "").Blame == Needed || Of(other, "").Sequence >= Of(broken, "").Sequence {
 		return other
@@ -56,8 +56,8 @@ func Worse(broken, other error) error {
 	return broken
 }
 
-// Accuse returns a fault with who is to blame, if signatures tell: nobody, if a signed entry
-// behind it has its hash, else somebody who wrote it.
+// Accuse adds the blame to a fault if the log is signed: Damaged if a signed entry after it has
+// its hash, else Intruder.
 func Accuse(err error, signed, hashed bool) error {
 	switch f := Of(err, ""); {
 	case !signed, f.Blame != Unclear:
@@ -69,13 +69,13 @@ func Accuse(err error, signed, hashed bool) error {
 	return err
 }
 
-// Require returns the fault of an entry that the log can't do without.
+// Require marks the fault as that of an entry which can't be declared lost.
 func Require(err error) error {
 	Of(err, "").Blame = Needed
 	return err
 }
 
-// Distrust is why nobody's signatures count, in plain words, with the causes that it wraps.
+// Distrust returns a fault that says, with text, why no signatures count. It wraps the causes.
 func Distrust(text, channel string, causes ...error) *Fault {
 	return New(distrusted{text, causes}, channel, "log/"+channel, 0)
 }

@@ -1,11 +1,10 @@
-// Package mending works out how the log of a channel becomes whole again: which entries copies
-// bring back, which ones somebody wrote who may not, and what is still missing then. It writes
-// nothing.
+// Package mending plans the repair of a channel's log: which entries copies can restore, which
+// ones are forged, and what is still missing then. It writes nothing.
 //
-// Nothing is taken out or replaced that carries the signatures of who were operators when it
-// was made. Who they were is known from the entries that are signed: those of the store, of
-// its segments and of copies, and from the operators that the reader trusts. Where an entry is
-// missing that such a signed one follows, there is no way but to bring it.
+// An entry with the signatures of those who were operators when it was made is never removed or
+// replaced. Who they were is known from the signed entries in the store, its segments and
+// copies, and from the operators that the reader trusts. If an entry is missing that such a
+// signed one follows, the log can only be repaired with a copy of it.
 package mending
 
 import (
@@ -19,43 +18,43 @@ import (
 	"tsmon/channels/journal"
 )
 
-// Options say what there is besides the store, and what may be done.
+// Options are the copies that are available, and what a plan may do.
 type Options struct {
-	Spares [][]byte // entries that may be put back; other bytes are passed over
-	// Witnesses are entries that are put back nowhere: if operators signed one that the log
-	// would go without, that is no way.
+	Spares [][]byte // entries that may be restored; other bytes are ignored
+	// Witnesses are entries that are not restored, but count as evidence: a plan must not leave
+	// out one that operators signed.
 	Witnesses [][]byte
-	// Seen are the views of the channel. A log that nobody signs is made no longer than they
-	// show, unless nothing is left of it.
+	// Seen are the views of the channel. An unsigned log is not made longer than they show,
+	// unless all of it is gone.
 	Seen []channels.Pointer
-	// Cut says that entries at the end may be taken out.
+	// Cut allows removing entries at the end.
 	Cut bool
 }
 
-// Mending is how a log becomes whole.
+// Mending is the planned repair of a log.
 type Mending struct {
-	Log  *channels.Log  // as it is then
-	Gaps []channels.Gap // what is still missing, and no entry says to be lost
-	// Doubt is why the reader does not believe the log then, nil if it does: the configured
-	// operators are to be put in force. It wraps channels.ErrLog.
+	Log  *channels.Log  // as it is after the repair
+	Gaps []channels.Gap // entries that are still missing and that no entry declares lost
+	// Doubt is why the reader does not trust the log after the repair: the configured operators
+	// must be put into force first. nil if it does. It wraps channels.ErrLog.
 	Doubt error
-	// Steps lead there. Between any two of them the log can't be read, or is whole: no part of
-	// what comes back passes for all of it.
+	// Steps are the writes in order. Between any two of them the log is either unreadable or
+	// complete, so that a partly restored log never passes for a complete one.
 	Steps []Step
 }
 
-// Step is what is done about one object.
+// Step is the change of one object.
 type Step struct {
 	Key  string
-	Out  bool   // what stands there is taken out
-	Back []byte // the entry that is written, in place of other bytes if there are any; nil: none
+	Out  bool   // the stored object is removed
+	Back []byte // the entry to write, replacing other bytes if there are any; nil for none
 }
 
-// maxIntruders bounds the entries at the end of a log that are taken out.
+// maxIntruders bounds the entries at the end of a log that a plan removes.
 const maxIntruders = 100
 
-// Plan says how the log of a channel becomes whole. The error wraps channels.ErrLog, and is a
-// *fault.Fault, if there is no way with what is at hand.
+// Plan returns the repair of a channel's log. If it can't be repaired with the available
+// copies, the error is a *fault.Fault that wraps channels.ErrLog.
 func Plan(ctx context.Context, r channels.Repository, channel string, o Options) (*Mending, error) {
 	if err := channels.CheckName(channel); err != nil {
 		return nil, err
@@ -66,7 +65,7 @@ func Plan(ctx context.Context, r channels.Repository, channel string, o Options)
 	}
 	mending, err := m.plan(ctx, true)
 	if err == nil && mending == nil && !o.Cut && r.Trust[channel].Operators != nil {
-		mending, err = m.plan(ctx, false) // which leads on once the configured operators are in force
+		mending, err = m.plan(ctx, false) // which can be read once the configured operators are in force
 	}
 	if mending != nil || err != nil && !errors.Is(err, channels.ErrLog) {
 		return mending, err
@@ -76,7 +75,7 @@ func Plan(ctx context.Context, r channels.Repository, channel string, o Options)
 	case err == nil && broken == nil:
 		err = fault.Distrust("the log of "+channel+" changed meanwhile", channel, channels.ErrLog)
 	case err == nil, fault.Of(broken, channel).Blame == fault.Needed, errors.Is(broken, fault.ErrBare), errors.Is(broken, fault.ErrStrangers):
-		err = broken // which tells more
+		err = broken // which is more informative
 	}
 	return nil, err
 }
@@ -87,15 +86,15 @@ type mender struct {
 	repository channels.Repository
 	channel    string
 	found      journal.Listing
-	top        uint64   // number of the newest entry of the store, but for those that can't be one
-	far        []string // keys of those
-	numbers    []uint64 // of options, rising
+	top        uint64   // highest plausible number of an entry in the store
+	far        []string // keys of the implausible ones
+	numbers    []uint64 // numbers with options, increasing
 	options    map[uint64][]*option
-	changes    []change // who is in force, once it was asked for
+	changes    []change // operators in force over time, computed on first use
 	asked      bool
 }
 
-// plan looks for the longest log that can be read, and that the reader believes if believed.
+// plan finds the longest log that can be read and, if believed is set, that the reader trusts.
 func (m *mender) plan(ctx context.Context, believed bool) (*Mending, error) {
 	if len(m.far) > 0 && !m.Cut {
 		return nil, nil
@@ -117,7 +116,7 @@ func (m *mender) plan(ctx context.Context, believed bool) (*Mending, error) {
 	return nil, nil
 }
 
-// ends are the options for the newest entry, if it has number n; nil for an empty log.
+// ends returns the options for a newest entry with number n; nil stands for an empty log.
 func (m *mender) ends(n uint64, believed bool) (ends []*option) {
 	if n == 0 {
 		return []*option{nil}
@@ -130,7 +129,7 @@ func (m *mender) ends(n uint64, believed bool) (ends []*option) {
 	return ends
 }
 
-// with is the mending with which a log ends with an option, nil if that can't be read.
+// with returns the repair that makes the log end with an option, nil if that log can't be read.
 func (m *mender) with(ctx context.Context, end *option, believed bool) (*Mending, error) {
 	for _, guess := range []bool{true, false} {
 		line, guessed := m.line(end, guess)
@@ -148,7 +147,7 @@ func (m *mender) with(ctx context.Context, end *option, believed bool) (*Mending
 		case err != nil && !errors.Is(err, channels.ErrLog):
 			return nil, err
 		case guessed && (err != nil || !signed && len(gaps) > 0):
-			continue // no signature says that what stands before a gap is the log's
+			continue // no signature proves that the entry before a gap belongs to the log
 		case err != nil, m.Cut && !signed && len(gaps) > 0, slices.ContainsFunc(gaps, above), m.beyond(end, believed):
 			return nil, nil //nolint:nilerr // that is the answer
 		}
@@ -161,15 +160,16 @@ func (m *mender) with(ctx context.Context, end *option, believed bool) (*Mending
 	return nil, nil
 }
 
-// beyond reports whether nothing tells that a log went as far as an option from elsewhere.
+// beyond reports whether there is no evidence that the log ever reached an option that is not
+// from the store.
 func (m *mender) beyond(end *option, believed bool) bool {
 	return end != nil && end.source != stored && len(m.found.Numbers) > 0 &&
 		end.entry.Sequence > max(m.top, channels.Ahead(m.Seen, m.top)) && !(believed && m.signed())
 }
 
 // line returns the options that lead up to the newest entry, by number, nil where there is
-// none: those that the next one names by their hashes. With guess what stands before a gap may
-// be from elsewhere; guessed says that some is.
+// none. Each is named by the hash in the next one. With guess, the entry before a gap may be a
+// copy; guessed reports whether one is.
 func (m *mender) line(end *option, guess bool) (line []*option, guessed bool) {
 	if end == nil {
 		return nil, false
@@ -190,7 +190,7 @@ func (m *mender) line(end *option, guess bool) (line []*option, guessed bool) {
 			continue
 		}
 		before := best.before()
-		for ; n > before+1; n-- { // it says that they are lost
+		for ; n > before+1; n-- { // the entry declares them lost
 			line[n-2] = m.stored(n - 1)
 		}
 		want, known = best.entry.Previous, true
@@ -198,7 +198,7 @@ func (m *mender) line(end *option, guess bool) (line []*option, guessed bool) {
 	return line, guessed
 }
 
-// bytes are those of a line, and of what stands behind it and stays.
+// bytes returns the entries of a line, and those after it that are kept.
 func (m *mender) bytes(line []*option) [][]byte {
 	raw := make([][]byte, len(line))
 	if !m.Cut && m.top > uint64(len(line)) {
@@ -217,10 +217,10 @@ func (m *mender) bytes(line []*option) [][]byte {
 	return raw
 }
 
-// steps lead from what is in the store to a line, which makes a log.
+// steps returns the changes that turn the stored log into a line.
 func (m *mender) steps(log *channels.Log, line []*option) (steps []Step, err error) {
 	end := uint64(len(line))
-	bad := map[string]bool{} // hashes of what is taken out
+	bad := map[string]bool{} // hashes of removed entries
 	for _, n := range m.numbers {
 		if n > end {
 			if err := m.spares(n); err != nil {
@@ -249,8 +249,8 @@ func (m *mender) steps(log *channels.Log, line []*option) (steps []Step, err err
 	return steps, nil
 }
 
-// spares returns an error if operators signed an entry from elsewhere that the log would go
-// without.
+// spares returns an error if the log would leave out an entry from a copy that operators
+// signed.
 func (m *mender) spares(n uint64) error {
 	for _, o := range m.options[n] {
 		if (o.source == spare || o.source == witness) && m.carries(o, false) {
@@ -260,7 +260,8 @@ func (m *mender) spares(n uint64) error {
 	return nil
 }
 
-// dangling says why an entry that operators signed stays, and the log can't go without.
+// dangling returns the error for an entry that operators signed and that therefore can't be
+// left out.
 func (m *mender) dangling(o *option) error {
 	n := o.entry.Sequence
 	return fault.Require(journal.Faulty(m.channel, n, "operators have signed entry %d of %s, and an entry before it is missing or was changed", n, m.channel))

@@ -6,14 +6,14 @@ import (
 	"tsmon/channels"
 )
 
-// change is operators who are in force behind an entry, as far as signed entries tell.
+// change records the operators in force after an entry, as far as signed entries show.
 type change struct {
 	sequence  uint64
 	operators *channels.Operators
 	by        *option
 }
 
-// know finds out who was in force when.
+// know determines which operators were in force when.
 func (m *mender) know() {
 	if m.asked {
 		return
@@ -43,8 +43,8 @@ func (m *mender) know() {
 	}
 }
 
-// configured reports whether the operators that the reader trusts signed an option, or a root
-// key did.
+// configured reports whether the operators that the reader trusts, or a root key, signed an
+// option.
 func (m *mender) configured(o *option) bool {
 	ours := m.repository.Trust[m.channel].Operators
 	return m.rooted(o) || ours != nil && len(o.entry.Signatures) >= ours.Approvals && ours.Count(o.entry.Signers()) >= ours.Approvals
@@ -59,9 +59,9 @@ func (m *mender) rooted(o *option) bool {
 	return false
 }
 
-// appoints reports whether an option puts operators in force: those must have signed it, and
-// those before, as far as anybody knows them. Of the first ones one must be trusted, since
-// everybody can appoint himself.
+// appoints reports whether an option puts operators into force. The new operators must have
+// signed it, and the former ones as far as they are known. At least one of the first operators
+// of a log must be trusted, since anybody can appoint himself.
 func (m *mender) appoints(o *option) bool {
 	if o.entry.Operators == nil || o.entry.Operators.Check() != nil {
 		return false
@@ -79,14 +79,14 @@ func (m *mender) appoints(o *option) bool {
 	return ours == nil || ours.Count(signers) > 0
 }
 
-// signed reports whether the log is known to be signed: operators are trusted, or one of its own
-// entries puts some in force.
+// signed reports whether the log is known to be signed: the reader trusts operators, or one of
+// the log's entries puts some into force.
 func (m *mender) signed() bool {
 	m.know()
 	return m.repository.Trust[m.channel].Operators != nil || slices.ContainsFunc(m.changes, func(c change) bool { return c.by.source == stored })
 }
 
-// inForce returns the operators before an entry, nil if nobody knows of any.
+// inForce returns the operators in force before an entry, nil if none are known.
 func (m *mender) inForce(sequence uint64) (force *channels.Operators) {
 	for _, c := range m.changes {
 		if c.sequence < sequence {
@@ -96,9 +96,9 @@ func (m *mender) inForce(sequence uint64) (force *channels.Operators) {
 	return force
 }
 
-// carries reports whether an option has the signatures of who were operators when it was made,
-// or of who are configured: as many as a move takes, or, with fewer, as many as one takes of
-// its kind. Where nobody knows any, each signature in the log is taken for one of theirs.
+// carries reports whether an option has enough signatures of those who were operators when it
+// was made, or of the configured ones: as many as any move needs or, with fewer, as many as
+// this kind of move needs. If no operators are known, every signature in the log counts.
 func (m *mender) carries(o *option, fewer bool) bool {
 	if !o.ok || len(o.entry.Signatures) == 0 || o.entry.Timely() != nil || len(o.entry.Signers()) == 0 {
 		return false
@@ -121,8 +121,8 @@ func (m *mender) carries(o *option, fewer bool) bool {
 	return nobody
 }
 
-// count returns how many signatures of operators an option has, and how many its kind takes at
-// the least, or a move.
+// count returns how many signatures of operators an option has, and how many are needed: by any
+// move or, with fewer, by its kind of move.
 func count(o *option, force *channels.Operators, fewer bool) (has, needs int) {
 	signers := o.entry.Signers()
 	has, needs = force.Count(signers), force.Approvals
@@ -143,8 +143,8 @@ func count(o *option, force *channels.Operators, fewer bool) (has, needs int) {
 	return has, needs
 }
 
-// refused reports whether an option follows the newest entry of a log, and lacks signatures
-// that it needs there.
+// refused reports whether an option follows the newest entry of a log but lacks signatures that
+// it needs.
 func (m *mender) refused(log *channels.Log, o *option) bool {
 	if end := log.End(); !o.ok || o.entry.Sequence != end.Sequence+1 || o.entry.Previous != end.Hash {
 		return false

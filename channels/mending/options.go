@@ -12,28 +12,28 @@ import (
 	"tsmon/store/object"
 )
 
-// source is where an option is.
+// source says where an option comes from.
 type source int
 
 const (
 	stored  source = iota // in the log
-	hidden                // in the log, of a delivery that is not complete: it counts once that is
-	spare                 // elsewhere, and may be put back
-	witness               // elsewhere
+	hidden                // in the log, part of an incomplete import: it counts once that is complete
+	spare                 // a copy that may be restored
+	witness               // a copy that is only evidence
 )
 
-// option is bytes that may be an entry of the log.
+// option are bytes that may be an entry of the log.
 type option struct {
 	source   source
 	raw      []byte
-	sum      string // their hash
-	ok       bool   // they are an entry of that number
+	sum      string // hash of the bytes
+	ok       bool   // they are an entry with that number
 	entry    channels.Entry
-	rightful bool // an entry that the trusted operators signed leads back to it
+	rightful bool // an entry signed by the trusted operators leads back to it
 }
 
-// before returns the number of the entry that an option follows: those that it says to be lost
-// at the end lie in between.
+// before returns the number of the entry that an option follows; those between them are
+// declared lost by it.
 func (o *option) before() uint64 {
 	before := o.entry.Sequence - 1
 	for _, lost := range o.entry.Lost {
@@ -44,7 +44,7 @@ func (o *option) before() uint64 {
 	return before
 }
 
-// stored returns what the log has under a number, nil if there is nothing.
+// stored returns the log's object with a number, nil if there is none.
 func (m *mender) stored(n uint64) *option {
 	for _, o := range m.options[n] {
 		if o.source == stored {
@@ -64,7 +64,7 @@ func (m *mender) named(n uint64, sum string) *option {
 	return nil
 }
 
-// collect reads the log and its segments, and takes what comes from elsewhere.
+// collect gathers the entries of the log, its segments and the copies.
 func (m *mender) collect(ctx context.Context) (err error) {
 	m.options = map[uint64][]*option{}
 	j := journal.Journal{Store: m.repository.Store, Channel: m.channel}
@@ -94,9 +94,9 @@ func (m *mender) collect(ctx context.Context) (err error) {
 	return nil
 }
 
-// read takes entries of the log.
+// read adds entries of the log.
 func (m *mender) read(ctx context.Context, j journal.Journal, numbers []uint64, from source) error {
-	for len(numbers) > 0 && numbers[len(numbers)-1] > journal.MaxEntries { // no log has one
+	for len(numbers) > 0 && numbers[len(numbers)-1] > journal.MaxEntries { // no log has such a number
 		if from == stored {
 			m.far = append(m.far, journal.Key(m.channel, numbers[len(numbers)-1]))
 		}
@@ -125,7 +125,7 @@ func (m *mender) read(ctx context.Context, j journal.Journal, numbers []uint64, 
 	return nil
 }
 
-// unpack takes the entries of segments that the log does not have.
+// unpack adds entries of segments that the log lacks.
 func (m *mender) unpack(ctx context.Context, j journal.Journal) error {
 	size := 0
 	for info, err := range j.Store.List(ctx, segment.Prefix(m.channel), "") {
@@ -138,7 +138,7 @@ func (m *mender) unpack(ctx context.Context, j journal.Journal) error {
 		}
 		data, _, err := object.ReadAll(ctx, j.Store, info.Key, segment.MaxSize)
 		if err != nil {
-			continue // it is only one of the places to look
+			continue // a segment that can't be read is only one of several sources
 		}
 		entries, err := segment.Unpack(data)
 		if err != nil {
@@ -153,7 +153,8 @@ func (m *mender) unpack(ctx context.Context, j journal.Journal) error {
 	return nil
 }
 
-// add takes bytes unless they are known. Other bytes than an entry count only in the log.
+// add adds bytes unless they are known. Bytes that are no entry count only if they are in the
+// log.
 func (m *mender) add(from source, n uint64, data []byte) bool {
 	sum := journal.Hash(data)
 	known := func(o *option) bool { return o.sum == sum && (o.source != witness || from == witness) }

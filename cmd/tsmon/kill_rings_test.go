@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"math"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -17,6 +16,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"tsmon/channels"
+	"tsmon/longtest"
 	"tsmon/manifest"
 	"tsmon/store/object"
 )
@@ -80,17 +80,18 @@ func ringStories() []ringStory {
 }
 
 // TestRingsKilled kills the process of commands on a channel that keeps rings at a few
-// storage operations. TestRingsKilledAnywhere has the others.
+// storage operations, in the shares of a long run at one in 97. TestRingsKilledAnywhere has
+// the others.
 func TestRingsKilled(t *testing.T) {
-	stride := 301
-	if os.Getenv("TSMON_TEST_LONG") == "1" {
-		stride = 97
+	first, stride := 0, 301
+	if share, long := longtest.Chosen(t); long {
+		first, stride = share.Steps(97)
 	}
 	storages(t, func(t *testing.T, fresh func(t *testing.T) *kit) {
 		for _, story := range ringStories() {
 			t.Run(story.name, func(t *testing.T) {
 				v1, v2 := bundles(t, "1.0.0", 5000), bundles(t, "1.1.0", 5000)
-				for moment, finished := 1, false; !finished && !t.Failed(); moment += stride {
+				for moment, finished := 1+first, false; !finished && !t.Failed(); moment += stride {
 					t.Run(fmt.Sprint(moment), func(t *testing.T) {
 						k := fresh(t)
 						k.ringed(t)
@@ -107,24 +108,23 @@ func TestRingsKilled(t *testing.T) {
 }
 
 // TestRingsKilledAnywhere ends the same commands at many storage operations, inside this
-// process: in the long tests at every one on a directory, and at every seventh on MinIO.
+// process: in the shares of a long run at every one on a directory, and at every seventh on
+// MinIO.
 func TestRingsKilledAnywhere(t *testing.T) {
 	storages(t, func(t *testing.T, fresh func(t *testing.T) *kit) {
-		stride := 47
-		switch {
-		case testing.Short():
-			stride = 211
-		case os.Getenv("TSMON_TEST_LONG") == "1":
-			stride = 1
-		}
+		share, long := longtest.Chosen(t)
 		for _, story := range ringStories() {
 			t.Run(story.name, func(t *testing.T) {
 				v1, v2 := bundles(t, "1.0.0", 5000), bundles(t, "1.1.0", 5000)
 				k := fresh(t)
-				stride := stride
+				first, stride := 0, 47
 				switch {
-				case k.minio != nil && stride == 1:
-					stride = 7
+				case long && k.minio != nil:
+					first, stride = share.Steps(7)
+				case long:
+					first, stride = share.Steps(1)
+				case testing.Short():
+					stride = 211
 				case k.minio != nil:
 					stride *= 4
 				}
@@ -132,7 +132,7 @@ func TestRingsKilledAnywhere(t *testing.T) {
 				story.before(t, k, v1, v2)
 				k.stop()
 				held := k.hold(t)
-				moment, tried := 1, 0
+				moment, tried := 1+first, 0
 				for finished := false; !finished && !t.Failed(); moment += stride {
 					tried++
 					t.Run(fmt.Sprint(moment), func(t *testing.T) {

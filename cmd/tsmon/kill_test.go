@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"tsmon/channels"
+	"tsmon/longtest"
 	"tsmon/store/object"
 )
 
@@ -26,7 +27,7 @@ type killStory struct {
 }
 
 // TestKilledAnywhere kills publish, promote, rollback, stage, discard, prune, repair, import, mirror,
-// plan approve and plan apply at a storage operation out of many, or at every one where TSMON_TEST_LONG says so:
+// plan approve and plan apply at a storage operation out of many, or in the shares of a long run at every one:
 // before it, in the middle of an upload, and after it. Every time each channel must show
 // a whole manifest, old or new, that clients can follow, and the same command again must
 // complete the work.
@@ -142,8 +143,8 @@ func killEach(t *testing.T, onDir, onMinIO int, stories []killStory) {
 		for _, story := range stories {
 			t.Run(story.name, func(t *testing.T) {
 				v1, v2, v3 := bundles(t, "1.0.0", 5000), bundles(t, "1.1.0", 5000), bundles(t, "1.1.0", 5001)
-				stride := stride(t, onDir, onMinIO)
-				for moment := 1; ; moment += stride {
+				first, stride := kills(t, onDir, onMinIO)
+				for moment := first; ; moment += stride {
 					finished := false
 					t.Run(fmt.Sprint(moment), func(t *testing.T) {
 						k := fresh(t)
@@ -169,18 +170,21 @@ func killEach(t *testing.T, onDir, onMinIO int, stories []killStory) {
 	})
 }
 
-// stride is how many moments lie between two kills: all are tried where make test-long
-// asks for it. MinIO has fewer than a directory; the moments are those of the command.
-func stride(t *testing.T, onDir, onMinIO int) int {
+// kills returns the moment of the first kill, and how many lie between two: all are tried in
+// the shares of a long run. MinIO has fewer than a directory; the moments are those of the
+// command.
+func kills(t *testing.T, onDir, onMinIO int) (first, stride int) {
+	share, long := longtest.Chosen(t)
 	switch {
-	case os.Getenv("TSMON_TEST_LONG") == "1":
-		return 1
+	case long:
+		first, stride = share.Steps(1)
+		return 1 + first, stride
 	case testing.Short():
-		return 2 * onDir
+		return 1, 2 * onDir
 	case strings.Contains(t.Name(), "/minio/"):
-		return onMinIO
+		return 1, onMinIO
 	}
-	return onDir
+	return 1, onDir
 }
 
 // feed publishes 1.0.0 and 1.1.0 to the store v1.hq, and exports what each brings to

@@ -2,12 +2,12 @@ package main
 
 import (
 	"fmt"
-	"os"
 	"sync"
 	"testing"
 
 	"tsmon/channels"
 	"tsmon/cmd/tsmon/cli"
+	"tsmon/longtest"
 )
 
 // TestPruneMeetsEverybody lets processes prune, publish, roll back and promote at once,
@@ -15,11 +15,10 @@ import (
 // that are there.
 func TestPruneMeetsEverybody(t *testing.T) {
 	rounds := 6
-	switch {
-	case testing.Short():
+	if share, long := longtest.Chosen(t); long {
+		rounds = share.Count(96)
+	} else if testing.Short() {
 		rounds = 1
-	case os.Getenv("TSMON_TEST_LONG") == "1":
-		rounds = 40
 	}
 	storages(t, func(t *testing.T, fresh func(t *testing.T) *kit) {
 		k := fresh(t)

@@ -18,26 +18,25 @@ import (
 )
 
 const (
-	// maxPlans bounds the plans of a channel that are read, and maxListed the objects that
-	// are examined to find them. Anybody with access to the store can leave any number.
+	// maxPlans bounds the plans of a channel that are read, and maxListed the objects that are
+	// listed to find them. Anybody with access to the store can leave any number.
 	maxPlans  = 100
 	maxListed = 10_000
-	// planRest is how long a plan is kept after it can't be made any more, so that an
-	// operator who comes to sign it learns why.
+	// planRest is how long an outdated plan is kept, so that an operator who comes to sign it
+	// learns why it is outdated.
 	planRest = 24 * time.Hour
 )
 
 var planDigits = regexp.MustCompile(`^[0-9a-f]{1,64}$`)
 
-// List returns the plans of a channel that wait for signatures, also those that are out of
-// date, sorted by hash. Where there are too many it returns the hundred that come first:
-// those with signatures before others, and the newest; more is true then. Find finds any by
-// its hash.
+// List returns the plans of a channel that wait for signatures, including outdated ones, sorted
+// by hash. If there are too many, it returns a hundred: signed plans before unsigned ones, and
+// newer before older; more is then true. Find finds any plan by its hash.
 func (p Plans) List(ctx context.Context, channel string) (all []*Waiting, more bool, err error) {
 	return p.list(ctx, channel, "")
 }
 
-// list is List of the plans whose hash begins with a text.
+// list is List for the plans whose hash begins with a text.
 func (p Plans) list(ctx context.Context, channel, hash string) (all []*Waiting, more bool, err error) {
 	log, broken, err := p.load(ctx, channel)
 	if err != nil {
@@ -54,7 +53,7 @@ func (p Plans) list(ctx context.Context, channel, hash string) (all []*Waiting, 
 		group.Go(func() error {
 			w, err := p.Read(reading, log, hash)
 			if errors.Is(err, library.ErrStored) || errors.Is(err, ErrNoPlan) {
-				return nil // anybody who can write to the store may have put it there, or it was made meanwhile
+				return nil // anybody who can write to the store may have put it there, or it was carried out in the meantime
 			}
 			read[i] = w
 			return err
@@ -76,22 +75,22 @@ func (p Plans) list(ctx context.Context, channel, hash string) (all []*Waiting, 
 	return all, more, nil
 }
 
-// hashes returns the hashes of the plans to be read that begin with a text, sorted.
+// hashes returns the hashes of the plans to read that begin with a text, sorted.
 func (p Plans) hashes(ctx context.Context, channel, text string) (hashes []string, more bool, err error) {
 	folder := planRoot + channel + "/"
-	if len(text) == 64 { // however many signatures somebody has put beside it
+	if len(text) == 64 { // even if somebody has put too many signatures beside it
 		return []string{text}, false, nil
 	}
 	type plan struct {
 		hash     string
-		unsigned int // 0 if something passes for a signature
+		unsigned int // 0 if there is an object named like a signature
 		newest   time.Time
 	}
 	var found []plan
 	listed, after := 0, ""
 	for again := true; again; {
 		again = false
-		beside := 0 // objects of one plan
+		beside := 0 // number of objects of one plan
 		for info, err := range p.Store.List(ctx, folder+text, after) {
 			if err != nil {
 				return nil, false, err
@@ -114,7 +113,7 @@ func (p Plans) hashes(ctx context.Context, channel, text string) (hashes []strin
 			if last.newest.Before(info.ModTime) {
 				last.newest = info.ModTime
 			}
-			if beside++; beside > maxPlans { // no plan has so many signatures
+			if beside++; beside > maxPlans { // a plan never has so many signatures
 				again, after = true, folder+hash+"/"
 				break
 			}
@@ -133,8 +132,8 @@ func (p Plans) hashes(ctx context.Context, channel, text string) (hashes []strin
 	return hashes, more, nil
 }
 
-// tidy removes plans that could not be made any more a day ago. One that can't be removed
-// stays, and is out of date.
+// tidy removes plans that have been outdated for a day. Errors are ignored, since an outdated
+// plan does no harm.
 func (p Plans) tidy(ctx context.Context, all []*Waiting) {
 	for _, w := range all {
 		since := w.Expires
@@ -194,8 +193,8 @@ func several(format string, args ...any) error {
 	return bundle.Refuse(ErrSeveral, "`tsmon plan list` shows them; name more digits of its hash", format, args...)
 }
 
-// Withdraw removes a plan, out of date or not, with its signatures, and returns it. A dry
-// run removes nothing.
+// Withdraw removes a plan, outdated or not, with its signatures, and returns it. A dry run
+// removes nothing.
 func (p Plans) Withdraw(ctx context.Context, channel, hash string, dry bool) (*Waiting, error) {
 	w, err := p.Find(ctx, channel, hash)
 	if err != nil || dry {
@@ -204,7 +203,8 @@ func (p Plans) Withdraw(ctx context.Context, channel, hash string, dry bool) (*W
 	return w, p.remove(ctx, channel, w.Hash)
 }
 
-// remove removes a plan and its signatures; the plan goes last, so that it can be repeated.
+// remove removes a plan and its signatures; the plan itself last, so that the call can be
+// repeated.
 func (p Plans) remove(ctx context.Context, channel, hash string) error {
 	var signatures []string
 	for info, err := range p.Store.List(ctx, planRoot+channel+"/"+hash+".", "") {

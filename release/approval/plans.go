@@ -1,9 +1,9 @@
-// Package approval keeps the moves that wait for signatures of operators, and signs for the
-// operator who works here.
+// Package approval stores moves that wait for signatures of operators, and signs with the keys
+// at hand.
 //
-// A plan is a log entry that is not made yet. It lies under plans/ in the store, named by the
-// SHA-256 of what is signed, with an object beside it for each signature. Whoever adds the
-// last signature also appends the entry to the log.
+// A plan is a log entry that is not in the log yet. It is stored under plans/, named by the
+// SHA-256 of what is signed, with an object beside it for each signature. Whoever adds the last
+// signature also appends the entry to the log.
 package approval
 
 import (
@@ -26,12 +26,12 @@ import (
 	"tsmon/store/object"
 )
 
-// ErrStale means that a plan can't be made any more: the channel has moved on, or too
+// ErrStale means that a plan can't be carried out any more: the channel has moved on, or too
 // much time has passed.
 var ErrStale = errors.New("the plan is out of date")
 
-// ErrNoPlan means that no such plan waits, ErrSeveral that several do, and ErrShort that one is
-// to be signed whose hash is not given far enough.
+// ErrNoPlan means that no plan matches, ErrSeveral that several do, and ErrShort that the hash of
+// a plan to be signed has fewer than Digits digits.
 var (
 	ErrNoPlan  = errors.New("no such plan")
 	ErrSeveral = errors.New("several plans are meant")
@@ -40,11 +40,11 @@ var (
 
 const (
 	planRoot = "plans/"
-	root     = "root" // who signs with a key of Plans.Root
-	// Life is how long a plan may wait for signatures where nothing else is configured.
+	root     = "root" // name of a signer with a key of Plans.Root
+	// Life is how long a plan may wait for signatures by default.
 	Life    = 7 * 24 * time.Hour
 	maxPlan = channels.MaxEntry // bytes
-	maxSig  = 4096              // bytes of a signature
+	maxSig  = 4096              // bytes per signature
 	// Digits is how many digits of its hash name a plan that somebody signs. With half as many
 	// a thief could make two plans that begin alike, and show the harmless one.
 	Digits = 32
@@ -52,29 +52,29 @@ const (
 
 var planHash = regexp.MustCompile(`^[0-9a-f]{64}$`)
 
-// Waiting is a plan that waits for signatures of operators in the store: the entry that it
-// makes, byte for byte as they sign it.
+// Waiting is a stored plan that waits for signatures of operators, with the entry byte for byte
+// as they sign it.
 type Waiting struct {
 	Hash    string          `json:"hash"` // SHA-256 of what is signed, hex
 	Channel string          `json:"channel"`
 	Entry   *channels.Entry `json:"entry"`
 	Signed  []string        `json:"signed"`  // operators who have signed it, sorted
 	Missing []string        `json:"missing"` // who may sign it and has not, sorted
-	Has     int             `json:"has"`     // signatures that count
+	Has     int             `json:"has"`     // number of valid signatures
 	Needs   int             `json:"needs"`
-	// Quorums are, of a plan that puts operators in force while others are, those of both:
-	// it needs them all.
+	// Quorums are set if the plan replaces operators: those of the present and of the new
+	// operators, all of which it needs.
 	Quorums []Quorum  `json:"quorums,omitempty"`
 	Expires time.Time `json:"expires"`
-	// Stale says why it can't be made any more, empty if it can.
+	// Stale says why it can't be carried out any more, empty if it can.
 	Stale string `json:"stale,omitempty"`
-	// Reach is who gets what once the plan is made. It is nil if the plan changes nothing for
-	// clients or can't be made, and in lists.
+	// Reach is what each kind of client gets once the plan is carried out. It is nil in lists,
+	// and if the plan changes nothing for clients or can't be carried out.
 	Reach []gate.Reach `json:"reach,omitempty"`
 
-	// Log is the one that the plan was read for.
+	// Log is the log that the plan was read for.
 	Log  *channels.Log `json:"-"`
-	keys []string      // that signed it
+	keys []string      // keys that signed it
 }
 
 // Name returns the digits of the plan's hash that name it.
@@ -86,25 +86,25 @@ type Plans struct {
 	Store    object.Store
 	Channels channels.Repository
 	Root     []string // keys that may appoint operators
-	Sign     Sign     // nil: nobody signs here
+	Sign     Sign     // nil if there is no key to sign with
 	Now      func() time.Time
 }
 
 func planKey(channel, hash string) string { return planRoot + channel + "/" + hash + ".json" }
 
-// Appointed is the reason of an entry that appoints operators where nobody gave one.
+// Appointed is the default reason of an entry that appoints operators.
 const Appointed = "the configured operators"
 
-// Outcome is what became of a plan: Log is the longer one if its entry was appended, else it
-// waits.
+// Outcome is the result for a plan: Log is the extended log if the entry was appended, else the
+// plan still waits.
 type Outcome struct {
 	Log     *channels.Log
 	Waiting *Waiting
 	Warning string // empty: none
 }
 
-// Wait leaves an entry that follows a log in the store for others to sign. A plan that says
-// the same and waits already is signed instead, and made if that was the last signature.
+// Wait stores an entry that follows a log as a plan for others to sign. If an equal plan waits
+// already, that one is signed instead, and carried out if this was the last signature.
 func (p Plans) Wait(ctx context.Context, log *channels.Log, e channels.Entry) (Outcome, error) {
 	all, _, err := p.List(ctx, log.Channel)
 	if err != nil {
@@ -142,7 +142,7 @@ func (p Plans) Wait(ctx context.Context, log *channels.Log, e channels.Entry) (O
 	return p.Complete(ctx, w)
 }
 
-// sameLosses reports whether two entries give up the same, and say the same to be lost.
+// sameLosses reports whether two entries give up and declare lost the same entries.
 func sameLosses(a, b *channels.Entry) bool {
 	if !slices.Equal(a.Lost, b.Lost) || !slices.Equal(a.Pruned, b.Pruned) {
 		return false
@@ -153,7 +153,7 @@ func sameLosses(a, b *channels.Entry) bool {
 	return *a.Accepted == *b.Accepted
 }
 
-// Needs returns whose signatures an entry that follows a log takes, nil if it takes none.
+// Needs returns the signatures that an entry which follows a log needs, nil if it needs none.
 func (p Plans) Needs(log *channels.Log, e *channels.Entry) (*Need, error) {
 	_, n, err := p.trusting(log.Channel).Approvals(log, *e)
 	if err != nil || n == 0 {
@@ -162,7 +162,7 @@ func (p Plans) Needs(log *channels.Log, e *channels.Entry) (*Need, error) {
 	return &Need{Approvals: n, MaySign: maySign(log.Operators(), e), Quorums: quorumsOf(log.Operators(), e, nil)}, nil
 }
 
-// Complete signs a plan that waits, and makes it if it has all signatures.
+// Complete signs a waiting plan, and carries it out if it has all signatures.
 func (p Plans) Complete(ctx context.Context, w *Waiting) (Outcome, error) {
 	before := len(w.Entry.Signatures)
 	if err := p.AddSignature(ctx, w.Log, w.Entry); err != nil && !errors.Is(err, ErrNoKey) {
@@ -195,18 +195,18 @@ func (p Plans) Complete(ctx context.Context, w *Waiting) (Outcome, error) {
 		for _, who := range w.Signed {
 			doomed = append(doomed, planRoot+w.Channel+"/"+w.Hash+"."+who+".sig")
 		}
-		_ = p.Store.Delete(ctx, doomed...) // what stays is out of date
+		_ = p.Store.Delete(ctx, doomed...) // plans that remain are outdated
 	}
 	return Outcome{Log: log}, err
 }
 
-// Extend reads what follows a log, as Plans reads it.
+// Extend returns the log with the entries that follow it, read as Plans reads logs.
 func (p Plans) Extend(ctx context.Context, log *channels.Log) (*channels.Log, error) {
 	return p.trusting(log.Channel).Extend(ctx, log)
 }
 
-// load reads the log of a channel. Of one that lacks entries it returns what there is, and why
-// it is broken: a plan may wait to say that those are lost.
+// load reads the log of a channel. If entries are missing it returns the rest, and the error: a
+// plan may be waiting that declares them lost.
 func (p Plans) load(ctx context.Context, channel string) (log *channels.Log, broken, err error) {
 	r := p.trusting(channel)
 	log, err = r.Load(ctx, channel)
@@ -219,8 +219,9 @@ func (p Plans) load(ctx context.Context, channel string) (log *channels.Log, bro
 	return nil, nil, err
 }
 
-// trusting is the channels, without insisting that the configured operators of one are in
-// force, nor on the times of entries: a plan may be there to appoint them, or to accept those.
+// trusting returns the repository without the checks that the configured operators are in force
+// and that entries are not from the future: a plan may be waiting that appoints those operators
+// or accepts those entries.
 func (p Plans) trusting(channel string) channels.Repository {
 	r := p.Channels
 	r.Trust = maps.Clone(r.Trust)
@@ -241,7 +242,7 @@ func (p Plans) Read(ctx context.Context, log *channels.Log, hash string) (*Waiti
 	if err != nil {
 		return nil, err
 	}
-	e, sum, ok := channels.Candidate(data) // as strict as with an entry of the log
+	e, sum, ok := channels.Candidate(data) // as strict as for an entry of the log
 	if payload, err := e.Payload(); !ok || sum != hash || e.Channel != log.Channel || err != nil || !bytes.Equal(payload, data) {
 		return nil, fmt.Errorf("%w: %s is not a plan of %s", library.ErrStored, key, log.Channel)
 	}
@@ -249,7 +250,7 @@ func (p Plans) Read(ctx context.Context, log *channels.Log, hash string) (*Waiti
 	if err := p.readSignatures(ctx, w); err != nil {
 		return nil, err
 	}
-	if !slices.Contains(w.Signed, root) { // who does for those in force
+	if !slices.Contains(w.Signed, root) { // who signs in place of those in force
 		w.Quorums = quorumsOf(log.Operators(), w.Entry, w.keys)
 	}
 	if w.Stale = misplaced(log, &e); w.Stale == "" && p.Now().After(e.Expires) {
@@ -262,7 +263,7 @@ func (p Plans) Read(ctx context.Context, log *channels.Log, hash string) (*Waiti
 	return w, nil
 }
 
-// misplaced says why an entry does not follow a log, empty if it does.
+// misplaced returns why an entry does not follow a log, empty if it does.
 func misplaced(log *channels.Log, e *channels.Entry) string {
 	end := log.End()
 	switch next := log.Next(*e); {
@@ -280,8 +281,8 @@ func misplaced(log *channels.Log, e *channels.Entry) string {
 	return ""
 }
 
-// Made reports whether an entry of a channel is a plan whose hash begins with a text;
-// without hash, whether the newest one is a plan.
+// Made reports whether an entry of a channel was a plan whose hash begins with a text; without
+// hash, whether the newest entry was a plan.
 func (p Plans) Made(ctx context.Context, channel, hash string) (bool, error) {
 	log, err := p.Channels.Load(ctx, channel)
 	if err != nil {

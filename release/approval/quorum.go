@@ -16,12 +16,12 @@ type Quorum struct {
 	Missing []string `json:"missing"` // who may sign and has not, sorted
 }
 
-// Need says whose signatures an entry takes.
+// Need says which signatures an entry needs.
 type Need struct {
 	Approvals int      `json:"approvals"`
 	MaySign   []string `json:"may_sign"` // operators any of whom may give them, sorted
-	// Quorums are those of an entry that puts operators in force while others are: it takes
-	// both.
+	// Quorums are set if the entry replaces operators: it needs those of the present and of the
+	// new ones.
 	Quorums []Quorum `json:"quorums,omitempty"`
 }
 

@@ -17,16 +17,16 @@ import (
 	"tsmon/store/object"
 )
 
-// ErrNoKey means that no private key of an operator is here. ErrNotOperator wraps it: a key
-// was named, and its owner may not sign.
+// ErrNoKey means that no private key of an operator is available. ErrNotOperator wraps it: a
+// key was given, but it is not an operator's.
 var (
 	ErrNoKey       = errors.New("nobody who may sign does so here")
 	ErrNotOperator = fmt.Errorf("%w: the key is no operator's", ErrNoKey)
 )
 
-// Sign returns the armored signature of data by the first of some OpenSSH public keys that
-// it has the private key of. Without any it is empty, or the error wraps ErrNoKey and says
-// where none was found.
+// Sign returns the armored signature of data by the first of these OpenSSH public keys whose
+// private key it has. If it has none, the signature is empty, or the error wraps ErrNoKey and
+// says where it looked.
 type Sign func(ctx context.Context, keys []string, data []byte) (armored string, err error)
 
 // AddSignature adds the signature of the operator to an entry that needs some.
@@ -38,8 +38,8 @@ func (p Plans) AddSignature(ctx context.Context, log *channels.Log, e *channels.
 	return err
 }
 
-// signature returns that of the operator over an entry, empty if it needs none, or none of
-// his.
+// signature returns the operator's signature of an entry, empty if the entry needs none, or not
+// this operator's.
 func (p Plans) signature(ctx context.Context, log *channels.Log, e *channels.Entry) (armored string, err error) {
 	var keys []string
 	for _, o := range []*channels.Operators{log.Operators(), e.Operators} {
@@ -61,8 +61,8 @@ func (p Plans) signature(ctx context.Context, log *channels.Log, e *channels.Ent
 	return p.Sign(ctx, keys, payload)
 }
 
-// NobodySigns adds to an error that wraps ErrNoKey who may sign an entry. It returns other
-// errors unchanged.
+// NobodySigns adds the names of those who may sign an entry to an error that wraps ErrNoKey. It
+// returns other errors unchanged.
 func NobodySigns(err error, log *channels.Log, e *channels.Entry) error {
 	if !errors.Is(err, ErrNoKey) {
 		return err
@@ -95,7 +95,7 @@ func (p Plans) SignPlan(ctx context.Context, w *Waiting) (signed *Waiting, again
 	return signed, again, err
 }
 
-// signer names who made a signature of a plan.
+// signer returns the name of who made a signature of a plan.
 func (p Plans) signer(w *Waiting, armored string) (string, error) {
 	payload, err := w.Entry.Payload()
 	if err != nil {
@@ -164,7 +164,7 @@ func (p Plans) readSignatures(ctx context.Context, w *Waiting) error {
 			continue // anybody who can write to the store may have put it there
 		}
 		if signer := signerOf(w.Log.Operators(), w.Entry, key.String()); cmp.Or(signer, root) != who || signer == "" && !slices.Contains(p.Root, key.String()) {
-			continue // not by whom its name says
+			continue // not by the operator that its name says
 		}
 		w.keys = append(w.keys, key.String())
 		w.Entry.Signatures = append(w.Entry.Signatures, string(data))

@@ -1,5 +1,5 @@
-// Package gate judges what a move of a channel does to installed applications: what each kind
-// of client gets afterwards, which of them would lose updates, and which would get something
+// Package gate judges the effect of a channel's move on installed applications: what each kind
+// of client gets afterwards, which clients would lose updates, and which would get something
 // that they can't install or verify. It reads and writes nothing.
 package gate
 
@@ -19,14 +19,14 @@ import (
 // Causes of refusals.
 var (
 	ErrCoverage = errors.New("platforms would be lost")
-	ErrMissing  = errors.New("platforms are missing") // which the channel never had
+	ErrMissing  = errors.New("platforms are missing") // required platforms that the channel never had
 	ErrGate     = errors.New("installed applications could not update")
-	// ErrStrands means that installed applications would be offered what the keys that
-	// they have can't verify. They would stay on their version for good.
+	// ErrStrands means that installed applications would be offered updates that their keys
+	// can't verify. They would stay on their version for good.
 	ErrStrands = errors.New("installed applications could not verify the update")
 )
 
-// Move is what a channel is to get, and what is known of the channel and its clients.
+// Move describes a move of a channel, and what is known about the channel and its clients.
 type Move struct {
 	Action   channels.Action
 	Release  channels.Release  // what the move is about
@@ -35,34 +35,34 @@ type Move struct {
 	Keys      signing.Keyring
 	PublicURL string
 	Log       *channels.Log
-	Before    *manifest.Response // what clients see now; nil: nothing
-	Fleet     map[string]int     // clients by version, nil if nothing is known of them
-	Types     map[string]int     // clients by platform key, likewise
+	Before    *manifest.Response // what clients see now; nil if nothing
+	Fleet     map[string]int     // clients by version, nil if unknown
+	Types     map[string]int     // clients by platform key, nil if unknown
 	Others    []Channel          // the other channels, sorted by name
 
 	Targets       []string // platform keys that the channel requires
 	Rings         bool     // the channel keeps rings
-	ReadsManifest bool     // its applications are known to read latest.json
-	Downgrades    bool     // some of them go back
+	ReadsManifest bool     // installed applications are known to read latest.json
+	Downgrades    bool     // some applications install older versions
 
 	AllowMissing []string // platform keys that it may lose
-	AllowUnbound bool     // signatures may name no version
+	AllowUnbound bool     // signatures need not be bound to a version
 	Strand       VersionRange
 	// Standing says that clients get Release already; it was judged before.
 	Standing  bool
-	Unchanged bool // the log says all of it already
+	Unchanged bool // the log has the release already
 	Staged    bool // the bundles were staged
-	Part      bool // the bundles are what one job of a build matrix brings
-	StrandAll bool // what clients get was decided before, or must not wait
+	Part      bool // the bundles are those of one job of a build matrix
+	StrandAll bool // skip the check for stranded clients: it was done before, or the move is urgent
 }
 
 // Channel is another channel of the store.
 type Channel struct {
 	Log   *channels.Log
-	Fleet map[string]int // as Move's
+	Fleet map[string]int // as in Move
 }
 
-// Judge works out what every kind of client gets once entry is in the log. It refuses a move
+// Judge computes what every kind of client gets once entry is in the log. It refuses a move
 // that takes updates away from clients, or gives them what they can't install. It warns about
 // clients that may exist, and about those that were given up on purpose.
 func (m Move) Judge(entry *channels.Entry) (reach []Reach, warnings []string, err error) {
@@ -101,9 +101,9 @@ func (m Move) Covers() error {
 	return bundle.Refuse(cause, m.mendMissing(missing), "%s would have no %s", m.Log.Channel, strings.Join(missing, ", "))
 }
 
-// mendMissing says what to do about missing platforms. A machine that builds one of several
-// platforms should stage; only the one that publishes what all have staged may leave
-// platforms out.
+// mendMissing returns the hint for missing platforms. A machine that builds one of several
+// platforms should stage; only the one that publishes what all have staged may leave platforms
+// out.
 func (m Move) mendMissing(missing []string) string {
 	keys, version := strings.Join(missing, ","), m.Manifest.Version
 	switch {
@@ -137,7 +137,7 @@ func (m Move) plainKeys() []string {
 	return slices.DeleteFunc(m.Manifest.Keys(), func(key string) bool { return library.PlainKey(key) != key })
 }
 
-// onlyRequired reports whether the configuration alone asks for some platform keys: no
+// onlyRequired reports whether these platform keys are required only by the configuration: no
 // client has had them.
 func (m Move) onlyRequired(keys []string) bool {
 	return !slices.ContainsFunc(keys, func(key string) bool {

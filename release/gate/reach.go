@@ -58,9 +58,8 @@ type cell struct {
 	address, rollout string
 }
 
-// replay works out what every kind of client gets from the log with the new entry. It
-// refuses what would break clients that get the release of the move, unless they get
-// it already.
+// replay computes what every kind of client gets from the log with the new entry. It refuses
+// what would break clients that get the release of the move, unless they get it already.
 func (m Move) replay(entry *channels.Entry) ([]Reach, error) {
 	t, err := m.table(entry)
 	if err != nil {
@@ -77,8 +76,8 @@ func (m Move) replay(entry *channels.Entry) ([]Reach, error) {
 	return reach, nil
 }
 
-// Past returns what every kind of client got from an entry that was made. What Judge would
-// refuse, a cell says.
+// Past returns what every kind of client got from an existing entry. Problems that Judge would
+// refuse are in the cells.
 func (m Move) Past(entry *channels.Entry) ([]Reach, error) {
 	m.AllowMissing = m.Missing()
 	t, err := m.table(entry)
@@ -97,7 +96,7 @@ func (m Move) Past(entry *channels.Entry) ([]Reach, error) {
 type table struct {
 	Move
 	offers   *channels.Offers
-	verified map[manifest.Offer]error // of what was judged, by offer
+	verified map[manifest.Offer]error // results by offer
 }
 
 // table returns what judges the cells of the log with the new entry.
@@ -111,8 +110,8 @@ func (m Move) table(entry *channels.Entry) (*table, error) {
 	return &table{Move: m, offers: offers, verified: map[manifest.Offer]error{}}, nil
 }
 
-// judge works out one cell: what the address answers, then what the client makes of it.
-// It is the only place that knows. An error refuses the change.
+// judge computes one cell: what the address offers, and what the client does with it. All
+// outcomes are decided here. An error refuses the move.
 func (t *table) judge(c cell) (Reach, error) {
 	r := Reach{Version: c.Version, Target: c.Target, BundleType: c.BundleType, Address: c.address, Rollout: c.rollout, Downgrades: c.Downgrades}
 	offer, unfit, err := t.answer(c)
@@ -142,8 +141,8 @@ func (t *table) judge(c cell) (Reach, error) {
 	return r, nil
 }
 
-// answer is what the address offers a client. unfit is true if it offers nothing since
-// nothing suits the client's type.
+// answer returns what the address offers a client. unfit is true if it offers nothing because
+// no bundle suits the client's type.
 func (t *table) answer(c cell) (offer *manifest.Offer, unfit bool, err error) {
 	if c.address == Static {
 		offer, err = t.offers.Shown(c.rollout == In).OfferTo(c.Client)
@@ -283,8 +282,8 @@ func (m Move) misfits(reach []Reach) (warnings []string, err error) {
 	return warnings, nil
 }
 
-// mendMisfit says what to do about clients of a platform key that a release does not
-// suit; step is true for a step of a rollout whose time has come.
+// mendMisfit returns the hint for clients of a platform key that a release does not suit; step
+// is true for a step of a rollout that is due.
 func (m Move) mendMisfit(key string, step bool) string {
 	switch {
 	case step:
@@ -295,7 +294,7 @@ func (m Move) mendMisfit(key string, step bool) string {
 	return "say --allow-missing " + key + " to leave those clients as they are, or publish a higher version that has " + key + " too"
 }
 
-// misfitting says what becomes of a client that takes a bundle of another type.
+// misfitting describes what happens to a client that takes a bundle of another type.
 func misfitting(target string) string {
 	if strings.HasPrefix(target, "windows-") {
 		return "which they install beside their own"

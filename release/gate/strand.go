@@ -75,8 +75,8 @@ func Lacks(keys signing.Keyring) func(*manifest.Offer) bool {
 	}
 }
 
-// Strands returns which of the installed versions the head of a log strands, once
-// everybody gets it. lacks as Lacks returns it.
+// Strands returns which of the installed versions the newest entry of a log strands, once
+// everybody gets it. lacks is a result of Lacks.
 func Strands(log *channels.Log, versions []string, lacks func(*manifest.Offer) bool) (s Stranded, err error) {
 	head := log.Head()
 	if head == nil {
@@ -112,7 +112,7 @@ func Strands(log *channels.Log, versions []string, lacks func(*manifest.Offer) b
 	return s, nil
 }
 
-// Then returns a log with a release after its head, for everybody.
+// Then returns a log with another entry, which offers a release to everybody.
 func Then(log *channels.Log, next channels.Release) *channels.Log {
 	return &channels.Log{Channel: log.Channel, Entries: append(slices.Clip(log.Entries), log.Next(channels.Entry{Action: channels.Publish, Release: next}))}
 }
@@ -122,8 +122,8 @@ func without(versions, others []string, meant VersionRange) []string {
 	return slices.DeleteFunc(slices.Clone(versions), func(v string) bool { return slices.Contains(others, v) || meant.contains(v) })
 }
 
-// Installed returns the versions that clients of a channel may have: those that its
-// log has shown, and those that are known of clients.
+// Installed returns the versions that clients of a channel may have: those that its log has
+// shown, and those of known clients.
 func Installed(log *channels.Log, known map[string]int) []string {
 	versions := map[string]bool{}
 	for _, e := range log.Entries {
@@ -200,8 +200,8 @@ func (m Move) refuseStranding(left, versions []string, where string) error {
 	return bundle.Refuse(ErrStrands, mend, "%s is signed by %s, and %s, which have %s, could not install it%s%s", m.Manifest.Version, m.signers(), spread(left), m.have(left), where, m.counted(left, where))
 }
 
-// Successor returns another channel that a release may be published to without stranding
-// anybody, as is there after a rotation. Empty if there is none.
+// Successor returns another channel to which the release can be published without stranding
+// clients, as exists after a key rotation. Empty if there is none.
 func (m Move) Successor() string {
 	for _, other := range m.Others {
 		if m.Action != channels.Publish || other.Log.Head() == nil || other.Log.Head().Action == channels.Follow {
@@ -281,8 +281,8 @@ func (m Move) count(versions []string) int {
 	return n
 }
 
-// counted says how many clients have some versions. If where is set, it names the manifest
-// that further clients may read; tsmon serve only counts those that ask it.
+// counted describes how many clients have some versions. If where is set, it names the manifest
+// that further clients may read; tsmon serve counts only those that ask it.
 func (m Move) counted(versions []string, where string) string {
 	switch {
 	case m.Fleet == nil:

@@ -21,8 +21,8 @@ import (
 	"tsmon/store/object"
 )
 
-// mendLog puts back lost entries whose bytes are at hand, takes out those that somebody wrote
-// who may not, and finds those that are lost for good.
+// mendLog restores lost entries from copies, removes forged ones, and finds those that are lost
+// for good.
 func (r *repair) mendLog(ctx context.Context) (err error) {
 	if r.seen, err = r.Channels.Peek(ctx, r.o.Channel); err != nil {
 		return err
@@ -50,10 +50,10 @@ func (r *repair) mendLog(ctx context.Context) (err error) {
 	return r.pointBack(ctx)
 }
 
-// lose finds what is lost for good once a plan is carried out.
+// lose finds the entries that are still lost after a plan is carried out.
 func (r *repair) lose(plan *mending.Mending) error {
 	end := plan.Log.End().Sequence
-	last, behind := end, false // the newest entry that there is, or was; an object stands behind the log
+	last, behind := end, false // the newest entry that exists or existed; there is an object after the log
 	if r.o.TakeOut == "" {
 		last = max(last, channels.Ahead(r.seen, end))
 	}
@@ -84,7 +84,7 @@ func (r *repair) lose(plan *mending.Mending) error {
 	return nil
 }
 
-// planLog says how the log becomes whole.
+// planLog plans the repair of the log.
 func (r *repair) planLog(ctx context.Context) (*mending.Mending, error) {
 	spares, err := r.entries()
 	if err != nil {
@@ -102,7 +102,7 @@ func (r *repair) planLog(ctx context.Context) (*mending.Mending, error) {
 	return nil, &bundle.Refusal{Cause: err, Mend: mendWith(r.o.Channel)}
 }
 
-// carryOut takes the steps of a plan.
+// carryOut carries out the steps of a plan.
 func (r *repair) carryOut(ctx context.Context, steps []mending.Step) error {
 	for _, s := range steps {
 		if s.Out {
@@ -124,8 +124,8 @@ func (r *repair) carryOut(ctx context.Context, steps []mending.Step) error {
 	return nil
 }
 
-// pointBack has clients read what the log shows where TakeOut gives no heed to what they read,
-// and nobody has signed the log.
+// pointBack renders the manifests of an unsigned log again where TakeOut ignores manifests that
+// are ahead of it.
 func (r *repair) pointBack(ctx context.Context) error {
 	if r.o.TakeOut == "" || r.o.DryRun || channels.Ahead(r.seen, r.log.End().Sequence) <= r.log.End().Sequence || r.log.Head() == nil {
 		return nil
@@ -136,7 +136,7 @@ func (r *repair) pointBack(ctx context.Context) error {
 	})
 }
 
-// entries returns the content of the files that may be entries of the log.
+// entries returns the contents of the files that may be entries of the log.
 func (r *repair) entries() (all [][]byte, err error) {
 	for _, f := range r.files {
 		if f.size > channels.MaxEntry {
@@ -151,7 +151,7 @@ func (r *repair) entries() (all [][]byte, err error) {
 	return all, nil
 }
 
-// kept returns the file in a folder of an object that is taken out.
+// kept returns the file in a folder to which an object is moved.
 func kept(folder, key string) string {
 	plain := func(c rune) rune {
 		if c == '.' || c == '_' || c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' {
@@ -160,13 +160,13 @@ func kept(folder, key string) string {
 		return '-'
 	}
 	name := strings.Map(plain, path.Clean(key))
-	if name != strings.ReplaceAll(key, "/", "-") || len(name) > 100 { // not every system has such files
+	if name != strings.ReplaceAll(key, "/", "-") || len(name) > 100 { // not every system allows such file names
 		name = name[:min(len(name), 100)] + "-" + library.SumOf([]byte(key))[:16]
 	}
 	return filepath.Join(folder, name)
 }
 
-// takenOut returns what the folder has of the log.
+// takenOut returns the log entries in the folder.
 func (r *repair) takenOut() (all [][]byte, err error) {
 	if r.o.TakeOut == "" {
 		return nil, nil
@@ -189,7 +189,8 @@ func (r *repair) takenOut() (all [][]byte, err error) {
 	return all, err
 }
 
-// mayMove returns an error if the folder has another file of an object that is to be moved there.
+// mayMove returns an error if the folder has a different file under the name of an object to be
+// moved there.
 func (r *repair) mayMove(ctx context.Context, steps []mending.Step) error {
 	if r.o.TakeOut == "" {
 		return nil
@@ -218,21 +219,21 @@ func inTheWay(err error) error {
 	return &bundle.Refusal{Cause: err, Mend: "name another folder, or move that file away"}
 }
 
-// goesOut reports whether a stray is moved to the folder for those that are taken out.
+// goesOut reports whether a stray is moved to the TakeOut folder.
 func (r *repair) goesOut(s channels.Stray) bool {
 	return r.o.TakeOut != "" && !s.Begun && strings.HasPrefix(s.Key, channels.LogPrefix(r.o.Channel))
 }
 
-// moveOut moves an object to the folder for those that are taken out.
+// moveOut moves an object to the TakeOut folder.
 func (r *repair) moveOut(ctx context.Context, key string) error {
 	file := kept(r.o.TakeOut, key)
 	return r.do(key, "moved to "+file, func() error { return r.moveTo(ctx, key, file) })
 }
 
-// moveTo moves an object to a new file, or to one that was begun when this was interrupted.
+// moveTo moves an object to a new file, or to the unfinished file of an interrupted run.
 func (r *repair) moveTo(ctx context.Context, key, file string) error {
 	data, _, err := object.ReadAll(ctx, r.Library.Store, key, channels.MaxEntry)
-	if err != nil && !errors.Is(err, object.ErrTooLarge) { // what is too large is no entry
+	if err != nil && !errors.Is(err, object.ErrTooLarge) { // an object that is too large is no entry
 		return err
 	}
 	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {

@@ -20,33 +20,31 @@ import (
 	"tsmon/signing"
 )
 
-// RepairOptions say which channel is repaired.
+// RepairOptions say which channel to repair, and how.
 type RepairOptions struct {
 	Channel string
-	Why     string // recorded in the log, if that gets an entry
-	// Files have the bytes of lost objects: bundles, records or log entries, which are
-	// recognised by their digests. Of a folder, such as a copy of a log, the files in it do.
+	Why     string // reason for the log entry, if one is needed
+	// Files are copies of lost objects (bundles, records or log entries), or folders of copies,
+	// such as a copy of a log. They are recognised by their digests.
 	Files []string
-	// Own has the channel moved here again, where its log passes for that of another store.
+	// Own removes the marks of imports, so that the channel can be moved in this store.
 	Own bool
-	// TakeOut is a folder that entries at the end of the log are moved to which operators
-	// have not signed, or that don't follow from those before, with whatever else lies among
-	// the entries; manifests that show entries behind the others are rendered anew. Empty: they
-	// stay.
+	// TakeOut is a folder to which entries at the end of the log are moved that operators have
+	// not signed or that don't follow from those before, with other objects among the entries.
+	// Manifests that show later entries are rendered again. Empty if entries are not moved.
 	TakeOut string
-	// Rest does only what is left of a repair whose entry stands: nothing more is said to be
-	// lost.
+	// Rest only completes a repair whose entry is in the log: nothing else is declared lost.
 	Rest   bool
 	DryRun bool
 }
 
-// Mended is what Repair did, or would do, about one object.
+// Mended is what Repair did, or would do, to one object.
 type Mended struct {
 	Object string `json:"object"` // key in the store
 	Done   string `json:"done"`
 }
 
-// RepairReport is what Repair did, and what is left.
+// RepairReport is what Repair did, and the remaining problems.
 type RepairReport struct {
 	Channel string   `json:"channel"`
 	Version string   `json:"version"` // that the channel shows
@@ -56,12 +54,12 @@ type RepairReport struct {
 	// Sequence is the number of the log entry that says what is lost, 0 if none was
 	// needed.
 	Sequence uint64 `json:"sequence,omitempty"`
-	// Waits says that this entry lacks signatures of operators: nothing is said to be lost yet,
+	// Waits says that this entry lacks signatures of operators: nothing is declared lost yet,
 	// and Findings are empty.
 	Waits bool `json:"-"`
-	// Warnings are what somebody has to look at who knows what was there.
+	// Warnings need the judgment of somebody who knows what was in the store.
 	Warnings []string `json:"warnings,omitempty"`
-	// Unused are files that are the bytes of nothing that is lost.
+	// Unused are files that match no lost object.
 	Unused   []string  `json:"unused,omitempty"`
 	Findings []Finding `json:"findings"` // what is still wrong
 }
@@ -75,24 +73,24 @@ type repair struct {
 	log    *channels.Log
 	seen   []channels.Pointer
 	lost   []channels.Lost
-	gone   []string // versions with bundles that nobody has any more
-	wrong  []string // keys of objects of those, with other bytes than were published
+	gone   []string // versions with lost bundles
+	wrong  []string // keys of their objects that differ from what was published
 }
 
-// spare is a file that may have the bytes of a lost object.
+// spare is a file that may be a copy of a lost object.
 type spare struct {
 	path    string
 	size    int64
 	sha256  string
 	blake2b string
 	used    bool
-	among   bool // it lies in a folder that was named
+	among   bool // it is in a folder that was given
 }
 
-// Repair brings a channel in order: it puts back the bytes of lost objects that files or
-// segments of the log have, has the log say what is lost for good, and brings what
-// clients read up to date. Nothing that is as it was published is rewritten. The same
-// call again does nothing, or completes what was interrupted.
+// Repair repairs a channel: it restores lost objects from files and from segments of the log,
+// declares the rest lost in the log, and renders the manifests again. Objects that are as
+// published are never rewritten. The same call again does nothing, or completes what was
+// interrupted.
 func (k Keeper) Repair(ctx context.Context, o RepairOptions) (*RepairReport, error) {
 	if err := k.Ready(o.Channel); err != nil {
 		return nil, err
@@ -114,7 +112,7 @@ func (k Keeper) Repair(ctx context.Context, o RepairOptions) (*RepairReport, err
 	return r.report, nil
 }
 
-// do records a repair, and carries it out unless only the report is wanted.
+// do records a repair, and carries it out unless this is a dry run.
 func (r *repair) do(key, done string, f func() error) error {
 	r.report.Mended, r.report.Changed = append(r.report.Mended, Mended{key, done}), true
 	if r.o.DryRun {
@@ -161,7 +159,7 @@ func (r *repair) readFile(ctx context.Context, f spare) error {
 	return nil
 }
 
-// bytesOf returns the content of a file with a SHA-256, nil if there is none.
+// bytesOf returns the content of the file with a SHA-256, nil if there is none.
 func (r *repair) bytesOf(sum string) []byte {
 	for i := range r.files {
 		if f := &r.files[i]; f.sha256 == sum && f.size <= library.MaxRecord*4 {
@@ -180,7 +178,8 @@ func (r *repair) needed(version string) bool {
 	return head.Version == version || head.Newest() == version || slices.Contains(r.log.Watersheds(), version)
 }
 
-// declare has the log say what is lost for good, or leaves a plan for the operators to sign.
+// declare appends the entry that declares objects lost, or leaves a plan for the operators to
+// sign.
 func (r *repair) declare(ctx context.Context) error {
 	if len(r.lost)+len(r.gone) == 0 || r.o.Rest {
 		return nil
@@ -237,12 +236,12 @@ func (r *repair) next(ctx context.Context) (channels.Entry, error) {
 	return r.log.Next(e), nil
 }
 
-// shown returns the release that the manifest shows, by the record that has its signatures;
-// nil if none has. Which one the log names is not known: its end is lost.
+// shown returns the release that the manifest shows, found by the record with the same
+// signatures, nil if there is none. It is used if the end of the log is lost.
 func (r *repair) shown(ctx context.Context) (*channels.Release, error) {
 	m, err := manifest.Decode(r.seen[0].Data)
 	if err != nil {
-		return nil, nil // it is no manifest of ours
+		return nil, nil // not a manifest of ours
 	}
 	records, err := r.Library.Records(ctx, m.Version)
 	if err != nil {
@@ -270,8 +269,8 @@ func shows(m *manifest.Manifest, release *channels.Release) bool {
 	return true
 }
 
-// mendViews brings what clients read up to date, unless the log can't be read before an entry
-// that waits, or nothing is left of it.
+// mendViews renders the manifests again, unless the log can't be read until a waiting entry is
+// made, or nothing is left of it.
 func (r *repair) mendViews(ctx context.Context) error {
 	if r.report.Waits && len(r.lost) > 0 || r.log.Head() == nil {
 		return nil
@@ -305,7 +304,7 @@ func (r *repair) mendViews(ctx context.Context) error {
 	return r.dropWrong(ctx)
 }
 
-// dropWrong removes objects of lost bundles that have other bytes than were published.
+// dropWrong removes objects of lost bundles that differ from what was published.
 func (r *repair) dropWrong(ctx context.Context) error {
 	var doomed []string
 	for _, key := range r.wrong {
@@ -317,7 +316,7 @@ func (r *repair) dropWrong(ctx context.Context) error {
 	return r.Library.Store.Delete(ctx, doomed...)
 }
 
-// look says what is still wrong.
+// look verifies the channel and reports the remaining problems.
 func (r *repair) look(ctx context.Context) error {
 	if head := r.log.Head(); head != nil {
 		r.report.Version = head.Version
@@ -333,5 +332,5 @@ func (r *repair) look(ctx context.Context) error {
 	return nil
 }
 
-// Err joins what is still wrong, nil if nothing is.
+// Err joins the remaining problems, nil if there are none.
 func (r *RepairReport) Err() error { return (&VerifyReport{Findings: r.Findings}).Err() }

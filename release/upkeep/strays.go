@@ -8,17 +8,17 @@ import (
 	"tsmon/channels"
 )
 
-// deliveryRest is how old what a delivery left must be before it is taken for abandoned.
+// deliveryRest is the age at which the objects of an incomplete import count as abandoned.
 const deliveryRest = time.Hour
 
-// abandoned returns what no reader of a channel's log heeds, but for what may be of a delivery
-// that is still under way.
+// abandoned returns the strays of a channel's log, except those that may belong to an import in
+// progress.
 func (k Keeper) abandoned(ctx context.Context, channel string) ([]channels.Stray, error) {
 	strays, err := k.Channels.Salvage().Strays(ctx, channel)
 	if err != nil || len(strays) == 0 {
 		return nil, err
 	}
-	now, err := k.Library.Store.Now(ctx) // which dated them
+	now, err := k.Library.Store.Now(ctx) // whose clock dated them
 	var old []channels.Stray
 	for _, s := range strays {
 		if !s.Begun || now.Sub(s.Written) > deliveryRest {
@@ -28,8 +28,8 @@ func (k Keeper) abandoned(ctx context.Context, channel string) ([]channels.Stray
 	return old, err
 }
 
-// Strangers finds what lies among the objects of a channel and belongs to no part of it: somebody
-// wrote it who may not, or did not end. log is nil if it can't be read.
+// Strangers finds objects among those of a channel that are not part of it: forged ones, or
+// those of an interrupted import. log is nil if it can't be read.
 func (k Keeper) Strangers(ctx context.Context, channel string, log *channels.Log) ([]Finding, error) {
 	report := &VerifyReport{Channel: channel}
 	found, err := k.abandoned(ctx, channel)
@@ -47,7 +47,7 @@ func (k Keeper) Strangers(ctx context.Context, channel string, log *channels.Log
 	return report.Findings, err
 }
 
-// marks finds what has a log pass for that of another store and was no delivery.
+// marks finds forged marks, which make a log look imported.
 func (k Keeper) marks(ctx context.Context, report *VerifyReport) error {
 	_, late, err := k.Channels.Salvage().Marks(ctx, report.Channel)
 	for _, p := range late {
@@ -65,14 +65,14 @@ func (v *verification) strays(ctx context.Context) error {
 	return err
 }
 
-// dropStrays removes what verification.strays finds.
+// dropStrays removes the objects that verification.strays finds.
 func (r *repair) dropStrays(ctx context.Context) error {
 	found, err := r.abandoned(ctx, r.o.Channel)
 	if err != nil {
 		return err
 	}
 	var wrong []channels.Stray
-	if len(r.lost) == 0 { // else they may be all that is left
+	if len(r.lost) == 0 { // otherwise they may be all that is left
 		if wrong, err = r.Channels.Salvage().WrongSegments(ctx, r.log); err != nil {
 			return err
 		}
@@ -94,7 +94,7 @@ func (r *repair) dropStrays(ctx context.Context) error {
 	return nil
 }
 
-// own has a channel moved here again that passes for one that is fed.
+// own removes the marks of imports, so that the channel can be moved in this store.
 func (r *repair) own(ctx context.Context) error {
 	if !r.o.Own {
 		return nil

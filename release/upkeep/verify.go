@@ -23,22 +23,22 @@ type Finding struct {
 	Err     error  `json:"-"`
 }
 
-// VerifyReport is what was verified of a channel, and its problems.
+// VerifyReport says what was verified of a channel, and lists its problems.
 type VerifyReport struct {
 	Channel string `json:"channel"`
 	Version string `json:"version"` // shown by the head of the log
-	Entries int    `json:"entries"` // of the log
-	// Fed says that the log is that of another store, which alone moves the channel.
+	Entries int    `json:"entries"` // number of entries in the log
+	// Fed says that the log is imported from another store, where the channel is moved.
 	Fed bool `json:"fed,omitempty"`
-	// End is the end of the log, for a later verification that it goes on from there.
+	// End is the end of the log, for a later verification with VerifyFrom.
 	End channels.Position `json:"end"`
-	// Seen is the end of the log as servers have seen it, if it was compared with that.
+	// Seen is the newest entry that servers have seen, if the log was compared with it.
 	Seen     channels.Position `json:"seen,omitzero"`
 	Rings    bool              `json:"rings,omitempty"` // manifests of rings were verified
-	Releases []string          `json:"releases"`        // that were verified
+	Releases []string          `json:"releases"`        // verified releases
 	// Pruned are releases whose bundles are gone, as the log says.
 	Pruned   []string  `json:"pruned,omitempty"`
-	Findings []Finding `json:"findings"` // empty: the channel is sound
+	Findings []Finding `json:"findings"` // empty if the channel is intact
 }
 
 // Err joins the findings, nil if there are none.
@@ -50,8 +50,8 @@ func (r *VerifyReport) Err() error {
 	return errors.Join(errs...)
 }
 
-// MendHistory says what to do about the log of a channel that was shortened or rewritten
-// since a position was seen.
+// MendHistory returns the hint for a log that was shortened or rewritten since a position was
+// seen.
 func MendHistory(channel string, seen channels.Position) string {
 	return "bring the rightful log back from a copy; if the store was restored from a backup and nothing newer is left, `tsmon channel verify " + channel + " --from " + seen.String() + " --accept` gives up what is lost"
 }
@@ -75,13 +75,13 @@ type verification struct {
 // the log: its record, and its bundles by size, checksum and signature. It reads every byte of
 // the bundles that the head offers.
 //
-// Without a public URL any address will do, if all bundles are there.
+// Without a public URL, bundles may be at any address.
 func (k Keeper) Verify(ctx context.Context, channel string) (*VerifyReport, error) {
 	return k.VerifyFrom(ctx, channel, channels.Position{})
 }
 
-// VerifyFrom is Verify of a log that must go on from a position that was seen before,
-// unless that is the zero value, or an entry of operators gives up what was seen.
+// VerifyFrom is Verify, and also checks that the log contains the position that was seen
+// before, unless that is the zero value or a signed entry gives it up.
 func (k Keeper) VerifyFrom(ctx context.Context, channel string, from channels.Position) (*VerifyReport, error) {
 	if err := library.CheckKeys(k.Library.Keys); err != nil {
 		return nil, err
@@ -135,8 +135,8 @@ func (k Keeper) VerifyFrom(ctx context.Context, channel string, from channels.Po
 	return v.report, nil
 }
 
-// gone says that a log was removed, if anything tells: what clients read, segments of it, or
-// from, up to where it was seen. nil if nothing does.
+// gone returns an error if there is evidence that a log was removed: manifests, segments, or
+// from, the position that was seen.
 func (k Keeper) gone(ctx context.Context, channel string, from channels.Position) (gone, err error) {
 	seen, err := k.Channels.Peek(ctx, channel)
 	if err != nil {
@@ -151,8 +151,8 @@ func (k Keeper) gone(ctx context.Context, channel string, from channels.Position
 	return nil, err
 }
 
-// Behind returns the keys of manifests, the channel's and those of rings, that don't
-// show what a log wants, as after a publisher that was killed.
+// Behind returns the keys of the channel's manifests, including rings, that don't match the
+// log, as after a publisher was killed.
 func (k Keeper) Behind(ctx context.Context, log *channels.Log) (keys []string, err error) {
 	r := k.Channels
 	seen, err := r.Peek(ctx, log.Channel)
@@ -167,8 +167,7 @@ func (k Keeper) Behind(ctx context.Context, log *channels.Log) (keys []string, e
 	return keys, nil
 }
 
-// shown compares what clients read, the manifest and those of the rings, with the
-// log.
+// shown compares the manifests that clients read, including those of rings, with the log.
 func (v *verification) shown(ctx context.Context) error {
 	seen, err := v.Channels.Peek(ctx, v.log.Channel)
 	if err != nil {
@@ -217,7 +216,8 @@ func (v *verification) view(view channels.View, data []byte) {
 	}
 }
 
-// noRings finds rings that nobody keeps: their clients would get nothing new.
+// noRings finds manifests of rings in a channel that no longer keeps rings: their clients would
+// get no updates.
 func (v *verification) noRings(ctx context.Context) error {
 	key := channels.RingKey(v.log.Channel, 0)
 	_, err := v.Library.Store.Stat(ctx, key)
@@ -257,17 +257,17 @@ func (v *verification) release(ctx context.Context, version string, whole bool) 
 
 const mendKey = "add the key that signed it to trusted_keys, with until: VERSION if it has ended; if the key is there, publish a higher version"
 
-// mendWith says how what is lost is put back.
+// mendWith returns the hint for lost objects.
 func mendWith(channel string) string {
 	return "`tsmon channel repair " + channel + " --bundle FILE` puts back the bytes of lost objects that you still have; without --bundle it has the log say what is lost, once clients are offered a higher version"
 }
 
-// mendEntries says how entries come back that the log can't do without.
+// mendEntries returns the hint for lost entries that can't be declared lost.
 func mendEntries(channel string) string {
 	return "`tsmon channel repair " + channel + " --bundle FOLDER` brings entries back, FOLDER with a copy of " + channels.LogPrefix(channel) + ": a backup has one, a file of `tsmon release export`, which tar unpacks, and each store that is fed from this one"
 }
 
-// MendLog says how the log of a channel is put right that can't be read.
+// MendLog returns the hint for a log that can't be read.
 func MendLog(err error, channel string) string {
 	f := fault.Of(err, channel)
 	switch {
@@ -287,12 +287,12 @@ func MendLog(err error, channel string) string {
 	return mendWith(channel) + "; --take-out FOLDER moves away what somebody wrote behind the rightful entries"
 }
 
-// mendFuture says what to do about an entry from the future.
+// mendFuture returns the hint for an entry from the future.
 func mendFuture(channel string) string {
 	return "wait until then, or set the store's clock by NTP if that is wrong; if the entry was made by a wrong clock, `tsmon channel verify " + channel + " --accept` has the log go on from now"
 }
 
-// pruned finds bundles of a pruned release that were put back with other bytes.
+// pruned finds bundles of a pruned release that are in the store again with different bytes.
 func (v *verification) pruned(ctx context.Context, version string, record *library.Record) error {
 	v.report.Pruned = append(v.report.Pruned, version)
 	if record == nil {

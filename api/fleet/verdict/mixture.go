@@ -2,9 +2,9 @@ package verdict
 
 import "math"
 
-// bet is that clients fail more often than claimed: the stake is multiplied by
-// factor with each failure, and with each client divided by what that multiplier
-// is on average under the claim. It stakes one part, weight, of what there is.
+// bet is a bet that clients fail more often than claimed: the stake is multiplied by factor
+// with each failure, and divided with each client by the average of that multiplier under the
+// claim. It stakes weight, a share of the whole stake.
 type bet struct{ factor, weight float64 }
 
 // mixture splits the stake over several bets; the weights add up to 1.

@@ -14,14 +14,14 @@ type Verdict struct {
 	Sentence string   `json:"sentence"` // for people
 
 	Limit   float64 `json:"limit"`
-	Failing Share   `json:"failing"` // of the clients that fetched it; those that wait have not failed
+	Failing Share   `json:"failing"` // share of the clients that fetched it; waiting ones have not failed
 	// Doubt bounds the probability that a release that keeps to the limit would at
 	// any time look as bad as this one does.
 	Doubt float64 `json:"doubt"`
 
 	First  bool     `json:"first"`             // there is no release to compare with
 	Before *Share   `json:"before,omitempty"`  // failing with the release before
-	Bar    float64  `json:"bar"`               // failing share that the release before makes tolerable, the limit at most
+	Bar    float64  `json:"bar"`               // share of failures that is tolerated in view of the previous release, at most the limit
 	Ages   []Ageing `json:"waiting,omitempty"` // by age, where both releases have clients
 
 	Outcomes int64 `json:"outcomes"` // clients that run it or failed
@@ -53,9 +53,8 @@ type Ageing struct {
 	Excess bool    `json:"excess,omitempty"`
 }
 
-// Judge returns the verdict on a release that came to these sums. reach is how
-// many clients the current step can reach, 0 if that is unknown. Errors wrap
-// ErrInput; the verdict is then nil.
+// Judge returns the verdict on a release with these sums. reach is the number of clients that
+// the current step can reach, 0 if unknown. Errors wrap ErrInput; the verdict is then nil.
 func (g *Guard) Judge(now Sums, reach int64) (*Verdict, error) {
 	if err := now.Check(); err != nil {
 		return nil, err
@@ -202,7 +201,7 @@ func (g *Guard) waitingSentence(b *strings.Builder, v *Verdict, now *Sums) {
 		hours(MarkAges[k]), n.Waiting, clients(n.Reached), o.Waiting, clients(o.Reached), hours(MarkAges[before]))
 }
 
-// Chance says to people how small a probability is that a bound is known of.
+// Chance words an upper bound of a probability for people.
 func Chance(bound float64) string {
 	if bound < 0.001 {
 		return "below 0.1 %"

@@ -16,12 +16,12 @@ var MarkAges = [Marks]time.Duration{time.Hour, 3 * time.Hour, 9 * time.Hour, 27 
 // MaxCount bounds each count of Sums.
 const MaxCount = int64(1) << 50
 
-// Sums is what a release came to on a channel. It is kept with the channel for
-// good, so that the next release has something to be compared with.
+// Sums are the outcomes of a release on a channel. They are kept for good, so that the next
+// release can be compared with them.
 type Sums struct {
 	Healthy int64 `json:"healthy"` // clients that run the release
 	Failing int64 `json:"failing"` // clients that reported it failed or crashed
-	Waiting int64 `json:"waiting"` // clients that fetched it and of which nothing more is known
+	Waiting int64 `json:"waiting"` // clients that fetched it, nothing more is known
 	Kept    int64 `json:"kept"`    // of the waiting: asked again, still with the old version
 	Offered int64 `json:"offered"` // clients that were offered it and did not fetch it
 	// Ages count clients by how long they waited.
@@ -36,7 +36,7 @@ type Age struct {
 	Failing int64 `json:"failing"` // had failed
 }
 
-// Outcome is what a client came to with a release.
+// Outcome is the outcome of a release on a client.
 type Outcome int
 
 const (
@@ -47,7 +47,7 @@ const (
 	Failing
 )
 
-// Client is one client's way with a release.
+// Client is the history of one client with a release.
 type Client struct {
 	Outcome Outcome
 	// Since is how long ago it fetched the release, or, for a release that has been
@@ -111,7 +111,7 @@ func (s *Sums) Decided() int64 { return s.Healthy + s.Failing }
 // Handed is the number of clients that have, or had, the release.
 func (s *Sums) Handed() int64 { return s.Healthy + s.Failing + s.Waiting }
 
-// Check reports counts that cannot be. Errors wrap ErrInput.
+// Check reports impossible counts. Errors wrap ErrInput.
 func (s *Sums) Check() error {
 	for _, c := range []struct {
 		name  string

@@ -1,5 +1,5 @@
-// Package verdict decides whether a release that is being rolled out may go on.
-// It is pure: sums go in, a decision with its numbers comes out.
+// Package verdict decides whether a rollout may continue. It is pure: sums go in, a decision
+// with its numbers comes out.
 //
 // The decision is a sequential test. Under the hypothesis that at most a share p
 // of the clients fails, the likelihood ratio against any larger share is a
@@ -40,14 +40,14 @@ const (
 	enoughMultiple = 1.5  // or as many outcomes as should reveal this multiple of the limit
 )
 
-// ErrInput is returned for sums and limits that cannot be.
+// ErrInput is returned for impossible sums and limits.
 var ErrInput = errors.New("invalid input to the guard")
 
-// Decision is what becomes of a rollout.
+// Decision is the decision about a rollout.
 type Decision string
 
 const (
-	Continue Decision = "continue" // the next step may be taken when its time has come
+	Continue Decision = "continue" // the next step may be taken when it is due
 	Wait     Decision = "wait"     // no cause to halt, but the next step lacks evidence
 	Halt     Decision = "halt"
 )
@@ -78,9 +78,9 @@ type Guard struct {
 	comes   float64      // share of clients that came to an outcome with the release before
 }
 
-// New returns the guard of a release. The limit is the tolerated share of failing
-// clients: 0 halts at the first failure, 1 never halts. before is what the last
-// release that reached everybody on the channel came to, nil if there was none.
+// New returns the guard of a release. The limit is the tolerated share of failing clients: 0
+// halts at the first failure, 1 never halts. before are the outcomes of the last release that
+// reached everybody on the channel, nil if there was none.
 func New(limit float64, before *Sums) (*Guard, error) {
 	if !(limit >= 0 && limit <= 1) {
 		return nil, fmt.Errorf("%w: limit %v is not a share from 0 to 1", ErrInput, limit)

@@ -71,7 +71,7 @@ func makeTenant(t *testing.T, s *Store, schema string) {
 // testAges lives for many days.
 func testAges(t *testing.T, server *servertest.Postgres) {
 	s := connect(t, server.Database(), Limits{})
-	recordtest.Ages(t, s, vacuumed(t, s))
+	recordtest.Ages(t, 11, s, vacuumed(t, s))
 }
 
 // testGrowth lets a fleet grow.

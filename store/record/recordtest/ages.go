@@ -3,23 +3,24 @@ package recordtest
 import (
 	"encoding/json"
 	"fmt"
-	"os"
 	"testing"
 	"time"
 
+	"tsmon/longtest"
 	"tsmon/store/record"
 )
 
 // Ages lives for days on end with a fleet of a few clients and a release a day, and demands
 // that the tables of clients stay as they were after 60 days, of which 30 are kept. It logs
 // how long a pass of the guard takes then and in the end. bytes is the size of those tables, once the database has cleaned up,
-// which it does by itself in the time of a day. There are 120 days, and 10,000 with
-// TSMON_TEST_LONG=1.
-func Ages(t *testing.T, s record.Store, bytes func() int64) {
+// which it does by itself in the time of a day. There are 120 days, and 10,000 in the share of
+// a long run that has the case of this number.
+func Ages(t *testing.T, number int, s record.Store, bytes func() int64) {
 	t.Helper()
 	const first, kept, fleet, looks = 60, 30, 100, 20
 	days := 120
-	if os.Getenv("TSMON_TEST_LONG") == "1" {
+	if share, long := longtest.Chosen(t); long {
+		share.Needs(t, number)
 		days = 10_000
 	}
 	var size int64

@@ -61,7 +61,7 @@ func TestTenantDeletedElsewhere(t *testing.T) {
 // TestAges lives for many days.
 func TestAges(t *testing.T) {
 	s := mustOpen(t, file(t), patient)
-	recordtest.Ages(t, s, func() (bytes int64) {
+	recordtest.Ages(t, 3, s, func() (bytes int64) {
 		err := s.Readers.QueryRowContext(t.Context(), `SELECT sum(pgsize) FROM dbstat WHERE name LIKE 'clients%' OR name LIKE 'tries%' OR name LIKE 'samples%'`).Scan(&bytes)
 		if err != nil {
 			t.Fatal(err)

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"tsmon/longtest"
 	"tsmon/store/series"
 )
 
@@ -57,7 +58,7 @@ func (w work) isKilled(t *testing.T) bool {
 
 // killEach copies the file of a life, lets a process of its own work on the copy, and kills
 // that at a statement; then the next copy at the next statement, until one comes to its end:
-// each statement with TSMON_TEST_LONG=1, else fewer and fewer. After each kill it checks the
+// each statement in the shares of a long run, else fewer and fewer. After each kill it checks the
 // answers, does the work, and checks them again, and that no chunks and so many blocks are left.
 func (w work) killEach(t *testing.T, y *years, want int, check func(*testing.T)) {
 	var name string
@@ -71,8 +72,10 @@ func (w work) killEach(t *testing.T, y *years, want int, check func(*testing.T))
 	if err != nil {
 		t.Fatal(err)
 	}
+	share, long := longtest.Chosen(t)
+	first, stride := share.Steps(1)
 	program, kills, ended := t.Name(), 0, false
-	for step := 0; !ended; {
+	for step := first; !ended; {
 		good := t.Run(strconv.Itoa(step), func(t *testing.T) {
 			name := filepath.Join(t.TempDir(), "series.db")
 			if err := os.WriteFile(name, content, 0o600); err != nil {
@@ -100,14 +103,12 @@ func (w work) killEach(t *testing.T, y *years, want int, check func(*testing.T))
 		if !good || step > 10_000 { // no end where a flag leaves steps out
 			break
 		}
-		if os.Getenv("TSMON_TEST_LONG") == "1" {
-			step++
-		} else {
-			step += 1 + step/8
+		if step += stride; !long {
+			step += step / 8
 		}
 	}
 	t.Logf("%d processes were killed", kills)
-	if kills < 10 || !ended {
+	if kills*stride < 10 || !ended {
 		t.Error("too few, or without an end")
 	}
 }

@@ -100,17 +100,17 @@ func (r *run) enter(now, percent int) {
 	}
 }
 
-// fate draws whether the release fails for a client, whether that is not seen again, and
-// when its application is quit.
+// fate draws whether the release fails for a client, whether the client is never seen again,
+// and when its application is quit.
 func (r *run) fate() (fails, gone bool, quit int) {
 	chance, quit := r.draw(1<<30, day)
 	gone = r.dead || float64(chance) >= (1-r.away)*(1<<30)
 	return !gone && float64(chance) < r.fails*(1-r.away)*(1<<30), gone, quit
 }
 
-// oneByOne plays the same clients one after the other: the outcome of each is seen before the
-// next one fetches the release, and there are no steps. Clients that are not seen again
-// wait.
+// oneByOne simulates the same clients one after another and without steps: the outcome of each
+// is known before the next one fetches the release. Clients that are never seen again count as
+// waiting.
 func (r *run) oneByOne(by rule) ending {
 	var now seen
 	for range r.clients {
@@ -157,7 +157,7 @@ func (r *run) next(t, limit int) int {
 	return limit
 }
 
-// seen is what can be known at a moment.
+// seen is what the guard can know at a moment.
 type seen struct {
 	verdict.Sums
 	kept int64 // as the old rule counted them

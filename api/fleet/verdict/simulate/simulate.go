@@ -1,6 +1,6 @@
-// Package simulate plays rollouts against a guard, to show what a policy does
-// before one trusts it. Each client is drawn on its own, and both rules look at
-// what is known every five seconds. The same seed gives the same figures.
+// Package simulate simulates rollouts under a guard, to show the effect of a policy before it
+// is used. Each client is drawn separately, and both rules check every five seconds. The same
+// seed gives the same figures.
 package simulate
 
 import (
@@ -82,7 +82,7 @@ func (o *Options) Check() error {
 	return nil
 }
 
-// Report is what the simulated rollouts came to.
+// Report has the results of the simulated rollouts.
 type Report struct {
 	Options Options `json:"options"`
 	Rows    []Row   `json:"rows"`
@@ -172,7 +172,7 @@ func (o *Options) simulate(ctx context.Context, row *Row, runs []run) error {
 	return ctx.Err()
 }
 
-// before plays the rollout of the release before, to everybody and to the end.
+// before simulates the rollout of the previous release, to all clients and to its end.
 func (o *Options) before(f fleet, r *run) *verdict.Sums {
 	if o.Before < 0 {
 		return nil

@@ -5,10 +5,12 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"tsmon/longtest"
 )
 
-// TestTable plays the table of the package verdict's README, which takes minutes: with
-// TSMON_TEST_LONG=1 all of it, else the rows of its small fleet that are played fastest.
+// TestTable plays the table of the package verdict's README, which takes minutes: in the
+// shares of a long run all of it, else the rows of its small fleet that are played fastest.
 func TestTable(t *testing.T) {
 	text, err := os.ReadFile("../README.md")
 	if err != nil {
@@ -27,11 +29,12 @@ func TestTable(t *testing.T) {
 	if len(want) != 32 {
 		t.Fatalf("the table has %d rows", len(want))
 	}
-	o := Defaults(0.02)
-	if os.Getenv("TSMON_TEST_LONG") != "1" {
-		o.Clients, o.Late, o.Multiples, want = o.Clients[:1], []bool{false}, []float64{5, 10}, want[5:8]
-	}
-	for i, row := range simulated(t, o).Rows {
+	share, long := longtest.Chosen(t)
+	for i, o := range tableRows() {
+		if !share.Has(i) || !long && (i < 5 || i >= 8) {
+			continue
+		}
+		row := simulated(t, o).Rows[0]
 		if got := tableRow(row); got != want[i] {
 			t.Errorf("row %d is\n%s, the README says\n%s", i+1, got, want[i])
 		}
@@ -39,6 +42,24 @@ func TestTable(t *testing.T) {
 			t.Errorf("row %d: held for good: %+v", i+1, row)
 		}
 	}
+}
+
+// tableRows are the options of each row of the table.
+func tableRows() (rows []Options) {
+	all := Defaults(0.02)
+	for _, clients := range all.Clients {
+		for _, late := range all.Late {
+			o := all
+			o.Clients, o.Late, o.Dead = []int{clients}, []bool{late}, false
+			for _, multiple := range all.Multiples {
+				o.Multiples = []float64{multiple}
+				rows = append(rows, o)
+			}
+			o.Multiples, o.Dead = nil, true
+			rows = append(rows, o)
+		}
+	}
+	return rows
 }
 
 func tableRow(row Row) string {
