@@ -80,8 +80,7 @@ type Waiting struct {
 // Name returns the digits of the plan's hash that name it.
 func (w *Waiting) Name() string { return w.Hash[:Digits] }
 
-// Plans are the moves of a store's channels that wait for signatures of operators, and who
-// signs them here.
+// Plans reads and writes the plans of a store's channels, and signs them.
 type Plans struct {
 	Store    object.Store
 	Channels channels.Repository
