@@ -190,6 +190,12 @@ func (s *Server) End() { s.health.End() }
 // Channels returns what is known of each channel of the object store, by its name.
 func (s *Server) Channels() map[string]fleet.Channel { return s.heads.Channels() }
 
+// lookTime is how long Look may take.
+const lookTime = 30 * time.Second
+
+// Look returns once all channels were looked at again, or after half a minute.
+func (s *Server) Look(ctx context.Context) { s.updates.Look(ctx, lookTime) }
+
 // Recorded returns a number that grows whenever this server has recorded something new
 // of clients.
 func (s *Server) Recorded() uint64 { return s.fleet.Recorded() }

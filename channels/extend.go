@@ -150,7 +150,7 @@ func (x extension) lacks(e *Entry) (has, needs int, err error) {
 	has, needs = force.Count(e.signers), force.Approvals
 	switch {
 	case e.Action == Advance && x.isStep(e):
-		return has, 0, nil
+		return 0, 0, nil
 	case e.Action == Follow && e.Leader != "" && e.From == force.Follows:
 		return x.lacksLeader(e)
 	case e.Action == Pause && x.isPause(e):
@@ -350,21 +350,25 @@ func (x extension) stays(e *Entry) bool {
 	return head != nil && len(e.Lost) == 0 && head.Release.Equal(&e.Release) && same(head.Rollout, e.Rollout)
 }
 
-// same reports whether two rollouts are equal in every member.
-func same(a, b *Rollout) bool {
+// same reports whether two rollouts, or two entries, are equal in every member.
+func same[T Rollout | Entry](a, b *T) bool {
 	x, errX := json.Marshal(a)
 	y, errY := json.Marshal(b)
 	return errX == nil && errY == nil && string(x) == string(y)
 }
 
 // isStep reports whether an entry is the next step of the rollout that runs, not before
-// its time, so that it follows from what was signed.
+// its time, so that it follows from what was signed, and says nothing else: of such an entry
+// nobody's signature proves who made it, or why.
 func (x extension) isStep(e *Entry) bool {
 	head := x.Head()
-	if head == nil || head.Rollout == nil || !head.Rollout.Due(e.When) || e.When.Before(head.When) || len(e.Lost)+len(e.Pruned) > 0 {
+	if head == nil || head.Rollout == nil || !head.Rollout.Due(e.When) || e.When.Before(head.When) {
 		return false
 	}
 	next := head.Rollout.Step(e.When)
+	if bare := e.unanswered(next); !same(e, &bare) {
+		return false
+	}
 	next.Release = x.Carry(next.Release)
 	if next.Complete() {
 		return e.Rollout == nil && e.Release.Equal(&next.Release)

@@ -9,6 +9,7 @@ import (
 	"tsmon/channels/journal"
 	"tsmon/signing"
 	"tsmon/signing/signingtest"
+	"tsmon/store/object"
 )
 
 // signed completes an entry and adds the signatures of operators.
@@ -85,14 +86,19 @@ func (g *guarded) story(t testing.TB, channel string) *Log {
 	return g.enter(t, log, third, g.ann, g.cem)
 }
 
+// stepped is the next step of a rollout as nobody signs it.
+func stepped(log *Log, now time.Time) Entry {
+	e := entry(Advance, log.Head().Version, "", "by hand")
+	e.When, e.Rollout = now, log.Head().Rollout.Step(now)
+	return log.Next(e).unanswered(e.Rollout)
+}
+
 // TestOperators: what follows from signed entries needs fewer signatures, or none.
 func TestOperators(t *testing.T) {
 	g := guard(t)
 	log := g.story(t, "stable")
 	now := time.Now().UTC().Truncate(time.Second)
-	step := entry(Advance, "1.1.0", "", "step")
-	step.When, step.Rollout = now, log.Head().Rollout.Step(now)
-	log = g.enter(t, log, step)
+	log = g.enter(t, log, stepped(log, now))
 	pause := entry(Pause, "1.1.0", "1.2.0", "failures")
 	pause.Rollout = log.Head().Rollout.Pause(now)
 	log = g.enter(t, log, pause, g.server)
@@ -133,11 +139,122 @@ func TestOperators(t *testing.T) {
 	}
 }
 
+// TestUnanswered: a step that is due is made without a signature, and says nothing then that
+// only a signature could prove; with those of a move it says who took it, and why.
+func TestUnanswered(t *testing.T) {
+	g := guard(t)
+	log := g.story(t, "stable")
+	quick := *log.Head()
+	quick.Rollout = rollout(20, 50, 100)
+	quick.Rollout.Every, quick.Rollout.Since, quick.Rollout.Release = Duration(time.Hour), quick.When, releaseOf(quick.Rollout.Version)
+	log = g.enter(t, log, quick, g.ann, g.bob)
+	now := quick.When.Add(time.Hour)
+	wanted := func(change func(*Entry)) Entry {
+		e := entry(Advance, "1.1.0", "", "a quiet week")
+		e.When, e.Origin, e.Rollout = now, &Origin{Run: "https://example.com/7"}, log.Head().Rollout.Step(now)
+		if e.Rollout.Complete() {
+			e.Release, e.Rollout = log.Head().Rollout.Release, nil
+		}
+		change(&e)
+		return log.Next(e)
+	}
+	for name, change := range map[string]func(*Entry){
+		"too early":      func(e *Entry) { e.When = log.Head().When.Add(time.Minute) },
+		"another share":  func(e *Entry) { e.Rollout.Percent = 100 },
+		"a missing key":  func(e *Entry) { e.Rollout = e.Rollout.Allow([]string{"darwin-aarch64"}) },
+		"another action": func(e *Entry) { e.Action = Resume },
+	} {
+		if _, ok := Unanswered(log, wanted(change)); ok {
+			t.Errorf("%s: it needs no signature", name)
+		}
+	}
+	if _, ok := Unanswered(&Log{Channel: "beta", Entries: log.Entries}, wanted(func(*Entry) {})); ok {
+		t.Error("without operators somebody else is the author")
+	}
+	for _, title := range []string{"step 2 of 3", "step 3 of 3"} {
+		e := wanted(func(*Entry) {})
+		bare, ok := Unanswered(log, e)
+		if !ok || bare.Who != Stepper || bare.Why != title || bare.Origin != nil {
+			t.Fatalf("made as %+v", bare)
+		}
+		if _, err := g.Enter(t.Context(), log, e); !errors.Is(err, ErrUnsigned) {
+			t.Errorf("with who and why: %v", err)
+		}
+		if has, needs, err := g.Approvals(log, resign(t, e, g.ann)); has != 1 || needs != 2 || err != nil {
+			t.Errorf("with who and why it has %d of %d signatures, %v", has, needs, err)
+		}
+		both := resign(t, e, g.ann, g.bob)
+		if has, needs, err := g.Approvals(log, both); has != 2 || needs != 2 || err != nil {
+			t.Errorf("with who and why it has %d of %d signatures, %v", has, needs, err)
+		}
+		again, _ := Unanswered(log, both)
+		var err error
+		if log, err = g.Enter(t.Context(), log, again); err != nil {
+			t.Fatal(err)
+		}
+		now = now.Add(2 * time.Hour)
+	}
+	read, err := g.Load(t.Context(), "stable")
+	if err != nil || read.Head().Version != "2.0.0" || read.Head().Why != "step 3 of 3" || len(read.Head().Signatures) != 0 {
+		t.Errorf("read %+v, %v", read.Head(), err)
+	}
+}
+
+// TestMissedSteps: steps that nobody took can be entered as of when each was due, up to where
+// the times of the rollout would have it, and no further.
+func TestMissedSteps(t *testing.T) {
+	g := guard(t)
+	log := g.story(t, "stable")
+	slow := *log.Head()
+	slow.Rollout = rollout(20, 50, 75, 90, 100)
+	slow.Rollout.Every, slow.Rollout.Since, slow.Rollout.Release = Duration(3*time.Hour), slow.When, releaseOf(slow.Rollout.Version)
+	log = g.enter(t, log, slow, g.ann, g.bob) // seven hours ago
+	step := func(due time.Time) error {
+		longer, err := g.Enter(t.Context(), log, stepped(log, due))
+		if err == nil {
+			log = longer
+		}
+		return err
+	}
+	second := slow.When.Add(3 * time.Hour)
+	for _, due := range []time.Time{second, second.Add(3 * time.Hour)} {
+		if err := step(due.Add(-time.Second)); !errors.Is(err, ErrUnsigned) {
+			t.Errorf("a second before it is due: %v", err)
+		}
+		if err := step(due); err != nil {
+			t.Errorf("when it was due: %v", err)
+		}
+	}
+	if err := step(time.Now().UTC().Truncate(time.Second)); !errors.Is(err, ErrUnsigned) || log.Head().Rollout.Percent != 75 {
+		t.Errorf("beyond its times: %v", err)
+	}
+	if err := step(second.Add(6 * time.Hour)); !errors.Is(err, object.ErrClock) {
+		t.Errorf("in the future: %v", err)
+	}
+
+	hold := entry(Pause, "1.1.0", "2.0.0", "")
+	hold.When = hold.When.UTC().Truncate(time.Second)
+	hold.Rollout = log.Head().Rollout.Pause(hold.When)
+	log = g.enter(t, log, hold, g.server)
+	if e := stepped(log, hold.When.Add(time.Hour)); e.Rollout.Percent != 75 {
+		t.Errorf("a paused rollout has a step to %d %%", e.Rollout.Percent)
+	} else if _, err := g.Enter(t.Context(), log, e); !errors.Is(err, ErrUnsigned) {
+		t.Errorf("a step of a paused rollout: %v", err)
+	}
+}
+
 // TestForgedEntries: somebody with the store and the key of one operator, and with that of
 // a server, writes entries that no reader may accept.
 func TestForgedEntries(t *testing.T) {
 	now := time.Now().UTC().Truncate(time.Second)
 	thief := signingtest.Operator(t)
+	step := func(change func(*Entry)) func(*guarded, *Log) Entry { // that is due, and changed
+		return func(_ *guarded, log *Log) Entry {
+			e := stepped(log, now)
+			change(&e)
+			return e
+		}
+	}
 	for name, forge := range map[string]func(g *guarded, log *Log) Entry{
 		"no signature":  func(_ *guarded, log *Log) Entry { return signed(t, log, entry(Publish, "1.3.0", "", "")) },
 		"one signature": func(g *guarded, log *Log) Entry { return signed(t, log, entry(Publish, "1.3.0", "", ""), g.ann) },
@@ -196,22 +313,45 @@ func TestForgedEntries(t *testing.T) {
 			e.Release.Critical = true
 			return e
 		},
-		"everybody at once": func(_ *guarded, log *Log) Entry {
-			e := entry(Advance, "1.2.0", "", "")
-			e.When = now
-			return log.Next(e)
+		"everybody at once":         step(func(e *Entry) { e.Release, e.Version, e.Rollout = releaseOf("1.2.0"), "1.2.0", nil }),
+		"a step with another share": step(func(e *Entry) { e.Rollout.Percent = 100 }),
+		"a step too early":          func(_ *guarded, log *Log) Entry { return stepped(log, log.Head().When.Add(time.Hour)) },
+		"a step from before the newest entry": func(g *guarded, log *Log) Entry {
+			e := *log.Head()
+			e.Action, e.When, e.Pruned = Prune, now, []string{"1.0.0"}
+			log = g.enter(t, log, e, g.ann)
+			e = stepped(log, now)
+			e.When, e.Rollout.Since = now.Add(-time.Minute), now.Add(-time.Minute)
+			return e
 		},
-		"a step with another share": func(_ *guarded, log *Log) Entry {
-			e := entry(Advance, "1.1.0", "", "")
-			e.When, e.Rollout = now, log.Head().Rollout.Step(now)
-			e.Rollout.Percent = 100
-			return log.Next(e)
+		"the last step with other notes": func(g *guarded, log *Log) Entry {
+			e := *log.Head()
+			last := *e.Rollout
+			last.Steps, e.Rollout = []int{20, 100}, &last
+			log = g.enter(t, log, e, g.ann, g.bob)
+			e = stepped(log, now)
+			e.Release, e.Version, e.Rollout = last.Release, last.Version, nil
+			e.Release.Notes = "by hand"
+			return e
 		},
-		"a step too early": func(_ *guarded, log *Log) Entry {
-			e := entry(Advance, "1.1.0", "", "")
-			e.When = log.Head().When.Add(time.Hour)
-			e.Rollout = log.Head().Rollout.Step(e.When)
-			return log.Next(e)
+		"a step by somebody":            step(func(e *Entry) { e.Who = "ann" }),
+		"a step for a reason":           step(func(e *Entry) { e.Why = "approved by ann" }),
+		"a step from a version":         step(func(e *Entry) { e.From = "0.9.0" }),
+		"a step of a job":               step(func(e *Entry) { e.Origin = &Origin{Repository: "https://example.com/app"} }),
+		"a step by a guard":             step(func(e *Entry) { e.Halted = true }),
+		"a step with a leader":          step(func(e *Entry) { e.Leader = "{}" }),
+		"a step that accepts a loss":    step(func(e *Entry) { e.Accepted = &Position{9, strings.Repeat("0", 64)} }),
+		"a step that prunes":            step(func(e *Entry) { e.Pruned = []string{"1.0.0"} }),
+		"a step past a loss":            step(func(e *Entry) { e.Lost = []Lost{{From: 1, To: 1}} }),
+		"a step with other targets":     step(func(e *Entry) { e.Targets = append(e.Targets, "windows-x86_64") }),
+		"a step without targets":        step(func(e *Entry) { e.Targets = nil }),
+		"a step that expires":           step(func(e *Entry) { e.Expires = now.Add(time.Hour) }),
+		"a step that was made later":    step(func(e *Entry) { e.Expires, e.Entered = now.Add(time.Hour), now.Add(time.Second) }),
+		"a step that a stranger signed": func(_ *guarded, log *Log) Entry { return resign(t, stepped(log, now), thief) },
+		"a step that one signed, for a reason": func(g *guarded, log *Log) Entry {
+			e := stepped(log, now)
+			e.Why = "approved by ann"
+			return resign(t, e, g.ann)
 		},
 		"a pause with another release": func(g *guarded, log *Log) Entry {
 			e := entry(Pause, "0.9.0", "1.2.0", "")

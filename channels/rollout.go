@@ -3,6 +3,7 @@ package channels
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -172,6 +173,33 @@ func (r Rollout) Step(now time.Time) *Rollout {
 		r.Percent, r.Since = percent, now
 	}
 	return &r
+}
+
+// Title says which of its steps a rollout is at.
+func (r *Rollout) Title() string {
+	return fmt.Sprintf("step %d of %d", slices.Index(r.Steps, r.Percent)+1, len(r.Steps))
+}
+
+// Stepper is the Who of steps that no operator signs where some are in force: nobody could
+// prove who took one.
+const Stepper = "schedule"
+
+// Unanswered returns an entry that Next completed as it needs no signature of the operators in
+// force: a step of the rollout that is due, which says nothing but what follows from that. ok is
+// false for any other entry.
+func Unanswered(log *Log, e Entry) (step Entry, ok bool) {
+	if log.operators == nil || e.Action != Advance || log.Head().Rollout == nil {
+		return e, false
+	}
+	step = e.unanswered(log.Head().Rollout.Step(e.When))
+	return step, extension{Log: log}.isStep(&step)
+}
+
+// unanswered returns the entry of a step to a rollout with what follows from that, and without
+// signatures.
+func (e Entry) unanswered(to *Rollout) Entry {
+	return Entry{Channel: e.Channel, Sequence: e.Sequence, Previous: e.Previous, Action: Advance, Version: e.Version, Who: Stepper, When: e.When, Why: to.Title(),
+		Targets: slices.Sorted(maps.Keys(e.Release.Platforms)), Release: e.Release, Rollout: e.Rollout, Nonce: e.Nonce}
 }
 
 // Admits reports whether the rollout includes a client: by its cohort, or by the ring

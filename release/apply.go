@@ -49,8 +49,17 @@ func (plan *Plan) rehearse(plans approval.Plans) (err error) {
 	plan.DryRun = true
 	if plan.Entry != nil && plan.Action != channels.Follow { // which goes by the signatures of its leader's
 		plan.Needs, err = plans.Needs(plan.log, plan.Entry)
+		if step, free := channels.Unanswered(plan.log, *plan.Entry); free && plan.log.Operators().Approvals > 1 {
+			plan.unsign(step)
+		}
 	}
 	return err
+}
+
+// unsign has a plan make the step that its entry amounts to without a signature.
+func (plan *Plan) unsign(step channels.Entry) {
+	plan.Warnings = append(plan.Warnings, approval.Unkept(plan.log, plan.Entry, &step)...)
+	plan.Entry, plan.head = &step, &step
 }
 
 // Apply carries out a plan. It uploads what is missing, creates the record, checks that
@@ -175,6 +184,7 @@ func (w *applying) enter(ctx context.Context) (*channels.Log, error) {
 		return nil, err
 	}
 	e := plan.log.Next(*plan.Entry)
+	step, free := channels.Unanswered(plan.log, e)
 	if plan.log.Operators() != nil || e.Operators != nil {
 		e.Expires = e.When.Add(cmp.Or(w.Policies[plan.Channel].PlanLife, approval.Life))
 	}
@@ -186,6 +196,9 @@ func (w *applying) enter(ctx context.Context) (*channels.Log, error) {
 	switch {
 	case err != nil:
 		return nil, err
+	case has < needs && free:
+		plan.unsign(step)
+		return plans.Channels.Enter(ctx, plan.log, step)
 	case has < needs && errors.Is(unsigned, approval.ErrNotOperator) && e.Action != channels.Follow: // whoever leads has moved
 		return nil, approval.NobodySigns(unsigned, plan.log, &e)
 	case has < needs:

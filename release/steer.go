@@ -224,7 +224,7 @@ func (p planner) advance(s *state, o Options) (choice, error) {
 		return p.finish(s)
 	}
 	next := r.Allow(o.AllowMissing).Step(p.now.UTC().Truncate(time.Second))
-	o.Why = cmp.Or(o.Why, fmt.Sprintf("step %d of %d", slices.Index(r.Steps, next.Percent)+1, len(r.Steps)))
+	o.Why = cmp.Or(o.Why, next.Title())
 	return p.roll(s, channels.Advance, o, next), nil
 }
 

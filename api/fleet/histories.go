@@ -25,6 +25,24 @@ func (h Histories) Seen(ctx context.Context, channel string) (channels.Position,
 	return channels.Position{Sequence: uint64(seen.Sequence), Hash: seen.Hash}, err
 }
 
+// SeenManifest returns the newest entry of a channel's log whose manifest was seen in its
+// place in the store, 0 if none was.
+func (h Histories) SeenManifest(ctx context.Context, channel string) (uint64, error) {
+	if h.Records == nil {
+		return 0, nil
+	}
+	seen, err := h.Records.Seen(ctx, h.log(channel))
+	return uint64(seen.Manifest), err
+}
+
+// SeeManifest raises what SeenManifest returns, to at most the end of the log that was seen.
+func (h Histories) SeeManifest(ctx context.Context, channel string, entry uint64) error {
+	if h.Records == nil {
+		return nil
+	}
+	return h.Records.SeeManifest(ctx, h.log(channel), int64(entry))
+}
+
 // See replaces the position old that Seen returned, and reports false if the records have
 // another one by now.
 func (h Histories) See(ctx context.Context, channel string, old, end channels.Position) (bool, error) {

@@ -29,6 +29,10 @@ type Steward struct {
 	// the monotonic clock of this machine.
 	Elapsed func() time.Duration
 
+	// Look returns once the server has looked at the channels, or soon: what it finds has its
+	// alarm before Run writes it anew. nil: Run begins at once.
+	Look func(ctx context.Context)
+
 	steps *watched
 }
 
@@ -46,6 +50,9 @@ func (s *Steward) advance(ctx context.Context, configured []string) {
 	tick := time.NewTicker(stepInterval)
 	defer tick.Stop()
 	log := newStepLog(s.Log)
+	if s.Look != nil {
+		s.Look(ctx)
+	}
 	for _, channel := range configured {
 		s.finish(ctx, channel, log)
 	}

@@ -11,8 +11,7 @@ import (
 	"tsmon/channels"
 )
 
-// adoption answers which versions the clients of a channel have, to those that have the
-// key.
+// adoption serves the adoption of a channel to requests with the metrics key.
 func (s *Server) adoption(r *http.Request) (any, error) {
 	if !web.SameSecret(web.Bearer(r), s.Key) {
 		return nil, web.Refuse(http.StatusForbidden, "adoption is shown with the key of the metrics")

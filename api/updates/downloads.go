@@ -15,14 +15,14 @@ import (
 	listed "tsmon/channels/downloads"
 )
 
-// downloads is what new users of a channel get, rendered from its log: what the store
-// shows of it is not relied on, since it has no signature.
+// downloads are the files for new users of a channel, rendered from its log. The stored
+// downloads.json is not used, since it is not signed.
 type downloads struct {
 	listed.List
 	*web.Document
 }
 
-// newDownloads renders the downloads of an entry; changed is when they were.
+// newDownloads renders the downloads of an entry; changed is the time of their last change.
 func newDownloads(e *channels.Entry, publicURL string, changed time.Time) *downloads {
 	list := e.Downloads(publicURL)
 	data, err := list.Encode()
@@ -53,7 +53,7 @@ func (s *Server) list(ctx context.Context, w http.ResponseWriter, r *http.Reques
 	web.ServeDocument(w, r, found.Document, s.manifest)
 }
 
-// download redirects to the newest file with a key that everybody gets.
+// download redirects to the file with a key in the newest release that everybody gets.
 func (s *Server) download(w http.ResponseWriter, r *http.Request) {
 	if !s.allowed(r) {
 		s.Fail(w, r, web.Unauthorized(nil))
@@ -71,12 +71,12 @@ func (s *Server) download(w http.ResponseWriter, r *http.Request) {
 			s.Fail(w, r, web.Refuse(http.StatusNotFound, "%s has no download %.100q", list.Version, chi.URLParam(r, "key")))
 			return
 		}
-		found(w, file.URL) // for this once: the next release has another
+		found(w, file.URL) // temporary: the next release has another file
 	}
 }
 
-// downloads returns what new users of a channel get. fs.ErrNotExist if there is no such
-// channel, or it has no log; errUnverified if its log could not be read.
+// downloads returns the downloads of a channel. fs.ErrNotExist if there is no such channel, or
+// it has no log; errUnverified if its log could not be read.
 func (h *Heads) downloads(ctx context.Context, name string) (*downloads, error) {
 	if _, err := h.of(ctx, name); err != nil {
 		return nil, err

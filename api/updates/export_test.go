@@ -4,13 +4,14 @@ import (
 	"context"
 	"time"
 
+	"tsmon/api/updates/alarm"
 	"tsmon/api/updates/recorded"
 )
 
 // What the tests outside of the package use.
 const (
 	MaxAbsent     = maxAbsent
-	MaxAlarms     = maxAlarms
+	MaxAlarms     = alarm.Max
 	MaxLooks      = maxLooks
 	MaxRecord     = maxRecord
 	ElsewhereTime = elsewhereTime
@@ -27,8 +28,8 @@ func (h *Heads) Still() {
 	h.older.loop.Start(context.Background(), time.Hour, func(context.Context) {})
 }
 
-// Reread reads a whole log, if one is due.
-func (h *Heads) Reread(ctx context.Context) { h.older.next(ctx, *h.known.Load()) }
+// Reread looks at what lies beside manifests, and reads a whole log, if one is due.
+func (h *Heads) Reread(ctx context.Context) { h.older.round(ctx, *h.known.Load()) }
 
 func (h *Heads) Round(ctx context.Context) { h.round(ctx) }
 
@@ -57,11 +58,11 @@ func (h *Heads) LookUp(ctx context.Context, name string) (same bool, err error) 
 	return h.channel(name) == known, err
 }
 
-func (h *Heads) Raise(key, etag string, err error) { h.alarms.raise(key, etag, kindRecord, err) }
+func (h *Heads) Raise(key, etag string, err error) { h.alarms.Raise(key, etag, alarm.Record, err) }
 
-func (h *Heads) Raised(key, etag string) bool { return h.alarms.raised(key, etag) }
+func (h *Heads) Raised(key, etag string) bool { return h.alarms.Raised(key, etag, standsEvery) }
 
-func (h *Heads) Alarms() int { return len(h.alarms.bad) }
+func (h *Heads) Alarms() int { return len(h.alarms.All()) }
 
 // Await waits for the end of a round that has not begun yet.
 func (h *Heads) Await(ctx context.Context) { h.rounds.Await(ctx) }

@@ -68,7 +68,7 @@ func (s *Server) file(w http.ResponseWriter, r *http.Request) {
 // for a signature: only publishers ask for those.
 func (s *Server) named(ctx context.Context, name string) bool {
 	h := s.Heads
-	if known := !h.signed || names(*h.known.Load(), name); known || strings.HasSuffix(name, ".sig") {
+	if known := !h.follower.signed || names(*h.known.Load(), name); known || strings.HasSuffix(name, ".sig") {
 		return known
 	}
 	s.lookAgain(ctx)
@@ -76,9 +76,12 @@ func (s *Server) named(ctx context.Context, name string) bool {
 }
 
 // lookAgain looks at the store once more, if it answers in time.
-func (s *Server) lookAgain(ctx context.Context) {
+func (s *Server) lookAgain(ctx context.Context) { s.Look(ctx, s.Deadline/2) }
+
+// Look returns once the channels were looked at again, or after a time.
+func (s *Server) Look(ctx context.Context, patience time.Duration) {
 	s.Heads.watch(ctx)
-	ctx, cancel := context.WithTimeout(ctx, s.Deadline/2)
+	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	s.Heads.rounds.Await(ctx)
 }
@@ -91,7 +94,7 @@ func (s *Server) record(ctx context.Context, key string) (*web.Document, error) 
 		s.lookAgain(ctx)
 		d, named, err = s.Heads.record(ctx, key)
 	}
-	if err == nil && !named && s.Heads.signed {
+	if err == nil && !named && s.Heads.follower.signed {
 		err = fs.ErrNotExist
 	}
 	return d, err
@@ -107,8 +110,8 @@ func names(known map[string]*channel, name string) bool {
 	return false
 }
 
-// routeOf returns what metrics and log call a file: manifests are small and come from
-// memory, bundles take as long as they need.
+// routeOf returns the route of a file in metrics and log, which distinguish manifests, small
+// and served from memory, from bundles.
 func routeOf(key string) string {
 	switch _, ring, ok := manifestIn(key); {
 	case ok && ring == whole:
@@ -123,7 +126,7 @@ func routeOf(key string) string {
 	return "" // of the router
 }
 
-// whole is the ring of a manifest that is for the whole channel.
+// whole stands for no ring, in the key of a manifest for the whole channel.
 const whole = -1
 
 // manifestIn returns the channel and the ring of a manifest's key.
@@ -172,7 +175,7 @@ func (s *Server) withholds(ctx context.Context, r *http.Request, key string) boo
 	return s.Heads.withholds(version, id, cohort)
 }
 
-// downloaded records that a client has a bundle, or will have it after some time.
+// downloaded records that a client has downloaded a bundle, or will have after some time.
 func (s *Server) downloaded(r *http.Request, key string, after time.Duration) {
 	if r.Method != http.MethodGet {
 		return
@@ -181,7 +184,7 @@ func (s *Server) downloaded(r *http.Request, key string, after time.Duration) {
 	s.Fleet.Downloaded(r.Context(), parts[1], parts[2], r.Header.Get(cohortHeader), after, client(r))
 }
 
-// noDocument answers why a manifest or record is not shown.
+// noDocument responds with the reason why a manifest or record is not shown.
 func (s *Server) noDocument(w http.ResponseWriter, r *http.Request, err error) {
 	if errors.Is(err, errUnverified) {
 		s.Fail(w, r, &web.Failure{Status: http.StatusServiceUnavailable, Cause: err,
@@ -193,7 +196,7 @@ func (s *Server) noDocument(w http.ResponseWriter, r *http.Request, err error) {
 
 var manifestEnd = strings.TrimPrefix(channels.ManifestKey("c"), "c")
 
-// isReleaseFile reports whether a key is part of the update tree: not what is staged.
+// isReleaseFile reports whether a key is part of the update tree; staged objects are not.
 func isReleaseFile(key string) bool {
 	return strings.HasPrefix(key, "releases/") && strings.Count(key, "/") == 2 && object.ValidKey(key) == nil
 }

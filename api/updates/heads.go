@@ -18,6 +18,7 @@ import (
 	"golang.org/x/sync/singleflight"
 
 	"tsmon/api/fleet"
+	"tsmon/api/updates/alarm"
 	"tsmon/api/web"
 	"tsmon/channels"
 	"tsmon/signing"
@@ -51,13 +52,12 @@ type Heads struct {
 	patience time.Duration // for one answer of the store
 	now      func() time.Time
 	log      *slog.Logger
-	alarms   *alarms
+	alarms   *alarm.Board
 	// publicURL is the address that manifests and offers have; empty: that of the
 	// manifests in the store.
 	publicURL  string
 	downgrades map[string]bool
 	trust      map[string]Trust
-	signed     bool // operators sign a channel
 	rings      map[string]bool
 
 	known   atomic.Pointer[map[string]*channel] // copied on change, under mu
@@ -97,6 +97,10 @@ type channel struct {
 	stood     time.Time                     // when the newest entry of log was last seen to be there
 	offeredAt string                        // ETag of the manifest that offers goes with
 	lay       uint64                        // the newest entry whose manifest lay in the store
+	laid      uint64                        // lay, as it was last read from the records or written there
+
+	beside  map[string]beside // of the loop that looks after what is older, by key
+	putBack atomic.Bool       // something beside the manifest is older than what lay there
 
 	uncompiled error     // what is wrong with what log, or ahead, shows
 	whole      time.Time // when the log was last read from its beginning
@@ -104,7 +108,7 @@ type channel struct {
 
 	seen       channels.Position // end of the log as it is recorded, if recalled
 	recalled   bool
-	unrecorded bool // the records don't have the end of log yet
+	unrecorded bool // the records don't have the end of log yet, or lay
 	checked    bool // log goes on from what was recorded
 }
 
@@ -145,7 +149,7 @@ type HeadsOptions struct {
 func NewHeads(o HeadsOptions) *Heads {
 	h := &Heads{
 		store: o.Objects, keys: o.Keys, unbound: o.Unbound, trust: o.Trust, interval: o.Interval, patience: 5 * time.Second, now: o.Now, log: o.Log,
-		alarms: newAlarms(o.Log, o.Now, o.Registry, maps.Keys(o.Rings)), publicURL: o.PublicURL, downgrades: o.Downgrades, rings: o.Rings,
+		alarms: alarm.NewBoard(alarm.Options{Log: o.Log, Now: o.Now, Tell: o.Alarm, Registry: o.Registry, Channels: maps.Keys(o.Rings)}), publicURL: o.PublicURL, downgrades: o.Downgrades, rings: o.Rings,
 		looks: make(chan struct{}, maxLooks), rounds: web.Rounds{Now: o.Now, Log: o.Log}, follower: follower{histories: o.Histories, trust: o.Trust, now: o.Now},
 	}
 	h.follower.known = func(name string) *channels.Log {
@@ -155,9 +159,8 @@ func NewHeads(o HeadsOptions) *Heads {
 		return nil
 	}
 	for _, trust := range o.Trust {
-		h.signed = h.signed || trust.Operators != nil
+		h.follower.signed = h.follower.signed || trust.Operators != nil
 	}
-	h.alarms.tell = o.Alarm
 	h.older.store, h.older.trust, h.older.now, h.older.alarms = o.Objects, o.Trust, o.Now, h.alarms
 	h.absent, _ = lru.New[string, time.Time](maxAbsent) // fails for sizes below 1 only
 	h.known.Store(&map[string]*channel{})
@@ -171,7 +174,7 @@ func (h *Heads) channel(name string) *channel { return (*h.known.Load())[name] }
 // older than that. Rounds never overlap, also while the store hangs.
 func (h *Heads) watch(ctx context.Context) {
 	h.loop.Start(ctx, h.interval*3/4, h.round)
-	h.older.loop.Start(ctx, standsEvery, func(ctx context.Context) { h.older.next(ctx, *h.known.Load()) })
+	h.older.loop.Start(ctx, standsEvery, func(ctx context.Context) { h.older.round(ctx, *h.known.Load()) })
 }
 
 // close ends the rounds and what looks after older entries, and waits for both.
@@ -234,7 +237,10 @@ func (h *Heads) refresh(ctx context.Context, c *channel, whole bool) error {
 	err := h.look(ctx, c, whole)
 	if errors.Is(err, fs.ErrNotExist) {
 		h.log.Warn("the manifest of a channel is gone", "channel", c.name)
-		h.alarms.clear(channels.ManifestKey(c.name))
+		h.alarms.Clear(channels.ManifestKey(c.name))
+		if h.follower.strange(c.name) {
+			h.alarms.Clear(channels.LogPrefix(c.name))
+		}
 		h.change(func(known map[string]*channel) { delete(known, c.name) })
 		return nil
 	}
@@ -262,6 +268,7 @@ func (h *Heads) look(ctx context.Context, c *channel, whole bool) error {
 			c.head.Store(next)
 			h.log.Info("channel shown", "channel", c.name, "version", next.version, "sequence", next.sequence)
 		}
+		h.follower.seeManifest(ctx, c)
 	}
 	return err
 }
@@ -326,7 +333,7 @@ func (h *Heads) lookUp(ctx context.Context, name string) (err error) {
 	case <-ctx.Done():
 		return fmt.Errorf("%w: too many look-ups", object.ErrUnavailable)
 	}
-	c := &channel{name: name, log: &channels.Log{Channel: name}, whole: h.now()}
+	c := &channel{name: name, log: &channels.Log{Channel: name}, whole: h.now(), beside: map[string]beside{}}
 	defer func() {
 		if found := recover(); found != nil { // in this goroutine it would end the process
 			err = fmt.Errorf("panic: %v\n%s", found, debug.Stack())

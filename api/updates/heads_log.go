@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"tsmon/api/fleet"
+	"tsmon/api/updates/alarm"
 	"tsmon/channels"
 	"tsmon/manifest"
 )
@@ -52,11 +53,16 @@ func (c *channel) lately(now time.Time) bool {
 }
 
 // readLog updates what a channel offers from its log, which counts also while the
-// manifest is behind it. What does not verify is not offered. The errors are the
-// store's.
+// manifest is behind it. What does not verify is not offered, nor what a strange channel has.
+// The errors are the store's.
 func (h *Heads) readLog(ctx context.Context, c *channel, at *pointer) error {
 	c.reading.Lock()
 	defer c.reading.Unlock()
+	if h.follower.strange(c.name) {
+		c.broken = fmt.Errorf("%w: operators are configured, and no channel %s: name it in tsmon.yaml, or remove it from the store", channels.ErrUnsigned, c.name)
+		h.alarms.Raise(channels.LogPrefix(c.name), at.stored.ETag, alarm.Unsigned, c.broken)
+		return nil
+	}
 	repository := channels.Repository{Store: h.store, Trust: h.trust, Known: h.follower.known}
 	moved, err := repository.Moved(ctx, c.read())
 	if err != nil || !moved && c.lately(h.now()) && c.offeredAt == at.stored.ETag {
@@ -74,7 +80,7 @@ func (h *Heads) readLog(ctx context.Context, c *channel, at *pointer) error {
 		if !c.checked {
 			c.log, c.ahead = &channels.Log{Channel: c.name}, nil
 		}
-		h.alarms.raise(key, at.stored.ETag, kindOf(err), err)
+		h.alarms.Raise(key, at.stored.ETag, alarm.KindOf(err), err)
 		return nil
 	}
 	if err != nil {
@@ -91,7 +97,7 @@ func (h *Heads) readLog(ctx context.Context, c *channel, at *pointer) error {
 		c.ahead, c.log, c.publicURL, c.checked = nil, log, publicURL, true
 		c.believed.Store(log)
 	}
-	h.alarms.judgeLog(c)
+	judgeLog(h.alarms, c)
 	if offers != nil {
 		offers.Since, offers.Downgrades = h.decided(c.offers.Load(), offers), h.downgrades[c.name]
 		c.offers.Store(&compiled{offers, names, list})
@@ -189,7 +195,9 @@ func (h *Heads) Channels() map[string]fleet.Channel {
 	for name, c := range *h.known.Load() {
 		shown, offers := c.head.Load(), c.offers.Load()
 		if offers != nil {
-			all[name] = offers.with(shown)
+			now := offers.with(shown)
+			now.Behind = now.Behind || now.Shown && c.putBack.Load()
+			all[name] = now
 		}
 	}
 	return all

@@ -23,12 +23,17 @@ type Histories interface {
 	Seen(ctx context.Context, channel string) (channels.Position, error)
 	// See replaces what Seen returns, and reports false if that is not old any more.
 	See(ctx context.Context, channel string, old, end channels.Position) (bool, error)
+	// SeenManifest returns the newest entry whose manifest was seen in its place, 0 if none was.
+	SeenManifest(ctx context.Context, channel string) (uint64, error)
+	// SeeManifest raises what SeenManifest returns.
+	SeeManifest(ctx context.Context, channel string, entry uint64) error
 }
 
 // follower reads the logs of channels, and believes what goes on from what was seen.
 type follower struct {
 	histories Histories // nil: this server knows what it saw itself
 	trust     map[string]Trust
+	signed    bool // operators sign a channel
 	now       func() time.Time
 	known     func(channel string) *channels.Log // as it is believed, nil if it is not
 	verifies  func(log *channels.Log) bool       // what a log shows does: only then is its end recorded
@@ -39,10 +44,14 @@ type follower struct {
 // fault. With other errors follow may return the part of the log that was read.
 func (f follower) follow(ctx context.Context, r channels.Repository, c *channel, at *pointer, moved bool) (log *channels.Log, err error) {
 	if !c.recalled {
-		if c.seen, err = f.recall(ctx, c.name); err != nil {
+		c.seen, err = f.recall(ctx, c.name)
+		if err == nil && f.histories != nil {
+			c.laid, err = f.histories.SeenManifest(ctx, c.name)
+		}
+		if err != nil {
 			return nil, err
 		}
-		c.recalled = true
+		c.lay, c.recalled = c.laid, true
 	}
 	if !moved {
 		err = r.Stands(ctx, c.read())
@@ -158,4 +167,24 @@ func (f follower) see(ctx context.Context, r channels.Repository, c *channel, lo
 		log, c.seen = longer, seen
 	}
 	return log, nil
+}
+
+// strange reports whether operators sign, and a channel is not configured: whoever has the
+// bucket can make one.
+func (f follower) strange(channel string) bool {
+	_, configured := f.trust[channel]
+	return f.signed && !configured
+}
+
+// seeManifest records of which entry the manifest lay in the store. While the records don't
+// answer, the next round does so.
+func (f follower) seeManifest(ctx context.Context, c *channel) {
+	if f.histories == nil || c.unrecorded || c.lay == c.laid || c.lay > c.seen.Sequence {
+		return
+	}
+	if err := f.histories.SeeManifest(ctx, c.name, c.lay); err != nil {
+		c.unrecorded = true
+		return
+	}
+	c.laid = c.lay
 }

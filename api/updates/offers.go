@@ -36,8 +36,8 @@ type offered struct {
 	manifest.Extra
 }
 
-// offer answers a client with its update, or with 204 only if there is certainly none. In any
-// doubt it returns another status, so that the client asks its next endpoint.
+// offer responds with a client's update, or with 204 if there is certainly none. In any doubt
+// it responds with another status, so that the client asks its next endpoint.
 func (s *Server) offer(w http.ResponseWriter, r *http.Request) {
 	answer, err := s.decide(r)
 	header := w.Header()
@@ -76,7 +76,7 @@ func (s *Server) decide(r *http.Request) (channels.Answer, error) {
 	case err == nil:
 		seen := answer
 		if answer.Back {
-			seen.Offer = nil // few clients take it, and no rollout is judged by it
+			seen.Offer = nil // few clients install downgrades, and no rollout is judged by them
 		}
 		s.Fleet.Asked(r.Context(), chi.URLParam(r, "channel"), offers, asks, seen, client(r))
 	case errors.Is(err, manifest.ErrTarget):
@@ -96,14 +96,14 @@ func clientID(r *http.Request) string {
 	return ""
 }
 
-// unreadable is the answer for a channel whose offers are not known.
+// unreadable returns the error for a channel whose offers are unknown.
 func unreadable(r *http.Request, err error) error {
 	return &web.Failure{Status: http.StatusServiceUnavailable, Cause: err,
 		Messages: []string{"what the channel offers can't be read, or does not verify (request " + web.NoteOf(r).ID + ")"}}
 }
 
-// readClient reads what the client has. An ID or cohort that is too long is ignored,
-// and so is a bundle type that the system does not have.
+// readClient reads the client's version, platform and headers. It ignores an ID or cohort that
+// is too long, and a bundle type that does not exist on the system.
 func readClient(r *http.Request) (channels.Client, error) {
 	var c channels.Client
 	parts := map[string]string{}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"tsmon/api/updates/alarm"
 	"tsmon/api/web"
 	"tsmon/channels"
 	"tsmon/store/object"
@@ -16,19 +17,27 @@ const (
 	wholePatience = 2 * time.Minute
 )
 
-// older looks after what stands before the end of logs. Rounds look at the end alone, so what
-// somebody changed before it is found here. What is shown stays; the alarm is that of a
-// server that begins then, and is looked after every standsEvery.
+// older checks the entries before the end of logs. Rounds check only the end, so changes of
+// earlier entries are found here. What is shown stays; the alarm is the one that a server would
+// raise that starts then, and is checked again every standsEvery.
 type older struct {
 	store  object.Store
 	trust  map[string]Trust
 	now    func() time.Time
-	alarms *alarms
+	alarms *alarm.Board
 	loop   web.Loop
 }
 
-// next reads one log from its beginning and verifies all of its signatures: the one that was
-// not read for longest, if that is due.
+// round checks the objects beside the manifest of each channel, and reads one log.
+func (o *older) round(ctx context.Context, known map[string]*channel) {
+	for _, c := range known {
+		o.lookBeside(ctx, c)
+	}
+	o.next(ctx, known)
+}
+
+// next reads the log that was not read for longest, if it is due, from its beginning and
+// verifies all of its signatures.
 func (o *older) next(ctx context.Context, known map[string]*channel) {
 	var oldest *channel
 	var since time.Time
@@ -72,23 +81,23 @@ func (o *older) read(ctx context.Context, c *channel) {
 	defer c.reading.Unlock()
 	c.whole = o.now()
 	if err != nil && !errors.Is(err, channels.ErrLog) && !errors.Is(err, channels.ErrHistory) {
-		c.whole = c.whole.Add(standsEvery - wholeEvery) // the store is away: soon again
+		c.whole = c.whole.Add(standsEvery - wholeEvery) // the store is down: try again soon
 		return
 	}
 	c.altered = err
-	o.alarms.judgeLog(c)
+	judgeLog(o.alarms, c)
 }
 
 // judgeLog raises or clears the alarm of a log whose end is believed.
-func (a *alarms) judgeLog(c *channel) {
+func judgeLog(a *alarm.Board, c *channel) {
 	key := channels.LogPrefix(c.name)
 	switch {
 	case c.broken != nil: // it was raised
 	case c.uncompiled != nil:
-		a.raise(key, c.offeredAt, kindLog, c.uncompiled)
+		a.Raise(key, c.offeredAt, alarm.Log, c.uncompiled)
 	case c.altered != nil:
-		a.raise(key, c.offeredAt, kindOf(c.altered), c.altered)
+		a.Raise(key, c.offeredAt, alarm.KindOf(c.altered), c.altered)
 	default:
-		a.clear(key)
+		a.Clear(key)
 	}
 }

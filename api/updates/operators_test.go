@@ -158,6 +158,48 @@ func shows(tb testing.TB, u *apitest.Updates, version string) {
 	}
 }
 
+// TestUnsignedSteps: a server believes a step that nobody signed, and shows it as what follows
+// from the rollout that two signed. It believes none that says more.
+func TestUnsignedSteps(t *testing.T) {
+	w := apitest.Embedded(t)
+	g := guard(t, w)
+	g.publish(t, "1.0.0", g.ann, g.bob)
+	g.desk.Sign = g.ann.sign
+	g.desk.PublishWith(t, "1.1.0", func(o *release.PublishOptions) {
+		o.Rollout = &channels.Rollout{Steps: []int{25, 100}, Every: channels.Duration(time.Hour)}
+	})
+	g.approve(t, g.bob)
+	w.Clock.Move(time.Hour)
+	u := serveStill(t, w)
+	u.Heads.Round(t.Context())
+	shows(t, u, "1.0.0")
+
+	log := g.log(t)
+	forged := log.Next(channels.Entry{Action: channels.Advance, Who: "ann", Why: "approved by ann and bob", When: w.Clock.Now(), Release: log.Head().Rollout.Release})
+	restore := g.steal(t, forged)
+	u.Heads.Round(t.Context())
+	shows(t, u, "1.0.0")
+	if u.Alarms() == 0 {
+		t.Error("no alarm of a step with a reason that nobody signed")
+	}
+	restore()
+
+	g.desk.Sign = nil
+	if plan, err := g.desk.Advance(t.Context(), release.Options{Channel: "stable", Why: "a quiet week"}); err != nil || !plan.Changed {
+		t.Fatalf("%+v, %v", plan, err)
+	}
+	u.Heads.Round(t.Context())
+	shows(t, u, "1.1.0")
+	page := apitest.Client{TB: t, Base: w.Serve(t).URL}
+	rows := read[updates.EntryPage](t, page.Get("/releases/channels/stable/log")).Entries
+	if e := rows[0]; e.Who != channels.Stepper || e.Why != "step 2 of 2" || e.Needs != 0 || len(e.SignedBy) != 0 {
+		t.Errorf("the step is shown as %+v", e)
+	}
+	if e := rows[1]; e.Needs != 2 || len(e.SignedBy) != 2 {
+		t.Errorf("the rollout is shown as %+v", e)
+	}
+}
+
 // TestForgedEntries: somebody with the store's credentials and one operator's key writes
 // entries and their manifests, whose bundles are all rightly signed. No server shows them:
 // one that knew the channel goes on, a fresh one shows nothing, and both go on with the

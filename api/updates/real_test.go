@@ -29,5 +29,8 @@ func TestReal(t *testing.T) {
 		"forged followers":        testForgedFollowers,
 		"older entries":           testOlderEntries,
 		"strange files":           testStrangeFiles,
+		"strange channels":        testStrangeChannels,
+		"manifest put back":       testManifestPutBack,
+		"rings put back":          testRingsPutBack,
 	})
 }

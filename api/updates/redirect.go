@@ -10,8 +10,8 @@ import (
 	"tsmon/api/web"
 )
 
-// elsewhereTime is how long a client takes at least to get a bundle from elsewhere.
-// It also allows for the clocks of servers that answer the same client.
+// elsewhereTime is the minimum time for a client to get a bundle from elsewhere. It also allows
+// for clock differences between servers that serve the same client.
 const elsewhereTime = 10 * time.Second
 
 // redirects reports whether bundles are elsewhere, and not at the requested address,
@@ -28,8 +28,8 @@ func bareHost(host string) string {
 	return strings.TrimSuffix(strings.TrimSuffix(host, ":443"), ":80")
 }
 
-// sendElsewhere redirects to the public address of a bundle. It consists of the key
-// alone: nothing of the request is passed on.
+// sendElsewhere redirects to the public address of a bundle. Nothing else of the request is
+// part of that address.
 func (s *Server) sendElsewhere(w http.ResponseWriter, key string) {
 	address := strings.TrimRight(s.Elsewhere.String(), "/")
 	for segment := range strings.SplitSeq(key, "/") {
@@ -61,7 +61,7 @@ func (s *Server) sendToStore(ctx context.Context, w http.ResponseWriter, r *http
 	return true
 }
 
-// found redirects this one request.
+// found sends a temporary redirect.
 func found(w http.ResponseWriter, address string) {
 	header := w.Header()
 	header.Set("Location", address)

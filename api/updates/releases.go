@@ -19,28 +19,28 @@ import (
 	"tsmon/release"
 )
 
-// Publisher is what moves are rehearsed with.
+// Publisher rehearses moves.
 type Publisher = release.Publisher
 
-// ReleasesOptions are what Releases need.
+// ReleasesOptions configure Releases.
 type ReleasesOptions struct {
 	Heads *Heads
 	Fleet *fleet.Sightings
-	// Guards say what they think of releases; nil: nobody asks them.
+	// Guards judge releases; nil without guards.
 	Guards *fleet.Guards
-	// Publisher rehearses moves and reads the releases of the store. It signs nothing;
-	// nil: the store's releases are not shown, and nothing is rehearsed.
+	// Publisher rehearses moves and reads the releases of the store. It signs nothing. If it is
+	// nil, releases are not shown and moves are not rehearsed.
 	Publisher   *Publisher
 	Token       string        // bearer token of all routes; empty: only this machine gets answers
 	Guesses     *web.Throttle // of the token
-	BehindProxy bool          // a proxy is in front: no request is this machine's
+	BehindProxy bool          // a proxy is in front, so no request counts as local
 	Deadline    time.Duration
 	Log         *slog.Logger
 	Now         func() time.Time
 }
 
-// Releases serve what people look at before they move a channel, and rehearse the move.
-// They read, and write nothing.
+// Releases serve the data that people need before they move a channel, and rehearse moves. They
+// write nothing.
 type Releases struct {
 	ReleasesOptions
 	web.Responder
@@ -70,8 +70,8 @@ func (s *Releases) Routes(r chi.Router) {
 	limited.Post("/releases/channels/{channel}/rehearse", s.admitted(s.rehearse))
 }
 
-// admitted answers those who have the token. Without one it answers this machine, and no
-// pages of other servers that are open there.
+// admitted requires the token. If none is configured it requires that the request comes from
+// this machine, and not from a page of another server that is open there.
 func (s *Releases) admitted(h func(*http.Request) (any, error)) http.HandlerFunc {
 	return s.Open(func(r *http.Request) (any, error) {
 		if s.Token != "" {
@@ -86,9 +86,9 @@ func (s *Releases) admitted(h func(*http.Request) (any, error)) http.HandlerFunc
 	})
 }
 
-// checkToken returns why a request may not pass. Wrong tokens are bounded as failed logins
-// are, a token taking the place of the e-mail address: nobody's guesses behind a proxy that
-// is not configured lock out those who have the token.
+// checkToken returns an error unless a request has the right token. Wrong tokens are limited
+// like failed logins, with the token in place of the e-mail address: so even behind a proxy
+// that is not configured, wrong guesses lock out nobody who has the token.
 func (s *Releases) checkToken(r *http.Request) error {
 	token := web.Bearer(r)
 	if token == "" { // nothing was guessed
@@ -147,7 +147,7 @@ func (h *Heads) knownLog(channel string) *channels.Log {
 	return &channels.Log{Channel: channel, Entries: h.Moves(channel, 0)}
 }
 
-// answers are kept for a moment, so that many open pages cost what one does.
+// answers caches responses briefly, so that many open pages cost as much as one.
 type answers struct {
 	now      func() time.Time
 	deadline time.Duration
@@ -171,8 +171,8 @@ func newAnswers(now func() time.Time, deadline time.Duration) *answers {
 	return &answers{now: now, deadline: deadline, kept: kept}
 }
 
-// get returns the answer that find gives, or gave a moment ago. It is called once for all
-// who ask at the same time, with a context that ends with none of them.
+// get returns the result of find, or a cached one. find is called once for concurrent requests,
+// with a context that does not end with any of them.
 func (a *answers) get(ctx context.Context, key string, find func(context.Context) (any, error)) (any, error) {
 	body, err, _ := a.asking.Do(key, func() (any, error) {
 		if known, ok := a.kept.Get(key); ok {

@@ -35,8 +35,8 @@ type EntryRow struct {
 	Halted   bool             `json:"halted,omitempty"` // a guard decided the pause
 	Origin   *channels.Origin `json:"origin,omitempty"`
 	Rollout  *release.Share   `json:"rollout,omitempty"`
-	SignedBy []string         `json:"signed_by"` // operators; what they don't name is a key
-	Needs    int              `json:"needs"`     // signatures of operators; 0: none were in force
+	SignedBy []string         `json:"signed_by"` // names of operators; an unknown key is shown itself
+	Needs    int              `json:"needs"`     // signatures of operators that it needed; 0 if none
 	Pruned   []string         `json:"pruned,omitempty"`
 }
 
@@ -48,7 +48,7 @@ func rowOf(log *channels.Log, e *channels.Entry) EntryRow {
 	}
 	force := log.InForce(e.Sequence)
 	row.SignedBy = append(row.SignedBy, e.SignedBy(force)...)
-	if force != nil {
+	if force != nil && e.Who != channels.Stepper {
 		row.Needs = force.Approvals
 		if e.Action == channels.Rollback {
 			row.Needs = force.Rollbacks
@@ -64,7 +64,7 @@ type EntryPage struct {
 	More    bool       `json:"more"`    // there are older ones
 }
 
-// entries answers the newest entries of a log, or those before a number.
+// entries serves the newest entries of a log, or those before a number.
 func (s *Releases) entries(r *http.Request) (any, error) {
 	limit, before, err := pageOf(r)
 	if err != nil {
@@ -110,7 +110,7 @@ type EntryDetail struct {
 	// Rolling is the manifest of the newest release while only some clients get it.
 	Rolling *manifest.Manifest `json:"rolling,omitempty"`
 	Changes []manifest.Change  `json:"changes"` // of what everybody gets, to the entry before
-	// Reach is what every kind of client got, by what was known at the time.
+	// Reach is what every kind of client got, as far as clients were known at the time.
 	Reach    []gate.Reach `json:"reach"`
 	ReachCut int          `json:"reach_cut,omitempty"` // kinds of clients of the oldest versions that are left out
 }

@@ -8,21 +8,22 @@ import (
 	"time"
 
 	"tsmon/api/fleet"
+	"tsmon/api/updates/alarm"
 	"tsmon/channels"
 	"tsmon/release"
 )
 
-// Overview is what all channels show.
+// Overview is the state of all channels.
 type Overview struct {
-	Alarms   []Alarm        `json:"alarms"`
+	Alarms   []alarm.Alarm  `json:"alarms"`
 	Channels []ChannelState `json:"channels"` // sorted by name
-	// Away is since when the store has not answered: everything is as it was then.
+	// Away is since when the store has not responded; everything is as of then.
 	Away time.Time `json:"away,omitzero"`
 	// Rehearses is true if moves can be rehearsed.
 	Rehearses bool `json:"rehearses"`
 }
 
-// ChannelState is what a channel shows, and what is known of it.
+// ChannelState is the state of a channel.
 type ChannelState struct {
 	Channel string `json:"channel"`
 	Version string `json:"version"`         // that everybody gets, empty if it shows nothing
@@ -62,7 +63,7 @@ type AdoptionRow struct {
 func (s *Releases) overview(r *http.Request) (any, error) {
 	s.Heads.watch(r.Context())
 	return s.answers.get(r.Context(), "overview", func(ctx context.Context) (any, error) {
-		o := Overview{Alarms: s.Heads.alarms.all(), Channels: []ChannelState{}, Away: s.Heads.rounds.AwaySince(), Rehearses: s.Publisher != nil}
+		o := Overview{Alarms: s.Heads.alarms.All(), Channels: []ChannelState{}, Away: s.Heads.rounds.AwaySince(), Rehearses: s.Publisher != nil}
 		names := map[string]bool{}
 		for name := range s.Heads.Channels() {
 			names[name] = true

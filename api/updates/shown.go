@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"time"
 
+	"tsmon/api/updates/alarm"
 	"tsmon/api/web"
 	"tsmon/channels"
 	"tsmon/manifest"
@@ -77,9 +78,9 @@ func (h *Heads) show(c *channel) *head {
 		fault = fmt.Errorf("%w: there is no log", channels.ErrUnsigned)
 	}
 	if key := channels.ManifestKey(c.name); fault != nil {
-		h.alarms.raise(key, at.stored.ETag, kindManifest, fault)
+		h.alarms.Raise(key, at.stored.ETag, alarm.Manifest, fault)
 	} else {
-		h.alarms.clear(key)
+		h.alarms.Clear(key)
 	}
 	known := entry != nil && offers != nil && offers.Sequence == entry.Sequence && c.publicURL != ""
 	switch {
@@ -114,8 +115,8 @@ func logged(entry *channels.Entry, c *channel, shown *head) *head {
 	return next
 }
 
-// setBack returns an error if a manifest is of an older entry than one that lay in its place
-// before: whoever moves a channel, or was interrupted, leaves what lay there or writes a newer one.
+// setBack returns an error if a manifest is of an older entry than one that this server, or
+// another that shares the records, has seen in its place: whoever moves a channel, or was interrupted, leaves what lay there or writes a newer one.
 func (c *channel) setBack(at *pointer) error {
 	if n := at.m.Sequence; n >= c.lay || c.lay > c.log.End().Sequence { // else the log was shortened, and that accepted
 		c.lay = n

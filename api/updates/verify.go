@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"path"
 
+	"tsmon/api/updates/alarm"
 	"tsmon/api/updates/recorded"
 	"tsmon/api/web"
 	"tsmon/channels"
@@ -26,10 +27,10 @@ func (h *Heads) record(ctx context.Context, key string) (d *web.Document, named 
 	version, fault := path.Base(path.Dir(key)), err
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		h.alarms.clear(key)
+		h.alarms.Clear(key)
 		return nil, false, err
 	case err == nil && path.Base(key) != "release.json" && recorded.Discarded(data):
-		h.alarms.clear(key)
+		h.alarms.Clear(key)
 		return nil, false, fmt.Errorf("%s: %w", key, fs.ErrNotExist)
 	case err == nil:
 		fault = recorded.Check(data, version, h.keys)
@@ -46,11 +47,11 @@ func (h *Heads) record(ctx context.Context, key string) (d *web.Document, named 
 		named, fault, err = library.Vouched(ctx, library.Library{Store: h.store}, logs, version, library.SumOf(data))
 	}
 	if fault != nil {
-		h.alarms.raise(key, info.ETag, kindRecord, fault)
+		h.alarms.Raise(key, info.ETag, alarm.Record, fault)
 		return nil, false, errUnverified
 	}
 	if err == nil || errors.Is(err, fs.ErrNotExist) {
-		h.alarms.clear(key)
+		h.alarms.Clear(key)
 	}
 	return web.NewDocument(data, info), named, err
 }
@@ -59,9 +60,9 @@ func (h *Heads) record(ctx context.Context, key string) (d *web.Document, named 
 func (h *Heads) recheck(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, h.patience)
 	defer cancel()
-	for _, key := range h.alarms.records() {
+	for _, key := range h.alarms.Records() {
 		info, err := h.store.Stat(ctx, key)
-		if err == nil && h.alarms.raised(key, info.ETag) {
+		if err == nil && h.alarms.Raised(key, info.ETag, standsEvery) {
 			continue
 		}
 		_, _, err = h.record(ctx, key)

@@ -15,7 +15,7 @@ var (
 )
 
 // TestAttacksPage: each claim of the page about attacks names the tests that hold it, or says
-// whose it is, and what it names exists.
+// to whom it is left, and what it names exists.
 func TestAttacksPage(t *testing.T) {
 	page, err := os.ReadFile("../../release/ATTACKS.md")
 	if err != nil {
@@ -29,7 +29,7 @@ func TestAttacksPage(t *testing.T) {
 		claim = strings.Join(strings.Fields(claim), " ")
 		named := namedTest.FindAllStringSubmatch(claim, -1)
 		scripts := namedScript.FindAllStringSubmatch(claim, -1)
-		if len(named)+len(scripts) == 0 && !strings.Contains(claim, "The updater's.") && !strings.Contains(claim, "Yours: ") {
+		if len(named)+len(scripts) == 0 && !strings.Contains(claim, "Left to the updater.") && !strings.Contains(claim, "Left to you: ") {
 			t.Errorf("no test holds this: %s", claim)
 		}
 		for _, script := range scripts {

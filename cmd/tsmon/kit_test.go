@@ -98,7 +98,7 @@ func newKitOn(t *testing.T, w *apitest.World, storage string, env []string) *kit
 		t.Fatal(err)
 	}
 	k := &kit{storage: storage, store: store, url: server.URL + "/updates", keys: keys, rings: rings, stop: stop}
-	k.env = append([]string{"TSMON_STORAGE=" + storage, "TSMON_PUBLIC_URL=" + k.url, "TSMON_TRUSTED_KEYS=" + keys, "TAURI_SIGNING_PRIVATE_KEY=" + key}, env...)
+	k.env = append([]string{"XDG_DATA_HOME=" + t.TempDir(), "TSMON_STORAGE=" + storage, "TSMON_PUBLIC_URL=" + k.url, "TSMON_TRUSTED_KEYS=" + keys, "TAURI_SIGNING_PRIVATE_KEY=" + key}, env...)
 	return k
 }
 

@@ -154,6 +154,9 @@ func sameLosses(a, b *channels.Entry) bool {
 
 // Needs returns the signatures that an entry which follows a log needs, nil if it needs none.
 func (p Plans) Needs(log *channels.Log, e *channels.Entry) (*Need, error) {
+	if _, free := channels.Unanswered(log, *e); free {
+		return nil, nil
+	}
 	_, n, err := p.trusting(log.Channel).Approvals(log, *e)
 	if err != nil || n == 0 {
 		return nil, err

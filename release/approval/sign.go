@@ -29,8 +29,13 @@ var (
 // says where it looked.
 type Sign func(ctx context.Context, keys []string, data []byte) (armored string, err error)
 
-// AddSignature adds the signature of the operator to an entry that needs some.
+// AddSignature adds the signature of the operator to an entry that needs some. A step that is
+// due waits for no signature: it gets this one only if that is enough for it to keep its author
+// and its reason.
 func (p Plans) AddSignature(ctx context.Context, log *channels.Log, e *channels.Entry) error {
+	if _, free := channels.Unanswered(log, *e); free && log.Operators().Approvals > 1 {
+		return nil
+	}
 	armored, err := p.signature(ctx, log, e)
 	if armored != "" && !slices.Contains(e.Signatures, armored) {
 		e.Signatures = append(e.Signatures, armored)
@@ -59,6 +64,15 @@ func (p Plans) signature(ctx context.Context, log *channels.Log, e *channels.Ent
 		return "", err
 	}
 	return p.Sign(ctx, keys, payload)
+}
+
+// Unkept returns a warning if an entry loses its reason by being made as a step without
+// signatures.
+func Unkept(log *channels.Log, e, step *channels.Entry) []string {
+	if e.Why == "" || e.Why == step.Why {
+		return nil
+	}
+	return []string{fmt.Sprintf("your reason is not kept: a step that is due needs no signature, and without the signatures of %d operators the log records neither its author nor a reason", log.Operators().Approvals)}
 }
 
 // NobodySigns adds the names of those who may sign an entry to an error that wraps ErrNoKey. It

@@ -8,7 +8,7 @@ import (
 	"io/fs"
 )
 
-// ErrUnconditional says that the store overwrites objects despite a condition.
+// ErrUnconditional means that the store ignores write conditions and overwrites objects.
 var ErrUnconditional = errors.New("the store ignores If-None-Match or If-Match, so that two publishers could overwrite each other")
 
 // CheckConditions tests that the store honours the conditions of Create and Swap.

@@ -115,8 +115,8 @@ type Store interface {
 	// again removes the rest.
 	Delete(ctx context.Context, keys ...string) error
 
-	// Now returns the time of the store, to the second, which is the same for all who use it.
-	// It comes from an answer of the last few seconds, or from a new file. For a folder that
+	// Now returns the store's time, to the second, which is the same for all its users. It
+	// comes from a response of the last few seconds, or from a new file. For a folder that
 	// can't be written to it is the time of this machine.
 	Now(ctx context.Context) (time.Time, error)
 
@@ -135,39 +135,38 @@ type Presigner interface {
 	Presign(ctx context.Context, key string, life time.Duration) (*url.URL, error)
 }
 
-// Protection is what becomes of objects that somebody overwrites or deletes.
+// Protection says whether overwritten or deleted objects can be recovered.
 type Protection struct {
-	Versions bool          // their bytes can be had back
-	Kept     time.Duration // how long nobody can remove these; 0: who may delete versions can at once
+	Versions bool          // old versions can be restored
+	Kept     time.Duration // how long old versions can't be removed; 0 if whoever may delete versions can do so at once
 }
 
-// Protector is a store that can keep what is overwritten or deleted. A directory keeps
-// nothing.
+// Protector is a store that can keep overwritten or deleted objects. A directory keeps nothing.
 type Protector interface {
-	// Protection returns that of new objects whose keys begin with prefix. fs.ErrPermission
-	// if the credentials may not ask.
+	// Protection returns the protection of new objects whose keys begin with prefix.
+	// fs.ErrPermission if the credentials may not ask.
 	Protection(ctx context.Context, prefix string) (Protection, error)
 }
 
-// Upload is an upload that was begun and not finished: it takes room, and has no object.
+// Upload is an unfinished upload: it takes up space, but there is no object.
 type Upload struct {
 	Key   string
 	Begun time.Time
-	ID    string // by which the store knows it
+	ID    string // the store's id of the upload
 }
 
 // MaxUploads is how many unfinished uploads Unfinished returns at most.
 const MaxUploads = 10_000
 
-// Uploads is a store that keeps what was sent of an unfinished upload until somebody
-// aborts it. A directory does so itself when it is opened.
+// Uploads is a store that keeps the data of unfinished uploads until they are aborted. A
+// directory removes them itself when it is opened.
 type Uploads interface {
-	// Unfinished returns uploads of objects whose keys begin with prefix, those that go
-	// on at the moment too. A store may have forgotten some. fs.ErrPermission if the
-	// credentials don't allow it.
+	// Unfinished returns uploads of objects whose keys begin with prefix, including those in
+	// progress. A store may have forgotten some. fs.ErrPermission if the credentials don't
+	// allow it.
 	Unfinished(ctx context.Context, prefix string) ([]Upload, error)
 
-	// Abort removes what was sent of uploads. One that has ended is no error.
+	// Abort removes the data of unfinished uploads. An upload that has ended is no error.
 	Abort(ctx context.Context, uploads ...Upload) error
 }
 

@@ -179,10 +179,10 @@ func Positions[T any](have map[string]int64, list []T, key func(T) string) []int
 	return positions
 }
 
-// Key returns what a variable is known by.
+// Key returns the key of a variable.
 func (v Variable) Key() string { return v.ID.Text }
 
-// Key returns what a chart is known by.
+// Key returns the key of a chart.
 func (c Chart) Key() string { return c.ID.Text }
 
 // unique calls check with each index below n. ErrInvalid if two keys are equal.
@@ -245,7 +245,7 @@ func (c Content) checkCharts() error {
 	})
 }
 
-// Savings returns what an adapter stores of the diagrams.
+// Savings returns the diagrams in the form that adapters store.
 func (c Content) Savings() ([]Saving, error) {
 	savings := make([]Saving, len(c.Diagrams))
 	owner := map[Ref]int64{}

@@ -25,8 +25,8 @@ type Ref struct {
 	ID   int64
 }
 
-// Diagram is a canvas with its objects. In JSON it is one object with the known
-// members, those of Members, and an array for each kind of objects.
+// Diagram is a canvas with its objects. In JSON it is one object with the known members, those
+// of Members, and an array for each kind of objects.
 type Diagram struct {
 	ID              int64
 	Title           string
@@ -51,7 +51,7 @@ type DiagramState struct {
 	SavedAt time.Time `json:"savedAt"` // the zero time if it was imported
 }
 
-// State returns what a diagram is called and when it was saved.
+// State returns the title of a diagram, and who saved it when.
 func (d Diagram) State() DiagramState {
 	return DiagramState{d.ID, d.Version, d.Title, d.SavedBy, d.SavedAt}
 }

@@ -5,22 +5,30 @@ import (
 	"fmt"
 )
 
-// Histories keeps how far servers have seen each log, which a short text names, so that
-// none of them shows a log that was shortened or rewritten.
+// Histories records the newest entry that servers have seen of each log, so that none of them
+// shows a log that was shortened or rewritten, and the newest entry whose manifest they have
+// seen, which distinguishes an older manifest that was put back from an interrupted move. A
+// short text names a log.
 type Histories interface {
-	// Seen returns the end of a log as it was last seen. The zero value if
-	// nobody has seen it.
+	// Seen returns the end of a log as it was last seen, the zero value if it never was.
 	Seen(ctx context.Context, log string) (Seen, error)
 
 	// See replaces what Seen returns, and reports false if that is not old any more.
 	// ErrInvalid if seen is not valid.
+	// What was seen of manifests is kept, but for those of entries behind the new end.
 	See(ctx context.Context, log string, old, seen Seen) (bool, error)
+
+	// SeeManifest records that the manifest of an entry was seen in its place in the store. It
+	// changes nothing if that of a newer one was, or if the log ends before the entry.
+	// ErrInvalid if the name of the log, or the number, can't be that of one.
+	SeeManifest(ctx context.Context, log string, entry int64) error
 }
 
 // Seen is the end of a log.
 type Seen struct {
 	Sequence int64  // number of the last entry
 	Hash     string // of its bytes, at most 64 bytes
+	Manifest int64  // the newest entry whose manifest was seen, 0 for none; See ignores it
 }
 
 // Validate reports why the end of a log can't be stored under a name. Errors wrap

@@ -77,9 +77,8 @@ type Try struct {
 	// there are several. It counts only with Asked.
 	Network Network
 
-	// Round is the entry of the channel's log with which somebody let the release out,
-	// or let it out again. Of the first times that a store keeps for Outcomes, those of a
-	// lower round are forgotten.
+	// Round is the entry of the channel's log that published or resumed the release. Of the
+	// first times that a store keeps for Outcomes, those of a lower round are forgotten.
 	Round uint64
 
 	firsts *Firsts // of merged tries

@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// Outbox keeps messages of the servers that share the records until somebody outside
-// has taken them. Times are stored in microseconds.
+// Outbox keeps messages of the servers that share the records until they are delivered. Times
+// are stored in microseconds.
 type Outbox interface {
-	// Told returns what messages have been queued about so far. On records without any, the
+	// Told returns up to which move of each channel messages were queued. On new records the
 	// first call sets the beginning to begin.
 	Told(ctx context.Context, begin time.Time) (Told, error)
 
@@ -23,28 +23,28 @@ type Outbox interface {
 	// unless limit is positive.
 	Claim(ctx context.Context, now, again time.Time, limit int) ([]Message, error)
 
-	// Settle changes when a message is due. Zero means never again: somebody has it.
+	// Settle changes when a message is due. The zero time means that it was delivered.
 	Settle(ctx context.Context, id string, due time.Time) error
 
-	// ForgetMessages deletes the messages made before a time, and returns how many of
-	// them nobody has taken.
+	// ForgetMessages deletes the messages made before a time, and returns how many of them were
+	// not delivered.
 	ForgetMessages(ctx context.Context, before time.Time) (int, error)
 }
 
 // Message is a message to the webhook.
 type Message struct {
-	ID   string // of what it tells about, at most 256 bytes
+	ID   string // identifies the event, at most 256 bytes
 	Made time.Time
 	Body []byte // at most 64 KiB
 	// Tries is how often the message was claimed. Queue ignores it.
 	Tries int
 }
 
-// Told is what messages have been queued about.
+// Told says for which moves messages were queued.
 type Told struct {
-	Begin   time.Time         // moves before it are told nobody
+	Begin   time.Time         // no messages are sent for earlier moves
 	Moves   map[string]uint64 // the number of the last move of each channel
-	Waiting int               // messages that nobody has taken
+	Waiting int               // messages that are not delivered yet
 }
 
 // maxBody bounds the body of a message.

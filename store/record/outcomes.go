@@ -7,52 +7,49 @@ import (
 	"time"
 )
 
-// Outcomes sums up what became of releases.
+// Outcomes counts the outcomes of releases.
 type Outcomes interface {
-	// Crowds counts what a release came to for the clients that are recorded, by network.
-	// ages are how long after fetching it clients are looked at. The cost is that of all
-	// recorded tries of the release.
+	// Crowds counts the outcomes of a release on the recorded clients, by network. ages are the
+	// times after fetching it at which clients are examined. The cost is that of all recorded
+	// tries of the release.
 	Crowds(ctx context.Context, r Round, now time.Time, ages []time.Duration) (Crowds, error)
 
-	// Groups counts the same clients by what is known of them otherwise, without Ages, in
-	// byte order of target and cohort.
+	// Groups counts the same clients by target and cohort, without Ages, in byte order of both.
 	Groups(ctx context.Context, r Round) ([]Group, error)
 
-	// Refuse notes that a client of a release was not recorded for lack of room. The latest
-	// time stays.
+	// Refuse records that a client of a release was not recorded for lack of room. The latest
+	// time is kept.
 	Refuse(ctx context.Context, channel, version string, at time.Time) error
 
-	// KeepSummary stores what a release came to on a channel, for good. Of several
-	// summaries the one of more clients stays, and the later one of as many; that nothing
-	// but the time is new is not written.
-	// ErrInvalid if s is not valid.
+	// KeepSummary stores the outcomes of a release on a channel, for good. Of several summaries
+	// the one of more clients is kept, and of equal ones the later; a summary in which only the
+	// time differs is not written. ErrInvalid if s is not valid.
 	KeepSummary(ctx context.Context, s Summary) error
 
-	// Summary returns what a release came to. ErrNotFound if that is not kept.
+	// Summary returns the outcomes of a release. ErrNotFound if none are stored.
 	Summary(ctx context.Context, channel, version string) (Summary, error)
 }
 
-// Round is a release of a channel since somebody last let it out: published it or
-// resumed it. Tries with a lower Round don't count. 0 counts all, each by its last
-// round.
+// Round is a release of a channel since it was last published or resumed. Tries with a lower
+// Round don't count. 0 counts all, each by its last round.
 type Round struct {
 	Channel string
 	Version string
 	Round   uint64
 }
 
-// Crowds are the clients that are recorded of a round.
+// Crowds are the recorded clients of a round.
 type Crowds struct {
 	Sample  // Rows is not set
 	List    []Crowd
-	Refused time.Time // when a client last found no room; zero: never
+	Refused time.Time // when a client last found no room; zero if never
 }
 
 // Crowd sums up the networks that each have the same number of clients which fetched
 // the release.
 type Crowd struct {
 	Networks int
-	Failed   int // networks, of these, with clients that it failed for
+	Failed   int // number of these networks with clients for which it failed
 	Counts
 }
 
@@ -63,8 +60,8 @@ type Group struct {
 	Counts
 }
 
-// Counts are clients by what a release came to for them, each in one of the first
-// five. What is known of a client begins with the round.
+// Counts counts clients by the outcome of a release, each in one of the first five. Only
+// observations since the round began count.
 type Counts struct {
 	Offered int64 // has not fetched it
 	Waiting int64 // fetched it, or is waiting for the next start; nothing more is known
@@ -72,18 +69,18 @@ type Counts struct {
 	Healthy int64 // runs it, and has not failed since
 	Failing int64 // crashed, or failed and did not run it since
 
-	Ages []AgeCounts // one for each of the ages that were asked for
+	Ages []AgeCounts // one for each requested age
 }
 
-// AgeCounts are the clients that fetched a release at least so long ago, by what was
-// known of them at that age.
+// AgeCounts counts the clients that fetched a release at least that long ago, by what was known
+// about them at that age.
 type AgeCounts struct {
 	Reached int64
 	Waiting int64 // nothing
 	Failing int64 // had failed, and still counts as failing
 }
 
-// Summary is what a release came to on a channel.
+// Summary are the outcomes of a release on a channel.
 type Summary struct {
 	Channel string
 	Version string

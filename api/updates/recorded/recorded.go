@@ -13,15 +13,15 @@ import (
 	"tsmon/signing"
 )
 
-// Discarded reports whether a record is the mark of a release that was thrown away
-// before a channel showed it. The first one of a version never is.
+// Discarded reports whether a record marks a release that was discarded before a channel showed
+// it. The first record of a version never does.
 func Discarded(data []byte) bool {
 	var r library.Record
 	return json.Unmarshal(data, &r) == nil && r.Discarded && len(r.Bundles) == 0
 }
 
-// Check returns an error unless data is the record of a version whose bundles
-// are signed by trusted keys, or signed at all where no key is trusted.
+// Check returns an error unless data is the record of a version whose bundles are signed by
+// trusted keys, or by any keys if none is trusted.
 func Check(data []byte, version string, keys signing.Keyring) error {
 	var r library.Record
 	if err := json.Unmarshal(data, &r); err != nil {

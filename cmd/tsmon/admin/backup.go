@@ -93,8 +93,8 @@ func runBackupCreate(ctx context.Context, app *cli.App, path string) error {
 	return Backup{File: path, Contents: contents}.show(app, "wrote")
 }
 
-// backupSources returns the parts of the data that lie on this machine, except uploads, under
-// the names that they have in a data folder.
+// backupSources returns the local data except uploads, under the names that they have in a data
+// folder.
 func backupSources(c *config.Config) (sources []backup.Source, err error) {
 	if cli.RecordsFile(c) == "" {
 		return nil, cli.Usagef("the records are in PostgreSQL: pg_dump makes backups of them")
@@ -102,7 +102,7 @@ func backupSources(c *config.Config) (sources []backup.Source, err error) {
 	files := []backup.Source{
 		{Name: "records.db", Path: cli.RecordsFile(c)}, {Name: "series.db", Path: cli.SeriesFile(c)},
 	}
-	if !c.Server.HasSecret() { // else they are in the records, sealed; files are from before, or come from outside as the secret does
+	if !c.Server.HasSecret() { // else they are in the records, encrypted
 		files = append(files, backup.Source{Name: "token-keys.json", Path: c.Server.TokenKeys}, backup.Source{Name: "secrets.json", Path: filepath.Join(c.Data, "secrets.json")})
 	}
 	for _, s := range files {
@@ -119,8 +119,8 @@ func backupSources(c *config.Config) (sources []backup.Source, err error) {
 	return sources, nil
 }
 
-// uploadsOf returns what lists the uploads of this machine. What a record that was copied
-// before names is there, unless it was deleted.
+// uploadsOf returns a function that lists the local uploads. It is called after the records
+// were copied, so that every upload which they name is listed unless it was deleted.
 func uploadsOf(c *config.Config) func() ([]backup.Source, error) {
 	return func() (sources []backup.Source, err error) {
 		if strings.Contains(c.Storage, "://") {

@@ -170,7 +170,7 @@ func readContent(app *cli.App, path string) (*content.File, error) {
 	return content.Read(path, file)
 }
 
-// refuseContent says that nothing was imported because of what a file holds.
+// refuseContent refuses the content of a file: nothing was imported.
 func refuseContent(err error) error {
 	if errors.Is(err, content.ErrInvalid) {
 		err = cli.WithHint(cli.Refuse(err), "correct the file; nothing was imported")

@@ -13,15 +13,15 @@ import (
 	"tsmon/store/record"
 )
 
-// Deletion is what the commands that delete print.
+// Deletion is the output of the commands that delete.
 type Deletion struct {
 	Schema string `json:"schema"`
 	Kind   string `json:"kind"` // tenant, user, diagram, variable or menu item
 	ID     string `json:"id"`
 	Name   string `json:"name,omitempty"`
 	With   []Part `json:"with"`    // what is deleted with it
-	UsedBy []Use  `json:"used_by"` // what stays and refers to it
-	// Database is the time-series database of a deleted tenant, which stays.
+	UsedBy []Use  `json:"used_by"` // items that are kept and refer to it
+	// Database is the time-series database of a deleted tenant, which is kept.
 	Database string `json:"database,omitempty"`
 	DryRun   bool   `json:"dry_run"`
 }
@@ -32,14 +32,14 @@ type Part struct {
 	Count int    `json:"count"`
 }
 
-// Use is something that refers to what is deleted.
+// Use is an item that refers to the deleted one.
 type Use struct {
 	Kind string `json:"kind"` // diagram or setting
 	ID   string `json:"id"`
 	Name string `json:"name,omitempty"`
 }
 
-// with adds what is deleted too, unless there is none.
+// with adds a part, unless count is 0.
 func (d *Deletion) with(kind string, count int) {
 	if count > 0 {
 		d.With = append(d.With, Part{kind, count})
@@ -88,8 +88,8 @@ func (f *deleteFlags) add(cmd *cobra.Command) {
 	cmd.Flags().BoolVarP(&f.yes, "yes", "y", false, "delete it")
 }
 
-// runDelete finds what goes and deletes it. Without --yes it is refused, and says what
-// would go.
+// runDelete finds what would be deleted and deletes it. Without --yes it prints that and
+// refuses.
 func runDelete(ctx context.Context, app *cli.App, f deleteFlags,
 	find func(record.Store) (Deletion, error), remove func(record.Store) error) error {
 	var d Deletion
@@ -201,13 +201,14 @@ func findUser(ctx context.Context, s record.Store, schema, email string) (Deleti
 	return d, err
 }
 
-// missing says that something isn't there, and which command lists those that are.
+// missing returns the error for an item that does not exist; the hint names the command that
+// lists them.
 func missing(schema, kind, kinds, id string) error {
 	return cli.WithHint(fmt.Errorf("there is no %s %.80q: %w", kind, id, record.ErrNotFound),
 		fmt.Sprintf("`tsmon tenant %s %s list` shows those that there are", kinds, schema))
 }
 
-// explainMissing is for what was there a moment ago.
+// explainMissing adds a hint if an item was deleted in the meantime.
 func explainMissing(err error, schema, kind, kinds, id string) error {
 	if errors.Is(err, record.ErrNotFound) {
 		return missing(schema, kind, kinds, id)

@@ -17,8 +17,8 @@ import (
 	"tsmon/store/record"
 )
 
-// diagramActions are what `tsmon tenant diagrams SCHEMA` does, and how many arguments
-// follow each.
+// diagramActions are the actions of `tsmon tenant diagrams SCHEMA`, with the number of
+// arguments of each.
 var diagramActions = map[string]struct {
 	least, most  int
 	takes, short string
@@ -171,7 +171,7 @@ func runDiagramsShow(ctx context.Context, app *cli.App, o diagramOptions) error 
 	return app.Write(text)
 }
 
-// readVersion returns a diagram as it was.
+// readVersion returns a version of a diagram.
 func readVersion(ctx context.Context, s record.Store, o diagramOptions) (record.Diagram, error) {
 	if _, err := s.Tenant(ctx, o.schema); err != nil {
 		return record.Diagram{}, fmt.Errorf("%.80q: %w", o.schema, err)
@@ -189,7 +189,7 @@ type RestoredDiagram struct {
 	Schema   string `json:"schema"`
 	Diagram  int64  `json:"id"`
 	Restored int64  `json:"restored"` // the version that was given
-	Version  int64  `json:"version"`  // that which is the present one now
+	Version  int64  `json:"version"`  // the present version after the restore
 	Title    string `json:"title"`
 	Changed  bool   `json:"changed"` // false if the diagram was like that already
 	DryRun   bool   `json:"dry_run"`
@@ -282,7 +282,7 @@ func findDiagram(ctx context.Context, s record.Store, o diagramOptions) (Deletio
 	return d, nil
 }
 
-// planSave returns what SaveDiagram would on what is stored now.
+// planSave returns what SaveDiagram would return for the present state.
 func planSave(ctx context.Context, s record.Store, schema string, d record.Diagram, deleted record.Deleted, present *record.Diagram) (record.DiagramState, error) {
 	saving, err := record.Prepare(d, deleted)
 	if err != nil {
@@ -305,7 +305,7 @@ func planSave(ctx context.Context, s record.Store, schema string, d record.Diagr
 	return saving.State, err
 }
 
-// added returns the objects that a diagram has and its earlier version has not.
+// added returns the objects of a diagram that its earlier version lacks.
 func added(present, earlier record.Diagram) record.Deleted {
 	without := func(now, then []record.Object) (ids []int64) {
 		had := map[int64]bool{}
@@ -325,7 +325,7 @@ func added(present, earlier record.Diagram) record.Deleted {
 	}
 }
 
-// completeDiagrams completes what follows `tenant diagrams`.
+// completeDiagrams completes the arguments of `tenant diagrams`.
 func completeDiagrams(app *cli.App) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, args []string, _ string) (names []string, _ cobra.ShellCompDirective) {
 		var err error

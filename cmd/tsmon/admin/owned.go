@@ -13,7 +13,7 @@ import (
 	"tsmon/store/record"
 )
 
-// owned is a kind of what a tenant owns that `tsmon tenant KINDS` lists and deletes.
+// owned is a kind of item of a tenant that `tsmon tenant KINDS` lists and deletes.
 type owned struct {
 	kind, kinds string
 	argument    string
@@ -21,7 +21,7 @@ type owned struct {
 	list        func(ctx context.Context, app *cli.App, schema string) error
 	find        func(ctx context.Context, s record.Store, schema, id string) (Deletion, error)
 	remove      func(ctx context.Context, s record.Store, schema, id string) error
-	// complete returns the ids that there are, each with a name.
+	// complete returns the existing ids, each with a name.
 	complete func(ctx context.Context, s record.Store, schema string) ([]string, error)
 }
 

@@ -23,8 +23,8 @@ func openValues(ctx context.Context, c *config.Config) (cli.SeriesStore, error) 
 	return store, cli.ExplainSeries(err)
 }
 
-// keepValues has the time-series database of a tenant keep values as its settings say. A
-// database that an operator gave a retention keeps it, unless one was asked for.
+// keepValues sets the retention of a tenant's time-series database. A retention that an
+// operator set in InfluxDB is kept, unless one was asked for.
 func keepValues(ctx context.Context, store series.Store, t record.Tenant, asked bool) error {
 	zone, err := times.ZoneOf(t.Settings.TimeZone)
 	if err != nil {
@@ -37,7 +37,7 @@ func keepValues(ctx context.Context, store series.Store, t record.Tenant, asked 
 	return store.Keep(ctx, t.TsName, k)
 }
 
-// printDeleted says how many values went, if any.
+// printDeleted prints how many values were deleted, if any.
 func printDeleted(w io.Writer, n *int64) {
 	if n != nil && *n > 0 {
 		fmt.Fprintf(w, "deleted %s\n", cli.Count(*n, "value", "values"))
@@ -62,10 +62,10 @@ func countDeleted(ctx context.Context, app *cli.App, store series.Store, t recor
 	return &n, nil
 }
 
-// quietTime is how long values are counted without a word.
+// quietTime is how long values are counted before a message says so.
 const quietTime = 3 * time.Second
 
-// countBefore is as store.CountBefore, and says so where that takes long.
+// countBefore calls store.CountBefore, with a message if that takes long.
 func countBefore(ctx context.Context, app *cli.App, store series.Store, database string, since time.Time) (n int64, err error) {
 	counted := make(chan struct{})
 	go func() {

@@ -59,7 +59,7 @@ number. A value is a number, 12i for an integer, true, false, or a quoted text:
 	})
 }
 
-// seriesCommandOf completes cmd, which writes the samples that read finds.
+// seriesCommandOf completes cmd, which writes the samples that read yields.
 func seriesCommandOf(app *cli.App, read samplesOf, cmd *cobra.Command) *cobra.Command {
 	var precision string
 	cmd.Args = cli.Args(2, 2, "a SCHEMA or DATABASE and a FILE")
@@ -129,7 +129,7 @@ func runSeries(ctx context.Context, app *cli.App, name, path, precision string, 
 	})
 }
 
-// tellServers has running servers drop what they have cached of a database.
+// tellServers makes running servers drop their caches of a database.
 func tellServers(ctx context.Context, app *cli.App, c *config.Config, database string) {
 	err := cli.WithRecords(ctx, c, func(s record.Store) error { return s.Wrote(ctx, database) })
 	if err != nil && !errors.Is(err, cli.ErrNoRecords) {
@@ -168,7 +168,7 @@ type batchWriter struct {
 	store    series.Store
 	database string
 	written  int
-	expired  error // that some were left out
+	expired  error // set if some were left out
 }
 
 func (w *batchWriter) writeAll(ctx context.Context, samples iter.Seq2[series.Sample, error]) error {
@@ -186,8 +186,8 @@ func (w *batchWriter) writeAll(ctx context.Context, samples iter.Seq2[series.Sam
 	return cmp.Or(err, ctx.Err())
 }
 
-// explain adds to an error what was written before. A mistake in the text is a
-// refusal if nothing was.
+// explain adds the number of samples written so far to an error. A mistake in the text is a
+// refusal if nothing was written.
 func (w *batchWriter) explain(path string, err error) error {
 	if path == "-" {
 		path = "stdin"

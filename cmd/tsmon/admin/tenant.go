@@ -178,12 +178,12 @@ func settingFlags(cmd *cobra.Command, s *record.Settings) {
 	flags.StringVar(&s.TopicPrefix, "topic-prefix", "", "`TOPIC` that prefixes published topics (default: the schema)")
 }
 
-// ageFlag is a record.Age as a flag.
+// ageFlag is a flag of type record.Age.
 type ageFlag record.Age
 
 func (a *ageFlag) String() string { return record.Age(*a).String() }
 
-// Set reads an age, or says how one is written.
+// Set parses an age; the hint of its error shows how to write one.
 func (a *ageFlag) Set(text string) error {
 	if err := (*record.Age)(a).UnmarshalText([]byte(text)); err != nil {
 		return cli.WithHint(err, "write it like 2y, 6w, 90d or 36h")

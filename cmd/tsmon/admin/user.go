@@ -28,7 +28,7 @@ type UserToken struct {
 	TokenApp string `json:"tokenApp"` // never shown again
 }
 
-// printToken prints a token, which nobody can look up later.
+// printToken prints a token, which can't be shown again.
 func printToken(app *cli.App, t UserToken) error {
 	app.Say("the token of %s (user %d of %s) is shown only now; the store keeps its hash", t.Email, t.ID, t.Schema)
 	err := app.Print(t, func(w io.Writer) { fmt.Fprintln(w, t.TokenApp) })

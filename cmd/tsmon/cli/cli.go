@@ -25,17 +25,17 @@ import (
 	"tsmon/store/object"
 )
 
-// App is the surroundings of one run of the program.
+// App is the environment of one run of the program.
 type App struct {
 	Stdin           io.Reader
 	Stdout, Stderr  io.Writer
 	Environ         []string // NAME=value
 	Now             func() time.Time
-	Version, Commit string // of the build; empty if unknown
+	Version, Commit string // version and commit of the build; empty if unknown
 	// OpenStore opens the object store of a storage setting.
 	OpenStore func(ctx context.Context, storage string) (object.Store, error)
 
-	// What the flags of every command set.
+	// Set by the flags of every command.
 	ConfigPath  string
 	JSON, Quiet bool
 }
@@ -152,7 +152,7 @@ func ReadSmall(path string) ([]byte, error) {
 	return data, err
 }
 
-// countedFile reports what is read of it.
+// countedFile counts the bytes that are read.
 type countedFile struct {
 	*os.File
 	path     string
@@ -166,7 +166,7 @@ func (f *countedFile) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// unwritten is the error of a result that stdout did not take.
+// unwritten returns the error for a result that could not be written to stdout.
 func unwritten(err error) error {
 	return WithHint(fmt.Errorf("the result could not be written: %w", err), "the command itself was carried out; only its output is lost")
 }

@@ -16,8 +16,9 @@ import (
 // clientsTime bounds how long a command waits for the records of the servers.
 const clientsTime = 5 * time.Second
 
-// Seen returns how far servers have seen the log of a channel, by the configured records; the
-// zero value if they know nothing of it. ErrNoRecords if there are none on this machine.
+// Seen returns the newest entry that servers have seen of a channel's log, from the configured
+// records; the zero value if they have none. ErrNoRecords if there are no records on this
+// machine.
 func Seen(ctx context.Context, c *config.Config, channel string) (seen channels.Position, err error) {
 	ctx, cancel := context.WithTimeout(ctx, clientsTime)
 	defer cancel()
@@ -34,7 +35,7 @@ func Seen(ctx context.Context, c *config.Config, channel string) (seen channels.
 type KnownClients struct {
 	Config *config.Config
 	Now    func() time.Time
-	Warn   func(text string) // where people, or the log of a server, read it
+	Warn   func(text string) // prints a warning, or logs it on a server
 }
 
 // ByVersion counts clients by version.
@@ -42,7 +43,7 @@ func (k KnownClients) ByVersion() release.Clients {
 	return k.by(func(group record.ClientCount) string { return group.Version })
 }
 
-// ByType counts clients by the platform key of what they were installed from.
+// ByType counts clients by the platform key of the bundle that they were installed from.
 func (k KnownClients) ByType() release.Clients {
 	return k.by(func(group record.ClientCount) string { return group.Target })
 }
@@ -56,7 +57,7 @@ func (k KnownClients) by(of func(record.ClientCount) string) release.Clients {
 			groups, err = records.Clients(ctx, channel, k.Now().Add(-fleet.AdoptionTime))
 			return err
 		})
-		if err != nil && !errors.Is(err, ErrNoRecords) && asked.Err() == nil { // else something else ended the move
+		if err != nil && !errors.Is(err, ErrNoRecords) && asked.Err() == nil { // else the caller's context has ended
 			k.Warn(fmt.Sprintf("the versions that clients of %s have are unknown: %v", channel, err))
 		}
 		if err != nil || len(groups) == 0 {

@@ -6,8 +6,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// Prepare adds to the root command, which has its subcommands, what all commands
-// have: the flags, help and completion.
+// Prepare adds the common flags, help and completion to the root command, which already has its
+// subcommands.
 func (a *App) Prepare(root *cobra.Command) {
 	flags := root.PersistentFlags()
 	flags.StringVar(&a.ConfigPath, "config", "", "configuration `FILE` (default ./tsmon.yaml, if it exists)")
@@ -25,7 +25,7 @@ func (a *App) Prepare(root *cobra.Command) {
 	completion{a}.complete(root)
 }
 
-// Group returns a command that only holds others.
+// Group returns a command that only has subcommands.
 func Group(use, short string, commands ...*cobra.Command) *cobra.Command {
 	c := &cobra.Command{Use: use, Short: short, RunE: NeedsCommand, Args: cobra.ArbitraryArgs}
 	c.AddCommand(commands...)
@@ -58,8 +58,8 @@ func helpCommand() *cobra.Command {
 	}
 }
 
-// NeedsCommand shows the help of a command that only holds others, or fails for
-// one that it does not hold.
+// NeedsCommand shows the help of a command that only has subcommands, or fails for an unknown
+// subcommand.
 func NeedsCommand(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return cmd.Help()

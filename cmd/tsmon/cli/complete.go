@@ -15,7 +15,7 @@ import (
 	"tsmon/store/record"
 )
 
-// completion answers a shell's questions.
+// completion implements shell completion.
 type completion struct{ *App }
 
 // complete adds completion to a command and all below it, by the placeholders in
@@ -31,7 +31,7 @@ func (a completion) complete(cmd *cobra.Command) {
 	cmd.LocalFlags().VisitAll(func(f *pflag.Flag) {
 		name, _ := pflag.UnquoteUsage(f)
 		if f.Name == "version" {
-			name = "" // one that does not exist yet
+			name = "" // a name that does not exist yet
 		}
 		// It fails for a flag that has a completion already.
 		_ = cmd.RegisterFlagCompletionFunc(f.Name, func(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
@@ -123,7 +123,7 @@ func (a *App) LocalRecords(ctx context.Context, f func(record.Store) error) erro
 	return WithRecords(ctx, c, f)
 }
 
-// completionTimeout bounds the questions to a store that is not on this machine.
+// completionTimeout bounds requests to a remote store.
 const completionTimeout = 3 * time.Second
 
 // versions lists the releases of the store, newest first; where a flag names a

@@ -33,9 +33,8 @@ func (a *App) Load() (*config.Config, error) {
 	return i.Config, nil
 }
 
-// Inspect reads the configuration and looks for every mistake that can be found
-// without a request to a store or a server. The guards of channels are completed
-// with their defaults.
+// Inspect reads the configuration and finds every mistake that can be found without a request
+// to a store or a server. The guards of channels get their defaults.
 func (a *App) Inspect(ctx context.Context) *config.Inspection {
 	i := config.Inspect(a.ConfigPath, a.Environ)
 	i.Add(checkChannels(i.Config))
@@ -117,7 +116,7 @@ func checkKeys(c *config.Config) (found config.Mistakes) {
 
 const guardHint = "write it like {failures: 2%, networks: 3}"
 
-// Guards returns what judges the releases of the channels by some records.
+// Guards returns the guards of the channels, which judge releases by these records.
 func Guards(c *config.Config, records record.Store, now func() time.Time) *fleet.Guards {
 	all := map[string]fleet.Guard{}
 	for name, channel := range c.Channels {
@@ -138,8 +137,8 @@ func orDefault[T any](set *T, otherwise T) T {
 	return otherwise
 }
 
-// Judge returns what the guard thinks of the newest release of a channel. ErrNoRecords if
-// there are none on this machine.
+// Judge returns the guard's judgment of the newest release of a channel. ErrNoRecords if there
+// are no records on this machine.
 func (a *App) Judge(ctx context.Context, c *config.Config, log *channels.Log) (opinion *fleet.Opinion, err error) {
 	channel, err := fleet.ChannelOf(log)
 	if err != nil {

@@ -35,8 +35,8 @@ const (
 	ExitTrust    = 5
 )
 
-// ErrTerminated is the cause of a context that ended with SIGTERM, which a service manager
-// sends, rather than with SIGINT, which a person does.
+// ErrTerminated is the cause of a context that ended with SIGTERM, which service managers send,
+// and not with SIGINT, which a person sends.
 var ErrTerminated = errors.New("asked to stop")
 
 // usageError is a wrong flag, argument or configuration.
@@ -50,7 +50,7 @@ func Usage(err error) error { return &usageError{err} }
 // Usagef is Usage with a new error.
 func Usagef(format string, args ...any) error { return Usage(fmt.Errorf(format, args...)) }
 
-// hinted is an error whose remedy only the command knows.
+// hinted is an error with a hint of its own.
 type hinted struct {
 	error
 	hint string
@@ -58,8 +58,8 @@ type hinted struct {
 
 func (e *hinted) Unwrap() error { return e.error }
 
-// Given makes the error of a file that an argument, a flag or a setting names end with
-// ExitUsage if there is no such file.
+// Given makes err end with ExitUsage if it says that a file named by an argument, a flag or a
+// setting does not exist.
 func Given(err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return Usage(err)
@@ -67,10 +67,11 @@ func Given(err error) error {
 	return err
 }
 
-// WithHint adds the remedy that is shown below an error. The outermost counts.
+// WithHint adds the hint that is shown below an error. If there are several, the outermost is
+// shown.
 func WithHint(err error, hint string) error { return &hinted{err, hint} }
 
-// refused is an error before anything was written.
+// refused is an error that occurred before anything was written.
 type refused struct{ error }
 
 func (e *refused) Unwrap() error { return e.error }
@@ -78,7 +79,7 @@ func (e *refused) Unwrap() error { return e.error }
 // Refuse makes err end with ExitRefused: nothing was written.
 func Refuse(err error) error { return &refused{err} }
 
-// printed is an error that the command's result shows.
+// printed is an error that the command's output already shows.
 type printed struct{ error }
 
 func (e *printed) Unwrap() error { return e.error }
@@ -102,13 +103,13 @@ func Reword(err error, format string, args ...any) error {
 	return &reworded{err, fmt.Sprintf(format, args...)}
 }
 
-// trustErrors end with ExitTrust.
+// trustErrors are the errors that end with ExitTrust.
 var trustErrors = []error{
 	signing.ErrUntrustedKey, signing.ErrNotBuiltIn, signing.ErrSignature, signing.ErrUnbound, signing.ErrBound,
 	signing.ErrPassword, signing.ErrLegacy, signing.ErrSSH, library.ErrStored, approval.ErrNoKey, channels.ErrUnsigned, channels.ErrHistory,
 }
 
-// hints are the remedies for errors that carry none, most specific first.
+// hints are the hints for errors without one of their own, most specific first.
 var hints = []struct {
 	is   error
 	hint string
@@ -177,7 +178,7 @@ func ExitCode(err error) int {
 	return ExitFailed
 }
 
-// HintFor returns the remedy for an error, empty if none is known.
+// HintFor returns the hint for an error, empty if there is none.
 func HintFor(err error) string {
 	var own *hinted
 	var refusal *release.Refusal

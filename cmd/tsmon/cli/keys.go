@@ -73,8 +73,8 @@ func (a *App) LockedKey(ctx context.Context, c *config.Config, file string) (unl
 	return a.Unlocker(ctx, c, key, path)
 }
 
-// Unlocker asks for the password of a private key if it has one. It refuses a key whose
-// file, if path names one, others can read.
+// Unlocker asks for the password of a private key if it has one. It refuses a key file, if path
+// names one, that other users can read.
 func (a *App) Unlocker(ctx context.Context, c *config.Config, file signing.KeyFile, path string) (unlock func() (signing.PrivateKey, error), err error) {
 	if err := privateFile(path); err != nil {
 		return nil, err
@@ -94,7 +94,7 @@ func (a *App) Unlocker(ctx context.Context, c *config.Config, file signing.KeyFi
 	}, nil
 }
 
-// noPassword says why there is no password.
+// noPassword returns the error for a missing password.
 func (a *App) noPassword(c *config.Config) string {
 	switch {
 	case c.Signing.KeyPassword != nil:
@@ -105,8 +105,8 @@ func (a *App) noPassword(c *config.Config) string {
 	return "TAURI_SIGNING_PRIVATE_KEY_PASSWORD is not set"
 }
 
-// privateFile refuses a private key's file that anybody may read. Its group may, as
-// secrets are mounted in containers. An empty path is no file.
+// privateFile refuses a private key file that other users can read. Its group may read it,
+// because containers mount secrets that way. An empty path is ignored.
 func privateFile(path string) error {
 	if path == "" {
 		return nil
@@ -114,8 +114,8 @@ func privateFile(path string) error {
 	return CheckMode(path, 0o037, "600")
 }
 
-// CheckMode refuses a file with one of the permissions, and says to give it those of mend.
-// What is no regular file, such as a pipe, has none that count, nor has any on Windows.
+// CheckMode refuses a regular file that has one of these permissions; the hint suggests the
+// permissions in mend. It checks nothing on Windows.
 func CheckMode(path string, refused fs.FileMode, mend string) error {
 	info, err := os.Stat(path)
 	if err == nil && info.Mode().IsRegular() && info.Mode().Perm()&refused != 0 && runtime.GOOS != "windows" {

@@ -47,8 +47,7 @@ func Operators(c *config.Config, channel string) (*channels.Operators, error) {
 	return o, o.Check()
 }
 
-// countOr returns a number of approvals; fallback for one that is not set, or that the
-// configuration refuses.
+// countOr returns a number of approvals, or fallback if it is not set or not allowed.
 func countOr(n *int, fallback int) int {
 	if n == nil || *n < 1 {
 		return fallback
@@ -68,7 +67,7 @@ func Root(c *config.Config) (keys []string, err error) {
 	return keys, nil
 }
 
-// Trust returns what readers of the channels know of their operators.
+// Trust returns the configured trust in the operators of each channel.
 func Trust(c *config.Config) (map[string]channels.Trust, error) {
 	root, err := Root(c)
 	if err != nil {
@@ -85,7 +84,7 @@ func Trust(c *config.Config) (map[string]channels.Trust, error) {
 	return trust, nil
 }
 
-// checkOperators returns a mistake for each operator or number that is not possible.
+// checkOperators returns a mistake for each invalid operator or number.
 func checkOperators(c *config.Config) (found config.Mistakes) {
 	const mend = "write them like {ann: ssh-ed25519 AAAA…, guard: {key: ssh-ed25519 AAAA…, only: pause}}, and no more approvals than people"
 	for _, name := range slices.Sorted(maps.Keys(c.Channels)) {
@@ -99,11 +98,11 @@ func checkOperators(c *config.Config) (found config.Mistakes) {
 	return found
 }
 
-// agentTime bounds the questions to an agent. A hardware token waits to be touched.
+// agentTime bounds requests to an agent. A hardware token waits until it is touched.
 const agentTime = 2 * time.Minute
 
-// Sign returns what signs moves: the key in TSMON_OPERATOR_KEY, else those of the agent at
-// SSH_AUTH_SOCK. It has no key without either.
+// Sign returns the function that signs moves, with the key in TSMON_OPERATOR_KEY or else those
+// of the agent at SSH_AUTH_SOCK.
 func (a *App) Sign(c *config.Config) approval.Sign {
 	return func(ctx context.Context, keys []string, data []byte) (string, error) {
 		if text := string(c.Signing.OperatorKey); text != "" {
@@ -138,7 +137,7 @@ func operatorKey(text string) (signing.SSHSigner, error) {
 	return signing.SSHSigner{}, WithHint(Usage(fmt.Errorf("the key in TSMON_OPERATOR_KEY: %w", err)), "set it to a private key of ssh-keygen without a passphrase, or its path; add a key with a passphrase or of a hardware token to an agent with ssh-add")
 }
 
-// agentSign signs with the first key of the agent that counts.
+// agentSign signs with the first key of the agent that is among keys.
 func (a *App) agentSign(ctx context.Context, keys []string, data []byte) (string, error) {
 	socket := a.Variable("SSH_AUTH_SOCK")
 	if socket == "" {

@@ -174,7 +174,7 @@ func IsTerminal(stream any) bool {
 	return ok && term.IsTerminal(int(file.Fd()))
 }
 
-// Count is a number of things in words, such as 1 entry or 2 entries.
+// Count formats a number of things, such as 1 entry or 2 entries.
 func Count[N int | int64](n N, one, many string) string {
 	if n == 1 {
 		return "1 " + one

@@ -12,7 +12,7 @@ import (
 // line for each step and each file that is done. Nothing with --quiet.
 type Progress struct {
 	app   *App
-	verb  string // what happened to a file that is done
+	verb  string // past participle for finished files, such as read
 	mu    sync.Mutex
 	seen  map[string]int64 // bytes by verb and file
 	total int64

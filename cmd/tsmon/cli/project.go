@@ -25,8 +25,8 @@ func (a *App) Project(file string) (*tauri.Project, error) {
 	return tauri.Read(file)
 }
 
-// ProjectVersion returns the version that is given, or else that of the Tauri project
-// below the current folder, which it says.
+// ProjectVersion returns the given version, or else that of the Tauri project below the current
+// folder, with a message.
 func (a *App) ProjectVersion(given string) (string, error) {
 	if given != "" {
 		return given, nil
@@ -46,9 +46,9 @@ func (a *App) ProjectVersion(given string) (string, error) {
 	return version, nil
 }
 
-// ChangelogNotes returns the section of a version in the CHANGELOG.md of the current
-// folder, or of the folder that holds the Tauri project, and says so. It is empty where
-// there is none, which it says if there is a file; one that can't be read is a warning.
+// ChangelogNotes returns the section of a version in the CHANGELOG.md of the current folder, or
+// of the folder with the Tauri project, with a message. It is empty if there is none; if there
+// is a file without the section, a message says so, and if the file can't be read, a warning.
 func (a *App) ChangelogNotes(version string) string {
 	folders := []string{"."}
 	if project, err := a.Project(""); err == nil {
@@ -75,8 +75,8 @@ func (a *App) ChangelogNotes(version string) string {
 	return ""
 }
 
-// ReadsManifest reports whether the Tauri project below the current folder reads
-// latest.json. It is false where there is none.
+// ReadsManifest reports whether the Tauri project below the current folder reads latest.json;
+// false if there is no project.
 func (a *App) ReadsManifest(c *config.Config) bool {
 	project, err := a.Project("")
 	return err == nil && project.ReadsManifest(c.PublicURL)

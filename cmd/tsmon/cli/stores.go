@@ -54,8 +54,8 @@ func OpenStore(_ context.Context, storage string) (object.Store, error) {
 	return store, nil
 }
 
-// Publisher returns what the release commands work with. Its reads and uploads
-// advance p, unless it is nil.
+// Publisher returns the publisher for the release commands. Its reads and uploads advance p,
+// unless p is nil.
 func (a *App) Publisher(ctx context.Context, c *config.Config, p *Progress) (*release.Publisher, error) {
 	keys, err := Keyring(c.TrustedKeys)
 	if err != nil {
@@ -85,8 +85,8 @@ func (a *App) Publisher(ctx context.Context, c *config.Config, p *Progress) (*re
 	return publisher, nil
 }
 
-// OpenPresigner returns the source of the bucket addresses that clients are
-// redirected to, nil if they are not.
+// OpenPresigner returns the presigner for redirecting clients to the bucket, nil if they are
+// not redirected.
 func OpenPresigner(c *config.Config) (object.Presigner, error) {
 	if c.Server.Updates.Redirect != config.RedirectPresigned {
 		return nil, nil
@@ -168,7 +168,7 @@ func SeriesFile(c *config.Config) string {
 	return c.Server.Series.File
 }
 
-// CheckFile fails with missing if a file does not exist. An empty name is no file.
+// CheckFile fails with missing if a file does not exist. An empty name is ignored.
 func CheckFile(file string, missing error) error {
 	if file == "" {
 		return nil
@@ -199,12 +199,12 @@ func MakeFile(file string) error {
 	return made.Close()
 }
 
-// NoFolder says that a setting has neither a value nor a default.
+// NoFolder returns the error for a setting that has neither a value nor a default.
 func NoFolder(setting string) error {
 	return WithHint(Usagef("%s is not set, and there is no home folder for its default", setting), "set it, or TSMON_DATA to a folder")
 }
 
-// ExplainSeries adds the remedy for a token that is refused.
+// ExplainSeries adds the hint for a token that is refused.
 func ExplainSeries(err error) error {
 	if errors.Is(err, fs.ErrPermission) {
 		return WithHint(err, "check TSMON_SERIES_TOKEN and its rights, or the permissions of the file")

@@ -73,14 +73,13 @@ func (c *Config) checkRedirect() Mistakes {
 	return nil
 }
 
-// minSecret is the least length of a secret, in bytes, that can't be guessed.
+// minSecret is the minimum length of a secret, in bytes.
 const minSecret = 16
 
-// minOuterSecret is the least length of one of Secrets, in bytes.
+// minOuterSecret is the minimum length of each of Secrets, in bytes.
 const minOuterSecret = 32
 
-// Bounds of Updates.Clients. With fewer an estimate says little; more slow the guard
-// down.
+// Bounds of Updates.Clients. With fewer clients estimates are poor; more slow the guard down.
 const (
 	minClients = 1_000
 	maxClients = 10_000_000
@@ -98,8 +97,8 @@ const (
 	maxRefresh = time.Minute
 )
 
-// HasSecret reports whether the keys of access tokens and the secrets of clients lie in the
-// records, encrypted.
+// HasSecret reports whether the keys of access tokens and the secrets of clients are stored in
+// the records, encrypted.
 func (s Server) HasSecret() bool { return len(s.Secrets) > 0 || s.SecretFile != "" }
 
 func (s Server) check() (found Mistakes) {

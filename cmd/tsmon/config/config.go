@@ -50,7 +50,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Defaults that help and documents repeat.
+// Defaults, which help texts and documents repeat.
 const (
 	DefaultListen  = "127.0.0.1:8080"
 	DefaultRefresh = 5 * time.Second
@@ -309,7 +309,7 @@ func Load(path string, environ []string) (*Config, error) {
 // load reads as much as it can and returns all mistakes.
 func load(path string, environ []string) (*Config, sources, Mistakes) {
 	c, s := &Config{}, sources{vars: env.ToMap(environ)}
-	c.Server.Drain, c.Server.DrainDownloads, c.Server.AuditDays = DefaultDrain, DefaultDownloads, DefaultAuditDays // 0 is a value of theirs
+	c.Server.Drain, c.Server.DrainDownloads, c.Server.AuditDays = DefaultDrain, DefaultDownloads, DefaultAuditDays // 0 is a valid value for these
 	if path == "" {
 		path = s.vars["TSMON_CONFIG"]
 	}
@@ -353,8 +353,8 @@ func (c *Config) resolve(folder string) {
 	}
 }
 
-// StoreName names the storage for what the records keep of it: the bucket and prefix,
-// however a machine reaches them, or the directory.
+// StoreName is the name of the storage in the records: the bucket and prefix, without the way
+// to reach them, or the directory.
 func (c *Config) StoreName() string {
 	if name, _, remote := strings.Cut(c.Storage, "?"); remote || strings.Contains(name, "://") {
 		return strings.TrimRight(name, "/")

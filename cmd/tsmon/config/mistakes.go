@@ -12,14 +12,14 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Mistake is one thing that is wrong with a configuration.
+// Mistake is one mistake in a configuration.
 type Mistake struct {
-	Setting  string // such as server.refresh; empty if it is not about one
+	Setting  string // such as server.refresh; empty if it is about no setting
 	File     string // where it was read; empty if the file does not set it
 	Line     int    // of File, 0 if unknown
-	Variable string // that it was read from instead
+	Variable string // variable that it was read from instead
 	Text     string // what is wrong
-	Mend     string // what to do, if Text does not say it
+	Mend     string // how to fix it, if Text does not say so
 }
 
 // Where returns FILE:LINE or the variable.
@@ -136,7 +136,7 @@ func explainEnvironment(err error) (found Mistakes) {
 	return found
 }
 
-// kindName describes a Go type to somebody who writes a value of it.
+// kindName describes a Go type in terms of the file.
 func kindName(goType string) string {
 	switch {
 	case goType == "bool":

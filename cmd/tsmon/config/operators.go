@@ -39,7 +39,7 @@ func (o *Operator) UnmarshalYAML(node *yaml.Node) error {
 // maxPlanLife bounds how long a plan may wait for signatures.
 const maxPlanLife = 90 * 24 * time.Hour
 
-// checkOperators looks at what can be judged without the keys.
+// checkOperators checks everything that can be checked without the keys.
 func (c *Config) checkOperators() (found Mistakes) {
 	for name, o := range c.Operators {
 		if o.Only != "" && o.Only != OnlyPause {

@@ -160,7 +160,7 @@ type Inspection struct {
 	sources sources
 }
 
-// Inspect is Load for somebody who looks for mistakes.
+// Inspect is like Load, and also returns the sources of settings.
 func Inspect(path string, environ []string) *Inspection {
 	c, s, found := load(path, environ)
 	return &Inspection{Config: c, File: s.file, Mistakes: found, sources: s}
@@ -207,8 +207,8 @@ const (
 	FromDefault     = "default"
 )
 
-// Settings returns what is in force, without what is neither set nor has a default.
-// Secrets are masked.
+// Settings returns the values in force, except settings that have neither a value nor a
+// default. Secrets are masked.
 func (i *Inspection) Settings() (all []Setting) {
 	names := variables()
 	leaves(reflect.ValueOf(*i.Config), "", func(path string, v reflect.Value) {
@@ -303,7 +303,7 @@ func text(path string, v reflect.Value) string {
 	return fmt.Sprint(v.Interface())
 }
 
-// places are secrets that name a file or a server.
+// places are secret settings of which the file or the server may be shown.
 var places = []string{"server.records", "server.series.url", "server.mqtt.url", "server.webhook"}
 
 // place returns the path of a file, or the scheme and the host of an address, and
@@ -336,8 +336,8 @@ func (c *Config) ChannelNames() []string {
 	return names
 }
 
-// ChannelLike writes a channel that has the settings of another, as lines of the file. If
-// follows is not empty, that is what it follows instead.
+// ChannelLike returns the lines of the file for a channel with the settings of another. If
+// follows is not empty, it replaces follows.
 func (c *Config) ChannelLike(channel, like, follows string) string {
 	settings := map[string]any{}
 	wanted := c.Channels[like]

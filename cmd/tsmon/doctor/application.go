@@ -76,7 +76,7 @@ func cutLast(member string) (parent, name string) {
 	return member[:max(i, 0)], member[i+1:]
 }
 
-// someEndpointFits reports whether every platform has an endpoint that leads to a
+// someEndpointFits reports whether every platform has at least one endpoint that leads to a
 // channel.
 func (p applicationArea) someEndpointFits() bool {
 	for _, platform := range tauri.Platforms() {
@@ -117,8 +117,8 @@ func (p *patient) firstRelease(channel string) string {
 	return command + " " + bundles
 }
 
-// machines counts those that build some platform keys. A Mac builds for both of its
-// architectures.
+// machines counts the machines needed to build these platform keys. A Mac builds for both of
+// its architectures.
 func machines(keys []string) int {
 	needed := map[string]bool{}
 	for _, key := range keys {

@@ -32,8 +32,8 @@ func (p channelsArea) examine(ctx context.Context) []Finding {
 	return n.found
 }
 
-// unprotected says what anybody with a bucket's credentials can do to channels that no
-// operators sign. A folder is protected by the machine that it is on.
+// unprotected warns that anybody with a bucket's credentials can move channels without
+// operators. A folder is protected by the machine that it is on.
 func (p channelsArea) unprotected(n *notes) {
 	var bare []string
 	for _, name := range p.config.ChannelNames() {
@@ -108,7 +108,7 @@ func (p channelsArea) channel(ctx context.Context, n *notes, name string) {
 	}
 }
 
-// newKey returns the key, or its file, that trusted_keys give to later versions, empty if
+// newKey returns the key, or its file, that trusted_keys list for later versions, empty if
 // there is none.
 func (p *patient) newKey() string {
 	for _, k := range p.config.TrustedKeys {
@@ -147,7 +147,7 @@ func (p channelsArea) unnamed(ctx context.Context, n *notes) {
 	}
 }
 
-// strangers finds objects among those of a channel that belong to no part of it.
+// strangers reports objects in a channel's folders that are not part of it.
 func (p channelsArea) strangers(ctx context.Context, n *notes, log *channels.Log) {
 	found, err := p.keeper().Strangers(ctx, log.Channel, log)
 	if err != nil {
@@ -159,8 +159,8 @@ func (p channelsArea) strangers(ctx context.Context, n *notes, log *channels.Log
 	n.at(channels.ManifestKey(log.Channel))
 }
 
-// differences says how the operators that are configured differ from those in force, empty
-// if they don't.
+// differences describes how the configured operators differ from those in force, empty if they
+// don't.
 func differences(force, configured *channels.Operators) string {
 	if force.Equal(configured) {
 		return ""
@@ -194,7 +194,7 @@ func differences(force, configured *channels.Operators) string {
 	return strings.Join(found, "; ")
 }
 
-// restore says how the manifest is written again that the log says. That moves nothing else.
+// restore returns the command that renders the manifest again without moving the channel.
 func restore(log *channels.Log) string {
 	if log.Head() == nil {
 		return "put the manifest back that clients read before, or remove that object: the channel has no log, and begins with its first release"
@@ -202,8 +202,8 @@ func restore(log *channels.Log) string {
 	return "tsmon channel repair " + log.Channel
 }
 
-// known wants the log to have the entry that a manifest shows, and the manifest to be what
-// that says.
+// known checks that the log has the entry that a manifest shows, and that the manifest matches
+// it.
 func (p channelsArea) known(ctx context.Context, n *notes, r channels.Repository, log *channels.Log, shown *manifest.Manifest, data []byte) {
 	name := log.Channel
 	there, err := r.Exists(ctx, name, shown.Sequence)

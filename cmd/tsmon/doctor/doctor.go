@@ -1,12 +1,10 @@
-// Package doctor examines everything that a release depends on: the configuration,
-// the storage, the channels in it, the public address, the keys, the Tauri project
-// and the server.
+// Package doctor checks everything that a release depends on: the configuration, the storage,
+// the channels in it, the public address, the keys, the Tauri project and the server.
 //
-// Each area is examined by a function that returns findings. A finding that is not
-// ok says where it was made and what mends it. The areas are examined side by side,
-// each for a limited time, and no more than one object of the store is written,
-// which no command reads: see probeKey. The file of an area bears its name; that of the
-// storage also compares the clocks.
+// Each area is checked by a function that returns findings. A finding that is not ok says where
+// the problem is and how to fix it. The areas are checked concurrently, each for a limited
+// time. Only one object is written to the store, which no command reads: see probeKey. Each
+// area has a file of its name; that of the storage also compares the clocks.
 package doctor
 
 import (
@@ -30,17 +28,17 @@ type Level string
 // Levels of a Finding.
 const (
 	OK      Level = "ok"
-	Warning Level = "warning" // something works worse than it could, or can't be examined
+	Warning Level = "warning" // something works worse than it could, or can't be checked
 	Error   Level = "error"   // something does not work
 )
 
-// Finding is one thing that was examined.
+// Finding is the result of one check.
 type Finding struct {
 	Area  string `json:"area"`
 	Level Level  `json:"level"`
 	What  string `json:"what"`
 	Where string `json:"where,omitempty"` // setting, file, object or address
-	Mend  string `json:"mend,omitempty"`  // what to do about it
+	Mend  string `json:"mend,omitempty"`  // how to fix it
 }
 
 // Report is the result of an examination.
@@ -80,7 +78,7 @@ func Areas() []string {
 	return []string{areaConfiguration, areaStorage, areaChannels, areaPublic, areaKeys, areaApplication, areaServer}
 }
 
-// patient is what is examined: what the areas share.
+// patient has the data that the areas share.
 type patient struct {
 	Options
 	config     *config.Config
@@ -152,8 +150,8 @@ type area struct {
 	examine func(context.Context) []Finding
 }
 
-// sideBySide examines all areas at once and returns their findings in order. An area
-// that does not end in time yields an error instead.
+// sideBySide checks all areas concurrently and returns their findings in order. An area that
+// does not finish in time yields an error.
 func (p *patient) sideBySide(ctx context.Context, areas []area) []Finding {
 	ctx, cancel := context.WithTimeout(ctx, p.Limit)
 	defer cancel()
@@ -169,7 +167,7 @@ func (p *patient) sideBySide(ctx context.Context, areas []area) []Finding {
 	for i, a := range areas {
 		all[i] = []Finding{{a.name, Error, fmt.Sprintf("not examined within %v", p.Limit), "", "run `tsmon doctor` again; if it happens again, something that the configuration names answers too slowly"}}
 	}
-	late := time.After(p.Limit + time.Second) // for what does not heed ctx
+	late := time.After(p.Limit + time.Second) // for areas that ignore ctx
 	for range areas {
 		select {
 		case r := <-results:

@@ -36,7 +36,7 @@ func names(keys signing.Keyring) string {
 	return strings.Join(texts, ", ")
 }
 
-// trustApplication says what trusted_keys should be.
+// trustApplication returns the hint with the right trusted_keys.
 func (p keysArea) trustApplication() string {
 	var keys config.TrustedKeys
 	for _, k := range p.keys {
@@ -55,7 +55,7 @@ func (p keysArea) trustApplication() string {
 	return "set trusted_keys (TSMON_TRUSTED_KEYS) to " + keys.String()
 }
 
-// applicationKeys wants the key that is built into the application to be trusted.
+// applicationKeys checks that the key that is built into the application is trusted.
 func (p keysArea) applicationKeys(n *notes) {
 	if p.project == nil {
 		return

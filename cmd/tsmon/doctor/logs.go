@@ -17,17 +17,17 @@ type logs struct {
 	all map[string]*standing
 }
 
-// standing is what is known of a channel's log.
+// standing is the state of a channel's log.
 type standing struct {
 	once sync.Once
 	log  *channels.Log // nil if it can't be read
-	err  error         // why it can't be read, or is not to be believed
-	// where and mend are empty unless it is the log that is at fault.
+	err  error         // why it can't be read or trusted
+	// where and mend are empty unless the log is at fault.
 	where, mend string
 }
 
-// standing reads the log of a channel, and compares it with what servers have seen of it, if
-// their records are in reach.
+// standing reads the log of a channel and compares it with what servers have seen, if their
+// records can be reached.
 func (p *patient) standing(ctx context.Context, name string) *standing {
 	p.logs.mu.Lock()
 	if p.logs.all == nil {
@@ -64,8 +64,7 @@ func (p *patient) read(ctx context.Context, s *standing, name string) {
 	}
 }
 
-// sound reports whether a channel's log can be believed, and what it shows is what the log
-// says.
+// sound reports whether a channel's log can be trusted and its manifest matches the log.
 func (p *patient) sound(ctx context.Context, name string, shown []byte) bool {
 	s := p.standing(ctx, name)
 	if s.err != nil || s.log.Head() == nil {

@@ -12,8 +12,8 @@ import (
 )
 
 // offered compares the bundles that a channel offers with the records of their releases, by
-// size and checksum. A store that keeps no checksums is read, for half of the time that there
-// is at the most.
+// size and checksum. If the store keeps no checksums the bundles are read, for at most half of
+// the area's time.
 func (p channelsArea) offered(ctx context.Context, n *notes, name string, log *channels.Log) {
 	ctx, cancel := context.WithTimeout(ctx, p.Limit/2)
 	defer cancel()
@@ -41,7 +41,7 @@ func (p channelsArea) offered(ctx context.Context, n *notes, name string, log *c
 	n.at(channels.ManifestKey(name)).ok("%s on offer, as published", cli.Count(count, "bundle", "bundles"))
 }
 
-// holds compares one bundle. The error is one of the store.
+// holds checks one bundle. Errors are those of the store.
 func (p channelsArea) holds(ctx context.Context, n *notes, l library.Library, channel, version string, b library.Stored) error {
 	key := library.BundleKey(version, b.Name)
 	same, err := l.Holds(ctx, key, b.Size, b.CRC64)

@@ -36,12 +36,12 @@ func httpClient() *http.Client {
 
 // answer is what an address answered, after redirects.
 type answer struct {
-	*http.Response // that of the last redirect
+	*http.Response // response after the last redirect
 	redirects      int
 	body           []byte
 }
 
-// fetch asks an address as the updater does, and follows redirects.
+// fetch requests an address as the updater does, and follows redirects.
 func (p publicArea) fetch(ctx context.Context, address string, header http.Header) (*answer, error) {
 	for redirects := range maxRedirects + 1 {
 		got, err := p.fetchOnce(ctx, address, header)
@@ -123,7 +123,7 @@ func (p publicArea) examine(ctx context.Context) []Finding {
 	return n.found
 }
 
-// answers asks an address that can't be compared with anything yet.
+// answers checks that an address responds, if there is nothing to compare with yet.
 func (p publicArea) answers(ctx context.Context, n *notes) {
 	n.at(p.config.PublicURL)
 	got, err := p.manifestAt(ctx, p.config.PublicURL, p.config.ChannelNames()[0])
@@ -139,8 +139,8 @@ func (p publicArea) answers(ctx context.Context, n *notes) {
 	n.ok("a server answers; whether it serves the storage shows after the first release")
 }
 
-// served wants a channel's manifest at its address. The rest, which is the same for
-// every channel, is examined with the first.
+// served checks a channel's manifest at its address. Properties that are the same for every
+// channel are checked with the first one.
 func (p publicArea) served(ctx context.Context, n *notes, name string, stored []byte, first bool) (same bool) {
 	n.at(p.config.PublicURL + "/" + channels.ManifestKey(name))
 	got, err := p.manifestAt(ctx, p.config.PublicURL, name)
@@ -202,7 +202,7 @@ func (p publicArea) moved(ctx context.Context, name string, body []byte) bool {
 	return err == nil && bytes.Equal(now, body)
 }
 
-// unreachable says what to do about an address that does not answer.
+// unreachable reports an address that does not respond, with a hint.
 func (p publicArea) unreachable(n *notes, err error) {
 	mend := "check public_url (TSMON_PUBLIC_URL), the server there and the network"
 	var authority x509.UnknownAuthorityError
@@ -288,7 +288,7 @@ func (p publicArea) found(ctx context.Context, name string, stored []byte) strin
 	return ""
 }
 
-// elsewhere says what public_url should be.
+// elsewhere returns the hint with the right public_url.
 func (p publicArea) elsewhere(ctx context.Context, name string, stored []byte) string {
 	if base := p.found(ctx, name, stored); base != "" {
 		return setPublicURL + base
@@ -297,7 +297,7 @@ func (p publicArea) elsewhere(ctx context.Context, name string, stored []byte) s
 		" is the object of that name; `tsmon serve` serves it below /updates"
 }
 
-// candidates returns addresses that public_url may have been meant to be.
+// candidates returns addresses that public_url was possibly meant to be.
 func (p publicArea) candidates() []string {
 	u, err := url.Parse(p.config.PublicURL)
 	if err != nil {
@@ -411,7 +411,7 @@ func (p publicArea) bundles(ctx context.Context, n *notes, body []byte) {
 	}
 }
 
-// private wants the log of a channel to be read by nobody who has no credentials.
+// private checks that the log of a channel can't be read without credentials.
 func (p publicArea) private(ctx context.Context, n *notes, name string) {
 	log := p.standing(ctx, name).log
 	if log == nil || log.Head() == nil {

@@ -7,7 +7,7 @@ import (
 	"tsmon/channels"
 )
 
-// rings wants the manifests of a channel's rings to show what its log says.
+// rings checks that the manifests of a channel's rings match its log.
 func (p channelsArea) rings(ctx context.Context, n *notes, name string) {
 	r := channels.Repository{Store: p.store, Trust: p.trust, Rings: []string{name}}
 	seen, err := r.Peek(ctx, name)

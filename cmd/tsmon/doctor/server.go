@@ -119,7 +119,7 @@ const (
 	retryPatience  = time.Second
 )
 
-// await waits for a client's first connection.
+// await waits for the first connection of a client.
 func await(ctx context.Context, client *mqtt.Client, log *lastLine) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, brokerPatience)
 	defer cancel()
@@ -193,7 +193,7 @@ func (p serverArea) ready(ctx context.Context, n *notes, certificate *x509.Certi
 	}
 }
 
-// clientOf returns a client that takes a server for genuine that has a certificate.
+// clientOf returns a client that trusts the server with this certificate.
 func clientOf(c *x509.Certificate) *http.Client {
 	roots := x509.NewCertPool()
 	roots.AddCert(c)

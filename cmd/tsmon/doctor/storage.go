@@ -17,9 +17,8 @@ import (
 	"tsmon/store/object"
 )
 
-// probeKey is the object that is written to try the store. The store's contract has
-// no deletion, so that the object stays, and each examination replaces it. No
-// channel, release or server shows it.
+// probeKey is the object that is written to test the store. It is not deleted but replaced by
+// each run. No channel, release or server shows it.
 const probeKey = "staged/doctor/check.json"
 
 var probeAttributes = object.Attributes{ContentType: "application/json", CacheControl: "no-store"}
@@ -27,7 +26,7 @@ var probeAttributes = object.Attributes{ContentType: "application/json", CacheCo
 // storageArea examines the store that releases go to.
 type storageArea struct{ *patient }
 
-// examine tries what a publish needs of the store.
+// examine tests what a publish needs from the store.
 func (p storageArea) examine(ctx context.Context) []Finding {
 	n := &notes{area: areaStorage, where: p.config.Storage}
 	if !strings.HasPrefix(p.config.Storage, "s3:") {
@@ -141,7 +140,7 @@ func (p storageArea) writeOnce(ctx context.Context) ([]byte, error) {
 	return nil, errOtherBytes
 }
 
-// conditions tries whether two publishers could overwrite each other.
+// conditions tests whether two publishers could overwrite each other.
 func (p storageArea) conditions(ctx context.Context, n *notes, data []byte) {
 	err := object.CheckConditions(ctx, p.store, probeKey, data, probeAttributes)
 	if err != nil {
@@ -151,7 +150,7 @@ func (p storageArea) conditions(ctx context.Context, n *notes, data []byte) {
 	n.ok("honours conditional writes, so that of two publishers one wins")
 }
 
-// protection says whether a bucket keeps what somebody overwrites or deletes in the log.
+// protection reports whether a bucket keeps overwritten or deleted objects of the log.
 func (p storageArea) protection(ctx context.Context, n *notes) {
 	store, ok := p.store.(object.Protector)
 	if !ok {
@@ -174,7 +173,7 @@ func (p storageArea) protection(ctx context.Context, n *notes) {
 
 const checkStorage = "check storage, and the credentials and their rights"
 
-// listing tries whether an object is listed that was just written.
+// listing tests whether an object that was just written is listed.
 func (p storageArea) listing(ctx context.Context, n *notes) {
 	for info, err := range p.store.List(ctx, "staged/doctor/", "") {
 		switch {

@@ -60,7 +60,7 @@ func drawAdoption(w io.Writer, r *fleet.Adoption) {
 	}
 }
 
-// clientsText is a number of clients and, where it is an estimate, how good that is.
+// clientsText formats a number of clients, with the margin of error if it is an estimate.
 func clientsText(n int, s *fleet.Sampled) string {
 	if s == nil {
 		return cli.Count(n, "client", "clients")

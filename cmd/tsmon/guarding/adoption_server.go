@@ -23,7 +23,7 @@ const (
 	maxAdoption  = 16 << 20 // bytes
 )
 
-// runAdoptionOf prints the adoption that a server knows.
+// runAdoptionOf prints the adoption reported by a server.
 func runAdoptionOf(ctx context.Context, app *cli.App, server, channel string) error {
 	c, err := app.Load()
 	if err != nil {
@@ -50,8 +50,8 @@ func runAdoptionOf(ctx context.Context, app *cli.App, server, channel string) er
 
 const mendKey = "set TSMON_METRICS_KEY (server.metrics_key) to the key of the server there; a server without a key refuses everybody"
 
-// adoptionAddress returns the address at which a server answers the adoption of a channel.
-// server is the address of the server or of its update tree.
+// adoptionAddress returns the address of a channel's adoption on a server. server is the
+// address of the server or of its update tree.
 func adoptionAddress(server, channel string) (string, error) {
 	u, err := url.Parse(server)
 	switch {
@@ -69,7 +69,8 @@ func isLoopback(host string) bool {
 	return host == "localhost" || err == nil && ip.IsLoopback()
 }
 
-// askAdoption fetches an adoption. The key goes nowhere else: redirects are not followed.
+// askAdoption fetches an adoption. It follows no redirects, so that the key is sent nowhere
+// else.
 func askAdoption(ctx context.Context, address, key, channel string) (*fleet.Adoption, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
 	if err != nil {
@@ -113,7 +114,7 @@ func askAdoption(ctx context.Context, address, key, channel string) (*fleet.Adop
 
 const mendAnswer = "check that --server is the address of a tsmon serve; its log says why it failed"
 
-// unanswered explains why a server did not answer.
+// unanswered adds a hint to the error of a failed request.
 func unanswered(err error) error {
 	var network net.Error
 	if errors.Is(err, context.DeadlineExceeded) || errors.As(err, &network) && network.Timeout() {

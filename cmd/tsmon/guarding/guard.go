@@ -1,6 +1,5 @@
-// Package guarding holds the commands about installed clients: `tsmon channel adoption`, and
-// `tsmon channel guard`, which shows the guard's judgement of a rollout, and how it does in
-// simulated ones.
+// Package guarding has the commands about installed clients: `tsmon channel adoption`, and
+// `tsmon channel guard`, which shows the guard's judgment of a rollout or simulates rollouts.
 package guarding
 
 import (
@@ -125,7 +124,7 @@ func (s *State) draw(w io.Writer) {
 	}
 }
 
-// drawClients writes what the release and the one before came to.
+// drawClients writes the outcomes of the release and of the previous one.
 func drawClients(w io.Writer, o *fleet.Opinion) {
 	rows := [][]string{{"", o.Version}}
 	if o.BeforeClients != nil {

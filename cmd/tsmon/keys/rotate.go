@@ -137,7 +137,7 @@ func countText(n *int) string {
 	return strconv.Itoa(*n)
 }
 
-// lostText says whom the new key would strand.
+// lostText describes which clients the new key would strand.
 func lostText(l rotation.Lost, readsManifest bool) string {
 	versions, where := l.Server, ""
 	if readsManifest {

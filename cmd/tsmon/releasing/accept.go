@@ -21,12 +21,13 @@ import (
 type Accepted struct {
 	Channel string            `json:"channel"`
 	Given   channels.Position `json:"given_up"` // what servers had seen
-	End     channels.Position `json:"end"`      // of the log, which servers show from now on
+	End     channels.Position `json:"end"`      // end of the log, which servers accept from now on
 	Changed bool              `json:"changed"`
 	DryRun  bool              `json:"dry_run,omitempty"` // nothing was written
 }
 
-// runAccept gives up what servers have seen of a channel and is not in its log any more.
+// runAccept gives up entries that servers have seen and that are missing from the channel's
+// log.
 func runAccept(ctx context.Context, app *cli.App, channel string, from channels.Position, f moveFlags) error {
 	c, err := app.Load()
 	if err != nil {

@@ -23,20 +23,21 @@ func channelAdvanceCommand(app *cli.App) *cobra.Command {
 	var f moveFlags
 	cmd := &cobra.Command{
 		Use:   "advance [CHANNEL…]",
-		Short: "Take the steps of rollouts that are due",
-		Long: `Take the next step of each rollout whose step is over, on the channels that are
-named or on all, and update manifests that lag behind the log, for example because a
-command was killed. If there is nothing to do it exits with 0: run it from cron or
-a CI schedule where no tsmon serve runs.
+		Short: "Take the due steps of rollouts",
+		Long: `Take the due step of each rollout, on the named channels or on all, and update
+manifests that lag behind the log, for example because a command was killed. If there
+is nothing to do the exit code is 0. If no tsmon serve runs, run this from cron or a CI
+schedule.
 
-A step that nobody took in time is taken now and lasts its whole time; it is not made
-up for. Where the records of tsmon serve are configured, a step also waits for what is
-known of the one before, as ` + "`tsmon channel guard`" + ` shows; elsewhere time alone decides.
-` + "`tsmon channel rollout CHANNEL --percent N`" + ` goes on regardless.
+A step that is taken late still lasts its whole time. If the records of tsmon serve are
+configured, a step also waits for the outcomes of the previous one, as
+` + "`tsmon channel guard`" + ` shows; otherwise time alone decides.
+` + "`tsmon channel rollout CHANNEL --percent N`" + ` does not wait.
 
-A step that latest.json would break known clients with is refused; --allow-missing
-leaves those as they are, for this step and all that follow it. A step follows from the
-signed rollout and needs no operator; with --allow-missing it does, as any move.`,
+A step is refused if latest.json would break known clients; --allow-missing gives those
+no update, with this step and all that follow. A step follows from the signed rollout and
+needs no operator; with --allow-missing it does, like any move. The log names "schedule" as
+the author of a step without the signatures of a move, and keeps no --reason for it.`,
 		Example: `  tsmon channel advance
   tsmon channel advance stable --dry-run`,
 		RunE: func(cmd *cobra.Command, args []string) error { return runAdvance(cmd.Context(), app, f, args) },
@@ -78,8 +79,8 @@ func runAdvance(ctx context.Context, app *cli.App, f moveFlags, names []string) 
 	})
 }
 
-// moveEach moves channels one after the other and prints what became of each. One that fails
-// leaves the others to be moved; a nil plan without an error is passed over.
+// moveEach moves channels one after another and prints the results. If one fails the others are
+// still moved; a nil plan without an error is skipped.
 func (f *moveFlags) moveEach(ctx context.Context, app *cli.App, p *release.Publisher, progress *cli.Progress, names []string, move func(name string) (*release.Plan, error)) error {
 	plans := []*release.Plan{}
 	var failed []error
@@ -137,8 +138,8 @@ func advance(ctx context.Context, app *cli.App, c *config.Config, p *release.Pub
 	return plan, err
 }
 
-// waits returns why a step that is due has to wait, empty if it has not: where no records
-// of clients are at hand, time alone decides.
+// waits returns why a due step has to wait, empty if it need not. Without records of clients no
+// step waits.
 func waits(ctx context.Context, app *cli.App, c *config.Config, p *release.Publisher, channel string) (string, error) {
 	log, err := p.Repository().Load(ctx, channel)
 	if err != nil || log.Head() == nil || log.Head().Rollout == nil || !log.Head().Rollout.Due(p.Now()) {

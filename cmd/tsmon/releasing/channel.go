@@ -87,7 +87,7 @@ and warns if they are not served there. ` + "`tsmon doctor`" + ` checks the rest
 	return cmd
 }
 
-// warnUnserved warns if what clients of rings read is not served at the public address.
+// warnUnserved warns if manifests of rings are not served at the public address.
 func warnUnserved(ctx context.Context, app *cli.App, p *release.Publisher, channel string) error {
 	c, err := app.Load()
 	if err != nil || !p.Policies[channel].Rings || p.PublicURL == "" {
@@ -151,8 +151,8 @@ func runChannelVerify(ctx context.Context, app *cli.App, channel string, f verif
 	return err
 }
 
-// seenByServers returns how far servers have seen the log of a channel, the zero value where
-// no records are configured that know it, or another position is to be compared with.
+// seenByServers returns the newest entry that servers have seen of a channel's log. It is the
+// zero value if the configured records have none, or if --from names another position.
 func seenByServers(ctx context.Context, app *cli.App, channel string, from channels.Position) (channels.Position, error) {
 	c, err := app.Load()
 	if err != nil || from.Sequence > 0 {
@@ -165,7 +165,7 @@ func seenByServers(ctx context.Context, app *cli.App, channel string, from chann
 	return seen, nil
 }
 
-// verifyFile verifies an export, with an empty store in the place of the configured one.
+// verifyFile verifies an export, using an empty store instead of the configured one.
 func verifyFile(ctx context.Context, app *cli.App, channel, path string, from channels.Position) (err error) {
 	loaded, err := app.Load()
 	if err != nil {
@@ -196,7 +196,7 @@ func verifyFile(ctx context.Context, app *cli.App, channel, path string, from ch
 	return printVerified(app, report)
 }
 
-// printVerified prints a report, and returns an error if it has findings.
+// printVerified prints a report and returns an error if it has findings.
 func printVerified(app *cli.App, report *upkeep.VerifyReport) error {
 	channel := report.Channel
 	err := app.Print(report, func(w io.Writer) {

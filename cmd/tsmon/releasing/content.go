@@ -46,8 +46,7 @@ func (f *ContentFlags) AddAlso(cmd *cobra.Command) {
 	cmd.Flags().StringArrayVar(&f.also, "also", nil, "`FILE` or KEY=FILE that new users download, in addition to the bundles, repeatable; KEY is OS-ARCH or OS-ARCH-TYPE")
 }
 
-// check looks at the flags, and takes the version from the Tauri project if none is
-// given.
+// check validates the flags, and takes the version from the Tauri project if none is given.
 func (f *ContentFlags) check(app *cli.App) (err error) {
 	if f.version, err = app.ProjectVersion(f.version); err != nil {
 		return err

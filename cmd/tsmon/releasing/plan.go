@@ -37,7 +37,7 @@ func printMove(w io.Writer, p *release.Plan) {
 		state = renderedText(p.Rendered) + " brought up to date"
 	}
 	versions := p.Version
-	if p.Previous != "" && p.Previous != p.Version && !p.Action.Upkeep() { // of which clients get what they got
+	if p.Previous != "" && p.Previous != p.Version && !p.Action.Upkeep() { // upkeep changes nothing for clients
 		versions = p.Previous + " → " + p.Version
 	}
 	fmt.Fprintf(w, "%s: %s, %s (entry %d, %s)\n", p.Channel, versions, state, p.Sequence, p.Action)
@@ -54,7 +54,7 @@ func printMove(w io.Writer, p *release.Plan) {
 	}
 }
 
-// printNeeds says whose signatures a move takes that is not made.
+// printNeeds prints the signatures that a planned move needs.
 func printNeeds(w io.Writer, need *approval.Need) {
 	if need == nil {
 		return
@@ -68,14 +68,14 @@ func printNeeds(w io.Writer, need *approval.Need) {
 	}
 }
 
-// printToApprove says how a plan that waits is signed, and by whom.
+// printToApprove prints how to sign a waiting plan, and who may.
 func printToApprove(w io.Writer, wait *approval.Waiting) {
 	fmt.Fprintf(w, "  plan %s, until %s\n", wait.Name(), wait.Expires.Format(time.RFC3339))
 	fmt.Fprintf(w, "  `tsmon plan approve %s --channel %s` by one of: %s\n", wait.Name(), wait.Channel, strings.Join(wait.Missing, ", "))
 	printRoot(w, wait.Quorums)
 }
 
-// printRoot says how operators are replaced who can't sign any more.
+// printRoot prints how to replace operators who can't sign any more.
 func printRoot(w io.Writer, quorums []approval.Quorum) {
 	if len(quorums) > 0 {
 		fmt.Fprintln(w, "  if too many of those in force have lost their keys, one of server.operators_root signs in their place")

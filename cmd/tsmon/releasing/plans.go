@@ -158,8 +158,9 @@ func printWaiting(out io.Writer, w *approval.Waiting, policies map[string]releas
 	}
 }
 
-// printAppoints writes whom an entry puts in force, with the keys that count from then on: the
-// names are whatever its author wrote beside them. force are those who are in force.
+// printAppoints prints the operators that an entry puts into force, with their keys, because
+// the author of the entry can write any names beside them. force are the operators in force so
+// far.
 func printAppoints(out io.Writer, o, force *channels.Operators) {
 	if force == nil {
 		force = &channels.Operators{}
@@ -194,7 +195,7 @@ func printAppoints(out io.Writer, o, force *channels.Operators) {
 	}
 }
 
-// printLosses writes what an entry says to be gone for good.
+// printLosses prints what an entry declares lost.
 func printLosses(out io.Writer, e *channels.Entry) {
 	if e.Accepted != nil {
 		fmt.Fprintf(out, "  gives up entries that were seen, up to %s\n", e.Accepted)
@@ -211,7 +212,7 @@ func printLosses(out io.Writer, e *channels.Entry) {
 	}
 }
 
-// printBrings writes what whoever signs a release answers for.
+// printBrings prints what a signature of a release approves.
 func printBrings(out io.Writer, r *channels.Release) {
 	fmt.Fprintf(out, "  record of %s: %s\n", r.Version, r.Record)
 	if r.Critical {
@@ -272,8 +273,8 @@ func planMakeCommand(app *cli.App, apply bool, cmd *cobra.Command) *cobra.Comman
 	return cmd
 }
 
-// askToSign shows the only plan of a channel, and returns its hash once somebody at the
-// terminal has agreed to sign it.
+// askToSign shows the only plan of a channel, and returns its hash after confirmation at the
+// terminal.
 func askToSign(ctx context.Context, app *cli.App, p *release.Publisher, channel string, verbose bool) (string, error) {
 	if !cli.IsTerminal(app.Stdin) {
 		if _, err := p.Plans().Find(ctx, channel, ""); errors.Is(err, approval.ErrNoPlan) {

@@ -126,7 +126,7 @@ func (p *pastCaches) RoundTrip(r *http.Request) (*http.Response, error) {
 	return p.ask(plain)
 }
 
-// ask notes answers that ask for credentials.
+// ask sends a request and records responses that demand credentials.
 func (p *pastCaches) ask(r *http.Request) (*http.Response, error) {
 	response, err := p.next.RoundTrip(r)
 	if err == nil && (response.StatusCode == http.StatusUnauthorized || response.StatusCode == http.StatusForbidden) {

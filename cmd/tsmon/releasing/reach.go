@@ -14,7 +14,7 @@ import (
 	"tsmon/release/gate"
 )
 
-// printTable writes who gets what.
+// printTable prints what each kind of client gets.
 func printTable(w io.Writer, reach []gate.Reach, rings, verbose bool) {
 	rows := [][]string{{"INSTALLED", "GETS", "ON"}}
 	static := "latest.json"
@@ -29,7 +29,7 @@ func printTable(w io.Writer, reach []gate.Reach, rings, verbose bool) {
 	}
 }
 
-// printReach writes who gets what, and whom a rollback does not reach.
+// printReach prints what each kind of client gets, and which clients a rollback does not reach.
 func printReach(w io.Writer, p *release.Plan, verbose bool) {
 	printTable(w, p.Reach, p.Rings, verbose)
 	if p.Action == channels.Rollback && slices.ContainsFunc(p.Reach, func(r gate.Reach) bool { return r.Outcome == "ahead" }) {
@@ -129,8 +129,8 @@ func (g *reachGroup) rows() [][]string {
 	return rows
 }
 
-// on names the clients of a lot, those that ask in the same ways in one text. all are
-// the clients that there are.
+// on describes the clients of a lot, with one text for those that ask in the same ways. all are
+// all clients.
 func (l lot) on(all map[kind][]client) []string {
 	asking := map[string][]kind{}
 	for _, k := range slices.SortedFunc(maps.Keys(all), kind.compare) {
@@ -146,7 +146,7 @@ func (l lot) on(all map[kind][]client) []string {
 	return texts
 }
 
-// waysOf says how some clients of a kind ask, "" for all of them.
+// waysOf describes how some clients of a kind ask, "" for all of them.
 func waysOf(some, all []client) []string {
 	if len(some) == len(all) {
 		return []string{""}

@@ -84,7 +84,7 @@ const (
 	requiredReason = "why, for the channel's log (required)"
 )
 
-// check looks at the flags alone.
+// check validates the flags.
 func (f *moveFlags) check() error {
 	if err := f.wait.Check(); err != nil {
 		return err
@@ -135,7 +135,7 @@ func (f *moveFlags) move(ctx context.Context, app *cli.App, run func(*config.Con
 	return err
 }
 
-// publisher returns what the commands that move channels work with.
+// publisher returns the publisher for the commands that move channels.
 func (f *moveFlags) publisher(ctx context.Context, app *cli.App) (*config.Config, *release.Publisher, *cli.Progress, error) {
 	if err := f.check(); err != nil {
 		return nil, nil, nil, err
@@ -162,12 +162,12 @@ func warnOf(app *cli.App, plan *release.Plan) {
 	}
 }
 
-// SetProbe has a publisher fetch what clients get once a channel has moved, and look before
-// whether they may.
+// SetProbe makes a publisher check before a move that clients may read its files, and fetch the
+// manifest after it.
 func SetProbe(c *config.Config, p *release.Publisher) {
 	// Whether a signature may be unbound was decided for the move.
 	p.Probe = probe(cli.HTTPClient(), string(c.Server.Updates.Token), p.Keys, true)
-	if c.Server.Updates.Token == "" { // else clients have one, and who refuses it is not known
+	if c.Server.Updates.Token == "" { // else clients send a token, which this check does not
 		p.Readable = readable(cli.HTTPClient())
 	}
 }

@@ -84,7 +84,7 @@ func runRepair(ctx context.Context, app *cli.App, f moveFlags, o upkeep.RepairOp
 	return cmp.Or(err, failed, unsound(report))
 }
 
-// awaitRepair waits for the signatures that the entry of a repair lacks, then does the rest.
+// awaitRepair waits for the missing signatures of a repair's entry, then completes the repair.
 func (f *moveFlags) awaitRepair(ctx context.Context, app *cli.App, p *release.Publisher, o upkeep.RepairOptions, report *release.RepairReport) (*release.RepairReport, error) {
 	w := report.Waiting
 	if _, err := f.wait.Await(ctx, app, p, &release.Plan{Channel: o.Channel, Waiting: w}); err != nil {
@@ -99,7 +99,7 @@ func (f *moveFlags) awaitRepair(ctx context.Context, app *cli.App, p *release.Pu
 	return rest, nil
 }
 
-// repairRest does what is left of a repair whose entry was just made.
+// repairRest completes a repair whose entry was just made.
 func repairRest(ctx context.Context, app *cli.App, p *release.Publisher, channel string) error {
 	report, err := p.Repair(ctx, upkeep.RepairOptions{Channel: channel, Rest: true})
 	if err != nil {

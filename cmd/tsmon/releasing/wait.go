@@ -13,7 +13,7 @@ import (
 	"tsmon/release"
 )
 
-// Wait is the flag of commands whose plan may lack signatures: how long they stay for them.
+// Wait is the flag --wait: how long a command waits for missing signatures of its plan.
 type Wait struct{ time.Duration }
 
 // Add adds --wait.
@@ -21,7 +21,7 @@ func (f *Wait) Add(cmd *cobra.Command) {
 	cmd.Flags().DurationVar(&f.Duration, "wait", 0, "wait up to this `TIME`, such as 30m, for the signatures of the other operators that a move needs")
 }
 
-// Check looks at the flag alone.
+// Check validates the flag.
 func (f *Wait) Check() error {
 	if f.Duration < 0 {
 		return cli.Usagef("--wait is a time such as 30m, not %v", f.Duration)
@@ -29,10 +29,10 @@ func (f *Wait) Check() error {
 	return nil
 }
 
-// Await waits, if that is wanted, for the signatures that a plan lacks and those of the channels
-// that follow, and returns the plan as it came out. If they don't come in time, what lacks them
-// goes on waiting, and the plan is returned with an error that names it. A plan that lacks none,
-// or nil, is returned as it is.
+// Await waits for missing signatures of a plan, and of the plans of channels that follow, if
+// --wait is given, and returns the resulting plan. If they don't come in time, the plan is kept
+// and returned with an error that names the one that waits. A complete plan, or nil, is returned
+// unchanged.
 func (f *Wait) Await(ctx context.Context, app *cli.App, p *release.Publisher, plan *release.Plan) (*release.Plan, error) {
 	if plan == nil || f.Duration == 0 {
 		return plan, nil

@@ -12,8 +12,8 @@ import (
 	"tsmon/cmd/tsmon/config"
 )
 
-// existing reads the tsmon.yaml that is there. It keeps everything in it, except a storage or
-// an address for which another was chosen.
+// existing reads an existing tsmon.yaml. It keeps everything in it, except a storage or an
+// address if another was chosen.
 func (p *plan) existing(ctx context.Context, env Env) error {
 	var err error
 	if p.config, err = config.Load(env.ConfigFile, nil); err != nil {

@@ -17,8 +17,8 @@ import (
 	"tsmon/signing"
 )
 
-// Options are what a person chooses. Empty values are taken from the environment,
-// asked for, or found out.
+// Options are the user's choices. Empty values are taken from the environment, asked for, or
+// detected.
 type Options struct {
 	TauriConf string // configuration file or its folder
 	Storage   string
@@ -34,7 +34,7 @@ type Options struct {
 type Env struct {
 	Variable   func(name string) string // of the environment
 	ConfigFile string                   // the path of tsmon.yaml
-	// Ask asks a person; nil where there is nobody to ask.
+	// Ask asks the user; nil without a terminal.
 	Ask func(prompt string) (string, error)
 	// CheckStorage reports what is wrong with the address of a bucket.
 	CheckStorage func(ctx context.Context, storage string) error
@@ -45,7 +45,7 @@ type Env struct {
 // Error is a mistake in what Init was given. Nothing was written.
 type Error struct {
 	Err     error
-	Hint    string // the way out; empty if the error says it
+	Hint    string // what to do; empty if the error says so
 	Refused bool   // a file would be replaced
 }
 
@@ -68,7 +68,7 @@ type Report struct {
 	Files      []Written       `json:"files"`
 	Findings   []tauri.Finding `json:"findings"`
 	Warnings   []string        `json:"warnings,omitempty"`
-	Next       []string        `json:"next"` // what is left to do
+	Next       []string        `json:"next"` // the remaining tasks
 }
 
 // Written is one file and what Init did with it.
@@ -85,7 +85,7 @@ const (
 	Keep    = "keep"
 )
 
-// plan is what Init works out before it writes anything.
+// plan is everything that Init prepares before it writes.
 type plan struct {
 	Options
 	project *tauri.Project
@@ -145,7 +145,7 @@ func (p *plan) readProject(_ context.Context, env Env) error {
 	return nil
 }
 
-// tauriError adds the way out to an error of reading a project.
+// tauriError adds a hint to an error of reading a project.
 func tauriError(err error) error {
 	switch {
 	case errors.Is(err, tauri.ErrNoProject), errors.Is(err, fs.ErrNotExist):
@@ -156,8 +156,8 @@ func tauriError(err error) error {
 	return &Error{Err: err, Hint: "correct the file; `tauri build` reads it, too"}
 }
 
-// decide settles the storage, the address and the CI system: from flags, the
-// existing tsmon.yaml, the environment or the person who is asked.
+// decide determines the storage, the address and the CI system, from flags, the existing
+// tsmon.yaml, the environment or the user's answers.
 func (p *plan) decide(_ context.Context, env Env) error {
 	_, err := os.Lstat(env.ConfigFile)
 	p.kept = err == nil

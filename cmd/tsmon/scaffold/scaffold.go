@@ -30,7 +30,7 @@ const (
 	GitLab = "gitlab"
 )
 
-// Machine is what builds one target.
+// Machine is a machine that builds one target.
 type Machine struct {
 	Target string // OS-ARCH, such as darwin-aarch64
 	Triple string // of Rust
@@ -92,7 +92,7 @@ func RequiredKeys(p *tauri.Project, targets []string) []string {
 // platforms maps the updater's names of systems to Tauri's.
 var platforms = map[string]string{"linux": tauri.Linux, "windows": tauri.Windows, "darwin": tauri.MacOS}
 
-// Config is what tsmon.yaml says.
+// Config is the content of tsmon.yaml.
 type Config struct {
 	Name      string // of the application, for a comment
 	Project   string // empty for none

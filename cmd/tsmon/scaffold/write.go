@@ -14,7 +14,7 @@ import (
 	"tsmon/cmd/tsmon/config"
 )
 
-// compare lists what keeps clients from their updates, and what is left to do.
+// compare lists settings that keep clients from their updates, and the remaining tasks.
 func (p *plan) compare(context.Context, Env) error {
 	r := p.report
 	r.Findings = append(r.Findings, p.project.Check(p.config.PublicURL, p.config.ChannelNames())...)
@@ -156,7 +156,7 @@ func (p *plan) action(f File) (string, error) {
 	return Replace, nil
 }
 
-// consent wants --force, or a person's yes, before files are replaced.
+// consent requires --force, or the user's confirmation, before files are replaced.
 func (p *plan) consent(env Env, replaced []string) error {
 	if len(replaced) == 0 || p.Force {
 		return nil

@@ -46,8 +46,8 @@ type backends struct {
 	trust   map[string]updates.Trust
 	secrets Secrets
 	build   web.Build
-	memory  *api.Memory // goes on over reloads
-	only    string      // side that is served, empty for both
+	memory  *api.Memory // kept across reloads
+	only    string      // the side that is served, empty for both
 }
 
 // openBackends opens everything. A remote back end that is down is no error: requests
@@ -83,7 +83,7 @@ func openBackends(ctx context.Context, app *cli.App, c *config.Config, only stri
 	return b, err
 }
 
-// configure reads what a reload reads again.
+// configure reads the settings that a reload reads again.
 func (b *backends) configure(ctx context.Context, c *config.Config) (err error) {
 	if b.trusted, err = cli.Keyring(c.TrustedKeys); err != nil {
 		return err
@@ -102,8 +102,8 @@ func (b *backends) configure(ctx context.Context, c *config.Config) (err error) 
 	return err
 }
 
-// secretsChanged reports whether the secrets of clients are no longer those that are in
-// force. While they can't be read they count as the same.
+// secretsChanged reports whether the secrets of clients differ from those in force. If they
+// can't be read they count as unchanged.
 func (b *backends) secretsChanged(ctx context.Context, c *config.Config) bool {
 	if b.only == api.Updates {
 		return false

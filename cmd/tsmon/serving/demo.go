@@ -58,8 +58,8 @@ func consoleOptions(c *config.Config, demo bool) console.Options {
 	return o
 }
 
-// leftDemo reads and removes the demo.json of an earlier start, so that nobody takes
-// it for the one of this start. It returns nil if no demo is wanted.
+// leftDemo reads and removes the demo.json of an earlier start, so that it is not mistaken for
+// that of this start. It returns nil if no demo is wanted.
 func leftDemo(c *config.Config, wanted bool) (*DemoFile, error) {
 	if !wanted {
 		return nil, nil
@@ -76,10 +76,10 @@ func leftDemo(c *config.Config, wanted bool) (*DemoFile, error) {
 	return &before, err
 }
 
-// mendDemo says how a demo gets records of its own.
+// mendDemo is the hint for giving the demo its own records.
 const mendDemo = "give the demo its own folder with --data FOLDER, and unset TSMON_RECORDS and server.records"
 
-// onlyDemo refuses records that hold tenants besides the demo's.
+// onlyDemo refuses records that contain other tenants than the demo's.
 func onlyDemo(ctx context.Context, records record.Store) error {
 	tenants, err := records.Tenants(ctx)
 	if err != nil {

@@ -13,13 +13,13 @@ import (
 	"tsmon/cmd/tsmon/cli"
 )
 
-// ending is a server that ends without failing a request, if it is given the time.
+// ending is a server that stops without failing a request, if it has enough time.
 type ending struct {
 	server    *http.Server
 	tcp       net.Listener  // what serve listens with, below TLS
 	begin     func()        // makes the server unready
-	drain     time.Duration // for which requests go on being taken after SIGTERM
-	downloads time.Duration // that running requests then have
+	drain     time.Duration // how long requests are still accepted after SIGTERM
+	downloads time.Duration // how long running requests may then take
 	log       *slog.Logger
 
 	draining atomic.Bool
@@ -34,13 +34,13 @@ func listen(ctx context.Context, address string) (net.Listener, error) {
 	return c.Listen(ctx, "tcp", address)
 }
 
-// logTime is how long requests that were cut have to be logged.
+// logTime is the time for logging requests that were cut off.
 const logTime = 2 * time.Second
 
-// quietTime is the end of the drain in which nobody connects anew. A client that is
-// connected before the listener accepts it loses its request when that closes, and may not
-// be able to ask again; one that is ignored tries again after a second, is refused, and
-// loses nothing.
+// quietTime is the last part of the drain, in which new connections are ignored. If a client
+// connects but is not accepted before the listener closes, its request is lost and perhaps
+// can't be repeated. A client that is ignored tries again after a second, is refused, and loses
+// nothing.
 const quietTime = 500 * time.Millisecond
 
 // serve serves until the context ends, drains and lets running requests finish.

@@ -19,8 +19,8 @@ import (
 	"tsmon/cmd/tsmon/config"
 )
 
-// live serves with a configuration that can be reloaded: on each reload a new server
-// takes over, on the same back ends, and the one before ends with its last request.
+// live serves with a configuration that can be reloaded: on each reload a new server takes over
+// with the same back ends, and the previous one ends with its last request.
 type live struct {
 	app         *cli.App
 	backends    *backends
@@ -69,7 +69,7 @@ func (l *live) start(ctx context.Context, c *config.Config) {
 	})
 }
 
-// showReleases adds what the pages about releases need. Nothing that they do is written.
+// showReleases adds the routes of the release pages, which write nothing.
 func (l *live) showReleases(ctx context.Context, c *config.Config, o *api.Options) {
 	if o.Only == api.Monitoring {
 		return
@@ -86,7 +86,7 @@ func (l *live) showReleases(ctx context.Context, c *config.Config, o *api.Option
 	o.Publisher = p
 }
 
-// awaitMoves ends the moves of a generation.
+// awaitMoves stops the moves of a generation and waits for them.
 func (g *generation) awaitMoves() {
 	if g != nil {
 		g.stop()
@@ -104,7 +104,8 @@ func (g *generation) end() {
 	g.server.Close()
 }
 
-// enter returns the present generation, whose running is to be ended.
+// enter returns the present generation and adds a request to its running; the caller calls
+// running.Done.
 func (l *live) enter() *generation {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
@@ -139,11 +140,11 @@ func (l *live) close() {
 	l.ended.Wait()
 }
 
-// lookEvery is how often the secrets of clients are looked at, which another server or a
-// command may have replaced, or which could not be read at the start.
+// lookEvery is how often the secrets of clients are read again, because another server or a
+// command may have replaced them, or they could not be read at the start.
 const lookEvery = 10 * time.Second
 
-// follow reloads on SIGHUP, and when the secrets of clients are others, until the context
+// follow reloads on SIGHUP, and when the secrets of clients have changed, until the context
 // ends.
 func (l *live) follow(ctx context.Context) {
 	hangUps := make(chan os.Signal, 1)
@@ -165,8 +166,8 @@ func (l *live) follow(ctx context.Context) {
 	}
 }
 
-// reload reads the configuration and the files that it names, and says what changed. If
-// anything is wrong everything stays as it was.
+// reload reads the configuration and the files that it names, and logs what changed. If there
+// is a mistake, nothing changes.
 func (l *live) reload(ctx context.Context) {
 	changed, restart, err := l.tryReload(ctx)
 	if err != nil {
@@ -222,7 +223,7 @@ func (l *live) tryReload(ctx context.Context) (changed, restart []string, err er
 	return changed, restart, nil
 }
 
-// fixed are the settings that need a restart, and what lies below them.
+// fixed are the settings that need a restart, including those below them.
 var fixed = []string{
 	"TSMON_DATA", "project", "storage", "server.listen", "server.metrics_listen", "server.records", "server.series", "server.mqtt", "server.tls",
 	"server.drain", "server.drain_downloads", "server.log.format",
@@ -232,7 +233,7 @@ func isReloaded(setting string) bool {
 	return !slices.ContainsFunc(fixed, func(name string) bool { return setting == name || strings.HasPrefix(setting, name+".") })
 }
 
-// keepFixed sets what needs a restart as it is in force.
+// keepFixed resets the settings that need a restart to their values in force.
 func keepFixed(c, inForce *config.Config) {
 	c.Project, c.Data, c.Storage = inForce.Project, inForce.Data, inForce.Storage
 	s, f := &c.Server, inForce.Server

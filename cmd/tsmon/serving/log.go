@@ -13,8 +13,8 @@ import (
 )
 
 const (
-	batchTime = 10 * time.Millisecond // a line waits no longer
-	batchSize = 32 << 10              // bytes, about, that are written at once
+	batchTime = 10 * time.Millisecond // longest delay of a line
+	batchSize = 32 << 10              // approximate number of bytes per write
 )
 
 // batchWriter batches log writes for batchTime or batchSize, so that a busy server

@@ -9,9 +9,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ignoreNew has the system ignore whoever begins to connect to the listener from now on:
-// it drops packets of TCP that have SYN and not ACK. Handshakes that have begun end, and
-// what waits in the listener's queue can still be accepted.
+// ignoreNew makes the system ignore new connection attempts to the listener from now on: it
+// drops TCP packets with SYN and without ACK. Handshakes that have begun complete, and
+// connections in the listener's queue can still be accepted.
 func ignoreNew(listener net.Listener) error {
 	tcp, ok := listener.(syscall.Conn)
 	if !ok {

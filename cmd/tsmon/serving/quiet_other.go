@@ -4,5 +4,5 @@ package serving
 
 import "net"
 
-// ignoreNew has nothing to do where the system can't ignore new connections.
+// ignoreNew does nothing, because the system can't ignore new connections.
 func ignoreNew(net.Listener) error { return nil }

@@ -26,19 +26,18 @@ type Secrets struct {
 	SecretKey  string `json:"secretkey"`
 	WriteToken string `json:"write_token"` // of /api/v2/write; empty where the series are in InfluxDB
 
-	missing bool // the records, which hold them, could not be reached
+	missing bool // the records that contain them could not be reached
 }
 
-// Names of what the vault keeps.
+// Names of the secrets in the vault.
 const (
 	tokensRow = "token keys"
 	clientRow = "client secrets"
 )
 
-// openSecrets opens the keys of access tokens and returns the secrets of clients: those
-// that are configured, and for the others those in the records, which all servers share,
-// or without a secret to encrypt them those in the data folder. Whoever comes first
-// generates them.
+// openSecrets opens the keys of access tokens and returns the secrets of clients: the
+// configured ones, and for the others those in the records, which all servers share, or those
+// in the data folder if there is no secret to encrypt them. The first server generates them.
 func openSecrets(ctx context.Context, c *config.Config, records record.Store, log *slog.Logger) (keys *token.Keys, set Secrets, err error) {
 	var shared *vault.Vault
 	if c.Server.HasSecret() {
@@ -70,8 +69,8 @@ func openSecrets(ctx context.Context, c *config.Config, records record.Store, lo
 	return keys, set, err
 }
 
-// checkOpen refuses to have keys of one's own where the records hold those of other servers,
-// which have a secret: the tokens of one server would be wrong for another.
+// checkOpen refuses local keys if the records contain keys of servers with a secret, since the
+// tokens of one server would be invalid on another.
 func checkOpen(ctx context.Context, records record.Secrets) error {
 	ctx, cancel := context.WithTimeout(ctx, renewTime)
 	defer cancel()
@@ -81,10 +80,10 @@ func checkOpen(ctx context.Context, records record.Secrets) error {
 				"set TSMON_SECRET to that of the other servers")
 		}
 	}
-	return nil // nor is it known while the records are away
+	return nil // unknown while the records are down
 }
 
-// checkOpenFile is checkOpen for a command. Without records there are no such keys.
+// checkOpenFile is checkOpen for a command. Without records it does nothing.
 func checkOpenFile(ctx context.Context, c *config.Config) error {
 	err := cli.WithRecords(ctx, c, func(records record.Store) error { return checkOpen(ctx, records) })
 	if errors.Is(err, cli.ErrNoRecords) || errors.Is(err, record.ErrUnavailable) {
@@ -93,7 +92,8 @@ func checkOpenFile(ctx context.Context, c *config.Config) error {
 	return err
 }
 
-// clientSecrets returns the configured secrets, and the kept ones for the others.
+// clientSecrets returns the configured secrets, and stored ones for those that are not
+// configured.
 func clientSecrets(ctx context.Context, c *config.Config, shared *vault.Vault) (Secrets, error) {
 	set := Secrets{AccessKey: string(c.Server.Upload.AccessKey), SecretKey: string(c.Server.Upload.SecretKey)}
 	elsewhere := cli.SeriesFile(c) == "" // InfluxDB has its own address for writing, and its own tokens
@@ -125,7 +125,7 @@ func clientSecrets(ctx context.Context, c *config.Config, shared *vault.Vault) (
 	return set, nil
 }
 
-// openVault returns what the configured secrets encrypt in the records.
+// openVault returns the vault in the records that the configured secrets open.
 func openVault(c *config.Config, records record.Secrets) (*vault.Vault, error) {
 	var secrets []string
 	for _, s := range c.Server.Secrets {
@@ -145,7 +145,7 @@ func openVault(c *config.Config, records record.Secrets) (*vault.Vault, error) {
 	return v, nil
 }
 
-// readSecretFile reads a file that others than its owner and its group can't read.
+// readSecretFile reads a file that only its owner and its group can read.
 func readSecretFile(path string) ([]byte, error) {
 	if err := cli.CheckMode(path, 0o037, "640"); err != nil {
 		return nil, err
@@ -153,10 +153,10 @@ func readSecretFile(path string) ([]byte, error) {
 	return cli.ReadSmall(path)
 }
 
-// renewTime bounds the work of a start on the records' secrets.
+// renewTime bounds the encryption of secrets at the start.
 const renewTime = 5 * time.Second
 
-// renew encrypts what an older secret has encrypted with the present one.
+// renew encrypts secrets with the present secret that were encrypted with an older one.
 func renew(ctx context.Context, shared *vault.Vault, log *slog.Logger) {
 	ctx, cancel := context.WithTimeout(ctx, renewTime)
 	defer cancel()
@@ -170,7 +170,7 @@ func renew(ctx context.Context, shared *vault.Vault, log *slog.Logger) {
 	}
 }
 
-// sharedSecrets returns what all servers share, or creates it.
+// sharedSecrets returns the secrets that all servers share, or generates them.
 func sharedSecrets(ctx context.Context, shared *vault.Vault) (kept Secrets, err error) {
 	ctx, cancel := context.WithTimeout(ctx, renewTime)
 	defer cancel()
@@ -184,7 +184,7 @@ func sharedSecrets(ctx context.Context, shared *vault.Vault) (kept Secrets, err 
 	return kept, explainVault(err)
 }
 
-// explainVault adds what to do where the records are encrypted with another secret.
+// explainVault adds the hint for records that are encrypted with another secret.
 func explainVault(err error) error {
 	if errors.Is(err, vault.ErrSealed) {
 		return cli.WithHint(err, "set TSMON_SECRET to what it was, or to NEW,OLD to change it")

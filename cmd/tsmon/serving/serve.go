@@ -351,7 +351,7 @@ func moveChannels(ctx context.Context, app *cli.App, c *config.Config, b *backen
 	guards := cli.Guards(c, b.records, time.Now)
 	guards.Channels, guards.Recorded = handler.Channels, handler.Recorded
 	steward := &fleet.Steward{
-		Publisher: p, Log: b.log, Guards: guards,
+		Publisher: p, Log: b.log, Guards: guards, Look: handler.Look,
 	}
 	steward.Run(ctx, slices.Collect(maps.Keys(c.Channels)))
 	return nil

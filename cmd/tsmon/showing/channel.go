@@ -1,4 +1,4 @@
-// Package showing holds the commands that show what channels offer, and how they came to.
+// Package showing has the commands that show what channels offer, and their history.
 package showing
 
 import (

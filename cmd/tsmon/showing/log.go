@@ -26,9 +26,9 @@ type LogRow struct {
 	From   string           `json:"from,omitempty"`
 	Why    string           `json:"why,omitempty"`
 	Origin *channels.Origin `json:"origin,omitempty"`
-	// SignedBy are operators, as the entries before name them; what nobody knows is a key.
+	// SignedBy are operators by the names in earlier entries; an unknown key is shown itself.
 	SignedBy []string `json:"signed_by,omitempty"`
-	// Refused is why the entry does not count, as one that somebody forged.
+	// Refused is why the entry does not count, for example because it is forged.
 	Refused string `json:"refused,omitempty"`
 }
 
@@ -75,7 +75,7 @@ func runChannelLog(ctx context.Context, app *cli.App, channel string, limit int)
 	rows := [][]string{{"ENTRY", "WHEN", "ACTION", "VERSION", "FROM", "COMMIT", "WHO", "SIGNED BY", "WHY"}}
 	var force *channels.Operators
 	if p, err := Reader(ctx, app, nil); err == nil && limit > 0 {
-		force = p.Policies[channel].Operators // who was in force before is not known
+		force = p.Policies[channel].Operators // the operators in force before are unknown
 	}
 	for _, e := range shown.entries {
 		why := shown.refused[e.Sequence]
@@ -139,14 +139,13 @@ func newestEntries(ctx context.Context, app *cli.App, channel string, limit int)
 	return found, nil
 }
 
-// legible is what can be read of a log.
+// legible is the readable part of a log.
 type legible struct {
 	entries []channels.Entry
 	refused map[uint64]string // why entries don't count, by their numbers
 }
 
-// legibleOf reads what there is of a log that is broken, to be looked at. It returns broken
-// if nothing can be read.
+// legibleOf reads the readable part of a broken log. It returns broken if nothing can be read.
 func legibleOf(ctx context.Context, p *release.Publisher, channel string, broken error) (*legible, error) {
 	r := p.Repository()
 	found := &legible{refused: map[uint64]string{}}
@@ -183,8 +182,8 @@ func legibleOf(ctx context.Context, p *release.Publisher, channel string, broken
 	return found, nil
 }
 
-// asTheyLie reads the entries of a log of which one is missing or was changed that it can't do
-// without, whoever signed them.
+// asTheyLie reads the stored entries of a log in which an indispensable entry is missing or
+// changed, without checking signatures.
 func asTheyLie(ctx context.Context, r channels.Repository, channel string, broken error) (*legible, error) {
 	raw, err := r.Raw(ctx, channel, 0)
 	if err != nil {

@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// Finding is something in a project that keeps clients from their updates, with
-// the line that mends it.
+// Finding is a setting of a project that keeps clients from their updates, with the line that
+// fixes it.
 type Finding struct {
 	File    string `json:"file"`
 	Member  string `json:"member"`          // such as bundle.createUpdaterArtifacts
@@ -66,7 +66,7 @@ func (p *Project) checkBundle(platform string, c Config) []Finding {
 	return found
 }
 
-// fileOf returns the file that has the last word on a platform.
+// fileOf returns the file that decides for a platform.
 func (p *Project) fileOf(platform string) string {
 	if overlay := p.overlays[platform]; overlay != "" {
 		return overlay
@@ -96,9 +96,9 @@ func (p *Project) checkEndpoints(u Updater, publicURL string, channels []string)
 	return found
 }
 
-// suggestEndpoints returns endpoints below a public URL, as a list in JSON: each at its channel, if
-// there is one of that name, and of its form, so that an application that asks a server
-// goes on doing so.
+// suggestEndpoints returns endpoints below a public URL, as a JSON list. Each keeps its
+// channel, if there is one of that name, and its form, so that an application that asks a
+// server still does.
 func suggestEndpoints(endpoints []string, publicURL string, channels []string) string {
 	var suggested []string
 	for _, endpoint := range endpoints {
@@ -128,8 +128,8 @@ const (
 	bundleType  = "bundle_type={{bundle_type}}"
 )
 
-// CheckEndpoint says why an endpoint does not lead to a channel below publicURL. It
-// returns "" if it does.
+// CheckEndpoint returns why an endpoint does not lead to a channel below publicURL, "" if it
+// does.
 func CheckEndpoint(endpoint, publicURL string, channels []string, allowHTTP bool) string {
 	address := plainEndpoint(endpoint)
 	u, err := url.Parse(address)

@@ -39,8 +39,7 @@ func (f accessFlags) client(c *config.Config) (*updater.Updater, error) {
 		Token: updater.Token{Secret: string(c.Server.Updates.Token), Below: c.PublicURL}}, nil
 }
 
-// hintAccess adds the remedy to an error that a missing token caused, or a bucket that
-// nobody may read.
+// hintAccess adds the hint to an error caused by a missing token or a private bucket.
 func hintAccess(err error) error {
 	switch {
 	case errors.Is(err, updater.ErrForbidden):
@@ -51,8 +50,8 @@ func hintAccess(err error) error {
 	return err
 }
 
-// checkAddress refuses what is no absolute http(s) address. The updater's variables,
-// such as {{target}}, may be part of it.
+// checkAddress refuses anything but an absolute http(s) address, which may contain the
+// updater's variables, such as {{target}}.
 func checkAddress(flag, address string) error {
 	u, err := url.Parse(strings.NewReplacer("{", "", "}", "").Replace(address))
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {

@@ -234,7 +234,7 @@ func check(ctx context.Context, app *cli.App, f updateFlags, show bool) (*update
 	return u, result, errors.Join(app.Print(r, func(w io.Writer) { printCheck(w, r) }), misfit)
 }
 
-// suits reports that the application could not install an offer. It warns of one that
+// suits returns an error if the application could not install an offer. It warns if the offer
 // would be installed beside the application.
 func suits(app *cli.App, c manifest.Client, offer *manifest.Offer) error {
 	if offer == nil {
@@ -280,7 +280,7 @@ func printCheck(w io.Writer, r CheckReport) {
 	}
 }
 
-// printNone says why there is no update.
+// printNone prints why there is no update.
 func printNone(w io.Writer, r CheckReport) {
 	current, err := manifest.ParseClientVersion(r.Current)
 	shown, err2 := manifest.ParseClientVersion(r.Version)

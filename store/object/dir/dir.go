@@ -34,8 +34,8 @@ import (
 	"tsmon/store/object"
 )
 
-// Store is a folder of objects. Its methods may be called concurrently, also
-// by several processes on one machine.
+// Store is a folder of objects. Its methods may be called concurrently, even by several
+// processes on one machine.
 type Store struct {
 	// LockWait bounds how long a Swap waits for other Swaps of the same key.
 	LockWait time.Duration

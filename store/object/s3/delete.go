@@ -25,13 +25,13 @@ func (s *Store) Delete(ctx context.Context, keys ...string) (err error) {
 	if err := ctx.Err(); err != nil || len(keys) == 0 {
 		return err
 	}
-	if !s.seen.Load() { // a missing bucket is not told apart from missing keys
+	if !s.seen.Load() { // the response does not distinguish a missing bucket from missing keys
 		if err := s.bucketErr(ctx); err != nil {
 			return err
 		}
 	}
 	ctx, stop := context.WithCancel(ctx)
-	defer stop() // ends the sender, too, if the library stops reading
+	defer stop() // also ends the sender if the library stops reading
 	doomed := make(chan minio.ObjectInfo)
 	go func() {
 		defer close(doomed)

@@ -23,7 +23,7 @@ var (
 	errRefused = errors.New("the condition of the write does not hold")
 	// errRejected says that the server refused the request.
 	errRejected = errors.New("the server refuses the request")
-	// errUnlike says that the answer is not that of an S3 server.
+	// errUnlike means that the response is not from an S3 server.
 	errUnlike = errors.New("the endpoint does not answer like S3")
 )
 

@@ -23,7 +23,7 @@ type transport struct {
 	told atomic.Pointer[told] // nil before the first answer
 }
 
-// told is the time of the server, as an answer said it.
+// told is the server's time from a response, and when the response arrived.
 type told struct{ date, at time.Time }
 
 func newTransport(l Limits) *transport {
@@ -58,24 +58,24 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return answer, err
 }
 
-// tellAge is how long the time of an answer is believed to have gone on as ours does. A
-// machine that slept does not know for how long.
+// tellAge is how long the time of a response is extrapolated with the local clock, which may
+// stand still while the machine sleeps.
 const tellAge = 10 * time.Second
 
-// now returns the time of the server; ok is false if no answer has said it lately.
+// now returns the server's time; ok is false if there was no recent response with one.
 func (t *transport) now() (now time.Time, ok bool) {
 	last := t.told.Load()
 	if last == nil {
 		return time.Time{}, false
 	}
-	age := time.Since(last.at) // whatever the clock is set to meanwhile
+	age := time.Since(last.at) // monotonic: independent of changes of the clock
 	return last.date.Add(age), age < tellAge
 }
 
 // maxSkew is how far our clock may differ: S3 refuses requests that are 15 minutes off.
 const maxSkew = 14 * time.Minute
 
-// skewed reports whether the last answer was made at a time that our clock is far from.
+// skewed reports whether the local clock differed by more than maxSkew at the last response.
 func (t *transport) skewed() bool {
 	last := t.told.Load()
 	return last != nil && last.at.Round(0).Sub(last.date).Abs() > maxSkew

@@ -9,9 +9,9 @@ import (
 
 var _ object.Uploads = (*Store)(nil)
 
-// Unfinished implements object.Uploads. It asks for those of the whole bucket: asked for
-// a prefix, MinIO knows only the key that is equal to it. MinIO forgets uploads when it
-// is restarted, and removes them itself after a day.
+// Unfinished implements object.Uploads. It lists those of the whole bucket, because for a
+// prefix MinIO returns only those of the key that equals it. MinIO forgets uploads when it is
+// restarted, and removes them itself after a day.
 func (s *Store) Unfinished(ctx context.Context, prefix string) (found []object.Upload, err error) {
 	defer s.explain(ctx, "list unfinished uploads of", prefix, &err, nil)
 	key, id := "", ""

@@ -55,4 +55,44 @@ func histories(t *testing.T, s record.Store) {
 		demand(t, err, record.ErrInvalid, channel)
 	}
 	equal(t, "of a name that can't be stored", seen("\xff"), record.Seen{})
+	manifests(t, s, back)
+}
+
+// manifests follows what was seen of the manifests of a log that ends at entry 2.
+func manifests(t *testing.T, s record.Store, end record.Seen) {
+	wants := func(what string, manifest int64) {
+		t.Helper()
+		found, err := s.Seen(t.Context(), "stable")
+		check(t, err)
+		equal(t, what, found.Manifest, manifest)
+	}
+	lies := func(manifest int64) {
+		t.Helper()
+		check(t, s.SeeManifest(t.Context(), "stable", manifest))
+	}
+	lies(3)
+	wants("that of an entry behind the end", 0)
+	for _, err := range race(16, func(i int) error { return s.SeeManifest(t.Context(), "stable", int64(1+i%2)) }) {
+		check(t, err)
+	}
+	wants("the newest that anybody saw", 2)
+	lies(1)
+	wants("after an older one", 2)
+	further := record.Seen{Sequence: 5, Hash: "further", Manifest: 5}
+	for _, step := range []struct {
+		old, seen record.Seen
+		manifest  int64
+	}{{end, further, 2}, {further, end, 2}, {end, record.Seen{Sequence: 1, Hash: "back"}, 1}} {
+		replaced, err := s.See(t.Context(), "stable", step.old, step.seen)
+		check(t, err)
+		equal(t, "the end moves", replaced, true)
+		wants("then", step.manifest)
+	}
+	check(t, s.SeeManifest(t.Context(), "beta", 1))
+	found, err := s.Seen(t.Context(), "beta")
+	check(t, err)
+	equal(t, "that of a log that nobody saw", found, record.Seen{})
+	for log, entry := range map[string]int64{"a\x00": 1, "\xff": 1, "a": 0, "b": -1} {
+		demand(t, s.SeeManifest(t.Context(), log, entry), record.ErrInvalid, log)
+	}
 }
