@@ -127,7 +127,9 @@ func (p *Publisher) completed(ctx context.Context, channel, hash string, why err
 	}
 	plan, err := p.Finish(ctx, channel)
 	if err == nil && hash == "" && !plan.Changed && errors.Is(why, approval.ErrStale) {
-		return nil, why
+		if _, why = p.Plans().Find(ctx, channel, ""); errors.Is(why, approval.ErrStale) {
+			return nil, why // of another plan
+		}
 	}
 	return plan, err
 }

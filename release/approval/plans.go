@@ -284,7 +284,7 @@ func misplaced(log *channels.Log, e *channels.Entry) string {
 }
 
 // Made reports whether an entry of a channel was a plan whose hash begins with a text; without
-// hash, whether the newest entry was a plan.
+// hash, whether the newest entry was a plan. It removes what is left of that plan.
 func (p Plans) Made(ctx context.Context, channel, hash string) (bool, error) {
 	log, err := p.Channels.Load(ctx, channel)
 	if err != nil {
@@ -294,8 +294,12 @@ func (p Plans) Made(ctx context.Context, channel, hash string) (bool, error) {
 		e := &log.Entries[len(log.Entries)-1-i]
 		if !e.Entered.IsZero() {
 			payload, err := e.Payload()
-			if err != nil || strings.HasPrefix(library.SumOf(payload), hash) {
-				return err == nil, err
+			if err != nil {
+				return false, err
+			}
+			if sum := library.SumOf(payload); strings.HasPrefix(sum, hash) {
+				_ = p.remove(ctx, channel, sum) // what stays is out of date
+				return true, nil
 			}
 		}
 		if hash == "" {
