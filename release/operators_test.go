@@ -44,8 +44,13 @@ func TestApprovals(t *testing.T) {
 	if again := d.publish(t, o); again.Waiting == nil || again.Waiting.Hash != first.Waiting.Hash || again.Waiting.Has != 1 {
 		t.Errorf("again: %+v", again.Waiting)
 	}
-	if _, err := d.Approve(t.Context(), "stable", first.Waiting.Hash[:8], false); err != nil {
+	if _, err := d.Approve(t.Context(), "stable", first.Waiting.Hash[:32], false); err != nil {
 		t.Fatal(err)
+	}
+	for _, apply := range []bool{false, true} {
+		if _, err := d.Approve(t.Context(), "stable", first.Waiting.Hash[:31], apply); !errors.Is(err, approval.ErrShort) {
+			t.Errorf("too few digits: %v", err)
+		}
 	}
 	d.Sign = nil
 	if _, err := d.Approve(t.Context(), "stable", "", false); !errors.Is(err, approval.ErrNoKey) {
